@@ -1,0 +1,3 @@
+module github.com/axebus/axe
+
+go 1.26.0
