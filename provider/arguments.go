@@ -1,7 +1,6 @@
 package provider
 
 import (
-	"bytes"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -15,7 +14,7 @@ func NewToolCall(id, name string, raw []byte) ToolCall {
 	if json.Unmarshal(raw, &fields) != nil || fields == nil {
 		return c
 	}
-	c.Raw = compact(raw)
+	c.Raw = slices.Clone(raw)
 	for k, v := range fields {
 		c.Arguments[k] = argument(v)
 	}
@@ -37,27 +36,27 @@ func (c ToolCall) RawArguments() json.RawMessage {
 	return raw
 }
 
-// UnmarshalJSON restores Arguments from the stored raw object.
+// stored is a ToolCall at rest. Arguments are a string, as OpenAI writes them: a JSON object inside
+// JSON would be compacted and escaped on the way, and history is echoed byte for byte.
+type stored struct {
+	ID        string `json:"id"`
+	Name      string `json:"name"`
+	Arguments string `json:"arguments"`
+}
+
+// UnmarshalJSON restores Arguments from the stored text.
 func (c *ToolCall) UnmarshalJSON(b []byte) error {
-	var w struct {
-		ID        string          `json:"id"`
-		Name      string          `json:"name"`
-		Arguments json.RawMessage `json:"arguments"`
-	}
+	var w stored
 	if err := json.Unmarshal(b, &w); err != nil {
 		return err
 	}
-	*c = NewToolCall(w.ID, w.Name, w.Arguments)
+	*c = NewToolCall(w.ID, w.Name, []byte(w.Arguments))
 	return nil
 }
 
-// MarshalJSON stores the raw object, so that nothing a model wrote is lost.
+// MarshalJSON stores the arguments as the model wrote them.
 func (c ToolCall) MarshalJSON() ([]byte, error) {
-	return json.Marshal(struct {
-		ID        string          `json:"id"`
-		Name      string          `json:"name"`
-		Arguments json.RawMessage `json:"arguments"`
-	}{c.ID, c.Name, c.RawArguments()})
+	return json.Marshal(stored{c.ID, c.Name, string(c.RawArguments())})
 }
 
 // Required lists a tool's required parameters, sorted: definitions stay the same byte for byte from
@@ -74,14 +73,4 @@ func argument(v json.RawMessage) string {
 		return s
 	}
 	return string(v)
-}
-
-// compact drops insignificant space: encoding/json does the same when a RawMessage is marshalled, so
-// a call looks the same before and after it was stored.
-func compact(raw []byte) json.RawMessage {
-	var b bytes.Buffer
-	if json.Compact(&b, raw) != nil {
-		return nil
-	}
-	return b.Bytes()
 }

@@ -91,7 +91,7 @@ type ToolCall struct {
 	ID        string            `json:"id"`
 	Name      string            `json:"name"`
 	Arguments map[string]string `json:"-"`
-	Raw       json.RawMessage   `json:"arguments,omitempty"`
+	Raw       json.RawMessage   `json:"-"`
 }
 
 // ToolResult answers the ToolCall with the same id.

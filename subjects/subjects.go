@@ -1,0 +1,152 @@
+// Package subjects is the grammar of subjects, headers, ids and names, and the only gate for tokens:
+// an Agent, a Tree and a Path are made by their Parse functions alone, so a value of these types can
+// stand in a subject as it is. Nothing else in the project joins or splits a subject.
+//
+//	axe.submit.<agent>.<id>                            a task from outside
+//	axe.run.<agent>.<tree>.<path>.call                 the request to run
+//	axe.run.<agent>.<tree>.<path>.log                  the run's own history
+//	axe.run.<agent>.<tree>.<path>.in.<turn>.<index>    a child's outcome
+//	axe.run.<agent>.<tree>.<path>.in.timer.<turn>      a timer that fired
+//	axe.run.<agent>.<tree>.<path>.cancel               the tombstone
+//	axe.result.<agent>.<tree>                          the root's outcome
+//	axe.timer.<agent>.<tree>.<path>.<turn>             a schedule that fires into in.timer.<turn>
+//	axe.dead.<agent>.<tree>.<path>                     a copy of what could not be carried out
+//	axe.live.run.…, axe.live.result.…                  the stored messages again, for watching
+//	axe.live.part.<agent>.<tree>.<path>                progress, not stored
+//
+// The first token is configurable (Space).
+package subjects
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// ErrToken is wrapped by every error of a Parse function in this package.
+var ErrToken = errors.New("malformed")
+
+// Agent is the name of an agent: ^[a-z0-9][a-z0-9_-]{0,63}$.
+type Agent struct{ s string }
+
+// Tree is the id of a tree, which is its root's id: 1 to 64 of [A-Za-z0-9].
+type Tree struct{ s string }
+
+// Path is a run's place in its tree: r for the root, r-1-0 for the first call of its first turn.
+type Path struct{ s string }
+
+// Root is the path of a tree's root.
+var Root = Path{"r"}
+
+const (
+	maxToken = 64
+	maxPath  = 512
+)
+
+// ParseAgent checks a name.
+func ParseAgent(s string) (Agent, error) {
+	bad := func() (Agent, error) {
+		return Agent{}, fmt.Errorf("agent name %s: %w: want a lower-case letter or digit, then up to 63 of a-z 0-9 _ -", quote(s), ErrToken)
+	}
+	if s == "" || len(s) > maxToken || s[0] == '-' || s[0] == '_' {
+		return bad()
+	}
+	for i := range len(s) {
+		if c := s[i]; !lower(c) && !digit(c) && c != '_' && c != '-' {
+			return bad()
+		}
+	}
+	return Agent{s}, nil
+}
+
+// ParseTree checks an id.
+func ParseTree(s string) (Tree, error) {
+	bad := s == "" || len(s) > maxToken
+	for i := range len(s) {
+		bad = bad || !lower(s[i]) && !digit(s[i]) && !upper(s[i])
+	}
+	if bad {
+		return Tree{}, fmt.Errorf("tree id %s: %w: want 1 to 64 of A-Z a-z 0-9", quote(s), ErrToken)
+	}
+	return Tree{s}, nil
+}
+
+// ParsePath checks a path: r, then pairs of a turn (from 1) and an index (from 0).
+func ParsePath(s string) (Path, error) {
+	parts := strings.Split(s, "-")
+	bad := parts[0] != "r" || len(parts)%2 == 0 || len(s) > maxPath
+	for i, p := range parts[1:] {
+		n, err := number(p)
+		bad = bad || err != nil || i%2 == 0 && n == 0
+	}
+	if bad {
+		return Path{}, fmt.Errorf("path %s: %w: want r, r-1-0, r-1-0-2-3 …", quote(s), ErrToken)
+	}
+	return Path{s}, nil
+}
+
+func (a Agent) String() string { return a.s }
+func (t Tree) String() string  { return t.s }
+func (p Path) String() string  { return p.s }
+
+// IsZero reports whether a was never parsed.
+func (a Agent) IsZero() bool { return a.s == "" }
+
+// IsZero reports whether t was never parsed.
+func (t Tree) IsZero() bool { return t.s == "" }
+
+// IsRoot reports whether p is a tree's root.
+func (p Path) IsRoot() bool { return p == Root }
+
+// Child is the path of the index-th call (from 0) of the given turn (from 1).
+func (p Path) Child(turn, index int) Path {
+	return Path{p.s + "-" + strconv.Itoa(turn) + "-" + strconv.Itoa(index)}
+}
+
+// Parent is the path above p and p's turn and index there; ok is false for the root.
+func (p Path) Parent() (parent Path, turn, index int, ok bool) {
+	i := strings.LastIndexByte(p.s, '-')
+	if i < 0 {
+		return Path{}, 0, 0, false
+	}
+	j := strings.LastIndexByte(p.s[:i], '-')
+	turn, _ = strconv.Atoi(p.s[j+1 : i])
+	index, _ = strconv.Atoi(p.s[i+1:])
+	return Path{p.s[:j]}, turn, index, true
+}
+
+// Covers reports whether q is p or below it.
+func (p Path) Covers(q Path) bool {
+	return p == q || strings.HasPrefix(q.s, p.s) && q.s[len(p.s)] == '-'
+}
+
+// Depth is the number of calls between the root and p.
+func (p Path) Depth() int { return strings.Count(p.s, "-") / 2 }
+
+// number parses a decimal as Itoa writes it: no sign, no leading zero, at most nine digits.
+func number(s string) (int, error) {
+	if s == "" || len(s) > 9 || len(s) > 1 && s[0] == '0' {
+		return 0, ErrToken
+	}
+	n := 0
+	for i := range len(s) {
+		if !digit(s[i]) {
+			return 0, ErrToken
+		}
+		n = n*10 + int(s[i]-'0')
+	}
+	return n, nil
+}
+
+// quote shows a token in an error without letting it flood the line.
+func quote(s string) string {
+	if len(s) > 80 {
+		return strconv.Quote(s[:80]) + "…"
+	}
+	return strconv.Quote(s)
+}
+
+func lower(c byte) bool { return 'a' <= c && c <= 'z' }
+func upper(c byte) bool { return 'A' <= c && c <= 'Z' }
+func digit(c byte) bool { return '0' <= c && c <= '9' }
