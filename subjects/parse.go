@@ -1,0 +1,116 @@
+package subjects
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Kind says what a subject is for.
+type Kind int
+
+// The kinds of subjects.
+const (
+	Submission Kind = iota + 1
+	Call
+	Log
+	Reply // in.<turn>.<index>
+	Timer // in.timer.<turn>, a timer that fired
+	Other // in.<kind>.<key> of a kind that this version does not know
+	Cancel
+	Result
+	Part
+)
+
+// Address is a subject taken apart. Turn is set for Reply and Timer, Index for Reply.
+type Address struct {
+	Kind  Kind
+	Run   Run // of a Submission and a Result: the root
+	Turn  int
+	Index int
+}
+
+// Parse takes a subject apart, of a stored message or of its live copy. Every token is checked; an
+// error wraps ErrToken.
+func (s Space) Parse(subject string) (Address, error) {
+	rest, ok := strings.CutPrefix(subject, s.Prefix()+".")
+	if !ok {
+		return Address{}, malformed(subject)
+	}
+	rest = strings.TrimPrefix(rest, "live.")
+	tok := strings.Split(rest, ".")
+	switch {
+	case tok[0] == "submit" && len(tok) == 3:
+		return s.address(Submission, tok[1], tok[2], Root.s)
+	case tok[0] == "result" && len(tok) == 3:
+		return s.address(Result, tok[1], tok[2], Root.s)
+	case tok[0] == "part" && len(tok) == 4:
+		return s.address(Part, tok[1], tok[2], tok[3])
+	case tok[0] == "run" && len(tok) == 5 && tok[4] == "call":
+		return s.address(Call, tok[1], tok[2], tok[3])
+	case tok[0] == "run" && len(tok) == 5 && tok[4] == "log":
+		return s.address(Log, tok[1], tok[2], tok[3])
+	case tok[0] == "run" && len(tok) == 5 && tok[4] == "cancel":
+		return s.address(Cancel, tok[1], tok[2], tok[3])
+	case tok[0] == "run" && len(tok) == 7 && tok[4] == "in":
+		return s.inbound(subject, tok)
+	}
+	return Address{}, malformed(subject)
+}
+
+func (s Space) inbound(subject string, tok []string) (Address, error) {
+	key, keyErr := number(tok[6])
+	if tok[5] == "timer" {
+		if keyErr != nil {
+			return Address{}, malformed(subject)
+		}
+		a, err := s.address(Timer, tok[1], tok[2], tok[3])
+		a.Turn = key
+		return a, err
+	}
+	turn, err := number(tok[5])
+	if err != nil {
+		return s.address(Other, tok[1], tok[2], tok[3])
+	}
+	if keyErr != nil || turn == 0 {
+		return Address{}, malformed(subject)
+	}
+	a, err := s.address(Reply, tok[1], tok[2], tok[3])
+	a.Turn, a.Index = turn, key
+	return a, err
+}
+
+func (s Space) address(k Kind, agent, tree, path string) (Address, error) {
+	a, err := ParseAgent(agent)
+	if err != nil {
+		return Address{}, err
+	}
+	t, err := ParseTree(tree)
+	if err != nil {
+		return Address{}, err
+	}
+	p, err := ParsePath(path)
+	if err != nil {
+		return Address{}, err
+	}
+	return Address{Kind: k, Run: s.Run(a, t, p)}, nil
+}
+
+// CheckReply says whether an outcome may be published to a subject: a reply slot of a run, a result,
+// or an inbox of NATS. Anything else would let a call's author write anywhere with a worker's rights.
+func (s Space) CheckReply(subject string) error {
+	if strings.HasPrefix(subject, "_INBOX.") && !strings.ContainsAny(subject, "*> \t\r\n") && !strings.Contains(subject, "..") && !strings.HasSuffix(subject, ".") {
+		return nil
+	}
+	a, err := s.Parse(subject)
+	if err != nil {
+		return fmt.Errorf("reply subject: %w", err)
+	}
+	if a.Kind != Reply && a.Kind != Result || strings.HasPrefix(subject, s.join("live")) {
+		return fmt.Errorf("reply subject %s: %w: want a reply slot of a run, a result or an inbox", quote(subject), ErrToken)
+	}
+	return nil
+}
+
+func malformed(subject string) error {
+	return fmt.Errorf("subject %s: %w", quote(subject), ErrToken)
+}

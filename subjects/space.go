@@ -1,0 +1,161 @@
+package subjects
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// DefaultPrefix is the first token of every subject unless configured otherwise.
+const DefaultPrefix = "axe"
+
+// Space is the subjects under one prefix. The zero value is the space of DefaultPrefix.
+type Space struct{ prefix string }
+
+// NewSpace makes the space of a prefix: one or more tokens of [A-Za-z0-9_-], joined by dots; "" is
+// DefaultPrefix.
+func NewSpace(prefix string) (Space, error) {
+	if prefix == "" {
+		return Space{}, nil
+	}
+	for _, tok := range strings.Split(prefix, ".") {
+		bad := tok == "" || len(tok) > maxToken
+		for i := range len(tok) {
+			c := tok[i]
+			bad = bad || !lower(c) && !upper(c) && !digit(c) && c != '_' && c != '-'
+		}
+		if bad {
+			return Space{}, fmt.Errorf("subject prefix %s: %w: want tokens of A-Z a-z 0-9 _ - joined by dots", quote(prefix), ErrToken)
+		}
+	}
+	return Space{prefix}, nil
+}
+
+// Prefix is the space's first token or tokens.
+func (s Space) Prefix() string {
+	if s.prefix == "" {
+		return DefaultPrefix
+	}
+	return s.prefix
+}
+
+// Name is the name of a stream or bucket of this space: AXE_RUNS for "RUNS" under the default prefix.
+func (s Space) Name(what string) string {
+	return strings.ToUpper(strings.NewReplacer(".", "_", "-", "_").Replace(s.Prefix())) + "_" + what
+}
+
+func (s Space) join(tokens ...string) string {
+	return s.Prefix() + "." + strings.Join(tokens, ".")
+}
+
+// Submit is where a task for an agent is published; the id becomes the tree's.
+func (s Space) Submit(a Agent, id Tree) string { return s.join("submit", a.s, id.s) }
+
+// Submissions, Runs, Results, Timers and Dead match every subject of their kind.
+func (s Space) Submissions() string { return s.join("submit", ">") }
+
+// Runs matches every message of every run.
+func (s Space) Runs() string { return s.join("run", ">") }
+
+// Results matches the outcome of every root.
+func (s Space) Results() string { return s.join("result", ">") }
+
+// Timers matches every schedule.
+func (s Space) Timers() string { return s.join("timer", ">") }
+
+// Dead matches every copy of what could not be carried out.
+func (s Space) Dead() string { return s.join("dead", ">") }
+
+// All matches every subject of the space.
+func (s Space) All() string { return s.join(">") }
+
+// LiveAll is what All is republished to.
+func (s Space) LiveAll() string { return s.join("live", ">") }
+
+// Live is the subject under which the stored message of another subject is republished.
+func (s Space) Live(subject string) string {
+	return s.join("live", strings.TrimPrefix(subject, s.Prefix()+"."))
+}
+
+// Result is where a root's outcome is stored.
+func (s Space) Result(a Agent, t Tree) string { return s.join("result", a.s, t.s) }
+
+// ResultOf matches a tree's outcome, whatever its root's agent.
+func (s Space) ResultOf(t Tree) string { return s.join("result", "*", t.s) }
+
+// TreeOf matches every message of a tree's runs.
+func (s Space) TreeOf(t Tree) string { return s.join("run", "*", t.s, ">") }
+
+// RootCallOf matches the call of a tree's root, whatever its agent.
+func (s Space) RootCallOf(t Tree) string { return s.join("run", "*", t.s, Root.s, "call") }
+
+// Calls matches the calls of one agent.
+func (s Space) Calls(a Agent) string { return s.join("run", a.s, "*", "*", "call") }
+
+// Inbound matches what is said to the runs of one agent: outcomes, timers, mail, and tombstones.
+func (s Space) Inbound(a Agent) []string {
+	return []string{s.join("run", a.s, "*", "*", "in", "*", "*"), s.join("run", a.s, "*", "*", "cancel")}
+}
+
+// RootEnds matches what ends a root though no worker serves its agent: its deadline and its tombstone.
+func (s Space) RootEnds() []string {
+	return []string{s.join("run", "*", "*", Root.s, "in", "timer", "0"), s.join("run", "*", "*", Root.s, "cancel")}
+}
+
+// Tombstones matches the tombstone of every run.
+func (s Space) Tombstones() string { return s.join("run", "*", "*", "*", "cancel") }
+
+// DeadSubmission is where a submission goes that has no usable name or id.
+func (s Space) DeadSubmission(key Tree) string { return s.join("dead", "submit", key.s, Root.s) }
+
+// Run addresses one run.
+func (s Space) Run(a Agent, t Tree, p Path) Run { return Run{s, a, t, p} }
+
+// Run is the address of one run in a space. It is comparable.
+type Run struct {
+	Space Space
+	Agent Agent
+	Tree  Tree
+	Path  Path
+}
+
+func (r Run) join(kind string, rest ...string) string {
+	return r.Space.join(append([]string{kind, r.Agent.s, r.Tree.s, r.Path.s}, rest...)...)
+}
+
+// String is the run's subject prefix without the space, for logs.
+func (r Run) String() string { return r.Agent.s + "." + r.Tree.s + "." + r.Path.s }
+
+// All matches every message of the run.
+func (r Run) All() string { return r.join("run", ">") }
+
+// Call is the request to run.
+func (r Run) Call() string { return r.join("run", "call") }
+
+// Log is the run's own history.
+func (r Run) Log() string { return r.join("run", "log") }
+
+// Cancel is the run's tombstone.
+func (r Run) Cancel() string { return r.join("run", "cancel") }
+
+// Reply is where the outcome of the index-th call of a turn arrives.
+func (r Run) Reply(turn, index int) string {
+	return r.join("run", "in", strconv.Itoa(turn), strconv.Itoa(index))
+}
+
+// Replies matches the outcomes of all calls.
+func (r Run) Replies() string { return r.join("run", "in", ">") }
+
+// Fired is where the timer of a turn fires; turn 0 is the run's own deadline.
+func (r Run) Fired(turn int) string { return r.join("run", "in", "timer", strconv.Itoa(turn)) }
+
+// Timer is the schedule that fires into Fired(turn).
+func (r Run) Timer(turn int) string { return r.join("timer", strconv.Itoa(turn)) }
+
+// Dead is where a copy of a poisoned trigger goes.
+func (r Run) Dead() string { return r.join("dead") }
+
+// Part is where a run's progress is told to who watches; it is not stored.
+func (r Run) Part() string {
+	return r.Space.join("live", "part", r.Agent.s, r.Tree.s, r.Path.s)
+}
