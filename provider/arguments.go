@@ -1,22 +1,28 @@
 package provider
 
 import (
+	"bytes"
 	"encoding/json"
 	"maps"
 	"slices"
 )
 
 // NewToolCall makes a ToolCall from the arguments as a model wrote them. Arguments that are no JSON
-// object give a call without arguments; whoever executes it reports what is missing.
+// object give a call without arguments; whoever executes it reports what is missing. An argument that
+// is null was not given: models write it for the optional ones.
 func NewToolCall(id, name string, raw []byte) ToolCall {
 	c := ToolCall{ID: id, Name: name, Arguments: map[string]string{}}
+	// Invalid UTF-8 would not survive being stored as a string. ToValidUTF8 also copies.
+	raw = bytes.ToValidUTF8(raw, []byte("\uFFFD"))
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(raw, &fields) != nil || fields == nil {
 		return c
 	}
-	c.Raw = slices.Clone(raw)
+	c.Raw = raw
 	for k, v := range fields {
-		c.Arguments[k] = argument(v)
+		if string(v) != "null" {
+			c.Arguments[k] = argument(v)
+		}
 	}
 	return c
 }

@@ -13,7 +13,8 @@ import (
 
 // Provider sends one request to a model and returns its complete answer. Send is safe for concurrent
 // use and returns an *Error for everything that the model or the way to it did wrong. It returns
-// promptly when ctx ends.
+// promptly when ctx ends: with a Timeout if a deadline passed, with an error that is
+// context.Canceled, and no *Error, if the caller cancelled.
 type Provider interface {
 	Send(ctx context.Context, req *Request) (*Response, error)
 }
@@ -33,7 +34,7 @@ type Request struct {
 	Model       string    `json:"model"` // without the provider's name
 	System      string    `json:"system,omitzero"`
 	Messages    []Message `json:"messages"`
-	Tools       []Tool    `json:"tools,omitempty"`     // none: no tools are sent at all
+	Tools       []Tool    `json:"tools,omitempty"`      // none: no tools are sent at all
 	Temperature *float64  `json:"temperature,omitzero"` // nil: the provider's own default
 	MaxTokens   int       `json:"max_tokens,omitzero"`  // 0: the provider's own default
 }
@@ -86,7 +87,8 @@ type ToolParameter struct {
 //
 // Raw is the arguments object exactly as the model wrote it, so that history is echoed back byte for
 // byte; Arguments is the same with every value as a string (strings as they are, everything else as
-// its JSON text). Arguments is empty when the model wrote something that is no JSON object.
+// its JSON text, null left out). Arguments is empty when the model wrote something that is no JSON
+// object.
 type ToolCall struct {
 	ID        string            `json:"id"`
 	Name      string            `json:"name"`

@@ -1,0 +1,28 @@
+package provider_test
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/axebus/axe/provider"
+)
+
+func ExampleNewToolCall() {
+	c := provider.NewToolCall("call_1", "call_agent", []byte(`{"agent": "reviewer", "task": "look at PR 12", "lines": [1, 2]}`))
+	fmt.Println(c.Arguments["agent"], c.Arguments["lines"])
+	fmt.Println(string(c.RawArguments()))
+	// Output:
+	// reviewer [1, 2]
+	// {"agent": "reviewer", "task": "look at PR 12", "lines": [1, 2]}
+}
+
+func ExampleError() {
+	err := fmt.Errorf("turn 3: %w", &provider.Error{Category: provider.RateLimit, Status: 429, Message: "slow down"})
+	if e, ok := errors.AsType[*provider.Error](err); ok {
+		fmt.Println(e.Category)
+	}
+	fmt.Println(err)
+	// Output:
+	// rate_limit
+	// turn 3: rate_limit (HTTP 429): slow down
+}
