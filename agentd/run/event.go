@@ -1,0 +1,66 @@
+package run
+
+import "time"
+
+// Event is something that happened to a run. The set is closed.
+//
+//sumtype:decl
+type Event interface{ meta() Meta }
+
+// Meta says where in the stream an event is, and when it was stored.
+type Meta struct {
+	Seq  uint64
+	Time time.Time
+}
+
+func (m Meta) meta() Meta { return m }
+
+// Called is the request to run.
+type Called struct {
+	Meta
+	Input
+}
+
+// Input is what a run is asked. Context is empty for a root.
+type Input struct {
+	Task    string `json:"task"`
+	Context string `json:"context,omitzero"`
+}
+
+// Answered is a turn on the log.
+type Answered struct {
+	Meta
+	Entry Entry
+}
+
+// Ended is the end of a run on its log, which fences every other writer.
+type Ended struct {
+	Meta
+	Entry Entry
+}
+
+// Replied is the outcome of a child.
+type Replied struct {
+	Meta
+	Turn, Index int
+	Outcome     Outcome
+}
+
+// TimedOut is the timer of a turn that fired.
+type TimedOut struct {
+	Meta
+	Turn int
+}
+
+// Cancelled is the run's own tombstone.
+type Cancelled struct {
+	Meta
+	End End
+}
+
+// Concluded is the run's own outcome, found at its reply subject. Its sequence is not of the run's own
+// subjects, so it may be applied at any time.
+type Concluded struct {
+	Meta
+	Outcome Outcome
+}

@@ -1,0 +1,322 @@
+package run
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/axebus/axe/provider"
+)
+
+// MaxTurns bounds the turns of a run.
+const MaxTurns = 50
+
+// ErrCorrupt is wrapped by an error of Apply: the history has a hole, or holds what no worker writes.
+// Such a run is not resumed.
+var ErrCorrupt = errors.New("corrupt history")
+
+// Phase is what a run is doing.
+type Phase int
+
+// The phases.
+const (
+	None      Phase = iota // not called yet
+	Ready                  // the model is to be asked
+	Awaiting               // calls without an outcome
+	Completed              // ended well
+	Failed                 // ended badly
+)
+
+// String names the phase.
+func (p Phase) String() string {
+	return [...]string{"none", "ready", "awaiting", "completed", "failed"}[p]
+}
+
+// State is a run folded from its messages. The zero value is a run nobody has heard of. It is a
+// value: Apply leaves the state that it was called on as it was.
+type State struct {
+	Phase     Phase
+	Owner     uint64    // the message to whose holder Outstanding belongs
+	Seq       uint64    // the last message folded
+	Input     Input     // what the run was asked
+	CalledAt  time.Time // stream time of the call
+	Turns     []Turn
+	LogSeq    uint64 // stream sequence of the last log message, 0 if none: the fence
+	LogIndex  int    // its index
+	End       End    // why it failed
+	Concluded bool   // the outcome is stored: nothing is owed
+
+	cancelled bool // by its own cancel message
+	cut       bool // cancelled while children were awaited
+	logged    bool // the end is on the log
+}
+
+// Turn is one entry of the log with the outcomes of its calls so far, in call order.
+type Turn struct {
+	Entry    Entry
+	Time     time.Time
+	Outcomes []*Outcome // nil: none yet
+	left     int        // how many of them are nil
+	freed    time.Time  // when the next sequential call became due
+}
+
+// Start is what the run was started with, nil before its first turn is on the log.
+func (s State) Start() *Start {
+	if len(s.Turns) == 0 {
+		return nil
+	}
+	return s.Turns[0].Entry.Start
+}
+
+// Ended reports whether the run has come to its end.
+func (s State) Ended() bool { return s.Phase == Completed || s.Phase == Failed }
+
+// Pending is the number of calls of the current turn that have no outcome.
+func (s State) Pending() int {
+	if s.Phase != Awaiting {
+		return 0
+	}
+	return s.current().left
+}
+
+// Usage sums the tokens of the run's own turns on the log.
+func (s State) Usage() provider.Usage {
+	var u provider.Usage
+	for _, t := range s.Turns {
+		u = u.Add(t.Entry.Answer.Usage)
+	}
+	return u
+}
+
+// ToolCalls counts the tool calls of the run's own turns on the log.
+func (s State) ToolCalls() int {
+	n := 0
+	for _, t := range s.Turns {
+		n += len(t.Entry.Calls)
+	}
+	return n
+}
+
+// Subtree sums what the run and its children have done so far.
+func (s State) Subtree() Totals {
+	sum := Totals{Usage: s.Usage(), Runs: 1, ModelCalls: len(s.Turns), ToolCalls: s.ToolCalls()}
+	for _, t := range s.Turns {
+		for _, o := range t.Outcomes {
+			if o != nil {
+				sum = sum.Add(o.Subtree)
+			}
+		}
+	}
+	return sum
+}
+
+// Apply folds one event. An event at or before Seq was folded already and changes nothing, and so do
+// late, duplicate and unknown ones. An error wraps ErrCorrupt; the state is then as before.
+func (s State) Apply(e Event) (State, error) {
+	if c, ok := e.(Concluded); ok {
+		return s.conclude(c), nil
+	}
+	m := e.meta()
+	if m.Seq <= s.Seq {
+		return s, nil
+	}
+	next, err := s.apply(e)
+	if err != nil {
+		return s, err
+	}
+	next.Seq = m.Seq
+	return next, nil
+}
+
+func (s State) apply(e Event) (State, error) {
+	switch e := e.(type) {
+	case Called:
+		return s.called(e), nil
+	case Answered:
+		return s.answered(e)
+	case Ended:
+		return s.ended(e)
+	case Replied:
+		return s.replied(e), nil
+	case TimedOut:
+		return s.timedOut(e), nil
+	case Cancelled:
+		return s.cancel(e), nil
+	case Concluded:
+		return s.conclude(e), nil
+	}
+	return s, fmt.Errorf("%w: event %T", ErrCorrupt, e)
+}
+
+func (s State) called(e Called) State {
+	if s.Phase != None {
+		return s
+	}
+	s.Phase, s.Owner, s.Input, s.CalledAt = Ready, e.Seq, e.Input, e.Time
+	if s.cancelled {
+		s.Phase = Failed
+	}
+	return s
+}
+
+// append checks that an entry continues the log.
+func (s State) append(m Meta, e Entry) (State, error) {
+	if s.Phase == None {
+		return s, fmt.Errorf("%w: log message %d of a run that was not called", ErrCorrupt, m.Seq)
+	}
+	if e.Index != s.LogIndex+1 {
+		return s, fmt.Errorf("%w: log message %d has index %d after %d", ErrCorrupt, m.Seq, e.Index, s.LogIndex)
+	}
+	s.LogIndex, s.LogSeq = e.Index, m.Seq
+	return s, nil
+}
+
+func (s State) answered(e Answered) (State, error) {
+	before := s.Phase
+	s, err := s.append(e.Meta, e.Entry)
+	if err != nil || s.Ended() {
+		return s, err
+	}
+	if before != Ready {
+		return s, fmt.Errorf("%w: log message %d is a turn while the run is %s", ErrCorrupt, e.Seq, before)
+	}
+	t := Turn{Entry: e.Entry, Time: e.Time, Outcomes: make([]*Outcome, len(e.Entry.Calls)), left: len(e.Entry.Calls), freed: e.Time}
+	for i, c := range e.Entry.Calls {
+		if c.Failed() {
+			o := Failure(c.Kind, "%s", c.Error)
+			o.Agent = c.Agent
+			t.Outcomes[i] = &o
+			t.left--
+		}
+	}
+	s.Turns = append(slices.Clip(s.Turns), t)
+	s.Phase, s.Owner = Awaiting, e.Entry.Trigger
+	if t.left == 0 {
+		s = s.ready(e.Entry.Trigger)
+	}
+	return s, nil
+}
+
+func (s State) ended(e Ended) (State, error) {
+	done := s.Ended()
+	s, err := s.append(e.Meta, e.Entry)
+	if err != nil {
+		return s, err
+	}
+	s.logged = true
+	if !done {
+		s.Phase, s.Owner, s.End, s.cancelled = Failed, e.Entry.Trigger, *e.Entry.End, true
+	}
+	return s, nil
+}
+
+func (s State) replied(e Replied) State {
+	if s.Phase != Awaiting || e.Turn != len(s.Turns) {
+		return s
+	}
+	t := s.current()
+	if e.Index < 0 || e.Index >= len(t.Outcomes) || t.Outcomes[e.Index] != nil {
+		return s
+	}
+	if t.Entry.Sequential && slices.Contains(t.Outcomes[:e.Index], nil) {
+		return s // nobody has called it yet
+	}
+	t.Outcomes = slices.Clone(t.Outcomes)
+	t.Outcomes[e.Index] = &e.Outcome
+	t.left--
+	t.freed = e.Time
+	s.Turns = slices.Clone(s.Turns)
+	s.Turns[len(s.Turns)-1] = t
+	switch {
+	case t.left == 0:
+		return s.ready(e.Seq)
+	case t.Entry.Sequential:
+		s.Owner = e.Seq
+	}
+	return s
+}
+
+func (s State) timedOut(e TimedOut) State {
+	if s.Phase != Awaiting || e.Turn != len(s.Turns) {
+		return s
+	}
+	t := s.current()
+	t.Outcomes = slices.Clone(t.Outcomes)
+	for _, c := range s.current().pending() {
+		o := Failure(KindTimeout, "timeout after %ds", int(t.allowed().Round(time.Second)/time.Second))
+		o.Agent = c.Call.Agent
+		t.Outcomes[c.Index] = &o
+	}
+	t.left = 0
+	s.Turns = slices.Clone(s.Turns)
+	s.Turns[len(s.Turns)-1] = t
+	return s.ready(e.Seq)
+}
+
+func (s State) cancel(e Cancelled) State {
+	if s.Ended() || s.cancelled {
+		return s
+	}
+	s.cancelled, s.End = true, e.End
+	if s.Phase == None {
+		return s
+	}
+	s.cut = s.Phase == Awaiting
+	s.Phase, s.Owner = Failed, e.Seq
+	return s
+}
+
+func (s State) conclude(e Concluded) State {
+	s.Concluded = true
+	if !s.Ended() {
+		s.Phase = Failed
+		if e.Outcome.Status == StatusCompleted {
+			s.Phase = Completed
+		}
+		s.End = End{e.Outcome.Kind, e.Outcome.Error}
+	}
+	return s
+}
+
+// ready makes the next turn owed, or ends a run that has had its turns.
+func (s State) ready(owner uint64) State {
+	s.Phase, s.Owner = Ready, owner
+	if len(s.Turns) >= MaxTurns {
+		s.Phase, s.End = Failed, End{KindTurns, fmt.Sprintf("agent exceeded maximum conversation turns (%d)", MaxTurns)}
+	}
+	return s
+}
+
+func (s State) current() Turn { return s.Turns[len(s.Turns)-1] }
+
+// pending lists the calls without an outcome, in call order.
+func (t Turn) pending() []Child {
+	var out []Child
+	for i, o := range t.Outcomes {
+		if o == nil {
+			out = append(out, Child{i, t.Entry.Calls[i], t.deadline(i)})
+		}
+	}
+	return out
+}
+
+// deadline is that of the i-th call: as decided, and for a sequential one not later than its timeout
+// after it became due.
+func (t Turn) deadline(i int) time.Time {
+	at := t.Entry.Calls[i].Deadline
+	if t.Entry.Sequential && t.Entry.Timeout > 0 {
+		if due := t.freed.Add(t.Entry.Timeout); due.Before(at) {
+			return due
+		}
+	}
+	return at
+}
+
+// allowed is the time that each call of the turn had.
+func (t Turn) allowed() time.Duration {
+	if t.Entry.Timeout > 0 {
+		return t.Entry.Timeout
+	}
+	return t.Entry.Timer.Sub(t.Time)
+}
