@@ -1,0 +1,125 @@
+// Package bus is the only package that knows NATS. It moves bytes: fenced writes, reads of a run's
+// messages, pulled deliveries whose lease it keeps alive, timers, large bodies, and the embedded
+// server. What the bytes mean is decided above it, and which subjects they go to in package subjects.
+//
+// The invariant it keeps: a write is either stored at the place in its subject's history that the
+// writer expected, or refused with a *Conflict that names the message in its way.
+//
+//	conn, err := bus.Open(ctx, bus.Config{Dial: bus.Dial{URL: "nats://127.0.0.1:4222"}})
+//	seq, err := conn.Write(ctx, bus.Message{Subject: run.Log(), Body: b, Fence: bus.After(run.Log(), last)})
+package bus
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nuid"
+
+	"github.com/axebus/axe/subjects"
+)
+
+// Config says how to reach the bus and what to expect of it.
+type Config struct {
+	Dial    Dial
+	Space   subjects.Space
+	MaxBody int64         // largest body in bytes, stored by reference or not; 0: 64 MiB
+	AckWait time.Duration // how long a delivery may go without a sign of life; 0: 10 s
+	Log     *slog.Logger  // nil: discard
+
+	// Intercept is called before and after every write and acknowledgement; its error becomes the
+	// operation's. Tests use it to stop a worker at any step.
+	Intercept func(Point) error
+}
+
+// Point is a step at which Config.Intercept is called.
+type Point struct {
+	Op      string // "write", "ack" or "nak"
+	Subject string // of the message written, or of the delivery
+	After   bool
+}
+
+// DefaultMaxBody is the largest body unless configured otherwise.
+const DefaultMaxBody = 64 << 20
+
+// DefaultAckWait is the lease of a delivery unless configured otherwise.
+const DefaultAckWait = 10 * time.Second
+
+// Conn is a connection to the bus. It is safe for concurrent use.
+type Conn struct {
+	cfg    Config
+	nc     *nats.Conn
+	js     jetstream.JetStream
+	log    *slog.Logger
+	reader *reader
+	leases leases
+
+	mu       sync.Mutex
+	replicas int // of the stream of runs, 0: not known yet
+	objects  jetstream.ObjectStore
+}
+
+// Open connects; it waits for a server that is not there yet, until ctx ends. The caller closes the
+// connection.
+func Open(ctx context.Context, cfg Config) (*Conn, error) {
+	cfg.MaxBody = cmp.Or(cfg.MaxBody, DefaultMaxBody)
+	cfg.AckWait = cmp.Or(cfg.AckWait, DefaultAckWait)
+	log := cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
+	cfg.Dial.Log = cmp.Or(cfg.Dial.Log, log)
+	nc, api, err := cfg.Dial.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c := &Conn{cfg: cfg, nc: nc, log: log, leases: leases{held: map[*Delivery]time.Time{}}}
+	if c.js, err = api.jetStream(nc); err != nil {
+		nc.Close()
+		return nil, fmt.Errorf("jetstream: %w", err)
+	}
+	if c.reader, err = newReader(nc, api.prefix()); err != nil {
+		nc.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// Close ends the connection at once. Deliveries that were not acknowledged come again to somebody.
+func (c *Conn) Close() { c.nc.Close() }
+
+// Flush waits until everything sent so far, acknowledgements too, has reached the server.
+func (c *Conn) Flush(ctx context.Context) error { return c.nc.FlushWithContext(ctx) }
+
+// Space is the subjects that the connection works under.
+func (c *Conn) Space() subjects.Space { return c.cfg.Space }
+
+// AckWait is the lease of a delivery.
+func (c *Conn) AckWait() time.Duration { return c.cfg.AckWait }
+
+func (c *Conn) stream() string { return c.cfg.Space.Name("RUNS") }
+
+func (c *Conn) intercept(p Point) error {
+	if c.cfg.Intercept == nil {
+		return nil
+	}
+	return c.cfg.Intercept(p)
+}
+
+// Tell publishes a message that is not stored: progress, for whoever watches.
+func (c *Conn) Tell(subject string, body []byte) error { return c.nc.Publish(subject, body) }
+
+// Watch calls fn, one message at a time, for what is published to a subject from now on, until stop
+// is called. Nothing is replayed: for watching only.
+func (c *Conn) Watch(subject string, fn func(Stored)) (stop func(), err error) {
+	sub, err := c.nc.Subscribe(subject, func(m *nats.Msg) { fn(live(m)) })
+	if err != nil {
+		return nil, fmt.Errorf("watch %s: %w", subject, err)
+	}
+	return func() { _ = sub.Unsubscribe() }, nil
+}
+
+// NewID makes an id that has not been used before: 22 of [A-Za-z0-9], good as a tree's id.
+func NewID() string { return nuid.Next() }

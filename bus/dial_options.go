@@ -1,0 +1,164 @@
+package bus
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// The keys of what this package logs about connections.
+const (
+	keyURL     = "url"
+	keyError   = "error"
+	keySubject = "subject"
+)
+
+func (d Dial) validate() error {
+	said := 0
+	for _, s := range []string{d.Creds, d.NKey, d.User, d.Token} {
+		if s != "" {
+			said++
+		}
+	}
+	switch {
+	case d.Server != nil && (d.URL != "" || d.Context != ""):
+		return errors.New("a server in this process has no URL and no context")
+	case said > 1:
+		return errors.New("more than one of creds, nkey, user and token")
+	case d.Password != "" && d.User == "":
+		return errors.New("a password without a user")
+	case (d.TLSCert == "") != (d.TLSKey == ""):
+		return errors.New("a TLS certificate and its key come together")
+	}
+	return nil
+}
+
+// options are the same for every way to reach a server.
+func (d Dial) options(log *slog.Logger) []nats.Option {
+	opts := []nats.Option{
+		nats.Name(d.Name),
+		nats.MaxReconnects(-1),
+		nats.ReconnectWait(500 * time.Millisecond),
+		nats.ReconnectJitter(1500*time.Millisecond, 1500*time.Millisecond),
+		// Nothing is kept for a server that is away: a write whose writer gave up must not appear
+		// minutes later. A publish fails with ErrReconnectBufExceeded and was certainly not sent, so
+		// whoever still wants it tries again.
+		nats.ReconnectBufSize(-1),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			if err != nil { // nil: closed by its owner
+				log.Warn("disconnected", slog.Any(keyError, err))
+			}
+		}),
+		nats.ReconnectHandler(func(nc *nats.Conn) {
+			log.Info("connected again", slog.String(keyURL, d.at(nc)))
+		}),
+		nats.ErrorHandler(func(_ *nats.Conn, sub *nats.Subscription, err error) {
+			attrs := []any{slog.Any(keyError, err)}
+			if sub != nil {
+				attrs = append(attrs, slog.String(keySubject, sub.Subject))
+			}
+			log.Warn("connection trouble", attrs...)
+		}),
+		nats.ClosedHandler(func(*nats.Conn) {
+			if d.Closed != nil {
+				d.Closed()
+			}
+		}),
+	}
+	if d.Server == nil { // nothing lies between: an in-process connection is not half-open
+		opts = append(opts, nats.PingInterval(10*time.Second))
+	}
+	return opts
+}
+
+// decide is the last option. It knows what a context said and puts what d says in its place.
+func (d Dial) decide(where *string) nats.Option {
+	return func(o *nats.Options) error {
+		if d.Server != nil {
+			*where = inProcess
+			o.InProcessServer = d.Server.srv
+			return nil
+		}
+		if d.URL != "" {
+			o.Servers = []string{d.URL}
+		}
+		servers, err := parseServers(o.Servers)
+		if err != nil {
+			return err
+		}
+		*where = servers.String()
+		explicit := d.Creds+d.NKey+d.User+d.Token != ""
+		if explicit {
+			servers.dropUsers() // they would win over options
+		}
+		if explicit || d.URL != "" && servers.haveUsers() {
+			o.User, o.Password, o.Token, o.Nkey, o.UserJWT, o.SignatureCB = "", "", "", "", nil, nil
+		}
+		o.Servers = servers.list()
+		if err := d.secrets(o); err != nil {
+			return err
+		}
+		return tryCredentials(o)
+	}
+}
+
+func (d Dial) secrets(o *nats.Options) error {
+	var opts []nats.Option
+	switch {
+	case d.Creds != "":
+		opts = append(opts, nats.UserCredentials(d.Creds))
+	case d.NKey != "":
+		opt, err := nats.NkeyOptionFromSeed(d.NKey)
+		if err != nil {
+			return fmt.Errorf("nkey %s: %w", d.NKey, err)
+		}
+		opts = append(opts, opt)
+	case d.User != "":
+		opts = append(opts, nats.UserInfo(d.User, d.Password))
+	case d.Token != "":
+		opts = append(opts, nats.Token(d.Token))
+	}
+	if d.TLSCA != "" {
+		opts = append(opts, nats.RootCAs(d.TLSCA))
+	}
+	if d.TLSCert != "" {
+		opts = append(opts, nats.ClientCert(d.TLSCert, d.TLSKey))
+	}
+	for _, opt := range opts {
+		if err := opt(o); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tryCredentials reads the files that the connection will read, so that a missing one is not taken
+// for a missing server.
+func tryCredentials(o *nats.Options) error {
+	if o.UserJWT != nil {
+		if _, err := o.UserJWT(); err != nil {
+			return fmt.Errorf("credentials: %w", err)
+		}
+	}
+	if o.SignatureCB != nil {
+		if _, err := o.SignatureCB(nil); err != nil {
+			return fmt.Errorf("credentials: %w", err)
+		}
+	}
+	return nil
+}
+
+// at names the server of a connection without credentials.
+func (d Dial) at(nc *nats.Conn) string {
+	if d.Server != nil {
+		return inProcess
+	}
+	servers, err := parseServers([]string{nc.ConnectedUrl()})
+	if err != nil {
+		return ""
+	}
+	return servers.String()
+}

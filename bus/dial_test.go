@@ -1,0 +1,356 @@
+package bus
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nkeys"
+)
+
+const secret = "hunter2"
+
+// record keeps what is logged and lets a test wait for a message.
+type record struct{ lines chan string }
+
+func newRecord() record { return record{make(chan string, 1000)} }
+
+func (r record) logger() *slog.Logger { return slog.New(slog.NewTextHandler(r, nil)) }
+
+func (r record) Write(line []byte) (int, error) {
+	r.lines <- string(line)
+	return len(line), nil
+}
+
+func (r record) wait(t *testing.T, msg string) string {
+	t.Helper()
+	late := time.After(20 * time.Second)
+	for {
+		select {
+		case line := <-r.lines:
+			if strings.Contains(line, secret) {
+				t.Errorf("a secret in the log: %s", line)
+			}
+			if strings.Contains(line, `msg="`+msg+`"`) || strings.Contains(line, "msg="+msg+" ") {
+				return line
+			}
+		case <-late:
+			t.Fatalf("%q is not logged", msg)
+		}
+	}
+}
+
+// natsT starts a server with options of its own and returns its HOST:PORT.
+func natsT(t *testing.T, opts *server.Options) string {
+	t.Helper()
+	opts.Host, opts.NoLog, opts.NoSigs = "127.0.0.1", true, true
+	if opts.Port == 0 {
+		opts.Port = server.RANDOM_PORT
+	}
+	s, err := server.NewServer(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
+	if !s.ReadyForConnections(10 * time.Second) {
+		t.Fatal("server is not ready")
+	}
+	return s.Addr().String()
+}
+
+// freeAddr is an address that nobody listens on.
+func freeAddr(t *testing.T) string {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func fileT(t *testing.T, name string, content []byte) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// contextT writes a context of the nats CLI, where it is found by its name.
+func contextT(t *testing.T, name string, values map[string]string) {
+	t.Helper()
+	home := t.TempDir()
+	t.Setenv("XDG_CONFIG_HOME", home)
+	dir := filepath.Join(home, "nats", "context")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	b, err := json.Marshal(values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, name+".json"), b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// userKey makes an nkey and returns the file of its seed.
+func userKey(t *testing.T) (public, file string) {
+	t.Helper()
+	kp, err := nkeys.CreateUser()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seed, err := kp.Seed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if public, err = kp.PublicKey(); err != nil {
+		t.Fatal(err)
+	}
+	return public, fileT(t, "user.nk", seed)
+}
+
+// refused dials in vain and returns why; waiting for the server would be an error.
+func refused(t *testing.T, d Dial) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	nc, _, err := d.connect(ctx)
+	switch {
+	case err == nil:
+		nc.Close()
+		t.Fatal("connected")
+	case errors.Is(err, context.DeadlineExceeded):
+		t.Fatalf("waited for a server that had refused: %v", err)
+	case strings.Contains(err.Error(), secret):
+		t.Errorf("a secret in the error: %v", err)
+	}
+	return err
+}
+
+func TestDialCredentials(t *testing.T) {
+	password := natsT(t, &server.Options{Username: "worker", Password: secret})
+	token := natsT(t, &server.Options{Authorization: secret})
+	public, seed := userKey(t)
+	_, strangers := userKey(t)
+	nkey := natsT(t, &server.Options{Nkeys: []*server.NkeyUser{{Nkey: public}}})
+
+	for name, d := range map[string]Dial{
+		"user":                     {URL: "nats://" + password, User: "worker", Password: secret},
+		"no scheme":                {URL: password, User: "worker", Password: secret},
+		"user in the URL":          {URL: "nats://worker:" + secret + "@" + password},
+		"user wins over the URL's": {URL: "nats://worker:wrong@" + password, User: "worker", Password: secret},
+		"token":                    {URL: "nats://" + token, Token: secret},
+		"token in the URL":         {URL: "nats://" + secret + "@" + token},
+		"nkey":                     {URL: "nats://" + nkey, NKey: seed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			log := newRecord()
+			d.Log = log.logger()
+			nc, _ := connectT(t, d)
+			if err := nc.FlushTimeout(5 * time.Second); err != nil {
+				t.Error(err)
+			}
+			log.wait(t, "connected")
+		})
+	}
+	for name, d := range map[string]Dial{
+		"wrong password": {URL: "nats://" + password, User: "worker", Password: "wrong"},
+		"no password":    {URL: "nats://" + password},
+		"wrong token":    {URL: "nats://" + token, Token: "wrong"},
+		"another's key":  {URL: "nats://" + nkey, NKey: strangers},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := refused(t, d); !errors.Is(err, nats.ErrAuthorization) {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestDialMistakes(t *testing.T) {
+	nowhere := "nats://" + freeAddr(t)
+	garbage := fileT(t, "garbage", []byte("garbage"))
+	absent := filepath.Join(t.TempDir(), "absent")
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	for _, tt := range []struct {
+		name, want string
+		d          Dial
+	}{
+		{"creds that are absent", absent, Dial{URL: nowhere, Creds: absent}},
+		{"creds that are none", "credentials", Dial{URL: nowhere, Creds: garbage}},
+		{"key that is absent", absent, Dial{URL: nowhere, NKey: absent}},
+		{"key that is none", garbage, Dial{URL: nowhere, NKey: garbage}},
+		{"CA that is absent", absent, Dial{URL: nowhere, TLSCA: absent}},
+		{"CA that is none", garbage, Dial{URL: nowhere, TLSCA: garbage}},
+		{"certificate that is absent", absent, Dial{URL: nowhere, TLSCert: absent, TLSKey: absent}},
+		{"certificate without its key", "key", Dial{URL: nowhere, TLSCert: garbage}},
+		{"unknown context", `unknown context "absent"`, Dial{Context: "absent"}},
+		{"scheme", "malformed", Dial{URL: "http://u:" + secret + "@host"}},
+		{"port", "malformed", Dial{URL: "nats://u:" + secret + "@host:port"}},
+		{"port too high", "malformed", Dial{URL: "nats://host:65536"}},
+		{"slash in a password", "malformed", Dial{URL: "nats://u:1/" + secret + "@host"}},
+		{"hash in a password", "malformed", Dial{URL: "nats://u:1#" + secret + "@host"}},
+		{"password without a host", "malformed", Dial{URL: "nats://u:" + secret}},
+		{"second", "server URL 2", Dial{URL: nowhere + ",nats://"}},
+		{"user and token", "more than one", Dial{URL: nowhere, User: "a", Token: "b"}},
+		{"password alone", "without a user", Dial{URL: nowhere, Password: "b"}},
+		{"server and URL", "no URL", Dial{URL: nowhere, Server: &Server{}}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if err := refused(t, tt.d); !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%v\ndoes not say %s", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestDialContext(t *testing.T) {
+	addr := natsT(t, &server.Options{Users: []*server.User{{Username: "a", Password: secret}, {Username: "b", Password: "other"}}})
+	contextT(t, "prod", map[string]string{
+		"url": "nats://" + addr, "user": "a", "password": secret,
+		"jetstream_domain": "hub", "inbox_prefix": "_MINE",
+	})
+	nc, api, err := Dial{Context: "prod"}.connect(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	if api.prefix() != "$JS.hub.API." || !strings.HasPrefix(nc.NewInbox(), "_MINE.") {
+		t.Errorf("prefix %s, inbox %s", api.prefix(), nc.NewInbox())
+	}
+
+	connectT(t, Dial{Context: "prod", User: "b", Password: "other"})
+	if err := refused(t, Dial{Context: "prod", Token: "x"}); !errors.Is(err, nats.ErrAuthorization) {
+		t.Errorf("a token goes with the context's user: %v", err)
+	}
+	elsewhere := natsT(t, &server.Options{Authorization: secret})
+	connectT(t, Dial{Context: "prod", URL: "nats://" + secret + "@" + elsewhere})
+
+	contextT(t, "prefixed", map[string]string{"url": addr, "user": "b", "password": "other", "jetstream_api_prefix": "from.hub"})
+	nc, api, err = Dial{Context: "prefixed"}.connect(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	if api.prefix() != "from.hub." {
+		t.Errorf("prefix %s", api.prefix())
+	}
+
+	contextT(t, "bad", map[string]string{"url": "nats://u:" + secret + "@host:port"})
+	if err := refused(t, Dial{Context: "bad"}); !errors.Is(err, errMalformedURL) {
+		t.Error(err)
+	}
+	contextT(t, "proxied", map[string]string{"url": addr, "socks_proxy": "socks5://u:" + secret + "@host:port"})
+	if err := refused(t, Dial{Context: "proxied"}); !errors.Is(err, errMalformedURL) {
+		t.Error(err)
+	}
+}
+
+func TestDialWaits(t *testing.T) {
+	addr := freeAddr(t)
+	log := newRecord()
+	d := Dial{URL: "nats://u:" + secret + "@" + addr, Log: log.logger()}
+	ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond) // long enough to try twice
+	defer cancel()
+	_, _, err := d.connect(ctx)
+	if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, nats.ErrNoServers) ||
+		!strings.Contains(err.Error(), "nats://"+addr) || strings.Contains(err.Error(), secret) {
+		t.Error(err)
+	}
+	if n := len(log.lines); n != 1 {
+		t.Errorf("%d lines about waiting", n)
+	}
+	if line := log.wait(t, "waiting for the server"); !strings.Contains(line, "url=nats://"+addr) {
+		t.Error(line)
+	}
+}
+
+func TestDialServerThatStartsLater(t *testing.T) {
+	addr := freeAddr(t)
+	log := newRecord()
+	done := make(chan error, 1)
+	go func() {
+		nc, _, err := Dial{URL: "nats://" + addr, Log: log.logger()}.connect(t.Context())
+		if err == nil {
+			nc.Close()
+		}
+		done <- err
+	}()
+	log.wait(t, "waiting for the server")
+	serveT(t, ServerConfig{Listen: addr})
+	log.wait(t, "connected")
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestDialServerThatRestarts(t *testing.T) {
+	cfg := ServerConfig{Listen: freeAddr(t), StoreDir: t.TempDir()}
+	s := serveT(t, cfg)
+	log, closed := newRecord(), make(chan struct{})
+	nc, js := connectT(t, Dial{URL: s.URL(), Log: log.logger(), Closed: func() { close(closed) }})
+	streamT(t, js)
+	s.Close()
+	log.wait(t, "disconnected")
+	if _, err := js.Publish(t.Context(), "s.a", nil); !errors.Is(err, nats.ErrReconnectBufExceeded) {
+		t.Errorf("published to nobody: %v", err)
+	}
+	serveT(t, cfg)
+	if line := log.wait(t, "connected again"); !strings.Contains(line, s.URL()) {
+		t.Error(line)
+	}
+	if _, err := js.Publish(t.Context(), "s.a", nil); err != nil {
+		t.Error(err)
+	}
+	nc.Close()
+	select {
+	case <-closed:
+	case <-time.After(10 * time.Second):
+		t.Error("nobody was told that the connection is closed")
+	}
+}
+
+func TestDialCredentialsThatChange(t *testing.T) {
+	addr := freeAddr(t)
+	opts := func(password string) *server.Options {
+		return &server.Options{Host: "127.0.0.1", Port: portOf(t, addr), NoLog: true, NoSigs: true, Username: "u", Password: password}
+	}
+	first, err := server.NewServer(opts(secret))
+	if err != nil {
+		t.Fatal(err)
+	}
+	first.Start()
+	closed := make(chan struct{})
+	connectT(t, Dial{URL: addr, User: "u", Password: secret, Closed: func() { close(closed) }})
+	first.Shutdown()
+	first.WaitForShutdown()
+	natsT(t, opts("other"))
+	select {
+	case <-closed:
+	case <-time.After(20 * time.Second):
+		t.Error("the connection goes on knocking")
+	}
+}
+
+func portOf(t *testing.T, addr string) int {
+	t.Helper()
+	a, err := net.ResolveTCPAddr("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a.Port
+}

@@ -1,0 +1,116 @@
+package bus
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"math/big"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+)
+
+// authority signs certificates.
+type authority struct {
+	t    *testing.T
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+	file string
+}
+
+func newAuthority(t *testing.T) authority {
+	t.Helper()
+	a := authority{t: t}
+	tmpl := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"}, NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	var der []byte
+	a.key, der = a.sign(tmpl, tmpl, nil)
+	var err error
+	if a.cert, err = x509.ParseCertificate(der); err != nil {
+		t.Fatal(err)
+	}
+	a.file = fileT(t, "ca.pem", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	return a
+}
+
+// sign makes a key and its certificate, signed by parent, or by itself.
+func (a authority) sign(tmpl, parent *x509.Certificate, by *ecdsa.PrivateKey) (*ecdsa.PrivateKey, []byte) {
+	a.t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	if by == nil {
+		by = key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, tmpl, parent, key.Public(), by)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return key, der
+}
+
+// leaf returns the files of a certificate for 127.0.0.1 and its key.
+func (a authority) leaf(name string) (cert, key string) {
+	a.t.Helper()
+	k, der := a.sign(&x509.Certificate{
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}, a.cert, a.key)
+	b, err := x509.MarshalPKCS8PrivateKey(k)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return fileT(a.t, name+".pem", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})),
+		fileT(a.t, name+".key", pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: b}))
+}
+
+func TestDialTLS(t *testing.T) {
+	ca, stranger := newAuthority(t), newAuthority(t)
+	cert, key := ca.leaf("server")
+	pair, err := tls.LoadX509KeyPair(cert, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AddCert(ca.cert)
+	addr := natsT(t, &server.Options{TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair}}, TLSTimeout: 5})
+	mutual := natsT(t, &server.Options{TLSVerify: true, TLSTimeout: 5, TLSConfig: &tls.Config{
+		Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool,
+	}})
+	plain := natsT(t, &server.Options{})
+	cert, key = ca.leaf("client")
+
+	connectT(t, Dial{URL: "tls://" + addr, TLSCA: ca.file})
+	connectT(t, Dial{URL: addr, TLSCA: ca.file})
+	connectT(t, Dial{URL: mutual, TLSCA: ca.file, TLSCert: cert, TLSKey: key})
+
+	if err := refused(t, Dial{URL: "tls://" + addr}); !untrusted(err) {
+		t.Errorf("no authority: %v", err)
+	}
+	if err := refused(t, Dial{URL: "tls://" + addr, TLSCA: stranger.file}); !untrusted(err) {
+		t.Errorf("another authority: %v", err)
+	}
+	if err := refused(t, Dial{URL: "tls://" + plain, TLSCA: ca.file}); !errors.Is(err, nats.ErrSecureConnWanted) {
+		t.Errorf("a server without TLS: %v", err)
+	}
+	t.Log("no certificate:", refused(t, Dial{URL: mutual, TLSCA: ca.file}))
+	cert, key = stranger.leaf("client")
+	t.Log("a stranger's certificate:", refused(t, Dial{URL: mutual, TLSCA: ca.file, TLSCert: cert, TLSKey: key}))
+}
+
+func untrusted(err error) bool {
+	_, ok := errors.AsType[*tls.CertificateVerificationError](err)
+	return ok
+}

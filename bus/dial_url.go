@@ -1,0 +1,132 @@
+package bus
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+)
+
+// inProcess stands in logs where a URL would.
+const inProcess = "in-process"
+
+// servers is a parsed list of server URLs. Its String shows no credentials.
+type servers []*url.URL
+
+// parseServers splits and checks lists of URLs; none is the default. A URL that is malformed is not
+// shown: what stands where may well be a password.
+func parseServers(lists []string) (servers, error) {
+	var s servers
+	for raw := range strings.SplitSeq(strings.Join(lists, ","), ",") {
+		raw = strings.TrimSpace(raw)
+		if raw == "" {
+			continue
+		}
+		if !strings.Contains(raw, "://") {
+			raw = "nats://" + raw
+		}
+		u, err := url.Parse(raw)
+		if err != nil || !reachable(u) {
+			return nil, fmt.Errorf("server URL %d: %w", len(s)+1, errMalformedURL)
+		}
+		s = append(s, u)
+	}
+	if len(s) == 0 {
+		return parseServers([]string{nats.DefaultURL})
+	}
+	return s, nil
+}
+
+var errMalformedURL = errors.New("malformed: want [USER:PASSWORD@]HOST[:PORT], after nats://, tls://, ws:// or wss://")
+
+func reachable(u *url.URL) bool {
+	switch u.Scheme {
+	case "nats", "tls":
+		if strings.Trim(u.Path, "/") != "" {
+			return false
+		}
+	case "ws", "wss":
+	default:
+		return false
+	}
+	port, err := strconv.Atoi(u.Port())
+	return u.Hostname() != "" && u.RawQuery == "" && u.Fragment == "" && (u.Port() == "" || err == nil && port <= 65535)
+}
+
+func (s servers) list() []string {
+	l := make([]string, len(s))
+	for i, u := range s {
+		l[i] = u.String()
+	}
+	return l
+}
+
+func (s servers) String() string {
+	hosts := make([]string, len(s))
+	for i, u := range s {
+		hosts[i] = u.Scheme + "://" + u.Host
+	}
+	return strings.Join(hosts, ",")
+}
+
+func (s servers) haveUsers() bool {
+	for _, u := range s {
+		if u.User != nil {
+			return true
+		}
+	}
+	return false
+}
+
+func (s servers) dropUsers() {
+	for _, u := range s {
+		u.User = nil
+	}
+}
+
+// clean keeps a URL that some library could not parse (a context's proxy) out of an error.
+func clean(err error) error {
+	if bad, ok := errors.AsType[*url.Error](err); ok && bad.Op == "parse" {
+		return errMalformedURL
+	}
+	return err
+}
+
+// Refusals that end by themselves, as the server words them.
+var (
+	errTooMany     = errors.New("nats: maximum connections exceeded")
+	errAuthTimeout = errors.New("nats: authentication timeout")
+)
+
+// mayComeUp decides whether a connection that was refused is worth another attempt: yes when nobody
+// answered or the server was busy, no when it answered that this client is not welcome, or when the
+// client does not trust it.
+func mayComeUp(err error) bool {
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return false
+	}
+	if slow, ok := errors.AsType[net.Error](err); ok && slow.Timeout() {
+		return true
+	}
+	if errors.Is(err, nats.ErrTLS) {
+		return false
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok {
+		return op.Op != "remote error" // a TLS alert that came after the handshake
+	}
+	for _, passing := range []error{
+		nats.ErrNoServers, nats.ErrTimeout, nats.ErrStaleConnection, nats.ErrMaxAccountConnectionsExceeded,
+		errTooMany, errAuthTimeout, io.EOF, io.ErrUnexpectedEOF,
+	} {
+		if errors.Is(err, passing) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,99 @@
+package bus
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nuid"
+)
+
+// A body larger than the server takes is put into the object store, and the message carries its name.
+const (
+	headerObject = "Axe-Object"
+	headerSize   = "Axe-Size"
+)
+
+// room is left for headers and the subject below the server's largest payload.
+const room = 64 << 10
+
+// externalize moves a large body into the object store. The object has a name of its own, so that no
+// writer ever replaces what another message refers to.
+func (c *Conn) externalize(ctx context.Context, msg *nats.Msg) error {
+	size := int64(len(msg.Data))
+	if size > c.cfg.MaxBody {
+		return fmt.Errorf("%w: %d bytes for %s, at most %d", ErrTooLarge, size, msg.Subject, c.cfg.MaxBody)
+	}
+	if size <= c.nc.MaxPayload()-room {
+		return nil
+	}
+	store, err := c.objectStore(ctx)
+	if err != nil {
+		return err
+	}
+	name := nuid.Next()
+	if _, err := store.PutBytes(ctx, name, msg.Data); err != nil {
+		return fmt.Errorf("store %d bytes for %s: %w", size, msg.Subject, err)
+	}
+	msg.Header.Set(headerObject, name)
+	msg.Header.Set(headerSize, strconv.FormatInt(size, 10))
+	msg.Data, err = json.Marshal(map[string]any{"object": name, "size": size})
+	return err
+}
+
+// ErrGone is wrapped by the error of a message whose object is not in the store any more.
+var ErrGone = errors.New("the object of a large message is gone")
+
+// resolve is the body of a message, from the object store if that is where it is.
+func (c *Conn) resolve(ctx context.Context, h nats.Header, body []byte) ([]byte, error) {
+	name := h.Get(headerObject)
+	if name == "" {
+		return body, nil
+	}
+	size, err := strconv.ParseInt(h.Get(headerSize), 10, 64)
+	if err != nil || size < 0 || size > c.cfg.MaxBody {
+		return nil, fmt.Errorf("%w: %s bytes by reference, at most %d", ErrTooLarge, h.Get(headerSize), c.cfg.MaxBody)
+	}
+	store, err := c.objectStore(ctx)
+	if err != nil {
+		return nil, err
+	}
+	obj, err := store.Get(ctx, name)
+	if errors.Is(err, jetstream.ErrObjectNotFound) {
+		return nil, fmt.Errorf("%w: %s", ErrGone, name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("object %s: %w", name, err)
+	}
+	defer obj.Close()
+	whole, err := io.ReadAll(io.LimitReader(obj, size+1))
+	if err != nil {
+		return nil, fmt.Errorf("object %s: %w", name, err)
+	}
+	if int64(len(whole)) != size {
+		return nil, fmt.Errorf("object %s: %d bytes where the message says %d", name, len(whole), size)
+	}
+	return whole, nil
+}
+
+func (c *Conn) objectStore(ctx context.Context) (jetstream.ObjectStore, error) {
+	c.mu.Lock()
+	store := c.objects
+	c.mu.Unlock()
+	if store != nil {
+		return store, nil
+	}
+	store, err := c.js.ObjectStore(ctx, c.cfg.Space.Name("OBJECTS"))
+	if err != nil {
+		return nil, fmt.Errorf("object store %s: %w", c.cfg.Space.Name("OBJECTS"), err)
+	}
+	c.mu.Lock()
+	c.objects = store
+	c.mu.Unlock()
+	return store, nil
+}

@@ -1,0 +1,225 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Headers of the server that the client library does not name.
+const (
+	headerFenceSubject = "Nats-Expected-Last-Subject-Sequence-Subject"
+	headerScheduler    = "Nats-Scheduler"
+	headerScheduleNext = "Nats-Schedule-Next"
+	headerSchedule     = "Nats-Schedule"
+	headerTarget       = "Nats-Schedule-Target"
+)
+
+// Message is something to be stored.
+type Message struct {
+	Subject string
+	Header  [][2]string
+	Body    []byte
+	ID      string // Nats-Msg-Id: a second one within the stream's window is not stored
+	Fence   Fence
+	Timer   Timer
+	Disarm  string // subject of a timer that this write removes
+}
+
+// Fence is what a write expects: that the last message of Subject is Seq. The zero value expects
+// nothing.
+type Fence struct {
+	Subject string
+	Seq     uint64
+}
+
+// After is a fence: the last message of the subject is seq, 0 for none.
+func After(subject string, seq uint64) Fence { return Fence{subject, seq} }
+
+// Timer makes a message a schedule: its body is stored again under Target at the time At. Publishing
+// to the same subject again re-arms it.
+type Timer struct {
+	At     time.Time
+	Target string
+}
+
+// Conflict is a refused write: Last is the message that its fence's subject ends with.
+type Conflict struct {
+	Subject string
+	Last    uint64
+}
+
+// Error names the subject and the message.
+func (e *Conflict) Error() string {
+	return fmt.Sprintf("write refused: %s already ends with message %d", e.Subject, e.Last)
+}
+
+// ErrTooLarge is wrapped by the error of a body over Config.MaxBody.
+var ErrTooLarge = errors.New("body too large")
+
+// ErrNoStream says that no stream takes a subject: nobody has set up the bus on this server.
+var ErrNoStream = errors.New("no stream takes the subject (is a worker connected to this server?)")
+
+// Write stores a message and returns its sequence in the stream. A lost acknowledgement is retried
+// until ctx ends; the retry of a write that was stored is refused by its own fence, and reading
+// again shows it. The error is a *Conflict if the fence did not hold.
+func (c *Conn) Write(ctx context.Context, m Message) (uint64, error) {
+	if err := c.intercept(Point{"write", m.Subject, false}); err != nil {
+		return 0, err
+	}
+	msg, err := c.message(ctx, m)
+	if err != nil {
+		return 0, err
+	}
+	seq, err := c.write(ctx, m, msg)
+	if err != nil {
+		return 0, err
+	}
+	return seq, c.intercept(Point{"write", m.Subject, true})
+}
+
+func (c *Conn) write(ctx context.Context, m Message, msg *nats.Msg) (uint64, error) {
+	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
+		ack, err := c.once(ctx, msg)
+		if err == nil {
+			return ack.Sequence, nil
+		}
+		if again, err := c.failed(ctx, m, err); !again {
+			return 0, err
+		}
+		if err := sleep(ctx, wait); err != nil {
+			return 0, fmt.Errorf("write %s: %w", m.Subject, err)
+		}
+	}
+}
+
+func (c *Conn) once(ctx context.Context, msg *nats.Msg) (*jetstream.PubAck, error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	return c.js.PublishMsg(ctx, msg, jetstream.WithRetryAttempts(0))
+}
+
+// failed decides, for the whole package, what becomes of a write that was not acknowledged.
+func (c *Conn) failed(ctx context.Context, m Message, err error) (again bool, _ error) {
+	if ctx.Err() != nil {
+		return false, fmt.Errorf("write %s: %w", m.Subject, context.Cause(ctx))
+	}
+	if api, ok := errors.AsType[*jetstream.APIError](err); ok {
+		switch api.ErrorCode {
+		case jetstream.JSErrCodeStreamWrongLastSequence:
+			var last uint64
+			_, _ = fmt.Sscanf(api.Description, "wrong last sequence: %d", &last)
+			return false, &Conflict{m.Fence.Subject, last}
+		case jetstream.JSErrCodeStreamWrongLastSequenceConstant:
+			return true, err // a write to the subject is in flight on the replicas
+		}
+		if api.Code == 503 {
+			return true, err
+		}
+		return false, fmt.Errorf("write %s: %w", m.Subject, err)
+	}
+	switch {
+	case errors.Is(err, jetstream.ErrNoStreamResponse), errors.Is(err, nats.ErrNoResponders):
+		if c.provisioned() {
+			return true, err // a stream without a leader, for now
+		}
+		return false, fmt.Errorf("write %s: %w", m.Subject, ErrNoStream)
+	case errors.Is(err, nats.ErrConnectionClosed), errors.Is(err, nats.ErrMaxPayload), errors.Is(err, nats.ErrBadSubject), errors.Is(err, nats.ErrPermissionViolation):
+		return false, fmt.Errorf("write %s: %w", m.Subject, err)
+	}
+	return true, err
+}
+
+// WriteAll stores messages together: they are all on their way before the first acknowledgement is
+// waited for. The errors are in the order of the messages, nil where one was stored.
+func (c *Conn) WriteAll(ctx context.Context, ms []Message) []error {
+	errs := make([]error, len(ms))
+	acks := make([]jetstream.PubAckFuture, len(ms))
+	msgs := make([]*nats.Msg, len(ms))
+	for i, m := range ms {
+		if errs[i] = c.intercept(Point{"write", m.Subject, false}); errs[i] != nil {
+			continue
+		}
+		if msgs[i], errs[i] = c.message(ctx, m); errs[i] != nil {
+			continue
+		}
+		acks[i], errs[i] = c.js.PublishMsgAsync(msgs[i])
+	}
+	for i, m := range ms {
+		if acks[i] == nil {
+			continue
+		}
+		if errs[i] = c.await(ctx, m, msgs[i], acks[i]); errs[i] == nil {
+			errs[i] = c.intercept(Point{"write", m.Subject, true})
+		}
+	}
+	return errs
+}
+
+func (c *Conn) await(ctx context.Context, m Message, msg *nats.Msg, f jetstream.PubAckFuture) error {
+	lost := time.NewTimer(5 * time.Second)
+	defer lost.Stop()
+	var err error
+	select {
+	case <-f.Ok():
+		return nil
+	case err = <-f.Err():
+	case <-lost.C:
+		err = nats.ErrTimeout
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	again, err := c.failed(ctx, m, err)
+	if again {
+		msg.Reply = ""
+		_, err = c.write(ctx, m, msg)
+	}
+	return err
+}
+
+// message puts a Message into the server's form. A body beyond the server's limit goes to the object
+// store first.
+func (c *Conn) message(ctx context.Context, m Message) (*nats.Msg, error) {
+	msg := nats.NewMsg(m.Subject)
+	msg.Data = m.Body
+	for _, kv := range m.Header {
+		msg.Header.Set(kv[0], kv[1])
+	}
+	if m.ID != "" {
+		msg.Header.Set(jetstream.MsgIDHeader, m.ID)
+	}
+	if m.Fence.Subject != "" {
+		msg.Header.Set(jetstream.ExpectedLastSubjSeqHeader, fmt.Sprint(m.Fence.Seq))
+		if m.Fence.Subject != m.Subject {
+			msg.Header.Set(headerFenceSubject, m.Fence.Subject)
+		}
+	}
+	if m.Timer.Target != "" {
+		msg.Header.Set(headerSchedule, "@at "+m.Timer.At.UTC().Format(time.RFC3339Nano))
+		msg.Header.Set(headerTarget, m.Timer.Target)
+	}
+	if m.Disarm != "" {
+		msg.Header.Set(headerScheduler, m.Disarm)
+		msg.Header.Set(headerScheduleNext, "purge")
+	}
+	if err := c.externalize(ctx, msg); err != nil {
+		return nil, err
+	}
+	return msg, nil
+}
+
+// sleep waits, or returns the cause of ctx's end.
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

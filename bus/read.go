@@ -1,0 +1,235 @@
+package bus
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Stored is a message of a stream.
+type Stored struct {
+	Subject string
+	Seq     uint64
+	Time    time.Time
+	Header  nats.Header
+	Body    []byte // by reference until Conn.Load
+}
+
+// ErrTooMany is returned by Snapshot when more subjects match than a server reads at once.
+var ErrTooMany = errors.New("too many subjects for one read")
+
+// Load returns the message's body, from the object store if it is there.
+func (c *Conn) Load(ctx context.Context, m Stored) ([]byte, error) {
+	return c.resolve(ctx, m.Header, m.Body)
+}
+
+// Snapshot reads the last message of every subject that a filter matches, as of one moment, in stream
+// order.
+func (c *Conn) Snapshot(ctx context.Context, filters ...string) ([]Stored, error) {
+	ms, err := c.get(ctx, request{MultiLast: filters})
+	slices.SortFunc(ms, func(a, b Stored) int { return cmp.Compare(a.Seq, b.Seq) })
+	return ms, err
+}
+
+// Since reads every message after seq that the filter matches, in stream order.
+func (c *Conn) Since(ctx context.Context, filter string, seq uint64) ([]Stored, error) {
+	var all []Stored
+	for {
+		page, err := c.get(ctx, request{NextFor: filter, Seq: seq + 1, Batch: 1 << 16, MaxBytes: 16 << 20})
+		if err != nil || len(page) == 0 {
+			return all, err
+		}
+		all = append(all, page...)
+		seq = page[len(page)-1].Seq
+		if page[len(page)-1].Header.Get("Nats-Num-Pending") == "0" {
+			return all, nil
+		}
+	}
+}
+
+// First reads the first message of a subject; ok is false if there is none.
+func (c *Conn) First(ctx context.Context, subject string) (m Stored, ok bool, err error) {
+	ms, err := c.get(ctx, request{NextFor: subject, Seq: 1, Batch: 1})
+	if err != nil || len(ms) == 0 {
+		return Stored{}, false, err
+	}
+	return ms[0], true, nil
+}
+
+// Repeated lists the subjects below a filter that hold more than one message.
+func (c *Conn) Repeated(ctx context.Context, filter string) ([]string, error) {
+	s, err := c.js.Stream(ctx, c.stream())
+	if err != nil {
+		return nil, fmt.Errorf("stream %s: %w", c.stream(), err)
+	}
+	info, err := s.Info(ctx, jetstream.WithSubjectFilter(filter))
+	if err != nil {
+		return nil, fmt.Errorf("subjects of %s: %w", filter, err)
+	}
+	var out []string
+	for subject, n := range info.State.Subjects {
+		if n > 1 {
+			out = append(out, subject)
+		}
+	}
+	return out, nil
+}
+
+// Last asks the stream's leader for the sequence of the last message that a filter matches, 0 if there
+// is none. Reads may lag behind it on replicas (Lags).
+func (c *Conn) Last(ctx context.Context, filter string) (uint64, error) {
+	s, err := c.js.Stream(ctx, c.stream())
+	if err != nil {
+		return 0, fmt.Errorf("stream %s: %w", c.stream(), err)
+	}
+	m, err := s.GetLastMsgForSubject(ctx, filter)
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("last message of %s: %w", filter, err)
+	}
+	return m.Sequence, nil
+}
+
+// request is a direct get of the server (ADR-31).
+type request struct {
+	Seq       uint64   `json:"seq,omitzero"`
+	NextFor   string   `json:"next_by_subj,omitzero"`
+	Batch     int      `json:"batch,omitzero"`
+	MaxBytes  int      `json:"max_bytes,omitzero"`
+	MultiLast []string `json:"multi_last,omitempty"`
+}
+
+// get asks until there is an answer or ctx ends: a server that restarts answers later.
+func (c *Conn) get(ctx context.Context, r request) ([]Stored, error) {
+	body, err := json.Marshal(r)
+	if err != nil {
+		return nil, err
+	}
+	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
+		ms, err := c.reader.get(ctx, c.stream(), body)
+		if !errors.Is(err, errNoAnswer) {
+			return ms, err
+		}
+		if c.nc.IsClosed() {
+			return nil, fmt.Errorf("read: %w", nats.ErrConnectionClosed)
+		}
+		if err := sleep(ctx, wait); err != nil {
+			return nil, fmt.Errorf("read: %w", err)
+		}
+	}
+}
+
+// reader sends direct gets and collects their answers on one subscription, so that a read costs no
+// subscription of its own.
+type reader struct {
+	nc     *nats.Conn
+	api    string // prefix of the JetStream API
+	inbox  string
+	next   atomic.Uint64
+	mu     sync.Mutex
+	open   map[string]*answer
+	closed bool
+}
+
+type answer struct {
+	ms   []Stored
+	err  error
+	done chan struct{}
+}
+
+// errNoAnswer says that a read may be tried again.
+var errNoAnswer = errors.New("no answer")
+
+func newReader(nc *nats.Conn, api string) (*reader, error) {
+	r := &reader{nc: nc, api: api, inbox: nc.NewInbox(), open: map[string]*answer{}}
+	sub, err := nc.Subscribe(r.inbox+".*", r.receive)
+	if err != nil {
+		return nil, fmt.Errorf("subscribe for reads: %w", err)
+	}
+	return r, sub.SetPendingLimits(-1, -1)
+}
+
+func (r *reader) get(ctx context.Context, stream string, body []byte) ([]Stored, error) {
+	token := strconv.FormatUint(r.next.Add(1), 36)
+	a := &answer{done: make(chan struct{})}
+	r.mu.Lock()
+	r.open[token] = a
+	r.mu.Unlock()
+	defer func() {
+		r.mu.Lock()
+		delete(r.open, token)
+		r.mu.Unlock()
+	}()
+	if err := r.nc.PublishRequest(r.api+"DIRECT.GET."+stream, r.inbox+"."+token, body); err != nil {
+		return nil, fmt.Errorf("%w: %w", errNoAnswer, err)
+	}
+	lost := time.NewTimer(5 * time.Second)
+	defer lost.Stop()
+	select {
+	case <-a.done:
+		return a.ms, a.err
+	case <-lost.C:
+		return nil, errNoAnswer
+	case <-ctx.Done():
+		return nil, fmt.Errorf("read: %w", context.Cause(ctx))
+	}
+}
+
+// receive is called by the client library for one message at a time.
+func (r *reader) receive(m *nats.Msg) {
+	token := m.Subject[strings.LastIndexByte(m.Subject, '.')+1:]
+	r.mu.Lock()
+	a := r.open[token]
+	r.mu.Unlock()
+	if a == nil {
+		return
+	}
+	s := stored(m)
+	if s.Seq != 0 {
+		a.ms = append(a.ms, s)
+		return
+	}
+	switch status := m.Header.Get("Status"); status {
+	case "204", "404": // end of batch, nothing found
+	case "413":
+		a.err = ErrTooMany
+	case "503":
+		a.err = errNoAnswer
+	default:
+		a.err = fmt.Errorf("read: the server answered %s %s", status, m.Header.Get("Description"))
+	}
+	r.mu.Lock()
+	delete(r.open, token)
+	r.mu.Unlock()
+	close(a.done)
+}
+
+// stored reads the place of a message out of the headers of a direct get or of a republished copy.
+func stored(m *nats.Msg) Stored {
+	s := Stored{Subject: m.Header.Get(jetstream.SubjectHeader), Header: m.Header, Body: m.Data}
+	s.Seq, _ = strconv.ParseUint(m.Header.Get(jetstream.SequenceHeader), 10, 64)
+	s.Time, _ = time.Parse(time.RFC3339Nano, m.Header.Get(jetstream.TimeStampHeaer))
+	return s
+}
+
+// live is a watched message: stored ones carry their place, others only their subject.
+func live(m *nats.Msg) Stored {
+	s := stored(m)
+	if s.Seq == 0 {
+		s.Subject = m.Subject
+	}
+	return s
+}

@@ -1,0 +1,49 @@
+package bus
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+)
+
+// serverLog is the logger of an embedded server. What is fatal to a server of its own process is an
+// error here: the first is kept, for Serve to return.
+type serverLog struct {
+	log   *slog.Logger
+	first atomic.Pointer[string]
+}
+
+func (l *serverLog) fatal() error {
+	if s := l.first.Load(); s != nil {
+		return errors.New(*s)
+	}
+	return nil
+}
+
+const serverMessage = "nats server"
+
+func line(format string, v []any) slog.Attr {
+	return slog.String("line", fmt.Sprintf(format, v...))
+}
+
+// Noticef logs what a server says about itself when all is well.
+func (l *serverLog) Noticef(format string, v ...any) { l.log.Debug(serverMessage, line(format, v)) }
+
+// Warnf logs a warning.
+func (l *serverLog) Warnf(format string, v ...any) { l.log.Warn(serverMessage, line(format, v)) }
+
+// Errorf logs an error.
+func (l *serverLog) Errorf(format string, v ...any) { l.log.Error(serverMessage, line(format, v)) }
+
+// Fatalf logs an error and keeps it; the process goes on.
+func (l *serverLog) Fatalf(format string, v ...any) {
+	l.first.CompareAndSwap(nil, new(fmt.Sprintf(format, v...)))
+	l.log.Error(serverMessage, line(format, v))
+}
+
+// Debugf is never called: debugging is off.
+func (l *serverLog) Debugf(string, ...any) {}
+
+// Tracef is never called: tracing is off.
+func (l *serverLog) Tracef(string, ...any) {}

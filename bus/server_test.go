@@ -1,0 +1,210 @@
+package bus
+
+import (
+	"bytes"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server/ats"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// serveT starts a server that ends with the test.
+func serveT(t *testing.T, cfg ServerConfig) *Server {
+	t.Helper()
+	if cfg.StoreDir == "" {
+		cfg.StoreDir = t.TempDir()
+	}
+	s, err := Serve(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// connectT dials with a connection that ends with the test.
+func connectT(t *testing.T, d Dial) (*nats.Conn, jetstream.JetStream) {
+	t.Helper()
+	nc, api, err := d.connect(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	js, err := api.jetStream(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return nc, js
+}
+
+func streamT(t *testing.T, js jetstream.JetStream) jetstream.Stream {
+	t.Helper()
+	s, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "S", Subjects: []string{"s.>"}, AllowMsgSchedules: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestServerListens(t *testing.T) {
+	for _, listen := range []string{"127.0.0.1:0", "127.0.0.1:-1", "localhost:0", ":0", "0.0.0.0:0"} {
+		s := serveT(t, ServerConfig{Listen: listen})
+		nc, js := connectT(t, Dial{URL: s.URL()})
+		streamT(t, js)
+		if got := nc.MaxPayload(); got != 8<<20 {
+			t.Errorf("%s: max payload %d", listen, got)
+		}
+		if strings.Contains(s.URL(), "0.0.0.0") || strings.Contains(s.URL(), "[::]") {
+			t.Errorf("%s: nobody can dial %s", listen, s.URL())
+		}
+	}
+}
+
+func TestServerWithoutSocket(t *testing.T) {
+	s := serveT(t, ServerConfig{SyncAlways: true})
+	if s.URL() != "" {
+		t.Errorf("URL %q", s.URL())
+	}
+	_, js := connectT(t, Dial{Server: s})
+	streamT(t, js)
+	if _, err := js.Publish(t.Context(), "s.a", make([]byte, 4<<20)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestServerKeepsItsStore(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a", "b")
+	s := serveT(t, ServerConfig{StoreDir: dir})
+	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("store: %v, %v", info, err)
+	}
+	_, js := connectT(t, Dial{Server: s})
+	streamT(t, js)
+	if _, err := js.Publish(t.Context(), "s.a", []byte("kept")); err != nil {
+		t.Fatal(err)
+	}
+
+	_, err := Serve(ServerConfig{StoreDir: dir})
+	if err == nil || !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), "in use by another server") {
+		t.Errorf("a second server on one store: %v", err)
+	}
+
+	s.Close()
+	s.Close()
+	again := serveT(t, ServerConfig{StoreDir: dir})
+	_, js = connectT(t, Dial{Server: again})
+	stream, err := js.Stream(t.Context(), "S")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m, err := stream.GetLastMsgForSubject(t.Context(), "s.a"); err != nil || string(m.Data) != "kept" {
+		t.Errorf("after a restart: %v, %v", m, err)
+	}
+}
+
+func TestServerRefuses(t *testing.T) {
+	taken, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for _, tt := range []struct {
+		name string
+		cfg  ServerConfig
+		want string
+	}{
+		{"no store", ServerConfig{}, "no store directory"},
+		{"a store that is a file", ServerConfig{StoreDir: file}, file},
+		{"a store below a file", ServerConfig{StoreDir: filepath.Join(file, "x")}, file},
+		{"no port", ServerConfig{StoreDir: dir, Listen: "localhost"}, `"localhost": want HOST:PORT`},
+		{"a port that is none", ServerConfig{StoreDir: dir, Listen: "localhost:nats"}, "port"},
+		{"a port too high", ServerConfig{StoreDir: dir, Listen: "localhost:65536"}, "port"},
+		{"a negative interval", ServerConfig{StoreDir: dir, SyncInterval: -time.Second}, "sync interval"},
+		{"a port in use", ServerConfig{StoreDir: dir, Listen: taken.Addr().String()}, taken.Addr().String()},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s, err := Serve(tt.cfg)
+			if err == nil {
+				s.Close()
+				t.Fatal("started")
+			}
+			if !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%v\ndoes not say %s", err, tt.want)
+			}
+		})
+	}
+	serveT(t, ServerConfig{StoreDir: dir}) // whatever failed has let go of the store
+}
+
+func TestServerLogs(t *testing.T) {
+	var out bytes.Buffer
+	log := slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	s := serveT(t, ServerConfig{Listen: "127.0.0.1:0", Log: log})
+	s.Close()
+	if got := out.String(); !strings.Contains(got, "level=DEBUG msg=\"nats server\" line=\"Server is ready\"") ||
+		strings.Contains(got, "level=INFO") || strings.Contains(got, "level=ERROR") {
+		t.Errorf("log:\n%s", got)
+	}
+}
+
+func TestServerHasNoLimitOnConsumers(t *testing.T) {
+	s := serveT(t, ServerConfig{})
+	_, js := connectT(t, Dial{Server: s})
+	stream := streamT(t, js)
+	for range 1001 {
+		if _, err := stream.CreateConsumer(t.Context(), jetstream.ConsumerConfig{MemoryStorage: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestServerInVirtualTime(t *testing.T) {
+	ats.Register()
+	defer ats.Unregister()
+	synctest.Test(t, func(t *testing.T) {
+		s, err := Serve(ServerConfig{StoreDir: t.TempDir()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		nc, api, err := Dial{Server: s}.connect(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer nc.Close()
+		js, err := api.jetStream(nc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := streamT(t, js).CreateConsumer(t.Context(), jetstream.ConsumerConfig{FilterSubject: "s.a"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		m := nats.NewMsg("s.timer")
+		m.Header.Set("Nats-Schedule", "@at "+start.Add(20*time.Minute).UTC().Format(time.RFC3339))
+		m.Header.Set("Nats-Schedule-Target", "s.a")
+		if _, err := js.PublishMsg(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Next(jetstream.FetchMaxWait(time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+		if d := time.Since(start); d < 20*time.Minute || d > 21*time.Minute {
+			t.Errorf("fired after %v", d)
+		}
+	})
+}
