@@ -1,0 +1,346 @@
+package agentd
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/subjects"
+)
+
+// step is what came of carrying something out: the run owes nothing more under this trigger, or there
+// is a message to read first.
+type step struct {
+	done bool
+	must uint64
+}
+
+var finished = step{done: true}
+
+// act carries out what a run owes to the holder of a trigger, one effect after another. After every
+// write, stored or refused, it reads again and does what is owed then; a stored outcome needs no read.
+// On nil the trigger may be acknowledged.
+func (w *Worker) act(ctx context.Context, h *history, t *trigger) error {
+	for {
+		if !w.owes(h, t) {
+			return nil
+		}
+		if ended, err := w.concluded(ctx, h); err != nil || ended {
+			return err
+		}
+		next, err := w.step(ctx, h, t)
+		if err != nil || next.done {
+			return err
+		}
+		if err := w.read(ctx, h, next.must); err != nil {
+			return err
+		}
+	}
+}
+
+// concluded looks at the reply subject: an outcome there ends the run, whatever its log says.
+func (w *Worker) concluded(ctx context.Context, h *history) (bool, error) {
+	reply, ok := h.reply()
+	if !ok {
+		return false, nil
+	}
+	m, ok, err := w.outcomeAt(ctx, reply)
+	if err != nil || !ok {
+		return false, err
+	}
+	o, err := w.outcome(ctx, m)
+	if err != nil {
+		return false, err
+	}
+	h.state, err = h.state.Apply(run.Concluded{Meta: run.Meta{Seq: m.Seq, Time: m.Time}, Outcome: o})
+	return true, err
+}
+
+// outcomeAt reads the reply subject; on replicas the leader says whether there is anything, since a
+// follower that lags would have the model asked again.
+func (w *Worker) outcomeAt(ctx context.Context, reply string) (bus.Stored, bool, error) {
+	if w.conn.Replicas() > 1 {
+		if last, err := w.conn.Last(ctx, reply); err != nil || last == 0 {
+			return bus.Stored{}, false, err
+		}
+	}
+	return w.conn.First(ctx, reply)
+}
+
+func (w *Worker) step(ctx context.Context, h *history, t *trigger) (step, error) {
+	if h.state.Ended() && t.Count > w.cfg.Poison {
+		return finished, w.giveUp(ctx, h.run, t, "the end was delivered too often")
+	}
+	if !h.state.Ended() {
+		if h.bad != nil {
+			return w.refuseCall(ctx, h, t)
+		}
+		if end, doomed := w.doom(h, t); doomed {
+			return w.cancelSelf(ctx, h, t, end)
+		}
+	}
+	var next step
+	for _, e := range h.state.Outstanding() {
+		var err error
+		switch e := e.(type) {
+		case run.CallModel:
+			next, err = w.turn(ctx, h, t)
+		case run.CallChildren:
+			next, err = w.callChildren(ctx, h, e)
+		case run.CancelBelow:
+			err = w.cancelBelow(ctx, h, e)
+		case run.LogEnd:
+			next, err = w.logEnd(ctx, h, t, e)
+		case run.Conclude:
+			next, err = w.conclude(ctx, h, run.Failure(e.End.Kind, "%s", e.End.Text))
+		}
+		if err != nil {
+			return step{}, err
+		}
+	}
+	return next, nil
+}
+
+// doom decides whether a run has to end badly before anything else is done for it.
+func (w *Worker) doom(h *history, t *trigger) (run.End, bool) {
+	switch {
+	case w.tombs.covered(h.run):
+		return run.End{Kind: run.KindCancelled, Text: "cancelled"}, true
+	case expired(t) || !time.Now().Before(h.head.Deadline):
+		allowed := h.head.Deadline.Sub(h.state.CalledAt).Round(time.Second)
+		return run.End{Kind: run.KindTimeout, Text: fmt.Sprintf("timeout after %ds", int(allowed/time.Second))}, true
+	case t.Count > w.cfg.Poison:
+		return run.End{Kind: run.KindPoisoned, Text: fmt.Sprintf("given up after %d deliveries of the message that moves it", t.Count)}, true
+	}
+	return run.End{}, false
+}
+
+// cancelSelf writes the run's own tombstone: the one way to end badly. Its delivery does the rest.
+func (w *Worker) cancelSelf(ctx context.Context, h *history, t *trigger, end run.End) (step, error) {
+	if end.Kind == run.KindPoisoned {
+		if err := w.bury(ctx, h.run, t, end.Text); err != nil {
+			return step{}, err
+		}
+	}
+	body, err := json.Marshal(end)
+	if err != nil {
+		return step{}, err
+	}
+	_, err = w.conn.Write(ctx, bus.Message{Subject: h.run.Cancel(), Body: body, Fence: bus.After(h.run.Cancel(), 0)})
+	if refused, ok := errors.AsType[*bus.Conflict](err); ok {
+		return step{must: refused.Last}, nil
+	}
+	if err != nil {
+		return step{}, err
+	}
+	w.tombs.add(h.run.Tree, h.run.Path)
+	return finished, nil
+}
+
+// cancelBelow writes the tombstone of every child that is still awaited, and waits for nobody.
+func (w *Worker) cancelBelow(ctx context.Context, h *history, e run.CancelBelow) error {
+	body, err := json.Marshal(run.End{Kind: run.KindCancelled, Text: "the run above it was ended: " + h.state.End.Text})
+	if err != nil {
+		return err
+	}
+	var ms []bus.Message
+	for _, c := range e.Children {
+		child, err := w.child(h.run, e.Turn, c)
+		if err != nil {
+			return err
+		}
+		ms = append(ms, bus.Message{Subject: child.Cancel(), Body: body, Fence: bus.After(child.Cancel(), 0)})
+	}
+	return w.writeAll(ctx, ms)
+}
+
+// callChildren publishes the calls that are due and the timer of the turn, together.
+func (w *Worker) callChildren(ctx context.Context, h *history, e run.CallChildren) (step, error) {
+	start := h.state.Start()
+	ms := make([]bus.Message, 0, len(e.Children)+1)
+	for _, c := range e.Children {
+		child, err := w.child(h.run, e.Turn, c)
+		if err != nil {
+			return step{}, err
+		}
+		body, err := json.Marshal(run.Input{Task: c.Call.Task, Context: c.Call.Context})
+		if err != nil {
+			return step{}, err
+		}
+		head := subjects.Header{
+			Tree: child.Tree, Path: child.Path, Parent: h.run.Agent, Depth: h.head.Depth + 1, MaxDepth: start.MaxDepth,
+			Deadline: c.Deadline, Reply: h.run.Reply(e.Turn, c.Index), Traceparent: h.head.Traceparent,
+		}
+		ms = append(ms, bus.Message{Subject: child.Call(), Header: head.Pairs(), Body: body, Fence: bus.After(child.Call(), 0)})
+	}
+	ms = append(ms, timer(h.run, e.Turn, e.Timer))
+	return finished, w.writeAll(ctx, ms)
+}
+
+// timer is the schedule that ends a turn's wait. A second firing is a no-op.
+func timer(r subjects.Run, turn int, at time.Time) bus.Message {
+	return bus.Message{Subject: r.Timer(turn), Body: []byte("{}"), Timer: bus.Timer{At: at, Target: r.Fired(turn)}}
+}
+
+func (w *Worker) child(r subjects.Run, turn int, c run.Child) (subjects.Run, error) {
+	agent, err := subjects.ParseAgent(c.Call.Agent)
+	if err != nil {
+		return subjects.Run{}, err
+	}
+	return r.Space.Run(agent, r.Tree, r.Path.Child(turn, c.Index)), nil
+}
+
+// writeAll stores messages whose keys follow from the log: one that is there already was stored by an
+// earlier attempt.
+func (w *Worker) writeAll(ctx context.Context, ms []bus.Message) error {
+	var failed []error
+	for _, err := range w.conn.WriteAll(ctx, ms) {
+		if _, there := errors.AsType[*bus.Conflict](err); err != nil && !there {
+			failed = append(failed, err)
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// logEnd writes the end to the log, which fences whoever is still at work on the run.
+func (w *Worker) logEnd(ctx context.Context, h *history, t *trigger, e run.LogEnd) (step, error) {
+	return w.commit(ctx, h, t, run.Entry{Kind: run.EntryEnded, End: &e.End})
+}
+
+// commit appends an entry to the run's log.
+func (w *Worker) commit(ctx context.Context, h *history, t *trigger, e run.Entry) (step, error) {
+	e.Index, e.Trigger, e.Seen, e.Worker = h.state.LogIndex+1, t.Seq, h.state.Seq, w.cfg.Name
+	body, err := json.Marshal(e)
+	if err != nil {
+		return step{}, err
+	}
+	seq, err := w.conn.Write(ctx, bus.Message{
+		Subject: h.run.Log(), Body: body, Fence: bus.After(h.run.Log(), h.state.LogSeq), Disarm: w.disarm(h),
+		Header: [][2]string{{subjects.HeaderSchema, subjects.Schema}, {subjects.HeaderTree, h.run.Tree.String()}, {subjects.HeaderPath, h.run.Path.String()}},
+	})
+	if refused, ok := errors.AsType[*bus.Conflict](err); ok {
+		return step{must: refused.Last}, nil
+	}
+	return step{must: seq}, err
+}
+
+// disarm names the timer that the run's next message makes needless.
+func (w *Worker) disarm(h *history) string {
+	if n := len(h.state.Turns); n > 0 {
+		return h.run.Timer(n)
+	}
+	return ""
+}
+
+// conclude publishes the run's outcome, fenced by its log.
+func (w *Worker) conclude(ctx context.Context, h *history, o run.Outcome) (step, error) {
+	reply, ok := h.reply()
+	if !ok {
+		return finished, nil
+	}
+	next, err := w.publishOutcome(ctx, h.run, reply, h.state.LogSeq, w.disarm(h), w.signed(h, o), h.head.Reply)
+	if err == nil && next.done {
+		h.state, err = h.state.Apply(run.Concluded{Outcome: o})
+	}
+	return next, err
+}
+
+func (w *Worker) publishOutcome(ctx context.Context, r subjects.Run, reply string, logSeq uint64, disarm string, o run.Outcome, inbox string) (step, error) {
+	body, err := json.Marshal(o)
+	if err != nil {
+		return step{}, err
+	}
+	m := bus.Message{
+		Subject: reply, Body: body, ID: reply, Fence: bus.After(r.Log(), logSeq), Disarm: disarm,
+		Header: [][2]string{{subjects.HeaderSchema, subjects.Schema}, {subjects.HeaderTree, r.Tree.String()}, {subjects.HeaderPath, r.Path.String()}},
+	}
+	_, err = w.conn.Write(ctx, m)
+	if refused, ok := errors.AsType[*bus.Conflict](err); ok {
+		return step{must: refused.Last}, nil
+	}
+	if errors.Is(err, bus.ErrTooLarge) && o.Kind == "" {
+		o.Status, o.Result, o.Kind, o.Error = run.StatusFailed, "", run.KindError, err.Error()
+		return w.publishOutcome(ctx, r, reply, logSeq, disarm, o, inbox)
+	}
+	if err != nil {
+		return step{}, err
+	}
+	if strings.HasPrefix(inbox, "_INBOX.") {
+		if err := w.conn.Tell(inbox, body); err != nil {
+			w.log.WarnContext(ctx, "reply to an inbox", slog.String(keyRun, r.String()), slog.Any(keyError, err))
+		}
+	}
+	return finished, nil
+}
+
+// signed completes an outcome with where it comes from and what it took.
+func (w *Worker) signed(h *history, o run.Outcome) run.Outcome {
+	o.Agent, o.Tree, o.Path, o.Worker = h.run.Agent.String(), h.run.Tree.String(), h.run.Path.String(), w.cfg.Name
+	own, below := h.state.Usage(), h.state.Subtree()
+	o.Subtree = below.Add(run.Totals{Usage: o.Usage, ModelCalls: o.Turns})
+	o.Usage = o.Usage.Add(own)
+	o.Turns += len(h.state.Turns)
+	o.ToolCalls = h.state.ToolCalls()
+	o.DurationMS = max(0, time.Since(h.state.CalledAt).Milliseconds())
+	return o
+}
+
+// refuseCall buries a call that cannot be run. If its reply slot is beyond doubt, the caller is told.
+func (w *Worker) refuseCall(ctx context.Context, h *history, t *trigger) (step, error) {
+	why := fmt.Sprintf("malformed call: %v", h.bad)
+	if err := w.bury(ctx, h.run, t, why); err != nil {
+		return step{}, err
+	}
+	if !h.run.Path.IsRoot() {
+		return finished, nil // the caller's timer answers
+	}
+	return w.conclude(ctx, h, run.Failure(run.KindError, "%s", why))
+}
+
+// bury copies a trigger that could not be carried out to the dead letters, with the reason.
+func (w *Worker) bury(ctx context.Context, r subjects.Run, t *trigger, why string) error {
+	w.log.ErrorContext(ctx, "dead letter", slog.String(keyRun, r.String()), slog.String(keySubject, t.Subject), slog.String(keyError, why))
+	_, err := w.conn.Write(ctx, bus.Message{
+		Subject: r.Dead(), Body: t.Body, ID: fmt.Sprintf("%s.%d", r.Dead(), t.Seq),
+		Header: [][2]string{{"Axe-Reason", strings.ReplaceAll(why, "\n", " ")}, {"Axe-Subject", t.Subject}, {"Axe-Sequence", fmt.Sprint(t.Seq)}},
+	})
+	return err
+}
+
+// giveUp ends a run that cannot be folded: the trigger is buried, and the outcome is written with no
+// more knowledge of the run than where its log ends and whom it answers.
+func (w *Worker) giveUp(ctx context.Context, r subjects.Run, t *trigger, why string) error {
+	if err := w.bury(ctx, r, t, why); err != nil {
+		return err
+	}
+	ms, err := w.conn.Snapshot(ctx, r.Call(), r.Log())
+	if err != nil {
+		return err
+	}
+	h := &history{run: r, bad: errors.New("not read")}
+	for _, m := range ms {
+		switch m.Subject {
+		case r.Call():
+			h.head, h.bad = subjects.ParseCall(r, m.Header.Get)
+		case r.Log():
+			h.state.LogSeq = m.Seq
+		}
+	}
+	reply, ok := h.reply()
+	if !ok {
+		return nil
+	}
+	o := run.Failure(run.KindPoisoned, "%s", why)
+	o.Agent, o.Tree, o.Path, o.Worker = r.Agent.String(), r.Tree.String(), r.Path.String(), w.cfg.Name
+	next, err := w.publishOutcome(ctx, r, reply, h.state.LogSeq, "", o, h.head.Reply)
+	if err == nil && !next.done {
+		err = fmt.Errorf("the log of %s moved on", r)
+	}
+	return err
+}

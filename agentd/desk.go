@@ -1,0 +1,173 @@
+package agentd
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/subjects"
+)
+
+// trigger is a delivered message that makes a run move.
+type trigger struct {
+	*bus.Delivery
+	at   subjects.Address
+	slot bool // it holds one
+}
+
+// desk is where one goroutine handles the triggers of one run, one after another. It exists while
+// there are any.
+type desk struct {
+	run   subjects.Run
+	queue []*trigger
+}
+
+// deliver puts a trigger on its run's desk.
+func (w *Worker) deliver(ctx context.Context, t *trigger) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	d := w.desks[t.at.Run]
+	if d == nil {
+		d = &desk{run: t.at.Run}
+		w.desks[t.at.Run] = d
+		w.handlers.Go(func() { w.sit(ctx, d) })
+	}
+	d.queue = append(d.queue, t)
+}
+
+// sit handles a desk's triggers until there are none: all that came meanwhile with one read of what
+// is new, so that the fan-in of N replies costs N and not N times N.
+func (w *Worker) sit(ctx context.Context, d *desk) {
+	h := w.cache.take(d.run)
+	if h == nil {
+		h = &history{run: d.run}
+	}
+	for batch := w.next(d, h); len(batch) > 0; batch = w.next(d, h) {
+		if err := w.handle(ctx, h, batch); err != nil {
+			*h = history{run: d.run}
+		}
+	}
+}
+
+// next takes what is on the desk, or clears it away.
+func (w *Worker) next(d *desk, h *history) []*trigger {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	batch := d.queue
+	d.queue = nil
+	if len(batch) == 0 {
+		delete(w.desks, d.run)
+		w.cache.put(h)
+	}
+	return batch
+}
+
+// handle reads once for a batch of triggers, acknowledges those that own nothing and acts on those
+// that do. After an error nothing is known of the run.
+func (w *Worker) handle(ctx context.Context, h *history, batch []*trigger) error {
+	must, err := w.mustRead(ctx, h, batch)
+	if err == nil {
+		err = w.read(ctx, h, must)
+	}
+	if err != nil {
+		for _, t := range batch {
+			w.unread(ctx, h, t, err)
+		}
+		return err
+	}
+	var owners []*trigger
+	for _, t := range batch {
+		if w.owes(h, t) {
+			owners = append(owners, t)
+		} else {
+			w.done(ctx, t)
+		}
+	}
+	var failed error
+	for _, t := range owners {
+		if err := w.act(ctx, h, t); err != nil {
+			failed = err
+			w.undone(ctx, t, err)
+			continue
+		}
+		w.done(ctx, t)
+	}
+	return failed
+}
+
+// mustRead is the message that a read for these triggers has to contain: the last of them and, where a
+// follower may lag, all that was stored when a call or a redelivered message was delivered.
+func (w *Worker) mustRead(ctx context.Context, h *history, batch []*trigger) (uint64, error) {
+	var must uint64
+	var leader bool
+	for _, t := range batch {
+		must = max(must, t.Seq)
+		leader = leader || t.Count > 1 || t.at.Kind == subjects.Call
+		if t.at.Kind == subjects.Call && h.state.Seq == 0 {
+			h.head, h.bad = subjects.ParseCall(h.run, t.Header.Get)
+		}
+	}
+	if !leader || w.conn.Replicas() <= 1 {
+		return must, nil
+	}
+	last, err := w.conn.Last(ctx, h.run.All())
+	return max(must, last), err
+}
+
+// owes reports whether the run owes something to the trigger's holder.
+func (w *Worker) owes(h *history, t *trigger) bool {
+	if h.state.Concluded || h.state.Phase == run.None {
+		return false
+	}
+	if expired(t) {
+		return !h.state.Ended()
+	}
+	return h.state.Owner == t.Seq && len(h.state.Outstanding()) > 0
+}
+
+// expired reports whether a trigger is the run's own deadline.
+func expired(t *trigger) bool { return t.at.Kind == subjects.Timer && t.at.Turn == 0 }
+
+// done acknowledges a trigger.
+func (w *Worker) done(ctx context.Context, t *trigger) {
+	w.free(t)
+	if err := t.Ack(); err != nil {
+		w.log.DebugContext(ctx, "acknowledge", slog.String(keySubject, t.Subject), slog.Any(keyError, err))
+	}
+}
+
+// undone gives a trigger back that could not be carried out, to this worker or another one.
+func (w *Worker) undone(ctx context.Context, t *trigger, err error) {
+	w.free(t)
+	if w.draining.Load() {
+		w.giveBack(ctx, t.Delivery, 0)
+		return
+	}
+	w.log.WarnContext(ctx, "trigger given back", slog.String(keyRun, t.at.Run.String()), slog.Uint64(keySeq, t.Seq),
+		slog.Int(keyCount, t.Count), slog.Any(keyError, err))
+	w.giveBack(ctx, t.Delivery, again<<min(t.Count-1, 5)) // a fault that lasts is not a poisoned run
+}
+
+// unread is what becomes of a trigger whose run could not be read: a corrupt one is ended, anything
+// else may be better next time.
+func (w *Worker) unread(ctx context.Context, h *history, t *trigger, err error) {
+	if errors.Is(err, run.ErrCorrupt) {
+		err = w.giveUp(ctx, h.run, t, err.Error())
+	} else if t.at.Kind == subjects.Cancel && t.Count > w.cfg.Poison {
+		err = w.giveUp(ctx, h.run, t, "the tombstone was delivered too often")
+	}
+	if err != nil {
+		w.undone(ctx, t, err)
+		return
+	}
+	w.done(ctx, t)
+}
+
+func (w *Worker) free(t *trigger) {
+	if t.slot {
+		t.slot = false
+		w.slots.give()
+	}
+}

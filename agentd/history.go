@@ -1,0 +1,239 @@
+package agentd
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/subjects"
+)
+
+// history is a run as this worker has read it: the fold of all its messages up to state.Seq.
+type history struct {
+	run   subjects.Run
+	state run.State
+	head  subjects.Header // of the call
+	bad   error           // why the call cannot be run
+	size  int             // bytes read, for the cache
+}
+
+// lagging is how long a read may lag behind a message that was delivered before it counts as failed.
+const lagging = 10 * time.Second
+
+// reply is the subject of the run's own outcome.
+func (h *history) reply() (string, bool) {
+	if h.run.Path.IsRoot() {
+		return h.run.Space.Result(h.run.Agent, h.run.Tree), true
+	}
+	return h.head.Reply, h.bad == nil && h.head.Reply != ""
+}
+
+// read brings the history up to date: afterwards it holds the message must, and everything before
+// it. A follower may lag; then it reads again.
+func (w *Worker) read(ctx context.Context, h *history, must uint64) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, lagging, errLagging)
+	defer cancel()
+	for {
+		if err := w.readOnce(ctx, h); err != nil {
+			return err
+		}
+		if h.state.Seq >= must {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("read %s up to %d: %w", h.run, must, context.Cause(ctx))
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+var errLagging = errors.New("the stream's replicas lag behind")
+
+func (w *Worker) readOnce(ctx context.Context, h *history) error {
+	if h.state.Seq > 0 {
+		ms, err := w.conn.Since(ctx, h.run.All(), h.state.Seq)
+		if err != nil {
+			return err
+		}
+		return w.fold(ctx, h, ms)
+	}
+	ms, err := w.readWhole(ctx, h.run)
+	if err != nil {
+		return err
+	}
+	return w.fold(ctx, h, ms)
+}
+
+// readWhole reads a run that this worker knows nothing of. One read gives the last message of each of
+// the run's subjects as of one moment; what that hides, earlier log messages and the first of two
+// outcomes, is read by subject.
+func (w *Worker) readWhole(ctx context.Context, r subjects.Run) ([]bus.Stored, error) {
+	ms, err := w.conn.Snapshot(ctx, r.All())
+	if errors.Is(err, bus.ErrTooMany) {
+		return w.readInOrder(ctx, r)
+	}
+	if err != nil || len(ms) <= 1 {
+		return ms, err
+	}
+	upTo := ms[len(ms)-1].Seq
+	more, err := w.earlierLog(ctx, r, ms)
+	if err != nil {
+		return nil, err
+	}
+	repeated, err := w.conn.Repeated(ctx, r.Replies())
+	if err != nil {
+		return nil, err
+	}
+	for _, subject := range repeated {
+		first, ok, err := w.conn.First(ctx, subject)
+		if err != nil {
+			return nil, err
+		}
+		if ok && first.Seq <= upTo {
+			more = append(more, first)
+		}
+	}
+	ms = append(ms, more...)
+	slices.SortFunc(ms, func(a, b bus.Stored) int { return int(int64(a.Seq) - int64(b.Seq)) })
+	return slices.CompactFunc(ms, func(a, b bus.Stored) bool { return a.Seq == b.Seq }), nil
+}
+
+// earlierLog reads the log before its last message.
+func (w *Worker) earlierLog(ctx context.Context, r subjects.Run, ms []bus.Stored) ([]bus.Stored, error) {
+	i := slices.IndexFunc(ms, func(m bus.Stored) bool { return m.Subject == r.Log() })
+	if i < 0 {
+		return nil, nil
+	}
+	all, err := w.conn.Since(ctx, r.Log(), 0)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(all, func(m bus.Stored) bool { return m.Seq > ms[i].Seq }), nil
+}
+
+// readInOrder reads a run with more subjects than one read covers. It scans the stream from the call
+// on, which is slow on an old run and exact on any.
+func (w *Worker) readInOrder(ctx context.Context, r subjects.Run) ([]bus.Stored, error) {
+	call, ok, err := w.conn.First(ctx, r.Call())
+	if err != nil || !ok {
+		return nil, err
+	}
+	return w.conn.Since(ctx, r.All(), call.Seq-1)
+}
+
+// fold applies messages that were read, in stream order.
+func (w *Worker) fold(ctx context.Context, h *history, ms []bus.Stored) error {
+	for _, m := range ms {
+		e, err := w.event(ctx, h, m)
+		if err != nil {
+			return err
+		}
+		h.size += len(m.Body)
+		if e != nil {
+			if h.state, err = h.state.Apply(e); err != nil {
+				return fmt.Errorf("run %s: %w", h.run, err)
+			}
+		}
+		h.state.Seq = max(h.state.Seq, m.Seq)
+	}
+	return nil
+}
+
+// event makes an event of a message. What nobody here writes is nil: it is read and ignored. A
+// malformed body becomes a failed outcome or an empty reason, the same on every worker.
+func (w *Worker) event(ctx context.Context, h *history, m bus.Stored) (run.Event, error) {
+	at, err := h.run.Space.Parse(m.Subject)
+	if err != nil || at.Run != h.run {
+		return nil, nil //nolint:nilerr // late, duplicate, unknown: no-op (rule 7)
+	}
+	meta := run.Meta{Seq: m.Seq, Time: m.Time}
+	switch at.Kind {
+	case subjects.Call:
+		return w.called(ctx, h, m, meta)
+	case subjects.Log:
+		return w.logged(ctx, m, meta)
+	case subjects.Reply:
+		o, err := w.outcome(ctx, m)
+		return run.Replied{Meta: meta, Turn: at.Turn, Index: at.Index, Outcome: o}, err
+	case subjects.Timer:
+		return run.TimedOut{Meta: meta, Turn: at.Turn}, nil
+	case subjects.Cancel:
+		return run.Cancelled{Meta: meta, End: endOf(m.Body)}, nil
+	case subjects.Submission, subjects.Other, subjects.Result, subjects.Part:
+		return nil, nil
+	}
+	return nil, nil
+}
+
+func (w *Worker) called(ctx context.Context, h *history, m bus.Stored, meta run.Meta) (run.Event, error) {
+	h.head, h.bad = subjects.ParseCall(h.run, m.Header.Get)
+	e := run.Called{Meta: meta}
+	body, err := w.load(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(body, &e.Input); err != nil && h.bad == nil {
+		h.bad = fmt.Errorf("body of the call: %w", err)
+	}
+	return e, nil
+}
+
+func (w *Worker) logged(ctx context.Context, m bus.Stored, meta run.Meta) (run.Event, error) {
+	body, err := w.load(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	entry, err := run.DecodeEntry(body)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", run.ErrCorrupt, err)
+	case entry.Kind == run.EntryEnded:
+		return run.Ended{Meta: meta, Entry: entry}, nil
+	default:
+		return run.Answered{Meta: meta, Entry: entry}, nil
+	}
+}
+
+func (w *Worker) outcome(ctx context.Context, m bus.Stored) (run.Outcome, error) {
+	body, err := w.load(ctx, m)
+	if err != nil {
+		return run.Outcome{}, err
+	}
+	o, err := run.DecodeOutcome(body)
+	if err != nil {
+		return run.Failure(run.KindError, "malformed %v", err), nil
+	}
+	return o, nil
+}
+
+// load is the body of a message. One whose object is gone or too large is empty for every worker.
+func (w *Worker) load(ctx context.Context, m bus.Stored) ([]byte, error) {
+	body, err := w.conn.Load(ctx, m)
+	if errors.Is(err, bus.ErrGone) || errors.Is(err, bus.ErrTooLarge) {
+		return nil, nil
+	}
+	return body, err
+}
+
+// endOf reads the reason in a cancel message. Anybody may cancel with an empty body.
+func endOf(body []byte) run.End {
+	var e run.End
+	if json.Unmarshal(body, &e) != nil {
+		e = run.End{}
+	}
+	switch e.Kind {
+	case run.KindPoisoned, run.KindTimeout, run.KindBudget:
+	default:
+		e.Kind = run.KindCancelled
+	}
+	if e.Text == "" {
+		e.Text = string(e.Kind)
+	}
+	return e
+}

@@ -1,0 +1,27 @@
+// Package prompt makes the texts that a run starts with: the system text out of an agent's definition,
+// and the first user message out of a task.
+//
+// The system text has up to three parts, separated by a line of three dashes; an empty part is left out:
+//
+//	<system_prompt>
+//
+//	---
+//
+//	## Skill
+//
+//	<the skill's text>
+//
+//	---
+//
+//	## Context Files
+//
+//	### <path, relative to the workdir>
+//	```<language>
+//	<content>
+//	```
+//
+// A fence is longer than any run of backticks in its content, so what a file says cannot end its block.
+// This layout is a contract: the offline model of package script reads the files back from it.
+//
+// Files are found through os.Root: no pattern, and no symbolic link, leads out of an agent's workdir.
+package prompt

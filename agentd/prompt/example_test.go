@@ -1,0 +1,54 @@
+package prompt_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/axebus/axe/agentd/prompt"
+	"github.com/axebus/axe/configs"
+)
+
+func ExampleSystem() {
+	dir, err := os.MkdirTemp("", "work")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer os.RemoveAll(dir)
+	if err := os.WriteFile(filepath.Join(dir, "main.go"), []byte("package main\n"), 0o600); err != nil {
+		fmt.Println(err)
+		return
+	}
+	text, err := prompt.System(configs.Agent{
+		Name:         "reader",
+		SystemPrompt: "Answer from the files.",
+		Workdir:      dir,
+		Files:        []string{"**/*.go"},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(text)
+	// Output:
+	// Answer from the files.
+	//
+	// ---
+	//
+	// ## Context Files
+	//
+	// ### main.go
+	// ```go
+	// package main
+	// ```
+}
+
+func ExampleUser() {
+	fmt.Println(prompt.User("Review the change.", "It touches the parser."))
+	// Output:
+	// Task: Review the change.
+	//
+	// Context:
+	// It touches the parser.
+}

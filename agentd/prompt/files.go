@@ -1,0 +1,55 @@
+package prompt
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+)
+
+const (
+	maxContent = 8 << 20  // bytes of one file
+	maxTotal   = 32 << 20 // bytes of all of them
+)
+
+// readFiles returns the text files below workdir that the patterns match, each once, sorted by path.
+func readFiles(workdir string, patterns []string) ([]file, error) {
+	if len(patterns) == 0 {
+		return nil, nil
+	}
+	if workdir == "" {
+		workdir = "."
+	}
+	root, err := os.OpenRoot(workdir)
+	if err != nil {
+		return nil, fmt.Errorf("workdir %s: %w", workdir, bare(err))
+	}
+	defer root.Close()
+	found := map[string]bool{}
+	for _, p := range patterns {
+		if err := find(root, p, found); err != nil {
+			return nil, fmt.Errorf("%q in %s: %w", p, workdir, err)
+		}
+	}
+	return readAll(root, slices.Sorted(maps.Keys(found)))
+}
+
+// readAll reads the named files, leaving out those that are no text.
+func readAll(root *os.Root, names []string) ([]file, error) {
+	var files []file
+	total := 0
+	for _, name := range names {
+		b, err := read(root.Stat, root.OpenFile, name, maxContent)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		if binary(b) {
+			continue
+		}
+		if total += len(b); total > maxTotal {
+			return nil, fmt.Errorf("%s: is one file too many: together they are larger than %d MiB", name, maxTotal>>20)
+		}
+		files = append(files, file{path: name, content: text(b)})
+	}
+	return files, nil
+}

@@ -1,0 +1,163 @@
+package prompt
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// garden is a directory with everything that a pattern may meet, and a file outside of it.
+func garden(t *testing.T) string {
+	t.Helper()
+	top := t.TempDir()
+	dir := filepath.Join(top, "garden")
+	try := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, d := range []string{"a/b/c", ".git", "bin"} {
+		try(os.MkdirAll(filepath.Join(dir, d), 0o700))
+	}
+	for _, f := range []string{"x.go", "x_test.go", ".env", "a/y.go", "a/b/z.go", "a/b/c/w.go", "a/b/c/.secret.go", ".git/g.go", "a/odd\nname.go", "../outside.go"} {
+		try(os.WriteFile(filepath.Join(dir, f), []byte(f), 0o600))
+	}
+	try(os.WriteFile(filepath.Join(dir, "bin/tool.go"), []byte("\x7fELF\x00"), 0o600))
+	for link, to := range map[string]string{
+		"in.go": "a/y.go", "out.go": "../outside.go", "abs.go": filepath.Join(top, "outside.go"), "nowhere.go": "none.go",
+		"loop.go": "loop.go", "up": "..", "a/around": "..", "sub": "a/b",
+	} {
+		try(os.Symlink(to, filepath.Join(dir, link)))
+	}
+	try(syscall.Mkfifo(filepath.Join(dir, "pipe.go"), 0o600))
+	return dir
+}
+
+func TestReadFiles(t *testing.T) {
+	dir := garden(t)
+	for _, tt := range []struct{ patterns, want string }{
+		{"x.go", "x.go"},
+		{"./a//y.go", "a/y.go"},
+		{"*.go", "in.go x.go x_test.go"},
+		{"x*.go ?.go x.go [x]*", "x.go x_test.go"},
+		{"*/*.go", "a/y.go sub/z.go"},
+		{"a/*/*.go", "a/around/in.go a/around/x.go a/around/x_test.go a/b/z.go"},
+		{"**/*.go", "a/b/c/w.go a/b/z.go a/y.go in.go x.go x_test.go"},
+		{"**/**/z.go", "a/b/z.go"},
+		{"a/**", "a/b/c/w.go a/b/z.go a/y.go"},
+		{"**/b/**/*.go", "a/b/c/w.go a/b/z.go"},
+		{"sub/*.go", "sub/z.go"},
+		{".e*", ".env"},
+		{".git/*", ".git/g.go"},
+		{"bin/tool.go bin/*", ""},
+		{"none/*.go x.go/* *.rs", ""},
+		{"up/*.go", "error: up: path escapes from parent"},
+		{"*/outside.go", ""},
+		{"out.go", "error: path escapes from parent"},
+		{"abs.go", "error: path escapes from parent"},
+		{"nowhere.go", "error: no such file or directory"},
+		{"loop.go", "error: too many levels of symbolic links"},
+		{"pipe.go", "error: is not a regular file"},
+		{"a", "error: is not a regular file"},
+		{"none.go", "error: no such file or directory"},
+		{"../outside.go", "error: leads out of the workdir: .. is not allowed"},
+		{"a/../x.go", "error: leads out of the workdir: .. is not allowed"},
+		{"**/../*.go", "error: leads out of the workdir: .. is not allowed"},
+		{"/etc/passwd", "error: is absolute: patterns are relative to the workdir"},
+		{"[x.go", "error: syntax error in pattern"},
+		{"a/[]/x.go", "error: syntax error in pattern"},
+		{".", "error: is empty"},
+		{"a/odd\nname.go", "error: has a control character"},
+	} {
+		t.Run(tt.patterns, func(t *testing.T) {
+			patterns := strings.Split(tt.patterns, " ")
+			files, err := readFiles(dir, patterns)
+			var got []string
+			for _, f := range files {
+				got = append(got, f.path)
+			}
+			text := strings.Join(got, " ")
+			if err != nil {
+				_, text, _ = strings.Cut(err.Error(), " in "+dir+": ")
+				text = "error: " + text
+			}
+			if diff := cmp.Diff(tt.want, text); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+	if _, err := readFiles(dir, []string{""}); err == nil || !strings.Contains(err.Error(), "is empty") {
+		t.Error(err)
+	}
+}
+
+func TestReadFilesIsBounded(t *testing.T) {
+	dir := t.TempDir()
+	size := func(name string, n int, fill byte) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), bytes.Repeat([]byte{fill}, n), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	size("large.txt", maxContent+1, 'x')
+	size("large.bin", maxContent+1, 0)
+	if _, err := readFiles(dir, []string{"large.txt"}); err == nil || err.Error() != "large.txt: is larger than 8 MiB" {
+		t.Error(err)
+	}
+	if files, err := readFiles(dir, []string{"*.bin"}); len(files) != 0 || err != nil {
+		t.Error(len(files), err)
+	}
+	for _, name := range []string{"1", "2", "3", "4"} {
+		size(name+".md", maxContent, 'x')
+	}
+	if files, err := readFiles(dir, []string{"*.md"}); len(files) != 4 || err != nil {
+		t.Error(len(files), err)
+	}
+	size("5.md", 1, 'x')
+	if _, err := readFiles(dir, []string{"*.md"}); err == nil || err.Error() != "5.md: is one file too many: together they are larger than 32 MiB" {
+		t.Error(err)
+	}
+}
+
+func TestFindIsBounded(t *testing.T) {
+	root, err := os.OpenRoot(garden(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	g := &glob{root: root, found: map[string]bool{}, done: map[place]bool{}, looked: maxEntries - 10}
+	if err := g.expand(".", []string{deep, "*.go"}); err == nil || err.Error() != errTooMany.Error() {
+		t.Error(err)
+	}
+}
+
+func FuzzFind(f *testing.F) {
+	for _, seed := range []string{"*.go", "**/*", "../*", "a/**/**/b", "[a-", "/**", "up/**", "\\*", "**/..", "loop.go/**"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, pattern string) {
+		root, err := os.OpenRoot(garden(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer root.Close()
+		found := map[string]bool{}
+		if find(root, pattern, found) != nil {
+			return
+		}
+		for name := range found {
+			if !filepath.IsLocal(name) || filepath.Base(name) == "outside.go" {
+				t.Errorf("%q found %q", pattern, name)
+			}
+			if info, err := root.Stat(name); err != nil || !info.Mode().IsRegular() {
+				t.Errorf("%q found %q: %v", pattern, name, err)
+			}
+		}
+	})
+}

@@ -1,0 +1,181 @@
+package prompt
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+	"unicode"
+)
+
+const (
+	deep       = "**"    // any number of directories, also none
+	maxEntries = 100_000 // directory entries that one pattern may look at
+)
+
+var errTooMany = fmt.Errorf("looks at more than %d directory entries: name the directories that matter", maxEntries)
+
+// find adds to found the files that a pattern matches. A pattern without meta characters must name a
+// regular file. Others match what path.Match matches, with ** for any number of directories; they pass over
+// what is no regular file, over symbolic links that lead out of the root and, like a shell, over
+// names that begin with a dot where the pattern does not.
+func find(root *os.Root, pattern string, found map[string]bool) error {
+	parts, err := split(pattern)
+	if err != nil {
+		return err
+	}
+	if !hasMeta(pattern) {
+		name := path.Join(parts...)
+		found[name] = true
+		return regular(root.Stat(name))
+	}
+	g := &glob{root: root, found: found, done: map[place]bool{}}
+	return g.expand(".", parts)
+}
+
+// split checks a pattern and returns its elements.
+func split(pattern string) ([]string, error) {
+	if path.IsAbs(pattern) {
+		return nil, errors.New("is absolute: patterns are relative to the workdir")
+	}
+	if strings.ContainsFunc(pattern, unicode.IsControl) {
+		return nil, errors.New("has a control character")
+	}
+	var parts []string
+	for p := range strings.SplitSeq(pattern, "/") {
+		if p == ".." {
+			return nil, errors.New("leads out of the workdir: .. is not allowed")
+		}
+		if _, err := path.Match(p, ""); err != nil {
+			return nil, err
+		}
+		again := p == deep && len(parts) > 0 && parts[len(parts)-1] == deep
+		if p != "" && p != "." && !again {
+			parts = append(parts, p)
+		}
+	}
+	if len(parts) == 0 {
+		return nil, errors.New("is empty")
+	}
+	if parts[len(parts)-1] == deep {
+		parts = append(parts, "*")
+	}
+	return parts, nil
+}
+
+func hasMeta(s string) bool { return strings.ContainsAny(s, `*?[\`) }
+
+// glob is the search for one pattern.
+type glob struct {
+	root   *os.Root
+	found  map[string]bool
+	done   map[place]bool
+	looked int
+}
+
+// place is a directory and how many elements of the pattern are left to match below it.
+type place struct {
+	dir  string
+	left int
+}
+
+// expand matches the elements of a pattern below dir.
+func (g *glob) expand(dir string, parts []string) error {
+	here := place{dir, len(parts)}
+	if g.done[here] {
+		return nil
+	}
+	g.done[here] = true
+	switch part := parts[0]; {
+	case part == deep:
+		return g.descend(dir, parts)
+	case hasMeta(part):
+		return g.match(dir, parts)
+	default:
+		err := g.enter(path.Join(dir, part), parts[1:])
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
+	}
+}
+
+// descend lets ** stand for no directory, and for each directory in dir. It does not follow symbolic
+// links, so that it ends.
+func (g *glob) descend(dir string, parts []string) error {
+	if err := g.expand(dir, parts[1:]); err != nil {
+		return err
+	}
+	entries, err := g.list(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if !e.IsDir() || !matches("*", e.Name()) {
+			continue
+		}
+		if err := g.expand(path.Join(dir, e.Name()), parts); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// match goes on with the entries of dir that the first element matches.
+func (g *glob) match(dir string, parts []string) error {
+	entries, err := g.list(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if !matches(parts[0], e.Name()) {
+			continue
+		}
+		name := path.Join(dir, e.Name())
+		if e.Type()&fs.ModeSymlink != 0 {
+			if _, err := g.root.Stat(name); err != nil {
+				continue // it leads out of the root, or nowhere
+			}
+		}
+		if err := g.enter(name, parts[1:]); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// enter matches the rest of a pattern at name: a file if nothing is left of it, a directory otherwise.
+func (g *glob) enter(name string, rest []string) error {
+	info, err := g.root.Stat(name)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s: %w", name, bare(err))
+	case len(rest) > 0 && info.IsDir():
+		return g.expand(name, rest)
+	case len(rest) == 0 && info.Mode().IsRegular():
+		g.found[name] = true
+	}
+	return nil
+}
+
+func (g *glob) list(dir string) ([]fs.DirEntry, error) {
+	entries, err := fs.ReadDir(g.root.FS(), dir)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, bare(err))
+	}
+	if g.looked += len(entries); g.looked > maxEntries {
+		return nil, errTooMany
+	}
+	return entries, nil
+}
+
+// matches applies one element of a pattern, which split has checked, to a name.
+func matches(part, name string) bool {
+	if name[0] == '.' && part[0] != '.' || strings.ContainsFunc(name, unicode.IsControl) {
+		return false
+	}
+	ok, _ := path.Match(part, name)
+	return ok
+}

@@ -1,0 +1,67 @@
+package prompt
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+	"syscall"
+)
+
+var errNotRegular = errors.New("is not a regular file")
+
+type (
+	statFunc func(name string) (fs.FileInfo, error)
+	openFunc func(name string, flag int, perm fs.FileMode) (*os.File, error)
+)
+
+// read returns the bytes of a regular file. It looks before it opens, because opening a device can do
+// things, opens without waiting, because a pipe may have taken the file's place, and looks again.
+func read(stat statFunc, open openFunc, name string, limit int64) ([]byte, error) {
+	if err := regular(stat(name)); err != nil {
+		return nil, err
+	}
+	f, err := open(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, bare(err)
+	}
+	defer f.Close()
+	if err := regular(f.Stat()); err != nil {
+		return nil, err
+	}
+	b, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err != nil {
+		return nil, bare(err)
+	}
+	if int64(len(b)) > limit && !binary(b) {
+		return nil, fmt.Errorf("is larger than %d MiB", limit>>20)
+	}
+	return b, nil
+}
+
+func regular(info fs.FileInfo, err error) error {
+	if err != nil {
+		return bare(err)
+	}
+	if !info.Mode().IsRegular() {
+		return errNotRegular
+	}
+	return nil
+}
+
+// bare is an error without the operation and the path, which its reader adds in its own words.
+func bare(err error) error {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		return e.Err
+	}
+	return err
+}
+
+// binary reports whether b looks like no text: a NUL byte in its first 8 KiB.
+func binary(b []byte) bool { return bytes.IndexByte(b[:min(len(b), 8<<10)], 0) >= 0 }
+
+// text is b as valid UTF-8, which is all that a message can carry.
+func text(b []byte) string { return strings.ToValidUTF8(string(b), "\uFFFD") }

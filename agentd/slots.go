@@ -1,0 +1,149 @@
+package agentd
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// slots bounds the model calls in flight. Work under way (a run with all its replies) comes before
+// new calls: it waits in line here, while calls are not even pulled when there is no room.
+type slots struct {
+	mu    sync.Mutex
+	free  int
+	line  []chan struct{} // who waits, oldest first
+	full  chan struct{}   // closed while there is no room
+	roomy chan struct{}   // closed while there is
+}
+
+func newSlots(n int) *slots {
+	s := &slots{free: n, full: make(chan struct{}), roomy: make(chan struct{})}
+	close(s.roomy)
+	return s
+}
+
+// tryTake takes a slot if one is free.
+func (s *slots) tryTake() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.free == 0 {
+		return false
+	}
+	s.free--
+	s.turn()
+	return true
+}
+
+// take waits for a slot, in line.
+func (s *slots) take(ctx context.Context) error {
+	s.mu.Lock()
+	if s.free > 0 {
+		s.free--
+		s.turn()
+		s.mu.Unlock()
+		return nil
+	}
+	mine := make(chan struct{})
+	s.line = append(s.line, mine)
+	s.mu.Unlock()
+	select {
+	case <-mine:
+		return nil
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, c := range s.line {
+		if c == mine {
+			s.line = append(s.line[:i:i], s.line[i+1:]...)
+			return context.Cause(ctx)
+		}
+	}
+	s.put() // it was handed over meanwhile
+	return context.Cause(ctx)
+}
+
+// give frees a slot: for the first in line, or for whoever comes.
+func (s *slots) give() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.put()
+}
+
+func (s *slots) put() {
+	if len(s.line) > 0 {
+		close(s.line[0])
+		s.line = s.line[1:]
+		return
+	}
+	s.free++
+	s.turn()
+}
+
+// turn renews the signals after a change of free.
+func (s *slots) turn() {
+	switch {
+	case s.free == 0:
+		s.roomy = make(chan struct{})
+		close(s.full)
+	case s.free == 1 && closed(s.full):
+		s.full = make(chan struct{})
+		close(s.roomy)
+	}
+}
+
+func closed(c chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// waiting is the length of the line.
+func (s *slots) waiting() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.line)
+}
+
+// room waits until a slot is free.
+func (s *slots) room(ctx context.Context) error {
+	s.mu.Lock()
+	c := s.roomy
+	s.mu.Unlock()
+	select {
+	case <-c:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// filled waits until there has been no room for a while.
+func (s *slots) filled(ctx context.Context, while time.Duration) error {
+	for {
+		s.mu.Lock()
+		full := s.full
+		s.mu.Unlock()
+		select {
+		case <-full:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		s.mu.Lock()
+		roomy := s.roomy
+		s.mu.Unlock()
+		t := time.NewTimer(while)
+		select {
+		case <-roomy:
+			t.Stop()
+		case <-t.C:
+			return nil
+		case <-ctx.Done():
+			t.Stop()
+			return context.Cause(ctx)
+		}
+	}
+}

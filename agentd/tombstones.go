@@ -1,0 +1,93 @@
+package agentd
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/subjects"
+)
+
+// errTombstone aborts a request to a model.
+var errTombstone = errors.New("cancelled by a tombstone")
+
+// tombstones knows every cancelled path, and the requests in flight that a new one aborts.
+type tombstones struct {
+	mu     sync.Mutex
+	paths  map[subjects.Tree]map[subjects.Path]bool
+	asking map[subjects.Tree]map[*ask]bool
+}
+
+// ask is a request to a model in flight.
+type ask struct {
+	path  subjects.Path
+	abort context.CancelCauseFunc
+}
+
+func newTombstones() *tombstones {
+	return &tombstones{paths: map[subjects.Tree]map[subjects.Path]bool{}, asking: map[subjects.Tree]map[*ask]bool{}}
+}
+
+// follow learns the tombstones until ctx ends; ready is called when all that are stored are known.
+func (t *tombstones) follow(ctx context.Context, conn *bus.Conn, ready func()) error {
+	return conn.Follow(ctx, conn.Space().Tombstones(), func(m bus.Stored) {
+		if at, err := conn.Space().Parse(m.Subject); err == nil {
+			t.add(at.Run.Tree, at.Run.Path)
+		}
+	}, ready)
+}
+
+func (t *tombstones) add(tree subjects.Tree, path subjects.Path) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.paths[tree] == nil {
+		t.paths[tree] = map[subjects.Path]bool{}
+	}
+	t.paths[tree][path] = true
+	for a := range t.asking[tree] {
+		if path.Covers(a.path) {
+			a.abort(errTombstone)
+		}
+	}
+}
+
+// covered reports whether a run, or one above it, is cancelled.
+func (t *tombstones) covered(r subjects.Run) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.over(r)
+}
+
+func (t *tombstones) over(r subjects.Run) bool {
+	for p := range t.paths[r.Tree] {
+		if p.Covers(r.Path) {
+			return true
+		}
+	}
+	return false
+}
+
+// watch makes a context that a tombstone over the run ends. The caller calls done.
+func (t *tombstones) watch(ctx context.Context, r subjects.Run) (_ context.Context, done func()) {
+	ctx, abort := context.WithCancelCause(ctx)
+	a := &ask{r.Path, abort}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.over(r) {
+		abort(errTombstone)
+	}
+	if t.asking[r.Tree] == nil {
+		t.asking[r.Tree] = map[*ask]bool{}
+	}
+	t.asking[r.Tree][a] = true
+	return ctx, func() {
+		abort(nil)
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		delete(t.asking[r.Tree], a)
+		if len(t.asking[r.Tree]) == 0 {
+			delete(t.asking, r.Tree)
+		}
+	}
+}

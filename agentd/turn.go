@@ -1,0 +1,194 @@
+package agentd
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/axebus/axe/agentd/prompt"
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/agentd/tool"
+	"github.com/axebus/axe/provider"
+)
+
+// errDeadline ends a request to a model at its run's deadline.
+var errDeadline = errors.New("the run's deadline has passed")
+
+// errElsewhere gives a call back to workers that have its agent.
+var errElsewhere = errors.New("this worker does not have the agent any more")
+
+// turn asks the model and makes its answer durable: an outcome, or an entry of the log. It needs a
+// slot; after waiting for one the run is read again, since much may have happened.
+func (w *Worker) turn(ctx context.Context, h *history, t *trigger) (step, error) {
+	if w.draining.Load() {
+		return step{}, errDraining
+	}
+	if !t.slot && !w.slots.tryTake() {
+		if err := w.slots.take(ctx); err != nil {
+			return step{}, err
+		}
+		t.slot = true
+		return step{must: h.state.Seq}, nil
+	}
+	t.slot = true
+	t.Until(h.head.Deadline.Add(w.conn.AckWait()))
+	start := h.state.Start()
+	if start == nil {
+		var err error
+		if start, err = w.start(h); errors.Is(err, errElsewhere) {
+			return step{}, err
+		} else if err != nil {
+			return w.failConfig(ctx, h, err)
+		}
+	}
+	p, model, err := w.cfg.Open(start.Model)
+	if err != nil {
+		return w.failConfig(ctx, h, err)
+	}
+	resp, err := w.ask(ctx, h, p, request(model, start, h.state.Turns))
+	switch {
+	case ctx.Err() != nil:
+		return step{}, context.Cause(ctx)
+	case w.tombs.covered(h.run), errors.Is(err, errDeadline):
+		return step{must: h.state.Seq}, nil // doom decides
+	case err != nil:
+		return w.conclude(ctx, h, failure(err, start.Model))
+	case len(resp.ToolCalls) > 0:
+		return w.recordTurn(ctx, h, t, start, resp)
+	}
+	return w.conclude(ctx, h, run.Outcome{
+		Status: run.StatusCompleted, Result: resp.Content, StopReason: resp.StopReason, Model: start.Model, Usage: resp.Usage, Turns: 1,
+	})
+}
+
+func request(model string, start *run.Start, turns []run.Turn) *provider.Request {
+	return &provider.Request{
+		Model: model, System: start.System, Messages: tool.Conversation(start.User, turns), Tools: start.Tools,
+		Temperature: start.Temperature, MaxTokens: start.MaxTokens,
+	}
+}
+
+// start resolves what a run is started with from this worker's definition of its agent.
+func (w *Worker) start(h *history) (*run.Start, error) {
+	def, ok := w.definition(h.run.Agent)
+	if !ok {
+		return nil, errElsewhere
+	}
+	system, err := prompt.System(def)
+	if err != nil {
+		return nil, err
+	}
+	s := &run.Start{
+		Model: def.Model, System: system, User: prompt.User(h.state.Input.Task, h.state.Input.Context),
+		Temperature: def.Params.Temperature, MaxTokens: def.Params.MaxTokens, SubAgents: def.SubAgents,
+		MaxDepth: min(def.MaxDepth(), h.head.MaxDepth), Sequential: !def.SubAgentsConfig.Parallel,
+		Timeout: time.Duration(def.SubAgentsConfig.Timeout) * time.Second,
+	}
+	if w.cfg.Model != "" {
+		s.Model = w.cfg.Model
+	}
+	if h.run.Path.IsRoot() {
+		s.User = prompt.RootUser(h.state.Input.Task)
+	}
+	if len(def.SubAgents) > 0 && h.head.Depth < s.MaxDepth {
+		s.Tools = []provider.Tool{tool.CallAgentTool(def.SubAgents)}
+	}
+	return s, nil
+}
+
+// ask sends the request. A tombstone over the run, its deadline and the end of ctx abort it; the error
+// is then what aborted it.
+func (w *Worker) ask(ctx context.Context, h *history, p provider.Provider, req *provider.Request) (*provider.Response, error) {
+	ctx, done := w.tombs.watch(ctx, h.run)
+	defer done()
+	ctx, cancel := context.WithDeadlineCause(ctx, h.head.Deadline, errDeadline)
+	defer cancel()
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	w.tell(ctx, h, "asking")
+	resp, err := p.Send(ctx, req)
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return resp, err
+}
+
+// Part is what a worker says of a run's progress to who watches.
+type Part struct {
+	Event  string `json:"event"` // "asking": the model is being asked
+	Turn   int    `json:"turn"`
+	Worker string `json:"worker"`
+}
+
+func (w *Worker) tell(ctx context.Context, h *history, event string) {
+	body, err := json.Marshal(Part{event, len(h.state.Turns) + 1, w.cfg.Name})
+	if err == nil {
+		err = w.conn.Tell(h.run.Part(), body)
+	}
+	if err != nil {
+		w.log.DebugContext(ctx, "progress", slog.String(keyRun, h.run.String()), slog.Any(keyError, err))
+	}
+}
+
+// recordTurn decides what becomes of each call and puts it on the log before any child is called.
+func (w *Worker) recordTurn(ctx context.Context, h *history, t *trigger, start *run.Start, resp *provider.Response) (step, error) {
+	e := run.Entry{Kind: run.EntryTurn, Answer: resp, Sequential: start.Sequential, Timeout: start.Timeout}
+	if h.state.Start() == nil {
+		e.Start = start
+	}
+	now, due := time.Now(), time.Duration(0)
+	for _, tc := range resp.ToolCalls {
+		c, err := w.decide(ctx, h, start, tc)
+		if err != nil {
+			return step{}, err
+		}
+		if !c.Failed() {
+			if due == 0 || start.Sequential {
+				due += start.Timeout
+			}
+			c.Deadline = h.head.Deadline
+			if at := now.Add(due); start.Timeout > 0 && at.Before(c.Deadline) {
+				c.Deadline = at
+			}
+			e.Timer = c.Deadline
+		}
+		e.Calls = append(e.Calls, c)
+	}
+	next, err := w.commit(ctx, h, t, e)
+	if err != nil && tooLarge(err) {
+		return w.conclude(ctx, h, failure(fmt.Errorf("turn %d cannot be recorded: %w", len(h.state.Turns)+1, err), start.Model))
+	}
+	return next, err
+}
+
+func (w *Worker) decide(ctx context.Context, h *history, start *run.Start, tc provider.ToolCall) (run.Call, error) {
+	var asked error
+	limits := tool.Limits{Allowed: start.SubAgents, Depth: h.head.Depth, MaxDepth: start.MaxDepth}
+	c := tool.Decide(tc, limits, func(agent string) bool {
+		ok, err := w.names.known(ctx, agent)
+		asked = err
+		return ok
+	})
+	return c, asked
+}
+
+// failConfig ends a run whose agent's definition does not work: a file, a skill, a model, a key.
+func (w *Worker) failConfig(ctx context.Context, h *history, err error) (step, error) {
+	o := run.Failure(run.KindError, "%v", err)
+	o.Category = "config"
+	return w.conclude(ctx, h, o)
+}
+
+// failure is the outcome of a run whose model failed.
+func failure(err error, model string) run.Outcome {
+	o := run.Failure(run.KindError, "%v", err)
+	o.Model, o.Turns = model, 1
+	if pe, ok := errors.AsType[*provider.Error](err); ok {
+		o.Category = string(pe.Category)
+	}
+	return o
+}

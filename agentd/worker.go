@@ -1,0 +1,181 @@
+package agentd
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/provider"
+	"github.com/axebus/axe/subjects"
+)
+
+// Config says how a worker works.
+type Config struct {
+	Name  string                                                           // of the worker, in log messages and outcomes; "" makes one up
+	Open  func(model string) (p provider.Provider, name string, err error) // required: a provider for "provider/model"
+	Model string                                                           // "provider/model" in place of every agent's own; "" leaves them
+	Slots int                                                              // model calls at once; 0: 64
+
+	Timeout time.Duration // the longest that a submitted tree may take; 0: 1 h
+	Grace   time.Duration // what model calls in flight get when the worker drains; 0: 30 s
+	Poison  int           // deliveries of a trigger before its run is given up; 0: 20
+	Cache   int           // bytes of folded runs kept between triggers; 0: 64 MiB
+
+	Log *slog.Logger // nil: discard
+}
+
+// Defaults of Config.
+const (
+	DefaultSlots   = 64
+	DefaultTimeout = time.Hour
+	DefaultGrace   = 30 * time.Second
+	DefaultPoison  = 20
+	DefaultCache   = 64 << 20
+)
+
+func (c Config) validate() (Config, error) {
+	if c.Open == nil {
+		return c, errors.New("agentd: Config.Open is required")
+	}
+	if c.Slots < 0 || c.Timeout < 0 || c.Grace < 0 || c.Poison < 0 || c.Cache < 0 {
+		return c, errors.New("agentd: a limit is negative")
+	}
+	c.Slots = cmp.Or(c.Slots, DefaultSlots)
+	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
+	c.Grace = cmp.Or(c.Grace, DefaultGrace)
+	c.Poison = cmp.Or(c.Poison, DefaultPoison)
+	c.Cache = cmp.Or(c.Cache, DefaultCache)
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
+	if c.Name == "" {
+		c.Name = "w" + bus.NewID()
+	}
+	return c, nil
+}
+
+// Worker serves agents on a bus. Make one with New.
+type Worker struct {
+	cfg   Config
+	conn  *bus.Conn
+	log   *slog.Logger
+	slots *slots
+	tombs *tombstones
+	names *directory
+	cache *cache
+
+	draining atomic.Bool
+	handlers sync.WaitGroup // desks and submissions in hand
+
+	mu      sync.Mutex
+	desks   map[subjects.Run]*desk
+	agents  map[subjects.Agent]configs.Agent
+	changed chan struct{} // holds a token after Serve
+}
+
+// New makes a worker on an open connection whose streams are provisioned.
+func New(conn *bus.Conn, cfg Config) (*Worker, error) {
+	cfg, err := cfg.validate()
+	if err != nil {
+		return nil, err
+	}
+	return &Worker{
+		cfg: cfg, conn: conn, log: cfg.Log.With(slog.String(keyWorker, cfg.Name)),
+		slots: newSlots(cfg.Slots), tombs: newTombstones(), names: newDirectory(), cache: newCache(cfg.Cache),
+		desks: map[subjects.Run]*desk{}, agents: map[subjects.Agent]configs.Agent{}, changed: make(chan struct{}, 1),
+	}, nil
+}
+
+// Name is the worker's name.
+func (w *Worker) Name() string { return w.cfg.Name }
+
+// errDraining aborts what is in hand when the grace of a drain is over.
+var errDraining = errors.New("the worker is draining")
+
+// Run serves until ctx ends. Then it drains: it stops pulling, lets model calls end within the grace
+// or aborts them, gives back what is unfinished, and returns nil. An error means that it cannot go on.
+//
+// Everything pulled is handled under a context of its own, so that the end of ctx does not cut off a
+// turn that is about to be written.
+func (w *Worker) Run(ctx context.Context) error {
+	work, abort := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer abort(nil)
+	var base, pulls errgroup.Group // lifelong helpers; what takes triggers
+	known := make(chan struct{}, 2)
+	learned := func() { known <- struct{}{} }
+	base.Go(func() error { return w.conn.Beat(work) })
+	base.Go(func() error { return w.tombs.follow(work, w.conn, learned) })
+	base.Go(func() error { return w.names.follow(work, w.conn, w.reannounce, learned) })
+	failed := make(chan error, 1)
+	go func() { failed <- base.Wait() }() // ended by abort below
+	for range cap(known) {
+		select {
+		case <-known:
+		case err := <-failed:
+			return err
+		case <-ctx.Done():
+			return nil
+		}
+	}
+	pulling, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	pulls.Go(func() error { return w.serveSubmissions(pulling, work) })
+	pulls.Go(func() error { return w.serveRootEnds(pulling, work) })
+	pulls.Go(func() error { return w.reconcile(pulling, work) })
+
+	var cause error
+	select {
+	case <-ctx.Done():
+	case cause = <-failed:
+		stop(cause)
+	}
+	w.draining.Store(true)
+	grace := time.AfterFunc(w.cfg.Grace, func() { abort(errDraining) })
+	defer grace.Stop()
+	_ = pulls.Wait()
+	w.handlers.Wait()
+	flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	if err := w.conn.Flush(flush); err != nil && cause == nil {
+		w.log.WarnContext(ctx, "last acknowledgements may be lost", slog.Any(keyError, err))
+	}
+	return cause
+}
+
+// Serve sets the agents that the worker serves from now on. Runs under way keep what they were started
+// with.
+func (w *Worker) Serve(agents []configs.Agent) error {
+	set := make(map[subjects.Agent]configs.Agent, len(agents))
+	for _, a := range agents {
+		name, err := subjects.ParseAgent(a.Name)
+		if err != nil {
+			return err
+		}
+		if _, twice := set[name]; twice {
+			return fmt.Errorf("agent %s is defined twice", name)
+		}
+		set[name] = a
+	}
+	w.mu.Lock()
+	w.agents = set
+	w.mu.Unlock()
+	select {
+	case w.changed <- struct{}{}:
+	default: // a token is there already
+	}
+	return nil
+}
+
+func (w *Worker) definition(a subjects.Agent) (configs.Agent, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	def, ok := w.agents[a]
+	return def, ok
+}

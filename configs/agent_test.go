@@ -1,0 +1,175 @@
+package configs_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/axebus/axe/configs"
+)
+
+// whole has every key of the format.
+const whole = `
+name = "whole"
+description = "has everything"
+model = "ollama/library/llama3.1:8b"
+system_prompt = """
+Be brief.
+"""
+skill = "skills/one"
+files = ["*.go", "docs/**/*.md"]
+workdir = "../.."
+sub_agents = ["reader", "reader", "writer_2"]
+
+[sub_agents_config]
+max_depth = 5
+parallel = false
+timeout = 90
+
+[params]
+temperature = 1
+max_tokens = 1000
+
+[memory]
+enabled = true
+path = "memory"
+last_n = 5
+max_entries = 50
+`
+
+func write(t *testing.T, dir, name, text string) string {
+	t.Helper()
+	file := filepath.Join(dir, name)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func TestLoad(t *testing.T) {
+	dir := t.TempDir()
+	file := write(t, dir, "whole.toml", whole)
+	got, err := configs.Load(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := configs.Agent{
+		Name:            "whole",
+		Description:     "has everything",
+		Model:           "ollama/library/llama3.1:8b",
+		SystemPrompt:    "Be brief.\n",
+		Skill:           filepath.Join(dir, "skills/one"),
+		Files:           []string{"*.go", "docs/**/*.md"},
+		Workdir:         filepath.Dir(filepath.Dir(dir)),
+		SubAgents:       []string{"reader", "reader", "writer_2"},
+		SubAgentsConfig: configs.SubAgentsConfig{MaxDepth: 5, Timeout: 90},
+		Params:          configs.Params{Temperature: new(1.0), MaxTokens: 1000},
+		Memory:          configs.Memory{Enabled: true, Path: "memory", LastN: 5, MaxEntries: 50},
+		File:            file,
+	}
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(configs.Agent{}, "Digest")); diff != "" {
+		t.Error(diff)
+	}
+	if len(got.Digest) != 64 {
+		t.Errorf("digest %q", got.Digest)
+	}
+}
+
+func TestLoadDefaults(t *testing.T) {
+	t.Setenv("HOME", "/home/someone")
+	dir := t.TempDir()
+	a, err := configs.Load(write(t, dir, "a.toml", "name='a'\nmodel='openai/x'\nskill='~/skills/a'\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.Workdir != "" || a.Skill != "/home/someone/skills/a" || !a.SubAgentsConfig.Parallel || a.SubAgentsConfig.MaxDepth != 0 || a.MaxDepth() != 3 {
+		t.Errorf("%+v", a)
+	}
+	b, err := configs.Load(write(t, dir, "b.toml", "name='b'\nmodel='openai/x'\nworkdir='~'\nskill='/s/b'\nsub_agents_config={max_depth=1}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b.Workdir != "/home/someone" || b.Skill != "/s/b" || !b.SubAgentsConfig.Parallel || b.MaxDepth() != 1 {
+		t.Errorf("%+v", b)
+	}
+	if a.Digest == b.Digest {
+		t.Error("two files with one digest")
+	}
+}
+
+func TestLoadRefuses(t *testing.T) {
+	const ok = "name = \"a\"\nmodel = \"openai/x\"\n"
+	for _, tt := range []struct{ name, text, want string }{
+		{"empty", "", `a.toml: name: is required; this file defines the agent "a"`},
+		{"syntax", "name = \"a\"\nmodel = \n", "a.toml:2: expected value but found '\\n' instead"},
+		{"twice", ok + "name = \"b\"\n", "a.toml:3: Key 'name' has already been defined."},
+		{"other file", "\nname = \"b\"\nmodel = \"openai/x\"\n", `a.toml:2: name: is "b", but an agent is named after its file: rename the file to b.toml, or the agent to "a"`},
+		{"grammar", "name = \"A b\"\n", `a.toml:1: name: agent name "A b": malformed: want a lower-case letter or digit, then up to 63 of a-z 0-9 _ -`},
+		{"no model", "name = \"a\"", "a.toml: model: is required, as provider/model"},
+		{"no provider", "name = \"a\"\nmodel = \"gpt\"", `a.toml:2: model: want provider/model, not "gpt"`},
+		{"half a model", "name = \"a\"\nmodel = \"openai/\"", `a.toml:2: model: want provider/model, not "openai/"`},
+		{"blank in model", "name = \"a\"\nmodel = \"openai/ x\"", `a.toml:2: model: want provider/model, not "openai/ x"`},
+		{"typo", ok + "system_promt = \"x\"\n", `a.toml:3: system_promt: unknown key; did you mean "system_prompt"?`},
+		{"case", ok + "Skill = \"x\"\n", `a.toml:3: Skill: unknown key; did you mean "skill"?`},
+		{"typo in table", ok + "\n[sub_agents_config]\nparalel = true\n", `a.toml:5: sub_agents_config.paralel: unknown key; did you mean "sub_agents_config.parallel"?`},
+		{"typo in header", ok + "\n[sub_agent_config]\nparallel = true\n", `a.toml:4: sub_agent_config: unknown key; did you mean "sub_agents_config"?`},
+		{"typo in dotted", ok + "params.max_token = 1\n", `a.toml:3: params.max_token: unknown key; did you mean "params.max_tokens"?`},
+		{"wrong table", ok + "max_depth = 3\n", `a.toml:3: max_depth: unknown key; did you mean "sub_agents_config.max_depth"?`},
+		{"nothing like it", ok + "colour = 3\n", `a.toml:3: colour: unknown key`},
+		{"quoted", ok + "\"a b\" = 3\n", `a.toml:3: "a b": unknown key`},
+		{"want string", "name = \"a\"\nmodel = 3\n", "a.toml:2: model: want a string"},
+		{"want list", ok + "files = \"*.go\"\n", "a.toml:3: files: want a list of strings"},
+		{"want strings", ok + "files = [\"*.go\", 3]\n", "a.toml:3: files: want a list of strings"},
+		{"want integer", ok + "[params]\nmax_tokens = 1.5\n", "a.toml:4: params.max_tokens: want an integer"},
+		{"want bool", ok + "[memory]\nenabled = \"yes\"\n", "a.toml:4: memory.enabled: want true or false"},
+		{"want number", ok + "[params]\ntemperature = \"hot\"\n", "a.toml:4: params.temperature: want a number"},
+		{"want table", ok + "params = 3\n", "a.toml:3: params: want a table"},
+		{"tables", ok + "[[params]]\nmax_tokens = 3\n", "a.toml:3: params: want a table"},
+		{"too deep", ok + "[sub_agents_config]\nmax_depth = 6\n", "a.toml:4: sub_agents_config.max_depth cannot exceed 5"},
+		{"negative depth", ok + "[sub_agents_config]\nmax_depth = -1\n", "a.toml:4: sub_agents_config.max_depth must be non-negative"},
+		{"negative timeout", ok + "[sub_agents_config]\ntimeout = -1\n", "a.toml:4: sub_agents_config.timeout must be non-negative"},
+		{"sub-agent", ok + "sub_agents = [\"b\", \"\"]\n", `a.toml:3: sub_agents: agent name "": malformed: want a lower-case letter or digit, then up to 63 of a-z 0-9 _ -`},
+		{"too hot", ok + "[params]\ntemperature = 2.1\n", "a.toml:4: params.temperature must be between 0 and 2"},
+		{"no temperature", ok + "[params]\ntemperature = nan\n", "a.toml:4: params.temperature must be between 0 and 2"},
+		{"negative tokens", ok + "[params]\nmax_tokens = -1\n", "a.toml:4: params.max_tokens must be non-negative"},
+		{"negative memory", ok + "[memory]\nlast_n = -1\n", "a.toml:4: memory.last_n must be non-negative"},
+		{"too large", "# " + strings.Repeat("x", 1<<20), "a.toml: is larger than 1024 KiB"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			file := write(t, dir, "a.toml", tt.text)
+			_, err := configs.Load(file)
+			e, ok := errors.AsType[*configs.Error](err)
+			if !ok {
+				t.Fatalf("%T: %v", err, err)
+			}
+			if got := strings.TrimPrefix(e.Error(), dir+"/"); got != tt.want || e.File != file {
+				t.Errorf("got  %s\nwant %s", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestLoadReadsOnlyFiles(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := configs.Load(filepath.Join(dir, "a.toml")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("missing: %v", err)
+	}
+	if _, err := configs.Load(dir); err == nil {
+		t.Error("a directory was read")
+	}
+	fifo := filepath.Join(dir, "b.toml")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := configs.Load(fifo); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+		t.Errorf("fifo: %v", err)
+	}
+}

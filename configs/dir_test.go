@@ -1,0 +1,81 @@
+package configs_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/axebus/axe/configs"
+)
+
+func agent(name string) string { return "name = \"" + name + "\"\nmodel = \"openai/x\"\n" }
+
+func names(agents []configs.Agent) []string {
+	var all []string
+	for _, a := range agents {
+		all = append(all, a.Name)
+	}
+	return all
+}
+
+func TestLoadDir(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"a.toml", "a-b.toml", "c.toml", ".hidden.toml", "notes.txt"} {
+		write(t, dir, name, agent(strings.TrimSuffix(name, ".toml")))
+	}
+	write(t, dir, "bad.toml", "nam = 3")
+	write(t, dir, "worse.toml", "=")
+	if err := os.Mkdir(filepath.Join(dir, "dir.toml"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	agents, err := configs.LoadDir(dir)
+	if diff := cmp.Diff([]string{"a", "a-b", "c"}, names(agents)); diff != "" {
+		t.Error(diff)
+	}
+	joined, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // errors.Join has no other way in
+	if !ok {
+		t.Fatalf("%T: %v", err, err)
+	}
+	var files []string
+	for _, err := range joined.Unwrap() {
+		e, ok := errors.AsType[*configs.Error](err)
+		if !ok {
+			t.Fatalf("%T: %v", err, err)
+		}
+		files = append(files, filepath.Base(e.File))
+	}
+	if diff := cmp.Diff([]string{"bad.toml", "worse.toml"}, files); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestLoadDirThroughConfigMap(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "..2025"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write(t, dir, "..2025/a.toml", agent("a"))
+	for link, to := range map[string]string{"..data": "..2025", "a.toml": "..data/a.toml"} {
+		if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	agents, err := configs.LoadDir(dir)
+	if err != nil || len(agents) != 1 || agents[0].File != filepath.Join(dir, "a.toml") {
+		t.Errorf("%+v, %v", agents, err)
+	}
+}
+
+func TestLoadDirMissing(t *testing.T) {
+	if _, err := configs.LoadDir(filepath.Join(t.TempDir(), "none")); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+	if agents, err := configs.LoadDir(t.TempDir()); agents != nil || err != nil {
+		t.Error(agents, err)
+	}
+}

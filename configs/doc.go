@@ -1,0 +1,24 @@
+// Package configs reads agents: one TOML file each, named after the agent. A value that Load returns is
+// whole and checked, its skill and workdir are paths that can be opened, and nothing in the file was
+// ignored: an unknown key is refused, with the key that was probably meant.
+//
+//	name = "reviewer"                        # the file is reviewer.toml
+//	description = "Reviews one change"
+//	model = "anthropic/claude-sonnet-4-5"    # provider/model
+//	system_prompt = "You review Go code."
+//	skill = "skills/review"                  # a file, or a directory with a SKILL.md
+//	workdir = "../.."                        # relative to this file; where files are looked for
+//	files = ["cmd/**/*.go"]
+//	sub_agents = ["reader"]
+//
+//	[sub_agents_config]
+//	max_depth = 3                            # 0 to 5, 0 is the default of 3
+//	parallel = true
+//	timeout = 120                            # seconds for each call, 0: what is left of the caller's
+//
+//	[params]
+//	temperature = 0.2
+//	max_tokens = 4096
+//
+// LoadDir reads a directory of them; Watch does it again whenever one changes.
+package configs

@@ -1,0 +1,36 @@
+package configs
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/axebus/axe/subjects"
+)
+
+func FuzzParse(f *testing.F) {
+	for _, seed := range []string{
+		"", "=", "name='a'\nmodel='p/m'\n", "name='a'\nmodel='p/m'\nworkdir='~/x'\nfiles=['**']",
+		"name='a'\nmodel='p/m'\n[sub_agents_config]\nmax_depth=6", "[[params]]\n[params.x]\n", "sub_agents_config.max_depth.x=1",
+		"params={temperature=nan}", "a.\"\".b=1", "name={}\n[memory.path]\nx=1",
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		a, err := parse("dir/a.toml", b)
+		if err != nil {
+			e, ok := errors.AsType[*Error](err)
+			if !ok || e.File != "dir/a.toml" || e.Message == "" {
+				t.Fatalf("%T: %v", err, err)
+			}
+			return
+		}
+		if a.Name != "a" || checkModel(a) != nil || a.MaxDepth() < 1 || a.MaxDepth() > maxDepth {
+			t.Fatalf("%+v", a)
+		}
+		for _, s := range a.SubAgents {
+			if _, err := subjects.ParseAgent(s); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}

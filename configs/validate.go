@@ -1,0 +1,89 @@
+package configs
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"unicode"
+
+	"github.com/axebus/axe/subjects"
+)
+
+// validate returns the first thing that is wrong with a's values.
+func validate(a Agent) *Error {
+	checks := []func(Agent) *Error{checkName, checkModel, checkSubAgents, checkParams, checkMemory}
+	for _, check := range checks {
+		if err := check(a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkName(a Agent) *Error {
+	want := strings.TrimSuffix(filepath.Base(a.File), ".toml")
+	if a.Name == "" {
+		return invalid("name", fmt.Sprintf("is required; this file defines the agent %q", want))
+	}
+	if _, err := subjects.ParseAgent(a.Name); err != nil {
+		return invalid("name", err.Error())
+	}
+	if a.Name != want {
+		return invalid("name", fmt.Sprintf("is %q, but an agent is named after its file: rename the file to %s.toml, or the agent to %q", a.Name, a.Name, want))
+	}
+	return nil
+}
+
+func checkModel(a Agent) *Error {
+	if a.Model == "" {
+		return invalid("model", "is required, as provider/model")
+	}
+	provider, model, _ := strings.Cut(a.Model, "/")
+	if provider == "" || model == "" || strings.ContainsFunc(a.Model, notVisible) {
+		return invalid("model", fmt.Sprintf("want provider/model, not %q", a.Model))
+	}
+	return nil
+}
+
+func notVisible(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }
+
+func checkSubAgents(a Agent) *Error {
+	for _, name := range a.SubAgents {
+		if _, err := subjects.ParseAgent(name); err != nil {
+			return invalid("sub_agents", err.Error())
+		}
+	}
+	if a.SubAgentsConfig.MaxDepth > maxDepth {
+		return invalid("sub_agents_config.max_depth", fmt.Sprintf("sub_agents_config.max_depth cannot exceed %d", maxDepth))
+	}
+	return nonNegative(
+		limit{"sub_agents_config.max_depth", a.SubAgentsConfig.MaxDepth},
+		limit{"sub_agents_config.timeout", a.SubAgentsConfig.Timeout},
+	)
+}
+
+func checkParams(a Agent) *Error {
+	if t := a.Params.Temperature; t != nil && !(0 <= *t && *t <= 2) {
+		return invalid("params.temperature", "params.temperature must be between 0 and 2")
+	}
+	return nonNegative(limit{"params.max_tokens", a.Params.MaxTokens})
+}
+
+func checkMemory(a Agent) *Error {
+	return nonNegative(limit{"memory.last_n", a.Memory.LastN}, limit{"memory.max_entries", a.Memory.MaxEntries})
+}
+
+// limit is a number that a key may set to zero or more.
+type limit struct {
+	key   string
+	value int
+}
+
+func nonNegative(limits ...limit) *Error {
+	for _, l := range limits {
+		if l.value < 0 {
+			return invalid(l.key, l.key+" must be non-negative")
+		}
+	}
+	return nil
+}

@@ -1,0 +1,89 @@
+package configs_test
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/axebus/axe/configs"
+)
+
+func TestWatch(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "agents")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write(t, dir, "a.toml", agent("a"))
+	file := filepath.Join(dir, "a.toml")
+	away := dir + ".away"
+	synctest.Test(t, func(t *testing.T) {
+		reports := make(chan string, 10)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		done := make(chan error)
+		go func() {
+			done <- configs.Watch(ctx, dir, 0, func(agents []configs.Agent, err error) {
+				report := strings.Join(names(agents), " ")
+				if err != nil {
+					report += "!"
+				}
+				reports <- report
+			})
+		}()
+		synctest.Wait()
+		if got := drain(reports); got != "a" {
+			t.Errorf("at once: %q", got)
+		}
+		for _, step := range []struct {
+			name string
+			do   func() error
+			want string // the new report, empty if there is to be none
+		}{
+			{"nothing", func() error { return nil }, ""},
+			{"another", func() error { write(t, dir, "b.toml", agent("b")); return nil }, "a b"},
+			{"touched", func() error { return os.Chtimes(file, time.Time{}, time.Unix(1, 0)) }, ""},
+			{"no agent", func() error { write(t, dir, "notes.txt", "x"); return nil }, ""},
+			{"broken", func() error { write(t, dir, "b.toml", "="); return nil }, "a!"},
+			{"mended", func() error { write(t, dir, "b.toml", agent("b")); return nil }, "a b"},
+			{"removed", func() error { return os.Remove(file) }, "b"},
+			{"gone", func() error { return os.Rename(dir, away) }, "!"},
+			{"still gone", func() error { return nil }, ""},
+			{"back", func() error { return os.Rename(away, dir) }, "b"},
+		} {
+			if err := step.do(); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(1100 * time.Millisecond)
+			synctest.Wait()
+			if got := drain(reports); got != step.want {
+				t.Errorf("%s: %q, want %q", step.name, got, step.want)
+			}
+		}
+		stop := errors.New("enough")
+		cancel(stop)
+		if err := <-done; !errors.Is(err, stop) {
+			t.Error(err)
+		}
+	})
+}
+
+// drain returns the reports so far, separated by commas.
+func drain(reports <-chan string) string {
+	var all []string
+	for len(reports) > 0 {
+		all = append(all, <-reports)
+	}
+	return strings.Join(all, ",")
+}
+
+func TestWatchMissing(t *testing.T) {
+	err := configs.Watch(t.Context(), filepath.Join(t.TempDir(), "none"), 0, func([]configs.Agent, error) { t.Error("called") })
+	if !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,64 @@
+package anthropic
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+
+	"github.com/axebus/axe/provider"
+)
+
+type answer struct {
+	Model      string  `json:"model"`
+	Content    []block `json:"content"`
+	StopReason string  `json:"stop_reason"`
+	Usage      usage   `json:"usage"`
+}
+
+type block struct {
+	Type  string          `json:"type"`
+	Text  string          `json:"text"`
+	ID    string          `json:"id"`
+	Name  string          `json:"name"`
+	Input json.RawMessage `json:"input"`
+}
+
+type usage struct {
+	Input       int `json:"input_tokens"`
+	Output      int `json:"output_tokens"`
+	CacheRead   int `json:"cache_read_input_tokens"`
+	CacheCreate int `json:"cache_creation_input_tokens"`
+}
+
+// Check implements wire.Answer. An empty list of blocks is a legal answer, no list is not.
+func (a *answer) Check() error {
+	if a.Content == nil {
+		return errors.New("no content")
+	}
+	for _, b := range a.Content {
+		if b.Type == "tool_use" && (b.ID == "" || b.Name == "") {
+			return errors.New("a tool_use without id or name")
+		}
+	}
+	return nil
+}
+
+// response: blocks of other types, thinking for example, are left out.
+func (a *answer) response() *provider.Response {
+	r := &provider.Response{Model: a.Model, StopReason: a.StopReason, Usage: provider.Usage{
+		InputTokens:  a.Usage.Input + a.Usage.CacheRead + a.Usage.CacheCreate,
+		OutputTokens: a.Usage.Output,
+		CachedTokens: a.Usage.CacheRead,
+	}}
+	var text strings.Builder
+	for _, b := range a.Content {
+		switch b.Type {
+		case "text":
+			text.WriteString(b.Text)
+		case "tool_use":
+			r.ToolCalls = append(r.ToolCalls, provider.NewToolCall(b.ID, b.Name, b.Input))
+		}
+	}
+	r.Content = text.String()
+	return r
+}

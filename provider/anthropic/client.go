@@ -1,0 +1,54 @@
+// Package anthropic speaks Anthropic's Messages API: POST {base}/v1/messages.
+//
+//	c := anthropic.New(anthropic.Config{Key: os.Getenv("ANTHROPIC_API_KEY")})
+//	resp, err := c.Send(ctx, &provider.Request{Model: "claude-sonnet-4-5", Messages: messages})
+package anthropic
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"strings"
+
+	"github.com/axebus/axe/provider"
+	"github.com/axebus/axe/provider/internal/wire"
+)
+
+const (
+	defaultBase = "https://api.anthropic.com"
+	version     = "2023-06-01"
+)
+
+// Config says where the API is and how to get in.
+type Config struct {
+	Key     string       // required: ANTHROPIC_API_KEY
+	BaseURL string       // empty: https://api.anthropic.com
+	HTTP    *http.Client // nil: a client of its own
+}
+
+// Client implements provider.Provider. It is safe for concurrent use.
+type Client struct {
+	endpoint *wire.Endpoint
+}
+
+// New makes a Client. What is wrong with cfg is reported by Send.
+func New(cfg Config) *Client {
+	key := strings.TrimSpace(cfg.Key)
+	return &Client{endpoint: wire.New(wire.Config{
+		Base:   cmp.Or(cfg.BaseURL, defaultBase),
+		Path:   "v1/messages",
+		Key:    key,
+		KeyEnv: "ANTHROPIC_API_KEY",
+		Header: http.Header{"X-Api-Key": {key}, "Anthropic-Version": {version}},
+		HTTP:   cfg.HTTP,
+	})}
+}
+
+// Send implements provider.Provider.
+func (c *Client) Send(ctx context.Context, req *provider.Request) (*provider.Response, error) {
+	var out answer
+	if err := c.endpoint.Post(ctx, newRequest(req), &out); err != nil {
+		return nil, err
+	}
+	return out.response(), nil
+}

@@ -1,0 +1,108 @@
+package anthropic
+
+import (
+	"cmp"
+	"encoding/json"
+	"strings"
+
+	"github.com/axebus/axe/provider"
+	"github.com/axebus/axe/provider/internal/wire"
+)
+
+// defaultMaxTokens stands in for Request.MaxTokens, which this API insists on.
+const defaultMaxTokens = 4096
+
+type request struct {
+	Model       string    `json:"model"`
+	MaxTokens   int       `json:"max_tokens"`
+	System      string    `json:"system,omitempty"`
+	Messages    []message `json:"messages"`
+	Tools       []tool    `json:"tools,omitempty"`
+	Temperature *float64  `json:"temperature,omitempty"`
+}
+
+type message struct {
+	Role    provider.Role `json:"role"`
+	Content any           `json:"content"` // a string or a list of blocks
+}
+
+type textBlock struct {
+	Type string `json:"type"`
+	Text string `json:"text"`
+}
+
+type useBlock struct {
+	Type  string          `json:"type"`
+	ID    string          `json:"id"`
+	Name  string          `json:"name"`
+	Input json.RawMessage `json:"input"`
+}
+
+type resultBlock struct {
+	Type      string `json:"type"`
+	ToolUseID string `json:"tool_use_id"`
+	Content   string `json:"content"`
+	IsError   bool   `json:"is_error"`
+}
+
+type tool struct {
+	Name        string      `json:"name"`
+	Description string      `json:"description"`
+	InputSchema wire.Schema `json:"input_schema"`
+}
+
+func newRequest(req *provider.Request) request {
+	r := request{
+		Model:       req.Model,
+		MaxTokens:   cmp.Or(req.MaxTokens, defaultMaxTokens),
+		System:      req.System,
+		Messages:    []message{},
+		Temperature: req.Temperature,
+	}
+	for _, m := range req.Messages {
+		if content := contentOf(m); content != nil {
+			r.Messages = append(r.Messages, message{Role: roleOf(m), Content: content})
+		}
+	}
+	for _, t := range req.Tools {
+		r.Tools = append(r.Tools, tool{Name: t.Name, Description: t.Description, InputSchema: wire.SchemaOf(t)})
+	}
+	return r
+}
+
+// roleOf: tool results are the user's words here.
+func roleOf(m provider.Message) provider.Role {
+	if m.Role == provider.ToolRole {
+		return provider.User
+	}
+	return m.Role
+}
+
+// contentOf is nil for what the API refuses: a message without a block, an assistant that said nothing.
+func contentOf(m provider.Message) any {
+	var blocks []any
+	switch {
+	case m.Role == provider.ToolRole:
+		for _, r := range m.ToolResults {
+			blocks = append(blocks, resultBlock{Type: "tool_result", ToolUseID: r.CallID, Content: r.Content, IsError: r.IsError})
+		}
+	case m.Role == provider.Assistant && len(m.ToolCalls) > 0:
+		if !empty(m.Content) {
+			blocks = append(blocks, textBlock{Type: "text", Text: m.Content})
+		}
+		for _, c := range m.ToolCalls {
+			blocks = append(blocks, useBlock{Type: "tool_use", ID: c.ID, Name: c.Name, Input: c.RawArguments()})
+		}
+	case m.Role == provider.Assistant && empty(m.Content):
+		return nil
+	default:
+		return m.Content
+	}
+	if len(blocks) == 0 {
+		return nil
+	}
+	return blocks
+}
+
+// empty: the API refuses text blocks of white space too, though its models write them.
+func empty(text string) bool { return strings.TrimSpace(text) == "" }

@@ -1,0 +1,153 @@
+package catalog
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/axebus/axe/provider"
+)
+
+// elsewhere is a network on which every host gives a minimal answer in all three formats.
+type elsewhere struct {
+	mu   sync.Mutex
+	seen []string
+}
+
+// RoundTrip implements http.RoundTripper.
+func (e *elsewhere) RoundTrip(r *http.Request) (*http.Response, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.seen = append(e.seen, r.URL.String()+" "+r.Header.Get("X-Api-Key")+r.Header.Get("Authorization"))
+	const body = `{"content":[],"choices":[{"message":{}}],"message":{}}`
+	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(body))}, nil
+}
+
+func open(t *testing.T, c *Catalog, model, wantName string) provider.Provider {
+	t.Helper()
+	p, name, err := c.Open(model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if name != wantName {
+		t.Errorf("name = %q, want %q", name, wantName)
+	}
+	return p
+}
+
+func TestOpenReadsTheEnvironment(t *testing.T) {
+	net := &elsewhere{}
+	env := map[string]string{
+		"ANTHROPIC_API_KEY": "key-a", "OPENAI_API_KEY": "key-b", "AXE_OPENAI_BASE_URL": "http://proxy/b",
+		"AXE_OLLAMA_BASE_URL": "http://gpu:11434",
+	}
+	c := New(Config{Getenv: func(k string) string { return env[k] }, HTTP: &http.Client{Transport: net}})
+	for _, test := range []struct{ model, name, want string }{
+		{"anthropic/claude-x", "claude-x", "https://api.anthropic.com/v1/messages key-a"},
+		{"openai/org/model:7b", "org/model:7b", "http://proxy/b/v1/chat/completions Bearer key-b"},
+		{"ollama/hf.co/a/b", "hf.co/a/b", "http://gpu:11434/api/chat "},
+	} {
+		p := open(t, c, test.model, test.name)
+		if _, err := p.Send(t.Context(), &provider.Request{Model: test.name}); err != nil {
+			t.Fatal(err)
+		}
+		if got := net.seen[len(net.seen)-1]; got != test.want {
+			t.Errorf("%s: asked %q, want %q", test.model, got, test.want)
+		}
+	}
+}
+
+func TestOpenReusesProviders(t *testing.T) {
+	env := map[string]string{"OPENAI_API_KEY": "old"}
+	c := New(Config{Getenv: func(k string) string { return env[k] }})
+	first := open(t, c, "openai/a", "a")
+	if open(t, c, "openai/b", "b") != first {
+		t.Error("a second model of a provider opened it again")
+	}
+	env["OPENAI_API_KEY"] = "new"
+	if open(t, c, "openai/a", "a") == first {
+		t.Error("the old key is still in use")
+	}
+	if s := fmt.Sprintf("%+v %#v", c, c); strings.Contains(s, "new") {
+		t.Error("a printed catalog shows the key")
+	}
+}
+
+func TestOpenIsSafeForConcurrentUse(t *testing.T) {
+	dir := t.TempDir()
+	writeScript(t, dir)
+	c := New(Config{ScriptDir: dir, Getenv: func(string) string { return "" }})
+	var wg sync.WaitGroup
+	for range 8 {
+		for _, model := range []string{"anthropic/a", "openai/a", "ollama/a", "script/hello"} {
+			wg.Go(func() {
+				if _, _, err := c.Open(model); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	wg.Wait()
+}
+
+// A missing key is found when a request would need it, by the client that needs it.
+func TestMissingKey(t *testing.T) {
+	c := New(Config{Getenv: func(string) string { return "" }})
+	for model, env := range map[string]string{"anthropic/a": "ANTHROPIC_API_KEY", "openai/a": "OPENAI_API_KEY"} {
+		_, err := open(t, c, model, "a").Send(t.Context(), &provider.Request{Model: "a"})
+		e, ok := errors.AsType[*provider.Error](err)
+		if !ok || e.Category != provider.Auth || !strings.Contains(e.Message, env) {
+			t.Errorf("%s: got %v", model, err)
+		}
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	c := New(Config{ScriptDir: t.TempDir()})
+	for model, want := range map[string]string{
+		"":              `model "": want provider/model`,
+		"gpt-4o":        `model "gpt-4o": want provider/model`,
+		"openai/":       `model "openai/": want provider/model`,
+		"/gpt-4o":       `model "/gpt-4o": want provider/model`,
+		"/":             `model "/": want provider/model`,
+		"OpenAI/gpt-4o": `model "OpenAI/gpt-4o": unsupported provider "OpenAI": want anthropic, openai, ollama or script`,
+	} {
+		p, name, err := c.Open(model)
+		if err == nil || err.Error() != want || p != nil || name != "" {
+			t.Errorf("%q: got %v, %q, %v", model, p, name, err)
+		}
+	}
+	for _, model := range []string{"script/missing", "script/../etc/passwd"} {
+		p, _, err := c.Open(model)
+		if err == nil || p != nil || !strings.Contains(err.Error(), model) {
+			t.Errorf("%s: got %v, %v", model, p, err)
+		}
+	}
+}
+
+func TestScriptIsReadOnce(t *testing.T) {
+	dir := t.TempDir()
+	c := New(Config{ScriptDir: dir})
+	if _, _, err := c.Open("script/hello"); err == nil {
+		t.Fatal("opened what is not there")
+	}
+	writeScript(t, dir) // a failure is not remembered
+	first := open(t, c, "script/hello", "hello")
+	if open(t, c, "script/hello", "hello") != first {
+		t.Error("read again")
+	}
+}
+
+func writeScript(t *testing.T, dir string) {
+	t.Helper()
+	const script = "[[turn]]\ntext = \"Hello.\"\n"
+	if err := os.WriteFile(filepath.Join(dir, "hello.toml"), []byte(script), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

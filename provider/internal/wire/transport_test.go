@@ -1,0 +1,91 @@
+package wire
+
+import (
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+func TestTransportIsBounded(t *testing.T) {
+	for conns, want := range map[int]int{-1: 128, 0: 128, 7: 7} {
+		tr := Transport(conns)
+		if tr.MaxConnsPerHost != want || tr.MaxIdleConnsPerHost != want {
+			t.Errorf("%d: %d connections, %d idle", conns, tr.MaxConnsPerHost, tr.MaxIdleConnsPerHost)
+		}
+	}
+}
+
+// post drains what it gets: only then may the connection be used again.
+func post(t *testing.T, hc *http.Client, url string) string {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, http.NoBody)
+	if err != nil {
+		t.Error(err)
+		return ""
+	}
+	resp, err := hc.Do(req)
+	if err != nil {
+		t.Error(err)
+		return ""
+	}
+	defer resp.Body.Close()
+	if _, err := read(resp.Body, maxBody); err != nil {
+		t.Error(err)
+	}
+	return resp.Proto
+}
+
+func TestTransportReusesConnections(t *testing.T) {
+	const conns = 3
+	var dialed, busy, most atomic.Int32
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		n := busy.Add(1)
+		defer busy.Add(-1)
+		for have := most.Load(); n > have && !most.CompareAndSwap(have, n); have = most.Load() {
+		}
+	}))
+	srv.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+		if s == http.StateNew {
+			dialed.Add(1)
+		}
+	}
+	srv.Start()
+	defer srv.Close()
+	hc := &http.Client{Transport: Transport(conns)}
+	var wg sync.WaitGroup
+	for range 50 {
+		wg.Go(func() { post(t, hc, srv.URL) })
+	}
+	wg.Wait()
+	if dialed.Load() > conns || most.Load() > conns {
+		t.Errorf("%d connections, %d requests at once; want at most %d", dialed.Load(), most.Load(), conns)
+	}
+}
+
+func TestTransportSpeaksHTTP2(t *testing.T) {
+	srv := httptest.NewUnstartedServer(http.NotFoundHandler())
+	srv.EnableHTTP2 = true
+	srv.StartTLS()
+	defer srv.Close()
+	tr := Transport(1)
+	trusted, ok := srv.Client().Transport.(*http.Transport)
+	if !ok {
+		t.Fatal("the test server's client has another transport")
+	}
+	tr.TLSClientConfig = trusted.TLSClientConfig
+	if got := post(t, &http.Client{Transport: tr}, srv.URL); got != "HTTP/2.0" {
+		t.Errorf("spoke %q", got)
+	}
+}
+
+func TestClientIsNotShared(t *testing.T) {
+	given := &http.Client{Timeout: time.Minute}
+	kept := client(given)
+	if given.CheckRedirect != nil || kept.CheckRedirect == nil || kept.Timeout != time.Minute {
+		t.Errorf("given %+v, kept %+v", given, kept)
+	}
+}

@@ -1,0 +1,124 @@
+package wire
+
+import (
+	"errors"
+	"io"
+	"math"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+	"unicode/utf8"
+
+	"github.com/axebus/axe/provider"
+)
+
+func TestReadIsBounded(t *testing.T) {
+	for _, n := range []int{0, 9, 10} {
+		if b, err := read(strings.NewReader(strings.Repeat("x", n)), 10); err != nil || len(b) != n {
+			t.Errorf("%d bytes: got %d, %v", n, len(b), err)
+		}
+	}
+	if b, err := read(strings.NewReader(strings.Repeat("x", 11)), 10); err == nil || len(b) != 10 {
+		t.Errorf("11 bytes: got %d, %v", len(b), err)
+	}
+	cut := io.MultiReader(strings.NewReader("some"), iotest.ErrReader(io.ErrUnexpectedEOF))
+	if b, err := read(cut, 10); string(b) != "some" || !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("got %q, %v", b, err)
+	}
+}
+
+func TestRetryAfter(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	tests := map[string]time.Duration{
+		"":                               0,
+		"0":                              0,
+		"-5":                             0,
+		"30":                             30 * time.Second,
+		"1.5":                            1500 * time.Millisecond,
+		"NaN":                            0,
+		"Inf":                            maxRetryAfter,
+		"-Inf":                           0,
+		"1e999":                          maxRetryAfter,
+		"99999999999999":                 maxRetryAfter,
+		"soon":                           0,
+		"Sun, 01 Mar 2026 12:01:30 GMT":  90 * time.Second,
+		"Sun, 01 Mar 2026 11:00:00 GMT":  0,
+		"Mon, 01 Mar 2027 12:00:00 GMT":  maxRetryAfter,
+		"Sunday, 01-Mar-26 12:01:30 GMT": 90 * time.Second,
+	}
+	for header, want := range tests {
+		if got := retryAfter(header, now); got != want {
+			t.Errorf("%q: got %v, want %v", header, got, want)
+		}
+	}
+}
+
+func FuzzRetryAfter(f *testing.F) {
+	for _, header := range []string{"7", "1e308", "0x1p-2", "Sun, 01 Mar 2026 12:01:30 GMT", "_1"} {
+		f.Add(header, int64(0))
+	}
+	f.Fuzz(func(t *testing.T, header string, now int64) {
+		if got := retryAfter(header, time.Unix(now%math.MaxInt32, 0)); got < 0 || got > maxRetryAfter {
+			t.Errorf("%q: %v", header, got)
+		}
+	})
+}
+
+func FuzzLine(f *testing.F) {
+	f.Add("no such key: sk-test-0123456789.\r\n\x1b[31m", 200)
+	f.Add(strings.Repeat("é ", 500)+"sk-test-0123456789", 1000)
+	f.Fuzz(func(t *testing.T, s string, limit int) {
+		const key = "sk-test-0123456789"
+		limit = 1 + int(uint(limit)%maxMessage)
+		e := &Endpoint{key: key}
+		got := e.line(s, limit)
+		if strings.Contains(got, key) || !utf8.ValidString(got) || utf8.RuneCountInString(got) > limit+1 {
+			t.Errorf("%q became %q", s, got)
+		}
+		if strings.ContainsFunc(got, func(r rune) bool { return r != ' ' && blank(r) }) {
+			t.Errorf("%q is not one printable line", got)
+		}
+	})
+}
+
+func FuzzJoin(f *testing.F) {
+	for _, base := range []string{"http://user:hunter2@host/x@y", "hunter2@host", "http://user:hun%zzter2@host", "://hunter2@"} {
+		f.Add(base)
+	}
+	f.Fuzz(func(t *testing.T, base string) {
+		target, shown, err := join(base, "api/chat")
+		if err == nil {
+			_, err = http.NewRequestWithContext(t.Context(), http.MethodPost, target, http.NoBody)
+		}
+		if e, ok := errors.AsType[*provider.Error](err); err != nil && (!ok || e.Category != provider.BadRequest) {
+			t.Errorf("%q: %v", base, err)
+		}
+		if strings.Contains(shown, "hunter2@") && strings.Count(base, "@") == 1 {
+			t.Errorf("%q is shown as %q", base, shown)
+		}
+	})
+}
+
+func TestNetworkTimeoutIsATimeout(t *testing.T) {
+	for cause, want := range map[error]provider.Category{
+		os.ErrDeadlineExceeded: provider.Timeout,
+		io.ErrUnexpectedEOF:    provider.Server,
+	} {
+		broken := roundTripper(func(*http.Request) (*http.Response, error) { return nil, cause })
+		err := New(Config{Base: "http://host", HTTP: &http.Client{Transport: broken}}).Post(t.Context(), nil, nil)
+		e, ok := errors.AsType[*provider.Error](err)
+		if !ok || e.Category != want || !errors.Is(err, cause) {
+			t.Errorf("%v: got %v", cause, err)
+		}
+		if want := "cannot reach http://host: " + cause.Error(); ok && e.Message != want {
+			t.Errorf("message = %q, want %q", e.Message, want)
+		}
+	}
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

@@ -1,0 +1,51 @@
+package ollama
+
+import (
+	"encoding/json"
+	"errors"
+	"strconv"
+
+	"github.com/axebus/axe/provider"
+)
+
+type answer struct {
+	Model      string   `json:"model"`
+	Message    *message `json:"message"`
+	DoneReason string   `json:"done_reason"`
+	Prompt     int      `json:"prompt_eval_count"`
+	Eval       int      `json:"eval_count"`
+}
+
+// Check implements wire.Answer.
+func (a *answer) Check() error {
+	if a.Message == nil {
+		return errors.New("no message")
+	}
+	return nil
+}
+
+func (a *answer) response() *provider.Response {
+	r := &provider.Response{
+		Content:    a.Message.Content,
+		Model:      a.Model,
+		StopReason: a.DoneReason,
+		Usage:      provider.Usage{InputTokens: a.Prompt, OutputTokens: a.Eval},
+	}
+	for i, c := range a.Message.ToolCalls {
+		id := "ollama_" + strconv.Itoa(i)
+		r.ToolCalls = append(r.ToolCalls, provider.NewToolCall(id, c.Function.Name, object(c.Function.Arguments)))
+	}
+	if len(r.ToolCalls) > 0 {
+		r.StopReason = "tool_calls" // Ollama itself says "stop"
+	}
+	return r
+}
+
+// object unpacks arguments that came as JSON in a string, as some templates produce them.
+func object(raw json.RawMessage) []byte {
+	var s string
+	if json.Unmarshal(raw, &s) == nil && s != "" {
+		return []byte(s)
+	}
+	return raw
+}

@@ -1,0 +1,39 @@
+package ollama_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+
+	"github.com/axebus/axe/provider"
+	"github.com/axebus/axe/provider/ollama"
+)
+
+func ExampleClient_Send() {
+	local := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		sent, err := io.ReadAll(r.Body)
+		if err != nil {
+			fmt.Println(err)
+		}
+		fmt.Print(string(sent))
+		fmt.Fprint(w, `{"message": {"content": "Hello."}, "prompt_eval_count": 11, "eval_count": 2}`)
+	}))
+	defer local.Close()
+
+	c := ollama.New(ollama.Config{BaseURL: local.URL})
+	resp, err := c.Send(context.Background(), &provider.Request{
+		Model:     "llama3.1",
+		Messages:  []provider.Message{{Role: provider.User, Content: "Hello?"}},
+		MaxTokens: 50,
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(resp.Content, resp.InputTokens, resp.OutputTokens)
+	// Output:
+	// {"model":"llama3.1","messages":[{"role":"user","content":"Hello?"}],"options":{"num_predict":50},"stream":false}
+	// Hello. 11 2
+}

@@ -1,0 +1,75 @@
+package openai
+
+import (
+	"github.com/axebus/axe/provider"
+	"github.com/axebus/axe/provider/internal/wire"
+)
+
+type request struct {
+	Model               string          `json:"model"`
+	Messages            []message       `json:"messages"`
+	Tools               []wire.Function `json:"tools,omitempty"`
+	Temperature         *float64        `json:"temperature,omitempty"`
+	MaxTokens           int             `json:"max_tokens,omitempty"`
+	MaxCompletionTokens int             `json:"max_completion_tokens,omitempty"`
+}
+
+type message struct {
+	Role       provider.Role `json:"role"`
+	Content    *string       `json:"content"` // null only beside tool calls
+	ToolCalls  []call        `json:"tool_calls,omitempty"`
+	ToolCallID string        `json:"tool_call_id,omitempty"`
+}
+
+type call struct {
+	ID       string   `json:"id"`
+	Type     string   `json:"type"`
+	Function function `json:"function"`
+}
+
+type function struct {
+	Name      string `json:"name"`
+	Arguments string `json:"arguments"` // JSON in a string
+}
+
+func newRequest(req *provider.Request) request {
+	r := request{
+		Model:       req.Model,
+		Messages:    []message{},
+		Tools:       wire.Functions(req.Tools),
+		Temperature: req.Temperature,
+		MaxTokens:   req.MaxTokens,
+	}
+	if req.System != "" {
+		r.Messages = append(r.Messages, message{Role: "system", Content: &req.System})
+	}
+	for _, m := range req.Messages {
+		r.Messages = append(r.Messages, messagesOf(m)...)
+	}
+	return r
+}
+
+// messagesOf is one message, or one for each tool result.
+func messagesOf(m provider.Message) []message {
+	if m.Role != provider.ToolRole {
+		out := message{Role: m.Role, Content: &m.Content, ToolCalls: callsOf(m.ToolCalls)}
+		if m.Content == "" && len(m.ToolCalls) > 0 {
+			out.Content = nil
+		}
+		return []message{out}
+	}
+	var out []message
+	for _, r := range m.ToolResults {
+		out = append(out, message{Role: provider.ToolRole, Content: &r.Content, ToolCallID: r.CallID})
+	}
+	return out
+}
+
+func callsOf(calls []provider.ToolCall) []call {
+	var out []call
+	for _, c := range calls {
+		f := function{Name: c.Name, Arguments: string(c.RawArguments())}
+		out = append(out, call{ID: c.ID, Type: "function", Function: f})
+	}
+	return out
+}

@@ -1,0 +1,188 @@
+package providertest
+
+import (
+	"encoding/json"
+	"io"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/axebus/axe/provider"
+)
+
+// refusal is what refusal.json says.
+const refusal = "the model says no"
+
+// categories are what statuses mean; 402, 418 and 520 stand for those that nobody listed.
+func categories() map[int]provider.Category {
+	return map[int]provider.Category{
+		400: provider.BadRequest, 401: provider.Auth, 402: provider.BadRequest, 403: provider.Auth,
+		404: provider.BadRequest, 408: provider.Timeout, 413: provider.BadRequest, 418: provider.BadRequest,
+		422: provider.BadRequest, 429: provider.RateLimit, 500: provider.Server, 502: provider.Server,
+		503: provider.Overloaded, 504: provider.Timeout, 520: provider.Server, 529: provider.Overloaded,
+	}
+}
+
+func (s Subject) refusal(t *testing.T) string {
+	t.Helper()
+	var body json.RawMessage
+	s.load(t, "refusal", &body)
+	return string(body)
+}
+
+func (s Subject) statuses(t *testing.T) {
+	body := s.refusal(t)
+	for status, want := range categories() {
+		t.Run(strconv.Itoa(status), func(t *testing.T) {
+			e := s.fail(t, s.answer(t, status, body), want)
+			if e.Status != status || e.Message != refusal {
+				t.Errorf("got status %d and message %q, want %d and %q", e.Status, e.Message, status, refusal)
+			}
+		})
+	}
+}
+
+// messages: the provider's words are kept if they can be found, and never with the key among them.
+func (s Subject) messages(t *testing.T) {
+	page := "<html>\n" + strings.Repeat("é<br>\r\n", 100)
+	excerpt := "<html>" + strings.Repeat(" é<br>", 32) + " é…"
+	tests := []struct{ name, body, want string }{
+		{"nothing", "", "Internal Server Error"},
+		{"a page", page, excerpt},
+		{"plain", "out of memory\n", "out of memory"},
+		{"escapes", "\x1b[31mred\x00\xff", "[31mred \uFFFD"},
+		{"an object", `{"error":{"message":"two\nlines"}}`, "two lines"},
+		{"a string", `{"error":"plain words"}`, "plain words"},
+		{"no message", `{"error":{"code":7}}`, `{"error":{"code":7}}`},
+		{"null", `{"error":null}`, `{"error":null}`},
+		{"long", `{"error":"` + strings.Repeat("x", 5000) + `"}`, strings.Repeat("x", 1000) + "…"},
+	}
+	if s.Key != "" {
+		tests = append(tests, []struct{ name, body, want string }{
+			{"the key", `{"error":"no such key: ` + s.Key + `."}`, "no such key: [key]."},
+			{"the key in a page", strings.Repeat("x", 195) + s.Key, strings.Repeat("x", 195) + "[key]"},
+		}...)
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			e := s.fail(t, s.answer(t, http.StatusInternalServerError, test.body), provider.Server)
+			if e.Message != test.want {
+				t.Errorf("message = %q, want %q", e.Message, test.want)
+			}
+		})
+	}
+}
+
+func (s Subject) retryAfter(t *testing.T) {
+	tests := []struct {
+		header   string
+		min, max time.Duration
+	}{
+		{"", 0, 0},
+		{"7", 7 * time.Second, 7 * time.Second},
+		{"0.25", 250 * time.Millisecond, 250 * time.Millisecond},
+		{"soon", 0, 0},
+		{"-1", 0, 0},
+		{time.Now().Add(time.Hour).UTC().Format(http.TimeFormat), 50 * time.Minute, time.Hour},
+		{time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat), 0, 0},
+	}
+	for _, test := range tests {
+		t.Run(test.header, func(t *testing.T) {
+			p := s.serve(t, func(w http.ResponseWriter, _ *http.Request, _ []byte) {
+				w.Header().Set("Retry-After", test.header)
+				w.WriteHeader(http.StatusTooManyRequests)
+			})
+			e := s.fail(t, p, provider.RateLimit)
+			if e.RetryAfter < test.min || e.RetryAfter > test.max {
+				t.Errorf("retry after %v, want %v to %v", e.RetryAfter, test.min, test.max)
+			}
+		})
+	}
+}
+
+// malformed: nonsense is the server's failure, whatever its status says.
+func (s Subject) malformed(t *testing.T) {
+	bodies := []json.RawMessage{}
+	s.load(t, "wrong", &bodies)
+	for _, body := range []string{"", "{", "null", "[]", `"x"`, "{}", "<html>", "{}{}", s.refusal(t)} {
+		bodies = append(bodies, json.RawMessage(body))
+	}
+	for _, body := range bodies {
+		t.Run(string(body), func(t *testing.T) {
+			e := s.fail(t, s.answer(t, http.StatusOK, string(body)), provider.Server)
+			if e.Status != http.StatusOK || !strings.HasPrefix(e.Message, "malformed answer: ") {
+				t.Errorf("got status %d and message %q", e.Status, e.Message)
+			}
+		})
+	}
+}
+
+// unencodable: what is no JSON is not sent.
+func (s Subject) unencodable(t *testing.T) {
+	p := s.serve(t, func(http.ResponseWriter, *http.Request, []byte) { t.Error("sent") })
+	req := hello()
+	req.Temperature = new(math.Inf(1))
+	resp, err := p.Send(t.Context(), req)
+	_ = s.failed(t, resp, err, provider.BadRequest)
+}
+
+// truncated: a connection that ends early must not pass for an answer.
+func (s Subject) truncated(t *testing.T) {
+	p := s.serve(t, func(w http.ResponseWriter, _ *http.Request, _ []byte) {
+		w.Header().Set("Content-Length", "1000")
+		_, _ = io.WriteString(w, "{")
+	})
+	_ = s.fail(t, p, provider.Server)
+}
+
+func (s Subject) unreachable(t *testing.T) {
+	refuses := s.New("http://user:hunter2@127.0.0.1:1/base/?token=hunter2", nil)
+	e := s.fail(t, refuses, provider.Server)
+	if !strings.Contains(e.Message, "http://127.0.0.1:1/base/") || strings.Contains(e.Error(), "hunter2") {
+		t.Errorf("message = %q", e.Message)
+	}
+	if e.Err == nil {
+		t.Error("no cause")
+	}
+}
+
+func (s Subject) baseURL(t *testing.T) {
+	for _, base := range []string{
+		"localhost:11434", "ftp://host", "http://", "://", "host", " http://host", "http://ho st",
+		"http://user:hunter2@ho st", "http://user:hunter2@host:port", "http://user:hun%zzter2@host/x@y", "hunter2@host",
+		"ftp://host?token=hunter2", "http://user:hunter2/more@host",
+	} {
+		t.Run(base, func(t *testing.T) {
+			e := s.fail(t, s.New(base, nil), provider.BadRequest)
+			if !strings.Contains(e.Message, "base URL") || strings.Contains(e.Error(), "hunter2") {
+				t.Errorf("message = %q", e.Message)
+			}
+		})
+	}
+	t.Run("with a path", func(t *testing.T) {
+		f := s.fixture(t, "defaults")
+		inner, open := s, s.New
+		inner.Path = "/some/path" + s.Path
+		inner.New = func(base string, hc *http.Client) provider.Provider { return open(base+"/some/path/", hc) }
+		p := inner.serve(t, func(w http.ResponseWriter, _ *http.Request, _ []byte) { _, _ = w.Write(f.Answer) })
+		send(t, p, hello())
+	})
+}
+
+// redirect: a key must not follow one.
+func (s Subject) redirect(t *testing.T) {
+	p := s.serve(t, func(w http.ResponseWriter, r *http.Request, _ []byte) {
+		if r.URL.RawQuery != "" {
+			t.Error("followed")
+		}
+		w.Header().Set("Location", s.Path+"?elsewhere")
+		w.WriteHeader(http.StatusTemporaryRedirect)
+	})
+	e := s.fail(t, p, provider.BadRequest)
+	if !strings.Contains(e.Message, "redirected") {
+		t.Errorf("message = %q", e.Message)
+	}
+}

@@ -1,0 +1,61 @@
+package providertest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/axebus/axe/provider"
+)
+
+// Fuzz feeds answers to the provider, those of the fixtures first: each must become a response whose
+// calls can be echoed, or a *provider.Error.
+func Fuzz(f *testing.F, s Subject) {
+	names, err := fs.Glob(s.Data, "*.json")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, name := range names {
+		b, err := fs.ReadFile(s.Data, name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		var one fixture
+		if json.Unmarshal(b, &one) == nil && one.Answer != nil {
+			b = one.Answer
+		}
+		f.Add(http.StatusOK, b)
+		f.Add(http.StatusBadRequest, b)
+	}
+	f.Fuzz(func(t *testing.T, status int, body []byte) {
+		p := s.New("http://model", &http.Client{Transport: canned{status, body}})
+		resp, err := p.Send(t.Context(), hello())
+		if err != nil {
+			if _, ok := errors.AsType[*provider.Error](err); !ok || strings.ContainsRune(err.Error(), '\n') {
+				t.Fatalf("%T: %v", err, err)
+			}
+			return
+		}
+		for _, c := range resp.ToolCalls {
+			if c.ID == "" || !json.Valid(c.RawArguments()) {
+				t.Fatalf("%+v cannot be echoed", c)
+			}
+		}
+	})
+}
+
+// canned answers without a network.
+type canned struct {
+	status int
+	body   []byte
+}
+
+// RoundTrip implements http.RoundTripper.
+func (c canned) RoundTrip(*http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: c.status, Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(c.body))}, nil
+}

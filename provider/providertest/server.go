@@ -1,0 +1,114 @@
+package providertest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/axebus/axe/provider"
+)
+
+// handler answers a request whose body has been read.
+type handler func(w http.ResponseWriter, r *http.Request, body []byte)
+
+// serve opens the provider against a server that checks what all requests have in common.
+func (s Subject) serve(t *testing.T, h handler) provider.Provider {
+	t.Helper()
+	srv := httptest.NewServer(s.checked(t, h))
+	t.Cleanup(srv.Close)
+	return s.New(srv.URL, srv.Client())
+}
+
+// answer opens the provider against a server that says always the same.
+func (s Subject) answer(t *testing.T, status int, body string) provider.Provider {
+	t.Helper()
+	return s.serve(t, func(w http.ResponseWriter, _ *http.Request, _ []byte) {
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, body)
+	})
+}
+
+func (s Subject) checked(t *testing.T, h handler) http.Handler {
+	t.Helper()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Errorf("reading the request: %v", err)
+		}
+		if r.Method != http.MethodPost || r.URL.Path != s.Path {
+			t.Errorf("got %s %s, want POST %s", r.Method, r.URL.Path, s.Path)
+		}
+		if got := r.Header.Get("Content-Type"); got != "application/json" {
+			t.Errorf("content type = %q", got)
+		}
+		for k, want := range s.Header {
+			if got := r.Header.Get(k); got != want {
+				t.Errorf("%s = %q, want %q", k, got, want)
+			}
+		}
+		h(w, r, body)
+	})
+}
+
+// send must succeed.
+func send(t *testing.T, p provider.Provider, req *provider.Request) *provider.Response {
+	t.Helper()
+	resp, err := p.Send(t.Context(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp
+}
+
+// fail must fail, with an error of the given category that shows no secret.
+func (s Subject) fail(t *testing.T, p provider.Provider, want provider.Category) *provider.Error {
+	t.Helper()
+	resp, err := p.Send(t.Context(), hello())
+	return s.failed(t, resp, err, want)
+}
+
+func (s Subject) failed(t *testing.T, resp *provider.Response, err error, want provider.Category) *provider.Error {
+	t.Helper()
+	e, ok := errors.AsType[*provider.Error](err)
+	if !ok {
+		t.Fatalf("got %+v, %v; want a *provider.Error", resp, err)
+	}
+	if e.Category != want {
+		t.Errorf("category = %s, want %s (%v)", e.Category, want, err)
+	}
+	if strings.ContainsAny(e.Message, "\r\n\t\x1b") {
+		t.Errorf("message is not one printable line: %q", e.Message)
+	}
+	for ; err != nil; err = errors.Unwrap(err) {
+		if s.Key != "" && strings.Contains(err.Error(), s.Key) {
+			t.Errorf("the key is shown: %v", err)
+		}
+	}
+	return e
+}
+
+// sameJSON compares as JSON: white space and the order of fields do not count, every digit does.
+func sameJSON(t *testing.T, want, got []byte) {
+	t.Helper()
+	if diff := cmp.Diff(parsed(t, want), parsed(t, got)); diff != "" {
+		t.Errorf("sent (-want +got):\n%s", diff)
+	}
+}
+
+func parsed(t *testing.T, b []byte) any {
+	t.Helper()
+	var v any
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.UseNumber()
+	if err := d.Decode(&v); err != nil {
+		t.Errorf("%v in %s", err, b)
+	}
+	return v
+}

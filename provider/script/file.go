@@ -1,0 +1,70 @@
+package script
+
+import (
+	"strings"
+)
+
+const filesHeading = "## Context Files\n"
+
+// file is a context file as the system text carries it.
+type file struct {
+	Path    string
+	Lang    string
+	Content string
+}
+
+// String returns the path.
+func (f file) String() string { return f.Path }
+
+// Lines returns the content's lines.
+func (f file) Lines() []string { return lines(f.Content) }
+
+// parseFiles reads the context files back from a system text.
+func parseFiles(system string) []file {
+	rest, ok := strings.CutPrefix(system, filesHeading)
+	if !ok {
+		_, rest, ok = strings.Cut(system, "\n---\n\n"+filesHeading)
+	}
+	if !ok {
+		return nil
+	}
+	var files []file
+	for rest != "" {
+		var line string
+		line, rest, _ = strings.Cut(rest, "\n")
+		name, ok := strings.CutPrefix(line, "### ")
+		if !ok {
+			continue
+		}
+		if f, after, ok := parseBlock(rest); ok {
+			f.Path = name
+			files, rest = append(files, f), after
+		}
+	}
+	return files
+}
+
+// parseBlock reads a fenced block from the beginning of a text and returns what follows it.
+func parseBlock(text string) (f file, rest string, ok bool) {
+	info, body, ok := strings.Cut(text, "\n")
+	if !ok {
+		return file{}, "", false
+	}
+	lang := strings.TrimLeft(info, "`")
+	fence := info[:len(info)-len(lang)]
+	if len(fence) < 3 {
+		return file{}, "", false
+	}
+	for at := 0; at <= len(body); {
+		line, _, more := strings.Cut(body[at:], "\n")
+		end := at + len(line)
+		if line == fence {
+			return file{Lang: lang, Content: body[:at]}, strings.TrimPrefix(body[end:], "\n"), true
+		}
+		if !more {
+			break
+		}
+		at = end + 1
+	}
+	return file{}, "", false
+}

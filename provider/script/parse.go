@@ -1,0 +1,111 @@
+package script
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/BurntSushi/toml"
+)
+
+// document is a script's file as it is written.
+type document struct {
+	Turn []toml.Primitive `toml:"turn"`
+}
+
+type turnTable struct {
+	Turn    *int        `toml:"turn"`
+	When    string      `toml:"when"`
+	Text    *string     `toml:"text"`
+	Latency string      `toml:"latency"`
+	Fail    *failTable  `toml:"fail"`
+	Call    []callTable `toml:"call"`
+}
+
+type failTable struct {
+	Category   string `toml:"category"`
+	Message    string `toml:"message"`
+	Status     int    `toml:"status"`
+	RetryAfter string `toml:"retry_after"`
+}
+
+type callTable struct {
+	Tool      string         `toml:"tool"`
+	Agent     string         `toml:"agent"`
+	Task      string         `toml:"task"`
+	Context   string         `toml:"context"`
+	Each      string         `toml:"each"`
+	Repeat    string         `toml:"repeat"`
+	Arguments map[string]any `toml:"arguments"`
+	Raw       string         `toml:"raw"`
+}
+
+// parse makes entries of a script's text. Its errors begin with a line number.
+func parse(text string) ([]entry, error) {
+	var doc document
+	meta, err := toml.Decode(text, &doc)
+	if e, ok := errors.AsType[toml.ParseError](err); ok {
+		return nil, fmt.Errorf("%d: %s", e.Position.Line, e.Message)
+	} else if err != nil {
+		return nil, fmt.Errorf("1: turn: want tables [[turn]]: %w", err)
+	}
+	heads := headers(text)
+	var entries []entry
+	for i, p := range doc.Turn {
+		line := 1
+		if i < len(heads) {
+			line = heads[i]
+		}
+		var t turnTable
+		if err := meta.PrimitiveDecode(p, &t); err != nil {
+			return nil, fmt.Errorf("%d: [[turn]] %d: %w", line, i+1, err)
+		}
+		e, err := t.compile()
+		if err != nil {
+			return nil, fmt.Errorf("%d: [[turn]] %d: %w", line, i+1, err)
+		}
+		e.line = line
+		entries = append(entries, e)
+	}
+	for _, key := range meta.Undecoded() {
+		if !strings.HasPrefix(key.String(), "turn.call.arguments.") {
+			return nil, fmt.Errorf("%d: %s: unknown key", keyLine(text, key), key)
+		}
+	}
+	if len(entries) == 0 {
+		return nil, errors.New("1: turn: want at least one [[turn]]")
+	}
+	return entries, nil
+}
+
+// headers returns the lines of the [[turn]] headers. The decoder keeps one position per key, which is no
+// help where a key occurs in many tables.
+func headers(text string) []int {
+	var at []int
+	for i, l := range lines(text) {
+		if squeeze(l, 8) == "[[turn]]" {
+			at = append(at, i+1)
+		}
+	}
+	return at
+}
+
+// keyLine returns the first line that looks like a key, or the header of a table of that name.
+func keyLine(text string, key toml.Key) int {
+	name := key[len(key)-1]
+	for i, l := range lines(text) {
+		l = squeeze(l, len(l))
+		inline, _, _ := strings.Cut(l, "=")
+		header := strings.Trim(l, "[]")
+		if inline == name || strings.HasSuffix(inline, "{"+name) || header == key.String() {
+			return i + 1
+		}
+	}
+	return 1
+}
+
+// squeeze removes blanks from a line and cuts it to n bytes.
+func squeeze(line string, n int) string {
+	line = strings.NewReplacer(" ", "", "\t", "", "\r", "").Replace(line)
+	return line[:min(n, len(line))]
+}
