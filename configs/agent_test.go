@@ -118,7 +118,7 @@ func TestLoadRefuses(t *testing.T) {
 		{"blank in model", "name = \"a\"\nmodel = \"openai/ x\"", `a.toml:2: model: want provider/model, not "openai/ x"`},
 		{"typo", ok + "system_promt = \"x\"\n", `a.toml:3: system_promt: unknown key; did you mean "system_prompt"?`},
 		{"case", ok + "Skill = \"x\"\n", `a.toml:3: Skill: unknown key; did you mean "skill"?`},
-		{"typo in table", ok + "\n[sub_agents_config]\nparalel = true\n", `a.toml:5: sub_agents_config.paralel: unknown key; did you mean "sub_agents_config.parallel"?`},
+		{"typo in table", ok + "\n[sub_agents_config]\nparallels = true\n", `a.toml:5: sub_agents_config.parallels: unknown key; did you mean "sub_agents_config.parallel"?`},
 		{"typo in header", ok + "\n[sub_agent_config]\nparallel = true\n", `a.toml:4: sub_agent_config: unknown key; did you mean "sub_agents_config"?`},
 		{"typo in dotted", ok + "params.max_token = 1\n", `a.toml:3: params.max_token: unknown key; did you mean "params.max_tokens"?`},
 		{"wrong table", ok + "max_depth = 3\n", `a.toml:3: max_depth: unknown key; did you mean "sub_agents_config.max_depth"?`},

@@ -37,7 +37,7 @@ func TestLoadDir(t *testing.T) {
 	if diff := cmp.Diff([]string{"a", "a-b", "c"}, names(agents)); diff != "" {
 		t.Error(diff)
 	}
-	joined, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // errors.Join has no other way in
+	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {
 		t.Fatalf("%T: %v", err, err)
 	}

@@ -12,14 +12,14 @@ import (
 )
 
 // garden is a directory with everything that a pattern may meet, and a file outside of it.
-func garden(t *testing.T) string {
-	t.Helper()
-	top := t.TempDir()
+func garden(tb testing.TB) string {
+	tb.Helper()
+	top := tb.TempDir()
 	dir := filepath.Join(top, "garden")
 	try := func(err error) {
-		t.Helper()
+		tb.Helper()
 		if err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 	}
 	for _, d := range []string{"a/b/c", ".git", "bin"} {
@@ -141,12 +141,12 @@ func FuzzFind(f *testing.F) {
 	for _, seed := range []string{"*.go", "**/*", "../*", "a/**/**/b", "[a-", "/**", "up/**", "\\*", "**/..", "loop.go/**"} {
 		f.Add(seed)
 	}
+	root, err := os.OpenRoot(garden(f))
+	if err != nil {
+		f.Fatal(err)
+	}
+	defer root.Close()
 	f.Fuzz(func(t *testing.T, pattern string) {
-		root, err := os.OpenRoot(garden(t))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer root.Close()
 		found := map[string]bool{}
 		if find(root, pattern, found) != nil {
 			return

@@ -6,14 +6,9 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"strings"
-	"unicode"
 )
 
-const (
-	deep       = "**"    // any number of directories, also none
-	maxEntries = 100_000 // directory entries that one pattern may look at
-)
+const maxEntries = 100_000 // directory entries that one pattern may look at
 
 var errTooMany = fmt.Errorf("looks at more than %d directory entries: name the directories that matter", maxEntries)
 
@@ -34,38 +29,6 @@ func find(root *os.Root, pattern string, found map[string]bool) error {
 	g := &glob{root: root, found: found, done: map[place]bool{}}
 	return g.expand(".", parts)
 }
-
-// split checks a pattern and returns its elements.
-func split(pattern string) ([]string, error) {
-	if path.IsAbs(pattern) {
-		return nil, errors.New("is absolute: patterns are relative to the workdir")
-	}
-	if strings.ContainsFunc(pattern, unicode.IsControl) {
-		return nil, errors.New("has a control character")
-	}
-	var parts []string
-	for p := range strings.SplitSeq(pattern, "/") {
-		if p == ".." {
-			return nil, errors.New("leads out of the workdir: .. is not allowed")
-		}
-		if _, err := path.Match(p, ""); err != nil {
-			return nil, err
-		}
-		again := p == deep && len(parts) > 0 && parts[len(parts)-1] == deep
-		if p != "" && p != "." && !again {
-			parts = append(parts, p)
-		}
-	}
-	if len(parts) == 0 {
-		return nil, errors.New("is empty")
-	}
-	if parts[len(parts)-1] == deep {
-		parts = append(parts, "*")
-	}
-	return parts, nil
-}
-
-func hasMeta(s string) bool { return strings.ContainsAny(s, `*?[\`) }
 
 // glob is the search for one pattern.
 type glob struct {
@@ -169,13 +132,4 @@ func (g *glob) list(dir string) ([]fs.DirEntry, error) {
 		return nil, errTooMany
 	}
 	return entries, nil
-}
-
-// matches applies one element of a pattern, which split has checked, to a name.
-func matches(part, name string) bool {
-	if name[0] == '.' && part[0] != '.' || strings.ContainsFunc(name, unicode.IsControl) {
-		return false
-	}
-	ok, _ := path.Match(part, name)
-	return ok
 }

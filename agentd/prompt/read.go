@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"syscall"
+	"unicode/utf8"
 )
 
 var errNotRegular = errors.New("is not a regular file")
@@ -64,4 +65,9 @@ func bare(err error) error {
 func binary(b []byte) bool { return bytes.IndexByte(b[:min(len(b), 8<<10)], 0) >= 0 }
 
 // text is b as valid UTF-8, which is all that a message can carry.
-func text(b []byte) string { return strings.ToValidUTF8(string(b), "\uFFFD") }
+func text(b []byte) string {
+	if utf8.Valid(b) {
+		return string(b)
+	}
+	return strings.ToValidUTF8(string(b), "\uFFFD")
+}

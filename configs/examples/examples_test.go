@@ -1,13 +1,21 @@
-// Package examples_test loads the example agents and lets their scripts work through a whole review, without a bus.
+// Package examples_test lets the example agents work through a whole review, without a bus.
 package examples_test
 
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/axebus/axe/agentd/prompt"
 	"github.com/axebus/axe/configs"
@@ -15,11 +23,12 @@ import (
 	"github.com/axebus/axe/provider/script"
 )
 
-// tree runs agents the simplest way there is: one goroutine, depth first.
+// tree runs agents in the simplest way there is: a call is a function call.
 type tree struct {
 	agents map[string]configs.Agent
-	runs   map[string]int
-	spent  provider.Usage
+
+	mu   sync.Mutex
+	runs map[string]int
 }
 
 func load(t *testing.T) *tree {
@@ -35,10 +44,14 @@ func load(t *testing.T) *tree {
 	return tr
 }
 
+// run is a run from its first message to its answer.
 func (tr *tree) run(ctx context.Context, name, user string) (string, error) {
-	tr.runs[name]++
 	a := tr.agents[name]
-	model, err := script.Load("scripts", strings.TrimPrefix(a.Model, "script/"))
+	tr.mu.Lock()
+	tr.runs[name]++
+	tr.mu.Unlock()
+	modelName := strings.TrimPrefix(a.Model, "script/")
+	model, err := script.Load("scripts", modelName)
 	if err != nil {
 		return "", err
 	}
@@ -46,39 +59,58 @@ func (tr *tree) run(ctx context.Context, name, user string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	req := &provider.Request{
-		Model: strings.TrimPrefix(a.Model, "script/"), System: system, Temperature: a.Params.Temperature,
-		Messages: []provider.Message{{Role: provider.User, Content: user}},
-	}
+	req := &provider.Request{Model: modelName, System: system, Messages: []provider.Message{{Role: provider.User, Content: user}}}
 	for range 10 {
 		resp, err := model.Send(ctx, req)
 		if err != nil {
 			return "", err
 		}
-		tr.spent = tr.spent.Add(resp.Usage)
 		if len(resp.ToolCalls) == 0 {
 			return resp.Content, nil
 		}
-		answer := provider.Message{Role: provider.ToolRole}
-		for _, c := range resp.ToolCalls {
-			answer.ToolResults = append(answer.ToolResults, tr.call(ctx, a, c))
-		}
 		req.Messages = append(req.Messages,
-			provider.Message{Role: provider.Assistant, Content: resp.Content, ToolCalls: resp.ToolCalls}, answer)
+			provider.Message{Role: provider.Assistant, Content: resp.Content, ToolCalls: resp.ToolCalls},
+			provider.Message{Role: provider.ToolRole, ToolResults: tr.calls(ctx, a, resp.ToolCalls)})
 	}
-	return "", errors.New("too many turns")
+	return "", errors.New("ten turns and no answer")
 }
 
-func (tr *tree) call(ctx context.Context, a configs.Agent, c provider.ToolCall) provider.ToolResult {
-	child, task := c.Arguments["agent"], c.Arguments["task"]
-	if !strings.Contains(strings.Join(a.SubAgents, " "), child) || task == "" {
-		return provider.ToolResult{CallID: c.ID, Content: "not allowed", IsError: true}
+// calls carries out the calls of one turn at the same time.
+func (tr *tree) calls(ctx context.Context, a configs.Agent, calls []provider.ToolCall) []provider.ToolResult {
+	results := make([]provider.ToolResult, len(calls))
+	var wg sync.WaitGroup
+	for i, c := range calls {
+		wg.Go(func() {
+			text, err := "", errors.New("not among the sub_agents")
+			if child := c.Arguments["agent"]; slices.Contains(a.SubAgents, child) {
+				text, err = tr.run(ctx, child, prompt.User(c.Arguments["task"], c.Arguments["context"]))
+			}
+			results[i] = provider.ToolResult{CallID: c.ID, Content: text, IsError: err != nil}
+			if err != nil {
+				results[i].Content = err.Error()
+			}
+		})
 	}
-	text, err := tr.run(ctx, child, prompt.User(task, c.Arguments["context"]))
-	if err != nil {
-		return provider.ToolResult{CallID: c.ID, Content: err.Error(), IsError: true}
+	wg.Wait()
+	return results
+}
+
+func TestAgentsAreWhole(t *testing.T) {
+	tr := load(t)
+	for _, a := range tr.agents {
+		system, err := prompt.System(a)
+		if err != nil {
+			t.Error(err)
+		}
+		if len(system) > 200_000 {
+			t.Errorf("%s: a prompt of %d bytes is no example", a.Name, len(system))
+		}
+		for _, s := range a.SubAgents {
+			if _, ok := tr.agents[s]; !ok {
+				t.Errorf("%s calls %s, who is not here", a.Name, s)
+			}
+		}
 	}
-	return provider.ToolResult{CallID: c.ID, Content: text}
 }
 
 func TestReview(t *testing.T) {
@@ -89,6 +121,55 @@ func TestReview(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Logf("%s\n%v of model time, %+v", report, time.Since(began), tr.spent)
+		want := map[string]int{"lead": 1, "correctness-reviewer": 1, "security-reviewer": 1, "readability-reviewer": 1, "reader": 9}
+		if diff := cmp.Diff(want, tr.runs); diff != "" {
+			t.Error(diff)
+		}
+		if took := time.Since(began); took < time.Second || took > 2*time.Second {
+			t.Errorf("a review takes %v: want something to watch, and nothing to wait for", took)
+		}
+		for _, part := range []string{"# Code review\n\n3 perspectives, ", "\n## Correctness\n", "\n## Security\n", "\n## Readability\n", "\ntogether: "} {
+			if !strings.Contains(report, part) {
+				t.Errorf("no %q", part)
+			}
+		}
+		for _, part := range []string{"No answer", "failed", "Without a real model", "no value"} {
+			if strings.Contains(report, part) {
+				t.Errorf("%q in the report", part)
+			}
+		}
+		checkPlaces(t, report)
+		if t.Failed() {
+			t.Log(report)
+		}
+	})
+}
+
+// checkPlaces holds every place that a report names against the file.
+func checkPlaces(t *testing.T, report string) {
+	t.Helper()
+	places := regexp.MustCompile(`(?m)^- ([^:\n]+):(\d+): (.*?)( … \d+ lines)?$`).FindAllStringSubmatch(report, -1)
+	if len(places) == 0 {
+		t.Error("no place in the report")
+	}
+	for _, p := range places {
+		text, err := os.ReadFile(filepath.Join("../..", p[1]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Split(string(text), "\n")
+		n, err := strconv.Atoi(p[2])
+		if err != nil || n < 1 || n > len(lines) || strings.TrimSpace(lines[n-1]) != p[3] {
+			t.Errorf("%s is not there", p[0])
+		}
+	}
+}
+
+func TestReaderAnswersAnyQuestion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		got, err := load(t).run(t.Context(), "reader", prompt.User("What is the meaning of it all?", ""))
+		if err != nil || !strings.Contains(got, "\n- provider/provider.go\n") {
+			t.Errorf("%s, %v", got, err)
+		}
 	})
 }

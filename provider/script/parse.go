@@ -47,7 +47,7 @@ func parse(text string) ([]entry, error) {
 	if e, ok := errors.AsType[toml.ParseError](err); ok {
 		return nil, fmt.Errorf("%d: %s", e.Position.Line, e.Message)
 	} else if err != nil {
-		return nil, fmt.Errorf("1: turn: want tables [[turn]]: %w", err)
+		return nil, errors.New("1: turn: want tables [[turn]]")
 	}
 	heads := headers(text)
 	var entries []entry
@@ -56,11 +56,7 @@ func parse(text string) ([]entry, error) {
 		if i < len(heads) {
 			line = heads[i]
 		}
-		var t turnTable
-		if err := meta.PrimitiveDecode(p, &t); err != nil {
-			return nil, fmt.Errorf("%d: [[turn]] %d: %w", line, i+1, err)
-		}
-		e, err := t.compile()
+		e, err := decode(meta, p)
 		if err != nil {
 			return nil, fmt.Errorf("%d: [[turn]] %d: %w", line, i+1, err)
 		}
@@ -76,6 +72,20 @@ func parse(text string) ([]entry, error) {
 		return nil, errors.New("1: turn: want at least one [[turn]]")
 	}
 	return entries, nil
+}
+
+// decode makes an entry of one [[turn]].
+func decode(meta toml.MetaData, p toml.Primitive) (entry, error) {
+	var t turnTable
+	err := meta.PrimitiveDecode(p, &t)
+	if err == nil {
+		return t.compile()
+	}
+	// The decoder's line is that of the key's last occurrence, in whichever [[turn]]: leave it out.
+	if _, message, ok := strings.Cut(err.Error(), "(last key "); ok {
+		err = errors.New(strings.Replace(message, "): ", ": ", 1))
+	}
+	return entry{}, err
 }
 
 // headers returns the lines of the [[turn]] headers. The decoder keeps one position per key, which is no

@@ -1,0 +1,69 @@
+package configs
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/BurntSushi/toml"
+)
+
+// unknown is the message for a key that is no field, with the field or table that was probably meant.
+func unknown(fields map[string]any, key toml.Key) string {
+	if near := nearest(names(fields), key.String()); near != "" {
+		return fmt.Sprintf("unknown key; did you mean %q?", near)
+	}
+	return "unknown key"
+}
+
+// names lists the fields and the tables they are in.
+func names(fields map[string]any) []string {
+	var all []string
+	for f := range fields {
+		all = append(all, f)
+		if table, _, ok := strings.Cut(f, "."); ok {
+			all = append(all, table)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// nearest is the name that differs least from key, or has the same last part; empty if none is near.
+func nearest(names []string, key string) string {
+	best, least := "", max(2, len(key)/3)+1
+	for _, name := range names {
+		d := distance(key, name)
+		if leaf(key) == leaf(name) {
+			d = min(d, 1)
+		} else if leaf(key) != key || leaf(name) != name {
+			d = min(d, 1+distance(leaf(key), leaf(name)))
+		}
+		if d < least {
+			best, least = name, d
+		}
+	}
+	return best
+}
+
+func leaf(key string) string { return key[strings.LastIndexByte(key, '.')+1:] }
+
+// distance is the number of bytes to insert, delete or replace to make b of a.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost = 1 + min(diagonal, row[j], row[j+1])
+			}
+			diagonal, row[j+1] = row[j+1], cost
+		}
+	}
+	return row[len(b)]
+}

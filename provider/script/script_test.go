@@ -1,0 +1,229 @@
+package script_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/axebus/axe/provider"
+	"github.com/axebus/axe/provider/script"
+)
+
+// load makes a script of its text.
+func load(t *testing.T, text string) *script.Script {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "test.toml"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := script.Load(dir, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+const system = "You read.\n\n---\n\n## Context Files\n\n### a/x.go\n```go\npackage x\n\nfunc X() {}\n```\n\n### README\n````\n```\n````"
+
+// asked is a request in its first turn.
+func asked(user string) *provider.Request {
+	return &provider.Request{Model: "test", System: system, Messages: []provider.Message{{Role: provider.User, Content: user}}}
+}
+
+// replied is the same request a turn later.
+func replied(user string, calls []provider.ToolCall, results ...provider.ToolResult) *provider.Request {
+	req := asked(user)
+	req.Messages = append(req.Messages,
+		provider.Message{Role: provider.Assistant, Content: "asking", ToolCalls: calls},
+		provider.Message{Role: provider.ToolRole, ToolResults: results})
+	return req
+}
+
+// show writes a response as the tests state it.
+func show(resp *provider.Response, err error) string {
+	if err != nil {
+		return "error: " + err.Error()
+	}
+	var s strings.Builder
+	s.WriteString(resp.StopReason + ": " + resp.Content)
+	for _, c := range resp.ToolCalls {
+		fmt.Fprintf(&s, "\n%s %s %s", c.ID, c.Name, c.RawArguments())
+	}
+	return s.String()
+}
+
+func TestSend(t *testing.T) {
+	first := asked("Task: count\n\nContext:\none\n\ntwo\n")
+	call := provider.NewToolCall("1", "call_agent", []byte(`{"agent":"reader","task":"read"}`))
+	second := replied("go", []provider.ToolCall{call}, provider.ToolResult{CallID: "1", Content: "done"}, provider.ToolResult{CallID: "2", Content: "broken", IsError: true})
+	third := *second
+	third.Messages = append(slices.Clone(second.Messages), provider.Message{Role: provider.Assistant, Content: "hm"}, provider.Message{Role: provider.User, Content: "mail"})
+	for _, tt := range []struct {
+		name, script string
+		req          *provider.Request
+		want         string
+	}{
+		{"text", `text="{{.Model}} {{.Turn}} {{.Task}}|{{.Context}}|"`, first, "end_turn: test 1 count|one\n\ntwo\n|"},
+		{"root", `text="{{.User}}|{{.Task}}|{{.Context}}"`, second, "end_turn: go|go|"},
+		{"system", `text="{{len .System}} {{len .Files}}{{range .Files}} {{.}} {{.Lang}} {{len .Lines}}{{end}}"`, first, "end_turn: 103 2 a/x.go go 3 README  1"},
+		{"results", `text="{{.Turn}}{{range .Results}} {{.Index}}{{.Agent}}{{.Task}}={{.}}{{.IsError}}{{end}}"`, second, "end_turn: 2 0readerread=donefalse 1=brokentrue"},
+		{"old results", `text="{{.Turn}} {{len .Results}} {{len .AllResults}}"`, &third, "end_turn: 3 0 2"},
+		{"empty", `text=""`, first, "end_turn: "},
+		{
+			"call", "text='I ask.'\n[[turn.call]]\nagent='reader'\ntask='{{.Task}} \"it\"'\ncontext=''", first,
+			"tool_use: I ask.\n" + `script_1_0 call_agent {"agent":"reader","task":"count \"it\""}`,
+		},
+		{
+			"each file", "[[turn.call]]\neach='files'\nagent='r'\ntask='{{.Index}} {{.Item.Path}}'\ncontext='{{.Item.Content}}'", first,
+			"tool_use: \n" + `script_1_0 call_agent {"agent":"r","context":"package x\n\nfunc X() {}\n","task":"0 a/x.go"}` +
+				"\n" + "script_1_1 call_agent {\"agent\":\"r\",\"context\":\"```\\n\",\"task\":\"1 README\"}",
+		},
+		{
+			"each result", "[[turn.call]]\neach='results'\ntask='{{.Item}}'\n[[turn.call]]\nagent='z'", second,
+			"tool_use: \n" + `script_2_0 call_agent {"task":"done"}` + "\n" + `script_2_1 call_agent {"task":"broken"}` + "\n" + `script_2_2 call_agent {"agent":"z"}`,
+		},
+		{
+			"each line", "[[turn.call]]\neach='lines'\ntask='{{.Item}}'", first,
+			"tool_use: \n" + `script_1_0 call_agent {"task":"one"}` + "\n" + `script_1_1 call_agent {"task":"two"}`,
+		},
+		{"each of none", "[[turn.call]]\neach='results'\ntask='{{.Item}}'", first, "end_turn: "},
+		{
+			"repeat", "[[turn.call]]\nrepeat='{{add .Turn 1}}'\ntask='{{.Index}}'", first,
+			"tool_use: \n" + `script_1_0 call_agent {"task":"0"}` + "\n" + `script_1_1 call_agent {"task":"1"}`,
+		},
+		{"raw", "[[turn.call]]\nraw='{\"agent\": '", first, "tool_use: \nscript_1_0 call_agent {}"},
+		{
+			"arguments", "[[turn.call]]\ntool='search'\n[turn.call.arguments]\nq='{{.Task}}'\nn=3\ndeep={a=['{{.Turn}}',true]}\nrows=[{k='{{.Turn}}'}]", first,
+			"tool_use: \n" + `script_1_0 search {"deep":{"a":["1",true]},"n":3,"q":"count","rows":[{"k":"1"}]}`,
+		},
+		{"no arguments", "[[turn.call]]\ntool='now'", first, "tool_use: \nscript_1_0 now {}"},
+		{"second entry", "turn=2\ntext='two'\n[[turn]]\nwhen='{{contains \"cou\" .Task}}'\ntext='counting'\n[[turn]]\ntext='any'", first, "end_turn: counting"},
+		{"turn entry", "turn=2\ntext='two'\n[[turn]]\nwhen='{{contains \"cou\" .Task}}'\ntext='counting'\n[[turn]]\ntext='any'", second, "end_turn: two"},
+		{"last entry", "turn=2\ntext='two'\n[[turn]]\nwhen='{{contains \"cou\" .Task}}'\ntext='counting'\n[[turn]]\ntext='any'", &third, "end_turn: any"},
+		{"no entry", "turn=2\ntext='two'", first, "error: bad_request: script test: no entry fits turn 1"},
+		{"fail", "[turn.fail]\ncategory='rate_limit'\nmessage='slow down, turn {{.Turn}}'\nstatus=429", first, "error: rate_limit (HTTP 429): slow down, turn 1"},
+		{"no such field", "\ntext='{{.Nope}}'", first, "error: bad_request: script test: [[turn]] at line 1: template: text:1:2: executing \"text\" at <.Nope>: can't evaluate field Nope in type script.view"},
+		{"bad when", "when='{{index .Results 5}}'\ntext='x'", first, "error: bad_request: script test: [[turn]] at line 1: template: when:1:2: executing \"when\" at <index .Results 5>: error calling index: index out of range: 5"},
+		{"bad repeat", "[[turn.call]]\nrepeat='many'", first, `error: bad_request: script test: [[turn]] at line 1: repeat gives "many": want an integer from 0 to 10000`},
+		{"too many", "[[turn.call]]\nrepeat='9999'\n[[turn.call]]\nrepeat='2'", first, "error: bad_request: script test: [[turn]] at line 1: more than 10000 calls in one turn"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := load(t, "[[turn]]\n"+tt.script)
+			got := show(s.Send(t.Context(), tt.req))
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Error(diff)
+			}
+			if again := show(s.Send(t.Context(), tt.req)); again != got {
+				t.Errorf("again: %s", again)
+			}
+		})
+	}
+}
+
+func TestSendCountsTokens(t *testing.T) {
+	s := load(t, "[[turn]]\ntext='12345'")
+	resp, err := s.Send(t.Context(), &provider.Request{Model: "m", System: "1234", Messages: []provider.Message{{Role: provider.User, Content: "1"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := (provider.Usage{InputTokens: 2, OutputTokens: 2}); resp.Usage != want || resp.Model != "m" {
+		t.Errorf("%+v", resp)
+	}
+}
+
+func TestSendConcurrently(t *testing.T) {
+	s := load(t, "[[turn]]\ntext='{{range .Files}}{{count `.` .Content}} {{end}}'\n[[turn.call]]\neach='files'\ntask='{{.Item}}'")
+	want := show(s.Send(t.Context(), asked("go")))
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			if got := show(s.Send(t.Context(), asked("go"))); got != want {
+				t.Errorf("%s", got)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestLatency(t *testing.T) {
+	s := load(t, "[[turn]]\nlatency='200ms'\ntext='late'")
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		if got := show(s.Send(t.Context(), asked("go"))); got != "end_turn: late" || time.Since(began) != 200*time.Millisecond {
+			t.Errorf("%s after %v", got, time.Since(began))
+		}
+
+		stop := errors.New("stop")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(50*time.Millisecond, func() { cancel(stop) })
+		began = time.Now()
+		_, err := s.Send(ctx, asked("go"))
+		if _, ok := errors.AsType[*provider.Error](err); ok || !errors.Is(err, stop) || !errors.Is(err, context.Canceled) {
+			t.Errorf("cancelled: %v", err)
+		}
+		if took := time.Since(began); took != 50*time.Millisecond {
+			t.Errorf("cancelled after %v", took)
+		}
+
+		late, cancelLate := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancelLate()
+		_, err = s.Send(late, asked("go"))
+		if e, ok := errors.AsType[*provider.Error](err); !ok || e.Category != provider.Timeout || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("late: %v", err)
+		}
+	})
+}
+
+func TestFailAfterLatency(t *testing.T) {
+	s := load(t, "[[turn]]\nlatency='1s'\n[turn.fail]\ncategory='overloaded'\nmessage='busy'\nretry_after='3s'")
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		_, err := s.Send(t.Context(), asked("go"))
+		e, ok := errors.AsType[*provider.Error](err)
+		if !ok || e.Category != provider.Overloaded || e.RetryAfter != 3*time.Second || time.Since(began) != time.Second {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+	})
+}
+
+func TestFuncs(t *testing.T) {
+	s := func(template string) string {
+		t.Helper()
+		return show(load(t, "[[turn]]\ntext='''"+template+"'''").Send(t.Context(), asked("Task: a\n\nContext:\nx1\ny\nx2\n")))
+	}
+	for _, tt := range []struct{ template, want string }{
+		{`{{join ", " (lines .Context)}}`, "x1, y, x2"},
+		{`{{join ", " .Files}}`, "a/x.go, README"},
+		{`{{join "; " (grep "^x" .Context)}}`, "1: x1; 3: x2"},
+		{`{{range grep "1|y" .Context}}{{.N}}{{.Text}} {{end}}`, "1x1 2y "},
+		{`{{join "; " (grep "x\\d\n(y)" .Context)}}`, "2: y"},
+		{`{{join "; " (grep "(x|y)(.|\n)*2" .Context)}}`, "1: x1; 2: y; 3: x2"},
+		{`{{count "^x" .Context}} {{count "^" ""}} {{count "$" "a\nb"}}`, "2 1 2"},
+		{`{{join "," (first 2 (lines .Context))}} {{len (first 9 .Files)}} {{len (first -1 .Results)}}`, "x1,y 2 0"},
+		{`{{join "," (first 1 (grep "x" .Context))}}`, "1: x1"},
+		{`{{contains "y" .Context}} {{trim "  a "}} {{upper "a"}} {{lower "A"}}`, "true a A a"},
+		{`{{indent 2 "a\nb"}}`, "  a\n  b"},
+		{`{{default "none" .Results}} {{"" | default "none"}} {{default "none" .Task}}`, "none none a"},
+		{`{{add 1 2 3}} {{sub 1 2}}{{range seq 3}} {{.}}{{end}}`, "6 -1 1 2 3"},
+		{`{{json .Task}} {{json (lines .Context)}}`, `"a" ["x1","y","x2"]`},
+	} {
+		if got, ok := strings.CutPrefix(s(tt.template), "end_turn: "); !ok || got != tt.want {
+			t.Errorf("%s: got %q, want %q", tt.template, got, tt.want)
+		}
+	}
+	for _, template := range []string{`{{grep "(" ""}}`, `{{first 1 3}}`, `{{join "" 3}}`, `{{seq 100000}}`} {
+		if got := s(template); !strings.HasPrefix(got, "error: bad_request: ") {
+			t.Errorf("%s: %s", template, got)
+		}
+	}
+}
