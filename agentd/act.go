@@ -47,19 +47,14 @@ func (w *Worker) act(ctx context.Context, h *history, t *trigger) error {
 // concluded looks at the reply subject: an outcome there ends the run, whatever its log says.
 func (w *Worker) concluded(ctx context.Context, h *history) (bool, error) {
 	reply, ok := h.reply()
-	if !ok {
-		return false, nil
+	if !ok || h.asked {
+		return h.state.Concluded, nil
 	}
 	m, ok, err := w.outcomeAt(ctx, reply)
 	if err != nil || !ok {
 		return false, err
 	}
-	o, err := w.outcome(ctx, m)
-	if err != nil {
-		return false, err
-	}
-	h.state, err = h.state.Apply(run.Concluded{Meta: run.Meta{Seq: m.Seq, Time: m.Time}, Outcome: o})
-	return true, err
+	return true, w.end(ctx, h, m)
 }
 
 // outcomeAt reads the reply subject; on replicas the leader says whether there is anything, since a

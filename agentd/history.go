@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/axebus/axe/agentd/run"
@@ -19,6 +20,7 @@ type history struct {
 	state run.State
 	head  subjects.Header // of the call
 	bad   error           // why the call cannot be run
+	asked bool            // the last read looked at the reply subject too
 	size  int             // bytes read, for the cache
 }
 
@@ -45,17 +47,17 @@ func (w *Worker) read(ctx context.Context, h *history, must uint64) error {
 		if h.state.Seq >= must {
 			return nil
 		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("read %s up to %d: %w", h.run, must, context.Cause(ctx))
-		case <-time.After(10 * time.Millisecond):
+		if err := sleep(ctx, 10*time.Millisecond); err != nil {
+			return fmt.Errorf("read %s up to %d: %w", h.run, must, err)
 		}
 	}
 }
 
 var errLagging = errors.New("the stream's replicas lag behind")
 
+// readOnce reads what is new. The whole of an unknown run comes with its reply subject in one read.
 func (w *Worker) readOnce(ctx context.Context, h *history) error {
+	h.asked = false
 	if h.state.Seq > 0 {
 		ms, err := w.conn.Since(ctx, h.run.All(), h.state.Seq)
 		if err != nil {
@@ -63,18 +65,42 @@ func (w *Worker) readOnce(ctx context.Context, h *history) error {
 		}
 		return w.fold(ctx, h, ms)
 	}
-	ms, err := w.readWhole(ctx, h.run)
+	reply, ok := h.reply()
+	ms, err := w.readWhole(ctx, h.run, reply)
 	if err != nil {
 		return err
 	}
-	return w.fold(ctx, h, ms)
+	h.asked = ok && w.conn.Replicas() <= 1
+	if err := w.fold(ctx, h, ms); err != nil {
+		return err
+	}
+	for _, m := range ms {
+		if ok && m.Subject == reply {
+			return w.end(ctx, h, m)
+		}
+	}
+	return nil
+}
+
+// end folds the run's own outcome.
+func (w *Worker) end(ctx context.Context, h *history, m bus.Stored) error {
+	o, err := w.outcome(ctx, m)
+	if err != nil {
+		return err
+	}
+	h.state, err = h.state.Apply(run.Concluded{Meta: run.Meta{Seq: m.Seq, Time: m.Time}, Outcome: o})
+	return err
 }
 
 // readWhole reads a run that this worker knows nothing of. One read gives the last message of each of
 // the run's subjects as of one moment; what that hides, earlier log messages and the first of two
-// outcomes, is read by subject.
-func (w *Worker) readWhole(ctx context.Context, r subjects.Run) ([]bus.Stored, error) {
-	ms, err := w.conn.Snapshot(ctx, r.All())
+// outcomes, is read by subject. The message at reply, if there is one, is among them.
+func (w *Worker) readWhole(ctx context.Context, r subjects.Run, reply string) ([]bus.Stored, error) {
+	filters := []string{r.All()}
+	if reply != "" {
+		filters = append(filters, reply)
+	}
+	ms, err := w.conn.Snapshot(ctx, filters...)
 	if errors.Is(err, bus.ErrTooMany) {
 		return w.readInOrder(ctx, r)
 	}
@@ -129,10 +155,14 @@ func (w *Worker) readInOrder(ctx context.Context, r subjects.Run) ([]bus.Stored,
 
 // fold applies messages that were read, in stream order.
 func (w *Worker) fold(ctx context.Context, h *history, ms []bus.Stored) error {
+	own := strings.TrimSuffix(h.run.All(), ">")
 	for _, m := range ms {
 		e, err := w.event(ctx, h, m)
 		if err != nil {
 			return err
+		}
+		if e == nil && !strings.HasPrefix(m.Subject, own) {
+			continue
 		}
 		h.size += len(m.Body)
 		if e != nil {

@@ -2,7 +2,6 @@ package agentd
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"maps"
 	"sync"
@@ -15,9 +14,20 @@ import (
 // again is the pause before something that failed on the bus is tried once more.
 const again = time.Second
 
-// saturated is how long a worker may be without a free slot before it withdraws its pulls for calls,
-// so that other workers get them.
-const saturated = 50 * time.Millisecond
+// saturated is how long a call that was pulled waits for a slot before it is given back.
+const saturated = 100 * time.Millisecond
+
+// sleep waits, or returns the cause of ctx's end.
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
 
 // reconcile starts and stops the loops of agents as Serve changes them, until ctx ends; then it waits
 // for all of them.
@@ -81,11 +91,7 @@ func (w *Worker) retry(ctx context.Context, what string, do func() error) {
 			return
 		}
 		w.log.WarnContext(ctx, "trying again", slog.String(keyKind, what), slog.Any(keyError, err))
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(again):
-		}
+		_ = sleep(ctx, again)
 	}
 }
 
@@ -129,113 +135,71 @@ func (w *Worker) serveSubmissions(ctx, work context.Context) error {
 // pull hands every delivery of a consumer on, until ctx ends. It pauses while more runs wait for a
 // slot than there are slots: another worker may have one free.
 func (w *Worker) pull(ctx context.Context, c *bus.Consumer, ahead int, take func(*bus.Delivery)) {
+	w.feed(ctx, c, func() int { return ahead }, func(d *bus.Delivery) error {
+		take(d)
+		for w.slots.waiting() > w.cfg.Slots {
+			if sleep(ctx, 5*time.Millisecond) != nil {
+				return nil
+			}
+		}
+		return nil
+	})
+}
+
+// feed takes what a consumer delivers until ctx ends; what was on its way then is given back. After a
+// fault of the bus it waits a moment and opens another feed.
+func (w *Worker) feed(ctx context.Context, c *bus.Consumer, ahead func() int, take func(*bus.Delivery) error) {
 	for ctx.Err() == nil {
 		feed, err := c.Open(ahead)
 		for err == nil {
 			var d *bus.Delivery
 			if d, err = feed.Next(ctx); err == nil {
-				take(d)
-				err = w.breathe(ctx)
+				err = take(d)
 			}
 		}
-		w.close(ctx, feed, err)
-	}
-}
-
-// breathe waits while the line for slots is longer than the slots are many.
-func (w *Worker) breathe(ctx context.Context) error {
-	for w.slots.waiting() > w.cfg.Slots {
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(5 * time.Millisecond):
+		if feed != nil {
+			rest := context.WithoutCancel(ctx)
+			for d := feed.Rest(rest); d != nil; d = feed.Rest(rest) {
+				w.giveBack(ctx, d, 0)
+			}
+			feed.Close()
 		}
-	}
-	return nil
-}
-
-// close withdraws a feed and gives back what was on its way. After a fault of the bus it waits a
-// moment.
-func (w *Worker) close(ctx context.Context, feed *bus.Feed, err error) {
-	if feed != nil {
-		w.drain(ctx, feed, func(d *bus.Delivery) { w.giveBack(ctx, d, 0) })
-	}
-	if ctx.Err() != nil || errors.Is(err, bus.ErrDrained) {
-		return
-	}
-	w.log.WarnContext(ctx, "pull failed", slog.Any(keyError, err))
-	select {
-	case <-ctx.Done():
-	case <-time.After(again):
-	}
-}
-
-func (w *Worker) drain(ctx context.Context, feed *bus.Feed, rest func(*bus.Delivery)) {
-	feed.Drain()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
-	defer cancel()
-	for {
-		d, err := feed.Next(ctx)
-		if err != nil {
-			return
+		if ctx.Err() == nil {
+			w.log.WarnContext(ctx, "pull failed", slog.Any(keyError, err))
+			_ = sleep(ctx, again)
 		}
-		rest(d)
 	}
 }
 
 // serveCalls takes the calls of one agent, each with a free slot to run it.
 func (w *Worker) serveCalls(ctx, work context.Context, a subjects.Agent) {
 	c := w.open(ctx, "RUNS", "agent_"+a.String(), w.conn.Space().Calls(a))
-	for ctx.Err() == nil {
-		if w.slots.room(ctx) != nil {
+	w.feed(ctx, c, w.share, func(d *bus.Delivery) error {
+		w.takeCall(ctx, work, d)
+		return w.slots.room(ctx)
+	})
+}
+
+// share is how many calls of one agent may be asked for: all agents together as many as there are free
+// slots, but one each, and few enough not to keep them from other workers.
+func (w *Worker) share() int {
+	w.mu.Lock()
+	n := len(w.agents)
+	w.mu.Unlock()
+	return min(8, w.slots.spare()/max(1, n))
+}
+
+// takeCall starts a call. Those of several agents may have come for one slot: what finds none for a
+// while goes back, for another worker.
+func (w *Worker) takeCall(ctx, work context.Context, d *bus.Delivery) {
+	if !w.slots.tryTake() {
+		soon, cancel := context.WithTimeout(ctx, saturated)
+		err := w.slots.take(soon)
+		cancel()
+		if err != nil {
+			w.giveBack(work, d, 0)
 			return
 		}
-		feed, err := c.Open(1)
-		if err != nil {
-			w.close(ctx, nil, err)
-			continue
-		}
-		err = w.pullCalls(ctx, work, feed)
-		w.drain(ctx, feed, func(d *bus.Delivery) { w.takeCall(work, d) })
-		if err != nil {
-			w.close(ctx, nil, err)
-		}
-	}
-}
-
-// pullCalls pulls one call after another until ctx ends or the worker is saturated, which is no error.
-func (w *Worker) pullCalls(ctx, work context.Context, feed *bus.Feed) error {
-	ctx, full := context.WithCancelCause(ctx)
-	var watch sync.WaitGroup
-	defer watch.Wait()
-	defer full(nil)
-	watch.Go(func() {
-		if w.slots.filled(ctx, saturated) == nil {
-			full(errSaturated)
-		}
-	})
-	for {
-		d, err := feed.Next(ctx)
-		switch {
-		case err != nil && ctx.Err() != nil:
-			return nil
-		case err != nil:
-			return err
-		}
-		w.takeCall(work, d)
-		if w.slots.room(ctx) != nil {
-			return nil
-		}
-	}
-}
-
-var errSaturated = errors.New("no free slot")
-
-// takeCall starts a call. Pulls of several agents may have crossed: what finds no slot goes back.
-func (w *Worker) takeCall(work context.Context, d *bus.Delivery) {
-	if w.draining.Load() || !w.slots.tryTake() {
-		w.giveBack(work, d, 0)
-		return
 	}
 	w.take(work, d, true)
 }

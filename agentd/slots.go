@@ -3,7 +3,6 @@ package agentd
 import (
 	"context"
 	"sync"
-	"time"
 )
 
 // slots bounds the model calls in flight. Work under way (a run with all its replies) comes before
@@ -12,12 +11,11 @@ type slots struct {
 	mu    sync.Mutex
 	free  int
 	line  []chan struct{} // who waits, oldest first
-	full  chan struct{}   // closed while there is no room
-	roomy chan struct{}   // closed while there is
+	roomy chan struct{}   // closed while there is room
 }
 
 func newSlots(n int) *slots {
-	s := &slots{free: n, full: make(chan struct{}), roomy: make(chan struct{})}
+	s := &slots{free: n, roomy: make(chan struct{})}
 	close(s.roomy)
 	return s
 }
@@ -80,24 +78,17 @@ func (s *slots) put() {
 	s.turn()
 }
 
-// turn renews the signals after a change of free.
+// turn renews the signal after a change of free.
 func (s *slots) turn() {
 	switch {
 	case s.free == 0:
 		s.roomy = make(chan struct{})
-		close(s.full)
-	case s.free == 1 && closed(s.full):
-		s.full = make(chan struct{})
-		close(s.roomy)
-	}
-}
-
-func closed(c chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
+	case s.free == 1:
+		select {
+		case <-s.roomy: // there was room before
+		default:
+			close(s.roomy)
+		}
 	}
 }
 
@@ -106,6 +97,13 @@ func (s *slots) waiting() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.line)
+}
+
+// spare is the number of free slots.
+func (s *slots) spare() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.free
 }
 
 // room waits until a slot is free.
@@ -118,32 +116,5 @@ func (s *slots) room(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	}
-}
-
-// filled waits until there has been no room for a while.
-func (s *slots) filled(ctx context.Context, while time.Duration) error {
-	for {
-		s.mu.Lock()
-		full := s.full
-		s.mu.Unlock()
-		select {
-		case <-full:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-		s.mu.Lock()
-		roomy := s.roomy
-		s.mu.Unlock()
-		t := time.NewTimer(while)
-		select {
-		case <-roomy:
-			t.Stop()
-		case <-t.C:
-			return nil
-		case <-ctx.Done():
-			t.Stop()
-			return context.Cause(ctx)
-		}
 	}
 }

@@ -2,7 +2,6 @@ package bus
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -14,7 +13,7 @@ import (
 // Consumer is a durable pull consumer that many workers serve.
 type Consumer struct {
 	conn *Conn
-	c    jetstream.Consumer
+	next string // where pulls are sent
 }
 
 // Consumer creates the durable consumer of a stream of this space ("RUNS" or "SUBMIT"), or takes the
@@ -30,63 +29,11 @@ func (c *Conn) Consumer(ctx context.Context, stream, name string, filters ...str
 		MaxAckPending:  -1,
 		MaxWaiting:     4096,
 	}
-	jc, err := c.js.CreateOrUpdateConsumer(ctx, c.cfg.Space.Name(stream), cfg)
-	if err != nil {
+	if _, err := c.js.CreateOrUpdateConsumer(ctx, c.cfg.Space.Name(stream), cfg); err != nil {
 		return nil, fmt.Errorf("consumer %s: %w", name, err)
 	}
-	return &Consumer{c, jc}, nil
+	return &Consumer{c, c.reader.api + "CONSUMER.MSG.NEXT." + c.cfg.Space.Name(stream) + "." + name}, nil
 }
-
-// Feed is an open pull of a consumer.
-type Feed struct {
-	conn *Conn
-	it   jetstream.MessagesContext
-	stop sync.Once
-}
-
-// ErrDrained is returned by Feed.Next when a drained feed has given its last delivery.
-var ErrDrained = errors.New("feed drained")
-
-// Open starts to pull, with at most ahead messages asked for and not yet returned by Next. A pull is
-// asked for by Next alone.
-func (c *Consumer) Open(ahead int) (*Feed, error) {
-	opts := []jetstream.PullMessagesOpt{jetstream.PullMaxMessages(ahead), jetstream.WithMessagesErrOnMissingHeartbeat(false)}
-	if c.conn.Replicas() > 1 {
-		// In a cluster the first pull on a fresh consumer is sometimes lost; this finds out in a second.
-		opts = append(opts, jetstream.PullHeartbeat(500*time.Millisecond))
-	}
-	it, err := c.c.Messages(opts...)
-	if err != nil {
-		return nil, fmt.Errorf("pull: %w", err)
-	}
-	return &Feed{conn: c.conn, it: it}, nil
-}
-
-// Next waits for a delivery. Its lease is kept alive until it is acknowledged, given back or dropped.
-// When ctx ends the feed stays usable; what the server had sent meanwhile is returned by the next call.
-func (f *Feed) Next(ctx context.Context) (*Delivery, error) {
-	m, err := f.it.Next(jetstream.NextContext(ctx))
-	switch {
-	case errors.Is(err, jetstream.ErrMsgIteratorClosed):
-		return nil, ErrDrained
-	case err != nil && ctx.Err() != nil:
-		return nil, context.Cause(ctx)
-	case err != nil:
-		return nil, fmt.Errorf("pull: %w", err)
-	}
-	md, err := m.Metadata()
-	if err != nil {
-		return nil, fmt.Errorf("pull: %w", err)
-	}
-	d := &Delivery{conn: f.conn, msg: m, Count: int(md.NumDelivered), Stored: Stored{
-		Subject: m.Subject(), Seq: md.Sequence.Stream, Time: md.Timestamp, Header: m.Headers(), Body: m.Data(),
-	}}
-	f.conn.leases.hold(d, time.Time{})
-	return d, nil
-}
-
-// Drain withdraws the pull; Next returns what was on its way and then ErrDrained.
-func (f *Feed) Drain() { f.stop.Do(f.it.Drain) }
 
 // Delivery is a message handed to this worker, under a lease that others wait out.
 type Delivery struct {
@@ -94,12 +41,12 @@ type Delivery struct {
 	Count int // how often the server says that it was delivered
 
 	conn *Conn
-	msg  jetstream.Msg
+	msg  *nats.Msg
 }
 
 // Ack acknowledges: the message will not come again, but for a server that forgets. It does not wait.
 func (d *Delivery) Ack() error {
-	return d.release("ack", d.msg.Ack)
+	return d.release("ack", func() error { return d.msg.Ack() })
 }
 
 // Nak gives the message back; another worker gets it after the delay.
@@ -128,63 +75,6 @@ func (d *Delivery) Until(t time.Time) { d.conn.leases.until(d, t) }
 
 // Drop stops keeping the lease alive without a word to the server.
 func (d *Delivery) Drop() { d.conn.leases.drop(d) }
-
-// leases knows the deliveries that this process works on.
-type leases struct {
-	mu   sync.Mutex
-	held map[*Delivery]time.Time // zero: for as long as it takes
-}
-
-func (l *leases) hold(d *Delivery, until time.Time) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.held[d] = until
-}
-
-func (l *leases) until(d *Delivery, t time.Time) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if _, ok := l.held[d]; ok {
-		l.held[d] = t
-	}
-}
-
-func (l *leases) drop(d *Delivery) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.held, d)
-}
-
-func (l *leases) alive(now time.Time) []*Delivery {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	out := make([]*Delivery, 0, len(l.held))
-	for d, until := range l.held {
-		if until.IsZero() || now.Before(until) {
-			out = append(out, d)
-		}
-	}
-	return out
-}
-
-// Beat renews the lease of every delivery in hand, four times within its length, until ctx ends. It
-// runs in a goroutine of its own, so that no slow handler loses its lease.
-func (c *Conn) Beat(ctx context.Context) error {
-	tick := time.NewTicker(c.cfg.AckWait / 4)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case now := <-tick.C:
-			for _, d := range c.leases.alive(now) {
-				if err := d.msg.InProgress(); errors.Is(err, nats.ErrConnectionClosed) {
-					return fmt.Errorf("lease: %w", err)
-				}
-			}
-		}
-	}
-}
 
 // Follow calls fn for every stored message that the filter matches, from the first on, in order and
 // without their bodies, until ctx ends. Caught is called once, when fn has seen all that was stored

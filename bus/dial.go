@@ -13,25 +13,28 @@ import (
 	"github.com/synadia-io/orbit.go/natscontext"
 )
 
-// Dial says how to reach a server. What it says itself wins over the Context's settings, and over
-// credentials inside a URL.
+// Dial says how to reach a server. What it says itself wins over the settings of its Context, and
+// its credentials over those inside a URL.
 type Dial struct {
 	URL     string  // comma-separated; "" without Context and Server: nats://127.0.0.1:4222
-	Context string  // a context of the nats CLI: its name, or the absolute path of its file
+	Context string  // of the nats CLI: its name, or the absolute path of its file
 	Server  *Server // in this process; excludes URL and Context
 
-	// At most one of these.
-	Creds string // file of a user's JWT and seed
-	NKey  string // file of a user's seed
-	User  string // with Password
-	Token string
+	// At most one of the first four. Password goes with User.
+	Creds    string // file of a user's JWT and seed
+	NKey     string // file of a user's seed
+	User     string
+	Token    string
+	Password string
 
-	Password               string
 	TLSCA, TLSCert, TLSKey string // PEM files
 
-	Name   string       // of the connection, for the server's lists
-	Log    *slog.Logger // nil: discard
-	Closed func()       // called when the connection is closed for good: by its owner, or because the server refused its credentials twice
+	Name string       // of the connection, in the server's lists
+	Log  *slog.Logger // nil: discard
+
+	// Closed, if not nil, is called when the connection is closed for good: by its owner, or because
+	// a server that it came back to refused its credentials twice.
+	Closed func()
 }
 
 // settings is what a context says about JetStream.
@@ -91,6 +94,7 @@ func (d Dial) connect(ctx context.Context) (*nats.Conn, *settings, error) {
 
 // try asks each server once. Where it went is named without credentials.
 func (d Dial) try(log *slog.Logger) (where string, _ *nats.Conn, _ *settings, _ error) {
+	where = "NATS" // until decide knows better
 	opts := append(d.options(log), d.decide(&where))
 	if d.Context == "" {
 		nc, err := nats.Connect("", opts...)

@@ -1,0 +1,83 @@
+# What CI runs is `make check` (.ci/run); `make help` lists the rest.
+
+GO        ?= go
+RACE      ?= -race
+FUZZTIME  ?= 20s
+BENCHTIME ?= 2s
+CHECKS    ?= 2000
+
+TOOLS := .tmp
+LINT  := $(TOOLS)/golangci-lint
+CONF  := .ci/golangci.yml
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: ## run a small tree of agents, offline: no key, no server
+	@$(GO) build -o bin/ ./cmd/axe
+	bin/axe run lead --agents configs/examples "Review this repository's own files"
+
+.PHONY: build
+build: ## build bin/agentd, bin/axe-submit and bin/axe
+	$(GO) build -o bin/ ./cmd/agentd ./cmd/axe-submit ./cmd/axe
+
+.PHONY: test
+test: ## run all tests, with the race detector
+	$(GO) test $(RACE) -shuffle=on -timeout 15m ./...
+
+.PHONY: check
+check: build vet fix format lint arrows tidy test ## everything that CI runs
+
+.PHONY: vet
+vet: ## go vet
+	$(GO) vet ./...
+
+.PHONY: fix
+fix: ## fail on an outdated idiom (go fix ./... mends it)
+	$(GO) fix -diff ./...
+
+.PHONY: format
+format: $(LINT) ## fail on a file that is not formatted
+	$(LINT) fmt -c $(CONF) --diff
+
+.PHONY: lint
+lint: $(LINT) ## run the linters
+	$(LINT) run -c $(CONF)
+
+.PHONY: arrows
+arrows: ## fail on an import against the table in cmd/arch_test.go
+	$(GO) test -count=1 -run Arrows ./cmd
+
+.PHONY: tidy
+tidy: ## fail on a go.mod that is not tidy
+	$(GO) mod tidy -diff
+
+.PHONY: bench
+bench: ## measure a leaf, a fan-out and a nested tree, as ratios
+	$(GO) test -run '^$$' -bench 'Leaf|FanOut|Nested' -benchtime $(BENCHTIME) ./agentd
+
+.PHONY: fuzz
+fuzz: ## fuzz every target for FUZZTIME (20s)
+	.ci/fuzz $(FUZZTIME)
+
+.PHONY: sim
+sim: ## long random walks of the core and of crashing workers: CHECKS (2000) each
+	@pkgs=$$(.ci/walks ./agentd/...) && test -n "$$pkgs" || { echo 'no walks in agentd' >&2; exit 1; }; \
+	set -x; $(GO) test -run 'Sim|Crash' -timeout 60m $$pkgs -rapid.checks=$(CHECKS)
+
+.PHONY: chaos
+chaos: ## kill -9 real processes
+	$(GO) test -run Chaos -count=1 -v -timeout 30m ./cmd/...
+
+.PHONY: clean
+clean: ## remove what was built
+	rm -rf bin $(TOOLS)
+
+# The linter has a module file of its own, so that it never enters go.mod.
+$(LINT): .ci/tools.mod .ci/tools.sum
+	$(GO) build -modfile=.ci/tools.mod -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	@touch $@

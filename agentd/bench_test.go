@@ -1,0 +1,277 @@
+package agentd_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/axebus/axe/agentd"
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/provider"
+	"github.com/axebus/axe/subjects"
+)
+
+// world is an embedded server with one worker, for benchmarks.
+type world struct {
+	conn *bus.Conn // of the requester
+	nc   *nats.Conn
+	js   jetstream.JetStream
+	wait sync.Map // subject to chan struct{}
+}
+
+func newWorld(b *testing.B, slots int, m model, agents ...configs.Agent) *world {
+	b.Helper()
+	s, err := bus.Serve(bus.ServerConfig{StoreDir: b.TempDir(), Listen: "127.0.0.1:0"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(s.Close)
+	ctx, cancel := context.WithCancel(context.Background())
+	open := func() *bus.Conn {
+		c, err := bus.Open(ctx, bus.Config{Dial: bus.Dial{URL: s.URL()}})
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(c.Close)
+		return c
+	}
+	w := &world{conn: open()}
+	if err := w.conn.Provision(ctx, bus.Provision{}); err != nil {
+		b.Fatal(err)
+	}
+	worker, err := agentd.New(open(), agentd.Config{Name: "w1", Slots: slots, Open: func(string) (provider.Provider, string, error) { return m, "m", nil }})
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := worker.Serve(agents); err != nil {
+		b.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- worker.Run(ctx) }()
+	b.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			b.Error(err)
+		}
+	})
+	if w.nc, err = nats.Connect(s.URL()); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(w.nc.Close)
+	if w.js, err = jetstream.New(w.nc); err != nil {
+		b.Fatal(err)
+	}
+	for _, live := range []string{"axe.live.result.>", "live.raw.reply.>"} {
+		if _, err := w.nc.Subscribe(live, func(m *nats.Msg) {
+			if c, ok := w.wait.LoadAndDelete(m.Subject); ok {
+				close(c.(chan struct{}))
+			}
+		}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return w
+}
+
+// expect returns a channel that is closed when a message is published to the subject.
+func (w *world) expect(subject string) chan struct{} {
+	c := make(chan struct{})
+	w.wait.Store(subject, c)
+	return c
+}
+
+// call runs an agent without the submission in front of it: one stored call, one stored outcome.
+func (w *world) call(b *testing.B, agent subjects.Agent) {
+	b.Helper()
+	id, _ := subjects.ParseTree(bus.NewID())
+	r := w.conn.Space().Run(agent, id, subjects.Root)
+	result := w.conn.Space().Result(agent, id)
+	head := subjects.Header{Tree: id, Path: subjects.Root, MaxDepth: 5, Deadline: time.Now().Add(time.Hour), Reply: result}
+	done := w.expect(w.conn.Space().Live(result))
+	if _, err := w.conn.Write(b.Context(), bus.Message{Subject: r.Call(), Header: head.Pairs(), Body: []byte(`{"task":"hello"}`), Fence: bus.After(r.Call(), 0)}); err != nil {
+		b.Error(err)
+		return
+	}
+	<-done
+}
+
+// raw serves durable request and reply with nothing around it.
+func (w *world) raw(b *testing.B, workers int) func() {
+	b.Helper()
+	ctx := b.Context()
+	st, err := w.js.CreateStream(ctx, jetstream.StreamConfig{Name: "RAW", Subjects: []string{"raw.>"}, AllowDirect: true,
+		RePublish: &jetstream.RePublish{Source: "raw.>", Destination: "live.raw.>"}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	c, err := st.CreateConsumer(ctx, jetstream.ConsumerConfig{Durable: "raw", FilterSubject: "raw.call.>", AckPolicy: jetstream.AckExplicitPolicy, MaxAckPending: -1})
+	if err != nil {
+		b.Fatal(err)
+	}
+	room := make(chan struct{}, workers)
+	cc, err := c.Consume(func(m jetstream.Msg) {
+		room <- struct{}{}
+		go func() {
+			defer func() { <-room }()
+			if _, err := w.js.Publish(ctx, strings.Replace(m.Subject(), "call", "reply", 1), m.Data()); err != nil {
+				b.Error(err)
+			}
+			_ = m.Ack()
+		}()
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(cc.Stop)
+	return func() {
+		id := bus.NewID()
+		done := w.expect("live.raw.reply." + id)
+		if _, err := w.js.Publish(ctx, "raw.call."+id, []byte(`{"task":"hello"}`)); err != nil {
+			b.Error(err)
+			return
+		}
+		<-done
+	}
+}
+
+// inFlight does n operations, k at once, and returns how long that took.
+func inFlight(n, k int, do func()) time.Duration {
+	start := time.Now()
+	var wg sync.WaitGroup
+	for i := range k {
+		wg.Go(func() {
+			for range n/k + min(1, max(0, n%k-i)) {
+				do()
+			}
+		})
+	}
+	wg.Wait()
+	return time.Since(start)
+}
+
+func echo(_ context.Context, req *provider.Request) (*provider.Response, error) {
+	return &provider.Response{Content: req.Messages[0].Content}, nil
+}
+
+func agent(name string, subs ...string) configs.Agent {
+	return configs.Agent{Name: name, Model: "in/process", SystemPrompt: strings.Join(subs, ""), SubAgents: subs,
+		SubAgentsConfig: configs.SubAgentsConfig{Parallel: true, MaxDepth: 5}}
+}
+
+// BenchmarkLeaf compares leaf agents with raw durable request and reply on the same server, in turn.
+// One operation is one of each.
+func BenchmarkLeaf(b *testing.B) {
+	leaf, _ := subjects.ParseAgent("leaf")
+	for _, k := range []int{1, 64} {
+		b.Run(fmt.Sprintf("inflight=%d", k), func(b *testing.B) {
+			w := newWorld(b, 64, echo, agent("leaf"))
+			raw := w.raw(b, 64)
+			call := func() { w.call(b, leaf) }
+			inFlight(256, k, raw)
+			inFlight(256, k, call)
+			var rawTime, leafTime time.Duration
+			ops := 0
+			for b.Loop() {
+				n := 16 * k
+				rawTime += inFlight(n, k, raw)
+				leafTime += inFlight(n, k, call)
+				ops += n
+			}
+			b.ReportMetric(0, "ns/op")
+			b.ReportMetric(float64(rawTime.Microseconds())*float64(k)/float64(ops), "raw-µs")
+			b.ReportMetric(float64(leafTime.Microseconds())*float64(k)/float64(ops), "leaf-µs")
+			b.ReportMetric(float64(ops)/rawTime.Seconds(), "raw/s")
+			b.ReportMetric(float64(ops)/leafTime.Seconds(), "leaf/s")
+			b.ReportMetric(leafTime.Seconds()/rawTime.Seconds(), "latency-ratio")
+			b.ReportMetric(rawTime.Seconds()/leafTime.Seconds(), "rate-ratio")
+		})
+	}
+}
+
+// fan answers a user's message with n calls of the agent named by the system prompt, and results with
+// their number.
+func fan(n int, latency time.Duration) model {
+	return func(ctx context.Context, req *provider.Request) (*provider.Response, error) {
+		if latency > 0 {
+			select {
+			case <-time.After(latency):
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		}
+		last := req.Messages[len(req.Messages)-1]
+		if len(req.Tools) == 0 || last.Role == provider.ToolRole {
+			for i, r := range last.ToolResults {
+				if r.IsError || r.CallID != fmt.Sprint(i) {
+					return nil, fmt.Errorf("result %d is %+v", i, r)
+				}
+			}
+			return &provider.Response{Content: fmt.Sprint(len(last.ToolResults))}, nil
+		}
+		resp := &provider.Response{}
+		for i := range n {
+			resp.ToolCalls = append(resp.ToolCalls, provider.NewToolCall(fmt.Sprint(i), "call_agent", fmt.Appendf(nil, `{"agent":%q,"task":"t"}`, req.System)))
+		}
+		return resp, nil
+	}
+}
+
+// result runs an agent and decodes its outcome.
+func (w *world) result(b *testing.B, agent subjects.Agent) run.Outcome {
+	b.Helper()
+	id, _ := subjects.ParseTree(bus.NewID())
+	done := w.expect(w.conn.Space().Live(w.conn.Space().Result(agent, id)))
+	if _, err := w.conn.Write(b.Context(), bus.Message{Subject: w.conn.Space().Submit(agent, id), Body: []byte("go")}); err != nil {
+		b.Fatal(err)
+	}
+	<-done
+	m, _, err := w.conn.First(b.Context(), w.conn.Space().Result(agent, id))
+	if err != nil {
+		b.Fatal(err)
+	}
+	o, err := run.DecodeOutcome(m.Body)
+	if err != nil || o.Status != run.StatusCompleted {
+		b.Fatal(o.Error, err)
+	}
+	return o
+}
+
+// BenchmarkFanOut is one parent with N children: the time for each child should not grow with N.
+func BenchmarkFanOut(b *testing.B) {
+	parent, _ := subjects.ParseAgent("parent")
+	for _, n := range []int{10, 100, 1000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			w := newWorld(b, 64, fan(n, 0), agent("parent", "leaf"), agent("leaf"))
+			w.result(b, parent)
+			for b.Loop() {
+				w.result(b, parent)
+			}
+			b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/float64(n), "µs/child")
+		})
+	}
+}
+
+// BenchmarkNested is a tree of three levels with a fan-out of five and a model that takes 50 ms: ideal
+// is seven times the model's latency, four levels of which three ask twice.
+func BenchmarkNested(b *testing.B) {
+	const latency = 50 * time.Millisecond
+	root, _ := subjects.ParseAgent("a")
+	w := newWorld(b, 200, fan(5, latency), agent("a", "b"), agent("b", "c"), agent("c", "d"), agent("d"))
+	w.result(b, root)
+	for b.Loop() {
+		if o := w.result(b, root); o.Subtree.Runs != 156 {
+			b.Fatalf("%d runs", o.Subtree.Runs)
+		}
+	}
+	ideal := 7 * latency
+	b.ReportMetric(float64(b.Elapsed().Milliseconds())/float64(b.N), "ms/tree")
+	b.ReportMetric(b.Elapsed().Seconds()/float64(b.N)/ideal.Seconds(), "of-ideal")
+}

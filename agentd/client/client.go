@@ -1,0 +1,58 @@
+// Package client is the submitter's side of the bus: it publishes a task, waits for the outcome of its
+// tree, follows what the tree does, and cancels it. It carries no worker.
+//
+// The invariant it keeps: a submission is what a bare `nats pub axe.submit.<agent>.<id> TEXT` would
+// send, and everything it tells is read from stored messages, so that a submitter may go away at any
+// time and another one, which knows the id alone, goes on. What is republished live only says when to
+// read.
+//
+//	c := client.New(conn)
+//	tree, err := c.Submit(ctx, client.Task{Agent: lead, Text: "Review this."})
+//	outcome, err := c.Wait(ctx, tree)
+package client
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/axebus/axe/bus"
+)
+
+var (
+	// ErrUnknownTree says that there is no such tree: neither a submission nor a run nor a result.
+	ErrUnknownTree = errors.New("unknown tree id")
+	// ErrEnded says that a tree cannot be cancelled, since it has an outcome.
+	ErrEnded = errors.New("the tree has ended already")
+	// ErrCancelled says that a tree was cancelled before.
+	ErrCancelled = errors.New("the tree was cancelled already")
+	// ErrOtherAgent says that an id is taken by the tree of another agent.
+	ErrOtherAgent = errors.New("the id is that of another agent's tree")
+)
+
+const (
+	// poll is how often storage is read though no live message said so: those are at-most-once.
+	poll = 2 * time.Second
+	// patience is how long a tree may be nowhere to be seen before it is unknown, and how often it is
+	// looked for meanwhile: a follower that answers a read may lag.
+	patience     = 2 * time.Second
+	patiencePoll = 250 * time.Millisecond
+)
+
+// Client submits and watches trees on one connection. It is safe for concurrent use.
+type Client struct{ conn *bus.Conn }
+
+// New makes a client of an open connection, which stays the caller's to close.
+func New(conn *bus.Conn) *Client { return &Client{conn} }
+
+// sleep waits, or returns the cause of ctx's end.
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,121 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/subjects"
+)
+
+// Kind says what happened.
+type Kind string
+
+// The kinds of events.
+const (
+	Called    Kind = "called"    // the run was asked to start
+	Asking    Kind = "asking"    // its model is being asked; told live only
+	Answered  Kind = "answered"  // its model called tools
+	Replied   Kind = "replied"   // a run below the root ended
+	TimedOut  Kind = "timed out" // the run's wait for its calls, or its own time, was over
+	Cancelled Kind = "cancelled" // the run was told to end
+	Concluded Kind = "concluded" // the root ended: the last event of a tree
+)
+
+// Event is one thing that happened to a run of a tree.
+type Event struct {
+	Kind    Kind
+	Run     subjects.Run // whom it happened to; for Replied the child
+	Seq     uint64       // of the stored message, 0 for Asking
+	Time    time.Time    // by the server's clock; by this process's for Asking
+	Worker  string       // who did it, where that is known
+	Turn    int          // for Asking, Answered and TimedOut; 0 is the run's own time
+	Calls   []run.Call   // for Answered: one for each call, those refused at once too
+	Outcome run.Outcome  // for Replied and Concluded
+	Reason  string       // for Cancelled
+}
+
+// event reads what a stored message tells; ok is false for one that tells nothing.
+func (c *Client) event(ctx context.Context, m bus.Stored) (e Event, ok bool, err error) {
+	at, err := c.conn.Space().Parse(m.Subject)
+	if err != nil {
+		return Event{}, false, nil //nolint:nilerr // not a message of a run
+	}
+	body, err := c.conn.Load(ctx, m)
+	if err != nil {
+		return Event{}, false, fmt.Errorf("%s: %w", m.Subject, err)
+	}
+	e = Event{Run: at.Run, Seq: m.Seq, Time: m.Time, Turn: at.Turn}
+	switch at.Kind {
+	case subjects.Call:
+		e.Kind = Called
+		return e, true, nil
+	case subjects.Log:
+		return e.log(body)
+	case subjects.Reply:
+		return e.reply(at, body)
+	case subjects.Timer:
+		e.Kind = TimedOut
+		return e, true, nil
+	case subjects.Cancel:
+		var end run.End
+		_ = json.Unmarshal(body, &end) // one without a readable reason counts as well
+		e.Kind, e.Reason = Cancelled, end.Text
+		return e, true, nil
+	case subjects.Result:
+		e.Kind = Concluded
+		e.Outcome, err = run.DecodeOutcome(body)
+		e.Worker = e.Outcome.Worker
+		return e, err == nil, err
+	case subjects.Submission, subjects.Part, subjects.Other:
+	}
+	return Event{}, false, nil
+}
+
+// log tells of a turn. What else a log may hold ends the run, which its outcome tells better.
+func (e Event) log(body []byte) (Event, bool, error) {
+	entry, err := run.DecodeEntry(body)
+	if err != nil || entry.Kind != run.EntryTurn {
+		return Event{}, false, err
+	}
+	e.Kind, e.Turn, e.Worker, e.Calls = Answered, entry.Index, entry.Worker, entry.Calls
+	return e, true, nil
+}
+
+// reply tells of a child's end, at the slot of its parent.
+func (e Event) reply(at subjects.Address, body []byte) (Event, bool, error) {
+	o, err := run.DecodeOutcome(body)
+	if err != nil {
+		return Event{}, false, err
+	}
+	agent, err := subjects.ParseAgent(o.Agent)
+	if err != nil {
+		return Event{}, false, err
+	}
+	e.Kind, e.Outcome, e.Worker, e.Turn = Replied, o, o.Worker, 0
+	e.Run = at.Run.Space.Run(agent, at.Run.Tree, at.Run.Path.Child(at.Turn, at.Index))
+	return e, true, nil
+}
+
+// part is what a worker tells while it works.
+type part struct {
+	Event  string `json:"event"`
+	Turn   int    `json:"turn"`
+	Worker string `json:"worker"`
+}
+
+// partEvent reads what was told live.
+func (c *Client) partEvent(m bus.Stored) (Event, bool) {
+	at, err := c.conn.Space().Parse(m.Subject)
+	if err != nil || at.Kind != subjects.Part {
+		return Event{}, false
+	}
+	var p part
+	if json.Unmarshal(m.Body, &p) != nil || p.Event != string(Asking) {
+		return Event{}, false
+	}
+	return Event{Kind: Asking, Run: at.Run, Time: time.Now(), Worker: p.Worker, Turn: p.Turn}, true
+}

@@ -1,0 +1,76 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/subjects"
+)
+
+// found is what is known of a tree. Exactly one submission becomes its root's call; a refused one has
+// a result and no call.
+type found struct {
+	root   subjects.Run // zero Agent: the tree is unknown
+	called bool
+	seq    uint64 // of the call, 0 if there is none
+}
+
+// look reads once. A tree is its root's call; failing that a result, failing that a submission that
+// still waits for a worker.
+func (c *Client) look(ctx context.Context, tree subjects.Tree) (found, error) {
+	space := c.conn.Space()
+	ms, err := c.conn.Snapshot(ctx, space.RootCallOf(tree), space.ResultOf(tree))
+	if err != nil {
+		return found{}, fmt.Errorf("tree %s: %w", tree, err)
+	}
+	var f found
+	for _, m := range ms {
+		at, err := space.Parse(m.Subject)
+		switch {
+		case err != nil: // written by somebody else, by hand
+		case at.Kind == subjects.Call && !f.called:
+			f = found{at.Run, true, m.Seq}
+		case f.root.Agent.IsZero():
+			f.root = at.Run
+		}
+	}
+	if !f.root.Agent.IsZero() {
+		return f, nil
+	}
+	m, ok, err := c.conn.Queued(ctx, space.SubmissionOf(tree))
+	if err != nil || !ok {
+		return found{}, err
+	}
+	at, err := space.Parse(m.Subject)
+	if err != nil {
+		return found{}, nil //nolint:nilerr // no worker will take it either
+	}
+	return found{root: at.Run}, nil
+}
+
+// find looks for a tree until it is found or patience ends. A read may miss a tree that is just moving
+// from the queue to its first run, so one look does not prove it unknown.
+func (c *Client) find(ctx context.Context, tree subjects.Tree) (found, error) {
+	if err := c.conn.Provisioned(ctx); err != nil {
+		return found{}, err
+	}
+	for begin := time.Now(); ; {
+		f, err := c.look(ctx, tree)
+		if err != nil || !f.root.Agent.IsZero() {
+			return f, err
+		}
+		if time.Since(begin) >= patience {
+			return found{}, fmt.Errorf("%w: %s", ErrUnknownTree, tree)
+		}
+		if err := sleep(ctx, patiencePoll); err != nil {
+			return found{}, err
+		}
+	}
+}
+
+// result reads the stored outcome of a root. Of two the first in stream order counts.
+func (c *Client) result(ctx context.Context, root subjects.Run) (bus.Stored, bool, error) {
+	return c.conn.First(ctx, root.Space.Result(root.Agent, root.Tree))
+}

@@ -1,0 +1,139 @@
+package run_test
+
+import (
+	"fmt"
+
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/subjects"
+)
+
+// What must never happen, by letter:
+//
+//	A  a run that was called never ends
+//	B  an outcome that its run's log contradicts, or a call with another outcome than its first
+//	C  a turn is asked again that was stored before the delivery
+//	D  a turn is asked under two triggers, or twice without a fault, or twice by one delivery
+//	E  the fold differs from what the model saw, or is corrupt
+//	F  a child is called after the end of its parent, and no tombstone or deadline covers it
+//	G  the model is asked by a worker that knows the tombstone, or in a state that does not owe it
+
+func (w *world) violate(format string, args ...any) {
+	if w.bad == "" {
+		w.bad = fmt.Sprintf(format, args...)
+	}
+}
+
+func (w *world) checkAsk(h *handler) {
+	p, turn := h.path(w), len(h.state.Turns)+1
+	if w.covered(h, p) {
+		w.violate("G the model is asked for %s after its worker saw the tombstone", p)
+	}
+	if h.state.Phase != run.Ready {
+		w.violate("G the model is asked for %s in %v", p, h.state.Phase)
+	}
+	if w.turnStored(p, turn, h.stored) {
+		w.violate("C turn %d of %s is asked again although it was stored before this delivery of #%d", turn, p, h.seq())
+	}
+	for _, a := range w.asks {
+		if a.path != p || a.turn != turn {
+			continue
+		}
+		switch {
+		case a.trig != h.trig:
+			w.violate("D turn %d of %s is asked under two triggers, #%d and #%d", turn, p, a.trig+1, h.seq())
+		case !w.faulty:
+			w.violate("D turn %d of %s is asked twice without a fault", turn, p)
+		case a.n == h.n:
+			w.violate("D turn %d of %s is asked twice by one delivery of #%d", turn, p, h.seq())
+		}
+	}
+}
+
+// turnStored reports whether a turn's answer is among the first n messages.
+func (w *world) turnStored(p subjects.Path, turn, n int) bool {
+	turns := 0
+	for _, m := range w.stream[:n] {
+		if m.kind == logged && m.path == p && m.entry.Kind == run.EntryTurn {
+			turns++
+		}
+	}
+	o, ok := w.outcome(p, n)
+	return turns >= turn || ok && o.Status == run.StatusCompleted
+}
+
+// checkCall is asked before a child is called.
+func (w *world) checkCall(parent, child subjects.Path) {
+	for _, t := range w.tombs {
+		if t.Covers(child) {
+			return
+		}
+	}
+	_, ended := w.outcome(parent, len(w.stream))
+	if (ended || w.now(parent).Ended()) && !w.late(child) {
+		w.violate("F %s is called after the end of %s, and nothing covers it", child, parent)
+	}
+}
+
+// checkOutcome is asked before an outcome is stored.
+func (w *world) checkOutcome(h *handler) {
+	p := h.path(w)
+	if _, ok := w.outcome(p, len(w.stream)); ok {
+		return // the first one counts
+	}
+	s := w.now(p)
+	switch {
+	case s.Ended():
+	case h.out.Status != run.StatusCompleted:
+		w.violate("B %s fails (%s) while its log says %v", p, h.out.Kind, s.Phase)
+	case s.Phase != run.Ready || len(s.Turns) != len(h.state.Turns):
+		w.violate("B %s completes after turn %d while its log says %v after turn %d", p, len(h.state.Turns), s.Phase, len(s.Turns))
+	}
+}
+
+// stuck reports what is wrong with a world in which nothing will happen any more by itself.
+func (w *world) stuck() bool {
+	for i := range w.workers {
+		if w.workers[i].busy {
+			return false
+		}
+	}
+	for _, c := range w.cons {
+		if c.due {
+			return false
+		}
+	}
+	for _, m := range w.stream {
+		switch m.kind {
+		case call:
+			w.checkEnd(m.path)
+		case reply:
+			w.checkReplies(m.path)
+		case submission, logged, fired, tombstone:
+		}
+	}
+	return true
+}
+
+func (w *world) checkEnd(p subjects.Path) {
+	if _, ok := w.outcome(p, len(w.stream)); !ok {
+		s := w.now(p)
+		w.violate("A %s never ends: all is acknowledged, it is %v, owner #%d", p, s.Phase, s.Owner)
+	}
+}
+
+// checkReplies holds that each call has its first outcome, or that of the timer.
+func (w *world) checkReplies(p subjects.Path) {
+	if p.String() == "" {
+		return
+	}
+	for t, turn := range w.now(p).Turns {
+		for i, o := range turn.Outcomes {
+			if o == nil || o.Kind == run.KindTimeout && w.last(fired, p) > 0 || turn.Entry.Calls[i].Failed() {
+				continue
+			}
+			if first, ok := w.outcome(p.Child(t+1, i), len(w.stream)); !ok || first != *o {
+				w.violate("B call %d.%d of %s has %+v, its first outcome is %+v", t+1, i, p, *o, first)
+			}
+		}
+	}
+}

@@ -1,0 +1,109 @@
+package run_test
+
+import "github.com/axebus/axe/subjects"
+
+// script is what the model may answer.
+type script func(p subjects.Path, turn int, redelivered bool) []answer
+
+// scenario is a tree and what may go wrong with it.
+type scenario struct {
+	name      string
+	submitted bool // it begins with a submission, otherwise with the root's call
+	script    script
+	cancelAt  subjects.Path
+	lag       bool // reads come from followers
+	poison    int  // deliveries after which a trigger is given up; 0: never
+	workers   int  // in an exhaustive search
+	may       budget
+}
+
+// rules are switches that take a rule away, to see that the checks notice.
+type rules struct {
+	anyOwner bool // 2: act whoever is the owner
+	noReread bool // 3: who loses a race acknowledges
+	noFence  bool // 1: write whatever the log says
+	noReply  bool // 3: do not look at the reply subject
+	noLeader bool // 2: on a redelivery read as much as usual
+	noTombs  bool // 9: ask whatever tombstones are known
+	ackFirst bool // 3: acknowledge first
+}
+
+var final = answer{}
+
+// root makes a script for the root; its children answer at once.
+func root(f func(turn int, redelivered bool) []answer) script {
+	return func(p subjects.Path, turn int, redelivered bool) []answer {
+		if p.IsRoot() {
+			return f(turn, redelivered)
+		}
+		return []answer{final}
+	}
+}
+
+// turns makes a script of the root's answers, the final one after them.
+func turns(answers ...answer) script {
+	return root(func(turn int, _ bool) []answer {
+		if turn <= len(answers) {
+			return []answer{answers[turn-1]}
+		}
+		return []answer{final}
+	})
+}
+
+// zombie answers otherwise when it is asked again.
+func zombie(first, again answer) script {
+	return root(func(turn int, redelivered bool) []answer {
+		switch {
+		case turn > 1:
+			return []answer{final}
+		case redelivered:
+			return []answer{again}
+		}
+		return []answer{first}
+	})
+}
+
+// scenarios are those of the model (shared/model) that call_agent needs.
+func scenarios() []scenario {
+	leaf, one := turns(), answer{calls: 1}
+	two := turns(answer{calls: 2})
+	seq := turns(answer{calls: 2, sequential: true})
+	unknown := turns(answer{calls: 2, refused: 3}, answer{calls: 2, refused: 1})
+	either := root(func(turn int, _ bool) []answer {
+		if turn == 1 {
+			return []answer{one, final}
+		}
+		return []answer{final}
+	})
+	below := subjects.Root.Child(1, 0)
+	nested := func(p subjects.Path, turn int, _ bool) []answer {
+		if turn == 1 && (p.IsRoot() || p == below) {
+			return []answer{one}
+		}
+		return []answer{final}
+	}
+	return []scenario{
+		{name: "submit and leaf", submitted: true, script: leaf, lag: true, may: budget{crash: 1, redel: 1, lose: 1}},
+		{name: "submit, the deadline of the root", submitted: true, script: turns(one), may: budget{crash: 1, fire: 2}},
+		{name: "leaf restart", script: leaf, may: budget{forget: 1}},
+		{name: "two without a fault", script: two, lag: true, workers: 3},
+		{name: "two crash and redelivery", script: two, may: budget{crash: 1, redel: 1}},
+		{name: "two restart", script: two, may: budget{forget: 1}},
+		{name: "two timer and redelivery", script: two, may: budget{fire: 1, redel: 1}},
+		{name: "two poison", script: two, poison: 1, may: budget{crash: 1, redel: 1}},
+		{name: "sequential crash and redelivery", script: seq, may: budget{crash: 1, redel: 1}},
+		{name: "sequential timer and redelivery", script: seq, may: budget{fire: 1, redel: 1}},
+		{name: "sequential cancel", script: seq, cancelAt: subjects.Root, may: budget{cancel: 1}},
+		{name: "unknown agents crash and redelivery", script: unknown, may: budget{crash: 1, redel: 1}},
+		{name: "zombie tools then final", script: zombie(one, final), workers: 3, may: budget{crash: 1, redel: 1}},
+		{name: "zombie final then tools", script: zombie(final, one), workers: 3, may: budget{crash: 1, redel: 1}},
+		{name: "zombie restart", script: either, workers: 3, may: budget{forget: 1}},
+		{name: "two cancel root crash", script: two, cancelAt: subjects.Root, may: budget{cancel: 1, crash: 1}},
+		{name: "cancel a zombie", script: either, cancelAt: subjects.Root, may: budget{cancel: 1, redel: 1}},
+		{name: "nested without a fault", script: nested, lag: true},
+		{name: "nested crash and redelivery", script: nested, may: budget{crash: 1, redel: 1}},
+		{name: "nested cancel root", script: nested, cancelAt: subjects.Root, may: budget{cancel: 1}},
+		{name: "nested cancel child redelivery", script: nested, cancelAt: below, may: budget{cancel: 1, redel: 1}},
+		{name: "nested cancel and timer", script: nested, cancelAt: subjects.Root, may: budget{cancel: 1, fire: 1}},
+	}
+}

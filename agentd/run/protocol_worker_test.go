@@ -1,0 +1,323 @@
+package run_test
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/agentd/tool"
+	"github.com/axebus/axe/provider"
+	"github.com/axebus/axe/subjects"
+)
+
+// at is the next step of a handler; a worker may die before any of them.
+type at byte
+
+const (
+	atRead    at = iota // read the run's messages; does it owe anything under this trigger?
+	atReply             // read the reply subject, look for doom, derive what is owed
+	atAsk               // send the request to the model
+	atAnswer            // the model answers
+	atCommit            // append to the log
+	atWrite             // calls, timers and tombstones, one by one
+	atOutcome           // publish the outcome
+	atSelf              // write the run's own tombstone
+	atAck
+)
+
+var ats = [...]string{"read", "reply", "ask", "answer", "commit", "write", "outcome", "self", "ack"}
+
+// handler is a worker with a trigger in hand, as package agentd's desk and act carry it out.
+type handler struct {
+	busy  bool
+	known uint64 // tombstones that this worker has learnt, a bit for each in stream order
+
+	trig    int // index in the stream
+	count   int // deliveries as the server counts them
+	n       int // and in truth
+	at      at
+	stored  int    // length of the stream at delivery
+	must    uint64 // what the next read has to contain
+	state   run.State
+	slot    bool
+	turned  bool // it has been past its first read
+	answer  answer
+	writes  []msg // to be stored at atWrite; a fired one is a timer to be armed
+	end     run.End
+	out     run.Outcome
+	desist  bool // gives up: after a refused outcome the trigger goes back
+	logEnds bool // atCommit appends the end
+}
+
+func (h *handler) path(w *world) subjects.Path { return w.stream[h.trig].path }
+
+// seq is the sequence of the trigger.
+func (h *handler) seq() uint64 { return uint64(h.trig + 1) }
+
+func (h *handler) goTo(a at) { h.at = a }
+
+// read again, at least up to must.
+func (h *handler) readAgain(must uint64) { h.at, h.must, h.turned = atRead, max(must, h.must), true }
+
+func (h *handler) expired(w *world) bool {
+	m := w.stream[h.trig]
+	return m.kind == fired && m.turn == 0
+}
+
+// views lists the sequences up to which a read may show the run: followers may lag.
+func (w *world) views(h *handler) []uint64 {
+	own := w.own(h.path(w))
+	if !w.lag || w.stream[h.trig].kind == submission {
+		return own[max(0, len(own)-1):]
+	}
+	for len(own) > 1 && own[0] < max(h.must, h.state.Seq) {
+		own = own[1:]
+	}
+	return own
+}
+
+// owes is desk.go's.
+func (w *world) owes(h *handler) bool {
+	if h.state.Concluded || h.state.Phase == run.None {
+		return false
+	}
+	if h.expired(w) {
+		return !h.state.Ended()
+	}
+	return (h.state.Owner == h.seq() || w.anyOwner) && len(h.state.Outstanding()) > 0
+}
+
+// read brings the state up to date and sees whose it is.
+func (w *world) read(h *handler, upTo uint64) {
+	h.state = w.fold(h.state, h.path(w), upTo)
+	h.goTo(atAck)
+	if w.owes(h) {
+		h.goTo(atReply)
+	}
+}
+
+// covered reports whether the worker knows of a tombstone at or above the run.
+func (w *world) covered(h *handler, p subjects.Path) bool {
+	for i, q := range w.tombs {
+		if h.known&(1<<i) != 0 && q.Covers(p) {
+			return true
+		}
+	}
+	return false
+}
+
+// doom is act.go's.
+func (w *world) doom(h *handler) (run.End, bool) {
+	switch {
+	case w.covered(h, h.path(w)) && !w.noTombs:
+		return run.End{Kind: run.KindCancelled, Text: "cancelled"}, true
+	case h.expired(w) || w.late(h.path(w)):
+		return run.End{Kind: run.KindTimeout, Text: "timeout"}, true
+	case w.poison > 0 && h.count > w.poison:
+		return run.End{Kind: run.KindPoisoned, Text: "poisoned"}, true
+	}
+	return run.End{}, false
+}
+
+// derive reads the reply subject and decides what is to be done: act.go's concluded and step.
+func (w *world) derive(h *handler) {
+	p := h.path(w)
+	if o, ok := w.outcome(p, len(w.stream)); ok && !w.noReply {
+		h.state, _ = h.state.Apply(run.Concluded{Outcome: o})
+		h.goTo(atAck)
+		return
+	}
+	if h.state.Ended() && w.poison > 0 && h.count > w.poison {
+		h.out, h.desist = run.Failure(run.KindPoisoned, "given up"), true
+		h.state.LogSeq = w.last(logged, p)
+		h.goTo(atOutcome)
+		return
+	}
+	if !h.state.Ended() {
+		if end, doomed := w.doom(h); doomed {
+			h.end = end
+			h.goTo(atSelf)
+			return
+		}
+	}
+	h.writes, h.logEnds = nil, false
+	for _, e := range h.state.Outstanding() {
+		switch e := e.(type) {
+		case run.CallModel:
+			h.goTo(atAsk)
+		case run.CallChildren:
+			for _, c := range e.Children {
+				h.writes = append(h.writes, msg{kind: call, path: p.Child(e.Turn, c.Index)})
+			}
+			h.writes = append(h.writes, msg{kind: fired, path: p, turn: e.Turn})
+			h.goTo(atWrite)
+		case run.CancelBelow:
+			for _, c := range e.Children {
+				h.writes = append(h.writes, msg{kind: tombstone, path: p.Child(e.Turn, c.Index), end: run.End{Kind: run.KindCancelled, Text: "above"}})
+			}
+			h.goTo(atWrite)
+		case run.LogEnd:
+			h.end, h.logEnds = e.End, true
+			if len(h.writes) == 0 {
+				h.goTo(atCommit)
+			}
+		case run.Conclude:
+			h.out = run.Failure(e.End.Kind, "%s", e.End.Text)
+			h.goTo(atOutcome)
+		}
+	}
+}
+
+// ask sends the request, unless a tombstone is known by now; then doom decides.
+func (w *world) ask(h *handler) {
+	if w.covered(h, h.path(w)) && !w.noTombs {
+		h.readAgain(h.state.Seq)
+		return
+	}
+	w.checkAsk(h)
+	w.asks = append(w.asks, asked{h.path(w), len(h.state.Turns) + 1, h.trig, h.n})
+	h.goTo(atAnswer)
+}
+
+// answered takes the model's answer.
+func (w *world) answered(h *handler, a answer) {
+	h.answer = a
+	if a.calls > 0 {
+		h.goTo(atCommit)
+		return
+	}
+	h.out = run.Outcome{Status: run.StatusCompleted, Result: fmt.Sprintf("%s#%d.%d", h.path(w), h.trig, h.n)}
+	h.goTo(atOutcome)
+}
+
+// commit appends a turn, or the end, behind what was read.
+func (w *world) commit(h *handler) {
+	p := h.path(w)
+	if last := w.last(logged, p); last != h.state.LogSeq && !w.noFence {
+		w.refused(h, last)
+		return
+	}
+	m := msg{kind: logged, path: p, by: h.trig<<8 | h.n, answer: h.answer, saw: conversation(h.state.Turns)}
+	m.entry = run.Entry{Index: h.state.LogIndex + 1, Kind: run.EntryEnded, Trigger: h.seq(), Seen: h.state.Seq, End: &h.end}
+	if !h.logEnds {
+		m.entry.Kind, m.entry.End = run.EntryTurn, nil
+		h.answer.fill(&m.entry)
+	} else {
+		m.answer = answer{calls: -1}
+	}
+	h.readAgain(w.publish(m))
+	w.now(p)
+}
+
+// refused is what becomes of a write that lost its race: read what won it.
+func (w *world) refused(h *handler, last uint64) {
+	switch {
+	case h.desist:
+		w.giveBack(h)
+	case w.noReread:
+		h.goTo(atAck)
+	default:
+		h.readAgain(last)
+	}
+}
+
+// write stores the next of the messages whose keys follow from the log.
+func (w *world) write(h *handler) {
+	m := h.writes[0]
+	h.writes = h.writes[1:]
+	m.by = h.trig<<8 | h.n
+	switch {
+	case m.kind == fired:
+		w.arm(timer{m.path, m.turn})
+	case !w.has(m.kind, m.path):
+		if m.kind == call {
+			w.checkCall(h.path(w), m.path)
+		}
+		w.publish(m)
+	}
+	switch {
+	case len(h.writes) > 0:
+	case h.logEnds:
+		h.goTo(atCommit)
+	default:
+		h.goTo(atAck)
+	}
+}
+
+// publishOutcome stores an outcome, fenced by the run's log.
+func (w *world) publishOutcome(h *handler) (stored bool) {
+	p := h.path(w)
+	if last := w.last(logged, p); last != h.state.LogSeq && !w.noFence {
+		w.refused(h, last)
+		return false
+	}
+	w.checkOutcome(h)
+	parent, turn, index, _ := p.Parent()
+	w.publish(msg{kind: reply, path: parent, turn: turn, index: index, outcome: h.out, by: h.trig<<8 | h.n})
+	h.goTo(atAck)
+	return true
+}
+
+// cancelSelf writes the run's own tombstone; its delivery does the rest.
+func (w *world) cancelSelf(h *handler) {
+	p := h.path(w)
+	if last := w.last(tombstone, p); last > 0 {
+		w.refused(h, last)
+		return
+	}
+	w.publish(msg{kind: tombstone, path: p, end: h.end, by: h.trig<<8 | h.n})
+	h.known |= 1 << (len(w.tombs) - 1)
+	h.goTo(atAck)
+}
+
+// giveBack is a negative acknowledgement.
+func (w *world) giveBack(h *handler) {
+	if c := &w.cons[h.trig]; !c.acked {
+		c.due = true
+	}
+	*h = handler{known: h.known}
+}
+
+// answer is what the model says: calls (some of which fail at once), or with none of them the end.
+type answer struct {
+	calls      int
+	sequential bool
+	refused    int // a bit for each call
+}
+
+func (a answer) String() string {
+	switch a.calls {
+	case -1:
+		return "end"
+	case 0:
+		return "final"
+	}
+	return fmt.Sprintf("%d calls refused=%b sequential=%t", a.calls, a.refused, a.sequential)
+}
+
+// fill makes the entry of the answer.
+func (a answer) fill(e *run.Entry) {
+	e.Answer, e.Start = &provider.Response{}, &run.Start{}
+	e.Sequential, e.Timeout, e.Timer = a.sequential, 30*time.Second, epoch.Add(time.Hour)
+	for i := range a.calls {
+		c := run.Call{Agent: "a", Deadline: e.Timer}
+		if a.refused&(1<<i) != 0 {
+			c = run.Call{Agent: "a", Error: "refused", Kind: run.KindUnknownAgent}
+		}
+		e.Calls = append(e.Calls, c)
+		e.Answer.ToolCalls = append(e.Answer.ToolCalls, provider.ToolCall{ID: "c"})
+	}
+}
+
+// conversation is what the model is shown of the turns so far.
+func conversation(turns []run.Turn) string {
+	var b strings.Builder
+	for _, t := range turns {
+		for _, r := range tool.Results(t) {
+			fmt.Fprintf(&b, "[%s]", r.Content)
+		}
+		b.WriteByte(';')
+	}
+	return b.String()
+}

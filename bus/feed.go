@@ -1,0 +1,149 @@
+package bus
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// pullFor is how long one request for messages stands at the server. It is short, so that a worker that
+// stops asking is soon free of what it has asked for: a request cannot be withdrawn without the risk
+// that a message on its way to it is lost until its lease is over.
+const pullFor = time.Second
+
+// Feed is an open pull of a consumer, for one goroutine. It asks for messages only while somebody
+// waits in Next. (The client library's own pull, asked for one message at a time, now and then does
+// not ask at all until its heartbeat is missed, half a minute later.)
+type Feed struct {
+	conn  *Conn
+	next  string
+	ahead func() int
+	inbox string
+	sub   *nats.Subscription
+	msgs  chan *nats.Msg
+
+	asked   int       // requests sent: the last token of the current one's reply subject
+	open    int       // messages asked for and not yet received
+	expires time.Time // when the current request is certainly over
+}
+
+// ErrGoneConsumer is wrapped by the error of a feed whose consumer does not exist any more.
+var ErrGoneConsumer = errors.New("consumer deleted")
+
+// Open starts a feed. Ahead says how many messages it may have asked for and not yet returned; it is
+// asked before each request.
+func (c *Consumer) Open(ahead func() int) (*Feed, error) {
+	f := &Feed{conn: c.conn, next: c.next, ahead: ahead, inbox: c.conn.nc.NewInbox(), msgs: make(chan *nats.Msg, 512)}
+	var err error
+	if f.sub, err = c.conn.nc.ChanSubscribe(f.inbox+".*", f.msgs); err != nil {
+		return nil, fmt.Errorf("pull: %w", err)
+	}
+	return f, nil
+}
+
+// Next waits for a delivery. Its lease is kept alive until it is acknowledged, given back or dropped.
+// When ctx ends the feed stays usable: what was asked for is returned by a later call.
+func (f *Feed) Next(ctx context.Context) (*Delivery, error) {
+	for {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		if err := f.ask(); err != nil {
+			return nil, err
+		}
+		d, err := f.receive(ctx)
+		if d != nil || err != nil {
+			return d, err
+		}
+	}
+}
+
+// Rest returns what is still on its way after the last Next, nil when there can be nothing more.
+func (f *Feed) Rest(ctx context.Context) *Delivery {
+	for f.open > 0 && time.Now().Before(f.expires) && ctx.Err() == nil {
+		if d, err := f.receive(ctx); d != nil || err != nil {
+			return d
+		}
+	}
+	return nil
+}
+
+// Close ends the feed. What Rest has not returned comes again when its lease is over.
+func (f *Feed) Close() { _ = f.sub.Unsubscribe() }
+
+// ask sends a request when fewer than half of what may be on its way is.
+func (f *Feed) ask() error {
+	if f.open > 0 && !time.Now().Before(f.expires) {
+		f.open = 0 // the request, or its end, was lost
+	}
+	n := max(1, f.ahead())
+	if f.open > n/2 {
+		return nil
+	}
+	body, err := json.Marshal(map[string]int64{"batch": int64(n - f.open), "expires": int64(pullFor)})
+	if err != nil {
+		return err
+	}
+	f.asked++
+	f.open = n
+	f.expires = time.Now().Add(pullFor + pullFor/2)
+	if err := f.conn.nc.PublishRequest(f.next, f.inbox+"."+strconv.Itoa(f.asked), body); err != nil {
+		return fmt.Errorf("pull: %w", err)
+	}
+	return nil
+}
+
+// receive waits for one message of the server: a delivery, or a word on a request (nil, nil).
+func (f *Feed) receive(ctx context.Context) (*Delivery, error) {
+	lost := time.NewTimer(time.Until(f.expires))
+	defer lost.Stop()
+	select {
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	case <-lost.C:
+		return nil, nil
+	case m, ok := <-f.msgs:
+		if !ok || f.conn.nc.IsClosed() {
+			return nil, fmt.Errorf("pull: %w", nats.ErrConnectionClosed)
+		}
+		if status := m.Header.Get("Status"); status != "" && len(m.Data) == 0 {
+			return nil, f.ended(m, status)
+		}
+		f.open = max(0, f.open-1)
+		return f.delivery(m)
+	}
+}
+
+// ended takes note of a request that is over before all its messages came.
+func (f *Feed) ended(m *nats.Msg, status string) error {
+	why := m.Header.Get("Description")
+	if status == "409" && strings.Contains(why, "Consumer Deleted") || status == "503" {
+		f.open = 0
+		return fmt.Errorf("pull: %w: %s %s", ErrGoneConsumer, status, why)
+	}
+	if status == "100" {
+		return nil
+	}
+	if m.Subject == f.inbox+"."+strconv.Itoa(f.asked) {
+		f.open = 0
+	}
+	return nil
+}
+
+func (f *Feed) delivery(m *nats.Msg) (*Delivery, error) {
+	md, err := m.Metadata()
+	if err != nil {
+		return nil, fmt.Errorf("pull: %w", err)
+	}
+	d := &Delivery{conn: f.conn, msg: m, Count: int(md.NumDelivered), Stored: Stored{
+		Subject: m.Subject, Seq: md.Sequence.Stream, Time: md.Timestamp, Header: m.Header, Body: m.Data,
+	}}
+	f.conn.leases.hold(d, time.Time{})
+	return d, nil
+}

@@ -1,0 +1,142 @@
+package cmd_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/axebus/axe"
+
+// may maps a package to everything it may import besides the standard library. An entry is one
+// package; with /... it is that package and all below it. An arrow that is not here does not exist.
+// Tests may import what they like.
+var may = map[string][]string{
+	"subjects": {},
+
+	"provider":               {},
+	"provider/internal/wire": {"provider"},
+	"provider/anthropic":     {"provider", "provider/internal/wire"},
+	"provider/openai":        {"provider", "provider/internal/wire"},
+	"provider/ollama":        {"provider", "provider/internal/wire"},
+	"provider/script":        {"provider", "github.com/BurntSushi/toml"},
+	"provider/catalog":       {"provider/..."},
+	"provider/providertest":  {"provider", "github.com/google/go-cmp/cmp"},
+
+	"configs":          {"subjects", "github.com/BurntSushi/toml"},
+	"configs/examples": {},
+
+	"bus": {"subjects", "github.com/nats-io/...", "github.com/synadia-io/orbit.go/...", "golang.org/x/..."},
+
+	"agentd/run":    {"provider"},
+	"agentd/tool":   {"provider", "agentd/run", "subjects"},
+	"agentd/prompt": {"configs"},
+	"agentd/client": {"bus", "subjects", "agentd/run", "provider"},
+	"agentd": {
+		"agentd/run", "agentd/tool", "agentd/prompt", "bus", "configs", "provider", "provider/catalog",
+		"subjects", "golang.org/x/sync/...",
+	},
+
+	"cmd/internal/cli": below("golang.org/x/term", "github.com/lmittmann/tint", "github.com/spf13/cobra"),
+	"cmd/agentd":       below("cmd/internal/cli", "golang.org/x/term", "github.com/lmittmann/tint", "github.com/spf13/cobra"),
+	"cmd/axe-submit":   below("cmd/internal/cli", "golang.org/x/term", "github.com/lmittmann/tint", "github.com/spf13/cobra"),
+	"cmd/axe":          below("cmd/internal/cli", "golang.org/x/term", "github.com/lmittmann/tint", "github.com/spf13/cobra"),
+}
+
+// below is everything of ours below cmd, and more.
+func below(more ...string) []string {
+	return append(more, "agentd/...", "bus", "configs/...", "provider/...", "subjects")
+}
+
+type pkg struct {
+	ImportPath string
+	Imports    []string
+	GoFiles    []string
+}
+
+// packages lists the module's packages that have code besides tests, by their path inside the module.
+func packages(t *testing.T) map[string]pkg {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Imports,GoFiles", module+"/...").Output()
+	if err != nil {
+		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+			t.Logf("%s", exit.Stderr)
+		}
+		t.Fatal(err)
+	}
+	all := map[string]pkg{}
+	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p pkg
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			return all
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		if len(p.GoFiles) > 0 {
+			all[strings.TrimPrefix(p.ImportPath, module+"/")] = p
+		}
+	}
+}
+
+func matches(entry, imp string) bool {
+	if root, ok := strings.CutSuffix(entry, "/..."); ok {
+		return imp == root || strings.HasPrefix(imp, root+"/")
+	}
+	return imp == entry
+}
+
+// allowed reports whether the package name may import imp.
+func allowed(name, imp string) bool {
+	first, _, _ := strings.Cut(imp, "/")
+	if !strings.Contains(first, ".") {
+		return true // standard library
+	}
+	imp = strings.TrimPrefix(imp, module+"/")
+	return slices.ContainsFunc(may[name], func(entry string) bool { return matches(entry, imp) })
+}
+
+func TestArrows(t *testing.T) {
+	all := packages(t)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if _, ok := may[name]; !ok {
+			t.Errorf("%s has no row in the table of arrows", name)
+			continue
+		}
+		for _, imp := range all[name].Imports {
+			if !allowed(name, imp) {
+				t.Errorf("%s must not import %s", name, imp)
+			}
+		}
+	}
+}
+
+// An entry without /... is one package, and nothing of ours reaches up.
+func TestTableOfArrows(t *testing.T) {
+	for _, tt := range []struct {
+		name, imp string
+		want      bool
+	}{
+		{"agentd/run", "time", true},
+		{"agentd/run", module + "/provider", true},
+		{"agentd/run", module + "/provider/anthropic", false},
+		{"agentd/run", "golang.org/x/sync/errgroup", false},
+		{"provider/catalog", module + "/provider/anthropic", true},
+		{"provider", module + "/provider/catalog", false},
+		{"bus", "github.com/nats-io/nats.go/jetstream", true},
+		{"bus", module + "/provider", false},
+		{"agentd", "github.com/nats-io/nats.go", false},
+		{"agentd/client", module + "/agentd", false},
+		{"cmd/axe", module + "/agentd/client", true},
+		{"cmd/axe", module + "/cmd/axe-submit", false},
+		{"cmd/internal/cli", module + "/cmd/axe", false},
+	} {
+		if got := allowed(tt.name, tt.imp); got != tt.want {
+			t.Errorf("%s imports %s: allowed %t, want %t", tt.name, tt.imp, got, tt.want)
+		}
+	}
+}
