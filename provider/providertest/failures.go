@@ -177,6 +177,7 @@ func (s Subject) redirect(t *testing.T) {
 	p := s.serve(t, func(w http.ResponseWriter, r *http.Request, _ []byte) {
 		if r.URL.RawQuery != "" {
 			t.Error("followed")
+			return // or it would go round for ever
 		}
 		w.Header().Set("Location", s.Path+"?elsewhere")
 		w.WriteHeader(http.StatusTemporaryRedirect)
