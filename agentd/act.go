@@ -217,13 +217,16 @@ func (w *Worker) commit(ctx context.Context, h *history, t *trigger, e run.Entry
 	}
 	seq, err := w.conn.Write(ctx, bus.Message{
 		Subject: h.run.Log(), Body: body, Fence: bus.After(h.run.Log(), h.state.LogSeq), Disarm: w.disarm(h),
-		Header: [][2]string{{subjects.HeaderSchema, subjects.Schema}, {subjects.HeaderTree, h.run.Tree.String()}, {subjects.HeaderPath, h.run.Path.String()}},
+		Header: schema(),
 	})
 	if refused, ok := errors.AsType[*bus.Conflict](err); ok {
 		return step{must: refused.Last}, nil
 	}
 	return step{must: seq}, err
 }
+
+// schema is the header of a message whose subject says the rest.
+func schema() [][2]string { return [][2]string{{subjects.HeaderSchema, subjects.Schema}} }
 
 // disarm names the timer that the run's next message makes needless.
 func (w *Worker) disarm(h *history) string {
@@ -253,7 +256,7 @@ func (w *Worker) publishOutcome(ctx context.Context, r subjects.Run, reply strin
 	}
 	m := bus.Message{
 		Subject: reply, Body: body, ID: reply, Fence: bus.After(r.Log(), logSeq), Disarm: disarm,
-		Header: [][2]string{{subjects.HeaderSchema, subjects.Schema}, {subjects.HeaderTree, r.Tree.String()}, {subjects.HeaderPath, r.Path.String()}},
+		Header: schema(),
 	}
 	_, err = w.conn.Write(ctx, m)
 	if refused, ok := errors.AsType[*bus.Conflict](err); ok {

@@ -1,3 +1,5 @@
+//go:build unix
+
 package agentd_test
 
 import (
@@ -112,7 +114,20 @@ func (w *world) raw(b *testing.B, workers int) func() {
 	if err != nil {
 		b.Fatal(err)
 	}
-	c, err := st.CreateConsumer(ctx, jetstream.ConsumerConfig{Durable: "raw", FilterSubject: "raw.call.>", AckPolicy: jetstream.AckExplicitPolicy, MaxAckPending: -1})
+	_, err = st.CreateConsumer(ctx, jetstream.ConsumerConfig{Durable: "raw", FilterSubject: "raw.call.>", AckPolicy: jetstream.AckExplicitPolicy, MaxAckPending: -1})
+	if err != nil {
+		b.Fatal(err)
+	}
+	served, err := nats.Connect(w.nc.ConnectedUrl()) // a worker is another process
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(served.Close)
+	js, err := jetstream.New(served)
+	if err != nil {
+		b.Fatal(err)
+	}
+	c, err := js.Consumer(ctx, "RAW", "raw")
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -121,7 +136,7 @@ func (w *world) raw(b *testing.B, workers int) func() {
 		room <- struct{}{}
 		go func() {
 			defer func() { <-room }()
-			if _, err := w.js.Publish(ctx, strings.Replace(m.Subject(), "call", "reply", 1), m.Data()); err != nil {
+			if _, err := js.Publish(ctx, strings.Replace(m.Subject(), "call", "reply", 1), m.Data()); err != nil {
 				b.Error(err)
 			}
 			_ = m.Ack()
@@ -177,12 +192,15 @@ func BenchmarkLeaf(b *testing.B) {
 			call := func() { w.call(b, leaf) }
 			inFlight(256, k, raw)
 			inFlight(256, k, call)
-			var rawTime, leafTime time.Duration
+			var rawTime, leafTime, rawCPU, leafCPU time.Duration
 			ops := 0
 			for b.Loop() {
 				n := 16 * k
+				before := cpu()
 				rawTime += inFlight(n, k, raw)
+				between := cpu()
 				leafTime += inFlight(n, k, call)
+				rawCPU, leafCPU = rawCPU+between-before, leafCPU+cpu()-between
 				ops += n
 			}
 			b.ReportMetric(0, "ns/op")
@@ -190,6 +208,8 @@ func BenchmarkLeaf(b *testing.B) {
 			b.ReportMetric(float64(leafTime.Microseconds())*float64(k)/float64(ops), "leaf-µs")
 			b.ReportMetric(float64(ops)/rawTime.Seconds(), "raw/s")
 			b.ReportMetric(float64(ops)/leafTime.Seconds(), "leaf/s")
+			b.ReportMetric(float64(rawCPU.Microseconds())/float64(ops), "raw-cpu-µs")
+			b.ReportMetric(float64(leafCPU.Microseconds())/float64(ops), "leaf-cpu-µs")
 			b.ReportMetric(leafTime.Seconds()/rawTime.Seconds(), "latency-ratio")
 			b.ReportMetric(rawTime.Seconds()/leafTime.Seconds(), "rate-ratio")
 		})

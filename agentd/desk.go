@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"time"
 
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/bus"
@@ -32,9 +33,40 @@ func (w *Worker) deliver(ctx context.Context, t *trigger) {
 	if d == nil {
 		d = &desk{run: t.at.Run}
 		w.desks[t.at.Run] = d
-		w.handlers.Go(func() { w.sit(ctx, d) })
+		w.seat(ctx, d)
 	}
 	d.queue = append(d.queue, t)
+}
+
+// seat finds a goroutine for a desk: one that has just cleared another, its stack grown already, or a
+// new one.
+func (w *Worker) seat(ctx context.Context, d *desk) {
+	select {
+	case w.idle <- d:
+	default:
+		w.handlers.Go(func() {
+			for d != nil {
+				w.sit(ctx, d)
+				d = w.rest(ctx)
+			}
+		})
+	}
+}
+
+// rest waits a moment for another desk.
+func (w *Worker) rest(ctx context.Context) *desk {
+	if w.draining.Load() {
+		return nil
+	}
+	t := time.NewTimer(again)
+	defer t.Stop()
+	select {
+	case d := <-w.idle:
+		return d
+	case <-t.C:
+	case <-ctx.Done():
+	}
+	return nil
 }
 
 // sit handles a desk's triggers until there are none: all that came meanwhile with one read of what
@@ -107,6 +139,7 @@ func (w *Worker) mustRead(ctx context.Context, h *history, batch []*trigger) (ui
 		leader = leader || t.Count > 1 || t.at.Kind == subjects.Call
 		if t.at.Kind == subjects.Call && h.state.Seq == 0 {
 			h.head, h.bad = subjects.ParseCall(h.run, t.Header.Get)
+			h.call = t.Stored
 		}
 	}
 	if !leader || w.conn.Replicas() <= 1 {

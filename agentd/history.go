@@ -20,6 +20,7 @@ type history struct {
 	state run.State
 	head  subjects.Header // of the call
 	bad   error           // why the call cannot be run
+	call  bus.Stored      // the call, while nothing has been read
 	asked bool            // the last read looked at the reply subject too
 	size  int             // bytes read, for the cache
 }
@@ -65,6 +66,9 @@ func (w *Worker) readOnce(ctx context.Context, h *history) error {
 		}
 		return w.fold(ctx, h, ms)
 	}
+	if fresh, err := w.readFresh(ctx, h); err != nil || fresh {
+		return err
+	}
 	reply, ok := h.reply()
 	ms, err := w.readWhole(ctx, h.run, reply)
 	if err != nil {
@@ -80,6 +84,21 @@ func (w *Worker) readOnce(ctx context.Context, h *history) error {
 		}
 	}
 	return nil
+}
+
+// readFresh asks the least that a call needs: whether the run has a log, a tombstone or an outcome. It
+// has none if this is its first delivery, and then the call is the whole of it.
+func (w *Worker) readFresh(ctx context.Context, h *history) (bool, error) {
+	reply, ok := h.reply()
+	if h.call.Seq == 0 || !ok || w.conn.Replicas() > 1 {
+		return false, nil
+	}
+	ms, err := w.conn.Snapshot(ctx, h.run.Log(), h.run.Cancel(), reply)
+	if err != nil || len(ms) > 0 {
+		return false, err
+	}
+	h.asked = true
+	return true, w.fold(ctx, h, []bus.Stored{h.call})
 }
 
 // end folds the run's own outcome.

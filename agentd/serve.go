@@ -181,12 +181,12 @@ func (w *Worker) serveCalls(ctx, work context.Context, a subjects.Agent) {
 }
 
 // share is how many calls of one agent may be asked for: all agents together as many as there are free
-// slots, but one each, and few enough not to keep them from other workers.
+// slots, but one each, and not so many that other workers go without.
 func (w *Worker) share() int {
 	w.mu.Lock()
 	n := len(w.agents)
 	w.mu.Unlock()
-	return min(8, w.slots.spare()/max(1, n))
+	return min(32, w.slots.spare()/max(1, n))
 }
 
 // takeCall starts a call. Those of several agents may have come for one slot: what finds none for a

@@ -12,6 +12,7 @@ import (
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/agentd/tool"
 	"github.com/axebus/axe/provider"
+	"github.com/axebus/axe/subjects"
 )
 
 // errDeadline ends a request to a model at its run's deadline.
@@ -109,7 +110,8 @@ func (w *Worker) ask(ctx context.Context, h *history, p provider.Provider, req *
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	w.tell(ctx, h, "asking")
+	slow := time.AfterFunc(worthTelling, func() { w.tell(ctx, h.run, Part{"asking", len(req.Messages)/2 + 1, w.cfg.Name}) })
+	defer slow.Stop()
 	resp, err := p.Send(ctx, req)
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -124,13 +126,16 @@ type Part struct {
 	Worker string `json:"worker"`
 }
 
-func (w *Worker) tell(ctx context.Context, h *history, event string) {
-	body, err := json.Marshal(Part{event, len(h.state.Turns) + 1, w.cfg.Name})
+// worthTelling is how long a model call takes before who watches is told of it.
+const worthTelling = 20 * time.Millisecond
+
+func (w *Worker) tell(ctx context.Context, r subjects.Run, p Part) {
+	body, err := json.Marshal(p)
 	if err == nil {
-		err = w.conn.Tell(h.run.Part(), body)
+		err = w.conn.Tell(r.Part(), body)
 	}
 	if err != nil {
-		w.log.DebugContext(ctx, "progress", slog.String(keyRun, h.run.String()), slog.Any(keyError, err))
+		w.log.DebugContext(ctx, "progress", slog.String(keyRun, r.String()), slog.Any(keyError, err))
 	}
 }
 

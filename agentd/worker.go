@@ -72,7 +72,8 @@ type Worker struct {
 	cache *cache
 
 	draining atomic.Bool
-	handlers sync.WaitGroup // desks and submissions in hand
+	handlers sync.WaitGroup // goroutines at desks, and submissions in hand
+	idle     chan *desk     // taken by goroutines without a desk
 
 	mu      sync.Mutex
 	desks   map[subjects.Run]*desk
@@ -89,7 +90,7 @@ func New(conn *bus.Conn, cfg Config) (*Worker, error) {
 	return &Worker{
 		cfg: cfg, conn: conn, log: cfg.Log.With(slog.String(keyWorker, cfg.Name)),
 		slots: newSlots(cfg.Slots), tombs: newTombstones(), names: newDirectory(), cache: newCache(cfg.Cache),
-		desks: map[subjects.Run]*desk{}, agents: map[subjects.Agent]configs.Agent{}, changed: make(chan struct{}, 1),
+		desks: map[subjects.Run]*desk{}, agents: map[subjects.Agent]configs.Agent{}, changed: make(chan struct{}, 1), idle: make(chan *desk),
 	}, nil
 }
 
