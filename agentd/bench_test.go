@@ -21,6 +21,13 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
+// model is a model in this process.
+type model func(ctx context.Context, req *provider.Request) (*provider.Response, error)
+
+func (m model) Send(ctx context.Context, req *provider.Request) (*provider.Response, error) {
+	return m(ctx, req)
+}
+
 // world is an embedded server with one worker, for benchmarks.
 type world struct {
 	conn *bus.Conn // of the requester

@@ -3,7 +3,6 @@ package agentd
 import (
 	"context"
 	"log/slog"
-	"maps"
 	"sync"
 	"time"
 
@@ -44,9 +43,8 @@ func (w *Worker) reconcile(ctx, work context.Context) error {
 			return nil
 		case <-w.changed:
 		}
-		w.mu.Lock()
-		agents := maps.Clone(w.agents)
-		w.mu.Unlock()
+		w.announceAll(ctx)
+		agents := w.definitions()
 		for name, stop := range serving {
 			if _, still := agents[name]; !still {
 				stop()
@@ -56,7 +54,6 @@ func (w *Worker) reconcile(ctx, work context.Context) error {
 			}
 		}
 		for name, def := range agents {
-			w.retry(ctx, "announce agent", func() error { return w.names.announce(ctx, w.cfg.Name, def) })
 			if serving[name] != nil {
 				continue
 			}
@@ -66,6 +63,13 @@ func (w *Worker) reconcile(ctx, work context.Context) error {
 			loops.Go(func() { w.serveCalls(loop, work, name) })
 			loops.Go(func() { w.serveInbound(loop, work, name) })
 		}
+	}
+}
+
+// announceAll says of each agent that it is served.
+func (w *Worker) announceAll(ctx context.Context) {
+	for _, def := range w.definitions() {
+		w.retry(ctx, "announce agent", func() error { return w.names.announce(ctx, w.cfg.Name, def) })
 	}
 }
 

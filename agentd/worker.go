@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -125,6 +126,15 @@ func (w *Worker) Run(ctx context.Context) error {
 			return nil
 		}
 	}
+	select {
+	case <-w.changed:
+		w.announceAll(ctx) // before a submission could find them unknown
+		w.wake()
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+		return nil
+	}
 	pulling, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	pulls.Go(func() error { return w.serveSubmissions(pulling, work) })
@@ -151,7 +161,7 @@ func (w *Worker) Run(ctx context.Context) error {
 }
 
 // Serve sets the agents that the worker serves from now on. Runs under way keep what they were started
-// with.
+// with. Run takes nothing before the first call of Serve.
 func (w *Worker) Serve(agents []configs.Agent) error {
 	set := make(map[subjects.Agent]configs.Agent, len(agents))
 	for _, a := range agents {
@@ -167,11 +177,22 @@ func (w *Worker) Serve(agents []configs.Agent) error {
 	w.mu.Lock()
 	w.agents = set
 	w.mu.Unlock()
+	w.wake()
+	return nil
+}
+
+// wake leaves a token for who waits for a change of the agents.
+func (w *Worker) wake() {
 	select {
 	case w.changed <- struct{}{}:
-	default: // a token is there already
+	default: // one is there already
 	}
-	return nil
+}
+
+func (w *Worker) definitions() map[subjects.Agent]configs.Agent {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return maps.Clone(w.agents)
 }
 
 func (w *Worker) definition(a subjects.Agent) (configs.Agent, bool) {

@@ -32,14 +32,14 @@ type Config struct {
 	AckWait time.Duration // how long a delivery may go without a sign of life; 0: 10 s
 	Log     *slog.Logger  // nil: discard
 
-	// Intercept is called before and after every write and acknowledgement; its error becomes the
-	// operation's. Tests use it to stop a worker at any step.
+	// Intercept is called before and after every write and acknowledgement, and before every sign of
+	// life; its error becomes the operation's. Tests use it to stop a worker at any step.
 	Intercept func(Point) error
 }
 
 // Point is a step at which Config.Intercept is called.
 type Point struct {
-	Op      string // "write", "ack" or "nak"
+	Op      string // "write", "ack", "nak" or "beat"
 	Subject string // of the message written, or of the delivery
 	After   bool
 }

@@ -59,6 +59,9 @@ func (c *Conn) Beat(ctx context.Context) error {
 			return context.Cause(ctx)
 		case now := <-tick.C:
 			for _, d := range c.leases.alive(now) {
+				if c.intercept(Point{"beat", d.Subject, false}) != nil {
+					continue
+				}
 				if err := d.msg.InProgress(); errors.Is(err, nats.ErrConnectionClosed) {
 					return fmt.Errorf("lease: %w", err)
 				}

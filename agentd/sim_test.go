@@ -1,0 +1,412 @@
+package agentd_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server/ats"
+
+	"github.com/axebus/axe/agentd"
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/provider"
+	"github.com/axebus/axe/subjects"
+)
+
+// sim is a server in a bubble of virtual time, with workers that come, go and die. Models take a second.
+type sim struct {
+	tb     failer
+	ctx    context.Context
+	server *bus.Server
+	conn   *bus.Conn // of who submits and checks
+	model  *treeModel
+	agents []configs.Agent
+}
+
+// failer is what testing.T and rapid.T have in common here.
+type failer interface {
+	Errorf(format string, args ...any)
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+	Logf(format string, args ...any)
+}
+
+// bubble runs fn with a sim in a bubble of its own.
+func bubble(t *testing.T, fn func(s *sim)) {
+	t.Helper()
+	ats.Register()
+	defer ats.Unregister()
+	synctest.Test(t, func(t *testing.T) { inBubble(t, t.TempDir(), fn) })
+}
+
+func inBubble(tb failer, dir string, fn func(s *sim)) {
+	server, err := bus.Serve(bus.ServerConfig{StoreDir: dir})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer server.Close()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	s := &sim{tb: tb, ctx: ctx, server: server, model: newTreeModel()}
+	s.conn = s.open(nil)
+	defer s.conn.Close()
+	if err := s.conn.Provision(ctx, bus.Provision{}); err != nil {
+		tb.Fatal(err)
+	}
+	fn(s)
+}
+
+func (s *sim) open(intercept func(bus.Point) error) *bus.Conn {
+	c, err := bus.Open(s.ctx, bus.Config{Dial: bus.Dial{Server: s.server}, Intercept: intercept})
+	if err != nil {
+		s.tb.Fatal(err)
+	}
+	return c
+}
+
+// errKilled is what a dead worker's operations return.
+var errKilled = errors.New("killed")
+
+// proc is a worker that can die like a process does: without a word to anybody.
+type proc struct {
+	name  string
+	conn  *bus.Conn
+	stop  context.CancelFunc
+	ended chan error
+
+	mu    sync.Mutex
+	dead  bool
+	steps int
+}
+
+// start runs a worker. At each of its steps before is called, which may kill it.
+func (s *sim) start(name string, cfg agentd.Config, before func(p *proc, step int, at bus.Point)) *proc {
+	return s.startWith(name, cfg, nil, before)
+}
+
+// startZombie runs a worker that gives no sign of life while it is frozen.
+func (s *sim) startZombie(name string, frozen *atomic.Bool, before func(p *proc, step int, at bus.Point)) *proc {
+	return s.startWith(name, agentd.Config{}, frozen, before)
+}
+
+func (s *sim) startWith(name string, cfg agentd.Config, frozen *atomic.Bool, before func(p *proc, step int, at bus.Point)) *proc {
+	ctx, stop := context.WithCancel(s.ctx)
+	p := &proc{name: name, stop: stop, ended: make(chan error, 1)}
+	p.conn = s.open(func(at bus.Point) error {
+		p.mu.Lock()
+		if p.dead {
+			p.mu.Unlock()
+			return errKilled
+		}
+		if at.Op == "beat" {
+			p.mu.Unlock()
+			if frozen != nil && frozen.Load() {
+				return errKilled
+			}
+			return nil
+		}
+		p.steps++
+		step := p.steps
+		p.mu.Unlock()
+		if before != nil {
+			before(p, step, at)
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.dead {
+			return errKilled
+		}
+		return nil
+	})
+	cfg.Name = name
+	cfg.Open = func(string) (provider.Provider, string, error) { return s.model.at(name), "m", nil }
+	if cfg.Grace == 0 {
+		cfg.Grace = time.Minute
+	}
+	w, err := agentd.New(p.conn, cfg)
+	if err != nil {
+		s.tb.Fatal(err)
+	}
+	if err := w.Serve(s.agents); err != nil {
+		s.tb.Fatal(err)
+	}
+	go func() { p.ended <- w.Run(ctx) }()
+	return p
+}
+
+// kill ends a worker at once. It may be called from its own steps.
+func (p *proc) kill() {
+	p.mu.Lock()
+	already := p.dead
+	p.dead = true
+	p.mu.Unlock()
+	if !already {
+		go func() { p.conn.Close(); p.stop() }()
+	}
+}
+
+// drain ends a worker in peace.
+func (p *proc) drain() error {
+	p.stop()
+	err := <-p.ended
+	p.conn.Close()
+	return err
+}
+
+// submit publishes a task and returns its tree.
+func (s *sim) submit(agent, text string) subjects.Run {
+	a, err := subjects.ParseAgent(agent)
+	if err != nil {
+		s.tb.Fatal(err)
+	}
+	id, err := subjects.ParseTree(bus.NewID())
+	if err != nil {
+		s.tb.Fatal(err)
+	}
+	if _, err := s.conn.Write(s.ctx, bus.Message{Subject: s.conn.Space().Submit(a, id), Body: []byte(text)}); err != nil {
+		s.tb.Fatal(err)
+	}
+	return s.conn.Space().Run(a, id, subjects.Root)
+}
+
+// result waits for a tree's outcome, for as long as it takes in virtual time.
+func (s *sim) result(r subjects.Run, within time.Duration) run.Outcome {
+	for end := time.Now().Add(within); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		m, ok, err := s.conn.First(s.ctx, s.conn.Space().Result(r.Agent, r.Tree))
+		if err != nil {
+			s.tb.Fatal(err)
+		}
+		if !ok {
+			continue
+		}
+		body, err := s.conn.Load(s.ctx, m)
+		if err != nil {
+			s.tb.Fatal(err)
+		}
+		o, err := run.DecodeOutcome(body)
+		if err != nil {
+			s.tb.Fatal(err)
+		}
+		return o
+	}
+	s.tb.Fatalf("no outcome of %s within %v:\n%s", r, within, s.dump(r.Tree))
+	return run.Outcome{}
+}
+
+// stored reads every message of a tree.
+func (s *sim) stored(tree subjects.Tree) []bus.Stored {
+	ms, err := s.conn.Since(s.ctx, s.conn.Space().TreeOf(tree), 0)
+	if err != nil {
+		s.tb.Fatal(err)
+	}
+	more, err := s.conn.Since(s.ctx, s.conn.Space().ResultOf(tree), 0)
+	if err != nil {
+		s.tb.Fatal(err)
+	}
+	return append(ms, more...)
+}
+
+func (s *sim) dump(tree subjects.Tree) string {
+	var b strings.Builder
+	for _, m := range s.stored(tree) {
+		fmt.Fprintf(&b, "%6d %s %s\n", m.Seq, m.Subject, m.Body)
+	}
+	return b.String()
+}
+
+// check verifies what holds for every tree at its end, whatever happened on the way: one outcome for
+// each call, a log without holes, and no turn asked again that was stored before its worker died. It
+// returns who stored each turn, by its label.
+func (s *sim) check(tree subjects.Tree) map[string]string {
+	by := map[string]string{}
+	labels := map[subjects.Run]string{}
+	outcomes := map[string]int{}
+	index := map[subjects.Run]int{}
+	calls := map[string]bool{}
+	for _, m := range s.stored(tree) {
+		at, err := s.conn.Space().Parse(m.Subject)
+		if err != nil {
+			s.tb.Fatal(err)
+		}
+		switch at.Kind {
+		case subjects.Call:
+			labels[at.Run] = label(string(m.Body))
+			calls[m.Header.Get(subjects.HeaderReply)] = true
+		case subjects.Log:
+			e, err := run.DecodeEntry(m.Body)
+			if err != nil {
+				s.tb.Fatal(err)
+			}
+			if index[at.Run]++; e.Index != index[at.Run] {
+				s.tb.Errorf("log of %s: entry %d has index %d", at.Run, index[at.Run], e.Index)
+			}
+			by[fmt.Sprintf("%s#%d", labels[at.Run], e.Index)] = e.Worker
+		case subjects.Reply, subjects.Result:
+			if outcomes[m.Subject]++; outcomes[m.Subject] > 1 {
+				continue
+			}
+			o, err := run.DecodeOutcome(m.Body)
+			if err != nil {
+				s.tb.Fatal(err)
+			}
+			child := s.byPath(labels, o.Agent, tree, o.Path)
+			by[fmt.Sprintf("%s#%d", child, o.Turns)] = o.Worker
+		}
+	}
+	for reply := range calls {
+		if outcomes[reply] == 0 {
+			s.tb.Errorf("no outcome at %s", reply)
+		}
+	}
+	return by
+}
+
+func (s *sim) byPath(labels map[subjects.Run]string, agent string, tree subjects.Tree, path string) string {
+	a, err := subjects.ParseAgent(agent)
+	if err != nil {
+		s.tb.Fatal(err)
+	}
+	p, err := subjects.ParsePath(path)
+	if err != nil {
+		s.tb.Fatal(err)
+	}
+	return labels[s.conn.Space().Run(a, tree, p)]
+}
+
+// treeModel is the model of every agent in a sim. It calls the agent that the system prompt names, fan
+// times, with tasks that extend its own; then it answers with its task and the results in order.
+type treeModel struct {
+	fan     int
+	latency time.Duration
+
+	mu    sync.Mutex
+	asked map[string][]string // label#turn to who asked, in order
+}
+
+func newTreeModel() *treeModel {
+	return &treeModel{fan: 2, latency: time.Second, asked: map[string][]string{}}
+}
+
+// at is the model as a worker sees it.
+func (m *treeModel) at(worker string) provider.Provider { return asker{m, worker} }
+
+type asker struct {
+	m      *treeModel
+	worker string
+}
+
+func (a asker) Send(ctx context.Context, req *provider.Request) (*provider.Response, error) {
+	me, turn := label(req.Messages[0].Content), len(req.Messages)/2+1
+	a.m.mu.Lock()
+	key := fmt.Sprintf("%s#%d", me, turn)
+	a.m.asked[key] = append(a.m.asked[key], a.worker)
+	a.m.mu.Unlock()
+	select {
+	case <-time.After(a.m.latency):
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	usage := provider.Usage{InputTokens: 10, OutputTokens: 1}
+	if len(req.Tools) == 0 || turn > 1 {
+		parts := []string{}
+		for _, r := range req.Messages[len(req.Messages)-1].ToolResults {
+			parts = append(parts, r.Content)
+		}
+		text := me
+		if len(parts) > 0 {
+			text += "(" + strings.Join(parts, " ") + ")"
+		}
+		return &provider.Response{Content: text, Usage: usage}, nil
+	}
+	resp := &provider.Response{Content: "delegating", Usage: usage}
+	for i := range a.m.fan {
+		resp.ToolCalls = append(resp.ToolCalls, provider.NewToolCall(fmt.Sprintf("c%d", i), "call_agent",
+			fmt.Appendf(nil, `{"agent":%q,"task":"%s.%d"}`, req.System, me, i)))
+	}
+	return resp, nil
+}
+
+// repeated lists the turns that were asked more than once.
+func (m *treeModel) repeated() map[string][]string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out := maps.Clone(m.asked)
+	maps.DeleteFunc(out, func(_ string, who []string) bool { return len(who) < 2 })
+	return out
+}
+
+func (m *treeModel) turns() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n := 0
+	for _, who := range m.asked {
+		n += len(who)
+	}
+	return n
+}
+
+// label finds a task in a user message or in the body of a call.
+func label(text string) string {
+	i := strings.Index(text, "L")
+	if i < 0 {
+		return text
+	}
+	end := strings.IndexFunc(text[i:], func(r rune) bool { return !strings.ContainsRune("L.0123456789", r) })
+	if end < 0 {
+		return text[i:]
+	}
+	return text[i : i+end]
+}
+
+// answer is what a tree of the given depth answers below a label.
+func (m *treeModel) answer(label string, depth int) string {
+	if depth == 0 {
+		return label
+	}
+	var parts []string
+	for i := range m.fan {
+		parts = append(parts, m.answer(fmt.Sprintf("%s.%d", label, i), depth-1))
+	}
+	return label + "(" + strings.Join(parts, " ") + ")"
+}
+
+// levels makes a chain of agents a0, a1 … of which each calls the next.
+func levels(n int, change ...func(*configs.Agent)) []configs.Agent {
+	var out []configs.Agent
+	for i := range n {
+		a := configs.Agent{Name: fmt.Sprintf("a%d", i), Model: "sim/tree", Digest: "d",
+			SubAgentsConfig: configs.SubAgentsConfig{Parallel: true, MaxDepth: 5}}
+		if i < n-1 {
+			a.SubAgents = []string{fmt.Sprintf("a%d", i+1)}
+			a.SystemPrompt = a.SubAgents[0]
+		}
+		for _, c := range change {
+			c(&a)
+		}
+		out = append(out, a)
+	}
+	return out
+}
+
+// onlyInFlight checks the promise about spending: a turn that was asked again was not stored by who
+// asked first. (It was in flight when that worker died or lost its lease.)
+func (s *sim) onlyInFlight(by map[string]string, victim string) {
+	for key, who := range s.model.repeated() {
+		if by[key] == victim {
+			s.tb.Errorf("turn %s was stored by %s and asked again: %v", key, victim, who)
+		}
+		if n := len(slices.DeleteFunc(slices.Clone(who), func(w string) bool { return w == victim })); n > 1 {
+			s.tb.Errorf("turn %s was asked %d times by workers that lived: %v", key, n, who)
+		}
+	}
+}
