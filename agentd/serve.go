@@ -201,16 +201,38 @@ func (w *Worker) takeCall(ctx, work context.Context, d *bus.Delivery) {
 		err := w.slots.take(soon)
 		cancel()
 		if err != nil {
-			w.giveBack(work, d, 0)
+			w.giveBack(work, d, bus.PullFor) // by then nothing is asked for here
 			return
 		}
 	}
 	w.take(work, d, true)
 }
 
+// giveBack returns a delivery for another worker, after a delay. A worker that drains keeps it until its
+// own requests for messages are over: it would come back here again and again.
 func (w *Worker) giveBack(ctx context.Context, d *bus.Delivery, delay time.Duration) {
+	w.mu.Lock()
+	keep := w.draining.Load() && !w.pulled
+	if keep {
+		w.returns = append(w.returns, d)
+	}
+	w.mu.Unlock()
+	if keep {
+		return
+	}
 	if err := d.Nak(delay); err != nil {
 		w.log.DebugContext(ctx, "give back", slog.String(keySubject, d.Subject), slog.Any(keyError, err))
+	}
+}
+
+// giveBackAll returns what was kept, once nothing is asked for any more.
+func (w *Worker) giveBackAll(ctx context.Context) {
+	w.mu.Lock()
+	kept := w.returns
+	w.returns, w.pulled = nil, true
+	w.mu.Unlock()
+	for _, d := range kept {
+		w.giveBack(ctx, d, 0)
 	}
 }
 

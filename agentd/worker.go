@@ -79,7 +79,9 @@ type Worker struct {
 	mu      sync.Mutex
 	desks   map[subjects.Run]*desk
 	agents  map[subjects.Agent]configs.Agent
-	changed chan struct{} // holds a token after Serve
+	changed chan struct{}   // holds a token after Serve
+	pulled  bool            // nothing is asked for any more
+	returns []*bus.Delivery // kept until then
 }
 
 // New makes a worker on an open connection whose streams are provisioned.
@@ -151,6 +153,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	grace := time.AfterFunc(w.cfg.Grace, func() { abort(errDraining) })
 	defer grace.Stop()
 	_ = pulls.Wait()
+	w.giveBackAll(work)
 	w.handlers.Wait()
 	flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()

@@ -12,10 +12,11 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// pullFor is how long one request for messages stands at the server. It is short, so that a worker that
+// PullFor is how long one request for messages stands at the server; until then a delivery that is given
+// back may come to whoever gave it. It is short, so that a worker that
 // stops asking is soon free of what it has asked for: a request cannot be withdrawn without the risk
 // that a message on its way to it is lost until its lease is over.
-const pullFor = time.Second
+const PullFor = time.Second
 
 // Feed is an open pull of a consumer, for one goroutine. It asks for messages only while somebody
 // waits in Next. (The client library's own pull, asked for one message at a time, now and then does
@@ -86,13 +87,13 @@ func (f *Feed) ask() error {
 	if f.open > n/2 {
 		return nil
 	}
-	body, err := json.Marshal(map[string]int64{"batch": int64(n - f.open), "expires": int64(pullFor)})
+	body, err := json.Marshal(map[string]int64{"batch": int64(n - f.open), "expires": int64(PullFor)})
 	if err != nil {
 		return err
 	}
 	f.asked++
 	f.open = n
-	f.expires = time.Now().Add(pullFor + pullFor/2)
+	f.expires = time.Now().Add(PullFor + PullFor/2)
 	if err := f.conn.nc.PublishRequest(f.next, f.inbox+"."+strconv.Itoa(f.asked), body); err != nil {
 		return fmt.Errorf("pull: %w", err)
 	}
