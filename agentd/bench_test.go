@@ -21,10 +21,10 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// model is a model in this process.
-type model func(ctx context.Context, req *provider.Request) (*provider.Response, error)
+// benchModel is a model in this process.
+type benchModel func(ctx context.Context, req *provider.Request) (*provider.Response, error)
 
-func (m model) Send(ctx context.Context, req *provider.Request) (*provider.Response, error) {
+func (m benchModel) Send(ctx context.Context, req *provider.Request) (*provider.Response, error) {
 	return m(ctx, req)
 }
 
@@ -36,7 +36,7 @@ type world struct {
 	wait sync.Map // subject to chan struct{}
 }
 
-func newWorld(b *testing.B, slots int, m model, agents ...configs.Agent) *world {
+func newWorld(b *testing.B, slots int, m benchModel, agents ...configs.Agent) *world {
 	b.Helper()
 	s, err := bus.Serve(bus.ServerConfig{StoreDir: b.TempDir(), Listen: "127.0.0.1:0"})
 	if err != nil {
@@ -179,11 +179,11 @@ func inFlight(n, k int, do func()) time.Duration {
 	return time.Since(start)
 }
 
-func echo(_ context.Context, req *provider.Request) (*provider.Response, error) {
+func benchEcho(_ context.Context, req *provider.Request) (*provider.Response, error) {
 	return &provider.Response{Content: req.Messages[0].Content}, nil
 }
 
-func agent(name string, subs ...string) configs.Agent {
+func benchAgent(name string, subs ...string) configs.Agent {
 	return configs.Agent{Name: name, Model: "in/process", SystemPrompt: strings.Join(subs, ""), SubAgents: subs,
 		SubAgentsConfig: configs.SubAgentsConfig{Parallel: true, MaxDepth: 5}}
 }
@@ -194,7 +194,7 @@ func BenchmarkLeaf(b *testing.B) {
 	leaf, _ := subjects.ParseAgent("leaf")
 	for _, k := range []int{1, 64} {
 		b.Run(fmt.Sprintf("inflight=%d", k), func(b *testing.B) {
-			w := newWorld(b, 64, echo, agent("leaf"))
+			w := newWorld(b, 64, benchEcho, benchAgent("leaf"))
 			raw := w.raw(b, 64)
 			call := func() { w.call(b, leaf) }
 			inFlight(256, k, raw)
@@ -225,7 +225,7 @@ func BenchmarkLeaf(b *testing.B) {
 
 // fan answers a user's message with n calls of the agent named by the system prompt, and results with
 // their number.
-func fan(n int, latency time.Duration) model {
+func fan(n int, latency time.Duration) benchModel {
 	return func(ctx context.Context, req *provider.Request) (*provider.Response, error) {
 		if latency > 0 {
 			select {
@@ -276,7 +276,7 @@ func BenchmarkFanOut(b *testing.B) {
 	parent, _ := subjects.ParseAgent("parent")
 	for _, n := range []int{10, 100, 1000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			w := newWorld(b, 64, fan(n, 0), agent("parent", "leaf"), agent("leaf"))
+			w := newWorld(b, 64, fan(n, 0), benchAgent("parent", "leaf"), benchAgent("leaf"))
 			w.result(b, parent)
 			for b.Loop() {
 				w.result(b, parent)
@@ -291,7 +291,7 @@ func BenchmarkFanOut(b *testing.B) {
 func BenchmarkNested(b *testing.B) {
 	const latency = 50 * time.Millisecond
 	root, _ := subjects.ParseAgent("a")
-	w := newWorld(b, 200, fan(5, latency), agent("a", "b"), agent("b", "c"), agent("c", "d"), agent("d"))
+	w := newWorld(b, 200, fan(5, latency), benchAgent("a", "b"), benchAgent("b", "c"), benchAgent("c", "d"), benchAgent("d"))
 	w.result(b, root)
 	for b.Loop() {
 		if o := w.result(b, root); o.Subtree.Runs != 156 {

@@ -139,27 +139,27 @@ func (w *Worker) serveSubmissions(ctx, work context.Context) error {
 // pull hands every delivery of a consumer on, until ctx ends. It pauses while more runs wait for a
 // slot than there are slots: another worker may have one free.
 func (w *Worker) pull(ctx context.Context, c *bus.Consumer, ahead int, take func(*bus.Delivery)) {
-	w.feed(ctx, c, func() int { return ahead }, func(d *bus.Delivery) error {
-		take(d)
+	w.withFeed(ctx, c, func() int { return ahead }, func(feed *bus.Feed) error {
 		for w.slots.waiting() > w.cfg.Slots {
-			if sleep(ctx, 5*time.Millisecond) != nil {
-				return nil
+			if err := sleep(ctx, 5*time.Millisecond); err != nil {
+				return err
 			}
 		}
-		return nil
+		d, err := feed.Next(ctx)
+		if err == nil {
+			take(d)
+		}
+		return err
 	})
 }
 
-// feed takes what a consumer delivers until ctx ends; what was on its way then is given back. After a
-// fault of the bus it waits a moment and opens another feed.
-func (w *Worker) feed(ctx context.Context, c *bus.Consumer, ahead func() int, take func(*bus.Delivery) error) {
+// withFeed calls next again and again with a feed of the consumer, until ctx ends; what was on its way
+// then is given back. After a fault of the bus it waits a moment and opens another feed.
+func (w *Worker) withFeed(ctx context.Context, c *bus.Consumer, ahead func() int, next func(*bus.Feed) error) {
 	for ctx.Err() == nil {
 		feed, err := c.Open(ahead)
 		for err == nil {
-			var d *bus.Delivery
-			if d, err = feed.Next(ctx); err == nil {
-				err = take(d)
-			}
+			err = next(feed)
 		}
 		if feed != nil {
 			rest := context.WithoutCancel(ctx)
@@ -175,17 +175,57 @@ func (w *Worker) feed(ctx context.Context, c *bus.Consumer, ahead func() int, ta
 	}
 }
 
-// serveCalls takes the calls of one agent, each with a free slot to run it.
+// serveCalls takes the calls of one agent, each with a free slot to run it. With slots to spare for all
+// agents it lets a request for some of them stand at the server. With fewer, one agent after the other
+// is asked whether it has a call for the slot, since a standing request for each would bring more calls
+// than there are slots.
 func (w *Worker) serveCalls(ctx, work context.Context, a subjects.Agent) {
 	c := w.open(ctx, "RUNS", "agent_"+a.String(), w.conn.Space().Calls(a))
-	w.feed(ctx, c, w.share, func(d *bus.Delivery) error {
-		w.takeCall(ctx, work, d)
-		return w.slots.room(ctx)
+	idle := pollAtLeast
+	w.withFeed(ctx, c, w.share, func(feed *bus.Feed) error {
+		if err := w.slots.room(ctx); err != nil {
+			return err
+		}
+		if w.share() > 0 {
+			d, err := feed.Next(ctx)
+			if err == nil {
+				w.takeCall(ctx, work, d)
+			}
+			return err
+		}
+		taken, err := w.poll(ctx, work, feed)
+		if taken || err != nil {
+			idle = pollAtLeast
+			return err
+		}
+		idle = min(2*idle, pollAtMost)
+		return sleep(ctx, idle)
 	})
 }
 
-// share is how many calls of one agent may be asked for: all agents together as many as there are free
-// slots, but one each, and not so many that other workers go without.
+// Bounds of the pause after an agent had no call for the last slots.
+const (
+	pollAtLeast = 2 * time.Millisecond
+	pollAtMost  = 100 * time.Millisecond
+)
+
+// poll takes a call if there is one at this moment, and a slot. One agent at a time is asked.
+func (w *Worker) poll(ctx, work context.Context, feed *bus.Feed) (taken bool, err error) {
+	w.polling.Lock()
+	defer w.polling.Unlock()
+	if w.slots.spare() == 0 {
+		return false, nil
+	}
+	d, err := feed.Poll(ctx)
+	if d == nil || err != nil {
+		return false, err
+	}
+	w.takeCall(ctx, work, d)
+	return true, nil
+}
+
+// share is how many calls of one agent a request may ask for: those of all agents together as many as
+// there are free slots.
 func (w *Worker) share() int {
 	w.mu.Lock()
 	n := len(w.agents)

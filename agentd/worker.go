@@ -72,6 +72,7 @@ type Worker struct {
 	names *directory
 	cache *cache
 
+	polling  sync.Mutex // held while an agent is asked for a call for one of the last slots
 	draining atomic.Bool
 	handlers sync.WaitGroup // goroutines at desks, and submissions in hand
 	idle     chan *desk     // taken by goroutines without a desk

@@ -65,6 +65,17 @@ func (f *Feed) Next(ctx context.Context) (*Delivery, error) {
 	}
 }
 
+// Poll asks for one message and returns nil if the server has none at this moment. What earlier requests
+// have brought meanwhile comes first.
+func (f *Feed) Poll(ctx context.Context) (*Delivery, error) {
+	if f.open == 0 {
+		if err := f.request(1, map[string]any{"batch": 1, "no_wait": true}); err != nil {
+			return nil, err
+		}
+	}
+	return f.receive(ctx)
+}
+
 // Rest returns what is still on its way after the last Next, nil when there can be nothing more.
 func (f *Feed) Rest(ctx context.Context) *Delivery {
 	for f.open > 0 && time.Now().Before(f.expires) && ctx.Err() == nil {
@@ -87,7 +98,12 @@ func (f *Feed) ask() error {
 	if f.open > n/2 {
 		return nil
 	}
-	body, err := json.Marshal(map[string]int64{"batch": int64(n - f.open), "expires": int64(PullFor)})
+	return f.request(n, map[string]any{"batch": n - f.open, "expires": PullFor})
+}
+
+// request sends a request, with which n messages are asked for in all.
+func (f *Feed) request(n int, r map[string]any) error {
+	body, err := json.Marshal(r)
 	if err != nil {
 		return err
 	}
