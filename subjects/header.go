@@ -64,7 +64,7 @@ func FormatDeadline(t time.Time) string { return t.UTC().Format(time.RFC3339Nano
 // ParseDeadline reads a deadline of a header.
 func ParseDeadline(s string) (time.Time, error) {
 	t, err := time.Parse(time.RFC3339Nano, s)
-	if err != nil || t.Year() < 2000 || t.Year() > 9999 {
+	if year := t.UTC().Year(); err != nil || year < 2000 || year > 9999 {
 		return time.Time{}, fmt.Errorf("%s %s: %w: want RFC 3339, for example 2026-01-02T15:04:05.678Z", HeaderDeadline, quote(s), ErrToken)
 	}
 	return t, nil
@@ -94,6 +94,9 @@ func ParseCall(r Run, get func(name string) string) (Header, error) {
 	if err != nil || limit > MaxDepth {
 		return bad(HeaderMaxDepth, "want 0 to "+strconv.Itoa(MaxDepth))
 	}
+	if h.Depth > limit {
+		return bad(HeaderDepth, "is deeper than allowed")
+	}
 	h.MaxDepth = limit
 	if h.Deadline, err = ParseDeadline(get(HeaderDeadline)); err != nil {
 		return h, err
@@ -103,6 +106,9 @@ func ParseCall(r Run, get func(name string) string) (Header, error) {
 	}
 	parent, turn, index, below := r.Path.Parent()
 	if !below {
+		if h.Reply != r.Space.Result(r.Agent, r.Tree) && !inbox(h.Reply) {
+			return bad(HeaderReply, "is neither the result of this tree nor an inbox")
+		}
 		return h, nil
 	}
 	if h.Parent, err = ParseAgent(get(HeaderParent)); err != nil {

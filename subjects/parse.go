@@ -36,14 +36,14 @@ func (s Space) Parse(subject string) (Address, error) {
 	if !ok {
 		return Address{}, malformed(subject)
 	}
-	rest = strings.TrimPrefix(rest, "live.")
+	rest, live := strings.CutPrefix(rest, "live.")
 	tok := strings.Split(rest, ".")
 	switch {
 	case tok[0] == "submit" && len(tok) == 3:
 		return s.address(Submission, tok[1], tok[2], Root.s)
 	case tok[0] == "result" && len(tok) == 3:
 		return s.address(Result, tok[1], tok[2], Root.s)
-	case tok[0] == "part" && len(tok) == 4:
+	case live && tok[0] == "part" && len(tok) == 4:
 		return s.address(Part, tok[1], tok[2], tok[3])
 	case tok[0] == "run" && len(tok) == 5 && tok[4] == "call":
 		return s.address(Call, tok[1], tok[2], tok[3])
@@ -64,18 +64,25 @@ func (s Space) inbound(subject string, tok []string) (Address, error) {
 			return Address{}, malformed(subject)
 		}
 		a, err := s.address(Timer, tok[1], tok[2], tok[3])
-		a.Turn = key
+		if err == nil {
+			a.Turn = key
+		}
 		return a, err
 	}
 	turn, err := number(tok[5])
 	if err != nil {
+		if !plain(tok[5]) || !plain(tok[6]) {
+			return Address{}, malformed(subject)
+		}
 		return s.address(Other, tok[1], tok[2], tok[3])
 	}
 	if keyErr != nil || turn == 0 {
 		return Address{}, malformed(subject)
 	}
 	a, err := s.address(Reply, tok[1], tok[2], tok[3])
-	a.Turn, a.Index = turn, key
+	if err == nil {
+		a.Turn, a.Index = turn, key
+	}
 	return a, err
 }
 
@@ -95,10 +102,13 @@ func (s Space) address(k Kind, agent, tree, path string) (Address, error) {
 	return Address{Kind: k, Run: s.Run(a, t, p)}, nil
 }
 
+// inboxPrefix begins every inbox.
+const inboxPrefix = "_INBOX."
+
 // CheckReply says whether an outcome may be published to a subject: a reply slot of a run, a result,
 // or an inbox of NATS. Anything else would let a call's author write anywhere with a worker's rights.
 func (s Space) CheckReply(subject string) error {
-	if strings.HasPrefix(subject, "_INBOX.") && !strings.ContainsAny(subject, "*> \t\r\n") && !strings.Contains(subject, "..") && !strings.HasSuffix(subject, ".") {
+	if inbox(subject) {
 		return nil
 	}
 	a, err := s.Parse(subject)
@@ -109,6 +119,27 @@ func (s Space) CheckReply(subject string) error {
 		return fmt.Errorf("reply subject %s: %w: want a reply slot of a run, a result or an inbox", quote(subject), ErrToken)
 	}
 	return nil
+}
+
+// maxInbox is the length of the longest inbox that is answered.
+const maxInbox = 255
+
+// inbox reports whether a subject is an inbox of NATS: tokens of printable ASCII, and no wildcard.
+func inbox(subject string) bool {
+	rest, ok := strings.CutPrefix(subject, inboxPrefix)
+	if !ok || len(subject) > maxInbox {
+		return false
+	}
+	for tok := range strings.SplitSeq(rest, ".") {
+		bad := tok == ""
+		for i := range len(tok) {
+			bad = bad || tok[i] <= ' ' || tok[i] > '~' || tok[i] == '*' || tok[i] == '>'
+		}
+		if bad {
+			return false
+		}
+	}
+	return true
 }
 
 func malformed(subject string) error {

@@ -18,13 +18,8 @@ func NewSpace(prefix string) (Space, error) {
 	if prefix == "" {
 		return Space{}, nil
 	}
-	for _, tok := range strings.Split(prefix, ".") {
-		bad := tok == "" || len(tok) > maxToken
-		for i := range len(tok) {
-			c := tok[i]
-			bad = bad || !lower(c) && !upper(c) && !digit(c) && c != '_' && c != '-'
-		}
-		if bad {
+	for tok := range strings.SplitSeq(prefix, ".") {
+		if !plain(tok) {
 			return Space{}, fmt.Errorf("subject prefix %s: %w: want tokens of A-Z a-z 0-9 _ - joined by dots", quote(prefix), ErrToken)
 		}
 	}
@@ -51,7 +46,7 @@ func (s Space) join(tokens ...string) string {
 // Submit is where a task for an agent is published; the id becomes the tree's.
 func (s Space) Submit(a Agent, id Tree) string { return s.join("submit", a.s, id.s) }
 
-// Submissions, Runs, Results, Timers and Dead match every subject of their kind.
+// Submissions matches every task from outside.
 func (s Space) Submissions() string { return s.join("submit", ">") }
 
 // Runs matches every message of every run.
@@ -85,6 +80,12 @@ func (s Space) ResultOf(t Tree) string { return s.join("result", "*", t.s) }
 
 // TreeOf matches every message of a tree's runs.
 func (s Space) TreeOf(t Tree) string { return s.join("run", "*", t.s, ">") }
+
+// SubmissionOf matches the submission of a tree, whatever its root's agent.
+func (s Space) SubmissionOf(t Tree) string { return s.join("submit", "*", t.s) }
+
+// PartsOf matches what is told of the progress of a tree's runs.
+func (s Space) PartsOf(t Tree) string { return s.join("live", "part", "*", t.s, "*") }
 
 // RootCallOf matches the call of a tree's root, whatever its agent.
 func (s Space) RootCallOf(t Tree) string { return s.join("run", "*", t.s, Root.s, "call") }

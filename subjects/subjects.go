@@ -139,6 +139,16 @@ func number(s string) (int, error) {
 	return n, nil
 }
 
+// plain reports whether s is 1 to 64 of A-Z a-z 0-9 _ -.
+func plain(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; !lower(c) && !upper(c) && !digit(c) && c != '_' && c != '-' {
+			return false
+		}
+	}
+	return s != "" && len(s) <= maxToken
+}
+
 // quote shows a token in an error without letting it flood the line.
 func quote(s string) string {
 	if len(s) > 80 {

@@ -9,7 +9,10 @@ import (
 // its Key follows from the log alone.
 //
 //sumtype:decl
-type Effect interface{ Key() string }
+type Effect interface {
+	Key() string
+	effect()
+}
 
 // CallModel asks the model for a turn.
 type CallModel struct{ Turn int }
@@ -54,6 +57,12 @@ func (LogEnd) Key() string { return "end" }
 
 // Key names the effect within its run.
 func (Conclude) Key() string { return "outcome" }
+
+func (CallModel) effect()    {}
+func (CallChildren) effect() {}
+func (CancelBelow) effect()  {}
+func (LogEnd) effect()       {}
+func (Conclude) effect()     {}
 
 // Outstanding is what the state still owes, in the order in which it is to be carried out. It belongs
 // to the holder of the message Owner.

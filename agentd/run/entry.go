@@ -2,6 +2,7 @@ package run
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -81,12 +82,12 @@ func DecodeEntry(b []byte) (Entry, error) {
 		return Entry{}, fmt.Errorf("log entry: index %d", e.Index)
 	case e.Kind == EntryTurn && (e.Answer == nil || len(e.Calls) == 0 || len(e.Calls) != len(e.Answer.ToolCalls)):
 		return Entry{}, fmt.Errorf("log entry %d: a turn needs an answer and one decision for each of its calls", e.Index)
-	case e.Kind == EntryEnded && e.End == nil:
-		return Entry{}, fmt.Errorf("log entry %d: an end needs its reason", e.Index)
+	case e.Kind == EntryEnded && (e.End == nil || len(e.Calls) > 0):
+		return Entry{}, fmt.Errorf("log entry %d: an end needs its reason and calls nobody", e.Index)
 	case e.Kind != EntryTurn && e.Kind != EntryEnded:
 		return Entry{}, fmt.Errorf("log entry %d: kind %q is not known", e.Index, e.Kind)
 	case e.Index == 1 && e.Kind == EntryTurn && e.Start == nil:
-		return Entry{}, fmt.Errorf("log entry 1: the start is missing")
+		return Entry{}, errors.New("log entry 1: the start is missing")
 	}
 	for i := range e.Calls {
 		args := e.Answer.ToolCalls[i].Arguments

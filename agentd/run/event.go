@@ -5,7 +5,10 @@ import "time"
 // Event is something that happened to a run. The set is closed.
 //
 //sumtype:decl
-type Event interface{ meta() Meta }
+type Event interface {
+	meta() Meta
+	event()
+}
 
 // Meta says where in the stream an event is, and when it was stored.
 type Meta struct {
@@ -64,3 +67,11 @@ type Concluded struct {
 	Meta
 	Outcome Outcome
 }
+
+func (Called) event()    {}
+func (Answered) event()  {}
+func (Ended) event()     {}
+func (Replied) event()   {}
+func (TimedOut) event()  {}
+func (Cancelled) event() {}
+func (Concluded) event() {}

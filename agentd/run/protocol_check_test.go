@@ -58,8 +58,11 @@ func (w *world) turnStored(p subjects.Path, turn, n int) bool {
 		}
 	}
 	o, ok := w.outcome(p, n)
-	return turns >= turn || ok && o.Status == run.StatusCompleted
+	return turns >= turn || ok && answered(o)
 }
+
+// answered reports whether an outcome is what the model said, and not an end from outside.
+func answered(o run.Outcome) bool { return o.Status == run.StatusCompleted || o.Kind == run.KindError }
 
 // checkCall is asked before a child is called.
 func (w *world) checkCall(parent, child subjects.Path) {
@@ -83,23 +86,23 @@ func (w *world) checkOutcome(h *handler) {
 	s := w.now(p)
 	switch {
 	case s.Ended():
-	case h.out.Status != run.StatusCompleted:
+	case !answered(h.out):
 		w.violate("B %s fails (%s) while its log says %v", p, h.out.Kind, s.Phase)
 	case s.Phase != run.Ready || len(s.Turns) != len(h.state.Turns):
 		w.violate("B %s completes after turn %d while its log says %v after turn %d", p, len(h.state.Turns), s.Phase, len(s.Turns))
 	}
 }
 
-// stuck reports what is wrong with a world in which nothing will happen any more by itself.
-func (w *world) stuck() bool {
+// checkRest holds a world in which nothing happens by itself any more to having come to its end.
+func (w *world) checkRest() {
 	for i := range w.workers {
 		if w.workers[i].busy {
-			return false
+			return
 		}
 	}
 	for _, c := range w.cons {
 		if c.due {
-			return false
+			return
 		}
 	}
 	for _, m := range w.stream {
@@ -111,7 +114,6 @@ func (w *world) stuck() bool {
 		case submission, logged, fired, tombstone:
 		}
 	}
-	return true
 }
 
 func (w *world) checkEnd(p subjects.Path) {

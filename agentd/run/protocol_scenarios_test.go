@@ -97,6 +97,7 @@ func scenarios() []scenario {
 		{name: "unknown agents crash and redelivery", script: unknown, may: budget{crash: 1, redel: 1}},
 		{name: "zombie tools then final", script: zombie(one, final), workers: 3, may: budget{crash: 1, redel: 1}},
 		{name: "zombie final then tools", script: zombie(final, one), workers: 3, may: budget{crash: 1, redel: 1}},
+		{name: "zombie tools then error", script: zombie(one, answer{broken: true}), workers: 3, may: budget{crash: 1, redel: 1}},
 		{name: "zombie restart", script: either, workers: 3, may: budget{forget: 1}},
 		{name: "two cancel root crash", script: two, cancelAt: subjects.Root, may: budget{cancel: 1, crash: 1}},
 		{name: "cancel a zombie", script: either, cancelAt: subjects.Root, may: budget{cancel: 1, redel: 1}},

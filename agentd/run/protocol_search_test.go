@@ -42,7 +42,7 @@ func search(s scenario, r rules, limit int) (bad string, way []step, states int,
 		for _, st := range at.w.steps() {
 			n := at.w.clone()
 			n.do(st)
-			n.stuck()
+			n.checkRest()
 			if n.bad != "" {
 				return n.bad, path(at.id, st), len(nodes), false
 			}
@@ -64,27 +64,48 @@ func search(s scenario, r rules, limit int) (bad string, way []step, states int,
 // key tells worlds apart. Handlers are interchangeable, and a state follows from its sequence.
 func (w *world) key() []byte {
 	var b []byte
-	num := func(ns ...int) {
-		for _, n := range ns {
-			b = binary.AppendVarint(b, int64(n))
-		}
-	}
 	for i, m := range w.stream {
 		c := w.cons[i]
 		b = append(append(b, m.path.String()...), 0)
-		num(int(m.kind), m.turn, m.index, int(m.entry.Trigger), int(m.entry.Seen), m.answer.calls, m.answer.refused, m.by, bits(c.acked, c.due), c.count, c.total)
-		b = append(append(b, m.outcome.Kind...), m.outcome.Result...)
+		b = numbers(b, int(m.kind), m.turn, m.index, int(m.entry.Trigger), int(m.entry.Seen), m.answer.calls, m.answer.refused, m.by,
+			bits(c.acked, c.due), c.count, c.total)
+		b = append(append(append(b, m.outcome.Kind...), m.outcome.Result...), m.outcome.Error...)
 	}
-	var hs []string
-	for _, h := range w.workers {
-		hs = append(hs, fmt.Sprint(h.busy, h.known, h.trig, h.count, h.n, h.at, h.stored, h.must, h.state.Seq, h.state.LogSeq, h.state.Concluded,
-			h.slot, h.turned, h.answer, len(h.writes), h.end.Kind, h.out.Kind, h.out.Status, h.desist, h.logEnds))
+	b = unordered(b, w.workers, handlerKey)
+	b = unordered(b, w.asks, asked.key)
+	b = unordered(b, w.armed, timer.key)
+	return numbers(b, w.crash, w.redel, w.forget, w.lose, w.cancel, w.fire, bits(w.faulty))
+}
+
+func handlerKey(h handler, b []byte) []byte {
+	b = numbers(b, bits(h.busy, h.state.Concluded, h.slot, h.turned, h.asked, h.desist, h.logEnds, h.answer.broken, h.answer.sequential), int(h.known))
+	b = numbers(b, h.trig, h.count, h.n, int(h.at), h.stored, int(h.must), int(h.state.Seq), int(h.state.LogSeq), h.answer.calls, h.answer.refused, len(h.writes))
+	return append(append(append(b, h.end.Kind...), h.out.Kind...), h.out.Status...)
+}
+
+func (a asked) key(b []byte) []byte {
+	return numbers(append(b, a.path.String()...), 0, a.turn, a.trig, a.n)
+}
+
+func (t timer) key(b []byte) []byte { return numbers(append(b, t.path.String()...), 0, t.turn) }
+
+func numbers(b []byte, ns ...int) []byte {
+	for _, n := range ns {
+		b = binary.AppendVarint(b, int64(n))
 	}
-	slices.Sort(hs)
-	b = append(b, strings.Join(hs, "|")...)
-	asks := slices.Clone(w.asks)
-	slices.SortFunc(asks, func(x, y asked) int { return strings.Compare(fmt.Sprint(x), fmt.Sprint(y)) })
-	b = fmt.Append(b, w.budget, w.faulty, asks, w.armed)
+	return b
+}
+
+// unordered appends the keys of some things, in the order of the keys.
+func unordered[T any](b []byte, things []T, key func(T, []byte) []byte) []byte {
+	keys := make([]string, len(things))
+	for i, t := range things {
+		keys[i] = string(key(t, nil))
+	}
+	slices.Sort(keys)
+	for _, k := range keys {
+		b = append(append(b, '|'), k...)
+	}
 	return b
 }
 

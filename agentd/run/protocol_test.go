@@ -2,26 +2,18 @@ package run_test
 
 import (
 	"flag"
-	"os"
 	"strconv"
 	"testing"
 
 	"pgregory.net/rapid"
 )
 
-// effort is how many walks a test of the protocol takes: AXE_WALKS, or what rapid was told.
+// effort is what -rapid.checks asks for: make sim asks for more than the 100 of go test.
 func effort(t *testing.T) int {
 	t.Helper()
-	if f := flag.Lookup("rapid.checks"); f != nil {
-		if n, err := strconv.Atoi(f.Value.String()); err == nil {
-			if s := os.Getenv("AXE_WALKS"); s == "" {
-				return n
-			}
-		}
-	}
-	n, err := strconv.Atoi(os.Getenv("AXE_WALKS"))
+	n, err := strconv.Atoi(flag.Lookup("rapid.checks").Value.String())
 	if err != nil {
-		t.Fatalf("AXE_WALKS: %v", err)
+		t.Fatal(err)
 	}
 	return n
 }
@@ -56,7 +48,7 @@ func walk(t *rapid.T, s scenario) {
 		st := pick(t, steps)
 		way = append(way, st)
 		w.do(st)
-		w.stuck()
+		w.checkRest()
 		if w.bad != "" {
 			t.Fatalf("%s\n%s", w.bad, explain(s, rules{}, 4, way))
 		}
@@ -87,7 +79,7 @@ func pick(t *rapid.T, steps []step) step {
 // effort allows.
 func TestSimExhaustive(t *testing.T) {
 	t.Parallel()
-	limit := 40 * effort(t)
+	limit := 20 * effort(t)
 	for _, s := range scenarios() {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()

@@ -2,12 +2,8 @@ package run_test
 
 import (
 	"fmt"
-	"strings"
-	"time"
 
 	"github.com/axebus/axe/agentd/run"
-	"github.com/axebus/axe/agentd/tool"
-	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -42,6 +38,7 @@ type handler struct {
 	state   run.State
 	slot    bool
 	turned  bool // it has been past its first read
+	asked   bool // the last read looked at the reply subject too
 	answer  answer
 	writes  []msg // to be stored at atWrite; a fired one is a timer to be armed
 	end     run.End
@@ -88,9 +85,14 @@ func (w *world) owes(h *handler) bool {
 	return (h.state.Owner == h.seq() || w.anyOwner) && len(h.state.Outstanding()) > 0
 }
 
-// read brings the state up to date and sees whose it is.
+// read brings the state up to date and sees whose it is. One read of a run that is not known yet gives
+// the reply subject as well, unless there are replicas, which may lag.
 func (w *world) read(h *handler, upTo uint64) {
+	h.asked = h.state.Seq == 0 && !w.lag
 	h.state = w.fold(h.state, h.path(w), upTo)
+	if h.asked {
+		w.conclude(h)
+	}
 	h.goTo(atAck)
 	if w.owes(h) {
 		h.goTo(atReply)
@@ -120,11 +122,20 @@ func (w *world) doom(h *handler) (run.End, bool) {
 	return run.End{}, false
 }
 
+// conclude reads the reply subject.
+func (w *world) conclude(h *handler) {
+	if o, ok := w.outcome(h.path(w), len(w.stream)); ok && !w.noReply {
+		h.state, _ = h.state.Apply(run.Concluded{Outcome: o})
+	}
+}
+
 // derive reads the reply subject and decides what is to be done: act.go's concluded and step.
 func (w *world) derive(h *handler) {
 	p := h.path(w)
-	if o, ok := w.outcome(p, len(w.stream)); ok && !w.noReply {
-		h.state, _ = h.state.Apply(run.Concluded{Outcome: o})
+	if !h.asked {
+		w.conclude(h)
+	}
+	if h.state.Concluded {
 		h.goTo(atAck)
 		return
 	}
@@ -188,136 +199,8 @@ func (w *world) answered(h *handler, a answer) {
 		return
 	}
 	h.out = run.Outcome{Status: run.StatusCompleted, Result: fmt.Sprintf("%s#%d.%d", h.path(w), h.trig, h.n)}
+	if a.broken {
+		h.out = run.Failure(run.KindError, "%s#%d.%d", h.path(w), h.trig, h.n)
+	}
 	h.goTo(atOutcome)
-}
-
-// commit appends a turn, or the end, behind what was read.
-func (w *world) commit(h *handler) {
-	p := h.path(w)
-	if last := w.last(logged, p); last != h.state.LogSeq && !w.noFence {
-		w.refused(h, last)
-		return
-	}
-	m := msg{kind: logged, path: p, by: h.trig<<8 | h.n, answer: h.answer, saw: conversation(h.state.Turns)}
-	m.entry = run.Entry{Index: h.state.LogIndex + 1, Kind: run.EntryEnded, Trigger: h.seq(), Seen: h.state.Seq, End: &h.end}
-	if !h.logEnds {
-		m.entry.Kind, m.entry.End = run.EntryTurn, nil
-		h.answer.fill(&m.entry)
-	} else {
-		m.answer = answer{calls: -1}
-	}
-	h.readAgain(w.publish(m))
-	w.now(p)
-}
-
-// refused is what becomes of a write that lost its race: read what won it.
-func (w *world) refused(h *handler, last uint64) {
-	switch {
-	case h.desist:
-		w.giveBack(h)
-	case w.noReread:
-		h.goTo(atAck)
-	default:
-		h.readAgain(last)
-	}
-}
-
-// write stores the next of the messages whose keys follow from the log.
-func (w *world) write(h *handler) {
-	m := h.writes[0]
-	h.writes = h.writes[1:]
-	m.by = h.trig<<8 | h.n
-	switch {
-	case m.kind == fired:
-		w.arm(timer{m.path, m.turn})
-	case !w.has(m.kind, m.path):
-		if m.kind == call {
-			w.checkCall(h.path(w), m.path)
-		}
-		w.publish(m)
-	}
-	switch {
-	case len(h.writes) > 0:
-	case h.logEnds:
-		h.goTo(atCommit)
-	default:
-		h.goTo(atAck)
-	}
-}
-
-// publishOutcome stores an outcome, fenced by the run's log.
-func (w *world) publishOutcome(h *handler) (stored bool) {
-	p := h.path(w)
-	if last := w.last(logged, p); last != h.state.LogSeq && !w.noFence {
-		w.refused(h, last)
-		return false
-	}
-	w.checkOutcome(h)
-	parent, turn, index, _ := p.Parent()
-	w.publish(msg{kind: reply, path: parent, turn: turn, index: index, outcome: h.out, by: h.trig<<8 | h.n})
-	h.goTo(atAck)
-	return true
-}
-
-// cancelSelf writes the run's own tombstone; its delivery does the rest.
-func (w *world) cancelSelf(h *handler) {
-	p := h.path(w)
-	if last := w.last(tombstone, p); last > 0 {
-		w.refused(h, last)
-		return
-	}
-	w.publish(msg{kind: tombstone, path: p, end: h.end, by: h.trig<<8 | h.n})
-	h.known |= 1 << (len(w.tombs) - 1)
-	h.goTo(atAck)
-}
-
-// giveBack is a negative acknowledgement.
-func (w *world) giveBack(h *handler) {
-	if c := &w.cons[h.trig]; !c.acked {
-		c.due = true
-	}
-	*h = handler{known: h.known}
-}
-
-// answer is what the model says: calls (some of which fail at once), or with none of them the end.
-type answer struct {
-	calls      int
-	sequential bool
-	refused    int // a bit for each call
-}
-
-func (a answer) String() string {
-	switch a.calls {
-	case -1:
-		return "end"
-	case 0:
-		return "final"
-	}
-	return fmt.Sprintf("%d calls refused=%b sequential=%t", a.calls, a.refused, a.sequential)
-}
-
-// fill makes the entry of the answer.
-func (a answer) fill(e *run.Entry) {
-	e.Answer, e.Start = &provider.Response{}, &run.Start{}
-	e.Sequential, e.Timeout, e.Timer = a.sequential, 30*time.Second, epoch.Add(time.Hour)
-	for i := range a.calls {
-		c := run.Call{Agent: "a", Deadline: e.Timer}
-		if a.refused&(1<<i) != 0 {
-			c = run.Call{Agent: "a", Error: "refused", Kind: run.KindUnknownAgent}
-		}
-		e.Calls = append(e.Calls, c)
-		e.Answer.ToolCalls = append(e.Answer.ToolCalls, provider.ToolCall{ID: "c"})
-	}
-}
-
-// conversation is what the model is shown of the turns so far.
-func conversation(turns []run.Turn) string {
-	var b strings.Builder
-	for _, t := range turns {
-		for _, r := range tool.Results(t) {
-			fmt.Fprintf(&b, "[%s]", r.Content)
-		}
-		b.WriteByte(';')
-	}
-	return b.String()
 }

@@ -1,0 +1,182 @@
+package run_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/provider"
+)
+
+func TestDecodeEntryRefuses(t *testing.T) {
+	tests := []struct{ name, body, want string }{
+		{"nothing", ``, "unexpected end"},
+		{"no object", `[]`, "cannot unmarshal"},
+		{"no index", `{"kind":"ended","end":{}}`, "index 0"},
+		{"negative index", `{"index":-1,"kind":"ended","end":{}}`, "index -1"},
+		{"no kind", `{"index":2}`, `kind "" is not known`},
+		{"a later kind", `{"index":2,"kind":"idle"}`, `kind "idle" is not known`},
+		{"a turn without an answer", `{"index":2,"kind":"turn","calls":[{}]}`, "one decision for each of its calls"},
+		{"a turn without calls", `{"index":2,"kind":"turn","answer":{"content":"x"}}`, "one decision for each of its calls"},
+		{"more calls than decisions", `{"index":2,"kind":"turn","answer":{"tool_calls":[{},{}]},"calls":[{}]}`, "one decision for each of its calls"},
+		{"more decisions than calls", `{"index":2,"kind":"turn","answer":{"tool_calls":[{}]},"calls":[{},{}]}`, "one decision for each of its calls"},
+		{"an end without a reason", `{"index":2,"kind":"ended"}`, "needs its reason"},
+		{"an end that calls", `{"index":2,"kind":"ended","end":{},"calls":[{}]}`, "calls nobody"},
+		{"a first turn without its start", `{"index":1,"kind":"turn","answer":{"tool_calls":[{}]},"calls":[{}]}`, "the start is missing"},
+		{"a trigger that is none", `{"index":2,"kind":"ended","end":{},"trigger":-1}`, "cannot unmarshal"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			e, err := run.DecodeEntry([]byte(test.body))
+			if err == nil || !strings.Contains(err.Error(), test.want) || !strings.HasPrefix(err.Error(), "log entry") {
+				t.Errorf("error %v, want one with %q", err, test.want)
+			}
+			if diff := cmp.Diff(run.Entry{}, e); diff != "" {
+				t.Errorf("an entry besides the error:\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestDecodeEntryRestoresTheTask: task and context are on the log once, in the model's own words.
+func TestDecodeEntryRestoresTheTask(t *testing.T) {
+	e := run.Entry{
+		Index: 2, Kind: run.EntryTurn,
+		Answer: &provider.Response{ToolCalls: []provider.ToolCall{
+			provider.NewToolCall("1", "call_agent", []byte(`{ "agent":"a", "task":"do it", "context":"soon" }`)),
+			provider.NewToolCall("2", "call_agent", []byte(`{"agent":"b"}`)),
+		}},
+		Calls: []run.Call{{Agent: "a"}, {Agent: "b", Error: "no task", Kind: run.KindError}},
+	}
+	body, err := json.Marshal(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(body), "do it"); n != 1 {
+		t.Errorf("the task is there %d times: %s", n, body)
+	}
+	back, err := run.DecodeEntry(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.Calls[0].Task, e.Calls[0].Context = "do it", "soon"
+	if diff := cmp.Diff(e, back); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestDecodeOutcomeRefuses(t *testing.T) {
+	tests := []struct{ body, want string }{
+		{``, "unexpected end"},
+		{`null`, `status "" is not known`},
+		{`{}`, `status "" is not known`},
+		{`{"status":"Completed"}`, `status "Completed" is not known`},
+		{`{"status":"completed","turns":"x"}`, "cannot unmarshal"},
+		{`"completed"`, "cannot unmarshal"},
+	}
+	for _, test := range tests {
+		o, err := run.DecodeOutcome([]byte(test.body))
+		if err == nil || !strings.Contains(err.Error(), test.want) || o != (run.Outcome{}) {
+			t.Errorf("%s: %+v, error %v, want one with %q", test.body, o, err, test.want)
+		}
+	}
+}
+
+// bodies are the messages of testdata/logs, as seeds.
+func bodies(f *testing.F, subject string) {
+	f.Helper()
+	files, err := filepath.Glob("testdata/logs/*.json")
+	if err != nil || len(files) == 0 {
+		f.Fatalf("no logs: %v", err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		var l oldLog
+		if err := json.Unmarshal(text, &l); err != nil {
+			f.Fatalf("%s: %v", file, err)
+		}
+		for _, m := range l.Messages {
+			if strings.HasPrefix(m.Subject, subject) {
+				f.Add([]byte(m.Body))
+			}
+		}
+	}
+}
+
+// FuzzDecodeEntry: no body makes it panic, and what it accepts is stored and read as the same again.
+func FuzzDecodeEntry(f *testing.F) {
+	bodies(f, "log")
+	f.Add([]byte(`{"index":1,"kind":"turn","start":{},"answer":{"tool_calls":[{"arguments":"[1"}]},"calls":[{"deadline":"9999-12-31T23:59:59.999999999-12:00"}]}`))
+	f.Add([]byte(`{"index":9,"kind":"ended","end":{},"calls":[{}],"timer":"0001-01-01T00:00:00Z"}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		e, err := run.DecodeEntry(body)
+		if err != nil {
+			return
+		}
+		first, err := json.Marshal(e)
+		if err != nil {
+			t.Fatalf("%s cannot be stored: %v", body, err)
+		}
+		back, err := run.DecodeEntry(first)
+		if err != nil {
+			t.Fatalf("%s cannot be read again: %v", first, err)
+		}
+		raw := cmpopts.IgnoreFields(provider.ToolCall{}, "Raw") // {} for what was none
+		if diff := cmp.Diff(e, back, cmpopts.EquateEmpty(), raw); diff != "" {
+			t.Fatalf("%s (-first +again):\n%s", body, diff)
+		}
+		if again, err := json.Marshal(back); err != nil || !bytes.Equal(first, again) {
+			t.Fatalf("stored as\n%s\nthen as\n%s\n%v", first, again, err)
+		}
+		foldAny(t, e)
+	})
+}
+
+// foldAny holds that an entry which decodes can be folded wherever its index belongs.
+func foldAny(t *testing.T, e run.Entry) {
+	t.Helper()
+	s := run.State{Phase: run.Ready, Seq: 1, LogIndex: e.Index - 1}
+	var event run.Event = run.Answered{Meta: run.Meta{Seq: 2}, Entry: e}
+	if e.Kind == run.EntryEnded {
+		event = run.Ended{Meta: run.Meta{Seq: 2}, Entry: e}
+	}
+	s, err := s.Apply(event)
+	if err != nil {
+		t.Fatalf("%+v: %v", e, err)
+	}
+	if len(s.Outstanding()) == 0 {
+		t.Fatalf("%+v leaves nothing owed in %v", e, s.Phase)
+	}
+	s.Subtree()
+}
+
+// FuzzDecodeOutcome: no body makes it panic, and what it accepts is stored and read as the same again.
+func FuzzDecodeOutcome(f *testing.F) {
+	bodies(f, "in.1")
+	f.Add([]byte(`{"status":"completed","result":"\ud800"}`))
+	f.Add([]byte(`{"STATUS":"failed","kind":"new"}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		o, err := run.DecodeOutcome(body)
+		if err != nil {
+			return
+		}
+		text, err := json.Marshal(o)
+		if err != nil {
+			t.Fatalf("%s cannot be stored: %v", body, err)
+		}
+		back, err := run.DecodeOutcome(text)
+		if err != nil || back != o {
+			t.Fatalf("%s came back as %+v, was %+v (error %v)", body, back, o, err)
+		}
+	})
+}

@@ -1,0 +1,55 @@
+package run_test
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/agentd/tool"
+	"github.com/axebus/axe/provider"
+)
+
+// answer is what the model says: calls (some of which fail at once), or with none of them the end.
+type answer struct {
+	calls      int
+	sequential bool
+	refused    int  // a bit for each call
+	broken     bool // no answer at all, but an error
+}
+
+func (a answer) String() string {
+	switch a.calls {
+	case -1:
+		return "end"
+	case 0:
+		return "final"
+	}
+	return fmt.Sprintf("%d calls refused=%b sequential=%t", a.calls, a.refused, a.sequential)
+}
+
+// fill makes the entry of the answer.
+func (a answer) fill(e *run.Entry) {
+	e.Answer, e.Start = &provider.Response{}, &run.Start{}
+	e.Sequential, e.Timeout, e.Timer = a.sequential, 30*time.Second, epoch.Add(time.Hour)
+	for i := range a.calls {
+		c := run.Call{Agent: "a", Deadline: e.Timer}
+		if a.refused&(1<<i) != 0 {
+			c = run.Call{Agent: "a", Error: "refused", Kind: run.KindUnknownAgent}
+		}
+		e.Calls = append(e.Calls, c)
+		e.Answer.ToolCalls = append(e.Answer.ToolCalls, provider.ToolCall{ID: "c"})
+	}
+}
+
+// conversation is what the model is shown of the turns so far.
+func conversation(turns []run.Turn) string {
+	var b strings.Builder
+	for _, t := range turns {
+		for _, r := range tool.Results(t) {
+			fmt.Fprintf(&b, "[%s]", r.Content)
+		}
+		b.WriteByte(';')
+	}
+	return b.String()
+}

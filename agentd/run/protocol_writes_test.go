@@ -1,0 +1,93 @@
+package run_test
+
+import (
+	"github.com/axebus/axe/agentd/run"
+)
+
+// commit appends a turn, or the end, behind what was read.
+func (w *world) commit(h *handler) {
+	p := h.path(w)
+	if last := w.last(logged, p); last != h.state.LogSeq && !w.noFence {
+		w.refused(h, last)
+		return
+	}
+	m := msg{kind: logged, path: p, by: h.trig<<8 | h.n, answer: h.answer, saw: conversation(h.state.Turns)}
+	m.entry = run.Entry{Index: h.state.LogIndex + 1, Kind: run.EntryEnded, Trigger: h.seq(), Seen: h.state.Seq, End: &h.end}
+	if !h.logEnds {
+		m.entry.Kind, m.entry.End = run.EntryTurn, nil
+		h.answer.fill(&m.entry)
+	} else {
+		m.answer = answer{calls: -1}
+	}
+	h.readAgain(w.publish(m))
+	w.now(p)
+}
+
+// refused is what becomes of a write that lost its race: read what won it.
+func (w *world) refused(h *handler, last uint64) {
+	switch {
+	case h.desist:
+		w.giveBack(h)
+	case w.noReread:
+		h.goTo(atAck)
+	default:
+		h.readAgain(last)
+	}
+}
+
+// write stores the next of the messages whose keys follow from the log.
+func (w *world) write(h *handler) {
+	m := h.writes[0]
+	h.writes = h.writes[1:]
+	m.by = h.trig<<8 | h.n
+	switch {
+	case m.kind == fired:
+		w.arm(timer{m.path, m.turn})
+	case !w.has(m.kind, m.path):
+		if m.kind == call {
+			w.checkCall(h.path(w), m.path)
+		}
+		w.publish(m)
+	}
+	switch {
+	case len(h.writes) > 0:
+	case h.logEnds:
+		h.goTo(atCommit)
+	default:
+		h.goTo(atAck)
+	}
+}
+
+// publishOutcome stores an outcome, fenced by the run's log.
+func (w *world) publishOutcome(h *handler) (stored bool) {
+	p := h.path(w)
+	if last := w.last(logged, p); last != h.state.LogSeq && !w.noFence {
+		w.refused(h, last)
+		return false
+	}
+	w.checkOutcome(h)
+	parent, turn, index, _ := p.Parent()
+	w.publish(msg{kind: reply, path: parent, turn: turn, index: index, outcome: h.out, by: h.trig<<8 | h.n})
+	h.goTo(atAck)
+	return true
+}
+
+// cancelSelf writes the run's own tombstone; its delivery does the rest.
+func (w *world) cancelSelf(h *handler) {
+	p := h.path(w)
+	if last := w.last(tombstone, p); last > 0 {
+		w.refused(h, last)
+		return
+	}
+	w.publish(msg{kind: tombstone, path: p, end: h.end, by: h.trig<<8 | h.n})
+	h.known |= 1 << (len(w.tombs) - 1)
+	h.goTo(atAck)
+}
+
+// giveBack is a negative acknowledgement.
+func (w *world) giveBack(h *handler) {
+	if c := &w.cons[h.trig]; !c.acked {
+		c.due = true
+	}
+	*h = handler{known: h.known}
+}

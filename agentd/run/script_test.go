@@ -1,0 +1,185 @@
+package run_test
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/provider"
+)
+
+// TestScripts plays testdata/scripts: each command but print and reset is an event, seq is the message's
+// place in the stream and, in seconds, its time. The answer is the state and what it owes then.
+//
+//	called seq=1
+//	answered seq=2 trigger=1 calls=(a,b) [refused=(0)] [sequential] [timeout=30s] [timer=100] [index=1]
+//	replied seq=3 turn=1 index=0 [failed=error]
+//	timedout seq=9 turn=1
+//	cancelled seq=9 [kind=poisoned]
+//	ended seq=10 trigger=9 [index=2]
+//	concluded completed|error
+//	print                                    the turns too
+//	reset
+func TestScripts(t *testing.T) {
+	datadriven.Walk(t, "testdata/scripts", func(t *testing.T, path string) {
+		t.Helper()
+		var s run.State
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			t.Helper()
+			switch d.Cmd {
+			case "reset":
+				s = run.State{}
+				return ""
+			case "print":
+				return describe(s) + describeTurns(s)
+			}
+			next, err := s.Apply(scripted(t, d, s))
+			if err != nil {
+				return fmt.Sprintf("error: %v\n", err)
+			}
+			s = next
+			return describe(s)
+		})
+	})
+}
+
+func scripted(t *testing.T, d *datadriven.TestData, s run.State) run.Event {
+	t.Helper()
+	var m run.Meta
+	d.MaybeScanArgs(t, "seq", &m.Seq)
+	m.Time = clock(int(m.Seq))
+	var turn, index int
+	d.MaybeScanArgs(t, "turn", &turn)
+	d.MaybeScanArgs(t, "index", &index)
+	kind := "cancelled"
+	d.MaybeScanArgs(t, "kind", &kind)
+	end := run.End{Kind: run.Kind(kind), Text: "because of " + kind}
+	switch d.Cmd {
+	case "called":
+		return run.Called{Meta: m, Input: run.Input{Task: "do it"}}
+	case "answered":
+		return run.Answered{Meta: m, Entry: scriptedTurn(t, d, s)}
+	case "replied":
+		o := run.Outcome{Status: run.StatusCompleted, Result: fmt.Sprintf("#%d", m.Seq)}
+		var failed string
+		if d.MaybeScanArgs(t, "failed", &failed) {
+			o = run.Failure(run.Kind(failed), "#%d", m.Seq)
+		}
+		return run.Replied{Meta: m, Turn: turn, Index: index, Outcome: o}
+	case "timedout":
+		return run.TimedOut{Meta: m, Turn: turn}
+	case "cancelled":
+		return run.Cancelled{Meta: m, End: end}
+	case "ended":
+		e := run.Entry{Kind: run.EntryEnded, Index: s.LogIndex + 1, End: &end}
+		d.MaybeScanArgs(t, "index", &e.Index)
+		d.MaybeScanArgs(t, "trigger", &e.Trigger)
+		return run.Ended{Meta: m, Entry: e}
+	case "concluded":
+		if d.HasArg("completed") {
+			return run.Concluded{Outcome: run.Outcome{Status: run.StatusCompleted}}
+		}
+		return run.Concluded{Outcome: run.Failure(run.KindError, "no")}
+	}
+	d.Fatalf(t, "unknown command %q", d.Cmd)
+	return nil
+}
+
+func scriptedTurn(t *testing.T, d *datadriven.TestData, s run.State) run.Entry {
+	t.Helper()
+	e := run.Entry{Kind: run.EntryTurn, Index: s.LogIndex + 1, Sequential: d.HasArg("sequential"), Answer: &provider.Response{}}
+	d.MaybeScanArgs(t, "index", &e.Index)
+	d.MaybeScanArgs(t, "trigger", &e.Trigger)
+	var timeout string
+	if d.MaybeScanArgs(t, "timeout", &timeout) {
+		var err error
+		if e.Timeout, err = time.ParseDuration(timeout); err != nil {
+			d.Fatalf(t, "%v", err)
+		}
+	}
+	at := 100
+	d.MaybeScanArgs(t, "timer", &at)
+	e.Timer = clock(at)
+	calls, _ := d.Arg("calls")
+	refused, _ := d.Arg("refused")
+	for i, agent := range calls.Vals {
+		c := run.Call{Agent: agent, Deadline: e.Timer}
+		for _, r := range refused.Vals {
+			if r == strconv.Itoa(i) {
+				c = run.Call{Agent: agent, Error: "no " + agent, Kind: run.KindUnknownAgent}
+			}
+		}
+		e.Calls = append(e.Calls, c)
+	}
+	return e
+}
+
+// describe is a state in a line, and a line for each effect that it owes.
+func describe(s run.State) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%v seq=%d owner=%d log=%d@%d", s.Phase, s.Seq, s.Owner, s.LogIndex, s.LogSeq)
+	if n := s.Pending(); n > 0 {
+		fmt.Fprintf(&b, " pending=%d", n)
+	}
+	if s.Concluded {
+		b.WriteString(" concluded")
+	}
+	if s.End != (run.End{}) {
+		fmt.Fprintf(&b, " end=%s %q", s.End.Kind, s.End.Text)
+	}
+	b.WriteByte('\n')
+	for _, e := range s.Outstanding() {
+		fmt.Fprintf(&b, "  %s%s\n", e.Key(), describeEffect(e))
+	}
+	return b.String()
+}
+
+func describeEffect(e run.Effect) string {
+	var b strings.Builder
+	children := func(cs []run.Child) {
+		for _, c := range cs {
+			fmt.Fprintf(&b, " %d:%s@%s", c.Index, c.Call.Agent, since(c.Deadline))
+		}
+	}
+	switch e := e.(type) {
+	case run.CallChildren:
+		children(e.Children)
+		fmt.Fprintf(&b, " timer@%s", since(e.Timer))
+	case run.CancelBelow:
+		children(e.Children)
+	case run.LogEnd:
+		fmt.Fprintf(&b, " %s", e.End.Kind)
+	case run.Conclude:
+		fmt.Fprintf(&b, " %s", e.End.Kind)
+	case run.CallModel:
+	}
+	return b.String()
+}
+
+func describeTurns(s run.State) string {
+	var b strings.Builder
+	for i, t := range s.Turns {
+		for k, o := range t.Outcomes {
+			fmt.Fprintf(&b, "  turn %d call %d %s: ", i+1, k, t.Entry.Calls[k].Agent)
+			switch {
+			case o == nil:
+				b.WriteString("none\n")
+			case o.Status == run.StatusCompleted:
+				fmt.Fprintf(&b, "%s\n", o.Result)
+			default:
+				fmt.Fprintf(&b, "%s %q\n", o.Kind, o.Error)
+			}
+		}
+	}
+	return b.String()
+}
+
+// clock is a time of the scripts, in seconds.
+func clock(seconds int) time.Time { return epoch.Add(time.Duration(seconds) * time.Second) }
+
+func since(t time.Time) string { return t.Sub(epoch).String() }

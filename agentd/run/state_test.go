@@ -1,0 +1,155 @@
+package run_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/provider"
+)
+
+func apply(t *testing.T, s run.State, events ...run.Event) run.State {
+	t.Helper()
+	for _, e := range events {
+		var err error
+		if s, err = s.Apply(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+func called() run.Called {
+	return run.Called{Meta: run.Meta{Seq: 1, Time: clock(1)}}
+}
+
+// turnOf is a turn with one call for each agent; a name that begins with ! is refused.
+func turnOf(seq, trigger uint64, index int, agents ...string) run.Answered {
+	e := run.Entry{Index: index, Kind: run.EntryTurn, Trigger: trigger, Timer: clock(1000), Answer: &provider.Response{
+		Usage: provider.Usage{InputTokens: 10, OutputTokens: 1},
+	}}
+	for _, a := range agents {
+		c := run.Call{Agent: a, Deadline: e.Timer}
+		if a[0] == '!' {
+			c = run.Call{Agent: a[1:], Error: "no such agent", Kind: run.KindUnknownAgent}
+		}
+		e.Calls = append(e.Calls, c)
+		e.Answer.ToolCalls = append(e.Answer.ToolCalls, provider.ToolCall{ID: a})
+	}
+	return run.Answered{Meta: run.Meta{Seq: seq, Time: clock(int(seq))}, Entry: e}
+}
+
+func repliedWith(seq uint64, turn, index int, o run.Outcome) run.Replied {
+	return run.Replied{Meta: run.Meta{Seq: seq, Time: clock(int(seq))}, Turn: turn, Index: index, Outcome: o}
+}
+
+// TestMaxTurns: the turn after the fiftieth is not owed, whoever would have owned it.
+func TestMaxTurns(t *testing.T) {
+	s := apply(t, run.State{}, called())
+	seq := uint64(1)
+	for i := 1; i < run.MaxTurns; i++ {
+		seq++
+		s = apply(t, s, turnOf(seq, 1, i, "!a"))
+	}
+	if s.Phase != run.Ready {
+		t.Fatalf("%v after %d turns", s.Phase, len(s.Turns))
+	}
+	refused := apply(t, s, turnOf(seq+1, 1, run.MaxTurns, "!a"))
+	waited := apply(t, s, turnOf(seq+1, 1, run.MaxTurns, "a"), repliedWith(seq+2, run.MaxTurns, 0, run.Outcome{Status: run.StatusCompleted}))
+	timed := apply(t, s, turnOf(seq+1, 1, run.MaxTurns, "a"), run.TimedOut{Meta: run.Meta{Seq: seq + 2}, Turn: run.MaxTurns})
+	for name, s := range map[string]run.State{"refused": refused, "replied": waited, "timed out": timed} {
+		end := run.End{Kind: run.KindTurns, Text: "agent exceeded maximum conversation turns (50)"}
+		if diff := cmp.Diff([]run.Effect{run.Conclude{End: end}}, s.Outstanding()); s.Phase != run.Failed || diff != "" {
+			t.Errorf("%s: %v owes (-want +got):\n%s", name, s.Phase, diff)
+		}
+	}
+	if refused.Owner != 1 || waited.Owner != seq+2 || timed.Owner != seq+2 {
+		t.Errorf("owners %d, %d, %d", refused.Owner, waited.Owner, timed.Owner)
+	}
+}
+
+// TestTwoCallsInOneTurnKeepBoth: a later set of calls never replaces what an earlier one got.
+func TestTwoCallsInOneTurnKeepBoth(t *testing.T) {
+	ok := func(result string) run.Outcome { return run.Outcome{Status: run.StatusCompleted, Result: result} }
+	s := apply(t, run.State{}, called(), turnOf(2, 1, 1, "a", "a"), repliedWith(4, 1, 1, ok("second")), repliedWith(5, 1, 0, ok("first")),
+		turnOf(6, 5, 2, "a", "!b", "a"), repliedWith(7, 2, 2, ok("fourth")), repliedWith(8, 2, 0, ok("third")))
+	var got []string
+	for _, turn := range s.Turns {
+		for _, o := range turn.Outcomes {
+			got = append(got, o.Result+o.Error)
+		}
+	}
+	if diff := cmp.Diff([]string{"first", "second", "third", "no such agent", "fourth"}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestTotals(t *testing.T) {
+	s := apply(t, run.State{}, called(), turnOf(2, 1, 1, "a", "!b", "c"),
+		repliedWith(3, 1, 0, run.Outcome{Status: run.StatusCompleted, Subtree: run.Totals{
+			Usage: provider.Usage{InputTokens: 100, OutputTokens: 7, CachedTokens: 3}, Runs: 2, ModelCalls: 3, ToolCalls: 1,
+		}}),
+		run.TimedOut{Meta: run.Meta{Seq: 4}, Turn: 1}, turnOf(5, 4, 2, "a"))
+	if got, want := s.Usage(), (provider.Usage{InputTokens: 20, OutputTokens: 2}); got != want {
+		t.Errorf("usage %+v, want %+v", got, want)
+	}
+	if got := s.ToolCalls(); got != 4 {
+		t.Errorf("%d tool calls, want 4", got)
+	}
+	want := run.Totals{Usage: provider.Usage{InputTokens: 120, OutputTokens: 9, CachedTokens: 3}, Runs: 3, ModelCalls: 5, ToolCalls: 5}
+	if diff := cmp.Diff(want, s.Subtree()); diff != "" {
+		t.Errorf("subtree (-want +got):\n%s", diff)
+	}
+}
+
+func TestStart(t *testing.T) {
+	s := apply(t, run.State{}, called())
+	if s.Start() != nil {
+		t.Errorf("started with %+v before the first turn", s.Start())
+	}
+	first, second := turnOf(2, 1, 1, "!a"), turnOf(3, 1, 2, "!a")
+	first.Entry.Start = &run.Start{Model: "first"}
+	second.Entry.Start = &run.Start{Model: "second"}
+	if got := apply(t, s, first, second).Start(); got.Model != "first" {
+		t.Errorf("started with %q", got.Model)
+	}
+}
+
+// TestCorruptIsOneError: whatever is wrong with a history, errors.Is says so.
+func TestCorruptIsOneError(t *testing.T) {
+	s := apply(t, run.State{}, called())
+	after, err := s.Apply(turnOf(2, 1, 2, "a"))
+	if !errors.Is(err, run.ErrCorrupt) {
+		t.Errorf("error %v", err)
+	}
+	if diff := cmp.Diff(s, after, unexported); diff != "" {
+		t.Errorf("the state has changed:\n%s", diff)
+	}
+}
+
+func TestPhaseString(t *testing.T) {
+	got := fmt.Sprint(run.None, run.Ready, run.Awaiting, run.Completed, run.Failed)
+	if want := "none ready awaiting completed failed"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestBranches: two events applied to the same state, as by two readers of it, give two states that
+// know nothing of each other.
+func TestBranches(t *testing.T) {
+	s := apply(t, run.State{}, called())
+	for i := 1; i < 20; i++ {
+		seq := uint64(2 * i)
+		left := apply(t, s, turnOf(seq, 1, i, "!left"))
+		right := apply(t, s, turnOf(seq, 1, i, "!right"))
+		for want, s := range map[string]run.State{"left": left, "right": right} {
+			if got := s.Turns[i-1].Entry.Calls[0].Agent; got != want {
+				t.Fatalf("turn %d of the %s branch calls %s", i, want, got)
+			}
+		}
+		s = left
+	}
+}

@@ -1,0 +1,222 @@
+package run_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/axebus/axe/agentd/run"
+)
+
+// TestSimApply feeds a State events of every kind, in and out of order, and holds it to what doc.go
+// and DESIGN.md promise after each.
+func TestSimApply(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		w := walker{}
+		for range rapid.IntRange(0, 60).Draw(t, "events") {
+			e := w.draw(t)
+			before := w.state
+			after, err := before.Apply(e)
+			_, _ = before.Apply(w.draw(t)) // another reader of the same state, which must not disturb this one
+			w.check(t, before, after, e, err)
+			if err == nil && seqOf(e) > before.Seq || isConcluded(e) {
+				w.history = append(w.history, e)
+			}
+			w.state = after
+		}
+	})
+}
+
+// walker is one walk: the state so far, and the events that it was made of.
+type walker struct {
+	state   run.State
+	history []run.Event
+}
+
+// check holds one application of an event to every promise.
+func (w *walker) check(t *rapid.T, before, after run.State, e run.Event, err error) {
+	// A replayed history gives the same state; and so nothing that before shares with after has changed.
+	if diff := cmp.Diff(replay(t, w.history), before, unexported); diff != "" {
+		t.Fatalf("%T changed the state that it was applied to (-replayed +was):\n%s", e, diff)
+	}
+	stale := seqOf(e) <= before.Seq && !isConcluded(e)
+	switch {
+	case err != nil && !errors.Is(err, run.ErrCorrupt):
+		t.Fatalf("%T: error %v does not wrap ErrCorrupt", e, err)
+	case err != nil || stale:
+		if diff := cmp.Diff(before, after, unexported); diff != "" {
+			t.Fatalf("%+v (error %v) at %d changed the state:\n%s", e, err, before.Seq, diff)
+		}
+	case !isConcluded(e) && after.Seq != seqOf(e):
+		t.Fatalf("sequence %d after event %d", after.Seq, seqOf(e))
+	}
+	if want := mustRefuse(before, e); !stale && want != (err != nil) {
+		t.Fatalf("%+v in %v at index %d: error %v, want one: %t", e, before.Phase, before.LogIndex, err, want)
+	}
+	checkCounts(t, before, after)
+	checkEnd(t, before, after)
+	checkOwed(t, before, after)
+	checkResults(t, after)
+}
+
+// mustRefuse reports whether an event is one that no history can hold.
+func mustRefuse(s run.State, e run.Event) bool {
+	var index int
+	turn := false
+	switch e := e.(type) {
+	case run.Answered:
+		index, turn = e.Entry.Index, true
+	case run.Ended:
+		index = e.Entry.Index
+	case run.Called, run.Replied, run.TimedOut, run.Cancelled, run.Concluded:
+		return false
+	}
+	return s.Phase == run.None || index != s.LogIndex+1 || turn && s.Phase == run.Awaiting
+}
+
+// checkCounts: pending + outcomes = N, and within a turn pending only shrinks.
+func checkCounts(t *rapid.T, before, after run.State) {
+	for i, turn := range after.Turns {
+		missing := 0
+		for _, o := range turn.Outcomes {
+			if o == nil {
+				missing++
+			}
+		}
+		last := i == len(after.Turns)-1
+		if len(turn.Outcomes) != len(turn.Entry.Calls) || !last && missing > 0 {
+			t.Fatalf("turn %d has %d outcomes of %d calls, %d missing", i+1, len(turn.Outcomes), len(turn.Entry.Calls), missing)
+		}
+		if last && after.Phase == run.Awaiting && (missing != after.Pending() || missing == 0) {
+			t.Fatalf("%d outcomes are missing while %d are pending", missing, after.Pending())
+		}
+	}
+	if after.Phase != run.Awaiting && after.Pending() != 0 {
+		t.Fatalf("%d pending in %v", after.Pending(), after.Phase)
+	}
+	if len(after.Turns) == len(before.Turns) && before.Phase == run.Awaiting && after.Pending() > before.Pending() {
+		t.Fatalf("pending grew from %d to %d", before.Pending(), after.Pending())
+	}
+	if n := len(after.Turns); n < len(before.Turns) || n > len(before.Turns)+1 || n > run.MaxTurns {
+		t.Fatalf("%d turns after %d", n, len(before.Turns))
+	}
+}
+
+// checkEnd: the terminal states absorb, and owe one outcome until it is stored.
+func checkEnd(t *rapid.T, before, after run.State) {
+	if before.Ended() && (after.Phase != before.Phase || after.End != before.End || len(after.Turns) != len(before.Turns)) {
+		t.Fatalf("%v %+v became %v %+v", before.Phase, before.End, after.Phase, after.End)
+	}
+	if before.Concluded && !after.Concluded {
+		t.Fatal("a stored outcome was forgotten")
+	}
+	if after.Concluded && !after.Ended() || after.Phase == run.Completed && !after.Concluded {
+		t.Fatalf("concluded: %t while %v", after.Concluded, after.Phase)
+	}
+	if after.Phase == run.Failed && after.End.Kind == "" {
+		t.Fatal("failed without a reason")
+	}
+	if !after.Ended() || after.Concluded {
+		return
+	}
+	owed := after.Outstanding()
+	switch e := owed[len(owed)-1].(type) {
+	case run.Conclude:
+		if len(owed) != 1 || e.End != after.End {
+			t.Fatalf("owed %+v at the end %+v", owed, after.End)
+		}
+	case run.LogEnd:
+		if e.End != after.End {
+			t.Fatalf("the log is owed %+v at the end %+v", e.End, after.End)
+		}
+	case run.CallModel, run.CallChildren, run.CancelBelow:
+		t.Fatalf("%v owes %+v", after.Phase, owed)
+	}
+}
+
+// checkOwed: each phase owes its own effects, to the holder of a message that was folded.
+func checkOwed(t *rapid.T, before, after run.State) {
+	keys := map[string]bool{}
+	for _, e := range after.Outstanding() {
+		if keys[e.Key()] {
+			t.Fatalf("%s is owed twice", e.Key())
+		}
+		keys[e.Key()] = true
+		switch e := e.(type) {
+		case run.CallModel:
+			if after.Phase != run.Ready || e.Turn != len(after.Turns)+1 {
+				t.Fatalf("turn %d is owed in %v after %d turns", e.Turn, after.Phase, len(after.Turns))
+			}
+		case run.CallChildren:
+			checkChildren(t, after, e)
+		case run.CancelBelow, run.LogEnd, run.Conclude:
+			if after.Phase != run.Failed || after.Concluded {
+				t.Fatalf("%s is owed in %v", e.Key(), after.Phase)
+			}
+		}
+	}
+	live := after.Phase == run.Ready || after.Phase == run.Awaiting
+	if live && len(keys) != 1 || live && (after.Owner == 0 || after.Owner > after.Seq) {
+		t.Fatalf("%v at %d owes %v to %d", after.Phase, after.Seq, keys, after.Owner)
+	}
+	if before.Phase == run.Ready && after.Phase == run.Ready && len(after.Turns) == len(before.Turns) && after.Owner != before.Owner {
+		t.Fatalf("ready already, the owner went from %d to %d", before.Owner, after.Owner)
+	}
+}
+
+// checkChildren: all that are pending are called, or the first of them.
+func checkChildren(t *rapid.T, s run.State, e run.CallChildren) {
+	turn := s.Turns[len(s.Turns)-1]
+	want := s.Pending()
+	if turn.Entry.Sequential {
+		want = 1
+	}
+	if s.Phase != run.Awaiting || len(e.Children) != want || e.Turn != len(s.Turns) {
+		t.Fatalf("%v with %d pending owes %+v", s.Phase, s.Pending(), e)
+	}
+	for i, c := range e.Children {
+		if turn.Outcomes[c.Index] != nil || i > 0 && e.Children[i-1].Index >= c.Index || c.Call.Failed() {
+			t.Fatalf("child %d of %+v is not due", i, e)
+		}
+		if c.Deadline.After(e.Timer) {
+			t.Fatalf("the deadline %v is after the timer %v", c.Deadline, e.Timer)
+		}
+	}
+}
+
+// checkResults: what a call got is what was decided, its own child's outcome, or that of the timer.
+func checkResults(t *rapid.T, s run.State) {
+	for k, turn := range s.Turns {
+		for i, o := range turn.Outcomes {
+			c := turn.Entry.Calls[i]
+			switch {
+			case o == nil:
+			case c.Failed():
+				if o.Kind != c.Kind || o.Error != c.Error {
+					t.Fatalf("call %d.%d was refused with %q and has %q", k+1, i, c.Error, o.Error)
+				}
+			case o.Kind == run.KindTimeout:
+			case o.Result != place(k+1, i):
+				t.Fatalf("call %d.%d has the outcome of %s", k+1, i, o.Result)
+			}
+		}
+	}
+}
+
+var unexported = cmp.AllowUnexported(run.State{}, run.Turn{})
+
+// replay folds a history from the beginning.
+func replay(t rapid.TB, history []run.Event) run.State {
+	t.Helper()
+	var s run.State
+	for _, e := range history {
+		var err error
+		if s, err = s.Apply(e); err != nil {
+			t.Fatalf("replayed %+v: %v", e, err)
+		}
+	}
+	return s
+}

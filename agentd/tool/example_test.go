@@ -1,0 +1,32 @@
+package tool_test
+
+import (
+	"fmt"
+
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/agentd/tool"
+	"github.com/axebus/axe/provider"
+)
+
+func Example() {
+	limits := tool.Limits{Allowed: []string{"reviewer", "tester"}, MaxDepth: 3}
+	answer := &provider.Response{ToolCalls: []provider.ToolCall{
+		provider.NewToolCall("c1", "call_agent", []byte(`{"agent":"reviewer","task":"look at PR 12"}`)),
+		provider.NewToolCall("c2", "call_agent", []byte(`{"agent":"deployer","task":"ship it"}`)),
+		provider.NewToolCall("c3", "call_agent", []byte(`{"agent":"tester","task":"run the tests"}`)),
+	}}
+	turn := run.Turn{Entry: run.Entry{Answer: answer}}
+	for _, tc := range answer.ToolCalls {
+		turn.Entry.Calls = append(turn.Entry.Calls, tool.Decide(tc, limits, func(string) bool { return true }))
+	}
+	turn.Outcomes = []*run.Outcome{
+		{Status: run.StatusCompleted, Result: "looks good"}, nil, new(run.Failure(run.KindTimeout, "timeout after 60s")),
+	}
+	for _, r := range tool.Results(turn) {
+		fmt.Println(r.CallID, r.Content)
+	}
+	// Output:
+	// c1 looks good
+	// c2 call_agent error: agent "deployer" is not in this agent's sub_agents list
+	// c3 Error: sub-agent "tester" failed - timeout after 60s. You may retry or proceed without this result.
+}

@@ -1,0 +1,196 @@
+package subjects
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"unicode"
+
+	"pgregory.net/rapid"
+)
+
+// build makes the subject that an address was parsed from. An Other's own tokens are not kept.
+func build(s Space, a Address) string {
+	switch a.Kind {
+	case Submission:
+		return s.Submit(a.Run.Agent, a.Run.Tree)
+	case Call:
+		return a.Run.Call()
+	case Log:
+		return a.Run.Log()
+	case Reply:
+		return a.Run.Reply(a.Turn, a.Index)
+	case Timer:
+		return a.Run.Fired(a.Turn)
+	case Cancel:
+		return a.Run.Cancel()
+	case Result:
+		return s.Result(a.Run.Agent, a.Run.Tree)
+	case Part:
+		return a.Run.Part()
+	case Other:
+	}
+	return ""
+}
+
+// TestParseInvertsBuild: every subject that is built parses to what it was built from, and so does its
+// live copy.
+func TestParseInvertsBuild(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s, err := NewSpace(rapid.SampledFrom([]string{"", "axe", "live", "run", "a.b", "a.live.run"}).Draw(t, "prefix"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, _ := drawPath(t)
+		want := Address{Kind: Kind(rapid.IntRange(int(Submission), int(Part)).Draw(t, "kind")), Run: s.Run(drawAgent(t), drawTree(t), p)}
+		switch want.Kind {
+		case Reply:
+			want.Turn, want.Index = rapid.IntRange(1, 50).Draw(t, "turn"), rapid.IntRange(0, 99).Draw(t, "index")
+		case Timer:
+			want.Turn = rapid.IntRange(0, 50).Draw(t, "turn")
+		case Submission, Result:
+			want.Run.Path = Root
+		case Other:
+			t.Skip()
+		case Call, Log, Cancel, Part:
+		}
+		subject := build(s, want)
+		if got, err := s.Parse(subject); err != nil || got != want {
+			t.Fatalf("%s parses to %+v, error %v, want %+v", subject, got, err, want)
+		}
+		if want.Kind == Part {
+			return // it is live itself
+		}
+		if got, err := s.Parse(s.Live(subject)); err != nil || got != want {
+			t.Fatalf("%s parses to %+v, error %v, want %+v", s.Live(subject), got, err, want)
+		}
+	})
+}
+
+func TestParseRefuses(t *testing.T) {
+	for _, subject := range []string{
+		"", "axe", "axe.", "axe.run", "run.a.T.r.call", "other.run.a.T.r.call", "AXE.run.a.T.r.call", "axerun.a.T.r.call", "axe..run.a.T.r.call",
+		"axe.run.a.T.r", "axe.run.a.T.r.call.x", "axe.run.a.T.r.Call", "axe.run.A.T.r.call", "axe.run.a.T-1.r.call", "axe.run.a.T.x.call",
+		"axe.run.*.T.r.call", "axe.run.a.*.r.call", "axe.run.a.T.*.call", "axe.run.a.T.r.*", "axe.run.a.T.r.>", "axe.>", "axe.run.a.T.r.call ",
+		"axe.run.a.T.r.in", "axe.run.a.T.r.in.1", "axe.run.a.T.r.in.0.0", "axe.run.a.T.r.in.1.x", "axe.run.a.T.r.in.1.00", "axe.run.a.T.r.in.1.0.0",
+		"axe.run.a.T.r.in.timer.x", "axe.run.a.T.r.in.timer.", "axe.run.a.T.r.in.timer.-1", "axe.run.a.T.r.in.1.-1",
+		"axe.run.a.T.r.in..x", "axe.run.a.T.r.in.mail.", "axe.run.a.T.r.in.mail.*", "axe.run.a.T.r.in.*.x", "axe.run.a.T.r.in.ma il.x", "axe.run.a.T.r.in.mail.\x00",
+		"axe.submit.a", "axe.submit.a.T.x", "axe.result.a", "axe.result.a.T.r", "axe.timer.a.T.r.1", "axe.dead.a.T.r",
+		"axe.live", "axe.live.", "axe.live.live.run.a.T.r.call", "axe.part.a.T.r", "axe.live.part.a.T", "axe.live.part.a.T.r.x",
+	} {
+		if a, err := (Space{}).Parse(subject); !errors.Is(err, ErrToken) || a != (Address{}) {
+			t.Errorf("%q parses to %+v, error %v", subject, a, err)
+		}
+	}
+}
+
+// TestParseOther: kinds of later versions are known for what they are, and whose.
+func TestParseOther(t *testing.T) {
+	var s Space
+	r := s.Run(must(t, ParseAgent, "a"), must(t, ParseTree, "T"), Root)
+	for _, subject := range []string{"axe.run.a.T.r.in.mail.V1StGXR8", "axe.run.a.T.r.in.approve.1", "axe.live.run.a.T.r.in.mail.x"} {
+		if got, err := s.Parse(subject); err != nil || got != (Address{Kind: Other, Run: r}) {
+			t.Errorf("%s parses to %+v, error %v", subject, got, err)
+		}
+	}
+}
+
+func seeds(f *testing.F) {
+	f.Helper()
+	for _, s := range []string{
+		"axe.submit.lead.T1", "axe.run.a.T.r.call", "axe.run.a.T.r-1-0.log", "axe.run.a.T.r-1-0.in.2.3", "axe.run.a.T.r.in.timer.0",
+		"axe.run.a.T.r.in.mail.x", "axe.run.a.T.r.cancel", "axe.result.a.T", "axe.live.run.a.T.r.log", "axe.live.part.a.T.r", "axe.part.a.T.r",
+		"axe.timer.a.T.r.1", "_INBOX.abc", "_INBOX.abc.def", "_INBOX.", "_INBOX.a..b", "_INBOX.a*", "_INBOX.>", "_INBOX.a b", "_INBOX.\v", "axe.live.result.a.T",
+	} {
+		f.Add(s)
+	}
+}
+
+// FuzzParse: what parses is built again to the same subject, or to the one that it is the live copy of.
+func FuzzParse(f *testing.F) {
+	seeds(f)
+	f.Fuzz(func(t *testing.T, subject string) {
+		var s Space
+		a, err := s.Parse(subject)
+		if err != nil {
+			if !errors.Is(err, ErrToken) || a != (Address{}) {
+				t.Fatalf("%q: %+v, error %v", subject, a, err)
+			}
+			return
+		}
+		if !printable(subject) {
+			t.Fatalf("%q was accepted", subject)
+		}
+		if a.Kind == Other {
+			stored := strings.Replace(subject, "axe.live.", "axe.", 1)
+			if !strings.HasPrefix(stored, strings.TrimSuffix(a.Run.All(), ">")+"in.") {
+				t.Fatalf("%q is said to be of %s", subject, a.Run)
+			}
+			return
+		}
+		if built := build(s, a); built != subject && s.Live(built) != subject {
+			t.Fatalf("%q parses to %+v, which is %q", subject, a, built)
+		}
+	})
+}
+
+// FuzzCheckReply: nothing but a reply slot, a result or an inbox is accepted, and no wildcard, no
+// white space and no empty token in it.
+func FuzzCheckReply(f *testing.F) {
+	seeds(f)
+	f.Fuzz(func(t *testing.T, subject string) {
+		var s Space
+		if err := s.CheckReply(subject); err != nil {
+			if !errors.Is(err, ErrToken) {
+				t.Fatalf("%q: error %v", subject, err)
+			}
+			return
+		}
+		if !printable(subject) {
+			t.Fatalf("%q was accepted", subject)
+		}
+		if strings.HasPrefix(subject, "_INBOX.") {
+			return
+		}
+		a, err := s.Parse(subject)
+		if err != nil || a.Kind != Reply && a.Kind != Result || build(s, a) != subject {
+			t.Fatalf("%q was accepted: %+v, error %v", subject, a, err)
+		}
+	})
+}
+
+// printable reports whether a subject is one that a message can be published to: tokens that are not
+// empty, without white space, wildcards or what does not print.
+func printable(subject string) bool {
+	for tok := range strings.SplitSeq(subject, ".") {
+		bad := func(r rune) bool {
+			return r == '*' || r == '>' || r == unicode.ReplacementChar || unicode.IsSpace(r) || !unicode.IsPrint(r)
+		}
+		if tok == "" || strings.ContainsFunc(tok, bad) {
+			return false
+		}
+	}
+	return true
+}
+
+func TestCheckReply(t *testing.T) {
+	var s Space
+	for _, subject := range []string{
+		"axe.run.a.T.r.in.1.0", "axe.run.a.T.r-1-0-2-3.in.50.99", "axe.result.a.T", "_INBOX.x", "_INBOX.V1StGXR8Z5jdHi6BmyT.8", "_INBOX.a-b_c.$1",
+	} {
+		if err := s.CheckReply(subject); err != nil {
+			t.Errorf("%q: %v", subject, err)
+		}
+	}
+	for _, subject := range []string{
+		"", "_INBOX", "_INBOX.", "_INBOX.*", "_INBOX.>", "_INBOX.a.>", "_INBOX..a", "_INBOX.a..b", "_INBOX.a.", "_INBOX.a b", "_INBOX.a\tb", "_INBOX.a\r\n",
+		"_INBOX.\v", "_INBOX.\f", "_INBOX.\x00", "_INBOX.\x7f", "_INBOX.\u00a0", "_INBOX.é", "_INBOX." + strings.Repeat("a", 300), "_inbox.a", "x._INBOX.a",
+		"axe.run.a.T.r.call", "axe.run.a.T.r.log", "axe.run.a.T.r.cancel", "axe.run.a.T.r.in.timer.1", "axe.run.a.T.r.in.mail.x", "axe.run.a.T.r.in.0.0",
+		"axe.live.run.a.T.r.in.1.0", "axe.live.result.a.T", "axe.live.part.a.T.r", "axe.submit.a.T", "axe.timer.a.T.r.1", "axe.dead.a.T.r",
+		"axe.run.a.T.r.in.1.>", "axe.run.*.T.r.in.1.0", "axe.result.a.*", "$JS.API.STREAM.DELETE.AXE_RUNS", "$KV.agents.a", "other.result.a.T",
+	} {
+		if err := s.CheckReply(subject); !errors.Is(err, ErrToken) {
+			t.Errorf("%q: error %v, want one that wraps ErrToken", subject, err)
+		}
+	}
+}

@@ -1,0 +1,88 @@
+package subjects
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func must[T any](t *testing.T, parse func(string) (T, error), s string) T {
+	t.Helper()
+	v, err := parse(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func TestNewSpace(t *testing.T) {
+	for _, prefix := range []string{"axe", "a.b", "Team-1.axe_2", strings.Repeat("a", 64)} {
+		if s, err := NewSpace(prefix); err != nil || s.Prefix() != prefix {
+			t.Errorf("%q: %q, error %v", prefix, s.Prefix(), err)
+		}
+	}
+	if s, err := NewSpace(""); err != nil || s != (Space{}) || s.Prefix() != DefaultPrefix {
+		t.Errorf("the default is %q, error %v", s.Prefix(), err)
+	}
+	for _, prefix := range []string{".", "a.", ".a", "a..b", "a b", "*", "a.>", "$JS", "é", "a\n", strings.Repeat("a", 65)} {
+		if s, err := NewSpace(prefix); !errors.Is(err, ErrToken) || s != (Space{}) {
+			t.Errorf("%q: %v, error %v", prefix, s, err)
+		}
+	}
+}
+
+// TestSubjects is the table of DESIGN.md, section 4.
+func TestSubjects(t *testing.T) {
+	var s Space
+	other := must(t, NewSpace, "team.axe")
+	a, id := must(t, ParseAgent, "lead"), must(t, ParseTree, "T1")
+	r := s.Run(a, id, Root.Child(2, 1))
+	tests := []struct{ got, want string }{
+		{s.Submit(a, id), "axe.submit.lead.T1"},
+		{r.Call(), "axe.run.lead.T1.r-2-1.call"},
+		{r.Log(), "axe.run.lead.T1.r-2-1.log"},
+		{r.Reply(3, 0), "axe.run.lead.T1.r-2-1.in.3.0"},
+		{r.Fired(3), "axe.run.lead.T1.r-2-1.in.timer.3"},
+		{r.Cancel(), "axe.run.lead.T1.r-2-1.cancel"},
+		{r.Timer(3), "axe.timer.lead.T1.r-2-1.3"},
+		{r.Dead(), "axe.dead.lead.T1.r-2-1"},
+		{r.Part(), "axe.live.part.lead.T1.r-2-1"},
+		{r.All(), "axe.run.lead.T1.r-2-1.>"},
+		{r.Replies(), "axe.run.lead.T1.r-2-1.in.>"},
+		{r.String(), "lead.T1.r-2-1"},
+		{s.Result(a, id), "axe.result.lead.T1"},
+		{s.ResultOf(id), "axe.result.*.T1"},
+		{s.TreeOf(id), "axe.run.*.T1.>"},
+		{s.SubmissionOf(id), "axe.submit.*.T1"},
+		{s.PartsOf(id), "axe.live.part.*.T1.*"},
+		{s.RootCallOf(id), "axe.run.*.T1.r.call"},
+		{s.Calls(a), "axe.run.lead.*.*.call"},
+		{s.Tombstones(), "axe.run.*.*.*.cancel"},
+		{s.DeadSubmission(id), "axe.dead.submit.T1.r"},
+		{s.Submissions(), "axe.submit.>"},
+		{s.Runs(), "axe.run.>"},
+		{s.Results(), "axe.result.>"},
+		{s.Timers(), "axe.timer.>"},
+		{s.Dead(), "axe.dead.>"},
+		{s.All(), "axe.>"},
+		{s.LiveAll(), "axe.live.>"},
+		{s.Live(r.Log()), "axe.live.run.lead.T1.r-2-1.log"},
+		{s.Name("RUNS"), "AXE_RUNS"},
+		{other.Name("RUNS"), "TEAM_AXE_RUNS"},
+		{other.Run(a, id, Root).Call(), "team.axe.run.lead.T1.r.call"},
+		{other.Live(other.Result(a, id)), "team.axe.live.result.lead.T1"},
+	}
+	for _, test := range tests {
+		if test.got != test.want {
+			t.Errorf("got %s, want %s", test.got, test.want)
+		}
+	}
+	if diff := cmp.Diff([]string{"axe.run.lead.*.*.in.*.*", "axe.run.lead.*.*.cancel"}, s.Inbound(a)); diff != "" {
+		t.Errorf("inbound (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"axe.run.*.*.r.in.timer.0", "axe.run.*.*.r.cancel"}, s.RootEnds()); diff != "" {
+		t.Errorf("root ends (-want +got):\n%s", diff)
+	}
+}

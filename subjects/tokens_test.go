@@ -1,0 +1,152 @@
+package subjects
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestParseTokens(t *testing.T) {
+	agent := func(s string) (string, error) { a, err := ParseAgent(s); return a.String(), err }
+	tree := func(s string) (string, error) { x, err := ParseTree(s); return x.String(), err }
+	path := func(s string) (string, error) { p, err := ParsePath(s); return p.String(), err }
+	long := strings.Repeat("a", 64)
+	tests := []struct {
+		name    string
+		parse   func(string) (string, error)
+		good    []string
+		refused []string
+	}{
+		{
+			"agent", agent,
+			[]string{"a", "0", "code-reviewer", "a_b", "a-", "9_", long},
+			[]string{"", "-a", "_a", "A", "aB", "a b", "a.b", "a*", "a>", ">", "*", "é", "a\n", "a\x00", "../a", "a/b", long + "a"},
+		},
+		{
+			"tree", tree,
+			[]string{"a", "0", "Z", "V1StGXR8Z5jdHi6BmyT", long},
+			[]string{"", "a-b", "a_b", "a.b", "*", ">", " ", "a ", "é", "a\r\n", long + "a"},
+		},
+		{
+			"path", path,
+			[]string{"r", "r-1-0", "r-1-0-2-3", "r-999999999-999999999", "r-10-10"},
+			[]string{
+				"", "R", "x", "r-", "r-1", "r-1-", "r--1", "r-0-0", "r-01-0", "r-1-00", "r-1-0-", "r-1-0-2", "r-1-a", "r-+1-0", "r-1-0 ",
+				"r-1000000000-0", "-1-0", "1-0", "r-1-0-0-0", "r.1.0", "r-1-*", "r->-0", "r" + strings.Repeat("-1-0", 128),
+			},
+		},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			for _, s := range test.good {
+				if got, err := test.parse(s); err != nil || got != s {
+					t.Errorf("%q: %q, error %v", s, got, err)
+				}
+			}
+			for _, s := range test.refused {
+				got, err := test.parse(s)
+				if !errors.Is(err, ErrToken) || got != "" {
+					t.Errorf("%q: %q, error %v, want one that wraps ErrToken", s, got, err)
+				}
+				if err != nil && (len(err.Error()) > 250 || strings.ContainsAny(err.Error(), "\r\n\x00")) {
+					t.Errorf("%q: error %v does not fit a line", s, err)
+				}
+			}
+		})
+	}
+}
+
+func TestIsZero(t *testing.T) {
+	if !(Agent{}).IsZero() || !(Tree{}).IsZero() || (Agent{"a"}).IsZero() || (Tree{"T"}).IsZero() {
+		t.Error("IsZero")
+	}
+	if !Root.IsRoot() || Root.Child(1, 0).IsRoot() || (Path{}).IsRoot() {
+		t.Error("IsRoot")
+	}
+}
+
+func drawAgent(t *rapid.T) Agent {
+	a, err := ParseAgent(rapid.StringMatching(`[a-z0-9][a-z0-9_-]{0,63}`).Draw(t, "agent"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func drawTree(t *rapid.T) Tree {
+	id, err := ParseTree(rapid.StringMatching(`[A-Za-z0-9]{1,64}`).Draw(t, "tree"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+// drawPath makes a path by steps from the root, and says which.
+func drawPath(t *rapid.T) (Path, [][2]int) {
+	step := rapid.Custom(func(t *rapid.T) [2]int {
+		return [2]int{rapid.IntRange(1, 50).Draw(t, "turn"), rapid.IntRange(0, 20).Draw(t, "index")}
+	})
+	steps := rapid.SliceOfN(step, 0, MaxDepth).Draw(t, "steps")
+	p := Root
+	for _, s := range steps {
+		p = p.Child(s[0], s[1])
+	}
+	return p, steps
+}
+
+// TestPathIsItsSteps: Child and Parent are inverse, a path parses to itself, and Depth counts.
+func TestPathIsItsSteps(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p, steps := drawPath(t)
+		if back, err := ParsePath(p.String()); err != nil || back != p {
+			t.Fatalf("%s parses to %s, error %v", p, back, err)
+		}
+		if p.Depth() != len(steps) || p.IsRoot() != (len(steps) == 0) {
+			t.Fatalf("%s has depth %d after %d steps", p, p.Depth(), len(steps))
+		}
+		for i := len(steps) - 1; i >= 0; i-- {
+			up, turn, index, ok := p.Parent()
+			if !ok || turn != steps[i][0] || index != steps[i][1] || up.Child(turn, index) != p {
+				t.Fatalf("the parent of %s is %s at %d.%d, %t", p, up, turn, index, ok)
+			}
+			p = up
+		}
+		if _, _, _, ok := p.Parent(); ok || p != Root {
+			t.Fatalf("%s at the top", p)
+		}
+	})
+}
+
+// TestCoversIsAncestry: p covers q exactly if walking up from q meets p.
+func TestCoversIsAncestry(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p, _ := drawPath(t)
+		q, _ := drawPath(t)
+		if rapid.Bool().Draw(t, "related") {
+			q = p
+			for range rapid.IntRange(0, 2).Draw(t, "below") {
+				q = q.Child(rapid.IntRange(1, 12).Draw(t, "turn"), rapid.IntRange(0, 12).Draw(t, "index"))
+			}
+		}
+		above := func(p, q Path) bool {
+			for ok := true; ok; q, _, _, ok = q.Parent() {
+				if p == q {
+					return true
+				}
+			}
+			return false
+		}
+		if p.Covers(q) != above(p, q) || q.Covers(p) != above(q, p) || !p.Covers(p) || !Root.Covers(p) {
+			t.Fatalf("%s covers %s: %t, and the other way round: %t", p, q, p.Covers(q), q.Covers(p))
+		}
+	})
+}
+
+// TestCoversIsNoPrefix: r-1-1 is not above r-1-10.
+func TestCoversIsNoPrefix(t *testing.T) {
+	if p := Root.Child(1, 1); p.Covers(Root.Child(1, 10)) || !p.Covers(Root.Child(1, 1).Child(1, 0)) {
+		t.Error("r-1-1 covers r-1-10, or does not cover r-1-1-1-0")
+	}
+}
