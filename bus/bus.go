@@ -61,6 +61,7 @@ type Conn struct {
 
 	mu       sync.Mutex
 	replicas int // of the stream of runs, 0: not known yet
+	maxAge   time.Duration
 	objects  jetstream.ObjectStore
 }
 

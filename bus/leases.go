@@ -2,8 +2,8 @@ package bus
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -48,8 +48,8 @@ func (l *leases) alive(now time.Time) []*Delivery {
 	return out
 }
 
-// Beat renews the lease of every delivery in hand, four times within its length, until ctx ends. It
-// runs in a goroutine of its own, so that no slow handler loses its lease.
+// Beat renews the lease of every delivery in hand, four times within its length, until ctx ends or the
+// connection is closed for good. It runs in a goroutine of its own, so that no slow handler loses its lease.
 func (c *Conn) Beat(ctx context.Context) error {
 	tick := time.NewTicker(c.cfg.AckWait / 4)
 	defer tick.Stop()
@@ -58,12 +58,15 @@ func (c *Conn) Beat(ctx context.Context) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case now := <-tick.C:
+			if c.nc.IsClosed() {
+				return fmt.Errorf("lease: %w", nats.ErrConnectionClosed)
+			}
 			for _, d := range c.leases.alive(now) {
 				if c.intercept(Point{"beat", d.Subject, false}) != nil {
 					continue
 				}
-				if err := d.msg.InProgress(); errors.Is(err, nats.ErrConnectionClosed) {
-					return fmt.Errorf("lease: %w", err)
+				if err := d.msg.InProgress(); err != nil {
+					c.log.DebugContext(ctx, "lease", slog.String("subject", d.Subject), slog.Any(keyError, err))
 				}
 			}
 		}

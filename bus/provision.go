@@ -141,6 +141,13 @@ func (c *Conn) Replicas() int {
 	return c.replicas
 }
 
+// MaxAge is how long the stream of runs keeps a message, 0 for ever (or not known yet).
+func (c *Conn) MaxAge() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.maxAge
+}
+
 func (c *Conn) provisioned() bool { return c.Replicas() > 0 }
 
 func (c *Conn) learnReplicas(ctx context.Context) (int, error) {
@@ -151,9 +158,10 @@ func (c *Conn) learnReplicas(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, wrapStream(c.stream(), err)
 	}
-	n := max(1, s.CachedInfo().Config.Replicas)
+	cfg := s.CachedInfo().Config
+	n := max(1, cfg.Replicas)
 	c.mu.Lock()
-	c.replicas = n
+	c.replicas, c.maxAge = n, cfg.MaxAge
 	c.mu.Unlock()
 	return n, nil
 }

@@ -150,10 +150,15 @@ func (c *Conn) WriteAll(ctx context.Context, ms []Message) []error {
 		acks[i], errs[i] = c.js.PublishMsgAsync(msgs[i])
 	}
 	for i, m := range ms {
-		if acks[i] == nil {
+		if msgs[i] == nil {
 			continue
 		}
-		if errs[i] = c.await(ctx, m, msgs[i], acks[i]); errs[i] == nil {
+		if acks[i] == nil { // too many on their way, or no connection at this moment
+			_, errs[i] = c.write(ctx, m, msgs[i])
+		} else {
+			errs[i] = c.await(ctx, m, msgs[i], acks[i])
+		}
+		if errs[i] == nil {
 			errs[i] = c.intercept(Point{"write", m.Subject, true})
 		}
 	}

@@ -103,6 +103,15 @@ func (c *Conn) Last(ctx context.Context, filter string) (uint64, error) {
 	return m.Sequence, nil
 }
 
+// Stats counts what a connection has read of the stream, apart from deliveries.
+type Stats struct {
+	Reads    uint64 // requests
+	Messages uint64 // that they brought
+}
+
+// Stats counts since the connection was opened.
+func (c *Conn) Stats() Stats { return Stats{c.reader.reads.Load(), c.reader.read.Load()} }
+
 // request is a direct get of the server (ADR-31).
 type request struct {
 	Seq       uint64   `json:"seq,omitzero"`
@@ -135,13 +144,14 @@ func (c *Conn) get(ctx context.Context, r request) ([]Stored, error) {
 // reader sends direct gets and collects their answers on one subscription, so that a read costs no
 // subscription of its own.
 type reader struct {
-	nc     *nats.Conn
-	api    string // prefix of the JetStream API
-	inbox  string
-	next   atomic.Uint64
-	mu     sync.Mutex
-	open   map[string]*answer
-	closed bool
+	nc    *nats.Conn
+	api   string // prefix of the JetStream API
+	inbox string
+	next  atomic.Uint64
+	reads atomic.Uint64
+	read  atomic.Uint64 // messages
+	mu    sync.Mutex
+	open  map[string]*answer
 }
 
 type answer struct {
@@ -164,6 +174,7 @@ func newReader(nc *nats.Conn, api string) (*reader, error) {
 
 func (r *reader) get(ctx context.Context, stream string, body []byte) ([]Stored, error) {
 	token := strconv.FormatUint(r.next.Add(1), 36)
+	r.reads.Add(1)
 	a := &answer{done: make(chan struct{})}
 	r.mu.Lock()
 	r.open[token] = a
@@ -199,6 +210,7 @@ func (r *reader) receive(m *nats.Msg) {
 	}
 	s := stored(m)
 	if s.Seq != 0 {
+		r.read.Add(1)
 		a.ms = append(a.ms, s)
 		return
 	}

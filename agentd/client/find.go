@@ -74,3 +74,9 @@ func (c *Client) find(ctx context.Context, tree subjects.Tree) (found, error) {
 func (c *Client) result(ctx context.Context, root subjects.Run) (bus.Stored, bool, error) {
 	return c.conn.First(ctx, root.Space.Result(root.Agent, root.Tree))
 }
+
+// Queued reports whether a tree is a submission that no worker has taken yet.
+func (c *Client) Queued(ctx context.Context, tree subjects.Tree) (bool, error) {
+	_, ok, err := c.conn.Queued(ctx, c.conn.Space().SubmissionOf(tree))
+	return ok, err
+}

@@ -12,9 +12,9 @@ import (
 const gather = 20 * time.Millisecond
 
 // Follow calls fn for everything that happened to a tree, from its beginning, and for what happens
-// until it is concluded or ctx ends. Stored events come in stream order, each once; those told live
-// only come between them, as they arrive, and may be lost. It is the caller's goroutine that calls fn.
-// A message that cannot be read is left out.
+// until it is concluded or ctx ends. Stored events come in stream order, each once, but that Concluded is
+// the last; those told live only come between them, as they arrive, and may be lost. It is the caller's
+// goroutine that calls fn. A message that cannot be read is left out.
 func (c *Client) Follow(ctx context.Context, tree subjects.Tree, fn func(Event)) error {
 	f, err := c.find(ctx, tree)
 	if err != nil {

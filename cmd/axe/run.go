@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/axebus/axe/agentd/client"
+	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/cmd/internal/cli"
+	"github.com/axebus/axe/subjects"
+)
+
+const (
+	connecting = 10 * time.Second // a running bus that is not there
+	farewell   = 3 * time.Second  // a cancelled tree, and a worker that drains
+)
+
+// run runs a task on a bus of its own, or on a running one.
+func (o *options) run(ctx context.Context, args []string) error {
+	task, err := o.task(ctx, args)
+	if err != nil {
+		return err
+	}
+	screen := cli.Stderr()
+	view, err := o.progress.View(screen, name)
+	if err != nil {
+		return err
+	}
+	log, err := o.log.Logger(screen, screen.Terminal())
+	if err != nil {
+		return err
+	}
+	conn, done, err := o.connect(ctx, log)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if !o.works() {
+		if err := cli.Ready(ctx, conn); err != nil {
+			return err
+		}
+		return o.submit(ctx, client.New(conn), task, view)
+	}
+	return o.work(ctx, conn, log, screen, func(ctx context.Context) error {
+		return o.submit(ctx, client.New(conn), task, view)
+	})
+}
+
+// connect opens the bus; done closes all that it opened.
+func (o *options) connect(ctx context.Context, log *slog.Logger) (_ *bus.Conn, done func(), err error) {
+	var server *bus.Server
+	closeServer := func() {}
+	if !o.elsewhere() {
+		if server, closeServer, err = temporary(log); err != nil {
+			return nil, nil, err
+		}
+	}
+	cfg, err := o.dial.Config(server, log)
+	if err != nil {
+		closeServer()
+		return nil, nil, err
+	}
+	conn, err := cli.Open(ctx, cfg, connecting)
+	if err != nil {
+		closeServer()
+		return nil, nil, err
+	}
+	return conn, func() {
+		conn.Close()
+		closeServer()
+	}, nil
+}
+
+// temporary is a server that only this process reaches, and whose store goes with it.
+func temporary(log *slog.Logger) (_ *bus.Server, done func(), err error) {
+	dir, err := os.MkdirTemp("", "axe-run-")
+	if err != nil {
+		return nil, nil, fmt.Errorf("store: %w", err)
+	}
+	server, err := bus.Serve(bus.ServerConfig{StoreDir: dir, Log: log})
+	if err != nil {
+		_ = os.RemoveAll(dir)
+		return nil, nil, err
+	}
+	return server, func() {
+		server.Close()
+		_ = os.RemoveAll(dir)
+	}, nil
+}
+
+// work runs a worker for as long as then does. A signal does not end the worker, but what then does
+// about it: a cancelled tree needs a worker to end.
+func (o *options) work(ctx context.Context, conn *bus.Conn, log *slog.Logger, screen *cli.Screen, then func(context.Context) error) error {
+	o.worker.Limit, o.worker.Grace = o.timeout, farewell
+	cfg, err := o.worker.Config(log)
+	if err != nil {
+		return err
+	}
+	if err := cli.Provision(ctx, conn, bus.Provision{}, log); err != nil {
+		return err
+	}
+	working, stop := context.WithCancel(context.WithoutCancel(ctx))
+	ctx, broken := context.WithCancelCause(ctx)
+	defer broken(nil)
+	ended := make(chan struct{})
+	go func() { // ended by stop; waited for below where others use the bus
+		defer close(ended)
+		if err := cli.Work(working, conn, cfg, o.worker.Agents); err != nil {
+			broken(err)
+		}
+	}()
+	defer func() {
+		stop()
+		if !o.elsewhere() { // the bus ends with this process: nothing is left to anybody
+			screen.Mute()
+			return
+		}
+		<-ended
+	}()
+	if err := cli.Announced(ctx, conn, o.worker.Agents); err != nil {
+		return err
+	}
+	return then(ctx)
+}
+
+// submit hands over the task and prints the answer. ^C cancels the tree.
+func (o *options) submit(ctx context.Context, c *client.Client, task client.Task, view *cli.View) error {
+	tree, err := cli.Submit(ctx, c, task)
+	if err != nil {
+		return err
+	}
+	outcome, err := view.Attend(ctx, c, tree, o.timeout)
+	if _, signal := errors.AsType[cli.SignalError](err); signal {
+		return cli.Fail(cli.Code(err), fmt.Errorf("%w, %s", err, cancel(ctx, c, tree)))
+	}
+	if err != nil {
+		return err
+	}
+	return cli.Print(os.Stdout, o.output, outcome)
+}
+
+// cancel cancels a tree that its user has left, waits a moment for its end, and says what came of it.
+func cancel(ctx context.Context, c *client.Client, tree subjects.Tree) string {
+	ctx, done := context.WithTimeout(context.WithoutCancel(ctx), farewell)
+	defer done()
+	if err := c.Cancel(ctx, tree, "interrupted"); err != nil {
+		return fmt.Sprintf("and the tree %s could not be cancelled: %v", tree, err)
+	}
+	if _, err := c.Wait(ctx, tree); err != nil {
+		return "the tree " + tree.String() + " is being cancelled"
+	}
+	return "the tree was cancelled"
+}

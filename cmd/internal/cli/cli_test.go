@@ -1,0 +1,246 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/spf13/cobra"
+
+	"github.com/axebus/axe/agentd/client"
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/subjects"
+)
+
+func TestCode(t *testing.T) {
+	for _, test := range []struct {
+		err  error
+		want int
+	}{
+		{nil, 0},
+		{errors.New("x"), 1},
+		{bus.ErrNoStream, 1},
+		{Usage("x"), 2},
+		{&configs.Error{File: "a.toml"}, 2},
+		{fmt.Errorf("x: %w", subjects.ErrToken), 2},
+		{fmt.Errorf("x: %w", client.ErrUnknownTree), 2},
+		{fmt.Errorf("x: %w", bus.ErrTooLarge), 2},
+		{SignalError{syscall.SIGINT}, 130},
+		{fmt.Errorf("connect: %w", SignalError{syscall.SIGTERM}), 143},
+		{Fail(130, fmt.Errorf("detached: %w", subjects.ErrToken)), 130},
+	} {
+		if got := Code(test.err); got != test.want {
+			t.Errorf("%v: %d, want %d", test.err, got, test.want)
+		}
+	}
+}
+
+func TestFailed(t *testing.T) {
+	for _, test := range []struct {
+		outcome run.Outcome
+		want    int
+		line    string
+	}{
+		{run.Outcome{Status: run.StatusCompleted}, 0, ""},
+		{run.Failure(run.KindError, ""), 1, "failed without a reason"},
+		{run.Failure(run.KindTurns, "x"), 1, "x"},
+		{run.Failure(run.KindPoisoned, "x"), 1, "x"},
+		{run.Failure("of tomorrow", "x"), 1, "x"},
+		{run.Failure(run.KindUnknownAgent, "x"), 2, "x"},
+		{run.Outcome{Kind: run.KindError, Category: "config", Error: "x"}, 2, "x"},
+		{run.Outcome{Kind: run.KindError, Category: "auth", Error: "x"}, 3, "x"},
+		{run.Failure(run.KindTimeout, "timeout after 3s"), 3, "timeout after 3s"},
+		{run.Failure(run.KindBudget, "x"), 4, "x"},
+		{run.Failure(run.KindDepth, "x"), 4, "x"},
+		{run.Failure(run.KindCancelled, "x"), 5, "cancelled: x"},
+		{run.Failure(run.KindCancelled, "cancelled"), 5, "cancelled"},
+	} {
+		err := Failed(test.outcome)
+		if got := Code(err); got != test.want || err != nil && err.Error() != test.line {
+			t.Errorf("%+v: %d, %v", test.outcome, got, err)
+		}
+	}
+}
+
+func TestSize(t *testing.T) {
+	for text, want := range map[string]int64{"1": 1, "1024": 1 << 10, "1KiB": 1 << 10, "64MiB": 64 << 20, "2GiB": 2 << 30, "1000": 1000} {
+		var s Size
+		if err := s.Set(text); err != nil || int64(s) != want {
+			t.Errorf("%s: %d, %v", text, s, err)
+		}
+		again := Size(0)
+		if err := again.Set(s.String()); err != nil || again != s {
+			t.Errorf("%s: %s is %d, %v", text, &s, again, err)
+		}
+	}
+	for _, text := range []string{"", "0", "-1", "1MB", "1 MiB", "MiB", "9999999999GiB", "1e3"} {
+		var s Size
+		if err := s.Set(text); err == nil {
+			t.Errorf("%q: %d", text, s)
+		}
+	}
+}
+
+// TestDefinitions: a file that turns bad takes no agent away, one that goes does, and each trouble is
+// logged once.
+func TestDefinitions(t *testing.T) {
+	var log bytes.Buffer
+	d := definitions{dir: "agents", log: slog.New(slog.NewTextHandler(&log, nil))}
+	agent := func(name, digest string) configs.Agent {
+		return configs.Agent{Name: name, File: "agents/" + name + ".toml", Digest: digest}
+	}
+	bad := func(file string) error {
+		return &configs.Error{File: file, Line: 3, Key: "model", Message: "is required"}
+	}
+	for _, step := range []struct {
+		name   string
+		agents []configs.Agent
+		err    error
+		want   string
+		lines  int
+	}{
+		{"two", []configs.Agent{agent("a", "1"), agent("b", "1")}, nil, "a1 b1", 0},
+		{"one turns bad", []configs.Agent{agent("b", "2")}, errors.Join(bad("agents/a.toml")), "a1 b2", 1},
+		{"it stays bad", []configs.Agent{agent("b", "3")}, errors.Join(bad("agents/a.toml")), "a1 b3", 0},
+		{"one that never was good", []configs.Agent{agent("b", "3")}, errors.Join(bad("agents/a.toml"), bad("agents/c.toml")), "a1 b3", 1},
+		{"the directory is away", nil, &configs.Error{File: "agents", Message: "no such directory"}, "a1 b3", 1},
+		{"it is mended", []configs.Agent{agent("a", "4"), agent("b", "3")}, nil, "a4 b3", 0},
+		{"it goes", []configs.Agent{agent("b", "3")}, nil, "b3", 0},
+		{"all go", nil, nil, "", 1},
+	} {
+		log.Reset()
+		var got []string
+		for _, a := range d.take(step.agents, step.err) {
+			got = append(got, a.Name+a.Digest)
+		}
+		slices.Sort(got)
+		if strings.Join(got, " ") != step.want {
+			t.Errorf("%s: %v, want %s", step.name, got, step.want)
+		}
+		if n := strings.Count(log.String(), "\n"); n != step.lines {
+			t.Errorf("%s: logged\n%s", step.name, &log)
+		}
+	}
+}
+
+func TestDefined(t *testing.T) {
+	err := Defined(t.TempDir(), "a")
+	if Code(err) != CodeConfig || !strings.HasPrefix(err.Error(), "agent config not found: a: ") {
+		t.Error(err)
+	}
+	if err := Defined("nowhere", "a"); !errors.Is(err, fs.ErrNotExist) || Code(err) != CodeConfig {
+		t.Error(err)
+	}
+}
+
+// TestDialFlags: where the command line says something, the environment has no say about what belongs
+// to it.
+func TestDialFlags(t *testing.T) {
+	for name, value := range map[string]string{
+		"NATS_URL": "nats://env", "NATS_CONTEXT": "", "NATS_CREDS": "env.creds", "NATS_NKEY": "", "NATS_USER": "",
+		"NATS_PASSWORD": "", "NATS_TOKEN": "", "NATS_CA": "env.pem", "NATS_CERT": "", "NATS_KEY": "", "AXE_PREFIX": "env",
+	} {
+		t.Setenv(name, value)
+	}
+	for _, test := range []struct {
+		args   []string
+		want   bus.Dial
+		prefix string
+	}{
+		{nil, bus.Dial{URL: "nats://env", Creds: "env.creds", TLSCA: "env.pem"}, "env"},
+		{[]string{"--server", "nats://flag"}, bus.Dial{URL: "nats://flag", Creds: "env.creds", TLSCA: "env.pem"}, "env"},
+		{[]string{"--context", "flag"}, bus.Dial{Context: "flag", Creds: "env.creds", TLSCA: "env.pem"}, "env"},
+		{[]string{"--token", "flag", "--prefix", "flag"}, bus.Dial{URL: "nats://env", Token: "flag", TLSCA: "env.pem"}, "flag"},
+		{[]string{"--tls-cert", "c", "--tls-key", "k"}, bus.Dial{URL: "nats://env", Creds: "env.creds", TLSCert: "c", TLSKey: "k"}, "env"},
+	} {
+		var d DialFlags
+		cmd := &cobra.Command{Use: "test"}
+		d.Register(cmd)
+		if err := cmd.ParseFlags(test.args); err != nil {
+			t.Fatal(err)
+		}
+		got, err := d.Config(nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		test.want.Name = "test"
+		if diff := cmp.Diff(test.want, got.Dial, cmpopts.IgnoreFields(bus.Dial{}, "Closed")); diff != "" {
+			t.Errorf("%v:\n%s", test.args, diff)
+		}
+		if p := got.Space.Prefix(); p != test.prefix {
+			t.Errorf("%v: prefix %s", test.args, p)
+		}
+	}
+}
+
+// TestDialFlagsInside: for a server in this process the environment says the prefix, and nothing else.
+func TestDialFlagsInside(t *testing.T) {
+	t.Setenv("NATS_URL", "nats://env")
+	t.Setenv("NATS_CREDS", "env.creds")
+	t.Setenv("AXE_PREFIX", "env")
+	var d DialFlags
+	d.Register(&cobra.Command{Use: "test"})
+	server := new(bus.Server)
+	got, err := d.Config(server, nil)
+	if err != nil || got.Space.Prefix() != "env" || got.Dial.URL+got.Dial.Creds != "" || got.Dial.Server != server {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// TestScreen: what is written goes above the tree, which is drawn in place below it.
+func TestScreen(t *testing.T) {
+	var out bytes.Buffer
+	s := &Screen{w: &out, size: func() (int, int) { return 80, 10 }}
+	t.Setenv("NO_COLOR", "1")
+	fmt.Fprintln(s, "before")
+	s.Draw() // nothing is known yet
+	s.Apply(parseEvent(t, "0 r lead concluded took=1s"))
+	s.Draw()
+	fmt.Fprintln(s, "between")
+	s.Leave()
+	fmt.Fprintln(s, "after")
+	s.Mute()
+	fmt.Fprintln(s, "never")
+	const tree = "✓ lead  done  1.0s\n"
+	const back = "\x1b[1A\r\x1b[J"
+	if diff := cmp.Diff("before\n"+tree+back+"between\n"+tree+back+tree+"after\n", out.String()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestBecause(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	err := errors.New("x")
+	if got := because(ctx, err); !errors.Is(got, err) {
+		t.Error(got)
+	}
+	cancel(SignalError{syscall.SIGINT})
+	if got := because(ctx, err); Code(got) != 130 {
+		t.Error(got)
+	}
+	if got := because(ctx, nil); got != nil {
+		t.Error(got)
+	}
+}
+
+func TestSeconds(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0.0s", 1540 * time.Millisecond: "1.5s", 61 * time.Second: "1m01s", 3 * time.Hour: "3h00m", 100 * time.Hour: "100h00m",
+	} {
+		if got := seconds(d); got != want {
+			t.Errorf("%v: %s", d, got)
+		}
+	}
+}

@@ -1,0 +1,105 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"path/filepath"
+	"slices"
+
+	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/configs"
+)
+
+// definitions remembers the last good definition of each agent, so that a file that is being edited
+// takes no agent away.
+type definitions struct {
+	dir   string
+	log   *slog.Logger
+	last  map[string]configs.Agent // by file
+	wrong map[string]string        // what was wrong with a file when it was looked at last
+}
+
+// take is what to serve, given what the directory holds and what is wrong with it. What is wrong with a
+// file is logged once.
+func (d *definitions) take(agents []configs.Agent, err error) []configs.Agent {
+	good, wrong := make(map[string]configs.Agent, len(agents)), map[string]string{}
+	for _, a := range agents {
+		good[a.File] = a
+	}
+	for _, e := range Wrong(err) {
+		kept, ok := d.last[e.File]
+		if ok {
+			good[e.File] = kept
+		}
+		if e.File == d.dir {
+			good, ok = d.last, len(d.last) > 0
+		}
+		if wrong[e.File] = e.Error(); wrong[e.File] != d.wrong[e.File] {
+			d.log.Error("agent file", slog.Any(keyError, e), slog.Bool(keyKept, ok))
+		}
+	}
+	if len(good) == 0 {
+		d.log.Warn("no agents to serve", slog.String(keyDir, d.dir))
+	}
+	d.last, d.wrong = good, wrong
+	return slices.Collect(maps.Values(good))
+}
+
+// Wrong lists what configs.LoadDir found wrong, one for each file.
+func Wrong(err error) []*configs.Error {
+	switch e := err.(type) { //nolint:errorlint // what joins errors is taken apart here
+	case *configs.Error:
+		return []*configs.Error{e}
+	case interface{ Unwrap() []error }:
+		var all []*configs.Error
+		for _, one := range e.Unwrap() {
+			all = append(all, Wrong(one)...)
+		}
+		return all
+	}
+	return nil
+}
+
+// Defined is the error of an agent that a directory does not define: what is wrong with its file, if
+// there is one.
+func Defined(dir, agent string) error {
+	agents, err := configs.LoadDir(dir)
+	for _, e := range Wrong(err) {
+		if e.File == dir || e.File == filepath.Join(dir, agent+".toml") {
+			return e
+		}
+	}
+	if !slices.ContainsFunc(agents, func(a configs.Agent) bool { return a.Name == agent }) {
+		return Fail(CodeConfig, fmt.Errorf("agent config not found: %s: no %s.toml in %s", agent, agent, dir))
+	}
+	return nil
+}
+
+// Announced waits until workers have announced all agents of a directory.
+func Announced(ctx context.Context, conn *bus.Conn, dir string) error {
+	agents, _ := configs.LoadDir(dir) // what is wrong is the worker's to log
+	missing := make(map[string]bool, len(agents))
+	for _, a := range agents {
+		missing[a.Name] = true
+	}
+	cards, err := conn.Directory(ctx)
+	if err != nil {
+		return err
+	}
+	watching, done := context.WithCancel(ctx)
+	defer done()
+	err = cards.Watch(watching, func(name string, card []byte) {
+		if card != nil {
+			delete(missing, name)
+		}
+		if len(missing) == 0 {
+			done()
+		}
+	}, func() {})
+	if len(missing) == 0 {
+		return nil
+	}
+	return err
+}

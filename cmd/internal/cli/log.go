@@ -1,0 +1,57 @@
+package cli
+
+import (
+	"io"
+	"log/slog"
+	"os"
+
+	"github.com/lmittmann/tint"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+// The keys of what the commands log.
+const (
+	keyError = "error"
+	keyDir   = "dir"
+	keyKept  = "last_good_kept"
+)
+
+// LogFlags are the flags of what is logged to stderr.
+type LogFlags struct{ level, format string }
+
+// Register adds the flags to a command; level is the default.
+func (l *LogFlags) Register(cmd *cobra.Command, level string) {
+	cmd.PersistentFlags().StringVar(&l.level, "log-level", level, "log from this level on: debug, info, warn, error or off")
+	cmd.PersistentFlags().StringVar(&l.format, "log-format", "text", "how to log: text or json")
+}
+
+// Logger makes the logger that the flags ask for. Only a terminal gets colours, and none with NO_COLOR.
+func (l *LogFlags) Logger(w io.Writer, terminal bool) (*slog.Logger, error) {
+	var level slog.Level
+	switch l.level {
+	case "off":
+		return slog.New(slog.DiscardHandler), nil
+	case "debug", "info", "warn", "error":
+		if err := level.UnmarshalText([]byte(l.level)); err != nil {
+			return nil, err
+		}
+	default:
+		return nil, Usage("--log-level %q: want debug, info, warn, error or off", l.level)
+	}
+	opts := &slog.HandlerOptions{Level: level}
+	switch {
+	case l.format == "json":
+		return slog.New(slog.NewJSONHandler(w, opts)), nil
+	case l.format != "text":
+		return nil, Usage("--log-format %q: want text or json", l.format)
+	case terminal && colour():
+		return slog.New(tint.NewTextHandler(w, &tint.Options{Level: level, TimeFormat: "15:04:05.000"})), nil
+	}
+	return slog.New(slog.NewTextHandler(w, opts)), nil
+}
+
+// Terminal reports whether a file is one.
+func Terminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
+
+func colour() bool { return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" }

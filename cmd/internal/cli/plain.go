@@ -1,0 +1,48 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/axebus/axe/agentd/client"
+	"github.com/axebus/axe/agentd/run"
+)
+
+// Line is an event as a line of text, for logs and for those who have no terminal.
+func Line(e client.Event) string {
+	what := string(e.Kind)
+	switch e.Kind {
+	case client.Asking:
+		what = fmt.Sprintf("asking, turn %d", e.Turn)
+	case client.Answered:
+		what = fmt.Sprintf("turn %d calls %s", e.Turn, strings.Join(callees(e.Calls), " "))
+	case client.TimedOut:
+		what = "timed out"
+		if e.Turn > 0 {
+			what = fmt.Sprintf("turn %d timed out", e.Turn)
+		}
+	case client.Cancelled:
+		what = "cancelled: " + e.Reason
+	case client.Replied, client.Concluded:
+		what = string(e.Outcome.Status)
+		if e.Outcome.Status != run.StatusCompleted {
+			what += ": " + e.Outcome.Error
+		}
+	case client.Called:
+	}
+	line := fmt.Sprintf("%s %s %s %s", e.Time.Local().Format("15:04:05.000"), e.Run.Path, e.Run.Agent, what)
+	if e.Worker != "" {
+		line += " (" + e.Worker + ")"
+	}
+	return printable(line)
+}
+
+func callees(calls []run.Call) []string {
+	names := make([]string, len(calls))
+	for i, c := range calls {
+		if names[i] = c.Agent; c.Failed() {
+			names[i] += "(refused)"
+		}
+	}
+	return names
+}

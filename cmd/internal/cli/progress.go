@@ -1,0 +1,141 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/axebus/axe/agentd/client"
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/subjects"
+)
+
+// ProgressFlags are the flags of how a tree is shown while it works.
+type ProgressFlags struct {
+	how     string
+	verbose bool
+}
+
+// Register adds the flags to a command and all below it.
+func (p *ProgressFlags) Register(cmd *cobra.Command) {
+	cmd.PersistentFlags().StringVar(&p.how, "progress", "auto", "how the tree is shown on stderr: tree, plain (a line for each event), none, or auto (tree on a terminal, none elsewhere)")
+	cmd.PersistentFlags().BoolVarP(&p.verbose, "verbose", "v", false, "show a line for each event where no tree is shown")
+}
+
+// View is how a tree is shown: on which screen, and as what.
+type View struct {
+	screen *Screen
+	style  style
+	name   string
+}
+
+type style string
+
+const (
+	drawn  style = "tree"
+	plain  style = "plain"
+	hidden style = "none"
+)
+
+// View makes what the flags ask for, for the command of a name.
+func (p *ProgressFlags) View(s *Screen, name string) (*View, error) {
+	v := &View{s, style(p.how), name}
+	switch {
+	case v.style == drawn, v.style == plain, v.style == hidden:
+	case p.how != "auto":
+		return nil, Usage("--progress %q: want auto, tree, plain or none", p.how)
+	case s.terminal && os.Getenv("TERM") != "dumb":
+		v.style = drawn
+	case p.verbose:
+		v.style = plain
+	default:
+		v.style = hidden
+	}
+	return v, nil
+}
+
+const (
+	redraw = 100 * time.Millisecond
+	// late is how long the view of a tree may lag behind its outcome.
+	late = time.Second
+	// unserved is how long a submission may wait before its submitter is told that nobody takes it.
+	unserved = 5 * time.Second
+)
+
+// Attend waits for the outcome of a tree and shows the tree meanwhile. Limit is the tree's own, 0 if it
+// has none: a little later the wait is given up.
+func (v *View) Attend(ctx context.Context, c *client.Client, tree subjects.Tree, limit time.Duration) (run.Outcome, error) {
+	ctx, cancel := within(ctx, limit)
+	defer cancel()
+	watching, stop := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	followed := make(chan struct{})
+	if v.style == hidden {
+		close(followed)
+	} else {
+		wg.Go(func() {
+			defer close(followed)
+			_ = c.Follow(watching, tree, v.event) // what it cannot show, Wait tells
+		})
+	}
+	if v.style == drawn {
+		wg.Go(func() { v.screen.keep(watching) })
+	}
+	wg.Go(func() { v.remind(watching, c, tree) })
+	o, err := c.Wait(ctx, tree)
+	if err = because(ctx, err); err == nil {
+		select {
+		case <-followed:
+		case <-time.After(late):
+		}
+	}
+	stop()
+	wg.Wait()
+	v.screen.Leave()
+	return o, err
+}
+
+// Note says something to whoever looks on, and nothing where nothing is shown.
+func (v *View) Note(format string, args ...any) {
+	if v.style != hidden {
+		fmt.Fprintf(v.screen, v.name+": "+format+"\n", args...)
+	}
+}
+
+func (v *View) event(e client.Event) {
+	if v.style == plain {
+		fmt.Fprintln(v.screen, Line(e))
+		return
+	}
+	v.screen.Apply(e)
+}
+
+// remind says that nobody has taken a submission, once and after a while.
+func (v *View) remind(ctx context.Context, c *client.Client, tree subjects.Tree) {
+	select {
+	case <-ctx.Done():
+		return
+	case <-time.After(unserved):
+	}
+	if waits, err := c.Queued(ctx, tree); err == nil && waits {
+		fmt.Fprintf(v.screen, "%s: no worker has taken %s yet, still waiting\n", v.name, tree)
+	}
+}
+
+// keep draws until ctx ends.
+func (s *Screen) keep(ctx context.Context) {
+	t := time.NewTicker(redraw)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+			s.Draw()
+		}
+	}
+}

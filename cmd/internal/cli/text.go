@@ -1,0 +1,89 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"time"
+	"unicode/utf8"
+
+	"github.com/axebus/axe/bus"
+)
+
+// silence is how long a pipe without a word is waited for before the user is told.
+const silence = 2 * time.Second
+
+// TaskText is the text of a task: the argument if there is one, the file if one is named, and what is
+// piped in otherwise. "-" is standard input in both places. A terminal is not read unless "-" says so,
+// and nothing is read where the text was given.
+func TaskText(ctx context.Context, name string, arg *string, file string, limit int64) (string, error) {
+	if limit == 0 {
+		limit = bus.DefaultMaxBody
+	}
+	var text string
+	var err error
+	switch {
+	case arg != nil && file != "":
+		return "", Usage("a text and a file: want one of them")
+	case arg != nil && *arg != "-":
+		text = *arg
+	case file != "" && file != "-":
+		text, err = readFile(file, limit)
+	case arg == nil && file == "" && Terminal(os.Stdin):
+		return "", nil
+	default:
+		text, err = readStdin(ctx, name, limit)
+	}
+	switch {
+	case err != nil:
+		return "", err
+	case int64(len(text)) > limit:
+		return "", fmt.Errorf("%w: the task has more than %d bytes", bus.ErrTooLarge, limit)
+	case !utf8.ValidString(text):
+		return "", Usage("the task is not UTF-8 text")
+	}
+	return text, nil
+}
+
+func readFile(file string, limit int64) (string, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return "", Fail(CodeConfig, err)
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err != nil {
+		return "", Fail(CodeConfig, err)
+	}
+	return string(b), nil
+}
+
+// readStdin reads until the end of standard input or of ctx. Nothing can end a read from a silent pipe,
+// so the goroutine that does it is left behind with the process.
+func readStdin(ctx context.Context, name string, limit int64) (string, error) {
+	type result struct {
+		text string
+		err  error
+	}
+	got := make(chan result, 1)
+	go func() {
+		b, err := io.ReadAll(io.LimitReader(os.Stdin, limit+1))
+		if err != nil {
+			err = fmt.Errorf("standard input: %w", err)
+		}
+		got <- result{string(b), err}
+	}()
+	quiet := time.NewTimer(silence)
+	defer quiet.Stop()
+	for {
+		select {
+		case r := <-got:
+			return r.text, r.err
+		case <-quiet.C:
+			fmt.Fprintf(os.Stderr, "%s: reading the task from standard input\n", name)
+		case <-ctx.Done():
+			return "", context.Cause(ctx)
+		}
+	}
+}

@@ -1,0 +1,134 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+
+	"github.com/axebus/axe/agentd/client"
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/subjects"
+)
+
+// TestTree folds events and draws what is known then. In the scripts
+//
+//	tell
+//	SECONDS PATH AGENT KIND [turn=N] [calls=a,b!,c] [status=S] [kind=K] [took=D] [worker=W] [text=…]
+//
+// prints each event as --progress plain does, and "draw [now=SECONDS] [width=N] [height=N] [colour]" the
+// tree. go test -rewrite writes what is drawn into the scripts.
+func TestTree(t *testing.T) {
+	datadriven.Walk(t, "testdata/tree", func(t *testing.T, path string) {
+		t.Helper()
+		tree := &Tree{}
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			t.Helper()
+			switch d.Cmd {
+			case "tell":
+				var out strings.Builder
+				for line := range strings.Lines(d.Input) {
+					e := parseEvent(t, line)
+					tree.Apply(e)
+					_, text, _ := strings.Cut(Line(e), " ") // without the local time
+					out.WriteString(text + "\n")
+				}
+				return out.String()
+			case "draw":
+				f := Frame{Colour: d.HasArg("colour")}
+				now := 0
+				for name, value := range map[string]*int{"now": &now, "width": &f.Width, "height": &f.Height, "tick": &f.Tick} {
+					if d.HasArg(name) {
+						d.ScanArgs(t, name, value)
+					}
+				}
+				f.Now = time.Unix(int64(now), 0)
+				return strings.ReplaceAll(strings.Join(tree.Lines(f), "\n")+"\n", "\x1b", "ESC")
+			}
+			t.Fatalf("what is %s?", d.Cmd)
+			return ""
+		})
+	})
+}
+
+func parseEvent(t *testing.T, line string) client.Event {
+	t.Helper()
+	line, text, _ := strings.Cut(strings.TrimSpace(line), " text=")
+	words := strings.Fields(line)
+	path, err := subjects.ParsePath(words[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	agent, err := subjects.ParseAgent(words[2])
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, err := time.ParseDuration(words[0] + "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := client.Event{
+		Kind: client.Kind(strings.ReplaceAll(words[3], "_", " ")), Time: time.Unix(0, 0).Add(at), Reason: text,
+		Run:     subjects.Space{}.Run(agent, client.Key("tree"), path),
+		Outcome: run.Outcome{Status: run.StatusCompleted, Error: text},
+	}
+	for _, word := range words[4:] {
+		name, value, _ := strings.Cut(word, "=")
+		switch name {
+		case "turn":
+			e.Turn = int(value[0] - '0')
+			e.Outcome.Turns = e.Turn
+		case "calls":
+			for call := range strings.SplitSeq(value, ",") {
+				c := run.Call{Agent: strings.TrimSuffix(call, "!")}
+				if c.Agent != call {
+					c.Error = "refused: " + text
+				}
+				e.Calls = append(e.Calls, c)
+			}
+		case "status":
+			e.Outcome.Status = run.Status(value)
+		case "kind":
+			e.Outcome.Kind = run.Kind(value)
+		case "took":
+			took, err := time.ParseDuration(value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			e.Outcome.DurationMS = took.Milliseconds()
+		case "worker":
+			e.Worker = value
+		default:
+			t.Fatalf("what is %s?", word)
+		}
+	}
+	return e
+}
+
+// TestTreeTakesAnything: events in any order, for runs in any order, never break a drawing.
+func TestTreeTakesAnything(t *testing.T) {
+	paths := []string{"r-3-1-2-0", "r-1-0", "r", "r-2-11", "r-2-9", "r-1-0-1-0"}
+	kinds := []client.Kind{client.Replied, client.Asking, client.TimedOut, client.Cancelled, client.Answered, client.Called, client.Concluded, "new"}
+	for first := range kinds {
+		tree := &Tree{}
+		for i := range len(kinds) * len(paths) {
+			path, err := subjects.ParsePath(paths[i%len(paths)])
+			if err != nil {
+				t.Fatal(err)
+			}
+			tree.Apply(client.Event{Kind: kinds[(first+i)%len(kinds)], Run: subjects.Run{Path: path}, Turn: i % 4, Calls: make([]run.Call, i%3)})
+			for width := range 50 {
+				lines := tree.Lines(Frame{Width: width, Height: i % 5})
+				for _, l := range lines {
+					if width > 0 && cells(l) > width {
+						t.Fatalf("%q is wider than %d", l, width)
+					}
+				}
+				if h := i % 5; h > 0 && len(lines) > h {
+					t.Fatalf("%d lines, want %d at most", len(lines), h)
+				}
+			}
+		}
+	}
+}

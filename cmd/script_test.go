@@ -1,0 +1,187 @@
+package cmd_test
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// TestScripts runs the real binaries. Besides the usual commands a script has
+//
+//	exits CODE PROGRAM ARG…         run a program, and want this exit code
+//	settles CODE PROGRAM ARG…       run it again and again, until it exits so
+//	start NAME PROGRAM ARG…         the same in the background …
+//	says NAME TEXT                  wait until it has said something on stderr
+//	signal NAME SIGNAL              send it TERM, INT or KILL
+//	end NAME SIGNAL CODE            … and its end: a signal (- for none) and the exit code
+//	bus [streams]                   a NATS server, whose URL is in NATS_URL; with the streams or without
+//	publish SUBJECT QUOTED          what nats pub does; the text is quoted as in Go
+//	called TREE                     wait until a tree's root was called
+//	freeport NAME                   a port that nobody listens on
+//	model HOW                       an Ollama that fails, at AXE_OLLAMA_BASE_URL (see model_test.go)
+//	asked                           wait until that model was asked
+func TestScripts(t *testing.T) {
+	bin := binaries(t)
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("PATH", bin+string(os.PathListSeparator)+env.Getenv("PATH"))
+			env.Setenv("GORACE", "atexit_sleep_ms=0")
+			env.Values[stageKey{}] = &stage{processes: map[string]*process{}}
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits": exits, "settles": settles, "start": start, "says": says, "signal": signal, "end": end, "bus": startBus, "publish": publish, "called": called,
+			"freeport": freePort, "model": startModel, "asked": asked,
+		},
+	})
+}
+
+// binaries builds the commands and returns the directory that they are in.
+func binaries(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", dir+string(filepath.Separator), "./agentd", "./axe-submit", "./axe")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return dir
+}
+
+// stage is what one script has started.
+type stage struct {
+	bus       *testBus
+	model     *testModel
+	processes map[string]*process
+}
+
+type stageKey struct{}
+
+func onStage(ts *testscript.TestScript) *stage {
+	s, _ := ts.Value(stageKey{}).(*stage)
+	return s
+}
+
+func want(ts *testscript.TestScript, neg bool, args []string, atLeast int, usage string) {
+	if neg || len(args) < atLeast {
+		ts.Fatalf("usage: %s", usage)
+	}
+}
+
+func number(ts *testscript.TestScript, s string) int {
+	n, err := strconv.Atoi(s)
+	ts.Check(err)
+	return n
+}
+
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 2, "exits CODE PROGRAM ARG…")
+	check(ts, number(ts, args[0]), ts.Exec(args[1], args[2:]...))
+}
+
+func settles(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 2, "settles CODE PROGRAM ARG…")
+	code := number(ts, args[0])
+	for begin := time.Now(); ; time.Sleep(200 * time.Millisecond) {
+		err := ts.Exec(args[1], args[2:]...)
+		exit, _ := errors.AsType[*exec.ExitError](err)
+		if err == nil && code == 0 || exit != nil && exit.ExitCode() == code {
+			return
+		}
+		if time.Since(begin) > patience {
+			ts.Fatalf("no exit code %d within %s: %v", code, patience, err)
+		}
+	}
+}
+
+// check compares a program's end with the exit code that is wanted.
+func check(ts *testscript.TestScript, code int, err error) {
+	got := 0
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		got = exit.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	if got != code {
+		ts.Fatalf("exit code %d, want %d", got, code)
+	}
+}
+
+// process is a program in the background.
+type process struct {
+	cmd            *exec.Cmd
+	stdout, stderr buffer
+	end            func() error // waits, once
+}
+
+func start(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 2, "start NAME PROGRAM ARG…")
+	program, err := exec.LookPath(filepath.Join(filepath.SplitList(ts.Getenv("PATH"))[0], args[1]))
+	ts.Check(err)
+	p := &process{cmd: exec.Command(program, args[2:]...)} //nolint:noctx // killed below
+	p.cmd.Dir = ts.MkAbs(".")
+	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr
+	for _, name := range []string{
+		"PATH", "HOME", "TMPDIR", "NATS_URL", "AXE_OLLAMA_BASE_URL", "AXE_SCRIPT_DIR", "XDG_STATE_HOME", "GORACE",
+	} {
+		p.cmd.Env = append(p.cmd.Env, name+"="+ts.Getenv(name))
+	}
+	ts.Check(p.cmd.Start())
+	p.end = sync.OnceValue(p.cmd.Wait)
+	onStage(ts).processes[args[0]] = p
+	ts.Defer(func() {
+		_ = p.cmd.Process.Kill()
+		_ = p.end()
+		ts.Logf("%s: %s%s", args[0], p.stdout.String(), p.stderr.String())
+	})
+}
+
+// running is a process that was started.
+func running(ts *testscript.TestScript, name string) *process {
+	p := onStage(ts).processes[name]
+	if p == nil {
+		ts.Fatalf("%s was not started", name)
+	}
+	return p
+}
+
+func says(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 2, "says NAME TEXT")
+	p := running(ts, args[0])
+	for begin := time.Now(); !strings.Contains(p.stderr.String(), args[1]); time.Sleep(20 * time.Millisecond) {
+		if time.Since(begin) > patience {
+			ts.Fatalf("%s does not say %s", args[0], args[1])
+		}
+	}
+}
+
+func signal(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 2, "signal NAME SIGNAL")
+	sig, ok := map[string]syscall.Signal{"TERM": syscall.SIGTERM, "INT": syscall.SIGINT, "KILL": syscall.SIGKILL}[args[1]]
+	if !ok {
+		ts.Fatalf("what is %s?", args[1])
+	}
+	ts.Check(running(ts, args[0]).cmd.Process.Signal(sig))
+}
+
+func end(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 3, "end NAME SIGNAL CODE")
+	p := running(ts, args[0])
+	if args[1] != "-" {
+		signal(ts, false, args[:2])
+	}
+	check(ts, number(ts, args[2]), p.end())
+	_, err := ts.Stdout().Write([]byte(p.stdout.String()))
+	ts.Check(err)
+	_, err = ts.Stderr().Write([]byte(p.stderr.String()))
+	ts.Check(err)
+}

@@ -1,0 +1,169 @@
+package cmd_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/subjects"
+)
+
+// patience is how long a script waits for something to happen.
+const patience = 20 * time.Second
+
+// buffer is what a process has written so far.
+type buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+// String is all of it.
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+// testBus is a server in the test's own process and a connection to it.
+type testBus struct {
+	conn *bus.Conn
+}
+
+func startBus(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 0, "bus [streams]")
+	server, err := bus.Serve(bus.ServerConfig{Listen: "127.0.0.1:0", StoreDir: ts.MkAbs("js")})
+	ts.Check(err)
+	ts.Defer(server.Close)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	conn, err := bus.Open(ctx, bus.Config{Dial: bus.Dial{Server: server}})
+	ts.Check(err)
+	ts.Defer(conn.Close)
+	if len(args) > 0 {
+		ts.Check(conn.Provision(ctx, bus.Provision{}))
+	}
+	onStage(ts).bus = &testBus{conn}
+	ts.Setenv("NATS_URL", server.URL())
+}
+
+// publish stores a message as a publisher that knows nothing of axe does.
+func publish(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 2, "publish SUBJECT QUOTED")
+	text, err := strconv.Unquote(`"` + args[1] + `"`)
+	ts.Check(err)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	_, err = onStage(ts).bus.conn.Write(ctx, bus.Message{Subject: args[0], Body: []byte(text)})
+	ts.Check(err)
+}
+
+func called(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 1, "called TREE")
+	tree, err := subjects.ParseTree(args[0])
+	ts.Check(err)
+	conn := onStage(ts).bus.conn
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	for {
+		ms, err := conn.Snapshot(ctx, conn.Space().RootCallOf(tree))
+		ts.Check(err)
+		if len(ms) > 0 {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+func freePort(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 1, "freeport NAME")
+	ts.Setenv(args[0], unused(ts))
+}
+
+// unused is the port of an address that refuses.
+func unused(ts *testscript.TestScript) string {
+	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	ts.Check(err)
+	defer l.Close()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	ts.Check(err)
+	return port
+}
+
+// testModel is an Ollama that fails.
+type testModel struct {
+	asked chan struct{}
+}
+
+// startModel starts one of
+//
+//	nonsense    200, and a body that is no JSON
+//	html        200, and a proxy's page
+//	empty       200, and nothing
+//	denied      401
+//	broken      500
+//	busy        429
+//	silent      it never answers
+//	refuses     nobody listens
+func startModel(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 1, "model HOW")
+	if args[0] == "refuses" {
+		ts.Setenv("AXE_OLLAMA_BASE_URL", "http://127.0.0.1:"+unused(ts))
+		return
+	}
+	m := &testModel{make(chan struct{}, 100)}
+	released := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		m.asked <- struct{}{}
+		switch args[0] {
+		case "nonsense":
+			fmt.Fprint(w, `{"message": [1, 2`)
+		case "html":
+			fmt.Fprint(w, "<html><body>Login</body></html>")
+		case "empty":
+		case "denied":
+			http.Error(w, `{"error":"who are you"}`, http.StatusUnauthorized)
+		case "broken":
+			http.Error(w, `{"error":"out of memory"}`, http.StatusInternalServerError)
+		case "busy":
+			http.Error(w, `{"error":"slow down"}`, http.StatusTooManyRequests)
+		case "silent":
+			select {
+			case <-r.Context().Done():
+			case <-released:
+			}
+		default:
+			http.Error(w, "the script asks for "+args[0], http.StatusTeapot)
+		}
+	}))
+	ts.Defer(func() {
+		close(released)
+		server.Close()
+	})
+	onStage(ts).model = m
+	ts.Setenv("AXE_OLLAMA_BASE_URL", server.URL)
+}
+
+func asked(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 0, "asked")
+	select {
+	case <-onStage(ts).model.asked:
+	case <-time.After(patience):
+		ts.Fatalf("the model was not asked within %s", patience)
+	}
+}
