@@ -60,12 +60,30 @@ func (w *Worker) concluded(ctx context.Context, h *history) (bool, error) {
 // outcomeAt reads the reply subject; on replicas the leader says whether there is anything, since a
 // follower that lags would have the model asked again.
 func (w *Worker) outcomeAt(ctx context.Context, reply string) (bus.Stored, bool, error) {
-	if w.conn.Replicas() > 1 {
-		if last, err := w.conn.Last(ctx, reply); err != nil || last == 0 {
-			return bus.Stored{}, false, err
+	if w.conn.Replicas() <= 1 {
+		return w.conn.First(ctx, reply)
+	}
+	last, err := w.conn.Last(ctx, reply)
+	if err != nil || last == 0 {
+		return bus.Stored{}, false, err
+	}
+	m, err := w.first(ctx, reply)
+	return m, err == nil, err
+}
+
+// first reads the first message of a subject that is known to have one; a follower may lag.
+func (w *Worker) first(ctx context.Context, subject string) (bus.Stored, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, lagging, errLagging)
+	defer cancel()
+	for {
+		m, ok, err := w.conn.First(ctx, subject)
+		if ok || err != nil {
+			return m, err
+		}
+		if err := sleep(ctx, 10*time.Millisecond); err != nil {
+			return m, fmt.Errorf("read %s: %w", subject, err)
 		}
 	}
-	return w.conn.First(ctx, reply)
 }
 
 func (w *Worker) step(ctx context.Context, h *history, t *trigger) (step, error) {
@@ -108,7 +126,7 @@ func (w *Worker) doom(h *history, t *trigger) (run.End, bool) {
 	case w.tombs.covered(h.run):
 		return run.End{Kind: run.KindCancelled, Text: "cancelled"}, true
 	case expired(t) || !time.Now().Before(h.head.Deadline):
-		allowed := h.head.Deadline.Sub(h.state.CalledAt).Round(time.Second)
+		allowed := max(0, h.head.Deadline.Sub(h.state.CalledAt).Round(time.Second))
 		return run.End{Kind: run.KindTimeout, Text: fmt.Sprintf("timeout after %ds", int(allowed/time.Second))}, true
 	case t.Count > w.cfg.Poison:
 		return run.End{Kind: run.KindPoisoned, Text: fmt.Sprintf("given up after %d deliveries of the message that moves it", t.Count)}, true
@@ -134,7 +152,7 @@ func (w *Worker) cancelSelf(ctx context.Context, h *history, t *trigger, end run
 	if err != nil {
 		return step{}, err
 	}
-	w.tombs.add(h.run.Tree, h.run.Path)
+	w.tombs.add(h.run.Tree, h.run.Path, time.Now())
 	return finished, nil
 }
 
@@ -306,10 +324,13 @@ func (w *Worker) bury(ctx context.Context, r subjects.Run, t *trigger, why strin
 	w.log.ErrorContext(ctx, "dead letter", slog.String(keyRun, r.String()), slog.String(keySubject, t.Subject), slog.String(keyError, why))
 	_, err := w.conn.Write(ctx, bus.Message{
 		Subject: r.Dead(), Body: t.Body, ID: fmt.Sprintf("%s.%d", r.Dead(), t.Seq),
-		Header: [][2]string{{"Axe-Reason", strings.ReplaceAll(why, "\n", " ")}, {"Axe-Subject", t.Subject}, {"Axe-Sequence", fmt.Sprint(t.Seq)}},
+		Header: [][2]string{{"Axe-Reason", oneLine(why)}, {"Axe-Subject", t.Subject}, {"Axe-Sequence", fmt.Sprint(t.Seq)}},
 	})
 	return err
 }
+
+// oneLine makes a text fit for a header.
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 // giveUp ends a run that cannot be folded: the trigger is buried, and the outcome is written with no
 // more knowledge of the run than where its log ends and whom it answers.

@@ -31,6 +31,7 @@ func (m benchModel) Send(ctx context.Context, req *provider.Request) (*provider.
 // world is an embedded server with one worker, for benchmarks.
 type world struct {
 	conn *bus.Conn // of the requester
+	work *bus.Conn // of the worker
 	nc   *nats.Conn
 	js   jetstream.JetStream
 	wait sync.Map // subject to chan struct{}
@@ -56,7 +57,8 @@ func newWorld(b *testing.B, slots int, m benchModel, agents ...configs.Agent) *w
 	if err := w.conn.Provision(ctx, bus.Provision{}); err != nil {
 		b.Fatal(err)
 	}
-	worker, err := agentd.New(open(), agentd.Config{Name: "w1", Slots: slots, Open: func(string) (provider.Provider, string, error) { return m, "m", nil }})
+	w.work = open()
+	worker, err := agentd.New(w.work, agentd.Config{Name: "w1", Slots: slots, Open: func(string) (provider.Provider, string, error) { return m, "m", nil }})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -271,16 +273,20 @@ func (w *world) result(b *testing.B, agent subjects.Agent) run.Outcome {
 	return o
 }
 
-// BenchmarkFanOut is one parent with N children: the time for each child should not grow with N.
+// BenchmarkFanOut is one parent with N children: the time for each child should not grow with N, and
+// neither should the number of messages that the worker reads for each.
 func BenchmarkFanOut(b *testing.B) {
 	parent, _ := subjects.ParseAgent("parent")
 	for _, n := range []int{10, 100, 1000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			w := newWorld(b, 64, fan(n, 0), benchAgent("parent", "leaf"), benchAgent("leaf"))
 			w.result(b, parent)
+			before := w.work.Stats()
 			for b.Loop() {
 				w.result(b, parent)
 			}
+			read := w.work.Stats().Messages - before.Messages
+			b.ReportMetric(float64(read)/float64(b.N)/float64(n), "read/child")
 			b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/float64(n), "µs/child")
 		})
 	}

@@ -113,7 +113,7 @@ func (w *Worker) end(ctx context.Context, h *history, m bus.Stored) error {
 
 // readWhole reads a run that this worker knows nothing of. One read gives the last message of each of
 // the run's subjects as of one moment; what that hides, earlier log messages and the first of two
-// outcomes, is read by subject. The message at reply, if there is one, is among them.
+// outcomes or tombstones, is read by subject. The message at reply, if there is one, is among them.
 func (w *Worker) readWhole(ctx context.Context, r subjects.Run, reply string) ([]bus.Stored, error) {
 	filters := []string{r.All()}
 	if reply != "" {
@@ -131,16 +131,19 @@ func (w *Worker) readWhole(ctx context.Context, r subjects.Run, reply string) ([
 	if err != nil {
 		return nil, err
 	}
-	repeated, err := w.conn.Repeated(ctx, r.Replies())
+	repeated, err := w.conn.Repeated(ctx, r.All())
 	if err != nil {
 		return nil, err
 	}
 	for _, subject := range repeated {
-		first, ok, err := w.conn.First(ctx, subject)
+		if subject == r.Log() {
+			continue
+		}
+		first, err := w.first(ctx, subject)
 		if err != nil {
 			return nil, err
 		}
-		if ok && first.Seq <= upTo {
+		if first.Seq <= upTo {
 			more = append(more, first)
 		}
 	}

@@ -99,32 +99,37 @@ func (w *Worker) retry(ctx context.Context, what string, do func() error) {
 	}
 }
 
-// open makes or takes a consumer, until it works or ctx ends.
-func (w *Worker) open(ctx context.Context, stream, name string, filters ...string) *bus.Consumer {
-	var c *bus.Consumer
-	w.retry(ctx, "consumer "+name, func() (err error) {
-		c, err = w.conn.Consumer(ctx, stream, name, filters...)
-		return err
-	})
-	return c
+// consumer names a durable consumer.
+type consumer struct {
+	stream, name string
+	filters      []string
+}
+
+// open opens a feed of a consumer, which it makes if it is not there.
+func (w *Worker) open(ctx context.Context, c consumer, ahead func() int) (*bus.Feed, error) {
+	bc, err := w.conn.Consumer(ctx, c.stream, c.name, c.filters...)
+	if err != nil {
+		return nil, err
+	}
+	return bc.Open(ahead)
 }
 
 // serveInbound takes what is said to the runs of one agent.
 func (w *Worker) serveInbound(ctx, work context.Context, a subjects.Agent) {
-	c := w.open(ctx, "RUNS", "agent_"+a.String()+"_in", w.conn.Space().Inbound(a)...)
+	c := consumer{"RUNS", "agent_" + a.String() + "_in", w.conn.Space().Inbound(a)}
 	w.pull(ctx, c, 64, func(d *bus.Delivery) { w.take(work, d, false) })
 }
 
 // serveRootEnds takes the deadlines and tombstones of roots, whoever serves their agents.
 func (w *Worker) serveRootEnds(ctx, work context.Context) error {
-	c := w.open(ctx, "RUNS", "roots", w.conn.Space().RootEnds()...)
+	c := consumer{"RUNS", "roots", w.conn.Space().RootEnds()}
 	w.pull(ctx, c, 8, func(d *bus.Delivery) { w.take(work, d, false) })
 	return nil
 }
 
 // serveSubmissions takes tasks from outside.
 func (w *Worker) serveSubmissions(ctx, work context.Context) error {
-	c := w.open(ctx, "SUBMIT", "submissions", w.conn.Space().Submissions())
+	c := consumer{"SUBMIT", "submissions", []string{w.conn.Space().Submissions()}}
 	room := make(chan struct{}, 64)
 	w.pull(ctx, c, 8, func(d *bus.Delivery) {
 		room <- struct{}{}
@@ -138,7 +143,7 @@ func (w *Worker) serveSubmissions(ctx, work context.Context) error {
 
 // pull hands every delivery of a consumer on, until ctx ends. It pauses while more runs wait for a
 // slot than there are slots: another worker may have one free.
-func (w *Worker) pull(ctx context.Context, c *bus.Consumer, ahead int, take func(*bus.Delivery)) {
+func (w *Worker) pull(ctx context.Context, c consumer, ahead int, take func(*bus.Delivery)) {
 	w.withFeed(ctx, c, func() int { return ahead }, func(feed *bus.Feed) error {
 		for w.slots.waiting() > w.cfg.Slots {
 			if err := sleep(ctx, 5*time.Millisecond); err != nil {
@@ -155,9 +160,9 @@ func (w *Worker) pull(ctx context.Context, c *bus.Consumer, ahead int, take func
 
 // withFeed calls next again and again with a feed of the consumer, until ctx ends; what was on its way
 // then is given back. After a fault of the bus it waits a moment and opens another feed.
-func (w *Worker) withFeed(ctx context.Context, c *bus.Consumer, ahead func() int, next func(*bus.Feed) error) {
+func (w *Worker) withFeed(ctx context.Context, c consumer, ahead func() int, next func(*bus.Feed) error) {
 	for ctx.Err() == nil {
-		feed, err := c.Open(ahead)
+		feed, err := w.open(ctx, c, ahead)
 		for err == nil {
 			err = next(feed)
 		}
@@ -180,7 +185,7 @@ func (w *Worker) withFeed(ctx context.Context, c *bus.Consumer, ahead func() int
 // is asked whether it has a call for the slot, since a standing request for each would bring more calls
 // than there are slots.
 func (w *Worker) serveCalls(ctx, work context.Context, a subjects.Agent) {
-	c := w.open(ctx, "RUNS", "agent_"+a.String(), w.conn.Space().Calls(a))
+	c := consumer{"RUNS", "agent_" + a.String(), []string{w.conn.Space().Calls(a)}}
 	idle := pollAtLeast
 	w.withFeed(ctx, c, w.share, func(feed *bus.Feed) error {
 		if err := w.slots.room(ctx); err != nil {
@@ -211,16 +216,22 @@ const (
 
 // poll takes a call if there is one at this moment, and a slot. One agent at a time is asked.
 func (w *Worker) poll(ctx, work context.Context, feed *bus.Feed) (taken bool, err error) {
-	w.polling.Lock()
-	defer w.polling.Unlock()
-	if w.slots.spare() == 0 {
-		return false, nil
+	select {
+	case w.polling <- struct{}{}:
+	case <-ctx.Done():
+		return false, context.Cause(ctx)
 	}
-	d, err := feed.Poll(ctx)
-	if d == nil || err != nil {
+	var d *bus.Delivery
+	if w.slots.tryTake() {
+		if d, err = feed.Poll(ctx); d == nil {
+			w.slots.give()
+		}
+	}
+	<-w.polling
+	if d == nil {
 		return false, err
 	}
-	w.takeCall(ctx, work, d)
+	w.take(work, d, true)
 	return true, nil
 }
 

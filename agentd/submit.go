@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -135,7 +134,7 @@ func (w *Worker) buryTask(ctx context.Context, d *bus.Delivery, why string) erro
 	}
 	_, err = w.conn.Write(ctx, bus.Message{
 		Subject: w.conn.Space().DeadSubmission(key), Body: d.Body, ID: fmt.Sprintf("submit.%d", d.Seq),
-		Header: [][2]string{{"Axe-Reason", strings.ReplaceAll(why, "\n", " ")}, {"Axe-Subject", d.Subject}, {"Axe-Sequence", fmt.Sprint(d.Seq)}},
+		Header: [][2]string{{"Axe-Reason", oneLine(why)}, {"Axe-Subject", d.Subject}, {"Axe-Sequence", fmt.Sprint(d.Seq)}},
 	})
 	return err
 }

@@ -3,7 +3,9 @@ package agentd
 import (
 	"context"
 	"errors"
+	"maps"
 	"sync"
+	"time"
 
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/subjects"
@@ -15,8 +17,9 @@ var errTombstone = errors.New("cancelled by a tombstone")
 // tombstones knows every cancelled path, and the requests in flight that a new one aborts.
 type tombstones struct {
 	mu     sync.Mutex
-	paths  map[subjects.Tree]map[subjects.Path]bool
+	paths  map[subjects.Tree]map[subjects.Path]time.Time
 	asking map[subjects.Tree]map[*ask]bool
+	pruned time.Time
 }
 
 // ask is a request to a model in flight.
@@ -26,28 +29,45 @@ type ask struct {
 }
 
 func newTombstones() *tombstones {
-	return &tombstones{paths: map[subjects.Tree]map[subjects.Path]bool{}, asking: map[subjects.Tree]map[*ask]bool{}}
+	return &tombstones{paths: map[subjects.Tree]map[subjects.Path]time.Time{}, asking: map[subjects.Tree]map[*ask]bool{}}
 }
 
 // follow learns the tombstones until ctx ends; ready is called when all that are stored are known.
 func (t *tombstones) follow(ctx context.Context, conn *bus.Conn, ready func()) error {
 	return conn.Follow(ctx, conn.Space().Tombstones(), func(m bus.Stored) {
 		if at, err := conn.Space().Parse(m.Subject); err == nil {
-			t.add(at.Run.Tree, at.Run.Path)
+			t.add(at.Run.Tree, at.Run.Path, m.Time)
+			t.prune(m.Time, conn.MaxAge())
 		}
 	}, ready)
 }
 
-func (t *tombstones) add(tree subjects.Tree, path subjects.Path) {
+func (t *tombstones) add(tree subjects.Tree, path subjects.Path, at time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.paths[tree] == nil {
-		t.paths[tree] = map[subjects.Path]bool{}
+		t.paths[tree] = map[subjects.Path]time.Time{}
 	}
-	t.paths[tree][path] = true
+	t.paths[tree][path] = at
 	for a := range t.asking[tree] {
 		if path.Covers(a.path) {
 			a.abort(errTombstone)
+		}
+	}
+}
+
+// prune forgets, once an hour, what the stream has forgotten.
+func (t *tombstones) prune(now time.Time, keep time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if keep == 0 || now.Sub(t.pruned) < time.Hour {
+		return
+	}
+	t.pruned = now
+	for tree, paths := range t.paths {
+		maps.DeleteFunc(paths, func(_ subjects.Path, at time.Time) bool { return now.Sub(at) > keep })
+		if len(paths) == 0 {
+			delete(t.paths, tree)
 		}
 	}
 }

@@ -110,7 +110,8 @@ func (w *Worker) ask(ctx context.Context, h *history, p provider.Provider, req *
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	slow := time.AfterFunc(worthTelling, func() { w.tell(ctx, h.run, Part{"asking", len(req.Messages)/2 + 1, w.cfg.Name}) })
+	r, part := h.run, Part{"asking", len(req.Messages)/2 + 1, w.cfg.Name} // it may be told when h is somebody else's
+	slow := time.AfterFunc(worthTelling, func() { w.tell(ctx, r, part) })
 	defer slow.Stop()
 	resp, err := p.Send(ctx, req)
 	if ctx.Err() != nil {

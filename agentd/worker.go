@@ -72,7 +72,7 @@ type Worker struct {
 	names *directory
 	cache *cache
 
-	polling  sync.Mutex // held while an agent is asked for a call for one of the last slots
+	polling  chan struct{} // full while an agent is asked for a call for one of the last slots
 	draining atomic.Bool
 	handlers sync.WaitGroup // goroutines at desks, and submissions in hand
 	idle     chan *desk     // taken by goroutines without a desk
@@ -94,7 +94,7 @@ func New(conn *bus.Conn, cfg Config) (*Worker, error) {
 	return &Worker{
 		cfg: cfg, conn: conn, log: cfg.Log.With(slog.String(keyWorker, cfg.Name)),
 		slots: newSlots(cfg.Slots), tombs: newTombstones(), names: newDirectory(), cache: newCache(cfg.Cache),
-		desks: map[subjects.Run]*desk{}, agents: map[subjects.Agent]configs.Agent{}, changed: make(chan struct{}, 1), idle: make(chan *desk),
+		desks: map[subjects.Run]*desk{}, agents: map[subjects.Agent]configs.Agent{}, changed: make(chan struct{}, 1), idle: make(chan *desk), polling: make(chan struct{}, 1),
 	}, nil
 }
 
@@ -112,7 +112,8 @@ var errDraining = errors.New("the worker is draining")
 func (w *Worker) Run(ctx context.Context) error {
 	work, abort := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer abort(nil)
-	var base, pulls errgroup.Group // lifelong helpers; what takes triggers
+	base, work := errgroup.WithContext(work) // what every handler leans on: if one ends, all do
+	var pulls errgroup.Group                 // what takes triggers
 	known := make(chan struct{}, 2)
 	learned := func() { known <- struct{}{} }
 	base.Go(func() error { return w.conn.Beat(work) })
