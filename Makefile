@@ -58,7 +58,7 @@ tidy: ## fail on a go.mod that is not tidy
 
 .PHONY: bench
 bench: ## measure a leaf, a fan-out and a nested tree, as ratios
-	$(GO) test -run '^$$' -bench 'Leaf|FanOut|Nested' -benchtime $(BENCHTIME) ./agentd
+	$(GO) test -run '^$$' -bench 'Leaf|FanOut|Nested|OneSlot' -benchtime $(BENCHTIME) ./agentd
 
 .PHONY: fuzz
 fuzz: ## fuzz every target for FUZZTIME (20s)

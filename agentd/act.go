@@ -192,8 +192,17 @@ func (w *Worker) callChildren(ctx context.Context, h *history, e run.CallChildre
 		}
 		ms = append(ms, bus.Message{Subject: child.Call(), Header: head.Pairs(), Body: body, Fence: bus.After(child.Call(), 0)})
 	}
-	ms = append(ms, timer(h.run, e.Turn, e.Timer))
+	turn := e.Turn
+	if w.endsAtDeadline(h, e.Timer) {
+		turn = 0
+	}
+	ms = append(ms, timer(h.run, turn, e.Timer))
 	return finished, w.writeAll(ctx, ms)
+}
+
+// endsAtDeadline reports whether a turn's wait ends with the root's own deadline, whose timer serves both.
+func (w *Worker) endsAtDeadline(h *history, at time.Time) bool {
+	return h.run.Path.IsRoot() && !at.Before(h.head.Deadline)
 }
 
 // timer is the schedule that ends a turn's wait. A second firing is a no-op.
@@ -234,7 +243,7 @@ func (w *Worker) commit(ctx context.Context, h *history, t *trigger, e run.Entry
 		return step{}, err
 	}
 	seq, err := w.conn.Write(ctx, bus.Message{
-		Subject: h.run.Log(), Body: body, Fence: bus.After(h.run.Log(), h.state.LogSeq), Disarm: w.disarm(h),
+		Subject: h.run.Log(), Body: body, Fence: bus.After(h.run.Log(), h.state.LogSeq), Disarm: w.disarm(h, false),
 		Header: schema(),
 	})
 	if refused, ok := errors.AsType[*bus.Conflict](err); ok {
@@ -246,10 +255,15 @@ func (w *Worker) commit(ctx context.Context, h *history, t *trigger, e run.Entry
 // schema is the header of a message whose subject says the rest.
 func schema() [][2]string { return [][2]string{{subjects.HeaderSchema, subjects.Schema}} }
 
-// disarm names the timer that the run's next message makes needless.
-func (w *Worker) disarm(h *history) string {
-	if n := len(h.state.Turns); n > 0 {
+// disarm names the timer that the run's next message makes needless: that of the turn before, or, for
+// the outcome of a root, that of its deadline.
+func (w *Worker) disarm(h *history, outcome bool) string {
+	n := len(h.state.Turns)
+	switch {
+	case n > 0 && !w.endsAtDeadline(h, h.state.Turns[n-1].Entry.Timer):
 		return h.run.Timer(n)
+	case outcome && h.run.Path.IsRoot():
+		return h.run.Timer(0)
 	}
 	return ""
 }
@@ -260,7 +274,7 @@ func (w *Worker) conclude(ctx context.Context, h *history, o run.Outcome) (step,
 	if !ok {
 		return finished, nil
 	}
-	next, err := w.publishOutcome(ctx, h.run, reply, h.state.LogSeq, w.disarm(h), w.signed(h, o), h.head.Reply)
+	next, err := w.publishOutcome(ctx, h.run, reply, h.state.LogSeq, w.disarm(h, true), w.signed(h, o), h.head.Reply)
 	if err == nil && next.done {
 		h.state, err = h.state.Apply(run.Concluded{Outcome: o})
 	}

@@ -308,3 +308,27 @@ func BenchmarkNested(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Milliseconds())/float64(b.N), "ms/tree")
 	b.ReportMetric(b.Elapsed().Seconds()/float64(b.N)/ideal.Seconds(), "of-ideal")
 }
+
+// BenchmarkOneSlot is fifty trees of depth 5 and fan-out 2 at once, 63 runs each, on a worker with one
+// slot: a parent that held it while it waits would never finish.
+func BenchmarkOneSlot(b *testing.B) {
+	const trees = 50
+	var agents []configs.Agent
+	for i := range 6 {
+		subs := []string{}
+		if i < 5 {
+			subs = append(subs, fmt.Sprintf("d%d", i+1))
+		}
+		agents = append(agents, benchAgent(fmt.Sprintf("d%d", i), subs...))
+	}
+	root, _ := subjects.ParseAgent("d0")
+	w := newWorld(b, 1, fan(2, 0), agents...)
+	for b.Loop() {
+		inFlight(trees, trees, func() {
+			if o := w.result(b, root); o.Subtree.Runs != 63 {
+				b.Errorf("%d runs", o.Subtree.Runs)
+			}
+		})
+	}
+	b.ReportMetric(float64(b.N*trees*63)/b.Elapsed().Seconds(), "runs/s")
+}
