@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"strings"
 	"time"
 
@@ -146,7 +147,7 @@ func (w *Worker) cancelSelf(ctx context.Context, h *history, t *trigger, end run
 		return step{}, err
 	}
 	_, err = w.conn.Write(ctx, bus.Message{Subject: h.run.Cancel(), Body: body, Fence: bus.After(h.run.Cancel(), 0)})
-	if refused, ok := errors.AsType[*bus.Conflict](err); ok {
+	if refused, ok := errors.AsType[*bus.ConflictError](err); ok {
 		return step{must: refused.Last}, nil
 	}
 	if err != nil {
@@ -223,7 +224,7 @@ func (w *Worker) child(r subjects.Run, turn int, c run.Child) (subjects.Run, err
 func (w *Worker) writeAll(ctx context.Context, ms []bus.Message) error {
 	var failed []error
 	for _, err := range w.conn.WriteAll(ctx, ms) {
-		if _, there := errors.AsType[*bus.Conflict](err); err != nil && !there {
+		if _, there := errors.AsType[*bus.ConflictError](err); err != nil && !there {
 			failed = append(failed, err)
 		}
 	}
@@ -246,7 +247,7 @@ func (w *Worker) commit(ctx context.Context, h *history, t *trigger, e run.Entry
 		Subject: h.run.Log(), Body: body, Fence: bus.After(h.run.Log(), h.state.LogSeq), Disarm: w.disarm(h, false),
 		Header: schema(),
 	})
-	if refused, ok := errors.AsType[*bus.Conflict](err); ok {
+	if refused, ok := errors.AsType[*bus.ConflictError](err); ok {
 		return step{must: refused.Last}, nil
 	}
 	return step{must: seq}, err
@@ -291,7 +292,7 @@ func (w *Worker) publishOutcome(ctx context.Context, r subjects.Run, reply strin
 		Header: schema(),
 	}
 	_, err = w.conn.Write(ctx, m)
-	if refused, ok := errors.AsType[*bus.Conflict](err); ok {
+	if refused, ok := errors.AsType[*bus.ConflictError](err); ok {
 		return step{must: refused.Last}, nil
 	}
 	if errors.Is(err, bus.ErrTooLarge) && o.Kind == "" {
@@ -338,7 +339,7 @@ func (w *Worker) bury(ctx context.Context, r subjects.Run, t *trigger, why strin
 	w.log.ErrorContext(ctx, "dead letter", slog.String(keyRun, r.String()), slog.String(keySubject, t.Subject), slog.String(keyError, why))
 	_, err := w.conn.Write(ctx, bus.Message{
 		Subject: r.Dead(), Body: t.Body, ID: fmt.Sprintf("%s.%d", r.Dead(), t.Seq),
-		Header: [][2]string{{"Axe-Reason", oneLine(why)}, {"Axe-Subject", t.Subject}, {"Axe-Sequence", fmt.Sprint(t.Seq)}},
+		Header: [][2]string{{"Axe-Reason", oneLine(why)}, {"Axe-Subject", t.Subject}, {"Axe-Sequence", strconv.FormatUint(t.Seq, 10)}},
 	})
 	return err
 }

@@ -5,6 +5,7 @@ package agentd_test
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -118,8 +119,10 @@ func (w *world) call(b *testing.B, agent subjects.Agent) {
 func (w *world) raw(b *testing.B, workers int) func() {
 	b.Helper()
 	ctx := b.Context()
-	st, err := w.js.CreateStream(ctx, jetstream.StreamConfig{Name: "RAW", Subjects: []string{"raw.>"}, AllowDirect: true,
-		RePublish: &jetstream.RePublish{Source: "raw.>", Destination: "live.raw.>"}})
+	st, err := w.js.CreateStream(ctx, jetstream.StreamConfig{
+		Name: "RAW", Subjects: []string{"raw.>"}, AllowDirect: true,
+		RePublish: &jetstream.RePublish{Source: "raw.>", Destination: "live.raw.>"},
+	})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -186,8 +189,10 @@ func benchEcho(_ context.Context, req *provider.Request) (*provider.Response, er
 }
 
 func benchAgent(name string, subs ...string) configs.Agent {
-	return configs.Agent{Name: name, Model: "in/process", SystemPrompt: strings.Join(subs, ""), SubAgents: subs,
-		SubAgentsConfig: configs.SubAgentsConfig{Parallel: true, MaxDepth: 5}}
+	return configs.Agent{
+		Name: name, Model: "in/process", SystemPrompt: strings.Join(subs, ""), SubAgents: subs,
+		SubAgentsConfig: configs.SubAgentsConfig{Parallel: true, MaxDepth: 5},
+	}
 }
 
 // BenchmarkLeaf compares leaf agents with raw durable request and reply on the same server, in turn.
@@ -239,15 +244,15 @@ func fan(n int, latency time.Duration) benchModel {
 		last := req.Messages[len(req.Messages)-1]
 		if len(req.Tools) == 0 || last.Role == provider.ToolRole {
 			for i, r := range last.ToolResults {
-				if r.IsError || r.CallID != fmt.Sprint(i) {
+				if r.IsError || r.CallID != strconv.Itoa(i) {
 					return nil, fmt.Errorf("result %d is %+v", i, r)
 				}
 			}
-			return &provider.Response{Content: fmt.Sprint(len(last.ToolResults))}, nil
+			return &provider.Response{Content: strconv.Itoa(len(last.ToolResults))}, nil
 		}
 		resp := &provider.Response{}
 		for i := range n {
-			resp.ToolCalls = append(resp.ToolCalls, provider.NewToolCall(fmt.Sprint(i), "call_agent", fmt.Appendf(nil, `{"agent":%q,"task":"t"}`, req.System)))
+			resp.ToolCalls = append(resp.ToolCalls, provider.NewToolCall(strconv.Itoa(i), "call_agent", fmt.Appendf(nil, `{"agent":%q,"task":"t"}`, req.System)))
 		}
 		return resp, nil
 	}
@@ -278,7 +283,7 @@ func (w *world) result(b *testing.B, agent subjects.Agent) run.Outcome {
 func BenchmarkFanOut(b *testing.B) {
 	parent, _ := subjects.ParseAgent("parent")
 	for _, n := range []int{10, 100, 1000} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
 			w := newWorld(b, 64, fan(n, 0), benchAgent("parent", "leaf"), benchAgent("leaf"))
 			w.result(b, parent)
 			before := w.work.Stats()

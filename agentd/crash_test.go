@@ -66,20 +66,20 @@ func crashAt(s *sim, agents []configs.Agent, at int) (lived bool) {
 		}
 	}
 	time.Sleep(time.Minute) // what is unacknowledged comes again
-	s.right(o, "L", 2)
+	s.right(o, 2)
 	s.onlyInFlight(s.check(r.Tree), "victim")
 	for _, p := range []*proc{victim, heir} {
 		if p != nil {
 			p.kill()
-			<-p.ended
+			_ = p.wait()
 		}
 	}
 	return lived
 }
 
 // right checks the answer of a tree.
-func (s *sim) right(o run.Outcome, label string, depth int) {
-	if want := s.model.answer(label, depth); o.Status != run.StatusCompleted || o.Result != want {
+func (s *sim) right(o run.Outcome, depth int) {
+	if want := s.model.answer("L", depth); o.Status != run.StatusCompleted || o.Result != want {
 		s.tb.Errorf("outcome %s %q %s, want %q", o.Status, o.Result, o.Error, want)
 	}
 }
@@ -132,7 +132,7 @@ func zombieAt(s *sim, agents []configs.Agent, at int) (lived bool) {
 		}
 	}
 	time.Sleep(2 * time.Minute) // the zombie wakes up and does what it was about to
-	s.right(o, "L", 2)
+	s.right(o, 2)
 	s.check(r.Tree)
 	for key, who := range s.model.repeated() {
 		if len(who) > 2 {

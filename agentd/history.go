@@ -279,9 +279,7 @@ func endOf(body []byte) run.End {
 	if json.Unmarshal(body, &e) != nil {
 		e = run.End{}
 	}
-	switch e.Kind {
-	case run.KindPoisoned, run.KindTimeout, run.KindBudget:
-	default:
+	if e.Kind != run.KindPoisoned && e.Kind != run.KindTimeout && e.Kind != run.KindBudget {
 		e.Kind = run.KindCancelled
 	}
 	if e.Text == "" {

@@ -26,7 +26,7 @@ import (
 // sim is a server in a bubble of virtual time, with workers that come, go and die. Models take a second.
 type sim struct {
 	tb     failer
-	ctx    context.Context
+	ctx    context.Context //nolint:containedctx // a bubble's, for as long as it lasts
 	server *bus.Server
 	conn   *bus.Conn // of who submits and checks
 	model  *treeModel
@@ -155,6 +155,9 @@ func (p *proc) kill() {
 	}
 }
 
+// wait waits for the end of a worker's Run. A dead one's has nothing to say.
+func (p *proc) wait() error { return <-p.ended }
+
 // drain ends a worker in peace.
 func (p *proc) drain() error {
 	p.stop()
@@ -238,7 +241,7 @@ func (s *sim) check(tree subjects.Tree) map[string]string {
 		if err != nil {
 			s.tb.Fatal(err)
 		}
-		switch at.Kind {
+		switch at.Kind { //nolint:exhaustive // the rest has nothing to check
 		case subjects.Call:
 			labels[at.Run] = label(string(m.Body))
 			calls[m.Header.Get(subjects.HeaderReply)] = true
@@ -345,16 +348,6 @@ func (m *treeModel) repeated() map[string][]string {
 	return out
 }
 
-func (m *treeModel) turns() int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	n := 0
-	for _, who := range m.asked {
-		n += len(who)
-	}
-	return n
-}
-
 // label finds a task in a user message or in the body of a call.
 func label(text string) string {
 	i := strings.Index(text, "L")
@@ -384,8 +377,10 @@ func (m *treeModel) answer(label string, depth int) string {
 func levels(n int, change ...func(*configs.Agent)) []configs.Agent {
 	var out []configs.Agent
 	for i := range n {
-		a := configs.Agent{Name: fmt.Sprintf("a%d", i), Model: "sim/tree", Digest: "d",
-			SubAgentsConfig: configs.SubAgentsConfig{Parallel: true, MaxDepth: 5}}
+		a := configs.Agent{
+			Name: fmt.Sprintf("a%d", i), Model: "sim/tree", Digest: "d",
+			SubAgentsConfig: configs.SubAgentsConfig{Parallel: true, MaxDepth: 5},
+		}
 		if i < n-1 {
 			a.SubAgents = []string{fmt.Sprintf("a%d", i+1)}
 			a.SystemPrompt = a.SubAgents[0]

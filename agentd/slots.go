@@ -80,10 +80,10 @@ func (s *slots) put() {
 
 // turn renews the signal after a change of free.
 func (s *slots) turn() {
-	switch {
-	case s.free == 0:
+	switch s.free {
+	case 0:
 		s.roomy = make(chan struct{})
-	case s.free == 1:
+	case 1:
 		select {
 		case <-s.roomy: // there was room before
 		default:

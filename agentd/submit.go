@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"time"
 	"unicode/utf8"
 
@@ -54,7 +55,7 @@ func (w *Worker) forward(ctx context.Context, d *bus.Delivery) error {
 	}
 	call := bus.Message{Subject: at.Run.Call(), Header: head.Pairs(), Body: body, Fence: bus.After(at.Run.Call(), 0)}
 	_, err = w.conn.Write(ctx, call)
-	if _, twice := errors.AsType[*bus.Conflict](err); twice {
+	if _, twice := errors.AsType[*bus.ConflictError](err); twice {
 		return w.armRoot(ctx, at.Run)
 	}
 	if errors.Is(err, bus.ErrTooLarge) {
@@ -134,7 +135,7 @@ func (w *Worker) buryTask(ctx context.Context, d *bus.Delivery, why string) erro
 	}
 	_, err = w.conn.Write(ctx, bus.Message{
 		Subject: w.conn.Space().DeadSubmission(key), Body: d.Body, ID: fmt.Sprintf("submit.%d", d.Seq),
-		Header: [][2]string{{"Axe-Reason", oneLine(why)}, {"Axe-Subject", d.Subject}, {"Axe-Sequence", fmt.Sprint(d.Seq)}},
+		Header: [][2]string{{"Axe-Reason", oneLine(why)}, {"Axe-Subject", d.Subject}, {"Axe-Sequence", strconv.FormatUint(d.Seq, 10)}},
 	})
 	return err
 }

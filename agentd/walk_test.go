@@ -41,7 +41,7 @@ func TestSimWorkersDie(t *testing.T) {
 		slots := rapid.IntRange(1, 4).Draw(t, "slots")
 		cancels := rapid.SliceOfN(rapid.IntRange(-10, 10), 1, 2).Draw(t, "trees") // seconds until cancelled, or never
 		rapid.SyncTest(t, func(t *rapid.T) {
-			dir, err := os.MkdirTemp("", "sim")
+			dir, err := os.MkdirTemp("", "sim") //nolint:usetesting // a rapid.T has no TempDir
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -80,7 +80,7 @@ func (s *sim) walk(fates []fate, slots, depth int, cancels []int) {
 	for i, r := range trees {
 		o := s.result(r, 30*time.Minute)
 		if cancels[i] < 0 || o.Kind != run.KindCancelled {
-			s.right(o, "L", depth)
+			s.right(o, depth)
 		}
 	}
 	time.Sleep(3 * time.Minute)
@@ -95,7 +95,7 @@ func (s *sim) walk(fates []fate, slots, depth int, cancels []int) {
 	}
 	for _, p := range append(procs, last) {
 		p.kill()
-		<-p.ended
+		_ = p.wait()
 	}
 }
 

@@ -3,7 +3,7 @@
 // server. What the bytes mean is decided above it, and which subjects they go to in package subjects.
 //
 // The invariant it keeps: a write is either stored at the place in its subject's history that the
-// writer expected, or refused with a *Conflict that names the message in its way.
+// writer expected, or refused with a *ConflictError that names the message in its way.
 //
 //	conn, err := bus.Open(ctx, bus.Config{Dial: bus.Dial{URL: "nats://127.0.0.1:4222"}})
 //	seq, err := conn.Write(ctx, bus.Message{Subject: run.Log(), Body: b, Fence: bus.After(run.Log(), last)})

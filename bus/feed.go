@@ -29,6 +29,7 @@ type Feed struct {
 	sub   *nats.Subscription
 	msgs  chan *nats.Msg
 
+	looked  time.Time // when msgs was last looked at
 	asked   int       // requests sent: the last token of the current one's reply subject
 	open    int       // messages asked for and not yet received
 	expires time.Time // when the current request is certainly over
@@ -118,6 +119,8 @@ func (f *Feed) request(n int, r map[string]any) error {
 
 // receive waits for one message of the server: a delivery, or a word on a request (nil, nil).
 func (f *Feed) receive(ctx context.Context) (*Delivery, error) {
+	f.forget()
+	defer func() { f.looked = time.Now() }()
 	lost := time.NewTimer(time.Until(f.expires))
 	defer lost.Stop()
 	select {
@@ -135,6 +138,18 @@ func (f *Feed) receive(ctx context.Context) (*Delivery, error) {
 		f.open = max(0, f.open-1)
 		return f.delivery(m)
 	}
+}
+
+// forget drops what may have waited here, with nobody to renew its lease, while the feed was left alone
+// for long. It comes again, to whoever asks; another worker may have it already.
+func (f *Feed) forget() {
+	if f.looked.IsZero() || time.Since(f.looked) < f.conn.cfg.AckWait/2 {
+		return
+	}
+	for range len(f.msgs) {
+		<-f.msgs
+	}
+	f.open = 0
 }
 
 // ended takes note of a request that is over before all its messages came.

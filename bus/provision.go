@@ -63,8 +63,7 @@ func (c *Conn) Provision(ctx context.Context, p Provision) error {
 	if err := c.ensureBuckets(ctx, p); err != nil {
 		return err
 	}
-	_, err := c.learnReplicas(ctx)
-	return err
+	return c.learn(ctx)
 }
 
 func (c *Conn) ensureBuckets(ctx context.Context, p Provision) error {
@@ -130,8 +129,7 @@ func wrapStream(name string, err error) error {
 
 // Provisioned reports whether the stream of runs exists; the error is ErrNoStream if it does not.
 func (c *Conn) Provisioned(ctx context.Context) error {
-	_, err := c.learnReplicas(ctx)
-	return err
+	return c.learn(ctx)
 }
 
 // Replicas is the number of replicas of the stream of runs, 0 before it is known.
@@ -150,18 +148,19 @@ func (c *Conn) MaxAge() time.Duration {
 
 func (c *Conn) provisioned() bool { return c.Replicas() > 0 }
 
-func (c *Conn) learnReplicas(ctx context.Context) (int, error) {
+// learn notes what the stream of runs is like.
+func (c *Conn) learn(ctx context.Context) error {
 	s, err := c.js.Stream(ctx, c.stream())
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return 0, ErrNoStream
+		return ErrNoStream
 	}
 	if err != nil {
-		return 0, wrapStream(c.stream(), err)
+		return wrapStream(c.stream(), err)
 	}
 	cfg := s.CachedInfo().Config
 	n := max(1, cfg.Replicas)
 	c.mu.Lock()
 	c.replicas, c.maxAge = n, cfg.MaxAge
 	c.mu.Unlock()
-	return n, nil
+	return nil
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -47,14 +49,14 @@ type Timer struct {
 	Target string
 }
 
-// Conflict is a refused write: Last is the message that its fence's subject ends with.
-type Conflict struct {
+// ConflictError is a refused write: Last is the message that its fence's subject ends with.
+type ConflictError struct {
 	Subject string
 	Last    uint64
 }
 
 // Error names the subject and the message.
-func (e *Conflict) Error() string {
+func (e *ConflictError) Error() string {
 	return fmt.Sprintf("write refused: %s already ends with message %d", e.Subject, e.Last)
 }
 
@@ -66,7 +68,7 @@ var ErrNoStream = errors.New("no stream takes the subject (is a worker connected
 
 // Write stores a message and returns its sequence in the stream. A lost acknowledgement is retried
 // until ctx ends; the retry of a write that was stored is refused by its own fence, and reading
-// again shows it. The error is a *Conflict if the fence did not hold.
+// again shows it. The error is a *ConflictError if the fence did not hold.
 func (c *Conn) Write(ctx context.Context, m Message) (uint64, error) {
 	if err := c.intercept(Point{"write", m.Subject, false}); err != nil {
 		return 0, err
@@ -109,15 +111,13 @@ func (c *Conn) failed(ctx context.Context, m Message, err error) (again bool, _ 
 		return false, fmt.Errorf("write %s: %w", m.Subject, context.Cause(ctx))
 	}
 	if api, ok := errors.AsType[*jetstream.APIError](err); ok {
-		switch api.ErrorCode {
-		case jetstream.JSErrCodeStreamWrongLastSequence:
+		if api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence {
 			var last uint64
 			_, _ = fmt.Sscanf(api.Description, "wrong last sequence: %d", &last)
-			return false, &Conflict{m.Fence.Subject, last}
-		case jetstream.JSErrCodeStreamWrongLastSequenceConstant:
-			return true, err // a write to the subject is in flight on the replicas
+			return false, &ConflictError{m.Fence.Subject, last}
 		}
-		if api.Code == 503 {
+		inFlight := api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant // a write to the subject, on the replicas
+		if inFlight || api.Code == http.StatusServiceUnavailable {
 			return true, err
 		}
 		return false, fmt.Errorf("write %s: %w", m.Subject, err)
@@ -198,7 +198,7 @@ func (c *Conn) message(ctx context.Context, m Message) (*nats.Msg, error) {
 		msg.Header.Set(jetstream.MsgIDHeader, m.ID)
 	}
 	if m.Fence.Subject != "" {
-		msg.Header.Set(jetstream.ExpectedLastSubjSeqHeader, fmt.Sprint(m.Fence.Seq))
+		msg.Header.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(m.Fence.Seq, 10))
 		if m.Fence.Subject != m.Subject {
 			msg.Header.Set(headerFenceSubject, m.Fence.Subject)
 		}

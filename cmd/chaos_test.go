@@ -102,10 +102,10 @@ func (c *chaos) command(ctx context.Context, program string, args ...string) *ex
 }
 
 // worker starts an agentd; the test's end kills it.
-func (c *chaos) worker(name string, args ...string) (cmd *exec.Cmd, log *buffer) {
+func (c *chaos) worker(name string, args ...string) *exec.Cmd {
 	c.t.Helper()
-	log = &buffer{}
-	cmd = c.command(context.Background(), "agentd", append([]string{"--agents", c.agents, "--name", name, "--log-format", "text"}, args...)...)
+	log := &buffer{}
+	cmd := c.command(context.Background(), "agentd", append([]string{"--agents", c.agents, "--name", name, "--log-format", "text"}, args...)...)
 	cmd.Stderr = log
 	if err := cmd.Start(); err != nil {
 		c.t.Fatal(err)
@@ -117,7 +117,7 @@ func (c *chaos) worker(name string, args ...string) (cmd *exec.Cmd, log *buffer)
 			c.t.Logf("%s:\n%s", name, log)
 		}
 	})
-	return cmd, log
+	return cmd
 }
 
 func (c *chaos) submit(args ...string) (string, error) {
@@ -168,7 +168,7 @@ func TestChaosKillWorker(t *testing.T) {
 		}
 	}
 	serve := []string{"--server", c.url, "--slots", "64", "--ack-wait", "5s"}
-	victim, _ := c.worker("victim", serve...)
+	victim := c.worker("victim", serve...)
 	c.worker("other", serve...)
 	conn := c.connect()
 	ids := make([]string, trees)

@@ -30,7 +30,7 @@ func (c *Client) Cancel(ctx context.Context, tree subjects.Tree, why string) err
 		return err
 	}
 	_, err = c.conn.Write(ctx, bus.Message{Subject: f.root.Cancel(), Body: body, Fence: bus.After(f.root.Cancel(), 0)})
-	if _, twice := errors.AsType[*bus.Conflict](err); twice {
+	if _, twice := errors.AsType[*bus.ConflictError](err); twice {
 		return fmt.Errorf("%w: %s", ErrCancelled, tree)
 	}
 	return err
