@@ -38,9 +38,9 @@ type world struct {
 	wait sync.Map // subject to chan struct{}
 }
 
-func newWorld(b *testing.B, slots int, m benchModel, agents ...configs.Agent) *world {
+func newWorld(b *testing.B, always bool, slots int, m benchModel, agents ...configs.Agent) *world {
 	b.Helper()
-	s, err := bus.Serve(bus.ServerConfig{StoreDir: b.TempDir(), Listen: "127.0.0.1:0"})
+	s, err := bus.Serve(bus.ServerConfig{StoreDir: b.TempDir(), Listen: "127.0.0.1:0", SyncAlways: always})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func newWorld(b *testing.B, slots int, m benchModel, agents ...configs.Agent) *w
 	if w.js, err = jetstream.New(w.nc); err != nil {
 		b.Fatal(err)
 	}
-	for _, live := range []string{"axe.live.result.>", "live.raw.reply.>"} {
+	for _, live := range []string{"axe.live.result.>", "live.*.reply.>"} {
 		if _, err := w.nc.Subscribe(live, func(m *nats.Msg) {
 			if c, ok := w.wait.LoadAndDelete(m.Subject); ok {
 				close(c.(chan struct{}))
@@ -115,53 +115,71 @@ func (w *world) call(b *testing.B, agent subjects.Agent) {
 	<-done
 }
 
-// raw serves durable request and reply with nothing around it.
-func (w *world) raw(b *testing.B, workers int) func() {
+// raw serves durable request and reply with nothing around it, on a stream of its own. Pulled, each of
+// its workers asks for one message when it is free, as an agentd does with its slots; ahead, the client
+// library keeps 500 messages in hand, which costs less and keeps them from other workers.
+func (w *world) raw(b *testing.B, workers int, ahead bool) func() {
 	b.Helper()
-	ctx := b.Context()
+	ctx, stop := context.WithCancel(b.Context())
+	name := map[bool]string{false: "pulled", true: "ahead"}[ahead]
 	st, err := w.js.CreateStream(ctx, jetstream.StreamConfig{
-		Name: "RAW", Subjects: []string{"raw.>"}, AllowDirect: true,
-		RePublish: &jetstream.RePublish{Source: "raw.>", Destination: "live.raw.>"},
+		Name: name, Subjects: []string{name + ".>"}, AllowDirect: true,
+		RePublish: &jetstream.RePublish{Source: name + ".>", Destination: "live." + name + ".>"},
 	})
 	if err != nil {
 		b.Fatal(err)
 	}
-	_, err = st.CreateConsumer(ctx, jetstream.ConsumerConfig{Durable: "raw", FilterSubject: "raw.call.>", AckPolicy: jetstream.AckExplicitPolicy, MaxAckPending: -1})
-	if err != nil {
+	if _, err := st.CreateConsumer(ctx, jetstream.ConsumerConfig{
+		Durable: "raw", FilterSubject: name + ".call.>", AckPolicy: jetstream.AckExplicitPolicy, MaxAckPending: -1,
+	}); err != nil {
 		b.Fatal(err)
 	}
 	served, err := nats.Connect(w.nc.ConnectedUrl()) // a worker is another process
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.Cleanup(served.Close)
 	js, err := jetstream.New(served)
 	if err != nil {
 		b.Fatal(err)
 	}
-	c, err := js.Consumer(ctx, "RAW", "raw")
+	c, err := js.Consumer(ctx, name, "raw")
 	if err != nil {
 		b.Fatal(err)
 	}
-	room := make(chan struct{}, workers)
-	cc, err := c.Consume(func(m jetstream.Msg) {
-		room <- struct{}{}
-		go func() {
-			defer func() { <-room }()
-			if _, err := js.Publish(ctx, strings.Replace(m.Subject(), "call", "reply", 1), m.Data()); err != nil {
-				b.Error(err)
-			}
-			_ = m.Ack()
-		}()
-	})
-	if err != nil {
-		b.Fatal(err)
+	serve := func(m jetstream.Msg) {
+		if _, err := js.Publish(ctx, strings.Replace(m.Subject(), "call", "reply", 1), m.Data()); err != nil && ctx.Err() == nil {
+			b.Error(err)
+		}
+		_ = m.Ack()
 	}
-	b.Cleanup(cc.Stop)
+	var wg sync.WaitGroup
+	if ahead {
+		room := make(chan struct{}, workers)
+		cc, err := c.Consume(func(m jetstream.Msg) {
+			room <- struct{}{}
+			go func() { serve(m); <-room }()
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(cc.Stop)
+	}
+	for range workers {
+		if !ahead {
+			wg.Go(func() {
+				for ctx.Err() == nil {
+					if m, err := c.Next(jetstream.FetchContext(ctx)); err == nil {
+						serve(m)
+					}
+				}
+			})
+		}
+	}
+	b.Cleanup(func() { stop(); wg.Wait(); served.Close() })
 	return func() {
 		id := bus.NewID()
-		done := w.expect("live.raw.reply." + id)
-		if _, err := w.js.Publish(ctx, "raw.call."+id, []byte(`{"task":"hello"}`)); err != nil {
+		done := w.expect("live." + name + ".reply." + id)
+		if _, err := w.js.Publish(ctx, name+".call."+id, []byte(`{"task":"hello"}`)); err != nil {
 			b.Error(err)
 			return
 		}
@@ -195,39 +213,60 @@ func benchAgent(name string, subs ...string) configs.Agent {
 	}
 }
 
-// BenchmarkLeaf compares leaf agents with raw durable request and reply on the same server, in turn.
-// One operation is one of each.
+// BenchmarkLeaf compares leaf agents with raw durable request and reply on the same server, in turn: two
+// publishes, a pull delivery and an acknowledgement. One operation is one of each. A resident server
+// (agentd --embedded) syncs always, axe run at an interval.
 func BenchmarkLeaf(b *testing.B) {
 	leaf, _ := subjects.ParseAgent("leaf")
-	for _, k := range []int{1, 64} {
-		b.Run(fmt.Sprintf("inflight=%d", k), func(b *testing.B) {
-			w := newWorld(b, 64, benchEcho, benchAgent("leaf"))
-			raw := w.raw(b, 64)
-			call := func() { w.call(b, leaf) }
-			inFlight(256, k, raw)
-			inFlight(256, k, call)
-			var rawTime, leafTime, rawCPU, leafCPU time.Duration
+	for _, c := range []struct {
+		sync string
+		k    int
+	}{{"interval", 1}, {"interval", 64}, {"always", 1}, {"always", 64}} {
+		k := c.k
+		b.Run(fmt.Sprintf("sync=%s/inflight=%d", c.sync, k), func(b *testing.B) {
+			w := newWorld(b, c.sync == "always", 64, benchEcho, benchAgent("leaf"))
+			all := []*timed{
+				{name: "pulled", do: w.raw(b, k, false)}, {name: "ahead", do: w.raw(b, k, true)},
+				{name: "leaf", do: func() { w.call(b, leaf) }},
+			}
+			for _, t := range all {
+				inFlight(4*k, k, t.do)
+			}
 			ops := 0
 			for b.Loop() {
 				n := 16 * k
-				before := cpu()
-				rawTime += inFlight(n, k, raw)
-				between := cpu()
-				leafTime += inFlight(n, k, call)
-				rawCPU, leafCPU = rawCPU+between-before, leafCPU+cpu()-between
+				for _, t := range all {
+					t.run(n, k)
+				}
 				ops += n
 			}
 			b.ReportMetric(0, "ns/op")
-			b.ReportMetric(float64(rawTime.Microseconds())*float64(k)/float64(ops), "raw-µs")
-			b.ReportMetric(float64(leafTime.Microseconds())*float64(k)/float64(ops), "leaf-µs")
-			b.ReportMetric(float64(ops)/rawTime.Seconds(), "raw/s")
-			b.ReportMetric(float64(ops)/leafTime.Seconds(), "leaf/s")
-			b.ReportMetric(float64(rawCPU.Microseconds())/float64(ops), "raw-cpu-µs")
-			b.ReportMetric(float64(leafCPU.Microseconds())/float64(ops), "leaf-cpu-µs")
-			b.ReportMetric(leafTime.Seconds()/rawTime.Seconds(), "latency-ratio")
-			b.ReportMetric(rawTime.Seconds()/leafTime.Seconds(), "rate-ratio")
+			for _, t := range all {
+				if t.name == "leaf" {
+					b.ReportMetric(t.wall.Seconds()*1e6*float64(k)/float64(ops), "leaf-µs")
+					b.ReportMetric(t.cpu.Seconds()*1e6/float64(ops), "leaf-cpu-µs")
+					continue
+				}
+				b.ReportMetric(t.wall.Seconds()*1e6*float64(k)/float64(ops), t.name+"-µs")
+				b.ReportMetric(t.cpu.Seconds()*1e6/float64(ops), t.name+"-cpu-µs")
+				b.ReportMetric(all[2].wall.Seconds()/t.wall.Seconds(), "latency/"+t.name)
+				b.ReportMetric(t.wall.Seconds()/all[2].wall.Seconds(), "rate/"+t.name)
+			}
 		})
 	}
+}
+
+// timed is something whose time is taken.
+type timed struct {
+	name      string
+	do        func()
+	wall, cpu time.Duration
+}
+
+func (t *timed) run(n, k int) {
+	before := cpu()
+	t.wall += inFlight(n, k, t.do)
+	t.cpu += cpu() - before
 }
 
 // fan answers a user's message with n calls of the agent named by the system prompt, and results with
@@ -284,7 +323,7 @@ func BenchmarkFanOut(b *testing.B) {
 	parent, _ := subjects.ParseAgent("parent")
 	for _, n := range []int{10, 100, 1000} {
 		b.Run(strconv.Itoa(n), func(b *testing.B) {
-			w := newWorld(b, 64, fan(n, 0), benchAgent("parent", "leaf"), benchAgent("leaf"))
+			w := newWorld(b, false, 64, fan(n, 0), benchAgent("parent", "leaf"), benchAgent("leaf"))
 			w.result(b, parent)
 			before := w.work.Stats()
 			for b.Loop() {
@@ -302,7 +341,7 @@ func BenchmarkFanOut(b *testing.B) {
 func BenchmarkNested(b *testing.B) {
 	const latency = 50 * time.Millisecond
 	root, _ := subjects.ParseAgent("a")
-	w := newWorld(b, 200, fan(5, latency), benchAgent("a", "b"), benchAgent("b", "c"), benchAgent("c", "d"), benchAgent("d"))
+	w := newWorld(b, false, 200, fan(5, latency), benchAgent("a", "b"), benchAgent("b", "c"), benchAgent("c", "d"), benchAgent("d"))
 	w.result(b, root)
 	for b.Loop() {
 		if o := w.result(b, root); o.Subtree.Runs != 156 {
@@ -327,7 +366,7 @@ func BenchmarkOneSlot(b *testing.B) {
 		agents = append(agents, benchAgent(fmt.Sprintf("d%d", i), subs...))
 	}
 	root, _ := subjects.ParseAgent("d0")
-	w := newWorld(b, 1, fan(2, 0), agents...)
+	w := newWorld(b, false, 1, fan(2, 0), agents...)
 	for b.Loop() {
 		inFlight(trees, trees, func() {
 			if o := w.result(b, root); o.Subtree.Runs != 63 {

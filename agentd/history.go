@@ -224,7 +224,9 @@ func (w *Worker) event(ctx context.Context, h *history, m bus.Stored) (run.Event
 }
 
 func (w *Worker) called(ctx context.Context, h *history, m bus.Stored, meta run.Meta) (run.Event, error) {
-	h.head, h.bad = subjects.ParseCall(h.run, m.Header.Get)
+	if m.Seq != h.call.Seq { // not parsed yet
+		h.head, h.bad = subjects.ParseCall(h.run, m.Header.Get)
+	}
 	e := run.Called{Meta: meta}
 	body, err := w.load(ctx, m)
 	if err != nil {
