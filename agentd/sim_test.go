@@ -291,6 +291,7 @@ func (s *sim) byPath(labels map[subjects.Run]string, agent string, tree subjects
 type treeModel struct {
 	fan     int
 	latency time.Duration
+	whim    func(worker, key string) *provider.Response // another answer; nil for the usual one
 
 	mu    sync.Mutex
 	asked map[string][]string // label#turn to who asked, in order
@@ -318,6 +319,11 @@ func (a asker) Send(ctx context.Context, req *provider.Request) (*provider.Respo
 	case <-time.After(a.m.latency):
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
+	}
+	if a.m.whim != nil {
+		if resp := a.m.whim(a.worker, key); resp != nil {
+			return resp, nil
+		}
 	}
 	usage := provider.Usage{InputTokens: 10, OutputTokens: 1}
 	if len(req.Tools) == 0 || turn > 1 {
