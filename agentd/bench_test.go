@@ -226,7 +226,8 @@ func BenchmarkLeaf(b *testing.B) {
 		b.Run(fmt.Sprintf("sync=%s/inflight=%d", c.sync, k), func(b *testing.B) {
 			w := newWorld(b, c.sync == "always", 64, benchEcho, benchAgent("leaf"))
 			all := []*timed{
-				{name: "pulled", do: w.raw(b, k, false)}, {name: "ahead", do: w.raw(b, k, true)},
+				{name: "pulled", do: w.raw(b, k, false)},
+				{name: "ahead", do: w.raw(b, k, true)},
 				{name: "leaf", do: func() { w.call(b, leaf) }},
 			}
 			for _, t := range all {

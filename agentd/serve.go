@@ -168,10 +168,14 @@ func (w *Worker) withFeed(ctx context.Context, c consumer, ahead func() int, nex
 		}
 		if feed != nil {
 			rest := context.WithoutCancel(ctx)
+			var late []*bus.Delivery // given back at once they would come here again, once for all that was asked for
 			for d := feed.Rest(rest); d != nil; d = feed.Rest(rest) {
-				w.giveBack(ctx, d, 0)
+				late = append(late, d)
 			}
 			feed.Close()
+			for _, d := range late {
+				w.giveBack(ctx, d, 0)
+			}
 		}
 		if ctx.Err() == nil {
 			w.log.WarnContext(ctx, "pull failed", slog.Any(keyError, err))

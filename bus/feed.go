@@ -56,6 +56,7 @@ func (f *Feed) Next(ctx context.Context) (*Delivery, error) {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
+		f.forget()
 		if err := f.ask(); err != nil {
 			return nil, err
 		}
@@ -69,6 +70,7 @@ func (f *Feed) Next(ctx context.Context) (*Delivery, error) {
 // Poll asks for one message and returns nil if the server has none at this moment. What earlier requests
 // have brought meanwhile comes first.
 func (f *Feed) Poll(ctx context.Context) (*Delivery, error) {
+	f.forget()
 	if f.open == 0 {
 		if err := f.request(1, map[string]any{"batch": 1, "no_wait": true}); err != nil {
 			return nil, err
@@ -92,9 +94,6 @@ func (f *Feed) Close() { _ = f.sub.Unsubscribe() }
 
 // ask sends a request when fewer than half of what may be on its way is.
 func (f *Feed) ask() error {
-	if f.open > 0 && !time.Now().Before(f.expires) {
-		f.open = 0 // the request, or its end, was lost
-	}
 	n := max(1, f.ahead())
 	if f.open > n/2 {
 		return nil
@@ -119,7 +118,6 @@ func (f *Feed) request(n int, r map[string]any) error {
 
 // receive waits for one message of the server: a delivery, or a word on a request (nil, nil).
 func (f *Feed) receive(ctx context.Context) (*Delivery, error) {
-	f.forget()
 	defer func() { f.looked = time.Now() }()
 	lost := time.NewTimer(time.Until(f.expires))
 	defer lost.Stop()
@@ -140,16 +138,19 @@ func (f *Feed) receive(ctx context.Context) (*Delivery, error) {
 	}
 }
 
-// forget drops what may have waited here, with nobody to renew its lease, while the feed was left alone
-// for long. It comes again, to whoever asks; another worker may have it already.
+// forget gives up what is not to be relied on any more: a request that was lost, or its end; and what may
+// have waited here for long, with nobody to renew its lease, while the feed was left alone. That comes
+// again, to whoever asks, and another worker may have it already.
 func (f *Feed) forget() {
+	if !time.Now().Before(f.expires) {
+		f.open = 0
+	}
 	if f.looked.IsZero() || time.Since(f.looked) < f.conn.cfg.AckWait/2 {
 		return
 	}
 	for range len(f.msgs) {
 		<-f.msgs
 	}
-	f.open = 0
 }
 
 // ended takes note of a request that is over before all its messages came.
