@@ -14,8 +14,9 @@ import (
 // trigger is a delivered message that makes a run move.
 type trigger struct {
 	*bus.Delivery
-	at   subjects.Address
-	slot bool // it holds one
+	at      subjects.Address
+	slot    bool // it holds one
+	inbound bool // it counts as one at hand
 }
 
 // desk is where one goroutine handles the triggers of one run, one after another. It exists while
@@ -199,6 +200,10 @@ func (w *Worker) unread(ctx context.Context, h *history, t *trigger, err error) 
 }
 
 func (w *Worker) free(t *trigger) {
+	if t.inbound {
+		t.inbound = false
+		w.inbound.Add(-1)
+	}
 	if t.slot {
 		t.slot = false
 		w.slots.give()

@@ -117,7 +117,7 @@ func (w *Worker) open(ctx context.Context, c consumer, ahead func() int) (*bus.F
 // serveInbound takes what is said to the runs of one agent.
 func (w *Worker) serveInbound(ctx, work context.Context, a subjects.Agent) {
 	c := consumer{"RUNS", "agent_" + a.String() + "_in", w.conn.Space().Inbound(a)}
-	w.pull(ctx, c, 64, func(d *bus.Delivery) { w.take(work, d, false) })
+	w.pull(ctx, c, min(64, w.atHand()/2), func(d *bus.Delivery) { w.take(work, d, false) })
 }
 
 // serveRootEnds takes the deadlines and tombstones of roots, whoever serves their agents.
@@ -131,22 +131,30 @@ func (w *Worker) serveRootEnds(ctx, work context.Context) error {
 func (w *Worker) serveSubmissions(ctx, work context.Context) error {
 	c := consumer{"SUBMIT", "submissions", []string{w.conn.Space().Submissions()}}
 	room := make(chan struct{}, 64)
-	w.pull(ctx, c, 8, func(d *bus.Delivery) {
+	w.withFeed(ctx, c, func() int { return 8 }, func(feed *bus.Feed) error {
+		d, err := feed.Next(ctx)
+		if err != nil {
+			return err
+		}
 		room <- struct{}{}
 		w.handlers.Go(func() {
 			defer func() { <-room }()
 			w.submitted(work, d)
 		})
+		return nil
 	})
 	return nil
 }
 
-// pull hands every delivery of a consumer on, until ctx ends. It pauses while more runs wait for a
-// slot than there are slots: another worker may have one free.
+// atHand is how many inbound messages a worker takes before it has done with the first of them. Those
+// that make a run ready wait for a slot, and another worker may have one free.
+func (w *Worker) atHand() int { return max(4, 2*w.cfg.Slots) }
+
+// pull hands every delivery of a consumer on, until ctx ends. It pauses while too many are at hand.
 func (w *Worker) pull(ctx context.Context, c consumer, ahead int, take func(*bus.Delivery)) {
 	w.withFeed(ctx, c, func() int { return ahead }, func(feed *bus.Feed) error {
-		for w.slots.waiting() > w.cfg.Slots {
-			if err := sleep(ctx, 5*time.Millisecond); err != nil {
+		for int(w.inbound.Load()) >= w.atHand() {
+			if err := sleep(ctx, time.Millisecond); err != nil {
 				return err
 			}
 		}
@@ -293,7 +301,10 @@ func (w *Worker) giveBackAll(ctx context.Context) {
 
 // take hands a delivery to the desk of its run.
 func (w *Worker) take(work context.Context, d *bus.Delivery, slot bool) {
-	t := &trigger{Delivery: d, slot: slot}
+	t := &trigger{Delivery: d, slot: slot, inbound: !slot}
+	if t.inbound {
+		w.inbound.Add(1)
+	}
 	var err error
 	if t.at, err = w.conn.Space().Parse(d.Subject); err != nil {
 		w.log.WarnContext(work, "dropped", slog.String(keySubject, d.Subject), slog.Any(keyError, err))

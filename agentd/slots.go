@@ -92,13 +92,6 @@ func (s *slots) turn() {
 	}
 }
 
-// waiting is the length of the line.
-func (s *slots) waiting() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.line)
-}
-
 // spare is the number of free slots.
 func (s *slots) spare() int {
 	s.mu.Lock()

@@ -1,6 +1,7 @@
 package agentd_test
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"sync/atomic"
@@ -26,6 +27,11 @@ type fate struct {
 // TestSimWorkersDie walks at random: some trees, four workers with a bad fate each, some cancelled
 // trees. Every tree comes to its one right end.
 func TestSimWorkersDie(t *testing.T) {
+	if !walksAsked() {
+		if err := flag.Set("rapid.checks", "25"); err != nil {
+			t.Fatal(err)
+		}
+	}
 	ats.Register()
 	defer ats.Unregister()
 	rapid.Check(t, func(t *rapid.T) {
@@ -53,6 +59,13 @@ func TestSimWorkersDie(t *testing.T) {
 			})
 		})
 	})
+}
+
+// walksAsked reports whether the number of walks was given on the command line, as make sim does.
+func walksAsked() bool {
+	asked := false
+	flag.Visit(func(f *flag.Flag) { asked = asked || f.Name == "rapid.checks" && f.Value.String() != "25" })
+	return asked
 }
 
 // walk runs the trees under the fates and checks how they ended.

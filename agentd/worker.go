@@ -73,6 +73,7 @@ type Worker struct {
 	cache *cache
 
 	polling  chan struct{} // full while an agent is asked for a call for one of the last slots
+	inbound  atomic.Int64  // inbound messages at hand
 	draining atomic.Bool
 	handlers sync.WaitGroup // goroutines at desks, and submissions in hand
 	idle     chan *desk     // taken by goroutines without a desk

@@ -1,0 +1,132 @@
+package agentd_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/configs"
+)
+
+// TestAgentAddedAndRemoved while the worker runs: it is known and served at once, and then no more.
+func TestAgentAddedAndRemoved(t *testing.T) {
+	onStage(t, func(s *stage) {
+		one, two := define("one", []string{"two"}), define("two", nil)
+		s.parts["one"] = turns(calls(call("two", "x")), sums)
+		h := s.hire("w", engagement{agents: []configs.Agent{one}})
+		const unknown = `c0=call_agent error: failed to load agent "two": agent config not found: two`
+		s.completed(s.submit("one", "go"), unknown)
+		s.failed(s.submit("two", "go"), run.KindUnknownAgent, "agent config not found: two")
+
+		h.serve(s, one, two)
+		s.settle()
+		s.completed(s.submit("one", "go"), "c0=two")
+		s.completed(s.submit("two", "go"), "two")
+
+		h.serve(s, one)
+		s.settle()
+		s.completed(s.submit("one", "go"), unknown)
+		s.failed(s.submit("two", "go"), run.KindUnknownAgent, "agent config not found: two")
+
+		h.serve(s, one, two)
+		s.settle()
+		s.completed(s.submit("one", "go"), "c0=two")
+	})
+}
+
+// TestAgentChanged while the worker runs: the next run has the new definition, one under way keeps the
+// one it was started with.
+func TestAgentChanged(t *testing.T) {
+	onStage(t, func(s *stage) {
+		was, leaf := define("lead", []string{"leaf"}), define("leaf", nil)
+		is := was
+		is.SystemPrompt, is.Digest = "new", "changed"
+		s.parts["lead"] = turns(calls(call("leaf", "x")), sums)
+		s.parts["leaf"] = after(time.Minute, says("leaf"))
+		h := s.hire("w", engagement{agents: []configs.Agent{was, leaf}})
+		first := s.submit("lead", "first")
+		s.asking("leaf", 1)
+		h.serve(s, is, leaf)
+		second := s.submit("lead", "second")
+		s.completed(first, "c0=leaf")
+		s.completed(second, "c0=leaf")
+		for _, a := range s.asked("lead") {
+			if want := map[string]string{"first": "", "second": "new"}[a.text()]; a.req.System != want {
+				t.Errorf("turn %d of the %s run has the prompt %q", a.turn, a.text(), a.req.System)
+			}
+		}
+	})
+}
+
+// TestAgentRemovedWhileItsRunWaits: the run goes on at a worker that still has the agent, and the removed
+// agent's calls in hand are given up to it.
+func TestAgentRemovedWhileItsRunWaits(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.lead([]string{"leaf"}, call("leaf", "x"))
+		s.parts["leaf"] = after(time.Minute, says("leaf"))
+		h := s.hire("w1", engagement{})
+		r := s.submit("lead", "go")
+		s.asking("leaf", 1)
+		h.serve(s, s.agents[1])
+		s.hire("w2", engagement{})
+		s.completed(r, "c0=leaf")
+		if a := s.asked("lead")[1]; a.worker != "w2" {
+			t.Errorf("%s went on", a.worker)
+		}
+	})
+}
+
+// TestKnownWhileSomebodyServes: what one worker withdraws stays known while another serves it, whoever
+// announced it first.
+func TestKnownWhileSomebodyServes(t *testing.T) {
+	for _, leaver := range []int{0, 1} {
+		onStage(t, func(s *stage) {
+			s.lead([]string{"leaf"}, call("leaf", "x"))
+			for _, name := range []string{"w1", "w2"} {
+				s.hire(name, engagement{})
+				s.settle()
+			}
+			s.hands[leaver].serve(s, s.agents[0])
+			s.settle()
+			s.completed(s.submit("lead", "go"), "c0=leaf")
+			s.completed(s.submit("leaf", "go"), "leaf")
+			s.hands[1-leaver].serve(s, s.agents[0])
+			s.settle()
+			s.failed(s.submit("leaf", "go"), run.KindUnknownAgent, "agent config not found: leaf")
+		})
+	}
+}
+
+// TestKnownAfterItsWorkersDied: a call waits for a worker to come again.
+func TestKnownAfterItsWorkersDied(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.lead([]string{"leaf"}, call("leaf", "x"))
+		h := s.hire("w1", engagement{agents: s.agents[1:]})
+		s.hire("w2", engagement{agents: s.agents[:1]})
+		s.settle()
+		h.kill()
+		r := s.submit("lead", "go")
+		time.Sleep(5 * time.Minute)
+		s.hire("w3", engagement{agents: s.agents[1:]})
+		s.completed(r, "c0=leaf")
+	})
+}
+
+// TestRemovalPoisonsNothing: a call that comes while the last request for an agent's calls stands is given
+// back once, not as often as that request has room.
+func TestRemovalPoisonsNothing(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.lead([]string{"leaf"}, call("leaf", "x"))
+		s.hire("porter", engagement{agents: s.agents[:1]})
+		h := s.hire("w", engagement{})
+		s.announce("leaf")
+		time.Sleep(10*time.Second + 300*time.Millisecond)
+		h.serve(s, s.agents[0])
+		time.Sleep(100 * time.Millisecond)
+		s.announce("leaf") // as a worker does that still serves it, somewhere
+		r := s.submit("lead", "go")
+		time.Sleep(5 * time.Second)
+		s.hire("staying", engagement{})
+		s.completed(r, "c0=leaf")
+	})
+}

@@ -1,0 +1,130 @@
+package agentd_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/axebus/axe/agentd"
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/subjects"
+)
+
+func due(at time.Time) [2]string {
+	return [2]string{subjects.HeaderDeadline, subjects.FormatDeadline(at)}
+}
+
+// TestDeadlineOfASubmissionOnlyNarrows what the worker allows.
+func TestDeadlineOfASubmissionOnlyNarrows(t *testing.T) {
+	for name, test := range map[string]struct{ asked, want time.Duration }{
+		"narrower": {time.Minute, time.Minute},
+		"wider":    {24 * time.Hour, 5 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onStage(t, func(s *stage) {
+				s.lead(nil)
+				s.hire("w", engagement{Config: agentd.Config{Timeout: 5 * time.Minute}})
+				r, now := s.root("lead"), time.Now()
+				s.send(r, "go", due(now.Add(test.asked)))
+				s.completed(r, "lead")
+				got, err := subjects.ParseDeadline(s.all(r.Call())[0].Header.Get(subjects.HeaderDeadline))
+				if err != nil || got.Sub(now).Round(time.Second) != test.want {
+					t.Errorf("deadline after %v (%v), want %v", got.Sub(now), err, test.want)
+				}
+			})
+		})
+	}
+}
+
+// TestHeadersFromOutsideAreIgnored, but for the deadline, which has to make sense.
+func TestHeadersFromOutsideAreIgnored(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.lead(nil)
+		s.hire("w", engagement{})
+		r := s.root("lead")
+		s.send(r, "go", [2]string{subjects.HeaderDepth, "4"}, [2]string{subjects.HeaderMaxDepth, "0"}, [2]string{subjects.HeaderParent, "boss"},
+			[2]string{subjects.HeaderReply, "axe.run.boss.T.r.in.1.0"}, [2]string{subjects.HeaderTree, "T"}, [2]string{subjects.HeaderPath, "r-1-0"})
+		s.completed(r, "lead")
+		head, err := subjects.ParseCall(r, s.all(r.Call())[0].Header.Get)
+		if err != nil || head.Depth != 0 || head.MaxDepth != subjects.MaxDepth || !head.Parent.IsZero() {
+			t.Errorf("%+v %v", head, err)
+		}
+		bad := s.root("lead")
+		s.send(bad, "go", [2]string{subjects.HeaderDeadline, "tomorrow"})
+		s.failed(bad, run.KindError, `submission refused: Axe-Deadline "tomorrow": malformed: want RFC 3339, for example 2026-01-02T15:04:05.678Z`)
+	})
+}
+
+// TestDeadlineDuringAModelCall aborts the request and ends the run.
+func TestDeadlineDuringAModelCall(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.lead(nil)
+		s.parts["lead"] = after(time.Hour, says("too late"))
+		s.hire("w", engagement{})
+		r, end := s.root("lead"), time.Now().Add(30*time.Second)
+		s.send(r, "go", due(end))
+		s.failed(r, run.KindTimeout, "timeout after 30s")
+		s.within(end, time.Second)
+		if a := s.asked("lead")[0]; !a.to.Equal(end) || a.err == nil {
+			t.Errorf("the request ended %v after the deadline: %v", a.to.Sub(end), a.err)
+		}
+	})
+}
+
+// TestDeadlineStopsTheWholeTree: nothing below a root outlives it.
+func TestDeadlineStopsTheWholeTree(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.grove()
+		r, end := s.root("lead"), time.Now().Add(30*time.Second)
+		s.send(r, "go", due(end))
+		s.planted()
+		s.failed(r, run.KindTimeout, "timeout after 30s")
+		s.within(end, time.Second)
+		time.Sleep(3 * time.Minute)
+		s.stopped(s.asked(""), end)
+		s.everyRunEnded(r)
+	})
+}
+
+// TestDeadlineInThePast: the model is not asked at all.
+func TestDeadlineInThePast(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.lead(nil)
+		s.hire("w", engagement{})
+		time.Sleep(2 * time.Minute)
+		r := s.root("lead")
+		s.send(r, "go", due(time.Now().Add(-time.Minute)))
+		s.failed(r, run.KindTimeout, "timeout after 0s")
+		if len(s.asked("")) != 0 {
+			t.Error("the model was asked")
+		}
+	})
+}
+
+// TestRootWithoutWorker: the agent is known, but nobody serves it. Another worker ends it at its time.
+func TestRootWithoutWorker(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.agents = []configs.Agent{define("other", nil)}
+		s.announce("lonely")
+		s.hire("w", engagement{Config: agentd.Config{Timeout: 90 * time.Second}})
+		from := time.Now()
+		r := s.submit("lonely", "go")
+		s.failed(r, run.KindTimeout, "timeout after 90s")
+		s.within(from, 92*time.Second)
+	})
+}
+
+// TestCancelledRootWithoutWorker: the same worker ends it when it is cancelled.
+func TestCancelledRootWithoutWorker(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.agents = []configs.Agent{define("other", nil)}
+		s.announce("lonely")
+		s.hire("w", engagement{})
+		r := s.submit("lonely", "go")
+		time.Sleep(time.Minute)
+		cut := time.Now()
+		s.pub(r.Cancel(), "")
+		s.failed(r, run.KindCancelled, "cancelled")
+		s.within(cut, time.Second)
+	})
+}

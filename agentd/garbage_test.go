@@ -1,0 +1,152 @@
+package agentd_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/subjects"
+)
+
+// TestSubmissionThatIsNoText is refused with a result.
+func TestSubmissionThatIsNoText(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.lead(nil)
+		s.hire("w", engagement{})
+		from := time.Now()
+		s.failed(s.submit("lead", "go\xff\xfe"), run.KindError, "submission refused: the task is not UTF-8 text")
+		s.within(from, time.Second)
+		if len(s.asked("")) != 0 {
+			t.Error("the model was asked")
+		}
+	})
+}
+
+// TestSubmissionWithoutAnAddress goes to the dead letters, whole, and does not come again.
+func TestSubmissionWithoutAnAddress(t *testing.T) {
+	for _, subject := range []string{
+		"axe.submit.lead", "axe.submit.lead.T.more", "axe.submit.Lead.T", "axe.submit.lead.not-an-id", "axe.submit.-x.T",
+	} {
+		t.Run(subject, func(t *testing.T) {
+			onStage(t, func(s *stage) {
+				s.lead(nil)
+				s.hire("w", engagement{})
+				s.pub(subject, "garbage")
+				s.eventually("a dead letter", func() bool { return len(s.all(s.conn.Space().Dead())) > 0 })
+				time.Sleep(20 * time.Second)
+				dead := s.all(s.conn.Space().Dead())
+				if len(dead) != 1 || string(dead[0].Body) != "garbage" || dead[0].Header.Get("Axe-Subject") != subject ||
+					!strings.Contains(dead[0].Header.Get("Axe-Reason"), "malformed") {
+					t.Errorf("dead letters: %v", dead)
+				}
+				if _, queued, err := s.conn.Queued(s.ctx, s.conn.Space().Submissions()); queued || err != nil {
+					t.Errorf("it is still there: %v", err)
+				}
+				s.completed(s.submit("lead", "go"), "lead")
+			})
+		})
+	}
+}
+
+// TestForgedCall: what a call's headers say is checked against its subject. One that lies is buried, and
+// no model is asked.
+func TestForgedCall(t *testing.T) {
+	for name, test := range map[string]struct{ header, value string }{
+		"reply to another's slot": {subjects.HeaderReply, "axe.run.boss.T1.r.in.1.7"},
+		"reply to another tree":   {subjects.HeaderReply, "axe.run.boss.T2.r.in.1.0"},
+		"reply to anywhere":       {subjects.HeaderReply, "$JS.API.STREAM.DELETE.AXE_RUNS"},
+		"depth":                   {subjects.HeaderDepth, "0"},
+		"deeper than ever":        {subjects.HeaderMaxDepth, "6"},
+		"schema":                  {subjects.HeaderSchema, "2"},
+		"tree":                    {subjects.HeaderTree, "T2"},
+		"path":                    {subjects.HeaderPath, "r"},
+		"deadline":                {subjects.HeaderDeadline, "never"},
+		"parent":                  {subjects.HeaderParent, "A.B"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onStage(t, func(s *stage) {
+				s.lead(nil)
+				s.hire("w", engagement{})
+				s.settle()
+				boss := s.root("boss")
+				boss.Tree, _ = subjects.ParseTree("T1")
+				r := s.child(boss, "lead", 0)
+				head := subjects.Header{
+					Tree: r.Tree, Path: r.Path, Parent: boss.Agent, Depth: 1, MaxDepth: 5, Deadline: time.Now().Add(time.Hour), Reply: boss.Reply(1, 0),
+				}.Pairs()
+				for i := range head {
+					if head[i][0] == test.header {
+						head[i][1] = test.value
+					}
+				}
+				s.write(bus.Message{Subject: r.Call(), Header: head, Body: []byte(`{"task":"evil"}`)})
+				s.eventually("a dead letter", func() bool { return len(s.all(r.Dead())) > 0 })
+				time.Sleep(20 * time.Second)
+				if got := s.buried(r.Dead()); len(got) != 1 || !strings.HasPrefix(got[0], "malformed call: ") {
+					t.Errorf("dead letters %q", got)
+				}
+				if len(s.asked("")) != 0 {
+					t.Error("the model was asked")
+				}
+				if ms := s.all(s.conn.Space().All()); len(ms) != 2 {
+					t.Errorf("%d messages, want the call and its dead letter", len(ms))
+				}
+			})
+		})
+	}
+}
+
+// TestForgedRootCall: whoever waits for a root's result gets one, at its place and nowhere else.
+func TestForgedRootCall(t *testing.T) {
+	for reply, why := range map[string]string{
+		"":                                 `Axe-Schema "": malformed: this worker reads schema 1`,
+		"$JS.API.STREAM.DELETE.AXE_RUNS":   `reply subject: subject "$JS.API.STREAM.DELETE.AXE_RUNS": malformed`,
+		"axe.run.boss.T.r.call":            `reply subject "axe.run.boss.T.r.call": malformed: want a reply slot of a run, a result or an inbox`,
+		"axe.live.result.boss.T":           `reply subject "axe.live.result.boss.T": malformed: want a reply slot of a run, a result or an inbox`,
+		"_INBOX.>":                         `reply subject: subject "_INBOX.>": malformed`,
+		"axe.run.lead.T.r.in.1.0.and.more": `reply subject: subject "axe.run.lead.T.r.in.1.0.and.more": malformed`,
+	} {
+		t.Run(reply, func(t *testing.T) {
+			onStage(t, func(s *stage) {
+				s.lead(nil)
+				s.hire("w", engagement{})
+				s.settle()
+				r := s.root("lead")
+				m := bus.Message{Subject: r.Call(), Body: []byte(`{"task":"evil"}`)}
+				if reply != "" {
+					m.Header = subjects.Header{Tree: r.Tree, Path: r.Path, MaxDepth: 5, Deadline: time.Now().Add(time.Hour), Reply: reply}.Pairs()
+				}
+				s.write(m)
+				s.failed(r, run.KindError, "malformed call: "+why)
+				if len(s.asked("")) != 0 || len(s.buried(r.Dead())) != 1 {
+					t.Errorf("%d requests, dead letters %q", len(s.asked("")), s.buried(r.Dead()))
+				}
+			})
+		})
+	}
+}
+
+// TestNoiseIsIgnored: replies nobody asked for, timers of other turns, mail of a later version.
+func TestNoiseIsIgnored(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.lead([]string{"leaf"}, call("leaf", "x"))
+		s.parts["leaf"] = after(10*time.Second, says("leaf"))
+		s.hire("w1", engagement{})
+		s.hire("w2", engagement{})
+		r := s.submit("lead", "go")
+		s.asking("leaf", 1)
+		evil := `{"status":"completed","result":"evil"}`
+		for _, subject := range []string{
+			r.Reply(1, 7), r.Reply(2, 0), r.Reply(9, 0), r.Fired(2), r.Fired(7), strings.TrimSuffix(r.Reply(1, 0), "1.0") + "mail.x",
+			strings.TrimSuffix(r.Reply(1, 0), "1.0") + "0.0", strings.TrimSuffix(r.Reply(1, 0), "1.0") + "1.01", s.root("lead").Reply(1, 0), s.root("lead").Fired(0),
+		} {
+			s.pub(subject, evil)
+		}
+		s.completed(r, "c0=leaf")
+		if n := len(s.asked("")); n != 3 {
+			t.Errorf("%d requests, want 3", n)
+		}
+	})
+}

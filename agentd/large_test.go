@@ -1,0 +1,72 @@
+package agentd_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/provider"
+)
+
+// TestLargeAnswer of a child: it comes to its caller's model whole, though no message holds it. (The whole
+// way of 20 MiB is in large_whole_test.go, without the race detector.)
+func TestLargeAnswer(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.lead([]string{"leaf"}, call("leaf", "x"))
+		text := strings.Repeat("0123456789abcdef", 9<<20/16)
+		s.parts["leaf"] = says(text)
+		s.parts["lead"] = turns(calls(call("leaf", "x")), func(ctx context.Context, a *asked) (*provider.Response, error) {
+			if a.results()[0].Content != text {
+				t.Errorf("the parent was shown %d bytes", len(a.results()[0].Content))
+			}
+			return says("ok")(ctx, a)
+		})
+		s.hire("w", engagement{})
+		s.completed(s.submit("lead", "go"), "ok")
+	})
+}
+
+// TestOverTheCap: whatever is larger than the worker takes is a clear failure for who sent it.
+func TestOverTheCap(t *testing.T) {
+	const limit = 100 << 10
+	for name, test := range map[string]struct {
+		task    int // bytes
+		lead    part
+		leaf    part
+		failed  string // of the tree
+		partial string // of the answer
+	}{
+		"task":                 {task: 2 * limit, failed: "body too large"},
+		"task by reference":    {task: 9 << 20, failed: "submission refused: body too large: 9437184 bytes by reference, at most 102400"},
+		"answer of the root":   {task: 1, lead: says(strings.Repeat("x", 2*limit)), failed: "body too large"},
+		"context for a child":  {task: 1, lead: calls(call("leaf", strings.Repeat("x", 2*limit))), failed: "turn 1 cannot be recorded: body too large"},
+		"answer of a child":    {task: 1, leaf: says(strings.Repeat("x", 2*limit)), partial: `c0=Error: sub-agent "leaf" failed - body too large`},
+		"just below the limit": {task: limit - 1<<10, leaf: says(strings.Repeat("x", limit-1<<10)), lead: turns(calls(call("leaf", "x")), says("fits")), partial: "fits"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onStage(t, func(s *stage) {
+				s.lead([]string{"leaf"}, call("leaf", "x"))
+				if test.lead != nil {
+					s.parts["lead"] = test.lead
+				}
+				s.parts["leaf"] = test.leaf
+				s.hire("w", engagement{maxBody: limit})
+				from := time.Now()
+				r := s.submit("lead", strings.Repeat("x", test.task))
+				o := s.result(r, 30*time.Minute)
+				s.within(from, time.Second)
+				if test.failed != "" && (o.Kind != run.KindError || !strings.Contains(o.Error, test.failed)) {
+					t.Errorf("outcome %s %s %q", o.Status, o.Kind, o.Error)
+				}
+				if test.failed == "" && !strings.Contains(o.Result, test.partial) {
+					t.Errorf("answer %.200q", o.Result)
+				}
+				if test.task > limit && len(s.asked("")) != 0 {
+					t.Error("the model was asked")
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,116 @@
+package agentd_test
+
+import (
+	"encoding/json"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/axebus/axe/agentd"
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/subjects"
+)
+
+// tap collects what is published to a subject.
+func (s *stage) tap(subject string) func() []bus.Stored {
+	var mu sync.Mutex
+	var got []bus.Stored
+	stop, err := s.conn.Watch(subject, func(m bus.Stored) {
+		mu.Lock()
+		defer mu.Unlock()
+		got = append(got, m)
+	})
+	if err != nil {
+		s.tb.Fatal(err)
+	}
+	return func() []bus.Stored {
+		time.Sleep(time.Second)
+		stop()
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(got)
+	}
+}
+
+// TestTapOneTree: what is stored of a tree is published again, in order and with its sequence; nothing of
+// another tree is.
+func TestTapOneTree(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.grove()
+		s.parts["leaf"] = repeats
+		r := s.root("lead")
+		tree := s.tap("axe.live.run.*." + r.Tree.String() + ".>")
+		results := s.tap("axe.live.result.>")
+		s.send(r, "go")
+		other := s.submit("lead", "another")
+		s.result(r, time.Minute)
+		s.result(other, time.Minute)
+		var want, got []uint64
+		for _, m := range s.all(r.Space.TreeOf(r.Tree)) {
+			want = append(want, m.Seq)
+		}
+		for _, m := range tree() {
+			got = append(got, m.Seq)
+			at, err := r.Space.Parse(m.Subject)
+			if err != nil || at.Run.Tree != r.Tree || m.Header.Get("Nats-Sequence") == "" {
+				t.Errorf("%s %v: %v", m.Subject, m.Header, err)
+			}
+			if at.Kind == subjects.Log {
+				if e, err := run.DecodeEntry(m.Body); err != nil || e.Worker == "" {
+					t.Errorf("entry %+v: %v", e, err)
+				}
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" || len(want) != 16 {
+			t.Errorf("sequences:\n%s", diff)
+		}
+		if n := len(results()); n != 2 {
+			t.Errorf("%d finished trees", n)
+		}
+	})
+}
+
+// TestTapOneAgent everywhere.
+func TestTapOneAgent(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.grove()
+		s.parts["leaf"] = repeats
+		leaves := s.tap("axe.live.run.leaf.>")
+		s.result(s.submit("lead", "1"), time.Minute)
+		s.result(s.submit("lead", "2"), time.Minute)
+		if n := len(leaves()); n != 8 {
+			t.Errorf("%d messages of leaves, want 8 calls", n)
+		}
+	})
+}
+
+// TestProgressOfSlowCalls is told to who watches, and not stored; fast calls are not worth it.
+func TestProgressOfSlowCalls(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.lead([]string{"slow", "fast"}, call("slow", "x"), call("fast", "x"))
+		s.parts["slow"] = after(time.Second, says("slow"))
+		s.hire("w", engagement{})
+		r := s.root("lead")
+		parts := s.tap(r.Space.PartsOf(r.Tree))
+		s.send(r, "go")
+		s.completed(r, "c0=slow|c1=fast")
+		got := parts()
+		if len(got) != 1 {
+			t.Fatalf("%d parts", len(got))
+		}
+		var p agentd.Part
+		if err := json.Unmarshal(got[0].Body, &p); err != nil || p != (agentd.Part{Event: "asking", Turn: 1, Worker: "w"}) {
+			t.Errorf("%+v %v", p, err)
+		}
+		if at, err := r.Space.Parse(got[0].Subject); err != nil || at.Kind != subjects.Part || at.Run != s.child(r, "slow", 0) {
+			t.Errorf("%s: %v", got[0].Subject, err)
+		}
+		if got[0].Seq != 0 {
+			t.Error("a part was stored")
+		}
+	})
+}
