@@ -11,7 +11,6 @@ import (
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/provider"
-	"github.com/axebus/axe/subjects"
 )
 
 // TestNoFaultNoRepeat has four workers share trees in peace: no turn is asked twice, whoever gets the
@@ -73,12 +72,12 @@ func TestZombieAnswersOtherwise(t *testing.T) {
 					return nil
 				}
 				var frozen atomic.Bool
-				var r subjects.Run
 				victim := s.startZombie("victim", &frozen, func(_ *proc, _ int, p bus.Point) {
 					ends := strings.HasPrefix(p.Subject, frozenAt) && (final || strings.HasSuffix(p.Subject, ".log"))
 					if p.Op == "write" && !p.After && ends && frozen.CompareAndSwap(false, true) {
 						for logged := !final; !logged; time.Sleep(10 * time.Millisecond) {
-							_, logged, _ = s.conn.First(s.ctx, r.Log()) // it wakes up between the heir's turns
+							at, _ := s.conn.Space().Parse(p.Subject)
+							_, logged, _ = s.conn.First(s.ctx, at.Run.Log()) // it wakes up between the heir's turns
 						}
 						if !final {
 							time.Sleep(time.Minute)
@@ -86,7 +85,7 @@ func TestZombieAnswersOtherwise(t *testing.T) {
 						frozen.Store(false)
 					}
 				})
-				r = s.submit("a0", "L")
+				r := s.submit("a0", "L")
 				time.Sleep(2 * time.Second)
 				if !frozen.Load() {
 					t.Fatal("the victim is not where it should be")
