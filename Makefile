@@ -18,7 +18,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: ## run a small tree of agents, offline: no key, no server
+demo: ## a tree of three levels reviews this repository, offline: no key, no server
 	@$(GO) build -o bin/ ./cmd/axe
 	bin/axe run lead --agents configs/examples "Review this repository's own files"
 

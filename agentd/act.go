@@ -81,7 +81,7 @@ func (w *Worker) first(ctx context.Context, subject string) (bus.Stored, error) 
 		if ok || err != nil {
 			return m, err
 		}
-		if err := sleep(ctx, 10*time.Millisecond); err != nil {
+		if err := bus.Pause(ctx, 10*time.Millisecond); err != nil {
 			return m, fmt.Errorf("read %s: %w", subject, err)
 		}
 	}
@@ -336,10 +336,14 @@ func (w *Worker) refuseCall(ctx context.Context, h *history, t *trigger) (step, 
 
 // bury copies a trigger that could not be carried out to the dead letters, with the reason.
 func (w *Worker) bury(ctx context.Context, r subjects.Run, t *trigger, why string) error {
-	w.log.ErrorContext(ctx, "dead letter", slog.String(keyRun, r.String()), slog.String(keySubject, t.Subject), slog.String(keyError, why))
+	return w.deadLetter(ctx, r.Dead(), t.Delivery, why)
+}
+
+func (w *Worker) deadLetter(ctx context.Context, subject string, d *bus.Delivery, why string) error {
+	w.log.ErrorContext(ctx, "dead letter", slog.String(keySubject, d.Subject), slog.String(keyError, why))
 	_, err := w.conn.Write(ctx, bus.Message{
-		Subject: r.Dead(), Body: t.Body, ID: fmt.Sprintf("%s.%d", r.Dead(), t.Seq),
-		Header: [][2]string{{"Axe-Reason", oneLine(why)}, {"Axe-Subject", t.Subject}, {"Axe-Sequence", strconv.FormatUint(t.Seq, 10)}},
+		Subject: subject, Body: d.Body, ID: fmt.Sprintf("dead.%s.%d", d.Subject, d.Seq),
+		Header: [][2]string{{"Axe-Reason", oneLine(why)}, {"Axe-Subject", d.Subject}, {"Axe-Sequence", strconv.FormatUint(d.Seq, 10)}},
 	})
 	return err
 }

@@ -48,7 +48,7 @@ func (w *Worker) read(ctx context.Context, h *history, must uint64) error {
 		if h.state.Seq >= must {
 			return nil
 		}
-		if err := sleep(ctx, 10*time.Millisecond); err != nil {
+		if err := bus.Pause(ctx, 10*time.Millisecond); err != nil {
 			return fmt.Errorf("read %s up to %d: %w", h.run, must, err)
 		}
 	}

@@ -16,21 +16,9 @@ const again = time.Second
 // saturated is how long a call that was pulled waits for a slot before it is given back.
 const saturated = 100 * time.Millisecond
 
-// sleep waits, or returns the cause of ctx's end.
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
 // reconcile starts and stops the loops of agents as Serve changes them, until ctx ends; then it waits
 // for all of them.
-func (w *Worker) reconcile(ctx, work context.Context) error {
+func (w *Worker) reconcile(ctx, work context.Context) {
 	var loops sync.WaitGroup
 	defer loops.Wait()
 	serving := map[subjects.Agent]context.CancelFunc{}
@@ -40,7 +28,7 @@ func (w *Worker) reconcile(ctx, work context.Context) error {
 			for _, stop := range serving {
 				stop()
 			}
-			return nil
+			return
 		case <-w.changed:
 		}
 		w.announceAll(ctx)
@@ -95,7 +83,7 @@ func (w *Worker) retry(ctx context.Context, what string, do func() error) {
 			return
 		}
 		w.log.WarnContext(ctx, "trying again", slog.String(keyKind, what), slog.Any(keyError, err))
-		_ = sleep(ctx, again)
+		_ = bus.Pause(ctx, again)
 	}
 }
 
@@ -121,14 +109,13 @@ func (w *Worker) serveInbound(ctx, work context.Context, a subjects.Agent) {
 }
 
 // serveRootEnds takes the deadlines and tombstones of roots, whoever serves their agents.
-func (w *Worker) serveRootEnds(ctx, work context.Context) error {
+func (w *Worker) serveRootEnds(ctx, work context.Context) {
 	c := consumer{"RUNS", "roots", w.conn.Space().RootEnds()}
 	w.pull(ctx, c, 8, func(d *bus.Delivery) { w.take(work, d, false) })
-	return nil
 }
 
 // serveSubmissions takes tasks from outside.
-func (w *Worker) serveSubmissions(ctx, work context.Context) error {
+func (w *Worker) serveSubmissions(ctx, work context.Context) {
 	c := consumer{"SUBMIT", "submissions", []string{w.conn.Space().Submissions()}}
 	room := make(chan struct{}, 64)
 	w.withFeed(ctx, c, func() int { return 8 }, func(feed *bus.Feed) error {
@@ -143,7 +130,6 @@ func (w *Worker) serveSubmissions(ctx, work context.Context) error {
 		})
 		return nil
 	})
-	return nil
 }
 
 // atHand is how many inbound messages a worker takes before it has done with the first of them. Those
@@ -154,7 +140,7 @@ func (w *Worker) atHand() int { return max(4, 2*w.cfg.Slots) }
 func (w *Worker) pull(ctx context.Context, c consumer, ahead int, take func(*bus.Delivery)) {
 	w.withFeed(ctx, c, func() int { return ahead }, func(feed *bus.Feed) error {
 		for int(w.inbound.Load()) >= w.atHand() {
-			if err := sleep(ctx, time.Millisecond); err != nil {
+			if err := bus.Pause(ctx, time.Millisecond); err != nil {
 				return err
 			}
 		}
@@ -187,7 +173,7 @@ func (w *Worker) withFeed(ctx context.Context, c consumer, ahead func() int, nex
 		}
 		if ctx.Err() == nil {
 			w.log.WarnContext(ctx, "pull failed", slog.Any(keyError, err))
-			_ = sleep(ctx, again)
+			_ = bus.Pause(ctx, again)
 		}
 	}
 }
@@ -216,7 +202,7 @@ func (w *Worker) serveCalls(ctx, work context.Context, a subjects.Agent) {
 			return err
 		}
 		idle = min(2*idle, pollAtMost)
-		return sleep(ctx, idle)
+		return bus.Pause(ctx, idle)
 	})
 }
 

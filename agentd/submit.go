@@ -4,9 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
-	"strconv"
 	"time"
 	"unicode/utf8"
 
@@ -128,16 +126,11 @@ func (w *Worker) refuse(ctx context.Context, r subjects.Run, o run.Outcome) erro
 
 // buryTask copies a submission without a usable agent or id to the dead letters.
 func (w *Worker) buryTask(ctx context.Context, d *bus.Delivery, why string) error {
-	w.log.ErrorContext(ctx, "dead letter", slog.String(keySubject, d.Subject), slog.String(keyError, why))
 	key, err := subjects.ParseTree(bus.NewID())
 	if err != nil {
 		return err
 	}
-	_, err = w.conn.Write(ctx, bus.Message{
-		Subject: w.conn.Space().DeadSubmission(key), Body: d.Body, ID: fmt.Sprintf("submit.%d", d.Seq),
-		Header: [][2]string{{"Axe-Reason", oneLine(why)}, {"Axe-Subject", d.Subject}, {"Axe-Sequence", strconv.FormatUint(d.Seq, 10)}},
-	})
-	return err
+	return w.deadLetter(ctx, w.conn.Space().DeadSubmission(key), d, why)
 }
 
 func tooLarge(err error) bool { return errors.Is(err, bus.ErrTooLarge) }

@@ -112,58 +112,72 @@ var errDraining = errors.New("the worker is draining")
 // turn that is about to be written.
 func (w *Worker) Run(ctx context.Context) error {
 	work, abort := context.WithCancelCause(context.WithoutCancel(ctx))
-	defer abort(nil)
 	base, work := errgroup.WithContext(work) // what every handler leans on: if one ends, all do
-	var pulls errgroup.Group                 // what takes triggers
 	known := make(chan struct{}, 2)
 	learned := func() { known <- struct{}{} }
 	base.Go(func() error { return w.conn.Beat(work) })
 	base.Go(func() error { return w.tombs.follow(work, w.conn, learned) })
 	base.Go(func() error { return w.names.follow(work, w.conn, w.reannounce, learned) })
-	failed := make(chan error, 1)
-	go func() { failed <- base.Wait() }() // ended by abort below
+
+	if w.prepared(ctx, work, known) {
+		w.work(ctx, work, abort)
+	}
+	failed := work.Err() != nil && !errors.Is(context.Cause(work), errDraining)
+	abort(errDraining)
+	if err := base.Wait(); failed {
+		return err
+	}
+	return nil
+}
+
+// prepared waits until the worker knows the tombstones, the known agents and its own, and has announced
+// these: a submission could find them unknown otherwise. False means that there is no more to do.
+func (w *Worker) prepared(ctx, work context.Context, known <-chan struct{}) bool {
 	for range cap(known) {
 		select {
 		case <-known:
-		case err := <-failed:
-			return err
+		case <-work.Done():
+			return false
 		case <-ctx.Done():
-			return nil
+			return false
 		}
 	}
 	select {
 	case <-w.changed:
-		w.announceAll(ctx) // before a submission could find them unknown
+		w.announceAll(ctx)
 		w.wake()
-	case err := <-failed:
-		return err
+		return true
+	case <-work.Done():
+		return false
 	case <-ctx.Done():
-		return nil
+		return false
 	}
+}
+
+// work takes triggers until ctx or work ends, and drains.
+func (w *Worker) work(ctx, work context.Context, abort context.CancelCauseFunc) {
 	pulling, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	pulls.Go(func() error { return w.serveSubmissions(pulling, work) })
-	pulls.Go(func() error { return w.serveRootEnds(pulling, work) })
-	pulls.Go(func() error { return w.reconcile(pulling, work) })
-
-	var cause error
+	var pulls sync.WaitGroup
+	pulls.Go(func() { w.serveSubmissions(pulling, work) })
+	pulls.Go(func() { w.serveRootEnds(pulling, work) })
+	pulls.Go(func() { w.reconcile(pulling, work) })
 	select {
 	case <-ctx.Done():
-	case cause = <-failed:
-		stop(cause)
+	case <-work.Done():
+		stop(context.Cause(work))
 	}
 	w.draining.Store(true)
 	grace := time.AfterFunc(w.cfg.Grace, func() { abort(errDraining) })
 	defer grace.Stop()
-	_ = pulls.Wait()
+	pulls.Wait()
 	w.giveBackAll(work)
 	w.handlers.Wait()
 	flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	if err := w.conn.Flush(flush); err != nil && cause == nil {
+	if err := w.conn.Flush(flush); err != nil {
 		w.log.WarnContext(ctx, "last acknowledgements may be lost", slog.Any(keyError, err))
 	}
-	return cause
 }
 
 // Serve sets the agents that the worker serves from now on. Runs under way keep what they were started

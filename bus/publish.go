@@ -93,7 +93,7 @@ func (c *Conn) write(ctx context.Context, m Message, msg *nats.Msg) (uint64, err
 		if again, err := c.failed(ctx, m, err); !again {
 			return 0, err
 		}
-		if err := sleep(ctx, wait); err != nil {
+		if err := Pause(ctx, wait); err != nil {
 			return 0, fmt.Errorf("write %s: %w", m.Subject, err)
 		}
 	}
@@ -217,8 +217,8 @@ func (c *Conn) message(ctx context.Context, m Message) (*nats.Msg, error) {
 	return msg, nil
 }
 
-// sleep waits, or returns the cause of ctx's end.
-func sleep(ctx context.Context, d time.Duration) error {
+// Pause waits, or returns the cause of ctx's end.
+func Pause(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

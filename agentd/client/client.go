@@ -12,7 +12,6 @@
 package client
 
 import (
-	"context"
 	"errors"
 	"time"
 
@@ -44,15 +43,3 @@ type Client struct{ conn *bus.Conn }
 
 // New makes a client of an open connection, which stays the caller's to close.
 func New(conn *bus.Conn) *Client { return &Client{conn} }
-
-// sleep waits, or returns the cause of ctx's end.
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}

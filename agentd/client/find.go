@@ -64,7 +64,7 @@ func (c *Client) find(ctx context.Context, tree subjects.Tree) (found, error) {
 		if time.Since(begin) >= patience {
 			return found{}, fmt.Errorf("%w: %s", ErrUnknownTree, tree)
 		}
-		if err := sleep(ctx, patiencePoll); err != nil {
+		if err := bus.Pause(ctx, patiencePoll); err != nil {
 			return found{}, err
 		}
 	}

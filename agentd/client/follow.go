@@ -129,7 +129,7 @@ func (t *tail) wait(ctx context.Context) error {
 		case e := <-t.parts:
 			t.fn(e)
 		case <-t.hints:
-			return sleep(ctx, gather)
+			return bus.Pause(ctx, gather)
 		case <-silent.C:
 			return nil
 		}
