@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -24,12 +25,13 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// countingModel is a model over HTTP, in the format of Ollama, that takes a while and counts: what it
-// was asked, and which of its askers went away before it answered.
+// countingModel is a model over HTTP, in the format of Ollama, that takes a while and counts what it was
+// asked, and by whom: each worker asks below a path of its own.
 type countingModel struct {
 	latency time.Duration
 	asked   atomic.Int64
-	aborted atomic.Int64
+	mu      sync.Mutex
+	askers  map[string][]string // label#turn to workers
 }
 
 // ServeHTTP delegates to the agent that the system prompt names, three times, and then answers with its
@@ -43,17 +45,13 @@ func (m *countingModel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	m.asked.Add(1)
-	select {
-	case <-time.After(m.latency):
-	case <-r.Context().Done():
-		m.aborted.Add(1)
-		return
-	}
 	var system, label string
 	var results []string
+	turn := 1
 	for _, msg := range req.Messages {
 		switch msg.Role {
+		case "assistant":
+			turn++
 		case "system":
 			system = msg.Content
 		case "user":
@@ -61,6 +59,17 @@ func (m *countingModel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		case "tool":
 			results = append(results, msg.Content)
 		}
+	}
+	m.asked.Add(1)
+	worker, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+	m.mu.Lock()
+	key := fmt.Sprintf("%s#%d", label, turn)
+	m.askers[key] = append(m.askers[key], worker)
+	m.mu.Unlock()
+	select {
+	case <-time.After(m.latency):
+	case <-r.Context().Done():
+		return
 	}
 	answer := map[string]any{"role": "assistant", "content": label + "(" + strings.Join(results, " ") + ")"}
 	if len(req.Tools) > 0 && len(results) == 0 {
@@ -92,12 +101,12 @@ type chaos struct {
 	bin    string
 	agents string
 	url    string
-	env    []string
+	model  string
 }
 
 func (c *chaos) command(ctx context.Context, program string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, filepath.Join(c.bin, program), args...)
-	cmd.Env = append(os.Environ(), c.env...)
+	cmd.Env = os.Environ()
 	return cmd
 }
 
@@ -106,6 +115,7 @@ func (c *chaos) worker(name string, args ...string) *exec.Cmd {
 	c.t.Helper()
 	log := &buffer{}
 	cmd := c.command(context.Background(), "agentd", append([]string{"--agents", c.agents, "--name", name, "--log-format", "text"}, args...)...)
+	cmd.Env = append(cmd.Env, "AXE_OLLAMA_BASE_URL="+c.model+"/"+name)
 	cmd.Stderr = log
 	if err := cmd.Start(); err != nil {
 		c.t.Fatal(err)
@@ -148,7 +158,7 @@ func chaosTrees(t *testing.T) int {
 // more often than needed, but for the requests that were in flight at the kill.
 func TestChaosKillWorker(t *testing.T) {
 	trees := chaosTrees(t)
-	model := &countingModel{latency: 200 * time.Millisecond}
+	model := &countingModel{latency: 200 * time.Millisecond, askers: map[string][]string{}}
 	web := httptest.NewServer(model)
 	t.Cleanup(web.Close)
 	server, err := bus.Serve(bus.ServerConfig{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
@@ -156,7 +166,7 @@ func TestChaosKillWorker(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(server.Close)
-	c := &chaos{t: t, bin: binaries(t), agents: t.TempDir(), url: server.URL(), env: []string{"AXE_OLLAMA_BASE_URL=" + web.URL}}
+	c := &chaos{t: t, bin: binaries(t), agents: t.TempDir(), url: server.URL(), model: web.URL}
 	for i, sub := range []string{"mid", "leaf", ""} {
 		name := []string{"lead", "mid", "leaf"}[i]
 		toml := fmt.Sprintf("name = %q\nmodel = \"ollama/counting\"\nsystem_prompt = %q\n", name, sub)
@@ -207,14 +217,14 @@ func TestChaosKillWorker(t *testing.T) {
 		t.Error(err)
 	}
 	took := time.Since(start)
-	extra := model.asked.Load() - minimum
-	mixed, results := c.tally(conn, ids)
+	mixed, results, by := c.tally(conn, ids)
+	extra, inFlight := model.again(t, by)
 	t.Logf("%d trees in %v; model asked %d times, minimum %d, %d in flight at the kill; %d trees served by several workers",
-		trees, took.Round(time.Millisecond), model.asked.Load(), minimum, model.aborted.Load(), mixed)
-	if extra > model.aborted.Load() {
-		t.Errorf("%d turns were asked again, but only %d were in flight at the kill", extra, model.aborted.Load())
+		trees, took.Round(time.Millisecond), model.asked.Load(), minimum, inFlight, mixed)
+	if extra > inFlight || int64(extra) != model.asked.Load()-minimum {
+		t.Errorf("%d turns were asked again, but %d were in flight at the kill", extra, inFlight)
 	}
-	if model.aborted.Load() == 0 {
+	if inFlight == 0 {
 		t.Error("nothing was in flight at the kill: it hit nobody")
 	}
 	if mixed == 0 {
@@ -248,9 +258,29 @@ func (c *chaos) connect() *bus.Conn {
 	return conn
 }
 
-// tally counts the trees in whose logs and outcomes more than one worker is named, and the results.
-func (c *chaos) tally(conn *bus.Conn, ids []string) (mixed, results int) {
+// again counts the turns that were asked a second time, and those that the victim had asked and not
+// stored when it died. Only the latter may be among the former.
+func (m *countingModel) again(t *testing.T, by map[string]string) (extra, inFlight int) {
+	t.Helper()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for key, who := range m.askers {
+		lost := slices.Contains(who, "victim") && by[key] != "victim"
+		if lost {
+			inFlight++
+		}
+		if extra += len(who) - 1; len(who) > 2 || len(who) == 2 && !lost {
+			t.Errorf("turn %s was asked by %v and stored by %s", key, who, by[key])
+		}
+	}
+	return extra, inFlight
+}
+
+// tally counts the trees in whose logs and outcomes more than one worker is named, and the results, and
+// says who stored each turn.
+func (c *chaos) tally(conn *bus.Conn, ids []string) (mixed, results int, by map[string]string) {
 	c.t.Helper()
+	by = map[string]string{}
 	sp := conn.Space()
 	for _, id := range ids {
 		tree, err := subjects.ParseTree(id)
@@ -267,29 +297,38 @@ func (c *chaos) tally(conn *bus.Conn, ids []string) (mixed, results int) {
 		}
 		results += len(root)
 		workers := map[string]bool{}
+		labels := map[string]string{}
 		for _, m := range append(ms, root...) {
 			at, err := sp.Parse(m.Subject)
 			if err != nil {
 				c.t.Fatal(err)
 			}
 			switch at.Kind { //nolint:exhaustive // only these name a worker
+			case subjects.Call:
+				var in run.Input
+				if err := json.Unmarshal(m.Body, &in); err != nil {
+					c.t.Fatal(err)
+				}
+				labels[at.Run.Path.String()] = in.Task
 			case subjects.Log:
 				e, err := run.DecodeEntry(m.Body)
 				if err != nil {
 					c.t.Fatal(err)
 				}
 				workers[e.Worker] = true
+				by[fmt.Sprintf("%s#%d", labels[at.Run.Path.String()], e.Index)] = e.Worker
 			case subjects.Reply, subjects.Result:
 				o, err := run.DecodeOutcome(m.Body)
 				if err != nil {
 					c.t.Fatal(err)
 				}
 				workers[o.Worker] = true
+				by[fmt.Sprintf("%s#%d", labels[o.Path], o.Turns)] = o.Worker
 			}
 		}
 		if len(workers) > 1 {
 			mixed++
 		}
 	}
-	return mixed, results
+	return mixed, results, by
 }
