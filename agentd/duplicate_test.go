@@ -2,6 +2,7 @@ package agentd_test
 
 import (
 	"errors"
+	"strconv"
 	"testing"
 	"time"
 
@@ -92,6 +93,36 @@ func TestSecondCall(t *testing.T) {
 		time.Sleep(time.Minute)
 		if n := len(s.asked("")); n != 3 {
 			t.Errorf("%d requests, want 3", n)
+		}
+	})
+}
+
+// TestSecondCallElsewhere: calls by hand, without a fence, reach other workers while the first one works.
+// They are no calls of the run.
+func TestSecondCallElsewhere(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.lead(nil)
+		s.parts["lead"] = after(30*time.Second, repeats)
+		for i := range 4 {
+			s.hire("w"+strconv.Itoa(i), engagement{})
+		}
+		s.settle()
+		r := s.submit("lead", "good")
+		s.asking("lead", 1)
+		first := s.all(r.Call())[0]
+		for range 4 {
+			again := bus.Message{Subject: r.Call(), Body: []byte(`{"task":"evil"}`)}
+			for k := range first.Header {
+				if k[:4] == "Axe-" {
+					again.Header = append(again.Header, [2]string{k, first.Header.Get(k)})
+				}
+			}
+			s.write(again)
+		}
+		s.completed(r, "good")
+		time.Sleep(time.Minute)
+		if n := len(s.asked("")); n != 1 {
+			t.Errorf("%d requests", n)
 		}
 	})
 }

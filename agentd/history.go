@@ -87,10 +87,11 @@ func (w *Worker) readOnce(ctx context.Context, h *history) error {
 }
 
 // readFresh asks the least that a call needs: whether the run has a log, a tombstone or an outcome. It
-// has none if this is its first delivery, and then the call is the whole of it.
+// has none if this is its first delivery, and then the call is the whole of it: the fence that stands in
+// its headers says that it is the first on its subject.
 func (w *Worker) readFresh(ctx context.Context, h *history) (bool, error) {
 	reply, ok := h.reply()
-	if h.call.Seq == 0 || !ok || w.conn.Replicas() > 1 {
+	if h.call.Seq == 0 || !ok || !h.call.FirstOfItsSubject() || w.conn.Replicas() > 1 {
 		return false, nil
 	}
 	ms, err := w.conn.Snapshot(ctx, h.run.Log(), h.run.Cancel(), reply)
@@ -123,8 +124,8 @@ func (w *Worker) readWhole(ctx context.Context, r subjects.Run, reply string) ([
 	if errors.Is(err, bus.ErrTooMany) {
 		return w.readInOrder(ctx, r)
 	}
-	if err != nil || len(ms) <= 1 {
-		return ms, err
+	if err != nil || len(ms) == 0 {
+		return nil, err
 	}
 	upTo := ms[len(ms)-1].Seq
 	more, err := w.earlierLog(ctx, r, ms)
@@ -224,6 +225,9 @@ func (w *Worker) event(ctx context.Context, h *history, m bus.Stored) (run.Event
 }
 
 func (w *Worker) called(ctx context.Context, h *history, m bus.Stored, meta run.Meta) (run.Event, error) {
+	if h.state.Phase != run.None {
+		return nil, nil // called already: the first call counts
+	}
 	if m.Seq != h.call.Seq { // not parsed yet
 		h.head, h.bad = subjects.ParseCall(h.run, m.Header.Get)
 	}

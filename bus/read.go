@@ -26,6 +26,12 @@ type Stored struct {
 	Body    []byte // by reference until Conn.Load
 }
 
+// FirstOfItsSubject reports whether the message was stored under a fence that says so. The server keeps
+// the fence with the message, and stores none whose fence does not hold.
+func (m Stored) FirstOfItsSubject() bool {
+	return m.Header.Get(jetstream.ExpectedLastSubjSeqHeader) == "0" && m.Header.Get(headerFenceSubject) == ""
+}
+
 // ErrTooMany is returned by Snapshot when more subjects match than a server reads at once.
 var ErrTooMany = errors.New("too many subjects for one read")
 
