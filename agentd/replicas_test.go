@@ -1,0 +1,113 @@
+package agentd_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+
+	"github.com/axebus/axe/agentd"
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/provider"
+)
+
+// cluster starts three servers that replicate. It stays outside bubbles: elections take real time.
+func cluster(t *testing.T) []*server.Server {
+	t.Helper()
+	var ports []int
+	for range 3 {
+		l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // closed at once: the port is what matters
+		if err != nil {
+			t.Fatal(err)
+		}
+		ports = append(ports, l.Addr().(*net.TCPAddr).Port) //nolint:forcetypeassert // of a TCP listener
+		_ = l.Close()
+	}
+	var routes []string
+	for _, p := range ports {
+		routes = append(routes, fmt.Sprintf("nats://127.0.0.1:%d", p))
+	}
+	var all []*server.Server
+	for i, p := range ports {
+		s, err := server.NewServer(&server.Options{
+			ServerName: fmt.Sprintf("s%d", i), Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true,
+			Cluster: server.ClusterOpts{Name: "c", Host: "127.0.0.1", Port: p}, Routes: server.RoutesFromStr(strings.Join(routes, ",")),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Start()
+		t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
+		all = append(all, s)
+	}
+	for _, s := range all {
+		if !s.ReadyForConnections(10 * time.Second) {
+			t.Fatal("server is not ready")
+		}
+	}
+	return all
+}
+
+// TestReplicas runs trees on three replicas with two workers, and takes one server away in the middle.
+func TestReplicas(t *testing.T) {
+	servers := cluster(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var urls []string
+	for _, s := range servers {
+		urls = append(urls, s.ClientURL())
+	}
+	open := func(first int) *bus.Conn {
+		c, err := bus.Open(ctx, bus.Config{Dial: bus.Dial{URL: urls[first] + "," + strings.Join(urls, ",")}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(c.Close)
+		return c
+	}
+	s := &sim{tb: t, ctx: ctx, conn: open(0), model: newTreeModel()}
+	s.model.latency = 50 * time.Millisecond
+	for provision := (bus.Provision{Replicas: 3}); s.conn.Provision(ctx, provision) != nil; { // until there is a leader
+		if err := bus.Pause(ctx, 200*time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 2 {
+		name := fmt.Sprintf("w%d", i)
+		w, err := agentd.New(open(i+1), agentd.Config{
+			Name: name, Open: func(string) (provider.Provider, string, error) { return s.model.at(name), "m", nil },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Serve(levels(3)); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- w.Run(ctx) }()
+		t.Cleanup(func() {
+			cancel()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for round := range 3 {
+		var outcomes []func() run.Outcome
+		for range 5 {
+			r := s.submit("a0", "L")
+			outcomes = append(outcomes, func() run.Outcome { return s.result(r, time.Minute) })
+		}
+		if round == 1 {
+			servers[0].Shutdown()
+		}
+		for _, o := range outcomes {
+			s.right(o(), 2)
+		}
+	}
+}
