@@ -20,6 +20,7 @@ var crashTrees = map[string][]configs.Agent{
 // TestCrashAnywhere kills a worker at each of its steps in a tree of three levels, before and after
 // every write and every acknowledgement, and lets another one go on.
 func TestCrashAnywhere(t *testing.T) {
+	t.Parallel()
 	for name, agents := range crashTrees {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -85,11 +86,12 @@ func (s *sim) right(o run.Outcome, depth int) {
 	}
 }
 
-// TestZombieAnywhere stops a worker at one step in four (at each, if more walks than usual are asked for
+// TestZombieAnywhere stops a worker at one step in six (at each, if more walks than usual are asked for
 // with -rapid.checks) for so long that its lease is over and another
 // one has done the work; then it goes on where it was.
 func TestZombieAnywhere(t *testing.T) {
-	stride := 4
+	t.Parallel()
+	stride := 6
 	if walksAsked() {
 		stride = 1
 	}

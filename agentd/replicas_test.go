@@ -55,6 +55,7 @@ func cluster(t *testing.T) []*server.Server {
 
 // TestReplicas runs trees on three replicas with two workers, and takes one server away in the middle.
 func TestReplicas(t *testing.T) {
+	t.Parallel()
 	servers := cluster(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

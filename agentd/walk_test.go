@@ -27,8 +27,9 @@ type fate struct {
 // TestSimWorkersDie walks at random: some trees, four workers with a bad fate each, some cancelled
 // trees. Every tree comes to its one right end.
 func TestSimWorkersDie(t *testing.T) {
+	t.Parallel()
 	if !walksAsked() {
-		if err := flag.Set("rapid.checks", "25"); err != nil {
+		if err := flag.Set("rapid.checks", "20"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -64,7 +65,7 @@ func TestSimWorkersDie(t *testing.T) {
 // walksAsked reports whether the number of walks was given on the command line, as make sim does.
 func walksAsked() bool {
 	asked := false
-	flag.Visit(func(f *flag.Flag) { asked = asked || f.Name == "rapid.checks" && f.Value.String() != "25" })
+	flag.Visit(func(f *flag.Flag) { asked = asked || f.Name == "rapid.checks" && f.Value.String() != "20" })
 	return asked
 }
 
