@@ -73,9 +73,6 @@ func (d *Delivery) release(op string, do func() error) error {
 // Until ends the delivery's lease at a time: work past its deadline is nobody's to keep.
 func (d *Delivery) Until(t time.Time) { d.conn.leases.until(d, t) }
 
-// Drop stops keeping the lease alive without a word to the server.
-func (d *Delivery) Drop() { d.conn.leases.drop(d) }
-
 // Follow calls fn for every stored message that the filter matches, from the first on, in order and
 // without their bodies, until ctx ends. Caught is called once, when fn has seen all that was stored
 // when Follow began.

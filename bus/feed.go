@@ -49,7 +49,7 @@ func (c *Consumer) Open(ahead func() int) (*Feed, error) {
 	return f, nil
 }
 
-// Next waits for a delivery. Its lease is kept alive until it is acknowledged, given back or dropped.
+// Next waits for a delivery. Its lease is kept alive until it is acknowledged or given back.
 // When ctx ends the feed stays usable: what was asked for is returned by a later call.
 func (f *Feed) Next(ctx context.Context) (*Delivery, error) {
 	for {
