@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/axebus/axe/agentd"
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/configs"
 )
@@ -55,6 +56,56 @@ func TestAgentChanged(t *testing.T) {
 				t.Errorf("turn %d of the %s run has the prompt %q", a.turn, a.text(), a.req.System)
 			}
 		}
+	})
+}
+
+// TestAgentRemovedWhileItsRunsWait: one that awaits a child goes on where the agent was removed, if nobody
+// else has it; a call that nobody has taken yet is refused, as one made later is, but not at once.
+func TestAgentRemovedWhileItsRunsWait(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.lead([]string{"leaf"}, call("leaf", "x"))
+		s.parts["leaf"] = after(time.Minute, says("leaf"))
+		h := s.hire("w", engagement{Config: agentd.Config{Slots: 1}})
+		awaiting := s.submit("lead", "first")
+		s.asking("leaf", 1)
+		queued := s.submit("lead", "second")
+		s.settle()
+		h.serve(s, s.agents[1])
+		s.completed(awaiting, "c0=leaf")
+		s.failed(queued, run.KindUnknownAgent, "agent config not found: lead")
+
+		h.serve(s, s.agents...)
+		s.settle()
+		back := s.submit("lead", "third")
+		s.asking("leaf", 2)
+		queued = s.submit("lead", "fourth")
+		time.Sleep(time.Minute - time.Second)
+		h.serve(s, s.agents[1])
+		time.Sleep(vanished)
+		h.serve(s, s.agents...) // a deployment
+		s.completed(back, "c0=leaf")
+		s.completed(queued, "c0=leaf")
+	})
+}
+
+// vanished is less than the time after which calls of a removed agent are refused.
+const vanished = 4 * time.Second
+
+// TestRefusedOnlyByTheLast: a call of an agent that one worker has removed waits for those that announced it.
+func TestRefusedOnlyByTheLast(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.lead([]string{"leaf"}, call("leaf", "x"))
+		w1 := s.hire("w1", engagement{})
+		s.settle()
+		w2 := s.hire("w2", engagement{})
+		s.settle()
+		w2.serve(s, s.agents[1])
+		s.settle()
+		w1.kill()
+		r := s.submit("lead", "go")
+		time.Sleep(time.Minute)
+		s.hire("w3", engagement{})
+		s.completed(r, "c0=leaf")
 	})
 }
 

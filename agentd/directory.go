@@ -31,8 +31,8 @@ func newDirectory() *directory {
 	return &directory{cards: map[string]string{}, mine: map[string]uint64{}}
 }
 
-// follow keeps the copy current until ctx ends; removed is called for each name that went away.
-func (d *directory) follow(ctx context.Context, conn *bus.Conn, removed func(context.Context, string), ready func()) error {
+// follow keeps the copy current until ctx ends; changed is called for each name that came or went.
+func (d *directory) follow(ctx context.Context, conn *bus.Conn, changed func(ctx context.Context, name string, gone bool), ready func()) error {
 	dir, err := conn.Directory(ctx)
 	if err != nil {
 		return err
@@ -50,9 +50,7 @@ func (d *directory) follow(ctx context.Context, conn *bus.Conn, removed func(con
 			d.cards[name] = c.Digest
 		}
 		d.mu.Unlock()
-		if gone {
-			removed(ctx, name)
-		}
+		changed(ctx, name, gone)
 	}, ready)
 }
 
@@ -68,6 +66,14 @@ func (d *directory) known(ctx context.Context, agent string) (bool, error) {
 	}
 	_, _, ok, err := dir.Get(ctx, agent)
 	return ok, err
+}
+
+// announced reports whether this worker has heard that some worker serves the agent.
+func (d *directory) announced(agent subjects.Agent) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	_, ok := d.cards[agent.String()]
+	return ok
 }
 
 // announce says that a worker serves the agent.

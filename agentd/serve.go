@@ -3,10 +3,12 @@ package agentd
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
 	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -16,12 +18,13 @@ const again = time.Second
 // saturated is how long a call that was pulled waits for a slot before it is given back.
 const saturated = 100 * time.Millisecond
 
-// reconcile starts and stops the loops of agents as Serve changes them, until ctx ends; then it waits
-// for all of them.
+// reconcile starts and stops the loops of agents as Serve and the known agents change, until ctx ends;
+// then it waits for all of them.
 func (w *Worker) reconcile(ctx, work context.Context) {
 	var loops sync.WaitGroup
 	defer loops.Wait()
 	serving := map[subjects.Agent]context.CancelFunc{}
+	told := map[subjects.Agent]configs.Agent{}
 	for {
 		select {
 		case <-ctx.Done():
@@ -32,26 +35,60 @@ func (w *Worker) reconcile(ctx, work context.Context) {
 		case <-w.changed:
 		}
 		w.announceAll(ctx)
-		agents := w.definitions()
+		agents := w.toServe(ctx)
 		for name, stop := range serving {
-			if _, still := agents[name]; !still {
+			if !agents[name] {
 				stop()
 				delete(serving, name)
-				w.log.InfoContext(ctx, "agent removed", slog.String(keyAgent, name.String()))
-				w.retry(ctx, "withdraw agent", func() error { return w.names.withdraw(ctx, name) })
 			}
 		}
-		for name, def := range agents {
+		for name := range agents {
 			if serving[name] != nil {
 				continue
 			}
 			loop, stop := context.WithCancel(ctx)
 			serving[name] = stop
-			w.log.InfoContext(ctx, "serving agent", slog.String(keyAgent, name.String()), slog.String(keyFile, def.File))
 			loops.Go(func() { w.serveCalls(loop, work, name) })
 			loops.Go(func() { w.serveInbound(loop, work, name) })
 		}
+		told = w.report(ctx, told)
 	}
+}
+
+// report logs which agents came and went since it was told last.
+func (w *Worker) report(ctx context.Context, told map[subjects.Agent]configs.Agent) map[subjects.Agent]configs.Agent {
+	now := w.definitions()
+	for name := range told {
+		if _, still := now[name]; !still {
+			w.log.InfoContext(ctx, "agent removed", slog.String(keyAgent, name.String()))
+		}
+	}
+	for name, def := range now {
+		if _, known := told[name]; !known {
+			w.log.InfoContext(ctx, "serving agent", slog.String(keyAgent, name.String()), slog.String(keyFile, def.File))
+		}
+	}
+	return now
+}
+
+// toServe is what there are to be loops for: the worker's own agents, and those that it served until
+// they were removed and that nobody else serves. Of these the runs under way go on, and what was called
+// while they were known finds somebody to refuse it.
+func (w *Worker) toServe(ctx context.Context) map[subjects.Agent]bool {
+	agents := map[subjects.Agent]bool{}
+	for name := range w.definitions() {
+		agents[name] = true
+	}
+	w.mu.Lock()
+	removed := maps.Clone(w.removed)
+	w.mu.Unlock()
+	for name := range removed {
+		w.retry(ctx, "withdraw agent", func() error { return w.names.withdraw(ctx, name) })
+		if !w.names.announced(name) {
+			agents[name] = true
+		}
+	}
+	return agents
 }
 
 // announceAll says of each agent that it is served.
@@ -61,17 +98,25 @@ func (w *Worker) announceAll(ctx context.Context) {
 	}
 }
 
-// reannounce answers the removal of an agent's card: another worker has stopped to serve what this one
-// still serves.
-func (w *Worker) reannounce(ctx context.Context, name string) {
+// noted answers a change of the known agents: what this worker still serves and another one has
+// withdrawn is announced again, and what is nobody's any more may be this one's to wind up.
+func (w *Worker) noted(ctx context.Context, name string, gone bool) {
 	a, err := subjects.ParseAgent(name)
 	if err != nil {
 		return
 	}
-	if def, ok := w.definition(a); ok {
-		if err := w.names.announce(ctx, w.cfg.Name, def); err != nil {
-			w.log.WarnContext(ctx, "announce agent", slog.String(keyAgent, name), slog.Any(keyError, err))
-		}
+	w.mu.Lock()
+	def, served := w.agents[a]
+	_, removed := w.removed[a]
+	w.mu.Unlock()
+	if removed {
+		w.wake()
+	}
+	if !gone || !served {
+		return
+	}
+	if err := w.names.announce(ctx, w.cfg.Name, def); err != nil {
+		w.log.WarnContext(ctx, "announce agent", slog.String(keyAgent, name), slog.Any(keyError, err))
 	}
 }
 

@@ -40,7 +40,7 @@ func (w *Worker) turn(ctx context.Context, h *history, t *trigger) (step, error)
 	if start == nil {
 		var err error
 		if start, err = w.start(h); errors.Is(err, errElsewhere) {
-			return step{}, err
+			return w.elsewhere(ctx, h)
 		} else if err != nil {
 			return w.failConfig(ctx, h, err)
 		}
@@ -70,6 +70,27 @@ func request(model string, start *run.Start, turns []run.Turn) *provider.Request
 		Model: model, System: start.System, Messages: tool.Conversation(start.User, turns), Tools: start.Tools,
 		Temperature: start.Temperature, MaxTokens: start.MaxTokens,
 	}
+}
+
+// vanished is how long an agent has to be nobody's before its calls are refused: a deployment may take
+// the file away and bring it back.
+const vanished = 5 * time.Second
+
+// elsewhere gives the call of an agent that was removed here to a worker that has it. If nobody has it,
+// the call is refused as it would have been a moment later.
+func (w *Worker) elsewhere(ctx context.Context, h *history) (step, error) {
+	name := h.run.Agent.String()
+	known, err := w.names.known(ctx, name)
+	if err != nil {
+		return step{}, err
+	}
+	w.mu.Lock()
+	since, removed := w.removed[h.run.Agent]
+	w.mu.Unlock()
+	if known || !removed || time.Since(since) < vanished {
+		return step{}, errElsewhere
+	}
+	return w.conclude(ctx, h, run.Failure(run.KindUnknownAgent, "agent config not found: %s", name))
 }
 
 // start resolves what a run is started with from this worker's definition of its agent.

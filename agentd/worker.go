@@ -81,7 +81,8 @@ type Worker struct {
 	mu      sync.Mutex
 	desks   map[subjects.Run]*desk
 	agents  map[subjects.Agent]configs.Agent
-	changed chan struct{}   // holds a token after Serve
+	removed map[subjects.Agent]time.Time // agents that were served, and until when
+	changed chan struct{}                // holds a token after Serve
 	pulled  bool            // nothing is asked for any more
 	returns []*bus.Delivery // kept until then
 }
@@ -95,7 +96,7 @@ func New(conn *bus.Conn, cfg Config) (*Worker, error) {
 	return &Worker{
 		cfg: cfg, conn: conn, log: cfg.Log.With(slog.String(keyWorker, cfg.Name)),
 		slots: newSlots(cfg.Slots), tombs: newTombstones(), names: newDirectory(), cache: newCache(cfg.Cache),
-		desks: map[subjects.Run]*desk{}, agents: map[subjects.Agent]configs.Agent{}, changed: make(chan struct{}, 1), idle: make(chan *desk), polling: make(chan struct{}, 1),
+		desks: map[subjects.Run]*desk{}, agents: map[subjects.Agent]configs.Agent{}, removed: map[subjects.Agent]time.Time{}, changed: make(chan struct{}, 1), idle: make(chan *desk), polling: make(chan struct{}, 1),
 	}, nil
 }
 
@@ -117,7 +118,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	learned := func() { known <- struct{}{} }
 	base.Go(func() error { return w.conn.Beat(work) })
 	base.Go(func() error { return w.tombs.follow(work, w.conn, learned) })
-	base.Go(func() error { return w.names.follow(work, w.conn, w.reannounce, learned) })
+	base.Go(func() error { return w.names.follow(work, w.conn, w.noted, learned) })
 
 	if w.prepared(ctx, work, known) {
 		w.work(ctx, work, abort)
@@ -181,7 +182,8 @@ func (w *Worker) work(ctx, work context.Context, abort context.CancelCauseFunc) 
 }
 
 // Serve sets the agents that the worker serves from now on. Runs under way keep what they were started
-// with. Run takes nothing before the first call of Serve.
+// with; calls of an agent that is no longer there go to a worker that has it, and are refused if none has. Run takes
+// nothing before the first call of Serve.
 func (w *Worker) Serve(agents []configs.Agent) error {
 	set := make(map[subjects.Agent]configs.Agent, len(agents))
 	for _, a := range agents {
@@ -195,7 +197,16 @@ func (w *Worker) Serve(agents []configs.Agent) error {
 		set[name] = a
 	}
 	w.mu.Lock()
+	was := w.agents
 	w.agents = set
+	for name := range was {
+		if _, still := set[name]; !still {
+			w.removed[name] = time.Now()
+		}
+	}
+	for name := range set {
+		delete(w.removed, name)
+	}
 	w.mu.Unlock()
 	w.wake()
 	return nil
