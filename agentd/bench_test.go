@@ -209,7 +209,7 @@ func benchEcho(_ context.Context, req *provider.Request) (*provider.Response, er
 func benchAgent(name string, subs ...string) configs.Agent {
 	return configs.Agent{
 		Name: name, Model: "in/process", SystemPrompt: strings.Join(subs, ""), SubAgents: subs,
-		SubAgentsConfig: configs.SubAgentsConfig{Parallel: true, MaxDepth: 5},
+		SubAgentsConf: configs.SubAgentsConfig{Parallel: true, MaxDepth: 5},
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 // crashTrees are the trees that workers die in.
 var crashTrees = map[string][]configs.Agent{
 	"parallel":   levels(3),
-	"sequential": levels(3, func(a *configs.Agent) { a.SubAgentsConfig.Parallel = false }),
+	"sequential": levels(3, func(a *configs.Agent) { a.SubAgentsConf.Parallel = false }),
 }
 
 // TestCrashAnywhere kills a worker at each of its steps in a tree of three levels, before and after

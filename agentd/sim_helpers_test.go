@@ -262,7 +262,7 @@ func toolCall(name string, args map[string]string) provider.ToolCall {
 func define(name string, subs []string, change ...func(*configs.Agent)) configs.Agent {
 	a := configs.Agent{
 		Name: name, Model: "sim/" + name, Digest: name, SubAgents: subs,
-		SubAgentsConfig: configs.SubAgentsConfig{Parallel: true, MaxDepth: 5},
+		SubAgentsConf: configs.SubAgentsConfig{Parallel: true, MaxDepth: 5},
 	}
 	for _, c := range change {
 		c(&a)
@@ -270,14 +270,14 @@ func define(name string, subs []string, change ...func(*configs.Agent)) configs.
 	return a
 }
 
-func sequential(a *configs.Agent) { a.SubAgentsConfig.Parallel = false }
+func sequential(a *configs.Agent) { a.SubAgentsConf.Parallel = false }
 
 func timeout(seconds int) func(*configs.Agent) {
-	return func(a *configs.Agent) { a.SubAgentsConfig.Timeout = seconds }
+	return func(a *configs.Agent) { a.SubAgentsConf.Timeout = seconds }
 }
 
 func maxDepth(n int) func(*configs.Agent) {
-	return func(a *configs.Agent) { a.SubAgentsConfig.MaxDepth = n }
+	return func(a *configs.Agent) { a.SubAgentsConf.MaxDepth = n }
 }
 
 // failedCall is what a model reads of a sub-agent that failed.

@@ -385,7 +385,7 @@ func levels(n int, change ...func(*configs.Agent)) []configs.Agent {
 	for i := range n {
 		a := configs.Agent{
 			Name: fmt.Sprintf("a%d", i), Model: "sim/tree", Digest: "d",
-			SubAgentsConfig: configs.SubAgentsConfig{Parallel: true, MaxDepth: 5},
+			SubAgentsConf: configs.SubAgentsConfig{Parallel: true, MaxDepth: 5},
 		}
 		if i < n-1 {
 			a.SubAgents = []string{fmt.Sprintf("a%d", i+1)}

@@ -16,7 +16,7 @@ func TestTimersAreDisarmed(t *testing.T) {
 			bubble(t, func(s *sim) {
 				s.agents = levels(3, func(a *configs.Agent) {
 					if name == "timeout" {
-						a.SubAgentsConfig.Timeout = 60
+						a.SubAgentsConf.Timeout = 60
 					}
 				})
 				p := s.start("w", agentd.Config{}, nil)

@@ -106,8 +106,8 @@ func (w *Worker) start(h *history) (*run.Start, error) {
 	s := &run.Start{
 		Model: def.Model, System: system, User: prompt.User(h.state.Input.Task, h.state.Input.Context),
 		Temperature: def.Params.Temperature, MaxTokens: def.Params.MaxTokens, SubAgents: def.SubAgents,
-		MaxDepth: min(def.MaxDepth(), h.head.MaxDepth), Sequential: !def.SubAgentsConfig.Parallel,
-		Timeout: time.Duration(def.SubAgentsConfig.Timeout) * time.Second,
+		MaxDepth: min(def.MaxDepth(), h.head.MaxDepth), Sequential: !def.SubAgentsConf.Parallel,
+		Timeout: time.Duration(def.SubAgentsConf.Timeout) * time.Second,
 	}
 	if w.cfg.Model != "" {
 		s.Model = w.cfg.Model

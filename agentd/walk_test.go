@@ -54,7 +54,7 @@ func TestSimWorkersDie(t *testing.T) {
 			}
 			defer os.RemoveAll(dir)
 			inBubble(t, dir, func(s *sim) {
-				s.agents = levels(depth+1, func(a *configs.Agent) { a.SubAgentsConfig.Parallel = !sequential })
+				s.agents = levels(depth+1, func(a *configs.Agent) { a.SubAgentsConf.Parallel = !sequential })
 				s.model.fan = fan
 				s.walk(fates, slots, depth, cancels)
 			})

@@ -83,8 +83,8 @@ type Worker struct {
 	agents  map[subjects.Agent]configs.Agent
 	removed map[subjects.Agent]time.Time // agents that were served, and until when
 	changed chan struct{}                // holds a token after Serve
-	pulled  bool            // nothing is asked for any more
-	returns []*bus.Delivery // kept until then
+	pulled  bool                         // nothing is asked for any more
+	returns []*bus.Delivery              // kept until then
 }
 
 // New makes a worker on an open connection whose streams are provisioned.

@@ -16,17 +16,17 @@ import (
 
 // Agent is the definition of an agent, as its file gives it.
 type Agent struct {
-	Name            string // a subjects.Agent, and the file's base name
-	Description     string
-	Model           string // provider/model
-	SystemPrompt    string
-	Skill           string   // the path of a file, or of a directory with a SKILL.md; empty if there is none
-	Files           []string // globs below Workdir
-	Workdir         string   // empty: the process's current directory
-	SubAgents       []string // the agents that this one may call
-	SubAgentsConfig SubAgentsConfig
-	Params          Params
-	Memory          Memory
+	Name          string // a subjects.Agent, and the file's base name
+	Description   string
+	Model         string // provider/model
+	SystemPrompt  string
+	Skill         string   // the path of a file, or of a directory with a SKILL.md; empty if there is none
+	Files         []string // globs below Workdir
+	Workdir       string   // empty: the process's current directory
+	SubAgents     []string // the agents that this one may call
+	SubAgentsConf SubAgentsConfig
+	Params        Params
+	Memory        Memory
 
 	File   string // where the agent was read from
 	Digest string // hex SHA-256 of the file's bytes
@@ -62,7 +62,7 @@ const (
 )
 
 // MaxDepth is how deep below this agent a tree may grow when the agent is its root: never 0.
-func (a Agent) MaxDepth() int { return cmp.Or(a.SubAgentsConfig.MaxDepth, DefaultMaxDepth) }
+func (a Agent) MaxDepth() int { return cmp.Or(a.SubAgentsConf.MaxDepth, DefaultMaxDepth) }
 
 // Load reads one agent. Its error is an *Error, whose cause is the file system's where that was at fault.
 func Load(file string) (Agent, error) {
@@ -76,7 +76,7 @@ func Load(file string) (Agent, error) {
 // parse makes an agent of a file's bytes.
 func parse(file string, b []byte) (Agent, error) {
 	sum := sha256.Sum256(b)
-	a := Agent{File: file, Digest: hex.EncodeToString(sum[:]), SubAgentsConfig: SubAgentsConfig{Parallel: true}}
+	a := Agent{File: file, Digest: hex.EncodeToString(sum[:]), SubAgentsConf: SubAgentsConfig{Parallel: true}}
 	doc, err := newDocument(file, string(b))
 	if err != nil {
 		return Agent{}, err
@@ -108,9 +108,9 @@ func fields(a *Agent) map[string]any {
 		"workdir":       &a.Workdir,
 		"sub_agents":    &a.SubAgents,
 
-		"sub_agents_config.max_depth": &a.SubAgentsConfig.MaxDepth,
-		"sub_agents_config.parallel":  &a.SubAgentsConfig.Parallel,
-		"sub_agents_config.timeout":   &a.SubAgentsConfig.Timeout,
+		"sub_agents_config.max_depth": &a.SubAgentsConf.MaxDepth,
+		"sub_agents_config.parallel":  &a.SubAgentsConf.Parallel,
+		"sub_agents_config.timeout":   &a.SubAgentsConf.Timeout,
 
 		"params.temperature": &a.Params.Temperature,
 		"params.max_tokens":  &a.Params.MaxTokens,

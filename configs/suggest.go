@@ -21,8 +21,10 @@ func names(fields map[string]any) []string {
 	var all []string
 	for f := range fields {
 		all = append(all, f)
-		if table, _, ok := strings.Cut(f, "."); ok {
-			all = append(all, table)
+		for i, c := range f {
+			if c == '.' {
+				all = append(all, f[:i])
+			}
 		}
 	}
 	slices.Sort(all)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
-	"unicode"
 
 	"github.com/axebus/axe/subjects"
 )
@@ -34,18 +33,14 @@ func checkName(a Agent) *Error {
 	return nil
 }
 
+// checkModel leaves the form of the name to whoever opens the model: an agent that cannot be run can
+// still be called, and its caller is told why.
 func checkModel(a Agent) *Error {
-	if a.Model == "" {
+	if strings.TrimSpace(a.Model) == "" {
 		return invalid("model", "is required, as provider/model")
-	}
-	provider, model, _ := strings.Cut(a.Model, "/")
-	if provider == "" || model == "" || strings.ContainsFunc(a.Model, notVisible) {
-		return invalid("model", fmt.Sprintf("want provider/model, not %q", a.Model))
 	}
 	return nil
 }
-
-func notVisible(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }
 
 func checkSubAgents(a Agent) *Error {
 	for _, name := range a.SubAgents {
@@ -53,12 +48,12 @@ func checkSubAgents(a Agent) *Error {
 			return invalid("sub_agents", err.Error())
 		}
 	}
-	if a.SubAgentsConfig.MaxDepth > maxDepth {
+	if a.SubAgentsConf.MaxDepth > maxDepth {
 		return invalid("sub_agents_config.max_depth", fmt.Sprintf("sub_agents_config.max_depth cannot exceed %d", maxDepth))
 	}
 	return nonNegative(
-		limit{"sub_agents_config.max_depth", a.SubAgentsConfig.MaxDepth},
-		limit{"sub_agents_config.timeout", a.SubAgentsConfig.Timeout},
+		limit{"sub_agents_config.max_depth", a.SubAgentsConf.MaxDepth},
+		limit{"sub_agents_config.timeout", a.SubAgentsConf.Timeout},
 	)
 }
 

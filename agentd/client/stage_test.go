@@ -90,7 +90,7 @@ func (s *stage) hire() {
 	for _, a := range []string{"echo", "slow", "bad", "lead", "slowlead"} {
 		agents = append(agents, configs.Agent{
 			Name: a, Model: "script/" + a, SubAgents: []string{"echo", "slow", "bad"},
-			SubAgentsConfig: configs.SubAgentsConfig{Parallel: true}, Digest: a,
+			SubAgentsConf: configs.SubAgentsConfig{Parallel: true}, Digest: a,
 		})
 	}
 	if err := w.Serve(agents); err != nil {

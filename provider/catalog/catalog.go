@@ -2,8 +2,9 @@
 // "ollama/llama3.1", "script/review" (an offline stand-in, never chosen in place of a real model).
 //
 // Addresses and keys come from the environment, AXE_<PROVIDER>_BASE_URL and <PROVIDER>_API_KEY, read
-// anew at each Open, so that a new key needs no new Catalog. They go no further than the client: no
-// error shows a key. A script is read once.
+// anew at each Open, so that a new key needs no new Catalog; what is not there comes from Config.Settings, and
+// addresses then from the provider's default. They go no further than the client: no error shows a key. A
+// script is read once.
 //
 //	c := catalog.New(catalog.Config{ScriptDir: "scripts"})
 //	p, name, err := c.Open("openai/gpt-4o")
@@ -11,6 +12,7 @@
 package catalog
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"os"
@@ -28,14 +30,19 @@ import (
 // Config says where a Catalog finds things. The zero value serves the real providers.
 type Config struct {
 	Getenv    func(string) string // nil: os.Getenv
+	Settings  map[string]Settings // by provider, for what the environment does not say
 	HTTP      *http.Client        // nil: one that all providers share
 	MaxConns  int                 // connections to one host, 0: 128; unused with HTTP
 	ScriptDir string              // where script/<name> is looked up
 }
 
+// Settings are what a machine's configuration says of a provider.
+type Settings struct{ APIKey, BaseURL string }
+
 // Catalog opens models. It is safe for concurrent use.
 type Catalog struct {
 	getenv    func(string) string
+	file      map[string]Settings
 	http      *http.Client
 	scriptDir string
 
@@ -67,6 +74,7 @@ func New(cfg Config) *Catalog {
 	}
 	return &Catalog{
 		getenv:    cfg.Getenv,
+		file:      cfg.Settings,
 		http:      cfg.HTTP,
 		scriptDir: cfg.ScriptDir,
 		open:      map[string]*client{},
@@ -77,9 +85,9 @@ func New(cfg Config) *Catalog {
 // Open returns the provider of a model and the model's name there, which may hold slashes of its own.
 // A missing key is no error here but one of Send.
 func (c *Catalog) Open(model string) (p provider.Provider, name string, err error) {
-	vendor, name, ok := strings.Cut(model, "/")
-	if !ok || vendor == "" || name == "" {
-		return nil, "", fmt.Errorf("model %q: want provider/model", model)
+	vendor, name, err := provider.SplitModel(model)
+	if err != nil {
+		return nil, "", err
 	}
 	switch vendor {
 	case "anthropic":
@@ -95,13 +103,17 @@ func (c *Catalog) Open(model string) (p provider.Provider, name string, err erro
 		}
 		return s, name, nil
 	}
-	return nil, "", fmt.Errorf("model %q: unsupported provider %q: want anthropic, openai, ollama or script", model, vendor)
+	return nil, "", fmt.Errorf("unsupported provider %q: supported providers are anthropic, openai, ollama (and script, offline)", vendor)
 }
 
 // client opens a real provider once, and again when its environment has changed.
 func (c *Catalog) client(vendor string, open func(settings) provider.Provider) provider.Provider {
 	env := strings.ToUpper(vendor)
-	s := settings{Key: c.getenv(env + "_API_KEY"), BaseURL: c.getenv("AXE_" + env + "_BASE_URL"), HTTP: c.http}
+	s := settings{
+		Key:     cmp.Or(c.getenv(env+"_API_KEY"), c.file[vendor].APIKey),
+		BaseURL: cmp.Or(c.getenv("AXE_"+env+"_BASE_URL"), c.file[vendor].BaseURL),
+		HTTP:    c.http,
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	have, ok := c.open[vendor]

@@ -111,12 +111,12 @@ func TestMissingKey(t *testing.T) {
 func TestOpenRefuses(t *testing.T) {
 	c := New(Config{ScriptDir: t.TempDir()})
 	for model, want := range map[string]string{
-		"":              `model "": want provider/model`,
-		"gpt-4o":        `model "gpt-4o": want provider/model`,
-		"openai/":       `model "openai/": want provider/model`,
-		"/gpt-4o":       `model "/gpt-4o": want provider/model`,
-		"/":             `model "/": want provider/model`,
-		"OpenAI/gpt-4o": `model "OpenAI/gpt-4o": unsupported provider "OpenAI": want anthropic, openai, ollama or script`,
+		"":              `invalid model format "": expected provider/model-name`,
+		"gpt-4o":        `invalid model format "gpt-4o": expected provider/model-name`,
+		"openai/":       `invalid model format "openai/": empty model name`,
+		"/gpt-4o":       `invalid model format "/gpt-4o": empty provider`,
+		"/":             `invalid model format "/": empty provider`,
+		"OpenAI/gpt-4o": `unsupported provider "OpenAI": supported providers are anthropic, openai, ollama (and script, offline)`,
 	} {
 		p, name, err := c.Open(model)
 		if err == nil || err.Error() != want || p != nil || name != "" {

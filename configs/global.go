@@ -1,0 +1,96 @@
+package configs
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Global is what config.toml says of a machine. Every key may be missing, and so may the file.
+//
+//	[providers.openai]
+//	api_key = "sk-…"
+//	base_url = "https://example.com"   # of any provider; the environment goes before the file
+//
+//	[memory]
+//	store = "bus"                      # "file" is the default
+type Global struct {
+	Providers map[string]Provider // by name; all of Vendors, whether the file has them or not
+	Memory    MemoryStore
+
+	File    string
+	Exposed bool // the file holds a key and others than its owner may read it
+}
+
+// Provider is how a provider is reached; empty values leave it to the environment and the defaults.
+type Provider struct {
+	APIKey  string
+	BaseURL string
+}
+
+// MemoryStore says where agents' memory is kept.
+type MemoryStore string
+
+// The two places.
+const (
+	MemoryInFiles MemoryStore = "file" // one file for each agent below DataDir, on the worker's machine
+	MemoryOnBus   MemoryStore = "bus"  // a key-value bucket that all workers share
+)
+
+// GlobalFile is the name of the file in ConfigDir.
+const GlobalFile = "config.toml"
+
+// Vendors are the providers that may be configured.
+func Vendors() []string { return []string{"anthropic", "openai", "ollama"} }
+
+// LoadGlobal reads a config.toml; one that does not exist is empty. Its error is an *Error.
+func LoadGlobal(file string) (Global, error) {
+	g := Global{Providers: map[string]Provider{}, Memory: MemoryInFiles, File: file}
+	b, err := read(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return g, nil
+	}
+	if err != nil {
+		return Global{}, &Error{File: file, Message: reason(err), cause: err}
+	}
+	doc, err := newDocument(file, string(b))
+	if err != nil {
+		return Global{}, err
+	}
+	store := string(g.Memory)
+	into := map[string]any{"memory.store": &store}
+	providers := map[string]*Provider{}
+	for _, name := range Vendors() {
+		p := &Provider{}
+		providers[name] = p
+		into["providers."+name+".api_key"], into["providers."+name+".base_url"] = &p.APIKey, &p.BaseURL
+	}
+	if err := doc.decode(into); err != nil {
+		return Global{}, err
+	}
+	switch g.Memory = MemoryStore(store); g.Memory {
+	case MemoryInFiles, MemoryOnBus:
+	default:
+		return Global{}, doc.place(invalid("memory.store", `want "file" or "bus"`))
+	}
+	for name, p := range providers {
+		g.Providers[name] = *p
+		g.Exposed = g.Exposed || p.APIKey != "" && readableByOthers(file)
+	}
+	return g, nil
+}
+
+// DefaultGlobal reads the config.toml of ConfigDir.
+func DefaultGlobal() (Global, error) {
+	dir, err := ConfigDir()
+	if err != nil {
+		return Global{}, err
+	}
+	return LoadGlobal(filepath.Join(dir, GlobalFile))
+}
+
+func readableByOthers(file string) bool {
+	info, err := os.Stat(file)
+	return err == nil && info.Mode().Perm()&0o077 != 0
+}
