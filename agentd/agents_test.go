@@ -181,3 +181,49 @@ func TestRemovalPoisonsNothing(t *testing.T) {
 		s.completed(r, "c0=leaf")
 	})
 }
+
+// TestWrongFile: who calls an agent whose file is wrong is told what is wrong with it, until it is mended
+// or another worker has it right.
+func TestWrongFile(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.lead([]string{"leaf"}, call("leaf", "x"))
+		leaf := s.agents[1]
+		wrong := agentd.Broken{Name: s.root("leaf").Agent, Problem: "leaf.toml:3: params.temperature must be between 0 and 2"}
+		h := s.hire("w1", engagement{agents: s.agents[:1]})
+		try := func(want string) {
+			t.Helper()
+			s.settle()
+			s.completed(s.submit("lead", "go"), want)
+		}
+		serve := func(agents []configs.Agent, broken ...agentd.Broken) {
+			t.Helper()
+			if err := h.Serve(agents, broken...); err != nil {
+				t.Fatal(err)
+			}
+		}
+		const told = `c0=call_agent error: failed to load agent "leaf": leaf.toml:3: params.temperature must be between 0 and 2`
+		serve(s.agents[:1], wrong)
+		try(told)
+		s.failed(s.submit("leaf", "go"), run.KindError, `failed to load agent "leaf": leaf.toml:3: params.temperature must be between 0 and 2`)
+		serve(s.agents)
+		try("c0=leaf")
+		serve(s.agents[:1], wrong)
+		try(told)
+		other := s.hire("w2", engagement{agents: []configs.Agent{leaf}})
+		try("c0=leaf")
+		other.serve(s)
+		try(told)
+		serve(s.agents[:1])
+		try(`c0=call_agent error: failed to load agent "leaf": agent config not found: leaf`)
+	})
+}
+
+// TestModelThatIsNone: the caller of an agent whose model has no provider is told so, and so is who submits it.
+func TestModelThatIsNone(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.lead([]string{"leaf"}, call("leaf", "x"))
+		s.agents[1].Model = "gpt"
+		s.hire("w", engagement{})
+		s.completed(s.submit("lead", "go"), `c0=call_agent error: invalid model for agent "leaf": invalid model format "gpt": expected provider/model-name`)
+	})
+}

@@ -1,6 +1,7 @@
 package agentd
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"sync"
@@ -14,25 +15,34 @@ import (
 type Card struct {
 	Name        string   `json:"name"`
 	Description string   `json:"description,omitzero"`
+	Model       string   `json:"model,omitzero"` // provider/model
 	SubAgents   []string `json:"sub_agents,omitempty"`
-	Digest      string   `json:"digest"` // of the agent's file
-	Worker      string   `json:"worker"` // that said so last
+	Digest      string   `json:"digest"`           // of the agent's file
+	Problem     string   `json:"problem,omitzero"` // why nobody serves it: its file is wrong
+	Worker      string   `json:"worker"`           // that said so last
+}
+
+// card is what a worker says of an agent that it serves.
+func (w *Worker) card(a configs.Agent) Card {
+	return Card{
+		Name: a.Name, Description: a.Description, Model: cmp.Or(w.cfg.Model, a.Model), SubAgents: a.SubAgents, Digest: a.Digest, Worker: w.cfg.Name,
+	}
 }
 
 // directory is this worker's copy of the bucket of known agents.
 type directory struct {
 	mu    sync.Mutex
 	bus   *bus.Directory
-	cards map[string]string // name to digest
+	cards map[string]Card
 	mine  map[string]uint64 // what this worker announced, by revision
 }
 
 func newDirectory() *directory {
-	return &directory{cards: map[string]string{}, mine: map[string]uint64{}}
+	return &directory{cards: map[string]Card{}, mine: map[string]uint64{}}
 }
 
 // follow keeps the copy current until ctx ends; changed is called for each name that came or went.
-func (d *directory) follow(ctx context.Context, conn *bus.Conn, changed func(ctx context.Context, name string, gone bool), ready func()) error {
+func (d *directory) follow(ctx context.Context, conn *bus.Conn, changed func(name string, c Card, gone bool), ready func()) error {
 	dir, err := conn.Directory(ctx)
 	if err != nil {
 		return err
@@ -47,55 +57,65 @@ func (d *directory) follow(ctx context.Context, conn *bus.Conn, changed func(ctx
 		if gone {
 			delete(d.cards, name)
 		} else {
-			d.cards[name] = c.Digest
+			d.cards[name] = c
 		}
 		d.mu.Unlock()
-		changed(ctx, name, gone)
+		changed(name, c, gone)
 	}, ready)
 }
 
-// known reports whether any worker ever announced the agent. The bucket itself has the last word
-// before anybody is told no: an agent may have been announced a moment ago.
-func (d *directory) known(ctx context.Context, agent string) (bool, error) {
+// find is what workers say of an agent; ok is false for one that none ever announced. The bucket itself
+// has the last word before anybody is told no: an agent may have been announced, or mended, a moment ago.
+func (d *directory) find(ctx context.Context, agent string) (c Card, ok bool, _ error) {
 	d.mu.Lock()
-	_, ok := d.cards[agent]
+	c, ok = d.cards[agent]
 	dir := d.bus
 	d.mu.Unlock()
-	if ok {
-		return true, nil
+	if ok && c.Problem == "" {
+		return c, true, nil
 	}
-	_, _, ok, err := dir.Get(ctx, agent)
-	return ok, err
+	value, _, ok, err := dir.Get(ctx, agent)
+	if err != nil || !ok {
+		return Card{}, false, err
+	}
+	c = Card{}
+	return c, json.Unmarshal(value, &c) == nil, nil
 }
 
 // announced reports whether this worker has heard that some worker serves the agent.
 func (d *directory) announced(agent subjects.Agent) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	_, ok := d.cards[agent.String()]
-	return ok
+	c, ok := d.cards[agent.String()]
+	return ok && c.Problem == ""
 }
 
-// announce says that a worker serves the agent.
-func (d *directory) announce(ctx context.Context, worker string, a configs.Agent) error {
+// announce says what there is to say of an agent, unless it has been said. That its file is wrong is
+// only said of one that nobody serves.
+func (d *directory) announce(ctx context.Context, c Card) error {
 	d.mu.Lock()
-	same, dir := d.cards[a.Name] == a.Digest && a.Digest != "", d.bus
+	said, ok := d.cards[c.Name]
+	dir := d.bus
+	_, own := d.mine[c.Name]
 	d.mu.Unlock()
-	if same {
+	if ok && said.Digest == c.Digest && said.Problem == c.Problem && c.Digest+c.Problem != "" {
 		return nil
 	}
-	body, err := json.Marshal(Card{a.Name, a.Description, a.SubAgents, a.Digest, worker})
+	if ok && !own && c.Problem != "" && said.Problem == "" {
+		return nil
+	}
+	body, err := json.Marshal(c)
 	if err != nil {
 		return err
 	}
-	rev, err := dir.Put(ctx, a.Name, body)
+	rev, err := dir.Put(ctx, c.Name, body)
 	if err != nil {
 		return err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.mine[a.Name] = rev
-	d.cards[a.Name] = a.Digest
+	d.mine[c.Name] = rev
+	d.cards[c.Name] = c
 	return nil
 }
 

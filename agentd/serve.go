@@ -91,32 +91,41 @@ func (w *Worker) toServe(ctx context.Context) map[subjects.Agent]bool {
 	return agents
 }
 
-// announceAll says of each agent that it is served.
+// announceAll says of each agent that it is served, or what is wrong with its file.
 func (w *Worker) announceAll(ctx context.Context) {
-	for _, def := range w.definitions() {
-		w.retry(ctx, "announce agent", func() error { return w.names.announce(ctx, w.cfg.Name, def) })
+	for _, c := range w.deck() {
+		w.retry(ctx, "announce agent", func() error { return w.names.announce(ctx, c) })
 	}
 }
 
-// noted answers a change of the known agents: what this worker still serves and another one has
-// withdrawn is announced again, and what is nobody's any more may be this one's to wind up.
-func (w *Worker) noted(ctx context.Context, name string, gone bool) {
+// deck is what this worker has to say of agents.
+func (w *Worker) deck() map[subjects.Agent]Card {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	cards := make(map[subjects.Agent]Card, len(w.agents)+len(w.broken))
+	for name, def := range w.agents {
+		cards[name] = w.card(def)
+	}
+	for name, problem := range w.broken {
+		cards[name] = Card{Name: name.String(), Problem: problem, Worker: w.cfg.Name}
+	}
+	return cards
+}
+
+// noted answers a change of the known agents: what another worker has withdrawn, or calls wrong though
+// it is right here, is announced again; what is nobody's any more may be this one's to wind up.
+func (w *Worker) noted(name string, c Card, gone bool) {
 	a, err := subjects.ParseAgent(name)
 	if err != nil {
 		return
 	}
 	w.mu.Lock()
-	def, served := w.agents[a]
 	_, removed := w.removed[a]
+	_, served := w.agents[a]
+	_, broken := w.broken[a]
 	w.mu.Unlock()
-	if removed {
+	if removed || gone && (served || broken) || served && c.Problem != "" {
 		w.wake()
-	}
-	if !gone || !served {
-		return
-	}
-	if err := w.names.announce(ctx, w.cfg.Name, def); err != nil {
-		w.log.WarnContext(ctx, "announce agent", slog.String(keyAgent, name), slog.Any(keyError, err))
 	}
 }
 

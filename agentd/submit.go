@@ -97,12 +97,12 @@ func (w *Worker) check(ctx context.Context, r subjects.Run, d *bus.Delivery, tex
 	case !utf8.Valid(text):
 		return run.Failure(run.KindError, "submission refused: the task is not UTF-8 text"), deadline, nil
 	}
-	ok, err := w.names.known(ctx, r.Agent.String())
+	c, ok, err := w.names.find(ctx, r.Agent.String())
 	if err != nil {
 		return run.Outcome{}, deadline, err
 	}
-	if !ok {
-		return run.Failure(run.KindUnknownAgent, "agent config not found: %s", r.Agent), deadline, nil
+	if !ok || c.Problem != "" {
+		return refused(r.Agent.String(), c), deadline, nil
 	}
 	other, err := w.conn.Snapshot(ctx, r.Space.RootCallOf(r.Tree))
 	if err != nil {

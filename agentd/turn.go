@@ -1,6 +1,7 @@
 package agentd
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -47,7 +48,7 @@ func (w *Worker) turn(ctx context.Context, h *history, t *trigger) (step, error)
 	}
 	p, model, err := w.cfg.Open(start.Model)
 	if err != nil {
-		return w.failConfig(ctx, h, err)
+		return w.conclude(ctx, h, run.Failure(run.KindError, "%v", err))
 	}
 	resp, err := w.ask(ctx, h, p, request(model, start, h.state.Turns))
 	switch {
@@ -80,17 +81,27 @@ const vanished = 5 * time.Second
 // the call is refused as it would have been a moment later.
 func (w *Worker) elsewhere(ctx context.Context, h *history) (step, error) {
 	name := h.run.Agent.String()
-	known, err := w.names.known(ctx, name)
+	c, known, err := w.names.find(ctx, name)
 	if err != nil {
 		return step{}, err
 	}
 	w.mu.Lock()
 	since, removed := w.removed[h.run.Agent]
 	w.mu.Unlock()
-	if known || !removed || time.Since(since) < vanished {
+	if known && c.Problem == "" || removed && time.Since(since) < vanished {
 		return step{}, errElsewhere
 	}
-	return w.conclude(ctx, h, run.Failure(run.KindUnknownAgent, "agent config not found: %s", name))
+	return w.conclude(ctx, h, refused(name, c))
+}
+
+// refused is the outcome of a run of an agent that nobody serves.
+func refused(name string, c Card) run.Outcome {
+	if c.Problem == "" {
+		return run.Failure(run.KindUnknownAgent, "agent config not found: %s", name)
+	}
+	o := run.Failure(run.KindError, "failed to load agent %q: %s", name, c.Problem)
+	o.Category = run.CategoryConfig
+	return o
 }
 
 // start resolves what a run is started with from this worker's definition of its agent.
@@ -99,18 +110,19 @@ func (w *Worker) start(h *history) (*run.Start, error) {
 	if !ok {
 		return nil, errElsewhere
 	}
-	system, err := prompt.System(def)
+	def.Model = cmp.Or(w.cfg.Model, def.Model)
+	if h.run.Path.IsRoot() && w.cfg.Root != nil {
+		def = w.cfg.Root(def)
+	}
+	about, err := prompt.Resolve(def)
 	if err != nil {
 		return nil, err
 	}
 	s := &run.Start{
-		Model: def.Model, System: system, User: prompt.User(h.state.Input.Task, h.state.Input.Context),
+		Model: def.Model, System: about.Text(), User: prompt.User(h.state.Input.Task, h.state.Input.Context),
 		Temperature: def.Params.Temperature, MaxTokens: def.Params.MaxTokens, SubAgents: def.SubAgents,
 		MaxDepth: min(def.MaxDepth(), h.head.MaxDepth), Sequential: !def.SubAgentsConf.Parallel,
 		Timeout: time.Duration(def.SubAgentsConf.Timeout) * time.Second,
-	}
-	if w.cfg.Model != "" {
-		s.Model = w.cfg.Model
 	}
 	if h.run.Path.IsRoot() {
 		s.User = prompt.RootUser(h.state.Input.Task)
@@ -194,19 +206,19 @@ func (w *Worker) recordTurn(ctx context.Context, h *history, t *trigger, start *
 
 func (w *Worker) decide(ctx context.Context, h *history, start *run.Start, tc provider.ToolCall) (run.Call, error) {
 	var asked error
-	limits := tool.Limits{Allowed: start.SubAgents, Depth: h.head.Depth, MaxDepth: start.MaxDepth}
-	c := tool.Decide(tc, limits, func(agent string) bool {
-		ok, err := w.names.known(ctx, agent)
+	limits := tool.Limits{Allowed: start.SubAgents, Depth: h.head.Depth, MaxDepth: start.MaxDepth, MaxBytes: int(w.conn.MaxBody())}
+	c := tool.Decide(tc, limits, func(agent string) (tool.Listing, bool) {
+		card, ok, err := w.names.find(ctx, agent)
 		asked = err
-		return ok
+		return tool.Listing{Model: card.Model, Problem: card.Problem}, ok
 	})
 	return c, asked
 }
 
-// failConfig ends a run whose agent's definition does not work: a file, a skill, a model, a key.
+// failConfig ends a run whose agent's definition does not work.
 func (w *Worker) failConfig(ctx context.Context, h *history, err error) (step, error) {
 	o := run.Failure(run.KindError, "%v", err)
-	o.Category = "config"
+	o.Category = run.CategoryConfig
 	return w.conclude(ctx, h, o)
 }
 

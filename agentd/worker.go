@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,6 +25,7 @@ type Config struct {
 	Name  string                                                           // of the worker, in log messages and outcomes; "" makes one up
 	Open  func(model string) (p provider.Provider, name string, err error) // required: a provider for "provider/model"
 	Model string                                                           // "provider/model" in place of every agent's own; "" leaves them
+	Root  func(configs.Agent) configs.Agent                                // changes the definition of an agent for roots alone; nil leaves it
 	Slots int                                                              // model calls at once; 0: 64
 
 	Timeout time.Duration // the longest that a submitted tree may take; 0: 1 h
@@ -81,6 +83,7 @@ type Worker struct {
 	mu      sync.Mutex
 	desks   map[subjects.Run]*desk
 	agents  map[subjects.Agent]configs.Agent
+	broken  map[subjects.Agent]string    // agents whose files are wrong, and what is
 	removed map[subjects.Agent]time.Time // agents that were served, and until when
 	changed chan struct{}                // holds a token after Serve
 	pulled  bool                         // nothing is asked for any more
@@ -181,10 +184,17 @@ func (w *Worker) work(ctx, work context.Context, abort context.CancelCauseFunc) 
 	}
 }
 
-// Serve sets the agents that the worker serves from now on. Runs under way keep what they were started
-// with; calls of an agent that is no longer there go to a worker that has it, and are refused if none has. Run takes
-// nothing before the first call of Serve.
-func (w *Worker) Serve(agents []configs.Agent) error {
+// Broken is an agent that cannot be served, since its file is wrong.
+type Broken struct {
+	Name    subjects.Agent
+	Problem string // one line, for whoever calls it
+}
+
+// Serve sets the agents that the worker serves from now on, and those that it would serve if their files
+// were right: who calls one of these is told what is wrong. Runs under way keep what they were started with;
+// calls of an agent that is no longer there go to a worker that has it, and are refused if none has. Run
+// takes nothing before the first call of Serve.
+func (w *Worker) Serve(agents []configs.Agent, broken ...Broken) error {
 	set := make(map[subjects.Agent]configs.Agent, len(agents))
 	for _, a := range agents {
 		name, err := subjects.ParseAgent(a.Name)
@@ -197,14 +207,20 @@ func (w *Worker) Serve(agents []configs.Agent) error {
 		set[name] = a
 	}
 	w.mu.Lock()
-	was := w.agents
-	w.agents = set
-	for name := range was {
-		if _, still := set[name]; !still {
-			w.removed[name] = time.Now()
+	was := slices.Concat(slices.Collect(maps.Keys(w.agents)), slices.Collect(maps.Keys(w.broken)))
+	w.agents, w.broken = set, map[subjects.Agent]string{}
+	for _, b := range broken {
+		if _, served := set[b.Name]; !served {
+			w.broken[b.Name] = b.Problem
 		}
 	}
+	for _, name := range was {
+		w.removed[name] = time.Now()
+	}
 	for name := range set {
+		delete(w.removed, name)
+	}
+	for name := range w.broken {
 		delete(w.removed, name)
 	}
 	w.mu.Unlock()

@@ -100,6 +100,9 @@ func (c *Conn) Space() subjects.Space { return c.cfg.Space }
 // AckWait is the lease of a delivery.
 func (c *Conn) AckWait() time.Duration { return c.cfg.AckWait }
 
+// MaxBody is the largest body in bytes that the connection stores.
+func (c *Conn) MaxBody() int64 { return c.cfg.MaxBody }
+
 func (c *Conn) stream() string { return c.cfg.Space.Name("RUNS") }
 
 func (c *Conn) intercept(p Point) error {

@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// file is one context file as it goes into the system text.
-type file struct {
-	path    string
-	content string
+// File is one context file as it goes into the system text.
+type File struct {
+	Path    string // relative to the workdir, with slashes
+	Content string // valid UTF-8
 }
 
 // blocks renders files, each under its path in a fence of its own.
-func blocks(files []file) string {
+func blocks(files []File) string {
 	texts := make([]string, len(files))
 	for i, f := range files {
 		texts[i] = f.block()
@@ -20,12 +20,12 @@ func blocks(files []file) string {
 	return strings.Join(texts, "\n\n")
 }
 
-func (f file) block() string {
-	fence, content := fence(f.content), f.content
+func (f File) block() string {
+	fence, content := fence(f.Content), f.Content
 	if content != "" && !strings.HasSuffix(content, "\n") {
 		content += "\n"
 	}
-	return "### " + f.path + "\n" + fence + language(f.path) + "\n" + content + fence
+	return "### " + f.Path + "\n" + fence + language(f.Path) + "\n" + content + fence
 }
 
 // fence is a run of backticks longer than any in content, and at least three.

@@ -9,7 +9,7 @@ import (
 	"github.com/axebus/axe/configs"
 )
 
-func ExampleSystem() {
+func ExampleResolve() {
 	dir, err := os.MkdirTemp("", "work")
 	if err != nil {
 		fmt.Println(err)
@@ -20,7 +20,7 @@ func ExampleSystem() {
 		fmt.Println(err)
 		return
 	}
-	text, err := prompt.System(configs.Agent{
+	c, err := prompt.Resolve(configs.Agent{
 		Name:         "reader",
 		SystemPrompt: "Answer from the files.",
 		Workdir:      dir,
@@ -30,7 +30,7 @@ func ExampleSystem() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(text)
+	fmt.Println(c.Text())
 	// Output:
 	// Answer from the files.
 	//

@@ -13,7 +13,7 @@ const (
 )
 
 // readFiles returns the text files below workdir that the patterns match, each once, sorted by path.
-func readFiles(workdir string, patterns []string) ([]file, error) {
+func readFiles(workdir string, patterns []string) ([]File, error) {
 	if len(patterns) == 0 {
 		return nil, nil
 	}
@@ -35,11 +35,11 @@ func readFiles(workdir string, patterns []string) ([]file, error) {
 }
 
 // readAll reads the named files, leaving out those that are no text.
-func readAll(root *os.Root, names []string) ([]file, error) {
-	var files []file
+func readAll(root *os.Root, names []string) ([]File, error) {
+	var files []File
 	total := 0
 	for _, name := range names {
-		b, err := read(root.Stat, root.OpenFile, name, maxContent)
+		b, err := read(root.Stat, root.OpenFile, name, maxContent, inside)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
@@ -49,7 +49,7 @@ func readAll(root *os.Root, names []string) ([]file, error) {
 		if total += len(b); total > maxTotal {
 			return nil, fmt.Errorf("%s: is one file too many: together they are larger than %d MiB", name, maxTotal>>20)
 		}
-		files = append(files, file{path: name, content: text(b)})
+		files = append(files, File{Path: name, Content: text(b)})
 	}
 	return files, nil
 }

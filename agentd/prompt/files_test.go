@@ -35,6 +35,8 @@ func garden(tb testing.TB) string {
 	} {
 		try(os.Symlink(to, filepath.Join(dir, link)))
 	}
+	try(os.WriteFile(filepath.Join(top, "secret"), []byte("secret"), 0o600))
+	try(os.Link(filepath.Join(top, "secret"), filepath.Join(dir, "bin/hard.txt")))
 	try(syscall.Mkfifo(filepath.Join(dir, "pipe.go"), 0o600))
 	return dir
 }
@@ -57,6 +59,8 @@ func TestReadFiles(t *testing.T) {
 		{".git/*", ".git/g.go"},
 		{"bin/tool.go bin/*", ""},
 		{"none/*.go x.go/* *.rs", ""},
+		{"bin/*.txt **/*.txt", ""},
+		{"bin/hard.txt", "error: has another name (a hard link), which may be outside of the workdir"},
 		{"up/*.go", "error: up: path escapes from parent"},
 		{"*/outside.go", ""},
 		{"out.go", "error: path escapes from parent"},
@@ -80,7 +84,7 @@ func TestReadFiles(t *testing.T) {
 			files, err := readFiles(dir, patterns)
 			var got []string
 			for _, f := range files {
-				got = append(got, f.path)
+				got = append(got, f.Path)
 			}
 			text := strings.Join(got, " ")
 			if err != nil {

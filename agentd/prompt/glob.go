@@ -14,8 +14,8 @@ var errTooMany = fmt.Errorf("looks at more than %d directory entries: name the d
 
 // find adds to found the files that a pattern matches. A pattern without meta characters must name a
 // regular file. Others match what path.Match matches, with ** for any number of directories; they pass over
-// what is no regular file, over symbolic links that lead out of the root and, like a shell, over
-// names that begin with a dot where the pattern does not.
+// what is no regular file or has more names than one, over symbolic links that lead out of the root and, like
+// a shell, over names that begin with a dot where the pattern does not.
 func find(root *os.Root, pattern string, found map[string]bool) error {
 	parts, err := split(pattern)
 	if err != nil {
@@ -24,7 +24,11 @@ func find(root *os.Root, pattern string, found map[string]bool) error {
 	if !hasMeta(pattern) {
 		name := path.Join(parts...)
 		found[name] = true
-		return regular(root.Stat(name))
+		info, err := root.Stat(name)
+		if err != nil {
+			return bare(err)
+		}
+		return inside(info)
 	}
 	g := &glob{root: root, found: found, done: map[place]bool{}}
 	return g.expand(".", parts)
@@ -117,7 +121,7 @@ func (g *glob) enter(name string, rest []string) error {
 		return fmt.Errorf("%s: %w", name, bare(err))
 	case len(rest) > 0 && info.IsDir():
 		return g.expand(name, rest)
-	case len(rest) == 0 && info.Mode().IsRegular():
+	case len(rest) == 0 && inside(info) == nil:
 		g.found[name] = true
 	}
 	return nil

@@ -9,27 +9,41 @@ import (
 
 const separator = "\n\n---\n\n"
 
-// System reads an agent's skill and files and returns its system text. What is read is bounded, nothing
-// outside the workdir is, and an error names the agent, the key and the file.
-func System(a configs.Agent) (string, error) {
+// Context is what an agent's system text is made of.
+type Context struct {
+	System string // the agent's own prompt
+	Skill  string // its text
+	Files  []File // sorted by path
+	Memory string // entries of the agent's memory; whoever keeps it puts them here
+}
+
+// Resolve reads an agent's skill and files. What is read is bounded, nothing outside the workdir is, and
+// an error names the agent, the key and the file.
+func Resolve(a configs.Agent) (Context, error) {
 	skill, err := readSkill(a.Skill)
 	if err != nil {
-		return "", fmt.Errorf("agent %q: skill: %w", a.Name, err)
+		return Context{}, fmt.Errorf("agent %q: skill: %w", a.Name, err)
 	}
 	files, err := readFiles(a.Workdir, a.Files)
 	if err != nil {
-		return "", fmt.Errorf("agent %q: files: %w", a.Name, err)
+		return Context{}, fmt.Errorf("agent %q: files: %w", a.Name, err)
 	}
+	return Context{System: strings.TrimSpace(a.SystemPrompt), Skill: strings.TrimSpace(skill), Files: files}, nil
+}
+
+// Text is the system text.
+func (c Context) Text() string {
 	var parts []string
 	add := func(heading, text string) {
 		if strings.TrimSpace(text) != "" {
 			parts = append(parts, heading+text)
 		}
 	}
-	add("", strings.TrimSpace(a.SystemPrompt))
-	add("## Skill\n\n", strings.TrimSpace(skill))
-	add("## Context Files\n\n", blocks(files))
-	return strings.Join(parts, separator), nil
+	add("", c.System)
+	add("## Skill\n\n", c.Skill)
+	add("## Context Files\n\n", blocks(c.Files))
+	add("## Memory\n\n", strings.TrimSpace(c.Memory))
+	return strings.Join(parts, separator)
 }
 
 // User is the first user message of a run that another agent called.

@@ -28,6 +28,11 @@ func write(t *testing.T, files map[string]string) string {
 	return dir
 }
 
+func system(a configs.Agent) (string, error) {
+	c, err := prompt.Resolve(a)
+	return c.Text(), err
+}
+
 func TestSystem(t *testing.T) {
 	dir := write(t, map[string]string{
 		"skills/s/SKILL.md": "# Skill\n\nDo it well.\n",
@@ -63,7 +68,7 @@ func TestSystem(t *testing.T) {
 			if tt.a.Skill != "" {
 				tt.a.Skill = filepath.Join(dir, tt.a.Skill)
 			}
-			got, err := prompt.System(tt.a)
+			got, err := system(tt.a)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -76,7 +81,7 @@ func TestSystem(t *testing.T) {
 
 func TestSystemUsesCurrentDirectory(t *testing.T) {
 	t.Chdir(write(t, map[string]string{"a.go": "package a\n"}))
-	got, err := prompt.System(configs.Agent{Files: []string{"a.go"}})
+	got, err := system(configs.Agent{Files: []string{"a.go"}})
 	if err != nil || !strings.Contains(got, "### a.go\n") {
 		t.Errorf("%q, %v", got, err)
 	}
@@ -96,11 +101,21 @@ func TestSystemErrors(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.a.Name = "x"
-			_, err := prompt.System(tt.a)
+			_, err := system(tt.a)
 			if err == nil || err.Error() != tt.want {
 				t.Errorf("got  %v\nwant %s", err, tt.want)
 			}
 		})
+	}
+}
+
+// TestMemory: it comes last.
+func TestMemory(t *testing.T) {
+	const entry = "## 2026-02-28T15:04:05Z\n**Task:** t\n**Result:** r\n\n"
+	c := prompt.Context{System: "Be brief.", Files: []prompt.File{{Path: "a.go", Content: "package a\n"}}, Memory: entry}
+	want := "Be brief.\n\n---\n\n## Context Files\n\n### a.go\n```go\npackage a\n```\n\n---\n\n## Memory\n\n" + strings.TrimSpace(entry)
+	if diff := cmp.Diff(want, c.Text()); diff != "" {
+		t.Error(diff)
 	}
 }
 

@@ -12,17 +12,24 @@ import (
 	"unicode/utf8"
 )
 
-var errNotRegular = errors.New("is not a regular file")
+var (
+	errNotRegular = errors.New("is not a regular file")
+	errLinked     = errors.New("has another name (a hard link), which may be outside of the workdir")
+)
 
 type (
 	statFunc func(name string) (fs.FileInfo, error)
 	openFunc func(name string, flag int, perm fs.FileMode) (*os.File, error)
 )
 
-// read returns the bytes of a regular file. It looks before it opens, because opening a device can do
-// things, opens without waiting, because a pipe may have taken the file's place, and looks again.
-func read(stat statFunc, open openFunc, name string, limit int64) ([]byte, error) {
-	if err := regular(stat(name)); err != nil {
+// read returns the bytes of a file that is fit to be read. It looks before it opens, because opening a device
+// can do things, opens without waiting, because a pipe may have taken the file's place, and looks again.
+func read(stat statFunc, open openFunc, name string, limit int64, fit func(fs.FileInfo) error) ([]byte, error) {
+	info, err := stat(name)
+	if err != nil {
+		return nil, bare(err)
+	}
+	if err := fit(info); err != nil {
 		return nil, err
 	}
 	f, err := open(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
@@ -30,7 +37,10 @@ func read(stat statFunc, open openFunc, name string, limit int64) ([]byte, error
 		return nil, bare(err)
 	}
 	defer f.Close()
-	if err := regular(f.Stat()); err != nil {
+	if info, err = f.Stat(); err != nil {
+		return nil, bare(err)
+	}
+	if err := fit(info); err != nil {
 		return nil, err
 	}
 	b, err := io.ReadAll(io.LimitReader(f, limit+1))
@@ -43,12 +53,21 @@ func read(stat statFunc, open openFunc, name string, limit int64) ([]byte, error
 	return b, nil
 }
 
-func regular(info fs.FileInfo, err error) error {
-	if err != nil {
-		return bare(err)
-	}
+// regular is fit for what its operator names by its path.
+func regular(info fs.FileInfo) error {
 	if !info.Mode().IsRegular() {
 		return errNotRegular
+	}
+	return nil
+}
+
+// inside is fit for what is found below a workdir: a regular file that is nowhere else.
+func inside(info fs.FileInfo) error {
+	if err := regular(info); err != nil {
+		return err
+	}
+	if links(info) > 1 {
+		return errLinked
 	}
 	return nil
 }

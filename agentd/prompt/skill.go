@@ -20,7 +20,7 @@ func readSkill(name string) (string, error) {
 	if info, err := os.Stat(name); err == nil && info.IsDir() {
 		name = filepath.Join(name, skillFile)
 	}
-	b, err := read(os.Stat, os.OpenFile, name, maxSkill)
+	b, err := read(os.Stat, os.OpenFile, name, maxSkill, regular)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", name, err)
 	}

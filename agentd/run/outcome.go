@@ -31,6 +31,9 @@ const (
 	KindUnknownAgent Kind = "unknown_agent" // no worker ever announced the agent
 )
 
+// CategoryConfig is the category of a failure whose cause is the agent's definition: a file, a skill.
+const CategoryConfig = "config"
+
 // Totals counts the work of a run and everything below it.
 type Totals struct {
 	provider.Usage
@@ -50,7 +53,7 @@ type Outcome struct {
 	Result   string `json:"result,omitzero"`
 	Error    string `json:"error,omitzero"`
 	Kind     Kind   `json:"kind,omitzero"`
-	Category string `json:"category,omitzero"` // of a provider's error, or "config"
+	Category string `json:"category,omitzero"` // of a provider's error, or CategoryConfig
 
 	Agent      string         `json:"agent"`
 	Tree       string         `json:"tree,omitzero"`

@@ -15,9 +15,10 @@ func Example() {
 		provider.NewToolCall("c2", "call_agent", []byte(`{"agent":"deployer","task":"ship it"}`)),
 		provider.NewToolCall("c3", "call_agent", []byte(`{"agent":"tester","task":"run the tests"}`)),
 	}}
+	known := func(string) (tool.Listing, bool) { return tool.Listing{Model: "ollama/llama3.1"}, true }
 	turn := run.Turn{Entry: run.Entry{Answer: answer}}
 	for _, tc := range answer.ToolCalls {
-		turn.Entry.Calls = append(turn.Entry.Calls, tool.Decide(tc, limits, func(string) bool { return true }))
+		turn.Entry.Calls = append(turn.Entry.Calls, tool.Decide(tc, limits, known))
 	}
 	turn.Outcomes = []*run.Outcome{
 		{Status: run.StatusCompleted, Result: "looks good"}, nil, new(run.Failure(run.KindTimeout, "timeout after 60s")),

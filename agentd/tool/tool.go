@@ -6,6 +6,7 @@
 package tool
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -37,13 +38,19 @@ type Limits struct {
 	Allowed  []string // agents that it may call
 	Depth    int      // of the caller, 0 for a root
 	MaxDepth int      // effective
-	MaxBytes int      // of task and context together; 0: no limit
+	MaxBytes int      // of task and context together, as they are sent; 0: no limit
+}
+
+// Listing is what is known of an agent that may be called.
+type Listing struct {
+	Model   string // provider/model, "" where that is not known
+	Problem string // why its definition cannot be loaded, "" if it can
 }
 
 // Decide checks one tool call, in the order that the specification gives. A call that may not be made
-// comes back with its error; the deadline of one that may is the caller's to set. Whether the agent is
-// known is asked last, and only then.
-func Decide(tc provider.ToolCall, l Limits, known func(agent string) bool) run.Call {
+// comes back with its error; the deadline of one that may is the caller's to set. What is known of the
+// agent is asked after all else, and only then.
+func Decide(tc provider.ToolCall, l Limits, find func(agent string) (Listing, bool)) run.Call {
 	refuse := func(k run.Kind, format string, args ...any) run.Call {
 		return run.Call{Agent: tc.Arguments["agent"], Error: fmt.Sprintf(format, args...), Kind: k}
 	}
@@ -64,13 +71,29 @@ func Decide(tc provider.ToolCall, l Limits, known func(agent string) bool) run.C
 	if _, err := subjects.ParseAgent(agent); err != nil {
 		return refuse(run.KindUnknownAgent, "call_agent error: failed to load agent %q: %v", agent, err)
 	}
-	if !known(agent) {
+	known, ok := find(agent)
+	switch {
+	case !ok:
 		return refuse(run.KindUnknownAgent, "call_agent error: failed to load agent %q: agent config not found: %s", agent, agent)
+	case known.Problem != "":
+		return refuse(run.KindError, "call_agent error: failed to load agent %q: %s", agent, known.Problem)
 	}
-	if n := len(task) + len(tc.Arguments["context"]); l.MaxBytes > 0 && n > l.MaxBytes {
+	if _, _, err := provider.SplitModel(known.Model); known.Model != "" && err != nil {
+		return refuse(run.KindError, "call_agent error: invalid model for agent %q: %v", agent, err)
+	}
+	if n := sent(task, tc.Arguments["context"]); l.MaxBytes > 0 && n > l.MaxBytes {
 		return refuse(run.KindError, "call_agent error: task and context are %d bytes, at most %d are passed on", n, l.MaxBytes)
 	}
 	return run.Call{Agent: agent}
+}
+
+// sent is how many bytes a task and its context take on the bus.
+func sent(task, context string) int {
+	body, err := json.Marshal(run.Input{Task: task, Context: context})
+	if err != nil { // two strings always marshal
+		return 0
+	}
+	return len(body)
 }
 
 // Conversation is what the model is shown: the first user message, then for each turn its answer and

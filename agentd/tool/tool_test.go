@@ -50,7 +50,7 @@ func call(arguments string) provider.ToolCall {
 
 // TestDecide is the specification's 7.3, with its exact words.
 func TestDecide(t *testing.T) {
-	limits := tool.Limits{Allowed: []string{"helper", "ghost", "../etc", "Bad Name"}, Depth: 1, MaxDepth: 3}
+	limits := tool.Limits{Allowed: []string{"helper", "ghost", "half", "wrong", "../etc", "Bad Name"}, Depth: 1, MaxDepth: 3}
 	tests := []struct {
 		name string
 		call provider.ToolCall
@@ -76,6 +76,14 @@ func TestDecide(t *testing.T) {
 			run.Call{Agent: "ghost", Error: `call_agent error: failed to load agent "ghost": agent config not found: ghost`, Kind: run.KindUnknownAgent},
 		},
 		{
+			"no model", call(`{"agent":"half","task":"x"}`),
+			run.Call{Agent: "half", Error: `call_agent error: invalid model for agent "half": invalid model format "gpt": expected provider/model-name`, Kind: run.KindError},
+		},
+		{
+			"a wrong file", call(`{"agent":"wrong","task":"x"}`),
+			run.Call{Agent: "wrong", Error: `call_agent error: failed to load agent "wrong": wrong.toml:3: bad`, Kind: run.KindError},
+		},
+		{
 			"a name that cannot be one", call(`{"agent":"Bad Name","task":"x"}`),
 			run.Call{
 				Agent: "Bad Name", Kind: run.KindUnknownAgent,
@@ -85,7 +93,11 @@ func TestDecide(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			got := tool.Decide(test.call, limits, func(agent string) bool { return agent != "ghost" })
+			got := tool.Decide(test.call, limits, func(agent string) (tool.Listing, bool) {
+				known := map[string]tool.Listing{"helper": {Model: "a/b"}, "half": {Model: "gpt"}, "wrong": {Problem: "wrong.toml:3: bad"}}
+				l, ok := known[agent]
+				return l, ok
+			})
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -99,9 +111,9 @@ func TestDecide(t *testing.T) {
 // TestDecideInOrder mends what is wrong with a call one thing after the other: each check comes before
 // the next, and nobody asks whether an agent is known before all else is in order.
 func TestDecideInOrder(t *testing.T) {
-	limits := tool.Limits{Allowed: []string{"helper"}, Depth: 3, MaxDepth: 3, MaxBytes: 9}
+	limits := tool.Limits{Allowed: []string{"helper"}, Depth: 3, MaxDepth: 3, MaxBytes: 36}
 	tc := provider.ToolCall{Name: "search", Arguments: map[string]string{"context": "0123456789"}}
-	asked, known := 0, false
+	asked, known, listing := 0, false, tool.Listing{Model: "gpt", Problem: "helper.toml: empty"}
 	tests := []struct {
 		want string
 		mend func()
@@ -112,11 +124,13 @@ func TestDecideInOrder(t *testing.T) {
 		{`call_agent error: agent "stranger" is not in this agent's sub_agents list`, func() { tc.Arguments["agent"] = "helper" }},
 		{`call_agent error: maximum sub-agent depth (3) reached`, func() { limits.Depth = 2 }},
 		{`call_agent error: failed to load agent "helper": agent config not found: helper`, func() { known = true }},
-		{`call_agent error: task and context are 11 bytes, at most 9 are passed on`, func() { tc.Arguments["context"] = "01234567" }},
+		{`call_agent error: failed to load agent "helper": helper.toml: empty`, func() { listing.Problem = "" }},
+		{`call_agent error: invalid model for agent "helper": invalid model format "gpt": expected provider/model-name`, func() { listing.Model = "a/b" }},
+		{`call_agent error: task and context are 37 bytes, at most 36 are passed on`, func() { tc.Arguments["context"] = "012345678" }},
 		{``, func() {}},
 	}
 	for i, test := range tests {
-		got := tool.Decide(tc, limits, func(string) bool { asked++; return known })
+		got := tool.Decide(tc, limits, func(string) (tool.Listing, bool) { asked++; return listing, known })
 		if got.Error != test.want {
 			t.Errorf("%d: got %q, want %q", i, got.Error, test.want)
 		}
@@ -134,7 +148,7 @@ func TestDecideDepth(t *testing.T) {
 		refused      bool
 	}{{0, 3, false}, {2, 3, false}, {3, 3, true}, {4, 5, false}, {5, 5, true}, {0, 0, true}, {0, 1, false}, {1, 1, true}} {
 		l := tool.Limits{Allowed: []string{"a"}, Depth: test.depth, MaxDepth: test.limit}
-		got := tool.Decide(call(`{"agent":"a","task":"t"}`), l, func(string) bool { return true })
+		got := tool.Decide(call(`{"agent":"a","task":"t"}`), l, func(string) (tool.Listing, bool) { return tool.Listing{}, true })
 		if got.Failed() != test.refused || test.refused && got.Kind != run.KindDepth {
 			t.Errorf("depth %d of %d: %+v", test.depth, test.limit, got)
 		}

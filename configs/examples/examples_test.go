@@ -55,11 +55,11 @@ func (tr *tree) run(ctx context.Context, name, user string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	system, err := prompt.System(a)
+	about, err := prompt.Resolve(a)
 	if err != nil {
 		return "", err
 	}
-	req := &provider.Request{Model: modelName, System: system, Messages: []provider.Message{{Role: provider.User, Content: user}}}
+	req := &provider.Request{Model: modelName, System: about.Text(), Messages: []provider.Message{{Role: provider.User, Content: user}}}
 	for range 10 {
 		resp, err := model.Send(ctx, req)
 		if err != nil {
@@ -98,12 +98,12 @@ func (tr *tree) calls(ctx context.Context, a configs.Agent, calls []provider.Too
 func TestAgentsAreWhole(t *testing.T) {
 	tr := load(t)
 	for _, a := range tr.agents {
-		system, err := prompt.System(a)
+		about, err := prompt.Resolve(a)
 		if err != nil {
 			t.Error(err)
 		}
-		if len(system) > 200_000 {
-			t.Errorf("%s: a prompt of %d bytes is no example", a.Name, len(system))
+		if len(about.Text()) > 200_000 {
+			t.Errorf("%s: a prompt of %d bytes is no example", a.Name, len(about.Text()))
 		}
 		for _, s := range a.SubAgents {
 			if _, ok := tr.agents[s]; !ok {

@@ -60,6 +60,7 @@ func TestFailed(t *testing.T) {
 		{run.Failure("of tomorrow", "x"), 1, "x"},
 		{run.Failure(run.KindUnknownAgent, "x"), 2, "x"},
 		{run.Outcome{Kind: run.KindError, Category: "config", Error: "x"}, 2, "x"},
+		{run.Outcome{Kind: run.KindError, Category: "bad_request", Error: "x"}, 1, "x"},
 		{run.Outcome{Kind: run.KindError, Category: "auth", Error: "x"}, 3, "x"},
 		{run.Failure(run.KindTimeout, "timeout after 3s"), 3, "timeout after 3s"},
 		{run.Failure(run.KindBudget, "x"), 4, "x"},
@@ -114,7 +115,7 @@ func TestDefinitions(t *testing.T) {
 		{"two", []configs.Agent{agent("a", "1"), agent("b", "1")}, nil, "a1 b1", 0},
 		{"one turns bad", []configs.Agent{agent("b", "2")}, errors.Join(bad("agents/a.toml")), "a1 b2", 1},
 		{"it stays bad", []configs.Agent{agent("b", "3")}, errors.Join(bad("agents/a.toml")), "a1 b3", 0},
-		{"one that never was good", []configs.Agent{agent("b", "3")}, errors.Join(bad("agents/a.toml"), bad("agents/c.toml")), "a1 b3", 1},
+		{"one that never was good", []configs.Agent{agent("b", "3")}, errors.Join(bad("agents/a.toml"), bad("agents/c.toml")), "a1 b3 c!c.toml:3: model: is required", 1},
 		{"the directory is away", nil, &configs.Error{File: "agents", Message: "no such directory"}, "a1 b3", 1},
 		{"it is mended", []configs.Agent{agent("a", "4"), agent("b", "3")}, nil, "a4 b3", 0},
 		{"it goes", []configs.Agent{agent("b", "3")}, nil, "b3", 0},
@@ -122,8 +123,12 @@ func TestDefinitions(t *testing.T) {
 	} {
 		log.Reset()
 		var got []string
-		for _, a := range d.take(step.agents, step.err) {
+		good, broken := d.take(step.agents, step.err)
+		for _, a := range good {
 			got = append(got, a.Name+a.Digest)
+		}
+		for _, b := range broken {
+			got = append(got, b.Name.String()+"!"+b.Problem)
 		}
 		slices.Sort(got)
 		if strings.Join(got, " ") != step.want {

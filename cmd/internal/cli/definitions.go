@@ -7,9 +7,12 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 
+	"github.com/axebus/axe/agentd"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/subjects"
 )
 
 // definitions remembers the last good definition of each agent, so that a file that is being edited
@@ -21,17 +24,20 @@ type definitions struct {
 	wrong map[string]string        // what was wrong with a file when it was looked at last
 }
 
-// take is what to serve, given what the directory holds and what is wrong with it. What is wrong with a
-// file is logged once.
-func (d *definitions) take(agents []configs.Agent, err error) []configs.Agent {
+// take is what to serve and what cannot be, given what the directory holds and what is wrong with it.
+// What is wrong with a file is logged once.
+func (d *definitions) take(agents []configs.Agent, err error) ([]configs.Agent, []agentd.Broken) {
 	good, wrong := make(map[string]configs.Agent, len(agents)), map[string]string{}
 	for _, a := range agents {
 		good[a.File] = a
 	}
+	var broken []agentd.Broken
 	for _, e := range Wrong(err) {
 		kept, ok := d.last[e.File]
 		if ok {
 			good[e.File] = kept
+		} else if name, err := subjects.ParseAgent(strings.TrimSuffix(filepath.Base(e.File), ".toml")); err == nil {
+			broken = append(broken, agentd.Broken{Name: name, Problem: told(e)})
 		}
 		if e.File == d.dir {
 			good, ok = d.last, len(d.last) > 0
@@ -44,7 +50,14 @@ func (d *definitions) take(agents []configs.Agent, err error) []configs.Agent {
 		d.log.Warn("no agents to serve", slog.String(keyDir, d.dir))
 	}
 	d.last, d.wrong = good, wrong
-	return slices.Collect(maps.Values(good))
+	return slices.Collect(maps.Values(good)), broken
+}
+
+// told is what other machines are told of a wrong file: not where it is.
+func told(e *configs.Error) string {
+	short := *e
+	short.File = filepath.Base(e.File)
+	return short.Error()
 }
 
 // Wrong lists what configs.LoadDir found wrong, one for each file.

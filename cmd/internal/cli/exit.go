@@ -10,6 +10,7 @@ import (
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -17,9 +18,9 @@ import (
 // have it: 130 after ^C.
 const (
 	CodeOK        = 0
-	CodeFailed    = 1 // the agent failed, or something not listed below
+	CodeFailed    = 1 // the agent failed: 50 turns, a bad model name, a request that its provider refuses as bad; or something not listed below
 	CodeConfig    = 2 // usage, a bad name, an agent that nobody knows or whose file is wrong
-	CodeAPI       = 3 // the model's provider failed, or the time was over
+	CodeAPI       = 3 // the model's provider failed or has no key, or the time was over
 	CodeBudget    = 4 // a limit on the whole tree
 	CodeCancelled = 5 // somebody cancelled the tree
 )
@@ -112,9 +113,9 @@ func outcomeCode(o run.Outcome) int {
 		return CodeConfig
 	case run.KindError:
 		switch o.Category {
-		case "":
+		case "", string(provider.BadRequest):
 			return CodeFailed
-		case "config":
+		case run.CategoryConfig:
 			return CodeConfig
 		}
 		return CodeAPI

@@ -85,7 +85,8 @@ func Work(ctx context.Context, conn *bus.Conn, cfg agentd.Config, dir string) er
 	watched := make(chan error, 1)
 	go func() { // ended by stop, waited for below
 		err := configs.Watch(watching, dir, 0, func(agents []configs.Agent, err error) {
-			if err := w.Serve(defs.take(agents, err)); err != nil {
+			good, broken := defs.take(agents, err)
+			if err := w.Serve(good, broken...); err != nil {
 				cfg.Log.ErrorContext(ctx, "agents are not served", slog.Any(keyError, err))
 			}
 		})
