@@ -35,10 +35,10 @@ type Client struct {
 func New(cfg Config) *Client {
 	key := strings.TrimSpace(cfg.Key)
 	return &Client{endpoint: wire.New(wire.Config{
+		Name:   "anthropic",
 		Base:   cmp.Or(cfg.BaseURL, defaultBase),
 		Path:   "v1/messages",
 		Key:    key,
-		KeyEnv: "ANTHROPIC_API_KEY",
 		Header: http.Header{"X-Api-Key": {key}, "Anthropic-Version": {version}},
 		HTTP:   cfg.HTTP,
 	})}

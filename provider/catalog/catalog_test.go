@@ -12,9 +12,13 @@ import (
 	"testing"
 
 	"github.com/axebus/axe/provider"
+	"github.com/axebus/axe/provider/providertest"
 )
 
-// elsewhere is a network on which every host gives a minimal answer in all three formats.
+// minimal is an answer in all three formats.
+const minimal = `{"content":[],"choices":[{"message":{}}],"message":{}}`
+
+// elsewhere is a network on which every host gives a minimal answer.
 type elsewhere struct {
 	mu   sync.Mutex
 	seen []string
@@ -25,8 +29,7 @@ func (e *elsewhere) RoundTrip(r *http.Request) (*http.Response, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.seen = append(e.seen, r.URL.String()+" "+r.Header.Get("X-Api-Key")+r.Header.Get("Authorization"))
-	const body = `{"content":[],"choices":[{"message":{}}],"message":{}}`
-	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(body))}, nil
+	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(minimal))}, nil
 }
 
 func open(t *testing.T, c *Catalog, model, wantName string) provider.Provider {
@@ -99,12 +102,28 @@ func TestOpenIsSafeForConcurrentUse(t *testing.T) {
 // A missing key is found when a request would need it, by the client that needs it.
 func TestMissingKey(t *testing.T) {
 	c := New(Config{Getenv: func(string) string { return "" }})
-	for model, env := range map[string]string{"anthropic/a": "ANTHROPIC_API_KEY", "openai/a": "OPENAI_API_KEY"} {
+	for model, want := range map[string]string{
+		"anthropic/a": `API key for provider "anthropic" is not configured (set ANTHROPIC_API_KEY or add to config.toml)`,
+		"openai/a":    `API key for provider "openai" is not configured (set OPENAI_API_KEY or add to config.toml)`,
+	} {
 		_, err := open(t, c, model, "a").Send(t.Context(), &provider.Request{Model: "a"})
 		e, ok := errors.AsType[*provider.Error](err)
-		if !ok || e.Category != provider.Auth || !strings.Contains(e.Message, env) {
-			t.Errorf("%s: got %v", model, err)
+		if !ok || e.Category != provider.Auth || e.Message != want {
+			t.Errorf("%s: got %v, want %s", model, err, want)
 		}
+	}
+}
+
+func TestMaxConns(t *testing.T) {
+	const most = 3
+	for _, vendor := range []string{"anthropic", "openai", "ollama"} {
+		t.Run(vendor, func(t *testing.T) {
+			providertest.Bounded(t, most, minimal, func(base string) provider.Provider {
+				settings := map[string]Settings{vendor: {APIKey: "key", BaseURL: base}}
+				c := New(Config{MaxConns: most, Settings: settings, Getenv: func(string) string { return "" }})
+				return open(t, c, vendor+"/a", "a")
+			})
+		})
 	}
 }
 

@@ -39,9 +39,12 @@ func New(cfg Config) *Client {
 		header.Set("Authorization", "Bearer "+key)
 	}
 	return &Client{endpoint: wire.New(wire.Config{
+		Name:   "ollama",
 		Base:   cmp.Or(cfg.BaseURL, defaultBase),
 		Path:   "api/chat",
 		Key:    key,
+		NoKey:  true,
+		Hint:   "is Ollama running?",
 		Header: header,
 		HTTP:   cfg.HTTP,
 	})}

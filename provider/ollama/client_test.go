@@ -1,8 +1,10 @@
 package ollama_test
 
 import (
+	"errors"
 	"net/http"
 	"os"
+	"syscall"
 	"testing"
 
 	"github.com/axebus/axe/provider"
@@ -10,26 +12,42 @@ import (
 	"github.com/axebus/axe/provider/providertest"
 )
 
-func subject(key string, header map[string]string) providertest.Subject {
+func subject() providertest.Subject {
 	return providertest.Subject{
-		New: func(base string, hc *http.Client) provider.Provider {
+		Name: "ollama",
+		New: func(key, base string, hc *http.Client) provider.Provider {
 			return ollama.New(ollama.Config{Key: key, BaseURL: base, HTTP: hc})
 		},
-		Path:   "/api/chat",
-		Header: header,
-		Key:    key,
-		Data:   os.DirFS("testdata"),
+		URL:       "http://localhost:11434/api/chat",
+		NoKey:     true,
+		Header:    map[string]string{"Authorization": "", "X-Api-Key": ""},
+		Arguments: "messages.0.tool_calls.0.function.arguments",
+		Data:      os.DirFS("testdata"),
 	}
 }
 
 func TestConformance(t *testing.T) {
-	t.Run("NoKey", func(t *testing.T) {
-		providertest.Run(t, subject("", map[string]string{"Authorization": ""}))
-	})
+	t.Run("NoKey", func(t *testing.T) { providertest.Run(t, subject()) })
 	t.Run("Key", func(t *testing.T) {
-		const key = "proxy-token-0123456789"
-		providertest.Run(t, subject(key, map[string]string{"Authorization": "Bearer " + key}))
+		s := subject()
+		s.Key = "proxy-token-0123456789"
+		s.Header["Authorization"] = "Bearer " + s.Key
+		providertest.Run(t, s)
 	})
 }
 
-func FuzzAnswer(f *testing.F) { providertest.Fuzz(f, subject("", nil)) }
+func FuzzAnswer(f *testing.F) { providertest.Fuzz(f, subject()) }
+
+// Nobody listens at port 1. The message is axe's.
+func TestNotRunning(t *testing.T) {
+	for base, want := range map[string]string{
+		"http://127.0.0.1:1":                       "connection refused: is Ollama running? (expected at http://127.0.0.1:1)",
+		"http://user:hunter2@127.0.0.1:1/gpu/?k=v": "connection refused: is Ollama running? (expected at http://127.0.0.1:1/gpu/)",
+	} {
+		_, err := ollama.New(ollama.Config{BaseURL: base}).Send(t.Context(), &provider.Request{Model: "m"})
+		e, ok := errors.AsType[*provider.Error](err)
+		if !ok || e.Category != provider.Server || e.Message != want || !errors.Is(err, syscall.ECONNREFUSED) {
+			t.Errorf("%s: got %v, want %s", base, err, want)
+		}
+	}
+}

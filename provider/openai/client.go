@@ -34,11 +34,11 @@ type Client struct {
 func New(cfg Config) *Client {
 	key := strings.TrimSpace(cfg.Key)
 	base := cmp.Or(cfg.BaseURL, defaultBase)
-	return &Client{original: base == defaultBase, endpoint: wire.New(wire.Config{
+	return &Client{original: strings.TrimRight(base, "/") == defaultBase, endpoint: wire.New(wire.Config{
+		Name:   "openai",
 		Base:   base,
 		Path:   "v1/chat/completions",
 		Key:    key,
-		KeyEnv: "OPENAI_API_KEY",
 		Header: http.Header{"Authorization": {"Bearer " + key}},
 		HTTP:   cfg.HTTP,
 	})}

@@ -1,10 +1,8 @@
 package providertest
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
-	"io"
 	"io/fs"
 	"net/http"
 	"strings"
@@ -33,7 +31,7 @@ func Fuzz(f *testing.F, s Subject) {
 		f.Add(http.StatusBadRequest, b)
 	}
 	f.Fuzz(func(t *testing.T, status int, body []byte) {
-		p := s.New("http://model", &http.Client{Transport: canned{status, body}})
+		p := s.open("http://model", &http.Client{Transport: &Tape{Status: status, Answer: string(body)}})
 		resp, err := p.Send(t.Context(), hello())
 		if err != nil {
 			if _, ok := errors.AsType[*provider.Error](err); !ok || strings.ContainsRune(err.Error(), '\n') {
@@ -47,15 +45,4 @@ func Fuzz(f *testing.F, s Subject) {
 			}
 		}
 	})
-}
-
-// canned answers without a network.
-type canned struct {
-	status int
-	body   []byte
-}
-
-// RoundTrip implements http.RoundTripper.
-func (c canned) RoundTrip(*http.Request) (*http.Response, error) {
-	return &http.Response{StatusCode: c.status, Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(c.body))}, nil
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -23,8 +24,11 @@ func (s Subject) serve(t *testing.T, h handler) provider.Provider {
 	t.Helper()
 	srv := httptest.NewServer(s.checked(t, h))
 	t.Cleanup(srv.Close)
-	return s.New(srv.URL, srv.Client())
+	return s.open(srv.URL, srv.Client())
 }
+
+// open opens the provider with the key that it is tested with.
+func (s Subject) open(base string, hc *http.Client) provider.Provider { return s.New(s.Key, base, hc) }
 
 // answer opens the provider against a server that says always the same.
 func (s Subject) answer(t *testing.T, status int, body string) provider.Provider {
@@ -37,13 +41,18 @@ func (s Subject) answer(t *testing.T, status int, body string) provider.Provider
 
 func (s Subject) checked(t *testing.T, h handler) http.Handler {
 	t.Helper()
+	u, err := url.Parse(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := s.prefix + u.Path
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			t.Errorf("reading the request: %v", err)
 		}
-		if r.Method != http.MethodPost || r.URL.Path != s.Path {
-			t.Errorf("got %s %s, want POST %s", r.Method, r.URL.Path, s.Path)
+		if r.Method != http.MethodPost || r.URL.Path != path {
+			t.Errorf("got %s %s, want POST %s", r.Method, r.URL.Path, path)
 		}
 		if got := r.Header.Get("Content-Type"); got != "application/json" {
 			t.Errorf("content type = %q", got)
@@ -76,8 +85,19 @@ func (s Subject) fail(t *testing.T, p provider.Provider, want provider.Category)
 
 func (s Subject) failed(t *testing.T, resp *provider.Response, err error, want provider.Category) *provider.Error {
 	t.Helper()
+	e := failure(t, resp, err, want)
+	for ; err != nil; err = errors.Unwrap(err) {
+		if s.Key != "" && strings.Contains(err.Error(), s.Key) {
+			t.Errorf("the key is shown: %v", err)
+		}
+	}
+	return e
+}
+
+func failure(t *testing.T, resp *provider.Response, err error, want provider.Category) *provider.Error {
+	t.Helper()
 	e, ok := errors.AsType[*provider.Error](err)
-	if !ok {
+	if !ok || resp != nil {
 		t.Fatalf("got %+v, %v; want a *provider.Error", resp, err)
 	}
 	if e.Category != want {
@@ -85,11 +105,6 @@ func (s Subject) failed(t *testing.T, resp *provider.Response, err error, want p
 	}
 	if strings.ContainsAny(e.Message, "\r\n\t\x1b") {
 		t.Errorf("message is not one printable line: %q", e.Message)
-	}
-	for ; err != nil; err = errors.Unwrap(err) {
-		if s.Key != "" && strings.Contains(err.Error(), s.Key) {
-			t.Errorf("the key is shown: %v", err)
-		}
 	}
 	return e
 }

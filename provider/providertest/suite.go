@@ -6,10 +6,10 @@
 // A provider brings only its wire format, as files:
 //
 //	func TestConformance(t *testing.T) {
-//		providertest.Run(t, providertest.Subject{New: open, Path: "/api/chat", Data: os.DirFS("testdata")})
+//		providertest.Run(t, providertest.Subject{Name: "ollama", New: open, Data: os.DirFS("testdata"), …})
 //	}
 //
-// One file for each name in exchanges.go holds the JSON that must be sent, the answer to it, and the
+// One file for each name in requests.go holds the JSON that must be sent, the answer to it, and the
 // response wanted; refusal.json an error as the provider writes it, wrong.json answers that lack
 // something.
 package providertest
@@ -20,26 +20,39 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/axebus/axe/provider"
 )
 
 // Subject is a provider under test.
 type Subject struct {
-	New    func(base string, hc *http.Client) provider.Provider
-	Path   string            // what is asked for below the base URL
-	Header map[string]string // what every request carries besides its content type
-	Key    string            // what New uses, empty if nothing
-	Data   fs.FS             // the provider's testdata
+	Name string // as models are named: "openai"
+	New  func(key, base string, hc *http.Client) provider.Provider
+	URL  string // what is asked without a base URL; its path is that below any other
+	Key  string // what New is given
+	// Header is what every request carries besides its content type.
+	Header map[string]string
+	// Arguments is the path, as for an Exchange, of a call's arguments in a request that begins with it.
+	Arguments string
+	NoKey     bool  // no key is needed
+	Data      fs.FS // the provider's testdata
+
+	prefix string // the base URL's path
 }
 
 // Run runs the suite.
 func Run(t *testing.T, s Subject) {
 	t.Helper()
 	t.Run("Exchanges", s.exchanges)
+	t.Run("EdgeCases", s.edgeCases)
+	t.Run("Arguments", s.arguments)
+	t.Run("Echo", s.echo)
 	t.Run("OwnClient", s.ownClient)
 	t.Run("SameBytes", s.sameBytes)
 	t.Run("Large", s.large)
 	t.Run("Concurrent", s.concurrent)
+	t.Run("Connections", s.connections)
 
 	t.Run("Statuses", s.statuses)
 	t.Run("Messages", s.messages)
@@ -48,6 +61,8 @@ func Run(t *testing.T, s Subject) {
 	t.Run("Unencodable", s.unencodable)
 	t.Run("Truncated", s.truncated)
 
+	t.Run("Key", s.key)
+	t.Run("DefaultURL", s.defaultURL)
 	t.Run("Unreachable", s.unreachable)
 	t.Run("BaseURL", s.baseURL)
 	t.Run("Redirect", s.redirect)
@@ -55,6 +70,8 @@ func Run(t *testing.T, s Subject) {
 	t.Run("Patience", s.patience)
 	t.Run("Deadline", s.deadline)
 	t.Run("Cancel", s.cancel)
+	t.Run("Queue", s.queue)
+	t.Run("ClientTimeout", s.clientTimeout)
 }
 
 // fixture is one file of a provider's testdata.
@@ -69,6 +86,14 @@ func (s Subject) fixture(tb testing.TB, name string) fixture {
 	var f fixture
 	s.load(tb, name, &f)
 	return f
+}
+
+// wants compares a response as a whole.
+func (f fixture) wants(t *testing.T, resp *provider.Response) {
+	t.Helper()
+	if diff := cmp.Diff(&f.Want, resp); diff != "" {
+		t.Errorf("response (-want +got):\n%s", diff)
+	}
 }
 
 func (s Subject) load(tb testing.TB, name string, into any) {

@@ -53,7 +53,7 @@
 // The elements of "lines" are the lines of .Context, or of .Task if there is none, without blank ones. Index
 // counts a result's place in its message; Agent and Task are the arguments of the call that it answers.
 //
-// Files are read from the last part of the system text, which begins with the line "## Context Files": a
+// Files are read from the part of the system text that begins with the line "## Context Files": a
 // line "### path", then the content between a line of three or more backticks and the language, and a
 // line of just as many backticks.
 //

@@ -19,7 +19,7 @@ func (f file) String() string { return f.Path }
 // Lines returns the content's lines.
 func (f file) Lines() []string { return lines(f.Content) }
 
-// parseFiles reads the context files back from a system text.
+// parseFiles reads the context files back from a system text. Memory may follow them.
 func parseFiles(system string) []file {
 	rest, ok := strings.CutPrefix(system, filesHeading)
 	if !ok {
@@ -32,6 +32,9 @@ func parseFiles(system string) []file {
 	for rest != "" {
 		var line string
 		line, rest, _ = strings.Cut(rest, "\n")
+		if line == "---" {
+			break // the next part of the system text
+		}
 		name, ok := strings.CutPrefix(line, "### ")
 		if !ok {
 			continue

@@ -19,6 +19,7 @@ func TestParseFiles(t *testing.T) {
 		{"two", head + "### a\n```\n```\n\n### b c\n````md\n```\n````", []file{{"a", "", ""}, {"b c", "md", "```\n"}}},
 		{"heading in a block", head + "### a\n```\n### b\n~~~\n```\n", []file{{"a", "", "### b\n~~~\n"}}},
 		{"fence in a line", head + "### a\n````\n x```` \n````", []file{{"a", "", " x```` \n"}}},
+		{"before memory", head + "### a\n```\nx\n```\n\n---\n\n## Memory\n\n### b\n```\ny\n```", []file{{"a", "", "x\n"}}},
 		{"never closed", head + "### a\n```\nx\n", nil},
 		{"no fence", head + "### a\nx\n### b\n```\ny\n```", []file{{"b", "", "y\n"}}},
 		{"in the prompt only", "### a\n```\nx\n```", nil},

@@ -21,6 +21,9 @@ var _ provider.Provider = (*Script)(nil)
 // Send answers with the first entry that fits, after its latency. Its error is a *provider.Error, or wraps
 // context.Canceled and the cause when ctx is cancelled first.
 func (s *Script) Send(ctx context.Context, req *provider.Request) (*provider.Response, error) {
+	if ctx.Err() != nil {
+		return nil, ended(ctx)
+	}
 	v := newView(req)
 	e, err := s.choose(v)
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/axebus/axe/provider"
+	"github.com/axebus/axe/provider/providertest"
 	"github.com/axebus/axe/provider/script"
 )
 
@@ -180,6 +181,30 @@ func TestLatency(t *testing.T) {
 		_, err = s.Send(late, asked("go"))
 		if e, ok := errors.AsType[*provider.Error](err); !ok || e.Category != provider.Timeout || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("late: %v", err)
+		}
+	})
+}
+
+// TestEnds: a script ends as every provider does, whatever it was going to say.
+func TestEnds(t *testing.T) {
+	for name, text := range map[string]string{
+		"text":         "[[turn]]\nlatency='9h'\ntext='late'",
+		"failure":      "[[turn]]\nlatency='9h'\n[turn.fail]\ncategory='auth'\nmessage='no'",
+		"broken entry": "[[turn]]\nlatency='9h'\ntext='{{.Nope}}'",
+	} {
+		s := load(t, text)
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				providertest.Expires(t, s)
+				providertest.Cancels(t, s)
+			})
+		})
+	}
+	t.Run("no entry", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := load(t, "[[turn]]\nturn=2\ntext='two'").Send(ctx, asked("go")); !errors.Is(err, context.Canceled) {
+			t.Error(err)
 		}
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"syscall"
 	"time"
 
 	"github.com/axebus/axe/provider"
@@ -21,7 +22,18 @@ func (e *Endpoint) unreachable(ctx context.Context, err error) error {
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err
 	}
+	if e.hint != "" && refusedConnection(err) {
+		message := e.line("connection refused: "+e.hint+" (expected at "+e.base+")", maxMessage)
+		return &provider.Error{Category: provider.Server, Message: message, Err: err}
+	}
 	return e.fail(network(err), 0, "cannot reach "+e.base, err)
+}
+
+// refusedConnection: nobody listens at the host itself, a proxy is another matter.
+func refusedConnection(err error) bool {
+	const windows = syscall.Errno(10061) // WSAECONNREFUSED
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op == "dial" && (errors.Is(op, syscall.ECONNREFUSED) || errors.Is(op, windows))
 }
 
 // malformed maps a complete body that is not what was asked for.

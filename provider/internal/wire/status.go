@@ -15,14 +15,15 @@ const statusOverloaded = 529
 // maxRetryAfter bounds what a server may ask for.
 const maxRetryAfter = 24 * time.Hour
 
-// category says what a status other than success means.
+// category says what a status other than success means. 503 is what OpenAI and Ollama answer when they
+// are too busy; all other 5xx are failures of the server, or of a proxy before it.
 func category(status int) provider.Category {
 	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden:
 		return provider.Auth
 	case http.StatusTooManyRequests:
 		return provider.RateLimit
-	case http.StatusRequestTimeout, http.StatusGatewayTimeout:
+	case http.StatusRequestTimeout:
 		return provider.Timeout
 	case http.StatusServiceUnavailable, statusOverloaded:
 		return provider.Overloaded

@@ -4,7 +4,7 @@
 // Nothing that Post returns shows the key, and a key is never sent anywhere but to the configured
 // base URL: redirects are not followed.
 //
-//	e := wire.New(wire.Config{Base: "http://localhost:11434", Path: "api/chat"})
+//	e := wire.New(wire.Config{Name: "ollama", Base: "http://localhost:11434", Path: "api/chat", NoKey: true})
 //	var out answer
 //	err := e.Post(ctx, request{Model: "llama3"}, &out)
 package wire
@@ -26,10 +26,12 @@ const maxBody = 64 << 20
 
 // Config is one endpoint of one provider.
 type Config struct {
+	Name   string       // of the provider, as models are named: "openai"
 	Base   string       // http(s)://host[:port][/path]
 	Path   string       // below Base
 	Key    string       // kept out of every error
-	KeyEnv string       // where Key comes from; a provider that needs no key leaves it empty
+	NoKey  bool         // a Key is not needed
+	Hint   string       // what an error asks when nobody listens at Base
 	Header http.Header  // sent with every request, the key included
 	HTTP   *http.Client // nil: a client of its own over Transport
 }
@@ -39,6 +41,7 @@ type Endpoint struct {
 	base   string // as it may be shown
 	url    string
 	key    string
+	hint   string
 	header http.Header
 	http   *http.Client
 	err    error // what makes every Post fail before anything is sent
@@ -51,7 +54,7 @@ type Answer interface {
 
 // New makes an Endpoint. What is wrong with cfg is reported by Post.
 func New(cfg Config) *Endpoint {
-	e := &Endpoint{key: cfg.Key, header: cfg.Header.Clone(), http: client(cfg.HTTP)}
+	e := &Endpoint{key: cfg.Key, hint: cfg.Hint, header: cfg.Header.Clone(), http: client(cfg.HTTP)}
 	if e.header == nil {
 		e.header = http.Header{}
 	}
@@ -128,14 +131,15 @@ func read(r io.Reader, limit int64) ([]byte, error) {
 
 // checkKey refuses a key that is missing or that cannot stand in a header, without showing it.
 func checkKey(cfg Config) error {
-	if cfg.KeyEnv == "" {
+	env := strings.ToUpper(cfg.Name) + "_API_KEY"
+	var problem string
+	switch {
+	case cfg.Key == "" && !cfg.NoKey:
+		problem = "is not configured (set " + env + " or add to config.toml)"
+	case strings.ContainsFunc(cfg.Key, func(r rune) bool { return r < ' ' || r == 0x7f }):
+		problem = "holds control characters (check " + env + " or config.toml)"
+	default:
 		return nil
 	}
-	if cfg.Key == "" {
-		return &provider.Error{Category: provider.Auth, Message: cfg.KeyEnv + " is not set"}
-	}
-	if strings.ContainsFunc(cfg.Key, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-		return &provider.Error{Category: provider.Auth, Message: cfg.KeyEnv + " holds control characters"}
-	}
-	return nil
+	return &provider.Error{Category: provider.Auth, Message: fmt.Sprintf("API key for provider %q %s", cfg.Name, problem)}
 }

@@ -108,7 +108,7 @@ func TestNetworkTimeoutIsATimeout(t *testing.T) {
 		io.ErrUnexpectedEOF:    provider.Server,
 	} {
 		broken := roundTripper(func(*http.Request) (*http.Response, error) { return nil, cause })
-		err := New(Config{Base: "http://host", HTTP: &http.Client{Transport: broken}}).Post(t.Context(), nil, nil)
+		err := New(Config{Base: "http://host", NoKey: true, HTTP: &http.Client{Transport: broken}}).Post(t.Context(), nil, nil)
 		e, ok := errors.AsType[*provider.Error](err)
 		if !ok || e.Category != want || !errors.Is(err, cause) {
 			t.Errorf("%v: got %v", cause, err)
@@ -117,6 +117,30 @@ func TestNetworkTimeoutIsATimeout(t *testing.T) {
 			t.Errorf("message = %q, want %q", e.Message, want)
 		}
 	}
+}
+
+// A body that is not closed keeps its connection for ever.
+func TestBodyIsClosed(t *testing.T) {
+	for status, text := range map[int]string{200: "{", 302: "", 500: "out of memory"} {
+		body := &closer{Reader: strings.NewReader(text)}
+		answers := roundTripper(func(*http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: status, Body: body}, nil
+		})
+		err := New(Config{Base: "http://host", NoKey: true, HTTP: &http.Client{Transport: answers}}).Post(t.Context(), nil, nil)
+		if err == nil || !body.closed {
+			t.Errorf("%d: %v, closed: %v", status, err, body.closed)
+		}
+	}
+}
+
+type closer struct {
+	io.Reader
+	closed bool
+}
+
+func (c *closer) Close() error {
+	c.closed = true
+	return nil
 }
 
 type roundTripper func(*http.Request) (*http.Response, error)

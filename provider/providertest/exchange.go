@@ -1,0 +1,114 @@
+package providertest
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/axebus/axe/provider"
+)
+
+// Exchange is one request and its answer, which are known to be right as a whole. What a test wants to
+// say of their parts is found by paths, keys and indices with dots between them, in the document
+//
+//	{"sent": the body of the request, "got": {"content": "…", "tool_calls": [{"arguments": {…}, "raw": "…", …}], …}}
+type Exchange struct {
+	t   *testing.T
+	doc json.RawMessage
+}
+
+// flatResponse is a response with nothing left out.
+type flatResponse struct {
+	Content      string     `json:"content"`
+	Model        string     `json:"model"`
+	StopReason   string     `json:"stop_reason"`
+	InputTokens  int        `json:"input_tokens"`
+	OutputTokens int        `json:"output_tokens"`
+	CachedTokens int        `json:"cached_tokens"`
+	ToolCalls    []flatCall `json:"tool_calls"`
+}
+
+type flatCall struct {
+	ID        string            `json:"id"`
+	Name      string            `json:"name"`
+	Arguments map[string]string `json:"arguments"`
+	Raw       string            `json:"raw"`
+}
+
+// Exchange sends the request of a fixture to a server, which checks its method, path, headers and whole
+// body and gives the fixture's answer, and checks the whole response.
+func (s Subject) Exchange(t *testing.T, name string) Exchange {
+	t.Helper()
+	f := s.fixture(t, name)
+	var sent json.RawMessage
+	p := s.serve(t, func(w http.ResponseWriter, _ *http.Request, body []byte) {
+		sent = body
+		sameJSON(t, f.Sent, body)
+		if bytes.Contains(body, []byte(`\u003c`)) {
+			t.Error("escaped as if for HTML")
+		}
+		_, _ = w.Write(f.Answer)
+	})
+	resp := send(t, p, requests()[name])
+	f.wants(t, resp)
+	doc, err := json.Marshal(map[string]any{"sent": sent, "got": flat(resp)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Exchange{t, doc}
+}
+
+func flat(r *provider.Response) flatResponse {
+	g := flatResponse{r.Content, r.Model, r.StopReason, r.InputTokens, r.OutputTokens, r.CachedTokens, nil}
+	for _, c := range r.ToolCalls {
+		g.ToolCalls = append(g.ToolCalls, flatCall{c.ID, c.Name, c.Arguments, string(c.Raw)})
+	}
+	return g
+}
+
+// Has is a sub-test: at the path stands the JSON that is wanted.
+func (x Exchange) Has(name, path, want string) {
+	x.t.Helper()
+	x.t.Run(name, func(t *testing.T) {
+		v, ok := at(x.doc, path)
+		if !ok {
+			t.Fatalf("nothing at %s in %s", path, x.doc)
+		}
+		sameJSON(t, []byte(want), v)
+	})
+}
+
+// Lacks is a sub-test: there is nothing at the path.
+func (x Exchange) Lacks(name, path string) {
+	x.t.Helper()
+	x.t.Run(name, func(t *testing.T) {
+		if v, ok := at(x.doc, path); ok {
+			t.Errorf("at %s: %s", path, v)
+		}
+	})
+}
+
+// at is the bytes that stand at a path.
+func at(doc json.RawMessage, path string) (json.RawMessage, bool) {
+	for step := range strings.SplitSeq(path, ".") {
+		var object map[string]json.RawMessage
+		var list []json.RawMessage
+		if json.Unmarshal(doc, &object) == nil {
+			v, ok := object[step]
+			if !ok {
+				return nil, false
+			}
+			doc = v
+			continue
+		}
+		i, err := strconv.Atoi(step)
+		if err != nil || json.Unmarshal(doc, &list) != nil || i >= len(list) {
+			return nil, false
+		}
+		doc = list[i]
+	}
+	return doc, true
+}

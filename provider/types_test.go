@@ -1,0 +1,118 @@
+package provider
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// The types of axe's M5 specification, 3.1: this does not compile if a field is missing or of another type.
+var (
+	_ = Tool{Name: string(""), Description: string(""), Parameters: map[string]ToolParameter(nil)}          // req 1.1
+	_ = ToolParameter{Type: string(""), Description: string(""), Required: bool(false)}                     // req 1.2
+	_ = ToolCall{ID: string(""), Name: string(""), Arguments: map[string]string(nil)}                       // req 1.3
+	_ = ToolResult{CallID: string(""), Content: string(""), IsError: bool(false)}                           // req 1.4
+	_ = Request{Model: string(""), System: string(""), Messages: []Message(nil), Tools: []Tool(nil)}        // req 1.5
+	_ = Response{Content: string(""), Model: string(""), StopReason: string(""), ToolCalls: []ToolCall{}}   // req 1.6
+	_ = Message{Role: "tool", Content: string(""), ToolCalls: []ToolCall(nil), ToolResults: []ToolResult{}} // req 1.7
+	_ = [...]int{Response{}.InputTokens, Response{}.OutputTokens, Request{}.MaxTokens}
+)
+
+// The tests below are those that the specification names in 7.2.
+
+func TestTool_ZeroValue(t *testing.T) {
+	t.Run("req 1.1", func(t *testing.T) {
+		if tool := (Tool{}); tool.Name != "" || tool.Description != "" || tool.Parameters != nil {
+			t.Errorf("%+v", tool)
+		}
+	})
+	t.Run("req 1.2", func(t *testing.T) {
+		if p := (ToolParameter{}); p.Type != "" || p.Description != "" || p.Required {
+			t.Errorf("%+v", p)
+		}
+	})
+}
+
+func TestToolCall_ZeroValue(t *testing.T) {
+	t.Run("req 1.3", func(t *testing.T) {
+		if c := (ToolCall{}); c.ID != "" || c.Name != "" || c.Arguments != nil || c.Raw != nil {
+			t.Errorf("%+v", c)
+		}
+	})
+}
+
+func TestToolResult_ZeroValue(t *testing.T) {
+	t.Run("req 1.4", func(t *testing.T) {
+		if r := (ToolResult{}); r.CallID != "" || r.Content != "" || r.IsError {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
+func TestRequest_NilTools_BackwardsCompatible(t *testing.T) {
+	const want = `{"model":"m","messages":[{"role":"user","content":"Hello?"}]}`
+	for name, tools := range map[string][]Tool{"req 1.5, 1.8 nil": nil, "req 1.5, 1.8 empty": {}} {
+		t.Run(name, func(t *testing.T) {
+			got, err := json.Marshal(Request{Model: "m", Messages: []Message{{Role: "user", Content: "Hello?"}}, Tools: tools})
+			if err != nil || string(got) != want {
+				t.Errorf("got %s, %v; want %s", got, err, want)
+			}
+		})
+	}
+}
+
+func TestResponse_NilToolCalls_BackwardsCompatible(t *testing.T) {
+	resp := Response{Content: "Hello.", StopReason: "end_turn"}
+	t.Run("req 1.6", func(t *testing.T) {
+		if len(resp.ToolCalls) != 0 {
+			t.Errorf("%+v", resp)
+		}
+	})
+	t.Run("req 1.8", func(t *testing.T) {
+		const want = `{"content":"Hello.","stop_reason":"end_turn","input_tokens":0,"output_tokens":0}`
+		if got, err := json.Marshal(resp); err != nil || string(got) != want {
+			t.Errorf("got %s, %v; want %s", got, err, want)
+		}
+	})
+}
+
+func TestMessage_ToolCallsField(t *testing.T) {
+	keeps(t, "req 1.7 tool calls without text", Message{Role: Assistant, ToolCalls: []ToolCall{
+		NewToolCall("1", "call_agent", []byte(`{"agent":"a","n":1}`)),
+		NewToolCall("2", "now", nil),
+	}})
+	keeps(t, "req 1.7 tool calls and text", Message{Role: "assistant", Content: "I ask.", ToolCalls: []ToolCall{NewToolCall("1", "now", []byte(`{}`))}})
+}
+
+func TestMessage_ToolResultsField(t *testing.T) {
+	keeps(t, "req 1.7 tool results", Message{Role: "tool", ToolResults: []ToolResult{
+		{CallID: "1", Content: "done"},
+		{CallID: "2", Content: "broken", IsError: true},
+	}})
+	if ToolRole != "tool" {
+		t.Errorf("req 1.7: role %q", ToolRole)
+	}
+}
+
+// keeps: a message is stored with all that it holds.
+func keeps(t *testing.T, requirement string, m Message) {
+	t.Helper()
+	t.Run(requirement, func(t *testing.T) {
+		stored, err := json.Marshal(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var back Message
+		if err := json.Unmarshal(stored, &back); err != nil {
+			t.Fatal(err)
+		}
+		// What a call without arguments is stored as is an empty object.
+		for i, c := range m.ToolCalls {
+			m.ToolCalls[i].Raw = c.RawArguments()
+		}
+		if diff := cmp.Diff(m, back); diff != "" {
+			t.Errorf("(-stored +back):\n%s", diff)
+		}
+	})
+}
