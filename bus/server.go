@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gofrs/flock"
 	"github.com/nats-io/nats-server/v2/server"
 )
 
@@ -124,15 +125,15 @@ func own(dir string) (unlock func(), err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("store: %w", err)
 	}
-	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("store: %w", err)
+	lock := flock.New(filepath.Join(dir, lockFile), flock.SetFlag(os.O_CREATE|os.O_RDWR), flock.SetPermissions(0o600))
+	taken, err := lock.TryLock()
+	if err == nil && !taken {
+		err = errLocked
 	}
-	if err := lock(f); err != nil {
-		_ = f.Close()
+	if err != nil {
 		return nil, fmt.Errorf("store %s: %w", dir, err)
 	}
-	return func() { _ = f.Close() }, nil
+	return func() { _ = lock.Unlock() }, nil
 }
 
 // URL is where clients connect, "" when the server listens on no socket.

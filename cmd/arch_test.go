@@ -31,14 +31,15 @@ var may = map[string][]string{
 	"configs":          {"subjects", "github.com/BurntSushi/toml"},
 	"configs/examples": {},
 
-	"bus": {"subjects", "github.com/nats-io/...", "github.com/synadia-io/orbit.go/...", "golang.org/x/..."},
+	"bus": {"subjects", "github.com/nats-io/...", "github.com/synadia-io/orbit.go/...", "github.com/gofrs/flock", "golang.org/x/..."},
 
 	"agentd/run":    {"provider"},
 	"agentd/tool":   {"provider", "agentd/run", "subjects"},
 	"agentd/prompt": {"configs"},
+	"agentd/memory": {"subjects", "github.com/gofrs/flock"},
 	"agentd/client": {"bus", "subjects", "agentd/run", "provider"},
 	"agentd": {
-		"agentd/run", "agentd/tool", "agentd/prompt", "bus", "configs", "provider", "provider/catalog",
+		"agentd/run", "agentd/tool", "agentd/prompt", "agentd/memory", "bus", "configs", "provider", "provider/catalog",
 		"subjects", "golang.org/x/sync/...",
 	},
 

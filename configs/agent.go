@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 )
 
@@ -20,7 +19,7 @@ type Agent struct {
 	Description   string
 	Model         string // provider/model
 	SystemPrompt  string
-	Skill         string   // the path of a file, or of a directory with a SKILL.md; empty if there is none
+	Skill         string   // the path of a file, or of a directory with a SKILL.md, as FindSkill found it; empty if there is none
 	Files         []string // globs below Workdir
 	Workdir       string   // empty: the process's current directory
 	SubAgents     []string // the agents that this one may call
@@ -45,12 +44,12 @@ type Params struct {
 	MaxTokens   int
 }
 
-// Memory is checked and carried, but not used yet.
+// Memory says what an agent remembers of its own runs.
 type Memory struct {
 	Enabled    bool
-	Path       string
-	LastN      int
-	MaxEntries int
+	Path       string // of the agent's log, where logs are kept in files; empty: <name>.md in memory/ below DataDir
+	LastN      int    // entries that a run is shown, 0: all
+	MaxEntries int    // 0: no limit
 }
 
 // DefaultMaxDepth is the depth of a tree below its root when the root's file names none.
@@ -87,13 +86,31 @@ func parse(file string, b []byte) (Agent, error) {
 	if err := validate(a); err != nil {
 		return Agent{}, doc.place(err)
 	}
-	if a.Skill, err = resolve(file, a.Skill); err != nil {
-		return Agent{}, doc.place(invalid("skill", err.Error()))
-	}
-	if a.Workdir, err = resolve(file, a.Workdir); err != nil {
-		return Agent{}, doc.place(invalid("workdir", err.Error()))
+	if err := resolve(&a, filepath.Dir(file)); err != nil {
+		return Agent{}, doc.place(err)
 	}
 	return a, nil
+}
+
+// resolve makes paths that can be opened of what a file in dir says.
+func resolve(a *Agent, dir string) *Error {
+	var err error
+	if a.Skill, err = expandHome(a.Skill); err != nil {
+		return invalid("skill", err.Error())
+	}
+	a.Skill = FindSkill(a.Skill, dir, filepath.Join(dir, ".."))
+	for _, p := range []struct {
+		key  string
+		path *string
+	}{{"workdir", &a.Workdir}, {"memory.path", &a.Memory.Path}} {
+		if *p.path, err = expandHome(*p.path); err != nil {
+			return invalid(p.key, err.Error())
+		}
+		if *p.path != "" && !filepath.IsAbs(*p.path) {
+			*p.path = filepath.Join(dir, *p.path)
+		}
+	}
+	return nil
 }
 
 // fields maps every key of the format to where its value goes.
@@ -120,18 +137,6 @@ func fields(a *Agent) map[string]any {
 		"memory.last_n":      &a.Memory.LastN,
 		"memory.max_entries": &a.Memory.MaxEntries,
 	}
-}
-
-// resolve makes a path out of a file's value: relative to the file's directory, or below the home directory.
-func resolve(file, path string) (string, error) {
-	if rest, ok := strings.CutPrefix(path, "~"); ok && (rest == "" || rest[0] == '/') {
-		home, err := os.UserHomeDir()
-		return filepath.Join(home, rest), err
-	}
-	if path == "" || filepath.IsAbs(path) {
-		return path, nil
-	}
-	return filepath.Join(filepath.Dir(file), path), nil
 }
 
 // read returns the bytes of a regular file of bounded size, and never blocks on one that is not regular.

@@ -71,7 +71,7 @@ func TestLoad(t *testing.T) {
 		SubAgents:     []string{"reader", "reader", "writer_2"},
 		SubAgentsConf: configs.SubAgentsConfig{MaxDepth: 5, Timeout: 90},
 		Params:        configs.Params{Temperature: new(1.0), MaxTokens: 1000},
-		Memory:        configs.Memory{Enabled: true, Path: "memory", LastN: 5, MaxEntries: 50},
+		Memory:        configs.Memory{Enabled: true, Path: filepath.Join(dir, "memory"), LastN: 5, MaxEntries: 50},
 		File:          file,
 	}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(configs.Agent{}, "Digest")); diff != "" {
@@ -101,6 +101,34 @@ func TestLoadDefaults(t *testing.T) {
 	}
 	if a.Digest == b.Digest {
 		t.Error("two files with one digest")
+	}
+}
+
+// A file's paths are relative to its directory, or below the home directory, and can be opened as they are.
+func TestLoadResolvesPaths(t *testing.T) {
+	t.Setenv("HOME", "/home/someone")
+	dir := t.TempDir()
+	for in, want := range map[string]string{
+		"":              "",
+		"notes.md":      filepath.Join(dir, "notes.md"),
+		"../m/notes.md": filepath.Join(filepath.Dir(dir), "m", "notes.md"),
+		"~/notes.md":    "/home/someone/notes.md",
+		"~":             "/home/someone",
+		"~notes.md":     filepath.Join(dir, "~notes.md"),
+		"/notes.md":     "/notes.md",
+	} {
+		a, err := configs.Load(write(t, dir, "a.toml", "name='a'\nmodel='openai/x'\nworkdir='"+in+"'\n[memory]\npath='"+in+"'\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a.Workdir != want || a.Memory.Path != want {
+			t.Errorf("%q: workdir %q, memory %q, want %q", in, a.Workdir, a.Memory.Path, want)
+		}
+	}
+	t.Setenv("HOME", "")
+	_, err := configs.Load(write(t, dir, "a.toml", "name='a'\nmodel='openai/x'\n[memory]\nenabled=true\npath='~/x'\n"))
+	if err == nil || !strings.Contains(err.Error(), "a.toml:5: memory.path: ") {
+		t.Errorf("without a home directory: %v", err)
 	}
 }
 

@@ -6,7 +6,7 @@
 //	description = "Reviews one change"
 //	model = "anthropic/claude-sonnet-4-5"    # provider/model
 //	system_prompt = "You review Go code."
-//	skill = "skills/review"                  # a file, or a directory with a SKILL.md
+//	skill = "review"                         # a file, or a directory with a SKILL.md
 //	workdir = "../.."                        # relative to this file; where files are looked for
 //	files = ["cmd/**/*.go"]
 //	sub_agents = ["reader"]
@@ -20,5 +20,10 @@
 //	temperature = 0.2
 //	max_tokens = 4096
 //
-// LoadDir reads a directory of them; Watch does it again whenever one changes.
+// A skill is looked for relative to the file and then to the directory above it, and a bare name also in
+// skills/ of both, so that agents/reviewer.toml finds skills/review/SKILL.md beside agents (see FindSkill).
+// It is looked for when the file is read.
+//
+// LoadDir reads a directory of them; Watch does it again whenever one changes. ConfigDir is where a
+// person's own are, Scaffold what a new one looks like.
 package configs

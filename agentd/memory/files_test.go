@@ -1,0 +1,222 @@
+package memory_test
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gofrs/flock"
+
+	"github.com/axebus/axe/agentd/memory"
+)
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// names is what a directory holds.
+func names(t *testing.T, dir string) string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, e := range entries {
+		all = append(all, e.Name())
+	}
+	return strings.Join(all, " ")
+}
+
+func mode(t *testing.T, path string) fs.FileMode {
+	t.Helper()
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Mode()
+}
+
+func TestFilesAreWhereTheyAreSaidToBe(t *testing.T) {
+	dir := t.TempDir()
+	store := memory.Files{Dir: filepath.Join(dir, "data", "memory")}
+	log := store.Open(agent(t, "one"), "")
+	wantText(t, log, "")
+	if _, err := log.Trim(t.Context(), 1); err != nil {
+		t.Error(err)
+	}
+	if got := names(t, dir); got != "" {
+		t.Errorf("reading made %s", got)
+	}
+	add(t, log, entry("a", "1"))
+	file := filepath.Join(store.Dir, "one.md")
+	if log.String() != file {
+		t.Errorf("at %s", log)
+	}
+	if got := names(t, store.Dir); got != "one.md one.md.lock" {
+		t.Errorf("there is %s", got)
+	}
+	if b, err := os.ReadFile(file); err != nil || string(b) != text("a", "1") {
+		t.Errorf("%q, %v", b, err)
+	}
+
+	own := filepath.Join(dir, "own", "notes.txt")
+	log = store.Open(agent(t, "one"), own)
+	add(t, log, entry("b", "2"))
+	if got := names(t, filepath.Dir(own)); got != "notes.txt notes.txt.lock" || log.String() != own {
+		t.Errorf("there is %s", got)
+	}
+}
+
+func TestFilesHaveModes(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "memory")
+	log := memory.Files{Dir: dir}.Open(agent(t, "one"), "")
+	add(t, log, entry("a", "1"))
+	file := filepath.Join(dir, "one.md")
+	if d, f := mode(t, dir).Perm(), mode(t, file).Perm(); d != 0o755 || f != 0o644 {
+		t.Errorf("modes %o and %o", d, f)
+	}
+	if err := os.Chmod(file, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	add(t, log, entry("b", "2"), entry("c", "3"))
+	if _, err := log.Trim(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	if got := mode(t, file).Perm(); got != 0o600 {
+		t.Errorf("somebody's mode became %o", got)
+	}
+}
+
+// What people have written stays as it is, and an entry begins at a line of its own behind it.
+func TestFilesKeepWhatPeopleWrote(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "one.md")
+	log := memory.Files{Dir: dir}.Open(agent(t, "one"), "")
+	write(t, file, "# Mine\r\n\xff\r\n## by hand\r\nx\n##  two\ny")
+	add(t, log, entry("a", "1"))
+	wantText(t, log, "# Mine\r\n\xff\r\n## by hand\r\nx\n##  two\ny\n"+text("a", "1"))
+	if removed, err := log.Trim(t.Context(), 2); err != nil || removed != 1 {
+		t.Errorf("removed %d, error %v", removed, err)
+	}
+	wantText(t, log, "# Mine\r\n\xff\r\n##  two\ny\n"+text("a", "1"))
+}
+
+// A writer that was killed leaves the file as it was, and at most one beside it that the next one clears away.
+func TestFilesOutliveTheirWriter(t *testing.T) {
+	dir := t.TempDir()
+	log := memory.Files{Dir: dir}.Open(agent(t, "one"), "")
+	add(t, log, entry("a", "1"))
+	write(t, filepath.Join(dir, "one.md.tmp"), text("a", "1")+"## 2026-03-01T12:0")
+	wantText(t, log, text("a", "1"))
+	add(t, log, entry("b", "2"))
+	wantText(t, log, text("a", "1")+text("b", "2"))
+	if got := names(t, dir); got != "one.md one.md.lock" {
+		t.Errorf("there is %s", got)
+	}
+}
+
+func TestFilesAreWrittenThroughLinks(t *testing.T) {
+	dir := t.TempDir()
+	for _, sub := range []string{"memory", "elsewhere", "deep/er"} {
+		if err := os.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for link, to := range map[string]string{
+		"memory/one.md":      "../elsewhere/two.md", // there
+		"elsewhere/two.md":   filepath.Join(dir, "deep/er/one.md"),
+		"memory/new.md":      "../elsewhere/new.md", // nothing there yet
+		"memory/loop.md":     "loop.md",
+		"memory/linked":      "../deep/er",
+		"deep/er/up.md":      "../up.md",
+		"elsewhere/three.md": "../memory/linked/up.md", // .. of the directory that is meant
+	} {
+		if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(t, filepath.Join(dir, "deep/er/one.md"), "# Mine\n")
+	store := memory.Files{Dir: filepath.Join(dir, "memory")}
+	for _, tt := range []struct{ path, target, before string }{
+		{"memory/one.md", "deep/er/one.md", "# Mine\n"},
+		{"memory/new.md", "elsewhere/new.md", ""},
+		{"elsewhere/three.md", "deep/up.md", ""},
+	} {
+		log := store.Open(agent(t, "one"), filepath.Join(dir, tt.path))
+		add(t, log, entry("a", "1"), entry("b", "2"))
+		if _, err := log.Trim(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		wantText(t, log, tt.before+text("b", "2"))
+		if info, err := os.Lstat(filepath.Join(dir, tt.path)); err != nil || info.Mode().Type() != fs.ModeSymlink {
+			t.Errorf("%s: %v, %v", tt.path, info.Mode(), err)
+		}
+		if b, err := os.ReadFile(filepath.Join(dir, tt.target)); err != nil || string(b) != tt.before+text("b", "2") {
+			t.Errorf("%s: %q, %v", tt.target, b, err)
+		}
+	}
+	log := store.Open(agent(t, "loop"), "")
+	if err := log.Append(t.Context(), entry("a", "1")); err == nil {
+		t.Error("a link to itself was written through")
+	}
+	if _, err := log.Read(t.Context()); err == nil {
+		t.Error("a link to itself was read")
+	}
+}
+
+// A lock that another process has is waited for, as long as the context lets.
+func TestFilesWaitForTheLock(t *testing.T) {
+	dir := t.TempDir()
+	log := memory.Files{Dir: dir}.Open(agent(t, "one"), "")
+	add(t, log, entry("a", "1"), entry("b", "2"))
+	lock := flock.New(filepath.Join(dir, "one.md.lock"))
+	if err := lock.Lock(); err != nil {
+		t.Fatal(err)
+	}
+	wantText(t, log, text("a", "1")+text("b", "2")) // nobody waits to read
+
+	over := errors.New("over")
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, over)
+	defer cancel()
+	if err := log.Append(ctx, entry("c", "3")); !errors.Is(err, over) {
+		t.Errorf("append: %v", err)
+	}
+	ctx, cancel = context.WithTimeoutCause(t.Context(), 50*time.Millisecond, over)
+	defer cancel()
+	if _, err := log.Trim(ctx, 1); !errors.Is(err, over) {
+		t.Errorf("trim: %v", err)
+	}
+	wantText(t, log, text("a", "1")+text("b", "2"))
+
+	done := make(chan error)
+	go func() { done <- log.Append(t.Context(), entry("c", "3")) }()
+	if err := lock.Unlock(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	wantText(t, log, text("a", "1")+text("b", "2")+text("c", "3"))
+}
+
+func TestFilesAreBounded(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "one.md")
+	write(t, file, "")
+	if err := os.Truncate(file, 64<<20+1); err != nil {
+		t.Fatal(err)
+	}
+	log := memory.Files{Dir: dir}.Open(agent(t, "one"), "")
+	if _, err := log.Read(t.Context()); err == nil || !strings.Contains(err.Error(), file+": is larger than 64 MiB") {
+		t.Errorf("error %v", err)
+	}
+}

@@ -1,0 +1,168 @@
+//go:build unix
+
+package memory_test
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/axebus/axe/agentd/memory"
+)
+
+const (
+	envFile   = "AXE_TEST_MEMORY_FILE"
+	envWriter = "AXE_TEST_MEMORY_WRITER"
+	each      = 15
+)
+
+// TestWriter is what a process of its own does: it appends each entries, or until it is killed if its
+// writer is called endless.
+func TestWriter(t *testing.T) {
+	writer := os.Getenv(envWriter)
+	if writer == "" {
+		t.Skip("started by other tests only")
+	}
+	log := memory.Files{}.Open(agent(t, "one"), os.Getenv(envFile))
+	for i := 0; i < each || writer == "endless"; i++ {
+		if err := log.Append(t.Context(), fill(writer, i)); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Println("appended")
+	}
+}
+
+func writer(t *testing.T, file, name string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestWriter$")
+	cmd.Env = append(os.Environ(), envFile+"="+file, envWriter+"="+name)
+	return cmd
+}
+
+// Processes that append at the same time lose nothing and mix nothing.
+func TestFilesAreSharedByProcesses(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "one.md")
+	var wg sync.WaitGroup
+	names := []string{"p0", "p1", "p2", "p3"}
+	for _, name := range names {
+		cmd := writer(t, file, name)
+		wg.Go(func() {
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
+	}
+	wg.Wait()
+	got, err := memory.Files{}.Open(agent(t, "one"), file).Read(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkWriters(t, got, names, each)
+}
+
+// kill -9 leaves whole entries and no lock.
+func TestFilesOutliveKilledProcesses(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "one.md")
+	log := memory.Files{}.Open(agent(t, "one"), file)
+	before := 0
+	for round := range 5 {
+		cmd := writer(t, file, "endless")
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		appended := 0
+		lines := bufio.NewScanner(out)
+		for appended < 3+round && lines.Scan() {
+			appended++
+		}
+		time.Sleep(time.Duration(round) * time.Millisecond) // somewhere in the next one
+		if err := cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		for lines.Scan() {
+			appended++
+		}
+		if err := cmd.Wait(); err == nil {
+			t.Fatal("was not killed")
+		}
+		got, err := log.Read(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := memory.Count(got) - before
+		if n < appended || n > appended+1 {
+			t.Errorf("%d entries of a process that appended %d", n, appended)
+		}
+		for i := range n {
+			if rest := memory.Last(got, n-i); !strings.HasPrefix(rest, fill("endless", i).String()) {
+				t.Fatalf("entry %d begins with\n%.200s", i, rest)
+			}
+		}
+		before += n
+	}
+	add(t, log, entry("last", ""))
+	if got := names(t, filepath.Dir(file)); got != "one.md one.md.lock" {
+		t.Errorf("there is %s", got)
+	}
+}
+
+// What is no file is neither read nor replaced, and nobody waits for it.
+func TestFilesAreFiles(t *testing.T) {
+	dir := t.TempDir()
+	pipe := filepath.Join(dir, "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(dir, "link")
+	if err := os.Symlink(pipe, link); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{dir, pipe, link, "/dev/null", "/dev/zero"} {
+		log := memory.Files{}.Open(agent(t, "one"), path)
+		_, err := log.Read(t.Context())
+		_, err2 := log.Trim(t.Context(), 1)
+		for _, err := range []error{err, err2, log.Append(t.Context(), entry("a", "1"))} {
+			if err == nil || !strings.Contains(err.Error(), path+": is not a regular file") {
+				t.Errorf("%s: %v", path, err)
+			}
+		}
+	}
+	if mode(t, pipe).Type() != fs.ModeNamedPipe || names(t, dir) != "link pipe" {
+		t.Errorf("there is %s", names(t, dir))
+	}
+	below := memory.Files{}.Open(agent(t, "one"), filepath.Join(pipe, "x"))
+	if err := below.Append(t.Context(), entry("a", "1")); !errors.Is(err, syscall.ENOTDIR) {
+		t.Errorf("below a pipe: %v", err)
+	}
+}
+
+// A file that its owner made read-only is not replaced.
+func TestFilesMayBeReadOnly(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("root may write everything")
+	}
+	dir := t.TempDir()
+	file := filepath.Join(dir, "one.md")
+	log := memory.Files{Dir: dir}.Open(agent(t, "one"), "")
+	add(t, log, entry("a", "1"))
+	if err := os.Chmod(file, 0o400); err != nil {
+		t.Fatal(err)
+	}
+	if err := log.Append(t.Context(), entry("b", "2")); !errors.Is(err, fs.ErrPermission) {
+		t.Errorf("error %v", err)
+	}
+	wantText(t, log, text("a", "1"))
+}

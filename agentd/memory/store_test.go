@@ -1,0 +1,304 @@
+package memory_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/axebus/axe/agentd/memory"
+	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/subjects"
+)
+
+func agent(t *testing.T, name string) subjects.Agent {
+	t.Helper()
+	a, err := subjects.ParseAgent(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func entry(task, result string) memory.Entry {
+	return memory.Entry{Time: noon(), Task: task, Result: result}
+}
+
+func add(t *testing.T, log memory.Log, entries ...memory.Entry) {
+	t.Helper()
+	for _, e := range entries {
+		if err := log.Append(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func wantText(t *testing.T, log memory.Log, want string) {
+	t.Helper()
+	got, err := log.Read(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", log, diff)
+	}
+}
+
+// onBus is a bucket of a real server.
+func onBus(t *testing.T) memory.Bucket {
+	t.Helper()
+	server, err := bus.Serve(bus.ServerConfig{StoreDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Close)
+	conn, err := bus.Open(t.Context(), bus.Config{Dial: bus.Dial{Server: server}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	if err := conn.Provision(t.Context(), bus.Provision{}); err != nil {
+		t.Fatal(err)
+	}
+	return memory.Bucket{Values: conn.Memory()}
+}
+
+func inFiles(t *testing.T) memory.Store {
+	t.Helper()
+	return memory.Files{Dir: filepath.Join(t.TempDir(), "not", "there")}
+}
+
+// Every store keeps a log in the same way.
+func TestStores(t *testing.T) {
+	for name, open := range map[string]func(*testing.T) memory.Store{
+		"files":  inFiles,
+		"bucket": func(t *testing.T) memory.Store { t.Helper(); return onBus(t) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Run("appends", func(t *testing.T) { testAppends(t, open(t)) })
+			t.Run("trims", func(t *testing.T) { testTrims(t, open(t)) })
+			t.Run("keeps apart", func(t *testing.T) { testKeepsApart(t, open(t)) })
+			t.Run("loses nothing", func(t *testing.T) { testLosesNothing(t, open(t)) })
+			t.Run("trims meanwhile", func(t *testing.T) { testTrimsMeanwhile(t, open(t)) })
+			t.Run("ends with context", func(t *testing.T) { testEndsWithContext(t, open(t)) })
+		})
+	}
+}
+
+func testAppends(t *testing.T, s memory.Store) {
+	t.Helper()
+	log := s.Open(agent(t, "one"), "")
+	wantText(t, log, "")
+	add(t, log, entry("a", "1"), entry("", ""), entry("b\nc", "2\n## 3\n"))
+	wantText(t, log, text("a", "1")+text("", "")+text("b\nc", "2\n## 3\n"))
+	wantText(t, s.Open(agent(t, "one"), ""), text("a", "1")+text("", "")+text("b\nc", "2\n## 3\n"))
+	if !strings.Contains(log.String(), "one") {
+		t.Errorf("the log is at %s", log)
+	}
+}
+
+func testTrims(t *testing.T, s memory.Store) {
+	t.Helper()
+	log := s.Open(agent(t, "one"), "")
+	trim := func(keep, want int) {
+		t.Helper()
+		if removed, err := log.Trim(t.Context(), keep); err != nil || removed != want {
+			t.Errorf("keep %d: removed %d, error %v", keep, removed, err)
+		}
+	}
+	trim(0, 0)
+	trim(1, 0)
+	for i := range 5 {
+		add(t, log, entry(strconv.Itoa(i), "é\n"))
+	}
+	trim(0, 0)
+	trim(5, 0)
+	trim(6, 0)
+	trim(2, 3)
+	wantText(t, log, text("3", "é\n")+text("4", "é\n"))
+	trim(2, 0)
+	add(t, log, entry("5", "5"))
+	trim(1, 2)
+	wantText(t, log, text("5", "5"))
+	if removed, err := log.Trim(t.Context(), -1); err == nil || err.Error() != "keepN must be non-negative" || removed != 0 {
+		t.Errorf("removed %d, error %v", removed, err)
+	}
+}
+
+func testKeepsApart(t *testing.T, s memory.Store) {
+	t.Helper()
+	one, other := s.Open(agent(t, "one"), ""), s.Open(agent(t, "one-more"), "")
+	add(t, one, entry("a", "1"), entry("a", "2"))
+	add(t, other, entry("b", "1"), entry("b", "2"))
+	if _, err := one.Trim(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	wantText(t, one, text("a", "2"))
+	wantText(t, other, text("b", "1")+text("b", "2"))
+}
+
+// checkWriters is what a text must be to which writers appended so many entries of fill(writer, i) each.
+func checkWriters(t *testing.T, got string, writers []string, each int) {
+	t.Helper()
+	if n := memory.Count(got); n != len(writers)*each {
+		t.Fatalf("%d entries, want %d", n, len(writers)*each)
+	}
+	next := map[string]int{}
+	for n := memory.Count(got); n > 0; n-- {
+		rest := memory.Last(got, n)
+		one := strings.TrimSuffix(rest, memory.Last(rest, n-1))
+		if n == 1 {
+			one = rest
+		}
+		_, task, _ := strings.Cut(one, "**Task:** ")
+		writer, _, _ := strings.Cut(task, " ")
+		if want := fill(writer, next[writer]).String(); one != want {
+			t.Fatalf("an entry is\n%s\nwant\n%s", one, want)
+		}
+		next[writer]++
+	}
+	for _, w := range writers {
+		if next[w] != each {
+			t.Errorf("%s has %d entries", w, next[w])
+		}
+	}
+}
+
+// fill is the i-th entry of a writer. It is large enough to be torn.
+func fill(writer string, i int) memory.Entry {
+	return entry(fmt.Sprintf("%s %d", writer, i), strings.Repeat(writer+"\n## ", 100))
+}
+
+func testLosesNothing(t *testing.T, s memory.Store) {
+	t.Helper()
+	var wg sync.WaitGroup
+	var writers []string
+	for g := range 8 {
+		name := fmt.Sprintf("g%d", g)
+		writers = append(writers, name)
+		log := s.Open(agent(t, "one"), "")
+		wg.Go(func() {
+			for i := range 20 {
+				if err := log.Append(t.Context(), fill(name, i)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	log := s.Open(agent(t, "one"), "")
+	for range 20 { // what is read meanwhile is whole
+		got, err := log.Read(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got != "" && (!strings.HasPrefix(got, head) || !strings.HasSuffix(got, "\n\n")) {
+			t.Fatalf("read a part of it:\n%s", got)
+		}
+	}
+	wg.Wait()
+	got, err := log.Read(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkWriters(t, got, writers, 20)
+}
+
+// What is removed is always the oldest, whoever appends at the same time.
+func testTrimsMeanwhile(t *testing.T, s memory.Store) {
+	t.Helper()
+	log := s.Open(agent(t, "one"), "")
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for i := range 50 {
+			if err := log.Append(t.Context(), entry(strconv.Itoa(i), "")); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	total := 0
+	for range 20 {
+		removed, err := log.Trim(t.Context(), 5)
+		if err != nil {
+			t.Fatal(err)
+		}
+		total += removed
+	}
+	wg.Wait()
+	got, err := log.Read(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want strings.Builder
+	for i := total; i < 50; i++ {
+		want.WriteString(text(strconv.Itoa(i), ""))
+	}
+	if diff := cmp.Diff(want.String(), got); diff != "" {
+		t.Errorf("after %d were removed (-want +got):\n%s", total, diff)
+	}
+}
+
+func testEndsWithContext(t *testing.T, s memory.Store) {
+	t.Helper()
+	log := s.Open(agent(t, "one"), "")
+	add(t, log, entry("a", "1"), entry("b", "2"))
+	over := errors.New("over")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(over)
+	_, err := log.Read(ctx)
+	_, err2 := log.Trim(ctx, 1)
+	for _, err := range []error{err, err2, log.Append(ctx, entry("c", "3"))} {
+		if !errors.Is(err, over) {
+			t.Errorf("error %v", err)
+		}
+	}
+	wantText(t, log, text("a", "1")+text("b", "2"))
+}
+
+// What somebody put into the bucket by hand is read as it is, and ends no later than its line.
+func TestBucketReadsWhatPeopleWrote(t *testing.T) {
+	s := onBus(t)
+	for _, v := range []string{"## mine", "", "## also mine\n", "notes"} {
+		if err := s.Values.Append(t.Context(), agent(t, "one"), []byte(v)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	log := s.Open(agent(t, "one"), "/is/of/no/use")
+	add(t, log, entry("a", "1"))
+	wantText(t, log, "## mine\n## also mine\nnotes\n"+text("a", "1"))
+	if got := log.String(); got != "bucket AXE_MEMORY, agent one" {
+		t.Error(got)
+	}
+}
+
+// A bus without its streams is an error at once.
+func TestBucketFails(t *testing.T) {
+	server, err := bus.Serve(bus.ServerConfig{StoreDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Close)
+	conn, err := bus.Open(t.Context(), bus.Config{Dial: bus.Dial{Server: server}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	log := memory.Bucket{Values: conn.Memory()}.Open(agent(t, "one"), "")
+	begin := time.Now()
+	_, err = log.Read(t.Context())
+	_, err2 := log.Trim(t.Context(), 1)
+	for _, err := range []error{err, err2, log.Append(t.Context(), entry("a", "1"))} {
+		if !errors.Is(err, bus.ErrNoStream) || !strings.HasPrefix(err.Error(), "memory: bucket AXE_MEMORY: ") {
+			t.Errorf("error %v", err)
+		}
+	}
+	if d := time.Since(begin); d > 10*time.Second {
+		t.Errorf("after %v", d)
+	}
+}

@@ -1,0 +1,53 @@
+package memory
+
+import "strings"
+
+// Count is the number of entries in a log's text.
+func Count(text string) int { return len(starts(text)) }
+
+// Last is the last n entries of a log's text, byte for byte, or all of them if n is 0.
+func Last(text string, n int) string {
+	at := starts(text)
+	if len(at) == 0 {
+		return ""
+	}
+	if n <= 0 || n > len(at) {
+		n = len(at)
+	}
+	return text[at[len(at)-n]:]
+}
+
+// without is a log's text without its oldest entries, all but the last keep. What stands before the first
+// entry, people have written, and it stays.
+func without(text string, keep int) (rest string, removed int) {
+	at := starts(text)
+	removed = len(at) - keep
+	if removed <= 0 {
+		return text, 0
+	}
+	return text[:at[0]] + text[at[removed]:], removed
+}
+
+// joined is a log's text and more, which begins at a new line.
+func joined(text, more string) string {
+	if text != "" && !strings.HasSuffix(text, "\n") {
+		text += "\n"
+	}
+	return text + more
+}
+
+// starts is where the entries of a text begin.
+func starts(text string) []int {
+	var at []int
+	for i := 0; i < len(text); {
+		if strings.HasPrefix(text[i:], heading) {
+			at = append(at, i)
+		}
+		next := strings.IndexByte(text[i:], '\n')
+		if next < 0 {
+			break
+		}
+		i += next + 1
+	}
+	return at
+}

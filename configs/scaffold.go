@@ -1,0 +1,83 @@
+package configs
+
+import (
+	_ "embed"
+	"fmt"
+)
+
+// Scaffold is the file of a new agent: what is required, and every other key as a comment.
+func Scaffold(name string) string { return fmt.Sprintf(agentTemplate, name) }
+
+// ScaffoldGlobal is a new config.toml: every key as a comment.
+func ScaffoldGlobal() string { return globalTemplate }
+
+// SampleSkill is a SKILL.md to begin with.
+func SampleSkill() string { return sampleSkill }
+
+//go:embed skills/sample/SKILL.md
+var sampleSkill string
+
+const agentTemplate = `# An agent is named after its file. Lines that begin with # are not in force yet.
+name = %q
+
+# What callers are told about this agent.
+description = ""
+
+# Providers are anthropic, openai and ollama.
+model = "provider/model-name"
+
+# Who the agent is and how it works.
+# system_prompt = "You are a careful reader."
+
+# A SKILL.md, or a directory that holds one: relative to this file or to the directory above it, or
+# the name of a directory in skills/ of either.
+# skill = "sample"
+
+# Files that the agent knows from the start: globs below workdir.
+# files = ["README.md", "docs/**/*.md"]
+
+# Relative to this file; without it, the directory where axe runs.
+# workdir = "."
+
+# The agents that this one may call.
+# sub_agents = ["reader"]
+
+# How calls are carried out: levels below this agent (at most 5), all calls of a turn at once or one
+# after the other, seconds for each (0: what is left of the caller's time).
+# [sub_agents_config]
+# max_depth = 3
+# parallel = true
+# timeout = 120
+
+# What the agent remembers of earlier runs: in which file (empty: the default), how many entries it is
+# shown, and how many there may be before they should be cleaned up with axe gc.
+# [memory]
+# enabled = false
+# path = ""
+# last_n = 10
+# max_entries = 100
+
+# What the model is asked with; without them, the provider's own choice.
+# [params]
+# temperature = 0.3
+# max_tokens = 4096
+`
+
+const globalTemplate = `# What all agents on this machine share. Lines that begin with # are not in force yet.
+#
+# The environment goes before this file: ANTHROPIC_API_KEY and OPENAI_API_KEY, and for any provider
+# AXE_<NAME>_BASE_URL, such as AXE_OLLAMA_BASE_URL. Nobody but you should be able to read a file with keys.
+
+# [providers.anthropic]
+# api_key = ""
+
+# [providers.openai]
+# api_key = ""
+
+# [providers.ollama]
+# base_url = "http://localhost:11434"
+
+# Where agents' memory is kept: "file", on this machine, or "bus", shared by all workers.
+# [memory]
+# store = "file"
+`
