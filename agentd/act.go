@@ -271,11 +271,15 @@ func (w *Worker) disarm(h *history, outcome bool) string {
 
 // conclude publishes the run's outcome, fenced by its log.
 func (w *Worker) conclude(ctx context.Context, h *history, o run.Outcome) (step, error) {
+	return w.concludeSigned(ctx, h, w.signed(h, o))
+}
+
+func (w *Worker) concludeSigned(ctx context.Context, h *history, o run.Outcome) (step, error) {
 	reply, ok := h.reply()
 	if !ok {
 		return finished, nil
 	}
-	next, err := w.publishOutcome(ctx, h.run, reply, h.state.LogSeq, w.disarm(h, true), w.signed(h, o), h.head.Reply)
+	next, err := w.publishOutcome(ctx, h.run, reply, h.state.LogSeq, w.disarm(h, true), o, h.head.Reply)
 	if err == nil && next.done {
 		h.state, err = h.state.Apply(run.Concluded{Outcome: o})
 	}

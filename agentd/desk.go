@@ -115,6 +115,7 @@ func (w *Worker) handle(ctx context.Context, h *history, batch []*trigger) error
 		if w.owes(h, t) {
 			owners = append(owners, t)
 		} else {
+			w.rememberAgain(ctx, h, t)
 			w.done(ctx, t)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/axebus/axe/agentd/prompt"
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/agentd/tool"
+	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/subjects"
 )
@@ -40,7 +41,7 @@ func (w *Worker) turn(ctx context.Context, h *history, t *trigger) (step, error)
 	start := h.state.Start()
 	if start == nil {
 		var err error
-		if start, err = w.start(h); errors.Is(err, errElsewhere) {
+		if start, err = w.start(ctx, h); errors.Is(err, errElsewhere) {
 			return w.elsewhere(ctx, h)
 		} else if err != nil {
 			return w.failConfig(ctx, h, err)
@@ -61,9 +62,14 @@ func (w *Worker) turn(ctx context.Context, h *history, t *trigger) (step, error)
 	case len(resp.ToolCalls) > 0:
 		return w.recordTurn(ctx, h, t, start, resp)
 	}
-	return w.conclude(ctx, h, run.Outcome{
+	o := w.signed(h, run.Outcome{
 		Status: run.StatusCompleted, Result: resp.Content, StopReason: resp.StopReason, Model: start.Model, Usage: resp.Usage, Turns: 1,
 	})
+	next, err := w.concludeSigned(ctx, h, o)
+	if err == nil && next.done && start.Memory != nil {
+		w.remember(ctx, h, *start.Memory, o, false)
+	}
+	return next, err
 }
 
 func request(model string, start *run.Start, turns []run.Turn) *provider.Request {
@@ -105,19 +111,16 @@ func refused(name string, c Card) run.Outcome {
 }
 
 // start resolves what a run is started with from this worker's definition of its agent.
-func (w *Worker) start(h *history) (*run.Start, error) {
-	def, ok := w.definition(h.run.Agent)
+func (w *Worker) start(ctx context.Context, h *history) (*run.Start, error) {
+	def, ok := w.defined(h.run)
 	if !ok {
 		return nil, errElsewhere
-	}
-	def.Model = cmp.Or(w.cfg.Model, def.Model)
-	if h.run.Path.IsRoot() && w.cfg.Root != nil {
-		def = w.cfg.Root(def)
 	}
 	about, err := prompt.Resolve(def)
 	if err != nil {
 		return nil, err
 	}
+	about.Memory = w.recall(ctx, h.run.Agent, def.Memory)
 	s := &run.Start{
 		Model: def.Model, System: about.Text(), User: prompt.User(h.state.Input.Task, h.state.Input.Context),
 		Temperature: def.Params.Temperature, MaxTokens: def.Params.MaxTokens, SubAgents: def.SubAgents,
@@ -127,10 +130,23 @@ func (w *Worker) start(h *history) (*run.Start, error) {
 	if h.run.Path.IsRoot() {
 		s.User = prompt.RootUser(h.state.Input.Task)
 	}
+	if def.Memory.Enabled && w.cfg.Memory != nil {
+		s.Memory = &run.Memory{Path: def.Memory.Path}
+	}
 	if len(def.SubAgents) > 0 && h.head.Depth < s.MaxDepth {
 		s.Tools = []provider.Tool{tool.CallAgentTool(def.SubAgents)}
 	}
 	return s, nil
+}
+
+// defined is the definition of a run's agent as this worker has it, with what its configuration changes.
+func (w *Worker) defined(r subjects.Run) (configs.Agent, bool) {
+	def, ok := w.definition(r.Agent)
+	def.Model = cmp.Or(w.cfg.Model, def.Model)
+	if ok && r.Path.IsRoot() && w.cfg.Root != nil {
+		def = w.cfg.Root(def)
+	}
+	return def, ok
 }
 
 // ask sends the request. A tombstone over the run, its deadline and the end of ctx abort it; the error

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/axebus/axe/agentd/memory"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/provider"
@@ -27,6 +28,8 @@ type Config struct {
 	Model string                                                           // "provider/model" in place of every agent's own; "" leaves them
 	Root  func(configs.Agent) configs.Agent                                // changes the definition of an agent for roots alone; nil leaves it
 	Slots int                                                              // model calls at once; 0: 64
+
+	Memory memory.Store // of agents that have one; nil: none has
 
 	Timeout time.Duration // the longest that a submitted tree may take; 0: 1 h
 	Grace   time.Duration // what model calls in flight get when the worker drains; 0: 30 s
@@ -226,6 +229,22 @@ func (w *Worker) Serve(agents []configs.Agent, broken ...Broken) error {
 	w.mu.Unlock()
 	w.wake()
 	return nil
+}
+
+// Quiet waits until nothing that the worker has taken is in hand any more: what it does last for a run,
+// it does after the outcome is stored.
+func (w *Worker) Quiet(ctx context.Context) error {
+	for {
+		w.mu.Lock()
+		n := len(w.desks)
+		w.mu.Unlock()
+		if n == 0 {
+			return nil
+		}
+		if err := bus.Pause(ctx, time.Millisecond); err != nil {
+			return err
+		}
+	}
 }
 
 // wake leaves a token for who waits for a change of the agents.

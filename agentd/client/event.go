@@ -32,7 +32,9 @@ type Event struct {
 	Seq     uint64       // of the stored message, 0 for Asking
 	Time    time.Time    // by the server's clock; by this process's for Asking
 	Worker  string       // who did it, where that is known
+	Input   run.Input    // for Called: what the run was asked
 	Turn    int          // for Asking, Answered and TimedOut; 0 is the run's own time
+	Stop    string       // for Answered: the model's stop reason
 	Calls   []run.Call   // for Answered: one for each call, those refused at once too
 	Outcome run.Outcome  // for Replied and Concluded
 	Reason  string       // for Cancelled
@@ -52,6 +54,7 @@ func (c *Client) event(ctx context.Context, m bus.Stored) (e Event, ok bool, err
 	switch at.Kind {
 	case subjects.Call:
 		e.Kind = Called
+		_ = json.Unmarshal(body, &e.Input) // one that cannot be read counts as well
 		return e, true, nil
 	case subjects.Log:
 		return e.log(body)
@@ -82,6 +85,7 @@ func (e Event) log(body []byte) (Event, bool, error) {
 		return Event{}, false, err
 	}
 	e.Kind, e.Turn, e.Worker, e.Calls = Answered, entry.Index, entry.Worker, entry.Calls
+	e.Stop = entry.Answer.StopReason
 	return e, true, nil
 }
 

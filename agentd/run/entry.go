@@ -50,6 +50,12 @@ type Start struct {
 	MaxDepth    int             `json:"max_depth,omitzero"` // effective: the agent's own within its ancestors'
 	Sequential  bool            `json:"sequential,omitzero"`
 	Timeout     time.Duration   `json:"timeout_ns,omitzero"`
+	Memory      *Memory         `json:"memory,omitempty"` // nil: a success is not remembered
+}
+
+// Memory says that an agent remembers what it has done.
+type Memory struct {
+	Path string `json:"path,omitzero"` // the agent's own, "" for that of its name
 }
 
 // Call is what was decided about one tool call: a child run with its deadline, or an error at once.

@@ -19,8 +19,9 @@ Files that are added, changed or removed are picked up without a restart. One th
 line and key, and the agent keeps its last good definition.
 
 Models are named provider/model. Keys come from the environment (ANTHROPIC_API_KEY, OPENAI_API_KEY), base URLs
-from AXE_ANTHROPIC_BASE_URL, AXE_OPENAI_BASE_URL and AXE_OLLAMA_BASE_URL. script/NAME is an offline model, the
-file NAME.toml in AXE_SCRIPT_DIR, or in scripts/ below the agents.
+from AXE_ANTHROPIC_BASE_URL, AXE_OPENAI_BASE_URL and AXE_OLLAMA_BASE_URL, both otherwise from config.toml in
+$XDG_CONFIG_HOME/axe. script/NAME is an offline model, the file NAME.toml in AXE_SCRIPT_DIR, or in scripts/ below
+the agents.
 
 SIGTERM and SIGINT drain: no new work is taken, model calls in flight end within the grace time, what is
 unfinished goes to other workers. A second signal ends the process at once.
@@ -64,6 +65,7 @@ func command() *cobra.Command {
 	flags.DurationVar(&o.worker.Grace, "grace", agentd.DefaultGrace, "what model calls in flight get when the worker drains")
 	flags.DurationVar(&o.lease.AckWait, "ack-wait", bus.DefaultAckWait, "how long another worker waits before it takes over from one that died")
 	flags.IntVar(&o.replicas, "replicas", 1, "replicas of the streams where they do not exist yet")
+	flags.StringVar(&o.worker.Model, "model", "", "provider/model in place of every agent's own (env AXE_MODEL)")
 	o.worker.Register(cmd)
 	o.embedded.register(cmd)
 	o.dial.Register(cmd)

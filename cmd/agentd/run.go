@@ -27,9 +27,9 @@ func (o *options) run(ctx context.Context) error {
 	if err := o.check(); err != nil {
 		return err
 	}
-	work, err := o.worker.Config(log)
-	if err != nil {
-		return err
+	o.worker.Others = slog.LevelError
+	if err := o.worker.Load(log); err != nil {
+		return cli.Fail(cli.CodeConfig, err)
 	}
 	var server *bus.Server
 	if o.embedded.on {
@@ -43,7 +43,7 @@ func (o *options) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	cfg.AckWait, cfg.Dial.Name = o.lease.AckWait, work.Name
+	cfg.AckWait, cfg.Dial.Name = o.lease.AckWait, o.worker.Name
 	ctx, lost := context.WithCancelCause(ctx)
 	defer lost(nil)
 	cfg.Dial.Closed = func() { lost(errClosed) }
@@ -56,7 +56,7 @@ func (o *options) run(ctx context.Context) error {
 	if err := cli.Provision(ctx, conn, bus.Provision{Replicas: o.replicas}, log); err != nil {
 		return cli.Drained(err)
 	}
-	if err := cli.Work(ctx, conn, work, o.worker.Agents); err != nil {
+	if err := o.worker.Work(ctx, conn, log); err != nil {
 		return cli.Drained(err)
 	}
 	return cli.Drained(context.Cause(ctx))

@@ -2,13 +2,13 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/axebus/axe/cmd/internal/cli"
+	"github.com/axebus/axe/configs"
 )
 
 const (
@@ -22,19 +22,26 @@ at the end, a worker that serves the agents of the directory, and a submission, 
 axe-submit. With --server or --context a running bus is used instead, and its workers; with --agents too, this
 process is one more of them. NATS_URL alone does not do that.
 
-The text is the second argument, -p, a file (-f), or what is piped in. ^C cancels the tree.
+The text is the second argument, -p, a file (-f), or what is piped in; without any, the agent is told to execute
+the task described in its instructions. A command of the same pipeline is waited for; a standard input that was
+only left open, and on which nothing comes, is not. ^C cancels the tree.
+
+--model, --skill and --workdir are of AGENT alone, not of the agents that it calls; AXE_MODEL is of all.
 
 Models are named provider/model. Keys come from the environment (ANTHROPIC_API_KEY, OPENAI_API_KEY), base URLs
-from AXE_ANTHROPIC_BASE_URL, AXE_OPENAI_BASE_URL and AXE_OLLAMA_BASE_URL. script/NAME is an offline model, the
-file NAME.toml in AXE_SCRIPT_DIR, or in scripts/ below the agents.
+from AXE_ANTHROPIC_BASE_URL, AXE_OPENAI_BASE_URL and AXE_OLLAMA_BASE_URL, both otherwise from config.toml (see axe
+config init). script/NAME is an offline model, the file NAME.toml in AXE_SCRIPT_DIR, or in scripts/ below the agents.
 
-Exit codes: 0 answered, 1 the agent failed, 2 usage, bad name, unknown agent or a wrong file, 3 the model's
-provider failed or the time was over, 4 a limit on the tree, 5 cancelled, 130 ended by ^C.`
+--json prints one line: model, content, input_tokens, output_tokens, cached_tokens, stop_reason, duration_ms, turns,
+tool_calls and tool_call_details of the agent itself, subtree with the sums of all agents below it too, the tree's
+id, and for a failure its error, kind and category.
+
+Exit codes: see axe help exit-codes.`
 
 	examples = `  axe run lead --agents configs/examples "Review this repository's own files"
   git diff | axe run reviewer
   axe run reviewer -f task.md --model ollama/llama3.1 --timeout 10m
-  axe run lead "Review this" -o json | jq .subtree
+  axe run lead "Review this" --json | jq .subtree
   axe run lead "Review this" --server nats://127.0.0.1:4222`
 )
 
@@ -44,10 +51,11 @@ func command() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.AddCommand(runCommand(), &cobra.Command{
+	root.AddCommand(agentsCommand(), configCommand(), exitCodesTopic())
+	root.AddCommand(runCommand(), gcCommand(), &cobra.Command{
 		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Println(name, cli.Version())
+			_, err := fmt.Println(name, "version", cli.Version())
 			return err
 		},
 	})
@@ -55,20 +63,23 @@ func command() *cobra.Command {
 }
 
 func runCommand() *cobra.Command {
-	o := &options{}
+	o := &options{timeout: cli.Seconds(120 * time.Second)}
 	cmd := &cobra.Command{
 		Use: "run AGENT [TEXT]", Short: "Run an agent and print the answer", Long: long, Example: examples,
-		Args: cobra.RangeArgs(1, 2),
+		Args: cobra.RangeArgs(1, 2), ValidArgsFunction: completeAgents,
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) },
 	}
 	o.cmd = cmd
 	flags := cmd.Flags()
 	flags.StringVar(&o.worker.Agents, "agents", defaultAgents(), "directory of the agents, one TOML file each")
-	flags.DurationVar(&o.timeout, "timeout", 120*time.Second, "the longest that the whole tree may take")
+	flags.Var(&o.timeout, "timeout", "the longest that the whole tree may take: seconds, or a duration like 10m")
 	flags.StringVarP(&o.prompt, "prompt", "p", "", "the text, in place of the argument")
 	flags.StringVarP(&o.file, "file", "f", "", "file with the text, - for stdin")
-	flags.StringVarP(&o.output, "output", "o", "text", "text: the answer; json: the whole outcome, failed or not")
-	flags.BoolVar(&o.json, "json", false, "the same as -o json")
+	flags.StringVar(&o.change.model, "model", "", "provider/model in place of the agent's own")
+	flags.StringVar(&o.change.skill, "skill", "", "skill in place of the agent's own: a file, a directory with a SKILL.md, or a name")
+	flags.StringVar(&o.change.workdir, "workdir", "", "where the agent's files are looked for, in place of its own workdir")
+	flags.BoolVar(&o.dry, "dry-run", false, "show what the model would be sent, and send nothing")
+	flags.BoolVar(&o.json, "json", false, "print the answer with what it took, as one line of JSON")
 	o.worker.Register(cmd)
 	o.dial.Register(cmd)
 	o.log.Register(cmd, "warn")
@@ -78,13 +89,9 @@ func runCommand() *cobra.Command {
 
 // defaultAgents is where a person's agents are, empty if there is no home directory.
 func defaultAgents() string {
-	config := os.Getenv("XDG_CONFIG_HOME")
-	if config == "" {
-		home, err := os.UserHomeDir()
-		if err != nil {
-			return ""
-		}
-		config = filepath.Join(home, ".config")
+	dir, err := configs.ConfigDir()
+	if err != nil {
+		return ""
 	}
-	return filepath.Join(config, "axe", "agents")
+	return filepath.Join(dir, "agents")
 }

@@ -1,13 +1,16 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/axebus/axe/agentd/client"
 	"github.com/axebus/axe/cmd/internal/cli"
+	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -17,12 +20,24 @@ type options struct {
 	log      cli.LogFlags
 	progress cli.ProgressFlags
 	worker   cli.WorkerFlags
-	timeout  time.Duration
+	change   change
+	timeout  cli.Seconds
 	prompt   string
 	file     string
-	output   string
+	dry      bool
 	json     bool
 	cmd      *cobra.Command
+}
+
+// change is what the flags change about the agent that is run, and about no other.
+type change struct{ model, skill, workdir string }
+
+// apply changes a definition.
+func (c change) apply(a configs.Agent) configs.Agent {
+	a.Model = cmp.Or(c.model, a.Model)
+	a.Skill = cmp.Or(c.skill, a.Skill)
+	a.Workdir = cmp.Or(c.workdir, a.Workdir)
+	return a
 }
 
 // elsewhere reports whether a running bus is used.
@@ -31,40 +46,52 @@ func (o *options) elsewhere() bool { return o.dial.Explicit() }
 // works reports whether this process is a worker.
 func (o *options) works() bool { return !o.elsewhere() || o.cmd.Flags().Changed("agents") }
 
-// task is what the command line says is to be done. It is checked before anything is started.
-func (o *options) task(ctx context.Context, args []string) (client.Task, error) {
-	if o.json {
-		o.output = "json"
-	}
-	if err := cli.CheckOutput(o.output); err != nil {
-		return client.Task{}, err
-	}
+// limit is the longest that the tree may take.
+func (o *options) limit() time.Duration { return time.Duration(o.timeout) }
+
+// check finds out what does not go together, before anything is read or started.
+func (o *options) check() error {
 	if !o.elsewhere() {
 		if err := o.dial.Unused(); err != nil {
-			return client.Task{}, err
+			return err
 		}
 	}
-	if o.timeout <= 0 {
-		return client.Task{}, cli.Usage("--timeout %s: want more than nothing", o.timeout)
+	if o.elsewhere() && !o.dry && o.change != (change{}) {
+		return cli.Usage("--model, --skill and --workdir change what this process serves, and on a running bus others serve too")
 	}
+	if o.limit() <= 0 {
+		return cli.Usage("--timeout %s: want more than nothing", &o.timeout)
+	}
+	if (o.works() || o.dry) && o.worker.Agents == "" {
+		return cli.Usage("--agents: no default without a home directory")
+	}
+	if o.change.skill != "" {
+		agents := o.worker.Agents
+		o.change.skill = configs.FindSkill(o.change.skill, ".", agents, filepath.Join(agents, ".."))
+	}
+	return nil
+}
+
+// task is what the command line says is to be done, and the agent's definition where this process serves
+// it.
+func (o *options) task(ctx context.Context, args []string) (client.Task, configs.Agent, error) {
+	var def configs.Agent
 	agent, err := subjects.ParseAgent(args[0])
 	if err != nil {
-		return client.Task{}, err
+		return client.Task{}, def, err
 	}
 	arg, err := o.text(args)
 	if err != nil {
-		return client.Task{}, err
+		return client.Task{}, def, err
 	}
-	if o.works() && o.worker.Agents == "" {
-		return client.Task{}, cli.Usage("--agents: no default without a home directory")
-	}
-	if o.works() {
-		if err := cli.Defined(o.worker.Agents, agent.String()); err != nil {
-			return client.Task{}, err
+	if o.works() || o.dry {
+		if def, err = cli.Defined(o.worker.Agents, agent.String()); err != nil {
+			return client.Task{}, def, err
 		}
+		def = o.change.apply(o.worker.Override(def))
 	}
 	text, err := cli.TaskText(ctx, name, arg, o.file, o.dial.MaxBody())
-	return client.Task{Agent: agent, Text: text, Timeout: o.timeout}, err
+	return client.Task{Agent: agent, Text: text, Timeout: o.limit()}, def, err
 }
 
 // text is the text on the command line, nil if there is none.

@@ -14,6 +14,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
+const keyAgent = "agent" // in the log
+
 const (
 	connecting = 10 * time.Second // a running bus that is not there
 	farewell   = 3 * time.Second  // a cancelled tree, and a worker that drains
@@ -21,8 +23,7 @@ const (
 
 // run runs a task on a bus of its own, or on a running one.
 func (o *options) run(ctx context.Context, args []string) error {
-	task, err := o.task(ctx, args)
-	if err != nil {
+	if err := o.check(); err != nil {
 		return err
 	}
 	screen := cli.Stderr()
@@ -33,6 +34,35 @@ func (o *options) run(ctx context.Context, args []string) error {
 	log, err := o.log.Logger(screen, screen.Terminal())
 	if err != nil {
 		return err
+	}
+	if o.works() || o.dry {
+		o.worker.Root = o.change.apply
+		o.worker.Limit, o.worker.Grace, o.worker.Alone = o.limit(), farewell, !o.elsewhere()
+		if err := o.worker.Load(log); err != nil {
+			return err
+		}
+	}
+	task, def, err := o.task(ctx, args)
+	if err != nil {
+		return err
+	}
+	if def.Name != "" {
+		if _, _, err := o.worker.Open(def.Model); err != nil {
+			return err
+		}
+	}
+	if store, err := o.worker.Memory(nil); def.Memory.Enabled && !o.elsewhere() && store == nil && err == nil {
+		log.WarnContext(ctx, "memory is on a bus: without --server it is neither read nor kept", slog.String(keyAgent, def.Name))
+	}
+	if o.dry || view.Verbose() && def.Name != "" {
+		b, err := o.brief(ctx, def, task)
+		if err != nil {
+			return err
+		}
+		if o.dry {
+			return b.print(os.Stdout)
+		}
+		b.head(screen)
 	}
 	conn, done, err := o.connect(ctx, log)
 	if err != nil {
@@ -95,11 +125,6 @@ func temporary(log *slog.Logger) (_ *bus.Server, done func(), err error) {
 // work runs a worker for as long as then does. A signal does not end the worker, but what then does
 // about it: a cancelled tree needs a worker to end.
 func (o *options) work(ctx context.Context, conn *bus.Conn, log *slog.Logger, screen *cli.Screen, then func(context.Context) error) error {
-	o.worker.Limit, o.worker.Grace = o.timeout, farewell
-	cfg, err := o.worker.Config(log)
-	if err != nil {
-		return err
-	}
 	if err := cli.Provision(ctx, conn, bus.Provision{}, log); err != nil {
 		return err
 	}
@@ -109,16 +134,18 @@ func (o *options) work(ctx context.Context, conn *bus.Conn, log *slog.Logger, sc
 	ended := make(chan struct{})
 	go func() { // ended by stop; waited for below where others use the bus
 		defer close(ended)
-		if err := cli.Work(working, conn, cfg, o.worker.Agents); err != nil {
+		if err := o.worker.Work(working, conn, log); err != nil {
 			broken(err)
 		}
 	}()
 	defer func() {
-		stop()
 		if !o.elsewhere() { // the bus ends with this process: nothing is left to anybody
+			o.worker.Quiet(ctx, farewell)
 			screen.Mute()
+			stop()
 			return
 		}
+		stop()
 		<-ended
 	}()
 	if err := cli.Announced(ctx, conn, o.worker.Agents); err != nil {
@@ -133,14 +160,17 @@ func (o *options) submit(ctx context.Context, c *client.Client, task client.Task
 	if err != nil {
 		return err
 	}
-	outcome, err := view.Attend(ctx, c, tree, o.timeout)
+	outcome, err := view.Attend(ctx, c, tree, o.limit())
 	if _, signal := errors.AsType[cli.SignalError](err); signal {
 		return cli.Fail(cli.Code(err), fmt.Errorf("%w, %s", err, cancel(ctx, c, tree)))
 	}
 	if err != nil {
 		return err
 	}
-	return cli.Print(os.Stdout, o.output, outcome)
+	if o.json {
+		return printJSON(ctx, os.Stdout, c, tree, outcome)
+	}
+	return cli.Print(os.Stdout, "text", outcome)
 }
 
 // cancel cancels a tree that its user has left, waits a moment for its end, and says what came of it.

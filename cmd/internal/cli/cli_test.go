@@ -98,7 +98,7 @@ func TestSize(t *testing.T) {
 // logged once.
 func TestDefinitions(t *testing.T) {
 	var log bytes.Buffer
-	d := definitions{dir: "agents", log: slog.New(slog.NewTextHandler(&log, nil))}
+	d := definitions{dir: "agents", log: slog.New(slog.NewTextHandler(&log, nil)), level: slog.LevelError}
 	agent := func(name, digest string) configs.Agent {
 		return configs.Agent{Name: name, File: "agents/" + name + ".toml", Digest: digest}
 	}
@@ -123,7 +123,7 @@ func TestDefinitions(t *testing.T) {
 	} {
 		log.Reset()
 		var got []string
-		good, broken := d.take(step.agents, step.err)
+		good, broken := d.take(t.Context(), step.agents, step.err)
 		for _, a := range good {
 			got = append(got, a.Name+a.Digest)
 		}
@@ -141,11 +141,11 @@ func TestDefinitions(t *testing.T) {
 }
 
 func TestDefined(t *testing.T) {
-	err := Defined(t.TempDir(), "a")
+	_, err := Defined(t.TempDir(), "a")
 	if Code(err) != CodeConfig || !strings.HasPrefix(err.Error(), "agent config not found: a: ") {
 		t.Error(err)
 	}
-	if err := Defined("nowhere", "a"); !errors.Is(err, fs.ErrNotExist) || Code(err) != CodeConfig {
+	if _, err := Defined("nowhere", "a"); !errors.Is(err, fs.ErrNotExist) || Code(err) != CodeConfig {
 		t.Error(err)
 	}
 }

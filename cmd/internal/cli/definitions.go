@@ -20,13 +20,14 @@ import (
 type definitions struct {
 	dir   string
 	log   *slog.Logger
+	level slog.Level               // of a wrong file
 	last  map[string]configs.Agent // by file
 	wrong map[string]string        // what was wrong with a file when it was looked at last
 }
 
 // take is what to serve and what cannot be, given what the directory holds and what is wrong with it.
 // What is wrong with a file is logged once.
-func (d *definitions) take(agents []configs.Agent, err error) ([]configs.Agent, []agentd.Broken) {
+func (d *definitions) take(ctx context.Context, agents []configs.Agent, err error) ([]configs.Agent, []agentd.Broken) {
 	good, wrong := make(map[string]configs.Agent, len(agents)), map[string]string{}
 	for _, a := range agents {
 		good[a.File] = a
@@ -36,25 +37,25 @@ func (d *definitions) take(agents []configs.Agent, err error) ([]configs.Agent, 
 		kept, ok := d.last[e.File]
 		if ok {
 			good[e.File] = kept
-		} else if name, err := subjects.ParseAgent(strings.TrimSuffix(filepath.Base(e.File), ".toml")); err == nil {
-			broken = append(broken, agentd.Broken{Name: name, Problem: told(e)})
+		} else if name, err := subjects.ParseAgent(strings.TrimSuffix(filepath.Base(e.File), ".toml")); err == nil && e.File != d.dir {
+			broken = append(broken, agentd.Broken{Name: name, Problem: problem(e)})
 		}
 		if e.File == d.dir {
 			good, ok = d.last, len(d.last) > 0
 		}
 		if wrong[e.File] = e.Error(); wrong[e.File] != d.wrong[e.File] {
-			d.log.Error("agent file", slog.Any(keyError, e), slog.Bool(keyKept, ok))
+			d.log.Log(ctx, d.level, "agent file", slog.Any(keyError, e), slog.Bool(keyKept, ok))
 		}
 	}
 	if len(good) == 0 {
-		d.log.Warn("no agents to serve", slog.String(keyDir, d.dir))
+		d.log.WarnContext(ctx, "no agents to serve", slog.String(keyDir, d.dir))
 	}
 	d.last, d.wrong = good, wrong
 	return slices.Collect(maps.Values(good)), broken
 }
 
-// told is what other machines are told of a wrong file: not where it is.
-func told(e *configs.Error) string {
+// problem is what other machines are told of a wrong file: not where it is.
+func problem(e *configs.Error) string {
 	short := *e
 	short.File = filepath.Base(e.File)
 	return short.Error()
@@ -75,19 +76,21 @@ func Wrong(err error) []*configs.Error {
 	return nil
 }
 
-// Defined is the error of an agent that a directory does not define: what is wrong with its file, if
-// there is one.
-func Defined(dir, agent string) error {
+// Defined is an agent of a directory. The error of one that it does not define says what is wrong with its
+// file, if there is one.
+func Defined(dir, agent string) (configs.Agent, error) {
 	agents, err := configs.LoadDir(dir)
 	for _, e := range Wrong(err) {
 		if e.File == dir || e.File == filepath.Join(dir, agent+".toml") {
-			return e
+			return configs.Agent{}, e
 		}
 	}
-	if !slices.ContainsFunc(agents, func(a configs.Agent) bool { return a.Name == agent }) {
-		return Fail(CodeConfig, fmt.Errorf("agent config not found: %s: no %s.toml in %s", agent, agent, dir))
+	for _, a := range agents {
+		if a.Name == agent {
+			return a, nil
+		}
 	}
-	return nil
+	return configs.Agent{}, Fail(CodeConfig, fmt.Errorf("agent config not found: %s: no %s.toml in %s", agent, agent, dir))
 }
 
 // Announced waits until workers have announced all agents of a directory.

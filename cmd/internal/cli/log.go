@@ -14,6 +14,7 @@ import (
 const (
 	keyError = "error"
 	keyDir   = "dir"
+	keyFile  = "file"
 	keyKept  = "last_good_kept"
 )
 

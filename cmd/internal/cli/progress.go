@@ -23,7 +23,7 @@ type ProgressFlags struct {
 // Register adds the flags to a command and all below it.
 func (p *ProgressFlags) Register(cmd *cobra.Command) {
 	cmd.PersistentFlags().StringVar(&p.how, "progress", "auto", "how the tree is shown on stderr: tree, plain (a line for each event), none, or auto (tree on a terminal, none elsewhere)")
-	cmd.PersistentFlags().BoolVarP(&p.verbose, "verbose", "v", false, "show a line for each event where no tree is shown")
+	cmd.PersistentFlags().BoolVarP(&p.verbose, "verbose", "v", false, "tell every turn and every sub-agent on stderr, instead of the tree")
 }
 
 // View is how a tree is shown: on which screen, and as what.
@@ -31,6 +31,7 @@ type View struct {
 	screen *Screen
 	style  style
 	name   string
+	told   *transcript // for spoken
 }
 
 type style string
@@ -39,19 +40,20 @@ const (
 	drawn  style = "tree"
 	plain  style = "plain"
 	hidden style = "none"
+	spoken style = "verbose"
 )
 
 // View makes what the flags ask for, for the command of a name.
 func (p *ProgressFlags) View(s *Screen, name string) (*View, error) {
-	v := &View{s, style(p.how), name}
+	v := &View{screen: s, style: style(p.how), name: name}
 	switch {
+	case p.verbose:
+		v.style, v.told = spoken, newTranscript(s)
 	case v.style == drawn, v.style == plain, v.style == hidden:
 	case p.how != "auto":
 		return nil, Usage("--progress %q: want auto, tree, plain or none", p.how)
 	case s.terminal && os.Getenv("TERM") != "dumb":
 		v.style = drawn
-	case p.verbose:
-		v.style = plain
 	default:
 		v.style = hidden
 	}
@@ -99,6 +101,9 @@ func (v *View) Attend(ctx context.Context, c *client.Client, tree subjects.Tree,
 	return o, err
 }
 
+// Verbose reports whether the view tells every turn.
+func (v *View) Verbose() bool { return v.style == spoken }
+
 // Note says something to whoever looks on, and nothing where nothing is shown.
 func (v *View) Note(format string, args ...any) {
 	if v.style != hidden {
@@ -107,11 +112,14 @@ func (v *View) Note(format string, args ...any) {
 }
 
 func (v *View) event(e client.Event) {
-	if v.style == plain {
+	switch v.style {
+	case plain:
 		fmt.Fprintln(v.screen, Line(e))
-		return
+	case spoken:
+		v.told.apply(e)
+	case drawn, hidden:
+		v.screen.Apply(e)
 	}
-	v.screen.Apply(e)
 }
 
 // remind says that nobody has taken a submission, once and after a while.

@@ -5,14 +5,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"time"
 	"unicode/utf8"
 
 	"github.com/axebus/axe/bus"
 )
-
-// silence is how long a pipe without a word is waited for before the user is told.
-const silence = 2 * time.Second
 
 // TaskText is the text of a task: the argument if there is one, the file if one is named, and what is
 // piped in otherwise. "-" is standard input in both places. A terminal is not read unless "-" says so,
@@ -32,8 +28,10 @@ func TaskText(ctx context.Context, name string, arg *string, file string, limit 
 		text, err = readFile(file, limit)
 	case arg == nil && file == "" && Terminal(os.Stdin):
 		return "", nil
+	case arg == nil && file == "":
+		text, err = pipedIn(ctx, name, limit)
 	default:
-		text, err = readStdin(ctx, name, limit)
+		text, err = readStdin(ctx, name, limit, func() bool { return false })
 	}
 	switch {
 	case err != nil:
@@ -57,33 +55,4 @@ func readFile(file string, limit int64) (string, error) {
 		return "", Fail(CodeConfig, err)
 	}
 	return string(b), nil
-}
-
-// readStdin reads until the end of standard input or of ctx. Nothing can end a read from a silent pipe,
-// so the goroutine that does it is left behind with the process.
-func readStdin(ctx context.Context, name string, limit int64) (string, error) {
-	type result struct {
-		text string
-		err  error
-	}
-	got := make(chan result, 1)
-	go func() {
-		b, err := io.ReadAll(io.LimitReader(os.Stdin, limit+1))
-		if err != nil {
-			err = fmt.Errorf("standard input: %w", err)
-		}
-		got <- result{string(b), err}
-	}()
-	quiet := time.NewTimer(silence)
-	defer quiet.Stop()
-	for {
-		select {
-		case r := <-got:
-			return r.text, r.err
-		case <-quiet.C:
-			fmt.Fprintf(os.Stderr, "%s: reading the task from standard input\n", name)
-		case <-ctx.Done():
-			return "", context.Cause(ctx)
-		}
-	}
 }

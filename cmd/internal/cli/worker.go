@@ -9,52 +9,88 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/axebus/axe/agentd"
+	"github.com/axebus/axe/agentd/memory"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/provider/catalog"
 )
 
-// WorkerFlags are the flags of a worker, in agentd and in axe run alike.
+// WorkerFlags are the flags of a worker, in agentd and in axe run alike, and what follows from them.
 type WorkerFlags struct {
-	Agents string        // directory of the agents
-	Model  string        // in place of every agent's own
-	Slots  int           // model calls at once
-	Name   string        // "": made of the host's name and the process's id
-	Limit  time.Duration // the longest that a tree may take
-	Grace  time.Duration // what model calls get when the worker drains
+	Agents string                            // directory of the agents
+	Model  string                            // in place of every agent's own; "": AXE_MODEL says
+	Slots  int                               // model calls at once
+	Name   string                            // "": made of the host's name and the process's id
+	Limit  time.Duration                     // the longest that a tree may take
+	Grace  time.Duration                     // what model calls get when the worker drains
+	Root   func(configs.Agent) configs.Agent // changes the definition of roots; nil leaves it
+	Others slog.Level                        // at which a wrong file among the agents is logged
+	Alone  bool                              // on a bus that goes with this process: nothing is kept there
+
+	models *catalog.Catalog
+	global configs.Global
+	worker atomic.Pointer[agentd.Worker] // that Work runs
 }
 
 // Register adds the flags that all workers have.
 func (f *WorkerFlags) Register(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.Model, "model", "", "provider/model in place of every agent's own (env AXE_MODEL)")
 	cmd.Flags().IntVar(&f.Slots, "slots", agentd.DefaultSlots, "model calls at once")
 }
 
-// Config is the worker's configuration. A model that cannot be opened is an error here already.
-func (f *WorkerFlags) Config(log *slog.Logger) (agentd.Config, error) {
+// Load checks the flags and reads config.toml. A model that cannot be opened is an error here already.
+func (f *WorkerFlags) Load(log *slog.Logger) error {
 	f.Model = cmp.Or(f.Model, os.Getenv("AXE_MODEL"))
+	f.Name = cmp.Or(f.Name, workerName())
 	if f.Slots < 1 {
-		return agentd.Config{}, Usage("--slots %d: want 1 or more", f.Slots)
+		return Usage("--slots %d: want 1 or more", f.Slots)
 	}
 	if f.Limit < 0 || f.Grace < 0 {
-		return agentd.Config{}, Usage("a duration is negative")
+		return Usage("a duration is negative")
 	}
-	scripts := cmp.Or(os.Getenv("AXE_SCRIPT_DIR"), filepath.Join(f.Agents, "scripts"))
-	models := catalog.New(catalog.Config{MaxConns: f.Slots, ScriptDir: scripts})
+	var err error
+	if f.models, f.global, err = Models(f.Agents, f.Slots, log); err != nil {
+		return err
+	}
 	if f.Model != "" {
-		if _, _, err := models.Open(f.Model); err != nil {
-			return agentd.Config{}, Fail(CodeConfig, err)
-		}
+		_, _, err = f.models.Open(f.Model)
 	}
-	return agentd.Config{
-		Name: cmp.Or(f.Name, workerName()), Open: models.Open, Model: f.Model, Slots: f.Slots,
-		Timeout: f.Limit, Grace: f.Grace, Log: log,
-	}, nil
+	return err
+}
+
+// Models opens models as a machine's config.toml and environment say. A file with a key in it that others
+// may read is warned of.
+func Models(agents string, slots int, log *slog.Logger) (*catalog.Catalog, configs.Global, error) {
+	global, err := configs.DefaultGlobal()
+	if err != nil {
+		return nil, global, err
+	}
+	if global.Exposed {
+		log.Warn("config.toml holds a key and others may read it: chmod 600", slog.String(keyFile, global.File))
+	}
+	settings := make(map[string]catalog.Settings, len(global.Providers))
+	for name, p := range global.Providers {
+		settings[name] = catalog.Settings(p)
+	}
+	scripts := cmp.Or(os.Getenv("AXE_SCRIPT_DIR"), filepath.Join(agents, "scripts"))
+	return catalog.New(catalog.Config{MaxConns: slots, ScriptDir: scripts, Settings: settings}), global, nil
+}
+
+// Open opens a model as the worker does.
+func (f *WorkerFlags) Open(model string) (p provider.Provider, name string, err error) {
+	return f.models.Open(model)
+}
+
+// Override is a definition as the worker has it for all runs of an agent.
+func (f *WorkerFlags) Override(a configs.Agent) configs.Agent {
+	a.Model = cmp.Or(f.Model, a.Model)
+	return a
 }
 
 // workerName is one that no other worker has.
@@ -72,22 +108,31 @@ func workerName() string {
 	return safe[:min(len(safe), 40)] + "-" + strconv.Itoa(os.Getpid())
 }
 
-// Work runs a worker for the agents of a directory until ctx ends, and drains it then. It serves what
-// the directory holds at any time. The end of ctx is no error, the loss of the directory's watch is.
-func Work(ctx context.Context, conn *bus.Conn, cfg agentd.Config, dir string) error {
-	w, err := agentd.New(conn, cfg)
+// Work runs a worker for the agents of the directory until ctx ends, and drains it then. It serves what
+// the directory holds at any time. The end of ctx is no error, the loss of the directory's watch is. Load
+// comes before.
+func (f *WorkerFlags) Work(ctx context.Context, conn *bus.Conn, log *slog.Logger) error {
+	store, err := f.Memory(conn)
 	if err != nil {
 		return err
 	}
-	defs := definitions{dir: dir, log: cfg.Log}
+	w, err := agentd.New(conn, agentd.Config{
+		Name: f.Name, Open: f.models.Open, Model: f.Model, Root: f.Root, Slots: f.Slots, Memory: store,
+		Timeout: f.Limit, Grace: f.Grace, Log: log,
+	})
+	if err != nil {
+		return err
+	}
+	f.worker.Store(w)
+	defs := definitions{dir: f.Agents, log: log, level: f.Others}
 	watching, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	watched := make(chan error, 1)
 	go func() { // ended by stop, waited for below
-		err := configs.Watch(watching, dir, 0, func(agents []configs.Agent, err error) {
-			good, broken := defs.take(agents, err)
+		err := configs.Watch(watching, f.Agents, 0, func(agents []configs.Agent, err error) {
+			good, broken := defs.take(ctx, agents, err)
 			if err := w.Serve(good, broken...); err != nil {
-				cfg.Log.ErrorContext(ctx, "agents are not served", slog.Any(keyError, err))
+				log.ErrorContext(ctx, "agents are not served", slog.Any(keyError, err))
 			}
 		})
 		stop(err)
@@ -100,6 +145,26 @@ func Work(ctx context.Context, conn *bus.Conn, cfg agentd.Config, dir string) er
 		err = lost
 	}
 	return err
+}
+
+// Memory is where the worker keeps agents' memory, nil if that is on a bus and this is none that lasts.
+func (f *WorkerFlags) Memory(conn *bus.Conn) (memory.Store, error) {
+	if f.Alone {
+		conn = nil
+	}
+	return Memory(f.global, conn)
+}
+
+// Quiet waits, for so long at most, until the worker has nothing in hand: after an outcome is stored, it
+// may have something to remember.
+func (f *WorkerFlags) Quiet(ctx context.Context, atMost time.Duration) {
+	w := f.worker.Load()
+	if w == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), atMost)
+	defer cancel()
+	_ = w.Quiet(ctx)
 }
 
 // Provision sets up the streams where they are missing. A cluster that has not found together yet does

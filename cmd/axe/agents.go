@@ -1,0 +1,164 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/axebus/axe/cmd/internal/cli"
+	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/subjects"
+)
+
+// agentFiles are the agents of a directory, as a person who writes them sees them.
+type agentFiles struct{ dir string }
+
+func agentsCommand() *cobra.Command {
+	a := &agentFiles{}
+	cmd := &cobra.Command{
+		Use: "agents", Short: "Manage agent configurations", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.PersistentFlags().StringVar(&a.dir, "agents", defaultAgents(), "directory of the agents, one TOML file each")
+	cmd.AddCommand(
+		&cobra.Command{
+			Use: "list", Short: "List all agents", Args: cobra.NoArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error { return a.list(cmd.OutOrStdout(), cmd.ErrOrStderr()) },
+		},
+		&cobra.Command{
+			Use: "show AGENT", Short: "Show an agent's configuration", Args: cobra.ExactArgs(1), ValidArgsFunction: completeAgents,
+			RunE: func(cmd *cobra.Command, args []string) error { return a.show(cmd.OutOrStdout(), args[0]) },
+		},
+		&cobra.Command{
+			Use: "init AGENT", Short: "Write the file of a new agent", Args: cobra.ExactArgs(1), ValidArgsFunction: cobra.NoFileCompletions,
+			RunE: func(cmd *cobra.Command, args []string) error { return a.init(cmd.OutOrStdout(), args[0]) },
+		},
+		&cobra.Command{
+			Use: "edit AGENT", Short: "Open an agent's file in $EDITOR", Args: cobra.ExactArgs(1), ValidArgsFunction: completeAgents,
+			RunE: func(cmd *cobra.Command, args []string) error {
+				return a.edit(cmd.Context(), cmd.ErrOrStderr(), args[0])
+			},
+		},
+	)
+	return cmd
+}
+
+// list prints the agents that are whole, and says what is wrong with the others.
+func (a *agentFiles) list(stdout, stderr io.Writer) error {
+	if err := a.known(); err != nil {
+		return err
+	}
+	agents, err := configs.LoadDir(a.dir)
+	for _, agent := range agents {
+		line := agent.Name
+		if about := summary(agent); about != "" {
+			line += " - " + about
+		}
+		if _, err := fmt.Fprintln(stdout, line); err != nil {
+			return err
+		}
+	}
+	for _, wrong := range cli.Wrong(err) {
+		switch {
+		case wrong.File != a.dir:
+			warn(stderr, wrong)
+		case !errors.Is(wrong, fs.ErrNotExist):
+			return wrong
+		}
+	}
+	return nil
+}
+
+// show prints what an agent's file says.
+func (a *agentFiles) show(stdout io.Writer, arg string) error {
+	file, err := a.file(arg)
+	if err != nil {
+		return err
+	}
+	agent, err := configs.Load(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return notFound(arg)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(stdout, describe(agent))
+	return err
+}
+
+// init writes a new agent's file, and never over another.
+func (a *agentFiles) init(stdout io.Writer, arg string) error {
+	file, err := a.file(arg)
+	if err != nil {
+		return err
+	}
+	if file, err = filepath.Abs(file); err != nil {
+		return err
+	}
+	made, err := create(file, configs.Scaffold(arg), 0o755, 0o644)
+	if err != nil {
+		return err
+	}
+	if !made {
+		return cli.Fail(cli.CodeConfig, fmt.Errorf("agent config already exists: %s", file))
+	}
+	_, err = fmt.Fprintln(stdout, file)
+	return err
+}
+
+// known is the error of a directory that has no default.
+func (a *agentFiles) known() error {
+	if a.dir == "" {
+		return cli.Usage("--agents: no default without a home directory")
+	}
+	return nil
+}
+
+// file is where an agent's definition is, or would be.
+func (a *agentFiles) file(arg string) (string, error) {
+	if err := a.known(); err != nil {
+		return "", err
+	}
+	agent, err := subjects.ParseAgent(arg)
+	return filepath.Join(a.dir, agent.String()+".toml"), err
+}
+
+func notFound(agent string) error {
+	return cli.Fail(cli.CodeConfig, fmt.Errorf("agent config not found: %s", agent))
+}
+
+// warn tells what is wrong and keeps nobody from going on.
+func warn(stderr io.Writer, err error) { fmt.Fprintf(stderr, "%s: warning: %v\n", name, err) }
+
+// summary is an agent's description in one line.
+func summary(agent configs.Agent) string { return strings.Join(strings.Fields(agent.Description), " ") }
+
+// completeAgents completes a command's first argument with the agents of its --agents, those whose file
+// is wrong too: only what is done with one tells what.
+func completeAgents(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	dir, err := cmd.Flags().GetString("agents")
+	if err != nil || len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	agents, err := configs.LoadDir(dir)
+	for _, wrong := range cli.Wrong(err) {
+		if agent, err := subjects.ParseAgent(strings.TrimSuffix(filepath.Base(wrong.File), ".toml")); err == nil && wrong.File != dir {
+			agents = append(agents, configs.Agent{Name: agent.String(), Description: "(its file is wrong)"})
+		}
+	}
+	slices.SortFunc(agents, func(a, b configs.Agent) int { return cmp.Compare(a.Name, b.Name) })
+	var names []cobra.Completion
+	for _, agent := range agents {
+		if strings.HasPrefix(agent.Name, begun) {
+			names = append(names, cobra.CompletionWithDesc(agent.Name, summary(agent)))
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}

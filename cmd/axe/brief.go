@@ -1,0 +1,158 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/axebus/axe/agentd/client"
+	"github.com/axebus/axe/agentd/memory"
+	"github.com/axebus/axe/agentd/prompt"
+	"github.com/axebus/axe/cmd/internal/cli"
+	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/subjects"
+)
+
+// brief is what a model would be sent first: the agent's definition with the flags, what its skill, its
+// files and its memory hold now, and the task. --dry-run prints it whole, --verbose its head.
+type brief struct {
+	def   configs.Agent
+	about prompt.Context
+	text  string
+	limit time.Duration
+
+	memory  string // where it is
+	entries int    // that the model would be shown
+	trouble error  // with reading them
+}
+
+// brief reads what the agent's definition names.
+func (o *options) brief(ctx context.Context, def configs.Agent, task client.Task) (*brief, error) {
+	about, err := prompt.Resolve(def)
+	if err != nil {
+		return nil, cli.Fail(cli.CodeConfig, err)
+	}
+	b := &brief{def: def, about: about, text: task.Text, limit: o.limit()}
+	if def.Memory.Enabled {
+		b.recall(ctx, o)
+	}
+	return b, nil
+}
+
+const none = "(none)"
+
+// head prints what --verbose tells before anything is sent.
+func (b *brief) head(w io.Writer) {
+	stdin := "no"
+	if b.text != "" {
+		stdin = "yes"
+	}
+	b.settings(w, [][2]string{
+		{"Skill", cmp.Or(b.def.Skill, none)}, {"Files", fmt.Sprintf("%d file(s)", len(b.about.Files))}, {"Stdin", stdin},
+	})
+	switch {
+	case !b.def.Memory.Enabled:
+	case b.trouble != nil:
+		fmt.Fprintf(w, "Memory:   %v\n", b.trouble)
+	case b.entries == 0:
+		fmt.Fprintf(w, "Memory:   0 entries (nothing in %s)\n", b.memory)
+	default:
+		fmt.Fprintf(w, "Memory:   %d entries loaded from %s\n", b.entries, b.memory)
+	}
+}
+
+// settings prints the lines that --verbose and --dry-run have in common, and more in their middle.
+func (b *brief) settings(w io.Writer, more [][2]string) {
+	workdir := b.def.Workdir
+	if abs, err := filepath.Abs(workdir); err == nil { // empty is the current directory
+		workdir = abs
+	}
+	temperature, tokens := "default", "default"
+	if t := b.def.Params.Temperature; t != nil {
+		temperature = strconv.FormatFloat(*t, 'g', -1, 64)
+	}
+	if n := b.def.Params.MaxTokens; n > 0 {
+		tokens = strconv.Itoa(n)
+	}
+	lines := append([][2]string{{"Model", b.def.Model}, {"Workdir", workdir}}, more...)
+	lines = append(
+		lines, [2]string{"Timeout", seconds(b.limit)}, [2]string{"Params", "temperature=" + temperature + ", max_tokens=" + tokens},
+	)
+	for _, l := range lines {
+		fmt.Fprintf(w, "%-9s %s\n", l[0]+":", l[1])
+	}
+}
+
+func seconds(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) + "s" }
+
+// print writes all of it, in the sections that axe has.
+func (b *brief) print(w io.Writer) error {
+	var out strings.Builder
+	out.WriteString("=== Dry Run ===\n\n")
+	b.settings(&out, nil)
+	section := func(title, text string) {
+		fmt.Fprintf(&out, "\n--- %s ---\n%s\n", title, cmp.Or(strings.TrimRight(text, "\n"), none))
+	}
+	section("System Prompt", b.about.Text())
+	section("Skill", b.about.Skill)
+	var files []string
+	for _, f := range b.about.Files {
+		files = append(files, f.Path)
+	}
+	section(fmt.Sprintf("Files (%d)", len(files)), strings.Join(files, "\n"))
+	section("Stdin", b.text)
+	switch {
+	case b.trouble != nil:
+		section("Memory", fmt.Sprintf("(error: %v)", b.trouble))
+	case b.def.Memory.Enabled:
+		section("Memory", b.about.Memory)
+	}
+	section("Sub-Agents", b.subAgents())
+	_, err := io.WriteString(w, out.String())
+	return err
+}
+
+func (b *brief) subAgents() string {
+	if len(b.def.SubAgents) == 0 {
+		return ""
+	}
+	parallel := "no"
+	if b.def.SubAgentsConf.Parallel {
+		parallel = "yes"
+	}
+	return fmt.Sprintf("%s\nMax Depth: %d\nParallel:  %s\nTimeout:   %ds", strings.Join(b.def.SubAgents, ", "),
+		b.def.MaxDepth(), parallel, b.def.SubAgentsConf.Timeout)
+}
+
+// recall reads the agent's memory, as its worker would.
+func (b *brief) recall(ctx context.Context, o *options) {
+	name, err := subjects.ParseAgent(b.def.Name)
+	if err != nil {
+		b.trouble = err
+		return
+	}
+	store, err := o.worker.Memory(nil)
+	switch {
+	case err != nil:
+		b.trouble = err
+		return
+	case store == nil:
+		b.trouble = errors.New("it is on the bus, and this has not joined one")
+		return
+	}
+	log := store.Open(name, b.def.Memory.Path)
+	b.memory = log.String()
+	text, err := log.Read(ctx)
+	if err != nil {
+		b.trouble = err
+		return
+	}
+	b.about.Memory = memory.Last(text, b.def.Memory.LastN)
+	b.entries = memory.Count(b.about.Memory)
+}

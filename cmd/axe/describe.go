@@ -1,0 +1,85 @@
+package main
+
+import (
+	"cmp"
+	"strconv"
+	"strings"
+
+	"github.com/axebus/axe/configs"
+)
+
+// describe is what an agent's file says, one value to a line and aligned, without what is not set. What
+// is about the agents that it calls is told as it will be in force.
+func describe(a configs.Agent) string {
+	var t table
+	t.add("Name", a.Name)
+	t.add("Description", a.Description)
+	t.add("Model", a.Model)
+	t.add("System Prompt", a.SystemPrompt)
+	t.add("Skill", a.Skill)
+	t.add("Files", strings.Join(a.Files, ", "))
+	t.add("Workdir", a.Workdir)
+	t.add("Sub-Agents", strings.Join(a.SubAgents, ", "))
+	if len(a.SubAgents) > 0 {
+		t.add("Max Depth", strconv.Itoa(a.MaxDepth()))
+		t.add("Parallel", cmp.Or(yes(a.SubAgentsConf.Parallel), "no"))
+		t.add("Timeout", callTimeout(a.SubAgentsConf))
+	}
+	t.add("Memory Enabled", yes(a.Memory.Enabled))
+	t.add("Memory Path", a.Memory.Path)
+	t.add("Memory LastN", count(a.Memory.LastN))
+	t.add("Memory MaxEntries", count(a.Memory.MaxEntries))
+	if temperature := a.Params.Temperature; temperature != nil { // 0 is a choice, too
+		t.add("Temperature", strconv.FormatFloat(*temperature, 'g', -1, 64))
+	}
+	t.add("Max Tokens", count(a.Params.MaxTokens))
+	return t.String()
+}
+
+func callTimeout(c configs.SubAgentsConfig) string {
+	if c.Timeout == 0 {
+		return "0s (what is left of the caller's time)"
+	}
+	return strconv.Itoa(c.Timeout) + "s"
+}
+
+func yes(b bool) string {
+	if b {
+		return "yes"
+	}
+	return ""
+}
+
+func count(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.Itoa(n)
+}
+
+// table is labelled values.
+type table struct{ rows [][2]string }
+
+// add adds a row, unless its value is empty.
+func (t *table) add(label, value string) {
+	if strings.TrimSpace(value) != "" {
+		t.rows = append(t.rows, [2]string{label + ": ", strings.Trim(value, "\r\n")})
+	}
+}
+
+// String aligns the values; the further lines of one stand below its first.
+func (t *table) String() string {
+	width := len("Memory Enabled: ") // where axe has its values
+	for _, row := range t.rows {
+		width = max(width, len(row[0]))
+	}
+	var b strings.Builder
+	for _, row := range t.rows {
+		margin := row[0] + strings.Repeat(" ", width-len(row[0]))
+		for line := range strings.Lines(row[1]) {
+			b.WriteString(strings.TrimRight(margin+line, " \t\r\n") + "\n")
+			margin = strings.Repeat(" ", width)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,43 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/axebus/axe/configs"
+)
+
+// TestAgentsShow_SubAgentsConfigWhenSubAgentsIsNonEmpty: requirement 5.7, with the defaults as they will
+// be in force. All other fields are in testdata/script/agents.txt.
+func TestAgentsShow_SubAgentsConfigWhenSubAgentsIsNonEmpty(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		agent configs.Agent
+		want  string
+	}{
+		{
+			"no sub-agents",
+			configs.Agent{SubAgentsConf: configs.SubAgentsConfig{MaxDepth: 2, Parallel: true, Timeout: 30}},
+			"",
+		},
+		{
+			"all set",
+			configs.Agent{SubAgents: []string{"b", "c"}, SubAgentsConf: configs.SubAgentsConfig{MaxDepth: 2, Timeout: 30}},
+			"Sub-Agents:     b, c\nMax Depth:      2\nParallel:       no\nTimeout:        30s\n",
+		},
+		{
+			"the defaults",
+			configs.Agent{SubAgents: []string{"b"}, SubAgentsConf: configs.SubAgentsConfig{Parallel: true}},
+			"Sub-Agents:     b\nMax Depth:      3\nParallel:       yes\nTimeout:        0s (what is left of the caller's time)\n",
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.agent.Name, tt.agent.Model = "a", "openai/x"
+			want := "Name:           a\nModel:          openai/x\n" + tt.want
+			if diff := cmp.Diff(want, describe(tt.agent)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"strings"
+
+	"github.com/axebus/axe/cmd/internal/cli"
+	"github.com/axebus/axe/configs"
+)
+
+// edit opens an agent's file in a person's editor, and says what is wrong with it afterwards.
+func (a *agentFiles) edit(ctx context.Context, stderr io.Writer, arg string) error {
+	editor := strings.TrimSpace(cmp.Or(os.Getenv("EDITOR"), os.Getenv("VISUAL")))
+	if editor == "" {
+		return errors.New("$EDITOR environment variable is not set")
+	}
+	file, err := a.file(arg)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
+		return notFound(arg)
+	}
+	if err := runEditor(ctx, editor, file); err != nil {
+		return err
+	}
+	if _, err := configs.Load(file); err != nil {
+		warn(stderr, err)
+	}
+	return nil
+}
+
+// runEditor runs an editor on a file, on this process's terminal. A signal ends the editor, if it wants
+// to end, and not this process: nobody's text gets lost.
+func runEditor(ctx context.Context, editor, file string) error {
+	args := editorArgs(editor, file)
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), args[0], args[1:]...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	err := cmd.Run()
+	if err == nil {
+		return nil
+	}
+	err = fmt.Errorf("%s: %w", editor, err)
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() > 0 {
+		return cli.Fail(exit.ExitCode(), err)
+	}
+	return err
+}
+
+// editorArgs is the command line of an editor. $EDITOR is a command for the shell, as git and others have
+// it, with arguments and quotes; but what names a program is taken as it is, so that its path may contain
+// spaces. Where there is no shell the arguments are split at spaces.
+func editorArgs(editor, file string) []string {
+	if _, err := exec.LookPath(editor); err == nil {
+		return []string{editor, file}
+	}
+	if sh, err := exec.LookPath("sh"); err == nil {
+		return []string{sh, "-c", editor + ` "$@"`, editor, file}
+	}
+	return append(strings.Fields(editor), file)
+}

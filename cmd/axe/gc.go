@@ -1,0 +1,199 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/axebus/axe/agentd/memory"
+	"github.com/axebus/axe/cmd/internal/cli"
+	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/subjects"
+)
+
+const gcLong = `axe gc has a model look through what an agent remembers of its runs, prints what it found, and removes the
+oldest entries. It keeps the last_n of the agent's [memory], or max_entries if that is 0; with neither it
+removes nothing. Nothing is removed when the model fails, and nothing that it has not seen.
+
+The model is the agent's own, unless --model or AXE_MODEL names another.
+
+Memory is in files below $XDG_DATA_HOME/axe/memory, or where the agent's [memory] path says. With store = "bus"
+in [memory] of config.toml it is on a running bus, and --server or --context says which.
+
+Exit codes: 0 done, or nothing to do; 1 a bad model name, or with --all an agent that failed; 2 usage, an unknown
+agent or a wrong file; 3 the model's provider failed or the time was over; 130 ended by ^C.`
+
+// gc are the flags of axe gc.
+type gc struct {
+	dial    cli.DialFlags
+	log     cli.LogFlags
+	agents  string
+	model   string
+	all     bool
+	dryRun  bool
+	timeout cli.Seconds
+
+	stdout, stderr io.Writer
+}
+
+func gcCommand() *cobra.Command {
+	g := &gc{timeout: cli.Seconds(120 * time.Second)}
+	cmd := &cobra.Command{
+		Use: "gc [AGENT]", Short: "Learn from an agent's memory, and trim it", Long: gcLong,
+		Args: cobra.MaximumNArgs(1), ValidArgsFunction: completeAgents,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			g.stdout, g.stderr = cmd.OutOrStdout(), cmd.ErrOrStderr()
+			return g.run(cmd.Context(), args)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&g.agents, "agents", defaultAgents(), "directory of the agents, one TOML file each")
+	flags.StringVar(&g.model, "model", "", "provider/model in place of the agent's own (env AXE_MODEL)")
+	flags.BoolVar(&g.all, "all", false, "all agents with memory enabled, one after the other")
+	flags.BoolVar(&g.dryRun, "dry-run", false, "remove nothing")
+	flags.Var(&g.timeout, "timeout", "the longest that the model may take: seconds, or a duration like 10m")
+	g.dial.Register(cmd)
+	g.log.Register(cmd, "warn")
+	return cmd
+}
+
+func (g *gc) run(ctx context.Context, args []string) error {
+	switch {
+	case g.all && len(args) > 0:
+		return errors.New("cannot specify both --all and an agent name")
+	case !g.all && len(args) == 0:
+		return errors.New("agent name is required (or use --all)")
+	case g.timeout <= 0:
+		return cli.Usage("--timeout %s: want more than nothing", &g.timeout)
+	case g.agents == "":
+		return cli.Usage("--agents: no default without a home directory")
+	case g.all:
+		return g.everybody(ctx)
+	}
+	return g.one(ctx, args[0])
+}
+
+func (g *gc) one(ctx context.Context, name string) error {
+	if _, err := subjects.ParseAgent(name); err != nil {
+		return err
+	}
+	agent, err := cli.Defined(g.agents, name)
+	if err != nil {
+		return err
+	}
+	if !agent.Memory.Enabled {
+		fmt.Fprintf(g.stderr, "Warning: agent %q does not have memory enabled. Skipping.\n", name)
+		return nil
+	}
+	c, done, err := g.collector(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	return c.collect(ctx, agent)
+}
+
+// everybody goes through the agents of the directory. One that fails does not keep the others from their
+// turn, and neither does a file that is wrong: nobody knows what it says about memory, so it has failed.
+func (g *gc) everybody(ctx context.Context) error {
+	agents, err := configs.LoadDir(g.agents)
+	agents = slices.DeleteFunc(agents, func(a configs.Agent) bool { return !a.Memory.Enabled })
+	wrong := map[string]error{}
+	for _, e := range cli.Wrong(err) {
+		if e.File == g.agents {
+			return e
+		}
+		name := strings.TrimSuffix(filepath.Base(e.File), ".toml")
+		wrong[name] = e
+		agents = append(agents, configs.Agent{Name: name})
+	}
+	if len(agents) == 0 {
+		_, err := fmt.Fprintln(g.stdout, "No agents with memory enabled.")
+		return err
+	}
+	slices.SortFunc(agents, func(a, b configs.Agent) int { return cmp.Compare(a.Name, b.Name) })
+	c, done, err := g.collector(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	failed := 0
+	for _, agent := range agents {
+		if _, err := fmt.Fprintf(g.stdout, "=== GC: %s ===\n", agent.Name); err != nil {
+			return err
+		}
+		err := wrong[agent.Name]
+		if err == nil {
+			err = c.collect(ctx, agent)
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err != nil {
+			failed++
+			fmt.Fprintf(g.stderr, "Error: gc failed for agent %q: %s\n", agent.Name, strings.ReplaceAll(err.Error(), "\n", "; "))
+		}
+	}
+	if failed > 0 {
+		return fmt.Errorf("gc completed with errors: %d of %d agents failed", failed, len(agents))
+	}
+	return nil
+}
+
+// collector is made of the flags and of config.toml; done closes what it opened.
+func (g *gc) collector(ctx context.Context) (_ *collector, done func(), err error) {
+	log, err := g.log.Logger(g.stderr, cli.Terminal(os.Stderr))
+	if err != nil {
+		return nil, nil, err
+	}
+	models, global, err := cli.Models(g.agents, 1, log)
+	if err != nil {
+		return nil, nil, err
+	}
+	store, done, err := g.store(ctx, global, log)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &collector{
+		store: store, open: models.Open, model: cmp.Or(g.model, os.Getenv("AXE_MODEL")),
+		dryRun: g.dryRun, timeout: time.Duration(g.timeout), stdout: g.stdout,
+	}, done, nil
+}
+
+// store is where config.toml says that memory is. A bus is a running one, and the command line names it.
+func (g *gc) store(ctx context.Context, global configs.Global, log *slog.Logger) (_ memory.Store, done func(), err error) {
+	onBus := global.Memory == configs.MemoryOnBus
+	switch {
+	case onBus && !g.dial.Explicit():
+		return nil, nil, cli.Usage("%s says that memory is on the bus: --server or --context is needed", global.File)
+	case !onBus && g.dial.Explicit():
+		return nil, nil, cli.Usage("--server and --context have no meaning: memory is in files, unless %s says store = \"bus\" in [memory]", global.File)
+	case !onBus:
+		store, err := cli.Memory(global, nil)
+		return store, func() {}, err
+	}
+	cfg, err := g.dial.Config(nil, log)
+	if err != nil {
+		return nil, nil, err
+	}
+	conn, err := cli.Open(ctx, cfg, connecting)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := cli.Ready(ctx, conn); err != nil {
+		conn.Close()
+		return nil, nil, err
+	}
+	store, err := cli.Memory(global, conn)
+	return store, conn.Close, err
+}

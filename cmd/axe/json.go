@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/axebus/axe/agentd/client"
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/agentd/tool"
+	"github.com/axebus/axe/cmd/internal/cli"
+	"github.com/axebus/axe/subjects"
+)
+
+// envelope is what --json prints. The names from model to duration_ms, tool_calls and tool_call_details
+// are axe's; its numbers are the agent's own, over all its turns, and those of subtree are of all
+// agents below it too.
+type envelope struct {
+	Model           string     `json:"model"`
+	Content         string     `json:"content"`
+	InputTokens     int        `json:"input_tokens"`
+	OutputTokens    int        `json:"output_tokens"`
+	CachedTokens    int        `json:"cached_tokens"`
+	StopReason      string     `json:"stop_reason"`
+	DurationMS      int64      `json:"duration_ms"`
+	Turns           int        `json:"turns"`
+	ToolCalls       int        `json:"tool_calls"`
+	ToolCallDetails []detail   `json:"tool_call_details"`
+	Subtree         run.Totals `json:"subtree"`
+	Agent           string     `json:"agent"`
+	Tree            string     `json:"tree"`
+	Error           string     `json:"error,omitzero"`
+	Kind            string     `json:"kind,omitzero"`
+	Category        string     `json:"category,omitzero"`
+}
+
+// detail is one tool call of the agent, in the order of the calls.
+type detail struct {
+	Turn       int             `json:"turn"` // from 0
+	Name       string          `json:"name"`
+	Input      json.RawMessage `json:"input"`
+	Output     string          `json:"output"` // the first 1024 bytes
+	IsError    bool            `json:"is_error"`
+	DurationMS int64           `json:"duration_ms"`
+	Path       string          `json:"path,omitzero"` // of the run that it made, on the bus
+}
+
+// maxOutput is how many bytes of a tool's result are shown.
+const maxOutput = 1024
+
+// printJSON writes an outcome on one line and returns the failure that it is, if it is one.
+func printJSON(ctx context.Context, w io.Writer, c *client.Client, tree subjects.Tree, o run.Outcome) error {
+	root, err := c.Root(ctx, tree)
+	if err != nil {
+		return err
+	}
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	err = enc.Encode(envelope{
+		Model: o.Model, Content: o.Result, InputTokens: o.Usage.InputTokens, OutputTokens: o.Usage.OutputTokens, CachedTokens: o.Usage.CachedTokens,
+		StopReason: o.StopReason, DurationMS: o.DurationMS, Turns: o.Turns, ToolCalls: o.ToolCalls, ToolCallDetails: details(root.Turns),
+		Subtree: o.Subtree, Agent: o.Agent, Tree: o.Tree, Error: o.Error, Kind: string(o.Kind), Category: o.Category,
+	})
+	if err != nil {
+		return err
+	}
+	return cli.Failed(o)
+}
+
+func details(turns []run.Turn) []detail {
+	all := []detail{} // never null
+	for n, t := range turns {
+		for i, tc := range t.Entry.Answer.ToolCalls {
+			call, o := t.Entry.Calls[i], t.Outcomes[i]
+			d := detail{Turn: n, Name: tc.Name, Input: tc.RawArguments()}
+			text, failed := tool.Text(call, o)
+			d.Output, d.IsError = head(text), failed
+			if !call.Failed() {
+				d.Path = subjects.Root.Child(n+1, i).String()
+				d.DurationMS = took(t, i, o)
+			}
+			all = append(all, d)
+		}
+	}
+	return all
+}
+
+// took is how long a call took: what its run says, or as long as it was waited for.
+func took(t run.Turn, i int, o *run.Outcome) int64 {
+	switch {
+	case o == nil:
+		return 0
+	case o.Kind == run.KindTimeout && o.DurationMS == 0:
+		return max(0, t.Entry.Calls[i].Deadline.Sub(t.Time).Round(time.Millisecond).Milliseconds())
+	}
+	return o.DurationMS
+}
+
+func head(text string) string {
+	if len(text) <= maxOutput {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxOutput], "")
+}

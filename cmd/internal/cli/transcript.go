@@ -1,0 +1,139 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/axebus/axe/agentd/client"
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/subjects"
+)
+
+// transcript tells a tree as axe does with --verbose: the turns of the root, and every sub-agent. The
+// forms of its lines are those of axe's specification, 7.5 and 8.7.
+type transcript struct {
+	w    io.Writer
+	turn int                     // of the root, 0 before its first
+	all  int                     // calls of the root's turn
+	left int                     // those without an outcome
+	open map[subjects.Path]child // sub-agents without one
+}
+
+type child struct {
+	agent   string
+	allowed time.Duration // for its task, 0 if its caller set no limit of its own
+}
+
+func newTranscript(w io.Writer) *transcript {
+	return &transcript{w: w, open: map[subjects.Path]child{}}
+}
+
+func (t *transcript) printf(format string, args ...any) {
+	fmt.Fprintln(t.w, printable(fmt.Sprintf(format, args...)))
+}
+
+// apply tells one event.
+func (t *transcript) apply(e client.Event) {
+	switch e.Kind {
+	case client.Called:
+		t.called(e)
+	case client.Answered:
+		t.answered(e)
+	case client.Replied:
+		t.ended(e.Run.Path, e.Outcome)
+	case client.TimedOut:
+		t.timedOut(e)
+	case client.Concluded:
+		t.concluded(e.Outcome)
+	case client.Asking, client.Cancelled:
+	}
+}
+
+func (t *transcript) called(e client.Event) {
+	if e.Run.Path.IsRoot() {
+		t.send(1, 0)
+		return
+	}
+	c := t.open[e.Run.Path] // its caller's turn has told its time
+	c.agent = e.Run.Agent.String()
+	t.open[e.Run.Path] = c
+	task := []rune(e.Input.Task)
+	t.printf("[sub-agent] Calling %q (depth %d) with task: %s...", c.agent, e.Run.Path.Depth(), string(task[:min(len(task), 80)]))
+}
+
+// send tells of a request of the root, which carries so many results.
+func (t *transcript) send(turn, results int) {
+	t.turn = turn
+	t.printf("[turn %d] Sending request (%d messages, %d tool calls pending)", turn, 2*turn-1, results)
+}
+
+func (t *transcript) answered(e client.Event) {
+	root := e.Run.Path.IsRoot()
+	if root {
+		t.received(e.Stop, len(e.Calls))
+		t.all, t.left = len(e.Calls), len(e.Calls)
+	}
+	for i, c := range e.Calls {
+		if c.Failed() {
+			t.printf("[sub-agent] %q failed: %s", c.Agent, c.Error)
+			t.done(root)
+			continue
+		}
+		t.open[e.Run.Path.Child(e.Turn, i)] = child{c.Agent, c.Deadline.Sub(e.Time).Round(time.Second)}
+	}
+}
+
+func (t *transcript) received(stop string, calls int) {
+	t.printf("[turn %d] Received response: %s (%d tool calls)", t.turn, stop, calls)
+}
+
+// done counts an outcome of the root's turn; after the last one the model is asked again.
+func (t *transcript) done(root bool) {
+	if !root {
+		return
+	}
+	if t.left--; t.left == 0 {
+		t.send(t.turn+1, t.all)
+	}
+}
+
+// ended tells how a sub-agent ended. Its caller may have given up on it before: then it is late.
+func (t *transcript) ended(p subjects.Path, o run.Outcome) {
+	c, ok := t.open[p]
+	if !ok {
+		return
+	}
+	delete(t.open, p)
+	if o.Status == run.StatusCompleted {
+		t.printf("[sub-agent] %q completed in %dms (%d chars returned)", c.agent, o.DurationMS, len([]rune(o.Result)))
+	} else {
+		t.printf("[sub-agent] %q failed: %s", c.agent, o.Error)
+	}
+	parent, turn, _, _ := p.Parent()
+	if parent.IsRoot() && turn == t.turn {
+		t.done(true)
+	}
+}
+
+func (t *transcript) timedOut(e client.Event) {
+	for p, c := range t.open {
+		if parent, turn, _, _ := p.Parent(); parent == e.Run.Path && turn == e.Turn {
+			t.ended(p, run.Failure(run.KindTimeout, "timeout after %ds", int(c.allowed/time.Second)))
+		}
+	}
+}
+
+func (t *transcript) concluded(o run.Outcome) {
+	if o.Status == run.StatusCompleted {
+		t.received(o.StopReason, 0)
+	}
+	t.printf("Duration: %dms", o.DurationMS)
+	t.printf("Tokens:   %d input, %d output (cumulative)", o.Usage.InputTokens, o.Usage.OutputTokens)
+	if o.Subtree.Runs > 1 {
+		t.printf("Subtree:  %d runs, %d input, %d output, %d model calls", o.Subtree.Runs, o.Subtree.InputTokens, o.Subtree.OutputTokens, o.Subtree.ModelCalls)
+	}
+	if o.StopReason != "" {
+		t.printf("Stop:     %s", o.StopReason)
+	}
+}
