@@ -131,7 +131,7 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 	p.cmd.Dir = ts.MkAbs(".")
 	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr
 	for _, name := range []string{
-		"PATH", "HOME", "TMPDIR", "NATS_URL", "AXE_OLLAMA_BASE_URL", "AXE_SCRIPT_DIR", "XDG_STATE_HOME", "GORACE",
+		"PATH", "HOME", "TMPDIR", "NATS_URL", "AXE_OLLAMA_BASE_URL", "AXE_SCRIPT_DIR", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "GORACE",
 	} {
 		p.cmd.Env = append(p.cmd.Env, name+"="+ts.Getenv(name))
 	}

@@ -81,11 +81,12 @@ func LoadGlobal(file string) (Global, error) {
 	return g, nil
 }
 
-// DefaultGlobal reads the config.toml of ConfigDir.
+// DefaultGlobal reads the config.toml of ConfigDir. Without a home directory there is none, as for many a
+// service.
 func DefaultGlobal() (Global, error) {
 	dir, err := ConfigDir()
 	if err != nil {
-		return Global{}, err
+		return Global{Memory: MemoryInFiles}, nil //nolint:nilerr // see above
 	}
 	return LoadGlobal(filepath.Join(dir, GlobalFile))
 }

@@ -111,7 +111,7 @@ func TestDecide(t *testing.T) {
 // TestDecideInOrder mends what is wrong with a call one thing after the other: each check comes before
 // the next, and nobody asks whether an agent is known before all else is in order.
 func TestDecideInOrder(t *testing.T) {
-	limits := tool.Limits{Allowed: []string{"helper"}, Depth: 3, MaxDepth: 3, MaxBytes: 36}
+	limits := tool.Limits{Allowed: []string{"helper"}, Depth: 3, MaxDepth: 3, MaxBytes: 34}
 	tc := provider.ToolCall{Name: "search", Arguments: map[string]string{"context": "0123456789"}}
 	asked, known, listing := 0, false, tool.Listing{Model: "gpt", Problem: "helper.toml: empty"}
 	tests := []struct {
@@ -126,7 +126,7 @@ func TestDecideInOrder(t *testing.T) {
 		{`call_agent error: failed to load agent "helper": agent config not found: helper`, func() { known = true }},
 		{`call_agent error: failed to load agent "helper": helper.toml: empty`, func() { listing.Problem = "" }},
 		{`call_agent error: invalid model for agent "helper": invalid model format "gpt": expected provider/model-name`, func() { listing.Model = "a/b" }},
-		{`call_agent error: task and context are 37 bytes, at most 36 are passed on`, func() { tc.Arguments["context"] = "012345678" }},
+		{`call_agent error: task and context are 35 bytes, at most 34 are passed on`, func() { tc.Arguments["context"] = "012345678" }},
 		{``, func() {}},
 	}
 	for i, test := range tests {

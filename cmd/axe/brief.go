@@ -137,12 +137,8 @@ func (b *brief) recall(ctx context.Context, o *options) {
 		b.trouble = err
 		return
 	}
-	store, err := o.worker.Memory(nil)
-	switch {
-	case err != nil:
-		b.trouble = err
-		return
-	case store == nil:
+	store := o.worker.Memory(nil)
+	if store == nil {
 		b.trouble = errors.New("it is on the bus, and this has not joined one")
 		return
 	}

@@ -179,8 +179,7 @@ func (g *gc) store(ctx context.Context, global configs.Global, log *slog.Logger)
 	case !onBus && g.dial.Explicit():
 		return nil, nil, cli.Usage("--server and --context have no meaning: memory is in files, unless %s says store = \"bus\" in [memory]", global.File)
 	case !onBus:
-		store, err := cli.Memory(global, nil)
-		return store, func() {}, err
+		return cli.Memory(global, nil), func() {}, nil
 	}
 	cfg, err := g.dial.Config(nil, log)
 	if err != nil {
@@ -194,6 +193,5 @@ func (g *gc) store(ctx context.Context, global configs.Global, log *slog.Logger)
 		conn.Close()
 		return nil, nil, err
 	}
-	store, err := cli.Memory(global, conn)
-	return store, conn.Close, err
+	return cli.Memory(global, conn), conn.Close, nil
 }

@@ -51,7 +51,7 @@ func (o *options) run(ctx context.Context, args []string) error {
 			return err
 		}
 	}
-	if store, err := o.worker.Memory(nil); def.Memory.Enabled && !o.elsewhere() && store == nil && err == nil {
+	if def.Memory.Enabled && !o.elsewhere() && o.worker.Memory(nil) == nil {
 		log.WarnContext(ctx, "memory is on a bus: without --server it is neither read nor kept", slog.String(keyAgent, def.Name))
 	}
 	if o.dry || view.Verbose() && def.Name != "" {

@@ -112,12 +112,8 @@ func workerName() string {
 // the directory holds at any time. The end of ctx is no error, the loss of the directory's watch is. Load
 // comes before.
 func (f *WorkerFlags) Work(ctx context.Context, conn *bus.Conn, log *slog.Logger) error {
-	store, err := f.Memory(conn)
-	if err != nil {
-		return err
-	}
 	w, err := agentd.New(conn, agentd.Config{
-		Name: f.Name, Open: f.models.Open, Model: f.Model, Root: f.Root, Slots: f.Slots, Memory: store,
+		Name: f.Name, Open: f.models.Open, Model: f.Model, Root: f.Root, Slots: f.Slots, Memory: f.Memory(conn),
 		Timeout: f.Limit, Grace: f.Grace, Log: log,
 	})
 	if err != nil {
@@ -148,7 +144,7 @@ func (f *WorkerFlags) Work(ctx context.Context, conn *bus.Conn, log *slog.Logger
 }
 
 // Memory is where the worker keeps agents' memory, nil if that is on a bus and this is none that lasts.
-func (f *WorkerFlags) Memory(conn *bus.Conn) (memory.Store, error) {
+func (f *WorkerFlags) Memory(conn *bus.Conn) memory.Store {
 	if f.Alone {
 		conn = nil
 	}
