@@ -15,9 +15,10 @@ import (
 type transcript struct {
 	w    io.Writer
 	turn int                     // of the root, 0 before its first
-	all  int                     // calls of the root's turn
 	left int                     // those without an outcome
 	open map[subjects.Path]child // sub-agents without one
+
+	calls map[subjects.Path]int // of the last turn of each run
 }
 
 type child struct {
@@ -26,7 +27,7 @@ type child struct {
 }
 
 func newTranscript(w io.Writer) *transcript {
-	return &transcript{w: w, open: map[subjects.Path]child{}}
+	return &transcript{w: w, open: map[subjects.Path]child{}, calls: map[subjects.Path]int{}}
 }
 
 func (t *transcript) printf(format string, args ...any) {
@@ -70,12 +71,18 @@ func (t *transcript) send(turn, results int) {
 
 func (t *transcript) answered(e client.Event) {
 	root := e.Run.Path.IsRoot()
+	t.calls[e.Run.Path] = len(e.Calls)
 	if root {
 		t.received(e.Stop, len(e.Calls))
-		t.all, t.left = len(e.Calls), len(e.Calls)
+		t.left = len(e.Calls)
 	}
 	for i, c := range e.Calls {
-		if c.Failed() {
+		switch {
+		case c.Failed() && c.Agent == "": // no sub-agent was meant
+			t.printf("[turn %d] %s", e.Turn, c.Error)
+			t.done(root)
+			continue
+		case c.Failed():
 			t.printf("[sub-agent] %q failed: %s", c.Agent, c.Error)
 			t.done(root)
 			continue
@@ -94,7 +101,7 @@ func (t *transcript) done(root bool) {
 		return
 	}
 	if t.left--; t.left == 0 {
-		t.send(t.turn+1, t.all)
+		t.send(t.turn+1, t.calls[subjects.Root])
 	}
 }
 
@@ -117,8 +124,9 @@ func (t *transcript) ended(p subjects.Path, o run.Outcome) {
 }
 
 func (t *transcript) timedOut(e client.Event) {
-	for p, c := range t.open {
-		if parent, turn, _, _ := p.Parent(); parent == e.Run.Path && turn == e.Turn {
+	for i := range t.calls[e.Run.Path] {
+		p := e.Run.Path.Child(e.Turn, i)
+		if c, ok := t.open[p]; ok {
 			t.ended(p, run.Failure(run.KindTimeout, "timeout after %ds", int(c.allowed/time.Second)))
 		}
 	}
