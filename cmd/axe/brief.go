@@ -25,6 +25,7 @@ type brief struct {
 	def   configs.Agent
 	about prompt.Context
 	text  string
+	piped bool // it came on standard input
 	limit time.Duration
 
 	memory  string // where it is
@@ -38,7 +39,7 @@ func (o *options) brief(ctx context.Context, def configs.Agent, task client.Task
 	if err != nil {
 		return nil, cli.Fail(cli.CodeConfig, err)
 	}
-	b := &brief{def: def, about: about, text: task.Text, limit: o.limit()}
+	b := &brief{def: def, about: about, text: task.Text, piped: o.piped, limit: o.limit()}
 	if def.Memory.Enabled {
 		b.recall(ctx, o)
 	}
@@ -50,7 +51,7 @@ const none = "(none)"
 // head prints what --verbose tells before anything is sent.
 func (b *brief) head(w io.Writer) {
 	stdin := "no"
-	if b.text != "" {
+	if b.piped {
 		stdin = "yes"
 	}
 	b.settings(w, [][2]string{

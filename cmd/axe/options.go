@@ -26,6 +26,7 @@ type options struct {
 	file     string
 	dry      bool
 	json     bool
+	piped    bool // the text came on standard input
 	cmd      *cobra.Command
 }
 
@@ -91,6 +92,7 @@ func (o *options) task(ctx context.Context, args []string) (client.Task, configs
 		def = o.change.apply(o.worker.Override(def))
 	}
 	text, err := cli.TaskText(ctx, name, arg, o.file, o.dial.MaxBody())
+	o.piped = text != "" && cli.FromStdin(arg, o.file)
 	return client.Task{Agent: agent, Text: text, Timeout: o.limit()}, def, err
 }
 

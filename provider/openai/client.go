@@ -20,7 +20,7 @@ const defaultBase = "https://api.openai.com"
 // Config says where the API is and how to get in.
 type Config struct {
 	Key     string       // required: OPENAI_API_KEY
-	BaseURL string       // empty: https://api.openai.com
+	BaseURL string       // empty: https://api.openai.com; with or without the /v1 that OpenAI's own SDKs want
 	HTTP    *http.Client // nil: a client of its own
 }
 
@@ -33,8 +33,8 @@ type Client struct {
 // New makes a Client. What is wrong with cfg is reported by Send.
 func New(cfg Config) *Client {
 	key := strings.TrimSpace(cfg.Key)
-	base := cmp.Or(cfg.BaseURL, defaultBase)
-	return &Client{original: strings.TrimRight(base, "/") == defaultBase, endpoint: wire.New(wire.Config{
+	base := strings.TrimSuffix(strings.TrimRight(cmp.Or(cfg.BaseURL, defaultBase), "/"), "/v1")
+	return &Client{original: base == defaultBase, endpoint: wire.New(wire.Config{
 		Name:   "openai",
 		Base:   base,
 		Path:   "v1/chat/completions",

@@ -38,7 +38,7 @@ func TestOriginalAndImitation(t *testing.T) {
 	const answer = `{"choices":[{"message":{"tool_calls":[{"function":{"name":"a"}},{"function":{"name":"b"}}]}}]}`
 	const want = `{"model":"m","messages":[],"max_completion_tokens":7}` + "\n"
 	calls := []provider.ToolCall{provider.NewToolCall("openai_0", "a", nil), provider.NewToolCall("openai_1", "b", nil)}
-	for _, base := range []string{"", "https://api.openai.com", "https://api.openai.com/"} {
+	for _, base := range []string{"", "https://api.openai.com", "https://api.openai.com/", "https://api.openai.com/v1", "https://api.openai.com/v1/"} {
 		tape := &providertest.Tape{Status: http.StatusOK, Answer: answer}
 		c := openai.New(openai.Config{Key: key, BaseURL: base, HTTP: &http.Client{Transport: tape}})
 		resp, err := c.Send(t.Context(), &provider.Request{Model: "m", MaxTokens: 7})
@@ -50,6 +50,48 @@ func TestOriginalAndImitation(t *testing.T) {
 		}
 		if diff := cmp.Diff(calls, resp.ToolCalls); diff != "" {
 			t.Errorf("calls (-want +got):\n%s", diff)
+		}
+	}
+}
+
+// TestArgumentsThatAreNoString: some imitations send the object itself, which says the same.
+func TestArgumentsThatAreNoString(t *testing.T) {
+	tape := &providertest.Tape{Status: http.StatusOK, Answer: `{"choices":[{"message":{"tool_calls":[
+		{"id":"1","function":{"name":"a","arguments":{"n": 12345678901234567890}}},
+		{"id":"2","function":{"name":"b","arguments":"{\"n\": 1}"}},
+		{"id":"3","function":{"name":"c","arguments":null}}]}}]}`}
+	c := openai.New(openai.Config{Key: key, HTTP: &http.Client{Transport: tape}})
+	resp, err := c.Send(t.Context(), &provider.Request{Model: "m"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []provider.ToolCall{
+		provider.NewToolCall("1", "a", []byte(`{"n": 12345678901234567890}`)),
+		provider.NewToolCall("2", "b", []byte(`{"n": 1}`)),
+		provider.NewToolCall("3", "c", nil),
+	}
+	if diff := cmp.Diff(want, resp.ToolCalls); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestFailuresThatSayLittle get as much as there is to say: where a 404 in nobody's format came from, no
+// colon before nothing, and a key of one letter is none to hide.
+func TestFailuresThatSayLittle(t *testing.T) {
+	for _, tt := range []struct {
+		status       int
+		answer, want string
+	}{
+		{http.StatusNotFound, "", "bad_request (HTTP 404): Not Found; check the base URL http://localhost:1"},
+		{http.StatusNotFound, "404 page not found\n", "bad_request (HTTP 404): 404 page not found; check the base URL http://localhost:1"},
+		{http.StatusNotFound, `{"error":{"message":"no such model: key"}}`, "bad_request (HTTP 404): no such model: key"},
+		{http.StatusOK, "", "server (HTTP 200): malformed answer: unexpected end of JSON input"},
+	} {
+		tape := &providertest.Tape{Status: tt.status, Answer: tt.answer}
+		c := openai.New(openai.Config{Key: "k", BaseURL: "http://localhost:1/v1", HTTP: &http.Client{Transport: tape}})
+		_, err := c.Send(t.Context(), &provider.Request{Model: "m"})
+		if err == nil || err.Error() != tt.want {
+			t.Errorf("got  %v\nwant %s", err, tt.want)
 		}
 	}
 }

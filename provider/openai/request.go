@@ -1,6 +1,8 @@
 package openai
 
 import (
+	"encoding/json"
+
 	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/provider/internal/wire"
 )
@@ -28,8 +30,20 @@ type call struct {
 }
 
 type function struct {
-	Name      string `json:"name"`
-	Arguments string `json:"arguments"` // JSON in a string
+	Name      string    `json:"name"`
+	Arguments arguments `json:"arguments"`
+}
+
+// arguments are JSON in a string. Some imitations send the object itself.
+type arguments string
+
+// UnmarshalJSON takes both.
+func (a *arguments) UnmarshalJSON(b []byte) error {
+	if len(b) > 0 && b[0] == '"' {
+		return json.Unmarshal(b, (*string)(a))
+	}
+	*a = arguments(b)
+	return nil
 }
 
 func newRequest(req *provider.Request) request {
@@ -68,7 +82,7 @@ func messagesOf(m provider.Message) []message {
 func callsOf(calls []provider.ToolCall) []call {
 	var out []call
 	for _, c := range calls {
-		f := function{Name: c.Name, Arguments: string(c.RawArguments())}
+		f := function{Name: c.Name, Arguments: arguments(c.RawArguments())}
 		out = append(out, call{ID: c.ID, Type: "function", Function: f})
 	}
 	return out

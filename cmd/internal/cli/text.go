@@ -22,9 +22,9 @@ func TaskText(ctx context.Context, name string, arg *string, file string, limit 
 	switch {
 	case arg != nil && file != "":
 		return "", Usage("a text and a file: want one of them")
-	case arg != nil && *arg != "-":
+	case !FromStdin(arg, file) && arg != nil:
 		text = *arg
-	case file != "" && file != "-":
+	case !FromStdin(arg, file):
 		text, err = readFile(file, limit)
 	case arg == nil && file == "" && Terminal(os.Stdin):
 		return "", nil
@@ -42,6 +42,11 @@ func TaskText(ctx context.Context, name string, arg *string, file string, limit 
 		return "", Usage("the task is not UTF-8 text")
 	}
 	return text, nil
+}
+
+// FromStdin reports whether the text is looked for on standard input.
+func FromStdin(arg *string, file string) bool {
+	return (arg == nil || *arg == "-") && (file == "" || file == "-")
 }
 
 func readFile(file string, limit int64) (string, error) {

@@ -38,12 +38,11 @@ func refusedConnection(err error) bool {
 
 // malformed maps a complete body that is not what was asked for.
 func (e *Endpoint) malformed(status int, body []byte, err error) error {
-	return &provider.Error{
-		Category: provider.Server,
-		Status:   status,
-		Message:  e.line("malformed answer: "+err.Error()+": "+e.reason(body), maxMessage),
-		Err:      err,
+	message := "malformed answer: " + err.Error()
+	if begins := e.reason(body); begins != "" {
+		message += ": " + begins
 	}
+	return &provider.Error{Category: provider.Server, Status: status, Message: e.line(message, maxMessage), Err: err}
 }
 
 // refused maps a status other than success.
@@ -54,6 +53,9 @@ func (e *Endpoint) refused(resp *http.Response, body []byte) error {
 	}
 	if message == "" {
 		message = http.StatusText(resp.StatusCode)
+	}
+	if resp.StatusCode == http.StatusNotFound && described(body) == "" {
+		message += "; check the base URL " + e.base // no provider says it like this
 	}
 	return &provider.Error{
 		Category:   category(resp.StatusCode),

@@ -6,6 +6,9 @@ import (
 	"unicode"
 )
 
+// secret is how long a key has to be for it to be one: local servers are given "x".
+const secret = 8
+
 // How much of a text an error may carry, in characters.
 const (
 	maxExcerpt = 200  // of a body in no known format
@@ -14,7 +17,7 @@ const (
 
 // reason is why a request was refused: the provider's own words, or how the body begins.
 func (e *Endpoint) reason(body []byte) string {
-	if message := message(body); message != "" {
+	if message := described(body); message != "" {
 		return e.line(message, maxMessage)
 	}
 	return e.line(string(body), maxExcerpt)
@@ -22,7 +25,7 @@ func (e *Endpoint) reason(body []byte) string {
 
 // line makes a text fit for an error: without the key, printable, on one line, not longer than limit.
 func (e *Endpoint) line(s string, limit int) string {
-	if e.key != "" {
+	if len(e.key) >= secret {
 		s = strings.ReplaceAll(s, e.key, "[key]")
 	}
 	// Enough for limit characters of four bytes, and for white space that is about to go.
@@ -36,9 +39,9 @@ func (e *Endpoint) line(s string, limit int) string {
 
 func blank(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }
 
-// message finds the text in {"error": {"message": "…"}} and {"error": "…"}. Servers that imitate one
+// described finds the text in {"error": {"message": "…"}} and {"error": "…"}. Servers that imitate one
 // provider answer in the manner of another, so both are tried for all.
-func message(body []byte) string {
+func described(body []byte) string {
 	var outer struct {
 		Error json.RawMessage `json:"error"`
 	}
