@@ -223,3 +223,22 @@ func TestTotals(t *testing.T) {
 		}
 	})
 }
+
+// TestNestedFanOutIsParallel at every level: nine leaves below three agents are asked at once, and a tree of
+// three levels takes as long as five turns, one after the other.
+func TestNestedFanOutIsParallel(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.agents = []configs.Agent{define("lead", []string{"middle"}), define("middle", []string{"leaf"}), define("leaf", nil)}
+		s.parts["lead"] = turns(after(time.Second, splits("middle", 3)), after(time.Second, says("done")))
+		s.parts["middle"] = turns(after(time.Second, splits("leaf", 3)), after(time.Second, says("done")))
+		s.parts["leaf"] = after(time.Second, says("done"))
+		s.hire("w", engagement{})
+		s.settle()
+		from := time.Now()
+		s.completed(s.submit("lead", "go"), "done")
+		s.within(from, 5*time.Second+500*time.Millisecond)
+		if middles, leaves := peak(s.asked("middle")), peak(s.asked("leaf")); middles != 3 || leaves != 9 {
+			t.Errorf("%d of 3 and %d of 9 at once", middles, leaves)
+		}
+	})
+}
