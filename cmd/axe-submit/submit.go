@@ -19,7 +19,7 @@ type submission struct {
 	file    string
 	id      string
 	detach  bool
-	timeout time.Duration
+	timeout cli.Seconds
 	cmd     *cobra.Command
 }
 
@@ -28,7 +28,7 @@ func (s *submission) register(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&s.file, "file", "f", "", "file with the text, - for stdin")
 	cmd.Flags().StringVar(&s.id, "id", "", "key that makes the submission idempotent: letters and digits are the tree's id as they are")
 	cmd.Flags().BoolVar(&s.detach, "detach", false, "print the tree's id and do not wait")
-	cmd.Flags().DurationVar(&s.timeout, "timeout", 0, "the longest that the whole tree may take, 0: what the workers allow")
+	cmd.Flags().Var(&s.timeout, "timeout", "the longest that the whole tree may take: seconds, or a duration like 10m; 0: what the workers allow")
 }
 
 func (s *submission) run(ctx context.Context, o *options, args []string) error {
@@ -53,7 +53,7 @@ func (s *submission) run(ctx context.Context, o *options, args []string) error {
 	} else {
 		ses.view.Note("tree %s", tree)
 	}
-	return ses.finish(ctx, tree, o.output, s.timeout)
+	return ses.finish(ctx, tree, o.output, time.Duration(s.timeout))
 }
 
 // detached prints the tree's id, to be waited for by somebody else.
@@ -72,9 +72,9 @@ func (s *submission) task(ctx context.Context, o *options, args []string) (clien
 	if err != nil {
 		return client.Task{}, err
 	}
-	task := client.Task{Agent: agent, Timeout: s.timeout}
+	task := client.Task{Agent: agent, Timeout: time.Duration(s.timeout)}
 	if s.timeout < 0 {
-		return client.Task{}, cli.Usage("--timeout %s: want more than nothing", s.timeout)
+		return client.Task{}, cli.Usage("--timeout %s: want more than nothing", &s.timeout)
 	}
 	if s.cmd.Flags().Changed("id") {
 		if s.id == "" {

@@ -249,3 +249,23 @@ func TestSeconds(t *testing.T) {
 		}
 	}
 }
+
+func TestSecondsFlag(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		"120": 120 * time.Second, "0": 0, "-1": -time.Second, "2m30s": 150 * time.Second, "1500ms": 1500 * time.Millisecond, "1h": time.Hour,
+	} {
+		var s, again Seconds
+		if err := s.Set(text); err != nil || time.Duration(s) != want {
+			t.Errorf("%q: %v, %v", text, time.Duration(s), err)
+		}
+		if err := again.Set(s.String()); err != nil || again != s {
+			t.Errorf("%s: %v", &s, err)
+		}
+	}
+	for _, text := range []string{"", "soon", "1.5", "99999999999999999999", "5 s"} {
+		var s Seconds
+		if err := s.Set(text); err == nil {
+			t.Errorf("%q: %s", text, &s)
+		}
+	}
+}
