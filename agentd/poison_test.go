@@ -73,6 +73,7 @@ func TestPoisonedChild(t *testing.T) {
 		s.lead([]string{"bad", "good"}, call("bad", "x"), call("good", "x"))
 		r := s.root("lead")
 		bad := s.child(r, "bad", 0)
+		s.agents[1].SubAgents = []string{"good"} // with a tool, a turn goes to the log
 		s.parts["bad"] = calls(toolCall("any", nil))
 		var doomed atomic.Bool
 		s.hire("w", engagement{Config: agentd.Config{Poison: 3}, intercept: func(at bus.Point) error {

@@ -230,7 +230,7 @@ func calls(cs ...provider.ToolCall) part {
 		cs[i].ID = fmt.Sprintf("c%d", i)
 	}
 	return func(context.Context, *asked) (*provider.Response, error) {
-		return &provider.Response{ToolCalls: cs, Usage: provider.Usage{InputTokens: 100, OutputTokens: 10, CachedTokens: 20}}, nil
+		return &provider.Response{Content: "calling", ToolCalls: cs, Usage: provider.Usage{InputTokens: 100, OutputTokens: 10, CachedTokens: 20}}, nil
 	}
 }
 

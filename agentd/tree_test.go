@@ -146,6 +146,7 @@ func TestDeadlineIsInherited(t *testing.T) {
 func TestTurnsLimit(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.lead([]string{"loop"}, call("loop", "x"))
+		s.agents[1].SubAgents = []string{"nobody"}
 		s.parts["loop"] = calls(toolCall("again", nil))
 		s.hire("w", engagement{})
 		r := s.submit("lead", "go")

@@ -59,7 +59,7 @@ func (w *Worker) turn(ctx context.Context, h *history, t *trigger) (step, error)
 		return step{must: h.state.Seq}, nil // doom decides
 	case err != nil:
 		return w.conclude(ctx, h, failure(err, start.Model))
-	case len(resp.ToolCalls) > 0:
+	case len(resp.ToolCalls) > 0 && len(start.Tools) > 0: // who was offered none has answered
 		return w.recordTurn(ctx, h, t, start, resp)
 	}
 	o := w.signed(h, run.Outcome{
