@@ -318,8 +318,9 @@ func (w *Worker) publishOutcome(ctx context.Context, r subjects.Run, reply strin
 func (w *Worker) signed(h *history, o run.Outcome) run.Outcome {
 	o.Agent, o.Tree, o.Path, o.Worker = h.run.Agent.String(), h.run.Tree.String(), h.run.Path.String(), w.cfg.Name
 	own, below := h.state.Usage(), h.state.Subtree()
-	o.Subtree = below.Add(run.Totals{Usage: o.Usage, ModelCalls: o.Turns})
+	o.Subtree = below.Add(run.Totals{Usage: o.Usage, ModelCalls: o.Turns, ModelMS: o.ModelMS})
 	o.Usage = o.Usage.Add(own)
+	o.ModelMS += h.state.ModelMS()
 	o.Turns += len(h.state.Turns)
 	o.ToolCalls = h.state.ToolCalls()
 	o.DurationMS = max(0, time.Since(h.state.CalledAt).Milliseconds())

@@ -200,7 +200,8 @@ func TestTotals(t *testing.T) {
 		s.agents = []configs.Agent{define("a", []string{"b", "bad"}), define("b", []string{"c"}), define("bad", nil), define("c", nil)}
 		s.parts["a"] = turns(calls(call("b", "1"), call("b", "2"), call("bad", "x"), call("nobody", "x")), after(2*time.Second, sums))
 		s.parts["b"] = turns(calls(call("c", "1"), call("c", "2")), sums)
-		s.parts["bad"] = fails(&provider.Error{Category: provider.Server, Message: "no"})
+		s.parts["bad"] = after(500*time.Millisecond, fails(&provider.Error{Category: provider.Server, Message: "no"}))
+		s.parts["c"] = after(time.Second, says("c"))
 		s.hire("w1", engagement{})
 		s.hire("w2", engagement{})
 		r := s.submit("a", "go")
@@ -211,13 +212,13 @@ func TestTotals(t *testing.T) {
 		}
 		want := run.Totals{
 			Usage: provider.Usage{InputTokens: 3*110 + 4*10, OutputTokens: 3*11 + 4, CachedTokens: 3*22 + 4*2},
-			Runs:  8, ModelCalls: 6 + 4 + 1, ToolCalls: 4 + 2 + 2,
+			Runs:  8, ModelCalls: 6 + 4 + 1, ToolCalls: 4 + 2 + 2, ModelMS: 2000 + 4*1000 + 500,
 		}
 		if diff := cmp.Diff(want, o.Subtree); diff != "" {
 			t.Errorf("subtree:\n%s", diff)
 		}
-		if o.DurationMS < 2000 || o.DurationMS > 3000 {
-			t.Errorf("it took %d ms", o.DurationMS)
+		if o.DurationMS < 3000 || o.DurationMS > 4000 || o.ModelMS != 2000 {
+			t.Errorf("it took %d ms, its model %d", o.DurationMS, o.ModelMS)
 		}
 		if !strings.HasPrefix(o.Worker, "w") || o.Agent != "a" || o.Path != "r" || o.Tree != r.Tree.String() || o.Model != "sim/a" {
 			t.Errorf("outcome %+v", o)

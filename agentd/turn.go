@@ -51,19 +51,21 @@ func (w *Worker) turn(ctx context.Context, h *history, t *trigger) (step, error)
 	if err != nil {
 		return w.conclude(ctx, h, run.Failure(run.KindError, "%v", err))
 	}
+	asked := time.Now()
 	resp, err := w.ask(ctx, h, p, request(model, start, h.state.Turns))
+	took := time.Since(asked).Milliseconds()
 	switch {
 	case ctx.Err() != nil:
 		return step{}, context.Cause(ctx)
 	case w.tombs.covered(h.run), errors.Is(err, errDeadline):
 		return step{must: h.state.Seq}, nil // doom decides
 	case err != nil:
-		return w.conclude(ctx, h, failure(err, start.Model))
+		return w.conclude(ctx, h, failure(err, start.Model, took))
 	case len(resp.ToolCalls) > 0 && len(start.Tools) > 0: // who was offered none has answered
-		return w.recordTurn(ctx, h, t, start, resp)
+		return w.recordTurn(ctx, h, t, start, resp, took)
 	}
 	o := w.signed(h, run.Outcome{
-		Status: run.StatusCompleted, Result: resp.Content, StopReason: resp.StopReason, Model: start.Model, Usage: resp.Usage, Turns: 1,
+		Status: run.StatusCompleted, Result: resp.Content, StopReason: resp.StopReason, Model: start.Model, Usage: resp.Usage, Turns: 1, ModelMS: took,
 	})
 	next, err := w.concludeSigned(ctx, h, o)
 	if err == nil && next.done && start.Memory != nil {
@@ -190,8 +192,8 @@ func (w *Worker) tell(ctx context.Context, r subjects.Run, p Part) {
 }
 
 // recordTurn decides what becomes of each call and puts it on the log before any child is called.
-func (w *Worker) recordTurn(ctx context.Context, h *history, t *trigger, start *run.Start, resp *provider.Response) (step, error) {
-	e := run.Entry{Kind: run.EntryTurn, Answer: resp, Sequential: start.Sequential, Timeout: start.Timeout}
+func (w *Worker) recordTurn(ctx context.Context, h *history, t *trigger, start *run.Start, resp *provider.Response, took int64) (step, error) {
+	e := run.Entry{Kind: run.EntryTurn, Answer: resp, ModelMS: took, Sequential: start.Sequential, Timeout: start.Timeout}
 	if h.state.Start() == nil {
 		e.Start = start
 	}
@@ -215,7 +217,7 @@ func (w *Worker) recordTurn(ctx context.Context, h *history, t *trigger, start *
 	}
 	next, err := w.commit(ctx, h, t, e)
 	if err != nil && tooLarge(err) {
-		return w.conclude(ctx, h, failure(fmt.Errorf("turn %d cannot be recorded: %w", len(h.state.Turns)+1, err), start.Model))
+		return w.conclude(ctx, h, failure(fmt.Errorf("turn %d cannot be recorded: %w", len(h.state.Turns)+1, err), start.Model, took))
 	}
 	return next, err
 }
@@ -239,9 +241,9 @@ func (w *Worker) failConfig(ctx context.Context, h *history, err error) (step, e
 }
 
 // failure is the outcome of a run whose model failed.
-func failure(err error, model string) run.Outcome {
+func failure(err error, model string, took int64) run.Outcome {
 	o := run.Failure(run.KindError, "%v", err)
-	o.Model, o.Turns = model, 1
+	o.Model, o.Turns, o.ModelMS = model, 1, took
 	if pe, ok := errors.AsType[*provider.Error](err); ok {
 		o.Category = string(pe.Category)
 	}

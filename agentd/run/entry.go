@@ -34,6 +34,7 @@ type Entry struct {
 	Sequential bool          `json:"sequential,omitzero"` // the next call waits for the outcome of the one before
 	Timeout    time.Duration `json:"timeout_ns,omitzero"` // of each call; 0: what is left of the run's own time
 	Timer      time.Time     `json:"timer,omitzero"`      // when calls without an outcome have timed out
+	ModelMS    int64         `json:"model_ms,omitzero"`   // what the answer took, in milliseconds
 
 	End *End `json:"end,omitempty"`
 }

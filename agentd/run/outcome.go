@@ -37,14 +37,15 @@ const CategoryConfig = "config"
 // Totals counts the work of a run and everything below it.
 type Totals struct {
 	provider.Usage
-	Runs       int `json:"runs"`
-	ModelCalls int `json:"model_calls"`
-	ToolCalls  int `json:"tool_calls"`
+	Runs       int   `json:"runs"`
+	ModelCalls int   `json:"model_calls"`
+	ToolCalls  int   `json:"tool_calls"`
+	ModelMS    int64 `json:"model_ms"` // what the model calls took, one after the other
 }
 
 // Add returns the sum of two totals.
 func (t Totals) Add(u Totals) Totals {
-	return Totals{t.Usage.Add(u.Usage), t.Runs + u.Runs, t.ModelCalls + u.ModelCalls, t.ToolCalls + u.ToolCalls}
+	return Totals{t.Usage.Add(u.Usage), t.Runs + u.Runs, t.ModelCalls + u.ModelCalls, t.ToolCalls + u.ToolCalls, t.ModelMS + u.ModelMS}
 }
 
 // Outcome is how a run ended. It is the body of the message at the run's reply subject.
@@ -63,9 +64,10 @@ type Outcome struct {
 	StopReason string         `json:"stop_reason,omitzero"`
 	Turns      int            `json:"turns"`
 	ToolCalls  int            `json:"tool_calls"`
-	Usage      provider.Usage `json:"usage"`   // the run's own
-	Subtree    Totals         `json:"subtree"` // the run's and everything below
-	DurationMS int64          `json:"duration_ms"`
+	Usage      provider.Usage `json:"usage"`       // the run's own
+	Subtree    Totals         `json:"subtree"`     // the run's and everything below
+	DurationMS int64          `json:"duration_ms"` // from the call to the outcome, waiting included
+	ModelMS    int64          `json:"model_ms"`    // of that, what its own model calls took
 }
 
 // Failure is a failed outcome of a kind.

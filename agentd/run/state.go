@@ -98,9 +98,18 @@ func (s State) ToolCalls() int {
 	return n
 }
 
+// ModelMS is what the model calls of the run's turns on the log took, in milliseconds.
+func (s State) ModelMS() int64 {
+	var ms int64
+	for _, t := range s.Turns {
+		ms += t.Entry.ModelMS
+	}
+	return ms
+}
+
 // Subtree sums what the run and its children have done so far.
 func (s State) Subtree() Totals {
-	sum := Totals{Usage: s.Usage(), Runs: 1, ModelCalls: len(s.Turns), ToolCalls: s.ToolCalls()}
+	sum := Totals{Usage: s.Usage(), Runs: 1, ModelCalls: len(s.Turns), ToolCalls: s.ToolCalls(), ModelMS: s.ModelMS()}
 	for _, t := range s.Turns {
 		for _, o := range t.Outcomes {
 			if o != nil {

@@ -32,8 +32,8 @@ Models are named provider/model. Keys come from the environment (ANTHROPIC_API_K
 from AXE_ANTHROPIC_BASE_URL, AXE_OPENAI_BASE_URL and AXE_OLLAMA_BASE_URL, both otherwise from config.toml (see axe
 config init). script/NAME is an offline model, the file NAME.toml in AXE_SCRIPT_DIR, or in scripts/ below the agents.
 
---json prints one line: model, content, input_tokens, output_tokens, cached_tokens, stop_reason, duration_ms, turns,
-tool_calls and tool_call_details of the agent itself, subtree with the sums of all agents below it too, the tree's
+--json prints one line: model, content, input_tokens, output_tokens, cached_tokens, stop_reason, duration_ms, model_ms,
+turns, tool_calls and tool_call_details of the agent itself, subtree with the sums of all agents below it too, the tree's
 id, and for a failure its error, kind and category.
 
 Exit codes: see axe help exit-codes.`

@@ -37,7 +37,7 @@ func (d *definitions) take(ctx context.Context, agents []configs.Agent, err erro
 		kept, ok := d.last[e.File]
 		if ok {
 			good[e.File] = kept
-		} else if name, err := subjects.ParseAgent(strings.TrimSuffix(filepath.Base(e.File), ".toml")); err == nil && e.File != d.dir {
+		} else if name, ok := agentOf(e, d.dir); ok {
 			broken = append(broken, agentd.Broken{Name: name, Problem: problem(e)})
 		}
 		if e.File == d.dir {
@@ -52,6 +52,12 @@ func (d *definitions) take(ctx context.Context, agents []configs.Agent, err erro
 	}
 	d.last, d.wrong = good, wrong
 	return slices.Collect(maps.Values(good)), broken
+}
+
+// agentOf is the agent whose file in a directory is wrong; what is wrong with the directory is no agent's.
+func agentOf(e *configs.Error, dir string) (subjects.Agent, bool) {
+	name, err := subjects.ParseAgent(strings.TrimSuffix(filepath.Base(e.File), ".toml"))
+	return name, err == nil && e.File != dir
 }
 
 // problem is what other machines are told of a wrong file: not where it is.
@@ -93,12 +99,17 @@ func Defined(dir, agent string) (configs.Agent, error) {
 	return configs.Agent{}, Fail(CodeConfig, fmt.Errorf("agent config not found: %s: no %s.toml in %s", agent, agent, dir))
 }
 
-// Announced waits until workers have announced all agents of a directory.
+// Announced waits until workers have announced all agents of a directory, those too whose files are wrong.
 func Announced(ctx context.Context, conn *bus.Conn, dir string) error {
-	agents, _ := configs.LoadDir(dir) // what is wrong is the worker's to log
+	agents, err := configs.LoadDir(dir)
 	missing := make(map[string]bool, len(agents))
 	for _, a := range agents {
 		missing[a.Name] = true
+	}
+	for _, e := range Wrong(err) {
+		if name, ok := agentOf(e, dir); ok {
+			missing[name.String()] = true
+		}
 	}
 	cards, err := conn.Directory(ctx)
 	if err != nil {

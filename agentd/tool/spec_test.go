@@ -1,0 +1,75 @@
+package tool_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/axebus/axe/agentd/tool"
+	"github.com/axebus/axe/provider"
+)
+
+// The tests of the tool that axe's M5 specification names in 7.7: of its definition (6.1 to 6.4), and the one of its
+// execution that no model gets as far as. The others run the real program: cmd/spec_call_test.go.
+
+// This does not compile if the function is of another type.
+var _ func([]string) provider.Tool = tool.CallAgentTool // reqs 6.1 and 6.3
+
+func TestCallAgentTool_Definition(t *testing.T) {
+	got := tool.CallAgentTool([]string{"helper", "runner"})
+	t.Run("req 6.2", func(t *testing.T) {
+		const name = tool.CallAgentToolName
+		if name != "call_agent" || got.Name != name {
+			t.Errorf("the constant is %q, the name %q", name, got.Name)
+		}
+	})
+	t.Run("req 6.3", func(t *testing.T) {
+		want := provider.Tool{
+			Name:        "call_agent",
+			Description: "Delegate a task to a sub-agent. The sub-agent runs independently with its own context and returns only its final result. Available agents: helper, runner",
+			Parameters: map[string]provider.ToolParameter{
+				"agent":   {Type: "string", Description: "Name of the sub-agent to invoke (must be one of: helper, runner)", Required: true},
+				"task":    {Type: "string", Description: "What you need the sub-agent to do", Required: true},
+				"context": {Type: "string", Description: "Additional context from your conversation to pass along", Required: false},
+			},
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+	t.Run("req 6.4", func(t *testing.T) {
+		other := tool.CallAgentTool([]string{"x"})
+		for _, text := range []string{other.Description, other.Parameters["agent"].Description} {
+			if strings.Contains(text, "helper") || !strings.Contains(text, ": x") {
+				t.Errorf("got %q", text)
+			}
+		}
+	})
+}
+
+func TestCallAgentTool_EmptyAgents(t *testing.T) {
+	got := tool.CallAgentTool([]string{})
+	if got.Name != "call_agent" || len(got.Parameters) != 3 || !strings.HasSuffix(got.Description, "Available agents: ") {
+		t.Errorf("got %+v", got)
+	}
+	if diff := cmp.Diff([]string{"agent", "task"}, got.Required()); diff != "" {
+		t.Errorf("required (-want +got):\n%s", diff)
+	}
+}
+
+// TestExecuteCallAgent_DepthLimitReached: requirement 7.3, step 5, should a call come from an agent that was
+// offered no tool.
+func TestExecuteCallAgent_DepthLimitReached(t *testing.T) {
+	for _, l := range []tool.Limits{{Depth: 3, MaxDepth: 3}, {Depth: 4, MaxDepth: 3}} {
+		l.Allowed = []string{"helper"}
+		c := tool.Decide(call(`{"agent":"helper","task":"x"}`), l, func(string) (tool.Listing, bool) {
+			t.Error("the agent is looked for")
+			return tool.Listing{}, true
+		})
+		text, isError := tool.Text(c, nil)
+		if want := "call_agent error: maximum sub-agent depth (3) reached"; text != want || !isError {
+			t.Errorf("depth %d: got %q, %t; want %q", l.Depth, text, isError, want)
+		}
+	}
+}

@@ -1,0 +1,290 @@
+package cmd_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/axebus/axe/provider"
+)
+
+// ExecuteCallAgent of the specification is no function here: a call goes over the bus to whichever worker
+// has the agent. So these tests, those that the specification names in 7.7, have a parent's model make
+// the call, and look at the result that comes back to it. The parent is asked in Anthropic's format, which
+// says whether a result is an error. TestExecuteCallAgent_DepthLimitReached is in agentd/tool: no model gets so
+// far, since at the limit it is offered no tool (see TestRun_ToolCallsWithoutTools).
+
+// caller gives a play a parent that makes calls and then answers with their results.
+func (p *play) caller(text string, tcs ...provider.ToolCall) {
+	p.t.Helper()
+	p.agent("parent", "model = \"anthropic/parent\"\n"+text, delegates(tcs...))
+}
+
+// result runs the parent, which has to answer, and returns the results of its first turn.
+func (p *play) results(args ...string) []provider.ToolResult {
+	p.t.Helper()
+	p.completes("parent", append(args, "go")...)
+	p.times("parent", 2)
+	return p.nth("parent", 2).results()
+}
+
+// returns wants the one result of a call.
+func (p *play) returns(want string, isError bool) {
+	p.t.Helper()
+	got := p.results()
+	if diff := cmp.Diff([]provider.ToolResult{{CallID: "toolu_parent_1_0", Content: want, IsError: isError}}, got); diff != "" {
+		p.t.Errorf("result (-want +got):\n%s", diff)
+	}
+}
+
+func TestExecuteCallAgent_Success(t *testing.T) {
+	t.Parallel()
+	t.Run("7.3 step 15", func(t *testing.T) {
+		p := newPlay(t)
+		p.caller(subAgents("helper"), call("helper", "look"))
+		p.agent("helper", "", answers("All is well.\n"))
+		p.returns("All is well.\n", false)
+		p.times("helper", 1)
+	})
+	t.Run("7.3 step 14 nested", func(t *testing.T) {
+		p := newPlay(t)
+		p.caller(subAgents("middle"), call("middle", "look"))
+		p.agent("middle", subAgents("helper"), inTurn(calls(call("helper", "one")), calls(call("helper", "two")), func(a *ask) reply {
+			return reply{text: a.request.Messages[2].ToolResults[0].Content + " and " + a.results()[0].Content}
+		}))
+		p.agent("helper", "", func(a *ask) reply { return reply{text: a.user()} })
+		p.returns("Task: one and Task: two", false)
+	})
+}
+
+// TestExecuteCallAgent_AlwaysAResult: whatever the model writes, each call has one result, in its place.
+func TestExecuteCallAgent_AlwaysAResult(t *testing.T) {
+	p := newPlay(t)
+	p.caller(
+		subAgents("helper", "ghost"),
+		call("", ""), call("ghost", "x"), provider.NewToolCall("", "call_agent", []byte(`{}`)), call("helper", "x"), call("stranger", "x"), call("helper", ""), toolCall("rm", map[string]string{"path": "/"}),
+		provider.NewToolCall("", "call_agent", []byte(`{"agent":["helper"],"task":{"x":null}}`)),
+	)
+	p.agent("helper", "", answers("done"))
+	want := []provider.ToolResult{
+		{Content: `call_agent error: "agent" argument is required`, IsError: true},
+		{Content: `call_agent error: failed to load agent "ghost": agent config not found: ghost`, IsError: true},
+		{Content: `call_agent error: "agent" argument is required`, IsError: true},
+		{Content: "done"},
+		{Content: `call_agent error: agent "stranger" is not in this agent's sub_agents list`, IsError: true},
+		{Content: `call_agent error: "task" argument is required`, IsError: true},
+		{Content: `Unknown tool: "rm"`, IsError: true},
+		{Content: `call_agent error: agent "[\"helper\"]" is not in this agent's sub_agents list`, IsError: true},
+	}
+	for i := range want {
+		want[i].CallID = numbered("toolu")(&ask{agent: "parent", turn: 1}, i)
+	}
+	if diff := cmp.Diff(want, p.results()); diff != "" {
+		t.Errorf("results (-want +got):\n%s", diff)
+	}
+	p.times("helper", 1)
+}
+
+func TestExecuteCallAgent_AgentNotAllowed(t *testing.T) {
+	p := newPlay(t)
+	p.caller(subAgents("helper"), call("other", "look"))
+	p.agent("helper", "", answers("no"))
+	p.agent("other", "", answers("no"))
+	p.returns(`call_agent error: agent "other" is not in this agent's sub_agents list`, true)
+	p.times("other", 0)
+	p.times("helper", 0)
+}
+
+func TestExecuteCallAgent_EmptyAgentName(t *testing.T) {
+	p := newPlay(t)
+	p.caller(subAgents("helper"), call("", ""))
+	p.agent("helper", "", answers("no"))
+	p.returns(`call_agent error: "agent" argument is required`, true)
+}
+
+func TestExecuteCallAgent_EmptyTask(t *testing.T) {
+	p := newPlay(t)
+	p.caller(subAgents("helper"), toolCall("call_agent", map[string]string{"agent": "other", "task": "", "context": "x"}))
+	p.agent("helper", "", answers("no"))
+	p.returns(`call_agent error: "task" argument is required`, true) // and not that it may not be called
+}
+
+func TestExecuteCallAgent_AgentNotFound(t *testing.T) {
+	p := newPlay(t)
+	p.caller(subAgents("nobody"), call("nobody", "look"))
+	p.returns(`call_agent error: failed to load agent "nobody": agent config not found: nobody`, true)
+}
+
+// TestExecuteCallAgent_InvalidModel: requirement 7.3, step 7.
+func TestExecuteCallAgent_InvalidModel(t *testing.T) {
+	t.Parallel()
+	for model, why := range map[string]string{"gpt": "expected provider/model-name", "/gpt": "empty provider", "openai/": "empty model name"} {
+		t.Run(model, func(t *testing.T) {
+			p := newPlay(t)
+			p.caller(subAgents("helper"), call("helper", "look"))
+			p.agent("helper", `model = "`+model+`"`, answers("no"))
+			p.returns(`call_agent error: invalid model for agent "helper": invalid model format "`+model+`": `+why, true)
+		})
+	}
+}
+
+func TestExecuteCallAgent_APIError(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name   string
+		status int
+		said   string
+		want   string
+	}{
+		{"5.7 row 4 401", http.StatusUnauthorized, "invalid x-api-key", "auth (HTTP 401): invalid x-api-key"},
+		{"5.7 row 5 429", http.StatusTooManyRequests, "slow down", "rate_limit (HTTP 429): slow down"},
+		{"500", http.StatusInternalServerError, "out of memory", "server (HTTP 500): out of memory"},
+		{"529", 529, "too busy", "overloaded (HTTP 529): too busy"},
+		{"400", http.StatusBadRequest, "no such model", "bad_request (HTTP 400): no such model"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			p := newPlay(t)
+			p.caller(subAgents("helper"), call("helper", "look"))
+			p.agent("helper", "", refuses(test.status, test.said))
+			p.returns(failed("helper", test.want), true)
+			p.times("helper", 1) // nothing is tried again
+		})
+	}
+}
+
+// TestExecuteCallAgent_Timeout: the request is aborted, and the parent goes on.
+func TestExecuteCallAgent_Timeout(t *testing.T) {
+	p := newPlay(t)
+	p.caller(subAgents("slow")+config("timeout = 1"), call("slow", "look"))
+	p.agent("slow", "", stalls)
+	p.returns(failed("slow", "timeout after 1s"), true)
+	p.leaves(p.first("slow"))
+}
+
+func TestExecuteCallAgent_WithContext(t *testing.T) {
+	p := newPlay(t)
+	p.caller(subAgents("helper"), toolCall("call_agent", map[string]string{"agent": "helper", "task": "look", "context": "line 7\n"}))
+	p.agent("helper", "", answers("seen"))
+	p.returns("seen", false)
+	if got := p.first("helper").user(); got != "Task: look\n\nContext:\nline 7\n" {
+		t.Errorf("the sub-agent was asked %q", got)
+	}
+}
+
+func TestExecuteCallAgent_WithoutContext(t *testing.T) {
+	t.Parallel()
+	for name, args := range map[string]map[string]string{
+		"5.3 row 4 no context":    {"agent": "helper", "task": "look"},
+		"5.3 row 5 empty context": {"agent": "helper", "task": "look", "context": ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPlay(t)
+			p.caller(subAgents("helper"), toolCall("call_agent", args))
+			p.agent("helper", "", answers("seen"))
+			p.returns("seen", false)
+			if got := p.first("helper").user(); got != "Task: look" {
+				t.Errorf("the sub-agent was asked %q", got)
+			}
+		})
+	}
+}
+
+// TestExecuteCallAgent_Isolation is requirement 7.3, steps 8 to 12: what a sub-agent is asked comes from its
+// own file, and from the call, and nothing from its parent.
+func TestExecuteCallAgent_Isolation(t *testing.T) {
+	p := newPlay(t)
+	elsewhere := newCast(t)
+	elsewhere.plays("tiny", answers("seen"))
+	p.env["AXE_OLLAMA_BASE_URL"] = elsewhere.url
+	for _, who := range []string{"parent", "helper"} {
+		p.write(who+"/notes.md", "Notes of the "+who+".")
+		p.write("skills/"+who+".md", "Skill of the "+who+".")
+	}
+	own := func(who string) string {
+		return "workdir = \"../" + who + "\"\nfiles = [\"*.md\"]\nskill = \"../skills/" + who + ".md\"\n"
+	}
+	p.agent("parent", own("parent")+subAgents("helper")+"[params]\ntemperature = 1.5\nmax_tokens = 111\n",
+		inTurn(func(*ask) reply {
+			return reply{text: "I will delegate.", calls: []provider.ToolCall{call("helper", "look")}}
+		}, answers("done")))
+	p.agent("helper", "model = \"ollama/tiny\"\n"+own("helper")+"[params]\ntemperature = 0.25\nmax_tokens = 222\n", nil)
+	p.completes("parent", "what the user said")
+
+	parent, helper := p.first("parent").request, elsewhere.first("tiny").request
+	system := func(who string) string {
+		return "You are " + who + ".\n\n---\n\n## Skill\n\nSkill of the " + who + ".\n\n---\n\n## Context Files\n\n### notes.md\n```markdown\nNotes of the " + who + ".\n```"
+	}
+	t.Run("7.3 step 8 own workdir, files, skill and system prompt", func(t *testing.T) {
+		if diff := cmp.Diff([]string{system("parent"), system("helper")}, []string{parent.System, helper.System}); diff != "" {
+			t.Errorf("system (-want +got):\n%s", diff)
+		}
+	})
+	t.Run("7.3 step 10 own provider", func(t *testing.T) {
+		if a := elsewhere.first("tiny"); a.format != "ollama" || p.first("parent").format != "openai" {
+			t.Errorf("%s for the sub-agent, %s for the parent", a.format, p.first("parent").format)
+		}
+	})
+	t.Run("7.3 step 11 only the task", func(t *testing.T) {
+		if diff := cmp.Diff([]provider.Message{{Role: provider.User, Content: "Task: look"}}, helper.Messages); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+	t.Run("7.3 step 12 own model and parameters", func(t *testing.T) {
+		want := provider.Request{Model: "tiny", System: system("helper"), Messages: helper.Messages, Temperature: new(0.25), MaxTokens: 222}
+		if diff := cmp.Diff(want, helper); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		if *parent.Temperature != 1.5 || parent.MaxTokens != 111 || len(parent.Tools) != 1 {
+			t.Errorf("the parent: %+v", parent)
+		}
+	})
+}
+
+// TestExecuteCallAgent_Options is the table of requirement 7.2, in a tree of three. What each field says is
+// in a call's headers, or in what its worker knows.
+func TestExecuteCallAgent_Options(t *testing.T) {
+	p := newPlay(t)
+	elsewhere := newCast(t)
+	elsewhere.plays("leaf", answers("from below"))
+	delete(p.env, "ANTHROPIC_API_KEY")
+	delete(p.env, "AXE_ANTHROPIC_BASE_URL")
+	p.write("config/axe/config.toml", "[providers.anthropic]\napi_key = \"sk-of-the-file\"\nbase_url = \""+elsewhere.url+"\"\n")
+	p.agent("root", subAgents("middle")+config("max_depth = 2"), delegates(call("middle", "x"), call("leaf", "x")))
+	p.agent("middle", subAgents("leaf"), delegates(call("leaf", "y")))
+	p.agent("leaf", "model = \"anthropic/leaf\"\n"+subAgents("middle"), nil)
+	end := p.run("root", "-v", "go")
+
+	const refused = `call_agent error: agent "leaf" is not in this agent's sub_agents list`
+	t.Run("AllowedAgents are those of the caller", func(t *testing.T) {
+		if got := end.stdout; got != "from below | "+refused+"\n" {
+			t.Errorf("got %q", got)
+		}
+	})
+	t.Run("ParentModel is no other agent's", func(t *testing.T) {
+		if got := []string{p.first("middle").request.Model, elsewhere.first("leaf").request.Model}; got[0] != "middle" || got[1] != "leaf" {
+			t.Errorf("models %v", got)
+		}
+	})
+	t.Run("Depth and MaxDepth", func(t *testing.T) {
+		if !p.first("root").offered || !p.first("middle").offered || elsewhere.first("leaf").offered {
+			t.Error("tools are to be offered at the depths 0 and 1 and not at 2")
+		}
+	})
+	t.Run("GlobalConfig", func(t *testing.T) { // 7.3 step 9
+		if key := elsewhere.first("leaf").key; key != "sk-of-the-file" {
+			t.Errorf("key %q", key)
+		}
+		if key := p.first("middle").key; key != openaiKey {
+			t.Errorf("key %q", key)
+		}
+	})
+	t.Run("Verbose and Stderr", func(t *testing.T) {
+		for _, line := range []string{`[sub-agent] Calling "middle" (depth 1) with task: x`, `[sub-agent] Calling "leaf" (depth 2) with task: y`} {
+			if !strings.Contains(end.stderr, line) || strings.Contains(end.stdout, "[sub-agent]") {
+				t.Errorf("no %q in\n%s", line, end.stderr)
+			}
+		}
+	})
+}

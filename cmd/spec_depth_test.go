@@ -1,0 +1,137 @@
+package cmd_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/axebus/axe/provider"
+)
+
+// chain is six agents, each of which calls the next as long as it is offered to; text is what their files
+// say besides.
+func (p *play) chain(text func(depth int) string) {
+	p.t.Helper()
+	for i := range 7 {
+		p.agent(fmt.Sprintf("a%d", i), subAgents(fmt.Sprintf("a%d", i+1))+text(i), func(a *ask) reply {
+			if a.turn == 1 && a.offered {
+				return reply{calls: []provider.ToolCall{call(fmt.Sprintf("a%d", i+1), "go on")}}
+			}
+			return reply{text: fmt.Sprintf("a%d was the last", i)}
+		})
+	}
+}
+
+// offered is who was asked at each depth, and whether it could go deeper.
+func (p *play) offered() []string {
+	var out []string
+	for _, a := range p.asks("") {
+		if a.turn == 1 && a.offered {
+			out = append(out, a.agent+" calls")
+		} else if a.turn == 1 {
+			out = append(out, a.agent+" does not")
+		}
+	}
+	return out
+}
+
+// reaches is what offered has to be if the one at the limit is the last.
+func reaches(limit int) []string {
+	var out []string
+	for i := range limit {
+		out = append(out, fmt.Sprintf("a%d calls", i))
+	}
+	return append(out, fmt.Sprintf("a%d does not", limit))
+}
+
+func (p *play) deep(limit int, args ...string) {
+	p.t.Helper()
+	p.completes("a0", append(args, "go")...)
+	if diff := cmp.Diff(reaches(limit), p.offered()); diff != "" {
+		p.t.Errorf("by depth (-want +got):\n%s", diff)
+	}
+}
+
+func TestRun_Depth(t *testing.T) {
+	t.Parallel()
+	every := func(lines ...string) func(int) string { return func(int) string { return config(lines...) } }
+	root := func(lines ...string) func(int) string {
+		return func(depth int) string {
+			if depth == 0 {
+				return config(lines...)
+			}
+			return ""
+		}
+	}
+	nothing := func(int) string { return "" }
+	for _, test := range []struct {
+		name  string
+		text  func(int) string
+		limit int
+	}{
+		{"5.2 row 5 max_depth 0", every("max_depth = 0"), 3},
+		{"5.2 row 6 max_depth 1", root("max_depth = 1"), 1},
+		{"5.2 row 7 max_depth 5", every("max_depth = 5"), 5},
+		{"9.3 max_depth 2 of the root", root("max_depth = 2"), 2},
+		{"9.3 max_depth 4", every("max_depth = 4"), 4},
+		{"9.3 not set", nothing, 3},
+		// Each agent has a limit of its own, within what its ancestors allow; the specification has the root's alone.
+		{"10.4 max_depth 5 of the root alone", root("max_depth = 5"), 3},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			p := newPlay(t)
+			p.chain(test.text)
+			p.deep(test.limit)
+		})
+	}
+}
+
+// TestTable_5_4 is the same, row by row.
+func TestTable_5_4(t *testing.T) {
+	three, five := newPlay(t), anotherPlay(t)
+	three.chain(func(int) string { return "" })
+	three.completes("a0", "go")
+	five.chain(func(int) string { return config("max_depth = 5") })
+	five.completes("a0", "go")
+	for _, test := range []struct {
+		name    string
+		p       *play
+		agent   string
+		offered bool
+	}{
+		{"5.4 row 1 depth 0 of 3", three, "a0", true},
+		{"5.4 row 2 depth 2 of 3", three, "a2", true},
+		{"5.4 row 3 depth 3 of 3", three, "a3", false},
+		{"5.4 row 4 depth 4 of 5", five, "a4", true},
+		{"5.4 row 5 depth 5 of 5", five, "a5", false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if a := test.p.first(test.agent); a.offered != test.offered {
+				t.Errorf("%s was offered %+v", a.agent, a.request.Tools)
+			}
+		})
+	}
+	t.Run("5.4 row 6 its sub_agents do not matter", func(t *testing.T) {
+		three.times("a3", 1)
+		three.times("a4", 0)
+		if got := three.nth("a2", 2).results()[0].Content; got != "a3 was the last" {
+			t.Errorf("a3 answered %q", got)
+		}
+	})
+}
+
+// TestRun_DepthIsNotExposed: requirement 9.4.
+func TestRun_DepthIsNotExposed(t *testing.T) {
+	p := newPlay(t)
+	p.agent("parent", subAgents("helper")+config("max_depth = 1"), delegates(call("helper", "x")))
+	p.agent("helper", "", answers("done"))
+	if got := p.completes("parent", "--json", "go"); strings.Contains(got, "depth") || !strings.Contains(got, `"content":"done"`) {
+		t.Errorf("got %s", got)
+	}
+	if got := p.axe("run", "--help").stdout; strings.Contains(got, "depth") {
+		t.Errorf("--help tells of a depth:\n%s", got)
+	}
+	p.fails(2, "unknown flag: --depth (see axe run --help)", "--depth", "1")
+}

@@ -1,0 +1,189 @@
+package cmd_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/axebus/axe/provider"
+)
+
+// The tests in spec_*_test.go hold axe to its M5 specification, a test for each requirement and each row of
+// its tables; testdata/spec.txt says which is where, and TestSpecIndex that nothing is missing there. They
+// run the real program against a server that speaks the formats of the real providers (see cast).
+
+// axe is the program, built once for all of these tests and only if one of them runs.
+var axe func() (string, error)
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "axe-spec-")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	axe = sync.OnceValues(func() (string, error) {
+		file := filepath.Join(dir, "axe")
+		out, err := exec.CommandContext(context.Background(), "go", "build", "-o", file, "./axe").CombinedOutput()
+		if err != nil {
+			err = fmt.Errorf("%w: %s", err, out)
+		}
+		return file, err
+	})
+	m.Run()
+}
+
+// play is what a test has of its own: agents, the cast that speaks for their models, and what axe finds
+// in its environment.
+type play struct {
+	*cast
+	t   *testing.T
+	dir string // the working directory; the agents are in agents/ below it
+	env map[string]string
+}
+
+const (
+	openaiKey    = "sk-openai-of-the-play"
+	anthropicKey = "sk-anthropic-of-the-play"
+)
+
+// newPlay is for a test that may run beside others.
+func newPlay(t *testing.T) *play {
+	t.Helper()
+	t.Parallel()
+	return anotherPlay(t)
+}
+
+func anotherPlay(t *testing.T) *play {
+	t.Helper()
+	p := &play{cast: newCast(t), t: t, dir: t.TempDir()}
+	for _, dir := range []string{"agents", "home", "tmp", "config/axe"} {
+		if err := os.MkdirAll(filepath.Join(p.dir, dir), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.env = map[string]string{
+		"HOME": p.path("home"), "TMPDIR": p.path("tmp"), "XDG_CONFIG_HOME": p.path("config"), "PATH": os.Getenv("PATH"),
+		"OPENAI_API_KEY": openaiKey, "ANTHROPIC_API_KEY": anthropicKey,
+		"AXE_OPENAI_BASE_URL": p.url, "AXE_ANTHROPIC_BASE_URL": p.url, "AXE_OLLAMA_BASE_URL": p.url,
+	}
+	return p
+}
+
+func (p *play) path(name string) string { return filepath.Join(p.dir, filepath.FromSlash(name)) }
+
+// write writes a file below the working directory.
+func (p *play) write(name, text string) {
+	p.t.Helper()
+	file := p.path(name)
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		p.t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// agent writes an agent's file and gives it its part. The file is the text; where that has no name, model
+// or system prompt of its own, these are the agent's name, openai/ and the name, and a sentence.
+func (p *play) agent(name, text string, play part) {
+	p.t.Helper()
+	for _, line := range [][2]string{{"system_prompt", "You are " + name + "."}, {"model", "openai/" + name}, {"name", name}} {
+		if !strings.Contains("\n"+text, "\n"+line[0]+" =") {
+			text = fmt.Sprintf("%s = %q\n%s", line[0], line[1], text)
+		}
+	}
+	p.write("agents/"+name+".toml", text)
+	p.plays(name, play)
+}
+
+// subAgents is the lines of a file that name other agents.
+func subAgents(names ...string) string {
+	return fmt.Sprintf("sub_agents = [\"%s\"]\n", strings.Join(names, `", "`))
+}
+
+// config is the lines of a file that say how they are called.
+func config(lines ...string) string {
+	return "\n[sub_agents_config]\n" + strings.Join(lines, "\n") + "\n"
+}
+
+// ending is how axe ended.
+type ending struct {
+	code           int
+	stdout, stderr string
+}
+
+// run runs an agent of the play to its end.
+func (p *play) run(agent string, args ...string) ending {
+	p.t.Helper()
+	return p.axe(append([]string{"run", agent, "--agents", p.path("agents")}, args...)...)
+}
+
+// axe runs a command to its end.
+func (p *play) axe(args ...string) ending {
+	p.t.Helper()
+	var stdout, stderr bytes.Buffer
+	cmd := p.command(args...)
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	exit, failed := errors.AsType[*exec.ExitError](err)
+	switch {
+	case failed:
+		return ending{exit.ExitCode(), stdout.String(), stderr.String()}
+	case err != nil:
+		p.t.Fatal(err)
+	}
+	return ending{0, stdout.String(), stderr.String()}
+}
+
+// command is axe with arguments. It does not outlive its test, nor 2 times patience.
+func (p *play) command(args ...string) *exec.Cmd {
+	p.t.Helper()
+	program, err := axe()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(p.t.Context(), 2*patience)
+	p.t.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Dir = p.dir
+	for name, value := range p.env {
+		cmd.Env = append(cmd.Env, name+"="+value)
+	}
+	return cmd
+}
+
+// completes runs an agent that has to answer, and returns its answer.
+func (p *play) completes(agent string, args ...string) string {
+	p.t.Helper()
+	end := p.run(agent, args...)
+	if end.code != 0 {
+		p.t.Fatalf("exit code %d: %s", end.code, end.stderr)
+	}
+	return strings.TrimSuffix(end.stdout, "\n")
+}
+
+// fails runs the parent, which has to fail with an exit code and a line on stderr.
+func (p *play) fails(code int, line string, args ...string) {
+	p.t.Helper()
+	end := p.run("parent", args...)
+	if end.code != code || end.stderr != "axe: "+line+"\n" || end.stdout != "" {
+		p.t.Errorf("got exit code %d, stderr %q, stdout %q; want %d, %q", end.code, end.stderr, end.stdout, code, "axe: "+line+"\n")
+	}
+}
+
+// call is a call of the tool call_agent. The model numbers its calls itself.
+func call(agent, task string) provider.ToolCall {
+	return toolCall("call_agent", map[string]string{"agent": agent, "task": task})
+}
+
+// failed is the text of a result that is a failure of the sub-agent.
+func failed(agent, why string) string {
+	return fmt.Sprintf("Error: sub-agent %q failed - %s. You may retry or proceed without this result.", agent, why)
+}
