@@ -92,7 +92,7 @@ func (s *sim) right(o run.Outcome, depth int) {
 func TestZombieAnywhere(t *testing.T) {
 	t.Parallel()
 	stride := 6
-	if walksAsked() {
+	if long {
 		stride = 1
 	}
 	for name, agents := range crashTrees {

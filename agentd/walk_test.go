@@ -28,11 +28,6 @@ type fate struct {
 // trees. Every tree comes to its one right end.
 func TestSimWorkersDie(t *testing.T) {
 	t.Parallel()
-	if !walksAsked() {
-		if err := flag.Set("rapid.checks", "20"); err != nil {
-			t.Fatal(err)
-		}
-	}
 	ats.Register()
 	defer ats.Unregister()
 	rapid.Check(t, func(t *rapid.T) {
@@ -62,11 +57,19 @@ func TestSimWorkersDie(t *testing.T) {
 	})
 }
 
-// walksAsked reports whether the number of walks was given on the command line, as make sim does.
-func walksAsked() bool {
-	asked := false
-	flag.Visit(func(f *flag.Flag) { asked = asked || f.Name == "rapid.checks" && f.Value.String() != "20" })
-	return asked
+// long says that the number of walks was given on the command line, as make sim does.
+var long bool
+
+// TestMain reads the flags before any test does: some of them run beside each other.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	flag.Visit(func(f *flag.Flag) { long = long || f.Name == "rapid.checks" })
+	if !long {
+		if err := flag.Set("rapid.checks", "20"); err != nil {
+			panic(err)
+		}
+	}
+	m.Run()
 }
 
 // walk runs the trees under the fates and checks how they ended.
