@@ -11,21 +11,16 @@ import (
 	"strings"
 	"time"
 
-	"github.com/axebus/axe/agentd/client"
 	"github.com/axebus/axe/agentd/memory"
 	"github.com/axebus/axe/agentd/prompt"
 	"github.com/axebus/axe/cmd/internal/cli"
-	"github.com/axebus/axe/configs"
-	"github.com/axebus/axe/subjects"
 )
 
 // brief is what a model would be sent first: the agent's definition with the flags, what its skill, its
 // files and its memory hold now, and the task. --dry-run prints it whole, --verbose its head.
 type brief struct {
-	def   configs.Agent
+	job
 	about prompt.Context
-	text  string
-	piped bool // it came on standard input
 	limit time.Duration
 
 	memory  string // where it is
@@ -34,13 +29,13 @@ type brief struct {
 }
 
 // brief reads what the agent's definition names.
-func (o *options) brief(ctx context.Context, def configs.Agent, task client.Task) (*brief, error) {
-	about, err := prompt.Resolve(def)
+func (o *options) brief(ctx context.Context, j job) (*brief, error) {
+	about, err := prompt.Resolve(j.def)
 	if err != nil {
 		return nil, cli.Fail(cli.CodeConfig, err)
 	}
-	b := &brief{def: def, about: about, text: task.Text, piped: o.piped, limit: o.limit()}
-	if def.Memory.Enabled {
+	b := &brief{job: j, about: about, limit: o.limit()}
+	if j.def.Memory.Enabled {
 		b.recall(ctx, o)
 	}
 	return b, nil
@@ -107,7 +102,7 @@ func (b *brief) print(w io.Writer) error {
 		files = append(files, f.Path)
 	}
 	section(fmt.Sprintf("Files (%d)", len(files)), strings.Join(files, "\n"))
-	section("Stdin", b.text)
+	section("Stdin", b.task.Text)
 	switch {
 	case b.trouble != nil:
 		section("Memory", fmt.Sprintf("(error: %v)", b.trouble))
@@ -133,17 +128,12 @@ func (b *brief) subAgents() string {
 
 // recall reads the agent's memory, as its worker would.
 func (b *brief) recall(ctx context.Context, o *options) {
-	name, err := subjects.ParseAgent(b.def.Name)
-	if err != nil {
-		b.trouble = err
-		return
-	}
 	store := o.worker.Memory(nil)
 	if store == nil {
 		b.trouble = errors.New("it is on the bus, and this has not joined one")
 		return
 	}
-	log := store.Open(name, b.def.Memory.Path)
+	log := store.Open(b.task.Agent, b.def.Memory.Path)
 	b.memory = log.String()
 	text, err := log.Read(ctx)
 	if err != nil {

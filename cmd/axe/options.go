@@ -26,7 +26,6 @@ type options struct {
 	file     string
 	dry      bool
 	json     bool
-	piped    bool // the text came on standard input
 	cmd      *cobra.Command
 }
 
@@ -73,27 +72,26 @@ func (o *options) check() error {
 	return nil
 }
 
-// task is what the command line says is to be done, and the agent's definition where this process serves
-// it.
-func (o *options) task(ctx context.Context, args []string) (client.Task, configs.Agent, error) {
-	var def configs.Agent
+// task is what the command line says is to be done.
+func (o *options) task(ctx context.Context, args []string) (job, error) {
 	agent, err := subjects.ParseAgent(args[0])
 	if err != nil {
-		return client.Task{}, def, err
+		return job{}, err
 	}
 	arg, err := o.text(args)
 	if err != nil {
-		return client.Task{}, def, err
+		return job{}, err
 	}
+	var def configs.Agent
 	if o.works() || o.dry {
 		if def, err = cli.Defined(o.worker.Agents, agent.String()); err != nil {
-			return client.Task{}, def, err
+			return job{}, err
 		}
 		def = o.change.apply(o.worker.Override(def))
 	}
 	text, err := cli.TaskText(ctx, name, arg, o.file, o.dial.MaxBody())
-	o.piped = text != "" && cli.FromStdin(arg, o.file)
-	return client.Task{Agent: agent, Text: text, Timeout: o.limit()}, def, err
+	task := client.Task{Agent: agent, Text: text, Timeout: o.limit()}
+	return job{task, def, text != "" && cli.FromStdin(arg, o.file)}, err
 }
 
 // text is the text on the command line, nil if there is none.

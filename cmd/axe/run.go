@@ -11,6 +11,7 @@ import (
 	"github.com/axebus/axe/agentd/client"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/cmd/internal/cli"
+	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -35,27 +36,12 @@ func (o *options) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if o.works() || o.dry {
-		o.worker.Root = o.change.apply
-		o.worker.Limit, o.worker.Grace, o.worker.Alone = o.limit(), farewell, !o.elsewhere()
-		if err := o.worker.Load(log); err != nil {
-			return err
-		}
-	}
-	task, def, err := o.task(ctx, args)
+	j, err := o.job(ctx, args, log)
 	if err != nil {
 		return err
 	}
-	if def.Name != "" {
-		if _, _, err := o.worker.Open(def.Model); err != nil {
-			return err
-		}
-	}
-	if def.Memory.Enabled && !o.elsewhere() && o.worker.Memory(nil) == nil {
-		log.WarnContext(ctx, "memory is on a bus: without --server it is neither read nor kept", slog.String(keyAgent, def.Name))
-	}
-	if o.dry || view.Verbose() && def.Name != "" {
-		b, err := o.brief(ctx, def, task)
+	if o.dry || view.Verbose() && j.local() {
+		b, err := o.brief(ctx, j)
 		if err != nil {
 			return err
 		}
@@ -69,15 +55,43 @@ func (o *options) run(ctx context.Context, args []string) error {
 		return err
 	}
 	defer done()
-	if !o.works() {
-		if err := cli.Ready(ctx, conn); err != nil {
-			return err
-		}
-		return o.submit(ctx, client.New(conn), task, view)
+	submit := func(ctx context.Context) error { return o.submit(ctx, client.New(conn), j.task, view) }
+	if o.works() {
+		return o.work(ctx, conn, log, screen, submit)
 	}
-	return o.work(ctx, conn, log, screen, func(ctx context.Context) error {
-		return o.submit(ctx, client.New(conn), task, view)
-	})
+	if err := cli.Ready(ctx, conn); err != nil {
+		return err
+	}
+	return submit(ctx)
+}
+
+// job is a task and, where this process serves its agent, the definition with the flags' changes.
+type job struct {
+	task  client.Task
+	def   configs.Agent
+	piped bool // the text came on standard input
+}
+
+func (j job) local() bool { return j.def.Name != "" }
+
+// job reads what the command line names, and finds out what is wrong before anything is started.
+func (o *options) job(ctx context.Context, args []string, log *slog.Logger) (job, error) {
+	if o.works() || o.dry {
+		o.worker.Root = o.change.apply
+		o.worker.Limit, o.worker.Grace, o.worker.Alone = o.limit(), farewell, !o.elsewhere()
+		if err := o.worker.Load(log); err != nil {
+			return job{}, err
+		}
+	}
+	j, err := o.task(ctx, args)
+	if err != nil || !j.local() {
+		return j, err
+	}
+	if j.def.Memory.Enabled && !o.elsewhere() && o.worker.Memory(nil) == nil {
+		log.WarnContext(ctx, "memory is on a bus: without --server it is neither read nor kept", slog.String(keyAgent, j.def.Name))
+	}
+	_, _, err = o.worker.Open(j.def.Model)
+	return j, err
 }
 
 // connect opens the bus; done closes all that it opened.
