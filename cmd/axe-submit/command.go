@@ -16,7 +16,8 @@ const (
 	name = "axe-submit"
 
 	long = `axe-submit hands a task to an agent on the bus, waits for the outcome of its whole tree of
-agents, and prints the answer to stdout. The tree is shown on stderr while it works, if that is a terminal.
+agents, and prints the answer to stdout. The tree is shown on stderr while it works, if that is a terminal
+and the answer does not go into a pipe.
 
 The text is the second argument, a file (-f), or what is piped in. ^C detaches: the tree goes on, and
 "axe-submit wait ID" attaches again. --id makes a submission idempotent: the same key is the same tree

@@ -15,7 +15,7 @@ const (
 	name = "axe"
 
 	long = `axe run runs an agent and all agents that it calls, and prints the answer to stdout. The tree is shown on
-stderr while it works, if that is a terminal.
+stderr while it works, if that is a terminal and the answer does not go into a pipe.
 
 Everything happens in this process: a NATS server that nobody else can reach, with a store that is removed
 at the end, a worker that serves the agents of the directory, and a submission, by the same code as agentd and

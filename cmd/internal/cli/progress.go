@@ -22,7 +22,7 @@ type ProgressFlags struct {
 
 // Register adds the flags to a command and all below it.
 func (p *ProgressFlags) Register(cmd *cobra.Command) {
-	cmd.PersistentFlags().StringVar(&p.how, "progress", "auto", "how the tree is shown on stderr: tree, plain (a line for each event), none, or auto (tree on a terminal, none elsewhere)")
+	cmd.PersistentFlags().StringVar(&p.how, "progress", "auto", "how the tree is shown on stderr: tree, plain (a line for each event), none, or auto (tree on a terminal unless the answer goes into a pipe, whose reader may use that terminal)")
 	cmd.PersistentFlags().BoolVarP(&p.verbose, "verbose", "v", false, "tell every turn and every sub-agent on stderr, instead of the tree")
 }
 
@@ -52,12 +52,18 @@ func (p *ProgressFlags) View(s *Screen, name string) (*View, error) {
 	case v.style == drawn, v.style == plain, v.style == hidden:
 	case p.how != "auto":
 		return nil, Usage("--progress %q: want auto, tree, plain or none", p.how)
-	case s.terminal && os.Getenv("TERM") != "dumb":
+	case s.terminal && !piped(os.Stdout) && os.Getenv("TERM") != "dumb":
 		v.style = drawn
 	default:
 		v.style = hidden
 	}
 	return v, nil
+}
+
+// piped reports whether somebody reads what is written to f.
+func piped(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&(os.ModeNamedPipe|os.ModeSocket) != 0
 }
 
 const (
