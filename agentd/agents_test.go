@@ -1,6 +1,7 @@
 package agentd_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -225,5 +226,70 @@ func TestModelThatIsNone(t *testing.T) {
 		s.agents[1].Model = "gpt"
 		s.hire("w", engagement{})
 		s.completed(s.submit("lead", "go"), `c0=call_agent error: invalid model for agent "leaf": invalid model format "gpt": expected provider/model-name`)
+	})
+}
+
+// TestRemovedAfterARestart: what an agent's former worker has announced is taken back by the one that
+// removes it, and gives way to what is wrong with its file.
+func TestRemovedAfterARestart(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.lead([]string{"leaf"}, call("leaf", "x"))
+		s.hire("w1", engagement{}).leave(s)
+		h := s.hire("w2", engagement{})
+		s.settle()
+		h.serve(s, s.agents[0])
+		s.settle()
+		s.failed(s.submit("leaf", "go"), run.KindUnknownAgent, "agent config not found: leaf")
+		s.completed(s.submit("lead", "go"), `c0=call_agent error: failed to load agent "leaf": agent config not found: leaf`)
+
+		h.serve(s, s.agents...)
+		s.settle()
+		h.leave(s)
+		h = s.hire("w3", engagement{agents: s.agents[:1]})
+		if err := h.Serve(s.agents[:1], agentd.Broken{Name: s.root("leaf").Agent, Problem: "leaf.toml:1: no"}); err != nil {
+			t.Fatal(err)
+		}
+		s.settle()
+		s.failed(s.submit("leaf", "go"), run.KindError, `failed to load agent "leaf": leaf.toml:1: no`)
+	})
+}
+
+// TestNoQuarrel: workers that differ about an agent do not announce it against each other for ever.
+func TestNoQuarrel(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.lead([]string{"leaf"})
+		leaf, other := s.agents[1], s.agents[1]
+		other.Digest = "other"
+		wrong := agentd.Broken{Name: s.root("leaf").Agent, Problem: "leaf.toml:1: no"}
+		s.hire("w1", engagement{agents: []configs.Agent{leaf}})
+		s.hire("w2", engagement{agents: []configs.Agent{other}})
+		gone := s.hire("w3", engagement{agents: []configs.Agent{leaf}})
+		bad := s.hire("w4", engagement{agents: []configs.Agent{leaf}})
+		s.settle()
+		gone.serve(s)
+		if err := bad.Serve(nil, wrong); err != nil {
+			t.Fatal(err)
+		}
+		s.settle()
+		dir, err := s.conn.Directory(s.ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		value, before, ok, err := dir.Get(s.ctx, "leaf")
+		if err != nil || !ok || strings.Contains(string(value), "problem") {
+			t.Fatalf("%s, %v", value, err)
+		}
+		for _, h := range s.hands { // whatever wakes them
+			h.serve(s, s.agents[0])
+			s.settle()
+			if h != gone && h != bad {
+				h.serve(s, s.agents[0], leaf)
+			}
+		}
+		time.Sleep(time.Hour)
+		if _, after, _, err := dir.Get(s.ctx, "leaf"); err != nil || after > before+40 {
+			t.Errorf("%d changes, %v", after-before, err)
+		}
+		s.completed(s.submit("leaf", "go"), "leaf")
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"sync"
+	"time"
 
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/configs"
@@ -34,11 +35,10 @@ type directory struct {
 	mu    sync.Mutex
 	bus   *bus.Directory
 	cards map[string]Card
-	mine  map[string]uint64 // what this worker announced, by revision
 }
 
 func newDirectory() *directory {
-	return &directory{cards: map[string]Card{}, mine: map[string]uint64{}}
+	return &directory{cards: map[string]Card{}}
 }
 
 // follow keeps the copy current until ctx ends; changed is called for each name that came or went.
@@ -64,22 +64,32 @@ func (d *directory) follow(ctx context.Context, conn *bus.Conn, changed func(nam
 	}, ready)
 }
 
-// find is what workers say of an agent; ok is false for one that none ever announced. The bucket itself
-// has the last word before anybody is told no: an agent may have been announced, or mended, a moment ago.
+// secondLook is how long it takes a worker to announce again what another one has withdrawn.
+const secondLook = 250 * time.Millisecond
+
+// find is what workers say of an agent; ok is false for one that none announces. The bucket itself has the
+// last word before anybody is told no, after a moment: the agent may just be announced, again or mended.
 func (d *directory) find(ctx context.Context, agent string) (c Card, ok bool, _ error) {
 	d.mu.Lock()
 	c, ok = d.cards[agent]
 	dir := d.bus
 	d.mu.Unlock()
-	if ok && c.Problem == "" {
-		return c, true, nil
+	for look := 0; ; look++ {
+		if ok && c.Problem == "" || look == 2 {
+			return c, ok, nil
+		}
+		if look > 0 {
+			if err := bus.Pause(ctx, secondLook); err != nil {
+				return Card{}, false, err
+			}
+		}
+		value, _, there, err := dir.Get(ctx, agent)
+		if err != nil {
+			return Card{}, false, err
+		}
+		c = Card{}
+		ok = there && json.Unmarshal(value, &c) == nil
 	}
-	value, _, ok, err := dir.Get(ctx, agent)
-	if err != nil || !ok {
-		return Card{}, false, err
-	}
-	c = Card{}
-	return c, json.Unmarshal(value, &c) == nil, nil
 }
 
 // announced reports whether this worker has heard that some worker serves the agent.
@@ -90,45 +100,41 @@ func (d *directory) announced(agent subjects.Agent) bool {
 	return ok && c.Problem == ""
 }
 
-// announce says what there is to say of an agent, unless it has been said. That its file is wrong is
-// only said of one that nobody serves.
-func (d *directory) announce(ctx context.Context, c Card) error {
+// announce says what there is to say of an agent, unless it has been said. That its file is wrong gives
+// way to a worker that has it right, but the first time: that worker may be gone, and says it again if not.
+func (d *directory) announce(ctx context.Context, c Card, first bool) error {
 	d.mu.Lock()
 	said, ok := d.cards[c.Name]
 	dir := d.bus
-	_, own := d.mine[c.Name]
 	d.mu.Unlock()
 	if ok && said.Digest == c.Digest && said.Problem == c.Problem && c.Digest+c.Problem != "" {
 		return nil
 	}
-	if ok && !own && c.Problem != "" && said.Problem == "" {
+	if ok && c.Problem != "" && said.Problem == "" && !first {
 		return nil
 	}
 	body, err := json.Marshal(c)
 	if err != nil {
 		return err
 	}
-	rev, err := dir.Put(ctx, c.Name, body)
-	if err != nil {
+	if _, err := dir.Put(ctx, c.Name, body); err != nil {
 		return err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.mine[c.Name] = rev
 	d.cards[c.Name] = c
 	return nil
 }
 
-// withdraw takes back what this worker announced, unless another one has announced it since. Who
-// still serves the agent announces it again.
+// withdraw takes back what was announced of an agent, by whomever: it may be gone. Who still serves the
+// agent announces it again.
 func (d *directory) withdraw(ctx context.Context, agent subjects.Agent) error {
 	d.mu.Lock()
-	rev, ok := d.mine[agent.String()]
 	dir := d.bus
-	delete(d.mine, agent.String())
 	d.mu.Unlock()
-	if !ok {
-		return nil
+	_, rev, ok, err := dir.Get(ctx, agent.String())
+	if err != nil || !ok {
+		return err
 	}
 	return dir.Delete(ctx, agent.String(), rev)
 }

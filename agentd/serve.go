@@ -83,7 +83,9 @@ func (w *Worker) toServe(ctx context.Context) map[subjects.Agent]bool {
 	removed := maps.Clone(w.removed)
 	w.mu.Unlock()
 	for name := range removed {
-		w.retry(ctx, "withdraw agent", func() error { return w.names.withdraw(ctx, name) })
+		if w.part(name) {
+			w.retry(ctx, "withdraw agent", func() error { return w.names.withdraw(ctx, name) })
+		}
 		if !w.names.announced(name) {
 			agents[name] = true
 		}
@@ -93,9 +95,19 @@ func (w *Worker) toServe(ctx context.Context) map[subjects.Agent]bool {
 
 // announceAll says of each agent that it is served, or what is wrong with its file.
 func (w *Worker) announceAll(ctx context.Context) {
-	for _, c := range w.deck() {
-		w.retry(ctx, "announce agent", func() error { return w.names.announce(ctx, c) })
+	for name, c := range w.deck() {
+		first := c.Problem != "" && w.part(name)
+		w.retry(ctx, "announce agent", func() error { return w.names.announce(ctx, c, first) })
 	}
+}
+
+// part reports whether the known agents are to be told that an agent went away or wrong: once.
+func (w *Worker) part(name subjects.Agent) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	parted := w.parted[name]
+	delete(w.parted, name)
+	return parted
 }
 
 // deck is what this worker has to say of agents.

@@ -88,6 +88,7 @@ type Worker struct {
 	agents  map[subjects.Agent]configs.Agent
 	broken  map[subjects.Agent]string    // agents whose files are wrong, and what is
 	removed map[subjects.Agent]time.Time // agents that were served, and until when
+	parted  map[subjects.Agent]bool      // agents that went away, or wrong, since the known agents were told
 	changed chan struct{}                // holds a token after Serve
 	pulled  bool                         // nothing is asked for any more
 	returns []*bus.Delivery              // kept until then
@@ -102,7 +103,7 @@ func New(conn *bus.Conn, cfg Config) (*Worker, error) {
 	return &Worker{
 		cfg: cfg, conn: conn, log: cfg.Log.With(slog.String(keyWorker, cfg.Name)),
 		slots: newSlots(cfg.Slots), tombs: newTombstones(), names: newDirectory(), cache: newCache(cfg.Cache),
-		desks: map[subjects.Run]*desk{}, agents: map[subjects.Agent]configs.Agent{}, removed: map[subjects.Agent]time.Time{}, changed: make(chan struct{}, 1), idle: make(chan *desk), polling: make(chan struct{}, 1),
+		desks: map[subjects.Run]*desk{}, agents: map[subjects.Agent]configs.Agent{}, removed: map[subjects.Agent]time.Time{}, parted: map[subjects.Agent]bool{}, changed: make(chan struct{}, 1), idle: make(chan *desk), polling: make(chan struct{}, 1),
 	}, nil
 }
 
@@ -210,18 +211,23 @@ func (w *Worker) Serve(agents []configs.Agent, broken ...Broken) error {
 		set[name] = a
 	}
 	w.mu.Lock()
-	was := slices.Concat(slices.Collect(maps.Keys(w.agents)), slices.Collect(maps.Keys(w.broken)))
+	was, wrong := w.agents, w.broken
 	w.agents, w.broken = set, map[subjects.Agent]string{}
 	for _, b := range broken {
 		if _, served := set[b.Name]; !served {
 			w.broken[b.Name] = b.Problem
+			w.parted[b.Name] = w.parted[b.Name] || wrong[b.Name] != b.Problem
 		}
 	}
-	for _, name := range was {
+	for _, name := range slices.Concat(slices.Collect(maps.Keys(was)), slices.Collect(maps.Keys(wrong))) {
 		w.removed[name] = time.Now()
+		if _, still := w.broken[name]; !still {
+			w.parted[name] = true
+		}
 	}
 	for name := range set {
 		delete(w.removed, name)
+		delete(w.parted, name)
 	}
 	for name := range w.broken {
 		delete(w.removed, name)
