@@ -299,8 +299,11 @@ func (w *Worker) publishOutcome(ctx context.Context, r subjects.Run, reply strin
 	if refused, ok := errors.AsType[*bus.ConflictError](err); ok {
 		return step{must: refused.Last}, nil
 	}
-	if errors.Is(err, bus.ErrTooLarge) && o.Kind == "" {
-		o.Status, o.Result, o.Kind, o.Error = run.StatusFailed, "", run.KindError, err.Error()
+	if errors.Is(err, bus.ErrTooLarge) && (o.Result != "" || o.Partial != nil) {
+		if o.Status == run.StatusCompleted {
+			o.Status, o.Kind, o.Error = run.StatusFailed, run.KindError, err.Error()
+		}
+		o.Result, o.Partial = "", nil
 		return w.publishOutcome(ctx, r, reply, logSeq, disarm, o, inbox)
 	}
 	if err != nil {
@@ -324,6 +327,9 @@ func (w *Worker) signed(h *history, o run.Outcome) run.Outcome {
 	o.Turns += len(h.state.Turns)
 	o.ToolCalls = h.state.ToolCalls()
 	o.DurationMS = max(0, time.Since(h.state.CalledAt).Milliseconds())
+	if o.Status == run.StatusFailed {
+		o.Partial = h.state.Partial()
+	}
 	return o
 }
 

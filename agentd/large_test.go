@@ -70,3 +70,18 @@ func TestOverTheCap(t *testing.T) {
 		})
 	}
 }
+
+// TestPartialOverTheCap: what a run had is left out of an outcome that it makes too large, and its end is not.
+func TestPartialOverTheCap(t *testing.T) {
+	const limit = 100 << 10
+	onStage(t, func(s *stage) {
+		s.lead([]string{"leaf"}, call("leaf", "x"), call("leaf", "y"))
+		s.parts["lead"] = turns(calls(call("leaf", "x"), call("leaf", "y")), fails(errBroken))
+		s.parts["leaf"] = says(strings.Repeat("x", limit-1<<10))
+		s.hire("w", engagement{maxBody: limit})
+		o := s.result(s.submit("lead", "go"), time.Minute)
+		if o.Kind != run.KindError || o.Error != errBroken.Error() || o.Partial != nil {
+			t.Errorf("outcome %s %q, partial: %t", o.Kind, o.Error, o.Partial != nil)
+		}
+	})
+}

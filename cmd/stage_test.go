@@ -74,14 +74,19 @@ func publish(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 func called(ts *testscript.TestScript, neg bool, args []string) {
-	want(ts, neg, args, 1, "called TREE")
+	if len(args) == 1 {
+		args = append(args, "r")
+	}
+	want(ts, neg, args, 2, "called TREE [PATH]")
 	tree, err := subjects.ParseTree(args[0])
+	ts.Check(err)
+	path, err := subjects.ParsePath(args[1])
 	ts.Check(err)
 	conn := onStage(ts).bus.conn
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	for {
-		ms, err := conn.Snapshot(ctx, conn.Space().RootCallOf(tree))
+		ms, err := conn.Snapshot(ctx, conn.Space().CallOf(tree, path))
 		ts.Check(err)
 		if len(ms) > 0 {
 			return

@@ -87,8 +87,11 @@ func (s Space) SubmissionOf(t Tree) string { return s.join("submit", "*", t.s) }
 // PartsOf matches what is told of the progress of a tree's runs.
 func (s Space) PartsOf(t Tree) string { return s.join("live", "part", "*", t.s, "*") }
 
+// CallOf matches the call of a run of a tree, whatever its agent.
+func (s Space) CallOf(t Tree, p Path) string { return s.join("run", "*", t.s, p.s, "call") }
+
 // RootCallOf matches the call of a tree's root, whatever its agent.
-func (s Space) RootCallOf(t Tree) string { return s.join("run", "*", t.s, Root.s, "call") }
+func (s Space) RootCallOf(t Tree) string { return s.CallOf(t, Root) }
 
 // Calls matches the calls of one agent.
 func (s Space) Calls(a Agent) string { return s.join("run", a.s, "*", "*", "call") }

@@ -21,10 +21,12 @@ import (
 var (
 	// ErrUnknownTree says that there is no such tree: neither a submission nor a run nor a result.
 	ErrUnknownTree = errors.New("unknown tree id")
-	// ErrEnded says that a tree cannot be cancelled, since it has an outcome.
-	ErrEnded = errors.New("the tree has ended already")
-	// ErrCancelled says that a tree was cancelled before.
-	ErrCancelled = errors.New("the tree was cancelled already")
+	// ErrUnknownRun says that a tree has no run of a path: it was not called, or not yet.
+	ErrUnknownRun = errors.New("unknown run")
+	// ErrEnded says that a run cannot be cancelled, since it has an outcome.
+	ErrEnded = errors.New("has ended already")
+	// ErrCancelled says that a run was cancelled before.
+	ErrCancelled = errors.New("was cancelled already")
 	// ErrOtherAgent says that an id is taken by the tree of another agent.
 	ErrOtherAgent = errors.New("the id is that of another agent's tree")
 )

@@ -111,7 +111,7 @@ func TestUnknownTree(t *testing.T) {
 		if took := time.Since(begin); took > 5*time.Second {
 			t.Errorf("it took %v", took)
 		}
-		if err := s.Cancel(t.Context(), client.Key("nosuch"), ""); !errors.Is(err, client.ErrUnknownTree) {
+		if err := s.Cancel(t.Context(), client.Key("nosuch"), subjects.Root, ""); !errors.Is(err, client.ErrUnknownTree) {
 			t.Errorf("cancel: %v", err)
 		}
 		if err := s.Follow(t.Context(), client.Key("nosuch"), nil); !errors.Is(err, client.ErrUnknownTree) {
@@ -225,7 +225,7 @@ func TestNoStreams(t *testing.T) {
 	if _, err := c.Wait(t.Context(), client.Key("x")); !errors.Is(err, bus.ErrNoStream) {
 		t.Errorf("wait: %v", err)
 	}
-	if err := c.Cancel(t.Context(), client.Key("x"), ""); !errors.Is(err, bus.ErrNoStream) {
+	if err := c.Cancel(t.Context(), client.Key("x"), subjects.Root, ""); !errors.Is(err, bus.ErrNoStream) {
 		t.Errorf("cancel: %v", err)
 	}
 }

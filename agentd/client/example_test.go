@@ -93,7 +93,7 @@ func Example() {
 	outcome, err = c.Wait(ctx, again)
 	fmt.Println(again == tree, outcome.Result, err)
 
-	fmt.Println(errors.Is(c.Cancel(ctx, tree, "too late"), client.ErrEnded))
+	fmt.Println(errors.Is(c.Cancel(ctx, tree, subjects.Root, "too late"), client.ErrEnded))
 	// Output:
 	// completed You said: hello
 	// true You said: hello <nil>

@@ -70,6 +70,24 @@ func (c *Client) find(ctx context.Context, tree subjects.Tree) (found, error) {
 	}
 }
 
+// findRun looks for a run of a tree by its path.
+func (c *Client) findRun(ctx context.Context, tree subjects.Tree, path subjects.Path) (subjects.Run, error) {
+	f, err := c.find(ctx, tree)
+	if err != nil || path.IsRoot() {
+		return f.root, err
+	}
+	ms, err := c.conn.Snapshot(ctx, f.root.Space.CallOf(tree, path))
+	if err != nil {
+		return subjects.Run{}, fmt.Errorf("tree %s: %w", tree, err)
+	}
+	for _, m := range ms {
+		if at, err := f.root.Space.Parse(m.Subject); err == nil {
+			return at.Run, nil
+		}
+	}
+	return subjects.Run{}, fmt.Errorf("%w: %s of tree %s", ErrUnknownRun, path, tree)
+}
+
 // result reads the stored outcome of a root. Of two the first in stream order counts.
 func (c *Client) result(ctx context.Context, root subjects.Run) (bus.Stored, bool, error) {
 	return c.conn.First(ctx, root.Space.Result(root.Agent, root.Tree))

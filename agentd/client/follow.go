@@ -16,6 +16,20 @@ const gather = 20 * time.Millisecond
 // the last; those told live only come between them, as they arrive, and may be lost. It is the caller's
 // goroutine that calls fn. A message that cannot be read is left out.
 func (c *Client) Follow(ctx context.Context, tree subjects.Tree, fn func(Event)) error {
+	return c.follow(ctx, tree, fn, func(t *tail) bool { return t.concluded })
+}
+
+// Settle calls fn like Follow, until a run and all runs that were called below it have outcomes. A run that
+// is cancelled answers at once and waits for nobody, so those below it may end after it.
+func (c *Client) Settle(ctx context.Context, tree subjects.Tree, top subjects.Path, fn func(Event)) error {
+	o := newOpen()
+	return c.follow(ctx, tree, func(e Event) {
+		o.apply(e)
+		fn(e)
+	}, func(*tail) bool { return o.settled(top) })
+}
+
+func (c *Client) follow(ctx context.Context, tree subjects.Tree, fn func(Event), over func(*tail) bool) error {
 	f, err := c.find(ctx, tree)
 	if err != nil {
 		return err
@@ -27,14 +41,47 @@ func (c *Client) Follow(ctx context.Context, tree subjects.Tree, fn func(Event))
 	}
 	defer stop()
 	for {
-		concluded, err := t.read(ctx)
-		if err != nil || concluded {
+		if err := t.read(ctx); err != nil || over(t) {
 			return err
 		}
 		if err := t.wait(ctx); err != nil {
 			return err
 		}
 	}
+}
+
+// open knows which of a tree's runs have been called and have no outcome.
+type open struct {
+	runs  map[subjects.Path]bool
+	ended map[subjects.Path]bool
+}
+
+func newOpen() *open {
+	return &open{runs: map[subjects.Path]bool{}, ended: map[subjects.Path]bool{}}
+}
+
+func (o *open) apply(e Event) {
+	p := e.Run.Path
+	switch e.Kind {
+	case Called:
+		if !o.ended[p] {
+			o.runs[p] = true
+		}
+	case Replied, Concluded:
+		o.ended[p] = true
+		delete(o.runs, p)
+	case Asking, Answered, TimedOut, Cancelled:
+	}
+}
+
+// settled reports whether a run has ended, and all that were called below it.
+func (o *open) settled(top subjects.Path) bool {
+	for p := range o.runs {
+		if top.Covers(p) {
+			return false
+		}
+	}
+	return o.ended[top]
 }
 
 // tail is a reader's place in a tree. Live messages only say that there is something to read.
@@ -46,6 +93,8 @@ type tail struct {
 	hints  hints
 	parts  chan Event
 	fn     func(Event)
+
+	concluded bool // fn was told
 }
 
 func (t *tail) watch() (stop func(), err error) {
@@ -86,36 +135,42 @@ func (t *tail) part(m bus.Stored) {
 
 // read gives fn what is new. The result is looked for first, so that everything stored before it is
 // told before it.
-func (t *tail) read(ctx context.Context) (concluded bool, err error) {
-	end, concluded, err := t.c.result(ctx, t.root)
-	if err != nil {
-		return false, err
+func (t *tail) read(ctx context.Context) error {
+	var ms []bus.Stored
+	if !t.concluded {
+		end, ok, err := t.c.result(ctx, t.root)
+		if err != nil {
+			return err
+		}
+		if t.concluded = ok; ok {
+			ms = append(ms, end)
+		}
 	}
 	if !t.called {
 		call, ok, err := t.c.conn.First(ctx, t.root.Call())
 		if err != nil {
-			return false, err
+			return err
 		}
 		if ok {
 			t.called, t.seq = true, call.Seq-1
 		}
 	}
-	var ms []bus.Stored
 	if t.called {
-		if ms, err = t.c.conn.Since(ctx, t.root.Space.TreeOf(t.root.Tree), t.seq); err != nil {
-			return false, err
+		more, err := t.c.conn.Since(ctx, t.root.Space.TreeOf(t.root.Tree), t.seq)
+		if err != nil {
+			return err
 		}
-	}
-	if concluded {
-		ms = append(ms, end)
+		for _, m := range more {
+			t.seq = max(t.seq, m.Seq)
+		}
+		ms = append(more, ms...)
 	}
 	for _, m := range ms {
 		if e, ok, err := t.c.event(ctx, m); err == nil && ok {
 			t.fn(e)
 		}
-		t.seq = max(t.seq, m.Seq)
 	}
-	return concluded, nil
+	return nil
 }
 
 // wait returns when there may be something to read; meanwhile it hands on what is told live.

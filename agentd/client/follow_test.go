@@ -113,7 +113,7 @@ func TestFollowCancelled(t *testing.T) {
 			}
 		})
 		time.Sleep(time.Minute)
-		if err := s.Cancel(t.Context(), tree, "why not"); err != nil {
+		if err := s.Cancel(t.Context(), tree, subjects.Root, "why not"); err != nil {
 			t.Fatal(err)
 		}
 		wg.Wait()
@@ -154,7 +154,7 @@ func TestFollowNonsense(t *testing.T) {
 		if diff := cmp.Diff([]string{"r slow called", "r-1-3 echo replied completed"}, stored(t, got)); diff != "" {
 			t.Error(diff)
 		}
-		if err := s.Cancel(t.Context(), tree, ""); err != nil {
+		if err := s.Cancel(t.Context(), tree, subjects.Root, ""); err != nil {
 			t.Fatal(err)
 		}
 		if o, err := s.Wait(t.Context(), tree); err != nil || o.Kind != run.KindCancelled {

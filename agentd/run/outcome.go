@@ -56,6 +56,8 @@ type Outcome struct {
 	Kind     Kind   `json:"kind,omitzero"`
 	Category string `json:"category,omitzero"` // of a provider's error, or CategoryConfig
 
+	Partial *Partial `json:"partial,omitempty"` // of a failed run: what there was; nil for nothing
+
 	Agent      string         `json:"agent"`
 	Tree       string         `json:"tree,omitzero"`
 	Path       string         `json:"path,omitzero"`

@@ -153,3 +153,22 @@ func TestBranches(t *testing.T) {
 		s = left
 	}
 }
+
+// TestPartial: what was completed and what was said last, and nothing of a run that has neither.
+func TestPartial(t *testing.T) {
+	ok := func(result string) run.Outcome {
+		return run.Outcome{Status: run.StatusCompleted, Agent: "a", Result: result}
+	}
+	s := apply(t, run.State{}, called())
+	if s.Partial() != nil {
+		t.Errorf("a run without a turn has %+v", s.Partial())
+	}
+	first, second := turnOf(2, 1, 1, "a", "!b"), turnOf(4, 3, 2, "a", "a", "a")
+	first.Entry.Answer.Content, second.Entry.Answer.Content = "I shall ask", ""
+	s = apply(t, s, first, repliedWith(3, 1, 0, ok("one")), second, repliedWith(5, 2, 2, ok("three")),
+		repliedWith(6, 2, 0, run.Failure(run.KindError, "broken")))
+	want := &run.Partial{Text: "I shall ask", Results: []run.PartialResult{{1, 0, "a", "one"}, {2, 2, "a", "three"}}}
+	if diff := cmp.Diff(want, s.Partial()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

@@ -51,7 +51,7 @@ func command() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.AddCommand(agentsCommand(), configCommand(), exitCodesTopic())
+	root.AddCommand(agentsCommand(), configCommand(), exitCodesTopic(), cancelCommand())
 	root.AddCommand(runCommand(), gcCommand(), &cobra.Command{
 		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -84,6 +84,14 @@ func runCommand() *cobra.Command {
 	o.dial.Register(cmd)
 	o.log.Register(cmd, "warn")
 	o.progress.Register(cmd)
+	return cmd
+}
+
+// cancelCommand is the same as axe-submit's.
+func cancelCommand() *cobra.Command {
+	f := &cli.SessionFlags{Name: name}
+	cmd := cli.CancelCommand(f)
+	f.Register(cmd)
 	return cmd
 }
 

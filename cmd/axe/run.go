@@ -12,14 +12,13 @@ import (
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/cmd/internal/cli"
 	"github.com/axebus/axe/configs"
-	"github.com/axebus/axe/subjects"
 )
 
 const keyAgent = "agent" // in the log
 
 const (
 	connecting = 10 * time.Second // a running bus that is not there
-	farewell   = 3 * time.Second  // a cancelled tree, and a worker that drains
+	farewell   = 3 * time.Second  // a worker that drains
 )
 
 // run runs a task on a bus of its own, or on a running one.
@@ -176,7 +175,7 @@ func (o *options) submit(ctx context.Context, c *client.Client, task client.Task
 	}
 	outcome, err := view.Attend(ctx, c, tree, o.limit())
 	if _, signal := errors.AsType[cli.SignalError](err); signal {
-		return cli.Fail(cli.Code(err), fmt.Errorf("%w, %s", err, cancel(ctx, c, tree)))
+		return cli.Fail(cli.Code(err), fmt.Errorf("%w, %s", err, cli.Abandon(ctx, c, tree, "interrupted")))
 	}
 	if err != nil {
 		return err
@@ -185,17 +184,4 @@ func (o *options) submit(ctx context.Context, c *client.Client, task client.Task
 		return printJSON(ctx, os.Stdout, c, tree, outcome)
 	}
 	return cli.Print(os.Stdout, "text", outcome)
-}
-
-// cancel cancels a tree that its user has left, waits a moment for its end, and says what came of it.
-func cancel(ctx context.Context, c *client.Client, tree subjects.Tree) string {
-	ctx, done := context.WithTimeout(context.WithoutCancel(ctx), farewell)
-	defer done()
-	if err := c.Cancel(ctx, tree, "interrupted"); err != nil {
-		return fmt.Sprintf("and the tree %s could not be cancelled: %v", tree, err)
-	}
-	if _, err := c.Wait(ctx, tree); err != nil {
-		return "the tree " + tree.String() + " is being cancelled"
-	}
-	return "the tree was cancelled"
 }

@@ -70,41 +70,86 @@ const (
 	redraw = 100 * time.Millisecond
 	// late is how long the view of a tree may lag behind its outcome.
 	late = time.Second
+	// lingering is how long a drawn tree that failed is shown while runs below its root still end.
+	lingering = 10 * time.Second
 	// unserved is how long a submission may wait before its submitter is told that nobody takes it.
 	unserved = 5 * time.Second
 )
 
 // Attend waits for the outcome of a tree and shows the tree meanwhile. Limit is the tree's own, 0 if it
-// has none: a little later the wait is given up.
+// has none: a little later the wait is given up. A drawn tree that failed is shown for a moment longer, if
+// runs below its root have not ended yet.
 func (v *View) Attend(ctx context.Context, c *client.Client, tree subjects.Tree, limit time.Duration) (run.Outcome, error) {
 	ctx, cancel := within(ctx, limit)
 	defer cancel()
-	watching, stop := context.WithCancel(ctx)
-	var wg sync.WaitGroup
-	followed := make(chan struct{})
-	if v.style == hidden {
-		close(followed)
-	} else {
-		wg.Go(func() {
-			defer close(followed)
-			_ = c.Follow(watching, tree, v.event) // what it cannot show, Wait tells
-		})
-	}
-	if v.style == drawn {
-		wg.Go(func() { v.screen.keep(watching) })
-	}
-	wg.Go(func() { v.remind(watching, c, tree) })
-	o, err := c.Wait(ctx, tree)
-	if err = because(ctx, err); err == nil {
-		select {
-		case <-followed:
-		case <-time.After(late):
+	told, settled := make(chan struct{}), make(chan struct{}) // of the outcome, of all ends
+	leave := v.watch(ctx, func(ctx context.Context, fn func(client.Event)) {
+		defer close(settled)
+		if v.style == hidden {
+			return
 		}
-	}
+		_ = c.Settle(ctx, tree, subjects.Root, func(e client.Event) { // what it cannot show, Wait tells
+			fn(e)
+			if e.Kind == client.Concluded {
+				close(told)
+			}
+		})
+	})
+	defer leave()
+	reminding, stop := context.WithCancel(ctx)
+	var reminder sync.WaitGroup
+	reminder.Go(func() { v.remind(reminding, c, tree) })
+	o, err := c.Wait(ctx, tree)
 	stop()
-	wg.Wait()
-	v.screen.Leave()
+	reminder.Wait()
+	switch err = because(ctx, err); {
+	case err != nil || v.style == hidden:
+	case v.style == drawn && o.Status != run.StatusCompleted:
+		await(ctx, settled, lingering)
+	default:
+		await(ctx, told, late)
+	}
 	return o, err
+}
+
+// Settle waits until a run and all below it have ended, and shows the tree meanwhile.
+func (v *View) Settle(ctx context.Context, c *client.Client, tree subjects.Tree, top subjects.Path) error {
+	var err error
+	settled := make(chan struct{})
+	leave := v.watch(ctx, func(ctx context.Context, fn func(client.Event)) {
+		defer close(settled)
+		err = because(ctx, c.Settle(ctx, tree, top, fn))
+	})
+	defer leave()
+	<-settled
+	return err
+}
+
+// watch runs a function that tells events until it ends or ctx does, and shows them. The caller calls
+// leave, which ends both.
+func (v *View) watch(ctx context.Context, tell func(context.Context, func(client.Event))) (leave func()) {
+	ctx, stop := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() { tell(ctx, v.event) })
+	if v.style == drawn {
+		wg.Go(func() { v.screen.keep(ctx) })
+	}
+	return func() {
+		stop()
+		wg.Wait()
+		v.screen.Leave()
+	}
+}
+
+// await waits for something, not too long.
+func await(ctx context.Context, c <-chan struct{}, atMost time.Duration) {
+	t := time.NewTimer(atMost)
+	defer t.Stop()
+	select {
+	case <-c:
+	case <-t.C:
+	case <-ctx.Done():
+	}
 }
 
 // Verbose reports whether the view tells every turn.
@@ -123,8 +168,9 @@ func (v *View) event(e client.Event) {
 		fmt.Fprintln(v.screen, Line(e))
 	case spoken:
 		v.told.apply(e)
-	case drawn, hidden:
+	case drawn:
 		v.screen.Apply(e)
+	case hidden:
 	}
 }
 

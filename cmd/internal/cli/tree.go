@@ -71,9 +71,19 @@ func (t *Tree) Apply(e client.Event) {
 			n.phase = queued
 		}
 	case client.Cancelled:
-		n.phase, n.why = ending, e.Reason
+		n.end(e.Reason)
 	case client.Replied, client.Concluded:
 		t.end(n, e)
+	}
+}
+
+// end marks a run that was told to end, and all below it: no model is asked for any of them.
+func (n *node) end(why string) {
+	if !n.phase.ended() {
+		n.phase, n.why = ending, why
+	}
+	for _, b := range n.below {
+		b.end("the run above it was cancelled")
 	}
 }
 

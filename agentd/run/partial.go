@@ -1,0 +1,34 @@
+package run
+
+// Partial is what a run that failed had by then.
+type Partial struct {
+	Text    string          `json:"text,omitzero"`     // what its model said last, beside its calls
+	Results []PartialResult `json:"results,omitempty"` // of the calls that were completed, in call order
+}
+
+// PartialResult is the result of one call.
+type PartialResult struct {
+	Turn   int    `json:"turn"`  // from 1
+	Index  int    `json:"index"` // from 0
+	Agent  string `json:"agent"`
+	Result string `json:"result"`
+}
+
+// Partial is what the run has so far, nil if that is nothing.
+func (s State) Partial() *Partial {
+	var p Partial
+	for i, t := range s.Turns {
+		if text := t.Entry.Answer.Content; text != "" {
+			p.Text = text
+		}
+		for index, o := range t.Outcomes {
+			if o != nil && o.Status == StatusCompleted {
+				p.Results = append(p.Results, PartialResult{i + 1, index, o.Agent, o.Result})
+			}
+		}
+	}
+	if p.Text == "" && p.Results == nil {
+		return nil
+	}
+	return &p
+}

@@ -1,0 +1,96 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/axebus/axe/agentd/client"
+	"github.com/axebus/axe/subjects"
+)
+
+// cancellation is the command that cancels a run and all below it.
+type cancellation struct {
+	reason string
+	wait   bool
+}
+
+// CancelCommand makes the subcommand of a command whose flags they are.
+func CancelCommand(f *SessionFlags) *cobra.Command {
+	c := &cancellation{}
+	cmd := &cobra.Command{
+		Use: "cancel ID [PATH]", Short: "Cancel a tree, or a run in it and all below that", Args: cobra.RangeArgs(1, 2),
+		Long: `Cancel a tree: the agent and all below it. With a PATH, as --progress plain and outcomes have it (r-1-0 is the first call
+of the root's first turn), that run and all below it; its caller is told, and goes on.
+
+The command returns when the cancellation is stored: no model is asked from then on, requests in flight are aborted, and
+the cancelled run answers at once, with what results there are. --wait waits until every run below has ended too, and shows
+which have not. What was cancelled before is fine, what has ended is an error.`,
+		Example: `  ` + f.Name + ` cancel 5Rt0yAkYxJ --reason "wrong branch"
+  ` + f.Name + ` cancel 5Rt0yAkYxJ r-1-2 --wait`,
+		RunE: func(cmd *cobra.Command, args []string) error { return c.run(cmd.Context(), f, args) },
+	}
+	cmd.Flags().StringVar(&c.reason, "reason", "", "why, for whoever reads the outcome")
+	cmd.Flags().BoolVar(&c.wait, "wait", false, "wait until all that is cancelled has ended")
+	return cmd
+}
+
+func (c *cancellation) run(ctx context.Context, f *SessionFlags, args []string) error {
+	tree, path, what := client.Key(args[0]), subjects.Root, "tree "+client.Key(args[0]).String()
+	if len(args) > 1 {
+		var err error
+		if path, err = subjects.ParsePath(args[1]); err != nil {
+			return err
+		}
+		what = "run " + path.String() + " of " + what
+	}
+	ses, err := f.Open(ctx)
+	if err != nil {
+		return err
+	}
+	defer ses.Conn.Close()
+	switch err := ses.Cancel(ctx, tree, path, c.reason); {
+	case err == nil:
+		fmt.Fprintf(os.Stderr, "%s: %s is cancelled\n", f.Name, what)
+	case errors.Is(err, client.ErrCancelled), errors.Is(err, client.ErrEnded) && c.wait:
+		fmt.Fprintf(os.Stderr, "%s: %v\n", f.Name, err)
+	default:
+		return Named(args[0], err)
+	}
+	if !c.wait {
+		return nil
+	}
+	if err := ses.View.Settle(ctx, ses.Client, tree, path); err != nil {
+		return err
+	}
+	fmt.Fprintf(os.Stderr, "%s: all of it has ended\n", f.Name)
+	return nil
+}
+
+// Named says which key stands behind a tree id that its user has not seen.
+func Named(key string, err error) error {
+	if errors.Is(err, client.ErrUnknownTree) && client.Key(key).String() != key {
+		return fmt.Errorf("%w (of key %q)", err, key)
+	}
+	return err
+}
+
+// farewell is how long the end of an abandoned tree is waited for.
+const farewell = 3 * time.Second
+
+// Abandon cancels a tree that its user has left, waits a moment for its end, and says what came of it.
+func Abandon(ctx context.Context, c *client.Client, tree subjects.Tree, why string) string {
+	ctx, done := context.WithTimeout(context.WithoutCancel(ctx), farewell)
+	defer done()
+	if err := c.Cancel(ctx, tree, subjects.Root, why); err != nil {
+		return fmt.Sprintf("and the tree %s could not be cancelled: %v", tree, err)
+	}
+	if _, err := c.Wait(ctx, tree); err != nil {
+		return "the tree " + tree.String() + " is being cancelled"
+	}
+	return "the tree was cancelled"
+}
