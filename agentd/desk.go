@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/axebus/axe/agentd/run"
@@ -100,6 +101,9 @@ func (w *Worker) next(d *desk, h *history) []*trigger {
 // handle reads once for a batch of triggers, acknowledges those that own nothing and acts on those
 // that do. After an error nothing is known of the run.
 func (w *Worker) handle(ctx context.Context, h *history, batch []*trigger) error {
+	if batch = w.inTime(batch); len(batch) == 0 {
+		return nil
+	}
 	must, err := w.mustRead(ctx, h, batch)
 	if err == nil {
 		err = w.read(ctx, h, must)
@@ -129,6 +133,18 @@ func (w *Worker) handle(ctx context.Context, h *history, batch []*trigger) error
 		w.done(ctx, t)
 	}
 	return failed
+}
+
+// inTime leaves out the triggers that have waited here for longer than their leases, while the server heard
+// nothing of this process: they come again, to whoever asks, and another worker may have them already.
+func (w *Worker) inTime(batch []*trigger) []*trigger {
+	return slices.DeleteFunc(batch, func(t *trigger) bool {
+		late := t.Late()
+		if late {
+			w.free(t)
+		}
+		return late
+	})
 }
 
 // mustRead is the message that a read for these triggers has to contain: the last of them and, where a
@@ -178,6 +194,10 @@ func (w *Worker) undone(ctx context.Context, t *trigger, err error) {
 	w.free(t)
 	if w.draining.Load() {
 		w.giveBack(ctx, t.Delivery, 0)
+		return
+	}
+	if t.Late() {
+		w.log.WarnContext(ctx, "left to another worker", slog.String(keyRun, t.at.Run.String()), slog.Uint64(keySeq, t.Seq), slog.Any(keyError, err))
 		return
 	}
 	w.log.WarnContext(ctx, "trigger given back", slog.String(keyRun, t.at.Run.String()), slog.Uint64(keySeq, t.Seq),

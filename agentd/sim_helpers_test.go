@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -83,6 +84,7 @@ type engagement struct {
 	agents    []configs.Agent       // nil: those of the stage
 	maxBody   int64                 // of its connection
 	intercept func(bus.Point) error // of its connection; beats do not come here
+	mute      *atomic.Bool          // it gives no sign of life while that is set
 }
 
 // hire runs a worker.
@@ -96,6 +98,8 @@ func (s *stage) hire(name string, e engagement) *hand {
 		h.mu.Unlock()
 		switch {
 		case dead:
+			return errKilled
+		case at.Op == "beat" && e.mute != nil && e.mute.Load():
 			return errKilled
 		case at.Op == "beat" || e.intercept == nil:
 			return nil

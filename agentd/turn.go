@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/axebus/axe/agentd/prompt"
@@ -52,13 +53,15 @@ func (w *Worker) turn(ctx context.Context, h *history, t *trigger) (step, error)
 		return w.conclude(ctx, h, run.Failure(run.KindError, "%v", err))
 	}
 	asked := time.Now()
-	resp, err := w.ask(ctx, h, p, request(model, start, h.state.Turns))
+	resp, err := w.ask(ctx, h, t, p, request(model, start, h.state.Turns))
 	took := time.Since(asked).Milliseconds()
 	switch {
 	case ctx.Err() != nil:
 		return step{}, context.Cause(ctx)
 	case w.tombs.covered(h.run), errors.Is(err, errDeadline):
 		return step{must: h.state.Seq}, nil // doom decides
+	case errors.Is(err, errTakenOver):
+		return step{}, err
 	case err != nil:
 		return w.conclude(ctx, h, failure(err, start.Model, took))
 	case len(resp.ToolCalls) > 0 && len(start.Tools) > 0: // who was offered none has answered
@@ -151,9 +154,9 @@ func (w *Worker) defined(r subjects.Run) (configs.Agent, bool) {
 	return def, ok
 }
 
-// ask sends the request. A tombstone over the run, its deadline and the end of ctx abort it; the error
-// is then what aborted it.
-func (w *Worker) ask(ctx context.Context, h *history, p provider.Provider, req *provider.Request) (*provider.Response, error) {
+// ask sends the request. A tombstone over the run, its deadline, another worker that has taken the run over
+// and the end of ctx abort it; the error is then what aborted it.
+func (w *Worker) ask(ctx context.Context, h *history, t *trigger, p provider.Provider, req *provider.Request) (*provider.Response, error) {
 	ctx, done := w.tombs.watch(ctx, h.run)
 	defer done()
 	ctx, cancel := context.WithDeadlineCause(ctx, h.head.Deadline, errDeadline)
@@ -161,7 +164,16 @@ func (w *Worker) ask(ctx context.Context, h *history, p provider.Provider, req *
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	r, part := h.run, Part{"asking", len(req.Messages)/2 + 1, w.cfg.Name} // it may be told when h is somebody else's
+	turn := len(req.Messages)/2 + 1
+	r, part := h.run, Part{"asking", turn, w.cfg.Name} // it may be told when h is somebody else's
+	ctx, free := w.unlessTakenOver(ctx, h, t, turn)
+	defer free()
+	if t.Count > 1 {
+		var telling sync.WaitGroup
+		telling.Go(func() { w.keepTelling(ctx, r, part) })
+		defer telling.Wait()
+		defer cancel()
+	}
 	slow := time.AfterFunc(worthTelling, func() { w.tell(ctx, r, part) })
 	defer slow.Stop()
 	resp, err := p.Send(ctx, req)

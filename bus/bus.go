@@ -76,7 +76,7 @@ func Open(ctx context.Context, cfg Config) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Conn{cfg: cfg, nc: nc, log: log, leases: leases{held: map[*Delivery]time.Time{}}}
+	c := &Conn{cfg: cfg, nc: nc, log: log, leases: leases{held: map[*Delivery]*lease{}}}
 	if c.js, err = api.jetStream(nc); err != nil {
 		nc.Close()
 		return nil, fmt.Errorf("jetstream: %w", err)

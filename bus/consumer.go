@@ -42,6 +42,7 @@ type Delivery struct {
 
 	conn *Conn
 	msg  *nats.Msg
+	late bool // guarded by the leases of conn
 }
 
 // Ack acknowledges: the message will not come again, but for a server that forgets. It does not wait.
@@ -49,8 +50,12 @@ func (d *Delivery) Ack() error {
 	return d.release("ack", func() error { return d.msg.Ack() })
 }
 
-// Nak gives the message back; another worker gets it after the delay.
+// Nak gives the message back; another worker gets it after the delay. One whose lease may be over is not
+// this process's to give: whoever has it would lose it.
 func (d *Delivery) Nak(delay time.Duration) error {
+	if d.Late() {
+		return nil
+	}
 	return d.release("nak", func() error {
 		if delay > 0 {
 			return d.msg.NakWithDelay(delay)
@@ -72,6 +77,17 @@ func (d *Delivery) release(op string, do func() error) error {
 
 // Until ends the delivery's lease at a time: work past its deadline is nobody's to keep.
 func (d *Delivery) Until(t time.Time) { d.conn.leases.until(d, t) }
+
+// Late reports whether the lease may be over (OnLate).
+func (d *Delivery) Late() bool { return d.conn.leases.isLate(d) }
+
+// OnLate has fn called, once and without waiting for it, when the lease may be over because the server has
+// had no sign of life for as long as it lasts: another worker may have the message then. The caller calls
+// stop, after which fn is not called any more.
+func (d *Delivery) OnLate(fn func()) (stop func()) {
+	d.conn.leases.onLate(d, fn)
+	return func() { d.conn.leases.onLate(d, nil) }
+}
 
 // Follow calls fn for every stored message that the filter matches, from the first on, in order and
 // without their bodies, until ctx ends. Caught is called once, when fn has seen all that was stored

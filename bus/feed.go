@@ -177,6 +177,6 @@ func (f *Feed) delivery(m *nats.Msg) (*Delivery, error) {
 	d := &Delivery{conn: f.conn, msg: m, Count: int(md.NumDelivered), Stored: Stored{
 		Subject: m.Subject, Seq: md.Sequence.Stream, Time: md.Timestamp, Header: m.Header, Body: m.Data,
 	}}
-	f.conn.leases.hold(d, time.Time{})
+	f.conn.leases.hold(d, time.Now())
 	return d, nil
 }

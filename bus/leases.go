@@ -13,20 +13,27 @@ import (
 // leases knows the deliveries that this process works on.
 type leases struct {
 	mu   sync.Mutex
-	held map[*Delivery]time.Time // zero: for as long as it takes
+	held map[*Delivery]*lease
 }
 
-func (l *leases) hold(d *Delivery, until time.Time) {
+// lease is what a delivery is held under.
+type lease struct {
+	until   time.Time // zero: for as long as it takes
+	renewed time.Time // when the server was last known to count it as this process's
+	late    func()    // called once when the lease may be over; nil: nobody asked
+}
+
+func (l *leases) hold(d *Delivery, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.held[d] = until
+	l.held[d] = &lease{renewed: now}
 }
 
 func (l *leases) until(d *Delivery, t time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if _, ok := l.held[d]; ok {
-		l.held[d] = t
+	if h := l.held[d]; h != nil {
+		h.until = t
 	}
 }
 
@@ -36,20 +43,74 @@ func (l *leases) drop(d *Delivery) {
 	delete(l.held, d)
 }
 
+// onLate has fn called when the lease of a delivery may be over, at once if it may be already.
+func (l *leases) onLate(d *Delivery, fn func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	h := l.held[d]
+	switch {
+	case fn == nil && h != nil:
+		h.late = nil
+	case h != nil:
+		h.late = fn
+	case fn != nil && d.late:
+		fn()
+	}
+}
+
+// overdue lets go of the deliveries that were not renewed for longer than a lease, and returns how many.
+// Both clocks count: the one that stands still while the machine sleeps, and the one that may be set.
+func (l *leases) overdue(now time.Time, length time.Duration) (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for d, h := range l.held {
+		if max(now.Sub(h.renewed), now.Round(0).Sub(h.renewed.Round(0))) <= length {
+			continue
+		}
+		n++
+		d.late = true
+		delete(l.held, d)
+		if h.late != nil {
+			h.late()
+		}
+	}
+	return n
+}
+
+// alive lists the deliveries whose leases are to be renewed.
 func (l *leases) alive(now time.Time) []*Delivery {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	out := make([]*Delivery, 0, len(l.held))
-	for d, until := range l.held {
-		if until.IsZero() || now.Before(until) {
+	for d, h := range l.held {
+		if h.until.IsZero() || now.Before(h.until) {
 			out = append(out, d)
 		}
 	}
 	return out
 }
 
+// renewed notes that the server has heard of the deliveries since now.
+func (l *leases) renewed(ds []*Delivery, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, d := range ds {
+		if h := l.held[d]; h != nil {
+			h.renewed = now
+		}
+	}
+}
+
+// isLate reports whether the lease of a delivery may be over: another worker may have it.
+func (l *leases) isLate(d *Delivery) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return d.late
+}
+
 // Beat renews the lease of every delivery in hand, four times within its length, until ctx ends or the
 // connection is closed for good. It runs in a goroutine of its own, so that no slow handler loses its lease.
+// Signs of life are not acknowledged; that the server has had them is learnt from an echo after each round.
 func (c *Conn) Beat(ctx context.Context) error {
 	tick := time.NewTicker(c.cfg.AckWait / 4)
 	defer tick.Stop()
@@ -61,14 +122,32 @@ func (c *Conn) Beat(ctx context.Context) error {
 			if c.nc.IsClosed() {
 				return fmt.Errorf("lease: %w", nats.ErrConnectionClosed)
 			}
-			for _, d := range c.leases.alive(now) {
-				if c.intercept(Point{"beat", d.Subject, false}) != nil {
-					continue
-				}
-				if err := d.msg.InProgress(); err != nil {
-					c.log.DebugContext(ctx, "lease", slog.String("subject", d.Subject), slog.Any(keyError, err))
-				}
-			}
+			c.beat(ctx, now)
 		}
+	}
+}
+
+func (c *Conn) beat(ctx context.Context, now time.Time) {
+	if n := c.leases.overdue(now, c.cfg.AckWait); n > 0 {
+		c.log.WarnContext(ctx, "leases may be over: no sign of life has reached the server for as long as they last", slog.Int("deliveries", n))
+	}
+	var told []*Delivery
+	for _, d := range c.leases.alive(now) {
+		if c.intercept(Point{"beat", d.Subject, false}) != nil {
+			continue
+		}
+		if err := d.msg.InProgress(); err != nil {
+			c.log.DebugContext(ctx, "lease", slog.String("subject", d.Subject), slog.Any(keyError, err))
+			continue
+		}
+		told = append(told, d)
+	}
+	if len(told) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.AckWait/4)
+	defer cancel()
+	if err := c.nc.FlushWithContext(ctx); err == nil {
+		c.leases.renewed(told, now)
 	}
 }

@@ -1,0 +1,77 @@
+package agentd
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+
+	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/subjects"
+)
+
+// errTakenOver aborts a request to a model that another worker makes too, or has made.
+var errTakenOver = errors.New("another worker has taken the run over")
+
+// unlessTakenOver makes a context for a request to a model that ends when another worker has taken the run
+// over. That is looked for from the moment when the lease of the trigger may be over: after this process was
+// stopped, or was cut off from the server. A lease alone proves nothing; the server may just have been away,
+// and then nobody else has the run. Proof is a message that moves the run on, or a worker that says that it is
+// asking: who has the trigger after a redelivery says so again and again. The caller calls done.
+func (w *Worker) unlessTakenOver(ctx context.Context, h *history, t *trigger, turn int) (_ context.Context, done func()) {
+	ctx, abort := context.WithCancelCause(ctx)
+	watching := make(chan struct{})
+	r, logSeq := h.run, h.state.LogSeq
+	reply, _ := h.reply()
+	started := false
+	stop := t.OnLate(func() {
+		started = true
+		go func() {
+			defer close(watching)
+			w.watchTakeover(ctx, r, reply, logSeq, turn, abort)
+		}()
+	})
+	return ctx, func() {
+		stop()
+		abort(nil)
+		if started {
+			<-watching
+		}
+	}
+}
+
+// watchTakeover looks for proof until ctx ends.
+func (w *Worker) watchTakeover(ctx context.Context, r subjects.Run, reply string, logSeq uint64, turn int, abort context.CancelCauseFunc) {
+	log := w.log.With(slog.String(keyRun, r.String()), slog.Int(keyTurn, turn))
+	stop, err := w.conn.Watch(r.Part(), func(m bus.Stored) {
+		var p Part
+		if json.Unmarshal(m.Body, &p) == nil && p.Worker != w.cfg.Name && p.Turn >= turn {
+			abort(errTakenOver)
+		}
+	})
+	if err != nil {
+		log.WarnContext(ctx, "not watched", slog.Any(keyError, err))
+		return
+	}
+	defer stop()
+	for {
+		ms, err := w.conn.Snapshot(ctx, r.Log(), reply)
+		for _, m := range ms {
+			if err == nil && (m.Subject == reply || m.Seq > logSeq) {
+				abort(errTakenOver)
+			}
+		}
+		if bus.Pause(ctx, w.conn.AckWait()/4) != nil {
+			return
+		}
+	}
+}
+
+// keepTelling says again and again that this worker is asking, until ctx ends: whoever had the trigger before
+// may be at it still, and learns so that it is not needed any more.
+func (w *Worker) keepTelling(ctx context.Context, r subjects.Run, p Part) {
+	for ctx.Err() == nil {
+		w.tell(ctx, r, p)
+		_ = bus.Pause(ctx, w.conn.AckWait()/4)
+	}
+}
