@@ -177,6 +177,10 @@ func (w *Worker) cancelBelow(ctx context.Context, h *history, e run.CancelBelow)
 // callChildren publishes the calls that are due and the timer of the turn, together.
 func (w *Worker) callChildren(ctx context.Context, h *history, e run.CallChildren) (step, error) {
 	start := h.state.Start()
+	limits, err := header(start.Limits)
+	if err != nil {
+		return step{}, err
+	}
 	ms := make([]bus.Message, 0, len(e.Children)+1)
 	for _, c := range e.Children {
 		child, err := w.child(h.run, e.Turn, c)
@@ -189,7 +193,7 @@ func (w *Worker) callChildren(ctx context.Context, h *history, e run.CallChildre
 		}
 		head := subjects.Header{
 			Tree: child.Tree, Path: child.Path, Parent: h.run.Agent, Depth: h.head.Depth + 1, MaxDepth: start.MaxDepth,
-			Deadline: c.Deadline, Reply: h.run.Reply(e.Turn, c.Index), Traceparent: h.head.Traceparent,
+			Deadline: c.Deadline, Reply: h.run.Reply(e.Turn, c.Index), Limits: limits, Traceparent: h.head.Traceparent,
 		}
 		ms = append(ms, bus.Message{Subject: child.Call(), Header: head.Pairs(), Body: body, Fence: bus.After(child.Call(), 0)})
 	}

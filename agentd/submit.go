@@ -36,6 +36,10 @@ func (w *Worker) forward(ctx context.Context, d *bus.Delivery) error {
 	if err != nil && !errors.Is(err, bus.ErrGone) && !errors.Is(err, bus.ErrTooLarge) {
 		return err
 	}
+	limits, wrong := subjects.ParseScopes(d.Header.Get(subjects.HeaderLimits), subjects.Root)
+	if wrong != nil {
+		return w.refuse(ctx, at.Run, run.Failure(run.KindError, "submission refused: %v", wrong))
+	}
 	refusal, deadline, failed := w.check(ctx, at.Run, d, text, err)
 	if failed != nil {
 		return failed
@@ -45,7 +49,7 @@ func (w *Worker) forward(ctx context.Context, d *bus.Delivery) error {
 	}
 	head := subjects.Header{
 		Tree: at.Run.Tree, Path: subjects.Root, MaxDepth: subjects.MaxDepth, Deadline: deadline,
-		Reply: at.Run.Space.Result(at.Run.Agent, at.Run.Tree), Traceparent: d.Header.Get(subjects.HeaderTraceparent),
+		Reply: at.Run.Space.Result(at.Run.Agent, at.Run.Tree), Limits: limits, Traceparent: d.Header.Get(subjects.HeaderTraceparent),
 	}
 	body, err := json.Marshal(run.Input{Task: string(text)})
 	if err != nil {
@@ -78,8 +82,8 @@ func (w *Worker) armRoot(ctx context.Context, r subjects.Run) error {
 	return w.writeAll(ctx, []bus.Message{timer(r, 0, deadline)})
 }
 
-// check validates a submission. Its headers are from outside: only a deadline is believed, and only if
-// it is narrower than the worker's own limit.
+// check validates a submission. Its headers are from outside: a deadline is believed only if it is narrower
+// than the worker's own limit. (So are bounds on the tree: they can but narrow the agent's own.)
 func (w *Worker) check(ctx context.Context, r subjects.Run, d *bus.Delivery, text []byte, loaded error) (refusal run.Outcome, deadline time.Time, _ error) {
 	deadline = d.Time.Add(w.cfg.Timeout)
 	if s := d.Header.Get(subjects.HeaderDeadline); s != "" {

@@ -52,6 +52,11 @@ func (w *Worker) turn(ctx context.Context, h *history, t *trigger) (step, error)
 	if err != nil {
 		return w.conclude(ctx, h, run.Failure(run.KindError, "%v", err))
 	}
+	if refusal, err := w.admit(ctx, h, start.Limits); err != nil {
+		return step{}, err
+	} else if refusal != "" {
+		return w.conclude(ctx, h, run.Failure(run.KindBudget, "%s", refusal))
+	}
 	asked := time.Now()
 	resp, err := w.ask(ctx, h, t, p, request(model, start, h.state.Turns))
 	took := time.Since(asked).Milliseconds()
@@ -66,6 +71,9 @@ func (w *Worker) turn(ctx context.Context, h *history, t *trigger) (step, error)
 		return w.conclude(ctx, h, failure(err, start.Model, took))
 	case len(resp.ToolCalls) > 0 && len(start.Tools) > 0: // who was offered none has answered
 		return w.recordTurn(ctx, h, t, start, resp, took)
+	}
+	if err := w.account(ctx, h, t, start.Limits, resp.InputTokens+resp.OutputTokens, nil); err != nil {
+		return step{}, err
 	}
 	o := w.signed(h, run.Outcome{
 		Status: run.StatusCompleted, Result: resp.Content, StopReason: resp.StopReason, Model: start.Model, Usage: resp.Usage, Turns: 1, ModelMS: took,
@@ -135,6 +143,7 @@ func (w *Worker) start(ctx context.Context, h *history) (*run.Start, error) {
 	if h.run.Path.IsRoot() {
 		s.User = prompt.RootUser(h.state.Input.Task)
 	}
+	s.Limits = scopes(h.head.Limits, def.Limits, h.run.Path)
 	if def.Memory.Enabled && w.cfg.Memory != nil {
 		s.Memory = &run.Memory{Path: def.Memory.Path}
 	}
@@ -209,29 +218,41 @@ func (w *Worker) recordTurn(ctx context.Context, h *history, t *trigger, start *
 	if h.state.Start() == nil {
 		e.Start = start
 	}
-	now, due := time.Now(), time.Duration(0)
 	for _, tc := range resp.ToolCalls {
 		c, err := w.decide(ctx, h, start, tc)
 		if err != nil {
 			return step{}, err
 		}
-		if !c.Failed() {
-			if due == 0 || start.Sequential {
-				due += start.Timeout
-			}
-			c.Deadline = h.head.Deadline
-			if at := now.Add(due); start.Timeout > 0 && at.Before(c.Deadline) {
-				c.Deadline = at
-			}
-			e.Timer = c.Deadline
-		}
 		e.Calls = append(e.Calls, c)
 	}
+	if err := w.account(ctx, h, t, start.Limits, resp.InputTokens+resp.OutputTokens, e.Calls); err != nil {
+		return step{}, err
+	}
+	e.Timer = schedule(e.Calls, start, time.Now(), h.head.Deadline)
 	next, err := w.commit(ctx, h, t, e)
 	if err != nil && tooLarge(err) {
 		return w.conclude(ctx, h, failure(fmt.Errorf("turn %d cannot be recorded: %w", len(h.state.Turns)+1, err), start.Model, took))
 	}
 	return next, err
+}
+
+// schedule sets the deadline of each call that is made, and returns the last of them.
+func schedule(calls []run.Call, start *run.Start, now, deadline time.Time) (last time.Time) {
+	due := time.Duration(0)
+	for i, c := range calls {
+		if c.Failed() {
+			continue
+		}
+		if due == 0 || start.Sequential {
+			due += start.Timeout
+		}
+		last = deadline
+		if at := now.Add(due); start.Timeout > 0 && at.Before(deadline) {
+			last = at
+		}
+		calls[i].Deadline = last
+	}
+	return last
 }
 
 func (w *Worker) decide(ctx context.Context, h *history, start *run.Start, tc provider.ToolCall) (run.Call, error) {

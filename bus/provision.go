@@ -37,7 +37,7 @@ func (c *Conn) Provision(ctx context.Context, p Provision) error {
 	runs := jetstream.StreamConfig{
 		Name:              sp.Name("RUNS"),
 		Description:       "Every run of every tree; state is folded from it",
-		Subjects:          []string{sp.Runs(), sp.Results(), sp.Timers(), sp.Dead()},
+		Subjects:          []string{sp.Runs(), sp.Results(), sp.Timers(), sp.Tallies(), sp.Dead()},
 		MaxAge:            p.MaxAge,
 		Duplicates:        min(dedupe, p.MaxAge),
 		Replicas:          p.Replicas,

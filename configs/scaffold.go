@@ -49,6 +49,13 @@ model = "provider/model-name"
 # parallel = true
 # timeout = 120
 
+# Bounds on the work of this agent and all below it: runs, model calls, tokens (0: no bound). Whoever
+# calls it has bounds of its own, which hold too.
+# [limits]
+# max_agents = 100
+# max_turns = 500
+# max_tokens = 1000000
+
 # What the agent remembers of earlier runs: in which file (empty: the default), how many entries it is
 # shown, and how many there may be before they should be cleaned up with axe gc.
 # [memory]

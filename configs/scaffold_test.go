@@ -41,6 +41,7 @@ func TestScaffold(t *testing.T) {
 		Skill: filepath.Join(dir, "sample"), Files: []string{"README.md", "docs/**/*.md"}, Workdir: dir,
 		SubAgents: []string{"reader"}, SubAgentsConf: configs.SubAgentsConfig{MaxDepth: 3, Parallel: true, Timeout: 120},
 		Params: configs.Params{Temperature: new(0.3), MaxTokens: 4096},
+		Limits: configs.Limits{MaxAgents: 100, MaxTurns: 500, MaxTokens: 1000000},
 		Memory: configs.Memory{LastN: 10, MaxEntries: 100},
 	}
 	if diff := cmp.Diff(want, got, ignored); diff != "" {

@@ -10,7 +10,7 @@ import (
 
 // validate returns the first thing that is wrong with a's values.
 func validate(a Agent) *Error {
-	checks := []func(Agent) *Error{checkName, checkModel, checkSubAgents, checkParams, checkMemory}
+	checks := []func(Agent) *Error{checkName, checkModel, checkSubAgents, checkLimits, checkParams, checkMemory}
 	for _, check := range checks {
 		if err := check(a); err != nil {
 			return err
@@ -55,6 +55,18 @@ func checkSubAgents(a Agent) *Error {
 		limit{"sub_agents_config.max_depth", a.SubAgentsConf.MaxDepth},
 		limit{"sub_agents_config.timeout", a.SubAgentsConf.Timeout},
 	)
+}
+
+func checkLimits(a Agent) *Error {
+	limits := []limit{
+		{"limits.max_agents", a.Limits.MaxAgents}, {"limits.max_turns", a.Limits.MaxTurns}, {"limits.max_tokens", a.Limits.MaxTokens},
+	}
+	for _, l := range limits {
+		if l.value > subjects.MaxLimit {
+			return invalid(l.key, fmt.Sprintf("%s cannot exceed %d", l.key, subjects.MaxLimit))
+		}
+	}
+	return nonNegative(limits...)
 }
 
 func checkParams(a Agent) *Error {

@@ -16,6 +16,7 @@ const (
 	HeaderMaxDepth    = "Axe-Max-Depth"
 	HeaderDeadline    = "Axe-Deadline"
 	HeaderReply       = "Axe-Reply"
+	HeaderLimits      = "Axe-Limits"
 	HeaderSchema      = "Axe-Schema"
 	HeaderTraceparent = "traceparent"
 )
@@ -35,6 +36,7 @@ type Header struct {
 	MaxDepth    int       // what the ancestors allow, 0 to MaxDepth
 	Deadline    time.Time // absolute; RFC 3339 with fraction on the wire
 	Reply       string    // where the outcome goes
+	Limits      []Scope   // bounds on the work of runs above and of this one, the outermost first
 	Traceparent string    // W3C trace context, passed on untouched
 }
 
@@ -51,6 +53,9 @@ func (h Header) Pairs() [][2]string {
 	}
 	if !h.Parent.IsZero() {
 		pairs = append(pairs, [2]string{HeaderParent, h.Parent.s})
+	}
+	if len(h.Limits) > 0 {
+		pairs = append(pairs, [2]string{HeaderLimits, FormatScopes(h.Limits)})
 	}
 	if h.Traceparent != "" {
 		pairs = append(pairs, [2]string{HeaderTraceparent, h.Traceparent})
@@ -99,6 +104,9 @@ func ParseCall(r Run, get func(name string) string) (Header, error) {
 	}
 	h.MaxDepth = limit
 	if h.Deadline, err = ParseDeadline(get(HeaderDeadline)); err != nil {
+		return h, err
+	}
+	if h.Limits, err = ParseScopes(get(HeaderLimits), r.Path); err != nil {
 		return h, err
 	}
 	if err := r.Space.CheckReply(h.Reply); err != nil {

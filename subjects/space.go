@@ -58,6 +58,12 @@ func (s Space) Results() string { return s.join("result", ">") }
 // Timers matches every schedule.
 func (s Space) Timers() string { return s.join("timer", ">") }
 
+// Tallies matches what bounded runs have used.
+func (s Space) Tallies() string { return s.join("tally", ">") }
+
+// Tally is where the use of a run and all below it is counted, if it is bounded.
+func (s Space) Tally(t Tree, p Path) string { return s.join("tally", t.s, p.s) }
+
 // Dead matches every copy of what could not be carried out.
 func (s Space) Dead() string { return s.join("dead", ">") }
 

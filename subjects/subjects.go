@@ -10,6 +10,7 @@
 //	axe.run.<agent>.<tree>.<path>.cancel               the tombstone
 //	axe.result.<agent>.<tree>                          the root's outcome
 //	axe.timer.<agent>.<tree>.<path>.<turn>             a schedule that fires into in.timer.<turn>
+//	axe.tally.<tree>.<path>                            what a bounded run and all below it have used
 //	axe.dead.<agent>.<tree>.<path>                     a copy of what could not be carried out
 //	axe.live.run.…, axe.live.result.…                  the stored messages again, for watching
 //	axe.live.part.<agent>.<tree>.<path>                progress, not stored

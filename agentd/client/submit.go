@@ -16,7 +16,8 @@ type Task struct {
 	Agent   subjects.Agent // required
 	ID      subjects.Tree  // the zero value makes up a new one
 	Text    string
-	Timeout time.Duration // for the whole tree, 0: what the workers allow; they allow no more than that
+	Timeout time.Duration   // for the whole tree, 0: what the workers allow; they allow no more than that
+	Limits  subjects.Limits // of the whole tree; the agent's own hold too
 }
 
 // Key makes a tree id of any string: the string itself if it is one, otherwise one that follows from
@@ -47,7 +48,11 @@ func (c *Client) Submit(ctx context.Context, t Task) (subjects.Tree, error) {
 	}
 	m := bus.Message{Subject: c.conn.Space().Submit(t.Agent, t.ID), Body: []byte(t.Text)}
 	if t.Timeout > 0 {
-		m.Header = [][2]string{{subjects.HeaderDeadline, subjects.FormatDeadline(time.Now().Add(t.Timeout))}}
+		m.Header = append(m.Header, [2]string{subjects.HeaderDeadline, subjects.FormatDeadline(time.Now().Add(t.Timeout))})
+	}
+	if t.Limits != (subjects.Limits{}) {
+		scopes := []subjects.Scope{{Path: subjects.Root, Limits: t.Limits}}
+		m.Header = append(m.Header, [2]string{subjects.HeaderLimits, subjects.FormatScopes(scopes)})
 	}
 	if _, err := c.conn.Write(ctx, m); err != nil {
 		return t.ID, fmt.Errorf("submit: %w", err)

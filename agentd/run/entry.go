@@ -51,6 +51,7 @@ type Start struct {
 	MaxDepth    int             `json:"max_depth,omitzero"` // effective: the agent's own within its ancestors'
 	Sequential  bool            `json:"sequential,omitzero"`
 	Timeout     time.Duration   `json:"timeout_ns,omitzero"`
+	Limits      []Scope         `json:"limits,omitempty"` // that the run is in, the outermost first
 	Memory      *Memory         `json:"memory,omitempty"` // nil: a success is not remembered
 }
 

@@ -87,6 +87,11 @@ func Decide(tc provider.ToolCall, l Limits, find func(agent string) (Listing, bo
 	return run.Call{Agent: agent}
 }
 
+// Refused is a call that may be made but for a bound on the tree.
+func Refused(c run.Call, why string) run.Call {
+	return run.Call{Agent: c.Agent, Error: "call_agent error: " + why, Kind: run.KindBudget}
+}
+
 // sent is how many bytes a task and its context take on the bus.
 func sent(task, context string) int {
 	body, err := json.Marshal(run.Input{Task: task, Context: context})

@@ -21,6 +21,7 @@ type submission struct {
 	timeout cli.Seconds
 	flags   cli.SessionFlags
 	leaving leaving
+	limits  cli.LimitFlags
 	cmd     *cobra.Command
 }
 
@@ -30,6 +31,7 @@ func (s *submission) register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&s.id, "id", "", "key that makes the submission idempotent: letters and digits are the tree's id as they are")
 	cmd.Flags().BoolVar(&s.detach, "detach", false, "print the tree's id and do not wait")
 	s.leaving.register(cmd)
+	s.limits.Register(cmd)
 	cmd.Flags().Var(&s.timeout, "timeout", "the longest that the whole tree may take: seconds, or a duration like 10m; 0: what the workers allow")
 }
 
@@ -83,6 +85,9 @@ func (s *submission) task(ctx context.Context, args []string) (client.Task, erro
 	}
 	if s.detach && s.leaving != (leaving{}) {
 		return client.Task{}, cli.Usage("--detach does not wait: --patience and --cancel have no meaning")
+	}
+	if task.Limits, err = s.limits.Limits(); err != nil {
+		return client.Task{}, err
 	}
 	if s.cmd.Flags().Changed("id") {
 		if s.id == "" {

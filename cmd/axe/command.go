@@ -80,6 +80,7 @@ func runCommand() *cobra.Command {
 	flags.StringVar(&o.change.workdir, "workdir", "", "where the agent's files are looked for, in place of its own workdir")
 	flags.BoolVar(&o.dry, "dry-run", false, "show what the model would be sent, and send nothing")
 	flags.BoolVar(&o.json, "json", false, "print the answer with what it took, as one line of JSON")
+	o.limits.Register(cmd)
 	o.worker.Register(cmd)
 	o.dial.Register(cmd)
 	o.log.Register(cmd, "warn")

@@ -22,6 +22,7 @@ type options struct {
 	worker   cli.WorkerFlags
 	change   change
 	timeout  cli.Seconds
+	limits   cli.LimitFlags
 	prompt   string
 	file     string
 	dry      bool
@@ -89,8 +90,12 @@ func (o *options) task(ctx context.Context, args []string) (job, error) {
 		}
 		def = o.change.apply(o.worker.Override(def))
 	}
+	limits, err := o.limits.Limits()
+	if err != nil {
+		return job{}, err
+	}
 	text, err := cli.TaskText(ctx, name, arg, o.file, o.dial.MaxBody())
-	task := client.Task{Agent: agent, Text: text, Timeout: o.limit()}
+	task := client.Task{Agent: agent, Text: text, Timeout: o.limit(), Limits: limits}
 	return job{task, def, text != "" && cli.FromStdin(arg, o.file)}, err
 }
 

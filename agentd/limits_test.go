@@ -1,0 +1,197 @@
+package agentd_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/provider"
+	"github.com/axebus/axe/subjects"
+)
+
+func limits(l configs.Limits) func(*configs.Agent) {
+	return func(a *configs.Agent) { a.Limits = l }
+}
+
+// insatiable calls itself eight times in every turn of its first few.
+func insatiable(s *stage, turns int, l configs.Limits) {
+	s.agents = []configs.Agent{define("more", []string{"more"}, limits(l))}
+	s.parts["more"] = func(ctx context.Context, a *asked) (*provider.Response, error) {
+		if a.turn > turns {
+			return says("enough")(ctx, a)
+		}
+		return after(time.Second, splits("more", 8))(ctx, a)
+	}
+	for i := range 3 {
+		s.hire(fmt.Sprintf("w%d", i), engagement{})
+	}
+	s.settle()
+}
+
+// runs counts the calls of a tree.
+func (s *stage) runs(r subjects.Run) (n int) {
+	for _, m := range s.all(r.Space.TreeOf(r.Tree)) {
+		if at, err := r.Space.Parse(m.Subject); err == nil && at.Kind == subjects.Call {
+			n++
+		}
+	}
+	return n
+}
+
+// TestMaxAgents: a model that always asks for eight more gets as many as there is room for in the tree, and
+// not one more, whoever counts; the calls beyond are refused, and the run goes on.
+func TestMaxAgents(t *testing.T) {
+	onStage(t, func(s *stage) {
+		insatiable(s, 3, configs.Limits{MaxAgents: 100})
+		r := s.submit("more", "L")
+		o := s.completed(r, "enough")
+		if n := s.runs(r); n != 100 || o.Subtree.Runs != 100 {
+			t.Errorf("%d runs, the outcome says %d", n, o.Subtree.Runs)
+		}
+		refused := 0
+		for _, a := range s.asked("") {
+			for _, res := range a.results() {
+				if res.Content == "call_agent error: budget exceeded: used 100 of 100 agents" && res.IsError {
+					refused++
+				}
+			}
+		}
+		if refused == 0 {
+			t.Error("nobody was told that there is no room")
+		}
+	})
+}
+
+// TestMaxTurns: as many model calls as the tree has, and not one more. What was done is in the outcome.
+func TestMaxTurns(t *testing.T) {
+	onStage(t, func(s *stage) {
+		insatiable(s, 50, configs.Limits{MaxTurns: 77})
+		r := s.submit("more", "L")
+		s.failed(r, run.KindBudget, "budget exceeded: used 77 of 77 turns")
+		if n := len(s.asked("")); n != 77 {
+			t.Errorf("%d requests", n)
+		}
+		if o := s.outcomes(r.Space.Result(r.Agent, r.Tree))[0]; o.Partial == nil || o.Partial.Text != "calling" {
+			t.Errorf("partial %+v", o.Partial)
+		}
+	})
+}
+
+// TestMaxTokens: when the tokens are spent no request is made any more; those in flight then still end, one
+// for each run at work.
+func TestMaxTokens(t *testing.T) {
+	onStage(t, func(s *stage) {
+		const atWork, each, budget = 50, 11, 50*11 + 300
+		s.agents = []configs.Agent{define("lead", []string{"busy"}, limits(configs.Limits{MaxTokens: budget})), define("busy", []string{"no"})}
+		var cs []provider.ToolCall
+		for i := range atWork {
+			cs = append(cs, call("busy", fmt.Sprint(i)))
+		}
+		s.parts["lead"] = turns(calls(cs...), sums)
+		s.parts["busy"] = func(ctx context.Context, a *asked) (*provider.Response, error) {
+			time.Sleep(time.Duration(len(a.text())*a.turn) * 100 * time.Millisecond)
+			resp, err := calls(call("no", "x"))(ctx, a)
+			resp.Usage = provider.Usage{InputTokens: each - 1, OutputTokens: 1}
+			return resp, err
+		}
+		s.hire("w0", engagement{})
+		s.hire("w1", engagement{})
+		s.settle()
+		r := s.submit("lead", "go")
+		o := s.result(r, time.Hour)
+		spent := o.Subtree.InputTokens + o.Subtree.OutputTokens
+		if o.Kind != run.KindBudget || !strings.HasPrefix(o.Error, fmt.Sprintf("budget exceeded: used %d of %d tokens", spent, budget)) {
+			t.Errorf("outcome %s %q, spent %d", o.Kind, o.Error, spent)
+		}
+		if spent < budget || spent > budget+atWork*each {
+			t.Errorf("spent %d of %d, with %d of %d at work", spent, budget, atWork, each)
+		}
+		for i := range atWork {
+			if got := s.outcomes(r.Reply(1, i)); len(got) != 1 || got[0].Kind != run.KindBudget {
+				t.Errorf("run %d: %+v", i, got)
+			}
+		}
+	})
+}
+
+// TestLimitsNarrow: what bounds a caller bounds what it calls, a callee's own bounds hold below it, and a
+// submission's can only narrow the agent's.
+func TestLimitsNarrow(t *testing.T) {
+	for name, test := range map[string]struct {
+		lead, mid configs.Limits
+		submitted string
+		runs      int
+	}{
+		"none":                    {runs: 1 + 3 + 9},
+		"of the root":             {lead: configs.Limits{MaxAgents: 5}, runs: 5},
+		"of the callee":           {mid: configs.Limits{MaxAgents: 2}, runs: 1 + 3 + 3},
+		"of both":                 {lead: configs.Limits{MaxAgents: 6}, mid: configs.Limits{MaxAgents: 2}, runs: 6},
+		"wider below":             {lead: configs.Limits{MaxAgents: 6}, mid: configs.Limits{MaxAgents: 200}, runs: 6},
+		"narrowed by a submitter": {lead: configs.Limits{MaxAgents: 6}, submitted: "r agents=4", runs: 4},
+		"widened by a submitter":  {lead: configs.Limits{MaxAgents: 6}, submitted: "r agents=400 turns=999", runs: 6},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onStage(t, func(s *stage) {
+				s.agents = []configs.Agent{define("lead", []string{"mid"}, limits(test.lead)), define("mid", []string{"leaf"}, limits(test.mid)), define("leaf", nil)}
+				s.parts["lead"], s.parts["mid"], s.parts["leaf"] = turns(splits("mid", 3), sums), turns(splits("leaf", 3), sums), repeats
+				s.hire("w", engagement{})
+				s.settle()
+				r := s.root("lead")
+				s.send(r, "L", [2]string{subjects.HeaderLimits, test.submitted})
+				if o := s.result(r, time.Hour); o.Status != run.StatusCompleted || s.runs(r) != test.runs {
+					t.Errorf("%s %q: %d runs, want %d\n%s", o.Status, o.Error, s.runs(r), test.runs, s.dump(r.Tree))
+				}
+			})
+		})
+	}
+}
+
+// TestLimitsRefused: bounds that cannot be read refuse a submission.
+func TestLimitsRefused(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.lead(nil)
+		s.hire("w", engagement{})
+		r := s.root("lead")
+		s.send(r, "L", [2]string{subjects.HeaderLimits, "r agents=-1"})
+		s.failed(r, run.KindError, `submission refused: Axe-Limits "agents=-1": malformed: want agents=, turns= or tokens= and a number`)
+	})
+}
+
+// TestLimitsAfterACrash: a worker dies at each of its steps in a tree with bounds. What it had counted for a turn
+// counts once; nothing is passed.
+func TestLimitsAfterACrash(t *testing.T) {
+	t.Parallel()
+	agents := levels(3, limits(configs.Limits{MaxAgents: 7, MaxTurns: 30, MaxTokens: 1000}))
+	at := 1
+	for done := false; !done; at += 2 {
+		bubble(t, func(s *sim) { done = crashAt(s, agents, at) })
+		if t.Failed() {
+			t.Fatalf("killed at step %d", at)
+		}
+	}
+	if at < 80 {
+		t.Errorf("only %d steps: the worker does more than that", at)
+	}
+}
+
+// TestTallyIsCountedOnce though the acknowledgement of every write is lost.
+func TestTallyIsCountedOnce(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.agents = []configs.Agent{define("lead", []string{"leaf"}, limits(configs.Limits{MaxAgents: 50, MaxTurns: 50, MaxTokens: 5000})), define("leaf", nil)}
+		s.parts["lead"] = turns(splits("leaf", 5), sums)
+		s.hire("w", engagement{intercept: func(p bus.Point) error { return nil }})
+		s.settle()
+		r := s.submit("lead", "L")
+		s.result(r, time.Minute)
+		ms := s.all(r.Space.Tally(r.Tree, subjects.Root))
+		last := run.DecodeTally(ms[len(ms)-1].Body)
+		if last.Agents != 5 || last.Turns != 7 || last.Tokens != 110+5*11+11 {
+			t.Errorf("%+v", last)
+		}
+	})
+}

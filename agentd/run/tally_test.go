@@ -1,0 +1,55 @@
+package run_test
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/axebus/axe/agentd/run"
+)
+
+// TestTally walks at random through asks, answers, repeated answers and refunds: what is granted is never
+// more than there is room for, and all of it once enough was asked for.
+func TestTally(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		bound := rapid.IntRange(0, 30)
+		s := run.Scope{Path: "r", MaxAgents: bound.Draw(t, "agents"), MaxTurns: bound.Draw(t, "turns"), MaxTokens: bound.Draw(t, "tokens")}
+		var tally run.Tally
+		granted, asks, wanted, most := 0, 0, 0, 0
+		for turn := range rapid.IntRange(0, 60).Draw(t, "steps") {
+			next, refusal := tally.Ask(s, "r", turn)
+			if over := s.MaxTokens > 0 && tally.Tokens >= s.MaxTokens || s.MaxTurns > 0 && asks >= s.MaxTurns; over != (refusal != "") {
+				t.Fatalf("%+v of %+v after %d asks: refusal %q", tally, s, asks, refusal)
+			}
+			if refusal != "" {
+				continue
+			}
+			tally = next
+			asks++
+			calls, tokens := rapid.IntRange(0, 8).Draw(t, "calls"), rapid.IntRange(0, 5).Draw(t, "tokens")
+			most = max(most, tokens)
+			got, g := tally.Answer(s, "r", turn, tokens, calls, 0)
+			if rapid.Bool().Draw(t, "again") { // its worker dies, and the next one counts it again
+				got, g = got.Answer(s, "r", turn, 0, calls, g)
+			}
+			if rapid.Bool().Draw(t, "refund") && g > 0 {
+				got = got.Refund("r", turn, g, g-1)
+				g--
+				calls--
+			}
+			tally = got
+			granted += g
+			wanted += calls
+		}
+		room := s.MaxAgents - 1
+		if s.MaxAgents == 0 {
+			room = wanted
+		}
+		if want := min(wanted, max(0, room)); granted > max(0, room) || tally.Agents != granted {
+			t.Fatalf("%d granted of %d, the tally has %d, want %d", granted, wanted, tally.Agents, want)
+		}
+		if s.MaxTurns > 0 && tally.Turns > s.MaxTurns || s.MaxTokens > 0 && tally.Tokens >= s.MaxTokens+max(1, most) {
+			t.Fatalf("%+v is over %+v", tally, s)
+		}
+	})
+}

@@ -1,0 +1,68 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Amend stores a message that is made of the last one of its subject, nil if there is none. Somebody else may
+// store one at the same time; change is called again then, with that. What change makes of the message that
+// is stored in the end was made once, lost acknowledgements or not. A change that returns nil stores nothing.
+func (c *Conn) Amend(ctx context.Context, subject string, change func(last []byte) (next []byte)) error {
+	ms, err := c.current(ctx, subject)
+	if err != nil {
+		return err
+	}
+	var last Stored
+	for {
+		if len(ms) > 0 {
+			last = ms[len(ms)-1]
+		}
+		m := Message{Subject: subject, Body: change(last.Body), ID: subject + "." + NewID(), Fence: After(subject, last.Seq)}
+		if m.Body == nil {
+			return nil
+		}
+		_, err := c.Write(ctx, m)
+		refused, ok := errors.AsType[*ConflictError](err)
+		if !ok {
+			return err
+		}
+		if ms, err = c.upTo(ctx, subject, last.Seq, refused.Last); err != nil {
+			return err
+		}
+		for _, other := range ms {
+			if other.Header.Get(jetstream.MsgIDHeader) == m.ID {
+				return nil // the acknowledgement was lost
+			}
+		}
+	}
+}
+
+// current reads the last message of a subject; on replicas the one that the leader has.
+func (c *Conn) current(ctx context.Context, subject string) ([]Stored, error) {
+	if c.Replicas() <= 1 {
+		return c.Snapshot(ctx, subject)
+	}
+	last, err := c.Last(ctx, subject)
+	if err != nil || last == 0 {
+		return nil, err
+	}
+	return c.upTo(ctx, subject, last-1, last)
+}
+
+// upTo reads what a subject has after a message, until that contains another one.
+func (c *Conn) upTo(ctx context.Context, subject string, after, must uint64) ([]Stored, error) {
+	for {
+		ms, err := c.Since(ctx, subject, after)
+		if err != nil || len(ms) > 0 && ms[len(ms)-1].Seq >= must {
+			return ms, err
+		}
+		if err := Pause(ctx, 10*time.Millisecond); err != nil {
+			return nil, fmt.Errorf("read %s: %w", subject, err)
+		}
+	}
+}

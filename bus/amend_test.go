@@ -1,0 +1,122 @@
+package bus
+
+import (
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server/ats"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/axebus/axe/subjects"
+)
+
+func increment(last []byte) []byte {
+	n, _ := strconv.Atoi(string(last))
+	return strconv.AppendInt(nil, int64(n+1), 10)
+}
+
+// lastT reads what a subject ends with.
+func lastT(t *testing.T, c *Conn, subject string) string {
+	t.Helper()
+	ms, err := c.Snapshot(t.Context(), subject)
+	if err != nil || len(ms) != 1 {
+		t.Fatalf("%d messages, %v", len(ms), err)
+	}
+	return string(ms[0].Body)
+}
+
+func tallyT(t *testing.T) string {
+	t.Helper()
+	tree, err := subjects.ParseTree("T1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return subjects.Space{}.Tally(tree, subjects.Root)
+}
+
+// TestAmend: of many writers at once each is counted.
+func TestAmend(t *testing.T) {
+	server, err := Serve(ServerConfig{StoreDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	c := openT(t, Dial{Server: server}, true)
+	const writers, each = 16, 10
+	var wg sync.WaitGroup
+	for range writers {
+		other := openT(t, Dial{Server: server}, false)
+		wg.Go(func() {
+			for range each {
+				if err := other.Amend(t.Context(), tallyT(t), increment); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if got := lastT(t, c, tallyT(t)); got != strconv.Itoa(writers*each) {
+		t.Errorf("%s changes of %d", got, writers*each)
+	}
+	if err := c.Amend(t.Context(), tallyT(t), func([]byte) []byte { return nil }); err != nil {
+		t.Error(err)
+	}
+	if got := lastT(t, c, tallyT(t)); got != strconv.Itoa(writers*each) {
+		t.Errorf("no change made it %s", got)
+	}
+}
+
+// TestAmendWithoutAck: the first write is stored and not acknowledged, and others follow it before it is tried
+// again. It counts once.
+func TestAmendWithoutAck(t *testing.T) {
+	ats.Register()
+	defer ats.Unregister()
+	synctest.Test(t, func(t *testing.T) {
+		server, err := Serve(ServerConfig{StoreDir: t.TempDir()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer server.Close()
+		c, err := Open(t.Context(), Config{Dial: Dial{Server: server}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if err := c.Provision(t.Context(), Provision{}); err != nil {
+			t.Fatal(err)
+		}
+		configure := func(change func(*jetstream.StreamConfig)) {
+			s, err := c.js.Stream(t.Context(), c.stream())
+			if err != nil {
+				t.Fatal(err)
+			}
+			cfg := s.CachedInfo().Config
+			change(&cfg)
+			if _, err := c.js.UpdateStream(t.Context(), cfg); err != nil {
+				t.Fatal(err)
+			}
+		}
+		configure(func(cfg *jetstream.StreamConfig) { cfg.NoAck, cfg.Duplicates = true, 100*time.Millisecond })
+		done := make(chan error, 1)
+		go func() { done <- c.Amend(t.Context(), tallyT(t), increment) }()
+		time.Sleep(time.Second)
+		if got := lastT(t, c, tallyT(t)); got != "1" {
+			t.Fatalf("stored %s", got)
+		}
+		configure(func(cfg *jetstream.StreamConfig) { cfg.NoAck = false })
+		for range 2 {
+			if err := c.Amend(t.Context(), tallyT(t), increment); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		if got := lastT(t, c, tallyT(t)); got != "3" {
+			t.Errorf("three changes made it %s", got)
+		}
+	})
+}

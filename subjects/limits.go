@@ -1,0 +1,105 @@
+package subjects
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Limits bounds the work of a run and everything below it. 0 is no bound.
+type Limits struct {
+	Agents int // runs, the first one counted
+	Turns  int // model calls
+	Tokens int // input and output, checked before each model call
+}
+
+// Within is the narrower of two limits, bound by bound.
+func (l Limits) Within(m Limits) Limits {
+	return Limits{narrower(l.Agents, m.Agents), narrower(l.Turns, m.Turns), narrower(l.Tokens, m.Tokens)}
+}
+
+func narrower(a, b int) int {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// Scope is a run whose subtree is bounded, and the bounds.
+type Scope struct {
+	Path Path
+	Limits
+}
+
+// MaxLimit is the largest bound that there is a number for.
+const MaxLimit = 999_999_999
+
+// FormatScopes writes scopes as they stand in a header: r agents=100 tokens=20000; r-1-0 turns=5.
+func FormatScopes(scopes []Scope) string {
+	var out []string
+	for _, s := range scopes {
+		words := []string{s.Path.s}
+		for _, f := range s.fields() {
+			if *f.value > 0 {
+				words = append(words, f.name+"="+strconv.Itoa(*f.value))
+			}
+		}
+		out = append(out, strings.Join(words, " "))
+	}
+	return strings.Join(out, "; ")
+}
+
+// ParseScopes reads the scopes that a run is in: of runs above it or its own, the outermost first.
+func ParseScopes(text string, r Path) ([]Scope, error) {
+	if text == "" {
+		return nil, nil
+	}
+	var scopes []Scope
+	for part := range strings.SplitSeq(text, ";") {
+		s, err := parseScope(part)
+		if err != nil {
+			return nil, err
+		}
+		if !s.Path.Covers(r) || len(scopes) > 0 && len(s.Path.s) <= len(scopes[len(scopes)-1].Path.s) {
+			return nil, fmt.Errorf("%s %s: %w: want runs above %s, the outermost first", HeaderLimits, quote(text), ErrToken, r)
+		}
+		scopes = append(scopes, s)
+	}
+	return scopes, nil
+}
+
+func parseScope(text string) (Scope, error) {
+	words := strings.Fields(text)
+	if len(words) < 2 {
+		return Scope{}, fmt.Errorf("%s %s: %w: want a path and its limits", HeaderLimits, quote(text), ErrToken)
+	}
+	p, err := ParsePath(words[0])
+	if err != nil {
+		return Scope{}, fmt.Errorf("%s: %w", HeaderLimits, err)
+	}
+	s := Scope{Path: p}
+	for _, word := range words[1:] {
+		name, value, _ := strings.Cut(word, "=")
+		n, err := number(value)
+		known := false
+		for _, f := range s.fields() {
+			if f.name == name && *f.value == 0 {
+				*f.value, known = n, true
+			}
+		}
+		if err != nil || n == 0 || !known {
+			return Scope{}, fmt.Errorf("%s %s: %w: want agents=, turns= or tokens= and a number", HeaderLimits, quote(word), ErrToken)
+		}
+	}
+	return s, nil
+}
+
+type field struct {
+	name  string
+	value *int
+}
+
+// fields are the bounds by their names.
+func (l *Limits) fields() []field {
+	return []field{{"agents", &l.Agents}, {"turns", &l.Turns}, {"tokens", &l.Tokens}}
+}

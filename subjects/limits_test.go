@@ -1,0 +1,56 @@
+package subjects
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+// TestScopesRoundTrip: what a caller's worker writes of its scopes is what the callee's reads.
+func TestScopesRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		bound := rapid.IntRange(0, MaxLimit)
+		var want []Scope
+		p := Root
+		for range rapid.IntRange(0, 4).Draw(t, "levels") {
+			s := Scope{Path: p, Limits: Limits{bound.Draw(t, "agents"), bound.Draw(t, "turns"), bound.Draw(t, "tokens")}}
+			if s.Limits != (Limits{}) {
+				want = append(want, s)
+			}
+			p = p.Child(rapid.IntRange(1, 50).Draw(t, "turn"), rapid.IntRange(0, 100).Draw(t, "index"))
+		}
+		got, err := ParseScopes(FormatScopes(want), p)
+		if diff := cmp.Diff(want, got, opaque); err != nil || diff != "" {
+			t.Fatalf("%v (-written +read):\n%s", err, diff)
+		}
+	})
+}
+
+func TestParseScopesRefuses(t *testing.T) {
+	for _, text := range []string{
+		"r", "agents=1", "r agents=0", "r agents=-1", "r agents=1000000000", "r agents=x", "r runs=5", "r agents=1 agents=2", "r agents",
+		"r-2-0 agents=1", "r-1-0-1-0 agents=1", "r-1-0 agents=1; r agents=2", "r agents=1; r turns=1", ";", "r agents=1;", "x agents=1",
+	} {
+		if got, err := ParseScopes(text, Root.Child(1, 0)); !errors.Is(err, ErrToken) {
+			t.Errorf("%q: %v, %v", text, got, err)
+		}
+	}
+	if got, err := ParseScopes("", Root); got != nil || err != nil {
+		t.Errorf("no scopes: %v, %v", got, err)
+	}
+}
+
+func TestLimitsWithin(t *testing.T) {
+	for _, tt := range []struct{ a, b, want Limits }{
+		{Limits{}, Limits{}, Limits{}},
+		{Limits{1, 0, 3}, Limits{}, Limits{1, 0, 3}},
+		{Limits{}, Limits{1, 0, 3}, Limits{1, 0, 3}},
+		{Limits{5, 5, 5}, Limits{4, 6, 0}, Limits{4, 5, 5}},
+	} {
+		if got := tt.a.Within(tt.b); got != tt.want {
+			t.Errorf("%v within %v: %v, want %v", tt.a, tt.b, got, tt.want)
+		}
+	}
+}
