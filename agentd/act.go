@@ -355,11 +355,13 @@ func (w *Worker) bury(ctx context.Context, r subjects.Run, t *trigger, why strin
 }
 
 func (w *Worker) deadLetter(ctx context.Context, subject string, d *bus.Delivery, why string) error {
-	w.log.ErrorContext(ctx, "dead letter", slog.String(keySubject, d.Subject), slog.String(keyError, why))
 	_, err := w.conn.Write(ctx, bus.Message{
 		Subject: subject, Body: d.Body, ID: fmt.Sprintf("dead.%s.%d", d.Subject, d.Seq),
-		Header: [][2]string{{"Axe-Reason", oneLine(why)}, {"Axe-Subject", d.Subject}, {"Axe-Sequence", strconv.FormatUint(d.Seq, 10)}},
+		Header: append(d.Reference(), [2]string{"Axe-Reason", oneLine(why)}, [2]string{"Axe-Subject", d.Subject}, [2]string{"Axe-Sequence", strconv.FormatUint(d.Seq, 10)}),
 	})
+	if err == nil {
+		w.log.ErrorContext(ctx, "dead letter", slog.String(keySubject, d.Subject), slog.String(keyError, why))
+	}
 	return err
 }
 

@@ -3,12 +3,12 @@ package agentd_test
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/axebus/axe/agentd/run"
-	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/subjects"
@@ -90,7 +90,7 @@ func TestMaxTokens(t *testing.T) {
 		s.agents = []configs.Agent{define("lead", []string{"busy"}, limits(configs.Limits{MaxTokens: budget})), define("busy", []string{"no"})}
 		var cs []provider.ToolCall
 		for i := range atWork {
-			cs = append(cs, call("busy", fmt.Sprint(i)))
+			cs = append(cs, call("busy", strconv.Itoa(i)))
 		}
 		s.parts["lead"] = turns(calls(cs...), sums)
 		s.parts["busy"] = func(ctx context.Context, a *asked) (*provider.Response, error) {
@@ -179,12 +179,13 @@ func TestLimitsAfterACrash(t *testing.T) {
 	}
 }
 
-// TestTallyIsCountedOnce though the acknowledgement of every write is lost.
-func TestTallyIsCountedOnce(t *testing.T) {
+// TestTallyOfATree counts what was used. (That a change counts once though its acknowledgement is lost is
+// tested with bus.Amend.)
+func TestTallyOfATree(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.agents = []configs.Agent{define("lead", []string{"leaf"}, limits(configs.Limits{MaxAgents: 50, MaxTurns: 50, MaxTokens: 5000})), define("leaf", nil)}
 		s.parts["lead"] = turns(splits("leaf", 5), sums)
-		s.hire("w", engagement{intercept: func(p bus.Point) error { return nil }})
+		s.hire("w", engagement{})
 		s.settle()
 		r := s.submit("lead", "L")
 		s.result(r, time.Minute)

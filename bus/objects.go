@@ -46,6 +46,15 @@ func (c *Conn) externalize(ctx context.Context, msg *nats.Msg) error {
 	return err
 }
 
+// Reference is the headers of a message's body that is in the object store, none for one that is not: a copy
+// of the message needs them.
+func (m Stored) Reference() [][2]string {
+	if m.Header.Get(headerObject) == "" {
+		return nil
+	}
+	return [][2]string{{headerObject, m.Header.Get(headerObject)}, {headerSize, m.Header.Get(headerSize)}}
+}
+
 // ErrGone is wrapped by the error of a message whose object is not in the store any more.
 var ErrGone = errors.New("the object of a large message is gone")
 

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -41,7 +42,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits, "settles": settles, "start": start, "says": says, "signal": signal, "end": end, "bus": startBus, "publish": publish, "called": called,
-			"freeport": freePort, "model": startModel, "asked": asked,
+			"freeport": freePort, "model": startModel, "asked": asked, "keep": keep,
 		},
 	})
 }
@@ -75,6 +76,16 @@ func want(ts *testscript.TestScript, neg bool, args []string, atLeast int, usage
 	if neg || len(args) < atLeast {
 		ts.Fatalf("usage: %s", usage)
 	}
+}
+
+// keep sets a variable to what a group of a pattern matches in the last standard output.
+func keep(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 2, "keep NAME PATTERN")
+	found := regexp.MustCompile(args[1]).FindStringSubmatch(ts.ReadFile("stdout"))
+	if len(found) != 2 {
+		ts.Fatalf("no match for %s", args[1])
+	}
+	ts.Setenv(args[0], found[1])
 }
 
 func number(ts *testscript.TestScript, s string) int {

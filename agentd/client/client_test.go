@@ -1,7 +1,9 @@
 package client_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -228,4 +230,39 @@ func TestNoStreams(t *testing.T) {
 	if err := c.Cancel(t.Context(), client.Key("x"), subjects.Root, ""); !errors.Is(err, bus.ErrNoStream) {
 		t.Errorf("cancel: %v", err)
 	}
+}
+
+// TestDeadLetters: a letter brings its message whole, however large, and what its run was asked.
+func TestDeadLetters(t *testing.T) {
+	onStage(t, func(s *stage) {
+		t := s.t
+		s.hire()
+		text := strings.Repeat("x", 9<<20)
+		r := s.conn.Space().Run(s.agent("echo"), client.Key("T1"), subjects.Root)
+		body, err := json.Marshal(run.Input{Task: text})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.conn.Write(t.Context(), bus.Message{Subject: r.Call(), Body: body}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		letters, err := s.Dead(t.Context())
+		if err != nil || len(letters) != 1 {
+			t.Fatalf("%d letters, %v", len(letters), err)
+		}
+		l := letters[0]
+		if l.Run != r || l.Subject != r.Call() || !bytes.Equal(l.Body, body) || !strings.HasPrefix(l.Reason, "malformed call: ") {
+			t.Errorf("letter of %s: %s, %d bytes, %s", l.Run, l.Subject, len(l.Body), l.Reason)
+		}
+		if in, ok, err := s.Asked(t.Context(), l); !ok || err != nil || in.Task != text {
+			t.Errorf("asked %d bytes, %t, %v", len(in.Task), ok, err)
+		}
+		if tried, err := s.Tried(t.Context(), l); tried || err != nil {
+			t.Errorf("tried %t, %v", tried, err)
+		}
+		if _, err := s.DeadLetter(t.Context(), l.ID+1); !errors.Is(err, client.ErrUnknownLetter) {
+			t.Errorf("another letter: %v", err)
+		}
+	})
 }

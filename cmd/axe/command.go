@@ -51,7 +51,7 @@ func command() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.AddCommand(agentsCommand(), configCommand(), exitCodesTopic(), cancelCommand())
+	root.AddCommand(agentsCommand(), configCommand(), exitCodesTopic(), cancelCommand(), deadCommand())
 	root.AddCommand(runCommand(), gcCommand(), &cobra.Command{
 		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
