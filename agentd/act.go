@@ -243,6 +243,7 @@ func (w *Worker) logEnd(ctx context.Context, h *history, t *trigger, e run.LogEn
 // commit appends an entry to the run's log.
 func (w *Worker) commit(ctx context.Context, h *history, t *trigger, e run.Entry) (step, error) {
 	e.Index, e.Trigger, e.Seen, e.Worker = h.state.LogIndex+1, t.Seq, h.state.Seq, w.cfg.Name
+	e.Tombs = w.tombsOf(h, e.Kind == run.EntryTurn)
 	body, err := json.Marshal(e)
 	if err != nil {
 		return step{}, err
@@ -255,6 +256,15 @@ func (w *Worker) commit(ctx context.Context, h *history, t *trigger, e run.Entry
 		return step{must: refused.Last}, nil
 	}
 	return step{must: seq}, err
+}
+
+// tombsOf is the newest tombstone behind a message: for what a model answered, the newest that was known
+// when it was asked. One over the run that came later has aborted the request or came too late for it.
+func (w *Worker) tombsOf(h *history, answered bool) uint64 {
+	if answered {
+		return h.tombs
+	}
+	return w.tombs.known()
 }
 
 // schema is the header of a message whose subject says the rest.
@@ -324,6 +334,7 @@ func (w *Worker) publishOutcome(ctx context.Context, r subjects.Run, reply strin
 // signed completes an outcome with where it comes from and what it took.
 func (w *Worker) signed(h *history, o run.Outcome) run.Outcome {
 	o.Agent, o.Tree, o.Path, o.Worker = h.run.Agent.String(), h.run.Tree.String(), h.run.Path.String(), w.cfg.Name
+	o.Tombs = w.tombsOf(h, o.Status == run.StatusCompleted)
 	own, below := h.state.Usage(), h.state.Subtree()
 	o.Subtree = below.Add(run.Totals{Usage: o.Usage, ModelCalls: o.Turns, ModelMS: o.ModelMS})
 	o.Usage = o.Usage.Add(own)

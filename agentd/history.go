@@ -23,6 +23,7 @@ type history struct {
 	call  bus.Stored      // the call, while nothing has been read
 	asked bool            // the last read looked at the reply subject too
 	size  int             // bytes read, for the cache
+	tombs uint64          // the newest tombstone known when the model was asked last
 }
 
 // lagging is how long a read may lag behind a message that was delivered before it counts as failed.

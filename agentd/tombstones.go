@@ -20,6 +20,7 @@ type tombstones struct {
 	paths  map[subjects.Tree]map[subjects.Path]time.Time
 	asking map[subjects.Tree]map[*ask]bool
 	pruned time.Time
+	newest uint64 // stream sequence: every stored tombstone up to it is known
 }
 
 // ask is a request to a model in flight.
@@ -37,6 +38,7 @@ func (t *tombstones) follow(ctx context.Context, conn *bus.Conn, ready func()) e
 	return conn.Follow(ctx, conn.Space().Tombstones(), func(m bus.Stored) {
 		if at, err := conn.Space().Parse(m.Subject); err == nil {
 			t.add(at.Run.Tree, at.Run.Path, m.Time)
+			t.upTo(m.Seq)
 			t.prune(m.Time, conn.MaxAge())
 		}
 	}, ready)
@@ -54,6 +56,21 @@ func (t *tombstones) add(tree subjects.Tree, path subjects.Path, at time.Time) {
 			a.abort(errTombstone)
 		}
 	}
+}
+
+// upTo notes that every tombstone up to a sequence is known. What a worker wrote itself does not count:
+// others stored before it may still be on their way here.
+func (t *tombstones) upTo(seq uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.newest = max(t.newest, seq)
+}
+
+// known is the newest tombstone up to which all are known.
+func (t *tombstones) known() uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.newest
 }
 
 // prune forgets, once an hour, what the stream has forgotten.
@@ -88,8 +105,9 @@ func (t *tombstones) over(r subjects.Run) bool {
 	return false
 }
 
-// watch makes a context that a tombstone over the run ends. The caller calls done.
-func (t *tombstones) watch(ctx context.Context, r subjects.Run) (_ context.Context, done func()) {
+// watch makes a context that a tombstone over the run ends, at once if it is known already; known is the
+// newest of which that holds. The caller calls done.
+func (t *tombstones) watch(ctx context.Context, r subjects.Run) (_ context.Context, known uint64, done func()) {
 	ctx, abort := context.WithCancelCause(ctx)
 	a := &ask{r.Path, abort}
 	t.mu.Lock()
@@ -101,7 +119,7 @@ func (t *tombstones) watch(ctx context.Context, r subjects.Run) (_ context.Conte
 		t.asking[r.Tree] = map[*ask]bool{}
 	}
 	t.asking[r.Tree][a] = true
-	return ctx, func() {
+	return ctx, t.newest, func() {
 		abort(nil)
 		t.mu.Lock()
 		defer t.mu.Unlock()

@@ -166,8 +166,9 @@ func (w *Worker) defined(r subjects.Run) (configs.Agent, bool) {
 // ask sends the request. A tombstone over the run, its deadline, another worker that has taken the run over
 // and the end of ctx abort it; the error is then what aborted it.
 func (w *Worker) ask(ctx context.Context, h *history, t *trigger, p provider.Provider, req *provider.Request) (*provider.Response, error) {
-	ctx, done := w.tombs.watch(ctx, h.run)
+	ctx, known, done := w.tombs.watch(ctx, h.run)
 	defer done()
+	h.tombs = known
 	ctx, cancel := context.WithDeadlineCause(ctx, h.head.Deadline, errDeadline)
 	defer cancel()
 	if ctx.Err() != nil {

@@ -26,6 +26,7 @@ type Entry struct {
 	Trigger uint64    `json:"trigger"` // stream sequence of the message it was written under
 	Seen    uint64    `json:"seen"`    // its writer had read the run's messages up to here
 	Worker  string    `json:"worker"`
+	Tombs   uint64    `json:"tombs,omitzero"` // the newest tombstone its writer knew: of a turn, when the model was asked
 
 	Start  *Start             `json:"start,omitempty"` // the first entry of a run: what it was started with
 	Answer *provider.Response `json:"answer,omitempty"`

@@ -70,6 +70,8 @@ type Outcome struct {
 	Subtree    Totals         `json:"subtree"`     // the run's and everything below
 	DurationMS int64          `json:"duration_ms"` // from the call to the outcome, waiting included
 	ModelMS    int64          `json:"model_ms"`    // of that, what its own model calls took
+
+	Tombs uint64 `json:"tombs,omitzero"` // the newest tombstone its writer knew: of a completed one, when the model was asked
 }
 
 // Failure is a failed outcome of a kind.
