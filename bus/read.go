@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,6 +33,13 @@ func (m Stored) FirstOfItsSubject() bool {
 	return m.Header.Get(jetstream.ExpectedLastSubjSeqHeader) == "0" && m.Header.Get(headerFenceSubject) == ""
 }
 
+// Fence is the sequence that the last message of the subject, or of the one that its writer fenced it by,
+// had when this one was stored; ok is false if its writer did not ask for that.
+func (m Stored) Fence() (seq uint64, ok bool) {
+	seq, err := strconv.ParseUint(m.Header.Get(jetstream.ExpectedLastSubjSeqHeader), 10, 64)
+	return seq, err == nil
+}
+
 // ErrTooMany is returned by Snapshot when more subjects match than a server reads at once.
 var ErrTooMany = errors.New("too many subjects for one read")
 
@@ -51,17 +59,47 @@ func (c *Conn) Snapshot(ctx context.Context, filters ...string) ([]Stored, error
 // Since reads every message after seq that the filter matches, in stream order.
 func (c *Conn) Since(ctx context.Context, filter string, seq uint64) ([]Stored, error) {
 	var all []Stored
-	for {
-		page, err := c.get(ctx, request{NextFor: filter, Seq: seq + 1, Batch: 1 << 16, MaxBytes: 16 << 20})
-		if err != nil || len(page) == 0 {
+	for m, err := range c.Scan(ctx, filter, seq) {
+		if err != nil {
 			return all, err
 		}
-		all = append(all, page...)
-		seq = page[len(page)-1].Seq
-		if page[len(page)-1].Header.Get("Nats-Num-Pending") == "0" {
-			return all, nil
+		all = append(all, m)
+	}
+	return all, nil
+}
+
+// Scan reads every message after seq that the filter matches, in stream order, a page at a time. It ends
+// with what was stored last when its last page was read, or after an error.
+func (c *Conn) Scan(ctx context.Context, filter string, seq uint64) iter.Seq2[Stored, error] {
+	return func(yield func(Stored, error) bool) {
+		for {
+			page, err := c.get(ctx, request{NextFor: filter, Seq: seq + 1, Batch: 1 << 16, MaxBytes: 16 << 20})
+			if err != nil {
+				yield(Stored{}, err)
+				return
+			}
+			for _, m := range page {
+				if !yield(m, nil) {
+					return
+				}
+				seq = m.Seq
+			}
+			if len(page) == 0 || page[len(page)-1].Header.Get("Nats-Num-Pending") == "0" {
+				return
+			}
 		}
 	}
+}
+
+// Bounds are the first and the last sequence of the stream of runs. What was stored before the first has
+// been forgotten.
+func (c *Conn) Bounds(ctx context.Context) (first, last uint64, err error) {
+	s, err := c.js.Stream(ctx, c.stream())
+	if err != nil {
+		return 0, 0, wrapStream(c.stream(), err)
+	}
+	state := s.CachedInfo().State
+	return state.FirstSeq, state.LastSeq, nil
 }
 
 // First reads the first message of a subject; ok is false if there is none.

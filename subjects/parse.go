@@ -57,6 +57,32 @@ func (s Space) Parse(subject string) (Address, error) {
 	return Address{}, malformed(subject)
 }
 
+// ParseDead takes the subject of a dead letter apart. That of a submission without a usable name or id is
+// nobody's.
+func (s Space) ParseDead(subject string) (Run, error) {
+	rest, ok := strings.CutPrefix(subject, s.join("dead")+".")
+	tok := strings.Split(rest, ".")
+	if !ok || len(tok) != 3 {
+		return Run{}, malformed(subject)
+	}
+	a, err := s.address(Other, tok[0], tok[1], tok[2])
+	return a.Run, err
+}
+
+// ParseTimer takes the subject of a schedule apart.
+func (s Space) ParseTimer(subject string) (r Run, turn int, err error) {
+	rest, ok := strings.CutPrefix(subject, s.join("timer")+".")
+	tok := strings.Split(rest, ".")
+	if !ok || len(tok) != 4 {
+		return Run{}, 0, malformed(subject)
+	}
+	if turn, err = number(tok[3]); err != nil {
+		return Run{}, 0, malformed(subject)
+	}
+	a, err := s.address(Timer, tok[0], tok[1], tok[2])
+	return a.Run, turn, err
+}
+
 func (s Space) inbound(subject string, tok []string) (Address, error) {
 	key, keyErr := number(tok[6])
 	if tok[5] == "timer" {

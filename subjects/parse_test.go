@@ -194,3 +194,25 @@ func TestCheckReply(t *testing.T) {
 		}
 	}
 }
+
+// TestParseBeside: what stands on the stream besides the messages of runs.
+func TestParseBeside(t *testing.T) {
+	s := must(t, NewSpace, "team.axe")
+	r := s.Run(must(t, ParseAgent, "lead"), must(t, ParseTree, "T1"), Root.Child(2, 1))
+	if got, turn, err := s.ParseTimer(r.Timer(3)); got != r || turn != 3 || err != nil {
+		t.Errorf("%s is %v, turn %d, error %v", r.Timer(3), got, turn, err)
+	}
+	if got, err := s.ParseDead(r.Dead()); got != r || err != nil {
+		t.Errorf("%s is %v, error %v", r.Dead(), got, err)
+	}
+	for _, subject := range []string{"", r.Call(), r.Fired(1), "axe.timer.a.T.r.1", "team.axe.timer.a.T.r", "team.axe.timer.a.T.r.x", "team.axe.timer.A.T.r.1", "team.axe.timer.a.T.r.1.1"} {
+		if got, _, err := s.ParseTimer(subject); !errors.Is(err, ErrToken) {
+			t.Errorf("%q is a schedule of %v, error %v", subject, got, err)
+		}
+	}
+	for _, subject := range []string{"", r.Call(), "axe.dead.a.T.r", "team.axe.dead.a.T", "team.axe.dead.a.T.x", "team.axe.dead.a.T.r.1"} {
+		if got, err := s.ParseDead(subject); !errors.Is(err, ErrToken) {
+			t.Errorf("%q is a dead letter of %v, error %v", subject, got, err)
+		}
+	}
+}

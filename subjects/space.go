@@ -115,6 +115,9 @@ func (s Space) RootEnds() []string {
 // Tombstones matches the tombstone of every run.
 func (s Space) Tombstones() string { return s.join("run", "*", "*", "*", "cancel") }
 
+// DeadOf matches the copies of what could not be carried out for a tree.
+func (s Space) DeadOf(t Tree) string { return s.join("dead", "*", t.s, "*") }
+
 // DeadSubmission is where a submission goes that has no usable name or id.
 func (s Space) DeadSubmission(key Tree) string { return s.join("dead", "submit", key.s, Root.s) }
 

@@ -57,6 +57,7 @@ func TestSubjects(t *testing.T) {
 		{s.TreeOf(id), "axe.run.*.T1.>"},
 		{s.SubmissionOf(id), "axe.submit.*.T1"},
 		{s.PartsOf(id), "axe.live.part.*.T1.*"},
+		{s.DeadOf(id), "axe.dead.*.T1.*"},
 		{s.RootCallOf(id), "axe.run.*.T1.r.call"},
 		{s.Calls(a), "axe.run.lead.*.*.call"},
 		{s.Tombstones(), "axe.run.*.*.*.cancel"},

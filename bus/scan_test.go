@@ -1,0 +1,60 @@
+package bus
+
+import (
+	"testing"
+
+	"github.com/axebus/axe/subjects"
+)
+
+// TestScan reads more than one page holds, in order, whatever was deleted on the way; a reader that has
+// had enough stops.
+func TestScan(t *testing.T) {
+	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
+	tree, err := subjects.ParseTree("T")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := c.Space().Run(agentT(t, "a"), tree, subjects.Root)
+	body := make([]byte, 4<<20)
+	for i := range 7 { // 28 MiB: a page has 16
+		m := Message{Subject: r.Reply(1, i), Body: body, Fence: After(r.Log(), 0)}
+		if i == 3 {
+			m.Fence = Fence{}
+		}
+		if _, err := c.Write(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, err := c.js.Stream(t.Context(), c.stream())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, seq := range []uint64{1, 5} {
+		if err := s.DeleteMsg(t.Context(), seq); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reads := c.Stats().Reads
+	var seqs []uint64
+	for m, err := range c.Scan(t.Context(), c.Space().All(), 0) {
+		if err != nil || len(m.Body) != len(body) {
+			t.Fatal(m.Seq, len(m.Body), err)
+		}
+		if _, fenced := m.Fence(); fenced != (m.Seq != 4) {
+			t.Errorf("message %d: fenced %t", m.Seq, fenced)
+		}
+		seqs = append(seqs, m.Seq)
+	}
+	if len(seqs) != 5 || seqs[0] != 2 || seqs[4] != 7 || c.Stats().Reads-reads < 2 {
+		t.Errorf("read %v with %d reads", seqs, c.Stats().Reads-reads)
+	}
+	if first, last, err := c.Bounds(t.Context()); first != 2 || last != 7 || err != nil {
+		t.Errorf("from %d to %d, error %v", first, last, err)
+	}
+	for range c.Scan(t.Context(), c.Space().All(), 0) {
+		break
+	}
+	for m := range c.Scan(t.Context(), c.Space().All(), 7) {
+		t.Errorf("message %d", m.Seq)
+	}
+}
