@@ -271,6 +271,7 @@ func (s *sim) check(tree subjects.Tree) map[string]string {
 			s.tb.Errorf("no outcome at %s", reply)
 		}
 	}
+	s.clean()
 	return by
 }
 

@@ -37,6 +37,7 @@ var may = map[string][]string{
 	"agentd/tool":   {"provider", "agentd/run", "subjects"},
 	"agentd/prompt": {"configs"},
 	"agentd/memory": {"subjects", "github.com/gofrs/flock"},
+	"agentd/verify": {"agentd/run", "subjects"},
 	"agentd/client": {"bus", "subjects", "agentd/run", "provider"},
 	"agentd": {
 		"agentd/run", "agentd/tool", "agentd/prompt", "agentd/memory", "bus", "configs", "provider", "provider/catalog",

@@ -52,7 +52,7 @@ func command() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.AddCommand(agentsCommand(), configCommand(), exitCodesTopic(), cancelCommand(), deadCommand())
-	root.AddCommand(runCommand(), gcCommand(), &cobra.Command{
+	root.AddCommand(runCommand(), verifyCommand(), gcCommand(), &cobra.Command{
 		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			_, err := fmt.Println(name, "version", cli.Version())

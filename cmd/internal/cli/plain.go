@@ -34,7 +34,7 @@ func Line(e client.Event) string {
 	if e.Worker != "" {
 		line += " (" + e.Worker + ")"
 	}
-	return printable(line)
+	return Printable(line)
 }
 
 func callees(calls []run.Call) []string {

@@ -79,11 +79,11 @@ func (d *drawing) line(n *node, prefix string) string {
 	if n.worker != "" {
 		tail = append(tail, n.worker)
 	}
-	name := printable(n.agent)
+	name := Printable(n.agent)
 	if name == "" {
 		name = "?"
 	}
-	return d.cut(prefix, d.mark(n), name, printable(n.status()), strings.Join(tail, " "))
+	return d.cut(prefix, d.mark(n), name, Printable(n.status()), strings.Join(tail, " "))
 }
 
 // cut joins the parts of a line and cuts it to the width of the frame.

@@ -31,7 +31,7 @@ func newTranscript(w io.Writer) *transcript {
 }
 
 func (t *transcript) printf(format string, args ...any) {
-	fmt.Fprintln(t.w, printable(fmt.Sprintf(format, args...)))
+	fmt.Fprintln(t.w, Printable(fmt.Sprintf(format, args...)))
 }
 
 // apply tells one event.

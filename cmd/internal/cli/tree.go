@@ -187,8 +187,8 @@ func (n *node) status() string {
 	return ""
 }
 
-// printable is text on one line, without what a terminal would obey.
-func printable(s string) string {
+// Printable is text on one line, without what a terminal would obey.
+func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
 		case r == '\n' || r == '\t':

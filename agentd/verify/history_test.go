@@ -1,0 +1,217 @@
+package verify_test
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/agentd/verify"
+	"github.com/axebus/axe/provider"
+	"github.com/axebus/axe/subjects"
+)
+
+// story is a history made by hand. Its messages have names, and places with room between them: message
+// 30 is stored three seconds after the beginning.
+type story struct {
+	tb     testing.TB
+	ms     map[string]*message
+	next   uint64
+	agents map[string]string // of each path
+}
+
+type message struct {
+	verify.Message
+	header map[string]string
+	body   any
+}
+
+var (
+	space    subjects.Space
+	began    = time.Date(2026, 1, 2, 3, 4, 5, 678, time.UTC)
+	deadline = began.Add(time.Hour)
+)
+
+func at(seq uint64) time.Time { return began.Add(time.Duration(seq) * 100 * time.Millisecond) }
+
+func parsed[T any](tb testing.TB, parse func(string) (T, error), s string) T {
+	tb.Helper()
+	v, err := parse(s)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return v
+}
+
+// run is the address of a run, by its path.
+func (s *story) run(path string) subjects.Run {
+	return space.Run(parsed(s.tb, subjects.ParseAgent, s.agents[path]), parsed(s.tb, subjects.ParseTree, "T"), parsed(s.tb, subjects.ParsePath, path))
+}
+
+// put stores a message at a place; 0 is the next one.
+func (s *story) put(name string, seq uint64, subject string, body any) *message {
+	if seq == 0 {
+		s.next += 10
+		seq = s.next
+	}
+	m := &message{verify.Message{Subject: subject, Seq: seq, Time: at(seq)}, map[string]string{}, body}
+	s.ms[name] = m
+	return m
+}
+
+func (s *story) call(path string, seq uint64, limit time.Time) *message {
+	r := s.run(path)
+	m := s.put("call "+path, seq, r.Call(), run.Input{Task: "task of " + path})
+	h := subjects.Header{Tree: r.Tree, Path: r.Path, Depth: r.Path.Depth(), MaxDepth: 3, Deadline: limit, Reply: space.Result(r.Agent, r.Tree)}
+	if up, turn, index, below := r.Path.Parent(); below {
+		by := s.run(up.String())
+		h.Parent, h.Reply = by.Agent, by.Reply(turn, index)
+	}
+	for _, kv := range h.Pairs() {
+		m.header[kv[0]] = kv[1]
+	}
+	return m
+}
+
+// turn is a log entry that calls the children of a turn.
+func (s *story) turn(path string, index int, seq, trigger uint64, limit time.Time, children ...string) *run.Entry {
+	e := &run.Entry{
+		Index: index, Kind: run.EntryTurn, Trigger: trigger, Seen: trigger, Worker: "w1", Timer: limit,
+		Answer: &provider.Response{},
+	}
+	if index == 1 {
+		e.Start = &run.Start{Model: "m", MaxDepth: 3}
+	}
+	for i, child := range children {
+		args := fmt.Appendf(nil, `{"agent":%q,"task":"task of %s"}`, s.agents[child], child)
+		e.Answer.ToolCalls = append(e.Answer.ToolCalls, provider.NewToolCall(fmt.Sprint(i), "call_agent", args))
+		e.Calls = append(e.Calls, run.Call{Agent: s.agents[child], Deadline: limit})
+	}
+	s.put(fmt.Sprintf("log %s %d", path, index), seq, s.run(path).Log(), e)
+	return e
+}
+
+func (s *story) ended(path string, index int, seq, trigger uint64) *run.Entry {
+	e := &run.Entry{Index: index, Kind: run.EntryEnded, Trigger: trigger, Seen: trigger, Worker: "w1", End: &run.End{Kind: run.KindCancelled}}
+	s.put("end "+path, seq, s.run(path).Log(), e)
+	return e
+}
+
+func (s *story) outcome(path string, seq uint64, o run.Outcome) *run.Outcome {
+	r := s.run(path)
+	o.Status = cmp.Or(o.Status, run.StatusCompleted)
+	o.Agent, o.Tree, o.Path, o.Worker = r.Agent.String(), "T", path, "w1"
+	subject := space.Result(r.Agent, r.Tree)
+	if up, turn, index, below := r.Path.Parent(); below {
+		subject = s.run(up.String()).Reply(turn, index)
+	}
+	s.put("outcome "+path, seq, subject, &o)
+	return &o
+}
+
+func (s *story) cancel(path string, seq uint64) {
+	s.put("cancel "+path, seq, s.run(path).Cancel(), run.End{Kind: run.KindCancelled})
+}
+
+func (s *story) seq(name string) uint64 {
+	if s.ms[name] == nil {
+		s.tb.Fatalf("no message %s", name)
+	}
+	return s.ms[name].Seq
+}
+
+func (s *story) entry(name string) *run.Entry {
+	e, ok := s.ms[name].body.(*run.Entry)
+	if !ok {
+		s.tb.Fatalf("%s is no entry", name)
+	}
+	return e
+}
+
+func (s *story) end(name string) *run.Outcome {
+	o, ok := s.ms[name].body.(*run.Outcome)
+	if !ok {
+		s.tb.Fatalf("%s is no outcome", name)
+	}
+	return o
+}
+
+// drop deletes messages.
+func (s *story) drop(names ...string) {
+	for _, name := range names {
+		s.seq(name)
+		delete(s.ms, name)
+	}
+}
+
+// told is the story in the order of the stream.
+func (s *story) told() []verify.Message {
+	var out []verify.Message
+	for _, m := range slices.SortedFunc(maps.Values(s.ms), func(a, b *message) int { return cmp.Compare(a.Seq, b.Seq) }) {
+		if raw, ok := m.body.(string); ok {
+			m.Body = []byte(raw)
+		} else if body, err := json.Marshal(m.body); err != nil {
+			s.tb.Fatal(err)
+		} else {
+			m.Body = body
+		}
+		m.Header = func(name string) string { return m.header[name] }
+		out = append(out, m.Message)
+	}
+	return out
+}
+
+// newStory is a tree in which everything happens that may. The lead calls two, one of which calls a third
+// that does not answer in time; in its second turn the lead calls one that is cancelled, before it was
+// called, and whose own cancellation makes its end. All come to their ends.
+//
+//	r lead ── r-1-0 a
+//	       ├─ r-1-1 b ── r-1-1-1-0 c      (the timer of b's turn fires first)
+//	       └─ r-2-0 d ── r-2-0-1-0 c      (d is cancelled while c works)
+func newStory(tb testing.TB) *story {
+	tb.Helper()
+	s := &story{tb: tb, ms: map[string]*message{}, agents: map[string]string{
+		"r": "lead", "r-1-0": "a", "r-1-1": "b", "r-1-1-1-0": "c", "r-2-0": "d", "r-2-0-1-0": "c",
+	}}
+	soon := at(160)
+	s.call("r", 0, deadline)                                                                                                     // 10
+	s.put("timer", 0, s.run("r").Timer(0), struct{}{})                                                                           // 20
+	s.turn("r", 1, 0, s.seq("call r"), deadline, "r-1-0", "r-1-1")                                                               // 30
+	s.call("r-1-0", 0, deadline)                                                                                                 // 40
+	s.call("r-1-1", 0, deadline)                                                                                                 // 50
+	s.turn("r-1-1", 1, 0, s.seq("call r-1-1"), soon, "r-1-1-1-0")                                                                // 60
+	s.call("r-1-1-1-0", 0, soon)                                                                                                 // 70
+	s.outcome("r-1-0", 0, run.Outcome{})                                                                                         // 80
+	s.put("fired", 170, s.run("r-1-1").Fired(1), struct{}{})                                                                     // the schedule's body
+	s.outcome("r-1-1", 180, run.Outcome{})                                                                                       // of b, without c's
+	s.put("cancel c", 190, s.run("r-1-1-1-0").Cancel(), run.End{Kind: run.KindTimeout})                                          // c comes to its end
+	s.ended("r-1-1-1-0", 1, 200, 190)                                                                                            // late
+	s.outcome("r-1-1-1-0", 210, run.Outcome{Status: run.StatusFailed, Kind: run.KindTimeout})                                    // and nobody waits for it
+	s.turn("r", 2, 220, s.seq("outcome r-1-1"), deadline, "r-2-0")                                                               //
+	s.call("r-2-0", 230, deadline)                                                                                               //
+	s.turn("r-2-0", 1, 240, 230, deadline, "r-2-0-1-0")                                                                          //
+	s.call("r-2-0-1-0", 250, deadline)                                                                                           //
+	s.cancel("r-2-0", 260)                                                                                                       //
+	s.cancel("r-2-0-1-0", 270)                                                                                                   //
+	s.ended("r-2-0", 2, 280, 260)                                                                                                //
+	s.outcome("r-2-0", 290, run.Outcome{Status: run.StatusFailed, Kind: run.KindCancelled, Error: "no need", Tombs: 260})        //
+	s.ended("r-2-0-1-0", 1, 300, 270)                                                                                            //
+	s.outcome("r-2-0-1-0", 310, run.Outcome{Status: run.StatusFailed, Kind: run.KindCancelled, Error: "from above", Tombs: 270}) //
+	s.outcome("r", 320, run.Outcome{Tombs: 310})                                                                                 //
+	return s
+}
+
+const slack = 5 * time.Second
+
+// report checks the story as of a moment.
+func (s *story) report(now time.Time) verify.Report {
+	c := verify.New(verify.Config{Slack: slack})
+	for _, m := range s.told() {
+		c.Add(m)
+	}
+	return c.Report(now)
+}

@@ -1,0 +1,128 @@
+package verify
+
+import (
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/subjects"
+)
+
+// result checks the outcome of a root.
+func (c *Checker) result(n *node, m Message) {
+	o, ok := c.outcome(n, m)
+	ok = ok && c.signed(n, n, o, m)
+	if ok && n.call == 0 && n.end == nil && o.Status == run.StatusCompleted {
+		c.violate(n, m.Seq, Outcome, "completed, and was never called")
+	}
+	c.conclude(n, o, ok, m)
+}
+
+// reply checks the outcome of a call. The slot names the caller; whose it is, the caller's log says.
+func (c *Checker) reply(by *node, at subjects.Address, m Message) {
+	by.triggers = append(by.triggers, m.Seq)
+	o, ok := c.outcome(by, m)
+	if by.call == 0 {
+		c.violate(by, m.Seq, Orphan, "an outcome for a run that was not called itself")
+		return
+	}
+	if n := c.answered(by, at, o, m); n != nil {
+		ok = ok && c.signed(by, n, o, m)
+		c.conclude(n, o, ok, m)
+	}
+	c.apply(by, run.Replied{Meta: meta(m), Turn: at.Turn, Index: at.Index, Outcome: run.Outcome{Status: o.Status}}, m)
+}
+
+// answered finds the run whose outcome belongs in a slot, nil if there is none.
+func (c *Checker) answered(by *node, at subjects.Address, o run.Outcome, m Message) *node {
+	if by.broken {
+		return by.named(at, o)
+	}
+	call, ok := by.decision(at.Turn, at.Index)
+	if !ok || call.Failed() {
+		c.orphan(by, by, m.Seq, "an outcome of call %d of turn %d, which nobody made", at.Index, at.Turn)
+		return by.named(at, o)
+	}
+	n := by.child(at.Turn, run.Child{Index: at.Index, Call: *call})
+	if n == nil || n.call == 0 {
+		c.orphan(by, by, m.Seq, "an outcome of call %d of turn %d, which was not published", at.Index, at.Turn)
+		return nil
+	}
+	return n
+}
+
+// named is the run that an outcome in a slot says it is of, where the log of the caller has nothing to
+// say; nil if it was not called.
+func (n *node) named(at subjects.Address, o run.Outcome) *node {
+	agent, err := subjects.ParseAgent(o.Agent)
+	child := n.tree.runs[place{agent, n.path.Child(at.Turn, at.Index)}]
+	if err != nil || child == nil || child.call == 0 || o.Path != child.path.String() {
+		return nil
+	}
+	return child
+}
+
+// outcome reads an outcome. One that cannot be read counts as failed, as it does for workers.
+func (c *Checker) outcome(n *node, m Message) (run.Outcome, bool) {
+	if m.Gone {
+		c.note(n, m.Seq, Outcome, "the body of an outcome is gone")
+		return run.Outcome{Status: run.StatusFailed}, false
+	}
+	o, err := run.DecodeOutcome(m.Body)
+	if err != nil {
+		c.violate(n, m.Seq, Outcome, "malformed %v", err)
+		return run.Outcome{Status: run.StatusFailed}, false
+	}
+	return o, true
+}
+
+// signed checks that an outcome is of the run that its place belongs to.
+func (c *Checker) signed(in, n *node, o run.Outcome, m Message) bool {
+	if o.Agent == n.agent.String() && o.Path == n.path.String() && o.Tree == n.tree.id.String() {
+		return true
+	}
+	c.violate(in, m.Seq, Order, "the outcome of %s %s of tree %s is where that of %s %s belongs", o.Path, o.Agent, o.Tree, n.path, n.agent)
+	return false
+}
+
+// conclude ends a run with what is stored where its outcome belongs. Two workers can both store one; the
+// first counts. What is not good as an outcome ends the run too, since workers look no further.
+func (c *Checker) conclude(n *node, o run.Outcome, good bool, m Message) {
+	if n.end != nil {
+		c.note(n, m.Seq, Outcome, "a second outcome: message %d was the first, and counts", n.end.seq)
+		return
+	}
+	n.end = &end{m.Seq, o.Status, o.Kind, c.worker(o.Worker)}
+	if good && n.call != 0 {
+		c.ended(n, o, m)
+	}
+	c.apply(n, run.Concluded{Meta: meta(m), Outcome: run.Outcome{Status: o.Status, Kind: o.Kind}}, m)
+}
+
+// ended checks that a run was free to end like this.
+func (c *Checker) ended(n *node, o run.Outcome, m Message) {
+	if !n.broken && n.state.Phase == run.Awaiting && !fromOutside(o) {
+		c.violate(n, m.Seq, FanOut, "%s while %d calls of turn %d have neither an outcome nor timed out", o.Status, n.state.Pending(), len(n.state.Turns))
+		n.hasty = true
+	}
+	if o.Status != run.StatusCompleted {
+		return
+	}
+	if late := c.late(n, m.Time); late > 0 {
+		c.violate(n, m.Seq, Deadline, "completed %s after the deadline", late)
+	}
+	if n.logEnd != 0 {
+		c.violate(n, m.Seq, AfterEnd, "completed after its log had ended it, message %d", n.logEnd)
+	}
+	if at := n.stopped(o.Tombs); at != 0 {
+		c.violate(n, m.Seq, Tombstone, "the model was asked by a worker that knew of the cancellation in message %d", at)
+	}
+}
+
+// fromOutside reports whether a run was ended by something else than its own model and turns: that may
+// happen while it waits.
+func fromOutside(o run.Outcome) bool {
+	switch o.Kind {
+	case run.KindCancelled, run.KindTimeout, run.KindPoisoned, run.KindBudget:
+		return o.Status == run.StatusFailed
+	case run.KindError, run.KindTurns, run.KindDepth, run.KindUnknownAgent:
+	}
+	return false
+}

@@ -1,0 +1,216 @@
+package verify_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/agentd/verify"
+	"github.com/axebus/axe/subjects"
+)
+
+func TestCleanStory(t *testing.T) {
+	r := newStory(t).report(deadline.Add(time.Hour))
+	if r.Trees != 1 || r.UnderWay != 0 || r.Runs != 6 || r.Messages != 24 || len(r.Findings) != 0 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestUnderWay: a story that breaks off anywhere has nothing wrong in it, while there is time.
+func TestUnderWay(t *testing.T) {
+	all := newStory(t).told()
+	for n := range all {
+		c := verify.New(verify.Config{Slack: slack})
+		for _, m := range all[:n] {
+			c.Add(m)
+		}
+		if n == 0 {
+			continue
+		}
+		r := c.Report(all[n-1].Time)
+		if r.Violations() != 0 || r.UnderWay != 1 {
+			t.Errorf("the first %d messages: %+v", n, r)
+		}
+	}
+}
+
+// never is a moment at which every deadline is over.
+var never = deadline.Add(time.Hour)
+
+// TestViolations: each rule with the smallest corruptions that break it, and nothing else is found.
+func TestViolations(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		rule    verify.Rule
+		corrupt func(s *story)
+	}{
+		{"a root without an outcome", verify.Outcome, func(s *story) { s.drop("outcome r") }},
+		{"a run at work without an outcome", verify.Outcome, func(s *story) { s.drop("outcome r-2-0-1-0") }},
+		{"a result without a call", verify.Outcome, func(s *story) {
+			clear(s.ms)
+			s.outcome("r", 10, run.Outcome{})
+		}},
+		{"a malformed outcome", verify.Outcome, func(s *story) { s.ms["outcome r-1-0"].body = "{" }},
+		{"an outcome of no status", verify.Outcome, func(s *story) { s.end("outcome r").Status = "fine" }},
+
+		{"a hole", verify.Log, func(s *story) { s.drop("log r 1") }},
+		{"a gap", verify.Log, func(s *story) { s.entry("log r 2").Index = 3 }},
+		{"an index twice", verify.Log, func(s *story) { s.entry("end r-2-0").Index = 1 }},
+		{"a malformed entry", verify.Log, func(s *story) { s.ms["log r 1"].body = "nonsense" }},
+		{"an entry of no kind", verify.Log, func(s *story) { s.entry("end r-2-0").Kind = "mail" }},
+
+		{"an outcome by another agent", verify.Order, func(s *story) { s.end("outcome r").Agent = "other" }},
+		{"an outcome in another slot", verify.Order, func(s *story) {
+			s.ms["stray"] = s.put("stray", 75, s.run("r").Reply(1, 1), &run.Outcome{Status: run.StatusFailed, Agent: "a", Tree: "T", Path: "r-1-0"})
+		}},
+		{"an outcome of another tree", verify.Order, func(s *story) { s.end("outcome r").Tree = "U" }},
+		{"a trigger of nobody's", verify.Order, func(s *story) { s.entry("log r 2").Trigger = 20 }},
+		{"a trigger to come", verify.Order, func(s *story) { s.entry("log r 1").Trigger = 80 }},
+		{"seen before its trigger", verify.Order, func(s *story) { s.entry("log r 2").Seen = 170 }},
+		{"seen after itself", verify.Order, func(s *story) { s.entry("log r 2").Seen = 220 }},
+
+		{"a call later than decided", verify.Deadline, func(s *story) {
+			s.ms["call r-1-1-1-0"].header[subjects.HeaderDeadline] = subjects.FormatDeadline(at(160).Add(1))
+		}},
+		{"a call later than its caller", verify.Deadline, func(s *story) {
+			late := deadline.Add(1)
+			s.entry("log r-2-0 1").Calls[0].Deadline = late
+			s.ms["call r-2-0-1-0"].header[subjects.HeaderDeadline] = subjects.FormatDeadline(late)
+		}},
+		{"a call that may go deeper", verify.Deadline, func(s *story) { s.ms["call r-1-0"].header[subjects.HeaderMaxDepth] = "4" }},
+		{"a call that may go deeper than decided", verify.Deadline, func(s *story) { s.entry("log r 1").Start.MaxDepth = 2 }},
+		{"completed too late", verify.Deadline, func(s *story) { s.ms["outcome r"].Time = deadline.Add(slack + 1) }},
+		{"a turn too late", verify.Deadline, func(s *story) { s.ms["log r-2-0 1"].Time = deadline.Add(slack + 1) }},
+		{"a lost timer", verify.Deadline, func(s *story) { s.until(70) }},
+
+		{"an entry after the outcome", verify.AfterEnd, func(s *story) { s.ended("r", 3, 330, 290) }},
+		{"an entry after the outcome, unfenced", verify.AfterEnd, func(s *story) { s.ended("r", 3, 330, 290).Worker = "w2" }},
+		{"an entry after the log's end", verify.AfterEnd, func(s *story) {
+			s.put("more", 330, s.run("r-2-0").Log(), &run.Entry{Index: 3, Kind: run.EntryEnded, Trigger: 260, Seen: 260, End: &run.End{}})
+		}},
+		{"completed after the log's end", verify.AfterEnd, func(s *story) {
+			s.end("outcome r-2-0-1-0").Status, s.end("outcome r-2-0-1-0").Tombs = run.StatusCompleted, 0
+		}},
+		{"a call after the end", verify.AfterEnd, func(s *story) {
+			s.until(30)
+			s.call("r-1-0", 40, deadline)
+			s.outcome("r", 45, run.Outcome{Status: run.StatusFailed, Kind: run.KindCancelled})
+			s.call("r-1-1", 50, deadline)
+			s.outcome("r-1-0", 60, run.Outcome{})
+			s.outcome("r-1-1", 70, run.Outcome{})
+		}},
+		{"a turn in spite of the cancellation", verify.AfterEnd, func(s *story) {
+			s.until(10)
+			s.cancel("r", 20)
+			s.turn("r", 1, 30, 10, deadline, "r-1-0").Seen = 20
+			s.ended("r", 2, 40, 20)
+			s.outcome("r", 50, run.Outcome{Status: run.StatusFailed, Kind: run.KindCancelled})
+		}},
+
+		{"a call of nobody's", verify.Orphan, func(s *story) {
+			s.agents["r-1-2"] = "a"
+			s.call("r-1-2", 100, deadline)
+			s.drop("outcome r-1-0") // it would be looked for
+			s.outcome("r-1-0", 110, run.Outcome{})
+			s.put("its end", 120, s.run("r-1-2").Cancel(), struct{}{})
+		}},
+		{"a call of another agent", verify.Orphan, func(s *story) {
+			s.until(40)
+			s.agents["r-1-1"] = "x"
+			s.call("r-1-1", 50, deadline)
+		}},
+		{"a call with another task", verify.Orphan, func(s *story) { s.ms["call r-1-0"].body = run.Input{Task: "buy"} }},
+		{"a call with more context", verify.Orphan, func(s *story) {
+			s.ms["call r-1-0"].body = run.Input{Task: "task of r-1-0", Context: "and then"}
+		}},
+		{"a call that was refused", verify.Orphan, func(s *story) {
+			s.until(50)
+			s.entry("log r 1").Calls[1].Error = "no"
+		}},
+		{"a call by nobody", verify.Orphan, func(s *story) {
+			clear(s.ms)
+			s.call("r-1-0", 10, deadline)
+		}},
+		{"a second call", verify.Orphan, func(s *story) {
+			first := *s.ms["call r-1-0"]
+			first.Seq = 65
+			s.ms["again"] = &first
+		}},
+		{"an outcome of no call", verify.Orphan, func(s *story) {
+			s.put("stray", 100, s.run("r").Reply(1, 2), &run.Outcome{Status: run.StatusFailed})
+		}},
+		{"an outcome of a call that is not published", verify.Orphan, func(s *story) {
+			s.until(40)
+			s.outcome("r-1-1", 50, run.Outcome{})
+		}},
+		{"an outcome for nobody", verify.Orphan, func(s *story) {
+			s.agents["r-1-2"] = "a"
+			s.put("stray", 100, s.run("r-1-2").Reply(1, 0), &run.Outcome{Status: run.StatusFailed})
+		}},
+		{"a log of nobody's", verify.Orphan, func(s *story) {
+			s.agents["r-1-2"] = "a"
+			s.ended("r-1-2", 1, 100, 90)
+		}},
+
+		{"a turn without an outcome", verify.FanOut, func(s *story) { s.drop("outcome r-1-0") }},
+		{"an answer without an outcome", verify.FanOut, func(s *story) { s.drop("outcome r-2-0") }},
+		{"an answer without a timer", verify.FanOut, func(s *story) { s.drop("fired") }},
+		{"a call that was not published", verify.FanOut, func(s *story) { s.drop("call r-1-1-1-0", "cancel c", "end r-1-1-1-0", "outcome r-1-1-1-0") }},
+
+		{"a turn after a tombstone", verify.Tombstone, func(s *story) {
+			s.cancel("r", 15)
+			s.until(15)
+			s.turn("r", 1, 30, 10, deadline, "r-1-0").Tombs = 15
+			s.outcome("r", 50, run.Outcome{Status: run.StatusFailed, Kind: run.KindCancelled})
+		}},
+		{"an answer after a tombstone", verify.Tombstone, func(s *story) {
+			s.until(70)
+			s.cancel("r-1-1", 80)
+			s.outcome("r-1-1-1-0", 90, run.Outcome{Tombs: 85})
+		}},
+
+		{"a call of another schema", verify.Header, func(s *story) { s.ms["call r-1-0"].header[subjects.HeaderSchema] = "2" }},
+		{"a call that answers elsewhere", verify.Header, func(s *story) {
+			s.ms["call r-1-0"].header[subjects.HeaderReply] = s.run("r").Reply(1, 1)
+		}},
+		{"a call without a body", verify.Header, func(s *story) { s.ms["call r-1-0"].body = "" }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newStory(t)
+			tt.corrupt(s)
+			r := s.report(s.judged())
+			if r.Violations() == 0 {
+				t.Error("nothing is found")
+			}
+			for _, f := range r.Findings {
+				if f.Rule != tt.rule && f.Severity == verify.Violation || f.Tree != "T" || f.Text == "" {
+					t.Errorf("%v", f)
+				}
+			}
+			if t.Failed() {
+				for _, m := range s.told() {
+					t.Logf("%d %s %s", m.Seq, m.Subject, m.Body)
+				}
+			}
+		})
+	}
+}
+
+// until forgets what comes after a message.
+func (s *story) until(seq uint64) {
+	for name, m := range s.ms {
+		if m.Seq > seq {
+			delete(s.ms, name)
+		}
+	}
+}
+
+// judged is when a story is looked at: when all is over if it came to its end, and otherwise soon.
+func (s *story) judged() time.Time {
+	last := slices.MaxFunc(s.told(), func(a, b verify.Message) int { return a.Time.Compare(b.Time) })
+	if last.Seq < 200 {
+		return at(160).Add(2 * slack)
+	}
+	return never
+}

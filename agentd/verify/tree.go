@@ -1,0 +1,134 @@
+package verify
+
+import (
+	"time"
+
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/subjects"
+)
+
+// tree is what is known of one tree.
+type tree struct {
+	id    subjects.Tree
+	runs  map[place]*node
+	tombs map[subjects.Path]uint64 // the first tombstone on each path
+}
+
+// place is a run within its tree.
+type place struct {
+	agent subjects.Agent
+	path  subjects.Path
+}
+
+// node is what is known of one run.
+type node struct {
+	tree *tree
+	place
+	state    run.State // without texts
+	call     uint64    // its sequence, 0: not called
+	bad      error     // why the call cannot be run
+	deadline time.Time
+	maxDepth int
+	moved    time.Time // when the last event was folded
+	triggers []uint64  // what was stored in the run's subjects besides its log
+	overdue  bool      // the run's own deadline has fired
+	cancel   uint64    // its tombstone
+	logEnd   uint64    // the entry that ended it
+	end      *end      // its first outcome
+	broken   bool      // its log cannot be folded: what rests on the fold is not checked
+	hasty    bool      // it went on without an outcome that it needed
+	buried   bool      // a message of it was given up
+}
+
+// end is a run's first outcome.
+type end struct {
+	seq    uint64
+	status run.Status
+	kind   run.Kind
+	worker string
+}
+
+// node finds a run, or makes one that nothing is known of.
+func (c *Checker) node(r subjects.Run) *node {
+	t := c.trees[r.Tree]
+	if t == nil {
+		t = &tree{id: r.Tree, runs: map[place]*node{}, tombs: map[subjects.Path]uint64{}}
+		c.trees[r.Tree] = t
+	}
+	at := place{r.Agent, r.Path}
+	n := t.runs[at]
+	if n == nil {
+		n = &node{tree: t, place: at}
+		t.runs[at] = n
+	}
+	return n
+}
+
+func (c *Checker) run(n *node) subjects.Run { return c.cfg.Space.Run(n.agent, n.tree.id, n.path) }
+
+// decision is what the log has decided about a call; ok is false if there is no such call on it.
+func (n *node) decision(turn, index int) (_ *run.Call, ok bool) {
+	if turn < 1 || turn > len(n.state.Turns) {
+		return nil, false
+	}
+	calls := n.state.Turns[turn-1].Entry.Calls
+	if index < 0 || index >= len(calls) {
+		return nil, false
+	}
+	return &calls[index], true
+}
+
+// unpublished lists the calls of the current turn that are due and were not published.
+func (n *node) unpublished() []run.Child {
+	var missing []run.Child
+	for _, e := range n.state.Outstanding() {
+		call, ok := e.(run.CallChildren)
+		if !ok {
+			continue
+		}
+		for _, child := range call.Children {
+			if c := n.child(call.Turn, child); c == nil || c.call == 0 {
+				missing = append(missing, child)
+			}
+		}
+	}
+	return missing
+}
+
+// child is the run of a call, nil if nothing is known of it.
+func (n *node) child(turn int, c run.Child) *node {
+	agent, err := subjects.ParseAgent(c.Call.Agent)
+	if err != nil {
+		return nil
+	}
+	return n.tree.runs[place{agent, n.path.Child(turn, c.Index)}]
+}
+
+// caller is the run that a called run answers, nil for a root and for one that nobody called.
+func (n *node) caller(agent subjects.Agent) *node {
+	path, _, _, below := n.path.Parent()
+	if !below {
+		return nil
+	}
+	return n.tree.runs[place{agent, path}]
+}
+
+// covered reports whether a tombstone stored before seq is on a run's path or above it.
+func (n *node) covered(seq uint64) bool {
+	for p, at := range n.tree.tombs {
+		if at < seq && p.Covers(n.path) {
+			return true
+		}
+	}
+	return false
+}
+
+// stopped is a tombstone over the run that the writer of an entry or outcome knew, 0 if there is none.
+func (n *node) stopped(known uint64) uint64 {
+	for p, at := range n.tree.tombs {
+		if at <= known && p.Covers(n.path) {
+			return at
+		}
+	}
+	return 0
+}

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/axebus/axe/agentd/client"
+	"github.com/axebus/axe/agentd/verify"
+	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/cmd/internal/cli"
+)
+
+const (
+	verifyLong = `axe verify reads the stream of a running bus, folds every run of the trees as a worker would, and checks each
+message against the rules that hold whatever dies, freezes or comes twice. It changes nothing, and may run beside
+the workers at any time. TREE is a tree's id, or the key of axe-submit --id; --all checks every tree.
+
+The rules:
+
+%s
+A violation is something that no worker writes: a message was lost or deleted, somebody else wrote it, or there is
+a bug. Look at the tree with "nats stream view AXE_RUNS --subject 'axe.run.*.TREE.>'". A note is harmless, as a
+second outcome after a worker froze, or it cannot be decided, as what a large body said that has been forgotten.
+
+A run whose deadline is not over may still come to its end: its tree is under way, and what it lacks is not missing
+yet. What clocks and last writes differ by is --slack. A tree whose beginning is older than the stream keeps is not
+checked.
+
+Each finding is a line on stdout, and the last line is the summary; -o json prints all of it as one object.
+
+Exit codes: 0 nothing is wrong, 1 a violation, or the bus could not be read, 2 usage or an unknown tree.`
+
+	verifyExamples = `  axe verify --all
+  axe verify $(axe-submit lead "Review" --detach)
+  axe verify --all -o json | jq '.findings[] | select(.severity == "violation")'`
+)
+
+// verification are the flags of axe verify.
+type verification struct {
+	dial   cli.DialFlags
+	log    cli.LogFlags
+	all    bool
+	slack  time.Duration
+	output string
+	stdout io.Writer
+}
+
+func verifyCommand() *cobra.Command {
+	v := &verification{}
+	cmd := &cobra.Command{
+		Use: "verify TREE... | --all", Short: "Check what is stored of trees against the rules",
+		Long: fmt.Sprintf(verifyLong, ruleLines()), Example: verifyExamples,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			v.stdout = cmd.OutOrStdout()
+			return v.run(cmd.Context(), args)
+		},
+	}
+	flags := cmd.Flags()
+	flags.BoolVar(&v.all, "all", false, "check every tree on the stream")
+	flags.DurationVar(&v.slack, "slack", 5*time.Second, "what clocks, and the last writes, may differ")
+	flags.StringVarP(&v.output, "output", "o", "text", "text: a line for each finding; json: one object")
+	v.dial.Register(cmd)
+	v.log.Register(cmd, "warn")
+	return cmd
+}
+
+// ruleLines lists the rules as the help shows them.
+func ruleLines() string {
+	var b strings.Builder
+	for _, r := range verify.Rules() {
+		fmt.Fprintf(&b, "  %-10s %s\n", r.Rule, r.Text)
+	}
+	return b.String()
+}
+
+func (v *verification) check(args []string) error {
+	switch {
+	case v.all == (len(args) > 0):
+		return cli.Usage("want the ids of trees, or --all")
+	case v.slack < 0:
+		return cli.Usage("--slack %s: want 0 or more", v.slack)
+	}
+	return cli.CheckOutput(v.output)
+}
+
+func (v *verification) run(ctx context.Context, args []string) error {
+	if err := v.check(args); err != nil {
+		return err
+	}
+	screen := cli.Stderr()
+	log, err := v.log.Logger(screen, screen.Terminal())
+	if err != nil {
+		return err
+	}
+	conn, err := v.open(ctx, log)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	report, err := v.read(ctx, conn, args, screen)
+	if err != nil {
+		return err
+	}
+	if err := v.print(report); err != nil {
+		return err
+	}
+	if n := report.Violations(); n > 0 {
+		return cli.Fail(cli.CodeFailed, fmt.Errorf("%s of the rules", counted(n, "violation")))
+	}
+	return nil
+}
+
+func (v *verification) open(ctx context.Context, log *slog.Logger) (*bus.Conn, error) {
+	cfg, err := v.dial.Config(nil, log)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := cli.Open(ctx, cfg, connecting)
+	if err != nil {
+		return nil, err
+	}
+	if err := cli.Ready(ctx, conn); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return conn, nil
+}
+
+// read feeds the checker. What is missing is judged as of the moment before.
+func (v *verification) read(ctx context.Context, conn *bus.Conn, args []string, screen *cli.Screen) (verify.Report, error) {
+	now := time.Now()
+	first, last, err := conn.Bounds(ctx)
+	if err != nil {
+		return verify.Report{}, err
+	}
+	r := reading{conn: conn, checker: verify.New(verify.Config{Space: conn.Space(), Slack: v.slack, First: first})}
+	if screen.Terminal() {
+		r.meter = &meter{w: screen, last: last}
+		defer r.meter.clear()
+	}
+	if v.all {
+		if err := r.feedAll(ctx); err != nil {
+			return verify.Report{}, err
+		}
+	}
+	for _, key := range args {
+		if err := r.feedTree(ctx, client.Key(key)); err != nil {
+			return verify.Report{}, err
+		}
+	}
+	return r.checker.Report(now), nil
+}
+
+func (v *verification) print(r verify.Report) error {
+	if v.output == "json" {
+		return json.NewEncoder(v.stdout).Encode(r)
+	}
+	for _, f := range r.Findings {
+		if _, err := fmt.Fprintln(v.stdout, cli.Printable(f.String())); err != nil {
+			return err
+		}
+	}
+	_, err := fmt.Fprintln(v.stdout, verdict(r))
+	return err
+}

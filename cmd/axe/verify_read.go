@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/axebus/axe/agentd/client"
+	"github.com/axebus/axe/agentd/verify"
+	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/subjects"
+)
+
+// reading feeds a checker from the stream.
+type reading struct {
+	conn    *bus.Conn
+	checker *verify.Checker
+	meter   *meter // nil: nobody looks
+}
+
+// feedAll reads the whole stream.
+func (r *reading) feedAll(ctx context.Context) error {
+	for m, err := range r.conn.Scan(ctx, r.conn.Space().All(), 0) {
+		if err == nil {
+			err = r.feed(ctx, m)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// feedTree reads one tree. Its result and its dead letters are read before its runs, so that the last of
+// these are never missing where they are the cause of the others.
+func (r *reading) feedTree(ctx context.Context, tree subjects.Tree) error {
+	space := r.conn.Space()
+	var beside []bus.Stored
+	for _, filter := range []string{space.ResultOf(tree), space.DeadOf(tree)} {
+		ms, err := r.conn.Since(ctx, filter, 0)
+		if err != nil {
+			return err
+		}
+		beside = append(beside, ms...)
+	}
+	slices.SortFunc(beside, func(a, b bus.Stored) int { return int(int64(a.Seq) - int64(b.Seq)) })
+	found := len(beside) > 0
+	for m, err := range r.conn.Scan(ctx, space.TreeOf(tree), 0) {
+		if err != nil {
+			return err
+		}
+		found = true
+		for len(beside) > 0 && beside[0].Seq < m.Seq {
+			if err := r.feed(ctx, beside[0]); err != nil {
+				return err
+			}
+			beside = beside[1:]
+		}
+		if err := r.feed(ctx, m); err != nil {
+			return err
+		}
+	}
+	for _, m := range beside {
+		if err := r.feed(ctx, m); err != nil {
+			return err
+		}
+	}
+	if !found {
+		return fmt.Errorf("%w: %s", client.ErrUnknownTree, tree)
+	}
+	return nil
+}
+
+func (r *reading) feed(ctx context.Context, m bus.Stored) error {
+	body, err := r.conn.Load(ctx, m)
+	gone := errors.Is(err, bus.ErrGone) || errors.Is(err, bus.ErrTooLarge)
+	if err != nil && !gone {
+		return err
+	}
+	fence, fenced := m.Fence()
+	r.checker.Add(verify.Message{
+		Subject: m.Subject, Seq: m.Seq, Time: m.Time, Header: m.Header.Get, Body: body, Gone: gone, Fence: fence, Fenced: fenced,
+	})
+	if r.meter != nil {
+		r.meter.at(m.Seq)
+	}
+	return nil
+}
+
+// meter is a line on a terminal that says how far a long reading is.
+type meter struct {
+	w     io.Writer
+	last  uint64
+	drawn time.Time
+}
+
+func (m *meter) at(seq uint64) {
+	if now := time.Now(); now.Sub(m.drawn) > 200*time.Millisecond {
+		m.drawn = now
+		fmt.Fprintf(m.w, "\r\x1b[Kmessage %s of %s", thousands(int(seq)), thousands(int(m.last)))
+	}
+}
+
+// clear takes the line away.
+func (m *meter) clear() {
+	if !m.drawn.IsZero() {
+		fmt.Fprint(m.w, "\r\x1b[K")
+	}
+}
+
+// verdict is a report in one line.
+func verdict(r verify.Report) string {
+	s := fmt.Sprintf("%s, %s, %s: ", counted(r.Trees, "tree"), counted(r.Runs, "run"), counted(r.Messages, "message"))
+	if n := r.Violations(); n > 0 {
+		s += counted(n, "violation")
+	} else {
+		s += "nothing is wrong"
+	}
+	if n := len(r.Findings) - r.Violations(); n > 0 {
+		s += ", " + counted(n, "note")
+	}
+	if r.UnderWay > 0 {
+		s += fmt.Sprintf("; %s under way", counted(r.UnderWay, "tree"))
+	}
+	return s
+}
+
+func counted(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return thousands(n) + " " + what
+}
+
+// thousands writes a number with commas.
+func thousands(n int) string {
+	s := strconv.Itoa(n)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
