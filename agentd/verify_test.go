@@ -1,6 +1,9 @@
 package agentd_test
 
 import (
+	"fmt"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -8,11 +11,11 @@ import (
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/agentd/verify"
 	"github.com/axebus/axe/bus"
-	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/provider"
 )
 
-// verified checks everything on the stream against the rules, as of now. What is stored while this reads
-// is not missed: time stands still.
+// verified checks everything on the stream against the rules, as of now: nothing is stored while it
+// reads, since time stands still.
 func (s *sim) verified() verify.Report {
 	c := verify.New(verify.Config{Slack: 5 * time.Second})
 	for m, err := range s.conn.Scan(s.ctx, s.conn.Space().All(), 0) {
@@ -29,17 +32,109 @@ func (s *sim) verified() verify.Report {
 	return c.Report(time.Now())
 }
 
-// clean wants no violation on the stream, and returns the notes by rule.
-func (s *sim) clean() (verify.Report, map[verify.Rule]int) {
+// clean wants no violation on the stream.
+func (s *sim) clean() verify.Report {
 	r := s.verified()
-	notes := map[verify.Rule]int{}
 	for _, f := range r.Findings {
 		if f.Severity == verify.Violation {
 			s.tb.Errorf("%v", f)
 		}
-		notes[f.Rule]++
 	}
-	return r, notes
+	return r
 }
 
-var _ = []any{agentd.Config{}, run.Entry{}, bus.Point{}, configs.Agent{}, (*testing.T)(nil)}
+// TestVerifyTrees runs trees of all kinds beside each other, while workers die, and looks at the stream
+// every second: nothing is ever wrong on it, and at the end every tree is at its end.
+func TestVerifyTrees(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.agents = append(s.agents,
+			define("wide", []string{"middle"}), define("narrow", []string{"middle"}, sequential),
+			define("hasty", []string{"slow"}, timeout(3)), define("orderly", []string{"slow", "leaf"}, sequential, timeout(3)),
+			define("middle", []string{"leaf"}), define("leaf", nil), define("slow", nil),
+			define("odd", []string{"leaf", "nobody"}), define("broken", nil),
+		)
+		s.parts["leaf"] = after(time.Second, repeats)
+		s.parts["slow"] = after(time.Minute, repeats)
+		s.parts["broken"] = fails(errBroken)
+		s.parts["middle"] = turns(splits("leaf", 2), splits("leaf", 1), sums)
+		s.parts["wide"] = turns(splits("middle", 3), sums)
+		s.parts["narrow"] = turns(splits("middle", 2), splits("middle", 1), sums)
+		s.parts["hasty"] = turns(splits("slow", 2), splits("slow", 1), sums)
+		s.parts["orderly"] = turns(calls(call("leaf", "x"), call("slow", "y"), call("leaf", "z")), sums)
+		s.parts["odd"] = turns(calls(call("nobody", "x"), call("leaf", "y"), toolCall("rm", nil)), calls(call("nobody", "x")), sums)
+		for i := range 3 {
+			died := 0
+			var h *hand
+			h = s.hire(fmt.Sprintf("mortal%d", i), engagement{intercept: func(bus.Point) error {
+				if died++; died == 25*(i+1) {
+					h.kill()
+				}
+				return nil
+			}})
+		}
+		s.hire("heir", engagement{})
+		s.settle()
+		n := 0
+		for round := range 3 {
+			for _, agent := range []string{"wide", "narrow", "hasty", "orderly", "odd", "broken", "wide", "narrow", "unknown"} {
+				r := s.root(agent)
+				switch n++; {
+				case n%9 == 7: // the end of its time comes in the middle
+					s.send(r, "go", [2]string{"Axe-Deadline", time.Now().Add(2500 * time.Millisecond).Format(time.RFC3339Nano)})
+				case n%9 == 8: // cancelled, in another moment each round
+					s.send(r, "go")
+					go func() {
+						time.Sleep(time.Duration(round) * 1700 * time.Millisecond)
+						_, _ = s.conn.Write(s.ctx, bus.Message{Subject: r.Cancel(), Fence: bus.After(r.Cancel(), 0)})
+					}()
+				default:
+					s.send(r, "go")
+				}
+			}
+			time.Sleep(1300 * time.Millisecond)
+		}
+		for range 120 {
+			time.Sleep(time.Second)
+			s.clean()
+		}
+		time.Sleep(10 * time.Minute)
+		if r := s.clean(); r.Trees != n || r.UnderWay != 0 || r.Runs < 5*n {
+			t.Errorf("%d trees: %d, %d of them under way, %d runs", n, r.Trees, r.UnderWay, r.Runs)
+		}
+	})
+}
+
+// TestVerifyZombie: the entry of a worker that froze before it wrote it, after another one has ended the
+// run, is what a race explains.
+func TestVerifyZombie(t *testing.T) {
+	bubble(t, func(s *sim) {
+		s.agents = levels(2)
+		s.model.whim = func(worker, key string) *provider.Response {
+			if worker == "heir" && key == "L#1" {
+				return &provider.Response{Content: "no need to call anybody"}
+			}
+			return nil
+		}
+		var frozen atomic.Bool
+		victim := s.startZombie("victim", &frozen, func(_ *proc, _ int, p bus.Point) {
+			if p.Op == "write" && strings.HasSuffix(p.Subject, ".log") && frozen.CompareAndSwap(false, true) {
+				time.Sleep(time.Minute)
+			}
+		})
+		r := s.submit("a0", "L")
+		time.Sleep(2 * time.Second)
+		heir := s.start("heir", agentd.Config{}, nil)
+		if o := s.result(r, time.Hour); o.Status != run.StatusCompleted || o.Worker != "heir" {
+			t.Fatalf("%+v", o)
+		}
+		time.Sleep(2 * time.Minute)
+		report := s.clean()
+		if len(report.Findings) != 1 || report.Findings[0].Rule != verify.AfterEnd || report.Runs != 1 {
+			t.Errorf("%+v", report)
+		}
+		for _, p := range []*proc{victim, heir} {
+			p.kill()
+			_ = p.wait()
+		}
+	})
+}

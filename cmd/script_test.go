@@ -25,7 +25,8 @@ import (
 //	signal NAME SIGNAL              send it TERM, INT or KILL
 //	end NAME SIGNAL CODE            … and its end: a signal (- for none) and the exit code
 //	bus [streams]                   a NATS server, whose URL is in NATS_URL; with the streams or without
-//	publish SUBJECT QUOTED          what nats pub does; the text is quoted as in Go
+//	publish SUBJECT QUOTED [N:V]…   what nats pub does; the text is quoted as in Go, and headers may follow
+//	delete SUBJECT N                delete the N-th message that the stream of runs has under a subject
 //	called TREE                     wait until a tree's root was called
 //	freeport NAME                   a port that nobody listens on
 //	model HOW                       an Ollama that fails, at AXE_OLLAMA_BASE_URL (see model_test.go)
@@ -41,7 +42,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits, "settles": settles, "start": start, "says": says, "signal": signal, "end": end, "bus": startBus, "publish": publish, "called": called,
+			"exits": exits, "settles": settles, "start": start, "says": says, "signal": signal, "end": end, "bus": startBus, "publish": publish, "delete": deleteStored, "called": called,
 			"freeport": freePort, "model": startModel, "asked": asked, "keep": keep,
 		},
 	})

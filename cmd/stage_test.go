@@ -8,9 +8,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/axebus/axe/bus"
@@ -64,13 +67,39 @@ func startBus(ts *testscript.TestScript, neg bool, args []string) {
 
 // publish stores a message as a publisher that knows nothing of axe does.
 func publish(ts *testscript.TestScript, neg bool, args []string) {
-	want(ts, neg, args, 2, "publish SUBJECT QUOTED")
+	want(ts, neg, args, 2, "publish SUBJECT QUOTED [NAME:VALUE]…")
 	text, err := strconv.Unquote(`"` + args[1] + `"`)
 	ts.Check(err)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	_, err = onStage(ts).bus.conn.Write(ctx, bus.Message{Subject: args[0], Body: []byte(text)})
+	m := bus.Message{Subject: args[0], Body: []byte(text)}
+	for _, h := range args[2:] {
+		name, value, _ := strings.Cut(h, ":")
+		m.Header = append(m.Header, [2]string{name, value})
+	}
+	_, err = onStage(ts).bus.conn.Write(ctx, m)
 	ts.Check(err)
+}
+
+// deleteStored does what nats stream rmm does: no worker can.
+func deleteStored(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 2, "delete SUBJECT N")
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	nc, err := nats.Connect(ts.Getenv("NATS_URL"))
+	ts.Check(err)
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	ts.Check(err)
+	s, err := js.Stream(ctx, "AXE_RUNS")
+	ts.Check(err)
+	var seq uint64
+	for range number(ts, args[1]) {
+		m, err := s.GetMsg(ctx, seq+1, jetstream.WithGetMsgSubject(args[0]))
+		ts.Check(err)
+		seq = m.Sequence
+	}
+	ts.Check(s.DeleteMsg(ctx, seq))
 }
 
 func called(ts *testscript.TestScript, neg bool, args []string) {

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -24,8 +25,16 @@ type Message struct {
 type Config struct {
 	Space subjects.Space
 	Slack time.Duration // what clocks, and the last writes, may differ
-	First uint64        // the stream's first sequence: beyond 1, what was before has been forgotten
+
+	// Takeover is how long after its time something may be missing, besides Slack: another worker goes on
+	// where one died, but not before the lease of the dead one is over. 0: DefaultTakeover.
+	Takeover time.Duration
+
+	First uint64 // the stream's first sequence: beyond 1, what was before has been forgotten
 }
+
+// DefaultTakeover is three leases of 10 s: a worker may die while it takes over from a dead one.
+const DefaultTakeover = 30 * time.Second
 
 // Checker is fed messages, and reports what is wrong with them. It is for one goroutine.
 type Checker struct {
@@ -38,6 +47,7 @@ type Checker struct {
 
 // New makes a checker that has seen nothing.
 func New(cfg Config) *Checker {
+	cfg.Takeover = cmp.Or(cfg.Takeover, DefaultTakeover)
 	return &Checker{cfg: cfg, trees: map[subjects.Tree]*tree{}, names: map[string]string{}}
 }
 

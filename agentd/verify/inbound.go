@@ -1,17 +1,34 @@
 package verify
 
-import "github.com/axebus/axe/agentd/run"
+import (
+	"slices"
+
+	"github.com/axebus/axe/agentd/run"
+)
 
 // timer folds a timer that fired. Timers cannot be fenced: one that fires for nobody is nothing.
 func (c *Checker) timer(n *node, turn int, m Message) {
 	n.triggers = append(n.triggers, m.Seq)
 	n.overdue = n.overdue || turn == 0
 	if turn > 0 && turn == len(n.state.Turns) && !n.broken {
-		for _, child := range n.unpublished() {
-			c.violate(n, m.Seq, FanOut, "call %d of turn %d, of %s, timed out without having been published", child.Index, turn, child.Call.Agent)
-		}
+		c.timedOut(n, turn, m)
 	}
 	c.apply(n, run.TimedOut{Meta: meta(m), Turn: turn}, m)
+}
+
+// timedOut checks that the calls of a turn were published. The timer is published after those that are due at
+// first. A later one of a sequential turn has to wait for another worker if the one that holds the outcome
+// before it dies, and meanwhile the time may be over.
+func (c *Checker) timedOut(n *node, turn int, m Message) {
+	e := n.state.Turns[turn-1].Entry
+	first := slices.IndexFunc(e.Calls, func(call run.Call) bool { return !call.Failed() })
+	for _, child := range n.unpublished() {
+		say := c.violate
+		if e.Sequential && child.Index > first {
+			say = c.note
+		}
+		say(n, m.Seq, FanOut, "call %d of turn %d, of %s, timed out without having been published", child.Index, turn, child.Call.Agent)
+	}
 }
 
 // cancel folds a tombstone: of the run, and over all runs below it.

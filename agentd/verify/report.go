@@ -84,7 +84,7 @@ func (c *Checker) unfinished(n *node, now time.Time) bool {
 		c.violate(n, n.state.LogSeq, Deadline, "waits for calls of turn %d, whose timer was to fire at %s and did not", len(n.state.Turns), stamp(at))
 		return false
 	}
-	if c.late(n, now) == 0 {
+	if c.late(n, now.Add(-c.cfg.Takeover)) == 0 {
 		c.unpublished(n, now)
 		return true
 	}
@@ -124,7 +124,7 @@ func (c *Checker) timerLost(n *node, now time.Time) bool {
 		return false
 	}
 	at := n.state.Turns[len(n.state.Turns)-1].Entry.Timer
-	return now.After(at.Add(c.cfg.Slack))
+	return now.After(at.Add(c.cfg.Slack + c.cfg.Takeover))
 }
 
 // unpublished tells of calls that somebody has yet to publish.

@@ -210,7 +210,7 @@ func (s *story) until(seq uint64) {
 func (s *story) judged() time.Time {
 	last := slices.MaxFunc(s.told(), func(a, b verify.Message) int { return a.Time.Compare(b.Time) })
 	if last.Seq < 200 {
-		return at(160).Add(2 * slack)
+		return at(160).Add(slack + verify.DefaultTakeover + 1)
 	}
 	return never
 }

@@ -30,7 +30,9 @@ a bug. Look at the tree with "nats stream view AXE_RUNS --subject 'axe.run.*.TRE
 second outcome after a worker froze, or it cannot be decided, as what a large body said that has been forgotten.
 
 A run whose deadline is not over may still come to its end: its tree is under way, and what it lacks is not missing
-yet. What clocks and last writes differ by is --slack. A tree whose beginning is older than the stream keeps is not
+yet. What clocks and last writes differ by is --slack; --takeover is added for what is missing, since the work of a
+worker that died waits until its lease is over. Where no worker has run since then, an outcome may be missing for
+that reason alone. A tree whose beginning is older than the stream keeps is not
 checked.
 
 Each finding is a line on stdout, and the last line is the summary; -o json prints all of it as one object.
@@ -44,12 +46,13 @@ Exit codes: 0 nothing is wrong, 1 a violation, or the bus could not be read, 2 u
 
 // verification are the flags of axe verify.
 type verification struct {
-	dial   cli.DialFlags
-	log    cli.LogFlags
-	all    bool
-	slack  time.Duration
-	output string
-	stdout io.Writer
+	dial     cli.DialFlags
+	log      cli.LogFlags
+	all      bool
+	slack    time.Duration
+	takeover time.Duration
+	output   string
+	stdout   io.Writer
 }
 
 func verifyCommand() *cobra.Command {
@@ -65,6 +68,7 @@ func verifyCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.BoolVar(&v.all, "all", false, "check every tree on the stream")
 	flags.DurationVar(&v.slack, "slack", 5*time.Second, "what clocks, and the last writes, may differ")
+	flags.DurationVar(&v.takeover, "takeover", verify.DefaultTakeover, "how long a worker that died may go unnoticed: what is late by less is not missing")
 	flags.StringVarP(&v.output, "output", "o", "text", "text: a line for each finding; json: one object")
 	v.dial.Register(cmd)
 	v.log.Register(cmd, "warn")
@@ -86,6 +90,8 @@ func (v *verification) check(args []string) error {
 		return cli.Usage("want the ids of trees, or --all")
 	case v.slack < 0:
 		return cli.Usage("--slack %s: want 0 or more", v.slack)
+	case v.takeover <= 0:
+		return cli.Usage("--takeover %s: want more than nothing", v.takeover)
 	}
 	return cli.CheckOutput(v.output)
 }
@@ -140,7 +146,7 @@ func (v *verification) read(ctx context.Context, conn *bus.Conn, args []string, 
 	if err != nil {
 		return verify.Report{}, err
 	}
-	r := reading{conn: conn, checker: verify.New(verify.Config{Space: conn.Space(), Slack: v.slack, First: first})}
+	r := reading{conn: conn, checker: verify.New(verify.Config{Space: conn.Space(), Slack: v.slack, Takeover: v.takeover, First: first})}
 	if screen.Terminal() {
 		r.meter = &meter{w: screen, last: last}
 		defer r.meter.clear()
