@@ -43,6 +43,29 @@ func (s *sim) clean() verify.Report {
 	return r
 }
 
+// mortal hires a worker that dies at one of its steps.
+func (s *stage) mortal(name string, at int64) {
+	var steps atomic.Int64
+	dying := make(chan struct{})
+	h := s.hire(name, engagement{intercept: func(bus.Point) error {
+		switch n := steps.Add(1); {
+		case n == at:
+			close(dying)
+			return errKilled
+		case n > at:
+			return errKilled
+		}
+		return nil
+	}})
+	go func() { // ends with the bubble at the latest
+		select {
+		case <-dying:
+			h.kill()
+		case <-s.ctx.Done():
+		}
+	}()
+}
+
 // TestVerifyTrees runs trees of all kinds beside each other, while workers die, and looks at the stream
 // every second: nothing is ever wrong on it, and at the end every tree is at its end.
 func TestVerifyTrees(t *testing.T) {
@@ -63,14 +86,7 @@ func TestVerifyTrees(t *testing.T) {
 		s.parts["orderly"] = turns(calls(call("leaf", "x"), call("slow", "y"), call("leaf", "z")), sums)
 		s.parts["odd"] = turns(calls(call("nobody", "x"), call("leaf", "y"), toolCall("rm", nil)), calls(call("nobody", "x")), sums)
 		for i := range 3 {
-			died := 0
-			var h *hand
-			h = s.hire(fmt.Sprintf("mortal%d", i), engagement{intercept: func(bus.Point) error {
-				if died++; died == 25*(i+1) {
-					h.kill()
-				}
-				return nil
-			}})
+			s.mortal(fmt.Sprintf("mortal%d", i), int64(25*(i+1)))
 		}
 		s.hire("heir", engagement{})
 		s.settle()
@@ -93,7 +109,7 @@ func TestVerifyTrees(t *testing.T) {
 			}
 			time.Sleep(1300 * time.Millisecond)
 		}
-		for range 120 {
+		for range 60 {
 			time.Sleep(time.Second)
 			s.clean()
 		}
@@ -136,5 +152,35 @@ func TestVerifyZombie(t *testing.T) {
 			p.kill()
 			_ = p.wait()
 		}
+	})
+}
+
+// TestTombstonesKnown: what a model answered carries the newest tombstone that its worker knew when it
+// asked, whichever tree that was of, and not one that came while it waited.
+func TestTombstonesKnown(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.agents = append(s.agents, define("lead", []string{"leaf"}), define("leaf", nil))
+		s.parts["lead"] = turns(after(10*time.Second, calls(call("leaf", "x"))), sums)
+		s.hire("w", engagement{})
+		s.settle()
+		cancelled := func() uint64 {
+			r := s.root("lead")
+			seq, err := s.conn.Write(s.ctx, bus.Message{Subject: r.Cancel()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return seq
+		}
+		before := cancelled()
+		time.Sleep(time.Second)
+		r := s.root("lead")
+		s.send(r, "go")
+		s.asking("lead", 1)
+		during := cancelled()
+		o := s.completed(r, "c0=leaf")
+		if e := s.entries(r); len(e) != 1 || e[0].Tombs != before || o.Tombs != during {
+			t.Errorf("the first turn knew of %d and the last of %d, want %d and %d", e[0].Tombs, o.Tombs, before, during)
+		}
+		s.clean()
 	})
 }

@@ -1,0 +1,45 @@
+package verify_test
+
+import (
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/axebus/axe/agentd/verify"
+)
+
+// BenchmarkTree feeds trees of six runs and 24 messages, one after the other, and says what is kept of each
+// message.
+func BenchmarkTree(b *testing.B) {
+	base := newStory(b).told()
+	c := verify.New(verify.Config{Slack: slack})
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	n := 0
+	for b.Loop() {
+		id := "T" + strconv.Itoa(n)
+		for _, m := range base {
+			header := m.Header
+			c.Add(verify.Message{
+				Subject: strings.Replace(m.Subject, ".T", "."+id, 1), Seq: uint64(n*1000) + m.Seq, Time: m.Time.Add(time.Duration(n) * time.Second),
+				Body: []byte(strings.ReplaceAll(string(m.Body), `"T"`, `"`+id+`"`)),
+				Header: func(name string) string {
+					v := header(name)
+					if name == "Axe-Tree" {
+						return id
+					}
+					return strings.Replace(v, ".T", "."+id, 1)
+				},
+			})
+		}
+		n++
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/float64(n*len(base)), "kept-B/message")
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n*len(base)), "ns/message")
+	runtime.KeepAlive(c)
+}

@@ -1,0 +1,22 @@
+package verify_test
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/axebus/axe/agentd/verify"
+)
+
+// A result that nobody has asked for: only a refused submission has one, and then it is failed.
+func ExampleChecker() {
+	c := verify.New(verify.Config{Slack: 5 * time.Second})
+	c.Add(verify.Message{
+		Subject: "axe.result.lead.T1", Seq: 7,
+		Body: []byte(`{"status":"completed","agent":"lead","tree":"T1","path":"r"}`),
+	})
+	for _, f := range c.Report(time.Now()).Findings {
+		fmt.Println(f)
+	}
+	// Output:
+	// violation outcome tree T1 r lead message 7: completed, and was never called
+}

@@ -1,0 +1,161 @@
+package verify_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/agentd/verify"
+	"github.com/axebus/axe/subjects"
+)
+
+// TestRaces: what a worker that died, froze or came too late may leave behind is no violation. Where it is
+// worth a word, it is one note.
+func TestRaces(t *testing.T) {
+	failed := run.Outcome{Status: run.StatusFailed, Kind: run.KindCancelled}
+	for _, tt := range []struct {
+		name  string
+		rule  verify.Rule // of the one note, "" for none
+		write func(s *story)
+	}{
+		{"a second outcome of a root", verify.Outcome, func(s *story) {
+			s.put("again", 330, s.ms["outcome r"].Subject, s.ms["outcome r"].body)
+		}},
+		{"a second outcome of a call", verify.Outcome, func(s *story) {
+			s.put("again", 85, s.ms["outcome r-1-0"].Subject, s.ms["outcome r-1-0"].body)
+		}},
+		{"an entry of a zombie after the outcome", verify.AfterEnd, func(s *story) {
+			s.ended("r", 3, 330, 290).Worker = "w2"
+			s.ms["end r"].Fenced, s.ms["end r"].Fence = true, 220
+		}},
+		{"a refused submission", "", func(s *story) {
+			clear(s.ms)
+			s.outcome("r", 10, failed)
+		}},
+		{"a call that its agent's workers refused", verify.Header, func(s *story) {
+			clear(s.ms)
+			s.call("r", 10, deadline).header[subjects.HeaderMaxDepth] = "99"
+			s.outcome("r", 20, failed)
+		}},
+		{"a cancellation before the calls", "", func(s *story) {
+			s.until(30)
+			s.cancel("r", 40)
+			s.cancel("r-1-0", 50)
+			s.cancel("r-1-1", 60)
+			s.ended("r", 2, 70, 40)
+			s.outcome("r", 80, failed)
+		}},
+		{"a cancellation before the call", "", func(s *story) {
+			clear(s.ms)
+			s.cancel("r", 5)
+			s.call("r", 10, deadline)
+			s.ended("r", 1, 20, 10)
+			s.outcome("r", 30, failed)
+		}},
+		{"calls of a zombie below a cancelled run", verify.AfterEnd, func(s *story) {
+			s.until(40)
+			s.cancel("r", 50)
+			s.cancel("r-1-1", 60)
+			s.ended("r", 2, 70, 50)
+			s.outcome("r-1-0", 75, failed)
+			s.outcome("r", 80, failed)
+			s.call("r-1-1", 90, deadline)
+			s.ended("r-1-1", 1, 100, 90)
+			s.outcome("r-1-1", 110, failed)
+		}},
+		{"a turn whose worker had not read the cancellation", "", func(s *story) {
+			clear(s.ms)
+			s.call("r", 10, deadline)
+			s.cancel("r", 20)
+			s.turn("r", 1, 30, 10, deadline, "r-1-0")
+			s.ended("r", 2, 40, 20)
+			s.outcome("r", 50, failed)
+		}},
+		{"an answer that was asked for before the tombstone", "", func(s *story) {
+			s.until(70)
+			s.cancel("r-1-1", 80)
+			s.outcome("r-1-1-1-0", 90, run.Outcome{Tombs: 79})
+		}},
+		{"given up without a fold", "", func(s *story) {
+			s.until(50)
+			s.outcome("r", 60, run.Outcome{Status: run.StatusFailed, Kind: run.KindPoisoned})
+			s.outcome("r-1-0", 70, run.Outcome{})
+			s.outcome("r-1-1", 80, run.Outcome{})
+		}},
+		{"a dead letter", verify.Foreign, func(s *story) { s.put("dead", 330, s.run("r-1-0").Dead(), "x") }},
+		{"a call that nobody took", verify.Outcome, func(s *story) {
+			s.drop("cancel c", "end r-1-1-1-0", "outcome r-1-1-1-0")
+		}},
+		{"a sequential call that was due when time was over", verify.FanOut, func(s *story) {
+			clear(s.ms)
+			soon := at(100)
+			s.call("r", 10, deadline)
+			s.turn("r", 1, 20, 10, soon, "r-1-0", "r-1-1").Sequential = true
+			s.call("r-1-0", 30, soon)
+			s.outcome("r-1-0", 90, run.Outcome{})
+			s.put("fired", 105, s.run("r").Fired(1), "{}")
+			s.outcome("r", 120, run.Outcome{})
+		}},
+		{"a tree whose worker died before it published", verify.FanOut, func(s *story) { s.until(60) }},
+		{"mail of a later version", verify.Foreign, func(s *story) { s.put("mail", 35, "axe.run.lead.T.r.in.mail.x", "hi") }},
+		{"a large body that is gone", verify.Outcome, func(s *story) { s.ms["outcome r-1-0"].Gone = true }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newStory(t)
+			tt.write(s)
+			r := s.report(s.over())
+			if tt.rule == "" && len(r.Findings) > 0 || tt.rule != "" && len(r.Findings) != 1 {
+				t.Errorf("%d findings", len(r.Findings))
+			}
+			for _, f := range r.Findings {
+				if f.Severity != verify.Note || f.Rule != tt.rule {
+					t.Errorf("%v", f)
+				}
+			}
+		})
+	}
+}
+
+// over is when a story is looked at: when all is over, or a moment after one that breaks off.
+func (s *story) over() time.Time {
+	if s.ms["outcome r"] == nil {
+		return at(140)
+	}
+	return never
+}
+
+// TestForgotten: a tree whose beginning has aged away is not checked; one that began later is.
+func TestForgotten(t *testing.T) {
+	s := newStory(t)
+	s.drop("call r", "timer", "log r 1", "call r-1-0")
+	c := verify.New(verify.Config{First: 50, Slack: slack})
+	for _, m := range s.told() {
+		c.Add(m)
+	}
+	if r := c.Report(never); r.Trees != 0 || len(r.Findings) != 1 || r.Findings[0].Severity != verify.Note || r.Findings[0].Tree != "T" {
+		t.Errorf("%+v", r)
+	}
+	c = verify.New(verify.Config{First: 5, Slack: slack})
+	for _, m := range newStory(t).told() {
+		c.Add(m)
+	}
+	if r := c.Report(never); r.Trees != 1 || len(r.Findings) != 0 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestForeign: what no worker makes anything of is told, and the same report may be had twice.
+func TestForeign(t *testing.T) {
+	c := verify.New(verify.Config{})
+	for i, subject := range []string{
+		"axe.run.a.T.r", "axe.run.A.T.r.call", "axe.dead.submit.T.r", "axe.dead.x", "axe.timer.a.T.r", "else.where", "", "axe.submit.a.T", "axe.live.part.a.T.r",
+	} {
+		c.Add(verify.Message{Subject: subject, Seq: uint64(i + 1), Time: began})
+	}
+	for range 2 {
+		r := c.Report(began.Add(time.Hour))
+		if r.Trees != 0 || r.Violations() != 0 || len(r.Findings) != 9 || r.Messages != 9 {
+			t.Errorf("%+v", r)
+		}
+	}
+}
