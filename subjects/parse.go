@@ -69,6 +69,21 @@ func (s Space) ParseDead(subject string) (Run, error) {
 	return a.Run, err
 }
 
+// ParseTally takes the subject of a tally apart.
+func (s Space) ParseTally(subject string) (Tree, Path, error) {
+	rest, ok := strings.CutPrefix(subject, s.join("tally")+".")
+	tree, path, two := strings.Cut(rest, ".")
+	if !ok || !two {
+		return Tree{}, Path{}, malformed(subject)
+	}
+	t, err := ParseTree(tree)
+	if err != nil {
+		return Tree{}, Path{}, err
+	}
+	p, err := ParsePath(path)
+	return t, p, err
+}
+
 // ParseTimer takes the subject of a schedule apart.
 func (s Space) ParseTimer(subject string) (r Run, turn int, err error) {
 	rest, ok := strings.CutPrefix(subject, s.join("timer")+".")

@@ -28,6 +28,7 @@ func (c *Checker) call(n *node, m Message) {
 	if n.bad != nil {
 		return // told at the end: it may be refused
 	}
+	n.tree.bounded(head.Limits)
 	if _, turn, index, below := n.path.Parent(); below {
 		c.called(n.caller(head.Parent), n, decided{head, in, turn, index, m})
 	}

@@ -82,10 +82,13 @@ func (c *Checker) Add(m Message) {
 	}
 }
 
-// beside takes what is on the stream besides the messages of runs: schedules and dead letters.
+// beside takes what is on the stream besides the messages of runs: schedules, tallies and dead letters.
 func (c *Checker) beside(m Message, malformed error) {
 	if _, _, err := c.cfg.Space.ParseTimer(m.Subject); err == nil {
 		return
+	}
+	if _, _, err := c.cfg.Space.ParseTally(m.Subject); err == nil {
+		return // what it says can be counted: Limits
 	}
 	r, err := c.cfg.Space.ParseDead(m.Subject)
 	if err != nil {

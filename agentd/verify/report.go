@@ -66,6 +66,7 @@ func (c *Checker) missing(t *tree, now time.Time, r *Report) {
 	if way {
 		r.UnderWay++
 	}
+	c.unbounded(t)
 }
 
 // refused tells of a call that cannot be run. A worker buries it, and answers for a root.

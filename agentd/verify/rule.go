@@ -13,6 +13,7 @@ const (
 	Orphan    Rule = "orphan"
 	FanOut    Rule = "fan-out"
 	Tombstone Rule = "tombstone"
+	Limits    Rule = "limits"
 	Header    Rule = "header"
 	Foreign   Rule = "foreign"
 )
@@ -34,6 +35,7 @@ func Rules() []Description {
 		{Orphan, "every call was decided in its caller's log, every outcome and log entry is of a run that was called"},
 		{FanOut, "every call that is due is published, and a run goes on when each has an outcome or its timer fired"},
 		{Tombstone, "no model is asked for a run by a worker that knew of a cancellation of it, or of one above it"},
+		{Limits, "a bounded run and all below it are no more runs, and ask no more often, than its bounds say"},
 		{Header, "a call's headers agree with its subject: schema, depth, limits, and where the outcome goes"},
 		{Foreign, "the stream holds what workers write, and none of it was given up (only ever a note)"},
 	}

@@ -108,6 +108,12 @@ func TestViolations(t *testing.T) {
 			s.outcome("r", 50, run.Outcome{Status: run.StatusFailed, Kind: run.KindCancelled})
 		}},
 
+		{"more runs than there may be", verify.Limits, func(s *story) { s.ms["call r-1-0"].header[subjects.HeaderLimits] = "r agents=5" }},
+		{"more model calls than there may be", verify.Limits, func(s *story) {
+			s.ms["call r-1-0"].header[subjects.HeaderLimits] = "r agents=6 turns=500"
+			s.ms["call r-2-0-1-0"].header[subjects.HeaderLimits] = "r turns=2"
+		}},
+
 		{"a call of nobody's", verify.Orphan, func(s *story) {
 			s.agents["r-1-2"] = "a"
 			s.call("r-1-2", 100, deadline)

@@ -12,6 +12,8 @@ type tree struct {
 	id    subjects.Tree
 	runs  map[place]*node
 	tombs map[subjects.Path]uint64 // the first tombstone on each path
+
+	bounds map[subjects.Path]subjects.Limits // as calls below each path have them; nil if there are none
 }
 
 // place is a run within its tree.
