@@ -27,6 +27,7 @@ type Agent struct {
 	Limits        Limits
 	Params        Params
 	Memory        Memory
+	Retry         Retry
 
 	File   string // where the agent was read from
 	Digest string // hex SHA-256 of the file's bytes
@@ -148,6 +149,11 @@ func fields(a *Agent) map[string]any {
 		"memory.path":        &a.Memory.Path,
 		"memory.last_n":      &a.Memory.LastN,
 		"memory.max_entries": &a.Memory.MaxEntries,
+
+		"retry.max_attempts": &a.Retry.MaxAttempts,
+		"retry.backoff":      (*string)(&a.Retry.Backoff),
+		"retry.initial":      (*duration)(&a.Retry.Initial),
+		"retry.max":          (*duration)(&a.Retry.Max),
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -42,6 +43,12 @@ enabled = true
 path = "memory"
 last_n = 5
 max_entries = 50
+
+[retry]
+max_attempts = 4
+backoff = "linear"
+initial = "250ms"
+max = 2.5
 `
 
 func write(t *testing.T, dir, name, text string) string {
@@ -72,6 +79,7 @@ func TestLoad(t *testing.T) {
 		SubAgentsConf: configs.SubAgentsConfig{MaxDepth: 5, Timeout: 90},
 		Params:        configs.Params{Temperature: new(1.0), MaxTokens: 1000},
 		Memory:        configs.Memory{Enabled: true, Path: filepath.Join(dir, "memory"), LastN: 5, MaxEntries: 50},
+		Retry:         configs.Retry{MaxAttempts: 4, Backoff: configs.Linear, Initial: 250 * time.Millisecond, Max: 2500 * time.Millisecond},
 		File:          file,
 	}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(configs.Agent{}, "Digest")); diff != "" {
@@ -165,6 +173,19 @@ func TestLoadRefuses(t *testing.T) {
 		{"no temperature", ok + "[params]\ntemperature = nan\n", "a.toml:4: params.temperature must be between 0 and 2"},
 		{"negative tokens", ok + "[params]\nmax_tokens = -1\n", "a.toml:4: params.max_tokens must be non-negative"},
 		{"negative memory", ok + "[memory]\nlast_n = -1\n", "a.toml:4: memory.last_n must be non-negative"},
+		{"negative attempts", ok + "[retry]\nmax_attempts = -1\n", "a.toml:4: retry.max_attempts must be non-negative"},
+		{"too many attempts", ok + "[retry]\nmax_attempts = 21\n", "a.toml:4: retry.max_attempts cannot exceed 20"},
+		{"unknown backoff", ok + "[retry]\nbackoff = \"never\"\n", "a.toml:4: retry.backoff must be one of: exponential, linear, fixed"},
+		{"want string for backoff", ok + "[retry]\nbackoff = 2\n", "a.toml:4: retry.backoff: want a string"},
+		{"negative pause", ok + "[retry]\ninitial = \"-1s\"\n", "a.toml:4: retry.initial must be non-negative"},
+		{"negative longest pause", ok + "[retry]\nmax = -0.5\n", "a.toml:4: retry.max must be non-negative"},
+		{"no duration", ok + "[retry]\ninitial = \"soon\"\n", `a.toml:4: retry.initial: want a duration such as "500ms", or a number of seconds`},
+		{"another type for a duration", ok + "[retry]\nmax = true\n", `a.toml:4: retry.max: want a duration such as "500ms", or a number of seconds`},
+		{"endless", ok + "[retry]\nmax = inf\n", `a.toml:4: retry.max: want a duration such as "500ms", or a number of seconds`},
+		{"too long", ok + "[retry]\nmax = \"61m\"\n", "a.toml:4: retry.max cannot exceed one hour"},
+		{"shrinking", ok + "[retry]\ninitial = 3\nmax = \"2s\"\n", "a.toml:5: retry.max cannot be less than retry.initial, which is 3s"},
+		{"shrinking from the default", ok + "[retry]\nmax = \"100ms\"\n", "a.toml:4: retry.max cannot be less than retry.initial, which is 500ms"},
+		{"beyond the default", ok + "[retry]\ninitial = 31\n", "a.toml:4: retry.initial cannot exceed retry.max, which is 30s"},
 		{"too large", "# " + strings.Repeat("x", 1<<20), "a.toml: is larger than 1024 KiB"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

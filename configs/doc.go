@@ -20,6 +20,12 @@
 //	temperature = 0.2
 //	max_tokens = 4096
 //
+//	[retry]
+//	max_attempts = 3                         # 0 and 1: the model is asked once
+//	backoff = "exponential"
+//	initial = "500ms"                        # or a number of seconds
+//	max = "30s"
+//
 // A skill is looked for relative to the file and then to the directory above it, and a bare name also in
 // skills/ of both, so that agents/reviewer.toml finds skills/review/SKILL.md beside agents (see FindSkill).
 // It is looked for when the file is read.

@@ -101,6 +101,8 @@ func kind(into any) string {
 		return "true or false"
 	case **float64:
 		return "a number"
+	case *duration:
+		return `a duration such as "500ms", or a number of seconds`
 	default:
 		return "another type"
 	}

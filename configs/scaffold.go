@@ -68,6 +68,14 @@ model = "provider/model-name"
 # [params]
 # temperature = 0.3
 # max_tokens = 4096
+
+# What becomes of a request that the model's provider has failed to answer for now: the attempts in all, how
+# the pauses between them grow (exponential, linear or fixed), the first pause and the longest.
+# [retry]
+# max_attempts = 3
+# backoff = "exponential"
+# initial = "500ms"
+# max = "30s"
 `
 
 const globalTemplate = `# What all agents on this machine share. Lines that begin with # are not in force yet.

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -43,6 +44,7 @@ func TestScaffold(t *testing.T) {
 		Params: configs.Params{Temperature: new(0.3), MaxTokens: 4096},
 		Limits: configs.Limits{MaxAgents: 100, MaxTurns: 500, MaxTokens: 1000000},
 		Memory: configs.Memory{LastN: 10, MaxEntries: 100},
+		Retry:  configs.Retry{MaxAttempts: 3, Backoff: configs.Exponential, Initial: 500 * time.Millisecond, Max: 30 * time.Second},
 	}
 	if diff := cmp.Diff(want, got, ignored); diff != "" {
 		t.Error(diff)
@@ -59,6 +61,10 @@ func TestScaffoldIncludesMemory(t *testing.T) {
 
 func TestScaffoldIncludesParams(t *testing.T) {
 	includes(t, "# [params]\n# temperature = 0.3\n# max_tokens = 4096\n")
+}
+
+func TestScaffoldIncludesRetry(t *testing.T) {
+	includes(t, "# [retry]\n# max_attempts = 3\n# backoff = \"exponential\"\n# initial = \"500ms\"\n# max = \"30s\"\n")
 }
 
 // includes wants a section in the scaffold, line by line.

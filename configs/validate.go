@@ -10,7 +10,7 @@ import (
 
 // validate returns the first thing that is wrong with a's values.
 func validate(a Agent) *Error {
-	checks := []func(Agent) *Error{checkName, checkModel, checkSubAgents, checkLimits, checkParams, checkMemory}
+	checks := []func(Agent) *Error{checkName, checkModel, checkSubAgents, checkBounds, checkParams, checkMemory, checkRetry}
 	for _, check := range checks {
 		if err := check(a); err != nil {
 			return err
@@ -57,7 +57,7 @@ func checkSubAgents(a Agent) *Error {
 	)
 }
 
-func checkLimits(a Agent) *Error {
+func checkBounds(a Agent) *Error {
 	limits := []limit{
 		{"limits.max_agents", a.Limits.MaxAgents}, {"limits.max_turns", a.Limits.MaxTurns}, {"limits.max_tokens", a.Limits.MaxTokens},
 	}
