@@ -36,6 +36,7 @@ type Entry struct {
 	Timeout    time.Duration `json:"timeout_ns,omitzero"` // of each call; 0: what is left of the run's own time
 	Timer      time.Time     `json:"timer,omitzero"`      // when calls without an outcome have timed out
 	ModelMS    int64         `json:"model_ms,omitzero"`   // what the answer took, in milliseconds
+	Retries    int           `json:"retries,omitzero"`    // requests to the model that failed before it came
 
 	End *End `json:"end,omitempty"`
 }
@@ -54,6 +55,7 @@ type Start struct {
 	Timeout     time.Duration   `json:"timeout_ns,omitzero"`
 	Limits      []Scope         `json:"limits,omitempty"` // that the run is in, the outermost first
 	Memory      *Memory         `json:"memory,omitempty"` // nil: a success is not remembered
+	Retry       *Retry          `json:"retry,omitempty"`  // nil: the model is asked once
 }
 
 // Memory says that an agent remembers what it has done.

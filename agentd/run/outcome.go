@@ -66,10 +66,11 @@ type Outcome struct {
 	StopReason string         `json:"stop_reason,omitzero"`
 	Turns      int            `json:"turns"`
 	ToolCalls  int            `json:"tool_calls"`
-	Usage      provider.Usage `json:"usage"`       // the run's own
-	Subtree    Totals         `json:"subtree"`     // the run's and everything below
-	DurationMS int64          `json:"duration_ms"` // from the call to the outcome, waiting included
-	ModelMS    int64          `json:"model_ms"`    // of that, what its own model calls took
+	Usage      provider.Usage `json:"usage"`            // the run's own
+	Subtree    Totals         `json:"subtree"`          // the run's and everything below
+	DurationMS int64          `json:"duration_ms"`      // from the call to the outcome, waiting included
+	ModelMS    int64          `json:"model_ms"`         // of that, what its own model calls took
+	Retries    int            `json:"retries,omitzero"` // of its own model calls, after failures that could pass
 
 	Tombs uint64 `json:"tombs,omitzero"` // the newest tombstone its writer knew: of a completed one, when the model was asked
 }

@@ -107,6 +107,15 @@ func (s State) ModelMS() int64 {
 	return ms
 }
 
+// Retries counts the requests to the model that the run's turns on the log took beyond one each.
+func (s State) Retries() int {
+	n := 0
+	for _, t := range s.Turns {
+		n += t.Entry.Retries
+	}
+	return n
+}
+
 // Subtree sums what the run and its children have done so far.
 func (s State) Subtree() Totals {
 	sum := Totals{Usage: s.Usage(), Runs: 1, ModelCalls: len(s.Turns), ToolCalls: s.ToolCalls(), ModelMS: s.ModelMS()}
