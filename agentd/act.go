@@ -339,6 +339,7 @@ func (w *Worker) signed(h *history, o run.Outcome) run.Outcome {
 	o.Subtree = below.Add(run.Totals{Usage: o.Usage, ModelCalls: o.Turns, ModelMS: o.ModelMS})
 	o.Usage = o.Usage.Add(own)
 	o.ModelMS += h.state.ModelMS()
+	o.Retries += h.state.Retries()
 	o.Turns += len(h.state.Turns)
 	o.ToolCalls = h.state.ToolCalls()
 	o.DurationMS = max(0, time.Since(h.state.CalledAt).Milliseconds())

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"sync"
 
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/subjects"
@@ -24,6 +25,11 @@ func (w *Worker) unlessTakenOver(ctx context.Context, h *history, t *trigger, tu
 	r, logSeq := h.run, h.state.LogSeq
 	reply, _ := h.reply()
 	started := false
+	var telling sync.WaitGroup
+	if t.Count > 1 {
+		part := Part{Event: PartAsking, Turn: turn, Worker: w.cfg.Name}
+		telling.Go(func() { w.keepTelling(ctx, r, part) })
+	}
 	stop := t.OnLate(func() {
 		started = true
 		go func() {
@@ -34,6 +40,7 @@ func (w *Worker) unlessTakenOver(ctx context.Context, h *history, t *trigger, tu
 	return ctx, func() {
 		stop()
 		abort(nil)
+		telling.Wait()
 		if started {
 			<-watching
 		}

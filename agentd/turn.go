@@ -3,11 +3,8 @@ package agentd
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/axebus/axe/agentd/prompt"
@@ -57,12 +54,12 @@ func (w *Worker) turn(ctx context.Context, h *history, t *trigger) (step, error)
 	} else if refusal != "" {
 		return w.conclude(ctx, h, run.Failure(run.KindBudget, "%s", refusal))
 	}
-	asked := time.Now()
-	resp, err := w.ask(ctx, h, t, p, request(model, start, h.state.Turns))
-	took := time.Since(asked).Milliseconds()
+	resp, took, err := w.ask(ctx, h, t, p, request(model, start, h.state.Turns), start.Retry)
 	switch {
 	case ctx.Err() != nil:
 		return step{}, context.Cause(ctx)
+	case errors.Is(err, errDraining):
+		return step{}, err
 	case w.tombs.covered(h.run), errors.Is(err, errDeadline):
 		return step{must: h.state.Seq}, nil // doom decides
 	case errors.Is(err, errTakenOver):
@@ -76,7 +73,8 @@ func (w *Worker) turn(ctx context.Context, h *history, t *trigger) (step, error)
 		return step{}, err
 	}
 	o := w.signed(h, run.Outcome{
-		Status: run.StatusCompleted, Result: resp.Content, StopReason: resp.StopReason, Model: start.Model, Usage: resp.Usage, Turns: 1, ModelMS: took,
+		Status: run.StatusCompleted, Result: resp.Content, StopReason: resp.StopReason, Model: start.Model, Usage: resp.Usage, Turns: 1,
+		ModelMS: took.ms(), Retries: took.retries,
 	})
 	next, err := w.concludeSigned(ctx, h, o)
 	if err == nil && next.done && start.Memory != nil {
@@ -138,7 +136,7 @@ func (w *Worker) start(ctx context.Context, h *history) (*run.Start, error) {
 		Model: def.Model, System: about.Text(), User: prompt.User(h.state.Input.Task, h.state.Input.Context),
 		Temperature: def.Params.Temperature, MaxTokens: def.Params.MaxTokens, SubAgents: def.SubAgents,
 		MaxDepth: min(def.MaxDepth(), h.head.MaxDepth), Sequential: !def.SubAgentsConf.Parallel,
-		Timeout: time.Duration(def.SubAgentsConf.Timeout) * time.Second,
+		Timeout: time.Duration(def.SubAgentsConf.Timeout) * time.Second, Retry: retry(def.Retry),
 	}
 	if h.run.Path.IsRoot() {
 		s.User = prompt.RootUser(h.state.Input.Task)
@@ -163,59 +161,36 @@ func (w *Worker) defined(r subjects.Run) (configs.Agent, bool) {
 	return def, ok
 }
 
-// ask sends the request. A tombstone over the run, its deadline, another worker that has taken the run over
-// and the end of ctx abort it; the error is then what aborted it.
-func (w *Worker) ask(ctx context.Context, h *history, t *trigger, p provider.Provider, req *provider.Request) (*provider.Response, error) {
+// ask sends the request, again if need be. A tombstone over the run, its deadline, another worker that has
+// taken the run over and the end of ctx abort it; the error is then what aborted it.
+func (w *Worker) ask(ctx context.Context, h *history, t *trigger, p provider.Provider, req *provider.Request, policy *run.Retry) (*provider.Response, spent, error) {
 	ctx, known, done := w.tombs.watch(ctx, h.run)
 	defer done()
 	h.tombs = known
 	ctx, cancel := context.WithDeadlineCause(ctx, h.head.Deadline, errDeadline)
 	defer cancel()
 	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
+		return nil, spent{}, context.Cause(ctx)
 	}
-	turn := len(req.Messages)/2 + 1
-	r, part := h.run, Part{"asking", turn, w.cfg.Name} // it may be told when h is somebody else's
-	ctx, free := w.unlessTakenOver(ctx, h, t, turn)
+	ctx, free := w.unlessTakenOver(ctx, h, t, len(req.Messages)/2+1)
 	defer free()
-	if t.Count > 1 {
-		var telling sync.WaitGroup
-		telling.Go(func() { w.keepTelling(ctx, r, part) })
-		defer telling.Wait()
-		defer cancel()
+	resp, took, err := w.persist(ctx, h, p, req, policy)
+	if ctx.Err() != nil {
+		return nil, took, context.Cause(ctx)
 	}
+	return resp, took, err
+}
+
+// attempt sends the request once.
+func (w *Worker) attempt(ctx context.Context, r subjects.Run, p provider.Provider, req *provider.Request, part Part) (*provider.Response, error) {
 	slow := time.AfterFunc(worthTelling, func() { w.tell(ctx, r, part) })
 	defer slow.Stop()
-	resp, err := p.Send(ctx, req)
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
-	}
-	return resp, err
-}
-
-// Part is what a worker says of a run's progress to who watches.
-type Part struct {
-	Event  string `json:"event"` // "asking": the model is being asked
-	Turn   int    `json:"turn"`
-	Worker string `json:"worker"`
-}
-
-// worthTelling is how long a model call takes before who watches is told of it.
-const worthTelling = 20 * time.Millisecond
-
-func (w *Worker) tell(ctx context.Context, r subjects.Run, p Part) {
-	body, err := json.Marshal(p)
-	if err == nil {
-		err = w.conn.Tell(r.Part(), body)
-	}
-	if err != nil {
-		w.log.DebugContext(ctx, "progress", slog.String(keyRun, r.String()), slog.Any(keyError, err))
-	}
+	return p.Send(ctx, req)
 }
 
 // recordTurn decides what becomes of each call and puts it on the log before any child is called.
-func (w *Worker) recordTurn(ctx context.Context, h *history, t *trigger, start *run.Start, resp *provider.Response, took int64) (step, error) {
-	e := run.Entry{Kind: run.EntryTurn, Answer: resp, ModelMS: took, Sequential: start.Sequential, Timeout: start.Timeout}
+func (w *Worker) recordTurn(ctx context.Context, h *history, t *trigger, start *run.Start, resp *provider.Response, took spent) (step, error) {
+	e := run.Entry{Kind: run.EntryTurn, Answer: resp, ModelMS: took.ms(), Retries: took.retries, Sequential: start.Sequential, Timeout: start.Timeout}
 	if h.state.Start() == nil {
 		e.Start = start
 	}
@@ -275,9 +250,9 @@ func (w *Worker) failConfig(ctx context.Context, h *history, err error) (step, e
 }
 
 // failure is the outcome of a run whose model failed.
-func failure(err error, model string, took int64) run.Outcome {
+func failure(err error, model string, took spent) run.Outcome {
 	o := run.Failure(run.KindError, "%v", err)
-	o.Model, o.Turns, o.ModelMS = model, 1, took
+	o.Model, o.Turns, o.ModelMS, o.Retries = model, 1, took.ms(), took.retries
 	if pe, ok := errors.AsType[*provider.Error](err); ok {
 		o.Category = string(pe.Category)
 	}

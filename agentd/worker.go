@@ -80,6 +80,7 @@ type Worker struct {
 	polling  chan struct{} // full while an agent is asked for a call for one of the last slots
 	inbound  atomic.Int64  // inbound messages at hand
 	draining atomic.Bool
+	leaving  chan struct{}  // closed when draining begins
 	handlers sync.WaitGroup // goroutines at desks, and submissions in hand
 	idle     chan *desk     // taken by goroutines without a desk
 
@@ -103,7 +104,7 @@ func New(conn *bus.Conn, cfg Config) (*Worker, error) {
 	return &Worker{
 		cfg: cfg, conn: conn, log: cfg.Log.With(slog.String(keyWorker, cfg.Name)),
 		slots: newSlots(cfg.Slots), tombs: newTombstones(), names: newDirectory(), cache: newCache(cfg.Cache),
-		desks: map[subjects.Run]*desk{}, agents: map[subjects.Agent]configs.Agent{}, removed: map[subjects.Agent]time.Time{}, parted: map[subjects.Agent]bool{}, changed: make(chan struct{}, 1), idle: make(chan *desk), polling: make(chan struct{}, 1),
+		desks: map[subjects.Run]*desk{}, agents: map[subjects.Agent]configs.Agent{}, removed: map[subjects.Agent]time.Time{}, parted: map[subjects.Agent]bool{}, changed: make(chan struct{}, 1), leaving: make(chan struct{}), idle: make(chan *desk), polling: make(chan struct{}, 1),
 	}, nil
 }
 
@@ -176,6 +177,7 @@ func (w *Worker) work(ctx, work context.Context, abort context.CancelCauseFunc) 
 		stop(context.Cause(work))
 	}
 	w.draining.Store(true)
+	close(w.leaving)
 	grace := time.AfterFunc(w.cfg.Grace, func() { abort(errDraining) })
 	defer grace.Stop()
 	pulls.Wait()

@@ -18,6 +18,7 @@ type Kind string
 const (
 	Called    Kind = "called"    // the run was asked to start
 	Asking    Kind = "asking"    // its model is being asked; told live only
+	Retrying  Kind = "retrying"  // its model failed, and is asked again after a pause; told live only
 	Answered  Kind = "answered"  // its model called tools
 	Replied   Kind = "replied"   // a run below the root ended
 	TimedOut  Kind = "timed out" // the run's wait for its calls, or its own time, was over
@@ -29,15 +30,18 @@ const (
 type Event struct {
 	Kind    Kind
 	Run     subjects.Run // whom it happened to; for Replied the child
-	Seq     uint64       // of the stored message, 0 for Asking
-	Time    time.Time    // by the server's clock; by this process's for Asking
+	Seq     uint64       // of the stored message, 0 for what is told live only
+	Time    time.Time    // by the server's clock; by this process's for what is told live only
 	Worker  string       // who did it, where that is known
 	Input   run.Input    // for Called: what the run was asked
-	Turn    int          // for Asking, Answered and TimedOut; 0 is the run's own time
+	Turn    int          // for Asking, Retrying, Answered and TimedOut; 0 is the run's own time
 	Stop    string       // for Answered: the model's stop reason
 	Calls   []run.Call   // for Answered: one for each call, those refused at once too
 	Outcome run.Outcome  // for Replied and Concluded
-	Reason  string       // for Cancelled
+	Reason  string       // for Cancelled; for Retrying the category of the provider's error
+
+	Attempt, Attempts int       // for Retrying: the next attempt at the turn, and how many there may be
+	Next              time.Time // for Retrying: when that is
 }
 
 // event reads what a stored message tells; ok is false for one that tells nothing.
@@ -106,9 +110,13 @@ func (e Event) reply(at subjects.Address, body []byte) (Event, bool, error) {
 
 // part is what a worker tells while it works.
 type part struct {
-	Event  string `json:"event"`
-	Turn   int    `json:"turn"`
-	Worker string `json:"worker"`
+	Event    string    `json:"event"`
+	Turn     int       `json:"turn"`
+	Worker   string    `json:"worker"`
+	Attempt  int       `json:"attempt"`
+	Attempts int       `json:"attempts"`
+	Reason   string    `json:"reason"`
+	Next     time.Time `json:"next"`
 }
 
 // partEvent reads what was told live.
@@ -118,8 +126,11 @@ func (c *Client) partEvent(m bus.Stored) (Event, bool) {
 		return Event{}, false
 	}
 	var p part
-	if json.Unmarshal(m.Body, &p) != nil || p.Event != string(Asking) {
+	if json.Unmarshal(m.Body, &p) != nil || p.Event != string(Asking) && p.Event != string(Retrying) {
 		return Event{}, false
 	}
-	return Event{Kind: Asking, Run: at.Run, Time: time.Now(), Worker: p.Worker, Turn: p.Turn}, true
+	return Event{
+		Kind: Kind(p.Event), Run: at.Run, Time: time.Now(), Worker: p.Worker, Turn: p.Turn,
+		Reason: p.Reason, Attempt: p.Attempt, Attempts: p.Attempts, Next: p.Next,
+	}, true
 }

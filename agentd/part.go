@@ -1,0 +1,40 @@
+package agentd
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"time"
+
+	"github.com/axebus/axe/subjects"
+)
+
+// Part is what a worker says of a run's progress to who watches.
+type Part struct {
+	Event    string    `json:"event"` // PartAsking or PartRetrying
+	Turn     int       `json:"turn"`
+	Worker   string    `json:"worker"`
+	Attempt  int       `json:"attempt,omitzero"`  // the one that is made, or is to be; 0: the first
+	Attempts int       `json:"attempts,omitzero"` // that there may be, from the second on
+	Reason   string    `json:"reason,omitzero"`   // the category of the provider's error
+	Next     time.Time `json:"next,omitzero"`     // when the attempt is to be
+}
+
+// What a Part may tell.
+const (
+	PartAsking   = "asking"   // the model is being asked
+	PartRetrying = "retrying" // it failed, and is asked again after a pause
+)
+
+// worthTelling is how long a model call takes before who watches is told of it.
+const worthTelling = 20 * time.Millisecond
+
+func (w *Worker) tell(ctx context.Context, r subjects.Run, p Part) {
+	body, err := json.Marshal(p)
+	if err == nil {
+		err = w.conn.Tell(r.Part(), body)
+	}
+	if err != nil {
+		w.log.DebugContext(ctx, "progress", slog.String(keyRun, r.String()), slog.Any(keyError, err))
+	}
+}

@@ -1,0 +1,81 @@
+package agentd
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/provider"
+)
+
+// spent is what a turn's requests to the model took.
+type spent struct {
+	time    time.Duration // in requests, without the pauses between them
+	retries int           // requests after the first
+}
+
+func (s spent) ms() int64 { return s.time.Milliseconds() }
+
+// persist asks the model and, where its agent's definition says so, asks again after a failure that may
+// pass. The end of ctx ends a pause at once, and so does a drain: the trigger goes to another worker, which
+// begins with a first attempt.
+//
+// The run keeps its slot in a pause. That is bounded, by the policy and by the run's deadline; and a worker
+// whose provider is too busy should not take more work for it.
+func (w *Worker) persist(ctx context.Context, h *history, p provider.Provider, req *provider.Request, policy *run.Retry) (*provider.Response, spent, error) {
+	var s spent
+	part := Part{Event: PartAsking, Turn: len(req.Messages)/2 + 1, Worker: w.cfg.Name}
+	for {
+		asked := time.Now()
+		resp, err := w.attempt(ctx, h.run, p, req, part)
+		s.time += time.Since(asked)
+		if err == nil || ctx.Err() != nil {
+			return resp, s, err
+		}
+		pause, again := policy.Again(s.retries+1, err, time.Until(h.head.Deadline), rand.Float64())
+		if !again {
+			return nil, s, err
+		}
+		s.retries++
+		part.Attempt, part.Attempts = s.retries+1, policy.Attempts
+		w.tell(ctx, h.run, part.retrying(err, time.Now().Add(pause)))
+		if err := w.pause(ctx, pause); err != nil {
+			return nil, s, err
+		}
+	}
+}
+
+// pause waits, until ctx ends or the worker begins to drain at most.
+func (w *Worker) pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-w.leaving:
+		return errDraining
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// retrying tells of a pause before another attempt.
+func (p Part) retrying(err error, next time.Time) Part {
+	p.Event, p.Next = PartRetrying, next
+	if pe, ok := errors.AsType[*provider.Error](err); ok {
+		p.Reason = string(pe.Category)
+	}
+	return p
+}
+
+// retry is the policy of an agent's definition, nil if it asks once.
+func retry(r configs.Retry) *run.Retry {
+	if r.MaxAttempts < 2 {
+		return nil
+	}
+	r = r.InForce()
+	return &run.Retry{Attempts: r.MaxAttempts, Backoff: run.Backoff(r.Backoff), Initial: r.Initial, Max: r.Max}
+}
