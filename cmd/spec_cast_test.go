@@ -47,12 +47,13 @@ type ask struct {
 	aborted bool // the client left before it was answered
 }
 
-// reply is an answer: a status other than 200 with a message, or text, calls, or both.
+// reply is an answer: a status other than 200 with a message and the seconds to wait, or text, calls, or both.
 type reply struct {
 	text    string
 	calls   []provider.ToolCall
 	status  int
 	message string
+	later   string // Retry-After
 }
 
 // What answers cost: those with calls, and others.
@@ -117,6 +118,9 @@ func (c *cast) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if said.later != "" {
+		w.Header().Set("Retry-After", said.later)
+	}
 	if said.status != 0 {
 		w.WriteHeader(said.status)
 		_ = json.NewEncoder(w).Encode(map[string]any{"error": map[string]string{"message": said.message}})

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -36,7 +37,20 @@ func describe(a configs.Agent) string {
 		t.add("Temperature", strconv.FormatFloat(*temperature, 'g', -1, 64))
 	}
 	t.add("Max Tokens", count(a.Params.MaxTokens))
+	t.add("Retry", retries(a.Retry))
 	return t.String()
+}
+
+// retries is how a model is asked again, empty if it is not.
+func retries(r configs.Retry) string {
+	if r.MaxAttempts < 2 {
+		return ""
+	}
+	r = r.InForce()
+	if r.Backoff == configs.Fixed {
+		return fmt.Sprintf("%d attempts, %v apart", r.MaxAttempts, r.Initial)
+	}
+	return fmt.Sprintf("%d attempts, %s from %v to %v", r.MaxAttempts, r.Backoff, r.Initial, r.Max)
 }
 
 func callTimeout(c configs.SubAgentsConfig) string {

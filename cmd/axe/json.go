@@ -25,7 +25,8 @@ type envelope struct {
 	CachedTokens    int        `json:"cached_tokens"`
 	StopReason      string     `json:"stop_reason"`
 	DurationMS      int64      `json:"duration_ms"`
-	ModelMS         int64      `json:"model_ms"` // of that, what its own model calls took
+	ModelMS         int64      `json:"model_ms"`       // of that, what its own model calls took
+	RetryAttempts   int        `json:"retry_attempts"` // of its own model calls, after failures that could pass
 	Turns           int        `json:"turns"`
 	ToolCalls       int        `json:"tool_calls"`
 	ToolCallDetails []detail   `json:"tool_call_details"`
@@ -61,7 +62,7 @@ func printJSON(ctx context.Context, w io.Writer, c *client.Client, tree subjects
 	enc.SetEscapeHTML(false)
 	err = enc.Encode(envelope{
 		Model: o.Model, Content: o.Result, InputTokens: o.Usage.InputTokens, OutputTokens: o.Usage.OutputTokens, CachedTokens: o.Usage.CachedTokens,
-		StopReason: o.StopReason, DurationMS: o.DurationMS, ModelMS: o.ModelMS, Turns: o.Turns, ToolCalls: o.ToolCalls, ToolCallDetails: details(root.Turns),
+		StopReason: o.StopReason, DurationMS: o.DurationMS, ModelMS: o.ModelMS, RetryAttempts: o.Retries, Turns: o.Turns, ToolCalls: o.ToolCalls, ToolCallDetails: details(root.Turns),
 		Subtree: o.Subtree, Agent: o.Agent, Tree: o.Tree, Error: o.Error, Kind: string(o.Kind), Category: o.Category,
 	})
 	if err != nil {

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/axebus/axe/agentd/client"
 	"github.com/axebus/axe/agentd/run"
@@ -14,6 +15,8 @@ func Line(e client.Event) string {
 	switch e.Kind {
 	case client.Asking:
 		what = fmt.Sprintf("asking, turn %d", e.Turn)
+	case client.Retrying:
+		what = fmt.Sprintf("turn %d: %s", e.Turn, attempt(e.Attempt, e.Attempts, e.Next.Sub(e.Time), e.Reason))
 	case client.Answered:
 		what = fmt.Sprintf("turn %d calls %s", e.Turn, strings.Join(callees(e.Calls), " "))
 	case client.TimedOut:
@@ -35,6 +38,11 @@ func Line(e client.Event) string {
 		line += " (" + e.Worker + ")"
 	}
 	return Printable(line)
+}
+
+// attempt says when a model that failed is asked again, and why it failed.
+func attempt(n, of int, in time.Duration, why string) string {
+	return fmt.Sprintf("attempt %d of %d in %s (%s)", n, of, max(0, in).Round(100*time.Millisecond), why)
 }
 
 func callees(calls []run.Call) []string {

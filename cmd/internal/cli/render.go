@@ -83,7 +83,7 @@ func (d *drawing) line(n *node, prefix string) string {
 	if name == "" {
 		name = "?"
 	}
-	return d.cut(prefix, d.mark(n), name, Printable(n.status()), strings.Join(tail, " "))
+	return d.cut(prefix, d.mark(n), name, Printable(n.status(d.frame.Now)), strings.Join(tail, " "))
 }
 
 // cut joins the parts of a line and cuts it to the width of the frame.
@@ -175,6 +175,8 @@ func (d *drawing) mark(n *node) string {
 	case asking:
 		spinner := []rune("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏")
 		return cyan + "|" + string(spinner[d.frame.Tick%len(spinner)])
+	case retrying:
+		return yellow + "|↻"
 	case waiting:
 		return dim + "|○"
 	case ending:

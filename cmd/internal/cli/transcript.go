@@ -39,6 +39,8 @@ func (t *transcript) apply(e client.Event) {
 	switch e.Kind {
 	case client.Called:
 		t.called(e)
+	case client.Retrying:
+		t.retrying(e)
 	case client.Answered:
 		t.answered(e)
 	case client.Replied:
@@ -67,6 +69,15 @@ func (t *transcript) called(e client.Event) {
 func (t *transcript) send(turn, results int) {
 	t.turn = turn
 	t.printf("[turn %d] Sending request (%d messages, %d tool calls pending)", turn, 2*turn-1, results)
+}
+
+func (t *transcript) retrying(e client.Event) {
+	about := attempt(e.Attempt, e.Attempts, e.Next.Sub(e.Time), e.Reason)
+	if e.Run.Path.IsRoot() {
+		t.printf("[turn %d] Provider failed, %s", e.Turn, about)
+	} else {
+		t.printf("[sub-agent] %q: provider failed, %s", e.Run.Agent, about)
+	}
 }
 
 func (t *transcript) answered(e client.Event) {

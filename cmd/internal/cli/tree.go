@@ -15,10 +15,11 @@ import (
 type phase int
 
 const (
-	queued  phase = iota // called, or ready again: it waits for a slot
-	asking               // its model is being asked
-	waiting              // for its calls
-	ending               // it was told to end
+	queued   phase = iota // called, or ready again: it waits for a slot
+	asking                // its model is being asked
+	retrying              // it is asked again, after a pause
+	waiting               // for its calls
+	ending                // it was told to end
 	done
 	failed
 	cut // cancelled, or timed out
@@ -40,6 +41,9 @@ type node struct {
 	took     time.Duration // once it ended
 	why      string        // it failed, or is to end
 	below    []*node       // in the order of turns and calls
+
+	attempt, attempts int // while it is retrying: the next one
+	next              time.Time
 }
 
 // Tree is what is known of a tree, folded from its events. It is pure: Lines draws it.
@@ -63,6 +67,11 @@ func (t *Tree) Apply(e client.Event) {
 	case client.Asking:
 		if e.Turn > n.answered && n.phase != ending {
 			n.phase, n.turn, n.worker = asking, e.Turn, e.Worker
+		}
+	case client.Retrying:
+		if e.Turn > n.answered && n.phase != ending {
+			n.phase, n.turn, n.worker, n.why = retrying, e.Turn, e.Worker, e.Reason
+			n.attempt, n.attempts, n.next = e.Attempt, e.Attempts, e.Next
 		}
 	case client.Answered:
 		t.answered(n, e)
@@ -162,7 +171,7 @@ func order(a, b subjects.Path) int {
 }
 
 // status is a run's state in a few words.
-func (n *node) status() string {
+func (n *node) status(now time.Time) string {
 	turn := "turn " + strconv.Itoa(n.turn)
 	switch n.phase {
 	case queued:
@@ -172,6 +181,8 @@ func (n *node) status() string {
 		return "called"
 	case asking:
 		return turn
+	case retrying:
+		return turn + ": " + attempt(n.attempt, n.attempts, n.next.Sub(now), n.why)
 	case waiting:
 		return turn + ": " + strconv.Itoa(n.replies) + " of " + strconv.Itoa(n.calls) + " calls are back"
 	case ending:

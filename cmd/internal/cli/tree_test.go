@@ -15,7 +15,7 @@ import (
 // TestTree folds events and draws what is known then. In the scripts
 //
 //	tell
-//	SECONDS PATH AGENT KIND [turn=N] [calls=a,b!,c] [status=S] [kind=K] [took=D] [worker=W] [text=…]
+//	SECONDS PATH AGENT KIND [turn=N] [calls=a,b!,c] [status=S] [kind=K] [took=D] [worker=W] [attempt=N] [next=D] [text=…]
 //
 // prints each event as --progress plain does, and "draw [now=SECONDS] [width=N] [height=N] [colour]" the
 // tree. go test -rewrite writes what is drawn into the scripts.
@@ -99,6 +99,14 @@ func parseEvent(t *testing.T, line string) client.Event {
 			e.Outcome.DurationMS = took.Milliseconds()
 		case "worker":
 			e.Worker = value
+		case "attempt":
+			e.Attempt, e.Attempts = int(value[0]-'0'), 3
+		case "next":
+			in, err := time.ParseDuration(value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			e.Next = e.Time.Add(in)
 		default:
 			t.Fatalf("what is %s?", word)
 		}
@@ -109,7 +117,7 @@ func parseEvent(t *testing.T, line string) client.Event {
 // TestTreeTakesAnything: events in any order, for runs in any order, never break a drawing.
 func TestTreeTakesAnything(t *testing.T) {
 	paths := []string{"r-3-1-2-0", "r-1-0", "r", "r-2-11", "r-2-9", "r-1-0-1-0"}
-	kinds := []client.Kind{client.Replied, client.Asking, client.TimedOut, client.Cancelled, client.Answered, client.Called, client.Concluded, "new"}
+	kinds := []client.Kind{client.Replied, client.Asking, client.Retrying, client.TimedOut, client.Cancelled, client.Answered, client.Called, client.Concluded, "new"}
 	for first := range kinds {
 		tree := &Tree{}
 		for i := range len(kinds) * len(paths) {
