@@ -38,9 +38,10 @@ var may = map[string][]string{
 	"agentd/prompt": {"configs"},
 	"agentd/memory": {"subjects", "github.com/gofrs/flock"},
 	"agentd/verify": {"agentd/run", "subjects"},
+	"agentd/limit":  {"provider"},
 	"agentd/client": {"bus", "subjects", "agentd/run", "provider"},
 	"agentd": {
-		"agentd/run", "agentd/tool", "agentd/prompt", "agentd/memory", "bus", "configs", "provider", "provider/catalog",
+		"agentd/run", "agentd/tool", "agentd/prompt", "agentd/memory", "agentd/limit", "bus", "configs", "provider", "provider/catalog",
 		"subjects", "golang.org/x/sync/...",
 	},
 
