@@ -1,0 +1,139 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+)
+
+func readT(t *testing.T, r *Register, want string) (rev uint64) {
+	t.Helper()
+	value, rev, err := r.Read(t.Context(), 0)
+	if err != nil || string(value) != want {
+		t.Errorf("read %q, %v; want %q", value, err, want)
+	}
+	return rev
+}
+
+func swapT(t *testing.T, r *Register, was uint64, value string) (rev uint64) {
+	t.Helper()
+	rev, err := r.Swap(t.Context(), was, []byte(value))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rev
+}
+
+func TestRegister(t *testing.T) {
+	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
+	one, other := c.Limit("openai-1"), c.Limit("openai-2")
+	if rev := readT(t, one, ""); rev != 0 {
+		t.Errorf("nothing is there, with revision %d", rev)
+	}
+	rev := swapT(t, one, 0, "a")
+	swapT(t, other, 0, "x")
+	_, err := one.Swap(t.Context(), 0, []byte("b"))
+	if refused, ok := errors.AsType[*ConflictError](err); !ok || refused.Last != rev {
+		t.Errorf("%v, want a conflict with %d", err, rev)
+	}
+	readT(t, one, "a")
+	swapT(t, one, rev, "c")
+	readT(t, one, "c")
+	readT(t, other, "x")
+	if got := one.String(); got != "bucket AXE_LIMITS, key openai-1" {
+		t.Errorf("named %q", got)
+	}
+}
+
+// TestRegisterLosesNothing: what many add at once is all there.
+func TestRegisterLosesNothing(t *testing.T) {
+	server := serveT(t, ServerConfig{})
+	openT(t, Dial{Server: server}, true)
+	const workers, times = 4, 25
+	var wg sync.WaitGroup
+	for range workers {
+		r := openT(t, Dial{Server: server}, false).Limit("sum")
+		wg.Go(func() {
+			for range times {
+				addOne(t, r)
+			}
+		})
+	}
+	wg.Wait()
+	readT(t, openT(t, Dial{Server: server}, false).Limit("sum"), strconv.Itoa(workers*times))
+}
+
+func addOne(t *testing.T, r *Register) {
+	t.Helper()
+	must := uint64(0)
+	for {
+		value, rev, err := r.Read(t.Context(), must)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		n, _ := strconv.Atoi(string(value))
+		_, err = r.Swap(t.Context(), rev, []byte(strconv.Itoa(n+1)))
+		refused, ok := errors.AsType[*ConflictError](err)
+		if !ok {
+			if err != nil {
+				t.Error(err)
+			}
+			return
+		}
+		must = refused.Last
+	}
+}
+
+// TestRegisterWatch tells what is there and what comes, and ends with its context.
+func TestRegisterWatch(t *testing.T) {
+	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
+	r := c.Limit("watched")
+	rev := swapT(t, r, 0, "a")
+	rev = swapT(t, r, rev, "b")
+	ctx, stop := context.WithCancel(t.Context())
+	told, ended := make(chan string, 10), make(chan error, 1)
+	go func() { ended <- r.Watch(ctx, func(value []byte, _ uint64) { told <- string(value) }) }()
+	next := func(want string) {
+		t.Helper()
+		select {
+		case got := <-told:
+			if got != want {
+				t.Errorf("told %q, want %q", got, want)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatalf("not told %q", want)
+		}
+	}
+	next("b")
+	swapT(t, c.Limit("another"), 0, "x")
+	swapT(t, r, rev, "c")
+	next("c")
+	stop()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("ended with %v", err)
+	}
+}
+
+// TestRegisterIsMadeAgain when somebody has removed the bucket; a message that went with it is not waited
+// for for ever.
+func TestRegisterIsMadeAgain(t *testing.T) {
+	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
+	r := c.Limit("k")
+	swapT(t, r, swapT(t, r, 0, "a"), "b")
+	if err := c.js.DeleteKeyValue(t.Context(), "AXE_LIMITS"); err != nil {
+		t.Fatal(err)
+	}
+	_, err := r.Swap(t.Context(), 2, []byte("c"))
+	if refused, ok := errors.AsType[*ConflictError](err); !ok || refused.Last != 0 {
+		t.Fatalf("%v, want a conflict with nothing", err)
+	}
+	if rev := readT(t, r, ""); rev != 0 {
+		t.Errorf("revision %d", rev)
+	}
+	swapT(t, r, 0, "d")
+	readT(t, r, "d")
+}
