@@ -2,6 +2,7 @@ package agentd
 
 // Keys of log attributes.
 const (
+	keyAccount    = "account"
 	keyAgent      = "agent"
 	keyAgents     = "agents"
 	keyCount      = "deliveries"

@@ -48,8 +48,8 @@ func header(scopes []run.Scope) ([]subjects.Scope, error) {
 	return out, nil
 }
 
-// admit counts the model call that is about to be made. The refusal is empty if it may be.
-func (w *Worker) admit(ctx context.Context, h *history, scopes []run.Scope) (refusal string, _ error) {
+// afford counts the model call that is about to be made. The refusal is empty if it may be.
+func (w *Worker) afford(ctx context.Context, h *history, scopes []run.Scope) (refusal string, _ error) {
 	for i := len(scopes) - 1; i >= 0 && refusal == ""; i-- {
 		s := scopes[i]
 		if s.MaxTokens == 0 && s.MaxTurns == 0 {

@@ -9,6 +9,7 @@ import (
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/provider"
+	"github.com/axebus/axe/subjects"
 )
 
 // spent is what a turn's requests to the model took.
@@ -25,27 +26,41 @@ func (s spent) ms() int64 { return s.time.Milliseconds() }
 //
 // The run keeps its slot in a pause. That is bounded, by the policy and by the run's deadline; and a worker
 // whose provider is too busy should not take more work for it.
-func (w *Worker) persist(ctx context.Context, h *history, p provider.Provider, req *provider.Request, policy *run.Retry) (*provider.Response, spent, error) {
+func (w *Worker) persist(ctx context.Context, h *history, p provider.Provider, req *provider.Request, start *run.Start) (*provider.Response, spent, error) {
 	var s spent
 	part := Part{Event: PartAsking, Turn: len(req.Messages)/2 + 1, Worker: w.cfg.Name}
 	for {
-		asked := time.Now()
-		resp, err := w.attempt(ctx, h.run, p, req, part)
-		s.time += time.Since(asked)
+		resp, took, err := w.attempt(ctx, h.run, p, req, start.Model, part)
+		s.time += took
 		if err == nil || ctx.Err() != nil {
 			return resp, s, err
 		}
-		pause, again := policy.Again(s.retries+1, err, time.Until(h.head.Deadline), rand.Float64())
+		pause, again := start.Retry.Again(s.retries+1, err, time.Until(h.head.Deadline), rand.Float64())
 		if !again {
 			return nil, s, err
 		}
 		s.retries++
-		part.Attempt, part.Attempts = s.retries+1, policy.Attempts
+		part.Attempt, part.Attempts = s.retries+1, start.Retry.Attempts
 		w.tell(ctx, h.run, part.retrying(err, time.Now().Add(pause)))
 		if err := w.pause(ctx, pause); err != nil {
 			return nil, s, err
 		}
 	}
+}
+
+// attempt sends the request once, when all workers together may make one more. What it took is the request's time.
+func (w *Worker) attempt(ctx context.Context, r subjects.Run, p provider.Provider, req *provider.Request, model string, part Part) (*provider.Response, time.Duration, error) {
+	pass, err := w.admit(ctx, r, model, part)
+	if err != nil {
+		return nil, 0, err
+	}
+	slow := time.AfterFunc(worthTelling, func() { w.tell(ctx, r, part) })
+	defer slow.Stop()
+	asked := time.Now()
+	resp, err := p.Send(ctx, req)
+	took := time.Since(asked)
+	pass(resp, err)
+	return resp, took, err
 }
 
 // pause waits, until ctx ends or the worker begins to drain at most.

@@ -49,12 +49,12 @@ func (w *Worker) turn(ctx context.Context, h *history, t *trigger) (step, error)
 	if err != nil {
 		return w.conclude(ctx, h, run.Failure(run.KindError, "%v", err))
 	}
-	if refusal, err := w.admit(ctx, h, start.Limits); err != nil {
+	if refusal, err := w.afford(ctx, h, start.Limits); err != nil {
 		return step{}, err
 	} else if refusal != "" {
 		return w.conclude(ctx, h, run.Failure(run.KindBudget, "%s", refusal))
 	}
-	resp, took, err := w.ask(ctx, h, t, p, request(model, start, h.state.Turns), start.Retry)
+	resp, took, err := w.ask(ctx, h, t, p, request(model, start, h.state.Turns), start)
 	switch {
 	case ctx.Err() != nil:
 		return step{}, context.Cause(ctx)
@@ -163,7 +163,7 @@ func (w *Worker) defined(r subjects.Run) (configs.Agent, bool) {
 
 // ask sends the request, again if need be. A tombstone over the run, its deadline, another worker that has
 // taken the run over and the end of ctx abort it; the error is then what aborted it.
-func (w *Worker) ask(ctx context.Context, h *history, t *trigger, p provider.Provider, req *provider.Request, policy *run.Retry) (*provider.Response, spent, error) {
+func (w *Worker) ask(ctx context.Context, h *history, t *trigger, p provider.Provider, req *provider.Request, start *run.Start) (*provider.Response, spent, error) {
 	ctx, known, done := w.tombs.watch(ctx, h.run)
 	defer done()
 	h.tombs = known
@@ -174,18 +174,11 @@ func (w *Worker) ask(ctx context.Context, h *history, t *trigger, p provider.Pro
 	}
 	ctx, free := w.unlessTakenOver(ctx, h, t, len(req.Messages)/2+1)
 	defer free()
-	resp, took, err := w.persist(ctx, h, p, req, policy)
+	resp, took, err := w.persist(ctx, h, p, req, start)
 	if ctx.Err() != nil {
 		return nil, took, context.Cause(ctx)
 	}
 	return resp, took, err
-}
-
-// attempt sends the request once.
-func (w *Worker) attempt(ctx context.Context, r subjects.Run, p provider.Provider, req *provider.Request, part Part) (*provider.Response, error) {
-	slow := time.AfterFunc(worthTelling, func() { w.tell(ctx, r, part) })
-	defer slow.Stop()
-	return p.Send(ctx, req)
 }
 
 // recordTurn decides what becomes of each call and puts it on the log before any child is called.

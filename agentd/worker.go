@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/axebus/axe/agentd/limit"
 	"github.com/axebus/axe/agentd/memory"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/configs"
@@ -28,6 +29,10 @@ type Config struct {
 	Model string                                                           // "provider/model" in place of every agent's own; "" leaves them
 	Root  func(configs.Agent) configs.Agent                                // changes the definition of an agent for roots alone; nil leaves it
 	Slots int                                                              // model calls at once; 0: 64
+
+	// Limit is the account that a model is asked with, a name for its provider and key, and what all workers together
+	// may ask of that. Where no limit is set, or with nil, there is none.
+	Limit func(model string) (account string, s limit.Settings)
 
 	Memory memory.Store // of agents that have one; nil: none has
 
@@ -76,6 +81,7 @@ type Worker struct {
 	tombs *tombstones
 	names *directory
 	cache *cache
+	gates *gates
 
 	polling  chan struct{} // full while an agent is asked for a call for one of the last slots
 	inbound  atomic.Int64  // inbound messages at hand
@@ -103,7 +109,7 @@ func New(conn *bus.Conn, cfg Config) (*Worker, error) {
 	}
 	return &Worker{
 		cfg: cfg, conn: conn, log: cfg.Log.With(slog.String(keyWorker, cfg.Name)),
-		slots: newSlots(cfg.Slots), tombs: newTombstones(), names: newDirectory(), cache: newCache(cfg.Cache),
+		slots: newSlots(cfg.Slots), tombs: newTombstones(), names: newDirectory(), cache: newCache(cfg.Cache), gates: newGates(),
 		desks: map[subjects.Run]*desk{}, agents: map[subjects.Agent]configs.Agent{}, removed: map[subjects.Agent]time.Time{}, parted: map[subjects.Agent]bool{}, changed: make(chan struct{}, 1), leaving: make(chan struct{}), idle: make(chan *desk), polling: make(chan struct{}, 1),
 	}, nil
 }
@@ -125,6 +131,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	known := make(chan struct{}, 2)
 	learned := func() { known <- struct{}{} }
 	base.Go(func() error { return w.conn.Beat(work) })
+	base.Go(func() error { return w.gates.run(work) })
 	base.Go(func() error { return w.tombs.follow(work, w.conn, learned) })
 	base.Go(func() error { return w.names.follow(work, w.conn, w.noted, learned) })
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/axebus/axe/agentd/run"
@@ -19,6 +20,7 @@ const (
 	Called    Kind = "called"    // the run was asked to start
 	Asking    Kind = "asking"    // its model is being asked; told live only
 	Retrying  Kind = "retrying"  // its model failed, and is asked again after a pause; told live only
+	Waiting   Kind = "waiting"   // its model may not be asked yet; told live only
 	Answered  Kind = "answered"  // its model called tools
 	Replied   Kind = "replied"   // a run below the root ended
 	TimedOut  Kind = "timed out" // the run's wait for its calls, or its own time, was over
@@ -34,14 +36,14 @@ type Event struct {
 	Time    time.Time    // by the server's clock; by this process's for what is told live only
 	Worker  string       // who did it, where that is known
 	Input   run.Input    // for Called: what the run was asked
-	Turn    int          // for Asking, Retrying, Answered and TimedOut; 0 is the run's own time
+	Turn    int          // for Asking, Retrying, Waiting, Answered and TimedOut; 0 is the run's own time
 	Stop    string       // for Answered: the model's stop reason
 	Calls   []run.Call   // for Answered: one for each call, those refused at once too
 	Outcome run.Outcome  // for Replied and Concluded
-	Reason  string       // for Cancelled; for Retrying the category of the provider's error
+	Reason  string       // for Cancelled; for Retrying the category of the provider's error, for Waiting the limit
 
 	Attempt, Attempts int       // for Retrying: the next attempt at the turn, and how many there may be
-	Next              time.Time // for Retrying: when that is
+	Next              time.Time // for Retrying: when that is; for Waiting: not before, zero if nobody knows
 }
 
 // event reads what a stored message tells; ok is false for one that tells nothing.
@@ -126,7 +128,7 @@ func (c *Client) partEvent(m bus.Stored) (Event, bool) {
 		return Event{}, false
 	}
 	var p part
-	if json.Unmarshal(m.Body, &p) != nil || p.Event != string(Asking) && p.Event != string(Retrying) {
+	if json.Unmarshal(m.Body, &p) != nil || !slices.Contains([]Kind{Asking, Retrying, Waiting}, Kind(p.Event)) {
 		return Event{}, false
 	}
 	return Event{

@@ -26,7 +26,7 @@ func tell(e client.Event) string {
 		words = append(words, c.Agent)
 	}
 	switch e.Kind {
-	case client.Asking, client.Retrying:
+	case client.Asking, client.Retrying, client.Waiting:
 		words = append(words, strconv.Itoa(e.Turn))
 	case client.Replied, client.Concluded:
 		words = append(words, string(e.Outcome.Status))
@@ -43,7 +43,7 @@ func stored(t *testing.T, events []client.Event) []string {
 	var out []string
 	last := uint64(0)
 	for _, e := range events {
-		if e.Kind == client.Asking || e.Kind == client.Retrying {
+		if e.Kind == client.Asking || e.Kind == client.Retrying || e.Kind == client.Waiting {
 			continue
 		}
 		if e.Seq <= last && e.Kind != client.Concluded {

@@ -1,0 +1,235 @@
+package agentd
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/axebus/axe/agentd/limit"
+	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/provider"
+)
+
+// gate is where requests to one provider with one key wait until all workers together may make one more.
+// One goroutine, run, brings all that has ended and all that waits to the state on the bus in one
+// compare-and-set, so that many requests cost few writes; a step that changes nothing is not written.
+// Who waits is let in in line, here; between workers, whoever is quicker.
+type gate struct {
+	on     *bus.Register
+	limits limit.Settings
+	worker string // as a holder: a worker that is started again is another one
+	log    *slog.Logger
+	kick   chan struct{} // holds a token when there may be something to do
+
+	mu      sync.Mutex
+	line    []chan bool // who waits, oldest first; true lets it in as the probe
+	held    int
+	probing bool
+	ended   []limit.Result
+	state   limit.State // as it was stored last, as far as this worker knows
+	rev     uint64
+	last    limit.Decision // why who still waits does
+	over    bool           // nobody is let in any more
+}
+
+func (g *gate) wake() {
+	select {
+	case g.kick <- struct{}{}:
+	default:
+	}
+}
+
+// enter waits until one more request may begin, until ctx ends or the worker leaves. Who is let in calls pass.
+func (g *gate) enter(ctx context.Context, leaving <-chan struct{}) (pass func(*provider.Response, error), err error) {
+	in := make(chan bool, 1)
+	g.mu.Lock()
+	g.line = append(g.line, in)
+	g.mu.Unlock()
+	g.wake()
+	select {
+	case probe := <-in:
+		return func(resp *provider.Response, err error) { g.pass(limit.ResultOf(resp, err, probe, time.Now())) }, nil
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	case <-leaving:
+		err = errDraining
+	}
+	if !g.quit(in) { // it was let in meanwhile
+		g.pass(limit.Result{Probe: <-in})
+	}
+	return nil, err
+}
+
+// quit leaves the line; false means that it is too late.
+func (g *gate) quit(in chan bool) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	i := slices.Index(g.line, in)
+	if i >= 0 {
+		g.line = slices.Delete(g.line, i, i+1)
+	}
+	return i >= 0
+}
+
+// pass ends a request.
+func (g *gate) pass(r limit.Result) {
+	g.mu.Lock()
+	g.held--
+	g.probing = g.probing && !r.Probe
+	g.ended = append(g.ended, r)
+	g.mu.Unlock()
+	g.wake()
+}
+
+// waitsFor says why requests wait.
+func (g *gate) waitsFor() (limit.Reason, time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.last.Reason, g.last.Until
+}
+
+// run lets requests in until ctx ends. At its end nothing is held any more, so that nobody has to wait until
+// that is forgotten.
+func (g *gate) run(ctx context.Context) {
+	var watch sync.WaitGroup
+	defer watch.Wait()
+	watch.Go(func() { g.watch(ctx) })
+	g.retry(ctx, func() error { return g.read(ctx, 0) }) // before anybody is let in
+	for ctx.Err() == nil {
+		var next time.Time
+		g.retry(ctx, func() (err error) {
+			next, err = g.step(ctx)
+			return err
+		})
+		g.sleep(ctx, next)
+	}
+	g.mu.Lock()
+	g.over = true
+	g.mu.Unlock()
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	if _, err := g.step(last); err != nil {
+		g.log.DebugContext(last, "what is held is forgotten later", slog.Any(keyError, err))
+	}
+}
+
+// retry does something until it works or ctx ends.
+func (g *gate) retry(ctx context.Context, do func() error) {
+	for err := do(); err != nil && ctx.Err() == nil; err = do() {
+		g.log.WarnContext(ctx, "the limits of a provider wait for the bus", slog.Any(keyError, err))
+		_ = bus.Pause(ctx, again)
+	}
+}
+
+// sleep waits until there may be something to do.
+func (g *gate) sleep(ctx context.Context, next time.Time) {
+	var due <-chan time.Time
+	if !next.IsZero() {
+		t := time.NewTimer(time.Until(next))
+		defer t.Stop()
+		due = t.C
+	}
+	select {
+	case <-g.kick:
+	case <-due:
+	case <-ctx.Done():
+	}
+}
+
+// step brings what has ended and what waits to the bus, against whatever others do there, and lets in who may
+// begin. Next is when it has to be done again in any case.
+func (g *gate) step(ctx context.Context) (next time.Time, err error) {
+	for {
+		st, state, rev := g.snapshot()
+		after, d := state.Apply(g.limits, st, time.Now())
+		was, err := json.Marshal(state)
+		if err != nil {
+			return next, err
+		}
+		value, err := json.Marshal(after)
+		if err != nil {
+			return next, err
+		}
+		if string(value) != string(was) {
+			rev, err = g.on.Swap(ctx, rev, value)
+		}
+		if refused, ok := errors.AsType[*bus.ConflictError](err); ok {
+			if err := g.read(ctx, refused.Last); err != nil {
+				return next, err
+			}
+			continue
+		}
+		if err != nil {
+			return next, err
+		}
+		g.settle(st, after, rev, d)
+		return d.Next, nil
+	}
+}
+
+func (g *gate) snapshot() (limit.Step, limit.State, uint64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	st := limit.Step{Worker: g.worker, Held: g.held, Probing: g.probing, Want: len(g.line), Ended: slices.Clone(g.ended)}
+	if g.over {
+		st.Want = 0
+	}
+	return st, g.state, g.rev
+}
+
+// settle lets in whom a stored step allows. Who has left the line since then leaves room: the next step says so.
+func (g *gate) settle(st limit.Step, after limit.State, rev uint64, d limit.Decision) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.learn(after, rev)
+	g.last = d
+	g.ended = g.ended[len(st.Ended):]
+	n := min(d.Granted, len(g.line))
+	for _, in := range g.line[:n] {
+		in <- d.Probe
+	}
+	g.line = g.line[n:]
+	g.held += n
+	g.probing = g.probing || d.Probe && n > 0
+	if n < d.Granted {
+		g.wake()
+	}
+}
+
+// learn takes what was stored, unless something later is known. The caller holds the lock.
+func (g *gate) learn(s limit.State, rev uint64) {
+	if rev >= g.rev {
+		g.state, g.rev = s, rev
+	}
+}
+
+// read asks the bus for the state, which holds the message that refused a write. That one may come before what
+// was known, if somebody has removed the bucket.
+func (g *gate) read(ctx context.Context, must uint64) error {
+	value, rev, err := g.on.Read(ctx, must)
+	if err != nil {
+		return err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.state, g.rev = limit.Decode(value), rev
+	return nil
+}
+
+// watch learns what others do.
+func (g *gate) watch(ctx context.Context) {
+	g.retry(ctx, func() error {
+		return g.on.Watch(ctx, func(value []byte, rev uint64) {
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			if rev > g.rev {
+				g.learn(limit.Decode(value), rev)
+				g.wake()
+			}
+		})
+	})
+}
