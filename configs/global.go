@@ -3,8 +3,10 @@ package configs
 import (
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // Global is what config.toml says of a machine. Every key may be missing, and so may the file.
@@ -12,6 +14,10 @@ import (
 //	[providers.openai]
 //	api_key = "sk-…"
 //	base_url = "https://example.com"   # of any provider; the environment goes before the file
+//	max_concurrent = 8                 # limits of all workers together; none is set by default
+//	requests_per_minute = 500
+//	tokens_per_minute = 200000
+//	respect_retry_after = true
 //
 //	[memory]
 //	store = "bus"                      # "file" is the default
@@ -27,6 +33,21 @@ type Global struct {
 type Provider struct {
 	APIKey  string
 	BaseURL string
+
+	// What all workers on a bus together may ask of the provider, with this key; 0: no limit.
+	MaxConcurrent     int  // requests in flight
+	RequestsPerMinute int  // of the clock
+	TokensPerMinute   int  // input and output
+	RespectRetryAfter bool // one that is told to wait makes all wait; the limits above imply it
+}
+
+// limits are the keys of what may be asked of a provider.
+func (p *Provider) limits(name string) map[string]*int {
+	return map[string]*int{
+		"providers." + name + ".max_concurrent":      &p.MaxConcurrent,
+		"providers." + name + ".requests_per_minute": &p.RequestsPerMinute,
+		"providers." + name + ".tokens_per_minute":   &p.TokensPerMinute,
+	}
 }
 
 // MemoryStore says where agents' memory is kept.
@@ -65,6 +86,10 @@ func LoadGlobal(file string) (Global, error) {
 		p := &Provider{}
 		providers[name] = p
 		into["providers."+name+".api_key"], into["providers."+name+".base_url"] = &p.APIKey, &p.BaseURL
+		into["providers."+name+".respect_retry_after"] = &p.RespectRetryAfter
+		for key, value := range p.limits(name) {
+			into[key] = value
+		}
 	}
 	if err := doc.decode(into); err != nil {
 		return Global{}, err
@@ -74,11 +99,26 @@ func LoadGlobal(file string) (Global, error) {
 	default:
 		return Global{}, doc.place(invalid("memory.store", `want "file" or "bus"`))
 	}
+	for _, name := range Vendors() {
+		if err := checkLimits(name, providers[name]); err != nil {
+			return Global{}, doc.place(err)
+		}
+	}
 	for name, p := range providers {
 		g.Providers[name] = *p
 		g.Exposed = g.Exposed || p.APIKey != "" && readableByOthers(file)
 	}
 	return g, nil
+}
+
+func checkLimits(name string, p *Provider) *Error {
+	values := p.limits(name)
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		if err := nonNegative(limit{key, *values[key]}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // DefaultGlobal reads the config.toml of ConfigDir. Without a home directory there is none, as for many a

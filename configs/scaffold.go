@@ -92,6 +92,14 @@ const globalTemplate = `# What all agents on this machine share. Lines that begi
 # [providers.ollama]
 # base_url = "http://localhost:11434"
 
+# What all workers on a bus together may ask of a provider with one key: requests at the same time, and requests
+# and tokens in a minute of the clock. With any of them, or respect_retry_after alone, a provider that wants
+# to be left alone for a while is left alone by all of them. The same on every machine, for any provider:
+# max_concurrent = 8
+# requests_per_minute = 500
+# tokens_per_minute = 200000
+# respect_retry_after = true
+
 # Where agents' memory is kept: "file", on this machine, or "bus", shared by all workers.
 # [memory]
 # store = "file"

@@ -96,7 +96,9 @@ func TestScaffoldGlobal(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, whole)
 	}
-	want.Providers["ollama"] = configs.Provider{BaseURL: "http://localhost:11434"}
+	want.Providers["ollama"] = configs.Provider{
+		BaseURL: "http://localhost:11434", MaxConcurrent: 8, RequestsPerMinute: 500, TokensPerMinute: 200000, RespectRetryAfter: true,
+	}
 	if diff := cmp.Diff(want, got, ignored); diff != "" {
 		t.Error(diff)
 	}

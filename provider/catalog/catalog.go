@@ -13,6 +13,8 @@ package catalog
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"net/http"
 	"os"
@@ -106,14 +108,31 @@ func (c *Catalog) Open(model string) (p provider.Provider, name string, err erro
 	return nil, "", fmt.Errorf("unsupported provider %q: supported providers are anthropic, openai, ollama (and script, offline)", vendor)
 }
 
-// client opens a real provider once, and again when its environment has changed.
-func (c *Catalog) client(vendor string, open func(settings) provider.Provider) provider.Provider {
+// Account names the provider and the key that a model is asked with, the same on every machine and without telling
+// either key or address: "openai-0a1b2c3d4e5f". It is empty for what has no account.
+func (c *Catalog) Account(model string) string {
+	vendor, _, err := provider.SplitModel(model)
+	if err != nil || vendor == "script" {
+		return ""
+	}
+	s := c.settings(vendor)
+	sum := sha256.Sum256([]byte("axe limiter\x00" + vendor + "\x00" + strings.TrimRight(s.BaseURL, "/") + "\x00" + s.Key))
+	return vendor + "-" + hex.EncodeToString(sum[:6])
+}
+
+// settings are those of a real provider as they are now.
+func (c *Catalog) settings(vendor string) settings {
 	env := strings.ToUpper(vendor)
-	s := settings{
+	return settings{
 		Key:     cmp.Or(c.getenv(env+"_API_KEY"), c.file[vendor].APIKey),
 		BaseURL: cmp.Or(c.getenv("AXE_"+env+"_BASE_URL"), c.file[vendor].BaseURL),
 		HTTP:    c.http,
 	}
+}
+
+// client opens a real provider once, and again when its environment has changed.
+func (c *Catalog) client(vendor string, open func(settings) provider.Provider) provider.Provider {
+	s := c.settings(vendor)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	have, ok := c.open[vendor]

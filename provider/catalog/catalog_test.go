@@ -170,3 +170,40 @@ func writeScript(t *testing.T, dir string) {
 		t.Fatal(err)
 	}
 }
+
+// TestAccount: one key at one address is one account, on every machine, and nobody reads either out of it.
+func TestAccount(t *testing.T) {
+	account := func(env map[string]string, file Settings, model string) string {
+		return New(Config{
+			Getenv: func(name string) string { return env[name] }, Settings: map[string]Settings{"openai": file},
+		}).Account(model)
+	}
+	key := map[string]string{"OPENAI_API_KEY": "sk-1"}
+	one := account(key, Settings{}, "openai/gpt-5")
+	if one != "openai-3d8c878a480c" {
+		t.Errorf("account %q: not that of other versions", one)
+	}
+	for _, same := range []string{
+		account(key, Settings{APIKey: "another"}, "openai/other"), account(nil, Settings{APIKey: "sk-1"}, "openai/gpt-5"),
+	} {
+		if same != one {
+			t.Errorf("%s and %s", one, same)
+		}
+	}
+	for _, other := range []string{
+		account(nil, Settings{APIKey: "sk-2"}, "openai/gpt-5"), account(key, Settings{BaseURL: "http://gateway"}, "openai/gpt-5"),
+		account(map[string]string{"ANTHROPIC_API_KEY": "sk-1"}, Settings{}, "anthropic/x"),
+	} {
+		if other == one || len(other) < 12 {
+			t.Errorf("%s and %s", one, other)
+		}
+	}
+	if account(key, Settings{BaseURL: "http://gateway/"}, "openai/x") != account(key, Settings{BaseURL: "http://gateway"}, "openai/x") {
+		t.Error("a slash makes another account")
+	}
+	for _, none := range []string{"script/x", "nonsense"} {
+		if got := account(key, Settings{}, none); got != "" {
+			t.Errorf("%s: %q", none, got)
+		}
+	}
+}

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/axebus/axe/agentd"
+	"github.com/axebus/axe/agentd/limit"
 	"github.com/axebus/axe/agentd/memory"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/configs"
@@ -76,7 +77,7 @@ func Models(agents string, slots int, log *slog.Logger) (*catalog.Catalog, confi
 	}
 	settings := make(map[string]catalog.Settings, len(global.Providers))
 	for name, p := range global.Providers {
-		settings[name] = catalog.Settings(p)
+		settings[name] = catalog.Settings{APIKey: p.APIKey, BaseURL: p.BaseURL}
 	}
 	scripts := cmp.Or(os.Getenv("AXE_SCRIPT_DIR"), filepath.Join(agents, "scripts"))
 	return catalog.New(catalog.Config{MaxConns: slots, ScriptDir: scripts, Settings: settings}), global, nil
@@ -113,7 +114,7 @@ func workerName() string {
 // comes before.
 func (f *WorkerFlags) Work(ctx context.Context, conn *bus.Conn, log *slog.Logger) error {
 	w, err := agentd.New(conn, agentd.Config{
-		Name: f.Name, Open: f.models.Open, Model: f.Model, Root: f.Root, Slots: f.Slots, Memory: f.Memory(conn),
+		Name: f.Name, Open: f.models.Open, Model: f.Model, Root: f.Root, Slots: f.Slots, Memory: f.Memory(conn), Limit: f.limit,
 		Timeout: f.Limit, Grace: f.Grace, Log: log,
 	})
 	if err != nil {
@@ -141,6 +142,17 @@ func (f *WorkerFlags) Work(ctx context.Context, conn *bus.Conn, log *slog.Logger
 		err = lost
 	}
 	return err
+}
+
+// limit is what config.toml says of a model's provider.
+func (f *WorkerFlags) limit(model string) (account string, _ limit.Settings) {
+	vendor, _, _ := strings.Cut(model, "/")
+	p := f.global.Providers[vendor]
+	s := limit.Settings{Concurrent: p.MaxConcurrent, Requests: p.RequestsPerMinute, Tokens: p.TokensPerMinute, RetryAfter: p.RespectRetryAfter}
+	if !s.On() {
+		return "", s
+	}
+	return f.models.Account(model), s
 }
 
 // Memory is where the worker keeps agents' memory, nil if that is on a bus and this is none that lasts.
