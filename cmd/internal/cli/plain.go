@@ -17,6 +17,8 @@ func Line(e client.Event) string {
 		what = fmt.Sprintf("asking, turn %d", e.Turn)
 	case client.Retrying:
 		what = fmt.Sprintf("turn %d: %s", e.Turn, attempt(e.Attempt, e.Attempts, e.Next.Sub(e.Time), e.Reason))
+	case client.Waiting:
+		what = fmt.Sprintf("turn %d: %s", e.Turn, limited(e.Next, e.Time, e.Reason))
 	case client.Answered:
 		what = fmt.Sprintf("turn %d calls %s", e.Turn, strings.Join(callees(e.Calls), " "))
 	case client.TimedOut:
@@ -43,6 +45,14 @@ func Line(e client.Event) string {
 // attempt says when a model that failed is asked again, and why it failed.
 func attempt(n, of int, in time.Duration, why string) string {
 	return fmt.Sprintf("attempt %d of %d in %s (%s)", n, of, max(0, in).Round(100*time.Millisecond), why)
+}
+
+// limited says which limit of its provider a model waits for, and for how long where that is known.
+func limited(until, now time.Time, why string) string {
+	if until.IsZero() {
+		return "waits at its provider's limit (" + why + ")"
+	}
+	return fmt.Sprintf("waits at its provider's limit, %s at least (%s)", max(0, until.Sub(now)).Round(100*time.Millisecond), why)
 }
 
 func callees(calls []run.Call) []string {

@@ -175,7 +175,7 @@ func (d *drawing) mark(n *node) string {
 	case asking:
 		spinner := []rune("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏")
 		return cyan + "|" + string(spinner[d.frame.Tick%len(spinner)])
-	case retrying:
+	case retrying, barred:
 		return yellow + "|↻"
 	case waiting:
 		return dim + "|○"

@@ -41,6 +41,8 @@ func (t *transcript) apply(e client.Event) {
 		t.called(e)
 	case client.Retrying:
 		t.retrying(e)
+	case client.Waiting:
+		t.waiting(e)
 	case client.Answered:
 		t.answered(e)
 	case client.Replied:
@@ -77,6 +79,15 @@ func (t *transcript) retrying(e client.Event) {
 		t.printf("[turn %d] Provider failed, %s", e.Turn, about)
 	} else {
 		t.printf("[sub-agent] %q: provider failed, %s", e.Run.Agent, about)
+	}
+}
+
+func (t *transcript) waiting(e client.Event) {
+	about := limited(e.Next, e.Time, e.Reason)
+	if e.Run.Path.IsRoot() {
+		t.printf("[turn %d] It %s", e.Turn, about)
+	} else {
+		t.printf("[sub-agent] %q %s", e.Run.Agent, about)
 	}
 }
 

@@ -18,6 +18,7 @@ const (
 	queued   phase = iota // called, or ready again: it waits for a slot
 	asking                // its model is being asked
 	retrying              // it is asked again, after a pause
+	barred                // it may not be asked yet
 	waiting               // for its calls
 	ending                // it was told to end
 	done
@@ -42,8 +43,8 @@ type node struct {
 	why      string        // it failed, or is to end
 	below    []*node       // in the order of turns and calls
 
-	attempt, attempts int // while it is retrying: the next one
-	next              time.Time
+	attempt, attempts int       // while it is retrying: the next one
+	next              time.Time // while it is retrying or barred
 }
 
 // Tree is what is known of a tree, folded from its events. It is pure: Lines draws it.
@@ -72,6 +73,10 @@ func (t *Tree) Apply(e client.Event) {
 		if e.Turn > n.answered && n.phase != ending {
 			n.phase, n.turn, n.worker, n.why = retrying, e.Turn, e.Worker, e.Reason
 			n.attempt, n.attempts, n.next = e.Attempt, e.Attempts, e.Next
+		}
+	case client.Waiting:
+		if e.Turn > n.answered && n.phase != ending {
+			n.phase, n.turn, n.worker, n.why, n.next = barred, e.Turn, e.Worker, e.Reason, e.Next
 		}
 	case client.Answered:
 		t.answered(n, e)
@@ -183,6 +188,8 @@ func (n *node) status(now time.Time) string {
 		return turn
 	case retrying:
 		return turn + ": " + attempt(n.attempt, n.attempts, n.next.Sub(now), n.why)
+	case barred:
+		return turn + ": " + limited(n.next, now, n.why)
 	case waiting:
 		return turn + ": " + strconv.Itoa(n.replies) + " of " + strconv.Itoa(n.calls) + " calls are back"
 	case ending:

@@ -117,7 +117,7 @@ func parseEvent(t *testing.T, line string) client.Event {
 // TestTreeTakesAnything: events in any order, for runs in any order, never break a drawing.
 func TestTreeTakesAnything(t *testing.T) {
 	paths := []string{"r-3-1-2-0", "r-1-0", "r", "r-2-11", "r-2-9", "r-1-0-1-0"}
-	kinds := []client.Kind{client.Replied, client.Asking, client.Retrying, client.TimedOut, client.Cancelled, client.Answered, client.Called, client.Concluded, "new"}
+	kinds := []client.Kind{client.Replied, client.Asking, client.Retrying, client.Waiting, client.TimedOut, client.Cancelled, client.Answered, client.Called, client.Concluded, "new"}
 	for first := range kinds {
 		tree := &Tree{}
 		for i := range len(kinds) * len(paths) {
