@@ -261,6 +261,31 @@ func TestPermitsOfTheDead(t *testing.T) {
 	})
 }
 
+// TestPermitsOfWhoLeaves are free at once, also when what it had in flight was aborted.
+func TestPermitsOfWhoLeaves(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.agents = []configs.Agent{define("lead", nil)}
+		s.parts["lead"] = func(ctx context.Context, a *asked) (*provider.Response, error) {
+			if a.worker == "w" {
+				return after(10*time.Minute, repeats)(ctx, a)
+			}
+			return repeats(ctx, a)
+		}
+		cfg := limited(limit.Settings{Concurrent: 1})
+		cfg.Grace = 3 * time.Second
+		h := s.hire("w", engagement{Config: cfg})
+		s.settle()
+		r := s.submit("lead", "go")
+		s.asking("lead", 1)
+		s.hire("heir", engagement{Config: cfg})
+		s.settle()
+		h.leave(s)
+		left := time.Now()
+		s.completed(r, "go")
+		s.within(left, 2*time.Second)
+	})
+}
+
 // TestWaitAtTheGate is told, keeps the lease of the trigger, and ends with a tombstone, a drain and the deadline.
 func TestWaitAtTheGate(t *testing.T) {
 	onStage(t, func(s *stage) {
