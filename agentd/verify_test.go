@@ -94,10 +94,11 @@ func TestVerifyTrees(t *testing.T) {
 		for round := range 3 {
 			for _, agent := range []string{"wide", "narrow", "hasty", "orderly", "odd", "broken", "wide", "narrow", "unknown"} {
 				r := s.root(agent)
-				switch n++; {
-				case n%9 == 7: // the end of its time comes in the middle
+				n++
+				switch n % 9 {
+				case 7: // the end of its time comes in the middle
 					s.send(r, "go", [2]string{"Axe-Deadline", time.Now().Add(2500 * time.Millisecond).Format(time.RFC3339Nano)})
-				case n%9 == 8: // cancelled, in another moment each round
+				case 8: // cancelled, in another moment each round
 					s.send(r, "go")
 					go func() {
 						time.Sleep(time.Duration(round) * 1700 * time.Millisecond)

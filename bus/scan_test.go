@@ -51,10 +51,13 @@ func TestScan(t *testing.T) {
 	if first, last, err := c.Bounds(t.Context()); first != 2 || last != 7 || err != nil {
 		t.Errorf("from %d to %d, error %v", first, last, err)
 	}
-	for range c.Scan(t.Context(), c.Space().All(), 0) {
+	for _, err := range c.Scan(t.Context(), c.Space().All(), 0) {
+		if err != nil {
+			t.Error(err)
+		}
 		break
 	}
-	for m := range c.Scan(t.Context(), c.Space().All(), 7) {
-		t.Errorf("message %d", m.Seq)
+	for m, err := range c.Scan(t.Context(), c.Space().All(), 7) {
+		t.Errorf("message %d, error %v", m.Seq, err)
 	}
 }

@@ -40,7 +40,8 @@ const DefaultTakeover = 30 * time.Second
 type Checker struct {
 	cfg      Config
 	trees    map[subjects.Tree]*tree
-	names    map[string]string // of workers, each once
+	names    map[string]string // of workers and agents, each once
+	places   map[place]place   // that runs have in their trees, each once
 	remarks  []remark
 	messages int
 }
@@ -48,7 +49,7 @@ type Checker struct {
 // New makes a checker that has seen nothing.
 func New(cfg Config) *Checker {
 	cfg.Takeover = cmp.Or(cfg.Takeover, DefaultTakeover)
-	return &Checker{cfg: cfg, trees: map[subjects.Tree]*tree{}, names: map[string]string{}}
+	return &Checker{cfg: cfg, trees: map[subjects.Tree]*tree{}, names: map[string]string{}, places: map[place]place{}}
 }
 
 // Add takes the next message of the stream.
@@ -124,7 +125,8 @@ func (c *Checker) orphan(by, n *node, seq uint64, format string, args ...any) {
 	c.remarks = append(c.remarks, remark{n.finding(Violation, seq, Orphan, format, args...), by})
 }
 
-// apply folds an event.
+// apply folds an event. What the fold is known to refuse has been told before, in better words; should it
+// refuse something else, that is told as it says it.
 func (c *Checker) apply(n *node, e run.Event, m Message) {
 	if n.broken {
 		return
@@ -138,8 +140,8 @@ func (c *Checker) apply(n *node, e run.Event, m Message) {
 	n.state, n.moved = next, m.Time
 }
 
-// worker is a worker's name, kept once however many messages carry it.
-func (c *Checker) worker(name string) string {
+// name is a name that is kept once, however many messages carry it.
+func (c *Checker) name(name string) string {
 	if known, ok := c.names[name]; ok {
 		return known
 	}

@@ -54,6 +54,9 @@ func (c *Checker) fold(n *node, e run.Entry, m Message) {
 		n.maxDepth = min(n.maxDepth, e.Start.MaxDepth)
 	}
 	e.Start, e.Answer, e.Worker = nil, nil, ""
+	for i := range e.Calls {
+		e.Calls[i].Agent = c.name(e.Calls[i].Agent)
+	}
 	if e.Kind == run.EntryEnded {
 		n.logEnd = m.Seq
 		c.apply(n, run.Ended{Meta: meta(m), Entry: e}, m)
@@ -99,7 +102,7 @@ func (c *Checker) entryAfterEnd(n *node, e run.Entry, m Message) bool {
 		c.violate(n, m.Seq, AfterEnd, "a log entry after the one that ended the run, message %d", n.logEnd)
 	case n.end == nil:
 		return false
-	case c.worker(e.Worker) != n.end.worker && e.Trigger < n.end.seq && m.Fenced && m.Fence == n.state.LogSeq:
+	case c.name(e.Worker) != n.end.worker && e.Trigger < n.end.seq && m.Fenced && m.Fence == n.state.LogSeq:
 		c.note(n, m.Seq, AfterEnd, "a log entry after the run's outcome, message %d, by another worker, without effect", n.end.seq)
 	default:
 		c.violate(n, m.Seq, AfterEnd, "a log entry after the run's outcome, message %d", n.end.seq)

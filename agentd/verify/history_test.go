@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -88,7 +89,7 @@ func (s *story) turn(path string, index int, seq, trigger uint64, limit time.Tim
 	}
 	for i, child := range children {
 		args := fmt.Appendf(nil, `{"agent":%q,"task":"task of %s"}`, s.agents[child], child)
-		e.Answer.ToolCalls = append(e.Answer.ToolCalls, provider.NewToolCall(fmt.Sprint(i), "call_agent", args))
+		e.Answer.ToolCalls = append(e.Answer.ToolCalls, provider.NewToolCall(strconv.Itoa(i), "call_agent", args))
 		e.Calls = append(e.Calls, run.Call{Agent: s.agents[child], Deadline: limit})
 	}
 	s.put(fmt.Sprintf("log %s %d", path, index), seq, s.run(path).Log(), e)
@@ -101,7 +102,7 @@ func (s *story) ended(path string, index int, seq, trigger uint64) *run.Entry {
 	return e
 }
 
-func (s *story) outcome(path string, seq uint64, o run.Outcome) *run.Outcome {
+func (s *story) outcome(path string, seq uint64, o run.Outcome) {
 	r := s.run(path)
 	o.Status = cmp.Or(o.Status, run.StatusCompleted)
 	o.Agent, o.Tree, o.Path, o.Worker = r.Agent.String(), "T", path, "w1"
@@ -110,7 +111,6 @@ func (s *story) outcome(path string, seq uint64, o run.Outcome) *run.Outcome {
 		subject = s.run(up.String()).Reply(turn, index)
 	}
 	s.put("outcome "+path, seq, subject, &o)
-	return &o
 }
 
 func (s *story) cancel(path string, seq uint64) {

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/subjects"
 )
 
 // timer folds a timer that fired. Timers cannot be fenced: one that fires for nobody is nothing.
@@ -34,6 +35,9 @@ func (c *Checker) timedOut(n *node, turn int, m Message) {
 // cancel folds a tombstone: of the run, and over all runs below it.
 func (c *Checker) cancel(n *node, m Message) {
 	n.triggers = append(n.triggers, m.Seq)
+	if n.tree.tombs == nil {
+		n.tree.tombs = map[subjects.Path]uint64{}
+	}
 	if _, before := n.tree.tombs[n.path]; !before {
 		n.tree.tombs[n.path] = m.Seq
 	}

@@ -89,11 +89,21 @@ func (c *Checker) conclude(n *node, o run.Outcome, good bool, m Message) {
 		c.note(n, m.Seq, Outcome, "a second outcome: message %d was the first, and counts", n.end.seq)
 		return
 	}
-	n.end = &end{m.Seq, o.Status, o.Kind, c.worker(o.Worker)}
+	n.end = &end{m.Seq, o.Status, o.Kind, c.name(o.Worker)}
 	if good && n.call != 0 {
 		c.ended(n, o, m)
 	}
 	c.apply(n, run.Concluded{Meta: meta(m), Outcome: run.Outcome{Status: o.Status, Kind: o.Kind}}, m)
+	n.shed()
+}
+
+// shed drops of a run that has ended what only its next turn would need. What it has called stays: more may
+// still be stored for it.
+func (n *node) shed() {
+	n.triggers = nil
+	for i, t := range n.state.Turns {
+		n.state.Turns[i] = run.Turn{Entry: run.Entry{Calls: t.Entry.Calls, Sequential: t.Entry.Sequential}}
+	}
 }
 
 // ended checks that a run was free to end like this.

@@ -9,11 +9,10 @@ import (
 
 // tree is what is known of one tree.
 type tree struct {
-	id    subjects.Tree
-	runs  map[place]*node
-	tombs map[subjects.Path]uint64 // the first tombstone on each path
-
+	id     subjects.Tree
+	runs   map[place]*node
 	bounds map[subjects.Path]subjects.Limits // as calls below each path have them; nil if there are none
+	tombs  map[subjects.Path]uint64          // the first tombstone on each path; nil while there is none
 }
 
 // place is a run within its tree.
@@ -32,7 +31,7 @@ type node struct {
 	deadline time.Time
 	maxDepth int
 	moved    time.Time // when the last event was folded
-	triggers []uint64  // what was stored in the run's subjects besides its log
+	triggers []uint64  // what was stored in the run's subjects besides its log, until its end
 	overdue  bool      // the run's own deadline has fired
 	cancel   uint64    // its tombstone
 	logEnd   uint64    // the entry that ended it
@@ -54,16 +53,25 @@ type end struct {
 func (c *Checker) node(r subjects.Run) *node {
 	t := c.trees[r.Tree]
 	if t == nil {
-		t = &tree{id: r.Tree, runs: map[place]*node{}, tombs: map[subjects.Path]uint64{}}
+		t = &tree{id: r.Tree, runs: map[place]*node{}}
 		c.trees[r.Tree] = t
 	}
 	at := place{r.Agent, r.Path}
 	n := t.runs[at]
 	if n == nil {
-		n = &node{tree: t, place: at}
-		t.runs[at] = n
+		n = &node{tree: t, place: c.once(at)}
+		t.runs[n.place] = n
 	}
 	return n
+}
+
+// once is a place that does not keep the subject which it was parsed from.
+func (c *Checker) once(at place) place {
+	if known, ok := c.places[at]; ok {
+		return known
+	}
+	c.places[at] = at
+	return at
 }
 
 func (c *Checker) run(n *node) subjects.Run { return c.cfg.Space.Run(n.agent, n.tree.id, n.path) }
