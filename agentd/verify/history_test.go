@@ -178,30 +178,30 @@ func newStory(tb testing.TB) *story {
 		"r": "lead", "r-1-0": "a", "r-1-1": "b", "r-1-1-1-0": "c", "r-2-0": "d", "r-2-0-1-0": "c",
 	}}
 	soon := at(160)
-	s.call("r", 0, deadline)                                                                                                     // 10
-	s.put("timer", 0, s.run("r").Timer(0), struct{}{})                                                                           // 20
-	s.turn("r", 1, 0, s.seq("call r"), deadline, "r-1-0", "r-1-1")                                                               // 30
-	s.call("r-1-0", 0, deadline)                                                                                                 // 40
-	s.call("r-1-1", 0, deadline)                                                                                                 // 50
-	s.turn("r-1-1", 1, 0, s.seq("call r-1-1"), soon, "r-1-1-1-0")                                                                // 60
-	s.call("r-1-1-1-0", 0, soon)                                                                                                 // 70
-	s.outcome("r-1-0", 0, run.Outcome{})                                                                                         // 80
-	s.put("fired", 170, s.run("r-1-1").Fired(1), struct{}{})                                                                     // the schedule's body
-	s.outcome("r-1-1", 180, run.Outcome{})                                                                                       // of b, without c's
-	s.put("cancel c", 190, s.run("r-1-1-1-0").Cancel(), run.End{Kind: run.KindTimeout})                                          // c comes to its end
-	s.ended("r-1-1-1-0", 1, 200, 190)                                                                                            // late
-	s.outcome("r-1-1-1-0", 210, run.Outcome{Status: run.StatusFailed, Kind: run.KindTimeout})                                    // and nobody waits for it
-	s.turn("r", 2, 220, s.seq("outcome r-1-1"), deadline, "r-2-0")                                                               //
-	s.call("r-2-0", 230, deadline)                                                                                               //
-	s.turn("r-2-0", 1, 240, 230, deadline, "r-2-0-1-0")                                                                          //
-	s.call("r-2-0-1-0", 250, deadline)                                                                                           //
-	s.cancel("r-2-0", 260)                                                                                                       //
-	s.cancel("r-2-0-1-0", 270)                                                                                                   //
-	s.ended("r-2-0", 2, 280, 260)                                                                                                //
-	s.outcome("r-2-0", 290, run.Outcome{Status: run.StatusFailed, Kind: run.KindCancelled, Error: "no need", Tombs: 260})        //
-	s.ended("r-2-0-1-0", 1, 300, 270)                                                                                            //
-	s.outcome("r-2-0-1-0", 310, run.Outcome{Status: run.StatusFailed, Kind: run.KindCancelled, Error: "from above", Tombs: 270}) //
-	s.outcome("r", 320, run.Outcome{Tombs: 310})                                                                                 //
+	s.call("r", 0, deadline)                                       // 10
+	s.put("timer", 0, s.run("r").Timer(0), struct{}{})             // 20
+	s.turn("r", 1, 0, s.seq("call r"), deadline, "r-1-0", "r-1-1") // 30
+	s.call("r-1-0", 0, deadline)                                   // 40
+	s.call("r-1-1", 0, deadline)                                   // 50
+	s.turn("r-1-1", 1, 0, s.seq("call r-1-1"), soon, "r-1-1-1-0")  // 60
+	s.call("r-1-1-1-0", 0, soon)                                   // 70
+	s.outcome("r-1-0", 0, run.Outcome{})                           // 80
+	s.put("fired", 170, s.run("r-1-1").Fired(1), struct{}{})
+	s.outcome("r-1-1", 180, run.Outcome{})
+	s.put("cancel c", 190, s.run("r-1-1-1-0").Cancel(), run.End{Kind: run.KindTimeout})
+	s.ended("r-1-1-1-0", 1, 200, 190)
+	s.outcome("r-1-1-1-0", 210, run.Outcome{Status: run.StatusFailed, Kind: run.KindTimeout})
+	s.turn("r", 2, 220, s.seq("outcome r-1-1"), deadline, "r-2-0")
+	s.call("r-2-0", 230, deadline)
+	s.turn("r-2-0", 1, 240, 230, deadline, "r-2-0-1-0")
+	s.call("r-2-0-1-0", 250, deadline)
+	s.cancel("r-2-0", 260)
+	s.cancel("r-2-0-1-0", 270)
+	s.ended("r-2-0", 2, 280, 260)
+	s.outcome("r-2-0", 290, run.Outcome{Status: run.StatusFailed, Kind: run.KindCancelled, Error: "no need", Tombs: 260})
+	s.ended("r-2-0-1-0", 1, 300, 270)
+	s.outcome("r-2-0-1-0", 310, run.Outcome{Status: run.StatusFailed, Kind: run.KindCancelled, Error: "from above", Tombs: 270})
+	s.outcome("r", 320, run.Outcome{Tombs: 310})
 	return s
 }
 

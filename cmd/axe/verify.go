@@ -32,15 +32,14 @@ second outcome after a worker froze, or it cannot be decided, as what a large bo
 A run whose deadline is not over may still come to its end: its tree is under way, and what it lacks is not missing
 yet. What clocks and last writes differ by is --slack; --takeover is added for what is missing, since the work of a
 worker that died waits until its lease is over. Where no worker has run since then, an outcome may be missing for
-that reason alone. A tree whose beginning is older than the stream keeps is not
-checked.
+that reason alone. A tree whose beginning is older than the stream keeps is not checked.
 
 Each finding is a line on stdout, and the last line is the summary; -o json prints all of it as one object.
 
 Exit codes: 0 nothing is wrong, 1 a violation, or the bus could not be read, 2 usage or an unknown tree.`
 
 	verifyExamples = `  axe verify --all
-  axe verify $(axe-submit lead "Review" --detach)
+  axe verify nightly order4711
   axe verify --all -o json | jq '.findings[] | select(.severity == "violation")'`
 )
 
