@@ -131,7 +131,8 @@ func (w *Worker) Run(ctx context.Context) error {
 	known := make(chan struct{}, 2)
 	learned := func() { known <- struct{}{} }
 	base.Go(func() error { return w.conn.Beat(work) })
-	base.Go(func() error { return w.gates.run(work) })
+	gating, closeGates := context.WithCancel(context.WithoutCancel(ctx)) // ends after the last request has
+	base.Go(func() error { return w.gates.run(gating) })
 	base.Go(func() error { return w.tombs.follow(work, w.conn, learned) })
 	base.Go(func() error { return w.names.follow(work, w.conn, w.noted, learned) })
 
@@ -139,6 +140,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		w.work(ctx, work, abort)
 	}
 	failed := work.Err() != nil && !errors.Is(context.Cause(work), errDraining)
+	closeGates()
 	abort(errDraining)
 	if err := base.Wait(); failed {
 		return err
