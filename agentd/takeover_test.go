@@ -43,60 +43,6 @@ func TestZombieStopsAsking(t *testing.T) {
 	})
 }
 
-// TestOutageLongerThanALease: while the server is away nobody can take a run over, and the request goes on.
-// It takes real time: a connection inside the process does not come back.
-func TestOutageLongerThanALease(t *testing.T) {
-	t.Parallel()
-	cfg := bus.ServerConfig{Listen: "127.0.0.1:0", StoreDir: t.TempDir()}
-	server, err := bus.Serve(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	url := server.URL()
-	conn, err := bus.Open(ctx, bus.Config{Dial: bus.Dial{URL: url}, AckWait: time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	s := &sim{tb: t, ctx: ctx, conn: conn, model: newTreeModel()}
-	s.model.latency = 6 * time.Second
-	if err := conn.Provision(ctx, bus.Provision{}); err != nil {
-		t.Fatal(err)
-	}
-	w, err := agentd.New(conn, agentd.Config{Name: "w", Open: func(string) (provider.Provider, string, error) { return s.model.at("w"), "m", nil }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Serve(levels(1)); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- w.Run(ctx) }()
-	r := s.submit("a0", "L")
-	for asked := 0; asked == 0; time.Sleep(10 * time.Millisecond) {
-		s.model.mu.Lock()
-		asked = len(s.model.asked)
-		s.model.mu.Unlock()
-	}
-	server.Close()
-	time.Sleep(3 * time.Second) // three leases
-	cfg.Listen = url[len("nats://"):]
-	if server, err = bus.Serve(cfg); err != nil {
-		t.Fatal(err)
-	}
-	defer server.Close()
-	s.right(s.result(r, time.Minute), 0)
-	if again := s.model.repeated(); len(again) > 0 {
-		t.Errorf("asked again: %v", again)
-	}
-	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
-}
-
 // TestFinishedMeanwhile: whoever took the run over has ended it before the zombie looks.
 func TestFinishedMeanwhile(t *testing.T) {
 	onStage(t, func(s *stage) {

@@ -63,6 +63,8 @@ type Conn struct {
 	replicas int // of the stream of runs, 0: not known yet
 	maxAge   time.Duration
 	objects  jetstream.ObjectStore
+
+	complained time.Time // of writes that wait
 }
 
 // Open connects; it waits for a server that is not there yet, until ctx ends. The caller closes the

@@ -103,6 +103,9 @@ func (c *Conn) ensureStream(ctx context.Context, want jetstream.StreamConfig) er
 		return wrapStream(want.Name, err)
 	}
 	have := s.CachedInfo().Config
+	if err := keeps(have); err != nil {
+		return wrapStream(want.Name, err)
+	}
 	fixed := have
 	fixed.Subjects = want.Subjects
 	fixed.AllowDirect = want.AllowDirect
@@ -114,6 +117,26 @@ func (c *Conn) ensureStream(ctx context.Context, want jetstream.StreamConfig) er
 	}
 	_, err = c.js.UpdateStream(ctx, fixed)
 	return wrapStream(want.Name, err)
+}
+
+// ErrForgets is wrapped by the error of a stream that drops messages for another reason than their age: a run
+// at work would lose its history, and nobody would be told.
+var ErrForgets = errors.New("it drops messages of runs at work")
+
+// keeps refuses a stream that somebody has bounded. One that refuses what is too much drops nothing.
+func keeps(have jetstream.StreamConfig) error {
+	if have.Discard == jetstream.DiscardNew {
+		return nil
+	}
+	for _, bound := range []struct {
+		flag  string
+		value int64
+	}{{"max-bytes", have.MaxBytes}, {"max-msgs", have.MaxMsgs}, {"max-msgs-per-subject", have.MaxMsgsPerSubject}} {
+		if bound.value > 0 {
+			return fmt.Errorf("%w when they are more than %s=%d: nats stream edit %s --%s=-1", ErrForgets, bound.flag, bound.value, have.Name, bound.flag)
+		}
+	}
+	return nil
 }
 
 func samePublish(a, b *jetstream.RePublish) bool {

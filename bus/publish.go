@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strconv"
 	"time"
@@ -85,19 +86,40 @@ func (c *Conn) Write(ctx context.Context, m Message) (uint64, error) {
 }
 
 func (c *Conn) write(ctx context.Context, m Message, msg *nats.Msg) (uint64, error) {
+	began := time.Now()
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
 		ack, err := c.once(ctx, msg)
 		if err == nil {
 			return ack.Sequence, nil
 		}
-		if again, err := c.failed(ctx, m, err); !again {
+		again, err := c.failed(ctx, m, err)
+		if !again {
 			return 0, err
 		}
-		if err := Pause(ctx, wait); err != nil {
-			return 0, fmt.Errorf("write %s: %w", m.Subject, err)
+		if time.Since(began) > time.Second {
+			c.complain(ctx, m.Subject, err)
+		}
+		if cause := Pause(ctx, wait); cause != nil {
+			return 0, fmt.Errorf("write %s: %w (%w)", m.Subject, cause, err)
 		}
 	}
 }
+
+// complain says why writes wait, once in a while however many do.
+func (c *Conn) complain(ctx context.Context, subject string, err error) {
+	c.mu.Lock()
+	silent := time.Since(c.complained) < complaints
+	if !silent {
+		c.complained = time.Now()
+	}
+	c.mu.Unlock()
+	if !silent {
+		c.log.WarnContext(ctx, "the server does not store, trying again", slog.String("subject", subject), slog.Any(keyError, err))
+	}
+}
+
+// complaints is the pause between two of them.
+const complaints = 10 * time.Second
 
 func (c *Conn) once(ctx context.Context, msg *nats.Msg) (*jetstream.PubAck, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
@@ -116,8 +138,7 @@ func (c *Conn) failed(ctx context.Context, m Message, err error) (again bool, _ 
 			_, _ = fmt.Sscanf(api.Description, "wrong last sequence: %d", &last)
 			return false, &ConflictError{m.Fence.Subject, last}
 		}
-		inFlight := api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant // a write to the subject, on the replicas
-		if inFlight || api.Code == http.StatusServiceUnavailable {
+		if passes(api) {
 			return true, err
 		}
 		return false, fmt.Errorf("write %s: %w", m.Subject, err)
@@ -132,6 +153,16 @@ func (c *Conn) failed(ctx context.Context, m Message, err error) (again bool, _ 
 		return false, fmt.Errorf("write %s: %w", m.Subject, err)
 	}
 	return true, err
+}
+
+// codeAccountFull is the server's word for an account that has used what it may, for now.
+const codeAccountFull jetstream.ErrorCode = 10002
+
+// passes reports whether what keeps a server from storing a message may be over later: a write to the same
+// subject that is still on its way to the replicas, no leader, a full disk or account, too much at once.
+func passes(e *jetstream.APIError) bool {
+	return e.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant || e.ErrorCode == codeAccountFull ||
+		e.Code >= http.StatusInternalServerError || e.Code == http.StatusTooManyRequests
 }
 
 // WriteAll stores messages together: they are all on their way before the first acknowledgement is

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/axebus/axe/agentd/client"
@@ -26,6 +27,9 @@ func Submit(ctx context.Context, c *client.Client, t client.Task) (subjects.Tree
 	ctx, cancel := context.WithTimeoutCause(ctx, stored, errNotStored)
 	defer cancel()
 	tree, err := c.Submit(ctx, t)
+	if errors.Is(err, errNotStored) { // the answer to the last attempt is part of it
+		return tree, fmt.Errorf("%w; it may have been stored all the same: wait for %s, or submit it again with that id", err, tree)
+	}
 	return tree, because(ctx, err)
 }
 

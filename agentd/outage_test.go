@@ -1,0 +1,249 @@
+package agentd_test
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/axebus/axe/agentd"
+	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/provider"
+	"github.com/axebus/axe/subjects"
+)
+
+// outage is a server that fails, and a worker that bears it. It takes real time: a connection inside the
+// process does not come back.
+type outage struct {
+	*sim
+	opts   server.Options
+	server *server.Server
+}
+
+func newOutage(t *testing.T, opts server.Options, cfg bus.Config) *outage {
+	t.Helper()
+	opts.Host, opts.Port, opts.JetStream, opts.StoreDir, opts.NoSigs, opts.NoLog = "127.0.0.1", -1, true, t.TempDir(), true, true
+	o := &outage{opts: opts}
+	o.start(t)
+	t.Cleanup(func() { o.stop() })
+	_, port, err := net.SplitHostPort(o.server.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.opts.Port, err = strconv.Atoi(port); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	cfg.Dial.URL = o.server.ClientURL()
+	conn, err := bus.Open(ctx, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	if err := conn.Provision(ctx, bus.Provision{}); err != nil {
+		t.Fatal(err)
+	}
+	o.sim = &sim{tb: t, ctx: ctx, conn: conn, model: newTreeModel()}
+	o.work(t, conn, cancel)
+	return o
+}
+
+// work runs a worker until the test ends.
+func (o *outage) work(t *testing.T, conn *bus.Conn, cancel context.CancelFunc) {
+	t.Helper()
+	w, err := agentd.New(conn, agentd.Config{Name: "w", Open: func(string) (provider.Provider, string, error) { return o.model.at("w"), "m", nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Serve(levels(2)); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- w.Run(o.ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func (o *outage) start(t *testing.T) {
+	t.Helper()
+	opts := o.opts
+	var err error
+	if o.server, err = server.NewServer(&opts); err != nil {
+		t.Fatal(err)
+	}
+	o.server.Start()
+	if !o.server.ReadyForConnections(10 * time.Second) {
+		t.Fatal("the server is not ready")
+	}
+}
+
+func (o *outage) stop() {
+	o.server.Shutdown()
+	o.server.WaitForShutdown()
+}
+
+// asking waits until the model has been asked for so many different turns.
+func (o *outage) asking(n int) {
+	for asked := 0; asked < n; time.Sleep(10 * time.Millisecond) {
+		o.model.mu.Lock()
+		asked = len(o.model.asked)
+		o.model.mu.Unlock()
+	}
+}
+
+// once checks that nothing was asked twice.
+func (o *outage) once() {
+	if again := o.model.repeated(); len(again) > 0 {
+		o.tb.Errorf("asked again: %v", again)
+	}
+}
+
+// TestOutageLongerThanALease: while the server is away nobody can take a run over, and the request goes on.
+func TestOutageLongerThanALease(t *testing.T) {
+	t.Parallel()
+	o := newOutage(t, server.Options{}, bus.Config{AckWait: time.Second})
+	o.model.latency = 5 * time.Second
+	r := o.submit("a1", "L")
+	o.asking(1)
+	o.stop()
+	time.Sleep(3 * time.Second) // three leases
+	o.start(t)
+	o.right(o.result(r, time.Minute), 0)
+	o.once()
+}
+
+// lines is what was logged.
+type lines struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+// Write implements io.Writer.
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lines) waitFor(t *testing.T, text string) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		l.mu.Lock()
+		there := strings.Contains(l.b.String(), text)
+		l.mu.Unlock()
+		if there {
+			return
+		}
+	}
+	t.Errorf("nobody said %q", text)
+}
+
+// TestFullStore: a server without room stores nothing. Who writes waits; when there is room again, all goes on
+// where it was.
+func TestFullStore(t *testing.T) {
+	t.Parallel()
+	log := &lines{}
+	o := newOutage(t, server.Options{JetStreamMaxStore: 4 << 20}, bus.Config{Log: slog.New(slog.NewTextHandler(log, nil))})
+	o.model.latency = 2 * time.Second
+	r := o.submit("a0", "L")
+	o.asking(1)
+	junk := o.fill(t)
+	if _, err := o.hasty(r); err == nil {
+		t.Error("a full server stored something")
+	}
+	log.waitFor(t, "the server does not store, trying again")
+	if err := junk.Purge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	o.right(o.result(r, time.Minute), 1)
+	o.once()
+}
+
+// fill stores what a stranger has until there is no room.
+func (o *outage) fill(t *testing.T) jetstream.Stream {
+	t.Helper()
+	nc, err := nats.Connect(o.server.ClientURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "JUNK", Subjects: []string{"junk"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, size := range []int{1 << 18, 1 << 14, 1 << 8, 1} {
+		for err = nil; err == nil; {
+			_, err = js.Publish(t.Context(), "junk", make([]byte, size))
+		}
+	}
+	return s
+}
+
+// hasty submits a task and does not wait for long.
+func (o *outage) hasty(like subjects.Run) (uint64, error) {
+	ctx, cancel := context.WithTimeout(o.ctx, time.Second)
+	defer cancel()
+	id, err := subjects.ParseTree(bus.NewID())
+	if err != nil {
+		return 0, err
+	}
+	return o.conn.Write(ctx, bus.Message{Subject: like.Space.Submit(like.Agent, id), Body: []byte(strings.Repeat("x", 100))})
+}
+
+// TestBoundedStream: a stream that would drop the history of runs is not worked on.
+func TestBoundedStream(t *testing.T) {
+	t.Parallel()
+	o := newOutage(t, server.Options{}, bus.Config{})
+	nc, err := nats.Connect(o.server.ClientURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, bound := range []func(*jetstream.StreamConfig){
+		func(c *jetstream.StreamConfig) { c.MaxBytes = 1 << 20 },
+		func(c *jetstream.StreamConfig) { c.MaxMsgs = 1000 },
+		func(c *jetstream.StreamConfig) { c.MaxMsgsPerSubject = 1 },
+	} {
+		s, err := js.Stream(t.Context(), "AXE_RUNS")
+		if err != nil {
+			t.Fatal(err)
+		}
+		was := s.CachedInfo().Config
+		bounded := was
+		bound(&bounded)
+		if _, err := js.UpdateStream(t.Context(), bounded); err != nil {
+			t.Fatal(err)
+		}
+		err = o.conn.Provision(t.Context(), bus.Provision{})
+		if want := "nats stream edit AXE_RUNS --max-"; err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+		if _, err := js.UpdateStream(t.Context(), was); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := o.conn.Provision(t.Context(), bus.Provision{}); err != nil {
+		t.Error(err)
+	}
+}
