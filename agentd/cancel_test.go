@@ -300,3 +300,51 @@ func TestCancelWithoutWorkers(t *testing.T) {
 		s.everyRunEnded(r)
 	})
 }
+
+// TestCancelManyAtWork cancels a tree of 300 runs, most of them with a request in flight, on four workers. No
+// request begins a second later, each run gets its outcome, and the root says that it was cancelled.
+func TestCancelManyAtWork(t *testing.T) {
+	onStage(t, func(s *stage) {
+		const mids, leaves = 13, 22
+		s.agents = []configs.Agent{define("lead", []string{"mid"}), define("mid", []string{"leaf"}), define("leaf", []string{"leaf"})}
+		s.parts["lead"], s.parts["mid"] = turns(splits("mid", mids), sums), turns(splits("leaf", leaves), sums)
+		s.parts["leaf"] = after(10*time.Minute, repeats)
+		for i := range 4 {
+			s.hire(fmt.Sprintf("w%d", i), engagement{Config: agentd.Config{Slots: 80}})
+		}
+		s.settle()
+		r := s.submit("lead", "L")
+		s.asking("leaf", mids*leaves)
+		if n := s.runs(r); n != 300 {
+			t.Fatalf("%d runs", n)
+		}
+		cut := time.Now()
+		s.pub(r.Cancel(), `{"text":"enough"}`)
+		s.failed(r, run.KindCancelled, "enough")
+		s.within(cut, time.Second)
+		ended := 0
+		s.eventually("an outcome of each run", func() bool {
+			ended = len(s.all(r.Space.Result(r.Agent, r.Tree)))
+			for _, m := range s.all(r.Space.TreeOf(r.Tree)) {
+				if at, err := r.Space.Parse(m.Subject); err == nil && at.Kind == subjects.Reply {
+					ended++
+				}
+			}
+			return ended == 300
+		})
+		took := time.Since(cut)
+		time.Sleep(20 * time.Minute)
+		last := time.Duration(0)
+		for _, a := range s.asked("") {
+			last = max(last, a.from.Sub(cut))
+			if a.to.Sub(cut) > time.Second {
+				t.Errorf("%s was aborted %v after the cancel", a.agent, a.to.Sub(cut))
+			}
+		}
+		if last > time.Second {
+			t.Errorf("a request began %v after the cancel", last)
+		}
+		s.check(r.Tree)
+		t.Logf("all 300 had ended %v after the cancel", took)
+	})
+}

@@ -1,11 +1,14 @@
 package agentd_test
 
 import (
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/axebus/axe/agentd"
 	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/subjects"
 )
@@ -126,5 +129,28 @@ func TestCancelledRootWithoutWorker(t *testing.T) {
 		s.pub(r.Cancel(), "")
 		s.failed(r, run.KindCancelled, "cancelled")
 		s.within(cut, time.Second)
+	})
+}
+
+// TestSlowModel takes twenty times as long as a lease: it is one delivery, and one request.
+func TestSlowModel(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.lead(nil)
+		s.parts["lead"] = after(10*time.Minute, says("at last"))
+		var deliveries atomic.Int64
+		for _, name := range []string{"w1", "w2"} {
+			s.hire(name, engagement{ackWait: 30 * time.Second, intercept: func(at bus.Point) error {
+				if at.Op == "ack" && !at.After && strings.HasSuffix(at.Subject, ".call") {
+					deliveries.Add(1)
+				}
+				return nil
+			}})
+		}
+		s.settle()
+		s.completed(s.submit("lead", "go"), "at last")
+		time.Sleep(time.Minute)
+		if n := len(s.asked("")); n != 1 || deliveries.Load() != 1 {
+			t.Errorf("%d requests in %d deliveries", n, deliveries.Load())
+		}
 	})
 }

@@ -83,6 +83,7 @@ type engagement struct {
 	agentd.Config
 	agents    []configs.Agent       // nil: those of the stage
 	maxBody   int64                 // of its connection
+	ackWait   time.Duration         // of its connection
 	intercept func(bus.Point) error // of its connection; beats do not come here
 	mute      *atomic.Bool          // it gives no sign of life while that is set
 }
@@ -92,7 +93,7 @@ func (s *stage) hire(name string, e engagement) *hand {
 	ctx, stop := context.WithCancel(s.ctx)
 	h := &hand{proc: &proc{name: name, stop: stop, ended: make(chan error, 1)}}
 	var err error
-	h.conn, err = bus.Open(s.ctx, bus.Config{Dial: bus.Dial{Server: s.server}, MaxBody: e.maxBody, Intercept: func(at bus.Point) error {
+	h.conn, err = bus.Open(s.ctx, bus.Config{Dial: bus.Dial{Server: s.server}, MaxBody: e.maxBody, AckWait: e.ackWait, Intercept: func(at bus.Point) error {
 		h.mu.Lock()
 		dead := h.dead
 		h.mu.Unlock()
