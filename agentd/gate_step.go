@@ -25,10 +25,14 @@ func (g *gate) step(ctx context.Context) (next time.Time, err error) {
 		if err != nil {
 			return next, err
 		}
+		stored := rev
 		if string(value) != string(was) {
-			rev, err = g.on.Swap(ctx, rev, value)
+			stored, err = g.on.Swap(ctx, rev, value)
 		}
 		if refused, ok := errors.AsType[*bus.ConflictError](err); ok {
+			if refused.Last < rev {
+				g.forget() // somebody has removed the bucket: revisions begin anew
+			}
 			if err := g.read(ctx, refused.Last); err != nil {
 				return next, err
 			}
@@ -37,7 +41,7 @@ func (g *gate) step(ctx context.Context) (next time.Time, err error) {
 		if err != nil {
 			return next, err
 		}
-		g.settle(st, after, rev, d)
+		g.settle(st, after, stored, d)
 		return d.Next, nil
 	}
 }
@@ -78,8 +82,15 @@ func (g *gate) learn(s limit.State, rev uint64) {
 	}
 }
 
-// read asks the bus for the state, which holds the message that refused a write. That one may come before what
-// was known, if somebody has removed the bucket.
+// forget makes whatever is learnt next count.
+func (g *gate) forget() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.state, g.rev = limit.State{}, 0
+}
+
+// read asks the bus for the state, which holds the message that refused a write. The watch may have told more
+// by the time of the answer, and tells it once.
 func (g *gate) read(ctx context.Context, must uint64) error {
 	value, rev, err := g.on.Read(ctx, must)
 	if err != nil {
@@ -87,7 +98,7 @@ func (g *gate) read(ctx context.Context, must uint64) error {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.state, g.rev = limit.Decode(value), rev
+	g.learn(limit.Decode(value), rev)
 	return nil
 }
 
