@@ -39,7 +39,7 @@ func FormatScopes(scopes []Scope) string {
 	var out []string
 	for _, s := range scopes {
 		words := []string{s.Path.s}
-		for _, f := range s.fields() {
+		for _, f := range fields(&s.Limits) {
 			if *f.value > 0 {
 				words = append(words, f.name+"="+strconv.Itoa(*f.value))
 			}
@@ -82,7 +82,7 @@ func parseScope(text string) (Scope, error) {
 		name, value, _ := strings.Cut(word, "=")
 		n, err := number(value)
 		known := false
-		for _, f := range s.fields() {
+		for _, f := range fields(&s.Limits) {
 			if f.name == name && *f.value == 0 {
 				*f.value, known = n, true
 			}
@@ -100,6 +100,6 @@ type field struct {
 }
 
 // fields are the bounds by their names.
-func (l *Limits) fields() []field {
+func fields(l *Limits) []field {
 	return []field{{"agents", &l.Agents}, {"turns", &l.Turns}, {"tokens", &l.Tokens}}
 }

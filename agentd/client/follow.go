@@ -70,7 +70,7 @@ func (o *open) apply(e Event) {
 	case Replied, Concluded:
 		o.ended[p] = true
 		delete(o.runs, p)
-	case Asking, Answered, TimedOut, Cancelled:
+	case Asking, Retrying, Waiting, Answered, TimedOut, Cancelled:
 	}
 }
 
