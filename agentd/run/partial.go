@@ -4,6 +4,7 @@ package run
 type Partial struct {
 	Text    string          `json:"text,omitzero"`     // what its model said last, beside its calls
 	Results []PartialResult `json:"results,omitempty"` // of the calls that were completed, in call order
+	Waiting []PartialCall   `json:"waiting,omitempty"` // the calls that had no outcome, in call order
 }
 
 // PartialResult is the result of one call.
@@ -14,6 +15,13 @@ type PartialResult struct {
 	Result string `json:"result"`
 }
 
+// PartialCall is a call that was waited for.
+type PartialCall struct {
+	Turn  int    `json:"turn"`
+	Index int    `json:"index"`
+	Agent string `json:"agent"`
+}
+
 // Partial is what the run has so far, nil if that is nothing.
 func (s State) Partial() *Partial {
 	var p Partial
@@ -22,12 +30,15 @@ func (s State) Partial() *Partial {
 			p.Text = text
 		}
 		for index, o := range t.Outcomes {
-			if o != nil && o.Status == StatusCompleted {
+			switch {
+			case o == nil:
+				p.Waiting = append(p.Waiting, PartialCall{i + 1, index, t.Entry.Calls[index].Agent})
+			case o.Status == StatusCompleted:
 				p.Results = append(p.Results, PartialResult{i + 1, index, o.Agent, o.Result})
 			}
 		}
 	}
-	if p.Text == "" && p.Results == nil {
+	if p.Text == "" && p.Results == nil && p.Waiting == nil {
 		return nil
 	}
 	return &p

@@ -167,7 +167,9 @@ func TestPartial(t *testing.T) {
 	first.Entry.Answer.Content, second.Entry.Answer.Content = "I shall ask", ""
 	s = apply(t, s, first, repliedWith(3, 1, 0, ok("one")), second, repliedWith(5, 2, 2, ok("three")),
 		repliedWith(6, 2, 0, run.Failure(run.KindError, "broken")))
-	want := &run.Partial{Text: "I shall ask", Results: []run.PartialResult{{1, 0, "a", "one"}, {2, 2, "a", "three"}}}
+	want := &run.Partial{
+		Text: "I shall ask", Results: []run.PartialResult{{1, 0, "a", "one"}, {2, 2, "a", "three"}}, Waiting: []run.PartialCall{{2, 1, "a"}},
+	}
 	if diff := cmp.Diff(want, s.Partial()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
