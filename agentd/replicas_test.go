@@ -11,9 +11,11 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 
 	"github.com/axebus/axe/agentd"
+	"github.com/axebus/axe/agentd/client"
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/provider"
+	"github.com/axebus/axe/subjects"
 )
 
 // cluster starts three servers that replicate. It stays outside bubbles: elections take real time.
@@ -110,5 +112,54 @@ func TestReplicas(t *testing.T) {
 		for _, o := range outcomes {
 			s.right(o(), 2)
 		}
+	}
+	s.onReplicas(ctx)
+}
+
+// onReplicas: bounds and tombstones hold on three replicas too, one of which is away, and what is stored keeps
+// the rules.
+func (s *sim) onReplicas(ctx context.Context) {
+	a, err := subjects.ParseAgent("a0")
+	if err != nil {
+		s.tb.Fatal(err)
+	}
+	var bounded, cut []subjects.Run
+	for i := range 6 {
+		r := s.conn.Space().Run(a, client.Key(fmt.Sprintf("replicas%d", i)), subjects.Root)
+		m := bus.Message{Subject: r.Space.Submit(r.Agent, r.Tree), Body: []byte("L")}
+		if i%2 == 0 {
+			bounded = append(bounded, r)
+			m.Header = [][2]string{{subjects.HeaderLimits, "r agents=5 turns=7"}}
+		} else {
+			cut = append(cut, r)
+		}
+		if _, err := s.conn.Write(ctx, m); err != nil {
+			s.tb.Fatal(err)
+		}
+	}
+	for i, r := range cut {
+		time.Sleep(time.Duration(i) * 70 * time.Millisecond)
+		if _, err := s.conn.Write(ctx, bus.Message{Subject: r.Cancel(), Fence: bus.After(r.Cancel(), 0)}); err != nil {
+			s.tb.Fatal(err)
+		}
+	}
+	for _, r := range bounded {
+		o := s.result(r, time.Minute)
+		if o.Subtree.Runs > 5 || o.Subtree.ModelCalls > 7 {
+			s.tb.Errorf("%d runs and %d model calls: %s", o.Subtree.Runs, o.Subtree.ModelCalls, o.Result+o.Error)
+		}
+		if o.Status == run.StatusCompleted && o.Subtree.Runs < 5 {
+			s.tb.Errorf("only %d runs: %s", o.Subtree.Runs, o.Result)
+		}
+	}
+	for _, r := range cut {
+		s.result(r, time.Minute)
+		err := client.New(s.conn).Settle(ctx, r.Tree, subjects.Root, func(client.Event) {})
+		if err != nil {
+			s.tb.Fatal(err)
+		}
+	}
+	for _, r := range append(bounded, cut...) {
+		s.check(r.Tree)
 	}
 }
