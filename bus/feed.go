@@ -134,9 +134,16 @@ func (f *Feed) receive(ctx context.Context) (*Delivery, error) {
 			return nil, f.ended(m, status)
 		}
 		f.open = max(0, f.open-1)
+		if f.stale() {
+			return nil, nil
+		}
 		return f.delivery(m)
 	}
 }
+
+// stale reports whether what is received now was sent so long ago that its lease may be over: this process
+// was stopped meanwhile. No message is sent for a request that has expired. It comes again.
+func (f *Feed) stale() bool { return time.Since(f.expires) > f.conn.cfg.AckWait/2 }
 
 // forget gives up what is not to be relied on any more: a request that was lost, or its end; and what may
 // have waited here for long, with nobody to renew its lease, while the feed was left alone. That comes
