@@ -6,6 +6,8 @@ RACE      ?= $(if $(shell command -v $${CC:-gcc}),-race)
 FUZZTIME  ?= 20s
 BENCHTIME ?= 2s
 CHECKS    ?= 2000
+TREES     ?= 1000
+CHAOS     ?= .
 
 TOOLS := .tmp
 LINT  := $(TOOLS)/golangci-lint
@@ -72,8 +74,8 @@ sim: ## long random walks of the core and of crashing workers: CHECKS (2000) eac
 	set -x; $(GO) test -run 'Sim|Crash' -timeout 60m $$pkgs -rapid.checks=$(CHECKS)
 
 .PHONY: chaos
-chaos: ## kill -9 real processes
-	$(GO) test -run Chaos -count=1 -v -timeout 30m ./cmd/...
+chaos: ## real processes under random faults: TREES (1000) for each scenario, or for CHAOS=kill alone
+	AXE_CHAOS_TREES=$(TREES) $(GO) test -run 'TestChaos/$(CHAOS)' -count=1 -v -timeout 60m ./cmd/internal/chaostest
 
 .PHONY: clean
 clean: ## remove what was built

@@ -45,6 +45,8 @@ var may = map[string][]string{
 		"subjects", "golang.org/x/sync/...",
 	},
 
+	"cmd/internal/chaostest": {}, // tests alone
+
 	"cmd/internal/cli": below("golang.org/x/term", "github.com/lmittmann/tint", "github.com/spf13/cobra"),
 	"cmd/agentd":       below("cmd/internal/cli", "golang.org/x/term", "github.com/lmittmann/tint", "github.com/spf13/cobra"),
 	"cmd/axe-submit":   below("cmd/internal/cli", "golang.org/x/term", "github.com/lmittmann/tint", "github.com/spf13/cobra"),

@@ -1,0 +1,148 @@
+package chaostest
+
+import (
+	"context"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// workers is how many are at work at any time.
+const workers = 4
+
+const (
+	treesEnv = "AXE_CHAOS_TREES" // of each scenario
+	seedEnv  = "AXE_CHAOS_SEED"
+)
+
+// scenario says who runs, what is done to them, and what it may cost.
+type scenario struct {
+	name    string
+	nodes   int
+	ackWait time.Duration
+	latency time.Duration // of the model
+	proxied int           // workers behind proxies
+	drills  []drill
+	brief   int // trees in a short run
+	faults  int // at least, in a short run; in a long one atLeast
+	atLeast int
+	free    bool // its faults cost no request to the model
+}
+
+var scenarios = []scenario{
+	{name: "kill", brief: 20, drills: []drill{{200 * time.Millisecond, []kind{killWorker}}}},
+	{name: "server", brief: 20, drills: []drill{{time.Second, []kind{killServer}}}},
+	{name: "both", brief: 20, drills: []drill{{200 * time.Millisecond, []kind{killWorker}}, {time.Second, []kind{killServer}}}},
+	{name: "zombies", brief: 20, drills: []drill{{time.Second, []kind{stopWorker}}}},
+	{
+		name: "drains", brief: 20, faults: 4, atLeast: 100, free: true, ackWait: 10 * time.Second,
+		drills: []drill{{50 * time.Millisecond, []kind{drainOne}}},
+	},
+	{name: "cut", brief: 20, proxied: 3, drills: []drill{{time.Second, []kind{cutConn, holdConn, slowConn}}}},
+	{name: "cluster", brief: 6, nodes: 3, drills: []drill{{6 * time.Second, []kind{killLeader}}, {time.Second, []kind{killWorker}}}},
+	{name: "mix", brief: 10, proxied: 2, drills: []drill{
+		{time.Second, []kind{killWorker, killWorker, stopWorker, drainOne, cutConn, holdConn, slowConn, killServer}},
+	}},
+}
+
+func (sc scenario) withDefaults(long bool) scenario {
+	sc.nodes = max(sc.nodes, 1)
+	if sc.ackWait == 0 {
+		sc.ackWait = 2 * time.Second
+	}
+	sc.latency = 200 * time.Millisecond
+	if !long {
+		sc.atLeast = sc.faults
+	}
+	sc.atLeast = max(sc.atLeast, 1)
+	return sc
+}
+
+// TestChaos plays every scenario. The seed is in its first line of output and in every failure.
+func TestChaos(t *testing.T) {
+	seed, trees := rand.Uint64N(1e6), 0
+	number(t, seedEnv, func(n int) { seed = uint64(n) })
+	number(t, treesEnv, func(n int) { trees = n })
+	t.Logf("%s=%d", seedEnv, seed)
+	bin := binaries(t)
+	for _, sc := range scenarios {
+		t.Run(sc.name, func(t *testing.T) {
+			if testing.Short() && (sc.name == "cluster" || sc.name == "mix") {
+				t.Skip("not in a short run")
+			}
+			n := sc.brief
+			if trees > 0 {
+				n = trees
+			}
+			perform(t, sc.withDefaults(trees > 0), bin, seed, n)
+		})
+	}
+}
+
+func perform(t *testing.T, sc scenario, bin string, seed uint64, trees int) {
+	t.Helper()
+	st := newStage(t, sc, bin)
+	begin := time.Now()
+	v, l := st.play(t, seed, trees)
+	t.Logf("seed %d | %d trees | %s | took %.1fs, a tree %.1fs at most | model asked %d, minimum %d, extra %d, allowed %d | lost %d, doubled %d, misordered %d | tried again %d, gave up %d",
+		seed, l.ended.Load(), st.faults(), time.Since(begin).Seconds(), time.Duration(l.longest.Load()).Seconds(),
+		v.asked, v.minimum, v.extra, v.allowed, v.lost, v.doubled, v.misordered, l.retries.Load(), st.crew.gaveUp.Load())
+	if kills := st.hits.count(killWorker); len(sc.drills) == 1 && sc.drills[0].kinds[0] == killWorker && v.extra > kills*slots {
+		v.blame("%d kills of workers with %d slots cost %d requests", kills, slots, v.extra)
+	}
+	if sc.free && v.extra > 0 {
+		v.blame("%d turns were asked again, though nobody was interrupted", v.extra)
+	}
+	if n := st.crew.gaveUp.Load(); n > 0 {
+		v.blame("%d workers gave up", n)
+	}
+	if len(v.wrong) > 0 {
+		t.Errorf("%s=%d: %d faults of the product:\n%s", seedEnv, seed, len(v.wrong), strings.Join(v.wrong[:min(20, len(v.wrong))], "\n"))
+	}
+	st.verify(t)
+}
+
+// verify has the bus checked by axe itself.
+func (st *stage) verify(t *testing.T) {
+	t.Helper()
+	axe := filepath.Join(st.bin, "axe")
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	help, err := exec.CommandContext(ctx, axe, "verify", "--help").CombinedOutput()
+	if err != nil || !strings.Contains(string(help), "axe verify") {
+		return
+	}
+	if out, err := exec.CommandContext(ctx, axe, "verify", "--all", "--server", st.servers.urls()).CombinedOutput(); err != nil {
+		t.Errorf("axe verify: %v\n%s", err, out)
+	}
+}
+
+// number reads a number from the environment, if there is one.
+func number(t *testing.T, name string, take func(int)) {
+	t.Helper()
+	s := os.Getenv(name)
+	if s == "" {
+		return
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 0 {
+		t.Fatalf("%s=%q: want a number", name, s)
+	}
+	take(n)
+}
+
+// binaries builds the commands, once for all scenarios.
+func binaries(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", dir+string(filepath.Separator), "../../agentd", "../../axe-submit", "../../axe")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return dir
+}

@@ -1,0 +1,106 @@
+package chaostest
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// slots is how many model calls a worker makes at once.
+const slots = 16
+
+// crew is a constant number of workers: who ends is replaced at once.
+type crew struct {
+	group  *group
+	berths []*berth
+	gaveUp atomic.Int64 // workers that ended though nobody ended them
+}
+
+// berth is the place of one worker after the other.
+type berth struct {
+	crew    *crew
+	number  int
+	command func(name string) *exec.Cmd
+	proxy   *proxy // nil: it reaches the server itself
+
+	fault sync.Mutex // held while somebody does something to who is here
+	mu    sync.Mutex
+	gen   int
+	proc  *process
+}
+
+// newCrew makes berths, the first of them behind proxies.
+func newCrew(t *testing.T, g *group, sc scenario, s *servers, bin, agents, model string) *crew {
+	t.Helper()
+	c := &crew{group: g}
+	for i := range workers {
+		url := s.urls()
+		b := &berth{crew: c, number: i}
+		if i < sc.proxied {
+			b.proxy = newProxy(t, s.nodes[0].addr())
+			url = "nats://" + b.proxy.Addr().String()
+		}
+		b.command = func(name string) *exec.Cmd {
+			cmd := exec.Command(filepath.Join(bin, "agentd"), "--agents", agents, "--name", name, "--server", url, //nolint:noctx // the group ends it
+				"--slots", strconv.Itoa(slots), "--ack-wait", sc.ackWait.String(), "--replicas", strconv.Itoa(len(s.nodes)), "--log-format", "text", "--log-level", "info")
+			cmd.Env = append(os.Environ(), "AXE_OLLAMA_BASE_URL="+model+"/"+name)
+			return cmd
+		}
+		c.berths = append(c.berths, b)
+	}
+	return c
+}
+
+// fill puts a new worker in the place of one that has ended, unless somebody else was quicker.
+func (b *berth) fill(after *process) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.proc != after {
+		return nil
+	}
+	b.gen++
+	name := fmt.Sprintf("w%d-%d", b.number, b.gen)
+	p, err := b.crew.group.start(name, b.command(name), nil)
+	if err != nil {
+		return err
+	}
+	b.proc = p
+	go b.mind(p) // ends a moment after the process
+	return nil
+}
+
+// mind replaces a worker that ends of its own accord, as whatever supervises it would.
+func (b *berth) mind(p *process) {
+	<-p.ended
+	if p.wanted.Load() {
+		return
+	}
+	b.crew.gaveUp.Add(1)
+	b.crew.group.log.say("%s gave up: %v", p.name, p.err)
+	time.Sleep(200 * time.Millisecond)
+	_ = b.fill(p)
+}
+
+func (b *berth) worker() *process {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.proc
+}
+
+// take finds a berth to which nobody does anything, from one on; with a proxy if it is to have one. The
+// caller unlocks its fault.
+func (c *crew) take(from int, proxied bool) *berth {
+	for i := range c.berths {
+		b := c.berths[(from+i)%len(c.berths)]
+		if (!proxied || b.proxy != nil) && b.fault.TryLock() {
+			return b
+		}
+	}
+	return nil
+}

@@ -1,0 +1,110 @@
+package chaostest
+
+import (
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// kind is a kind of fault.
+type kind string
+
+const (
+	killWorker kind = "kill"   // kill -9, and a new one in its place
+	stopWorker kind = "stop"   // frozen for longer than its leases last
+	drainOne   kind = "drain"  // SIGTERM, an orderly end, and a new one
+	killServer kind = "server" // kill -9, and up again on its store
+	killLeader kind = "leader" // the same for the node that leads the stream of runs
+	cutConn    kind = "cut"    // a worker's connection is reset
+	holdConn   kind = "hold"   // nothing passes for longer than the worker's leases last, then all of it
+	slowConn   kind = "slow"   // everything passes late, for a while
+)
+
+// fault is something to be done, after the one before.
+type fault struct {
+	after time.Duration
+	kind  kind
+	whom  int     // a worker, a node: the first that is free from here on
+	long  float64 // of one that lasts, from 0 to 1
+}
+
+// drill is a line of faults. Several of them may run at once.
+type drill struct {
+	every time.Duration // between the end of a fault and the next one, on average
+	kinds []kind
+}
+
+// schedule draws a drill's faults. They follow from the seed and from nothing that happens.
+type schedule struct {
+	drill
+	rng *rand.Rand
+}
+
+func (d drill) schedule(seed uint64, number int) *schedule {
+	return &schedule{d, rand.New(rand.NewPCG(seed, uint64(number)))}
+}
+
+func (s *schedule) next() fault {
+	return fault{
+		after: s.every/2 + time.Duration(s.rng.Int64N(int64(s.every))),
+		kind:  s.kinds[s.rng.IntN(len(s.kinds))],
+		whom:  s.rng.IntN(workers),
+		long:  s.rng.Float64(),
+	}
+}
+
+// hit is a fault as it happened: to whom ("" for all workers), and how long until its effects were over.
+type hit struct {
+	kind     kind
+	who      string
+	from, to time.Time // to is zero while it lasts
+}
+
+// hits is all that was done.
+type hits struct {
+	log *journal
+	mu  sync.Mutex
+	all []*hit
+}
+
+// begin notes a fault before it is done; the caller calls over when it is over.
+func (h *hits) begin(k kind, who string) (over func()) {
+	one := &hit{kind: k, who: who, from: time.Now()}
+	h.log.say("%s %s", k, who)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.all = append(h.all, one)
+	return func() {
+		h.log.say("%s %s is over", k, who)
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		one.to = time.Now()
+	}
+}
+
+// count is how many faults there were, of one kind or ("") of all.
+func (h *hits) count(k kind) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := 0
+	for _, one := range h.all {
+		if k == "" || one.kind == k {
+			n++
+		}
+	}
+	return n
+}
+
+// struck reports whether a worker felt a fault between two moments. Its effects outlast a fault by the
+// length of a lease: that is when what was on its way is handed out again.
+func (h *hits) struck(who string, from, to time.Time, lease time.Duration) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, one := range h.all {
+		mine := one.who == "" || one.who == who
+		if mine && !one.from.After(to) && (one.to.IsZero() || !one.to.Add(lease).Before(from)) {
+			return true
+		}
+	}
+	return false
+}

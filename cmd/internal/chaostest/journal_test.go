@@ -1,0 +1,91 @@
+package chaostest
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// tail is how many of the last lines are printed when a scenario fails.
+const tail = 400
+
+// journal keeps the last lines that all processes have written, and all of them if there is a file.
+type journal struct {
+	start time.Time
+	mu    sync.Mutex
+	lines []string
+	next  int
+	file  io.Writer
+}
+
+func newJournal(t *testing.T) *journal {
+	t.Helper()
+	j := &journal{start: time.Now(), lines: make([]string, tail)}
+	if dir := os.Getenv("AXE_CHAOS_LOGS"); dir != "" {
+		f, err := os.Create(filepath.Join(dir, strings.ReplaceAll(t.Name(), "/", "-")+".log"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = f.Close() })
+		j.file = f
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the last lines of all processes:\n%s", j)
+		}
+	})
+	return j
+}
+
+// say notes what the test itself does.
+func (j *journal) say(format string, args ...any) { j.line("chaos", fmt.Sprintf(format, args...)) }
+
+func (j *journal) line(who, text string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	line := fmt.Sprintf("%8.3f %-10s %s", time.Since(j.start).Seconds(), who, text)
+	j.lines[j.next%len(j.lines)] = line
+	j.next++
+	if j.file != nil {
+		_, _ = fmt.Fprintln(j.file, line)
+	}
+}
+
+// String is what is kept, oldest first.
+func (j *journal) String() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var b strings.Builder
+	for i := max(0, j.next-len(j.lines)); i < j.next; i++ {
+		fmt.Fprintln(&b, j.lines[i%len(j.lines)])
+	}
+	return b.String()
+}
+
+// of is what a process writes to.
+func (j *journal) of(who string) io.Writer { return &scribe{journal: j, who: who} }
+
+type scribe struct {
+	journal *journal
+	who     string
+	rest    []byte // an unfinished line
+}
+
+// Write implements io.Writer.
+func (s *scribe) Write(p []byte) (int, error) {
+	s.rest = append(s.rest, p...)
+	for {
+		line, rest, whole := bytes.Cut(s.rest, []byte("\n"))
+		if !whole {
+			return len(p), nil
+		}
+		s.journal.line(s.who, string(line))
+		s.rest = rest
+	}
+}

@@ -1,0 +1,36 @@
+package chaostest
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"syscall"
+	"testing"
+)
+
+// roleEnv makes a process of this test's own binary something else than a test.
+const roleEnv = "AXE_CHAOS_ROLE"
+
+func TestMain(m *testing.M) {
+	switch role := os.Getenv(roleEnv); role {
+	case "":
+		os.Exit(m.Run())
+	case "keeper":
+		keep()
+	case "server":
+		if err := serve(os.Getenv(serverEnv)); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	default:
+		fmt.Fprintf(os.Stderr, "%s=%q: what is that?\n", roleEnv, role)
+		os.Exit(2)
+	}
+}
+
+// keep ends every process of its group, itself among them, as soon as the test is gone: however it
+// ended, its end of the pipe is closed then. Stopped processes are killed like others.
+func keep() {
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	_ = syscall.Kill(0, syscall.SIGKILL)
+}

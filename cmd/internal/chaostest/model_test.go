@@ -1,0 +1,126 @@
+package chaostest
+
+import (
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+// ask is one request to the model.
+type ask struct {
+	worker     string
+	begin, end time.Time
+}
+
+// model is a model over HTTP, in the format of Ollama, that takes a while and notes what it was asked,
+// by whom and when: each worker asks below a path of its own.
+type model struct {
+	latency time.Duration
+	mu      sync.Mutex
+	asks    map[string][]*ask // by turn: label#number
+	asked   int
+}
+
+func newModel(latency time.Duration) *model {
+	return &model{latency: latency, asks: map[string][]*ask{}}
+}
+
+// question is what the model makes of a request.
+type question struct {
+	label   string // of the run: what it was asked to do
+	turn    int
+	sub     string   // the agent to delegate to
+	results []string // of those that were called
+	tools   bool
+}
+
+func readQuestion(r *http.Request) (question, error) {
+	var req struct {
+		Messages []struct{ Role, Content string }
+		Tools    []any
+	}
+	if err := json.NewDecoder(r.Body).Decode(&req); err != nil {
+		return question{}, err
+	}
+	q := question{turn: 1, tools: len(req.Tools) > 0}
+	for _, m := range req.Messages {
+		switch m.Role {
+		case "assistant":
+			q.turn++
+		case "system":
+			q.sub = m.Content
+		case "user":
+			q.label = strings.TrimPrefix(m.Content, "Task: ")
+		case "tool":
+			q.results = append(q.results, m.Content)
+		}
+	}
+	return q, nil
+}
+
+// ServeHTTP delegates to the agent that the system prompt names, three times, and then answers with its
+// own label and the results in order. So each tree has one right answer.
+func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	q, err := readQuestion(r)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	worker, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+	key := turnKey(q.label, q.turn)
+	a := m.begun(key, worker)
+	select {
+	case <-time.After(m.takes(key)):
+	case <-r.Context().Done():
+		return
+	}
+	m.mu.Lock()
+	a.end = time.Now()
+	m.mu.Unlock()
+	_ = json.NewEncoder(w).Encode(map[string]any{
+		"message": q.answer(), "done": true, "done_reason": "stop", "prompt_eval_count": 10, "eval_count": 1,
+	})
+}
+
+func (m *model) begun(key, worker string) *ask {
+	a := &ask{worker: worker, begin: time.Now()}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.asked++
+	m.asks[key] = append(m.asks[key], a)
+	return a
+}
+
+// takes is half of the latency to half as much again, the same for one turn whenever it is asked.
+func (m *model) takes(key string) time.Duration {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(key))
+	return m.latency/2 + m.latency*time.Duration(h.Sum32()%1000)/1000
+}
+
+func (q question) answer() map[string]any {
+	if !q.tools || len(q.results) > 0 {
+		return map[string]any{"role": "assistant", "content": q.label + "(" + strings.Join(q.results, " ") + ")"}
+	}
+	var calls []any
+	for i := range width {
+		calls = append(calls, map[string]any{"function": map[string]any{
+			"name":      "call_agent",
+			"arguments": map[string]string{"agent": q.sub, "task": fmt.Sprintf("%s.%d", q.label, i)},
+		}})
+	}
+	return map[string]any{"role": "assistant", "content": "", "tool_calls": calls}
+}
+
+func turnKey(label string, turn int) string { return fmt.Sprintf("%s#%d", label, turn) }
+
+// count is how many requests there were so far.
+func (m *model) count() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.asked
+}

@@ -1,0 +1,127 @@
+package chaostest
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// errOver refuses to start a process as the test ends.
+var errOver = errors.New("the test is over")
+
+// group is the process group of all children. Its leader outlives the test by a moment and takes the
+// others with it.
+type group struct {
+	leader int
+	log    *journal
+	mu     sync.Mutex
+	alive  map[*process]bool
+	over   bool // nobody is started any more
+}
+
+func newGroup(t *testing.T, log *journal) *group {
+	t.Helper()
+	keeper := exec.Command(os.Args[0]) //nolint:noctx // ends with the pipe
+	keeper.Env = append(os.Environ(), roleEnv+"=keeper")
+	keeper.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	pipe, err := keeper.StdinPipe()
+	if err == nil {
+		err = keeper.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &group{leader: keeper.Process.Pid, log: log, alive: map[*process]bool{}}
+	t.Cleanup(func() {
+		g.killAll()
+		_ = pipe.Close()
+		_ = keeper.Wait()
+	})
+	return g
+}
+
+// killAll ends whoever is left, so that the files of the test can be removed.
+func (g *group) killAll() {
+	g.mu.Lock()
+	g.over = true
+	left := slices.Collect(maps.Keys(g.alive))
+	g.mu.Unlock()
+	for _, p := range left {
+		p.cont()
+		p.kill()
+	}
+}
+
+// process is a child. Whoever ends it says so first: an end that nobody wanted is a finding.
+type process struct {
+	name   string
+	cmd    *exec.Cmd
+	wanted atomic.Bool
+	ended  chan struct{} // closed after its end
+	err    error         // of its end
+}
+
+// start runs a command in the group. What it writes goes to the journal, its stdout to out if that is
+// not nil.
+func (g *group) start(name string, cmd *exec.Cmd, out io.Writer) (*process, error) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pgid: g.leader}
+	cmd.Stderr, cmd.Stdout = g.log.of(name), out
+	cmd.WaitDelay = time.Second
+	p := &process{name: name, cmd: cmd, ended: make(chan struct{})}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.over {
+		return nil, fmt.Errorf("start %s: %w", name, errOver)
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	g.alive[p] = true
+	go func() { // ends with the process, which killAll waits for
+		p.err = cmd.Wait()
+		g.mu.Lock()
+		delete(g.alive, p)
+		g.mu.Unlock()
+		close(p.ended)
+	}()
+	return p, nil
+}
+
+// kill is kill -9, and waits for the end.
+func (p *process) kill() {
+	p.wanted.Store(true)
+	_ = p.cmd.Process.Kill()
+	<-p.ended
+}
+
+// drain is SIGTERM, and waits for an orderly end.
+func (p *process) drain(atMost time.Duration) error {
+	p.wanted.Store(true)
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		return fmt.Errorf("drain %s: %w", p.name, err)
+	}
+	select {
+	case <-p.ended:
+		if p.err != nil {
+			return fmt.Errorf("drain %s: %w", p.name, p.err)
+		}
+		return nil
+	case <-time.After(atMost):
+		p.kill()
+		return fmt.Errorf("drain %s: it had not ended after %s", p.name, atMost)
+	}
+}
+
+// stop freezes the process until cont.
+func (p *process) stop() { _ = p.cmd.Process.Signal(syscall.SIGSTOP) }
+
+func (p *process) cont() { _ = p.cmd.Process.Signal(syscall.SIGCONT) }

@@ -1,0 +1,97 @@
+package chaostest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/subjects"
+)
+
+// kept is where a turn's answer is on the stream.
+type kept struct {
+	worker string
+	at     time.Time
+}
+
+// record is what the stream says of all trees.
+type record struct {
+	space    subjects.Space
+	calls    map[subjects.Run]call
+	outcomes map[string]int  // stored, by the subject they were to go to
+	turns    map[string]kept // by turnKey
+	dead     []string
+}
+
+type call struct{ label, reply string }
+
+// readRecord reads the stream from its beginning.
+func readRecord(ctx context.Context, conn *bus.Conn) (*record, error) {
+	ms, err := conn.Since(ctx, conn.Space().All(), 0)
+	if err != nil {
+		return nil, err
+	}
+	r := &record{space: conn.Space(), calls: map[subjects.Run]call{}, outcomes: map[string]int{}, turns: map[string]kept{}}
+	for _, m := range ms {
+		if err := r.take(m); err != nil {
+			return nil, fmt.Errorf("%s: %w", m.Subject, err)
+		}
+	}
+	return r, nil
+}
+
+func (r *record) take(m bus.Stored) error {
+	at, err := r.space.Parse(m.Subject)
+	if err != nil { // a dead letter or an armed timer
+		if m.Header.Get("Axe-Reason") != "" {
+			r.dead = append(r.dead, m.Subject+": "+m.Header.Get("Axe-Reason"))
+		}
+		return nil
+	}
+	switch at.Kind { //nolint:exhaustive // the others say nothing of a turn
+	case subjects.Call:
+		var in run.Input
+		if err := json.Unmarshal(m.Body, &in); err != nil {
+			return err
+		}
+		r.calls[at.Run] = call{in.Task, m.Header.Get(subjects.HeaderReply)}
+	case subjects.Log:
+		e, err := run.DecodeEntry(m.Body)
+		if err != nil {
+			return err
+		}
+		r.turns[turnKey(r.calls[at.Run].label, e.Index)] = kept{e.Worker, m.Time}
+	case subjects.Reply, subjects.Result:
+		r.outcomes[m.Subject]++
+		o, err := run.DecodeOutcome(m.Body)
+		if err != nil {
+			return err
+		}
+		return r.ended(o, at, m)
+	}
+	return nil
+}
+
+// ended notes the last turn of a run, whose answer its outcome is. The first outcome counts.
+func (r *record) ended(o run.Outcome, at subjects.Address, m bus.Stored) error {
+	if r.outcomes[m.Subject] > 1 || o.Turns == 0 {
+		return nil
+	}
+	agent, err := subjects.ParseAgent(o.Agent)
+	if err != nil {
+		return err
+	}
+	path, err := subjects.ParsePath(o.Path)
+	if err != nil {
+		return err
+	}
+	c, ok := r.calls[r.space.Run(agent, at.Run.Tree, path)]
+	if !ok {
+		return fmt.Errorf("an outcome of %s.%s, which nobody called", agent, path)
+	}
+	r.turns[turnKey(c.label, o.Turns)] = kept{o.Worker, m.Time}
+	return nil
+}

@@ -1,0 +1,64 @@
+package chaostest
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/axebus/axe/bus"
+)
+
+// settle waits until nothing is under way on the bus: when all trees have ended, no message is left that
+// anybody would have to do something about.
+func (st *stage) settle(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	nc, err := nats.Connect(st.servers.urls())
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return err
+	}
+	for left := ""; ; {
+		now, err := pending(ctx, js)
+		switch {
+		case ctx.Err() != nil:
+			return fmt.Errorf("a minute after the last outcome something is still under way: %s", left)
+		case err == nil && now == "":
+			return nil
+		case err == nil:
+			left = now
+		}
+		if bus.Pause(ctx, 100*time.Millisecond) != nil {
+			continue
+		}
+	}
+}
+
+// pending says which consumers have messages that are not acknowledged, "" for none.
+func pending(ctx context.Context, js jetstream.JetStream) (string, error) {
+	var left []string
+	for _, name := range []string{"AXE_RUNS", "AXE_SUBMIT"} {
+		stream, err := js.Stream(ctx, name)
+		if err != nil {
+			return "", err
+		}
+		all := stream.ListConsumers(ctx)
+		for c := range all.Info() {
+			if n := c.NumPending + uint64(c.NumAckPending); n > 0 && c.Config.AckPolicy == jetstream.AckExplicitPolicy {
+				left = append(left, fmt.Sprintf("%s of %s: %d to deliver, %d to acknowledge", c.Name, name, c.NumPending, c.NumAckPending))
+			}
+		}
+		if err := all.Err(); err != nil {
+			return "", err
+		}
+	}
+	return strings.Join(left, "; "), nil
+}

@@ -1,0 +1,126 @@
+package chaostest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/axebus/axe/subjects"
+)
+
+// verdict is what came of a scenario.
+type verdict struct {
+	lost, doubled, misordered int
+	asked, minimum            int
+	extra, allowed            int
+	wrong                     []string
+}
+
+// blur is how much later than the storing of an answer somebody may ask who had looked before.
+const blur = 500 * time.Millisecond
+
+func (v *verdict) blame(format string, args ...any) {
+	v.wrong = append(v.wrong, fmt.Sprintf(format, args...))
+}
+
+// judge sets what the stream holds against what was submitted and what the model was asked.
+func (st *stage) judge(l *load, r *record) *verdict {
+	trees := int(l.ended.Load())
+	v := &verdict{lost: l.lost, misordered: l.mixed, wrong: l.wrong, asked: st.model.count(), minimum: trees * turnsOfTree}
+	v.runs(r, trees)
+	st.model.mu.Lock()
+	defer st.model.mu.Unlock()
+	for key, asks := range st.model.asks {
+		slices.SortFunc(asks, func(a, b *ask) int { return a.begin.Compare(b.begin) })
+		v.extra += len(asks) - 1
+		v.allowed += st.inFlight(asks, r.turns[key])
+		for i := 1; i < len(asks); i++ {
+			if why := st.repeated(asks[i-1], asks[i], r.turns[key]); why != "" {
+				v.blame("turn %s was asked again %s: %s", key, why, st.story(asks, r.turns[key]))
+			}
+		}
+	}
+	if got := v.asked - v.extra; got != v.minimum {
+		v.blame("%d different turns were asked, %d are needed", got, v.minimum)
+	}
+	if v.extra > v.allowed {
+		v.blame("%d turns were asked again, %d were in flight at a fault", v.extra, v.allowed)
+	}
+	return v
+}
+
+// runs counts the calls and their outcomes: each has one.
+func (v *verdict) runs(r *record, trees int) {
+	ofTree := map[subjects.Tree]int{}
+	for at, c := range r.calls {
+		ofTree[at.Tree]++
+		switch n := r.outcomes[c.reply]; {
+		case n == 0:
+			v.lost++
+			v.blame("%s has no outcome", at)
+		case n > 1:
+			v.doubled += n - 1
+			v.blame("%s has %d outcomes", at, n)
+		}
+	}
+	for tree, n := range ofTree {
+		if n != runsOfTree {
+			v.blame("tree %s has %d runs, want %d", tree, n, runsOfTree)
+		}
+	}
+	if len(ofTree) != trees {
+		v.blame("%d trees on the stream, %d were submitted", len(ofTree), trees)
+	}
+	for _, d := range r.dead {
+		v.blame("dead letter %s", d)
+	}
+}
+
+// repeated says what is wrong with a second request for a turn, nothing if a fault explains it. One that
+// began after the answer was stored is explained only by a fault that held up who asked: it had looked
+// before.
+func (st *stage) repeated(before, again *ask, k kept) string {
+	lease := st.ackWait + time.Second
+	if !k.at.IsZero() && again.begin.After(k.at.Add(blur)) {
+		if !st.hits.struck(again.worker, k.at, again.begin, lease) {
+			return "after its answer was stored"
+		}
+		return ""
+	}
+	if !st.hits.struck(before.worker, before.begin, again.begin, lease) && !st.hits.struck(again.worker, before.begin, again.begin, lease) {
+		return "and no fault had hit who asked"
+	}
+	return ""
+}
+
+// inFlight counts the requests whose answers were not stored yet when something hit their worker.
+func (st *stage) inFlight(asks []*ask, k kept) int {
+	n := 0
+	for i, a := range asks {
+		until := k.at
+		if a.worker != k.worker && i+1 < len(asks) {
+			until = asks[i+1].begin
+		}
+		if until.IsZero() || st.hits.struck(a.worker, a.begin, until, st.ackWait+time.Second) {
+			n++
+		}
+	}
+	return n
+}
+
+// story tells what happened to a turn, in seconds of the journal.
+func (st *stage) story(asks []*ask, k kept) string {
+	at := func(t time.Time) string {
+		if t.IsZero() {
+			return "never"
+		}
+		return fmt.Sprintf("%.3f", t.Sub(st.log.start).Seconds())
+	}
+	var s strings.Builder
+	for _, a := range asks {
+		fmt.Fprintf(&s, "%s asked at %s (answered %s), ", a.worker, at(a.begin), at(a.end))
+	}
+	fmt.Fprintf(&s, "stored by %s at %s", k.worker, at(k.at))
+	return s.String()
+}
