@@ -56,6 +56,7 @@ type Conn struct {
 	nc     *nats.Conn
 	js     jetstream.JetStream
 	log    *slog.Logger
+	waits  *waits
 	reader *reader
 	leases leases
 
@@ -74,16 +75,18 @@ func Open(ctx context.Context, cfg Config) (*Conn, error) {
 	cfg.AckWait = cmp.Or(cfg.AckWait, DefaultAckWait)
 	log := cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	cfg.Dial.Log = cmp.Or(cfg.Dial.Log, log)
+	open := &waits{all: map[*wait]bool{}}
+	cfg.Dial.broken = open.cut
 	nc, api, err := cfg.Dial.connect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	c := &Conn{cfg: cfg, nc: nc, log: log, leases: leases{held: map[*Delivery]*lease{}}}
+	c := &Conn{cfg: cfg, nc: nc, log: log, waits: open, leases: leases{held: map[*Delivery]*lease{}}}
 	if c.js, err = api.jetStream(nc); err != nil {
 		nc.Close()
 		return nil, fmt.Errorf("jetstream: %w", err)
 	}
-	if c.reader, err = newReader(nc, api.prefix()); err != nil {
+	if c.reader, err = newReader(nc, open, api.prefix()); err != nil {
 		nc.Close()
 		return nil, err
 	}

@@ -35,6 +35,8 @@ type Dial struct {
 	// Closed, if not nil, is called when the connection is closed for good: by its owner, or because
 	// a server that it came back to refused its credentials twice.
 	Closed func()
+
+	broken func() // called, if not nil, whenever the connection breaks
 }
 
 // settings is what a context says about JetStream.

@@ -48,6 +48,9 @@ func (d Dial) options(log *slog.Logger) []nats.Option {
 		// whoever still wants it tries again.
 		nats.ReconnectBufSize(-1),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			if d.broken != nil {
+				d.broken()
+			}
 			if err != nil { // nil: closed by its owner
 				log.Warn("disconnected", slog.Any(keyError, err))
 			}

@@ -173,7 +173,7 @@ func (c *Conn) provisioned() bool { return c.Replicas() > 0 }
 
 // learn notes what the stream of runs is like.
 func (c *Conn) learn(ctx context.Context) error {
-	s, err := c.js.Stream(ctx, c.stream())
+	s, err := ask(ctx, c, func(ctx context.Context) (jetstream.Stream, error) { return c.js.Stream(ctx, c.stream()) })
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return ErrNoStream
 	}

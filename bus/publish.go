@@ -122,8 +122,8 @@ func (c *Conn) complain(ctx context.Context, subject string, err error) {
 const complaints = 10 * time.Second
 
 func (c *Conn) once(ctx context.Context, msg *nats.Msg) (*jetstream.PubAck, error) {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
+	ctx, done := c.waits.begin(ctx)
+	defer done()
 	return c.js.PublishMsg(ctx, msg, jetstream.WithRetryAttempts(0))
 }
 
@@ -197,7 +197,7 @@ func (c *Conn) WriteAll(ctx context.Context, ms []Message) []error {
 }
 
 func (c *Conn) await(ctx context.Context, m Message, msg *nats.Msg, f jetstream.PubAckFuture) error {
-	lost := time.NewTimer(5 * time.Second)
+	lost := time.NewTimer(answerWithin)
 	defer lost.Stop()
 	var err error
 	select {

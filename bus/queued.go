@@ -11,15 +11,10 @@ import (
 // Queued reads a submission that no worker has taken over yet: the last one that the filter matches. Its
 // body is left out; ok is false if there is none.
 func (c *Conn) Queued(ctx context.Context, filter string) (m Stored, ok bool, err error) {
-	name := c.cfg.Space.Name("SUBMIT")
-	s, err := c.js.Stream(ctx, name)
+	raw, err := c.last(ctx, c.cfg.Space.Name("SUBMIT"), filter)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return Stored{}, false, ErrNoStream
 	}
-	if err != nil {
-		return Stored{}, false, wrapStream(name, err)
-	}
-	raw, err := s.GetLastMsgForSubject(ctx, filter)
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return Stored{}, false, nil
 	}

@@ -113,11 +113,13 @@ func (c *Conn) First(ctx context.Context, subject string) (m Stored, ok bool, er
 
 // Repeated lists the subjects below a filter that hold more than one message.
 func (c *Conn) Repeated(ctx context.Context, filter string) ([]string, error) {
-	s, err := c.js.Stream(ctx, c.stream())
-	if err != nil {
-		return nil, fmt.Errorf("stream %s: %w", c.stream(), err)
-	}
-	info, err := s.Info(ctx, jetstream.WithSubjectFilter(filter))
+	info, err := ask(ctx, c, func(ctx context.Context) (*jetstream.StreamInfo, error) {
+		s, err := c.js.Stream(ctx, c.stream())
+		if err != nil {
+			return nil, err
+		}
+		return s.Info(ctx, jetstream.WithSubjectFilter(filter))
+	})
 	if err != nil {
 		return nil, fmt.Errorf("subjects of %s: %w", filter, err)
 	}
@@ -133,11 +135,7 @@ func (c *Conn) Repeated(ctx context.Context, filter string) ([]string, error) {
 // Last asks the stream's leader for the sequence of the last message that a filter matches, 0 if there
 // is none. Reads may lag behind it on replicas (Lags).
 func (c *Conn) Last(ctx context.Context, filter string) (uint64, error) {
-	s, err := c.js.Stream(ctx, c.stream())
-	if err != nil {
-		return 0, fmt.Errorf("stream %s: %w", c.stream(), err)
-	}
-	m, err := s.GetLastMsgForSubject(ctx, filter)
+	m, err := c.last(ctx, c.stream(), filter)
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return 0, nil
 	}
@@ -145,6 +143,17 @@ func (c *Conn) Last(ctx context.Context, filter string) (uint64, error) {
 		return 0, fmt.Errorf("last message of %s: %w", filter, err)
 	}
 	return m.Sequence, nil
+}
+
+// last asks a stream's leader for the last message that a filter matches.
+func (c *Conn) last(ctx context.Context, stream, filter string) (*jetstream.RawStreamMsg, error) {
+	return ask(ctx, c, func(ctx context.Context) (*jetstream.RawStreamMsg, error) {
+		s, err := c.js.Stream(ctx, stream)
+		if err != nil {
+			return nil, err
+		}
+		return s.GetLastMsgForSubject(ctx, filter)
+	})
 }
 
 // Stats counts what a connection has read of the stream, apart from deliveries.
@@ -189,6 +198,7 @@ func (c *Conn) get(ctx context.Context, r request) ([]Stored, error) {
 // subscription of its own.
 type reader struct {
 	nc    *nats.Conn
+	waits *waits
 	api   string // prefix of the JetStream API
 	inbox string
 	next  atomic.Uint64
@@ -207,8 +217,8 @@ type answer struct {
 // errNoAnswer says that a read may be tried again.
 var errNoAnswer = errors.New("no answer")
 
-func newReader(nc *nats.Conn, api string) (*reader, error) {
-	r := &reader{nc: nc, api: api, inbox: nc.NewInbox(), open: map[string]*answer{}}
+func newReader(nc *nats.Conn, ws *waits, api string) (*reader, error) {
+	r := &reader{nc: nc, waits: ws, api: api, inbox: nc.NewInbox(), open: map[string]*answer{}}
 	sub, err := nc.Subscribe(r.inbox+".*", r.receive)
 	if err != nil {
 		return nil, fmt.Errorf("subscribe for reads: %w", err)
@@ -228,19 +238,20 @@ func (r *reader) get(ctx context.Context, stream string, body []byte) ([]Stored,
 		delete(r.open, token)
 		r.mu.Unlock()
 	}()
+	waiting, done := r.waits.begin(ctx)
+	defer done()
 	if err := r.nc.PublishRequest(r.api+"DIRECT.GET."+stream, r.inbox+"."+token, body); err != nil {
 		return nil, fmt.Errorf("%w: %w", errNoAnswer, err)
 	}
-	lost := time.NewTimer(5 * time.Second)
-	defer lost.Stop()
 	select {
 	case <-a.done:
 		return a.ms, a.err
-	case <-lost.C:
-		return nil, errNoAnswer
-	case <-ctx.Done():
-		return nil, fmt.Errorf("read: %w", context.Cause(ctx))
+	case <-waiting.Done():
 	}
+	if ctx.Err() == nil {
+		return nil, errNoAnswer
+	}
+	return nil, fmt.Errorf("read: %w", context.Cause(ctx))
 }
 
 // receive is called by the client library for one message at a time.

@@ -1,0 +1,91 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// answerWithin is how long one request waits for its answer before it counts as lost.
+const answerWithin = 5 * time.Second
+
+// errCut ends the waiting for an answer when the connection breaks.
+var errCut = errors.New("the connection broke")
+
+// waits is who waits for an answer on a connection. When it breaks, all that was asked before may be asked
+// again at once: no answer comes over another connection.
+type waits struct {
+	mu  sync.Mutex
+	all map[*wait]bool
+}
+
+type wait struct{ end context.CancelCauseFunc }
+
+// begin makes a context that ends when an answer does not come any more. The caller calls done.
+func (ws *waits) begin(ctx context.Context) (_ context.Context, done func()) {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	ctx, end := context.WithCancelCause(ctx)
+	w := &wait{end}
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	ws.all[w] = true
+	return ctx, func() {
+		end(nil)
+		cancel()
+		ws.mu.Lock()
+		defer ws.mu.Unlock()
+		delete(ws.all, w)
+	}
+}
+
+// cut ends every wait.
+func (ws *waits) cut() {
+	ws.mu.Lock()
+	all := ws.all
+	ws.all = map[*wait]bool{}
+	ws.mu.Unlock()
+	for w := range all {
+		w.end(errCut)
+	}
+}
+
+// ask makes a request that may be made twice. While its answer is lost it is made again, until ctx ends;
+// but only after this connection has seen the streams, since until then nobody may ever answer.
+func ask[T any](ctx context.Context, c *Conn, do func(context.Context) (T, error)) (T, error) {
+	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
+		v, err := askOnce(ctx, c, do)
+		if err == nil || ctx.Err() != nil || !c.provisioned() || !lost(err) {
+			return v, err
+		}
+		if err := Pause(ctx, pause); err != nil {
+			return v, err
+		}
+	}
+}
+
+func askOnce[T any](ctx context.Context, c *Conn, do func(context.Context) (T, error)) (T, error) {
+	ctx, done := c.waits.begin(ctx)
+	defer done()
+	return do(ctx)
+}
+
+// lost reports whether a request to JetStream got no answer, or one that will be another in a moment: the
+// server went away, or the stream has no leader.
+func lost(err error) bool {
+	if api, ok := errors.AsType[*jetstream.APIError](err); ok {
+		return api.Code == http.StatusServiceUnavailable
+	}
+	for _, e := range []error{
+		context.DeadlineExceeded, context.Canceled, nats.ErrTimeout, nats.ErrNoResponders, nats.ErrReconnectBufExceeded, nats.ErrDisconnected,
+	} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,117 @@
+package bus
+
+import (
+	"context"
+	"io"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/axebus/axe/subjects"
+)
+
+// mute lies between a client and a server. Once it is told, it swallows what the client says, and breaks
+// the connection at the first word of it; the next connection works.
+type mute struct {
+	net.Listener
+	target string
+	mu     sync.Mutex
+	next   bool // the next word is swallowed
+}
+
+func muteT(t *testing.T, target string) *mute {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &mute{Listener: l, target: target}
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		for {
+			near, err := l.Accept()
+			if err != nil {
+				return
+			}
+			far, err := net.Dial("tcp", target) //nolint:noctx // on this machine
+			if err != nil {
+				_ = near.Close()
+				continue
+			}
+			serving.Go(func() { _, _ = io.Copy(near, far); _ = near.Close() })
+			serving.Go(func() { m.pass(near, far); _, _ = near.Close(), far.Close() })
+		}
+	})
+	t.Cleanup(func() { _ = l.Close(); serving.Wait() })
+	return m
+}
+
+func (m *mute) pass(near, far net.Conn) {
+	for buf := make([]byte, 32<<10); ; {
+		n, err := near.Read(buf)
+		if err != nil || m.swallows() {
+			return
+		}
+		if _, err := far.Write(buf[:n]); err != nil {
+			return
+		}
+	}
+}
+
+func (m *mute) swallows() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	was := m.next
+	m.next = false
+	return was
+}
+
+func (m *mute) swallow() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.next = true
+}
+
+// A request whose answer is lost with the connection is made again as soon as there is another one, however
+// long its caller would have waited for the answer.
+func TestAnswersThatAreLost(t *testing.T) {
+	server := serveT(t, ServerConfig{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
+	openT(t, Dial{URL: server.URL()}, true)
+	agent := agentT(t, "lead")
+	tree, err := subjects.ParseTree("tree")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := subjects.Space{}.Run(agent, tree, subjects.Root)
+	for name, ask := range map[string]func(context.Context, *Conn) error{
+		"provisioned": func(ctx context.Context, conn *Conn) error { return conn.Provisioned(ctx) },
+		"write": func(ctx context.Context, conn *Conn) error {
+			_, err := conn.Write(ctx, Message{Subject: r.Call()})
+			return err
+		},
+		"first":    func(ctx context.Context, conn *Conn) error { _, _, err := conn.First(ctx, r.Call()); return err },
+		"last":     func(ctx context.Context, conn *Conn) error { _, err := conn.Last(ctx, r.Call()); return err },
+		"repeated": func(ctx context.Context, conn *Conn) error { _, err := conn.Repeated(ctx, r.All()); return err },
+		"queued": func(ctx context.Context, conn *Conn) error {
+			_, _, err := conn.Queued(ctx, conn.Space().SubmissionOf(tree))
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := muteT(t, server.URL()[len("nats://"):])
+			conn := openT(t, Dial{URL: "nats://" + m.Addr().String()}, true)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			m.swallow()
+			begin := time.Now()
+			if err := ask(ctx, conn); err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(begin); took >= answerWithin {
+				t.Errorf("took %s: the connection was back after 2 at most", took)
+			}
+		})
+	}
+}
