@@ -21,8 +21,8 @@ type kept struct {
 type record struct {
 	space    subjects.Space
 	calls    map[subjects.Run]call
-	outcomes map[string]int  // stored, by the subject they were to go to
-	turns    map[string]kept // by turnKey
+	outcomes map[string][]kept // by the subject they were to go to
+	turns    map[string]kept   // by turnKey
 	dead     []string
 }
 
@@ -34,7 +34,7 @@ func readRecord(ctx context.Context, conn *bus.Conn) (*record, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &record{space: conn.Space(), calls: map[subjects.Run]call{}, outcomes: map[string]int{}, turns: map[string]kept{}}
+	r := &record{space: conn.Space(), calls: map[subjects.Run]call{}, outcomes: map[string][]kept{}, turns: map[string]kept{}}
 	for _, m := range ms {
 		if err := r.take(m); err != nil {
 			return nil, fmt.Errorf("%s: %w", m.Subject, err)
@@ -65,11 +65,11 @@ func (r *record) take(m bus.Stored) error {
 		}
 		r.turns[turnKey(r.calls[at.Run].label, e.Index)] = kept{e.Worker, m.Time}
 	case subjects.Reply, subjects.Result:
-		r.outcomes[m.Subject]++
 		o, err := run.DecodeOutcome(m.Body)
 		if err != nil {
 			return err
 		}
+		r.outcomes[m.Subject] = append(r.outcomes[m.Subject], kept{o.Worker, m.Time})
 		return r.ended(o, at, m)
 	}
 	return nil
@@ -77,7 +77,7 @@ func (r *record) take(m bus.Stored) error {
 
 // ended notes the last turn of a run, whose answer its outcome is. The first outcome counts.
 func (r *record) ended(o run.Outcome, at subjects.Address, m bus.Stored) error {
-	if r.outcomes[m.Subject] > 1 || o.Turns == 0 {
+	if len(r.outcomes[m.Subject]) > 1 || o.Turns == 0 {
 		return nil
 	}
 	agent, err := subjects.ParseAgent(o.Agent)

@@ -35,6 +35,8 @@ func (st *stage) settle(ctx context.Context) error {
 			return nil
 		case err == nil:
 			left = now
+		default:
+			left = err.Error()
 		}
 		if bus.Pause(ctx, 100*time.Millisecond) != nil {
 			continue
@@ -44,6 +46,8 @@ func (st *stage) settle(ctx context.Context) error {
 
 // pending says which consumers have messages that are not acknowledged, "" for none.
 func pending(ctx context.Context, js jetstream.JetStream) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
 	var left []string
 	for _, name := range []string{"AXE_RUNS", "AXE_SUBMIT"} {
 		stream, err := js.Stream(ctx, name)

@@ -28,7 +28,7 @@ func (v *verdict) blame(format string, args ...any) {
 func (st *stage) judge(l *load, r *record) *verdict {
 	trees := int(l.ended.Load())
 	v := &verdict{lost: l.lost, misordered: l.mixed, wrong: l.wrong, asked: st.model.count(), minimum: trees * turnsOfTree}
-	v.runs(r, trees)
+	st.runs(v, r, trees)
 	st.model.mu.Lock()
 	defer st.model.mu.Unlock()
 	for key, asks := range st.model.asks {
@@ -51,17 +51,19 @@ func (st *stage) judge(l *load, r *record) *verdict {
 }
 
 // runs counts the calls and their outcomes: each has one.
-func (v *verdict) runs(r *record, trees int) {
+func (st *stage) runs(v *verdict, r *record, trees int) {
 	ofTree := map[subjects.Tree]int{}
 	for at, c := range r.calls {
 		ofTree[at.Tree]++
-		switch n := r.outcomes[c.reply]; {
-		case n == 0:
+		all := r.outcomes[c.reply]
+		if len(all) == 0 {
 			v.lost++
 			v.blame("%s has no outcome", at)
-		case n > 1:
-			v.doubled += n - 1
-			v.blame("%s has %d outcomes", at, n)
+			continue
+		}
+		for _, k := range all[1:] {
+			v.doubled++
+			v.blame("%s has another outcome: by %s at %s, the first by %s at %s", at, k.worker, st.clock(k.at), all[0].worker, st.clock(all[0].at))
 		}
 	}
 	for tree, n := range ofTree {
@@ -109,18 +111,20 @@ func (st *stage) inFlight(asks []*ask, k kept) int {
 	return n
 }
 
-// story tells what happened to a turn, in seconds of the journal.
-func (st *stage) story(asks []*ask, k kept) string {
-	at := func(t time.Time) string {
-		if t.IsZero() {
-			return "never"
-		}
-		return fmt.Sprintf("%.3f", t.Sub(st.log.start).Seconds())
+// clock is a moment in seconds of the journal.
+func (st *stage) clock(t time.Time) string {
+	if t.IsZero() {
+		return "never"
 	}
+	return fmt.Sprintf("%.3f", t.Sub(st.log.start).Seconds())
+}
+
+// story tells what happened to a turn.
+func (st *stage) story(asks []*ask, k kept) string {
 	var s strings.Builder
 	for _, a := range asks {
-		fmt.Fprintf(&s, "%s asked at %s (answered %s), ", a.worker, at(a.begin), at(a.end))
+		fmt.Fprintf(&s, "%s asked at %s (answered %s), ", a.worker, st.clock(a.begin), st.clock(a.end))
 	}
-	fmt.Fprintf(&s, "stored by %s at %s", k.worker, at(k.at))
+	fmt.Fprintf(&s, "stored by %s at %s", k.worker, st.clock(k.at))
 	return s.String()
 }
