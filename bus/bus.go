@@ -75,8 +75,8 @@ func Open(ctx context.Context, cfg Config) (*Conn, error) {
 	cfg.AckWait = cmp.Or(cfg.AckWait, DefaultAckWait)
 	log := cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	cfg.Dial.Log = cmp.Or(cfg.Dial.Log, log)
-	open := &waits{all: map[*wait]bool{}}
-	cfg.Dial.broken = open.cut
+	open := newWaits()
+	cfg.Dial.broken, cfg.Dial.back = open.cut, open.back
 	nc, api, err := cfg.Dial.connect(ctx)
 	if err != nil {
 		return nil, err

@@ -36,7 +36,7 @@ type Dial struct {
 	// a server that it came back to refused its credentials twice.
 	Closed func()
 
-	broken func() // called, if not nil, whenever the connection breaks
+	broken, back func() // called, if not nil, whenever the connection breaks, and when there is one again
 }
 
 // settings is what a context says about JetStream.

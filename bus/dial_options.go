@@ -56,6 +56,9 @@ func (d Dial) options(log *slog.Logger) []nats.Option {
 			}
 		}),
 		nats.ReconnectHandler(func(nc *nats.Conn) {
+			if d.back != nil {
+				d.back()
+			}
 			log.Info("connected again", slog.String(keyURL, d.at(nc)))
 		}),
 		nats.ErrorHandler(func(_ *nats.Conn, sub *nats.Subscription, err error) {

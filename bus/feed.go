@@ -50,14 +50,19 @@ func (c *Consumer) Open(ahead func() int) (*Feed, error) {
 }
 
 // Next waits for a delivery. Its lease is kept alive until it is acknowledged or given back.
-// When ctx ends the feed stays usable: what was asked for is returned by a later call.
+// When ctx ends the feed stays usable: what was asked for is returned by a later call. A server that went
+// away is waited for.
 func (f *Feed) Next(ctx context.Context) (*Delivery, error) {
 	for {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
 		f.forget()
-		if err := f.ask(); err != nil {
+		if err := f.ask(); errors.Is(err, nats.ErrReconnectBufExceeded) {
+			f.open = 0
+			_ = f.conn.waits.pause(ctx, PullFor) // there is no connection at this moment
+			continue
+		} else if err != nil {
 			return nil, err
 		}
 		d, err := f.receive(ctx)

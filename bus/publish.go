@@ -99,7 +99,7 @@ func (c *Conn) write(ctx context.Context, m Message, msg *nats.Msg) (uint64, err
 		if time.Since(began) > time.Second {
 			c.complain(ctx, m.Subject, err)
 		}
-		if cause := Pause(ctx, wait); cause != nil {
+		if cause := c.waits.pause(ctx, wait); cause != nil {
 			return 0, fmt.Errorf("write %s: %w (%w)", m.Subject, cause, err)
 		}
 	}

@@ -188,7 +188,7 @@ func (c *Conn) get(ctx context.Context, r request) ([]Stored, error) {
 		if c.nc.IsClosed() {
 			return nil, fmt.Errorf("read: %w", nats.ErrConnectionClosed)
 		}
-		if err := Pause(ctx, wait); err != nil {
+		if err := c.waits.pause(ctx, wait); err != nil {
 			return nil, fmt.Errorf("read: %w", err)
 		}
 	}

@@ -18,11 +18,14 @@ const answerWithin = 5 * time.Second
 var errCut = errors.New("the connection broke")
 
 // waits is who waits for an answer on a connection. When it breaks, all that was asked before may be asked
-// again at once: no answer comes over another connection.
+// again as soon as there is another one: no answer to it comes over that.
 type waits struct {
 	mu  sync.Mutex
 	all map[*wait]bool
+	up  chan struct{} // closed when there is a connection again
 }
+
+func newWaits() *waits { return &waits{all: map[*wait]bool{}, up: make(chan struct{})} }
 
 type wait struct{ end context.CancelCauseFunc }
 
@@ -54,6 +57,31 @@ func (ws *waits) cut() {
 	}
 }
 
+// back ends every pause.
+func (ws *waits) back() {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	close(ws.up)
+	ws.up = make(chan struct{})
+}
+
+// pause waits before something is tried again, or returns the cause of ctx's end. A new connection ends it.
+func (ws *waits) pause(ctx context.Context, d time.Duration) error {
+	ws.mu.Lock()
+	up := ws.up
+	ws.mu.Unlock()
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-up:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
 // ask makes a request that may be made twice. While its answer is lost it is made again, until ctx ends;
 // but only after this connection has seen the streams, since until then nobody may ever answer.
 func ask[T any](ctx context.Context, c *Conn, do func(context.Context) (T, error)) (T, error) {
@@ -62,7 +90,7 @@ func ask[T any](ctx context.Context, c *Conn, do func(context.Context) (T, error
 		if err == nil || ctx.Err() != nil || !c.provisioned() || !lost(err) {
 			return v, err
 		}
-		if err := Pause(ctx, pause); err != nil {
+		if err := c.waits.pause(ctx, pause); err != nil {
 			return v, err
 		}
 	}

@@ -12,12 +12,12 @@ import (
 )
 
 // mute lies between a client and a server. Once it is told, it swallows what the client says, and breaks
-// the connection at the first word of it; the next connection works.
+// the connection at the first word of it; the next connection works, if it does not refuse them.
 type mute struct {
 	net.Listener
-	target string
-	mu     sync.Mutex
-	next   bool // the next word is swallowed
+	mu      sync.Mutex
+	next    bool // the next word is swallowed
+	refuses bool
 }
 
 func muteT(t *testing.T, target string) *mute {
@@ -26,13 +26,17 @@ func muteT(t *testing.T, target string) *mute {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &mute{Listener: l, target: target}
+	m := &mute{Listener: l}
 	var serving sync.WaitGroup
 	serving.Go(func() {
 		for {
 			near, err := l.Accept()
 			if err != nil {
 				return
+			}
+			if m.refusing() {
+				_ = near.Close()
+				continue
 			}
 			far, err := net.Dial("tcp", target) //nolint:noctx // on this machine
 			if err != nil {
@@ -67,10 +71,23 @@ func (m *mute) swallows() bool {
 	return was
 }
 
-func (m *mute) swallow() {
+func (m *mute) refusing() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.next = true
+	return m.refuses
+}
+
+// swallow breaks the connection at the client's next word, and refuses others until it is told otherwise.
+func (m *mute) swallow(refuse bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.next, m.refuses = true, refuse
+}
+
+func (m *mute) accept() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.refuses = false
 }
 
 // A request whose answer is lost with the connection is made again as soon as there is another one, however
@@ -104,7 +121,7 @@ func TestAnswersThatAreLost(t *testing.T) {
 			conn := openT(t, Dial{URL: "nats://" + m.Addr().String()}, true)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			m.swallow()
+			m.swallow(false)
 			begin := time.Now()
 			if err := ask(ctx, conn); err != nil {
 				t.Fatal(err)
@@ -113,5 +130,43 @@ func TestAnswersThatAreLost(t *testing.T) {
 				t.Errorf("took %s: the connection was back after 2 at most", took)
 			}
 		})
+	}
+}
+
+// A feed goes on though there was no connection for longer than its requests stand.
+func TestFeedOutlastsItsConnection(t *testing.T) {
+	server := serveT(t, ServerConfig{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
+	m := muteT(t, server.URL()[len("nats://"):])
+	conn := openT(t, Dial{URL: "nats://" + m.Addr().String()}, true)
+	direct := openT(t, Dial{URL: server.URL()}, true)
+	tree, err := subjects.ParseTree("tree")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := conn.Space().Run(agentT(t, "lead"), tree, subjects.Root)
+	c, err := conn.Consumer(t.Context(), "RUNS", "calls", conn.Space().Calls(r.Agent))
+	if err != nil {
+		t.Fatal(err)
+	}
+	feed, err := c.Open(func() int { return 1 })
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.swallow(true)
+	var away sync.WaitGroup
+	defer away.Wait()
+	away.Go(func() {
+		time.Sleep(2 * PullFor) // the first request is swallowed, and the next one cannot be sent
+		m.accept()
+		if _, err := direct.Write(t.Context(), Message{Subject: r.Call()}); err != nil {
+			t.Error(err)
+		}
+	})
+	d, err := feed.Next(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.Subject != r.Call() {
+		t.Errorf("delivered %s", d.Subject)
 	}
 }
