@@ -309,7 +309,10 @@ func (w *Worker) publishOutcome(ctx context.Context, r subjects.Run, reply strin
 		Subject: reply, Body: body, ID: reply, Fence: bus.After(r.Log(), logSeq), Disarm: disarm,
 		Header: schema(),
 	}
-	_, err = w.conn.Write(ctx, m)
+	there, err := w.storeOutcome(ctx, m)
+	if there {
+		return step{}, nil // the next look shows it
+	}
 	if refused, ok := errors.AsType[*bus.ConflictError](err); ok {
 		return step{must: refused.Last}, nil
 	}

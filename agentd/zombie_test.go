@@ -108,3 +108,35 @@ func TestZombieAnswersOtherwise(t *testing.T) {
 		})
 	}
 }
+
+// TestZombieBeyondTheWindow freezes a worker with a final answer in hand for longer than the server knows a
+// message by its ID. Nothing but the outcome of its heir is stored.
+func TestZombieBeyondTheWindow(t *testing.T) {
+	bubble(t, func(s *sim) {
+		s.agents = levels(1)
+		var frozen atomic.Bool
+		victim := s.startZombie("victim", &frozen, func(_ *proc, _ int, p bus.Point) {
+			if p.Op == "write" && !p.After && strings.HasPrefix(p.Subject, "axe.result.") && frozen.CompareAndSwap(false, true) {
+				time.Sleep(5 * time.Minute)
+				frozen.Store(false)
+			}
+		})
+		r := s.submit("a0", "L")
+		time.Sleep(2 * time.Second)
+		if !frozen.Load() {
+			t.Fatal("the victim is not where it should be")
+		}
+		heir := s.start("heir", agentd.Config{}, nil)
+		s.right(s.result(r, time.Hour), 0)
+		time.Sleep(10 * time.Minute)
+		ms, err := s.conn.Since(s.ctx, r.Space.Result(r.Agent, r.Tree), 0)
+		if err != nil || len(ms) != 1 {
+			t.Errorf("%d outcomes: %v", len(ms), err)
+		}
+		for _, p := range []*proc{victim, heir} {
+			if err := p.drain(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
