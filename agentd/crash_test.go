@@ -115,7 +115,7 @@ func zombieAt(s *sim, agents []configs.Agent, at int) (lived bool) {
 	s.tb.Logf("stopped at step %d", at)
 	var frozen atomic.Bool
 	asleep := make(chan struct{})
-	victim := s.startZombie("victim", &frozen, func(_ *proc, step int, _ bus.Point) {
+	victim := s.startZombie(&frozen, func(_ *proc, step int, _ bus.Point) {
 		if step == at {
 			frozen.Store(true)
 			close(asleep)

@@ -94,9 +94,9 @@ func (s *sim) start(name string, cfg agentd.Config, before func(p *proc, step in
 	return s.startWith(name, cfg, nil, before)
 }
 
-// startZombie runs a worker that gives no sign of life while it is frozen.
-func (s *sim) startZombie(name string, frozen *atomic.Bool, before func(p *proc, step int, at bus.Point)) *proc {
-	return s.startWith(name, agentd.Config{}, frozen, before)
+// startZombie runs a worker, the victim, that gives no sign of life while it is frozen.
+func (s *sim) startZombie(frozen *atomic.Bool, before func(p *proc, step int, at bus.Point)) *proc {
+	return s.startWith("victim", agentd.Config{}, frozen, before)
 }
 
 func (s *sim) startWith(name string, cfg agentd.Config, frozen *atomic.Bool, before func(p *proc, step int, at bus.Point)) *proc {

@@ -133,7 +133,7 @@ func TestVerifyZombie(t *testing.T) {
 			return nil
 		}
 		var frozen atomic.Bool
-		victim := s.startZombie("victim", &frozen, func(_ *proc, _ int, p bus.Point) {
+		victim := s.startZombie(&frozen, func(_ *proc, _ int, p bus.Point) {
 			if p.Op == "write" && strings.HasSuffix(p.Subject, ".log") && frozen.CompareAndSwap(false, true) {
 				time.Sleep(time.Minute)
 			}

@@ -130,6 +130,9 @@ func (f *Feed) receive(ctx context.Context) (*Delivery, error) {
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	case <-lost.C:
+		if f.open > 0 && f.stale() {
+			return nil, f.discard(ctx)
+		}
 		return nil, nil
 	case m, ok := <-f.msgs:
 		if !ok || f.conn.nc.IsClosed() {
@@ -138,17 +141,26 @@ func (f *Feed) receive(ctx context.Context) (*Delivery, error) {
 		if status := m.Header.Get("Status"); status != "" && len(m.Data) == 0 {
 			return nil, f.ended(m, status)
 		}
-		f.open = max(0, f.open-1)
 		if f.stale() {
-			return nil, nil
+			return nil, f.discard(ctx)
 		}
+		f.open = max(0, f.open-1)
 		return f.delivery(m)
 	}
 }
 
-// stale reports whether what is received now was sent so long ago that its lease may be over: this process
-// was stopped meanwhile. No message is sent for a request that has expired. It comes again.
+// stale reports whether what is received now may have been sent so long ago that its lease is over: this
+// process was stopped meanwhile. No message is sent for a request that has expired.
 func (f *Feed) stale() bool { return time.Since(f.expires) > f.conn.cfg.AckWait/2 }
+
+// discard drops all that has come while this process was stopped, and what the client library has yet to read
+// of it. It comes again, to whoever asks.
+func (f *Feed) discard(ctx context.Context) error {
+	f.open = 0
+	err := Pause(ctx, 100*time.Millisecond)
+	f.drop()
+	return err
+}
 
 // forget gives up what is not to be relied on any more: a request that was lost, or its end; and what may
 // have waited here for long, with nobody to renew its lease, while the feed was left alone. That comes
@@ -160,6 +172,11 @@ func (f *Feed) forget() {
 	if f.looked.IsZero() || time.Since(f.looked) < f.conn.cfg.AckWait/2 {
 		return
 	}
+	f.drop()
+}
+
+// drop gives up what has been received and not looked at.
+func (f *Feed) drop() {
 	for range len(f.msgs) {
 		<-f.msgs
 	}
