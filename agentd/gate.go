@@ -29,6 +29,8 @@ type gate struct {
 	probing bool
 	ended   []limit.Result
 	state   limit.State // as it was stored last, as far as this worker knows
+	steps   int         // that were tried
+	tried   *attempt    // the last of them, until it is known what came of it
 	rev     uint64
 	last    limit.Decision // why who still waits does
 	over    bool           // nobody is let in any more
@@ -50,7 +52,10 @@ func (g *gate) enter(ctx context.Context, leaving <-chan struct{}) (pass func(*p
 	g.wake()
 	select {
 	case probe := <-in:
-		return func(resp *provider.Response, err error) { g.pass(limit.ResultOf(resp, err, probe, time.Now())) }, nil
+		if probe {
+			return g.probe(), nil
+		}
+		return func(resp *provider.Response, err error) { g.pass(limit.ResultOf(resp, err, false, time.Now())) }, nil
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	case <-leaving:
@@ -60,6 +65,24 @@ func (g *gate) enter(ctx context.Context, leaving <-chan struct{}) (pass func(*p
 		g.pass(limit.Result{Probe: <-in})
 	}
 	return nil, err
+}
+
+// taken is how long a probe may go unanswered until it counts as taken: a provider refuses sooner. The others do
+// not wait for the whole of a long answer.
+const taken = 10 * time.Second
+
+// probe is what the one that goes first calls when its request has ended.
+func (g *gate) probe() (pass func(*provider.Response, error)) {
+	slow := time.AfterFunc(taken, func() {
+		g.mu.Lock()
+		g.probing = false
+		g.ended = append(g.ended, limit.Result{Probe: true, Passed: true})
+		g.mu.Unlock()
+		g.wake()
+	})
+	return func(resp *provider.Response, err error) {
+		g.pass(limit.ResultOf(resp, err, slow.Stop(), time.Now()))
+	}
 }
 
 // quit leaves the line; false means that it is too late.

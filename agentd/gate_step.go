@@ -5,45 +5,88 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/axebus/axe/agentd/limit"
 	"github.com/axebus/axe/bus"
 )
 
+// attempt is a step that may have been stored.
+type attempt struct {
+	limit.Step
+	after    limit.State
+	decision limit.Decision
+}
+
 // step brings what has ended and what waits to the bus, against whatever others do there, and lets in who may
 // begin. Next is when it has to be done again in any case.
 func (g *gate) step(ctx context.Context) (next time.Time, err error) {
 	for {
-		st, state, rev := g.snapshot()
-		after, d := state.Apply(g.limits, st, time.Now())
-		was, err := json.Marshal(state)
-		if err != nil {
-			return next, err
+		if next, stored := g.wasStored(); stored {
+			return next, nil
 		}
-		value, err := json.Marshal(after)
+		try, state, rev, err := g.attempt()
 		if err != nil {
 			return next, err
 		}
 		stored := rev
-		if string(value) != string(was) {
-			stored, err = g.on.Swap(ctx, rev, value)
-		}
-		if refused, ok := errors.AsType[*bus.ConflictError](err); ok {
-			if refused.Last < rev {
-				g.forget() // somebody has removed the bucket: revisions begin anew
-			}
-			if err := g.read(ctx, refused.Last); err != nil {
+		if try.after.Step != state.Step {
+			value, err := json.Marshal(try.after)
+			if err != nil {
 				return next, err
 			}
-			continue
+			if stored, err = g.on.Swap(ctx, rev, value); err != nil {
+				refused, ok := errors.AsType[*bus.ConflictError](err)
+				if !ok {
+					return next, err
+				}
+				if refused.Last < rev {
+					g.forget() // somebody has removed the bucket: revisions begin anew
+				}
+				if err := g.read(ctx, refused.Last); err != nil {
+					return next, err
+				}
+				continue
+			}
 		}
-		if err != nil {
-			return next, err
-		}
-		g.settle(st, after, stored, d)
-		return d.Next, nil
+		g.settle(try, stored)
+		return try.decision.Next, nil
 	}
+}
+
+// attempt is what a step makes of the state as it is known. One that changes nothing keeps the state's name.
+func (g *gate) attempt() (*attempt, limit.State, uint64, error) {
+	st, state, rev := g.snapshot()
+	try := &attempt{Step: st}
+	try.after, try.decision = state.Apply(g.limits, st, time.Now())
+	was, err := json.Marshal(state)
+	if err != nil {
+		return nil, state, rev, err
+	}
+	value, err := json.Marshal(try.after)
+	if err != nil || string(value) == string(was) {
+		return try, state, rev, err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.steps++
+	try.after.Step = g.worker + "#" + strconv.Itoa(g.steps)
+	g.tried = try
+	return try, state, rev, nil
+}
+
+// wasStored reports whether the last attempt turns out to have been stored, though its answer was lost, and ends
+// it then.
+func (g *gate) wasStored() (next time.Time, ok bool) {
+	g.mu.Lock()
+	try, state, rev := g.tried, g.state, g.rev
+	g.mu.Unlock()
+	if try == nil || state.Step != try.after.Step {
+		return time.Time{}, false
+	}
+	g.settle(try, rev)
+	return try.decision.Next, true
 }
 
 func (g *gate) snapshot() (limit.Step, limit.State, uint64) {
@@ -57,12 +100,13 @@ func (g *gate) snapshot() (limit.Step, limit.State, uint64) {
 }
 
 // settle lets in whom a stored step allows. Who has left the line since then leaves room: the next step says so.
-func (g *gate) settle(st limit.Step, after limit.State, rev uint64, d limit.Decision) {
+func (g *gate) settle(try *attempt, rev uint64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.learn(after, rev)
-	g.last = d
-	g.ended = g.ended[len(st.Ended):]
+	d := try.decision
+	g.learn(try.after, rev)
+	g.tried, g.last = nil, d
+	g.ended = g.ended[len(try.Ended):]
 	n := min(d.Granted, len(g.line))
 	for _, in := range g.line[:n] {
 		in <- d.Probe

@@ -2,7 +2,7 @@ package agentd
 
 import (
 	"context"
-	"encoding/json"
+	"slices"
 
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/agentd/tool"
@@ -48,22 +48,35 @@ func header(scopes []run.Scope) ([]subjects.Scope, error) {
 	return out, nil
 }
 
-// afford counts the model call that is about to be made. The refusal is empty if it may be.
-func (w *Worker) afford(ctx context.Context, h *history, scopes []run.Scope) (refusal string, _ error) {
-	for i := len(scopes) - 1; i >= 0 && refusal == ""; i-- {
-		s := scopes[i]
+// broke is the error of a model call for which a bound has no room.
+type broke string
+
+// Error is what the outcome says.
+func (e broke) Error() string { return string(e) }
+
+// afford counts the model call that is about to be made; the error is broke if it may not be.
+func (w *Worker) afford(ctx context.Context, h *history, scopes []run.Scope) error {
+	for _, s := range slices.Backward(scopes) {
 		if s.MaxTokens == 0 && s.MaxTurns == 0 {
 			continue
 		}
-		err := w.amend(ctx, h.run, s, func(t run.Tally) (run.Tally, bool) {
-			t, refusal = t.Ask(s, h.run.Path.String(), len(h.state.Turns)+1)
+		subject, err := tally(h.run, s)
+		if err != nil {
+			return err
+		}
+		refusal := ""
+		err = w.amend(ctx, subject, func(t run.Tally) (run.Tally, bool) {
+			t, refusal = t.Ask(s)
 			return t, refusal == "" && s.MaxTurns > 0
 		})
-		if err != nil {
-			return "", err
+		switch {
+		case err != nil:
+			return err
+		case refusal != "":
+			return broke(refusal)
 		}
 	}
-	return refusal, nil
+	return nil
 }
 
 // account counts an answer and the calls that it makes. Those for which a bound has no room are refused, the
@@ -90,9 +103,12 @@ func (w *Worker) account(ctx context.Context, h *history, t *trigger, scopes []r
 		if counted[i] == granted {
 			continue
 		}
-		err := w.amend(ctx, h.run, s, func(t run.Tally) (run.Tally, bool) {
-			return t.Refund(h.run.Path.String(), len(h.state.Turns)+1, counted[i], granted), true
-		})
+		subject, err := tally(h.run, s)
+		if err != nil {
+			return err
+		}
+		g := run.Grant{By: h.run.Path.String(), Turn: len(h.state.Turns) + 1, Calls: granted}
+		err = w.amend(ctx, subject, func(t run.Tally) (run.Tally, bool) { return t.Refund(g, counted[i]), true })
 		if err != nil {
 			return err
 		}
@@ -111,50 +127,27 @@ func (w *Worker) count(ctx context.Context, h *history, t *trigger, s run.Scope,
 	if (s.MaxTokens == 0 || tokens == 0) && (s.MaxAgents == 0 || calls == 0) {
 		return calls, nil
 	}
-	by, turn := h.run.Path.String(), len(h.state.Turns)+1
-	already := 0
+	subject, err := tally(h.run, s)
+	if err != nil {
+		return 0, err
+	}
+	g, already := run.Grant{By: h.run.Path.String(), Turn: len(h.state.Turns) + 1, Calls: calls}, 0
 	if t.Count > 1 {
-		subject, err := tally(h.run, s)
-		if err != nil {
-			return 0, err
-		}
 		ms, err := w.conn.Since(ctx, subject, 0)
 		if err != nil {
 			return 0, err
 		}
 		for _, m := range ms {
-			if earlier := run.DecodeTally(m.Body); earlier.By == by && earlier.Turn == turn {
-				already = max(already, earlier.Calls)
+			if n, ok := run.DecodeTally(m.Body).Granted(g.By, g.Turn); ok {
+				already = n
 			}
 		}
 	}
-	err := w.amend(ctx, h.run, s, func(t run.Tally) (run.Tally, bool) {
-		t, granted = t.Answer(s, by, turn, tokens, calls, already)
+	err = w.amend(ctx, subject, func(t run.Tally) (run.Tally, bool) {
+		t, granted = t.Answer(s, g, tokens, already)
 		return t, true
 	})
 	return granted, err
-}
-
-// amend changes the tally of a scope, unless change says that there is nothing to store.
-func (w *Worker) amend(ctx context.Context, r subjects.Run, s run.Scope, change func(run.Tally) (run.Tally, bool)) error {
-	subject, err := tally(r, s)
-	if err != nil {
-		return err
-	}
-	var failed error
-	err = w.conn.Amend(ctx, subject, func(last []byte) []byte {
-		t, ok := change(run.DecodeTally(last))
-		if !ok {
-			return nil
-		}
-		body, err := json.Marshal(t)
-		failed = err
-		return body
-	})
-	if err == nil {
-		err = failed
-	}
-	return err
 }
 
 // tally is the subject of a scope's tally.

@@ -154,9 +154,9 @@ func (s *sim) onReplicas(ctx context.Context) {
 	}
 	for _, r := range cut {
 		s.result(r, time.Minute)
-		err := client.New(s.conn).Settle(ctx, r.Tree, subjects.Root, func(client.Event) {})
-		if err != nil {
-			s.tb.Fatal(err)
+		left, err := client.New(s.conn).Settle(ctx, r.Tree, subjects.Root, func(client.Event) {})
+		if err != nil || left > 0 {
+			s.tb.Fatal(left, err)
 		}
 	}
 	for _, r := range append(bounded, cut...) {

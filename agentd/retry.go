@@ -9,7 +9,6 @@ import (
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/provider"
-	"github.com/axebus/axe/subjects"
 )
 
 // spent is what a turn's requests to the model took.
@@ -30,7 +29,7 @@ func (w *Worker) persist(ctx context.Context, h *history, p provider.Provider, r
 	var s spent
 	part := Part{Event: PartAsking, Turn: len(req.Messages)/2 + 1, Worker: w.cfg.Name}
 	for {
-		resp, took, err := w.attempt(ctx, h.run, p, req, start.Model, part)
+		resp, took, err := w.attempt(ctx, h, p, req, start, part)
 		s.time += took
 		if err == nil || ctx.Err() != nil {
 			return resp, s, err
@@ -49,8 +48,15 @@ func (w *Worker) persist(ctx context.Context, h *history, p provider.Provider, r
 }
 
 // attempt sends the request once, when all workers together may make one more. What it took is the request's time.
-func (w *Worker) attempt(ctx context.Context, r subjects.Run, p provider.Provider, req *provider.Request, model string, part Part) (*provider.Response, time.Duration, error) {
-	pass, err := w.admit(ctx, r, model, part)
+// The first one counts as the turn's model call, not before it is about to be made.
+func (w *Worker) attempt(ctx context.Context, h *history, p provider.Provider, req *provider.Request, start *run.Start, part Part) (*provider.Response, time.Duration, error) {
+	r := h.run
+	pass, err := w.admit(ctx, r, start.Model, part)
+	if err == nil && part.Attempt == 0 {
+		if err = w.afford(ctx, h, start.Limits); err != nil {
+			pass(nil, err)
+		}
+	}
 	if err != nil {
 		return nil, 0, err
 	}

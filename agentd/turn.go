@@ -49,11 +49,6 @@ func (w *Worker) turn(ctx context.Context, h *history, t *trigger) (step, error)
 	if err != nil {
 		return w.conclude(ctx, h, run.Failure(run.KindError, "%v", err))
 	}
-	if refusal, err := w.afford(ctx, h, start.Limits); err != nil {
-		return step{}, err
-	} else if refusal != "" {
-		return w.conclude(ctx, h, run.Failure(run.KindBudget, "%s", refusal))
-	}
 	resp, took, err := w.ask(ctx, h, t, p, request(model, start, h.state.Turns), start)
 	switch {
 	case ctx.Err() != nil:
@@ -64,6 +59,8 @@ func (w *Worker) turn(ctx context.Context, h *history, t *trigger) (step, error)
 		return step{must: h.state.Seq}, nil // doom decides
 	case errors.Is(err, errTakenOver):
 		return step{}, err
+	case errors.As(err, new(broke)):
+		return w.conclude(ctx, h, run.Failure(run.KindBudget, "%v", err))
 	case err != nil:
 		return w.conclude(ctx, h, failure(err, start.Model, took))
 	case len(resp.ToolCalls) > 0 && len(start.Tools) > 0: // who was offered none has answered

@@ -74,14 +74,15 @@ func (c Config) validate() (Config, error) {
 
 // Worker serves agents on a bus. Make one with New.
 type Worker struct {
-	cfg   Config
-	conn  *bus.Conn
-	log   *slog.Logger
-	slots *slots
-	tombs *tombstones
-	names *directory
-	cache *cache
-	gates *gates
+	cfg     Config
+	conn    *bus.Conn
+	log     *slog.Logger
+	slots   *slots
+	tombs   *tombstones
+	names   *directory
+	cache   *cache
+	gates   *gates
+	ledgers *ledgers
 
 	polling  chan struct{} // full while an agent is asked for a call for one of the last slots
 	inbound  atomic.Int64  // inbound messages at hand
@@ -109,7 +110,7 @@ func New(conn *bus.Conn, cfg Config) (*Worker, error) {
 	}
 	return &Worker{
 		cfg: cfg, conn: conn, log: cfg.Log.With(slog.String(keyWorker, cfg.Name)),
-		slots: newSlots(cfg.Slots), tombs: newTombstones(), names: newDirectory(), cache: newCache(cfg.Cache), gates: newGates(),
+		slots: newSlots(cfg.Slots), tombs: newTombstones(), names: newDirectory(), cache: newCache(cfg.Cache), gates: newGates(), ledgers: newLedgers(),
 		desks: map[subjects.Run]*desk{}, agents: map[subjects.Agent]configs.Agent{}, removed: map[subjects.Agent]time.Time{}, parted: map[subjects.Agent]bool{}, changed: make(chan struct{}, 1), leaving: make(chan struct{}), idle: make(chan *desk), polling: make(chan struct{}, 1),
 	}, nil
 }

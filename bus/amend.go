@@ -17,8 +17,8 @@ func (c *Conn) Amend(ctx context.Context, subject string, change func(last []byt
 	if err != nil {
 		return err
 	}
-	var last Stored
 	for {
+		var last Stored
 		if len(ms) > 0 {
 			last = ms[len(ms)-1]
 		}
@@ -31,7 +31,7 @@ func (c *Conn) Amend(ctx context.Context, subject string, change func(last []byt
 		if !ok {
 			return err
 		}
-		if ms, err = c.upTo(ctx, subject, last.Seq, refused.Last); err != nil {
+		if ms, err = c.since(ctx, subject, last.Seq, refused.Last); err != nil {
 			return err
 		}
 		for _, other := range ms {
@@ -52,6 +52,15 @@ func (c *Conn) current(ctx context.Context, subject string) ([]Stored, error) {
 		return nil, err
 	}
 	return c.upTo(ctx, subject, last-1, last)
+}
+
+// since reads what a subject has after a message, until that contains another one: the one that it ends with. Where
+// that is an earlier one, or none, what was read has been removed meanwhile.
+func (c *Conn) since(ctx context.Context, subject string, after, last uint64) ([]Stored, error) {
+	if last == 0 {
+		return nil, nil
+	}
+	return c.upTo(ctx, subject, min(after, last-1), last)
 }
 
 // upTo reads what a subject has after a message, until that contains another one.

@@ -79,7 +79,7 @@ func (d *Delivery) release(op string, do func() error) error {
 func (d *Delivery) Until(t time.Time) { d.conn.leases.until(d, t) }
 
 // Late reports whether the lease may be over (OnLate).
-func (d *Delivery) Late() bool { return d.conn.leases.isLate(d) }
+func (d *Delivery) Late() bool { return d.conn.leases.isLate(d, time.Now(), d.conn.cfg.AckWait) }
 
 // OnLate has fn called, once and without waiting for it, when the lease may be over because the server has
 // had no sign of life for as long as it lasts: another worker may have the message then. The caller calls

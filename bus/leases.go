@@ -23,6 +23,12 @@ type lease struct {
 	late    func()    // called once when the lease may be over; nil: nobody asked
 }
 
+// over reports whether the lease was not renewed for longer than it lasts. Both clocks count: the one that stands
+// still while the machine sleeps, and the one that may be set.
+func (l *lease) over(now time.Time, length time.Duration) bool {
+	return max(now.Sub(l.renewed), now.Round(0).Sub(l.renewed.Round(0))) > length
+}
+
 func (l *leases) hold(d *Delivery, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -59,12 +65,11 @@ func (l *leases) onLate(d *Delivery, fn func()) {
 }
 
 // overdue lets go of the deliveries that were not renewed for longer than a lease, and returns how many.
-// Both clocks count: the one that stands still while the machine sleeps, and the one that may be set.
 func (l *leases) overdue(now time.Time, length time.Duration) (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for d, h := range l.held {
-		if max(now.Sub(h.renewed), now.Round(0).Sub(h.renewed.Round(0))) <= length {
+		if !h.over(now, length) {
 			continue
 		}
 		n++
@@ -101,11 +106,13 @@ func (l *leases) renewed(ds []*Delivery, now time.Time) {
 	}
 }
 
-// isLate reports whether the lease of a delivery may be over: another worker may have it.
-func (l *leases) isLate(d *Delivery) bool {
+// isLate reports whether the lease of a delivery may be over: another worker may have it. The next beat would
+// find that out, but a process that was stopped may come to something else first.
+func (l *leases) isLate(d *Delivery, now time.Time, length time.Duration) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return d.late
+	h := l.held[d]
+	return d.late || h != nil && h.over(now, length)
 }
 
 // Beat renews the lease of every delivery in hand, four times within its length, until ctx ends or the

@@ -68,13 +68,13 @@ func TestSettle(t *testing.T) {
 				t.Fatal(err)
 			}
 			var ends []string
-			err := s.Settle(t.Context(), tree, top, func(e client.Event) {
+			left, err := s.Settle(t.Context(), tree, top, func(e client.Event) {
 				if e.Kind == client.Replied || e.Kind == client.Concluded {
 					ends = append(ends, e.Run.Path.String()+" "+string(e.Outcome.Kind))
 				}
 			})
-			if err != nil {
-				t.Fatal(err)
+			if err != nil || left != 0 {
+				t.Fatal(left, err)
 			}
 			if !slices.Contains(ends, "r-1-0 cancelled") || top == subjects.Root && !slices.Contains(ends, "r cancelled") {
 				t.Errorf("after the cancel of %s: %q", top, ends)

@@ -66,7 +66,11 @@ func (c *Client) letter(ctx context.Context, m bus.Stored) (Letter, error) {
 		l.Run = at.Run
 	}
 	var err error
-	if l.Body, err = c.conn.Load(ctx, m); err != nil && !errors.Is(err, bus.ErrGone) {
+	l.Body, err = c.conn.Load(ctx, m)
+	if errors.Is(err, bus.ErrGone) || errors.Is(err, bus.ErrTooLarge) { // whoever may submit may say so
+		l.Body, err = m.Body, nil
+	}
+	if err != nil {
 		return Letter{}, fmt.Errorf("dead letter %d: %w", m.Seq, err)
 	}
 	return l, nil

@@ -36,6 +36,7 @@ type Event struct {
 	Time    time.Time    // by the server's clock; by this process's for what is told live only
 	Worker  string       // who did it, where that is known
 	Input   run.Input    // for Called: what the run was asked
+	Until   time.Time    // for Called: its deadline, zero if that cannot be read
 	Turn    int          // for Asking, Retrying, Waiting, Answered and TimedOut; 0 is the run's own time
 	Stop    string       // for Answered: the model's stop reason
 	Calls   []run.Call   // for Answered: one for each call, those refused at once too
@@ -61,6 +62,7 @@ func (c *Client) event(ctx context.Context, m bus.Stored) (e Event, ok bool, err
 	case subjects.Call:
 		e.Kind = Called
 		_ = json.Unmarshal(body, &e.Input) // one that cannot be read counts as well
+		e.Until, _ = subjects.ParseDeadline(m.Header.Get(subjects.HeaderDeadline))
 		return e, true, nil
 	case subjects.Log:
 		return e.log(body)

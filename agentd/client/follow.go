@@ -19,14 +19,23 @@ func (c *Client) Follow(ctx context.Context, tree subjects.Tree, fn func(Event))
 	return c.follow(ctx, tree, fn, func(t *tail) bool { return t.concluded })
 }
 
-// Settle calls fn like Follow, until a run and all runs that were called below it have outcomes. A run that
-// is cancelled answers at once and waits for nobody, so those below it may end after it.
-func (c *Client) Settle(ctx context.Context, tree subjects.Tree, top subjects.Path, fn func(Event)) error {
+// Settle calls fn like Follow, until a run and all runs that were called below it have outcomes, or cannot be
+// waited for any longer: their time is over, and nobody serves them. It returns how many these are. A run that is
+// cancelled answers at once and waits for nobody, so those below it may end after it.
+func (c *Client) Settle(ctx context.Context, tree subjects.Tree, top subjects.Path, fn func(Event)) (left int, err error) {
 	o := newOpen()
-	return c.follow(ctx, tree, func(e Event) {
+	err = c.follow(ctx, tree, func(e Event) {
 		o.apply(e)
 		fn(e)
-	}, func(*tail) bool { return o.settled(top) })
+	}, func(t *tail) bool {
+		if t.concluded { // also by what cannot be read
+			o.end(subjects.Root)
+		}
+		var settled bool
+		left, settled = o.settled(top, time.Now())
+		return settled
+	})
+	return left, err
 }
 
 func (c *Client) follow(ctx context.Context, tree subjects.Tree, fn func(Event), over func(*tail) bool) error {
@@ -52,12 +61,12 @@ func (c *Client) follow(ctx context.Context, tree subjects.Tree, fn func(Event),
 
 // open knows which of a tree's runs have been called and have no outcome.
 type open struct {
-	runs  map[subjects.Path]bool
+	runs  map[subjects.Path]time.Time // and until when they may take
 	ended map[subjects.Path]bool
 }
 
 func newOpen() *open {
-	return &open{runs: map[subjects.Path]bool{}, ended: map[subjects.Path]bool{}}
+	return &open{runs: map[subjects.Path]time.Time{}, ended: map[subjects.Path]bool{}}
 }
 
 func (o *open) apply(e Event) {
@@ -65,23 +74,35 @@ func (o *open) apply(e Event) {
 	switch e.Kind {
 	case Called:
 		if !o.ended[p] {
-			o.runs[p] = true
+			o.runs[p] = e.Until
 		}
 	case Replied, Concluded:
-		o.ended[p] = true
-		delete(o.runs, p)
+		o.end(p)
 	case Asking, Retrying, Waiting, Answered, TimedOut, Cancelled:
 	}
 }
 
-// settled reports whether a run has ended, and all that were called below it.
-func (o *open) settled(top subjects.Path) bool {
-	for p := range o.runs {
-		if top.Covers(p) {
-			return false
+func (o *open) end(p subjects.Path) {
+	o.ended[p] = true
+	delete(o.runs, p)
+}
+
+// overdue is how long after its deadline a run without an outcome is waited for.
+const overdue = 15 * time.Second
+
+// settled reports whether a run has ended, and all that were called below it; left are those whose time is over.
+func (o *open) settled(top subjects.Path, now time.Time) (left int, _ bool) {
+	for p, until := range o.runs {
+		if !top.Covers(p) {
+			continue
 		}
+		if now.Before(until.Add(overdue)) {
+			return 0, false
+		}
+		left++
 	}
-	return o.ended[top]
+	_, called := o.runs[top]
+	return left, called || o.ended[top]
 }
 
 // tail is a reader's place in a tree. Live messages only say that there is something to read.

@@ -27,6 +27,7 @@ type State struct {
 	Requests    int               `json:"requests,omitzero"`
 	Tokens      int               `json:"tokens,omitzero"`
 	Holders     map[string]Holder `json:"holders,omitempty"` // by worker
+	Step        string            `json:"step,omitzero"`     // names the step that made it, whose worker knows it again so
 }
 
 // Probe is the one request that is tried when a gate was closed.

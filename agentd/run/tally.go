@@ -20,9 +20,14 @@ type Tally struct {
 	Turns  int `json:"turns"`  // model calls made, or about to be
 	Tokens int `json:"tokens"` // of the answers
 
-	By    string `json:"by,omitzero"`    // path of the run whose turn was counted last
-	Turn  int    `json:"turn,omitzero"`  // of it
-	Calls int    `json:"calls,omitzero"` // that this turn was granted
+	Grants []Grant `json:"grants,omitempty"` // that this message of the tally made, or changed
+}
+
+// Grant is what a turn may call, as one message of a tally has it.
+type Grant struct {
+	By    string `json:"by"`   // path of the run
+	Turn  int    `json:"turn"` // of it
+	Calls int    `json:"calls"`
 }
 
 // DecodeTally reads a tally; nothing, and what is none, is a tally of nothing.
@@ -34,8 +39,24 @@ func DecodeTally(b []byte) Tally {
 	return t
 }
 
+// Next is the tally as it is carried on: what was granted before stands in the messages before.
+func (t Tally) Next() Tally {
+	t.Grants = nil
+	return t
+}
+
+// Granted is how many calls a turn was granted; ok is false if this message does not say.
+func (t Tally) Granted(by string, turn int) (calls int, ok bool) {
+	for _, g := range t.Grants {
+		if g.By == by && g.Turn == turn {
+			calls, ok = g.Calls, true
+		}
+	}
+	return calls, ok
+}
+
 // Ask counts a model call. The refusal is empty if it may be made.
-func (t Tally) Ask(s Scope, by string, turn int) (_ Tally, refusal string) {
+func (t Tally) Ask(s Scope) (_ Tally, refusal string) {
 	switch {
 	case s.MaxTokens > 0 && t.Tokens >= s.MaxTokens:
 		return t, exceeded(t.Tokens, s.MaxTokens, "tokens")
@@ -43,27 +64,30 @@ func (t Tally) Ask(s Scope, by string, turn int) (_ Tally, refusal string) {
 		return t, exceeded(t.Turns, s.MaxTurns, "turns")
 	}
 	t.Turns++
-	t.By, t.Turn, t.Calls = by, turn, 0
 	return t, ""
 }
 
 // Answer counts the tokens of an answer and the calls that it makes, as many as there is room for. Already is
-// how many the same turn was granted before, by a worker that may have died then.
-func (t Tally) Answer(s Scope, by string, turn, tokens, calls, already int) (_ Tally, granted int) {
-	granted = calls
+// how many the same turn was granted before, by a worker that may have died then; these are not taken back.
+func (t Tally) Answer(s Scope, g Grant, tokens, already int) (_ Tally, granted int) {
+	granted = g.Calls
 	if s.MaxAgents > 0 {
-		granted = max(0, min(calls, already+s.MaxAgents-1-t.Agents))
+		granted = max(0, min(granted, already+s.MaxAgents-1-t.Agents))
 	}
 	t.Agents += max(0, granted-already)
 	t.Tokens += tokens
-	t.By, t.Turn, t.Calls = by, turn, max(granted, already)
-	return t, granted
+	g.Calls = max(granted, already)
+	return t.grant(g), granted
 }
 
-// Refund takes back calls that another scope has no room for.
-func (t Tally) Refund(by string, turn, calls, granted int) Tally {
-	t.Agents -= calls - granted
-	t.By, t.Turn, t.Calls = by, turn, granted
+// Refund takes back, of what a turn was granted, the calls for which another scope has no room.
+func (t Tally) Refund(g Grant, was int) Tally {
+	t.Agents -= was - g.Calls
+	return t.grant(g)
+}
+
+func (t Tally) grant(g Grant) Tally {
+	t.Grants = append(t.Grants[:len(t.Grants):len(t.Grants)], g)
 	return t
 }
 

@@ -28,6 +28,8 @@ func TestRaces(t *testing.T) {
 			s.ended("r", 3, 330, 290).Worker = "w2"
 			s.ms["end r"].Fenced, s.ms["end r"].Fence = true, 220
 		}},
+		{"an answer in time that was stored late", verify.Deadline, func(s *story) { s.ms["outcome r"].Time = deadline.Add(slack + 1) }},
+		{"a turn that was stored late", verify.Deadline, func(s *story) { s.ms["log r-2-0 1"].Time = deadline.Add(slack + 1) }},
 		{"a refused submission", "", func(s *story) {
 			clear(s.ms)
 			s.outcome("r", 10, failed)

@@ -64,8 +64,12 @@ func (c *cancellation) run(ctx context.Context, f *SessionFlags, args []string) 
 	if !c.wait {
 		return nil
 	}
-	if err := ses.View.Settle(ctx, ses.Client, tree, path); err != nil {
+	left, err := ses.View.Settle(ctx, ses.Client, tree, path)
+	if err != nil {
 		return err
+	}
+	if left > 0 {
+		return fmt.Errorf("%d runs have no outcome though their time is over: no worker serves their agents", left)
 	}
 	fmt.Fprintf(os.Stderr, "%s: all of it has ended\n", f.Name)
 	return nil

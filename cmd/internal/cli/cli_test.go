@@ -181,7 +181,7 @@ func TestDialFlags(t *testing.T) {
 			t.Fatal(err)
 		}
 		test.want.Name = "test"
-		if diff := cmp.Diff(test.want, got.Dial, cmpopts.IgnoreFields(bus.Dial{}, "Closed")); diff != "" {
+		if diff := cmp.Diff(test.want, got.Dial, cmpopts.IgnoreFields(bus.Dial{}, "Closed"), cmpopts.IgnoreUnexported(bus.Dial{})); diff != "" {
 			t.Errorf("%v:\n%s", test.args, diff)
 		}
 		if p := got.Space.Prefix(); p != test.prefix {

@@ -88,7 +88,7 @@ func (v *View) Attend(ctx context.Context, c *client.Client, tree subjects.Tree,
 		if v.style == hidden {
 			return
 		}
-		_ = c.Settle(ctx, tree, subjects.Root, func(e client.Event) { // what it cannot show, Wait tells
+		_, _ = c.Settle(ctx, tree, subjects.Root, func(e client.Event) { // what it cannot show, Wait tells
 			fn(e)
 			if e.Kind == client.Concluded {
 				close(told)
@@ -112,17 +112,18 @@ func (v *View) Attend(ctx context.Context, c *client.Client, tree subjects.Tree,
 	return o, err
 }
 
-// Settle waits until a run and all below it have ended, and shows the tree meanwhile.
-func (v *View) Settle(ctx context.Context, c *client.Client, tree subjects.Tree, top subjects.Path) error {
-	var err error
+// Settle waits until a run and all below it have ended, and shows the tree meanwhile. Left is how many have not,
+// though their time is over.
+func (v *View) Settle(ctx context.Context, c *client.Client, tree subjects.Tree, top subjects.Path) (left int, err error) {
 	settled := make(chan struct{})
 	leave := v.watch(ctx, func(ctx context.Context, fn func(client.Event)) {
 		defer close(settled)
-		err = because(ctx, c.Settle(ctx, tree, top, fn))
+		left, err = c.Settle(ctx, tree, top, fn)
+		err = because(ctx, err)
 	})
 	defer leave()
 	<-settled
-	return err
+	return left, err
 }
 
 // watch runs a function that tells events until it ends or ctx does, and shows them. The caller calls

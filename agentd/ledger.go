@@ -1,0 +1,139 @@
+package agentd
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"sync"
+
+	"github.com/axebus/axe/agentd/run"
+)
+
+// ledgers are the tallies that runs of this worker change at this moment, by subject.
+type ledgers struct {
+	mu   sync.Mutex
+	open map[string]*ledger
+}
+
+// ledger is a tally that many runs of this worker change at once. One of them stores what all of them have to
+// say, so that it costs what one change costs, and this worker is but one of those that meet there.
+type ledger struct {
+	users int           // guarded by ledgers.mu
+	turn  chan struct{} // held by who stores
+
+	mu    sync.Mutex
+	queue []*change
+}
+
+// change is what one run has to say. It may be made of one tally after the other until one is stored.
+type change struct {
+	apply func(run.Tally) (_ run.Tally, ok bool) // ok is false where there is nothing to store
+	done  chan error
+}
+
+func newLedgers() *ledgers { return &ledgers{open: map[string]*ledger{}} }
+
+// take finds the ledger of a subject. The caller calls leave.
+func (l *ledgers) take(subject string) (_ *ledger, leave func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	one := l.open[subject]
+	if one == nil {
+		one = &ledger{turn: make(chan struct{}, 1)}
+		l.open[subject] = one
+	}
+	one.users++
+	return one, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if one.users--; one.users == 0 {
+			delete(l.open, subject)
+		}
+	}
+}
+
+// amend changes the tally at a subject, together with whoever else of this worker wants to.
+func (w *Worker) amend(ctx context.Context, subject string, apply func(run.Tally) (run.Tally, bool)) error {
+	l, leave := w.ledgers.take(subject)
+	defer leave()
+	c := &change{apply, make(chan error, 1)}
+	l.put(c)
+	select {
+	case err := <-c.done:
+		return err
+	case l.turn <- struct{}{}:
+		defer func() { <-l.turn }()
+		cs := l.all()
+		err := w.store(ctx, subject, cs)
+		l.settle(cs, err, c, ctx.Err() != nil)
+		return <-c.done
+	case <-ctx.Done():
+		if l.drop(c) {
+			return context.Cause(ctx)
+		}
+		return <-c.done // it is being stored
+	}
+}
+
+// store makes all changes in one.
+func (w *Worker) store(ctx context.Context, subject string, cs []*change) error {
+	if len(cs) == 0 {
+		return nil
+	}
+	var failed error
+	err := w.conn.Amend(ctx, subject, func(last []byte) []byte {
+		t, stores := run.DecodeTally(last).Next(), false
+		for _, c := range cs {
+			if next, ok := c.apply(t); ok {
+				t, stores = next, true
+			}
+		}
+		if !stores {
+			return nil
+		}
+		body, err := json.Marshal(t)
+		failed = err
+		return body
+	})
+	if err == nil {
+		err = failed
+	}
+	return err
+}
+
+func (l *ledger) put(c *change) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.queue = append(l.queue, c)
+}
+
+// all takes what waits. It is whose turn it is that calls it.
+func (l *ledger) all() []*change {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	cs := l.queue
+	l.queue = nil
+	return cs
+}
+
+// drop takes a change back, unless somebody stores it at this moment or has stored it.
+func (l *ledger) drop(c *change) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	i := slices.Index(l.queue, c)
+	if i >= 0 {
+		l.queue = slices.Delete(l.queue, i, i+1)
+	}
+	return i >= 0
+}
+
+// settle tells what came of changes. If who stored them was called off, the others are the next one's to store.
+func (l *ledger) settle(cs []*change, err error, mine *change, calledOff bool) {
+	for _, c := range cs {
+		if err != nil && calledOff && c != mine {
+			l.put(c)
+			continue
+		}
+		c.done <- err
+	}
+}

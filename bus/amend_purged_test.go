@@ -1,0 +1,37 @@
+package bus
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// TestAmendPurged: what was read is removed before the write, by its age or by an operator. The change is made of
+// nothing then; it is not waited for a message that does not come.
+func TestAmendPurged(t *testing.T) {
+	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
+	subject := tallyT(t)
+	if err := c.Amend(t.Context(), subject, increment); err != nil {
+		t.Fatal(err)
+	}
+	s, err := c.js.Stream(t.Context(), c.stream())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithTimeout(t.Context(), 5*time.Second)
+	defer stop()
+	calls := 0
+	err = c.Amend(ctx, subject, func(last []byte) []byte {
+		if calls++; calls == 1 {
+			if err := s.Purge(ctx, jetstream.WithPurgeSubject(subject)); err != nil {
+				t.Error(err)
+			}
+		}
+		return increment(last)
+	})
+	if err != nil {
+		t.Errorf("%v, after %d calls", err, calls)
+	}
+}
