@@ -29,7 +29,7 @@ func TestLongProbe(t *testing.T) {
 		s.asking("lead", 1)
 		time.Sleep(100 * time.Millisecond)
 		open := time.Now().Add(5 * time.Second)
-		rs := s.submitAll("lead", 10)
+		rs := s.submitAll(10)
 		s.completed(first, "first")
 		for i, r := range rs {
 			s.completed(r, fmt.Sprintf("t%d", i))

@@ -33,10 +33,10 @@ func (s *stage) crew(n int, e engagement) {
 }
 
 // submitAll submits so many tasks at once.
-func (s *stage) submitAll(agent string, n int) []subjects.Run {
+func (s *stage) submitAll(n int) []subjects.Run {
 	var rs []subjects.Run
 	for i := range n {
-		rs = append(rs, s.submit(agent, fmt.Sprintf("t%d", i)))
+		rs = append(rs, s.submit("lead", fmt.Sprintf("t%d", i)))
 	}
 	return rs
 }
@@ -107,7 +107,7 @@ func TestRetryAfterClosesTheGate(t *testing.T) {
 		first := s.submit("lead", "first")
 		s.asking("lead", 1)
 		time.Sleep(100 * time.Millisecond)
-		rs := s.submitAll("lead", 50)
+		rs := s.submitAll(50)
 		s.completed(first, "first")
 		for i, r := range rs {
 			s.completed(r, fmt.Sprintf("t%d", i))
@@ -183,7 +183,7 @@ func TestConcurrent(t *testing.T) {
 		s.parts["lead"] = after(3*time.Second, repeats)
 		s.crew(3, engagement{Config: limited(limit.Settings{Concurrent: 5})})
 		from := time.Now()
-		for i, r := range s.submitAll("lead", 20) {
+		for i, r := range s.submitAll(20) {
 			o := s.completed(r, fmt.Sprintf("t%d", i))
 			if o.ModelMS != 3000 {
 				t.Errorf("the time at the gate counts as the model's: %d ms", o.ModelMS)
@@ -211,7 +211,7 @@ func TestLimitsPerMinute(t *testing.T) {
 				s.agents = []configs.Agent{define("lead", nil)}
 				s.parts["lead"] = repeats // 11 tokens
 				s.crew(3, engagement{Config: limited(set)})
-				for i, r := range s.submitAll("lead", 30) {
+				for i, r := range s.submitAll(30) {
 					s.completed(r, fmt.Sprintf("t%d", i))
 				}
 				windows := map[time.Time]int{}
