@@ -93,12 +93,14 @@ func (d *Delivery) OnLate(fn func()) (stop func()) {
 // without their bodies, until ctx ends. Caught is called once, when fn has seen all that was stored
 // when Follow began.
 func (c *Conn) Follow(ctx context.Context, filter string, fn func(Stored), caught func()) error {
-	oc, err := c.js.OrderedConsumer(ctx, c.stream(), jetstream.OrderedConsumerConfig{FilterSubjects: []string{filter}, HeadersOnly: true})
+	oc, err := ask(ctx, c, func(ctx context.Context) (jetstream.Consumer, error) {
+		return c.js.OrderedConsumer(ctx, c.stream(), jetstream.OrderedConsumerConfig{FilterSubjects: []string{filter}, HeadersOnly: true})
+	})
 	if err != nil {
 		return fmt.Errorf("follow %s: %w", filter, err)
 	}
 	var once sync.Once
-	info, err := oc.Info(ctx)
+	info, err := ask(ctx, c, oc.Info)
 	if err != nil {
 		return fmt.Errorf("follow %s: %w", filter, err)
 	}

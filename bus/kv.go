@@ -9,20 +9,25 @@ import (
 )
 
 // Directory is the bucket of known agents: a value under each name.
-type Directory struct{ kv jetstream.KeyValue }
+type Directory struct {
+	conn *Conn
+	kv   jetstream.KeyValue
+}
 
 // Directory opens the bucket that Provision made.
 func (c *Conn) Directory(ctx context.Context) (*Directory, error) {
-	kv, err := c.js.KeyValue(ctx, c.cfg.Space.Name("AGENTS"))
+	kv, err := ask(ctx, c, func(ctx context.Context) (jetstream.KeyValue, error) {
+		return c.js.KeyValue(ctx, c.cfg.Space.Name("AGENTS"))
+	})
 	if err != nil {
 		return nil, fmt.Errorf("bucket %s: %w", c.cfg.Space.Name("AGENTS"), err)
 	}
-	return &Directory{kv}, nil
+	return &Directory{c, kv}, nil
 }
 
 // Get reads a value; ok is false if there is none.
 func (d *Directory) Get(ctx context.Context, key string) (value []byte, rev uint64, ok bool, err error) {
-	e, err := d.kv.Get(ctx, key)
+	e, err := ask(ctx, d.conn, func(ctx context.Context) (jetstream.KeyValueEntry, error) { return d.kv.Get(ctx, key) })
 	if errors.Is(err, jetstream.ErrKeyNotFound) {
 		return nil, 0, false, nil
 	}
@@ -34,7 +39,8 @@ func (d *Directory) Get(ctx context.Context, key string) (value []byte, rev uint
 
 // Put stores a value.
 func (d *Directory) Put(ctx context.Context, key string, value []byte) (rev uint64, err error) {
-	if rev, err = d.kv.Put(ctx, key, value); err != nil {
+	rev, err = ask(ctx, d.conn, func(ctx context.Context) (uint64, error) { return d.kv.Put(ctx, key, value) })
+	if err != nil {
 		return 0, fmt.Errorf("agent %s: %w", key, err)
 	}
 	return rev, nil
@@ -52,7 +58,9 @@ func (d *Directory) Delete(ctx context.Context, key string, rev uint64) error {
 // Watch calls fn for every value now and each change after, nil for a removed one, until ctx ends.
 // Caught is called once, when fn has seen all that is there.
 func (d *Directory) Watch(ctx context.Context, fn func(key string, value []byte), caught func()) error {
-	w, err := d.kv.WatchAll(ctx)
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	w, err := ask(ctx, d.conn, func(attempt context.Context) (jetstream.KeyWatcher, error) { return d.watch(ctx, attempt) })
 	if err != nil {
 		return fmt.Errorf("watch agents: %w", err)
 	}
@@ -74,4 +82,18 @@ func (d *Directory) Watch(ctx context.Context, fn func(key string, value []byte)
 			}
 		}
 	}
+}
+
+// watch makes one attempt to watch until ctx ends: what the library has subscribed to lasts for as long as the
+// context that it is given, and that is longer than the attempt.
+func (d *Directory) watch(ctx, attempt context.Context) (jetstream.KeyWatcher, error) {
+	own, stop := context.WithCancel(ctx)
+	over := context.AfterFunc(attempt, stop)
+	w, err := d.kv.WatchAll(own)
+	if !over() || err != nil {
+		stop()
+		return nil, errors.Join(err, attempt.Err())
+	}
+	context.AfterFunc(ctx, stop)
+	return w, nil
 }

@@ -87,7 +87,7 @@ func (ws *waits) pause(ctx context.Context, d time.Duration) error {
 func ask[T any](ctx context.Context, c *Conn, do func(context.Context) (T, error)) (T, error) {
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
 		v, err := askOnce(ctx, c, do)
-		if err == nil || ctx.Err() != nil || !c.provisioned() || !lost(err) {
+		if err == nil || ctx.Err() != nil || !c.provisioned() || !Lost(err) {
 			return v, err
 		}
 		if err := c.waits.pause(ctx, pause); err != nil {
@@ -102,9 +102,9 @@ func askOnce[T any](ctx context.Context, c *Conn, do func(context.Context) (T, e
 	return do(ctx)
 }
 
-// lost reports whether a request to JetStream got no answer, or one that will be another in a moment: the
+// Lost reports whether a request to JetStream got no answer, or one that will be another in a moment: the
 // server went away, or the stream has no leader.
-func lost(err error) bool {
+func Lost(err error) bool {
 	if api, ok := errors.AsType[*jetstream.APIError](err); ok {
 		return api.Code == http.StatusServiceUnavailable
 	}

@@ -2,6 +2,7 @@ package bus
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"sync"
@@ -114,6 +115,15 @@ func TestAnswersThatAreLost(t *testing.T) {
 			_, _, err := conn.Queued(ctx, conn.Space().SubmissionOf(tree))
 			return err
 		},
+		"directory": func(ctx context.Context, conn *Conn) error { _, err := conn.Directory(ctx); return err },
+		"follow": func(ctx context.Context, conn *Conn) error {
+			ctx, stop := context.WithCancelCause(ctx)
+			caught := errors.New("caught up")
+			if err := conn.Follow(ctx, r.Cancel(), func(Stored) {}, func() { stop(caught) }); !errors.Is(err, caught) {
+				return err
+			}
+			return nil
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -168,5 +178,43 @@ func TestFeedOutlastsItsConnection(t *testing.T) {
 	}
 	if d.Subject != r.Call() {
 		t.Errorf("delivered %s", d.Subject)
+	}
+}
+
+// What is known of the agents is watched on, though the connection broke as it was first asked for.
+func TestDirectoryThatIsWatchedAgain(t *testing.T) {
+	server := serveT(t, ServerConfig{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
+	m := muteT(t, server.URL()[len("nats://"):])
+	conn := openT(t, Dial{URL: "nats://" + m.Addr().String()}, true)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	dir, err := conn.Directory(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	caught, seen := make(chan struct{}), make(chan string, 1)
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	defer cancel()
+	m.swallow(false)
+	watching.Go(func() {
+		_ = dir.Watch(ctx, func(key string, _ []byte) { seen <- key }, func() { close(caught) })
+	})
+	select {
+	case <-caught:
+	case <-ctx.Done():
+		t.Fatal("nothing was watched")
+	}
+	time.Sleep(answerWithin + time.Second) // the watch outlasts the attempt that made it
+	if _, err := dir.Put(ctx, "lead", []byte("{}")); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case key := <-seen:
+		if key != "lead" {
+			t.Errorf("seen %s", key)
+		}
+	case <-ctx.Done():
+		t.Error("the watch has ended")
 	}
 }

@@ -175,15 +175,19 @@ func (f *WorkerFlags) Quiet(ctx context.Context, atMost time.Duration) {
 	_ = w.Quiet(ctx)
 }
 
+// provisionAgain is the pause before the streams are looked for once more.
+const provisionAgain = 500 * time.Millisecond
+
 // Provision sets up the streams where they are missing. A cluster that has not found together yet does
-// not answer, and is waited for.
+// not answer, nor does a server that has just gone away: they are waited for.
 func Provision(ctx context.Context, conn *bus.Conn, p bus.Provision, log *slog.Logger) error {
 	for {
 		err := conn.Provision(ctx, p)
-		if ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
+		if err == nil || ctx.Err() != nil || !bus.Lost(err) {
 			return because(ctx, err)
 		}
 		log.WarnContext(ctx, "waiting for jetstream", slog.Any(keyError, err))
+		_ = bus.Pause(ctx, provisionAgain)
 	}
 }
 
