@@ -56,10 +56,13 @@ func (c *Client) find(ctx context.Context, tree subjects.Tree) (found, error) {
 	if err := c.conn.Provisioned(ctx); err != nil {
 		return found{}, err
 	}
-	for begin := time.Now(); ; {
+	for begin := (time.Time{}); ; {
 		f, err := c.look(ctx, tree)
 		if err != nil || !f.root.Agent.IsZero() {
 			return f, err
+		}
+		if begin.IsZero() {
+			begin = time.Now() // the first look may have lasted for as long as a server was away
 		}
 		if time.Since(begin) >= patience {
 			return found{}, fmt.Errorf("%w: %s", ErrUnknownTree, tree)
