@@ -22,22 +22,23 @@ const (
 
 // scenario says who runs, what is done to them, and what it may cost.
 type scenario struct {
-	name    string
-	nodes   int
-	ackWait time.Duration
-	latency time.Duration // of the model
-	proxied int           // workers behind proxies
-	drills  []drill
-	brief   int // trees in a short run
-	faults  int // at least, in a short run; in a long one atLeast
-	atLeast int
-	free    bool // its faults cost no request to the model
+	name     string
+	nodes    int
+	ackWait  time.Duration
+	latency  time.Duration // of the model
+	proxied  int           // workers behind proxies
+	embedded bool          // the server is in a worker
+	drills   []drill
+	brief    int // trees in a short run
+	faults   int // at least, in a short run; in a long one atLeast
+	atLeast  int
+	free     bool // its faults cost no request to the model
 }
 
 var scenarios = []scenario{
 	{name: "kill", brief: 20, drills: []drill{{200 * time.Millisecond, []kind{killWorker}}}},
 	{name: "server", brief: 20, drills: []drill{{time.Second, []kind{killServer}}}},
-	{name: "both", brief: 20, drills: []drill{{200 * time.Millisecond, []kind{killWorker}}, {time.Second, []kind{killServer}}}},
+	{name: "both", embedded: true, brief: 20, drills: []drill{{200 * time.Millisecond, []kind{killWorker}}, {time.Second, []kind{killServer}}}},
 	{name: "zombies", brief: 20, drills: []drill{{time.Second, []kind{stopWorker}}}},
 	{
 		name: "drains", brief: 20, faults: 4, atLeast: 100, free: true, ackWait: 10 * time.Second,
@@ -75,9 +76,10 @@ func TestChaos(t *testing.T) {
 			if testing.Short() && (sc.name == "cluster" || sc.name == "mix") {
 				t.Skip("not in a short run")
 			}
-			n := sc.brief
-			if trees > 0 {
-				n = trees
+			n := trees
+			if n == 0 {
+				n = sc.brief
+				t.Parallel()
 			}
 			perform(t, sc.withDefaults(trees > 0), bin, seed, n)
 		})

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -35,23 +34,33 @@ type berth struct {
 	proc  *process
 }
 
+// agentd is the command of a worker, without what it says of the server.
+type agentd struct {
+	file, agents string
+	model        string // where it is asked
+	nodes        int
+	ackWait      time.Duration
+}
+
+func (a agentd) named(name string, args ...string) *exec.Cmd {
+	cmd := exec.Command(a.file, append(args, "--agents", a.agents, "--name", name, "--slots", strconv.Itoa(slots), //nolint:noctx // the group ends it
+		"--ack-wait", a.ackWait.String(), "--replicas", strconv.Itoa(a.nodes), "--log-format", "text")...)
+	cmd.Env = append(os.Environ(), "AXE_OLLAMA_BASE_URL="+a.model+"/"+name)
+	return cmd
+}
+
 // newCrew makes berths, the first of them behind proxies.
-func newCrew(t *testing.T, g *group, sc scenario, s *servers, bin, agents, model string) *crew {
+func newCrew(t *testing.T, g *group, a agentd, s *servers, proxied int) *crew {
 	t.Helper()
 	c := &crew{group: g}
 	for i := range workers {
 		url := s.urls()
 		b := &berth{crew: c, number: i}
-		if i < sc.proxied {
+		if i < proxied {
 			b.proxy = newProxy(t, s.nodes[0].addr())
 			url = "nats://" + b.proxy.Addr().String()
 		}
-		b.command = func(name string) *exec.Cmd {
-			cmd := exec.Command(filepath.Join(bin, "agentd"), "--agents", agents, "--name", name, "--server", url, //nolint:noctx // the group ends it
-				"--slots", strconv.Itoa(slots), "--ack-wait", sc.ackWait.String(), "--replicas", strconv.Itoa(len(s.nodes)), "--log-format", "text", "--log-level", "info")
-			cmd.Env = append(os.Environ(), "AXE_OLLAMA_BASE_URL="+model+"/"+name)
-			return cmd
-		}
+		b.command = func(name string) *exec.Cmd { return a.named(name, "--server", url) }
 		c.berths = append(c.berths, b)
 	}
 	return c
@@ -66,7 +75,7 @@ func (b *berth) fill(after *process) error {
 	}
 	b.gen++
 	name := fmt.Sprintf("w%d-%d", b.number, b.gen)
-	p, err := b.crew.group.start(name, b.command(name), nil)
+	p, err := b.crew.group.start(name, b.command(name))
 	if err != nil {
 		return err
 	}

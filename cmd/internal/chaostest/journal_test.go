@@ -68,12 +68,16 @@ func (j *journal) String() string {
 	return b.String()
 }
 
-// of is what a process writes to.
-func (j *journal) of(who string) io.Writer { return &scribe{journal: j, who: who} }
+// of is what a process writes to; first is called at its first line.
+func (j *journal) of(who string, first func()) io.Writer {
+	return &scribe{journal: j, who: who, first: first}
+}
 
 type scribe struct {
 	journal *journal
 	who     string
+	first   func()
+	once    sync.Once
 	rest    []byte // an unfinished line
 }
 
@@ -85,6 +89,7 @@ func (s *scribe) Write(p []byte) (int, error) {
 		if !whole {
 			return len(p), nil
 		}
+		s.once.Do(s.first)
 		s.journal.line(s.who, string(line))
 		s.rest = rest
 	}

@@ -3,7 +3,6 @@ package chaostest
 import (
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"os/exec"
@@ -66,17 +65,17 @@ type process struct {
 	name   string
 	cmd    *exec.Cmd
 	wanted atomic.Bool
+	spoke  chan struct{} // closed after its first line: it listens to signals by then
 	ended  chan struct{} // closed after its end
 	err    error         // of its end
 }
 
-// start runs a command in the group. What it writes goes to the journal, its stdout to out if that is
-// not nil.
-func (g *group) start(name string, cmd *exec.Cmd, out io.Writer) (*process, error) {
+// start runs a command in the group. What it says goes to the journal.
+func (g *group) start(name string, cmd *exec.Cmd) (*process, error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pgid: g.leader}
-	cmd.Stderr, cmd.Stdout = g.log.of(name), out
 	cmd.WaitDelay = time.Second
-	p := &process{name: name, cmd: cmd, ended: make(chan struct{})}
+	p := &process{name: name, cmd: cmd, spoke: make(chan struct{}), ended: make(chan struct{})}
+	cmd.Stderr = g.log.of(name, func() { close(p.spoke) })
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.over {
@@ -106,6 +105,10 @@ func (p *process) kill() {
 // drain is SIGTERM, and waits for an orderly end.
 func (p *process) drain(atMost time.Duration) error {
 	p.wanted.Store(true)
+	select {
+	case <-p.spoke:
+	case <-p.ended:
+	}
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		return fmt.Errorf("drain %s: %w", p.name, err)
 	}

@@ -31,6 +31,7 @@ type node struct {
 	Routes      string // to the others
 
 	proc *process
+	gen  int // how often it was started
 }
 
 // serve is the whole of a server process.
@@ -61,6 +62,7 @@ func serve(config string) error {
 type servers struct {
 	group *group
 	nodes []*node
+	in    *agentd // the workers that the servers are in, nil: they are processes of their own
 }
 
 func newServers(t *testing.T, g *group, n int, store string) *servers {
@@ -104,15 +106,28 @@ func (s *servers) urls() string {
 
 func (n *node) addr() string { return fmt.Sprintf("127.0.0.1:%d", n.Port) }
 
-// up starts a node and waits until it takes connections: it has recovered its store by then.
-func (s *servers) up(ctx context.Context, n *node) error {
+// command is what runs a node. The worker in whose process one is has a new name each time.
+func (s *servers) command(n *node) (*exec.Cmd, error) {
+	n.gen++
+	if s.in != nil {
+		return s.in.named(fmt.Sprintf("%s-%d", n.Name, n.gen), "--embedded", "--listen", n.addr(), "--store", n.Store), nil
+	}
 	config, err := json.Marshal(n)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	cmd := exec.Command(os.Args[0]) //nolint:noctx // the group ends it
 	cmd.Env = append(os.Environ(), roleEnv+"=server", serverEnv+"="+string(config))
-	if n.proc, err = s.group.start(n.Name, cmd, nil); err != nil {
+	return cmd, nil
+}
+
+// up starts a node and waits until it takes connections: it has recovered its store by then.
+func (s *servers) up(ctx context.Context, n *node) error {
+	cmd, err := s.command(n)
+	if err != nil {
+		return err
+	}
+	if n.proc, err = s.group.start(n.Name, cmd); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)

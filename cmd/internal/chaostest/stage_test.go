@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -39,7 +40,11 @@ func newStage(t *testing.T, sc scenario, bin string) *stage {
 	t.Cleanup(web.Close)
 	g := newGroup(t, st.log)
 	st.servers = newServers(t, g, sc.nodes, store)
-	st.crew = newCrew(t, g, sc, st.servers, bin, agents, web.URL)
+	worker := agentd{filepath.Join(bin, "agentd"), agents, web.URL, sc.nodes, sc.ackWait}
+	if sc.embedded {
+		st.servers.in = &worker
+	}
+	st.crew = newCrew(t, g, worker, st.servers, sc.proxied)
 	for _, n := range st.servers.nodes {
 		if err := st.servers.up(t.Context(), n); err != nil {
 			t.Fatal(err)

@@ -104,7 +104,7 @@ func (st *stage) inFlight(asks []*ask, k kept) int {
 		if a.worker != k.worker && i+1 < len(asks) {
 			until = asks[i+1].begin
 		}
-		if until.IsZero() || st.hits.struck(a.worker, a.begin, until, st.ackWait+time.Second) {
+		if until.IsZero() || st.hits.struck(a.worker, a.begin, until, blur) {
 			n++
 		}
 	}
