@@ -100,11 +100,7 @@ func (c *Conn) Follow(ctx context.Context, filter string, fn func(Stored), caugh
 		return fmt.Errorf("follow %s: %w", filter, err)
 	}
 	var once sync.Once
-	info, err := ask(ctx, c, oc.Info)
-	if err != nil {
-		return fmt.Errorf("follow %s: %w", filter, err)
-	}
-	if info.NumPending == 0 {
+	if oc.CachedInfo().NumPending == 0 { // as it was created: a server that restarts knows it no more
 		once.Do(caught)
 	}
 	cc, err := oc.Consume(func(m jetstream.Msg) {
