@@ -1,6 +1,7 @@
 package chaostest
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"os"
@@ -20,6 +21,9 @@ const (
 	seedEnv  = "AXE_CHAOS_SEED"
 )
 
+// brief is what a scenario is cut down to.
+type brief struct{ trees, atLeast, drills int }
+
 // scenario says who runs, what is done to them, and what it may cost.
 type scenario struct {
 	name     string
@@ -29,39 +33,44 @@ type scenario struct {
 	proxied  int           // workers behind proxies
 	embedded bool          // the server is in a worker
 	drills   []drill
-	brief    int // trees in a short run
-	faults   int // at least, in a short run; in a long one atLeast
-	atLeast  int
-	free     bool // its faults cost no request to the model
+	atLeast  int   // faults, before the load ends
+	free     bool  // its faults cost no request to the model
+	brief    brief // what a short run has instead
 }
 
 var scenarios = []scenario{
-	{name: "kill", brief: 20, drills: []drill{{200 * time.Millisecond, []kind{killWorker}}}},
-	{name: "server", brief: 20, drills: []drill{{time.Second, []kind{killServer}}}},
-	{name: "both", embedded: true, brief: 20, drills: []drill{{200 * time.Millisecond, []kind{killWorker}}, {time.Second, []kind{killServer}}}},
-	{name: "zombies", brief: 20, drills: []drill{{time.Second, []kind{stopWorker}}}},
+	{name: "kill", drills: []drill{{200 * time.Millisecond, []kind{killWorker}}}},
+	{name: "server", drills: []drill{{time.Second, []kind{killServer}}}},
+	{name: "both", embedded: true, drills: []drill{{200 * time.Millisecond, []kind{killWorker}}, {time.Second, []kind{killServer}}}},
+	{name: "zombies", drills: []drill{{time.Second, []kind{stopWorker}}}},
 	{
-		name: "drains", brief: 20, faults: 4, atLeast: 100, free: true, ackWait: 10 * time.Second,
+		name: "drains", atLeast: 100, free: true, ackWait: 10 * time.Second, brief: brief{atLeast: 4},
 		drills: []drill{{50 * time.Millisecond, []kind{drainOne}}},
 	},
-	{name: "cut", brief: 20, proxied: 3, drills: []drill{{time.Second, []kind{cutConn, holdConn, slowConn}}}},
-	{name: "cluster", brief: 6, nodes: 3, drills: []drill{{6 * time.Second, []kind{killLeader}}, {time.Second, []kind{killWorker}}}},
-	{name: "mix", brief: 10, proxied: 2, drills: []drill{
-		{time.Second, []kind{killWorker, killWorker, stopWorker, drainOne, cutConn, holdConn, slowConn, killServer}},
-	}},
+	{name: "cut", proxied: 3, drills: []drill{{time.Second, []kind{cutConn, holdConn, slowConn}}}},
+	{
+		name: "cluster", nodes: 3, brief: brief{trees: 4, drills: 1},
+		drills: []drill{{6 * time.Second, []kind{killLeader}}, {time.Second, []kind{killWorker}}},
+	},
+	{
+		name: "mix", proxied: 2, brief: brief{trees: 8},
+		drills: []drill{{time.Second, []kind{killWorker, killWorker, stopWorker, drainOne, cutConn, holdConn, slowConn, killServer}}},
+	},
 }
 
-func (sc scenario) withDefaults(long bool) scenario {
+// sized fills in what a scenario does not say, and cuts down one of which no number of trees is asked.
+func (sc scenario) sized(trees int) (scenario, int) {
 	sc.nodes = max(sc.nodes, 1)
-	if sc.ackWait == 0 {
-		sc.ackWait = 2 * time.Second
-	}
+	sc.ackWait = cmp.Or(sc.ackWait, 2*time.Second)
 	sc.latency = 200 * time.Millisecond
-	if !long {
-		sc.atLeast = sc.faults
+	if trees == 0 {
+		trees = cmp.Or(sc.brief.trees, 12)
+		sc.latency /= 2
+		sc.atLeast = sc.brief.atLeast
+		sc.drills = sc.drills[:cmp.Or(sc.brief.drills, len(sc.drills))]
 	}
 	sc.atLeast = max(sc.atLeast, 1)
-	return sc
+	return sc, trees
 }
 
 // TestChaos plays every scenario. The seed is in its first line of output and in every failure.
@@ -76,12 +85,11 @@ func TestChaos(t *testing.T) {
 			if testing.Short() && (sc.name == "cluster" || sc.name == "mix") {
 				t.Skip("not in a short run")
 			}
-			n := trees
-			if n == 0 {
-				n = sc.brief
+			if trees == 0 {
 				t.Parallel()
 			}
-			perform(t, sc.withDefaults(trees > 0), bin, seed, n)
+			sc, n := sc.sized(trees)
+			perform(t, sc, bin, seed, n)
 		})
 	}
 }
@@ -94,8 +102,11 @@ func perform(t *testing.T, sc scenario, bin string, seed uint64, trees int) {
 	t.Logf("seed %d | %d trees | %s | took %.1fs, a tree %.1fs at most | model asked %d, minimum %d, extra %d, allowed %d | lost %d, doubled %d, misordered %d | tried again %d, gave up %d",
 		seed, l.ended.Load(), st.faults(), time.Since(begin).Seconds(), time.Duration(l.longest.Load()).Seconds(),
 		v.asked, v.minimum, v.extra, v.allowed, v.lost, v.doubled, v.misordered, l.retries.Load(), st.crew.gaveUp.Load())
-	if kills := st.hits.count(killWorker); len(sc.drills) == 1 && sc.drills[0].kinds[0] == killWorker && v.extra > kills*slots {
+	if kills := st.hits.count(killWorker); sc.name == "kill" && v.extra > kills*slots {
 		v.blame("%d kills of workers with %d slots cost %d requests", kills, slots, v.extra)
+	}
+	if st.hits.count("") == 0 {
+		v.blame("nothing was done to anybody")
 	}
 	if sc.free && v.extra > 0 {
 		v.blame("%d turns were asked again, though nobody was interrupted", v.extra)

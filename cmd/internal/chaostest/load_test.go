@@ -38,14 +38,14 @@ type load struct {
 	mixed int // answers that are not the right ones
 }
 
-// run keeps submitting until enough is done, and returns when all trees have ended.
-func (l *load) run(ctx context.Context, enough func(submitted int) bool) {
+// run submits so many trees and more until enough is done, and returns when all have ended.
+func (l *load) run(ctx context.Context, trees int, enough func() bool) {
 	var all sync.WaitGroup
-	for range submitters {
+	for range min(submitters, trees) {
 		all.Go(func() {
 			for ctx.Err() == nil {
 				i := int(l.next.Add(1)) - 1
-				if enough(i) {
+				if i >= trees && enough() {
 					l.next.Add(-1)
 					return
 				}

@@ -103,9 +103,7 @@ func (st *stage) play(t *testing.T, seed uint64, trees int) (*verdict, *load) {
 		})
 	}
 	st.lasting.Go(func() { st.tell(ctx, l) })
-	l.run(t.Context(), func(submitted int) bool {
-		return t.Failed() || submitted >= trees && st.hits.count("") >= st.atLeast
-	})
+	l.run(t.Context(), trees, func() bool { return t.Failed() || st.hits.count("") >= st.atLeast })
 	calm()
 	st.lasting.Wait()
 	if err := st.settle(t.Context()); err != nil {
