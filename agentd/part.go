@@ -14,6 +14,7 @@ type Part struct {
 	Event    string    `json:"event"` // PartAsking, PartRetrying or PartWaiting
 	Turn     int       `json:"turn"`
 	Worker   string    `json:"worker"`
+	Again    bool      `json:"again,omitzero"`    // it was told before, for whoever had the run then
 	Attempt  int       `json:"attempt,omitzero"`  // the one that is made, or is to be; 0: the first
 	Attempts int       `json:"attempts,omitzero"` // that there may be, from the second on
 	Reason   string    `json:"reason,omitzero"`   // the category of the provider's error; what is waited for

@@ -27,7 +27,7 @@ func (w *Worker) unlessTakenOver(ctx context.Context, h *history, t *trigger, tu
 	started := false
 	var telling sync.WaitGroup
 	if t.Count > 1 {
-		part := Part{Event: PartAsking, Turn: turn, Worker: w.cfg.Name}
+		part := Part{Event: PartAsking, Turn: turn, Worker: w.cfg.Name, Again: true}
 		telling.Go(func() { w.keepTelling(ctx, r, part) })
 	}
 	stop := t.OnLate(func() {

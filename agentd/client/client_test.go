@@ -255,7 +255,7 @@ func TestDeadLetters(t *testing.T) {
 		if l.Run != r || l.Subject != r.Call() || !bytes.Equal(l.Body, body) || !strings.HasPrefix(l.Reason, "malformed call: ") {
 			t.Errorf("letter of %s: %s, %d bytes, %s", l.Run, l.Subject, len(l.Body), l.Reason)
 		}
-		if in, ok, err := s.Asked(t.Context(), l); !ok || err != nil || in.Task != text {
+		if in, _, ok, err := s.Asked(t.Context(), l); !ok || err != nil || in.Task != text {
 			t.Errorf("asked %d bytes, %t, %v", len(in.Task), ok, err)
 		}
 		if tried, err := s.Tried(t.Context(), l); tried || err != nil {

@@ -76,20 +76,28 @@ func (c *Client) letter(ctx context.Context, m bus.Stored) (Letter, error) {
 	return l, nil
 }
 
-// Asked is what the run of a letter was asked, as its call has it; ok is false if there is no such call any more.
-func (c *Client) Asked(ctx context.Context, l Letter) (in run.Input, ok bool, err error) {
+// Asked is what the run of a letter was asked, and the bounds that it was under, as its call has them; ok is false if
+// there is no such call any more, or none that can be read.
+func (c *Client) Asked(ctx context.Context, l Letter) (in run.Input, limits subjects.Limits, ok bool, err error) {
 	if l.Run.Agent.IsZero() {
-		return run.Input{}, false, nil
+		return run.Input{}, limits, false, nil
 	}
 	m, ok, err := c.conn.First(ctx, l.Run.Call())
 	if err != nil || !ok {
-		return run.Input{}, false, err
+		return run.Input{}, limits, false, err
 	}
 	body, err := c.conn.Load(ctx, m)
-	if err != nil {
-		return run.Input{}, false, fmt.Errorf("dead letter %d: %w", l.ID, err)
+	if errors.Is(err, bus.ErrGone) || errors.Is(err, bus.ErrTooLarge) {
+		return run.Input{}, limits, false, nil
 	}
-	return in, json.Unmarshal(body, &in) == nil, nil
+	if err != nil {
+		return run.Input{}, limits, false, fmt.Errorf("dead letter %d: %w", l.ID, err)
+	}
+	scopes, _ := subjects.ParseScopes(m.Header.Get(subjects.HeaderLimits), l.Run.Path)
+	for _, s := range scopes {
+		limits = limits.Within(s.Limits)
+	}
+	return in, limits, json.Unmarshal(body, &in) == nil, nil
 }
 
 // Again is the tree that a letter's task becomes when it is tried again: always the same one, so that it is

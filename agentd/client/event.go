@@ -117,6 +117,7 @@ type part struct {
 	Event    string    `json:"event"`
 	Turn     int       `json:"turn"`
 	Worker   string    `json:"worker"`
+	Again    bool      `json:"again"`
 	Attempt  int       `json:"attempt"`
 	Attempts int       `json:"attempts"`
 	Reason   string    `json:"reason"`
@@ -130,7 +131,7 @@ func (c *Client) partEvent(m bus.Stored) (Event, bool) {
 		return Event{}, false
 	}
 	var p part
-	if json.Unmarshal(m.Body, &p) != nil || !slices.Contains([]Kind{Asking, Retrying, Waiting}, Kind(p.Event)) {
+	if json.Unmarshal(m.Body, &p) != nil || p.Again || !slices.Contains([]Kind{Asking, Retrying, Waiting}, Kind(p.Event)) {
 		return Event{}, false
 	}
 	return Event{

@@ -44,7 +44,7 @@ type Report struct {
 	UnderWay int       `json:"under_way"` // of the trees: a run may still come to its end
 	Runs     int       `json:"runs"`
 	Messages int       `json:"messages"`
-	Findings []Finding `json:"findings,omitempty"` // by tree, in stream order
+	Findings []Finding `json:"findings"` // by tree, in stream order
 }
 
 // Violations counts what is wrong.

@@ -10,7 +10,7 @@ import (
 // Report is what was found, and what is missing at a moment. The moment should be from before the last
 // messages were read: what was stored since then and not read would be missed otherwise.
 func (c *Checker) Report(now time.Time) Report {
-	r := Report{Messages: c.messages}
+	r := Report{Messages: c.messages, Findings: []Finding{}} // never null
 	cut := map[string]bool{}
 	rest := &Checker{cfg: c.cfg, names: c.names}
 	for _, t := range c.trees {

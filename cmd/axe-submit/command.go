@@ -44,7 +44,8 @@ func command() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error { return s.run(cmd.Context(), args) },
 	}
 	s.flags.Register(cmd)
-	s.flags.RegisterOutput(cmd)
+	s.flags.RegisterProgress(cmd)
+	s.flags.RegisterOutput(cmd, "text: the answer; json: the whole outcome, failed or not")
 	s.register(cmd)
 	cmd.AddCommand(waitCommand(&s.flags), cli.CancelCommand(&s.flags))
 	return cmd

@@ -50,7 +50,7 @@ func (s *submission) run(ctx context.Context, args []string) error {
 		return err
 	}
 	if s.detach {
-		return detached(s.flags.Output, tree)
+		return cli.PrintTree(os.Stdout, s.flags.Output, tree)
 	}
 	if s.id != "" {
 		fmt.Fprintf(os.Stderr, "%s: tree %s\n", name, tree)
@@ -58,16 +58,6 @@ func (s *submission) run(ctx context.Context, args []string) error {
 		ses.View.Note("tree %s", tree)
 	}
 	return s.leaving.attend(ctx, ses, tree, s.flags.Output, time.Duration(s.timeout))
-}
-
-// detached prints the tree's id, to be waited for by somebody else.
-func detached(output string, tree subjects.Tree) error {
-	format := "%s\n"
-	if output == "json" {
-		format = `{"tree":"%s"}` + "\n" // letters and digits
-	}
-	_, err := fmt.Printf(format, tree)
-	return err
 }
 
 // task is what the command line says is to be done. It is checked before anything is sent.

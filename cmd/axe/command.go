@@ -93,6 +93,7 @@ func cancelCommand() *cobra.Command {
 	f := &cli.SessionFlags{Name: name}
 	cmd := cli.CancelCommand(f)
 	f.Register(cmd)
+	f.RegisterProgress(cmd)
 	return cmd
 }
 

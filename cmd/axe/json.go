@@ -18,24 +18,25 @@ import (
 // are axe's; its numbers are the agent's own, over all its turns, and those of subtree are of all
 // agents below it too.
 type envelope struct {
-	Model           string     `json:"model"`
-	Content         string     `json:"content"`
-	InputTokens     int        `json:"input_tokens"`
-	OutputTokens    int        `json:"output_tokens"`
-	CachedTokens    int        `json:"cached_tokens"`
-	StopReason      string     `json:"stop_reason"`
-	DurationMS      int64      `json:"duration_ms"`
-	ModelMS         int64      `json:"model_ms"`       // of that, what its own model calls took
-	RetryAttempts   int        `json:"retry_attempts"` // of its own model calls, after failures that could pass
-	Turns           int        `json:"turns"`
-	ToolCalls       int        `json:"tool_calls"`
-	ToolCallDetails []detail   `json:"tool_call_details"`
-	Subtree         run.Totals `json:"subtree"`
-	Agent           string     `json:"agent"`
-	Tree            string     `json:"tree"`
-	Error           string     `json:"error,omitzero"`
-	Kind            string     `json:"kind,omitzero"`
-	Category        string     `json:"category,omitzero"`
+	Model           string       `json:"model"`
+	Content         string       `json:"content"`
+	InputTokens     int          `json:"input_tokens"`
+	OutputTokens    int          `json:"output_tokens"`
+	CachedTokens    int          `json:"cached_tokens"`
+	StopReason      string       `json:"stop_reason"`
+	DurationMS      int64        `json:"duration_ms"`
+	ModelMS         int64        `json:"model_ms"`       // of that, what its own model calls took
+	RetryAttempts   int          `json:"retry_attempts"` // of its own model calls, after failures that could pass
+	Turns           int          `json:"turns"`
+	ToolCalls       int          `json:"tool_calls"`
+	ToolCallDetails []detail     `json:"tool_call_details"`
+	Subtree         run.Totals   `json:"subtree"`
+	Agent           string       `json:"agent"`
+	Tree            string       `json:"tree"`
+	Error           string       `json:"error,omitzero"`
+	Kind            string       `json:"kind,omitzero"`
+	Category        string       `json:"category,omitzero"`
+	Partial         *run.Partial `json:"partial,omitempty"` // of a failed run: what there was
 }
 
 // detail is one tool call of the agent, in the order of the calls.
@@ -63,7 +64,7 @@ func printJSON(ctx context.Context, w io.Writer, c *client.Client, tree subjects
 	err = enc.Encode(envelope{
 		Model: o.Model, Content: o.Result, InputTokens: o.Usage.InputTokens, OutputTokens: o.Usage.OutputTokens, CachedTokens: o.Usage.CachedTokens,
 		StopReason: o.StopReason, DurationMS: o.DurationMS, ModelMS: o.ModelMS, RetryAttempts: o.Retries, Turns: o.Turns, ToolCalls: o.ToolCalls, ToolCallDetails: details(root.Turns),
-		Subtree: o.Subtree, Agent: o.Agent, Tree: o.Tree, Error: o.Error, Kind: string(o.Kind), Category: o.Category,
+		Subtree: o.Subtree, Agent: o.Agent, Tree: o.Tree, Error: o.Error, Kind: string(o.Kind), Category: o.Category, Partial: o.Partial,
 	})
 	if err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/axebus/axe/agentd/client"
+	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -90,11 +91,15 @@ const farewell = 3 * time.Second
 func Abandon(ctx context.Context, c *client.Client, tree subjects.Tree, why string) string {
 	ctx, done := context.WithTimeout(context.WithoutCancel(ctx), farewell)
 	defer done()
-	if err := c.Cancel(ctx, tree, subjects.Root, why); err != nil {
+	err := c.Cancel(ctx, tree, subjects.Root, why)
+	if err != nil && !errors.Is(err, client.ErrEnded) && !errors.Is(err, client.ErrCancelled) {
 		return fmt.Sprintf("and the tree %s could not be cancelled: %v", tree, err)
 	}
-	if _, err := c.Wait(ctx, tree); err != nil {
+	switch o, err := c.Wait(ctx, tree); {
+	case err != nil:
 		return "the tree " + tree.String() + " is being cancelled"
+	case o.Kind != run.KindCancelled:
+		return "the tree " + tree.String() + " had ended just then: " + string(o.Status)
 	}
 	return "the tree was cancelled"
 }

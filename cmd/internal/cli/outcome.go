@@ -2,10 +2,12 @@ package cli
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"strings"
 
 	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/subjects"
 )
 
 // CheckOutput is the error of an output format that there is not.
@@ -36,4 +38,14 @@ func Print(w io.Writer, format string, o run.Outcome) error {
 		return err
 	}
 	return Failed(o)
+}
+
+// PrintTree writes the id of a tree that is not waited for.
+func PrintTree(w io.Writer, format string, tree subjects.Tree) error {
+	line := "%s\n"
+	if format == "json" {
+		line = `{"tree":"%s"}` + "\n" // letters and digits
+	}
+	_, err := fmt.Fprintf(w, line, tree)
+	return err
 }

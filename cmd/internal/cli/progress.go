@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -45,7 +46,7 @@ const (
 
 // View makes what the flags ask for, for the command of a name.
 func (p *ProgressFlags) View(s *Screen, name string) (*View, error) {
-	v := &View{screen: s, style: style(p.how), name: name}
+	v := &View{screen: s, style: style(cmp.Or(p.how, string(hidden))), name: name}
 	switch {
 	case p.verbose:
 		v.style, v.told = spoken, newTranscript(s)

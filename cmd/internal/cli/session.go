@@ -27,13 +27,15 @@ type SessionFlags struct {
 func (f *SessionFlags) Register(cmd *cobra.Command) {
 	f.dial.Register(cmd)
 	f.log.Register(cmd, "warn")
-	f.progress.Register(cmd)
 	cmd.PersistentFlags().DurationVar(&f.patience, "connect-timeout", 10*time.Second, "how long to wait for a server that is not there, 0: for ever")
 }
 
-// RegisterOutput adds the flag that says how outcomes are printed.
-func (f *SessionFlags) RegisterOutput(cmd *cobra.Command) {
-	cmd.PersistentFlags().StringVarP(&f.Output, "output", "o", "text", "text: the answer; json: the whole outcome, failed or not")
+// RegisterProgress adds the flags of how a tree is shown. Without them it is not.
+func (f *SessionFlags) RegisterProgress(cmd *cobra.Command) { f.progress.Register(cmd) }
+
+// RegisterOutput adds the flag that says how results are printed.
+func (f *SessionFlags) RegisterOutput(cmd *cobra.Command, help string) {
+	cmd.PersistentFlags().StringVarP(&f.Output, "output", "o", "text", help)
 }
 
 // MaxBody is the largest body that the flags allow, 0 if they do not say.

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/axebus/axe/agentd/client"
+	"github.com/axebus/axe/cmd/internal/cli"
+)
+
+// letter is what -o json prints of a dead letter, one line each.
+type letter struct {
+	ID      uint64    `json:"id"`
+	Time    time.Time `json:"time"`
+	Agent   string    `json:"agent,omitzero"`
+	Tree    string    `json:"tree,omitzero"`
+	Path    string    `json:"path,omitzero"`
+	Reason  string    `json:"reason"`
+	Subject string    `json:"subject"`
+	Seq     uint64    `json:"seq"`
+	Retried string    `json:"retried,omitzero"` // the tree
+	Task    string    `json:"task,omitzero"`    // show only
+	Context string    `json:"context,omitzero"` // show only
+	Body    string    `json:"body,omitzero"`    // show only
+}
+
+// about is what there is to say of a letter.
+func about(ctx context.Context, ses *cli.Session, l client.Letter) (letter, error) {
+	out := letter{
+		ID: l.ID, Time: l.Time, Agent: l.Run.Agent.String(), Tree: l.Run.Tree.String(), Path: l.Run.Path.String(),
+		Reason: l.Reason, Subject: l.Subject, Seq: l.Seq,
+	}
+	tried, err := ses.Tried(ctx, l)
+	if tried {
+		out.Retried = l.Again().String()
+	}
+	return out, err
+}
+
+func (d *deadLetters) list(ctx context.Context, stdout io.Writer) error {
+	return d.with(ctx, func(ses *cli.Session) error {
+		letters, err := d.chosen(ctx, ses)
+		if err != nil {
+			return err
+		}
+		w := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
+		if len(letters) > 0 && d.flags.Output == "text" {
+			fmt.Fprintln(w, "LETTER\tTIME\tAGENT\tTREE\tPATH\tRETRIED\tREASON")
+		}
+		for _, l := range letters {
+			a, err := about(ctx, ses, l)
+			if err != nil {
+				return err
+			}
+			if d.flags.Output == "json" {
+				err = printLine(w, a)
+			} else {
+				_, err = fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\t%s\n", a.ID, a.Time.Local().Format(time.DateTime), dash(a.Agent), dash(a.Tree), dash(a.Path), dash(a.Retried), cli.Printable(a.Reason))
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return w.Flush()
+	})
+}
+
+// chosen are the letters that the flags ask for.
+func (d *deadLetters) chosen(ctx context.Context, ses *cli.Session) ([]client.Letter, error) {
+	all, err := ses.Dead(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []client.Letter
+	for _, l := range all {
+		agent, tree := l.Run.Agent.String(), l.Run.Tree.String()
+		if (d.agent == "" || agent == d.agent) && (d.tree == "" || tree == client.Key(d.tree).String()) {
+			out = append(out, l)
+		}
+	}
+	return out, nil
+}
+
+func (d *deadLetters) show(ctx context.Context, stdout io.Writer, arg string) error {
+	return d.with(ctx, func(ses *cli.Session) error {
+		l, err := named(ctx, ses, arg)
+		if err != nil {
+			return err
+		}
+		a, err := about(ctx, ses, l)
+		if err != nil {
+			return err
+		}
+		in, _, _, err := ses.Asked(ctx, l)
+		if err != nil {
+			return err
+		}
+		a.Task, a.Context, a.Body = in.Task, in.Context, string(l.Body)
+		if d.flags.Output == "json" {
+			return printLine(stdout, a)
+		}
+		var t table
+		t.add("Letter", strconv.FormatUint(a.ID, 10))
+		t.add("Time", a.Time.Local().Format(time.RFC3339))
+		t.add("Reason", harmless(a.Reason))
+		t.add("Agent", a.Agent)
+		t.add("Tree", a.Tree)
+		t.add("Path", a.Path)
+		t.add("Message", fmt.Sprintf("%s, %d of its stream", cli.Printable(a.Subject), a.Seq))
+		t.add("Retried", a.Retried)
+		t.add("Task", harmless(a.Task))
+		t.add("Context", harmless(a.Context))
+		t.add("Body", harmless(a.Body))
+		_, err = io.WriteString(stdout, t.String())
+		return err
+	})
+}
+
+// harmless is a text of anybody's without what a terminal would obey, line by line.
+func harmless(text string) string {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		lines[i] = cli.Printable(line)
+	}
+	return strings.Join(lines, "\n")
+}
+
+func printLine(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+func dash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/axebus/axe/agentd/client"
+	"github.com/axebus/axe/agentd/prompt"
+	"github.com/axebus/axe/cmd/internal/cli"
+	"github.com/axebus/axe/subjects"
+)
+
+func (d *deadLetters) retry(ctx context.Context, stdout io.Writer, args []string) error {
+	if d.all == (len(args) > 0) || len(args) > 0 && d.tree != "" {
+		return cli.Usage("want letters, or --all")
+	}
+	return d.with(ctx, func(ses *cli.Session) error {
+		letters, err := d.toRetry(ctx, ses, args)
+		if err != nil {
+			return err
+		}
+		var failed []error
+		for _, l := range letters {
+			task, err := d.task(ctx, ses, l)
+			if err == nil {
+				_, err = cli.Submit(ctx, ses.Client, task)
+			}
+			if err == nil {
+				err = cli.PrintTree(stdout, d.flags.Output, task.ID)
+			}
+			if err != nil {
+				failed = append(failed, fmt.Errorf("dead letter %d: %w", l.ID, err))
+			}
+			if ctx.Err() != nil {
+				break
+			}
+		}
+		return errors.Join(failed...)
+	})
+}
+
+// toRetry are the letters that are named, or all that were not retried and can be.
+func (d *deadLetters) toRetry(ctx context.Context, ses *cli.Session, args []string) ([]client.Letter, error) {
+	var out []client.Letter
+	for _, arg := range args {
+		l, err := named(ctx, ses, arg)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, l)
+	}
+	if !d.all {
+		return out, nil
+	}
+	chosen, err := d.chosen(ctx, ses)
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range chosen {
+		if l.Run.Agent.IsZero() {
+			continue
+		}
+		tried, err := ses.Tried(ctx, l)
+		if err != nil {
+			return nil, err
+		}
+		if !tried {
+			out = append(out, l)
+		}
+	}
+	return out, nil
+}
+
+// task is what a letter's run was asked, for a tree of its own.
+func (d *deadLetters) task(ctx context.Context, ses *cli.Session, l client.Letter) (client.Task, error) {
+	t := client.Task{Agent: l.Run.Agent, ID: l.Again(), Text: string(l.Body)}
+	if t.Agent.IsZero() {
+		var err error
+		if t.Agent, err = subjects.ParseAgent(d.agent); err != nil {
+			return client.Task{}, cli.Usage("it names no agent: --agent says which one is to have it: %v", err)
+		}
+		return t, nil
+	}
+	if d.agent != "" && d.agent != t.Agent.String() {
+		return client.Task{}, cli.Usage("it is one of %s: --agent is for those that name no agent", t.Agent)
+	}
+	in, limits, ok, err := ses.Asked(ctx, l)
+	t.Limits = limits
+	if err == nil && !ok {
+		err = cli.Usage("what its run was asked cannot be read")
+	}
+	if t.Text = in.Task; !l.Run.Path.IsRoot() {
+		t.Text = prompt.User(in.Task, in.Context)
+	}
+	return t, err
+}
