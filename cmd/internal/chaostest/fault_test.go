@@ -2,6 +2,7 @@ package chaostest
 
 import (
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 )
@@ -95,14 +96,14 @@ func (h *hits) count(k kind) int {
 	return n
 }
 
-// struck reports whether a worker felt a fault between two moments. Its effects outlast a fault by the
-// length of a lease: that is when what was on its way is handed out again.
-func (h *hits) struck(who string, from, to time.Time, lease time.Duration) bool {
+// struck reports whether a worker felt a fault, of some kinds or any, between two moments. What it causes may
+// come later than it by as much as after.
+func (h *hits) struck(who string, from, to time.Time, after time.Duration, kinds ...kind) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, one := range h.all {
-		mine := one.who == "" || one.who == who
-		if mine && !one.from.After(to) && (one.to.IsZero() || !one.to.Add(lease).Before(from)) {
+		mine := (one.who == "" || one.who == who) && (len(kinds) == 0 || slices.Contains(kinds, one.kind))
+		if mine && !one.from.After(to) && (one.to.IsZero() || !one.to.Add(after).Before(from)) {
 			return true
 		}
 	}

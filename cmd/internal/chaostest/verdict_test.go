@@ -79,13 +79,13 @@ func (st *stage) runs(v *verdict, r *record, trees int) {
 	}
 }
 
-// repeated says what is wrong with a second request for a turn, nothing if a fault explains it. One that
-// began after the answer was stored is explained only by a fault that held up who asked: it had looked
-// before.
+// repeated says what is wrong with a second request for a turn, nothing if a fault explains it. A fault does
+// so until the lease is over of what was on its way. A request that began after the answer was stored is
+// explained only by what held up who asked, between its look at the bus and the request.
 func (st *stage) repeated(before, again *ask, k kept) string {
 	lease := st.ackWait + time.Second
 	if !k.at.IsZero() && again.begin.After(k.at.Add(blur)) {
-		if !st.hits.struck(again.worker, k.at, again.begin, lease) {
+		if !st.hits.struck(again.worker, k.at, again.begin, blur, stopWorker, holdConn, slowConn) {
 			return "after its answer was stored"
 		}
 		return ""
