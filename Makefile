@@ -73,6 +73,10 @@ sim: ## long random walks of the core and of crashing workers: CHECKS (2000) eac
 	@pkgs=$$(.ci/walks ./agentd/...) && test -n "$$pkgs" || { echo 'no walks in agentd' >&2; exit 1; }; \
 	set -x; $(GO) test -run 'Sim|Crash' -timeout 60m $$pkgs -rapid.checks=$(CHECKS)
 
+.PHONY: faults
+faults: ## plant mistakes in the code, one after the other: the tests have to find each
+	$(GO) test -run 'TestFaults' -count=1 -v -timeout 60m ./cmd -faults
+
 .PHONY: chaos
 chaos: ## real processes under random faults: TREES (1000) for each scenario, or for CHAOS=kill alone
 	AXE_CHAOS_TREES=$(TREES) $(GO) test -run 'TestChaos/$(CHAOS)' -count=1 -v -timeout 60m ./cmd/internal/chaostest

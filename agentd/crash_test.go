@@ -52,7 +52,10 @@ func crashAt(s *sim, agents []configs.Agent, at int) (lived bool) {
 	})
 	r := s.submit("a0", "L")
 	finished := make(chan run.Outcome, 1)
-	go func() { finished <- s.result(r, time.Hour) }()
+	go func() {
+		defer close(finished) // a result that never comes ends this goroutine
+		finished <- s.result(r, time.Hour)
+	}()
 	var heir *proc
 	var o run.Outcome
 	select {
@@ -125,7 +128,10 @@ func zombieAt(s *sim, agents []configs.Agent, at int) (lived bool) {
 	})
 	r := s.submit("a0", "L")
 	finished := make(chan run.Outcome, 1)
-	go func() { finished <- s.result(r, time.Hour) }()
+	go func() {
+		defer close(finished) // a result that never comes ends this goroutine
+		finished <- s.result(r, time.Hour)
+	}()
 	var heir *proc
 	var o run.Outcome
 	select {

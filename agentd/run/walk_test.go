@@ -2,6 +2,7 @@ package run_test
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -58,6 +59,7 @@ func (w *walker) check(t *rapid.T, before, after run.State, e run.Event, err err
 	}
 	checkCounts(t, before, after)
 	checkEnd(t, before, after)
+	w.checkLogged(t, after, e)
 	checkOwed(t, before, after)
 	checkResults(t, after)
 }
@@ -134,6 +136,17 @@ func checkEnd(t *rapid.T, before, after run.State) {
 		}
 	case run.CallModel, run.CallChildren, run.CancelBelow:
 		t.Fatalf("%v owes %+v", after.Phase, owed)
+	}
+}
+
+// checkLogged: an end from outside is on the log, which fences whoever is at work, before it is answered.
+func (w *walker) checkLogged(t *rapid.T, after run.State, e run.Event) {
+	ended := func(e run.Event) bool { _, ok := e.(run.Ended); return ok }
+	for _, owed := range after.Outstanding() {
+		c, answers := owed.(run.Conclude)
+		if answers && c.End.Kind != run.KindTurns && !slices.ContainsFunc(w.history, ended) && !ended(e) {
+			t.Fatalf("%+v is answered and is not on the log", c.End)
+		}
 	}
 }
 

@@ -1,0 +1,142 @@
+package cmd_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/txtar"
+)
+
+// fault is a mistake that is planted in the code to see that the tests find it. A file in testdata/faults
+// holds one:
+//
+//	What goes wrong, and which rule of the design that breaks.
+//
+//	find ./package TestName flag…     this test fails then; there may be several such lines
+//	-- file.go --
+//	-text of the file, of which it has this one
+//	+what stands in its place
+//
+// A line with neither sign ends an edit, so that a file may have several.
+type fault struct {
+	name  string
+	finds []find
+	edits map[string][]edit // by file, from the root of the module
+}
+
+// find is a test that finds a fault.
+type find struct {
+	pkg, test string
+	flags     []string
+}
+
+func (f find) String() string {
+	return strings.Join(append([]string{"go test", f.pkg, "-run", f.test}, f.flags...), " ")
+}
+
+// edit replaces a text that occurs once.
+type edit struct{ was, is string }
+
+// faults reads all of them.
+func faults(t *testing.T) []fault {
+	t.Helper()
+	files, err := filepath.Glob("testdata/faults/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no faults: %v", err)
+	}
+	var all []fault
+	for _, file := range files {
+		a, err := txtar.ParseFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := fault{name: strings.TrimSuffix(filepath.Base(file), ".txtar"), edits: map[string][]edit{}}
+		for line := range strings.Lines(string(a.Comment)) {
+			if words := strings.Fields(line); len(words) > 2 && words[0] == "find" {
+				f.finds = append(f.finds, find{words[1], words[2], words[3:]})
+			}
+		}
+		for _, section := range a.Files {
+			f.edits[section.Name] = append(f.edits[section.Name], edits(string(section.Data))...)
+		}
+		if len(f.finds) == 0 || len(f.edits) == 0 {
+			t.Fatalf("%s has nothing to plant, or nobody to find it", file)
+		}
+		all = append(all, f)
+	}
+	return all
+}
+
+// edits reads what is to be changed in a file.
+func edits(text string) []edit {
+	var all []edit
+	var was, is []string
+	for line := range strings.SplitSeq(text+"\n", "\n") {
+		switch {
+		case strings.HasPrefix(line, "-"):
+			was = append(was, line[1:])
+		case strings.HasPrefix(line, "+"):
+			is = append(is, line[1:])
+		case len(was) > 0:
+			all = append(all, edit{strings.Join(was, "\n"), strings.Join(is, "\n")})
+			was, is = nil, nil
+		}
+	}
+	return all
+}
+
+// plant returns the files that a fault changes, by their path, as they are with it.
+func (f fault) plant() (map[string][]byte, error) {
+	out := map[string][]byte{}
+	for name, edits := range f.edits {
+		path, err := filepath.Abs(filepath.Join("..", filepath.FromSlash(name)))
+		if err != nil {
+			return nil, err
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		text := string(b)
+		for _, e := range edits {
+			if n := strings.Count(text, e.was); n != 1 {
+				return nil, fmt.Errorf("%s has %d times, not once:\n%s", name, n, e.was)
+			}
+			text = strings.Replace(text, e.was, e.is, 1)
+		}
+		out[path] = []byte(text)
+	}
+	return out, nil
+}
+
+// overlay writes the changed files to a directory, and what go build -overlay wants to know of them. The
+// tree itself stays as it is.
+func (f fault) overlay(t *testing.T, dir string) string {
+	t.Helper()
+	planted, err := f.plant()
+	if err != nil {
+		t.Fatal(err)
+	}
+	replace := map[string]string{}
+	for i, path := range slices.Sorted(maps.Keys(planted)) {
+		replace[path] = filepath.Join(dir, fmt.Sprintf("%d.go", i))
+		if err := os.WriteFile(replace[path], planted[path], 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "overlay.json")
+	if err := os.WriteFile(file, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}

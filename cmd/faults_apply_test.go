@@ -1,0 +1,82 @@
+package cmd_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"go/ast"
+	"go/build"
+	"go/importer"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestFaultsApply holds every fault to the code as it is: its texts are there, once, and the code compiles
+// with what it puts in their place. (That they are found takes longer: make faults.)
+func TestFaultsApply(t *testing.T) {
+	exported := exports(t)
+	for _, f := range faults(t) {
+		planted, err := f.plant()
+		if err != nil {
+			t.Errorf("%s: %v", f.name, err)
+			continue
+		}
+		for path := range planted {
+			if err := compiles(filepath.Dir(path), planted, exported); err != nil {
+				t.Errorf("%s: %v", f.name, err)
+			}
+		}
+	}
+}
+
+// exports maps each package that the module needs to what the compiler has exported of it.
+func exports(t *testing.T) map[string]string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-export", "-deps", "-json=ImportPath,Export", module+"/agentd")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{}
+	for dec := json.NewDecoder(bytes.NewReader(out)); dec.More(); {
+		var p struct{ ImportPath, Export string }
+		if err := dec.Decode(&p); err != nil {
+			t.Fatal(err)
+		}
+		files[p.ImportPath] = p.Export
+	}
+	return files
+}
+
+// compiles checks the types of the package in a directory, some of whose files are others than on disk.
+func compiles(dir string, planted map[string][]byte, exported map[string]string) error {
+	names, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		return err
+	}
+	set := token.NewFileSet()
+	var files []*ast.File
+	for _, name := range names {
+		if here, err := build.Default.MatchFile(dir, filepath.Base(name)); err != nil || !here || strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		var src any
+		if b, ok := planted[name]; ok {
+			src = b
+		}
+		file, err := parser.ParseFile(set, name, src, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		files = append(files, file)
+	}
+	open := func(path string) (io.ReadCloser, error) { return os.Open(exported[path]) }
+	_, err = (&types.Config{Importer: importer.ForCompiler(set, "gc", open)}).Check(dir, set, files, nil)
+	return err
+}

@@ -1,0 +1,115 @@
+package cmd_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+var findFaults = flag.Bool("faults", false, "plant every fault and run the tests that are to find it (make faults)")
+
+// atMost is the longest that a test may take to find a fault. It takes that long only if it hangs.
+const atMost = 2 * time.Minute
+
+// TestFaultsAreFound plants one fault after the other and runs the tests that are to find it. Each of them
+// has to fail, and to pass without the fault. A suite that passes whatever is wrong proves nothing.
+func TestFaultsAreFound(t *testing.T) {
+	if !*findFaults {
+		t.Skip("it takes minutes: make faults")
+	}
+	all := faults(t)
+	sound := map[string]string{} // package to its tests, built without a fault
+	passed := map[string]bool{}
+	for _, f := range all {
+		t.Run(f.name, func(t *testing.T) {
+			dir := t.TempDir()
+			overlay := f.overlay(t, dir)
+			built := map[string]string{}
+			for _, find := range f.finds {
+				if built[find.pkg] == "" {
+					built[find.pkg] = find.build(t, dir, "-overlay", overlay)
+				}
+				took, said, failed := find.run(t, built[find.pkg])
+				if !failed {
+					t.Errorf("survived %s, which took %v", find, took)
+					continue
+				}
+				t.Logf("found in %v by %s:\n%s", took, find, said)
+			}
+		})
+	}
+	t.Run("none", func(t *testing.T) {
+		for _, f := range all {
+			for _, find := range f.finds {
+				if passed[find.String()] {
+					continue
+				}
+				passed[find.String()] = true
+				if sound[find.pkg] == "" {
+					sound[find.pkg] = find.build(t, t.TempDir())
+				}
+				took, said, failed := find.run(t, sound[find.pkg])
+				if failed {
+					t.Errorf("%s fails without a fault:\n%s", find, said)
+				}
+				t.Logf("passed in %v: %s", took, find)
+			}
+		}
+	})
+}
+
+// build compiles the tests of a package.
+func (f find) build(t *testing.T, dir string, flags ...string) string {
+	t.Helper()
+	file := filepath.Join(dir, filepath.Base(f.pkg)+".test")
+	cmd := exec.CommandContext(t.Context(), "go", slices.Concat([]string{"test", "-c", "-o", file}, flags, []string{f.pkg})...)
+	cmd.Dir = ".."
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s does not compile: %v\n%s", f.pkg, err, out)
+	}
+	return file
+}
+
+// run runs the test. What it said is where it failed first.
+func (f find) run(t *testing.T, binary string) (took time.Duration, said string, failed bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), atMost)
+	defer cancel()
+	flags := []string{"-test.run=^" + f.test + "$", "-test.v", "-test.failfast"}
+	cmd := exec.CommandContext(ctx, binary, slices.Concat(flags, f.flags)...)
+	cmd.Env = append(os.Environ(), "RAPID_NOFAILFILE=true", "RAPID_SHRINKTIME=1ms") // it is to fail, not to be explained
+	cmd.Dir = filepath.Join("..", filepath.FromSlash(f.pkg))
+	begun := time.Now()
+	out, err := cmd.CombinedOutput()
+	took = time.Since(begun).Round(100 * time.Millisecond)
+	if err == nil && !strings.Contains(string(out), "--- PASS: "+f.test) {
+		t.Fatalf("there is no test %s", f)
+	}
+	return took, verdict(string(out)), err != nil
+}
+
+var telling = regexp.MustCompile(`(?m)^(panic: .*|\s*--- FAIL: .*|\s+\w+_test\.go:\d+: .*)$`)
+
+// verdict is the first few lines of a failed test's output that say what is wrong.
+func verdict(out string) string {
+	var b strings.Builder
+	n := 0
+	for _, line := range telling.FindAllString(out, -1) {
+		line = strings.TrimSpace(line)
+		fails := strings.HasPrefix(line, "---") || strings.HasPrefix(line, "panic")
+		if fails && n > 0 || !fails && n > 2 {
+			continue
+		}
+		n++
+		fmt.Fprintf(&b, "\t%.300s\n", line)
+	}
+	return b.String()
+}
