@@ -154,3 +154,22 @@ func TestSlowModel(t *testing.T) {
 		}
 	})
 }
+
+// TestRootCancelledBeforeItsCallWithoutWorker: its call, at which it ends, comes to nobody, but its deadline
+// does.
+func TestRootCancelledBeforeItsCallWithoutWorker(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.agents = []configs.Agent{define("lonely", nil)}
+		s.hire("w", engagement{})
+		s.settle()
+		s.hands[0].kill()
+		s.hire("other", engagement{agents: []configs.Agent{define("other", nil)}})
+		s.settle()
+		r := s.root("lonely")
+		s.pub(r.Cancel(), "")
+		time.Sleep(time.Second)
+		s.send(r, "go", [2]string{"Axe-Deadline", time.Now().Add(5 * time.Second).Format(time.RFC3339Nano)})
+		s.failed(r, run.KindCancelled, "cancelled")
+		s.clean()
+	})
+}

@@ -172,10 +172,7 @@ func (w *Worker) owes(h *history, t *trigger) bool {
 	if h.state.Concluded || h.state.Phase == run.None {
 		return false
 	}
-	if expired(t) {
-		return !h.state.Ended()
-	}
-	return h.state.Owner == t.Seq && len(h.state.Outstanding()) > 0
+	return (h.state.Owner == t.Seq || expired(t)) && len(h.state.Outstanding()) > 0
 }
 
 // expired reports whether a trigger is the run's own deadline.

@@ -79,10 +79,7 @@ func (w *world) owes(h *handler) bool {
 	if h.state.Concluded || h.state.Phase == run.None {
 		return false
 	}
-	if h.expired(w) {
-		return !h.state.Ended()
-	}
-	return (h.state.Owner == h.seq() || w.anyOwner) && len(h.state.Outstanding()) > 0
+	return (h.state.Owner == h.seq() || h.expired(w) || w.anyOwner) && len(h.state.Outstanding()) > 0
 }
 
 // read brings the state up to date and sees whose it is. One read of a run that is not known yet gives
