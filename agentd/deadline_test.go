@@ -168,8 +168,33 @@ func TestRootCancelledBeforeItsCallWithoutWorker(t *testing.T) {
 		r := s.root("lonely")
 		s.pub(r.Cancel(), "")
 		time.Sleep(time.Second)
-		s.send(r, "go", [2]string{"Axe-Deadline", time.Now().Add(5 * time.Second).Format(time.RFC3339Nano)})
+		s.send(r, "go", due(time.Now().Add(5*time.Second)))
 		s.failed(r, run.KindCancelled, "cancelled")
+		s.clean()
+	})
+}
+
+// TestRootWhoseTimerIsLate: who stored its call died before it set the timer, and its time was over before
+// anybody took the task again.
+func TestRootWhoseTimerIsLate(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.agents = []configs.Agent{define("other", nil)}
+		s.announce("lonely")
+		r := s.root("lonely")
+		var died atomic.Bool
+		w := s.hire("w", engagement{intercept: func(at bus.Point) error {
+			if died.Load() || at.After && at.Subject == r.Call() {
+				died.Store(true)
+				return errKilled
+			}
+			return nil
+		}})
+		s.settle()
+		s.send(r, "go", due(time.Now().Add(3*time.Second)))
+		s.eventually("its death", died.Load)
+		w.kill()
+		s.hire("heir", engagement{})
+		s.failed(r, run.KindTimeout, "timeout after 3s")
 		s.clean()
 	})
 }

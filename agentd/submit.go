@@ -76,7 +76,7 @@ func (w *Worker) armRoot(ctx context.Context, r subjects.Run) error {
 		return err
 	}
 	deadline, err := subjects.ParseDeadline(call.Header.Get(subjects.HeaderDeadline))
-	if err != nil || deadline.Before(time.Now()) {
+	if err != nil {
 		return nil //nolint:nilerr // a malformed call is refused where it is served
 	}
 	return w.writeAll(ctx, []bus.Message{timer(r, 0, deadline)})
