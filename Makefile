@@ -6,6 +6,9 @@ RACE      ?= $(if $(shell command -v $${CC:-gcc}),-race)
 FUZZTIME  ?= 20s
 BENCHTIME ?= 2s
 CHECKS    ?= 2000
+# Walks of whole workers, and of the core: each of some two dozen tests walks CORE times.
+BUBBLES   ?= 2000
+CORE      ?= 5000
 TREES     ?= 1000
 CHAOS     ?= .
 
@@ -17,7 +20,7 @@ CONF  := .ci/golangci.yml
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: ## a tree of three levels reviews this repository, offline: no key, no server
@@ -72,6 +75,14 @@ fuzz: ## fuzz every target for FUZZTIME (20s)
 sim: ## long random walks of the core and of crashing workers: CHECKS (2000) each
 	@pkgs=$$(.ci/walks ./agentd/...) && test -n "$$pkgs" || { echo 'no walks in agentd' >&2; exit 1; }; \
 	set -x; $(GO) test -run 'Sim|Crash' -timeout 60m $$pkgs -rapid.checks=$(CHECKS)
+
+.PHONY: sim-core
+sim-core: ## 100,000 random walks of the core and of the protocol around it, with figures
+	.ci/sim ./agentd/run 'TestSim(Apply|Protocol)$$' $(CORE)
+
+.PHONY: sim-workers
+sim-workers: ## 2,000 random walks of whole workers that die, with figures (BUBBLES)
+	.ci/sim ./agentd 'TestSimWorkersDie$$' $(BUBBLES)
 
 .PHONY: faults
 faults: ## plant mistakes in the code, one after the other: the tests have to find each

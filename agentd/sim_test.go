@@ -86,6 +86,7 @@ type proc struct {
 
 	mu    sync.Mutex
 	dead  bool
+	cut   bool // it hears, and is not heard
 	steps int
 }
 
@@ -109,8 +110,9 @@ func (s *sim) startWith(name string, cfg agentd.Config, frozen *atomic.Bool, bef
 			return errKilled
 		}
 		if at.Op == "beat" {
+			cut := p.cut
 			p.mu.Unlock()
-			if frozen != nil && frozen.Load() {
+			if cut || frozen != nil && frozen.Load() {
 				return errKilled
 			}
 			return nil
@@ -123,7 +125,7 @@ func (s *sim) startWith(name string, cfg agentd.Config, frozen *atomic.Bool, bef
 		}
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if p.dead {
+		if p.dead || p.cut {
 			return errKilled
 		}
 		return nil
@@ -153,6 +155,17 @@ func (p *proc) kill() {
 	if !already {
 		go func() { p.conn.Close(); p.stop() }()
 	}
+}
+
+// lose lets nothing that a worker says through for a while.
+func (p *proc) lose(d time.Duration) {
+	set := func(cut bool) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.cut = cut
+	}
+	set(true)
+	time.AfterFunc(d, func() { set(false) })
 }
 
 // wait waits for the end of a worker's Run. A dead one's has nothing to say.
@@ -293,14 +306,21 @@ type treeModel struct {
 	fan     int
 	latency time.Duration
 	whim    func(worker, key string) *provider.Response // another answer; nil for the usual one
+	pause   func(key string) time.Duration              // instead of latency
+	fails   func(key string, n int) error               // of the n-th request for a turn
+	leaf    func(label string) bool                     // answers at once though it could call somebody
 
 	mu    sync.Mutex
-	asked map[string][]string // label#turn to who asked, in order
+	asked map[string][]string  // label#turn to who asked, in order
+	ended map[string]time.Time // label#turn to the end of the last request
 }
 
 func newTreeModel() *treeModel {
-	return &treeModel{fan: 2, latency: time.Second, asked: map[string][]string{}}
+	return &treeModel{fan: 2, latency: time.Second, asked: map[string][]string{}, ended: map[string]time.Time{}}
 }
+
+// ends reports whether a run calls nobody although it could.
+func (m *treeModel) ends(label string) bool { return m.leaf != nil && m.leaf(label) }
 
 // at is the model as a worker sees it.
 func (m *treeModel) at(worker string) provider.Provider { return asker{m, worker} }
@@ -315,11 +335,22 @@ func (a asker) Send(ctx context.Context, req *provider.Request) (*provider.Respo
 	a.m.mu.Lock()
 	key := fmt.Sprintf("%s#%d", me, turn)
 	a.m.asked[key] = append(a.m.asked[key], a.worker)
+	n := len(a.m.asked[key])
 	a.m.mu.Unlock()
+	defer a.m.end(key)
+	latency := a.m.latency
+	if a.m.pause != nil {
+		latency = a.m.pause(key)
+	}
 	select {
-	case <-time.After(a.m.latency):
+	case <-time.After(latency):
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
+	}
+	if a.m.fails != nil {
+		if err := a.m.fails(key, n); err != nil {
+			return nil, err
+		}
 	}
 	if a.m.whim != nil {
 		if resp := a.m.whim(a.worker, key); resp != nil {
@@ -327,7 +358,7 @@ func (a asker) Send(ctx context.Context, req *provider.Request) (*provider.Respo
 		}
 	}
 	usage := provider.Usage{InputTokens: 10, OutputTokens: 1}
-	if len(req.Tools) == 0 || turn > 1 {
+	if len(req.Tools) == 0 || turn > 1 || a.m.ends(me) {
 		parts := []string{}
 		for _, r := range req.Messages[len(req.Messages)-1].ToolResults {
 			parts = append(parts, r.Content)
@@ -344,6 +375,12 @@ func (a asker) Send(ctx context.Context, req *provider.Request) (*provider.Respo
 			fmt.Appendf(nil, `{"agent":%q,"task":"%s.%d"}`, req.System, me, i)))
 	}
 	return resp, nil
+}
+
+func (m *treeModel) end(key string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.ended[key] = time.Now()
 }
 
 // repeated lists the turns that were asked more than once.

@@ -4,6 +4,8 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -12,47 +14,26 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/axebus/axe/agentd"
-	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/subjects"
 )
 
-// fate is what happens to a worker at one of its steps.
-type fate struct {
-	Step int
-	What string // "kill", "freeze" or "drain"
-}
-
-// TestSimWorkersDie walks at random: some trees, four workers with a bad fate each, some cancelled
-// trees. Every tree comes to its one right end.
+// TestSimWorkersDie walks at random: some trees, four workers with a bad fate each, and what else a plot
+// has. Every tree comes to a right end, and nothing on the stream is ever wrong.
 func TestSimWorkersDie(t *testing.T) {
 	t.Parallel()
 	ats.Register()
 	defer ats.Unregister()
 	rapid.Check(t, func(t *rapid.T) {
-		fates := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) fate {
-			return fate{
-				rapid.IntRange(1, 60).Draw(t, "step"),
-				rapid.SampledFrom([]string{"kill", "kill", "freeze", "drain"}).Draw(t, "what"),
-			}
-		}), 4, 4).Draw(t, "fates")
-		depth := rapid.IntRange(1, 3).Draw(t, "depth")
-		fan := rapid.IntRange(1, 3).Draw(t, "fan")
-		sequential := rapid.Bool().Draw(t, "sequential")
-		slots := rapid.IntRange(1, 4).Draw(t, "slots")
-		cancels := rapid.SliceOfN(rapid.IntRange(-10, 10), 1, 2).Draw(t, "trees") // seconds until cancelled, or never
+		p := drawPlot(t)
 		rapid.SyncTest(t, func(t *rapid.T) {
 			dir, err := os.MkdirTemp("", "sim") //nolint:usetesting // a rapid.T has no TempDir
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer os.RemoveAll(dir)
-			inBubble(t, dir, func(s *sim) {
-				s.agents = levels(depth+1, func(a *configs.Agent) { a.SubAgentsConf.Parallel = !sequential })
-				s.model.fan = fan
-				s.walk(fates, slots, depth, cancels)
-			})
+			inBubble(t, dir, func(s *sim) { (&walk{sim: s, plot: p}).run() })
 		})
 	})
 }
@@ -72,54 +53,153 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-// walk runs the trees under the fates and checks how they ended.
-func (s *sim) walk(fates []fate, slots, depth int, cancels []int) {
-	var procs []*proc
-	for i, f := range fates {
-		procs = append(procs, s.fated(fmt.Sprintf("w%d", i), slots, f))
+// walk is one plot in a bubble.
+type walk struct {
+	*sim
+	plot
+	procs []*proc
+	trees []subjects.Run
+
+	mu    sync.Mutex
+	cuts  map[string]time.Time // labels below which nobody is asked, from a time on
+	quiet atomic.Int64         // when the last worker that was away is back, in Unix seconds
+}
+
+// label is the task of a tree, so that no two trees have the same turns.
+func (w *walk) label(i int) string { return fmt.Sprintf("L%d", i) }
+
+// run lets the trees grow and checks how they ended. What the workers leave undone is done by one that lives.
+func (w *walk) run() {
+	all, served := w.cast()
+	w.play(w.model)
+	w.cuts = map[string]time.Time{}
+	defer w.bury()
+	if w.Gone {
+		w.announce(all)
 	}
-	var trees []subjects.Run
-	for _, c := range cancels {
-		r := s.submit("a0", "L")
-		trees = append(trees, r)
-		if c >= 0 {
-			go func() {
-				time.Sleep(time.Duration(c) * time.Second)
-				_, _ = s.conn.Write(s.ctx, bus.Message{Subject: r.Cancel(), Fence: bus.After(r.Cancel(), 0)})
-			}()
+	w.agents = served
+	for i, f := range w.Fates {
+		w.procs = append(w.procs, w.fated(fmt.Sprintf("w%d", i), f))
+	}
+	for i, f := range w.Trees {
+		w.grow(i, f)
+	}
+	rescue := time.AfterFunc(40*time.Second, func() { w.procs = append(w.procs, w.start("rescue", agentd.Config{Slots: w.Slots}, nil)) })
+	for i, f := range w.Trees {
+		label := w.label(i)
+		if o := w.result(w.trees[i], 30*time.Minute); !w.ends(f, label, w.model, o) {
+			w.tb.Errorf("%s: outcome %s %s %q %s", label, o.Status, o.Kind, o.Result, o.Error)
 		}
 	}
-	var last *proc
-	go func() { // whatever happened to the four, one comes that lives
-		time.Sleep(40 * time.Second)
-		last = s.start("last", agentd.Config{Slots: slots}, nil)
-	}()
-	for i, r := range trees {
-		o := s.result(r, 30*time.Minute)
-		if cancels[i] < 0 || o.Kind != run.KindCancelled {
-			s.right(o, depth)
-		}
+	if !rescue.Stop() {
+		time.Sleep(time.Second) // it has begun
 	}
-	time.Sleep(3 * time.Minute)
-	for _, r := range trees {
-		s.check(r.Tree)
+	w.agents = all
+	w.procs = append(w.procs, w.start("last", agentd.Config{Slots: 8}, nil))
+	w.settle()
+	for _, r := range w.trees {
+		w.check(r.Tree)
 	}
-	for key, who := range s.model.repeated() {
-		// Each worker may have had a turn in flight at its bad end, in each of the trees.
-		if len(who) > len(trees)*(1+len(fates)) {
-			s.tb.Errorf("turn %s was asked by %v", key, who)
-		}
-	}
-	for _, p := range append(procs, last) {
+	w.thrifty()
+}
+
+// bury ends all workers.
+func (w *walk) bury() {
+	for _, p := range w.procs {
 		p.kill()
 		_ = p.wait()
 	}
 }
 
+// announce makes all agents known, by a worker that then dies: who calls one that nobody has waits.
+func (w *walk) announce(all []configs.Agent) {
+	w.agents = all
+	p := w.start("gone", agentd.Config{}, nil)
+	time.Sleep(2 * time.Second)
+	p.kill()
+	_ = p.wait()
+}
+
+// grow submits a tree, and has it cancelled or its child.
+func (w *walk) grow(i int, f fruit) {
+	a, err := subjects.ParseAgent(fmt.Sprintf("a%d", f.Agent))
+	if err != nil {
+		w.tb.Fatal(err)
+	}
+	id, err := subjects.ParseTree(bus.NewID())
+	if err != nil {
+		w.tb.Fatal(err)
+	}
+	r := w.conn.Space().Run(a, id, subjects.Root)
+	w.trees = append(w.trees, r)
+	m := bus.Message{Subject: r.Space.Submit(a, id), Body: []byte(w.label(i))}
+	if f.Deadline > 0 {
+		at := time.Now().Add(time.Duration(f.Deadline) * time.Second)
+		m.Header = [][2]string{{subjects.HeaderDeadline, at.Format(time.RFC3339Nano)}}
+	}
+	if _, err := w.conn.Write(w.ctx, m); err != nil {
+		w.tb.Fatal(err)
+	}
+	label := w.label(i)
+	switch {
+	case f.Path < 0:
+		return
+	case f.Path > 0:
+		if a, err = subjects.ParseAgent(fmt.Sprintf("a%d", f.Agent+1)); err != nil {
+			w.tb.Fatal(err)
+		}
+		index := (f.Path - 1) % w.Fan
+		r = r.Space.Run(a, id, r.Path.Child(1, index))
+		label = fmt.Sprintf("%s.%d", label, index)
+	}
+	time.AfterFunc(time.Duration(f.Cancel)*time.Second, func() {
+		if _, err := w.conn.Write(w.ctx, bus.Message{Subject: r.Cancel(), Fence: bus.After(r.Cancel(), 0)}); err == nil {
+			w.mu.Lock()
+			w.cuts[label] = time.Now()
+			w.mu.Unlock()
+		}
+	})
+}
+
+// settle waits until every run has its end and whoever was away is back, for some minutes at most.
+func (w *walk) settle() {
+	for range 36 {
+		time.Sleep(5 * time.Second)
+		if w.verified().UnderWay == 0 && time.Now().Unix() > w.quiet.Load() {
+			break
+		}
+	}
+	time.Sleep(15 * time.Second) // what is unacknowledged comes again
+}
+
+// thrifty checks what was asked of the model: nothing below a tombstone, and no turn again but those that
+// were in flight when their worker died. (One that only lost its lease may do more.)
+func (w *walk) thrifty() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.model.mu.Lock()
+	defer w.model.mu.Unlock()
+	for key, at := range w.model.ended {
+		for label, cut := range w.cuts {
+			below := strings.HasPrefix(key, label+"#") || strings.HasPrefix(key, label+".")
+			if late := at.Sub(cut); below && late > time.Second {
+				w.tb.Errorf("%s was at work %v after the end of %s", key, late, label)
+			}
+		}
+	}
+	again := 0
+	for _, who := range w.model.asked {
+		again += len(who) - 1
+	}
+	if away := w.quiet.Load() > 0; !away && w.Tries == 1 && again > w.Slots*len(w.Fates) {
+		w.tb.Errorf("%d turns were asked again, with %d workers of %d slots", again, len(w.Fates), w.Slots)
+	}
+}
+
 // fated starts a worker that meets its fate.
-func (s *sim) fated(name string, slots int, f fate) *proc {
-	var frozen atomic.Bool
-	return s.startWith(name, agentd.Config{Slots: slots}, &frozen, func(p *proc, step int, _ bus.Point) {
+func (w *walk) fated(name string, f fate) *proc {
+	var mute atomic.Bool
+	return w.startWith(name, agentd.Config{Slots: w.Slots}, &mute, func(p *proc, step int, _ bus.Point) {
 		if step != f.Step {
 			return
 		}
@@ -128,10 +208,21 @@ func (s *sim) fated(name string, slots int, f fate) *proc {
 			p.kill()
 		case "drain":
 			p.stop()
+		case "cut":
+			w.away(30 * time.Second)
+			p.lose(30 * time.Second)
 		case "freeze":
-			frozen.Store(true)
+			w.away(time.Minute)
+			mute.Store(true)
 			time.Sleep(time.Minute)
-			frozen.Store(false)
+			mute.Store(false)
 		}
 	})
+}
+
+// away notes that a worker will be away for so long.
+func (w *walk) away(d time.Duration) {
+	back := time.Now().Add(d).Unix()
+	for was := w.quiet.Load(); was < back && !w.quiet.CompareAndSwap(was, back); was = w.quiet.Load() {
+	}
 }

@@ -1,0 +1,184 @@
+package agentd_test
+
+import (
+	"fmt"
+	"hash/fnv"
+	"regexp"
+	"strings"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/provider"
+)
+
+// plot is what a walk is about: what the agents are like, and what happens to the workers and the trees.
+type plot struct {
+	Fates  []fate
+	Slots  int
+	Depth  int
+	Fan    int
+	InTurn bool // one call after the other
+
+	Seed    int // of whatever follows from a label
+	Ragged  bool
+	Slow    int // seconds that an answer takes at most
+	Moody   bool
+	Fragile bool
+	Tries   int // of a request to the model
+	Timeout int // seconds of each call, 0: none
+	Gone    bool
+	Limits  configs.Limits // of each tree
+
+	Trees []fruit
+}
+
+// fate is what happens to a worker at one of its steps.
+type fate struct {
+	Step int
+	What string // "kill", "freeze", "cut" or "drain"
+}
+
+// fruit is one tree, and what befalls it.
+type fruit struct {
+	Agent    int // its root's
+	Cancel   int // seconds until somebody cancels …
+	Path     int // … the root (0) or a child of its first turn; negative: never
+	Deadline int // seconds; 0: none
+}
+
+// drawPlot draws one. What is out of the ordinary is so in one walk of four.
+func drawPlot(t *rapid.T) plot {
+	seldom := func(name string) bool { return rapid.IntRange(0, 3).Draw(t, name) == 3 }
+	p := plot{
+		Fates: rapid.SliceOfN(rapid.Custom(drawFate), 4, 4).Draw(t, "fates"), Slots: rapid.IntRange(1, 4).Draw(t, "slots"),
+		Depth: rapid.IntRange(1, 3).Draw(t, "depth"), Fan: rapid.IntRange(1, 3).Draw(t, "fan"), InTurn: rapid.Bool().Draw(t, "in turn"),
+		Seed: rapid.IntRange(1, 1000).Draw(t, "seed"), Ragged: rapid.Bool().Draw(t, "ragged"), Slow: 1,
+		Moody: seldom("moody"), Fragile: seldom("fragile"), Gone: seldom("gone"), Tries: 1,
+	}
+	if seldom("slow") {
+		p.Slow = 20
+	}
+	if p.Fragile {
+		p.Tries = rapid.IntRange(1, 3).Draw(t, "tries")
+	}
+	if p.Gone || seldom("timeout") {
+		p.Timeout = rapid.IntRange(1, 20).Draw(t, "seconds of a call")
+	}
+	if seldom("limits") {
+		p.Limits = configs.Limits{
+			MaxAgents: rapid.SampledFrom([]int{0, 2, 5}).Draw(t, "agents"), MaxTurns: rapid.SampledFrom([]int{0, 3, 9}).Draw(t, "turns"),
+			MaxTokens: rapid.SampledFrom([]int{0, 30, 90}).Draw(t, "tokens"),
+		}
+	}
+	most := 2
+	if p.Fan == 1 || p.Depth == 1 {
+		most = 5
+	}
+	p.Trees = rapid.SliceOfN(rapid.Custom(p.drawFruit), 1, most).Draw(t, "trees")
+	return p
+}
+
+func drawFate(t *rapid.T) fate {
+	return fate{rapid.IntRange(1, 60).Draw(t, "step"), rapid.SampledFrom([]string{"kill", "kill", "freeze", "cut", "drain"}).Draw(t, "what")}
+}
+
+func (p plot) drawFruit(t *rapid.T) fruit {
+	f := fruit{Cancel: rapid.IntRange(0, 10).Draw(t, "cancel"), Path: rapid.SampledFrom([]int{-1, -1, -1, 0, 0, 1, 2}).Draw(t, "path")}
+	if rapid.IntRange(0, 3).Draw(t, "deadline") == 3 {
+		f.Deadline = rapid.IntRange(1, 40).Draw(t, "seconds")
+	}
+	if p.Gone && rapid.IntRange(0, 3).Draw(t, "root") == 3 {
+		f.Agent, f.Path, f.Deadline = p.Depth, min(f.Path, 0), rapid.IntRange(1, 40).Draw(t, "seconds to live")
+	}
+	return f
+}
+
+// chance is a number below n that follows from the plot and some words.
+func (p plot) chance(n uint64, words ...any) uint64 {
+	h := fnv.New64a()
+	fmt.Fprint(h, p.Seed, words)
+	return h.Sum64() % n
+}
+
+// cast are the agents: a0 calls a1 and so on. The last one is nobody's if it is gone.
+func (p plot) cast() (all, served []configs.Agent) {
+	all = levels(p.Depth+1, func(a *configs.Agent) {
+		a.SubAgentsConf.Parallel, a.SubAgentsConf.Timeout = !p.InTurn, p.Timeout
+		a.Retry = configs.Retry{MaxAttempts: p.Tries, Backoff: configs.Fixed, Initial: time.Second}
+	})
+	all[0].Limits = p.Limits
+	if p.Gone {
+		return all, all[:p.Depth]
+	}
+	return all, all
+}
+
+// play makes the model act as the plot says.
+func (p plot) play(m *treeModel) {
+	m.fan = p.Fan
+	m.pause = func(key string) time.Duration {
+		return time.Second + time.Duration(p.chance(uint64(1000*p.Slow), "pause", key))*time.Millisecond
+	}
+	if p.Ragged {
+		m.leaf = func(label string) bool { return strings.Contains(label, ".") && p.chance(3, "leaf", label) == 0 }
+	}
+	if p.Fragile {
+		m.fails = func(key string, n int) error {
+			if p.chance(4, "fails", key, n) > 0 {
+				return nil
+			}
+			return &provider.Error{Category: provider.Server, Status: 500, Message: "broken"}
+		}
+	}
+	if p.Moody {
+		m.whim = func(worker, key string) *provider.Response {
+			if p.chance(4, "mood", worker, key) > 0 {
+				return nil
+			}
+			return &provider.Response{Content: "whim"}
+		}
+	}
+}
+
+// ends says whether an outcome is a right end of a tree, whose label is given.
+func (p plot) ends(f fruit, label string, m *treeModel, o run.Outcome) bool {
+	switch {
+	case o.Status == run.StatusCompleted:
+		return p.answer(f, label, p.Depth-f.Agent, m).MatchString(o.Result)
+	case o.Kind == run.KindCancelled:
+		return f.Path == 0
+	case o.Kind == run.KindTimeout:
+		return f.Deadline > 0
+	case o.Kind == run.KindBudget:
+		return p.Limits.MaxTurns > 0 || p.Limits.MaxTokens > 0
+	}
+	return o.Kind == run.KindError && p.Fragile
+}
+
+// answer is what a tree may answer: the results of its calls, in the order of the calls, each of them that of
+// its call or, where something may have happened to it, a failure.
+func (p plot) answer(f fruit, label string, depth int, m *treeModel) *regexp.Regexp {
+	or := ""
+	if p.Fragile || p.Timeout > 0 || p.Limits != (configs.Limits{}) || f.Path > 0 || f.Deadline > 0 {
+		or = `|Error: sub-agent "a\d" failed - [^.]*\. You may retry or proceed without this result\.|call_agent error: budget exceeded[^.)]*?`
+	}
+	if p.Moody {
+		or += "|whim"
+	}
+	var below func(label string, depth int) string
+	below = func(label string, depth int) string {
+		text := regexp.QuoteMeta(label)
+		if depth > 0 && !m.ends(label) {
+			var parts []string
+			for i := range m.fan {
+				parts = append(parts, below(fmt.Sprintf("%s.%d", label, i), depth-1))
+			}
+			text += `\(` + strings.Join(parts, " ") + `\)`
+		}
+		return "(?:" + text + or + ")"
+	}
+	return regexp.MustCompile("^" + below(label, depth) + "$")
+}
