@@ -4,9 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -62,7 +60,8 @@ type walk struct {
 
 	mu    sync.Mutex
 	cuts  map[string]time.Time // labels below which nobody is asked, from a time on
-	quiet atomic.Int64         // when the last worker that was away is back, in Unix seconds
+	met   map[string]bool      // workers that have met their fate
+	quiet time.Time            // when the last worker that was away is back, zero if none was
 }
 
 // label is the task of a tree, so that no two trees have the same turns.
@@ -72,7 +71,7 @@ func (w *walk) label(i int) string { return fmt.Sprintf("L%d", i) }
 func (w *walk) run() {
 	all, served := w.cast()
 	w.play(w.model)
-	w.cuts = map[string]time.Time{}
+	w.cuts, w.met = map[string]time.Time{}, map[string]bool{}
 	defer w.bury()
 	if w.Gone {
 		w.announce(all)
@@ -159,70 +158,4 @@ func (w *walk) grow(i int, f fruit) {
 			w.mu.Unlock()
 		}
 	})
-}
-
-// settle waits until every run has its end and whoever was away is back, for some minutes at most.
-func (w *walk) settle() {
-	for range 36 {
-		time.Sleep(5 * time.Second)
-		if w.verified().UnderWay == 0 && time.Now().Unix() > w.quiet.Load() {
-			break
-		}
-	}
-	time.Sleep(15 * time.Second) // what is unacknowledged comes again
-}
-
-// thrifty checks what was asked of the model: nothing below a tombstone, and no turn again but those that
-// were in flight when their worker died. (One that only lost its lease may do more.)
-func (w *walk) thrifty() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.model.mu.Lock()
-	defer w.model.mu.Unlock()
-	for key, at := range w.model.ended {
-		for label, cut := range w.cuts {
-			below := strings.HasPrefix(key, label+"#") || strings.HasPrefix(key, label+".")
-			if late := at.Sub(cut); below && late > time.Second {
-				w.tb.Errorf("%s was at work %v after the end of %s", key, late, label)
-			}
-		}
-	}
-	again := 0
-	for _, who := range w.model.asked {
-		again += len(who) - 1
-	}
-	if away := w.quiet.Load() > 0; !away && w.Tries == 1 && again > w.Slots*len(w.Fates) {
-		w.tb.Errorf("%d turns were asked again, with %d workers of %d slots", again, len(w.Fates), w.Slots)
-	}
-}
-
-// fated starts a worker that meets its fate.
-func (w *walk) fated(name string, f fate) *proc {
-	var mute atomic.Bool
-	return w.startWith(name, agentd.Config{Slots: w.Slots}, &mute, func(p *proc, step int, _ bus.Point) {
-		if step != f.Step {
-			return
-		}
-		switch f.What {
-		case "kill":
-			p.kill()
-		case "drain":
-			p.stop()
-		case "cut":
-			w.away(30 * time.Second)
-			p.lose(30 * time.Second)
-		case "freeze":
-			w.away(time.Minute)
-			mute.Store(true)
-			time.Sleep(time.Minute)
-			mute.Store(false)
-		}
-	})
-}
-
-// away notes that a worker will be away for so long.
-func (w *walk) away(d time.Duration) {
-	back := time.Now().Add(d).Unix()
-	for was := w.quiet.Load(); was < back && !w.quiet.CompareAndSwap(was, back); was = w.quiet.Load() {
-	}
 }
