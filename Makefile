@@ -5,7 +5,6 @@ GO        ?= go
 RACE      ?= $(if $(shell command -v $${CC:-gcc}),-race)
 FUZZTIME  ?= 20s
 BENCHTIME ?= 2s
-CHECKS    ?= 2000
 # Walks of whole workers, and of the core: each of some two dozen tests walks CORE times.
 BUBBLES   ?= 2000
 CORE      ?= 5000
@@ -72,9 +71,7 @@ fuzz: ## fuzz every target for FUZZTIME (20s)
 	.ci/fuzz $(FUZZTIME)
 
 .PHONY: sim
-sim: ## long random walks of the core and of crashing workers: CHECKS (2000) each
-	@pkgs=$$(.ci/walks ./agentd/...) && test -n "$$pkgs" || { echo 'no walks in agentd' >&2; exit 1; }; \
-	set -x; $(GO) test -run 'Sim|Crash' -timeout 60m $$pkgs -rapid.checks=$(CHECKS)
+sim: sim-core sim-workers ## random walks, by the thousand, of the core and of whole workers
 
 .PHONY: sim-core
 sim-core: ## 100,000 random walks of the core and of the protocol around it, with figures
@@ -91,6 +88,10 @@ faults: ## plant mistakes in the code, one after the other: the tests have to fi
 .PHONY: chaos
 chaos: ## real processes under random faults: TREES (1000) for each scenario, or for CHAOS=kill alone
 	AXE_CHAOS_TREES=$(TREES) $(GO) test -run 'TestChaos/$(CHAOS)' -count=1 -v -timeout 60m ./cmd/internal/chaostest
+
+.PHONY: proofs
+proofs: ## cancel 300 runs at work, a model slower than twenty leases, bounds on a tree, a provider that wants to be left alone
+	$(GO) test -count=1 -v -run 'TestCancelManyAtWork|TestSlowModel$$|TestMax(Agents|Turns|Tokens)|TestRetryAfterClosesTheGate' ./agentd | grep -v ' ended: '
 
 .PHONY: clean
 clean: ## remove what was built

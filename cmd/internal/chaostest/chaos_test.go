@@ -92,6 +92,14 @@ func TestChaos(t *testing.T) {
 			perform(t, sc, bin, seed, n)
 		})
 	}
+	t.Run("poison", func(t *testing.T) {
+		n, ackWait := trees/2, 2*time.Second
+		if trees == 0 {
+			t.Parallel()
+			n, ackWait = 12, 500*time.Millisecond
+		}
+		poison(t, bin, n, ackWait)
+	})
 }
 
 func perform(t *testing.T, sc scenario, bin string, seed uint64, trees int) {
