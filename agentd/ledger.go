@@ -58,20 +58,26 @@ func (w *Worker) amend(ctx context.Context, subject string, apply func(run.Tally
 	defer leave()
 	c := &change{apply, make(chan error, 1)}
 	l.put(c)
-	select {
-	case err := <-c.done:
-		return err
-	case l.turn <- struct{}{}:
-		defer func() { <-l.turn }()
-		cs := l.all()
-		err := w.store(ctx, subject, cs)
-		l.settle(cs, err, c, ctx.Err() != nil)
-		return <-c.done
-	case <-ctx.Done():
-		if l.drop(c) {
-			return context.Cause(ctx)
+	for {
+		ended := ctx.Done()
+		if ctx.Err() != nil {
+			if l.drop(c) {
+				return context.Cause(ctx)
+			}
+			ended = nil // somebody stores it: what comes of that, or that it was put back, is waited for
 		}
-		return <-c.done // it is being stored
+		select {
+		case err := <-c.done:
+			return err
+		case l.turn <- struct{}{}:
+			if ctx.Err() == nil {
+				cs := l.all()
+				err := w.store(ctx, subject, cs)
+				l.settle(cs, err, c, ctx.Err() != nil)
+			}
+			<-l.turn
+		case <-ended:
+		}
 	}
 }
 

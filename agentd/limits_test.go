@@ -168,7 +168,7 @@ func TestLimitsAfterACrash(t *testing.T) {
 	t.Parallel()
 	agents := levels(3, limits(configs.Limits{MaxAgents: 7, MaxTurns: 30, MaxTokens: 1000}))
 	at := 1
-	for done := false; !done; at += 2 {
+	for done := false; !done; at += 5 {
 		bubble(t, func(s *sim) { done = crashAt(s, agents, at) })
 		if t.Failed() {
 			t.Fatalf("killed at step %d", at)

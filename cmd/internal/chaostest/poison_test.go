@@ -106,15 +106,17 @@ func newWard(t *testing.T, bin string, ackWait time.Duration) *ward {
 
 // announced waits until both agents are known.
 func (w *ward) announced(ctx context.Context) error {
-	dir, err := w.conn.Directory(ctx)
 	for _, agent := range []string{"good", "bad"} {
-		for known := false; err == nil && !known; {
-			if _, _, known, err = dir.Get(ctx, agent); err == nil {
-				err = bus.Pause(ctx, 50*time.Millisecond)
+		for known := false; !known; {
+			if dir, err := w.conn.Directory(ctx); err == nil { // the bucket comes after the streams
+				_, _, known, _ = dir.Get(ctx, agent)
+			}
+			if err := bus.Pause(ctx, 50*time.Millisecond); err != nil {
+				return err
 			}
 		}
 	}
-	return err
+	return nil
 }
 
 // all submits n tasks, so many at a time, and returns how long each took and its outcome.

@@ -3,7 +3,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"syscall"
 
@@ -98,23 +97,8 @@ func Failed(o run.Outcome) error {
 		text = "failed without a reason"
 	case o.Kind == run.KindCancelled && !strings.HasPrefix(text, "cancelled"):
 		text = "cancelled: " + text
-	case o.Kind == run.KindTimeout && o.Partial != nil && len(o.Partial.Waiting) > 0:
-		text += ", waiting for " + waitedFor(o.Partial.Waiting)
 	}
 	return Fail(outcomeCode(o), errors.New(text))
-}
-
-// waitedFor names the calls that a run had no outcome of, not all if they are many.
-func waitedFor(calls []run.PartialCall) string {
-	const most = 3
-	var names []string
-	for _, c := range calls[:min(most, len(calls))] {
-		names = append(names, c.Agent)
-	}
-	if more := len(calls) - most; more > 0 {
-		names = append(names, strconv.Itoa(more)+" more")
-	}
-	return strings.Join(names, ", ")
 }
 
 func outcomeCode(o run.Outcome) int {
