@@ -55,6 +55,10 @@ func (w *Worker) read(ctx context.Context, h *history, must uint64) error {
 	}
 }
 
+// oldLook is how long after a look at the reply subject the rest of a run may be read until somebody may have
+// concluded it meanwhile: less than a connection takes that has to come back.
+const oldLook = 250 * time.Millisecond
+
 var errLagging = errors.New("the stream's replicas lag behind")
 
 // readOnce reads what is new. The whole of an unknown run comes with its reply subject in one read.
@@ -71,11 +75,12 @@ func (w *Worker) readOnce(ctx context.Context, h *history) error {
 		return err
 	}
 	reply, ok := h.reply()
+	looked := time.Now()
 	ms, err := w.readWhole(ctx, h.run, reply)
 	if err != nil {
 		return err
 	}
-	h.asked = ok && w.conn.Replicas() <= 1
+	h.asked = ok && w.conn.Replicas() <= 1 && time.Since(looked) < oldLook
 	if err := w.fold(ctx, h, ms); err != nil {
 		return err
 	}
