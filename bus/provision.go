@@ -29,7 +29,8 @@ const dedupe = 30 * time.Second
 // allows 1,000.
 const maxConsumers = 100_000
 
-// Provision creates the streams, the bucket of agents and the object store where they are missing.
+// Provision creates the streams, the bucket of agents and the object store where they are missing. The stream
+// of runs comes last: who finds it (Provisioned) finds all of them.
 func (c *Conn) Provision(ctx context.Context, p Provision) error {
 	p.Replicas = cmp.Or(p.Replicas, 1)
 	p.MaxAge = cmp.Or(p.MaxAge, DefaultMaxAge)
@@ -55,12 +56,13 @@ func (c *Conn) Provision(ctx context.Context, p Provision) error {
 		Duplicates:  min(dedupe, p.MaxAge),
 		Replicas:    p.Replicas,
 	}
-	for _, cfg := range []jetstream.StreamConfig{runs, submit} {
-		if err := c.ensureStream(ctx, cfg); err != nil {
-			return err
-		}
+	if err := c.ensureStream(ctx, submit); err != nil {
+		return err
 	}
 	if err := c.ensureBuckets(ctx, p); err != nil {
+		return err
+	}
+	if err := c.ensureStream(ctx, runs); err != nil {
 		return err
 	}
 	return c.learn(ctx)

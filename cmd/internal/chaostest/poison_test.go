@@ -72,12 +72,13 @@ type ward struct {
 
 func newWard(t *testing.T, bin string, ackWait time.Duration) *ward {
 	t.Helper()
+	store := t.TempDir() // removed when all processes have ended
 	log := newJournal(t)
 	g := newGroup(t, log)
 	w := &ward{stage: &stage{bin: bin, log: log}, model: &deadly{berths: map[string]*berth{}}}
 	web := httptest.NewServer(w.model)
 	t.Cleanup(web.Close)
-	w.servers = newServers(t, g, 1, t.TempDir())
+	w.servers = newServers(t, g, 1, store)
 	if err := w.servers.up(t.Context(), w.servers.nodes[0]); err != nil {
 		t.Fatal(err)
 	}
