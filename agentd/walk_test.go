@@ -83,15 +83,16 @@ func (w *walk) run() {
 	for i, f := range w.Trees {
 		w.grow(i, f)
 	}
-	rescue := time.AfterFunc(40*time.Second, func() { w.procs = append(w.procs, w.start("rescue", agentd.Config{Slots: w.Slots}, nil)) })
+	rescued := make(chan *proc, 1)
+	rescue := time.AfterFunc(40*time.Second, func() { rescued <- w.start("rescue", agentd.Config{Slots: w.Slots}, nil) })
 	for i, f := range w.Trees {
 		label := w.label(i)
 		if o := w.result(w.trees[i], 30*time.Minute); !w.ends(f, label, w.model, o) {
 			w.tb.Errorf("%s: outcome %s %s %q %s", label, o.Status, o.Kind, o.Result, o.Error)
 		}
 	}
-	if !rescue.Stop() {
-		time.Sleep(time.Second) // it has begun
+	if !rescue.Stop() { // it has begun
+		w.procs = append(w.procs, <-rescued)
 	}
 	w.agents = all
 	w.procs = append(w.procs, w.start("last", agentd.Config{Slots: 8}, nil))
