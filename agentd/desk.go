@@ -32,6 +32,10 @@ func (w *Worker) deliver(ctx context.Context, t *trigger) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	d := w.desks[t.at.Run]
+	if d != nil && t.slot { // whoever is at work there may be waiting for this very slot
+		t.slot = false
+		w.slots.give()
+	}
 	if d == nil {
 		d = &desk{run: t.at.Run}
 		w.desks[t.at.Run] = d

@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/axebus/axe/agentd"
+	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/subjects"
@@ -261,4 +263,34 @@ func TestRepliesThatFoundNoSlot(t *testing.T) {
 			t.Errorf("asked twice: %v", got)
 		}
 	})
+}
+
+// TestSlotForOneself: with one slot a worker takes a reply and, at the same moment, its run's call, which comes
+// again. The call has the slot that the reply's turn waits for, and is behind it at their desk. Which of them
+// comes first is chance.
+func TestSlotForOneself(t *testing.T) {
+	for range 30 {
+		onStage(t, func(s *stage) {
+			s.lead([]string{"leaf"}, call("leaf", "x"))
+			r := s.root("lead")
+			var replied atomic.Bool
+			victim := s.hire("victim", engagement{intercept: func(at bus.Point) error {
+				replied.CompareAndSwap(false, at.After && at.Subject == r.Reply(1, 0))
+				if replied.Load() || at.Op == "ack" && at.Subject == r.Call() {
+					return errKilled
+				}
+				return nil
+			}})
+			s.settle()
+			s.send(r, "go")
+			s.eventually("the outcome of the leaf", replied.Load)
+			victim.kill()
+			time.Sleep(2 * bus.DefaultAckWait)
+			s.hire("heir", engagement{Config: agentd.Config{Slots: 1}})
+			s.completed(r, "c0=leaf")
+		})
+		if t.Failed() {
+			return
+		}
+	}
 }
