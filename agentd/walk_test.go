@@ -58,6 +58,8 @@ type walk struct {
 	procs []*proc
 	trees []subjects.Run
 
+	rescued chan *proc // who comes when the four may all be dead
+
 	mu    sync.Mutex
 	cuts  map[string]time.Time // labels below which nobody is asked, from a time on
 	met   map[string]bool      // workers that have met their fate
@@ -71,7 +73,7 @@ func (w *walk) label(i int) string { return fmt.Sprintf("L%d", i) }
 func (w *walk) run() {
 	all, served := w.cast()
 	w.play(w.model)
-	w.cuts, w.met = map[string]time.Time{}, map[string]bool{}
+	w.cuts, w.met, w.rescued = map[string]time.Time{}, map[string]bool{}, make(chan *proc, 1)
 	defer w.bury()
 	if w.Gone {
 		w.announce(all)
@@ -83,8 +85,7 @@ func (w *walk) run() {
 	for i, f := range w.Trees {
 		w.grow(i, f)
 	}
-	rescued := make(chan *proc, 1)
-	rescue := time.AfterFunc(40*time.Second, func() { rescued <- w.start("rescue", agentd.Config{Slots: w.Slots}, nil) })
+	rescue := time.AfterFunc(40*time.Second, func() { w.rescued <- w.start("rescue", agentd.Config{Slots: w.Slots}, nil) })
 	for i, f := range w.Trees {
 		label := w.label(i)
 		if o := w.result(w.trees[i], 30*time.Minute); !w.ends(f, label, w.model, o) {
@@ -92,7 +93,7 @@ func (w *walk) run() {
 		}
 	}
 	if !rescue.Stop() { // it has begun
-		w.procs = append(w.procs, <-rescued)
+		w.procs = append(w.procs, <-w.rescued)
 	}
 	w.agents = all
 	w.procs = append(w.procs, w.start("last", agentd.Config{Slots: 8}, nil))
@@ -105,6 +106,11 @@ func (w *walk) run() {
 
 // bury ends all workers.
 func (w *walk) bury() {
+	select {
+	case p := <-w.rescued: // a walk that failed has not waited for it
+		w.procs = append(w.procs, p)
+	default:
+	}
 	for _, p := range w.procs {
 		p.kill()
 		_ = p.wait()
