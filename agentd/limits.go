@@ -2,6 +2,8 @@ package agentd
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/axebus/axe/agentd/run"
@@ -54,7 +56,11 @@ type broke string
 // Error is what the outcome says.
 func (e broke) Error() string { return string(e) }
 
-// afford counts the model call that is about to be made; the error is broke if it may not be.
+// errUncounted is that of a model call which the bus could not count. The trigger is given back.
+var errUncounted = errors.New("the model call could not be counted")
+
+// afford counts the model call that is about to be made; the error is broke if it may not be, and errUncounted
+// if that could not be found out.
 func (w *Worker) afford(ctx context.Context, h *history, scopes []run.Scope) error {
 	for _, s := range slices.Backward(scopes) {
 		if s.MaxTokens == 0 && s.MaxTurns == 0 {
@@ -71,7 +77,7 @@ func (w *Worker) afford(ctx context.Context, h *history, scopes []run.Scope) err
 		})
 		switch {
 		case err != nil:
-			return err
+			return fmt.Errorf("%w: %w", errUncounted, err)
 		case refusal != "":
 			return broke(refusal)
 		}

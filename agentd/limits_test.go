@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/subjects"
@@ -194,5 +196,29 @@ func TestTallyOfATree(t *testing.T) {
 		if last.Agents != 5 || last.Turns != 7 || last.Tokens != 110+5*11+11 {
 			t.Errorf("%+v", last)
 		}
+	})
+}
+
+// TestBoundsWithoutABus: a model call that cannot be counted is not made, and is no failure of the run. It is
+// tried again when its trigger comes again.
+func TestBoundsWithoutABus(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.agents = []configs.Agent{define("lead", nil, limits(configs.Limits{MaxTurns: 5}))}
+		var broken atomic.Bool
+		broken.Store(true)
+		s.hire("w", engagement{intercept: func(at bus.Point) error {
+			if broken.Load() && at.Op == "write" && !at.After && strings.Contains(at.Subject, ".tally.") {
+				return errBroken
+			}
+			return nil
+		}})
+		s.settle()
+		r := s.submit("lead", "go")
+		time.Sleep(5 * time.Second)
+		if n := len(s.asked("lead")); n != 0 {
+			t.Errorf("%d requests that nobody counted", n)
+		}
+		broken.Store(false)
+		s.completed(r, "lead")
 	})
 }

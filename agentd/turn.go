@@ -53,7 +53,7 @@ func (w *Worker) turn(ctx context.Context, h *history, t *trigger) (step, error)
 	switch {
 	case ctx.Err() != nil:
 		return step{}, context.Cause(ctx)
-	case errors.Is(err, errDraining):
+	case errors.Is(err, errDraining), errors.Is(err, errUncounted):
 		return step{}, err
 	case w.tombs.covered(h.run), errors.Is(err, errDeadline):
 		return step{must: h.state.Seq}, nil // doom decides
