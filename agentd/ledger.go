@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/subjects"
 )
 
 // ledgers are the tallies that runs of this worker change at this moment, by subject.
@@ -52,8 +53,12 @@ func (l *ledgers) take(subject string) (_ *ledger, leave func()) {
 	}
 }
 
-// amend changes the tally at a subject, together with whoever else of this worker wants to.
-func (w *Worker) amend(ctx context.Context, subject string, apply func(run.Tally) (run.Tally, bool)) error {
+// amend changes the tally of a scope that a run is in, together with whoever else of this worker wants to.
+func (w *Worker) amend(ctx context.Context, r subjects.Run, s run.Scope, apply func(run.Tally) (run.Tally, bool)) error {
+	subject, err := tally(r, s)
+	if err != nil {
+		return err
+	}
 	l, leave := w.ledgers.take(subject)
 	defer leave()
 	c := &change{apply, make(chan error, 1)}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/agentd/tool"
-	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -17,8 +16,8 @@ import (
 // bound may be reached early, and is never passed. A run without bounds reads and writes no tally.
 
 // scopes are the bounds that a run is in: those of its caller, and its agent's own.
-func scopes(above []subjects.Scope, own configs.Limits, p subjects.Path) []run.Scope {
-	mine := subjects.Scope{Path: p, Limits: subjects.Limits{Agents: own.MaxAgents, Turns: own.MaxTurns, Tokens: own.MaxTokens}}
+func scopes(above []subjects.Scope, own subjects.Limits, p subjects.Path) []run.Scope {
+	mine := subjects.Scope{Path: p, Limits: own}
 	all := make([]subjects.Scope, 0, len(above)+1)
 	for _, s := range above {
 		if s.Path == p { // a submission's
@@ -66,12 +65,8 @@ func (w *Worker) afford(ctx context.Context, h *history, scopes []run.Scope) err
 		if s.MaxTokens == 0 && s.MaxTurns == 0 {
 			continue
 		}
-		subject, err := tally(h.run, s)
-		if err != nil {
-			return err
-		}
 		refusal := ""
-		err = w.amend(ctx, subject, func(t run.Tally) (run.Tally, bool) {
+		err := w.amend(ctx, h.run, s, func(t run.Tally) (run.Tally, bool) {
 			t, refusal = t.Ask(s)
 			return t, refusal == "" && s.MaxTurns > 0
 		})
@@ -109,12 +104,8 @@ func (w *Worker) account(ctx context.Context, h *history, t *trigger, scopes []r
 		if counted[i] == granted {
 			continue
 		}
-		subject, err := tally(h.run, s)
-		if err != nil {
-			return err
-		}
-		g := run.Grant{By: h.run.Path.String(), Turn: len(h.state.Turns) + 1, Calls: granted}
-		err = w.amend(ctx, subject, func(t run.Tally) (run.Tally, bool) { return t.Refund(g, counted[i]), true })
+		g := h.grant(granted)
+		err := w.amend(ctx, h.run, s, func(t run.Tally) (run.Tally, bool) { return t.Refund(g, counted[i]), true })
 		if err != nil {
 			return err
 		}
@@ -133,27 +124,38 @@ func (w *Worker) count(ctx context.Context, h *history, t *trigger, s run.Scope,
 	if (s.MaxTokens == 0 || tokens == 0) && (s.MaxAgents == 0 || calls == 0) {
 		return calls, nil
 	}
-	subject, err := tally(h.run, s)
-	if err != nil {
-		return 0, err
-	}
-	g, already := run.Grant{By: h.run.Path.String(), Turn: len(h.state.Turns) + 1, Calls: calls}, 0
+	g, already := h.grant(calls), 0
 	if t.Count > 1 {
-		ms, err := w.conn.Since(ctx, subject, 0)
-		if err != nil {
+		var err error
+		if already, err = w.granted(ctx, h.run, s, g); err != nil {
 			return 0, err
 		}
-		for _, m := range ms {
-			if n, ok := run.DecodeTally(m.Body).Granted(g.By, g.Turn); ok {
-				already = n
-			}
-		}
 	}
-	err = w.amend(ctx, subject, func(t run.Tally) (run.Tally, bool) {
+	err := w.amend(ctx, h.run, s, func(t run.Tally) (run.Tally, bool) {
 		t, granted = t.Answer(s, g, tokens, already)
 		return t, true
 	})
 	return granted, err
+}
+
+// grant is what the run's next turn may call.
+func (h *history) grant(calls int) run.Grant {
+	return run.Grant{By: h.run.Path.String(), Turn: len(h.state.Turns) + 1, Calls: calls}
+}
+
+// granted is how many calls a turn was granted before, by a worker that may have died then.
+func (w *Worker) granted(ctx context.Context, r subjects.Run, s run.Scope, g run.Grant) (calls int, _ error) {
+	subject, err := tally(r, s)
+	if err != nil {
+		return 0, err
+	}
+	ms, err := w.conn.Since(ctx, subject, 0)
+	for _, m := range ms {
+		if n, ok := run.DecodeTally(m.Body).Granted(g.By, g.Turn); ok {
+			calls = n
+		}
+	}
+	return calls, err
 }
 
 // tally is the subject of a scope's tally.

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/axebus/axe/subjects"
+
 	"github.com/axebus/axe/agentd"
 	"github.com/axebus/axe/agentd/limit"
 	"github.com/axebus/axe/configs"
@@ -13,7 +15,7 @@ import (
 // was asked, so that the run's one turn is still there.
 func TestTurnsAreNotLostInLine(t *testing.T) {
 	onStage(t, func(s *stage) {
-		s.agents = []configs.Agent{define("busy", nil), define("lead", nil, limits(configs.Limits{MaxTurns: 1}))}
+		s.agents = []configs.Agent{define("busy", nil), define("lead", nil, limits(subjects.Limits{Turns: 1}))}
 		s.parts["busy"] = after(10*time.Minute, repeats)
 		cfg := limited(limit.Settings{Concurrent: 1})
 		cfg.Grace = time.Second

@@ -16,12 +16,12 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-func limits(l configs.Limits) func(*configs.Agent) {
+func limits(l subjects.Limits) func(*configs.Agent) {
 	return func(a *configs.Agent) { a.Limits = l }
 }
 
 // insatiable calls itself eight times in every turn of its first few.
-func insatiable(s *stage, turns int, l configs.Limits) {
+func insatiable(s *stage, turns int, l subjects.Limits) {
 	s.agents = []configs.Agent{define("more", []string{"more"}, limits(l))}
 	s.parts["more"] = func(ctx context.Context, a *asked) (*provider.Response, error) {
 		if a.turn > turns {
@@ -49,7 +49,7 @@ func (s *stage) runs(r subjects.Run) (n int) {
 // not one more, whoever counts; the calls beyond are refused, and the run goes on.
 func TestMaxAgents(t *testing.T) {
 	onStage(t, func(s *stage) {
-		insatiable(s, 3, configs.Limits{MaxAgents: 100})
+		insatiable(s, 3, subjects.Limits{Agents: 100})
 		r := s.submit("more", "L")
 		o := s.completed(r, "enough")
 		if n := s.runs(r); n != 100 || o.Subtree.Runs != 100 {
@@ -72,7 +72,7 @@ func TestMaxAgents(t *testing.T) {
 // TestMaxTurns: as many model calls as the tree has, and not one more. What was done is in the outcome.
 func TestMaxTurns(t *testing.T) {
 	onStage(t, func(s *stage) {
-		insatiable(s, 50, configs.Limits{MaxTurns: 77})
+		insatiable(s, 50, subjects.Limits{Turns: 77})
 		r := s.submit("more", "L")
 		s.failed(r, run.KindBudget, "budget exceeded: used 77 of 77 turns")
 		if n := len(s.asked("")); n != 77 {
@@ -89,7 +89,7 @@ func TestMaxTurns(t *testing.T) {
 func TestMaxTokens(t *testing.T) {
 	onStage(t, func(s *stage) {
 		const atWork, each, budget = 50, 11, 50*11 + 300
-		s.agents = []configs.Agent{define("lead", []string{"busy"}, limits(configs.Limits{MaxTokens: budget})), define("busy", []string{"no"})}
+		s.agents = []configs.Agent{define("lead", []string{"busy"}, limits(subjects.Limits{Tokens: budget})), define("busy", []string{"no"})}
 		var cs []provider.ToolCall
 		for i := range atWork {
 			cs = append(cs, call("busy", strconv.Itoa(i)))
@@ -125,17 +125,17 @@ func TestMaxTokens(t *testing.T) {
 // submission's can only narrow the agent's.
 func TestLimitsNarrow(t *testing.T) {
 	for name, test := range map[string]struct {
-		lead, mid configs.Limits
+		lead, mid subjects.Limits
 		submitted string
 		runs      int
 	}{
 		"none":                    {runs: 1 + 3 + 9},
-		"of the root":             {lead: configs.Limits{MaxAgents: 5}, runs: 5},
-		"of the callee":           {mid: configs.Limits{MaxAgents: 2}, runs: 1 + 3 + 3},
-		"of both":                 {lead: configs.Limits{MaxAgents: 6}, mid: configs.Limits{MaxAgents: 2}, runs: 6},
-		"wider below":             {lead: configs.Limits{MaxAgents: 6}, mid: configs.Limits{MaxAgents: 200}, runs: 6},
-		"narrowed by a submitter": {lead: configs.Limits{MaxAgents: 6}, submitted: "r agents=4", runs: 4},
-		"widened by a submitter":  {lead: configs.Limits{MaxAgents: 6}, submitted: "r agents=400 turns=999", runs: 6},
+		"of the root":             {lead: subjects.Limits{Agents: 5}, runs: 5},
+		"of the callee":           {mid: subjects.Limits{Agents: 2}, runs: 1 + 3 + 3},
+		"of both":                 {lead: subjects.Limits{Agents: 6}, mid: subjects.Limits{Agents: 2}, runs: 6},
+		"wider below":             {lead: subjects.Limits{Agents: 6}, mid: subjects.Limits{Agents: 200}, runs: 6},
+		"narrowed by a submitter": {lead: subjects.Limits{Agents: 6}, submitted: "r agents=4", runs: 4},
+		"widened by a submitter":  {lead: subjects.Limits{Agents: 6}, submitted: "r agents=400 turns=999", runs: 6},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onStage(t, func(s *stage) {
@@ -168,7 +168,7 @@ func TestLimitsRefused(t *testing.T) {
 // counts once; nothing is passed.
 func TestLimitsAfterACrash(t *testing.T) {
 	t.Parallel()
-	agents := levels(3, limits(configs.Limits{MaxAgents: 7, MaxTurns: 30, MaxTokens: 1000}))
+	agents := levels(3, limits(subjects.Limits{Agents: 7, Turns: 30, Tokens: 1000}))
 	at := 1
 	for done := false; !done; at += 5 {
 		bubble(t, func(s *sim) { done = crashAt(s, agents, at) })
@@ -185,7 +185,7 @@ func TestLimitsAfterACrash(t *testing.T) {
 // tested with bus.Amend.)
 func TestTallyOfATree(t *testing.T) {
 	onStage(t, func(s *stage) {
-		s.agents = []configs.Agent{define("lead", []string{"leaf"}, limits(configs.Limits{MaxAgents: 50, MaxTurns: 50, MaxTokens: 5000})), define("leaf", nil)}
+		s.agents = []configs.Agent{define("lead", []string{"leaf"}, limits(subjects.Limits{Agents: 50, Turns: 50, Tokens: 5000})), define("leaf", nil)}
 		s.parts["lead"] = turns(splits("leaf", 5), sums)
 		s.hire("w", engagement{})
 		s.settle()
@@ -203,7 +203,7 @@ func TestTallyOfATree(t *testing.T) {
 // tried again when its trigger comes again.
 func TestBoundsWithoutABus(t *testing.T) {
 	onStage(t, func(s *stage) {
-		s.agents = []configs.Agent{define("lead", nil, limits(configs.Limits{MaxTurns: 5}))}
+		s.agents = []configs.Agent{define("lead", nil, limits(subjects.Limits{Turns: 5}))}
 		var broken atomic.Bool
 		broken.Store(true)
 		s.hire("w", engagement{intercept: func(at bus.Point) error {

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/axebus/axe/subjects"
+
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/configs"
 )
@@ -16,7 +18,7 @@ import (
 func TestWideTreeWithBounds(t *testing.T) {
 	onStage(t, func(s *stage) {
 		const n = 200
-		s.agents = []configs.Agent{define("lead", []string{"leaf"}, limits(configs.Limits{MaxTurns: 1000, MaxTokens: 1_000_000})), define("leaf", nil)}
+		s.agents = []configs.Agent{define("lead", []string{"leaf"}, limits(subjects.Limits{Turns: 1000, Tokens: 1_000_000})), define("leaf", nil)}
 		s.parts["lead"] = turns(splits("leaf", n), sums)
 		var tried atomic.Int64
 		for i := range 4 { // with the 64 slots of the default

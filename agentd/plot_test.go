@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/axebus/axe/subjects"
+
 	"pgregory.net/rapid"
 
 	"github.com/axebus/axe/agentd/run"
@@ -30,7 +32,7 @@ type plot struct {
 	Tries   int // of a request to the model
 	Timeout int // seconds of each call, 0: none
 	Gone    bool
-	Limits  configs.Limits // of each tree
+	Limits  subjects.Limits // of each tree
 
 	Trees []fruit
 }
@@ -68,9 +70,9 @@ func drawPlot(t *rapid.T) plot {
 		p.Timeout = rapid.IntRange(1, 20).Draw(t, "seconds of a call")
 	}
 	if seldom("limits") {
-		p.Limits = configs.Limits{
-			MaxAgents: rapid.SampledFrom([]int{0, 2, 5}).Draw(t, "agents"), MaxTurns: rapid.SampledFrom([]int{0, 3, 9}).Draw(t, "turns"),
-			MaxTokens: rapid.SampledFrom([]int{0, 30, 90}).Draw(t, "tokens"),
+		p.Limits = subjects.Limits{
+			Agents: rapid.SampledFrom([]int{0, 2, 5}).Draw(t, "agents"), Turns: rapid.SampledFrom([]int{0, 3, 9}).Draw(t, "turns"),
+			Tokens: rapid.SampledFrom([]int{0, 30, 90}).Draw(t, "tokens"),
 		}
 	}
 	most := 2
@@ -153,7 +155,7 @@ func (p plot) ends(f fruit, label string, m *treeModel, o run.Outcome) bool {
 	case o.Kind == run.KindTimeout:
 		return f.Deadline > 0
 	case o.Kind == run.KindBudget:
-		return p.Limits.MaxTurns > 0 || p.Limits.MaxTokens > 0
+		return p.Limits.Turns > 0 || p.Limits.Tokens > 0
 	}
 	return o.Kind == run.KindError && p.Fragile
 }
@@ -162,7 +164,7 @@ func (p plot) ends(f fruit, label string, m *treeModel, o run.Outcome) bool {
 // its call or, where something may have happened to it, a failure.
 func (p plot) answer(f fruit, label string, depth int, m *treeModel) *regexp.Regexp {
 	or := ""
-	if p.Fragile || p.Timeout > 0 || p.Limits != (configs.Limits{}) || f.Path > 0 || f.Deadline > 0 {
+	if p.Fragile || p.Timeout > 0 || p.Limits != (subjects.Limits{}) || f.Path > 0 || f.Deadline > 0 {
 		or = `|Error: sub-agent "a\d" failed - [^.]*\. You may retry or proceed without this result\.|call_agent error: budget exceeded[^.)]*?`
 	}
 	if p.Moody {

@@ -11,6 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"github.com/axebus/axe/subjects"
 )
 
 // Agent is the definition of an agent, as its file gives it.
@@ -24,7 +26,7 @@ type Agent struct {
 	Workdir       string   // empty: the process's current directory
 	SubAgents     []string // the agents that this one may call
 	SubAgentsConf SubAgentsConfig
-	Limits        Limits
+	Limits        subjects.Limits // of its run and everything below it, whoever calls it
 	Params        Params
 	Memory        Memory
 	Retry         Retry
@@ -38,13 +40,6 @@ type SubAgentsConfig struct {
 	MaxDepth int  // 0 stands for DefaultMaxDepth
 	Parallel bool // true unless the file says otherwise
 	Timeout  int  // seconds for each call, 0: what is left of the caller's
-}
-
-// Limits bound the work of an agent's run and everything below it, whoever calls it; 0 is no bound.
-type Limits struct {
-	MaxAgents int // runs, its own counted
-	MaxTurns  int // model calls
-	MaxTokens int // input and output, checked before each model call
 }
 
 // Params are passed to the model; zero values leave the choice to its provider.
@@ -138,9 +133,9 @@ func fields(a *Agent) map[string]any {
 		"sub_agents_config.parallel":  &a.SubAgentsConf.Parallel,
 		"sub_agents_config.timeout":   &a.SubAgentsConf.Timeout,
 
-		"limits.max_agents": &a.Limits.MaxAgents,
-		"limits.max_turns":  &a.Limits.MaxTurns,
-		"limits.max_tokens": &a.Limits.MaxTokens,
+		"limits.max_agents": &a.Limits.Agents,
+		"limits.max_turns":  &a.Limits.Turns,
+		"limits.max_tokens": &a.Limits.Tokens,
 
 		"params.temperature": &a.Params.Temperature,
 		"params.max_tokens":  &a.Params.MaxTokens,

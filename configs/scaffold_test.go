@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/axebus/axe/subjects"
+
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
@@ -42,7 +44,7 @@ func TestScaffold(t *testing.T) {
 		Skill: filepath.Join(dir, "sample"), Files: []string{"README.md", "docs/**/*.md"}, Workdir: dir,
 		SubAgents: []string{"reader"}, SubAgentsConf: configs.SubAgentsConfig{MaxDepth: 3, Parallel: true, Timeout: 120},
 		Params: configs.Params{Temperature: new(0.3), MaxTokens: 4096},
-		Limits: configs.Limits{MaxAgents: 100, MaxTurns: 500, MaxTokens: 1000000},
+		Limits: subjects.Limits{Agents: 100, Turns: 500, Tokens: 1000000},
 		Memory: configs.Memory{LastN: 10, MaxEntries: 100},
 		Retry:  configs.Retry{MaxAttempts: 3, Backoff: configs.Exponential, Initial: 500 * time.Millisecond, Max: 30 * time.Second},
 	}

@@ -59,7 +59,7 @@ func checkSubAgents(a Agent) *Error {
 
 func checkBounds(a Agent) *Error {
 	limits := []limit{
-		{"limits.max_agents", a.Limits.MaxAgents}, {"limits.max_turns", a.Limits.MaxTurns}, {"limits.max_tokens", a.Limits.MaxTokens},
+		{"limits.max_agents", a.Limits.Agents}, {"limits.max_turns", a.Limits.Turns}, {"limits.max_tokens", a.Limits.Tokens},
 	}
 	for _, l := range limits {
 		if l.value > subjects.MaxLimit {

@@ -26,9 +26,9 @@ func describe(a configs.Agent) string {
 		t.add("Parallel", cmp.Or(yes(a.SubAgentsConf.Parallel), "no"))
 		t.add("Timeout", callTimeout(a.SubAgentsConf))
 	}
-	t.add("Limits Agents", count(a.Limits.MaxAgents))
-	t.add("Limits Turns", count(a.Limits.MaxTurns))
-	t.add("Limits Tokens", count(a.Limits.MaxTokens))
+	t.add("Limits Agents", count(a.Limits.Agents))
+	t.add("Limits Turns", count(a.Limits.Turns))
+	t.add("Limits Tokens", count(a.Limits.Tokens))
 	t.add("Memory Enabled", yes(a.Memory.Enabled))
 	t.add("Memory Path", a.Memory.Path)
 	t.add("Memory LastN", count(a.Memory.LastN))
