@@ -14,9 +14,6 @@ import (
 // answerWithin is how long one request waits for its answer before it counts as lost.
 const answerWithin = 5 * time.Second
 
-// errCut ends the waiting for an answer when the connection breaks.
-var errCut = errors.New("the connection broke")
-
 // waits is who waits for an answer on a connection. When it breaks, all that was asked before may be asked
 // again as soon as there is another one: no answer to it comes over that.
 type waits struct {
@@ -27,19 +24,17 @@ type waits struct {
 
 func newWaits() *waits { return &waits{all: map[*wait]bool{}, up: make(chan struct{})} }
 
-type wait struct{ end context.CancelCauseFunc }
+type wait struct{ end context.CancelFunc }
 
 // begin makes a context that ends when an answer does not come any more. The caller calls done.
 func (ws *waits) begin(ctx context.Context) (_ context.Context, done func()) {
-	ctx, cancel := context.WithTimeout(ctx, answerWithin)
-	ctx, end := context.WithCancelCause(ctx)
+	ctx, end := context.WithTimeout(ctx, answerWithin)
 	w := &wait{end}
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	ws.all[w] = true
 	return ctx, func() {
-		end(nil)
-		cancel()
+		end()
 		ws.mu.Lock()
 		defer ws.mu.Unlock()
 		delete(ws.all, w)
@@ -53,7 +48,7 @@ func (ws *waits) cut() {
 	ws.all = map[*wait]bool{}
 	ws.mu.Unlock()
 	for w := range all {
-		w.end(errCut)
+		w.end()
 	}
 }
 
