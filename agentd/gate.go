@@ -3,7 +3,6 @@ package agentd
 import (
 	"context"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
@@ -36,12 +35,7 @@ type gate struct {
 	over    bool           // nobody is let in any more
 }
 
-func (g *gate) wake() {
-	select {
-	case g.kick <- struct{}{}:
-	default:
-	}
-}
+func (g *gate) wake() { poke(g.kick) }
 
 // enter waits until one more request may begin, until ctx ends or the worker leaves. Who is let in calls pass.
 func (g *gate) enter(ctx context.Context, leaving <-chan struct{}) (pass func(*provider.Response, error), err error) {
@@ -89,11 +83,7 @@ func (g *gate) probe() (pass func(*provider.Response, error)) {
 func (g *gate) quit(in chan bool) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	i := slices.Index(g.line, in)
-	if i >= 0 {
-		g.line = slices.Delete(g.line, i, i+1)
-	}
-	return i >= 0
+	return leave(&g.line, in)
 }
 
 // pass ends a request.
@@ -119,10 +109,10 @@ func (g *gate) run(ctx context.Context) {
 	var watch sync.WaitGroup
 	defer watch.Wait()
 	watch.Go(func() { g.watch(ctx) })
-	g.retry(ctx, func() error { return g.read(ctx, 0) }) // before anybody is let in
+	insist(ctx, g.log, "limits of a provider", func() error { return g.read(ctx, 0) }) // before anybody is let in
 	for ctx.Err() == nil {
 		var next time.Time
-		g.retry(ctx, func() (err error) {
+		insist(ctx, g.log, "limits of a provider", func() (err error) {
 			next, err = g.step(ctx)
 			return err
 		})
@@ -135,14 +125,6 @@ func (g *gate) run(ctx context.Context) {
 	defer cancel()
 	if _, err := g.step(last); err != nil {
 		g.log.DebugContext(last, "what is held is forgotten later", slog.Any(keyError, err))
-	}
-}
-
-// retry does something until it works or ctx ends.
-func (g *gate) retry(ctx context.Context, do func() error) {
-	for err := do(); err != nil && ctx.Err() == nil; err = do() {
-		g.log.WarnContext(ctx, "the limits of a provider wait for the bus", slog.Any(keyError, err))
-		_ = bus.Pause(ctx, again)
 	}
 }
 

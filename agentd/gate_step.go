@@ -148,7 +148,7 @@ func (g *gate) read(ctx context.Context, must uint64) error {
 
 // watch learns what others do.
 func (g *gate) watch(ctx context.Context) {
-	g.retry(ctx, func() error {
+	insist(ctx, g.log, "limits of a provider", func() error {
 		return g.on.Watch(ctx, func(value []byte, rev uint64) {
 			g.mu.Lock()
 			defer g.mu.Unlock()

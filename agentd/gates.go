@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/subjects"
@@ -63,24 +64,21 @@ func (w *Worker) gate(model string) *gate {
 	}
 	w.gates.known[account] = g
 	w.gates.fresh = append(w.gates.fresh, g)
-	select {
-	case w.gates.more <- struct{}{}:
-	default:
-	}
+	poke(w.gates.more)
 	return g
 }
 
 // admit waits at the gate of a model, if it has one. Who waits for long is told of. Like in a pause before
 // another attempt, the run keeps its slot: its lease is renewed as that of every delivery in hand, and the
 // end of ctx and a drain end the wait at once.
-func (w *Worker) admit(ctx context.Context, r subjects.Run, model string, part Part) (pass func(*provider.Response, error), err error) {
+func (w *Worker) admit(ctx context.Context, r subjects.Run, model string, part run.Part) (pass func(*provider.Response, error), err error) {
 	g := w.gate(model)
 	if g == nil {
 		return func(*provider.Response, error) {}, nil
 	}
 	long := time.AfterFunc(worthTelling, func() {
 		why, until := g.waitsFor()
-		part.Event, part.Reason, part.Next = PartWaiting, string(why), until
+		part.Event, part.Reason, part.Next = run.PartWaiting, string(why), until
 		w.tell(ctx, r, part)
 	})
 	defer long.Stop()

@@ -3,7 +3,6 @@ package agentd
 import (
 	"context"
 	"encoding/json"
-	"slices"
 	"sync"
 
 	"github.com/axebus/axe/agentd/run"
@@ -34,8 +33,8 @@ type change struct {
 
 func newLedgers() *ledgers { return &ledgers{open: map[string]*ledger{}} }
 
-// take finds the ledger of a subject. The caller calls leave.
-func (l *ledgers) take(subject string) (_ *ledger, leave func()) {
+// take finds the ledger of a subject. The caller calls done.
+func (l *ledgers) take(subject string) (_ *ledger, done func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	one := l.open[subject]
@@ -59,8 +58,8 @@ func (w *Worker) amend(ctx context.Context, r subjects.Run, s run.Scope, apply f
 	if err != nil {
 		return err
 	}
-	l, leave := w.ledgers.take(subject)
-	defer leave()
+	l, done := w.ledgers.take(subject)
+	defer done()
 	c := &change{apply, make(chan error, 1)}
 	l.put(c)
 	for {
@@ -131,11 +130,7 @@ func (l *ledger) all() []*change {
 func (l *ledger) drop(c *change) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	i := slices.Index(l.queue, c)
-	if i >= 0 {
-		l.queue = slices.Delete(l.queue, i, i+1)
-	}
-	return i >= 0
+	return leave(&l.queue, c)
 }
 
 // settle tells what came of changes. If who stored them was called off, the others are the next one's to store.

@@ -309,9 +309,9 @@ func TestWaitAtTheGate(t *testing.T) {
 		s.within(at, 500*time.Millisecond)
 		s.failed(late, run.KindTimeout, "timeout after 60s")
 		s.within(from, 61*time.Second)
-		var p agentd.Part
+		var p run.Part
 		told := parts()
-		if len(told) != 1 || json.Unmarshal(told[0].Body, &p) != nil || p != (agentd.Part{Event: "waiting", Turn: 1, Worker: "w", Reason: "max_concurrent"}) {
+		if len(told) != 1 || json.Unmarshal(told[0].Body, &p) != nil || p != (run.Part{Event: "waiting", Turn: 1, Worker: "w", Reason: "max_concurrent"}) {
 			t.Errorf("%d parts, %+v", len(told), p)
 		}
 		time.Sleep(time.Minute)

@@ -9,7 +9,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/axebus/axe/agentd"
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/subjects"
@@ -102,8 +101,8 @@ func TestProgressOfSlowCalls(t *testing.T) {
 		if len(got) != 1 {
 			t.Fatalf("%d parts", len(got))
 		}
-		var p agentd.Part
-		if err := json.Unmarshal(got[0].Body, &p); err != nil || p != (agentd.Part{Event: "asking", Turn: 1, Worker: "w"}) {
+		var p run.Part
+		if err := json.Unmarshal(got[0].Body, &p); err != nil || p != (run.Part{Event: "asking", Turn: 1, Worker: "w"}) {
 			t.Errorf("%+v %v", p, err)
 		}
 		if at, err := r.Space.Parse(got[0].Subject); err != nil || at.Kind != subjects.Part || at.Run != s.child(r, "slow", 0) {

@@ -6,32 +6,14 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/subjects"
-)
-
-// Part is what a worker says of a run's progress to who watches.
-type Part struct {
-	Event    string    `json:"event"` // PartAsking, PartRetrying or PartWaiting
-	Turn     int       `json:"turn"`
-	Worker   string    `json:"worker"`
-	Again    bool      `json:"again,omitzero"`    // it was told before, for whoever had the run then
-	Attempt  int       `json:"attempt,omitzero"`  // the one that is made, or is to be; 0: the first
-	Attempts int       `json:"attempts,omitzero"` // that there may be, from the second on
-	Reason   string    `json:"reason,omitzero"`   // the category of the provider's error; what is waited for
-	Next     time.Time `json:"next,omitzero"`     // when the attempt is to be; how long to wait at the least
-}
-
-// What a Part may tell.
-const (
-	PartAsking   = "asking"   // the model is being asked
-	PartRetrying = "retrying" // it failed, and is asked again after a pause
-	PartWaiting  = "waiting"  // it may not be asked yet: see limit.Reason
 )
 
 // worthTelling is how long a model call takes before who watches is told of it.
 const worthTelling = 20 * time.Millisecond
 
-func (w *Worker) tell(ctx context.Context, r subjects.Run, p Part) {
+func (w *Worker) tell(ctx context.Context, r subjects.Run, p run.Part) {
 	body, err := json.Marshal(p)
 	if err == nil {
 		err = w.conn.Tell(r.Part(), body)

@@ -27,7 +27,7 @@ func (s spent) ms() int64 { return s.time.Milliseconds() }
 // whose provider is too busy should not take more work for it.
 func (w *Worker) persist(ctx context.Context, h *history, p provider.Provider, req *provider.Request, start *run.Start) (*provider.Response, spent, error) {
 	var s spent
-	part := Part{Event: PartAsking, Turn: len(req.Messages)/2 + 1, Worker: w.cfg.Name}
+	part := run.Part{Event: run.PartAsking, Turn: len(req.Messages)/2 + 1, Worker: w.cfg.Name}
 	for {
 		resp, took, err := w.attempt(ctx, h, p, req, start, part)
 		s.time += took
@@ -40,7 +40,7 @@ func (w *Worker) persist(ctx context.Context, h *history, p provider.Provider, r
 		}
 		s.retries++
 		part.Attempt, part.Attempts = s.retries+1, start.Retry.Attempts
-		w.tell(ctx, h.run, part.retrying(err, time.Now().Add(pause)))
+		w.tell(ctx, h.run, retrying(part, err, time.Now().Add(pause)))
 		if err := w.pause(ctx, pause); err != nil {
 			return nil, s, err
 		}
@@ -49,7 +49,7 @@ func (w *Worker) persist(ctx context.Context, h *history, p provider.Provider, r
 
 // attempt sends the request once, when all workers together may make one more. What it took is the request's time.
 // The first one counts as the turn's model call, not before it is about to be made.
-func (w *Worker) attempt(ctx context.Context, h *history, p provider.Provider, req *provider.Request, start *run.Start, part Part) (*provider.Response, time.Duration, error) {
+func (w *Worker) attempt(ctx context.Context, h *history, p provider.Provider, req *provider.Request, start *run.Start, part run.Part) (*provider.Response, time.Duration, error) {
 	r := h.run
 	pass, err := w.admit(ctx, r, start.Model, part)
 	if err == nil && part.Attempt == 0 {
@@ -84,8 +84,8 @@ func (w *Worker) pause(ctx context.Context, d time.Duration) error {
 }
 
 // retrying tells of a pause before another attempt.
-func (p Part) retrying(err error, next time.Time) Part {
-	p.Event, p.Next = PartRetrying, next
+func retrying(p run.Part, err error, next time.Time) run.Part {
+	p.Event, p.Next = run.PartRetrying, next
 	if pe, ok := errors.AsType[*provider.Error](err); ok {
 		p.Reason = string(pe.Category)
 	}

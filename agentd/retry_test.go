@@ -10,7 +10,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/axebus/axe/agentd"
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/provider"
@@ -128,20 +127,20 @@ func TestRetryIsTold(t *testing.T) {
 		parts := s.tap(r.Space.PartsOf(r.Tree))
 		s.send(r, "go")
 		s.completed(r, "go")
-		var got []agentd.Part
+		var got []run.Part
 		for _, m := range parts() {
-			var p agentd.Part
+			var p run.Part
 			if err := json.Unmarshal(m.Body, &p); err != nil {
 				t.Fatal(err)
 			}
 			got = append(got, p)
 		}
-		retrying := agentd.Part{Event: "retrying", Turn: 1, Worker: "w", Attempt: 2, Attempts: 3, Reason: "rate_limit", Next: s.asked("lead")[1].from.UTC()}
-		asking := agentd.Part{Event: "asking", Turn: 1, Worker: "w", Attempt: 2, Attempts: 3}
+		retrying := run.Part{Event: "retrying", Turn: 1, Worker: "w", Attempt: 2, Attempts: 3, Reason: "rate_limit", Next: s.asked("lead")[1].from.UTC()}
+		asking := run.Part{Event: "asking", Turn: 1, Worker: "w", Attempt: 2, Attempts: 3}
 		for i := range got {
 			got[i].Next = got[i].Next.UTC()
 		}
-		if diff := cmp.Diff([]agentd.Part{retrying, asking}, got); diff != "" {
+		if diff := cmp.Diff([]run.Part{retrying, asking}, got); diff != "" {
 			t.Error(diff)
 		}
 	})

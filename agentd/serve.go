@@ -84,7 +84,7 @@ func (w *Worker) toServe(ctx context.Context) map[subjects.Agent]bool {
 	w.mu.Unlock()
 	for name := range removed {
 		if w.part(name) {
-			w.retry(ctx, "withdraw agent", func() error { return w.names.withdraw(ctx, name) })
+			insist(ctx, w.log, "withdraw agent", func() error { return w.names.withdraw(ctx, name) })
 		}
 		if !w.names.announced(name) {
 			agents[name] = true
@@ -97,7 +97,7 @@ func (w *Worker) toServe(ctx context.Context) map[subjects.Agent]bool {
 func (w *Worker) announceAll(ctx context.Context) {
 	for name, c := range w.deck() {
 		first := c.Problem != "" && w.part(name)
-		w.retry(ctx, "announce agent", func() error { return w.names.announce(ctx, c, first) })
+		insist(ctx, w.log, "announce agent", func() error { return w.names.announce(ctx, c, first) })
 	}
 }
 
@@ -138,18 +138,6 @@ func (w *Worker) noted(name string, c Card, gone bool) {
 	w.mu.Unlock()
 	if removed || gone && (served || broken) || served && c.Problem != "" {
 		w.wake()
-	}
-}
-
-// retry does something until it works or ctx ends.
-func (w *Worker) retry(ctx context.Context, what string, do func() error) {
-	for {
-		err := do()
-		if err == nil || ctx.Err() != nil {
-			return
-		}
-		w.log.WarnContext(ctx, "trying again", slog.String(keyKind, what), slog.Any(keyError, err))
-		_ = bus.Pause(ctx, again)
 	}
 }
 

@@ -51,13 +51,9 @@ func (s *slots) take(ctx context.Context) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i, c := range s.line {
-		if c == mine {
-			s.line = append(s.line[:i:i], s.line[i+1:]...)
-			return context.Cause(ctx)
-		}
+	if !leave(&s.line, mine) {
+		s.put() // it was handed over meanwhile
 	}
-	s.put() // it was handed over meanwhile
 	return context.Cause(ctx)
 }
 

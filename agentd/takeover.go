@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"sync"
 
+	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/subjects"
 )
@@ -27,7 +28,7 @@ func (w *Worker) unlessTakenOver(ctx context.Context, h *history, t *trigger, tu
 	started := false
 	var telling sync.WaitGroup
 	if t.Count > 1 {
-		part := Part{Event: PartAsking, Turn: turn, Worker: w.cfg.Name, Again: true}
+		part := run.Part{Event: run.PartAsking, Turn: turn, Worker: w.cfg.Name, Again: true}
 		telling.Go(func() { w.keepTelling(ctx, r, part) })
 	}
 	stop := t.OnLate(func() {
@@ -51,7 +52,7 @@ func (w *Worker) unlessTakenOver(ctx context.Context, h *history, t *trigger, tu
 func (w *Worker) watchTakeover(ctx context.Context, r subjects.Run, reply string, logSeq uint64, turn int, abort context.CancelCauseFunc) {
 	log := w.log.With(slog.String(keyRun, r.String()), slog.Int(keyTurn, turn))
 	stop, err := w.conn.Watch(r.Part(), func(m bus.Stored) {
-		var p Part
+		var p run.Part
 		if json.Unmarshal(m.Body, &p) == nil && p.Worker != w.cfg.Name && p.Turn >= turn {
 			abort(errTakenOver)
 		}
@@ -76,7 +77,7 @@ func (w *Worker) watchTakeover(ctx context.Context, r subjects.Run, reply string
 
 // keepTelling says again and again that this worker is asking, until ctx ends: whoever had the trigger before
 // may be at it still, and learns so that it is not needed any more.
-func (w *Worker) keepTelling(ctx context.Context, r subjects.Run, p Part) {
+func (w *Worker) keepTelling(ctx context.Context, r subjects.Run, p run.Part) {
 	for ctx.Err() == nil {
 		w.tell(ctx, r, p)
 		_ = bus.Pause(ctx, w.conn.AckWait()/4)

@@ -266,12 +266,7 @@ func (w *Worker) Quiet(ctx context.Context) error {
 }
 
 // wake leaves a token for who waits for a change of the agents.
-func (w *Worker) wake() {
-	select {
-	case w.changed <- struct{}{}:
-	default: // one is there already
-	}
-}
+func (w *Worker) wake() { poke(w.changed) }
 
 func (w *Worker) definitions() map[subjects.Agent]configs.Agent {
 	w.mu.Lock()

@@ -112,25 +112,13 @@ func (e Event) reply(at subjects.Address, body []byte) (Event, bool, error) {
 	return e, true, nil
 }
 
-// part is what a worker tells while it works.
-type part struct {
-	Event    string    `json:"event"`
-	Turn     int       `json:"turn"`
-	Worker   string    `json:"worker"`
-	Again    bool      `json:"again"`
-	Attempt  int       `json:"attempt"`
-	Attempts int       `json:"attempts"`
-	Reason   string    `json:"reason"`
-	Next     time.Time `json:"next"`
-}
-
 // partEvent reads what was told live.
 func (c *Client) partEvent(m bus.Stored) (Event, bool) {
 	at, err := c.conn.Space().Parse(m.Subject)
 	if err != nil || at.Kind != subjects.Part {
 		return Event{}, false
 	}
-	var p part
+	var p run.Part
 	if json.Unmarshal(m.Body, &p) != nil || p.Again || !slices.Contains([]Kind{Asking, Retrying, Waiting}, Kind(p.Event)) {
 		return Event{}, false
 	}
