@@ -222,3 +222,24 @@ func TestBoundsWithoutABus(t *testing.T) {
 		s.completed(r, "lead")
 	})
 }
+
+// TestCancelledWhileCounted: who is cancelled while the bus takes its time to count the model call makes none.
+func TestCancelledWhileCounted(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.agents = []configs.Agent{define("lead", nil, limits(subjects.Limits{Turns: 5}))}
+		s.hire("w", engagement{intercept: func(at bus.Point) error {
+			if at.Op == "write" && at.After && strings.Contains(at.Subject, ".tally.") {
+				time.Sleep(time.Minute)
+			}
+			return nil
+		}})
+		s.settle()
+		r := s.submit("lead", "go")
+		time.Sleep(5 * time.Second)
+		s.pub(r.Cancel(), "")
+		s.failed(r, run.KindCancelled, "cancelled")
+		if n := len(s.asked("lead")); n != 0 {
+			t.Errorf("%d requests of a cancelled run", n)
+		}
+	})
+}

@@ -52,12 +52,17 @@ func (w *Worker) persist(ctx context.Context, h *history, p provider.Provider, r
 func (w *Worker) attempt(ctx context.Context, h *history, p provider.Provider, req *provider.Request, start *run.Start, part run.Part) (*provider.Response, time.Duration, error) {
 	r := h.run
 	pass, err := w.admit(ctx, r, start.Model, part)
-	if err == nil && part.Attempt == 0 {
-		if err = w.afford(ctx, h, start.Limits); err != nil {
-			pass(nil, err)
-		}
+	if err != nil {
+		return nil, 0, err
+	}
+	if part.Attempt == 0 {
+		err = w.afford(ctx, h, start.Limits)
+	}
+	if err == nil {
+		err = context.Cause(ctx) // the bus may have taken its time, and the run ended meanwhile
 	}
 	if err != nil {
+		pass(nil, err)
 		return nil, 0, err
 	}
 	slow := time.AfterFunc(worthTelling, func() { w.tell(ctx, r, part) })
