@@ -3,56 +3,16 @@ package agentd_test
 import (
 	"bytes"
 	"context"
-	"io"
-	"net"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/axebus/axe/agentd"
 	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/bus/bustest"
 	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/subjects"
 )
-
-// holding lies between a worker and its server. The first thing the worker says that has a certain text in it
-// waits until meanwhile has returned.
-func holding(t *testing.T, target, text string, meanwhile func()) (url string) {
-	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.Close() })
-	go func() { // ends with the worker's connection
-		near, err := l.Accept()
-		if err != nil {
-			return
-		}
-		defer near.Close()
-		far, err := net.Dial("tcp", strings.TrimPrefix(target, "nats://")) //nolint:noctx // on this machine
-		if err != nil {
-			return
-		}
-		defer far.Close()
-		go func() { _, _ = io.Copy(near, far) }()
-		var once sync.Once
-		for buf := make([]byte, 32<<10); ; {
-			n, err := near.Read(buf)
-			if err != nil {
-				return
-			}
-			if bytes.Contains(buf[:n], []byte(text)) {
-				once.Do(meanwhile)
-			}
-			if _, err := far.Write(buf[:n]); err != nil {
-				return
-			}
-		}
-	}()
-	return "nats://" + l.Addr().String()
-}
 
 // TestOldLook: a worker reads a run in several steps. Between the one that looks for the outcome and the last
 // one its server is away, and another worker concludes the run. The model is not asked.
@@ -92,10 +52,17 @@ func TestOldLook(t *testing.T) {
 		}
 	}
 	concluded := make(chan struct{})
-	conn := open(holding(t, server.URL(), "subjects_filter", func() {
+	var once sync.Once
+	conclude := func() {
 		write(bus.Message{Subject: space.Result(agent, tree), Body: []byte(`{"status":"completed","agent":"a0","tree":"old","path":"r"}`)})
 		time.Sleep(time.Second) // as long as a connection takes to come back
 		close(concluded)
+	}
+	conn := open(bustest.Between(t, server.URL(), func(words []byte) error {
+		if bytes.Contains(words, []byte("subjects_filter")) {
+			once.Do(conclude)
+		}
+		return nil
 	}))
 	head := subjects.Header{Tree: tree, Path: subjects.Root, MaxDepth: 3, Deadline: time.Now().Add(time.Hour), Reply: space.Result(agent, tree)}
 	write(bus.Message{Subject: r.Call(), Header: head.Pairs(), Body: []byte(`{"task":"L"}`)}) // not known to be the first: all is read

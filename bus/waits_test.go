@@ -3,79 +3,39 @@ package bus
 import (
 	"context"
 	"errors"
-	"io"
-	"net"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/axebus/axe/bus/bustest"
 	"github.com/axebus/axe/subjects"
 )
+
+// errMute breaks a connection.
+var errMute = errors.New("mute")
 
 // mute lies between a client and a server. Once it is told, it swallows what the client says, and breaks
 // the connection at the first word of it; the next connection works, if it does not refuse them.
 type mute struct {
-	net.Listener
+	url     string
 	mu      sync.Mutex
 	next    bool // the next word is swallowed
 	refuses bool
 }
 
-func muteT(t *testing.T, target string) *mute {
+func muteT(t *testing.T, server string) *mute {
 	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := &mute{Listener: l}
-	var serving sync.WaitGroup
-	serving.Go(func() {
-		for {
-			near, err := l.Accept()
-			if err != nil {
-				return
-			}
-			if m.refusing() {
-				_ = near.Close()
-				continue
-			}
-			far, err := net.Dial("tcp", target) //nolint:noctx // on this machine
-			if err != nil {
-				_ = near.Close()
-				continue
-			}
-			serving.Go(func() { _, _ = io.Copy(near, far); _ = near.Close() })
-			serving.Go(func() { m.pass(near, far); _, _ = near.Close(), far.Close() })
+	m := &mute{}
+	m.url = bustest.Between(t, server, func([]byte) error {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if !m.next && !m.refuses {
+			return nil
 		}
+		m.next = false
+		return errMute
 	})
-	t.Cleanup(func() { _ = l.Close(); serving.Wait() })
 	return m
-}
-
-func (m *mute) pass(near, far net.Conn) {
-	for buf := make([]byte, 32<<10); ; {
-		n, err := near.Read(buf)
-		if err != nil || m.swallows() {
-			return
-		}
-		if _, err := far.Write(buf[:n]); err != nil {
-			return
-		}
-	}
-}
-
-func (m *mute) swallows() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	was := m.next
-	m.next = false
-	return was
-}
-
-func (m *mute) refusing() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.refuses
 }
 
 // swallow breaks the connection at the client's next word, and refuses others until it is told otherwise.
@@ -127,8 +87,8 @@ func TestAnswersThatAreLost(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			m := muteT(t, server.URL()[len("nats://"):])
-			conn := openT(t, Dial{URL: "nats://" + m.Addr().String()}, true)
+			m := muteT(t, server.URL())
+			conn := openT(t, Dial{URL: m.url}, true)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			m.swallow(false)
@@ -146,8 +106,8 @@ func TestAnswersThatAreLost(t *testing.T) {
 // A feed goes on though there was no connection for longer than its requests stand.
 func TestFeedOutlastsItsConnection(t *testing.T) {
 	server := serveT(t, ServerConfig{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
-	m := muteT(t, server.URL()[len("nats://"):])
-	conn := openT(t, Dial{URL: "nats://" + m.Addr().String()}, true)
+	m := muteT(t, server.URL())
+	conn := openT(t, Dial{URL: m.url}, true)
 	direct := openT(t, Dial{URL: server.URL()}, true)
 	tree, err := subjects.ParseTree("tree")
 	if err != nil {
@@ -184,8 +144,8 @@ func TestFeedOutlastsItsConnection(t *testing.T) {
 // What is known of the agents is watched on, though the connection broke as it was first asked for.
 func TestDirectoryThatIsWatchedAgain(t *testing.T) {
 	server := serveT(t, ServerConfig{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
-	m := muteT(t, server.URL()[len("nats://"):])
-	conn := openT(t, Dial{URL: "nats://" + m.Addr().String()}, true)
+	m := muteT(t, server.URL())
+	conn := openT(t, Dial{URL: m.url}, true)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	dir, err := conn.Directory(ctx)

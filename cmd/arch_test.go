@@ -31,7 +31,8 @@ var may = map[string][]string{
 	"configs":          {"subjects", "github.com/BurntSushi/toml"},
 	"configs/examples": {},
 
-	"bus": {"subjects", "github.com/nats-io/...", "github.com/synadia-io/orbit.go/...", "github.com/gofrs/flock", "golang.org/x/..."},
+	"bus":         {"subjects", "github.com/nats-io/...", "github.com/synadia-io/orbit.go/...", "github.com/gofrs/flock", "golang.org/x/..."},
+	"bus/bustest": {}, // for tests
 
 	"agentd/run":    {"provider"},
 	"agentd/tool":   {"provider", "agentd/run", "subjects"},

@@ -18,8 +18,30 @@ type found struct {
 }
 
 // look reads once. A tree is its root's call; failing that a result, failing that a submission that
-// still waits for a worker.
+// still waits for a worker. It leaves the queue after its call is stored: if it is nowhere, it may have moved
+// between the two reads.
 func (c *Client) look(ctx context.Context, tree subjects.Tree) (found, error) {
+	f, err := c.root(ctx, tree)
+	if err != nil || !f.root.Agent.IsZero() {
+		return f, err
+	}
+	space := c.conn.Space()
+	m, queued, err := c.conn.Queued(ctx, space.SubmissionOf(tree))
+	if err != nil {
+		return found{}, err
+	}
+	if !queued {
+		return c.root(ctx, tree)
+	}
+	at, err := space.Parse(m.Subject)
+	if err != nil {
+		return found{}, nil //nolint:nilerr // no worker will take it either
+	}
+	return found{root: at.Run}, nil
+}
+
+// root reads the call or the result of a tree's root.
+func (c *Client) root(ctx context.Context, tree subjects.Tree) (found, error) {
 	space := c.conn.Space()
 	ms, err := c.conn.Snapshot(ctx, space.RootCallOf(tree), space.ResultOf(tree))
 	if err != nil {
@@ -36,22 +58,11 @@ func (c *Client) look(ctx context.Context, tree subjects.Tree) (found, error) {
 			f.root = at.Run
 		}
 	}
-	if !f.root.Agent.IsZero() {
-		return f, nil
-	}
-	m, ok, err := c.conn.Queued(ctx, space.SubmissionOf(tree))
-	if err != nil || !ok {
-		return found{}, err
-	}
-	at, err := space.Parse(m.Subject)
-	if err != nil {
-		return found{}, nil //nolint:nilerr // no worker will take it either
-	}
-	return found{root: at.Run}, nil
+	return f, nil
 }
 
-// find looks for a tree until it is found or patience ends. A read may miss a tree that is just moving
-// from the queue to its first run, so one look does not prove it unknown.
+// find looks for a tree until it is found or patience ends: a follower that answers a read may lag, so one look
+// does not prove it unknown.
 func (c *Client) find(ctx context.Context, tree subjects.Tree) (found, error) {
 	if err := c.conn.Provisioned(ctx); err != nil {
 		return found{}, err

@@ -2,60 +2,20 @@ package client_test
 
 import (
 	"bytes"
-	"io"
-	"net"
-	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/axebus/axe/agentd/client"
 	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/bus/bustest"
 	"github.com/axebus/axe/subjects"
 )
 
-// holding passes what a client says to a server. The first word that has a certain text in it waits until
-// meanwhile has returned.
-func holding(t *testing.T, target, text string, meanwhile func()) (url string) {
+// looking is a client whose every look at the queue, and at a tree's root, is told before it happens. End stores
+// the tree's result.
+func looking(t *testing.T, tree subjects.Tree, atQueue, atRoot func(n int32, end func())) *client.Client {
 	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.Close() })
-	go func() { // ends with the client's connection
-		near, err := l.Accept()
-		if err != nil {
-			return
-		}
-		defer near.Close()
-		far, err := net.Dial("tcp", strings.TrimPrefix(target, "nats://")) //nolint:noctx // on this machine
-		if err != nil {
-			return
-		}
-		defer far.Close()
-		go func() { _, _ = io.Copy(near, far) }()
-		var once sync.Once
-		for buf := make([]byte, 32<<10); ; {
-			n, err := near.Read(buf)
-			if err != nil {
-				return
-			}
-			if bytes.Contains(buf[:n], []byte(text)) {
-				once.Do(meanwhile)
-			}
-			if _, err := far.Write(buf[:n]); err != nil {
-				return
-			}
-		}
-	}()
-	return "nats://" + l.Addr().String()
-}
-
-// TestLookThatTakesLong: a first look for a tree that lasts, since the server is slow or away, and misses it
-// as it moves from the queue to its run, is not the last one.
-func TestLookThatTakesLong(t *testing.T) {
-	t.Parallel()
 	server, err := bus.Serve(bus.ServerConfig{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
@@ -77,15 +37,49 @@ func TestLookThatTakesLong(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tree := client.Key("late")
-	url := holding(t, server.URL(), "AXE_SUBMIT", func() {
+	end := func() {
 		m := bus.Message{Subject: worker.Space().Result(echo, tree), Body: []byte(`{"status":"completed","result":"y","agent":"echo"}`)}
 		if _, err := worker.Write(t.Context(), m); err != nil {
 			t.Error(err)
 		}
-		time.Sleep(2100 * time.Millisecond) // longer than a tree may be nowhere to be seen
+	}
+	var queue, root atomic.Int32
+	return client.New(open(bustest.Between(t, server.URL(), func(words []byte) error {
+		switch {
+		case bytes.Contains(words, []byte("MSG.GET.AXE_SUBMIT")):
+			atQueue(queue.Add(1), end)
+		case bytes.Contains(words, []byte("multi_last")):
+			atRoot(root.Add(1), end)
+		}
+		return nil
+	})))
+}
+
+// TestTreeThatMoves: a tree that leaves the queue between the reads of one look is found by that look.
+func TestTreeThatMoves(t *testing.T) {
+	t.Parallel()
+	l := client.Letter{ID: 7, Time: time.Now()}
+	c := looking(t, l.Again(), func(_ int32, end func()) { end() }, func(int32, func()) {})
+	if tried, err := c.Tried(t.Context(), l); !tried || err != nil {
+		t.Errorf("tried %t, %v", tried, err)
+	}
+}
+
+// TestLookThatTakesLong: a first look for a tree that lasts for longer than one may be nowhere to be seen, since
+// the server is slow or away, and does not find it, is not the last one.
+func TestLookThatTakesLong(t *testing.T) {
+	t.Parallel()
+	tree := client.Key("late")
+	c := looking(t, tree, func(n int32, _ func()) {
+		if n == 1 {
+			time.Sleep(2100 * time.Millisecond)
+		}
+	}, func(n int32, end func()) {
+		if n == 3 { // a look reads it twice
+			end()
+		}
 	})
-	if o, err := client.New(open(url)).Wait(t.Context(), tree); err != nil || o.Result != "y" {
+	if o, err := c.Wait(t.Context(), tree); err != nil || o.Result != "y" {
 		t.Errorf("%+v, %v", o, err)
 	}
 }

@@ -62,7 +62,7 @@ func (c *Client) Submit(ctx context.Context, t Task) (subjects.Tree, error) {
 
 // free finds out early what a worker would refuse: an id that another agent's tree has.
 func (c *Client) free(ctx context.Context, t Task) error {
-	f, err := c.look(ctx, t.ID)
+	f, err := c.root(ctx, t.ID)
 	if err != nil {
 		return err
 	}
