@@ -141,15 +141,9 @@ func (w *Worker) noted(name string, c Card, gone bool) {
 	}
 }
 
-// consumer names a durable consumer.
-type consumer struct {
-	stream, name string
-	filters      []string
-}
-
 // open opens a feed of a consumer, which it makes if it is not there.
-func (w *Worker) open(ctx context.Context, c consumer, ahead func() int) (*bus.Feed, error) {
-	bc, err := w.conn.Consumer(ctx, c.stream, c.name, c.filters...)
+func (w *Worker) open(ctx context.Context, c bus.ConsumerConfig, ahead func() int) (*bus.Feed, error) {
+	bc, err := w.conn.Consumer(ctx, c)
 	if err != nil {
 		return nil, err
 	}
@@ -158,19 +152,23 @@ func (w *Worker) open(ctx context.Context, c consumer, ahead func() int) (*bus.F
 
 // serveInbound takes what is said to the runs of one agent.
 func (w *Worker) serveInbound(ctx, work context.Context, a subjects.Agent) {
-	c := consumer{"RUNS", "agent_" + a.String() + "_in", w.conn.Space().Inbound(a)}
+	c := bus.ConsumerConfig{Stream: "RUNS", Name: "agent_" + a.String() + "_in", Filters: w.conn.Space().Inbound(a)}
 	w.pull(ctx, c, min(64, w.atHand()/2), func(d *bus.Delivery) { w.take(work, d, false) })
 }
 
 // serveRootEnds takes the deadlines and tombstones of roots, whoever serves their agents.
 func (w *Worker) serveRootEnds(ctx, work context.Context) {
-	c := consumer{"RUNS", "roots", w.conn.Space().RootEnds()}
+	c := bus.ConsumerConfig{Stream: "RUNS", Name: "roots", Filters: w.conn.Space().RootEnds()}
 	w.pull(ctx, c, 8, func(d *bus.Delivery) { w.take(work, d, false) })
 }
 
+// forwarded is how long a submission may be in the hands of a worker before another one takes it: it is on its way
+// as soon as it is looked at, and who is second finds it there.
+const forwarded = time.Second
+
 // serveSubmissions takes tasks from outside.
 func (w *Worker) serveSubmissions(ctx, work context.Context) {
-	c := consumer{"SUBMIT", "submissions", []string{w.conn.Space().Submissions()}}
+	c := bus.ConsumerConfig{Stream: "SUBMIT", Name: "submissions", Filters: []string{w.conn.Space().Submissions()}, Soon: forwarded}
 	room := make(chan struct{}, 64)
 	w.withFeed(ctx, c, func() int { return 8 }, func(feed *bus.Feed) error {
 		d, err := feed.Next(ctx)
@@ -191,7 +189,7 @@ func (w *Worker) serveSubmissions(ctx, work context.Context) {
 func (w *Worker) atHand() int { return max(4, 2*w.cfg.Slots) }
 
 // pull hands every delivery of a consumer on, until ctx ends. It pauses while too many are at hand.
-func (w *Worker) pull(ctx context.Context, c consumer, ahead int, take func(*bus.Delivery)) {
+func (w *Worker) pull(ctx context.Context, c bus.ConsumerConfig, ahead int, take func(*bus.Delivery)) {
 	w.withFeed(ctx, c, func() int { return ahead }, func(feed *bus.Feed) error {
 		for int(w.inbound.Load()) >= w.atHand() {
 			if err := bus.Pause(ctx, time.Millisecond); err != nil {
@@ -208,7 +206,7 @@ func (w *Worker) pull(ctx context.Context, c consumer, ahead int, take func(*bus
 
 // withFeed calls next again and again with a feed of the consumer, until ctx ends; what was on its way
 // then is given back. After a fault of the bus it waits a moment and opens another feed.
-func (w *Worker) withFeed(ctx context.Context, c consumer, ahead func() int, next func(*bus.Feed) error) {
+func (w *Worker) withFeed(ctx context.Context, c bus.ConsumerConfig, ahead func() int, next func(*bus.Feed) error) {
 	for ctx.Err() == nil {
 		feed, err := w.open(ctx, c, ahead)
 		for err == nil {
@@ -237,7 +235,7 @@ func (w *Worker) withFeed(ctx context.Context, c consumer, ahead func() int, nex
 // is asked whether it has a call for the slot, since a standing request for each would bring more calls
 // than there are slots.
 func (w *Worker) serveCalls(ctx, work context.Context, a subjects.Agent) {
-	c := consumer{"RUNS", "agent_" + a.String(), []string{w.conn.Space().Calls(a)}}
+	c := bus.ConsumerConfig{Stream: "RUNS", Name: "agent_" + a.String(), Filters: []string{w.conn.Space().Calls(a)}}
 	idle := pollAtLeast
 	w.withFeed(ctx, c, w.share, func(feed *bus.Feed) error {
 		if err := w.slots.room(ctx); err != nil {

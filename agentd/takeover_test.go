@@ -2,6 +2,7 @@ package agentd_test
 
 import (
 	"context"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -70,4 +71,39 @@ func TestFinishedMeanwhile(t *testing.T) {
 			t.Errorf("outcomes %+v", got)
 		}
 	})
+}
+
+// TestSubmissionOfTheDead: a worker that dies with a submission in hand holds that up for a moment, and not for as
+// long as it would a model call. One that was only slow does it no harm: it is one tree.
+func TestSubmissionOfTheDead(t *testing.T) {
+	for name, comesBack := range map[string]bool{"dead": false, "slow": true} {
+		t.Run(name, func(t *testing.T) {
+			onStage(t, func(s *stage) {
+				s.lead(nil)
+				s.parts["lead"] = says("done")
+				held := make(chan struct{})
+				s.hire("victim", engagement{intercept: func(at bus.Point) error {
+					if at.Op == "write" && !at.After && strings.HasSuffix(at.Subject, ".r.call") {
+						close(held)
+						time.Sleep(3 * time.Second)
+						if !comesBack {
+							time.Sleep(time.Hour)
+						}
+					}
+					return nil
+				}})
+				s.settle()
+				r := s.submit("lead", "go")
+				<-held
+				from := time.Now()
+				s.hire("heir", engagement{})
+				s.completed(r, "done")
+				s.within(from, 2*time.Second)
+				time.Sleep(time.Minute)
+				if n := s.runs(r); n != 1 || len(s.asked("lead")) != 1 {
+					t.Errorf("%d calls, %d requests", n, len(s.asked("lead")))
+				}
+			})
+		})
+	}
 }

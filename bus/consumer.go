@@ -16,23 +16,37 @@ type Consumer struct {
 	next string // where pulls are sent
 }
 
-// Consumer creates the durable consumer of a stream of this space ("RUNS" or "SUBMIT"), or takes the
-// one that is there. Deliveries are unlimited in number and in flight: slots limit work, and the
-// worker counts deliveries itself.
-func (c *Conn) Consumer(ctx context.Context, stream, name string, filters ...string) (*Consumer, error) {
-	cfg := jetstream.ConsumerConfig{
-		Durable:        name,
-		FilterSubjects: filters,
+// ConsumerConfig names a consumer and says what it delivers.
+type ConsumerConfig struct {
+	Stream  string // "RUNS" or "SUBMIT"
+	Name    string
+	Filters []string // subjects
+
+	// Soon is how long a first delivery may go without a sign of life, where that is not Config.AckWait: for messages
+	// that are dealt with at once, and twice without harm.
+	Soon time.Duration
+}
+
+// Consumer creates a durable consumer, or takes the one that is there. Deliveries are unlimited in number and
+// in flight: slots limit work, and the worker counts deliveries itself.
+func (c *Conn) Consumer(ctx context.Context, cfg ConsumerConfig) (*Consumer, error) {
+	stream := c.cfg.Space.Name(cfg.Stream)
+	js := jetstream.ConsumerConfig{
+		Durable:        cfg.Name,
+		FilterSubjects: cfg.Filters,
 		AckPolicy:      jetstream.AckExplicitPolicy,
 		AckWait:        c.cfg.AckWait,
 		MaxDeliver:     -1,
 		MaxAckPending:  -1,
 		MaxWaiting:     4096,
 	}
-	if _, err := c.js.CreateOrUpdateConsumer(ctx, c.cfg.Space.Name(stream), cfg); err != nil {
-		return nil, fmt.Errorf("consumer %s: %w", name, err)
+	if cfg.Soon > 0 {
+		js.BackOff = []time.Duration{min(cfg.Soon, c.cfg.AckWait), c.cfg.AckWait}
 	}
-	return &Consumer{c, c.reader.api + "CONSUMER.MSG.NEXT." + c.cfg.Space.Name(stream) + "." + name}, nil
+	if _, err := c.js.CreateOrUpdateConsumer(ctx, stream, js); err != nil {
+		return nil, fmt.Errorf("consumer %s: %w", cfg.Name, err)
+	}
+	return &Consumer{c, c.reader.api + "CONSUMER.MSG.NEXT." + stream + "." + cfg.Name}, nil
 }
 
 // Delivery is a message handed to this worker, under a lease that others wait out.

@@ -28,7 +28,7 @@ func TestStaleDelivery(t *testing.T) {
 		if err := c.Provision(t.Context(), Provision{}); err != nil {
 			t.Fatal(err)
 		}
-		consumer, err := c.Consumer(t.Context(), "RUNS", "test", subjects.Space{}.Runs())
+		consumer, err := c.Consumer(t.Context(), ConsumerConfig{Stream: "RUNS", Name: "test", Filters: []string{subjects.Space{}.Runs()}})
 		if err != nil {
 			t.Fatal(err)
 		}

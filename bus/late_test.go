@@ -40,7 +40,7 @@ func TestLateByTheClock(t *testing.T) {
 
 func openFeedT(t *testing.T, c *Conn) *Feed {
 	t.Helper()
-	cons, err := c.Consumer(t.Context(), "RUNS", "agent_echo", "axe.run.echo.*.*.call")
+	cons, err := c.Consumer(t.Context(), ConsumerConfig{Stream: "RUNS", Name: "agent_echo", Filters: []string{"axe.run.echo.*.*.call"}})
 	if err != nil {
 		t.Fatal(err)
 	}

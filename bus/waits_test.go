@@ -114,7 +114,7 @@ func TestFeedOutlastsItsConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := conn.Space().Run(agentT(t, "lead"), tree, subjects.Root)
-	c, err := conn.Consumer(t.Context(), "RUNS", "calls", conn.Space().Calls(r.Agent))
+	c, err := conn.Consumer(t.Context(), ConsumerConfig{Stream: "RUNS", Name: "calls", Filters: []string{conn.Space().Calls(r.Agent)}})
 	if err != nil {
 		t.Fatal(err)
 	}
