@@ -19,6 +19,8 @@ const (
 	cutConn    kind = "cut"    // a worker's connection is reset
 	holdConn   kind = "hold"   // nothing passes for longer than the worker's leases last, then all of it
 	slowConn   kind = "slow"   // everything passes late, for a while
+
+	leaderMoved kind = "moved" // nobody does it: what a cluster does about a fault, some time later
 )
 
 // fault is something to be done, after the one before.
@@ -83,13 +85,22 @@ func (h *hits) begin(k kind, who string) (over func()) {
 	}
 }
 
-// count is how many faults there were, of one kind or ("") of all.
+// moved notes that something has another leader.
+func (h *hits) moved(what string) {
+	h.log.say("%s has another leader", what)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := time.Now()
+	h.all = append(h.all, &hit{kind: leaderMoved, from: now, to: now})
+}
+
+// count is how many faults there were, of one kind or ("") of all that were done.
 func (h *hits) count(k kind) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	n := 0
 	for _, one := range h.all {
-		if k == "" || one.kind == k {
+		if one.kind == k || k == "" && one.kind != leaderMoved {
 			n++
 		}
 	}

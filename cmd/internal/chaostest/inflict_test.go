@@ -29,7 +29,7 @@ func (st *stage) inflict(ctx context.Context, f fault) error {
 			return nil // there is none at this moment
 		}
 		return st.strikeServer(ctx, n, f)
-	case killWorker, stopWorker, drainOne, cutConn, holdConn, slowConn:
+	case killWorker, stopWorker, drainOne, cutConn, holdConn, slowConn, leaderMoved:
 	}
 	b := st.crew.take(f.whom, f.kind == cutConn || f.kind == holdConn || f.kind == slowConn)
 	if b == nil {
@@ -62,7 +62,7 @@ func (st *stage) inflict(ctx context.Context, f fault) error {
 	case slowConn:
 		b.proxy.slow(time.Duration(f.long * float64(200*time.Millisecond)))
 		st.later(ctx, st.beyondLease(f), func() { b.proxy.slow(0); done() })
-	case killServer, killLeader:
+	case killServer, killLeader, leaderMoved:
 	}
 	return nil
 }

@@ -15,13 +15,19 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/axebus/axe/agentd/client"
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/subjects"
 )
 
-// deadly is a model that kills whoever asks it for the agent bad, and answers at once for any other.
+// team is how many agents a lead of this scenario calls.
+const team = 4
+
+// deadly is a model that kills whoever asks it for the agent bad, and answers soon for the agent good. A lead calls
+// those that its task names.
 type deadly struct {
 	mu     sync.Mutex
 	berths map[string]*berth // by worker, of those that may be killed
@@ -35,14 +41,20 @@ func (d *deadly) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	if q.sub == "bad" {
+	message := map[string]any{"role": "assistant", "content": q.label}
+	switch {
+	case q.sub == "bad":
 		worker, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 		d.kill(worker)
 		return
+	case q.sub == "good":
+		time.Sleep(50 * time.Millisecond)
+	case len(q.results) == 0:
+		c := map[string]any{"function": map[string]any{"name": "call_agent", "arguments": map[string]string{"agent": q.label, "task": q.label}}}
+		message["tool_calls"] = slices.Repeat([]any{c}, team)
 	}
-	time.Sleep(50 * time.Millisecond)
 	_ = json.NewEncoder(w).Encode(map[string]any{
-		"message": map[string]any{"role": "assistant", "content": q.label}, "done": true, "done_reason": "stop", "prompt_eval_count": 1, "eval_count": 1,
+		"message": message, "done": true, "done_reason": "stop", "prompt_eval_count": 1, "eval_count": 1,
 	})
 }
 
@@ -62,7 +74,7 @@ func (d *deadly) kill(worker string) {
 	d.berths[b.worker().name] = b
 }
 
-// ward is where agents good and bad are served, each by workers of its own.
+// ward is where the agent bad has workers of its own, beside those of the agents lead and good.
 type ward struct {
 	*stage
 	conn   *bus.Conn
@@ -82,20 +94,25 @@ func newWard(t *testing.T, bin string, ackWait time.Duration) *ward {
 	if err := w.servers.up(t.Context(), w.servers.nodes[0]); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"good", "bad"} {
+	for i, agents := range [][]string{{"lead", "good"}, {"bad"}} {
 		dir := t.TempDir()
-		toml := fmt.Sprintf("name = %q\nmodel = \"ollama/deadly\"\nsystem_prompt = %q\n", name, name)
-		if err := os.WriteFile(filepath.Join(dir, name+".toml"), []byte(toml), 0o600); err != nil {
-			t.Fatal(err)
+		for _, name := range agents {
+			toml := fmt.Sprintf("name = %q\nmodel = \"ollama/deadly\"\nsystem_prompt = %q\n", name, name)
+			if name == "lead" {
+				toml += "sub_agents = ['good', 'bad']\n"
+			}
+			if err := os.WriteFile(filepath.Join(dir, name+".toml"), []byte(toml), 0o600); err != nil {
+				t.Fatal(err)
+			}
 		}
 		a := agentd{file: filepath.Join(bin, "agentd"), agents: dir, model: web.URL, nodes: 1, ackWait: ackWait}
 		c := newCrew(t, g, a, w.servers, 0)
-		for i, b := range c.berths[:2] {
-			b.number = len(name)*10 + i // names that differ
+		for j, b := range c.berths[:2] {
+			b.number = 10*i + j // names that differ
 			if err := b.fill(nil); err != nil {
 				t.Fatal(err)
 			}
-			if name == "bad" {
+			if agents[0] == "bad" {
 				w.model.berths[b.worker().name] = b
 			}
 		}
@@ -105,9 +122,9 @@ func newWard(t *testing.T, bin string, ackWait time.Duration) *ward {
 	return w
 }
 
-// announced waits until both agents are known.
+// announced waits until all agents are known.
 func (w *ward) announced(ctx context.Context) error {
-	for _, agent := range []string{"good", "bad"} {
+	for _, agent := range []string{"lead", "good", "bad"} {
 		for known := false; !known; {
 			if dir, err := w.conn.Directory(ctx); err == nil { // the bucket comes after the streams
 				_, _, known, _ = dir.Get(ctx, agent)
@@ -120,45 +137,61 @@ func (w *ward) announced(ctx context.Context) error {
 	return nil
 }
 
-// all submits n tasks, so many at a time, and returns how long each took and its outcome.
-func (w *ward) all(ctx context.Context, agent, key string, n, atOnce int) (took []time.Duration, outcomes []run.Outcome, _ error) {
-	a, err := subjects.ParseAgent(agent)
+// lead has n calls of an agent made, by leads of which so many are at work at a time, and returns how long each lead
+// took. The keys of their trees begin with key.
+func (w *ward) lead(ctx context.Context, agent, key string, n, atOnce int) (took []time.Duration, _ error) {
+	lead, err := subjects.ParseAgent("lead")
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	took, outcomes = make([]time.Duration, n), make([]run.Outcome, n)
-	errs := make(chan error, n)
-	room := make(chan struct{}, atOnce)
-	for i := range n {
-		room <- struct{}{}
-		go func() { // waited for by errs
-			defer func() { <-room }()
+	took = make([]time.Duration, n/team)
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(atOnce)
+	for i := range took {
+		g.Go(func() error {
 			begin := time.Now()
 			id := client.Key(fmt.Sprintf("%s%d", key, i))
-			_, err := w.client.Submit(ctx, client.Task{Agent: a, ID: id, Text: "T"})
-			if err == nil {
-				outcomes[i], err = w.client.Wait(ctx, id)
+			_, err := w.client.Submit(ctx, client.Task{Agent: lead, ID: id, Text: agent})
+			if err != nil {
+				return err
 			}
+			o, err := w.client.Wait(ctx, id)
 			took[i] = time.Since(begin)
-			errs <- err
-		}()
+			if err == nil && (o.Status != run.StatusCompleted || o.ToolCalls != team) {
+				err = fmt.Errorf("lead %s: %s %q after %d calls", id, o.Status, o.Error, o.ToolCalls)
+			}
+			return err
+		})
 	}
-	for range n {
-		if e := <-errs; e != nil {
-			err = e
-		}
-	}
-	return took, outcomes, err
+	return took, g.Wait()
 }
 
 // p99 is what all but a hundredth took at most.
 func p99(took []time.Duration) time.Duration {
+	if len(took) == 0 {
+		return 0
+	}
 	sorted := slices.Sorted(slices.Values(took))
 	return sorted[len(sorted)*99/100]
 }
 
-// poison has n calls that kill their workers beside n that do not: the former end as dead letters and are told to
-// their callers, the latter are hardly slower than alone.
+// ended are the outcomes of an agent's calls in trees whose keys begin with key, and how long each call took, from
+// the moment when it was stored until its outcome was.
+func (r *record) ended(agent, key string) (outcomes []kept, took []time.Duration) {
+	for at, c := range r.calls {
+		if at.Agent.String() != agent || !strings.HasPrefix(at.Tree.String(), key) {
+			continue
+		}
+		for _, k := range r.outcomes[c.reply] {
+			outcomes = append(outcomes, k)
+			took = append(took, k.at.Sub(c.at))
+		}
+	}
+	return outcomes, took
+}
+
+// poison has n calls that kill their workers beside n that do not, and more of these for as long as the former
+// last: each of the former ends as a dead letter and is told to its caller, the latter are hardly slower than alone.
 func poison(t *testing.T, bin string, n int, ackWait time.Duration) {
 	t.Helper()
 	w := newWard(t, bin, ackWait)
@@ -167,49 +200,58 @@ func poison(t *testing.T, bin string, n int, ackWait time.Duration) {
 	if err := w.announced(ctx); err != nil {
 		t.Fatal(err)
 	}
-	alone, _, err := w.all(ctx, "good", "alone", n, 10)
+	const atOnce = 3
+	if _, err := w.lead(ctx, "good", "warm", team*atOnce, atOnce); err != nil {
+		t.Fatal(err)
+	}
+	treesAlone, err := w.lead(ctx, "good", "alone", n, atOnce)
 	if err != nil {
 		t.Fatal(err)
 	}
 	begin := time.Now()
-	bad := make(chan []run.Outcome, 1)
 	var ended atomic.Bool
-	go func() { // waited for below
-		_, outcomes, err := w.all(ctx, "bad", "bad", n, n)
-		if err != nil {
+	var bad sync.WaitGroup
+	bad.Go(func() {
+		defer ended.Store(true)
+		if _, err := w.lead(ctx, "bad", "bad", n, n); err != nil {
 			t.Error(err)
 		}
-		ended.Store(true)
-		bad <- outcomes
-	}()
-	var beside []time.Duration
-	healthy := 0
-	for round := 0; round == 0 || !ended.Load(); round++ { // as long as it takes, and once at least
-		took, outcomes, err := w.all(ctx, "good", fmt.Sprintf("beside%dx", round), n, 10)
+	})
+	var treesBeside []time.Duration
+	for round := 0; round == 0 || !ended.Load(); round++ {
+		took, err := w.lead(ctx, "good", fmt.Sprintf("beside%dx", round), n, atOnce)
 		if err != nil {
 			t.Fatal(err)
 		}
-		beside = append(beside, took...)
-		for _, o := range outcomes {
-			if o.Status == run.StatusCompleted {
-				healthy++
-			}
-		}
+		treesBeside = append(treesBeside, took...)
 	}
-	poisoned := 0
-	for _, o := range <-bad {
-		if o.Kind == run.KindPoisoned {
-			poisoned++
-		}
+	bad.Wait()
+	lasted := time.Since(begin)
+	r, err := readRecord(ctx, w.conn)
+	if err != nil {
+		t.Fatal(err)
 	}
 	letters, err := w.client.Dead(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d poisoned calls: %d outcomes, %d dead letters, %d kills in %.1fs | healthy beside them: %d of %d, p99 %v, alone %v: %.2f times",
-		n, poisoned, len(letters), w.model.kills.Load(), time.Since(begin).Seconds(), healthy, len(beside), p99(beside), p99(alone), float64(p99(beside))/float64(p99(alone)))
-	if poisoned != n || len(letters) != n || healthy != len(beside) {
-		t.Errorf("%d of %d poisoned, %d letters, %d of %d healthy", poisoned, n, len(letters), healthy, len(beside))
+	outcomes, _ := r.ended("bad", "bad")
+	poisoned := 0
+	for _, k := range outcomes {
+		if k.kind == run.KindPoisoned {
+			poisoned++
+		}
+	}
+	_, alone := r.ended("good", "alone")
+	_, beside := r.ended("good", "beside")
+	t.Logf("%d poisoned calls: %d outcomes, %d of them poisoned, %d dead letters, %d kills in %.1fs", n, len(outcomes), poisoned, len(letters), w.model.kills.Load(), lasted.Seconds())
+	compare := func(what string, beside, alone []time.Duration) {
+		t.Logf("%d healthy %s beside them: p99 %v, alone %v: %.2f times", len(beside), what, p99(beside), p99(alone), float64(p99(beside))/float64(p99(alone)))
+	}
+	compare("calls", beside, alone)
+	compare("trees of their submitters", treesBeside, treesAlone)
+	if len(outcomes) != n || poisoned != n || len(letters) != n || len(alone) != n || len(beside) < n {
+		t.Errorf("of %d each: %d outcomes, %d poisoned, %d letters; of the healthy %d alone, %d beside", n, len(outcomes), poisoned, len(letters), len(alone), len(beside))
 	}
 	if err := w.settle(ctx); err != nil {
 		t.Error(err)

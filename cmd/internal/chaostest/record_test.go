@@ -15,6 +15,7 @@ import (
 type kept struct {
 	worker string
 	at     time.Time
+	kind   run.Kind // of a failed outcome
 }
 
 // record is what the stream says of all trees.
@@ -26,7 +27,10 @@ type record struct {
 	dead     []string
 }
 
-type call struct{ label, reply string }
+type call struct {
+	label, reply string
+	at           time.Time
+}
 
 // readRecord reads the stream from its beginning.
 func readRecord(ctx context.Context, conn *bus.Conn) (*record, error) {
@@ -57,26 +61,26 @@ func (r *record) take(m bus.Stored) error {
 		if err := json.Unmarshal(m.Body, &in); err != nil {
 			return err
 		}
-		r.calls[at.Run] = call{in.Task, m.Header.Get(subjects.HeaderReply)}
+		r.calls[at.Run] = call{in.Task, m.Header.Get(subjects.HeaderReply), m.Time}
 	case subjects.Log:
 		e, err := run.DecodeEntry(m.Body)
 		if err != nil {
 			return err
 		}
-		r.turns[turnKey(r.calls[at.Run].label, e.Index)] = kept{e.Worker, m.Time}
+		r.turns[turnKey(r.calls[at.Run].label, e.Index)] = kept{worker: e.Worker, at: m.Time}
 	case subjects.Reply, subjects.Result:
 		o, err := run.DecodeOutcome(m.Body)
 		if err != nil {
 			return err
 		}
-		r.outcomes[m.Subject] = append(r.outcomes[m.Subject], kept{o.Worker, m.Time})
-		return r.ended(o, at, m)
+		r.outcomes[m.Subject] = append(r.outcomes[m.Subject], kept{o.Worker, m.Time, o.Kind})
+		return r.lastTurn(o, at, m)
 	}
 	return nil
 }
 
-// ended notes the last turn of a run, whose answer its outcome is. The first outcome counts.
-func (r *record) ended(o run.Outcome, at subjects.Address, m bus.Stored) error {
+// lastTurn notes the last turn of a run, whose answer its outcome is. The first outcome counts.
+func (r *record) lastTurn(o run.Outcome, at subjects.Address, m bus.Stored) error {
 	if len(r.outcomes[m.Subject]) > 1 || o.Turns == 0 {
 		return nil
 	}
@@ -92,6 +96,6 @@ func (r *record) ended(o run.Outcome, at subjects.Address, m bus.Stored) error {
 	if !ok {
 		return fmt.Errorf("an outcome of %s.%s, which nobody called", agent, path)
 	}
-	r.turns[turnKey(c.label, o.Turns)] = kept{o.Worker, m.Time}
+	r.turns[turnKey(c.label, o.Turns)] = kept{o.Worker, m.Time, o.Kind}
 	return nil
 }

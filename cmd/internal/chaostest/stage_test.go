@@ -50,6 +50,7 @@ func newStage(t *testing.T, sc scenario, bin string) *stage {
 			t.Fatal(err)
 		}
 	}
+	st.watchLeaders(t)
 	for _, b := range st.crew.berths {
 		if err := b.fill(nil); err != nil {
 			t.Fatal(err)
