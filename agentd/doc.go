@@ -7,6 +7,6 @@
 // So any number of workers may hold the same run, die at any step, or come back from the dead.
 //
 //	w, err := agentd.New(conn, agentd.Config{Name: "w1", Open: catalog.Open})
-//	go w.Serve(agents, nil) // again whenever the definitions change
-//	err = w.Run(ctx)        // drains when ctx ends
+//	err = w.Serve(agents) // again whenever the definitions change
+//	err = w.Run(ctx)      // drains when ctx ends
 package agentd

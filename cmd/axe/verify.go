@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"log/slog"
 	"strings"
 	"time"
 
@@ -45,17 +44,15 @@ Exit codes: 0 nothing is wrong, 1 a violation, or the bus could not be read, 2 u
 
 // verification are the flags of axe verify.
 type verification struct {
-	dial     cli.DialFlags
-	log      cli.LogFlags
+	session  cli.SessionFlags
 	all      bool
 	slack    time.Duration
 	takeover time.Duration
-	output   string
 	stdout   io.Writer
 }
 
 func verifyCommand() *cobra.Command {
-	v := &verification{}
+	v := &verification{session: cli.SessionFlags{Name: name}}
 	cmd := &cobra.Command{
 		Use: "verify TREE... | --all", Short: "Check what is stored of trees against the rules",
 		Long: fmt.Sprintf(verifyLong, ruleLines()), Example: verifyExamples,
@@ -68,9 +65,8 @@ func verifyCommand() *cobra.Command {
 	flags.BoolVar(&v.all, "all", false, "check every tree on the stream")
 	flags.DurationVar(&v.slack, "slack", 5*time.Second, "what clocks, and the last writes, may differ")
 	flags.DurationVar(&v.takeover, "takeover", verify.DefaultTakeover, "how long a worker that died may go unnoticed: what is late by less is not missing")
-	flags.StringVarP(&v.output, "output", "o", "text", "text: a line for each finding; json: one object")
-	v.dial.Register(cmd)
-	v.log.Register(cmd, "warn")
+	v.session.Register(cmd)
+	v.session.RegisterOutput(cmd, "text: a line for each finding; json: one object")
 	return cmd
 }
 
@@ -92,24 +88,19 @@ func (v *verification) check(args []string) error {
 	case v.takeover <= 0:
 		return cli.Usage("--takeover %s: want more than nothing", v.takeover)
 	}
-	return cli.CheckOutput(v.output)
+	return nil
 }
 
 func (v *verification) run(ctx context.Context, args []string) error {
 	if err := v.check(args); err != nil {
 		return err
 	}
-	screen := cli.Stderr()
-	log, err := v.log.Logger(screen, screen.Terminal())
+	s, err := v.session.Open(ctx)
 	if err != nil {
 		return err
 	}
-	conn, err := v.open(ctx, log)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	report, err := v.read(ctx, conn, args, screen)
+	defer s.Conn.Close()
+	report, err := v.read(ctx, s.Conn, args)
 	if err != nil {
 		return err
 	}
@@ -122,31 +113,15 @@ func (v *verification) run(ctx context.Context, args []string) error {
 	return nil
 }
 
-func (v *verification) open(ctx context.Context, log *slog.Logger) (*bus.Conn, error) {
-	cfg, err := v.dial.Config(nil, log)
-	if err != nil {
-		return nil, err
-	}
-	conn, err := cli.Open(ctx, cfg, connecting)
-	if err != nil {
-		return nil, err
-	}
-	if err := cli.Ready(ctx, conn); err != nil {
-		conn.Close()
-		return nil, err
-	}
-	return conn, nil
-}
-
 // read feeds the checker. What is missing is judged as of the moment before.
-func (v *verification) read(ctx context.Context, conn *bus.Conn, args []string, screen *cli.Screen) (verify.Report, error) {
+func (v *verification) read(ctx context.Context, conn *bus.Conn, args []string) (verify.Report, error) {
 	now := time.Now()
 	first, last, err := conn.Bounds(ctx)
 	if err != nil {
 		return verify.Report{}, err
 	}
 	r := reading{conn: conn, checker: verify.New(verify.Config{Space: conn.Space(), Slack: v.slack, Takeover: v.takeover, First: first})}
-	if screen.Terminal() {
+	if screen := cli.Stderr(); screen.Terminal() {
 		r.meter = &meter{w: screen, last: last}
 		defer r.meter.clear()
 	}
@@ -164,7 +139,7 @@ func (v *verification) read(ctx context.Context, conn *bus.Conn, args []string, 
 }
 
 func (v *verification) print(r verify.Report) error {
-	if v.output == "json" {
+	if v.session.Output == "json" {
 		return json.NewEncoder(v.stdout).Encode(r)
 	}
 	for _, f := range r.Findings {
