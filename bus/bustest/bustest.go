@@ -20,7 +20,7 @@ import (
 // Between lies between clients and a server, both by "nats://" and an address, until the test ends. What a client
 // says is told to said, one piece at a time, and passed on when that returns; an error breaks the connection
 // instead. Said is called from a goroutine for each connection.
-func Between(t testing.TB, server string, said func(words []byte) error) (url string) {
+func Between(t *testing.T, server string, said func(words []byte) error) (url string) {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
