@@ -54,7 +54,7 @@ var scenarios = []scenario{
 	},
 	{
 		name: "mix", proxied: 2, brief: brief{trees: 8},
-		drills: []drill{{time.Second, []kind{killWorker, killWorker, stopWorker, drainOne, cutConn, holdConn, slowConn, killServer}}},
+		drills: []drill{{time.Second, []kind{killWorker, killWorker, stopWorker, drainOne, cutConn, holdConn, slowConn, killServer, haltServer, dragServer}}},
 	},
 }
 

@@ -16,6 +16,8 @@ const (
 	drainOne   kind = "drain"  // SIGTERM, an orderly end, and a new one
 	killServer kind = "server" // kill -9, and up again on its store
 	killLeader kind = "leader" // the same for the node that leads the stream of runs
+	haltServer kind = "halt"   // frozen for longer than leases last, with all that waits for it
+	dragServer kind = "drag"   // frozen for half of the time, as if its disk were slow
 	cutConn    kind = "cut"    // a worker's connection is reset
 	holdConn   kind = "hold"   // nothing passes for longer than the worker's leases last, then all of it
 	slowConn   kind = "slow"   // everything passes late, for a while

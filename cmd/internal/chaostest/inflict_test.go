@@ -29,6 +29,9 @@ func (st *stage) inflict(ctx context.Context, f fault) error {
 			return nil // there is none at this moment
 		}
 		return st.strikeServer(ctx, n, f)
+	case haltServer, dragServer:
+		st.freezeServer(ctx, st.servers.nodes[f.whom%len(st.servers.nodes)].proc, f)
+		return nil
 	case killWorker, stopWorker, drainOne, cutConn, holdConn, slowConn, leaderMoved:
 	}
 	b := st.crew.take(f.whom, f.kind == cutConn || f.kind == holdConn || f.kind == slowConn)
@@ -62,7 +65,7 @@ func (st *stage) inflict(ctx context.Context, f fault) error {
 	case slowConn:
 		b.proxy.slow(time.Duration(f.long * float64(200*time.Millisecond)))
 		st.later(ctx, st.beyondLease(f), func() { b.proxy.slow(0); done() })
-	case killServer, killLeader, leaderMoved:
+	case killServer, killLeader, haltServer, dragServer, leaderMoved:
 	}
 	return nil
 }
@@ -75,6 +78,25 @@ func (st *stage) strikeServer(ctx context.Context, n *node, f fault) error {
 		_ = bus.Pause(ctx, time.Duration(f.long*float64(time.Second)))
 	}
 	return st.servers.up(context.WithoutCancel(ctx), n)
+}
+
+// freezeServer stops a server for as long as a fault that outlasts a lease lasts, all the time or every other moment.
+func (st *stage) freezeServer(ctx context.Context, p *process, f fault) {
+	over := st.hits.begin(f.kind, "")
+	long := st.beyondLease(f)
+	st.lasting.Go(func() {
+		defer over()
+		frozen := long
+		if f.kind == dragServer {
+			frozen = 100 * time.Millisecond
+		}
+		for calm := time.Now().Add(long); ctx.Err() == nil && time.Now().Before(calm); {
+			p.stop()
+			_ = bus.Pause(ctx, frozen)
+			p.cont()
+			_ = bus.Pause(ctx, min(frozen, time.Until(calm)))
+		}
+	})
 }
 
 // beyondLease is how long a fault lasts that is to outlast a lease.
