@@ -104,7 +104,14 @@ func TestReplicas(t *testing.T) {
 		var outcomes []func() run.Outcome
 		for range 5 {
 			r := s.submit("a0", "L")
-			outcomes = append(outcomes, func() run.Outcome { return s.result(r, time.Minute) })
+			told := s.followed(r)
+			outcomes = append(outcomes, func() run.Outcome {
+				o := s.result(r, time.Minute)
+				if n := <-told; n != 2*o.Subtree.Runs {
+					t.Errorf("%d calls and ends of %d runs were told", n, o.Subtree.Runs)
+				}
+				return o
+			})
 		}
 		if round == 1 {
 			servers[0].Shutdown()
@@ -114,6 +121,25 @@ func TestReplicas(t *testing.T) {
 		}
 	}
 	s.onReplicas(ctx)
+}
+
+// followed counts the calls and ends of runs that who follows a tree is told of, some of them by a replica that
+// lags behind the one that has the result.
+func (s *sim) followed(r subjects.Run) <-chan int {
+	told := make(chan int, 1)
+	go func() {
+		n := 0
+		err := client.New(s.conn).Follow(s.ctx, r.Tree, func(e client.Event) {
+			if e.Kind == client.Called || e.Kind == client.Replied || e.Kind == client.Concluded {
+				n++
+			}
+		})
+		if err != nil {
+			s.tb.Errorf("follow: %v", err)
+		}
+		told <- n
+	}()
+	return told
 }
 
 // onReplicas: bounds and tombstones hold on three replicas too, one of which is away, and what is stored keeps

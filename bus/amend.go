@@ -3,8 +3,6 @@ package bus
 import (
 	"context"
 	"errors"
-	"fmt"
-	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -51,7 +49,7 @@ func (c *Conn) current(ctx context.Context, subject string) ([]Stored, error) {
 	if err != nil || last == 0 {
 		return nil, err
 	}
-	return c.upTo(ctx, subject, last-1, last)
+	return c.SinceWith(ctx, subject, last-1, last)
 }
 
 // since reads what a subject has after a message, until that contains another one: the one that it ends with. Where
@@ -60,18 +58,5 @@ func (c *Conn) since(ctx context.Context, subject string, after, last uint64) ([
 	if last == 0 {
 		return nil, nil
 	}
-	return c.upTo(ctx, subject, min(after, last-1), last)
-}
-
-// upTo reads what a subject has after a message, until that contains another one.
-func (c *Conn) upTo(ctx context.Context, subject string, after, must uint64) ([]Stored, error) {
-	for {
-		ms, err := c.Since(ctx, subject, after)
-		if err != nil || len(ms) > 0 && ms[len(ms)-1].Seq >= must {
-			return ms, err
-		}
-		if err := Pause(ctx, 10*time.Millisecond); err != nil {
-			return nil, fmt.Errorf("read %s: %w", subject, err)
-		}
-	}
+	return c.SinceWith(ctx, subject, min(after, last-1), last)
 }

@@ -68,6 +68,20 @@ func (c *Conn) Since(ctx context.Context, filter string, seq uint64) ([]Stored, 
 	return all, nil
 }
 
+// SinceWith reads like Since, again and again until what it has read contains the message must: a follower that
+// answers may lag behind whoever told of that.
+func (c *Conn) SinceWith(ctx context.Context, filter string, seq, must uint64) ([]Stored, error) {
+	for {
+		ms, err := c.Since(ctx, filter, seq)
+		if err != nil || must <= seq || len(ms) > 0 && ms[len(ms)-1].Seq >= must {
+			return ms, err
+		}
+		if err := Pause(ctx, 10*time.Millisecond); err != nil {
+			return nil, fmt.Errorf("read %s: %w", filter, err)
+		}
+	}
+}
+
 // Scan reads every message after seq that the filter matches, in stream order, a page at a time. It ends
 // with what was stored last when its last page was read, or after an error.
 func (c *Conn) Scan(ctx context.Context, filter string, seq uint64) iter.Seq2[Stored, error] {

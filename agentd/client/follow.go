@@ -157,41 +157,51 @@ func (t *tail) part(m bus.Stored) {
 // read gives fn what is new. The result is looked for first, so that everything stored before it is
 // told before it.
 func (t *tail) read(ctx context.Context) error {
-	var ms []bus.Stored
+	var result []bus.Stored
 	if !t.concluded {
 		end, ok, err := t.c.result(ctx, t.root)
 		if err != nil {
 			return err
 		}
 		if t.concluded = ok; ok {
-			ms = append(ms, end)
+			result = append(result, end)
 		}
 	}
-	if !t.called {
-		call, ok, err := t.c.conn.First(ctx, t.root.Call())
-		if err != nil {
-			return err
-		}
-		if ok {
-			t.called, t.seq = true, call.Seq-1
-		}
+	ms, err := t.news(ctx)
+	if err != nil {
+		return err
 	}
-	if t.called {
-		more, err := t.c.conn.Since(ctx, t.root.Space.TreeOf(t.root.Tree), t.seq)
-		if err != nil {
-			return err
-		}
-		for _, m := range more {
-			t.seq = max(t.seq, m.Seq)
-		}
-		ms = append(more, ms...)
-	}
-	for _, m := range ms {
+	for _, m := range append(ms, result...) {
 		if e, ok, err := t.c.event(ctx, m); err == nil && ok {
 			t.fn(e)
 		}
 	}
 	return nil
+}
+
+// news reads what is new of the tree. When it has its result that is all that the stream's leader has: the
+// follower that answers may lag behind the one that had the result.
+func (t *tail) news(ctx context.Context) ([]bus.Stored, error) {
+	tree := t.root.Space.TreeOf(t.root.Tree)
+	var must uint64
+	if t.concluded && t.c.conn.Replicas() > 1 {
+		var err error
+		if must, err = t.c.conn.Last(ctx, tree); err != nil {
+			return nil, err
+		}
+	}
+	if !t.called {
+		call, ok, err := t.c.conn.First(ctx, t.root.Call())
+		if err != nil || !ok && must == 0 {
+			return nil, err
+		}
+		t.called, t.seq = true, max(call.Seq, 1)-1
+	}
+	ms, err := t.c.conn.SinceWith(ctx, tree, t.seq, must)
+	for _, m := range ms {
+		t.seq = max(t.seq, m.Seq)
+	}
+	return ms, err
 }
 
 // wait returns when there may be something to read; meanwhile it hands on what is told live.
