@@ -1,8 +1,13 @@
 package bus
 
 import (
+	"context"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/axebus/axe/bus/bustest"
 )
 
 // TestLateByTheClock: a process that was stopped for longer than a lease finds its leases over when it goes on, and
@@ -50,4 +55,41 @@ func openFeedT(t *testing.T, c *Conn) *Feed {
 	}
 	t.Cleanup(f.Close)
 	return f
+}
+
+// TestLeaseWithoutEcho: signs of life that reach the connection and not the server renew nothing.
+func TestLeaseWithoutEcho(t *testing.T) {
+	server := serveT(t, ServerConfig{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
+	c := openT(t, Dial{URL: server.URL()}, true)
+	var holding atomic.Bool
+	held := openT(t, Dial{URL: bustest.Between(t, server.URL(), func([]byte) error {
+		for holding.Load() {
+			time.Sleep(10 * time.Millisecond)
+		}
+		return nil
+	})}, false)
+	held.cfg.AckWait = 400 * time.Millisecond
+	feed := openFeedT(t, held)
+	if _, err := c.Write(t.Context(), Message{Subject: "axe.run.echo.T1.r.call", Body: []byte("x")}); err != nil {
+		t.Fatal(err)
+	}
+	d, err := feed.Next(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var beating sync.WaitGroup
+	beating.Go(func() { _ = held.Beat(ctx) })
+	time.Sleep(2 * held.cfg.AckWait)
+	if d.Late() {
+		t.Error("late, though its beats are heard")
+	}
+	holding.Store(true)
+	time.Sleep(2 * held.cfg.AckWait)
+	if !d.Late() {
+		t.Error("not late, though the server has heard nothing for two leases")
+	}
+	holding.Store(false)
+	stop()
+	beating.Wait()
 }
