@@ -25,23 +25,42 @@ type trigger struct {
 type desk struct {
 	run   subjects.Run
 	queue []*trigger
+	until time.Time // when whoever is at work here should have ended long since; zero: it takes as long as it takes
 }
 
-// deliver puts a trigger on its run's desk.
+// deliver puts a trigger on its run's desk. If whoever is at work there hangs, the run gets another desk, as it would
+// at another worker: the fences hold between the two.
 func (w *Worker) deliver(ctx context.Context, t *trigger) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	d := w.desks[t.at.Run]
-	if d != nil && t.slot { // whoever is at work there may be waiting for this very slot
-		t.slot = false
-		w.slots.give()
-	}
-	if d == nil {
+	switch {
+	case d == nil || !d.until.IsZero() && time.Now().After(d.until):
 		d = &desk{run: t.at.Run}
 		w.desks[t.at.Run] = d
 		w.seat(ctx, d)
+	case t.slot: // whoever is at work there may be waiting for this very slot
+		t.slot = false
+		w.slots.give()
+	}
+	if !d.until.IsZero() {
+		t.Until(d.until)
 	}
 	d.queue = append(d.queue, t)
+}
+
+// bound ends the leases of a trigger, and of what waits behind it, at a time: work past its deadline is nobody's
+// to keep.
+func (w *Worker) bound(t *trigger, until time.Time) {
+	t.Until(until)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if d := w.desks[t.at.Run]; d != nil {
+		d.until = until
+		for _, behind := range d.queue {
+			behind.Until(until)
+		}
+	}
 }
 
 // seat finds a goroutine for a desk: one that has just cleared another, its stack grown already, or a
@@ -94,9 +113,11 @@ func (w *Worker) next(d *desk, h *history) []*trigger {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	batch := d.queue
-	d.queue = nil
+	d.queue, d.until = nil, time.Time{}
 	if len(batch) == 0 {
-		delete(w.desks, d.run)
+		if w.desks[d.run] == d {
+			delete(w.desks, d.run)
+		}
 		w.cache.put(h)
 	}
 	return batch

@@ -2,6 +2,7 @@ package agentd_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/provider"
+	"github.com/axebus/axe/subjects"
 )
 
 // TestZombieStopsAsking: a worker that has lost its lease goes on asking until it knows that another one
@@ -103,6 +105,37 @@ func TestSubmissionOfTheDead(t *testing.T) {
 				if n := s.runs(r); n != 1 || len(s.asked("lead")) != 1 {
 					t.Errorf("%d calls, %d requests", n, len(s.asked("lead")))
 				}
+			})
+		})
+	}
+}
+
+// TestHungBeyondItsDeadline: who hangs in a model call keeps its run's triggers for no longer than the run has time.
+// Then they go to whoever asks, and that may be the same worker: what hangs there is in nobody's way.
+func TestHungBeyondItsDeadline(t *testing.T) {
+	for _, alone := range []bool{true, false} {
+		t.Run(fmt.Sprintf("alone %t", alone), func(t *testing.T) {
+			onStage(t, func(s *stage) {
+				s.lead(nil)
+				s.parts["lead"] = func(context.Context, *asked) (*provider.Response, error) {
+					time.Sleep(time.Hour) // whatever becomes of its context
+					return nil, context.DeadlineExceeded
+				}
+				s.hire("victim", engagement{})
+				if !alone {
+					s.hire("heir", engagement{})
+				}
+				s.settle()
+				from := time.Now()
+				r := s.root("lead")
+				s.send(r, "go", [2]string{subjects.HeaderDeadline, from.Add(time.Minute).Format(time.RFC3339Nano)})
+				s.failed(r, run.KindTimeout, "timeout after 60s")
+				s.within(from, time.Minute+3*bus.DefaultAckWait)
+				time.Sleep(2 * time.Hour)
+				if n := len(s.asked("lead")); n != 1 {
+					t.Errorf("%d requests", n)
+				}
+				s.clean()
 			})
 		})
 	}

@@ -35,7 +35,7 @@ func (w *Worker) turn(ctx context.Context, h *history, t *trigger) (step, error)
 		return step{must: h.state.Seq}, nil
 	}
 	t.slot = true
-	t.Until(h.head.Deadline.Add(w.conn.AckWait()))
+	w.bound(t, h.head.Deadline.Add(w.conn.AckWait()))
 	start := h.state.Start()
 	if start == nil {
 		var err error
