@@ -187,7 +187,7 @@ func (w *Worker) callChildren(ctx context.Context, h *history, e run.CallChildre
 		if err != nil {
 			return step{}, err
 		}
-		body, err := json.Marshal(run.Input{Task: c.Call.Task, Context: c.Call.Context})
+		body, err := json.Marshal(input(start, c.Call))
 		if err != nil {
 			return step{}, err
 		}
@@ -203,6 +203,18 @@ func (w *Worker) callChildren(ctx context.Context, h *history, e run.CallChildre
 	}
 	ms = append(ms, timer(h.run, turn, e.Timer))
 	return finished, w.writeAll(ctx, ms)
+}
+
+// input is what a call asks of a child.
+func input(start *run.Start, c run.Call) run.Input {
+	in := run.Input{Task: c.Task, Context: c.Context}
+	if c.Spawn {
+		in.Spawned = &run.Spawned{Cwd: c.Cwd, Turns: start.ChildTurns}
+	}
+	if c.AdHoc {
+		in.Spawned.AdHoc = &run.AdHoc{Model: start.Model, Temperature: start.Temperature, MaxTokens: start.MaxTokens}
+	}
+	return in
 }
 
 // endsAtDeadline reports whether a turn's wait ends with the root's own deadline, whose timer serves both.

@@ -14,6 +14,7 @@ import (
 // crashTrees are the trees that workers die in.
 var crashTrees = map[string][]configs.Agent{
 	"parallel":   levels(3),
+	"spawn":      levels(3, spawningOthers),
 	"sequential": levels(3, func(a *configs.Agent) { a.SubAgentsConf.Parallel = false }),
 }
 

@@ -23,6 +23,7 @@ type plot struct {
 	Depth  int
 	Fan    int
 	InTurn bool // one call after the other
+	Spawn  bool // of spawned runs
 
 	Seed    int // of whatever follows from a label
 	Ragged  bool
@@ -56,7 +57,7 @@ func drawPlot(t *rapid.T) plot {
 	seldom := func(name string) bool { return rapid.IntRange(0, 3).Draw(t, name) == 3 }
 	p := plot{
 		Fates: rapid.SliceOfN(rapid.Custom(drawFate), 4, 4).Draw(t, "fates"), Slots: rapid.IntRange(1, 4).Draw(t, "slots"),
-		Depth: rapid.IntRange(1, 3).Draw(t, "depth"), Fan: rapid.IntRange(1, 3).Draw(t, "fan"), InTurn: rapid.Bool().Draw(t, "in turn"),
+		Depth: rapid.IntRange(1, 3).Draw(t, "depth"), Fan: rapid.IntRange(1, 3).Draw(t, "fan"), InTurn: rapid.Bool().Draw(t, "in turn"), Spawn: rapid.Bool().Draw(t, "spawn"),
 		Seed: rapid.IntRange(1, 1000).Draw(t, "seed"), Ragged: rapid.Bool().Draw(t, "ragged"), Slow: 1,
 		Moody: seldom("moody"), Fragile: seldom("fragile"), Gone: seldom("gone"), Tries: 1,
 	}
@@ -109,6 +110,9 @@ func (p plot) chance(n uint64, words ...any) uint64 {
 func (p plot) cast() (all, served []configs.Agent) {
 	all = levels(p.Depth+1, func(a *configs.Agent) {
 		a.SubAgentsConf.Parallel, a.SubAgentsConf.Timeout = !p.InTurn, p.Timeout
+		if p.Spawn {
+			spawningOthers(a)
+		}
 		a.Retry = configs.Retry{MaxAttempts: p.Tries, Backoff: configs.Fixed, Initial: time.Second}
 	})
 	all[0].Limits = p.Limits

@@ -27,7 +27,7 @@ func (s spent) ms() int64 { return s.time.Milliseconds() }
 // whose provider is too busy should not take more work for it.
 func (w *Worker) persist(ctx context.Context, h *history, p provider.Provider, req *provider.Request, start *run.Start) (*provider.Response, spent, error) {
 	var s spent
-	part := run.Part{Event: run.PartAsking, Turn: len(req.Messages)/2 + 1, Worker: w.cfg.Name}
+	part := run.Part{Event: run.PartAsking, Turn: len(h.state.Turns) + 1, Worker: w.cfg.Name}
 	for {
 		resp, took, err := w.attempt(ctx, h, p, req, start, part)
 		s.time += took

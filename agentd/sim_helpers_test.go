@@ -156,7 +156,7 @@ type actor struct {
 
 // Send plays the agent's part; an agent without one says its own name.
 func (c actor) Send(ctx context.Context, req *provider.Request) (*provider.Response, error) {
-	a := &asked{agent: c.agent, worker: c.worker, turn: len(req.Messages)/2 + 1, req: req, from: time.Now()}
+	a := &asked{agent: c.agent, worker: c.worker, turn: turnOf(req), req: req, from: time.Now()}
 	c.s.mu.Lock()
 	c.s.asks = append(c.s.asks, a)
 	c.s.mu.Unlock()

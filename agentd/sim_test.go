@@ -2,6 +2,7 @@ package agentd_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -331,7 +332,7 @@ type asker struct {
 }
 
 func (a asker) Send(ctx context.Context, req *provider.Request) (*provider.Response, error) {
-	me, turn := label(req.Messages[0].Content), len(req.Messages)/2+1
+	me, turn := label(req.Messages[0].Content), turnOf(req)
 	a.m.mu.Lock()
 	key := fmt.Sprintf("%s#%d", me, turn)
 	a.m.asked[key] = append(a.m.asked[key], a.worker)
@@ -358,23 +359,84 @@ func (a asker) Send(ctx context.Context, req *provider.Request) (*provider.Respo
 		}
 	}
 	usage := provider.Usage{InputTokens: 10, OutputTokens: 1}
-	if len(req.Tools) == 0 || turn > 1 || a.m.ends(me) {
+	if !offers(req, "call_agent") && !offers(req, "spawn_agents") || turn > 1 || a.m.ends(me) {
 		parts := []string{}
 		for _, r := range req.Messages[len(req.Messages)-1].ToolResults {
-			parts = append(parts, r.Content)
+			parts = append(parts, spawned(r.Content)...)
 		}
 		text := me
 		if len(parts) > 0 {
 			text += "(" + strings.Join(parts, " ") + ")"
 		}
+		if offers(req, "submit_result") && len(me)%2 == 0 {
+			return &provider.Response{Usage: usage, ToolCalls: []provider.ToolCall{toolCall("submit_result", map[string]string{"result": text})}}, nil
+		}
 		return &provider.Response{Content: text, Usage: usage}, nil
 	}
 	resp := &provider.Response{Content: "delegating", Usage: usage}
+	if offers(req, "spawn_agents") {
+		resp.ToolCalls = []provider.ToolCall{spawns(req.System, me, a.m.fan)}
+		return resp, nil
+	}
 	for i := range a.m.fan {
 		resp.ToolCalls = append(resp.ToolCalls, provider.NewToolCall(fmt.Sprintf("c%d", i), "call_agent",
 			fmt.Appendf(nil, `{"agent":%q,"task":"%s.%d"}`, req.System, me, i)))
 	}
 	return resp, nil
+}
+
+// turnOf is the number of the turn that a request is for.
+func turnOf(req *provider.Request) int {
+	n := 1
+	for _, m := range req.Messages {
+		if m.Role == provider.Assistant {
+			n++
+		}
+	}
+	return n
+}
+
+func offers(req *provider.Request, tool string) bool {
+	return slices.ContainsFunc(req.Tools, func(t provider.Tool) bool { return t.Name == tool })
+}
+
+// spawns is one tool call with n tasks that extend another one.
+func spawns(agent, task string, n int) provider.ToolCall {
+	var tasks []map[string]string
+	for i := range n {
+		tasks = append(tasks, map[string]string{"agent": agent, "task": fmt.Sprintf("%s.%d", task, i)})
+	}
+	raw, err := json.Marshal(map[string]any{"tasks": tasks})
+	if err != nil {
+		panic(err) // strings always marshal
+	}
+	return provider.NewToolCall("c0", "spawn_agents", raw)
+}
+
+// spawned are the results of a tool call, those of spawned runs in the words of call_agent.
+func spawned(content string) (parts []string) {
+	var all struct {
+		Results []struct {
+			Outcome struct {
+				Success *struct{ Result string }
+				Failure *struct{ Error string }
+			}
+		} `json:"sub_agent_results"`
+	}
+	if json.Unmarshal([]byte(content), &all) != nil {
+		return []string{content}
+	}
+	for _, r := range all.Results {
+		switch o := r.Outcome; {
+		case o.Success != nil:
+			parts = append(parts, o.Success.Result)
+		case strings.HasPrefix(o.Failure.Error, "budget exceeded"):
+			parts = append(parts, "call_agent error: "+o.Failure.Error)
+		default:
+			parts = append(parts, failedCall("a1", o.Failure.Error))
+		}
+	}
+	return parts
 }
 
 func (m *treeModel) end(key string) {

@@ -49,7 +49,7 @@ func (w *Worker) turn(ctx context.Context, h *history, t *trigger) (step, error)
 	if err != nil {
 		return w.conclude(ctx, h, run.Failure(run.KindError, "%v", err))
 	}
-	resp, took, err := w.ask(ctx, h, t, p, request(model, start, h.state.Turns), start)
+	resp, took, err := w.ask(ctx, h, t, p, request(h, model, start), start)
 	switch {
 	case ctx.Err() != nil:
 		return step{}, context.Cause(ctx)
@@ -63,28 +63,43 @@ func (w *Worker) turn(ctx context.Context, h *history, t *trigger) (step, error)
 		return w.conclude(ctx, h, run.Failure(run.KindBudget, "%v", err))
 	case err != nil:
 		return w.conclude(ctx, h, failure(err, start.Model, took))
-	case len(resp.ToolCalls) > 0 && len(start.Tools) > 0: // who was offered none has answered
-		return w.recordTurn(ctx, h, t, start, resp, took)
 	}
+	answer := tool.Submitted(resp, start.Tools)
+	switch {
+	case answer != nil:
+	case len(resp.ToolCalls) > 0 && len(start.Tools) > 0:
+		return w.recordTurn(ctx, h, t, start, resp, took)
+	default: // so has who was offered no tools
+		answer = &run.Outcome{Status: run.StatusCompleted, Result: resp.Content}
+	}
+	return w.answered(ctx, h, t, start, *answer, resp, took)
+}
+
+// answered concludes a run with its model's answer.
+func (w *Worker) answered(ctx context.Context, h *history, t *trigger, start *run.Start, o run.Outcome, resp *provider.Response, took spent) (step, error) {
 	if err := w.account(ctx, h, t, start.Limits, resp.InputTokens+resp.OutputTokens, nil); err != nil {
 		return step{}, err
 	}
-	o := w.signed(h, run.Outcome{
-		Status: run.StatusCompleted, Result: resp.Content, StopReason: resp.StopReason, Model: start.Model, Usage: resp.Usage, Turns: 1,
-		ModelMS: took.ms(), Retries: took.retries,
-	})
+	o.StopReason, o.Model, o.Usage, o.Turns, o.ModelMS, o.Retries = resp.StopReason, start.Model, resp.Usage, 1, took.ms(), took.retries
+	o = w.signed(h, o)
 	next, err := w.concludeSigned(ctx, h, o)
-	if err == nil && next.done && start.Memory != nil {
+	if err == nil && next.done && start.Memory != nil && o.Status == run.StatusCompleted {
 		w.remember(ctx, h, *start.Memory, o, false)
 	}
 	return next, err
 }
 
-func request(model string, start *run.Start, turns []run.Turn) *provider.Request {
-	return &provider.Request{
-		Model: model, System: start.System, Messages: tool.Conversation(start.User, turns), Tools: start.Tools,
+// request is what the model is sent next. In a run's last turn it is told so, and offered no more than to end.
+func request(h *history, model string, start *run.Start) *provider.Request {
+	r := &provider.Request{
+		Model: model, System: start.System, Messages: tool.Conversation(h.run.Path, start.User, h.state.Turns), Tools: start.Tools,
 		Temperature: start.Temperature, MaxTokens: start.MaxTokens,
 	}
+	if h.state.Last() {
+		r.Messages = append(r.Messages, provider.Message{Role: provider.User, Content: tool.Finally})
+		r.Tools = tool.Ending(start.Tools)
+	}
+	return r
 }
 
 // vanished is how long an agent has to be nobody's before its calls are refused: a deployment may take
@@ -124,6 +139,13 @@ func (w *Worker) start(ctx context.Context, h *history) (*run.Start, error) {
 	if !ok {
 		return nil, errElsewhere
 	}
+	spawned := h.state.Input.Spawned
+	if spawned != nil {
+		var err error
+		if def, err = cast(def, *spawned); err != nil {
+			return nil, err
+		}
+	}
 	about, err := prompt.Resolve(def)
 	if err != nil {
 		return nil, err
@@ -135,17 +157,38 @@ func (w *Worker) start(ctx context.Context, h *history) (*run.Start, error) {
 		MaxDepth: min(def.MaxDepth(), h.head.MaxDepth), Sequential: !def.SubAgentsConf.Parallel,
 		Timeout: time.Duration(def.SubAgentsConf.Timeout) * time.Second, Retry: retry(def.Retry),
 	}
-	if h.run.Path.IsRoot() {
+	if h.run.Path.IsRoot() || spawned != nil && h.state.Input.Context == "" {
 		s.User = prompt.RootUser(h.state.Input.Task)
 	}
 	s.Limits = scopes(h.head.Limits, def.Limits, h.run.Path)
 	if def.Memory.Enabled && w.cfg.Memory != nil {
 		s.Memory = &run.Memory{Path: def.Memory.Path}
 	}
-	if len(def.SubAgents) > 0 && h.head.Depth < s.MaxDepth {
-		s.Tools = []provider.Tool{tool.CallAgentTool(def.SubAgents)}
+	if h.head.Depth < s.MaxDepth {
+		if def.Delegation.Has(configs.StyleCall) && len(def.SubAgents) > 0 {
+			s.Tools = append(s.Tools, tool.CallAgentTool(def.SubAgents))
+		}
+		if def.Delegation.Has(configs.StyleSpawn) {
+			s.Tools = append(s.Tools, tool.SpawnTools(def.SubAgents, def.Delegation.Batch())...)
+			s.MaxBatch, s.ChildTurns = def.Delegation.Batch(), def.Delegation.MaxTurns
+		}
+	}
+	if spawned != nil {
+		s.Tools, s.Turns = append(s.Tools, tool.SubmitTools()...), spawned.Turns
 	}
 	return s, nil
+}
+
+// cast is the definition that a spawned run has: its agent's in another directory, or one of nobody's, with its
+// parent's model.
+func cast(def configs.Agent, s run.Spawned) (_ configs.Agent, err error) {
+	def.Workdir, err = prompt.Below(def.Workdir, s.Cwd)
+	if err != nil || s.AdHoc == nil {
+		return def, err
+	}
+	def.Model, def.Params = s.AdHoc.Model, configs.Params{Temperature: s.AdHoc.Temperature, MaxTokens: s.AdHoc.MaxTokens}
+	def.SystemPrompt, def.Skill, def.Files, def.Memory = tool.AdHocSystem, "", nil, configs.Memory{}
+	return def, nil
 }
 
 // defined is the definition of a run's agent as this worker has it, with what its configuration changes.
@@ -169,7 +212,7 @@ func (w *Worker) ask(ctx context.Context, h *history, t *trigger, p provider.Pro
 	if ctx.Err() != nil {
 		return nil, spent{}, context.Cause(ctx)
 	}
-	ctx, free := w.unlessTakenOver(ctx, h, t, len(req.Messages)/2+1)
+	ctx, free := w.unlessTakenOver(ctx, h, t, len(h.state.Turns)+1)
 	defer free()
 	resp, took, err := w.persist(ctx, h, p, req, start)
 	if ctx.Err() != nil {
@@ -184,12 +227,9 @@ func (w *Worker) recordTurn(ctx context.Context, h *history, t *trigger, start *
 	if h.state.Start() == nil {
 		e.Start = start
 	}
-	for _, tc := range resp.ToolCalls {
-		c, err := w.decide(ctx, h, start, tc)
-		if err != nil {
-			return step{}, err
-		}
-		e.Calls = append(e.Calls, c)
+	var err error
+	if e.Calls, e.Spread, err = w.decide(ctx, h, start, resp); err != nil {
+		return step{}, err
 	}
 	if err := w.account(ctx, h, t, start.Limits, resp.InputTokens+resp.OutputTokens, e.Calls); err != nil {
 		return step{}, err
@@ -221,15 +261,17 @@ func schedule(calls []run.Call, start *run.Start, now, deadline time.Time) (last
 	return last
 }
 
-func (w *Worker) decide(ctx context.Context, h *history, start *run.Start, tc provider.ToolCall) (run.Call, error) {
-	var asked error
-	limits := tool.Limits{Allowed: start.SubAgents, Depth: h.head.Depth, MaxDepth: start.MaxDepth, MaxBytes: int(w.conn.MaxBody())}
-	c := tool.Decide(tc, limits, func(agent string) (tool.Listing, bool) {
+func (w *Worker) decide(ctx context.Context, h *history, start *run.Start, resp *provider.Response) (calls []run.Call, spread []int, asked error) {
+	limits := tool.Limits{
+		Allowed: start.SubAgents, Depth: h.head.Depth, MaxDepth: start.MaxDepth, MaxBytes: int(w.conn.MaxBody()),
+		Offered: tool.Names(start.Tools), Agent: h.run.Agent.String(), MaxBatch: start.MaxBatch,
+	}
+	calls, spread = tool.Turn(resp, limits, func(agent string) (tool.Listing, bool) {
 		card, ok, err := w.names.find(ctx, agent)
-		asked = err
+		asked = errors.Join(asked, err)
 		return tool.Listing{Model: card.Model, Problem: card.Problem}, ok
 	})
-	return c, asked
+	return calls, spread, asked
 }
 
 // failConfig ends a run whose agent's definition does not work.

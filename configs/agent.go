@@ -26,6 +26,7 @@ type Agent struct {
 	Workdir       string   // empty: the process's current directory
 	SubAgents     []string // the agents that this one may call
 	SubAgentsConf SubAgentsConfig
+	Delegation    Delegation
 	Limits        subjects.Limits // of its run and everything below it, whoever calls it
 	Params        Params
 	Memory        Memory
@@ -132,6 +133,10 @@ func fields(a *Agent) map[string]any {
 		"sub_agents_config.max_depth": &a.SubAgentsConf.MaxDepth,
 		"sub_agents_config.parallel":  &a.SubAgentsConf.Parallel,
 		"sub_agents_config.timeout":   &a.SubAgentsConf.Timeout,
+
+		"delegation.style":     &a.Delegation.Styles,
+		"delegation.max_batch": &a.Delegation.MaxBatch,
+		"delegation.max_turns": &a.Delegation.MaxTurns,
 
 		"limits.max_agents": &a.Limits.Agents,
 		"limits.max_turns":  &a.Limits.Turns,

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -33,6 +34,11 @@ sub_agents = ["reader", "reader", "writer_2"]
 max_depth = 5
 parallel = false
 timeout = 90
+
+[delegation]
+style = ["call", "spawn"]
+max_batch = 5
+max_turns = 20
 
 [params]
 temperature = 1
@@ -77,6 +83,7 @@ func TestLoad(t *testing.T) {
 		Workdir:       filepath.Dir(filepath.Dir(dir)),
 		SubAgents:     []string{"reader", "reader", "writer_2"},
 		SubAgentsConf: configs.SubAgentsConfig{MaxDepth: 5, Timeout: 90},
+		Delegation:    configs.Delegation{Styles: configs.Styles{configs.StyleCall, configs.StyleSpawn}, MaxBatch: 5, MaxTurns: 20},
 		Params:        configs.Params{Temperature: new(1.0), MaxTokens: 1000},
 		Memory:        configs.Memory{Enabled: true, Path: filepath.Join(dir, "memory"), LastN: 5, MaxEntries: 50},
 		Retry:         configs.Retry{MaxAttempts: 4, Backoff: configs.Linear, Initial: 250 * time.Millisecond, Max: 2500 * time.Millisecond},
@@ -87,6 +94,28 @@ func TestLoad(t *testing.T) {
 	}
 	if len(got.Digest) != 64 {
 		t.Errorf("digest %q", got.Digest)
+	}
+}
+
+// TestDelegation: one style is a string, several are a list, and none is call.
+func TestDelegation(t *testing.T) {
+	dir := t.TempDir()
+	for text, want := range map[string]string{
+		"": "call 10", "[delegation]\nstyle = 'spawn'\n": "spawn 10", "[delegation]\nstyle = []\nmax_batch = 3\n": "call 3", "[delegation]\nstyle = ['spawn', 'call']\n": "call spawn 10",
+	} {
+		a, err := configs.Load(write(t, dir, "a.toml", "name='a'\nmodel='openai/x'\n"+text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, s := range []configs.Style{configs.StyleCall, configs.StyleSpawn} {
+			if a.Delegation.Has(s) {
+				got += string(s) + " "
+			}
+		}
+		if got += strconv.Itoa(a.Delegation.Batch()); got != want {
+			t.Errorf("%q: %s, want %s", text, got, want)
+		}
 	}
 }
 
@@ -173,6 +202,12 @@ func TestLoadRefuses(t *testing.T) {
 		{"no temperature", ok + "[params]\ntemperature = nan\n", "a.toml:4: params.temperature must be between 0 and 2"},
 		{"negative tokens", ok + "[params]\nmax_tokens = -1\n", "a.toml:4: params.max_tokens must be non-negative"},
 		{"negative memory", ok + "[memory]\nlast_n = -1\n", "a.toml:4: memory.last_n must be non-negative"},
+		{"unknown style", ok + "[delegation]\nstyle = \"spwan\"\n", `a.toml:4: delegation.style "spwan" is not known: want one or more of call, spawn`},
+		{"unknown style among others", ok + "[delegation]\nstyle = [\"call\", \"Spawn\"]\n", `a.toml:4: delegation.style "Spawn" is not known: want one or more of call, spawn`},
+		{"another type for styles", ok + "[delegation]\nstyle = [1]\n", "a.toml:4: delegation.style: want a string or a list of strings"},
+		{"negative batch", ok + "[delegation]\nmax_batch = -1\n", "a.toml:4: delegation.max_batch must be non-negative"},
+		{"too large a batch", ok + "[delegation]\nmax_batch = 1001\n", "a.toml:4: delegation.max_batch cannot exceed 1000"},
+		{"too many turns", ok + "[delegation]\nmax_turns = 50\n", "a.toml:4: delegation.max_turns cannot exceed 49"},
 		{"negative attempts", ok + "[retry]\nmax_attempts = -1\n", "a.toml:4: retry.max_attempts must be non-negative"},
 		{"too many attempts", ok + "[retry]\nmax_attempts = 21\n", "a.toml:4: retry.max_attempts cannot exceed 20"},
 		{"unknown backoff", ok + "[retry]\nbackoff = \"never\"\n", "a.toml:4: retry.backoff must be one of: exponential, linear, fixed"},

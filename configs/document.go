@@ -95,6 +95,8 @@ func kind(into any) string {
 		return "a string"
 	case *[]string:
 		return "a list of strings"
+	case *Styles:
+		return "a string or a list of strings"
 	case *int:
 		return "an integer"
 	case *bool:

@@ -81,6 +81,9 @@ type ToolParameter struct {
 	Type        string `json:"type"`
 	Description string `json:"description"`
 	Required    bool   `json:"required,omitzero"`
+
+	// Schema holds further keywords of JSON Schema, as one object: what the elements of an array are, say.
+	Schema json.RawMessage `json:"schema,omitempty"`
 }
 
 // ToolCall is one invocation that a model asked for.

@@ -39,7 +39,8 @@ type Event struct {
 	Until   time.Time    // for Called: its deadline, zero if that cannot be read
 	Turn    int          // for Asking, Retrying, Waiting, Answered and TimedOut; 0 is the run's own time
 	Stop    string       // for Answered: the model's stop reason
-	Calls   []run.Call   // for Answered: one for each call, those refused at once too
+	Calls   []run.Call   // for Answered: one for each run called, those refused at once too
+	Tools   int          // for Answered: tool calls, of which one may call several runs
 	Outcome run.Outcome  // for Replied and Concluded
 	Reason  string       // for Cancelled; for Retrying the category of the provider's error, for Waiting the limit
 
@@ -92,7 +93,7 @@ func (e Event) log(body []byte) (Event, bool, error) {
 	if err != nil || entry.Kind != run.EntryTurn {
 		return Event{}, false, err
 	}
-	e.Kind, e.Turn, e.Worker, e.Calls = Answered, entry.Index, entry.Worker, entry.Calls
+	e.Kind, e.Turn, e.Worker, e.Calls, e.Tools = Answered, entry.Index, entry.Worker, entry.Calls, entry.ToolCalls()
 	e.Stop = entry.Answer.StopReason
 	return e, true, nil
 }

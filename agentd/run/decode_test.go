@@ -27,6 +27,9 @@ func TestDecodeEntryRefuses(t *testing.T) {
 		{"a turn without calls", `{"index":2,"kind":"turn","answer":{"content":"x"}}`, "one decision for each of its calls"},
 		{"more calls than decisions", `{"index":2,"kind":"turn","answer":{"tool_calls":[{},{}]},"calls":[{}]}`, "one decision for each of its calls"},
 		{"more decisions than calls", `{"index":2,"kind":"turn","answer":{"tool_calls":[{}]},"calls":[{},{}]}`, "one decision for each of its calls"},
+		{"a spread for fewer tool calls", `{"index":2,"kind":"turn","answer":{"tool_calls":[{},{}]},"calls":[{},{}],"spread":[2]}`, "one decision for each of its calls"},
+		{"a spread over more decisions", `{"index":2,"kind":"turn","answer":{"tool_calls":[{},{}]},"calls":[{},{}],"spread":[1,2]}`, "one decision for each of its calls"},
+		{"a spread with nothing in it", `{"index":2,"kind":"turn","answer":{"tool_calls":[{},{}]},"calls":[{},{}],"spread":[2,0]}`, "one decision for each of its calls"},
 		{"an end without a reason", `{"index":2,"kind":"ended"}`, "needs its reason"},
 		{"an end that calls", `{"index":2,"kind":"ended","end":{},"calls":[{}]}`, "calls nobody"},
 		{"a first turn without its start", `{"index":1,"kind":"turn","answer":{"tool_calls":[{}]},"calls":[{}]}`, "the start is missing"},
@@ -69,6 +72,37 @@ func TestDecodeEntryRestoresTheTask(t *testing.T) {
 	e.Calls[0].Task, e.Calls[0].Context = "do it", "soon"
 	if diff := cmp.Diff(e, back); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestDecodeEntryRestoresTasks: so are the tasks of a call that spawns several runs.
+func TestDecodeEntryRestoresTasks(t *testing.T) {
+	e := run.Entry{
+		Index: 2, Kind: run.EntryTurn,
+		Answer: &provider.Response{ToolCalls: []provider.ToolCall{
+			provider.NewToolCall("1", "call_agent", []byte(`{"agent":"a","task":"first","tasks":"not meant"}`)),
+			provider.NewToolCall("2", "spawn_agents", []byte(`{"tasks":[{"task":"x","cwd":"sub"},{"task":"y","agent":"b","context":"c"}]}`)),
+			provider.NewToolCall("3", "spawn_agent", []byte(`{"task":"z"}`)),
+		}},
+		Calls:  []run.Call{{Agent: "a"}, {Agent: "me", Spawn: true, AdHoc: true}, {Agent: "b", Spawn: true}, {Agent: "me", Spawn: true, AdHoc: true}},
+		Spread: []int{1, 2, 1},
+	}
+	body, err := json.Marshal(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := run.DecodeEntry(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.Calls[0].Task, e.Calls[3].Task = "first", "z"
+	e.Calls[1].Task, e.Calls[1].Cwd = "x", "sub"
+	e.Calls[2].Task, e.Calls[2].Context = "y", "c"
+	if diff := cmp.Diff(e, back); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if back.ToolCalls() != 3 || len(back.Of(1)) != 2 || back.Of(2)[0].Task != "z" {
+		t.Errorf("%d tool calls, %v, %v", back.ToolCalls(), back.Of(1), back.Of(2))
 	}
 }
 

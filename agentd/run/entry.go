@@ -30,7 +30,8 @@ type Entry struct {
 
 	Start  *Start             `json:"start,omitempty"` // the first entry of a run: what it was started with
 	Answer *provider.Response `json:"answer,omitempty"`
-	Calls  []Call             `json:"calls,omitempty"` // one for each tool call of Answer, in order
+	Calls  []Call             `json:"calls,omitempty"`  // in the order of Answer's tool calls
+	Spread []int              `json:"spread,omitempty"` // how many of Calls each tool call stands for; absent: one each
 
 	Sequential bool          `json:"sequential,omitzero"` // the next call waits for the outcome of the one before
 	Timeout    time.Duration `json:"timeout_ns,omitzero"` // of each call; 0: what is left of the run's own time
@@ -53,9 +54,12 @@ type Start struct {
 	MaxDepth    int             `json:"max_depth,omitzero"` // effective: the agent's own within its ancestors'
 	Sequential  bool            `json:"sequential,omitzero"`
 	Timeout     time.Duration   `json:"timeout_ns,omitzero"`
-	Limits      []Scope         `json:"limits,omitempty"` // that the run is in, the outermost first
-	Memory      *Memory         `json:"memory,omitempty"` // nil: a success is not remembered
-	Retry       *Retry          `json:"retry,omitempty"`  // nil: the model is asked once
+	Limits      []Scope         `json:"limits,omitempty"`     // that the run is in, the outermost first
+	Memory      *Memory         `json:"memory,omitempty"`     // nil: a success is not remembered
+	Retry       *Retry          `json:"retry,omitempty"`      // nil: the model is asked once
+	MaxBatch    int             `json:"max_batch,omitzero"`   // tasks of one spawn_agents
+	Turns       int             `json:"turns,omitzero"`       // as in Spawned
+	ChildTurns  int             `json:"child_turns,omitzero"` // of those that it spawns
 }
 
 // Memory says that an agent remembers what it has done.
@@ -63,11 +67,15 @@ type Memory struct {
 	Path string `json:"path,omitzero"` // the agent's own, "" for that of its name
 }
 
-// Call is what was decided about one tool call: a child run with its deadline, or an error at once.
+// Call is what was decided about a tool call, or about one of the tasks in it: a child run with its deadline, or an
+// error at once.
 type Call struct {
 	Agent    string    `json:"agent,omitzero"`
 	Task     string    `json:"-"`
 	Context  string    `json:"-"`
+	Cwd      string    `json:"-"`
+	Spawn    bool      `json:"spawn,omitzero"`  // it is a spawned run
+	AdHoc    bool      `json:"ad_hoc,omitzero"` // of nobody's definition
 	Deadline time.Time `json:"deadline,omitzero"`
 	Error    string    `json:"error,omitzero"`
 	Kind     Kind      `json:"kind,omitzero"`
@@ -91,7 +99,7 @@ func DecodeEntry(b []byte) (Entry, error) {
 	switch {
 	case e.Index < 1:
 		return Entry{}, fmt.Errorf("log entry: index %d", e.Index)
-	case e.Kind == EntryTurn && (e.Answer == nil || len(e.Calls) == 0 || len(e.Calls) != len(e.Answer.ToolCalls)):
+	case e.Kind == EntryTurn && (e.Answer == nil || len(e.Calls) == 0 || !e.spreads()):
 		return Entry{}, fmt.Errorf("log entry %d: a turn needs an answer and one decision for each of its calls", e.Index)
 	case e.Kind == EntryEnded && (e.End == nil || len(e.Calls) > 0):
 		return Entry{}, fmt.Errorf("log entry %d: an end needs its reason and calls nobody", e.Index)
@@ -100,9 +108,65 @@ func DecodeEntry(b []byte) (Entry, error) {
 	case e.Index == 1 && e.Kind == EntryTurn && e.Start == nil:
 		return Entry{}, errors.New("log entry 1: the start is missing")
 	}
-	for i := range e.Calls {
-		args := e.Answer.ToolCalls[i].Arguments
-		e.Calls[i].Task, e.Calls[i].Context = args["task"], args["context"]
+	if e.Kind == EntryTurn {
+		for i, tc := range e.Answer.ToolCalls {
+			fill(e.Of(i), tc)
+		}
 	}
 	return e, nil
+}
+
+// spreads reports whether each tool call of a turn has its decisions.
+func (e Entry) spreads() bool {
+	if e.Spread == nil {
+		return len(e.Calls) == len(e.Answer.ToolCalls)
+	}
+	sum := 0
+	for _, n := range e.Spread {
+		if n < 1 || n > len(e.Calls) {
+			return false
+		}
+		sum += n
+	}
+	return sum == len(e.Calls) && len(e.Spread) == len(e.Answer.ToolCalls)
+}
+
+// ToolCalls counts the tool calls of a turn.
+func (e Entry) ToolCalls() int {
+	if e.Spread != nil {
+		return len(e.Spread)
+	}
+	return len(e.Calls)
+}
+
+// At is where the decisions of a turn's i-th tool call are in Calls.
+func (e Entry) At(i int) (from, to int) {
+	if e.Spread == nil {
+		return i, i + 1
+	}
+	for _, n := range e.Spread[:i] {
+		from += n
+	}
+	return from, from + e.Spread[i]
+}
+
+// Of are the decisions of a turn's i-th tool call.
+func (e Entry) Of(i int) []Call {
+	from, to := e.At(i)
+	return e.Calls[from:to]
+}
+
+// fill takes what calls are asked from the arguments of their tool call.
+func fill(calls []Call, tc provider.ToolCall) {
+	if !calls[0].Spawn {
+		calls[0].Task, calls[0].Context = tc.Arguments["task"], tc.Arguments["context"]
+		return
+	}
+	tasks, err := ParseTasks(tc)
+	if err != nil || len(tasks) != len(calls) { // not what this program has decided on
+		return
+	}
+	for i, t := range tasks {
+		calls[i].Task, calls[i].Context, calls[i].Cwd = t.Task, t.Context, t.Cwd
+	}
 }

@@ -26,8 +26,24 @@ type Called struct {
 
 // Input is what a run is asked. Context is empty for a root.
 type Input struct {
-	Task    string `json:"task"`
-	Context string `json:"context,omitzero"`
+	Task    string   `json:"task"`
+	Context string   `json:"context,omitzero"`
+	Spawned *Spawned `json:"spawned,omitempty"` // by spawn_agent or spawn_agents
+}
+
+// Spawned is what a spawned run has from its parent.
+type Spawned struct {
+	Cwd   string `json:"cwd,omitzero"`   // below the agent's own workdir
+	Turns int    `json:"turns,omitzero"` // it may take, before a last one to answer; 0: MaxTurns, and none
+	AdHoc *AdHoc `json:"ad_hoc,omitempty"`
+}
+
+// AdHoc makes a run one of nobody's definition: it has its parent's model and tools, and nothing else of it. The
+// agent in its subject is the parent's, so that whoever serves that can serve it.
+type AdHoc struct {
+	Model       string   `json:"model"`
+	Temperature *float64 `json:"temperature,omitzero"`
+	MaxTokens   int      `json:"max_tokens,omitzero"`
 }
 
 // Answered is a turn on the log.

@@ -14,6 +14,7 @@ import (
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/agentd/tool"
 	"github.com/axebus/axe/provider"
+	"github.com/axebus/axe/subjects"
 )
 
 // oldLog is a run as a version of this project stored it, and what it has to mean for ever. A file of
@@ -50,7 +51,7 @@ func TestOldLogs(t *testing.T) {
 			if diff := cmp.Diff(l.State, lines(describe(s)+describeTurns(s))); diff != "" {
 				t.Errorf("state (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(stored(t, l.Conversation), stored(t, tool.Conversation(s.Start().User, s.Turns))); diff != "" {
+			if diff := cmp.Diff(stored(t, l.Conversation), stored(t, tool.Conversation(subjects.Root, s.Start().User, s.Turns))); diff != "" {
 				t.Errorf("conversation (-want +got):\n%s", diff)
 			}
 		})

@@ -29,6 +29,8 @@ const (
 	KindBudget       Kind = "budget"        // a bound on the whole tree
 	KindPoisoned     Kind = "poisoned"      // its trigger was delivered too often without effect
 	KindUnknownAgent Kind = "unknown_agent" // no worker ever announced the agent
+
+	KindSubAgentError Kind = "sub_agent_error" // a spawned run says itself that its task cannot be done
 )
 
 // CategoryConfig is the category of a failure whose cause is the agent's definition: a file, a skill.

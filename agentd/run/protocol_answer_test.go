@@ -8,6 +8,7 @@ import (
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/agentd/tool"
 	"github.com/axebus/axe/provider"
+	"github.com/axebus/axe/subjects"
 )
 
 // answer is what the model says: calls (some of which fail at once), or with none of them the end.
@@ -45,8 +46,8 @@ func (a answer) fill(e *run.Entry) {
 // conversation is what the model is shown of the turns so far.
 func conversation(turns []run.Turn) string {
 	var b strings.Builder
-	for _, t := range turns {
-		for _, r := range tool.Results(t) {
+	for i, t := range turns {
+		for _, r := range tool.Results(subjects.Root, i+1, t) {
 			fmt.Fprintf(&b, "[%s]", r.Content)
 		}
 		b.WriteByte(';')

@@ -93,7 +93,7 @@ func (s State) Usage() provider.Usage {
 func (s State) ToolCalls() int {
 	n := 0
 	for _, t := range s.Turns {
-		n += len(t.Entry.Calls)
+		n += t.Entry.ToolCalls()
 	}
 	return n
 }
@@ -300,10 +300,24 @@ func (s State) conclude(e Concluded) State {
 // ready makes the next turn owed, or ends a run that has had its turns.
 func (s State) ready(owner uint64) State {
 	s.Phase, s.Owner = Ready, owner
-	if len(s.Turns) >= MaxTurns {
-		s.Phase, s.End = Failed, End{KindTurns, fmt.Sprintf("agent exceeded maximum conversation turns (%d)", MaxTurns)}
+	if most := s.maxTurns(); len(s.Turns) >= most {
+		s.Phase, s.End = Failed, End{KindTurns, fmt.Sprintf("agent exceeded maximum conversation turns (%d)", most)}
 	}
 	return s
+}
+
+// maxTurns is how many turns the run may take, a last one to answer included.
+func (s State) maxTurns() int {
+	if start := s.Start(); start != nil && start.Turns > 0 {
+		return min(start.Turns+1, MaxTurns)
+	}
+	return MaxTurns
+}
+
+// Last reports whether the turn that is owed is a last one, in which the run has to answer with what it has.
+func (s State) Last() bool {
+	start := s.Start()
+	return start != nil && start.Turns > 0 && len(s.Turns) == s.maxTurns()-1
 }
 
 func (s State) current() Turn { return s.Turns[len(s.Turns)-1] }

@@ -6,6 +6,7 @@ import (
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/agentd/tool"
 	"github.com/axebus/axe/provider"
+	"github.com/axebus/axe/subjects"
 )
 
 func Example() {
@@ -23,7 +24,7 @@ func Example() {
 	turn.Outcomes = []*run.Outcome{
 		{Status: run.StatusCompleted, Result: "looks good"}, nil, new(run.Failure(run.KindTimeout, "timeout after 60s")),
 	}
-	for _, r := range tool.Results(turn) {
+	for _, r := range tool.Results(subjects.Root, 1, turn) {
 		fmt.Println(r.CallID, r.Content)
 	}
 	// Output:

@@ -39,6 +39,10 @@ type Limits struct {
 	Depth    int      // of the caller, 0 for a root
 	MaxDepth int      // effective
 	MaxBytes int      // of task and context together, as they are sent; 0: no limit
+
+	Offered  []string // the names of its tools
+	Agent    string   // its own name
+	MaxBatch int      // tasks of one spawn_agents
 }
 
 // Listing is what is known of an agent that may be called.
@@ -47,49 +51,103 @@ type Listing struct {
 	Problem string // why its definition cannot be loaded, "" if it can
 }
 
-// Decide checks one tool call, in the order that the specification gives. A call that may not be made
+// find says what is known of an agent; ok is false if nothing is.
+type find = func(agent string) (known Listing, ok bool)
+
+// Turn decides on every tool call of an answer. Spread says how many of the decisions each tool call has, nil if
+// all have one.
+func Turn(resp *provider.Response, l Limits, known find) (calls []run.Call, spread []int) {
+	hasty := premature(resp.ToolCalls, l)
+	for _, tc := range resp.ToolCalls {
+		var decided []run.Call
+		switch {
+		case hasty != "":
+			decided = []run.Call{refused(tc, run.KindError, "%s", hasty)}
+		case !slices.Contains(l.Offered, tc.Name):
+			decided = []run.Call{{Error: fmt.Sprintf("Unknown tool: %q", tc.Name), Kind: run.KindError}}
+		case tc.Name == CallAgentToolName:
+			decided = []run.Call{Decide(tc, l, known)}
+		case tc.Name == SpawnAgentToolName, tc.Name == SpawnAgentsToolName:
+			decided = spawn(tc, l, known)
+		default:
+			decided = []run.Call{refused(tc, run.KindError, "%s", submitProblem(tc))}
+		}
+		calls = append(calls, decided...)
+		spread = append(spread, len(decided))
+	}
+	if len(calls) == len(spread) {
+		spread = nil
+	}
+	return calls, spread
+}
+
+// refused is a call that is not made.
+func refused(tc provider.ToolCall, k run.Kind, format string, args ...any) run.Call {
+	return run.Call{Agent: tc.Arguments["agent"], Error: fmt.Sprintf(tc.Name+" error: "+format, args...), Kind: k}
+}
+
+// Decide checks a call of call_agent, in the order that the specification gives. A call that may not be made
 // comes back with its error; the deadline of one that may is the caller's to set. What is known of the
 // agent is asked after all else, and only then.
-func Decide(tc provider.ToolCall, l Limits, find func(agent string) (Listing, bool)) run.Call {
-	refuse := func(k run.Kind, format string, args ...any) run.Call {
-		return run.Call{Agent: tc.Arguments["agent"], Error: fmt.Sprintf(format, args...), Kind: k}
-	}
+func Decide(tc provider.ToolCall, l Limits, known find) run.Call {
 	if tc.Name != CallAgentToolName {
 		return run.Call{Error: fmt.Sprintf("Unknown tool: %q", tc.Name), Kind: run.KindError}
 	}
-	agent, task := tc.Arguments["agent"], tc.Arguments["task"]
+	t := run.Task{Agent: tc.Arguments["agent"], Task: tc.Arguments["task"], Context: tc.Arguments["context"]}
 	switch {
-	case agent == "":
-		return refuse(run.KindError, `call_agent error: "agent" argument is required`)
-	case task == "":
-		return refuse(run.KindError, `call_agent error: "task" argument is required`)
-	case !slices.Contains(l.Allowed, agent):
-		return refuse(run.KindError, "call_agent error: agent %q is not in this agent's sub_agents list", agent)
+	case t.Agent == "":
+		return refused(tc, run.KindError, `"agent" argument is required`)
+	case t.Task == "":
+		return refused(tc, run.KindError, `"task" argument is required`)
+	}
+	if k, why := l.check(t, known); why != "" {
+		return refused(tc, k, "%s", why)
+	}
+	return run.Call{Agent: t.Agent}
+}
+
+// check says why a task may not be given to the agent that it names, "" if it may.
+func (l Limits) check(t run.Task, known find) (run.Kind, string) {
+	switch {
+	case !slices.Contains(l.Allowed, t.Agent):
+		return run.KindError, fmt.Sprintf("agent %q is not in this agent's sub_agents list", t.Agent)
 	case l.Depth >= l.MaxDepth:
-		return refuse(run.KindDepth, "call_agent error: maximum sub-agent depth (%d) reached", l.MaxDepth)
+		return run.KindDepth, l.tooDeep()
 	}
-	if _, err := subjects.ParseAgent(agent); err != nil {
-		return refuse(run.KindUnknownAgent, "call_agent error: failed to load agent %q: %v", agent, err)
+	if _, err := subjects.ParseAgent(t.Agent); err != nil {
+		return run.KindUnknownAgent, fmt.Sprintf("failed to load agent %q: %v", t.Agent, err)
 	}
-	known, ok := find(agent)
+	a, ok := known(t.Agent)
 	switch {
 	case !ok:
-		return refuse(run.KindUnknownAgent, "call_agent error: failed to load agent %q: agent config not found: %s", agent, agent)
-	case known.Problem != "":
-		return refuse(run.KindError, "call_agent error: failed to load agent %q: %s", agent, known.Problem)
+		return run.KindUnknownAgent, fmt.Sprintf("failed to load agent %q: agent config not found: %s", t.Agent, t.Agent)
+	case a.Problem != "":
+		return run.KindError, fmt.Sprintf("failed to load agent %q: %s", t.Agent, a.Problem)
 	}
-	if _, _, err := provider.SplitModel(known.Model); known.Model != "" && err != nil {
-		return refuse(run.KindError, "call_agent error: invalid model for agent %q: %v", agent, err)
+	if _, _, err := provider.SplitModel(a.Model); a.Model != "" && err != nil {
+		return run.KindError, fmt.Sprintf("invalid model for agent %q: %v", t.Agent, err)
 	}
-	if n := sent(task, tc.Arguments["context"]); l.MaxBytes > 0 && n > l.MaxBytes {
-		return refuse(run.KindError, "call_agent error: task and context are %d bytes, at most %d are passed on", n, l.MaxBytes)
+	return run.KindError, l.tooLarge(t)
+}
+
+func (l Limits) tooDeep() string {
+	return fmt.Sprintf("maximum sub-agent depth (%d) reached", l.MaxDepth)
+}
+
+func (l Limits) tooLarge(t run.Task) string {
+	if n := sent(t.Task, t.Context); l.MaxBytes > 0 && n > l.MaxBytes {
+		return fmt.Sprintf("task and context are %d bytes, at most %d are passed on", n, l.MaxBytes)
 	}
-	return run.Call{Agent: agent}
+	return ""
 }
 
 // Refused is a call that may be made but for a bound on the tree.
 func Refused(c run.Call, why string) run.Call {
-	return run.Call{Agent: c.Agent, Error: "call_agent error: " + why, Kind: run.KindBudget}
+	if !c.Spawn {
+		why = "call_agent error: " + why
+	}
+	c.Error, c.Kind = why, run.KindBudget
+	return c
 }
 
 // sent is how many bytes a task and its context take on the bus.
@@ -101,25 +159,30 @@ func sent(task, context string) int {
 	return len(body)
 }
 
-// Conversation is what the model is shown: the first user message, then for each turn its answer and
-// the results of its calls, in call order.
-func Conversation(user string, turns []run.Turn) []provider.Message {
+// Conversation is what the model of the run at a path is shown: the first user message, then for each turn its
+// answer and the results of its calls, in call order.
+func Conversation(at subjects.Path, user string, turns []run.Turn) []provider.Message {
 	msgs := []provider.Message{{Role: provider.User, Content: user}}
-	for _, t := range turns {
+	for i, t := range turns {
 		a := t.Entry.Answer
 		msgs = append(msgs,
 			provider.Message{Role: provider.Assistant, Content: a.Content, ToolCalls: a.ToolCalls},
-			provider.Message{Role: provider.ToolRole, ToolResults: Results(t)})
+			provider.Message{Role: provider.ToolRole, ToolResults: Results(at, i+1, t)})
 	}
 	return msgs
 }
 
-// Results is one result for each call of a turn that has all its outcomes, in call order.
-func Results(t run.Turn) []provider.ToolResult {
-	out := make([]provider.ToolResult, len(t.Entry.Calls))
-	for i, c := range t.Entry.Calls {
-		out[i] = provider.ToolResult{CallID: t.Entry.Answer.ToolCalls[i].ID}
-		out[i].Content, out[i].IsError = Text(c, t.Outcomes[i])
+// Results is one result for each tool call of a run's n-th turn that has all its outcomes, in call order.
+func Results(at subjects.Path, n int, t run.Turn) []provider.ToolResult {
+	out := make([]provider.ToolResult, len(t.Entry.Answer.ToolCalls))
+	for i, tc := range t.Entry.Answer.ToolCalls {
+		from, to := t.Entry.At(i)
+		out[i] = provider.ToolResult{CallID: tc.ID}
+		if calls := t.Entry.Calls[from:to]; calls[0].Spawn {
+			out[i].Content = aggregate(at, n, t, from, to)
+		} else {
+			out[i].Content, out[i].IsError = Text(calls[0], t.Outcomes[from])
+		}
 	}
 	return out
 }

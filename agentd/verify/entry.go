@@ -53,7 +53,10 @@ func (c *Checker) fold(n *node, e run.Entry, m Message) {
 	if e.Start != nil {
 		n.maxDepth = min(n.maxDepth, e.Start.MaxDepth)
 	}
-	e.Start, e.Answer, e.Worker = nil, nil, ""
+	if e.Start != nil {
+		e.Start = &run.Start{Turns: e.Start.Turns}
+	}
+	e.Answer, e.Worker = nil, ""
 	for i := range e.Calls {
 		e.Calls[i].Agent = c.name(e.Calls[i].Agent)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/agentd/tool"
 	"github.com/axebus/axe/cmd/internal/cli"
+	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -76,18 +77,25 @@ func details(turns []run.Turn) []detail {
 	all := []detail{} // never null
 	for n, t := range turns {
 		for i, tc := range t.Entry.Answer.ToolCalls {
-			call, o := t.Entry.Calls[i], t.Outcomes[i]
-			d := detail{Turn: n, Name: tc.Name, Input: tc.RawArguments()}
-			text, failed := tool.Text(call, o)
-			d.Output, d.IsError = head(text), failed
-			if !call.Failed() {
-				d.Path = subjects.Root.Child(n+1, i).String()
-				d.DurationMS = took(t, i, o)
+			for from, to := t.Entry.At(i); from < to; from++ {
+				all = append(all, detailed(n, t, tc, from))
 			}
-			all = append(all, d)
 		}
 	}
 	return all
+}
+
+// detailed is one run of a tool call, or what it was refused with.
+func detailed(n int, t run.Turn, tc provider.ToolCall, index int) detail {
+	call, o := t.Entry.Calls[index], t.Outcomes[index]
+	d := detail{Turn: n, Name: tc.Name, Input: tc.RawArguments()}
+	text, failed := tool.Text(call, o)
+	d.Output, d.IsError = head(text), failed
+	if !call.Failed() {
+		d.Path = subjects.Root.Child(n+1, index).String()
+		d.DurationMS = took(t, index, o)
+	}
+	return d
 }
 
 // took is how long a call took: what its run says, or as long as it was waited for.

@@ -119,7 +119,7 @@ func outcomeCode(o run.Outcome) int {
 			return CodeConfig
 		}
 		return CodeAPI
-	case run.KindTurns, run.KindPoisoned:
+	case run.KindTurns, run.KindPoisoned, run.KindSubAgentError:
 	}
 	return CodeFailed
 }

@@ -95,7 +95,7 @@ func (t *transcript) answered(e client.Event) {
 	root := e.Run.Path.IsRoot()
 	t.calls[e.Run.Path] = len(e.Calls)
 	if root {
-		t.received(e.Stop, len(e.Calls))
+		t.received(e.Stop, e.Tools)
 		t.left = len(e.Calls)
 	}
 	for i, c := range e.Calls {

@@ -1,6 +1,12 @@
 package wire
 
-import "github.com/axebus/axe/provider"
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	"github.com/axebus/axe/provider"
+)
 
 // Schema is a JSON Schema object as all providers take it. Encoding sorts properties, Required is
 // sorted: the same tool is the same bytes in every turn, which prompt caches depend on.
@@ -12,8 +18,27 @@ type Schema struct {
 
 // Property is one property of a Schema.
 type Property struct {
-	Type        string `json:"type"`
-	Description string `json:"description"`
+	Type        string          `json:"type"`
+	Description string          `json:"description"`
+	More        json.RawMessage `json:"-"` // an object of further keywords
+}
+
+// MarshalJSON puts all keywords into one object.
+func (p Property) MarshalJSON() ([]byte, error) {
+	type plain Property
+	b, err := json.Marshal(plain(p))
+	if err != nil || len(p.More) == 0 {
+		return b, err
+	}
+	var more bytes.Buffer
+	if err := json.Compact(&more, p.More); err != nil {
+		return nil, fmt.Errorf("schema of a parameter: %w", err)
+	}
+	inner := more.Bytes()
+	if len(inner) <= 2 || inner[0] != '{' {
+		return b, nil
+	}
+	return append(append(b[:len(b)-1], ','), inner[1:]...), nil
 }
 
 // Function is a tool definition in OpenAI's manner, which Ollama shares.
@@ -33,7 +58,7 @@ type Definition struct {
 func SchemaOf(t provider.Tool) Schema {
 	properties := make(map[string]Property, len(t.Parameters))
 	for name, p := range t.Parameters {
-		properties[name] = Property{Type: p.Type, Description: p.Description}
+		properties[name] = Property{Type: p.Type, Description: p.Description, More: p.Schema}
 	}
 	return Schema{Type: "object", Properties: properties, Required: t.Required()}
 }

@@ -1,0 +1,33 @@
+package prompt
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestBelow(t *testing.T) {
+	dir, outside := t.TempDir(), t.TempDir()
+	for _, err := range []error{
+		os.MkdirAll(filepath.Join(dir, "a/b"), 0o700), os.WriteFile(filepath.Join(dir, "file"), nil, 0o600),
+		os.Symlink(outside, filepath.Join(dir, "out")), os.Symlink("a", filepath.Join(dir, "in")),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for cwd, want := range map[string]string{"": dir, "a/b": filepath.Join(dir, "a/b"), ".": dir, "in/b": filepath.Join(dir, "in/b")} {
+		if got, err := Below(dir, cwd); got != want || err != nil {
+			t.Errorf("%q: %q, %v", cwd, got, err)
+		}
+	}
+	for _, cwd := range []string{"nosuch", "file", "out", "../x", "/", "a/../.."} {
+		if got, err := Below(dir, cwd); err == nil {
+			t.Errorf("%q: %q", cwd, got)
+		}
+	}
+	t.Chdir(dir)
+	if got, err := Below("", "a"); got != "a" || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+}

@@ -1,0 +1,287 @@
+package agentd_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/agentd/tool"
+	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/provider"
+	"github.com/axebus/axe/subjects"
+)
+
+func spawning(a *configs.Agent) { a.Delegation.Styles = configs.Styles{configs.StyleSpawn} }
+
+// spawningOthers leaves out who has nobody to name.
+func spawningOthers(a *configs.Agent) {
+	if len(a.SubAgents) > 0 {
+		spawning(a)
+	}
+}
+
+// spawnCall is a call of a tool with JSON for arguments.
+func spawnCall(name, arguments string) provider.ToolCall {
+	return provider.NewToolCall("", name, []byte(arguments))
+}
+
+func submits(result string) part {
+	return calls(toolCall("submit_result", map[string]string{"result": result}))
+}
+
+// spawner is an agent lead that spawns runs, and the agents that it may name.
+func (s *stage) spawner(subs []string, cs ...provider.ToolCall) {
+	s.lead(subs, cs...)
+	spawning(&s.agents[0])
+}
+
+// aggregated is what the lead's model was told of the runs of one tool call, without how long they took.
+func (s *stage) aggregated(call int) string {
+	asks := s.asked("lead")
+	if len(asks) < 2 {
+		s.tb.Fatalf("the lead was asked %d times", len(asks))
+	}
+	var all struct {
+		Results []map[string]any `json:"sub_agent_results"`
+	}
+	if err := json.Unmarshal([]byte(asks[1].results()[call].Content), &all); err != nil {
+		s.tb.Fatalf("%v: %s", err, asks[1].results()[call].Content)
+	}
+	var lines []string
+	for _, r := range all.Results {
+		delete(r, "duration_ms")
+		line, err := json.Marshal(r)
+		if err != nil {
+			s.tb.Fatal(err)
+		}
+		lines = append(lines, string(line))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// TestSpawnAgents: the tasks of one call, of a named agent and of nobody's definition, end in each of the ways that
+// there are, and their results come back in the order of the tasks, in one answer.
+func TestSpawnAgents(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.spawner([]string{"leaf"}, spawnCall("spawn_agents", `{"tasks":[{"task":"one","agent":"leaf"},{"task":"two"},{"task":"three","agent":"leaf"},{"task":"four","agent":"leaf"}]}`))
+		s.parts["leaf"] = func(ctx context.Context, a *asked) (*provider.Response, error) {
+			switch a.text() {
+			case "one":
+				return after(time.Minute, submits("done one"))(ctx, a)
+			case "three":
+				return calls(toolCall("submit_error", map[string]string{"error": "no such file"}))(ctx, a)
+			}
+			return nil, &provider.Error{Category: provider.Auth, Message: "no key"}
+		}
+		plan := s.parts["lead"]
+		s.parts["lead"] = func(ctx context.Context, a *asked) (*provider.Response, error) {
+			if a.text() == "two" { // of nobody's definition: the lead's model
+				return says("implicitly")(ctx, a)
+			}
+			return plan(ctx, a)
+		}
+		s.hire("w", engagement{})
+		s.settle()
+		r := s.submit("lead", "go")
+		if o := s.result(r, time.Hour); o.Status != run.StatusCompleted || o.Subtree.Runs != 5 || o.ToolCalls != 1 {
+			t.Errorf("%+v", o)
+		}
+		asks := s.asked("lead")
+		s.asks = []*asked{&asks[0], &asks[2]} // without that of the task two
+		want := strings.Join([]string{
+			`{"agent_id":"r-1-0","outcome":{"success":{"result":"done one"}},"task":"one","tokens":110,"turns":1}`,
+			`{"agent_id":"r-1-1","outcome":{"success":{"result":"implicitly"}},"task":"two","tokens":11,"turns":1}`,
+			`{"agent_id":"r-1-2","outcome":{"failure":{"error":"no such file","error_kind":"sub_agent_error"}},"task":"three","tokens":110,"turns":1}`,
+			`{"agent_id":"r-1-3","outcome":{"failure":{"error":"auth: no key","error_kind":"error"}},"task":"four","tokens":0,"turns":1}`,
+		}, "\n")
+		if diff := cmp.Diff(want, s.aggregated(0)); diff != "" {
+			t.Error(diff)
+		}
+		s.clean()
+	})
+}
+
+// TestSpawnedRun: a spawned run sees its task and nothing else of its parent, and is offered how to end; one of
+// nobody's definition has its parent's model and parameters, whatever the worker has.
+func TestSpawnedRun(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.spawner(nil, spawnCall("spawn_agent", `{"task":"look","context":"at the parser"}`))
+		s.agents[0].SystemPrompt = "the lead's own words"
+		s.agents[0].Params = configs.Params{Temperature: new(0.5), MaxTokens: 99}
+		s.agents[0].SubAgentsConf.MaxDepth = 1
+		s.hire("w", engagement{})
+		s.settle()
+		r := s.submit("lead", "a secret")
+		s.result(r, time.Hour)
+		child := s.asked("lead")[1].req
+		if diff := cmp.Diff([]provider.Message{{Role: provider.User, Content: "Task: look\n\nContext:\nat the parser"}}, child.Messages); diff != "" {
+			t.Error(diff)
+		}
+		if child.System != tool.AdHocSystem || child.Model != "lead" || *child.Temperature != 0.5 || child.MaxTokens != 99 {
+			t.Errorf("%q, %s, %v, %d", child.System, child.Model, child.Temperature, child.MaxTokens)
+		}
+		if diff := cmp.Diff([]string{"submit_result", "submit_error"}, tool.Names(child.Tools)); diff != "" {
+			t.Errorf("max_depth = 1: %s", diff)
+		}
+		if diff := cmp.Diff([]string{"spawn_agent", "spawn_agents"}, tool.Names(s.asked("lead")[0].req.Tools)); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// TestSpawnTwice: two spawns in one turn keep both sets.
+func TestSpawnTwice(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.spawner([]string{"leaf"},
+			spawnCall("spawn_agents", `{"tasks":[{"task":"a","agent":"leaf"},{"task":"b","agent":"leaf"}]}`), spawnCall("spawn_agent", `{"task":"c","agent":"leaf"}`))
+		s.parts["leaf"] = func(ctx context.Context, a *asked) (*provider.Response, error) { return submits(a.text())(ctx, a) }
+		s.hire("w", engagement{})
+		s.settle()
+		s.result(s.submit("lead", "go"), time.Hour)
+		for i, want := range []string{`"r-1-0".*"a".*"r-1-1".*"b"`, `"r-1-2".*"c"`} {
+			got := strings.ReplaceAll(s.aggregated(i), "\n", " ")
+			at := 0
+			for part := range strings.SplitSeq(want, ".*") {
+				j := strings.Index(got[at:], part)
+				if j < 0 {
+					t.Fatalf("call %d: no %s in %s", i, part, got)
+				}
+				at += j
+			}
+		}
+	})
+}
+
+// TestSpawnRefused: of a batch with a mistake in it nothing is started, and the model is told where it is.
+func TestSpawnRefused(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.spawner([]string{"leaf"}, spawnCall("spawn_agents", `{"tasks":[{"task":"a"},{"task":"b","agent":"stranger"}]}`),
+			spawnCall("spawn_agents", `{"tasks":[{"task":"1"},{"task":"2"},{"task":"3"},{"task":"4"}]}`), spawnCall("call_agent", `{"agent":"leaf","task":"x"}`))
+		s.agents[0].Delegation.MaxBatch = 3
+		s.hire("w", engagement{})
+		s.settle()
+		r := s.submit("lead", "go")
+		s.completed(r, `c0=spawn_agents error: task 2 of 2: agent "stranger" is not in this agent's sub_agents list; none was started|`+
+			`c1=spawn_agents error: 4 tasks, and at most 3 may be spawned at once: none was started|c2=Unknown tool: "call_agent"`)
+		if n := s.runs(r); n != 1 {
+			t.Errorf("%d runs", n)
+		}
+	})
+}
+
+// TestSubmitAlone: a run that ends and goes on in one turn has done neither, and may try again.
+func TestSubmitAlone(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.spawner([]string{"leaf"}, spawnCall("spawn_agent", `{"task":"x","agent":"leaf"}`))
+		var told []provider.ToolResult
+		s.parts["leaf"] = turns(
+			calls(toolCall("submit_result", map[string]string{"result": "early"}), toolCall("submit_error", map[string]string{"error": "or not"})),
+			calls(toolCall("submit_result", nil)),
+			func(ctx context.Context, a *asked) (*provider.Response, error) {
+				for _, m := range a.req.Messages {
+					told = append(told, m.ToolResults...)
+				}
+				return submits("late")(ctx, a)
+			})
+		s.hire("w", engagement{})
+		s.settle()
+		s.result(s.submit("lead", "go"), time.Hour)
+		want := []provider.ToolResult{
+			{CallID: "c0", Content: "submit_result error: submit_result has to be the only call of its turn: nothing of this turn was carried out", IsError: true},
+			{CallID: "c1", Content: "submit_error error: submit_result has to be the only call of its turn: nothing of this turn was carried out", IsError: true},
+			{CallID: "c0", Content: `submit_result error: "result" argument is required`, IsError: true},
+		}
+		if diff := cmp.Diff(want, told); diff != "" {
+			t.Error(diff)
+		}
+		if got := s.aggregated(0); !strings.Contains(got, `"result":"late"`) || !strings.Contains(got, `"turns":3`) {
+			t.Error(got)
+		}
+	})
+}
+
+// TestLastTurn: a spawned run that has used up its turns has one more to answer with what it has, and no tools but
+// those that end it. If it calls others nevertheless, it has failed, and what it said last is told.
+func TestLastTurn(t *testing.T) {
+	for name, heeds := range map[string]bool{"heeds": true, "does not": false} {
+		t.Run(name, func(t *testing.T) {
+			onStage(t, func(s *stage) {
+				s.spawner([]string{"busy"}, spawnCall("spawn_agent", `{"task":"x","agent":"busy"}`))
+				s.agents[0].Delegation.MaxTurns = 2
+				s.agents[1].SubAgents = []string{"lead"}
+				s.parts["busy"] = func(ctx context.Context, a *asked) (*provider.Response, error) {
+					last := a.req.Messages[len(a.req.Messages)-1]
+					if heeds && last.Role == provider.User && last.Content == tool.Finally {
+						return submits("what I have")(ctx, a)
+					}
+					return calls(call("nobody", "y"))(ctx, a)
+				}
+				s.hire("w", engagement{})
+				s.settle()
+				s.result(s.submit("lead", "go"), time.Hour)
+				want := `{"agent_id":"r-1-0","outcome":{"success":{"result":"what I have"}},"task":"x","tokens":330,"turns":3}`
+				if !heeds {
+					want = `{"agent_id":"r-1-0","outcome":{"failure":{"error":"agent exceeded maximum conversation turns (3)","error_kind":"turns","partial":"calling"}},"task":"x","tokens":330,"turns":3}`
+				}
+				if diff := cmp.Diff(want, s.aggregated(0)); diff != "" {
+					t.Error(diff)
+				}
+				asks := s.asked("busy")
+				if diff := cmp.Diff([]string{"submit_result", "submit_error"}, tool.Names(asks[len(asks)-1].req.Tools)); diff != "" {
+					t.Error(diff)
+				}
+				s.clean()
+			})
+		})
+	}
+}
+
+// TestSpawnBounded: what a bound on the tree has no room for is its own entry among the others.
+func TestSpawnBounded(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.spawner([]string{"leaf"}, spawnCall("spawn_agents", `{"tasks":[{"task":"a","agent":"leaf"},{"task":"b","agent":"leaf"}]}`))
+		s.agents[0].Limits = subjects.Limits{Agents: 2}
+		s.hire("w", engagement{})
+		s.settle()
+		s.result(s.submit("lead", "go"), time.Hour)
+		want := `{"agent_id":"r-1-0","outcome":{"success":{"result":"leaf"}},"task":"a","tokens":11,"turns":1}` + "\n" +
+			`{"agent_id":"r-1-1","outcome":{"failure":{"error":"budget exceeded: used 2 of 2 agents","error_kind":"budget"}},"task":"b","tokens":0,"turns":0}`
+		if diff := cmp.Diff(want, s.aggregated(0)); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// TestSpawnInADirectory: a spawned run reads its files below the directory that its parent names.
+func TestSpawnInADirectory(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "sub"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"top.txt": "at the top", "sub/below.txt": "further down"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	onStage(t, func(s *stage) {
+		s.spawner([]string{"leaf"}, spawnCall("spawn_agents", `{"tasks":[{"task":"a","agent":"leaf","cwd":"sub"},{"task":"b","agent":"leaf","cwd":"nosuch"}]}`))
+		s.agents[1].Workdir, s.agents[1].Files = dir, []string{"*.txt"}
+		s.hire("w", engagement{})
+		s.settle()
+		s.result(s.submit("lead", "go"), time.Hour)
+		asks := s.asked("leaf")
+		if len(asks) != 1 || !strings.Contains(asks[0].req.System, "further down") || strings.Contains(asks[0].req.System, "at the top") {
+			t.Errorf("%d requests, %s", len(asks), asks[0].req.System)
+		}
+		if got := s.aggregated(0); !strings.Contains(got, `cwd \"nosuch\": no such file or directory`) {
+			t.Error(got)
+		}
+	})
+}

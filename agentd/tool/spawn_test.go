@@ -1,0 +1,113 @@
+package tool_test
+
+import (
+	"encoding/json"
+	"os"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/agentd/tool"
+	"github.com/axebus/axe/provider"
+)
+
+// TestSpawnDefinitions: names, descriptions and required arguments are those of the design document.
+func TestSpawnDefinitions(t *testing.T) {
+	want, err := os.ReadFile("testdata/spawn.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		got, err := json.MarshalIndent(append(tool.SpawnTools([]string{"helper"}, 10), tool.SubmitTools()...), "", "  ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(string(want), string(got)+"\n"); diff != "" {
+			t.Fatalf("(-want +got):\n%s", diff)
+		}
+	}
+	if _, named := tool.SpawnTools(nil, 10)[0].Parameters["agent"]; named {
+		t.Error("an agent may be named where there is none")
+	}
+}
+
+// TestSpawnDecided: what is wrong with a batch is said once, with its place, and nothing of it is carried out.
+func TestSpawnDecided(t *testing.T) {
+	l := tool.Limits{Allowed: []string{"helper", "ghost"}, Depth: 1, MaxDepth: 3, MaxBytes: 40, MaxBatch: 3, Agent: "me", Offered: []string{"spawn_agent", "spawn_agents"}}
+	for _, test := range []struct{ name, tool, arguments, want string }{
+		{"one", "spawn_agent", `{"task":"x"}`, ""},
+		{"one, by name", "spawn_agent", `{"task":"x","agent":"helper"}`, ""},
+		{"several", "spawn_agents", `{"tasks":[{"task":"x"},{"task":"y","agent":"helper","cwd":"sub/dir"}]}`, ""},
+		{"nothing", "spawn_agent", `{}`, `spawn_agent error: "task" argument is required`},
+		{"no tasks", "spawn_agents", `{"task":"x"}`, `spawn_agents error: "tasks" argument is required`},
+		{"an empty list", "spawn_agents", `{"tasks":[]}`, `spawn_agents error: "tasks" argument is empty: want at least one task`},
+		{"no list", "spawn_agents", `{"tasks":"x"}`, `spawn_agents error: "tasks" argument: want an array of objects, each with a task`},
+		{"no objects", "spawn_agents", `{"tasks":["x"]}`, `spawn_agents error: "tasks" argument: want an array of objects, each with a task`},
+		{"too many", "spawn_agents", `{"tasks":[{"task":"1"},{"task":"2"},{"task":"3"},{"task":"4"}]}`, `spawn_agents error: 4 tasks, and at most 3 may be spawned at once: none was started`},
+		{"one of several without a task", "spawn_agents", `{"tasks":[{"task":"x"},{"agent":"helper"}]}`, `spawn_agents error: task 2 of 2: "task" argument is required; none was started`},
+		{"a stranger", "spawn_agents", `{"tasks":[{"task":"x","agent":"other"}]}`, `spawn_agents error: agent "other" is not in this agent's sub_agents list`},
+		{"not known", "spawn_agent", `{"task":"x","agent":"ghost"}`, `spawn_agent error: failed to load agent "ghost": agent config not found: ghost`},
+		{"another directory", "spawn_agent", `{"task":"x","cwd":"../etc"}`, `spawn_agent error: cwd "../etc" is not below the working directory`},
+		{"the root directory", "spawn_agent", `{"task":"x","cwd":"/"}`, `spawn_agent error: cwd "/" is not below the working directory`},
+		{"too large", "spawn_agent", `{"task":"0123456789012345678901234567890123456789"}`, `spawn_agent error: task and context are 51 bytes, at most 40 are passed on`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			resp := &provider.Response{ToolCalls: []provider.ToolCall{provider.NewToolCall("c", test.tool, []byte(test.arguments))}}
+			calls, spread := tool.Turn(resp, l, func(agent string) (tool.Listing, bool) { return tool.Listing{}, agent == "helper" })
+			if calls[0].Error != test.want {
+				t.Errorf("got %q, want %q", calls[0].Error, test.want)
+			}
+			if test.want != "" && (len(calls) != 1 || spread != nil || calls[0].Spawn) {
+				t.Errorf("%+v, spread %v", calls, spread)
+			}
+			for _, c := range calls {
+				if test.want == "" && (!c.Spawn || c.AdHoc != (c.Agent == "me")) {
+					t.Errorf("%+v", c)
+				}
+			}
+		})
+	}
+	l.Depth = 3
+	calls, _ := tool.Turn(&provider.Response{ToolCalls: []provider.ToolCall{provider.NewToolCall("c", "spawn_agent", []byte(`{"task":"x"}`))}}, l, nil)
+	if want := "spawn_agent error: maximum sub-agent depth (3) reached"; calls[0].Error != want || calls[0].Kind != run.KindDepth {
+		t.Errorf("%+v", calls[0])
+	}
+}
+
+// TestSubmitted: only an offered tool, called alone and with its argument, ends a run.
+func TestSubmitted(t *testing.T) {
+	result := provider.NewToolCall("c", "submit_result", []byte(`{"result":"fine"}`))
+	failed := provider.NewToolCall("c", "submit_error", []byte(`{"error":"cannot"}`))
+	for _, test := range []struct {
+		name  string
+		calls []provider.ToolCall
+		tools []provider.Tool
+		want  *run.Outcome
+	}{
+		{"a result", []provider.ToolCall{result}, tool.SubmitTools(), &run.Outcome{Status: run.StatusCompleted, Result: "fine"}},
+		{"an error", []provider.ToolCall{failed}, tool.SubmitTools(), &run.Outcome{Status: run.StatusFailed, Kind: run.KindSubAgentError, Error: "cannot"}},
+		{"both", []provider.ToolCall{result, failed}, tool.SubmitTools(), nil},
+		{"not offered", []provider.ToolCall{result}, tool.SpawnTools(nil, 1), nil},
+		{"without its argument", []provider.ToolCall{provider.NewToolCall("c", "submit_result", []byte(`{"error":"x"}`))}, tool.SubmitTools(), nil},
+		{"another tool", []provider.ToolCall{provider.NewToolCall("c", "spawn_agent", []byte(`{"result":"x"}`))}, tool.SpawnTools(nil, 1), nil},
+		{"text", nil, tool.SubmitTools(), nil},
+	} {
+		got := tool.Submitted(&provider.Response{ToolCalls: test.calls}, test.tools)
+		if diff := cmp.Diff(test.want, got); diff != "" {
+			t.Errorf("%s: %s", test.name, diff)
+		}
+	}
+}
+
+// TestErrorKinds: every way to fail has a kind of the closed set that a model reads.
+func TestErrorKinds(t *testing.T) {
+	for kind, want := range map[run.Kind]tool.ErrorKind{
+		run.KindSubAgentError: "sub_agent_error", run.KindTimeout: "timed_out", run.KindCancelled: "cancelled", run.KindTurns: "turns", run.KindDepth: "depth",
+		run.KindBudget: "budget", run.KindPoisoned: "poisoned", run.KindUnknownAgent: "unknown_agent", run.KindError: "error", "of a later version": "error",
+	} {
+		if got := tool.KindOf(kind); got != want {
+			t.Errorf("%s is %q, want %q", kind, got, want)
+		}
+	}
+}

@@ -1,0 +1,83 @@
+package configs
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Delegation says how an agent gives work to others.
+type Delegation struct {
+	Styles   Styles // the tools it is offered; none stands for call alone
+	MaxBatch int    // tasks of one spawn_agents; 0 stands for DefaultMaxBatch
+	MaxTurns int    // of each run that it spawns, before a last one to answer; 0: no budget of its own
+}
+
+// Style is a set of tools with which an agent gives work to others.
+type Style string
+
+// The styles.
+const (
+	StyleCall  Style = "call"  // call_agent: agents by name, whose last words are the results
+	StyleSpawn Style = "spawn" // spawn_agent, spawn_agents: agents by name or of nobody's definition, which submit results or errors
+)
+
+// DefaultMaxBatch is the most tasks of one spawn_agents where a file names no other number.
+const DefaultMaxBatch = 10
+
+// maxBatch and maxTurns are the most that a file may name.
+const (
+	maxBatch = 1000
+	maxTurns = 49 // of a run's 50 one is for the answer
+)
+
+// Styles are several of them; in a file, one string or a list of strings.
+type Styles []Style
+
+// UnmarshalTOML implements toml.Unmarshaler.
+func (s *Styles) UnmarshalTOML(v any) error {
+	list, ok := v.([]any)
+	if !ok {
+		list = []any{v}
+	}
+	*s = nil
+	for _, one := range list {
+		text, ok := one.(string)
+		if !ok {
+			return fmt.Errorf("style %v is not a string", one)
+		}
+		*s = append(*s, Style(text))
+	}
+	return nil
+}
+
+// Has reports whether an agent delegates in a style.
+func (d Delegation) Has(s Style) bool {
+	return slices.Contains(d.Styles, s) || len(d.Styles) == 0 && s == StyleCall
+}
+
+// Batch is the most tasks of one spawn_agents.
+func (d Delegation) Batch() int { return cmp.Or(d.MaxBatch, DefaultMaxBatch) }
+
+func checkDelegation(a Agent) *Error {
+	known := []Style{StyleCall, StyleSpawn}
+	for _, s := range a.Delegation.Styles {
+		if !slices.Contains(known, s) {
+			var names []string
+			for _, k := range known {
+				names = append(names, string(k))
+			}
+			return invalid("delegation.style", fmt.Sprintf("delegation.style %q is not known: want one or more of %s", s, strings.Join(names, ", ")))
+		}
+	}
+	for _, l := range []struct {
+		limit
+		most int
+	}{{limit{"delegation.max_batch", a.Delegation.MaxBatch}, maxBatch}, {limit{"delegation.max_turns", a.Delegation.MaxTurns}, maxTurns}} {
+		if l.value > l.most {
+			return invalid(l.key, fmt.Sprintf("%s cannot exceed %d", l.key, l.most))
+		}
+	}
+	return nonNegative(limit{"delegation.max_batch", a.Delegation.MaxBatch}, limit{"delegation.max_turns", a.Delegation.MaxTurns})
+}
