@@ -9,6 +9,9 @@ BENCHTIME ?= 2s
 BUBBLES   ?= 2000
 CORE      ?= 5000
 TREES     ?= 1000
+STYLE     ?= call
+DEMO_call  = bin/axe run lead --agents configs/examples "Review this repository's own files"
+DEMO_spawn = bin/axe run explorer --agents configs/examples/spawn "What should a newcomer know?"
 CHAOS     ?= .
 
 TOOLS := .tmp
@@ -22,9 +25,9 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: ## a tree of three levels reviews this repository, offline: no key, no server
+demo: ## a tree of three levels reviews this repository, offline: no key, no server; STYLE=spawn explores it
 	@$(GO) build -o bin/ ./cmd/axe
-	bin/axe run lead --agents configs/examples "Review this repository's own files"
+	$(DEMO_$(STYLE))
 
 .PHONY: build
 build: ## build bin/agentd, bin/axe-submit and bin/axe

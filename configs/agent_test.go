@@ -107,13 +107,13 @@ func TestDelegation(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := ""
+		var words []string
 		for _, s := range []configs.Style{configs.StyleCall, configs.StyleSpawn} {
 			if a.Delegation.Has(s) {
-				got += string(s) + " "
+				words = append(words, string(s))
 			}
 		}
-		if got += strconv.Itoa(a.Delegation.Batch()); got != want {
+		if got := strings.Join(append(words, strconv.Itoa(a.Delegation.Batch())), " "); got != want {
 			t.Errorf("%q: %s, want %s", text, got, want)
 		}
 	}

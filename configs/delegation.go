@@ -33,7 +33,16 @@ const (
 )
 
 // Styles are several of them; in a file, one string or a list of strings.
-type Styles []Style
+type Styles []Style //nolint:recvcheck // what is decoded into has to be a pointer
+
+// String is the list, with commas.
+func (s Styles) String() string {
+	names := make([]string, len(s))
+	for i, one := range s {
+		names[i] = string(one)
+	}
+	return strings.Join(names, ", ")
+}
 
 // UnmarshalTOML implements toml.Unmarshaler.
 func (s *Styles) UnmarshalTOML(v any) error {
@@ -61,14 +70,10 @@ func (d Delegation) Has(s Style) bool {
 func (d Delegation) Batch() int { return cmp.Or(d.MaxBatch, DefaultMaxBatch) }
 
 func checkDelegation(a Agent) *Error {
-	known := []Style{StyleCall, StyleSpawn}
+	known := Styles{StyleCall, StyleSpawn}
 	for _, s := range a.Delegation.Styles {
 		if !slices.Contains(known, s) {
-			var names []string
-			for _, k := range known {
-				names = append(names, string(k))
-			}
-			return invalid("delegation.style", fmt.Sprintf("delegation.style %q is not known: want one or more of %s", s, strings.Join(names, ", ")))
+			return invalid("delegation.style", fmt.Sprintf("delegation.style %q is not known: want one or more of %s", s, known))
 		}
 	}
 	for _, l := range []struct {

@@ -16,6 +16,11 @@
 //	parallel = true
 //	timeout = 120                            # seconds for each call, 0: what is left of the caller's
 //
+//	[delegation]
+//	style = "call"                           # or "spawn", or a list: the tools with which it gives work to others
+//	max_batch = 10                           # tasks of one spawn_agents
+//	max_turns = 20                           # of each spawned run, then a last one to answer; 0: no budget
+//
 //	[params]
 //	temperature = 0.2
 //	max_tokens = 4096

@@ -49,6 +49,14 @@ model = "provider/model-name"
 # parallel = true
 # timeout = 120
 
+# With which tools it gives work to others: "call" (call_agent), "spawn" (spawn_agent and spawn_agents, also
+# for agents of nobody's definition), or a list of them; how many tasks one spawn_agents may have, and how many
+# turns each of those runs, before a last one to answer with what it has (0: no budget of its own).
+# [delegation]
+# style = "call"
+# max_batch = 10
+# max_turns = 0
+
 # Bounds on the work of this agent and all below it: runs, model calls, tokens (0: no bound). Whoever
 # calls it has bounds of its own, which hold too.
 # [limits]

@@ -3,7 +3,7 @@ package tool
 import (
 	"encoding/json"
 	"fmt"
-	"path/filepath"
+	"path"
 	"strings"
 
 	"github.com/axebus/axe/agentd/run"
@@ -116,7 +116,7 @@ func (l Limits) spawnable(t run.Task, known find) (run.Kind, string) {
 	switch {
 	case t.Task == "":
 		return run.KindError, `"task" argument is required`
-	case t.Cwd != "" && !filepath.IsLocal(t.Cwd):
+	case outside(t.Cwd):
 		return run.KindError, fmt.Sprintf("cwd %q is not below the working directory", t.Cwd)
 	case t.Agent != "":
 		return l.check(t, known)
@@ -124,6 +124,13 @@ func (l Limits) spawnable(t run.Task, known find) (run.Kind, string) {
 		return run.KindDepth, l.tooDeep()
 	}
 	return run.KindError, l.tooLarge(t)
+}
+
+// outside reports whether a path cannot be below the directory that it is relative to. (Where it leads is looked at
+// when the run begins: prompt.Below.)
+func outside(cwd string) bool {
+	c := path.Clean(cwd)
+	return path.IsAbs(c) || c == ".." || strings.HasPrefix(c, "../")
 }
 
 // Submitted is the outcome of an answer whose one tool call ends the run, nil if it is none.

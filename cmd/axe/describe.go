@@ -21,7 +21,14 @@ func describe(a configs.Agent) string {
 	t.add("Files", strings.Join(a.Files, ", "))
 	t.add("Workdir", a.Workdir)
 	t.add("Sub-Agents", strings.Join(a.SubAgents, ", "))
-	if len(a.SubAgents) > 0 {
+	if d := a.Delegation; len(d.Styles) > 0 { // call alone is what axe has always done
+		t.add("Style", d.Styles.String())
+	}
+	if a.Delegation.Has(configs.StyleSpawn) {
+		t.add("Max Batch", strconv.Itoa(a.Delegation.Batch()))
+		t.add("Turns Each", count(a.Delegation.MaxTurns))
+	}
+	if len(a.SubAgents) > 0 || a.Delegation.Has(configs.StyleSpawn) {
 		t.add("Max Depth", strconv.Itoa(a.MaxDepth()))
 		t.add("Parallel", cmp.Or(yes(a.SubAgentsConf.Parallel), "no"))
 		t.add("Timeout", callTimeout(a.SubAgentsConf))

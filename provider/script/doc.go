@@ -75,4 +75,5 @@
 //	add N… , sub N M
 //	seq N                      1 to N
 //	json X                     X as JSON
+//	fromJSON TEXT              the value of a JSON text: .key, index, range
 package script

@@ -16,6 +16,7 @@ func funcs() template.FuncMap {
 		"count":    count,
 		"default":  orDefault,
 		"first":    first,
+		"fromJSON": fromJSON,
 		"grep":     grep,
 		"indent":   indent,
 		"join":     join,
@@ -153,6 +154,9 @@ func seq(n int) ([]int, error) {
 	}
 	return ns, nil
 }
+
+// fromJSON is the value of a JSON text.
+func fromJSON(text string) (v any, err error) { return v, json.Unmarshal([]byte(text), &v) }
 
 func toJSON(x any) (string, error) {
 	b, err := json.Marshal(x)

@@ -240,6 +240,7 @@ func TestFuncs(t *testing.T) {
 		{`{{indent 2 "a\nb"}}`, "  a\n  b"},
 		{`{{default "none" .Results}} {{"" | default "none"}} {{default "none" .Task}}`, "none none a"},
 		{`{{add 1 2 3}} {{sub 1 2}}{{range seq 3}} {{.}}{{end}}`, "6 -1 1 2 3"},
+		{`{{range (fromJSON "[{\"a\":1},{\"a\":2}]")}}{{.a}}{{end}}`, "12"},
 		{`{{json .Task}} {{json (lines .Context)}}`, `"a" ["x1","y","x2"]`},
 	} {
 		if got, ok := strings.CutPrefix(s(tt.template), "end_turn: "); !ok || got != tt.want {
