@@ -35,18 +35,21 @@ type question struct {
 	turn    int
 	sub     string   // the agent to delegate to
 	results []string // of those that were called
-	tools   bool
+	tools   map[string]bool
 }
 
 func readQuestion(r *http.Request) (question, error) {
 	var req struct {
 		Messages []struct{ Role, Content string }
-		Tools    []any
+		Tools    []struct{ Function struct{ Name string } }
 	}
 	if err := json.NewDecoder(r.Body).Decode(&req); err != nil {
 		return question{}, err
 	}
-	q := question{turn: 1, tools: len(req.Tools) > 0}
+	q := question{turn: 1, tools: map[string]bool{}}
+	for _, t := range req.Tools {
+		q.tools[t.Function.Name] = true
+	}
 	for _, m := range req.Messages {
 		switch m.Role {
 		case "assistant":
@@ -56,7 +59,7 @@ func readQuestion(r *http.Request) (question, error) {
 		case "user":
 			q.label = strings.TrimPrefix(m.Content, "Task: ")
 		case "tool":
-			q.results = append(q.results, m.Content)
+			q.results = append(q.results, results(m.Content)...)
 		}
 	}
 	return q, nil
@@ -102,18 +105,49 @@ func (m *model) takes(key string) time.Duration {
 	return m.latency/2 + m.latency*time.Duration(h.Sum32()%1000)/1000
 }
 
+// answer delegates with whatever the run was offered, and ends in the same way.
 func (q question) answer() map[string]any {
-	if !q.tools || len(q.results) > 0 {
-		return map[string]any{"role": "assistant", "content": q.label + "(" + strings.Join(q.results, " ") + ")"}
+	text := q.label + "(" + strings.Join(q.results, " ") + ")"
+	var tasks []map[string]string
+	for i := range width {
+		tasks = append(tasks, map[string]string{"agent": q.sub, "task": fmt.Sprintf("%s.%d", q.label, i)})
 	}
 	var calls []any
-	for i := range width {
-		calls = append(calls, map[string]any{"function": map[string]any{
-			"name":      "call_agent",
-			"arguments": map[string]string{"agent": q.sub, "task": fmt.Sprintf("%s.%d", q.label, i)},
-		}})
+	invoke := func(tool string, arguments any) {
+		calls = append(calls, map[string]any{"function": map[string]any{"name": tool, "arguments": arguments}})
+	}
+	switch {
+	case q.tools["call_agent"] && len(q.results) == 0:
+		for _, t := range tasks {
+			invoke("call_agent", t)
+		}
+	case q.tools["spawn_agents"] && len(q.results) == 0:
+		invoke("spawn_agents", map[string]any{"tasks": tasks})
+	case q.tools["submit_result"]:
+		invoke("submit_result", map[string]string{"result": text})
+	default:
+		return map[string]any{"role": "assistant", "content": text}
 	}
 	return map[string]any{"role": "assistant", "content": "", "tool_calls": calls}
+}
+
+// results are those of a tool call: one, or one for each run that it spawned.
+func results(content string) (all []string) {
+	var spawned struct {
+		Results []struct {
+			Outcome struct {
+				Success struct{ Result string }
+				Failure struct{ Error string }
+			}
+		} `json:"sub_agent_results"`
+	}
+	if json.Unmarshal([]byte(content), &spawned) != nil {
+		return []string{content}
+	}
+	for _, r := range spawned.Results {
+		all = append(all, r.Outcome.Success.Result+r.Outcome.Failure.Error)
+	}
+	return all
 }
 
 func turnKey(label string, turn int) string { return fmt.Sprintf("%s#%d", label, turn) }

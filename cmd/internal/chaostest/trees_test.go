@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Every tree is a lead that calls three mids, each of which calls three leaves.
+// Every tree is a lead that calls three mids, each of which spawns three leaves.
 const (
 	width       = 3
 	runsOfTree  = 1 + width + width*width
@@ -23,6 +23,9 @@ func writeAgents(t *testing.T) string {
 		toml := fmt.Sprintf("name = %q\nmodel = \"ollama/counting\"\nsystem_prompt = %q\n", a[0], a[1])
 		if a[1] != "" {
 			toml += fmt.Sprintf("sub_agents = [%q]\n", a[1])
+		}
+		if a[0] == "mid" {
+			toml += "[delegation]\nstyle = 'spawn'\n"
 		}
 		if err := os.WriteFile(filepath.Join(dir, a[0]+".toml"), []byte(toml), 0o600); err != nil {
 			t.Fatal(err)
