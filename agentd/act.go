@@ -207,7 +207,7 @@ func (w *Worker) callChildren(ctx context.Context, h *history, e run.CallChildre
 
 // input is what a call asks of a child.
 func input(start *run.Start, c run.Call) run.Input {
-	in := run.Input{Task: c.Task, Context: c.Context}
+	in := run.Input{Task: c.Task, Context: c.Context, Policy: start.Policy}
 	if c.Spawn {
 		in.Spawned = &run.Spawned{Cwd: c.Cwd, Turns: start.ChildTurns}
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/axebus/axe/agentd/prompt"
@@ -38,6 +39,9 @@ func (w *Worker) turn(ctx context.Context, h *history, t *trigger) (step, error)
 	w.bound(t, h.head.Deadline.Add(w.conn.AckWait()))
 	start := h.state.Start()
 	if start == nil {
+		if name := h.run.Agent.String(); !h.state.Input.Policy.MayCall(name) && !h.state.Input.AdHoc() {
+			return w.conclude(ctx, h, run.Failure(run.KindPolicy, "agent %q is not permitted by policy", name))
+		}
 		var err error
 		if start, err = w.start(ctx, h); errors.Is(err, errElsewhere) {
 			return w.elsewhere(ctx, h)
@@ -160,18 +164,21 @@ func (w *Worker) start(ctx context.Context, h *history) (*run.Start, error) {
 	if h.run.Path.IsRoot() || spawned != nil && h.state.Input.Context == "" {
 		s.User = prompt.RootUser(h.state.Input.Task)
 	}
+	s.Policy = run.Policy{Agents: def.Policy.Agents, Tools: def.Policy.Tools}.Within(h.state.Input.Policy)
 	s.Limits = scopes(h.head.Limits, def.Limits, h.run.Path)
 	if def.Memory.Enabled && w.cfg.Memory != nil {
 		s.Memory = &run.Memory{Path: def.Memory.Path}
 	}
 	if h.head.Depth < s.MaxDepth {
-		if def.Delegation.Has(configs.StyleCall) && len(def.SubAgents) > 0 {
-			s.Tools = append(s.Tools, tool.CallAgentTool(def.SubAgents))
+		callable := slices.DeleteFunc(slices.Clone(def.SubAgents), func(a string) bool { return !s.Policy.MayCall(a) })
+		if def.Delegation.Has(configs.StyleCall) && len(callable) > 0 {
+			s.Tools = append(s.Tools, tool.CallAgentTool(callable))
 		}
 		if def.Delegation.Has(configs.StyleSpawn) {
-			s.Tools = append(s.Tools, tool.SpawnTools(def.SubAgents, def.Delegation.Batch())...)
+			s.Tools = append(s.Tools, tool.SpawnTools(callable, def.Delegation.Batch())...)
 			s.MaxBatch, s.ChildTurns = def.Delegation.Batch(), def.Delegation.MaxTurns
 		}
+		s.Tools = slices.DeleteFunc(s.Tools, func(t provider.Tool) bool { return !s.Policy.MayUse(t.Name) })
 	}
 	if spawned != nil {
 		s.Tools, s.Turns = append(s.Tools, tool.SubmitTools()...), spawned.Turns
@@ -264,7 +271,7 @@ func schedule(calls []run.Call, start *run.Start, now, deadline time.Time) (last
 func (w *Worker) decide(ctx context.Context, h *history, start *run.Start, resp *provider.Response) (calls []run.Call, spread []int, asked error) {
 	limits := tool.Limits{
 		Allowed: start.SubAgents, Depth: h.head.Depth, MaxDepth: start.MaxDepth, MaxBytes: int(w.conn.MaxBody()),
-		Offered: tool.Names(start.Tools), Agent: h.run.Agent.String(), MaxBatch: start.MaxBatch,
+		Offered: tool.Names(start.Tools), Agent: h.run.Agent.String(), MaxBatch: start.MaxBatch, Policy: start.Policy,
 	}
 	calls, spread = tool.Turn(resp, limits, func(agent string) (tool.Listing, bool) {
 		card, ok, err := w.names.find(ctx, agent)

@@ -27,6 +27,7 @@ type Agent struct {
 	SubAgents     []string // the agents that this one may call
 	SubAgentsConf SubAgentsConfig
 	Delegation    Delegation
+	Policy        Policy
 	Limits        subjects.Limits // of its run and everything below it, whoever calls it
 	Params        Params
 	Memory        Memory
@@ -137,6 +138,9 @@ func fields(a *Agent) map[string]any {
 		"delegation.style":     &a.Delegation.Styles,
 		"delegation.max_batch": &a.Delegation.MaxBatch,
 		"delegation.max_turns": &a.Delegation.MaxTurns,
+
+		"policy.agents": &a.Policy.Agents,
+		"policy.tools":  &a.Policy.Tools,
 
 		"limits.max_agents": &a.Limits.Agents,
 		"limits.max_turns":  &a.Limits.Turns,

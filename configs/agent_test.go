@@ -40,6 +40,10 @@ style = ["call", "spawn"]
 max_batch = 5
 max_turns = 20
 
+[policy]
+agents = []
+tools = ["spawn_agent"]
+
 [params]
 temperature = 1
 max_tokens = 1000
@@ -84,6 +88,7 @@ func TestLoad(t *testing.T) {
 		SubAgents:     []string{"reader", "reader", "writer_2"},
 		SubAgentsConf: configs.SubAgentsConfig{MaxDepth: 5, Timeout: 90},
 		Delegation:    configs.Delegation{Styles: configs.Styles{configs.StyleCall, configs.StyleSpawn}, MaxBatch: 5, MaxTurns: 20},
+		Policy:        configs.Policy{Agents: []string{}, Tools: []string{"spawn_agent"}},
 		Params:        configs.Params{Temperature: new(1.0), MaxTokens: 1000},
 		Memory:        configs.Memory{Enabled: true, Path: filepath.Join(dir, "memory"), LastN: 5, MaxEntries: 50},
 		Retry:         configs.Retry{MaxAttempts: 4, Backoff: configs.Linear, Initial: 250 * time.Millisecond, Max: 2500 * time.Millisecond},
@@ -202,6 +207,8 @@ func TestLoadRefuses(t *testing.T) {
 		{"no temperature", ok + "[params]\ntemperature = nan\n", "a.toml:4: params.temperature must be between 0 and 2"},
 		{"negative tokens", ok + "[params]\nmax_tokens = -1\n", "a.toml:4: params.max_tokens must be non-negative"},
 		{"negative memory", ok + "[memory]\nlast_n = -1\n", "a.toml:4: memory.last_n must be non-negative"},
+		{"policy with a name that is none", ok + "[policy]\nagents = [\"A b\"]\n", `a.toml:4: policy.agents: agent name "A b": malformed: want a lower-case letter or digit, then up to 63 of a-z 0-9 _ -`},
+		{"policy with a tool that is none", ok + "[policy]\ntools = [\"call\"]\n", `a.toml:4: policy.tools: "call" is not known: want some of call_agent, spawn_agent, spawn_agents`},
 		{"unknown style", ok + "[delegation]\nstyle = \"spwan\"\n", `a.toml:4: delegation.style "spwan" is not known: want one or more of call, spawn`},
 		{"unknown style among others", ok + "[delegation]\nstyle = [\"call\", \"Spawn\"]\n", `a.toml:4: delegation.style "Spawn" is not known: want one or more of call, spawn`},
 		{"another type for styles", ok + "[delegation]\nstyle = [1]\n", "a.toml:4: delegation.style: want a string or a list of strings"},

@@ -21,6 +21,10 @@
 //	max_batch = 10                           # tasks of one spawn_agents
 //	max_turns = 20                           # of each spawned run, then a last one to answer; 0: no budget
 //
+//	[policy]                                 # of the agent and all below it; a list that is not there bounds nothing
+//	agents = ["reader"]                      # that may be called
+//	tools = ["call_agent"]                   # that may be used
+//
 //	[params]
 //	temperature = 0.2
 //	max_tokens = 4096

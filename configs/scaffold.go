@@ -57,6 +57,12 @@ model = "provider/model-name"
 # max_batch = 10
 # max_turns = 0
 
+# What this agent and all below it may do, within the policies of whoever calls it: the agents that may be
+# called, the tools that may be used. A list that is not there bounds nothing, an empty one leaves nothing.
+# [policy]
+# agents = ["reader"]
+# tools = ["call_agent"]
+
 # Bounds on the work of this agent and all below it: runs, model calls, tokens (0: no bound). Whoever
 # calls it has bounds of its own, which hold too.
 # [limits]

@@ -43,6 +43,7 @@ func TestScaffold(t *testing.T) {
 		Name: "reviewer", Model: "provider/model-name", SystemPrompt: "You are a careful reader.",
 		Skill: filepath.Join(dir, "sample"), Files: []string{"README.md", "docs/**/*.md"}, Workdir: dir,
 		SubAgents: []string{"reader"}, SubAgentsConf: configs.SubAgentsConfig{MaxDepth: 3, Parallel: true, Timeout: 120},
+		Policy:     configs.Policy{Agents: []string{"reader"}, Tools: []string{"call_agent"}},
 		Delegation: configs.Delegation{Styles: configs.Styles{configs.StyleCall}, MaxBatch: 10},
 		Params:     configs.Params{Temperature: new(0.3), MaxTokens: 4096},
 		Limits:     subjects.Limits{Agents: 100, Turns: 500, Tokens: 1000000},

@@ -55,6 +55,7 @@ type Start struct {
 	Sequential  bool            `json:"sequential,omitzero"`
 	Timeout     time.Duration   `json:"timeout_ns,omitzero"`
 	Limits      []Scope         `json:"limits,omitempty"`     // that the run is in, the outermost first
+	Policy      Policy          `json:"policy,omitzero"`      // its own and that of all above it together
 	Memory      *Memory         `json:"memory,omitempty"`     // nil: a success is not remembered
 	Retry       *Retry          `json:"retry,omitempty"`      // nil: the model is asked once
 	MaxBatch    int             `json:"max_batch,omitzero"`   // tasks of one spawn_agents

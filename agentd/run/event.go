@@ -29,7 +29,11 @@ type Input struct {
 	Task    string   `json:"task"`
 	Context string   `json:"context,omitzero"`
 	Spawned *Spawned `json:"spawned,omitempty"` // by spawn_agent or spawn_agents
+	Policy  Policy   `json:"policy,omitzero"`   // of all above it together
 }
+
+// AdHoc reports whether the run is of nobody's definition.
+func (in Input) AdHoc() bool { return in.Spawned != nil && in.Spawned.AdHoc != nil }
 
 // Spawned is what a spawned run has from its parent.
 type Spawned struct {

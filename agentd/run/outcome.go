@@ -30,6 +30,7 @@ const (
 	KindPoisoned     Kind = "poisoned"      // its trigger was delivered too often without effect
 	KindUnknownAgent Kind = "unknown_agent" // no worker ever announced the agent
 
+	KindPolicy        Kind = "policy"          // not permitted
 	KindSubAgentError Kind = "sub_agent_error" // a spawned run says itself that its task cannot be done
 )
 

@@ -47,6 +47,7 @@ const (
 	OverBudget    ErrorKind = "budget"
 	Poisoned      ErrorKind = "poisoned"
 	UnknownAgent  ErrorKind = "unknown_agent"
+	NotPermitted  ErrorKind = "policy"
 	ModelError    ErrorKind = "error" // its model, its provider or its definition; anything else
 )
 
@@ -69,6 +70,8 @@ func KindOf(k run.Kind) ErrorKind {
 		return Poisoned
 	case run.KindUnknownAgent:
 		return UnknownAgent
+	case run.KindPolicy:
+		return NotPermitted
 	case run.KindError:
 	}
 	return ModelError

@@ -156,11 +156,14 @@ func submitProblem(tc provider.ToolCall) string {
 	return ""
 }
 
+// ends reports whether a tool ends a run.
+func ends(tool string) bool { return tool == SubmitResultToolName || tool == SubmitErrorToolName }
+
 // premature says why nothing of an answer is carried out that would end the run and go on with it, "" if that
 // is not so.
 func premature(calls []provider.ToolCall, l Limits) string {
 	for _, tc := range calls {
-		if tc.Name != SubmitResultToolName && tc.Name != SubmitErrorToolName {
+		if !ends(tc.Name) {
 			continue
 		}
 		for _, name := range l.Offered {
@@ -185,7 +188,7 @@ func offers(tools []provider.Tool, name string) bool {
 func Ending(tools []provider.Tool) []provider.Tool {
 	var ending []provider.Tool
 	for _, t := range tools {
-		if t.Name == SubmitResultToolName || t.Name == SubmitErrorToolName {
+		if ends(t.Name) {
 			ending = append(ending, t)
 		}
 	}

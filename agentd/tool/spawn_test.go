@@ -104,7 +104,7 @@ func TestSubmitted(t *testing.T) {
 func TestErrorKinds(t *testing.T) {
 	for kind, want := range map[run.Kind]tool.ErrorKind{
 		run.KindSubAgentError: "sub_agent_error", run.KindTimeout: "timed_out", run.KindCancelled: "cancelled", run.KindTurns: "turns", run.KindDepth: "depth",
-		run.KindBudget: "budget", run.KindPoisoned: "poisoned", run.KindUnknownAgent: "unknown_agent", run.KindError: "error", "of a later version": "error",
+		run.KindBudget: "budget", run.KindPoisoned: "poisoned", run.KindUnknownAgent: "unknown_agent", run.KindPolicy: "policy", run.KindError: "error", "of a later version": "error",
 	} {
 		if got := tool.KindOf(kind); got != want {
 			t.Errorf("%s is %q, want %q", kind, got, want)

@@ -41,8 +41,9 @@ type Limits struct {
 	MaxBytes int      // of task and context together, as they are sent; 0: no limit
 
 	Offered  []string // the names of its tools
-	Agent    string   // its own name
-	MaxBatch int      // tasks of one spawn_agents
+	Policy   run.Policy
+	Agent    string // its own name
+	MaxBatch int    // tasks of one spawn_agents
 }
 
 // Listing is what is known of an agent that may be called.
@@ -50,6 +51,9 @@ type Listing struct {
 	Model   string // provider/model, "" where that is not known
 	Problem string // why its definition cannot be loaded, "" if it can
 }
+
+// delegating are the tools that give work to others: those that a policy may withhold.
+var delegating = []string{CallAgentToolName, SpawnAgentToolName, SpawnAgentsToolName}
 
 // find says what is known of an agent; ok is false if nothing is.
 type find = func(agent string) (known Listing, ok bool)
@@ -63,6 +67,8 @@ func Turn(resp *provider.Response, l Limits, known find) (calls []run.Call, spre
 		switch {
 		case hasty != "":
 			decided = []run.Call{refused(tc, run.KindError, "%s", hasty)}
+		case !l.Policy.MayUse(tc.Name) && slices.Contains(delegating, tc.Name):
+			decided = []run.Call{refused(tc, run.KindPolicy, "not permitted by policy")}
 		case !slices.Contains(l.Offered, tc.Name):
 			decided = []run.Call{{Error: fmt.Sprintf("Unknown tool: %q", tc.Name), Kind: run.KindError}}
 		case tc.Name == CallAgentToolName:
@@ -111,6 +117,8 @@ func (l Limits) check(t run.Task, known find) (run.Kind, string) {
 	switch {
 	case !slices.Contains(l.Allowed, t.Agent):
 		return run.KindError, fmt.Sprintf("agent %q is not in this agent's sub_agents list", t.Agent)
+	case !l.Policy.MayCall(t.Agent):
+		return run.KindPolicy, fmt.Sprintf("agent %q is not permitted by policy", t.Agent)
 	case l.Depth >= l.MaxDepth:
 		return run.KindDepth, l.tooDeep()
 	}

@@ -33,6 +33,8 @@ func describe(a configs.Agent) string {
 		t.add("Parallel", cmp.Or(yes(a.SubAgentsConf.Parallel), "no"))
 		t.add("Timeout", callTimeout(a.SubAgentsConf))
 	}
+	t.add("Policy Agents", permitted(a.Policy.Agents))
+	t.add("Policy Tools", permitted(a.Policy.Tools))
 	t.add("Limits Agents", count(a.Limits.Agents))
 	t.add("Limits Turns", count(a.Limits.Turns))
 	t.add("Limits Tokens", count(a.Limits.Tokens))
@@ -58,6 +60,14 @@ func retries(r configs.Retry) string {
 		return fmt.Sprintf("%d attempts, %v apart", r.MaxAttempts, r.Initial)
 	}
 	return fmt.Sprintf("%d attempts, %s from %v to %v", r.MaxAttempts, r.Backoff, r.Initial, r.Max)
+}
+
+// permitted lists what a policy permits, "" if it bounds nothing.
+func permitted(names []string) string {
+	if names != nil && len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
 }
 
 func callTimeout(c configs.SubAgentsConfig) string {

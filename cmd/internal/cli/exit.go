@@ -109,7 +109,7 @@ func outcomeCode(o run.Outcome) int {
 		return CodeCancelled
 	case run.KindBudget, run.KindDepth:
 		return CodeBudget
-	case run.KindUnknownAgent:
+	case run.KindUnknownAgent, run.KindPolicy:
 		return CodeConfig
 	case run.KindError:
 		switch o.Category {
