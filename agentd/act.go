@@ -109,6 +109,8 @@ func (w *Worker) step(ctx context.Context, h *history, t *trigger) (step, error)
 			next, err = w.callChildren(ctx, h, e)
 		case run.CancelBelow:
 			err = w.cancelBelow(ctx, h, e)
+		case run.Rest, run.Answer:
+			err = fmt.Errorf("%w: %s is owed, and no tool that leads there is offered", run.ErrCorrupt, e.Key())
 		case run.LogEnd:
 			next, err = w.logEnd(ctx, h, t, e)
 		case run.Conclude:
@@ -164,8 +166,8 @@ func (w *Worker) cancelBelow(ctx context.Context, h *history, e run.CancelBelow)
 		return err
 	}
 	var ms []bus.Message
-	for _, c := range e.Children {
-		child, err := w.child(h.run, e.Turn, c)
+	for _, c := range e.Below {
+		child, err := w.child(h.run, c.Turn, c.Child)
 		if err != nil {
 			return err
 		}

@@ -259,6 +259,8 @@ func (w *Worker) logged(ctx context.Context, m bus.Stored, meta run.Meta) (run.E
 		return nil, fmt.Errorf("%w: %w", run.ErrCorrupt, err)
 	case entry.Kind == run.EntryEnded:
 		return run.Ended{Meta: meta, Entry: entry}, nil
+	case entry.Kind == run.EntryIdle || entry.Kind == run.EntryFinal:
+		return run.Rested{Meta: meta, Entry: entry}, nil
 	default:
 		return run.Answered{Meta: meta, Entry: entry}, nil
 	}

@@ -22,7 +22,7 @@ func TestDecodeEntryRefuses(t *testing.T) {
 		{"no index", `{"kind":"ended","end":{}}`, "index 0"},
 		{"negative index", `{"index":-1,"kind":"ended","end":{}}`, "index -1"},
 		{"no kind", `{"index":2}`, `kind "" is not known`},
-		{"a later kind", `{"index":2,"kind":"idle"}`, `kind "idle" is not known`},
+		{"a later kind", `{"index":2,"kind":"held"}`, `kind "held" is not known`},
 		{"a turn without an answer", `{"index":2,"kind":"turn","calls":[{}]}`, "one decision for each of its calls"},
 		{"a turn without calls", `{"index":2,"kind":"turn","answer":{"content":"x"}}`, "one decision for each of its calls"},
 		{"more calls than decisions", `{"index":2,"kind":"turn","answer":{"tool_calls":[{},{}]},"calls":[{}]}`, "one decision for each of its calls"},

@@ -17,25 +17,33 @@ type Effect interface {
 // CallModel asks the model for a turn.
 type CallModel struct{ Turn int }
 
-// CallChildren publishes the calls that have no outcome yet, and the timer of the turn.
+// CallChildren publishes what a turn has decided: the calls that have no outcome yet and its timer, and what nobody
+// waits for.
 type CallChildren struct {
 	Turn     int
 	Children []Child
-	Timer    time.Time
+	Timer    time.Time // zero: nobody is waited for
+
+	Forks []Child // runs that go on beside this one
+	Posts []Child // messages to other runs
+	Kills []Child // runs to be ended
 }
 
-// Child is one child to call.
+// Child is one child to call, or another run that a call is about.
 type Child struct {
 	Index    int
 	Call     Call
 	Deadline time.Time
 }
 
-// CancelBelow writes the tombstone of every child that is still awaited.
-type CancelBelow struct {
-	Turn     int
-	Children []Child
-}
+// CancelBelow writes the tombstone of every child that is still awaited, and of every fork.
+type CancelBelow struct{ Below []Fork }
+
+// Rest tells whoever has forked the run that it is idle, with what it has answered, and sets the timer of its deadline.
+type Rest struct{ Turn int }
+
+// Answer publishes the outcome of a run whose last answer is on its log.
+type Answer struct{ Turn int }
 
 // LogEnd writes the end to the log.
 type LogEnd struct{ End End }
@@ -50,7 +58,7 @@ func (e CallModel) Key() string { return fmt.Sprintf("model.%d", e.Turn) }
 func (e CallChildren) Key() string { return fmt.Sprintf("call.%d", e.Turn) }
 
 // Key names the effect within its run.
-func (e CancelBelow) Key() string { return fmt.Sprintf("cancel.%d", e.Turn) }
+func (CancelBelow) Key() string { return "cancel" }
 
 // Key names the effect within its run.
 func (LogEnd) Key() string { return "end" }
@@ -58,7 +66,15 @@ func (LogEnd) Key() string { return "end" }
 // Key names the effect within its run.
 func (Conclude) Key() string { return "outcome" }
 
+// Key names the effect within its run.
+func (e Rest) Key() string { return fmt.Sprintf("rest.%d", e.Turn) }
+
+// Key names the effect within its run.
+func (Answer) Key() string { return "outcome" }
+
 func (CallModel) effect()    {}
+func (Rest) effect()         {}
+func (Answer) effect()       {}
 func (CallChildren) effect() {}
 func (CancelBelow) effect()  {}
 func (LogEnd) effect()       {}
@@ -69,35 +85,88 @@ func (Conclude) effect()     {}
 func (s State) Outstanding() []Effect {
 	switch s.Phase {
 	case Ready:
-		return []Effect{CallModel{len(s.Turns) + 1}}
+		return append(s.beside(), CallModel{len(s.Turns) + 1})
 	case Awaiting:
-		t := s.current()
-		e := CallChildren{Turn: len(s.Turns), Timer: t.Entry.Timer}
-		for _, c := range t.pending() {
+		e := s.deliver()
+		for _, c := range s.current().pending() {
 			e.Children = append(e.Children, c)
-			if t.Entry.Sequential {
+			if s.current().Entry.Sequential {
 				break
 			}
 		}
+		e.Timer = s.current().Entry.Timer
 		return []Effect{e}
-	case Failed:
-		if s.Concluded {
+	case Idle:
+		return []Effect{Rest{len(s.Turns)}}
+	case Completed:
+		if s.Concluded || !s.final {
 			return nil
 		}
-		if !s.needsLog() {
+		return append(s.cancelBelow(), Answer{len(s.Turns)})
+	case Failed:
+		switch {
+		case s.Concluded:
+			return nil
+		case !s.needsLog() && s.logged:
 			return []Effect{Conclude{s.End}}
+		case !s.needsLog(): // it has had its turns; its forks have not
+			return append(s.cancelBelow(), Conclude{s.End})
 		}
-		var effects []Effect
-		if s.cut && len(s.Turns) > 0 {
-			if below := s.current().pending(); len(below) > 0 {
-				effects = append(effects, CancelBelow{len(s.Turns), below})
-			}
-		}
-		return append(effects, LogEnd{s.End})
-	case None, Completed:
+		return append(s.cancelBelow(), LogEnd{s.End})
+	case None:
 		return nil
 	}
 	return nil
+}
+
+// beside is what a run owes before it asks its model again: what its last turn has sent out that nobody waits for, by
+// whoever was its owner then, and word that it was idle.
+func (s State) beside() []Effect {
+	if len(s.Turns) == 0 {
+		return nil
+	}
+	var effects []Effect
+	if e := s.deliver(); len(e.Forks)+len(e.Posts)+len(e.Kills) > 0 {
+		effects = append(effects, e)
+	}
+	if s.rested() && s.Owner == s.current().Entry.Trigger {
+		effects = append(effects, Rest{len(s.Turns)})
+	}
+	return effects
+}
+
+// deliver is what the last turn sends out that nobody waits for.
+func (s State) deliver() CallChildren {
+	e := CallChildren{Turn: len(s.Turns)}
+	for i, c := range s.current().Entry.Calls {
+		child := Child{i, c, c.Deadline}
+		switch {
+		case c.Failed():
+		case c.Op == OpFork && s.current().Outcomes[i] == nil:
+			e.Forks = append(e.Forks, child)
+		case c.Op == OpSend:
+			e.Posts = append(e.Posts, child)
+		case c.Op == OpKill:
+			e.Kills = append(e.Kills, child)
+		}
+	}
+	return e
+}
+
+// cancelBelow is owed by a run that ends while others work for it.
+func (s State) cancelBelow() []Effect {
+	if len(s.Turns) == 0 {
+		return nil
+	}
+	var below []Fork
+	for _, c := range s.current().pending() {
+		below = append(below, Fork{len(s.Turns), c})
+	}
+	below = append(below, s.Forks()...)
+	if len(below) == 0 {
+		return nil
+	}
+	return []Effect{CancelBelow{below}}
 }
 
 // needsLog reports whether the end has to stand on the log before the outcome: it does for an end

@@ -15,6 +15,8 @@ type EntryKind string
 // The kinds of log messages.
 const (
 	EntryTurn  EntryKind = "turn"  // an answer of the model that calls tools
+	EntryIdle  EntryKind = "idle"  // its answer, after which the run waits for mail
+	EntryFinal EntryKind = "final" // its last answer, of a run whose forks are to be cancelled before it is told
 	EntryEnded EntryKind = "ended" // the run was ended by its own cancel message
 )
 
@@ -71,16 +73,35 @@ type Memory struct {
 // Call is what was decided about a tool call, or about one of the tasks in it: a child run with its deadline, or an
 // error at once.
 type Call struct {
+	Op       Op        `json:"op,omitzero"`
 	Agent    string    `json:"agent,omitzero"`
 	Task     string    `json:"-"`
 	Context  string    `json:"-"`
 	Cwd      string    `json:"-"`
 	Spawn    bool      `json:"spawn,omitzero"`  // it is a spawned run
 	AdHoc    bool      `json:"ad_hoc,omitzero"` // of nobody's definition
+	To       string    `json:"to,omitzero"`     // the path of the run that is written to or killed; Agent is its agent
+	From     []string  `json:"from,omitzero"`   // the paths of those whose mail is waited for; none: anybody's
 	Deadline time.Time `json:"deadline,omitzero"`
 	Error    string    `json:"error,omitzero"`
 	Kind     Kind      `json:"kind,omitzero"`
 }
+
+// Op says what a call does.
+type Op string
+
+// What a call may do. Only the first and OpWait are waited for.
+const (
+	OpCall Op = ""           // makes a run, whose outcome is the result
+	OpFork Op = "fork"       // makes a run that goes on beside this one
+	OpSend Op = "send"       // writes to another run
+	OpMail Op = "check_mail" // takes what others have written
+	OpWait Op = "wait"       // takes it when it is there
+	OpKill Op = "kill"       // ends a run below this one
+)
+
+// Awaited reports whether the turn waits for the call.
+func (c Call) Awaited() bool { return !c.Failed() && (c.Op == OpCall || c.Op == OpWait) }
 
 // Failed reports whether the call was refused when it was decided.
 func (c Call) Failed() bool { return c.Error != "" }
@@ -104,9 +125,11 @@ func DecodeEntry(b []byte) (Entry, error) {
 		return Entry{}, fmt.Errorf("log entry %d: a turn needs an answer and one decision for each of its calls", e.Index)
 	case e.Kind == EntryEnded && (e.End == nil || len(e.Calls) > 0):
 		return Entry{}, fmt.Errorf("log entry %d: an end needs its reason and calls nobody", e.Index)
-	case e.Kind != EntryTurn && e.Kind != EntryEnded:
+	case (e.Kind == EntryIdle || e.Kind == EntryFinal) && (e.Answer == nil || len(e.Calls) > 0):
+		return Entry{}, fmt.Errorf("log entry %d: an answer calls nobody", e.Index)
+	case e.Kind != EntryTurn && e.Kind != EntryIdle && e.Kind != EntryFinal && e.Kind != EntryEnded:
 		return Entry{}, fmt.Errorf("log entry %d: kind %q is not known", e.Index, e.Kind)
-	case e.Index == 1 && e.Kind == EntryTurn && e.Start == nil:
+	case e.Index == 1 && e.Kind != EntryEnded && e.Start == nil:
 		return Entry{}, errors.New("log entry 1: the start is missing")
 	}
 	if e.Kind == EntryTurn {

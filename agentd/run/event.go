@@ -75,6 +75,18 @@ type TimedOut struct {
 	Turn int
 }
 
+// Mailed is what another run, or a person, has written to this one.
+type Mailed struct {
+	Meta
+	Mail
+}
+
+// Rested is an answer on the log that calls nobody.
+type Rested struct {
+	Meta
+	Entry Entry
+}
+
 // Cancelled is the run's own tombstone.
 type Cancelled struct {
 	Meta
@@ -93,5 +105,7 @@ func (Answered) event()  {}
 func (Ended) event()     {}
 func (Replied) event()   {}
 func (TimedOut) event()  {}
+func (Mailed) event()    {}
+func (Rested) event()    {}
 func (Cancelled) event() {}
 func (Concluded) event() {}

@@ -161,8 +161,8 @@ func (w *world) derive(h *handler) {
 			h.writes = append(h.writes, msg{kind: fired, path: p, turn: e.Turn})
 			h.goTo(atWrite)
 		case run.CancelBelow:
-			for _, c := range e.Children {
-				h.writes = append(h.writes, msg{kind: tombstone, path: p.Child(e.Turn, c.Index), end: run.End{Kind: run.KindCancelled, Text: "above"}})
+			for _, c := range e.Below {
+				h.writes = append(h.writes, msg{kind: tombstone, path: p.Child(c.Turn, c.Index), end: run.End{Kind: run.KindCancelled, Text: "above"}})
 			}
 			h.goTo(atWrite)
 		case run.LogEnd:
@@ -170,6 +170,7 @@ func (w *world) derive(h *handler) {
 			if len(h.writes) == 0 {
 				h.goTo(atCommit)
 			}
+		case run.Rest, run.Answer: // no model here answers so
 		case run.Conclude:
 			h.out = run.Failure(e.End.Kind, "%s", e.End.Text)
 			h.goTo(atOutcome)

@@ -17,9 +17,11 @@ import (
 // place in the stream and, in seconds, its time. The answer is the state and what it owes then.
 //
 //	called seq=1
-//	answered seq=2 trigger=1 calls=(a,b) [refused=(0)] [sequential] [timeout=30s] [timer=100] [index=1]
+//	answered seq=2 trigger=1 [seen=1] calls=(a,b) [ops=(call,fork)] [of=(r-1-0)] [refused=(0)] [sequential] [timeout=30s] [timer=100] [index=1]
 //	replied seq=3 turn=1 index=0 [failed=error]
 //	timedout seq=9 turn=1
+//	mailed seq=4 [from=r-1-0]
+//	rested seq=5 trigger=1 [seen=4] [final]
 //	cancelled seq=9 [kind=poisoned]
 //	ended seq=10 trigger=9 [index=2]
 //	concluded completed|error
@@ -80,6 +82,18 @@ func scripted(t *testing.T, d *datadriven.TestData, s run.State) run.Event {
 		d.MaybeScanArgs(t, "index", &e.Index)
 		d.MaybeScanArgs(t, "trigger", &e.Trigger)
 		return run.Ended{Meta: m, Entry: e}
+	case "mailed":
+		from := "somebody"
+		d.MaybeScanArgs(t, "from", &from)
+		return run.Mailed{Meta: m, Mail: run.Mail{From: from}}
+	case "rested":
+		e := run.Entry{Kind: run.EntryIdle, Index: s.LogIndex + 1, Answer: &provider.Response{Content: "done"}}
+		if d.HasArg("final") {
+			e.Kind = run.EntryFinal
+		}
+		d.MaybeScanArgs(t, "trigger", &e.Trigger)
+		d.MaybeScanArgs(t, "seen", &e.Seen)
+		return run.Rested{Meta: m, Entry: e}
 	case "concluded":
 		if d.HasArg("completed") {
 			return run.Concluded{Outcome: run.Outcome{Status: run.StatusCompleted}}
@@ -95,6 +109,7 @@ func scriptedTurn(t *testing.T, d *datadriven.TestData, s run.State) run.Entry {
 	e := run.Entry{Kind: run.EntryTurn, Index: s.LogIndex + 1, Sequential: d.HasArg("sequential"), Answer: &provider.Response{}}
 	d.MaybeScanArgs(t, "index", &e.Index)
 	d.MaybeScanArgs(t, "trigger", &e.Trigger)
+	d.MaybeScanArgs(t, "seen", &e.Seen)
 	var timeout string
 	if d.MaybeScanArgs(t, "timeout", &timeout) {
 		var err error
@@ -107,8 +122,13 @@ func scriptedTurn(t *testing.T, d *datadriven.TestData, s run.State) run.Entry {
 	e.Timer = clock(at)
 	calls, _ := d.Arg("calls")
 	refused, _ := d.Arg("refused")
+	ops, _ := d.Arg("ops")
+	of, _ := d.Arg("of")
 	for i, agent := range calls.Vals {
 		c := run.Call{Agent: agent, Deadline: e.Timer}
+		if len(ops.Vals) > 0 && ops.Vals[i] != "call" {
+			c.Op, c.From = run.Op(ops.Vals[i]), of.Vals
+		}
 		for _, r := range refused.Vals {
 			if r == strconv.Itoa(i) {
 				c = run.Call{Agent: agent, Error: "no " + agent, Kind: run.KindUnknownAgent}
@@ -149,14 +169,24 @@ func describeEffect(e run.Effect) string {
 	switch e := e.(type) {
 	case run.CallChildren:
 		children(e.Children)
-		fmt.Fprintf(&b, " timer@%s", since(e.Timer))
+		for what, beside := range map[string][]run.Child{"fork": e.Forks, "send": e.Posts, "kill": e.Kills} {
+			if len(beside) > 0 {
+				b.WriteString(" " + what)
+				children(beside)
+			}
+		}
+		if !e.Timer.IsZero() {
+			fmt.Fprintf(&b, " timer@%s", since(e.Timer))
+		}
 	case run.CancelBelow:
-		children(e.Children)
+		for _, f := range e.Below {
+			children([]run.Child{f.Child})
+		}
 	case run.LogEnd:
 		fmt.Fprintf(&b, " %s", e.End.Kind)
 	case run.Conclude:
 		fmt.Fprintf(&b, " %s", e.End.Kind)
-	case run.CallModel:
+	case run.CallModel, run.Rest, run.Answer:
 	}
 	return b.String()
 }
@@ -164,6 +194,14 @@ func describeEffect(e run.Effect) string {
 func describeTurns(s run.State) string {
 	var b strings.Builder
 	for i, t := range s.Turns {
+		if len(t.Notice) > 0 {
+			fmt.Fprintf(&b, "  turn %d: then it was told of mail from %v\n", i+1, t.Notice)
+		}
+		for k, took := range t.Took {
+			for _, m := range took {
+				fmt.Fprintf(&b, "  turn %d call %d took %d from %s\n", i+1, k, m.Seq, m.From)
+			}
+		}
 		for k, o := range t.Outcomes {
 			fmt.Fprintf(&b, "  turn %d call %d %s: ", i+1, k, t.Entry.Calls[k].Agent)
 			switch {

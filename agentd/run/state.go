@@ -24,13 +24,14 @@ const (
 	None      Phase = iota // not called yet
 	Ready                  // the model is to be asked
 	Awaiting               // calls without an outcome
+	Idle                   // it has answered, and waits for mail
 	Completed              // ended well
 	Failed                 // ended badly
 )
 
 // String names the phase.
 func (p Phase) String() string {
-	return [...]string{"none", "ready", "awaiting", "completed", "failed"}[p]
+	return [...]string{"none", "ready", "awaiting", "idle", "completed", "failed"}[p]
 }
 
 // State is a run folded from its messages. The zero value is a run nobody has heard of. It is a
@@ -42,14 +43,16 @@ type State struct {
 	Input     Input     // what the run was asked
 	CalledAt  time.Time // stream time of the call
 	Turns     []Turn
+	Inbox     []Mail // not taken yet
 	LogSeq    uint64 // stream sequence of the last log message, 0 if none: the fence
 	LogIndex  int    // its index
 	End       End    // why it failed
 	Concluded bool   // the outcome is stored: nothing is owed
 
-	cancelled bool // by its own cancel message
-	cut       bool // cancelled while children were awaited
-	logged    bool // the end is on the log
+	told      uint64 // mail up to here was told of, or taken
+	cancelled bool   // by its own cancel message
+	final     bool   // its last answer is on the log
+	logged    bool   // the end is on the log
 }
 
 // Turn is one entry of the log with the outcomes of its calls so far, in call order.
@@ -57,6 +60,8 @@ type Turn struct {
 	Entry    Entry
 	Time     time.Time
 	Outcomes []*Outcome // nil: none yet
+	Took     [][]Mail   // by each call that takes mail
+	Notice   []string   // who had written, as it was told after an answer that calls nobody
 	left     int        // how many of them are nil
 	freed    time.Time  // when the next sequential call became due
 }
@@ -159,6 +164,11 @@ func (s State) apply(e Event) (State, error) {
 		return s.replied(e), nil
 	case TimedOut:
 		return s.timedOut(e), nil
+	case Mailed:
+		e.Mail.Seq = e.Meta.Seq
+		return s.mailed(e.Mail), nil
+	case Rested:
+		return s.rest(e)
 	case Cancelled:
 		return s.cancel(e), nil
 	case Concluded:
@@ -191,28 +201,74 @@ func (s State) append(m Meta, e Entry) (State, error) {
 }
 
 func (s State) answered(e Answered) (State, error) {
+	s, err := s.turn(e.Meta, e.Entry)
+	if err != nil || s.Ended() {
+		return s, err
+	}
+	t := s.current()
+	t.Outcomes, t.freed = make([]*Outcome, len(e.Entry.Calls)), e.Time
+	for i, c := range e.Entry.Calls {
+		switch {
+		case c.Failed():
+			o := Failure(c.Kind, "%s", c.Error)
+			o.Agent = c.Agent
+			t.Outcomes[i] = &o
+		case c.Awaited():
+			t.left++
+		case c.Op != OpFork: // done at once; a fork's is the outcome of its run
+			t.Outcomes[i] = &Outcome{Status: StatusCompleted}
+		}
+	}
+	if slices.ContainsFunc(e.Entry.Calls, func(c Call) bool { return c.Op == OpMail || c.Op == OpWait }) {
+		t.Took = make([][]Mail, len(e.Entry.Calls))
+	}
+	for i, c := range e.Entry.Calls {
+		if c.Op == OpMail && !c.Failed() {
+			s, t.Took[i] = s.take(func(Mail) bool { return true })
+		}
+	}
+	s.Turns[len(s.Turns)-1] = t // appended a moment ago, and nobody else's
+	s.Phase, s.Owner = Awaiting, e.Entry.Trigger
+	if t.left == 0 {
+		return s.ready(e.Entry.Trigger), nil
+	}
+	return s.collect(e.Entry.Trigger, false), nil
+}
+
+// rest folds an answer that calls nobody.
+func (s State) rest(e Rested) (State, error) {
+	s, err := s.turn(e.Meta, e.Entry)
+	if err != nil || s.Ended() {
+		return s, err
+	}
+	s.Owner = e.Entry.Trigger
+	switch {
+	case e.Entry.Kind == EntryFinal:
+		s.Phase, s.final = Completed, true
+	case len(s.Notice()) > 0: // stored during the asking, or not looked at
+		return s.ready(e.Entry.Trigger), nil
+	default:
+		s.Phase = Idle
+	}
+	return s, nil
+}
+
+// turn appends an answer of the model. What the run was told of before it was asked is told now.
+func (s State) turn(m Meta, e Entry) (State, error) {
 	before := s.Phase
-	s, err := s.append(e.Meta, e.Entry)
+	s, err := s.append(m, e)
 	if err != nil || s.Ended() {
 		return s, err
 	}
 	if before != Ready {
-		return s, fmt.Errorf("%w: log message %d is a turn while the run is %s", ErrCorrupt, e.Seq, before)
+		return s, fmt.Errorf("%w: log message %d is a turn while the run is %s", ErrCorrupt, m.Seq, before)
 	}
-	t := Turn{Entry: e.Entry, Time: e.Time, Outcomes: make([]*Outcome, len(e.Entry.Calls)), left: len(e.Entry.Calls), freed: e.Time}
-	for i, c := range e.Entry.Calls {
-		if c.Failed() {
-			o := Failure(c.Kind, "%s", c.Error)
-			o.Agent = c.Agent
-			t.Outcomes[i] = &o
-			t.left--
-		}
+	s.Turns = slices.Clone(s.Turns)
+	if s.rested() {
+		s.Turns[len(s.Turns)-1].Notice = s.notice(e.Seen)
+		s.told = max(s.told, e.Seen)
 	}
-	s.Turns = append(slices.Clip(s.Turns), t)
-	s.Phase, s.Owner = Awaiting, e.Entry.Trigger
-	if t.left == 0 {
-		s = s.ready(e.Entry.Trigger)
-	}
+	s.Turns = append(s.Turns, Turn{Entry: e, Time: m.Time})
 	return s, nil
 }
 
@@ -230,11 +286,14 @@ func (s State) ended(e Ended) (State, error) {
 }
 
 func (s State) replied(e Replied) State {
+	if s.forkOf(e.Turn, e.Index) {
+		return s.forkEnded(e)
+	}
 	if s.Phase != Awaiting || e.Turn != len(s.Turns) {
 		return s
 	}
 	t := s.current()
-	if e.Index < 0 || e.Index >= len(t.Outcomes) || t.Outcomes[e.Index] != nil {
+	if e.Index < 0 || e.Index >= len(t.Outcomes) || t.Outcomes[e.Index] != nil || t.Entry.Calls[e.Index].Op != OpCall {
 		return s
 	}
 	if t.Entry.Sequential && slices.Contains(t.Outcomes[:e.Index], nil) {
@@ -259,6 +318,10 @@ func (s State) timedOut(e TimedOut) State {
 	if s.Phase != Awaiting || e.Turn != len(s.Turns) {
 		return s
 	}
+	s = s.collect(e.Seq, true)
+	if s.Phase != Awaiting {
+		return s
+	}
 	t := s.current()
 	t.Outcomes = slices.Clone(t.Outcomes)
 	for _, c := range s.current().pending() {
@@ -280,7 +343,6 @@ func (s State) cancel(e Cancelled) State {
 	if s.Phase == None {
 		return s
 	}
-	s.cut = s.Phase == Awaiting
 	s.Phase, s.Owner = Failed, e.Seq
 	return s
 }
@@ -300,7 +362,7 @@ func (s State) conclude(e Concluded) State {
 // ready makes the next turn owed, or ends a run that has had its turns.
 func (s State) ready(owner uint64) State {
 	s.Phase, s.Owner = Ready, owner
-	if most := s.maxTurns(); len(s.Turns) >= most {
+	if most := s.maxTurns(); s.awake() >= most {
 		s.Phase, s.End = Failed, End{KindTurns, fmt.Sprintf("agent exceeded maximum conversation turns (%d)", most)}
 	}
 	return s
@@ -314,19 +376,29 @@ func (s State) maxTurns() int {
 	return MaxTurns
 }
 
+// awake counts the turns since the run was idle last.
+func (s State) awake() int {
+	for i, t := range slices.Backward(s.Turns) {
+		if t.Entry.Kind == EntryIdle {
+			return len(s.Turns) - 1 - i
+		}
+	}
+	return len(s.Turns)
+}
+
 // Last reports whether the turn that is owed is a last one, in which the run has to answer with what it has.
 func (s State) Last() bool {
 	start := s.Start()
-	return start != nil && start.Turns > 0 && len(s.Turns) == s.maxTurns()-1
+	return start != nil && start.Turns > 0 && s.awake() == s.maxTurns()-1
 }
 
 func (s State) current() Turn { return s.Turns[len(s.Turns)-1] }
 
-// pending lists the calls without an outcome, in call order.
+// pending lists the runs that are waited for, in call order.
 func (t Turn) pending() []Child {
 	var out []Child
 	for i, o := range t.Outcomes {
-		if o == nil {
+		if o == nil && t.Entry.Calls[i].Op == OpCall {
 			out = append(out, Child{i, t.Entry.Calls[i], t.deadline(i)})
 		}
 	}

@@ -34,6 +34,13 @@ func (w *walker) draw(t *rapid.T) run.Event {
 			o.Status, o.Kind = run.StatusFailed, run.KindError
 		}
 		return run.Replied{Meta: m, Turn: turn, Index: i, Outcome: o}
+	case "mailed":
+		return run.Mailed{Meta: m, Mail: run.Mail{From: rapid.SampledFrom([]string{"r-1-0", "r-1-1", "somebody"}).Draw(t, "from"), Text: "x"}}
+	case "rested":
+		return run.Rested{Meta: m, Entry: run.Entry{
+			Index: w.index(t), Kind: rapid.SampledFrom([]run.EntryKind{run.EntryIdle, run.EntryIdle, run.EntryIdle, run.EntryFinal}).Draw(t, "rest"),
+			Trigger: max(1, w.state.Owner), Seen: w.seen(t), Answer: &provider.Response{Content: "so far"}, Start: &run.Start{},
+		}}
 	case "timed out":
 		return run.TimedOut{Meta: m, Turn: turn}
 	case "concluded":
@@ -46,14 +53,16 @@ func (w *walker) draw(t *rapid.T) run.Event {
 
 // likely lists the kinds of events, those that move the state several times.
 func likely(s run.State) []string {
-	kinds := []string{"called", "answered", "ended", "replied", "timed out", "cancelled", "concluded"}
+	kinds := []string{"called", "answered", "ended", "replied", "timed out", "mailed", "rested", "cancelled", "concluded"}
 	switch s.Phase {
 	case run.None:
 		return append(kinds, "called", "called", "called", "called")
 	case run.Ready:
-		return append(kinds, slices.Repeat([]string{"answered"}, 20)...)
+		return append(kinds, slices.Repeat([]string{"answered", "answered", "answered", "rested"}, 5)...)
 	case run.Awaiting:
-		return append(kinds, slices.Repeat([]string{"replied"}, 20)...)
+		return append(kinds, slices.Repeat([]string{"replied", "replied", "replied", "mailed"}, 5)...)
+	case run.Idle:
+		return append(kinds, slices.Repeat([]string{"mailed"}, 5)...)
 	case run.Completed, run.Failed:
 	}
 	return kinds
@@ -64,10 +73,15 @@ func (w *walker) index(t *rapid.T) int {
 	return max(1, w.state.LogIndex+1+rapid.SampledFrom([]int{0, 0, 0, 0, 1, -1}).Draw(t, "hole"))
 }
 
+// seen is up to where the writer of an entry had read: often not the last messages, which came during the asking.
+func (w *walker) seen(t *rapid.T) uint64 {
+	return uint64(rapid.IntRange(int(min(w.state.Owner, w.state.Seq)), int(w.state.Seq)).Draw(t, "seen"))
+}
+
 func (w *walker) turn(t *rapid.T, m run.Meta) run.Entry {
 	n := rapid.IntRange(1, 4).Draw(t, "calls")
 	e := run.Entry{
-		Index: w.index(t), Kind: run.EntryTurn, Trigger: max(1, w.state.Owner), Seen: w.state.Seq, Answer: &provider.Response{},
+		Index: w.index(t), Kind: run.EntryTurn, Trigger: max(1, w.state.Owner), Seen: w.seen(t), Answer: &provider.Response{},
 		Sequential: rapid.Bool().Draw(t, "sequential"), Timer: m.Time.Add(time.Hour),
 	}
 	if rapid.Bool().Draw(t, "timeout") {
@@ -77,6 +91,11 @@ func (w *walker) turn(t *rapid.T, m run.Meta) run.Entry {
 		c := run.Call{Agent: fmt.Sprint("a", i), Deadline: m.Time.Add(time.Duration(i+1) * time.Minute)}
 		if rapid.IntRange(0, 3).Draw(t, "refused") == 3 {
 			c = run.Call{Error: "no such agent", Kind: run.KindUnknownAgent}
+		} else if w.mails {
+			c.Op = rapid.SampledFrom([]run.Op{run.OpCall, run.OpCall, run.OpFork, run.OpSend, run.OpMail, run.OpWait, run.OpKill}).Draw(t, "op")
+		}
+		if c.Op == run.OpWait && rapid.Bool().Draw(t, "particular") {
+			c.From = []string{"r-1-0", "somebody"}[:rapid.IntRange(1, 2).Draw(t, "of whom")]
 		}
 		e.Calls = append(e.Calls, c)
 		e.Answer.ToolCalls = append(e.Answer.ToolCalls, provider.ToolCall{ID: fmt.Sprint("c", i)})
@@ -108,6 +127,10 @@ func seqOf(e run.Event) uint64 {
 	case run.Replied:
 		return e.Seq
 	case run.TimedOut:
+		return e.Seq
+	case run.Mailed:
+		return e.Meta.Seq
+	case run.Rested:
 		return e.Seq
 	case run.Cancelled:
 		return e.Seq

@@ -65,6 +65,10 @@ func (c *Checker) fold(n *node, e run.Entry, m Message) {
 		c.apply(n, run.Ended{Meta: meta(m), Entry: e}, m)
 		return
 	}
+	if e.Kind != run.EntryTurn {
+		c.apply(n, run.Rested{Meta: meta(m), Entry: e}, m)
+		return
+	}
 	c.apply(n, run.Answered{Meta: meta(m), Entry: e}, m)
 }
 
