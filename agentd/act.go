@@ -189,7 +189,7 @@ func (w *Worker) callChildren(ctx context.Context, h *history, e run.CallChildre
 		if err != nil {
 			return step{}, err
 		}
-		body, err := json.Marshal(input(start, c.Call))
+		body, err := json.Marshal(start.Ask(c.Call))
 		if err != nil {
 			return step{}, err
 		}
@@ -205,18 +205,6 @@ func (w *Worker) callChildren(ctx context.Context, h *history, e run.CallChildre
 	}
 	ms = append(ms, timer(h.run, turn, e.Timer))
 	return finished, w.writeAll(ctx, ms)
-}
-
-// input is what a call asks of a child.
-func input(start *run.Start, c run.Call) run.Input {
-	in := run.Input{Task: c.Task, Context: c.Context, Policy: start.Policy}
-	if c.Spawn {
-		in.Spawned = &run.Spawned{Cwd: c.Cwd, Turns: start.ChildTurns}
-	}
-	if c.AdHoc {
-		in.Spawned.AdHoc = &run.AdHoc{Model: start.Model, Temperature: start.Temperature, MaxTokens: start.MaxTokens}
-	}
-	return in
 }
 
 // endsAtDeadline reports whether a turn's wait ends with the root's own deadline, whose timer serves both.
@@ -330,11 +318,11 @@ func (w *Worker) publishOutcome(ctx context.Context, r subjects.Run, reply strin
 	if refused, ok := errors.AsType[*bus.ConflictError](err); ok {
 		return step{must: refused.Last}, nil
 	}
-	if errors.Is(err, bus.ErrTooLarge) && (o.Result != "" || o.Partial != nil) {
+	if errors.Is(err, bus.ErrTooLarge) && (o.Result != "" || o.Partial != nil || len(o.Error) > muchError) {
 		if o.Status == run.StatusCompleted {
 			o.Status, o.Kind, o.Error = run.StatusFailed, run.KindError, err.Error()
 		}
-		o.Result, o.Partial = "", nil
+		o.Result, o.Partial, o.Error = "", nil, cut(o.Error)
 		return w.publishOutcome(ctx, r, reply, logSeq, disarm, o, inbox)
 	}
 	if err != nil {
@@ -346,6 +334,16 @@ func (w *Worker) publishOutcome(ctx context.Context, r subjects.Run, reply strin
 		}
 	}
 	return finished, nil
+}
+
+// muchError is how many bytes of an error are kept where the whole is too large.
+const muchError = 1024
+
+func cut(text string) string {
+	if len(text) <= muchError {
+		return text
+	}
+	return strings.ToValidUTF8(text[:muchError], "") + "…"
 }
 
 // signed completes an outcome with where it comes from and what it took.

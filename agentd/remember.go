@@ -75,6 +75,9 @@ func (w *Worker) rememberAgain(ctx context.Context, h *history, t *trigger) {
 		}
 		m = *start.Memory
 	} else {
+		if h.state.Input.AdHoc() {
+			return
+		}
 		def, ok := w.defined(h.run)
 		if !ok || !def.Memory.Enabled {
 			return

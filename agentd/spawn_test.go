@@ -3,6 +3,7 @@ package agentd_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,8 +12,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/axebus/axe/agentd"
+	"github.com/axebus/axe/agentd/memory"
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/agentd/tool"
+	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/subjects"
@@ -215,20 +219,25 @@ func TestLastTurn(t *testing.T) {
 			onStage(t, func(s *stage) {
 				s.spawner([]string{"busy"}, spawnCall("spawn_agent", `{"task":"x","agent":"busy"}`))
 				s.agents[0].Delegation.MaxTurns = 2
-				s.agents[1].SubAgents = []string{"lead"}
+				s.agents[1].SubAgents = []string{"leaf"}
+				s.agents = append(s.agents, define("leaf", nil))
 				s.parts["busy"] = func(ctx context.Context, a *asked) (*provider.Response, error) {
 					last := a.req.Messages[len(a.req.Messages)-1]
 					if heeds && last.Role == provider.User && last.Content == tool.Finally {
 						return submits("what I have")(ctx, a)
 					}
-					return calls(call("nobody", "y"))(ctx, a)
+					return calls(call("leaf", "y"))(ctx, a)
 				}
 				s.hire("w", engagement{})
 				s.settle()
-				s.result(s.submit("lead", "go"), time.Hour)
-				want := `{"agent_id":"r-1-0","outcome":{"success":{"result":"what I have"}},"task":"x","tokens":330,"turns":3}`
+				r := s.submit("lead", "go")
+				s.result(r, time.Hour)
+				if n := s.runs(r); n != 4 {
+					t.Errorf("%d runs: somebody was called whose result nobody will read", n)
+				}
+				want := `{"agent_id":"r-1-0","outcome":{"success":{"result":"what I have"}},"task":"x","tokens":352,"turns":3}`
 				if !heeds {
-					want = `{"agent_id":"r-1-0","outcome":{"failure":{"error":"agent exceeded maximum conversation turns (3)","error_kind":"turns","partial":"calling"}},"task":"x","tokens":330,"turns":3}`
+					want = `{"agent_id":"r-1-0","outcome":{"failure":{"error":"agent exceeded maximum conversation turns (3)","error_kind":"turns","partial":"calling"}},"task":"x","tokens":352,"turns":3}`
 				}
 				if diff := cmp.Diff(want, s.aggregated(0)); diff != "" {
 					t.Error(diff)
@@ -282,6 +291,107 @@ func TestSpawnInADirectory(t *testing.T) {
 		}
 		if got := s.aggregated(0); !strings.Contains(got, `cwd \"nosuch\": no such file or directory`) {
 			t.Error(got)
+		}
+	})
+}
+
+// TestAdHocIsNotRemembered: what a run of nobody's definition did is not its parent's agent's to remember, though its
+// worker died before it acknowledged.
+func TestAdHocIsNotRemembered(t *testing.T) {
+	dir := t.TempDir()
+	onStage(t, func(s *stage) {
+		store := memory.Files{Dir: dir}
+		s.spawner(nil, spawnCall("spawn_agent", `{"task":"a secret"}`))
+		remembers(0)(&s.agents[0])
+		plan := s.parts["lead"]
+		s.parts["lead"] = func(ctx context.Context, a *asked) (*provider.Response, error) {
+			if a.text() == "a secret" {
+				return says("told")(ctx, a)
+			}
+			return plan(ctx, a)
+		}
+		lost := func(at bus.Point) error {
+			if at.Op == "ack" && !at.After && strings.HasSuffix(at.Subject, ".r-1-0.call") {
+				return errBroken
+			}
+			return nil
+		}
+		s.hire("w", engagement{Config: agentd.Config{Memory: store}, intercept: lost})
+		s.settle()
+		s.result(s.submit("lead", "go"), time.Hour)
+		s.hire("heir", engagement{Config: agentd.Config{Memory: store}})
+		time.Sleep(10 * time.Minute)
+		if text := s.remembered(store, "lead"); memory.Count(text) != 1 || strings.Contains(text, "secret\n") {
+			t.Errorf("remembered:\n%s", text)
+		}
+	})
+}
+
+// TestAdHocIsItsParents: a run of nobody's definition may do what its parent may, as that was started: not what has
+// come into its agent's file since then, and not what the worker that runs it has there.
+func TestAdHocIsItsParents(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.spawner([]string{"leaf"}, spawnCall("spawn_agent", `{"task":"sub"}`))
+		s.agents[0].Delegation.MaxBatch = 3
+		plan := s.parts["lead"]
+		w := s.hire("w", engagement{})
+		s.parts["lead"] = func(ctx context.Context, a *asked) (*provider.Response, error) {
+			if a.text() != "sub" {
+				if a.turn == 1 {
+					later := define("lead", []string{"leaf", "deploy"}, spawning)
+					later.Model, later.Delegation.Styles = "sim/other", configs.Styles{configs.StyleCall, configs.StyleSpawn}
+					w.serve(s, append([]configs.Agent{later, define("deploy", nil)}, s.agents[1:]...)...)
+				}
+				return plan(ctx, a)
+			}
+			return turns(calls(toolCall("spawn_agent", map[string]string{"task": "x", "agent": "deploy"}), call("leaf", "y")), sums)(ctx, a)
+		}
+		s.settle()
+		s.result(s.submit("lead", "go"), time.Hour)
+		want := `c0=spawn_agent error: agent \"deploy\" is not in this agent's sub_agents list|c1=Unknown tool: \"call_agent\"`
+		asks := s.asked("lead")
+		if len(asks) != 4 || !strings.Contains(asks[3].results()[0].Content, want) {
+			t.Fatalf("%d requests: %+v", len(asks), asks[len(asks)-1].results())
+		}
+		if got := asks[1].req.Tools; !strings.Contains(string(got[1].Parameters["tasks"].Schema), `"maxItems":3`) {
+			t.Errorf("offered %+v", got)
+		}
+	})
+}
+
+// TestSubmitTooMuch: an error that is too large for a message is cut, and the model is not asked again for it.
+func TestSubmitTooMuch(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.spawner([]string{"leaf"}, spawnCall("spawn_agent", `{"task":"x","agent":"leaf"}`))
+		s.parts["leaf"] = calls(toolCall("submit_error", map[string]string{"error": strings.Repeat("é", 10000)}))
+		s.hire("w", engagement{maxBody: 8 << 10})
+		s.settle()
+		s.result(s.submit("lead", "go"), time.Hour)
+		if n := len(s.asked("leaf")); n != 1 {
+			t.Errorf("%d requests", n)
+		}
+		if got := s.aggregated(0); !strings.Contains(got, strings.Repeat("é", 500)) || !strings.Contains(got, `…","error_kind":"sub_agent_error"`) {
+			t.Error(got)
+		}
+	})
+}
+
+// TestTaskWithAllThatItCarries: what a call carries besides its task counts when it is decided whether that fits.
+func TestTaskWithAllThatItCarries(t *testing.T) {
+	onStage(t, func(s *stage) {
+		var many []string
+		for i := range 50 {
+			many = append(many, fmt.Sprintf("an-agent-with-a-rather-long-name-%d", i))
+		}
+		s.spawner([]string{"leaf"})
+		large := toolCall("spawn_agent", map[string]string{"task": strings.Repeat("x", 7<<10), "agent": "leaf"})
+		s.parts["lead"] = turns(calls(call("leaf", "refused")), calls(large), sums) // a first entry is larger than its calls
+		many = append(many, "leaf")
+		s.agents[0].Policy.Agents = many
+		s.hire("w", engagement{maxBody: 8 << 10})
+		s.settle()
+		if o := s.result(s.submit("lead", "go"), time.Hour); !strings.HasPrefix(o.Result, "c0=spawn_agent error: task and context are ") {
+			t.Errorf("%s %q %q", o.Status, o.Error, o.Result)
 		}
 	})
 }

@@ -5,10 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
-	"github.com/axebus/axe/agentd/prompt"
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/agentd/tool"
 	"github.com/axebus/axe/configs"
@@ -137,67 +135,6 @@ func refused(name string, c Card) run.Outcome {
 	return o
 }
 
-// start resolves what a run is started with from this worker's definition of its agent.
-func (w *Worker) start(ctx context.Context, h *history) (*run.Start, error) {
-	def, ok := w.defined(h.run)
-	if !ok {
-		return nil, errElsewhere
-	}
-	spawned := h.state.Input.Spawned
-	if spawned != nil {
-		var err error
-		if def, err = cast(def, *spawned); err != nil {
-			return nil, err
-		}
-	}
-	about, err := prompt.Resolve(def)
-	if err != nil {
-		return nil, err
-	}
-	about.Memory = w.recall(ctx, h.run.Agent, def.Memory)
-	s := &run.Start{
-		Model: def.Model, System: about.Text(), User: prompt.User(h.state.Input.Task, h.state.Input.Context),
-		Temperature: def.Params.Temperature, MaxTokens: def.Params.MaxTokens, SubAgents: def.SubAgents,
-		MaxDepth: min(def.MaxDepth(), h.head.MaxDepth), Sequential: !def.SubAgentsConf.Parallel,
-		Timeout: time.Duration(def.SubAgentsConf.Timeout) * time.Second, Retry: retry(def.Retry),
-	}
-	if h.run.Path.IsRoot() || spawned != nil && h.state.Input.Context == "" {
-		s.User = prompt.RootUser(h.state.Input.Task)
-	}
-	s.Policy = run.Policy{Agents: def.Policy.Agents, Tools: def.Policy.Tools}.Within(h.state.Input.Policy)
-	s.Limits = scopes(h.head.Limits, def.Limits, h.run.Path)
-	if def.Memory.Enabled && w.cfg.Memory != nil {
-		s.Memory = &run.Memory{Path: def.Memory.Path}
-	}
-	if h.head.Depth < s.MaxDepth {
-		callable := slices.DeleteFunc(slices.Clone(def.SubAgents), func(a string) bool { return !s.Policy.MayCall(a) })
-		if def.Delegation.Has(configs.StyleCall) && len(callable) > 0 {
-			s.Tools = append(s.Tools, tool.CallAgentTool(callable))
-		}
-		if def.Delegation.Has(configs.StyleSpawn) {
-			s.Tools = append(s.Tools, tool.SpawnTools(callable, def.Delegation.Batch())...)
-			s.MaxBatch, s.ChildTurns = def.Delegation.Batch(), def.Delegation.MaxTurns
-		}
-		s.Tools = slices.DeleteFunc(s.Tools, func(t provider.Tool) bool { return !s.Policy.MayUse(t.Name) })
-	}
-	if spawned != nil {
-		s.Tools, s.Turns = append(s.Tools, tool.SubmitTools()...), spawned.Turns
-	}
-	return s, nil
-}
-
-// cast is the definition that a spawned run has: its agent's in another directory, or one of nobody's, with its
-// parent's model.
-func cast(def configs.Agent, s run.Spawned) (_ configs.Agent, err error) {
-	def.Workdir, err = prompt.Below(def.Workdir, s.Cwd)
-	if err != nil || s.AdHoc == nil {
-		return def, err
-	}
-	def.Model, def.Params = s.AdHoc.Model, configs.Params{Temperature: s.AdHoc.Temperature, MaxTokens: s.AdHoc.MaxTokens}
-	def.SystemPrompt, def.Skill, def.Files, def.Memory = tool.AdHocSystem, "", nil, configs.Memory{}
-	return def, nil
-}
-
 // defined is the definition of a run's agent as this worker has it, with what its configuration changes.
 func (w *Worker) defined(r subjects.Run) (configs.Agent, bool) {
 	def, ok := w.definition(r.Agent)
@@ -269,9 +206,13 @@ func schedule(calls []run.Call, start *run.Start, now, deadline time.Time) (last
 }
 
 func (w *Worker) decide(ctx context.Context, h *history, start *run.Start, resp *provider.Response) (calls []run.Call, spread []int, asked error) {
+	offered := start.Tools
+	if h.state.Last() {
+		offered = tool.Ending(offered)
+	}
 	limits := tool.Limits{
 		Allowed: start.SubAgents, Depth: h.head.Depth, MaxDepth: start.MaxDepth, MaxBytes: int(w.conn.MaxBody()),
-		Offered: tool.Names(start.Tools), Agent: h.run.Agent.String(), MaxBatch: start.MaxBatch, Policy: start.Policy,
+		Start: start, Offered: tool.Names(offered), Agent: h.run.Agent.String(), MaxBatch: start.MaxBatch,
 	}
 	calls, spread = tool.Turn(resp, limits, func(agent string) (tool.Listing, bool) {
 		card, ok, err := w.names.find(ctx, agent)

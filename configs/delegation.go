@@ -66,6 +66,18 @@ func (d Delegation) Has(s Style) bool {
 	return slices.Contains(d.Styles, s) || len(d.Styles) == 0 && s == StyleCall
 }
 
+// Tools are the names of the tools of an agent's styles.
+func (d Delegation) Tools() []string {
+	var names []string
+	if d.Has(StyleCall) {
+		names = append(names, "call_agent")
+	}
+	if d.Has(StyleSpawn) {
+		names = append(names, "spawn_agent", "spawn_agents")
+	}
+	return names
+}
+
 // Batch is the most tasks of one spawn_agents.
 func (d Delegation) Batch() int { return cmp.Or(d.MaxBatch, DefaultMaxBatch) }
 

@@ -53,6 +53,7 @@ type Start struct {
 	Temperature *float64        `json:"temperature,omitzero"`
 	MaxTokens   int             `json:"max_tokens,omitzero"`
 	SubAgents   []string        `json:"sub_agents,omitempty"`
+	Delegates   []string        `json:"-"`                  // the tools of its styles; Tools are those of them that it may use
 	MaxDepth    int             `json:"max_depth,omitzero"` // effective: the agent's own within its ancestors'
 	Sequential  bool            `json:"sequential,omitzero"`
 	Timeout     time.Duration   `json:"timeout_ns,omitzero"`

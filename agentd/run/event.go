@@ -42,12 +42,20 @@ type Spawned struct {
 	AdHoc *AdHoc `json:"ad_hoc,omitempty"`
 }
 
-// AdHoc makes a run one of nobody's definition: it has its parent's model and tools, and nothing else of it. The
-// agent in its subject is the parent's, so that whoever serves that can serve it.
+// AdHoc makes a run one of nobody's definition: it has of its parent, as that was started, the model and what it may
+// do, and nothing of what it is or knows. The agent in its subject is the parent's, so that whoever serves that can
+// serve it.
 type AdHoc struct {
-	Model       string   `json:"model"`
-	Temperature *float64 `json:"temperature,omitzero"`
-	MaxTokens   int      `json:"max_tokens,omitzero"`
+	Model       string        `json:"model"`
+	Temperature *float64      `json:"temperature,omitzero"`
+	MaxTokens   int           `json:"max_tokens,omitzero"`
+	SubAgents   []string      `json:"sub_agents,omitempty"`
+	Tools       []string      `json:"tools,omitempty"` // with which it may delegate
+	Sequential  bool          `json:"sequential,omitzero"`
+	Timeout     time.Duration `json:"timeout_ns,omitzero"`
+	MaxBatch    int           `json:"max_batch,omitzero"`
+	ChildTurns  int           `json:"child_turns,omitzero"`
+	Retry       *Retry        `json:"retry,omitempty"`
 }
 
 // Answered is a turn on the log.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/axebus/axe/agentd/run"
@@ -44,6 +45,16 @@ func SpawnTools(allowedAgents []string, maxBatch int) []provider.Tool {
 			},
 		},
 	}
+}
+
+// Offer defines the tools of some names with which work is given to the given agents.
+func Offer(names, agents []string, maxBatch int) []provider.Tool {
+	var tools []provider.Tool
+	if len(agents) > 0 {
+		tools = append(tools, CallAgentTool(agents))
+	}
+	tools = append(tools, SpawnTools(agents, maxBatch)...)
+	return slices.DeleteFunc(tools, func(t provider.Tool) bool { return !slices.Contains(names, t.Name) })
 }
 
 // tasksSchema describes the elements of tasks. Encoding sorts the keys: it is the same bytes in every turn.
@@ -95,16 +106,21 @@ func spawn(tc provider.ToolCall, l Limits, known find) []run.Call {
 	}
 	var calls []run.Call
 	for i, t := range tasks {
+		c := run.Call{Agent: t.Agent, Spawn: true}
+		if t.Agent == "" {
+			c.Agent, c.AdHoc = l.Agent, true
+		}
 		k, why := l.spawnable(t, known)
+		if why == "" {
+			asked := c
+			asked.Task, asked.Context, asked.Cwd = t.Task, t.Context, t.Cwd
+			k, why = run.KindError, l.tooLarge(asked)
+		}
 		if why != "" && len(tasks) > 1 {
 			why = fmt.Sprintf("task %d of %d: %s; none was started", i+1, len(tasks), why)
 		}
 		if why != "" {
 			return refuse(k, "%s", why)
-		}
-		c := run.Call{Agent: t.Agent, Spawn: true}
-		if t.Agent == "" {
-			c.Agent, c.AdHoc = l.Agent, true
 		}
 		calls = append(calls, c)
 	}
@@ -123,7 +139,7 @@ func (l Limits) spawnable(t run.Task, known find) (run.Kind, string) {
 	case l.Depth >= l.MaxDepth:
 		return run.KindDepth, l.tooDeep()
 	}
-	return run.KindError, l.tooLarge(t)
+	return run.KindError, ""
 }
 
 // outside reports whether a path cannot be below the directory that it is relative to. (Where it leads is looked at

@@ -3,6 +3,7 @@ package tool_test
 import (
 	"encoding/json"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -34,7 +35,7 @@ func TestSpawnDefinitions(t *testing.T) {
 
 // TestSpawnDecided: what is wrong with a batch is said once, with its place, and nothing of it is carried out.
 func TestSpawnDecided(t *testing.T) {
-	l := tool.Limits{Allowed: []string{"helper", "ghost"}, Depth: 1, MaxDepth: 3, MaxBytes: 40, MaxBatch: 3, Agent: "me", Offered: []string{"spawn_agent", "spawn_agents"}}
+	l := tool.Limits{Allowed: []string{"helper", "ghost"}, Depth: 1, MaxDepth: 3, MaxBytes: 200, MaxBatch: 3, Agent: "me", Start: &run.Start{Model: "m"}, Offered: []string{"spawn_agent", "spawn_agents"}}
 	for _, test := range []struct{ name, tool, arguments, want string }{
 		{"one", "spawn_agent", `{"task":"x"}`, ""},
 		{"one, by name", "spawn_agent", `{"task":"x","agent":"helper"}`, ""},
@@ -50,7 +51,7 @@ func TestSpawnDecided(t *testing.T) {
 		{"not known", "spawn_agent", `{"task":"x","agent":"ghost"}`, `spawn_agent error: failed to load agent "ghost": agent config not found: ghost`},
 		{"another directory", "spawn_agent", `{"task":"x","cwd":"../etc"}`, `spawn_agent error: cwd "../etc" is not below the working directory`},
 		{"the root directory", "spawn_agent", `{"task":"x","cwd":"/"}`, `spawn_agent error: cwd "/" is not below the working directory`},
-		{"too large", "spawn_agent", `{"task":"0123456789012345678901234567890123456789"}`, `spawn_agent error: task and context are 51 bytes, at most 40 are passed on`},
+		{"too large", "spawn_agent", `{"task":"` + strings.Repeat("x", 200) + `"}`, `spawn_agent error: task and context are 246 bytes, at most 200 are passed on`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			resp := &provider.Response{ToolCalls: []provider.ToolCall{provider.NewToolCall("c", test.tool, []byte(test.arguments))}}

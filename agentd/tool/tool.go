@@ -40,10 +40,10 @@ type Limits struct {
 	MaxDepth int      // effective
 	MaxBytes int      // of task and context together, as they are sent; 0: no limit
 
-	Offered  []string // the names of its tools
-	Policy   run.Policy
-	Agent    string // its own name
-	MaxBatch int    // tasks of one spawn_agents
+	Start    *run.Start // what it was started with; nil: nothing but what stands here
+	Offered  []string   // the names of its tools
+	Agent    string     // its own name
+	MaxBatch int        // tasks of one spawn_agents
 }
 
 // Listing is what is known of an agent that may be called.
@@ -67,7 +67,7 @@ func Turn(resp *provider.Response, l Limits, known find) (calls []run.Call, spre
 		switch {
 		case hasty != "":
 			decided = []run.Call{refused(tc, run.KindError, "%s", hasty)}
-		case !l.Policy.MayUse(tc.Name) && slices.Contains(delegating, tc.Name):
+		case !l.policy().MayUse(tc.Name) && slices.Contains(delegating, tc.Name):
 			decided = []run.Call{refused(tc, run.KindPolicy, "not permitted by policy")}
 		case !slices.Contains(l.Offered, tc.Name):
 			decided = []run.Call{{Error: fmt.Sprintf("Unknown tool: %q", tc.Name), Kind: run.KindError}}
@@ -109,6 +109,9 @@ func Decide(tc provider.ToolCall, l Limits, known find) run.Call {
 	if k, why := l.check(t, known); why != "" {
 		return refused(tc, k, "%s", why)
 	}
+	if why := l.tooLarge(run.Call{Task: t.Task, Context: t.Context}); why != "" {
+		return refused(tc, run.KindError, "%s", why)
+	}
 	return run.Call{Agent: t.Agent}
 }
 
@@ -117,7 +120,7 @@ func (l Limits) check(t run.Task, known find) (run.Kind, string) {
 	switch {
 	case !slices.Contains(l.Allowed, t.Agent):
 		return run.KindError, fmt.Sprintf("agent %q is not in this agent's sub_agents list", t.Agent)
-	case !l.Policy.MayCall(t.Agent):
+	case !l.policy().MayCall(t.Agent):
 		return run.KindPolicy, fmt.Sprintf("agent %q is not permitted by policy", t.Agent)
 	case l.Depth >= l.MaxDepth:
 		return run.KindDepth, l.tooDeep()
@@ -135,18 +138,27 @@ func (l Limits) check(t run.Task, known find) (run.Kind, string) {
 	if _, _, err := provider.SplitModel(a.Model); a.Model != "" && err != nil {
 		return run.KindError, fmt.Sprintf("invalid model for agent %q: %v", t.Agent, err)
 	}
-	return run.KindError, l.tooLarge(t)
+	return run.KindError, ""
 }
 
 func (l Limits) tooDeep() string {
 	return fmt.Sprintf("maximum sub-agent depth (%d) reached", l.MaxDepth)
 }
 
-func (l Limits) tooLarge(t run.Task) string {
-	if n := sent(t.Task, t.Context); l.MaxBytes > 0 && n > l.MaxBytes {
-		return fmt.Sprintf("task and context are %d bytes, at most %d are passed on", n, l.MaxBytes)
+// tooLarge says so if a call would not fit into a message, "" if it does.
+func (l Limits) tooLarge(c run.Call) string {
+	body, err := json.Marshal(l.Start.Ask(c))
+	if err == nil && l.MaxBytes > 0 && len(body) > l.MaxBytes {
+		return fmt.Sprintf("task and context are %d bytes, at most %d are passed on", len(body), l.MaxBytes)
 	}
 	return ""
+}
+
+func (l Limits) policy() run.Policy {
+	if l.Start == nil {
+		return run.Policy{}
+	}
+	return l.Start.Policy
 }
 
 // Refused is a call that may be made but for a bound on the tree.
@@ -156,15 +168,6 @@ func Refused(c run.Call, why string) run.Call {
 	}
 	c.Error, c.Kind = why, run.KindBudget
 	return c
-}
-
-// sent is how many bytes a task and its context take on the bus.
-func sent(task, context string) int {
-	body, err := json.Marshal(run.Input{Task: task, Context: context})
-	if err != nil { // two strings always marshal
-		return 0
-	}
-	return len(body)
 }
 
 // Conversation is what the model of the run at a path is shown: the first user message, then for each turn its

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -72,11 +73,20 @@ func (c *Checker) called(by, n *node, d decided) {
 		c.orphan(by, n, d.Seq, "its caller called %s there", call.Agent)
 	case call.Task != d.in.Task || call.Context != d.in.Context:
 		c.orphan(by, n, d.Seq, "it is asked for something else than its caller's model did")
+	case !same(by.state.Start().Ask(*call), d.in):
+		c.orphan(by, n, d.Seq, "it has more, or something else, from its caller than that may pass on")
 	default:
 		c.limits(by, n, call, d)
 		c.calledAfterEnd(by, n, d)
-		call.Task, call.Context = "", "" // compared: not kept
+		call.Task, call.Context, call.Cwd = "", "", "" // compared: not kept
 	}
+}
+
+// same compares what was to be asked with what was.
+func same(decided, asked run.Input) bool {
+	a, err := json.Marshal(decided)
+	b, err2 := json.Marshal(asked)
+	return err == nil && err2 == nil && bytes.Equal(a, b)
 }
 
 // limits checks what a call may take.

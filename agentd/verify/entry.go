@@ -54,7 +54,7 @@ func (c *Checker) fold(n *node, e run.Entry, m Message) {
 		n.maxDepth = min(n.maxDepth, e.Start.MaxDepth)
 	}
 	if e.Start != nil {
-		e.Start = &run.Start{Turns: e.Start.Turns}
+		e.Start = passedOn(*e.Start)
 	}
 	e.Answer, e.Worker = nil, ""
 	for i := range e.Calls {
@@ -70,6 +70,16 @@ func (c *Checker) fold(n *node, e run.Entry, m Message) {
 		return
 	}
 	c.apply(n, run.Answered{Meta: meta(m), Entry: e}, m)
+}
+
+// passedOn keeps of what a run was started with its bounds, and what it passes on to those that it calls.
+func passedOn(s run.Start) *run.Start {
+	s.System, s.User, s.Limits, s.Memory = "", "", nil, nil
+	s.Tools = slices.Clone(s.Tools)
+	for i := range s.Tools {
+		s.Tools[i].Description, s.Tools[i].Parameters = "", nil
+	}
+	return &s
 }
 
 // written checks what an entry says of how it came about.

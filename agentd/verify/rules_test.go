@@ -60,6 +60,17 @@ func TestViolations(t *testing.T) {
 		{"a malformed entry", verify.Log, func(s *story) { s.ms["log r 1"].body = "nonsense" }},
 		{"an entry of no kind", verify.Log, func(s *story) { s.entry("end r-2-0").Kind = "mail" }},
 
+		{"a call that leaves out its caller's policy", verify.Orphan, func(s *story) { s.entry("log r 1").Start.Policy = run.Policy{Tools: []string{}} }},
+		{"a call with a wider policy", verify.Orphan, func(s *story) {
+			s.entry("log r 1").Start.Policy = run.Policy{Tools: []string{"call_agent"}}
+			for _, path := range []string{"r-1-0", "r-1-1", "r-2-0"} {
+				s.ms["call "+path].body = run.Input{Task: "task of " + path, Policy: run.Policy{Tools: []string{"call_agent", "spawn_agents"}}}
+			}
+		}},
+		{"a call of nobody's definition that was not decided", verify.Orphan, func(s *story) {
+			s.ms["call r-1-0"].body = run.Input{Task: "task of r-1-0", Spawned: &run.Spawned{AdHoc: &run.AdHoc{Model: "a/dearer"}}}
+		}},
+
 		{"an outcome by another agent", verify.Order, func(s *story) { s.end("outcome r").Agent = "other" }},
 		{"an outcome in another slot", verify.Order, func(s *story) {
 			s.ms["stray"] = s.put("stray", 75, s.run("r").Reply(1, 1), &run.Outcome{Status: run.StatusFailed, Agent: "a", Tree: "T", Path: "r-1-0"})

@@ -14,6 +14,7 @@ import (
 	"github.com/axebus/axe/agentd/memory"
 	"github.com/axebus/axe/agentd/prompt"
 	"github.com/axebus/axe/cmd/internal/cli"
+	"github.com/axebus/axe/configs"
 )
 
 // brief is what a model would be sent first: the agent's definition with the flags, what its skill, its
@@ -115,15 +116,19 @@ func (b *brief) print(w io.Writer) error {
 }
 
 func (b *brief) subAgents() string {
-	if len(b.def.SubAgents) == 0 {
+	if len(b.def.SubAgents) == 0 && !b.def.Delegation.Has(configs.StyleSpawn) {
 		return ""
 	}
 	parallel := "no"
 	if b.def.SubAgentsConf.Parallel {
 		parallel = "yes"
 	}
-	return fmt.Sprintf("%s\nMax Depth: %d\nParallel:  %s\nTimeout:   %ds", strings.Join(b.def.SubAgents, ", "),
+	text := fmt.Sprintf("%s\nMax Depth: %d\nParallel:  %s\nTimeout:   %ds", cmp.Or(strings.Join(b.def.SubAgents, ", "), "of nobody's definition alone"),
 		b.def.MaxDepth(), parallel, b.def.SubAgentsConf.Timeout)
+	if d := b.def.Delegation; len(d.Styles) > 0 {
+		text += fmt.Sprintf("\nStyle:     %s\nMax Batch: %d", d.Styles, d.Batch())
+	}
+	return text
 }
 
 // recall reads the agent's memory, as its worker would.

@@ -88,8 +88,14 @@ func (d *deadLetters) task(ctx context.Context, ses *cli.Session, l client.Lette
 	}
 	in, limits, ok, err := ses.Asked(ctx, l)
 	t.Limits = limits
-	if err == nil && !ok {
+	switch {
+	case err != nil:
+	case !ok:
 		err = cli.Usage("what its run was asked cannot be read")
+	case in.AdHoc():
+		err = cli.Usage("its run was of nobody's definition: %s is its parent's agent", t.Agent)
+	case !in.Policy.IsZero():
+		err = cli.Usage("its run was under the policies of those above it, and would not be on its own")
 	}
 	if t.Text = in.Task; !l.Run.Path.IsRoot() {
 		t.Text = prompt.User(in.Task, in.Context)

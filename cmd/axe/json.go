@@ -40,12 +40,12 @@ type envelope struct {
 	Partial         *run.Partial `json:"partial,omitempty"` // of a failed run: what there was
 }
 
-// detail is one tool call of the agent, in the order of the calls.
+// detail is one tool call of the agent, or one of the runs that it has spawned, in the order of the calls.
 type detail struct {
 	Turn       int             `json:"turn"` // from 0
 	Name       string          `json:"name"`
-	Input      json.RawMessage `json:"input"`
-	Output     string          `json:"output"` // the first 1024 bytes
+	Input      json.RawMessage `json:"input"`  // of a spawned run, its own task
+	Output     string          `json:"output"` // the first 1024 bytes of the result, or of the error
 	IsError    bool            `json:"is_error"`
 	DurationMS int64           `json:"duration_ms"`
 	Path       string          `json:"path,omitzero"` // of the run that it made, on the bus
@@ -90,6 +90,12 @@ func detailed(n int, t run.Turn, tc provider.ToolCall, index int) detail {
 	call, o := t.Entry.Calls[index], t.Outcomes[index]
 	d := detail{Turn: n, Name: tc.Name, Input: tc.RawArguments()}
 	text, failed := tool.Text(call, o)
+	if call.Spawn {
+		d.Input, _ = json.Marshal(map[string]string{"agent": call.Agent, "task": call.Task}) // strings always marshal
+		if failed && o != nil {
+			text = o.Error
+		}
+	}
 	d.Output, d.IsError = head(text), failed
 	if !call.Failed() {
 		d.Path = subjects.Root.Child(n+1, index).String()

@@ -46,7 +46,7 @@
 //	.User                    its first user message
 //	.Task .Context           parsed from "Task: …\n\nContext:\n…"; other text is all .Task
 //	.Files                   the context files in the system text, each with .Path .Lang .Content .Lines
-//	.Results                 of the last message, if it carries any: .Content .IsError .Index .Agent .Task
+//	.Results                 of the calls in the last answer: .Content .IsError .Index .Agent .Task
 //	.AllResults              those of the whole conversation
 //	.Item .Index             in a call with each or repeat: the element, and its number from 0
 //

@@ -69,6 +69,8 @@ func TestSend(t *testing.T) {
 	second := replied("go", []provider.ToolCall{call}, provider.ToolResult{CallID: "1", Content: "done"}, provider.ToolResult{CallID: "2", Content: "broken", IsError: true})
 	third := *second
 	third.Messages = append(slices.Clone(second.Messages), provider.Message{Role: provider.Assistant, Content: "hm"}, provider.Message{Role: provider.User, Content: "mail"})
+	fourth := *second
+	fourth.Messages = append(slices.Clone(second.Messages), provider.Message{Role: provider.User, Content: "answer now"})
 	for _, tt := range []struct {
 		name, script string
 		req          *provider.Request
@@ -78,6 +80,7 @@ func TestSend(t *testing.T) {
 		{"root", `text="{{.User}}|{{.Task}}|{{.Context}}"`, second, "end_turn: go|go|"},
 		{"system", `text="{{len .System}} {{len .Files}}{{range .Files}} {{.}} {{.Lang}} {{len .Lines}}{{end}}"`, first, "end_turn: 103 2 a/x.go go 3 README  1"},
 		{"results", `text="{{.Turn}}{{range .Results}} {{.Index}}{{.Agent}}{{.Task}}={{.}}{{.IsError}}{{end}}"`, second, "end_turn: 2 0readerread=donefalse 1=brokentrue"},
+		{"results before a user's word", `text="{{range .Results}}{{.Content}} {{end}}"`, &fourth, "end_turn: done broken "},
 		{"old results", `text="{{.Turn}} {{len .Results}} {{len .AllResults}}"`, &third, "end_turn: 3 0 2"},
 		{"empty", `text=""`, first, "end_turn: "},
 		{

@@ -34,7 +34,7 @@ func (r result) String() string { return r.Content }
 func newView(req *provider.Request) view {
 	v := view{Model: req.Model, System: req.System, Turn: 1, Files: parseFiles(req.System)}
 	calls := map[string]provider.ToolCall{}
-	for i, m := range req.Messages {
+	for _, m := range req.Messages {
 		switch m.Role {
 		case provider.User:
 			if v.User == "" {
@@ -42,15 +42,14 @@ func newView(req *provider.Request) view {
 			}
 		case provider.Assistant:
 			v.Turn++
+			v.Results = nil
 			for _, c := range m.ToolCalls {
 				calls[c.ID] = c
 			}
 		case provider.ToolRole:
 			results := newResults(m.ToolResults, calls)
 			v.AllResults = append(v.AllResults, results...)
-			if i == len(req.Messages)-1 {
-				v.Results = results
-			}
+			v.Results = results
 		}
 	}
 	v.Task, v.Context = parseUser(v.User)

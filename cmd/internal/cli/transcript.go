@@ -13,10 +13,11 @@ import (
 // transcript tells a tree as axe does with --verbose: the turns of the root, and every sub-agent. The
 // forms of its lines are those of axe's specification, 7.5 and 8.7.
 type transcript struct {
-	w    io.Writer
-	turn int                     // of the root, 0 before its first
-	left int                     // those without an outcome
-	open map[subjects.Path]child // sub-agents without one
+	w     io.Writer
+	turn  int                     // of the root, 0 before its first
+	left  int                     // those without an outcome
+	tools int                     // tool calls of the root's turn
+	open  map[subjects.Path]child // sub-agents without one
 
 	calls map[subjects.Path]int // of the last turn of each run
 }
@@ -96,6 +97,7 @@ func (t *transcript) answered(e client.Event) {
 	t.calls[e.Run.Path] = len(e.Calls)
 	if root {
 		t.received(e.Stop, e.Tools)
+		t.tools = e.Tools
 		t.left = len(e.Calls)
 	}
 	for i, c := range e.Calls {
@@ -123,7 +125,7 @@ func (t *transcript) done(root bool) {
 		return
 	}
 	if t.left--; t.left == 0 {
-		t.send(t.turn+1, t.calls[subjects.Root])
+		t.send(t.turn+1, t.tools)
 	}
 }
 

@@ -18,6 +18,7 @@ func TestTranscript(t *testing.T) {
 		told := newTranscript(&out)
 		for line := range strings.Lines(d.Input) {
 			e := parseEvent(t, line)
+			e.Tools = len(e.Calls)
 			for i := range e.Calls {
 				e.Calls[i].Deadline = e.Time.Add(5 * time.Second)
 			}

@@ -1,0 +1,80 @@
+package agentd
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/axebus/axe/agentd/prompt"
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/agentd/tool"
+	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/provider"
+	"github.com/axebus/axe/subjects"
+)
+
+// start resolves what a run is started with: from this worker's definition of its agent, or from its parent if it is
+// of nobody's definition; and within what its call allows.
+func (w *Worker) start(ctx context.Context, h *history) (s *run.Start, err error) {
+	in := h.state.Input
+	own := subjects.Limits{}
+	if in.AdHoc() {
+		s = adHoc(*in.Spawned.AdHoc)
+	} else if s, own, err = w.resolve(ctx, h); err != nil {
+		return nil, err
+	}
+	s.User = prompt.User(in.Task, in.Context)
+	if h.run.Path.IsRoot() || in.Spawned != nil && in.Context == "" {
+		s.User = prompt.RootUser(in.Task)
+	}
+	s.MaxDepth = min(s.MaxDepth, h.head.MaxDepth)
+	s.Limits = scopes(h.head.Limits, own, h.run.Path)
+	s.Policy = s.Policy.Within(in.Policy)
+	callable := slices.DeleteFunc(slices.Clone(s.SubAgents), func(a string) bool { return !s.Policy.MayCall(a) })
+	s.Tools = tool.Offer(s.Delegates, callable, s.MaxBatch)
+	s.Tools = slices.DeleteFunc(s.Tools, func(t provider.Tool) bool { return h.head.Depth >= s.MaxDepth || !s.Policy.MayUse(t.Name) })
+	if in.Spawned != nil {
+		s.Tools, s.Turns = append(s.Tools, tool.SubmitTools()...), in.Spawned.Turns
+	}
+	return s, nil
+}
+
+// adHoc is what a run of nobody's definition has from its parent.
+func adHoc(a run.AdHoc) *run.Start {
+	return &run.Start{
+		Model: a.Model, System: tool.AdHocSystem, Temperature: a.Temperature, MaxTokens: a.MaxTokens, SubAgents: a.SubAgents, Delegates: a.Tools,
+		MaxDepth: subjects.MaxDepth, Sequential: a.Sequential, Timeout: a.Timeout, MaxBatch: a.MaxBatch, ChildTurns: a.ChildTurns, Retry: a.Retry,
+	}
+}
+
+// resolve is what a run has from its agent's definition.
+func (w *Worker) resolve(ctx context.Context, h *history) (*run.Start, subjects.Limits, error) {
+	def, ok := w.defined(h.run)
+	if !ok {
+		return nil, def.Limits, errElsewhere
+	}
+	if spawned := h.state.Input.Spawned; spawned != nil {
+		var err error
+		if def.Workdir, err = prompt.Below(def.Workdir, spawned.Cwd); err != nil {
+			return nil, def.Limits, err
+		}
+	}
+	about, err := prompt.Resolve(def)
+	if err != nil {
+		return nil, def.Limits, err
+	}
+	about.Memory = w.recall(ctx, h.run.Agent, def.Memory)
+	s := &run.Start{
+		Model: def.Model, System: about.Text(), Temperature: def.Params.Temperature, MaxTokens: def.Params.MaxTokens,
+		SubAgents: def.SubAgents, Delegates: def.Delegation.Tools(), MaxDepth: def.MaxDepth(), Sequential: !def.SubAgentsConf.Parallel,
+		Timeout: time.Duration(def.SubAgentsConf.Timeout) * time.Second, Retry: retry(def.Retry),
+		Policy: run.Policy{Agents: def.Policy.Agents, Tools: def.Policy.Tools},
+	}
+	if def.Delegation.Has(configs.StyleSpawn) {
+		s.MaxBatch, s.ChildTurns = def.Delegation.Batch(), def.Delegation.MaxTurns
+	}
+	if def.Memory.Enabled && w.cfg.Memory != nil {
+		s.Memory = &run.Memory{Path: def.Memory.Path}
+	}
+	return s, def.Limits, nil
+}
