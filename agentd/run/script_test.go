@@ -169,9 +169,9 @@ func describeEffect(e run.Effect) string {
 	switch e := e.(type) {
 	case run.CallChildren:
 		children(e.Children)
-		for what, beside := range map[string][]run.Child{"fork": e.Forks, "send": e.Posts, "kill": e.Kills} {
+		for i, beside := range [][]run.Child{e.Forks, e.Posts, e.Kills} {
 			if len(beside) > 0 {
-				b.WriteString(" " + what)
+				b.WriteString([]string{" fork", " send", " kill"}[i])
 				children(beside)
 			}
 		}
