@@ -64,9 +64,16 @@ func (s *story) put(name string, seq uint64, subject string, body any) *message 
 	return m
 }
 
+// permits is the policy that every run passes on.
+var permits = run.Policy{Tools: []string{"call_agent"}}
+
 func (s *story) call(path string, seq uint64, limit time.Time) *message {
 	r := s.run(path)
-	m := s.put("call "+path, seq, r.Call(), run.Input{Task: "task of " + path})
+	in := run.Input{Task: "task of " + path}
+	if !r.Path.IsRoot() {
+		in.Policy = permits
+	}
+	m := s.put("call "+path, seq, r.Call(), in)
 	h := subjects.Header{Tree: r.Tree, Path: r.Path, Depth: r.Path.Depth(), MaxDepth: 3, Deadline: limit, Reply: space.Result(r.Agent, r.Tree)}
 	if up, turn, index, below := r.Path.Parent(); below {
 		by := s.run(up.String())
@@ -85,7 +92,7 @@ func (s *story) turn(path string, index int, seq, trigger uint64, limit time.Tim
 		Answer: &provider.Response{},
 	}
 	if index == 1 {
-		e.Start = &run.Start{Model: "m", MaxDepth: 3}
+		e.Start = &run.Start{Model: "m", MaxDepth: 3, Policy: permits}
 	}
 	for i, child := range children {
 		args := fmt.Appendf(nil, `{"agent":%q,"task":"task of %s"}`, s.agents[child], child)
