@@ -50,11 +50,17 @@ func SpawnTools(allowedAgents []string, maxBatch int) []provider.Tool {
 // Offer defines the tools of some names with which work is given to the given agents.
 func Offer(names, agents []string, maxBatch int) []provider.Tool {
 	var tools []provider.Tool
-	if len(agents) > 0 {
+	if len(agents) > 0 && slices.Contains(names, CallAgentToolName) {
 		tools = append(tools, CallAgentTool(agents))
 	}
-	tools = append(tools, SpawnTools(agents, maxBatch)...)
-	return slices.DeleteFunc(tools, func(t provider.Tool) bool { return !slices.Contains(names, t.Name) })
+	if slices.Contains(names, SpawnAgentToolName) || slices.Contains(names, SpawnAgentsToolName) {
+		for _, t := range SpawnTools(agents, maxBatch) {
+			if slices.Contains(names, t.Name) {
+				tools = append(tools, t)
+			}
+		}
+	}
+	return tools
 }
 
 // tasksSchema describes the elements of tasks. Encoding sorts the keys: it is the same bytes in every turn.
@@ -151,7 +157,7 @@ func outside(cwd string) bool {
 
 // Submitted is the outcome of an answer whose one tool call ends the run, nil if it is none.
 func Submitted(resp *provider.Response, tools []provider.Tool) *run.Outcome {
-	if len(resp.ToolCalls) != 1 || submitProblem(resp.ToolCalls[0]) != "" || !offers(tools, resp.ToolCalls[0].Name) {
+	if len(resp.ToolCalls) != 1 || submitProblem(resp.ToolCalls[0]) != "" || !slices.Contains(Names(tools), resp.ToolCalls[0].Name) {
 		return nil
 	}
 	if tc := resp.ToolCalls[0]; tc.Name == SubmitErrorToolName {
@@ -179,25 +185,11 @@ func ends(tool string) bool { return tool == SubmitResultToolName || tool == Sub
 // is not so.
 func premature(calls []provider.ToolCall, l Limits) string {
 	for _, tc := range calls {
-		if !ends(tc.Name) {
-			continue
-		}
-		for _, name := range l.Offered {
-			if name == tc.Name && len(calls) > 1 {
-				return tc.Name + " has to be the only call of its turn: nothing of this turn was carried out"
-			}
+		if len(calls) > 1 && ends(tc.Name) && slices.Contains(l.Offered, tc.Name) {
+			return tc.Name + " has to be the only call of its turn: nothing of this turn was carried out"
 		}
 	}
 	return ""
-}
-
-func offers(tools []provider.Tool, name string) bool {
-	for _, t := range tools {
-		if t.Name == name {
-			return true
-		}
-	}
-	return false
 }
 
 // Ending are the tools, of those that a run has, with which it may end.
