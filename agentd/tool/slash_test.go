@@ -1,0 +1,324 @@
+package tool_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/axebus/axe/agentd/tool"
+	"github.com/axebus/axe/provider"
+)
+
+// slashCall is a call as the table says it: a name, then pairs of keys and values.
+func slashCall(name string, pairs ...string) provider.ToolCall {
+	c := provider.ToolCall{Name: name, Arguments: map[string]string{}}
+	for i := 0; i < len(pairs); i += 2 {
+		c.Arguments[pairs[i]] = pairs[i+1]
+	}
+	return c
+}
+
+func fork(prompt string) provider.ToolCall { return slashCall("fork", "prompt", prompt) }
+
+func send(to, message string) provider.ToolCall {
+	return slashCall("send", "to", to, "message", message)
+}
+
+// wrong is a command that teaches; what it says is in TestSlashTeaches.
+func wrong(line string) provider.ToolCall { return slashCall("slash", "line", line) }
+
+// numbered gives calls their ids.
+func numbered(calls []provider.ToolCall) []provider.ToolCall {
+	for i := range calls {
+		calls[i].ID = fmt.Sprintf("slash-%d", i+1)
+	}
+	return calls
+}
+
+// parsed are the calls in a text, as the table says them. That each comes back from the run's log as it was is
+// looked at on the way.
+func parsed(t interface {
+	Helper()
+	Fatal(args ...any)
+}, text string,
+) []provider.ToolCall {
+	t.Helper()
+	calls := tool.ParseSlash(text)
+	stored, err := json.Marshal(calls)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back []provider.ToolCall
+	if err := json.Unmarshal(stored, &back); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(calls, back); diff != "" {
+		t.Fatal("the log (-sent +back):\n" + diff)
+	}
+	for i := range calls {
+		calls[i].Raw = nil
+	}
+	return calls
+}
+
+func TestSlash(t *testing.T) {
+	var (
+		inherit = slashCall("fork")
+		mail    = slashCall("check_mail")
+	)
+	for _, test := range []struct {
+		name, text string
+		want       []provider.ToolCall
+	}{
+		{"nothing", "", nil},
+		{"prose", "I could use /slash fork here.\nWhat is /slash?\n`/slash fork`", nil},
+
+		// What a command is.
+		{"fork", "/slash fork", []provider.ToolCall{inherit}},
+		{"blanks behind it", "/slash \t fork \t ", []provider.ToolCall{inherit}},
+		{"tab behind it", "/slash\tfork", []provider.ToolCall{inherit}},
+		{"three spaces before it", "   /slash fork", []provider.ToolCall{inherit}},
+		{"four spaces before it", "    /slash fork", nil},
+		{"a tab before it", "\t/slash fork", nil},
+		{"a space and a tab before it", " \t/slash fork", nil},
+		{"quoted", "> /slash fork\n>/slash fork", nil},
+		{"another word", "/slashes fork\n/slash-fork\n/slash/fork\n/slash\"fork\"", nil},
+		{"a fence", "```\n/slash fork \"x\"\n```\n```bash\n/slash check-mail\n```", []provider.ToolCall{fork("x"), mail}},
+		{"case of a name", "/slash FORK\n/slash Check-Mail\n/slash Kill R-1", []provider.ToolCall{inherit, mail, slashCall("kill", "id", "R-1")}},
+		{"case of /slash", "/Slash fork\n/SLASH fork", nil},
+		{
+			"several with prose around them",
+			"I split this.\n\n/slash fork \"one\"\n/slash fork \"two\"\n# Later, check mail.\n/slash check-mail\nThat is all.",
+			[]provider.ToolCall{fork("one"), fork("two"), mail},
+		},
+		{
+			"CRLF",
+			"So:\r\n/slash fork\r\n/slash fork \"x\"\r\n/slash send r-1-0 do more\r\n/slash wait r-1-0\r\n/slash check-mail\r\n/slash kill r-1-0\r\n/slash kill\r\n",
+			[]provider.ToolCall{
+				inherit, fork("x"), send("r-1-0", "do more"), slashCall("wait", "from", `["r-1-0"]`), mail, slashCall("kill", "id", "r-1-0"), wrong("/slash kill"),
+			},
+		},
+
+		// Each command.
+		{"send", `/slash send r-1-0 "go on"`, []provider.ToolCall{send("r-1-0", "go on")}},
+		{"send without quotes", "/slash send r-1-0   do \"it\" more \nx", []provider.ToolCall{send("r-1-0", `do "it" more`)}},
+		{"send to anything", "/slash send <ID> x", []provider.ToolCall{send("<ID>", "x")}},
+		{"send without a message", "/slash send r-1-0\nhello", []provider.ToolCall{wrong("/slash send r-1-0")}},
+		{"send an empty message", `/slash send r-1-0 ""`, []provider.ToolCall{wrong(`/slash send r-1-0 ""`)}},
+		{"send to nobody", "/slash send\nr-1-0 x", []provider.ToolCall{wrong("/slash send")}},
+		{"check_mail", "/slash check_mail", []provider.ToolCall{mail}},
+		{"check-mail of somebody", "/slash check-mail r-1-0", []provider.ToolCall{wrong("/slash check-mail r-1-0")}},
+		{"kill", "/slash kill r-1-0", []provider.ToolCall{slashCall("kill", "id", "r-1-0")}},
+		{"kill nobody", "/slash kill\nr-1-0", []provider.ToolCall{wrong("/slash kill")}},
+		{"kill two", "/slash kill r-1-0 r-1-1", []provider.ToolCall{wrong("/slash kill r-1-0 r-1-1")}},
+		{"wait", "/slash wait\nr-1-0", []provider.ToolCall{slashCall("wait")}},
+		{"wait for some", "/slash wait r-1-0 \tr-1-1", []provider.ToolCall{slashCall("wait", "from", `["r-1-0","r-1-1"]`)}},
+		{"wait for a while", "/slash wait --timeout 60", []provider.ToolCall{slashCall("wait", "timeout", "60")}},
+		{"wait for some for a while", "/slash wait --timeout 60 r-1-0", []provider.ToolCall{slashCall("wait", "timeout", "60", "from", `["r-1-0"]`)}},
+		{"a strange ID", `/slash wait a"b\`, []provider.ToolCall{slashCall("wait", "from", `["a\"b\\"]`)}},
+		{"seconds are missing", "/slash wait --timeout\n60", []provider.ToolCall{wrong("/slash wait --timeout")}},
+		{"an ID for seconds", "/slash wait --timeout r-1-0", []provider.ToolCall{wrong("/slash wait --timeout r-1-0")}},
+		{"no seconds", "/slash wait --timeout 0", []provider.ToolCall{wrong("/slash wait --timeout 0")}},
+		{"too many seconds", "/slash wait --timeout 2147483648", []provider.ToolCall{wrong("/slash wait --timeout 2147483648")}},
+		{"timeout behind", "/slash wait r-1-0 --timeout 60", []provider.ToolCall{wrong("/slash wait r-1-0 --timeout 60")}},
+		{"timeout in one word", "/slash wait --timeout=60", []provider.ToolCall{wrong("/slash wait --timeout=60")}},
+		{"no command", "/slash\n/slash \nfork", []provider.ToolCall{wrong("/slash"), wrong("/slash ")}},
+		{"unknown", "  /slash foo bar\n/slash fork\"x\"", []provider.ToolCall{wrong("  /slash foo bar"), wrong(`/slash fork"x"`)}},
+
+		// Quotes.
+		{"double", `/slash fork "it's “so”"  `, []provider.ToolCall{fork("it's “so”")}},
+		{"single", `/slash fork 'say "x" \n'`, []provider.ToolCall{fork(`say "x" \n`)}},
+		{"curly", `/slash fork “it's "so" \n”`, []provider.ToolCall{fork(`it's "so" \n`)}},
+		{"none", "/slash fork do it: \"now\" \t", []provider.ToolCall{fork(`do it: "now"`)}},
+		{"escapes", `/slash fork "\"a\" \\n \n \t \d \"`, []provider.ToolCall{wrong(`/slash fork "\"a\" \\n \n \t \d \"`)}},
+		{"escapes, closed", `/slash fork "\"a\" \\n \n \t \d \\"`, []provider.ToolCall{fork("\"a\" \\n \n \t \\d \\")}},
+		{"blanks in quotes are kept", `/slash send r-1-0 " x	"`, []provider.ToolCall{send("r-1-0", " x	")}},
+		{"several lines", "/slash fork \"one\r\n\n/slash kill r-1-0\n    three\"\n/slash check-mail", []provider.ToolCall{fork("one\r\n\n/slash kill r-1-0\n    three"), mail}},
+		{"several lines, single", "/slash fork '\none\n'\n/slash check-mail", []provider.ToolCall{fork("\none\n"), mail}},
+		{"several lines, curly", "/slash fork “\none\n”\n/slash check-mail", []provider.ToolCall{fork("\none\n"), mail}},
+		{"an empty prompt", "/slash fork \"\"\n/slash fork ''\n/slash fork “”", []provider.ToolCall{wrong(`/slash fork ""`), wrong("/slash fork ''"), wrong("/slash fork “”")}},
+		{"a blank prompt", "/slash fork \" \n\t\"\n/slash check-mail", []provider.ToolCall{wrong(`/slash fork " `), mail}},
+		{"text behind the quote", `/slash fork "a" b`, []provider.ToolCall{wrong(`/slash fork "a" b`)}},
+		{"a quote inside the quote", `/slash send r-1-0 'don't'`, []provider.ToolCall{wrong(`/slash send r-1-0 'don't'`)}},
+		{"not closed", "/slash fork \"a\n/slash check-mail\nb", []provider.ToolCall{wrong(`/slash fork "a`), mail}},
+		{"not closed, single", "/slash fork 'a\n/slash check-mail\nb", []provider.ToolCall{wrong(`/slash fork 'a`), mail}},
+		{"not closed, curly", "/slash fork “a\"\n/slash check-mail\nb", []provider.ToolCall{wrong(`/slash fork “a"`), mail}},
+		{"closed with the wrong mark", "/slash fork “a“\n/slash check-mail", []provider.ToolCall{wrong("/slash fork “a“"), mail}},
+		{"nothing but a quote", "/slash fork \"\n", []provider.ToolCall{wrong(`/slash fork "`)}},
+		{"each not closed", "/slash fork \"a\n/slash fork \"b\n", []provider.ToolCall{wrong(`/slash fork "a`), wrong(`/slash fork "b`)}},
+		{"closed by the next command", "/slash fork \"a\n/slash send r-1-0 \"b\"\n", []provider.ToolCall{wrong(`/slash fork "a`), send("r-1-0", "b")}},
+		{"closed by the next command, curly", "/slash fork “a\n/slash fork “b”\n", []provider.ToolCall{wrong(`/slash fork “a`), fork("b")}},
+		{"text behind a quote of several lines", "/slash fork \"a\n/slash check-mail\n\" b", []provider.ToolCall{wrong(`/slash fork "a`), mail}},
+
+		// What models and wires make of bytes.
+		{"invalid UTF-8", "\xff\n/slash fork \"\xff<&>\u2028\"\n/slash k\xffll", []provider.ToolCall{fork("\uFFFD<&>\u2028"), wrong("/slash k\uFFFDll")}},
+		{"200 bytes", "/slash x" + strings.Repeat("é", 96), []provider.ToolCall{wrong("/slash x" + strings.Repeat("é", 96))}},
+		{"201 bytes", "/slash xy" + strings.Repeat("é", 96), []provider.ToolCall{wrong("/slash xy" + strings.Repeat("é", 95))}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got := parsed(t, test.text)
+			for _, c := range got {
+				if c.Name == "slash" && c.Arguments["error"] == "" {
+					t.Errorf("%q teaches nothing", c.Arguments["line"])
+				}
+				delete(c.Arguments, "error")
+			}
+			if diff := cmp.Diff(numbered(test.want), got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestSlashTeaches holds what a model reads that made a mistake to its exact words.
+func TestSlashTeaches(t *testing.T) {
+	const (
+		all = `The commands are: /slash fork "PROMPT", or only /slash fork for a child that inherits your context; /slash send ID "MESSAGE"; /slash check-mail; ` +
+			`/slash wait, or /slash wait ID ID, or /slash wait --timeout SECONDS ID ID; /slash kill ID`
+		forkForm = ` Write: /slash fork "PROMPT", or only /slash fork for a child that inherits your context. For example: /slash fork "Find out why the login test fails"`
+		sendForm = ` Write: /slash send ID "MESSAGE". For example: /slash send r-1-0 "Now mend it"`
+		mailForm = ` Write: /slash check-mail. For example: /slash check-mail`
+		waitForm = ` Write: /slash wait, or /slash wait ID ID, or /slash wait --timeout SECONDS ID ID. For example: /slash wait --timeout 60 r-1-0 r-1-1`
+		killForm = ` Write: /slash kill ID. For example: /slash kill r-1-0`
+	)
+	for _, test := range []struct{ line, want string }{
+		{`/slash`, `/slash error: a command is missing. ` + all},
+		{`/slash Foo bar`, `/slash Foo is not known. ` + all},
+		{`/slash ` + strings.Repeat("x", 201), `/slash ` + strings.Repeat("x", 200) + ` is not known. ` + all},
+		{`/slash fork " "`, `/slash fork error: the prompt is empty, and a fork without one inherits your context.` + forkForm},
+		{`/slash fork "a`, `/slash fork error: the quote is not closed.` + forkForm},
+		{`/slash fork "a "b" c"`, `/slash fork error: there is text behind the closing quote. A " inside a quote is written \".` + forkForm},
+		{`/slash send`, `/slash send error: an ID is missing.` + sendForm},
+		{`/slash send r-1-0`, `/slash send error: a message is missing.` + sendForm},
+		{`/slash CHECK_MAIL now`, `/slash check-mail error: nothing may stand behind it.` + mailForm},
+		{`/slash wait --timeout`, `/slash wait error: the seconds are missing.` + waitForm},
+		{`/slash wait --timeout 1.5`, `/slash wait error: the seconds are a whole number, at least 1, and not "1.5".` + waitForm},
+		{`/slash wait r-1-0 --timeout 5`, `/slash wait error: "--timeout" is no ID, and the timeout stands before the IDs.` + waitForm},
+		{`/slash kill`, `/slash kill error: an ID is missing.` + killForm},
+		{`/slash kill r-1-0 now`, `/slash kill error: nothing may stand behind the ID.` + killForm},
+	} {
+		got := parsed(t, test.line)
+		if diff := cmp.Diff(numbered([]provider.ToolCall{slashCall("slash", "line", test.line[:min(len(test.line), 200)], "error", test.want)}), got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", test.line, diff)
+		}
+	}
+}
+
+// TestSlashTaughtIsUnderstood: the example in an answer is a command that works.
+func TestSlashTaughtIsUnderstood(t *testing.T) {
+	for _, line := range []string{`/slash fork ""`, "/slash send", "/slash check-mail x", "/slash wait --timeout", "/slash kill"} {
+		_, example, _ := strings.Cut(parsed(t, line)[0].Arguments["error"], "For example: ")
+		if got := parsed(t, example); len(got) != 1 || got[0].Name == "slash" {
+			t.Errorf("the example for %s is %q, which makes %v", line, example, got)
+		}
+	}
+}
+
+// TestSlashOfAnyLength: however many quotes are left open before a long text, it is not read again for each of them,
+// which would take minutes here.
+func TestSlashOfAnyLength(t *testing.T) {
+	const n = 20_000
+	filler := strings.Repeat("é", 2<<20)
+	for _, open := range []string{"“", `"`, "'"} {
+		calls := tool.ParseSlash(strings.Repeat("/slash fork "+open+"x\n", n) + filler + "\n” junk")
+		if len(calls) != n || slices.ContainsFunc(calls, func(c provider.ToolCall) bool { return c.Name != "slash" }) {
+			t.Errorf("%s: %d calls", open, len(calls))
+		}
+	}
+	if got := tool.ParseSlash("/slash fork " + filler); len(got) != 1 || got[0].Arguments["prompt"] != filler {
+		t.Errorf("%d calls from a long line", len(got))
+	}
+}
+
+// quoting writes a text as an argument; ok is false if it cannot be written in this way.
+var quoting = []func(s string) (argument string, ok bool){
+	func(s string) (string, bool) {
+		return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`, true
+	},
+	func(s string) (string, bool) {
+		return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\t", `\t`).Replace(s) + `"`, true
+	},
+	func(s string) (string, bool) { return "'" + s + "'", !strings.Contains(s, "'") },
+	func(s string) (string, bool) { return "“" + s + "”", !strings.ContainsAny(s, "“”") },
+	func(s string) (string, bool) {
+		return s, s == strings.TrimSpace(s) && !strings.Contains(s, "\n") && strings.Trim(s, `"'“`) == s
+	},
+}
+
+// TestSlashComesBack: what is quoted properly is what the child or the other reads, whatever stands around it.
+func TestSlashComesBack(t *testing.T) {
+	words := rapid.SampledFrom([]string{"a", "n", "t", " ", "\t", "\n", "\r\n", `\`, `"`, "'", "“", "”", "<", "é", "\u2028", "```", "\n/slash kill r-1-0", "/slash"})
+	texts := rapid.OneOf(
+		rapid.String(),
+		rapid.Map(rapid.SliceOf(words), func(s []string) string { return strings.Join(s, "") }),
+	).Filter(func(s string) bool { return utf8.ValidString(s) && strings.TrimSpace(s) != "" })
+	around := rapid.SampledFrom([]string{"", "Then I go on.", "> /slash kill r-1-0", "```", "    /slash fork"})
+	eol := rapid.SampledFrom([]string{"\n", "\r\n"})
+
+	rapid.Check(t, func(t *rapid.T) {
+		var b strings.Builder
+		var want []provider.ToolCall
+		for range rapid.IntRange(1, 4).Draw(t, "commands") {
+			b.WriteString(around.Draw(t, "around") + eol.Draw(t, "eol"))
+			s := texts.Draw(t, "text")
+			argument, ok := rapid.SampledFrom(quoting).Draw(t, "quoting")(s)
+			if !ok {
+				argument, _ = quoting[0](s)
+			}
+			if rapid.Bool().Draw(t, "forks") {
+				b.WriteString("/slash fork " + argument)
+				want = append(want, fork(s))
+			} else {
+				b.WriteString("/slash send r-1-0 " + argument)
+				want = append(want, send("r-1-0", s))
+			}
+			b.WriteString(eol.Draw(t, "eol"))
+		}
+		if diff := cmp.Diff(numbered(want), parsed(t, b.String())); diff != "" {
+			t.Fatalf("%s\n(-want +got):\n%s", b.String(), diff)
+		}
+	})
+}
+
+func FuzzParseSlash(f *testing.F) {
+	for _, seed := range []string{
+		"/slash fork\n/slash fork \"a\\\"\n\\n\"\n", "/slash send r-1-0 'x'\r\n/slash send “", "/slash check-mail\n/slash kill a\n/slash foo",
+		"/slash wait --timeout 5 a b\n/slash wait\n   /slash wait --timeout\n", "/slash fork “\xff”\n/slash fork \"\xff\n/slash \xff",
+	} {
+		f.Add(seed)
+	}
+	// The arguments that a call needs, and those that it may have.
+	needs := map[string][]string{"fork": {}, "send": {"message", "to"}, "check_mail": {}, "wait": {}, "kill": {"id"}, "slash": {"error", "line"}}
+	may := map[string][]string{"fork": {"prompt"}, "wait": {"from", "timeout"}}
+	f.Fuzz(func(t *testing.T, text string) {
+		for i, c := range parsed(t, text) {
+			if c.ID != fmt.Sprintf("slash-%d", i+1) {
+				t.Errorf("call %d has the id %q", i, c.ID)
+			}
+			need, known := needs[c.Name]
+			if !known {
+				t.Fatalf("a call of %q", c.Name)
+			}
+			have := slices.Sorted(maps.Keys(c.Arguments))
+			have = slices.DeleteFunc(have, func(k string) bool { return slices.Contains(may[c.Name], k) })
+			if !slices.Equal(have, need) {
+				t.Errorf("%s has %v", c.Name, c.Arguments)
+			}
+			for k, v := range c.Arguments {
+				if strings.TrimSpace(v) == "" || !utf8.ValidString(v) {
+					t.Errorf("%s: %s is %q", c.Name, k, v)
+				}
+			}
+			if len(c.Arguments["line"]) > 200 && c.Name == "slash" {
+				t.Errorf("a line of %d bytes", len(c.Arguments["line"]))
+			}
+		}
+	})
+}
