@@ -109,12 +109,14 @@ func (w *Worker) step(ctx context.Context, h *history, t *trigger) (step, error)
 			next, err = w.callChildren(ctx, h, e)
 		case run.CancelBelow:
 			err = w.cancelBelow(ctx, h, e)
-		case run.Rest, run.Answer:
-			err = fmt.Errorf("%w: %s is owed, and no tool that leads there is offered", run.ErrCorrupt, e.Key())
+		case run.Rest:
+			next, err = finished, w.tellIdle(ctx, h, e)
+		case run.Answer:
+			next, err = w.publish(ctx, h, h.state.Start(), w.signed(h, answer(h.state.Turns[e.Turn-1].Entry.Answer, h.state.Start())))
 		case run.LogEnd:
 			next, err = w.logEnd(ctx, h, t, e)
 		case run.Conclude:
-			next, err = w.conclude(ctx, h, run.Failure(e.End.Kind, "%s", e.End.Text))
+			next, err = w.conclude(ctx, h, e.End.Outcome())
 		}
 		if err != nil {
 			return step{}, err
@@ -176,40 +178,51 @@ func (w *Worker) cancelBelow(ctx context.Context, h *history, e run.CancelBelow)
 	return w.writeAll(ctx, ms)
 }
 
-// callChildren publishes the calls that are due and the timer of the turn, together.
+// callChildren publishes the calls that are due and the timer of the turn, and what nobody waits for, together.
 func (w *Worker) callChildren(ctx context.Context, h *history, e run.CallChildren) (step, error) {
-	start := h.state.Start()
-	limits, err := header(start.Limits)
+	ms, err := w.beside(h, e)
 	if err != nil {
 		return step{}, err
 	}
-	ms := make([]bus.Message, 0, len(e.Children)+1)
 	for _, c := range e.Children {
-		child, err := w.child(h.run, e.Turn, c)
+		m, _, err := w.call(h, e.Turn, c)
 		if err != nil {
 			return step{}, err
 		}
-		body, err := json.Marshal(start.Ask(c.Call))
-		if err != nil {
-			return step{}, err
-		}
-		head := subjects.Header{
-			Tree: child.Tree, Path: child.Path, Parent: h.run.Agent, Depth: h.head.Depth + 1, MaxDepth: start.MaxDepth,
-			Deadline: c.Deadline, Reply: h.run.Reply(e.Turn, c.Index), Limits: limits, Traceparent: h.head.Traceparent,
-		}
-		ms = append(ms, bus.Message{Subject: child.Call(), Header: head.Pairs(), Body: body, Fence: bus.After(child.Call(), 0)})
+		ms = append(ms, m)
 	}
-	turn := e.Turn
-	if w.endsAtDeadline(h, e.Timer) {
-		turn = 0
+	if !e.Timer.IsZero() {
+		turn := e.Turn
+		if w.endsAtDeadline(h, e.Timer) {
+			turn = 0
+		}
+		ms = append(ms, timer(h.run, turn, e.Timer))
 	}
-	ms = append(ms, timer(h.run, turn, e.Timer))
 	return finished, w.writeAll(ctx, ms)
 }
 
-// endsAtDeadline reports whether a turn's wait ends with the root's own deadline, whose timer serves both.
+// call is the request to run a child.
+func (w *Worker) call(h *history, turn int, c run.Child) (m bus.Message, child subjects.Run, err error) {
+	start := h.state.Start()
+	limits, err := header(start.Limits)
+	if err != nil {
+		return m, child, err
+	}
+	if child, err = w.child(h.run, turn, c); err != nil {
+		return m, child, err
+	}
+	body, err := json.Marshal(start.Ask(c.Call))
+	head := subjects.Header{
+		Tree: child.Tree, Path: child.Path, Parent: h.run.Agent, Depth: h.head.Depth + 1, MaxDepth: start.MaxDepth,
+		Deadline: c.Deadline, Reply: h.run.Reply(turn, c.Index), Limits: limits, Traceparent: h.head.Traceparent,
+	}
+	return bus.Message{Subject: child.Call(), Header: head.Pairs(), Body: body, Fence: bus.After(child.Call(), 0)}, child, err
+}
+
+// endsAtDeadline reports whether a turn's wait ends with the deadline of a run that has a timer for it, which serves
+// both then.
 func (w *Worker) endsAtDeadline(h *history, at time.Time) bool {
-	return h.run.Path.IsRoot() && !at.Before(h.head.Deadline)
+	return h.lone() && !at.Before(h.head.Deadline)
 }
 
 // timer is the schedule that ends a turn's wait. A second firing is a no-op.
@@ -245,7 +258,7 @@ func (w *Worker) logEnd(ctx context.Context, h *history, t *trigger, e run.LogEn
 // commit appends an entry to the run's log.
 func (w *Worker) commit(ctx context.Context, h *history, t *trigger, e run.Entry) (step, error) {
 	e.Index, e.Trigger, e.Seen, e.Worker = h.state.LogIndex+1, t.Seq, h.state.Seq, w.cfg.Name
-	e.Tombs = w.tombsOf(h, e.Kind == run.EntryTurn)
+	e.Tombs = w.tombsOf(h, e.Answer != nil)
 	body, err := json.Marshal(e)
 	if err != nil {
 		return step{}, err
@@ -273,13 +286,17 @@ func (w *Worker) tombsOf(h *history, answered bool) uint64 {
 func schema() [][2]string { return [][2]string{{subjects.HeaderSchema, subjects.Schema}} }
 
 // disarm names the timer that the run's next message makes needless: that of the turn before, or, for
-// the outcome of a root, that of its deadline.
+// the outcome of a run that has one, that of its deadline.
 func (w *Worker) disarm(h *history, outcome bool) string {
+	var at time.Time // when the wait of the last turn ends, zero if it has none
 	n := len(h.state.Turns)
+	if n > 0 {
+		at = h.state.Turns[n-1].Entry.Timer
+	}
 	switch {
-	case n > 0 && !w.endsAtDeadline(h, h.state.Turns[n-1].Entry.Timer):
+	case !at.IsZero() && !w.endsAtDeadline(h, at):
 		return h.run.Timer(n)
-	case outcome && h.run.Path.IsRoot():
+	case outcome && h.lone():
 		return h.run.Timer(0)
 	}
 	return ""
@@ -361,6 +378,7 @@ func (w *Worker) signed(h *history, o run.Outcome) run.Outcome {
 	if o.Status == run.StatusFailed {
 		o.Partial = h.state.Partial()
 	}
+	o.Stopped = len(h.state.Forks())
 	return o
 }
 

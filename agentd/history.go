@@ -11,6 +11,7 @@ import (
 
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -24,6 +25,8 @@ type history struct {
 	asked bool            // the last read looked at the reply subject too
 	size  int             // bytes read, for the cache
 	tombs uint64          // the newest tombstone known when the model was asked last
+
+	inherited []provider.Message // what a copy of its parent knows from there, once it was read
 }
 
 // lagging is how long a read may lag behind a message that was delivered before it counts as failed.
@@ -220,6 +223,8 @@ func (w *Worker) event(ctx context.Context, h *history, m bus.Stored) (run.Event
 	case subjects.Reply:
 		o, err := w.outcome(ctx, m)
 		return run.Replied{Meta: meta, Turn: at.Turn, Index: at.Index, Outcome: o}, err
+	case subjects.Mail:
+		return w.mailed(ctx, m, meta)
 	case subjects.Timer:
 		return run.TimedOut{Meta: meta, Turn: at.Turn}, nil
 	case subjects.Cancel:

@@ -85,7 +85,7 @@ func (w *Worker) afford(ctx context.Context, h *history, scopes []run.Scope) err
 func (w *Worker) account(ctx context.Context, h *history, t *trigger, scopes []run.Scope, tokens int, calls []run.Call) error {
 	want := 0
 	for _, c := range calls {
-		if !c.Failed() {
+		if c.Makes() {
 			want++
 		}
 	}
@@ -111,7 +111,7 @@ func (w *Worker) account(ctx context.Context, h *history, t *trigger, scopes []r
 		}
 	}
 	for i := len(calls) - 1; i >= 0 && want > granted; i-- {
-		if !calls[i].Failed() {
+		if calls[i].Makes() {
 			calls[i] = tool.Refused(calls[i], full.Full())
 			want--
 		}

@@ -18,23 +18,39 @@ import (
 func (w *Worker) start(ctx context.Context, h *history) (s *run.Start, err error) {
 	in := h.state.Input
 	own := subjects.Limits{}
-	if in.AdHoc() {
+	if in.Forked != nil && in.Forked.Inherit {
+		if s, err = w.inherit(ctx, h); err != nil {
+			return nil, err
+		}
+	} else if in.AdHoc() {
 		s = adHoc(*in.Spawned.AdHoc)
+		if in.Forked != nil {
+			s.System = "" // it does not submit
+		}
 	} else if s, own, err = w.resolve(ctx, h); err != nil {
 		return nil, err
 	}
-	s.User = prompt.User(in.Task, in.Context)
-	if h.run.Path.IsRoot() || in.Spawned != nil && in.Context == "" {
+	switch {
+	case in.Forked != nil && in.Forked.Inherit:
+		s.User = ""
+	case h.run.Path.IsRoot() || in.Forked != nil || in.Spawned != nil && in.Context == "":
 		s.User = prompt.RootUser(in.Task)
+	default:
+		s.User = prompt.User(in.Task, in.Context)
 	}
 	s.MaxDepth = min(s.MaxDepth, h.head.MaxDepth)
 	s.Limits = scopes(h.head.Limits, own, h.run.Path)
 	s.Policy = s.Policy.Within(in.Policy)
 	callable := slices.DeleteFunc(slices.Clone(s.SubAgents), func(a string) bool { return !s.Policy.MayCall(a) })
 	s.Tools = tool.Offer(s.Delegates, callable, s.MaxBatch)
-	s.Tools = slices.DeleteFunc(s.Tools, func(t provider.Tool) bool { return h.head.Depth >= s.MaxDepth || !s.Policy.MayUse(t.Name) })
+	s.Tools = slices.DeleteFunc(s.Tools, func(t provider.Tool) bool {
+		return h.head.Depth >= s.MaxDepth && tool.Makes(t.Name) || !s.Policy.MayUse(t.Name)
+	})
 	if in.Spawned != nil {
-		s.Tools, s.Turns = append(s.Tools, tool.SubmitTools()...), in.Spawned.Turns
+		s.Turns = in.Spawned.Turns
+	}
+	if in.Spawned != nil && in.Forked == nil {
+		s.Tools = append(s.Tools, tool.SubmitTools()...)
 	}
 	return s, nil
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/axebus/axe/agentd/run"
@@ -37,7 +38,8 @@ func (w *Worker) turn(ctx context.Context, h *history, t *trigger) (step, error)
 	w.bound(t, h.head.Deadline.Add(w.conn.AckWait()))
 	start := h.state.Start()
 	if start == nil {
-		if name := h.run.Agent.String(); !h.state.Input.Policy.MayCall(name) && !h.state.Input.AdHoc() {
+		in := h.state.Input
+		if name := h.run.Agent.String(); !in.Policy.MayCall(name) && !in.AdHoc() && in.Forked == nil {
 			return w.conclude(ctx, h, run.Failure(run.KindPolicy, "agent %q is not permitted by policy", name))
 		}
 		var err error
@@ -47,9 +49,12 @@ func (w *Worker) turn(ctx context.Context, h *history, t *trigger) (step, error)
 			return w.failConfig(ctx, h, err)
 		}
 	}
+	if err := w.recallParent(ctx, h); err != nil {
+		return step{}, err
+	}
 	p, model, err := w.cfg.Open(start.Model)
 	if err != nil {
-		return w.conclude(ctx, h, run.Failure(run.KindError, "%v", err))
+		return w.finish(ctx, h, t, start, run.Failure(run.KindError, "%v", err), nil, spent{})
 	}
 	resp, took, err := w.ask(ctx, h, t, p, request(h, model, start), start)
 	switch {
@@ -62,28 +67,63 @@ func (w *Worker) turn(ctx context.Context, h *history, t *trigger) (step, error)
 	case errors.Is(err, errTakenOver):
 		return step{}, err
 	case errors.As(err, new(broke)):
-		return w.conclude(ctx, h, run.Failure(run.KindBudget, "%v", err))
+		return w.finish(ctx, h, t, start, run.Failure(run.KindBudget, "%v", err), nil, took)
 	case err != nil:
-		return w.conclude(ctx, h, failure(err, start.Model, took))
+		return w.finish(ctx, h, t, start, failure(err, start.Model, took), nil, took)
 	}
-	answer := tool.Submitted(resp, start.Tools)
-	switch {
-	case answer != nil:
-	case len(resp.ToolCalls) > 0 && len(start.Tools) > 0:
+	if tool.Submitted(resp, start.Tools) == nil && len(resp.ToolCalls) > 0 && len(start.Tools) > 0 {
 		return w.recordTurn(ctx, h, t, start, resp, took)
-	default: // so has who was offered no tools
-		answer = &run.Outcome{Status: run.StatusCompleted, Result: resp.Content}
 	}
-	return w.answered(ctx, h, t, start, *answer, resp, took)
-}
-
-// answered concludes a run with its model's answer.
-func (w *Worker) answered(ctx context.Context, h *history, t *trigger, start *run.Start, o run.Outcome, resp *provider.Response, took spent) (step, error) {
 	if err := w.account(ctx, h, t, start.Limits, resp.InputTokens+resp.OutputTokens, nil); err != nil {
 		return step{}, err
 	}
-	o.StopReason, o.Model, o.Usage, o.Turns, o.ModelMS, o.Retries = resp.StopReason, start.Model, resp.Usage, 1, took.ms(), took.retries
-	o = w.signed(h, o)
+	o := answer(resp, start)
+	o.Usage, o.Turns, o.ModelMS, o.Retries = resp.Usage, 1, took.ms(), took.retries
+	return w.finish(ctx, h, t, start, o, resp, took)
+}
+
+// answer is the outcome of a run whose model has called nobody, or had nobody to call.
+func answer(resp *provider.Response, start *run.Start) run.Outcome {
+	o := run.Outcome{Status: run.StatusCompleted, Result: resp.Content}
+	if submitted := tool.Submitted(resp, start.Tools); submitted != nil {
+		o = *submitted
+	}
+	o.Model, o.StopReason = start.Model, resp.StopReason
+	return o
+}
+
+// finish concludes a run with what came of its last turn. A run that was forked rests instead, unless a bound was
+// reached; one whose own forks are at work is concluded by way of its log, since they are to be ended first.
+func (w *Worker) finish(ctx context.Context, h *history, t *trigger, start *run.Start, o run.Outcome, resp *provider.Response, took spent) (step, error) {
+	kind := run.EntryFinal
+	if h.state.Input.Forked != nil && o.Kind != run.KindBudget {
+		kind = run.EntryIdle
+	}
+	if kind == run.EntryFinal && len(h.state.Forks()) == 0 {
+		return w.publish(ctx, h, start, w.signed(h, o))
+	}
+	e := run.Entry{Kind: kind, Answer: resp}
+	if resp == nil {
+		e.Answer, e.End = &provider.Response{}, &run.End{Kind: o.Kind, Text: o.Error, Category: o.Category}
+	}
+	return w.record(ctx, h, t, start, e, took)
+}
+
+// record commits what came of a turn. What is too large is none, and said to be.
+func (w *Worker) record(ctx context.Context, h *history, t *trigger, start *run.Start, e run.Entry, took spent) (step, error) {
+	e.ModelMS, e.Retries = took.ms(), took.retries
+	if h.state.Start() == nil {
+		e.Start = start
+	}
+	next, err := w.commit(ctx, h, t, e)
+	if err != nil && tooLarge(err) && e.End == nil {
+		return w.finish(ctx, h, t, start, failure(fmt.Errorf("turn %d cannot be recorded: %w", len(h.state.Turns)+1, err), start.Model, took), nil, took)
+	}
+	return next, err
+}
+
+// publish concludes a run and has its agent remember it.
+func (w *Worker) publish(ctx context.Context, h *history, start *run.Start, o run.Outcome) (step, error) {
 	next, err := w.concludeSigned(ctx, h, o)
 	if err == nil && next.done && start.Memory != nil && o.Status == run.StatusCompleted {
 		w.remember(ctx, h, *start.Memory, o, false)
@@ -93,15 +133,30 @@ func (w *Worker) answered(ctx context.Context, h *history, t *trigger, start *ru
 
 // request is what the model is sent next. In a run's last turn it is told so, and offered no more than to end.
 func request(h *history, model string, start *run.Start) *provider.Request {
+	said := tool.Conversation(h.run.Path, start.User, h.state.Turns)
+	if len(h.inherited) > 0 {
+		said = slices.Concat(h.inherited, said[1:])
+	}
+	if from := h.state.Notice(); len(from) > 0 && h.state.Rested() {
+		said = append(said, provider.Message{Role: provider.User, Content: tool.Noticed(from)})
+	}
 	r := &provider.Request{
-		Model: model, System: start.System, Messages: tool.Conversation(h.run.Path, start.User, h.state.Turns), Tools: start.Tools,
-		Temperature: start.Temperature, MaxTokens: start.MaxTokens,
+		Model: model, System: system(h, start), Messages: said, Tools: start.Tools, Temperature: start.Temperature, MaxTokens: start.MaxTokens,
 	}
 	if h.state.Last() {
 		r.Messages = append(r.Messages, provider.Message{Role: provider.User, Content: tool.Finally})
 		r.Tools = tool.Ending(start.Tools)
 	}
 	return r
+}
+
+// system is a run's system text, with what it is told of itself if it can work with others.
+func system(h *history, start *run.Start) string {
+	about := tool.Guidance(h.run.Path, tool.Names(start.Tools))
+	if start.System == "" || about == "" {
+		return start.System + about
+	}
+	return start.System + "\n\n" + about
 }
 
 // vanished is how long an agent has to be nobody's before its calls are refused: a deployment may take
@@ -167,10 +222,7 @@ func (w *Worker) ask(ctx context.Context, h *history, t *trigger, p provider.Pro
 
 // recordTurn decides what becomes of each call and puts it on the log before any child is called.
 func (w *Worker) recordTurn(ctx context.Context, h *history, t *trigger, start *run.Start, resp *provider.Response, took spent) (step, error) {
-	e := run.Entry{Kind: run.EntryTurn, Answer: resp, ModelMS: took.ms(), Retries: took.retries, Sequential: start.Sequential, Timeout: start.Timeout}
-	if h.state.Start() == nil {
-		e.Start = start
-	}
+	e := run.Entry{Kind: run.EntryTurn, Answer: resp, Sequential: start.Sequential, Timeout: start.Timeout}
 	var err error
 	if e.Calls, e.Spread, err = w.decide(ctx, h, start, resp); err != nil {
 		return step{}, err
@@ -179,25 +231,29 @@ func (w *Worker) recordTurn(ctx context.Context, h *history, t *trigger, start *
 		return step{}, err
 	}
 	e.Timer = schedule(e.Calls, start, time.Now(), h.head.Deadline)
-	next, err := w.commit(ctx, h, t, e)
-	if err != nil && tooLarge(err) {
-		return w.conclude(ctx, h, failure(fmt.Errorf("turn %d cannot be recorded: %w", len(h.state.Turns)+1, err), start.Model, took))
-	}
-	return next, err
+	return w.record(ctx, h, t, start, e, took)
 }
 
-// schedule sets the deadline of each call that is made, and returns the last of them.
+// schedule sets the deadline of each call that is made or waits, and returns the last of those that are waited for,
+// zero if none is. A fork may take as long as the run that it was forked by.
 func schedule(calls []run.Call, start *run.Start, now, deadline time.Time) (last time.Time) {
 	due := time.Duration(0)
 	for i, c := range calls {
-		if c.Failed() {
+		allowed := start.Timeout
+		switch {
+		case c.Op == run.OpFork && !c.Failed():
+			calls[i].Deadline = deadline
 			continue
+		case !c.Awaited():
+			continue
+		case c.Op == run.OpWait:
+			allowed = cmp.Or(c.Patience, allowed)
 		}
 		if due == 0 || start.Sequential {
-			due += start.Timeout
+			due += allowed
 		}
 		last = deadline
-		if at := now.Add(due); start.Timeout > 0 && at.Before(deadline) {
+		if at := now.Add(due); allowed > 0 && at.Before(deadline) {
 			last = at
 		}
 		calls[i].Deadline = last
@@ -212,12 +268,20 @@ func (w *Worker) decide(ctx context.Context, h *history, start *run.Start, resp 
 	}
 	limits := tool.Limits{
 		Allowed: start.SubAgents, Depth: h.head.Depth, MaxDepth: start.MaxDepth, MaxBytes: int(w.conn.MaxBody()),
-		Start: start, Offered: tool.Names(offered), Agent: h.run.Agent.String(), MaxBatch: start.MaxBatch,
+		Start: start, Offered: tool.Names(offered), Agent: h.run.Agent.String(), AdHoc: h.state.Input.AdHoc(), MaxBatch: start.MaxBatch,
+		At: h.run.Path, Turn: len(h.state.Turns) + 1,
 	}
-	calls, spread = tool.Turn(resp, limits, func(agent string) (tool.Listing, bool) {
-		card, ok, err := w.names.find(ctx, agent)
-		asked = errors.Join(asked, err)
-		return tool.Listing{Model: card.Model, Problem: card.Problem}, ok
+	calls, spread = tool.Turn(resp, limits, tool.Known{
+		Agent: func(agent string) (tool.Listing, bool) {
+			card, ok, err := w.names.find(ctx, agent)
+			asked = errors.Join(asked, err)
+			return tool.Listing{Model: card.Model, Problem: card.Problem}, ok
+		},
+		Run: func(p subjects.Path) (tool.Peer, bool) {
+			peer, ok, err := w.peer(ctx, h.run, p)
+			asked = errors.Join(asked, err)
+			return peer, ok
+		},
 	})
 	return calls, spread, asked
 }

@@ -20,6 +20,7 @@ type Style string
 // The styles.
 const (
 	StyleCall  Style = "call"  // call_agent: agents by name, whose last words are the results
+	StyleMail  Style = "mail"  // fork, send, check_mail, wait, kill: runs that work beside each other and write to each other
 	StyleSpawn Style = "spawn" // spawn_agent, spawn_agents: agents by name or of nobody's definition, which submit results or errors
 )
 
@@ -66,6 +67,9 @@ func (d Delegation) Has(s Style) bool {
 	return slices.Contains(d.Styles, s) || len(d.Styles) == 0 && s == StyleCall
 }
 
+// mailTools are the names of the tools of StyleMail.
+var mailTools = []string{"fork", "send", "check_mail", "wait", "kill"}
+
 // Tools are the names of the tools of an agent's styles.
 func (d Delegation) Tools() []string {
 	var names []string
@@ -75,6 +79,9 @@ func (d Delegation) Tools() []string {
 	if d.Has(StyleSpawn) {
 		names = append(names, "spawn_agent", "spawn_agents")
 	}
+	if d.Has(StyleMail) {
+		names = append(names, mailTools...)
+	}
 	return names
 }
 
@@ -82,7 +89,7 @@ func (d Delegation) Tools() []string {
 func (d Delegation) Batch() int { return cmp.Or(d.MaxBatch, DefaultMaxBatch) }
 
 func checkDelegation(a Agent) *Error {
-	known := Styles{StyleCall, StyleSpawn}
+	known := Styles{StyleCall, StyleSpawn, StyleMail}
 	for _, s := range a.Delegation.Styles {
 		if !slices.Contains(known, s) {
 			return invalid("delegation.style", fmt.Sprintf("delegation.style %q is not known: want one or more of %s", s, known))

@@ -16,7 +16,7 @@ type Policy struct {
 }
 
 // tools are those that a policy may name.
-var tools = []string{"call_agent", "spawn_agent", "spawn_agents"}
+var tools = append([]string{"call_agent", "spawn_agent", "spawn_agents"}, mailTools...)
 
 func checkPolicy(a Agent) *Error {
 	for _, name := range a.Policy.Agents {

@@ -15,18 +15,20 @@ const (
 	Log
 	Reply // in.<turn>.<index>
 	Timer // in.timer.<turn>, a timer that fired
+	Mail  // in.mail.<key>
 	Other // in.<kind>.<key> of a kind that this version does not know
 	Cancel
 	Result
 	Part
 )
 
-// Address is a subject taken apart. Turn is set for Reply and Timer, Index for Reply.
+// Address is a subject taken apart. Turn is set for Reply and Timer, Index for Reply, Key for Mail.
 type Address struct {
 	Kind  Kind
 	Run   Run // of a Submission and a Result: the root
 	Turn  int
 	Index int
+	Key   Key
 }
 
 // Parse takes a subject apart, of a stored message or of its live copy. Every token is checked; an
@@ -100,6 +102,15 @@ func (s Space) ParseTimer(subject string) (r Run, turn int, err error) {
 
 func (s Space) inbound(subject string, tok []string) (Address, error) {
 	key, keyErr := number(tok[6])
+	if tok[5] == "mail" {
+		k, err := ParseKey(tok[6])
+		if err != nil {
+			return Address{}, malformed(subject)
+		}
+		a, err := s.address(Mail, tok[1], tok[2], tok[3])
+		a.Key = k
+		return a, err
+	}
 	if tok[5] == "timer" {
 		if keyErr != nil {
 			return Address{}, malformed(subject)

@@ -22,6 +22,8 @@ func build(s Space, a Address) string {
 		return a.Run.Reply(a.Turn, a.Index)
 	case Timer:
 		return a.Run.Fired(a.Turn)
+	case Mail:
+		return a.Run.Mail(a.Key)
 	case Cancel:
 		return a.Run.Cancel()
 	case Result:
@@ -48,6 +50,8 @@ func TestParseInvertsBuild(t *testing.T) {
 			want.Turn, want.Index = rapid.IntRange(1, 50).Draw(t, "turn"), rapid.IntRange(0, 99).Draw(t, "index")
 		case Timer:
 			want.Turn = rapid.IntRange(0, 50).Draw(t, "turn")
+		case Mail:
+			want.Key = drawKey(t, p)
 		case Submission, Result:
 			want.Run.Path = Root
 		case Other:
@@ -84,11 +88,35 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
+// drawKey makes the key of a letter: of a run's, of its word that it is idle, or of a person's.
+func drawKey(t *rapid.T, from Path) Key {
+	turn := rapid.IntRange(1, 50).Draw(t, "of turn")
+	switch rapid.IntRange(0, 2).Draw(t, "key") {
+	case 0:
+		return from.Letter(turn, rapid.IntRange(0, 99).Draw(t, "of call"))
+	case 1:
+		return from.Rest(turn)
+	}
+	k, err := ParseKey(rapid.StringMatching("[A-Za-z0-9_-]{1,600}").Draw(t, "name"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func TestParseKeyRefuses(t *testing.T) {
+	for _, s := range []string{"", "a.b", "a b", "*", ">", "é", "a\x00", strings.Repeat("x", 601)} {
+		if k, err := ParseKey(s); !errors.Is(err, ErrToken) || k != (Key{}) {
+			t.Errorf("%q: %v, error %v", s, k, err)
+		}
+	}
+}
+
 // TestParseOther: kinds of later versions are known for what they are, and whose.
 func TestParseOther(t *testing.T) {
 	var s Space
 	r := s.Run(must(t, ParseAgent, "a"), must(t, ParseTree, "T"), Root)
-	for _, subject := range []string{"axe.run.a.T.r.in.mail.V1StGXR8", "axe.run.a.T.r.in.approve.1", "axe.live.run.a.T.r.in.mail.x"} {
+	for _, subject := range []string{"axe.run.a.T.r.in.letter.V1StGXR8", "axe.run.a.T.r.in.approve.1", "axe.live.run.a.T.r.in.letter.x"} {
 		if got, err := s.Parse(subject); err != nil || got != (Address{Kind: Other, Run: r}) {
 			t.Errorf("%s parses to %+v, error %v", subject, got, err)
 		}

@@ -96,6 +96,16 @@ func (s Space) PartsOf(t Tree) string { return s.join("live", "part", "*", t.s, 
 // CallOf matches the call of a run of a tree, whatever its agent.
 func (s Space) CallOf(t Tree, p Path) string { return s.join("run", "*", t.s, p.s, "call") }
 
+// EndsOf matches what ends a run of a tree, whatever its agent: its tombstone, and its outcome where its caller
+// finds it.
+func (s Space) EndsOf(t Tree, p Path) []string {
+	ends := []string{s.join("run", "*", t.s, p.s, "cancel"), s.ResultOf(t)}
+	if parent, turn, index, below := p.Parent(); below {
+		ends[1] = s.join("run", "*", t.s, parent.s, "in", strconv.Itoa(turn), strconv.Itoa(index))
+	}
+	return ends
+}
+
 // RootCallOf matches the call of a tree's root, whatever its agent.
 func (s Space) RootCallOf(t Tree) string { return s.CallOf(t, Root) }
 
@@ -155,6 +165,9 @@ func (r Run) Cancel() string { return r.join("run", "cancel") }
 func (r Run) Reply(turn, index int) string {
 	return r.join("run", "in", strconv.Itoa(turn), strconv.Itoa(index))
 }
+
+// Mail is where others write to the run.
+func (r Run) Mail(k Key) string { return r.join("run", "in", "mail", k.s) }
 
 // Replies matches the outcomes of all calls.
 func (r Run) Replies() string { return r.join("run", "in", ">") }

@@ -7,6 +7,7 @@
 //	axe.run.<agent>.<tree>.<path>.log                  the run's own history
 //	axe.run.<agent>.<tree>.<path>.in.<turn>.<index>    a child's outcome
 //	axe.run.<agent>.<tree>.<path>.in.timer.<turn>      a timer that fired
+//	axe.run.<agent>.<tree>.<path>.in.mail.<key>        what another run, or a person, has written
 //	axe.run.<agent>.<tree>.<path>.cancel               the tombstone
 //	axe.result.<agent>.<tree>                          the root's outcome
 //	axe.timer.<agent>.<tree>.<path>.<turn>             a schedule that fires into in.timer.<turn>
@@ -37,12 +38,16 @@ type Tree struct{ s string }
 // Path is a run's place in its tree: r for the root, r-1-0 for the first call of its first turn.
 type Path struct{ s string }
 
+// Key names a message to a run, once and for all: 1 to 600 of [A-Za-z0-9_-].
+type Key struct{ s string }
+
 // Root is the path of a tree's root.
 var Root = Path{"r"}
 
 const (
 	maxToken = 64
 	maxPath  = 512
+	maxKey   = 600
 )
 
 // ParseAgent checks a name.
@@ -87,9 +92,18 @@ func ParsePath(s string) (Path, error) {
 	return Path{s}, nil
 }
 
+// ParseKey checks the key of a message to a run.
+func ParseKey(s string) (Key, error) {
+	if s == "" || len(s) > maxKey || strings.ContainsFunc(s, func(c rune) bool { return c > '~' || !word(byte(c)) }) {
+		return Key{}, fmt.Errorf("key %s: %w: want 1 to %d of A-Z a-z 0-9 _ -", quote(s), ErrToken, maxKey)
+	}
+	return Key{s}, nil
+}
+
 func (a Agent) String() string { return a.s }
 func (t Tree) String() string  { return t.s }
 func (p Path) String() string  { return p.s }
+func (k Key) String() string   { return k.s }
 
 // IsZero reports whether a was never parsed.
 func (a Agent) IsZero() bool { return a.s == "" }
@@ -117,6 +131,12 @@ func (p Path) Parent() (parent Path, turn, index int, ok bool) {
 	return Path{p.s[:j]}, turn, index, true
 }
 
+// Letter is the key of what the run at p writes with the index-th call (from 0) of the given turn (from 1).
+func (p Path) Letter(turn, index int) Key { return Key{p.Child(turn, index).s} }
+
+// Rest is the key of the word that the run at p has come to rest with its n-th turn.
+func (p Path) Rest(turn int) Key { return Key{p.s + "-idle" + strconv.Itoa(turn)} }
+
 // Covers reports whether q is p or below it.
 func (p Path) Covers(q Path) bool {
 	return p == q || strings.HasPrefix(q.s, p.s) && q.s[len(p.s)] == '-'
@@ -143,12 +163,14 @@ func number(s string) (int, error) {
 // plain reports whether s is 1 to 64 of A-Z a-z 0-9 _ -.
 func plain(s string) bool {
 	for i := range len(s) {
-		if c := s[i]; !lower(c) && !upper(c) && !digit(c) && c != '_' && c != '-' {
+		if !word(s[i]) {
 			return false
 		}
 	}
 	return s != "" && len(s) <= maxToken
 }
+
+func word(c byte) bool { return lower(c) || upper(c) || digit(c) || c == '_' || c == '-' }
 
 // quote shows a token in an error without letting it flood the line.
 func quote(s string) string {

@@ -8,11 +8,14 @@ func (s *Start) Ask(c Call) Input {
 		return in
 	}
 	in.Policy = s.Policy
+	if c.Op == OpFork {
+		in.Forked = &Forked{Inherit: c.Task == ""}
+	}
 	if c.Spawn {
 		in.Spawned = &Spawned{Cwd: c.Cwd, Turns: s.ChildTurns}
 	}
 	if c.AdHoc {
-		in.Spawned.Cwd = "" // it has no files
+		in.Spawned = &Spawned{Turns: s.ChildTurns} // it has no files
 		in.Spawned.AdHoc = &AdHoc{
 			Model: s.Model, Temperature: s.Temperature, MaxTokens: s.MaxTokens, SubAgents: s.SubAgents, Tools: s.offered(),
 			Sequential: s.Sequential, Timeout: s.Timeout, MaxBatch: s.MaxBatch, ChildTurns: s.ChildTurns, Retry: s.Retry,

@@ -39,7 +39,7 @@ type Child struct {
 // CancelBelow writes the tombstone of every child that is still awaited, and of every fork.
 type CancelBelow struct{ Below []Fork }
 
-// Rest tells whoever has forked the run that it is idle, with what it has answered, and sets the timer of its deadline.
+// Rest tells whoever has forked the run that it is idle, with what it has answered.
 type Rest struct{ Turn int }
 
 // Answer publishes the outcome of a run whose last answer is on its log.
@@ -129,7 +129,7 @@ func (s State) beside() []Effect {
 	if e := s.deliver(); len(e.Forks)+len(e.Posts)+len(e.Kills) > 0 {
 		effects = append(effects, e)
 	}
-	if s.rested() && s.Owner == s.current().Entry.Trigger {
+	if s.Rested() && s.Owner == s.current().Entry.Trigger {
 		effects = append(effects, Rest{len(s.Turns)})
 	}
 	return effects

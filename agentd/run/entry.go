@@ -41,7 +41,7 @@ type Entry struct {
 	ModelMS    int64         `json:"model_ms,omitzero"`   // what the answer took, in milliseconds
 	Retries    int           `json:"retries,omitzero"`    // requests to the model that failed before it came
 
-	End *End `json:"end,omitempty"`
+	End *End `json:"end,omitempty"` // of an answer: there is none, and why
 }
 
 // Start is what a run was started with; later turns use it whatever has become of the agent's file.
@@ -76,16 +76,19 @@ type Memory struct {
 type Call struct {
 	Op       Op        `json:"op,omitzero"`
 	Agent    string    `json:"agent,omitzero"`
-	Task     string    `json:"-"`
+	Task     string    `json:"-"` // or what is written
 	Context  string    `json:"-"`
 	Cwd      string    `json:"-"`
 	Spawn    bool      `json:"spawn,omitzero"`  // it is a spawned run
 	AdHoc    bool      `json:"ad_hoc,omitzero"` // of nobody's definition
-	To       string    `json:"to,omitzero"`     // the path of the run that is written to or killed; Agent is its agent
+	To       string    `json:"to,omitzero"`     // the path of the run that is made by a fork, written to or killed; Agent is its agent
 	From     []string  `json:"from,omitzero"`   // the paths of those whose mail is waited for; none: anybody's
+	Dead     []string  `json:"dead,omitzero"`   // those of them that had ended
 	Deadline time.Time `json:"deadline,omitzero"`
 	Error    string    `json:"error,omitzero"`
 	Kind     Kind      `json:"kind,omitzero"`
+
+	Patience time.Duration `json:"-"` // of a wait; 0: as for any call
 }
 
 // Op says what a call does.
@@ -104,13 +107,22 @@ const (
 // Awaited reports whether the turn waits for the call.
 func (c Call) Awaited() bool { return !c.Failed() && (c.Op == OpCall || c.Op == OpWait) }
 
+// Makes reports whether the call makes a run.
+func (c Call) Makes() bool { return !c.Failed() && (c.Op == OpCall || c.Op == OpFork) }
+
 // Failed reports whether the call was refused when it was decided.
 func (c Call) Failed() bool { return c.Error != "" }
 
 // End says why a run was ended from outside itself.
 type End struct {
-	Kind Kind   `json:"kind"`
-	Text string `json:"text"`
+	Kind     Kind   `json:"kind"`
+	Text     string `json:"text"`
+	Category string `json:"category,omitzero"` // as in Outcome
+}
+
+// Outcome is the failed outcome of a run that was ended so.
+func (e End) Outcome() Outcome {
+	return Outcome{Status: StatusFailed, Kind: e.Kind, Error: e.Text, Category: e.Category}
 }
 
 // DecodeEntry reads a log message.
@@ -127,7 +139,7 @@ func DecodeEntry(b []byte) (Entry, error) {
 	case e.Kind == EntryEnded && (e.End == nil || len(e.Calls) > 0):
 		return Entry{}, fmt.Errorf("log entry %d: an end needs its reason and calls nobody", e.Index)
 	case (e.Kind == EntryIdle || e.Kind == EntryFinal) && (e.Answer == nil || len(e.Calls) > 0):
-		return Entry{}, fmt.Errorf("log entry %d: an answer calls nobody", e.Index)
+		return Entry{}, fmt.Errorf("log entry %d: it needs an answer, which calls nobody", e.Index)
 	case e.Kind != EntryTurn && e.Kind != EntryIdle && e.Kind != EntryFinal && e.Kind != EntryEnded:
 		return Entry{}, fmt.Errorf("log entry %d: kind %q is not known", e.Index, e.Kind)
 	case e.Index == 1 && e.Kind != EntryEnded && e.Start == nil:
@@ -183,6 +195,15 @@ func (e Entry) Of(i int) []Call {
 
 // fill takes what calls are asked from the arguments of their tool call.
 func fill(calls []Call, tc provider.ToolCall) {
+	switch calls[0].Op {
+	case OpFork:
+		calls[0].Task = tc.Arguments["prompt"]
+		return
+	case OpSend:
+		calls[0].Task = tc.Arguments["message"]
+		return
+	case OpCall, OpMail, OpWait, OpKill:
+	}
 	if !calls[0].Spawn {
 		calls[0].Task, calls[0].Context = tc.Arguments["task"], tc.Arguments["context"]
 		return

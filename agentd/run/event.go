@@ -29,7 +29,13 @@ type Input struct {
 	Task    string   `json:"task"`
 	Context string   `json:"context,omitzero"`
 	Spawned *Spawned `json:"spawned,omitempty"` // by spawn_agent or spawn_agents
+	Forked  *Forked  `json:"forked,omitempty"`  // by fork
 	Policy  Policy   `json:"policy,omitzero"`   // of all above it together
+}
+
+// Forked is what a forked run has from its parent. It goes on beside it: its answers are mail, and between them it is idle.
+type Forked struct {
+	Inherit bool `json:"inherit,omitzero"` // its conversation, as it was at the turn that forked
 }
 
 // AdHoc reports whether the run is of nobody's definition.

@@ -1,6 +1,11 @@
 package run
 
-import "slices"
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
 
 // Mail is one message to a run.
 type Mail struct {
@@ -9,6 +14,21 @@ type Mail struct {
 	Text    string   `json:"text"`          // for the model
 	Idle    bool     `json:"idle,omitzero"` // a fork tells that it has done its task and waits for mail
 	Outcome *Outcome `json:"-"`             // a fork has ended, so
+}
+
+// maxFrom is the length of the longest name that a message may have come from.
+const maxFrom = 512
+
+// DecodeMail reads a message to a run from its body.
+func DecodeMail(b []byte) (Mail, error) {
+	var m Mail
+	if err := json.Unmarshal(b, &m); err != nil {
+		return Mail{}, fmt.Errorf("mail: %w", err)
+	}
+	if m.From == "" || len(m.From) > maxFrom {
+		return Mail{}, fmt.Errorf("mail: it does not say whom it is from, in at most %d bytes", maxFrom)
+	}
+	return m, nil
 }
 
 // forkOf finds the call of a turn that has made a fork which has not ended.
@@ -33,6 +53,11 @@ func (s State) Forks() []Fork {
 	return out
 }
 
+// forked reports whether a run is a fork that has not ended.
+func (s State) forked(path string) bool {
+	return slices.ContainsFunc(s.Forks(), func(f Fork) bool { return f.Call.To == path })
+}
+
 // Fork is a child that goes on beside its parent.
 type Fork struct {
 	Turn int
@@ -45,6 +70,9 @@ func (s State) mailed(m Mail) State {
 		return s
 	}
 	s.Inbox = append(slices.Clip(s.Inbox), m)
+	if m.Idle && s.forked(m.From) && !slices.Contains(s.idle, m.From) {
+		s.idle = append(slices.Clip(s.idle), m.From)
+	}
 	switch s.Phase {
 	case Idle:
 		return s.ready(m.Seq)
@@ -62,7 +90,68 @@ func (s State) forkEnded(e Replied) State {
 	t.Outcomes[e.Index] = &e.Outcome
 	s.Turns = slices.Clone(s.Turns)
 	s.Turns[e.Turn-1] = t
-	return s.mailed(Mail{Seq: e.Seq, From: e.Outcome.Path, Outcome: &e.Outcome})
+	path := t.Entry.Calls[e.Index].To
+	if s.killed(path) {
+		return s // it was this run's wish
+	}
+	return s.mailed(Mail{Seq: e.Seq, From: path, Outcome: &e.Outcome})
+}
+
+// Standing is what is known of a run whose mail is waited for.
+type Standing string
+
+// The standings.
+const (
+	Received Standing = "received" // it has written
+	Running  Standing = "running"  // it has not, and may
+	Resting  Standing = "idle"     // it waits to be written to
+	Dead     Standing = "dead"     // it has ended
+)
+
+// standing is what is known of a run, whatever it has written. Of runs that are not this one's forks it is known only
+// that they had not ended when the call was decided.
+func (s State) standing(path string) Standing {
+	for _, t := range s.Turns {
+		for i, c := range t.Entry.Calls {
+			if c.Op == OpFork && c.To == path && t.Outcomes[i] != nil {
+				return Dead
+			}
+		}
+	}
+	switch {
+	case s.killed(path):
+		return Dead
+	case slices.Contains(s.idle, path):
+		return Resting
+	}
+	return Running
+}
+
+// killed reports whether this run has killed another one, or one above that.
+func (s State) killed(path string) bool {
+	for _, t := range s.Turns {
+		for _, c := range t.Entry.Calls {
+			if c.Op == OpKill && !c.Failed() && (c.To == path || strings.HasPrefix(path, c.To+"-")) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// find is what there is of each of those whose mail a call waits for.
+func (s State) find(c Call) []Standing {
+	found := make([]Standing, len(c.From))
+	for i, from := range c.From {
+		found[i] = s.standing(from)
+		if slices.Contains(c.Dead, from) {
+			found[i] = Dead
+		}
+		if slices.ContainsFunc(s.Inbox, func(m Mail) bool { return m.From == from }) {
+			found[i] = Received
+		}
+	}
+	return found
 }
 
 // take removes from the inbox what fits, in stream order.
@@ -89,8 +178,9 @@ func (s State) collect(owner uint64, over bool) State {
 			continue
 		}
 		if !changed {
-			t.Outcomes, t.Took, changed = slices.Clone(t.Outcomes), slices.Clone(t.Took), true
+			t.Outcomes, t.Took, t.Found, changed = slices.Clone(t.Outcomes), slices.Clone(t.Took), slices.Clone(t.Found), true
 		}
+		t.Found[i] = s.find(c)
 		s, t.Took[i] = s.take(c.wants)
 		t.Outcomes[i] = &Outcome{Status: StatusCompleted}
 		t.left--
@@ -109,17 +199,13 @@ func (s State) collect(owner uint64, over bool) State {
 // wants reports whether a call that waits for mail takes a message.
 func (c Call) wants(m Mail) bool { return len(c.From) == 0 || slices.Contains(c.From, m.From) }
 
-// hasFor reports whether all that a call waits for is there: any message, or one from each that it names.
+// hasFor reports whether all that a call waits for is there: any message, or one from each that it names and that has
+// anything to say.
 func (s State) hasFor(c Call) bool {
 	if len(c.From) == 0 {
 		return len(s.Inbox) > 0
 	}
-	for _, from := range c.From {
-		if !slices.ContainsFunc(s.Inbox, func(m Mail) bool { return m.From == from }) {
-			return false
-		}
-	}
-	return true
+	return !slices.Contains(s.find(c), Running)
 }
 
 // Notice lists who has written what the run was not told of, each once, in stream order: what it is told after an
@@ -136,5 +222,5 @@ func (s State) notice(upTo uint64) []string {
 	return from
 }
 
-// rested reports whether the last entry is an answer after which the run waits for mail.
-func (s State) rested() bool { return len(s.Turns) > 0 && s.current().Entry.Kind == EntryIdle }
+// Rested reports whether the last entry is an answer after which the run waits for mail.
+func (s State) Rested() bool { return len(s.Turns) > 0 && s.current().Entry.Kind == EntryIdle }

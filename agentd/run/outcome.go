@@ -60,6 +60,7 @@ type Outcome struct {
 	Category string `json:"category,omitzero"` // of a provider's error, or CategoryConfig
 
 	Partial *Partial `json:"partial,omitempty"` // of a failed run: what there was; nil for nothing
+	Stopped int      `json:"stopped,omitzero"`  // forks that were ended with it
 
 	Agent      string         `json:"agent"`
 	Tree       string         `json:"tree,omitzero"`

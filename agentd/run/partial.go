@@ -31,6 +31,7 @@ func (s State) Partial() *Partial {
 		}
 		for index, o := range t.Outcomes {
 			switch {
+			case t.Entry.Calls[index].Op != OpCall:
 			case o == nil:
 				p.Waiting = append(p.Waiting, PartialCall{i + 1, index, t.Entry.Calls[index].Agent})
 			case o.Status == StatusCompleted:

@@ -49,21 +49,23 @@ type State struct {
 	End       End    // why it failed
 	Concluded bool   // the outcome is stored: nothing is owed
 
-	told      uint64 // mail up to here was told of, or taken
-	cancelled bool   // by its own cancel message
-	final     bool   // its last answer is on the log
-	logged    bool   // the end is on the log
+	idle      []string // the forks that have told so, and were not written to since
+	told      uint64   // mail up to here was told of, or taken
+	cancelled bool     // by its own cancel message
+	final     bool     // its last answer is on the log
+	logged    bool     // the end is on the log
 }
 
 // Turn is one entry of the log with the outcomes of its calls so far, in call order.
 type Turn struct {
 	Entry    Entry
 	Time     time.Time
-	Outcomes []*Outcome // nil: none yet
-	Took     [][]Mail   // by each call that takes mail
-	Notice   []string   // who had written, as it was told after an answer that calls nobody
-	left     int        // how many of them are nil
-	freed    time.Time  // when the next sequential call became due
+	Outcomes []*Outcome   // nil: none yet
+	Took     [][]Mail     // by each call that takes mail
+	Found    [][]Standing // by each call that waits for somebody's: what there was of each of them
+	Notice   []string     // who had written, as it was told after an answer that calls nobody
+	left     int          // how many of them are nil
+	freed    time.Time    // when the next sequential call became due
 }
 
 // Start is what the run was started with, nil before its first turn is on the log.
@@ -220,11 +222,15 @@ func (s State) answered(e Answered) (State, error) {
 		}
 	}
 	if slices.ContainsFunc(e.Entry.Calls, func(c Call) bool { return c.Op == OpMail || c.Op == OpWait }) {
-		t.Took = make([][]Mail, len(e.Entry.Calls))
+		t.Took, t.Found = make([][]Mail, len(e.Entry.Calls)), make([][]Standing, len(e.Entry.Calls))
 	}
 	for i, c := range e.Entry.Calls {
-		if c.Op == OpMail && !c.Failed() {
+		switch {
+		case c.Failed():
+		case c.Op == OpMail:
 			s, t.Took[i] = s.take(func(Mail) bool { return true })
+		case c.Op == OpSend:
+			s.idle = slices.DeleteFunc(slices.Clone(s.idle), func(p string) bool { return p == c.To })
 		}
 	}
 	s.Turns[len(s.Turns)-1] = t // appended a moment ago, and nobody else's
@@ -243,6 +249,8 @@ func (s State) rest(e Rested) (State, error) {
 	}
 	s.Owner = e.Entry.Trigger
 	switch {
+	case e.Entry.Kind == EntryFinal && e.Entry.End != nil:
+		s.Phase, s.End = Failed, *e.Entry.End
 	case e.Entry.Kind == EntryFinal:
 		s.Phase, s.final = Completed, true
 	case len(s.Notice()) > 0: // stored during the asking, or not looked at
@@ -264,7 +272,7 @@ func (s State) turn(m Meta, e Entry) (State, error) {
 		return s, fmt.Errorf("%w: log message %d is a turn while the run is %s", ErrCorrupt, m.Seq, before)
 	}
 	s.Turns = slices.Clone(s.Turns)
-	if s.rested() {
+	if s.Rested() {
 		s.Turns[len(s.Turns)-1].Notice = s.notice(e.Seen)
 		s.told = max(s.told, e.Seen)
 	}
@@ -354,7 +362,7 @@ func (s State) conclude(e Concluded) State {
 		if e.Outcome.Status == StatusCompleted {
 			s.Phase = Completed
 		}
-		s.End = End{e.Outcome.Kind, e.Outcome.Error}
+		s.End = End{e.Outcome.Kind, e.Outcome.Error, e.Outcome.Category}
 	}
 	return s
 }
@@ -363,7 +371,7 @@ func (s State) conclude(e Concluded) State {
 func (s State) ready(owner uint64) State {
 	s.Phase, s.Owner = Ready, owner
 	if most := s.maxTurns(); s.awake() >= most {
-		s.Phase, s.End = Failed, End{KindTurns, fmt.Sprintf("agent exceeded maximum conversation turns (%d)", most)}
+		s.Phase, s.End = Failed, End{Kind: KindTurns, Text: fmt.Sprintf("agent exceeded maximum conversation turns (%d)", most)}
 	}
 	return s
 }

@@ -1,9 +1,6 @@
 package tool
 
 import (
-	"bytes"
-	"encoding/json"
-
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/subjects"
 )
@@ -85,11 +82,7 @@ func aggregate(at subjects.Path, turn int, t run.Turn, from, to int) string {
 		r.AgentID = at.Child(turn, i).String()
 		all = append(all, r)
 	}
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	_ = enc.Encode(map[string]any{"sub_agent_results": all}) // strings and numbers always encode
-	return string(bytes.TrimSpace(b.Bytes()))
+	return encode(map[string]any{"sub_agent_results": all})
 }
 
 func entry(c run.Call, o *run.Outcome) subAgentResult {

@@ -55,7 +55,7 @@ func TestSpawnDecided(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			resp := &provider.Response{ToolCalls: []provider.ToolCall{provider.NewToolCall("c", test.tool, []byte(test.arguments))}}
-			calls, spread := tool.Turn(resp, l, func(agent string) (tool.Listing, bool) { return tool.Listing{}, agent == "helper" })
+			calls, spread := tool.Turn(resp, l, tool.Known{Agent: func(agent string) (tool.Listing, bool) { return tool.Listing{}, agent == "helper" }})
 			if calls[0].Error != test.want {
 				t.Errorf("got %q, want %q", calls[0].Error, test.want)
 			}
@@ -70,7 +70,7 @@ func TestSpawnDecided(t *testing.T) {
 		})
 	}
 	l.Depth = 3
-	calls, _ := tool.Turn(&provider.Response{ToolCalls: []provider.ToolCall{provider.NewToolCall("c", "spawn_agent", []byte(`{"task":"x"}`))}}, l, nil)
+	calls, _ := tool.Turn(&provider.Response{ToolCalls: []provider.ToolCall{provider.NewToolCall("c", "spawn_agent", []byte(`{"task":"x"}`))}}, l, tool.Known{})
 	if want := "spawn_agent error: maximum sub-agent depth (3) reached"; calls[0].Error != want || calls[0].Kind != run.KindDepth {
 		t.Errorf("%+v", calls[0])
 	}

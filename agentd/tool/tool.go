@@ -43,7 +43,17 @@ type Limits struct {
 	Start    *run.Start // what it was started with; nil: nothing but what stands here
 	Offered  []string   // the names of its tools
 	Agent    string     // its own name
+	AdHoc    bool       // it is of nobody's definition
 	MaxBatch int        // tasks of one spawn_agents
+
+	At   subjects.Path // the caller
+	Turn int           // from 1
+}
+
+// Known is what a caller can find out.
+type Known struct {
+	Agent find                                  // of an agent
+	Run   func(subjects.Path) (p Peer, ok bool) // of another run of the tree; ok is false if there is none
 }
 
 // Listing is what is known of an agent that may be called.
@@ -53,14 +63,19 @@ type Listing struct {
 }
 
 // delegating are the tools that give work to others: those that a policy may withhold.
-var delegating = []string{CallAgentToolName, SpawnAgentToolName, SpawnAgentsToolName}
+var delegating = append([]string{CallAgentToolName, SpawnAgentToolName, SpawnAgentsToolName}, mailNames...)
+
+// Makes reports whether a tool makes runs.
+func Makes(name string) bool {
+	return slices.Contains([]string{CallAgentToolName, SpawnAgentToolName, SpawnAgentsToolName, ForkToolName}, name)
+}
 
 // find says what is known of an agent; ok is false if nothing is.
 type find = func(agent string) (known Listing, ok bool)
 
 // Turn decides on every tool call of an answer. Spread says how many of the decisions each tool call has, nil if
 // all have one.
-func Turn(resp *provider.Response, l Limits, known find) (calls []run.Call, spread []int) {
+func Turn(resp *provider.Response, l Limits, k Known) (calls []run.Call, spread []int) {
 	hasty := premature(resp.ToolCalls, l)
 	for _, tc := range resp.ToolCalls {
 		var decided []run.Call
@@ -72,9 +87,11 @@ func Turn(resp *provider.Response, l Limits, known find) (calls []run.Call, spre
 		case !slices.Contains(l.Offered, tc.Name):
 			decided = []run.Call{{Error: fmt.Sprintf("Unknown tool: %q", tc.Name), Kind: run.KindError}}
 		case tc.Name == CallAgentToolName:
-			decided = []run.Call{Decide(tc, l, known)}
+			decided = []run.Call{Decide(tc, l, k.Agent)}
 		case tc.Name == SpawnAgentToolName, tc.Name == SpawnAgentsToolName:
-			decided = spawn(tc, l, known)
+			decided = spawn(tc, l, k.Agent)
+		case slices.Contains(mailNames, tc.Name):
+			decided = []run.Call{mail(tc, l, k)}
 		default:
 			decided = []run.Call{refused(tc, run.KindError, "%s", submitProblem(tc))}
 		}
@@ -83,6 +100,12 @@ func Turn(resp *provider.Response, l Limits, known find) (calls []run.Call, spre
 	}
 	if len(calls) == len(spread) {
 		spread = nil
+	}
+	crowded(calls)
+	for i, c := range calls {
+		if c.Op == run.OpFork && !c.Failed() {
+			calls[i].To = l.At.Child(l.Turn, i).String()
+		}
 	}
 	return calls, spread
 }
@@ -163,7 +186,10 @@ func (l Limits) policy() run.Policy {
 
 // Refused is a call that may be made but for a bound on the tree.
 func Refused(c run.Call, why string) run.Call {
-	if !c.Spawn {
+	switch {
+	case c.Op == run.OpFork:
+		why = "fork error: " + why
+	case !c.Spawn:
 		why = "call_agent error: " + why
 	}
 	c.Error, c.Kind = why, run.KindBudget
@@ -171,31 +197,62 @@ func Refused(c run.Call, why string) run.Call {
 }
 
 // Conversation is what the model of the run at a path is shown: the first user message, then for each turn its
-// answer and the results of its calls, in call order.
+// answer and the results of its calls, in call order, or who had written to it when it had called nobody.
 func Conversation(at subjects.Path, user string, turns []run.Turn) []provider.Message {
 	msgs := []provider.Message{{Role: provider.User, Content: user}}
 	for i, t := range turns {
-		a := t.Entry.Answer
-		msgs = append(msgs,
-			provider.Message{Role: provider.Assistant, Content: a.Content, ToolCalls: a.ToolCalls},
-			provider.Message{Role: provider.ToolRole, ToolResults: Results(at, i+1, t)})
+		msgs = append(msgs, exchange(t, Results(at, i+1, t))...)
+	}
+	return msgs
+}
+
+// exchange is one turn as its model is shown it.
+func exchange(t run.Turn, results []provider.ToolResult) []provider.Message {
+	a := t.Entry.Answer
+	if len(t.Entry.Calls) > 0 {
+		return []provider.Message{
+			{Role: provider.Assistant, Content: a.Content, ToolCalls: a.ToolCalls},
+			{Role: provider.ToolRole, ToolResults: results},
+		}
+	}
+	var msgs []provider.Message
+	if a.Content != "" {
+		msgs = append(msgs, provider.Message{Role: provider.Assistant, Content: a.Content})
+	}
+	if len(t.Notice) > 0 {
+		msgs = append(msgs, provider.Message{Role: provider.User, Content: Noticed(t.Notice)})
 	}
 	return msgs
 }
 
 // Results is one result for each tool call of a run's n-th turn that has all its outcomes, in call order.
 func Results(at subjects.Path, n int, t run.Turn) []provider.ToolResult {
+	return results(t, func(i int) (string, bool) { return result(at, n, t, i) })
+}
+
+func results(t run.Turn, text func(call int) (text string, isError bool)) []provider.ToolResult {
+	if len(t.Entry.Calls) == 0 {
+		return nil
+	}
 	out := make([]provider.ToolResult, len(t.Entry.Answer.ToolCalls))
 	for i, tc := range t.Entry.Answer.ToolCalls {
-		from, to := t.Entry.At(i)
-		out[i] = provider.ToolResult{CallID: tc.ID}
-		if calls := t.Entry.Calls[from:to]; calls[0].Spawn {
-			out[i].Content = aggregate(at, n, t, from, to)
-		} else {
-			out[i].Content, out[i].IsError = Text(calls[0], t.Outcomes[from])
-		}
+		out[i].CallID = tc.ID
+		out[i].Content, out[i].IsError = text(i)
 	}
 	return out
+}
+
+// result is that of the i-th tool call of a run's n-th turn, which has all its outcomes.
+func result(at subjects.Path, n int, t run.Turn, i int) (text string, isError bool) {
+	from, to := t.Entry.At(i)
+	switch c := t.Entry.Calls[from]; {
+	case c.Spawn:
+		return aggregate(at, n, t, from, to), false
+	case c.Op != run.OpCall && !c.Failed():
+		return done(t, from), false
+	default:
+		return Text(c, t.Outcomes[from])
+	}
 }
 
 // Text is the result of one call as its caller's model reads it.

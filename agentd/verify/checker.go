@@ -76,6 +76,8 @@ func (c *Checker) Add(m Message) {
 		c.timer(c.node(at.Run), at.Turn, m)
 	case subjects.Cancel:
 		c.cancel(c.node(at.Run), m)
+	case subjects.Mail:
+		c.mail(c.node(at.Run), m)
 	case subjects.Other:
 		c.note(c.node(at.Run), m.Seq, Foreign, "this version does not know what %s is for", m.Subject)
 	case subjects.Submission, subjects.Part:

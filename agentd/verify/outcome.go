@@ -114,6 +114,7 @@ func (c *Checker) ended(n *node, o run.Outcome, m Message) {
 		c.violate(n, m.Seq, FanOut, "%s while %d calls of turn %d have neither an outcome nor timed out", o.Status, n.state.Pending(), len(n.state.Turns))
 		n.hasty = true
 	}
+	c.forksEnded(n, o, m)
 	if o.Status != run.StatusCompleted {
 		return
 	}
@@ -129,6 +130,18 @@ func (c *Checker) ended(n *node, o run.Outcome, m Message) {
 	}
 	if at := n.stopped(o.Tombs); at != 0 {
 		c.violate(n, m.Seq, Tombstone, "the model was asked by a worker that knew of the cancellation in message %d", at)
+	}
+}
+
+// forksEnded checks that the forks of a run that has ended have ended or were told to.
+func (c *Checker) forksEnded(n *node, o run.Outcome, m Message) {
+	if n.broken || o.Kind == run.KindPoisoned {
+		return
+	}
+	for _, f := range n.state.Forks() {
+		if b := n.child(f.Turn, f.Child); b == nil || b.cancel == 0 && b.end == nil {
+			c.violate(n, m.Seq, FanOut, "%s while its fork %s was at work, and nobody told it to end", o.Status, f.Call.To)
+		}
 	}
 }
 
