@@ -43,9 +43,11 @@ func (w *Worker) start(ctx context.Context, h *history) (s *run.Start, err error
 	s.Policy = s.Policy.Within(in.Policy)
 	callable := slices.DeleteFunc(slices.Clone(s.SubAgents), func(a string) bool { return !s.Policy.MayCall(a) })
 	s.Tools = tool.Offer(s.Delegates, callable, s.MaxBatch)
-	s.Tools = slices.DeleteFunc(s.Tools, func(t provider.Tool) bool {
-		return h.head.Depth >= s.MaxDepth && tool.Makes(t.Name) || !s.Policy.MayUse(t.Name)
-	})
+	withheld := func(name string) bool {
+		return h.head.Depth >= s.MaxDepth && tool.Makes(name) || !s.Policy.MayUse(name)
+	}
+	s.Tools = slices.DeleteFunc(s.Tools, func(t provider.Tool) bool { return withheld(t.Name) })
+	s.Slash = slices.DeleteFunc(slices.Clone(s.Slash), withheld)
 	if in.Spawned != nil {
 		s.Turns = in.Spawned.Turns
 	}
@@ -58,7 +60,7 @@ func (w *Worker) start(ctx context.Context, h *history) (s *run.Start, err error
 // adHoc is what a run of nobody's definition has from its parent.
 func adHoc(a run.AdHoc) *run.Start {
 	return &run.Start{
-		Model: a.Model, System: tool.AdHocSystem, Temperature: a.Temperature, MaxTokens: a.MaxTokens, SubAgents: a.SubAgents, Delegates: a.Tools,
+		Model: a.Model, System: tool.AdHocSystem, Temperature: a.Temperature, MaxTokens: a.MaxTokens, SubAgents: a.SubAgents, Delegates: a.Tools, Slash: a.Slash,
 		MaxDepth: subjects.MaxDepth, Sequential: a.Sequential, Timeout: a.Timeout, MaxBatch: a.MaxBatch, ChildTurns: a.ChildTurns, Retry: a.Retry,
 	}
 }
@@ -82,7 +84,7 @@ func (w *Worker) resolve(ctx context.Context, h *history) (*run.Start, subjects.
 	about.Memory = w.recall(ctx, h.run.Agent, def.Memory)
 	s := &run.Start{
 		Model: def.Model, System: about.Text(), Temperature: def.Params.Temperature, MaxTokens: def.Params.MaxTokens,
-		SubAgents: def.SubAgents, Delegates: def.Delegation.Tools(), MaxDepth: def.MaxDepth(), Sequential: !def.SubAgentsConf.Parallel,
+		SubAgents: def.SubAgents, Delegates: def.Delegation.Tools(), Slash: def.Delegation.Commands(), MaxDepth: def.MaxDepth(), Sequential: !def.SubAgentsConf.Parallel,
 		Timeout: time.Duration(def.SubAgentsConf.Timeout) * time.Second, Retry: retry(def.Retry),
 		Policy: run.Policy{Agents: def.Policy.Agents, Tools: def.Policy.Tools},
 	}

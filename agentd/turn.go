@@ -71,7 +71,10 @@ func (w *Worker) turn(ctx context.Context, h *history, t *trigger) (step, error)
 	case err != nil:
 		return w.finish(ctx, h, t, start, failure(err, start.Model, took), nil, took)
 	}
-	if tool.Submitted(resp, start.Tools) == nil && len(resp.ToolCalls) > 0 && len(start.Tools) > 0 {
+	if len(start.Slash) > 0 && !h.state.Last() {
+		resp.ToolCalls = append(resp.ToolCalls, tool.Commands(resp.Content)...)
+	}
+	if tool.Submitted(resp, start.Tools) == nil && len(resp.ToolCalls) > 0 && len(start.Tools)+len(start.Slash) > 0 {
 		return w.recordTurn(ctx, h, t, start, resp, took)
 	}
 	if err := w.account(ctx, h, t, start.Limits, resp.InputTokens+resp.OutputTokens, nil); err != nil {
@@ -152,7 +155,7 @@ func request(h *history, model string, start *run.Start) *provider.Request {
 
 // system is a run's system text, with what it is told of itself if it can work with others.
 func system(h *history, start *run.Start) string {
-	about := tool.Guidance(h.run.Path, tool.Names(start.Tools))
+	about := tool.Guidance(h.run.Path, tool.Names(start.Tools), start.Slash)
 	if start.System == "" || about == "" {
 		return start.System + about
 	}

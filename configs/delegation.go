@@ -21,6 +21,7 @@ type Style string
 const (
 	StyleCall  Style = "call"  // call_agent: agents by name, whose last words are the results
 	StyleMail  Style = "mail"  // fork, send, check_mail, wait, kill: runs that work beside each other and write to each other
+	StyleSlash Style = "slash" // the same as lines of text, for models that cannot call tools
 	StyleSpawn Style = "spawn" // spawn_agent, spawn_agents: agents by name or of nobody's definition, which submit results or errors
 )
 
@@ -85,11 +86,19 @@ func (d Delegation) Tools() []string {
 	return names
 }
 
+// Commands are the names of the tools that an agent uses by writing lines of text.
+func (d Delegation) Commands() []string {
+	if d.Has(StyleMail) || !d.Has(StyleSlash) {
+		return nil
+	}
+	return slices.Clone(mailTools)
+}
+
 // Batch is the most tasks of one spawn_agents.
 func (d Delegation) Batch() int { return cmp.Or(d.MaxBatch, DefaultMaxBatch) }
 
 func checkDelegation(a Agent) *Error {
-	known := Styles{StyleCall, StyleSpawn, StyleMail}
+	known := Styles{StyleCall, StyleSpawn, StyleMail, StyleSlash}
 	for _, s := range a.Delegation.Styles {
 		if !slices.Contains(known, s) {
 			return invalid("delegation.style", fmt.Sprintf("delegation.style %q is not known: want one or more of %s", s, known))

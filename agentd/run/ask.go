@@ -17,7 +17,7 @@ func (s *Start) Ask(c Call) Input {
 	if c.AdHoc {
 		in.Spawned = &Spawned{Turns: s.ChildTurns} // it has no files
 		in.Spawned.AdHoc = &AdHoc{
-			Model: s.Model, Temperature: s.Temperature, MaxTokens: s.MaxTokens, SubAgents: s.SubAgents, Tools: s.offered(),
+			Model: s.Model, Temperature: s.Temperature, MaxTokens: s.MaxTokens, SubAgents: s.SubAgents, Tools: s.offered(), Slash: s.Slash,
 			Sequential: s.Sequential, Timeout: s.Timeout, MaxBatch: s.MaxBatch, ChildTurns: s.ChildTurns, Retry: s.Retry,
 		}
 	}

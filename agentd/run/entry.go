@@ -50,6 +50,7 @@ type Start struct {
 	System      string          `json:"system"`
 	User        string          `json:"user"`
 	Tools       []provider.Tool `json:"tools,omitempty"`
+	Slash       []string        `json:"slash,omitempty"` // the tools that its model uses by writing lines of text
 	Temperature *float64        `json:"temperature,omitzero"`
 	MaxTokens   int             `json:"max_tokens,omitzero"`
 	SubAgents   []string        `json:"sub_agents,omitempty"`
@@ -81,6 +82,7 @@ type Call struct {
 	Cwd      string    `json:"-"`
 	Spawn    bool      `json:"spawn,omitzero"`  // it is a spawned run
 	AdHoc    bool      `json:"ad_hoc,omitzero"` // of nobody's definition
+	Slash    bool      `json:"slash,omitzero"`  // it was a line of text
 	To       string    `json:"to,omitzero"`     // the path of the run that is made by a fork, written to or killed; Agent is its agent
 	From     []string  `json:"from,omitzero"`   // the paths of those whose mail is waited for; none: anybody's
 	Dead     []string  `json:"dead,omitzero"`   // those of them that had ended

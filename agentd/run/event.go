@@ -57,6 +57,7 @@ type AdHoc struct {
 	MaxTokens   int           `json:"max_tokens,omitzero"`
 	SubAgents   []string      `json:"sub_agents,omitempty"`
 	Tools       []string      `json:"tools,omitempty"` // with which it may delegate
+	Slash       []string      `json:"slash,omitempty"` // as in Start
 	Sequential  bool          `json:"sequential,omitzero"`
 	Timeout     time.Duration `json:"timeout_ns,omitzero"`
 	MaxBatch    int           `json:"max_batch,omitzero"`

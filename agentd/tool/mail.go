@@ -376,13 +376,18 @@ func Inherited(s run.State, at, child subjects.Path, before []provider.Message) 
 }
 
 // Guidance is what a run is told of itself and of how to work with others, "" if it has none of the tools.
-func Guidance(at subjects.Path, names []string) string {
+// Of these it uses some by writing lines of text.
+func Guidance(at subjects.Path, names, written []string) string {
+	names = slices.Concat(names, written)
 	if !slices.ContainsFunc(names, func(n string) bool { return slices.Contains(mailNames, n) }) {
 		return ""
 	}
 	parts := []string{"## Sub-agents", fmt.Sprintf("Your id is %s.", at)}
 	if slices.Contains(names, ForkToolName) {
 		parts = append(parts, howToFork)
+	}
+	if len(written) > 0 {
+		parts = append(parts, howToWrite(written))
 	}
 	if parent, _, _, below := at.Parent(); below {
 		parts[1] += fmt.Sprintf(" Your parent's id is %s.", parent)
@@ -396,6 +401,16 @@ const howToFork = `You can fork children that work beside you while you go on.
 Fork when a task stands on its own, when several approaches are worth trying at once, or when the work would fill your conversation with what you do not need. Do it yourself when it is small, when you need the result for your next step, or when it needs you all along.
 
 A child tells you when it is done: {"status": "idle", "success": true, "summary": ...} or {"status": "idle", "success": false, "error": ..., "partial": ...}. Then it waits: send it more, or kill it. Keep track of the ids and of who does what. Children that should talk to each other have to be told each other's ids. Wait for their mail before you answer: if somebody waits for your answer, your children are ended with it.`
+
+func howToWrite(names []string) string {
+	forms := []string{"You do this by writing commands, each on a line of its own. Their results come with the next message; a message without a command is your answer.", ""}
+	for _, f := range slashForms {
+		if slices.Contains(names, toolOf(f.name)) {
+			forms = append(forms, "- "+f.form)
+		}
+	}
+	return strings.Join(forms, "\n")
+}
 
 const howToAnswer = `If you were forked: work on your task, and then answer with a summary of what you did and found out. Your answer goes to your parent. If you could not do it, answer with {"success": false, "error": ..., "partial": ...} alone.`
 

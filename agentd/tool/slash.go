@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/provider"
 )
 
@@ -51,7 +52,7 @@ func ParseSlash(text string) []provider.ToolCall {
 			if why == "" {
 				_, next, _ = strings.Cut(rest, "\n")
 			} else {
-				name, args = "slash", map[string]string{"line": clip(strings.TrimSuffix(line, "\r")), "error": why}
+				name, args = malformedCommand, map[string]string{"line": clip(strings.TrimSuffix(line, "\r")), "error": why}
 			}
 			raw, _ := json.Marshal(args) // strings always marshal
 			calls = append(calls, provider.NewToolCall(fmt.Sprintf("slash-%d", len(calls)+1), name, raw))
@@ -59,6 +60,52 @@ func ParseSlash(text string) []provider.ToolCall {
 		text = next
 	}
 	return calls
+}
+
+// malformedCommand is the name of a call that stands for a line which is no command that could be carried out.
+const malformedCommand = "slash"
+
+// maxCommands is how many commands of one text are carried out.
+const maxCommands = 50
+
+// Commands are the commands in a text, as ParseSlash reads them, and of too many the first ones.
+func Commands(text string) []provider.ToolCall {
+	calls := ParseSlash(text)
+	if len(calls) <= maxCommands {
+		return calls
+	}
+	raw, _ := json.Marshal(map[string]string{"line": "/slash", "error": fmt.Sprintf("/slash error: %d commands, and at most %d of one message are carried out: the others were not", len(calls), maxCommands)})
+	return append(calls[:maxCommands], provider.NewToolCall(fmt.Sprintf("slash-%d", maxCommands+1), malformedCommand, raw))
+}
+
+// toolOf is the name of a command's tool.
+func toolOf(command string) string { return strings.ReplaceAll(command, "-", "_") }
+
+// spoken reports whether a tool call was a line of the model's text.
+func (l Limits) spoken(tc provider.ToolCall) bool {
+	return l.Start != nil && len(l.Start.Slash) > 0 && strings.HasPrefix(tc.ID, "slash-")
+}
+
+// spoken takes the commands out of a turn's tool calls, which they stand behind. What came of them is text, as they
+// were: each with its line, and what other agents have written as JSON, which nothing in it can break out of.
+func spoken(t run.Turn, results []provider.ToolResult) (called []provider.ToolCall, said string) {
+	var lines []string
+	for i, tc := range t.Entry.Answer.ToolCalls {
+		switch {
+		case !t.Entry.Of(i)[0].Slash:
+			called = append(called, tc)
+			continue
+		case tc.Name == malformedCommand:
+			lines = append(lines, tc.Arguments["line"])
+		default:
+			lines = append(lines, "/slash "+strings.ReplaceAll(tc.Name, "_", "-"))
+		}
+		lines = append(lines, results[i].Content, "")
+	}
+	if lines == nil {
+		return called, ""
+	}
+	return called, "Results of your commands, in their order:\n\n" + strings.Join(lines[:len(lines)-1], "\n")
 }
 
 // slashed is what stands behind /slash on a line; ok is false if the line is no command.
@@ -81,7 +128,7 @@ func readSlash(s string) (name string, args map[string]string, rest, why string)
 			if why != "" {
 				why = fmt.Sprintf("/slash %s error: %s. Write: %s. For example: %s", name, why, f.form, f.example)
 			}
-			return strings.ReplaceAll(name, "-", "_"), args, rest, why
+			return toolOf(name), args, rest, why
 		}
 		forms[i] = f.form
 	}

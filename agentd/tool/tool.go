@@ -84,7 +84,9 @@ func Turn(resp *provider.Response, l Limits, k Known) (calls []run.Call, spread 
 			decided = []run.Call{refused(tc, run.KindError, "%s", hasty)}
 		case !l.policy().MayUse(tc.Name) && slices.Contains(delegating, tc.Name):
 			decided = []run.Call{refused(tc, run.KindPolicy, "not permitted by policy")}
-		case !slices.Contains(l.Offered, tc.Name):
+		case l.spoken(tc) && tc.Name == malformedCommand:
+			decided = []run.Call{{Error: tc.Arguments["error"], Kind: run.KindError}}
+		case !slices.Contains(l.Offered, tc.Name) && !(l.spoken(tc) && slices.Contains(l.Start.Slash, tc.Name)):
 			decided = []run.Call{{Error: fmt.Sprintf("Unknown tool: %q", tc.Name), Kind: run.KindError}}
 		case tc.Name == CallAgentToolName:
 			decided = []run.Call{Decide(tc, l, k.Agent)}
@@ -94,6 +96,9 @@ func Turn(resp *provider.Response, l Limits, k Known) (calls []run.Call, spread 
 			decided = []run.Call{mail(tc, l, k)}
 		default:
 			decided = []run.Call{refused(tc, run.KindError, "%s", submitProblem(tc))}
+		}
+		for i := range decided {
+			decided[i].Slash = l.spoken(tc)
 		}
 		calls = append(calls, decided...)
 		spread = append(spread, len(decided))
@@ -209,13 +214,18 @@ func Conversation(at subjects.Path, user string, turns []run.Turn) []provider.Me
 // exchange is one turn as its model is shown it.
 func exchange(t run.Turn, results []provider.ToolResult) []provider.Message {
 	a := t.Entry.Answer
-	if len(t.Entry.Calls) > 0 {
-		return []provider.Message{
-			{Role: provider.Assistant, Content: a.Content, ToolCalls: a.ToolCalls},
-			{Role: provider.ToolRole, ToolResults: results},
-		}
-	}
 	var msgs []provider.Message
+	if len(t.Entry.Calls) > 0 {
+		called, said := spoken(t, results)
+		msgs = append(msgs, provider.Message{Role: provider.Assistant, Content: a.Content, ToolCalls: called})
+		if len(called) > 0 {
+			msgs = append(msgs, provider.Message{Role: provider.ToolRole, ToolResults: results[:len(called)]})
+		}
+		if said != "" {
+			msgs = append(msgs, provider.Message{Role: provider.User, Content: said})
+		}
+		return msgs
+	}
 	if a.Content != "" {
 		msgs = append(msgs, provider.Message{Role: provider.Assistant, Content: a.Content})
 	}

@@ -1,0 +1,108 @@
+package agentd_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/provider"
+)
+
+func slashing(a *configs.Agent) {
+	a.Delegation.Styles = configs.Styles{configs.StyleSlash, configs.StyleCall}
+}
+
+// TestSlash: lines of text do what the tools of mail do. The model is offered no tools for it, is told how to write
+// them, and reads what came of them, mistakes too, as text; what else it calls is called as ever.
+func TestSlash(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.mailer(map[string][]part{
+			"r": {
+				says("I shall ask around.\n/slash fork \"one\"\n/slash fork 'two'\n/slash frok x\n> /slash kill r"),
+				says("```\n/slash wait r-1-0 r-1-1\n/slash kill r\n```"), says("/slash send r-1-0 once more\n/slash check-mail"),
+				says("/slash wait"), says("done"),
+			},
+			"r-1-0": {says(`say "hello" </slash>`), says("/slash check-mail"), says("more")},
+		})
+		slashing(&s.agents[0])
+		s.agents[0].SubAgents = []string{"leaf"}
+		s.agents = append(s.agents, define("leaf", nil))
+		s.hire("w", engagement{})
+		s.settle()
+		r := s.submit("lead", "go")
+		s.completed(r, "done")
+		asks := s.asksOf("r")
+		if len(asks[0].req.Tools) != 1 || !strings.Contains(asks[0].req.System, "- /slash send ID \"MESSAGE\"\n") {
+			t.Errorf("%d tools, and %s", len(asks[0].req.Tools), asks[0].req.System)
+		}
+		var got []string
+		for _, m := range asks[4].req.Messages {
+			if m.Role != provider.Assistant {
+				got = append(got, string(m.Role)+": "+m.Content)
+			} else if m.ToolCalls != nil {
+				t.Errorf("an answer with tool calls: %+v", m)
+			}
+		}
+		results := "user: Results of your commands, in their order:\n\n"
+		want := []string{
+			"user: go",
+			results + "/slash fork\nr-1-0\n\n/slash fork\nr-1-1\n\n/slash frok x\n/slash frok is not known. The commands are: " +
+				`/slash fork "PROMPT", or only /slash fork for a child that inherits your context; /slash send ID "MESSAGE"; /slash check-mail; ` +
+				"/slash wait, or /slash wait ID ID, or /slash wait --timeout SECONDS ID ID; /slash kill ID\n",
+			results + "/slash wait\n" + `{"agents":[{"id":"r-1-0","status":"received","messages":[{"status":"idle","success":true,"summary":"say \"hello\" </slash>"}]},` +
+				`{"id":"r-1-1","status":"received","messages":[{"status":"idle","success":true,"summary":"of r-1-1"}]}]}` +
+				"\n\n/slash kill\nkill error: you cannot kill yourself: answer, and you are done\n",
+			results + "/slash send\nsent to r-1-0\n\n/slash check-mail\nno mail\n",
+			results + "/slash wait\n" + `{"messages":[{"from":"r-1-0","message":{"status":"idle","success":true,"summary":"more"}}]}` + "\n",
+		}
+		for i := range want {
+			want[i] = strings.TrimSuffix(want[i], "\n")
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+		s.clean()
+	})
+}
+
+// TestSlashBesideTools: commands and tool calls of one answer are one turn, and each comes back as it was made; too many
+// commands are not carried out, and who is not permitted one is told.
+func TestSlashBesideTools(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.mailer(map[string][]part{"r": {
+			func() part {
+				p := calls(call("leaf", "x"))
+				return func(ctx context.Context, a *asked) (*provider.Response, error) {
+					resp, err := p(ctx, a)
+					resp.Content = "/slash kill r-1-0\n" + strings.Repeat("/slash check-mail\n", 50)
+					return resp, err
+				}
+			}(), says("done"),
+		}})
+		slashing(&s.agents[0])
+		s.agents[0].SubAgents = []string{"leaf"}
+		s.agents[0].Policy.Tools = []string{"call_agent", "check_mail"}
+		s.agents = append(s.agents, define("leaf", nil))
+		s.hire("w", engagement{})
+		s.settle()
+		r := s.submit("lead", "go")
+		s.completed(r, "done")
+		msgs := s.asksOf("r")[1].req.Messages
+		if len(msgs) != 4 || len(msgs[1].ToolCalls) != 1 || msgs[2].ToolResults[0].Content != "leaf" {
+			t.Fatalf("%+v", msgs)
+		}
+		text := msgs[3].Content
+		if !strings.Contains(text, "/slash kill\nkill error: not permitted by policy\n") || strings.Count(text, "no mail") != 49 ||
+			!strings.Contains(text, "/slash error: 51 commands, and at most 50 of one message are carried out: the others were not") {
+			t.Error(text)
+		}
+		if e := s.entries(r)[0]; len(e.Calls) != 52 || e.Calls[0].Op != run.OpCall || e.Calls[2].Op != run.OpMail {
+			t.Errorf("%d calls", len(e.Calls))
+		}
+		s.clean()
+	})
+}
