@@ -13,16 +13,18 @@ const (
 	Submission Kind = iota + 1
 	Call
 	Log
-	Reply // in.<turn>.<index>
-	Timer // in.timer.<turn>, a timer that fired
-	Mail  // in.mail.<key>
-	Other // in.<kind>.<key> of a kind that this version does not know
+	Reply     // in.<turn>.<index>
+	Timer     // in.timer.<turn>, a timer that fired
+	Mail      // in.mail.<key>
+	Interrupt // in.interrupt.<key>
+	Approve   // in.approve.<key>
+	Other     // in.<kind>.<key> of a kind that this version does not know
 	Cancel
 	Result
 	Part
 )
 
-// Address is a subject taken apart. Turn is set for Reply and Timer, Index for Reply, Key for Mail.
+// Address is a subject taken apart. Turn is set for Reply and Timer, Index for Reply, Key for Mail, Interrupt and Approve.
 type Address struct {
 	Kind  Kind
 	Run   Run // of a Submission and a Result: the root
@@ -100,15 +102,20 @@ func (s Space) ParseTimer(subject string) (r Run, turn int, err error) {
 	return a.Run, turn, err
 }
 
+// keyed are the kinds of messages to a run whose writers name them.
+var keyed = map[string]Kind{"mail": Mail, "interrupt": Interrupt, "approve": Approve}
+
 func (s Space) inbound(subject string, tok []string) (Address, error) {
 	key, keyErr := number(tok[6])
-	if tok[5] == "mail" {
+	if kind, ok := keyed[tok[5]]; ok {
 		k, err := ParseKey(tok[6])
 		if err != nil {
 			return Address{}, malformed(subject)
 		}
-		a, err := s.address(Mail, tok[1], tok[2], tok[3])
-		a.Key = k
+		a, err := s.address(kind, tok[1], tok[2], tok[3])
+		if err == nil {
+			a.Key = k
+		}
 		return a, err
 	}
 	if tok[5] == "timer" {

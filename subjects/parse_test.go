@@ -24,6 +24,10 @@ func build(s Space, a Address) string {
 		return a.Run.Fired(a.Turn)
 	case Mail:
 		return a.Run.Mail(a.Key)
+	case Interrupt:
+		return a.Run.Interrupt(a.Key)
+	case Approve:
+		return a.Run.Approve(a.Key)
 	case Cancel:
 		return a.Run.Cancel()
 	case Result:
@@ -50,7 +54,7 @@ func TestParseInvertsBuild(t *testing.T) {
 			want.Turn, want.Index = rapid.IntRange(1, 50).Draw(t, "turn"), rapid.IntRange(0, 99).Draw(t, "index")
 		case Timer:
 			want.Turn = rapid.IntRange(0, 50).Draw(t, "turn")
-		case Mail:
+		case Mail, Interrupt, Approve:
 			want.Key = drawKey(t, p)
 		case Submission, Result:
 			want.Run.Path = Root
@@ -116,7 +120,7 @@ func TestParseKeyRefuses(t *testing.T) {
 func TestParseOther(t *testing.T) {
 	var s Space
 	r := s.Run(must(t, ParseAgent, "a"), must(t, ParseTree, "T"), Root)
-	for _, subject := range []string{"axe.run.a.T.r.in.letter.V1StGXR8", "axe.run.a.T.r.in.approve.1", "axe.live.run.a.T.r.in.letter.x"} {
+	for _, subject := range []string{"axe.run.a.T.r.in.letter.V1StGXR8", "axe.run.a.T.r.in.word.1", "axe.live.run.a.T.r.in.letter.x"} {
 		if got, err := s.Parse(subject); err != nil || got != (Address{Kind: Other, Run: r}) {
 			t.Errorf("%s parses to %+v, error %v", subject, got, err)
 		}

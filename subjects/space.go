@@ -117,6 +117,9 @@ func (s Space) Inbound(a Agent) []string {
 	return []string{s.join("run", a.s, "*", "*", "in", "*", "*"), s.join("run", a.s, "*", "*", "cancel")}
 }
 
+// Interrupts matches what wants runs to stop what they are doing.
+func (s Space) Interrupts() string { return s.join("run", "*", "*", "*", "in", "interrupt", "*") }
+
 // RootEnds matches what ends a root though no worker serves its agent: its deadline and its tombstone.
 func (s Space) RootEnds() []string {
 	return []string{s.join("run", "*", "*", Root.s, "in", "timer", "0"), s.join("run", "*", "*", Root.s, "cancel")}
@@ -168,6 +171,12 @@ func (r Run) Reply(turn, index int) string {
 
 // Mail is where others write to the run.
 func (r Run) Mail(k Key) string { return r.join("run", "in", "mail", k.s) }
+
+// Interrupt is where a person wants the run to stop what it is doing.
+func (r Run) Interrupt(k Key) string { return r.join("run", "in", "interrupt", k.s) }
+
+// Approve is where a person has a word on what the run is about to do.
+func (r Run) Approve(k Key) string { return r.join("run", "in", "approve", k.s) }
 
 // Replies matches the outcomes of all calls.
 func (r Run) Replies() string { return r.join("run", "in", ">") }

@@ -8,6 +8,8 @@
 //	axe.run.<agent>.<tree>.<path>.in.<turn>.<index>    a child's outcome
 //	axe.run.<agent>.<tree>.<path>.in.timer.<turn>      a timer that fired
 //	axe.run.<agent>.<tree>.<path>.in.mail.<key>        what another run, or a person, has written
+//	axe.run.<agent>.<tree>.<path>.in.interrupt.<key>   a person wants the run to stop what it is doing
+//	axe.run.<agent>.<tree>.<path>.in.approve.<key>     a person's word on what the run is about to do
 //	axe.run.<agent>.<tree>.<path>.cancel               the tombstone
 //	axe.result.<agent>.<tree>                          the root's outcome
 //	axe.timer.<agent>.<tree>.<path>.<turn>             a schedule that fires into in.timer.<turn>

@@ -86,7 +86,7 @@ func Turn(resp *provider.Response, l Limits, k Known) (calls []run.Call, spread 
 			decided = []run.Call{refused(tc, run.KindPolicy, "not permitted by policy")}
 		case l.spoken(tc) && tc.Name == malformedCommand:
 			decided = []run.Call{{Error: tc.Arguments["error"], Kind: run.KindError}}
-		case !slices.Contains(l.Offered, tc.Name) && !(l.spoken(tc) && slices.Contains(l.Start.Slash, tc.Name)):
+		case !slices.Contains(l.Offered, tc.Name) && (!l.spoken(tc) || !slices.Contains(l.Start.Slash, tc.Name)):
 			decided = []run.Call{{Error: fmt.Sprintf("Unknown tool: %q", tc.Name), Kind: run.KindError}}
 		case tc.Name == CallAgentToolName:
 			decided = []run.Call{Decide(tc, l, k.Agent)}
