@@ -108,7 +108,13 @@ func (w *Worker) step(ctx context.Context, h *history, t *trigger) (step, error)
 		case run.CallChildren:
 			next, err = w.callChildren(ctx, h, e)
 		case run.CancelBelow:
-			err = w.cancelBelow(ctx, h, e)
+			err = w.cancelBelow(ctx, h, e, "the run above it was ended: "+h.state.End.Text)
+		case run.Stop:
+			next, err = finished, w.stop(ctx, h, e)
+		case run.LogStop:
+			next, err = w.logStop(ctx, h, t)
+		case run.Hold:
+			next, err = finished, w.hold(ctx, h, e)
 		case run.Rest:
 			next, err = finished, w.tellIdle(ctx, h, e)
 		case run.Answer:
@@ -162,8 +168,8 @@ func (w *Worker) cancelSelf(ctx context.Context, h *history, t *trigger, end run
 }
 
 // cancelBelow writes the tombstone of every child that is still awaited, and waits for nobody.
-func (w *Worker) cancelBelow(ctx context.Context, h *history, e run.CancelBelow) error {
-	body, err := json.Marshal(run.End{Kind: run.KindCancelled, Text: "the run above it was ended: " + h.state.End.Text})
+func (w *Worker) cancelBelow(ctx context.Context, h *history, e run.CancelBelow, why string) error {
+	body, err := json.Marshal(run.End{Kind: run.KindCancelled, Text: why})
 	if err != nil {
 		return err
 	}
@@ -211,9 +217,9 @@ func (w *Worker) call(h *history, turn int, c run.Child) (m bus.Message, child s
 	if child, err = w.child(h.run, turn, c); err != nil {
 		return m, child, err
 	}
-	body, err := json.Marshal(start.Ask(c.Call))
+	body, err := json.Marshal(h.ask(c.Call))
 	head := subjects.Header{
-		Tree: child.Tree, Path: child.Path, Parent: h.run.Agent, Depth: h.head.Depth + 1, MaxDepth: start.MaxDepth,
+		Tree: child.Tree, Path: child.Path, Parent: h.run.Agent, Depth: h.head.Depth + 1, MaxDepth: max(start.MaxDepth, h.head.Depth+1),
 		Deadline: c.Deadline, Reply: h.run.Reply(turn, c.Index), Limits: limits, Traceparent: h.head.Traceparent,
 	}
 	return bus.Message{Subject: child.Call(), Header: head.Pairs(), Body: body, Fence: bus.After(child.Call(), 0)}, child, err

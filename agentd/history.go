@@ -225,6 +225,10 @@ func (w *Worker) event(ctx context.Context, h *history, m bus.Stored) (run.Event
 		return run.Replied{Meta: meta, Turn: at.Turn, Index: at.Index, Outcome: o}, err
 	case subjects.Mail:
 		return w.mailed(ctx, m, meta)
+	case subjects.Interrupt:
+		return run.Interrupted{Meta: meta}, nil
+	case subjects.Approve:
+		return w.approved(ctx, m, meta)
 	case subjects.Timer:
 		return run.TimedOut{Meta: meta, Turn: at.Turn}, nil
 	case subjects.Cancel:

@@ -78,8 +78,12 @@ func peerRun(r subjects.Run, c run.Call) (subjects.Run, error) {
 	return r.Space.Run(agent, r.Tree, path), err
 }
 
-// tellIdle tells the parent of a forked run that it is idle.
+// tellIdle tells the parent of a forked run that it is idle. One that is waited for, and was stopped by a person, needs a
+// timer of its own now.
 func (w *Worker) tellIdle(ctx context.Context, h *history, e run.Rest) error {
+	if !h.lone() {
+		return w.writeAll(ctx, []bus.Message{timer(h.run, 0, h.head.Deadline)})
+	}
 	path, _, _, below := h.run.Path.Parent()
 	if !below {
 		return nil

@@ -40,11 +40,18 @@ func (w *Worker) start(ctx context.Context, h *history) (s *run.Start, err error
 	}
 	s.MaxDepth = min(s.MaxDepth, h.head.MaxDepth)
 	s.Limits = scopes(h.head.Limits, own, h.run.Path)
-	s.Policy = s.Policy.Within(in.Policy)
+	s.Policy, s.Supervision = s.Policy.Within(in.Policy), s.Supervision.Within(in.Supervision)
+	if in.Review {
+		s.Supervision = run.Supervision{} // it would have no end
+	}
+	if s.Supervision.Mode == run.Human && w.cfg.Unattended {
+		return nil, errUnattended
+	}
 	callable := slices.DeleteFunc(slices.Clone(s.SubAgents), func(a string) bool { return !s.Policy.MayCall(a) })
 	s.Tools = tool.Offer(s.Delegates, callable, s.MaxBatch)
 	withheld := func(name string) bool {
-		return h.head.Depth >= s.MaxDepth && tool.Makes(name) || !s.Policy.MayUse(name)
+		deepest := h.head.Depth >= subjects.MaxDepth && s.Supervision.Mode != run.Unsupervised // its supervisor would be too deep
+		return deepest || h.head.Depth >= s.MaxDepth && tool.Makes(name) || !s.Policy.MayUse(name)
 	}
 	s.Tools = slices.DeleteFunc(s.Tools, func(t provider.Tool) bool { return withheld(t.Name) })
 	s.Slash = slices.DeleteFunc(slices.Clone(s.Slash), withheld)
@@ -86,7 +93,7 @@ func (w *Worker) resolve(ctx context.Context, h *history) (*run.Start, subjects.
 		Model: def.Model, System: about.Text(), Temperature: def.Params.Temperature, MaxTokens: def.Params.MaxTokens,
 		SubAgents: def.SubAgents, Delegates: def.Delegation.Tools(), Slash: def.Delegation.Commands(), MaxDepth: def.MaxDepth(), Sequential: !def.SubAgentsConf.Parallel,
 		Timeout: time.Duration(def.SubAgentsConf.Timeout) * time.Second, Retry: retry(def.Retry),
-		Policy: run.Policy{Agents: def.Policy.Agents, Tools: def.Policy.Tools},
+		Policy: run.Policy{Agents: def.Policy.Agents, Tools: def.Policy.Tools}, Supervision: supervision(def.Supervision),
 	}
 	if def.Delegation.Has(configs.StyleSpawn) {
 		s.MaxBatch, s.ChildTurns = def.Delegation.Batch(), def.Delegation.MaxTurns

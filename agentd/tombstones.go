@@ -58,6 +58,20 @@ func (t *tombstones) add(tree subjects.Tree, path subjects.Path, at time.Time) {
 	}
 }
 
+// errInterrupted aborts a request to a model.
+var errInterrupted = errors.New("stopped by the user")
+
+// interrupt aborts the requests of a run.
+func (t *tombstones) interrupt(r subjects.Run) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for a := range t.asking[r.Tree] {
+		if a.path == r.Path {
+			a.abort(errInterrupted)
+		}
+	}
+}
+
 // upTo notes that every tombstone up to a sequence is known. What a worker wrote itself does not count:
 // others stored before it may still be on their way here.
 func (t *tombstones) upTo(seq uint64) {

@@ -38,15 +38,10 @@ func (w *Worker) turn(ctx context.Context, h *history, t *trigger) (step, error)
 	w.bound(t, h.head.Deadline.Add(w.conn.AckWait()))
 	start := h.state.Start()
 	if start == nil {
-		in := h.state.Input
-		if name := h.run.Agent.String(); !in.Policy.MayCall(name) && !in.AdHoc() && in.Forked == nil {
-			return w.conclude(ctx, h, run.Failure(run.KindPolicy, "agent %q is not permitted by policy", name))
-		}
+		var next step
 		var err error
-		if start, err = w.start(ctx, h); errors.Is(err, errElsewhere) {
-			return w.elsewhere(ctx, h)
-		} else if err != nil {
-			return w.failConfig(ctx, h, err)
+		if start, next, err = w.started(ctx, h); start == nil {
+			return next, err
 		}
 	}
 	if err := w.recallParent(ctx, h); err != nil {
@@ -62,7 +57,7 @@ func (w *Worker) turn(ctx context.Context, h *history, t *trigger) (step, error)
 		return step{}, context.Cause(ctx)
 	case errors.Is(err, errDraining), errors.Is(err, errUncounted):
 		return step{}, err
-	case w.tombs.covered(h.run), errors.Is(err, errDeadline):
+	case w.tombs.covered(h.run), errors.Is(err, errDeadline), errors.Is(err, errInterrupted):
 		return step{must: h.state.Seq}, nil // doom decides
 	case errors.Is(err, errTakenOver):
 		return step{}, err
@@ -83,6 +78,26 @@ func (w *Worker) turn(ctx context.Context, h *history, t *trigger) (step, error)
 	o := answer(resp, start)
 	o.Usage, o.Turns, o.ModelMS, o.Retries = resp.Usage, 1, took.ms(), took.retries
 	return w.finish(ctx, h, t, start, o, resp, took)
+}
+
+// started is what a run is started with; nil if it is not to be.
+func (w *Worker) started(ctx context.Context, h *history) (*run.Start, step, error) {
+	in := h.state.Input
+	if name := h.run.Agent.String(); !in.Policy.MayCall(name) && !in.AdHoc() && in.Forked == nil && !in.Review {
+		next, err := w.conclude(ctx, h, run.Failure(run.KindPolicy, "agent %q is not permitted by policy", name))
+		return nil, next, err
+	}
+	start, err := w.start(ctx, h)
+	if err == nil {
+		return start, step{}, nil
+	}
+	var next step
+	if errors.Is(err, errElsewhere) {
+		next, err = w.elsewhere(ctx, h)
+	} else {
+		next, err = w.failConfig(ctx, h, err)
+	}
+	return nil, next, err
 }
 
 // answer is the outcome of a run whose model has called nobody, or had nobody to call.
@@ -110,6 +125,11 @@ func (w *Worker) finish(ctx context.Context, h *history, t *trigger, start *run.
 		e.Answer, e.End = &provider.Response{}, &run.End{Kind: o.Kind, Text: o.Error, Category: o.Category}
 	}
 	return w.record(ctx, h, t, start, e, took)
+}
+
+// finishIdle lets a run be idle whose model has not answered.
+func (w *Worker) finishIdle(ctx context.Context, h *history, t *trigger, start *run.Start, why run.End) (step, error) {
+	return w.record(ctx, h, t, start, run.Entry{Kind: run.EntryIdle, Answer: &provider.Response{}, End: &why}, spent{})
 }
 
 // record commits what came of a turn. What is too large is none, and said to be.
@@ -140,8 +160,8 @@ func request(h *history, model string, start *run.Start) *provider.Request {
 	if len(h.inherited) > 0 {
 		said = slices.Concat(h.inherited, said[1:])
 	}
-	if from := h.state.Notice(); len(from) > 0 && h.state.Rested() {
-		said = append(said, provider.Message{Role: provider.User, Content: tool.Noticed(from)})
+	if news := h.state.Notice(); len(news) > 0 {
+		said = append(said, provider.Message{Role: provider.User, Content: tool.Noticed(news)})
 	}
 	r := &provider.Request{
 		Model: model, System: system(h, start), Messages: said, Tools: start.Tools, Temperature: start.Temperature, MaxTokens: start.MaxTokens,
@@ -230,38 +250,35 @@ func (w *Worker) recordTurn(ctx context.Context, h *history, t *trigger, start *
 	if e.Calls, e.Spread, err = w.decide(ctx, h, start, resp); err != nil {
 		return step{}, err
 	}
-	if err := w.account(ctx, h, t, start.Limits, resp.InputTokens+resp.OutputTokens, e.Calls); err != nil {
+	if err := w.supervise(ctx, h, start, &e); err != nil {
 		return step{}, err
 	}
-	e.Timer = schedule(e.Calls, start, time.Now(), h.head.Deadline)
+	if err := w.accountTurn(ctx, h, t, start, &e); err != nil {
+		return step{}, err
+	}
+	limit := func(int) time.Time { return h.head.Deadline }
+	if e.Review == nil {
+		e.Timer = e.Schedule(time.Now(), limit)
+	} else { // which is its wait; that of the calls begins when they may be made
+		e.Timer = e.Review.Deadline
+		e.Defer(h.head.Deadline)
+	}
 	return w.record(ctx, h, t, start, e, took)
 }
 
-// schedule sets the deadline of each call that is made or waits, and returns the last of those that are waited for,
-// zero if none is. A fork may take as long as the run that it was forked by.
-func schedule(calls []run.Call, start *run.Start, now, deadline time.Time) (last time.Time) {
-	due := time.Duration(0)
-	for i, c := range calls {
-		allowed := start.Timeout
-		switch {
-		case c.Op == run.OpFork && !c.Failed():
-			calls[i].Deadline = deadline
-			continue
-		case !c.Awaited():
-			continue
-		case c.Op == run.OpWait:
-			allowed = cmp.Or(c.Patience, allowed)
-		}
-		if due == 0 || start.Sequential {
-			due += allowed
-		}
-		last = deadline
-		if at := now.Add(due); allowed > 0 && at.Before(deadline) {
-			last = at
-		}
-		calls[i].Deadline = last
+// accountTurn counts a turn, with its supervisor's run as the last of those that it makes.
+func (w *Worker) accountTurn(ctx context.Context, h *history, t *trigger, start *run.Start, e *run.Entry) error {
+	all := slices.Clone(e.Calls)
+	if e.Review != nil {
+		all = append(all, *e.Review)
 	}
-	return last
+	if err := w.account(ctx, h, t, start.Limits, e.Answer.InputTokens+e.Answer.OutputTokens, all); err != nil {
+		return err
+	}
+	if copy(e.Calls, all); e.Review != nil {
+		e.Review = &all[len(e.Calls)]
+	}
+	return nil
 }
 
 func (w *Worker) decide(ctx context.Context, h *history, start *run.Start, resp *provider.Response) (calls []run.Call, spread []int, asked error) {

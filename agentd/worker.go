@@ -34,6 +34,8 @@ type Config struct {
 	// may ask of that. Where no limit is set, or with nil, there is none.
 	Limit func(model string) (account string, s limit.Settings)
 
+	Unattended bool // nobody can answer: agents whose supervision needs a person are refused
+
 	Memory memory.Store // of agents that have one; nil: none has
 
 	Timeout time.Duration // the longest that a submitted tree may take; 0: 1 h
@@ -135,6 +137,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	gating, closeGates := context.WithCancel(context.WithoutCancel(ctx)) // ends after the last request has
 	base.Go(func() error { return w.gates.run(gating) })
 	base.Go(func() error { return w.tombs.follow(work, w.conn, learned) })
+	base.Go(func() error { return w.interrupts(work) })
 	base.Go(func() error { return w.names.follow(work, w.conn, w.noted, learned) })
 
 	if w.prepared(ctx, work, known) {

@@ -32,6 +32,7 @@ type Agent struct {
 	Params        Params
 	Memory        Memory
 	Retry         Retry
+	Supervision   Supervision
 
 	File   string // where the agent was read from
 	Digest string // hex SHA-256 of the file's bytes
@@ -158,6 +159,11 @@ func fields(a *Agent) map[string]any {
 		"retry.backoff":      (*string)(&a.Retry.Backoff),
 		"retry.initial":      (*duration)(&a.Retry.Initial),
 		"retry.max":          (*duration)(&a.Retry.Max),
+
+		"supervision.mode":       (*string)(&a.Supervision.Mode),
+		"supervision.agent":      &a.Supervision.Agent,
+		"supervision.timeout":    (*duration)(&a.Supervision.Timeout),
+		"supervision.on_timeout": (*string)(&a.Supervision.OnTimeout),
 	}
 }
 

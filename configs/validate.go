@@ -10,7 +10,7 @@ import (
 
 // validate returns the first thing that is wrong with a's values.
 func validate(a Agent) *Error {
-	checks := []func(Agent) *Error{checkName, checkModel, checkSubAgents, checkDelegation, checkPolicy, checkBounds, checkParams, checkMemory, checkRetry}
+	checks := []func(Agent) *Error{checkName, checkModel, checkSubAgents, checkDelegation, checkPolicy, checkBounds, checkParams, checkMemory, checkRetry, checkSupervision}
 	for _, check := range checks {
 		if err := check(a); err != nil {
 			return err

@@ -82,7 +82,7 @@ func (c *Client) event(ctx context.Context, m bus.Stored) (e Event, ok bool, err
 		e.Outcome, err = run.DecodeOutcome(body)
 		e.Worker = e.Outcome.Worker
 		return e, err == nil, err
-	case subjects.Submission, subjects.Part, subjects.Other, subjects.Mail:
+	case subjects.Submission, subjects.Part, subjects.Other, subjects.Mail, subjects.Interrupt, subjects.Approve:
 	}
 	return Event{}, false, nil
 }

@@ -69,7 +69,7 @@ func (c *Client) folded(ctx context.Context, r subjects.Run, m bus.Stored) (run.
 		return run.TimedOut{Meta: meta, Turn: at.Turn}, nil
 	case subjects.Cancel:
 		return run.Cancelled{Meta: meta}, nil
-	case subjects.Submission, subjects.Result, subjects.Part, subjects.Other, subjects.Mail:
+	case subjects.Submission, subjects.Result, subjects.Part, subjects.Other, subjects.Mail, subjects.Interrupt, subjects.Approve:
 	}
 	return nil, nil
 }

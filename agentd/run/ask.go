@@ -7,7 +7,10 @@ func (s *Start) Ask(c Call) Input {
 	if s == nil {
 		return in
 	}
-	in.Policy = s.Policy
+	in.Policy, in.Supervision = s.Policy, s.Supervision
+	if c.Op == OpReview {
+		in.Review, in.Supervision = true, Supervision{}
+	}
 	if c.Op == OpFork {
 		in.Forked = &Forked{Inherit: c.Task == ""}
 	}

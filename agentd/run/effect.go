@@ -51,6 +51,23 @@ type LogEnd struct{ End End }
 // Conclude publishes a failed outcome. (A completed one is what CallModel leads to.)
 type Conclude struct{ End End }
 
+// Stop writes the tombstones of those that an interrupted run waits for, and sets the timer of that wait.
+type Stop struct {
+	Turn  int
+	Below []Fork
+	Timer time.Time
+}
+
+// LogStop writes to the log that an interrupted run has stopped before its model has answered.
+type LogStop struct{ Turn int }
+
+// Hold sets the timer of a turn that a person is to approve of.
+type Hold struct {
+	Turn  int
+	Timer time.Time
+	Why   string
+}
+
 // Key names the effect within its run.
 func (e CallModel) Key() string { return fmt.Sprintf("model.%d", e.Turn) }
 
@@ -72,6 +89,18 @@ func (e Rest) Key() string { return fmt.Sprintf("rest.%d", e.Turn) }
 // Key names the effect within its run.
 func (Answer) Key() string { return "outcome" }
 
+// Key names the effect within its run.
+func (e Stop) Key() string { return fmt.Sprintf("stop.%d", e.Turn) }
+
+// Key names the effect within its run.
+func (e LogStop) Key() string { return fmt.Sprintf("stopped.%d", e.Turn) }
+
+// Key names the effect within its run.
+func (e Hold) Key() string { return fmt.Sprintf("hold.%d", e.Turn) }
+
+func (Stop) effect()         {}
+func (LogStop) effect()      {}
+func (Hold) effect()         {}
 func (CallModel) effect()    {}
 func (Rest) effect()         {}
 func (Answer) effect()       {}
@@ -85,9 +114,19 @@ func (Conclude) effect()     {}
 func (s State) Outstanding() []Effect {
 	switch s.Phase {
 	case Ready:
+		if s.halted > 0 {
+			return append(s.beside(), LogStop{len(s.Turns) + 1})
+		}
 		return append(s.beside(), CallModel{len(s.Turns) + 1})
 	case Awaiting:
 		e := s.deliver()
+		if s.halted > 0 {
+			stop := Stop{Turn: e.Turn, Timer: s.current().Entry.Timer}
+			for _, c := range s.current().pending() {
+				stop.Below = append(stop.Below, Fork{e.Turn, c})
+			}
+			return append(s.beside(), stop)
+		}
 		for _, c := range s.current().pending() {
 			e.Children = append(e.Children, c)
 			if s.current().Entry.Sequential {
@@ -97,7 +136,9 @@ func (s State) Outstanding() []Effect {
 		e.Timer = s.current().Entry.Timer
 		return []Effect{e}
 	case Idle:
-		return []Effect{Rest{len(s.Turns)}}
+		return append(s.sent(), Rest{len(s.Turns)})
+	case Held:
+		return []Effect{Hold{len(s.Turns), s.current().Entry.Timer, s.current().Why}}
 	case Completed:
 		if s.Concluded || !s.final {
 			return nil
@@ -125,19 +166,30 @@ func (s State) beside() []Effect {
 	if len(s.Turns) == 0 {
 		return nil
 	}
-	var effects []Effect
-	if e := s.deliver(); len(e.Forks)+len(e.Posts)+len(e.Kills) > 0 {
-		effects = append(effects, e)
-	}
-	if s.Rested() && s.Owner == s.current().Entry.Trigger {
+	effects := s.sent()
+	if s.rested() && s.Owner == s.current().Entry.Trigger {
 		effects = append(effects, Rest{len(s.Turns)})
 	}
 	return effects
 }
 
+// sent is what the last turn sends out that nobody waits for, if it sends anything.
+func (s State) sent() []Effect {
+	if len(s.Turns) == 0 {
+		return nil
+	}
+	if e := s.deliver(); len(e.Forks)+len(e.Posts)+len(e.Kills) > 0 {
+		return []Effect{e}
+	}
+	return nil
+}
+
 // deliver is what the last turn sends out that nobody waits for.
 func (s State) deliver() CallChildren {
 	e := CallChildren{Turn: len(s.Turns)}
+	if s.current().stage != carried {
+		return e
+	}
 	for i, c := range s.current().Entry.Calls {
 		child := Child{i, c, c.Deadline}
 		switch {

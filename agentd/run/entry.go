@@ -35,6 +35,7 @@ type Entry struct {
 	Calls  []Call             `json:"calls,omitempty"`  // in the order of Answer's tool calls
 	Spread []int              `json:"spread,omitempty"` // how many of Calls each tool call stands for; absent: one each
 
+	Review     *Call         `json:"review,omitempty"`    // of its supervisor, which answers before any of Calls is carried out
 	Sequential bool          `json:"sequential,omitzero"` // the next call waits for the outcome of the one before
 	Timeout    time.Duration `json:"timeout_ns,omitzero"` // of each call; 0: what is left of the run's own time
 	Timer      time.Time     `json:"timer,omitzero"`      // when calls without an outcome have timed out
@@ -60,6 +61,7 @@ type Start struct {
 	Timeout     time.Duration   `json:"timeout_ns,omitzero"`
 	Limits      []Scope         `json:"limits,omitempty"`     // that the run is in, the outermost first
 	Policy      Policy          `json:"policy,omitzero"`      // its own and that of all above it together
+	Supervision Supervision     `json:"supervision,omitzero"` // the same
 	Memory      *Memory         `json:"memory,omitempty"`     // nil: a success is not remembered
 	Retry       *Retry          `json:"retry,omitempty"`      // nil: the model is asked once
 	MaxBatch    int             `json:"max_batch,omitzero"`   // tasks of one spawn_agents
@@ -90,7 +92,7 @@ type Call struct {
 	Error    string    `json:"error,omitzero"`
 	Kind     Kind      `json:"kind,omitzero"`
 
-	Patience time.Duration `json:"-"` // of a wait; 0: as for any call
+	Patience time.Duration `json:"patience_ns,omitzero"` // of a wait; 0: as for any call
 }
 
 // Op says what a call does.
@@ -104,13 +106,17 @@ const (
 	OpMail Op = "check_mail" // takes what others have written
 	OpWait Op = "wait"       // takes it when it is there
 	OpKill Op = "kill"       // ends a run below this one
+
+	OpReview Op = "review" // not of the model's: makes the supervisor's run, whose outcome is the verdict
 )
 
 // Awaited reports whether the turn waits for the call.
 func (c Call) Awaited() bool { return !c.Failed() && (c.Op == OpCall || c.Op == OpWait) }
 
 // Makes reports whether the call makes a run.
-func (c Call) Makes() bool { return !c.Failed() && (c.Op == OpCall || c.Op == OpFork) }
+func (c Call) Makes() bool {
+	return !c.Failed() && (c.Op == OpCall || c.Op == OpFork || c.Op == OpReview)
+}
 
 // Failed reports whether the call was refused when it was decided.
 func (c Call) Failed() bool { return c.Error != "" }
@@ -127,6 +133,45 @@ func (e End) Outcome() Outcome {
 	return Outcome{Status: StatusFailed, Kind: e.Kind, Error: e.Text, Category: e.Category}
 }
 
+// Schedule sets the deadline of each call that is made or waits, none later than limit says for it, and returns the last
+// of those that are waited for, zero if none is. A fork may take as long as it may.
+func (e Entry) Schedule(now time.Time, limit func(call int) time.Time) (last time.Time) {
+	due := time.Duration(0)
+	for i, c := range e.Calls {
+		allowed := e.Timeout
+		switch {
+		case c.Op == OpFork && !c.Failed():
+			e.Calls[i].Deadline = limit(i)
+			continue
+		case !c.Awaited():
+			continue
+		case c.Op == OpWait && c.Patience > 0:
+			allowed = c.Patience
+		}
+		if due == 0 || e.Sequential {
+			due += allowed
+		}
+		at := limit(i)
+		if by := now.Add(due); allowed > 0 && by.Before(at) {
+			at = by
+		}
+		e.Calls[i].Deadline = at
+		if at.After(last) {
+			last = at
+		}
+	}
+	return last
+}
+
+// Defer gives each call that is made or waits all the time there is, until it may be made.
+func (e Entry) Defer(limit time.Time) {
+	for i, c := range e.Calls {
+		if c.Makes() || c.Awaited() {
+			e.Calls[i].Deadline = limit
+		}
+	}
+}
+
 // DecodeEntry reads a log message.
 func DecodeEntry(b []byte) (Entry, error) {
 	var e Entry
@@ -138,6 +183,8 @@ func DecodeEntry(b []byte) (Entry, error) {
 		return Entry{}, fmt.Errorf("log entry: index %d", e.Index)
 	case e.Kind == EntryTurn && (e.Answer == nil || len(e.Calls) == 0 || !e.spreads()):
 		return Entry{}, fmt.Errorf("log entry %d: a turn needs an answer and one decision for each of its calls", e.Index)
+	case e.Review != nil && (e.Kind != EntryTurn || e.Review.Op != OpReview):
+		return Entry{}, fmt.Errorf("log entry %d: nothing to review", e.Index)
 	case e.Kind == EntryEnded && (e.End == nil || len(e.Calls) > 0):
 		return Entry{}, fmt.Errorf("log entry %d: an end needs its reason and calls nobody", e.Index)
 	case (e.Kind == EntryIdle || e.Kind == EntryFinal) && (e.Answer == nil || len(e.Calls) > 0):
@@ -204,7 +251,7 @@ func fill(calls []Call, tc provider.ToolCall) {
 	case OpSend:
 		calls[0].Task = tc.Arguments["message"]
 		return
-	case OpCall, OpMail, OpWait, OpKill:
+	case OpCall, OpMail, OpWait, OpKill, OpReview:
 	}
 	if !calls[0].Spawn {
 		calls[0].Task, calls[0].Context = tc.Arguments["task"], tc.Arguments["context"]

@@ -31,6 +31,9 @@ type Input struct {
 	Spawned *Spawned `json:"spawned,omitempty"` // by spawn_agent or spawn_agents
 	Forked  *Forked  `json:"forked,omitempty"`  // by fork
 	Policy  Policy   `json:"policy,omitzero"`   // of all above it together
+	Review  bool     `json:"review,omitzero"`   // it is a supervisor's: what it is asked is what to make of a turn
+
+	Supervision Supervision `json:"supervision,omitzero"` // of its caller
 }
 
 // Forked is what a forked run has from its parent. It goes on beside it: its answers are mail, and between them it is idle.
@@ -102,6 +105,15 @@ type Rested struct {
 	Entry Entry
 }
 
+// Approved is a person's word on what the run is about to do.
+type Approved struct {
+	Meta
+	Approval
+}
+
+// Interrupted tells that a person wants the run to stop what it is doing, and be idle.
+type Interrupted struct{ Meta }
+
 // Cancelled is the run's own tombstone.
 type Cancelled struct {
 	Meta
@@ -115,12 +127,14 @@ type Concluded struct {
 	Outcome Outcome
 }
 
-func (Called) event()    {}
-func (Answered) event()  {}
-func (Ended) event()     {}
-func (Replied) event()   {}
-func (TimedOut) event()  {}
-func (Mailed) event()    {}
-func (Rested) event()    {}
-func (Cancelled) event() {}
-func (Concluded) event() {}
+func (Called) event()      {}
+func (Answered) event()    {}
+func (Ended) event()       {}
+func (Replied) event()     {}
+func (TimedOut) event()    {}
+func (Mailed) event()      {}
+func (Rested) event()      {}
+func (Approved) event()    {}
+func (Interrupted) event() {}
+func (Cancelled) event()   {}
+func (Concluded) event()   {}

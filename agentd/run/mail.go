@@ -37,7 +37,7 @@ func (s State) forkOf(turn, index int) bool {
 		return false
 	}
 	t := s.Turns[turn-1]
-	return index >= 0 && index < len(t.Outcomes) && t.Entry.Calls[index].Op == OpFork && t.Outcomes[index] == nil
+	return t.stage == carried && index >= 0 && index < len(t.Outcomes) && t.Entry.Calls[index].Op == OpFork && t.Outcomes[index] == nil
 }
 
 // Forks lists the forks that have not ended, in the order of their calls.
@@ -45,7 +45,7 @@ func (s State) Forks() []Fork {
 	var out []Fork
 	for i, t := range s.Turns {
 		for index, c := range t.Entry.Calls {
-			if c.Op == OpFork && t.Outcomes[index] == nil {
+			if c.Op == OpFork && t.stage == carried && t.Outcomes[index] == nil {
 				out = append(out, Fork{i + 1, Child{index, c, c.Deadline}})
 			}
 		}
@@ -78,7 +78,7 @@ func (s State) mailed(m Mail) State {
 		return s.ready(m.Seq)
 	case Awaiting:
 		return s.collect(m.Seq, false)
-	case None, Ready, Completed, Failed:
+	case None, Ready, Held, Completed, Failed:
 	}
 	return s
 }
@@ -131,7 +131,7 @@ func (s State) standing(path string) Standing {
 func (s State) killed(path string) bool {
 	for _, t := range s.Turns {
 		for _, c := range t.Entry.Calls {
-			if c.Op == OpKill && !c.Failed() && (c.To == path || strings.HasPrefix(path, c.To+"-")) {
+			if c.Op == OpKill && t.stage == carried && !c.Failed() && (c.To == path || strings.HasPrefix(path, c.To+"-")) {
 				return true
 			}
 		}
@@ -172,6 +172,9 @@ func (s State) take(fits func(Mail) bool) (State, []Mail) {
 // what they wait for, or when their time is over.
 func (s State) collect(owner uint64, over bool) State {
 	t := s.current()
+	if t.stage != carried {
+		return s
+	}
 	changed := false
 	for i, c := range t.Entry.Calls {
 		if c.Op != OpWait || t.Outcomes[i] != nil || !over && !s.hasFor(c) {
@@ -208,19 +211,28 @@ func (s State) hasFor(c Call) bool {
 	return !slices.Contains(s.find(c), Running)
 }
 
-// Notice lists who has written what the run was not told of, each once, in stream order: what it is told after an
-// answer that calls nobody.
-func (s State) Notice() []string { return s.notice(s.Seq) }
+// Personal reports whether a person has written a message.
+func (m Mail) Personal() bool { return m.From != "r" && !strings.HasPrefix(m.From, "r-") }
 
-func (s State) notice(upTo uint64) []string {
-	var from []string
-	for _, m := range s.Inbox {
-		if m.Seq > s.told && m.Seq <= upTo && !slices.Contains(from, m.From) {
-			from = append(from, m.From)
-		}
+// Notice is what a run that was idle is told before its next turn: of each run that has written what it was not told of
+// the first message, and every message of a person, in stream order.
+func (s State) Notice() []Mail {
+	if !s.resting {
+		return nil
 	}
-	return from
+	return s.notice(s.Seq)
 }
 
-// Rested reports whether the last entry is an answer after which the run waits for mail.
-func (s State) Rested() bool { return len(s.Turns) > 0 && s.current().Entry.Kind == EntryIdle }
+func (s State) notice(upTo uint64) []Mail {
+	var news []Mail
+	for _, m := range s.Inbox {
+		known := slices.ContainsFunc(news, func(n Mail) bool { return n.From == m.From })
+		if m.Seq > s.told && m.Seq <= upTo && (m.Personal() || !known) {
+			news = append(news, m)
+		}
+	}
+	return news
+}
+
+// rested reports whether the last entry is an answer after which the run waits for mail.
+func (s State) rested() bool { return len(s.Turns) > 0 && s.current().Entry.Kind == EntryIdle }

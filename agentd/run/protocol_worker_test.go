@@ -170,7 +170,7 @@ func (w *world) derive(h *handler) {
 			if len(h.writes) == 0 {
 				h.goTo(atCommit)
 			}
-		case run.Rest, run.Answer: // no model here answers so
+		case run.Rest, run.Answer, run.Stop, run.LogStop, run.Hold: // no model here answers so, and nobody interferes
 		case run.Conclude:
 			h.out = run.Failure(e.End.Kind, "%s", e.End.Text)
 			h.goTo(atOutcome)

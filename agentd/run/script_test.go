@@ -186,7 +186,7 @@ func describeEffect(e run.Effect) string {
 		fmt.Fprintf(&b, " %s", e.End.Kind)
 	case run.Conclude:
 		fmt.Fprintf(&b, " %s", e.End.Kind)
-	case run.CallModel, run.Rest, run.Answer:
+	case run.CallModel, run.Rest, run.Answer, run.Stop, run.LogStop, run.Hold:
 	}
 	return b.String()
 }
@@ -195,7 +195,11 @@ func describeTurns(s run.State) string {
 	var b strings.Builder
 	for i, t := range s.Turns {
 		if len(t.Notice) > 0 {
-			fmt.Fprintf(&b, "  turn %d: then it was told of mail from %v\n", i+1, t.Notice)
+			var from []string
+			for _, m := range t.Notice {
+				from = append(from, m.From)
+			}
+			fmt.Fprintf(&b, "  turn %d: then it was told of mail from %v\n", i+1, from)
 		}
 		for k, took := range t.Took {
 			for _, m := range took {

@@ -24,14 +24,15 @@ const (
 	None      Phase = iota // not called yet
 	Ready                  // the model is to be asked
 	Awaiting               // calls without an outcome
-	Idle                   // it has answered, and waits for mail
+	Idle                   // it has answered, or was interrupted, and waits for mail
+	Held                   // a person is to approve of what it is about to do
 	Completed              // ended well
 	Failed                 // ended badly
 )
 
 // String names the phase.
 func (p Phase) String() string {
-	return [...]string{"none", "ready", "awaiting", "idle", "completed", "failed"}[p]
+	return [...]string{"none", "ready", "awaiting", "idle", "held", "completed", "failed"}[p]
 }
 
 // State is a run folded from its messages. The zero value is a run nobody has heard of. It is a
@@ -49,7 +50,9 @@ type State struct {
 	End       End    // why it failed
 	Concluded bool   // the outcome is stored: nothing is owed
 
+	halted    uint64   // a person has interrupted it, and it has not stopped yet
 	idle      []string // the forks that have told so, and were not written to since
+	resting   bool     // it was idle since its last turn
 	told      uint64   // mail up to here was told of, or taken
 	cancelled bool     // by its own cancel message
 	final     bool     // its last answer is on the log
@@ -63,9 +66,12 @@ type Turn struct {
 	Outcomes []*Outcome   // nil: none yet
 	Took     [][]Mail     // by each call that takes mail
 	Found    [][]Standing // by each call that waits for somebody's: what there was of each of them
-	Notice   []string     // who had written, as it was told after an answer that calls nobody
-	left     int          // how many of them are nil
-	freed    time.Time    // when the next sequential call became due
+	Notice   []Mail       // what had come when it was idle after it, as it was told then
+	Verdict  *Outcome     // of its supervisor
+	Why      string       // why it is held, or nothing of it was carried out
+	stage    stage
+	left     int       // how many of them are nil
+	freed    time.Time // when the next sequential call became due
 }
 
 // Start is what the run was started with, nil before its first turn is on the log.
@@ -132,6 +138,9 @@ func (s State) Subtree() Totals {
 				sum = sum.Add(o.Subtree)
 			}
 		}
+		if t.Verdict != nil {
+			sum = sum.Add(t.Verdict.Subtree)
+		}
 	}
 	return sum
 }
@@ -171,6 +180,10 @@ func (s State) apply(e Event) (State, error) {
 		return s.mailed(e.Mail), nil
 	case Rested:
 		return s.rest(e)
+	case Approved:
+		return s.approved(e), nil
+	case Interrupted:
+		return s.interrupted(e), nil
 	case Cancelled:
 		return s.cancel(e), nil
 	case Concluded:
@@ -208,23 +221,51 @@ func (s State) answered(e Answered) (State, error) {
 		return s, err
 	}
 	t := s.current()
-	t.Outcomes, t.freed = make([]*Outcome, len(e.Entry.Calls)), e.Time
+	t.Outcomes = make([]*Outcome, len(e.Entry.Calls))
 	for i, c := range e.Entry.Calls {
-		switch {
-		case c.Failed():
+		if c.Failed() {
 			o := Failure(c.Kind, "%s", c.Error)
 			o.Agent = c.Agent
 			t.Outcomes[i] = &o
+		}
+	}
+	s.Turns[len(s.Turns)-1] = t // appended a moment ago, and nobody else's
+	s.Phase, s.Owner = Awaiting, e.Entry.Trigger
+	switch review := e.Entry.Review; {
+	case s.halted > 0:
+		return s.withhold(e.Entry.Trigger, stopped), nil
+	case review == nil:
+		return s.carryOut(Meta{e.Entry.Trigger, e.Time}), nil
+	case review.Failed():
+		return s.follow(Meta{e.Entry.Trigger, e.Time}, Verdict{Decision: Pause, Reason: review.Error}), nil
+	default:
+		t.stage = reviewed
+		return s.amend(t), nil
+	}
+}
+
+// carryOut begins to do what a turn has decided, as of a message and its time.
+func (s State) carryOut(m Meta) State {
+	t := s.current()
+	t.Outcomes, t.freed, t.stage = slices.Clone(t.Outcomes), m.Time, carried
+	if t.Entry.Review != nil { // its time begins now
+		t.Entry.Calls = slices.Clone(t.Entry.Calls)
+		t.Entry.Timer = t.Entry.Schedule(m.Time, func(i int) time.Time { return t.Entry.Calls[i].Deadline })
+	}
+	calls := t.Entry.Calls
+	for i, c := range calls {
+		switch {
+		case c.Failed():
 		case c.Awaited():
 			t.left++
 		case c.Op != OpFork: // done at once; a fork's is the outcome of its run
 			t.Outcomes[i] = &Outcome{Status: StatusCompleted}
 		}
 	}
-	if slices.ContainsFunc(e.Entry.Calls, func(c Call) bool { return c.Op == OpMail || c.Op == OpWait }) {
-		t.Took, t.Found = make([][]Mail, len(e.Entry.Calls)), make([][]Standing, len(e.Entry.Calls))
+	if slices.ContainsFunc(calls, func(c Call) bool { return c.Op == OpMail || c.Op == OpWait }) {
+		t.Took, t.Found = make([][]Mail, len(calls)), make([][]Standing, len(calls))
 	}
-	for i, c := range e.Entry.Calls {
+	for i, c := range calls {
 		switch {
 		case c.Failed():
 		case c.Op == OpMail:
@@ -233,12 +274,12 @@ func (s State) answered(e Answered) (State, error) {
 			s.idle = slices.DeleteFunc(slices.Clone(s.idle), func(p string) bool { return p == c.To })
 		}
 	}
-	s.Turns[len(s.Turns)-1] = t // appended a moment ago, and nobody else's
-	s.Phase, s.Owner = Awaiting, e.Entry.Trigger
+	s = s.amend(t)
+	s.Phase, s.Owner = Awaiting, m.Seq
 	if t.left == 0 {
-		return s.ready(e.Entry.Trigger), nil
+		return s.ready(m.Seq)
 	}
-	return s.collect(e.Entry.Trigger, false), nil
+	return s.collect(m.Seq, false)
 }
 
 // rest folds an answer that calls nobody.
@@ -253,12 +294,21 @@ func (s State) rest(e Rested) (State, error) {
 		s.Phase, s.End = Failed, *e.Entry.End
 	case e.Entry.Kind == EntryFinal:
 		s.Phase, s.final = Completed, true
-	case len(s.Notice()) > 0: // stored during the asking, or not looked at
-		return s.ready(e.Entry.Trigger), nil
 	default:
-		s.Phase = Idle
+		return s.settle(e.Entry.Trigger), nil
 	}
 	return s, nil
+}
+
+// settle makes a run idle that has nothing to do, unless there is mail that it does not know of: stored during the
+// asking, or not looked at. One that a person has stopped has to be written to anew.
+func (s State) settle(owner uint64) State {
+	since := s.halted
+	s.Phase, s.Owner, s.halted, s.resting = Idle, owner, 0, true
+	if slices.ContainsFunc(s.Notice(), func(m Mail) bool { return m.Seq > since }) {
+		return s.ready(owner)
+	}
+	return s
 }
 
 // turn appends an answer of the model. What the run was told of before it was asked is told now.
@@ -272,9 +322,10 @@ func (s State) turn(m Meta, e Entry) (State, error) {
 		return s, fmt.Errorf("%w: log message %d is a turn while the run is %s", ErrCorrupt, m.Seq, before)
 	}
 	s.Turns = slices.Clone(s.Turns)
-	if s.Rested() {
+	if s.resting && len(s.Turns) > 0 {
 		s.Turns[len(s.Turns)-1].Notice = s.notice(e.Seen)
-		s.told = max(s.told, e.Seen)
+		s.told, s.resting = max(s.told, e.Seen), false
+		s, _ = s.take(func(m Mail) bool { return m.Seq <= e.Seen && m.Personal() })
 	}
 	s.Turns = append(s.Turns, Turn{Entry: e, Time: m.Time})
 	return s, nil
@@ -300,6 +351,12 @@ func (s State) replied(e Replied) State {
 	if s.Phase != Awaiting || e.Turn != len(s.Turns) {
 		return s
 	}
+	if c, reviewing := s.review(); reviewing {
+		if e.Index == c.Index {
+			return s.judged(e.Meta, e.Outcome)
+		}
+		return s
+	}
 	t := s.current()
 	if e.Index < 0 || e.Index >= len(t.Outcomes) || t.Outcomes[e.Index] != nil || t.Entry.Calls[e.Index].Op != OpCall {
 		return s
@@ -323,8 +380,14 @@ func (s State) replied(e Replied) State {
 }
 
 func (s State) timedOut(e TimedOut) State {
-	if s.Phase != Awaiting || e.Turn != len(s.Turns) {
+	if s.Phase != Awaiting && s.Phase != Held || e.Turn != len(s.Turns) {
 		return s
+	}
+	if s.current().Entry.Review != nil && e.Time.Before(s.current().Entry.Timer.Add(-early)) {
+		return s // it was set for what the turn waited for before
+	}
+	if _, reviewing := s.review(); reviewing || s.Phase == Held {
+		return s.unanswered(e)
 	}
 	s = s.collect(e.Seq, true)
 	if s.Phase != Awaiting {
@@ -334,6 +397,9 @@ func (s State) timedOut(e TimedOut) State {
 	t.Outcomes = slices.Clone(t.Outcomes)
 	for _, c := range s.current().pending() {
 		o := Failure(KindTimeout, "timeout after %ds", int(t.allowed().Round(time.Second)/time.Second))
+		if s.halted > 0 {
+			o = Failure(KindCancelled, stopped)
+		}
 		o.Agent = c.Call.Agent
 		t.Outcomes[c.Index] = &o
 	}
@@ -342,6 +408,9 @@ func (s State) timedOut(e TimedOut) State {
 	s.Turns[len(s.Turns)-1] = t
 	return s.ready(e.Seq)
 }
+
+// early is how much earlier than it was set for a timer may fire, by the stream's clock.
+const early = time.Second
 
 func (s State) cancel(e Cancelled) State {
 	if s.Ended() || s.cancelled {
@@ -369,6 +438,9 @@ func (s State) conclude(e Concluded) State {
 
 // ready makes the next turn owed, or ends a run that has had its turns.
 func (s State) ready(owner uint64) State {
+	if s.halted > 0 {
+		return s.settle(owner)
+	}
 	s.Phase, s.Owner = Ready, owner
 	if most := s.maxTurns(); s.awake() >= most {
 		s.Phase, s.End = Failed, End{Kind: KindTurns, Text: fmt.Sprintf("agent exceeded maximum conversation turns (%d)", most)}
@@ -404,6 +476,12 @@ func (s State) current() Turn { return s.Turns[len(s.Turns)-1] }
 
 // pending lists the runs that are waited for, in call order.
 func (t Turn) pending() []Child {
+	if t.stage == reviewed {
+		return []Child{{len(t.Entry.Calls), *t.Entry.Review, t.Entry.Review.Deadline}}
+	}
+	if t.stage != carried {
+		return nil
+	}
 	var out []Child
 	for i, o := range t.Outcomes {
 		if o == nil && t.Entry.Calls[i].Op == OpCall {

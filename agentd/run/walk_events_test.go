@@ -63,7 +63,7 @@ func likely(s run.State) []string {
 		return append(kinds, slices.Repeat([]string{"replied", "replied", "replied", "mailed"}, 5)...)
 	case run.Idle:
 		return append(kinds, slices.Repeat([]string{"mailed"}, 5)...)
-	case run.Completed, run.Failed:
+	case run.Held, run.Completed, run.Failed:
 	}
 	return kinds
 }
@@ -131,6 +131,10 @@ func seqOf(e run.Event) uint64 {
 	case run.Mailed:
 		return e.Meta.Seq
 	case run.Rested:
+		return e.Seq
+	case run.Approved:
+		return e.Seq
+	case run.Interrupted:
 		return e.Seq
 	case run.Cancelled:
 		return e.Seq

@@ -93,6 +93,13 @@ func (w *walker) checkMail(t *rapid.T, after run.State, e run.Event, err error) 
 			}
 		}
 	}
+	for _, turn := range after.Turns {
+		for _, m := range turn.Notice {
+			if m.Personal() {
+				seen = append(seen, m.Seq)
+			}
+		}
+	}
 	last := uint64(0)
 	for _, m := range after.Inbox {
 		if m.Seq <= last {
@@ -121,7 +128,7 @@ func mustRefuse(s run.State, e run.Event) bool {
 		index, turn = e.Entry.Index, true
 	case run.Ended:
 		index = e.Entry.Index
-	case run.Called, run.Replied, run.TimedOut, run.Mailed, run.Cancelled, run.Concluded:
+	case run.Called, run.Replied, run.TimedOut, run.Mailed, run.Approved, run.Interrupted, run.Cancelled, run.Concluded:
 		return false
 	}
 	return s.Phase == run.None || index != s.LogIndex+1 || turn && (s.Phase == run.Awaiting || s.Phase == run.Idle)
@@ -186,7 +193,7 @@ func checkEnd(t *rapid.T, before, after run.State) {
 		if e.End != after.End {
 			t.Fatalf("the log is owed %+v at the end %+v", e.End, after.End)
 		}
-	case run.CallModel, run.CallChildren, run.CancelBelow, run.Rest:
+	case run.CallModel, run.CallChildren, run.CancelBelow, run.Rest, run.Stop, run.LogStop, run.Hold:
 		t.Fatalf("%v owes %+v", after.Phase, owed)
 	}
 }
@@ -219,6 +226,18 @@ func checkOwed(t *rapid.T, before, after run.State) {
 			checkChildren(t, after, e)
 		case run.CancelBelow, run.LogEnd, run.Conclude, run.Answer:
 			if !after.Ended() || after.Concluded {
+				t.Fatalf("%s is owed in %v", e.Key(), after.Phase)
+			}
+		case run.Stop:
+			if after.Phase != run.Awaiting || len(e.Below) == 0 {
+				t.Fatalf("%s is owed in %v for %d", e.Key(), after.Phase, len(e.Below))
+			}
+		case run.LogStop:
+			if after.Phase != run.Ready {
+				t.Fatalf("%s is owed in %v", e.Key(), after.Phase)
+			}
+		case run.Hold:
+			if after.Phase != run.Held || e.Timer.IsZero() {
 				t.Fatalf("%s is owed in %v", e.Key(), after.Phase)
 			}
 		case run.Rest:

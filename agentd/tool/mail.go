@@ -234,7 +234,7 @@ func done(t run.Turn, i int) string {
 			return letters(t.Took[i])
 		}
 		return found(c, t.Found[i], t.Took[i])
-	case run.OpCall:
+	case run.OpCall, run.OpReview:
 	}
 	return ""
 }
@@ -307,8 +307,11 @@ type Completion struct {
 // has failed answers with the message itself.
 func Completed(s run.State) Completion {
 	last := s.Turns[len(s.Turns)-1].Entry
-	if last.End != nil {
-		c := Completion{Status: string(run.Resting), Error: last.End.Text}
+	if last.End != nil || len(last.Calls) > 0 {
+		c := Completion{Status: string(run.Resting), Error: "stopped by the user"}
+		if last.End != nil {
+			c.Error = last.End.Text
+		}
 		if p := s.Partial(); p != nil {
 			c.Partial = p.Text
 		}
@@ -338,11 +341,14 @@ func deathOf(o run.Outcome) Completion {
 	return c
 }
 
-// Noticed is what a run is told after an answer that calls nobody, if others have written to it.
-func Noticed(from []string) string {
-	lines := make([]string, len(from))
-	for i, f := range from {
-		lines[i] = "got mail from " + f
+// Noticed is what a run that was idle is told of what has come for it: who has written, and in full what a person has.
+func Noticed(news []run.Mail) string {
+	lines := make([]string, len(news))
+	for i, m := range news {
+		lines[i] = "got mail from " + m.From
+		if m.Personal() {
+			lines[i] = m.Text
+		}
 	}
 	return strings.Join(lines, "\n")
 }

@@ -192,6 +192,7 @@ func (l Limits) policy() run.Policy {
 // Refused is a call that may be made but for a bound on the tree.
 func Refused(c run.Call, why string) run.Call {
 	switch {
+	case c.Op == run.OpReview:
 	case c.Op == run.OpFork:
 		why = "fork error: " + why
 	case !c.Spawn:
@@ -224,9 +225,7 @@ func exchange(t run.Turn, results []provider.ToolResult) []provider.Message {
 		if said != "" {
 			msgs = append(msgs, provider.Message{Role: provider.User, Content: said})
 		}
-		return msgs
-	}
-	if a.Content != "" {
+	} else if a.Content != "" {
 		msgs = append(msgs, provider.Message{Role: provider.Assistant, Content: a.Content})
 	}
 	if len(t.Notice) > 0 {
@@ -256,6 +255,8 @@ func results(t run.Turn, text func(call int) (text string, isError bool)) []prov
 func result(at subjects.Path, n int, t run.Turn, i int) (text string, isError bool) {
 	from, to := t.Entry.At(i)
 	switch c := t.Entry.Calls[from]; {
+	case t.Withheld() != "" && !c.Failed():
+		return t.Withheld(), true
 	case c.Spawn:
 		return aggregate(at, n, t, from, to), false
 	case c.Op != run.OpCall && !c.Failed():

@@ -71,6 +71,9 @@ func (c *Checker) called(by, n *node, d decided) {
 		c.orphan(by, n, d.Seq, "its caller had refused the call: %s", call.Error)
 	case call.Agent != n.agent.String():
 		c.orphan(by, n, d.Seq, "its caller called %s there", call.Agent)
+	case call.Op == run.OpReview:
+		c.limits(by, n, call, d) // what it is asked follows from texts that are not kept
+		c.calledAfterEnd(by, n, d)
 	case call.Task != d.in.Task || call.Context != d.in.Context:
 		c.orphan(by, n, d.Seq, "it is asked for something else than its caller's model did")
 	case !same(by.state.Start().Ask(*call), d.in):
@@ -101,7 +104,7 @@ func (c *Checker) limits(by, n *node, call *run.Call, d decided) {
 	case !by.deadline.IsZero() && d.head.Deadline.After(by.deadline):
 		c.violate(n, d.Seq, Deadline, "called with %s, which is %s later than its caller's own deadline", stamp(d.head.Deadline), d.head.Deadline.Sub(by.deadline))
 	}
-	if d.head.MaxDepth > by.maxDepth {
+	if d.head.MaxDepth > max(by.maxDepth, by.path.Depth()+1) {
 		c.violate(n, d.Seq, Deadline, "called with a depth of at most %d, where its caller may reach %d", d.head.MaxDepth, by.maxDepth)
 	}
 }

@@ -78,6 +78,10 @@ func (c *Checker) Add(m Message) {
 		c.cancel(c.node(at.Run), m)
 	case subjects.Mail:
 		c.mail(c.node(at.Run), m)
+	case subjects.Interrupt:
+		c.interrupt(c.node(at.Run), m)
+	case subjects.Approve:
+		c.approve(c.node(at.Run), m)
 	case subjects.Other:
 		c.note(c.node(at.Run), m.Seq, Foreign, "this version does not know what %s is for", m.Subject)
 	case subjects.Submission, subjects.Part:

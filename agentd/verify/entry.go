@@ -104,7 +104,7 @@ func (c *Checker) turn(n *node, e run.Entry, m Message) {
 	if at := n.stopped(e.Tombs); at != 0 {
 		c.violate(n, m.Seq, Tombstone, "the model was asked by a worker that knew of the cancellation in message %d", at)
 	}
-	if n.state.Phase == run.Awaiting {
+	if n.state.Phase == run.Awaiting || n.state.Phase == run.Held {
 		c.violate(n, m.Seq, FanOut, "a turn while %d calls of the one before have neither an outcome nor timed out", n.state.Pending())
 		n.broken, n.hasty = true, true
 	}

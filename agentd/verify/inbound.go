@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"encoding/json"
 	"slices"
 
 	"github.com/axebus/axe/agentd/run"
@@ -41,6 +42,23 @@ func (c *Checker) mail(n *node, m Message) {
 		return
 	}
 	c.apply(n, run.Mailed{Meta: meta(m), Mail: run.Mail{From: c.name(letter.From), Idle: letter.Idle}}, m)
+}
+
+// interrupt folds that a person wants the run to stop.
+func (c *Checker) interrupt(n *node, m Message) {
+	n.triggers = append(n.triggers, m.Seq)
+	c.apply(n, run.Interrupted{Meta: meta(m)}, m)
+}
+
+// approve folds a person's word. What cannot be read is none, as it is for workers.
+func (c *Checker) approve(n *node, m Message) {
+	n.triggers = append(n.triggers, m.Seq)
+	var a run.Approval
+	if m.Gone || json.Unmarshal(m.Body, &a) != nil {
+		c.note(n, m.Seq, Foreign, "an approval that cannot be read")
+		return
+	}
+	c.apply(n, run.Approved{Meta: meta(m), Approval: a}, m)
 }
 
 // cancel folds a tombstone: of the run, and over all runs below it.

@@ -29,7 +29,11 @@ func (c *Checker) reply(by *node, at subjects.Address, m Message) {
 		ok = ok && c.signed(by, n, o, m)
 		c.conclude(n, o, ok, m)
 	}
-	c.apply(by, run.Replied{Meta: meta(m), Turn: at.Turn, Index: at.Index, Outcome: run.Outcome{Status: o.Status}}, m)
+	kept := run.Outcome{Status: o.Status}
+	if call, ok := by.decision(at.Turn, at.Index); ok && call.Op == run.OpReview {
+		kept.Result = o.Result // what it comes to moves the run
+	}
+	c.apply(by, run.Replied{Meta: meta(m), Turn: at.Turn, Index: at.Index, Outcome: kept}, m)
 }
 
 // answered finds the run whose outcome belongs in a slot, nil if there is none.

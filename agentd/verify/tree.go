@@ -81,7 +81,11 @@ func (n *node) decision(turn, index int) (_ *run.Call, ok bool) {
 	if turn < 1 || turn > len(n.state.Turns) {
 		return nil, false
 	}
-	calls := n.state.Turns[turn-1].Entry.Calls
+	e := n.state.Turns[turn-1].Entry
+	calls := e.Calls
+	if index == len(calls) && e.Review != nil {
+		return e.Review, true
+	}
 	if index < 0 || index >= len(calls) {
 		return nil, false
 	}

@@ -1,0 +1,230 @@
+package run
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Mode says how closely a run is supervised. A later one is closer.
+type Mode int
+
+// The modes.
+const (
+	Unsupervised Mode = iota
+	Supervised        // a supervisor sees each turn that would act before anything of it is done
+	Human             // and where it wants to pause, a person decides
+)
+
+// Supervision says who watches over a run. The zero value is nobody.
+type Supervision struct {
+	Mode      Mode          `json:"mode"`
+	Agent     string        `json:"agent"`               // the supervisor
+	Timeout   time.Duration `json:"timeout_ns,omitzero"` // how long a person may take
+	OnTimeout bool          `json:"on_timeout,omitzero"` // what it comes to if nobody answered: true lets the turn go on
+}
+
+// Within is the supervision of a run that has this one of its own and is called by one with another: it can only be
+// closer, and who watches over the caller watches over it too.
+func (s Supervision) Within(above Supervision) Supervision {
+	switch {
+	case above.Mode == Unsupervised:
+		return s
+	case s.Mode <= above.Mode:
+		return above
+	}
+	s.Agent = above.Agent
+	return s
+}
+
+// Decision is what a supervisor wants to become of a turn.
+type Decision string
+
+// The decisions.
+const (
+	Continue Decision = "continue"
+	Reorient Decision = "reorient" // nothing of it is done, and the run is told what to do instead
+	Pause    Decision = "pause"    // nothing of it is done until a person has decided
+)
+
+// Verdict is a supervisor's answer.
+type Verdict struct {
+	Decision   Decision `json:"decision"`
+	Correction string   `json:"correction"` // for Reorient
+	Reason     string   `json:"reason"`     // for Pause
+}
+
+// verdictOf reads the outcome of a supervisor's run. What is no verdict is a pause.
+func verdictOf(o Outcome) Verdict {
+	if o.Status != StatusCompleted {
+		return Verdict{Decision: Pause, Reason: "the supervisor failed: " + o.Error}
+	}
+	text := o.Result
+	if i, j := strings.IndexByte(text, '{'), strings.LastIndexByte(text, '}'); i >= 0 && j > i { // around it there may be prose, or a fence
+		text = text[i : j+1]
+	}
+	var v Verdict
+	err := json.Unmarshal([]byte(text), &v)
+	switch {
+	case err == nil && (v.Decision == Continue || v.Decision == Pause), err == nil && v.Decision == Reorient && v.Correction != "":
+		return v
+	default:
+		return Verdict{Decision: Pause, Reason: "the supervisor gave no verdict"}
+	}
+}
+
+// Approval is a person's word on a turn.
+type Approval struct {
+	Turn    int    `json:"turn,omitzero"` // that it is about; 0: whichever is held
+	Approve bool   `json:"approve"`
+	Reason  string `json:"reason,omitzero"`
+	By      string `json:"by,omitzero"`
+}
+
+// stage is how far a turn has come to be carried out.
+type stage int
+
+const (
+	carried  stage = iota // it is
+	reviewed              // its supervisor has not answered
+	held                  // a person is to decide
+	withheld              // nothing of it is
+)
+
+// Review is the call of the supervisor that is waited for, if the last turn waits for one.
+func (s State) review() (Child, bool) {
+	if len(s.Turns) == 0 || s.Phase != Awaiting || s.current().stage != reviewed {
+		return Child{}, false
+	}
+	e := s.current().Entry
+	return Child{len(e.Calls), *e.Review, e.Review.Deadline}, true
+}
+
+// judged folds the outcome of the supervisor.
+func (s State) judged(m Meta, o Outcome) State {
+	t := s.current()
+	t.Verdict = &o
+	s = s.amend(t)
+	return s.follow(m, verdictOf(o))
+}
+
+// follow does what a supervisor wants.
+func (s State) follow(m Meta, v Verdict) State {
+	switch v.Decision {
+	case Continue:
+		return s.carryOut(m)
+	case Reorient:
+		return s.withhold(m.Seq, "Nothing of this turn was carried out. Your supervisor says: "+v.Correction)
+	case Pause:
+	}
+	if s.Start().Supervision.Mode < Human {
+		return s.withhold(m.Seq, "Nothing of this turn was carried out: your supervisor wants a person to look at it first, and nobody is there. "+v.Reason)
+	}
+	t := s.current()
+	t.stage, t.Why = held, v.Reason
+	t.Entry.Timer = m.Time.Add(s.Start().Supervision.Timeout)
+	s = s.amend(t)
+	s.Phase, s.Owner = Held, m.Seq
+	return s
+}
+
+// approved folds a person's word.
+func (s State) approved(e Approved) State {
+	if s.Phase != Held || e.Turn != 0 && e.Turn != len(s.Turns) {
+		return s
+	}
+	if e.Approve {
+		return s.carryOut(e.Meta)
+	}
+	reason := "Nothing of this turn was carried out: it was denied"
+	if e.Reason != "" {
+		reason += ". " + e.Reason
+	}
+	return s.withhold(e.Seq, reason)
+}
+
+// unanswered folds that nobody has answered in time: the supervisor, or a person.
+func (s State) unanswered(e TimedOut) State {
+	sup := s.Start().Supervision
+	switch {
+	case s.Phase != Held:
+		return s.follow(e.Meta, Verdict{Decision: Pause, Reason: "the supervisor did not answer in time"})
+	case sup.OnTimeout:
+		return s.carryOut(e.Meta)
+	}
+	return s.withhold(e.Seq, fmt.Sprintf("Nothing of this turn was carried out: nobody has approved of it within %ds", int(sup.Timeout/time.Second)))
+}
+
+// withhold ends a turn of which nothing is carried out, and says so to its model.
+func (s State) withhold(owner uint64, why string) State {
+	t := s.current()
+	t.stage, t.Why = withheld, why
+	t.Outcomes = slices.Clone(t.Outcomes)
+	for i, c := range t.Entry.Calls {
+		if !c.Failed() {
+			o := Failure(KindCancelled, "%s", why)
+			o.Agent = c.Agent
+			t.Outcomes[i] = &o
+		}
+	}
+	t.left = 0
+	return s.amend(t).ready(owner)
+}
+
+// amend replaces the current turn.
+func (s State) amend(t Turn) State {
+	s.Turns = slices.Clone(s.Turns)
+	s.Turns[len(s.Turns)-1] = t
+	return s
+}
+
+// Withheld is why nothing of a turn was carried out, "" if it was, or may be yet.
+func (t Turn) Withheld() string {
+	if t.stage == withheld {
+		return t.Why
+	}
+	return ""
+}
+
+// interrupted folds that a person wants the run to stop what it is doing.
+func (s State) interrupted(e Interrupted) State {
+	switch s.Phase {
+	case Held:
+		s.halted = e.Seq
+		return s.withhold(e.Seq, stopped)
+	case Ready:
+		s.halted, s.Owner = e.Seq, e.Seq
+	case Awaiting:
+		s.halted = e.Seq
+		if _, reviewing := s.review(); reviewing {
+			return s.withhold(e.Seq, stopped)
+		}
+		t := s.current()
+		t.Outcomes = slices.Clone(t.Outcomes)
+		for i, c := range t.pending() {
+			if t.Entry.Sequential && i > 0 { // nobody has called it yet
+				o := Failure(KindCancelled, stopped)
+				o.Agent = c.Call.Agent
+				t.Outcomes[c.Index] = &o
+				t.left--
+			}
+		}
+		if at := e.Time.Add(stopWithin); at.Before(t.Entry.Timer) {
+			t.Entry.Timer = at
+		}
+		s = s.amend(t).collect(e.Seq, true)
+		if s.Phase == Awaiting {
+			s.Owner = e.Seq
+		}
+	case None, Idle, Completed, Failed:
+	}
+	return s
+}
+
+// stopped is what a model reads of what an interrupt has stopped.
+const stopped = "stopped by the user"
+
+// stopWithin is how long an interrupted run waits for the outcomes of those that it has called.
+const stopWithin = 10 * time.Second

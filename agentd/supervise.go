@@ -1,0 +1,138 @@
+package agentd
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/agentd/tool"
+	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/subjects"
+)
+
+// judgement is how long a supervisor may take.
+const judgement = 5 * time.Minute
+
+// errUnattended is the error of an agent that needs a person where there is none.
+var errUnattended = errors.New(`supervision.mode is "human", and nobody can answer here: start workers on a bus that people can reach, and submit the task there`)
+
+// supervision is what a definition says of who watches over its agent.
+func supervision(c configs.Supervision) run.Supervision {
+	c = c.InForce()
+	s := run.Supervision{Agent: c.Agent}
+	switch c.Mode {
+	case configs.Supervised:
+		s.Mode = run.Supervised
+	case configs.SupervisedHuman:
+		s.Mode, s.Timeout, s.OnTimeout = run.Human, c.Timeout, c.OnTimeout == configs.Approve
+	case configs.Unsupervised:
+		return run.Supervision{}
+	}
+	return s
+}
+
+// supervise has a turn that would act looked at first, if the run is watched over.
+func (w *Worker) supervise(ctx context.Context, h *history, start *run.Start, e *run.Entry) error {
+	acts := slices.ContainsFunc(e.Calls, func(c run.Call) bool { return !c.Failed() })
+	if start.Supervision.Mode == run.Unsupervised || !acts {
+		return nil
+	}
+	c := run.Call{Op: run.OpReview, Agent: start.Supervision.Agent, Deadline: time.Now().Add(judgement)}
+	if c.Deadline.After(h.head.Deadline) {
+		c.Deadline = h.head.Deadline
+	}
+	card, known, err := w.names.find(ctx, c.Agent)
+	if err != nil {
+		return err
+	}
+	if !known || card.Problem != "" {
+		c.Error, c.Kind = fmt.Sprintf("the supervisor %s cannot be asked: %s", c.Agent, cmp.Or(card.Problem, "no worker serves it")), run.KindUnknownAgent
+	}
+	e.Review = &c
+	return nil
+}
+
+// ask is what a call asks of the run that it makes. What a supervisor is asked follows from the run.
+func (h *history) ask(c run.Call) run.Input {
+	if c.Op == run.OpReview {
+		c.Task = tool.Review(h.run, h.state)
+	}
+	return h.state.Start().Ask(c)
+}
+
+// stop tells those that an interrupted run waits for to end, and bounds that wait.
+func (w *Worker) stop(ctx context.Context, h *history, e run.Stop) error {
+	if err := w.cancelBelow(ctx, h, run.CancelBelow{Below: e.Below}, "stopped by the user"); err != nil {
+		return err
+	}
+	return w.writeAll(ctx, []bus.Message{timer(h.run, e.Turn, e.Timer)})
+}
+
+// logStop ends the turn of an interrupted run whose model has not answered.
+func (w *Worker) logStop(ctx context.Context, h *history, t *trigger) (step, error) {
+	start := h.state.Start()
+	if start == nil {
+		var next step
+		var err error
+		if start, next, err = w.started(ctx, h); start == nil {
+			return next, err
+		}
+	}
+	return w.finishIdle(ctx, h, t, start, run.End{Kind: run.KindCancelled, Text: "stopped by the user"})
+}
+
+// Held is the body of the timer of a turn that a person is to approve of.
+type Held struct {
+	Turn int    `json:"turn"`
+	Why  string `json:"why"` // its supervisor wants to pause
+}
+
+// hold bounds the wait for a person. Who looks for what waits for people finds it in the timer.
+func (w *Worker) hold(ctx context.Context, h *history, e run.Hold) error {
+	at := e.Timer
+	if h.head.Deadline.Before(at) {
+		at = h.head.Deadline
+	}
+	m := timer(h.run, e.Turn, at)
+	var err error
+	if m.Body, err = json.Marshal(Held{e.Turn, e.Why}); err != nil {
+		return err
+	}
+	return w.writeAll(ctx, []bus.Message{m})
+}
+
+// approved reads a person's word. What is malformed is none.
+func (w *Worker) approved(ctx context.Context, m bus.Stored, meta run.Meta) (run.Event, error) {
+	body, err := w.load(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	var a run.Approval
+	if err := json.Unmarshal(body, &a); err != nil {
+		return nil, nil //nolint:nilerr // rule 7
+	}
+	return run.Approved{Meta: meta, Approval: a}, nil
+}
+
+// interrupts aborts the requests of runs that people stop, until ctx ends. What is missed here costs the rest of a
+// request: its answer is not stored.
+func (w *Worker) interrupts(ctx context.Context) error {
+	space := w.conn.Space()
+	stop, err := w.conn.Watch(space.Live(space.Interrupts()), func(m bus.Stored) {
+		if at, err := space.Parse(m.Subject); err == nil && at.Kind == subjects.Interrupt {
+			w.tombs.interrupt(at.Run)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	defer stop()
+	<-ctx.Done()
+	return context.Cause(ctx)
+}

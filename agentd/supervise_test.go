@@ -1,0 +1,319 @@
+package agentd_test
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/axebus/axe/agentd"
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/provider"
+	"github.com/axebus/axe/subjects"
+)
+
+func watched(mode configs.SupervisionMode) func(*configs.Agent) {
+	return func(a *configs.Agent) {
+		a.Supervision = configs.Supervision{Mode: mode, Agent: "watcher", Timeout: time.Hour}
+	}
+}
+
+// watchedLead is a lead with a leaf and a supervisor that gives its verdicts one after the other.
+func (s *stage) watchedLead(mode configs.SupervisionMode, verdicts ...string) {
+	s.agents = append(s.agents, define("lead", []string{"leaf"}, watched(mode)), define("leaf", nil), define("watcher", nil))
+	n := 0
+	s.parts["watcher"] = func(ctx context.Context, a *asked) (*provider.Response, error) {
+		n++
+		return says(verdicts[min(n, len(verdicts))-1])(ctx, a)
+	}
+	s.parts["lead"] = turns(calls(call("leaf", "x"), call("leaf", "y")), sums)
+	s.hire("w", engagement{})
+	s.settle()
+}
+
+// TestSupervised: a supervisor sees what a run was asked, what it says and what it is about to do; where it is content
+// the turn goes on as ever, and nobody but the supervisor's run is told anything.
+func TestSupervised(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.watchedLead(configs.Supervised, "I see no harm.\n```json\n{\"decision\": \"continue\"}\n```")
+		r := s.submit("lead", "the \"task\"")
+		o := s.completed(r, "c0=leaf|c1=leaf")
+		if o.Subtree.Runs != 4 {
+			t.Errorf("%d runs are counted, want 4", o.Subtree.Runs)
+		}
+		asks := s.asked("watcher")
+		if len(asks) != 1 {
+			t.Fatalf("the supervisor was asked %d times", len(asks))
+		}
+		text := asks[0].text()
+		from, to := strings.Index(text, "{"), strings.Index(text, "}\n\nAnswer")
+		var got map[string]any
+		if err := json.Unmarshal([]byte(text[from:to+1]), &got); err != nil {
+			t.Fatalf("%v: %s", err, text)
+		}
+		want := map[string]any{
+			"agent": "lead", "id": "r", "task": `the "task"`, "said": []any{"calling"},
+			"about_to": []any{
+				map[string]any{"tool": "call_agent", "arguments": map[string]any{"agent": "leaf", "task": "x"}},
+				map[string]any{"tool": "call_agent", "arguments": map[string]any{"agent": "leaf", "task": "y"}},
+			},
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+		if s.asked("leaf")[0].from.Before(asks[0].to) {
+			t.Error("a leaf was asked before the supervisor had answered")
+		}
+		for _, m := range s.asked("lead")[1].req.Messages {
+			if b, _ := json.Marshal(m); strings.Contains(string(b), "decision") {
+				t.Errorf("the run was shown the verdict: %s", b)
+			}
+		}
+		s.clean()
+	})
+}
+
+// TestReoriented: of a turn that its supervisor corrects nothing is done, and the run reads the correction as the
+// results of its calls.
+func TestReoriented(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.watchedLead(configs.Supervised, `{"decision":"reorient","correction":"ask nobody"}`, `{"decision":"pause","reason":"too much"}`, "hm")
+		s.parts["lead"] = turns(calls(call("leaf", "x"), call("nobody", "y")), calls(call("leaf", "z")), calls(call("leaf", "z")), sums)
+		r := s.submit("lead", "go")
+		s.completed(r, "c0=Nothing of this turn was carried out: your supervisor wants a person to look at it first, and nobody is there. the supervisor gave no verdict")
+		first := s.asked("lead")[1].results()
+		if first[0].Content != "Nothing of this turn was carried out. Your supervisor says: ask nobody" || !first[0].IsError ||
+			first[1].Content != `call_agent error: agent "nobody" is not in this agent's sub_agents list` {
+			t.Errorf("%+v", first)
+		}
+		if got := s.asked("lead")[2].results()[0].Content; got != "Nothing of this turn was carried out: your supervisor wants a person to look at it first, and nobody is there. too much" {
+			t.Error(got)
+		}
+		if n := len(s.asked("leaf")); n != 0 {
+			t.Errorf("%d leaves were asked", n)
+		}
+		s.clean()
+	})
+}
+
+// TestHeld: where the supervisor pauses a person decides, after any time, and on any worker. Until then there is nothing
+// but messages, and the run's time for its calls begins when they may be made.
+func TestHeld(t *testing.T) {
+	for _, test := range []struct {
+		name, word, want string
+		onTimeout        configs.OnTimeout
+	}{
+		{"approved", `{"approve":true}`, "c0=leaf|c1=leaf", ""},
+		{"denied", `{"approve":false,"reason":"not on a Sunday"}`, strings.Repeat("|c%=Nothing of this turn was carried out: it was denied. not on a Sunday", 2), ""},
+		{"nobody", ``, strings.Repeat("|c%=Nothing of this turn was carried out: nobody has approved of it within 3600s", 2), ""},
+		{"nobody, and that is approval", ``, "c0=leaf|c1=leaf", configs.Approve},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			onStage(t, func(s *stage) {
+				s.watchedLead(configs.SupervisedHuman, `{"decision":"pause","reason":"who pays?"}`)
+				s.hands[0].leave(s)
+				s.agents[0].SubAgentsConf.Timeout, s.agents[0].Supervision.OnTimeout = 60, test.onTimeout
+				first := s.hire("w1", engagement{Config: agentd.Config{Timeout: 5 * time.Hour}})
+				s.settle()
+				r := s.submit("lead", "go")
+				held := func() bool {
+					return len(s.all(r.Timer(1))) == 1 && strings.Contains(string(s.all(r.Timer(1))[0].Body), "who pays?")
+				}
+				s.eventually("the turn is held", held)
+				first.leave(s)
+				time.Sleep(10 * time.Minute)
+				s.hire("w2", engagement{Config: agentd.Config{Timeout: 5 * time.Hour}})
+				s.settle()
+				began := time.Now()
+				if test.word != "" {
+					s.pub(r.Approve(s.key("k")), test.word)
+					s.pub(r.Approve(s.key("l")), `{"approve":true}`)
+				}
+				want := strings.Replace(strings.Replace(strings.TrimPrefix(test.want, "|"), "%", "0", 1), "%", "1", 1)
+				o := s.result(r, 4*time.Hour)
+				if o.Status != run.StatusCompleted || o.Result != want {
+					t.Errorf("%+v", o)
+				}
+				if test.word != "" {
+					s.within(began, time.Minute)
+				}
+				s.clean()
+			})
+		})
+	}
+}
+
+// TestSupervisionGoesDown: who works for a supervised run is supervised too, by the same supervisor, whatever its own file
+// says, unless that asks for more.
+func TestSupervisionGoesDown(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.watchedLead(configs.Supervised, `{"decision":"continue"}`)
+		s.agents = append(s.agents, define("middle", []string{"leaf"}, func(a *configs.Agent) {
+			a.Supervision = configs.Supervision{Mode: configs.SupervisedHuman, Agent: "friend", Timeout: time.Minute}
+		}), define("lax", []string{"leaf"}, func(a *configs.Agent) {
+			a.Supervision = configs.Supervision{Mode: configs.Supervised, Agent: "friend"}
+		}), define("friend", nil))
+		s.agents[0].SubAgents = []string{"middle", "lax"}
+		s.parts["lead"] = turns(calls(call("middle", "x"), call("lax", "x")), sums)
+		s.parts["middle"] = turns(calls(call("leaf", "x")), sums)
+		s.parts["lax"] = turns(calls(call("leaf", "x")), sums)
+		s.hands[0].serve(s, s.agents...)
+		s.settle()
+		r := s.submit("lead", "go")
+		s.completed(r, "c0=c0=leaf|c1=c0=leaf")
+		if w, f := len(s.asked("watcher")), len(s.asked("friend")); w != 3 || f != 0 {
+			t.Errorf("the watcher was asked %d times and the friend %d", w, f)
+		}
+		got := map[string]run.Mode{}
+		for i, agent := range []string{"middle", "lax"} {
+			got[agent] = s.entries(s.child(r, agent, i))[0].Start.Supervision.Mode
+		}
+		if diff := cmp.Diff(map[string]run.Mode{"middle": run.Human, "lax": run.Supervised}, got); diff != "" {
+			t.Error(diff)
+		}
+		s.clean()
+	})
+}
+
+// TestNoSupervisor: where the supervisor cannot be asked, or fails, nothing is done; and an agent that needs a person is
+// refused before its model is asked where nobody can answer.
+func TestNoSupervisor(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.watchedLead(configs.Supervised, "")
+		s.agents[0].Supervision.Agent = "gone"
+		s.hands[0].serve(s, s.agents...)
+		s.settle()
+		s.parts["lead"] = turns(calls(call("leaf", "x")), sums)
+		const nothing = "c0=Nothing of this turn was carried out: your supervisor wants a person to look at it first, and nobody is there. "
+		s.completed(s.submit("lead", "go"), nothing+"the supervisor gone cannot be asked: no worker serves it")
+		s.agents[0].Supervision.Agent = "watcher"
+		s.parts["watcher"] = fails(&provider.Error{Category: provider.Auth, Message: "no key"})
+		s.hands[0].serve(s, s.agents...)
+		s.settle()
+		s.completed(s.submit("lead", "go"), nothing+"the supervisor failed: auth: no key")
+		s.hands[0].leave(s)
+		s.agents[0].Supervision.Mode = configs.SupervisedHuman
+		s.hire("alone", engagement{Config: agentd.Config{Unattended: true}})
+		s.settle()
+		asked := len(s.asked("lead"))
+		s.failed(s.submit("lead", "go"), run.KindError,
+			`supervision.mode is "human", and nobody can answer here: start workers on a bus that people can reach, and submit the task there`)
+		if len(s.asked("lead")) != asked {
+			t.Error("its model was asked")
+		}
+		s.clean()
+	})
+}
+
+// TestInterrupt: a person stops a run that waits: those that it has called are cancelled, their outcomes are collected,
+// and then it is idle until it is written to, and goes on from there.
+func TestInterrupt(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.agents = []configs.Agent{define("lead", []string{"leaf"}), define("leaf", nil)}
+		s.parts["leaf"] = func(ctx context.Context, a *asked) (*provider.Response, error) {
+			if strings.Contains(a.text(), "quick") {
+				return says("here")(ctx, a)
+			}
+			return after(time.Hour, says("never"))(ctx, a)
+		}
+		s.parts["lead"] = turns(calls(call("leaf", "quick"), call("leaf", "slow")), sums)
+		s.hire("w", engagement{})
+		s.settle()
+		r := s.submit("lead", "go")
+		s.asking("leaf", 2)
+		began := time.Now()
+		s.pub(r.Interrupt(s.key("stop")), "")
+		s.eventually("the slow one has ended", func() bool { return len(s.outcomes(r.Reply(1, 1))) == 1 })
+		s.within(began, 10*time.Second)
+		time.Sleep(time.Minute)
+		if n := len(s.asked("lead")); n != 1 {
+			t.Fatalf("the lead was asked %d times", n)
+		}
+		s.pub(r.Mail(s.key("m1")), `{"from":"user","text":"Do without the slow one."}`)
+		s.pub(r.Mail(s.key("m2")), `{"from":"user","text":"And hurry."}`)
+		s.asking("lead", 2)
+		msgs := s.asked("lead")[1].req.Messages
+		want := []provider.Message{
+			{Role: provider.ToolRole, ToolResults: []provider.ToolResult{{CallID: "c0", Content: "here"}, {CallID: "c1", Content: failedCall("leaf", "stopped by the user"), IsError: true}}},
+			{Role: provider.User, Content: "Do without the slow one."},
+		}
+		msgs[3].Content, _, _ = strings.Cut(msgs[3].Content, "\n")
+		if diff := cmp.Diff(want, msgs[2:]); diff != "" {
+			t.Error(diff)
+		}
+		if o := s.result(r, time.Hour); o.Status != run.StatusCompleted {
+			t.Errorf("%+v", o)
+		}
+		s.clean()
+	})
+}
+
+// TestInterruptAsking: a run whose model is being asked stops at once: the request is aborted, on whichever worker it is.
+func TestInterruptAsking(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.agents = []configs.Agent{define("lead", nil)}
+		s.parts["lead"] = turns(after(time.Hour, says("never")))
+		s.hire("w1", engagement{})
+		s.hire("w2", engagement{})
+		s.settle()
+		r := s.submit("lead", "go")
+		s.asking("lead", 1)
+		began := time.Now()
+		s.pub(r.Interrupt(s.key("stop")), "")
+		s.pub(r.Interrupt(s.key("again")), "")
+		s.eventually("the request was aborted", func() bool { return s.asked("lead")[0].err != nil })
+		s.eventually("it is idle", func() bool { return len(s.entries(r)) == 1 })
+		s.within(began, time.Second)
+		if e := s.entries(r)[0]; e.Kind != run.EntryIdle || e.End == nil || e.End.Text != "stopped by the user" {
+			t.Errorf("%+v", e)
+		}
+		s.parts["lead"] = sayNews
+		s.pub(r.Mail(s.key("m")), `{"from":"user","text":"what now?"}`)
+		s.completed(r, "user: go|user: what now?")
+		s.clean()
+	})
+}
+
+// TestInterruptBounded: a run that was stopped is idle in the end though those that it had called do not answer, and
+// one that nobody writes to ends at its deadline.
+func TestInterruptBounded(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.agents = []configs.Agent{define("lead", []string{"lost"}), define("lost", nil)}
+		s.parts["lead"] = turns(calls(call("lost", "x")), sayNews)
+		s.hire("w", engagement{agents: s.agents[:1]})
+		elsewhere := s.hire("v", engagement{agents: s.agents[1:]})
+		s.settle()
+		elsewhere.kill()
+		r, q := s.submit("lead", "go"), s.submit("lead", "go")
+		s.eventually("both have called", func() bool { return len(s.entries(r))+len(s.entries(q)) == 2 })
+		s.pub(r.Interrupt(s.key("stop")), "")
+		s.pub(q.Interrupt(s.key("stop")), "")
+		time.Sleep(15 * time.Second)
+		s.pub(r.Mail(s.key("m")), `{"from":"user","text":"what now?"}`)
+		s.completed(r, "user: go|assistant: calling|tool: |user: what now?")
+		if o := s.result(q, 2*time.Hour); o.Kind != run.KindTimeout {
+			t.Errorf("%+v", o)
+		}
+	})
+}
+
+// sayNews answers with the roles and texts of all that it was shown.
+func sayNews(ctx context.Context, a *asked) (*provider.Response, error) {
+	var all []string
+	for _, m := range a.req.Messages {
+		all = append(all, string(m.Role)+": "+m.Content)
+	}
+	return says(strings.Join(all, "|"))(ctx, a)
+}
+
+func (s *stage) key(name string) subjects.Key {
+	k, err := subjects.ParseKey(name)
+	if err != nil {
+		s.tb.Fatal(err)
+	}
+	return k
+}
