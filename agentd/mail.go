@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
+	"github.com/axebus/axe/agentd/prompt"
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/agentd/tool"
 	"github.com/axebus/axe/bus"
@@ -134,76 +134,179 @@ func (w *Worker) peer(ctx context.Context, r subjects.Run, id subjects.Path) (p 
 	}
 }
 
-// errPast is wrapped by the error of a copy whose parent's history is not there any more, or not whole.
-var errPast = errors.New("the history of the parent cannot be read")
+// errPast is wrapped by the error of a run that goes on from where another one was, and whose history is not there.
+var errPast = errors.New("the conversation to go on from cannot be read")
 
-// recallParent reads what a copy of its parent knows from there, unless it was read before.
-func (w *Worker) recallParent(ctx context.Context, h *history) error {
-	if f := h.state.Input.Forked; f == nil || !f.Inherit || h.inherited != nil {
+// errUnread is wrapped by the error of a read that failed. The trigger is given back.
+var errUnread = errors.New("not read")
+
+// past is a run as it was, up to a turn.
+type past struct {
+	run   subjects.Run
+	state run.State
+	msgs  []provider.Message // its conversation
+}
+
+// recallPast reads what a run knows from another one, unless it was read before.
+func (w *Worker) recallPast(ctx context.Context, h *history) error {
+	if h.inherited != nil {
 		return nil
 	}
-	msgs, _, err := w.past(ctx, h.run, h.head.Parent)
-	if err == nil {
-		h.inherited = msgs
-		for _, m := range msgs {
-			h.size += len(m.Content)
+	p, err := w.origin(ctx, h)
+	if err != nil || p == nil {
+		return err
+	}
+	h.inherited = p.msgs
+	for _, m := range p.msgs {
+		h.size += len(m.Content)
+	}
+	return nil
+}
+
+// failPast ends a run that has nothing to go on from. What the bus could not read it may read yet.
+func (w *Worker) failPast(ctx context.Context, h *history, t *trigger, start *run.Start, err error) (step, error) {
+	if !errors.Is(err, errPast) {
+		return step{}, err
+	}
+	return w.finish(ctx, h, t, start, run.Failure(run.KindError, "%v", err), nil, spent{})
+}
+
+// origin is the run that another one goes on from, at the turn where it does; nil if there is none.
+func (w *Worker) origin(ctx context.Context, h *history) (*past, error) {
+	in := h.state.Input
+	switch {
+	case in.Forked != nil && in.Forked.Inherit:
+		path, turn, _, _ := h.run.Path.Parent()
+		p, err := w.until(ctx, h.run.Space.Run(h.head.Parent, h.run.Tree, path), turn)
+		if err != nil {
+			return nil, err
 		}
+		p.msgs = tool.Inherited(p.state, p.run.Path, h.run.Path, p.msgs)
+		return p, nil
+	case in.Copy != nil:
+		r, err := copied(h.run.Space, *in.Copy)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", errPast, err)
+		}
+		return w.copyOf(ctx, r, in.Copy.Turn)
 	}
-	return err
+	return nil, nil
 }
 
-// inherit is what a copy has of its parent, as that was started.
-func (w *Worker) inherit(ctx context.Context, h *history) (*run.Start, error) {
-	msgs, parent, err := w.past(ctx, h.run, h.head.Parent)
+func copied(space subjects.Space, c run.Copy) (r subjects.Run, _ error) {
+	agent, err := subjects.ParseAgent(c.Agent)
 	if err != nil {
-		return nil, err
+		return r, err
 	}
-	h.inherited = msgs
-	s := *parent.Start()
-	s.Delegates, s.Memory, s.Turns = tool.Names(s.Tools), nil, 0
-	return &s, nil
+	tree, err := subjects.ParseTree(c.Tree)
+	if err != nil {
+		return r, err
+	}
+	path, err := subjects.ParsePath(c.Path)
+	return space.Run(agent, tree, path), err
 }
 
-// past is the conversation and the state of a run's parent, at the turn that made the run.
-func (w *Worker) past(ctx context.Context, r subjects.Run, agent subjects.Agent) ([]provider.Message, run.State, error) {
-	path, turn, _, _ := r.Path.Parent()
-	h := &history{run: r.Space.Run(agent, r.Tree, path)}
+// until reads a run up to the entry of a turn, which is stored; msgs is what it had from another one itself.
+func (w *Worker) until(ctx context.Context, r subjects.Run, turn int) (*past, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, lagging, errLagging)
 	defer cancel()
 	for {
-		ms, err := w.readWhole(ctx, h.run, "")
+		ms, err := w.readWhole(ctx, r, "")
 		if err != nil {
-			return nil, run.State{}, err
+			return nil, err
 		}
-		at := slices.IndexFunc(ms, func(m bus.Stored) bool { return w.isEntry(ctx, h.run, m, turn) })
-		if at < 0 {
-			if err := bus.Pause(ctx, 10*time.Millisecond); err != nil { // a follower may lag
-				return nil, run.State{}, fmt.Errorf("%w: %w", errPast, err)
+		h := &history{run: r}
+		for i := range ms {
+			if err := w.fold(ctx, h, ms[i:i+1]); err != nil {
+				return nil, fmt.Errorf("%w: %w", errPast, err)
 			}
-			continue
-		}
-		if err := w.fold(ctx, h, ms[:at+1]); err != nil {
-			return nil, run.State{}, fmt.Errorf("%w: %w", errPast, err)
-		}
-		var before []provider.Message
-		if f := h.state.Input.Forked; f != nil && f.Inherit {
-			if before, _, err = w.past(ctx, h.run, h.head.Parent); err != nil {
-				return nil, run.State{}, err
+			if len(h.state.Turns) == turn {
+				return w.with(ctx, h)
 			}
 		}
-		return tool.Inherited(h.state, h.run.Path, r.Path, before), h.state, nil
+		if err := bus.Pause(ctx, 10*time.Millisecond); err != nil { // a follower may lag
+			return nil, fmt.Errorf("%w: %s has no turn %d", errPast, r, turn)
+		}
 	}
 }
 
-// isEntry reports whether a message is the entry of a turn.
-func (w *Worker) isEntry(ctx context.Context, r subjects.Run, m bus.Stored, turn int) bool {
-	if m.Subject != r.Log() {
-		return false
+// with is a run that was read, with what it had from another one.
+func (w *Worker) with(ctx context.Context, h *history) (*past, error) {
+	p := &past{run: h.run, state: h.state}
+	before, err := w.origin(ctx, h)
+	if before != nil {
+		p.msgs = before.msgs
 	}
-	body, err := w.load(ctx, m)
+	return p, err
+}
+
+// copyOf is the conversation of a run after a turn, with the results of its calls, and all of it with 0.
+func (w *Worker) copyOf(ctx context.Context, r subjects.Run, turn int) (*past, error) {
+	h := &history{run: r}
+	call, ok, err := w.conn.First(ctx, r.Call())
 	if err != nil {
-		return false
+		return nil, err
 	}
-	e, err := run.DecodeEntry(body)
-	return err == nil && e.Index == turn
+	if !ok {
+		return nil, fmt.Errorf("%w: there is no run %s", errPast, r)
+	}
+	h.head, _ = subjects.ParseCall(r, call.Header.Get)
+	ms, err := w.readWhole(ctx, r, h.head.Reply)
+	if err != nil {
+		return nil, err
+	}
+	answer := ""
+	for i, m := range ms {
+		if m.Subject == h.head.Reply {
+			o, err := w.outcome(ctx, m)
+			if err != nil {
+				return nil, err
+			}
+			answer = o.Result
+			break
+		}
+		if turn > 0 && m.Subject == r.Log() && len(h.state.Turns) == turn {
+			break
+		}
+		if err := w.fold(ctx, h, ms[i:i+1]); err != nil {
+			return nil, fmt.Errorf("%w: %w", errPast, err)
+		}
+	}
+	turns := len(h.state.Turns)
+	if turn > turns+1 || turn == turns+1 && answer == "" {
+		return nil, fmt.Errorf("%w: %s has no turn %d", errPast, r, turn)
+	}
+	p, err := w.with(ctx, h)
+	if err != nil {
+		return nil, err
+	}
+	user := prompt.RootUser(h.state.Input.Task)
+	if start := h.state.Start(); start != nil {
+		user = start.User
+	}
+	p.msgs = tool.Continued(p.msgs, tool.Conversation(r.Path, user, h.state.Turns))
+	final := turns > 0 && h.state.Turns[turns-1].Entry.Kind == run.EntryFinal
+	if answer != "" && !final && (turn == 0 || turn > turns) {
+		p.msgs = append(p.msgs, provider.Message{Role: provider.Assistant, Content: answer})
+	}
+	return p, nil
+}
+
+// inherit is what a run has of the one that it goes on from, as that was started; nil if there is none, or it has left
+// nothing of it. The error wraps errPast, or errUnread where another try may do.
+func (w *Worker) inherit(ctx context.Context, h *history) (*run.Start, error) {
+	p, err := w.origin(ctx, h)
+	if err != nil && !errors.Is(err, errPast) {
+		return nil, fmt.Errorf("%w: %w", errUnread, err)
+	}
+	if err != nil || p == nil {
+		return nil, err
+	}
+	h.inherited = p.msgs
+	if p.state.Start() == nil {
+		return nil, nil
+	}
+	s := *p.state.Start()
+	s.Delegates, s.Memory, s.Turns = tool.Names(s.Tools), nil, 0
+	return &s, nil
 }

@@ -18,17 +18,20 @@ import (
 func (w *Worker) start(ctx context.Context, h *history) (s *run.Start, err error) {
 	in := h.state.Input
 	own := subjects.Limits{}
-	if in.Forked != nil && in.Forked.Inherit {
-		if s, err = w.inherit(ctx, h); err != nil {
-			return nil, err
-		}
-	} else if in.AdHoc() {
+	if s, err = w.inherit(ctx, h); err != nil {
+		return nil, err
+	}
+	switch {
+	case s != nil:
+	case in.AdHoc():
 		s = adHoc(*in.Spawned.AdHoc)
 		if in.Forked != nil {
 			s.System = "" // it does not submit
 		}
-	} else if s, own, err = w.resolve(ctx, h); err != nil {
-		return nil, err
+	default:
+		if s, own, err = w.resolve(ctx, h); err != nil {
+			return nil, err
+		}
 	}
 	switch {
 	case in.Forked != nil && in.Forked.Inherit:

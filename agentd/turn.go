@@ -44,8 +44,8 @@ func (w *Worker) turn(ctx context.Context, h *history, t *trigger) (step, error)
 			return next, err
 		}
 	}
-	if err := w.recallParent(ctx, h); err != nil {
-		return step{}, err
+	if err := w.recallPast(ctx, h); err != nil {
+		return w.failPast(ctx, h, t, start, err)
 	}
 	p, model, err := w.cfg.Open(start.Model)
 	if err != nil {
@@ -92,9 +92,11 @@ func (w *Worker) started(ctx context.Context, h *history) (*run.Start, step, err
 		return start, step{}, nil
 	}
 	var next step
-	if errors.Is(err, errElsewhere) {
+	switch {
+	case errors.Is(err, errUnread):
+	case errors.Is(err, errElsewhere):
 		next, err = w.elsewhere(ctx, h)
-	} else {
+	default:
 		next, err = w.failConfig(ctx, h, err)
 	}
 	return nil, next, err
@@ -156,10 +158,7 @@ func (w *Worker) publish(ctx context.Context, h *history, start *run.Start, o ru
 
 // request is what the model is sent next. In a run's last turn it is told so, and offered no more than to end.
 func request(h *history, model string, start *run.Start) *provider.Request {
-	said := tool.Conversation(h.run.Path, start.User, h.state.Turns)
-	if len(h.inherited) > 0 {
-		said = slices.Concat(h.inherited, said[1:])
-	}
+	said := tool.Continued(h.inherited, tool.Conversation(h.run.Path, start.User, h.state.Turns))
 	if news := h.state.Notice(); len(news) > 0 {
 		said = append(said, provider.Message{Role: provider.User, Content: tool.Noticed(news)})
 	}

@@ -30,6 +30,7 @@ type Input struct {
 	Context string   `json:"context,omitzero"`
 	Spawned *Spawned `json:"spawned,omitempty"` // by spawn_agent or spawn_agents
 	Forked  *Forked  `json:"forked,omitempty"`  // by fork
+	Copy    *Copy    `json:"copy,omitempty"`    // a root that goes on from where another run was
 	Policy  Policy   `json:"policy,omitzero"`   // of all above it together
 	Review  bool     `json:"review,omitzero"`   // it is a supervisor's: what it is asked is what to make of a turn
 
@@ -39,6 +40,14 @@ type Input struct {
 // Forked is what a forked run has from its parent. It goes on beside it: its answers are mail, and between them it is idle.
 type Forked struct {
 	Inherit bool `json:"inherit,omitzero"` // its conversation, as it was at the turn that forked
+}
+
+// Copy is the run, of any tree, whose conversation a root begins with.
+type Copy struct {
+	Agent string `json:"agent"`
+	Tree  string `json:"tree"`
+	Path  string `json:"path"`
+	Turn  int    `json:"turn"` // after which; 0: all of it
 }
 
 // AdHoc reports whether the run is of nobody's definition.

@@ -367,7 +367,7 @@ const elsewhere = "This result goes to your parent."
 // Before is what the run has inherited itself.
 func Inherited(s run.State, at, child subjects.Path, before []provider.Message) []provider.Message {
 	_, turn, index, _ := child.Parent()
-	msgs := append(slices.Clone(before), Conversation(at, s.Start().User, s.Turns[:turn-1])[min(len(before), 1):]...)
+	msgs := Continued(before, Conversation(at, s.Start().User, s.Turns[:turn-1]))
 	t := s.Turns[turn-1]
 	return append(msgs, exchange(t, results(t, func(i int) (text string, isError bool) {
 		from, to := t.Entry.At(i)
@@ -379,6 +379,15 @@ func Inherited(s run.State, at, child subjects.Path, before []provider.Message) 
 		}
 		return elsewhere, false
 	}))...)
+}
+
+// Continued is a conversation with what came before it. One that had no task of its own, as a copy of its parent has none,
+// goes on with its first answer.
+func Continued(before, msgs []provider.Message) []provider.Message {
+	if len(before) > 0 && msgs[0].Content == "" {
+		msgs = msgs[1:]
+	}
+	return slices.Concat(before, msgs)
 }
 
 // Guidance is what a run is told of itself and of how to work with others, "" if it has none of the tools.
