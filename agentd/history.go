@@ -263,16 +263,10 @@ func (w *Worker) logged(ctx context.Context, m bus.Stored, meta run.Meta) (run.E
 		return nil, err
 	}
 	entry, err := run.DecodeEntry(body)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, fmt.Errorf("%w: %w", run.ErrCorrupt, err)
-	case entry.Kind == run.EntryEnded:
-		return run.Ended{Meta: meta, Entry: entry}, nil
-	case entry.Kind == run.EntryIdle || entry.Kind == run.EntryFinal:
-		return run.Rested{Meta: meta, Entry: entry}, nil
-	default:
-		return run.Answered{Meta: meta, Entry: entry}, nil
 	}
+	return entry.Event(meta), nil
 }
 
 func (w *Worker) outcome(ctx context.Context, m bus.Stored) (run.Outcome, error) {

@@ -113,8 +113,8 @@ func (w *Worker) approved(ctx context.Context, m bus.Stored, meta run.Meta) (run
 	if err != nil {
 		return nil, err
 	}
-	var a run.Approval
-	if err := json.Unmarshal(body, &a); err != nil {
+	a, err := run.DecodeApproval(body)
+	if err != nil {
 		return nil, nil //nolint:nilerr // rule 7
 	}
 	return run.Approved{Meta: meta, Approval: a}, nil

@@ -1,5 +1,5 @@
 // Package client is the submitter's side of the bus: it publishes a task, waits for the outcome of its
-// tree, follows what the tree does, and cancels it. It carries no worker.
+// tree, follows what the tree does, writes to its runs, and cancels it. It carries no worker.
 //
 // The invariant it keeps: a submission is what a bare `nats pub axe.submit.<agent>.<id> TEXT` would
 // send, and everything it tells is read from stored messages, so that a submitter may go away at any
@@ -23,8 +23,12 @@ var (
 	ErrUnknownTree = errors.New("unknown tree id")
 	// ErrUnknownRun says that a tree has no run of a path: it was not called, or not yet.
 	ErrUnknownRun = errors.New("unknown run")
-	// ErrEnded says that a run cannot be cancelled, since it has an outcome.
+	// ErrEnded says that a run cannot be cancelled or written to, since it has an outcome.
 	ErrEnded = errors.New("has ended already")
+	// ErrNotCalled says that a tree cannot be written to yet, since no worker has taken it.
+	ErrNotCalled = errors.New("has not begun: no worker has taken it yet")
+	// ErrBadMail says that a message cannot be sent as it is.
+	ErrBadMail = errors.New("not a message")
 	// ErrCancelled says that a run was cancelled before.
 	ErrCancelled = errors.New("was cancelled already")
 	// ErrOtherAgent says that an id is taken by the tree of another agent.

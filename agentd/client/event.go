@@ -22,6 +22,8 @@ const (
 	Retrying  Kind = "retrying"  // its model failed, and is asked again after a pause; told live only
 	Waiting   Kind = "waiting"   // its model may not be asked yet; told live only
 	Answered  Kind = "answered"  // its model called tools
+	Rested    Kind = "idle"      // it has answered, and waits for mail
+	Mailed    Kind = "mail"      // somebody has written to it
 	Replied   Kind = "replied"   // a run below the root ended
 	TimedOut  Kind = "timed out" // the run's wait for its calls, or its own time, was over
 	Cancelled Kind = "cancelled" // the run was told to end
@@ -37,11 +39,12 @@ type Event struct {
 	Worker  string       // who did it, where that is known
 	Input   run.Input    // for Called: what the run was asked
 	Until   time.Time    // for Called: its deadline, zero if that cannot be read
-	Turn    int          // for Asking, Retrying, Waiting, Answered and TimedOut; 0 is the run's own time
-	Stop    string       // for Answered: the model's stop reason
+	Turn    int          // for Asking, Retrying, Waiting, Answered, Rested and TimedOut; 0 is the run's own time
+	Stop    string       // for Answered and Rested: the model's stop reason
 	Calls   []run.Call   // for Answered: one for each run called, those refused at once too
 	Tools   int          // for Answered: tool calls, of which one may call several runs
-	Outcome run.Outcome  // for Replied and Concluded
+	Outcome run.Outcome  // for Replied and Concluded; for Rested what it has answered
+	Mail    run.Mail     // for Mailed
 	Reason  string       // for Cancelled; for Retrying the category of the provider's error, for Waiting the limit
 
 	Attempt, Attempts int       // for Retrying: the next attempt at the turn, and how many there may be
@@ -69,6 +72,11 @@ func (c *Client) event(ctx context.Context, m bus.Stored) (e Event, ok bool, err
 		return e.log(body)
 	case subjects.Reply:
 		return e.reply(at, body)
+	case subjects.Mail:
+		e.Kind = Mailed
+		e.Mail, err = run.DecodeMail(body)
+		e.Mail.Seq = m.Seq
+		return e, err == nil, err
 	case subjects.Timer:
 		e.Kind = TimedOut
 		return e, true, nil
@@ -82,7 +90,7 @@ func (c *Client) event(ctx context.Context, m bus.Stored) (e Event, ok bool, err
 		e.Outcome, err = run.DecodeOutcome(body)
 		e.Worker = e.Outcome.Worker
 		return e, err == nil, err
-	case subjects.Submission, subjects.Part, subjects.Other, subjects.Mail, subjects.Interrupt, subjects.Approve:
+	case subjects.Submission, subjects.Part, subjects.Other, subjects.Interrupt, subjects.Approve:
 	}
 	return Event{}, false, nil
 }
@@ -90,12 +98,24 @@ func (c *Client) event(ctx context.Context, m bus.Stored) (e Event, ok bool, err
 // log tells of a turn. What else a log may hold ends the run, which its outcome tells better.
 func (e Event) log(body []byte) (Event, bool, error) {
 	entry, err := run.DecodeEntry(body)
-	if err != nil || entry.Kind != run.EntryTurn {
+	if err != nil {
 		return Event{}, false, err
 	}
-	e.Kind, e.Turn, e.Worker, e.Calls, e.Tools = Answered, entry.Index, entry.Worker, entry.Calls, entry.ToolCalls()
-	e.Stop = entry.Answer.StopReason
-	return e, true, nil
+	e.Turn, e.Worker = entry.Index, entry.Worker
+	switch entry.Kind {
+	case run.EntryTurn:
+		e.Kind, e.Calls, e.Tools, e.Stop = Answered, entry.Calls, entry.ToolCalls(), entry.Answer.StopReason
+		return e, true, nil
+	case run.EntryIdle:
+		e.Kind, e.Stop = Rested, entry.Answer.StopReason
+		e.Outcome = run.Outcome{Status: run.StatusCompleted, Result: entry.Answer.Content, StopReason: e.Stop}
+		if entry.End != nil {
+			e.Outcome = entry.End.Outcome()
+		}
+		return e, true, nil
+	case run.EntryFinal, run.EntryEnded:
+	}
+	return Event{}, false, nil
 }
 
 // reply tells of a child's end, at the slot of its parent.

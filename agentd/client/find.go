@@ -86,20 +86,26 @@ func (c *Client) find(ctx context.Context, tree subjects.Tree) (found, error) {
 
 // findRun looks for a run of a tree by its path.
 func (c *Client) findRun(ctx context.Context, tree subjects.Tree, path subjects.Path) (subjects.Run, error) {
+	r, _, err := c.findCalled(ctx, tree, path)
+	return r, err
+}
+
+// findCalled looks for a run of a tree, and for the sequence of its call; that of a root without one is 0.
+func (c *Client) findCalled(ctx context.Context, tree subjects.Tree, path subjects.Path) (r subjects.Run, call uint64, err error) {
 	f, err := c.find(ctx, tree)
 	if err != nil || path.IsRoot() {
-		return f.root, err
+		return f.root, f.seq, err
 	}
 	ms, err := c.conn.Snapshot(ctx, f.root.Space.CallOf(tree, path))
 	if err != nil {
-		return subjects.Run{}, fmt.Errorf("tree %s: %w", tree, err)
+		return subjects.Run{}, 0, fmt.Errorf("tree %s: %w", tree, err)
 	}
 	for _, m := range ms {
 		if at, err := f.root.Space.Parse(m.Subject); err == nil {
-			return at.Run, nil
+			return at.Run, m.Seq, nil
 		}
 	}
-	return subjects.Run{}, fmt.Errorf("%w: %s of tree %s", ErrUnknownRun, path, tree)
+	return subjects.Run{}, 0, fmt.Errorf("%w: %s of tree %s", ErrUnknownRun, path, tree)
 }
 
 // result reads the stored outcome of a root. Of two the first in stream order counts.

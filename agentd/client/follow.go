@@ -78,7 +78,7 @@ func (o *open) apply(e Event) {
 		}
 	case Replied, Concluded:
 		o.end(p)
-	case Asking, Retrying, Waiting, Answered, TimedOut, Cancelled:
+	case Asking, Retrying, Waiting, Answered, Rested, Mailed, TimedOut, Cancelled:
 	}
 }
 

@@ -32,7 +32,7 @@ func tell(e client.Event) string {
 		words = append(words, string(e.Outcome.Status))
 	case client.Cancelled:
 		words = append(words, e.Reason)
-	case client.Called, client.Answered, client.TimedOut:
+	case client.Called, client.Answered, client.Rested, client.Mailed, client.TimedOut:
 	}
 	return strings.Join(words, " ")
 }

@@ -17,13 +17,18 @@ func (c *Client) Root(ctx context.Context, tree subjects.Tree) (run.State, error
 	if err != nil || !f.called {
 		return run.State{}, err
 	}
-	ms, err := c.conn.Since(ctx, f.root.All(), f.seq-1)
+	return c.fold(ctx, f.root, f.seq, func(run.Event) {})
+}
+
+// fold folds a run whose call has a sequence, and calls fn for each of its events.
+func (c *Client) fold(ctx context.Context, r subjects.Run, call uint64, fn func(run.Event)) (run.State, error) {
+	ms, err := c.conn.Since(ctx, r.All(), call-1)
 	if err != nil {
-		return run.State{}, fmt.Errorf("tree %s: %w", tree, err)
+		return run.State{}, fmt.Errorf("%s: %w", name(r), err)
 	}
 	var s run.State
 	for _, m := range ms {
-		e, err := c.folded(ctx, f.root, m)
+		e, err := c.folded(ctx, r, m)
 		if err != nil {
 			return run.State{}, err
 		}
@@ -31,8 +36,9 @@ func (c *Client) Root(ctx context.Context, tree subjects.Tree) (run.State, error
 			continue
 		}
 		if s, err = s.Apply(e); err != nil {
-			return run.State{}, fmt.Errorf("tree %s: %w", tree, err)
+			return run.State{}, fmt.Errorf("%s: %w", name(r), err)
 		}
+		fn(e)
 	}
 	return s, nil
 }
@@ -55,21 +61,32 @@ func (c *Client) folded(ctx context.Context, r subjects.Run, m bus.Stored) (run.
 		return e, nil
 	case subjects.Log:
 		entry, err := run.DecodeEntry(body)
-		if entry.Kind == run.EntryEnded {
-			return run.Ended{Meta: meta, Entry: entry}, err
-		}
-		return run.Answered{Meta: meta, Entry: entry}, err
+		return entry.Event(meta), err
 	case subjects.Reply:
 		o, err := run.DecodeOutcome(body)
 		if err != nil {
 			o = run.Failure(run.KindError, "malformed %v", err)
 		}
 		return run.Replied{Meta: meta, Turn: at.Turn, Index: at.Index, Outcome: o}, nil
+	case subjects.Mail:
+		letter, err := run.DecodeMail(body)
+		if err != nil {
+			return nil, nil //nolint:nilerr // what is malformed is nothing
+		}
+		return run.Mailed{Meta: meta, Mail: letter}, nil
 	case subjects.Timer:
 		return run.TimedOut{Meta: meta, Turn: at.Turn}, nil
 	case subjects.Cancel:
 		return run.Cancelled{Meta: meta}, nil
-	case subjects.Submission, subjects.Result, subjects.Part, subjects.Other, subjects.Mail, subjects.Interrupt, subjects.Approve:
+	case subjects.Interrupt:
+		return run.Interrupted{Meta: meta}, nil
+	case subjects.Approve:
+		a, err := run.DecodeApproval(body)
+		if err != nil {
+			return nil, nil //nolint:nilerr // the same
+		}
+		return run.Approved{Meta: meta, Approval: a}, nil
+	case subjects.Submission, subjects.Result, subjects.Part, subjects.Other:
 	}
 	return nil, nil
 }

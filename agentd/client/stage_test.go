@@ -28,6 +28,38 @@ type stage struct {
 	ends   []func()
 }
 
+// pair is the script of an agent that forks a run and waits for its mail until that is dead. The fork is idle, and
+// fails when it is written to first.
+const pair = `
+[[turn]]
+turn = 1
+when = '{{contains "Your id is r." .System}}'
+latency = '1s'
+[[turn.call]]
+tool = 'fork'
+arguments = { prompt = 'do it' }
+[[turn]]
+when = '{{contains "dead" (join "" .Results)}}'
+text = 'dead'
+[[turn]]
+when = '{{contains "Your id is r." .System}}'
+[[turn.call]]
+tool = 'wait'
+[[turn]]
+turn = 1
+latency = '1s'
+text = 'one: {{.Task}}'
+[[turn]]
+when = '{{not .Results}}'
+latency = '1s'
+[[turn.call]]
+tool = 'check_mail'
+[[turn]]
+[turn.fail]
+category = 'server'
+message = 'broken'
+`
+
 // onStage runs fn in a bubble. Agents are given by their models' scripts; those named lead and slowlead
 // call the others.
 func onStage(t *testing.T, fn func(s *stage)) {
@@ -40,6 +72,7 @@ func onStage(t *testing.T, fn func(s *stage)) {
 		"lead": "[[turn]]\nturn = 1\nlatency = '1s'\n[[turn.call]]\nagent = 'echo'\ntask = '{{.Task}} 1'\n" +
 			"[[turn.call]]\nagent = 'nobody'\ntask = 'x'\n[[turn.call]]\nagent = 'bad'\ntask = 'x'\n" +
 			"[[turn]]\nlatency = '1s'\ntext = 'together: {{(index .Results 0).Content}}'\n",
+		"pair":     pair,
 		"slowlead": "[[turn]]\nturn = 1\n[[turn.call]]\nagent = 'slow'\ntask = 'x'\n[[turn]]\ntext = '{{(index .Results 0).Content}}'\n",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name+".toml"), []byte(text), 0o600); err != nil {
@@ -87,12 +120,13 @@ func (s *stage) hire() {
 		s.t.Fatal(err)
 	}
 	var agents []configs.Agent
-	for _, a := range []string{"echo", "slow", "bad", "lead", "slowlead"} {
+	for _, a := range []string{"echo", "slow", "bad", "lead", "slowlead", "pair"} {
 		agents = append(agents, configs.Agent{
 			Name: a, Model: "script/" + a, SubAgents: []string{"echo", "slow", "bad"},
 			SubAgentsConf: configs.SubAgentsConfig{Parallel: true}, Digest: a,
 		})
 	}
+	agents[len(agents)-1].Delegation.Styles = configs.Styles{configs.StyleMail}
 	if err := w.Serve(agents); err != nil {
 		s.t.Fatal(err)
 	}
@@ -114,7 +148,7 @@ func (s *stage) announced() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	for _, a := range []string{"echo", "slow", "bad", "lead", "slowlead"} {
+	for _, a := range []string{"echo", "slow", "bad", "lead", "slowlead", "pair"} {
 		for ok := false; !ok; time.Sleep(10 * time.Millisecond) {
 			if _, _, ok, err = dir.Get(s.t.Context(), a); err != nil {
 				s.t.Fatal(err)
@@ -144,6 +178,14 @@ func (s *stage) agent(name string) subjects.Agent {
 		s.t.Fatal(err)
 	}
 	return a
+}
+
+// write stores a message, whatever it is.
+func (s *stage) write(subject, body string) {
+	s.t.Helper()
+	if _, err := s.conn.Write(s.t.Context(), bus.Message{Subject: subject, Body: []byte(body)}); err != nil {
+		s.t.Fatal(err)
+	}
 }
 
 // answers checks the outcome of a tree.

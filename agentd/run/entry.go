@@ -202,6 +202,18 @@ func DecodeEntry(b []byte) (Entry, error) {
 	return e, nil
 }
 
+// Event is what an entry says to the fold of its run.
+func (e Entry) Event(m Meta) Event {
+	switch e.Kind {
+	case EntryEnded:
+		return Ended{m, e}
+	case EntryIdle, EntryFinal:
+		return Rested{m, e}
+	case EntryTurn:
+	}
+	return Answered{m, e}
+}
+
 // spreads reports whether each tool call of a turn has its decisions.
 func (e Entry) spreads() bool {
 	if e.Spread == nil {

@@ -83,6 +83,15 @@ type Approval struct {
 	By      string `json:"by,omitzero"`
 }
 
+// DecodeApproval reads a person's word from the body of its message.
+func DecodeApproval(b []byte) (Approval, error) {
+	var a Approval
+	if err := json.Unmarshal(b, &a); err != nil {
+		return Approval{}, fmt.Errorf("approval: %w", err)
+	}
+	return a, nil
+}
+
 // stage is how far a turn has come to be carried out.
 type stage int
 

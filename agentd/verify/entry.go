@@ -62,14 +62,8 @@ func (c *Checker) fold(n *node, e run.Entry, m Message) {
 	}
 	if e.Kind == run.EntryEnded {
 		n.logEnd = m.Seq
-		c.apply(n, run.Ended{Meta: meta(m), Entry: e}, m)
-		return
 	}
-	if e.Kind != run.EntryTurn {
-		c.apply(n, run.Rested{Meta: meta(m), Entry: e}, m)
-		return
-	}
-	c.apply(n, run.Answered{Meta: meta(m), Entry: e}, m)
+	c.apply(n, e.Event(meta(m)), m)
 }
 
 // passedOn keeps of what a run was started with its bounds, and what it passes on to those that it calls.

@@ -1,7 +1,6 @@
 package verify
 
 import (
-	"encoding/json"
 	"slices"
 
 	"github.com/axebus/axe/agentd/run"
@@ -53,8 +52,8 @@ func (c *Checker) interrupt(n *node, m Message) {
 // approve folds a person's word. What cannot be read is none, as it is for workers.
 func (c *Checker) approve(n *node, m Message) {
 	n.triggers = append(n.triggers, m.Seq)
-	var a run.Approval
-	if m.Gone || json.Unmarshal(m.Body, &a) != nil {
+	a, err := run.DecodeApproval(m.Body)
+	if m.Gone || err != nil {
 		c.note(n, m.Seq, Foreign, "an approval that cannot be read")
 		return
 	}

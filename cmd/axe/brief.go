@@ -116,17 +116,28 @@ func (b *brief) print(w io.Writer) error {
 }
 
 func (b *brief) subAgents() string {
-	if len(b.def.SubAgents) == 0 && !b.def.Delegation.Has(configs.StyleSpawn) {
+	d := b.def.Delegation
+	if len(b.def.SubAgents) == 0 && !d.Has(configs.StyleSpawn) && !d.Has(configs.StyleMail) {
 		return ""
+	}
+	whom := strings.Join(b.def.SubAgents, ", ")
+	switch {
+	case whom != "":
+	case d.Has(configs.StyleSpawn):
+		whom = "of nobody's definition alone"
+	default:
+		whom = "its own forks alone"
 	}
 	parallel := "no"
 	if b.def.SubAgentsConf.Parallel {
 		parallel = "yes"
 	}
-	text := fmt.Sprintf("%s\nMax Depth: %d\nParallel:  %s\nTimeout:   %ds", cmp.Or(strings.Join(b.def.SubAgents, ", "), "of nobody's definition alone"),
-		b.def.MaxDepth(), parallel, b.def.SubAgentsConf.Timeout)
-	if d := b.def.Delegation; len(d.Styles) > 0 {
-		text += fmt.Sprintf("\nStyle:     %s\nMax Batch: %d", d.Styles, d.Batch())
+	text := fmt.Sprintf("%s\nMax Depth: %d\nParallel:  %s\nTimeout:   %ds", whom, b.def.MaxDepth(), parallel, b.def.SubAgentsConf.Timeout)
+	if len(d.Styles) > 0 {
+		text += fmt.Sprintf("\nStyle:     %s", d.Styles)
+	}
+	if d.Has(configs.StyleSpawn) {
+		text += fmt.Sprintf("\nMax Batch: %d", d.Batch())
 	}
 	return text
 }

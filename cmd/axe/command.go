@@ -51,7 +51,8 @@ func command() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.AddCommand(agentsCommand(), configCommand(), exitCodesTopic(), cancelCommand(), deadCommand())
+	root.AddCommand(agentsCommand(), configCommand(), exitCodesTopic(), endCommand(cli.CancelCommand), deadCommand())
+	root.AddCommand(sendCommand(), mailCommand(), endCommand(cli.KillCommand))
 	root.AddCommand(runCommand(), verifyCommand(), gcCommand(), &cobra.Command{
 		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -88,13 +89,21 @@ func runCommand() *cobra.Command {
 	return cmd
 }
 
-// cancelCommand is the same as axe-submit's.
-func cancelCommand() *cobra.Command {
+// busCommand is a command that needs no more than a running bus, with the flags for that.
+func busCommand(command func(*cli.SessionFlags) *cobra.Command) *cobra.Command {
 	f := &cli.SessionFlags{Name: name}
-	cmd := cli.CancelCommand(f)
+	cmd := command(f)
 	f.Register(cmd)
-	f.RegisterProgress(cmd)
 	return cmd
+}
+
+// endCommand is one that may wait until a tree has ended, and shows it meanwhile.
+func endCommand(command func(*cli.SessionFlags) *cobra.Command) *cobra.Command {
+	return busCommand(func(f *cli.SessionFlags) *cobra.Command {
+		cmd := command(f)
+		f.RegisterProgress(cmd)
+		return cmd
+	})
 }
 
 // defaultAgents is where a person's agents are, empty if there is no home directory.

@@ -28,7 +28,7 @@ func describe(a configs.Agent) string {
 		t.add("Max Batch", strconv.Itoa(a.Delegation.Batch()))
 		t.add("Turns Each", count(a.Delegation.MaxTurns))
 	}
-	if len(a.SubAgents) > 0 || a.Delegation.Has(configs.StyleSpawn) {
+	if len(a.SubAgents) > 0 || a.Delegation.Has(configs.StyleSpawn) || a.Delegation.Has(configs.StyleMail) {
 		t.add("Max Depth", strconv.Itoa(a.MaxDepth()))
 		t.add("Parallel", cmp.Or(yes(a.SubAgentsConf.Parallel), "no"))
 		t.add("Timeout", callTimeout(a.SubAgentsConf))

@@ -11,7 +11,6 @@ import (
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/agentd/tool"
 	"github.com/axebus/axe/cmd/internal/cli"
-	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -76,20 +75,31 @@ func printJSON(ctx context.Context, w io.Writer, c *client.Client, tree subjects
 func details(turns []run.Turn) []detail {
 	all := []detail{} // never null
 	for n, t := range turns {
-		for i, tc := range t.Entry.Answer.ToolCalls {
+		if t.Entry.Kind != run.EntryTurn {
+			continue
+		}
+		for i := range t.Entry.Answer.ToolCalls {
 			for from, to := t.Entry.At(i); from < to; from++ {
-				all = append(all, detailed(n, t, tc, from))
+				all = append(all, detailed(n, t, i, from))
 			}
 		}
 	}
 	return all
 }
 
-// detailed is one run of a tool call, or what it was refused with.
-func detailed(n int, t run.Turn, tc provider.ToolCall, index int) detail {
-	call, o := t.Entry.Calls[index], t.Outcomes[index]
+// detailed is one run of a turn's i-th tool call, or what it was refused with.
+func detailed(n int, t run.Turn, i, index int) detail {
+	tc, call, o := t.Entry.Answer.ToolCalls[i], t.Entry.Calls[index], t.Outcomes[index]
 	d := detail{Turn: n, Name: tc.Name, Input: tc.RawArguments()}
 	text, failed := tool.Text(call, o)
+	switch {
+	case call.Failed():
+	case call.Op == run.OpWait && o == nil:
+		text, failed = "", false // it still waited when the agent was ended
+	case call.Op != run.OpCall: // they have a tool call each
+		r := tool.Results(subjects.Root, n+1, t)[i]
+		text, failed = r.Content, r.IsError
+	}
 	if call.Spawn {
 		d.Input, _ = json.Marshal(map[string]string{"agent": call.Agent, "task": call.Task}) // strings always marshal
 		if failed && o != nil {
@@ -97,7 +107,7 @@ func detailed(n int, t run.Turn, tc provider.ToolCall, index int) detail {
 		}
 	}
 	d.Output, d.IsError = head(text), failed
-	if !call.Failed() {
+	if call.Makes() {
 		d.Path = subjects.Root.Child(n+1, index).String()
 		d.DurationMS = took(t, index, o)
 	}

@@ -43,6 +43,7 @@
 // # Template data
 //
 //	.Model .Turn .System     of the request
+//	.ID .Parent              of the run and of the one above it, where it can write to others; otherwise empty
 //	.User                    its first user message
 //	.Task .Context           parsed from "Task: …\n\nContext:\n…"; other text is all .Task
 //	.Files                   the context files in the system text, each with .Path .Lang .Content .Lines
@@ -70,6 +71,7 @@
 //	join SEPARATOR LIST        files by path, results by content, matches as N: text
 //	contains PART TEXT         whether PART is in TEXT
 //	trim, upper, lower TEXT
+//	words TEXT                 what stands between its blanks
 //	indent N TEXT              every line moved N spaces to the right
 //	default VALUE X            X, or VALUE if X is empty
 //	add N… , sub N M

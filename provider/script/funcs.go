@@ -27,6 +27,7 @@ func funcs() template.FuncMap {
 		"sub":      func(a, b int) int { return a - b },
 		"trim":     strings.TrimSpace,
 		"upper":    strings.ToUpper,
+		"words":    strings.Fields,
 	}
 }
 

@@ -224,6 +224,22 @@ func TestFailAfterLatency(t *testing.T) {
 	})
 }
 
+// TestIDs: a run that can write to others is told its id and its parent's.
+func TestIDs(t *testing.T) {
+	s := load(t, "[[turn]]\ntext='{{.ID}}|{{.Parent}}'")
+	for about, want := range map[string]string{
+		"Be brief.": "|",
+		"## Sub-agents\n\nYour id is r.\n\nYou can fork children.":                      "r|",
+		"## Sub-agents\n\nYour id is r-2-1-1-0. Your parent's id is r-2-1.\n\nIf you …": "r-2-1-1-0|r-2-1",
+	} {
+		req := asked("go")
+		req.System += "\n\n" + about
+		if got := show(s.Send(t.Context(), req)); got != "end_turn: "+want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
 func TestFuncs(t *testing.T) {
 	s := func(template string) string {
 		t.Helper()
@@ -240,6 +256,7 @@ func TestFuncs(t *testing.T) {
 		{`{{join "," (first 2 (lines .Context))}} {{len (first 9 .Files)}} {{len (first -1 .Results)}}`, "x1,y 2 0"},
 		{`{{join "," (first 1 (grep "x" .Context))}}`, "1: x1"},
 		{`{{contains "y" .Context}} {{trim "  a "}} {{upper "a"}} {{lower "A"}}`, "true a A a"},
+		{`{{index (words " a\nb ") 1}}`, "b"},
 		{`{{indent 2 "a\nb"}}`, "  a\n  b"},
 		{`{{default "none" .Results}} {{"" | default "none"}} {{default "none" .Task}}`, "none none a"},
 		{`{{add 1 2 3}} {{sub 1 2}}{{range seq 3}} {{.}}{{end}}`, "6 -1 1 2 3"},

@@ -10,6 +10,7 @@ import (
 type view struct {
 	Model, System string
 	Turn          int
+	ID, Parent    string
 	User          string
 	Task, Context string
 	Files         []file
@@ -33,6 +34,7 @@ func (r result) String() string { return r.Content }
 
 func newView(req *provider.Request) view {
 	v := view{Model: req.Model, System: req.System, Turn: 1, Files: parseFiles(req.System)}
+	v.ID, v.Parent = named("Your id is ", req.System), named(" Your parent's id is ", req.System)
 	calls := map[string]provider.ToolCall{}
 	for _, m := range req.Messages {
 		switch m.Role {
@@ -54,6 +56,13 @@ func newView(req *provider.Request) view {
 	}
 	v.Task, v.Context = parseUser(v.User)
 	return v
+}
+
+// named is the id that a run is told after some words, empty if it is told none.
+func named(words, system string) string {
+	_, after, _ := strings.Cut(system, words)
+	id, _, _ := strings.Cut(after, ".")
+	return id
 }
 
 func newResults(from []provider.ToolResult, calls map[string]provider.ToolCall) []result {

@@ -16,14 +16,15 @@ import (
 
 // cancellation is the command that cancels a run and all below it.
 type cancellation struct {
+	done   string // what it then is
 	reason string
 	wait   bool
 }
 
 // CancelCommand makes the subcommand of a command whose flags they are.
 func CancelCommand(f *SessionFlags) *cobra.Command {
-	c := &cancellation{}
-	cmd := &cobra.Command{
+	c := &cancellation{done: "cancelled"}
+	return c.command(f, "", &cobra.Command{
 		Use: "cancel ID [PATH]", Short: "Cancel a tree, or a run in it and all below that", Args: cobra.RangeArgs(1, 2),
 		Long: `Cancel a tree: the agent and all below it. With a PATH, as --progress plain and outcomes have it (r-1-0 is the first call
 of the root's first turn), that run and all below it; its caller is told, and goes on.
@@ -33,21 +34,47 @@ the cancelled run answers at once, with what results there are. --wait waits unt
 which have not. What was cancelled before is fine, what has ended is an error.`,
 		Example: `  ` + f.Name + ` cancel 5Rt0yAkYxJ --reason "wrong branch"
   ` + f.Name + ` cancel 5Rt0yAkYxJ r-1-2 --wait`,
-		RunE: func(cmd *cobra.Command, args []string) error { return c.run(cmd.Context(), f, args) },
-	}
-	cmd.Flags().StringVar(&c.reason, "reason", "", "why, for whoever reads the outcome")
-	cmd.Flags().BoolVar(&c.wait, "wait", false, "wait until all that is cancelled has ended")
+	})
+}
+
+// KillCommand is CancelCommand in the words of those who work beside each other.
+func KillCommand(f *SessionFlags) *cobra.Command {
+	c := &cancellation{done: "killed"}
+	return c.command(f, "killed by "+client.Person, &cobra.Command{
+		Use: "kill ID [PATH]", Short: "End a fork, or a tree, as the tool kill does", Args: cobra.RangeArgs(1, 2),
+		Long: `End a run and all that work for it, as an agent does with the tool kill: the run of a PATH, as axe mail and --progress plain
+have it (r-1-0 is what the first call of the root's first turn has made), or the tree. Who has forked the run gets mail that
+it is dead.
+
+It is axe cancel with another reason: the command returns when that is stored, and --wait waits until all of it has ended.`,
+		Example: `  ` + f.Name + ` kill 5Rt0yAkYxJ r-1-0 --wait
+  ` + f.Name + ` kill 5Rt0yAkYxJ`,
+	})
+}
+
+func (c *cancellation) command(f *SessionFlags, reason string, cmd *cobra.Command) *cobra.Command {
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return c.run(cmd.Context(), f, args) }
+	cmd.Flags().StringVar(&c.reason, "reason", reason, "why, for whoever reads the outcome")
+	cmd.Flags().BoolVar(&c.wait, "wait", false, "wait until all that is "+c.done+" has ended")
 	return cmd
 }
 
+// Target is the run that the first arguments of a command name: a tree's id, or the key of --id, and perhaps a path.
+// What says so in words.
+func Target(id string, path ...string) (tree subjects.Tree, p subjects.Path, what string, err error) {
+	tree, p = client.Key(id), subjects.Root
+	what = "tree " + tree.String()
+	if len(path) > 0 {
+		p, err = subjects.ParsePath(path[0])
+		what = "run " + p.String() + " of " + what
+	}
+	return tree, p, what, err
+}
+
 func (c *cancellation) run(ctx context.Context, f *SessionFlags, args []string) error {
-	tree, path, what := client.Key(args[0]), subjects.Root, "tree "+client.Key(args[0]).String()
-	if len(args) > 1 {
-		var err error
-		if path, err = subjects.ParsePath(args[1]); err != nil {
-			return err
-		}
-		what = "run " + path.String() + " of " + what
+	tree, path, what, err := Target(args[0], args[1:]...)
+	if err != nil {
+		return err
 	}
 	ses, err := f.Open(ctx)
 	if err != nil {
@@ -56,7 +83,7 @@ func (c *cancellation) run(ctx context.Context, f *SessionFlags, args []string) 
 	defer ses.Conn.Close()
 	switch err := ses.Cancel(ctx, tree, path, c.reason); {
 	case err == nil:
-		fmt.Fprintf(os.Stderr, "%s: %s is cancelled\n", f.Name, what)
+		fmt.Fprintf(os.Stderr, "%s: %s is %s\n", f.Name, what, c.done)
 	case errors.Is(err, client.ErrCancelled), errors.Is(err, client.ErrEnded) && c.wait:
 		fmt.Fprintf(os.Stderr, "%s: %v\n", f.Name, err)
 	default:

@@ -20,7 +20,17 @@ func Line(e client.Event) string {
 	case client.Waiting:
 		what = fmt.Sprintf("turn %d: %s", e.Turn, limited(e.Next, e.Time, e.Reason))
 	case client.Answered:
-		what = fmt.Sprintf("turn %d calls %s", e.Turn, strings.Join(callees(e.Calls), " "))
+		what = fmt.Sprintf("turn %d %s", e.Turn, strings.Join(deeds(e.Calls), ", "))
+	case client.Rested:
+		what = "idle"
+		if e.Outcome.Status != run.StatusCompleted {
+			what += ": " + e.Outcome.Error
+		}
+	case client.Mailed:
+		what = "got mail from " + e.Mail.From
+		if e.Mail.Idle {
+			what += ", which is idle"
+		}
 	case client.TimedOut:
 		what = "timed out"
 		if e.Turn > 0 {
@@ -55,12 +65,43 @@ func limited(until, now time.Time, why string) string {
 	return fmt.Sprintf("waits at its provider's limit, %s at least (%s)", max(0, until.Sub(now)).Round(100*time.Millisecond), why)
 }
 
-func callees(calls []run.Call) []string {
-	names := make([]string, len(calls))
-	for i, c := range calls {
-		if names[i] = c.Agent; c.Failed() {
-			names[i] += "(refused)"
+// deeds says what a turn does: whom it calls, as far as anybody, and what it does with those that work beside it.
+func deeds(calls []run.Call) []string {
+	var called []string
+	did := map[run.Op][]string{}
+	var waits []string
+	for _, c := range calls {
+		switch {
+		case c.Failed():
+			called = append(called, c.Agent+"(refused)")
+		case c.Op == run.OpCall:
+			called = append(called, c.Agent)
+		case c.Op == run.OpWait:
+			waits = append(waits, waitsForMail(c))
+		default:
+			did[c.Op] = append(did[c.Op], c.To)
 		}
 	}
-	return names
+	var all []string
+	add := func(verb string, whom []string) {
+		if len(whom) > 0 {
+			all = append(all, verb+" "+strings.Join(whom, " "))
+		}
+	}
+	add("calls", called)
+	add("forks", did[run.OpFork])
+	add("writes to", did[run.OpSend])
+	add("kills", did[run.OpKill])
+	if did[run.OpMail] != nil {
+		all = append(all, "looks for mail")
+	}
+	return append(all, waits...)
+}
+
+// waitsForMail says whose mail a call waits for.
+func waitsForMail(c run.Call) string {
+	if len(c.From) == 0 {
+		return "waits for mail"
+	}
+	return "waits for mail from " + strings.Join(c.From, " ")
 }

@@ -80,8 +80,12 @@ func (d *drawing) line(n *node, prefix string) string {
 		tail = append(tail, n.worker)
 	}
 	name := Printable(n.agent)
-	if name == "" {
+	switch {
+	case name == "" && n.phase == failed: // no run: its status says what
+	case name == "":
 		name = "?"
+	case n.fork: // whoever writes to it needs its path
+		name += " " + n.path.String()
 	}
 	return d.cut(prefix, d.mark(n), name, Printable(n.status(d.frame.Now)), strings.Join(tail, " "))
 }
@@ -179,6 +183,8 @@ func (d *drawing) mark(n *node) string {
 		return yellow + "|↻"
 	case waiting:
 		return dim + "|○"
+	case resting:
+		return dim + "|◌"
 	case ending:
 		return yellow + "|!"
 	case done:

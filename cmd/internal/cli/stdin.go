@@ -18,8 +18,8 @@ var errSilent = errors.New("nothing came on standard input")
 // pipedIn reads what is piped in, empty if nothing is. A command of the same pipeline is waited for until
 // it ends or ctx does, as any filter would. A pipe or socket that only the processes above this one hold
 // open may have been left so by whoever started it: when nothing has come after a moment, there is nothing.
-func pipedIn(ctx context.Context, name string, limit int64) (string, error) {
-	text, err := readStdin(ctx, name, limit, func() bool { return !fed(os.Stdin) })
+func pipedIn(ctx context.Context, name, what string, limit int64) (string, error) {
+	text, err := readStdin(ctx, name, what, limit, func() bool { return !fed(os.Stdin) })
 	if errors.Is(err, errSilent) {
 		fmt.Fprintf(os.Stderr, "%s: nothing came on standard input, going on without it (-f - waits for it)\n", name)
 		return "", nil
@@ -30,7 +30,7 @@ func pipedIn(ctx context.Context, name string, limit int64) (string, error) {
 // readStdin reads until the end of standard input or of ctx. When nothing has come after a moment, the
 // read is given up if forgotten says so, and the user is told otherwise. Nothing can end a read from a silent
 // pipe, so the goroutine that does it is left behind with the process.
-func readStdin(ctx context.Context, name string, limit int64, forgotten func() bool) (string, error) {
+func readStdin(ctx context.Context, name, what string, limit int64, forgotten func() bool) (string, error) {
 	type result struct {
 		text string
 		err  error
@@ -65,7 +65,7 @@ func readStdin(ctx context.Context, name string, limit int64, forgotten func() b
 			if forgotten() {
 				return "", errSilent
 			}
-			fmt.Fprintf(os.Stderr, "%s: reading the task from standard input\n", name)
+			fmt.Fprintf(os.Stderr, "%s: reading %s from standard input\n", name, what)
 		case <-ctx.Done():
 			return "", context.Cause(ctx)
 		}

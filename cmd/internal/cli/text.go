@@ -14,6 +14,15 @@ import (
 // piped in otherwise. "-" is standard input in both places. A terminal is not read unless "-" says so,
 // and nothing is read where the text was given.
 func TaskText(ctx context.Context, name string, arg *string, file string, limit int64) (string, error) {
+	return words(ctx, name, "the task", arg, file, limit)
+}
+
+// MessageText is the text of a message: standard input if that is "-".
+func MessageText(ctx context.Context, name, arg string, limit int64) (string, error) {
+	return words(ctx, name, "the message", &arg, "", limit)
+}
+
+func words(ctx context.Context, name, what string, arg *string, file string, limit int64) (string, error) {
 	if limit == 0 {
 		limit = bus.DefaultMaxBody
 	}
@@ -29,17 +38,17 @@ func TaskText(ctx context.Context, name string, arg *string, file string, limit 
 	case arg == nil && file == "" && Terminal(os.Stdin):
 		return "", nil
 	case arg == nil && file == "":
-		text, err = pipedIn(ctx, name, limit)
+		text, err = pipedIn(ctx, name, what, limit)
 	default:
-		text, err = readStdin(ctx, name, limit, func() bool { return false })
+		text, err = readStdin(ctx, name, what, limit, func() bool { return false })
 	}
 	switch {
 	case err != nil:
 		return "", err
 	case int64(len(text)) > limit:
-		return "", fmt.Errorf("%w: the task has more than %d bytes", bus.ErrTooLarge, limit)
+		return "", fmt.Errorf("%w: %s has more than %d bytes", bus.ErrTooLarge, what, limit)
 	case !utf8.ValidString(text):
-		return "", Usage("the task is not UTF-8 text")
+		return "", Usage("%s is not UTF-8 text", what)
 	}
 	return text, nil
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"strconv"
 	"time"
 
 	"github.com/axebus/axe/agentd/client"
@@ -15,7 +16,7 @@ import (
 type transcript struct {
 	w     io.Writer
 	turn  int                     // of the root, 0 before its first
-	left  int                     // those without an outcome
+	left  int                     // what it waits for without an outcome
 	tools int                     // tool calls of the root's turn
 	open  map[subjects.Path]child // sub-agents without one
 
@@ -24,6 +25,7 @@ type transcript struct {
 
 type child struct {
 	agent   string
+	fork    bool          // nobody waits for it
 	allowed time.Duration // for its task, 0 if its caller set no limit of its own
 }
 
@@ -46,13 +48,21 @@ func (t *transcript) apply(e client.Event) {
 		t.waiting(e)
 	case client.Answered:
 		t.answered(e)
+	case client.Rested:
+		t.rested(e)
+	case client.Mailed:
+		t.mailed(e)
+	case client.Asking:
+		if e.Run.Path.IsRoot() {
+			t.reach(e.Turn)
+		}
 	case client.Replied:
 		t.ended(e.Run.Path, e.Outcome)
 	case client.TimedOut:
 		t.timedOut(e)
 	case client.Concluded:
 		t.concluded(e.Outcome)
-	case client.Asking, client.Cancelled:
+	case client.Cancelled:
 	}
 }
 
@@ -62,10 +72,22 @@ func (t *transcript) called(e client.Event) {
 		return
 	}
 	c := t.open[e.Run.Path] // its caller's turn has told its time
-	c.agent = e.Run.Agent.String()
+	c.agent, c.fork = e.Run.Agent.String(), e.Input.Forked != nil
 	t.open[e.Run.Path] = c
-	task := []rune(e.Input.Task)
-	t.printf("[sub-agent] Calling %q (depth %d) with task: %s...", c.agent, e.Run.Path.Depth(), string(task[:min(len(task), 80)]))
+	switch {
+	case !c.fork:
+		t.printf("[sub-agent] Calling %q (depth %d) with task: %s...", c.agent, e.Run.Path.Depth(), opening(e.Input.Task))
+	case e.Input.Forked.Inherit:
+		t.printf("[sub-agent] Forked %s of %q, which knows the conversation", e.Run.Path, c.agent)
+	default:
+		t.printf("[sub-agent] Forked %s of %q with task: %s...", e.Run.Path, c.agent, opening(e.Input.Task))
+	}
+}
+
+// opening is how a text begins.
+func opening(text string) string {
+	runes := []rune(text)
+	return string(runes[:min(len(runes), 80)])
 }
 
 // send tells of a request of the root, which carries so many results.
@@ -92,26 +114,60 @@ func (t *transcript) waiting(e client.Event) {
 	}
 }
 
+// reach tells of the request for a turn of the root that was not told yet: what a run that waits for mail goes on with
+// has no event of its own.
+func (t *transcript) reach(turn int) {
+	if turn > t.turn {
+		t.send(turn, t.tools)
+	}
+}
+
 func (t *transcript) answered(e client.Event) {
 	root := e.Run.Path.IsRoot()
+	if root {
+		t.reach(e.Turn)
+	}
 	t.calls[e.Run.Path] = len(e.Calls)
 	if root {
 		t.received(e.Stop, e.Tools)
 		t.tools = e.Tools
-		t.left = len(e.Calls)
+		t.left = 0
 	}
 	for i, c := range e.Calls {
+		if root && c.Awaited() {
+			t.left++
+		}
 		switch {
 		case c.Failed() && c.Agent == "": // no sub-agent was meant
 			t.printf("[turn %d] %s", e.Turn, c.Error)
-			t.done(root)
-			continue
 		case c.Failed():
 			t.printf("[sub-agent] %q failed: %s", c.Agent, c.Error)
-			t.done(root)
-			continue
+		case c.Makes():
+			t.open[e.Run.Path.Child(e.Turn, i)] = child{agent: c.Agent, fork: c.Op == run.OpFork, allowed: c.Deadline.Sub(e.Time).Round(time.Second)}
+		case c.Op == run.OpWait:
+			t.printf("[mail] %s %s", e.Run.Path, waitsForMail(c))
+		case c.Op == run.OpKill:
+			t.printf("[sub-agent] %s kills %s", e.Run.Path, c.To)
 		}
-		t.open[e.Run.Path.Child(e.Turn, i)] = child{c.Agent, c.Deadline.Sub(e.Time).Round(time.Second)}
+	}
+	if root && t.left == 0 {
+		t.send(e.Turn+1, t.tools)
+	}
+}
+
+// rested tells what a fork has answered.
+func (t *transcript) rested(e client.Event) {
+	if e.Outcome.Status == run.StatusCompleted {
+		t.printf("[sub-agent] %s of %q is idle: %s...", e.Run.Path, e.Run.Agent, opening(e.Outcome.Result))
+	} else {
+		t.printf("[sub-agent] %s of %q is idle, it failed: %s", e.Run.Path, e.Run.Agent, e.Outcome.Error)
+	}
+}
+
+// mailed tells what was written; that a fork is idle was told.
+func (t *transcript) mailed(e client.Event) {
+	if !e.Mail.Idle {
+		t.printf("[mail] %s to %s: %s...", e.Mail.From, e.Run.Path, opening(e.Mail.Text))
 	}
 }
 
@@ -119,38 +175,35 @@ func (t *transcript) received(stop string, calls int) {
 	t.printf("[turn %d] Received response: %s (%d tool calls)", t.turn, stop, calls)
 }
 
-// done counts an outcome of the root's turn; after the last one the model is asked again.
-func (t *transcript) done(root bool) {
-	if !root {
-		return
-	}
-	if t.left--; t.left == 0 {
-		t.send(t.turn+1, t.tools)
-	}
-}
-
-// ended tells how a sub-agent ended. Its caller may have given up on it before: then it is late.
+// ended tells how a sub-agent ended. Its caller may have given up on it before: then it is late. After the last one
+// that the root waits for, its model is asked again.
 func (t *transcript) ended(p subjects.Path, o run.Outcome) {
 	c, ok := t.open[p]
 	if !ok {
 		return
 	}
 	delete(t.open, p)
+	who := strconv.Quote(c.agent)
+	if c.fork {
+		who = p.String() + " of " + who
+	}
 	if o.Status == run.StatusCompleted {
-		t.printf("[sub-agent] %q completed in %dms (%d chars returned)", c.agent, o.DurationMS, len([]rune(o.Result)))
+		t.printf("[sub-agent] %s completed in %dms (%d chars returned)", who, o.DurationMS, len([]rune(o.Result)))
 	} else {
-		t.printf("[sub-agent] %q failed: %s", c.agent, o.Error)
+		t.printf("[sub-agent] %s failed: %s", who, o.Error)
 	}
 	parent, turn, _, _ := p.Parent()
-	if parent.IsRoot() && turn == t.turn {
-		t.done(true)
+	if parent.IsRoot() && turn == t.turn && !c.fork {
+		if t.left--; t.left == 0 {
+			t.send(t.turn+1, t.tools)
+		}
 	}
 }
 
 func (t *transcript) timedOut(e client.Event) {
 	for i := range t.calls[e.Run.Path] {
 		p := e.Run.Path.Child(e.Turn, i)
-		if c, ok := t.open[p]; ok {
+		if c, ok := t.open[p]; ok && !c.fork {
 			t.ended(p, run.Failure(run.KindTimeout, "timeout after %ds", int(c.allowed/time.Second)))
 		}
 	}
@@ -158,6 +211,7 @@ func (t *transcript) timedOut(e client.Event) {
 
 func (t *transcript) concluded(o run.Outcome) {
 	if o.Status == run.StatusCompleted {
+		t.reach(o.Turns)
 		t.received(o.StopReason, 0)
 	}
 	t.printf("Duration: %dms", o.DurationMS)

@@ -19,7 +19,8 @@ const (
 	asking                // its model is being asked
 	retrying              // it is asked again, after a pause
 	barred                // it may not be asked yet
-	waiting               // for its calls
+	waiting               // for its calls, or for mail
+	resting               // it has answered, and waits to be written to
 	ending                // it was told to end
 	done
 	failed
@@ -34,14 +35,21 @@ type node struct {
 	agent    string
 	phase    phase
 	turn     int // the last that was asked or answered
-	answered int // the last that called tools
-	calls    int // of the answered turn
+	answered int // the last that has an answer on the log
+	calls    int // of the answered turn: those that are waited for, and those that were refused
 	replies  int
+	awaited  []bool // of the answered turn: its outcome is a reply
 	worker   string
 	began    time.Time
 	took     time.Duration // once it ended
 	why      string        // it failed, or is to end
 	below    []*node       // in the order of turns and calls
+
+	fork  bool      // it goes on beside the run above it
+	wait  *run.Call // of the answered turn: it waits for mail
+	inbox []string  // who has written what it has not taken
+	fresh bool      // somebody has since it was asked
+	kills []string  // whose end it is not told, since it was its wish
 
 	attempt, attempts int       // while it is retrying: the next one
 	next              time.Time // while it is retrying or barred
@@ -64,10 +72,11 @@ func (t *Tree) Apply(e client.Event) {
 	}
 	switch e.Kind {
 	case client.Called:
-		n.began = e.Time
+		n.began, n.fork = e.Time, e.Input.Forked != nil
 	case client.Asking:
 		if e.Turn > n.answered && n.phase != ending {
-			n.phase, n.turn, n.worker = asking, e.Turn, e.Worker
+			n.phase, n.turn, n.worker, n.fresh = asking, e.Turn, e.Worker, false
+			n.take()
 		}
 	case client.Retrying:
 		if e.Turn > n.answered && n.phase != ending {
@@ -80,9 +89,14 @@ func (t *Tree) Apply(e client.Event) {
 		}
 	case client.Answered:
 		t.answered(n, e)
+	case client.Rested:
+		t.rested(n, e)
+	case client.Mailed:
+		t.mailed(n, e.Mail.From)
 	case client.TimedOut:
 		if e.Turn == n.answered && n.phase == waiting {
 			n.phase = queued
+			n.take()
 		}
 	case client.Cancelled:
 		n.end(e.Reason)
@@ -103,20 +117,94 @@ func (n *node) end(why string) {
 
 // answered opens a turn of calls. A call that was refused at once is shown as a run that failed.
 func (t *Tree) answered(n *node, e client.Event) {
-	n.turn, n.answered, n.worker, n.calls, n.replies = e.Turn, e.Turn, e.Worker, len(e.Calls), 0
+	n.take()
+	n.turn, n.answered, n.worker, n.calls, n.replies, n.fresh = e.Turn, e.Turn, e.Worker, 0, 0, false
+	n.awaited = make([]bool, len(e.Calls))
 	for i, call := range e.Calls {
-		if call.Failed() {
+		switch {
+		case call.Failed():
 			below := t.at(n.path.Child(e.Turn, i))
 			below.agent, below.phase, below.why = call.Agent, failed, call.Error
+			n.calls++
 			n.replies++
+		case call.Awaited():
+			n.calls++
+			n.awaited[i] = call.Makes()
+		}
+		switch call.Op {
+		case run.OpWait:
+			n.wait = &e.Calls[i]
+		case run.OpMail:
+			n.inbox = nil
+		case run.OpKill:
+			n.kills = append(n.kills, call.To)
+		case run.OpCall, run.OpFork, run.OpSend:
 		}
 	}
 	if n.phase != ending {
 		n.phase = waiting
-		if n.replies == n.calls {
+		if n.replies == n.calls || n.wait != nil && t.hasMail(n) {
+			n.phase = queued
+			n.take()
+		}
+	}
+}
+
+// rested ends a turn with an answer. Mail that came during it makes another one due.
+func (t *Tree) rested(n *node, e client.Event) {
+	n.take()
+	n.turn, n.answered, n.worker = e.Turn, e.Turn, e.Worker
+	if n.phase != ending {
+		n.phase = resting
+		if n.fresh {
 			n.phase = queued
 		}
 	}
+	n.fresh = false
+}
+
+// mailed notes who has written to a run, which goes on if it waits for that.
+func (t *Tree) mailed(n *node, from string) {
+	n.inbox = append(n.inbox, from)
+	switch {
+	case n.phase == resting:
+		n.phase = queued
+	case n.phase == waiting && n.wait != nil && t.hasMail(n):
+		n.phase = queued
+		n.take()
+	default:
+		n.fresh = n.phase != queued
+	}
+}
+
+// hasMail reports whether there is what a run waits for: anybody's mail, or some from each that it names and that has
+// anything to say.
+func (t *Tree) hasMail(n *node) bool {
+	if len(n.wait.From) == 0 {
+		return len(n.inbox) > 0
+	}
+	return !slices.ContainsFunc(n.wait.From, func(from string) bool {
+		path, err := subjects.ParsePath(from)
+		peer := t.nodes[path]
+		quiet := err == nil && peer != nil && (peer.phase.ended() || peer.phase == resting && n.above(peer))
+		return !quiet && !slices.Contains(n.inbox, from) && !slices.Contains(n.wait.Dead, from)
+	})
+}
+
+// above reports whether a run is called by this one.
+func (n *node) above(below *node) bool {
+	p, _, _, ok := below.path.Parent()
+	return ok && p == n.path
+}
+
+// take ends the wait for mail of the last turn, if it had one.
+func (n *node) take() {
+	if n.wait == nil {
+		return
+	}
+	wanted := n.wait.From
+	n.inbox = slices.DeleteFunc(n.inbox, func(from string) bool { return len(wanted) == 0 || slices.Contains(wanted, from) })
+	n.wait = nil
 }
 
 func (t *Tree) end(n *node, e client.Event) {
@@ -133,11 +221,17 @@ func (t *Tree) end(n *node, e client.Event) {
 	default:
 		n.phase, n.why = failed, o.Error
 	}
-	above, turn, _, below := n.path.Parent()
+	above, turn, index, below := n.path.Parent()
 	if !below {
 		return
 	}
-	if p := t.at(above); turn == p.answered && p.phase == waiting {
+	p := t.at(above)
+	switch {
+	case n.fork:
+		if !p.phase.ended() && !slices.Contains(p.kills, n.path.String()) {
+			t.mailed(p, n.path.String())
+		}
+	case turn == p.answered && p.phase == waiting && index < len(p.awaited) && p.awaited[index]:
 		if p.replies++; p.replies >= p.calls {
 			p.phase = queued
 		}
@@ -175,8 +269,15 @@ func order(a, b subjects.Path) int {
 	return aIndex - bIndex
 }
 
-// status is a run's state in a few words.
+// status is a run's state in a few words, and whether it has mail that it has not taken.
 func (n *node) status(now time.Time) string {
+	if len(n.inbox) > 0 && n.phase < ending {
+		return n.doing(now) + ", got mail"
+	}
+	return n.doing(now)
+}
+
+func (n *node) doing(now time.Time) string {
 	turn := "turn " + strconv.Itoa(n.turn)
 	switch n.phase {
 	case queued:
@@ -190,7 +291,12 @@ func (n *node) status(now time.Time) string {
 		return turn + ": " + attempt(n.attempt, n.attempts, n.next.Sub(now), n.why)
 	case barred:
 		return turn + ": " + limited(n.next, now, n.why)
+	case resting:
+		return "idle"
 	case waiting:
+		if n.wait != nil {
+			return turn + ": " + waitsForMail(*n.wait)
+		}
 		return turn + ": " + strconv.Itoa(n.replies) + " of " + strconv.Itoa(n.calls) + " calls are back"
 	case ending:
 		return "ending: " + n.why

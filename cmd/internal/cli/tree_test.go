@@ -15,8 +15,9 @@ import (
 // TestTree folds events and draws what is known then. In the scripts
 //
 //	tell
-//	SECONDS PATH AGENT KIND [turn=N] [calls=a,b!,c] [status=S] [kind=K] [took=D] [worker=W] [attempt=N] [next=D] [text=…]
+//	SECONDS PATH AGENT KIND [turn=N] [calls=a,b!,c] [status=S] [kind=K] [took=D] [worker=W] [attempt=N] [next=D] [fork] [from=PATH] [text=…]
 //
+// (a call is an agent's name, with ! if it is refused, or :fork, :check_mail, :wait, :wait@PATH+PATH, :send@PATH, :kill@PATH)
 // prints each event as --progress plain does, and "draw [now=SECONDS] [width=N] [height=N] [colour]" the
 // tree. go test -rewrite writes what is drawn into the scripts.
 func TestTree(t *testing.T) {
@@ -81,12 +82,14 @@ func parseEvent(t *testing.T, line string) client.Event {
 			e.Outcome.Turns = e.Turn
 		case "calls":
 			for call := range strings.SplitSeq(value, ",") {
-				c := run.Call{Agent: strings.TrimSuffix(call, "!")}
-				if c.Agent != call {
-					c.Error = "refused: " + text
-				}
-				e.Calls = append(e.Calls, c)
+				e.Calls = append(e.Calls, parseCall(call, text, path.Child(e.Turn, len(e.Calls))))
 			}
+		case "fork":
+			e.Input.Forked = &run.Forked{Inherit: text == ""}
+		case "from":
+			e.Mail.From = strings.TrimSuffix(value, "!")
+			e.Mail.Idle = value != e.Mail.From
+			e.Mail.Text = text
 		case "status":
 			e.Outcome.Status = run.Status(value)
 		case "kind":
@@ -114,10 +117,31 @@ func parseEvent(t *testing.T, line string) client.Event {
 	return e
 }
 
+func parseCall(text, why string, child subjects.Path) run.Call {
+	op, own := strings.CutPrefix(text, ":")
+	if !own {
+		c := run.Call{Agent: strings.TrimSuffix(text, "!")}
+		if c.Agent != text {
+			c.Error = "refused: " + why
+		}
+		return c
+	}
+	op, whom, named := strings.Cut(op, "@")
+	c := run.Call{Op: run.Op(op), To: whom}
+	switch {
+	case c.Op == run.OpFork:
+		c.To, c.Agent = child.String(), "lead"
+	case c.Op == run.OpWait && named:
+		c.To, c.From = "", strings.Split(whom, "+")
+	}
+	return c
+}
+
 // TestTreeTakesAnything: events in any order, for runs in any order, never break a drawing.
 func TestTreeTakesAnything(t *testing.T) {
 	paths := []string{"r-3-1-2-0", "r-1-0", "r", "r-2-11", "r-2-9", "r-1-0-1-0"}
-	kinds := []client.Kind{client.Replied, client.Asking, client.Retrying, client.Waiting, client.TimedOut, client.Cancelled, client.Answered, client.Called, client.Concluded, "new"}
+	kinds := []client.Kind{client.Replied, client.Asking, client.Retrying, client.Waiting, client.TimedOut, client.Cancelled, client.Answered, client.Called, client.Concluded, client.Rested, client.Mailed, "new"}
+	calls := []run.Call{{}, {}, {Op: run.OpFork}, {Op: run.OpWait, From: paths}, {Op: run.OpWait}, {Op: run.OpKill, To: "r-1-0"}, {Op: run.OpMail}}
 	for first := range kinds {
 		tree := &Tree{}
 		for i := range len(kinds) * len(paths) {
@@ -125,7 +149,7 @@ func TestTreeTakesAnything(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			tree.Apply(client.Event{Kind: kinds[(first+i)%len(kinds)], Run: subjects.Run{Path: path}, Turn: i % 4, Calls: make([]run.Call, i%3)})
+			tree.Apply(client.Event{Kind: kinds[(first+i)%len(kinds)], Run: subjects.Run{Path: path}, Turn: i % 4, Calls: calls[:i%len(calls)], Mail: run.Mail{From: paths[i%5]}})
 			for width := range 50 {
 				lines := tree.Lines(Frame{Width: width, Height: i % 5})
 				for _, l := range lines {

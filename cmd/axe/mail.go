@@ -1,0 +1,176 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode"
+
+	"github.com/spf13/cobra"
+
+	"github.com/axebus/axe/agentd/client"
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/agentd/tool"
+	"github.com/axebus/axe/cmd/internal/cli"
+)
+
+const (
+	sendLong = `Write to a run: the root of a tree or, with a PATH, one below it, as axe mail and --progress plain have it (r-1-0 is what the
+first call of the root's first turn has made). The command returns when the message is stored.
+
+A fork that is idle goes on with it, and a run that waits for mail has it; any other finds it when it looks. Only agents of
+the style mail look. MESSAGE is the rest of the line, or standard input if it is -; what comes after the id and begins with
+r- is a path.`
+
+	sendExamples = `  axe send 5Rt0yAkYxJ r-1-0 "Leave out the tests"
+  git diff | axe send 5Rt0yAkYxJ r-1-0 -
+  axe send 5Rt0yAkYxJ --from ann That is enough`
+
+	mailLong = `Show what was written to a run, the oldest first: to the root of a tree or, with a PATH, to one below it. Other runs have
+their paths for names. A fork tells when it is idle, with what it has done, and it is mail too when one has ended that was
+not killed by the run itself. TAKEN is whether the run has read it.
+
+--json prints an object a line: seq, time, from, text, idle, outcome (of a fork that has ended) and taken.`
+
+	mailExamples = `  axe mail 5Rt0yAkYxJ
+  axe mail 5Rt0yAkYxJ r-1-0 --json | jq -r 'select(.taken | not) | .text'`
+)
+
+func sendCommand() *cobra.Command {
+	return busCommand(func(f *cli.SessionFlags) *cobra.Command {
+		var from string
+		cmd := &cobra.Command{
+			Use: "send ID [PATH] MESSAGE…", Short: "Write to a run that works, waits or is idle", Long: sendLong, Example: sendExamples,
+			Args: cobra.MinimumNArgs(2),
+			RunE: func(cmd *cobra.Command, args []string) error { return send(cmd.Context(), f, from, args) },
+		}
+		cmd.Flags().StringVar(&from, "from", client.Person, "your name, as the run is told it")
+		return cmd
+	})
+}
+
+func send(ctx context.Context, f *cli.SessionFlags, from string, args []string) error {
+	id, rest := args[0], args[1:]
+	var named []string
+	if pathlike(rest[0]) {
+		named, rest = rest[:1], rest[1:]
+	}
+	tree, path, what, err := cli.Target(id, named...)
+	switch {
+	case err != nil:
+		return err
+	case len(rest) == 0:
+		return cli.Usage("no message for %s", what)
+	}
+	text, err := cli.MessageText(ctx, name, strings.Join(rest, " "), f.MaxBody())
+	if err != nil {
+		return err
+	}
+	ses, err := f.Open(ctx)
+	if err != nil {
+		return err
+	}
+	defer ses.Conn.Close()
+	if err := ses.Send(ctx, tree, path, from, text); err != nil {
+		return cli.Named(id, err)
+	}
+	fmt.Fprintf(os.Stderr, "%s: sent to %s\n", name, what)
+	return nil
+}
+
+// pathlike reports whether an argument is meant as a path, be it one or not: a message to a run that was named wrongly
+// must not go to the root.
+func pathlike(arg string) bool {
+	return (arg == "r" || strings.HasPrefix(arg, "r-")) && !strings.ContainsFunc(arg, unicode.IsSpace)
+}
+
+func mailCommand() *cobra.Command {
+	return busCommand(func(f *cli.SessionFlags) *cobra.Command {
+		var asJSON bool
+		cmd := &cobra.Command{
+			Use: "mail ID [PATH]", Short: "Show what was written to a run", Long: mailLong, Example: mailExamples,
+			Args: cobra.RangeArgs(1, 2),
+			RunE: func(cmd *cobra.Command, args []string) error {
+				return showMail(cmd.Context(), cmd.OutOrStdout(), f, asJSON, args)
+			},
+		}
+		cmd.Flags().BoolVar(&asJSON, "json", false, "print each message as one line of JSON")
+		return cmd
+	})
+}
+
+func showMail(ctx context.Context, stdout io.Writer, f *cli.SessionFlags, asJSON bool, args []string) error {
+	tree, path, _, err := cli.Target(args[0], args[1:]...)
+	if err != nil {
+		return err
+	}
+	ses, err := f.Open(ctx)
+	if err != nil {
+		return err
+	}
+	defer ses.Conn.Close()
+	all, err := ses.Mailbox(ctx, tree, path)
+	if err != nil {
+		return cli.Named(args[0], err)
+	}
+	if asJSON {
+		return printMail(stdout, all)
+	}
+	w := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
+	if len(all) > 0 {
+		fmt.Fprintln(w, "TIME\tFROM\tTAKEN\tMESSAGE")
+	}
+	for _, m := range all {
+		taken := "no"
+		if m.Taken {
+			taken = "yes"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", m.Time.Local().Format(time.DateTime), cli.Printable(m.From), taken, cli.Printable(gist(m.Mail)))
+	}
+	return w.Flush()
+}
+
+// received is what --json prints of a message.
+type received struct {
+	Seq     uint64       `json:"seq"`
+	Time    time.Time    `json:"time"`
+	From    string       `json:"from"`
+	Text    string       `json:"text,omitzero"`
+	Idle    bool         `json:"idle"`
+	Outcome *run.Outcome `json:"outcome,omitempty"`
+	Taken   bool         `json:"taken"`
+}
+
+func printMail(stdout io.Writer, all []client.Received) error {
+	for _, m := range all {
+		if err := printLine(stdout, received{m.Seq, m.Time, m.From, m.Text, m.Idle, m.Outcome, m.Taken}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// gist is a message as a person reads it.
+func gist(m run.Mail) string {
+	switch {
+	case m.Outcome != nil && m.Outcome.Status == run.StatusCompleted:
+		return "(ended) " + m.Outcome.Result
+	case m.Outcome != nil:
+		return "(ended, " + string(m.Outcome.Kind) + ") " + m.Outcome.Error
+	case !m.Idle:
+		return m.Text
+	}
+	var c tool.Completion
+	switch err := json.Unmarshal([]byte(m.Text), &c); {
+	case err != nil:
+		return m.Text
+	case c.Success:
+		return "(idle) " + c.Summary
+	}
+	return "(idle, failed) " + c.Error
+}
