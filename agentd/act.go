@@ -108,7 +108,7 @@ func (w *Worker) step(ctx context.Context, h *history, t *trigger) (step, error)
 		case run.CallChildren:
 			next, err = w.callChildren(ctx, h, e)
 		case run.CancelBelow:
-			err = w.cancelBelow(ctx, h, e, "the run above it was ended: "+h.state.End.Text)
+			err = w.cancelBelow(ctx, h, e, above(h.state))
 		case run.Stop:
 			next, err = finished, w.stop(ctx, h, e)
 		case run.LogStop:
@@ -165,6 +165,14 @@ func (w *Worker) cancelSelf(ctx context.Context, h *history, t *trigger, end run
 	}
 	w.tombs.add(h.run.Tree, h.run.Path, time.Now())
 	return finished, nil
+}
+
+// above says why a run is ended with the one above it.
+func above(s run.State) string {
+	if s.Phase == run.Completed {
+		return "the run above it has answered"
+	}
+	return "the run above it was ended: " + s.End.Text
 }
 
 // cancelBelow writes the tombstone of every child that is still awaited, and waits for nobody.

@@ -127,7 +127,7 @@ func (c *Client) Mailbox(ctx context.Context, tree subjects.Tree, path subjects.
 		for _, took := range t.Took {
 			add(took, true)
 		}
-		add(slices.DeleteFunc(slices.Clone(t.Notice), func(m run.Mail) bool { return !m.Personal() }), true)
+		add(slices.DeleteFunc(slices.Clone(t.Notice), func(m run.Mail) bool { return !m.Whole }), true)
 	}
 	add(s.Inbox, false)
 	add(slices.Collect(maps.Values(late)), false) // what came after its end

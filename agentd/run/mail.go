@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/axebus/axe/provider"
 )
 
 // Mail is one message to a run.
@@ -14,6 +16,7 @@ type Mail struct {
 	Text    string   `json:"text"`          // for the model
 	Idle    bool     `json:"idle,omitzero"` // a fork tells that it has done its task and waits for mail
 	Outcome *Outcome `json:"-"`             // a fork has ended, so
+	Whole   bool     `json:"-"`             // of a notice: the text itself, and the message is taken with it
 }
 
 // maxFrom is the length of the longest name that a message may have come from.
@@ -211,11 +214,19 @@ func (s State) hasFor(c Call) bool {
 	return !slices.Contains(s.find(c), Running)
 }
 
-// Personal reports whether a person has written a message.
-func (m Mail) Personal() bool { return m.From != "r" && !strings.HasPrefix(m.From, "r-") }
+// whole reports whether a message is given to the run as it is.
+func (s State) whole(m Mail) bool {
+	start := s.Start()
+	if m.From == "r" || strings.HasPrefix(m.From, "r-") || start == nil { // what other runs write is a tool's result, and no user's text
+		return false
+	}
+	looks := func(name string) bool { return name == string(OpMail) || name == string(OpWait) }
+	return !slices.ContainsFunc(start.Slash, looks) && !slices.ContainsFunc(start.Tools, func(t provider.Tool) bool { return looks(t.Name) })
+}
 
-// Notice is what a run that was idle is told before its next turn: of each run that has written what it was not told of
-// the first message, and every message of a person, in stream order.
+// Notice is what a run that was idle is told before its next turn, of what it was not told of, in stream order: of each
+// who has written the first message, and every message whole that a person has written to a run which cannot look for
+// mail itself.
 func (s State) Notice() []Mail {
 	if !s.resting {
 		return nil
@@ -226,8 +237,9 @@ func (s State) Notice() []Mail {
 func (s State) notice(upTo uint64) []Mail {
 	var news []Mail
 	for _, m := range s.Inbox {
+		m.Whole = s.whole(m)
 		known := slices.ContainsFunc(news, func(n Mail) bool { return n.From == m.From })
-		if m.Seq > s.told && m.Seq <= upTo && (m.Personal() || !known) {
+		if m.Seq > s.told && m.Seq <= upTo && (m.Whole || !known) {
 			news = append(news, m)
 		}
 	}

@@ -325,7 +325,7 @@ func (s State) turn(m Meta, e Entry) (State, error) {
 	if s.resting && len(s.Turns) > 0 {
 		s.Turns[len(s.Turns)-1].Notice = s.notice(e.Seen)
 		s.told, s.resting = max(s.told, e.Seen), false
-		s, _ = s.take(func(m Mail) bool { return m.Seq <= e.Seen && m.Personal() })
+		s, _ = s.take(func(m Mail) bool { return m.Seq <= e.Seen && s.whole(m) })
 	}
 	s.Turns = append(s.Turns, Turn{Entry: e, Time: m.Time})
 	return s, nil

@@ -95,7 +95,7 @@ func (w *walker) checkMail(t *rapid.T, after run.State, e run.Event, err error) 
 	}
 	for _, turn := range after.Turns {
 		for _, m := range turn.Notice {
-			if m.Personal() {
+			if m.Whole {
 				seen = append(seen, m.Seq)
 			}
 		}

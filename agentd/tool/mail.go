@@ -341,12 +341,12 @@ func deathOf(o run.Outcome) Completion {
 	return c
 }
 
-// Noticed is what a run that was idle is told of what has come for it: who has written, and in full what a person has.
+// Noticed is what a run that was idle is told of what has come for it.
 func Noticed(news []run.Mail) string {
 	lines := make([]string, len(news))
 	for i, m := range news {
 		lines[i] = "got mail from " + m.From
-		if m.Personal() {
+		if m.Whole {
 			lines[i] = m.Text
 		}
 	}
