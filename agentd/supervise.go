@@ -87,12 +87,6 @@ func (w *Worker) logStop(ctx context.Context, h *history, t *trigger) (step, err
 	return w.finishIdle(ctx, h, t, start, run.End{Kind: run.KindCancelled, Text: "stopped by the user"})
 }
 
-// Held is the body of the timer of a turn that a person is to approve of.
-type Held struct {
-	Turn int    `json:"turn"`
-	Why  string `json:"why"` // its supervisor wants to pause
-}
-
 // hold bounds the wait for a person. Who looks for what waits for people finds it in the timer.
 func (w *Worker) hold(ctx context.Context, h *history, e run.Hold) error {
 	at := e.Timer
@@ -101,7 +95,7 @@ func (w *Worker) hold(ctx context.Context, h *history, e run.Hold) error {
 	}
 	m := timer(h.run, e.Turn, at)
 	var err error
-	if m.Body, err = json.Marshal(Held{e.Turn, e.Why}); err != nil {
+	if m.Body, err = json.Marshal(run.HeldTurn{Turn: e.Turn, Why: e.Why}); err != nil {
 		return err
 	}
 	return w.writeAll(ctx, []bus.Message{m})

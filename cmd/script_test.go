@@ -27,7 +27,10 @@ import (
 //	bus [streams]                   a NATS server, whose URL is in NATS_URL; with the streams or without
 //	publish SUBJECT QUOTED [N:V]…   what nats pub does; the text is quoted as in Go, and headers may follow
 //	delete SUBJECT N                delete the N-th message that the stream of runs has under a subject
-//	called TREE                     wait until a tree's root was called
+//	called TREE [PATH]              wait until a tree's root, or a run below it, was called
+//	ended TREE PATH                 … until a run below the root has an outcome
+//	held TREE                       … until a turn of the root waits for a person
+//	word NAME                       what the last program has printed, as a variable
 //	freeport NAME                   a port that nobody listens on
 //	model HOW                       an Ollama that fails, at AXE_OLLAMA_BASE_URL (see model_test.go)
 //	asked                           wait until that model was asked
@@ -42,7 +45,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits, "settles": settles, "start": start, "says": says, "signal": signal, "end": end, "bus": startBus, "publish": publish, "delete": deleteStored, "called": called,
+			"exits": exits, "settles": settles, "start": start, "says": says, "signal": signal, "end": end, "bus": startBus, "publish": publish, "delete": deleteStored, "called": called, "ended": ended, "held": held, "word": word,
 			"freeport": freePort, "model": startModel, "asked": asked, "keep": keep,
 		},
 	})

@@ -111,17 +111,43 @@ func called(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	path, err := subjects.ParsePath(args[1])
 	ts.Check(err)
+	stored(ts, func(space subjects.Space) string { return space.CallOf(tree, path) }, "")
+}
+
+func ended(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 2, "ended TREE PATH")
+	tree, err := subjects.ParseTree(args[0])
+	ts.Check(err)
+	path, err := subjects.ParsePath(args[1])
+	ts.Check(err)
+	stored(ts, func(space subjects.Space) string { return space.EndsOf(tree, path)[1] }, "")
+}
+
+func held(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 1, "held TREE")
+	stored(ts, func(space subjects.Space) string { return space.Prefix() + ".timer.*." + args[0] + ".r.*" }, `"why"`)
+}
+
+// stored waits until there is a message with some text under a subject.
+func stored(ts *testscript.TestScript, subject func(subjects.Space) string, text string) {
 	conn := onStage(ts).bus.conn
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	for {
-		ms, err := conn.Snapshot(ctx, conn.Space().CallOf(tree, path))
+		ms, err := conn.Snapshot(ctx, subject(conn.Space()))
 		ts.Check(err)
-		if len(ms) > 0 {
-			return
+		for _, m := range ms {
+			if strings.Contains(string(m.Body), text) {
+				return
+			}
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
+}
+
+func word(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 1, "word NAME")
+	ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile("stdout")))
 }
 
 func freePort(ts *testscript.TestScript, neg bool, args []string) {

@@ -12,7 +12,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/axebus/axe/agentd/run"
-	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -28,28 +27,15 @@ func (c *Client) Send(ctx context.Context, tree subjects.Tree, path subjects.Pat
 	if err := checkMail(m); err != nil {
 		return err
 	}
-	r, call, err := c.findCalled(ctx, tree, path)
+	r, err := c.live(ctx, tree, path)
 	if err != nil {
-		return err
-	}
-	if call == 0 { // mail before the call would be no part of the run for a worker that reads the call alone
-		return fmt.Errorf("%s %w", name(r), ErrNotCalled)
-	}
-	if err := c.reachable(ctx, r); err != nil {
 		return err
 	}
 	body, err := json.Marshal(m)
 	if err != nil {
 		return err
 	}
-	k, err := subjects.ParseKey(bus.NewID())
-	if err != nil {
-		return err
-	}
-	_, err = c.conn.Write(ctx, bus.Message{
-		Subject: r.Mail(k), Body: body, Fence: bus.After(r.Mail(k), 0), Header: [][2]string{{subjects.HeaderSchema, subjects.Schema}},
-	})
-	return err
+	return c.say(ctx, r.Mail, body)
 }
 
 // checkMail says what keeps a message from being sent.

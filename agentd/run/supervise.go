@@ -83,6 +83,12 @@ type Approval struct {
 	By      string `json:"by,omitzero"`
 }
 
+// HeldTurn is the body of the timer of a turn that a person is to approve of, by which people find it.
+type HeldTurn struct {
+	Turn int    `json:"turn"`
+	Why  string `json:"why"` // its supervisor wants to pause
+}
+
 // DecodeApproval reads a person's word from the body of its message.
 func DecodeApproval(b []byte) (Approval, error) {
 	var a Approval

@@ -53,6 +53,7 @@ func command() *cobra.Command {
 	}
 	root.AddCommand(agentsCommand(), configCommand(), exitCodesTopic(), endCommand(cli.CancelCommand), deadCommand())
 	root.AddCommand(sendCommand(), mailCommand(), endCommand(cli.KillCommand))
+	root.AddCommand(interruptCommand(), forkCommand(), pendingCommand(), approveCommand(), denyCommand())
 	root.AddCommand(runCommand(), verifyCommand(), gcCommand(), &cobra.Command{
 		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {

@@ -45,6 +45,7 @@
 //	.Model .Turn .System     of the request
 //	.ID .Parent              of the run and of the one above it, where it can write to others; otherwise empty
 //	.User                    its first user message
+//	.Said                    its last one
 //	.Task .Context           parsed from "Task: …\n\nContext:\n…"; other text is all .Task
 //	.Files                   the context files in the system text, each with .Path .Lang .Content .Lines
 //	.Results                 of the calls in the last answer: .Content .IsError .Index .Agent .Task

@@ -12,6 +12,7 @@ type view struct {
 	Turn          int
 	ID, Parent    string
 	User          string
+	Said          string // by the user last
 	Task, Context string
 	Files         []file
 	Results       []result
@@ -42,6 +43,7 @@ func newView(req *provider.Request) view {
 			if v.User == "" {
 				v.User = m.Content
 			}
+			v.Said = m.Content
 		case provider.Assistant:
 			v.Turn++
 			v.Results = nil

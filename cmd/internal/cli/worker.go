@@ -114,7 +114,7 @@ func workerName() string {
 // comes before.
 func (f *WorkerFlags) Work(ctx context.Context, conn *bus.Conn, log *slog.Logger) error {
 	w, err := agentd.New(conn, agentd.Config{
-		Name: f.Name, Open: f.models.Open, Model: f.Model, Root: f.Root, Slots: f.Slots, Memory: f.Memory(conn), Limit: f.limit,
+		Name: f.Name, Open: f.models.Open, Model: f.Model, Root: f.Root, Slots: f.Slots, Memory: f.Memory(conn), Limit: f.limit, Unattended: f.Alone,
 		Timeout: f.Limit, Grace: f.Grace, Log: log,
 	})
 	if err != nil {

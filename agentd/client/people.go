@@ -1,0 +1,208 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/subjects"
+)
+
+// ErrNotHeld is the error of a word on a run that does not wait for one.
+var ErrNotHeld = errors.New("does not wait for anybody's approval")
+
+// Interrupt stops what a run is doing, and not the run: a request to its model is aborted, those that it waits for are
+// cancelled, and when they have ended, or ten seconds later, it is idle and can be written to. It returns when the
+// message is stored; a run that is idle stays so. Errors are those of Send.
+func (c *Client) Interrupt(ctx context.Context, tree subjects.Tree, path subjects.Path) error {
+	r, err := c.live(ctx, tree, path)
+	if err != nil {
+		return err
+	}
+	return c.say(ctx, r.Interrupt, []byte("{}"))
+}
+
+// live finds a run that has been called and has not ended.
+func (c *Client) live(ctx context.Context, tree subjects.Tree, path subjects.Path) (subjects.Run, error) {
+	r, call, err := c.findCalled(ctx, tree, path)
+	if err != nil {
+		return r, err
+	}
+	if call == 0 { // what stands before the call would be no part of the run for a worker that reads the call alone
+		return r, fmt.Errorf("%s %w", name(r), ErrNotCalled)
+	}
+	return r, c.reachable(ctx, r)
+}
+
+// say stores a message to a run under a new key.
+func (c *Client) say(ctx context.Context, subject func(subjects.Key) string, body []byte) error {
+	k, err := subjects.ParseKey(bus.NewID())
+	if err != nil {
+		return err
+	}
+	_, err = c.conn.Write(ctx, bus.Message{
+		Subject: subject(k), Body: body, Fence: bus.After(subject(k), 0), Header: [][2]string{{subjects.HeaderSchema, subjects.Schema}},
+	})
+	return err
+}
+
+// Pending is a turn that a person is to approve of.
+type Pending struct {
+	Run   subjects.Run
+	Turn  int       // from 1
+	Why   string    // its supervisor wants to pause
+	Said  string    // beside what the run is about to do
+	Calls []Act     // which is this
+	Since time.Time // when the turn was stored
+	Until time.Time // when it is decided without anybody
+}
+
+// Act is one tool call that a run is about to make.
+type Act struct {
+	Tool      string            `json:"tool"`
+	Arguments map[string]string `json:"arguments"`
+}
+
+// Pending lists the turns that wait for a person, of all trees or, unless it is zero, of one, in stream order.
+func (c *Client) Pending(ctx context.Context, tree subjects.Tree) ([]Pending, error) {
+	if err := c.conn.Provisioned(ctx); err != nil {
+		return nil, err
+	}
+	space := c.conn.Space()
+	var all []Pending
+	for m, err := range c.conn.Scan(ctx, space.Timers(), 0) {
+		if err != nil {
+			return nil, fmt.Errorf("what waits for people: %w", err)
+		}
+		var held run.HeldTurn
+		r, _, err := space.ParseTimer(m.Subject)
+		if err != nil || json.Unmarshal(m.Body, &held) != nil || held.Turn == 0 || !tree.IsZero() && r.Tree != tree {
+			continue
+		}
+		p, ok, err := c.pending(ctx, r, held.Turn)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			all = append(all, p)
+		}
+	}
+	return all, nil
+}
+
+// pending is the turn of a run that waits for a person, of which a timer tells; ok is false if it does not any more.
+func (c *Client) pending(ctx context.Context, r subjects.Run, turn int) (p Pending, ok bool, err error) {
+	s, err := c.state(ctx, r)
+	if err != nil || s.Phase != run.Held || len(s.Turns) != turn {
+		return p, false, err
+	}
+	t := s.Turns[turn-1]
+	p = Pending{Run: r, Turn: turn, Why: t.Why, Said: t.Entry.Answer.Content, Since: t.Time, Until: t.Entry.Timer}
+	for i, tc := range t.Entry.Answer.ToolCalls {
+		if !t.Entry.Of(i)[0].Failed() {
+			p.Calls = append(p.Calls, Act{tc.Name, tc.Arguments})
+		}
+	}
+	return p, true, nil
+}
+
+// state folds a run; one that has ended is said to be concluded.
+func (c *Client) state(ctx context.Context, r subjects.Run) (run.State, error) {
+	call, ok, err := c.conn.First(ctx, r.Call())
+	if err != nil || !ok {
+		return run.State{}, err
+	}
+	s, err := c.fold(ctx, r, call.Seq, func(run.Event) {})
+	if err != nil {
+		return s, err
+	}
+	if ended, err := c.ended(ctx, r); err != nil || ended {
+		s.Phase = run.Completed
+		return s, err
+	}
+	return s, nil
+}
+
+// Decide is a person's word on the turn that a run holds: it is carried out, or nothing of it is, for a reason that the
+// run is told. Errors are those of Send, and ErrNotHeld.
+func (c *Client) Decide(ctx context.Context, tree subjects.Tree, path subjects.Path, word run.Approval) error {
+	r, err := c.live(ctx, tree, path)
+	if err != nil {
+		return err
+	}
+	s, err := c.state(ctx, r)
+	if err != nil {
+		return err
+	}
+	if s.Phase != run.Held {
+		return fmt.Errorf("%s %w", name(r), ErrNotHeld)
+	}
+	word.Turn = len(s.Turns) // and of no other
+	body, err := json.Marshal(word)
+	if err != nil {
+		return err
+	}
+	return c.say(ctx, r.Approve, body)
+}
+
+// Branch is where a new tree goes on from.
+type Branch struct {
+	Tree   subjects.Tree
+	Path   subjects.Path
+	Turn   int           // after which, with the results of its calls; 0: the end
+	Prompt string        // what it is told next
+	Within time.Duration // for the whole new tree; 0: 1 h
+}
+
+// Fork makes a new tree that goes on from a run of another one, whatever has become of that: with its conversation, its
+// model and what it may do. It returns the new tree's id when its call is stored. What is not there any more when a
+// worker looks, the new tree's outcome says.
+func (c *Client) Fork(ctx context.Context, b Branch) (subjects.Tree, error) {
+	var none subjects.Tree
+	switch {
+	case strings.TrimSpace(b.Prompt) == "":
+		return none, fmt.Errorf("%w: the prompt is empty", ErrBadMail)
+	case !utf8.ValidString(b.Prompt):
+		return none, fmt.Errorf("%w: the prompt is not UTF-8 text", ErrBadMail)
+	case b.Turn < 0 || b.Turn > run.MaxTurns:
+		return none, fmt.Errorf("%w: turn %d", ErrUnknownRun, b.Turn)
+	}
+	of, call, err := c.findCalled(ctx, b.Tree, b.Path)
+	if err != nil {
+		return none, err
+	}
+	if call == 0 {
+		return none, fmt.Errorf("%s %w", name(of), ErrNotCalled)
+	}
+	id, err := subjects.ParseTree(bus.NewID())
+	if err != nil {
+		return none, err
+	}
+	if b.Within <= 0 {
+		b.Within = time.Hour
+	}
+	r := of.Space.Run(of.Agent, id, subjects.Root)
+	head := subjects.Header{
+		Tree: id, Path: subjects.Root, MaxDepth: subjects.MaxDepth, Deadline: time.Now().Add(b.Within), Reply: of.Space.Result(of.Agent, id),
+	}
+	body, err := json.Marshal(run.Input{Task: b.Prompt, Copy: &run.Copy{Agent: of.Agent.String(), Tree: of.Tree.String(), Path: of.Path.String(), Turn: b.Turn}})
+	if err != nil {
+		return none, err
+	}
+	ms := []bus.Message{
+		{Subject: r.Call(), Header: head.Pairs(), Body: body, Fence: bus.After(r.Call(), 0)},
+		{Subject: r.Timer(0), Body: []byte("{}"), Timer: bus.Timer{At: head.Deadline, Target: r.Fired(0)}},
+	}
+	for _, err := range c.conn.WriteAll(ctx, ms) {
+		if err != nil {
+			return none, fmt.Errorf("fork: %w", err)
+		}
+	}
+	return id, nil
+}
