@@ -34,12 +34,19 @@ import (
 //	freeport NAME                   a port that nobody listens on
 //	model HOW                       an Ollama that fails, at AXE_OLLAMA_BASE_URL (see model_test.go)
 //	asked                           wait until that model was asked
+//
+// and EXAMPLES, the directory of the example agents.
 func TestScripts(t *testing.T) {
 	bin := binaries(t)
+	examples, err := filepath.Abs("../configs/examples")
+	if err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("PATH", bin+string(os.PathListSeparator)+env.Getenv("PATH"))
+			env.Setenv("EXAMPLES", examples)
 			env.Setenv("GORACE", "atexit_sleep_ms=0")
 			env.Values[stageKey{}] = &stage{processes: map[string]*process{}}
 			return nil

@@ -49,6 +49,7 @@ type node struct {
 	wait  *run.Call // of the answered turn: it waits for mail
 	inbox []string  // who has written what it has not taken
 	fresh bool      // somebody has since it was asked
+	idle  []string  // who has told it so, and was not written to since
 	kills []string  // whose end it is not told, since it was its wish
 
 	attempt, attempts int       // while it is retrying: the next one
@@ -92,7 +93,7 @@ func (t *Tree) Apply(e client.Event) {
 	case client.Rested:
 		t.rested(n, e)
 	case client.Mailed:
-		t.mailed(n, e.Mail.From)
+		t.mailed(n, e.Mail)
 	case client.TimedOut:
 		if e.Turn == n.answered && n.phase == waiting {
 			n.phase = queued
@@ -138,7 +139,9 @@ func (t *Tree) answered(n *node, e client.Event) {
 			n.inbox = nil
 		case run.OpKill:
 			n.kills = append(n.kills, call.To)
-		case run.OpCall, run.OpFork, run.OpSend:
+		case run.OpSend:
+			n.idle = slices.DeleteFunc(n.idle, func(path string) bool { return path == call.To })
+		case run.OpCall, run.OpFork:
 		}
 	}
 	if n.phase != ending {
@@ -164,8 +167,11 @@ func (t *Tree) rested(n *node, e client.Event) {
 }
 
 // mailed notes who has written to a run, which goes on if it waits for that.
-func (t *Tree) mailed(n *node, from string) {
-	n.inbox = append(n.inbox, from)
+func (t *Tree) mailed(n *node, m run.Mail) {
+	n.inbox = append(n.inbox, m.From)
+	if m.Idle {
+		n.idle = append(n.idle, m.From)
+	}
 	switch {
 	case n.phase == resting:
 		n.phase = queued
@@ -186,15 +192,9 @@ func (t *Tree) hasMail(n *node) bool {
 	return !slices.ContainsFunc(n.wait.From, func(from string) bool {
 		path, err := subjects.ParsePath(from)
 		peer := t.nodes[path]
-		quiet := err == nil && peer != nil && (peer.phase.ended() || peer.phase == resting && n.above(peer))
-		return !quiet && !slices.Contains(n.inbox, from) && !slices.Contains(n.wait.Dead, from)
+		ended := err == nil && peer != nil && peer.phase.ended() || slices.Contains(n.wait.Dead, from) || slices.Contains(n.kills, from)
+		return !ended && !slices.Contains(n.idle, from) && !slices.Contains(n.inbox, from)
 	})
-}
-
-// above reports whether a run is called by this one.
-func (n *node) above(below *node) bool {
-	p, _, _, ok := below.path.Parent()
-	return ok && p == n.path
 }
 
 // take ends the wait for mail of the last turn, if it had one.
@@ -229,7 +229,7 @@ func (t *Tree) end(n *node, e client.Event) {
 	switch {
 	case n.fork:
 		if !p.phase.ended() && !slices.Contains(p.kills, n.path.String()) {
-			t.mailed(p, n.path.String())
+			t.mailed(p, run.Mail{From: n.path.String()})
 		}
 	case turn == p.answered && p.phase == waiting && index < len(p.awaited) && p.awaited[index]:
 		if p.replies++; p.replies >= p.calls {
