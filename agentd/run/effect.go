@@ -120,7 +120,8 @@ func (s State) Outstanding() []Effect {
 }
 
 // beside is what a run owes before it asks its model again: what its last turn has sent out that nobody waits for, by
-// whoever was its owner then, and word that it was idle.
+// whoever was its owner then, and word that it was idle: who had to give it may have died, or found the mail that has
+// made the run ready.
 func (s State) beside() []Effect {
 	if len(s.Turns) == 0 {
 		return nil
@@ -129,7 +130,7 @@ func (s State) beside() []Effect {
 	if e := s.deliver(); len(e.Forks)+len(e.Posts)+len(e.Kills) > 0 {
 		effects = append(effects, e)
 	}
-	if s.Rested() && s.Owner == s.current().Entry.Trigger {
+	if s.Rested() {
 		effects = append(effects, Rest{len(s.Turns)})
 	}
 	return effects

@@ -1,0 +1,38 @@
+package agentd_test
+
+import (
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/axebus/axe/bus"
+)
+
+// TestIdleWordSurvives: a fork's answer is on the log and its word to the parent could not be written. A letter that
+// comes before that is tried again moves the run on, and the word is written nevertheless.
+func TestIdleWordSurvives(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.mailer(map[string][]part{
+			"r": {
+				calls(uses("fork", "prompt", "one")), after(10*time.Second+again/2, calls(uses("send", "to", "r-1-0", "message", "more"))),
+				after(time.Minute, calls(uses("check_mail"))), sums,
+			},
+			"r-1-0": {after(10*time.Second, says("first")), calls(uses("check_mail")), says("second")},
+		})
+		var broken atomic.Bool
+		s.hire("w", engagement{intercept: func(at bus.Point) error {
+			if at.Op == "write" && !at.After && strings.HasSuffix(at.Subject, "-idle1") && broken.CompareAndSwap(false, true) {
+				return errBroken
+			}
+			return nil
+		}})
+		s.settle()
+		s.completed(s.submit("lead", "go"), `c0={"messages":[{"from":"r-1-0","message":{"status":"idle","success":true,"summary":"first"}},`+
+			`{"from":"r-1-0","message":{"status":"idle","success":true,"summary":"second"}}]}`)
+		s.clean()
+	})
+}
+
+// again is what a worker waits until it tries again what failed on the bus.
+const again = time.Second
