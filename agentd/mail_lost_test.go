@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/configs"
 )
 
 // TestIdleWordSurvives: a fork's answer is on the log and its word to the parent could not be written. A letter that
@@ -36,3 +37,20 @@ func TestIdleWordSurvives(t *testing.T) {
 
 // again is what a worker waits until it tries again what failed on the bus.
 const again = time.Second
+
+// TestForkInTurn: where one call is made after the other, the outcome of one that comes after a fork counts, though the
+// fork goes on.
+func TestForkInTurn(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.mailer(map[string][]part{"r": {calls(uses("fork", "prompt", "one"), call("leaf", "x"), call("leaf", "y")), sums}})
+		s.agents[0].Delegation.Styles = append(s.agents[0].Delegation.Styles, configs.StyleCall)
+		s.agents[0].SubAgents = []string{"leaf"}
+		sequential(&s.agents[0])
+		s.agents = append(s.agents, define("leaf", nil))
+		s.parts["leaf"] = repeats
+		s.hire("w", engagement{})
+		s.settle()
+		s.completed(s.submit("lead", "go"), "c0=r-1-0|c1=x|c2=y")
+		s.clean()
+	})
+}

@@ -304,7 +304,7 @@ func (s State) replied(e Replied) State {
 	if e.Index < 0 || e.Index >= len(t.Outcomes) || t.Outcomes[e.Index] != nil || t.Entry.Calls[e.Index].Op != OpCall {
 		return s
 	}
-	if t.Entry.Sequential && slices.Contains(t.Outcomes[:e.Index], nil) {
+	if t.Entry.Sequential && t.pending()[0].Index < e.Index {
 		return s // nobody has called it yet
 	}
 	t.Outcomes = slices.Clone(t.Outcomes)
