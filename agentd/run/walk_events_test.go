@@ -29,18 +29,28 @@ func (w *walker) draw(t *rapid.T) run.Event {
 		return run.Ended{Meta: m, Entry: run.Entry{Index: w.index(t), Kind: run.EntryEnded, Trigger: max(1, s.Owner), End: drawEnd(t)}}
 	case "replied":
 		i := rapid.IntRange(-1, 4).Draw(t, "index")
+		if forks := s.Forks(); len(forks) > 0 && rapid.IntRange(0, 3).Draw(t, "a fork's") == 3 {
+			f := rapid.SampledFrom(forks).Draw(t, "fork")
+			turn, i = f.Turn, f.Index
+		}
 		o := run.Outcome{Status: run.StatusCompleted, Result: place(turn, i)}
 		if rapid.Bool().Draw(t, "failed") {
 			o.Status, o.Kind = run.StatusFailed, run.KindError
 		}
 		return run.Replied{Meta: m, Turn: turn, Index: i, Outcome: o}
 	case "mailed":
-		return run.Mailed{Meta: m, Mail: run.Mail{From: rapid.SampledFrom([]string{"r-1-0", "r-1-1", "somebody"}).Draw(t, "from"), Text: "x"}}
+		letter := run.Mail{From: rapid.SampledFrom(append(forkPaths(s), "r-1-0", "somebody")).Draw(t, "from"), Text: "x"}
+		letter.Idle = letter.From != "somebody" && rapid.Bool().Draw(t, "idle")
+		return run.Mailed{Meta: m, Mail: letter}
 	case "rested":
-		return run.Rested{Meta: m, Entry: run.Entry{
+		e := run.Entry{
 			Index: w.index(t), Kind: rapid.SampledFrom([]run.EntryKind{run.EntryIdle, run.EntryIdle, run.EntryIdle, run.EntryFinal}).Draw(t, "rest"),
 			Trigger: max(1, w.state.Owner), Seen: w.seen(t), Answer: &provider.Response{Content: "so far"}, Start: &run.Start{},
-		}}
+		}
+		if rapid.IntRange(0, 3).Draw(t, "its model failed") == 3 {
+			e.End = &run.End{Kind: run.KindError, Text: "no"}
+		}
+		return run.Rested{Meta: m, Entry: e}
 	case "timed out":
 		return run.TimedOut{Meta: m, Turn: turn}
 	case "concluded":
@@ -94,13 +104,52 @@ func (w *walker) turn(t *rapid.T, m run.Meta) run.Entry {
 		} else if w.mails {
 			c.Op = rapid.SampledFrom([]run.Op{run.OpCall, run.OpCall, run.OpFork, run.OpSend, run.OpMail, run.OpWait, run.OpKill}).Draw(t, "op")
 		}
-		if c.Op == run.OpWait && rapid.Bool().Draw(t, "particular") {
-			c.From = []string{"r-1-0", "somebody"}[:rapid.IntRange(1, 2).Draw(t, "of whom")]
-		}
+		w.address(t, &c, i)
 		e.Calls = append(e.Calls, c)
 		e.Answer.ToolCalls = append(e.Answer.ToolCalls, provider.ToolCall{ID: fmt.Sprint("c", i)})
 	}
 	return e
+}
+
+// address fills in whom a call is about, as tool.Turn does.
+func (w *walker) address(t *rapid.T, c *run.Call, index int) {
+	known := forkPaths(w.state)
+	switch c.Op {
+	case run.OpFork:
+		c.To = forkPath(len(w.state.Turns)+1, index)
+	case run.OpSend:
+		c.To = rapid.SampledFrom(append(known, "r", "r-9-9")).Draw(t, "to")
+	case run.OpKill:
+		c.To = rapid.SampledFrom(append(known, "r-9-9", "r-1")).Draw(t, "victim")
+		if len(known) > 0 && rapid.IntRange(0, 3).Draw(t, "further below") == 3 {
+			c.To += "-1-0"
+		}
+	case run.OpWait:
+		if !rapid.Bool().Draw(t, "particular") {
+			return
+		}
+		c.From = rapid.SliceOfNDistinct(rapid.SampledFrom(append(known, "r-9-9", "somebody")), 1, 2, rapid.ID[string]).Draw(t, "of whom")
+		for _, from := range c.From {
+			if w.dead(w.state, from) || from == "r-9-9" && rapid.Bool().Draw(t, "a dead one") {
+				c.Dead = append(c.Dead, from)
+			}
+		}
+	case run.OpCall, run.OpMail:
+	}
+}
+
+func forkPath(turn, index int) string { return fmt.Sprintf("r-%d-%d", turn, index) }
+
+// forkPaths are the paths of all forks that a run has made, ended or not.
+func forkPaths(s run.State) (paths []string) {
+	for i, turn := range s.Turns {
+		for k, c := range turn.Entry.Calls {
+			if c.Op == run.OpFork && !c.Failed() {
+				paths = append(paths, forkPath(i+1, k))
+			}
+		}
+	}
+	return paths
 }
 
 func drawEnd(t *rapid.T) *run.End {

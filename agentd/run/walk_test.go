@@ -16,7 +16,7 @@ import (
 func TestSimApply(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		w := walker{mails: rapid.Bool().Draw(t, "mails")}
+		w := walker{mails: rapid.Bool().Draw(t, "mails"), resting: map[string]bool{}}
 		for range rapid.IntRange(0, 60).Draw(t, "events") {
 			e := w.draw(t)
 			before := w.state
@@ -35,8 +35,9 @@ func TestSimApply(t *testing.T) {
 type walker struct {
 	state   run.State
 	history []run.Event
-	mails   bool     // its model uses other tools than call_agent too
-	mail    []uint64 // all that was written to it, while it had not ended
+	mails   bool            // its model uses other tools than call_agent too
+	mail    []uint64        // all that was written to it, while it had not ended
+	resting map[string]bool // forks that have said that they are idle, and were not written to since
 }
 
 // check holds one application of an event to every promise.
@@ -65,16 +66,16 @@ func (w *walker) check(t *rapid.T, before, after run.State, e run.Event, err err
 	checkOwed(t, before, after)
 	checkResults(t, after)
 	w.checkMail(t, after, e, err)
+	checkHeard(t, before, after, e)
+	checkBelow(t, after)
+	checkWord(t, after)
 }
 
 // checkMail: what was written to a run is in its inbox or was taken, once, by a call that may take it, in stream
 // order; nobody waits for what is there.
 func (w *walker) checkMail(t *rapid.T, after run.State, e run.Event, err error) {
-	if m, ok := e.(run.Mailed); ok && err == nil && m.Meta.Seq > w.state.Seq && !w.state.Ended() {
-		w.mail = append(w.mail, m.Meta.Seq)
-	}
-	if r, ok := e.(run.Replied); ok && err == nil && r.Seq > w.state.Seq && !w.state.Ended() && slices.ContainsFunc(w.state.Forks(), func(f run.Fork) bool { return f.Turn == r.Turn && f.Index == r.Index }) {
-		w.mail = append(w.mail, r.Seq)
+	if err == nil && seqOf(e) > w.state.Seq && !w.state.Ended() {
+		w.hear(e)
 	}
 	var seen []uint64
 	for _, turn := range after.Turns {
@@ -108,6 +109,7 @@ func (w *walker) checkMail(t *rapid.T, after run.State, e run.Event, err error) 
 	if after.Phase == run.Idle && len(after.Notice()) > 0 {
 		t.Fatalf("idle, with mail of %v", after.Notice())
 	}
+	w.checkWaits(t, after)
 }
 
 // mustRefuse reports whether an event is one that no history can hold.
@@ -193,7 +195,11 @@ func checkEnd(t *rapid.T, before, after run.State) {
 
 // checkLogged: an end from outside is on the log, which fences whoever is at work, before it is answered.
 func (w *walker) checkLogged(t *rapid.T, after run.State, e run.Event) {
-	ended := func(e run.Event) bool { _, ok := e.(run.Ended); return ok }
+	ended := func(e run.Event) bool {
+		_, ok := e.(run.Ended)
+		last, final := e.(run.Rested)
+		return ok || final && last.Entry.Kind == run.EntryFinal
+	}
 	for _, owed := range after.Outstanding() {
 		c, answers := owed.(run.Conclude)
 		if answers && c.End.Kind != run.KindTurns && !slices.ContainsFunc(w.history, ended) && !ended(e) {
