@@ -1,6 +1,7 @@
 package agentd_test
 
 import (
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -16,17 +17,35 @@ var crashTrees = map[string][]configs.Agent{
 	"parallel":   levels(3),
 	"spawn":      levels(3, spawningOthers),
 	"sequential": levels(3, func(a *configs.Agent) { a.SubAgentsConf.Parallel = false }),
+	"mail":       levels(2, mailingToo),
+}
+
+// mailingToo has the agents that call others fork themselves too.
+func mailingToo(a *configs.Agent) {
+	if len(a.SubAgents) > 0 {
+		a.Delegation.Styles = configs.Styles{configs.StyleCall, configs.StyleMail}
+	}
+}
+
+// employ gives a sim its agents.
+func (s *sim) employ(agents []configs.Agent) {
+	s.agents = agents
+	s.model.forks = slices.ContainsFunc(agents, func(a configs.Agent) bool { return a.Delegation.Has(configs.StyleMail) })
 }
 
 // TestCrashAnywhere kills a worker at each of its steps in a tree of three levels, before and after
-// every write and every acknowledgement, and lets another one go on.
+// every write and every acknowledgement, and lets another one go on. (Of the tree with mail at one step in three,
+// unless more walks than usual are asked for.)
 func TestCrashAnywhere(t *testing.T) {
 	t.Parallel()
 	for name, agents := range crashTrees {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			at := 1
-			for done := false; !done; at++ {
+			at, stride := 1, 1
+			if name == "mail" && !long { // that takes many steps
+				stride = 3
+			}
+			for done := false; !done; at += stride {
 				bubble(t, func(s *sim) { done = crashAt(s, agents, at) })
 				if t.Failed() {
 					t.Fatalf("killed at step %d", at)
@@ -35,14 +54,14 @@ func TestCrashAnywhere(t *testing.T) {
 			if at < 60 {
 				t.Errorf("only %d steps: the worker does more than that", at)
 			}
-			t.Logf("killed at each of %d steps", at-1)
+			t.Logf("killed at every %dth of %d steps", stride, at-1)
 		})
 	}
 }
 
 // crashAt kills the first worker at a step and reports whether it lived to its end without that step.
 func crashAt(s *sim, agents []configs.Agent, at int) (lived bool) {
-	s.agents = agents
+	s.employ(agents)
 	s.tb.Logf("killed at step %d", at)
 	killed := make(chan struct{})
 	victim := s.start("victim", agentd.Config{}, func(p *proc, step int, _ bus.Point) {
@@ -115,7 +134,7 @@ func TestZombieAnywhere(t *testing.T) {
 }
 
 func zombieAt(s *sim, agents []configs.Agent, at int) (lived bool) {
-	s.agents = agents
+	s.employ(agents)
 	s.tb.Logf("stopped at step %d", at)
 	var frozen atomic.Bool
 	asleep := make(chan struct{})

@@ -92,7 +92,9 @@ func (w *Worker) tellIdle(ctx context.Context, h *history, e run.Rest) error {
 	if err != nil {
 		return err
 	}
-	m, err := post(h.run.Space.Run(h.head.Parent, h.run.Tree, path), h.run.Path.Rest(e.Turn), run.Mail{From: h.run.Path.String(), Text: string(text), Idle: true})
+	took := h.state.Subtree()
+	word := run.Mail{From: h.run.Path.String(), Text: string(text), Idle: true, Subtree: &took}
+	m, err := post(h.run.Space.Run(h.head.Parent, h.run.Tree, path), h.run.Path.Rest(e.Turn), word)
 	if err != nil {
 		return err
 	}

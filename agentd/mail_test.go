@@ -319,3 +319,46 @@ func TestForkFails(t *testing.T) {
 		s.clean()
 	})
 }
+
+// TestMailBeforeTheCall: what was written to a run before it was called is none of it, for whoever reads it how.
+func TestMailBeforeTheCall(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.mailer(map[string][]part{
+			"r":     {calls(uses("fork", "prompt", "one"), uses("check_mail")), calls(uses("wait")), sums},
+			"r-1-0": {after(time.Minute, says("done"))},
+		})
+		r := s.root("lead")
+		s.pub(r.Mail(s.key("early")), `{"from":"ops","text":"early"}`)
+		first := s.hire("w1", engagement{})
+		s.settle()
+		s.send(r, "go")
+		s.eventually("it waits", func() bool { return len(s.entries(r)) >= 2 })
+		s.hire("w2", engagement{})
+		s.settle()
+		first.leave(s)
+		s.result(r, time.Hour)
+		asks := s.asksOf("r")
+		if diff := cmp.Diff(asks[1].results(), asks[2].req.Messages[2].ToolResults); diff != "" || asks[1].results()[1].Content != "no mail" {
+			t.Errorf("two workers have shown different results of one turn:\n%s", diff)
+		}
+		s.clean()
+	})
+}
+
+// TestForksAreCounted: what a fork has taken by its last word is counted where it is at rest when its parent ends; and it
+// is told why it is ended.
+func TestForksAreCounted(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.mailer(map[string][]part{"r": {calls(uses("fork", "prompt", "one")), calls(uses("wait")), sums}, "r-1-0": {says("done")}})
+		s.hire("w", engagement{})
+		s.settle()
+		r := s.submit("lead", "go")
+		if o := s.result(r, time.Hour); o.Subtree.Runs != 2 || o.Subtree.ModelCalls != 4 {
+			t.Errorf("%d runs and %d model calls, want 2 and 4", o.Subtree.Runs, o.Subtree.ModelCalls)
+		}
+		s.eventually("the fork ends", func() bool { return len(s.outcomes(r.Reply(1, 0))) == 1 })
+		if o := s.outcomes(r.Reply(1, 0))[0]; o.Kind != run.KindCancelled || o.Error != "the run above it has answered" {
+			t.Errorf("%+v", o)
+		}
+	})
+}

@@ -22,8 +22,9 @@ type plot struct {
 	Slots  int
 	Depth  int
 	Fan    int
-	InTurn bool // one call after the other
-	Spawn  bool // of spawned runs
+	InTurn bool   // one call after the other
+	Spawn  bool   // of spawned runs
+	Mail   string // who forks: roots ("top"), which call too, or those that call nobody ("bottom"); "" for nobody
 
 	Seed    int // of whatever follows from a label
 	Ragged  bool
@@ -64,6 +65,9 @@ func drawPlot(t *rapid.T) plot {
 	if seldom("slow") {
 		p.Slow = 20
 	}
+	if p.Mail = rapid.SampledFrom([]string{"", "", "top", "bottom"}).Draw(t, "mail"); p.Mail != "" { // each that forks takes a dozen turns
+		p.Depth, p.Fan = min(p.Depth, 2), min(p.Fan, 2)
+	}
 	if p.Fragile {
 		p.Tries = rapid.IntRange(1, 3).Draw(t, "tries")
 	}
@@ -77,7 +81,7 @@ func drawPlot(t *rapid.T) plot {
 		}
 	}
 	most := 2
-	if p.Fan == 1 || p.Depth == 1 {
+	if p.Mail == "" && (p.Fan == 1 || p.Depth == 1) {
 		most = 5
 	}
 	p.Trees = rapid.SliceOfN(rapid.Custom(p.drawFruit), 1, most).Draw(t, "trees")
@@ -116,6 +120,12 @@ func (p plot) cast() (all, served []configs.Agent) {
 		a.Retry = configs.Retry{MaxAttempts: p.Tries, Backoff: configs.Fixed, Initial: time.Second}
 	})
 	all[0].Limits = p.Limits
+	switch p.Mail {
+	case "top":
+		all[0].Delegation.Styles = configs.Styles{configs.StyleCall, configs.StyleMail}
+	case "bottom":
+		all[p.Depth].Delegation.Styles = configs.Styles{configs.StyleMail}
+	}
 	if p.Gone {
 		return all, all[:p.Depth]
 	}
@@ -125,6 +135,10 @@ func (p plot) cast() (all, served []configs.Agent) {
 // play makes the model act as the plot says.
 func (p plot) play(m *treeModel) {
 	m.fan = p.Fan
+	m.forks = p.Mail != ""
+	if p.Mail == "bottom" {
+		m.forkAt = p.Depth
+	}
 	m.pause = func(key string) time.Duration {
 		return time.Second + time.Duration(p.chance(uint64(1000*p.Slow), "pause", key))*time.Millisecond
 	}
@@ -153,7 +167,11 @@ func (p plot) play(m *treeModel) {
 func (p plot) ends(f fruit, label string, m *treeModel, o run.Outcome) bool {
 	switch {
 	case o.Status == run.StatusCompleted:
-		return p.answer(f, label, p.Depth-f.Agent, m).MatchString(o.Result)
+		depth := p.Depth - f.Agent
+		if p.Mail == "top" && f.Agent == 0 {
+			depth++ // of its forks
+		}
+		return p.answer(f, label, depth, m).MatchString(o.Result)
 	case o.Kind == run.KindCancelled:
 		return f.Path == 0
 	case o.Kind == run.KindTimeout:
@@ -177,6 +195,9 @@ func (p plot) answer(f fruit, label string, depth int, m *treeModel) *regexp.Reg
 	var below func(label string, depth int) string
 	below = func(label string, depth int) string {
 		text := regexp.QuoteMeta(label)
+		if m.forks && strings.Count(label, ".") == m.forkAt && (p.Mail == "bottom" || depth > 0) {
+			return "(?:" + p.forked(label, or, func(label string) string { return below(label, depth-1) }) + or + ")"
+		}
 		if depth > 0 && !m.ends(label) {
 			var parts []string
 			for i := range m.fan {
@@ -187,4 +208,25 @@ func (p plot) answer(f fruit, label string, depth int, m *treeModel) *regexp.Reg
 		return "(?:" + text + or + ")"
 	}
 	return regexp.MustCompile("^" + below(label, depth) + "$")
+}
+
+// forked is what a run that forks may answer: as mailed has it, and if something may have happened, or may be said
+// instead (or), that a fork is dead, did not work, was refused or says less, or that it has given up.
+func (p plot) forked(label, or string, below func(label string) string) string {
+	if or == "" {
+		const mark = "\x00" // holds the place of a fork's answer, which is a pattern already
+		text := regexp.QuoteMeta((&treeModel{fan: p.Fan}).mailed(label, func(label string) string { return mark + label + mark }))
+		for i := range p.Fan {
+			child := fmt.Sprintf("%s.%d", label, i)
+			text = strings.ReplaceAll(text, mark+regexp.QuoteMeta(child)+mark, below(child))
+		}
+		return text
+	}
+	const less = `(?:\+told)?(?:\+heard:[^ )]*)?(?:\+again)?`
+	var parts []string
+	for i := range p.Fan {
+		parts = append(parts, "(?:"+below(fmt.Sprintf("%s.%d", label, i))+less+"|dead|failed|refused)")
+	}
+	parts = append(parts, "(?:"+regexp.QuoteMeta(fmt.Sprintf("%s~1-%d", label, p.Fan))+or+"|dead|failed|refused)(?:<[^> ]*>)?")
+	return regexp.QuoteMeta(label) + `\((?:gave up|` + strings.Join(parts, " ") + `)\)`
 }

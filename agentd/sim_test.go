@@ -257,7 +257,7 @@ func (s *sim) check(tree subjects.Tree) map[string]string {
 		}
 		switch at.Kind { //nolint:exhaustive // the rest has nothing to check
 		case subjects.Call:
-			labels[at.Run] = label(string(m.Body))
+			labels[at.Run] = s.labelOf(labels, at.Run, m)
 			calls[m.Header.Get(subjects.HeaderReply)] = true
 		case subjects.Log:
 			e, err := run.DecodeEntry(m.Body)
@@ -277,7 +277,9 @@ func (s *sim) check(tree subjects.Tree) map[string]string {
 				s.tb.Fatal(err)
 			}
 			child := s.byPath(labels, o.Agent, tree, o.Path)
-			by[fmt.Sprintf("%s#%d", child, o.Turns)] = o.Worker
+			if key := fmt.Sprintf("%s#%d", child, o.Turns); by[key] == "" { // else its log has it
+				by[key] = o.Worker
+			}
 		}
 	}
 	for reply := range calls {
@@ -285,8 +287,22 @@ func (s *sim) check(tree subjects.Tree) map[string]string {
 			s.tb.Errorf("no outcome at %s", reply)
 		}
 	}
+	s.conserved(tree, labels)
 	s.clean()
 	return by
+}
+
+// labelOf is the label of a run that is called. A copy has its parent's, and its place in it.
+func (s *sim) labelOf(labels map[subjects.Run]string, r subjects.Run, call bus.Stored) string {
+	var in run.Input
+	if err := json.Unmarshal(call.Body, &in); err != nil {
+		s.tb.Fatal(err)
+	}
+	if in.Forked == nil || !in.Forked.Inherit {
+		return label(in.Task)
+	}
+	path, turn, index, _ := r.Path.Parent()
+	return fmt.Sprintf("%s~%d-%d", labels[r.Space.Run(r.Agent, r.Tree, path)], turn, index)
 }
 
 func (s *sim) byPath(labels map[subjects.Run]string, agent string, tree subjects.Tree, path string) string {
@@ -310,14 +326,23 @@ type treeModel struct {
 	pause   func(key string) time.Duration              // instead of latency
 	fails   func(key string, n int) error               // of the n-th request for a turn
 	leaf    func(label string) bool                     // answers at once though it could call somebody
+	forks   bool                                        // some runs have the style mail …
+	forkAt  int                                         // … and fork if there are so many dots in their labels
 
 	mu    sync.Mutex
 	asked map[string][]string  // label#turn to who asked, in order
 	ended map[string]time.Time // label#turn to the end of the last request
+	shown map[string]shown     // label to the last turn that was asked
+}
+
+// shown is what a run was shown before a turn.
+type shown struct {
+	turn int
+	said []provider.Message
 }
 
 func newTreeModel() *treeModel {
-	return &treeModel{fan: 2, latency: time.Second, asked: map[string][]string{}, ended: map[string]time.Time{}}
+	return &treeModel{fan: 2, latency: time.Second, asked: map[string][]string{}, ended: map[string]time.Time{}, shown: map[string]shown{}}
 }
 
 // ends reports whether a run calls nobody although it could.
@@ -332,8 +357,11 @@ type asker struct {
 }
 
 func (a asker) Send(ctx context.Context, req *provider.Request) (*provider.Response, error) {
-	me, turn := label(req.Messages[0].Content), turnOf(req)
+	me, turn := whose(req)
 	a.m.mu.Lock()
+	if turn >= a.m.shown[me].turn {
+		a.m.shown[me] = shown{turn, req.Messages}
+	}
 	key := fmt.Sprintf("%s#%d", me, turn)
 	a.m.asked[key] = append(a.m.asked[key], a.worker)
 	n := len(a.m.asked[key])
@@ -358,7 +386,10 @@ func (a asker) Send(ctx context.Context, req *provider.Request) (*provider.Respo
 			return resp, nil
 		}
 	}
-	usage := provider.Usage{InputTokens: 10, OutputTokens: 1}
+	if offers(req, "fork") {
+		return a.m.mails(req), nil
+	}
+	usage := usual
 	if !offers(req, "call_agent") && !offers(req, "spawn_agents") || turn > 1 || a.m.ends(me) {
 		parts := []string{}
 		for _, r := range req.Messages[len(req.Messages)-1].ToolResults {
@@ -471,6 +502,9 @@ func label(text string) string {
 func (m *treeModel) answer(label string, depth int) string {
 	if depth == 0 {
 		return label
+	}
+	if m.forks && strings.Count(label, ".") == m.forkAt {
+		return m.mailed(label, func(label string) string { return m.answer(label, depth-1) })
 	}
 	var parts []string
 	for i := range m.fan {

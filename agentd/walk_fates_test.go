@@ -33,7 +33,7 @@ func (w *walk) thrifty() {
 	defer w.model.mu.Unlock()
 	for key, at := range w.model.ended {
 		for label, cut := range w.cuts {
-			below := strings.HasPrefix(key, label+"#") || strings.HasPrefix(key, label+".")
+			below := strings.HasPrefix(key, label+"#") || strings.HasPrefix(key, label+".") || strings.HasPrefix(key, label+"~")
 			if late := at.Sub(cut); below && late > time.Second {
 				w.tb.Errorf("%s was at work %v after the end of %s", key, late, label)
 			}

@@ -89,7 +89,7 @@ func (w *walk) run() {
 	for i, f := range w.Trees {
 		label := w.label(i)
 		if o := w.result(w.trees[i], 30*time.Minute); !w.ends(f, label, w.model, o) {
-			w.tb.Errorf("%s: outcome %s %s %q %s", label, o.Status, o.Kind, o.Result, o.Error)
+			w.tb.Errorf("%s: outcome %s %s %q %s\n%s", label, o.Status, o.Kind, o.Result, o.Error, w.dump(w.trees[i].Tree))
 		}
 	}
 	if !rescue.Stop() { // it has begun
@@ -151,7 +151,11 @@ func (w *walk) grow(i int, f fruit) {
 	case f.Path < 0:
 		return
 	case f.Path > 0:
-		if a, err = subjects.ParseAgent(fmt.Sprintf("a%d", f.Agent+1)); err != nil {
+		below := f.Agent + 1
+		if w.Mail == "top" {
+			below = f.Agent // a fork
+		}
+		if a, err = subjects.ParseAgent(fmt.Sprintf("a%d", below)); err != nil {
 			w.tb.Fatal(err)
 		}
 		index := (f.Path - 1) % w.Fan

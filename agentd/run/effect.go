@@ -161,13 +161,14 @@ func (s State) Outstanding() []Effect {
 }
 
 // beside is what a run owes before it asks its model again: what its last turn has sent out that nobody waits for, by
-// whoever was its owner then, and word that it was idle.
+// whoever was its owner then, and word that it was idle: who had to give it may have died, or found the mail that has
+// made the run ready.
 func (s State) beside() []Effect {
 	if len(s.Turns) == 0 {
 		return nil
 	}
 	effects := s.sent()
-	if s.rested() && s.Owner == s.current().Entry.Trigger {
+	if s.Rested() {
 		effects = append(effects, Rest{len(s.Turns)})
 	}
 	return effects

@@ -12,11 +12,12 @@ import (
 // Mail is one message to a run.
 type Mail struct {
 	Seq     uint64   `json:"-"`
-	From    string   `json:"from"`          // the path of who wrote it; of a person, a name that is none
-	Text    string   `json:"text"`          // for the model
-	Idle    bool     `json:"idle,omitzero"` // a fork tells that it has done its task and waits for mail
-	Outcome *Outcome `json:"-"`             // a fork has ended, so
-	Whole   bool     `json:"-"`             // of a notice: the text itself, and the message is taken with it
+	From    string   `json:"from"`              // the path of who wrote it; of a person, a name that is none
+	Text    string   `json:"text"`              // for the model
+	Idle    bool     `json:"idle,omitzero"`     // a fork tells that it has done its task and waits for mail
+	Subtree *Totals  `json:"subtree,omitempty"` // with that: what it and all below it have taken so far
+	Outcome *Outcome `json:"-"`                 // a fork has ended, so
+	Whole   bool     `json:"-"`                 // of a notice: the text itself, and the message is taken with it
 }
 
 // maxFrom is the length of the longest name that a message may have come from.
@@ -61,15 +62,44 @@ func (s State) forked(path string) bool {
 	return slices.ContainsFunc(s.Forks(), func(f Fork) bool { return f.Call.To == path })
 }
 
+// spent is what a run's forks have taken that have not ended, as they have told when they were idle last.
+func (s State) spent() Totals {
+	var sum Totals
+	for _, f := range s.Forks() {
+		var last Mail
+		for _, m := range s.letters() {
+			if m.From == f.Call.To && m.Subtree != nil && m.Seq >= last.Seq {
+				last = m
+			}
+		}
+		if last.Subtree != nil {
+			sum = sum.Add(*last.Subtree)
+		}
+	}
+	return sum
+}
+
+// letters are the messages that the run has got, taken or not.
+func (s State) letters() []Mail {
+	all := slices.Clone(s.Inbox)
+	for _, t := range s.Turns {
+		for _, took := range t.Took {
+			all = append(all, took...)
+		}
+	}
+	return all
+}
+
 // Fork is a child that goes on beside its parent.
 type Fork struct {
 	Turn int
 	Child
 }
 
-// mailed puts a message into the inbox.
+// mailed puts a message into the inbox. What was stored before the call is none of the run's: who reads from the call on
+// does not see it.
 func (s State) mailed(m Mail) State {
-	if s.Ended() {
+	if s.Phase == None || s.Ended() {
 		return s
 	}
 	s.Inbox = append(slices.Clip(s.Inbox), m)
@@ -246,5 +276,5 @@ func (s State) notice(upTo uint64) []Mail {
 	return news
 }
 
-// rested reports whether the last entry is an answer after which the run waits for mail.
-func (s State) rested() bool { return len(s.Turns) > 0 && s.current().Entry.Kind == EntryIdle }
+// Rested reports whether the last entry is an answer after which the run waits for mail.
+func (s State) Rested() bool { return len(s.Turns) > 0 && s.current().Entry.Kind == EntryIdle }

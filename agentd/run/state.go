@@ -129,9 +129,10 @@ func (s State) Retries() int {
 	return n
 }
 
-// Subtree sums what the run and its children have done so far.
+// Subtree sums what the run and its children have done so far. Of forks that have not ended it is what they had done when
+// they told of it last.
 func (s State) Subtree() Totals {
-	sum := Totals{Usage: s.Usage(), Runs: 1, ModelCalls: len(s.Turns), ToolCalls: s.ToolCalls(), ModelMS: s.ModelMS()}
+	sum := Totals{Usage: s.Usage(), Runs: 1, ModelCalls: len(s.Turns), ToolCalls: s.ToolCalls(), ModelMS: s.ModelMS()}.Add(s.spent())
 	for _, t := range s.Turns {
 		for _, o := range t.Outcomes {
 			if o != nil {
@@ -361,7 +362,7 @@ func (s State) replied(e Replied) State {
 	if e.Index < 0 || e.Index >= len(t.Outcomes) || t.Outcomes[e.Index] != nil || t.Entry.Calls[e.Index].Op != OpCall {
 		return s
 	}
-	if t.Entry.Sequential && slices.Contains(t.Outcomes[:e.Index], nil) {
+	if t.Entry.Sequential && t.pending()[0].Index < e.Index {
 		return s // nobody has called it yet
 	}
 	t.Outcomes = slices.Clone(t.Outcomes)

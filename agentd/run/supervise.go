@@ -122,6 +122,9 @@ func (s State) judged(m Meta, o Outcome) State {
 	t := s.current()
 	t.Verdict = &o
 	s = s.amend(t)
+	if s.halted > 0 {
+		return s.withhold(m.Seq, stopped)
+	}
 	return s.follow(m, verdictOf(o))
 }
 
@@ -164,6 +167,8 @@ func (s State) approved(e Approved) State {
 func (s State) unanswered(e TimedOut) State {
 	sup := s.Start().Supervision
 	switch {
+	case s.halted > 0:
+		return s.withhold(e.Seq, stopped)
 	case s.Phase != Held:
 		return s.follow(e.Meta, Verdict{Decision: Pause, Reason: "the supervisor did not answer in time"})
 	case sup.OnTimeout:
@@ -195,6 +200,9 @@ func (s State) amend(t Turn) State {
 	return s
 }
 
+// CarriedOut reports whether a turn is carried out: it was not withheld, and nobody has to say so yet.
+func (t Turn) CarriedOut() bool { return t.stage == carried }
+
 // Withheld is why nothing of a turn was carried out, "" if it was, or may be yet.
 func (t Turn) Withheld() string {
 	if t.stage == withheld {
@@ -205,6 +213,9 @@ func (t Turn) Withheld() string {
 
 // interrupted folds that a person wants the run to stop what it is doing.
 func (s State) interrupted(e Interrupted) State {
+	if s.halted > 0 {
+		return s // it is stopping
+	}
 	switch s.Phase {
 	case Held:
 		s.halted = e.Seq
@@ -213,9 +224,6 @@ func (s State) interrupted(e Interrupted) State {
 		s.halted, s.Owner = e.Seq, e.Seq
 	case Awaiting:
 		s.halted = e.Seq
-		if _, reviewing := s.review(); reviewing {
-			return s.withhold(e.Seq, stopped)
-		}
 		t := s.current()
 		t.Outcomes = slices.Clone(t.Outcomes)
 		for i, c := range t.pending() {

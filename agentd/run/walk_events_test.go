@@ -20,7 +20,15 @@ func (w *walker) draw(t *rapid.T) run.Event {
 	}
 	m.Time = epoch.Add(time.Duration(m.Seq) * time.Second)
 	turn := max(0, len(s.Turns)+rapid.SampledFrom([]int{0, 0, 0, -1, 1}).Draw(t, "turn"))
-	switch rapid.SampledFrom(likely(s)).Draw(t, "kind") {
+	kinds := likely(s)
+	if w.people {
+		kinds = append(kinds, "interrupted")
+	}
+	switch rapid.SampledFrom(kinds).Draw(t, "kind") {
+	case "interrupted":
+		return run.Interrupted{Meta: m}
+	case "approved":
+		return run.Approved{Meta: m, Approval: run.Approval{Turn: rapid.SampledFrom([]int{0, turn}).Draw(t, "of turn"), Approve: rapid.Bool().Draw(t, "approve")}}
 	case "called":
 		return run.Called{Meta: m, Input: run.Input{Task: "a task"}}
 	case "answered":
@@ -29,18 +37,32 @@ func (w *walker) draw(t *rapid.T) run.Event {
 		return run.Ended{Meta: m, Entry: run.Entry{Index: w.index(t), Kind: run.EntryEnded, Trigger: max(1, s.Owner), End: drawEnd(t)}}
 	case "replied":
 		i := rapid.IntRange(-1, 4).Draw(t, "index")
+		if forks := s.Forks(); len(forks) > 0 && rapid.IntRange(0, 3).Draw(t, "a fork's") == 3 {
+			f := rapid.SampledFrom(forks).Draw(t, "fork")
+			turn, i = f.Turn, f.Index
+		}
 		o := run.Outcome{Status: run.StatusCompleted, Result: place(turn, i)}
+		if n := len(s.Turns); n > 0 && s.Turns[n-1].Entry.Review != nil && rapid.Bool().Draw(t, "a verdict") {
+			turn, i = n, len(s.Turns[n-1].Entry.Calls)
+			o.Result = rapid.SampledFrom([]string{`{"decision":"continue"}`, `{"decision":"reorient","correction":"no"}`, `{"decision":"pause"}`, "hm"}).Draw(t, "verdict")
+		}
 		if rapid.Bool().Draw(t, "failed") {
 			o.Status, o.Kind = run.StatusFailed, run.KindError
 		}
 		return run.Replied{Meta: m, Turn: turn, Index: i, Outcome: o}
 	case "mailed":
-		return run.Mailed{Meta: m, Mail: run.Mail{From: rapid.SampledFrom([]string{"r-1-0", "r-1-1", "somebody"}).Draw(t, "from"), Text: "x"}}
+		letter := run.Mail{From: rapid.SampledFrom(append(forkPaths(s), "r-1-0", "somebody")).Draw(t, "from"), Text: "x"}
+		letter.Idle = letter.From != "somebody" && rapid.Bool().Draw(t, "idle")
+		return run.Mailed{Meta: m, Mail: letter}
 	case "rested":
-		return run.Rested{Meta: m, Entry: run.Entry{
+		e := run.Entry{
 			Index: w.index(t), Kind: rapid.SampledFrom([]run.EntryKind{run.EntryIdle, run.EntryIdle, run.EntryIdle, run.EntryFinal}).Draw(t, "rest"),
-			Trigger: max(1, w.state.Owner), Seen: w.seen(t), Answer: &provider.Response{Content: "so far"}, Start: &run.Start{},
-		}}
+			Trigger: max(1, w.state.Owner), Seen: w.seen(t), Answer: &provider.Response{Content: "so far"}, Start: &run.Start{Supervision: w.watched},
+		}
+		if rapid.IntRange(0, 3).Draw(t, "its model failed") == 3 {
+			e.End = &run.End{Kind: run.KindError, Text: "no"}
+		}
+		return run.Rested{Meta: m, Entry: e}
 	case "timed out":
 		return run.TimedOut{Meta: m, Turn: turn}
 	case "concluded":
@@ -53,7 +75,7 @@ func (w *walker) draw(t *rapid.T) run.Event {
 
 // likely lists the kinds of events, those that move the state several times.
 func likely(s run.State) []string {
-	kinds := []string{"called", "answered", "ended", "replied", "timed out", "mailed", "rested", "cancelled", "concluded"}
+	kinds := []string{"called", "answered", "ended", "replied", "timed out", "mailed", "rested", "approved", "cancelled", "concluded"}
 	switch s.Phase {
 	case run.None:
 		return append(kinds, "called", "called", "called", "called")
@@ -63,7 +85,9 @@ func likely(s run.State) []string {
 		return append(kinds, slices.Repeat([]string{"replied", "replied", "replied", "mailed"}, 5)...)
 	case run.Idle:
 		return append(kinds, slices.Repeat([]string{"mailed"}, 5)...)
-	case run.Held, run.Completed, run.Failed:
+	case run.Held:
+		return append(kinds, slices.Repeat([]string{"approved", "timed out"}, 5)...)
+	case run.Completed, run.Failed:
 	}
 	return kinds
 }
@@ -82,7 +106,14 @@ func (w *walker) turn(t *rapid.T, m run.Meta) run.Entry {
 	n := rapid.IntRange(1, 4).Draw(t, "calls")
 	e := run.Entry{
 		Index: w.index(t), Kind: run.EntryTurn, Trigger: max(1, w.state.Owner), Seen: w.seen(t), Answer: &provider.Response{},
-		Sequential: rapid.Bool().Draw(t, "sequential"), Timer: m.Time.Add(time.Hour),
+		Sequential: rapid.Bool().Draw(t, "sequential"), Timer: m.Time.Add(time.Hour), Start: &run.Start{Supervision: w.watched},
+	}
+	if w.watched.Mode != run.Unsupervised && rapid.IntRange(0, 3).Draw(t, "reviewed") > 0 {
+		e.Timer = m.Time.Add(2 * time.Second)
+		e.Review = &run.Call{Op: run.OpReview, Agent: "watcher", Deadline: e.Timer}
+		if rapid.IntRange(0, 5).Draw(t, "no supervisor") == 5 {
+			e.Review.Error, e.Review.Kind = "unknown", run.KindUnknownAgent
+		}
 	}
 	if rapid.Bool().Draw(t, "timeout") {
 		e.Timeout = time.Minute
@@ -94,13 +125,52 @@ func (w *walker) turn(t *rapid.T, m run.Meta) run.Entry {
 		} else if w.mails {
 			c.Op = rapid.SampledFrom([]run.Op{run.OpCall, run.OpCall, run.OpFork, run.OpSend, run.OpMail, run.OpWait, run.OpKill}).Draw(t, "op")
 		}
-		if c.Op == run.OpWait && rapid.Bool().Draw(t, "particular") {
-			c.From = []string{"r-1-0", "somebody"}[:rapid.IntRange(1, 2).Draw(t, "of whom")]
-		}
+		w.address(t, &c, i)
 		e.Calls = append(e.Calls, c)
 		e.Answer.ToolCalls = append(e.Answer.ToolCalls, provider.ToolCall{ID: fmt.Sprint("c", i)})
 	}
 	return e
+}
+
+// address fills in whom a call is about, as tool.Turn does.
+func (w *walker) address(t *rapid.T, c *run.Call, index int) {
+	known := forkPaths(w.state)
+	switch c.Op {
+	case run.OpFork:
+		c.To = forkPath(len(w.state.Turns)+1, index)
+	case run.OpSend:
+		c.To = rapid.SampledFrom(append(known, "r", "r-9-9")).Draw(t, "to")
+	case run.OpKill:
+		c.To = rapid.SampledFrom(append(known, "r-9-9", "r-1")).Draw(t, "victim")
+		if len(known) > 0 && rapid.IntRange(0, 3).Draw(t, "further below") == 3 {
+			c.To += "-1-0"
+		}
+	case run.OpWait:
+		if !rapid.Bool().Draw(t, "particular") {
+			return
+		}
+		c.From = rapid.SliceOfNDistinct(rapid.SampledFrom(append(known, "r-9-9", "somebody")), 1, 2, rapid.ID[string]).Draw(t, "of whom")
+		for _, from := range c.From {
+			if w.dead(w.state, from) || from == "r-9-9" && rapid.Bool().Draw(t, "a dead one") {
+				c.Dead = append(c.Dead, from)
+			}
+		}
+	case run.OpCall, run.OpMail, run.OpReview:
+	}
+}
+
+func forkPath(turn, index int) string { return fmt.Sprintf("r-%d-%d", turn, index) }
+
+// forkPaths are the paths of all forks that a run has made, ended or not.
+func forkPaths(s run.State) (paths []string) {
+	for i, turn := range s.Turns {
+		for k, c := range turn.Entry.Calls {
+			if c.Op == run.OpFork && turn.CarriedOut() && !c.Failed() {
+				paths = append(paths, forkPath(i+1, k))
+			}
+		}
+	}
+	return paths
 }
 
 func drawEnd(t *rapid.T) *run.End {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -16,7 +17,13 @@ import (
 func TestSimApply(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		w := walker{mails: rapid.Bool().Draw(t, "mails")}
+		w := walker{mails: rapid.Bool().Draw(t, "mails"), people: rapid.Bool().Draw(t, "people"), resting: map[string]bool{}}
+		if rapid.IntRange(0, 2).Draw(t, "watched") == 2 {
+			w.watched = run.Supervision{
+				Mode: rapid.SampledFrom([]run.Mode{run.Supervised, run.Human}).Draw(t, "mode"), Agent: "watcher", Timeout: time.Minute,
+				OnTimeout: rapid.Bool().Draw(t, "on timeout"),
+			}
+		}
 		for range rapid.IntRange(0, 60).Draw(t, "events") {
 			e := w.draw(t)
 			before := w.state
@@ -37,6 +44,9 @@ type walker struct {
 	history []run.Event
 	mails   bool     // its model uses other tools than call_agent too
 	mail    []uint64 // all that was written to it, while it had not ended
+	people  bool     // some interrupt it
+	watched run.Supervision
+	resting map[string]bool // forks that have said that they are idle, and were not written to since
 }
 
 // check holds one application of an event to every promise.
@@ -65,16 +75,18 @@ func (w *walker) check(t *rapid.T, before, after run.State, e run.Event, err err
 	checkOwed(t, before, after)
 	checkResults(t, after)
 	w.checkMail(t, after, e, err)
+	checkHeard(t, before, after, e)
+	checkHeld(t, after)
+	checkBelow(t, after)
+	checkWord(t, after)
 }
 
 // checkMail: what was written to a run is in its inbox or was taken, once, by a call that may take it, in stream
 // order; nobody waits for what is there.
 func (w *walker) checkMail(t *rapid.T, after run.State, e run.Event, err error) {
-	if m, ok := e.(run.Mailed); ok && err == nil && m.Meta.Seq > w.state.Seq && !w.state.Ended() {
-		w.mail = append(w.mail, m.Meta.Seq)
-	}
-	if r, ok := e.(run.Replied); ok && err == nil && r.Seq > w.state.Seq && !w.state.Ended() && slices.ContainsFunc(w.state.Forks(), func(f run.Fork) bool { return f.Turn == r.Turn && f.Index == r.Index }) {
-		w.mail = append(w.mail, r.Seq)
+	if err == nil && seqOf(e) > w.state.Seq && !w.state.Ended() {
+		w.hear(e)
+		w.carry(after)
 	}
 	var seen []uint64
 	for _, turn := range after.Turns {
@@ -112,9 +124,10 @@ func (w *walker) checkMail(t *rapid.T, after run.State, e run.Event, err error) 
 	if !slices.Equal(seen, w.mail) {
 		t.Fatalf("the messages %v are %v in the inbox and with who took them", w.mail, seen)
 	}
-	if after.Phase == run.Idle && len(after.Notice()) > 0 {
+	if after.Phase == run.Idle && len(after.Notice()) > 0 && !w.people { // one that was stopped knows of no more than it did
 		t.Fatalf("idle, with mail of %v", after.Notice())
 	}
+	w.checkWaits(t, after)
 }
 
 // mustRefuse reports whether an event is one that no history can hold.
@@ -131,7 +144,7 @@ func mustRefuse(s run.State, e run.Event) bool {
 	case run.Called, run.Replied, run.TimedOut, run.Mailed, run.Approved, run.Interrupted, run.Cancelled, run.Concluded:
 		return false
 	}
-	return s.Phase == run.None || index != s.LogIndex+1 || turn && (s.Phase == run.Awaiting || s.Phase == run.Idle)
+	return s.Phase == run.None || index != s.LogIndex+1 || turn && (s.Phase == run.Awaiting || s.Phase == run.Idle || s.Phase == run.Held)
 }
 
 // checkCounts: pending + outcomes = N, and within a turn pending only shrinks.
@@ -144,6 +157,9 @@ func checkCounts(t *rapid.T, before, after run.State) {
 			}
 		}
 		last := i == len(after.Turns)-1
+		if last && !turn.CarriedOut() && turn.Withheld() == "" {
+			continue // nobody is called yet
+		}
 		if len(turn.Outcomes) != len(turn.Entry.Calls) || !last && missing > 0 {
 			t.Fatalf("turn %d has %d outcomes of %d calls, %d missing", i+1, len(turn.Outcomes), len(turn.Entry.Calls), missing)
 		}
@@ -154,7 +170,7 @@ func checkCounts(t *rapid.T, before, after run.State) {
 	if after.Phase != run.Awaiting && after.Pending() != 0 {
 		t.Fatalf("%d pending in %v", after.Pending(), after.Phase)
 	}
-	if len(after.Turns) == len(before.Turns) && before.Phase == run.Awaiting && after.Pending() > before.Pending() {
+	if len(after.Turns) == len(before.Turns) && before.Phase == run.Awaiting && after.Pending() > before.Pending() && before.Turns[len(before.Turns)-1].CarriedOut() {
 		t.Fatalf("pending grew from %d to %d", before.Pending(), after.Pending())
 	}
 	if n := len(after.Turns); n < len(before.Turns) || n > len(before.Turns)+1 {
@@ -200,7 +216,11 @@ func checkEnd(t *rapid.T, before, after run.State) {
 
 // checkLogged: an end from outside is on the log, which fences whoever is at work, before it is answered.
 func (w *walker) checkLogged(t *rapid.T, after run.State, e run.Event) {
-	ended := func(e run.Event) bool { _, ok := e.(run.Ended); return ok }
+	ended := func(e run.Event) bool {
+		_, ok := e.(run.Ended)
+		last, final := e.(run.Rested)
+		return ok || final && last.Entry.Kind == run.EntryFinal
+	}
 	for _, owed := range after.Outstanding() {
 		c, answers := owed.(run.Conclude)
 		if answers && c.End.Kind != run.KindTurns && !slices.ContainsFunc(w.history, ended) && !ended(e) {
@@ -241,16 +261,17 @@ func checkOwed(t *rapid.T, before, after run.State) {
 				t.Fatalf("%s is owed in %v", e.Key(), after.Phase)
 			}
 		case run.Rest:
-			if after.Phase != run.Idle && after.Phase != run.Ready || e.Turn != len(after.Turns) || after.Turns[e.Turn-1].Entry.Kind != run.EntryIdle {
+			if after.Phase != run.Idle && after.Phase != run.Ready || e.Turn != len(after.Turns) || after.Phase == run.Ready && after.Turns[e.Turn-1].Entry.Kind != run.EntryIdle {
 				t.Fatalf("%s is owed in %v", e.Key(), after.Phase)
 			}
 		}
 	}
-	live := after.Phase == run.Ready || after.Phase == run.Awaiting || after.Phase == run.Idle
+	live := after.Phase == run.Held || after.Phase == run.Ready || after.Phase == run.Awaiting || after.Phase == run.Idle
 	if live && len(keys) == 0 || live && (after.Owner == 0 || after.Owner > after.Seq) {
 		t.Fatalf("%v at %d owes %v to %d", after.Phase, after.Seq, keys, after.Owner)
 	}
-	if before.Phase == run.Ready && after.Phase == run.Ready && len(after.Turns) == len(before.Turns) && after.Owner != before.Owner {
+	stopping := keys[run.LogStop{Turn: len(after.Turns) + 1}.Key()] // whoever asks is not to go on
+	if before.Phase == run.Ready && after.Phase == run.Ready && len(after.Turns) == len(before.Turns) && after.Owner != before.Owner && !stopping {
 		t.Fatalf("ready already, the owner went from %d to %d", before.Owner, after.Owner)
 	}
 }
@@ -258,6 +279,12 @@ func checkOwed(t *rapid.T, before, after run.State) {
 // checkChildren: all that are pending are called, or the first of them.
 func checkChildren(t *rapid.T, s run.State, e run.CallChildren) {
 	turn := s.Turns[len(s.Turns)-1]
+	if !turn.CarriedOut() {
+		if len(e.Children) != 1 || e.Children[0].Call.Op != run.OpReview || e.Children[0].Index != len(turn.Entry.Calls) || len(e.Forks)+len(e.Posts)+len(e.Kills) > 0 {
+			t.Fatalf("before its supervisor has answered it owes %+v", e)
+		}
+		return
+	}
 	want := 0
 	for i, c := range turn.Entry.Calls {
 		if c.Op == run.OpCall && turn.Outcomes[i] == nil && (want == 0 || !turn.Entry.Sequential) {
@@ -271,7 +298,8 @@ func checkChildren(t *rapid.T, s run.State, e run.CallChildren) {
 			}
 		}
 	}
-	if s.Phase == run.Ready && want == 0 && len(e.Forks)+len(e.Posts)+len(e.Kills) > 0 {
+	_, stopping := s.Outstanding()[len(s.Outstanding())-1].(run.Stop)
+	if (s.Phase == run.Ready || s.Phase == run.Idle || stopping) && (want == 0 || stopping) && len(e.Children) == 0 && len(e.Forks)+len(e.Posts)+len(e.Kills) > 0 {
 		return
 	}
 	if s.Phase != run.Awaiting || len(e.Children) != want || e.Turn != len(s.Turns) {
@@ -298,7 +326,7 @@ func checkResults(t *rapid.T, s run.State) {
 				if o.Kind != c.Kind || o.Error != c.Error {
 					t.Fatalf("call %d.%d was refused with %q and has %q", k+1, i, c.Error, o.Error)
 				}
-			case o.Kind == run.KindTimeout:
+			case o.Kind == run.KindTimeout, o.Kind == run.KindCancelled && (o.Error == turn.Withheld() || o.Error == "stopped by the user"):
 			case c.Op != run.OpCall && c.Op != run.OpFork:
 				if o.Status != run.StatusCompleted {
 					t.Fatalf("call %d.%d (%s) has %+v", k+1, i, c.Op, o)

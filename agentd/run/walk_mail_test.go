@@ -1,0 +1,181 @@
+package run_test
+
+import (
+	"slices"
+	"strings"
+
+	"pgregory.net/rapid"
+
+	"github.com/axebus/axe/agentd/run"
+)
+
+// hear notes what an event that is folded says to the run, and of its forks.
+func (w *walker) hear(e run.Event) {
+	switch e := e.(type) {
+	case run.Mailed:
+		if w.state.Phase != run.None { // what stands before the call is none of the run's
+			w.mail = append(w.mail, e.Meta.Seq)
+		}
+		if e.Idle && slices.ContainsFunc(w.state.Forks(), func(f run.Fork) bool { return forkPath(f.Turn, f.Index) == e.From }) {
+			w.resting[e.From] = true
+		}
+	case run.Replied:
+		path := forkPath(e.Turn, e.Index)
+		forked := slices.ContainsFunc(w.state.Forks(), func(f run.Fork) bool { return f.Turn == e.Turn && f.Index == e.Index })
+		if forked && !killed(w.state, path) { // of one that the run has killed itself nothing is to be said
+			w.mail = append(w.mail, e.Seq)
+		}
+	case run.Called, run.Answered, run.Ended, run.TimedOut, run.Rested, run.Approved, run.Interrupted, run.Cancelled, run.Concluded:
+	}
+}
+
+// carry notes what a turn that is carried out since the event before does to forks.
+func (w *walker) carry(after run.State) {
+	n := len(after.Turns)
+	if n == 0 || !after.Turns[n-1].CarriedOut() || len(w.state.Turns) == n && w.state.Turns[n-1].CarriedOut() {
+		return
+	}
+	for _, c := range after.Turns[n-1].Entry.Calls {
+		if c.Op == run.OpSend && !c.Failed() {
+			delete(w.resting, c.To)
+		}
+	}
+}
+
+// checkHeld: a turn waits for a person only where there is one, and for no time without end.
+func checkHeld(t *rapid.T, s run.State) {
+	if s.Phase == run.Held && (s.Start().Supervision.Mode != run.Human || s.Turns[len(s.Turns)-1].Entry.Timer.IsZero()) {
+		t.Fatalf("held: %+v", s.Start().Supervision)
+	}
+}
+
+// killed reports whether a run has killed another one, or one above that.
+func killed(s run.State, path string) bool {
+	for _, turn := range s.Turns {
+		for _, c := range turn.Entry.Calls {
+			if c.Op == run.OpKill && turn.CarriedOut() && !c.Failed() && strings.HasPrefix(path+"-", c.To+"-") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// dead reports whether a run is known to have ended.
+func (w *walker) dead(s run.State, path string) bool {
+	for i, turn := range s.Turns {
+		for k, c := range turn.Entry.Calls {
+			if c.Op == run.OpFork && turn.CarriedOut() && forkPath(i+1, k) == path && turn.Outcomes[k] != nil {
+				return true
+			}
+		}
+	}
+	return killed(s, path)
+}
+
+// checkWaits: nobody waits when there is what he waits for; who has waited for some has a standing for each of them,
+// in his order, which is that he has received something if he has.
+func (w *walker) checkWaits(t *rapid.T, after run.State) {
+	for k, turn := range after.Turns {
+		for i, c := range turn.Entry.Calls {
+			switch {
+			case c.Op != run.OpWait || c.Failed() || !turn.CarriedOut():
+			case turn.Outcomes[i] == nil:
+				if after.Phase == run.Awaiting && w.there(after, c) {
+					t.Fatalf("call %d.%d waits for %v, and there is %+v", k+1, i, c.From, after.Inbox)
+				}
+			case len(turn.Found[i]) != len(c.From):
+				t.Fatalf("call %d.%d waited for %v and has %v", k+1, i, c.From, turn.Found[i])
+			default:
+				for j, from := range c.From {
+					got := slices.ContainsFunc(turn.Took[i], func(m run.Mail) bool { return m.From == from })
+					if got != (turn.Found[i][j] == run.Received) {
+						t.Fatalf("call %d.%d has %v of %v with %+v", k+1, i, turn.Found[i], c.From, turn.Took[i])
+					}
+				}
+			}
+		}
+	}
+}
+
+// there reports whether a call need not wait.
+func (w *walker) there(s run.State, c run.Call) bool {
+	if len(c.From) == 0 {
+		return len(s.Inbox) > 0
+	}
+	for _, from := range c.From {
+		wrote := slices.ContainsFunc(s.Inbox, func(m run.Mail) bool { return m.From == from })
+		if !wrote && !slices.Contains(c.Dead, from) && !w.dead(s, from) && !w.resting[from] {
+			return false
+		}
+	}
+	return true
+}
+
+// checkHeard: the outcome of a call that is out counts, whatever else its turn has asked for.
+func checkHeard(t *rapid.T, before, after run.State, e run.Event) {
+	r, ok := e.(run.Replied)
+	if !ok || r.Seq <= before.Seq {
+		return
+	}
+	for _, owed := range before.Outstanding() {
+		calls, ok := owed.(run.CallChildren)
+		if !ok || calls.Turn != r.Turn || !slices.ContainsFunc(calls.Children, func(c run.Child) bool { return c.Index == r.Index }) {
+			continue
+		}
+		if turn := after.Turns[r.Turn-1]; r.Index == len(turn.Outcomes) && turn.Verdict == nil || r.Index < len(turn.Outcomes) && turn.Outcomes[r.Index] == nil {
+			t.Fatalf("the outcome of call %d.%d, which was out, is dropped", r.Turn, r.Index)
+		}
+	}
+}
+
+// checkBelow: a run that ends owes a tombstone to each run that works for it, and to no other, before its outcome and
+// before its end is on the log.
+func checkBelow(t *rapid.T, s run.State) {
+	owed := s.Outstanding()
+	if !s.Ended() || s.Concluded || len(owed) == 0 {
+		return
+	}
+	want := map[string]bool{}
+	for i, turn := range s.Turns {
+		if s.Turns[i].Entry.Review != nil && i == len(s.Turns)-1 && !turn.CarriedOut() && turn.Withheld() == "" && turn.Why == "" && turn.Verdict == nil {
+			want[forkPath(i+1, len(turn.Entry.Calls))] = true
+		}
+		for k, c := range turn.Entry.Calls {
+			if !turn.CarriedOut() {
+				continue
+			}
+			waited := c.Op == run.OpCall && i == len(s.Turns)-1
+			if turn.Outcomes[k] == nil && (c.Op == run.OpFork || waited) {
+				want[forkPath(i+1, k)] = true
+			}
+		}
+	}
+	got := map[string]bool{}
+	if below, ok := owed[0].(run.CancelBelow); ok {
+		for _, f := range below.Below {
+			got[forkPath(f.Turn, f.Index)] = true
+		}
+	} else if _, last := owed[0].(run.Conclude); last && s.End.Kind != run.KindTurns && s.End.Kind != run.KindError {
+		return // they were told before the end was put on the log
+	}
+	if len(want) != len(got) {
+		t.Fatalf("%v, and %v are told to end; %v work for it", owed, got, want)
+	}
+	for path := range want {
+		if !got[path] {
+			t.Fatalf("%v, and %v are told to end; %v work for it", owed, got, want)
+		}
+	}
+}
+
+// checkWord: whoever has forked a run is told of each of its answers before the run goes on.
+func checkWord(t *rapid.T, s run.State) {
+	if s.Ended() || !s.Rested() {
+		return
+	}
+	owed := s.Outstanding()
+	if r, ok := owed[0].(run.Rest); !ok || r.Turn != len(s.Turns) {
+		t.Fatalf("%v after an answer, and owes %v", s.Phase, owed)
+	}
+}
