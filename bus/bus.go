@@ -65,6 +65,8 @@ type Conn struct {
 	maxAge   time.Duration
 	objects  jetstream.ObjectStore
 
+	sending sync.RWMutex // Close has it alone
+
 	complained time.Time // of writes that wait
 }
 
@@ -94,7 +96,11 @@ func Open(ctx context.Context, cfg Config) (*Conn, error) {
 }
 
 // Close ends the connection at once. Deliveries that were not acknowledged come again to somebody.
-func (c *Conn) Close() { c.nc.Close() }
+func (c *Conn) Close() {
+	c.sending.Lock()
+	defer c.sending.Unlock()
+	c.nc.Close()
+}
 
 // Flush waits until everything sent so far, acknowledgements too, has reached the server.
 func (c *Conn) Flush(ctx context.Context) error { return c.nc.FlushWithContext(ctx) }

@@ -4,6 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -56,28 +60,64 @@ func (d *Directory) Delete(ctx context.Context, key string, rev uint64) error {
 }
 
 // Watch calls fn for every value now and each change after, nil for a removed one, until ctx ends.
-// Caught is called once, when fn has seen all that is there.
+// Caught is called once, when fn has seen all that is there. A watch that breaks, as the library's does when a server
+// refuses it for a moment, is begun again; then fn may see a value once more.
 func (d *Directory) Watch(ctx context.Context, fn func(key string, value []byte), caught func()) error {
+	known := map[string]bool{}
+	tell := func(key string, value []byte) {
+		if known[key] = value != nil; value == nil {
+			delete(known, key)
+		}
+		fn(key, value)
+	}
+	var once sync.Once
+	for first := true; ; first = false {
+		began, err := d.watchOnce(ctx, known, tell, func() { once.Do(caught) })
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if first && !began {
+			return fmt.Errorf("watch agents: %w", err)
+		}
+		if err := d.conn.waits.pause(ctx, watchAgain); err != nil {
+			return err
+		}
+	}
+}
+
+// watchAgain is the pause before a watch that broke is begun again.
+const watchAgain = 500 * time.Millisecond
+
+// watchOnce watches until the watch breaks or ctx ends; known are the keys that were told before. Began is false if
+// there was no watch.
+func (d *Directory) watchOnce(ctx context.Context, known map[string]bool, fn func(key string, value []byte), caught func()) (began bool, _ error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	w, err := ask(ctx, d.conn, func(attempt context.Context) (jetstream.KeyWatcher, error) { return d.watch(ctx, attempt) })
 	if err != nil {
-		return fmt.Errorf("watch agents: %w", err)
+		return false, err
 	}
 	defer func() { _ = w.Stop() }()
+	gone := maps.Clone(known) // but for those that are seen again
 	for {
 		select {
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return true, nil
 		case e, ok := <-w.Updates():
 			switch {
 			case !ok:
-				return errors.New("watch agents: closed")
+				return true, nil
 			case e == nil:
+				for _, key := range slices.Sorted(maps.Keys(gone)) {
+					fn(key, nil)
+				}
+				gone = nil
 				caught()
 			case e.Operation() == jetstream.KeyValuePut:
+				delete(gone, e.Key())
 				fn(e.Key(), e.Value())
 			default:
+				delete(gone, e.Key())
 				fn(e.Key(), nil)
 			}
 		}

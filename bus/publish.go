@@ -178,7 +178,7 @@ func (c *Conn) WriteAll(ctx context.Context, ms []Message) []error {
 		if msgs[i], errs[i] = c.message(ctx, m); errs[i] != nil {
 			continue
 		}
-		acks[i], errs[i] = c.js.PublishMsgAsync(msgs[i])
+		acks[i], errs[i] = c.send(msgs[i])
 	}
 	for i, m := range ms {
 		if msgs[i] == nil {
@@ -194,6 +194,14 @@ func (c *Conn) WriteAll(ctx context.Context, ms []Message) []error {
 		}
 	}
 	return errs
+}
+
+// send publishes without waiting for the acknowledgement. The library sets up a goroutine for these at the first one, which
+// would outlast the connection if that ended meanwhile.
+func (c *Conn) send(m *nats.Msg) (jetstream.PubAckFuture, error) {
+	c.sending.RLock()
+	defer c.sending.RUnlock()
+	return c.js.PublishMsgAsync(m)
 }
 
 func (c *Conn) await(ctx context.Context, m Message, msg *nats.Msg, f jetstream.PubAckFuture) error {

@@ -120,7 +120,7 @@ func perform(t *testing.T, sc scenario, bin string, seed uint64, trees int) {
 		v.blame("%d turns were asked again, though nobody was interrupted", v.extra)
 	}
 	if n := st.crew.gaveUp.Load(); n > 0 {
-		v.blame("%d workers gave up", n)
+		v.blame("%d workers gave up; the last one has said:\n%v", n, st.crew.why.Load())
 	}
 	if len(v.wrong) > 0 {
 		t.Errorf("%s=%d: %d faults of the product:\n%s", seedEnv, seed, len(v.wrong), strings.Join(v.wrong[:min(20, len(v.wrong))], "\n"))

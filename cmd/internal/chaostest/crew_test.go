@@ -18,6 +18,7 @@ const slots = 16
 type crew struct {
 	group  *group
 	berths []*berth
+	why    atomic.Value // string: what the last of them has said
 	gaveUp atomic.Int64 // workers that ended though nobody ended them
 }
 
@@ -92,6 +93,7 @@ func (b *berth) mind(p *process) {
 	}
 	b.crew.gaveUp.Add(1)
 	b.crew.group.log.say("%s gave up: %v", p.name, p.err)
+	b.crew.why.Store(b.crew.group.log.said(p.name)) // the journal will have forgotten it
 	time.Sleep(200 * time.Millisecond)
 	_ = b.fill(p)
 }

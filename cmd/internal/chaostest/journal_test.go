@@ -43,6 +43,19 @@ func newJournal(t *testing.T) *journal {
 	return j
 }
 
+// said is what there still is of one process.
+func (j *journal) said(who string) string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var all []string
+	for i := range j.lines {
+		if line := j.lines[(j.next+i)%len(j.lines)]; strings.Contains(line, " "+who+" ") {
+			all = append(all, line)
+		}
+	}
+	return strings.Join(all, "\n")
+}
+
 // say notes what the test itself does.
 func (j *journal) say(format string, args ...any) { j.line("chaos", fmt.Sprintf(format, args...)) }
 

@@ -1,0 +1,68 @@
+package bus
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nats-server/v2/server/ats"
+)
+
+// TestDirectoryThatWasLost: a watch goes on though the library gave it up, since the bucket was not there for a while; what
+// was removed meanwhile is told as removed.
+func TestDirectoryThatWasLost(t *testing.T) {
+	ats.Register()
+	defer ats.Unregister()
+	synctest.Test(t, func(t *testing.T) {
+		server := serveT(t, ServerConfig{})
+		conn := openT(t, Dial{Server: server}, true)
+		ctx, cancel := context.WithCancel(t.Context())
+		dir, err := conn.Directory(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		put := func(key string) {
+			if _, err := dir.Put(ctx, key, []byte("{}")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		put("stays")
+		put("goes")
+		var mu sync.Mutex
+		var told []string
+		caught := 0
+		var watching sync.WaitGroup
+		watching.Go(func() {
+			_ = dir.Watch(ctx, func(key string, value []byte) {
+				mu.Lock()
+				defer mu.Unlock()
+				if value == nil {
+					key += " is gone"
+				}
+				told = append(told, key)
+			}, func() { caught++ })
+		})
+		time.Sleep(time.Second)
+		bucket := "KV_" + conn.cfg.Space.Name("AGENTS")
+		if err := conn.js.DeleteStream(ctx, bucket); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute) // the library misses the signs of life, asks for another consumer, and is refused
+		if err := conn.Provision(ctx, Provision{}); err != nil {
+			t.Fatal(err)
+		}
+		put("stays")
+		time.Sleep(time.Minute)
+		put("comes")
+		time.Sleep(time.Second)
+		cancel()
+		watching.Wait()
+		if diff := cmp.Diff([]string{"stays", "goes", "goes is gone", "stays is gone", "stays", "comes"}, slices.Compact(told)); diff != "" || caught != 1 {
+			t.Errorf("caught up %d times: %s", caught, diff)
+		}
+	})
+}
