@@ -100,10 +100,18 @@ func (w *Worker) step(ctx context.Context, h *history, t *trigger) (step, error)
 		}
 	}
 	var next step
+	looked := time.Now()
 	for _, e := range h.state.Outstanding() {
 		var err error
+		if _, asks := e.(run.CallModel); !asks && h.state.Phase == run.Ready && t.sent == h.state.LogIndex {
+			continue
+		}
 		switch e := e.(type) {
 		case run.CallModel:
+			t.sent = h.state.LogIndex
+			if time.Since(looked) > oldLook { // that was sent out first, which took its time: another worker may have gone on
+				return step{must: h.state.Seq}, nil
+			}
 			next, err = w.turn(ctx, h, t)
 		case run.CallChildren:
 			next, err = w.callChildren(ctx, h, e)
