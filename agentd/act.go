@@ -1,6 +1,7 @@
 package agentd
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -171,7 +172,7 @@ func (w *Worker) cancelSelf(ctx context.Context, h *history, t *trigger, end run
 
 // cancelBelow writes the tombstone of every child that is still awaited, and waits for nobody.
 func (w *Worker) cancelBelow(ctx context.Context, h *history, e run.CancelBelow) error {
-	body, err := json.Marshal(run.End{Kind: run.KindCancelled, Text: "the run above it was ended: " + h.state.End.Text})
+	body, err := json.Marshal(run.End{Kind: run.KindCancelled, Text: "the run above it was ended: " + cmp.Or(h.state.End.Text, "it has answered")})
 	if err != nil {
 		return err
 	}

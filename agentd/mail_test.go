@@ -111,6 +111,9 @@ func TestForkAndWait(t *testing.T) {
 			}
 		}
 		s.eventually("both forks end", func() bool { return len(s.outcomes(r.Reply(1, 0)))+len(s.outcomes(r.Reply(1, 1))) == 2 })
+		if got := s.outcomes(r.Reply(1, 0))[0].Error; got != "the run above it was ended: it has answered" {
+			t.Errorf("the fork was told %q", got)
+		}
 		s.clean()
 	})
 }
