@@ -67,8 +67,8 @@ tidy: ## fail on a go.mod that is not tidy
 	$(GO) mod tidy -diff
 
 .PHONY: bench
-bench: ## measure a leaf, a fan-out and a nested tree, as ratios
-	$(GO) test -run '^$$' -bench 'Leaf|FanOut|Nested|OneSlot' -benchtime $(BENCHTIME) ./agentd
+bench: ## measure a leaf, a fan-out, a nested tree and 10,000 idle forks, as ratios
+	$(GO) test -run '^$$' -bench 'Leaf|FanOut|Nested|OneSlot|Idle' -benchtime $(BENCHTIME) ./agentd
 
 .PHONY: fuzz
 fuzz: ## fuzz every target for FUZZTIME (20s)
@@ -94,8 +94,9 @@ chaos: ## real processes under random faults: TREES (1000) for each scenario, or
 	AXE_CHAOS_TREES=$(TREES) $(GO) test -run 'TestChaos/$(CHAOS)' -count=1 -v -timeout 60m ./cmd/internal/chaostest
 
 .PHONY: proofs
-proofs: ## cancel 300 runs at work, a model slower than twenty leases, bounds on a tree, a provider that wants to be left alone
+proofs: ## cancel 300 runs at work, a model slower than twenty leases, bounds on a tree, a provider that wants to be left alone, mail under 1,000 deaths
 	$(GO) test -count=1 -v -run 'TestCancelManyAtWork|TestSlowModel$$|TestMax(Agents|Turns|Tokens)|TestRetryAfterClosesTheGate' ./agentd
+	$(GO) test -count=1 -v -timeout 30m ./agentd -run 'TestMailTakenOnce$$' -rapid.checks=250
 
 .PHONY: clean
 clean: ## remove what was built

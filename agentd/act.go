@@ -100,10 +100,18 @@ func (w *Worker) step(ctx context.Context, h *history, t *trigger) (step, error)
 		}
 	}
 	var next step
+	looked := time.Now()
 	for _, e := range h.state.Outstanding() {
 		var err error
+		if besides(e) && h.state.Phase == run.Ready && t.sent == h.state.LogIndex {
+			continue
+		}
 		switch e := e.(type) {
 		case run.CallModel:
+			t.sent = h.state.LogIndex
+			if time.Since(looked) > oldLook { // that was sent out first, which took its time: another worker may have gone on
+				return step{must: h.state.Seq}, nil
+			}
 			next, err = w.turn(ctx, h, t)
 		case run.CallChildren:
 			next, err = w.callChildren(ctx, h, e)
@@ -129,6 +137,16 @@ func (w *Worker) step(ctx context.Context, h *history, t *trigger) (step, error)
 		}
 	}
 	return next, nil
+}
+
+// besides reports whether an effect is one that a run owes beside the asking of its model.
+func besides(e run.Effect) bool {
+	switch e.(type) {
+	case run.CallChildren, run.Rest:
+		return true
+	case run.CallModel, run.CancelBelow, run.Stop, run.LogStop, run.Hold, run.Answer, run.LogEnd, run.Conclude:
+	}
+	return false
 }
 
 // doom decides whether a run has to end badly before anything else is done for it.

@@ -45,9 +45,15 @@ func newWorld(b *testing.B, always bool, slots int, m benchModel, agents ...conf
 		b.Fatal(err)
 	}
 	b.Cleanup(s.Close)
+	return worldAt(b, s.URL(), agentd.Config{Slots: slots}, m, agents...)
+}
+
+// worldAt is the same with a server that is there already.
+func worldAt(b *testing.B, url string, cfg agentd.Config, m benchModel, agents ...configs.Agent) *world {
+	b.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	open := func() *bus.Conn {
-		c, err := bus.Open(ctx, bus.Config{Dial: bus.Dial{URL: s.URL()}})
+		c, err := bus.Open(ctx, bus.Config{Dial: bus.Dial{URL: url}})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -59,7 +65,8 @@ func newWorld(b *testing.B, always bool, slots int, m benchModel, agents ...conf
 		b.Fatal(err)
 	}
 	w.work = open()
-	worker, err := agentd.New(w.work, agentd.Config{Name: "w1", Slots: slots, Open: func(string) (provider.Provider, string, error) { return m, "m", nil }})
+	cfg.Name, cfg.Open = "w1", func(string) (provider.Provider, string, error) { return m, "m", nil }
+	worker, err := agentd.New(w.work, cfg)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -74,7 +81,7 @@ func newWorld(b *testing.B, always bool, slots int, m benchModel, agents ...conf
 			b.Error(err)
 		}
 	})
-	if w.nc, err = nats.Connect(s.URL()); err != nil {
+	if w.nc, err = nats.Connect(url); err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(w.nc.Close)

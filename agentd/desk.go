@@ -18,6 +18,7 @@ type trigger struct {
 	at      subjects.Address
 	slot    bool // it holds one
 	inbound bool // it counts as one at hand
+	sent    int  // the entry of the log of which all that nobody waits for was sent out under it
 }
 
 // desk is where one goroutine handles the triggers of one run, one after another. It exists while

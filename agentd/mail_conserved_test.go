@@ -73,6 +73,9 @@ func (s *sim) conserved(tree subjects.Tree, labels map[subjects.Run]string) (let
 	}
 	for r, l := range logs {
 		letters += len(l.letters)
+		if !l.takes() { // labels may be those of several trees, if nobody in them has mail
+			continue
+		}
 		s.model.mu.Lock()
 		shown := s.model.shown[labels[r]]
 		s.model.mu.Unlock()
@@ -205,6 +208,13 @@ func (s *storedLetter) is(got shownLetter) bool {
 		return s.body == canonical(got.Message)
 	}
 	return strings.Contains(string(got.Message), `"status":"dead"`)
+}
+
+// takes reports whether a run takes mail.
+func (l *mailLog) takes() bool {
+	return slices.ContainsFunc(l.entries, func(e run.Entry) bool {
+		return slices.ContainsFunc(e.Calls, func(c run.Call) bool { return c.Op == run.OpMail || c.Op == run.OpWait })
+	})
 }
 
 // takings are the results with mail that a run was shown.

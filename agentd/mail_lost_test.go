@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/axebus/axe/agentd"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/configs"
 )
@@ -51,6 +52,32 @@ func TestForkInTurn(t *testing.T) {
 		s.hire("w", engagement{})
 		s.settle()
 		s.completed(s.submit("lead", "go"), "c0=r-1-0|c1=x|c2=y")
+		s.clean()
+	})
+}
+
+// TestSentOutLate: who was held up while it sent out what a turn has asked for looks again before it asks the model:
+// another worker has gone on.
+func TestSentOutLate(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.mailer(map[string][]part{"r": {calls(uses("fork", "prompt", "one")), sums}})
+		var held atomic.Bool
+		s.hire("w1", engagement{Config: agentd.Config{Slots: 1}, mute: &held, intercept: func(at bus.Point) error {
+			if at.Op == "write" && !at.After && strings.HasSuffix(at.Subject, ".r-1-0.call") && held.CompareAndSwap(false, true) {
+				time.Sleep(time.Minute)
+				held.Store(false)
+			}
+			return nil
+		}})
+		s.settle()
+		r := s.submit("lead", "go")
+		s.asking("lead", 1)
+		s.hire("w2", engagement{})
+		s.completed(r, "c0=r-1-0")
+		time.Sleep(2 * time.Minute)
+		if asks := s.asksOf("r"); len(asks) != 2 || asks[1].worker != "w2" {
+			t.Errorf("the model was asked %d times", len(asks))
+		}
 		s.clean()
 	})
 }

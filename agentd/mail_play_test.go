@@ -225,11 +225,11 @@ func (m *treeModel) parent(p *played) *provider.Response {
 	case p.gaveUp:
 		return &provider.Response{Content: p.me + "(gave up)", Usage: usual}
 	case len(missing) > 0:
-		return p.wait(missing)
+		return m.wait(p, missing)
 	case !p.did["again"] && !p.over(first):
-		return acts(does("send", map[string]any{"to": first, "message": "again"}), waits(first))
+		return acts(does("send", map[string]any{"to": first, "message": "again"}), m.waits(first))
 	case !p.did["killed"] && last != "":
-		return acts(does("kill", map[string]any{"id": last}), waits(last))
+		return acts(does("kill", map[string]any{"id": last}), m.waits(last))
 	}
 	var parts []string
 	for _, id := range p.ids {
@@ -274,11 +274,12 @@ func cutLast(s, sep string) (before, after string, found bool) {
 	return "", s, false
 }
 
-func (p *played) wait(missing []string) *provider.Response {
+// wait waits for all that are missing and for anybody in turn: who is idle is not waited for, whatever is missing.
+func (m *treeModel) wait(p *played, missing []string) *provider.Response {
 	if p.waits%2 == 0 {
-		return acts(waits(missing...))
+		return acts(m.waits(missing...))
 	}
-	return acts(waits())
+	return acts(m.waits())
 }
 
 // answers is what a run says in the end.
@@ -299,11 +300,8 @@ func (p *played) answers(parts []string) *provider.Response {
 	return &provider.Response{Content: text, Usage: usual}
 }
 
-// patience is how many seconds a run waits for mail before it gives up.
-const patience = 300
-
-func waits(from ...string) provider.ToolCall {
-	args := map[string]any{"timeout": patience}
+func (m *treeModel) waits(from ...string) provider.ToolCall {
+	args := map[string]any{"timeout": m.patience}
 	if len(from) > 0 {
 		args["from"] = from
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/agentd/tool"
+	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/subjects"
@@ -111,6 +112,9 @@ func TestForkAndWait(t *testing.T) {
 			}
 		}
 		s.eventually("both forks end", func() bool { return len(s.outcomes(r.Reply(1, 0)))+len(s.outcomes(r.Reply(1, 1))) == 2 })
+		if got := s.outcomes(r.Reply(1, 0))[0].Error; got != "the run above it has answered" {
+			t.Errorf("the fork was told %q", got)
+		}
 		s.clean()
 	})
 }
@@ -360,5 +364,28 @@ func TestForksAreCounted(t *testing.T) {
 		if o := s.outcomes(r.Reply(1, 0))[0]; o.Kind != run.KindCancelled || o.Error != "the run above it has answered" {
 			t.Errorf("%+v", o)
 		}
+	})
+}
+
+// TestIdleWordThatIsOld: a fork that was written to while its word was on the way is at work, whatever the word says.
+func TestIdleWordThatIsOld(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.mailer(map[string][]part{
+			"r": {
+				calls(uses("fork", "prompt", "one")), after(10*time.Second, calls(uses("send", "to", "r-1-0", "message", "more"))),
+				after(10*time.Second, calls(uses("check_mail"))), calls(spawnCall("wait", `{"timeout":300,"from":["r-1-0"]}`)), sums,
+			},
+			"r-1-0": {says("first"), after(time.Minute, says("second"))},
+		})
+		late := func(at bus.Point) error { // the word comes after the letter
+			if at.Op == "write" && !at.After && strings.HasSuffix(at.Subject, "r-1-0-idle1") {
+				time.Sleep(15 * time.Second)
+			}
+			return nil
+		}
+		s.hire("w", engagement{intercept: late})
+		s.settle()
+		s.completed(s.submit("lead", "go"), `c0={"agents":[{"id":"r-1-0","status":"received","messages":[{"status":"idle","success":true,"summary":"second"}]}]}`)
+		s.clean()
 	})
 }

@@ -32,6 +32,8 @@ type sim struct {
 	conn   *bus.Conn // of who submits and checks
 	model  *treeModel
 	agents []configs.Agent
+
+	letters int // that were found in the trees that were checked
 }
 
 // failer is what testing.T and rapid.T have in common here.
@@ -287,7 +289,7 @@ func (s *sim) check(tree subjects.Tree) map[string]string {
 			s.tb.Errorf("no outcome at %s", reply)
 		}
 	}
-	s.conserved(tree, labels)
+	s.letters += s.conserved(tree, labels)
 	s.clean()
 	return by
 }
@@ -329,6 +331,8 @@ type treeModel struct {
 	forks   bool                                        // some runs have the style mail …
 	forkAt  int                                         // … and fork if there are so many dots in their labels
 
+	patience int // seconds that a run waits for mail before it gives up
+
 	mu    sync.Mutex
 	asked map[string][]string  // label#turn to who asked, in order
 	ended map[string]time.Time // label#turn to the end of the last request
@@ -342,7 +346,7 @@ type shown struct {
 }
 
 func newTreeModel() *treeModel {
-	return &treeModel{fan: 2, latency: time.Second, asked: map[string][]string{}, ended: map[string]time.Time{}, shown: map[string]shown{}}
+	return &treeModel{fan: 2, latency: time.Second, patience: 300, asked: map[string][]string{}, ended: map[string]time.Time{}, shown: map[string]shown{}}
 }
 
 // ends reports whether a run calls nobody although it could.

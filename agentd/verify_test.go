@@ -12,6 +12,7 @@ import (
 	"github.com/axebus/axe/agentd/verify"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/provider"
+	"github.com/axebus/axe/subjects"
 )
 
 // verified checks everything on the stream against the rules, as of now: nothing is stored while it
@@ -182,6 +183,20 @@ func TestTombstonesKnown(t *testing.T) {
 		if e := s.entries(r); len(e) != 1 || e[0].Tombs != before || o.Tombs != during {
 			t.Errorf("the first turn knew of %d and the last of %d, want %d and %d", e[0].Tombs, o.Tombs, before, during)
 		}
+		s.clean()
+	})
+}
+
+// TestVerifyCountsOnce: an answer that stands on the log before it is the outcome is one model call.
+func TestVerifyCountsOnce(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.mailer(map[string][]part{"r": {calls(uses("fork", "prompt", "one")), calls(uses("wait")), sums}})
+		s.agents[0].Limits = subjects.Limits{Turns: 4}
+		s.hire("w", engagement{})
+		s.settle()
+		r := s.submit("lead", "go")
+		s.completed(r, `c0={"messages":[{"from":"r-1-0","message":{"status":"idle","success":true,"summary":"of r-1-0"}}]}`)
+		time.Sleep(time.Minute)
 		s.clean()
 	})
 }

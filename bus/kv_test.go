@@ -55,8 +55,8 @@ func TestDirectoryThatWasLost(t *testing.T) {
 		if err := conn.Provision(ctx, Provision{}); err != nil {
 			t.Fatal(err)
 		}
-		put("stays")
 		time.Sleep(time.Minute)
+		put("stays")
 		put("comes")
 		time.Sleep(time.Second)
 		cancel()

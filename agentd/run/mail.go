@@ -16,6 +16,7 @@ type Mail struct {
 	Text    string   `json:"text"`              // for the model
 	Idle    bool     `json:"idle,omitzero"`     // a fork tells that it has done its task and waits for mail
 	Subtree *Totals  `json:"subtree,omitempty"` // with that: what it and all below it have taken so far
+	Seen    uint64   `json:"seen,omitzero"`     // with that: up to where it had read when it answered
 	Outcome *Outcome `json:"-"`                 // a fork has ended, so
 	Whole   bool     `json:"-"`                 // of a notice: the text itself, and the message is taken with it
 }
@@ -90,6 +91,18 @@ func (s State) letters() []Mail {
 	return all
 }
 
+// wrote is the message by which the run has last written to another one, whose letter is later; 0 if it has not.
+func (s State) wrote(path string) (at uint64) {
+	for _, t := range s.Turns {
+		for _, c := range t.Entry.Calls {
+			if c.Op == OpSend && c.To == path && t.stage == carried && !c.Failed() {
+				at = t.at
+			}
+		}
+	}
+	return at
+}
+
 // Fork is a child that goes on beside its parent.
 type Fork struct {
 	Turn int
@@ -103,7 +116,7 @@ func (s State) mailed(m Mail) State {
 		return s
 	}
 	s.Inbox = append(slices.Clip(s.Inbox), m)
-	if m.Idle && s.forked(m.From) && !slices.Contains(s.idle, m.From) {
+	if m.Idle && s.forked(m.From) && m.Seen >= s.wrote(m.From) && !slices.Contains(s.idle, m.From) {
 		s.idle = append(slices.Clip(s.idle), m.From)
 	}
 	switch s.Phase {

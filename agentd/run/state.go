@@ -70,6 +70,7 @@ type Turn struct {
 	Verdict  *Outcome     // of its supervisor
 	Why      string       // why it is held, or nothing of it was carried out
 	stage    stage
+	at       uint64    // the message by which it was to be carried out
 	left     int       // how many of them are nil
 	freed    time.Time // when the next sequential call became due
 }
@@ -222,6 +223,7 @@ func (s State) answered(e Answered) (State, error) {
 		return s, err
 	}
 	t := s.current()
+	t.at = e.Seq
 	t.Outcomes = make([]*Outcome, len(e.Entry.Calls))
 	for i, c := range e.Entry.Calls {
 		if c.Failed() {
@@ -250,6 +252,7 @@ func (s State) carryOut(m Meta) State {
 	t := s.current()
 	t.Outcomes, t.freed, t.stage = slices.Clone(t.Outcomes), m.Time, carried
 	if t.Entry.Review != nil { // its time begins now
+		t.at = m.Seq
 		t.Entry.Calls = slices.Clone(t.Entry.Calls)
 		t.Entry.Timer = t.Entry.Schedule(m.Time, func(i int) time.Time { return t.Entry.Calls[i].Deadline })
 	}

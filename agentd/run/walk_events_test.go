@@ -53,6 +53,7 @@ func (w *walker) draw(t *rapid.T) run.Event {
 	case "mailed":
 		letter := run.Mail{From: rapid.SampledFrom(append(forkPaths(s), "r-1-0", "somebody")).Draw(t, "from"), Text: "x"}
 		letter.Idle = letter.From != "somebody" && rapid.Bool().Draw(t, "idle")
+		letter.Seen = uint64(rapid.IntRange(0, int(m.Seq)).Draw(t, "had read"))
 		return run.Mailed{Meta: m, Mail: letter}
 	case "rested":
 		e := run.Entry{

@@ -16,7 +16,7 @@ func (w *walker) hear(e run.Event) {
 		if w.state.Phase != run.None { // what stands before the call is none of the run's
 			w.mail = append(w.mail, e.Meta.Seq)
 		}
-		if e.Idle && slices.ContainsFunc(w.state.Forks(), func(f run.Fork) bool { return forkPath(f.Turn, f.Index) == e.From }) {
+		if e.Idle && e.Seen >= w.sent[e.From] && slices.ContainsFunc(w.state.Forks(), func(f run.Fork) bool { return forkPath(f.Turn, f.Index) == e.From }) {
 			w.resting[e.From] = true
 		}
 	case run.Replied:
@@ -30,7 +30,7 @@ func (w *walker) hear(e run.Event) {
 }
 
 // carry notes what a turn that is carried out since the event before does to forks.
-func (w *walker) carry(after run.State) {
+func (w *walker) carry(after run.State, e run.Event) {
 	n := len(after.Turns)
 	if n == 0 || !after.Turns[n-1].CarriedOut() || len(w.state.Turns) == n && w.state.Turns[n-1].CarriedOut() {
 		return
@@ -38,6 +38,7 @@ func (w *walker) carry(after run.State) {
 	for _, c := range after.Turns[n-1].Entry.Calls {
 		if c.Op == run.OpSend && !c.Failed() {
 			delete(w.resting, c.To)
+			w.sent[c.To] = seqOf(e)
 		}
 	}
 }

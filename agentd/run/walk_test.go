@@ -17,7 +17,7 @@ import (
 func TestSimApply(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		w := walker{mails: rapid.Bool().Draw(t, "mails"), people: rapid.Bool().Draw(t, "people"), resting: map[string]bool{}}
+		w := walker{mails: rapid.Bool().Draw(t, "mails"), people: rapid.Bool().Draw(t, "people"), resting: map[string]bool{}, sent: map[string]uint64{}}
 		if rapid.IntRange(0, 2).Draw(t, "watched") == 2 {
 			w.watched = run.Supervision{
 				Mode: rapid.SampledFrom([]run.Mode{run.Supervised, run.Human}).Draw(t, "mode"), Agent: "watcher", Timeout: time.Minute,
@@ -46,7 +46,8 @@ type walker struct {
 	mail    []uint64 // all that was written to it, while it had not ended
 	people  bool     // some interrupt it
 	watched run.Supervision
-	resting map[string]bool // forks that have said that they are idle, and were not written to since
+	sent    map[string]uint64 // when it has written last to each
+	resting map[string]bool   // forks that have said that they are idle, and were not written to since
 }
 
 // check holds one application of an event to every promise.
@@ -86,7 +87,7 @@ func (w *walker) check(t *rapid.T, before, after run.State, e run.Event, err err
 func (w *walker) checkMail(t *rapid.T, after run.State, e run.Event, err error) {
 	if err == nil && seqOf(e) > w.state.Seq && !w.state.Ended() {
 		w.hear(e)
-		w.carry(after)
+		w.carry(after, e)
 	}
 	var seen []uint64
 	for _, turn := range after.Turns {

@@ -40,7 +40,7 @@ func (c *Checker) mail(n *node, m Message) {
 		c.note(n, m.Seq, Foreign, "a letter that cannot be read")
 		return
 	}
-	c.apply(n, run.Mailed{Meta: meta(m), Mail: run.Mail{From: c.name(letter.From), Idle: letter.Idle}}, m)
+	c.apply(n, run.Mailed{Meta: meta(m), Mail: run.Mail{From: c.name(letter.From), Idle: letter.Idle, Seen: letter.Seen}}, m)
 }
 
 // interrupt folds that a person wants the run to stop.

@@ -30,10 +30,7 @@ func (c *Checker) unbounded(t *tree) {
 				top = n
 			}
 			runs++
-			turns += len(n.state.Turns)
-			if n.end != nil && n.end.status == run.StatusCompleted {
-				turns++
-			}
+			turns += n.asked()
 		}
 		if top == nil {
 			continue
@@ -45,4 +42,20 @@ func (c *Checker) unbounded(t *tree) {
 			c.violate(top, top.call, Limits, "%d model calls, of %d that there may be", turns, bound.Turns)
 		}
 	}
+}
+
+// asked counts the model calls of a run that led to something: its turns on the log, but one that only says that a bound
+// was reached, and the answer that is its outcome, unless that is on the log too.
+func (n *node) asked() (turns int) {
+	final := false
+	for _, t := range n.state.Turns {
+		final = t.Entry.Kind == run.EntryFinal
+		if t.Entry.End == nil || t.Entry.End.Kind != run.KindBudget {
+			turns++
+		}
+	}
+	if n.end != nil && n.end.status == run.StatusCompleted && !final {
+		turns++
+	}
+	return turns
 }

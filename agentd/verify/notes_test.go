@@ -6,6 +6,7 @@ import (
 
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/agentd/verify"
+	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -29,6 +30,11 @@ func TestRaces(t *testing.T) {
 			s.ms["end r"].Fenced, s.ms["end r"].Fence = true, 220
 		}},
 		{"an answer in time that was stored late", verify.Deadline, func(s *story) { s.ms["outcome r"].Time = deadline.Add(slack + 1) }},
+		{"an answer that was on the log in time", verify.Deadline, func(s *story) {
+			s.put("final", 315, s.run("r").Log(), &run.Entry{Index: 3, Kind: run.EntryFinal, Trigger: 290, Seen: 310, Worker: "w1", Answer: &provider.Response{}})
+			s.ms["outcome r"].Time = deadline.Add(slack + 1)
+			s.end("outcome r").DurationMS = (2 * time.Hour).Milliseconds()
+		}},
 		{"a turn that was stored late", verify.Deadline, func(s *story) { s.ms["log r-2-0 1"].Time = deadline.Add(slack + 1) }},
 		{"a refused submission", "", func(s *story) {
 			clear(s.ms)

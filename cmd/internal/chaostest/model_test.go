@@ -33,9 +33,10 @@ func newModel(latency time.Duration) *model {
 type question struct {
 	label   string // of the run: what it was asked to do
 	turn    int
-	sub     string   // the agent to delegate to
+	sub     string   // the agents to delegate to, in turn
 	results []string // of those that were called
 	tools   map[string]bool
+	post    post
 }
 
 func readQuestion(r *http.Request) (question, error) {
@@ -46,7 +47,7 @@ func readQuestion(r *http.Request) (question, error) {
 	if err := json.NewDecoder(r.Body).Decode(&req); err != nil {
 		return question{}, err
 	}
-	q := question{turn: 1, tools: map[string]bool{}}
+	q := question{turn: 1, tools: map[string]bool{}, post: post{last: map[string]string{}}}
 	for _, t := range req.Tools {
 		q.tools[t.Function.Name] = true
 	}
@@ -57,15 +58,19 @@ func readQuestion(r *http.Request) (question, error) {
 		case "system":
 			q.sub = m.Content
 		case "user":
-			q.label = strings.TrimPrefix(m.Content, "Task: ")
+			if q.post.told = q.label != ""; !q.post.told {
+				q.label = strings.TrimPrefix(m.Content, "Task: ")
+			}
 		case "tool":
+			q.post.told = false
+			q.post.read(m.Content)
 			q.results = append(q.results, results(m.Content)...)
 		}
 	}
 	return q, nil
 }
 
-// ServeHTTP delegates to the agent that the system prompt names, three times, and then answers with its
+// ServeHTTP delegates to the agents that the system prompt names, three times, and then answers with its
 // own label and the results in order. So each tree has one right answer.
 func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	q, err := readQuestion(r)
@@ -110,13 +115,21 @@ func (q question) answer() map[string]any {
 	text := q.label + "(" + strings.Join(q.results, " ") + ")"
 	var tasks []map[string]string
 	for i := range width {
-		tasks = append(tasks, map[string]string{"agent": q.sub, "task": fmt.Sprintf("%s.%d", q.label, i)})
+		task := map[string]string{"task": fmt.Sprintf("%s.%d", q.label, i)}
+		if subs := strings.Fields(q.sub); len(subs) > 0 {
+			task["agent"] = subs[i%len(subs)]
+		}
+		tasks = append(tasks, task)
 	}
 	var calls []any
 	invoke := func(tool string, arguments any) {
 		calls = append(calls, map[string]any{"function": map[string]any{"name": tool, "arguments": arguments}})
 	}
 	switch {
+	case q.tools["fork"]:
+		if text = q.mail(invoke); len(calls) == 0 {
+			return map[string]any{"role": "assistant", "content": text}
+		}
 	case q.tools["call_agent"] && len(q.results) == 0:
 		for _, t := range tasks {
 			invoke("call_agent", t)

@@ -24,8 +24,12 @@ type record struct {
 	calls    map[subjects.Run]call
 	outcomes map[string][]kept // by the subject they were to go to
 	turns    map[string]kept   // by turnKey
+	letters  map[subjects.Tree]letters
 	dead     []string
 }
+
+// letters is what a tree's runs have written to each other.
+type letters struct{ all, doubled int }
 
 type call struct {
 	label, reply string
@@ -38,10 +42,19 @@ func readRecord(ctx context.Context, conn *bus.Conn) (*record, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &record{space: conn.Space(), calls: map[subjects.Run]call{}, outcomes: map[string][]kept{}, turns: map[string]kept{}}
+	r := &record{space: conn.Space(), calls: map[subjects.Run]call{}, outcomes: map[string][]kept{}, turns: map[string]kept{}, letters: map[subjects.Tree]letters{}}
+	seen := map[string]bool{}
 	for _, m := range ms {
 		if err := r.take(m); err != nil {
 			return nil, fmt.Errorf("%s: %w", m.Subject, err)
+		}
+		if at, err := r.space.Parse(m.Subject); err == nil && at.Kind == subjects.Mail {
+			l := r.letters[at.Run.Tree]
+			if l.all++; seen[m.Subject] {
+				l.doubled++
+			}
+			r.letters[at.Run.Tree] = l
+			seen[m.Subject] = true
 		}
 	}
 	return r, nil
@@ -96,6 +109,8 @@ func (r *record) lastTurn(o run.Outcome, at subjects.Address, m bus.Stored) erro
 	if !ok {
 		return fmt.Errorf("an outcome of %s.%s, which nobody called", agent, path)
 	}
-	r.turns[turnKey(c.label, o.Turns)] = kept{o.Worker, m.Time, o.Kind}
+	if key := turnKey(c.label, o.Turns); r.turns[key].at.IsZero() { // else it is on the log
+		r.turns[key] = kept{o.Worker, m.Time, o.Kind}
+	}
 	return nil
 }

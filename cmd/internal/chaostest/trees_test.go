@@ -4,30 +4,35 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
 
-// Every tree is a lead that calls three mids, each of which spawns three leaves.
+// Every tree is a lead that calls two mids, each of which spawns three leaves, and between them a post, which forks
+// three more of itself: it waits for all of them, writes to the first, kills the last and waits for the first again.
 const (
-	width       = 3
-	runsOfTree  = 1 + width + width*width
-	turnsOfTree = 2 + 2*width + width*width
+	width         = 3
+	runsOfTree    = 1 + width + width*width
+	turnsOfTree   = 2 + 2*(width-1) + 4 + width*width + 2
+	lettersOfTree = width + 2 // each fork's word that it is idle, what the first is sent, and its word after that
 )
 
-// writeAgents makes the directory of the three agents. Their prompts say whom to call.
+// onceMore is what the first fork of a post is sent.
+const onceMore = "once more"
+
+// writeAgents makes the directory of the agents. Their prompts say whom to call.
 func writeAgents(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	for _, a := range [][2]string{{"lead", "mid"}, {"mid", "leaf"}, {"leaf", ""}} {
-		toml := fmt.Sprintf("name = %q\nmodel = \"ollama/counting\"\nsystem_prompt = %q\n", a[0], a[1])
-		if a[1] != "" {
-			toml += fmt.Sprintf("sub_agents = [%q]\n", a[1])
+	for _, a := range []struct{ name, subs, style string }{{"lead", "mid post mid", "call"}, {"mid", "leaf", "spawn"}, {"post", "", "mail"}, {"leaf", "", "call"}} {
+		toml := fmt.Sprintf("name = %q\nmodel = \"ollama/counting\"\nsystem_prompt = %q\n", a.name, a.subs)
+		if subs := strings.Fields(a.subs); len(subs) > 0 {
+			slices.Sort(subs)
+			toml += fmt.Sprintf("sub_agents = [\"%s\"]\n", strings.Join(slices.Compact(subs), `", "`))
 		}
-		if a[0] == "mid" {
-			toml += "[delegation]\nstyle = 'spawn'\n"
-		}
-		if err := os.WriteFile(filepath.Join(dir, a[0]+".toml"), []byte(toml), 0o600); err != nil {
+		toml += fmt.Sprintf("[delegation]\nstyle = %q\n", a.style)
+		if err := os.WriteFile(filepath.Join(dir, a.name+".toml"), []byte(toml), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -41,6 +46,9 @@ func rightAnswer(label string, below int) string {
 		if below > 0 {
 			parts = append(parts, rightAnswer(fmt.Sprintf("%s.%d", label, i), below-1))
 		}
+	}
+	if below == 0 && strings.HasSuffix(label, ".1.0") { // the first fork of a post
+		parts = append(parts, onceMore)
 	}
 	return label + "(" + strings.Join(parts, " ") + ")"
 }

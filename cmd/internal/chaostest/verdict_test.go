@@ -71,6 +71,13 @@ func (st *stage) runs(v *verdict, r *record, trees int) {
 			v.blame("tree %s has %d runs, want %d", tree, n, runsOfTree)
 		}
 	}
+	for tree := range ofTree {
+		l := r.letters[tree]
+		v.doubled += l.doubled
+		if l.all != lettersOfTree || l.doubled > 0 {
+			v.blame("tree %s has %d letters, %d of them for a second time, want %d", tree, l.all, l.doubled, lettersOfTree)
+		}
+	}
 	if len(ofTree) != trees {
 		v.blame("%d trees on the stream, %d were submitted", len(ofTree), trees)
 	}

@@ -141,7 +141,7 @@ func (t *Tree) answered(n *node, e client.Event) {
 			n.kills = append(n.kills, call.To)
 		case run.OpSend:
 			n.idle = slices.DeleteFunc(n.idle, func(path string) bool { return path == call.To })
-		case run.OpCall, run.OpFork:
+		case run.OpCall, run.OpFork, run.OpReview:
 		}
 	}
 	if n.phase != ending {

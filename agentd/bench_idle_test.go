@@ -1,0 +1,178 @@
+//go:build unix
+
+package agentd_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/axebus/axe/agentd"
+	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/provider"
+	"github.com/axebus/axe/subjects"
+)
+
+// storeEnv is the directory of the server that TestIsServer is.
+const storeEnv = "AXE_BENCH_STORE"
+
+// TestIsServer is a server in a process of its own, until its standard input ends.
+func TestIsServer(t *testing.T) {
+	dir := os.Getenv(storeEnv)
+	if dir == "" {
+		t.Skip("it is a part of BenchmarkIdle")
+	}
+	s, err := bus.Serve(bus.ServerConfig{StoreDir: dir, Listen: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	fmt.Printf("\nserves %s\n", s.URL())
+	_, _ = io.Copy(io.Discard, os.Stdin)
+}
+
+// serveApart starts a server in another process and returns its address.
+func serveApart(b *testing.B) (url string) {
+	b.Helper()
+	cmd := exec.CommandContext(context.WithoutCancel(b.Context()), os.Args[0], "-test.run", "^TestIsServer$")
+	cmd.Env = append(os.Environ(), storeEnv+"="+b.TempDir())
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _, _ = in.Close(), cmd.Wait() })
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		if url, ok := strings.CutPrefix(lines.Text(), "serves "); ok {
+			return url
+		}
+	}
+	b.Fatal("the server does not say where it is")
+	return ""
+}
+
+// forker forks a hundred children and one more, which waits for mail that nobody writes; so does their parent.
+const forksOfOne = 100
+
+func forker(_ context.Context, req *provider.Request) (*provider.Response, error) {
+	switch first, last := req.Messages[0], req.Messages[len(req.Messages)-1]; {
+	case len(last.ToolResults) > 0:
+		return acts(does("wait", map[string]any{"from": []string{last.ToolResults[forksOfOne].Content}})), nil
+	case first.Content == "hold":
+		return acts(does("wait", nil)), nil
+	case first.Content == "lead":
+		var calls []provider.ToolCall
+		for range forksOfOne {
+			calls = append(calls, does("fork", map[string]any{"prompt": "a task"}))
+		}
+		return acts(append(calls, does("fork", map[string]any{"prompt": "hold"}))...), nil
+	}
+	return &provider.Response{Content: "done"}, nil
+}
+
+// measured is what a worker's process holds when it has nothing to do.
+func measured() (goroutines int, heap uint64) {
+	time.Sleep(3 * time.Second) // goroutines at desks wait a second for another one
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return runtime.NumGoroutine(), m.HeapAlloc
+}
+
+// BenchmarkIdle makes 10,000 forks that have answered and wait for mail, with a worker that caches a MiB of runs and a
+// server in another process. It tells what they cost the worker, and how long one of them takes to answer what it is
+// sent, against a fresh leaf.
+func BenchmarkIdle(b *testing.B) {
+	const parents = 100
+	leaf, _ := subjects.ParseAgent("leaf")
+	lead, _ := subjects.ParseAgent("lead")
+	w := worldAt(b, serveApart(b), agentd.Config{Slots: 64, Cache: 1 << 20}, forker, benchAgent("leaf"), idler())
+	var idle atomic.Int64
+	if _, err := w.nc.Subscribe("axe.live.run.lead.*.r.in.mail.>", func(m *nats.Msg) {
+		idle.Add(1)
+		if c, ok := w.wait.LoadAndDelete(m.Subject); ok {
+			close(c.(chan struct{}))
+		}
+	}); err != nil {
+		b.Fatal(err)
+	}
+	w.call(b, leaf)
+	goroutines, heap := measured()
+	var roots []subjects.Run
+	for range parents {
+		id, _ := subjects.ParseTree(bus.NewID())
+		roots = append(roots, w.conn.Space().Run(lead, id, subjects.Root))
+		if _, err := w.conn.Write(b.Context(), bus.Message{Subject: w.conn.Space().Submit(lead, id), Body: []byte("lead")}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for end := time.Now().Add(5 * time.Minute); idle.Load() < parents*forksOfOne; time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			b.Fatalf("%d forks are idle", idle.Load())
+		}
+	}
+	more, held := measured()
+	var woken, fresh []time.Duration
+	for b.Loop() {
+		n := len(woken)
+		fork := roots[n%parents]
+		fork.Path = fork.Path.Child(1, n/parents%forksOfOne)
+		begun := time.Now()
+		w.wake(b, fork, 2+n/parents/forksOfOne)
+		woken = append(woken, time.Since(begun))
+		begun = time.Now()
+		w.call(b, leaf)
+		fresh = append(fresh, time.Since(begun))
+	}
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(float64(goroutines), "goroutines-before")
+	b.ReportMetric(float64(more), "goroutines-after")
+	b.ReportMetric(float64(heap)/1024, "heap-KiB-before")
+	b.ReportMetric(float64(held)/1024, "heap-KiB-after")
+	b.ReportMetric(float64(median(woken).Microseconds()), "woken-µs")
+	b.ReportMetric(float64(median(fresh).Microseconds()), "leaf-µs")
+	b.ReportMetric(median(woken).Seconds()/median(fresh).Seconds(), "woken/leaf")
+}
+
+// idler is an agent that forks.
+func idler() configs.Agent {
+	a := benchAgent("lead")
+	mailing(&a)
+	return a
+}
+
+// wake writes to a fork and waits until it has answered, for the n-th time.
+func (w *world) wake(b *testing.B, fork subjects.Run, n int) {
+	b.Helper()
+	parent, _, _, _ := fork.Path.Parent()
+	up := fork.Space.Run(fork.Agent, fork.Tree, parent)
+	done := w.expect(fork.Space.Live(up.Mail(fork.Path.Rest(n))))
+	key, _ := subjects.ParseKey(bus.NewID())
+	if _, err := w.conn.Write(b.Context(), bus.Message{Subject: fork.Mail(key), Body: []byte(`{"from":"somebody","text":"go on"}`), Fence: bus.After(fork.Mail(key), 0)}); err != nil {
+		b.Fatal(err)
+	}
+	<-done
+}
+
+func median(all []time.Duration) time.Duration {
+	return slices.Sorted(slices.Values(all))[len(all)/2]
+}
