@@ -12,6 +12,8 @@ TREES     ?= 1000
 STYLE     ?= call
 DEMO_call  = bin/axe run lead --agents configs/examples "Review this repository's own files"
 DEMO_spawn = bin/axe run explorer --agents configs/examples/spawn "What should a newcomer know?"
+DEMO_slash = bin/axe run scout --agents configs/examples/slash "What should a newcomer know?"
+DEMO_supervised = bin/axe run builder --agents configs/examples/supervised "Mend the cache"
 DEMO_mail  = bin/axe run editor --agents configs/examples/mail "What should a newcomer know?"
 CHAOS     ?= .
 
@@ -26,7 +28,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: ## a tree of three levels reviews this repository, offline: no key, no server; STYLE=spawn or mail explores it
+demo: ## a tree of three levels reviews this repository, offline: no key, no server; STYLE=spawn, mail or slash explores it; STYLE=supervised
 	@$(GO) build -o bin/ ./cmd/axe
 	$(DEMO_$(STYLE))
 

@@ -389,3 +389,26 @@ func TestIdleWordThatIsOld(t *testing.T) {
 		s.clean()
 	})
 }
+
+// TestMaxAgentsCountsForks: a fork is one of the runs that a bound on a tree allows, and a copy is too.
+func TestMaxAgentsCountsForks(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.mailer(map[string][]part{
+			"r":     {calls(uses("fork", "prompt", "one"), uses("fork"), uses("fork", "prompt", "three"), uses("check_mail")), calls(uses("wait", "from", "r-1-0, r-1-1")), says("done")},
+			"r-1-1": {says("as a copy")},
+		})
+		s.agents[0].Limits.Agents = 3
+		s.hire("w", engagement{})
+		s.settle()
+		r := s.submit("lead", "go")
+		s.completed(r, "done")
+		const full = "fork error: "
+		if got := s.told("r", 2); !strings.HasPrefix(got, "r-1-0\nr-1-1\n"+full) || !strings.HasSuffix(got, "\nno mail") {
+			t.Errorf("the forks came to %q", got)
+		}
+		if n := len(s.asked("lead")); n != 5 {
+			t.Errorf("%d model calls", n)
+		}
+		s.clean()
+	})
+}

@@ -50,7 +50,8 @@ model = "provider/model-name"
 # timeout = 120
 
 # With which tools it gives work to others: "call" (call_agent), "spawn" (spawn_agent and spawn_agents, also
-# for agents of nobody's definition), or a list of them; how many tasks one spawn_agents may have, and how many
+# for agents of nobody's definition), "mail" (fork, send, check_mail, wait, kill), "slash" (the same as lines of
+# text, for models that cannot call tools), or a list of them; how many tasks one spawn_agents may have, and how many
 # turns each of those runs, before a last one to answer with what it has (0: no budget of its own).
 # [delegation]
 # style = "call"
@@ -62,6 +63,15 @@ model = "provider/model-name"
 # [policy]
 # agents = ["reader"]
 # tools = ["call_agent"]
+
+# Who watches over this agent and all below it: an agent that sees each turn that would act before anything of it is
+# done (supervised), and a person where that wants to pause (human); how long the person may take, and whether the turn
+# is carried out if nobody has decided by then (deny or approve).
+# [supervision]
+# mode = "unsupervised"
+# agent = "watcher"
+# timeout = "1h"
+# on_timeout = "deny"
 
 # Bounds on the work of this agent and all below it: runs, model calls, tokens (0: no bound). Whoever
 # calls it has bounds of its own, which hold too.

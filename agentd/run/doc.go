@@ -17,7 +17,12 @@
 // whose it is stands in the state too (Owner): the sequence of the message that made it owed. A worker
 // that holds that message acts; every other one acknowledges and forgets.
 //
-// The waiting states of later tools fit in beside awaiting: idle (a session that waits for mail) and
-// held (waits for approval) are phases with an owner of their own, mail is an event, and an entry of
-// the log already says up to where its writer had read (Seen), which is what mail needs.
+// Three more phases wait, each with an owner of its own:
+//
+//	ready ── an answer of a forked run ──▶ idle ── mail ──▶ ready
+//	awaiting ── an interrupt, and then the last reply, or the timer ──▶ idle
+//	ready ── calls of a supervised run ──▶ awaiting (its supervisor) ── a pause ──▶ held ── a person, or the timer ──▶ awaiting
+//
+// Mail is an event, and a call may take it; an entry of the log says up to where its writer had read (Seen), and what
+// came after that is told with the next turn.
 package run
