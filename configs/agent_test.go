@@ -54,6 +54,12 @@ path = "memory"
 last_n = 5
 max_entries = 50
 
+[supervision]
+mode = "human"
+agent = "watcher"
+timeout = "90m"
+on_timeout = "approve"
+
 [retry]
 max_attempts = 4
 backoff = "linear"
@@ -92,6 +98,7 @@ func TestLoad(t *testing.T) {
 		Params:        configs.Params{Temperature: new(1.0), MaxTokens: 1000},
 		Memory:        configs.Memory{Enabled: true, Path: filepath.Join(dir, "memory"), LastN: 5, MaxEntries: 50},
 		Retry:         configs.Retry{MaxAttempts: 4, Backoff: configs.Linear, Initial: 250 * time.Millisecond, Max: 2500 * time.Millisecond},
+		Supervision:   configs.Supervision{Mode: configs.SupervisedHuman, Agent: "watcher", Timeout: 90 * time.Minute, OnTimeout: configs.Approve},
 		File:          file,
 	}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(configs.Agent{}, "Digest")); diff != "" {
@@ -215,6 +222,13 @@ func TestLoadRefuses(t *testing.T) {
 		{"negative batch", ok + "[delegation]\nmax_batch = -1\n", "a.toml:4: delegation.max_batch must be non-negative"},
 		{"too large a batch", ok + "[delegation]\nmax_batch = 1001\n", "a.toml:4: delegation.max_batch cannot exceed 1000"},
 		{"too many turns", ok + "[delegation]\nmax_turns = 50\n", "a.toml:4: delegation.max_turns cannot exceed 49"},
+		{"unknown mode", ok + "[supervision]\nmode = \"strict\"\n", "a.toml:4: supervision.mode must be one of: unsupervised, supervised, human"},
+		{"nobody to watch", ok + "[supervision]\nmode = \"human\"\n", "a.toml:4: supervision.mode: supervision.agent is required: the agent that watches over this one"},
+		{"watched by itself", ok + "[supervision]\nmode = \"supervised\"\nagent = \"a\"\n", "a.toml:5: supervision.agent: an agent cannot watch over itself"},
+		{"watched by a name that is none", ok + "[supervision]\nagent = \"A b\"\n", `a.toml:4: supervision.agent: agent name "A b": malformed: want a lower-case letter or digit, then up to 63 of a-z 0-9 _ -`},
+		{"impatient", ok + "[supervision]\ntimeout = \"-1s\"\n", "a.toml:4: supervision.timeout must be non-negative"},
+		{"too patient", ok + "[supervision]\ntimeout = \"721h\"\n", "a.toml:4: supervision.timeout cannot exceed 30 days"},
+		{"unknown way to go on", ok + "[supervision]\non_timeout = \"maybe\"\n", "a.toml:4: supervision.on_timeout must be one of: deny, approve"},
 		{"negative attempts", ok + "[retry]\nmax_attempts = -1\n", "a.toml:4: retry.max_attempts must be non-negative"},
 		{"too many attempts", ok + "[retry]\nmax_attempts = 21\n", "a.toml:4: retry.max_attempts cannot exceed 20"},
 		{"unknown backoff", ok + "[retry]\nbackoff = \"never\"\n", "a.toml:4: retry.backoff must be one of: exponential, linear, fixed"},

@@ -47,8 +47,11 @@ func TestScaffold(t *testing.T) {
 		Delegation: configs.Delegation{Styles: configs.Styles{configs.StyleCall}, MaxBatch: 10},
 		Params:     configs.Params{Temperature: new(0.3), MaxTokens: 4096},
 		Limits:     subjects.Limits{Agents: 100, Turns: 500, Tokens: 1000000},
-		Memory:     configs.Memory{LastN: 10, MaxEntries: 100},
-		Retry:      configs.Retry{MaxAttempts: 3, Backoff: configs.Exponential, Initial: 500 * time.Millisecond, Max: 30 * time.Second},
+		Supervision: configs.Supervision{
+			Mode: configs.Unsupervised, Agent: "watcher", Timeout: time.Hour, OnTimeout: configs.Deny,
+		},
+		Memory: configs.Memory{LastN: 10, MaxEntries: 100},
+		Retry:  configs.Retry{MaxAttempts: 3, Backoff: configs.Exponential, Initial: 500 * time.Millisecond, Max: 30 * time.Second},
 	}
 	if diff := cmp.Diff(want, got, ignored); diff != "" {
 		t.Error(diff)
