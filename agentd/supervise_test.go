@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 
 	"github.com/axebus/axe/agentd"
 	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/subjects"
@@ -316,4 +318,85 @@ func (s *stage) key(name string) subjects.Key {
 		s.tb.Fatal(err)
 	}
 	return k
+}
+
+// TestPeopleCrossACrash kills the worker at each step of a tree that is supervised, held for a person and approved of, and of
+// one that is interrupted and written to. (At one step in three, unless more walks than usual are asked for.)
+func TestPeopleCrossACrash(t *testing.T) {
+	t.Parallel()
+	stride := 3
+	if long {
+		stride = 1
+	}
+	for name, play := range map[string]func(*stage, subjects.Run){
+		"approved": func(s *stage, r subjects.Run) {
+			s.eventually("it is held, or over", func() bool {
+				ms := s.all(r.Timer(1))
+				return len(ms) > 0 && strings.Contains(string(ms[0].Body), "who pays?") || len(s.outcomes(r.Space.Result(r.Agent, r.Tree))) > 0
+			})
+			s.pub(r.Approve(s.key("k")), `{"approve":true}`)
+		},
+		"interrupted": func(s *stage, r subjects.Run) {
+			time.Sleep(4 * time.Second) // it waits for its leaves, or nobody has it
+			s.pub(r.Interrupt(s.key("stop")), "")
+			time.Sleep(2 * time.Minute)
+			s.pub(r.Mail(s.key("m")), `{"from":"user","text":"go on"}`)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			at := 1
+			for done := false; !done; at += stride {
+				bubble(t, func(s *sim) { done = peopleAt(&stage{sim: s, parts: map[string]part{}}, name == "approved", at, play) })
+				if t.Failed() {
+					t.Fatalf("killed at step %d", at)
+				}
+			}
+			if at < 15 {
+				t.Errorf("only %d steps: the worker does more than that", at)
+			}
+		})
+	}
+}
+
+// peopleAt kills the first worker at a step and reports whether it lived to its end without that step.
+func peopleAt(s *stage, watch bool, at int, play func(*stage, subjects.Run)) (lived bool) {
+	s.agents = []configs.Agent{define("lead", []string{"leaf"}), define("leaf", nil), define("watcher", nil)}
+	s.parts["lead"] = turns(calls(call("leaf", "x"), call("leaf", "y")), after(time.Second, says("done")))
+	s.parts["leaf"] = after(10*time.Second, says("leaf"))
+	s.parts["watcher"] = says(`{"decision":"pause","reason":"who pays?"}`)
+	if watch {
+		watched(configs.SupervisedHuman)(&s.agents[0])
+	}
+	var victim *hand
+	var step atomic.Int64
+	hired := make(chan struct{})
+	victim = s.hire("victim", engagement{intercept: func(bus.Point) error {
+		<-hired
+		if step.Add(1) == int64(at) {
+			victim.kill()
+			return errKilled
+		}
+		return nil
+	}})
+	close(hired)
+	s.settle()
+	r := s.submit("lead", "go")
+	time.Sleep(time.Second)
+	heir := s.hire("heir", engagement{})
+	play(s, r)
+	if o := s.result(r, 30*time.Minute); o.Status != run.StatusCompleted || o.Result != "done" {
+		s.tb.Errorf("%+v", o)
+	}
+	time.Sleep(time.Minute) // what is unacknowledged comes again
+	lived = step.Load() < int64(at)
+	if n := len(s.asked("lead")); watch && lived && n != 2 {
+		s.tb.Errorf("the lead was asked %d times", n)
+	}
+	s.clean()
+	for _, h := range []*hand{victim, heir} {
+		h.kill()
+		_ = h.wait()
+	}
+	return lived
 }

@@ -58,8 +58,16 @@ func readQuestion(r *http.Request) (question, error) {
 		case "system":
 			q.sub = m.Content
 		case "user":
-			if q.post.told = q.label != ""; !q.post.told {
+			switch lines := strings.Split(m.Content, "\n"); {
+			case q.label == "":
 				q.label = strings.TrimPrefix(m.Content, "Task: ")
+			case strings.HasPrefix(lines[0], "Results of your commands"):
+				q.post.told = false
+				for _, line := range lines[1:] {
+					q.post.read(line)
+				}
+			default:
+				q.post.told = true
 			}
 		case "tool":
 			q.post.told = false
@@ -119,6 +127,9 @@ func (q question) answer() map[string]any {
 		if subs := strings.Fields(q.sub); len(subs) > 0 {
 			task["agent"] = subs[i%len(subs)]
 		}
+		if task["agent"] == "post" && q.odd() {
+			task["agent"] = "scribe"
+		}
 		tasks = append(tasks, task)
 	}
 	var calls []any
@@ -126,6 +137,13 @@ func (q question) answer() map[string]any {
 		calls = append(calls, map[string]any{"function": map[string]any{"name": tool, "arguments": arguments}})
 	}
 	switch {
+	case strings.Contains(q.sub, "/slash fork"):
+		var lines []string
+		text = q.mail(func(tool string, arguments any) { lines = append(lines, slash(tool, arguments)) })
+		if len(lines) > 0 {
+			text = strings.Join(lines, "\n")
+		}
+		return map[string]any{"role": "assistant", "content": text}
 	case q.tools["fork"]:
 		if text = q.mail(invoke); len(calls) == 0 {
 			return map[string]any{"role": "assistant", "content": text}

@@ -44,6 +44,29 @@ func (p *post) read(content string) {
 	}
 }
 
+// odd reports whether a run is of one of the trees whose post writes commands.
+func (q question) odd() bool {
+	tree, _, _ := strings.Cut(q.label, ".")
+	return tree != "" && (tree[len(tree)-1]-'0')%2 == 1
+}
+
+// slash is a call as a line of text.
+func slash(tool string, arguments any) string {
+	args, _ := arguments.(map[string]string)
+	switch tool {
+	case "fork":
+		return fmt.Sprintf("/slash fork %q", args["prompt"])
+	case "send":
+		return fmt.Sprintf("/slash send %s %q", args["to"], args["message"])
+	case "kill":
+		return "/slash kill " + args["id"]
+	case "wait":
+		from, _ := arguments.(map[string]any)["from"].([]string)
+		return "/slash wait " + strings.Join(from, " ")
+	}
+	return "/slash check-mail"
+}
+
 // mail is what a post does next, or says in the end, and its forks: they answer, and once more with what they are sent.
 // What each of them waits for is one thing at a time, so every tree takes the same turns.
 func (q question) mail(invoke func(tool string, arguments any)) string {

@@ -10,7 +10,8 @@ import (
 )
 
 // Every tree is a lead that calls two mids, each of which spawns three leaves, and between them a post, which forks
-// three more of itself: it waits for all of them, writes to the first, kills the last and waits for the first again.
+// three more of itself: it waits for all of them, writes to the first, kills the last and waits for the first again. Every
+// other tree has a scribe in its place, which does the same by lines of text.
 const (
 	width         = 3
 	runsOfTree    = 1 + width + width*width
@@ -25,7 +26,7 @@ const onceMore = "once more"
 func writeAgents(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	for _, a := range []struct{ name, subs, style string }{{"lead", "mid post mid", "call"}, {"mid", "leaf", "spawn"}, {"post", "", "mail"}, {"leaf", "", "call"}} {
+	for _, a := range []struct{ name, subs, style string }{{"lead", "mid post mid scribe", "call"}, {"mid", "leaf", "spawn"}, {"post", "", "mail"}, {"scribe", "", "slash"}, {"leaf", "", "call"}} {
 		toml := fmt.Sprintf("name = %q\nmodel = \"ollama/counting\"\nsystem_prompt = %q\n", a.name, a.subs)
 		if subs := strings.Fields(a.subs); len(subs) > 0 {
 			slices.Sort(subs)
