@@ -100,7 +100,6 @@ func (w *Worker) step(ctx context.Context, h *history, t *trigger) (step, error)
 		}
 	}
 	var next step
-	looked := time.Now()
 	for _, e := range h.state.Outstanding() {
 		var err error
 		if besides(e) && h.state.Phase == run.Ready && t.sent == h.state.LogIndex {
@@ -109,9 +108,6 @@ func (w *Worker) step(ctx context.Context, h *history, t *trigger) (step, error)
 		switch e := e.(type) {
 		case run.CallModel:
 			t.sent = h.state.LogIndex
-			if time.Since(looked) > oldLook { // that was sent out first, which took its time: another worker may have gone on
-				return step{must: h.state.Seq}, nil
-			}
 			next, err = w.turn(ctx, h, t)
 		case run.CallChildren:
 			next, err = w.callChildren(ctx, h, e)

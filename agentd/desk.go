@@ -18,6 +18,7 @@ type trigger struct {
 	at      subjects.Address
 	slot    bool // it holds one
 	inbound bool // it counts as one at hand
+	again   int  // how often it was read again before its model was asked, since it had been read long before
 	sent    int  // the entry of the log of which all that nobody waits for was sent out under it
 }
 

@@ -24,6 +24,7 @@ type history struct {
 	call  bus.Stored      // the call, while nothing has been read
 	asked bool            // the last read looked at the reply subject too
 	size  int             // bytes read, for the cache
+	read  time.Time       // when the last read of the run began
 	tombs uint64          // the newest tombstone known when the model was asked last
 
 	inherited []provider.Message // what a copy of its parent knows from there, once it was read
@@ -66,7 +67,7 @@ var errLagging = errors.New("the stream's replicas lag behind")
 
 // readOnce reads what is new. The whole of an unknown run comes with its reply subject in one read.
 func (w *Worker) readOnce(ctx context.Context, h *history) error {
-	h.asked = false
+	h.asked, h.read = false, time.Now()
 	if h.state.Seq > 0 {
 		ms, err := w.conn.Since(ctx, h.run.All(), h.state.Seq)
 		if err != nil {

@@ -81,3 +81,38 @@ func TestSentOutLate(t *testing.T) {
 		s.clean()
 	})
 }
+
+// TestAskedOnNewKnowledge: who was held up between reading a run and asking its model reads it again: the worker that had
+// it before may have gone on meanwhile, though its lease was over.
+func TestAskedOnNewKnowledge(t *testing.T) {
+	for name, plan := range map[string][]part{
+		"an answer": {after(15*time.Second, says("done"))},
+		"a turn":    {after(15*time.Second, calls(uses("check_mail"))), sums},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onStage(t, func(s *stage) {
+				s.mailer(map[string][]part{"r": plan})
+				var mute, held atomic.Bool
+				mute.Store(true)
+				s.hire("w1", engagement{Config: agentd.Config{Slots: 1}, mute: &mute})
+				s.settle()
+				r := s.submit("lead", "go")
+				s.asking("lead", 1)
+				s.hire("w2", engagement{opening: func() {
+					if held.CompareAndSwap(false, true) {
+						time.Sleep(10 * time.Second)
+					}
+				}})
+				s.result(r, time.Hour)
+				time.Sleep(2 * time.Minute)
+				if !held.Load() {
+					t.Error("nobody took the run over")
+				}
+				if asks := s.asksOf("r"); len(asks) != len(plan) {
+					t.Errorf("the model was asked %d times, want %d", len(asks), len(plan))
+				}
+				s.clean()
+			})
+		})
+	}
+}

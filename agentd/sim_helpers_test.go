@@ -85,6 +85,7 @@ type engagement struct {
 	maxBody   int64                 // of its connection
 	ackWait   time.Duration         // of its connection
 	intercept func(bus.Point) error // of its connection; beats do not come here
+	opening   func()                // called when it is about to ask a model; it may take its time
 	mute      *atomic.Bool          // it gives no sign of life while that is set
 }
 
@@ -115,6 +116,9 @@ func (s *stage) hire(name string, e engagement) *hand {
 	}
 	e.Name = name
 	e.Open = func(model string) (provider.Provider, string, error) {
+		if e.opening != nil {
+			e.opening()
+		}
 		agent := strings.TrimPrefix(model, "sim/")
 		return actor{s, agent, name}, agent, nil
 	}

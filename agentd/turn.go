@@ -21,6 +21,9 @@ var errDeadline = errors.New("the run's deadline has passed")
 // errElsewhere gives a call back to workers that have its agent.
 var errElsewhere = errors.New("this worker does not have the agent any more")
 
+// lookAgain is how often a run is read again at most under one trigger, where reading it takes long every time.
+const lookAgain = 5
+
 // turn asks the model and makes its answer durable: an outcome, or an entry of the log. It needs a
 // slot; after waiting for one the run is read again, since much may have happened.
 func (w *Worker) turn(ctx context.Context, h *history, t *trigger) (step, error) {
@@ -50,6 +53,10 @@ func (w *Worker) turn(ctx context.Context, h *history, t *trigger) (step, error)
 	p, model, err := w.cfg.Open(start.Model)
 	if err != nil {
 		return w.finish(ctx, h, t, start, run.Failure(run.KindError, "%v", err), nil, spent{})
+	}
+	if time.Since(h.read) > oldLook && t.again < lookAgain { // the server was away, say: another worker may have gone on
+		t.again++
+		return step{must: h.state.Seq}, nil
 	}
 	resp, took, err := w.ask(ctx, h, t, p, request(h, model, start), start)
 	switch {
