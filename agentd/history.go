@@ -1,6 +1,7 @@
 package agentd
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -122,9 +123,9 @@ func (w *Worker) end(ctx context.Context, h *history, m bus.Stored) error {
 	return err
 }
 
-// readWhole reads a run that this worker knows nothing of. One read gives the last message of each of
-// the run's subjects as of one moment; what that hides, earlier log messages and the first of two
-// outcomes or tombstones, is read by subject. The message at reply, if there is one, is among them.
+// readWhole reads a run that this worker knows nothing of. One read gives the last message of each of the run's subjects
+// as of one moment; what that hides, earlier log messages and whatever a subject has got more than once, is read by
+// subject. The message at reply, if there is one, is among them.
 func (w *Worker) readWhole(ctx context.Context, r subjects.Run, reply string) ([]bus.Stored, error) {
 	filters := []string{r.All()}
 	if reply != "" {
@@ -132,58 +133,56 @@ func (w *Worker) readWhole(ctx context.Context, r subjects.Run, reply string) ([
 	}
 	ms, err := w.conn.Snapshot(ctx, filters...)
 	if errors.Is(err, bus.ErrTooMany) {
-		return w.readInOrder(ctx, r)
+		return w.readInOrder(ctx, r, reply)
 	}
 	if err != nil || len(ms) == 0 {
-		return nil, err
-	}
-	upTo := ms[len(ms)-1].Seq
-	more, err := w.earlierLog(ctx, r, ms)
-	if err != nil {
 		return nil, err
 	}
 	repeated, err := w.conn.Repeated(ctx, r.All())
 	if err != nil {
 		return nil, err
 	}
-	for _, subject := range repeated {
-		if subject == r.Log() {
+	for _, last := range ms { // as they were: the loop adds to them
+		if last.Subject != r.Log() && !slices.Contains(repeated, last.Subject) {
 			continue
 		}
-		first, err := w.first(ctx, subject)
+		all, err := w.conn.SinceWith(ctx, last.Subject, 0, last.Seq)
 		if err != nil {
 			return nil, err
 		}
-		if first.Seq <= upTo {
-			more = append(more, first)
-		}
+		ms = append(ms, slices.DeleteFunc(all, func(m bus.Stored) bool { return m.Seq > last.Seq })...)
 	}
-	ms = append(ms, more...)
-	slices.SortFunc(ms, func(a, b bus.Stored) int { return int(int64(a.Seq) - int64(b.Seq)) })
-	return slices.CompactFunc(ms, func(a, b bus.Stored) bool { return a.Seq == b.Seq }), nil
+	return inOrder(ms), nil
 }
 
-// earlierLog reads the log before its last message.
-func (w *Worker) earlierLog(ctx context.Context, r subjects.Run, ms []bus.Stored) ([]bus.Stored, error) {
-	i := slices.IndexFunc(ms, func(m bus.Stored) bool { return m.Subject == r.Log() })
-	if i < 0 {
-		return nil, nil
-	}
-	all, err := w.conn.Since(ctx, r.Log(), 0)
-	if err != nil {
-		return nil, err
-	}
-	return slices.DeleteFunc(all, func(m bus.Stored) bool { return m.Seq > ms[i].Seq }), nil
-}
-
-// readInOrder reads a run with more subjects than one read covers. It scans the stream from the call
-// on, which is slow on an old run and exact on any.
-func (w *Worker) readInOrder(ctx context.Context, r subjects.Run) ([]bus.Stored, error) {
+// readInOrder reads a run with more subjects than one read covers. It scans the stream from the call on, which is slow
+// on an old run and exact on any. Of what was stored before the call a tombstone counts.
+func (w *Worker) readInOrder(ctx context.Context, r subjects.Run, reply string) ([]bus.Stored, error) {
 	call, ok, err := w.conn.First(ctx, r.Call())
 	if err != nil || !ok {
 		return nil, err
 	}
-	return w.conn.Since(ctx, r.All(), call.Seq-1)
+	var ms []bus.Stored
+	for _, subject := range []string{reply, r.Cancel()} {
+		if subject == "" {
+			continue
+		}
+		first, ok, err := w.conn.First(ctx, subject)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			ms = append(ms, first)
+		}
+	}
+	all, err := w.conn.Since(ctx, r.All(), call.Seq-1)
+	return inOrder(append(ms, all...)), err
+}
+
+// inOrder sorts messages by their place in the stream; one that was read twice is there once.
+func inOrder(ms []bus.Stored) []bus.Stored {
+	slices.SortFunc(ms, func(a, b bus.Stored) int { return cmp.Compare(a.Seq, b.Seq) })
+	return slices.CompactFunc(ms, func(a, b bus.Stored) bool { return a.Seq == b.Seq })
 }
 
 // fold applies messages that were read, in stream order.
