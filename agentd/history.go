@@ -18,15 +18,16 @@ import (
 
 // history is a run as this worker has read it: the fold of all its messages up to state.Seq.
 type history struct {
-	run   subjects.Run
-	state run.State
-	head  subjects.Header // of the call
-	bad   error           // why the call cannot be run
-	call  bus.Stored      // the call, while nothing has been read
-	asked bool            // the last read looked at the reply subject too
-	size  int             // bytes read, for the cache
-	read  time.Time       // when the last read of the run began
-	tombs uint64          // the newest tombstone known when the model was asked last
+	run    subjects.Run
+	state  run.State
+	head   subjects.Header // of the call
+	bad    error           // why the call cannot be run
+	call   bus.Stored      // the call, while nothing has been read
+	called uint64          // its sequence
+	asked  bool            // the last read looked at the reply subject too
+	size   int             // bytes read, for the cache
+	read   time.Time       // when the last read of the run began
+	tombs  uint64          // the newest tombstone known when the model was asked last
 
 	inherited []provider.Message // what a copy of its parent knows from there, once it was read
 }
@@ -217,7 +218,7 @@ func (w *Worker) event(ctx context.Context, h *history, m bus.Stored) (run.Event
 	meta := run.Meta{Seq: m.Seq, Time: m.Time}
 	switch at.Kind {
 	case subjects.Call:
-		return w.called(ctx, h, m, meta)
+		return w.calledBy(ctx, h, m, meta)
 	case subjects.Log:
 		return w.logged(ctx, m, meta)
 	case subjects.Reply:
@@ -239,13 +240,14 @@ func (w *Worker) event(ctx context.Context, h *history, m bus.Stored) (run.Event
 	return nil, nil
 }
 
-func (w *Worker) called(ctx context.Context, h *history, m bus.Stored, meta run.Meta) (run.Event, error) {
+func (w *Worker) calledBy(ctx context.Context, h *history, m bus.Stored, meta run.Meta) (run.Event, error) {
 	if h.state.Phase != run.None {
 		return nil, nil // called already: the first call counts
 	}
 	if m.Seq != h.call.Seq { // not parsed yet
 		h.head, h.bad = subjects.ParseCall(h.run, m.Header.Get)
 	}
+	h.called = m.Seq
 	e := run.Called{Meta: meta}
 	body, err := w.load(ctx, m)
 	if err != nil {

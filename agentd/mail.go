@@ -1,6 +1,7 @@
 package agentd
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -145,6 +146,7 @@ var errUnread = errors.New("not read")
 // past is a run as it was, up to a turn.
 type past struct {
 	run   subjects.Run
+	head  subjects.Header // of its call
 	state run.State
 	msgs  []provider.Message // its conversation
 }
@@ -190,7 +192,7 @@ func (w *Worker) origin(ctx context.Context, h *history) (*past, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", errPast, err)
 		}
-		return w.copyOf(ctx, r, in.Copy.Turn)
+		return w.copyOf(ctx, r, in.Copy.Turn, h.called)
 	}
 	return nil, nil
 }
@@ -210,31 +212,60 @@ func copied(space subjects.Space, c run.Copy) (r subjects.Run, _ error) {
 
 // until reads a run up to the entry of a turn, which is stored; msgs is what it had from another one itself.
 func (w *Worker) until(ctx context.Context, r subjects.Run, turn int) (*past, error) {
+	ms, err := w.readAll(ctx, r, "")
+	if err != nil {
+		return nil, err
+	}
+	h := &history{run: r}
+	for i := range ms {
+		if err := w.refold(ctx, h, ms[i]); err != nil {
+			return nil, err
+		}
+		if len(h.state.Turns) == turn {
+			return w.with(ctx, h)
+		}
+	}
+	return nil, fmt.Errorf("%w: %s has no turn %d", errPast, r, turn)
+}
+
+// readAll reads a run whole, as readWhole does, with all that is stored of it by now: a follower may lag.
+func (w *Worker) readAll(ctx context.Context, r subjects.Run, reply string) ([]bus.Stored, error) {
+	var must uint64
+	if w.conn.Replicas() > 1 {
+		for _, filter := range []string{r.All(), cmp.Or(reply, r.Log())} {
+			last, err := w.conn.Last(ctx, filter)
+			if err != nil {
+				return nil, err
+			}
+			must = max(must, last)
+		}
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, lagging, errLagging)
 	defer cancel()
 	for {
-		ms, err := w.readWhole(ctx, r, "")
-		if err != nil {
-			return nil, err
+		ms, err := w.readWhole(ctx, r, reply)
+		if err != nil || must == 0 || len(ms) > 0 && ms[len(ms)-1].Seq >= must {
+			return ms, err
 		}
-		h := &history{run: r}
-		for i := range ms {
-			if err := w.fold(ctx, h, ms[i:i+1]); err != nil {
-				return nil, fmt.Errorf("%w: %w", errPast, err)
-			}
-			if len(h.state.Turns) == turn {
-				return w.with(ctx, h)
-			}
-		}
-		if err := bus.Pause(ctx, 10*time.Millisecond); err != nil { // a follower may lag
-			return nil, fmt.Errorf("%w: %s has no turn %d", errPast, r, turn)
+		if err := bus.Pause(ctx, 10*time.Millisecond); err != nil {
+			return nil, fmt.Errorf("read %s up to %d: %w", r, must, err)
 		}
 	}
 }
 
+// refold folds a message of a run that another one goes on from. Of a history that is corrupt nobody can go on; what
+// the bus did not give it may give yet.
+func (w *Worker) refold(ctx context.Context, h *history, m bus.Stored) error {
+	err := w.fold(ctx, h, []bus.Stored{m})
+	if errors.Is(err, run.ErrCorrupt) {
+		return fmt.Errorf("%w: %w", errPast, err)
+	}
+	return err
+}
+
 // with is a run that was read, with what it had from another one.
 func (w *Worker) with(ctx context.Context, h *history) (*past, error) {
-	p := &past{run: h.run, state: h.state}
+	p := &past{run: h.run, head: h.head, state: h.state}
 	before, err := w.origin(ctx, h)
 	if before != nil {
 		p.msgs = before.msgs
@@ -242,8 +273,9 @@ func (w *Worker) with(ctx context.Context, h *history) (*past, error) {
 	return p, err
 }
 
-// copyOf is the conversation of a run after a turn, with the results of its calls, and all of it with 0.
-func (w *Worker) copyOf(ctx context.Context, r subjects.Run, turn int) (*past, error) {
+// copyOf is the conversation of a run after a turn, with the results of its calls, and all of it with 0: as it was when
+// its copy was called, whoever reads it and when.
+func (w *Worker) copyOf(ctx context.Context, r subjects.Run, turn int, called uint64) (*past, error) {
 	h := &history{run: r}
 	call, ok, err := w.conn.First(ctx, r.Call())
 	if err != nil {
@@ -253,12 +285,15 @@ func (w *Worker) copyOf(ctx context.Context, r subjects.Run, turn int) (*past, e
 		return nil, fmt.Errorf("%w: there is no run %s", errPast, r)
 	}
 	h.head, _ = subjects.ParseCall(r, call.Header.Get)
-	ms, err := w.readWhole(ctx, r, h.head.Reply)
+	ms, err := w.readAll(ctx, r, h.head.Reply)
 	if err != nil {
 		return nil, err
 	}
 	answer := ""
-	for i, m := range ms {
+	for _, m := range ms {
+		if m.Seq > called {
+			break
+		}
 		if m.Subject == h.head.Reply {
 			o, err := w.outcome(ctx, m)
 			if err != nil {
@@ -270,8 +305,8 @@ func (w *Worker) copyOf(ctx context.Context, r subjects.Run, turn int) (*past, e
 		if turn > 0 && m.Subject == r.Log() && len(h.state.Turns) == turn {
 			break
 		}
-		if err := w.fold(ctx, h, ms[i:i+1]); err != nil {
-			return nil, fmt.Errorf("%w: %w", errPast, err)
+		if err := w.refold(ctx, h, m); err != nil {
+			return nil, err
 		}
 	}
 	turns := len(h.state.Turns)
@@ -294,21 +329,28 @@ func (w *Worker) copyOf(ctx context.Context, r subjects.Run, turn int) (*past, e
 	return p, nil
 }
 
-// inherit is what a run has of the one that it goes on from, as that was started; nil if there is none, or it has left
-// nothing of it. The error wraps errPast, or errUnread where another try may do.
-func (w *Worker) inherit(ctx context.Context, h *history) (*run.Start, error) {
+// inherit is what a run has of the one that it goes on from, as that was started, and the bounds which that was in where
+// its caller does not pass them on; nil if there is none, or it has left nothing of it. The error wraps errPast, or
+// errUnread where another try may do.
+func (w *Worker) inherit(ctx context.Context, h *history) (*run.Start, subjects.Limits, error) {
+	none := subjects.Limits{}
 	p, err := w.origin(ctx, h)
 	if err != nil && !errors.Is(err, errPast) {
-		return nil, fmt.Errorf("%w: %w", errUnread, err)
+		return nil, none, fmt.Errorf("%w: %w", errUnread, err)
 	}
 	if err != nil || p == nil {
-		return nil, err
+		return nil, none, err
 	}
 	h.inherited = p.msgs
 	if p.state.Start() == nil {
-		return nil, nil
+		return nil, none, nil
 	}
 	s := *p.state.Start()
 	s.Delegates, s.Memory, s.Turns = tool.Names(s.Tools), nil, 0
-	return &s, nil
+	if h.state.Input.Copy == nil {
+		return &s, none, nil
+	}
+	s.MaxDepth = max(0, s.MaxDepth-p.head.Depth) // it is a root
+	bounds, err := header(s.Limits)
+	return &s, subjects.Together(bounds), err
 }

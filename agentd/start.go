@@ -17,8 +17,8 @@ import (
 // of nobody's definition; and within what its call allows.
 func (w *Worker) start(ctx context.Context, h *history) (s *run.Start, err error) {
 	in := h.state.Input
-	own := subjects.Limits{}
-	if s, err = w.inherit(ctx, h); err != nil {
+	var own subjects.Limits
+	if s, own, err = w.inherit(ctx, h); err != nil {
 		return nil, err
 	}
 	switch {
@@ -32,6 +32,9 @@ func (w *Worker) start(ctx context.Context, h *history) (s *run.Start, err error
 		if s, own, err = w.resolve(ctx, h); err != nil {
 			return nil, err
 		}
+	}
+	if in.Copy != nil && in.AdHoc() {
+		s.System = "" // nor does a copy
 	}
 	switch {
 	case in.Forked != nil && in.Forked.Inherit:
@@ -61,7 +64,7 @@ func (w *Worker) start(ctx context.Context, h *history) (s *run.Start, err error
 	if in.Spawned != nil {
 		s.Turns = in.Spawned.Turns
 	}
-	if in.Spawned != nil && in.Forked == nil {
+	if in.Spawned != nil && in.Forked == nil && in.Copy == nil {
 		s.Tools = append(s.Tools, tool.SubmitTools()...)
 	}
 	return s, nil

@@ -90,7 +90,7 @@ func (w *Worker) turn(ctx context.Context, h *history, t *trigger) (step, error)
 // started is what a run is started with; nil if it is not to be.
 func (w *Worker) started(ctx context.Context, h *history) (*run.Start, step, error) {
 	in := h.state.Input
-	if name := h.run.Agent.String(); !in.Policy.MayCall(name) && !in.AdHoc() && in.Forked == nil && !in.Review {
+	if name := h.run.Agent.String(); !in.Policy.MayCall(name) && !in.AdHoc() && in.Forked == nil && in.Copy == nil && !in.Review {
 		next, err := w.conclude(ctx, h, run.Failure(run.KindPolicy, "agent %q is not permitted by policy", name))
 		return nil, next, err
 	}

@@ -39,8 +39,8 @@ type Config struct {
 
 // Point is a step at which Config.Intercept is called.
 type Point struct {
-	Op      string // "write", "ack", "nak" or "beat"
-	Subject string // of the message written, or of the delivery
+	Op      string // "write", "ack", "nak", "beat" or "load"
+	Subject string // of the message written, or of the delivery; of the object that is loaded, its name
 	After   bool
 }
 

@@ -68,6 +68,9 @@ func (c *Conn) resolve(ctx context.Context, h nats.Header, body []byte) ([]byte,
 	if err != nil || size < 0 || size > c.cfg.MaxBody {
 		return nil, fmt.Errorf("%w: %s bytes by reference, at most %d", ErrTooLarge, h.Get(headerSize), c.cfg.MaxBody)
 	}
+	if err := c.intercept(Point{"load", name, false}); err != nil {
+		return nil, err
+	}
 	store, err := c.objectStore(ctx)
 	if err != nil {
 		return nil, err

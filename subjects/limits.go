@@ -103,3 +103,11 @@ type field struct {
 func fields(l *Limits) []field {
 	return []field{{"agents", &l.Agents}, {"turns", &l.Turns}, {"tokens", &l.Tokens}}
 }
+
+// Together is the narrowest of what scopes allow.
+func Together(scopes []Scope) (l Limits) {
+	for _, s := range scopes {
+		l = l.Within(s.Limits)
+	}
+	return l
+}

@@ -160,8 +160,30 @@ type Branch struct {
 	Within time.Duration // for the whole new tree; 0: 1 h
 }
 
+// asked is what a run was asked, and within which bounds.
+func (c *Client) asked(ctx context.Context, r subjects.Run) (in run.Input, head subjects.Header, err error) {
+	call, ok, err := c.conn.First(ctx, r.Call())
+	if err != nil {
+		return in, head, err
+	}
+	if !ok {
+		return in, head, fmt.Errorf("%w: %s", ErrUnknownRun, name(r))
+	}
+	body, err := c.conn.Load(ctx, call)
+	if err != nil {
+		return in, head, err
+	}
+	if head, err = subjects.ParseCall(r, call.Header.Get); err == nil {
+		err = json.Unmarshal(body, &in)
+	}
+	if err != nil {
+		err = fmt.Errorf("the call of %s: %w", name(r), err)
+	}
+	return in, head, err
+}
+
 // Fork makes a new tree that goes on from a run of another one, whatever has become of that: with its conversation, its
-// model and what it may do. It returns the new tree's id when its call is stored. What is not there any more when a
+// model and what it may do, within the bounds that it was in. It returns the new tree's id when its call is stored. What is not there any more when a
 // worker looks, the new tree's outcome says.
 func (c *Client) Fork(ctx context.Context, b Branch) (subjects.Tree, error) {
 	var none subjects.Tree
@@ -180,6 +202,10 @@ func (c *Client) Fork(ctx context.Context, b Branch) (subjects.Tree, error) {
 	if call == 0 {
 		return none, fmt.Errorf("%s %w", name(of), ErrNotCalled)
 	}
+	in, above, err := c.asked(ctx, of)
+	if err != nil {
+		return none, err
+	}
 	id, err := subjects.ParseTree(bus.NewID())
 	if err != nil {
 		return none, err
@@ -189,9 +215,19 @@ func (c *Client) Fork(ctx context.Context, b Branch) (subjects.Tree, error) {
 	}
 	r := of.Space.Run(of.Agent, id, subjects.Root)
 	head := subjects.Header{
-		Tree: id, Path: subjects.Root, MaxDepth: subjects.MaxDepth, Deadline: time.Now().Add(b.Within), Reply: of.Space.Result(of.Agent, id),
+		Tree: id, Path: subjects.Root, MaxDepth: max(0, above.MaxDepth-above.Depth), Deadline: time.Now().Add(b.Within), Reply: of.Space.Result(of.Agent, id),
 	}
-	body, err := json.Marshal(run.Input{Task: b.Prompt, Copy: &run.Copy{Agent: of.Agent.String(), Tree: of.Tree.String(), Path: of.Path.String(), Turn: b.Turn}})
+	if l := subjects.Together(above.Limits); l != (subjects.Limits{}) {
+		head.Limits = []subjects.Scope{{Path: subjects.Root, Limits: l}}
+	}
+	in = run.Input{
+		Task: b.Prompt, Copy: &run.Copy{Agent: of.Agent.String(), Tree: of.Tree.String(), Path: of.Path.String(), Turn: b.Turn},
+		Policy: in.Policy, Supervision: in.Supervision, Spawned: in.Spawned,
+	}
+	if in.Spawned != nil {
+		in.Spawned.Turns = 0
+	}
+	body, err := json.Marshal(in)
 	if err != nil {
 		return none, err
 	}
