@@ -7,14 +7,22 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// timer folds a timer that fired. Timers cannot be fenced: one that fires for nobody is nothing.
+// timer folds a timer that fired. Timers cannot be fenced: one that fires for nobody, or that was set for what its turn
+// does not wait for any more, is nothing.
 func (c *Checker) timer(n *node, turn int, m Message) {
 	n.triggers = append(n.triggers, m.Seq)
 	n.overdue = n.overdue || turn == 0
-	if turn > 0 && turn == len(n.state.Turns) && !n.broken {
+	fired := run.TimedOut{Meta: meta(m), Turn: turn}
+	if !n.broken && n.moves(fired) {
 		c.timedOut(n, turn, m)
 	}
-	c.apply(n, run.TimedOut{Meta: meta(m), Turn: turn}, m)
+	c.apply(n, fired, m)
+}
+
+// moves reports whether an event changes what a run waits for, or who is to go on with it.
+func (n *node) moves(e run.Event) bool {
+	next, err := n.state.Apply(e)
+	return err == nil && (next.Phase != n.state.Phase || next.Owner != n.state.Owner)
 }
 
 // timedOut checks that the calls of a turn were published. The timer is published after those that are due at
