@@ -105,6 +105,21 @@ func TestTotals(t *testing.T) {
 	}
 }
 
+// TestModelCalls: a model that failed was asked; for an entry that says that the run was stopped, or has reached a bound,
+// nobody was.
+func TestModelCalls(t *testing.T) {
+	for kind, want := range map[run.Kind]int{"": 2, run.KindError: 2, run.KindCancelled: 1, run.KindBudget: 1} {
+		e := run.Entry{Index: 2, Kind: run.EntryIdle, Trigger: 1, Answer: &provider.Response{}}
+		if kind != "" {
+			e.End = &run.End{Kind: kind}
+		}
+		s := apply(t, run.State{}, called(), turnOf(2, 1, 1, "!a"), run.Rested{Meta: run.Meta{Seq: 3}, Entry: e})
+		if got := s.Subtree().ModelCalls; got != want {
+			t.Errorf("after an end %q there were %d model calls, want %d", kind, got, want)
+		}
+	}
+}
+
 func TestStart(t *testing.T) {
 	s := apply(t, run.State{}, called())
 	if s.Start() != nil {
