@@ -114,8 +114,8 @@ func (n *node) shed() {
 
 // ended checks that a run was free to end like this.
 func (c *Checker) ended(n *node, o run.Outcome, m Message) {
-	if !n.broken && n.state.Phase == run.Awaiting && !fromOutside(o) {
-		c.violate(n, m.Seq, FanOut, "%s while %d calls of turn %d have neither an outcome nor timed out", o.Status, n.state.Pending(), len(n.state.Turns))
+	if waits := n.waits(); waits != "" && !n.broken && !fromOutside(o) {
+		c.violate(n, m.Seq, FanOut, "%s while %s", o.Status, waits)
 		n.hasty = true
 	}
 	c.forksEnded(n, o, m)

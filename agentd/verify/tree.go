@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/axebus/axe/agentd/run"
@@ -75,6 +76,21 @@ func (c *Checker) once(at place) place {
 }
 
 func (c *Checker) run(n *node) subjects.Run { return c.cfg.Space.Run(n.agent, n.tree.id, n.path) }
+
+// waits says what a run waits for that its model may not be asked, "" if it does not. Nothing but its log makes a run wait
+// whose model may be asked, and the log fences answers: one that is stored meanwhile is no race's.
+func (n *node) waits() string {
+	switch n.state.Phase {
+	case run.Awaiting:
+		return fmt.Sprintf("%d calls of turn %d have neither an outcome nor timed out", n.state.Pending(), len(n.state.Turns))
+	case run.Held:
+		return fmt.Sprintf("turn %d waits for a person to approve of it", len(n.state.Turns))
+	case run.Idle:
+		return "it is idle and nobody has written to it"
+	case run.None, run.Ready, run.Completed, run.Failed:
+	}
+	return ""
+}
 
 // decision is what the log has decided about a call; ok is false if there is no such call on it.
 func (n *node) decision(turn, index int) (_ *run.Call, ok bool) {
