@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/axebus/axe/provider"
@@ -361,6 +362,9 @@ func (s State) ended(e Ended) (State, error) {
 }
 
 func (s State) replied(e Replied) State {
+	if !strings.HasSuffix(e.Outcome.Path, fmt.Sprintf("-%d-%d", e.Turn, e.Index)) {
+		e.Outcome.Subtree = Totals{} // it is of another run than the one that was called
+	}
 	if s.forkOf(e.Turn, e.Index) {
 		return s.forkEnded(e)
 	}

@@ -27,7 +27,7 @@ func (c *Checker) entry(n *node, m Message) {
 		return
 	}
 	if !c.entryAfterEnd(n, e, m) {
-		c.written(n, e, m)
+		c.under(n, e, m)
 		if e.Kind != run.EntryEnded {
 			c.answer(n, e, m)
 		}
@@ -76,8 +76,8 @@ func passedOn(s run.Start) *run.Start {
 	return &s
 }
 
-// written checks what an entry says of how it came about.
-func (c *Checker) written(n *node, e run.Entry, m Message) {
+// under checks what an entry says of how it came about.
+func (c *Checker) under(n *node, e run.Entry, m Message) {
 	if !slices.Contains(n.triggers, e.Trigger) {
 		c.violate(n, m.Seq, Order, "written under message %d, which is none of this run's before it", e.Trigger)
 		return
@@ -106,6 +106,7 @@ func (c *Checker) answer(n *node, e run.Entry, m Message) {
 		c.violate(n, m.Seq, FanOut, "%s while %s", what, waits)
 		n.broken, n.hasty = true, true
 	}
+	c.sent(n, m)
 }
 
 // entryAfterEnd reports whether an entry was stored after the run's end. The log's own end fences every

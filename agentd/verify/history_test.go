@@ -129,10 +129,10 @@ func (s *story) watched() {
 	e.Start.Supervision = run.Supervision{Mode: run.Human, Agent: "watcher", Timeout: time.Minute}
 }
 
-// review is the supervisor's verdict.
-func (s *story) review(verdict string, seq uint64) {
+// review is the supervisor's verdict, message 90.
+func (s *story) review(verdict string) {
 	s.call("r-1-1", 30, at(100)).body = run.Input{Review: true}
-	s.outcome("r-1-1", seq, run.Outcome{Result: verdict})
+	s.outcome("r-1-1", 90, run.Outcome{Result: verdict})
 }
 
 // asks is what a call on the log asks of the run that it makes.

@@ -40,17 +40,6 @@ func (c *Checker) timedOut(n *node, turn int, m Message) {
 	}
 }
 
-// mail folds what was written to a run. What cannot be read is nothing, as it is for workers.
-func (c *Checker) mail(n *node, m Message) {
-	n.triggers = append(n.triggers, m.Seq)
-	letter, err := run.DecodeMail(m.Body)
-	if m.Gone || err != nil {
-		c.note(n, m.Seq, Foreign, "a letter that cannot be read")
-		return
-	}
-	c.apply(n, run.Mailed{Meta: meta(m), Mail: run.Mail{From: c.name(letter.From), Idle: letter.Idle, Seen: letter.Seen}}, m)
-}
-
 // interrupt folds that a person wants the run to stop.
 func (c *Checker) interrupt(n *node, m Message) {
 	n.triggers = append(n.triggers, m.Seq)

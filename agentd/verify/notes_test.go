@@ -106,7 +106,7 @@ func TestRaces(t *testing.T) {
 		}},
 		{"a timer that fires when its turn waits for something else", "", func(s *story) {
 			s.watched()
-			s.review(`{"decision":"continue"}`, 90)
+			s.review(`{"decision":"continue"}`)
 			s.put("fired", 101, s.run("r").Fired(1), "{}") // it was set for the review
 			s.call("r-1-0", 110, deadline).body = s.asks("r", 1, 0)
 			s.outcome("r-1-0", 120, run.Outcome{})

@@ -184,23 +184,23 @@ func TestViolations(t *testing.T) {
 		{"an answer without a timer", verify.FanOut, func(s *story) { s.drop("fired") }},
 		{"an answer while a person is to approve", verify.FanOut, func(s *story) {
 			s.watched()
-			s.review(`{"decision":"pause","reason":"who pays?"}`, 90)
+			s.review(`{"decision":"pause","reason":"who pays?"}`)
 			s.outcome("r", 100, run.Outcome{})
 		}},
 		{"a failure while a person is to approve", verify.FanOut, func(s *story) {
 			s.watched()
-			s.review("hm", 90)
+			s.review("hm")
 			s.outcome("r", 100, run.Outcome{Status: run.StatusFailed, Kind: run.KindError})
 		}},
 		{"a turn while a person is to approve", verify.FanOut, func(s *story) {
 			s.watched()
-			s.review("hm", 90)
+			s.review("hm")
 			s.turn("r", 2, 100, 90, deadline, "r-2-0")
 			s.outcome("r", 110, run.Outcome{Status: run.StatusFailed, Kind: run.KindCancelled})
 		}},
 		{"an answer to rest on while a person is to approve", verify.FanOut, func(s *story) {
 			s.watched()
-			s.review("hm", 90)
+			s.review("hm")
 			s.idle("r", 2, 100, 90)
 			s.outcome("r", 110, run.Outcome{Status: run.StatusFailed, Kind: run.KindCancelled})
 		}},

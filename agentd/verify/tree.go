@@ -28,18 +28,21 @@ type node struct {
 	place
 	state    run.State // without texts
 	call     uint64    // its sequence, 0: not called
+	up       *node     // that has called it, nil for a root
 	bad      error     // why the call cannot be run
 	deadline time.Time
 	maxDepth int
-	moved    time.Time // when the last event was folded
-	triggers []uint64  // what was stored in the run's subjects besides its log, until its end
-	overdue  bool      // the run's own deadline has fired
-	cancel   uint64    // its tombstone
-	logEnd   uint64    // the entry that ended it
-	end      *end      // its first outcome
-	broken   bool      // its log cannot be folded: what rests on the fold is not checked
-	hasty    bool      // it went on without an outcome that it needed
-	buried   bool      // a message of it was given up
+	moved    time.Time         // when the last event was folded
+	triggers []uint64          // what was stored in the run's subjects besides its log, until its end
+	letters  map[string]uint64 // by their keys: the first of each
+	stops    []int             // the turns after which it was idle since a person had stopped it
+	overdue  bool              // the run's own deadline has fired
+	cancel   uint64            // its tombstone
+	logEnd   uint64            // the entry that ended it
+	end      *end              // its first outcome
+	broken   bool              // its log cannot be folded: what rests on the fold is not checked
+	hasty    bool              // it went on without an outcome that it needed
+	buried   bool              // a message of it was given up
 }
 
 // end is a run's first outcome.
