@@ -225,7 +225,7 @@ func (w *Worker) event(ctx context.Context, h *history, m bus.Stored) (run.Event
 		o, err := w.outcome(ctx, m)
 		return run.Replied{Meta: meta, Turn: at.Turn, Index: at.Index, Outcome: o}, err
 	case subjects.Mail:
-		return w.mailed(ctx, m, meta)
+		return w.mailed(ctx, m, at.Key, meta)
 	case subjects.Interrupt:
 		return run.Interrupted{Meta: meta}, nil
 	case subjects.Approve:

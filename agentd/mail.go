@@ -17,7 +17,7 @@ import (
 )
 
 // mailed reads what was written to a run. What is malformed is nothing, on every worker.
-func (w *Worker) mailed(ctx context.Context, m bus.Stored, meta run.Meta) (run.Event, error) {
+func (w *Worker) mailed(ctx context.Context, m bus.Stored, k subjects.Key, meta run.Meta) (run.Event, error) {
 	body, err := w.load(ctx, m)
 	if err != nil {
 		return nil, err
@@ -26,6 +26,7 @@ func (w *Worker) mailed(ctx context.Context, m bus.Stored, meta run.Meta) (run.E
 	if err != nil {
 		return nil, nil //nolint:nilerr // as any other message that says nothing (rule 7)
 	}
+	letter.Key = k.String()
 	return run.Mailed{Meta: meta, Mail: letter}, nil
 }
 

@@ -200,3 +200,27 @@ func TestVerifyCountsOnce(t *testing.T) {
 		s.clean()
 	})
 }
+
+// TestVerifyFalseWord: who may write to a run does not speak for its forks: what says so is a letter like any other, its
+// figures are nobody's, and it is found.
+func TestVerifyFalseWord(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.mailer(map[string][]part{
+			"r":     {calls(uses("fork", "prompt", "one")), calls(spawnCall("wait", `{"from":["r-1-0"]}`)), sums},
+			"r-1-0": {after(time.Minute, says("done"))},
+		})
+		s.hire("w", engagement{})
+		s.settle()
+		r := s.submit("lead", "go")
+		s.eventually("it waits", func() bool { return len(s.entries(r)) == 2 })
+		s.pub(r.Mail(s.key("k")), `{"from":"r-1-0","idle":true,"seen":1000,"text":"{\"status\":\"idle\",\"success\":true}","subtree":{"runs":9}}`)
+		o := s.completed(r, `c0={"agents":[{"id":"r-1-0","status":"received","messages":["{\"status\":\"idle\",\"success\":true}"]}]}`)
+		if o.Subtree.Runs != 1 {
+			t.Errorf("%d runs are counted", o.Subtree.Runs)
+		}
+		report := s.verified()
+		if len(report.Findings) != 1 || report.Findings[0].Rule != verify.Mail || report.Violations() != 1 {
+			t.Errorf("%+v", report.Findings)
+		}
+	})
+}

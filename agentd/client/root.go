@@ -73,6 +73,7 @@ func (c *Client) folded(ctx context.Context, r subjects.Run, m bus.Stored) (run.
 		if err != nil {
 			return nil, nil //nolint:nilerr // what is malformed is nothing
 		}
+		letter.Key = at.Key.String()
 		return run.Mailed{Meta: meta, Mail: letter}, nil
 	case subjects.Timer:
 		return run.TimedOut{Meta: meta, Turn: at.Turn}, nil

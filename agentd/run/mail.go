@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/axebus/axe/provider"
@@ -12,6 +13,7 @@ import (
 // Mail is one message to a run.
 type Mail struct {
 	Seq     uint64   `json:"-"`
+	Key     string   `json:"-"`                 // under which it is stored
 	From    string   `json:"from"`              // the path of who wrote it; of a person, a name that is none
 	Text    string   `json:"text"`              // for the model
 	Idle    bool     `json:"idle,omitzero"`     // a fork tells that it has done its task and waits for mail
@@ -34,6 +36,14 @@ func DecodeMail(b []byte) (Mail, error) {
 		return Mail{}, fmt.Errorf("mail: it does not say whom it is from, in at most %d bytes", maxFrom)
 	}
 	return m, nil
+}
+
+// Word is the turn after which a fork tells by a message that it is idle; ok is false for any other message. Only under
+// the fork's own key is it one: whoever may write to a run does not speak for its forks.
+func (m Mail) Word() (turn int, ok bool) {
+	after, own := strings.CutPrefix(m.Key, m.From+"-idle")
+	turn, err := strconv.Atoi(after)
+	return turn, m.Idle && own && err == nil && turn > 0 && strconv.Itoa(turn) == after
 }
 
 // forkOf finds the call of a turn that has made a fork which has not ended.
@@ -114,6 +124,9 @@ type Fork struct {
 func (s State) mailed(m Mail) State {
 	if s.Phase == None || s.Ended() {
 		return s
+	}
+	if _, ok := m.Word(); !ok {
+		m.Idle, m.Subtree, m.Seen = false, nil, 0
 	}
 	s.Inbox = append(slices.Clip(s.Inbox), m)
 	if m.Idle && s.forked(m.From) && m.Seen >= s.wrote(m.From) && !slices.Contains(s.idle, m.From) {

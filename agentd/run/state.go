@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/axebus/axe/provider"
@@ -112,6 +113,18 @@ func (s State) ToolCalls() int {
 	return n
 }
 
+// modelCalls counts the entries of the log for which a model was asked, though it may have failed: not those that say that
+// a person has stopped the run, or that a bound was reached.
+func (s State) modelCalls() int {
+	n := 0
+	for _, t := range s.Turns {
+		if end := t.Entry.End; end == nil || end.Kind == KindError {
+			n++
+		}
+	}
+	return n
+}
+
 // ModelMS is what the model calls of the run's turns on the log took, in milliseconds.
 func (s State) ModelMS() int64 {
 	var ms int64
@@ -133,7 +146,7 @@ func (s State) Retries() int {
 // Subtree sums what the run and its children have done so far. Of forks that have not ended it is what they had done when
 // they told of it last.
 func (s State) Subtree() Totals {
-	sum := Totals{Usage: s.Usage(), Runs: 1, ModelCalls: len(s.Turns), ToolCalls: s.ToolCalls(), ModelMS: s.ModelMS()}.Add(s.spent())
+	sum := Totals{Usage: s.Usage(), Runs: 1, ModelCalls: s.modelCalls(), ToolCalls: s.ToolCalls(), ModelMS: s.ModelMS()}.Add(s.spent())
 	for _, t := range s.Turns {
 		for _, o := range t.Outcomes {
 			if o != nil {
@@ -349,6 +362,9 @@ func (s State) ended(e Ended) (State, error) {
 }
 
 func (s State) replied(e Replied) State {
+	if !strings.HasSuffix(e.Outcome.Path, fmt.Sprintf("-%d-%d", e.Turn, e.Index)) {
+		e.Outcome.Subtree = Totals{} // it is of another run than the one that was called
+	}
 	if s.forkOf(e.Turn, e.Index) {
 		return s.forkEnded(e)
 	}

@@ -89,7 +89,7 @@ func TestTwoCallsInOneTurnKeepBoth(t *testing.T) {
 
 func TestTotals(t *testing.T) {
 	s := apply(t, run.State{}, called(), turnOf(2, 1, 1, "a", "!b", "c"),
-		repliedWith(3, 1, 0, run.Outcome{Status: run.StatusCompleted, Subtree: run.Totals{
+		repliedWith(3, 1, 0, run.Outcome{Status: run.StatusCompleted, Path: "r-1-0", Subtree: run.Totals{
 			Usage: provider.Usage{InputTokens: 100, OutputTokens: 7, CachedTokens: 3}, Runs: 2, ModelCalls: 3, ToolCalls: 1,
 		}}),
 		run.TimedOut{Meta: run.Meta{Seq: 4}, Turn: 1}, turnOf(5, 4, 2, "a"))
@@ -102,6 +102,46 @@ func TestTotals(t *testing.T) {
 	want := run.Totals{Usage: provider.Usage{InputTokens: 120, OutputTokens: 9, CachedTokens: 3}, Runs: 3, ModelCalls: 5, ToolCalls: 5}
 	if diff := cmp.Diff(want, s.Subtree()); diff != "" {
 		t.Errorf("subtree (-want +got):\n%s", diff)
+	}
+}
+
+// TestModelCalls: a model that failed was asked; for an entry that says that the run was stopped, or has reached a bound,
+// nobody was.
+func TestModelCalls(t *testing.T) {
+	for kind, want := range map[run.Kind]int{"": 2, run.KindError: 2, run.KindCancelled: 1, run.KindBudget: 1} {
+		e := run.Entry{Index: 2, Kind: run.EntryIdle, Trigger: 1, Answer: &provider.Response{}}
+		if kind != "" {
+			e.End = &run.End{Kind: kind}
+		}
+		s := apply(t, run.State{}, called(), turnOf(2, 1, 1, "!a"), run.Rested{Meta: run.Meta{Seq: 3}, Entry: e})
+		if got := s.Subtree().ModelCalls; got != want {
+			t.Errorf("after an end %q there were %d model calls, want %d", kind, got, want)
+		}
+	}
+}
+
+// TestSpeaksForAnother: what is stored elsewhere than where the run that it names writes is no word of that run, and its
+// figures are nobody's.
+func TestSpeaksForAnother(t *testing.T) {
+	took := run.Totals{Runs: 7}
+	forking := turnOf(2, 1, 1, "a")
+	forking.Entry.Calls[0].Op, forking.Entry.Calls[0].To = run.OpFork, "r-1-0"
+	for key, own := range map[string]bool{
+		"r-1-0-idle1": true, "r-1-0-idle12": true,
+		"": false, "x": false, "r-1-0": false, "r-1-0-1-0": false, "r-1-0-idle": false, "r-1-0-idle0": false, "r-1-0-idle01": false,
+		"r-1-0-idle+1": false, "r-1-1-idle1": false, "r-1-0-1-0-idle1": false, "r-idle1": false,
+	} {
+		word := run.Mail{Key: key, From: "r-1-0", Idle: true, Seen: 9, Subtree: &took}
+		s := apply(t, run.State{}, called(), forking, run.Mailed{Meta: run.Meta{Seq: 4, Time: clock(4)}, Mail: word})
+		if got := s.Subtree().Runs == 8; got != own || s.Inbox[0].Idle != own {
+			t.Errorf("a word under %q: it is one, %v, and counts, %v; want %v", key, s.Inbox[0].Idle, got, own)
+		}
+	}
+	for path, own := range map[string]bool{"r-1-0": true, "": false, "r": false, "r-1-1": false, "r-2-0": false, "r-11-0": false} {
+		s := apply(t, run.State{}, called(), turnOf(2, 1, 1, "a"), repliedWith(3, 1, 0, run.Outcome{Status: run.StatusCompleted, Path: path, Subtree: took}))
+		if got := s.Subtree().Runs == 8; got != own || s.Phase != run.Ready {
+			t.Errorf("an outcome of %q counts: %v, want %v, and it is %v", path, got, own, s.Phase)
+		}
 	}
 }
 

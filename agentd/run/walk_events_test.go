@@ -54,6 +54,7 @@ func (w *walker) draw(t *rapid.T) run.Event {
 		letter := run.Mail{From: rapid.SampledFrom(append(forkPaths(s), "r-1-0", "somebody")).Draw(t, "from"), Text: "x"}
 		letter.Idle = letter.From != "somebody" && rapid.Bool().Draw(t, "idle")
 		letter.Seen = uint64(rapid.IntRange(0, int(m.Seq)).Draw(t, "had read"))
+		letter.Key = rapid.SampledFrom([]string{letter.From, letter.From, letter.From, "r-7-7"}).Draw(t, "key") + "-idle1"
 		return run.Mailed{Meta: m, Mail: letter}
 	case "rested":
 		e := run.Entry{

@@ -16,7 +16,7 @@ func (w *walker) hear(e run.Event) {
 		if w.state.Phase != run.None { // what stands before the call is none of the run's
 			w.mail = append(w.mail, e.Meta.Seq)
 		}
-		if e.Idle && e.Seen >= w.sent[e.From] && slices.ContainsFunc(w.state.Forks(), func(f run.Fork) bool { return forkPath(f.Turn, f.Index) == e.From }) {
+		if e.Idle && e.Key == e.From+"-idle1" && e.Seen >= w.sent[e.From] && slices.ContainsFunc(w.state.Forks(), func(f run.Fork) bool { return forkPath(f.Turn, f.Index) == e.From }) {
 			w.resting[e.From] = true
 		}
 	case run.Replied:

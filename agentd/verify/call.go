@@ -31,7 +31,8 @@ func (c *Checker) call(n *node, m Message) {
 	}
 	n.tree.bounded(head.Limits)
 	if _, turn, index, below := n.path.Parent(); below {
-		c.called(n.caller(head.Parent), n, decided{head, in, turn, index, m})
+		n.up = n.caller(head.Parent)
+		c.called(n.up, n, decided{head, in, turn, index, m})
 	}
 }
 

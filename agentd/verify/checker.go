@@ -3,6 +3,7 @@ package verify
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/axebus/axe/agentd/run"
@@ -77,7 +78,7 @@ func (c *Checker) Add(m Message) {
 	case subjects.Cancel:
 		c.cancel(c.node(at.Run), m)
 	case subjects.Mail:
-		c.mail(c.node(at.Run), m)
+		c.mail(c.node(at.Run), at.Key, m)
 	case subjects.Interrupt:
 		c.interrupt(c.node(at.Run), m)
 	case subjects.Approve:
@@ -126,9 +127,14 @@ func (c *Checker) violate(n *node, seq uint64, r Rule, format string, args ...an
 	c.remarks = append(c.remarks, remark{Finding: n.finding(Violation, seq, r, format, args...)})
 }
 
-// orphan adds a finding that another run's fold gives rise to.
+// rests adds a finding that another run's fold gives rise to.
+func (c *Checker) rests(by, n *node, seq uint64, r Rule, format string, args ...any) {
+	c.remarks = append(c.remarks, remark{n.finding(Violation, seq, r, format, args...), by})
+}
+
+// orphan adds a finding of what another run has not decided.
 func (c *Checker) orphan(by, n *node, seq uint64, format string, args ...any) {
-	c.remarks = append(c.remarks, remark{n.finding(Violation, seq, Orphan, format, args...), by})
+	c.rests(by, n, seq, Orphan, format, args...)
 }
 
 // apply folds an event. What the fold is known to refuse has been told before, in better words; should it
@@ -144,6 +150,9 @@ func (c *Checker) apply(n *node, e run.Event, m Message) {
 		return
 	}
 	n.state, n.moved = next, m.Time
+	if last := len(next.Turns); next.Phase == run.Idle && !next.Rested() && !slices.Contains(n.stops, last) {
+		n.stops = append(n.stops, last)
+	}
 }
 
 // name is a name that is kept once, however many messages carry it.

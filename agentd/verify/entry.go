@@ -27,9 +27,9 @@ func (c *Checker) entry(n *node, m Message) {
 		return
 	}
 	if !c.entryAfterEnd(n, e, m) {
-		c.written(n, e, m)
-		if e.Kind == run.EntryTurn {
-			c.turn(n, e, m)
+		c.under(n, e, m)
+		if e.Kind != run.EntryEnded {
+			c.answer(n, e, m)
 		}
 	}
 	c.fold(n, e, m)
@@ -76,8 +76,8 @@ func passedOn(s run.Start) *run.Start {
 	return &s
 }
 
-// written checks what an entry says of how it came about.
-func (c *Checker) written(n *node, e run.Entry, m Message) {
+// under checks what an entry says of how it came about.
+func (c *Checker) under(n *node, e run.Entry, m Message) {
 	if !slices.Contains(n.triggers, e.Trigger) {
 		c.violate(n, m.Seq, Order, "written under message %d, which is none of this run's before it", e.Trigger)
 		return
@@ -87,21 +87,26 @@ func (c *Checker) written(n *node, e run.Entry, m Message) {
 	}
 }
 
-// turn checks an answer of the model that calls somebody.
-func (c *Checker) turn(n *node, e run.Entry, m Message) {
-	if late := c.late(n, m.Time); late > 0 {
-		c.note(n, m.Seq, Deadline, "a turn stored %s after the deadline: the model was slow to end, or the server to store", late)
+// answer checks what the model has answered, or the word that it has not.
+func (c *Checker) answer(n *node, e run.Entry, m Message) {
+	what := "an answer"
+	if e.Kind == run.EntryTurn {
+		what = "a turn"
+		if late := c.late(n, m.Time); late > 0 {
+			c.note(n, m.Seq, Deadline, "a turn stored %s after the deadline: the model was slow to end, or the server to store", late)
+		}
 	}
 	if n.cancel != 0 && e.Seen >= n.cancel {
-		c.violate(n, m.Seq, AfterEnd, "a turn whose writer had read the run's cancellation, message %d", n.cancel)
+		c.violate(n, m.Seq, AfterEnd, "%s whose writer had read the run's cancellation, message %d", what, n.cancel)
 	}
 	if at := n.stopped(e.Tombs); at != 0 {
 		c.violate(n, m.Seq, Tombstone, "the model was asked by a worker that knew of the cancellation in message %d", at)
 	}
-	if n.state.Phase == run.Awaiting || n.state.Phase == run.Held {
-		c.violate(n, m.Seq, FanOut, "a turn while %d calls of the one before have neither an outcome nor timed out", n.state.Pending())
+	if waits := n.waits(); waits != "" {
+		c.violate(n, m.Seq, FanOut, "%s while %s", what, waits)
 		n.broken, n.hasty = true, true
 	}
+	c.sent(n, m)
 }
 
 // entryAfterEnd reports whether an entry was stored after the run's end. The log's own end fences every

@@ -103,6 +103,52 @@ func (s *story) turn(path string, index int, seq, trigger uint64, limit time.Tim
 	return e
 }
 
+// idle is an answer after which a run waits for mail.
+func (s *story) idle(path string, index int, seq, trigger uint64) *run.Entry {
+	e := &run.Entry{Index: index, Kind: run.EntryIdle, Trigger: trigger, Seen: trigger, Worker: "w1", Answer: &provider.Response{}}
+	if index == 1 {
+		e.Start = &run.Start{Model: "m", MaxDepth: 3, Policy: permits}
+	}
+	s.put(fmt.Sprintf("log %s %d", path, index), seq, s.run(path).Log(), e)
+	return e
+}
+
+// write stores a letter.
+func (s *story) write(path, key string, seq uint64, m run.Mail) {
+	s.put("mail "+key, seq, s.run(path).Mail(parsed(s.tb, subjects.ParseKey, key)), m)
+}
+
+// watched begins a story in which a supervisor, and then a person, sees the first turn of the lead before its call is made.
+func (s *story) watched() {
+	clear(s.ms)
+	s.agents["r-1-1"] = "watcher"
+	s.call("r", 10, deadline)
+	e := s.turn("r", 1, 20, 10, at(100), "r-1-0")
+	e.Calls[0].Deadline = deadline
+	e.Review = &run.Call{Op: run.OpReview, Agent: "watcher", Deadline: at(100)}
+	e.Start.Supervision = run.Supervision{Mode: run.Human, Agent: "watcher", Timeout: time.Minute}
+}
+
+// review is the supervisor's verdict, message 90.
+func (s *story) review(verdict string) {
+	s.call("r-1-1", 30, at(100)).body = run.Input{Review: true}
+	s.outcome("r-1-1", 90, run.Outcome{Result: verdict})
+}
+
+// asks is what a call on the log asks of the run that it makes.
+func (s *story) asks(path string, turn, index int) run.Input {
+	e := s.entry(fmt.Sprintf("log %s %d", path, turn))
+	body, err := json.Marshal(e)
+	if err != nil {
+		s.tb.Fatal(err)
+	}
+	decoded, err := run.DecodeEntry(body)
+	if err != nil {
+		s.tb.Fatal(err)
+	}
+	return decoded.Start.Ask(decoded.Calls[index])
+}
+
 func (s *story) ended(path string, index int, seq, trigger uint64) *run.Entry {
 	e := &run.Entry{Index: index, Kind: run.EntryEnded, Trigger: trigger, Seen: trigger, Worker: "w1", End: &run.End{Kind: run.KindCancelled}}
 	s.put("end "+path, seq, s.run(path).Log(), e)

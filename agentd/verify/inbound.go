@@ -7,14 +7,22 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// timer folds a timer that fired. Timers cannot be fenced: one that fires for nobody is nothing.
+// timer folds a timer that fired. Timers cannot be fenced: one that fires for nobody, or that was set for what its turn
+// does not wait for any more, is nothing.
 func (c *Checker) timer(n *node, turn int, m Message) {
 	n.triggers = append(n.triggers, m.Seq)
 	n.overdue = n.overdue || turn == 0
-	if turn > 0 && turn == len(n.state.Turns) && !n.broken {
+	fired := run.TimedOut{Meta: meta(m), Turn: turn}
+	if !n.broken && n.moves(fired) {
 		c.timedOut(n, turn, m)
 	}
-	c.apply(n, run.TimedOut{Meta: meta(m), Turn: turn}, m)
+	c.apply(n, fired, m)
+}
+
+// moves reports whether an event changes what a run waits for, or who is to go on with it.
+func (n *node) moves(e run.Event) bool {
+	next, err := n.state.Apply(e)
+	return err == nil && (next.Phase != n.state.Phase || next.Owner != n.state.Owner)
 }
 
 // timedOut checks that the calls of a turn were published. The timer is published after those that are due at
@@ -30,17 +38,6 @@ func (c *Checker) timedOut(n *node, turn int, m Message) {
 		}
 		say(n, m.Seq, FanOut, "call %d of turn %d, of %s, timed out without having been published", child.Index, turn, child.Call.Agent)
 	}
-}
-
-// mail folds what was written to a run. What cannot be read is nothing, as it is for workers.
-func (c *Checker) mail(n *node, m Message) {
-	n.triggers = append(n.triggers, m.Seq)
-	letter, err := run.DecodeMail(m.Body)
-	if m.Gone || err != nil {
-		c.note(n, m.Seq, Foreign, "a letter that cannot be read")
-		return
-	}
-	c.apply(n, run.Mailed{Meta: meta(m), Mail: run.Mail{From: c.name(letter.From), Idle: letter.Idle, Seen: letter.Seen}}, m)
 }
 
 // interrupt folds that a person wants the run to stop.

@@ -44,13 +44,14 @@ func (c *Checker) unbounded(t *tree) {
 	}
 }
 
-// asked counts the model calls of a run that led to something: its turns on the log, but one that only says that a bound
-// was reached, and the answer that is its outcome, unless that is on the log too.
+// asked counts the model calls of a run that led to something: the answers on its log, and the one that is its outcome,
+// unless that is on the log too. An entry that says why there is no answer (a person has stopped the run, a bound was
+// reached) may have been written without a call.
 func (n *node) asked() (turns int) {
 	final := false
 	for _, t := range n.state.Turns {
 		final = t.Entry.Kind == run.EntryFinal
-		if t.Entry.End == nil || t.Entry.End.Kind != run.KindBudget {
+		if t.Entry.End == nil {
 			turns++
 		}
 	}

@@ -104,6 +104,22 @@ func TestRaces(t *testing.T) {
 			s.put("fired", 105, s.run("r").Fired(1), "{}")
 			s.outcome("r", 120, run.Outcome{})
 		}},
+		{"a timer that fires when its turn waits for something else", "", func(s *story) {
+			s.watched()
+			s.review(`{"decision":"continue"}`)
+			s.put("fired", 101, s.run("r").Fired(1), "{}") // it was set for the review
+			s.call("r-1-0", 110, deadline).body = s.asks("r", 1, 0)
+			s.outcome("r-1-0", 120, run.Outcome{})
+			s.outcome("r", 130, run.Outcome{})
+		}},
+		{"a run of one turn that was stopped before it answered", "", func(s *story) {
+			clear(s.ms)
+			s.call("r", 10, deadline).header[subjects.HeaderLimits] = "r turns=1"
+			s.put("stop", 20, "axe.run.lead.T.r.in.interrupt.k", "")
+			s.idle("r", 1, 30, 20).End = &run.End{Kind: run.KindCancelled}
+			s.write("r", "m", 40, run.Mail{From: "user", Text: "go on"})
+			s.outcome("r", 50, run.Outcome{})
+		}},
 		{"a tree whose worker died before it published", verify.FanOut, func(s *story) { s.until(60) }},
 		{"mail of a later version", verify.Foreign, func(s *story) { s.put("mail", 35, "axe.run.lead.T.r.in.mail.x", "hi") }},
 		{"a large body that is gone", verify.Outcome, func(s *story) { s.ms["outcome r-1-0"].Gone = true }},

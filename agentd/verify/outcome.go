@@ -108,14 +108,14 @@ func (c *Checker) conclude(n *node, o run.Outcome, good bool, m Message) {
 func (n *node) shed() {
 	n.triggers = nil
 	for i, t := range n.state.Turns {
-		n.state.Turns[i] = run.Turn{Entry: run.Entry{Kind: t.Entry.Kind, End: t.Entry.End, Start: t.Entry.Start, Calls: t.Entry.Calls, Sequential: t.Entry.Sequential}}
+		n.state.Turns[i] = run.Turn{Entry: run.Entry{Kind: t.Entry.Kind, Seen: t.Entry.Seen, End: t.Entry.End, Start: t.Entry.Start, Calls: t.Entry.Calls, Sequential: t.Entry.Sequential}}
 	}
 }
 
 // ended checks that a run was free to end like this.
 func (c *Checker) ended(n *node, o run.Outcome, m Message) {
-	if !n.broken && n.state.Phase == run.Awaiting && !fromOutside(o) {
-		c.violate(n, m.Seq, FanOut, "%s while %d calls of turn %d have neither an outcome nor timed out", o.Status, n.state.Pending(), len(n.state.Turns))
+	if waits := n.waits(); waits != "" && !n.broken && !fromOutside(o) {
+		c.violate(n, m.Seq, FanOut, "%s while %s", o.Status, waits)
 		n.hasty = true
 	}
 	c.forksEnded(n, o, m)
@@ -131,6 +131,7 @@ func (c *Checker) ended(n *node, o run.Outcome, m Message) {
 		}
 		say(n, m.Seq, Deadline, "completed %s after the deadline", late)
 	}
+	c.sent(n, m)
 	if n.logEnd != 0 {
 		c.violate(n, m.Seq, AfterEnd, "completed after its log had ended it, message %d", n.logEnd)
 	}

@@ -12,6 +12,7 @@ const (
 	AfterEnd  Rule = "after-end"
 	Orphan    Rule = "orphan"
 	FanOut    Rule = "fan-out"
+	Mail      Rule = "mail"
 	Tombstone Rule = "tombstone"
 	Limits    Rule = "limits"
 	Header    Rule = "header"
@@ -33,7 +34,8 @@ func Rules() []Description {
 		{Deadline, "no call outlives its caller's decision, no turn or answer its deadline, no wait its timer"},
 		{AfterEnd, "nothing is decided or called after a run's end, no turn taken by who had read its cancellation"},
 		{Orphan, "every call was decided in its caller's log, every outcome and log entry is of a run that was called"},
-		{FanOut, "every call that is due is published, and a run goes on when each has an outcome or its timer fired"},
+		{FanOut, "every call that is due is published, and a run goes on when each has an outcome or its timer fired, approved of or written to if it waits for that"},
+		{Mail, "what says that a run has written it is under that run's key, once, and its log sends it; no run goes on before that"},
 		{Tombstone, "no model is asked for a run by a worker that knew of a cancellation of it, or of one above it"},
 		{Limits, "a bounded run and all below it are no more runs, and ask no more often, than its bounds say"},
 		{Header, "a call's headers agree with its subject: schema, depth, limits, and where the outcome goes"},

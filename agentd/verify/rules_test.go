@@ -113,6 +113,13 @@ func TestViolations(t *testing.T) {
 			s.outcome("r-1-0", 60, run.Outcome{})
 			s.outcome("r-1-1", 70, run.Outcome{})
 		}},
+		{"an answer to rest on in spite of the cancellation", verify.AfterEnd, func(s *story) {
+			s.until(10)
+			s.cancel("r", 20)
+			s.idle("r", 1, 30, 10).Seen = 20
+			s.ended("r", 2, 40, 20)
+			s.outcome("r", 50, run.Outcome{Status: run.StatusFailed, Kind: run.KindCancelled})
+		}},
 		{"a turn in spite of the cancellation", verify.AfterEnd, func(s *story) {
 			s.until(10)
 			s.cancel("r", 20)
@@ -175,6 +182,33 @@ func TestViolations(t *testing.T) {
 		{"a turn without an outcome", verify.FanOut, func(s *story) { s.drop("outcome r-1-0") }},
 		{"an answer without an outcome", verify.FanOut, func(s *story) { s.drop("outcome r-2-0") }},
 		{"an answer without a timer", verify.FanOut, func(s *story) { s.drop("fired") }},
+		{"an answer while a person is to approve", verify.FanOut, func(s *story) {
+			s.watched()
+			s.review(`{"decision":"pause","reason":"who pays?"}`)
+			s.outcome("r", 100, run.Outcome{})
+		}},
+		{"a failure while a person is to approve", verify.FanOut, func(s *story) {
+			s.watched()
+			s.review("hm")
+			s.outcome("r", 100, run.Outcome{Status: run.StatusFailed, Kind: run.KindError})
+		}},
+		{"a turn while a person is to approve", verify.FanOut, func(s *story) {
+			s.watched()
+			s.review("hm")
+			s.turn("r", 2, 100, 90, deadline, "r-2-0")
+			s.outcome("r", 110, run.Outcome{Status: run.StatusFailed, Kind: run.KindCancelled})
+		}},
+		{"an answer to rest on while a person is to approve", verify.FanOut, func(s *story) {
+			s.watched()
+			s.review("hm")
+			s.idle("r", 2, 100, 90)
+			s.outcome("r", 110, run.Outcome{Status: run.StatusFailed, Kind: run.KindCancelled})
+		}},
+		{"an answer of an idle run", verify.FanOut, func(s *story) {
+			s.until(10)
+			s.idle("r", 1, 20, 10)
+			s.outcome("r", 30, run.Outcome{})
+		}},
 		{"a call that was not published", verify.FanOut, func(s *story) { s.drop("call r-1-1-1-0", "cancel c", "end r-1-1-1-0", "outcome r-1-1-1-0") }},
 
 		{"a turn after a tombstone", verify.Tombstone, func(s *story) {
@@ -182,6 +216,19 @@ func TestViolations(t *testing.T) {
 			s.until(15)
 			s.turn("r", 1, 30, 10, deadline, "r-1-0").Tombs = 15
 			s.outcome("r", 50, run.Outcome{Status: run.StatusFailed, Kind: run.KindCancelled})
+		}},
+		{"an answer to rest on after a tombstone", verify.Tombstone, func(s *story) {
+			s.until(10)
+			s.cancel("r", 15)
+			s.idle("r", 1, 30, 10).Tombs = 15
+			s.outcome("r", 50, run.Outcome{Status: run.StatusFailed, Kind: run.KindCancelled})
+		}},
+		{"a last answer after a tombstone above", verify.Tombstone, func(s *story) {
+			s.until(70)
+			s.cancel("r-1-1", 80)
+			e := s.idle("r-1-1-1-0", 1, 90, 70)
+			e.Kind, e.Tombs = run.EntryFinal, 85
+			s.outcome("r-1-1-1-0", 100, run.Outcome{Tombs: 70})
 		}},
 		{"an answer after a tombstone", verify.Tombstone, func(s *story) {
 			s.until(70)

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/axebus/axe/agentd/run"
@@ -27,18 +28,21 @@ type node struct {
 	place
 	state    run.State // without texts
 	call     uint64    // its sequence, 0: not called
+	up       *node     // that has called it, nil for a root
 	bad      error     // why the call cannot be run
 	deadline time.Time
 	maxDepth int
-	moved    time.Time // when the last event was folded
-	triggers []uint64  // what was stored in the run's subjects besides its log, until its end
-	overdue  bool      // the run's own deadline has fired
-	cancel   uint64    // its tombstone
-	logEnd   uint64    // the entry that ended it
-	end      *end      // its first outcome
-	broken   bool      // its log cannot be folded: what rests on the fold is not checked
-	hasty    bool      // it went on without an outcome that it needed
-	buried   bool      // a message of it was given up
+	moved    time.Time         // when the last event was folded
+	triggers []uint64          // what was stored in the run's subjects besides its log, until its end
+	letters  map[string]uint64 // by their keys: the first of each
+	stops    []int             // the turns after which it was idle since a person had stopped it
+	overdue  bool              // the run's own deadline has fired
+	cancel   uint64            // its tombstone
+	logEnd   uint64            // the entry that ended it
+	end      *end              // its first outcome
+	broken   bool              // its log cannot be folded: what rests on the fold is not checked
+	hasty    bool              // it went on without an outcome that it needed
+	buried   bool              // a message of it was given up
 }
 
 // end is a run's first outcome.
@@ -75,6 +79,21 @@ func (c *Checker) once(at place) place {
 }
 
 func (c *Checker) run(n *node) subjects.Run { return c.cfg.Space.Run(n.agent, n.tree.id, n.path) }
+
+// waits says what a run waits for that its model may not be asked, "" if it does not. Nothing but its log makes a run wait
+// whose model may be asked, and the log fences answers: one that is stored meanwhile is no race's.
+func (n *node) waits() string {
+	switch n.state.Phase {
+	case run.Awaiting:
+		return fmt.Sprintf("%d calls of turn %d have neither an outcome nor timed out", n.state.Pending(), len(n.state.Turns))
+	case run.Held:
+		return fmt.Sprintf("turn %d waits for a person to approve of it", len(n.state.Turns))
+	case run.Idle:
+		return "it is idle and nobody has written to it"
+	case run.None, run.Ready, run.Completed, run.Failed:
+	}
+	return ""
+}
 
 // decision is what the log has decided about a call; ok is false if there is no such call on it.
 func (n *node) decision(turn, index int) (_ *run.Call, ok bool) {
