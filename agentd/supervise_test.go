@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/axebus/axe/agentd"
+	"github.com/axebus/axe/agentd/client"
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/configs"
@@ -399,4 +400,26 @@ func peopleAt(s *stage, watch bool, at int, play func(*stage, subjects.Run)) (li
 		_ = h.wait()
 	}
 	return lived
+}
+
+// TestCopyOfAHeldTurn: a run that waits for a person may be copied; the copy knows that nothing of that turn was done.
+func TestCopyOfAHeldTurn(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.watchedLead(configs.SupervisedHuman, `{"decision":"pause","reason":"who pays?"}`)
+		s.parts["lead"] = turns(calls(toolCall("check_mail", nil)), sayNews)
+		s.agents[0].Delegation.Styles = configs.Styles{configs.StyleMail}
+		s.hands[0].serve(s, s.agents...)
+		s.settle()
+		r := s.submit("lead", "go")
+		s.eventually("the turn is held", func() bool { return len(s.all(r.Timer(1))) == 1 && len(s.asked("watcher")) == 1 })
+		copied := r
+		var err error
+		if copied.Tree, err = client.New(s.hands[0].conn).Fork(s.ctx, client.Branch{Tree: r.Tree, Path: subjects.Root, Turn: 1, Prompt: "and now?"}); err != nil {
+			t.Fatal(err)
+		}
+		s.completed(copied, "user: go|assistant: calling|tool: |user: and now?")
+		if got := s.asked("lead")[1].req.Messages[2].ToolResults[0].Content; got != "Nothing of this turn was carried out: nobody has approved of it yet." {
+			t.Error(got)
+		}
+	})
 }
