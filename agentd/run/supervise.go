@@ -27,13 +27,16 @@ type Supervision struct {
 }
 
 // Within is the supervision of a run that has this one of its own and is called by one with another: it can only be
-// closer, and who watches over the caller watches over it too.
+// closer, and who watches over the caller watches over it too. Where both want a person to decide, it has the shorter of
+// both times, and silence is approval only if it is for both.
 func (s Supervision) Within(above Supervision) Supervision {
 	switch {
 	case above.Mode == Unsupervised:
 		return s
-	case s.Mode <= above.Mode:
+	case s.Mode < above.Mode:
 		return above
+	case s.Mode == Human && above.Mode == Human:
+		s.Timeout, s.OnTimeout = min(s.Timeout, above.Timeout), s.OnTimeout && above.OnTimeout
 	}
 	s.Agent = above.Agent
 	return s
