@@ -87,18 +87,19 @@ func (w *Worker) logStop(ctx context.Context, h *history, t *trigger) (step, err
 	return w.finishIdle(ctx, h, t, start, run.End{Kind: run.KindCancelled, Text: "stopped by the user"})
 }
 
-// hold bounds the wait for a person. Who looks for what waits for people finds it in the timer.
+// hold bounds the wait for a person. Who looks for what waits for people finds it in the timer. Where the person has until
+// the end of the run, that ends it, and one that is waited for has no timer of its own for it.
 func (w *Worker) hold(ctx context.Context, h *history, e run.Hold) error {
-	at := e.Timer
-	if h.head.Deadline.Before(at) {
-		at = h.head.Deadline
-	}
-	m := timer(h.run, e.Turn, at)
+	m := timer(h.run, e.Turn, e.Timer)
 	var err error
 	if m.Body, err = json.Marshal(run.HeldTurn{Turn: e.Turn, Why: e.Why}); err != nil {
 		return err
 	}
-	return w.writeAll(ctx, []bus.Message{m})
+	ms := []bus.Message{m}
+	if !h.lone() && !e.Timer.Before(h.head.Deadline) {
+		ms = append(ms, timer(h.run, 0, h.head.Deadline))
+	}
+	return w.writeAll(ctx, ms)
 }
 
 // approved reads a person's word. What is malformed is none.

@@ -423,3 +423,45 @@ func TestCopyOfAHeldTurn(t *testing.T) {
 		}
 	})
 }
+
+// TestHeldUntilTheEnd: a run has no more time for a person than it has itself, whoever waits for it and whatever silence
+// would have come to: it ends by itself then, and says what it has waited for.
+func TestHeldUntilTheEnd(t *testing.T) {
+	for name, timeout := range map[string]time.Duration{"a root": 10 * time.Minute, "a child": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			onStage(t, func(s *stage) {
+				s.watchedLead(configs.SupervisedHuman, `{"decision":"pause","reason":"who pays?"}`)
+				s.agents[0].Supervision.OnTimeout = configs.Approve
+				s.agents = append(s.agents, define("top", []string{"lead"}, func(a *configs.Agent) { a.SubAgentsConf.Timeout = 600 }))
+				s.parts["top"] = turns(calls(call("lead", "x")), sums)
+				s.hands[0].serve(s, s.agents...)
+				s.settle()
+				r, began := s.root("lead"), time.Now()
+				held, reply := r, r.Space.Result(r.Agent, r.Tree)
+				if name == "a child" {
+					r = s.root("top")
+					held, reply = s.child(r, "lead", 0), r.Reply(1, 0)
+				}
+				s.send(r, "go", due(began.Add(timeout)))
+				s.eventually("it is held", func() bool {
+					ms := s.all(held.Timer(1))
+					return len(ms) == 1 && strings.Contains(string(ms[0].Body), "who pays?")
+				})
+				waits, err := client.New(s.hands[0].conn).Pending(s.ctx, r.Tree)
+				if err != nil || len(waits) != 1 || waits[0].Until.Sub(began).Round(time.Second) != 10*time.Minute {
+					t.Errorf("%v, %+v since %v", err, waits, began)
+				}
+				time.Sleep(9*time.Minute + 30*time.Second)
+				s.eventually("it has ended", func() bool { return len(s.outcomes(reply)) == 1 })
+				s.within(began, 10*time.Minute+2*time.Second)
+				if o := s.outcomes(reply)[0]; o.Kind != run.KindTimeout || o.Error != "timeout after 600s: nobody had approved of what it was about to do" {
+					t.Errorf("%+v", o)
+				}
+				if n := len(s.asked("leaf")); n != 0 {
+					t.Errorf("%d leaves were asked", n)
+				}
+				s.clean()
+			})
+		})
+	}
+}

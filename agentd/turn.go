@@ -266,7 +266,7 @@ func (w *Worker) recordTurn(ctx context.Context, h *history, t *trigger, start *
 	if e.Review == nil {
 		e.Timer = e.Schedule(time.Now(), limit)
 	} else { // which is its wait; that of the calls begins when they may be made
-		e.Timer = e.Review.Deadline
+		e.Timer, e.Until = e.Review.Deadline, h.head.Deadline
 		e.Defer(h.head.Deadline)
 	}
 	return w.record(ctx, h, t, start, e, took)

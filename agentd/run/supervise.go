@@ -22,8 +22,8 @@ const (
 type Supervision struct {
 	Mode      Mode          `json:"mode"`
 	Agent     string        `json:"agent"`               // the supervisor
-	Timeout   time.Duration `json:"timeout_ns,omitzero"` // how long a person may take
-	OnTimeout bool          `json:"on_timeout,omitzero"` // what it comes to if nobody answered: true lets the turn go on
+	Timeout   time.Duration `json:"timeout_ns,omitzero"` // how long a person may take, within the run's own time
+	OnTimeout bool          `json:"on_timeout,omitzero"` // what it comes to if nobody answered by then: true lets the turn go on
 }
 
 // Within is the supervision of a run that has this one of its own and is called by one with another: it can only be
@@ -146,6 +146,9 @@ func (s State) follow(m Meta, v Verdict) State {
 	t := s.current()
 	t.stage, t.Why = held, v.Reason
 	t.Entry.Timer = m.Time.Add(s.Start().Supervision.Timeout)
+	if until := t.Entry.Until; !until.IsZero() && until.Before(t.Entry.Timer) {
+		t.Entry.Timer = until
+	}
 	s = s.amend(t)
 	s.Phase, s.Owner = Held, m.Seq
 	return s
@@ -166,7 +169,8 @@ func (s State) approved(e Approved) State {
 	return s.withhold(e.Seq, reason)
 }
 
-// unanswered folds that nobody has answered in time: the supervisor, or a person.
+// unanswered folds that nobody has answered in time: the supervisor, or a person. A person who had until the end of the
+// run has let it end: what there is no time left for is not decided on anybody's behalf.
 func (s State) unanswered(e TimedOut) State {
 	sup := s.Start().Supervision
 	switch {
@@ -174,6 +178,8 @@ func (s State) unanswered(e TimedOut) State {
 		return s.withhold(e.Seq, stopped)
 	case s.Phase != Held:
 		return s.follow(e.Meta, Verdict{Decision: Pause, Reason: "the supervisor did not answer in time"})
+	case s.current().Entry.Timer.Equal(s.current().Entry.Until):
+		return s // it is the run's time that is over, and not the person's
 	case sup.OnTimeout:
 		return s.carryOut(e.Meta)
 	}

@@ -43,10 +43,22 @@ func (w *walker) carry(after run.State, e run.Event) {
 	}
 }
 
-// checkHeld: a turn waits for a person only where there is one, and for no time without end.
-func checkHeld(t *rapid.T, s run.State) {
-	if s.Phase == run.Held && (s.Start().Supervision.Mode != run.Human || s.Turns[len(s.Turns)-1].Entry.Timer.IsZero()) {
-		t.Fatalf("held: %+v", s.Start().Supervision)
+// checkHeld: a turn waits for a person only where there is one, for no time without end, and not beyond the run's own; and
+// what the run has no time for any more no timer decides.
+func checkHeld(t *rapid.T, before, after run.State, e run.Event) {
+	for _, s := range []run.State{before, after} {
+		if s.Phase != run.Held {
+			continue
+		}
+		turn := s.Turns[len(s.Turns)-1].Entry
+		if s.Start().Supervision.Mode != run.Human || turn.Timer.IsZero() || !turn.Until.IsZero() && turn.Timer.After(turn.Until) {
+			t.Fatalf("held until %v of %v: %+v", turn.Timer, turn.Until, s.Start().Supervision)
+		}
+	}
+	if _, fired := e.(run.TimedOut); fired && before.Phase == run.Held && after.Phase != run.Held {
+		if turn := before.Turns[len(before.Turns)-1].Entry; turn.Timer.Equal(turn.Until) {
+			t.Fatalf("%v after the end of the run's time, when a person had not decided", after.Phase)
+		}
 	}
 }
 

@@ -77,7 +77,7 @@ func (w *walker) check(t *rapid.T, before, after run.State, e run.Event, err err
 	checkResults(t, after)
 	w.checkMail(t, after, e, err)
 	checkHeard(t, before, after, e)
-	checkHeld(t, after)
+	checkHeld(t, before, after, e)
 	checkBelow(t, after)
 	checkWord(t, after)
 }

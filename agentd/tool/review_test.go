@@ -43,8 +43,14 @@ func TestResultsBeforeTheyAre(t *testing.T) {
 	const undecided = "Nothing of this turn was carried out: nobody has approved of it yet."
 	ids := []string{"check", "wait", "wait for one", "fork", "send", "spawn", "call", "refused"}
 	e := run.Entry{Answer: &provider.Response{}, Calls: []run.Call{
-		{Op: run.OpMail}, {Op: run.OpWait}, {Op: run.OpWait, From: []string{"r-1-9"}}, {Op: run.OpFork, Agent: "a", To: "r-1-3"},
-		{Op: run.OpSend, Agent: "a", To: "r-1-9"}, {Agent: "a", Spawn: true}, {Agent: "a"}, {Error: "no such agent", Kind: run.KindUnknownAgent},
+		{Op: run.OpMail},
+		{Op: run.OpWait},
+		{Op: run.OpWait, From: []string{"r-1-9"}},
+		{Op: run.OpFork, Agent: "a", To: "r-1-3"},
+		{Op: run.OpSend, Agent: "a", To: "r-1-9"},
+		{Agent: "a", Spawn: true},
+		{Agent: "a"},
+		{Error: "no such agent", Kind: run.KindUnknownAgent},
 	}}
 	want := make([]provider.ToolResult, len(ids))
 	for i, id := range ids {
