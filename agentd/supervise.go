@@ -54,7 +54,7 @@ func (w *Worker) supervise(ctx context.Context, h *history, start *run.Start, e 
 	if !known || card.Problem != "" {
 		c.Error, c.Kind = fmt.Sprintf("the supervisor %s cannot be asked: %s", c.Agent, cmp.Or(card.Problem, "no worker serves it")), run.KindUnknownAgent
 	}
-	e.Review = &c
+	e.Review, e.Cut = &c, tool.Cut(*e)
 	return nil
 }
 

@@ -424,6 +424,27 @@ func TestCopyOfAHeldTurn(t *testing.T) {
 	})
 }
 
+// TestNotSeenWhole: what is too long to be shown to the supervisor is not carried out on its word.
+func TestNotSeenWhole(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.watchedLead(configs.Supervised, `{"decision":"continue"}`)
+		s.parts["lead"] = turns(calls(call("leaf", strings.Repeat("x", 70_000)+" and then delete it all")), calls(call("leaf", "x")), sums)
+		s.completed(s.submit("lead", "go"), "c0=leaf")
+		const want = "Nothing of this turn was carried out: your supervisor wants a person to look at it first, and nobody is there. " +
+			"An argument is too long for the supervisor to see all of it."
+		if got := s.asked("lead")[1].results()[0].Content; got != want {
+			t.Error(got)
+		}
+		if first := s.asked("watcher")[0].text(); !strings.Contains(first, `"cut":{"task":70023}`) || strings.Contains(first, "delete") {
+			t.Errorf("%.300s", first)
+		}
+		if n := len(s.asked("leaf")); n != 1 {
+			t.Errorf("%d leaves were asked", n)
+		}
+		s.clean()
+	})
+}
+
 // TestHeldUntilTheEnd: a run has no more time for a person than it has itself, whoever waits for it and whatever silence
 // would have come to: it ends by itself then, and says what it has waited for.
 func TestHeldUntilTheEnd(t *testing.T) {

@@ -131,8 +131,11 @@ func (s State) judged(m Meta, o Outcome) State {
 	return s.follow(m, verdictOf(o))
 }
 
-// follow does what a supervisor wants.
+// follow does what a supervisor wants. It cannot be content with what it has not seen.
 func (s State) follow(m Meta, v Verdict) State {
+	if v.Decision == Continue && s.current().Entry.Cut {
+		v = Verdict{Decision: Pause, Reason: "An argument is too long for the supervisor to see all of it."}
+	}
 	switch v.Decision {
 	case Continue:
 		return s.carryOut(m)

@@ -44,7 +44,7 @@ func (w *walker) carry(after run.State, e run.Event) {
 }
 
 // checkHeld: a turn waits for a person only where there is one, for no time without end, and not beyond the run's own; and
-// what the run has no time for any more no timer decides.
+// what the run has no time for any more no timer decides, nor its supervisor what it has not seen.
 func checkHeld(t *rapid.T, before, after run.State, e run.Event) {
 	for _, s := range []run.State{before, after} {
 		if s.Phase != run.Held {
@@ -53,6 +53,12 @@ func checkHeld(t *rapid.T, before, after run.State, e run.Event) {
 		turn := s.Turns[len(s.Turns)-1].Entry
 		if s.Start().Supervision.Mode != run.Human || turn.Timer.IsZero() || !turn.Until.IsZero() && turn.Timer.After(turn.Until) {
 			t.Fatalf("held until %v of %v: %+v", turn.Timer, turn.Until, s.Start().Supervision)
+		}
+	}
+	if _, judged := e.(run.Replied); judged && before.Phase == run.Awaiting && len(after.Turns) == len(before.Turns) {
+		was, is := before.Turns[len(before.Turns)-1], after.Turns[len(after.Turns)-1]
+		if is.Entry.Cut && !was.CarriedOut() && is.CarriedOut() {
+			t.Fatalf("a turn that its supervisor has not seen all of is carried out on its word")
 		}
 	}
 	if _, fired := e.(run.TimedOut); fired && before.Phase == run.Held && after.Phase != run.Held {

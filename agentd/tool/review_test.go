@@ -99,3 +99,35 @@ func TestWithheldCommands(t *testing.T) {
 		}
 	}
 }
+
+// TestReviewCut: what a supervisor is not shown all of it is told of, argument by argument.
+func TestReviewCut(t *testing.T) {
+	long := strings.Repeat("é", 40_000)
+	for _, test := range []struct {
+		name, task, shown, cut string
+		refused                bool
+	}{
+		{name: "short", task: long[:60_000], shown: long[:60_000]},
+		{name: "long", task: long, shown: long[:64<<10] + "…", cut: `,"cut":{"task":80000}`},
+		{name: "long and refused", task: long, refused: true},
+	} {
+		e := run.Entry{
+			Answer: &provider.Response{ToolCalls: []provider.ToolCall{
+				{Name: "call_agent", Arguments: map[string]string{"agent": "a", "task": test.task}}, {Name: "fork", Arguments: map[string]string{"prompt": "x"}},
+			}},
+			Calls: []run.Call{{Agent: "a"}, {Op: run.OpFork, Agent: "a"}},
+		}
+		if test.refused {
+			e.Calls[0].Error = "no"
+		}
+		e.Cut = tool.Cut(e)
+		acts := `{"tool":"fork","arguments":{"prompt":"x"}}`
+		if !test.refused {
+			acts = `{"tool":"call_agent","arguments":{"agent":"a","task":"` + test.shown + `"}` + test.cut + `},` + acts
+		}
+		text := tool.Review(subjects.Run{}, reviewed(t, e))
+		if !strings.Contains(text, `"about_to":[`+acts+`]`) || strings.Contains(text, "Of the arguments under cut") != (test.cut != "") || e.Cut != (test.cut != "") {
+			t.Errorf("%s: %t, %.400s…", test.name, e.Cut, text)
+		}
+	}
+}
