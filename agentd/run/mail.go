@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/axebus/axe/provider"
 )
@@ -33,8 +34,14 @@ func DecodeMail(b []byte) (Mail, error) {
 	if m.From == "" || len(m.From) > maxFrom {
 		return Mail{}, fmt.Errorf("mail: it does not say whom it is from, in at most %d bytes", maxFrom)
 	}
+	if strings.ContainsFunc(m.From, breaks) {
+		return Mail{}, fmt.Errorf("mail: whom it is from, %q, is more than a name", m.From)
+	}
 	return m, nil
 }
+
+// breaks reports whether a character ends a line or does worse: names stand in lines that models and people read.
+func breaks(r rune) bool { return unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp) }
 
 // forkOf finds the call of a turn that has made a fork which has not ended.
 func (s State) forkOf(turn, index int) bool {
