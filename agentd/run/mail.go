@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/axebus/axe/provider"
 )
@@ -40,8 +39,11 @@ func DecodeMail(b []byte) (Mail, error) {
 	return m, nil
 }
 
-// breaks reports whether a character ends a line or does worse: names stand in lines that models and people read.
-func breaks(r rune) bool { return unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp) }
+// breaks reports whether a character ends a line, or is another control character: names stand in lines that models and
+// people read.
+func breaks(r rune) bool {
+	return r < ' ' || r >= '\u007f' && r <= '\u009f' || r == '\u2028' || r == '\u2029'
+}
 
 // forkOf finds the call of a turn that has made a fork which has not ended.
 func (s State) forkOf(turn, index int) bool {
