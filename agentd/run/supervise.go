@@ -223,6 +223,27 @@ func (t Turn) Withheld() string {
 	return ""
 }
 
+// Spares reports whether a turn may have been granted more runs than it will ever make: nothing of it was carried out, or
+// there was room for its supervisor's run and for none of those that it was to look at.
+func (t Turn) Spares() bool {
+	refused := func(c Call) bool { return c.Kind == KindBudget }
+	acts := func(c Call) bool { return !c.Failed() }
+	return t.stage == withheld || slices.ContainsFunc(t.Entry.Calls, refused) && !slices.ContainsFunc(t.Entry.Calls, acts)
+}
+
+// Made is how many runs a turn makes, its supervisor's included.
+func (t Turn) Made() (n int) {
+	if t.Entry.Review != nil && t.Entry.Review.Makes() {
+		n++
+	}
+	for _, c := range t.Entry.Calls {
+		if t.stage == carried && c.Makes() {
+			n++
+		}
+	}
+	return n
+}
+
 // interrupted folds that a person wants the run to stop what it is doing.
 func (s State) interrupted(e Interrupted) State {
 	if s.halted > 0 {

@@ -68,6 +68,38 @@ func checkHeld(t *rapid.T, before, after run.State, e run.Event) {
 	}
 }
 
+// checkMade: no run was to be called that its turn does not count among those that it makes, and one that spares none has
+// made all that were not refused.
+func (w *walker) checkMade(t *rapid.T, s run.State) {
+	for _, owed := range s.Outstanding() {
+		if e, ok := owed.(run.CallChildren); ok {
+			for _, c := range slices.Concat(e.Children, e.Forks) {
+				w.made[forkPath(e.Turn, c.Index)] = true
+			}
+		}
+	}
+	for i, turn := range s.Turns {
+		made, granted := 0, 0
+		for k, c := range turn.Entry.Calls {
+			if w.made[forkPath(i+1, k)] {
+				made++
+			}
+			if c.Makes() {
+				granted++
+			}
+		}
+		if w.made[forkPath(i+1, len(turn.Entry.Calls))] {
+			made++
+		}
+		if turn.Entry.Review != nil && turn.Entry.Review.Makes() {
+			granted++
+		}
+		if turn.Made() < made || turn.CarriedOut() && !turn.Spares() && turn.Made() != granted {
+			t.Fatalf("turn %d has made %d of the %d runs that it was granted, and says %d (spares %t)", i+1, made, granted, turn.Made(), turn.Spares())
+		}
+	}
+}
+
 // killed reports whether a run has killed another one, or one above that.
 func killed(s run.State, path string) bool {
 	for _, turn := range s.Turns {
