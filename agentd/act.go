@@ -152,7 +152,11 @@ func (w *Worker) doom(h *history, t *trigger) (run.End, bool) {
 		return run.End{Kind: run.KindCancelled, Text: "cancelled"}, true
 	case expired(t) || !time.Now().Before(h.head.Deadline):
 		allowed := max(0, h.head.Deadline.Sub(h.state.CalledAt).Round(time.Second))
-		return run.End{Kind: run.KindTimeout, Text: fmt.Sprintf("timeout after %ds", int(allowed/time.Second))}, true
+		end := run.End{Kind: run.KindTimeout, Text: fmt.Sprintf("timeout after %ds", int(allowed/time.Second))}
+		if h.state.Phase == run.Held {
+			end.Text += ": nobody had approved of what it was about to do"
+		}
+		return end, true
 	case t.Count > w.cfg.Poison:
 		return run.End{Kind: run.KindPoisoned, Text: fmt.Sprintf("given up after %d deliveries of the message that moves it", t.Count)}, true
 	}

@@ -2,12 +2,14 @@ package agentd
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/agentd/tool"
+	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -150,12 +152,70 @@ func (w *Worker) granted(ctx context.Context, r subjects.Run, s run.Scope, g run
 		return 0, err
 	}
 	ms, err := w.conn.Since(ctx, subject, 0)
+	return lastGrant(ms, g), err
+}
+
+// giveBackGrants gives back what the last turn was granted and will never call, since its supervisor or a person had
+// nothing of it carried out. It is done before the next turn is asked for, which may need the room.
+func (w *Worker) giveBackGrants(ctx context.Context, h *history) error {
+	if len(h.state.Turns) == 0 {
+		return nil
+	}
+	last := h.state.Turns[len(h.state.Turns)-1]
+	if !last.Spares() {
+		return nil
+	}
+	g := run.Grant{By: h.run.Path.String(), Turn: len(h.state.Turns), Calls: last.Made()}
+	for _, s := range h.state.Start().Limits {
+		if s.MaxAgents == 0 {
+			continue
+		}
+		if err := w.shrink(ctx, h.run, s, g, last.Entry.Trigger); err != nil {
+			return fmt.Errorf("%w: %w", errUncounted, err)
+		}
+	}
+	return nil
+}
+
+// shrink makes what a turn was granted smaller, after a message. Others may do the same at this moment, or have done it
+// and died: what the tally says of the turn, and the message that it is changed with, are of one read, so that nothing is
+// given back twice.
+func (w *Worker) shrink(ctx context.Context, r subjects.Run, s run.Scope, g run.Grant, after uint64) error {
+	subject, err := tally(r, s)
+	if err != nil {
+		return err
+	}
+	for must := uint64(0); ; {
+		ms, err := w.conn.SinceWith(ctx, subject, after, must)
+		if err != nil {
+			return err
+		}
+		was := lastGrant(ms, g)
+		if was <= g.Calls {
+			return nil
+		}
+		last := ms[len(ms)-1]
+		body, err := json.Marshal(run.DecodeTally(last.Body).Next().Refund(g, was))
+		if err != nil {
+			return err
+		}
+		_, err = w.conn.Write(ctx, bus.Message{Subject: subject, Body: body, Fence: bus.After(subject, last.Seq)})
+		refused, ok := errors.AsType[*bus.ConflictError](err)
+		if !ok {
+			return err
+		}
+		must = refused.Last
+	}
+}
+
+// lastGrant is how many calls the messages of a tally say that a turn was granted.
+func lastGrant(ms []bus.Stored, g run.Grant) (calls int) {
 	for _, m := range ms {
 		if n, ok := run.DecodeTally(m.Body).Granted(g.By, g.Turn); ok {
 			calls = n
 		}
 	}
-	return calls, err
+	return calls
 }
 
 // tally is the subject of a scope's tally.

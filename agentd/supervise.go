@@ -39,8 +39,7 @@ func supervision(c configs.Supervision) run.Supervision {
 
 // supervise has a turn that would act looked at first, if the run is watched over.
 func (w *Worker) supervise(ctx context.Context, h *history, start *run.Start, e *run.Entry) error {
-	acts := slices.ContainsFunc(e.Calls, func(c run.Call) bool { return !c.Failed() })
-	if start.Supervision.Mode == run.Unsupervised || !acts {
+	if start.Supervision.Mode == run.Unsupervised || !acts(e) {
 		return nil
 	}
 	c := run.Call{Op: run.OpReview, Agent: start.Supervision.Agent, Deadline: time.Now().Add(judgement)}
@@ -54,8 +53,13 @@ func (w *Worker) supervise(ctx context.Context, h *history, start *run.Start, e 
 	if !known || card.Problem != "" {
 		c.Error, c.Kind = fmt.Sprintf("the supervisor %s cannot be asked: %s", c.Agent, cmp.Or(card.Problem, "no worker serves it")), run.KindUnknownAgent
 	}
-	e.Review = &c
+	e.Review, e.Cut = &c, tool.Cut(*e)
 	return nil
+}
+
+// acts reports whether a turn does anything.
+func acts(e *run.Entry) bool {
+	return slices.ContainsFunc(e.Calls, func(c run.Call) bool { return !c.Failed() })
 }
 
 // ask is what a call asks of the run that it makes. What a supervisor is asked follows from the run.
@@ -87,18 +91,19 @@ func (w *Worker) logStop(ctx context.Context, h *history, t *trigger) (step, err
 	return w.finishIdle(ctx, h, t, start, run.End{Kind: run.KindCancelled, Text: "stopped by the user"})
 }
 
-// hold bounds the wait for a person. Who looks for what waits for people finds it in the timer.
+// hold bounds the wait for a person. Who looks for what waits for people finds it in the timer. Where the person has until
+// the end of the run, that ends it, and one that is waited for has no timer of its own for it.
 func (w *Worker) hold(ctx context.Context, h *history, e run.Hold) error {
-	at := e.Timer
-	if h.head.Deadline.Before(at) {
-		at = h.head.Deadline
-	}
-	m := timer(h.run, e.Turn, at)
+	m := timer(h.run, e.Turn, e.Timer)
 	var err error
 	if m.Body, err = json.Marshal(run.HeldTurn{Turn: e.Turn, Why: e.Why}); err != nil {
 		return err
 	}
-	return w.writeAll(ctx, []bus.Message{m})
+	ms := []bus.Message{m}
+	if !h.lone() && !e.Timer.Before(h.head.Deadline) {
+		ms = append(ms, timer(h.run, 0, h.head.Deadline))
+	}
+	return w.writeAll(ctx, ms)
 }
 
 // approved reads a person's word. What is malformed is none.

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/axebus/axe/agentd"
+	"github.com/axebus/axe/agentd/client"
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/configs"
@@ -399,4 +400,89 @@ func peopleAt(s *stage, watch bool, at int, play func(*stage, subjects.Run)) (li
 		_ = h.wait()
 	}
 	return lived
+}
+
+// TestCopyOfAHeldTurn: a run that waits for a person may be copied; the copy knows that nothing of that turn was done.
+func TestCopyOfAHeldTurn(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.watchedLead(configs.SupervisedHuman, `{"decision":"pause","reason":"who pays?"}`)
+		s.parts["lead"] = turns(calls(toolCall("check_mail", nil)), sayNews)
+		s.agents[0].Delegation.Styles = configs.Styles{configs.StyleMail}
+		s.hands[0].serve(s, s.agents...)
+		s.settle()
+		r := s.submit("lead", "go")
+		s.eventually("the turn is held", func() bool { return len(s.all(r.Timer(1))) == 1 && len(s.asked("watcher")) == 1 })
+		copied := r
+		var err error
+		if copied.Tree, err = client.New(s.hands[0].conn).Fork(s.ctx, client.Branch{Tree: r.Tree, Path: subjects.Root, Turn: 1, Prompt: "and now?"}); err != nil {
+			t.Fatal(err)
+		}
+		s.completed(copied, "user: go|assistant: calling|tool: |user: and now?")
+		if got := s.asked("lead")[1].req.Messages[2].ToolResults[0].Content; got != "Nothing of this turn was carried out: nobody has approved of it yet." {
+			t.Error(got)
+		}
+	})
+}
+
+// TestNotSeenWhole: what is too long to be shown to the supervisor is not carried out on its word.
+func TestNotSeenWhole(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.watchedLead(configs.Supervised, `{"decision":"continue"}`)
+		s.parts["lead"] = turns(calls(call("leaf", strings.Repeat("x", 70_000)+" and then delete it all")), calls(call("leaf", "x")), sums)
+		s.completed(s.submit("lead", "go"), "c0=leaf")
+		const want = "Nothing of this turn was carried out: your supervisor wants a person to look at it first, and nobody is there. " +
+			"An argument is too long for the supervisor to see all of it."
+		if got := s.asked("lead")[1].results()[0].Content; got != want {
+			t.Error(got)
+		}
+		if first := s.asked("watcher")[0].text(); !strings.Contains(first, `"cut":{"task":70023}`) || strings.Contains(first, "delete") {
+			t.Errorf("%.300s", first)
+		}
+		if n := len(s.asked("leaf")); n != 1 {
+			t.Errorf("%d leaves were asked", n)
+		}
+		s.clean()
+	})
+}
+
+// TestHeldUntilTheEnd: a run has no more time for a person than it has itself, whoever waits for it and whatever silence
+// would have come to: it ends by itself then, and says what it has waited for.
+func TestHeldUntilTheEnd(t *testing.T) {
+	for name, timeout := range map[string]time.Duration{"a root": 10 * time.Minute, "a child": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			onStage(t, func(s *stage) {
+				s.watchedLead(configs.SupervisedHuman, `{"decision":"pause","reason":"who pays?"}`)
+				s.agents[0].Supervision.OnTimeout = configs.Approve
+				s.agents = append(s.agents, define("top", []string{"lead"}, func(a *configs.Agent) { a.SubAgentsConf.Timeout = 600 }))
+				s.parts["top"] = turns(calls(call("lead", "x")), sums)
+				s.hands[0].serve(s, s.agents...)
+				s.settle()
+				r, began := s.root("lead"), time.Now()
+				held, reply := r, r.Space.Result(r.Agent, r.Tree)
+				if name == "a child" {
+					r = s.root("top")
+					held, reply = s.child(r, "lead", 0), r.Reply(1, 0)
+				}
+				s.send(r, "go", due(began.Add(timeout)))
+				s.eventually("it is held", func() bool {
+					ms := s.all(held.Timer(1))
+					return len(ms) == 1 && strings.Contains(string(ms[0].Body), "who pays?")
+				})
+				waits, err := client.New(s.hands[0].conn).Pending(s.ctx, r.Tree)
+				if err != nil || len(waits) != 1 || waits[0].Until.Sub(began).Round(time.Second) != 10*time.Minute {
+					t.Errorf("%v, %+v since %v", err, waits, began)
+				}
+				time.Sleep(9*time.Minute + 30*time.Second)
+				s.eventually("it has ended", func() bool { return len(s.outcomes(reply)) == 1 })
+				s.within(began, 10*time.Minute+2*time.Second)
+				if o := s.outcomes(reply)[0]; o.Kind != run.KindTimeout || o.Error != "timeout after 600s: nobody had approved of what it was about to do" {
+					t.Errorf("%+v", o)
+				}
+				if n := len(s.asked("leaf")); n != 0 {
+					t.Errorf("%d leaves were asked", n)
+				}
+				s.clean()
+			})
+		})
+	}
 }

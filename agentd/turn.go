@@ -47,6 +47,9 @@ func (w *Worker) turn(ctx context.Context, h *history, t *trigger) (step, error)
 			return next, err
 		}
 	}
+	if err := w.giveBackGrants(ctx, h); err != nil {
+		return step{}, err
+	}
 	if err := w.recallPast(ctx, h); err != nil {
 		return w.failPast(ctx, h, t, start, err)
 	}
@@ -266,23 +269,27 @@ func (w *Worker) recordTurn(ctx context.Context, h *history, t *trigger, start *
 	if e.Review == nil {
 		e.Timer = e.Schedule(time.Now(), limit)
 	} else { // which is its wait; that of the calls begins when they may be made
-		e.Timer = e.Review.Deadline
+		e.Timer, e.Until = e.Review.Deadline, h.head.Deadline
 		e.Defer(h.head.Deadline)
 	}
 	return w.record(ctx, h, t, start, e, took)
 }
 
-// accountTurn counts a turn, with its supervisor's run as the last of those that it makes.
+// accountTurn counts a turn, with its supervisor's run as the first of those that it makes: without that, none of the others
+// is made. Where there is no room for any of them, there is nothing to look at.
 func (w *Worker) accountTurn(ctx context.Context, h *history, t *trigger, start *run.Start, e *run.Entry) error {
 	all := slices.Clone(e.Calls)
 	if e.Review != nil {
-		all = append(all, *e.Review)
+		all = slices.Insert(all, 0, *e.Review)
 	}
 	if err := w.account(ctx, h, t, start.Limits, e.Answer.InputTokens+e.Answer.OutputTokens, all); err != nil {
 		return err
 	}
-	if copy(e.Calls, all); e.Review != nil {
-		e.Review = &all[len(e.Calls)]
+	if e.Review != nil {
+		e.Review, all = &all[0], all[1:]
+	}
+	if copy(e.Calls, all); !acts(e) {
+		e.Review, e.Cut = nil, false
 	}
 	return nil
 }

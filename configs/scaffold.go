@@ -66,7 +66,8 @@ model = "provider/model-name"
 
 # Who watches over this agent and all below it: an agent that sees each turn that would act before anything of it is
 # done (supervised), and a person where that wants to pause (human); how long the person may take, and whether the turn
-# is carried out if nobody has decided by then (deny or approve).
+# is carried out if nobody has decided by then (deny or approve). Nobody is waited for beyond the time that the agent has
+# itself: that of its caller's sub_agents_config, and of a whole tree agentd's --timeout (1h), at which it ends.
 # [supervision]
 # mode = "unsupervised"
 # agent = "watcher"

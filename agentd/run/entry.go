@@ -36,6 +36,8 @@ type Entry struct {
 	Spread []int              `json:"spread,omitempty"` // how many of Calls each tool call stands for; absent: one each
 
 	Review     *Call         `json:"review,omitempty"`    // of its supervisor, which answers before any of Calls is carried out
+	Until      time.Time     `json:"until,omitzero"`      // the deadline of a run that is reviewed: nobody is waited for beyond it
+	Cut        bool          `json:"cut,omitzero"`        // an argument is too long for its supervisor, which is shown the beginning
 	Sequential bool          `json:"sequential,omitzero"` // the next call waits for the outcome of the one before
 	Timeout    time.Duration `json:"timeout_ns,omitzero"` // of each call; 0: what is left of the run's own time
 	Timer      time.Time     `json:"timer,omitzero"`      // when calls without an outcome have timed out

@@ -35,6 +35,9 @@ func DecodeMail(b []byte) (Mail, error) {
 	if m.From == "" || len(m.From) > maxFrom {
 		return Mail{}, fmt.Errorf("mail: it does not say whom it is from, in at most %d bytes", maxFrom)
 	}
+	if strings.ContainsFunc(m.From, breaks) {
+		return Mail{}, fmt.Errorf("mail: whom it is from, %q, is more than a name", m.From)
+	}
 	return m, nil
 }
 
@@ -44,6 +47,12 @@ func (m Mail) Word() (turn int, ok bool) {
 	after, own := strings.CutPrefix(m.Key, m.From+"-idle")
 	turn, err := strconv.Atoi(after)
 	return turn, m.Idle && own && err == nil && turn > 0 && strconv.Itoa(turn) == after
+}
+
+// breaks reports whether a character ends a line, or is another control character: names stand in lines that models and
+// people read.
+func breaks(r rune) bool {
+	return r < ' ' || r >= '\u007f' && r <= '\u009f' || r == '\u2028' || r == '\u2029'
 }
 
 // forkOf finds the call of a turn that has made a fork which has not ended.

@@ -22,18 +22,21 @@ const (
 type Supervision struct {
 	Mode      Mode          `json:"mode"`
 	Agent     string        `json:"agent"`               // the supervisor
-	Timeout   time.Duration `json:"timeout_ns,omitzero"` // how long a person may take
-	OnTimeout bool          `json:"on_timeout,omitzero"` // what it comes to if nobody answered: true lets the turn go on
+	Timeout   time.Duration `json:"timeout_ns,omitzero"` // how long a person may take, within the run's own time
+	OnTimeout bool          `json:"on_timeout,omitzero"` // what it comes to if nobody answered by then: true lets the turn go on
 }
 
 // Within is the supervision of a run that has this one of its own and is called by one with another: it can only be
-// closer, and who watches over the caller watches over it too.
+// closer, and who watches over the caller watches over it too. Where both want a person to decide, it has the shorter of
+// both times, and silence is approval only if it is for both.
 func (s Supervision) Within(above Supervision) Supervision {
 	switch {
 	case above.Mode == Unsupervised:
 		return s
-	case s.Mode <= above.Mode:
+	case s.Mode < above.Mode:
 		return above
+	case s.Mode == Human && above.Mode == Human:
+		s.Timeout, s.OnTimeout = min(s.Timeout, above.Timeout), s.OnTimeout && above.OnTimeout
 	}
 	s.Agent = above.Agent
 	return s
@@ -128,8 +131,11 @@ func (s State) judged(m Meta, o Outcome) State {
 	return s.follow(m, verdictOf(o))
 }
 
-// follow does what a supervisor wants.
+// follow does what a supervisor wants. It cannot be content with what it has not seen.
 func (s State) follow(m Meta, v Verdict) State {
+	if v.Decision == Continue && s.current().Entry.Cut {
+		v = Verdict{Decision: Pause, Reason: "An argument is too long for the supervisor to see all of it."}
+	}
 	switch v.Decision {
 	case Continue:
 		return s.carryOut(m)
@@ -143,6 +149,9 @@ func (s State) follow(m Meta, v Verdict) State {
 	t := s.current()
 	t.stage, t.Why = held, v.Reason
 	t.Entry.Timer = m.Time.Add(s.Start().Supervision.Timeout)
+	if until := t.Entry.Until; !until.IsZero() && until.Before(t.Entry.Timer) {
+		t.Entry.Timer = until
+	}
 	s = s.amend(t)
 	s.Phase, s.Owner = Held, m.Seq
 	return s
@@ -163,7 +172,8 @@ func (s State) approved(e Approved) State {
 	return s.withhold(e.Seq, reason)
 }
 
-// unanswered folds that nobody has answered in time: the supervisor, or a person.
+// unanswered folds that nobody has answered in time: the supervisor, or a person. A person who had until the end of the
+// run has let it end: what there is no time left for is not decided on anybody's behalf.
 func (s State) unanswered(e TimedOut) State {
 	sup := s.Start().Supervision
 	switch {
@@ -171,6 +181,8 @@ func (s State) unanswered(e TimedOut) State {
 		return s.withhold(e.Seq, stopped)
 	case s.Phase != Held:
 		return s.follow(e.Meta, Verdict{Decision: Pause, Reason: "the supervisor did not answer in time"})
+	case s.current().Entry.Timer.Equal(s.current().Entry.Until):
+		return s // it is the run's time that is over, and not the person's
 	case sup.OnTimeout:
 		return s.carryOut(e.Meta)
 	}
@@ -209,6 +221,27 @@ func (t Turn) Withheld() string {
 		return t.Why
 	}
 	return ""
+}
+
+// Spares reports whether a turn may have been granted more runs than it will ever make: nothing of it was carried out, or
+// there was room for its supervisor's run and for none of those that it was to look at.
+func (t Turn) Spares() bool {
+	refused := func(c Call) bool { return c.Kind == KindBudget }
+	acts := func(c Call) bool { return !c.Failed() }
+	return t.stage == withheld || slices.ContainsFunc(t.Entry.Calls, refused) && !slices.ContainsFunc(t.Entry.Calls, acts)
+}
+
+// Made is how many runs a turn makes, its supervisor's included.
+func (t Turn) Made() (n int) {
+	if t.Entry.Review != nil && t.Entry.Review.Makes() {
+		n++
+	}
+	for _, c := range t.Entry.Calls {
+		if t.stage == carried && c.Makes() {
+			n++
+		}
+	}
+	return n
 }
 
 // interrupted folds that a person wants the run to stop what it is doing.

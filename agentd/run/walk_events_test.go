@@ -112,7 +112,10 @@ func (w *walker) turn(t *rapid.T, m run.Meta) run.Entry {
 	}
 	if w.watched.Mode != run.Unsupervised && rapid.IntRange(0, 3).Draw(t, "reviewed") > 0 {
 		e.Timer = m.Time.Add(2 * time.Second)
-		e.Review = &run.Call{Op: run.OpReview, Agent: "watcher", Deadline: e.Timer}
+		e.Review, e.Cut = &run.Call{Op: run.OpReview, Agent: "watcher", Deadline: e.Timer}, rapid.IntRange(0, 3).Draw(t, "cut") == 3
+		if rapid.Bool().Draw(t, "ends soon") { // after the person's time, or before
+			e.Until = m.Time.Add(time.Duration(rapid.IntRange(2, 90).Draw(t, "until")) * time.Second)
+		}
 		if rapid.IntRange(0, 5).Draw(t, "no supervisor") == 5 {
 			e.Review.Error, e.Review.Kind = "unknown", run.KindUnknownAgent
 		}

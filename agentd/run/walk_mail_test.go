@@ -43,10 +43,60 @@ func (w *walker) carry(after run.State, e run.Event) {
 	}
 }
 
-// checkHeld: a turn waits for a person only where there is one, and for no time without end.
-func checkHeld(t *rapid.T, s run.State) {
-	if s.Phase == run.Held && (s.Start().Supervision.Mode != run.Human || s.Turns[len(s.Turns)-1].Entry.Timer.IsZero()) {
-		t.Fatalf("held: %+v", s.Start().Supervision)
+// checkHeld: a turn waits for a person only where there is one, for no time without end, and not beyond the run's own; and
+// what the run has no time for any more no timer decides, nor its supervisor what it has not seen.
+func checkHeld(t *rapid.T, before, after run.State, e run.Event) {
+	for _, s := range []run.State{before, after} {
+		if s.Phase != run.Held {
+			continue
+		}
+		turn := s.Turns[len(s.Turns)-1].Entry
+		if s.Start().Supervision.Mode != run.Human || turn.Timer.IsZero() || !turn.Until.IsZero() && turn.Timer.After(turn.Until) {
+			t.Fatalf("held until %v of %v: %+v", turn.Timer, turn.Until, s.Start().Supervision)
+		}
+	}
+	if _, judged := e.(run.Replied); judged && before.Phase == run.Awaiting && len(after.Turns) == len(before.Turns) {
+		was, is := before.Turns[len(before.Turns)-1], after.Turns[len(after.Turns)-1]
+		if is.Entry.Cut && !was.CarriedOut() && is.CarriedOut() {
+			t.Fatalf("a turn that its supervisor has not seen all of is carried out on its word")
+		}
+	}
+	if _, fired := e.(run.TimedOut); fired && before.Phase == run.Held && after.Phase != run.Held {
+		if turn := before.Turns[len(before.Turns)-1].Entry; turn.Timer.Equal(turn.Until) {
+			t.Fatalf("%v after the end of the run's time, when a person had not decided", after.Phase)
+		}
+	}
+}
+
+// checkMade: no run was to be called that its turn does not count among those that it makes, and one that spares none has
+// made all that were not refused.
+func (w *walker) checkMade(t *rapid.T, s run.State) {
+	for _, owed := range s.Outstanding() {
+		if e, ok := owed.(run.CallChildren); ok {
+			for _, c := range slices.Concat(e.Children, e.Forks) {
+				w.made[forkPath(e.Turn, c.Index)] = true
+			}
+		}
+	}
+	for i, turn := range s.Turns {
+		made, granted := 0, 0
+		for k, c := range turn.Entry.Calls {
+			if w.made[forkPath(i+1, k)] {
+				made++
+			}
+			if c.Makes() {
+				granted++
+			}
+		}
+		if w.made[forkPath(i+1, len(turn.Entry.Calls))] {
+			made++
+		}
+		if turn.Entry.Review != nil && turn.Entry.Review.Makes() {
+			granted++
+		}
+		if turn.Made() < made || turn.CarriedOut() && !turn.Spares() && turn.Made() != granted {
+			t.Fatalf("turn %d has made %d of the %d runs that it was granted, and says %d (spares %t)", i+1, made, granted, turn.Made(), turn.Spares())
+		}
 	}
 }
 

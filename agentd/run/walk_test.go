@@ -17,7 +17,7 @@ import (
 func TestSimApply(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		w := walker{mails: rapid.Bool().Draw(t, "mails"), people: rapid.Bool().Draw(t, "people"), resting: map[string]bool{}, sent: map[string]uint64{}}
+		w := walker{mails: rapid.Bool().Draw(t, "mails"), people: rapid.Bool().Draw(t, "people"), resting: map[string]bool{}, sent: map[string]uint64{}, made: map[string]bool{}}
 		if rapid.IntRange(0, 2).Draw(t, "watched") == 2 {
 			w.watched = run.Supervision{
 				Mode: rapid.SampledFrom([]run.Mode{run.Supervised, run.Human}).Draw(t, "mode"), Agent: "watcher", Timeout: time.Minute,
@@ -47,6 +47,7 @@ type walker struct {
 	people  bool     // some interrupt it
 	watched run.Supervision
 	sent    map[string]uint64 // when it has written last to each
+	made    map[string]bool   // runs that were to be called
 	resting map[string]bool   // forks that have said that they are idle, and were not written to since
 }
 
@@ -77,7 +78,8 @@ func (w *walker) check(t *rapid.T, before, after run.State, e run.Event, err err
 	checkResults(t, after)
 	w.checkMail(t, after, e, err)
 	checkHeard(t, before, after, e)
-	checkHeld(t, after)
+	checkHeld(t, before, after, e)
+	w.checkMade(t, after)
 	checkBelow(t, after)
 	checkWord(t, after)
 }

@@ -228,15 +228,23 @@ func done(t run.Turn, i int) string {
 	case run.OpKill:
 		return "killed " + c.To
 	case run.OpMail:
-		return letters(t.Took[i])
+		return letters(of(t.Took, i))
 	case run.OpWait:
 		if len(c.From) == 0 {
-			return letters(t.Took[i])
+			return letters(of(t.Took, i))
 		}
-		return found(c, t.Found[i], t.Took[i])
+		return found(c, of(t.Found, i), of(t.Took, i))
 	case run.OpCall, run.OpReview:
 	}
 	return ""
+}
+
+// of is what a call has taken or found. A turn has none of it before it is carried out.
+func of[T any](all [][]T, call int) []T {
+	if call >= len(all) {
+		return nil
+	}
+	return all[call]
 }
 
 // letter is one message as a model reads it.

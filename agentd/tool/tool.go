@@ -234,7 +234,8 @@ func exchange(t run.Turn, results []provider.ToolResult) []provider.Message {
 	return msgs
 }
 
-// Results is one result for each tool call of a run's n-th turn that has all its outcomes, in call order.
+// Results is one result for each tool call of a run's n-th turn, in call order. They are final once it has all its
+// outcomes.
 func Results(at subjects.Path, n int, t run.Turn) []provider.ToolResult {
 	return results(t, func(i int) (string, bool) { return result(at, n, t, i) })
 }
@@ -251,12 +252,15 @@ func results(t run.Turn, text func(call int) (text string, isError bool)) []prov
 	return out
 }
 
-// result is that of the i-th tool call of a run's n-th turn, which has all its outcomes.
+// result is that of the i-th tool call of a run's n-th turn. One that waits for its supervisor or for a person may be
+// read, too: of a run that is copied, or was ended then.
 func result(at subjects.Path, n int, t run.Turn, i int) (text string, isError bool) {
 	from, to := t.Entry.At(i)
 	switch c := t.Entry.Calls[from]; {
 	case t.Withheld() != "" && !c.Failed():
 		return t.Withheld(), true
+	case !t.CarriedOut() && !c.Failed():
+		return undecided, true
 	case c.Spawn:
 		return aggregate(at, n, t, from, to), false
 	case c.Op != run.OpCall && !c.Failed():
@@ -265,6 +269,9 @@ func result(at subjects.Path, n int, t run.Turn, i int) (text string, isError bo
 		return Text(c, t.Outcomes[from])
 	}
 }
+
+// undecided is the result of a call of a turn on which its supervisor, or a person, has not decided.
+const undecided = "Nothing of this turn was carried out: nobody has approved of it yet."
 
 // Text is the result of one call as its caller's model reads it.
 func Text(c run.Call, o *run.Outcome) (text string, isError bool) {

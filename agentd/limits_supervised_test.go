@@ -1,0 +1,123 @@
+package agentd_test
+
+import (
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/subjects"
+)
+
+// watchedWithin is a lead with a leaf and a supervisor that gives its verdicts one after the other, in a tree with room for
+// so many runs.
+func (s *stage) watchedWithin(agents int, verdicts ...string) {
+	s.watchedLead(configs.Supervised, verdicts...)
+	s.agents[0].Limits = subjects.Limits{Agents: agents}
+	s.hands[0].serve(s, s.agents...)
+	s.settle()
+}
+
+// counted is how many runs below the root the tally of a tree has.
+func (s *stage) counted(r subjects.Run) int {
+	ms := s.all(r.Space.Tally(r.Tree, subjects.Root))
+	if len(ms) == 0 {
+		return 0
+	}
+	return run.DecodeTally(ms[len(ms)-1].Body).Agents
+}
+
+// TestSupervisorIsCountedFirst: of the runs of a turn its supervisor's is the first for which there has to be room; and it is
+// not asked about a turn that has no room for any other.
+func TestSupervisorIsCountedFirst(t *testing.T) {
+	const full = "=call_agent error: budget exceeded: used "
+	for name, test := range map[string]struct {
+		agents, reviews int
+		want            string
+	}{
+		"room for all":           {4, 1, "c0=leaf|c1=leaf"},
+		"for one of two":         {3, 1, "c0=leaf|c1" + full + "3 of 3 agents"},
+		"for its supervisor":     {2, 0, "c0" + full + "2 of 2 agents|c1" + full + "2 of 2 agents"},
+		"for nobody but itself ": {1, 0, "c0" + full + "1 of 1 agents|c1" + full + "1 of 1 agents"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onStage(t, func(s *stage) {
+				s.watchedWithin(test.agents, `{"decision":"continue"}`)
+				r := s.submit("lead", "go")
+				s.completed(r, test.want)
+				if n := len(s.asked("watcher")); n != test.reviews {
+					t.Errorf("the supervisor was asked %d times, want %d", n, test.reviews)
+				}
+				if n := s.counted(r); n != s.runs(r)-1 {
+					t.Errorf("%d runs are counted below the root, and there are %d", n, s.runs(r)-1)
+				}
+				s.clean()
+			})
+		})
+	}
+}
+
+// TestWithheldIsGivenBack: what a turn was granted of which nothing was carried out there is room for in the next one, once,
+// though the worker dies that has given it back.
+func TestWithheldIsGivenBack(t *testing.T) {
+	for name, test := range map[string]struct {
+		mode     configs.SupervisionMode
+		agents   int
+		verdicts []string
+		want     string
+		dies     bool
+	}{
+		"by its supervisor": {configs.Supervised, 5, []string{`{"decision":"reorient","correction":"ask nicely"}`, `{"decision":"continue"}`}, "c0=leaf|c1=leaf", false},
+		"twice":             {configs.Supervised, 6, []string{"hm", "hm", `{"decision":"continue"}`}, "c0=leaf|c1=leaf", false},
+		"by a person":       {configs.SupervisedHuman, 5, []string{`{"decision":"pause"}`, `{"decision":"continue"}`}, "c0=leaf|c1=leaf", false},
+		"and no more": {
+			configs.Supervised, 4,
+			[]string{`{"decision":"reorient","correction":"ask nicely"}`, `{"decision":"continue"}`},
+			"c0=leaf|c1=call_agent error: budget exceeded: used 4 of 4 agents", false,
+		},
+		"once": {
+			configs.Supervised, 4,
+			[]string{`{"decision":"reorient","correction":"ask nicely"}`, `{"decision":"continue"}`},
+			"c0=leaf|c1=call_agent error: budget exceeded: used 4 of 4 agents", true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onStage(t, func(s *stage) {
+				s.watchedWithin(test.agents, test.verdicts...)
+				s.agents[0].Supervision.Mode, s.agents[0].Supervision.Timeout = test.mode, time.Minute
+				ask := calls(call("leaf", "x"), call("leaf", "y"))
+				s.parts["lead"] = turns(append(slices.Repeat([]part{ask}, len(test.verdicts)), sums)...)
+				s.hands[0].leave(s)
+				var n atomic.Int64
+				dying := make(chan struct{})
+				h := s.hire("victim", engagement{intercept: func(at bus.Point) error {
+					switch {
+					case test.dies && n.Load() >= 2:
+						return errKilled
+					case test.dies && at.Op == "write" && at.After && strings.Contains(at.Subject, "tally") && n.Add(1) == 2: // the first of them grants
+						close(dying)
+						return errKilled
+					}
+					return nil
+				}})
+				s.settle()
+				r := s.submit("lead", "go")
+				if test.dies {
+					<-dying
+					h.kill()
+					s.hire("heir", engagement{})
+				}
+				time.Sleep(2 * time.Minute)
+				s.completed(r, test.want)
+				if n := s.counted(r); n != s.runs(r)-1 {
+					t.Errorf("%d runs are counted below the root, and there are %d", n, s.runs(r)-1)
+				}
+				s.clean()
+			})
+		})
+	}
+}

@@ -1,0 +1,49 @@
+package run_test
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/axebus/axe/agentd/run"
+)
+
+func drawSupervision(t *rapid.T, name string) run.Supervision {
+	s := run.Supervision{Mode: rapid.SampledFrom([]run.Mode{run.Unsupervised, run.Supervised, run.Human}).Draw(t, name+" mode")}
+	if s.Mode != run.Unsupervised {
+		s.Agent = name
+	}
+	if s.Mode == run.Human {
+		s.Timeout = time.Duration(rapid.IntRange(1, 3).Draw(t, name+" timeout")) * time.Hour
+		s.OnTimeout = rapid.Bool().Draw(t, name+" on timeout")
+	}
+	return s
+}
+
+// TestSupervisionOnlyGetsCloser: whatever its own file says, a run is watched over as closely as its caller at least, by
+// the same; a person has no more time for it than both grant, and silence is no approval if it is none for one of both.
+func TestSupervisionOnlyGetsCloser(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		own, above := drawSupervision(t, "own"), drawSupervision(t, "above")
+		both := own.Within(above)
+		agent := above.Agent
+		if agent == "" {
+			agent = own.Agent
+		}
+		if both.Mode != max(own.Mode, above.Mode) || both.Agent != agent {
+			t.Fatalf("%+v within %+v is %+v", own, above, both)
+		}
+		for _, s := range []run.Supervision{own, above} {
+			if s.Mode == run.Human && (both.Timeout > s.Timeout || both.OnTimeout && !s.OnTimeout) {
+				t.Fatalf("%+v within %+v is %+v", own, above, both)
+			}
+		}
+		if again := both.Within(above); again != both {
+			t.Fatalf("%+v within %+v is %+v, and then %+v", own, above, both, again)
+		}
+		if same := above.Within(above); same != above {
+			t.Fatalf("%+v within itself is %+v", above, same)
+		}
+	})
+}

@@ -1,0 +1,133 @@
+package tool_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/agentd/tool"
+	"github.com/axebus/axe/provider"
+	"github.com/axebus/axe/subjects"
+)
+
+// reviewed is a run whose first turn waits for its supervisor, and then has heard of what happens.
+func reviewed(t *testing.T, e run.Entry, then ...run.Event) run.State {
+	t.Helper()
+	at := func(seq uint64) run.Meta { return run.Meta{Seq: seq, Time: noon.Add(time.Duration(seq) * time.Second)} }
+	e.Index, e.Kind, e.Trigger, e.Seen = 1, run.EntryTurn, 1, 1
+	e.Start = &run.Start{Supervision: run.Supervision{Mode: run.Human, Agent: "watcher", Timeout: time.Hour}}
+	e.Review, e.Timer = &run.Call{Op: run.OpReview, Agent: "watcher", Deadline: noon.Add(time.Minute)}, noon.Add(time.Minute)
+	var s run.State
+	for _, event := range append([]run.Event{run.Called{Meta: at(1), Input: run.Input{Task: "x"}}, run.Answered{Meta: at(2), Entry: e}}, then...) {
+		var err error
+		if s, err = s.Apply(event); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// verdict is what the supervisor of a turn with so many calls says.
+func verdict(calls int, text string) run.Event {
+	return run.Replied{Meta: run.Meta{Seq: 3, Time: noon.Add(3 * time.Second)}, Turn: 1, Index: calls, Outcome: run.Outcome{Status: run.StatusCompleted, Result: text}}
+}
+
+// TestResultsBeforeTheyAre: a run that waits for its supervisor, or for a person, may be copied, and may be shown when it
+// was ended so: nothing of its turn was carried out, whatever it had asked for.
+func TestResultsBeforeTheyAre(t *testing.T) {
+	const undecided = "Nothing of this turn was carried out: nobody has approved of it yet."
+	ids := []string{"check", "wait", "wait for one", "fork", "send", "spawn", "call", "refused"}
+	e := run.Entry{Answer: &provider.Response{}, Calls: []run.Call{
+		{Op: run.OpMail},
+		{Op: run.OpWait},
+		{Op: run.OpWait, From: []string{"r-1-9"}},
+		{Op: run.OpFork, Agent: "a", To: "r-1-3"},
+		{Op: run.OpSend, Agent: "a", To: "r-1-9"},
+		{Agent: "a", Spawn: true},
+		{Agent: "a"},
+		{Error: "no such agent", Kind: run.KindUnknownAgent},
+	}}
+	want := make([]provider.ToolResult, len(ids))
+	for i, id := range ids {
+		e.Answer.ToolCalls = append(e.Answer.ToolCalls, provider.ToolCall{ID: id})
+		want[i] = provider.ToolResult{CallID: id, Content: undecided, IsError: true}
+	}
+	want[len(want)-1].Content = "no such agent"
+	for _, test := range []struct {
+		phase run.Phase
+		then  []run.Event
+	}{
+		{run.Awaiting, nil},
+		{run.Held, []run.Event{verdict(len(ids), `{"decision":"pause"}`)}},
+		{run.Failed, []run.Event{run.Cancelled{Meta: run.Meta{Seq: 3}, End: run.End{Kind: run.KindCancelled, Text: "stop"}}}},
+	} {
+		s := reviewed(t, e, test.then...)
+		if s.Phase != test.phase {
+			t.Fatalf("%v, want %v", s.Phase, test.phase)
+		}
+		msgs := tool.Conversation(subjects.Root, "x", s.Turns)
+		if diff := cmp.Diff(want, msgs[len(msgs)-1].ToolResults); diff != "" {
+			t.Errorf("%v:\n%s", test.phase, diff)
+		}
+	}
+}
+
+// TestWithheldCommands: what became of commands that are lines of text is text too, below each of them, as ever.
+func TestWithheldCommands(t *testing.T) {
+	e := run.Entry{
+		Answer: &provider.Response{Content: "/slash check-mail\n/slash kill r-1-0", ToolCalls: tool.Commands("/slash check-mail\n/slash kill r-1-0")},
+		Calls:  []run.Call{{Op: run.OpMail, Slash: true}, {Op: run.OpKill, Agent: "a", To: "r-1-0", Slash: true}},
+	}
+	for _, test := range []struct {
+		then []run.Event
+		want string
+	}{
+		{nil, "Nothing of this turn was carried out: nobody has approved of it yet."},
+		{[]run.Event{verdict(2, `{"decision":"reorient","correction":"kill nobody"}`)}, "Nothing of this turn was carried out. Your supervisor says: kill nobody"},
+	} {
+		msgs := tool.Conversation(subjects.Root, "x", reviewed(t, e, test.then...).Turns)
+		want := provider.Message{Role: provider.User, Content: strings.Join([]string{
+			"Results of your commands, in their order:\n", "/slash check-mail", test.want + "\n", "/slash kill", test.want,
+		}, "\n")}
+		if diff := cmp.Diff(want, msgs[len(msgs)-1]); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
+// TestReviewCut: what a supervisor is not shown all of it is told of, argument by argument.
+func TestReviewCut(t *testing.T) {
+	long := strings.Repeat("é", 40_000)
+	for _, test := range []struct {
+		name, task, shown, cut string
+		refused                bool
+	}{
+		{name: "short", task: long[:60_000], shown: long[:60_000]},
+		{name: "long", task: long, shown: long[:64<<10] + "…", cut: `,"cut":{"task":80000}`},
+		{name: "long and refused", task: long, refused: true},
+	} {
+		e := run.Entry{
+			Answer: &provider.Response{ToolCalls: []provider.ToolCall{
+				{Name: "call_agent", Arguments: map[string]string{"agent": "a", "task": test.task}}, {Name: "fork", Arguments: map[string]string{"prompt": "x"}},
+			}},
+			Calls: []run.Call{{Agent: "a"}, {Op: run.OpFork, Agent: "a"}},
+		}
+		if test.refused {
+			e.Calls[0].Error = "no"
+		}
+		e.Cut = tool.Cut(e)
+		acts := `{"tool":"fork","arguments":{"prompt":"x"}}`
+		if !test.refused {
+			acts = `{"tool":"call_agent","arguments":{"agent":"a","task":"` + test.shown + `"}` + test.cut + `},` + acts
+		}
+		text := tool.Review(subjects.Run{}, reviewed(t, e))
+		if !strings.Contains(text, `"about_to":[`+acts+`]`) || strings.Contains(text, "Of the arguments under cut") != (test.cut != "") || e.Cut != (test.cut != "") {
+			t.Errorf("%s: %t, %.400s…", test.name, e.Cut, text)
+		}
+	}
+}
