@@ -30,14 +30,14 @@ type desk struct {
 	until time.Time // when whoever is at work here should have ended long since; zero: it takes as long as it takes
 }
 
-// deliver puts a trigger on its run's desk. If whoever is at work there hangs, the run gets another desk, as it would
-// at another worker: the fences hold between the two.
+// deliver puts a trigger on its run's desk. If whoever is at work there hangs, or much waits there for its model's
+// answer, the run gets another desk, as it would at another worker: the fences hold between the two.
 func (w *Worker) deliver(ctx context.Context, t *trigger) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	d := w.desks[t.at.Run]
 	switch {
-	case d == nil || !d.until.IsZero() && time.Now().After(d.until):
+	case d == nil || !d.until.IsZero() && (len(d.queue) >= muchBehind || time.Now().After(d.until)):
 		d = &desk{run: t.at.Run}
 		w.desks[t.at.Run] = d
 		w.seat(ctx, d)
@@ -46,10 +46,13 @@ func (w *Worker) deliver(ctx context.Context, t *trigger) {
 		w.slots.give()
 	}
 	if !d.until.IsZero() {
-		t.Until(d.until)
+		w.waitBehind(t, d.until)
 	}
 	d.queue = append(d.queue, t)
 }
+
+// muchBehind is how many triggers wait at most behind one whose model is being asked: letters, say.
+const muchBehind = 64
 
 // bound ends the leases of a trigger, and of what waits behind it, at a time: work past its deadline is nobody's
 // to keep.
@@ -60,8 +63,17 @@ func (w *Worker) bound(t *trigger, until time.Time) {
 	if d := w.desks[t.at.Run]; d != nil {
 		d.until = until
 		for _, behind := range d.queue {
-			behind.Until(until)
+			w.waitBehind(behind, until)
 		}
+	}
+}
+
+// waitBehind has a trigger wait until a model has answered. It is not at hand: the worker takes what is for others.
+func (w *Worker) waitBehind(t *trigger, until time.Time) {
+	t.Until(until)
+	if t.inbound {
+		t.inbound = false
+		w.inbound.Add(-1)
 	}
 }
 

@@ -128,29 +128,6 @@ type Fork struct {
 	Child
 }
 
-// mailed puts a message into the inbox. What was stored before the call is none of the run's: who reads from the call on
-// does not see it.
-func (s State) mailed(m Mail) State {
-	if s.Phase == None || s.Ended() {
-		return s
-	}
-	if _, ok := m.Word(); !ok {
-		m.Idle, m.Subtree, m.Seen = false, nil, 0
-	}
-	s.Inbox = append(slices.Clip(s.Inbox), m)
-	if m.Idle && s.forked(m.From) && m.Seen >= s.wrote(m.From) && !slices.Contains(s.idle, m.From) {
-		s.idle = append(slices.Clip(s.idle), m.From)
-	}
-	switch s.Phase {
-	case Idle:
-		return s.ready(m.Seq)
-	case Awaiting:
-		return s.collect(m.Seq, false)
-	case None, Ready, Held, Completed, Failed:
-	}
-	return s
-}
-
 // forkEnded notes the outcome of a fork, which is mail.
 func (s State) forkEnded(e Replied) State {
 	t := s.Turns[e.Turn-1]
@@ -220,20 +197,6 @@ func (s State) find(c Call) []Standing {
 		}
 	}
 	return found
-}
-
-// take removes from the inbox what fits, in stream order.
-func (s State) take(fits func(Mail) bool) (State, []Mail) {
-	var taken, left []Mail
-	for _, m := range s.Inbox {
-		if fits(m) {
-			taken = append(taken, m)
-		} else {
-			left = append(left, m)
-		}
-	}
-	s.Inbox = left
-	return s, taken
 }
 
 // collect lets the calls of the current turn that wait for mail take what is there for them: all of it when they have

@@ -4,8 +4,12 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/provider"
 )
 
 // TestMailFrom: whom a letter is from stands in a line that its reader's model is shown, and is nothing but a name.
@@ -23,5 +27,84 @@ func TestMailFrom(t *testing.T) {
 		if (err == nil) != ok || ok && m.From != from {
 			t.Errorf("%q: %+v, %v", from, m, err)
 		}
+	}
+}
+
+// TestFullInbox: what nobody takes is kept up to a bound, and the run is told where it lost something, once. What its forks
+// tell and what it waits for it gets all the same, and when it has taken its mail there is room again.
+func TestFullInbox(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		text   string
+		before int // letters that fit
+	}{
+		{"many", "x", run.MaxInbox},
+		{"long", strings.Repeat("x", 1<<20), run.MaxInboxBytes >> 20},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			f := &folding{t: t}
+			f.apply(run.Called{Input: run.Input{Task: "x"}})
+			start := &run.Start{Tools: []provider.Tool{{Name: "check_mail"}, {Name: "wait"}}}
+			f.apply(run.Answered{Entry: run.Entry{
+				Index: 1, Kind: run.EntryTurn, Trigger: 1, Start: start, Answer: &provider.Response{}, Timer: f.time().Add(time.Hour),
+				Calls: []run.Call{{Op: run.OpFork, Agent: "a", To: "r-1-0"}, {Op: run.OpWait, From: []string{"r-1-9", "r-1-8"}}},
+			}})
+			for range test.before + 500 {
+				f.apply(run.Mailed{Mail: run.Mail{From: "loud", Text: test.text}})
+			}
+			f.apply(run.Mailed{Mail: run.Mail{From: "r-1-0", Text: "done", Idle: true, Key: "r-1-0-idle1"}})
+			f.apply(run.Mailed{Mail: run.Mail{From: "r-1-9", Text: "it is me"}})
+			f.apply(run.Mailed{Mail: run.Mail{From: "r-1-9", Text: "once more"}})
+			f.apply(run.Mailed{Mail: run.Mail{From: "r-1-8", Text: "and me"}})
+			if f.state.Phase != run.Ready {
+				t.Fatalf("%v: what it waited for is there", f.state.Phase)
+			}
+			var from []string
+			for _, m := range f.state.Inbox[test.before:] {
+				from = append(from, m.From)
+			}
+			if diff := cmp.Diff([]string{run.Overflow, "r-1-0"}, from); diff != "" {
+				t.Error(diff)
+			}
+			f.apply(run.Answered{Entry: run.Entry{
+				Index: 2, Kind: run.EntryTurn, Trigger: f.state.Owner, Seen: f.state.Seq, Answer: &provider.Response{}, Calls: []run.Call{{Op: run.OpMail}},
+			}})
+			f.apply(run.Mailed{Mail: run.Mail{From: "loud", Text: "again"}})
+			if got := f.state.Inbox; len(got) != 1 || got[0].Text != "again" {
+				t.Errorf("%d messages after it took all", len(got))
+			}
+		})
+	}
+}
+
+// folding applies events, one a second.
+type folding struct {
+	t     *testing.T
+	seq   uint64
+	state run.State
+}
+
+func (f *folding) time() time.Time { return time.Date(2026, 1, 1, 0, 0, int(f.seq), 0, time.UTC) }
+
+func (f *folding) apply(e run.Event) {
+	f.t.Helper()
+	f.seq++
+	meta := run.Meta{Seq: f.seq, Time: f.time()}
+	switch event := e.(type) {
+	case run.Called:
+		event.Meta = meta
+		e = event
+	case run.Answered:
+		event.Meta = meta
+		e = event
+	case run.Mailed:
+		event.Meta = meta
+		e = event
+	case run.Ended, run.Replied, run.TimedOut, run.Rested, run.Approved, run.Interrupted, run.Cancelled, run.Concluded:
+		f.t.Fatalf("%T", e)
+	}
+	var err error
+	if f.state, err = f.state.Apply(e); err != nil {
+		f.t.Fatal(err)
 	}
 }

@@ -54,6 +54,7 @@ type State struct {
 	halted    uint64   // a person has interrupted it, and it has not stopped yet
 	idle      []string // the forks that have told so, and were not written to since
 	resting   bool     // it was idle since its last turn
+	overflown bool     // what is written is dropped, since nothing of a full inbox was taken
 	told      uint64   // mail up to here was told of, or taken
 	cancelled bool     // by its own cancel message
 	final     bool     // its last answer is on the log
