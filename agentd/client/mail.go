@@ -115,8 +115,38 @@ func (c *Client) Mailbox(ctx context.Context, tree subjects.Tree, path subjects.
 		}
 		add(slices.DeleteFunc(slices.Clone(t.Notice), func(m run.Mail) bool { return !m.Whole }), true)
 	}
-	add(s.Inbox, false)
+	given, err := c.given(ctx, r, s, times)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range s.Inbox {
+		add([]run.Mail{m}, given[m.Seq])
+	}
 	add(slices.Collect(maps.Values(late)), false) // what came after its end
 	slices.SortFunc(all, func(a, b Received) int { return cmp.Compare(a.Seq, b.Seq) })
 	return all, nil
+}
+
+// given are the messages that a run was given as they are with the last question to its model, to which it has answered for
+// good. Such an answer is no entry of the log, which would say what its writer had read: that is what was stored before
+// the model was asked.
+func (c *Client) given(ctx context.Context, r subjects.Run, s run.State, times map[uint64]time.Time) (map[uint64]bool, error) {
+	news := s.Notice()
+	if len(news) == 0 {
+		return nil, nil
+	}
+	end, ok, err := c.end(ctx, r)
+	if err != nil || !ok {
+		return nil, err
+	}
+	o, err := c.outcome(ctx, end)
+	if err != nil || o.Status != run.StatusCompleted {
+		return nil, err
+	}
+	asked := end.Time.Add(-time.Duration(o.ModelMS-s.ModelMS()) * time.Millisecond)
+	given := map[uint64]bool{}
+	for _, m := range news {
+		given[m.Seq] = m.Whole && (m.Seq <= s.Owner || times[m.Seq].Before(asked))
+	}
+	return given, nil
 }
