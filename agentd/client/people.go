@@ -151,6 +151,9 @@ func (c *Client) Decide(ctx context.Context, tree subjects.Tree, path subjects.P
 	return c.say(ctx, r.Approve, body)
 }
 
+// ErrUnknownTurn says that a run has no turn of a number: it has not come so far, or not yet.
+var ErrUnknownTurn = errors.New("unknown turn")
+
 // Branch is where a new tree goes on from.
 type Branch struct {
 	Tree   subjects.Tree
@@ -161,8 +164,9 @@ type Branch struct {
 }
 
 // Fork makes a new tree that goes on from a run of another one, whatever has become of that: with its conversation, its
-// model and what it may do. It returns the new tree's id when its call is stored. What is not there any more when a
-// worker looks, the new tree's outcome says.
+// model and what it may do. It returns the new tree's id when its call is stored, and ErrUnknownTree, ErrUnknownRun or
+// ErrUnknownTurn where there is nothing to go on from. What is not there any more when a worker looks, the new tree's
+// outcome says.
 func (c *Client) Fork(ctx context.Context, b Branch) (subjects.Tree, error) {
 	var none subjects.Tree
 	switch {
@@ -171,7 +175,7 @@ func (c *Client) Fork(ctx context.Context, b Branch) (subjects.Tree, error) {
 	case !utf8.ValidString(b.Prompt):
 		return none, fmt.Errorf("%w: the prompt is not UTF-8 text", ErrBadMail)
 	case b.Turn < 0 || b.Turn > run.MaxTurns:
-		return none, fmt.Errorf("%w: turn %d", ErrUnknownRun, b.Turn)
+		return none, fmt.Errorf("%w: %d", ErrUnknownTurn, b.Turn)
 	}
 	of, call, err := c.findCalled(ctx, b.Tree, b.Path)
 	if err != nil {
@@ -179,6 +183,9 @@ func (c *Client) Fork(ctx context.Context, b Branch) (subjects.Tree, error) {
 	}
 	if call == 0 {
 		return none, fmt.Errorf("%s %w", name(of), ErrNotCalled)
+	}
+	if err := c.hasTurn(ctx, of, call, b.Turn); err != nil {
+		return none, err
 	}
 	id, err := subjects.ParseTree(bus.NewID())
 	if err != nil {
@@ -205,4 +212,33 @@ func (c *Client) Fork(ctx context.Context, b Branch) (subjects.Tree, error) {
 		}
 	}
 	return id, nil
+}
+
+// hasTurn is the error of a run that has not had a turn. An answer that ends it is a turn too, though none on its log.
+func (c *Client) hasTurn(ctx context.Context, r subjects.Run, call uint64, turn int) error {
+	if turn == 0 {
+		return nil
+	}
+	s, err := c.fold(ctx, r, call, func(run.Event) {})
+	if err != nil || turn <= len(s.Turns) {
+		return err
+	}
+	turns := len(s.Turns)
+	end, ok, err := c.end(ctx, r)
+	if err != nil {
+		return err
+	}
+	if ok {
+		o, err := c.outcome(ctx, end)
+		if err != nil {
+			return err
+		}
+		if o.Result != "" {
+			turns++
+		}
+	}
+	if turn > turns {
+		return fmt.Errorf("%w: %s has had %d, and no turn %d", ErrUnknownTurn, name(r), turns, turn)
+	}
+	return nil
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/axebus/axe/agentd/client"
 	"github.com/axebus/axe/agentd/run"
-	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -153,14 +152,8 @@ func (n *node) logged(e client.Event) {
 	n.read()
 	n.turn, n.answered, n.worker, n.calls, n.replies = e.Turn, e.Turn, e.Worker, 0, 0
 	if e.Start != nil {
-		n.blind = !looks(e.Start)
+		n.blind = !client.Looks(e.Start)
 	}
-}
-
-// looks reports whether a run has a tool, or a command, that looks for mail.
-func looks(s *run.Start) bool {
-	does := func(name string) bool { return name == string(run.OpMail) || name == string(run.OpWait) }
-	return slices.ContainsFunc(s.Slash, does) || slices.ContainsFunc(s.Tools, func(t provider.Tool) bool { return does(t.Name) })
 }
 
 // hold keeps a turn from being carried out.
