@@ -69,10 +69,16 @@ type Act struct {
 	Arguments map[string]string `json:"arguments"`
 }
 
-// Pending lists the turns that wait for a person, of all trees or, unless it is zero, of one, in stream order.
+// Pending lists the turns that wait for a person, of all trees or, unless it is zero, of one, in stream order. The error
+// is ErrUnknownTree for one that is nowhere.
 func (c *Client) Pending(ctx context.Context, tree subjects.Tree) ([]Pending, error) {
 	if err := c.conn.Provisioned(ctx); err != nil {
 		return nil, err
+	}
+	if !tree.IsZero() {
+		if _, err := c.find(ctx, tree); err != nil {
+			return nil, err
+		}
 	}
 	space := c.conn.Space()
 	var all []Pending

@@ -218,7 +218,7 @@ func showPending(ctx context.Context, stdout io.Writer, f *cli.SessionFlags, asJ
 	defer ses.Conn.Close()
 	all, err := ses.Pending(ctx, tree)
 	if err != nil {
-		return err
+		return cli.Named(strings.Join(args, ""), err)
 	}
 	for _, p := range all {
 		if asJSON {
