@@ -28,7 +28,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: ## a tree of three levels reviews this repository, offline: no key, no server; STYLE=spawn, mail or slash explores it; STYLE=supervised
+demo: ## a tree of three levels reviews this repository, offline: no key, no server; STYLE is call, spawn, mail, slash or supervised
 	@$(GO) build -o bin/ ./cmd/axe
 	$(DEMO_$(STYLE))
 

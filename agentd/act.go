@@ -185,10 +185,13 @@ func (w *Worker) cancelSelf(ctx context.Context, h *history, t *trigger, end run
 	return finished, nil
 }
 
+// AboveAnswered is why a fork is ended with the run above it, which has answered.
+const AboveAnswered = "the run above it has answered"
+
 // above says why a run is ended with the one above it.
 func above(s run.State) string {
 	if s.Phase == run.Completed {
-		return "the run above it has answered"
+		return AboveAnswered
 	}
 	return "the run above it was ended: " + s.End.Text
 }

@@ -62,6 +62,8 @@ func checkSupervision(a Agent) *Error {
 		return invalid("supervision.mode", "supervision.agent is required: the agent that watches over this one")
 	case s.Agent == "":
 		return nil
+	case a.Supervision.Mode == "": // whoever names a supervisor means to have one
+		return invalid("supervision.agent", `watches over nobody without supervision.mode: want mode = "supervised" or mode = "human"`)
 	case s.Agent == a.Name:
 		return invalid("supervision.agent", "an agent cannot watch over itself")
 	}

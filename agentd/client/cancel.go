@@ -38,18 +38,23 @@ func (c *Client) Cancel(ctx context.Context, tree subjects.Tree, path subjects.P
 
 // ended reports whether a run has an outcome.
 func (c *Client) ended(ctx context.Context, r subjects.Run) (bool, error) {
+	_, ended, err := c.end(ctx, r)
+	return ended, err
+}
+
+// end reads the message that has a run's outcome; ok is false if there is none.
+func (c *Client) end(ctx context.Context, r subjects.Run) (m bus.Stored, ok bool, err error) {
 	reply := r.Space.Result(r.Agent, r.Tree)
 	if !r.Path.IsRoot() {
 		call, _, err := c.conn.First(ctx, r.Call())
 		if err != nil {
-			return false, err
+			return m, false, err
 		}
 		if reply = call.Header.Get(subjects.HeaderReply); r.Space.CheckReply(reply) != nil {
-			return false, nil //nolint:nilerr // a malformed call is refused where it is served
+			return m, false, nil //nolint:nilerr // a malformed call is refused where it is served
 		}
 	}
-	_, ended, err := c.conn.First(ctx, reply)
-	return ended, err
+	return c.conn.First(ctx, reply)
 }
 
 // name is a run as its users name it.

@@ -28,6 +28,11 @@ const (
 	TimedOut  Kind = "timed out" // the run's wait for its calls, or its own time, was over
 	Cancelled Kind = "cancelled" // the run was told to end
 	Concluded Kind = "concluded" // the root ended: the last event of a tree
+
+	Held        Kind = "held"        // a person is to decide on its turn: its supervisor wants to pause
+	Approved    Kind = "approved"    // its turn is carried out: its supervisor, a person or their silence says so
+	Denied      Kind = "denied"      // nothing of its turn is carried out
+	Interrupted Kind = "interrupted" // a person wants it to stop what it is doing
 )
 
 // Event is one thing that happened to a run of a tree.
@@ -39,13 +44,16 @@ type Event struct {
 	Worker  string       // who did it, where that is known
 	Input   run.Input    // for Called: what the run was asked
 	Until   time.Time    // for Called: its deadline, zero if that cannot be read
-	Turn    int          // for Asking, Retrying, Waiting, Answered, Rested and TimedOut; 0 is the run's own time
+	Turn    int          // for Asking, Retrying, Waiting, Answered, Rested, TimedOut, Held, Approved and Denied; 0 is the run's own time
 	Stop    string       // for Answered and Rested: the model's stop reason
-	Calls   []run.Call   // for Answered: one for each run called, those refused at once too
+	Calls   []run.Call   // for Answered and Approved: one for each run called, those refused at once too
+	Review  *run.Call    // for Answered: of its supervisor, without whose word nothing of the turn is done
+	Start   *run.Start   // for the first Answered or Rested of a run: what it was started with
 	Tools   int          // for Answered: tool calls, of which one may call several runs
 	Outcome run.Outcome  // for Replied and Concluded; for Rested what it has answered
 	Mail    run.Mail     // for Mailed
-	Reason  string       // for Cancelled; for Retrying the category of the provider's error, for Waiting the limit
+	Reason  string       // for Cancelled, Held, Approved and Denied; for Retrying the category of the provider's error, for Waiting the limit, for TimedOut that it was interrupted
+	By      string       // for Approved and Denied: whose word it was, "" for nobody's; for Held the supervisor
 
 	Attempt, Attempts int       // for Retrying: the next attempt at the turn, and how many there may be
 	Next              time.Time // for Retrying: when that is; for Waiting: not before, zero if nobody knows
@@ -90,7 +98,10 @@ func (c *Client) event(ctx context.Context, m bus.Stored) (e Event, ok bool, err
 		e.Outcome, err = run.DecodeOutcome(body)
 		e.Worker = e.Outcome.Worker
 		return e, err == nil, err
-	case subjects.Submission, subjects.Part, subjects.Other, subjects.Interrupt, subjects.Approve:
+	case subjects.Interrupt:
+		e.Kind = Interrupted
+		return e, true, nil
+	case subjects.Submission, subjects.Part, subjects.Other, subjects.Approve: // what an approval comes to, decisions tells
 	}
 	return Event{}, false, nil
 }
@@ -101,10 +112,10 @@ func (e Event) log(body []byte) (Event, bool, error) {
 	if err != nil {
 		return Event{}, false, err
 	}
-	e.Turn, e.Worker = entry.Index, entry.Worker
+	e.Turn, e.Worker, e.Start = entry.Index, entry.Worker, entry.Start
 	switch entry.Kind {
 	case run.EntryTurn:
-		e.Kind, e.Calls, e.Tools, e.Stop = Answered, entry.Calls, entry.ToolCalls(), entry.Answer.StopReason
+		e.Kind, e.Calls, e.Review, e.Tools, e.Stop = Answered, entry.Calls, entry.Review, entry.ToolCalls(), entry.Answer.StopReason
 		return e, true, nil
 	case run.EntryIdle:
 		e.Kind, e.Stop = Rested, entry.Answer.StopReason

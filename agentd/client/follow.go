@@ -13,8 +13,9 @@ const gather = 20 * time.Millisecond
 
 // Follow calls fn for everything that happened to a tree, from its beginning, and for what happens
 // until it is concluded or ctx ends. Stored events come in stream order, each once, but that Concluded is
-// the last; those told live only come between them, as they arrive, and may be lost. It is the caller's
-// goroutine that calls fn. A message that cannot be read is left out.
+// the last; what a message decides on a turn (Held, Approved, Denied) follows what it tells itself. Those
+// told live only come between them, as they arrive, and may be lost. It is the caller's goroutine that
+// calls fn. A message that cannot be read is left out.
 func (c *Client) Follow(ctx context.Context, tree subjects.Tree, fn func(Event)) error {
 	return c.follow(ctx, tree, fn, func(t *tail) bool { return t.concluded })
 }
@@ -43,7 +44,7 @@ func (c *Client) follow(ctx context.Context, tree subjects.Tree, fn func(Event),
 	if err != nil {
 		return err
 	}
-	t := &tail{c: c, root: f.root, called: f.called, seq: max(f.seq, 1) - 1, hints: newHints(), parts: make(chan Event, 256), fn: fn}
+	t := &tail{c: c, root: f.root, called: f.called, seq: max(f.seq, 1) - 1, hints: newHints(), parts: make(chan Event, 256), fn: fn, decisions: newDecisions()}
 	stop, err := t.watch()
 	if err != nil {
 		return err
@@ -78,7 +79,7 @@ func (o *open) apply(e Event) {
 		}
 	case Replied, Concluded:
 		o.end(p)
-	case Asking, Retrying, Waiting, Answered, Rested, Mailed, TimedOut, Cancelled:
+	case Asking, Retrying, Waiting, Answered, Rested, Mailed, TimedOut, Cancelled, Held, Approved, Denied, Interrupted:
 	}
 }
 
@@ -114,6 +115,8 @@ type tail struct {
 	hints  hints
 	parts  chan Event
 	fn     func(Event)
+
+	decisions *decisions
 
 	concluded bool // fn was told
 }
@@ -172,8 +175,16 @@ func (t *tail) read(ctx context.Context) error {
 		return err
 	}
 	for _, m := range append(ms, result...) {
-		if e, ok, err := t.c.event(ctx, m); err == nil && ok {
+		e, ok, err := t.c.event(ctx, m)
+		if err != nil {
+			continue
+		}
+		decided, also := t.decisions.see(ctx, t.c, m, &e)
+		if ok {
 			t.fn(e)
+		}
+		if also {
+			t.fn(decided)
 		}
 	}
 	return nil

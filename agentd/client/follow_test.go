@@ -30,9 +30,13 @@ func tell(e client.Event) string {
 		words = append(words, strconv.Itoa(e.Turn))
 	case client.Replied, client.Concluded:
 		words = append(words, string(e.Outcome.Status))
-	case client.Cancelled:
+	case client.Cancelled, client.Held:
 		words = append(words, e.Reason)
-	case client.Called, client.Answered, client.Rested, client.Mailed, client.TimedOut:
+	case client.Approved, client.Denied:
+		words = append(words, "by "+e.By, e.Reason)
+	case client.TimedOut:
+		words = append(words, strconv.Itoa(e.Turn), e.Reason)
+	case client.Called, client.Answered, client.Rested, client.Mailed, client.Interrupted:
 	}
 	return strings.Join(words, " ")
 }

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -36,6 +37,39 @@ func (c *Client) Send(ctx context.Context, tree subjects.Tree, path subjects.Pat
 		return err
 	}
 	return c.say(ctx, r.Mail, body)
+}
+
+// Looks reports whether a run can look for mail, by a tool or by a command in its text. To one that cannot, what a
+// person writes is given as it is when it goes on after it was idle.
+func Looks(s *run.Start) bool {
+	does := func(name string) bool { return name == string(run.OpMail) || name == string(run.OpWait) }
+	return slices.ContainsFunc(s.Slash, does) || slices.ContainsFunc(s.Tools, func(t provider.Tool) bool { return does(t.Name) })
+}
+
+// Unread says why nobody will read a text that was just written to a run, unless that is interrupted; "" if somebody will
+// or has, or if that is not known: before a run has called a tool its log does not say what it can do.
+func (c *Client) Unread(ctx context.Context, tree subjects.Tree, path subjects.Path, text string) (why string, err error) {
+	r, err := c.findRun(ctx, tree, path)
+	if err != nil {
+		return "", err
+	}
+	s, err := c.state(ctx, r)
+	if err != nil {
+		return "", err
+	}
+	switch start := s.Start(); {
+	case s.Ended():
+		why = "it has ended meanwhile"
+	case start != nil && !Looks(start) && s.Phase != run.Idle && len(s.Notice()) == 0:
+		why = "it cannot look for mail, and is told of this only after an interrupt"
+	default:
+		return "", nil
+	}
+	all, err := c.Mailbox(ctx, tree, path) // it may have read it and gone on
+	if slices.ContainsFunc(all, func(m Received) bool { return m.Text == text && m.Taken }) {
+		why = ""
+	}
+	return why, err
 }
 
 // checkMail says what keeps a message from being sent.
@@ -115,8 +149,38 @@ func (c *Client) Mailbox(ctx context.Context, tree subjects.Tree, path subjects.
 		}
 		add(slices.DeleteFunc(slices.Clone(t.Notice), func(m run.Mail) bool { return !m.Whole }), true)
 	}
-	add(s.Inbox, false)
+	given, err := c.given(ctx, r, s, times)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range s.Inbox {
+		add([]run.Mail{m}, given[m.Seq])
+	}
 	add(slices.Collect(maps.Values(late)), false) // what came after its end
 	slices.SortFunc(all, func(a, b Received) int { return cmp.Compare(a.Seq, b.Seq) })
 	return all, nil
+}
+
+// given are the messages that a run was given as they are with the last question to its model, to which it has answered for
+// good. Such an answer is no entry of the log, which would say what its writer had read: that is what was stored before
+// the model was asked.
+func (c *Client) given(ctx context.Context, r subjects.Run, s run.State, times map[uint64]time.Time) (map[uint64]bool, error) {
+	news := s.Notice()
+	if len(news) == 0 {
+		return nil, nil
+	}
+	end, ok, err := c.end(ctx, r)
+	if err != nil || !ok {
+		return nil, err
+	}
+	o, err := c.outcome(ctx, end)
+	if err != nil || o.Status != run.StatusCompleted {
+		return nil, err
+	}
+	asked := end.Time.Add(-time.Duration(o.ModelMS-s.ModelMS()) * time.Millisecond)
+	given := map[uint64]bool{}
+	for _, m := range news {
+		given[m.Seq] = m.Whole && (m.Seq <= s.Owner || times[m.Seq].Before(asked))
+	}
+	return given, nil
 }

@@ -69,10 +69,16 @@ type Act struct {
 	Arguments map[string]string `json:"arguments"`
 }
 
-// Pending lists the turns that wait for a person, of all trees or, unless it is zero, of one, in stream order.
+// Pending lists the turns that wait for a person, of all trees or, unless it is zero, of one, in stream order. The error
+// is ErrUnknownTree for one that is nowhere.
 func (c *Client) Pending(ctx context.Context, tree subjects.Tree) ([]Pending, error) {
 	if err := c.conn.Provisioned(ctx); err != nil {
 		return nil, err
+	}
+	if !tree.IsZero() {
+		if _, err := c.find(ctx, tree); err != nil {
+			return nil, err
+		}
 	}
 	space := c.conn.Space()
 	var all []Pending
@@ -151,6 +157,9 @@ func (c *Client) Decide(ctx context.Context, tree subjects.Tree, path subjects.P
 	return c.say(ctx, r.Approve, body)
 }
 
+// ErrUnknownTurn says that a run has no turn of a number: it has not come so far, or not yet.
+var ErrUnknownTurn = errors.New("unknown turn")
+
 // Branch is where a new tree goes on from.
 type Branch struct {
 	Tree   subjects.Tree
@@ -183,7 +192,8 @@ func (c *Client) asked(ctx context.Context, r subjects.Run) (in run.Input, head 
 }
 
 // Fork makes a new tree that goes on from a run of another one, whatever has become of that: with its conversation, its
-// model and what it may do, within the bounds that it was in. It returns the new tree's id when its call is stored. What is not there any more when a
+// model and what it may do, within the bounds that it was in. It returns the new tree's id when its call is stored, and
+// ErrUnknownTree, ErrUnknownRun or ErrUnknownTurn where there is nothing to go on from. What is not there any more when a
 // worker looks, the new tree's outcome says.
 func (c *Client) Fork(ctx context.Context, b Branch) (subjects.Tree, error) {
 	var none subjects.Tree
@@ -193,7 +203,7 @@ func (c *Client) Fork(ctx context.Context, b Branch) (subjects.Tree, error) {
 	case !utf8.ValidString(b.Prompt):
 		return none, fmt.Errorf("%w: the prompt is not UTF-8 text", ErrBadMail)
 	case b.Turn < 0 || b.Turn > run.MaxTurns:
-		return none, fmt.Errorf("%w: turn %d", ErrUnknownRun, b.Turn)
+		return none, fmt.Errorf("%w: %d", ErrUnknownTurn, b.Turn)
 	}
 	of, call, err := c.findCalled(ctx, b.Tree, b.Path)
 	if err != nil {
@@ -201,6 +211,9 @@ func (c *Client) Fork(ctx context.Context, b Branch) (subjects.Tree, error) {
 	}
 	if call == 0 {
 		return none, fmt.Errorf("%s %w", name(of), ErrNotCalled)
+	}
+	if err := c.hasTurn(ctx, of, call, b.Turn); err != nil {
+		return none, err
 	}
 	in, above, err := c.asked(ctx, of)
 	if err != nil {
@@ -241,4 +254,33 @@ func (c *Client) Fork(ctx context.Context, b Branch) (subjects.Tree, error) {
 		}
 	}
 	return id, nil
+}
+
+// hasTurn is the error of a run that has not had a turn. An answer that ends it is a turn too, though none on its log.
+func (c *Client) hasTurn(ctx context.Context, r subjects.Run, call uint64, turn int) error {
+	if turn == 0 {
+		return nil
+	}
+	s, err := c.fold(ctx, r, call, func(run.Event) {})
+	if err != nil || turn <= len(s.Turns) {
+		return err
+	}
+	turns := len(s.Turns)
+	end, ok, err := c.end(ctx, r)
+	if err != nil {
+		return err
+	}
+	if ok {
+		o, err := c.outcome(ctx, end)
+		if err != nil {
+			return err
+		}
+		if o.Result != "" {
+			turns++
+		}
+	}
+	if turn > turns {
+		return fmt.Errorf("%w: %s has had %d, and no turn %d", ErrUnknownTurn, name(r), turns, turn)
+	}
+	return nil
 }

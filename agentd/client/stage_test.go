@@ -60,6 +60,9 @@ category = 'server'
 message = 'broken'
 `
 
+// staged are the agents. The first is under the eyes of the second, and the last is of style mail.
+var staged = []string{"guarded", "watcher", "echo", "slow", "bad", "lead", "slowlead", "pair"}
+
 // onStage runs fn in a bubble. Agents are given by their models' scripts; those named lead and slowlead
 // call the others.
 func onStage(t *testing.T, fn func(s *stage)) {
@@ -72,6 +75,8 @@ func onStage(t *testing.T, fn func(s *stage)) {
 		"lead": "[[turn]]\nturn = 1\nlatency = '1s'\n[[turn.call]]\nagent = 'echo'\ntask = '{{.Task}} 1'\n" +
 			"[[turn.call]]\nagent = 'nobody'\ntask = 'x'\n[[turn.call]]\nagent = 'bad'\ntask = 'x'\n" +
 			"[[turn]]\nlatency = '1s'\ntext = 'together: {{(index .Results 0).Content}}'\n",
+		"guarded":  "[[turn]]\nturn = 1\ntext = 'let me'\n[[turn.call]]\nagent = 'echo'\ntask = '{{.Task}}'\n[[turn]]\ntext = '{{(index .Results 0).Content}}'\n",
+		"watcher":  "[[turn]]\nwhen = '{{contains \"fine\" .Task}}'\ntext = '{\"decision\": \"continue\"}'\n[[turn]]\nlatency = '1s'\ntext = '{\"decision\": \"pause\", \"reason\": \"why?\"}'\n",
 		"pair":     pair,
 		"slowlead": "[[turn]]\nturn = 1\n[[turn.call]]\nagent = 'slow'\ntask = 'x'\n[[turn]]\ntext = '{{(index .Results 0).Content}}'\n",
 	} {
@@ -120,13 +125,14 @@ func (s *stage) hire() {
 		s.t.Fatal(err)
 	}
 	var agents []configs.Agent
-	for _, a := range []string{"echo", "slow", "bad", "lead", "slowlead", "pair"} {
+	for _, a := range staged {
 		agents = append(agents, configs.Agent{
 			Name: a, Model: "script/" + a, SubAgents: []string{"echo", "slow", "bad"},
 			SubAgentsConf: configs.SubAgentsConfig{Parallel: true}, Digest: a,
 		})
 	}
 	agents[len(agents)-1].Delegation.Styles = configs.Styles{configs.StyleMail}
+	agents[0].Supervision = configs.Supervision{Mode: configs.SupervisedHuman, Agent: "watcher", Timeout: 10 * time.Minute}
 	if err := w.Serve(agents); err != nil {
 		s.t.Fatal(err)
 	}
@@ -148,7 +154,7 @@ func (s *stage) announced() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	for _, a := range []string{"echo", "slow", "bad", "lead", "slowlead", "pair"} {
+	for _, a := range staged {
 		for ok := false; !ok; time.Sleep(10 * time.Millisecond) {
 			if _, _, ok, err = dir.Get(s.t.Context(), a); err != nil {
 				s.t.Fatal(err)

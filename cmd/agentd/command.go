@@ -16,7 +16,7 @@ NATS JetStream, from axe-submit, from other agents or from any publisher, and an
 agent that it serves. Start as many as you like; one that dies loses nothing.
 
 Files that are added, changed or removed are picked up without a restart. One that is wrong is logged with its
-line and key, and the agent keeps its last good definition.
+line and key, and the agent keeps its last good definition. A script of an offline model is read once.
 
 Models are named provider/model. Keys come from the environment (ANTHROPIC_API_KEY, OPENAI_API_KEY), base URLs
 from AXE_ANTHROPIC_BASE_URL, AXE_OPENAI_BASE_URL and AXE_OLLAMA_BASE_URL, both otherwise from config.toml in

@@ -65,6 +65,9 @@ func (a *agentFiles) list(stdout, stderr io.Writer) error {
 			return err
 		}
 	}
+	for _, a := range cli.Unwatched(agents) {
+		warn(stderr, fmt.Errorf("%s: supervision.agent: there is no agent %q here: what %s wants to do is not done unless a worker elsewhere serves that", a.File, a.Supervision.Agent, a.Name))
+	}
 	for _, wrong := range cli.Wrong(err) {
 		switch {
 		case wrong.File != a.dir:

@@ -7,14 +7,18 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/axebus/axe/agentd/memory"
 	"github.com/axebus/axe/agentd/prompt"
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/agentd/tool"
 	"github.com/axebus/axe/cmd/internal/cli"
 	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/subjects"
 )
 
 // brief is what a model would be sent first: the agent's definition with the flags, what its skill, its
@@ -96,7 +100,7 @@ func (b *brief) print(w io.Writer) error {
 	section := func(title, text string) {
 		fmt.Fprintf(&out, "\n--- %s ---\n%s\n", title, cmp.Or(strings.TrimRight(text, "\n"), none))
 	}
-	section("System Prompt", b.about.Text())
+	section("System Prompt", b.system())
 	section("Skill", b.about.Skill)
 	var files []string
 	for _, f := range b.about.Files {
@@ -111,13 +115,34 @@ func (b *brief) print(w io.Writer) error {
 		section("Memory", b.about.Memory)
 	}
 	section("Sub-Agents", b.subAgents())
+	if s := b.def.Supervision.InForce(); s.Mode != configs.Unsupervised {
+		section("Supervision", watch(s))
+	}
 	_, err := io.WriteString(w, out.String())
 	return err
 }
 
+// system is the system text, with what a root is told of how to work with its forks.
+func (b *brief) system() string {
+	d := b.def.Delegation
+	policy := run.Policy{Agents: b.def.Policy.Agents, Tools: b.def.Policy.Tools}
+	withheld := func(name string) bool { return !policy.MayUse(name) }
+	guidance := tool.Guidance(subjects.Root, slices.DeleteFunc(d.Tools(), withheld), slices.DeleteFunc(d.Commands(), withheld))
+	return strings.Trim(b.about.Text()+"\n\n"+guidance, "\n")
+}
+
+// watch is who watches over the agent, and, where a person decides, what becomes of a turn that nobody decides on.
+func watch(s configs.Supervision) string {
+	text := fmt.Sprintf("%s\nAgent:      %s", s.Mode, s.Agent)
+	if s.Mode == configs.SupervisedHuman {
+		text += fmt.Sprintf("\nTimeout:    %s\nOn Timeout: %s", seconds(s.Timeout), s.OnTimeout)
+	}
+	return text
+}
+
 func (b *brief) subAgents() string {
 	d := b.def.Delegation
-	if len(b.def.SubAgents) == 0 && !d.Has(configs.StyleSpawn) && !d.Has(configs.StyleMail) {
+	if !delegates(b.def) {
 		return ""
 	}
 	whom := strings.Join(b.def.SubAgents, ", ")

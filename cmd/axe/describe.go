@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -28,13 +29,14 @@ func describe(a configs.Agent) string {
 		t.add("Max Batch", strconv.Itoa(a.Delegation.Batch()))
 		t.add("Turns Each", count(a.Delegation.MaxTurns))
 	}
-	if len(a.SubAgents) > 0 || a.Delegation.Has(configs.StyleSpawn) || a.Delegation.Has(configs.StyleMail) {
+	if delegates(a) {
 		t.add("Max Depth", strconv.Itoa(a.MaxDepth()))
 		t.add("Parallel", cmp.Or(yes(a.SubAgentsConf.Parallel), "no"))
 		t.add("Timeout", callTimeout(a.SubAgentsConf))
 	}
 	t.add("Policy Agents", permitted(a.Policy.Agents))
 	t.add("Policy Tools", permitted(a.Policy.Tools))
+	t.supervision(a.Supervision)
 	t.add("Limits Agents", count(a.Limits.Agents))
 	t.add("Limits Turns", count(a.Limits.Turns))
 	t.add("Limits Tokens", count(a.Limits.Tokens))
@@ -48,6 +50,22 @@ func describe(a configs.Agent) string {
 	t.add("Max Tokens", count(a.Params.MaxTokens))
 	t.add("Retry", retries(a.Retry))
 	return t.String()
+}
+
+// delegates reports whether an agent has anybody to give work to: agents by name, or runs that it makes itself.
+func delegates(a configs.Agent) bool {
+	makes := func(s configs.Style) bool { return a.Delegation.Has(s) }
+	return len(a.SubAgents) > 0 || slices.ContainsFunc([]configs.Style{configs.StyleSpawn, configs.StyleMail, configs.StyleSlash}, makes)
+}
+
+// supervision adds who watches over an agent. What is about a person is told where one decides.
+func (t *table) supervision(s configs.Supervision) {
+	t.add("Supervision Mode", string(s.Mode))
+	t.add("Supervision Agent", s.Agent)
+	if s = s.InForce(); s.Mode == configs.SupervisedHuman {
+		t.add("Supervision Timeout", seconds(s.Timeout))
+		t.add("Supervision OnTimeout", string(s.OnTimeout))
+	}
 }
 
 // retries is how a model is asked again, empty if it is not.

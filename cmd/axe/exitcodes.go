@@ -10,8 +10,10 @@ func exitCodesTopic() *cobra.Command {
 
   0     The agent answered, or --dry-run has shown what it would be asked.
   1     The agent failed: a bad model name, an unsupported provider, a request that the provider refused as
-        bad, or 50 turns without an answer.
-  2     Usage and configuration: the command line, an agent that is not there, a file that is wrong.
+        bad, or 50 turns without an answer. Of the commands that need a running bus: it cannot be reached, or
+        what they are asked to do cannot be done (any more): a run that has ended, a turn that nobody holds.
+  2     Usage and configuration: the command line, an agent that is not there, a file that is wrong, a server
+        that refuses the credentials; a tree, a run, a turn or a dead letter that there is not.
   3     The model's provider: authentication, a missing key, a rate limit, overload, an error of its server,
         or the time was over.
   4     A limit on the tree: a budget or a policy.

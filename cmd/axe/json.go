@@ -91,27 +91,50 @@ func details(turns []run.Turn) []detail {
 func detailed(n int, t run.Turn, i, index int) detail {
 	tc, call, o := t.Entry.Answer.ToolCalls[i], t.Entry.Calls[index], t.Outcomes[index]
 	d := detail{Turn: n, Name: tc.Name, Input: tc.RawArguments()}
-	text, failed := tool.Text(call, o)
-	switch {
-	case call.Failed():
-	case call.Op == run.OpWait && o == nil:
-		text, failed = "", false // it still waited when the agent was ended
-	case call.Op != run.OpCall: // they have a tool call each
-		r := tool.Results(subjects.Root, n+1, t)[i]
-		text, failed = r.Content, r.IsError
-	}
 	if call.Spawn {
 		d.Input, _ = json.Marshal(map[string]string{"agent": call.Agent, "task": call.Task}) // strings always marshal
-		if failed && o != nil {
-			text = o.Error
-		}
 	}
+	text, failed := result(n, t, i, index)
 	d.Output, d.IsError = head(text), failed
-	if call.Makes() {
+	if made(t, index) {
 		d.Path = subjects.Root.Child(n+1, index).String()
 		d.DurationMS = took(t, index, o)
 	}
 	return d
+}
+
+// result is what came of one run of a tool call: what the model has read of that, but that each spawned run has its own.
+func result(n int, t run.Turn, i, index int) (text string, failed bool) {
+	call, o := t.Entry.Calls[index], t.Outcomes[index]
+	switch {
+	case call.Spawn && (call.Failed() || t.CarriedOut()):
+		if text, failed = tool.Text(call, o); failed && o != nil {
+			text = o.Error
+		}
+		return text, failed
+	case call.Op == run.OpWait && !call.Failed() && t.CarriedOut() && o == nil:
+		return "", false // it still waited when the agent was ended
+	}
+	r := tool.Results(subjects.Root, n+1, t)[i]
+	return r.Content, r.IsError
+}
+
+// made reports whether a call of a turn has made a run: those of a turn that is withheld have not, nor those whose turn
+// never came where one follows the other.
+func made(t run.Turn, index int) bool {
+	if !t.Entry.Calls[index].Makes() || !t.CarriedOut() {
+		return false
+	}
+	waits := func(i int) bool {
+		c, o := t.Entry.Calls[i], t.Outcomes[i]
+		return c.Op == run.OpCall && c.Makes() && (o == nil || o.Path == "") // without a word of its own
+	}
+	for i := range index {
+		if t.Entry.Sequential && t.Entry.Calls[index].Op == run.OpCall && waits(i) {
+			return false
+		}
+	}
+	return true
 }
 
 // took is how long a call took: what its run says, or as long as it was waited for.

@@ -23,8 +23,12 @@ const (
 	sendLong = `Write to a run: the root of a tree or, with a PATH, one below it, as axe mail and --progress plain have it (r-1-0 is what the
 first call of the root's first turn has made). The command returns when the message is stored.
 
-A fork that is idle goes on with it, and a run that waits for mail has it; any other finds it when it looks. Only agents of
-the style mail look. MESSAGE is the rest of the line, or standard input if it is -; what comes after the id and begins with
+What becomes of it then depends on the run. One that is idle goes on with it, and one that waits for mail has it. One that
+works, of the style mail or slash, finds it when it looks. An agent of another style cannot look: it is told of the message
+when it was stopped (axe interrupt) and goes on, and otherwise answers without having read it; there is a warning then, once
+its log says what it can do. What a run has read, axe mail shows. A run that has ended cannot be written to.
+
+MESSAGE is the rest of the line, or standard input if it is -; what comes after the id and begins with
 r- is a path.`
 
 	sendExamples = `  axe send 5Rt0yAkYxJ r-1-0 "Leave out the tests"
@@ -80,6 +84,9 @@ func send(ctx context.Context, f *cli.SessionFlags, from string, args []string) 
 		return cli.Named(id, err)
 	}
 	fmt.Fprintf(os.Stderr, "%s: sent to %s\n", name, what)
+	if why, err := ses.Unread(ctx, tree, path, text); err == nil && why != "" { // it is sent in any case
+		warn(os.Stderr, fmt.Errorf("nobody may read it: %s", why))
+	}
 	return nil
 }
 

@@ -30,20 +30,33 @@ writes to ends at its deadline. axe cancel ends a run for good.`
 
 	forkLong = `Make a new tree that goes on from where a run of another one was, whatever has become of that: after a turn (ID@TURN,
 with the results of its calls), or from its end. It has the conversation up to there, the model, and what the run might do, and is
-told the prompt next. With a PATH it is a run below the root. The id of the new tree is printed; axe-submit wait ID
-waits for its answer.`
+told the prompt next. With a PATH it is a run below the root. A turn that the run has not had is an error. The id of the
+new tree is printed; axe-submit wait ID waits for its answer.`
 
 	forkExamples = `  axe fork 5Rt0yAkYxJ --prompt "And in French?"
   axe fork 5Rt0yAkYxJ@2 r-1-0 --prompt "Do it without the library" --timeout 10m`
 
 	pendingLong = `Show the turns that wait for a person: of agents whose supervision has the mode human, where the supervisor wanted to
 pause. Nothing of such a turn is done before axe approve; after axe deny nothing is, and the run is told so. One that nobody
-decides on ends as the agent's supervision.on_timeout says.
+decides on ends as the agent's supervision.on_timeout says. With an ID, those of one tree alone.
 
 --json prints an object a line: tree, path, agent, turn, why, said, calls, since and until.`
 
 	pendingExamples = `  axe pending
-  axe approve 5Rt0yAkYxJ r-1-0
+  axe pending 5Rt0yAkYxJ --json | jq -r .why`
+
+	approveLong = `Let the turn that a run holds be carried out as it is, all of it: the root of a tree or, with a PATH, a run below it, as axe
+pending names them. The command returns when your word is stored; the time of the turn's calls begins then. It is an error
+if the run does not hold a turn (any more): of two words on one turn the first counts.`
+
+	approveExamples = `  axe pending
+  axe approve 5Rt0yAkYxJ r-1-0 --by ann`
+
+	denyLong = `Let nothing be carried out of the turn that a run holds: the root of a tree or, with a PATH, a run below it, as axe pending
+names them. The run goes on, and reads your reason as the result of each call of the turn; to end it, there is axe cancel. It
+is an error if the run does not hold a turn (any more): of two words on one turn the first counts.`
+
+	denyExamples = `  axe pending
   axe deny 5Rt0yAkYxJ r-1-0 --reason "not on a Sunday"`
 )
 
@@ -97,6 +110,12 @@ func forkCommand() *cobra.Command {
 }
 
 func fork(ctx context.Context, stdout io.Writer, f *cli.SessionFlags, args []string, prompt string, within time.Duration) error {
+	if prompt == "" { // before the arguments: what was meant as the prompt may stand among them
+		return cli.Usage("no prompt: --prompt says what the new tree is told next")
+	}
+	if within <= 0 {
+		return cli.Usage("--timeout %s: want more than nothing", new(cli.Seconds(within)))
+	}
 	id, at, named := strings.Cut(args[0], "@")
 	turn := 0
 	if named {
@@ -106,12 +125,9 @@ func fork(ctx context.Context, stdout io.Writer, f *cli.SessionFlags, args []str
 		}
 		turn = n
 	}
-	tree, path, what, err := cli.Target(id, args[1:]...)
+	tree, path, _, err := cli.Target(id, args[1:]...)
 	if err != nil {
 		return err
-	}
-	if prompt == "" {
-		return cli.Usage("no prompt for what goes on from %s: --prompt says what it is told next", what)
 	}
 	text, err := cli.MessageText(ctx, name, prompt, f.MaxBody())
 	if err != nil {
@@ -131,27 +147,28 @@ func fork(ctx context.Context, stdout io.Writer, f *cli.SessionFlags, args []str
 }
 
 func approveCommand() *cobra.Command {
-	return decideCommand("approve ID [PATH]", "Let the turn that a run holds be carried out", "approved", true)
+	return decideCommand("approved", &cobra.Command{
+		Use: "approve ID [PATH]", Short: "Let the turn that a run holds be carried out", Long: approveLong, Example: approveExamples,
+	}, &run.Approval{Approve: true})
 }
 
 func denyCommand() *cobra.Command {
-	return decideCommand("deny ID [PATH]", "Let nothing of the turn that a run holds be carried out", "denied", false)
+	word := &run.Approval{}
+	cmd := decideCommand("denied", &cobra.Command{
+		Use: "deny ID [PATH]", Short: "Let nothing of the turn that a run holds be carried out", Long: denyLong, Example: denyExamples,
+	}, word)
+	cmd.Flags().StringVar(&word.Reason, "reason", "", "why, as the run is told it")
+	return cmd
 }
 
-func decideCommand(use, short, done string, approve bool) *cobra.Command {
+// decideCommand makes a command that has a word on the turn that a run holds.
+func decideCommand(done string, cmd *cobra.Command, word *run.Approval) *cobra.Command {
 	return busCommand(func(f *cli.SessionFlags) *cobra.Command {
-		word := run.Approval{Approve: approve}
-		cmd := &cobra.Command{
-			Use: use, Short: short, Long: pendingLong, Example: pendingExamples,
-			Args: cobra.RangeArgs(1, 2),
-			RunE: func(cmd *cobra.Command, args []string) error {
-				return told(cmd.Context(), f, args, done, func(ses *cli.Session, tree subjects.Tree, path subjects.Path) error {
-					return ses.Decide(cmd.Context(), tree, path, word)
-				})
-			},
-		}
-		if !approve {
-			cmd.Flags().StringVar(&word.Reason, "reason", "", "why, as the run is told it")
+		cmd.Args = cobra.RangeArgs(1, 2)
+		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			return told(cmd.Context(), f, args, done, func(ses *cli.Session, tree subjects.Tree, path subjects.Path) error {
+				return ses.Decide(cmd.Context(), tree, path, *word)
+			})
 		}
 		cmd.Flags().StringVar(&word.By, "by", os.Getenv("USER"), "your name, for the record")
 		return cmd
@@ -201,7 +218,7 @@ func showPending(ctx context.Context, stdout io.Writer, f *cli.SessionFlags, asJ
 	defer ses.Conn.Close()
 	all, err := ses.Pending(ctx, tree)
 	if err != nil {
-		return err
+		return cli.Named(strings.Join(args, ""), err)
 	}
 	for _, p := range all {
 		if asJSON {

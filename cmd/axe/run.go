@@ -14,7 +14,10 @@ import (
 	"github.com/axebus/axe/configs"
 )
 
-const keyAgent = "agent" // in the log
+const (
+	keyAgent = "agent" // in the log
+	keyError = "error"
+)
 
 const (
 	connecting = 10 * time.Second // a running bus that is not there
@@ -88,6 +91,11 @@ func (o *options) job(ctx context.Context, args []string, log *slog.Logger) (job
 	}
 	if j.def.Memory.Enabled && !o.elsewhere() && o.worker.Memory(nil) == nil {
 		log.WarnContext(ctx, "memory is on a bus: without --server it is neither read nor kept", slog.String(keyAgent, j.def.Name))
+	}
+	if s := j.def.Supervision.InForce(); s.Mode != configs.Unsupervised && !o.elsewhere() {
+		if _, err := cli.Defined(o.worker.Agents, s.Agent); err != nil {
+			log.WarnContext(ctx, "the supervisor cannot be asked: nothing that the agent wants to do is done", slog.String(keyAgent, j.def.Name), slog.Any(keyError, err))
+		}
 	}
 	_, _, err = o.worker.Open(j.def.Model)
 	return j, err

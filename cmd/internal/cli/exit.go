@@ -18,8 +18,8 @@ import (
 // have it: 130 after ^C.
 const (
 	CodeOK        = 0
-	CodeFailed    = 1 // the agent failed: 50 turns, a bad model name, a request that its provider refuses as bad; or something not listed below
-	CodeConfig    = 2 // usage, a bad name, an agent that nobody knows or whose file is wrong
+	CodeFailed    = 1 // the agent failed: 50 turns, a bad model name, a request that its provider refuses as bad; a bus that cannot be reached; or something not listed below
+	CodeConfig    = 2 // usage, a bad name, an agent that nobody knows or whose file is wrong, an id that there is not
 	CodeAPI       = 3 // the model's provider failed or has no key, or the time was over
 	CodeBudget    = 4 // a limit on the whole tree
 	CodeCancelled = 5 // somebody cancelled the tree
@@ -78,7 +78,7 @@ func Code(err error) int {
 	if _, ok := errors.AsType[*configs.Error](err); ok {
 		return CodeConfig
 	}
-	for _, bad := range []error{subjects.ErrToken, client.ErrUnknownTree, client.ErrUnknownRun, client.ErrUnknownLetter, client.ErrBadMail, client.ErrOtherAgent, bus.ErrTooLarge} {
+	for _, bad := range []error{subjects.ErrToken, client.ErrUnknownTree, client.ErrUnknownRun, client.ErrUnknownTurn, client.ErrUnknownLetter, client.ErrBadMail, client.ErrOtherAgent, bus.ErrTooLarge} {
 		if errors.Is(err, bad) {
 			return CodeConfig
 		}

@@ -16,6 +16,9 @@ const (
 	keyDir   = "dir"
 	keyFile  = "file"
 	keyKept  = "last_good_kept"
+	keyAgent = "agent"
+
+	keySupervisor = "supervisor"
 )
 
 // LogFlags are the flags of what is logged to stderr.

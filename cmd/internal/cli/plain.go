@@ -2,9 +2,11 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/axebus/axe/agentd"
 	"github.com/axebus/axe/agentd/client"
 	"github.com/axebus/axe/agentd/run"
 )
@@ -21,6 +23,11 @@ func Line(e client.Event) string {
 		what = fmt.Sprintf("turn %d: %s", e.Turn, limited(e.Next, e.Time, e.Reason))
 	case client.Answered:
 		what = fmt.Sprintf("turn %d %s", e.Turn, strings.Join(deeds(e.Calls), ", "))
+		if e.Review != nil {
+			what = fmt.Sprintf("turn %d asks %s before it %s", e.Turn, e.Review.Agent, strings.Join(deeds(e.Calls), ", "))
+		}
+	case client.Held, client.Approved, client.Denied:
+		what = decision(e)
 	case client.Rested:
 		what = "idle"
 		if e.Outcome.Status != run.StatusCompleted {
@@ -33,23 +40,57 @@ func Line(e client.Event) string {
 		}
 	case client.TimedOut:
 		what = "timed out"
-		if e.Turn > 0 {
+		switch {
+		case e.Reason != "":
+			what = fmt.Sprintf("turn %d is waited for no longer: %s", e.Turn, e.Reason)
+		case e.Turn > 0:
 			what = fmt.Sprintf("turn %d timed out", e.Turn)
 		}
 	case client.Cancelled:
 		what = "cancelled: " + e.Reason
 	case client.Replied, client.Concluded:
-		what = string(e.Outcome.Status)
-		if e.Outcome.Status != run.StatusCompleted {
-			what += ": " + e.Outcome.Error
-		}
-	case client.Called:
+		what = fate(e.Outcome)
+	case client.Called, client.Interrupted:
 	}
 	line := fmt.Sprintf("%s %s %s %s", e.Time.Local().Format("15:04:05.000"), e.Run.Path, e.Run.Agent, what)
 	if e.Worker != "" {
 		line += " (" + e.Worker + ")"
 	}
 	return Printable(line)
+}
+
+// fate says how a run has ended. A fork that ends with its parent has not failed.
+func fate(o run.Outcome) string {
+	switch {
+	case o.Status == run.StatusCompleted:
+		return string(o.Status)
+	case dismissed(o):
+		return withAbove
+	}
+	return string(o.Status) + ": " + o.Error
+}
+
+// dismissed reports whether a run was ended because the one above it had answered.
+func dismissed(o run.Outcome) bool {
+	return o.Kind == run.KindCancelled && o.Error == agentd.AboveAnswered
+}
+
+const withAbove = "ended with the run above it"
+
+// decision says what was decided on a turn that somebody looks at before anything of it is done.
+func decision(e client.Event) string {
+	what := "held for a person"
+	if e.Kind != client.Held {
+		what = string(e.Kind)
+		if e.By != "" {
+			what += " by " + e.By
+		}
+	}
+	what = fmt.Sprintf("turn %d is %s", e.Turn, what)
+	if e.Reason != "" {
+		what += ": " + e.Reason
+	}
+	return what
 }
 
 // attempt says when a model that failed is asked again, and why it failed.
@@ -67,13 +108,15 @@ func limited(until, now time.Time, why string) string {
 
 // deeds says what a turn does: whom it calls, as far as anybody, and what it does with those that work beside it.
 func deeds(calls []run.Call) []string {
-	var called []string
+	var called, refused []string
 	did := map[run.Op][]string{}
 	var waits []string
 	for _, c := range calls {
 		switch {
-		case c.Failed():
+		case refusedRun(c):
 			called = append(called, c.Agent+"(refused)")
+		case c.Failed():
+			refused = append(refused, "is refused "+c.Error)
 		case c.Op == run.OpCall:
 			called = append(called, c.Agent)
 		case c.Op == run.OpWait:
@@ -95,8 +138,11 @@ func deeds(calls []run.Call) []string {
 	if did[run.OpMail] != nil {
 		all = append(all, "looks for mail")
 	}
-	return append(all, waits...)
+	return slices.Concat(all, waits, refused)
 }
+
+// refusedRun reports whether a call would have made a run of an agent, but was refused.
+func refusedRun(c run.Call) bool { return c.Failed() && c.Op == run.OpCall && c.Agent != "" }
 
 // waitsForMail says whose mail a call waits for.
 func waitsForMail(c run.Call) string {

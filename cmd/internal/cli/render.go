@@ -181,8 +181,10 @@ func (d *drawing) mark(n *node) string {
 		return cyan + "|" + string(spinner[d.frame.Tick%len(spinner)])
 	case retrying, barred:
 		return yellow + "|↻"
-	case waiting:
+	case waiting, reviewed:
 		return dim + "|○"
+	case held:
+		return yellow + "|?"
 	case resting:
 		return dim + "|◌"
 	case ending:

@@ -20,12 +20,15 @@ type transcript struct {
 	tools int                     // tool calls of the root's turn
 	open  map[subjects.Path]child // sub-agents without one
 
+	stopped bool // the root, by a person
+
 	calls map[subjects.Path]int // of the last turn of each run
 }
 
 type child struct {
 	agent   string
 	fork    bool          // nobody waits for it
+	review  bool          // it is a supervisor: it is no tool's result that is waited for
 	allowed time.Duration // for its task, 0 if its caller set no limit of its own
 }
 
@@ -62,7 +65,32 @@ func (t *transcript) apply(e client.Event) {
 		t.timedOut(e)
 	case client.Concluded:
 		t.concluded(e.Outcome)
+	case client.Held, client.Approved, client.Denied:
+		t.decided(e)
+	case client.Interrupted:
+		t.printf("[supervision] %s is interrupted", e.Run.Path)
+		t.stopped = t.stopped || e.Run.Path.IsRoot()
 	case client.Cancelled:
+	}
+}
+
+// decided tells of a turn that somebody has looked at. What it does begins now, or never.
+func (t *transcript) decided(e client.Event) {
+	t.printf("[supervision] %s: %s", e.Run.Path, decision(e))
+	switch e.Kind { //nolint:exhaustive // a turn that is held goes on later
+	case client.Approved:
+		t.carriedOut(e)
+	case client.Denied:
+		if e.Run.Path.IsRoot() {
+			t.goOn()
+		}
+	}
+}
+
+// goOn tells of the root's next request, unless a person has stopped it: then there is none until it is written to.
+func (t *transcript) goOn() {
+	if !t.stopped {
+		t.send(t.turn+1, t.tools)
 	}
 }
 
@@ -118,6 +146,7 @@ func (t *transcript) waiting(e client.Event) {
 // has no event of its own.
 func (t *transcript) reach(turn int) {
 	if turn > t.turn {
+		t.stopped = false
 		t.send(turn, t.tools)
 	}
 }
@@ -133,6 +162,16 @@ func (t *transcript) answered(e client.Event) {
 		t.tools = e.Tools
 		t.left = 0
 	}
+	if e.Review == nil {
+		t.carriedOut(e)
+		return
+	}
+	t.open[e.Run.Path.Child(e.Turn, len(e.Calls))] = child{agent: e.Review.Agent, review: true}
+}
+
+// carriedOut tells what a turn does.
+func (t *transcript) carriedOut(e client.Event) {
+	root := e.Run.Path.IsRoot()
 	for i, c := range e.Calls {
 		if root && c.Awaited() {
 			t.left++
@@ -151,7 +190,7 @@ func (t *transcript) answered(e client.Event) {
 		}
 	}
 	if root && t.left == 0 {
-		t.send(e.Turn+1, t.tools)
+		t.goOn()
 	}
 }
 
@@ -187,15 +226,18 @@ func (t *transcript) ended(p subjects.Path, o run.Outcome) {
 	if c.fork {
 		who = p.String() + " of " + who
 	}
-	if o.Status == run.StatusCompleted {
+	switch {
+	case o.Status == run.StatusCompleted:
 		t.printf("[sub-agent] %s completed in %dms (%d chars returned)", who, o.DurationMS, len([]rune(o.Result)))
-	} else {
+	case dismissed(o):
+		t.printf("[sub-agent] %s %s", who, withAbove)
+	default:
 		t.printf("[sub-agent] %s failed: %s", who, o.Error)
 	}
 	parent, turn, _, _ := p.Parent()
-	if parent.IsRoot() && turn == t.turn && !c.fork {
+	if parent.IsRoot() && turn == t.turn && !c.fork && !c.review {
 		if t.left--; t.left == 0 {
-			t.send(t.turn+1, t.tools)
+			t.goOn()
 		}
 	}
 }
@@ -204,7 +246,11 @@ func (t *transcript) timedOut(e client.Event) {
 	for i := range t.calls[e.Run.Path] {
 		p := e.Run.Path.Child(e.Turn, i)
 		if c, ok := t.open[p]; ok && !c.fork {
-			t.ended(p, run.Failure(run.KindTimeout, "timeout after %ds", int(c.allowed/time.Second)))
+			o := run.Failure(run.KindTimeout, "timeout after %ds", int(c.allowed/time.Second))
+			if e.Reason != "" {
+				o = run.Failure(run.KindCancelled, "%s", e.Reason)
+			}
+			t.ended(p, o)
 		}
 	}
 }

@@ -20,6 +20,8 @@ const (
 	retrying              // it is asked again, after a pause
 	barred                // it may not be asked yet
 	waiting               // for its calls, or for mail
+	reviewed              // its supervisor looks at what it is about to do
+	held                  // a person does
 	resting               // it has answered, and waits to be written to
 	ending                // it was told to end
 	done
@@ -49,8 +51,13 @@ type node struct {
 	wait  *run.Call // of the answered turn: it waits for mail
 	inbox []string  // who has written what it has not taken
 	fresh bool      // somebody has since it was asked
+	woken bool      // by mail, from being idle: it was not asked since
+	blind bool      // it has no tool that looks for mail: what people write is given to it as it is
 	idle  []string  // who has told it so, and was not written to since
 	kills []string  // whose end it is not told, since it was its wish
+
+	stopped bool // by a person, since it was asked last
+	rested  bool // it was idle when it was told to end
 
 	attempt, attempts int       // while it is retrying: the next one
 	next              time.Time // while it is retrying or barred
@@ -76,8 +83,9 @@ func (t *Tree) Apply(e client.Event) {
 		n.began, n.fork = e.Time, e.Input.Forked != nil
 	case client.Asking:
 		if e.Turn > n.answered && n.phase != ending {
-			n.phase, n.turn, n.worker, n.fresh = asking, e.Turn, e.Worker, false
+			n.phase, n.turn, n.worker, n.fresh, n.stopped = asking, e.Turn, e.Worker, false, false
 			n.take()
+			n.read()
 		}
 	case client.Retrying:
 		if e.Turn > n.answered && n.phase != ending {
@@ -95,10 +103,20 @@ func (t *Tree) Apply(e client.Event) {
 	case client.Mailed:
 		t.mailed(n, e.Mail)
 	case client.TimedOut:
-		if e.Turn == n.answered && n.phase == waiting {
-			n.phase = queued
+		if e.Turn == n.answered && (n.phase == waiting || n.phase == reviewed && n.stopped) {
+			n.goOn()
 			n.take()
 		}
+	case client.Held:
+		n.hold(held, e.Reason)
+	case client.Approved:
+		t.carryOut(n, e.Calls)
+	case client.Denied:
+		if n.phase != ending {
+			n.phase = queued
+		}
+	case client.Interrupted:
+		n.stop()
 	case client.Cancelled:
 		n.end(e.Reason)
 	case client.Replied, client.Concluded:
@@ -109,6 +127,7 @@ func (t *Tree) Apply(e client.Event) {
 // end marks a run that was told to end, and all below it: no model is asked for any of them.
 func (n *node) end(why string) {
 	if !n.phase.ended() {
+		n.rested = n.rested || n.phase == resting
 		n.phase, n.why = ending, why
 	}
 	for _, b := range n.below {
@@ -116,16 +135,65 @@ func (n *node) end(why string) {
 	}
 }
 
-// answered opens a turn of calls. A call that was refused at once is shown as a run that failed.
+// answered opens a turn of calls. If somebody looks at it first, nothing of it is done until then.
 func (t *Tree) answered(n *node, e client.Event) {
+	n.logged(e)
+	n.fresh, n.stopped = false, false
+	if e.Review != nil {
+		n.hold(reviewed, e.Review.Agent)
+		return
+	}
+	t.carryOut(n, e.Calls)
+}
+
+// logged notes an entry of the log.
+func (n *node) logged(e client.Event) {
 	n.take()
-	n.turn, n.answered, n.worker, n.calls, n.replies, n.fresh = e.Turn, e.Turn, e.Worker, 0, 0, false
-	n.awaited = make([]bool, len(e.Calls))
-	for i, call := range e.Calls {
+	n.read()
+	n.turn, n.answered, n.worker, n.calls, n.replies = e.Turn, e.Turn, e.Worker, 0, 0
+	if e.Start != nil {
+		n.blind = !client.Looks(e.Start)
+	}
+}
+
+// hold keeps a turn from being carried out.
+func (n *node) hold(at phase, why string) {
+	if n.phase != ending {
+		n.phase, n.why = at, why
+	}
+}
+
+// goOn makes the next turn due, or a run idle that a person has stopped.
+func (n *node) goOn() {
+	n.phase = queued
+	if n.stopped && !n.fresh {
+		n.phase = resting
+	}
+}
+
+// stop notes that a person wants a run to stop what it is doing. What it waits for is cancelled, and its end is waited for.
+func (n *node) stop() {
+	if n.phase == resting || n.phase >= ending {
+		return
+	}
+	n.stopped, n.fresh = true, false
+	if n.phase == held || n.phase == waiting && n.wait != nil {
+		n.take()
+		n.phase = resting
+	}
+}
+
+// carryOut begins to do what a turn has decided. A call that was refused at once is shown as a run that failed.
+func (t *Tree) carryOut(n *node, calls []run.Call) {
+	n.awaited = make([]bool, len(calls))
+	for i, call := range calls {
 		switch {
-		case call.Failed():
-			below := t.at(n.path.Child(e.Turn, i))
+		case refusedRun(call):
+			below := t.at(n.path.Child(n.answered, i))
 			below.agent, below.phase, below.why = call.Agent, failed, call.Error
+			n.calls++
+			n.replies++
+		case call.Failed():
 			n.calls++
 			n.replies++
 		case call.Awaited():
@@ -134,7 +202,7 @@ func (t *Tree) answered(n *node, e client.Event) {
 		}
 		switch call.Op {
 		case run.OpWait:
-			n.wait = &e.Calls[i]
+			n.wait = &calls[i]
 		case run.OpMail:
 			n.inbox = nil
 		case run.OpKill:
@@ -147,7 +215,7 @@ func (t *Tree) answered(n *node, e client.Event) {
 	if n.phase != ending {
 		n.phase = waiting
 		if n.replies == n.calls || n.wait != nil && t.hasMail(n) {
-			n.phase = queued
+			n.goOn()
 			n.take()
 		}
 	}
@@ -155,12 +223,11 @@ func (t *Tree) answered(n *node, e client.Event) {
 
 // rested ends a turn with an answer. Mail that came during it makes another one due.
 func (t *Tree) rested(n *node, e client.Event) {
-	n.take()
-	n.turn, n.answered, n.worker = e.Turn, e.Turn, e.Worker
+	n.logged(e)
 	if n.phase != ending {
 		n.phase = resting
 		if n.fresh {
-			n.phase = queued
+			n.phase, n.woken, n.stopped = queued, true, false
 		}
 	}
 	n.fresh = false
@@ -174,7 +241,7 @@ func (t *Tree) mailed(n *node, m run.Mail) {
 	}
 	switch {
 	case n.phase == resting:
-		n.phase = queued
+		n.phase, n.woken, n.stopped = queued, true, false
 	case n.phase == waiting && n.wait != nil && t.hasMail(n):
 		n.phase = queued
 		n.take()
@@ -207,6 +274,14 @@ func (n *node) take() {
 	n.wait = nil
 }
 
+// read empties the inbox of a run that was idle and cannot look for mail: what people wrote was given to it as it is.
+func (n *node) read() {
+	if n.woken && n.blind {
+		n.inbox = slices.DeleteFunc(n.inbox, func(from string) bool { return from != "r" && !strings.HasPrefix(from, "r-") })
+	}
+	n.woken = false
+}
+
 func (t *Tree) end(n *node, e client.Event) {
 	o := e.Outcome
 	n.took, n.turn = time.Duration(o.DurationMS)*time.Millisecond, o.Turns
@@ -215,7 +290,13 @@ func (t *Tree) end(n *node, e client.Event) {
 	}
 	switch {
 	case o.Status == run.StatusCompleted:
-		n.phase = done
+		n.phase, n.why = done, ""
+	case dismissed(o):
+		idle := n.rested || n.phase == resting
+		n.phase, n.why = cut, withAbove
+		if idle {
+			n.phase = done // what it was asked to do it had done
+		}
 	case o.Kind == run.KindCancelled || o.Kind == run.KindTimeout:
 		n.phase, n.why = cut, o.Error
 	default:
@@ -233,8 +314,10 @@ func (t *Tree) end(n *node, e client.Event) {
 		}
 	case turn == p.answered && p.phase == waiting && index < len(p.awaited) && p.awaited[index]:
 		if p.replies++; p.replies >= p.calls {
-			p.phase = queued
+			p.goOn()
 		}
+	case turn == p.answered && p.phase == reviewed && p.stopped:
+		p.goOn()
 	}
 }
 
@@ -269,12 +352,16 @@ func order(a, b subjects.Path) int {
 	return aIndex - bIndex
 }
 
-// status is a run's state in a few words, and whether it has mail that it has not taken.
+// status is a run's state in a few words, whether a person has stopped it, and whether it has mail that it has not taken.
 func (n *node) status(now time.Time) string {
-	if len(n.inbox) > 0 && n.phase < ending {
-		return n.doing(now) + ", got mail"
+	text := n.doing(now)
+	if n.stopped && n.phase < ending {
+		text += ", interrupted"
 	}
-	return n.doing(now)
+	if len(n.inbox) > 0 && n.phase < ending {
+		text += ", got mail"
+	}
+	return text
 }
 
 func (n *node) doing(now time.Time) string {
@@ -298,9 +385,16 @@ func (n *node) doing(now time.Time) string {
 			return turn + ": " + waitsForMail(*n.wait)
 		}
 		return turn + ": " + strconv.Itoa(n.replies) + " of " + strconv.Itoa(n.calls) + " calls are back"
+	case reviewed:
+		return turn + ": " + n.why + " looks at it"
+	case held:
+		return turn + ": held for a person: " + n.why
 	case ending:
 		return "ending: " + n.why
 	case done:
+		if n.why != "" {
+			return n.why
+		}
 		if n.turn > 1 {
 			return "done in " + strconv.Itoa(n.turn) + " turns"
 		}

@@ -9,15 +9,16 @@ import (
 
 	"github.com/axebus/axe/agentd/client"
 	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/subjects"
 )
 
 // TestTree folds events and draws what is known then. In the scripts
 //
 //	tell
-//	SECONDS PATH AGENT KIND [turn=N] [calls=a,b!,c] [status=S] [kind=K] [took=D] [worker=W] [attempt=N] [next=D] [fork] [from=PATH] [text=…]
+//	SECONDS PATH AGENT KIND [turn=N] [calls=a,b!,c] [review=AGENT] [status=S] [kind=K] [took=D] [worker=W] [attempt=N] [next=D] [fork] [from=PATH] [by=NAME] [tools=a,b] [text=…]
 //
-// (a call is an agent's name, with ! if it is refused, or :fork, :check_mail, :wait, :wait@PATH+PATH, :send@PATH, :kill@PATH)
+// (tools are those that the run was started with; a call is an agent's name, with ! if it is refused, or :fork, :check_mail, :wait, :wait@PATH+PATH, :send@PATH, :kill@PATH)
 // prints each event as --progress plain does, and "draw [now=SECONDS] [width=N] [height=N] [colour]" the
 // tree. go test -rewrite writes what is drawn into the scripts.
 func TestTree(t *testing.T) {
@@ -86,6 +87,15 @@ func parseEvent(t *testing.T, line string) client.Event {
 			}
 		case "fork":
 			e.Input.Forked = &run.Forked{Inherit: text == ""}
+		case "review":
+			e.Review = &run.Call{Op: run.OpReview, Agent: value}
+		case "by":
+			e.By = value
+		case "tools":
+			e.Start = &run.Start{}
+			for name := range strings.SplitSeq(value, ",") {
+				e.Start.Tools = append(e.Start.Tools, provider.Tool{Name: name})
+			}
 		case "from":
 			e.Mail.From = strings.TrimSuffix(value, "!")
 			e.Mail.Idle = value != e.Mail.From
@@ -140,7 +150,7 @@ func parseCall(text, why string, child subjects.Path) run.Call {
 // TestTreeTakesAnything: events in any order, for runs in any order, never break a drawing.
 func TestTreeTakesAnything(t *testing.T) {
 	paths := []string{"r-3-1-2-0", "r-1-0", "r", "r-2-11", "r-2-9", "r-1-0-1-0"}
-	kinds := []client.Kind{client.Replied, client.Asking, client.Retrying, client.Waiting, client.TimedOut, client.Cancelled, client.Answered, client.Called, client.Concluded, client.Rested, client.Mailed, "new"}
+	kinds := []client.Kind{client.Replied, client.Asking, client.Retrying, client.Waiting, client.TimedOut, client.Cancelled, client.Answered, client.Called, client.Concluded, client.Rested, client.Mailed, client.Held, client.Approved, client.Denied, client.Interrupted, "new"}
 	calls := []run.Call{{}, {}, {Op: run.OpFork}, {Op: run.OpWait, From: paths}, {Op: run.OpWait}, {Op: run.OpKill, To: "r-1-0"}, {Op: run.OpMail}}
 	for first := range kinds {
 		tree := &Tree{}

@@ -122,6 +122,7 @@ func (f *WorkerFlags) Work(ctx context.Context, conn *bus.Conn, log *slog.Logger
 	}
 	f.worker.Store(w)
 	defs := definitions{dir: f.Agents, log: log, level: f.Others}
+	watchers := supervisors{conn: conn, log: log, told: map[[2]string]bool{}}
 	watching, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	watched := make(chan error, 1)
@@ -130,6 +131,9 @@ func (f *WorkerFlags) Work(ctx context.Context, conn *bus.Conn, log *slog.Logger
 			good, broken := defs.take(ctx, agents, err)
 			if err := w.Serve(good, broken...); err != nil {
 				log.ErrorContext(ctx, "agents are not served", slog.Any(keyError, err))
+			}
+			if !f.Alone { // there the run itself is looked at
+				watchers.check(watching, good)
 			}
 		})
 		stop(err)

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/provider"
+)
+
+// folded is a run after events, whose messages are a second apart.
+func folded(t *testing.T, events ...func(run.Meta) run.Event) run.State {
+	t.Helper()
+	var s run.State
+	for i, e := range events {
+		var err error
+		if s, err = s.Apply(e(run.Meta{Seq: uint64(i + 1), Time: time.Unix(int64(i), 0)})); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+func called(m run.Meta) run.Event { return run.Called{Meta: m} }
+
+// turn is the first turn of a run, which calls others.
+func turn(e run.Entry, calls ...run.Call) func(run.Meta) run.Event {
+	e.Index, e.Kind, e.Trigger, e.Calls, e.Start = 1, run.EntryTurn, 1, calls, &run.Start{}
+	e.Answer = &provider.Response{}
+	for range calls {
+		e.Answer.ToolCalls = append(e.Answer.ToolCalls, provider.ToolCall{Name: "tool"})
+	}
+	return func(m run.Meta) run.Event { return run.Answered{Meta: m, Entry: e} }
+}
+
+func replied(index int, o run.Outcome) func(run.Meta) run.Event {
+	return func(m run.Meta) run.Event { return run.Replied{Meta: m, Turn: 1, Index: index, Outcome: o} }
+}
+
+// TestDetails: a call that was never made has no path, and its result is what its model has read.
+func TestDetails(t *testing.T) {
+	const withheld = "Nothing of this turn was carried out. Your supervisor says: no"
+	verdict := run.Outcome{Status: run.StatusCompleted, Result: `{"decision":"reorient","correction":"no"}`}
+	answer := run.Outcome{Status: run.StatusCompleted, Result: "ok", Path: "r-1-0"}
+	timer := func(m run.Meta) run.Event { return run.TimedOut{Meta: m, Turn: 1} }
+	for _, test := range []struct {
+		name   string
+		events []func(run.Meta) run.Event
+		want   []detail
+	}{
+		{
+			"withheld",
+			[]func(run.Meta) run.Event{called, turn(run.Entry{Review: &run.Call{Op: run.OpReview}},
+				run.Call{Agent: "a"}, run.Call{Op: run.OpFork, To: "r-1-1"}, run.Call{Op: run.OpMail}, run.Call{Error: "refused"}), replied(4, verdict)},
+			[]detail{{Output: withheld, IsError: true}, {Output: withheld, IsError: true}, {Output: withheld, IsError: true}, {Output: "refused", IsError: true}},
+		},
+		{
+			"one after the other, until the time was over",
+			[]func(run.Meta) run.Event{called, turn(run.Entry{Sequential: true, Timeout: time.Second}, run.Call{Agent: "a"}, run.Call{Agent: "b"}, run.Call{Agent: "c"}), replied(0, answer), timer},
+			[]detail{
+				{Output: "ok", Path: "r-1-0"},
+				{Output: `Error: sub-agent "b" failed - timeout after 1s. You may retry or proceed without this result.`, IsError: true, Path: "r-1-1"},
+				{Output: `Error: sub-agent "c" failed - timeout after 1s. You may retry or proceed without this result.`, IsError: true},
+			},
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got := details(folded(t, test.events...).Turns)
+			for i := range got {
+				got[i].Name, got[i].Input, got[i].DurationMS = "", nil, 0
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
