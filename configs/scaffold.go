@@ -71,7 +71,7 @@ model = "provider/model-name"
 # [supervision]
 # mode = "unsupervised"
 # agent = "watcher"
-# timeout = "1h"
+# timeout = "30m"
 # on_timeout = "deny"
 
 # Bounds on the work of this agent and all below it: runs, model calls, tokens (0: no bound). Whoever

@@ -48,7 +48,7 @@ func TestScaffold(t *testing.T) {
 		Params:     configs.Params{Temperature: new(0.3), MaxTokens: 4096},
 		Limits:     subjects.Limits{Agents: 100, Turns: 500, Tokens: 1000000},
 		Supervision: configs.Supervision{
-			Mode: configs.Unsupervised, Agent: "watcher", Timeout: time.Hour, OnTimeout: configs.Deny,
+			Mode: configs.Unsupervised, Agent: "watcher", Timeout: 30 * time.Minute, OnTimeout: configs.Deny,
 		},
 		Memory: configs.Memory{LastN: 10, MaxEntries: 100},
 		Retry:  configs.Retry{MaxAttempts: 3, Backoff: configs.Exponential, Initial: 500 * time.Millisecond, Max: 30 * time.Second},

@@ -37,7 +37,8 @@ const (
 	maxPatience           = 30 * 24 * time.Hour
 )
 
-const defaultPatience = time.Hour
+// defaultPatience leaves a run that nobody has answered some of the hour that a tree has by default.
+const defaultPatience = 30 * time.Minute
 
 // InForce is s with its defaults.
 func (s Supervision) InForce() Supervision {
