@@ -95,7 +95,7 @@ func (w *Worker) tellIdle(ctx context.Context, h *history, e run.Rest) error {
 		return err
 	}
 	took := h.state.Subtree()
-	word := run.Mail{From: h.run.Path.String(), Text: string(text), Idle: true, Subtree: &took, Seen: h.state.Turns[e.Turn-1].Entry.Seen}
+	word := run.Mail{From: h.run.Path.String(), Text: string(text), Idle: true, Subtree: &took, Seen: e.Seen}
 	m, err := post(h.run.Space.Run(h.head.Parent, h.run.Tree, path), h.run.Path.Rest(e.Turn), word)
 	if err != nil {
 		return err

@@ -390,6 +390,31 @@ func TestIdleWordThatIsOld(t *testing.T) {
 	})
 }
 
+// TestIdleWordOfWhoWasStopped: a fork that a person has stopped has read what was written to it before, and waits for more: who asks
+// for it again is told so at once.
+func TestIdleWordOfWhoWasStopped(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.mailer(map[string][]part{
+			"r": {
+				calls(uses("fork", "prompt", "one"), uses("fork", "prompt", "two")),
+				after(10*time.Second, calls(uses("send", "to", "r-1-0", "message", "more"))),
+				calls(spawnCall("wait", `{"timeout":3000,"from":["r-1-0"]}`)), calls(spawnCall("wait", `{"timeout":3000,"from":["r-1-0"]}`)), sums,
+			},
+			"r-1-0": {calls(spawnCall("wait", `{"timeout":3000,"from":["r-1-1"]}`)), says("never")},
+			"r-1-1": {after(time.Hour, says("never"))},
+		})
+		s.hire("w", engagement{})
+		s.settle()
+		r := s.submit("lead", "go")
+		s.eventually("it was written to", func() bool { return len(s.entries(r)) == 3 })
+		began := time.Now()
+		s.pub(s.child(r, "lead", 0).Interrupt(s.key("stop")), "")
+		s.completed(r, `c0={"agents":[{"id":"r-1-0","status":"idle"}]}`)
+		s.within(began, time.Minute)
+		s.clean()
+	})
+}
+
 // TestMaxAgentsCountsForks: a fork is one of the runs that a bound on a tree allows, and a copy is too.
 func TestMaxAgentsCountsForks(t *testing.T) {
 	onStage(t, func(s *stage) {

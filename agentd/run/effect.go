@@ -39,8 +39,11 @@ type Child struct {
 // CancelBelow writes the tombstone of every child that is still awaited, and of every fork.
 type CancelBelow struct{ Below []Fork }
 
-// Rest tells whoever has forked the run that it is idle, with what it has answered.
-type Rest struct{ Turn int }
+// Rest tells whoever has forked the run that it is idle, with what it has answered, and up to where it had read then.
+type Rest struct {
+	Turn int
+	Seen uint64
+}
 
 // Answer publishes the outcome of a run whose last answer is on its log.
 type Answer struct{ Turn int }
@@ -136,7 +139,7 @@ func (s State) Outstanding() []Effect {
 		e.Timer = s.current().Entry.Timer
 		return []Effect{e}
 	case Idle:
-		return append(s.sent(), Rest{len(s.Turns)})
+		return append(s.sent(), Rest{len(s.Turns), s.current().Read()})
 	case Held:
 		return []Effect{Hold{len(s.Turns), s.current().Entry.Timer, s.current().Why}}
 	case Completed:
@@ -169,7 +172,7 @@ func (s State) beside() []Effect {
 	}
 	effects := s.sent()
 	if s.Rested() {
-		effects = append(effects, Rest{len(s.Turns)})
+		effects = append(effects, Rest{len(s.Turns), s.current().Read()})
 	}
 	return effects
 }

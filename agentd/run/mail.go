@@ -276,3 +276,7 @@ func (s State) notice(upTo uint64) []Mail {
 
 // Rested reports whether the last entry is an answer after which the run waits for mail.
 func (s State) Rested() bool { return len(s.Turns) > 0 && s.current().Entry.Kind == EntryIdle }
+
+// Read is up to where a run had read that is idle after a turn. One that was stopped has read all that came before that, and
+// will not answer it unless it is written to again.
+func (t Turn) Read() uint64 { return max(t.Entry.Seen, t.halted) }

@@ -72,6 +72,7 @@ type Turn struct {
 	Verdict  *Outcome     // of its supervisor
 	Why      string       // why it is held, or nothing of it was carried out
 	stage    stage
+	halted   uint64    // the interrupt that stopped the run after it, 0 if none did
 	at       uint64    // the message by which it was to be carried out
 	left     int       // how many of them are nil
 	freed    time.Time // when the next sequential call became due
@@ -322,6 +323,10 @@ func (s State) rest(e Rested) (State, error) {
 // asking, or not looked at. One that a person has stopped has to be written to anew.
 func (s State) settle(owner uint64) State {
 	since := s.halted
+	if t := s.current(); since > 0 {
+		t.halted = since
+		s = s.amend(t)
+	}
 	s.Phase, s.Owner, s.halted, s.resting = Idle, owner, 0, true
 	if slices.ContainsFunc(s.Notice(), func(m Mail) bool { return m.Seq > since }) {
 		return s.ready(owner)

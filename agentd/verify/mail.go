@@ -99,9 +99,8 @@ func (c *Checker) word(n *node, from subjects.Path, turn int, l run.Mail, m Mess
 		c.rests(by, n, m.Seq, Mail, "%s says that it is idle after turn %d, after which it was not", from, turn)
 		return
 	}
-	e := by.state.Turns[turn-1].Entry
-	if l.Seen < e.Seen || l.Seen >= m.Seq || e.Kind == run.EntryIdle && l.Seen != e.Seen {
-		c.rests(by, n, m.Seq, Mail, "%s says that it had read up to %d at turn %d, and its log says %d", from, l.Seen, turn, e.Seen)
+	if read := by.state.Turns[turn-1].Read(); l.Seen != read {
+		c.rests(by, n, m.Seq, Mail, "%s says that it had read up to %d at turn %d, and its log says %d", from, l.Seen, turn, read)
 	}
 }
 
