@@ -36,7 +36,7 @@ func TestCopyOfARunAtWork(t *testing.T) {
 		s.settle()
 		r := s.submit("lead", "go")
 		s.asking("lead", 2)
-		s.parts["lead"] = turns(nil, calls(call("leaf", "y")), after(20*time.Minute, sayNews))
+		s.plays("lead", turns(nil, calls(call("leaf", "y")), after(20*time.Minute, sayNews)))
 		q := s.fork(r, "And you?")
 		s.eventually("the copy is at work", func() bool { return len(s.asked("lead")) == 4 })
 		s.completed(r, "the end")
@@ -67,7 +67,7 @@ func TestCopyIsBounded(t *testing.T) {
 		r := s.submit("lead", "go")
 		s.completed(r, "c0=done")
 		mid := s.child(r, "mid", 0)
-		s.parts["mid"] = turns(nil, calls(call("leaf", "a"), call("other", "b"), call("leaf", "c"), call("leaf", "d")), sums)
+		s.plays("mid", turns(nil, calls(call("leaf", "a"), call("other", "b"), call("leaf", "c"), call("leaf", "d")), sums))
 		for _, of := range []subjects.Run{mid, s.fork(mid, "again")} {
 			q := of
 			if !of.Path.IsRoot() {
@@ -99,7 +99,7 @@ func TestCopyOfAnAdHocRun(t *testing.T) {
 		s.settle()
 		r := s.submit("lead", "go")
 		s.result(r, time.Hour)
-		s.parts["lead"] = says("done")
+		s.plays("lead", says("done"))
 		s.completed(s.fork(s.child(r, "lead", 0), "go on"), "done")
 		asks := s.asked("lead")
 		last := asks[len(asks)-1].req

@@ -29,7 +29,7 @@ func TestLettersToWhoIsBusy(t *testing.T) {
 		began := time.Now()
 		s.completed(s.submit("lead", "go"), "c0=leaf")
 		s.within(began, time.Minute)
-		s.parts["busy"] = sayNews
+		s.plays("busy", sayNews)
 		s.pub(a.Interrupt(s.key("stop")), "")
 		s.pub(a.Mail(s.key("last")), `{"from":"user","text":"The last."}`)
 		o := s.result(a, time.Hour)

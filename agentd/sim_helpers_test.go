@@ -34,6 +34,13 @@ type stage struct {
 // part answers for the model of an agent.
 type part func(ctx context.Context, a *asked) (*provider.Response, error)
 
+// plays changes the part of an agent while workers are at work.
+func (s *stage) plays(agent string, p part) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.parts[agent] = p
+}
+
 // asked is one request to a model.
 type asked struct {
 	agent, worker string
@@ -163,8 +170,8 @@ func (c actor) Send(ctx context.Context, req *provider.Request) (*provider.Respo
 	a := &asked{agent: c.agent, worker: c.worker, turn: turnOf(req), req: req, from: time.Now()}
 	c.s.mu.Lock()
 	c.s.asks = append(c.s.asks, a)
-	c.s.mu.Unlock()
 	play := c.s.parts[c.agent]
+	c.s.mu.Unlock()
 	if play == nil {
 		play = says(c.agent)
 	}
