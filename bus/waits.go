@@ -103,6 +103,9 @@ func Lost(err error) bool {
 	if api, ok := errors.AsType[*jetstream.APIError](err); ok {
 		return api.Code == http.StatusServiceUnavailable
 	}
+	if api, ok := errors.AsType[*nats.APIError](err); ok { // a watch of a bucket is made with the library's older half
+		return api.Code == http.StatusServiceUnavailable
+	}
 	for _, e := range []error{
 		context.DeadlineExceeded, context.Canceled, nats.ErrTimeout, nats.ErrNoResponders, nats.ErrReconnectBufExceeded, nats.ErrDisconnected,
 	} {
