@@ -177,6 +177,37 @@ func TestForkInherits(t *testing.T) {
 	})
 }
 
+// TestForkOfNobodysDefinition: a copy that a run of nobody's definition forks of itself knows its conversation, and is not told
+// to submit, which it cannot. A prompt of blanks is none.
+func TestForkOfNobodysDefinition(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.agents = []configs.Agent{define("lead", nil, func(a *configs.Agent) {
+			a.Delegation.Styles = configs.Styles{configs.StyleSpawn, configs.StyleMail}
+		})}
+		s.parts["lead"] = func(ctx context.Context, a *asked) (*provider.Response, error) {
+			switch last := a.req.Messages[len(a.req.Messages)-1]; {
+			case a.id() == "r" && a.turn == 1:
+				return calls(spawnCall("spawn_agent", `{"task":"the task"}`))(ctx, a)
+			case a.id() == "r-1-0" && a.turn == 1:
+				return calls(uses("fork", "prompt", " \n"))(ctx, a)
+			case a.id() == "r-1-0" && a.turn == 2:
+				return calls(uses("wait"))(ctx, a)
+			case a.id() == "r-1-0":
+				return submits(last.ToolResults[0].Content)(ctx, a)
+			}
+			return says("done")(ctx, a)
+		}
+		s.hire("w", engagement{})
+		s.settle()
+		s.completed(s.submit("lead", "go"), "done")
+		fork := s.asksOf("r-1-0-1-0")[0].req
+		if strings.Contains(fork.System, "submit") || len(fork.Messages) != 3 || !strings.Contains(fork.Messages[0].Content, "the task") {
+			t.Errorf("%s\n%+v", fork.System, fork.Messages)
+		}
+		s.clean()
+	})
+}
+
 // TestSendWakes: an idle fork goes on with what it is sent, knowing what it did before, on any worker; it is told who has
 // written and takes it itself.
 func TestSendWakes(t *testing.T) {

@@ -25,16 +25,13 @@ func (w *Worker) start(ctx context.Context, h *history) (s *run.Start, err error
 	case s != nil:
 	case in.AdHoc():
 		s = adHoc(*in.Spawned.AdHoc)
-		if in.Forked != nil {
-			s.System = "" // it does not submit
-		}
 	default:
 		if s, own, err = w.resolve(ctx, h); err != nil {
 			return nil, err
 		}
 	}
-	if in.Copy != nil && in.AdHoc() {
-		s.System = "" // nor does a copy
+	if in.AdHoc() && (in.Forked != nil || in.Copy != nil) {
+		s.System = "" // which tells to submit
 	}
 	switch {
 	case in.Forked != nil && in.Forked.Inherit:

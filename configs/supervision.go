@@ -13,7 +13,7 @@ import (
 type Supervision struct {
 	Mode      SupervisionMode
 	Agent     string        // the supervisor, which sees each turn that would act before anything of it is done
-	Timeout   time.Duration // how long a person may take, within the time that the run itself has; 0 stands for 1 h
+	Timeout   time.Duration // how long a person may take, within the time that the run itself has; 0 stands for 30 min
 	OnTimeout OnTimeout     // what it comes to if nobody has answered by then and the run still has time
 }
 

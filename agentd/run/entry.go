@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/axebus/axe/provider"
@@ -261,6 +262,9 @@ func fill(calls []Call, tc provider.ToolCall) {
 	switch calls[0].Op {
 	case OpFork:
 		calls[0].Task = tc.Arguments["prompt"]
+		if strings.TrimSpace(calls[0].Task) == "" { // as good as none
+			calls[0].Task = ""
+		}
 		return
 	case OpSend:
 		calls[0].Task = tc.Arguments["message"]

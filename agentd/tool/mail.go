@@ -3,7 +3,9 @@ package tool
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -325,16 +327,37 @@ func Completed(s run.State) Completion {
 		}
 		return c
 	}
+	if c, ok := completion(last.Answer.Content); ok {
+		return c
+	}
+	return Completion{Status: string(run.Resting), Success: true, Summary: last.Answer.Content}
+}
+
+// completion reads an answer that is the message itself, in a fence perhaps. JSON of any other kind is just an answer.
+func completion(text string) (c Completion, ok bool) {
+	text = strings.TrimSpace(text)
+	if fenced, open := strings.CutPrefix(text, "```"); open {
+		_, fenced, _ = strings.Cut(fenced, "\n") // the language
+		text, ok = strings.CutSuffix(fenced, "```")
+		if !ok {
+			return c, false
+		}
+	}
 	var told struct {
 		Completion
 		Success *bool `json:"success"`
 	}
-	if json.Unmarshal([]byte(last.Answer.Content), &told) == nil && told.Success != nil {
-		c := told.Completion
-		c.Status, c.Success = string(run.Resting), *told.Success
-		return c
+	d := json.NewDecoder(strings.NewReader(text))
+	d.DisallowUnknownFields()
+	if d.Decode(&told) != nil || told.Success == nil {
+		return c, false
 	}
-	return Completion{Status: string(run.Resting), Success: true, Summary: last.Answer.Content}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return c, false
+	}
+	c = told.Completion
+	c.Status, c.Success = string(run.Resting), *told.Success
+	return c, true
 }
 
 // deathOf is what the parent of a forked run reads when that has ended.
