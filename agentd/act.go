@@ -138,9 +138,9 @@ func (w *Worker) step(ctx context.Context, h *history, t *trigger) (step, error)
 // besides reports whether an effect is one that a run owes beside the asking of its model.
 func besides(e run.Effect) bool {
 	switch e.(type) {
-	case run.CallChildren, run.Rest:
+	case run.CallChildren, run.Rest, run.Stop:
 		return true
-	case run.CallModel, run.CancelBelow, run.Stop, run.LogStop, run.Hold, run.Answer, run.LogEnd, run.Conclude:
+	case run.CallModel, run.CancelBelow, run.LogStop, run.Hold, run.Answer, run.LogEnd, run.Conclude:
 	}
 	return false
 }

@@ -75,6 +75,9 @@ func (w *Worker) stop(ctx context.Context, h *history, e run.Stop) error {
 	if err := w.cancelBelow(ctx, h, run.CancelBelow{Below: e.Below}, "stopped by the user"); err != nil {
 		return err
 	}
+	if e.Timer.IsZero() {
+		return nil
+	}
 	return w.writeAll(ctx, []bus.Message{timer(h.run, e.Turn, e.Timer)})
 }
 

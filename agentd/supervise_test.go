@@ -255,6 +255,47 @@ func TestInterrupt(t *testing.T) {
 	})
 }
 
+// TestInterruptStopsForks: with a run those stop that it has forked, at work or idle; that they have ended does not wake it,
+// and it hears of it when a person has written to it. So it is with one that is idle while its fork works.
+func TestInterruptStopsForks(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.mailer(map[string][]part{
+			"r": {
+				calls(uses("fork", "prompt", "one"), uses("fork", "prompt", "two")), calls(uses("wait", "timeout", "3000")),
+				calls(uses("wait", "timeout", "3000")), calls(uses("check_mail")), sums,
+			},
+			"r-1-0": {says("one is done")},
+			"r-1-1": {calls(uses("fork", "prompt", "further")), after(time.Hour, says("never"))},
+		})
+		s.hire("w", engagement{})
+		s.settle()
+		r := s.submit("lead", "go")
+		s.eventually("it waits", func() bool { return len(s.entries(r)) == 3 })
+		time.Sleep(time.Minute)
+		began := time.Now()
+		s.pub(r.Interrupt(s.key("stop")), "")
+		for _, end := range []string{r.Reply(1, 0), r.Reply(1, 1), s.child(r, "lead", 1).Reply(1, 0)} {
+			s.eventually("its forks have ended, and theirs", func() bool { return len(s.outcomes(end)) == 1 })
+		}
+		s.within(began, 10*time.Second)
+		time.Sleep(time.Minute)
+		if n := len(s.asksOf("r")); n != 3 {
+			t.Fatalf("it was asked %d times", n)
+		}
+		s.pub(r.Mail(s.key("m")), `{"from":"user","text":"what is left?"}`)
+		o := s.result(r, time.Hour)
+		if told := s.told("r", 4); told != "got mail from r-1-0\ngot mail from r-1-1\ngot mail from user" {
+			t.Errorf("it was told %q", told)
+		}
+		for _, want := range []string{`"status":"dead"`, "stopped by the user", "what is left?"} {
+			if !strings.Contains(o.Result, want) {
+				t.Errorf("%s is not in %s", want, o.Result)
+			}
+		}
+		s.clean()
+	})
+}
+
 // TestInterruptAsking: a run whose model is being asked stops at once: the request is aborted, on whichever worker it is.
 func TestInterruptAsking(t *testing.T) {
 	onStage(t, func(s *stage) {

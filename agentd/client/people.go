@@ -17,9 +17,9 @@ import (
 // ErrNotHeld is the error of a word on a run that does not wait for one.
 var ErrNotHeld = errors.New("does not wait for anybody's approval")
 
-// Interrupt stops what a run is doing, and not the run: a request to its model is aborted, those that it waits for are
-// cancelled, and when they have ended, or ten seconds later, it is idle and can be written to. It returns when the
-// message is stored; a run that is idle stays so. Errors are those of Send.
+// Interrupt stops what a run is doing, and not the run: a request to its model is aborted, those that it waits for or
+// has forked are cancelled, and when they have ended, or ten seconds later, it is idle and can be written to. It returns when
+// the message is stored; a run that is idle stays so. Errors are those of Send.
 func (c *Client) Interrupt(ctx context.Context, tree subjects.Tree, path subjects.Path) error {
 	r, err := c.live(ctx, tree, path)
 	if err != nil {

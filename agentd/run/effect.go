@@ -54,7 +54,8 @@ type LogEnd struct{ End End }
 // Conclude publishes a failed outcome. (A completed one is what CallModel leads to.)
 type Conclude struct{ End End }
 
-// Stop writes the tombstones of those that an interrupted run waits for, and sets the timer of that wait.
+// Stop writes the tombstones of those that an interrupted run waits for, and of its forks, and sets the timer of the wait if
+// there is one.
 type Stop struct {
 	Turn  int
 	Below []Fork
@@ -124,11 +125,11 @@ func (s State) Outstanding() []Effect {
 	case Awaiting:
 		e := s.deliver()
 		if s.halted > 0 {
-			stop := Stop{Turn: e.Turn, Timer: s.current().Entry.Timer}
+			stop := Stop{Turn: e.Turn, Below: s.cutOff(), Timer: s.current().Entry.Timer}
 			for _, c := range s.current().pending() {
 				stop.Below = append(stop.Below, Fork{e.Turn, c})
 			}
-			return append(s.beside(), stop)
+			return append(s.sent(), stop)
 		}
 		for _, c := range s.current().pending() {
 			e.Children = append(e.Children, c)
@@ -137,11 +138,11 @@ func (s State) Outstanding() []Effect {
 			}
 		}
 		e.Timer = s.current().Entry.Timer
-		return []Effect{e}
+		return append(s.ending(), e)
 	case Idle:
-		return append(s.sent(), Rest{len(s.Turns), s.current().Read()})
+		return append(append(s.sent(), s.ending()...), Rest{len(s.Turns), s.current().Read()})
 	case Held:
-		return []Effect{Hold{len(s.Turns), s.current().Entry.Timer, s.current().Why}}
+		return append(s.ending(), Hold{len(s.Turns), s.current().Entry.Timer, s.current().Why})
 	case Completed:
 		if s.Concluded || !s.final {
 			return nil
@@ -170,11 +171,19 @@ func (s State) beside() []Effect {
 	if len(s.Turns) == 0 {
 		return nil
 	}
-	effects := s.sent()
+	effects := append(s.sent(), s.ending()...)
 	if s.Rested() {
 		effects = append(effects, Rest{len(s.Turns), s.current().Read()})
 	}
 	return effects
+}
+
+// ending is the end of those forks that a person has stopped with their parent, and that have not ended.
+func (s State) ending() []Effect {
+	if below := s.cutOff(); len(below) > 0 {
+		return []Effect{Stop{Turn: len(s.Turns), Below: below}}
+	}
+	return nil
 }
 
 // sent is what the last turn sends out that nobody waits for, if it sends anything.

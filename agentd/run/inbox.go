@@ -36,7 +36,9 @@ func (s State) mailed(m Mail) State {
 	}
 	switch s.Phase {
 	case Idle:
-		return s.ready(m.Seq)
+		if s.wakes(m) {
+			return s.ready(m.Seq)
+		}
 	case Awaiting:
 		return s.collect(m.Seq, false)
 	case None, Ready, Held, Completed, Failed:
@@ -57,6 +59,9 @@ func (s State) take(fits func(Mail) bool) (State, []Mail) {
 	s.Inbox, s.overflown = left, s.overflown && len(taken) == 0
 	return s, taken
 }
+
+// wakes reports whether a run that is idle goes on with a message.
+func (s State) wakes(m Mail) bool { return !s.quiet || m.Outcome == nil && !m.Idle }
 
 // full reports whether an inbox has no room for a message. For what a run's forks tell of themselves, and for what one of its
 // calls waits for, there always is.

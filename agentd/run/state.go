@@ -52,6 +52,8 @@ type State struct {
 	Concluded bool   // the outcome is stored: nothing is owed
 
 	halted    uint64   // a person has interrupted it, and it has not stopped yet
+	cutoff    uint64   // when a person has interrupted it last: what it had forked by then is to end
+	quiet     bool     // it is idle since a person wanted that: what its forks tell does not wake it
 	idle      []string // the forks that have told so, and were not written to since
 	resting   bool     // it was idle since its last turn
 	overflown bool     // what is written is dropped, since nothing of a full inbox was taken
@@ -327,8 +329,8 @@ func (s State) settle(owner uint64) State {
 		t.halted = since
 		s = s.amend(t)
 	}
-	s.Phase, s.Owner, s.halted, s.resting = Idle, owner, 0, true
-	if slices.ContainsFunc(s.Notice(), func(m Mail) bool { return m.Seq > since }) {
+	s.Phase, s.Owner, s.halted, s.resting, s.quiet = Idle, owner, 0, true, since > 0
+	if slices.ContainsFunc(s.Notice(), func(m Mail) bool { return m.Seq > since && s.wakes(m) }) {
 		return s.ready(owner)
 	}
 	return s
@@ -467,7 +469,7 @@ func (s State) ready(owner uint64) State {
 	if s.halted > 0 {
 		return s.settle(owner)
 	}
-	s.Phase, s.Owner = Ready, owner
+	s.Phase, s.Owner, s.quiet = Ready, owner, false
 	if most := s.maxTurns(); s.awake() >= most {
 		s.Phase, s.End = Failed, End{Kind: KindTurns, Text: fmt.Sprintf("agent exceeded maximum conversation turns (%d)", most)}
 	}

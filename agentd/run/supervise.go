@@ -244,11 +244,12 @@ func (t Turn) Made() (n int) {
 	return n
 }
 
-// interrupted folds that a person wants the run to stop what it is doing.
+// interrupted folds that a person wants the run to stop what it is doing, and all that work for it.
 func (s State) interrupted(e Interrupted) State {
-	if s.halted > 0 {
+	if s.halted > 0 || s.Phase == None || s.Ended() {
 		return s // it is stopping
 	}
+	s.cutoff = e.Seq
 	switch s.Phase {
 	case Held:
 		s.halted = e.Seq
@@ -274,9 +275,18 @@ func (s State) interrupted(e Interrupted) State {
 		if s.Phase == Awaiting {
 			s.Owner = e.Seq
 		}
-	case None, Idle, Completed, Failed:
+	case Idle:
+		if s.quiet = true; len(s.cutOff()) > 0 {
+			s.Owner = e.Seq
+		}
+	case None, Completed, Failed:
 	}
 	return s
+}
+
+// cutOff lists the forks that a person has stopped with their parent, and that have not ended.
+func (s State) cutOff() []Fork {
+	return slices.DeleteFunc(s.Forks(), func(f Fork) bool { return s.Turns[f.Turn-1].at > s.cutoff })
 }
 
 // stopped is what a model reads of what an interrupt has stopped.

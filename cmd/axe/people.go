@@ -21,9 +21,9 @@ import (
 
 const (
 	interruptLong = `Stop what a run is doing, and not the run: the root of a tree or, with a PATH, one below it. A request to its model is
-aborted, the runs that it waits for are cancelled, and when they have ended, or ten seconds later, it is idle until somebody
-writes to it (axe send): it goes on with that as its next message, knowing what came of its calls. A run that nobody
-writes to ends at its deadline. axe cancel ends a run for good.`
+aborted, the runs that it waits for and those that it has forked are cancelled, and when they have ended, or ten seconds later,
+it is idle until somebody writes to it (axe send): it goes on with that as its next message, knowing what came of its
+calls. A run that nobody writes to ends at its deadline. axe cancel ends a run for good.`
 
 	interruptExamples = `  axe interrupt 5Rt0yAkYxJ
   axe send 5Rt0yAkYxJ "Leave the tests alone, and go on"`
