@@ -153,7 +153,7 @@ func (w *Worker) doom(h *history, t *trigger) (run.End, bool) {
 	case expired(t) || !time.Now().Before(h.head.Deadline):
 		allowed := max(0, h.head.Deadline.Sub(h.state.CalledAt).Round(time.Second))
 		end := run.End{Kind: run.KindTimeout, Text: fmt.Sprintf("timeout after %ds", int(allowed/time.Second))}
-		if h.state.Phase == run.Held {
+		if h.state.Phase == run.Held && h.run.Path.IsRoot() { // who has called another one is not to know who watches over it
 			end.Text += ": nobody had approved of what it was about to do"
 		}
 		return end, true

@@ -138,6 +138,53 @@ func (w *Worker) peer(ctx context.Context, r subjects.Run, id subjects.Path) (p 
 	}
 }
 
+// rouse notes, of the runs that a turn waits for, which are at work again though they have told that they are idle: a sibling
+// or a person has written to them.
+func (w *Worker) rouse(ctx context.Context, h *history, calls []run.Call) error {
+	for i, c := range calls {
+		for _, from := range c.From {
+			if c.Failed() || !h.state.SaidIdle(from) {
+				continue
+			}
+			r, err := peerRun(h.run, run.Call{Agent: h.run.Agent.String(), To: from})
+			if err != nil {
+				return err
+			}
+			ms, err := w.readAll(ctx, r, "")
+			if err != nil {
+				return err
+			}
+			fork := &history{run: r}
+			if err := w.fold(ctx, fork, ms); err != nil && !errors.Is(err, run.ErrCorrupt) {
+				return err
+			}
+			if fork.state.Phase != run.Idle {
+				calls[i].Awake = append(calls[i].Awake, from)
+			}
+		}
+	}
+	return nil
+}
+
+// deaf reports whether another run of a tree cannot look for mail: its first entry says with which tools it was started. Of
+// one that has none yet nobody knows.
+func (w *Worker) deaf(ctx context.Context, r subjects.Run, id subjects.Path, p tool.Peer) (bool, error) {
+	agent, err := subjects.ParseAgent(p.Agent)
+	if err != nil {
+		return false, err
+	}
+	m, ok, err := w.conn.First(ctx, r.Space.Run(agent, r.Tree, id).Log())
+	if err != nil || !ok {
+		return false, err
+	}
+	body, err := w.load(ctx, m)
+	if err != nil {
+		return false, err
+	}
+	e, err := run.DecodeEntry(body)
+	return err == nil && e.Start != nil && !e.Start.Looks(), nil //nolint:nilerr // what is malformed is its own worker's to say
+}
+
 // errPast is wrapped by the error of a run that goes on from where another one was, and whose history is not there.
 var errPast = errors.New("the conversation to go on from cannot be read")
 

@@ -326,6 +326,53 @@ func TestMailErrors(t *testing.T) {
 	})
 }
 
+// TestWaitForWhoWasWoken: a fork that has told that it is idle, and that somebody else has written to since, is at work: who
+// waits for it waits until it is idle again.
+func TestWaitForWhoWasWoken(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.mailer(map[string][]part{
+			"r": {
+				calls(uses("fork", "prompt", "one")), calls(spawnCall("wait", `{"from":["r-1-0"]}`)),
+				after(10*time.Second, calls(spawnCall("wait", `{"from":["r-1-0"]}`))),
+				calls(spawnCall("wait", `{"from":["r-1-0"]}`)), sums,
+			},
+			"r-1-0": {says("first"), after(time.Minute, says("second"))},
+		})
+		s.hire("w", engagement{})
+		s.settle()
+		r := s.submit("lead", "go")
+		s.eventually("the first word was taken", func() bool { return len(s.asksOf("r")) == 3 })
+		s.pub(s.child(r, "lead", 0).Mail(s.key("m")), `{"from":"user","text":"more"}`)
+		s.completed(r, `c0={"agents":[{"id":"r-1-0","status":"idle"}]}`)
+		const second = `{"agents":[{"id":"r-1-0","status":"received","messages":[{"status":"idle","success":true,"summary":"second"}]}]}`
+		if got := s.told("r", 4); got != second {
+			t.Errorf("it was told %s", got)
+		}
+		s.clean()
+	})
+}
+
+// TestSendToTheDeaf: who writes to a run that cannot look for mail is told so; nothing is sent.
+func TestSendToTheDeaf(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.agents = []configs.Agent{define("top", []string{"helper", "other"}), define("helper", nil, mailing), define("other", []string{"leaf"}), define("leaf", nil)}
+		s.parts["top"] = turns(calls(call("helper", "x"), call("other", "x")), sums)
+		s.parts["helper"] = turns(after(time.Minute, calls(uses("send", "to", "r", "message", "a finding"), uses("send", "to", "r-1-1", "message", "hello"))), sums)
+		s.parts["other"] = turns(calls(call("leaf", "x")), sums)
+		s.parts["leaf"] = after(5*time.Minute, says("done"))
+		s.hire("w", engagement{})
+		s.settle()
+		r := s.submit("top", "go")
+		s.completed(r, `c0=c0=send error: agent "r" cannot read mail: what you have for it is your answer|c1=send error: agent "r-1-1" cannot read mail|c1=c0=done`)
+		for _, m := range s.all(r.Space.TreeOf(r.Tree)) {
+			if strings.Contains(m.Subject, ".in.mail.") {
+				t.Errorf("%s was sent", m.Subject)
+			}
+		}
+		s.clean()
+	})
+}
+
 // TestForkFails: a fork whose model fails is idle and can be told to go on; one that is ended is mail too; a run whose own
 // model fails ends those that it has forked.
 func TestForkFails(t *testing.T) {

@@ -315,8 +315,13 @@ func (w *Worker) decide(ctx context.Context, h *history, start *run.Start, resp 
 			asked = errors.Join(asked, err)
 			return peer, ok
 		},
+		Deaf: func(p subjects.Path, peer tool.Peer) bool {
+			deaf, err := w.deaf(ctx, h.run, p, peer)
+			asked = errors.Join(asked, err)
+			return deaf
+		},
 	})
-	return calls, spread, asked
+	return calls, spread, errors.Join(asked, w.rouse(ctx, h, calls))
 }
 
 // failConfig ends a run whose agent's definition does not work.

@@ -91,6 +91,7 @@ type Call struct {
 	To       string    `json:"to,omitzero"`     // the path of the run that is made by a fork, written to or killed; Agent is its agent
 	From     []string  `json:"from,omitzero"`   // the paths of those whose mail is waited for; none: anybody's
 	Dead     []string  `json:"dead,omitzero"`   // those of them that had ended
+	Awake    []string  `json:"awake,omitzero"`  // those of them that were at work though they had told that they were idle
 	Deadline time.Time `json:"deadline,omitzero"`
 	Error    string    `json:"error,omitzero"`
 	Kind     Kind      `json:"kind,omitzero"`

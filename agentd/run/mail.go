@@ -172,6 +172,10 @@ func (s State) standing(path string) Standing {
 	return Running
 }
 
+// SaidIdle reports whether the last that a run has from one of its forks is that it is idle. Somebody else may have written
+// to it since.
+func (s State) SaidIdle(path string) bool { return s.standing(path) == Resting }
+
 // killed reports whether this run has killed another one, or one above that.
 func (s State) killed(path string) bool {
 	for _, t := range s.Turns {
@@ -188,7 +192,9 @@ func (s State) killed(path string) bool {
 func (s State) find(c Call) []Standing {
 	found := make([]Standing, len(c.From))
 	for i, from := range c.From {
-		found[i] = s.standing(from)
+		if found[i] = s.standing(from); found[i] == Resting && slices.Contains(c.Awake, from) {
+			found[i] = Running
+		}
 		if slices.Contains(c.Dead, from) {
 			found[i] = Dead
 		}
@@ -248,8 +254,13 @@ func (s State) whole(m Mail) bool {
 	if m.From == "r" || strings.HasPrefix(m.From, "r-") || start == nil { // what other runs write is a tool's result, and no user's text
 		return false
 	}
+	return !start.Looks()
+}
+
+// Looks reports whether a run can look for mail.
+func (s *Start) Looks() bool {
 	looks := func(name string) bool { return name == string(OpMail) || name == string(OpWait) }
-	return !slices.ContainsFunc(start.Slash, looks) && !slices.ContainsFunc(start.Tools, func(t provider.Tool) bool { return looks(t.Name) })
+	return slices.ContainsFunc(s.Slash, looks) || slices.ContainsFunc(s.Tools, func(t provider.Tool) bool { return looks(t.Name) })
 }
 
 // Notice is what a run that was idle is told before its next turn, of what it was not told of, in stream order: of each

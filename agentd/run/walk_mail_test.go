@@ -226,7 +226,52 @@ func checkWord(t *rapid.T, s run.State) {
 		return
 	}
 	owed := s.Outstanding()
-	if r, ok := owed[0].(run.Rest); !ok || r.Turn != len(s.Turns) {
+	tells := slices.IndexFunc(owed, func(e run.Effect) bool { r, ok := e.(run.Rest); return ok && r.Turn == len(s.Turns) })
+	asks := slices.IndexFunc(owed, func(e run.Effect) bool { _, ok := e.(run.CallModel); return ok })
+	if tells < 0 || asks >= 0 && asks < tells {
 		t.Fatalf("%v after an answer, and owes %v", s.Phase, owed)
+	}
+}
+
+// checkStop: a run that a person has stopped ends those that work for it, and has a time for it where it waits for them.
+func checkStop(t *rapid.T, after run.State, e run.Stop) {
+	if after.Ended() || len(e.Below) == 0 || !e.Timer.IsZero() && after.Phase != run.Awaiting {
+		t.Fatalf("%+v is owed in %v", e, after.Phase)
+	}
+	for _, f := range e.Below {
+		if turn := after.Turns[f.Turn-1]; f.Index < len(turn.Outcomes) && turn.Outcomes[f.Index] != nil {
+			t.Fatalf("%d.%d is to be ended, and has", f.Turn, f.Index)
+		}
+	}
+}
+
+// checkStopped: an interrupt is the end of all that the run has forked, and what these tell does not wake it.
+func (w *walker) checkStopped(t *rapid.T, before, after run.State, e run.Event, err error) {
+	if err != nil || seqOf(e) <= before.Seq {
+		return
+	}
+	letter, written := e.(run.Mailed)
+	if told := !written || letter.Idle && letter.Key == letter.From+"-idle1"; w.stopped && told && before.Phase == run.Idle && after.Phase == run.Ready {
+		t.Fatalf("it was stopped, and %+v has woken it", e)
+	}
+	if after.Phase == run.Ready {
+		w.stopped = false
+	}
+	if _, stops := e.(run.Interrupted); !stops || after.Phase == run.None || after.Ended() || w.stopped {
+		return
+	}
+	w.stopped = true
+	var ends []string
+	for _, owed := range after.Outstanding() {
+		if stop, ok := owed.(run.Stop); ok {
+			for _, f := range stop.Below {
+				ends = append(ends, f.Call.To)
+			}
+		}
+	}
+	for _, f := range after.Forks() {
+		if !slices.Contains(ends, f.Call.To) {
+			t.Fatalf("it was stopped, and %s goes on", f.Call.To)
+		}
 	}
 }

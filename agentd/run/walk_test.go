@@ -46,6 +46,7 @@ type walker struct {
 	mail    []uint64 // all that was written to it, while it had not ended
 	people  bool     // some interrupt it
 	watched run.Supervision
+	stopped bool              // a person has, and it was not written to since
 	sent    map[string]uint64 // when it has written last to each
 	made    map[string]bool   // runs that were to be called
 	resting map[string]bool   // forks that have said that they are idle, and were not written to since
@@ -82,6 +83,7 @@ func (w *walker) check(t *rapid.T, before, after run.State, e run.Event, err err
 	w.checkMade(t, after)
 	checkBelow(t, after)
 	checkWord(t, after)
+	w.checkStopped(t, before, after, e, err)
 }
 
 // checkMail: what was written to a run is in its inbox or was taken, once, by a call that may take it, in stream
@@ -252,9 +254,7 @@ func checkOwed(t *rapid.T, before, after run.State) {
 				t.Fatalf("%s is owed in %v", e.Key(), after.Phase)
 			}
 		case run.Stop:
-			if after.Phase != run.Awaiting || len(e.Below) == 0 {
-				t.Fatalf("%s is owed in %v for %d", e.Key(), after.Phase, len(e.Below))
-			}
+			checkStop(t, after, e)
 		case run.LogStop:
 			if after.Phase != run.Ready {
 				t.Fatalf("%s is owed in %v", e.Key(), after.Phase)
@@ -301,7 +301,8 @@ func checkChildren(t *rapid.T, s run.State, e run.CallChildren) {
 			}
 		}
 	}
-	_, stopping := s.Outstanding()[len(s.Outstanding())-1].(run.Stop)
+	stop, stopping := s.Outstanding()[len(s.Outstanding())-1].(run.Stop)
+	stopping = stopping && !stop.Timer.IsZero()
 	if (s.Phase == run.Ready || s.Phase == run.Idle || stopping) && (want == 0 || stopping) && len(e.Children) == 0 && len(e.Forks)+len(e.Posts)+len(e.Kills) > 0 {
 		return
 	}

@@ -54,6 +54,7 @@ type Limits struct {
 type Known struct {
 	Agent find                                  // of an agent
 	Run   func(subjects.Path) (p Peer, ok bool) // of another run of the tree; ok is false if there is none
+	Deaf  func(subjects.Path, Peer) bool        // whether that run cannot look for mail
 }
 
 // Listing is what is known of an agent that may be called.
