@@ -182,7 +182,7 @@ func (w *Worker) deaf(ctx context.Context, r subjects.Run, id subjects.Path, p t
 		return false, err
 	}
 	e, err := run.DecodeEntry(body)
-	return err == nil && e.Start != nil && !e.Start.Looks(), nil //nolint:nilerr // what is malformed is its own worker's to say
+	return err == nil && e.Start != nil && !e.Start.Looks(), nil // what is malformed is its own worker's to say
 }
 
 // errPast is wrapped by the error of a run that goes on from where another one was, and whose history is not there.

@@ -352,6 +352,65 @@ func TestWaitForWhoWasWoken(t *testing.T) {
 	})
 }
 
+// TestMailAtTheEnd: mail that came while a run gave its answer, or that it has not looked at, it is told of before that is its
+// answer; what a person writes to one without mail tools it is given as it is.
+func TestMailAtTheEnd(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.mailer(map[string][]part{
+			"r":     {calls(uses("fork", "prompt", "one")), after(time.Minute, says("too early")), calls(uses("check_mail")), sums},
+			"r-1-0": {after(10*time.Second, says("found"))},
+		})
+		s.hire("w", engagement{})
+		s.settle()
+		r := s.submit("lead", "go")
+		s.completed(r, `c0={"messages":[{"from":"r-1-0","message":{"status":"idle","success":true,"summary":"found"}}]}`)
+		if told := s.told("r", 3); told != "got mail from r-1-0" {
+			t.Errorf("it was told %q", told)
+		}
+		s.clean()
+	})
+	onStage(t, func(s *stage) {
+		s.agents = []configs.Agent{define("lead", []string{"leaf"}), define("leaf", nil)}
+		s.parts["lead"] = turns(calls(call("leaf", "x")), after(time.Minute, says("first")), sayNews)
+		s.hire("w", engagement{})
+		s.settle()
+		r := s.submit("lead", "go")
+		s.asking("lead", 2)
+		s.pub(r.Mail(s.key("m")), `{"from":"user","text":"And the rest?"}`)
+		s.completed(r, "user: go|assistant: calling|tool: |assistant: first|user: And the rest?")
+		s.clean()
+	})
+}
+
+// TestMailAndAnEnd: who was cancelled while it gave its answer, or was stopped, does not answer for that mail comes too.
+func TestMailAndAnEnd(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.agents = []configs.Agent{define("lead", nil, mailing)}
+		var r subjects.Run
+		s.parts["lead"] = func(ctx context.Context, a *asked) (*provider.Response, error) {
+			if len(s.asked("lead")) > 1 {
+				return says("second")(ctx, a)
+			}
+			s.pub(r.Mail(s.key("m")), `{"from":"user","text":"And the rest?"}`)
+			s.pub(r.Interrupt(s.key("stop")), "")
+			s.eventually("both are stored", func() bool { return len(s.all(r.Interrupt(s.key("stop")))) == 1 })
+			return says("first")(context.WithoutCancel(ctx), a)
+		}
+		r = s.root("lead")
+		s.hire("w", engagement{})
+		s.settle()
+		s.send(r, "go")
+		s.eventually("it was stopped", func() bool { return len(s.entries(r)) == 1 })
+		time.Sleep(time.Minute)
+		if n := len(s.outcomes(r.Space.Result(r.Agent, r.Tree))); n != 0 {
+			t.Fatal("it has answered")
+		}
+		s.pub(r.Mail(s.key("go")), `{"from":"user","text":"Go on."}`)
+		s.completed(r, "second")
+		s.clean()
+	})
+}
+
 // TestSendToTheDeaf: who writes to a run that cannot look for mail is told so; nothing is sent.
 func TestSendToTheDeaf(t *testing.T) {
 	onStage(t, func(s *stage) {

@@ -53,9 +53,14 @@ type asked struct {
 // text is the first user message.
 func (a *asked) text() string { return a.req.Messages[0].Content }
 
-// results are those of the turn before.
+// results are those of the last turn that had any.
 func (a *asked) results() []provider.ToolResult {
-	return a.req.Messages[len(a.req.Messages)-1].ToolResults
+	for _, m := range slices.Backward(a.req.Messages) {
+		if len(m.ToolResults) > 0 {
+			return m.ToolResults
+		}
+	}
+	return nil
 }
 
 // onStage runs fn in a bubble of its own and ends all workers afterwards.

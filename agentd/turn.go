@@ -85,9 +85,33 @@ func (w *Worker) turn(ctx context.Context, h *history, t *trigger) (step, error)
 	if err := w.account(ctx, h, t, start.Limits, resp.InputTokens+resp.OutputTokens, nil); err != nil {
 		return step{}, err
 	}
+	if next, more, err := w.lastLook(ctx, h, t, start, resp, took); err != nil || more {
+		return next, err
+	}
 	o := answer(resp, start)
 	o.Usage, o.Turns, o.ModelMS, o.Retries = resp.Usage, 1, took.ms(), took.retries
 	return w.finish(ctx, h, t, start, o, resp, took)
+}
+
+// lastLook reads a run that has answered once more: if there is mail that it does not know of it is told, and asked again,
+// before that is its answer. One that has called nobody is not looked after, since a leaf costs no read more, nor is one
+// that has submitted.
+func (w *Worker) lastLook(ctx context.Context, h *history, t *trigger, start *run.Start, resp *provider.Response, took spent) (next step, more bool, _ error) {
+	if h.state.Input.Forked != nil || h.state.Last() || tool.Submitted(resp, start.Tools) != nil || h.state.LogSeq == 0 && !start.Looks() {
+		return step{}, false, nil
+	}
+	now := *h // what came during the asking, the answer knows nothing of
+	if err := w.read(ctx, &now, h.state.Seq); err != nil {
+		return step{}, false, err
+	}
+	switch {
+	case now.state.Phase != run.Ready || now.state.Owner != h.state.Owner || now.state.LogSeq != h.state.LogSeq:
+		return step{must: now.state.Seq}, true, nil // it is not to answer any more
+	case now.state.Unread(h.state.Seq):
+		next, err := w.record(ctx, h, t, start, run.Entry{Kind: run.EntryIdle, Answer: resp}, took)
+		return next, true, err
+	}
+	return step{}, false, nil
 }
 
 // started is what a run is started with; nil if it is not to be.

@@ -12,7 +12,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/axebus/axe/agentd/run"
-	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -37,39 +36,6 @@ func (c *Client) Send(ctx context.Context, tree subjects.Tree, path subjects.Pat
 		return err
 	}
 	return c.say(ctx, r.Mail, body)
-}
-
-// Looks reports whether a run can look for mail, by a tool or by a command in its text. To one that cannot, what a
-// person writes is given as it is when it goes on after it was idle.
-func Looks(s *run.Start) bool {
-	does := func(name string) bool { return name == string(run.OpMail) || name == string(run.OpWait) }
-	return slices.ContainsFunc(s.Slash, does) || slices.ContainsFunc(s.Tools, func(t provider.Tool) bool { return does(t.Name) })
-}
-
-// Unread says why nobody will read a text that was just written to a run, unless that is interrupted; "" if somebody will
-// or has, or if that is not known: before a run has called a tool its log does not say what it can do.
-func (c *Client) Unread(ctx context.Context, tree subjects.Tree, path subjects.Path, text string) (why string, err error) {
-	r, err := c.findRun(ctx, tree, path)
-	if err != nil {
-		return "", err
-	}
-	s, err := c.state(ctx, r)
-	if err != nil {
-		return "", err
-	}
-	switch start := s.Start(); {
-	case s.Ended():
-		why = "it has ended meanwhile"
-	case start != nil && !Looks(start) && s.Phase != run.Idle && len(s.Notice()) == 0:
-		why = "it cannot look for mail, and is told of this only after an interrupt"
-	default:
-		return "", nil
-	}
-	all, err := c.Mailbox(ctx, tree, path) // it may have read it and gone on
-	if slices.ContainsFunc(all, func(m Received) bool { return m.Text == text && m.Taken }) {
-		why = ""
-	}
-	return why, err
 }
 
 // checkMail says what keeps a message from being sent.

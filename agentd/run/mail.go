@@ -273,6 +273,15 @@ func (s State) Notice() []Mail {
 	return s.notice(s.Seq)
 }
 
+// Unread reports whether there is mail of which the run does not know when it has answered. It was asked when the messages up
+// to a sequence had been read, and was told of those if it had been idle.
+func (s State) Unread(asked uint64) bool {
+	if s.resting {
+		s.told = max(s.told, asked)
+	}
+	return len(s.notice(s.Seq)) > 0
+}
+
 func (s State) notice(upTo uint64) []Mail {
 	var news []Mail
 	for _, m := range s.Inbox {

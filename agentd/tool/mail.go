@@ -3,9 +3,7 @@ package tool
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -342,10 +340,10 @@ func completion(text string) (c Completion, ok bool) {
 	text = strings.TrimSpace(text)
 	if fenced, open := strings.CutPrefix(text, "```"); open {
 		_, fenced, _ = strings.Cut(fenced, "\n") // the language
-		text, ok = strings.CutSuffix(fenced, "```")
-		if !ok {
+		if fenced, open = strings.CutSuffix(fenced, "```"); !open {
 			return c, false
 		}
+		text = strings.TrimSpace(fenced)
 	}
 	var told struct {
 		Completion
@@ -353,10 +351,7 @@ func completion(text string) (c Completion, ok bool) {
 	}
 	d := json.NewDecoder(strings.NewReader(text))
 	d.DisallowUnknownFields()
-	if d.Decode(&told) != nil || told.Success == nil {
-		return c, false
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+	if d.Decode(&told) != nil || told.Success == nil || d.InputOffset() < int64(len(text)) {
 		return c, false
 	}
 	c = told.Completion

@@ -24,9 +24,9 @@ const (
 first call of the root's first turn has made). The command returns when the message is stored.
 
 What becomes of it then depends on the run. One that is idle goes on with it, and one that waits for mail has it. One that
-works, of the style mail or slash, finds it when it looks. An agent of another style cannot look: it is told of the message
-when it was stopped (axe interrupt) and goes on, and otherwise answers without having read it; there is a warning then, once
-its log says what it can do. What a run has read, axe mail shows. A run that has ended cannot be written to.
+works, of the style mail or slash, finds it when it looks; any other is told of it when it has its answer, and goes on with
+it. Only a run that has called nobody until then, and cannot look, ends with that answer. What a run has read, axe mail
+shows; axe interrupt makes one stop and listen at once. A run that has ended cannot be written to.
 
 MESSAGE is the rest of the line, or standard input if it is -; what comes after the id and begins with
 r- is a path.`
@@ -84,9 +84,6 @@ func send(ctx context.Context, f *cli.SessionFlags, from string, args []string) 
 		return cli.Named(id, err)
 	}
 	fmt.Fprintf(os.Stderr, "%s: sent to %s\n", name, what)
-	if why, err := ses.Unread(ctx, tree, path, text); err == nil && why != "" { // it is sent in any case
-		warn(os.Stderr, fmt.Errorf("nobody may read it: %s", why))
-	}
 	return nil
 }
 

@@ -152,7 +152,7 @@ func (n *node) logged(e client.Event) {
 	n.read()
 	n.turn, n.answered, n.worker, n.calls, n.replies = e.Turn, e.Turn, e.Worker, 0, 0
 	if e.Start != nil {
-		n.blind = !client.Looks(e.Start)
+		n.blind = !e.Start.Looks()
 	}
 }
 
