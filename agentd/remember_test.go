@@ -69,6 +69,32 @@ func TestMemory(t *testing.T) {
 	}
 }
 
+// TestMemoryIsNotForked: a fork that is given a prompt knows nothing else, not what its agent remembers.
+func TestMemoryIsNotForked(t *testing.T) {
+	dir := t.TempDir()
+	onStage(t, func(s *stage) {
+		s.agents = []configs.Agent{define("lead", nil, remembers(1), mailing)}
+		s.parts["lead"] = func(ctx context.Context, a *asked) (*provider.Response, error) {
+			if a.id() == "r" && a.turn == 1 {
+				return calls(uses("fork", "prompt", "one"))(ctx, a)
+			}
+			if a.id() == "r" && a.turn == 2 {
+				return calls(uses("wait"))(ctx, a)
+			}
+			return says("done")(ctx, a)
+		}
+		s.hire("w", engagement{Config: agentd.Config{Memory: memory.Files{Dir: dir}}})
+		for range 2 {
+			s.completed(s.submit("lead", "go"), "done")
+			s.settle()
+		}
+		forks, roots := s.asksOf("r-1-0"), s.asksOf("r")
+		if !strings.Contains(roots[len(roots)-1].req.System, "## Memory") || len(forks) != 2 || strings.Contains(forks[1].req.System, "Memory") {
+			t.Errorf("root: %s\nfork: %s", roots[len(roots)-1].req.System, forks[1].req.System)
+		}
+	})
+}
+
 // TestMemoryAfterACrash: a worker that dies between the outcome and the memory, or between that and the
 // acknowledgement, leaves one entry behind it, not none and not two.
 func TestMemoryAfterACrash(t *testing.T) {

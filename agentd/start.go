@@ -91,7 +91,9 @@ func (w *Worker) resolve(ctx context.Context, h *history) (*run.Start, subjects.
 	if err != nil {
 		return nil, def.Limits, err
 	}
-	about.Memory = w.recall(ctx, h.run.Agent, def.Memory)
+	if h.state.Input.Forked == nil { // which begins with its prompt and nothing else
+		about.Memory = w.recall(ctx, h.run.Agent, def.Memory)
+	}
 	s := &run.Start{
 		Model: def.Model, System: about.Text(), Temperature: def.Params.Temperature, MaxTokens: def.Params.MaxTokens,
 		SubAgents: def.SubAgents, Delegates: def.Delegation.Tools(), Slash: def.Delegation.Commands(), MaxDepth: def.MaxDepth(), Sequential: !def.SubAgentsConf.Parallel,
