@@ -69,7 +69,8 @@ tidy: ## fail on a go.mod that is not tidy
 	$(GO) mod tidy -diff
 
 .PHONY: bench
-bench: ## measure a leaf, a fan-out, a nested tree and 10,000 idle forks, as ratios
+bench: build ## measure what runs cost, as ratios to raw JetStream (axe bench), and 10,000 idle forks
+	-bin/axe bench
 	$(GO) test -run '^$$' -bench 'Leaf|FanOut|Nested|OneSlot|Idle' -benchtime $(BENCHTIME) ./agentd
 
 .PHONY: fuzz

@@ -48,10 +48,12 @@ var may = map[string][]string{
 
 	"cmd/internal/chaostest": {}, // tests alone
 
+	"cmd/internal/bench": {"agentd", "agentd/run", "bus", "configs", "provider", "provider/openai", "subjects", "golang.org/x/sync/..."},
+
 	"cmd/internal/cli": below("golang.org/x/term", "github.com/lmittmann/tint", "github.com/spf13/cobra"),
 	"cmd/agentd":       below("cmd/internal/cli", "golang.org/x/term", "github.com/lmittmann/tint", "github.com/spf13/cobra"),
 	"cmd/axe-submit":   below("cmd/internal/cli", "golang.org/x/term", "github.com/lmittmann/tint", "github.com/spf13/cobra"),
-	"cmd/axe":          below("cmd/internal/cli", "golang.org/x/term", "github.com/lmittmann/tint", "github.com/spf13/cobra"),
+	"cmd/axe":          below("cmd/internal/cli", "cmd/internal/bench", "golang.org/x/term", "github.com/lmittmann/tint", "github.com/spf13/cobra"),
 }
 
 // below is everything of ours below cmd, and more.

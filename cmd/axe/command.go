@@ -54,7 +54,7 @@ func command() *cobra.Command {
 	root.AddCommand(agentsCommand(), configCommand(), exitCodesTopic(), endCommand(cli.CancelCommand), deadCommand())
 	root.AddCommand(sendCommand(), mailCommand(), endCommand(cli.KillCommand))
 	root.AddCommand(interruptCommand(), forkCommand(), pendingCommand(), approveCommand(), denyCommand())
-	root.AddCommand(runCommand(), verifyCommand(), gcCommand(), &cobra.Command{
+	root.AddCommand(runCommand(), verifyCommand(), gcCommand(), benchCommand(), benchPartCommand(), &cobra.Command{
 		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			_, err := fmt.Println(name, "version", cli.Version())

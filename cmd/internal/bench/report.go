@@ -1,0 +1,137 @@
+package bench
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"runtime"
+	"text/tabwriter"
+	"time"
+)
+
+// Metric is one figure.
+type Metric struct {
+	Name  string  `json:"name"`
+	Value float64 `json:"value"`
+	Unit  string  `json:"unit"`          // "s", "B", "/s", "x" for a ratio, "" for a count
+	Aim   string  `json:"aim,omitzero"`  // what it is to be: "<= 1.3"
+	Met   *bool   `json:"met,omitempty"` // whether it is
+}
+
+func duration(name string, d time.Duration) Metric {
+	return Metric{Name: name, Value: d.Seconds(), Unit: "s"}
+}
+func ratio(name string, v float64) Metric { return Metric{Name: name, Value: v, Unit: "x"} }
+func rate(name string, v float64) Metric  { return Metric{Name: name, Value: v, Unit: "/s"} }
+func count(name string, v float64) Metric { return Metric{Name: name, Value: v} }
+func memory(name string, v int64) Metric  { return Metric{Name: name, Value: float64(v), Unit: "B"} }
+
+func (m Metric) aim(sign string, v float64, met bool) Metric {
+	m.Aim, m.Met = fmt.Sprintf("%s %g", sign, v), &met
+	return m
+}
+
+// Figures are compared as they are printed.
+func (m Metric) atMost(v float64) Metric  { return m.aim("<=", v, round(m.Value) <= v) }
+func (m Metric) atLeast(v float64) Metric { return m.aim(">=", v, round(m.Value) >= v) }
+func (m Metric) exactly(v float64) Metric { return m.aim("=", v, round(m.Value) == v) }
+
+func round(v float64) float64 { return math.Round(v*100) / 100 }
+
+// text is the value for people.
+func (m Metric) text() string {
+	switch {
+	case m.Unit == "s" && m.Value > 0 && m.Value < 10:
+		return time.Duration(m.Value * float64(time.Second)).Round(precision(m.Value)).String()
+	case m.Unit == "B" && m.Value >= 1<<20:
+		return fmt.Sprintf("%.1f MiB", m.Value/(1<<20))
+	case m.Unit == "B" && m.Value >= 10<<10:
+		return fmt.Sprintf("%.1f KiB", m.Value/(1<<10))
+	case m.Unit == "B":
+		return fmt.Sprintf("%.0f B", m.Value)
+	case m.Unit == "/s":
+		return fmt.Sprintf("%.0f/s", m.Value)
+	}
+	return fmt.Sprintf("%.2f%s", m.Value, m.Unit)
+}
+
+func precision(seconds float64) time.Duration {
+	if seconds < .01 {
+		return time.Microsecond
+	}
+	return 100 * time.Microsecond
+}
+
+// Result is what was measured of a workload.
+type Result struct {
+	Workload string   `json:"workload"`
+	About    string   `json:"about"`
+	Metrics  []Metric `json:"metrics"`
+}
+
+// Report is what was measured, and where.
+type Report struct {
+	Version string   `json:"version"`
+	Go      string   `json:"go"`
+	System  string   `json:"system"`
+	CPUs    int      `json:"cpus"`
+	Server  string   `json:"server"` // "its own, sync always" and the like
+	Slots   int      `json:"slots"`
+	Latency float64  `json:"model_latency_s"`
+	Results []Result `json:"results"`
+}
+
+func newReport(cfg Config) Report {
+	at := "attached"
+	if !cfg.Attached {
+		at = "its own, sync at an interval"
+		if cfg.Sync {
+			at = "its own, sync always"
+		}
+	}
+	return Report{
+		Version: cfg.Version, Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.NumCPU(), Server: at,
+		Slots: cfg.Slots, Latency: cfg.Latency.Seconds(),
+	}
+}
+
+// Missed lists the aims that were not met.
+func (r Report) Missed() (missed []string) {
+	for _, result := range r.Results {
+		for _, m := range result.Metrics {
+			if m.Met != nil && !*m.Met {
+				missed = append(missed, fmt.Sprintf("%s: %s is %s, to be %s", result.Workload, m.Name, m.text(), m.Aim))
+			}
+		}
+	}
+	return missed
+}
+
+// JSON writes the report on one line.
+func (r Report) JSON(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return e.Encode(r)
+}
+
+// Text writes the report as tables.
+func (r Report) Text(w io.Writer) error {
+	fmt.Fprintf(w, "axe %s, %s, %s, %d cores; server: %s; %d slots; a model that takes %s\n", r.Version, r.Go, r.System, r.CPUs, r.Server, r.Slots,
+		time.Duration(r.Latency*float64(time.Second)))
+	for _, result := range r.Results {
+		fmt.Fprintf(w, "\n%s: %s\n", result.Workload, result.About)
+		table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+		for _, m := range result.Metrics {
+			aim := ""
+			if m.Met != nil {
+				aim = map[bool]string{true: "met", false: "MISSED"}[*m.Met]
+			}
+			fmt.Fprintf(table, "  %s\t%s\t%s\t%s\n", m.Name, m.text(), m.Aim, aim)
+		}
+		if err := table.Flush(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
