@@ -205,3 +205,41 @@ func TestNoSideChannel(t *testing.T) {
 		s.clean()
 	})
 }
+
+// TestLastTurnOfEachWake: a fork has its budget of turns each time that it is woken, and each time a last turn to answer in.
+func TestLastTurnOfEachWake(t *testing.T) {
+	onStage(t, func(s *stage) {
+		const fork = "r-1-0-1-0"
+		busy := func(ctx context.Context, a *asked) (*provider.Response, error) {
+			if last := a.req.Messages[len(a.req.Messages)-1]; last.Role == provider.User && strings.HasSuffix(last.Content, tool.Finally) {
+				return says("that is all")(ctx, a)
+			}
+			return calls(uses("check_mail"))(ctx, a)
+		}
+		waits := spawnCall("wait", `{"from":["`+fork+`"]}`)
+		s.mailer(map[string][]part{
+			"r":     {calls(spawnCall("spawn_agent", `{"task":"lead others"}`)), sums},
+			"r-1-0": {calls(uses("fork", "prompt", "work")), calls(waits), calls(uses("send", "to", fork, "message", "more"), waits), submits("done")},
+			fork:    {busy},
+		})
+		s.agents[0].Delegation.Styles = configs.Styles{configs.StyleSpawn, configs.StyleMail}
+		s.agents[0].Delegation.MaxTurns = 4
+		s.hire("w", engagement{})
+		s.settle()
+		r := s.submit("lead", "go")
+		if o := s.result(r, time.Hour); o.Status != run.StatusCompleted || !strings.Contains(o.Result, `{"success":{"result":"done"}}`) {
+			t.Errorf("%+v", o)
+		}
+		asks := s.asksOf(fork)
+		if len(asks) != 10 {
+			t.Fatalf("the fork was asked %d times, want 4 and a last one, twice", len(asks))
+		}
+		for i, a := range asks {
+			said := a.req.Messages[len(a.req.Messages)-1].Content
+			if last := i%5 == 4; strings.HasSuffix(said, tool.Finally) != last {
+				t.Errorf("request %d ends with %q", i+1, said)
+			}
+		}
+		s.clean()
+	})
+}
