@@ -35,6 +35,7 @@ type mailLog struct {
 	entries []run.Entry
 	seqs    []uint64 // of the entries
 	killed  []string
+	state   run.State
 }
 
 // conserved checks the mail of a tree: what the stream holds of it against what the models were shown. Every letter is
@@ -43,20 +44,23 @@ type mailLog struct {
 func (s *sim) conserved(tree subjects.Tree, labels map[subjects.Run]string) (letters int) {
 	logs := map[subjects.Run]*mailLog{}
 	seen := map[string]bool{}
-	keys := map[string]posted{} // of all letters
+	keys := map[string]posted{} // of all letters that runs have written
+	runs := s.folded(tree)
 	for _, m := range s.stored(tree) {
 		at, err := s.conn.Space().Parse(m.Subject)
 		if err != nil {
 			s.tb.Fatal(err)
 		}
 		if logs[at.Run] == nil {
-			logs[at.Run] = &mailLog{}
+			logs[at.Run] = &mailLog{state: runs[at.Run]}
 		}
 		if at.Kind == subjects.Mail {
 			if seen[m.Subject] {
 				s.tb.Errorf("%s was written twice", m.Subject)
 			}
-			keys[at.Key.String()] = posted{at.Run.Path.String(), m}
+			if !seen[m.Subject] && !strings.Contains(string(m.Body), `"from":"user"`) {
+				keys[at.Key.String()] = posted{at.Run.Path.String(), m}
+			}
 		}
 		if !seen[m.Subject] || at.Kind == subjects.Log {
 			s.hold(logs[at.Run], at, m)
@@ -109,11 +113,12 @@ func (l *mailLog) sent(r subjects.Run, keys map[string]posted) (wrong []string) 
 	}
 	for i, e := range l.entries {
 		parent, _, _, below := r.Path.Parent()
-		if e.Kind == run.EntryIdle && below {
+		_, word := keys[r.Path.Rest(i+1).String()]
+		if below && (e.Kind == run.EntryIdle || word) { // that it was stopped after a turn is told too
 			check(i+1, r.Path.Rest(i+1).String(), parent.String(), quoted(e.Answer.Content))
 		}
 		for k, c := range e.Calls {
-			if c.Op == run.OpSend && !c.Failed() {
+			if c.Op == run.OpSend && !c.Failed() && carriedOut(l.state, i+1) {
 				check(i+1, r.Path.Letter(i+1, k).String(), c.To, c.Task)
 			}
 		}
@@ -134,7 +139,7 @@ func (s *sim) hold(l *mailLog, at subjects.Address, m bus.Stored) {
 		}
 		l.entries, l.seqs = append(l.entries, e), append(l.seqs, m.Seq)
 		for _, c := range e.Calls {
-			if c.Op == run.OpKill && !c.Failed() {
+			if c.Op == run.OpKill && !c.Failed() && carriedOut(l.state, len(l.entries)) {
 				l.killed = append(l.killed, c.To)
 			}
 		}
@@ -150,6 +155,9 @@ func (s *sim) hold(l *mailLog, at subjects.Address, m bus.Stored) {
 		}
 		l.letters = append(l.letters, &storedLetter{seq: m.Seq, from: letter.From, body: body})
 	case subjects.Reply:
+		if at.Turn <= len(l.entries) && l.entries[at.Turn-1].Review != nil && at.Index == len(l.entries[at.Turn-1].Calls) {
+			return // a verdict
+		}
 		if at.Turn > len(l.entries) || at.Index >= len(l.entries[at.Turn-1].Calls) {
 			s.tb.Errorf("%s answers what was not asked", m.Subject)
 			return
@@ -221,14 +229,14 @@ func (l *mailLog) takes() bool {
 func (l *mailLog) takings(last shown) (all []taking) {
 	said := ownPart(&provider.Request{Messages: last.said})
 	turn := 0
-	for i, msg := range said {
-		switch {
-		case msg.Role == provider.Assistant:
+	for _, msg := range said {
+		if len(msg.ToolCalls) > 0 { // the next entry that calls somebody
 			turn++
-		case msg.Role == provider.User && i > 0 && said[i-1].Role != provider.Assistant:
-			turn++
+			for turn <= len(l.entries) && l.entries[turn-1].Kind != run.EntryTurn {
+				turn++
+			}
 		}
-		if turn < 1 || turn > len(l.entries) {
+		if turn < 1 || !carriedOut(l.state, turn) {
 			continue
 		}
 		e := l.entries[turn-1]

@@ -40,6 +40,9 @@ type played struct {
 
 // whose says whose turn a request is for: the task, with its place of each fork by which it is a copy, and the number.
 func whose(req *provider.Request) (me string, turn int) {
+	if review := reviewOf(req.Messages[0].Content); review != "" {
+		return review, turnOf(req)
+	}
 	me, turn = label(req.Messages[0].Content), 1
 	for i, msg := range req.Messages {
 		switch {
@@ -197,6 +200,9 @@ func (m *treeModel) mails(req *provider.Request) *provider.Response {
 		return acts(does("check_mail", nil), does("send", map[string]any{"to": id, "message": "say " + p.me}))
 	case !copied && strings.Count(parent, ".") == m.forkAt:
 		return m.parent(p)
+	case !copied && offers(req, "spawn_agents") && !p.did["called"] && !m.ends(p.me):
+		sub, _, _ := strings.Cut(req.System, "\n")
+		return acts(spawns(sub, p.me, m.fan))
 	case !copied && offers(req, "call_agent") && !p.did["called"] && !m.ends(p.me):
 		sub, _, _ := strings.Cut(req.System, "\n")
 		var calls []provider.ToolCall

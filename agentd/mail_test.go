@@ -103,6 +103,9 @@ func TestForkAndWait(t *testing.T) {
 		if got := s.told("r", 2); got != "r-1-0\nr-1-1" {
 			t.Errorf("the forks' ids: %q", got)
 		}
+		if waited := s.asksOf("r")[1].from.Sub(s.asksOf("r")[0].to); waited > 50*time.Millisecond {
+			t.Errorf("the parent had the ids of its forks after %v", waited)
+		}
 		if got := s.told("r-1-0", 1); got != "one" {
 			t.Errorf("the fork was asked %q", got)
 		}

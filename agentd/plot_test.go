@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,6 +26,9 @@ type plot struct {
 	InTurn bool   // one call after the other
 	Spawn  bool   // of spawned runs
 	Mail   string // who forks: roots ("top"), which call too, or those that call nobody ("bottom"); "" for nobody
+	Slash  bool   // … by lines of text
+
+	Watched configs.SupervisionMode // how closely a supervisor looks at the trees
 
 	Seed    int // of whatever follows from a label
 	Ragged  bool
@@ -51,6 +55,7 @@ type fruit struct {
 	Cancel   int // seconds until somebody cancels …
 	Path     int // … the root (0) or a child of its first turn; negative: never
 	Deadline int // seconds; 0: none
+	Stop     int // seconds until somebody interrupts the root or that child, and writes to it later; 0: never
 }
 
 // drawPlot draws one. What is out of the ordinary is so in one walk of four.
@@ -66,6 +71,10 @@ func drawPlot(t *rapid.T) plot {
 		p.Slow = 20
 	}
 	if p.Mail = rapid.SampledFrom([]string{"", "", "top", "bottom"}).Draw(t, "mail"); p.Mail != "" { // each that forks takes a dozen turns
+		p.Depth, p.Fan, p.Slash = min(p.Depth, 2), min(p.Fan, 2), rapid.Bool().Draw(t, "slash")
+	}
+	if seldom("watched") { // which doubles what there is to do
+		p.Watched = rapid.SampledFrom([]configs.SupervisionMode{configs.Supervised, configs.SupervisedHuman}).Draw(t, "mode")
 		p.Depth, p.Fan = min(p.Depth, 2), min(p.Fan, 2)
 	}
 	if p.Fragile {
@@ -100,6 +109,9 @@ func (p plot) drawFruit(t *rapid.T) fruit {
 	if p.Gone && rapid.IntRange(0, 3).Draw(t, "root") == 3 {
 		f.Agent, f.Path, f.Deadline = p.Depth, min(f.Path, 0), rapid.IntRange(1, 40).Draw(t, "seconds to live")
 	}
+	if rapid.IntRange(0, 3).Draw(t, "interrupted") == 3 {
+		f.Stop = rapid.IntRange(1, 12).Draw(t, "interrupt")
+	}
 	return f
 }
 
@@ -120,16 +132,28 @@ func (p plot) cast() (all, served []configs.Agent) {
 		a.Retry = configs.Retry{MaxAttempts: p.Tries, Backoff: configs.Fixed, Initial: time.Second}
 	})
 	all[0].Limits = p.Limits
+	mail, calls := configs.StyleMail, configs.StyleCall
+	if p.Slash {
+		mail = configs.StyleSlash
+	}
+	if p.Spawn {
+		calls = configs.StyleSpawn
+	}
 	switch p.Mail {
 	case "top":
-		all[0].Delegation.Styles = configs.Styles{configs.StyleCall, configs.StyleMail}
+		all[0].Delegation.Styles = configs.Styles{calls, mail}
 	case "bottom":
-		all[p.Depth].Delegation.Styles = configs.Styles{configs.StyleMail}
+		all[p.Depth].Delegation.Styles = configs.Styles{mail}
 	}
+	served = all
 	if p.Gone {
-		return all, all[:p.Depth]
+		served = all[:p.Depth]
 	}
-	return all, all
+	if p.Watched != "" {
+		watcher := p.watch(all)
+		return append(all, watcher), append(slices.Clip(served), watcher)
+	}
+	return all, served
 }
 
 // play makes the model act as the plot says.
@@ -139,6 +163,7 @@ func (p plot) play(m *treeModel) {
 	if p.Mail == "bottom" {
 		m.forkAt = p.Depth
 	}
+	m.judge = p.judge
 	m.pause = func(key string) time.Duration {
 		return time.Second + time.Duration(p.chance(uint64(1000*p.Slow), "pause", key))*time.Millisecond
 	}
@@ -186,7 +211,7 @@ func (p plot) ends(f fruit, label string, m *treeModel, o run.Outcome) bool {
 // its call or, where something may have happened to it, a failure.
 func (p plot) answer(f fruit, label string, depth int, m *treeModel) *regexp.Regexp {
 	or := ""
-	if p.Fragile || p.Timeout > 0 || p.Limits != (subjects.Limits{}) || f.Path > 0 || f.Deadline > 0 {
+	if p.Fragile || p.Timeout > 0 || p.Limits != (subjects.Limits{}) || f.Path > 0 || f.Deadline > 0 || f.Stop > 0 || p.Watched != "" {
 		or = `|Error: sub-agent "a\d" failed - [^.]*\. You may retry or proceed without this result\.|call_agent error: budget exceeded[^.)]*?`
 	}
 	if p.Moody {
@@ -204,11 +229,20 @@ func (p plot) answer(f fruit, label string, depth int, m *treeModel) *regexp.Reg
 				parts = append(parts, below(fmt.Sprintf("%s.%d", label, i), depth-1))
 			}
 			text += `\(` + strings.Join(parts, " ") + `\)`
+			if p.Watched != "" {
+				text += "|" + regexp.QuoteMeta(label) + `\([^()]*` + nothing + `[^()]*(?:\(HTTP 500\)[^()]*)*\)`
+			}
+			if f.Stop > 0 { // who was stopped does not say what it had
+				text += "|" + regexp.QuoteMeta(label)
+			}
 		}
 		return "(?:" + text + or + ")"
 	}
 	return regexp.MustCompile("^" + below(label, depth) + "$")
 }
+
+// nothing begins what a run reads of a turn that its supervisor, or a person, did not want.
+const nothing = "Nothing of this turn was carried out"
 
 // forked is what a run that forks may answer: as mailed has it, and if something may have happened, or may be said
 // instead (or), that a fork is dead, did not work, was refused or says less, or that it has given up.
@@ -227,6 +261,6 @@ func (p plot) forked(label, or string, below func(label string) string) string {
 	for i := range p.Fan {
 		parts = append(parts, "(?:"+below(fmt.Sprintf("%s.%d", label, i))+less+"|dead|failed|refused)")
 	}
-	parts = append(parts, "(?:"+regexp.QuoteMeta(fmt.Sprintf("%s~1-%d", label, p.Fan))+or+"|dead|failed|refused)(?:<[^> ]*>)?")
+	parts = append(parts, "(?:"+regexp.QuoteMeta(label)+fmt.Sprintf(`~\d+-%d`, p.Fan)+or+"|dead|failed|refused)(?:<[^> ]*>)?")
 	return regexp.QuoteMeta(label) + `\((?:gave up|` + strings.Join(parts, " ") + `)\)`
 }

@@ -134,7 +134,7 @@ func (s *sim) startWith(name string, cfg agentd.Config, frozen *atomic.Bool, bef
 		return nil
 	})
 	cfg.Name = name
-	cfg.Open = func(string) (provider.Provider, string, error) { return s.model.at(name), "m", nil }
+	cfg.Open = func(string) (provider.Provider, string, error) { return asker{s.model, p}, "m", nil }
 	if cfg.Grace == 0 {
 		cfg.Grace = time.Minute
 	}
@@ -158,6 +158,12 @@ func (p *proc) kill() {
 	if !already {
 		go func() { p.conn.Close(); p.stop() }()
 	}
+}
+
+func (p *proc) died() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.dead
 }
 
 // lose lets nothing that a worker says through for a while.
@@ -300,6 +306,9 @@ func (s *sim) labelOf(labels map[subjects.Run]string, r subjects.Run, call bus.S
 	if err := json.Unmarshal(call.Body, &in); err != nil {
 		s.tb.Fatal(err)
 	}
+	if review := reviewOf(in.Task); review != "" {
+		return review
+	}
 	if in.Forked == nil || !in.Forked.Inherit {
 		return label(in.Task)
 	}
@@ -328,6 +337,7 @@ type treeModel struct {
 	pause   func(key string) time.Duration              // instead of latency
 	fails   func(key string, n int) error               // of the n-th request for a turn
 	leaf    func(label string) bool                     // answers at once though it could call somebody
+	judge   func(key string) *provider.Response         // of the supervisor
 	forks   bool                                        // some runs have the style mail …
 	forkAt  int                                         // … and fork if there are so many dots in their labels
 
@@ -352,25 +362,39 @@ func newTreeModel() *treeModel {
 // ends reports whether a run calls nobody although it could.
 func (m *treeModel) ends(label string) bool { return m.leaf != nil && m.leaf(label) }
 
-// at is the model as a worker sees it.
-func (m *treeModel) at(worker string) provider.Provider { return asker{m, worker} }
+// at is the model as a worker sees it that does not die.
+func (m *treeModel) at(worker string) provider.Provider { return asker{m, &proc{name: worker}} }
 
+// asker is the model as a worker sees it.
 type asker struct {
 	m      *treeModel
-	worker string
+	worker *proc
 }
 
 func (a asker) Send(ctx context.Context, req *provider.Request) (*provider.Response, error) {
+	as := heardAsCalls(req)
+	resp, err := a.send(ctx, as)
+	if err != nil || as == req {
+		return resp, err
+	}
+	return saidInCommands(resp), nil
+}
+
+func (a asker) send(ctx context.Context, req *provider.Request) (*provider.Response, error) {
 	me, turn := whose(req)
 	a.m.mu.Lock()
 	if turn >= a.m.shown[me].turn {
 		a.m.shown[me] = shown{turn, req.Messages}
 	}
 	key := fmt.Sprintf("%s#%d", me, turn)
-	a.m.asked[key] = append(a.m.asked[key], a.worker)
+	a.m.asked[key] = append(a.m.asked[key], a.worker.name)
 	n := len(a.m.asked[key])
 	a.m.mu.Unlock()
-	defer a.m.end(key)
+	defer func() {
+		if !a.worker.died() { // its request ended then, whatever is left of it here
+			a.m.end(key)
+		}
+	}()
 	latency := a.m.latency
 	if a.m.pause != nil {
 		latency = a.m.pause(key)
@@ -386,12 +410,19 @@ func (a asker) Send(ctx context.Context, req *provider.Request) (*provider.Respo
 		}
 	}
 	if a.m.whim != nil {
-		if resp := a.m.whim(a.worker, key); resp != nil {
+		if resp := a.m.whim(a.worker.name, key); resp != nil {
 			return resp, nil
 		}
 	}
+	if reviewOf(req.Messages[0].Content) != "" {
+		return a.m.judge(key), nil
+	}
 	if offers(req, "fork") {
-		return a.m.mails(req), nil
+		resp := a.m.mails(req)
+		if len(resp.ToolCalls) > 0 {
+			resp.Content = fmt.Sprintf("acting %d", turn) // what a supervisor sees of two turns is never the same
+		}
+		return resp, nil
 	}
 	usage := usual
 	if !offers(req, "call_agent") && !offers(req, "spawn_agents") || turn > 1 || a.m.ends(me) {

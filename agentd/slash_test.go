@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -64,6 +65,51 @@ func TestSlash(t *testing.T) {
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)
+		}
+		s.clean()
+	})
+}
+
+// TestSlashForkAndKill: a fork without a prompt knows the conversation with all that was commanded in it, and who is killed
+// is dead.
+func TestSlashForkAndKill(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.mailer(map[string][]part{
+			"r":     {says("I shall look.\n/slash check-mail"), says("/slash fork"), after(time.Minute, says("/slash kill r-2-0")), says("/slash wait r-2-0"), says("done")},
+			"r-2-0": {after(time.Hour, says("never"))},
+		})
+		slashing(&s.agents[0])
+		s.agents[0].SubAgents = []string{"leaf"}
+		s.agents = append(s.agents, define("leaf", nil))
+		s.hire("w", engagement{})
+		s.settle()
+		r := s.submit("lead", "the task")
+		s.completed(r, "done")
+		const results = "Results of your commands, in their order:\n\n"
+		if got := s.told("r", 4); got != results+"/slash kill\nkilled r-2-0" {
+			t.Error(got)
+		}
+		if got := s.told("r", 5); got != results+"/slash wait\n"+`{"agents":[{"id":"r-2-0","status":"dead"}]}` {
+			t.Error(got)
+		}
+		copied := s.asksOf("r-2-0")
+		if len(copied) != 1 || copied[0].err == nil {
+			t.Fatalf("the copy was asked %d times, and not stopped", len(copied))
+		}
+		var said []string
+		for _, m := range copied[0].req.Messages {
+			said = append(said, m.Content)
+		}
+		want := []string{
+			"the task", "I shall look.\n/slash check-mail", results + "/slash check-mail\nno mail", "/slash fork",
+			results + "/slash fork\nYou are now the child r-2-0, a copy of r that knows its conversation until here. It goes on without you. " +
+				"Do what you were forked for; your answer goes to it as mail.",
+		}
+		if diff := cmp.Diff(want, said); diff != "" {
+			t.Error(diff)
+		}
+		if o := s.outcomes(r.Reply(2, 0)); len(o) != 1 || o[0].Kind != run.KindCancelled {
+			t.Errorf("%+v", o)
 		}
 		s.clean()
 	})

@@ -98,6 +98,11 @@ func TestSpawnAgents(t *testing.T) {
 			t.Errorf("%+v", o)
 		}
 		asks := s.asked("lead")
+		for _, a := range append(s.asked("leaf"), asks[1]) {
+			if apart := a.from.Sub(asks[0].to); apart > 50*time.Millisecond {
+				t.Errorf("%s began %v after it was asked for", a.text(), apart)
+			}
+		}
 		s.asks = []*asked{&asks[0], &asks[2]} // without that of the task two
 		want := strings.Join([]string{
 			`{"agent_id":"r-1-0","outcome":{"success":{"result":"done one"}},"task":"one","tokens":110,"turns":1}`,

@@ -104,6 +104,47 @@ func TestReoriented(t *testing.T) {
 	})
 }
 
+// TestVerdictsStayBelow: what a supervisor says to a run that works for another one, that one does not learn, neither its
+// model nor from the outcome; and who is not supervised is looked at by nobody.
+func TestVerdictsStayBelow(t *testing.T) {
+	onStage(t, func(s *stage) {
+		const marker = "mind the step"
+		s.watchedLead(configs.Supervised, `{"decision":"reorient","correction":"`+marker+`"}`, `{"decision":"continue"}`)
+		s.agents = append(s.agents, define("top", []string{"lead"}))
+		s.parts["top"] = turns(calls(call("lead", "x")), sums)
+		s.parts["lead"] = turns(calls(call("leaf", "x")), calls(call("leaf", "y")), says("done"))
+		s.hands[0].serve(s, s.agents...)
+		s.settle()
+		r := s.submit("top", "go")
+		s.completed(r, "c0=done")
+		if got := s.asked("lead")[1].results()[0].Content; !strings.Contains(got, marker) {
+			t.Errorf("the run itself reads %q", got)
+		}
+		for _, a := range s.asked("top") {
+			if said := conversation(a.req.Messages) + a.req.System; strings.Contains(said, marker) {
+				t.Errorf("its caller was shown %s", said)
+			}
+		}
+		for _, reply := range []string{r.Reply(1, 0), r.Space.Result(r.Agent, r.Tree)} {
+			for _, m := range s.all(reply) {
+				if strings.Contains(string(m.Body), marker) {
+					t.Errorf("%s: %s", m.Subject, m.Body)
+				}
+			}
+		}
+		asks := s.asked("watcher")
+		for _, a := range asks {
+			if !strings.Contains(a.text(), `"agent":"lead"`) {
+				t.Errorf("the supervisor was asked about another run: %s", a.text())
+			}
+		}
+		if len(asks) != 2 || s.runs(r) != 5 {
+			t.Errorf("the supervisor was asked %d times, and there were %d runs", len(asks), s.runs(r))
+		}
+		s.clean()
+	})
+}
+
 // TestHeld: where the supervisor pauses a person decides, after any time, and on any worker. Until then there is nothing
 // but messages, and the run's time for its calls begins when they may be made.
 func TestHeld(t *testing.T) {
@@ -177,6 +218,36 @@ func TestSupervisionGoesDown(t *testing.T) {
 			got[agent] = s.entries(s.child(r, agent, i))[0].Start.Supervision.Mode
 		}
 		if diff := cmp.Diff(map[string]run.Mode{"middle": run.Human, "lax": run.Supervised}, got); diff != "" {
+			t.Error(diff)
+		}
+		s.clean()
+	})
+}
+
+// TestHumanGoesDown: who has no supervision of its own and works for a run of which people decide waits for them too.
+func TestHumanGoesDown(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.watchedLead(configs.SupervisedHuman, `{"decision":"continue"}`, `{"decision":"pause","reason":"who pays?"}`)
+		s.agents = append(s.agents, define("middle", []string{"leaf"}))
+		s.agents[0].SubAgents = []string{"middle"}
+		s.parts["lead"] = turns(calls(call("middle", "x")), sums)
+		s.parts["middle"] = turns(calls(call("leaf", "x")), sums)
+		s.hands[0].serve(s, s.agents...)
+		s.settle()
+		r := s.submit("lead", "go")
+		below := s.child(r, "middle", 0)
+		s.eventually("it is held", func() bool {
+			ms := s.all(below.Timer(1))
+			return len(ms) == 1 && strings.Contains(string(ms[0].Body), "who pays?")
+		})
+		time.Sleep(10 * time.Minute)
+		if n := len(s.asked("leaf")); n != 0 {
+			t.Errorf("%d leaves were asked before anybody had decided", n)
+		}
+		s.pub(below.Approve(s.key("k")), `{"approve":true}`)
+		s.completed(r, "c0=c0=leaf")
+		want := run.Supervision{Mode: run.Human, Agent: "watcher", Timeout: time.Hour}
+		if diff := cmp.Diff(want, s.entries(below)[0].Start.Supervision); diff != "" {
 			t.Error(diff)
 		}
 		s.clean()

@@ -146,21 +146,14 @@ func (w *walk) grow(i int, f fruit) {
 	if _, err := w.conn.Write(w.ctx, m); err != nil {
 		w.tb.Fatal(err)
 	}
+	w.visit(i, f, r)
 	label := w.label(i)
 	switch {
 	case f.Path < 0:
 		return
 	case f.Path > 0:
-		below := f.Agent + 1
-		if w.Mail == "top" {
-			below = f.Agent // a fork
-		}
-		if a, err = subjects.ParseAgent(fmt.Sprintf("a%d", below)); err != nil {
-			w.tb.Fatal(err)
-		}
-		index := (f.Path - 1) % w.Fan
-		r = r.Space.Run(a, id, r.Path.Child(1, index))
-		label = fmt.Sprintf("%s.%d", label, index)
+		r = w.childOf(i, f)
+		label = fmt.Sprintf("%s.%d", label, (f.Path-1)%w.Fan)
 	}
 	time.AfterFunc(time.Duration(f.Cancel)*time.Second, func() {
 		if _, err := w.conn.Write(w.ctx, bus.Message{Subject: r.Cancel(), Fence: bus.After(r.Cancel(), 0)}); err == nil {
@@ -169,4 +162,18 @@ func (w *walk) grow(i int, f fruit) {
 			w.mu.Unlock()
 		}
 	})
+}
+
+// childOf is the child of a tree's first turn that something befalls.
+func (w *walk) childOf(i int, f fruit) subjects.Run {
+	below := f.Agent + 1
+	if w.Mail == "top" {
+		below = f.Agent // a fork
+	}
+	a, err := subjects.ParseAgent(fmt.Sprintf("a%d", below))
+	if err != nil {
+		w.tb.Fatal(err)
+	}
+	r := w.trees[i]
+	return r.Space.Run(a, r.Tree, r.Path.Child(1, (f.Path-1)%w.Fan))
 }

@@ -2,51 +2,84 @@ package cmd_test
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
 
-// TestFeatures: every line of testdata/features.txt has its number, and what it names is there.
+// sections are those of the three documents that have features, by their headings. The others tell why, or show examples.
+var sections = map[string][]string{
+	"002": {"Constraints", "Spawning", "Isolation Model", "Communication", "Supervision", "Error Handling"},
+	"003": {"The Two-Path Model", "Commands", "Child Lifecycle", "Structured Completion Message", "System Prompt Guidance", "Open Questions"},
+	"004": {
+		"State Machine Changes", "State Transitions", "Property Invariants", "Tool Definitions", "Tool Availability",
+		"Runtime / Executor Responsibilities", "Database", "Sub-Agent Initial Message", "Aggregated Results Format",
+	},
+}
+
+// TestFeatures: every line of testdata/features.txt has its number below a section of its document, what it names is there,
+// and every section has a line, in the order of the document.
 func TestFeatures(t *testing.T) {
 	table, err := os.ReadFile("testdata/features.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
 	there, numbered := map[string]proofs{}, map[string]int{}
+	shown := map[string][]string{} // the sections of each document that have a line
+	var doc, section string
 	for line := range strings.Lines(string(table)) {
 		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
 			continue
 		}
-		proof, feature, two := strings.Cut(line, " | ")
-		fields := strings.Fields(proof)
-		if !two || strings.TrimSpace(feature) == "" || len(fields) != 3 {
-			t.Errorf("%q: want an id, a directory, a test, and a feature after a bar", line)
+		if heading, ok := strings.CutPrefix(line, "["); ok {
+			doc, section, _ = strings.Cut(strings.TrimSuffix(heading, "]"), " ")
 			continue
 		}
-		id, dir, test := fields[0], fields[1], fields[2]
-		doc, _, _ := strings.Cut(id, ".")
+		f, err := featureOf(line)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if !slices.Contains(shown[doc], section) {
+			shown[doc] = append(shown[doc], section)
+		}
 		numbered[doc]++
-		if want := fmt.Sprintf("%s.%d", doc, numbered[doc]); id != want {
-			t.Errorf("%s stands where %s belongs", id, want)
+		if want := fmt.Sprintf("%s.%d", doc, numbered[doc]); f.id != want {
+			t.Errorf("%s stands where %s belongs", f.id, want)
 		}
-		if strings.HasSuffix(test, ".txt") {
-			if _, err := os.Stat(filepath.Join("testdata", "script", test)); err != nil {
-				t.Errorf("%s: %v", id, err)
-			}
-			continue
-		}
-		if _, ok := there[dir]; !ok {
-			there[dir] = proofsIn(t, filepath.Join("..", filepath.FromSlash(dir)))
-		}
-		if err := there[dir].have(test); err != nil {
-			t.Errorf("%s: %s: %v", id, dir, err)
+		if err := f.shown(t, there); err != nil {
+			t.Errorf("%s: %s: %v", f.id, f.dir, err)
 		}
 	}
-	for _, doc := range []string{"002", "003", "004"} {
-		if numbered[doc] == 0 {
-			t.Errorf("nothing of %s is in the table", doc)
-		}
+	if !maps.EqualFunc(sections, shown, slices.Equal) {
+		t.Errorf("the sections with a feature are\n%q, want\n%q", shown, sections)
 	}
+}
+
+// feature is one line of the table.
+type feature struct{ id, dir, test string }
+
+func featureOf(line string) (feature, error) {
+	proof, text, two := strings.Cut(line, " | ")
+	fields := strings.Fields(proof)
+	if !two || strings.TrimSpace(text) == "" || len(fields) != 3 {
+		return feature{}, fmt.Errorf("%q: want an id, a directory, a test, and a feature after a bar", line)
+	}
+	return feature{fields[0], fields[1], fields[2]}, nil
+}
+
+// shown says what is wrong with the test of a feature. What there is in a directory is read once.
+func (f feature) shown(t *testing.T, there map[string]proofs) error {
+	t.Helper()
+	if strings.HasSuffix(f.test, ".txt") {
+		_, err := os.Stat(filepath.Join("testdata", "script", f.test))
+		return err
+	}
+	if _, ok := there[f.dir]; !ok {
+		there[f.dir] = proofsIn(t, filepath.Join("..", filepath.FromSlash(f.dir)))
+	}
+	return there[f.dir].have(f.test)
 }

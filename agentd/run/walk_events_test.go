@@ -41,7 +41,7 @@ func (w *walker) draw(t *rapid.T) run.Event {
 			f := rapid.SampledFrom(forks).Draw(t, "fork")
 			turn, i = f.Turn, f.Index
 		}
-		o := run.Outcome{Status: run.StatusCompleted, Result: place(turn, i)}
+		o := run.Outcome{Status: run.StatusCompleted, Result: place(turn, i), Worker: fmt.Sprint("w", m.Seq)} // no two are the same
 		if n := len(s.Turns); n > 0 && s.Turns[n-1].Entry.Review != nil && rapid.Bool().Draw(t, "a verdict") {
 			turn, i = n, len(s.Turns[n-1].Entry.Calls)
 			o.Result = rapid.SampledFrom([]string{`{"decision":"continue"}`, `{"decision":"reorient","correction":"no"}`, `{"decision":"pause"}`, "hm"}).Draw(t, "verdict")
@@ -59,7 +59,7 @@ func (w *walker) draw(t *rapid.T) run.Event {
 	case "rested":
 		e := run.Entry{
 			Index: w.index(t), Kind: rapid.SampledFrom([]run.EntryKind{run.EntryIdle, run.EntryIdle, run.EntryIdle, run.EntryFinal}).Draw(t, "rest"),
-			Trigger: max(1, w.state.Owner), Seen: w.seen(t), Answer: &provider.Response{Content: "so far"}, Start: &run.Start{Supervision: w.watched},
+			Trigger: max(1, w.state.Owner), Seen: w.seen(t), Answer: &provider.Response{Content: "so far"}, Start: w.start,
 		}
 		if rapid.IntRange(0, 3).Draw(t, "its model failed") == 3 {
 			e.End = &run.End{Kind: run.KindError, Text: "no"}
@@ -108,7 +108,7 @@ func (w *walker) turn(t *rapid.T, m run.Meta) run.Entry {
 	n := rapid.IntRange(1, 4).Draw(t, "calls")
 	e := run.Entry{
 		Index: w.index(t), Kind: run.EntryTurn, Trigger: max(1, w.state.Owner), Seen: w.seen(t), Answer: &provider.Response{},
-		Sequential: rapid.Bool().Draw(t, "sequential"), Timer: m.Time.Add(time.Hour), Start: &run.Start{Supervision: w.watched},
+		Sequential: rapid.Bool().Draw(t, "sequential"), Timer: m.Time.Add(time.Hour), Start: w.start,
 	}
 	if w.watched.Mode != run.Unsupervised && rapid.IntRange(0, 3).Draw(t, "reviewed") > 0 {
 		e.Timer = m.Time.Add(2 * time.Second)
@@ -132,8 +132,8 @@ func (w *walker) turn(t *rapid.T, m run.Meta) run.Entry {
 		}
 		w.address(t, &c, i)
 		e.Calls = append(e.Calls, c)
-		e.Answer.ToolCalls = append(e.Answer.ToolCalls, provider.ToolCall{ID: fmt.Sprint("c", i)})
 	}
+	spread(t, &e)
 	return e
 }
 
@@ -188,6 +188,11 @@ func place(turn, index int) string { return fmt.Sprint(turn, ".", index) }
 
 func isConcluded(e run.Event) bool {
 	_, ok := e.(run.Concluded)
+	return ok
+}
+
+func isEnded(e run.Event) bool {
+	_, ok := e.(run.Ended)
 	return ok
 }
 

@@ -17,13 +17,14 @@ import (
 func TestSimApply(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		w := walker{mails: rapid.Bool().Draw(t, "mails"), people: rapid.Bool().Draw(t, "people"), resting: map[string]bool{}, sent: map[string]uint64{}, made: map[string]bool{}}
+		w := walker{mails: rapid.Bool().Draw(t, "mails"), people: rapid.Bool().Draw(t, "people"), resting: map[string]bool{}, sent: map[string]uint64{}, made: map[string]bool{}, kept: map[string]run.Outcome{}}
 		if rapid.IntRange(0, 2).Draw(t, "watched") == 2 {
 			w.watched = run.Supervision{
 				Mode: rapid.SampledFrom([]run.Mode{run.Supervised, run.Human}).Draw(t, "mode"), Agent: "watcher", Timeout: time.Minute,
 				OnTimeout: rapid.Bool().Draw(t, "on timeout"),
 			}
 		}
+		w.start = drawStart(t, w.watched)
 		for range rapid.IntRange(0, 60).Draw(t, "events") {
 			e := w.draw(t)
 			before := w.state
@@ -46,10 +47,12 @@ type walker struct {
 	mail    []uint64 // all that was written to it, while it had not ended
 	people  bool     // some interrupt it
 	watched run.Supervision
-	stopped bool              // a person has, and it was not written to since
-	sent    map[string]uint64 // when it has written last to each
-	made    map[string]bool   // runs that were to be called
-	resting map[string]bool   // forks that have said that they are idle, and were not written to since
+	stopped bool                   // a person has, and it was not written to since
+	start   *run.Start             // what it is started with
+	kept    map[string]run.Outcome // the first outcome of each call
+	sent    map[string]uint64      // when it has written last to each
+	made    map[string]bool        // runs that were to be called
+	resting map[string]bool        // forks that have said that they are idle, and were not written to since
 }
 
 // check holds one application of an event to every promise.
@@ -81,9 +84,13 @@ func (w *walker) check(t *rapid.T, before, after run.State, e run.Event, err err
 	checkHeard(t, before, after, e)
 	checkHeld(t, before, after, e)
 	w.checkMade(t, after)
-	checkBelow(t, after)
+	w.checkBelow(t, after, e)
 	checkWord(t, after)
 	w.checkStopped(t, before, after, e, err)
+	w.checkKept(t, after)
+	checkTurns(t, after)
+	checkSpread(t, after)
+	w.checkNotice(t, after)
 }
 
 // checkMail: what was written to a run is in its inbox or was taken, once, by a call that may take it, in stream

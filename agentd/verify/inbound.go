@@ -27,13 +27,14 @@ func (n *node) moves(e run.Event) bool {
 
 // timedOut checks that the calls of a turn were published. The timer is published after those that are due at
 // first. A later one of a sequential turn has to wait for another worker if the one that holds the outcome
-// before it dies, and meanwhile the time may be over.
+// before it dies, and meanwhile the time may be over; so have those of a turn that was looked at, whose timer was set for
+// that before.
 func (c *Checker) timedOut(n *node, turn int, m Message) {
 	e := n.state.Turns[turn-1].Entry
 	first := slices.IndexFunc(e.Calls, func(call run.Call) bool { return !call.Failed() })
 	for _, child := range n.unpublished() {
 		say := c.violate
-		if e.Sequential && child.Index > first {
+		if e.Sequential && child.Index > first || e.Review != nil {
 			say = c.note
 		}
 		say(n, m.Seq, FanOut, "call %d of turn %d, of %s, timed out without having been published", child.Index, turn, child.Call.Agent)

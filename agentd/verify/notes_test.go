@@ -112,6 +112,24 @@ func TestRaces(t *testing.T) {
 			s.outcome("r-1-0", 120, run.Outcome{})
 			s.outcome("r", 130, run.Outcome{})
 		}},
+		{"a verdict on a run that has ended", "", func(s *story) {
+			s.watched()
+			s.call("r-1-1", 30, at(100)).body = run.Input{Review: true}
+			s.cancel("r", 40)
+			s.cancel("r-1-1", 50)
+			s.ended("r", 2, 60, 40)
+			s.outcome("r", 70, failed)
+			s.ended("r-1-1", 1, 80, 50)
+			s.outcome("r-1-1", 90, failed)
+		}},
+		{"an approval after which nobody came until the calls had no time left", verify.FanOut, func(s *story) {
+			s.watched()
+			s.entry("log r 1").Calls[0].Deadline = at(150)
+			s.review(`{"decision":"pause","reason":"who pays?"}`)
+			s.put("word", 100, "axe.run.lead.T.r.in.approve.k", run.Approval{Approve: true})
+			s.put("fired", 690, s.run("r").Fired(1), "{}") // it was set for the person
+			s.outcome("r", 700, run.Outcome{})
+		}},
 		{"a run of one turn that was stopped before it answered", "", func(s *story) {
 			clear(s.ms)
 			s.call("r", 10, deadline).header[subjects.HeaderLimits] = "r turns=1"

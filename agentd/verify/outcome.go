@@ -108,7 +108,7 @@ func (c *Checker) conclude(n *node, o run.Outcome, good bool, m Message) {
 func (n *node) shed() {
 	n.triggers = nil
 	for i, t := range n.state.Turns {
-		n.state.Turns[i] = run.Turn{Entry: run.Entry{Kind: t.Entry.Kind, Seen: t.Entry.Seen, End: t.Entry.End, Start: t.Entry.Start, Calls: t.Entry.Calls, Sequential: t.Entry.Sequential}}
+		n.state.Turns[i] = run.Turn{Entry: run.Entry{Kind: t.Entry.Kind, Seen: t.Entry.Seen, End: t.Entry.End, Start: t.Entry.Start, Calls: t.Entry.Calls, Review: t.Entry.Review, Sequential: t.Entry.Sequential}}
 	}
 }
 

@@ -1,0 +1,91 @@
+package agentd_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/axebus/axe/agentd/tool"
+	"github.com/axebus/axe/provider"
+)
+
+// A run of a sim that writes commands plays the same part as one that calls tools: what it is shown is read as if it had
+// called them, and what it would call is written down.
+
+// heardAsCalls is a request as a run would be sent it that calls tools for what this one writes commands for.
+func heardAsCalls(req *provider.Request) *provider.Request {
+	if !strings.Contains(req.System, "- /slash check-mail") {
+		return req
+	}
+	as := *req
+	as.Tools, as.Messages = slices.Clone(req.Tools), nil
+	for _, name := range []string{"fork", "send", "check_mail", "wait", "kill"} {
+		as.Tools = append(as.Tools, provider.Tool{Name: name})
+	}
+	var wrote []provider.ToolCall
+	for _, m := range req.Messages {
+		said, results := strings.CutPrefix(m.Content, "Results of your commands, in their order:\n\n")
+		switch {
+		case m.Role == provider.Assistant && len(m.ToolCalls) == 0:
+			wrote = tool.Commands(m.Content)
+			m.ToolCalls = wrote
+		case m.Role == provider.User && results:
+			m = provider.Message{Role: provider.ToolRole, ToolResults: readResults(wrote, said)}
+		}
+		as.Messages = append(as.Messages, m)
+	}
+	return &as
+}
+
+// readResults takes the results of commands apart. Each stands below the line of its command.
+func readResults(wrote []provider.ToolCall, said string) []provider.ToolResult {
+	var all []provider.ToolResult
+	for i, text := range strings.Split("\n\n"+said, "\n\n/slash ")[1:] {
+		_, text, _ = strings.Cut(text, "\n")
+		text = strings.TrimSuffix(text, "\n")
+		all = append(all, provider.ToolResult{CallID: wrote[i].ID, Content: text, IsError: !fine.MatchString(text)})
+	}
+	return all
+}
+
+// fine is the result of a command that was carried out. Nothing but its text tells it from a mistake.
+var fine = regexp.MustCompile(`^(r(-\d+)+|no mail|sent to \S+|killed \S+|\{.*\}|You are now the child .*|This result goes to your parent\.)$`)
+
+// saidInCommands is an answer whose calls of the tools of mail are lines of text.
+func saidInCommands(resp *provider.Response) *provider.Response {
+	as := *resp
+	as.ToolCalls = nil
+	for _, c := range resp.ToolCalls {
+		if line := command(c); line != "" {
+			as.Content += "\n" + line
+		} else {
+			as.ToolCalls = append(as.ToolCalls, c)
+		}
+	}
+	return &as
+}
+
+// command is the line for a tool call, "" if there is none.
+func command(c provider.ToolCall) string {
+	switch c.Name {
+	case "fork":
+		if c.Arguments["prompt"] == "" {
+			return "/slash fork"
+		}
+		return "/slash fork " + strconv.Quote(c.Arguments["prompt"])
+	case "send":
+		return fmt.Sprintf("/slash send %s %q", c.Arguments["to"], c.Arguments["message"])
+	case "check_mail":
+		return "/slash check-mail"
+	case "kill":
+		return "/slash kill " + c.Arguments["id"]
+	case "wait":
+		var from []string
+		_ = json.Unmarshal([]byte(c.Arguments["from"]), &from) // none: anybody's
+		return strings.Join(append([]string{"/slash wait --timeout", c.Arguments["timeout"]}, from...), " ")
+	}
+	return ""
+}

@@ -1,0 +1,36 @@
+package tool_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/axebus/axe/agentd/tool"
+	"github.com/axebus/axe/subjects"
+)
+
+// TestGuidance holds what a run is told of itself and of how to work with others to the files in testdata, word for word: of
+// a root that calls tools, and of a fork that writes commands. Who has none of the tools is told nothing.
+func TestGuidance(t *testing.T) {
+	all := []string{tool.ForkToolName, tool.SendToolName, tool.CheckMailToolName, tool.WaitToolName, tool.KillToolName}
+	fork, err := subjects.ParsePath("r-1-0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, got := range map[string]string{
+		"guidance_mail.txt":  tool.Guidance(subjects.Root, append([]string{tool.CallAgentToolName}, all...), nil),
+		"guidance_slash.txt": tool.Guidance(fork, nil, all),
+	} {
+		want, err := os.ReadFile("testdata/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(string(want), got+"\n"); diff != "" {
+			t.Errorf("%s: %s", file, diff)
+		}
+	}
+	if got := tool.Guidance(fork, []string{tool.CallAgentToolName, tool.SpawnAgentToolName}, nil); got != "" {
+		t.Errorf("who has none of the tools is told %q", got)
+	}
+}
