@@ -362,7 +362,7 @@ func (s State) ended(e Ended) (State, error) {
 	if err != nil {
 		return s, err
 	}
-	s.logged = true
+	s.logged = s.cancelled || !done // one that had ended by itself owes what it owed
 	if !done {
 		s.Phase, s.Owner, s.End, s.cancelled = Failed, e.Entry.Trigger, *e.Entry.End, true
 	}

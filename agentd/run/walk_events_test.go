@@ -191,11 +191,6 @@ func isConcluded(e run.Event) bool {
 	return ok
 }
 
-func isEnded(e run.Event) bool {
-	_, ok := e.(run.Ended)
-	return ok
-}
-
 func seqOf(e run.Event) uint64 {
 	switch e := e.(type) {
 	case run.Called:

@@ -84,7 +84,7 @@ func (w *walker) check(t *rapid.T, before, after run.State, e run.Event, err err
 	checkHeard(t, before, after, e)
 	checkHeld(t, before, after, e)
 	w.checkMade(t, after)
-	w.checkBelow(t, after, e)
+	checkBelow(t, after)
 	checkWord(t, after)
 	w.checkStopped(t, before, after, e, err)
 	w.checkKept(t, after)
