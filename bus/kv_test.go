@@ -2,6 +2,7 @@ package bus
 
 import (
 	"context"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -17,6 +18,10 @@ import (
 func TestDirectoryThatWasLost(t *testing.T) {
 	ats.Register()
 	defer ats.Unregister()
+	defer func() { // the library keeps timers for later, and those of a bubble are fatal outside
+		runtime.GC()
+		runtime.GC()
+	}()
 	synctest.Test(t, func(t *testing.T) {
 		server := serveT(t, ServerConfig{})
 		conn := openT(t, Dial{Server: server}, true)
