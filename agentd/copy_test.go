@@ -67,12 +67,14 @@ func TestCopyIsBounded(t *testing.T) {
 		r := s.submit("lead", "go")
 		s.completed(r, "c0=done")
 		mid := s.child(r, "mid", 0)
-		s.plays("mid", turns(nil, calls(call("leaf", "a"), call("other", "b"), call("leaf", "c"), call("leaf", "d")), sums))
-		for _, of := range []subjects.Run{mid, s.fork(mid, "again")} {
-			q := of
-			if !of.Path.IsRoot() {
-				q = s.fork(of, "go on")
+		s.plays("mid", func(ctx context.Context, a *asked) (*provider.Response, error) {
+			if a.req.Messages[len(a.req.Messages)-1].Role == provider.User {
+				return calls(call("leaf", "a"), call("other", "b"), call("leaf", "c"), call("leaf", "d"))(ctx, a)
 			}
+			return sums(ctx, a)
+		})
+		for _, prompt := range []string{"go on", "again"} {
+			q := s.fork(mid, prompt)
 			s.result(q, time.Hour)
 			start := s.entries(q)[0].Start
 			if diff := cmp.Diff([]run.Scope{{Path: "r", MaxAgents: 4}}, start.Limits); diff != "" {
@@ -82,7 +84,9 @@ func TestCopyIsBounded(t *testing.T) {
 				t.Errorf("%+v", start)
 			}
 		}
-		q := s.fork(s.fork(mid, "once"), "twice")
+		once := s.fork(mid, "once")
+		s.result(once, time.Hour)
+		q := s.fork(once, "twice")
 		s.result(q, time.Hour)
 		if start := s.entries(q)[0].Start; start.MaxDepth != 1 || len(start.Limits) != 1 || start.Limits[0].MaxAgents != 4 || start.Policy.MayCall("other") {
 			t.Errorf("%+v", start)
