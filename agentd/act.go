@@ -73,18 +73,12 @@ func (w *Worker) outcomeAt(ctx context.Context, reply string) (bus.Stored, bool,
 }
 
 // first reads the first message of a subject that is known to have one; a follower may lag.
-func (w *Worker) first(ctx context.Context, subject string) (bus.Stored, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, lagging, errLagging)
-	defer cancel()
-	for {
-		m, ok, err := w.conn.First(ctx, subject)
-		if ok || err != nil {
-			return m, err
-		}
-		if err := bus.Pause(ctx, 10*time.Millisecond); err != nil {
-			return m, fmt.Errorf("read %s: %w", subject, err)
-		}
-	}
+func (w *Worker) first(ctx context.Context, subject string) (m bus.Stored, err error) {
+	err = catchUp(ctx, func(ctx context.Context) (ok bool, err error) {
+		m, ok, err = w.conn.First(ctx, subject)
+		return ok, err
+	}, "%s", subject)
+	return m, err
 }
 
 func (w *Worker) step(ctx context.Context, h *history, t *trigger) (step, error) {

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/axebus/axe/agentd"
 	"github.com/axebus/axe/agentd/run"
@@ -34,7 +33,6 @@ type world struct {
 	conn *bus.Conn // of the requester
 	work *bus.Conn // of the worker
 	nc   *nats.Conn
-	js   jetstream.JetStream
 	wait sync.Map // subject to chan struct{}
 }
 
@@ -85,17 +83,12 @@ func worldAt(b *testing.B, url string, cfg agentd.Config, m benchModel, agents .
 		b.Fatal(err)
 	}
 	b.Cleanup(w.nc.Close)
-	if w.js, err = jetstream.New(w.nc); err != nil {
-		b.Fatal(err)
-	}
-	for _, live := range []string{"axe.live.result.>", "live.*.reply.>"} {
-		if _, err := w.nc.Subscribe(live, func(m *nats.Msg) {
-			if c, ok := w.wait.LoadAndDelete(m.Subject); ok {
-				close(c.(chan struct{}))
-			}
-		}); err != nil {
-			b.Fatal(err)
+	if _, err := w.nc.Subscribe("axe.live.result.>", func(m *nats.Msg) {
+		if c, ok := w.wait.LoadAndDelete(m.Subject); ok {
+			close(c.(chan struct{}))
 		}
+	}); err != nil {
+		b.Fatal(err)
 	}
 	return w
 }
@@ -122,75 +115,38 @@ func (w *world) call(b *testing.B, agent subjects.Agent) {
 	<-done
 }
 
-// raw serves durable request and reply with nothing around it, on a stream of its own. Pulled, each of
-// its workers asks for one message when it is free, as an agentd does with its slots; ahead, the client
-// library keeps 500 messages in hand, which costs less and keeps them from other workers.
+// raw serves durable request and reply with nothing around it (bus.Raw), and returns what asks for one.
 func (w *world) raw(b *testing.B, workers int, ahead bool) func() {
 	b.Helper()
 	ctx, stop := context.WithCancel(b.Context())
-	name := map[bool]string{false: "pulled", true: "ahead"}[ahead]
-	st, err := w.js.CreateStream(ctx, jetstream.StreamConfig{
-		Name: name, Subjects: []string{name + ".>"}, AllowDirect: true,
-		RePublish: &jetstream.RePublish{Source: name + ".>", Destination: "live." + name + ".>"},
+	asks, err := w.conn.Raw(ctx, 0)
+	if err != nil {
+		b.Fatal(err)
+	}
+	served, err := bus.Open(ctx, bus.Config{Dial: bus.Dial{URL: w.nc.ConnectedUrl()}}) // a worker is another process
+	if err != nil {
+		b.Fatal(err)
+	}
+	serves, err := served.Raw(ctx, 0)
+	if err != nil {
+		b.Fatal(err)
+	}
+	group := map[bool]string{false: "pulled", true: "ahead"}[ahead]
+	ended := make(chan error, 1)
+	go func() {
+		ended <- serves.Serve(ctx, group, workers, ahead, func(_ context.Context, body []byte) ([]byte, error) { return body, nil })
+	}()
+	b.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			b.Error(err)
+		}
+		served.Close()
 	})
-	if err != nil {
-		b.Fatal(err)
-	}
-	if _, err := st.CreateConsumer(ctx, jetstream.ConsumerConfig{
-		Durable: "raw", FilterSubject: name + ".call.>", AckPolicy: jetstream.AckExplicitPolicy, MaxAckPending: -1,
-	}); err != nil {
-		b.Fatal(err)
-	}
-	served, err := nats.Connect(w.nc.ConnectedUrl()) // a worker is another process
-	if err != nil {
-		b.Fatal(err)
-	}
-	js, err := jetstream.New(served)
-	if err != nil {
-		b.Fatal(err)
-	}
-	c, err := js.Consumer(ctx, name, "raw")
-	if err != nil {
-		b.Fatal(err)
-	}
-	serve := func(m jetstream.Msg) {
-		if _, err := js.Publish(ctx, strings.Replace(m.Subject(), "call", "reply", 1), m.Data()); err != nil && ctx.Err() == nil {
-			b.Error(err)
-		}
-		_ = m.Ack()
-	}
-	var wg sync.WaitGroup
-	if ahead {
-		room := make(chan struct{}, workers)
-		cc, err := c.Consume(func(m jetstream.Msg) {
-			room <- struct{}{}
-			go func() { serve(m); <-room }()
-		})
-		if err != nil {
-			b.Fatal(err)
-		}
-		b.Cleanup(cc.Stop)
-	}
-	for range workers {
-		if !ahead {
-			wg.Go(func() {
-				for ctx.Err() == nil {
-					if m, err := c.Next(jetstream.FetchContext(ctx)); err == nil {
-						serve(m)
-					}
-				}
-			})
-		}
-	}
-	b.Cleanup(func() { stop(); wg.Wait(); served.Close() })
 	return func() {
-		id := bus.NewID()
-		done := w.expect("live." + name + ".reply." + id)
-		if _, err := w.js.Publish(ctx, name+".call."+id, []byte(`{"task":"hello"}`)); err != nil {
+		if _, err := asks.Ask(ctx, group, []byte(`{"task":"hello"}`)); err != nil {
 			b.Error(err)
-			return
 		}
-		<-done
 	}
 }
 

@@ -71,10 +71,7 @@ func (w *Worker) bound(t *trigger, until time.Time) {
 // waitBehind has a trigger wait until a model has answered. It is not at hand: the worker takes what is for others.
 func (w *Worker) waitBehind(t *trigger, until time.Time) {
 	t.Until(until)
-	if t.inbound {
-		t.inbound = false
-		w.inbound.Add(-1)
-	}
+	w.putDown(t)
 }
 
 // seat finds a goroutine for a desk: one that has just cleared another, its stack grown already, or a
@@ -256,11 +253,16 @@ func (w *Worker) unread(ctx context.Context, h *history, t *trigger, err error) 
 	w.done(ctx, t)
 }
 
-func (w *Worker) free(t *trigger) {
+// putDown has a trigger count as one at hand no longer.
+func (w *Worker) putDown(t *trigger) {
 	if t.inbound {
 		t.inbound = false
 		w.inbound.Add(-1)
 	}
+}
+
+func (w *Worker) free(t *trigger) {
+	w.putDown(t)
 	if t.slot {
 		t.slot = false
 		w.slots.give()

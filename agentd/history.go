@@ -46,17 +46,23 @@ func (h *history) reply() (string, bool) {
 // read brings the history up to date: afterwards it holds the message must, and everything before
 // it. A follower may lag; then it reads again.
 func (w *Worker) read(ctx context.Context, h *history, must uint64) error {
+	return catchUp(ctx, func(ctx context.Context) (bool, error) {
+		err := w.readOnce(ctx, h)
+		return h.state.Seq >= must, err
+	}, "%s up to %d", h.run, must)
+}
+
+// catchUp reads until what is known to be stored is there, or for as long as a follower may lag. What is read is said in
+// the error alone.
+func catchUp(ctx context.Context, there func(context.Context) (bool, error), what string, args ...any) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, lagging, errLagging)
 	defer cancel()
 	for {
-		if err := w.readOnce(ctx, h); err != nil {
+		if ok, err := there(ctx); ok || err != nil {
 			return err
 		}
-		if h.state.Seq >= must {
-			return nil
-		}
 		if err := bus.Pause(ctx, 10*time.Millisecond); err != nil {
-			return fmt.Errorf("read %s up to %d: %w", h.run, must, err)
+			return fmt.Errorf("read %s: %w", fmt.Sprintf(what, args...), err)
 		}
 	}
 }
@@ -218,7 +224,7 @@ func (w *Worker) event(ctx context.Context, h *history, m bus.Stored) (run.Event
 	meta := run.Meta{Seq: m.Seq, Time: m.Time}
 	switch at.Kind {
 	case subjects.Call:
-		return w.calledBy(ctx, h, m, meta)
+		return w.called(ctx, h, m, meta)
 	case subjects.Log:
 		return w.logged(ctx, m, meta)
 	case subjects.Reply:
@@ -240,7 +246,7 @@ func (w *Worker) event(ctx context.Context, h *history, m bus.Stored) (run.Event
 	return nil, nil
 }
 
-func (w *Worker) calledBy(ctx context.Context, h *history, m bus.Stored, meta run.Meta) (run.Event, error) {
+func (w *Worker) called(ctx context.Context, h *history, m bus.Stored, meta run.Meta) (run.Event, error) {
 	if h.state.Phase != run.None {
 		return nil, nil // called already: the first call counts
 	}

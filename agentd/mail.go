@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/axebus/axe/agentd/prompt"
 	"github.com/axebus/axe/agentd/run"
@@ -115,13 +114,8 @@ func (w *Worker) peer(ctx context.Context, r subjects.Run, id subjects.Path) (p 
 			return p, false, err
 		}
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, lagging, errLagging)
-	defer cancel()
-	for {
+	err = catchUp(ctx, func(ctx context.Context) (bool, error) {
 		ms, err := w.conn.Snapshot(ctx, append(r.Space.EndsOf(r.Tree, id), subject)...)
-		if err != nil {
-			return p, false, err
-		}
 		for _, m := range ms {
 			if at, err := r.Space.Parse(m.Subject); err == nil && at.Kind == subjects.Call {
 				p.Agent, ok = at.Run.Agent.String(), true
@@ -129,13 +123,9 @@ func (w *Worker) peer(ctx context.Context, r subjects.Run, id subjects.Path) (p 
 				p.Ended = true
 			}
 		}
-		if ok || must == 0 {
-			return p, ok, nil
-		}
-		if err := bus.Pause(ctx, 10*time.Millisecond); err != nil {
-			return p, false, fmt.Errorf("read %s: %w", subject, err)
-		}
-	}
+		return ok || must == 0, err
+	}, "%s", subject)
+	return p, ok && err == nil, err
 }
 
 // rouse notes, of the runs that a turn waits for, which are at work again though they have told that they are idle: a sibling
@@ -277,7 +267,7 @@ func (w *Worker) until(ctx context.Context, r subjects.Run, turn int) (*past, er
 }
 
 // readAll reads a run whole, as readWhole does, with all that is stored of it by now: a follower may lag.
-func (w *Worker) readAll(ctx context.Context, r subjects.Run, reply string) ([]bus.Stored, error) {
+func (w *Worker) readAll(ctx context.Context, r subjects.Run, reply string) (ms []bus.Stored, err error) {
 	var must uint64
 	if w.conn.Replicas() > 1 {
 		for _, filter := range []string{r.All(), cmp.Or(reply, r.Log())} {
@@ -288,17 +278,11 @@ func (w *Worker) readAll(ctx context.Context, r subjects.Run, reply string) ([]b
 			must = max(must, last)
 		}
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, lagging, errLagging)
-	defer cancel()
-	for {
-		ms, err := w.readWhole(ctx, r, reply)
-		if err != nil || must == 0 || len(ms) > 0 && ms[len(ms)-1].Seq >= must {
-			return ms, err
-		}
-		if err := bus.Pause(ctx, 10*time.Millisecond); err != nil {
-			return nil, fmt.Errorf("read %s up to %d: %w", r, must, err)
-		}
-	}
+	err = catchUp(ctx, func(ctx context.Context) (bool, error) {
+		ms, err = w.readWhole(ctx, r, reply)
+		return must == 0 || len(ms) > 0 && ms[len(ms)-1].Seq >= must, err
+	}, "%s up to %d", r, must)
+	return ms, err
 }
 
 // refold folds a message of a run that another one goes on from. Of a history that is corrupt nobody can go on; what

@@ -13,6 +13,15 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
+// slasher has the lead write commands, beside the calling of a leaf, and a worker serve both.
+func (s *stage) slasher() {
+	slashing(&s.agents[0])
+	s.agents[0].SubAgents = []string{"leaf"}
+	s.agents = append(s.agents, define("leaf", nil))
+	s.hire("w", engagement{})
+	s.settle()
+}
+
 func slashing(a *configs.Agent) {
 	a.Delegation.Styles = configs.Styles{configs.StyleSlash, configs.StyleCall}
 }
@@ -29,11 +38,7 @@ func TestSlash(t *testing.T) {
 			},
 			"r-1-0": {says(`say "hello" </slash>`), says("/slash check-mail"), says("more")},
 		})
-		slashing(&s.agents[0])
-		s.agents[0].SubAgents = []string{"leaf"}
-		s.agents = append(s.agents, define("leaf", nil))
-		s.hire("w", engagement{})
-		s.settle()
+		s.slasher()
 		r := s.submit("lead", "go")
 		s.completed(r, "done")
 		asks := s.asksOf("r")
@@ -78,11 +83,7 @@ func TestSlashForkAndKill(t *testing.T) {
 			"r":     {says("I shall look.\n/slash check-mail"), says("/slash fork"), after(time.Minute, says("/slash kill r-2-0")), says("/slash wait r-2-0"), says("done")},
 			"r-2-0": {after(time.Hour, says("never"))},
 		})
-		slashing(&s.agents[0])
-		s.agents[0].SubAgents = []string{"leaf"}
-		s.agents = append(s.agents, define("leaf", nil))
-		s.hire("w", engagement{})
-		s.settle()
+		s.slasher()
 		r := s.submit("lead", "the task")
 		s.completed(r, "done")
 		const results = "Results of your commands, in their order:\n\n"

@@ -132,15 +132,7 @@ func TestAdHocReadsNoMemory(t *testing.T) {
 	dir := t.TempDir()
 	onStage(t, func(s *stage) {
 		store := memory.Files{Dir: dir}
-		s.spawner(nil, spawnCall("spawn_agent", `{"task":"look"}`))
-		remembers(0)(&s.agents[0])
-		plan := s.parts["lead"]
-		s.parts["lead"] = func(ctx context.Context, a *asked) (*provider.Response, error) {
-			if a.text() == "look" {
-				return says("seen")(ctx, a)
-			}
-			return plan(ctx, a)
-		}
+		s.spawnerThatRemembers("look", says("seen"))
 		s.hire("w", engagement{Config: agentd.Config{Memory: store}})
 		s.settle()
 		for range 2 {

@@ -46,6 +46,19 @@ func (s *stage) spawner(subs []string, cs ...provider.ToolCall) {
 	spawning(&s.agents[0])
 }
 
+// spawnerThatRemembers is an agent lead with a memory that spawns a run of nobody's definition, and the part of that.
+func (s *stage) spawnerThatRemembers(task string, p part) {
+	s.spawner(nil, toolCall("spawn_agent", map[string]string{"task": task}))
+	remembers(0)(&s.agents[0])
+	plan := s.parts["lead"]
+	s.parts["lead"] = func(ctx context.Context, a *asked) (*provider.Response, error) {
+		if a.text() == task {
+			return p(ctx, a)
+		}
+		return plan(ctx, a)
+	}
+}
+
 // aggregated is what the lead's model was told of the runs of one tool call, without how long they took.
 func (s *stage) aggregated(call int) string {
 	asks := s.asked("lead")
@@ -306,15 +319,7 @@ func TestAdHocIsNotRemembered(t *testing.T) {
 	dir := t.TempDir()
 	onStage(t, func(s *stage) {
 		store := memory.Files{Dir: dir}
-		s.spawner(nil, spawnCall("spawn_agent", `{"task":"a secret"}`))
-		remembers(0)(&s.agents[0])
-		plan := s.parts["lead"]
-		s.parts["lead"] = func(ctx context.Context, a *asked) (*provider.Response, error) {
-			if a.text() == "a secret" {
-				return says("told")(ctx, a)
-			}
-			return plan(ctx, a)
-		}
+		s.spawnerThatRemembers("a secret", says("told"))
 		lost := func(at bus.Point) error {
 			if at.Op == "ack" && !at.After && strings.HasSuffix(at.Subject, ".r-1-0.call") {
 				return errBroken

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/axebus/axe/agentd/run"
@@ -39,7 +38,7 @@ func supervision(c configs.Supervision) run.Supervision {
 
 // supervise has a turn that would act looked at first, if the run is watched over.
 func (w *Worker) supervise(ctx context.Context, h *history, start *run.Start, e *run.Entry) error {
-	if start.Supervision.Mode == run.Unsupervised || !acts(e) {
+	if start.Supervision.Mode == run.Unsupervised || !e.Acts() {
 		return nil
 	}
 	c := run.Call{Op: run.OpReview, Agent: start.Supervision.Agent, Deadline: time.Now().Add(judgement)}
@@ -55,11 +54,6 @@ func (w *Worker) supervise(ctx context.Context, h *history, start *run.Start, e 
 	}
 	e.Review, e.Cut = &c, tool.Cut(*e)
 	return nil
-}
-
-// acts reports whether a turn does anything.
-func acts(e *run.Entry) bool {
-	return slices.ContainsFunc(e.Calls, func(c run.Call) bool { return !c.Failed() })
 }
 
 // ask is what a call asks of the run that it makes. What a supervisor is asked follows from the run.

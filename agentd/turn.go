@@ -312,7 +312,7 @@ func (w *Worker) accountTurn(ctx context.Context, h *history, t *trigger, start 
 	if e.Review != nil {
 		e.Review, all = &all[0], all[1:]
 	}
-	if copy(e.Calls, all); !acts(e) {
+	if copy(e.Calls, all); !e.Acts() {
 		e.Review, e.Cut = nil, false
 	}
 	return nil

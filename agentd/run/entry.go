@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -239,6 +240,11 @@ func (e Entry) ToolCalls() int {
 		return len(e.Spread)
 	}
 	return len(e.Calls)
+}
+
+// Acts reports whether a turn does anything: not all of its calls were refused.
+func (e Entry) Acts() bool {
+	return slices.ContainsFunc(e.Calls, func(c Call) bool { return !c.Failed() })
 }
 
 // At is where the decisions of a turn's i-th tool call are in Calls.

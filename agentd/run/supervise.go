@@ -227,8 +227,7 @@ func (t Turn) Withheld() string {
 // there was room for its supervisor's run and for none of those that it was to look at.
 func (t Turn) Spares() bool {
 	refused := func(c Call) bool { return c.Kind == KindBudget }
-	acts := func(c Call) bool { return !c.Failed() }
-	return t.stage == withheld || slices.ContainsFunc(t.Entry.Calls, refused) && !slices.ContainsFunc(t.Entry.Calls, acts)
+	return t.stage == withheld || slices.ContainsFunc(t.Entry.Calls, refused) && !t.Entry.Acts()
 }
 
 // Made is how many runs a turn makes, its supervisor's included.

@@ -114,10 +114,10 @@ func send(tc provider.ToolCall, l Limits, k Known) run.Call {
 		why = ended(to)
 	case why == "" && l.MaxBytes > 0 && len(tc.Arguments["message"]) > l.MaxBytes:
 		why = fmt.Sprintf("the message is %d bytes, at most %d are passed on", len(tc.Arguments["message"]), l.MaxBytes)
-	case why == "" && k.Deaf(to, p) && to.Covers(l.At):
-		why = fmt.Sprintf("agent %q cannot read mail: what you have for it is your answer", to)
 	case why == "" && k.Deaf(to, p):
-		why = fmt.Sprintf("agent %q cannot read mail", to)
+		if why = fmt.Sprintf("agent %q cannot read mail", to); to.Covers(l.At) {
+			why += ": what you have for it is your answer"
+		}
 	}
 	if why != "" {
 		return refused(tc, run.KindError, "%s", why)
