@@ -60,7 +60,10 @@ func TestForkInTurn(t *testing.T) {
 // another worker has gone on.
 func TestSentOutLate(t *testing.T) {
 	onStage(t, func(s *stage) {
-		s.mailer(map[string][]part{"r": {calls(uses("fork", "prompt", "one")), sums}})
+		s.mailer(map[string][]part{
+			"r":     {calls(uses("fork", "prompt", "one")), sums},
+			"r-1-0": {after(time.Hour, says("never"))},
+		})
 		var held atomic.Bool
 		s.hire("w1", engagement{Config: agentd.Config{Slots: 1}, mute: &held, intercept: func(at bus.Point) error {
 			if at.Op == "write" && !at.After && strings.HasSuffix(at.Subject, ".r-1-0.call") && held.CompareAndSwap(false, true) {

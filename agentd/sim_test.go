@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -49,7 +51,28 @@ func bubble(t *testing.T, fn func(s *sim)) {
 	t.Helper()
 	ats.Register()
 	defer ats.Unregister()
+	defer time.AfterFunc(endless, func() { stuck(t.Name()) }).Stop()
 	synctest.Test(t, func(t *testing.T) { inBubble(t, t.TempDir(), fn) })
+}
+
+// endless is when a bubble is taken for one that never ends, in real time: in it virtual time runs on with somebody waiting
+// for what never comes, or stands still because of a lock.
+const endless = 5 * time.Minute
+
+// stuck ends the process of a test that does not end, and says where those are who have a part in it: the goroutines of a
+// bubble that run our code, and those that keep its time from going on. All of them, the server's above all, would be
+// thousands of lines.
+func stuck(test string) {
+	all := make([]byte, 64<<20)
+	all = all[:runtime.Stack(all, true)]
+	for _, g := range strings.Split(string(all), "\n\n") {
+		state, _, _ := strings.Cut(g, "\n")
+		if strings.Contains(state, "synctest bubble") && (strings.Contains(g, "axebus/axe/") || !strings.Contains(state, "durable")) {
+			fmt.Fprintln(os.Stderr, g+"\n")
+		}
+	}
+	fmt.Fprintf(os.Stderr, "%s has not ended for %v: above is where it stands\n", test, endless)
+	os.Exit(2)
 }
 
 func inBubble(tb failer, dir string, fn func(s *sim)) {
