@@ -32,6 +32,7 @@ type taking struct {
 // mailLog is what the stream holds of the mail of one run.
 type mailLog struct {
 	letters []*storedLetter
+	called  bool
 	entries []run.Entry
 	seqs    []uint64 // of the entries
 	killed  []string
@@ -114,7 +115,8 @@ func (l *mailLog) sent(r subjects.Run, keys map[string]posted) (wrong []string) 
 	for i, e := range l.entries {
 		parent, _, _, below := r.Path.Parent()
 		_, word := keys[r.Path.Rest(i+1).String()]
-		if below && (e.Kind == run.EntryIdle || word) { // that it was stopped after a turn is told too
+		fork := l.state.Input.Forked != nil                     // a caller waits for any other run, and is told of its end alone
+		if below && (fork && e.Kind == run.EntryIdle || word) { // that it was stopped after a turn is told too
 			check(i+1, r.Path.Rest(i+1).String(), parent.String(), quoted(e.Answer.Content))
 		}
 		for k, c := range e.Calls {
@@ -132,6 +134,8 @@ func quoted(text string) string { return strings.Trim(canonical([]byte(strconv.Q
 // hold notes a message of a run.
 func (s *sim) hold(l *mailLog, at subjects.Address, m bus.Stored) {
 	switch at.Kind { //nolint:exhaustive // the rest is no mail
+	case subjects.Call:
+		l.called = true
 	case subjects.Log:
 		e, err := run.DecodeEntry(m.Body)
 		if err != nil {
@@ -144,6 +148,9 @@ func (s *sim) hold(l *mailLog, at subjects.Address, m bus.Stored) {
 			}
 		}
 	case subjects.Mail:
+		if !l.called {
+			return // there was nobody yet to write to
+		}
 		letter, err := run.DecodeMail(m.Body)
 		if err != nil {
 			s.tb.Fatal(err)

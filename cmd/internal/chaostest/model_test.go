@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -182,6 +183,12 @@ func results(content string) (all []string) {
 }
 
 func turnKey(label string, turn int) string { return fmt.Sprintf("%s#%d", label, turn) }
+
+func cutTurnKey(key string) (label string, turn int) {
+	label, n, _ := strings.Cut(key, "#")
+	turn, _ = strconv.Atoi(n)
+	return label, turn
+}
 
 // count is how many requests there were so far.
 func (m *model) count() int {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/axebus/axe/agentd/run"
@@ -26,6 +27,19 @@ type record struct {
 	turns    map[string]kept   // by turnKey
 	letters  map[subjects.Tree]letters
 	dead     []string
+	all      []bus.Stored
+}
+
+// tell is what the stream has of the tree of a run.
+func (r *record) tell(label string) string {
+	var b strings.Builder
+	tree, _, _ := strings.Cut(label, ".")
+	for _, m := range r.all {
+		if strings.Contains(m.Subject, "."+tree) {
+			fmt.Fprintf(&b, "%6d %s %s %s\n", m.Seq, m.Time.Format("15:04:05.000"), m.Subject, m.Body)
+		}
+	}
+	return b.String()
 }
 
 // letters is what a tree's runs have written to each other.
@@ -42,7 +56,7 @@ func readRecord(ctx context.Context, conn *bus.Conn) (*record, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &record{space: conn.Space(), calls: map[subjects.Run]call{}, outcomes: map[string][]kept{}, turns: map[string]kept{}, letters: map[subjects.Tree]letters{}}
+	r := &record{space: conn.Space(), calls: map[subjects.Run]call{}, outcomes: map[string][]kept{}, turns: map[string]kept{}, letters: map[subjects.Tree]letters{}, all: ms}
 	seen := map[string]bool{}
 	for _, m := range ms {
 		if err := r.take(m); err != nil {

@@ -19,6 +19,19 @@ const (
 	lettersOfTree = width + 2 // each fork's word that it is idle, what the first is sent, and its word after that
 )
 
+// turnsOf is how many turns a run takes, by what it was asked to do.
+func turnsOf(label string) int {
+	switch at := strings.Split(label, "."); {
+	case len(at) == 2 && at[1] == "1": // a post
+		return 4
+	case len(at) == 3 && at[1] == "1" && at[2] == "0": // its first fork
+		return 3
+	case len(at) == 3:
+		return 1
+	}
+	return 2
+}
+
 // onceMore is what the first fork of a post is sent.
 const onceMore = "once more"
 

@@ -32,6 +32,9 @@ func (st *stage) judge(l *load, r *record) *verdict {
 	st.model.mu.Lock()
 	defer st.model.mu.Unlock()
 	for key, asks := range st.model.asks {
+		if label, turn := cutTurnKey(key); turn > turnsOf(label) {
+			v.blame("turn %s was asked, which no tree needs: %s\n%s", key, st.story(asks, r.turns[key]), r.tell(label))
+		}
 		slices.SortFunc(asks, func(a, b *ask) int { return a.begin.Compare(b.begin) })
 		v.extra += len(asks) - 1
 		v.allowed += st.inFlight(asks, r.turns[key])
