@@ -1,9 +1,11 @@
 package agentd_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -55,17 +57,15 @@ func cluster(t *testing.T) []*server.Server {
 	return all
 }
 
-// TestReplicas runs trees on three replicas with two workers, and takes one server away in the middle.
-func TestReplicas(t *testing.T) {
-	t.Parallel()
-	servers := cluster(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
+// onCluster starts a cluster with streams on all of its three servers, and opens connections to the one or the other first.
+func onCluster(ctx context.Context, t *testing.T) (servers []*server.Server, open func(first int) *bus.Conn) {
+	t.Helper()
+	servers = cluster(t)
 	var urls []string
 	for _, s := range servers {
 		urls = append(urls, s.ClientURL())
 	}
-	open := func(first int) *bus.Conn {
+	open = func(first int) *bus.Conn {
 		c, err := bus.Open(ctx, bus.Config{Dial: bus.Dial{URL: urls[first] + "," + strings.Join(urls, ",")}})
 		if err != nil {
 			t.Fatal(err)
@@ -73,12 +73,89 @@ func TestReplicas(t *testing.T) {
 		t.Cleanup(c.Close)
 		return c
 	}
-	s := &sim{tb: t, ctx: ctx, conn: open(0), model: newTreeModel()}
-	s.model.latency = 50 * time.Millisecond
-	for provision := (bus.Provision{Replicas: 3}); s.conn.Provision(ctx, provision) != nil; { // until there is a leader
+	conn := open(0)
+	for provision := (bus.Provision{Replicas: 3}); conn.Provision(ctx, provision) != nil; { // until there is a leader
 		if err := bus.Pause(ctx, 200*time.Millisecond); err != nil {
 			t.Fatal(err)
 		}
+	}
+	return servers, open
+}
+
+// TestLeaderIsAsked: the last message of a subject is what the stream's leader says that it is, at once after it was stored
+// and whichever server is asked. The replicas learn of it later.
+func TestLeaderIsAsked(t *testing.T) {
+	t.Parallel()
+	_, open := onCluster(t.Context(), t)
+	conns := []*bus.Conn{open(0), open(1), open(2)}
+	for _, c := range conns {
+		if err := c.Provisioned(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 16 {
+		t.Run(strconv.Itoa(i), func(t *testing.T) {
+			t.Parallel()
+			for k := range 100 {
+				subject := fmt.Sprintf("axe.run.echo.T%d-%d.r.call", i, k)
+				seq, err := conns[k%3].Write(t.Context(), bus.Message{Subject: subject, Body: []byte("{}"), Fence: bus.After(subject, 0)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for at, c := range conns {
+					if last, err := c.Last(t.Context(), subject); err != nil || last != seq {
+						t.Fatalf("message %d was stored, and server %d is told that the last one is %d (%v)", seq, at, last, err)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestLargeBodiesOnReplicas: a body by reference is there for whoever knows of its message, though the replica that is asked
+// for it has not heard of it yet.
+func TestLargeBodiesOnReplicas(t *testing.T) {
+	t.Parallel()
+	_, open := onCluster(t.Context(), t)
+	conns := []*bus.Conn{open(0), open(1), open(2)}
+	body := bytes.Repeat([]byte("x"), 2<<20)
+	for i := range 4 {
+		t.Run(strconv.Itoa(i), func(t *testing.T) {
+			t.Parallel()
+			for k := range 8 {
+				at := conns[k%3]
+				if err := at.Provisioned(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				subject := fmt.Sprintf("axe.run.echo.T%d-%d.r.call", i, k)
+				seq, err := at.Write(t.Context(), bus.Message{Subject: subject, Body: body})
+				if err != nil {
+					t.Fatal(err)
+				}
+				ms, err := at.SinceWith(t.Context(), subject, seq-1, seq)
+				if err != nil || len(ms) != 1 {
+					t.Fatalf("%d messages, %v", len(ms), err)
+				}
+				for n, c := range conns {
+					if got, err := c.Load(t.Context(), ms[0]); err != nil || !bytes.Equal(got, body) {
+						t.Fatalf("server %d: %d bytes, %v", n, len(got), err)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestReplicas runs trees on three replicas with two workers, and takes one server away in the middle.
+func TestReplicas(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	servers, open := onCluster(ctx, t)
+	s := &sim{tb: t, ctx: ctx, conn: open(0), model: newTreeModel()}
+	s.model.latency = 50 * time.Millisecond
+	if err := s.conn.Provisioned(ctx); err != nil {
+		t.Fatal(err)
 	}
 	for i := range 2 {
 		name := fmt.Sprintf("w%d", i)

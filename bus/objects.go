@@ -2,11 +2,13 @@ package bus
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"strconv"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -75,22 +77,55 @@ func (c *Conn) resolve(ctx context.Context, h nats.Header, body []byte) ([]byte,
 	if err != nil {
 		return nil, err
 	}
-	obj, err := store.Get(ctx, name)
-	if errors.Is(err, jetstream.ErrObjectNotFound) {
-		return nil, fmt.Errorf("%w: %s", ErrGone, name)
-	}
-	if err != nil {
+	for end := time.Now().Add(answerWithin); ; {
+		whole, err := object(ctx, store, name, size)
+		if err == nil {
+			return whole, nil
+		}
+		lags, failed := c.lags(ctx, name, err)
+		if lags && time.Now().Before(end) {
+			if failed = Pause(ctx, 10*time.Millisecond); failed == nil {
+				continue
+			}
+		}
+		switch {
+		case failed != nil:
+			err = failed
+		case !lags && errors.Is(err, jetstream.ErrObjectNotFound):
+			err = ErrGone
+		}
 		return nil, fmt.Errorf("object %s: %w", name, err)
+	}
+}
+
+// object reads one, of which the size is known.
+func object(ctx context.Context, store jetstream.ObjectStore, name string, size int64) ([]byte, error) {
+	obj, err := store.Get(ctx, name)
+	if err != nil {
+		return nil, err
 	}
 	defer obj.Close()
 	whole, err := io.ReadAll(io.LimitReader(obj, size+1))
-	if err != nil {
-		return nil, fmt.Errorf("object %s: %w", name, err)
+	if err == nil && int64(len(whole)) != size {
+		err = fmt.Errorf("%d bytes where the message says %d", len(whole), size)
 	}
-	if int64(len(whole)) != size {
-		return nil, fmt.Errorf("object %s: %d bytes where the message says %d", name, len(whole), size)
+	return whole, err
+}
+
+// lags reports whether an object could not be read because the replica that was asked has not heard of all of it yet: parts of
+// it are missing, or it is not there and the stream's leader has it.
+func (c *Conn) lags(ctx context.Context, name string, err error) (bool, error) {
+	switch {
+	case c.Replicas() <= 1:
+		return false, nil
+	case errors.Is(err, jetstream.ErrDigestMismatch):
+		return true, nil
+	case errors.Is(err, jetstream.ErrObjectNotFound):
+		bucket := c.cfg.Space.Name("OBJECTS")
+		_, there, err := c.last(ctx, "OBJ_"+bucket, "$O."+bucket+".M."+base64.URLEncoding.EncodeToString([]byte(name))) // ADR-20
+		return there, err
 	}
-	return whole, nil
+	return false, nil
 }
 
 func (c *Conn) objectStore(ctx context.Context) (jetstream.ObjectStore, error) {

@@ -149,25 +149,52 @@ func (c *Conn) Repeated(ctx context.Context, filter string) ([]string, error) {
 // Last asks the stream's leader for the sequence of the last message that a filter matches, 0 if there
 // is none. Reads may lag behind it on replicas (Lags).
 func (c *Conn) Last(ctx context.Context, filter string) (uint64, error) {
-	m, err := c.last(ctx, c.stream(), filter)
-	if errors.Is(err, jetstream.ErrMsgNotFound) {
-		return 0, nil
-	}
+	m, _, err := c.last(ctx, c.stream(), filter)
 	if err != nil {
 		return 0, fmt.Errorf("last message of %s: %w", filter, err)
 	}
-	return m.Sequence, nil
+	return m.Seq, nil
 }
 
-// last asks a stream's leader for the last message that a filter matches.
-func (c *Conn) last(ctx context.Context, stream, filter string) (*jetstream.RawStreamMsg, error) {
-	return ask(ctx, c, func(ctx context.Context) (*jetstream.RawStreamMsg, error) {
-		s, err := c.js.Stream(ctx, stream)
-		if err != nil {
-			return nil, err
+// found is a stream leader's answer to STREAM.MSG.GET.
+type found struct {
+	Error   *jetstream.APIError `json:"error"`
+	Message struct {
+		Subject string    `json:"subject"`
+		Seq     uint64    `json:"seq"`
+		Time    time.Time `json:"time"`
+		Header  []byte    `json:"hdrs"`
+	} `json:"message"`
+}
+
+// last asks a stream's leader for the last message that a filter matches, without its body; ok is false if there is none.
+// (The client library's own request may be answered by any replica, where a stream allows direct gets.)
+func (c *Conn) last(ctx context.Context, stream, filter string) (s Stored, ok bool, err error) {
+	body, err := json.Marshal(map[string]string{"last_by_subj": filter})
+	if err != nil {
+		return s, false, err
+	}
+	f, err := ask(ctx, c, func(ctx context.Context) (f found, err error) {
+		m, err := c.nc.RequestWithContext(ctx, c.reader.api+"STREAM.MSG.GET."+stream, body)
+		if err == nil {
+			err = json.Unmarshal(m.Data, &f)
 		}
-		return s.GetLastMsgForSubject(ctx, filter)
+		if err == nil && f.Error != nil {
+			err = f.Error
+		}
+		return f, err
 	})
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return s, false, nil
+	}
+	if err != nil {
+		return s, false, err
+	}
+	s = Stored{Subject: f.Message.Subject, Seq: f.Message.Seq, Time: f.Message.Time}
+	if len(f.Message.Header) > 0 {
+		s.Header, err = nats.DecodeHeadersMsg(f.Message.Header)
+	}
+	return s, err == nil, err
 }
 
 // Stats counts what a connection has read of the stream, apart from deliveries.
