@@ -28,6 +28,7 @@ func TestMailTakenOnce(t *testing.T) {
 		}
 		fan := rapid.IntRange(1, 3).Draw(t, "fan")
 		fates := rapid.SliceOfN(rapid.IntRange(5, 60), 4, 14).Draw(t, "dies at step")
+		defer watch(fmt.Sprint("workers that die at the steps ", fates))()
 		rapid.SyncTest(t, func(t *rapid.T) {
 			dir, err := os.MkdirTemp("", "deaths") //nolint:usetesting // a rapid.T has no TempDir
 			if err != nil {

@@ -112,9 +112,9 @@ func TestLeaderIsAsked(t *testing.T) {
 	}
 }
 
-// TestLargeBodiesOnReplicas: a body by reference is there for whoever knows of its message, though the replica that is asked
+// TestReferencesOnReplicas: a body by reference is there for whoever knows of its message, though the replica that is asked
 // for it has not heard of it yet.
-func TestLargeBodiesOnReplicas(t *testing.T) {
+func TestReferencesOnReplicas(t *testing.T) {
 	t.Parallel()
 	_, open := onCluster(t.Context(), t)
 	conns := []*bus.Conn{open(0), open(1), open(2)}

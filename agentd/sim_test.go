@@ -51,7 +51,7 @@ func bubble(t *testing.T, fn func(s *sim)) {
 	t.Helper()
 	ats.Register()
 	defer ats.Unregister()
-	defer time.AfterFunc(endless, func() { stuck(t.Name()) }).Stop()
+	defer watch(t.Name())()
 	synctest.Test(t, func(t *testing.T) { inBubble(t, t.TempDir(), fn) })
 }
 
@@ -59,13 +59,18 @@ func bubble(t *testing.T, fn func(s *sim)) {
 // for what never comes, or stands still because of a lock.
 const endless = 5 * time.Minute
 
+// watch is for outside of a bubble, until it has ended.
+func watch(test string) (stop func() bool) {
+	return time.AfterFunc(endless, func() { stuck(test) }).Stop
+}
+
 // stuck ends the process of a test that does not end, and says where those are who have a part in it: the goroutines of a
 // bubble that run our code, and those that keep its time from going on. All of them, the server's above all, would be
 // thousands of lines.
 func stuck(test string) {
 	all := make([]byte, 64<<20)
 	all = all[:runtime.Stack(all, true)]
-	for _, g := range strings.Split(string(all), "\n\n") {
+	for g := range strings.SplitSeq(string(all), "\n\n") {
 		state, _, _ := strings.Cut(g, "\n")
 		if strings.Contains(state, "synctest bubble") && (strings.Contains(g, "axebus/axe/") || !strings.Contains(state, "durable")) {
 			fmt.Fprintln(os.Stderr, g+"\n")

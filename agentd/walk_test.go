@@ -25,6 +25,7 @@ func TestSimWorkersDie(t *testing.T) {
 	defer ats.Unregister()
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawPlot(t)
+		defer watch(fmt.Sprintf("the walk %+v", p))()
 		rapid.SyncTest(t, func(t *rapid.T) {
 			dir, err := os.MkdirTemp("", "sim") //nolint:usetesting // a rapid.T has no TempDir
 			if err != nil {
