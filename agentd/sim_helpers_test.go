@@ -400,8 +400,8 @@ func (s *stage) failed(r subjects.Run, kind run.Kind, text string) {
 
 // eventually waits, in virtual time, until something is so.
 func (s *stage) eventually(what string, so func() bool) {
-	for end := time.Now().Add(time.Minute); !so(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
+	for began := time.Now(); !so(); time.Sleep(lull(began, 10*time.Millisecond)) {
+		if time.Since(began) > time.Minute {
 			s.tb.Fatalf("not within a minute: %s", what)
 		}
 	}
