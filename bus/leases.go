@@ -73,11 +73,7 @@ func (l *leases) overdue(now time.Time, length time.Duration) (n int) {
 			continue
 		}
 		n++
-		d.late = true
-		delete(l.held, d)
-		if h.late != nil {
-			h.late()
-		}
+		l.lose(d, h)
 	}
 	return n
 }
@@ -111,8 +107,19 @@ func (l *leases) renewed(ds []*Delivery, now time.Time) {
 func (l *leases) isLate(d *Delivery, now time.Time, length time.Duration) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	h := l.held[d]
-	return d.late || h != nil && h.over(now, length)
+	if h := l.held[d]; h != nil && h.over(now, length) {
+		l.lose(d, h) // for good: whoever asks gives it up, and a beat on its way must not renew it
+	}
+	return d.late
+}
+
+// lose lets go of a delivery.
+func (l *leases) lose(d *Delivery, h *lease) {
+	d.late = true
+	delete(l.held, d)
+	if h.late != nil {
+		h.late()
+	}
 }
 
 // Beat renews the lease of every delivery in hand, four times within its length, until ctx ends or the
