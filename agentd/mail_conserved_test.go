@@ -115,8 +115,8 @@ func (l *mailLog) sent(r subjects.Run, keys map[string]posted) (wrong []string) 
 	for i, e := range l.entries {
 		parent, _, _, below := r.Path.Parent()
 		_, word := keys[r.Path.Rest(i+1).String()]
-		fork := l.state.Input.Forked != nil                     // a caller waits for any other run, and is told of its end alone
-		if below && (fork && e.Kind == run.EntryIdle || word) { // that it was stopped after a turn is told too
+		// A caller waits for any run but a fork, and is told of its end alone. That a fork was stopped after a turn is told too.
+		if fork := l.state.Input.Forked != nil; below && (fork && e.Kind == run.EntryIdle || word) {
 			check(i+1, r.Path.Rest(i+1).String(), parent.String(), quoted(e.Answer.Content))
 		}
 		for k, c := range e.Calls {

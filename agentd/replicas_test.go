@@ -57,7 +57,8 @@ func cluster(t *testing.T) []*server.Server {
 	return all
 }
 
-// onCluster starts a cluster with streams on all of its three servers, and opens connections to the one or the other first.
+// onCluster starts a cluster with streams on all of its three servers, and opens connections to the one or the other first,
+// which know that.
 func onCluster(ctx context.Context, t *testing.T) (servers []*server.Server, open func(first int) *bus.Conn) {
 	t.Helper()
 	servers = cluster(t)
@@ -71,13 +72,12 @@ func onCluster(ctx context.Context, t *testing.T) (servers []*server.Server, ope
 			t.Fatal(err)
 		}
 		t.Cleanup(c.Close)
-		return c
-	}
-	conn := open(0)
-	for provision := (bus.Provision{Replicas: 3}); conn.Provision(ctx, provision) != nil; { // until there is a leader
-		if err := bus.Pause(ctx, 200*time.Millisecond); err != nil {
-			t.Fatal(err)
+		for provision := (bus.Provision{Replicas: 3}); c.Provision(ctx, provision) != nil; { // until there is a leader
+			if err := bus.Pause(ctx, 200*time.Millisecond); err != nil {
+				t.Fatal(err)
+			}
 		}
+		return c
 	}
 	return servers, open
 }
@@ -88,11 +88,6 @@ func TestLeaderIsAsked(t *testing.T) {
 	t.Parallel()
 	_, open := onCluster(t.Context(), t)
 	conns := []*bus.Conn{open(0), open(1), open(2)}
-	for _, c := range conns {
-		if err := c.Provisioned(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
 	for i := range 16 {
 		t.Run(strconv.Itoa(i), func(t *testing.T) {
 			t.Parallel()
@@ -124,9 +119,6 @@ func TestReferencesOnReplicas(t *testing.T) {
 			t.Parallel()
 			for k := range 8 {
 				at := conns[k%3]
-				if err := at.Provisioned(t.Context()); err != nil {
-					t.Fatal(err)
-				}
 				subject := fmt.Sprintf("axe.run.echo.T%d-%d.r.call", i, k)
 				seq, err := at.Write(t.Context(), bus.Message{Subject: subject, Body: body})
 				if err != nil {
@@ -154,9 +146,6 @@ func TestReplicas(t *testing.T) {
 	servers, open := onCluster(ctx, t)
 	s := &sim{tb: t, ctx: ctx, conn: open(0), model: newTreeModel()}
 	s.model.latency = 50 * time.Millisecond
-	if err := s.conn.Provisioned(ctx); err != nil {
-		t.Fatal(err)
-	}
 	for i := range 2 {
 		name := fmt.Sprintf("w%d", i)
 		w, err := agentd.New(open(i+1), agentd.Config{

@@ -147,7 +147,7 @@ func (c *Conn) Repeated(ctx context.Context, filter string) ([]string, error) {
 }
 
 // Last asks the stream's leader for the sequence of the last message that a filter matches, 0 if there
-// is none. Reads may lag behind it on replicas (Lags).
+// is none. On replicas reads may lag behind it.
 func (c *Conn) Last(ctx context.Context, filter string) (uint64, error) {
 	m, _, err := c.last(ctx, c.stream(), filter)
 	if err != nil {

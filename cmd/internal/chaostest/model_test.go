@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"net/http"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -22,12 +21,12 @@ type ask struct {
 type model struct {
 	latency time.Duration
 	mu      sync.Mutex
-	asks    map[string][]*ask // by turn: label#number
+	asks    map[turnKey][]*ask
 	asked   int
 }
 
 func newModel(latency time.Duration) *model {
-	return &model{latency: latency, asks: map[string][]*ask{}}
+	return &model{latency: latency, asks: map[turnKey][]*ask{}}
 }
 
 // question is what the model makes of a request.
@@ -88,7 +87,7 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	worker, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
-	key := turnKey(q.label, q.turn)
+	key := turnKey{q.label, q.turn}
 	a := m.begun(key, worker)
 	select {
 	case <-time.After(m.takes(key)):
@@ -103,7 +102,7 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-func (m *model) begun(key, worker string) *ask {
+func (m *model) begun(key turnKey, worker string) *ask {
 	a := &ask{worker: worker, begin: time.Now()}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -113,9 +112,9 @@ func (m *model) begun(key, worker string) *ask {
 }
 
 // takes is half of the latency to half as much again, the same for one turn whenever it is asked.
-func (m *model) takes(key string) time.Duration {
+func (m *model) takes(key turnKey) time.Duration {
 	h := fnv.New32a()
-	_, _ = h.Write([]byte(key))
+	_, _ = h.Write([]byte(key.String()))
 	return m.latency/2 + m.latency*time.Duration(h.Sum32()%1000)/1000
 }
 
@@ -182,13 +181,13 @@ func results(content string) (all []string) {
 	return all
 }
 
-func turnKey(label string, turn int) string { return fmt.Sprintf("%s#%d", label, turn) }
-
-func cutTurnKey(key string) (label string, turn int) {
-	label, n, _ := strings.Cut(key, "#")
-	turn, _ = strconv.Atoi(n)
-	return label, turn
+// turnKey is one turn of one run, which was asked to do what its label says.
+type turnKey struct {
+	label string
+	turn  int
 }
+
+func (k turnKey) String() string { return fmt.Sprintf("%s#%d", k.label, k.turn) }
 
 // count is how many requests there were so far.
 func (m *model) count() int {

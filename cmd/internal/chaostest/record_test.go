@@ -24,7 +24,7 @@ type record struct {
 	space    subjects.Space
 	calls    map[subjects.Run]call
 	outcomes map[string][]kept // by the subject they were to go to
-	turns    map[string]kept   // by turnKey
+	turns    map[turnKey]kept
 	letters  map[subjects.Tree]letters
 	dead     []string
 	all      []bus.Stored
@@ -56,7 +56,7 @@ func readRecord(ctx context.Context, conn *bus.Conn) (*record, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &record{space: conn.Space(), calls: map[subjects.Run]call{}, outcomes: map[string][]kept{}, turns: map[string]kept{}, letters: map[subjects.Tree]letters{}, all: ms}
+	r := &record{space: conn.Space(), calls: map[subjects.Run]call{}, outcomes: map[string][]kept{}, turns: map[turnKey]kept{}, letters: map[subjects.Tree]letters{}, all: ms}
 	seen := map[string]bool{}
 	for _, m := range ms {
 		if err := r.take(m); err != nil {
@@ -94,7 +94,7 @@ func (r *record) take(m bus.Stored) error {
 		if err != nil {
 			return err
 		}
-		r.turns[turnKey(r.calls[at.Run].label, e.Index)] = kept{worker: e.Worker, at: m.Time}
+		r.turns[turnKey{r.calls[at.Run].label, e.Index}] = kept{worker: e.Worker, at: m.Time}
 	case subjects.Reply, subjects.Result:
 		o, err := run.DecodeOutcome(m.Body)
 		if err != nil {
@@ -123,7 +123,8 @@ func (r *record) lastTurn(o run.Outcome, at subjects.Address, m bus.Stored) erro
 	if !ok {
 		return fmt.Errorf("an outcome of %s.%s, which nobody called", agent, path)
 	}
-	if key := turnKey(c.label, o.Turns); r.turns[key].at.IsZero() { // else it is on the log
+	key := turnKey{c.label, o.Turns}
+	if r.turns[key].at.IsZero() { // else it is on the log
 		r.turns[key] = kept{o.Worker, m.Time, o.Kind}
 	}
 	return nil

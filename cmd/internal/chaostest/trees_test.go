@@ -15,7 +15,6 @@ import (
 const (
 	width         = 3
 	runsOfTree    = 1 + width + width*width
-	turnsOfTree   = 2 + 2*(width-1) + 4 + width*width + 2
 	lettersOfTree = width + 2 // each fork's word that it is idle, what the first is sent, and its word after that
 )
 
@@ -30,6 +29,19 @@ func turnsOf(label string) int {
 		return 1
 	}
 	return 2
+}
+
+// turnsOfTree is how many turns all runs of a tree take.
+func turnsOfTree() int {
+	n := turnsOf("T")
+	for i := range width {
+		child := fmt.Sprintf("T.%d", i)
+		n += turnsOf(child)
+		for k := range width {
+			n += turnsOf(fmt.Sprintf("%s.%d", child, k))
+		}
+	}
+	return n
 }
 
 // onceMore is what the first fork of a post is sent.

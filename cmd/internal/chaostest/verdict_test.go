@@ -27,13 +27,13 @@ func (v *verdict) blame(format string, args ...any) {
 // judge sets what the stream holds against what was submitted and what the model was asked.
 func (st *stage) judge(l *load, r *record) *verdict {
 	trees := int(l.ended.Load())
-	v := &verdict{lost: l.lost, misordered: l.mixed, wrong: l.wrong, asked: st.model.count(), minimum: trees * turnsOfTree}
+	v := &verdict{lost: l.lost, misordered: l.mixed, wrong: l.wrong, asked: st.model.count(), minimum: trees * turnsOfTree()}
 	st.runs(v, r, trees)
 	st.model.mu.Lock()
 	defer st.model.mu.Unlock()
 	for key, asks := range st.model.asks {
-		if label, turn := cutTurnKey(key); turn > turnsOf(label) {
-			v.blame("turn %s was asked, which no tree needs: %s\n%s", key, st.story(asks, r.turns[key]), r.tell(label))
+		if key.turn > turnsOf(key.label) {
+			v.blame("turn %s was asked, which no tree needs: %s\n%s", key, st.story(asks, r.turns[key]), r.tell(key.label))
 		}
 		slices.SortFunc(asks, func(a, b *ask) int { return a.begin.Compare(b.begin) })
 		v.extra += len(asks) - 1
