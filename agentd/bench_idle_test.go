@@ -98,14 +98,14 @@ func measured() (goroutines int, heap uint64) {
 	return runtime.NumGoroutine(), m.HeapAlloc
 }
 
-// BenchmarkIdle makes 10,000 forks that have answered and wait for mail, with a worker that caches a MiB of runs and a
-// server in another process. It tells what they cost the worker, and how long one of them takes to answer what it is
-// sent, against a fresh leaf.
+// BenchmarkIdle makes 10,000 forks that have answered and wait for mail, with a worker that has its defaults and a server
+// in another process. It tells what they cost the worker, at once and when it has forgotten them, and how long one of
+// them takes then to answer what it is sent, against a fresh leaf.
 func BenchmarkIdle(b *testing.B) {
 	const parents = 100
 	leaf, _ := subjects.ParseAgent("leaf")
 	lead, _ := subjects.ParseAgent("lead")
-	w := worldAt(b, serveApart(b), agentd.Config{Slots: 64, Cache: 1 << 20}, forker, benchAgent("leaf"), idler())
+	w := worldAt(b, serveApart(b), agentd.Config{Slots: 64}, forker, benchAgent("leaf"), idler())
 	var idle atomic.Int64
 	if _, err := w.nc.Subscribe("axe.live.run.lead.*.r.in.mail.>", func(m *nats.Msg) {
 		idle.Add(1)
@@ -130,6 +130,8 @@ func BenchmarkIdle(b *testing.B) {
 			b.Fatalf("%d forks are idle", idle.Load())
 		}
 	}
+	_, cached := measured()
+	time.Sleep(time.Minute) // Config.Cache
 	more, held := measured()
 	var woken, fresh []time.Duration
 	for b.Loop() {
@@ -147,6 +149,7 @@ func BenchmarkIdle(b *testing.B) {
 	b.ReportMetric(float64(goroutines), "goroutines-before")
 	b.ReportMetric(float64(more), "goroutines-after")
 	b.ReportMetric(float64(heap)/1024, "heap-KiB-before")
+	b.ReportMetric(float64(cached)/1024, "heap-KiB-cached")
 	b.ReportMetric(float64(held)/1024, "heap-KiB-after")
 	b.ReportMetric(float64(median(woken).Microseconds()), "woken-µs")
 	b.ReportMetric(float64(median(fresh).Microseconds()), "leaf-µs")

@@ -25,7 +25,7 @@ type history struct {
 	call   bus.Stored      // the call, while nothing has been read
 	called uint64          // its sequence
 	asked  bool            // the last read looked at the reply subject too
-	size   int             // bytes read, for the cache
+	size   int             // bytes of memory, for the cache
 	read   time.Time       // when the last read of the run began
 	tombs  uint64          // the newest tombstone known when the model was asked last
 
@@ -203,7 +203,7 @@ func (w *Worker) fold(ctx context.Context, h *history, ms []bus.Stored) error {
 		if e == nil && !strings.HasPrefix(m.Subject, own) {
 			continue
 		}
-		h.size += len(m.Body)
+		h.size += weight(len(m.Body))
 		if e != nil {
 			if h.state, err = h.state.Apply(e); err != nil {
 				return fmt.Errorf("run %s: %w", h.run, err)
@@ -253,7 +253,7 @@ func (w *Worker) called(ctx context.Context, h *history, m bus.Stored, meta run.
 	if m.Seq != h.call.Seq { // not parsed yet
 		h.head, h.bad = subjects.ParseCall(h.run, m.Header.Get)
 	}
-	h.called = m.Seq
+	h.call, h.called = bus.Stored{}, m.Seq
 	e := run.Called{Meta: meta}
 	body, err := w.load(ctx, m)
 	if err != nil {

@@ -200,7 +200,7 @@ func (w *Worker) recallPast(ctx context.Context, h *history) error {
 	}
 	h.inherited = p.msgs
 	for _, m := range p.msgs {
-		h.size += len(m.Content)
+		h.size += weight(len(m.Content))
 	}
 	return nil
 }

@@ -41,7 +41,7 @@ type Config struct {
 	Timeout time.Duration // the longest that a submitted tree may take; 0: 1 h
 	Grace   time.Duration // what model calls in flight get when the worker drains; 0: 30 s
 	Poison  int           // deliveries of a trigger before its run is given up; 0: 20
-	Cache   int           // bytes of folded runs kept between triggers; 0: 64 MiB
+	Cache   int           // bytes of memory for runs that wait, each for a minute at most; 0: 64 MiB
 
 	Log *slog.Logger // nil: discard
 }

@@ -1,0 +1,203 @@
+package agentd
+
+import (
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/agentd/tool"
+	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/provider"
+	"github.com/axebus/axe/subjects"
+)
+
+// shape is what the runs of TestCacheCountsWhatItHolds look like: their turns, the calls of each, how many bytes are said
+// each time, and how many calls of the last turn have been answered.
+type shape struct {
+	turns, calls, text, answered int
+	idle                         bool
+}
+
+// TestCacheCountsWhatItHolds of runs that were read from the bus: few bytes or many in a message, few messages or many.
+func TestCacheCountsWhatItHolds(t *testing.T) {
+	srv, err := bus.Serve(bus.ServerConfig{StoreDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer srv.Close()
+	conn, err := bus.Open(t.Context(), bus.Config{Dial: bus.Dial{Server: srv}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.Provision(t.Context(), bus.Provision{}); err != nil {
+		t.Fatal(err)
+	}
+	for name, s := range map[string]shape{
+		"waits":  {turns: 1, calls: 1, text: 20},
+		"idle":   {turns: 1, text: 20, idle: true},
+		"wide":   {turns: 1, calls: 100, text: 20, answered: 99},
+		"long":   {turns: 40, calls: 1, text: 2000},
+		"little": {turns: 40, calls: 1, text: 20},
+		"large":  {turns: 1, calls: 1, text: 60_000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, err := New(conn, Config{Cache: 1 << 30, Open: func(string) (provider.Provider, string, error) { return nil, "", nil }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			runs := make([]subjects.Run, 20)
+			if s.turns*s.calls < 2 && s.text < 1000 {
+				runs = make([]subjects.Run, 500)
+			}
+			for i := range runs {
+				runs[i] = s.write(t, conn)
+			}
+			before := heap()
+			for _, r := range runs {
+				h := &history{run: r}
+				if err := w.read(t.Context(), h, 0); err != nil {
+					t.Fatal(err)
+				}
+				w.cache.put(h)
+			}
+			held, counted := heap()-before, w.cache.young.size
+			if n := len(w.cache.young.runs); n != len(runs) {
+				t.Fatalf("%d runs are kept of %d", n, len(runs))
+			}
+			if r := float64(held) / float64(counted); r < 0.67 || r > 1.5 {
+				t.Errorf("a run takes %d bytes and counts for %d: %.2f", held/len(runs), counted/len(runs), r)
+			}
+		})
+	}
+}
+
+// TestCacheForgets what nobody has asked for in two periods, and not what somebody has.
+func TestCacheForgets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCache(1 << 20)
+		asked, other := waiting("lead", 100), waiting("other", 100)
+		c.put(other)
+		for range 10 {
+			c.put(asked)
+			time.Sleep(keptFor * 9 / 10)
+			if c.take(asked.run) == nil {
+				t.Fatal("a run is forgotten within the period")
+			}
+		}
+		c.put(asked)
+		time.Sleep(2 * keptFor)
+		synctest.Wait()
+		if c.take(other.run) != nil || c.take(asked.run) != nil || c.young.size+c.old.size != 0 {
+			t.Errorf("there is something after two periods: %d and %d bytes", c.young.size, c.old.size)
+		}
+	})
+}
+
+// TestCacheIsBounded by its bytes, whatever is put and taken; what was put last is there.
+func TestCacheIsBounded(t *testing.T) {
+	const limit = 100_000
+	c := newCache(limit)
+	for i := range 1000 {
+		h := waiting(fmt.Sprint("a", i%200), i*7%9000)
+		c.take(h.run) // as at a desk
+		c.put(h)
+		if held := held(c.young) + held(c.old); held != c.young.size+c.old.size || held > limit {
+			t.Fatalf("after %d: holds %d, counts %d and %d", i, held, c.young.size, c.old.size)
+		}
+		if c.take(h.run) != h {
+			t.Fatalf("the %d-th is not there", i)
+		}
+		c.put(h)
+	}
+	c.put(waiting("large", limit/2))
+	if c.take(waiting("large", 0).run) != nil || len(c.young.runs)+len(c.old.runs) < 10 {
+		t.Error("one that is too large has driven out the others")
+	}
+}
+
+// held is what the runs of a generation weigh.
+func held(g generation) (sum int) {
+	for _, h := range g.runs {
+		sum += weightOfRun + h.size
+	}
+	return sum
+}
+
+// waiting is a run that waits and takes so many bytes.
+func waiting(agent string, size int) *history {
+	r := space.Run(must(subjects.ParseAgent(agent)), must(subjects.ParseTree("t")), subjects.Root)
+	return &history{run: r, state: run.State{Phase: run.Awaiting, Seq: 1}, size: size}
+}
+
+func heap() int {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int(m.HeapAlloc)
+}
+
+var space = must(subjects.NewSpace("axe"))
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+func (s shape) messages(t *testing.T) []bus.Message {
+	t.Helper()
+	r := space.Run(must(subjects.ParseAgent("lead")), must(subjects.ParseTree(bus.NewID())), subjects.Root)
+	head := subjects.Header{Tree: r.Tree, Path: r.Path, MaxDepth: 5, Deadline: time.Now().Add(time.Hour), Reply: space.Result(r.Agent, r.Tree)}
+	text := strings.Repeat("x", s.text)
+	ms := []bus.Message{{Subject: r.Call(), Header: head.Pairs(), Body: encode(t, map[string]string{"task": text})}}
+	for i := range s.turns {
+		e := run.Entry{Index: i + 1, Kind: run.EntryTurn, Trigger: 1, Seen: 1, Worker: "w" + bus.NewID(), Answer: &provider.Response{Content: text, Model: "m"}}
+		if i == 0 {
+			e.Start = &run.Start{Model: "in/process", System: text, User: text, Tools: []provider.Tool{tool.CallAgentTool([]string{"leaf"})}, SubAgents: []string{"leaf"}, MaxDepth: 5}
+		}
+		if s.idle {
+			e.Kind = run.EntryIdle
+		}
+		for c := range s.calls {
+			e.Answer.ToolCalls = append(e.Answer.ToolCalls, provider.NewToolCall(fmt.Sprint("c", c), "call_agent", encode(t, map[string]string{"agent": "leaf", "task": text})))
+			e.Calls = append(e.Calls, run.Call{Agent: "leaf", Deadline: time.Now().Add(time.Hour)})
+		}
+		ms = append(ms, bus.Message{Subject: r.Log(), Body: encode(t, e)})
+		answered := s.calls
+		if i == s.turns-1 {
+			answered = s.answered
+		}
+		for c := range answered {
+			ms = append(ms, bus.Message{Subject: r.Reply(i+1, c), Body: encode(t, run.Outcome{Status: run.StatusCompleted, Agent: "leaf", Result: text, Tree: r.Tree.String(), Path: "r.1.0", Worker: "w" + bus.NewID()})})
+		}
+	}
+	return ms
+}
+
+func (s shape) write(t *testing.T, conn *bus.Conn) subjects.Run {
+	t.Helper()
+	ms := s.messages(t)
+	for _, err := range conn.WriteAll(t.Context(), ms) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return must(space.Parse(ms[0].Subject)).Run
+}
+
+func encode(t *testing.T, v any) []byte {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
