@@ -18,15 +18,20 @@ import (
 // step is what came of carrying something out: the run owes nothing more under this trigger, or there
 // is a message to read first.
 type step struct {
-	done bool
-	must uint64
+	done    bool
+	must    uint64
+	refused bool // a write was, by that message
 }
 
 var finished = step{done: true}
 
+// after is the step after a write that was refused.
+func after(refused *bus.ConflictError) step { return step{must: refused.Last, refused: true} }
+
 // act carries out what a run owes to the holder of a trigger, one effect after another. After every
 // write, stored or refused, it reads again and does what is owed then; a stored outcome needs no read.
-// On nil the trigger may be acknowledged.
+// On nil the trigger may be acknowledged. A write that is refused by what was read already would be refused for ever:
+// that is an error, after which the whole run is read.
 func (w *Worker) act(ctx context.Context, h *history, t *trigger) error {
 	for {
 		if !w.owes(h, t) {
@@ -38,6 +43,9 @@ func (w *Worker) act(ctx context.Context, h *history, t *trigger) error {
 		next, err := w.step(ctx, h, t)
 		if err != nil || next.done {
 			return err
+		}
+		if next.refused && next.must <= h.state.Seq {
+			return fmt.Errorf("what was read of %s up to %d does not show why message %d refuses a write", h.run, h.state.Seq, next.must)
 		}
 		if err := w.read(ctx, h, next.must); err != nil {
 			return err
@@ -170,7 +178,7 @@ func (w *Worker) cancelSelf(ctx context.Context, h *history, t *trigger, end run
 	}
 	_, err = w.conn.Write(ctx, bus.Message{Subject: h.run.Cancel(), Body: body, Fence: bus.After(h.run.Cancel(), 0)})
 	if refused, ok := errors.AsType[*bus.ConflictError](err); ok {
-		return step{must: refused.Last}, nil
+		return after(refused), nil
 	}
 	if err != nil {
 		return step{}, err
@@ -297,7 +305,7 @@ func (w *Worker) commit(ctx context.Context, h *history, t *trigger, e run.Entry
 		Header: schema(),
 	})
 	if refused, ok := errors.AsType[*bus.ConflictError](err); ok {
-		return step{must: refused.Last}, nil
+		return after(refused), nil
 	}
 	return step{must: seq}, err
 }
@@ -362,7 +370,7 @@ func (w *Worker) publishOutcome(ctx context.Context, r subjects.Run, reply strin
 		return step{}, nil // the next look shows it
 	}
 	if refused, ok := errors.AsType[*bus.ConflictError](err); ok {
-		return step{must: refused.Last}, nil
+		return after(refused), nil
 	}
 	if errors.Is(err, bus.ErrTooLarge) && (o.Result != "" || o.Partial != nil || len(o.Error) > muchError) {
 		if o.Status == run.StatusCompleted {

@@ -53,14 +53,14 @@ func newOutage(t *testing.T, opts server.Options, cfg bus.Config) *outage {
 		t.Fatal(err)
 	}
 	o.sim = &sim{tb: t, ctx: ctx, conn: conn, model: newTreeModel()}
-	o.work(t, conn, cancel)
+	o.work(t, conn, cfg.Log, cancel)
 	return o
 }
 
 // work runs a worker until the test ends.
-func (o *outage) work(t *testing.T, conn *bus.Conn, cancel context.CancelFunc) {
+func (o *outage) work(t *testing.T, conn *bus.Conn, log *slog.Logger, cancel context.CancelFunc) {
 	t.Helper()
-	w, err := agentd.New(conn, agentd.Config{Name: "w", Open: func(string) (provider.Provider, string, error) { return o.model.at("w"), "m", nil }})
+	w, err := agentd.New(conn, agentd.Config{Name: "w", Log: log, Open: func(string) (provider.Provider, string, error) { return o.model.at("w"), "m", nil }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,8 +172,8 @@ func TestFullStore(t *testing.T) {
 	o.once()
 }
 
-// fill stores what a stranger has until there is no room.
-func (o *outage) fill(t *testing.T) jetstream.Stream {
+// stranger is a client of the server that knows nothing of us.
+func (o *outage) stranger(t *testing.T) jetstream.JetStream {
 	t.Helper()
 	nc, err := nats.Connect(o.server.ClientURL())
 	if err != nil {
@@ -184,6 +184,13 @@ func (o *outage) fill(t *testing.T) jetstream.Stream {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return js
+}
+
+// fill stores what a stranger has until there is no room.
+func (o *outage) fill(t *testing.T) jetstream.Stream {
+	t.Helper()
+	js := o.stranger(t)
 	s, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "JUNK", Subjects: []string{"junk"}})
 	if err != nil {
 		t.Fatal(err)
@@ -207,19 +214,30 @@ func (o *outage) hasty(like subjects.Run) (uint64, error) {
 	return o.conn.Write(ctx, bus.Message{Subject: like.Space.Submit(like.Agent, id), Body: []byte(strings.Repeat("x", 100))})
 }
 
+// TestRemovedLog: somebody has removed the log of a run that waits. What its worker knows of the run does not show why
+// its next write is refused; it says so and tries no further with that. The run's deadline ends it.
+func TestRemovedLog(t *testing.T) {
+	t.Parallel()
+	log := &lines{}
+	o := newOutage(t, server.Options{}, bus.Config{Log: slog.New(slog.NewTextHandler(log, nil))})
+	o.model.latency = time.Second
+	r := o.submit("a0", "L")
+	o.asking(2)
+	s, err := o.stranger(t).Stream(t.Context(), "AXE_RUNS")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Purge(t.Context(), jetstream.WithPurgeSubject(r.Log())); err != nil {
+		t.Fatal(err)
+	}
+	log.waitFor(t, "does not show why message 0 refuses a write")
+}
+
 // TestBoundedStream: a stream that would drop the history of runs is not worked on.
 func TestBoundedStream(t *testing.T) {
 	t.Parallel()
 	o := newOutage(t, server.Options{}, bus.Config{})
-	nc, err := nats.Connect(o.server.ClientURL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer nc.Close()
-	js, err := jetstream.New(nc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	js := o.stranger(t)
 	for _, bound := range []func(*jetstream.StreamConfig){
 		func(c *jetstream.StreamConfig) { c.MaxBytes = 1 << 20 },
 		func(c *jetstream.StreamConfig) { c.MaxMsgs = 1000 },
