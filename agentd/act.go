@@ -316,7 +316,7 @@ func (w *Worker) tombsOf(h *history, answered bool) uint64 {
 	if answered {
 		return h.tombs
 	}
-	return w.tombs.known()
+	return w.tombs.known(h.run)
 }
 
 // schema is the header of a message whose subject says the rest.

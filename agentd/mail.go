@@ -227,6 +227,9 @@ func (w *Worker) origin(ctx context.Context, h *history) (*past, error) {
 		return p, nil
 	case in.Copy != nil:
 		r, err := copied(h.run.Space, *in.Copy)
+		if err == nil && r.Partition() != h.run.Partition() { // what was there when it was called is known by its place in one stream
+			err = fmt.Errorf("%s is of partition %d, its copy of %d", r, r.Partition(), h.run.Partition())
+		}
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", errPast, err)
 		}

@@ -35,7 +35,7 @@ func TestMailTakenOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer os.RemoveAll(dir)
-			inBubble(t, dir, func(s *sim) {
+			inBubble(t, dir, *partitions, func(s *sim) {
 				s.model.fan, s.model.patience = fan, 1200
 				deaths += s.dying(fates)
 				letters += s.letters

@@ -40,6 +40,8 @@ type plot struct {
 	Gone    bool
 	Limits  subjects.Limits // of each tree
 
+	Parts int // streams that the trees are spread over
+
 	Trees []fruit
 }
 
@@ -66,6 +68,7 @@ func drawPlot(t *rapid.T) plot {
 		Depth: rapid.IntRange(1, 3).Draw(t, "depth"), Fan: rapid.IntRange(1, 3).Draw(t, "fan"), InTurn: rapid.Bool().Draw(t, "in turn"), Spawn: rapid.Bool().Draw(t, "spawn"),
 		Seed: rapid.IntRange(1, 1000).Draw(t, "seed"), Ragged: rapid.Bool().Draw(t, "ragged"), Slow: 1,
 		Moody: seldom("moody"), Fragile: seldom("fragile"), Gone: seldom("gone"), Tries: 1,
+		Parts: rapid.SampledFrom([]int{1, 4}).Draw(t, "partitions"),
 	}
 	if seldom("slow") {
 		p.Slow = 20

@@ -48,8 +48,10 @@ func (w *Worker) reconcile(ctx, work context.Context) {
 			}
 			loop, stop := context.WithCancel(ctx)
 			serving[name] = stop
-			loops.Go(func() { w.serveCalls(loop, work, name) })
-			loops.Go(func() { w.serveInbound(loop, work, name) })
+			for part := range w.conn.Space().Partitions() {
+				loops.Go(func() { w.serveCalls(loop, work, source{name, part}) })
+				loops.Go(func() { w.serveInbound(loop, work, source{name, part}) })
+			}
 		}
 		told = w.report(ctx, told)
 	}
@@ -150,15 +152,21 @@ func (w *Worker) open(ctx context.Context, c bus.ConsumerConfig, ahead func() in
 	return bc.Open(ahead)
 }
 
+// source is where calls and inbound messages come from: an agent's consumers on the stream of a partition.
+type source struct {
+	agent subjects.Agent
+	part  int
+}
+
 // serveInbound takes what is said to the runs of one agent.
-func (w *Worker) serveInbound(ctx, work context.Context, a subjects.Agent) {
-	c := bus.ConsumerConfig{Stream: "RUNS", Name: "agent_" + a.String() + "_in", Filters: w.conn.Space().Inbound(a)}
+func (w *Worker) serveInbound(ctx, work context.Context, from source) {
+	c := bus.ConsumerConfig{Stream: "RUNS", Part: from.part, Name: "agent_" + from.agent.String() + "_in", Filters: w.conn.Space().Inbound(from.agent)}
 	w.pull(ctx, c, min(64, w.atHand()/2), func(d *bus.Delivery) { w.take(work, d, false) })
 }
 
 // serveRootEnds takes the deadlines and tombstones of roots, whoever serves their agents.
-func (w *Worker) serveRootEnds(ctx, work context.Context) {
-	c := bus.ConsumerConfig{Stream: "RUNS", Name: "roots", Filters: w.conn.Space().RootEnds()}
+func (w *Worker) serveRootEnds(ctx, work context.Context, part int) {
+	c := bus.ConsumerConfig{Stream: "RUNS", Part: part, Name: "roots", Filters: w.conn.Space().RootEnds()}
 	w.pull(ctx, c, 8, func(d *bus.Delivery) { w.take(work, d, false) })
 }
 
@@ -230,12 +238,11 @@ func (w *Worker) withFeed(ctx context.Context, c bus.ConsumerConfig, ahead func(
 	}
 }
 
-// serveCalls takes the calls of one agent, each with a free slot to run it. With slots to spare for all
-// agents it lets a request for some of them stand at the server. With fewer, one agent after the other
-// is asked whether it has a call for the slot, since a standing request for each would bring more calls
-// than there are slots.
-func (w *Worker) serveCalls(ctx, work context.Context, a subjects.Agent) {
-	c := bus.ConsumerConfig{Stream: "RUNS", Name: "agent_" + a.String(), Filters: []string{w.conn.Space().Calls(a)}}
+// serveCalls takes the calls of one agent, each with a free slot to run it. With slots to spare it lets a request for
+// some of them stand at the server. Without, one agent after the other is asked whether it has a call for the last slot,
+// since standing requests of all of them would bring more calls than there are slots.
+func (w *Worker) serveCalls(ctx, work context.Context, from source) {
+	c := bus.ConsumerConfig{Stream: "RUNS", Part: from.part, Name: "agent_" + from.agent.String(), Filters: []string{w.conn.Space().Calls(from.agent)}}
 	idle := pollAtLeast
 	w.withFeed(ctx, c, w.share, func(feed *bus.Feed) error {
 		if err := w.slots.room(ctx); err != nil {
@@ -285,13 +292,15 @@ func (w *Worker) poll(ctx, work context.Context, feed *bus.Feed) (taken bool, er
 	return true, nil
 }
 
-// share is how many calls of one agent a request may ask for: those of all agents together as many as
-// there are free slots.
-func (w *Worker) share() int {
+// share is how many calls of one source a request may ask for: those of all of them together as many as there are free
+// slots.
+func (w *Worker) share() int { return min(32, w.slots.spare()/max(1, w.sources())) }
+
+// sources is how many the calls come from.
+func (w *Worker) sources() int {
 	w.mu.Lock()
-	n := len(w.agents)
-	w.mu.Unlock()
-	return min(32, w.slots.spare()/max(1, n))
+	defer w.mu.Unlock()
+	return len(w.agents) * w.conn.Space().Partitions()
 }
 
 // takeCall starts a call. Those of several agents may have come for one slot: what finds none for a

@@ -66,7 +66,13 @@ func (a *asked) results() []provider.ToolResult {
 // onStage runs fn in a bubble of its own and ends all workers afterwards.
 func onStage(t *testing.T, fn func(s *stage)) {
 	t.Helper()
-	bubble(t, func(s *sim) {
+	onStageOver(t, *partitions, fn)
+}
+
+// onStageOver is the same with so many streams of runs.
+func onStageOver(t *testing.T, parts int, fn func(s *stage)) {
+	t.Helper()
+	bubbleOver(t, parts, func(s *sim) {
 		st := &stage{sim: s, parts: map[string]part{}}
 		defer func() {
 			for _, h := range st.hands {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -46,13 +47,22 @@ type failer interface {
 	Logf(format string, args ...any)
 }
 
+// partitions is over how many streams the trees of all bubbles are spread.
+var partitions = flag.Int("partitions", 1, "streams that trees are spread over, where a test does not say it itself")
+
 // bubble runs fn with a sim in a bubble of its own.
 func bubble(t *testing.T, fn func(s *sim)) {
+	t.Helper()
+	bubbleOver(t, *partitions, fn)
+}
+
+// bubbleOver is the same with so many streams of runs.
+func bubbleOver(t *testing.T, parts int, fn func(s *sim)) {
 	t.Helper()
 	ats.Register()
 	defer ats.Unregister()
 	defer watch(t.Name())()
-	synctest.Test(t, func(t *testing.T) { inBubble(t, t.TempDir(), fn) })
+	synctest.Test(t, func(t *testing.T) { inBubble(t, t.TempDir(), parts, fn) })
 }
 
 // endless is when a bubble is taken for one that never ends, in real time: in it virtual time runs on with somebody waiting
@@ -80,7 +90,7 @@ func stuck(test string) {
 	os.Exit(2)
 }
 
-func inBubble(tb failer, dir string, fn func(s *sim)) {
+func inBubble(tb failer, dir string, parts int, fn func(s *sim)) {
 	server, err := bus.Serve(bus.ServerConfig{StoreDir: dir})
 	if err != nil {
 		tb.Fatal(err)
@@ -91,7 +101,7 @@ func inBubble(tb failer, dir string, fn func(s *sim)) {
 	s := &sim{tb: tb, ctx: ctx, server: server, model: newTreeModel()}
 	s.conn = s.open(nil)
 	defer s.conn.Close()
-	if err := s.conn.Provision(ctx, bus.Provision{}); err != nil {
+	if err := s.conn.Provision(ctx, bus.Provision{Partitions: parts}); err != nil {
 		tb.Fatal(err)
 	}
 	fn(s)

@@ -20,7 +20,8 @@ type tombstones struct {
 	paths  map[subjects.Tree]map[subjects.Path]time.Time
 	asking map[subjects.Tree]map[*ask]bool
 	pruned time.Time
-	newest uint64 // stream sequence: every stored tombstone up to it is known
+	all    chan struct{}  // closed when all that were stored when the worker began are known
+	newest map[int]uint64 // stream sequence, by partition: every stored tombstone up to it is known
 }
 
 // ask is a request to a model in flight.
@@ -30,7 +31,7 @@ type ask struct {
 }
 
 func newTombstones() *tombstones {
-	return &tombstones{paths: map[subjects.Tree]map[subjects.Path]time.Time{}, asking: map[subjects.Tree]map[*ask]bool{}}
+	return &tombstones{newest: map[int]uint64{}, paths: map[subjects.Tree]map[subjects.Path]time.Time{}, asking: map[subjects.Tree]map[*ask]bool{}}
 }
 
 // follow learns the tombstones until ctx ends; ready is called when all that are stored are known.
@@ -38,7 +39,7 @@ func (t *tombstones) follow(ctx context.Context, conn *bus.Conn, ready func()) e
 	return conn.Follow(ctx, conn.Space().Tombstones(), func(m bus.Stored) {
 		if at, err := conn.Space().Parse(m.Subject); err == nil {
 			t.add(at.Run.Tree, at.Run.Path, m.Time)
-			t.upTo(m.Seq)
+			t.upTo(at.Run.Partition(), m.Seq)
 			t.prune(m.Time, conn.MaxAge())
 		}
 	}, ready)
@@ -74,17 +75,17 @@ func (t *tombstones) interrupt(r subjects.Run) {
 
 // upTo notes that every tombstone up to a sequence is known. What a worker wrote itself does not count:
 // others stored before it may still be on their way here.
-func (t *tombstones) upTo(seq uint64) {
+func (t *tombstones) upTo(partition int, seq uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.newest = max(t.newest, seq)
+	t.newest[partition] = max(t.newest[partition], seq)
 }
 
-// known is the newest tombstone up to which all are known.
-func (t *tombstones) known() uint64 {
+// known is the newest tombstone up to which all are known that are on the stream of a run.
+func (t *tombstones) known(r subjects.Run) uint64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.newest
+	return t.newest[r.Partition()]
 }
 
 // prune forgets, once an hour, what the stream has forgotten.
@@ -133,7 +134,7 @@ func (t *tombstones) watch(ctx context.Context, r subjects.Run) (_ context.Conte
 		t.asking[r.Tree] = map[*ask]bool{}
 	}
 	t.asking[r.Tree][a] = true
-	return ctx, t.newest, func() {
+	return ctx, t.newest[r.Partition()], func() {
 		abort(nil)
 		t.mu.Lock()
 		defer t.mu.Unlock()

@@ -32,7 +32,7 @@ func TestSimWorkersDie(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer os.RemoveAll(dir)
-			inBubble(t, dir, func(s *sim) { (&walk{sim: s, plot: p}).run() })
+			inBubble(t, dir, p.Parts, func(s *sim) { (&walk{sim: s, plot: p}).run() })
 		})
 	})
 }

@@ -129,6 +129,12 @@ var errDraining = errors.New("the worker is draining")
 // Everything pulled is handled under a context of its own, so that the end of ctx does not cut off a
 // turn that is about to be written.
 func (w *Worker) Run(ctx context.Context) error {
+	if err := w.conn.Provisioned(ctx); err != nil { // how many streams of runs there are
+		if ctx.Err() != nil {
+			return nil //nolint:nilerr // it was told to end
+		}
+		return err
+	}
 	work, abort := context.WithCancelCause(context.WithoutCancel(ctx))
 	base, work := errgroup.WithContext(work) // what every handler leans on: if one ends, all do
 	known := make(chan struct{}, 2)
@@ -182,7 +188,9 @@ func (w *Worker) work(ctx, work context.Context, abort context.CancelCauseFunc) 
 	defer stop(nil)
 	var pulls sync.WaitGroup
 	pulls.Go(func() { w.serveSubmissions(pulling, work) })
-	pulls.Go(func() { w.serveRootEnds(pulling, work) })
+	for part := range w.conn.Space().Partitions() {
+		pulls.Go(func() { w.serveRootEnds(pulling, work, part) })
+	}
 	pulls.Go(func() { w.reconcile(pulling, work) })
 	select {
 	case <-ctx.Done():

@@ -16,7 +16,7 @@ func TestAmendPurged(t *testing.T) {
 	if err := c.Amend(t.Context(), subject, increment); err != nil {
 		t.Fatal(err)
 	}
-	s, err := c.js.Stream(t.Context(), c.stream())
+	s, err := c.js.Stream(t.Context(), c.known.Load().streams[0])
 	if err != nil {
 		t.Fatal(err)
 	}

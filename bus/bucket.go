@@ -143,7 +143,7 @@ func (b *Bucket) open(ctx context.Context) (_ jetstream.Stream, again bool, err 
 		return s, false, nil
 	}
 	if !b.conn.provisioned() {
-		if err := b.conn.learn(ctx); err != nil {
+		if err := b.conn.Provisioned(ctx); err != nil {
 			return nil, false, err
 		}
 	}

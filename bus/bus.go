@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -60,14 +61,13 @@ type Conn struct {
 	reader *reader
 	leases leases
 
-	mu       sync.Mutex
-	replicas int // of the stream of runs, 0: not known yet
-	maxAge   time.Duration
-	objects  jetstream.ObjectStore
+	known atomic.Pointer[layout]
+
+	mu         sync.Mutex
+	objects    jetstream.ObjectStore
+	complained time.Time // of writes that wait
 
 	sending sync.RWMutex // Close has it alone
-
-	complained time.Time // of writes that wait
 }
 
 // Open connects; it waits for a server that is not there yet, until ctx ends. The caller closes the
@@ -84,6 +84,7 @@ func Open(ctx context.Context, cfg Config) (*Conn, error) {
 		return nil, err
 	}
 	c := &Conn{cfg: cfg, nc: nc, log: log, waits: open, leases: leases{held: map[*Delivery]*lease{}}}
+	c.known.Store(newLayout(cfg.Space))
 	if c.js, err = api.jetStream(nc); err != nil {
 		nc.Close()
 		return nil, fmt.Errorf("jetstream: %w", err)
@@ -105,16 +106,11 @@ func (c *Conn) Close() {
 // Flush waits until everything sent so far, acknowledgements too, has reached the server.
 func (c *Conn) Flush(ctx context.Context) error { return c.nc.FlushWithContext(ctx) }
 
-// Space is the subjects that the connection works under.
-func (c *Conn) Space() subjects.Space { return c.cfg.Space }
-
 // AckWait is the lease of a delivery.
 func (c *Conn) AckWait() time.Duration { return c.cfg.AckWait }
 
 // MaxBody is the largest body in bytes that the connection stores.
 func (c *Conn) MaxBody() int64 { return c.cfg.MaxBody }
-
-func (c *Conn) stream() string { return c.cfg.Space.Name("RUNS") }
 
 func (c *Conn) intercept(p Point) error {
 	if c.cfg.Intercept == nil {

@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
 )
 
 // Consumer is a durable pull consumer that many workers serve.
@@ -19,6 +21,7 @@ type Consumer struct {
 // ConsumerConfig names a consumer and says what it delivers.
 type ConsumerConfig struct {
 	Stream  string // "RUNS" or "SUBMIT"
+	Part    int    // the partition, of runs
 	Name    string
 	Filters []string // subjects
 
@@ -31,6 +34,9 @@ type ConsumerConfig struct {
 // in flight: slots limit work, and the worker counts deliveries itself.
 func (c *Conn) Consumer(ctx context.Context, cfg ConsumerConfig) (*Consumer, error) {
 	stream := c.cfg.Space.Name(cfg.Stream)
+	if cfg.Stream == "RUNS" {
+		stream = c.known.Load().streams[cfg.Part]
+	}
 	js := jetstream.ConsumerConfig{
 		Durable:        cfg.Name,
 		FilterSubjects: cfg.Filters,
@@ -103,12 +109,29 @@ func (d *Delivery) OnLate(fn func()) (stop func()) {
 	return func() { d.conn.leases.onLate(d, nil) }
 }
 
-// Follow calls fn for every stored message that the filter matches, from the first on, in order and
-// without their bodies, until ctx ends. Caught is called once, when fn has seen all that was stored
-// when Follow began.
+// Follow calls fn for every stored message that the filter matches, from the first on, without their bodies and in the
+// order of their streams, until ctx ends; for those of several partitions at once. Caught is called once, when fn has seen
+// all that was stored when Follow began.
 func (c *Conn) Follow(ctx context.Context, filter string, fn func(Stored), caught func()) error {
+	streams := c.known.Load().streamsOf(filter)
+	var behind atomic.Int32
+	behind.Store(int32(len(streams)))
+	all, ctx := errgroup.WithContext(ctx)
+	for _, stream := range streams {
+		all.Go(func() error {
+			return c.follow(ctx, stream, filter, fn, func() {
+				if behind.Add(-1) == 0 {
+					caught()
+				}
+			})
+		})
+	}
+	return all.Wait()
+}
+
+func (c *Conn) follow(ctx context.Context, stream, filter string, fn func(Stored), caught func()) error {
 	oc, err := ask(ctx, c, func(ctx context.Context) (jetstream.Consumer, error) {
-		return c.js.OrderedConsumer(ctx, c.stream(), jetstream.OrderedConsumerConfig{FilterSubjects: []string{filter}, HeadersOnly: true})
+		return c.js.OrderedConsumer(ctx, stream, jetstream.OrderedConsumerConfig{FilterSubjects: []string{filter}, HeadersOnly: true})
 	})
 	if err != nil {
 		return fmt.Errorf("follow %s: %w", filter, err)

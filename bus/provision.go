@@ -6,17 +6,25 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/axebus/axe/subjects"
 )
 
 // Provision says what the streams are to be like where they do not exist yet. An existing stream
 // keeps what an operator has made of it; only what the rules depend on is put right.
 type Provision struct {
-	Replicas int           // 0: 1
-	MaxAge   time.Duration // of all messages; 0: 7 days
+	Replicas   int           // 0: 1
+	MaxAge     time.Duration // of all messages; 0: 7 days
+	Partitions int           // streams that the trees are spread over; 0: as many as there are, or 1
 }
+
+// ErrPartitions is wrapped by the error of a bus whose trees are spread over another number of streams than was asked for:
+// nobody would find those that are there.
+var ErrPartitions = errors.New("the number of partitions cannot be changed")
 
 // DefaultMaxAge is how long messages are kept unless configured otherwise.
 const DefaultMaxAge = 7 * 24 * time.Hour
@@ -29,23 +37,16 @@ const dedupe = 30 * time.Second
 // allows 1,000.
 const maxConsumers = 100_000
 
-// Provision creates the streams, the bucket of agents and the object store where they are missing. The stream
-// of runs comes last: who finds it (Provisioned) finds all of them.
+// Provision creates the streams, the bucket of agents and the object store where they are missing. The first stream
+// of runs comes last: who finds it (Provisioned) finds all of them. The error is ErrPartitions for another number of
+// streams of runs than there is.
 func (c *Conn) Provision(ctx context.Context, p Provision) error {
 	p.Replicas = cmp.Or(p.Replicas, 1)
 	p.MaxAge = cmp.Or(p.MaxAge, DefaultMaxAge)
 	sp := c.cfg.Space
-	runs := jetstream.StreamConfig{
-		Name:              sp.Name("RUNS"),
-		Description:       "Every run of every tree; state is folded from it",
-		Subjects:          []string{sp.Runs(), sp.Results(), sp.Timers(), sp.Tallies(), sp.Dead()},
-		MaxAge:            p.MaxAge,
-		Duplicates:        min(dedupe, p.MaxAge),
-		Replicas:          p.Replicas,
-		MaxConsumers:      maxConsumers,
-		AllowDirect:       true,
-		AllowMsgSchedules: true,
-		RePublish:         &jetstream.RePublish{Source: sp.All(), Destination: sp.LiveAll()},
+	var err error
+	if p.Partitions, err = c.spread(ctx, p.Partitions); err != nil {
+		return err
 	}
 	submit := jetstream.StreamConfig{
 		Name:        sp.Name("SUBMIT"),
@@ -62,10 +63,54 @@ func (c *Conn) Provision(ctx context.Context, p Provision) error {
 	if err := c.ensureBuckets(ctx, p); err != nil {
 		return err
 	}
-	if err := c.ensureStream(ctx, runs); err != nil {
-		return err
+	sp = sp.Spread(p.Partitions)
+	for part := p.Partitions - 1; part >= 0; part-- {
+		if err := c.ensureStream(ctx, runsStream(sp, part, p)); err != nil {
+			return err
+		}
 	}
-	return c.learn(ctx)
+	return c.Provisioned(ctx)
+}
+
+// spread is how many streams of runs there are to be.
+func (c *Conn) spread(ctx context.Context, want int) (int, error) {
+	if want < 0 || want > MostPartitions {
+		return 0, fmt.Errorf("%d partitions: want 1 to %d", want, MostPartitions)
+	}
+	s, err := c.js.Stream(ctx, c.cfg.Space.Stream(0).Name)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return max(1, want), nil
+	}
+	if err != nil {
+		return 0, wrapStream(c.cfg.Space.Stream(0).Name, err)
+	}
+	have, err := partitions(s.CachedInfo().Config)
+	if err == nil && want > 0 && want != have {
+		err = fmt.Errorf("%w: there are %d, not %d; under another prefix there may be", ErrPartitions, have, want)
+	}
+	return have, err
+}
+
+// runsStream is what the stream of a partition is to be.
+func runsStream(sp subjects.Space, part int, p Provision) jetstream.StreamConfig {
+	st := sp.Stream(part)
+	runs := jetstream.StreamConfig{
+		Name:              st.Name,
+		Description:       "Every run of every tree; state is folded from it",
+		Subjects:          st.Subjects,
+		MaxAge:            p.MaxAge,
+		Duplicates:        min(dedupe, p.MaxAge),
+		Replicas:          p.Replicas,
+		MaxConsumers:      maxConsumers,
+		AllowDirect:       true,
+		AllowMsgSchedules: true,
+		RePublish:         &jetstream.RePublish{Source: st.All, Destination: sp.LiveAll()},
+	}
+	if n := sp.Partitions(); n > 1 {
+		runs.Description = fmt.Sprintf("The runs of the trees of partition %d of %d; state is folded from it", part, n)
+		runs.Metadata = map[string]string{metaPartitions: strconv.Itoa(n)}
+	}
+	return runs
 }
 
 func (c *Conn) ensureBuckets(ctx context.Context, p Provision) error {
@@ -150,42 +195,4 @@ func wrapStream(name string, err error) error {
 		return nil
 	}
 	return fmt.Errorf("stream %s: %w", name, err)
-}
-
-// Provisioned reports whether the stream of runs exists; the error is ErrNoStream if it does not.
-func (c *Conn) Provisioned(ctx context.Context) error {
-	return c.learn(ctx)
-}
-
-// Replicas is the number of replicas of the stream of runs, 0 before it is known.
-func (c *Conn) Replicas() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.replicas
-}
-
-// MaxAge is how long the stream of runs keeps a message, 0 for ever (or not known yet).
-func (c *Conn) MaxAge() time.Duration {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.maxAge
-}
-
-func (c *Conn) provisioned() bool { return c.Replicas() > 0 }
-
-// learn notes what the stream of runs is like.
-func (c *Conn) learn(ctx context.Context) error {
-	s, err := ask(ctx, c, func(ctx context.Context) (jetstream.Stream, error) { return c.js.Stream(ctx, c.stream()) })
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return ErrNoStream
-	}
-	if err != nil {
-		return wrapStream(c.stream(), err)
-	}
-	cfg := s.CachedInfo().Config
-	n := max(1, cfg.Replicas)
-	c.mu.Lock()
-	c.replicas, c.maxAge = n, cfg.MaxAge
-	c.mu.Unlock()
-	return nil
 }

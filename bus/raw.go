@@ -127,30 +127,35 @@ func (r *Raw) Serve(ctx context.Context, group string, atOnce int, ahead bool, a
 	return nil
 }
 
-// Volume is what a stream holds.
+// Volume is what the streams of runs hold.
 type Volume struct {
-	Last  uint64 // the sequence of the last message, so the number of those that were ever stored
+	Last  uint64 // the number of messages that were ever stored: the sequence of the last one of each stream
 	Bytes uint64 // of those that are there
 }
 
-// Volume is what the stream of runs holds, by its leader's count; the error is ErrNoStream without one.
-func (c *Conn) Volume(ctx context.Context) (Volume, error) {
-	s, err := c.js.Stream(ctx, c.stream())
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return Volume{}, ErrNoStream
+// Volume is what the streams of runs hold, by their leaders' counts; the error is ErrNoStream without one.
+func (c *Conn) Volume(ctx context.Context) (v Volume, err error) {
+	for _, name := range c.known.Load().streams {
+		s, err := c.js.Stream(ctx, name)
+		if errors.Is(err, jetstream.ErrStreamNotFound) {
+			return Volume{}, ErrNoStream
+		}
+		if err != nil {
+			return Volume{}, wrapStream(name, err)
+		}
+		state := s.CachedInfo().State
+		v.Last += state.LastSeq
+		v.Bytes += state.Bytes
 	}
-	if err != nil {
-		return Volume{}, wrapStream(c.stream(), err)
-	}
-	state := s.CachedInfo().State
-	return Volume{state.LastSeq, state.Bytes}, nil
+	return v, nil
 }
 
 // Drop deletes all streams and buckets of the connection's space, with what is in them.
 func (c *Conn) Drop(ctx context.Context) error {
 	sp := c.cfg.Space
 	var failed []error
-	for _, stream := range []string{sp.Name("RUNS"), sp.Name("SUBMIT"), sp.Name("RAW"), "KV_" + sp.Name("AGENTS"), "KV_" + sp.Name("LIMITS"), "KV_" + sp.Name("MEMORY"), "OBJ_" + sp.Name("OBJECTS")} {
+	others := []string{sp.Name("SUBMIT"), sp.Name("RAW"), "KV_" + sp.Name("AGENTS"), "KV_" + sp.Name("LIMITS"), "KV_" + sp.Name("MEMORY"), "OBJ_" + sp.Name("OBJECTS")}
+	for _, stream := range append(others, c.known.Load().streams...) {
 		if err := c.js.DeleteStream(ctx, stream); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
 			failed = append(failed, wrapStream(stream, err))
 		}

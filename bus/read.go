@@ -82,38 +82,53 @@ func (c *Conn) SinceWith(ctx context.Context, filter string, seq, must uint64) (
 	}
 }
 
-// Scan reads every message after seq that the filter matches, in stream order, a page at a time. It ends
-// with what was stored last when its last page was read, or after an error.
+// Scan reads every message after seq that the filter matches, in stream order, a page at a time; of a filter for all
+// partitions those of one after those of another. It ends with what was stored last when its last page was read, or after
+// an error.
 func (c *Conn) Scan(ctx context.Context, filter string, seq uint64) iter.Seq2[Stored, error] {
 	return func(yield func(Stored, error) bool) {
-		for {
-			page, err := c.get(ctx, request{NextFor: filter, Seq: seq + 1, Batch: 1 << 16, MaxBytes: 16 << 20})
-			if err != nil {
-				yield(Stored{}, err)
-				return
-			}
-			for _, m := range page {
-				if !yield(m, nil) {
-					return
-				}
-				seq = m.Seq
-			}
-			if len(page) == 0 || page[len(page)-1].Header.Get("Nats-Num-Pending") == "0" {
+		for _, stream := range c.known.Load().streamsOf(filter) {
+			if !c.scan(ctx, stream, filter, seq, yield) {
 				return
 			}
 		}
 	}
 }
 
-// Bounds are the first and the last sequence of the stream of runs. What was stored before the first has
-// been forgotten.
-func (c *Conn) Bounds(ctx context.Context) (first, last uint64, err error) {
-	s, err := c.js.Stream(ctx, c.stream())
-	if err != nil {
-		return 0, 0, wrapStream(c.stream(), err)
+// scan reads one stream; more is false after an error, and when nobody wants more.
+func (c *Conn) scan(ctx context.Context, stream, filter string, seq uint64, yield func(Stored, error) bool) (more bool) {
+	for {
+		page, err := c.getFrom(ctx, stream, request{NextFor: filter, Seq: seq + 1, Batch: 1 << 16, MaxBytes: 16 << 20})
+		if err != nil {
+			yield(Stored{}, err)
+			return false
+		}
+		for _, m := range page {
+			if !yield(m, nil) {
+				return false
+			}
+			seq = m.Seq
+		}
+		if len(page) == 0 || page[len(page)-1].Header.Get("Nats-Num-Pending") == "0" {
+			return true
+		}
 	}
-	state := s.CachedInfo().State
-	return state.FirstSeq, state.LastSeq, nil
+}
+
+// Bounds are the first and the last sequence of a stream of runs. What was stored before the first has been forgotten.
+type Bounds struct{ First, Last uint64 }
+
+// Bounds are those of the streams of runs, by partition.
+func (c *Conn) Bounds(ctx context.Context) (all []Bounds, err error) {
+	for _, name := range c.known.Load().streams {
+		s, err := c.js.Stream(ctx, name)
+		if err != nil {
+			return nil, wrapStream(name, err)
+		}
+		state := s.CachedInfo().State
+		all = append(all, Bounds{state.FirstSeq, state.LastSeq})
+	}
+	return all, nil
 }
 
 // First reads the first message of a subject; ok is false if there is none.
@@ -127,8 +142,12 @@ func (c *Conn) First(ctx context.Context, subject string) (m Stored, ok bool, er
 
 // Repeated lists the subjects below a filter that hold more than one message.
 func (c *Conn) Repeated(ctx context.Context, filter string) ([]string, error) {
+	stream, err := c.known.Load().streamOf(filter)
+	if err != nil {
+		return nil, err
+	}
 	info, err := ask(ctx, c, func(ctx context.Context) (*jetstream.StreamInfo, error) {
-		s, err := c.js.Stream(ctx, c.stream())
+		s, err := c.js.Stream(ctx, stream)
 		if err != nil {
 			return nil, err
 		}
@@ -149,7 +168,11 @@ func (c *Conn) Repeated(ctx context.Context, filter string) ([]string, error) {
 // Last asks the stream's leader for the sequence of the last message that a filter matches, 0 if there
 // is none. On replicas reads may lag behind it.
 func (c *Conn) Last(ctx context.Context, filter string) (uint64, error) {
-	m, _, err := c.last(ctx, c.stream(), filter)
+	stream, err := c.known.Load().streamOf(filter)
+	if err != nil {
+		return 0, err
+	}
+	m, _, err := c.last(ctx, stream, filter)
 	if err != nil {
 		return 0, fmt.Errorf("last message of %s: %w", filter, err)
 	}
@@ -215,14 +238,31 @@ type request struct {
 	MultiLast []string `json:"multi_last,omitempty"`
 }
 
-// get asks until there is an answer or ctx ends: a server that restarts answers later.
+// filter is what the request asks for.
+func (r request) filter() string {
+	if len(r.MultiLast) > 0 {
+		return r.MultiLast[0]
+	}
+	return r.NextFor
+}
+
+// get asks the stream of runs that has what the request asks for.
 func (c *Conn) get(ctx context.Context, r request) ([]Stored, error) {
+	stream, err := c.known.Load().streamOf(r.filter())
+	if err != nil {
+		return nil, err
+	}
+	return c.getFrom(ctx, stream, r)
+}
+
+// getFrom asks until there is an answer or ctx ends: a server that restarts answers later.
+func (c *Conn) getFrom(ctx context.Context, stream string, r request) ([]Stored, error) {
 	body, err := json.Marshal(r)
 	if err != nil {
 		return nil, err
 	}
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
-		ms, err := c.reader.get(ctx, c.stream(), body)
+		ms, err := c.reader.get(ctx, stream, body)
 		if !errors.Is(err, errNoAnswer) {
 			return ms, err
 		}

@@ -36,12 +36,26 @@ type Address struct {
 // Parse takes a subject apart, of a stored message or of its live copy. Every token is checked; an
 // error wraps ErrToken.
 func (s Space) Parse(subject string) (Address, error) {
-	rest, ok := strings.CutPrefix(subject, s.Prefix()+".")
+	rest, p, ok := s.unprefixed(subject)
 	if !ok {
 		return Address{}, malformed(subject)
 	}
 	rest, live := strings.CutPrefix(rest, "live.")
 	tok := strings.Split(rest, ".")
+	if stored := !live && tok[0] != "submit"; stored != (p >= 0) && s.parts > 0 {
+		return Address{}, malformed(subject)
+	}
+	a, err := s.parse(subject, tok, live)
+	if err == nil && !s.in(p, a.Run.Tree) {
+		return Address{}, malformed(subject)
+	}
+	return a, err
+}
+
+// in reports whether a tree is in the partition that its subject names, if it names one.
+func (s Space) in(p int, t Tree) bool { return p < 0 || p == s.PartitionOf(t) }
+
+func (s Space) parse(subject string, tok []string, live bool) (Address, error) {
 	switch {
 	case tok[0] == "submit" && len(tok) == 3:
 		return s.address(Submission, tok[1], tok[2], Root.s)
@@ -64,18 +78,21 @@ func (s Space) Parse(subject string) (Address, error) {
 // ParseDead takes the subject of a dead letter apart. That of a submission without a usable name or id is
 // nobody's.
 func (s Space) ParseDead(subject string) (Run, error) {
-	rest, ok := strings.CutPrefix(subject, s.join("dead")+".")
+	rest, p, ok := s.below(subject, "dead")
 	tok := strings.Split(rest, ".")
 	if !ok || len(tok) != 3 {
 		return Run{}, malformed(subject)
 	}
 	a, err := s.address(Other, tok[0], tok[1], tok[2])
+	if err == nil && !s.in(p, a.Run.Tree) {
+		err = malformed(subject)
+	}
 	return a.Run, err
 }
 
 // ParseTally takes the subject of a tally apart.
 func (s Space) ParseTally(subject string) (Tree, Path, error) {
-	rest, ok := strings.CutPrefix(subject, s.join("tally")+".")
+	rest, part, ok := s.below(subject, "tally")
 	tree, path, two := strings.Cut(rest, ".")
 	if !ok || !two {
 		return Tree{}, Path{}, malformed(subject)
@@ -85,12 +102,22 @@ func (s Space) ParseTally(subject string) (Tree, Path, error) {
 		return Tree{}, Path{}, err
 	}
 	p, err := ParsePath(path)
+	if err == nil && !s.in(part, t) {
+		err = malformed(subject)
+	}
 	return t, p, err
+}
+
+// below cuts off all that a stored subject of a kind begins with; p is its partition, -1 if there are none.
+func (s Space) below(subject, kind string) (rest string, p int, ok bool) {
+	rest, p, ok = s.unprefixed(subject)
+	rest, of := strings.CutPrefix(rest, kind+".")
+	return rest, p, ok && of && (p >= 0) == (s.parts > 0)
 }
 
 // ParseTimer takes the subject of a schedule apart.
 func (s Space) ParseTimer(subject string) (r Run, turn int, err error) {
-	rest, ok := strings.CutPrefix(subject, s.join("timer")+".")
+	rest, p, ok := s.below(subject, "timer")
 	tok := strings.Split(rest, ".")
 	if !ok || len(tok) != 4 {
 		return Run{}, 0, malformed(subject)
@@ -99,6 +126,9 @@ func (s Space) ParseTimer(subject string) (r Run, turn int, err error) {
 		return Run{}, 0, malformed(subject)
 	}
 	a, err := s.address(Timer, tok[0], tok[1], tok[2])
+	if err == nil && !s.in(p, a.Run.Tree) {
+		err = malformed(subject)
+	}
 	return a.Run, turn, err
 }
 

@@ -10,7 +10,10 @@ import (
 const DefaultPrefix = "axe"
 
 // Space is the subjects under one prefix. The zero value is the space of DefaultPrefix.
-type Space struct{ prefix string }
+type Space struct {
+	prefix string
+	parts  int // Spread; 0: the trees are not spread
+}
 
 // NewSpace makes the space of a prefix: one or more tokens of [A-Za-z0-9_-], joined by dots; "" is
 // DefaultPrefix.
@@ -23,7 +26,7 @@ func NewSpace(prefix string) (Space, error) {
 			return Space{}, fmt.Errorf("subject prefix %s: %w: want tokens of A-Z a-z 0-9 _ - joined by dots", quote(prefix), ErrToken)
 		}
 	}
-	return Space{prefix}, nil
+	return Space{prefix: prefix}, nil
 }
 
 // Prefix is the space's first token or tokens.
@@ -50,42 +53,43 @@ func (s Space) Submit(a Agent, id Tree) string { return s.join("submit", a.s, id
 func (s Space) Submissions() string { return s.join("submit", ">") }
 
 // Runs matches every message of every run.
-func (s Space) Runs() string { return s.join("run", ">") }
+func (s Space) Runs() string { return s.any("run", ">") }
 
 // Results matches the outcome of every root.
-func (s Space) Results() string { return s.join("result", ">") }
+func (s Space) Results() string { return s.any("result", ">") }
 
 // Timers matches every schedule.
-func (s Space) Timers() string { return s.join("timer", ">") }
+func (s Space) Timers() string { return s.any("timer", ">") }
 
 // Tallies matches what bounded runs have used.
-func (s Space) Tallies() string { return s.join("tally", ">") }
+func (s Space) Tallies() string { return s.any("tally", ">") }
 
 // Tally is where the use of a run and all below it is counted, if it is bounded.
-func (s Space) Tally(t Tree, p Path) string { return s.join("tally", t.s, p.s) }
+func (s Space) Tally(t Tree, p Path) string { return s.of(t, "tally", t.s, p.s) }
 
 // Dead matches every copy of what could not be carried out.
-func (s Space) Dead() string { return s.join("dead", ">") }
+func (s Space) Dead() string { return s.any("dead", ">") }
 
-// All matches every subject of the space.
-func (s Space) All() string { return s.join(">") }
+// All matches every subject of the space's streams of runs.
+func (s Space) All() string { return s.any(">") }
 
-// LiveAll is what All is republished to.
+// LiveAll is what they are republished to.
 func (s Space) LiveAll() string { return s.join("live", ">") }
 
 // Live is the subject under which the stored message of another subject is republished.
 func (s Space) Live(subject string) string {
-	return s.join("live", strings.TrimPrefix(subject, s.Prefix()+"."))
+	rest, _, _ := s.unprefixed(subject)
+	return s.join("live", rest)
 }
 
 // Result is where a root's outcome is stored.
-func (s Space) Result(a Agent, t Tree) string { return s.join("result", a.s, t.s) }
+func (s Space) Result(a Agent, t Tree) string { return s.of(t, "result", a.s, t.s) }
 
 // ResultOf matches a tree's outcome, whatever its root's agent.
-func (s Space) ResultOf(t Tree) string { return s.join("result", "*", t.s) }
+func (s Space) ResultOf(t Tree) string { return s.of(t, "result", "*", t.s) }
 
 // TreeOf matches every message of a tree's runs.
-func (s Space) TreeOf(t Tree) string { return s.join("run", "*", t.s, ">") }
+func (s Space) TreeOf(t Tree) string { return s.of(t, "run", "*", t.s, ">") }
 
 // SubmissionOf matches the submission of a tree, whatever its root's agent.
 func (s Space) SubmissionOf(t Tree) string { return s.join("submit", "*", t.s) }
@@ -94,14 +98,14 @@ func (s Space) SubmissionOf(t Tree) string { return s.join("submit", "*", t.s) }
 func (s Space) PartsOf(t Tree) string { return s.join("live", "part", "*", t.s, "*") }
 
 // CallOf matches the call of a run of a tree, whatever its agent.
-func (s Space) CallOf(t Tree, p Path) string { return s.join("run", "*", t.s, p.s, "call") }
+func (s Space) CallOf(t Tree, p Path) string { return s.of(t, "run", "*", t.s, p.s, "call") }
 
 // EndsOf matches what ends a run of a tree, whatever its agent: its tombstone, and its outcome where its caller
 // finds it.
 func (s Space) EndsOf(t Tree, p Path) []string {
-	ends := []string{s.join("run", "*", t.s, p.s, "cancel"), s.ResultOf(t)}
+	ends := []string{s.of(t, "run", "*", t.s, p.s, "cancel"), s.ResultOf(t)}
 	if parent, turn, index, below := p.Parent(); below {
-		ends[1] = s.join("run", "*", t.s, parent.s, "in", strconv.Itoa(turn), strconv.Itoa(index))
+		ends[1] = s.of(t, "run", "*", t.s, parent.s, "in", strconv.Itoa(turn), strconv.Itoa(index))
 	}
 	return ends
 }
@@ -110,29 +114,29 @@ func (s Space) EndsOf(t Tree, p Path) []string {
 func (s Space) RootCallOf(t Tree) string { return s.CallOf(t, Root) }
 
 // Calls matches the calls of one agent.
-func (s Space) Calls(a Agent) string { return s.join("run", a.s, "*", "*", "call") }
+func (s Space) Calls(a Agent) string { return s.any("run", a.s, "*", "*", "call") }
 
 // Inbound matches what is said to the runs of one agent: outcomes, timers, mail, and tombstones.
 func (s Space) Inbound(a Agent) []string {
-	return []string{s.join("run", a.s, "*", "*", "in", "*", "*"), s.join("run", a.s, "*", "*", "cancel")}
+	return []string{s.any("run", a.s, "*", "*", "in", "*", "*"), s.any("run", a.s, "*", "*", "cancel")}
 }
 
 // Interrupts matches what wants runs to stop what they are doing.
-func (s Space) Interrupts() string { return s.join("run", "*", "*", "*", "in", "interrupt", "*") }
+func (s Space) Interrupts() string { return s.any("run", "*", "*", "*", "in", "interrupt", "*") }
 
 // RootEnds matches what ends a root though no worker serves its agent: its deadline and its tombstone.
 func (s Space) RootEnds() []string {
-	return []string{s.join("run", "*", "*", Root.s, "in", "timer", "0"), s.join("run", "*", "*", Root.s, "cancel")}
+	return []string{s.any("run", "*", "*", Root.s, "in", "timer", "0"), s.any("run", "*", "*", Root.s, "cancel")}
 }
 
 // Tombstones matches the tombstone of every run.
-func (s Space) Tombstones() string { return s.join("run", "*", "*", "*", "cancel") }
+func (s Space) Tombstones() string { return s.any("run", "*", "*", "*", "cancel") }
 
 // DeadOf matches the copies of what could not be carried out for a tree.
-func (s Space) DeadOf(t Tree) string { return s.join("dead", "*", t.s, "*") }
+func (s Space) DeadOf(t Tree) string { return s.of(t, "dead", "*", t.s, "*") }
 
 // DeadSubmission is where a submission goes that has no usable name or id.
-func (s Space) DeadSubmission(key Tree) string { return s.join("dead", "submit", key.s, Root.s) }
+func (s Space) DeadSubmission(key Tree) string { return s.of(key, "dead", "submit", key.s, Root.s) }
 
 // Run addresses one run.
 func (s Space) Run(a Agent, t Tree, p Path) Run { return Run{s, a, t, p} }
@@ -146,8 +150,11 @@ type Run struct {
 }
 
 func (r Run) join(kind string, rest ...string) string {
-	return r.Space.join(append([]string{kind, r.Agent.s, r.Tree.s, r.Path.s}, rest...)...)
+	return r.Space.of(r.Tree, append([]string{kind, r.Agent.s, r.Tree.s, r.Path.s}, rest...)...)
 }
+
+// Partition is that of the run's tree.
+func (r Run) Partition() int { return r.Space.PartitionOf(r.Tree) }
 
 // String is the run's subject prefix without the space, for logs.
 func (r Run) String() string { return r.Agent.s + "." + r.Tree.s + "." + r.Path.s }

@@ -18,7 +18,8 @@
 //	axe.live.run.…, axe.live.result.…                  the stored messages again, for watching
 //	axe.live.part.<agent>.<tree>.<path>                progress, not stored
 //
-// The first token is configurable (Space).
+// The first token is configurable (Space). Where trees are spread over several streams, all of this but submissions and
+// what is live has the number of the tree's partition behind it: axe.2.run.… (Space.Spread).
 package subjects
 
 import (

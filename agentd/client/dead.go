@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 
 // Letter is a dead letter: a copy of a message that could not be carried out.
 type Letter struct {
-	ID      uint64       // its sequence in the stream
+	ID      uint64       // its sequence in its stream; with partitions, that times their number, and its own
 	Time    time.Time    // when it was given up
 	Reason  string       // why
 	Subject string       // of the message
@@ -42,6 +43,7 @@ func (c *Client) Dead(ctx context.Context) ([]Letter, error) {
 			return nil, err
 		}
 	}
+	slices.SortStableFunc(letters, func(a, b Letter) int { return a.Time.Compare(b.Time) })
 	return letters, nil
 }
 
@@ -60,7 +62,7 @@ func (c *Client) DeadLetter(ctx context.Context, id uint64) (Letter, error) {
 }
 
 func (c *Client) letter(ctx context.Context, m bus.Stored) (Letter, error) {
-	l := Letter{ID: m.Seq, Time: m.Time, Reason: m.Header.Get("Axe-Reason"), Subject: m.Header.Get("Axe-Subject")}
+	l := Letter{ID: c.letterID(m), Time: m.Time, Reason: m.Header.Get("Axe-Reason"), Subject: m.Header.Get("Axe-Subject")}
 	l.Seq, _ = strconv.ParseUint(m.Header.Get("Axe-Sequence"), 10, 64)
 	if at, err := c.conn.Space().Parse(l.Subject); err == nil {
 		l.Run = at.Run
@@ -74,6 +76,13 @@ func (c *Client) letter(ctx context.Context, m bus.Stored) (Letter, error) {
 		return Letter{}, fmt.Errorf("dead letter %d: %w", m.Seq, err)
 	}
 	return l, nil
+}
+
+// letterID tells the letters of all partitions apart.
+func (c *Client) letterID(m bus.Stored) uint64 {
+	space := c.conn.Space()
+	p, _ := space.PartitionIn(m.Subject)
+	return m.Seq*uint64(space.Partitions()) + uint64(p)
 }
 
 // Asked is what the run of a letter was asked, and the bounds that it was under, as its call has them; ok is false if

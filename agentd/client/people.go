@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -69,7 +70,7 @@ type Act struct {
 	Arguments map[string]string `json:"arguments"`
 }
 
-// Pending lists the turns that wait for a person, of all trees or, unless it is zero, of one, in stream order. The error
+// Pending lists the turns that wait for a person, of all trees or, unless it is zero, of one, the oldest first. The error
 // is ErrUnknownTree for one that is nowhere.
 func (c *Client) Pending(ctx context.Context, tree subjects.Tree) ([]Pending, error) {
 	if err := c.conn.Provisioned(ctx); err != nil {
@@ -99,6 +100,7 @@ func (c *Client) Pending(ctx context.Context, tree subjects.Tree) ([]Pending, er
 			all = append(all, p)
 		}
 	}
+	slices.SortStableFunc(all, func(a, b Pending) int { return a.Since.Compare(b.Since) })
 	return all, nil
 }
 
@@ -219,7 +221,7 @@ func (c *Client) Fork(ctx context.Context, b Branch) (subjects.Tree, error) {
 	if err != nil {
 		return none, err
 	}
-	id, err := subjects.ParseTree(bus.NewID())
+	id, err := beside(of)
 	if err != nil {
 		return none, err
 	}
@@ -254,6 +256,16 @@ func (c *Client) Fork(ctx context.Context, b Branch) (subjects.Tree, error) {
 		}
 	}
 	return id, nil
+}
+
+// beside makes an id for a tree in the same partition as a run.
+func beside(r subjects.Run) (subjects.Tree, error) {
+	for {
+		id, err := subjects.ParseTree(bus.NewID())
+		if err != nil || r.Space.PartitionOf(id) == r.Partition() {
+			return id, err
+		}
+	}
 }
 
 // hasTurn is the error of a run that has not had a turn. An answer that ends it is a turn too, though none on its log.

@@ -31,7 +31,15 @@ type Config struct {
 	// where one died, but not before the lease of the dead one is over. 0: DefaultTakeover.
 	Takeover time.Duration
 
-	First uint64 // the stream's first sequence: beyond 1, what was before has been forgotten
+	First []uint64 // the streams' first sequences, by partition: beyond 1, what was before has been forgotten
+}
+
+// first is that of a tree's stream.
+func (c Config) first(t subjects.Tree) uint64 {
+	if p := c.Space.PartitionOf(t); p < len(c.First) {
+		return c.First[p]
+	}
+	return 0
 }
 
 // DefaultTakeover is three leases of 10 s: a worker may die while it takes over from a dead one.

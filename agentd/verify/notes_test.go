@@ -170,14 +170,14 @@ func (s *story) over() time.Time {
 func TestForgotten(t *testing.T) {
 	s := newStory(t)
 	s.drop("call r", "timer", "log r 1", "call r-1-0")
-	c := verify.New(verify.Config{First: 50, Slack: slack})
+	c := verify.New(verify.Config{First: []uint64{50}, Slack: slack})
 	for _, m := range s.told() {
 		c.Add(m)
 	}
 	if r := c.Report(never); r.Trees != 0 || len(r.Findings) != 1 || r.Findings[0].Severity != verify.Note || r.Findings[0].Tree != "T" {
 		t.Errorf("%+v", r)
 	}
-	c = verify.New(verify.Config{First: 5, Slack: slack})
+	c = verify.New(verify.Config{First: []uint64{5}, Slack: slack})
 	for _, m := range newStory(t).told() {
 		c.Add(m)
 	}

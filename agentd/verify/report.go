@@ -14,7 +14,7 @@ func (c *Checker) Report(now time.Time) Report {
 	cut := map[string]bool{}
 	rest := &Checker{cfg: c.cfg, names: c.names}
 	for _, t := range c.trees {
-		if t.cut(c.cfg.First) {
+		if t.cut(c.cfg.first(t.id)) {
 			cut[t.id.String()] = true
 			r.Findings = append(r.Findings, Finding{
 				Severity: Note, Rule: Foreign, Tree: t.id.String(),

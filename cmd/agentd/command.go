@@ -49,6 +49,7 @@ type options struct {
 	embedded embedded
 	lease    bus.Config // AckWait alone
 	replicas int
+	spread   int // partitions
 }
 
 func command() *cobra.Command {
@@ -65,6 +66,7 @@ func command() *cobra.Command {
 	flags.DurationVar(&o.worker.Grace, "grace", agentd.DefaultGrace, "what model calls in flight get when the worker drains")
 	flags.DurationVar(&o.lease.AckWait, "ack-wait", bus.DefaultAckWait, "how long another worker waits before it takes over from one that died")
 	flags.IntVar(&o.replicas, "replicas", 1, "replicas of the streams where they do not exist yet")
+	flags.IntVar(&o.spread, "partitions", 0, "streams that the trees are spread over, where they do not exist yet (default 1; the first worker decides)")
 	flags.StringVar(&o.worker.Model, "model", "", "provider/model in place of every agent's own (env AXE_MODEL)")
 	o.worker.Register(cmd)
 	o.embedded.register(cmd)

@@ -53,7 +53,7 @@ func (o *options) run(ctx context.Context) error {
 		return cli.Drained(err)
 	}
 	defer conn.Close()
-	if err := cli.Provision(ctx, conn, bus.Provision{Replicas: o.replicas}, log); err != nil {
+	if err := cli.Provision(ctx, conn, bus.Provision{Replicas: o.replicas, Partitions: o.spread}, log); err != nil {
 		return cli.Drained(err)
 	}
 	if err := o.worker.Work(ctx, conn, log); err != nil {
@@ -66,6 +66,9 @@ func (o *options) run(ctx context.Context) error {
 func (o *options) check() error {
 	if o.replicas < 1 || o.replicas > 5 {
 		return cli.Usage("--replicas %d: want 1 to 5", o.replicas)
+	}
+	if o.spread < 0 || o.spread > bus.MostPartitions {
+		return cli.Usage("--partitions %d: want 1 to %d", o.spread, bus.MostPartitions)
 	}
 	if o.lease.AckWait <= 0 {
 		return cli.Usage("--ack-wait %s: want more than nothing", o.lease.AckWait)

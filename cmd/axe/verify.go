@@ -116,13 +116,19 @@ func (v *verification) run(ctx context.Context, args []string) error {
 // read feeds the checker. What is missing is judged as of the moment before.
 func (v *verification) read(ctx context.Context, conn *bus.Conn, args []string) (verify.Report, error) {
 	now := time.Now()
-	first, last, err := conn.Bounds(ctx)
+	bounds, err := conn.Bounds(ctx)
 	if err != nil {
 		return verify.Report{}, err
 	}
+	var first []uint64
+	var all uint64
+	for _, b := range bounds {
+		first = append(first, b.First)
+		all += b.Last - min(b.Last, b.First-1)
+	}
 	r := reading{conn: conn, checker: verify.New(verify.Config{Space: conn.Space(), Slack: v.slack, Takeover: v.takeover, First: first})}
 	if screen := cli.Stderr(); screen.Terminal() {
-		r.meter = &meter{w: screen, last: last}
+		r.meter = &meter{w: screen, all: all}
 		defer r.meter.clear()
 	}
 	if v.all {

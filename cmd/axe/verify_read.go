@@ -86,7 +86,7 @@ func (r *reading) feed(ctx context.Context, m bus.Stored) error {
 		Subject: m.Subject, Seq: m.Seq, Time: m.Time, Header: m.Header.Get, Body: body, Gone: gone, Fence: fence, Fenced: fenced,
 	})
 	if r.meter != nil {
-		r.meter.at(m.Seq)
+		r.meter.read()
 	}
 	return nil
 }
@@ -94,14 +94,16 @@ func (r *reading) feed(ctx context.Context, m bus.Stored) error {
 // meter is a line on a terminal that says how far a long reading is.
 type meter struct {
 	w     io.Writer
-	last  uint64
+	n     uint64
+	all   uint64 // that there may be
 	drawn time.Time
 }
 
-func (m *meter) at(seq uint64) {
+func (m *meter) read() {
+	m.n++
 	if now := time.Now(); now.Sub(m.drawn) > 200*time.Millisecond {
 		m.drawn = now
-		fmt.Fprintf(m.w, "\r\x1b[Kmessage %s of %s", thousands(int(seq)), thousands(int(m.last)))
+		fmt.Fprintf(m.w, "\r\x1b[Kmessage %s of %s", thousands(int(m.n)), thousands(int(m.all)))
 	}
 }
 

@@ -32,6 +32,7 @@ type scenario struct {
 	latency  time.Duration // of the model
 	proxied  int           // workers behind proxies
 	embedded bool          // the server is in a worker
+	parts    int           // streams that the trees are spread over
 	drills   []drill
 	atLeast  int   // faults, before the load ends
 	free     bool  // its faults cost no request to the model
@@ -53,14 +54,14 @@ var scenarios = []scenario{
 		drills: []drill{{6 * time.Second, []kind{killLeader}}, {time.Second, []kind{killWorker}}},
 	},
 	{
-		name: "mix", proxied: 2, brief: brief{trees: 8},
+		name: "mix", proxied: 2, parts: 4, brief: brief{trees: 8},
 		drills: []drill{{time.Second, []kind{killWorker, killWorker, stopWorker, drainOne, cutConn, holdConn, slowConn, killServer, haltServer, dragServer}}},
 	},
 }
 
 // sized fills in what a scenario does not say, and cuts down one of which no number of trees is asked.
 func (sc scenario) sized(trees int) (scenario, int) {
-	sc.nodes = max(sc.nodes, 1)
+	sc.nodes, sc.parts = max(sc.nodes, 1), max(sc.parts, 1)
 	sc.ackWait = cmp.Or(sc.ackWait, 2*time.Second)
 	sc.latency = 200 * time.Millisecond
 	if trees == 0 {

@@ -39,13 +39,13 @@ type berth struct {
 type agentd struct {
 	file, agents string
 	model        string // where it is asked
-	nodes        int
+	nodes, parts int
 	ackWait      time.Duration
 }
 
 func (a agentd) named(name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(a.file, append(args, "--agents", a.agents, "--name", name, "--slots", strconv.Itoa(slots), //nolint:noctx // the group ends it
-		"--ack-wait", a.ackWait.String(), "--replicas", strconv.Itoa(a.nodes), "--log-format", "text")...)
+		"--ack-wait", a.ackWait.String(), "--replicas", strconv.Itoa(a.nodes), "--partitions", strconv.Itoa(a.parts), "--log-format", "text")...)
 	cmd.Env = append(os.Environ(), "AXE_OLLAMA_BASE_URL="+a.model+"/"+name)
 	return cmd
 }

@@ -105,7 +105,7 @@ func newWard(t *testing.T, bin string, ackWait time.Duration) *ward {
 				t.Fatal(err)
 			}
 		}
-		a := agentd{file: filepath.Join(bin, "agentd"), agents: dir, model: web.URL, nodes: 1, ackWait: ackWait}
+		a := agentd{file: filepath.Join(bin, "agentd"), agents: dir, model: web.URL, nodes: 1, parts: 1, ackWait: ackWait}
 		c := newCrew(t, g, a, w.servers, 0)
 		for j, b := range c.berths[:2] {
 			b.number = 10*i + j // names that differ

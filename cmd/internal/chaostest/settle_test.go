@@ -49,11 +49,15 @@ func pending(ctx context.Context, js jetstream.JetStream) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	var left []string
-	for _, name := range []string{"AXE_RUNS", "AXE_SUBMIT"} {
+	streams := js.ListStreams(ctx, jetstream.WithStreamListSubject("axe.>"))
+	found := 0
+	for info := range streams.Info() {
+		name := info.Config.Name
 		stream, err := js.Stream(ctx, name)
 		if err != nil {
 			return "", err
 		}
+		found++
 		all := stream.ListConsumers(ctx)
 		for c := range all.Info() {
 			if n := c.NumPending + uint64(c.NumAckPending); n > 0 && c.Config.AckPolicy == jetstream.AckExplicitPolicy {
@@ -63,6 +67,12 @@ func pending(ctx context.Context, js jetstream.JetStream) (string, error) {
 		if err := all.Err(); err != nil {
 			return "", err
 		}
+	}
+	if err := streams.Err(); err != nil {
+		return "", err
+	}
+	if found < 2 {
+		return fmt.Sprintf("%d streams are found", found), nil
 	}
 	return strings.Join(left, "; "), nil
 }

@@ -40,7 +40,7 @@ func newStage(t *testing.T, sc scenario, bin string) *stage {
 	t.Cleanup(web.Close)
 	g := newGroup(t, st.log)
 	st.servers = newServers(t, g, sc.nodes, store)
-	worker := agentd{filepath.Join(bin, "agentd"), agents, web.URL, sc.nodes, sc.ackWait}
+	worker := agentd{filepath.Join(bin, "agentd"), agents, web.URL, sc.nodes, sc.parts, sc.ackWait}
 	if sc.embedded {
 		st.servers.in = &worker
 	}

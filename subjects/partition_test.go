@@ -1,0 +1,119 @@
+package subjects
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats-server/v2/server"
+)
+
+// TestPartitionIsThatOfNATS: a subject mapping of the server computes the same one.
+func TestPartitionIsThatOfNATS(t *testing.T) {
+	for _, n := range []int{2, 3, 4, 16, 64} {
+		mapping, err := server.NewSubjectTransform("tree.*", fmt.Sprintf("{{partition(%d,1)}}", n))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, used := Space{}.Spread(n), map[int]bool{}
+		for i := range 1000 {
+			tree := must(t, ParseTree, fmt.Sprintf("T%dx", i*i))
+			want, err := mapping.Match("tree." + tree.String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := s.PartitionOf(tree); strconv.Itoa(got) != want {
+				t.Fatalf("%s is in partition %d of %d, by the server's reckoning in %s", tree, got, n, want)
+			}
+			used[s.PartitionOf(tree)] = true
+		}
+		if len(used) != n {
+			t.Errorf("a thousand trees are in %d of %d partitions", len(used), n)
+		}
+	}
+}
+
+// TestSpread: what is stored of a tree names its partition, the one that its id has, and no other one is believed.
+func TestSpread(t *testing.T) {
+	one := must(t, NewSpace, "team.axe")
+	if one.Spread(1) != one || one.Spread(0) != one || one.Spread(4).Spread(1) != one {
+		t.Error("a space of one partition is another one")
+	}
+	s := one.Spread(4)
+	agent := must(t, ParseAgent, "lead")
+	for i := range 20 {
+		tree := must(t, ParseTree, fmt.Sprint("T", i))
+		p := s.PartitionOf(tree)
+		r := s.Run(agent, tree, Root.Child(2, 1))
+		if r.Partition() != p {
+			t.Errorf("%s is in partition %d, its tree in %d", r, r.Partition(), p)
+		}
+		stored := fmt.Sprintf("team.axe.%d.", p)
+		for _, subject := range []string{
+			r.Call(), r.Log(), r.Reply(3, 0), r.Mail(must(t, ParseKey, "k")), r.Fired(1), r.Cancel(), s.Result(agent, tree),
+			r.Timer(1), r.Dead(), s.Tally(tree, Root),
+		} {
+			rest, ok := strings.CutPrefix(subject, stored)
+			if !ok {
+				t.Errorf("%s is not in partition %d", subject, p)
+			}
+			if got, ok := s.PartitionIn(subject); got != p || !ok {
+				t.Errorf("%s: partition %d, %t", subject, got, ok)
+			}
+			if live := s.Live(subject); live != "team.axe.live."+rest {
+				t.Errorf("%s is watched at %s", subject, live)
+			}
+			for name, wrong := range map[string]string{
+				"that of another tree": fmt.Sprintf("team.axe.%d.%s", (p+1)%4, rest), "none": "team.axe." + rest, "one that there is not": "team.axe.4." + rest,
+			} {
+				if err := s.parses(wrong); !errors.Is(err, ErrToken) {
+					t.Errorf("%s, in partition %s: %v", wrong, name, err)
+				}
+			}
+			if err := s.parses(subject); err != nil {
+				t.Error(err)
+			}
+			if err := one.parses(subject); err == nil {
+				t.Errorf("%s is of a space that is not spread", subject)
+			}
+		}
+		for _, subject := range []string{s.Submit(agent, tree), s.Live(r.Call()), s.Live(s.Result(agent, tree)), r.Part()} {
+			if a, err := s.Parse(subject); err != nil || a.Run.Tree != tree || a.Run.Space != s {
+				t.Errorf("%s: %+v, error %v", subject, a, err)
+			}
+		}
+	}
+	for filter, want := range map[string]string{
+		s.Calls(agent): "team.axe.*.run.lead.*.*.call", s.All(): "team.axe.*.>", s.Submissions(): "team.axe.submit.>", s.Live(s.Results()): "team.axe.live.result.>",
+	} {
+		if filter != want {
+			t.Errorf("%s, want %s", filter, want)
+		}
+	}
+	if _, ok := s.PartitionIn(s.Timers()); ok {
+		t.Error("a filter for all partitions names one")
+	}
+	st := s.Stream(2)
+	if st.Name != "TEAM_AXE_RUNS_2" || st.All != "team.axe.2.>" || st.Subjects[0] != "team.axe.2.run.>" || s.Stream(0).Name != one.Stream(0).Name {
+		t.Errorf("%+v", st)
+	}
+}
+
+// parses reports what is wrong with a stored subject, whatever it is for.
+func (s Space) parses(subject string) error {
+	rest, _, _ := s.unprefixed(subject)
+	var err error
+	switch kind, _, _ := strings.Cut(rest, "."); kind {
+	case "timer":
+		_, _, err = s.ParseTimer(subject)
+	case "dead":
+		_, err = s.ParseDead(subject)
+	case "tally":
+		_, _, err = s.ParseTally(subject)
+	default:
+		_, err = s.Parse(subject)
+	}
+	return err
+}
