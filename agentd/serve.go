@@ -244,35 +244,38 @@ func (w *Worker) withFeed(ctx context.Context, c bus.ConsumerConfig, ahead func(
 func (w *Worker) serveCalls(ctx, work context.Context, from source) {
 	c := bus.ConsumerConfig{Stream: "RUNS", Part: from.part, Name: "agent_" + from.agent.String(), Filters: []string{w.conn.Space().Calls(from.agent)}}
 	idle := pollAtLeast
-	w.withFeed(ctx, c, w.share, func(feed *bus.Feed) error {
+	w.withFeed(ctx, c, func() int { return w.share(from) }, func(feed *bus.Feed) error {
 		if err := w.slots.room(ctx); err != nil {
 			return err
 		}
-		if w.share() > 0 {
+		if w.share(from) > 0 {
 			d, err := feed.Next(ctx)
 			if err == nil {
+				w.intake.had(from, time.Now())
 				w.takeCall(ctx, work, d)
 			}
 			return err
 		}
-		taken, err := w.poll(ctx, work, feed)
+		taken, err := w.poll(ctx, work, from, feed)
 		if taken || err != nil {
 			idle = pollAtLeast
 			return err
 		}
-		idle = min(2*idle, pollAtMost)
+		idle = min(2*idle, max(pollAtMost, time.Duration(w.sources())*pollEvery))
 		return bus.Pause(ctx, idle)
 	})
 }
 
-// Bounds of the pause after an agent had no call for the last slots.
+// Bounds of the pause after an agent had no call for the last slot: all agents together are not asked more often than
+// once in pollEvery.
 const (
 	pollAtLeast = 2 * time.Millisecond
 	pollAtMost  = 100 * time.Millisecond
+	pollEvery   = 2 * time.Millisecond
 )
 
 // poll takes a call if there is one at this moment, and a slot. One agent at a time is asked.
-func (w *Worker) poll(ctx, work context.Context, feed *bus.Feed) (taken bool, err error) {
+func (w *Worker) poll(ctx, work context.Context, from source, feed *bus.Feed) (taken bool, err error) {
 	select {
 	case w.polling <- struct{}{}:
 	case <-ctx.Done():
@@ -288,13 +291,15 @@ func (w *Worker) poll(ctx, work context.Context, feed *bus.Feed) (taken bool, er
 	if d == nil {
 		return false, err
 	}
+	w.intake.had(from, time.Now())
 	w.take(work, d, true)
 	return true, nil
 }
 
-// share is how many calls of one source a request may ask for: those of all of them together as many as there are free
-// slots.
-func (w *Worker) share() int { return min(32, w.slots.spare()/max(1, w.sources())) }
+// share is how many calls a standing request may ask for, 0 if none may stand.
+func (w *Worker) share(from source) int {
+	return w.intake.share(from, time.Now(), w.sources(), w.slots.spare())
+}
 
 // sources is how many the calls come from.
 func (w *Worker) sources() int {

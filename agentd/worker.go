@@ -80,6 +80,7 @@ type Worker struct {
 	conn    *bus.Conn
 	log     *slog.Logger
 	slots   *slots
+	intake  *intake
 	tombs   *tombstones
 	names   *directory
 	cache   *cache
@@ -112,7 +113,7 @@ func New(conn *bus.Conn, cfg Config) (*Worker, error) {
 	}
 	return &Worker{
 		cfg: cfg, conn: conn, log: cfg.Log.With(slog.String(keyWorker, cfg.Name)),
-		slots: newSlots(cfg.Slots), tombs: newTombstones(), names: newDirectory(), cache: newCache(cfg.Cache), gates: newGates(), ledgers: newLedgers(),
+		slots: newSlots(cfg.Slots), intake: newIntake(), tombs: newTombstones(), names: newDirectory(), cache: newCache(cfg.Cache), gates: newGates(), ledgers: newLedgers(),
 		desks: map[subjects.Run]*desk{}, agents: map[subjects.Agent]configs.Agent{}, removed: map[subjects.Agent]time.Time{}, parted: map[subjects.Agent]bool{}, changed: make(chan struct{}, 1), leaving: make(chan struct{}), idle: make(chan *desk), polling: make(chan struct{}, 1),
 	}, nil
 }

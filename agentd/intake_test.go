@@ -1,0 +1,67 @@
+package agentd
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/axebus/axe/subjects"
+)
+
+// TestIntakeAsksForNoMoreThanFits: however many sources there are and whichever of them are busy, all of them together ask
+// for no more calls than there are slots; while there are slots for all, each asks for one, and the busy ones leave none of
+// the others unasked for.
+func TestIntakeAsksForNoMoreThanFits(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		sources, spare := rapid.IntRange(1, 100).Draw(t, "sources"), rapid.IntRange(0, 200).Draw(t, "spare")
+		in, now := newIntake(), time.Now()
+		at := func(i int) source { return source{must(subjects.ParseAgent(fmt.Sprint("a", i/2))), i % 2} }
+		busy := 0
+		for i := range sources {
+			if rapid.Bool().Draw(t, "busy") {
+				in.had(at(i), now)
+				busy++
+			} else if rapid.Bool().Draw(t, "once") {
+				in.had(at(i), now.Add(-busyFor-1))
+			}
+		}
+		sum := 0
+		for i := range sources {
+			n := max(0, in.share(at(i), now, sources, spare))
+			if spare >= sources && n == 0 {
+				t.Errorf("source %d of %d asks for nothing with %d slots to spare", i, sources, spare)
+			}
+			sum += n
+		}
+		if sum > spare {
+			t.Errorf("%d calls are asked for with %d slots to spare", sum, spare)
+		}
+		if spare < sources && spare > 0 && sum == spare {
+			t.Errorf("no slot is left of %d for those that are asked in turn", spare)
+		}
+		if busy > 0 && spare-busy >= sources && sum < sources+min(spare-sources-busy, busy*(mostAtOnce-1)) {
+			t.Errorf("%d calls are asked for by %d sources, of which %d are busy, with %d slots to spare", sum, sources, busy, spare)
+		}
+	})
+}
+
+// TestIntakeOneBusySource gets what the idle ones do not need, and nothing more than they when it is idle again.
+func TestIntakeOneBusySource(t *testing.T) {
+	in, now := newIntake(), time.Now()
+	leaf, other := source{agent: must(subjects.ParseAgent("leaf"))}, source{agent: must(subjects.ParseAgent("other"))}
+	if n := in.share(leaf, now, 13, 64); n != 1 {
+		t.Errorf("%d before its first call", n)
+	}
+	in.had(leaf, now)
+	if n, m := in.share(leaf, now, 13, 40), in.share(other, now, 13, 40); n != 28 || m != 1 {
+		t.Errorf("%d for the busy one and %d for an idle one, of 40 slots and 13 sources", n, m)
+	}
+	if n, m := in.share(leaf, now, 500, 20), in.share(other, now, 500, 20); n != 19 || m != 0 {
+		t.Errorf("%d for the busy one and %d for an idle one, of 20 slots and 500 sources", n, m)
+	}
+	if n := in.share(leaf, now.Add(busyFor+1), 13, 40); n != 1 {
+		t.Errorf("%d when it had no call for a while", n)
+	}
+}
