@@ -192,7 +192,7 @@ func (w *Worker) mustRead(ctx context.Context, h *history, batch []*trigger) (ui
 		must = max(must, t.Seq)
 		leader = leader || t.Count > 1 || t.at.Kind == subjects.Call
 		if t.at.Kind == subjects.Call && h.state.Seq == 0 {
-			h.call = t.Stored
+			h.call, h.fresh = t.Stored, t.Untouched()
 			h.head, h.bad = subjects.ParseCall(h.run, t.Header.Get)
 		}
 	}

@@ -23,6 +23,7 @@ type history struct {
 	head   subjects.Header // of the call
 	bad    error           // why the call cannot be run
 	call   bus.Stored      // the call, while nothing has been read
+	fresh  bool            // nobody else can have had it
 	called uint64          // its sequence
 	asked  bool            // the last read looked at the reply subject too
 	size   int             // bytes of memory, for the cache
@@ -106,11 +107,16 @@ func (w *Worker) readOnce(ctx context.Context, h *history) error {
 
 // readFresh asks the least that a call needs: whether the run has a log, a tombstone or an outcome. It
 // has none if this is its first delivery, and then the call is the whole of it: the fence that stands in
-// its headers says that it is the first on its subject.
+// its headers says that it is the first on its subject. Where nobody else can have had the call, only a tombstone can be
+// there, and who writes one tells all workers.
 func (w *Worker) readFresh(ctx context.Context, h *history) (bool, error) {
 	reply, ok := h.reply()
 	if h.call.Seq == 0 || !ok || !h.call.FirstOfItsSubject() || w.conn.Replicas() > 1 {
 		return false, nil
+	}
+	if h.fresh && !w.tombs.covered(h.run) {
+		h.asked = true
+		return true, w.fold(ctx, h, []bus.Stored{h.call})
 	}
 	ms, err := w.conn.Snapshot(ctx, h.run.Log(), h.run.Cancel(), reply)
 	if err != nil || len(ms) > 0 {
@@ -132,7 +138,8 @@ func (w *Worker) end(ctx context.Context, h *history, m bus.Stored) error {
 
 // readWhole reads a run that this worker knows nothing of. One read gives the last message of each of the run's subjects
 // as of one moment; what that hides, earlier log messages and whatever a subject has got more than once, is read by
-// subject. The message at reply, if there is one, is among them.
+// subject. (One whose fence says that it is the first of its subject hides nothing.) The message at reply, if there is one,
+// is among them.
 func (w *Worker) readWhole(ctx context.Context, r subjects.Run, reply string) ([]bus.Stored, error) {
 	filters := []string{r.All()}
 	if reply != "" {
@@ -145,12 +152,15 @@ func (w *Worker) readWhole(ctx context.Context, r subjects.Run, reply string) ([
 	if err != nil || len(ms) == 0 {
 		return nil, err
 	}
-	repeated, err := w.conn.Repeated(ctx, r.All())
-	if err != nil {
-		return nil, err
+	hides := func(last bus.Stored) bool { return last.Subject != reply && !last.FirstOfItsSubject() }
+	var repeated []string
+	if slices.ContainsFunc(ms, func(last bus.Stored) bool { return hides(last) && last.Subject != r.Log() }) {
+		if repeated, err = w.conn.Repeated(ctx, r.All()); err != nil {
+			return nil, err
+		}
 	}
 	for _, last := range ms { // as they were: the loop adds to them
-		if last.Subject != r.Log() && !slices.Contains(repeated, last.Subject) {
+		if !hides(last) || last.Subject != r.Log() && !slices.Contains(repeated, last.Subject) {
 			continue
 		}
 		all, err := w.conn.SinceWith(ctx, last.Subject, 0, last.Seq)

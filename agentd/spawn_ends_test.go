@@ -35,6 +35,7 @@ func TestSpawnEnds(t *testing.T) {
 		s.settle()
 		r := s.submit("lead", "go")
 		s.asking("leaf", 3)
+		time.Sleep(time.Second)
 		began := time.Now()
 		s.pub(s.child(r, "leaf", 1).Cancel(), "")
 		if o := s.result(r, time.Hour); o.Status != run.StatusCompleted {

@@ -61,7 +61,8 @@ type Conn struct {
 	reader *reader
 	leases leases
 
-	known atomic.Pointer[layout]
+	known  atomic.Pointer[layout]
+	marked atomic.Pointer[mark] // nil: there is none
 
 	mu         sync.Mutex
 	objects    jetstream.ObjectStore
