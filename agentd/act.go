@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/subjects"
@@ -47,10 +49,35 @@ func (w *Worker) act(ctx context.Context, h *history, t *trigger) error {
 		if next.refused && next.must <= h.state.Seq {
 			return fmt.Errorf("what was read of %s up to %d does not show why message %d refuses a write", h.run, h.state.Seq, next.must)
 		}
-		if err := w.read(ctx, h, next.must); err != nil {
+		if err := w.readOn(ctx, h, next.must); err != nil {
 			return err
 		}
 	}
+}
+
+// readOn reads what is new and, at the same time, the reply subject, which is looked at before anything more is done.
+func (w *Worker) readOn(ctx context.Context, h *history, must uint64) error {
+	reply, ok := h.reply()
+	if !ok {
+		return w.read(ctx, h, must)
+	}
+	var end bus.Stored
+	var there bool
+	looked := time.Now()
+	both, at := errgroup.WithContext(ctx)
+	both.Go(func() (err error) {
+		end, there, err = w.outcomeAt(at, reply)
+		return err
+	})
+	both.Go(func() error { return w.read(at, h, must) })
+	if err := both.Wait(); err != nil {
+		return err
+	}
+	h.asked = time.Since(looked) < oldLook
+	if there {
+		return w.end(ctx, h, end)
+	}
+	return nil
 }
 
 // concluded looks at the reply subject: an outcome there ends the run, whatever its log says.

@@ -140,11 +140,7 @@ func (w *Worker) handle(ctx context.Context, h *history, batch []*trigger) error
 	if batch = w.inTime(batch); len(batch) == 0 {
 		return nil
 	}
-	must, err := w.mustRead(ctx, h, batch)
-	if err == nil {
-		err = w.read(ctx, h, must)
-	}
-	if err != nil {
+	if err := w.readFor(ctx, h, batch); err != nil {
 		for _, t := range batch {
 			w.unread(ctx, h, t, err)
 		}
@@ -169,6 +165,19 @@ func (w *Worker) handle(ctx context.Context, h *history, batch []*trigger) error
 		w.done(ctx, t)
 	}
 	return failed
+}
+
+// readFor reads what a batch of triggers needs. Where they may be the last that the run waits for, its reply subject is
+// looked at as well: it goes on then.
+func (w *Worker) readFor(ctx context.Context, h *history, batch []*trigger) error {
+	must, err := w.mustRead(ctx, h, batch)
+	if err != nil {
+		return err
+	}
+	if n := h.state.Pending(); n > 0 && n <= len(batch) {
+		return w.readOn(ctx, h, must)
+	}
+	return w.read(ctx, h, must)
 }
 
 // inTime leaves out the triggers that have waited here for longer than their leases, while the server heard
