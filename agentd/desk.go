@@ -170,6 +170,9 @@ func (w *Worker) handle(ctx context.Context, h *history, batch []*trigger) error
 // readFor reads what a batch of triggers needs. Where they may be the last that the run waits for, its reply subject is
 // looked at as well: it goes on then.
 func (w *Worker) readFor(ctx context.Context, h *history, batch []*trigger) error {
+	if err := w.tombs.learned(ctx, h.run); err != nil {
+		return err
+	}
 	must, err := w.mustRead(ctx, h, batch)
 	if err != nil {
 		return err

@@ -114,7 +114,7 @@ func (w *Worker) readFresh(ctx context.Context, h *history) (bool, error) {
 	if h.call.Seq == 0 || !ok || !h.call.FirstOfItsSubject() || w.conn.Replicas() > 1 {
 		return false, nil
 	}
-	if h.fresh && !w.tombs.covered(h.run) {
+	if h.fresh && w.tombs.complete() && !w.tombs.covered(h.run) {
 		h.asked = true
 		return true, w.fold(ctx, h, []bus.Stored{h.call})
 	}

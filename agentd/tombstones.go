@@ -31,18 +31,42 @@ type ask struct {
 }
 
 func newTombstones() *tombstones {
-	return &tombstones{newest: map[int]uint64{}, paths: map[subjects.Tree]map[subjects.Path]time.Time{}, asking: map[subjects.Tree]map[*ask]bool{}}
+	return &tombstones{all: make(chan struct{}), newest: map[int]uint64{}, paths: map[subjects.Tree]map[subjects.Path]time.Time{}, asking: map[subjects.Tree]map[*ask]bool{}}
 }
 
-// follow learns the tombstones until ctx ends; ready is called when all that are stored are known.
-func (t *tombstones) follow(ctx context.Context, conn *bus.Conn, ready func()) error {
+// follow learns the tombstones until ctx ends.
+func (t *tombstones) follow(ctx context.Context, conn *bus.Conn) error {
 	return conn.Follow(ctx, conn.Space().Tombstones(), func(m bus.Stored) {
 		if at, err := conn.Space().Parse(m.Subject); err == nil {
 			t.add(at.Run.Tree, at.Run.Path, m.Time)
 			t.upTo(at.Run.Partition(), m.Seq)
 			t.prune(m.Time, conn.MaxAge())
 		}
-	}, ready)
+	}, func() { close(t.all) })
+}
+
+// learned waits until all tombstones over a run are known. That takes the server half a second for a million runs; a root is
+// not kept waiting, for there is only its own, and who reads the run reads that.
+func (t *tombstones) learned(ctx context.Context, r subjects.Run) error {
+	if r.Path.IsRoot() {
+		return nil
+	}
+	select {
+	case <-t.all:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// complete reports whether all that were stored when the worker began are known.
+func (t *tombstones) complete() bool {
+	select {
+	case <-t.all:
+		return true
+	default:
+		return false
+	}
 }
 
 func (t *tombstones) add(tree subjects.Tree, path subjects.Path, at time.Time) {

@@ -138,14 +138,13 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 	work, abort := context.WithCancelCause(context.WithoutCancel(ctx))
 	base, work := errgroup.WithContext(work) // what every handler leans on: if one ends, all do
-	known := make(chan struct{}, 2)
-	learned := func() { known <- struct{}{} }
+	known := make(chan struct{})
 	base.Go(func() error { return w.conn.Beat(work) })
 	gating, closeGates := context.WithCancel(context.WithoutCancel(ctx)) // ends after the last request has
 	base.Go(func() error { return w.gates.run(gating) })
-	base.Go(func() error { return w.tombs.follow(work, w.conn, learned) })
+	base.Go(func() error { return w.tombs.follow(work, w.conn) })
 	base.Go(func() error { return w.interrupts(work) })
-	base.Go(func() error { return w.names.follow(work, w.conn, w.noted, learned) })
+	base.Go(func() error { return w.names.follow(work, w.conn, w.noted, func() { close(known) }) })
 
 	if w.prepared(ctx, work, known) {
 		w.work(ctx, work, abort)
@@ -159,17 +158,15 @@ func (w *Worker) Run(ctx context.Context) error {
 	return nil
 }
 
-// prepared waits until the worker knows the tombstones, the known agents and its own, and has announced
-// these: a submission could find them unknown otherwise. False means that there is no more to do.
+// prepared waits until the worker knows the known agents and its own, and has announced these: a submission could find them
+// unknown otherwise. False means that there is no more to do.
 func (w *Worker) prepared(ctx, work context.Context, known <-chan struct{}) bool {
-	for range cap(known) {
-		select {
-		case <-known:
-		case <-work.Done():
-			return false
-		case <-ctx.Done():
-			return false
-		}
+	select {
+	case <-known:
+	case <-work.Done():
+		return false
+	case <-ctx.Done():
+		return false
 	}
 	select {
 	case <-w.changed:
