@@ -9,6 +9,9 @@ BENCHTIME ?= 2s
 BUBBLES   ?= 2000
 CORE      ?= 5000
 TREES     ?= 1000
+RUNS      ?= 1000000
+WAITING   ?= 100000
+WORKLOAD  ?= leaf
 STYLE     ?= call
 DEMO_call  = bin/axe run lead --agents configs/examples "Review this repository's own files"
 DEMO_spawn = bin/axe run explorer --agents configs/examples/spawn "What should a newcomer know?"
@@ -69,9 +72,20 @@ tidy: ## fail on a go.mod that is not tidy
 	$(GO) mod tidy -diff
 
 .PHONY: bench
-bench: build ## measure what runs cost, as ratios to raw JetStream (axe bench), and 10,000 idle forks
+bench: build ## measure what runs cost, as ratios to raw JetStream (axe bench), 10,000 idle forks, and one stream beside four
 	-bin/axe bench
-	$(GO) test -run '^$$' -bench 'Leaf|FanOut|Nested|OneSlot|Idle' -benchtime $(BENCHTIME) ./agentd
+	$(GO) test -run '^$$' -bench 'OneSlot|Idle' -benchtime $(BENCHTIME) ./agentd
+	$(GO) test -run '^$$' -bench Partitions -benchtime $(BENCHTIME) ./bus
+
+.PHONY: scale
+scale: build ## the same with RUNS (a million) on one stream, WAITING (100,000) of which wait, and 500 agents on a worker
+	bin/axe bench --only scale --runs $(RUNS) --waiting $(WAITING)
+
+.PHONY: profile
+profile: build ## where processor time goes, in each process, while WORKLOAD (leaf) is measured
+	rm -rf bin/profile
+	-bin/axe bench --only $(WORKLOAD) --for 10s --profile bin/profile
+	for cpu in bin/profile/*.cpu.pprof; do $(GO) tool pprof -top -nodecount 25 $$cpu || exit; done
 
 .PHONY: fuzz
 fuzz: ## fuzz every target for FUZZTIME (20s)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/cmd/internal/bench"
 	"github.com/axebus/axe/cmd/internal/cli"
 )
@@ -24,10 +25,15 @@ is measured, its network and its disks, with workers that are started here; noth
 below --prefix, which has to be unused and is removed at the end.
 
 Beside a figure stands what it is to be, where there is an aim, and whether it is. One that was missed makes the exit code
-1. What else runs on the machine counts: the ratios bear it, the times do not.`
+1. What else runs on the machine counts: the ratios bear it, the times do not.
+
+The workload scale is measured only when it is asked for: it makes --runs runs on one stream, --waiting of which wait (some
+6 minutes and 1.2 GiB of disk for a million), and a worker with --agents agents more than the others.`
 
 	benchExamples = `  axe bench
   axe bench --only leaf,fan-out --for 10s
+  axe bench --only leaf --profile profiles   # go tool pprof -top profiles/leaf-worker-w1.cpu.pprof
+  axe bench --only scale --runs 100000 --waiting 10000
   axe bench --sync always --output json | jq '.results[].metrics[] | select(.met == false)'
   axe bench --server nats://10.0.0.7:4222 --replicas 3`
 
@@ -52,10 +58,15 @@ func benchCommand() *cobra.Command {
 	o.cmd = cmd
 	o.dial.Register(cmd)
 	flags := cmd.Flags()
-	flags.StringSliceVar(&o.cfg.Only, "only", nil, "workloads: "+strings.Join(bench.Names(), ", ")+" (default all)")
+	flags.StringSliceVar(&o.cfg.Only, "only", nil, "workloads: "+strings.Join(bench.Names(), ", ")+" (default all but scale)")
 	flags.DurationVar(&o.cfg.For, "for", 3*time.Second, "how long each thing is measured")
 	flags.IntVar(&o.cfg.Slots, "slots", 64, "model calls at once of a worker, and runs in flight")
 	flags.DurationVar(&o.cfg.Latency, "latency", 0, "what the model takes")
+	flags.IntVar(&o.cfg.Parts, "partitions", 1, "streams that the runs are spread over")
+	flags.IntVar(&o.cfg.Runs, "runs", 1_000_000, "of scale")
+	flags.IntVar(&o.cfg.Waiting, "waiting", 100_000, "of the runs of scale")
+	flags.IntVar(&o.cfg.Agents, "agents", 500, "of scale, that a worker serves beside the others")
+	flags.StringVar(&o.cfg.Profile, "profile", "", "a directory for profiles of processor time and memory of each part")
 	flags.IntVar(&o.cfg.Replicas, "replicas", 1, "of the streams")
 	flags.StringVar(&o.sync, "sync", "interval", "when a server of its own syncs: interval, as that of axe run, or always, as agentd --embedded")
 	flags.StringVarP(&o.output, "output", "o", "text", "text or json")
@@ -117,6 +128,8 @@ func (o *benchOptions) check() error {
 	}
 	for flag, wrong := range map[string]bool{
 		"for": o.cfg.For <= 0, "slots": o.cfg.Slots < 1, "latency": o.cfg.Latency < 0, "replicas": o.cfg.Replicas < 1,
+		"partitions": o.cfg.Parts < 1 || o.cfg.Parts > bus.MostPartitions,
+		"runs":       o.cfg.Runs < 1, "waiting": o.cfg.Waiting < 1 || o.cfg.Waiting > o.cfg.Runs, "agents": o.cfg.Agents < 1,
 	} {
 		if wrong {
 			return cli.Usage("--%s %s is out of range", flag, o.cmd.Flags().Lookup(flag).Value)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	"github.com/axebus/axe/bus"
@@ -18,11 +17,16 @@ type Config struct {
 	Dial     bus.Dial      // of a bus that is there
 	Prefix   string        // of all subjects; "": axebench. What lies below it is removed at the end
 	Replicas int           // of the streams; 0: 1
+	Parts    int           // partitions that the runs are spread over; 0: 1
 	Sync     bool          // the benchmark's own server syncs before each acknowledgement, as a resident one does
 	Slots    int           // of each worker, and how many runs are in flight at most; 0: 64
 	Latency  time.Duration // of the model
 	For      time.Duration // how long each thing is measured; 0: 3 s
-	Only     []string      // of Names; none: all
+	Only     []string      // of Names; none: all but those that take long
+	Runs     int           // on the stream of the workload scale; 0: 1,000,000
+	Waiting  int           // of these; 0: 100,000
+	Agents   int           // that a worker serves besides, in that workload; 0: 500
+	Profile  string        // a directory: profiles of processor time and memory of each part; "": none
 	Command  []string      // the program, and its arguments, that is a part (Part)
 	Version  string        // of the program
 	Progress io.Writer     // a line for each workload; nil: none
@@ -31,12 +35,18 @@ type Config struct {
 
 func (c Config) validate() (Config, error) {
 	c.Prefix, c.Slots, c.For = cmp.Or(c.Prefix, "axebench"), cmp.Or(c.Slots, 64), cmp.Or(c.For, 3*time.Second)
+	c.Parts = cmp.Or(c.Parts, 1)
+	c.Runs, c.Waiting, c.Agents = cmp.Or(c.Runs, 1_000_000), cmp.Or(c.Waiting, 100_000), cmp.Or(c.Agents, 500)
 	c.Progress = cmp.Or(c.Progress, io.Discard)
 	switch {
 	case len(c.Command) == 0:
 		return c, errors.New("bench: Config.Command is required")
 	case c.Slots < 1 || c.Latency < 0 || c.For < 0 || c.Replicas < 0:
 		return c, errors.New("slots, a duration or replicas are out of range")
+	case c.Parts < 1 || c.Parts > bus.MostPartitions:
+		return c, fmt.Errorf("%d partitions: want 1 to %d", c.Parts, bus.MostPartitions)
+	case c.Waiting < 0 || c.Runs < c.Waiting || c.Agents < 0:
+		return c, errors.New("runs that wait are a part of the runs, and agents are not less than none")
 	}
 	return c, nil
 }
@@ -53,9 +63,10 @@ func Run(ctx context.Context, cfg Config) (r Report, err error) {
 	}
 	defer func() { err = errors.Join(err, s.clear(ctx)) }()
 	for _, w := range workloads {
-		if len(cfg.Only) > 0 && !slices.Contains(cfg.Only, w.name) {
+		if !w.wanted(cfg.Only) {
 			continue
 		}
+		s.doing = w.name
 		begun := time.Now()
 		fmt.Fprintf(cfg.Progress, "%s: %s …\n", w.name, w.about)
 		ms, err := w.run(ctx, s)

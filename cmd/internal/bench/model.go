@@ -14,8 +14,8 @@ import (
 )
 
 // agents are those that a worker of a benchmark serves. What their model does stands in their system prompts: one word
-// and what it is about.
-func agents(model string) []configs.Agent {
+// and what it is about. Beside those of the workloads there may be others.
+func agents(model string, others int) []configs.Agent {
 	define := func(name, prompt string, subs ...string) configs.Agent {
 		return configs.Agent{
 			Name: name, Model: model, SystemPrompt: prompt, SubAgents: subs,
@@ -33,6 +33,9 @@ func agents(model string) []configs.Agent {
 	all = append(all, define(fmt.Sprint("tree", treeDepth), "echo"))
 	for _, n := range chains {
 		all = append(all, define(fmt.Sprint("chain", n), fmt.Sprint("chain leaf ", n), "leaf"))
+	}
+	for i := range others {
+		all = append(all, define(fmt.Sprint("other", i), "echo"))
 	}
 	lead := define("lead", fmt.Sprint("fork ", forks))
 	lead.Delegation.Styles = configs.Styles{configs.StyleMail}

@@ -24,7 +24,7 @@ import (
 )
 
 // order tells a part what to be: the first line of its standard input. After that each empty line asks what it has used,
-// and the end of the input is its own.
+// the line "rest" what it holds, and the end of the input is its own.
 type order struct {
 	Role     role          `json:"role"`
 	StoreDir string        `json:"store_dir,omitzero"` // of a server
@@ -33,9 +33,11 @@ type order struct {
 	Prefix   string        `json:"prefix,omitzero"`
 	Name     string        `json:"name,omitzero"`
 	Slots    int           `json:"slots,omitzero"`
+	Others   int           `json:"others,omitzero"` // agents that it serves beside those of the workloads
 	Raw      []group       `json:"raw,omitempty"`
 	ModelURL string        `json:"model_url,omitzero"` // "": the model is in the worker's process
 	Latency  time.Duration `json:"latency_ns,omitzero"`
+	Profile  string        `json:"profile,omitzero"` // how the names of its profiles begin; "": none
 }
 
 // dial is a bus.Dial as one process tells it another.
@@ -80,6 +82,9 @@ type usage struct {
 	CPU  time.Duration `json:"cpu_ns"`
 	Peak int64         `json:"peak_bytes"` // memory
 	Read uint64        `json:"read"`       // messages of the stream of runs, but for deliveries
+
+	Heap       int64 `json:"heap_bytes,omitzero"` // of a part at rest, without garbage
+	Goroutines int   `json:"goroutines,omitzero"` // the same
 }
 
 // Part is a part of a benchmark, for as long as its standard input is open.
@@ -96,6 +101,10 @@ func Part(ctx context.Context, in io.Reader, out io.Writer) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	answer := json.NewEncoder(out)
+	profiled, err := profile(o.Profile)
+	if err != nil {
+		return answer.Encode(report{Error: err.Error()})
+	}
 	p, err := o.begin(ctx)
 	if err != nil {
 		return answer.Encode(report{Error: err.Error()})
@@ -104,23 +113,36 @@ func Part(ctx context.Context, in io.Reader, out io.Writer) error {
 		return err
 	}
 	for lines.Scan() {
-		u := used()
-		if p.read != nil {
-			u.Read = p.read()
+		u := p.used()
+		if lines.Text() == rest {
+			u = resting()
 		}
 		if err := answer.Encode(report{Usage: u}); err != nil {
 			break
 		}
 	}
+	err = profiled()
 	stop()
-	return p.wait()
+	return errors.Join(err, p.wait())
 }
+
+// rest is the line that asks a part what it holds.
+const rest = "rest"
 
 // part is what has begun. Wait returns when it has ended, after its context has.
 type part struct {
 	url  string
 	read func() uint64 // nil: nothing
 	wait func() error
+}
+
+// used is what the process has used, in whatever it is.
+func (p part) used() usage {
+	u := used()
+	if p.read != nil {
+		u.Read = p.read()
+	}
+	return u
 }
 
 // begin makes the part what it is to be.
@@ -141,7 +163,7 @@ func (o order) serve() (part, error) {
 	if err != nil {
 		return part{}, err
 	}
-	return part{url: s.URL(), wait: func() error { s.Close(); return nil }}, nil
+	return part{url: s.URL(), wait: func() error { return nil }}, nil // its store is removed: it ends with its process
 }
 
 // answer serves the model over HTTP.
@@ -178,7 +200,7 @@ func (o order) work(ctx context.Context) (part, error) {
 		Open: func(string) (provider.Provider, string, error) { return asks, "bench", nil },
 	})
 	if err == nil {
-		err = w.Serve(agents("in/bench"))
+		err = w.Serve(agents("in/bench", o.Others))
 	}
 	if err != nil {
 		conn.Close()
@@ -258,11 +280,16 @@ func spawn(ctx context.Context, command []string, o order, stderr io.Writer) (*c
 }
 
 // used is what the part has used so far.
-func (c *child) used() (usage, error) {
+func (c *child) used() (usage, error) { return c.asked("") }
+
+// rests is what the part holds, without garbage.
+func (c *child) rests() (usage, error) { return c.asked(rest) }
+
+func (c *child) asked(line string) (usage, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var r report
-	if _, err := io.WriteString(c.in, "\n"); err != nil {
+	if _, err := io.WriteString(c.in, line+"\n"); err != nil {
 		return usage{}, err
 	}
 	err := c.out.Decode(&r)

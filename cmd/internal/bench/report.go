@@ -90,6 +90,9 @@ func newReport(cfg Config) Report {
 			at = "its own, sync always"
 		}
 	}
+	if cfg.Parts > 1 {
+		at += fmt.Sprintf(", %d partitions", cfg.Parts)
+	}
 	return Report{
 		Version: cfg.Version, Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.NumCPU(), Server: at,
 		Slots: cfg.Slots, Latency: cfg.Latency.Seconds(),

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -23,7 +24,9 @@ type stand struct {
 	server  *child // nil: it was there
 	model   *child
 	workers []*child
-	overAll int // workers that were ever hired
+	doing   string // the name of the workload
+	others  int    // agents that its workers serve beside those of the workloads
+	overAll int    // workers that were ever hired
 	conn    *bus.Conn
 	raw     *bus.Raw
 	stop    func() // of the watches
@@ -62,9 +65,10 @@ func set(ctx context.Context, cfg Config) (_ *stand, err error) {
 	if err = s.empty(ctx); err != nil {
 		return s, err
 	}
-	if err = s.conn.Provision(ctx, bus.Provision{Replicas: cfg.Replicas}); err != nil {
+	if err = s.conn.Provision(ctx, bus.Provision{Replicas: cfg.Replicas, Partitions: cfg.Parts}); err != nil {
 		return s, err
 	}
+	s.space = s.conn.Space()
 	if s.raw, err = s.conn.Raw(ctx, cfg.Replicas); err != nil {
 		return s, err
 	}
@@ -114,13 +118,16 @@ func (s *stand) watch(ctx context.Context) error {
 }
 
 func (s *stand) spawn(ctx context.Context, o order) (*child, error) {
+	if s.cfg.Profile != "" {
+		o.Profile = filepath.Join(s.cfg.Profile, strings.Trim(s.doing+"-"+string(o.Role)+"-"+o.Name, "-"))
+	}
 	return spawn(ctx, s.cfg.Command, o, s.cfg.Stderr)
 }
 
 // hire makes it so many workers, in place of those that there are, whose model is over HTTP or in their processes.
 func (s *stand) hire(ctx context.Context, n int, overHTTP bool, raw ...group) error {
 	err := s.dismiss()
-	o := order{Role: worker, Dial: dialOf(s.dial), Prefix: s.space.Prefix(), Slots: s.cfg.Slots, Raw: raw, Latency: s.cfg.Latency}
+	o := order{Role: worker, Dial: dialOf(s.dial), Prefix: s.space.Prefix(), Slots: s.cfg.Slots, Others: s.others, Raw: raw, Latency: s.cfg.Latency}
 	if overHTTP {
 		o.ModelURL, o.Latency = s.model.url, 0
 	}
@@ -186,7 +193,7 @@ func (s *stand) root(ctx context.Context, agent string, wait bool) (r subjects.R
 		return r, o, err
 	}
 	r = s.space.Run(a, id, subjects.Root)
-	head := subjects.Header{Tree: id, Path: subjects.Root, MaxDepth: subjects.MaxDepth, Deadline: time.Now().Add(time.Hour), Reply: s.space.Result(a, id)}
+	head := subjects.Header{Tree: id, Path: subjects.Root, MaxDepth: subjects.MaxDepth, Deadline: time.Now().Add(24 * time.Hour), Reply: s.space.Result(a, id)}
 	done := make(chan run.Outcome, 1)
 	if wait {
 		s.mu.Lock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,16 +18,25 @@ import (
 type workload struct {
 	name, about string
 	run         func(ctx context.Context, s *stand) ([]Metric, error)
+	long        bool // it is run only when it is asked for
+}
+
+func (w workload) wanted(only []string) bool {
+	if len(only) == 0 {
+		return !w.long
+	}
+	return slices.Contains(only, w.name)
 }
 
 // workloads are all that there are, in the order in which they are run.
 var workloads = []workload{
-	{"leaf", "leaf runs one at a time and as many at once as there are slots, in turn with raw durable request and reply", leaves},
-	{"fan-out", "a parent with 10, 100 and 1,000 children", fanOut},
-	{"tree", "a tree of 156 runs whose model is asked over HTTP, in turn with the raw requests and HTTP calls that it consists of", tree},
-	{"chain", "conversations of 12, 24 and 49 turns with a call each", chain},
-	{"wake", "an idle child that is written to, in turn with fresh leaves", wake},
-	{"workers", "leaf runs with one worker process and with two", workers},
+	{"leaf", "leaf runs one at a time and as many at once as there are slots, in turn with raw durable request and reply", leaves, false},
+	{"fan-out", "a parent with 10, 100 and 1,000 children", fanOut, false},
+	{"tree", "a tree of 156 runs whose model is asked over HTTP, in turn with the raw requests and HTTP calls that it consists of", tree, false},
+	{"chain", "conversations of 12, 24 and 49 turns with a call each", chain, false},
+	{"wake", "an idle child that is written to, in turn with fresh leaves", wake, false},
+	{"workers", "leaf runs with one worker process and with two", workers, false},
+	{"scale", "a stream with a million runs, many of which wait, beside an empty one; a worker with hundreds of agents", scale, true},
 }
 
 // Names lists the workloads.

@@ -1,0 +1,70 @@
+package bus
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/axebus/axe/subjects"
+)
+
+// BenchmarkPartitions stores calls of trees, eight writers with a hundred on their way each, on one stream and spread over
+// four, in turn, on a server with one replica.
+func BenchmarkPartitions(b *testing.B) {
+	const writers, each = 8, 100
+	open := func(partitions int) *Conn {
+		s, err := Serve(ServerConfig{StoreDir: b.TempDir()})
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(s.Close)
+		c, err := Open(b.Context(), Config{Dial: Dial{Server: s}})
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(c.Close)
+		if err := c.Provision(b.Context(), Provision{Partitions: partitions}); err != nil {
+			b.Fatal(err)
+		}
+		return c
+	}
+	agent, err := subjects.ParseAgent("leaf")
+	if err != nil {
+		b.Fatal(err)
+	}
+	conns := []*Conn{open(1), open(4)}
+	took := make([]time.Duration, len(conns))
+	n := 0
+	for b.Loop() {
+		for i, c := range conns {
+			begun := time.Now()
+			var all sync.WaitGroup
+			for range writers {
+				all.Go(func() {
+					var ms []Message
+					for range each {
+						id, err := subjects.ParseTree(NewID())
+						if err != nil {
+							b.Error(err)
+							return
+						}
+						subject := c.Space().Run(agent, id, subjects.Root).Call()
+						ms = append(ms, Message{Subject: subject, Body: []byte(`{"task":"hello"}`), Fence: After(subject, 0)})
+					}
+					for _, err := range c.WriteAll(b.Context(), ms) {
+						if err != nil {
+							b.Error(err)
+						}
+					}
+				})
+			}
+			all.Wait()
+			took[i] += time.Since(begun)
+		}
+		n += writers * each
+	}
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(float64(n)/took[0].Seconds(), "one/s")
+	b.ReportMetric(float64(n)/took[1].Seconds(), "four/s")
+	b.ReportMetric(took[0].Seconds()/took[1].Seconds(), "four/one")
+}

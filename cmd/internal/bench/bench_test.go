@@ -1,0 +1,82 @@
+package bench_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/axebus/axe/cmd/internal/bench"
+)
+
+// partEnv makes this program a part of a benchmark.
+const partEnv = "AXE_BENCH_PART"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(partEnv) == "" {
+		os.Exit(m.Run())
+	}
+	if err := bench.Part(context.Background(), os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// TestScale makes as many runs as it was told to, and compares what there is to compare. Each part leaves its profiles.
+func TestScale(t *testing.T) {
+	t.Setenv(partEnv, "1")
+	profiles := t.TempDir()
+	report, err := bench.Run(t.Context(), bench.Config{
+		Only: []string{"scale"}, Runs: 1500, Waiting: 100, Agents: 3, For: 20 * time.Millisecond, Slots: 8,
+		Command: []string{os.Args[0]}, Stderr: os.Stderr, Profile: profiles,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]float64{}
+	for _, m := range report.Results[0].Metrics {
+		got[m.Name] = m.Value
+	}
+	for name, want := range map[string]float64{
+		"runs":          102 + 1001 + 3*101 + 8*11, // a root that waits with all of its own, and trees
+		"of which wait": 102,
+	} {
+		if got[name] != want {
+			t.Errorf("%s: %v, want %v", name, got[name], want)
+		}
+	}
+	if n := got["stored messages"]; n < 2*got["runs"] {
+		t.Errorf("%v messages are stored of %v runs", n, got["runs"])
+	}
+	for _, name := range []string{
+		"latency, of that on an empty stream", "rate, of that on an empty stream", "of a fresh leaf",
+		"start, of that on an empty stream", "3 more agents: latency of a leaf, of that with few", "3 more agents: rate, of that with few",
+	} {
+		if got[name] <= 0 {
+			t.Errorf("%s: %v", name, got[name])
+		}
+	}
+	for _, name := range []string{"server", "model", "scale-worker-w1", "scale-worker-w2", "empty/server", "empty/worker-w1"} {
+		for _, kind := range []string{"cpu", "heap"} {
+			if info, err := os.Stat(filepath.Join(profiles, name+"."+kind+".pprof")); err != nil || info.Size() == 0 {
+				t.Errorf("the %s profile of %s: %v", kind, name, err)
+			}
+		}
+	}
+}
+
+// TestBounds refuses what makes no sense before anything begins.
+func TestBounds(t *testing.T) {
+	for name, cfg := range map[string]bench.Config{
+		"no program":      {},
+		"slots":           {Command: []string{"true"}, Slots: -1},
+		"more wait":       {Command: []string{"true"}, Runs: 10, Waiting: 11},
+		"negative agents": {Command: []string{"true"}, Agents: -1},
+	} {
+		if _, err := bench.Run(t.Context(), cfg); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
