@@ -167,8 +167,8 @@ func (w *Worker) handle(ctx context.Context, h *history, batch []*trigger) error
 	return failed
 }
 
-// readFor reads what a batch of triggers needs. Where they may be the last that the run waits for, its reply subject is
-// looked at as well: it goes on then.
+// readFor reads what a batch of triggers needs. Where the run is idle, or they may be the last that it waits for, its reply
+// subject is looked at as well: it goes on then.
 func (w *Worker) readFor(ctx context.Context, h *history, batch []*trigger) error {
 	if err := w.tombs.learned(ctx, h.run); err != nil {
 		return err
@@ -177,10 +177,20 @@ func (w *Worker) readFor(ctx context.Context, h *history, batch []*trigger) erro
 	if err != nil {
 		return err
 	}
-	if n := h.state.Pending(); n > 0 && n <= len(batch) {
+	if h.state.Phase == run.Idle || h.state.Phase == run.Awaiting && h.state.Pending() <= replies(batch) {
 		return w.readOn(ctx, h, must)
 	}
 	return w.read(ctx, h, must)
+}
+
+// replies counts the outcomes in a batch.
+func replies(batch []*trigger) (n int) {
+	for _, t := range batch {
+		if t.at.Kind == subjects.Reply {
+			n++
+		}
+	}
+	return n
 }
 
 // inTime leaves out the triggers that have waited here for longer than their leases, while the server heard
