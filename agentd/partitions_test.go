@@ -24,14 +24,15 @@ func TestPartitions(t *testing.T) {
 		s.hire("w2", engagement{})
 		s.settle()
 		byPart := map[int][]subjects.Run{}
-		for i := range 20 {
-			r := s.submit("lead", strconv.Itoa(i))
+		n := 0
+		for ; n < 20 || len(byPart) < 4 && n < 1000; n++ {
+			r := s.submit("lead", strconv.Itoa(n))
 			byPart[r.Partition()] = append(byPart[r.Partition()], r)
 		}
 		if len(byPart) != 4 {
-			t.Fatalf("twenty trees are in %d partitions", len(byPart))
+			t.Fatalf("a thousand trees are in %d partitions", len(byPart))
 		}
-		s.asking("leaf", 60)
+		s.asking("leaf", 3*n)
 		people := client.New(s.conn)
 		for _, trees := range byPart { // one of each
 			if err := people.Cancel(s.ctx, trees[0].Tree, subjects.Root, "enough"); err != nil {
