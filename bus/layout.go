@@ -67,7 +67,7 @@ func (c *Conn) first(ctx context.Context) (jetstream.StreamConfig, error) {
 func (c *Conn) learn(first jetstream.StreamConfig) error {
 	n, err := partitions(first)
 	if err != nil {
-		return wrapStream(first.Name, err)
+		return err
 	}
 	l := newLayout(c.cfg.Space.Spread(n))
 	l.replicas, l.maxAge = max(1, first.Replicas), first.MaxAge
@@ -89,7 +89,7 @@ func partitions(first jetstream.StreamConfig) (int, error) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 || n > MostPartitions {
-		return 0, fmt.Errorf("its metadata say %s=%q: want 1 to %d", metaPartitions, text, MostPartitions)
+		return 0, fmt.Errorf("stream %s: its metadata say %s=%q: want 1 to %d", first.Name, metaPartitions, text, MostPartitions)
 	}
 	return n, nil
 }

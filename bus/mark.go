@@ -8,7 +8,7 @@ import (
 // mark is a moment since when the connection has been to the one server that keeps the streams of runs, without a break.
 type mark struct {
 	reconnects uint64   // until then
-	last       []uint64 // the last message of each stream at that moment
+	last       []uint64 // the last message of each stream at that moment; none: there is no such server
 }
 
 // Untouched reports whether nobody else can have had the message: it is delivered for the first time and was stored since
@@ -24,8 +24,8 @@ func (d *Delivery) Untouched() bool {
 	return ok && p < len(m.last) && d.Seq > m.last[p]
 }
 
-// remark makes a mark if there is none since the connection was made. There is none where another server than the one that
-// the connection is to keeps a stream, or may keep it some day: a cluster, or one behind a leaf node.
+// remark makes a mark if there is none since the connection was made. It is one that no message is behind where another
+// server than the one that the connection is to keeps a stream, or may keep it some day: a cluster, or one behind a leaf node.
 func (c *Conn) remark(ctx context.Context) {
 	now := c.nc.Stats().Reconnects
 	if m := c.marked.Load(); m != nil && m.reconnects == now {
@@ -41,7 +41,8 @@ func (c *Conn) remark(ctx context.Context) {
 		}
 		info := s.CachedInfo()
 		if at := info.Cluster; at == nil || at.Name != "" || at.Leader != c.nc.ConnectedServerName() {
-			return
+			m.last = nil
+			break
 		}
 		m.last = append(m.last, info.State.LastSeq)
 	}

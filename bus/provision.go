@@ -77,14 +77,14 @@ func (c *Conn) spread(ctx context.Context, want int) (int, error) {
 	if want < 0 || want > MostPartitions {
 		return 0, fmt.Errorf("%d partitions: want 1 to %d", want, MostPartitions)
 	}
-	s, err := c.js.Stream(ctx, c.cfg.Space.Stream(0).Name)
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
+	first, err := c.first(ctx)
+	if errors.Is(err, ErrNoStream) {
 		return max(1, want), nil
 	}
 	if err != nil {
-		return 0, wrapStream(c.cfg.Space.Stream(0).Name, err)
+		return 0, err
 	}
-	have, err := partitions(s.CachedInfo().Config)
+	have, err := partitions(first)
 	if err == nil && want > 0 && want != have {
 		err = fmt.Errorf("%w: there are %d, not %d; under another prefix there may be", ErrPartitions, have, want)
 	}

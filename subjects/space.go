@@ -61,9 +61,6 @@ func (s Space) Results() string { return s.any("result", ">") }
 // Timers matches every schedule.
 func (s Space) Timers() string { return s.any("timer", ">") }
 
-// Tallies matches what bounded runs have used.
-func (s Space) Tallies() string { return s.any("tally", ">") }
-
 // Tally is where the use of a run and all below it is counted, if it is bounded.
 func (s Space) Tally(t Tree, p Path) string { return s.of(t, "tally", t.s, p.s) }
 

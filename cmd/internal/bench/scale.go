@@ -196,7 +196,7 @@ func (f *filling) wake(ctx context.Context) ([]Metric, error) {
 
 // starts compares how long it takes from the start of a worker's process to the outcome of a leaf.
 func (s *stand) starts(ctx context.Context, empty *stand) ([]Metric, error) {
-	var took [2][]time.Duration
+	var starts [2]runner
 	for range 5 {
 		for i, one := range []*stand{s, empty} {
 			if err := one.dismiss(); err != nil {
@@ -206,17 +206,15 @@ func (s *stand) starts(ctx context.Context, empty *stand) ([]Metric, error) {
 			if err := one.hire(ctx, 1, false); err != nil {
 				return nil, err
 			}
-			took[i] = append(took[i], time.Since(begun))
+			starts[i].took = append(starts[i].took, time.Since(begun))
 		}
 	}
-	full, none := middle(took[0]), middle(took[1])
+	full, none := starts[0].at(.5), starts[1].at(.5)
 	return []Metric{
 		duration("start of a worker, to its first outcome", full), duration("start on an empty stream", none),
 		ratio("start, of that on an empty stream", full.Seconds()/none.Seconds()).atMost(1.5),
 	}, nil
 }
-
-func middle(all []time.Duration) time.Duration { return slices.Sorted(slices.Values(all))[len(all)/2] }
 
 // many compares a worker that serves many agents with one that serves those of the workloads alone.
 func (s *stand) many(ctx context.Context) ([]Metric, error) {
