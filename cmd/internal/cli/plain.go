@@ -48,6 +48,9 @@ func Line(e client.Event) string {
 		}
 	case client.Cancelled:
 		what = "cancelled: " + e.Reason
+		if e.Reason == agentd.AboveAnswered {
+			what = endsWithAbove
+		}
 	case client.Replied, client.Concluded:
 		what = fate(e.Outcome)
 	case client.Called, client.Interrupted:
@@ -75,7 +78,12 @@ func dismissed(o run.Outcome) bool {
 	return o.Kind == run.KindCancelled && o.Error == agentd.AboveAnswered
 }
 
-const withAbove = "ended with the run above it"
+// What is said of a run that was ended because the one above it had answered: when it is told, and when it has ended. Who
+// waits for a tree may be gone by then.
+const (
+	endsWithAbove = "ends with the run above it"
+	withAbove     = "ended with the run above it"
+)
 
 // decision says what was decided on a turn that somebody looks at before anything of it is done.
 func decision(e client.Event) string {
