@@ -28,6 +28,9 @@ type desk struct {
 	run   subjects.Run
 	queue []*trigger
 	until time.Time // when whoever is at work here should have ended long since; zero: it takes as long as it takes
+
+	few  int           // whoever is at work here waits for more than so many outcomes; 0: for nothing
+	more chan struct{} // closed when there are
 }
 
 // deliver puts a trigger on its run's desk. If whoever is at work there hangs, or much waits there for its model's
@@ -49,6 +52,10 @@ func (w *Worker) deliver(ctx context.Context, t *trigger) {
 		w.waitBehind(t, d.until)
 	}
 	d.queue = append(d.queue, t)
+	if d.few > 0 && !onlyReplies(d.queue, d.few) {
+		d.few = 0
+		close(d.more)
+	}
 }
 
 // muchBehind is how many triggers wait at most behind one whose model is being asked: letters, say.
@@ -112,15 +119,46 @@ func (w *Worker) sit(ctx context.Context, d *desk) {
 	if h == nil {
 		h = &history{run: d.run}
 	}
-	for batch := w.next(d, h); len(batch) > 0; batch = w.next(d, h) {
+	for batch := w.next(ctx, d, h); len(batch) > 0; batch = w.next(ctx, d, h) {
 		if err := w.handle(ctx, h, batch); err != nil {
 			*h = history{run: d.run}
 		}
 	}
 }
 
+// gathering is how long outcomes wait for others.
+const gathering = time.Millisecond
+
+// gather waits a moment where nothing has come but outcomes, and too few of them for the run to owe anything, as far as is
+// known here: they are read together with those that come next.
+func (w *Worker) gather(ctx context.Context, d *desk, h *history) {
+	few := min(w.atHand()/2, h.state.Awaited()-1)
+	w.mu.Lock()
+	if len(d.queue) == 0 || !onlyReplies(d.queue, few) {
+		w.mu.Unlock()
+		return
+	}
+	more := make(chan struct{})
+	d.few, d.more = few, more
+	w.mu.Unlock()
+	t := time.NewTimer(gathering)
+	defer t.Stop()
+	select {
+	case <-more:
+	case <-t.C:
+	case <-ctx.Done():
+	}
+	w.mu.Lock()
+	d.few = 0
+	w.mu.Unlock()
+}
+
+// onlyReplies reports whether triggers are no more than so many, and all of them outcomes.
+func onlyReplies(ts []*trigger, most int) bool { return len(ts) <= most && replies(ts) == len(ts) }
+
 // next takes what is on the desk, or clears it away.
-func (w *Worker) next(d *desk, h *history) []*trigger {
+func (w *Worker) next(ctx context.Context, d *desk, h *history) []*trigger {
+	w.gather(ctx, d, h)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	batch := d.queue
@@ -177,7 +215,7 @@ func (w *Worker) readFor(ctx context.Context, h *history, batch []*trigger) erro
 	if err != nil {
 		return err
 	}
-	if h.state.Phase == run.Idle || h.state.Phase == run.Awaiting && h.state.Pending() <= replies(batch) {
+	if h.state.Phase == run.Idle || h.state.Phase == run.Awaiting && h.state.Awaited() <= replies(batch) {
 		return w.readOn(ctx, h, must)
 	}
 	return w.read(ctx, h, must)

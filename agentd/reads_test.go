@@ -1,9 +1,15 @@
 package agentd_test
 
 import (
+	"context"
+	"strconv"
+	"strings"
 	"testing"
+	"time"
 
+	"github.com/axebus/axe/agentd"
 	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/provider"
 )
 
 // TestFreshCallReadsNothing: a call that nobody else can have had is not looked up. What is read is the submission's.
@@ -20,6 +26,48 @@ func TestFreshCallReadsNothing(t *testing.T) {
 		}
 		if reads := w.conn.Stats().Reads - before; reads != n {
 			t.Errorf("%d reads for %d submissions and their calls, want one for each submission", reads, n)
+		}
+	})
+}
+
+// TestRepliesAreReadTogether: outcomes that come one after another within a moment are read with the one that the run waits
+// for. A parent is read when its turn is on the log, when it has them all and when it has answered; the first two times its
+// reply subject is looked at as well.
+func TestRepliesAreReadTogether(t *testing.T) {
+	onStageOver(t, 1, func(s *stage) {
+		s.lead([]string{"leaf"}, call("leaf", "1"), call("leaf", "2"), call("leaf", "3"), call("leaf", "4"), call("leaf", "5"))
+		s.parts["leaf"] = func(ctx context.Context, a *asked) (*provider.Response, error) {
+			n, err := strconv.Atoi(strings.TrimPrefix(a.text(), "Task: "))
+			if err != nil {
+				return nil, err
+			}
+			return after(time.Duration(n)*100*time.Microsecond, repeats)(ctx, a)
+		}
+		w := s.hire("w", engagement{Config: agentd.Config{Slots: 8}})
+		s.settle()
+		s.completed(s.submit("lead", "first"), "c0=1|c1=2|c2=3|c3=4|c4=5")
+		before := w.conn.Stats().Reads
+		s.completed(s.submit("lead", "go"), "c0=1|c1=2|c2=3|c3=4|c4=5")
+		if reads := w.conn.Stats().Reads - before; reads != 1+2+2+1 {
+			t.Errorf("%d reads, want 1 for the submission and 5 for the parent", reads)
+		}
+	})
+}
+
+// TestRepliesWaitForNoOther: where the calls of a turn follow one another, the next one is made as soon as the one before has
+// an outcome.
+func TestRepliesWaitForNoOther(t *testing.T) {
+	onStageOver(t, 1, func(s *stage) {
+		s.lead([]string{"leaf"}, call("leaf", "1"), call("leaf", "2"), call("leaf", "3"))
+		s.agents[0].SubAgentsConf.Parallel = false
+		s.parts["leaf"] = repeats
+		s.hire("w", engagement{Config: agentd.Config{Slots: 8}})
+		s.settle()
+		r := s.submit("lead", "go")
+		s.completed(r, "c0=1|c1=2|c2=3")
+		replies, logs := s.all(r.Replies()), s.all(r.Log())
+		if took := replies[2].Time.Sub(logs[0].Time); took != 0 {
+			t.Errorf("three calls that take no time took %v one after another", took)
 		}
 	})
 }

@@ -99,6 +99,15 @@ func (s State) Pending() int {
 	return s.current().left
 }
 
+// Awaited is how many outcomes have to come before the run owes anything: those of all its calls, or one, where they follow
+// one another or somebody looks at the turn first.
+func (s State) Awaited() int {
+	if _, reviewing := s.review(); reviewing || s.Pending() > 0 && s.current().Entry.Sequential {
+		return 1
+	}
+	return s.Pending()
+}
+
 // Usage sums the tokens of the run's own turns on the log.
 func (s State) Usage() provider.Usage {
 	var u provider.Usage
