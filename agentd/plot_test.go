@@ -67,8 +67,10 @@ func drawPlot(t *rapid.T) plot {
 		Fates: rapid.SliceOfN(rapid.Custom(drawFate), 4, 4).Draw(t, "fates"), Slots: rapid.IntRange(1, 4).Draw(t, "slots"),
 		Depth: rapid.IntRange(1, 3).Draw(t, "depth"), Fan: rapid.IntRange(1, 3).Draw(t, "fan"), InTurn: rapid.Bool().Draw(t, "in turn"), Spawn: rapid.Bool().Draw(t, "spawn"),
 		Seed: rapid.IntRange(1, 1000).Draw(t, "seed"), Ragged: rapid.Bool().Draw(t, "ragged"), Slow: 1,
-		Moody: seldom("moody"), Fragile: seldom("fragile"), Gone: seldom("gone"), Tries: 1,
-		Parts: rapid.SampledFrom([]int{1, 4}).Draw(t, "partitions"),
+		Moody: seldom("moody"), Fragile: seldom("fragile"), Gone: seldom("gone"), Tries: 1, Parts: 1,
+	}
+	if seldom("spread") {
+		p.Parts = 4
 	}
 	if seldom("slow") {
 		p.Slow = 20
