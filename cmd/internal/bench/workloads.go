@@ -35,7 +35,7 @@ var workloads = []workload{
 	{"tree", "a tree of 156 runs whose model is asked over HTTP, in turn with the raw requests and HTTP calls that it consists of", tree, false},
 	{"chain", "conversations of 12, 24 and 49 turns with a call each", chain, false},
 	{"wake", "an idle child that is written to, in turn with fresh leaves", wake, false},
-	{"workers", "leaf runs with one worker process and with two", workers, false},
+	{"workers", "leaf runs with one worker process and with two, in turn", workers, false},
 	{"scale", "a stream with a million runs, many of which wait, beside an empty one; a worker with hundreds of agents", scale, true},
 }
 
@@ -254,17 +254,21 @@ func (s *stand) word(ctx context.Context) (key string, err error) {
 }
 
 func workers(ctx context.Context, s *stand) (ms []Metric, err error) {
-	var rates [2]float64
-	for i := range rates {
-		if err := s.hire(ctx, i+1, false); err != nil {
-			return nil, err
+	var all [2]runner
+	for range fewest {
+		for i := range all {
+			if err := s.hire(ctx, i+1, false); err != nil {
+				return nil, err
+			}
+			r := &runner{do: s.calls("leaf")}
+			if err := s.race(ctx, 2*s.cfg.Slots, r); err != nil {
+				return nil, err
+			}
+			all[i].took, all[i].wall = append(all[i].took, r.took...), all[i].wall+r.wall
 		}
-		r := &runner{do: s.calls("leaf")}
-		if err := s.race(ctx, 2*s.cfg.Slots, r); err != nil {
-			return nil, err
-		}
-		rates[i] = r.rate()
-		ms = append(ms, rate(fmt.Sprintf("%d at once, worker processes: %d", 2*s.cfg.Slots, i+1), r.rate()))
 	}
-	return append(ms, ratio("two, of one", rates[1]/rates[0]).atLeast(1)), nil
+	for i := range all {
+		ms = append(ms, rate(fmt.Sprintf("%d at once, worker processes: %d", 2*s.cfg.Slots, i+1), all[i].rate()))
+	}
+	return append(ms, ratio("two, of one", all[1].rate()/all[0].rate()).atLeast(1)), nil
 }
