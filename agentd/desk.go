@@ -29,8 +29,8 @@ type desk struct {
 	queue []*trigger
 	until time.Time // when whoever is at work here should have ended long since; zero: it takes as long as it takes
 
-	few  int           // whoever is at work here waits for more than so many outcomes; 0: for nothing
-	more chan struct{} // closed when there are
+	few  int    // whoever is at work here waits for more than so many outcomes
+	more func() // says that there are; nil: nobody waits
 }
 
 // deliver puts a trigger on its run's desk. If whoever is at work there hangs, or much waits there for its model's
@@ -52,9 +52,8 @@ func (w *Worker) deliver(ctx context.Context, t *trigger) {
 		w.waitBehind(t, d.until)
 	}
 	d.queue = append(d.queue, t)
-	if d.few > 0 && !onlyReplies(d.queue, d.few) {
-		d.few = 0
-		close(d.more)
+	if d.more != nil && !onlyReplies(d.queue, d.few) {
+		d.more()
 	}
 }
 
@@ -133,23 +132,23 @@ const gathering = time.Millisecond
 // known here: they are read together with those that come next.
 func (w *Worker) gather(ctx context.Context, d *desk, h *history) {
 	few := min(w.atHand()/2, h.state.Awaited()-1)
-	w.mu.Lock()
-	if len(d.queue) == 0 || !onlyReplies(d.queue, few) {
-		w.mu.Unlock()
+	if few <= 0 {
 		return
 	}
-	more := make(chan struct{})
-	d.few, d.more = few, more
-	w.mu.Unlock()
-	t := time.NewTimer(gathering)
-	defer t.Stop()
-	select {
-	case <-more:
-	case <-t.C:
-	case <-ctx.Done():
-	}
+	ctx, more := context.WithCancel(ctx)
+	defer more()
 	w.mu.Lock()
-	d.few = 0
+	wait := len(d.queue) > 0 && onlyReplies(d.queue, few)
+	if wait {
+		d.few, d.more = few, more
+	}
+	w.mu.Unlock()
+	if !wait {
+		return
+	}
+	_ = bus.Pause(ctx, gathering) // ends early when more has come
+	w.mu.Lock()
+	d.more = nil
 	w.mu.Unlock()
 }
 
