@@ -116,6 +116,7 @@ func TestMemoryAfterACrash(t *testing.T) {
 			s.settle()
 			r := s.submit("leaf", "go")
 			s.completed(r, "leaf")
+			s.settle() // what it writes comes after that
 			if got := memory.Count(s.remembered(store, "leaf")) == 1; got != written {
 				t.Errorf("written %t: the victim wrote %t", written, got)
 			}
