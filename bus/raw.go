@@ -129,8 +129,9 @@ func (r *Raw) Serve(ctx context.Context, group string, atOnce int, ahead bool, a
 
 // Volume is what the streams of runs hold.
 type Volume struct {
-	Last  uint64 // the number of messages that were ever stored: the sequence of the last one of each stream
-	Bytes uint64 // of those that are there
+	Last      uint64 // the number of messages that were ever stored: the sequence of the last one of each stream
+	Bytes     uint64 // of those that are there
+	Consumers int
 }
 
 // Volume is what the streams of runs hold, by their leaders' counts; the error is ErrNoStream without one.
@@ -146,6 +147,7 @@ func (c *Conn) Volume(ctx context.Context) (v Volume, err error) {
 		state := s.CachedInfo().State
 		v.Last += state.LastSeq
 		v.Bytes += state.Bytes
+		v.Consumers += state.Consumers
 	}
 	return v, nil
 }

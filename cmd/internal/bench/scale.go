@@ -225,11 +225,11 @@ func (s *stand) many(ctx context.Context) ([]Metric, error) {
 		if err := s.hire(ctx, 1, false); err != nil {
 			return nil, err
 		}
-		begun := time.Now()
-		before, err := s.meter(ctx)
+		before, err := s.complete(ctx)
 		if err != nil {
 			return nil, err
 		}
+		begun := time.Now()
 		if err := sleep(ctx, 2*s.cfg.For); err != nil {
 			return nil, err
 		}
@@ -253,6 +253,20 @@ func (s *stand) many(ctx context.Context) ([]Metric, error) {
 		{Name: name + "cores taken by its server", Value: idleServer[1]},
 		{Name: "the same with few", Value: idleServer[0]},
 	}, nil
+}
+
+// complete waits until a worker has the consumers of all its agents: it answers for the first of them long before.
+func (s *stand) complete(ctx context.Context) (now meter, err error) {
+	for last := -1; now.Consumers != last; {
+		last = now.Consumers
+		if err := sleep(ctx, time.Second); err != nil {
+			return now, err
+		}
+		if now, err = s.meter(ctx); err != nil {
+			return now, err
+		}
+	}
+	return now, nil
 }
 
 // resting is what this process holds when what is garbage has been collected.
