@@ -250,7 +250,7 @@ func (w *Worker) serveCalls(ctx, work context.Context, from source) {
 		}
 		if w.share(from) > 0 {
 			d, err := feed.Next(ctx)
-			if err == nil {
+			if d != nil {
 				w.intake.had(from, time.Now())
 				w.takeCall(ctx, work, d)
 			}
@@ -261,7 +261,10 @@ func (w *Worker) serveCalls(ctx, work context.Context, from source) {
 			idle = pollAtLeast
 			return err
 		}
-		idle = min(2*idle, max(pollAtMost, time.Duration(w.sources())*pollEvery))
+		longest := max(pollAtMost, time.Duration(w.sources())*pollEvery)
+		if idle = min(2*idle, longest); idle == longest {
+			return bus.Pause(ctx, w.conn.InStep(idle))
+		}
 		return bus.Pause(ctx, idle)
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -292,5 +293,51 @@ func TestSlotForOneself(t *testing.T) {
 		if t.Failed() {
 			return
 		}
+	}
+}
+
+// TestRestingWorkerAsksInStep: a worker with nothing to do asks for all its agents at once, and not for each at another
+// moment, with slots for all of them as without.
+func TestRestingWorkerAsksInStep(t *testing.T) {
+	for slots, every := range map[int]time.Duration{4: 100 * time.Millisecond, 64: bus.PullFor} {
+		t.Run(fmt.Sprint(slots, " slots"), func(t *testing.T) {
+			onStage(t, func(s *stage) {
+				const agents, watched = 16, 10 * time.Second
+				for i := range agents {
+					s.agents = append(s.agents, define(fmt.Sprint("a", i), nil))
+				}
+				var mu sync.Mutex
+				asked := map[time.Duration]int{}
+				from := time.Now()
+				stop, err := s.conn.Watch("$JS.API.CONSUMER.MSG.NEXT.>", func(bus.Stored) {
+					mu.Lock()
+					defer mu.Unlock()
+					asked[time.Since(from).Round(5*time.Millisecond)]++
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer stop()
+				s.hire("w", engagement{Config: agentd.Config{Slots: slots}})
+				for _, a := range s.agents { // each is served at a moment of its own
+					s.completed(s.submit(a.Name, "go"), a.Name)
+					time.Sleep(137 * time.Millisecond)
+				}
+				time.Sleep(10 * time.Second)
+				mu.Lock()
+				clear(asked)
+				mu.Unlock()
+				time.Sleep(watched)
+				mu.Lock()
+				defer mu.Unlock()
+				n := 0
+				for _, k := range asked {
+					n += k
+				}
+				if most := int(watched/every) + 1; len(asked) > most || n < agents*most {
+					t.Errorf("%d requests at %d moments, want %d moments at most: %v", n, len(asked), most, asked)
+				}
+			})
+		})
 	}
 }

@@ -45,7 +45,7 @@ func (t *tombstones) follow(ctx context.Context, conn *bus.Conn) error {
 	}, func() { close(t.all) })
 }
 
-// learned waits until all tombstones over a run are known. That takes the server half a second for a million runs; a root is
+// learned waits until all tombstones over a run are known. That takes the server a tenth of a second for a million runs; a root is
 // not kept waiting, for there is only its own, and who reads the run reads that.
 func (t *tombstones) learned(ctx context.Context, r subjects.Run) error {
 	if r.Path.IsRoot() {

@@ -60,6 +60,7 @@ type Conn struct {
 	waits  *waits
 	reader *reader
 	leases leases
+	opened time.Time // InStep counts from here
 
 	known  atomic.Pointer[layout]
 	marked atomic.Pointer[mark] // nil: there is none
@@ -84,7 +85,7 @@ func Open(ctx context.Context, cfg Config) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Conn{cfg: cfg, nc: nc, log: log, waits: open, leases: leases{held: map[*Delivery]*lease{}}}
+	c := &Conn{cfg: cfg, nc: nc, log: log, opened: time.Now(), waits: open, leases: leases{held: map[*Delivery]*lease{}}}
 	c.known.Store(newLayout(cfg.Space))
 	if c.js, err = api.jetStream(nc); err != nil {
 		nc.Close()

@@ -12,11 +12,15 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// PullFor is how long one request for messages stands at the server; until then a delivery that is given
-// back may come to whoever gave it. It is short, so that a worker that
+// PullFor is how long one request for messages stands at the server, at most: those of a connection end in step. Until
+// then a delivery that is given back may come to whoever gave it. It is short, so that a worker that
 // stops asking is soon free of what it has asked for: a request cannot be withdrawn without the risk
 // that a message on its way to it is lost until its lease is over.
 const PullFor = time.Second
+
+// InStep is how long it is to the next of the moments that lie d apart, which are the same for all who ask: what many do now
+// and then they do together, and a process that rests is woken once for all of them, and so is its server.
+func (c *Conn) InStep(d time.Duration) time.Duration { return d - time.Since(c.opened)%d }
 
 // Feed is an open pull of a consumer, for one goroutine. It asks for messages only while somebody
 // waits in Next. (The client library's own pull, asked for one message at a time, now and then does
@@ -49,16 +53,20 @@ func (c *Consumer) Open(ahead func() int) (*Feed, error) {
 	return f, nil
 }
 
-// Next waits for a delivery. Its lease is kept alive until it is acknowledged or given back.
-// When ctx ends the feed stays usable: what was asked for is returned by a later call. A server that went
-// away is waited for.
+// Next waits for a delivery. Its lease is kept alive until it is acknowledged or given back. It returns nil when ahead is 0
+// and nothing that it has asked for can come any more. When ctx ends the feed stays usable: what was asked for is returned by
+// a later call. A server that went away is waited for.
 func (f *Feed) Next(ctx context.Context) (*Delivery, error) {
 	for {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
 		f.forget()
-		if err := f.ask(); errors.Is(err, nats.ErrReconnectBufExceeded) {
+		n := f.ahead()
+		if n == 0 && f.open == 0 {
+			return nil, nil
+		}
+		if err := f.ask(n); errors.Is(err, nats.ErrReconnectBufExceeded) {
 			f.open = 0
 			_ = f.conn.waits.pause(ctx, PullFor) // there is no connection at this moment
 			continue
@@ -97,13 +105,12 @@ func (f *Feed) Rest(ctx context.Context) *Delivery {
 // Close ends the feed. What Rest has not returned comes again when its lease is over.
 func (f *Feed) Close() { _ = f.sub.Unsubscribe() }
 
-// ask sends a request when fewer than half of what may be on its way is.
-func (f *Feed) ask() error {
-	n := max(1, f.ahead())
-	if f.open > n/2 {
+// ask sends a request when fewer than half of the n that may be on their way are.
+func (f *Feed) ask(n int) error {
+	if n == 0 || f.open > n/2 {
 		return nil
 	}
-	return f.request(n, map[string]any{"batch": n - f.open, "expires": PullFor})
+	return f.request(n, map[string]any{"batch": n - f.open, "expires": max(f.conn.InStep(PullFor), PullFor/100)})
 }
 
 // request sends a request, with which n messages are asked for in all.

@@ -37,7 +37,7 @@ func TestStaleDelivery(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer f.Close()
-		if err := f.ask(); err != nil {
+		if err := f.ask(1); err != nil {
 			t.Fatal(err)
 		}
 		tree, err := subjects.ParseTree("T1")
