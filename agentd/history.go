@@ -108,7 +108,7 @@ func (w *Worker) readOnce(ctx context.Context, h *history) error {
 // readFresh asks the least that a call needs: whether the run has a log, a tombstone or an outcome. It
 // has none if this is its first delivery, and then the call is the whole of it: the fence that stands in
 // its headers says that it is the first on its subject. Where nobody else can have had the call, only a tombstone can be
-// there, and who writes one tells all workers.
+// there, and all workers are told of one; where that is not here yet, it ends the run a moment later.
 func (w *Worker) readFresh(ctx context.Context, h *history) (bool, error) {
 	reply, ok := h.reply()
 	if h.call.Seq == 0 || !ok || !h.call.FirstOfItsSubject() || w.conn.Replicas() > 1 {

@@ -134,7 +134,7 @@ func TestVerifyZombie(t *testing.T) {
 			return nil
 		}
 		var frozen atomic.Bool
-		victim := s.startZombie(&frozen, func(_ *proc, _ int, p bus.Point) {
+		victim := s.startWith("victim", agentd.Config{Slots: 1}, &frozen, func(_ *proc, _ int, p bus.Point) {
 			if p.Op == "write" && strings.HasSuffix(p.Subject, ".log") && frozen.CompareAndSwap(false, true) {
 				time.Sleep(time.Minute)
 			}

@@ -72,7 +72,7 @@ func TestZombieAnswersOtherwise(t *testing.T) {
 					return nil
 				}
 				var frozen atomic.Bool
-				victim := s.startZombie(&frozen, func(_ *proc, _ int, p bus.Point) {
+				victim := s.startWith("victim", agentd.Config{Slots: 1}, &frozen, func(_ *proc, _ int, p bus.Point) {
 					ends := strings.HasPrefix(p.Subject, frozenAt) && (final || strings.HasSuffix(p.Subject, ".log"))
 					if p.Op == "write" && !p.After && ends && frozen.CompareAndSwap(false, true) {
 						for logged := !final; !logged; time.Sleep(10 * time.Millisecond) {
@@ -115,7 +115,7 @@ func TestZombieBeyondTheWindow(t *testing.T) {
 	bubble(t, func(s *sim) {
 		s.agents = levels(1)
 		var frozen atomic.Bool
-		victim := s.startZombie(&frozen, func(_ *proc, _ int, p bus.Point) {
+		victim := s.startWith("victim", agentd.Config{Slots: 1}, &frozen, func(_ *proc, _ int, p bus.Point) {
 			if p.Op == "write" && !p.After && strings.HasPrefix(p.Subject, "axe.result.") && frozen.CompareAndSwap(false, true) {
 				time.Sleep(5 * time.Minute)
 				frozen.Store(false)

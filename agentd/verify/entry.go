@@ -96,7 +96,7 @@ func (c *Checker) answer(n *node, e run.Entry, m Message) {
 			c.note(n, m.Seq, Deadline, "a turn stored %s after the deadline: the model was slow to end, or the server to store", late)
 		}
 	}
-	if n.cancel != 0 && e.Seen >= n.cancel {
+	if n.cancel > n.call && e.Seen >= n.cancel { // before the call it need not have read: for that there is Tombs
 		c.violate(n, m.Seq, AfterEnd, "%s whose writer had read the run's cancellation, message %d", what, n.cancel)
 	}
 	if at := n.stopped(e.Tombs); at != 0 {

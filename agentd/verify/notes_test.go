@@ -79,6 +79,14 @@ func TestRaces(t *testing.T) {
 			s.ended("r", 2, 40, 20)
 			s.outcome("r", 50, failed)
 		}},
+		{"a turn of a worker that the cancellation before the call had not reached", "", func(s *story) {
+			clear(s.ms)
+			s.cancel("r", 5)
+			s.call("r", 10, deadline)
+			s.turn("r", 1, 20, 10, deadline, "r-1-0")
+			s.ended("r", 2, 30, 10)
+			s.outcome("r", 40, failed)
+		}},
 		{"an answer that was asked for before the tombstone", "", func(s *story) {
 			s.until(70)
 			s.cancel("r-1-1", 80)
