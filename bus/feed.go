@@ -36,6 +36,7 @@ type Feed struct {
 	looked  time.Time // when msgs was last looked at
 	asked   int       // requests sent: the last token of the current one's reply subject
 	open    int       // messages asked for and not yet received
+	counted int       // the first of the requests that open is about
 	expires time.Time // when the current request is certainly over
 }
 
@@ -67,7 +68,7 @@ func (f *Feed) Next(ctx context.Context) (*Delivery, error) {
 			return nil, nil
 		}
 		if err := f.ask(n); errors.Is(err, nats.ErrReconnectBufExceeded) {
-			f.open = 0
+			f.gone()
 			_ = f.conn.waits.pause(ctx, PullFor) // there is no connection at this moment
 			continue
 		} else if err != nil {
@@ -163,7 +164,7 @@ func (f *Feed) stale() bool { return time.Since(f.expires) > f.conn.cfg.AckWait/
 // discard drops all that has come while this process was stopped, and what the client library has yet to read
 // of it. It comes again, to whoever asks.
 func (f *Feed) discard(ctx context.Context) error {
-	f.open = 0
+	f.gone()
 	err := Pause(ctx, 100*time.Millisecond)
 	f.drop()
 	return err
@@ -174,7 +175,7 @@ func (f *Feed) discard(ctx context.Context) error {
 // again, to whoever asks, and another worker may have it already.
 func (f *Feed) forget() {
 	if !time.Now().Before(f.expires) {
-		f.open = 0
+		f.gone()
 	}
 	if f.looked.IsZero() || time.Since(f.looked) < f.conn.cfg.AckWait/2 {
 		return
@@ -189,21 +190,33 @@ func (f *Feed) drop() {
 	}
 }
 
-// ended takes note of a request that is over before all its messages came.
+// gone notes that none of the requests sent so far brings anything any more.
+func (f *Feed) gone() { f.open, f.counted = 0, f.asked+1 }
+
+// ended takes note of a request that is over before all its messages came. It says how many those are: of several that
+// stand at once, one may be over while another one brings all of its own.
 func (f *Feed) ended(m *nats.Msg, status string) error {
 	why := m.Header.Get("Description")
 	if status == "409" && strings.Contains(why, "Consumer Deleted") || status == "503" {
-		f.open = 0
+		f.gone()
 		return fmt.Errorf("pull: %w: %s %s", ErrGoneConsumer, status, why)
 	}
 	if status == "100" {
 		return nil
 	}
-	if m.Subject == f.inbox+"."+strconv.Itoa(f.asked) {
-		f.open = 0
+	which, _ := strconv.Atoi(strings.TrimPrefix(m.Subject, f.inbox+"."))
+	missing, err := strconv.Atoi(m.Header.Get(headerPendingMessages))
+	switch {
+	case which >= f.counted && err == nil:
+		f.open = max(0, f.open-missing)
+	case which == f.asked:
+		f.gone()
 	}
 	return nil
 }
+
+// headerPendingMessages is what a request that is over has not brought, in its last message (ADR-13).
+const headerPendingMessages = "Nats-Pending-Messages"
 
 func (f *Feed) delivery(m *nats.Msg) (*Delivery, error) {
 	md, err := m.Metadata()

@@ -10,43 +10,100 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// TestStaleDelivery: what a process finds that was stopped for longer than a lease is not taken. It comes again.
-func TestStaleDelivery(t *testing.T) {
-	ats.Register()
-	defer ats.Unregister()
-	synctest.Test(t, func(t *testing.T) {
-		server, err := Serve(ServerConfig{StoreDir: t.TempDir()})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer server.Close()
-		c, err := Open(t.Context(), Config{Dial: Dial{Server: server}, AckWait: 4 * time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		if err := c.Provision(t.Context(), Provision{}); err != nil {
-			t.Fatal(err)
-		}
-		consumer, err := c.Consumer(t.Context(), ConsumerConfig{Stream: "RUNS", Name: "test", Filters: []string{subjects.Space{}.Runs()}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		f, err := consumer.Open(func() int { return 1 })
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer f.Close()
-		if err := f.ask(1); err != nil {
-			t.Fatal(err)
-		}
-		tree, err := subjects.ParseTree("T1")
+// feedT is a feed of all runs on a server of its own, and what calls one.
+func feedT(t *testing.T, cfg Config, ahead func() int) (f *Feed, call func(tree string)) {
+	t.Helper()
+	server, err := Serve(ServerConfig{StoreDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Close)
+	cfg.Dial = Dial{Server: server}
+	c, err := Open(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	if err := c.Provision(t.Context(), Provision{}); err != nil {
+		t.Fatal(err)
+	}
+	consumer, err := c.Consumer(t.Context(), ConsumerConfig{Stream: "RUNS", Name: "test", Filters: []string{subjects.Space{}.Runs()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f, err = consumer.Open(ahead); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(f.Close)
+	return f, func(id string) {
+		t.Helper()
+		tree, err := subjects.ParseTree(id)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if _, err := c.Write(t.Context(), Message{Subject: subjects.Space{}.Run(agentT(t, "a"), tree, subjects.Root).Call()}); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestRequestsThatEnd: of two requests that stand at once the older one ends, and the other one brings all its messages.
+// Nothing is on its way then, and more is asked for at once.
+func TestRequestsThatEnd(t *testing.T) {
+	ats.Register()
+	defer ats.Unregister()
+	synctest.Test(t, func(t *testing.T) {
+		ahead := 4
+		f, call := feedT(t, Config{}, func() int { return ahead })
+		c := f.conn
+		take := func() {
+			t.Helper()
+			began := time.Now()
+			d, err := f.Next(t.Context())
+			if err != nil || d == nil {
+				t.Fatalf("%v, %v", d, err)
+			}
+			if took := time.Since(began); took > PullFor/2 {
+				t.Fatalf("a call came after %v", took)
+			}
+		}
+		time.Sleep(c.InStep(PullFor) + PullFor/2)
+		call("T1")
+		call("T2")
+		take()
+		take()
+		time.Sleep(c.InStep(PullFor) - PullFor/200) // the second request outlasts the first
+		if err := f.ask(ahead); err != nil || f.open != 4 {
+			t.Fatalf("%d asked for, %v", f.open, err)
+		}
+		time.Sleep(PullFor/200 + time.Millisecond)
+		synctest.Wait()
+		call("T3")
+		call("T4")
+		if _, err := f.receive(t.Context()); err != nil { // the end of the first
+			t.Fatal(err)
+		}
+		ahead = 3
+		take()
+		take()
+		call("T5")
+		take()
+		if f.asked < 3 {
+			t.Fatalf("%d requests", f.asked)
+		}
+	})
+}
+
+// TestStaleDelivery: what a process finds that was stopped for longer than a lease is not taken. It comes again.
+func TestStaleDelivery(t *testing.T) {
+	ats.Register()
+	defer ats.Unregister()
+	synctest.Test(t, func(t *testing.T) {
+		f, call := feedT(t, Config{AckWait: 4 * time.Second}, func() int { return 1 })
+		if err := f.ask(1); err != nil {
+			t.Fatal(err)
+		}
+		call("T1")
 		synctest.Wait()
 		f.expires = time.Now().Add(-3 * time.Second) // as if the process had been stopped
 		if d, err := f.receive(t.Context()); d != nil || err != nil {
