@@ -47,6 +47,27 @@ func (i *intake) share(from source, now time.Time, sources, spare int) int {
 	return 0
 }
 
+// Bounds of the pause after a source had no call for the last slot: all together are not asked more often than once in
+// pollEvery.
+const (
+	pollAtLeast = 2 * time.Millisecond
+	pollAtMost  = 100 * time.Millisecond
+	pollEvery   = 2 * time.Millisecond
+)
+
+// pause is how long a source of so many is left alone that had no call for the last slot: for as long as it has had none,
+// within bounds, so that it is asked at twice that time again.
+func (i *intake) pause(from source, now time.Time, sources int) (d time.Duration, longest bool) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	most := max(pollAtMost, time.Duration(sources)*pollEvery)
+	last, busy := i.busy[from]
+	if d = now.Sub(last); !busy || d >= most {
+		return most, true
+	}
+	return max(d, pollAtLeast), false
+}
+
 // count forgets who is not busy any more, and counts the others.
 func (i *intake) count(now time.Time) int {
 	maps.DeleteFunc(i.busy, func(_ source, last time.Time) bool { return now.Sub(last) > busyFor })

@@ -65,3 +65,29 @@ func TestIntakeOneBusySource(t *testing.T) {
 		t.Errorf("%d when it had no call for a while", n)
 	}
 }
+
+// TestIntakePause is as long as a source has had no call, and not longer than makes all together ask once in a while.
+func TestIntakePause(t *testing.T) {
+	in, now := newIntake(), time.Now()
+	leaf := source{agent: must(subjects.ParseAgent("leaf"))}
+	in.had(leaf, now)
+	for _, c := range []struct {
+		after   time.Duration
+		sources int
+		want    time.Duration
+		longest bool
+	}{
+		{0, 3, pollAtLeast, false},
+		{30 * time.Millisecond, 3, 30 * time.Millisecond, false},
+		{time.Second, 3, pollAtMost, true},
+		{time.Second, 1000, time.Second, false},
+		{3 * time.Second, 1000, 1000 * pollEvery, true},
+	} {
+		if d, longest := in.pause(leaf, now.Add(c.after), c.sources); d != c.want || longest != c.longest {
+			t.Errorf("%v, %v after %v, of %d; want %v, %v", d, longest, c.after, c.sources, c.want, c.longest)
+		}
+	}
+	if d, longest := in.pause(source{agent: must(subjects.ParseAgent("other"))}, now, 3); d != pollAtMost || !longest {
+		t.Errorf("%v, %v for one that had none", d, longest)
+	}
+}

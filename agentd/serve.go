@@ -243,7 +243,6 @@ func (w *Worker) withFeed(ctx context.Context, c bus.ConsumerConfig, ahead func(
 // since standing requests of all of them would bring more calls than there are slots.
 func (w *Worker) serveCalls(ctx, work context.Context, from source) {
 	c := bus.ConsumerConfig{Stream: "RUNS", Part: from.part, Name: "agent_" + from.agent.String(), Filters: []string{w.conn.Space().Calls(from.agent)}}
-	idle := pollAtLeast
 	w.withFeed(ctx, c, func() int { return w.share(from) }, func(feed *bus.Feed) error {
 		if err := w.slots.room(ctx); err != nil {
 			return err
@@ -258,24 +257,15 @@ func (w *Worker) serveCalls(ctx, work context.Context, from source) {
 		}
 		taken, err := w.poll(ctx, work, from, feed)
 		if taken || err != nil {
-			idle = pollAtLeast
 			return err
 		}
-		longest := max(pollAtMost, time.Duration(w.sources())*pollEvery)
-		if idle = min(2*idle, longest); idle == longest {
-			return bus.Pause(ctx, w.conn.InStep(idle))
+		pause, longest := w.intake.pause(from, time.Now(), w.sources())
+		if longest {
+			pause = w.conn.InStep(pause)
 		}
-		return bus.Pause(ctx, idle)
+		return bus.Pause(ctx, pause)
 	})
 }
-
-// Bounds of the pause after an agent had no call for the last slot: all agents together are not asked more often than
-// once in pollEvery.
-const (
-	pollAtLeast = 2 * time.Millisecond
-	pollAtMost  = 100 * time.Millisecond
-	pollEvery   = 2 * time.Millisecond
-)
 
 // poll takes a call if there is one at this moment, and a slot. One agent at a time is asked.
 func (w *Worker) poll(ctx, work context.Context, from source, feed *bus.Feed) (taken bool, err error) {
