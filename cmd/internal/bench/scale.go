@@ -81,14 +81,9 @@ func (f *filling) fill(ctx context.Context) (ms []Metric, err error) {
 
 // wait makes a root that waits, and its forks, which do so too.
 func (f *filling) wait(ctx context.Context) error {
-	r, _, err := f.root(ctx, "lead", false)
+	r, err := f.lead(ctx)
 	if err != nil {
 		return err
-	}
-	for range forks {
-		if _, err := f.word(ctx); err != nil {
-			return err
-		}
 	}
 	f.waiting = append(f.waiting, r)
 	f.tell(forks + 2)
@@ -159,7 +154,7 @@ const forgets = 65 * time.Second
 
 // against compares leaves with those of a stand whose stream is empty.
 func (s *stand) against(ctx context.Context, empty *stand) ([]Metric, error) {
-	full, none := &runner{do: s.calls("leaf")}, &runner{do: empty.calls("leaf")}
+	full, none := &runner{do: s.leaf}, &runner{do: empty.leaf}
 	if err := s.race(ctx, 1, full, none); err != nil {
 		return nil, err
 	}
@@ -184,7 +179,7 @@ func (f *filling) wake(ctx context.Context) ([]Metric, error) {
 		next++
 		return f.stand.wake(ctx, fork)
 	}}
-	leaf := &runner{do: f.calls("leaf")}
+	leaf := &runner{do: f.leaf}
 	if err := f.race(ctx, 1, woken, leaf); err != nil {
 		return nil, err
 	}
@@ -239,7 +234,7 @@ func (s *stand) many(ctx context.Context) ([]Metric, error) {
 		}
 		rested, wall := after.since(before), time.Since(begun).Seconds()
 		idle[i], idleServer[i] = rested.workers.CPU.Seconds()/wall, rested.server.CPU.Seconds()/wall
-		one, several := &runner{do: s.calls("leaf")}, &runner{do: s.calls("leaf")}
+		one, several := &runner{do: s.leaf}, &runner{do: s.leaf}
 		if err := errors.Join(s.race(ctx, 1, one), s.race(ctx, s.cfg.Slots, several)); err != nil {
 			return nil, err
 		}

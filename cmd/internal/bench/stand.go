@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -32,13 +33,13 @@ type stand struct {
 	stop    func() // of the watches
 
 	mu    sync.Mutex
-	waits map[string]chan run.Outcome // by tree
-	words chan bus.Stored             // what forks tell their parents
+	waits map[string]chan []byte // for an outcome's body, by its subject
+	words chan bus.Stored        // what forks tell their parents
 }
 
 // set builds a stand. The caller clears it away.
 func set(ctx context.Context, cfg Config) (_ *stand, err error) {
-	s := &stand{cfg: cfg, dial: cfg.Dial, waits: map[string]chan run.Outcome{}, words: make(chan bus.Stored, 1<<16), stop: func() {}}
+	s := &stand{cfg: cfg, dial: cfg.Dial, waits: map[string]chan []byte{}, words: make(chan bus.Stored, 1<<16), stop: func() {}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.clear(ctx))
@@ -90,28 +91,32 @@ func (s *stand) empty(ctx context.Context) error {
 }
 
 func (s *stand) watch(ctx context.Context) error {
-	results, err := s.conn.Watch(s.space.Live(s.space.Results()), func(m bus.Stored) {
-		o, err := run.DecodeOutcome(m.Body)
-		if err != nil {
-			o = run.Failure(run.KindError, "%v", err)
-		}
-		tree := m.Subject[strings.LastIndexByte(m.Subject, '.')+1:]
+	ended := func(m bus.Stored) {
 		s.mu.Lock()
-		c := s.waits[tree]
-		delete(s.waits, tree)
+		c := s.waits[m.Subject]
+		delete(s.waits, m.Subject)
 		s.mu.Unlock()
 		if c != nil {
-			c <- o
+			c <- m.Body
 		}
-	})
-	if err != nil {
-		return err
 	}
-	words, err := s.conn.Watch(s.space.Live(s.space.Prefix()+".run.lead.*.r.in.mail.*"), func(m bus.Stored) { s.words <- m })
-	if err != nil {
-		return err
+	var stops []func()
+	s.stop = func() {
+		for _, stop := range stops {
+			stop()
+		}
 	}
-	s.stop = func() { results(); words() }
+	for filter, take := range map[string]func(bus.Stored){
+		s.space.Results(): ended,
+		s.space.Prefix() + ".run." + caller + ".*.r.in.>": ended,
+		s.space.Prefix() + ".run.lead.*.r.in.mail.*":      func(m bus.Stored) { s.words <- m },
+	} {
+		stop, err := s.conn.Watch(s.space.Live(filter), take)
+		if err != nil {
+			return err
+		}
+		stops = append(stops, stop)
+	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	return s.conn.Flush(ctx)
@@ -176,43 +181,77 @@ func (s *stand) clear(ctx context.Context) error {
 	return err
 }
 
-// tree runs an agent as a root, without the submission in front of it: one stored call, one stored outcome.
-func (s *stand) tree(ctx context.Context, agent string) (run.Outcome, error) {
-	_, o, err := s.root(ctx, agent, true)
+// caller is an agent that nobody serves.
+const caller = "caller"
+
+// leaf runs an agent as a sub-agent of such a run: one stored call, as its parent's worker writes it, one stored outcome. Its
+// parent would read of that as much as raw requests do here.
+func (s *stand) leaf(ctx context.Context) error {
+	parent, err := s.fresh(caller)
+	if err != nil {
+		return err
+	}
+	child, err := s.fresh("leaf")
+	if err != nil {
+		return err
+	}
+	child.Tree, child.Path = parent.Tree, parent.Path.Child(1, 0)
+	body, err := s.call(ctx, child, subjects.Header{Parent: parent.Agent, Depth: 1, Reply: parent.Reply(1, 0)})
+	if err == nil && !bytes.Contains(body, []byte(`"status":"completed"`)) {
+		err = fmt.Errorf("%s: %s", child, body)
+	}
+	return err
+}
+
+// tree runs an agent as a root, without the submission in front of it and without a timer: one stored call, one stored
+// outcome.
+func (s *stand) tree(ctx context.Context, agent string) (o run.Outcome, err error) {
+	r, err := s.fresh(agent)
+	if err != nil {
+		return o, err
+	}
+	body, err := s.call(ctx, r, subjects.Header{Reply: s.space.Result(r.Agent, r.Tree)})
+	if err != nil {
+		return o, err
+	}
+	if o, err = run.DecodeOutcome(body); err == nil && o.Status != run.StatusCompleted {
+		err = fmt.Errorf("%s: %s", r, o.Error)
+	}
 	return o, err
 }
 
-// root calls an agent as a root, and waits for its outcome if that is asked for.
-func (s *stand) root(ctx context.Context, agent string, wait bool) (r subjects.Run, o run.Outcome, err error) {
+// fresh is the root of a new tree.
+func (s *stand) fresh(agent string) (r subjects.Run, err error) {
 	a, err := subjects.ParseAgent(agent)
 	if err != nil {
-		return r, o, err
+		return r, err
 	}
 	id, err := subjects.ParseTree(bus.NewID())
-	if err != nil {
-		return r, o, err
-	}
-	r = s.space.Run(a, id, subjects.Root)
-	head := subjects.Header{Tree: id, Path: subjects.Root, MaxDepth: subjects.MaxDepth, Deadline: time.Now().Add(24 * time.Hour), Reply: s.space.Result(a, id)}
-	done := make(chan run.Outcome, 1)
-	if wait {
-		s.mu.Lock()
-		s.waits[id.String()] = done
-		s.mu.Unlock()
-	}
-	_, err = s.conn.Write(ctx, bus.Message{Subject: r.Call(), Header: head.Pairs(), Body: []byte(`{"task":"hello"}`), Fence: bus.After(r.Call(), 0)})
-	if err != nil || !wait {
-		return r, o, err
+	return s.space.Run(a, id, subjects.Root), err
+}
+
+// call calls a run and waits for the body of its outcome.
+func (s *stand) call(ctx context.Context, r subjects.Run, head subjects.Header) ([]byte, error) {
+	done := make(chan []byte, 1)
+	s.mu.Lock()
+	s.waits[head.Reply] = done
+	s.mu.Unlock()
+	if err := s.begin(ctx, r, head); err != nil {
+		return nil, err
 	}
 	select {
-	case o = <-done:
+	case body := <-done:
+		return body, nil
 	case <-ctx.Done():
-		return r, o, context.Cause(ctx)
+		return nil, context.Cause(ctx)
 	}
-	if o.Status != run.StatusCompleted {
-		return r, o, fmt.Errorf("%s: %s", r, o.Error)
-	}
-	return r, o, nil
+}
+
+// begin stores the call of a run.
+func (s *stand) begin(ctx context.Context, r subjects.Run, head subjects.Header) error {
+	head.Tree, head.Path, head.MaxDepth, head.Deadline = r.Tree, r.Path, subjects.MaxDepth, time.Now().Add(24*time.Hour)
+	_, err := s.conn.Write(ctx, bus.Message{Subject: r.Call(), Header: head.Pairs(), Body: []byte(`{"task":"hello"}`), Fence: bus.After(r.Call(), 0)})
+	return err
 }
 
 // meter is what was used and stored up to a moment.

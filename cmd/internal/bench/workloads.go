@@ -67,7 +67,7 @@ func leaves(ctx context.Context, s *stand) (ms []Metric, err error) {
 	if err != nil {
 		return nil, err
 	}
-	leaf, pulled, ahead := &runner{do: s.calls("leaf")}, &runner{do: s.asks("one")}, &runner{do: s.asks("oneAhead")}
+	leaf, pulled, ahead := &runner{do: s.leaf}, &runner{do: s.asks("one")}, &runner{do: s.asks("oneAhead")}
 	if err := s.race(ctx, 1, leaf, pulled, ahead); err != nil {
 		return nil, err
 	}
@@ -198,14 +198,9 @@ func wake(ctx context.Context, s *stand) ([]Metric, error) {
 	if err := s.hire(ctx, 1, false); err != nil {
 		return nil, err
 	}
-	root, _, err := s.root(ctx, "lead", false)
+	root, err := s.lead(ctx)
 	if err != nil {
 		return nil, err
-	}
-	for range forks {
-		if _, err := s.word(ctx); err != nil {
-			return nil, err
-		}
 	}
 	next := 0
 	woken := &runner{do: func(ctx context.Context) error {
@@ -214,7 +209,7 @@ func wake(ctx context.Context, s *stand) ([]Metric, error) {
 		next++
 		return s.wake(ctx, fork)
 	}}
-	leaf := &runner{do: s.calls("leaf")}
+	leaf := &runner{do: s.leaf}
 	if err := s.race(ctx, 1, woken, leaf); err != nil {
 		return nil, err
 	}
@@ -222,6 +217,20 @@ func wake(ctx context.Context, s *stand) ([]Metric, error) {
 		duration("p50", woken.at(.5)), duration("p99", woken.at(.99)), duration("a fresh leaf, p50", leaf.at(.5)),
 		ratio("of a fresh leaf", woken.at(.5).Seconds()/leaf.at(.5).Seconds()).atMost(3),
 	}, nil
+}
+
+// lead calls a root that forks, and waits until its forks are idle.
+func (s *stand) lead(ctx context.Context) (subjects.Run, error) {
+	r, err := s.fresh("lead")
+	if err == nil {
+		err = s.begin(ctx, r, subjects.Header{Reply: s.space.Result(r.Agent, r.Tree)})
+	}
+	for range forks {
+		if err == nil {
+			_, err = s.word(ctx)
+		}
+	}
+	return r, err
 }
 
 // wake writes to a fork that is idle and waits until it is idle again.
@@ -260,7 +269,7 @@ func workers(ctx context.Context, s *stand) (ms []Metric, err error) {
 			if err := s.hire(ctx, i+1, false); err != nil {
 				return nil, err
 			}
-			r := &runner{do: s.calls("leaf")}
+			r := &runner{do: s.leaf}
 			if err := s.race(ctx, 2*s.cfg.Slots, r); err != nil {
 				return nil, err
 			}
