@@ -132,6 +132,11 @@ func (f *Feed) request(n int, r map[string]any) error {
 // receive waits for one message of the server: a delivery, or a word on a request (nil, nil).
 func (f *Feed) receive(ctx context.Context) (*Delivery, error) {
 	defer func() { f.looked = time.Now() }()
+	select {
+	case m, ok := <-f.msgs: // without the cost of a timer
+		return f.received(ctx, m, ok)
+	default:
+	}
 	lost := time.NewTimer(time.Until(f.expires))
 	defer lost.Stop()
 	select {
@@ -143,18 +148,22 @@ func (f *Feed) receive(ctx context.Context) (*Delivery, error) {
 		}
 		return nil, nil
 	case m, ok := <-f.msgs:
-		if !ok || f.conn.nc.IsClosed() {
-			return nil, fmt.Errorf("pull: %w", nats.ErrConnectionClosed)
-		}
-		if status := m.Header.Get("Status"); status != "" && len(m.Data) == 0 {
-			return nil, f.ended(m, status)
-		}
-		if f.stale() {
-			return nil, f.discard(ctx)
-		}
-		f.open = max(0, f.open-1)
-		return f.delivery(m)
+		return f.received(ctx, m, ok)
 	}
+}
+
+func (f *Feed) received(ctx context.Context, m *nats.Msg, ok bool) (*Delivery, error) {
+	if !ok || f.conn.nc.IsClosed() {
+		return nil, fmt.Errorf("pull: %w", nats.ErrConnectionClosed)
+	}
+	if status := m.Header.Get("Status"); status != "" && len(m.Data) == 0 {
+		return nil, f.ended(m, status)
+	}
+	if f.stale() {
+		return nil, f.discard(ctx)
+	}
+	f.open = max(0, f.open-1)
+	return f.delivery(m)
 }
 
 // stale reports whether what is received now may have been sent so long ago that its lease is over: this

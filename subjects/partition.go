@@ -72,7 +72,8 @@ func (s Space) of(t Tree, tokens ...string) string {
 	if s.parts == 0 {
 		return s.join(tokens...)
 	}
-	return s.Prefix() + "." + strconv.Itoa(s.PartitionOf(t)) + "." + strings.Join(tokens, ".")
+	var all [9]string
+	return s.join(append(append(all[:0], strconv.Itoa(s.PartitionOf(t))), tokens...)...)
 }
 
 // any is a filter for trees of all partitions.
@@ -85,7 +86,10 @@ func (s Space) any(tokens ...string) string {
 
 // unprefixed cuts the prefix and the partition off a subject or a filter; p is -1 if there is none to be checked.
 func (s Space) unprefixed(subject string) (rest string, p int, ok bool) {
-	rest, ok = strings.CutPrefix(subject, s.Prefix()+".")
+	rest, ok = strings.CutPrefix(subject, s.Prefix())
+	if ok {
+		rest, ok = strings.CutPrefix(rest, ".")
+	}
 	if !ok || s.parts == 0 {
 		return rest, -1, ok
 	}

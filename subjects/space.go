@@ -43,7 +43,8 @@ func (s Space) Name(what string) string {
 }
 
 func (s Space) join(tokens ...string) string {
-	return s.Prefix() + "." + strings.Join(tokens, ".")
+	var all [10]string // of as many as a subject has, without an allocation
+	return strings.Join(append(append(all[:0], s.Prefix()), tokens...), ".")
 }
 
 // Submit is where a task for an agent is published; the id becomes the tree's.
@@ -147,7 +148,8 @@ type Run struct {
 }
 
 func (r Run) join(kind string, rest ...string) string {
-	return r.Space.of(r.Tree, append([]string{kind, r.Agent.s, r.Tree.s, r.Path.s}, rest...)...)
+	var all [8]string
+	return r.Space.of(r.Tree, append(append(all[:0], kind, r.Agent.s, r.Tree.s, r.Path.s), rest...)...)
 }
 
 // Partition is that of the run's tree.

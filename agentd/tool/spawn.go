@@ -60,9 +60,11 @@ func Offer(names, agents []string, maxBatch int) []provider.Tool {
 			}
 		}
 	}
-	for _, t := range MailTools() {
-		if slices.Contains(names, t.Name) {
-			tools = append(tools, t)
+	if slices.ContainsFunc(names, func(name string) bool { return slices.Contains(mailNames, name) }) {
+		for _, t := range MailTools() {
+			if slices.Contains(names, t.Name) {
+				tools = append(tools, t)
+			}
 		}
 	}
 	return tools
