@@ -45,8 +45,14 @@ func (h *history) reply() (string, bool) {
 }
 
 // read brings the history up to date: afterwards it holds the message must, and everything before
-// it. A follower may lag; then it reads again.
+// it. A follower may lag; then it reads again. Where the call is all there can be, nothing is read.
 func (w *Worker) read(ctx context.Context, h *history, must uint64) error {
+	if w.alone(h) {
+		h.asked, h.read = true, time.Now()
+		if err := w.fold(ctx, h, []bus.Stored{h.call}); err != nil || h.state.Seq >= must {
+			return err
+		}
+	}
 	return catchUp(ctx, func(ctx context.Context) (bool, error) {
 		err := w.readOnce(ctx, h)
 		return h.state.Seq >= must, err
@@ -105,18 +111,26 @@ func (w *Worker) readOnce(ctx context.Context, h *history) error {
 	return nil
 }
 
+// alone reports whether a call is all that there is of its run, because nobody else can have had it. Only a tombstone can be
+// there then, and all workers are told of one; where that is not here yet, it ends the run a moment later.
+func (w *Worker) alone(h *history) bool {
+	_, ok := w.firstCall(h)
+	return ok && h.fresh && w.tombs.complete() && !w.tombs.covered(h.run)
+}
+
+// firstCall reports whether what is to be read is a call that is the first on its subject: the fence that stands in its headers
+// says so. Where its outcome goes is known then.
+func (w *Worker) firstCall(h *history) (reply string, ok bool) {
+	reply, ok = h.reply()
+	return reply, ok && h.call.Seq != 0 && h.call.FirstOfItsSubject() && w.conn.Replicas() <= 1
+}
+
 // readFresh asks the least that a call needs: whether the run has a log, a tombstone or an outcome. It
-// has none if this is its first delivery, and then the call is the whole of it: the fence that stands in
-// its headers says that it is the first on its subject. Where nobody else can have had the call, only a tombstone can be
-// there, and all workers are told of one; where that is not here yet, it ends the run a moment later.
+// has none if this is its first delivery, and then the call is the whole of it.
 func (w *Worker) readFresh(ctx context.Context, h *history) (bool, error) {
-	reply, ok := h.reply()
-	if h.call.Seq == 0 || !ok || !h.call.FirstOfItsSubject() || w.conn.Replicas() > 1 {
+	reply, ok := w.firstCall(h)
+	if !ok {
 		return false, nil
-	}
-	if h.fresh && w.tombs.complete() && !w.tombs.covered(h.run) {
-		h.asked = true
-		return true, w.fold(ctx, h, []bus.Stored{h.call})
 	}
 	ms, err := w.conn.Snapshot(ctx, h.run.Log(), h.run.Cancel(), reply)
 	if err != nil || len(ms) > 0 {

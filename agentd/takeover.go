@@ -15,36 +15,24 @@ import (
 // errTakenOver aborts a request to a model that another worker makes too, or has made.
 var errTakenOver = errors.New("another worker has taken the run over")
 
-// unlessTakenOver makes a context for a request to a model that ends when another worker has taken the run
+// unlessTakenOver aborts a request to a model when another worker has taken the run
 // over. That is looked for from the moment when the lease of the trigger may be over: after this process was
 // stopped, or was cut off from the server. A lease alone proves nothing; the server may just have been away,
 // and then nobody else has the run. Proof is a message that moves the run on, or a worker that says that it is
-// asking: who has the trigger after a redelivery says so again and again. The caller calls done.
-func (w *Worker) unlessTakenOver(ctx context.Context, h *history, t *trigger, turn int) (_ context.Context, done func()) {
-	ctx, abort := context.WithCancelCause(ctx)
-	watching := make(chan struct{})
-	r, logSeq := h.run, h.state.LogSeq
+// asking: who has the trigger after a redelivery says so again and again. The caller calls done, which ends ctx.
+func (w *Worker) unlessTakenOver(ctx context.Context, h *history, t *trigger, abort context.CancelCauseFunc) (done func()) {
+	r, logSeq, turn := h.run, h.state.LogSeq, len(h.state.Turns)+1
 	reply, _ := h.reply()
-	started := false
-	var telling sync.WaitGroup
+	var at sync.WaitGroup
 	if t.Count > 1 {
 		part := run.Part{Event: run.PartAsking, Turn: turn, Worker: w.cfg.Name, Again: true}
-		telling.Go(func() { w.keepTelling(ctx, r, part) })
+		at.Go(func() { w.keepTelling(ctx, r, part) })
 	}
-	stop := t.OnLate(func() {
-		started = true
-		go func() {
-			defer close(watching)
-			w.watchTakeover(ctx, r, reply, logSeq, turn, abort)
-		}()
-	})
-	return ctx, func() {
+	stop := t.OnLate(func() { at.Go(func() { w.watchTakeover(ctx, r, reply, logSeq, turn, abort) }) })
+	return func() {
 		stop()
 		abort(nil)
-		telling.Wait()
-		if started {
-			<-watching
-		}
+		at.Wait()
 	}
 }
 

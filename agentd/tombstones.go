@@ -144,10 +144,9 @@ func (t *tombstones) over(r subjects.Run) bool {
 	return false
 }
 
-// watch makes a context that a tombstone over the run ends, at once if it is known already; known is the
-// newest of which that holds. The caller calls done.
-func (t *tombstones) watch(ctx context.Context, r subjects.Run) (_ context.Context, known uint64, done func()) {
-	ctx, abort := context.WithCancelCause(ctx)
+// watch has a tombstone over the run abort a request, at once if it is known already; known is the newest of which that holds.
+// The caller calls done.
+func (t *tombstones) watch(r subjects.Run, abort context.CancelCauseFunc) (known uint64, done func()) {
 	a := &ask{r.Path, abort}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -158,8 +157,7 @@ func (t *tombstones) watch(ctx context.Context, r subjects.Run) (_ context.Conte
 		t.asking[r.Tree] = map[*ask]bool{}
 	}
 	t.asking[r.Tree][a] = true
-	return ctx, t.newest[r.Partition()], func() {
-		abort(nil)
+	return t.newest[r.Partition()], func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		delete(t.asking[r.Tree], a)

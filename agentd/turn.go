@@ -259,16 +259,17 @@ func (w *Worker) defined(r subjects.Run) (configs.Agent, bool) {
 // ask sends the request, again if need be. A tombstone over the run, its deadline, another worker that has
 // taken the run over and the end of ctx abort it; the error is then what aborted it.
 func (w *Worker) ask(ctx context.Context, h *history, t *trigger, p provider.Provider, req *provider.Request, start *run.Start) (*provider.Response, spent, error) {
-	ctx, known, done := w.tombs.watch(ctx, h.run)
-	defer done()
-	h.tombs = known
 	ctx, cancel := context.WithDeadlineCause(ctx, h.head.Deadline, errDeadline)
 	defer cancel()
+	ctx, abort := context.WithCancelCause(ctx)
+	defer abort(nil)
+	known, done := w.tombs.watch(h.run, abort)
+	defer done()
+	h.tombs = known
 	if ctx.Err() != nil {
 		return nil, spent{}, context.Cause(ctx)
 	}
-	ctx, free := w.unlessTakenOver(ctx, h, t, len(h.state.Turns)+1)
-	defer free()
+	defer w.unlessTakenOver(ctx, h, t, abort)()
 	resp, took, err := w.persist(ctx, h, p, req, start)
 	if ctx.Err() != nil {
 		return nil, took, context.Cause(ctx)
