@@ -1,12 +1,10 @@
 package agentd
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -54,7 +52,7 @@ func (w *Worker) read(ctx context.Context, h *history, must uint64) error {
 		}
 	}
 	return catchUp(ctx, func(ctx context.Context) (bool, error) {
-		err := w.readOnce(ctx, h)
+		err := w.readOnce(ctx, h, must)
 		return h.state.Seq >= must, err
 	}, "%s up to %d", h.run, must)
 }
@@ -81,10 +79,10 @@ const oldLook = 250 * time.Millisecond
 var errLagging = errors.New("the stream's replicas lag behind")
 
 // readOnce reads what is new. The whole of an unknown run comes with its reply subject in one read.
-func (w *Worker) readOnce(ctx context.Context, h *history) error {
+func (w *Worker) readOnce(ctx context.Context, h *history, must uint64) error {
 	h.asked, h.read = false, time.Now()
 	if h.state.Seq > 0 {
-		ms, err := w.conn.Since(ctx, h.run.All(), h.state.Seq)
+		ms, err := w.conn.News(ctx, h.run.All(), h.state.Seq, must)
 		if err != nil {
 			return err
 		}
@@ -150,40 +148,17 @@ func (w *Worker) end(ctx context.Context, h *history, m bus.Stored) error {
 	return err
 }
 
-// readWhole reads a run that this worker knows nothing of. One read gives the last message of each of the run's subjects
-// as of one moment; what that hides, earlier log messages and whatever a subject has got more than once, is read by
-// subject. (One whose fence says that it is the first of its subject hides nothing.) The message at reply, if there is one,
-// is among them.
+// readWhole reads a run that this worker knows nothing of. The message at reply, if there is one, is among what it returns.
 func (w *Worker) readWhole(ctx context.Context, r subjects.Run, reply string) ([]bus.Stored, error) {
-	filters := []string{r.All()}
+	var others []string
 	if reply != "" {
-		filters = append(filters, reply)
+		others = []string{reply}
 	}
-	ms, err := w.conn.Snapshot(ctx, filters...)
+	ms, err := w.conn.BySubject(ctx, r.All(), 0, others...)
 	if errors.Is(err, bus.ErrTooMany) {
 		return w.readInOrder(ctx, r, reply)
 	}
-	if err != nil || len(ms) == 0 {
-		return nil, err
-	}
-	hides := func(last bus.Stored) bool { return last.Subject != reply && !last.FirstOfItsSubject() }
-	var repeated []string
-	if slices.ContainsFunc(ms, func(last bus.Stored) bool { return hides(last) && last.Subject != r.Log() }) {
-		if repeated, err = w.conn.Repeated(ctx, r.All()); err != nil {
-			return nil, err
-		}
-	}
-	for _, last := range ms { // as they were: the loop adds to them
-		if !hides(last) || last.Subject != r.Log() && !slices.Contains(repeated, last.Subject) {
-			continue
-		}
-		all, err := w.conn.SinceWith(ctx, last.Subject, 0, last.Seq)
-		if err != nil {
-			return nil, err
-		}
-		ms = append(ms, slices.DeleteFunc(all, func(m bus.Stored) bool { return m.Seq > last.Seq })...)
-	}
-	return inOrder(ms), nil
+	return ms, err
 }
 
 // readInOrder reads a run with more subjects than one read covers. It scans the stream from the call on, which is slow
@@ -207,13 +182,7 @@ func (w *Worker) readInOrder(ctx context.Context, r subjects.Run, reply string) 
 		}
 	}
 	all, err := w.conn.Since(ctx, r.All(), call.Seq-1)
-	return inOrder(append(ms, all...)), err
-}
-
-// inOrder sorts messages by their place in the stream; one that was read twice is there once.
-func inOrder(ms []bus.Stored) []bus.Stored {
-	slices.SortFunc(ms, func(a, b bus.Stored) int { return cmp.Compare(a.Seq, b.Seq) })
-	return slices.CompactFunc(ms, func(a, b bus.Stored) bool { return a.Seq == b.Seq })
+	return bus.InOrder(append(ms, all...)), err
 }
 
 // fold applies messages that were read, in stream order.

@@ -107,12 +107,13 @@ type engagement struct {
 	mute      *atomic.Bool          // it gives no sign of life while that is set
 }
 
-// hire runs a worker.
+// hire runs a worker. To every other one all that is new is far.
 func (s *stage) hire(name string, e engagement) *hand {
+	s.hired++
 	ctx, stop := context.WithCancel(s.ctx)
 	h := &hand{proc: &proc{name: name, stop: stop, ended: make(chan error, 1)}}
 	var err error
-	h.conn, err = bus.Open(s.ctx, bus.Config{Dial: bus.Dial{Server: s.server}, MaxBody: e.maxBody, AckWait: e.ackWait, Intercept: func(at bus.Point) error {
+	h.conn, err = bus.Open(s.ctx, bus.Config{Dial: bus.Dial{Server: s.server}, MaxBody: e.maxBody, AckWait: e.ackWait, Far: s.hired % 2, Intercept: func(at bus.Point) error {
 		h.mu.Lock()
 		dead := h.dead
 		h.mu.Unlock()

@@ -36,6 +36,7 @@ type sim struct {
 	model  *treeModel
 	agents []configs.Agent
 
+	hired   uint64
 	letters int // that were found in the trees that were checked
 }
 

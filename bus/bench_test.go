@@ -68,3 +68,75 @@ func BenchmarkPartitions(b *testing.B) {
 	b.ReportMetric(float64(n)/took[1].Seconds(), "four/s")
 	b.ReportMetric(took[0].Seconds()/took[1].Seconds(), "four/one")
 }
+
+// BenchmarkNews reads what is new of a run after others have stored a hundred thousand messages: looked through, and by its
+// subjects.
+func BenchmarkNews(b *testing.B) {
+	s, err := Serve(ServerConfig{StoreDir: b.TempDir()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	c, err := Open(b.Context(), Config{Dial: Dial{Server: s}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.Provision(b.Context(), Provision{}); err != nil {
+		b.Fatal(err)
+	}
+	agent, err := subjects.ParseAgent("lead")
+	if err != nil {
+		b.Fatal(err)
+	}
+	fresh := func() subjects.Run {
+		id, err := subjects.ParseTree(NewID())
+		if err != nil {
+			b.Fatal(err)
+		}
+		return c.Space().Run(agent, id, subjects.Root)
+	}
+	body := make([]byte, 300)
+	r := fresh()
+	seq, err := c.Write(b.Context(), Message{Subject: r.Log(), Body: body, Fence: After(r.Log(), 0)})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for range 100 {
+		ms := make([]Message, 1000)
+		for i := range ms {
+			subject := fresh().Call()
+			ms[i] = Message{Subject: subject, Body: body, Fence: After(subject, 0)}
+		}
+		for _, err := range c.WriteAll(b.Context(), ms) {
+			if err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	last, err := c.Write(b.Context(), Message{Subject: r.Reply(1, 0), Body: body, Fence: After(fresh().Log(), 0)})
+	if err != nil {
+		b.Fatal(err)
+	}
+	var through, bySubject time.Duration
+	n := 0
+	for b.Loop() {
+		n++
+		begun := time.Now()
+		all, err := c.Since(b.Context(), r.All(), seq)
+		through += time.Since(begun)
+		if err != nil || len(all) != 1 {
+			b.Fatalf("%d messages, %v", len(all), err)
+		}
+		begun = time.Now()
+		all, err = c.News(b.Context(), r.All(), seq, last)
+		bySubject += time.Since(begun)
+		if err != nil || len(all) != 1 {
+			b.Fatalf("%d messages, %v", len(all), err)
+		}
+	}
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(through.Seconds()*1e6/float64(n), "through-µs")
+	b.ReportMetric(bySubject.Seconds()*1e6/float64(n), "by-subject-µs")
+	b.ReportMetric(through.Seconds()/bySubject.Seconds(), "through/by-subject")
+}

@@ -30,7 +30,16 @@ type Stored struct {
 // FirstOfItsSubject reports whether the message was stored under a fence that says so. The server keeps
 // the fence with the message, and stores none whose fence does not hold.
 func (m Stored) FirstOfItsSubject() bool {
-	return m.Header.Get(jetstream.ExpectedLastSubjSeqHeader) == "0" && m.Header.Get(headerFenceSubject) == ""
+	before, ok := m.before()
+	return ok && before == 0
+}
+
+// before is the message before this one on its subject, if it was stored under a fence that says so.
+func (m Stored) before() (seq uint64, ok bool) {
+	if m.Header.Get(headerFenceSubject) != "" {
+		return 0, false
+	}
+	return m.Fence()
 }
 
 // Fence is the sequence that the last message of the subject, or of the one that its writer fenced it by,
@@ -115,6 +124,63 @@ func (c *Conn) scan(ctx context.Context, stream, filter string, seq uint64, yiel
 	}
 }
 
+// News reads every message after seq that the filter matches, in stream order; must is one of those, as far as is known. A
+// server that looks for the next message from seq on goes through what is stored there, whatever it matches: where must is
+// far from seq, messages are read by their subjects.
+func (c *Conn) News(ctx context.Context, filter string, seq, must uint64) ([]Stored, error) {
+	if must > seq && must-seq > c.cfg.Far {
+		ms, err := c.BySubject(ctx, filter, seq)
+		if !errors.Is(err, ErrTooMany) {
+			return ms, err
+		}
+	}
+	return c.Since(ctx, filter, seq)
+}
+
+// BySubject reads every message after seq that the filter matches, in stream order, and the last ones of other subjects after
+// seq. That costs what there is of the filter, wherever on the stream it is; the error is ErrTooMany where those are more
+// subjects than a server reads at once.
+//
+// One read gives the last message of each subject as of one moment; what that hides is read for each. One whose fence
+// says that there is none after seq before it hides nothing.
+func (c *Conn) BySubject(ctx context.Context, filter string, seq uint64, others ...string) ([]Stored, error) {
+	ms, err := c.get(ctx, request{MultiLast: append([]string{filter}, others...), Seq: seq + 1})
+	if err != nil || len(ms) == 0 {
+		return nil, err
+	}
+	var hiding, unsure []Stored
+	for _, last := range ms {
+		switch before, ok := last.before(); {
+		case slices.Contains(others, last.Subject), ok && before <= seq:
+		case ok:
+			hiding = append(hiding, last)
+		default:
+			unsure = append(unsure, last)
+		}
+	}
+	if len(unsure) > 0 {
+		repeated, err := c.repeated(ctx, filter)
+		if err != nil {
+			return nil, err
+		}
+		hiding = append(hiding, slices.DeleteFunc(unsure, func(m Stored) bool { return !slices.Contains(repeated, m.Subject) })...)
+	}
+	for _, last := range hiding {
+		all, err := c.SinceWith(ctx, last.Subject, seq, last.Seq)
+		if err != nil {
+			return nil, err
+		}
+		ms = append(ms, slices.DeleteFunc(all, func(m Stored) bool { return m.Seq > last.Seq })...)
+	}
+	return InOrder(ms), nil
+}
+
+// InOrder sorts messages by their place in the stream; one that was read twice is there once.
+func InOrder(ms []Stored) []Stored {
+	slices.SortFunc(ms, func(a, b Stored) int { return cmp.Compare(a.Seq, b.Seq) })
+	return slices.CompactFunc(ms, func(a, b Stored) bool { return a.Seq == b.Seq })
+}
+
 // Bounds are the first and the last sequence of a stream of runs. What was stored before the first has been forgotten.
 type Bounds struct{ First, Last uint64 }
 
@@ -140,8 +206,8 @@ func (c *Conn) First(ctx context.Context, subject string) (m Stored, ok bool, er
 	return ms[0], true, nil
 }
 
-// Repeated lists the subjects below a filter that hold more than one message.
-func (c *Conn) Repeated(ctx context.Context, filter string) ([]string, error) {
+// repeated lists the subjects below a filter that hold more than one message.
+func (c *Conn) repeated(ctx context.Context, filter string) ([]string, error) {
 	stream, err := c.known.Load().streamOf(filter)
 	if err != nil {
 		return nil, err

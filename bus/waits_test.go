@@ -70,7 +70,7 @@ func TestAnswersThatAreLost(t *testing.T) {
 		},
 		"first":    func(ctx context.Context, conn *Conn) error { _, _, err := conn.First(ctx, r.Call()); return err },
 		"last":     func(ctx context.Context, conn *Conn) error { _, err := conn.Last(ctx, r.Call()); return err },
-		"repeated": func(ctx context.Context, conn *Conn) error { _, err := conn.Repeated(ctx, r.All()); return err },
+		"repeated": func(ctx context.Context, conn *Conn) error { _, err := conn.repeated(ctx, r.All()); return err },
 		"queued": func(ctx context.Context, conn *Conn) error {
 			_, _, err := conn.Queued(ctx, conn.Space().SubmissionOf(tree))
 			return err

@@ -1,0 +1,102 @@
+package bus
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/axebus/axe/subjects"
+)
+
+// TestNews: what is new of a run is the same, looked through or read by its subjects, whatever is stored twice and whatever
+// stands between.
+func TestNews(t *testing.T) {
+	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
+	c.cfg.Far = 1
+	agent := agentT(t, "a")
+	write := func(t *rapid.T, m Message) uint64 {
+		seq, err := c.Write(t.Context(), m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return seq
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		tree, err := subjects.ParseTree(NewID())
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, other := c.Space().Run(agent, tree, subjects.Root), c.Space().Run(agent, tree, subjects.Root.Child(1, 0))
+		first := write(t, Message{Subject: r.Call(), Fence: After(r.Call(), 0)}) - 1
+		log, last := uint64(0), first+1
+		for i := range rapid.IntRange(0, 20).Draw(t, "messages") {
+			n := rapid.IntRange(0, 3).Draw(t, "which")
+			switch rapid.SampledFrom([]string{"log", "reply", "mail", "timer", "cancel", "other", "unfenced"}).Draw(t, "kind") {
+			case "log":
+				log = write(t, Message{Subject: r.Log(), Fence: After(r.Log(), log)})
+				last = log
+			case "reply":
+				last = write(t, Message{Subject: r.Reply(1, n), Fence: After(other.Cancel(), 0)})
+			case "mail":
+				key, err := subjects.ParseKey(fmt.Sprint("m", i))
+				if err != nil {
+					t.Fatal(err)
+				}
+				last = write(t, Message{Subject: r.Mail(key), Fence: After(r.Mail(key), 0)})
+			case "timer":
+				last = write(t, Message{Subject: r.Fired(n)})
+			case "cancel":
+				last = write(t, Message{Subject: r.Cancel()})
+			case "unfenced":
+				log = write(t, Message{Subject: r.Log()})
+				last = log
+			case "other":
+				write(t, Message{Subject: other.Log()})
+			}
+		}
+		for seq := first; seq <= last; seq++ {
+			want, err := c.Since(t.Context(), r.All(), seq)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := c.News(t.Context(), r.All(), seq, last)
+			if err != nil {
+				t.Fatal(err)
+			}
+			place := func(ms []Stored) (all []string) {
+				for _, m := range ms {
+					all = append(all, fmt.Sprint(m.Seq, " ", m.Subject))
+				}
+				return all
+			}
+			if diff := cmp.Diff(place(want), place(got)); diff != "" {
+				t.Fatalf("after %d: %s", seq, diff)
+			}
+		}
+	})
+}
+
+// TestNewsOfMany: a run with more subjects than a server reads at once is looked through.
+func TestNewsOfMany(t *testing.T) {
+	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
+	c.cfg.Far = 1
+	tree, err := subjects.ParseTree("T")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := c.Space().Run(agentT(t, "a"), tree, subjects.Root)
+	ms := make([]Message, 1100)
+	for i := range ms {
+		ms[i] = Message{Subject: r.Reply(1, i)}
+	}
+	for _, err := range c.WriteAll(t.Context(), ms) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := c.News(t.Context(), r.All(), 1, 1100); err != nil || len(got) != 1099 {
+		t.Errorf("%d messages, %v", len(got), err)
+	}
+}
