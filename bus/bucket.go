@@ -2,7 +2,6 @@ package bus
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -106,11 +105,7 @@ func (b *Bucket) list(ctx context.Context, agent subjects.Agent) ([]Stored, erro
 }
 
 func (b *Bucket) page(ctx context.Context, r request) ([]Stored, error) {
-	body, err := json.Marshal(r)
-	if err != nil {
-		return nil, err
-	}
-	return b.conn.reader.get(ctx, b.streamName(), body)
+	return b.conn.reader.get(ctx, b.streamName(), r)
 }
 
 // do carries out an operation. Where it may be tried again, the bucket is looked for again first: it may

@@ -49,8 +49,8 @@ func (m Stored) Fence() (seq uint64, ok bool) {
 	return seq, err == nil
 }
 
-// ErrTooMany is returned by Snapshot when more subjects match than a server reads at once.
-var ErrTooMany = errors.New("too many subjects for one read")
+// ErrTooMany is returned by Snapshot when more subjects match, or more bytes, than a server reads at once.
+var ErrTooMany = errors.New("too much for one read")
 
 // Load returns the message's body, from the object store if it is there.
 func (c *Conn) Load(ctx context.Context, m Stored) ([]byte, error) {
@@ -323,12 +323,8 @@ func (c *Conn) get(ctx context.Context, r request) ([]Stored, error) {
 
 // getFrom asks until there is an answer or ctx ends: a server that restarts answers later.
 func (c *Conn) getFrom(ctx context.Context, stream string, r request) ([]Stored, error) {
-	body, err := json.Marshal(r)
-	if err != nil {
-		return nil, err
-	}
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
-		ms, err := c.reader.get(ctx, stream, body)
+		ms, err := c.reader.get(ctx, stream, r)
 		if !errors.Is(err, errNoAnswer) {
 			return ms, err
 		}
@@ -356,9 +352,30 @@ type reader struct {
 }
 
 type answer struct {
-	ms   []Stored
-	err  error
-	done chan struct{}
+	ms    []Stored
+	whole bool // it is to have all that was asked for
+	err   error
+	done  chan struct{}
+}
+
+// ended takes note of the message that tells that there are no more. One of several subjects hides what another one does
+// not: an answer that is to be whole is none without the rest.
+func (a *answer) ended(m *nats.Msg) {
+	left, why := m.Header.Get("Nats-Num-Pending"), m.Header.Get("Description")
+	switch status := m.Header.Get("Status"); {
+	case status == "204" && a.whole && left != "" && left != "0": // 64 MiB were sent
+		a.err = ErrTooMany
+	case status == "404" && a.whole && why != "No Results": // one is removed at this moment
+		a.err = errNoAnswer
+	case status == "204", status == "404": // end of batch, nothing found
+	case status == "413":
+		a.err = ErrTooMany
+	case status == "503":
+		a.err = errNoAnswer
+	default:
+		a.err = fmt.Errorf("read: the server answered %s %s", status, why)
+	}
+	close(a.done)
 }
 
 // errNoAnswer says that a read may be tried again.
@@ -373,10 +390,14 @@ func newReader(nc *nats.Conn, ws *waits, api string) (*reader, error) {
 	return r, sub.SetPendingLimits(-1, -1)
 }
 
-func (r *reader) get(ctx context.Context, stream string, body []byte) ([]Stored, error) {
+func (r *reader) get(ctx context.Context, stream string, q request) ([]Stored, error) {
+	body, err := json.Marshal(q)
+	if err != nil {
+		return nil, err
+	}
 	token := strconv.FormatUint(r.next.Add(1), 36)
 	r.reads.Add(1)
-	a := &answer{done: make(chan struct{})}
+	a := &answer{whole: len(q.MultiLast) > 0, done: make(chan struct{})}
 	r.mu.Lock()
 	r.open[token] = a
 	r.mu.Unlock()
@@ -416,19 +437,10 @@ func (r *reader) receive(m *nats.Msg) {
 		a.ms = append(a.ms, s)
 		return
 	}
-	switch status := m.Header.Get("Status"); status {
-	case "204", "404": // end of batch, nothing found
-	case "413":
-		a.err = ErrTooMany
-	case "503":
-		a.err = errNoAnswer
-	default:
-		a.err = fmt.Errorf("read: the server answered %s %s", status, m.Header.Get("Description"))
-	}
 	r.mu.Lock()
 	delete(r.open, token)
 	r.mu.Unlock()
-	close(a.done)
+	a.ended(m)
 }
 
 // stored reads the place of a message out of the headers of a direct get or of a republished copy.
