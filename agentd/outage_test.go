@@ -232,36 +232,3 @@ func TestRemovedLog(t *testing.T) {
 	}
 	log.waitFor(t, "does not show why message 0 refuses a write")
 }
-
-// TestBoundedStream: a stream that would drop the history of runs is not worked on.
-func TestBoundedStream(t *testing.T) {
-	t.Parallel()
-	o := newOutage(t, server.Options{}, bus.Config{})
-	js := o.stranger(t)
-	for _, bound := range []func(*jetstream.StreamConfig){
-		func(c *jetstream.StreamConfig) { c.MaxBytes = 1 << 20 },
-		func(c *jetstream.StreamConfig) { c.MaxMsgs = 1000 },
-		func(c *jetstream.StreamConfig) { c.MaxMsgsPerSubject = 1 },
-	} {
-		s, err := js.Stream(t.Context(), "AXE_RUNS")
-		if err != nil {
-			t.Fatal(err)
-		}
-		was := s.CachedInfo().Config
-		bounded := was
-		bound(&bounded)
-		if _, err := js.UpdateStream(t.Context(), bounded); err != nil {
-			t.Fatal(err)
-		}
-		err = o.conn.Provision(t.Context(), bus.Provision{})
-		if want := "nats stream edit AXE_RUNS --max-"; err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %s", err, want)
-		}
-		if _, err := js.UpdateStream(t.Context(), was); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := o.conn.Provision(t.Context(), bus.Provision{}); err != nil {
-		t.Error(err)
-	}
-}

@@ -2,7 +2,10 @@ package bus
 
 import (
 	"errors"
+	"strings"
 	"testing"
+
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/axebus/axe/subjects"
 )
@@ -33,6 +36,37 @@ func TestProvisionedIsWhole(t *testing.T) {
 		t.Error(err)
 	}
 	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestBoundedStream: a stream that would drop the history of runs is not set up as if it were ours.
+func TestBoundedStream(t *testing.T) {
+	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
+	for _, bound := range []func(*jetstream.StreamConfig){
+		func(c *jetstream.StreamConfig) { c.MaxBytes = 1 << 20 },
+		func(c *jetstream.StreamConfig) { c.MaxMsgs = 1000 },
+		func(c *jetstream.StreamConfig) { c.MaxMsgsPerSubject = 1 },
+	} {
+		s, err := c.js.Stream(t.Context(), "AXE_RUNS")
+		if err != nil {
+			t.Fatal(err)
+		}
+		was := s.CachedInfo().Config
+		bounded := was
+		bound(&bounded)
+		if _, err := c.js.UpdateStream(t.Context(), bounded); err != nil {
+			t.Fatal(err)
+		}
+		err = c.Provision(t.Context(), Provision{})
+		if want := "nats stream edit AXE_RUNS --max-"; err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+		if _, err := c.js.UpdateStream(t.Context(), was); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.Provision(t.Context(), Provision{}); err != nil {
 		t.Error(err)
 	}
 }
