@@ -11,12 +11,23 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
+// farT is a connection to which all that is new of a run is far, and a run.
+func farT(t *testing.T) (*Conn, subjects.Run) {
+	t.Helper()
+	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
+	c.cfg.Far = 1
+	tree, err := subjects.ParseTree("T")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, c.Space().Run(agentT(t, "a"), tree, subjects.Root)
+}
+
 // TestNews: what is new of a run is the same, looked through or read by its subjects, whatever is stored twice and whatever
 // stands between.
 func TestNews(t *testing.T) {
-	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
-	c.cfg.Far = 1
-	agent := agentT(t, "a")
+	c, root := farT(t)
+	agent := root.Agent
 	write := func(t *rapid.T, m Message) uint64 {
 		seq, err := c.Write(t.Context(), m)
 		if err != nil {
@@ -81,13 +92,7 @@ func TestNews(t *testing.T) {
 
 // TestNewsOfMany: a run with more subjects than a server reads at once is looked through.
 func TestNewsOfMany(t *testing.T) {
-	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
-	c.cfg.Far = 1
-	tree, err := subjects.ParseTree("T")
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := c.Space().Run(agentT(t, "a"), tree, subjects.Root)
+	c, r := farT(t)
 	ms := make([]Message, 1100)
 	for i := range ms {
 		ms[i] = Message{Subject: r.Reply(1, i)}
@@ -104,13 +109,7 @@ func TestNewsOfMany(t *testing.T) {
 
 // TestNewsOfMuch: a server ends a read when it has sent 64 MiB. What that leaves out may hide what was sent, and is not left out.
 func TestNewsOfMuch(t *testing.T) {
-	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
-	c.cfg.Far = 1
-	tree, err := subjects.ParseTree("T")
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := c.Space().Run(agentT(t, "a"), tree, subjects.Root)
+	c, r := farT(t)
 	body := make([]byte, 4<<20)
 	for i := range 18 {
 		if _, err := c.Write(t.Context(), Message{Subject: r.Reply(1, i), Body: body, Fence: After(r.Log(), 0)}); err != nil {
