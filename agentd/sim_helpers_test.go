@@ -107,13 +107,11 @@ type engagement struct {
 	mute      *atomic.Bool          // it gives no sign of life while that is set
 }
 
-// hire runs a worker. To every other one all that is new is far.
+// hire runs a worker.
 func (s *stage) hire(name string, e engagement) *hand {
-	s.hired++
 	ctx, stop := context.WithCancel(s.ctx)
 	h := &hand{proc: &proc{name: name, stop: stop, ended: make(chan error, 1)}}
-	var err error
-	h.conn, err = bus.Open(s.ctx, bus.Config{Dial: bus.Dial{Server: s.server}, MaxBody: e.maxBody, AckWait: e.ackWait, Far: s.hired % 2, Intercept: func(at bus.Point) error {
+	h.conn = s.open(bus.Config{MaxBody: e.maxBody, AckWait: e.ackWait, Intercept: func(at bus.Point) error {
 		h.mu.Lock()
 		dead := h.dead
 		h.mu.Unlock()
@@ -127,9 +125,6 @@ func (s *stage) hire(name string, e engagement) *hand {
 		}
 		return e.intercept(at)
 	}})
-	if err != nil {
-		s.tb.Fatal(err)
-	}
 	if e.Grace == 0 {
 		e.Grace = time.Minute
 	}
@@ -141,6 +136,7 @@ func (s *stage) hire(name string, e engagement) *hand {
 		agent := strings.TrimPrefix(model, "sim/")
 		return actor{s, agent, name}, agent, nil
 	}
+	var err error
 	if h.Worker, err = agentd.New(h.conn, e.Config); err != nil {
 		s.tb.Fatal(err)
 	}

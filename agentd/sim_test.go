@@ -36,8 +36,8 @@ type sim struct {
 	model  *treeModel
 	agents []configs.Agent
 
-	hired   uint64
-	letters int // that were found in the trees that were checked
+	opened  uint64 // connections
+	letters int    // that were found in the trees that were checked
 }
 
 // failer is what testing.T and rapid.T have in common here.
@@ -100,7 +100,7 @@ func inBubble(tb failer, dir string, parts int, fn func(s *sim)) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	s := &sim{tb: tb, ctx: ctx, server: server, model: newTreeModel()}
-	s.conn = s.open(nil)
+	s.conn = s.open(bus.Config{})
 	defer s.conn.Close()
 	if err := s.conn.Provision(ctx, bus.Provision{Partitions: parts}); err != nil {
 		tb.Fatal(err)
@@ -108,8 +108,11 @@ func inBubble(tb failer, dir string, parts int, fn func(s *sim)) {
 	fn(s)
 }
 
-func (s *sim) open(intercept func(bus.Point) error) *bus.Conn {
-	c, err := bus.Open(s.ctx, bus.Config{Dial: bus.Dial{Server: s.server}, Intercept: intercept})
+// open opens a connection. To every other one all that is new is far.
+func (s *sim) open(cfg bus.Config) *bus.Conn {
+	cfg.Dial, cfg.Far = bus.Dial{Server: s.server}, s.opened%2
+	s.opened++
+	c, err := bus.Open(s.ctx, cfg)
 	if err != nil {
 		s.tb.Fatal(err)
 	}
@@ -145,7 +148,7 @@ func (s *sim) startZombie(frozen *atomic.Bool, before func(p *proc, step int, at
 func (s *sim) startWith(name string, cfg agentd.Config, frozen *atomic.Bool, before func(p *proc, step int, at bus.Point)) *proc {
 	ctx, stop := context.WithCancel(s.ctx)
 	p := &proc{name: name, stop: stop, ended: make(chan error, 1)}
-	p.conn = s.open(func(at bus.Point) error {
+	p.conn = s.open(bus.Config{Intercept: func(at bus.Point) error {
 		p.mu.Lock()
 		if p.dead {
 			p.mu.Unlock()
@@ -171,7 +174,7 @@ func (s *sim) startWith(name string, cfg agentd.Config, frozen *atomic.Bool, bef
 			return errKilled
 		}
 		return nil
-	})
+	}})
 	cfg.Name = name
 	cfg.Open = func(string) (provider.Provider, string, error) { return asker{s.model, p}, "m", nil }
 	if cfg.Grace == 0 {
