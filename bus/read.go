@@ -49,7 +49,7 @@ func (m Stored) Fence() (seq uint64, ok bool) {
 	return seq, err == nil
 }
 
-// ErrTooMany is returned by Snapshot when more subjects match, or more bytes, than a server reads at once.
+// ErrTooMany is the error of a read by subjects that match more of them, or more bytes, than a server reads at once.
 var ErrTooMany = errors.New("too much for one read")
 
 // Load returns the message's body, from the object store if it is there.
