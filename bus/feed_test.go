@@ -27,15 +27,7 @@ func feedT(t *testing.T, cfg Config, ahead func() int) (f *Feed, call func(tree 
 	if err := c.Provision(t.Context(), Provision{}); err != nil {
 		t.Fatal(err)
 	}
-	consumer, err := c.Consumer(t.Context(), ConsumerConfig{Stream: "RUNS", Name: "test", Filters: []string{subjects.Space{}.Runs()}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if f, err = consumer.Open(ahead); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(f.Close)
-	return f, func(id string) {
+	return openFeedT(t, c, ahead), func(id string) {
 		t.Helper()
 		tree, err := subjects.ParseTree(id)
 		if err != nil {
@@ -99,7 +91,7 @@ func TestStaleDelivery(t *testing.T) {
 	ats.Register()
 	defer ats.Unregister()
 	synctest.Test(t, func(t *testing.T) {
-		f, call := feedT(t, Config{AckWait: 4 * time.Second}, func() int { return 1 })
+		f, call := feedT(t, Config{AckWait: 4 * time.Second}, one)
 		if err := f.ask(1); err != nil {
 			t.Fatal(err)
 		}

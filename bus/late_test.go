@@ -5,51 +5,59 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server/ats"
+
 	"github.com/axebus/axe/bus/bustest"
+	"github.com/axebus/axe/subjects"
 )
 
 // TestLateByTheClock: a process that was stopped for longer than a lease finds its leases over when it goes on, and
 // not at the next beat: what was at a desk then is handled before, and a nak takes it from whoever has it.
 func TestLateByTheClock(t *testing.T) {
-	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
-	c.cfg.AckWait = 200 * time.Millisecond
-	zombie, heir := openFeedT(t, c), openFeedT(t, c)
-	if _, err := c.Write(t.Context(), Message{Subject: "axe.run.echo.T1.r.call", Body: []byte("x")}); err != nil {
-		t.Fatal(err)
-	}
-	first, err := zombie.Next(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	second, err := heir.Next(t.Context()) // nobody beats: the process is stopped
-	if err != nil || second.Seq != first.Seq || second.Count != 2 {
-		t.Fatalf("%+v, %v", second, err)
-	}
-	if !first.Late() {
-		t.Error("another worker has the message, and its first holder does not count as late")
-	}
-	if err := first.Nak(0); err != nil {
-		t.Fatal(err)
-	}
-	begin := time.Now()
-	third, err := heir.Next(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := time.Since(begin); third.Seq == second.Seq && d < c.cfg.AckWait/2 {
-		t.Errorf("the late nak has taken it from its second holder: delivery %d after %v", third.Count, d)
-	}
+	ats.Register()
+	defer ats.Unregister()
+	synctest.Test(t, func(t *testing.T) {
+		zombie, call := feedT(t, Config{AckWait: 4 * time.Second}, one)
+		heir := openFeedT(t, zombie.conn, one)
+		call("T1")
+		next := func(f *Feed, count int) *Delivery {
+			t.Helper()
+			d, err := f.Next(t.Context())
+			if err != nil || d.Count != count {
+				t.Fatalf("%+v, %v", d, err)
+			}
+			return d
+		}
+		first := next(zombie, 1)
+		next(heir, 2) // nobody beats: the process is stopped
+		if !first.Late() {
+			t.Error("another worker has the message, and its first holder does not count as late")
+		}
+		if err := first.Nak(0); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		next(heir, 3)
+		if d := time.Since(began); d < 4*time.Second {
+			t.Errorf("the late nak has taken it from its second holder after %v", d)
+		}
+	})
 }
 
-func openFeedT(t *testing.T, c *Conn) *Feed {
+// one message at a time is asked for.
+func one() int { return 1 }
+
+// openFeedT is a feed of all runs.
+func openFeedT(t *testing.T, c *Conn, ahead func() int) *Feed {
 	t.Helper()
-	cons, err := c.Consumer(t.Context(), ConsumerConfig{Stream: "RUNS", Name: "agent_echo", Filters: []string{"axe.run.echo.*.*.call"}})
+	consumer, err := c.Consumer(t.Context(), ConsumerConfig{Stream: "RUNS", Name: "test", Filters: []string{subjects.Space{}.Runs()}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := cons.Open(func() int { return 1 })
+	f, err := consumer.Open(ahead)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +77,7 @@ func TestLeaseWithoutEcho(t *testing.T) {
 		return nil
 	})}, false)
 	held.cfg.AckWait = 400 * time.Millisecond
-	feed := openFeedT(t, held)
+	feed := openFeedT(t, held, one)
 	if _, err := c.Write(t.Context(), Message{Subject: "axe.run.echo.T1.r.call", Body: []byte("x")}); err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,7 @@ func TestUntouched(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		feed := openFeedT(t, c)
+		feed := openFeedT(t, c, one)
 		next := func() *Delivery {
 			d, err := feed.Next(t.Context())
 			if err != nil {
@@ -76,7 +76,7 @@ func TestUntouchedBeforeAReconnect(t *testing.T) {
 	server := serveT(t, ServerConfig{Listen: "127.0.0.1:0", StoreDir: dir})
 	c := openT(t, Dial{URL: server.URL()}, true)
 	c.remark(t.Context())
-	feed := openFeedT(t, c)
+	feed := openFeedT(t, c, one)
 	untouched := func(n int) bool {
 		if _, err := c.Write(t.Context(), Message{Subject: fmt.Sprintf("axe.run.echo.T%d.r.call", n)}); err != nil {
 			t.Fatal(err)
