@@ -41,7 +41,7 @@ build: ## build bin/agentd, bin/axe-submit and bin/axe
 
 .PHONY: test
 test: ## run all tests, with the race detector
-	$(GO) test $(RACE) -shuffle=on -timeout 15m ./...
+	$(GO) test $(RACE) -shuffle=on -timeout 20m ./...
 	$(GO) test -run 'TestLargeBodies' ./agentd # too slow under the race detector
 
 .PHONY: check
