@@ -10,23 +10,11 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// feedT is a feed of all runs on a server of its own, and what calls one.
-func feedT(t *testing.T, cfg Config, ahead func() int) (f *Feed, call func(tree string)) {
+// feedT is a feed of all runs on a server of its own, with a lease, and what calls one.
+func feedT(t *testing.T, lease time.Duration, ahead func() int) (f *Feed, call func(tree string)) {
 	t.Helper()
-	server, err := Serve(ServerConfig{StoreDir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(server.Close)
-	cfg.Dial = Dial{Server: server}
-	c, err := Open(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Close)
-	if err := c.Provision(t.Context(), Provision{}); err != nil {
-		t.Fatal(err)
-	}
+	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
+	c.cfg.AckWait = lease
 	return openFeedT(t, c, ahead), func(id string) {
 		t.Helper()
 		tree, err := subjects.ParseTree(id)
@@ -46,7 +34,7 @@ func TestRequestsThatEnd(t *testing.T) {
 	defer ats.Unregister()
 	synctest.Test(t, func(t *testing.T) {
 		ahead := 4
-		f, call := feedT(t, Config{}, func() int { return ahead })
+		f, call := feedT(t, DefaultAckWait, func() int { return ahead })
 		c := f.conn
 		take := func() {
 			t.Helper()
@@ -91,7 +79,7 @@ func TestStaleDelivery(t *testing.T) {
 	ats.Register()
 	defer ats.Unregister()
 	synctest.Test(t, func(t *testing.T) {
-		f, call := feedT(t, Config{AckWait: 4 * time.Second}, one)
+		f, call := feedT(t, 4*time.Second, one)
 		if err := f.ask(1); err != nil {
 			t.Fatal(err)
 		}

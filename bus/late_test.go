@@ -20,7 +20,8 @@ func TestLateByTheClock(t *testing.T) {
 	ats.Register()
 	defer ats.Unregister()
 	synctest.Test(t, func(t *testing.T) {
-		zombie, call := feedT(t, Config{AckWait: 4 * time.Second}, one)
+		const lease = 4 * time.Second
+		zombie, call := feedT(t, lease, one)
 		heir := openFeedT(t, zombie.conn, one)
 		call("T1")
 		next := func(f *Feed, count int) *Delivery {
@@ -41,7 +42,7 @@ func TestLateByTheClock(t *testing.T) {
 		}
 		began := time.Now()
 		next(heir, 3)
-		if d := time.Since(began); d < 4*time.Second {
+		if d := time.Since(began); d < lease {
 			t.Errorf("the late nak has taken it from its second holder after %v", d)
 		}
 	})
