@@ -17,8 +17,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// step is what came of carrying something out: the run owes nothing more under this trigger, or there
-// is a message to read first.
+// step is what came of carrying something out: the run owes nothing more under
+// this trigger, or there is a message to read first.
 type step struct {
 	done    bool
 	must    uint64
@@ -30,10 +30,11 @@ var finished = step{done: true}
 // after is the step after a write that was refused.
 func after(refused *bus.ConflictError) step { return step{must: refused.Last, refused: true} }
 
-// act carries out what a run owes to the holder of a trigger, one effect after another. After every
-// write, stored or refused, it reads again and does what is owed then; a stored outcome needs no read.
-// On nil the trigger may be acknowledged. A write that is refused by what was read already would be refused for ever:
-// that is an error, after which the whole run is read.
+// act carries out what a run owes to the holder of a trigger, one effect after
+// another. After every write, stored or refused, it reads again and does what
+// is owed then; a stored outcome needs no read. On nil the trigger may be
+// acknowledged. A write that is refused by what was read already would be
+// refused for ever: that is an error, after which the whole run is read.
 func (w *Worker) act(ctx context.Context, h *history, t *trigger) error {
 	for {
 		if !w.owes(h, t) {
@@ -47,7 +48,12 @@ func (w *Worker) act(ctx context.Context, h *history, t *trigger) error {
 			return err
 		}
 		if next.refused && next.must <= h.state.Seq {
-			return fmt.Errorf("what was read of %s up to %d does not show why message %d refuses a write", h.run, h.state.Seq, next.must)
+			return fmt.Errorf(
+				"what was read of %s up to %d does not show why message %d refuses a write",
+				h.run,
+				h.state.Seq,
+				next.must,
+			)
 		}
 		if err := w.readOn(ctx, h, next.must); err != nil {
 			return err
@@ -55,7 +61,8 @@ func (w *Worker) act(ctx context.Context, h *history, t *trigger) error {
 	}
 }
 
-// readOn reads what is new and, at the same time, the reply subject, which is looked at before anything more is done.
+// readOn reads what is new and, at the same time, the reply subject, which is
+// looked at before anything more is done.
 func (w *Worker) readOn(ctx context.Context, h *history, must uint64) error {
 	reply, ok := h.reply()
 	if !ok {
@@ -80,7 +87,8 @@ func (w *Worker) readOn(ctx context.Context, h *history, must uint64) error {
 	return nil
 }
 
-// concluded looks at the reply subject: an outcome there ends the run, whatever its log says.
+// concluded looks at the reply subject: an outcome there ends the run, whatever
+// its log says.
 func (w *Worker) concluded(ctx context.Context, h *history) (bool, error) {
 	reply, ok := h.reply()
 	if !ok || h.asked {
@@ -93,8 +101,8 @@ func (w *Worker) concluded(ctx context.Context, h *history) (bool, error) {
 	return true, w.end(ctx, h, m)
 }
 
-// outcomeAt reads the reply subject; on replicas the leader says whether there is anything, since a
-// follower that lags would have the model asked again.
+// outcomeAt reads the reply subject; on replicas the leader says whether there
+// is anything, since a follower that lags would have the model asked again.
 func (w *Worker) outcomeAt(ctx context.Context, reply string) (bus.Stored, bool, error) {
 	if w.conn.Replicas() <= 1 {
 		return w.conn.First(ctx, reply)
@@ -107,7 +115,8 @@ func (w *Worker) outcomeAt(ctx context.Context, reply string) (bus.Stored, bool,
 	return m, err == nil, err
 }
 
-// first reads the first message of a subject that is known to have one; a follower may lag.
+// first reads the first message of a subject that is known to have one; a
+// follower may lag.
 func (w *Worker) first(ctx context.Context, subject string) (m bus.Stored, err error) {
 	err = catchUp(ctx, func(ctx context.Context) (ok bool, err error) {
 		m, ok, err = w.conn.First(ctx, subject)
@@ -164,7 +173,8 @@ func (w *Worker) step(ctx context.Context, h *history, t *trigger) (step, error)
 	return next, nil
 }
 
-// besides reports whether an effect is one that a run owes beside the asking of its model.
+// besides reports whether an effect is one that a run owes beside the asking of
+// its model.
 func besides(e run.Effect) bool {
 	switch e.(type) {
 	case run.CallChildren, run.Rest, run.Stop:
@@ -174,7 +184,8 @@ func besides(e run.Effect) bool {
 	return false
 }
 
-// doom decides whether a run has to end badly before anything else is done for it.
+// doom decides whether a run has to end badly before anything else is done for
+// it.
 func (w *Worker) doom(h *history, t *trigger) (run.End, bool) {
 	switch {
 	case w.tombs.covered(h.run):
@@ -182,17 +193,22 @@ func (w *Worker) doom(h *history, t *trigger) (run.End, bool) {
 	case expired(t) || !time.Now().Before(h.head.Deadline):
 		allowed := max(0, h.head.Deadline.Sub(h.state.CalledAt).Round(time.Second))
 		end := run.End{Kind: run.KindTimeout, Text: fmt.Sprintf("timeout after %ds", int(allowed/time.Second))}
-		if h.state.Phase == run.Held && h.run.Path.IsRoot() { // who has called another one is not to know who watches over it
+		// who has called another one is not to know who watches over it
+		if h.state.Phase == run.Held && h.run.Path.IsRoot() {
 			end.Text += ": nobody had approved of what it was about to do"
 		}
 		return end, true
 	case t.Count > w.cfg.Poison:
-		return run.End{Kind: run.KindPoisoned, Text: fmt.Sprintf("given up after %d deliveries of the message that moves it", t.Count)}, true
+		return run.End{
+			Kind: run.KindPoisoned,
+			Text: fmt.Sprintf("given up after %d deliveries of the message that moves it", t.Count),
+		}, true
 	}
 	return run.End{}, false
 }
 
-// cancelSelf writes the run's own tombstone: the one way to end badly. Its delivery does the rest.
+// cancelSelf writes the run's own tombstone: the one way to end badly. Its
+// delivery does the rest.
 func (w *Worker) cancelSelf(ctx context.Context, h *history, t *trigger, end run.End) (step, error) {
 	if end.Kind == run.KindPoisoned {
 		if err := w.bury(ctx, h.run, t, end.Text); err != nil {
@@ -214,7 +230,8 @@ func (w *Worker) cancelSelf(ctx context.Context, h *history, t *trigger, end run
 	return finished, nil
 }
 
-// AboveAnswered is why a fork is ended with the run above it, which has answered.
+// AboveAnswered is why a fork is ended with the run above it, which has
+// answered.
 const AboveAnswered = "the run above it has answered"
 
 // above says why a run is ended with the one above it.
@@ -225,7 +242,8 @@ func above(s run.State) string {
 	return "the run above it was ended: " + s.End.Text
 }
 
-// cancelBelow writes the tombstone of every child that is still awaited, and waits for nobody.
+// cancelBelow writes the tombstone of every child that is still awaited, and
+// waits for nobody.
 func (w *Worker) cancelBelow(ctx context.Context, h *history, e run.CancelBelow, why string) error {
 	body, err := json.Marshal(run.End{Kind: run.KindCancelled, Text: why})
 	if err != nil {
@@ -242,7 +260,8 @@ func (w *Worker) cancelBelow(ctx context.Context, h *history, e run.CancelBelow,
 	return w.writeAll(ctx, ms)
 }
 
-// callChildren publishes the calls that are due and the timer of the turn, and what nobody waits for, together.
+// callChildren publishes the calls that are due and the timer of the turn, and
+// what nobody waits for, together.
 func (w *Worker) callChildren(ctx context.Context, h *history, e run.CallChildren) (step, error) {
 	ms, err := w.beside(h, e)
 	if err != nil {
@@ -280,11 +299,16 @@ func (w *Worker) call(h *history, turn int, c run.Child) (m bus.Message, child s
 		Tree: child.Tree, Path: child.Path, Parent: h.run.Agent, Depth: h.head.Depth + 1, MaxDepth: max(start.MaxDepth, h.head.Depth+1),
 		Deadline: c.Deadline, Reply: h.run.Reply(turn, c.Index), Limits: limits, Traceparent: h.head.Traceparent,
 	}
-	return bus.Message{Subject: child.Call(), Header: head.Pairs(), Body: body, Fence: bus.After(child.Call(), 0)}, child, err
+	return bus.Message{
+		Subject: child.Call(),
+		Header:  head.Pairs(),
+		Body:    body,
+		Fence:   bus.After(child.Call(), 0),
+	}, child, err
 }
 
-// endsAtDeadline reports whether a turn's wait ends with the deadline of a run that has a timer for it, which serves
-// both then.
+// endsAtDeadline reports whether a turn's wait ends with the deadline of a run
+// that has a timer for it, which serves both then.
 func (w *Worker) endsAtDeadline(h *history, at time.Time) bool {
 	return h.lone() && !at.Before(h.head.Deadline)
 }
@@ -302,8 +326,8 @@ func (w *Worker) child(r subjects.Run, turn int, c run.Child) (subjects.Run, err
 	return r.Space.Run(agent, r.Tree, r.Path.Child(turn, c.Index)), nil
 }
 
-// writeAll stores messages whose keys follow from the log: one that is there already was stored by an
-// earlier attempt.
+// writeAll stores messages whose keys follow from the log: one that is there
+// already was stored by an earlier attempt.
 func (w *Worker) writeAll(ctx context.Context, ms []bus.Message) error {
 	var failed []error
 	for _, err := range w.conn.WriteAll(ctx, ms) {
@@ -314,7 +338,8 @@ func (w *Worker) writeAll(ctx context.Context, ms []bus.Message) error {
 	return errors.Join(failed...)
 }
 
-// logEnd writes the end to the log, which fences whoever is still at work on the run.
+// logEnd writes the end to the log, which fences whoever is still at work on
+// the run.
 func (w *Worker) logEnd(ctx context.Context, h *history, t *trigger, e run.LogEnd) (step, error) {
 	return w.commit(ctx, h, t, run.Entry{Kind: run.EntryEnded, End: &e.End})
 }
@@ -337,8 +362,9 @@ func (w *Worker) commit(ctx context.Context, h *history, t *trigger, e run.Entry
 	return step{must: seq}, err
 }
 
-// tombsOf is the newest tombstone behind a message: for what a model answered, the newest that was known
-// when it was asked. One over the run that came later has aborted the request or came too late for it.
+// tombsOf is the newest tombstone behind a message: for what a model answered,
+// the newest that was known when it was asked. One over the run that came later
+// has aborted the request or came too late for it.
 func (w *Worker) tombsOf(h *history, answered bool) uint64 {
 	if answered {
 		return h.tombs
@@ -349,10 +375,12 @@ func (w *Worker) tombsOf(h *history, answered bool) uint64 {
 // schema is the header of a message whose subject says the rest.
 func schema() [][2]string { return [][2]string{{subjects.HeaderSchema, subjects.Schema}} }
 
-// disarm names the timer that the run's next message makes needless: that of the turn before, or, for
-// the outcome of a run that has one, that of its deadline.
+// disarm names the timer that the run's next message makes needless: that of
+// the turn before, or, for the outcome of a run that has one, that of its
+// deadline.
 func (w *Worker) disarm(h *history, outcome bool) string {
-	var at time.Time // when the wait of the last turn ends, zero if it has none
+	// when the wait of the last turn ends, zero if it has none
+	var at time.Time
 	n := len(h.state.Turns)
 	if n > 0 {
 		at = h.state.Turns[n-1].Entry.Timer
@@ -383,7 +411,15 @@ func (w *Worker) concludeSigned(ctx context.Context, h *history, o run.Outcome) 
 	return next, err
 }
 
-func (w *Worker) publishOutcome(ctx context.Context, r subjects.Run, reply string, logSeq uint64, disarm string, o run.Outcome, inbox string) (step, error) {
+func (w *Worker) publishOutcome(
+	ctx context.Context,
+	r subjects.Run,
+	reply string,
+	logSeq uint64,
+	disarm string,
+	o run.Outcome,
+	inbox string,
+) (step, error) {
 	body, err := json.Marshal(o)
 	if err != nil {
 		return step{}, err
@@ -417,7 +453,8 @@ func (w *Worker) publishOutcome(ctx context.Context, r subjects.Run, reply strin
 	return finished, nil
 }
 
-// muchError is how many bytes of an error are kept where the whole is too large.
+// muchError is how many bytes of an error are kept where the whole is too
+// large.
 const muchError = 1024
 
 func cut(text string) string {
@@ -446,7 +483,8 @@ func (w *Worker) signed(h *history, o run.Outcome) run.Outcome {
 	return o
 }
 
-// refuseCall buries a call that cannot be run. If its reply slot is beyond doubt, the caller is told.
+// refuseCall buries a call that cannot be run. If its reply slot is beyond
+// doubt, the caller is told.
 func (w *Worker) refuseCall(ctx context.Context, h *history, t *trigger) (step, error) {
 	why := fmt.Sprintf("malformed call: %v", h.bad)
 	if err := w.bury(ctx, h.run, t, why); err != nil {
@@ -458,7 +496,8 @@ func (w *Worker) refuseCall(ctx context.Context, h *history, t *trigger) (step, 
 	return w.conclude(ctx, h, run.Failure(run.KindError, "%s", why))
 }
 
-// bury copies a trigger that could not be carried out to the dead letters, with the reason.
+// bury copies a trigger that could not be carried out to the dead letters, with
+// the reason.
 func (w *Worker) bury(ctx context.Context, r subjects.Run, t *trigger, why string) error {
 	return w.deadLetter(ctx, r.Dead(), t.Delivery, why)
 }
@@ -466,7 +505,12 @@ func (w *Worker) bury(ctx context.Context, r subjects.Run, t *trigger, why strin
 func (w *Worker) deadLetter(ctx context.Context, subject string, d *bus.Delivery, why string) error {
 	_, err := w.conn.Write(ctx, bus.Message{
 		Subject: subject, Body: d.Body, ID: fmt.Sprintf("dead.%s.%d", d.Subject, d.Seq),
-		Header: append(d.Reference(), [2]string{"Axe-Reason", oneLine(why)}, [2]string{"Axe-Subject", d.Subject}, [2]string{"Axe-Sequence", strconv.FormatUint(d.Seq, 10)}),
+		Header: append(
+			d.Reference(),
+			[2]string{"Axe-Reason", oneLine(why)},
+			[2]string{"Axe-Subject", d.Subject},
+			[2]string{"Axe-Sequence", strconv.FormatUint(d.Seq, 10)},
+		),
 	})
 	if err == nil {
 		w.log.ErrorContext(ctx, "dead letter", slog.String(keySubject, d.Subject), slog.String(keyError, why))
@@ -477,8 +521,9 @@ func (w *Worker) deadLetter(ctx context.Context, subject string, d *bus.Delivery
 // oneLine makes a text fit for a header.
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// giveUp ends a run that cannot be folded: the trigger is buried, and the outcome is written with no
-// more knowledge of the run than where its log ends and whom it answers.
+// giveUp ends a run that cannot be folded: the trigger is buried, and the
+// outcome is written with no more knowledge of the run than where its log ends
+// and whom it answers.
 func (w *Worker) giveUp(ctx context.Context, r subjects.Run, t *trigger, why string) error {
 	if err := w.bury(ctx, r, t, why); err != nil {
 		return err

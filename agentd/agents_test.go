@@ -10,7 +10,8 @@ import (
 	"github.com/axebus/axe/configs"
 )
 
-// TestAgentAddedAndRemoved while the worker runs: it is known and served at once, and then no more.
+// TestAgentAddedAndRemoved while the worker runs: it is known and served at
+// once, and then no more.
 func TestAgentAddedAndRemoved(t *testing.T) {
 	onStage(t, func(s *stage) {
 		one, two := define("one", []string{"two"}), define("two", nil)
@@ -36,8 +37,8 @@ func TestAgentAddedAndRemoved(t *testing.T) {
 	})
 }
 
-// TestAgentChanged while the worker runs: the next run has the new definition, one under way keeps the
-// one it was started with.
+// TestAgentChanged while the worker runs: the next run has the new definition,
+// one under way keeps the one it was started with.
 func TestAgentChanged(t *testing.T) {
 	onStage(t, func(s *stage) {
 		was, leaf := define("lead", []string{"leaf"}), define("leaf", nil)
@@ -60,8 +61,9 @@ func TestAgentChanged(t *testing.T) {
 	})
 }
 
-// TestAgentRemovedWhileItsRunsWait: one that awaits a child goes on where the agent was removed, if nobody
-// else has it; a call that nobody has taken yet is refused, as one made later is, but not at once.
+// TestAgentRemovedWhileItsRunsWait: one that awaits a child goes on where the
+// agent was removed, if nobody else has it; a call that nobody has taken yet is
+// refused, as one made later is, but not at once.
 func TestAgentRemovedWhileItsRunsWait(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.lead([]string{"leaf"}, call("leaf", "x"))
@@ -89,10 +91,12 @@ func TestAgentRemovedWhileItsRunsWait(t *testing.T) {
 	})
 }
 
-// vanished is less than the time after which calls of a removed agent are refused.
+// vanished is less than the time after which calls of a removed agent are
+// refused.
 const vanished = 4 * time.Second
 
-// TestRefusedOnlyByTheLast: a call of an agent that one worker has removed waits for those that announced it.
+// TestRefusedOnlyByTheLast: a call of an agent that one worker has removed
+// waits for those that announced it.
 func TestRefusedOnlyByTheLast(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.lead([]string{"leaf"}, call("leaf", "x"))
@@ -110,8 +114,8 @@ func TestRefusedOnlyByTheLast(t *testing.T) {
 	})
 }
 
-// TestAgentRemovedWhileItsRunWaits: the run goes on at a worker that still has the agent, and the removed
-// agent's calls in hand are given up to it.
+// TestAgentRemovedWhileItsRunWaits: the run goes on at a worker that still has
+// the agent, and the removed agent's calls in hand are given up to it.
 func TestAgentRemovedWhileItsRunWaits(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.lead([]string{"leaf"}, call("leaf", "x"))
@@ -128,8 +132,8 @@ func TestAgentRemovedWhileItsRunWaits(t *testing.T) {
 	})
 }
 
-// TestKnownWhileSomebodyServes: what one worker withdraws stays known while another serves it, whoever
-// announced it first.
+// TestKnownWhileSomebodyServes: what one worker withdraws stays known while
+// another serves it, whoever announced it first.
 func TestKnownWhileSomebodyServes(t *testing.T) {
 	for _, leaver := range []int{0, 1} {
 		onStage(t, func(s *stage) {
@@ -164,8 +168,9 @@ func TestKnownAfterItsWorkersDied(t *testing.T) {
 	})
 }
 
-// TestRemovalPoisonsNothing: a call that comes while the last request for an agent's calls stands is given
-// back once, not as often as that request has room.
+// TestRemovalPoisonsNothing: a call that comes while the last request for an
+// agent's calls stands is given back once, not as often as that request has
+// room.
 func TestRemovalPoisonsNothing(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.lead([]string{"leaf"}, call("leaf", "x"))
@@ -175,7 +180,8 @@ func TestRemovalPoisonsNothing(t *testing.T) {
 		time.Sleep(10*time.Second + 300*time.Millisecond)
 		h.serve(s, s.agents[0])
 		time.Sleep(100 * time.Millisecond)
-		s.announce("leaf") // as a worker does that still serves it, somewhere
+		// as a worker does that still serves it, somewhere
+		s.announce("leaf")
 		r := s.submit("lead", "go")
 		time.Sleep(5 * time.Second)
 		s.hire("staying", engagement{})
@@ -183,13 +189,16 @@ func TestRemovalPoisonsNothing(t *testing.T) {
 	})
 }
 
-// TestWrongFile: who calls an agent whose file is wrong is told what is wrong with it, until it is mended
-// or another worker has it right.
+// TestWrongFile: who calls an agent whose file is wrong is told what is wrong
+// with it, until it is mended or another worker has it right.
 func TestWrongFile(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.lead([]string{"leaf"}, call("leaf", "x"))
 		leaf := s.agents[1]
-		wrong := agentd.Broken{Name: s.root("leaf").Agent, Problem: "leaf.toml:3: params.temperature must be between 0 and 2"}
+		wrong := agentd.Broken{
+			Name:    s.root("leaf").Agent,
+			Problem: "leaf.toml:3: params.temperature must be between 0 and 2",
+		}
 		h := s.hire("w1", engagement{agents: s.agents[:1]})
 		try := func(want string) {
 			t.Helper()
@@ -205,7 +214,11 @@ func TestWrongFile(t *testing.T) {
 		const told = `c0=call_agent error: failed to load agent "leaf": leaf.toml:3: params.temperature must be between 0 and 2`
 		serve(s.agents[:1], wrong)
 		try(told)
-		s.failed(s.submit("leaf", "go"), run.KindError, `failed to load agent "leaf": leaf.toml:3: params.temperature must be between 0 and 2`)
+		s.failed(
+			s.submit("leaf", "go"),
+			run.KindError,
+			`failed to load agent "leaf": leaf.toml:3: params.temperature must be between 0 and 2`,
+		)
 		serve(s.agents)
 		try("c0=leaf")
 		serve(s.agents[:1], wrong)
@@ -219,18 +232,23 @@ func TestWrongFile(t *testing.T) {
 	})
 }
 
-// TestModelThatIsNone: the caller of an agent whose model has no provider is told so, and so is who submits it.
+// TestModelThatIsNone: the caller of an agent whose model has no provider is
+// told so, and so is who submits it.
 func TestModelThatIsNone(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.lead([]string{"leaf"}, call("leaf", "x"))
 		s.agents[1].Model = "gpt"
 		s.hire("w", engagement{})
-		s.completed(s.submit("lead", "go"), `c0=call_agent error: invalid model for agent "leaf": invalid model format "gpt": expected provider/model-name`)
+		s.completed(
+			s.submit("lead", "go"),
+			`c0=call_agent error: invalid model for agent "leaf": invalid model format "gpt": expected provider/model-name`,
+		)
 	})
 }
 
-// TestRemovedAfterARestart: what an agent's former worker has announced is taken back by the one that
-// removes it, and gives way to what is wrong with its file.
+// TestRemovedAfterARestart: what an agent's former worker has announced is
+// taken back by the one that removes it, and gives way to what is wrong with
+// its file.
 func TestRemovedAfterARestart(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.lead([]string{"leaf"}, call("leaf", "x"))
@@ -240,7 +258,10 @@ func TestRemovedAfterARestart(t *testing.T) {
 		h.serve(s, s.agents[0])
 		s.settle()
 		s.failed(s.submit("leaf", "go"), run.KindUnknownAgent, "agent config not found: leaf")
-		s.completed(s.submit("lead", "go"), `c0=call_agent error: failed to load agent "leaf": agent config not found: leaf`)
+		s.completed(
+			s.submit("lead", "go"),
+			`c0=call_agent error: failed to load agent "leaf": agent config not found: leaf`,
+		)
 
 		h.serve(s, s.agents...)
 		s.settle()
@@ -254,7 +275,8 @@ func TestRemovedAfterARestart(t *testing.T) {
 	})
 }
 
-// TestNoQuarrel: workers that differ about an agent do not announce it against each other for ever.
+// TestNoQuarrel: workers that differ about an agent do not announce it against
+// each other for ever.
 func TestNoQuarrel(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.lead([]string{"leaf"})

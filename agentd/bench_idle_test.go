@@ -28,7 +28,8 @@ import (
 // storeEnv is the directory of the server that TestIsServer is.
 const storeEnv = "AXE_BENCH_STORE"
 
-// TestIsServer is a server in a process of its own, until its standard input ends.
+// TestIsServer is a server in a process of its own, until its standard input
+// ends.
 func TestIsServer(t *testing.T) {
 	dir := os.Getenv(storeEnv)
 	if dir == "" {
@@ -69,7 +70,8 @@ func serveApart(b *testing.B) (url string) {
 	return ""
 }
 
-// forker forks a hundred children and one more, which waits for mail that nobody writes; so does their parent.
+// forker forks a hundred children and one more, which waits for mail that
+// nobody writes; so does their parent.
 const forksOfOne = 100
 
 func forker(_ context.Context, req *provider.Request) (*provider.Response, error) {
@@ -90,7 +92,8 @@ func forker(_ context.Context, req *provider.Request) (*provider.Response, error
 
 // measured is what a worker's process holds when it has nothing to do.
 func measured() (goroutines int, heap uint64) {
-	time.Sleep(3 * time.Second) // goroutines at desks wait a second for another one
+	// goroutines at desks wait a second for another one
+	time.Sleep(3 * time.Second)
 	runtime.GC()
 	runtime.GC()
 	var m runtime.MemStats
@@ -98,9 +101,10 @@ func measured() (goroutines int, heap uint64) {
 	return runtime.NumGoroutine(), m.HeapAlloc
 }
 
-// BenchmarkIdle makes 10,000 forks that have answered and wait for mail, with a worker that has its defaults and a server
-// in another process. It tells what they cost the worker, at once and when it has forgotten them, and how long one of
-// them takes then to answer what it is sent, against a fresh leaf.
+// BenchmarkIdle makes 10,000 forks that have answered and wait for mail, with a
+// worker that has its defaults and a server in another process. It tells what
+// they cost the worker, at once and when it has forgotten them, and how long
+// one of them takes then to answer what it is sent, against a fresh leaf.
 func BenchmarkIdle(b *testing.B) {
 	const parents = 100
 	leaf, _ := subjects.ParseAgent("leaf")

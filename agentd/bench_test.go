@@ -92,20 +92,28 @@ func worldAt(b *testing.B, url string, cfg agentd.Config, m benchModel, agents .
 	return w
 }
 
-// expect returns a channel that is closed when a message is published to the subject.
+// expect returns a channel that is closed when a message is published to the
+// subject.
 func (w *world) expect(subject string) chan struct{} {
 	c := make(chan struct{})
 	w.wait.Store(subject, c)
 	return c
 }
 
-// call runs an agent without the submission in front of it: one stored call, one stored outcome.
+// call runs an agent without the submission in front of it: one stored call,
+// one stored outcome.
 func (w *world) call(b *testing.B, agent subjects.Agent) {
 	b.Helper()
 	id, _ := subjects.ParseTree(bus.NewID())
 	r := w.conn.Space().Run(agent, id, subjects.Root)
 	result := w.conn.Space().Result(agent, id)
-	head := subjects.Header{Tree: id, Path: subjects.Root, MaxDepth: 5, Deadline: time.Now().Add(time.Hour), Reply: result}
+	head := subjects.Header{
+		Tree:     id,
+		Path:     subjects.Root,
+		MaxDepth: 5,
+		Deadline: time.Now().Add(time.Hour),
+		Reply:    result,
+	}
 	done := w.expect(w.conn.Space().Live(result))
 	if _, err := w.conn.Write(b.Context(), bus.Message{Subject: r.Call(), Header: head.Pairs(), Body: []byte(`{"task":"hello"}`), Fence: bus.After(r.Call(), 0)}); err != nil {
 		b.Error(err)
@@ -121,8 +129,8 @@ func benchAgent(name string, subs ...string) configs.Agent {
 	}
 }
 
-// fan answers a user's message with n calls of the agent named by the system prompt, and results with
-// their number.
+// fan answers a user's message with n calls of the agent named by the system
+// prompt, and results with their number.
 func fan(n int) benchModel {
 	return func(_ context.Context, req *provider.Request) (*provider.Response, error) {
 		last := req.Messages[len(req.Messages)-1]
@@ -136,7 +144,14 @@ func fan(n int) benchModel {
 		}
 		resp := &provider.Response{}
 		for i := range n {
-			resp.ToolCalls = append(resp.ToolCalls, provider.NewToolCall(strconv.Itoa(i), "call_agent", fmt.Appendf(nil, `{"agent":%q,"task":"t"}`, req.System)))
+			resp.ToolCalls = append(
+				resp.ToolCalls,
+				provider.NewToolCall(
+					strconv.Itoa(i),
+					"call_agent",
+					fmt.Appendf(nil, `{"agent":%q,"task":"t"}`, req.System),
+				),
+			)
 		}
 		return resp, nil
 	}
@@ -162,8 +177,9 @@ func (w *world) result(b *testing.B, agent subjects.Agent) run.Outcome {
 	return o
 }
 
-// BenchmarkOneSlot is fifty trees of depth 5 and fan-out 2 at once, 63 runs each, on a worker with one
-// slot: a parent that held it while it waits would never finish.
+// BenchmarkOneSlot is fifty trees of depth 5 and fan-out 2 at once, 63 runs
+// each, on a worker with one slot: a parent that held it while it waits would
+// never finish.
 func BenchmarkOneSlot(b *testing.B) {
 	const trees = 50
 	var agents []configs.Agent

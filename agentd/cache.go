@@ -7,16 +7,19 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// cache keeps the folds of runs that wait, up to a number of bytes and for a while. Whatever is in it may be dropped:
-// a run that is not there is read again.
+// cache keeps the folds of runs that wait, up to a number of bytes and for a
+// while. Whatever is in it may be dropped: a run that is not there is read
+// again.
 //
-// It is two generations. What is put goes to the young one. When that holds half of the bytes, and every keptFor, it
-// becomes the old one, and what that was is dropped.
+// It is two generations. What is put goes to the young one. When that holds
+// half of the bytes, and every keptFor, it becomes the old one, and what that
+// was is dropped.
 type cache struct {
 	mu         sync.Mutex
 	max        int
 	young, old generation
-	aging      *time.Timer // runs while there is something to age
+	// runs while there is something to age
+	aging *time.Timer
 }
 
 // generation is part of a cache.
@@ -25,12 +28,13 @@ type generation struct {
 	size int
 }
 
-// keptFor is how long a run stays at least, unless others need the room, and half of how long it stays at most: one that
-// is idle for days costs a worker nothing.
+// keptFor is how long a run stays at least, unless others need the room, and
+// half of how long it stays at most: one that is idle for days costs a worker
+// nothing.
 const keptFor = 30 * time.Second
 
-// What a run takes in memory was measured (TestCacheCountsWhatItHolds): so much itself, so much for each message, and
-// its bytes and some.
+// What a run takes in memory was measured (TestCacheCountsWhatItHolds): so much
+// itself, so much for each message, and its bytes and some.
 const (
 	weightOfRun     = 2048
 	weightOfMessage = 640

@@ -16,14 +16,16 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// shape is what the runs of TestCacheCountsWhatItHolds look like: their turns, the calls of each, how many bytes are said
-// each time, and how many calls of the last turn have been answered.
+// shape is what the runs of TestCacheCountsWhatItHolds look like: their turns,
+// the calls of each, how many bytes are said each time, and how many calls of
+// the last turn have been answered.
 type shape struct {
 	turns, calls, text, answered int
 	idle                         bool
 }
 
-// TestCacheCountsWhatItHolds of runs that were read from the bus: few bytes or many in a message, few messages or many.
+// TestCacheCountsWhatItHolds of runs that were read from the bus: few bytes or
+// many in a message, few messages or many.
 func TestCacheCountsWhatItHolds(t *testing.T) {
 	srv, err := bus.Serve(bus.ServerConfig{StoreDir: t.TempDir()})
 	if err != nil {
@@ -47,7 +49,10 @@ func TestCacheCountsWhatItHolds(t *testing.T) {
 		"large":  {turns: 1, calls: 1, text: 60_000},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, err := New(conn, Config{Cache: 1 << 30, Open: func(string) (provider.Provider, string, error) { return nil, "", nil }})
+			w, err := New(
+				conn,
+				Config{Cache: 1 << 30, Open: func(string) (provider.Provider, string, error) { return nil, "", nil }},
+			)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -77,7 +82,8 @@ func TestCacheCountsWhatItHolds(t *testing.T) {
 	}
 }
 
-// TestCacheForgets what nobody has asked for in two periods, and not what somebody has.
+// TestCacheForgets what nobody has asked for in two periods, and not what
+// somebody has.
 func TestCacheForgets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCache(1 << 20)
@@ -99,7 +105,8 @@ func TestCacheForgets(t *testing.T) {
 	})
 }
 
-// TestCacheIsBounded by its bytes, whatever is put and taken; what was put last is there.
+// TestCacheIsBounded by its bytes, whatever is put and taken; what was put last
+// is there.
 func TestCacheIsBounded(t *testing.T) {
 	const limit = 100_000
 	c := newCache(limit)
@@ -155,19 +162,46 @@ func must[T any](v T, err error) T {
 func (s shape) messages(t *testing.T) []bus.Message {
 	t.Helper()
 	r := space.Run(must(subjects.ParseAgent("lead")), must(subjects.ParseTree(bus.NewID())), subjects.Root)
-	head := subjects.Header{Tree: r.Tree, Path: r.Path, MaxDepth: 5, Deadline: time.Now().Add(time.Hour), Reply: space.Result(r.Agent, r.Tree)}
+	head := subjects.Header{
+		Tree:     r.Tree,
+		Path:     r.Path,
+		MaxDepth: 5,
+		Deadline: time.Now().Add(time.Hour),
+		Reply:    space.Result(r.Agent, r.Tree),
+	}
 	text := strings.Repeat("x", s.text)
 	ms := []bus.Message{{Subject: r.Call(), Header: head.Pairs(), Body: encode(t, map[string]string{"task": text})}}
 	for i := range s.turns {
-		e := run.Entry{Index: i + 1, Kind: run.EntryTurn, Trigger: 1, Seen: 1, Worker: "w" + bus.NewID(), Answer: &provider.Response{Content: text, Model: "m"}}
+		e := run.Entry{
+			Index:   i + 1,
+			Kind:    run.EntryTurn,
+			Trigger: 1,
+			Seen:    1,
+			Worker:  "w" + bus.NewID(),
+			Answer:  &provider.Response{Content: text, Model: "m"},
+		}
 		if i == 0 {
-			e.Start = &run.Start{Model: "in/process", System: text, User: text, Tools: []provider.Tool{tool.CallAgentTool([]string{"leaf"})}, SubAgents: []string{"leaf"}, MaxDepth: 5}
+			e.Start = &run.Start{
+				Model:     "in/process",
+				System:    text,
+				User:      text,
+				Tools:     []provider.Tool{tool.CallAgentTool([]string{"leaf"})},
+				SubAgents: []string{"leaf"},
+				MaxDepth:  5,
+			}
 		}
 		if s.idle {
 			e.Kind = run.EntryIdle
 		}
 		for c := range s.calls {
-			e.Answer.ToolCalls = append(e.Answer.ToolCalls, provider.NewToolCall(fmt.Sprint("c", c), "call_agent", encode(t, map[string]string{"agent": "leaf", "task": text})))
+			e.Answer.ToolCalls = append(
+				e.Answer.ToolCalls,
+				provider.NewToolCall(
+					fmt.Sprint("c", c),
+					"call_agent",
+					encode(t, map[string]string{"agent": "leaf", "task": text}),
+				),
+			)
 			e.Calls = append(e.Calls, run.Call{Agent: "leaf", Deadline: time.Now().Add(time.Hour)})
 		}
 		ms = append(ms, bus.Message{Subject: r.Log(), Body: encode(t, e)})
@@ -176,7 +210,23 @@ func (s shape) messages(t *testing.T) []bus.Message {
 			answered = s.answered
 		}
 		for c := range answered {
-			ms = append(ms, bus.Message{Subject: r.Reply(i+1, c), Body: encode(t, run.Outcome{Status: run.StatusCompleted, Agent: "leaf", Result: text, Tree: r.Tree.String(), Path: "r.1.0", Worker: "w" + bus.NewID()})})
+			ms = append(
+				ms,
+				bus.Message{
+					Subject: r.Reply(i+1, c),
+					Body: encode(
+						t,
+						run.Outcome{
+							Status: run.StatusCompleted,
+							Agent:  "leaf",
+							Result: text,
+							Tree:   r.Tree.String(),
+							Path:   "r.1.0",
+							Worker: "w" + bus.NewID(),
+						},
+					),
+				},
+			)
 		}
 	}
 	return ms

@@ -14,8 +14,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// grove is a tree of three levels, two wide, whose leaves take a minute. The second turn of a mid
-// answers at once. Two workers with few slots share it.
+// grove is a tree of three levels, two wide, whose leaves take a minute. The
+// second turn of a mid answers at once. Two workers with few slots share it.
 func (s *stage) grove() {
 	s.agents = []configs.Agent{define("lead", []string{"mid"}), define("mid", []string{"leaf"}), define("leaf", nil)}
 	s.parts["lead"] = turns(calls(call("mid", "1"), call("mid", "2")), sums)
@@ -39,7 +39,8 @@ func (s *stage) planted() {
 	}
 }
 
-// stopped checks that requests below a path were aborted at once, and none was made afterwards.
+// stopped checks that requests below a path were aborted at once, and none was
+// made afterwards.
 func (s *stage) stopped(asks []asked, cut time.Time) {
 	for _, a := range asks {
 		switch {
@@ -53,8 +54,8 @@ func (s *stage) stopped(asks []asked, cut time.Time) {
 	}
 }
 
-// TestCancelWhileAwaiting: everything in flight below is aborted at once, on every worker, and no model
-// is asked any more; each run has its end.
+// TestCancelWhileAwaiting: everything in flight below is aborted at once, on
+// every worker, and no model is asked any more; each run has its end.
 func TestCancelWhileAwaiting(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.grove()
@@ -74,7 +75,8 @@ func TestCancelWhileAwaiting(t *testing.T) {
 	})
 }
 
-// everyRunEnded checks that each of the seven runs of a grove has an outcome, or a tombstone that says the same.
+// everyRunEnded checks that each of the seven runs of a grove has an outcome,
+// or a tombstone that says the same.
 func (s *stage) everyRunEnded(r subjects.Run) {
 	calls := 0
 	for _, m := range s.all(r.Space.TreeOf(r.Tree)) {
@@ -101,14 +103,21 @@ func TestCancelWhileAsking(t *testing.T) {
 		r := s.submit("lead", "go")
 		s.asking("lead", 1)
 		cut := time.Now()
-		s.write(bus.Message{Subject: r.Cancel(), Fence: bus.After(r.Cancel(), 0), Body: []byte(`{"kind":"cancelled","text":"enough of it"}`)})
+		s.write(
+			bus.Message{
+				Subject: r.Cancel(),
+				Fence:   bus.After(r.Cancel(), 0),
+				Body:    []byte(`{"kind":"cancelled","text":"enough of it"}`),
+			},
+		)
 		s.failed(r, run.KindCancelled, "enough of it")
 		s.within(cut, 200*time.Millisecond)
 		s.stopped(s.asked(""), cut)
 	})
 }
 
-// TestCancelBeforeCall: a tombstone that is there first ends the run at its call.
+// TestCancelBeforeCall: a tombstone that is there first ends the run at its
+// call.
 func TestCancelBeforeCall(t *testing.T) {
 	for name, early := range map[string]bool{"known when the worker starts": true, "learned while it serves": false} {
 		t.Run(name, func(t *testing.T) {
@@ -134,8 +143,8 @@ func TestCancelBeforeCall(t *testing.T) {
 	}
 }
 
-// TestCancelReachesChildrenNobodyServes: each awaited child has its tombstone at once, and its end when a
-// worker for it comes.
+// TestCancelReachesChildrenNobodyServes: each awaited child has its tombstone
+// at once, and its end when a worker for it comes.
 func TestCancelReachesChildrenNobodyServes(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.lead([]string{"lonely"}, call("lonely", "x"), call("lonely", "y"))
@@ -158,8 +167,8 @@ func TestCancelReachesChildrenNobodyServes(t *testing.T) {
 	})
 }
 
-// TestCallBelowATombstone: a zombie calls a child after the tree was cancelled. It ends without a word to
-// its model.
+// TestCallBelowATombstone: a zombie calls a child after the tree was cancelled.
+// It ends without a word to its model.
 func TestCallBelowATombstone(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.lead(nil)
@@ -183,7 +192,8 @@ func TestCallBelowATombstone(t *testing.T) {
 	})
 }
 
-// TestCancelInTheMiddle: the parent gets a failed result and goes on; the sibling is not touched.
+// TestCancelInTheMiddle: the parent gets a failed result and goes on; the
+// sibling is not touched.
 func TestCancelInTheMiddle(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.grove()
@@ -235,12 +245,16 @@ func TestCancelTwice(t *testing.T) {
 	})
 }
 
-// TestTwoTombstonesForTwoWorkers: each gets one of the two, one of them has the run in its cache and the
-// other reads it anew. They agree on which counts.
+// TestTwoTombstonesForTwoWorkers: each gets one of the two, one of them has the
+// run in its cache and the other reads it anew. They agree on which counts.
 func TestTwoTombstonesForTwoWorkers(t *testing.T) {
 	onStage(t, func(s *stage) {
 		const n = 8
-		s.agents = []configs.Agent{define("lead", []string{"mid"}), define("mid", []string{"leaf"}), define("leaf", nil)}
+		s.agents = []configs.Agent{
+			define("lead", []string{"mid"}),
+			define("mid", []string{"leaf"}),
+			define("leaf", nil),
+		}
 		s.parts["lead"], s.parts["mid"] = turns(splits("mid", n), sums), turns(splits("leaf", 1), sums)
 		s.parts["leaf"] = after(time.Minute, repeats)
 		s.hire("w1", engagement{})
@@ -278,8 +292,9 @@ func TestCancelAfterTheEnd(t *testing.T) {
 	})
 }
 
-// TestCancelWithoutWorkers: nobody is there when a tree is cancelled. Who comes next stops it without
-// asking anybody, though the replies to its leaves' calls are due.
+// TestCancelWithoutWorkers: nobody is there when a tree is cancelled. Who comes
+// next stops it without asking anybody, though the replies to its leaves' calls
+// are due.
 func TestCancelWithoutWorkers(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.grove()
@@ -301,12 +316,17 @@ func TestCancelWithoutWorkers(t *testing.T) {
 	})
 }
 
-// TestCancelManyAtWork cancels a tree of 300 runs, most of them with a request in flight, on four workers. No
-// request begins a second later, each run gets its outcome, and the root says that it was cancelled.
+// TestCancelManyAtWork cancels a tree of 300 runs, most of them with a request
+// in flight, on four workers. No request begins a second later, each run gets
+// its outcome, and the root says that it was cancelled.
 func TestCancelManyAtWork(t *testing.T) {
 	onStage(t, func(s *stage) {
 		const mids, leaves = 13, 22
-		s.agents = []configs.Agent{define("lead", []string{"mid"}), define("mid", []string{"leaf"}), define("leaf", []string{"leaf"})}
+		s.agents = []configs.Agent{
+			define("lead", []string{"mid"}),
+			define("mid", []string{"leaf"}),
+			define("leaf", []string{"leaf"}),
+		}
 		s.parts["lead"], s.parts["mid"] = turns(splits("mid", mids), sums), turns(splits("leaf", leaves), sums)
 		s.parts["leaf"] = after(10*time.Minute, repeats)
 		for i := range 4 {

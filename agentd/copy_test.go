@@ -9,15 +9,16 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/axebus/axe/agentd/client"
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/client"
 	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/subjects"
 )
 
-// fork makes a new tree that goes on from the end of a run of another one, as a person does.
+// fork makes a new tree that goes on from the end of a run of another one, as a
+// person does.
 func (s *stage) fork(of subjects.Run, prompt string) subjects.Run {
 	id, err := client.New(s.conn).Fork(s.ctx, client.Branch{Tree: of.Tree, Path: of.Path, Prompt: prompt})
 	if err != nil {
@@ -26,8 +27,9 @@ func (s *stage) fork(of subjects.Run, prompt string) subjects.Run {
 	return of.Space.Run(of.Agent, id, subjects.Root)
 }
 
-// TestCopyOfARunAtWork: a copy goes on from what its run had said when it was made, though that says more while the
-// copy is at work and another worker reads it then.
+// TestCopyOfARunAtWork: a copy goes on from what its run had said when it was
+// made, though that says more while the copy is at work and another worker
+// reads it then.
 func TestCopyOfARunAtWork(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.agents = []configs.Agent{define("lead", []string{"leaf"}), define("leaf", nil)}
@@ -47,8 +49,9 @@ func TestCopyOfARunAtWork(t *testing.T) {
 	})
 }
 
-// TestCopyIsBounded: what a run is bounded by, its own bounds and those above it, bounds a copy of it, and a copy of
-// that; so does the policy and the supervision that it was called with, whether it has left a log or not.
+// TestCopyIsBounded: what a run is bounded by, its own bounds and those above
+// it, bounds a copy of it, and a copy of that; so does the policy and the
+// supervision that it was called with, whether it has left a log or not.
 func TestCopyIsBounded(t *testing.T) {
 	onStage(t, func(s *stage) {
 		bounded := func(a *configs.Agent) {
@@ -57,7 +60,12 @@ func TestCopyIsBounded(t *testing.T) {
 			a.Supervision = configs.Supervision{Mode: configs.Supervised, Agent: "watcher"}
 		}
 		s.agents = []configs.Agent{
-			define("lead", []string{"mid"}, bounded, maxDepth(2)), define("mid", []string{"leaf", "other"}), define("leaf", nil), define("other", nil), define("watcher", nil),
+			define(
+				"lead",
+				[]string{"mid"},
+				bounded,
+				maxDepth(2),
+			), define("mid", []string{"leaf", "other"}), define("leaf", nil), define("other", nil), define("watcher", nil),
 		}
 		s.parts["watcher"] = says(`{"decision":"continue"}`)
 		s.parts["lead"] = turns(calls(call("mid", "x")), sums)
@@ -80,7 +88,8 @@ func TestCopyIsBounded(t *testing.T) {
 			if diff := cmp.Diff([]run.Scope{{Path: "r", MaxAgents: 4}}, start.Limits); diff != "" {
 				t.Error(diff)
 			}
-			if start.MaxDepth != 1 || start.Supervision.Mode != run.Supervised || !start.Policy.MayCall("leaf") || start.Policy.MayCall("other") {
+			if start.MaxDepth != 1 || start.Supervision.Mode != run.Supervised || !start.Policy.MayCall("leaf") ||
+				start.Policy.MayCall("other") {
 				t.Errorf("%+v", start)
 			}
 		}
@@ -88,13 +97,16 @@ func TestCopyIsBounded(t *testing.T) {
 		s.result(once, time.Hour)
 		q := s.fork(once, "twice")
 		s.result(q, time.Hour)
-		if start := s.entries(q)[0].Start; start.MaxDepth != 1 || len(start.Limits) != 1 || start.Limits[0].MaxAgents != 4 || start.Policy.MayCall("other") {
+		if start := s.entries(q)[0].Start; start.MaxDepth != 1 || len(start.Limits) != 1 ||
+			start.Limits[0].MaxAgents != 4 ||
+			start.Policy.MayCall("other") {
 			t.Errorf("%+v", start)
 		}
 	})
 }
 
-// TestCopyOfAnAdHocRun: a copy of a run of nobody's definition is of nobody's either, and does not submit.
+// TestCopyOfAnAdHocRun: a copy of a run of nobody's definition is of nobody's
+// either, and does not submit.
 func TestCopyOfAnAdHocRun(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.spawner(nil, toolCall("spawn_agent", map[string]string{"task": "x"}))
@@ -118,8 +130,8 @@ func TestCopyOfAnAdHocRun(t *testing.T) {
 	})
 }
 
-// TestPastThatIsNotReadYet: what the bus does not give of a run's past at this moment it gives later; no run ends for
-// that.
+// TestPastThatIsNotReadYet: what the bus does not give of a run's past at this
+// moment it gives later; no run ends for that.
 func TestPastThatIsNotReadYet(t *testing.T) {
 	onStage(t, func(s *stage) {
 		long := strings.Repeat("a long thought. ", 9<<20/16)

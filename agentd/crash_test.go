@@ -30,12 +30,16 @@ func mailingToo(a *configs.Agent) {
 // employ gives a sim its agents.
 func (s *sim) employ(agents []configs.Agent) {
 	s.agents = agents
-	s.model.forks = slices.ContainsFunc(agents, func(a configs.Agent) bool { return a.Delegation.Has(configs.StyleMail) })
+	s.model.forks = slices.ContainsFunc(
+		agents,
+		func(a configs.Agent) bool { return a.Delegation.Has(configs.StyleMail) },
+	)
 }
 
-// TestCrashAnywhere kills a worker at each of its steps in a tree of three levels, before and after
-// every write and every acknowledgement, and lets another one go on. (Of the tree with mail at one step in three,
-// unless more walks than usual are asked for.)
+// TestCrashAnywhere kills a worker at each of its steps in a tree of three
+// levels, before and after every write and every acknowledgement, and lets
+// another one go on. (Of the tree with mail at one step in three, unless more
+// walks than usual are asked for.)
 func TestCrashAnywhere(t *testing.T) {
 	t.Parallel()
 	for name, agents := range crashTrees {
@@ -59,7 +63,8 @@ func TestCrashAnywhere(t *testing.T) {
 	}
 }
 
-// crashAt kills the first worker at a step and reports whether it lived to its end without that step.
+// crashAt kills the first worker at a step and reports whether it lived to its
+// end without that step.
 func crashAt(s *sim, agents []configs.Agent, at int) (lived bool) {
 	s.employ(agents)
 	s.tb.Logf("killed at step %d", at)
@@ -73,7 +78,8 @@ func crashAt(s *sim, agents []configs.Agent, at int) (lived bool) {
 	r := s.submit("a0", "L")
 	finished := make(chan run.Outcome, 1)
 	go func() {
-		defer close(finished) // a result that never comes ends this goroutine
+		// a result that never comes ends this goroutine
+		defer close(finished)
 		finished <- s.result(r, time.Hour)
 	}()
 	var heir *proc
@@ -83,7 +89,8 @@ func crashAt(s *sim, agents []configs.Agent, at int) (lived bool) {
 		heir = s.start("heir", agentd.Config{}, nil)
 		o = <-finished
 	case o = <-finished:
-		time.Sleep(time.Minute) // its last steps may come after the result
+		// its last steps may come after the result
+		time.Sleep(time.Minute)
 		select {
 		case <-killed:
 		default:
@@ -109,9 +116,9 @@ func (s *sim) right(o run.Outcome, depth int) {
 	}
 }
 
-// TestZombieAnywhere stops a worker at one step in six (at each, if more walks than usual are asked for
-// with -rapid.checks) for so long that its lease is over and another
-// one has done the work; then it goes on where it was.
+// TestZombieAnywhere stops a worker at one step in six (at each, if more walks
+// than usual are asked for with -rapid.checks) for so long that its lease is
+// over and another one has done the work; then it goes on where it was.
 func TestZombieAnywhere(t *testing.T) {
 	t.Parallel()
 	stride := 6
@@ -149,7 +156,8 @@ func zombieAt(s *sim, agents []configs.Agent, at int) (lived bool) {
 	r := s.submit("a0", "L")
 	finished := make(chan run.Outcome, 1)
 	go func() {
-		defer close(finished) // a result that never comes ends this goroutine
+		// a result that never comes ends this goroutine
+		defer close(finished)
 		finished <- s.result(r, time.Hour)
 	}()
 	var heir *proc
@@ -166,7 +174,8 @@ func zombieAt(s *sim, agents []configs.Agent, at int) (lived bool) {
 			lived = true
 		}
 	}
-	time.Sleep(2 * time.Minute) // the zombie wakes up and does what it was about to
+	// the zombie wakes up and does what it was about to
+	time.Sleep(2 * time.Minute)
 	s.right(o, 2)
 	s.check(r.Tree)
 	for key, who := range s.model.repeated() {

@@ -39,14 +39,26 @@ func TestDeadlineOfASubmissionOnlyNarrows(t *testing.T) {
 	}
 }
 
-// TestHeadersFromOutsideAreIgnored, but for the deadline, which has to make sense.
+// TestHeadersFromOutsideAreIgnored, but for the deadline, which has to make
+// sense.
 func TestHeadersFromOutsideAreIgnored(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.lead(nil)
 		s.hire("w", engagement{})
 		r := s.root("lead")
-		s.send(r, "go", [2]string{subjects.HeaderDepth, "4"}, [2]string{subjects.HeaderMaxDepth, "0"}, [2]string{subjects.HeaderParent, "boss"},
-			[2]string{subjects.HeaderReply, "axe.run.boss.T.r.in.1.0"}, [2]string{subjects.HeaderTree, "T"}, [2]string{subjects.HeaderPath, "r-1-0"})
+		s.send(
+			r,
+			"go",
+			[2]string{subjects.HeaderDepth, "4"},
+			[2]string{subjects.HeaderMaxDepth, "0"},
+			[2]string{subjects.HeaderParent, "boss"},
+			[2]string{
+				subjects.HeaderReply,
+				"axe.run.boss.T.r.in.1.0",
+			},
+			[2]string{subjects.HeaderTree, "T"},
+			[2]string{subjects.HeaderPath, "r-1-0"},
+		)
 		s.completed(r, "lead")
 		head, err := subjects.ParseCall(r, s.all(r.Call())[0].Header.Get)
 		if err != nil || head.Depth != 0 || head.MaxDepth != subjects.MaxDepth || !head.Parent.IsZero() {
@@ -54,7 +66,11 @@ func TestHeadersFromOutsideAreIgnored(t *testing.T) {
 		}
 		bad := s.root("lead")
 		s.send(bad, "go", [2]string{subjects.HeaderDeadline, "tomorrow"})
-		s.failed(bad, run.KindError, `submission refused: Axe-Deadline "tomorrow": malformed: want RFC 3339, for example 2026-01-02T15:04:05.678Z`)
+		s.failed(
+			bad,
+			run.KindError,
+			`submission refused: Axe-Deadline "tomorrow": malformed: want RFC 3339, for example 2026-01-02T15:04:05.678Z`,
+		)
 	})
 }
 
@@ -104,7 +120,8 @@ func TestDeadlineInThePast(t *testing.T) {
 	})
 }
 
-// TestRootWithoutWorker: the agent is known, but nobody serves it. Another worker ends it at its time.
+// TestRootWithoutWorker: the agent is known, but nobody serves it. Another
+// worker ends it at its time.
 func TestRootWithoutWorker(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.agents = []configs.Agent{define("other", nil)}
@@ -132,7 +149,8 @@ func TestCancelledRootWithoutWorker(t *testing.T) {
 	})
 }
 
-// TestSlowModel takes twenty times as long as a lease: it is one delivery, and one request.
+// TestSlowModel takes twenty times as long as a lease: it is one delivery, and
+// one request.
 func TestSlowModel(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.lead(nil)
@@ -155,8 +173,8 @@ func TestSlowModel(t *testing.T) {
 	})
 }
 
-// TestRootCancelledBeforeItsCallWithoutWorker: its call, at which it ends, comes to nobody, but its deadline
-// does.
+// TestRootCancelledBeforeItsCallWithoutWorker: its call, at which it ends,
+// comes to nobody, but its deadline does.
 func TestRootCancelledBeforeItsCallWithoutWorker(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.agents = []configs.Agent{define("lonely", nil)}
@@ -174,8 +192,8 @@ func TestRootCancelledBeforeItsCallWithoutWorker(t *testing.T) {
 	})
 }
 
-// TestRootWhoseTimerIsLate: who stored its call died before it set the timer, and its time was over before
-// anybody took the task again.
+// TestRootWhoseTimerIsLate: who stored its call died before it set the timer,
+// and its time was over before anybody took the task again.
 func TestRootWhoseTimerIsLate(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.agents = []configs.Agent{define("other", nil)}

@@ -18,23 +18,32 @@ type trigger struct {
 	at      subjects.Address
 	slot    bool // it holds one
 	inbound bool // it counts as one at hand
-	again   int  // how often it was read again before its model was asked, since it had been read long before
-	sent    int  // the entry of the log of which all that nobody waits for was sent out under it
+	// how often it was read again before its model was asked, since it had
+	// been read long before
+	again int
+	// the entry of the log of which all that nobody waits for was sent out
+	// under it
+	sent int
 }
 
-// desk is where one goroutine handles the triggers of one run, one after another. It exists while
-// there are any.
+// desk is where one goroutine handles the triggers of one run, one after
+// another. It exists while there are any.
 type desk struct {
 	run   subjects.Run
 	queue []*trigger
-	until time.Time // when whoever is at work here should have ended long since; zero: it takes as long as it takes
+	// when whoever is at work here should have ended long since; zero: it
+	// takes as long as it takes
+	until time.Time
 
-	few  int    // whoever is at work here waits for more than so many outcomes
-	more func() // says that there are; nil: nobody waits
+	// whoever is at work here waits for more than so many outcomes
+	few int
+	// says that there are; nil: nobody waits
+	more func()
 }
 
-// deliver puts a trigger on its run's desk. If whoever is at work there hangs, or much waits there for its model's
-// answer, the run gets another desk, as it would at another worker: the fences hold between the two.
+// deliver puts a trigger on its run's desk. If whoever is at work there hangs,
+// or much waits there for its model's answer, the run gets another desk, as it
+// would at another worker: the fences hold between the two.
 func (w *Worker) deliver(ctx context.Context, t *trigger) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -57,11 +66,12 @@ func (w *Worker) deliver(ctx context.Context, t *trigger) {
 	}
 }
 
-// muchBehind is how many triggers wait at most behind one whose model is being asked: letters, say.
+// muchBehind is how many triggers wait at most behind one whose model is being
+// asked: letters, say.
 const muchBehind = 64
 
-// bound ends the leases of a trigger, and of what waits behind it, at a time: work past its deadline is nobody's
-// to keep.
+// bound ends the leases of a trigger, and of what waits behind it, at a time:
+// work past its deadline is nobody's to keep.
 func (w *Worker) bound(t *trigger, until time.Time) {
 	t.Until(until)
 	w.mu.Lock()
@@ -74,14 +84,15 @@ func (w *Worker) bound(t *trigger, until time.Time) {
 	}
 }
 
-// waitBehind has a trigger wait until a model has answered. It is not at hand: the worker takes what is for others.
+// waitBehind has a trigger wait until a model has answered. It is not at hand:
+// the worker takes what is for others.
 func (w *Worker) waitBehind(t *trigger, until time.Time) {
 	t.Until(until)
 	w.putDown(t)
 }
 
-// seat finds a goroutine for a desk: one that has just cleared another, its stack grown already, or a
-// new one.
+// seat finds a goroutine for a desk: one that has just cleared another, its
+// stack grown already, or a new one.
 func (w *Worker) seat(ctx context.Context, d *desk) {
 	select {
 	case w.idle <- d:
@@ -111,8 +122,9 @@ func (w *Worker) rest(ctx context.Context) *desk {
 	return nil
 }
 
-// sit handles a desk's triggers until there are none: all that came meanwhile with one read of what
-// is new, so that the fan-in of N replies costs N and not N times N.
+// sit handles a desk's triggers until there are none: all that came meanwhile
+// with one read of what is new, so that the fan-in of N replies costs N and not
+// N times N.
 func (w *Worker) sit(ctx context.Context, d *desk) {
 	h := w.cache.take(d.run)
 	if h == nil {
@@ -128,8 +140,9 @@ func (w *Worker) sit(ctx context.Context, d *desk) {
 // gathering is how long outcomes wait for others.
 const gathering = time.Millisecond
 
-// gather waits a moment where nothing has come but outcomes, and too few of them for the run to owe anything, as far as is
-// known here: they are read together with those that come next.
+// gather waits a moment where nothing has come but outcomes, and too few of
+// them for the run to owe anything, as far as is known here: they are read
+// together with those that come next.
 func (w *Worker) gather(ctx context.Context, d *desk, h *history) {
 	few := min(w.atHand()/2, h.state.Awaited()-1)
 	if few <= 0 {
@@ -152,7 +165,8 @@ func (w *Worker) gather(ctx context.Context, d *desk, h *history) {
 	w.mu.Unlock()
 }
 
-// onlyReplies reports whether triggers are no more than so many, and all of them outcomes.
+// onlyReplies reports whether triggers are no more than so many, and all of
+// them outcomes.
 func onlyReplies(ts []*trigger, most int) bool { return len(ts) <= most && replies(ts) == len(ts) }
 
 // next takes what is on the desk, or clears it away.
@@ -171,8 +185,9 @@ func (w *Worker) next(ctx context.Context, d *desk, h *history) []*trigger {
 	return batch
 }
 
-// handle reads once for a batch of triggers, acknowledges those that own nothing and acts on those
-// that do. After an error nothing is known of the run.
+// handle reads once for a batch of triggers, acknowledges those that own
+// nothing and acts on those that do. After an error nothing is known of the
+// run.
 func (w *Worker) handle(ctx context.Context, h *history, batch []*trigger) error {
 	if batch = w.inTime(batch); len(batch) == 0 {
 		return nil
@@ -204,8 +219,9 @@ func (w *Worker) handle(ctx context.Context, h *history, batch []*trigger) error
 	return failed
 }
 
-// readFor reads what a batch of triggers needs. Where the run is idle, or they may be the last that it waits for, its reply
-// subject is looked at as well: it goes on then.
+// readFor reads what a batch of triggers needs. Where the run is idle, or they
+// may be the last that it waits for, its reply subject is looked at as well: it
+// goes on then.
 func (w *Worker) readFor(ctx context.Context, h *history, batch []*trigger) error {
 	if err := w.tombs.learned(ctx, h.run); err != nil {
 		return err
@@ -230,8 +246,9 @@ func replies(batch []*trigger) (n int) {
 	return n
 }
 
-// inTime leaves out the triggers that have waited here for longer than their leases, while the server heard
-// nothing of this process: they come again, to whoever asks, and another worker may have them already.
+// inTime leaves out the triggers that have waited here for longer than their
+// leases, while the server heard nothing of this process: they come again, to
+// whoever asks, and another worker may have them already.
 func (w *Worker) inTime(batch []*trigger) []*trigger {
 	return slices.DeleteFunc(batch, func(t *trigger) bool {
 		late := t.Late()
@@ -242,8 +259,9 @@ func (w *Worker) inTime(batch []*trigger) []*trigger {
 	})
 }
 
-// mustRead is the message that a read for these triggers has to contain: the last of them and, where a
-// follower may lag, all that was stored when a call or a redelivered message was delivered.
+// mustRead is the message that a read for these triggers has to contain: the
+// last of them and, where a follower may lag, all that was stored when a call
+// or a redelivered message was delivered.
 func (w *Worker) mustRead(ctx context.Context, h *history, batch []*trigger) (uint64, error) {
 	var must uint64
 	var leader bool
@@ -281,7 +299,8 @@ func (w *Worker) done(ctx context.Context, t *trigger) {
 	}
 }
 
-// undone gives a trigger back that could not be carried out, to this worker or another one.
+// undone gives a trigger back that could not be carried out, to this worker or
+// another one.
 func (w *Worker) undone(ctx context.Context, t *trigger, err error) {
 	w.free(t)
 	if w.draining.Load() {
@@ -289,16 +308,23 @@ func (w *Worker) undone(ctx context.Context, t *trigger, err error) {
 		return
 	}
 	if t.Late() {
-		w.log.WarnContext(ctx, "left to another worker", slog.String(keyRun, t.at.Run.String()), slog.Uint64(keySeq, t.Seq), slog.Any(keyError, err))
+		w.log.WarnContext(
+			ctx,
+			"left to another worker",
+			slog.String(keyRun, t.at.Run.String()),
+			slog.Uint64(keySeq, t.Seq),
+			slog.Any(keyError, err),
+		)
 		return
 	}
 	w.log.WarnContext(ctx, "trigger given back", slog.String(keyRun, t.at.Run.String()), slog.Uint64(keySeq, t.Seq),
 		slog.Int(keyCount, t.Count), slog.Any(keyError, err))
-	w.giveBack(ctx, t.Delivery, again<<min(t.Count-1, 5)) // a fault that lasts is not a poisoned run
+	// a fault that lasts is not a poisoned run
+	w.giveBack(ctx, t.Delivery, again<<min(t.Count-1, 5))
 }
 
-// unread is what becomes of a trigger whose run could not be read: a corrupt one is ended, anything
-// else may be better next time.
+// unread is what becomes of a trigger whose run could not be read: a corrupt
+// one is ended, anything else may be better next time.
 func (w *Worker) unread(ctx context.Context, h *history, t *trigger, err error) {
 	if errors.Is(err, run.ErrCorrupt) {
 		err = w.giveUp(ctx, h.run, t, err.Error())

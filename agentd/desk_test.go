@@ -10,8 +10,9 @@ import (
 	"github.com/axebus/axe/configs"
 )
 
-// TestLettersToWhoIsBusy: letters to a run whose model is being asked, many more than a worker takes at once, keep that
-// worker from nothing else; and none of them is lost.
+// TestLettersToWhoIsBusy: letters to a run whose model is being asked, many
+// more than a worker takes at once, keep that worker from nothing else; and
+// none of them is lost.
 func TestLettersToWhoIsBusy(t *testing.T) {
 	const letters = 200
 	onStage(t, func(s *stage) {

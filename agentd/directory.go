@@ -18,9 +18,10 @@ type Card struct {
 	Description string   `json:"description,omitzero"`
 	Model       string   `json:"model,omitzero"` // provider/model
 	SubAgents   []string `json:"sub_agents,omitempty"`
-	Digest      string   `json:"digest"`           // of the agent's file
-	Problem     string   `json:"problem,omitzero"` // why nobody serves it: its file is wrong
-	Worker      string   `json:"worker"`           // that said so last
+	Digest      string   `json:"digest"` // of the agent's file
+	// why nobody serves it: its file is wrong
+	Problem string `json:"problem,omitzero"`
+	Worker  string `json:"worker"` // that said so last
 }
 
 // card is what a worker says of an agent that it serves.
@@ -41,8 +42,14 @@ func newDirectory() *directory {
 	return &directory{cards: map[string]Card{}}
 }
 
-// follow keeps the copy current until ctx ends; changed is called for each name that came or went.
-func (d *directory) follow(ctx context.Context, conn *bus.Conn, changed func(name string, c Card, gone bool), ready func()) error {
+// follow keeps the copy current until ctx ends; changed is called for each name
+// that came or went.
+func (d *directory) follow(
+	ctx context.Context,
+	conn *bus.Conn,
+	changed func(name string, c Card, gone bool),
+	ready func(),
+) error {
 	dir, err := conn.Directory(ctx)
 	if err != nil {
 		return err
@@ -64,11 +71,13 @@ func (d *directory) follow(ctx context.Context, conn *bus.Conn, changed func(nam
 	}, ready)
 }
 
-// secondLook is how long it takes a worker to announce again what another one has withdrawn.
+// secondLook is how long it takes a worker to announce again what another one
+// has withdrawn.
 const secondLook = 250 * time.Millisecond
 
-// find is what workers say of an agent; ok is false for one that none announces. The bucket itself has the
-// last word before anybody is told no, after a moment: the agent may just be announced, again or mended.
+// find is what workers say of an agent; ok is false for one that none
+// announces. The bucket itself has the last word before anybody is told no,
+// after a moment: the agent may just be announced, again or mended.
 func (d *directory) find(ctx context.Context, agent string) (c Card, ok bool, _ error) {
 	d.mu.Lock()
 	c, ok = d.cards[agent]
@@ -92,7 +101,8 @@ func (d *directory) find(ctx context.Context, agent string) (c Card, ok bool, _ 
 	}
 }
 
-// announced reports whether this worker has heard that some worker serves the agent.
+// announced reports whether this worker has heard that some worker serves the
+// agent.
 func (d *directory) announced(agent subjects.Agent) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -100,8 +110,9 @@ func (d *directory) announced(agent subjects.Agent) bool {
 	return ok && c.Problem == ""
 }
 
-// announce says what there is to say of an agent, unless it has been said. That its file is wrong gives
-// way to a worker that has it right, but the first time: that worker may be gone, and says it again if not.
+// announce says what there is to say of an agent, unless it has been said. That
+// its file is wrong gives way to a worker that has it right, but the first
+// time: that worker may be gone, and says it again if not.
 func (d *directory) announce(ctx context.Context, c Card, first bool) error {
 	d.mu.Lock()
 	said, ok := d.cards[c.Name]
@@ -126,8 +137,8 @@ func (d *directory) announce(ctx context.Context, c Card, first bool) error {
 	return nil
 }
 
-// withdraw takes back what was announced of an agent, by whomever: it may be gone. Who still serves the
-// agent announces it again.
+// withdraw takes back what was announced of an agent, by whomever: it may be
+// gone. Who still serves the agent announces it again.
 func (d *directory) withdraw(ctx context.Context, agent subjects.Agent) error {
 	d.mu.Lock()
 	dir := d.bus

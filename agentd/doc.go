@@ -1,10 +1,12 @@
-// Package agentd is the worker. It takes triggers (delivered messages), folds the runs that they belong
-// to, carries out what those runs owe, and acknowledges only then. Between turns it keeps nothing that
-// matters: what it caches may be dropped at any time.
+// Package agentd is the worker. It takes triggers (delivered messages), folds
+// the runs that they belong to, carries out what those runs owe, and
+// acknowledges only then. Between turns it keeps nothing that matters: what it
+// caches may be dropped at any time.
 //
-// The invariant it keeps: an effect is carried out only by the holder of the message that the folded
-// state names as its owner, and every write that advances or ends a run is fenced by the run's log.
-// So any number of workers may hold the same run, die at any step, or come back from the dead.
+// The invariant it keeps: an effect is carried out only by the holder of the
+// message that the folded state names as its owner, and every write that
+// advances or ends a run is fenced by the run's log. So any number of workers
+// may hold the same run, die at any step, or come back from the dead.
 //
 //	w, err := agentd.New(conn, agentd.Config{Name: "w1", Open: catalog.Open})
 //	err = w.Serve(agents) // again whenever the definitions change

@@ -10,7 +10,8 @@ import (
 	"github.com/axebus/axe/agentd"
 )
 
-// TestDrainFinishesWhatIsInFlight within the grace, stores it, and takes nothing new.
+// TestDrainFinishesWhatIsInFlight within the grace, stores it, and takes
+// nothing new.
 func TestDrainFinishesWhatIsInFlight(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.lead(nil)
@@ -38,7 +39,8 @@ func TestDrainFinishesWhatIsInFlight(t *testing.T) {
 	})
 }
 
-// TestDrainFinishesATurn that calls: it is on the log and its children are called; somebody else goes on.
+// TestDrainFinishesATurn that calls: it is on the log and its children are
+// called; somebody else goes on.
 func TestDrainFinishesATurn(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.lead([]string{"leaf"}, call("leaf", "x"))
@@ -58,8 +60,8 @@ func TestDrainFinishesATurn(t *testing.T) {
 	})
 }
 
-// TestDrainGivesBack what does not end within the grace, be it under a call or under a reply; another
-// worker has it within the second.
+// TestDrainGivesBack what does not end within the grace, be it under a call or
+// under a reply; another worker has it within the second.
 func TestDrainGivesBack(t *testing.T) {
 	for slow, asks := range map[string]int{"leaf": 1, "lead": 2} {
 		t.Run(slow, func(t *testing.T) {
@@ -110,7 +112,8 @@ func TestDrainLeavesNothingBehind(t *testing.T) {
 		synctest.Wait()
 		buf := make([]byte, 4<<20)
 		for g := range strings.SplitSeq(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
-			if strings.Contains(g, "axe/agentd.(*") || strings.Contains(g, "axe/bus.(*Conn)") || strings.Contains(g, "axe/bus.(*Directory)") {
+			if strings.Contains(g, "axe/agentd.(*") || strings.Contains(g, "axe/bus.(*Conn)") ||
+				strings.Contains(g, "axe/bus.(*Directory)") {
 				t.Errorf("left behind:\n%s", g)
 			}
 		}

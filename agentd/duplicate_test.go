@@ -11,7 +11,8 @@ import (
 	"github.com/axebus/axe/configs"
 )
 
-// TestSubmissionTwice: the same id is the same tree, at once, while it runs and after its end.
+// TestSubmissionTwice: the same id is the same tree, at once, while it runs and
+// after its end.
 func TestSubmissionTwice(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.lead([]string{"leaf"}, call("leaf", "x"))
@@ -45,7 +46,8 @@ func TestSubmissionTwice(t *testing.T) {
 	})
 }
 
-// TestIDOfAnotherAgentsTree is refused, clearly, and the tree that has it goes on.
+// TestIDOfAnotherAgentsTree is refused, clearly, and the tree that has it goes
+// on.
 func TestIDOfAnotherAgentsTree(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.lead(nil)
@@ -65,7 +67,8 @@ func TestIDOfAnotherAgentsTree(t *testing.T) {
 	})
 }
 
-// TestSecondCall of a run is refused by the fence; one without a fence changes nothing.
+// TestSecondCall of a run is refused by the fence; one without a fence changes
+// nothing.
 func TestSecondCall(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.agents = []configs.Agent{define("lead", []string{"leaf"}), define("leaf", nil)}
@@ -76,7 +79,11 @@ func TestSecondCall(t *testing.T) {
 		s.asking("leaf", 1)
 		for _, run := range []bus.Message{{Subject: r.Call()}, {Subject: s.child(r, "leaf", 0).Call()}} {
 			first := s.all(run.Subject)[0]
-			again := bus.Message{Subject: run.Subject, Body: []byte(`{"task":"evil"}`), Fence: bus.After(run.Subject, 0)}
+			again := bus.Message{
+				Subject: run.Subject,
+				Body:    []byte(`{"task":"evil"}`),
+				Fence:   bus.After(run.Subject, 0),
+			}
 			for k := range first.Header {
 				if k[:4] == "Axe-" {
 					again.Header = append(again.Header, [2]string{k, first.Header.Get(k)})
@@ -97,8 +104,8 @@ func TestSecondCall(t *testing.T) {
 	})
 }
 
-// TestSecondCallElsewhere: calls by hand, without a fence, reach other workers while the first one works.
-// They are no calls of the run.
+// TestSecondCallElsewhere: calls by hand, without a fence, reach other workers
+// while the first one works. They are no calls of the run.
 func TestSecondCallElsewhere(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.lead(nil)
@@ -127,13 +134,18 @@ func TestSecondCallElsewhere(t *testing.T) {
 	})
 }
 
-// TestFirstOutcomeCounts: two are stored in one slot, by zombies. A worker that has seen the first one
-// come and one that reads them both later show the model the same.
+// TestFirstOutcomeCounts: two are stored in one slot, by zombies. A worker that
+// has seen the first one come and one that reads them both later show the model
+// the same.
 func TestFirstOutcomeCounts(t *testing.T) {
 	for name, cold := range map[string]bool{"warm": false, "cold": true} {
 		t.Run(name, func(t *testing.T) {
 			onStage(t, func(s *stage) {
-				s.agents = []configs.Agent{define("lead", []string{"slow", "slower"}), define("slow", nil), define("slower", nil)}
+				s.agents = []configs.Agent{
+					define("lead", []string{"slow", "slower"}),
+					define("slow", nil),
+					define("slower", nil),
+				}
 				s.parts["lead"] = turns(calls(call("slow", "x"), call("slower", "x")), sums)
 				s.parts["slow"] = after(20*time.Second, says("third"))
 				s.parts["slower"] = after(time.Minute, says("slower"))
@@ -143,7 +155,12 @@ func TestFirstOutcomeCounts(t *testing.T) {
 				r := s.submit("lead", "go")
 				s.asking("slower", 1)
 				for _, text := range []string{"first", "second"} {
-					s.write(bus.Message{Subject: r.Reply(1, 0), Body: []byte(`{"status":"completed","result":"` + text + `"}`)})
+					s.write(
+						bus.Message{
+							Subject: r.Reply(1, 0),
+							Body:    []byte(`{"status":"completed","result":"` + text + `"}`),
+						},
+					)
 					time.Sleep(time.Second)
 				}
 				if cold {

@@ -24,7 +24,8 @@ func TestSubmissionThatIsNoText(t *testing.T) {
 	})
 }
 
-// TestSubmissionWithoutAnAddress goes to the dead letters, whole, and does not come again.
+// TestSubmissionWithoutAnAddress goes to the dead letters, whole, and does not
+// come again.
 func TestSubmissionWithoutAnAddress(t *testing.T) {
 	for _, subject := range []string{
 		"axe.submit.lead", "axe.submit.lead.T.more", "axe.submit.Lead.T", "axe.submit.lead.not-an-id", "axe.submit.-x.T",
@@ -37,7 +38,8 @@ func TestSubmissionWithoutAnAddress(t *testing.T) {
 				s.eventually("a dead letter", func() bool { return len(s.all(s.conn.Space().Dead())) > 0 })
 				time.Sleep(20 * time.Second)
 				dead := s.all(s.conn.Space().Dead())
-				if len(dead) != 1 || string(dead[0].Body) != "garbage" || dead[0].Header.Get("Axe-Subject") != subject ||
+				if len(dead) != 1 || string(dead[0].Body) != "garbage" ||
+					dead[0].Header.Get("Axe-Subject") != subject ||
 					!strings.Contains(dead[0].Header.Get("Axe-Reason"), "malformed") {
 					t.Errorf("dead letters: %v", dead)
 				}
@@ -50,8 +52,8 @@ func TestSubmissionWithoutAnAddress(t *testing.T) {
 	}
 }
 
-// TestForgedCall: what a call's headers say is checked against its subject. One that lies is buried, and
-// no model is asked.
+// TestForgedCall: what a call's headers say is checked against its subject. One
+// that lies is buried, and no model is asked.
 func TestForgedCall(t *testing.T) {
 	for name, test := range map[string]struct{ header, value string }{
 		"reply to another's slot": {subjects.HeaderReply, "axe.run.boss.T1.r.in.1.7"},
@@ -98,7 +100,8 @@ func TestForgedCall(t *testing.T) {
 	}
 }
 
-// TestForgedRootCall: whoever waits for a root's result gets one, at its place and nowhere else.
+// TestForgedRootCall: whoever waits for a root's result gets one, at its place
+// and nowhere else.
 func TestForgedRootCall(t *testing.T) {
 	for reply, why := range map[string]string{
 		"":                                 `Axe-Schema "": malformed: this worker reads schema 1`,
@@ -116,7 +119,13 @@ func TestForgedRootCall(t *testing.T) {
 				r := s.root("lead")
 				m := bus.Message{Subject: r.Call(), Body: []byte(`{"task":"evil"}`)}
 				if reply != "" {
-					m.Header = subjects.Header{Tree: r.Tree, Path: r.Path, MaxDepth: 5, Deadline: time.Now().Add(time.Hour), Reply: reply}.Pairs()
+					m.Header = subjects.Header{
+						Tree:     r.Tree,
+						Path:     r.Path,
+						MaxDepth: 5,
+						Deadline: time.Now().Add(time.Hour),
+						Reply:    reply,
+					}.Pairs()
 				}
 				s.write(m)
 				s.failed(r, run.KindError, "malformed call: "+why)
@@ -128,7 +137,8 @@ func TestForgedRootCall(t *testing.T) {
 	}
 }
 
-// TestNoiseIsIgnored: replies nobody asked for, timers of other turns, mail of a later version.
+// TestNoiseIsIgnored: replies nobody asked for, timers of other turns, mail of
+// a later version.
 func TestNoiseIsIgnored(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.lead([]string{"leaf"}, call("leaf", "x"))

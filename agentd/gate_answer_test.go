@@ -6,24 +6,30 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/axebus/axe/agentd/limit"
+	"github.com/axebus/axe/agentd/ratelimit"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/configs"
 )
 
-// TestGateWithoutAnswer: each step of a gate is stored, and each second answer to a write is lost. What is counted in a
-// minute is counted once all the same.
+// TestGateWithoutAnswer: each step of a gate is stored, and each second answer
+// to a write is lost. What is counted in a minute is counted once all the same.
 func TestGateWithoutAnswer(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.agents = []configs.Agent{define("lead", nil)}
 		s.parts["lead"] = repeats // 11 tokens
 		var n atomic.Int64
-		s.crew(1, engagement{Config: limited(limit.Settings{Requests: 1000, Tokens: 100_000}), intercept: func(at bus.Point) error {
-			if at.Op == "write" && at.After && strings.Contains(at.Subject, "AXE_LIMITS") && n.Add(1)%2 == 1 {
-				return errors.New("the answer was lost")
-			}
-			return nil
-		}})
+		s.crew(
+			1,
+			engagement{
+				Config: limited(ratelimit.Settings{Requests: 1000, Tokens: 100_000}),
+				intercept: func(at bus.Point) error {
+					if at.Op == "write" && at.After && strings.Contains(at.Subject, "AXE_LIMITS") && n.Add(1)%2 == 1 {
+						return errors.New("the answer was lost")
+					}
+					return nil
+				},
+			},
+		)
 		for range 3 {
 			s.completed(s.submit("lead", "x"), "x")
 		}

@@ -7,13 +7,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/axebus/axe/agentd/limit"
+	"github.com/axebus/axe/agentd/ratelimit"
 	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/provider"
 )
 
-// TestLongProbe: a provider wants to be left alone for five seconds and is content then, and its answers take ten
-// minutes. One request goes before the others; they do not wait for the whole of its answer.
+// TestLongProbe: a provider wants to be left alone for five seconds and is
+// content then, and its answers take ten minutes. One request goes before the
+// others; they do not wait for the whole of its answer.
 func TestLongProbe(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.agents = []configs.Agent{define("lead", nil, patient(5))}
@@ -24,7 +25,7 @@ func TestLongProbe(t *testing.T) {
 			}
 			return after(10*time.Minute, repeats)(ctx, a)
 		}
-		s.crew(4, engagement{Config: limited(limit.Settings{RetryAfter: true})})
+		s.crew(4, engagement{Config: limited(ratelimit.Settings{RetryAfter: true})})
 		first := s.submit("lead", "first")
 		s.asking("lead", 1)
 		time.Sleep(100 * time.Millisecond)

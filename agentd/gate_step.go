@@ -8,19 +8,20 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/axebus/axe/agentd/limit"
+	"github.com/axebus/axe/agentd/ratelimit"
 	"github.com/axebus/axe/bus"
 )
 
 // attempt is a step that may have been stored.
 type attempt struct {
-	limit.Step
-	after    limit.State
-	decision limit.Decision
+	ratelimit.Step
+	after    ratelimit.State
+	decision ratelimit.Decision
 }
 
-// step brings what has ended and what waits to the bus, against whatever others do there, and lets in who may
-// begin. Next is when it has to be done again in any case.
+// step brings what has ended and what waits to the bus, against whatever others
+// do there, and lets in who may begin. Next is when it has to be done again in
+// any case.
 func (g *gate) step(ctx context.Context) (next time.Time, err error) {
 	for {
 		if next, stored := g.wasStored(); stored {
@@ -42,7 +43,9 @@ func (g *gate) step(ctx context.Context) (next time.Time, err error) {
 					return next, err
 				}
 				if refused.Last < rev {
-					g.forget() // somebody has removed the bucket: revisions begin anew
+					// somebody has removed the bucket:
+					// revisions begin anew
+					g.forget()
 				}
 				if err := g.read(ctx, refused.Last); err != nil {
 					return next, err
@@ -55,8 +58,9 @@ func (g *gate) step(ctx context.Context) (next time.Time, err error) {
 	}
 }
 
-// attempt is what a step makes of the state as it is known. One that changes nothing keeps the state's name.
-func (g *gate) attempt() (*attempt, limit.State, uint64, error) {
+// attempt is what a step makes of the state as it is known. One that changes
+// nothing keeps the state's name.
+func (g *gate) attempt() (*attempt, ratelimit.State, uint64, error) {
 	st, state, rev := g.snapshot()
 	try := &attempt{Step: st}
 	try.after, try.decision = state.Apply(g.limits, st, time.Now())
@@ -76,8 +80,8 @@ func (g *gate) attempt() (*attempt, limit.State, uint64, error) {
 	return try, state, rev, nil
 }
 
-// wasStored reports whether the last attempt turns out to have been stored, though its answer was lost, and ends
-// it then.
+// wasStored reports whether the last attempt turns out to have been stored,
+// though its answer was lost, and ends it then.
 func (g *gate) wasStored() (next time.Time, ok bool) {
 	g.mu.Lock()
 	try, state, rev := g.tried, g.state, g.rev
@@ -89,17 +93,24 @@ func (g *gate) wasStored() (next time.Time, ok bool) {
 	return try.decision.Next, true
 }
 
-func (g *gate) snapshot() (limit.Step, limit.State, uint64) {
+func (g *gate) snapshot() (ratelimit.Step, ratelimit.State, uint64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	st := limit.Step{Worker: g.worker, Held: g.held, Probing: g.probing, Want: len(g.line), Ended: slices.Clone(g.ended)}
+	st := ratelimit.Step{
+		Worker:  g.worker,
+		Held:    g.held,
+		Probing: g.probing,
+		Want:    len(g.line),
+		Ended:   slices.Clone(g.ended),
+	}
 	if g.over {
 		st.Want = 0
 	}
 	return st, g.state, g.rev
 }
 
-// settle lets in whom a stored step allows. Who has left the line since then leaves room: the next step says so.
+// settle lets in whom a stored step allows. Who has left the line since then
+// leaves room: the next step says so.
 func (g *gate) settle(try *attempt, rev uint64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -119,8 +130,9 @@ func (g *gate) settle(try *attempt, rev uint64) {
 	}
 }
 
-// learn takes what was stored, unless something later is known. The caller holds the lock.
-func (g *gate) learn(s limit.State, rev uint64) {
+// learn takes what was stored, unless something later is known. The caller
+// holds the lock.
+func (g *gate) learn(s ratelimit.State, rev uint64) {
 	if rev >= g.rev {
 		g.state, g.rev = s, rev
 	}
@@ -130,11 +142,12 @@ func (g *gate) learn(s limit.State, rev uint64) {
 func (g *gate) forget() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.state, g.rev = limit.State{}, 0
+	g.state, g.rev = ratelimit.State{}, 0
 }
 
-// read asks the bus for the state, which holds the message that refused a write. The watch may have told more
-// by the time of the answer, and tells it once.
+// read asks the bus for the state, which holds the message that refused a
+// write. The watch may have told more by the time of the answer, and tells it
+// once.
 func (g *gate) read(ctx context.Context, must uint64) error {
 	value, rev, err := g.on.Read(ctx, must)
 	if err != nil {
@@ -142,7 +155,7 @@ func (g *gate) read(ctx context.Context, must uint64) error {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.learn(limit.Decode(value), rev)
+	g.learn(ratelimit.Decode(value), rev)
 	return nil
 }
 
@@ -153,7 +166,7 @@ func (g *gate) watch(ctx context.Context) {
 			g.mu.Lock()
 			defer g.mu.Unlock()
 			if rev > g.rev {
-				g.learn(limit.Decode(value), rev)
+				g.learn(ratelimit.Decode(value), rev)
 				g.wake()
 			}
 		})

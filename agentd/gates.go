@@ -12,12 +12,14 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// gates are those that this worker has come to. A provider without limits has none, and costs nothing.
+// gates are those that this worker has come to. A provider without limits has
+// none, and costs nothing.
 type gates struct {
 	mu    sync.Mutex
 	known map[string]*gate // by account
 	fresh []*gate          // that nobody runs yet
-	more  chan struct{}    // holds a token when there are any
+	// holds a token when there are any
+	more chan struct{}
 }
 
 func newGates() *gates {
@@ -68,10 +70,16 @@ func (w *Worker) gate(model string) *gate {
 	return g
 }
 
-// admit waits at the gate of a model, if it has one. Who waits for long is told of. Like in a pause before
-// another attempt, the run keeps its slot: its lease is renewed as that of every delivery in hand, and the
-// end of ctx and a drain end the wait at once.
-func (w *Worker) admit(ctx context.Context, r subjects.Run, model string, part run.Part) (pass func(*provider.Response, error), err error) {
+// admit waits at the gate of a model, if it has one. Who waits for long is told
+// of. Like in a pause before another attempt, the run keeps its slot: its lease
+// is renewed as that of every delivery in hand, and the end of ctx and a drain
+// end the wait at once.
+func (w *Worker) admit(
+	ctx context.Context,
+	r subjects.Run,
+	model string,
+	part run.Part,
+) (pass func(*provider.Response, error), err error) {
 	g := w.gate(model)
 	if g == nil {
 		return func(*provider.Response, error) {}, nil

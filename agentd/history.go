@@ -14,24 +14,31 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// history is a run as this worker has read it: the fold of all its messages up to state.Seq.
+// history is a run as this worker has read it: the fold of all its messages up
+// to state.Seq.
 type history struct {
-	run    subjects.Run
-	state  run.State
-	head   subjects.Header // of the call
-	bad    error           // why the call cannot be run
-	call   bus.Stored      // the call, while nothing has been read
-	fresh  bool            // nobody else can have had it
-	called uint64          // its sequence
-	asked  bool            // the last read looked at the reply subject too
-	size   int             // bytes of memory, for the cache
-	read   time.Time       // when the last read of the run began
-	tombs  uint64          // the newest tombstone known when the model was asked last
+	run   subjects.Run
+	state run.State
+	head  subjects.Header // of the call
+	bad   error           // why the call cannot be run
+	// the call, while nothing has been read
+	call   bus.Stored
+	fresh  bool   // nobody else can have had it
+	called uint64 // its sequence
+	// the last read looked at the reply subject too
+	asked bool
+	size  int // bytes of memory, for the cache
+	// when the last read of the run began
+	read time.Time
+	// the newest tombstone known when the model was asked last
+	tombs uint64
 
-	inherited []provider.Message // what a copy of its parent knows from there, once it was read
+	// what a copy of its parent knows from there, once it was read
+	inherited []provider.Message
 }
 
-// lagging is how long a read may lag behind a message that was delivered before it counts as failed.
+// lagging is how long a read may lag behind a message that was delivered before
+// it counts as failed.
 const lagging = 10 * time.Second
 
 // reply is the subject of the run's own outcome.
@@ -42,8 +49,9 @@ func (h *history) reply() (string, bool) {
 	return h.head.Reply, h.bad == nil && h.head.Reply != ""
 }
 
-// read brings the history up to date: afterwards it holds the message must, and everything before
-// it. A follower may lag; then it reads again. Where the call is all there can be, nothing is read.
+// read brings the history up to date: afterwards it holds the message must, and
+// everything before it. A follower may lag; then it reads again. Where the call
+// is all there can be, nothing is read.
 func (w *Worker) read(ctx context.Context, h *history, must uint64) error {
 	if w.alone(h) {
 		h.asked, h.read = true, time.Now()
@@ -57,8 +65,8 @@ func (w *Worker) read(ctx context.Context, h *history, must uint64) error {
 	}, "%s up to %d", h.run, must)
 }
 
-// catchUp reads until what is known to be stored is there, or for as long as a follower may lag. What is read is said in
-// the error alone.
+// catchUp reads until what is known to be stored is there, or for as long as a
+// follower may lag. What is read is said in the error alone.
 func catchUp(ctx context.Context, there func(context.Context) (bool, error), what string, args ...any) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, lagging, errLagging)
 	defer cancel()
@@ -72,13 +80,15 @@ func catchUp(ctx context.Context, there func(context.Context) (bool, error), wha
 	}
 }
 
-// oldLook is how long after a look at the reply subject the rest of a run may be read until somebody may have
-// concluded it meanwhile: less than a connection takes that has to come back.
+// oldLook is how long after a look at the reply subject the rest of a run may
+// be read until somebody may have concluded it meanwhile: less than a
+// connection takes that has to come back.
 const oldLook = 250 * time.Millisecond
 
 var errLagging = errors.New("the stream's replicas lag behind")
 
-// readOnce reads what is new. The whole of an unknown run comes with its reply subject in one read.
+// readOnce reads what is new. The whole of an unknown run comes with its reply
+// subject in one read.
 func (w *Worker) readOnce(ctx context.Context, h *history, must uint64) error {
 	h.asked, h.read = false, time.Now()
 	if h.state.Seq > 0 {
@@ -109,22 +119,25 @@ func (w *Worker) readOnce(ctx context.Context, h *history, must uint64) error {
 	return nil
 }
 
-// alone reports whether a call is all that there is of its run, because nobody else can have had it. Only a tombstone can be
-// there then, and all workers are told of one; where that is not here yet, it ends the run a moment later.
+// alone reports whether a call is all that there is of its run, because nobody
+// else can have had it. Only a tombstone can be there then, and all workers are
+// told of one; where that is not here yet, it ends the run a moment later.
 func (w *Worker) alone(h *history) bool {
 	_, ok := w.firstCall(h)
 	return ok && h.fresh && w.tombs.complete() && !w.tombs.covered(h.run)
 }
 
-// firstCall reports whether what is to be read is a call that is the first on its subject: the fence that stands in its headers
-// says so. Where its outcome goes is known then.
+// firstCall reports whether what is to be read is a call that is the first on
+// its subject: the fence that stands in its headers says so. Where its outcome
+// goes is known then.
 func (w *Worker) firstCall(h *history) (reply string, ok bool) {
 	reply, ok = h.reply()
 	return reply, ok && h.call.Seq != 0 && h.call.FirstOfItsSubject() && w.conn.Replicas() <= 1
 }
 
-// readFresh asks the least that a call needs: whether the run has a log, a tombstone or an outcome. It
-// has none if this is its first delivery, and then the call is the whole of it.
+// readFresh asks the least that a call needs: whether the run has a log, a
+// tombstone or an outcome. It has none if this is its first delivery, and then
+// the call is the whole of it.
 func (w *Worker) readFresh(ctx context.Context, h *history) (bool, error) {
 	reply, ok := w.firstCall(h)
 	if !ok {
@@ -148,7 +161,8 @@ func (w *Worker) end(ctx context.Context, h *history, m bus.Stored) error {
 	return err
 }
 
-// readWhole reads a run that this worker knows nothing of. The message at reply, if there is one, is among what it returns.
+// readWhole reads a run that this worker knows nothing of. The message at
+// reply, if there is one, is among what it returns.
 func (w *Worker) readWhole(ctx context.Context, r subjects.Run, reply string) ([]bus.Stored, error) {
 	var others []string
 	if reply != "" {
@@ -161,8 +175,9 @@ func (w *Worker) readWhole(ctx context.Context, r subjects.Run, reply string) ([
 	return ms, err
 }
 
-// readInOrder reads a run with more subjects than one read covers. It scans the stream from the call on, which is slow
-// on an old run and exact on any. Of what was stored before the call a tombstone counts.
+// readInOrder reads a run with more subjects than one read covers. It scans the
+// stream from the call on, which is slow on an old run and exact on any. Of
+// what was stored before the call a tombstone counts.
 func (w *Worker) readInOrder(ctx context.Context, r subjects.Run, reply string) ([]bus.Stored, error) {
 	call, ok, err := w.conn.First(ctx, r.Call())
 	if err != nil || !ok {
@@ -207,8 +222,9 @@ func (w *Worker) fold(ctx context.Context, h *history, ms []bus.Stored) error {
 	return nil
 }
 
-// event makes an event of a message. What nobody here writes is nil: it is read and ignored. A
-// malformed body becomes a failed outcome or an empty reason, the same on every worker.
+// event makes an event of a message. What nobody here writes is nil: it is read
+// and ignored. A malformed body becomes a failed outcome or an empty reason,
+// the same on every worker.
 func (w *Worker) event(ctx context.Context, h *history, m bus.Stored) (run.Event, error) {
 	at, err := h.run.Space.Parse(m.Subject)
 	if err != nil || at.Run != h.run {
@@ -282,7 +298,8 @@ func (w *Worker) outcome(ctx context.Context, m bus.Stored) (run.Outcome, error)
 	return o, nil
 }
 
-// load is the body of a message. One whose object is gone or too large is empty for every worker.
+// load is the body of a message. One whose object is gone or too large is empty
+// for every worker.
 func (w *Worker) load(ctx context.Context, m bus.Stored) ([]byte, error) {
 	body, err := w.conn.Load(ctx, m)
 	if errors.Is(err, bus.ErrGone) || errors.Is(err, bus.ErrTooLarge) {
@@ -291,7 +308,8 @@ func (w *Worker) load(ctx context.Context, m bus.Stored) ([]byte, error) {
 	return body, err
 }
 
-// endOf reads the reason in a cancel message. Anybody may cancel with an empty body.
+// endOf reads the reason in a cancel message. Anybody may cancel with an empty
+// body.
 func endOf(body []byte) run.End {
 	var e run.End
 	if json.Unmarshal(body, &e) != nil {

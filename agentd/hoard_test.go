@@ -12,8 +12,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// TestRepliesAreNotHoarded has many runs become ready on a worker with one slot. A second worker that
-// comes later gets its part of them.
+// TestRepliesAreNotHoarded has many runs become ready on a worker with one
+// slot. A second worker that comes later gets its part of them.
 func TestRepliesAreNotHoarded(t *testing.T) {
 	onStage(t, func(s *stage) {
 		const trees = 20

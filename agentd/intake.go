@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// intake decides how many calls a worker asks for, and from where: of all sources together for no more than it has free
-// slots. Those that had calls lately, the busy ones, get what the others do not need.
+// intake decides how many calls a worker asks for, and from where: of all
+// sources together for no more than it has free slots. Those that had calls
+// lately, the busy ones, get what the others do not need.
 type intake struct {
 	mu   sync.Mutex
 	busy map[source]time.Time // when there was a call last
@@ -28,9 +29,10 @@ func (i *intake) had(from source, now time.Time) {
 	i.busy[from] = now
 }
 
-// share is how many calls of a source a standing request may ask for, with so many sources and slots to spare. Each may ask
-// for one while there are slots for all. With fewer slots only the busy ones may, and leave one slot to those that are
-// asked in turn.
+// share is how many calls of a source a standing request may ask for, with so
+// many sources and slots to spare. Each may ask for one while there are slots
+// for all. With fewer slots only the busy ones may, and leave one slot to those
+// that are asked in turn.
 func (i *intake) share(from source, now time.Time, sources, spare int) int {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -47,16 +49,17 @@ func (i *intake) share(from source, now time.Time, sources, spare int) int {
 	return 0
 }
 
-// Bounds of the pause after a source had no call for the last slot: all together are not asked more often than once in
-// pollEvery.
+// Bounds of the pause after a source had no call for the last slot: all
+// together are not asked more often than once in pollEvery.
 const (
 	pollAtLeast = 2 * time.Millisecond
 	pollAtMost  = 100 * time.Millisecond
 	pollEvery   = 2 * time.Millisecond
 )
 
-// pause is how long a source of so many is left alone that had no call for the last slot: for as long as it has had none,
-// within bounds, so that it is asked at twice that time again.
+// pause is how long a source of so many is left alone that had no call for the
+// last slot: for as long as it has had none, within bounds, so that it is asked
+// at twice that time again.
 func (i *intake) pause(from source, now time.Time, sources int) (d time.Duration, longest bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -10,9 +10,10 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// TestIntakeAsksForNoMoreThanFits: however many sources there are and whichever of them are busy, all of them together ask
-// for no more calls than there are slots; while there are slots for all, each asks for one, and the busy ones leave none of
-// the others unasked for.
+// TestIntakeAsksForNoMoreThanFits: however many sources there are and whichever
+// of them are busy, all of them together ask for no more calls than there are
+// slots; while there are slots for all, each asks for one, and the busy ones
+// leave none of the others unasked for.
 func TestIntakeAsksForNoMoreThanFits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sources, spare := rapid.IntRange(1, 100).Draw(t, "sources"), rapid.IntRange(0, 200).Draw(t, "spare")
@@ -42,12 +43,19 @@ func TestIntakeAsksForNoMoreThanFits(t *testing.T) {
 			t.Errorf("no slot is left of %d for those that are asked in turn", spare)
 		}
 		if busy > 0 && spare-busy >= sources && sum < sources+min(spare-sources-busy, busy*(mostAtOnce-1)) {
-			t.Errorf("%d calls are asked for by %d sources, of which %d are busy, with %d slots to spare", sum, sources, busy, spare)
+			t.Errorf(
+				"%d calls are asked for by %d sources, of which %d are busy, with %d slots to spare",
+				sum,
+				sources,
+				busy,
+				spare,
+			)
 		}
 	})
 }
 
-// TestIntakeOneBusySource gets what the idle ones do not need, and nothing more than they when it is idle again.
+// TestIntakeOneBusySource gets what the idle ones do not need, and nothing more
+// than they when it is idle again.
 func TestIntakeOneBusySource(t *testing.T) {
 	in, now := newIntake(), time.Now()
 	leaf, other := source{agent: must(subjects.ParseAgent("leaf"))}, source{agent: must(subjects.ParseAgent("other"))}
@@ -66,7 +74,8 @@ func TestIntakeOneBusySource(t *testing.T) {
 	}
 }
 
-// TestIntakePause is as long as a source has had no call, and not longer than makes all together ask once in a while.
+// TestIntakePause is as long as a source has had no call, and not longer than
+// makes all together ask once in a while.
 func TestIntakePause(t *testing.T) {
 	in, now := newIntake(), time.Now()
 	leaf := source{agent: must(subjects.ParseAgent("leaf"))}
@@ -87,7 +96,8 @@ func TestIntakePause(t *testing.T) {
 			t.Errorf("%v, %v after %v, of %d; want %v, %v", d, longest, c.after, c.sources, c.want, c.longest)
 		}
 	}
-	if d, longest := in.pause(source{agent: must(subjects.ParseAgent("other"))}, now, 3); d != pollAtMost || !longest {
+	if d, longest := in.pause(source{agent: must(subjects.ParseAgent("other"))}, now, 3); d != pollAtMost ||
+		!longest {
 		t.Errorf("%v, %v for one that had none", d, longest)
 	}
 }

@@ -10,25 +10,30 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// TestLargeAnswer of a child: it comes to its caller's model whole, though no message holds it. (The whole
-// way of 20 MiB is in large_whole_test.go, without the race detector.)
+// TestLargeAnswer of a child: it comes to its caller's model whole, though no
+// message holds it. (The whole way of 20 MiB is in large_whole_test.go, without
+// the race detector.)
 func TestLargeAnswer(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.lead([]string{"leaf"}, call("leaf", "x"))
 		text := strings.Repeat("0123456789abcdef", 9<<20/16)
 		s.parts["leaf"] = says(text)
-		s.parts["lead"] = turns(calls(call("leaf", "x")), func(ctx context.Context, a *asked) (*provider.Response, error) {
-			if a.results()[0].Content != text {
-				t.Errorf("the parent was shown %d bytes", len(a.results()[0].Content))
-			}
-			return says("ok")(ctx, a)
-		})
+		s.parts["lead"] = turns(
+			calls(call("leaf", "x")),
+			func(ctx context.Context, a *asked) (*provider.Response, error) {
+				if a.results()[0].Content != text {
+					t.Errorf("the parent was shown %d bytes", len(a.results()[0].Content))
+				}
+				return says("ok")(ctx, a)
+			},
+		)
 		s.hire("w", engagement{})
 		s.completed(s.submit("lead", "go"), "ok")
 	})
 }
 
-// TestOverTheCap: whatever is larger than the worker takes is a clear failure for who sent it.
+// TestOverTheCap: whatever is larger than the worker takes is a clear failure
+// for who sent it.
 func TestOverTheCap(t *testing.T) {
 	const limit = 100 << 10
 	for name, test := range map[string]struct {
@@ -71,7 +76,8 @@ func TestOverTheCap(t *testing.T) {
 	}
 }
 
-// TestPartialOverTheCap: what a run had is left out of an outcome that it makes too large, and its end is not.
+// TestPartialOverTheCap: what a run had is left out of an outcome that it makes
+// too large, and its end is not.
 func TestPartialOverTheCap(t *testing.T) {
 	const limit = 100 << 10
 	onStage(t, func(s *stage) {

@@ -12,10 +12,16 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// handsOn calls an agent with what it was asked as the context, and then answers with the answer.
+// handsOn calls an agent with what it was asked as the context, and then
+// answers with the answer.
 func handsOn(name string) part {
 	return turns(func(ctx context.Context, a *asked) (*provider.Response, error) {
-		return calls(toolCall("call_agent", map[string]string{"agent": name, "task": "echo", "context": a.text()}))(ctx, a)
+		return calls(
+			toolCall("call_agent", map[string]string{"agent": name, "task": "echo", "context": a.text()}),
+		)(
+			ctx,
+			a,
+		)
 	}, func(ctx context.Context, a *asked) (*provider.Response, error) {
 		return says(a.results()[0].Content)(ctx, a)
 	})
@@ -26,8 +32,8 @@ func echoes(ctx context.Context, a *asked) (*provider.Response, error) {
 	return says(strings.TrimPrefix(a.text(), "Task: echo\n\nContext:\n"))(ctx, a)
 }
 
-// TestLargeBodies: 20 MiB through a submission, an agent, its child's context and the answers, whole. The
-// race detector makes half a minute of it.
+// TestLargeBodies: 20 MiB through a submission, an agent, its child's context
+// and the answers, whole. The race detector makes half a minute of it.
 func TestLargeBodies(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.agents = []configs.Agent{define("lead", []string{"leaf"}), define("leaf", nil)}

@@ -9,14 +9,16 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// ledgers are the tallies that runs of this worker change at this moment, by subject.
+// ledgers are the tallies that runs of this worker change at this moment, by
+// subject.
 type ledgers struct {
 	mu   sync.Mutex
 	open map[string]*ledger
 }
 
-// ledger is a tally that many runs of this worker change at once. One of them stores what all of them have to
-// say, so that it costs what one change costs, and this worker is but one of those that meet there.
+// ledger is a tally that many runs of this worker change at once. One of them
+// stores what all of them have to say, so that it costs what one change costs,
+// and this worker is but one of those that meet there.
 type ledger struct {
 	users int           // guarded by ledgers.mu
 	turn  chan struct{} // held by who stores
@@ -25,9 +27,11 @@ type ledger struct {
 	queue []*change
 }
 
-// change is what one run has to say. It may be made of one tally after the other until one is stored.
+// change is what one run has to say. It may be made of one tally after the
+// other until one is stored.
 type change struct {
-	apply func(run.Tally) (_ run.Tally, ok bool) // ok is false where there is nothing to store
+	// ok is false where there is nothing to store
+	apply func(run.Tally) (_ run.Tally, ok bool)
 	done  chan error
 }
 
@@ -52,8 +56,14 @@ func (l *ledgers) take(subject string) (_ *ledger, done func()) {
 	}
 }
 
-// amend changes the tally of a scope that a run is in, together with whoever else of this worker wants to.
-func (w *Worker) amend(ctx context.Context, r subjects.Run, s run.Scope, apply func(run.Tally) (run.Tally, bool)) error {
+// amend changes the tally of a scope that a run is in, together with whoever
+// else of this worker wants to.
+func (w *Worker) amend(
+	ctx context.Context,
+	r subjects.Run,
+	s run.Scope,
+	apply func(run.Tally) (run.Tally, bool),
+) error {
 	subject, err := tally(r, s)
 	if err != nil {
 		return err
@@ -68,7 +78,9 @@ func (w *Worker) amend(ctx context.Context, r subjects.Run, s run.Scope, apply f
 			if l.drop(c) {
 				return context.Cause(ctx)
 			}
-			ended = nil // somebody stores it: what comes of that, or that it was put back, is waited for
+			// somebody stores it: what comes of that, or that it
+			// was put back, is waited for
+			ended = nil
 		}
 		select {
 		case err := <-c.done:
@@ -126,14 +138,16 @@ func (l *ledger) all() []*change {
 	return cs
 }
 
-// drop takes a change back, unless somebody stores it at this moment or has stored it.
+// drop takes a change back, unless somebody stores it at this moment or has
+// stored it.
 func (l *ledger) drop(c *change) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return leave(&l.queue, c)
 }
 
-// settle tells what came of changes. If who stored them was called off, the others are the next one's to store.
+// settle tells what came of changes. If who stored them was called off, the
+// others are the next one's to store.
 func (l *ledger) settle(cs []*change, err error, mine *change, calledOff bool) {
 	for _, c := range cs {
 		if err != nil && calledOff && c != mine {

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/axebus/axe/agentd"
-	"github.com/axebus/axe/agentd/limit"
+	"github.com/axebus/axe/agentd/ratelimit"
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/provider"
@@ -20,8 +20,8 @@ import (
 )
 
 // limited is a worker's configuration with limits for all models.
-func limited(s limit.Settings) agentd.Config {
-	return agentd.Config{Slots: 4, Limit: func(string) (string, limit.Settings) { return "sim-000000000000", s }}
+func limited(s ratelimit.Settings) agentd.Config {
+	return agentd.Config{Slots: 4, Limit: func(string) (string, ratelimit.Settings) { return "sim-000000000000", s }}
 }
 
 // crew hires so many workers and waits until they work.
@@ -42,17 +42,18 @@ func (s *stage) submitAll(n int) []subjects.Run {
 }
 
 // limits is what is stored of the limits.
-func (s *stage) limits() limit.State {
+func (s *stage) limits() ratelimit.State {
 	value, _, err := s.conn.Limit("sim-000000000000").Read(s.ctx, 0)
 	if err != nil {
 		s.tb.Fatal(err)
 	}
-	return limit.Decode(value)
+	return ratelimit.Decode(value)
 }
 
-// TestNoLimitCostsNothing: without one nothing is written, and there is not even a bucket to write to.
+// TestNoLimitCostsNothing: without one nothing is written, and there is not
+// even a bucket to write to.
 func TestNoLimitCostsNothing(t *testing.T) {
-	for set, want := range map[limit.Settings]bool{{}: false, {RetryAfter: true}: false, {Concurrent: 1}: true} {
+	for set, want := range map[ratelimit.Settings]bool{{}: false, {RetryAfter: true}: false, {Concurrent: 1}: true} {
 		onStage(t, func(s *stage) {
 			s.agents = []configs.Agent{define("lead", nil)}
 			written, made := s.tap("$KV.AXE_LIMITS.>"), s.tap("$JS.API.STREAM.CREATE.KV_AXE_LIMITS")
@@ -68,7 +69,8 @@ func TestNoLimitCostsNothing(t *testing.T) {
 	}
 }
 
-// moody refuses everything until a first refusal is so old, and notes when that was.
+// moody refuses everything until a first refusal is so old, and notes when that
+// was.
 type moody struct {
 	mu      sync.Mutex
 	refused time.Time
@@ -96,14 +98,15 @@ func (m *moody) mood(after time.Duration) error {
 	return nil
 }
 
-// TestRetryAfterClosesTheGate: of 16 workers at most one asks before the time is over that the provider
-// wants to be left alone; then one asks first, and the others when it has been answered.
+// TestRetryAfterClosesTheGate: of 16 workers at most one asks before the time
+// is over that the provider wants to be left alone; then one asks first, and
+// the others when it has been answered.
 func TestRetryAfterClosesTheGate(t *testing.T) {
 	onStage(t, func(s *stage) {
 		var m moody
 		s.agents = []configs.Agent{define("lead", nil, patient(5))}
 		s.parts["lead"] = m.part(5*time.Second, after(time.Second, repeats))
-		s.crew(16, engagement{Config: limited(limit.Settings{RetryAfter: true})})
+		s.crew(16, engagement{Config: limited(ratelimit.Settings{RetryAfter: true})})
 		first := s.submit("lead", "first")
 		s.asking("lead", 1)
 		time.Sleep(100 * time.Millisecond)
@@ -135,8 +138,8 @@ func TestRetryAfterClosesTheGate(t *testing.T) {
 	})
 }
 
-// TestTheNextProbe: a probe that fails in a way that says nothing is followed by another one, and a refused
-// one closes the gate again.
+// TestTheNextProbe: a probe that fails in a way that says nothing is followed
+// by another one, and a refused one closes the gate again.
 func TestTheNextProbe(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.agents = []configs.Agent{define("lead", nil, patient(9))}
@@ -157,7 +160,7 @@ func TestTheNextProbe(t *testing.T) {
 			}
 			return repeats(ctx, a)
 		}
-		s.crew(3, engagement{Config: limited(limit.Settings{RetryAfter: true})})
+		s.crew(3, engagement{Config: limited(ratelimit.Settings{RetryAfter: true})})
 		from := time.Now()
 		rs := []subjects.Run{s.submit("lead", "t0")}
 		s.asking("lead", 1)
@@ -176,12 +179,13 @@ func TestTheNextProbe(t *testing.T) {
 	})
 }
 
-// TestConcurrent: never more requests in flight than there may be, and never fewer while more wait.
+// TestConcurrent: never more requests in flight than there may be, and never
+// fewer while more wait.
 func TestConcurrent(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.agents = []configs.Agent{define("lead", nil)}
 		s.parts["lead"] = after(3*time.Second, repeats)
-		s.crew(3, engagement{Config: limited(limit.Settings{Concurrent: 5})})
+		s.crew(3, engagement{Config: limited(ratelimit.Settings{Concurrent: 5})})
 		from := time.Now()
 		for i, r := range s.submitAll(20) {
 			o := s.completed(r, fmt.Sprintf("t%d", i))
@@ -202,10 +206,10 @@ func TestConcurrent(t *testing.T) {
 	})
 }
 
-// TestLimitsPerMinute: never more requests in a minute of the clock than there may be, and none when the
-// tokens of the minute are spent.
+// TestLimitsPerMinute: never more requests in a minute of the clock than there
+// may be, and none when the tokens of the minute are spent.
 func TestLimitsPerMinute(t *testing.T) {
-	for name, set := range map[string]limit.Settings{"requests": {Requests: 7}, "tokens": {Tokens: 70}} {
+	for name, set := range map[string]ratelimit.Settings{"requests": {Requests: 7}, "tokens": {Tokens: 70}} {
 		t.Run(name, func(t *testing.T) {
 			onStage(t, func(s *stage) {
 				s.agents = []configs.Agent{define("lead", nil)}
@@ -219,7 +223,9 @@ func TestLimitsPerMinute(t *testing.T) {
 					windows[a.from.UTC().Truncate(time.Minute)]++
 				}
 				for at, n := range windows {
-					if name == "requests" && n > 7 || n > 7+12 { // as many as were in flight when the last tokens were spent
+					// as many as were in flight when the
+					// last tokens were spent
+					if name == "requests" && n > 7 || n > 7+12 {
 						t.Errorf("%d requests in the minute from %v", n, at)
 					}
 				}
@@ -241,7 +247,7 @@ func TestPermitsOfTheDead(t *testing.T) {
 			}
 			return repeats(ctx, a)
 		}
-		h := s.hire("victim", engagement{Config: limited(limit.Settings{Concurrent: 2})})
+		h := s.hire("victim", engagement{Config: limited(ratelimit.Settings{Concurrent: 2})})
 		s.settle()
 		one, two := s.submit("lead", "t0"), s.submit("lead", "t1")
 		s.asking("lead", 2)
@@ -251,7 +257,7 @@ func TestPermitsOfTheDead(t *testing.T) {
 		}
 		h.kill()
 		died := time.Now()
-		s.hire("heir", engagement{Config: limited(limit.Settings{Concurrent: 2})})
+		s.hire("heir", engagement{Config: limited(ratelimit.Settings{Concurrent: 2})})
 		s.completed(one, "t0")
 		s.completed(two, "t1")
 		s.within(died, 35*time.Second)
@@ -261,7 +267,8 @@ func TestPermitsOfTheDead(t *testing.T) {
 	})
 }
 
-// TestPermitsOfWhoLeaves are free at once, also when what it had in flight was aborted.
+// TestPermitsOfWhoLeaves are free at once, also when what it had in flight was
+// aborted.
 func TestPermitsOfWhoLeaves(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.agents = []configs.Agent{define("lead", nil)}
@@ -271,7 +278,7 @@ func TestPermitsOfWhoLeaves(t *testing.T) {
 			}
 			return repeats(ctx, a)
 		}
-		cfg := limited(limit.Settings{Concurrent: 1})
+		cfg := limited(ratelimit.Settings{Concurrent: 1})
 		cfg.Grace = 3 * time.Second
 		h := s.hire("w", engagement{Config: cfg})
 		s.settle()
@@ -286,12 +293,13 @@ func TestPermitsOfWhoLeaves(t *testing.T) {
 	})
 }
 
-// TestWaitAtTheGate is told, keeps the lease of the trigger, and ends with a tombstone, a drain and the deadline.
+// TestWaitAtTheGate is told, keeps the lease of the trigger, and ends with a
+// tombstone, a drain and the deadline.
 func TestWaitAtTheGate(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.agents = []configs.Agent{define("busy", nil), define("lead", nil)}
 		s.parts["busy"] = after(10*time.Minute, repeats)
-		cfg := limited(limit.Settings{Concurrent: 1})
+		cfg := limited(ratelimit.Settings{Concurrent: 1})
 		h := s.hire("w", engagement{Config: cfg})
 		s.settle()
 		s.submit("busy", "go")
@@ -311,11 +319,12 @@ func TestWaitAtTheGate(t *testing.T) {
 		s.within(from, 61*time.Second)
 		var p run.Part
 		told := parts()
-		if len(told) != 1 || json.Unmarshal(told[0].Body, &p) != nil || p != (run.Part{Event: "waiting", Turn: 1, Worker: "w", Reason: "max_concurrent"}) {
+		if len(told) != 1 || json.Unmarshal(told[0].Body, &p) != nil ||
+			p != (run.Part{Event: "waiting", Turn: 1, Worker: "w", Reason: "max_concurrent"}) {
 			t.Errorf("%d parts, %+v", len(told), p)
 		}
 		time.Sleep(time.Minute)
-		s.hire("heir", engagement{Config: limited(limit.Settings{})})
+		s.hire("heir", engagement{Config: limited(ratelimit.Settings{})})
 		s.settle()
 		at = time.Now()
 		h.stop()

@@ -13,11 +13,14 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// A bound on a tree is kept in a tally that all its runs share: one message for each change, stored only after
-// the one that it was made of. What is counted and then not done, because a worker died, stays counted: a
-// bound may be reached early, and is never passed. A run without bounds reads and writes no tally.
+// A bound on a tree is kept in a tally that all its runs share: one message for
+// each change, stored only after the one that it was made of. What is counted
+// and then not done, because a worker died, stays counted: a bound may be
+// reached early, and is never passed. A run without bounds reads and writes no
+// tally.
 
-// scopes are the bounds that a run is in: those of its caller, and its agent's own.
+// scopes are the bounds that a run is in: those of its caller, and its agent's
+// own.
 func scopes(above []subjects.Scope, own subjects.Limits, p subjects.Path) []run.Scope {
 	mine := subjects.Scope{Path: p, Limits: own}
 	all := make([]subjects.Scope, 0, len(above)+1)
@@ -33,7 +36,10 @@ func scopes(above []subjects.Scope, own subjects.Limits, p subjects.Path) []run.
 	}
 	var out []run.Scope
 	for _, s := range all {
-		out = append(out, run.Scope{Path: s.Path.String(), MaxAgents: s.Agents, MaxTurns: s.Turns, MaxTokens: s.Tokens})
+		out = append(
+			out,
+			run.Scope{Path: s.Path.String(), MaxAgents: s.Agents, MaxTurns: s.Turns, MaxTokens: s.Tokens},
+		)
 	}
 	return out
 }
@@ -46,7 +52,13 @@ func header(scopes []run.Scope) ([]subjects.Scope, error) {
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, subjects.Scope{Path: p, Limits: subjects.Limits{Agents: s.MaxAgents, Turns: s.MaxTurns, Tokens: s.MaxTokens}})
+		out = append(
+			out,
+			subjects.Scope{
+				Path:   p,
+				Limits: subjects.Limits{Agents: s.MaxAgents, Turns: s.MaxTurns, Tokens: s.MaxTokens},
+			},
+		)
 	}
 	return out, nil
 }
@@ -57,11 +69,12 @@ type broke string
 // Error is what the outcome says.
 func (e broke) Error() string { return string(e) }
 
-// errUncounted is that of a model call which the bus could not count. The trigger is given back.
+// errUncounted is that of a model call which the bus could not count. The
+// trigger is given back.
 var errUncounted = errors.New("the model call could not be counted")
 
-// afford counts the model call that is about to be made; the error is broke if it may not be, and errUncounted
-// if that could not be found out.
+// afford counts the model call that is about to be made; the error is broke if
+// it may not be, and errUncounted if that could not be found out.
 func (w *Worker) afford(ctx context.Context, h *history, scopes []run.Scope) error {
 	for _, s := range slices.Backward(scopes) {
 		if s.MaxTokens == 0 && s.MaxTurns == 0 {
@@ -82,9 +95,16 @@ func (w *Worker) afford(ctx context.Context, h *history, scopes []run.Scope) err
 	return nil
 }
 
-// account counts an answer and the calls that it makes. Those for which a bound has no room are refused, the
-// last ones first.
-func (w *Worker) account(ctx context.Context, h *history, t *trigger, scopes []run.Scope, tokens int, calls []run.Call) error {
+// account counts an answer and the calls that it makes. Those for which a bound
+// has no room are refused, the last ones first.
+func (w *Worker) account(
+	ctx context.Context,
+	h *history,
+	t *trigger,
+	scopes []run.Scope,
+	tokens int,
+	calls []run.Call,
+) error {
 	want := 0
 	for _, c := range calls {
 		if c.Makes() {
@@ -122,7 +142,13 @@ func (w *Worker) account(ctx context.Context, h *history, t *trigger, scopes []r
 }
 
 // count counts in one scope and returns for how many of the calls it has room.
-func (w *Worker) count(ctx context.Context, h *history, t *trigger, s run.Scope, tokens, calls int) (granted int, _ error) {
+func (w *Worker) count(
+	ctx context.Context,
+	h *history,
+	t *trigger,
+	s run.Scope,
+	tokens, calls int,
+) (granted int, _ error) {
 	if (s.MaxTokens == 0 || tokens == 0) && (s.MaxAgents == 0 || calls == 0) {
 		return calls, nil
 	}
@@ -145,7 +171,8 @@ func (h *history) grant(calls int) run.Grant {
 	return run.Grant{By: h.run.Path.String(), Turn: len(h.state.Turns) + 1, Calls: calls}
 }
 
-// granted is how many calls a turn was granted before, by a worker that may have died then.
+// granted is how many calls a turn was granted before, by a worker that may
+// have died then.
 func (w *Worker) granted(ctx context.Context, r subjects.Run, s run.Scope, g run.Grant) (calls int, _ error) {
 	subject, err := tally(r, s)
 	if err != nil {
@@ -155,8 +182,9 @@ func (w *Worker) granted(ctx context.Context, r subjects.Run, s run.Scope, g run
 	return lastGrant(ms, g), err
 }
 
-// giveBackGrants gives back what the last turn was granted and will never call, since its supervisor or a person had
-// nothing of it carried out. It is done before the next turn is asked for, which may need the room.
+// giveBackGrants gives back what the last turn was granted and will never call,
+// since its supervisor or a person had nothing of it carried out. It is done
+// before the next turn is asked for, which may need the room.
 func (w *Worker) giveBackGrants(ctx context.Context, h *history) error {
 	if len(h.state.Turns) == 0 {
 		return nil
@@ -177,9 +205,10 @@ func (w *Worker) giveBackGrants(ctx context.Context, h *history) error {
 	return nil
 }
 
-// shrink makes what a turn was granted smaller, after a message. Others may do the same at this moment, or have done it
-// and died: what the tally says of the turn, and the message that it is changed with, are of one read, so that nothing is
-// given back twice.
+// shrink makes what a turn was granted smaller, after a message. Others may do
+// the same at this moment, or have done it and died: what the tally says of the
+// turn, and the message that it is changed with, are of one read, so that
+// nothing is given back twice.
 func (w *Worker) shrink(ctx context.Context, r subjects.Run, s run.Scope, g run.Grant, after uint64) error {
 	subject, err := tally(r, s)
 	if err != nil {
@@ -208,7 +237,8 @@ func (w *Worker) shrink(ctx context.Context, r subjects.Run, s run.Scope, g run.
 	}
 }
 
-// lastGrant is how many calls the messages of a tally say that a turn was granted.
+// lastGrant is how many calls the messages of a tally say that a turn was
+// granted.
 func lastGrant(ms []bus.Stored, g run.Grant) (calls int) {
 	for _, m := range ms {
 		if n, ok := run.DecodeTally(m.Body).Granted(g.By, g.Turn); ok {

@@ -7,17 +7,18 @@ import (
 	"github.com/axebus/axe/subjects"
 
 	"github.com/axebus/axe/agentd"
-	"github.com/axebus/axe/agentd/limit"
+	"github.com/axebus/axe/agentd/ratelimit"
 	"github.com/axebus/axe/configs"
 )
 
-// TestTurnsAreNotLostInLine: a run waits at its provider's limit, its worker leaves, another one goes on. No model
-// was asked, so that the run's one turn is still there.
+// TestTurnsAreNotLostInLine: a run waits at its provider's limit, its worker
+// leaves, another one goes on. No model was asked, so that the run's one turn
+// is still there.
 func TestTurnsAreNotLostInLine(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.agents = []configs.Agent{define("busy", nil), define("lead", nil, limits(subjects.Limits{Turns: 1}))}
 		s.parts["busy"] = after(10*time.Minute, repeats)
-		cfg := limited(limit.Settings{Concurrent: 1})
+		cfg := limited(ratelimit.Settings{Concurrent: 1})
 		cfg.Grace = time.Second
 		h := s.hire("w", engagement{Config: cfg})
 		s.settle()

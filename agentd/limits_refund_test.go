@@ -12,15 +12,22 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// TestRefundAndDeath: an inner bound has room for three calls, the outer one for one; two are given back to the inner
-// one, and the worker dies before the turn is on the log. Its heir gives back no more than was counted.
+// TestRefundAndDeath: an inner bound has room for three calls, the outer one
+// for one; two are given back to the inner one, and the worker dies before the
+// turn is on the log. Its heir gives back no more than was counted.
 func TestRefundAndDeath(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.agents = []configs.Agent{
 			define("lead", []string{"mid"}, limits(subjects.Limits{Agents: 3})),
 			define("mid", []string{"leaf"}, limits(subjects.Limits{Agents: 5})), define("leaf", nil),
 		}
-		s.parts["lead"], s.parts["mid"], s.parts["leaf"] = turns(splits("mid", 1), sums), turns(splits("leaf", 3), sums), repeats
+		s.parts["lead"], s.parts["mid"], s.parts["leaf"] = turns(
+			splits("mid", 1),
+			sums,
+		), turns(
+			splits("leaf", 3),
+			sums,
+		), repeats
 		var n atomic.Int64
 		dying := make(chan struct{})
 		h := s.hire("victim", engagement{intercept: func(at bus.Point) error {

@@ -13,8 +13,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// watchedWithin is a lead with a leaf and a supervisor that gives its verdicts one after the other, in a tree with room for
-// so many runs.
+// watchedWithin is a lead with a leaf and a supervisor that gives its verdicts
+// one after the other, in a tree with room for so many runs.
 func (s *stage) watchedWithin(agents int, verdicts ...string) {
 	s.watchedLead(configs.Supervised, verdicts...)
 	s.agents[0].Limits = subjects.Limits{Agents: agents}
@@ -31,8 +31,9 @@ func (s *stage) counted(r subjects.Run) int {
 	return run.DecodeTally(ms[len(ms)-1].Body).Agents
 }
 
-// TestSupervisorIsCountedFirst: of the runs of a turn its supervisor's is the first for which there has to be room; and it is
-// not asked about a turn that has no room for any other.
+// TestSupervisorIsCountedFirst: of the runs of a turn its supervisor's is the
+// first for which there has to be room; and it is not asked about a turn that
+// has no room for any other.
 func TestSupervisorIsCountedFirst(t *testing.T) {
 	const full = "=call_agent error: budget exceeded: used "
 	for name, test := range map[string]struct {
@@ -61,8 +62,9 @@ func TestSupervisorIsCountedFirst(t *testing.T) {
 	}
 }
 
-// TestWithheldIsGivenBack: what a turn was granted of which nothing was carried out there is room for in the next one, once,
-// though the worker dies that has given it back.
+// TestWithheldIsGivenBack: what a turn was granted of which nothing was carried
+// out there is room for in the next one, once, though the worker dies that has
+// given it back.
 func TestWithheldIsGivenBack(t *testing.T) {
 	for name, test := range map[string]struct {
 		mode     configs.SupervisionMode

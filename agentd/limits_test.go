@@ -45,8 +45,9 @@ func (s *stage) runs(r subjects.Run) (n int) {
 	return n
 }
 
-// TestMaxAgents: a model that always asks for eight more gets as many as there is room for in the tree, and
-// not one more, whoever counts; the calls beyond are refused, and the run goes on.
+// TestMaxAgents: a model that always asks for eight more gets as many as there
+// is room for in the tree, and not one more, whoever counts; the calls beyond
+// are refused, and the run goes on.
 func TestMaxAgents(t *testing.T) {
 	onStage(t, func(s *stage) {
 		insatiable(s, 3, subjects.Limits{Agents: 100})
@@ -69,7 +70,8 @@ func TestMaxAgents(t *testing.T) {
 	})
 }
 
-// TestMaxTurns: as many model calls as the tree has, and not one more. What was done is in the outcome.
+// TestMaxTurns: as many model calls as the tree has, and not one more. What was
+// done is in the outcome.
 func TestMaxTurns(t *testing.T) {
 	onStage(t, func(s *stage) {
 		insatiable(s, 50, subjects.Limits{Turns: 77})
@@ -84,12 +86,15 @@ func TestMaxTurns(t *testing.T) {
 	})
 }
 
-// TestMaxTokens: when the tokens are spent no request is made any more; those in flight then still end, one
-// for each run at work.
+// TestMaxTokens: when the tokens are spent no request is made any more; those
+// in flight then still end, one for each run at work.
 func TestMaxTokens(t *testing.T) {
 	onStage(t, func(s *stage) {
 		const atWork, each, budget = 50, 11, 50*11 + 300
-		s.agents = []configs.Agent{define("lead", []string{"busy"}, limits(subjects.Limits{Tokens: budget})), define("busy", []string{"no"})}
+		s.agents = []configs.Agent{
+			define("lead", []string{"busy"}, limits(subjects.Limits{Tokens: budget})),
+			define("busy", []string{"no"}),
+		}
 		var cs []provider.ToolCall
 		for i := range atWork {
 			cs = append(cs, call("busy", strconv.Itoa(i)))
@@ -107,7 +112,8 @@ func TestMaxTokens(t *testing.T) {
 		r := s.submit("lead", "go")
 		o := s.result(r, time.Hour)
 		spent := o.Subtree.InputTokens + o.Subtree.OutputTokens
-		if o.Kind != run.KindBudget || !strings.HasPrefix(o.Error, fmt.Sprintf("budget exceeded: used %d of %d tokens", spent, budget)) {
+		if o.Kind != run.KindBudget ||
+			!strings.HasPrefix(o.Error, fmt.Sprintf("budget exceeded: used %d of %d tokens", spent, budget)) {
 			t.Errorf("outcome %s %q, spent %d", o.Kind, o.Error, spent)
 		}
 		if spent < budget || spent > budget+atWork*each {
@@ -121,8 +127,8 @@ func TestMaxTokens(t *testing.T) {
 	})
 }
 
-// TestLimitsNarrow: what bounds a caller bounds what it calls, a callee's own bounds hold below it, and a
-// submission's can only narrow the agent's.
+// TestLimitsNarrow: what bounds a caller bounds what it calls, a callee's own
+// bounds hold below it, and a submission's can only narrow the agent's.
 func TestLimitsNarrow(t *testing.T) {
 	for name, test := range map[string]struct {
 		lead, mid subjects.Limits
@@ -139,8 +145,18 @@ func TestLimitsNarrow(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			onStage(t, func(s *stage) {
-				s.agents = []configs.Agent{define("lead", []string{"mid"}, limits(test.lead)), define("mid", []string{"leaf"}, limits(test.mid)), define("leaf", nil)}
-				s.parts["lead"], s.parts["mid"], s.parts["leaf"] = turns(splits("mid", 3), sums), turns(splits("leaf", 3), sums), repeats
+				s.agents = []configs.Agent{
+					define("lead", []string{"mid"}, limits(test.lead)),
+					define("mid", []string{"leaf"}, limits(test.mid)),
+					define("leaf", nil),
+				}
+				s.parts["lead"], s.parts["mid"], s.parts["leaf"] = turns(
+					splits("mid", 3),
+					sums,
+				), turns(
+					splits("leaf", 3),
+					sums,
+				), repeats
 				s.hire("w", engagement{})
 				s.settle()
 				r := s.root("lead")
@@ -160,12 +176,16 @@ func TestLimitsRefused(t *testing.T) {
 		s.hire("w", engagement{})
 		r := s.root("lead")
 		s.send(r, "L", [2]string{subjects.HeaderLimits, "r agents=-1"})
-		s.failed(r, run.KindError, `submission refused: Axe-Limits "agents=-1": malformed: want agents=, turns= or tokens= and a number`)
+		s.failed(
+			r,
+			run.KindError,
+			`submission refused: Axe-Limits "agents=-1": malformed: want agents=, turns= or tokens= and a number`,
+		)
 	})
 }
 
-// TestLimitsAfterACrash: a worker dies at each of its steps in a tree with bounds. What it had counted for a turn
-// counts once; nothing is passed.
+// TestLimitsAfterACrash: a worker dies at each of its steps in a tree with
+// bounds. What it had counted for a turn counts once; nothing is passed.
 func TestLimitsAfterACrash(t *testing.T) {
 	t.Parallel()
 	agents := levels(3, limits(subjects.Limits{Agents: 7, Turns: 30, Tokens: 1000}))
@@ -181,11 +201,14 @@ func TestLimitsAfterACrash(t *testing.T) {
 	}
 }
 
-// TestTallyOfATree counts what was used. (That a change counts once though its acknowledgement is lost is
-// tested with bus.Amend.)
+// TestTallyOfATree counts what was used. (That a change counts once though its
+// acknowledgement is lost is tested with bus.Amend.)
 func TestTallyOfATree(t *testing.T) {
 	onStage(t, func(s *stage) {
-		s.agents = []configs.Agent{define("lead", []string{"leaf"}, limits(subjects.Limits{Agents: 50, Turns: 50, Tokens: 5000})), define("leaf", nil)}
+		s.agents = []configs.Agent{
+			define("lead", []string{"leaf"}, limits(subjects.Limits{Agents: 50, Turns: 50, Tokens: 5000})),
+			define("leaf", nil),
+		}
 		s.parts["lead"] = turns(splits("leaf", 5), sums)
 		s.hire("w", engagement{})
 		s.settle()
@@ -199,8 +222,8 @@ func TestTallyOfATree(t *testing.T) {
 	})
 }
 
-// TestBoundsWithoutABus: a model call that cannot be counted is not made, and is no failure of the run. It is
-// tried again when its trigger comes again.
+// TestBoundsWithoutABus: a model call that cannot be counted is not made, and
+// is no failure of the run. It is tried again when its trigger comes again.
 func TestBoundsWithoutABus(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.agents = []configs.Agent{define("lead", nil, limits(subjects.Limits{Turns: 5}))}
@@ -223,7 +246,8 @@ func TestBoundsWithoutABus(t *testing.T) {
 	})
 }
 
-// TestCancelledWhileCounted: who is cancelled while the bus takes its time to count the model call makes none.
+// TestCancelledWhileCounted: who is cancelled while the bus takes its time to
+// count the model call makes none.
 func TestCancelledWhileCounted(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.agents = []configs.Agent{define("lead", nil, limits(subjects.Limits{Turns: 5}))}

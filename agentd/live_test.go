@@ -35,8 +35,8 @@ func (s *stage) tap(subject string) func() []bus.Stored {
 	}
 }
 
-// TestTapOneTree: what is stored of a tree is published again, in order and with its sequence; nothing of
-// another tree is.
+// TestTapOneTree: what is stored of a tree is published again, in order and
+// with its sequence; nothing of another tree is.
 func TestTapOneTree(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.grove()
@@ -87,7 +87,8 @@ func TestTapOneAgent(t *testing.T) {
 	})
 }
 
-// TestProgressOfSlowCalls is told to who watches, and not stored; fast calls are not worth it.
+// TestProgressOfSlowCalls is told to who watches, and not stored; fast calls
+// are not worth it.
 func TestProgressOfSlowCalls(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.lead([]string{"slow", "fast"}, call("slow", "x"), call("fast", "x"))
@@ -102,10 +103,12 @@ func TestProgressOfSlowCalls(t *testing.T) {
 			t.Fatalf("%d parts", len(got))
 		}
 		var p run.Part
-		if err := json.Unmarshal(got[0].Body, &p); err != nil || p != (run.Part{Event: "asking", Turn: 1, Worker: "w"}) {
+		if err := json.Unmarshal(got[0].Body, &p); err != nil ||
+			p != (run.Part{Event: "asking", Turn: 1, Worker: "w"}) {
 			t.Errorf("%+v %v", p, err)
 		}
-		if at, err := r.Space.Parse(got[0].Subject); err != nil || at.Kind != subjects.Part || at.Run != s.child(r, "slow", 0) {
+		if at, err := r.Space.Parse(got[0].Subject); err != nil || at.Kind != subjects.Part ||
+			at.Run != s.child(r, "slow", 0) {
 			t.Errorf("%s: %v", got[0].Subject, err)
 		}
 		if got[0].Seq != 0 {

@@ -14,8 +14,9 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// TestOldLook: a worker reads a run in several steps. Between the one that looks for the outcome and the last
-// one its server is away, and another worker concludes the run. The model is not asked.
+// TestOldLook: a worker reads a run in several steps. Between the one that
+// looks for the outcome and the last one its server is away, and another worker
+// concludes the run. The model is not asked.
 func TestOldLook(t *testing.T) {
 	t.Parallel()
 	server, err := bus.Serve(bus.ServerConfig{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
@@ -54,8 +55,14 @@ func TestOldLook(t *testing.T) {
 	concluded := make(chan struct{})
 	var once sync.Once
 	conclude := func() {
-		write(bus.Message{Subject: space.Result(agent, tree), Body: []byte(`{"status":"completed","agent":"a0","tree":"old","path":"r"}`)})
-		time.Sleep(time.Second) // as long as a connection takes to come back
+		write(
+			bus.Message{
+				Subject: space.Result(agent, tree),
+				Body:    []byte(`{"status":"completed","agent":"a0","tree":"old","path":"r"}`),
+			},
+		)
+		// as long as a connection takes to come back
+		time.Sleep(time.Second)
 		close(concluded)
 	}
 	conn := open(bustest.Between(t, server.URL(), func(words []byte) error {
@@ -64,9 +71,19 @@ func TestOldLook(t *testing.T) {
 		}
 		return nil
 	}))
-	head := subjects.Header{Tree: tree, Path: subjects.Root, MaxDepth: 3, Deadline: time.Now().Add(time.Hour), Reply: space.Result(agent, tree)}
-	write(bus.Message{Subject: r.Call(), Header: head.Pairs(), Body: []byte(`{"task":"L"}`)}) // not known to be the first: all is read
-	w, err := agentd.New(conn, agentd.Config{Open: func(string) (provider.Provider, string, error) { return other.model.at("w"), "m", nil }})
+	head := subjects.Header{
+		Tree:     tree,
+		Path:     subjects.Root,
+		MaxDepth: 3,
+		Deadline: time.Now().Add(time.Hour),
+		Reply:    space.Result(agent, tree),
+	}
+	// not known to be the first: all is read
+	write(bus.Message{Subject: r.Call(), Header: head.Pairs(), Body: []byte(`{"task":"L"}`)})
+	w, err := agentd.New(
+		conn,
+		agentd.Config{Open: func(string) (provider.Provider, string, error) { return other.model.at("w"), "m", nil }},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +93,8 @@ func TestOldLook(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- w.Run(ctx) }()
 	<-concluded
-	time.Sleep(time.Second) // it has long asked by then, or never does
+	// it has long asked by then, or never does
+	time.Sleep(time.Second)
 	cancel()
 	if err := <-ended; err != nil {
 		t.Error(err)

@@ -15,7 +15,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// mailed reads what was written to a run. What is malformed is nothing, on every worker.
+// mailed reads what was written to a run. What is malformed is nothing, on
+// every worker.
 func (w *Worker) mailed(ctx context.Context, m bus.Stored, k subjects.Key, meta run.Meta) (run.Event, error) {
 	body, err := w.load(ctx, m)
 	if err != nil {
@@ -29,7 +30,8 @@ func (w *Worker) mailed(ctx context.Context, m bus.Stored, k subjects.Key, meta 
 	return run.Mailed{Meta: meta, Mail: letter}, nil
 }
 
-// post is a letter to a run. Its key follows from the log of who writes, so writing it again changes nothing.
+// post is a letter to a run. Its key follows from the log of who writes, so
+// writing it again changes nothing.
 func post(to subjects.Run, k subjects.Key, m run.Mail) (bus.Message, error) {
 	body, err := json.Marshal(m)
 	return bus.Message{Subject: to.Mail(k), Body: body, Fence: bus.After(to.Mail(k), 0), Header: schema()}, err
@@ -79,8 +81,8 @@ func peerRun(r subjects.Run, c run.Call) (subjects.Run, error) {
 	return r.Space.Run(agent, r.Tree, path), err
 }
 
-// tellIdle tells the parent of a forked run that it is idle. One that is waited for, and was stopped by a person, needs a
-// timer of its own now.
+// tellIdle tells the parent of a forked run that it is idle. One that is waited
+// for, and was stopped by a person, needs a timer of its own now.
 func (w *Worker) tellIdle(ctx context.Context, h *history, e run.Rest) error {
 	if !h.lone() {
 		return w.writeAll(ctx, []bus.Message{timer(h.run, 0, h.head.Deadline)})
@@ -102,7 +104,8 @@ func (w *Worker) tellIdle(ctx context.Context, h *history, e run.Rest) error {
 	return w.writeAll(ctx, []bus.Message{m})
 }
 
-// lone reports whether nobody's timer waits for a run: it has one of its own, turn 0, from its call on.
+// lone reports whether nobody's timer waits for a run: it has one of its own,
+// turn 0, from its call on.
 func (h *history) lone() bool { return h.run.Path.IsRoot() || h.state.Input.Forked != nil }
 
 // peer looks for another run of a tree.
@@ -128,8 +131,9 @@ func (w *Worker) peer(ctx context.Context, r subjects.Run, id subjects.Path) (p 
 	return p, ok && err == nil, err
 }
 
-// rouse notes, of the runs that a turn waits for, which are at work again though they have told that they are idle: a sibling
-// or a person has written to them.
+// rouse notes, of the runs that a turn waits for, which are at work again
+// though they have told that they are idle: a sibling or a person has written
+// to them.
 func (w *Worker) rouse(ctx context.Context, h *history, calls []run.Call) error {
 	for i, c := range calls {
 		for _, from := range c.From {
@@ -156,8 +160,9 @@ func (w *Worker) rouse(ctx context.Context, h *history, calls []run.Call) error 
 	return nil
 }
 
-// deaf reports whether another run of a tree cannot look for mail: its first entry says with which tools it was started. Of
-// one that has none yet nobody knows.
+// deaf reports whether another run of a tree cannot look for mail: its first
+// entry says with which tools it was started. Of one that has none yet nobody
+// knows.
 func (w *Worker) deaf(ctx context.Context, r subjects.Run, id subjects.Path, p tool.Peer) (bool, error) {
 	agent, err := subjects.ParseAgent(p.Agent)
 	if err != nil {
@@ -172,13 +177,16 @@ func (w *Worker) deaf(ctx context.Context, r subjects.Run, id subjects.Path, p t
 		return false, err
 	}
 	e, err := run.DecodeEntry(body)
-	return err == nil && e.Start != nil && !e.Start.Looks(), nil // what is malformed is its own worker's to say
+	// what is malformed is its own worker's to say
+	return err == nil && e.Start != nil && !e.Start.Looks(), nil
 }
 
-// errPast is wrapped by the error of a run that goes on from where another one was, and whose history is not there.
+// errPast is wrapped by the error of a run that goes on from where another one
+// was, and whose history is not there.
 var errPast = errors.New("the conversation to go on from cannot be read")
 
-// errUnread is wrapped by the error of a read that failed. The trigger is given back.
+// errUnread is wrapped by the error of a read that failed. The trigger is given
+// back.
 var errUnread = errors.New("not read")
 
 // past is a run as it was, up to a turn.
@@ -189,7 +197,8 @@ type past struct {
 	msgs  []provider.Message // its conversation
 }
 
-// recallPast reads what a run knows from another one, unless it was read before.
+// recallPast reads what a run knows from another one, unless it was read
+// before.
 func (w *Worker) recallPast(ctx context.Context, h *history) error {
 	if h.inherited != nil {
 		return nil
@@ -205,7 +214,8 @@ func (w *Worker) recallPast(ctx context.Context, h *history) error {
 	return nil
 }
 
-// failPast ends a run that has nothing to go on from. What the bus could not read it may read yet.
+// failPast ends a run that has nothing to go on from. What the bus could not
+// read it may read yet.
 func (w *Worker) failPast(ctx context.Context, h *history, t *trigger, start *run.Start, err error) (step, error) {
 	if !errors.Is(err, errPast) {
 		return step{}, err
@@ -213,7 +223,8 @@ func (w *Worker) failPast(ctx context.Context, h *history, t *trigger, start *ru
 	return w.finish(ctx, h, t, start, run.Failure(run.KindError, "%v", err), nil, spent{})
 }
 
-// origin is the run that another one goes on from, at the turn where it does; nil if there is none.
+// origin is the run that another one goes on from, at the turn where it does;
+// nil if there is none.
 func (w *Worker) origin(ctx context.Context, h *history) (*past, error) {
 	in := h.state.Input
 	switch {
@@ -227,7 +238,9 @@ func (w *Worker) origin(ctx context.Context, h *history) (*past, error) {
 		return p, nil
 	case in.Copy != nil:
 		r, err := copied(h.run.Space, *in.Copy)
-		if err == nil && r.Partition() != h.run.Partition() { // what was there when it was called is known by its place in one stream
+		// what was there when it was called is known by its place in
+		// one stream
+		if err == nil && r.Partition() != h.run.Partition() {
 			err = fmt.Errorf("%s is of partition %d, its copy of %d", r, r.Partition(), h.run.Partition())
 		}
 		if err != nil {
@@ -251,7 +264,8 @@ func copied(space subjects.Space, c run.Copy) (r subjects.Run, _ error) {
 	return space.Run(agent, tree, path), err
 }
 
-// until reads a run up to the entry of a turn, which is stored; msgs is what it had from another one itself.
+// until reads a run up to the entry of a turn, which is stored; msgs is what it
+// had from another one itself.
 func (w *Worker) until(ctx context.Context, r subjects.Run, turn int) (*past, error) {
 	ms, err := w.readAll(ctx, r, "")
 	if err != nil {
@@ -269,7 +283,8 @@ func (w *Worker) until(ctx context.Context, r subjects.Run, turn int) (*past, er
 	return nil, fmt.Errorf("%w: %s has no turn %d", errPast, r, turn)
 }
 
-// readAll reads a run whole, as readWhole does, with all that is stored of it by now: a follower may lag.
+// readAll reads a run whole, as readWhole does, with all that is stored of it
+// by now: a follower may lag.
 func (w *Worker) readAll(ctx context.Context, r subjects.Run, reply string) (ms []bus.Stored, err error) {
 	var must uint64
 	if w.conn.Replicas() > 1 {
@@ -288,8 +303,8 @@ func (w *Worker) readAll(ctx context.Context, r subjects.Run, reply string) (ms 
 	return ms, err
 }
 
-// refold folds a message of a run that another one goes on from. Of a history that is corrupt nobody can go on; what
-// the bus did not give it may give yet.
+// refold folds a message of a run that another one goes on from. Of a history
+// that is corrupt nobody can go on; what the bus did not give it may give yet.
 func (w *Worker) refold(ctx context.Context, h *history, m bus.Stored) error {
 	err := w.fold(ctx, h, []bus.Stored{m})
 	if errors.Is(err, run.ErrCorrupt) {
@@ -308,8 +323,9 @@ func (w *Worker) with(ctx context.Context, h *history) (*past, error) {
 	return p, err
 }
 
-// copyOf is the conversation of a run after a turn, with the results of its calls, and all of it with 0: as it was when
-// its copy was called, whoever reads it and when.
+// copyOf is the conversation of a run after a turn, with the results of its
+// calls, and all of it with 0: as it was when its copy was called, whoever
+// reads it and when.
 func (w *Worker) copyOf(ctx context.Context, r subjects.Run, turn int, called uint64) (*past, error) {
 	h := &history{run: r}
 	call, ok, err := w.conn.First(ctx, r.Call())
@@ -364,9 +380,10 @@ func (w *Worker) copyOf(ctx context.Context, r subjects.Run, turn int, called ui
 	return p, nil
 }
 
-// inherit is what a run has of the one that it goes on from, as that was started, and the bounds which that was in where
-// its caller does not pass them on; nil if there is none, or it has left nothing of it. The error wraps errPast, or
-// errUnread where another try may do.
+// inherit is what a run has of the one that it goes on from, as that was
+// started, and the bounds which that was in where its caller does not pass them
+// on; nil if there is none, or it has left nothing of it. The error wraps
+// errPast, or errUnread where another try may do.
 func (w *Worker) inherit(ctx context.Context, h *history) (*run.Start, subjects.Limits, error) {
 	none := subjects.Limits{}
 	p, err := w.origin(ctx, h)

@@ -15,9 +15,11 @@ import (
 
 // stored letter, as its reader will be shown it.
 type storedLetter struct {
-	seq   uint64
-	from  string
-	body  string // canonical JSON; "" for the end of a fork, of which only the standing counts
+	seq  uint64
+	from string
+	// canonical JSON; "" for the end of a fork, of which only the standing
+	// counts
+	body  string
 	shown bool
 }
 
@@ -39,13 +41,15 @@ type mailLog struct {
 	state   run.State
 }
 
-// conserved checks the mail of a tree: what the stream holds of it against what the models were shown. Every letter is
-// stored once; it is in one result at the most; in one, if it was there when a call of which it is one was put on the
-// log; and results have it in stream order.
+// conserved checks the mail of a tree: what the stream holds of it against what
+// the models were shown. Every letter is stored once; it is in one result at
+// the most; in one, if it was there when a call of which it is one was put on
+// the log; and results have it in stream order.
 func (s *sim) conserved(tree subjects.Tree, labels map[subjects.Run]string) (letters int) {
 	logs := map[subjects.Run]*mailLog{}
 	seen := map[string]bool{}
-	keys := map[string]posted{} // of all letters that runs have written
+	// of all letters that runs have written
+	keys := map[string]posted{}
 	runs := s.folded(tree)
 	for _, m := range s.stored(tree) {
 		at, err := s.conn.Space().Parse(m.Subject)
@@ -78,7 +82,9 @@ func (s *sim) conserved(tree subjects.Tree, labels map[subjects.Run]string) (let
 	}
 	for r, l := range logs {
 		letters += len(l.letters)
-		if !l.takes() { // labels may be those of several trees, if nobody in them has mail
+		// labels may be those of several trees, if nobody in them has
+		// mail
+		if !l.takes() {
 			continue
 		}
 		s.model.mu.Lock()
@@ -97,8 +103,9 @@ type posted struct {
 	bus.Stored
 }
 
-// sent says what is wrong with what a run has written: its log says what that has to be. (Of a run that was ended after
-// an entry, what follows from that may be missing.)
+// sent says what is wrong with what a run has written: its log says what that
+// has to be. (Of a run that was ended after an entry, what follows from that
+// may be missing.)
 func (l *mailLog) sent(r subjects.Run, keys map[string]posted) (wrong []string) {
 	check := func(turn int, key, to, text string) {
 		p, ok := keys[key]
@@ -109,13 +116,27 @@ func (l *mailLog) sent(r subjects.Run, keys map[string]posted) (wrong []string) 
 		case !ok:
 			wrong = append(wrong, fmt.Sprintf("entry %d: the letter %s was never written", turn, key))
 		case err != nil || p.Seq < l.seqs[turn-1] || p.to != to || letter.From != r.Path.String() || !strings.Contains(letter.Text, text):
-			wrong = append(wrong, fmt.Sprintf("entry %d, %d: the letter %s, %d to %s, is %s, not %q (%v)", turn, l.seqs[turn-1], key, p.Seq, p.to, p.Body, text, err))
+			wrong = append(
+				wrong,
+				fmt.Sprintf(
+					"entry %d, %d: the letter %s, %d to %s, is %s, not %q (%v)",
+					turn,
+					l.seqs[turn-1],
+					key,
+					p.Seq,
+					p.to,
+					p.Body,
+					text,
+					err,
+				),
+			)
 		}
 	}
 	for i, e := range l.entries {
 		parent, _, _, below := r.Path.Parent()
 		_, word := keys[r.Path.Rest(i+1).String()]
-		// A caller waits for any run but a fork, and is told of its end alone. That a fork was stopped after a turn is told too.
+		// A caller waits for any run but a fork, and is told of its end
+		// alone. That a fork was stopped after a turn is told too.
 		if fork := l.state.Input.Forked != nil; below && (fork && e.Kind == run.EntryIdle || word) {
 			check(i+1, r.Path.Rest(i+1).String(), parent.String(), quoted(e.Answer.Content))
 		}
@@ -149,7 +170,8 @@ func (s *sim) hold(l *mailLog, at subjects.Address, m bus.Stored) {
 		}
 	case subjects.Mail:
 		if !l.called {
-			return // there was nobody yet to write to
+			// there was nobody yet to write to
+			return
 		}
 		letter, err := run.DecodeMail(m.Body)
 		if err != nil {
@@ -162,7 +184,8 @@ func (s *sim) hold(l *mailLog, at subjects.Address, m bus.Stored) {
 		}
 		l.letters = append(l.letters, &storedLetter{seq: m.Seq, from: letter.From, body: body})
 	case subjects.Reply:
-		if at.Turn <= len(l.entries) && l.entries[at.Turn-1].Review != nil && at.Index == len(l.entries[at.Turn-1].Calls) {
+		if at.Turn <= len(l.entries) && l.entries[at.Turn-1].Review != nil &&
+			at.Index == len(l.entries[at.Turn-1].Calls) {
 			return // a verdict
 		}
 		if at.Turn > len(l.entries) || at.Index >= len(l.entries[at.Turn-1].Calls) {
@@ -194,7 +217,15 @@ func (l *mailLog) compare(last shown) (wrong []string) {
 		for _, got := range t.got {
 			i := slices.IndexFunc(l.letters, func(s *storedLetter) bool { return !s.shown && s.is(got) })
 			if i < 0 {
-				wrong = append(wrong, fmt.Sprintf("turn %d: a message of %s is not stored, or was shown before: %s", t.turn, got.From, got.Message))
+				wrong = append(
+					wrong,
+					fmt.Sprintf(
+						"turn %d: a message of %s is not stored, or was shown before: %s",
+						t.turn,
+						got.From,
+						got.Message,
+					),
+				)
 				continue
 			}
 			who := ""
@@ -202,13 +233,19 @@ func (l *mailLog) compare(last shown) (wrong []string) {
 				who = got.From
 			}
 			if l.letters[i].seq < before[who] {
-				wrong = append(wrong, fmt.Sprintf("turn %d: message %d is behind message %d", t.turn, l.letters[i].seq, before[who]))
+				wrong = append(
+					wrong,
+					fmt.Sprintf("turn %d: message %d is behind message %d", t.turn, l.letters[i].seq, before[who]),
+				)
 			}
 			l.letters[i].shown, before[who] = true, l.letters[i].seq
 		}
 		for _, s := range l.letters {
 			if !s.shown && s.seq < t.seq && (len(t.from) == 0 || slices.Contains(t.from, s.from)) {
-				wrong = append(wrong, fmt.Sprintf("turn %d: message %d of %s was there and is in no result", t.turn, s.seq, s.from))
+				wrong = append(
+					wrong,
+					fmt.Sprintf("turn %d: message %d of %s was there and is in no result", t.turn, s.seq, s.from),
+				)
 			}
 		}
 	}

@@ -14,9 +14,11 @@ import (
 	"github.com/axebus/axe/bus"
 )
 
-// TestMailTakenOnce: two workers serve a tree whose runs write to each other; one after the other dies at one of its
-// steps, drawn at random, and another one comes. Each letter is taken once, and the tree's answer is the right one.
-// (A handful of trees, unless a number of walks is asked for: make proofs has more than 1,000 workers die.)
+// TestMailTakenOnce: two workers serve a tree whose runs write to each other;
+// one after the other dies at one of its steps, drawn at random, and another
+// one comes. Each letter is taken once, and the tree's answer is the right one.
+// (A handful of trees, unless a number of walks is asked for: make proofs has
+// more than 1,000 workers die.)
 func TestMailTakenOnce(t *testing.T) {
 	t.Parallel()
 	ats.Register()
@@ -46,7 +48,8 @@ func TestMailTakenOnce(t *testing.T) {
 	t.Logf("%d letters in %d trees, each taken once, under %d deaths of workers", letters, trees, deaths)
 }
 
-// dying has workers die at their steps, two at a time, while they serve a tree. It returns how many did.
+// dying has workers die at their steps, two at a time, while they serve a tree.
+// It returns how many did.
 func (s *sim) dying(fates []int) (deaths int) {
 	s.employ(levels(2, mailingToo))
 	died := make(chan bool, len(fates)+1)
@@ -56,19 +59,23 @@ func (s *sim) dying(fates []int) (deaths int) {
 		if n := len(procs); n < len(fates) {
 			at = fates[n]
 		}
-		procs = append(procs, s.start(fmt.Sprintf("w%d", len(procs)), agentd.Config{}, func(p *proc, step int, _ bus.Point) {
-			if step == at {
-				p.kill()
-				died <- true
-			}
-		}))
+		procs = append(
+			procs,
+			s.start(fmt.Sprintf("w%d", len(procs)), agentd.Config{}, func(p *proc, step int, _ bus.Point) {
+				if step == at {
+					p.kill()
+					died <- true
+				}
+			}),
+		)
 	}
 	hire()
 	hire()
 	r := s.submit("a0", "L")
 	finished := make(chan run.Outcome, 1)
 	go func() {
-		defer close(finished) // a result that never comes ends this goroutine
+		// a result that never comes ends this goroutine
+		defer close(finished)
 		finished <- s.result(r, time.Hour)
 	}()
 	for ended := false; !ended; {

@@ -11,27 +11,34 @@ import (
 	"github.com/axebus/axe/configs"
 )
 
-// TestIdleWordSurvives: a fork's answer is on the log and its word to the parent could not be written. A letter that
-// comes before that is tried again moves the run on, and the word is written nevertheless.
+// TestIdleWordSurvives: a fork's answer is on the log and its word to the
+// parent could not be written. A letter that comes before that is tried again
+// moves the run on, and the word is written nevertheless.
 func TestIdleWordSurvives(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.mailer(map[string][]part{
 			"r": {
-				calls(uses("fork", "prompt", "one")), after(10*time.Second+again/2, calls(uses("send", "to", "r-1-0", "message", "more"))),
+				calls(
+					uses("fork", "prompt", "one"),
+				), after(10*time.Second+again/2, calls(uses("send", "to", "r-1-0", "message", "more"))),
 				after(time.Minute, calls(uses("check_mail"))), sums,
 			},
 			"r-1-0": {after(10*time.Second, says("first")), calls(uses("check_mail")), says("second")},
 		})
 		var broken atomic.Bool
 		s.hire("w", engagement{intercept: func(at bus.Point) error {
-			if at.Op == "write" && !at.After && strings.HasSuffix(at.Subject, "-idle1") && broken.CompareAndSwap(false, true) {
+			if at.Op == "write" && !at.After && strings.HasSuffix(at.Subject, "-idle1") &&
+				broken.CompareAndSwap(false, true) {
 				return errBroken
 			}
 			return nil
 		}})
 		s.settle()
-		s.completed(s.submit("lead", "go"), `c0={"messages":[{"from":"r-1-0","message":{"status":"idle","success":true,"summary":"first"}},`+
-			`{"from":"r-1-0","message":{"status":"idle","success":true,"summary":"second"}}]}`)
+		s.completed(
+			s.submit("lead", "go"),
+			`c0={"messages":[{"from":"r-1-0","message":{"status":"idle","success":true,"summary":"first"}},`+
+				`{"from":"r-1-0","message":{"status":"idle","success":true,"summary":"second"}}]}`,
+		)
 		s.clean()
 	})
 }
@@ -39,11 +46,15 @@ func TestIdleWordSurvives(t *testing.T) {
 // again is what a worker waits until it tries again what failed on the bus.
 const again = time.Second
 
-// TestForkInTurn: where one call is made after the other, the outcome of one that comes after a fork counts, though the
-// fork goes on.
+// TestForkInTurn: where one call is made after the other, the outcome of one
+// that comes after a fork counts, though the fork goes on.
 func TestForkInTurn(t *testing.T) {
 	onStage(t, func(s *stage) {
-		s.mailer(map[string][]part{"r": {calls(uses("fork", "prompt", "one"), call("leaf", "x"), call("leaf", "y")), sums}})
+		s.mailer(
+			map[string][]part{
+				"r": {calls(uses("fork", "prompt", "one"), call("leaf", "x"), call("leaf", "y")), sums},
+			},
+		)
 		s.agents[0].Delegation.Styles = append(s.agents[0].Delegation.Styles, configs.StyleCall)
 		s.agents[0].SubAgents = []string{"leaf"}
 		sequential(&s.agents[0])
@@ -56,8 +67,8 @@ func TestForkInTurn(t *testing.T) {
 	})
 }
 
-// TestSentOutLate: who was held up while it sent out what a turn has asked for looks again before it asks the model:
-// another worker has gone on.
+// TestSentOutLate: who was held up while it sent out what a turn has asked for
+// looks again before it asks the model: another worker has gone on.
 func TestSentOutLate(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.mailer(map[string][]part{
@@ -66,7 +77,8 @@ func TestSentOutLate(t *testing.T) {
 		})
 		var held atomic.Bool
 		s.hire("w1", engagement{Config: agentd.Config{Slots: 1}, mute: &held, intercept: func(at bus.Point) error {
-			if at.Op == "write" && !at.After && strings.HasSuffix(at.Subject, ".r-1-0.call") && held.CompareAndSwap(false, true) {
+			if at.Op == "write" && !at.After && strings.HasSuffix(at.Subject, ".r-1-0.call") &&
+				held.CompareAndSwap(false, true) {
 				time.Sleep(time.Minute)
 				held.Store(false)
 			}
@@ -85,8 +97,9 @@ func TestSentOutLate(t *testing.T) {
 	})
 }
 
-// TestAskedOnNewKnowledge: who was held up between reading a run and asking its model reads it again: the worker that had
-// it before may have gone on meanwhile, though its lease was over.
+// TestAskedOnNewKnowledge: who was held up between reading a run and asking its
+// model reads it again: the worker that had it before may have gone on
+// meanwhile, though its lease was over.
 func TestAskedOnNewKnowledge(t *testing.T) {
 	for name, plan := range map[string][]part{
 		"an answer": {after(15*time.Second, says("done"))},

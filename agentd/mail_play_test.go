@@ -9,8 +9,9 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// What runs with the style mail do in a sim. It follows from what they are shown alone, so that whoever asks again
-// is answered the same. A run that forks
+// What runs with the style mail do in a sim. It follows from what they are
+// shown alone, so that whoever asks again is answered the same. A run that
+// forks
 //
 //	forks      fan children with tasks that extend its own, and a copy of itself
 //	tells      the first child to write to the second one, and looks at its mail
@@ -20,14 +21,18 @@ import (
 //	kills      the last child, and waits for that too: it is dead
 //	answers    with what each child has said last
 //
-// A copy looks at its mail, which is none of its parent's, says something to its parent and answers.
+// A copy looks at its mail, which is none of its parent's, says something to
+// its parent and answers.
 
 // played is what a run has done and heard so far.
 type played struct {
-	me      string
-	ids     []string          // of its forks, "" for one that was refused
-	did     map[string]bool   // what it has sent, and "forked", "killed" and "called"
-	last    map[string]string // what each fork has answered last; "dead" and "failed"
+	me string
+	// of its forks, "" for one that was refused
+	ids []string
+	// what it has sent, and "forked", "killed" and "called"
+	did map[string]bool
+	// what each fork has answered last; "dead" and "failed"
+	last    map[string]string
 	said    map[string][]string
 	tells   []string // to whom it has to write
 	heard   []string
@@ -35,10 +40,12 @@ type played struct {
 	results []string // of those that it has called
 	waits   int
 	gaveUp  bool // a wait was over
-	noticed bool // it was told of mail a moment ago
+	// it was told of mail a moment ago
+	noticed bool
 }
 
-// whose says whose turn a request is for: the task, with its place of each fork by which it is a copy, and the number.
+// whose says whose turn a request is for: the task, with its place of each fork
+// by which it is a copy, and the number.
 func whose(req *provider.Request) (me string, turn int) {
 	if review := reviewOf(req.Messages[0].Content); review != "" {
 		return review, turnOf(req)
@@ -49,7 +56,8 @@ func whose(req *provider.Request) (me string, turn int) {
 		case msg.Role == provider.Assistant:
 			turn++
 		case msg.Role == provider.User && i > 0 && req.Messages[i-1].Role != provider.Assistant:
-			turn++ // it has answered nothing, since its model failed
+			// it has answered nothing, since its model failed
+			turn++
 		}
 		if place := born(msg); place != "" {
 			me, turn = me+"~"+place, 1
@@ -58,7 +66,8 @@ func whose(req *provider.Request) (me string, turn int) {
 	return me, turn
 }
 
-// born is the place of a copy in its parent, "" if the message does not say that it is one.
+// born is the place of a copy in its parent, "" if the message does not say
+// that it is one.
 func born(msg provider.Message) string {
 	for _, r := range msg.ToolResults {
 		if after, ok := strings.CutPrefix(r.Content, "You are now the child "); ok {
@@ -75,7 +84,8 @@ func placeOf(id string) string {
 	return strings.Join(words[len(words)-2:], "-")
 }
 
-// recall reads what a run has done and heard from its conversation, without what it has inherited.
+// recall reads what a run has done and heard from its conversation, without
+// what it has inherited.
 func recall(req *provider.Request) *played {
 	me, _ := whose(req)
 	p := &played{me: me, did: map[string]bool{}, last: map[string]string{}, said: map[string][]string{}}
@@ -207,7 +217,10 @@ func (m *treeModel) mails(req *provider.Request) *provider.Response {
 		sub, _, _ := strings.Cut(req.System, "\n")
 		var calls []provider.ToolCall
 		for i := range m.fan {
-			calls = append(calls, does("call_agent", map[string]any{"agent": sub, "task": fmt.Sprintf("%s.%d", p.me, i)}))
+			calls = append(
+				calls,
+				does("call_agent", map[string]any{"agent": sub, "task": fmt.Sprintf("%s.%d", p.me, i)}),
+			)
 		}
 		return acts(calls...)
 	}
@@ -280,7 +293,8 @@ func cutLast(s, sep string) (before, after string, found bool) {
 	return "", s, false
 }
 
-// wait waits for all that are missing and for anybody in turn: who is idle is not waited for, whatever is missing.
+// wait waits for all that are missing and for anybody in turn: who is idle is
+// not waited for, whatever is missing.
 func (m *treeModel) wait(p *played, missing []string) *provider.Response {
 	if p.waits%2 == 0 {
 		return acts(m.waits(missing...))
@@ -335,7 +349,8 @@ func acts(calls ...provider.ToolCall) *provider.Response {
 // usual is what each answer costs.
 var usual = provider.Usage{InputTokens: 10, OutputTokens: 1}
 
-// mailed is what a run that forks answers, where below is the answer of a fork without what it was told.
+// mailed is what a run that forks answers, where below is the answer of a fork
+// without what it was told.
 func (m *treeModel) mailed(label string, below func(label string) string) string {
 	var parts []string
 	for i := range m.fan {

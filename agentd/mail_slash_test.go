@@ -12,10 +12,12 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// A run of a sim that writes commands plays the same part as one that calls tools: what it is shown is read as if it had
-// called them, and what it would call is written down.
+// A run of a sim that writes commands plays the same part as one that calls
+// tools: what it is shown is read as if it had called them, and what it would
+// call is written down.
 
-// heardAsCalls is a request as a run would be sent it that calls tools for what this one writes commands for.
+// heardAsCalls is a request as a run would be sent it that calls tools for what
+// this one writes commands for.
 func heardAsCalls(req *provider.Request) *provider.Request {
 	if !strings.Contains(req.System, "- /slash check-mail") {
 		return req
@@ -40,7 +42,8 @@ func heardAsCalls(req *provider.Request) *provider.Request {
 	return &as
 }
 
-// readResults takes the results of commands apart. Each stands below the line of its command.
+// readResults takes the results of commands apart. Each stands below the line
+// of its command.
 func readResults(wrote []provider.ToolCall, said string) []provider.ToolResult {
 	var all []provider.ToolResult
 	for i, text := range strings.Split("\n\n"+said, "\n\n/slash ")[1:] {
@@ -51,10 +54,14 @@ func readResults(wrote []provider.ToolCall, said string) []provider.ToolResult {
 	return all
 }
 
-// fine is the result of a command that was carried out. Nothing but its text tells it from a mistake.
-var fine = regexp.MustCompile(`^(r(-\d+)+|no mail|sent to \S+|killed \S+|\{.*\}|You are now the child .*|This result goes to your parent\.)$`)
+// fine is the result of a command that was carried out. Nothing but its text
+// tells it from a mistake.
+var fine = regexp.MustCompile(
+	`^(r(-\d+)+|no mail|sent to \S+|killed \S+|\{.*\}|You are now the child .*|This result goes to your parent\.)$`,
+)
 
-// saidInCommands is an answer whose calls of the tools of mail are lines of text.
+// saidInCommands is an answer whose calls of the tools of mail are lines of
+// text.
 func saidInCommands(resp *provider.Response) *provider.Response {
 	as := *resp
 	as.ToolCalls = nil
@@ -84,7 +91,8 @@ func command(c provider.ToolCall) string {
 		return "/slash kill " + c.Arguments["id"]
 	case "wait":
 		var from []string
-		_ = json.Unmarshal([]byte(c.Arguments["from"]), &from) // none: anybody's
+		// none: anybody's
+		_ = json.Unmarshal([]byte(c.Arguments["from"]), &from)
 		return strings.Join(append([]string{"/slash wait --timeout", c.Arguments["timeout"]}, from...), " ")
 	}
 	return ""

@@ -22,8 +22,8 @@ import (
 
 func mailing(a *configs.Agent) { a.Delegation.Styles = configs.Styles{configs.StyleMail} }
 
-// mailer is an agent lead whose runs work beside each other: a plan for each, by its id, one part for each of its
-// turns, the last one again and again.
+// mailer is an agent lead whose runs work beside each other: a plan for each,
+// by its id, one part for each of its turns, the last one again and again.
 func (s *stage) mailer(plans map[string][]part) {
 	s.agents = append(s.agents, define("lead", nil, mailing))
 	var mu sync.Mutex
@@ -53,7 +53,8 @@ func (s *stage) asksOf(id string) []asked {
 	return slices.DeleteFunc(s.asked("lead"), func(a asked) bool { return a.id() != id })
 }
 
-// told is what the last message of the n-th request of a run says, results joined.
+// told is what the last message of the n-th request of a run says, results
+// joined.
 func (s *stage) told(id string, n int) string {
 	asks := s.asksOf(id)
 	if len(asks) < n {
@@ -79,7 +80,8 @@ func uses(name string, args ...string) provider.ToolCall {
 	return provider.NewToolCall("", name, raw)
 }
 
-// TestForkAndWait: a parent goes on while its forks work; each tells what it has done, and the parent takes that.
+// TestForkAndWait: a parent goes on while its forks work; each tells what it
+// has done, and the parent takes that.
 func TestForkAndWait(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.mailer(map[string][]part{
@@ -114,7 +116,10 @@ func TestForkAndWait(t *testing.T) {
 				t.Errorf("%s was asked %d times", id, n)
 			}
 		}
-		s.eventually("both forks end", func() bool { return len(s.outcomes(r.Reply(1, 0)))+len(s.outcomes(r.Reply(1, 1))) == 2 })
+		s.eventually(
+			"both forks end",
+			func() bool { return len(s.outcomes(r.Reply(1, 0)))+len(s.outcomes(r.Reply(1, 1))) == 2 },
+		)
 		if got := s.outcomes(r.Reply(1, 0))[0].Error; got != "the run above it has answered" {
 			t.Errorf("the fork was told %q", got)
 		}
@@ -122,12 +127,17 @@ func TestForkAndWait(t *testing.T) {
 	})
 }
 
-// TestForkInherits: a fork without a prompt knows the whole conversation of its parent, by reference to its log, and
-// so does a fork of that one.
+// TestForkInherits: a fork without a prompt knows the whole conversation of its
+// parent, by reference to its log, and so does a fork of that one.
 func TestForkInherits(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.mailer(map[string][]part{
-			"r":         {calls(uses("check_mail")), calls(uses("fork"), uses("check_mail"), uses("nonsense")), calls(uses("wait")), sums},
+			"r": {
+				calls(uses("check_mail")),
+				calls(uses("fork"), uses("check_mail"), uses("nonsense")),
+				calls(uses("wait")),
+				sums,
+			},
 			"r-2-0":     {calls(uses("fork")), calls(uses("wait")), sums},
 			"r-2-0-1-0": {says("deep")},
 		})
@@ -159,13 +169,19 @@ func TestForkInherits(t *testing.T) {
 			"user: the task",
 			"assistant: calling [check_mail]", "tool:  <c0 false no mail>",
 			"assistant: calling [fork] [check_mail] [nonsense]",
-			"tool:  <c0 false " + born("r-2-0", "r") + "> <c1 false This result goes to your parent.> <c2 true Unknown tool: \"nonsense\">",
+			"tool:  <c0 false " + born(
+				"r-2-0",
+				"r",
+			) + "> <c1 false This result goes to your parent.> <c2 true Unknown tool: \"nonsense\">",
 			"assistant: calling [fork]", "tool:  <c0 false " + born("r-2-0-1-0", "r-2-0") + ">",
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)
 		}
-		if sys := s.asksOf("r-2-0-1-0")[0].req.System; !strings.HasPrefix(sys, "the words of lead\n\n## Sub-agents\n\nYour id is r-2-0-1-0. Your parent's id is r-2-0.") {
+		if sys := s.asksOf("r-2-0-1-0")[0].req.System; !strings.HasPrefix(
+			sys,
+			"the words of lead\n\n## Sub-agents\n\nYour id is r-2-0-1-0. Your parent's id is r-2-0.",
+		) {
 			t.Errorf("the system text: %s", sys)
 		}
 		for _, call := range s.all(r.Space.CallOf(r.Tree, r.Path.Child(2, 0))) {
@@ -173,15 +189,19 @@ func TestForkInherits(t *testing.T) {
 				t.Errorf("the call carries the conversation: %s", call.Body)
 			}
 		}
-		if got := s.told("r", 4); !strings.Contains(got, `{"from":"r-2-0","message":{"status":"idle","success":true,"summary":"c0={\"messages\":[{\"from\":\"r-2-0-1-0\"`) {
+		if got := s.told("r", 4); !strings.Contains(
+			got,
+			`{"from":"r-2-0","message":{"status":"idle","success":true,"summary":"c0={\"messages\":[{\"from\":\"r-2-0-1-0\"`,
+		) {
 			t.Errorf("the parent was told %s", got)
 		}
 		s.clean()
 	})
 }
 
-// TestForkOfNobodysDefinition: a copy that a run of nobody's definition forks of itself knows its conversation, and is not told
-// to submit, which it cannot. A prompt of blanks is none.
+// TestForkOfNobodysDefinition: a copy that a run of nobody's definition forks
+// of itself knows its conversation, and is not told to submit, which it cannot.
+// A prompt of blanks is none.
 func TestForkOfNobodysDefinition(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.agents = []configs.Agent{define("lead", nil, func(a *configs.Agent) {
@@ -204,21 +224,25 @@ func TestForkOfNobodysDefinition(t *testing.T) {
 		s.settle()
 		s.completed(s.submit("lead", "go"), "done")
 		fork := s.asksOf("r-1-0-1-0")[0].req
-		if strings.Contains(fork.System, "submit") || len(fork.Messages) != 3 || !strings.Contains(fork.Messages[0].Content, "the task") {
+		if strings.Contains(fork.System, "submit") || len(fork.Messages) != 3 ||
+			!strings.Contains(fork.Messages[0].Content, "the task") {
 			t.Errorf("%s\n%+v", fork.System, fork.Messages)
 		}
 		s.clean()
 	})
 }
 
-// TestSendWakes: an idle fork goes on with what it is sent, knowing what it did before, on any worker; it is told who has
-// written and takes it itself.
+// TestSendWakes: an idle fork goes on with what it is sent, knowing what it did
+// before, on any worker; it is told who has written and takes it itself.
 func TestSendWakes(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.mailer(map[string][]part{
 			"r": {
 				calls(uses("fork", "prompt", "one")), calls(uses("wait")),
-				calls(uses("send", "to", "r-1-0", "message", "and another thing"), spawnCall("wait", `{"from":["r-1-0"]}`)), sums,
+				calls(
+					uses("send", "to", "r-1-0", "message", "and another thing"),
+					spawnCall("wait", `{"from":["r-1-0"]}`),
+				), sums,
 			},
 			"r-1-0": {says("first"), calls(uses("check_mail")), sums},
 		})
@@ -229,8 +253,11 @@ func TestSendWakes(t *testing.T) {
 		s.hire("w2", engagement{})
 		s.settle()
 		first.leave(s)
-		s.completed(r, `c0=sent to r-1-0|c1={"agents":[{"id":"r-1-0","status":"received","messages":[{"status":"idle","success":true,`+
-			`"summary":"c0={\"messages\":[{\"from\":\"r\",\"message\":\"and another thing\"}]}"}]}]}`)
+		s.completed(
+			r,
+			`c0=sent to r-1-0|c1={"agents":[{"id":"r-1-0","status":"received","messages":[{"status":"idle","success":true,`+
+				`"summary":"c0={\"messages\":[{\"from\":\"r\",\"message\":\"and another thing\"}]}"}]}]}`,
+		)
 		if diff := cmp.Diff([]provider.Message{
 			{Role: provider.User, Content: "one"}, {Role: provider.Assistant, Content: "first"}, {Role: provider.User, Content: "got mail from r"},
 		}, s.asksOf("r-1-0")[1].req.Messages); diff != "" {
@@ -240,35 +267,56 @@ func TestSendWakes(t *testing.T) {
 	})
 }
 
-// TestSiblingsWrite: forks that know each other's ids write to each other, and mail that comes while a run is idle, at
-// work or waiting is taken once, in stream order.
+// TestSiblingsWrite: forks that know each other's ids write to each other, and
+// mail that comes while a run is idle, at work or waiting is taken once, in
+// stream order.
 func TestSiblingsWrite(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.mailer(map[string][]part{
-			"r": {calls(uses("fork", "prompt", "one"), uses("fork", "prompt", "two")), calls(spawnCall("wait", `{"from":["r-1-0","r-1-1"]}`)), sums},
+			"r": {
+				calls(uses("fork", "prompt", "one"), uses("fork", "prompt", "two")),
+				calls(spawnCall("wait", `{"from":["r-1-0","r-1-1"]}`)),
+				sums,
+			},
 			"r-1-0": {
 				after(time.Second, calls( // r-1-1 may be stored after it
-					uses("send", "to", "r-1-1", "message", "hello"), uses("send", "to", "r-1-1", "message", "again"), uses("send", "to", "r", "message", "so far"),
+					uses(
+						"send",
+						"to",
+						"r-1-1",
+						"message",
+						"hello",
+					),
+					uses("send", "to", "r-1-1", "message", "again"),
+					uses("send", "to", "r", "message", "so far"),
 				)), says("told"),
 			},
 			"r-1-1": {after(time.Minute, calls(uses("check_mail"), uses("check_mail"))), sums},
 		})
 		s.hire("w", engagement{})
 		s.settle()
-		s.completed(s.submit("lead", "go"), `c0={"agents":[{"id":"r-1-0","status":"received","messages":["so far",{"status":"idle","success":true,"summary":"told"}]},`+
-			`{"id":"r-1-1","status":"received","messages":[{"status":"idle","success":true,"summary":`+
-			`"c0={\"messages\":[{\"from\":\"r-1-0\",\"message\":\"hello\"},{\"from\":\"r-1-0\",\"message\":\"again\"}]}|c1=no mail"}]}]}`)
+		s.completed(
+			s.submit("lead", "go"),
+			`c0={"agents":[{"id":"r-1-0","status":"received","messages":["so far",{"status":"idle","success":true,"summary":"told"}]},`+
+				`{"id":"r-1-1","status":"received","messages":[{"status":"idle","success":true,"summary":`+
+				`"c0={\"messages\":[{\"from\":\"r-1-0\",\"message\":\"hello\"},{\"from\":\"r-1-0\",\"message\":\"again\"}]}|c1=no mail"}]}]}`,
+		)
 		s.clean()
 	})
 }
 
-// TestKillAndStandings: who is killed ends with all below it and says nothing any more; a wait tells what each of those
-// that it waited for is doing.
+// TestKillAndStandings: who is killed ends with all below it and says nothing
+// any more; a wait tells what each of those that it waited for is doing.
 func TestKillAndStandings(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.mailer(map[string][]part{
 			"r": {
-				calls(uses("fork", "prompt", "killed"), uses("fork", "prompt", "slow"), uses("fork", "prompt", "quick"), uses("fork", "prompt", "talks")),
+				calls(
+					uses("fork", "prompt", "killed"),
+					uses("fork", "prompt", "slow"),
+					uses("fork", "prompt", "quick"),
+					uses("fork", "prompt", "talks"),
+				),
 				after(10*time.Second, calls(uses("kill", "id", "r-1-0"), uses("check_mail"))),
 				calls(spawnCall("wait", `{"timeout":5,"from":["r-1-3","r-1-2","r-1-1","r-1-0"]}`)),
 				calls(uses("check_mail")), sums,
@@ -276,7 +324,10 @@ func TestKillAndStandings(t *testing.T) {
 			"r-1-0":     {calls(uses("fork", "prompt", "below")), after(time.Hour, says("never"))},
 			"r-1-0-1-0": {after(time.Hour, says("never"))},
 			"r-1-1":     {after(time.Hour, says("never"))},
-			"r-1-3":     {after(11*time.Second, calls(uses("send", "to", "r", "message", "hello"))), after(time.Hour, says("never"))},
+			"r-1-3": {
+				after(11*time.Second, calls(uses("send", "to", "r", "message", "hello"))),
+				after(time.Hour, says("never")),
+			},
 		})
 		s.hire("w", engagement{})
 		s.settle()
@@ -300,13 +351,45 @@ func TestKillAndStandings(t *testing.T) {
 func TestMailErrors(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.mailer(map[string][]part{
-			"r": {calls(uses("fork", "prompt", "one"), uses("fork", "prompt", "two")), after(10*time.Second, calls(uses("kill", "id", "r-1-1"))), after(time.Minute, calls(
-				uses("send", "to", "r-9-9", "message", "x"), uses("send", "to", "no id", "message", "x"), uses("send", "to", "r", "message", "x"),
-				uses("send", "to", "r-1-1", "message", "x"), uses("send", "to", "r-1-0"), uses("send", "message", "x"),
-				uses("kill", "id", "r-1-1"), uses("kill", "id", "r"), uses("kill"), uses("kill", "id", "r-8-0"),
-				uses("wait", "timeout", "soon"), spawnCall("wait", `{"from":["r-7-0"]}`), spawnCall("wait", `{"from":[1]}`), uses("wait", "from", "r"),
-			)), sums},
-			"r-1-0": {after(time.Second, calls(uses("kill", "id", "r"), uses("kill", "id", "r-1-1"))), sums}, // r-1-1 may be stored after it
+			"r": {
+				calls(uses("fork", "prompt", "one"), uses("fork", "prompt", "two")),
+				after(10*time.Second, calls(uses("kill", "id", "r-1-1"))),
+				after(time.Minute, calls(
+					uses(
+						"send",
+						"to",
+						"r-9-9",
+						"message",
+						"x",
+					),
+					uses("send", "to", "no id", "message", "x"),
+					uses("send", "to", "r", "message", "x"),
+					uses(
+						"send",
+						"to",
+						"r-1-1",
+						"message",
+						"x",
+					),
+					uses("send", "to", "r-1-0"),
+					uses("send", "message", "x"),
+					uses("kill", "id", "r-1-1"),
+					uses("kill", "id", "r"),
+					uses("kill"),
+					uses("kill", "id", "r-8-0"),
+					uses(
+						"wait",
+						"timeout",
+						"soon",
+					),
+					spawnCall("wait", `{"from":["r-7-0"]}`),
+					spawnCall("wait", `{"from":[1]}`),
+					uses("wait", "from", "r"),
+				)),
+				sums,
+			},
+			// r-1-1 may be stored after it
+			"r-1-0": {after(time.Second, calls(uses("kill", "id", "r"), uses("kill", "id", "r-1-1"))), sums},
 		})
 		s.hire("w", engagement{})
 		s.settle()
@@ -331,8 +414,9 @@ func TestMailErrors(t *testing.T) {
 	})
 }
 
-// TestWaitForWhoWasWoken: a fork that has told that it is idle, and that somebody else has written to since, is at work: who
-// waits for it waits until it is idle again.
+// TestWaitForWhoWasWoken: a fork that has told that it is idle, and that
+// somebody else has written to since, is at work: who waits for it waits until
+// it is idle again.
 func TestWaitForWhoWasWoken(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.mailer(map[string][]part{
@@ -357,18 +441,27 @@ func TestWaitForWhoWasWoken(t *testing.T) {
 	})
 }
 
-// TestMailAtTheEnd: mail that came while a run gave its answer, or that it has not looked at, it is told of before that is its
-// answer; what a person writes to one without mail tools it is given as it is.
+// TestMailAtTheEnd: mail that came while a run gave its answer, or that it has
+// not looked at, it is told of before that is its answer; what a person writes
+// to one without mail tools it is given as it is.
 func TestMailAtTheEnd(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.mailer(map[string][]part{
-			"r":     {calls(uses("fork", "prompt", "one")), after(time.Minute, says("too early")), calls(uses("check_mail")), sums},
+			"r": {
+				calls(uses("fork", "prompt", "one")),
+				after(time.Minute, says("too early")),
+				calls(uses("check_mail")),
+				sums,
+			},
 			"r-1-0": {after(10*time.Second, says("found"))},
 		})
 		s.hire("w", engagement{})
 		s.settle()
 		r := s.submit("lead", "go")
-		s.completed(r, `c0={"messages":[{"from":"r-1-0","message":{"status":"idle","success":true,"summary":"found"}}]}`)
+		s.completed(
+			r,
+			`c0={"messages":[{"from":"r-1-0","message":{"status":"idle","success":true,"summary":"found"}}]}`,
+		)
 		if told := s.told("r", 3); told != "got mail from r-1-0" {
 			t.Errorf("it was told %q", told)
 		}
@@ -387,7 +480,8 @@ func TestMailAtTheEnd(t *testing.T) {
 	})
 }
 
-// TestMailAndAnEnd: who was cancelled while it gave its answer, or was stopped, does not answer for that mail comes too.
+// TestMailAndAnEnd: who was cancelled while it gave its answer, or was stopped,
+// does not answer for that mail comes too.
 func TestMailAndAnEnd(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.agents = []configs.Agent{define("lead", nil, mailing)}
@@ -416,18 +510,36 @@ func TestMailAndAnEnd(t *testing.T) {
 	})
 }
 
-// TestSendToTheDeaf: who writes to a run that cannot look for mail is told so; nothing is sent.
+// TestSendToTheDeaf: who writes to a run that cannot look for mail is told so;
+// nothing is sent.
 func TestSendToTheDeaf(t *testing.T) {
 	onStage(t, func(s *stage) {
-		s.agents = []configs.Agent{define("top", []string{"helper", "other"}), define("helper", nil, mailing), define("other", []string{"leaf"}), define("leaf", nil)}
+		s.agents = []configs.Agent{
+			define("top", []string{"helper", "other"}),
+			define("helper", nil, mailing),
+			define("other", []string{"leaf"}),
+			define("leaf", nil),
+		}
 		s.parts["top"] = turns(calls(call("helper", "x"), call("other", "x")), sums)
-		s.parts["helper"] = turns(after(time.Minute, calls(uses("send", "to", "r", "message", "a finding"), uses("send", "to", "r-1-1", "message", "hello"))), sums)
+		s.parts["helper"] = turns(
+			after(
+				time.Minute,
+				calls(
+					uses("send", "to", "r", "message", "a finding"),
+					uses("send", "to", "r-1-1", "message", "hello"),
+				),
+			),
+			sums,
+		)
 		s.parts["other"] = turns(calls(call("leaf", "x")), sums)
 		s.parts["leaf"] = after(5*time.Minute, says("done"))
 		s.hire("w", engagement{})
 		s.settle()
 		r := s.submit("top", "go")
-		s.completed(r, `c0=c0=send error: agent "r" cannot read mail: what you have for it is your answer|c1=send error: agent "r-1-1" cannot read mail|c1=c0=done`)
+		s.completed(
+			r,
+			`c0=c0=send error: agent "r" cannot read mail: what you have for it is your answer|c1=send error: agent "r-1-1" cannot read mail|c1=c0=done`,
+		)
 		for _, m := range s.all(r.Space.TreeOf(r.Tree)) {
 			if strings.Contains(m.Subject, ".in.mail.") {
 				t.Errorf("%s was sent", m.Subject)
@@ -437,16 +549,24 @@ func TestSendToTheDeaf(t *testing.T) {
 	})
 }
 
-// TestForkFails: a fork whose model fails is idle and can be told to go on; one that is ended is mail too; a run whose own
-// model fails ends those that it has forked.
+// TestForkFails: a fork whose model fails is idle and can be told to go on; one
+// that is ended is mail too; a run whose own model fails ends those that it has
+// forked.
 func TestForkFails(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.mailer(map[string][]part{
 			"r": {
-				calls(uses("fork", "prompt", "one")), calls(uses("wait")), calls(uses("send", "to", "r-1-0", "message", "once more"), uses("wait")),
+				calls(
+					uses("fork", "prompt", "one"),
+				), calls(uses("wait")), calls(uses("send", "to", "r-1-0", "message", "once more"), uses("wait")),
 				calls(uses("wait")), fails(&provider.Error{Category: provider.Auth, Message: "no key"}),
 			},
-			"r-1-0": {calls(uses("check_mail")), fails(&provider.Error{Category: provider.Server, Message: "down"}), says("better"), after(time.Hour, says("never"))},
+			"r-1-0": {
+				calls(uses("check_mail")),
+				fails(&provider.Error{Category: provider.Server, Message: "down"}),
+				says("better"),
+				after(time.Hour, says("never")),
+			},
 		})
 		s.hire("w", engagement{})
 		s.settle()
@@ -466,7 +586,8 @@ func TestForkFails(t *testing.T) {
 	})
 }
 
-// TestMailBeforeTheCall: what was written to a run before it was called is none of it, for whoever reads it how.
+// TestMailBeforeTheCall: what was written to a run before it was called is none
+// of it, for whoever reads it how.
 func TestMailBeforeTheCall(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.mailer(map[string][]part{
@@ -484,18 +605,24 @@ func TestMailBeforeTheCall(t *testing.T) {
 		first.leave(s)
 		s.result(r, time.Hour)
 		asks := s.asksOf("r")
-		if diff := cmp.Diff(asks[1].results(), asks[2].req.Messages[2].ToolResults); diff != "" || asks[1].results()[1].Content != "no mail" {
+		if diff := cmp.Diff(asks[1].results(), asks[2].req.Messages[2].ToolResults); diff != "" ||
+			asks[1].results()[1].Content != "no mail" {
 			t.Errorf("two workers have shown different results of one turn:\n%s", diff)
 		}
 		s.clean()
 	})
 }
 
-// TestForksAreCounted: what a fork has taken by its last word is counted where it is at rest when its parent ends; and it
-// is told why it is ended.
+// TestForksAreCounted: what a fork has taken by its last word is counted where
+// it is at rest when its parent ends; and it is told why it is ended.
 func TestForksAreCounted(t *testing.T) {
 	onStage(t, func(s *stage) {
-		s.mailer(map[string][]part{"r": {calls(uses("fork", "prompt", "one")), calls(uses("wait")), sums}, "r-1-0": {says("done")}})
+		s.mailer(
+			map[string][]part{
+				"r":     {calls(uses("fork", "prompt", "one")), calls(uses("wait")), sums},
+				"r-1-0": {says("done")},
+			},
+		)
 		s.hire("w", engagement{})
 		s.settle()
 		r := s.submit("lead", "go")
@@ -503,19 +630,26 @@ func TestForksAreCounted(t *testing.T) {
 			t.Errorf("%d runs and %d model calls, want 2 and 4", o.Subtree.Runs, o.Subtree.ModelCalls)
 		}
 		s.eventually("the fork ends", func() bool { return len(s.outcomes(r.Reply(1, 0))) == 1 })
-		if o := s.outcomes(r.Reply(1, 0))[0]; o.Kind != run.KindCancelled || o.Error != "the run above it has answered" {
+		if o := s.outcomes(r.Reply(1, 0))[0]; o.Kind != run.KindCancelled ||
+			o.Error != "the run above it has answered" {
 			t.Errorf("%+v", o)
 		}
 	})
 }
 
-// TestIdleWordThatIsOld: a fork that was written to while its word was on the way is at work, whatever the word says.
+// TestIdleWordThatIsOld: a fork that was written to while its word was on the
+// way is at work, whatever the word says.
 func TestIdleWordThatIsOld(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.mailer(map[string][]part{
 			"r": {
-				calls(uses("fork", "prompt", "one")), after(10*time.Second, calls(uses("send", "to", "r-1-0", "message", "more"))),
-				after(10*time.Second, calls(uses("check_mail"))), calls(spawnCall("wait", `{"timeout":300,"from":["r-1-0"]}`)), sums,
+				calls(
+					uses("fork", "prompt", "one"),
+				), after(10*time.Second, calls(uses("send", "to", "r-1-0", "message", "more"))),
+				after(
+					10*time.Second,
+					calls(uses("check_mail")),
+				), calls(spawnCall("wait", `{"timeout":300,"from":["r-1-0"]}`)), sums,
 			},
 			"r-1-0": {says("first"), after(time.Minute, says("second"))},
 		})
@@ -527,22 +661,32 @@ func TestIdleWordThatIsOld(t *testing.T) {
 		}
 		s.hire("w", engagement{intercept: late})
 		s.settle()
-		s.completed(s.submit("lead", "go"), `c0={"agents":[{"id":"r-1-0","status":"received","messages":[{"status":"idle","success":true,"summary":"second"}]}]}`)
+		s.completed(
+			s.submit("lead", "go"),
+			`c0={"agents":[{"id":"r-1-0","status":"received","messages":[{"status":"idle","success":true,"summary":"second"}]}]}`,
+		)
 		s.clean()
 	})
 }
 
-// TestIdleWordOfWhoWasStopped: a fork that a person has stopped has read what was written to it before, and waits for more: who asks
-// for it again is told so at once.
+// TestIdleWordOfWhoWasStopped: a fork that a person has stopped has read what
+// was written to it before, and waits for more: who asks for it again is told
+// so at once.
 func TestIdleWordOfWhoWasStopped(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.mailer(map[string][]part{
 			"r": {
 				calls(uses("fork", "prompt", "one"), uses("fork", "prompt", "two")),
 				after(10*time.Second, calls(uses("send", "to", "r-1-0", "message", "more"))),
-				calls(spawnCall("wait", `{"timeout":3000,"from":["r-1-0"]}`)), calls(spawnCall("wait", `{"timeout":3000,"from":["r-1-0"]}`)), sums,
+				calls(
+					spawnCall("wait", `{"timeout":3000,"from":["r-1-0"]}`),
+				), calls(spawnCall("wait", `{"timeout":3000,"from":["r-1-0"]}`)), sums,
 			},
-			"r-1-0": {after(time.Second, calls(spawnCall("wait", `{"timeout":3000,"from":["r-1-1"]}`))), says("never")}, // r-1-1 may be stored after it
+			// r-1-1 may be stored after it
+			"r-1-0": {
+				after(time.Second, calls(spawnCall("wait", `{"timeout":3000,"from":["r-1-1"]}`))),
+				says("never"),
+			},
 			"r-1-1": {after(time.Hour, says("never"))},
 		})
 		s.hire("w", engagement{})
@@ -557,11 +701,21 @@ func TestIdleWordOfWhoWasStopped(t *testing.T) {
 	})
 }
 
-// TestMaxAgentsCountsForks: a fork is one of the runs that a bound on a tree allows, and a copy is too.
+// TestMaxAgentsCountsForks: a fork is one of the runs that a bound on a tree
+// allows, and a copy is too.
 func TestMaxAgentsCountsForks(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.mailer(map[string][]part{
-			"r":     {calls(uses("fork", "prompt", "one"), uses("fork"), uses("fork", "prompt", "three"), uses("check_mail")), calls(uses("wait", "from", "r-1-0, r-1-1")), says("done")},
+			"r": {
+				calls(
+					uses("fork", "prompt", "one"),
+					uses("fork"),
+					uses("fork", "prompt", "three"),
+					uses("check_mail"),
+				),
+				calls(uses("wait", "from", "r-1-0, r-1-1")),
+				says("done"),
+			},
 			"r-1-1": {says("as a copy")},
 		})
 		s.agents[0].Limits.Agents = 3
@@ -570,7 +724,8 @@ func TestMaxAgentsCountsForks(t *testing.T) {
 		r := s.submit("lead", "go")
 		s.completed(r, "done")
 		const full = "fork error: "
-		if got := s.told("r", 2); !strings.HasPrefix(got, "r-1-0\nr-1-1\n"+full) || !strings.HasSuffix(got, "\nno mail") {
+		if got := s.told("r", 2); !strings.HasPrefix(got, "r-1-0\nr-1-1\n"+full) ||
+			!strings.HasSuffix(got, "\nno mail") {
 			t.Errorf("the forks came to %q", got)
 		}
 		if n := len(s.asked("lead")); n != 5 {

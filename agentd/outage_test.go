@@ -20,8 +20,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// outage is a server that fails, and a worker that bears it. It takes real time: a connection inside the
-// process does not come back.
+// outage is a server that fails, and a worker that bears it. It takes real
+// time: a connection inside the process does not come back.
 type outage struct {
 	*sim
 	opts   server.Options
@@ -60,7 +60,14 @@ func newOutage(t *testing.T, opts server.Options, cfg bus.Config) *outage {
 // work runs a worker until the test ends.
 func (o *outage) work(t *testing.T, conn *bus.Conn, log *slog.Logger, cancel context.CancelFunc) {
 	t.Helper()
-	w, err := agentd.New(conn, agentd.Config{Name: "w", Log: log, Open: func(string) (provider.Provider, string, error) { return o.model.at("w"), "m", nil }})
+	w, err := agentd.New(
+		conn,
+		agentd.Config{
+			Name: "w",
+			Log:  log,
+			Open: func(string) (provider.Provider, string, error) { return o.model.at("w"), "m", nil },
+		},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +118,8 @@ func (o *outage) once() {
 	}
 }
 
-// TestOutageLongerThanALease: while the server is away nobody can take a run over, and the request goes on.
+// TestOutageLongerThanALease: while the server is away nobody can take a run
+// over, and the request goes on.
 func TestOutageLongerThanALease(t *testing.T) {
 	t.Parallel()
 	o := newOutage(t, server.Options{}, bus.Config{AckWait: time.Second})
@@ -151,12 +159,16 @@ func (l *lines) waitFor(t *testing.T, text string) {
 	t.Errorf("nobody said %q", text)
 }
 
-// TestFullStore: a server without room stores nothing. Who writes waits; when there is room again, all goes on
-// where it was.
+// TestFullStore: a server without room stores nothing. Who writes waits; when
+// there is room again, all goes on where it was.
 func TestFullStore(t *testing.T) {
 	t.Parallel()
 	log := &lines{}
-	o := newOutage(t, server.Options{JetStreamMaxStore: 4 << 20}, bus.Config{Log: slog.New(slog.NewTextHandler(log, nil))})
+	o := newOutage(
+		t,
+		server.Options{JetStreamMaxStore: 4 << 20},
+		bus.Config{Log: slog.New(slog.NewTextHandler(log, nil))},
+	)
 	o.model.latency = 2 * time.Second
 	r := o.submit("a0", "L")
 	o.asking(1)
@@ -211,11 +223,15 @@ func (o *outage) hasty(like subjects.Run) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return o.conn.Write(ctx, bus.Message{Subject: like.Space.Submit(like.Agent, id), Body: []byte(strings.Repeat("x", 100))})
+	return o.conn.Write(
+		ctx,
+		bus.Message{Subject: like.Space.Submit(like.Agent, id), Body: []byte(strings.Repeat("x", 100))},
+	)
 }
 
-// TestRemovedLog: somebody has removed the log of a run that waits. What its worker knows of the run does not show why
-// its next write is refused; it says so and tries no further with that. The run's deadline ends it.
+// TestRemovedLog: somebody has removed the log of a run that waits. What its
+// worker knows of the run does not show why its next write is refused; it says
+// so and tries no further with that. The run's deadline ends it.
 func TestRemovedLog(t *testing.T) {
 	t.Parallel()
 	log := &lines{}

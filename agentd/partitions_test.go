@@ -7,14 +7,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/axebus/axe/agentd/client"
 	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/client"
 	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/subjects"
 )
 
-// TestPartitions: trees of all partitions are served by the same workers, cancelled, forked and verified, and each of them is on
-// one stream.
+// TestPartitions: trees of all partitions are served by the same workers,
+// cancelled, forked and verified, and each of them is on one stream.
 func TestPartitions(t *testing.T) {
 	onStageOver(t, 4, func(s *stage) {
 		s.agents = []configs.Agent{define("lead", []string{"leaf"}), define("leaf", nil)}
@@ -53,7 +53,8 @@ func TestPartitions(t *testing.T) {
 	})
 }
 
-// TestCopyIsOfTheSamePartition, since what it knows from the tree that it goes on from is known by its place in a stream.
+// TestCopyIsOfTheSamePartition, since what it knows from the tree that it goes
+// on from is known by its place in a stream.
 func TestCopyIsOfTheSamePartition(t *testing.T) {
 	onStageOver(t, 4, func(s *stage) {
 		s.agents = []configs.Agent{define("lead", []string{"leaf"}), define("leaf", nil)}
@@ -64,7 +65,10 @@ func TestCopyIsOfTheSamePartition(t *testing.T) {
 		for i := range 8 {
 			r := s.submit("lead", strconv.Itoa(i))
 			s.result(r, time.Minute)
-			id, err := people.Fork(s.ctx, client.Branch{Tree: r.Tree, Path: subjects.Root, Turn: 1, Prompt: "and now?"})
+			id, err := people.Fork(
+				s.ctx,
+				client.Branch{Tree: r.Tree, Path: subjects.Root, Turn: 1, Prompt: "and now?"},
+			)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -17,22 +17,27 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// plot is what a walk is about: what the agents are like, and what happens to the workers and the trees.
+// plot is what a walk is about: what the agents are like, and what happens to
+// the workers and the trees.
 type plot struct {
 	Fates  []fate
 	Slots  int
 	Depth  int
 	Fan    int
-	InTurn bool   // one call after the other
-	Spawn  bool   // of spawned runs
-	Mail   string // who forks: roots ("top"), which call too, or those that call nobody ("bottom"); "" for nobody
-	Slash  bool   // … by lines of text
+	InTurn bool // one call after the other
+	Spawn  bool // of spawned runs
+	// who forks: roots ("top"), which call too, or those that call nobody
+	// ("bottom"); "" for nobody
+	Mail  string
+	Slash bool // … by lines of text
 
-	Watched configs.SupervisionMode // how closely a supervisor looks at the trees
+	// how closely a supervisor looks at the trees
+	Watched configs.SupervisionMode
 
-	Seed    int // of whatever follows from a label
-	Ragged  bool
-	Slow    int // seconds that an answer takes at most
+	Seed   int // of whatever follows from a label
+	Ragged bool
+	// seconds that an answer takes at most
+	Slow    int
 	Moody   bool
 	Fragile bool
 	Tries   int // of a request to the model
@@ -40,7 +45,8 @@ type plot struct {
 	Gone    bool
 	Limits  subjects.Limits // of each tree
 
-	Parts int // streams that the trees are spread over
+	// streams that the trees are spread over
+	Parts int
 
 	Trees []fruit
 }
@@ -53,19 +59,35 @@ type fate struct {
 
 // fruit is one tree, and what befalls it.
 type fruit struct {
-	Agent    int // its root's
-	Cancel   int // seconds until somebody cancels …
-	Path     int // … the root (0) or a child of its first turn; negative: never
+	Agent  int // its root's
+	Cancel int // seconds until somebody cancels …
+	// … the root (0) or a child of its first turn; negative: never
+	Path     int
 	Deadline int // seconds; 0: none
-	Stop     int // seconds until somebody interrupts the root or that child, and writes to it later; 0: never
+	// seconds until somebody interrupts the root or that child, and writes
+	// to it later; 0: never
+	Stop int
 }
 
 // drawPlot draws one. What is out of the ordinary is so in one walk of four.
 func drawPlot(t *rapid.T) plot {
 	seldom := func(name string) bool { return rapid.IntRange(0, 3).Draw(t, name) == 3 }
 	p := plot{
-		Fates: rapid.SliceOfN(rapid.Custom(drawFate), 4, 4).Draw(t, "fates"), Slots: rapid.IntRange(1, 4).Draw(t, "slots"),
-		Depth: rapid.IntRange(1, 3).Draw(t, "depth"), Fan: rapid.IntRange(1, 3).Draw(t, "fan"), InTurn: rapid.Bool().Draw(t, "in turn"), Spawn: rapid.Bool().Draw(t, "spawn"),
+		Fates: rapid.SliceOfN(
+			rapid.Custom(drawFate),
+			4,
+			4,
+		).Draw(
+			t,
+			"fates",
+		), Slots: rapid.IntRange(1, 4).Draw(t, "slots"),
+		Depth: rapid.IntRange(
+			1,
+			3,
+		).Draw(
+			t,
+			"depth",
+		), Fan: rapid.IntRange(1, 3).Draw(t, "fan"), InTurn: rapid.Bool().Draw(t, "in turn"), Spawn: rapid.Bool().Draw(t, "spawn"),
 		Seed: rapid.IntRange(1, 1000).Draw(t, "seed"), Ragged: rapid.Bool().Draw(t, "ragged"), Slow: 1,
 		Moody: seldom("moody"), Fragile: seldom("fragile"), Gone: seldom("gone"), Tries: 1, Parts: 1,
 	}
@@ -75,11 +97,18 @@ func drawPlot(t *rapid.T) plot {
 	if seldom("slow") {
 		p.Slow = 20
 	}
-	if p.Mail = rapid.SampledFrom([]string{"", "", "top", "bottom"}).Draw(t, "mail"); p.Mail != "" { // each that forks takes a dozen turns
+	// each that forks takes a dozen turns
+	if p.Mail = rapid.SampledFrom([]string{"", "", "top", "bottom"}).Draw(t, "mail"); p.Mail != "" {
 		p.Depth, p.Fan, p.Slash = min(p.Depth, 2), min(p.Fan, 2), rapid.Bool().Draw(t, "slash")
 	}
-	if seldom("watched") { // which doubles what there is to do
-		p.Watched = rapid.SampledFrom([]configs.SupervisionMode{configs.Supervised, configs.SupervisedHuman}).Draw(t, "mode")
+	// which doubles what there is to do
+	if seldom("watched") {
+		p.Watched = rapid.SampledFrom(
+			[]configs.SupervisionMode{configs.Supervised, configs.SupervisedHuman},
+		).Draw(
+			t,
+			"mode",
+		)
 		p.Depth, p.Fan = min(p.Depth, 2), min(p.Fan, 2)
 	}
 	if p.Fragile {
@@ -90,7 +119,12 @@ func drawPlot(t *rapid.T) plot {
 	}
 	if seldom("limits") {
 		p.Limits = subjects.Limits{
-			Agents: rapid.SampledFrom([]int{0, 2, 5}).Draw(t, "agents"), Turns: rapid.SampledFrom([]int{0, 3, 9}).Draw(t, "turns"),
+			Agents: rapid.SampledFrom(
+				[]int{0, 2, 5},
+			).Draw(
+				t,
+				"agents",
+			), Turns: rapid.SampledFrom([]int{0, 3, 9}).Draw(t, "turns"),
 			Tokens: rapid.SampledFrom([]int{0, 30, 90}).Draw(t, "tokens"),
 		}
 	}
@@ -103,11 +137,17 @@ func drawPlot(t *rapid.T) plot {
 }
 
 func drawFate(t *rapid.T) fate {
-	return fate{rapid.IntRange(1, 60).Draw(t, "step"), rapid.SampledFrom([]string{"kill", "kill", "freeze", "cut", "drain"}).Draw(t, "what")}
+	return fate{
+		rapid.IntRange(1, 60).Draw(t, "step"),
+		rapid.SampledFrom([]string{"kill", "kill", "freeze", "cut", "drain"}).Draw(t, "what"),
+	}
 }
 
 func (p plot) drawFruit(t *rapid.T) fruit {
-	f := fruit{Cancel: rapid.IntRange(0, 10).Draw(t, "cancel"), Path: rapid.SampledFrom([]int{-1, -1, -1, 0, 0, 1, 2}).Draw(t, "path")}
+	f := fruit{
+		Cancel: rapid.IntRange(0, 10).Draw(t, "cancel"),
+		Path:   rapid.SampledFrom([]int{-1, -1, -1, 0, 0, 1, 2}).Draw(t, "path"),
+	}
 	if rapid.IntRange(0, 3).Draw(t, "deadline") == 3 {
 		f.Deadline = rapid.IntRange(1, 40).Draw(t, "seconds")
 	}
@@ -127,7 +167,8 @@ func (p plot) chance(n uint64, words ...any) uint64 {
 	return h.Sum64() % n
 }
 
-// cast are the agents: a0 calls a1 and so on. The last one is nobody's if it is gone.
+// cast are the agents: a0 calls a1 and so on. The last one is nobody's if it is
+// gone.
 func (p plot) cast() (all, served []configs.Agent) {
 	all = levels(p.Depth+1, func(a *configs.Agent) {
 		a.SubAgentsConf.Parallel, a.SubAgentsConf.Timeout = !p.InTurn, p.Timeout
@@ -212,11 +253,13 @@ func (p plot) ends(f fruit, label string, m *treeModel, o run.Outcome) bool {
 	return o.Kind == run.KindError && p.Fragile
 }
 
-// answer is what a tree may answer: the results of its calls, in the order of the calls, each of them that of
-// its call or, where something may have happened to it, a failure.
+// answer is what a tree may answer: the results of its calls, in the order of
+// the calls, each of them that of its call or, where something may have
+// happened to it, a failure.
 func (p plot) answer(f fruit, label string, depth int, m *treeModel) *regexp.Regexp {
 	or := ""
-	if p.Fragile || p.Timeout > 0 || p.Limits != (subjects.Limits{}) || f.Path > 0 || f.Deadline > 0 || f.Stop > 0 || p.Watched != "" {
+	if p.Fragile || p.Timeout > 0 || p.Limits != (subjects.Limits{}) || f.Path > 0 || f.Deadline > 0 || f.Stop > 0 ||
+		p.Watched != "" {
 		or = `|Error: sub-agent "a\d" failed - [^.]*\. You may retry or proceed without this result\.|call_agent error: budget exceeded[^.)]*?`
 	}
 	if p.Moody {
@@ -237,7 +280,8 @@ func (p plot) answer(f fruit, label string, depth int, m *treeModel) *regexp.Reg
 			if p.Watched != "" {
 				text += "|" + regexp.QuoteMeta(label) + `\([^()]*` + nothing + `[^()]*(?:\(HTTP 500\)[^()]*)*\)`
 			}
-			if f.Stop > 0 { // who was stopped does not say what it had
+			// who was stopped does not say what it had
+			if f.Stop > 0 {
 				text += "|" + regexp.QuoteMeta(label)
 			}
 		}
@@ -246,15 +290,21 @@ func (p plot) answer(f fruit, label string, depth int, m *treeModel) *regexp.Reg
 	return regexp.MustCompile("^" + below(label, depth) + "$")
 }
 
-// nothing begins what a run reads of a turn that its supervisor, or a person, did not want.
+// nothing begins what a run reads of a turn that its supervisor, or a person,
+// did not want.
 const nothing = "Nothing of this turn was carried out"
 
-// forked is what a run that forks may answer: as mailed has it, and if something may have happened, or may be said
-// instead (or), that a fork is dead, did not work, was refused or says less, or that it has given up.
+// forked is what a run that forks may answer: as mailed has it, and if
+// something may have happened, or may be said instead (or), that a fork is
+// dead, did not work, was refused or says less, or that it has given up.
 func (p plot) forked(label, or string, below func(label string) string) string {
 	if or == "" {
-		const mark = "\x00" // holds the place of a fork's answer, which is a pattern already
-		text := regexp.QuoteMeta((&treeModel{fan: p.Fan}).mailed(label, func(label string) string { return mark + label + mark }))
+		// holds the place of a fork's answer, which is a pattern
+		// already
+		const mark = "\x00"
+		text := regexp.QuoteMeta(
+			(&treeModel{fan: p.Fan}).mailed(label, func(label string) string { return mark + label + mark }),
+		)
 		for i := range p.Fan {
 			child := fmt.Sprintf("%s.%d", label, i)
 			text = strings.ReplaceAll(text, mark+regexp.QuoteMeta(child)+mark, below(child))
@@ -266,6 +316,9 @@ func (p plot) forked(label, or string, below func(label string) string) string {
 	for i := range p.Fan {
 		parts = append(parts, "(?:"+below(fmt.Sprintf("%s.%d", label, i))+less+"|dead|failed|refused)")
 	}
-	parts = append(parts, "(?:"+regexp.QuoteMeta(label)+fmt.Sprintf(`~\d+-%d`, p.Fan)+or+"|dead|failed|refused)(?:<[^> ]*>)?")
+	parts = append(
+		parts,
+		"(?:"+regexp.QuoteMeta(label)+fmt.Sprintf(`~\d+-%d`, p.Fan)+or+"|dead|failed|refused)(?:<[^> ]*>)?",
+	)
 	return regexp.QuoteMeta(label) + `\((?:gave up|` + strings.Join(parts, " ") + `)\)`
 }

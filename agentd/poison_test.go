@@ -24,7 +24,8 @@ func refusing(broken *atomic.Bool, suffix string) func(bus.Point) error {
 	}
 }
 
-// poisoned lets the root's writes to a subject fail until the run's tombstone is there.
+// poisoned lets the root's writes to a subject fail until the run's tombstone
+// is there.
 func poisoned(t *testing.T, leaf bool) {
 	t.Helper()
 	onStage(t, func(s *stage) {
@@ -61,7 +62,8 @@ func poisoned(t *testing.T, leaf bool) {
 	})
 }
 
-// TestPoisonedTurn: a turn that cannot be put on the log ends its run when it was delivered too often.
+// TestPoisonedTurn: a turn that cannot be put on the log ends its run when it
+// was delivered too often.
 func TestPoisonedTurn(t *testing.T) { poisoned(t, false) }
 
 // TestPoisonedOutcome: so does an answer that cannot be stored.
@@ -73,7 +75,8 @@ func TestPoisonedChild(t *testing.T) {
 		s.lead([]string{"bad", "good"}, call("bad", "x"), call("good", "x"))
 		r := s.root("lead")
 		bad := s.child(r, "bad", 0)
-		s.agents[1].SubAgents = []string{"good"} // with a tool, a turn goes to the log
+		// with a tool, a turn goes to the log
+		s.agents[1].SubAgents = []string{"good"}
 		s.parts["bad"] = calls(toolCall("any", nil))
 		var doomed atomic.Bool
 		s.hire("w", engagement{Config: agentd.Config{Poison: 3}, intercept: func(at bus.Point) error {
@@ -94,14 +97,21 @@ func TestPoisonedChild(t *testing.T) {
 	})
 }
 
-// TestPoisonedTombstone: a cancel that cannot be carried out ends the run without folding it.
+// TestPoisonedTombstone: a cancel that cannot be carried out ends the run
+// without folding it.
 func TestPoisonedTombstone(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.lead([]string{"slow"}, call("slow", "x"))
 		s.parts["slow"] = after(time.Hour, says("slow"))
 		r := s.root("lead")
 		var broken atomic.Bool
-		s.hire("w", engagement{Config: agentd.Config{Poison: 3}, intercept: refusing(&broken, strings.TrimPrefix(r.Log(), "axe."))})
+		s.hire(
+			"w",
+			engagement{
+				Config:    agentd.Config{Poison: 3},
+				intercept: refusing(&broken, strings.TrimPrefix(r.Log(), "axe.")),
+			},
+		)
 		s.send(r, "go")
 		s.asking("slow", 1)
 		broken.Store(true)
@@ -113,7 +123,8 @@ func TestPoisonedTombstone(t *testing.T) {
 	})
 }
 
-// TestFaultThatPasses: a bus that is broken for a while costs time and model calls, not the run.
+// TestFaultThatPasses: a bus that is broken for a while costs time and model
+// calls, not the run.
 func TestFaultThatPasses(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.lead([]string{"leaf"}, call("leaf", "x"))
@@ -127,8 +138,8 @@ func TestFaultThatPasses(t *testing.T) {
 	})
 }
 
-// TestManyDrainsPoisonNothing: a trigger that worker after worker gives back unfinished is counted once
-// for each, and ends well when one has the time.
+// TestManyDrainsPoisonNothing: a trigger that worker after worker gives back
+// unfinished is counted once for each, and ends well when one has the time.
 func TestManyDrainsPoisonNothing(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.lead(nil)
@@ -145,8 +156,9 @@ func TestManyDrainsPoisonNothing(t *testing.T) {
 	})
 }
 
-// TestCallDuringADrainIsNotPoisoned: a call that comes while a worker's last request for calls stands is
-// given back once, not as often as that request has room.
+// TestCallDuringADrainIsNotPoisoned: a call that comes while a worker's last
+// request for calls stands is given back once, not as often as that request has
+// room.
 func TestCallDuringADrainIsNotPoisoned(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.lead(nil)
@@ -162,8 +174,8 @@ func TestCallDuringADrainIsNotPoisoned(t *testing.T) {
 	})
 }
 
-// TestCorruptLogIsNotResumed: an entry is missing. The run is ended where it would be resumed, and its
-// model is not asked.
+// TestCorruptLogIsNotResumed: an entry is missing. The run is ended where it
+// would be resumed, and its model is not asked.
 func TestCorruptLogIsNotResumed(t *testing.T) {
 	for name, test := range map[string]struct {
 		entry run.Entry
@@ -190,7 +202,8 @@ func TestCorruptLogIsNotResumed(t *testing.T) {
 				first.leave(s)
 				s.hire("w2", engagement{})
 				o := s.result(r, time.Hour)
-				if o.Kind != run.KindPoisoned || !strings.Contains(o.Error, "corrupt history") || !strings.Contains(o.Error, test.why) {
+				if o.Kind != run.KindPoisoned || !strings.Contains(o.Error, "corrupt history") ||
+					!strings.Contains(o.Error, test.why) {
 					t.Errorf("outcome %s %s", o.Kind, o.Error)
 				}
 				time.Sleep(time.Minute)

@@ -22,19 +22,33 @@ func policed(agents, tools []string) func(*configs.Agent) {
 	return func(a *configs.Agent) { a.Policy = configs.Policy{Agents: agents, Tools: tools} }
 }
 
-// TestPolicyOfATree: what a run may do is what its own policy and those of all above it leave. It is not offered the
-// rest, and a model that asks for it nevertheless is refused: by a name that it was not told, or by a tool.
+// TestPolicyOfATree: what a run may do is what its own policy and those of all
+// above it leave. It is not offered the rest, and a model that asks for it
+// nevertheless is refused: by a name that it was not told, or by a tool.
 func TestPolicyOfATree(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.agents = []configs.Agent{
-			define("lead", []string{"mid", "leaf", "other"}, policed([]string{"mid", "leaf"}, []string{"call_agent", "spawn_agent"})),
+			define(
+				"lead",
+				[]string{"mid", "leaf", "other"},
+				policed([]string{"mid", "leaf"}, []string{"call_agent", "spawn_agent"}),
+			),
 			define("mid", []string{"leaf", "other"}, spawning, policed(nil, []string{"spawn_agent", "spawn_agents"})),
 			define("leaf", nil), define("other", nil),
 		}
-		s.parts["lead"] = turns(calls(call("mid", "x"), call("other", "y"), toolCall("spawn_agent", map[string]string{"task": "z"})), sums)
+		s.parts["lead"] = turns(
+			calls(call("mid", "x"), call("other", "y"), toolCall("spawn_agent", map[string]string{"task": "z"})),
+			sums,
+		)
 		s.parts["mid"] = turns(calls(
-			toolCall("spawn_agent", map[string]string{"task": "a", "agent": "leaf"}), toolCall("spawn_agent", map[string]string{"task": "b", "agent": "other"}),
-			spawnCall("spawn_agents", `{"tasks":[{"task":"c"}]}`), call("leaf", "d"), toolCall("delete_all", nil),
+			toolCall(
+				"spawn_agent",
+				map[string]string{"task": "a", "agent": "leaf"},
+			),
+			toolCall("spawn_agent", map[string]string{"task": "b", "agent": "other"}),
+			spawnCall("spawn_agents", `{"tasks":[{"task":"c"}]}`),
+			call("leaf", "d"),
+			toolCall("delete_all", nil),
 		), func(ctx context.Context, a *asked) (*provider.Response, error) {
 			var parts []string
 			for _, r := range a.results()[1:] {
@@ -45,8 +59,11 @@ func TestPolicyOfATree(t *testing.T) {
 		s.hire("w", engagement{})
 		s.settle()
 		r := s.submit("lead", "go")
-		s.completed(r, `c0=spawn_agent error: agent "other" is not permitted by policy; spawn_agents error: not permitted by policy; call_agent error: not permitted by policy; `+
-			`Unknown tool: "delete_all"|c1=call_agent error: agent "other" is not permitted by policy|c2=Unknown tool: "spawn_agent"`)
+		s.completed(
+			r,
+			`c0=spawn_agent error: agent "other" is not permitted by policy; spawn_agents error: not permitted by policy; call_agent error: not permitted by policy; `+
+				`Unknown tool: "delete_all"|c1=call_agent error: agent "other" is not permitted by policy|c2=Unknown tool: "spawn_agent"`,
+		)
 		if got := tool.Names(s.asked("mid")[0].req.Tools); !slices.Equal(got, []string{"spawn_agent"}) {
 			t.Errorf("offered %v", got)
 		}
@@ -59,12 +76,17 @@ func TestPolicyOfATree(t *testing.T) {
 	})
 }
 
-// TestPolicyCarried: what a call carries binds whoever is called, though its file allows more; and an agent that it
-// does not permit does not run, whoever has called it.
+// TestPolicyCarried: what a call carries binds whoever is called, though its
+// file allows more; and an agent that it does not permit does not run, whoever
+// has called it.
 func TestPolicyCarried(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.agents = []configs.Agent{
-			define("lead", []string{"mid"}, policed(nil, []string{"call_agent"})), define("mid", []string{"lead"}, spawning, policed([]string{"lead"}, nil)),
+			define(
+				"lead",
+				[]string{"mid"},
+				policed(nil, []string{"call_agent"}),
+			), define("mid", []string{"lead"}, spawning, policed([]string{"lead"}, nil)),
 		}
 		s.parts["lead"] = turns(calls(call("mid", "x")), sums)
 		s.hire("w", engagement{})
@@ -88,8 +110,15 @@ func TestPolicyCarried(t *testing.T) {
 		head := subjects.Header{
 			Tree: forged.Tree, Path: forged.Path, MaxDepth: 5, Deadline: time.Now().Add(time.Hour), Reply: forged.Space.Result(forged.Agent, forged.Tree),
 		}
-		s.write(bus.Message{Subject: forged.Call(), Header: head.Pairs(), Body: []byte(`{"task":"x","policy":{"agents":["lead"]}}`)})
-		if o := s.result(forged, time.Minute); o.Kind != run.KindPolicy || o.Error != `agent "mid" is not permitted by policy` {
+		s.write(
+			bus.Message{
+				Subject: forged.Call(),
+				Header:  head.Pairs(),
+				Body:    []byte(`{"task":"x","policy":{"agents":["lead"]}}`),
+			},
+		)
+		if o := s.result(forged, time.Minute); o.Kind != run.KindPolicy ||
+			o.Error != `agent "mid" is not permitted by policy` {
 			t.Errorf("%s %q", o.Kind, o.Error)
 		}
 	})

@@ -12,8 +12,9 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// TestRaceLost: a worker freezes before it writes, another one writes in its place and dies at once. What
-// that made owed is the first one's to do, which wakes up, is refused, and is the only one left.
+// TestRaceLost: a worker freezes before it writes, another one writes in its
+// place and dies at once. What that made owed is the first one's to do, which
+// wakes up, is refused, and is the only one left.
 func TestRaceLost(t *testing.T) {
 	t.Parallel()
 	for name, r := range map[string]race{
@@ -34,7 +35,9 @@ func TestRaceLost(t *testing.T) {
 type race struct {
 	log   string // what the winner writes
 	write string // what the loser would have written
-	whim  string // the turn that the loser's model answers at once, where the winner's calls
+	// the turn that the loser's model answers at once, where the winner's
+	// calls
+	whim string
 }
 
 func (r race) run(s *sim) {
@@ -47,9 +50,11 @@ func (r race) run(s *sim) {
 	}
 	var frozen, over atomic.Bool
 	won := make(chan struct{})
-	one := agentd.Config{Slots: 1} // it takes no call while it is frozen with one
+	// it takes no call while it is frozen with one
+	one := agentd.Config{Slots: 1}
 	loser := s.startWith("loser", one, &frozen, func(_ *proc, _ int, at bus.Point) {
-		if at.Op == "write" && !at.After && strings.Contains(at.Subject, r.write) && !over.Load() && frozen.CompareAndSwap(false, true) {
+		if at.Op == "write" && !at.After && strings.Contains(at.Subject, r.write) && !over.Load() &&
+			frozen.CompareAndSwap(false, true) {
 			select {
 			case <-won:
 			case <-s.ctx.Done():

@@ -12,7 +12,8 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// TestFreshCallReadsNothing: a call that nobody else can have had is not looked up. What is read is the submission's.
+// TestFreshCallReadsNothing: a call that nobody else can have had is not looked
+// up. What is read is the submission's.
 func TestFreshCallReadsNothing(t *testing.T) {
 	onStageOver(t, 1, func(s *stage) {
 		s.agents = []configs.Agent{define("leaf", nil)}
@@ -30,12 +31,20 @@ func TestFreshCallReadsNothing(t *testing.T) {
 	})
 }
 
-// TestRepliesAreReadTogether: outcomes that come one after another within a moment are read with the one that the run waits
-// for. A parent is read when its turn is on the log, when it has them all and when it has answered; the first two times its
-// reply subject is looked at as well.
+// TestRepliesAreReadTogether: outcomes that come one after another within a
+// moment are read with the one that the run waits for. A parent is read when
+// its turn is on the log, when it has them all and when it has answered; the
+// first two times its reply subject is looked at as well.
 func TestRepliesAreReadTogether(t *testing.T) {
 	onStageOver(t, 1, func(s *stage) {
-		s.lead([]string{"leaf"}, call("leaf", "1"), call("leaf", "2"), call("leaf", "3"), call("leaf", "4"), call("leaf", "5"))
+		s.lead(
+			[]string{"leaf"},
+			call("leaf", "1"),
+			call("leaf", "2"),
+			call("leaf", "3"),
+			call("leaf", "4"),
+			call("leaf", "5"),
+		)
 		s.parts["leaf"] = func(ctx context.Context, a *asked) (*provider.Response, error) {
 			n, err := strconv.Atoi(strings.TrimPrefix(a.text(), "Task: "))
 			if err != nil {
@@ -54,8 +63,8 @@ func TestRepliesAreReadTogether(t *testing.T) {
 	})
 }
 
-// TestRepliesWaitForNoOther: where the calls of a turn follow one another, the next one is made as soon as the one before has
-// an outcome.
+// TestRepliesWaitForNoOther: where the calls of a turn follow one another, the
+// next one is made as soon as the one before has an outcome.
 func TestRepliesWaitForNoOther(t *testing.T) {
 	onStageOver(t, 1, func(s *stage) {
 		s.lead([]string{"leaf"}, call("leaf", "1"), call("leaf", "2"), call("leaf", "3"))

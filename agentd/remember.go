@@ -15,7 +15,8 @@ import (
 
 // What goes wrong with an agent's memory is logged, and never the end of a run.
 
-// recall is what an agent is told of what it has done, empty if it has no memory.
+// recall is what an agent is told of what it has done, empty if it has no
+// memory.
 func (w *Worker) recall(ctx context.Context, a subjects.Agent, m configs.Memory) string {
 	if !m.Enabled || w.cfg.Memory == nil {
 		return ""
@@ -33,16 +34,19 @@ func (w *Worker) recall(ctx context.Context, a subjects.Agent, m configs.Memory)
 	return memory.Last(text, m.LastN)
 }
 
-// remember appends what a run has done to its agent's memory, after its outcome is stored: of two workers
-// only one stores it. After a redelivery the entry may be there already. It is the same one then, since its
-// time follows from messages alone.
+// remember appends what a run has done to its agent's memory, after its outcome
+// is stored: of two workers only one stores it. After a redelivery the entry
+// may be there already. It is the same one then, since its time follows from
+// messages alone.
 func (w *Worker) remember(ctx context.Context, h *history, m run.Memory, o run.Outcome, again bool) {
 	if w.cfg.Memory == nil {
 		return
 	}
 	log := w.cfg.Memory.Open(h.run.Agent, m.Path)
 	e := memory.Entry{
-		Time: h.state.CalledAt.Add(time.Duration(o.DurationMS) * time.Millisecond), Task: h.state.Input.Task, Result: o.Result,
+		Time: h.state.CalledAt.Add(
+			time.Duration(o.DurationMS) * time.Millisecond,
+		), Task: h.state.Input.Task, Result: o.Result,
 	}
 	if h.run.Path.IsRoot() {
 		e.Task = prompt.RootUser(e.Task)
@@ -58,14 +62,20 @@ func (w *Worker) remember(ctx context.Context, h *history, m run.Memory, o run.O
 		err = log.Append(ctx, e)
 	}
 	if err != nil {
-		w.log.WarnContext(ctx, "a run is not remembered", slog.String(keyRun, h.run.String()), slog.Any(keyError, err))
+		w.log.WarnContext(
+			ctx,
+			"a run is not remembered",
+			slog.String(keyRun, h.run.String()),
+			slog.Any(keyError, err),
+		)
 	}
 }
 
-// rememberAgain does what a worker that died may have left undone: its trigger comes again, and the
-// run has ended well.
+// rememberAgain does what a worker that died may have left undone: its trigger
+// comes again, and the run has ended well.
 func (w *Worker) rememberAgain(ctx context.Context, h *history, t *trigger) {
-	if t.Count < 2 || !h.state.Concluded || h.state.Phase != run.Completed || h.state.Owner != t.Seq || w.cfg.Memory == nil {
+	if t.Count < 2 || !h.state.Concluded || h.state.Phase != run.Completed || h.state.Owner != t.Seq ||
+		w.cfg.Memory == nil {
 		return
 	}
 	m := run.Memory{}

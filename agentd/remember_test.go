@@ -29,8 +29,9 @@ func (s *stage) remembered(store memory.Store, agent string) string {
 	return text
 }
 
-// TestMemory of a root and of a sub-agent, in files and on the bus: what each has done is in its own, the
-// last of it comes before its model the next time, and a failure is not remembered.
+// TestMemory of a root and of a sub-agent, in files and on the bus: what each
+// has done is in its own, the last of it comes before its model the next time,
+// and a failure is not remembered.
 func TestMemory(t *testing.T) {
 	for _, place := range []string{"files", "bus"} {
 		dir := t.TempDir()
@@ -39,7 +40,11 @@ func TestMemory(t *testing.T) {
 			if place == "bus" {
 				store = memory.Bucket{Values: s.conn.Memory()}
 			}
-			s.agents = []configs.Agent{define("lead", []string{"leaf", "bad"}, remembers(1)), define("leaf", nil, remembers(0)), define("bad", nil, remembers(0))}
+			s.agents = []configs.Agent{
+				define("lead", []string{"leaf", "bad"}, remembers(1)),
+				define("leaf", nil, remembers(0)),
+				define("bad", nil, remembers(0)),
+			}
 			s.parts["lead"] = turns(calls(call("leaf", "one"), call("bad", "two")), sums)
 			s.parts["bad"] = fails(&provider.Error{Category: provider.Server, Message: "broken"})
 			s.parts["leaf"] = repeats
@@ -58,8 +63,11 @@ func TestMemory(t *testing.T) {
 			if memory.Count(lead) != 3 || memory.Count(leaf) != 3 || s.remembered(store, "bad") != "" {
 				t.Errorf("%s: lead\n%s\nleaf\n%s", place, lead, leaf)
 			}
-			last := s.asked("lead")[4].req.System // the first turn of the third tree
-			if !strings.HasPrefix(last, "leaf\n\n---\n\n## Memory\n\n## ") && !strings.HasPrefix(last, "## Memory\n\n## ") || memory.Count(last) != 2 {
+			// the first turn of the third tree
+			last := s.asked("lead")[4].req.System
+			if !strings.HasPrefix(last, "leaf\n\n---\n\n## Memory\n\n## ") &&
+				!strings.HasPrefix(last, "## Memory\n\n## ") ||
+				memory.Count(last) != 2 {
 				t.Errorf("%s: the last entry alone comes before the model:\n%s", place, last)
 			}
 			if first := s.asked("leaf")[0].req.System; strings.Contains(first, "Memory") {
@@ -69,7 +77,8 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestMemoryIsNotForked: a fork that is given a prompt knows nothing else, not what its agent remembers.
+// TestMemoryIsNotForked: a fork that is given a prompt knows nothing else, not
+// what its agent remembers.
 func TestMemoryIsNotForked(t *testing.T) {
 	dir := t.TempDir()
 	onStage(t, func(s *stage) {
@@ -89,14 +98,16 @@ func TestMemoryIsNotForked(t *testing.T) {
 			s.settle()
 		}
 		forks, roots := s.asksOf("r-1-0"), s.asksOf("r")
-		if !strings.Contains(roots[len(roots)-1].req.System, "## Memory") || len(forks) != 2 || strings.Contains(forks[1].req.System, "Memory") {
+		if !strings.Contains(roots[len(roots)-1].req.System, "## Memory") || len(forks) != 2 ||
+			strings.Contains(forks[1].req.System, "Memory") {
 			t.Errorf("root: %s\nfork: %s", roots[len(roots)-1].req.System, forks[1].req.System)
 		}
 	})
 }
 
-// TestMemoryAfterACrash: a worker that dies between the outcome and the memory, or between that and the
-// acknowledgement, leaves one entry behind it, not none and not two.
+// TestMemoryAfterACrash: a worker that dies between the outcome and the memory,
+// or between that and the acknowledgement, leaves one entry behind it, not none
+// and not two.
 func TestMemoryAfterACrash(t *testing.T) {
 	for _, written := range []bool{false, true} {
 		dir := t.TempDir()

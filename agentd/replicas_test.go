@@ -13,14 +13,15 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 
 	"github.com/axebus/axe/agentd"
-	"github.com/axebus/axe/agentd/client"
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/client"
 	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/subjects"
 )
 
-// cluster starts three servers that replicate. It stays outside bubbles: elections take real time.
+// cluster starts three servers that replicate. It stays outside bubbles:
+// elections take real time.
 func cluster(t *testing.T) []*server.Server {
 	t.Helper()
 	var ports []int
@@ -39,8 +40,15 @@ func cluster(t *testing.T) []*server.Server {
 	var all []*server.Server
 	for i, p := range ports {
 		s, err := server.NewServer(&server.Options{
-			ServerName: fmt.Sprintf("s%d", i), Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true,
-			Cluster: server.ClusterOpts{Name: "c", Host: "127.0.0.1", Port: p}, Routes: server.RoutesFromStr(strings.Join(routes, ",")),
+			ServerName: fmt.Sprintf(
+				"s%d",
+				i,
+			), Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true,
+			Cluster: server.ClusterOpts{
+				Name: "c",
+				Host: "127.0.0.1",
+				Port: p,
+			}, Routes: server.RoutesFromStr(strings.Join(routes, ",")),
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -57,8 +65,8 @@ func cluster(t *testing.T) []*server.Server {
 	return all
 }
 
-// onCluster starts a cluster with streams on all of its three servers, and opens connections to the one or the other first,
-// which know that.
+// onCluster starts a cluster with streams on all of its three servers, and
+// opens connections to the one or the other first, which know that.
 func onCluster(ctx context.Context, t *testing.T) (servers []*server.Server, open func(first int) *bus.Conn) {
 	t.Helper()
 	servers = cluster(t)
@@ -72,7 +80,8 @@ func onCluster(ctx context.Context, t *testing.T) (servers []*server.Server, ope
 			t.Fatal(err)
 		}
 		t.Cleanup(c.Close)
-		for provision := (bus.Provision{Replicas: 3}); c.Provision(ctx, provision) != nil; { // until there is a leader
+		// until there is a leader
+		for provision := (bus.Provision{Replicas: 3}); c.Provision(ctx, provision) != nil; {
 			if err := bus.Pause(ctx, 200*time.Millisecond); err != nil {
 				t.Fatal(err)
 			}
@@ -82,8 +91,9 @@ func onCluster(ctx context.Context, t *testing.T) (servers []*server.Server, ope
 	return servers, open
 }
 
-// TestLeaderIsAsked: the last message of a subject is what the stream's leader says that it is, at once after it was stored
-// and whichever server is asked. The replicas learn of it later.
+// TestLeaderIsAsked: the last message of a subject is what the stream's leader
+// says that it is, at once after it was stored and whichever server is asked.
+// The replicas learn of it later.
 func TestLeaderIsAsked(t *testing.T) {
 	t.Parallel()
 	_, open := onCluster(t.Context(), t)
@@ -93,13 +103,22 @@ func TestLeaderIsAsked(t *testing.T) {
 			t.Parallel()
 			for k := range 100 {
 				subject := fmt.Sprintf("axe.run.echo.T%d-%d.r.call", i, k)
-				seq, err := conns[k%3].Write(t.Context(), bus.Message{Subject: subject, Body: []byte("{}"), Fence: bus.After(subject, 0)})
+				seq, err := conns[k%3].Write(
+					t.Context(),
+					bus.Message{Subject: subject, Body: []byte("{}"), Fence: bus.After(subject, 0)},
+				)
 				if err != nil {
 					t.Fatal(err)
 				}
 				for at, c := range conns {
 					if last, err := c.Last(t.Context(), subject); err != nil || last != seq {
-						t.Fatalf("message %d was stored, and server %d is told that the last one is %d (%v)", seq, at, last, err)
+						t.Fatalf(
+							"message %d was stored, and server %d is told that the last one is %d (%v)",
+							seq,
+							at,
+							last,
+							err,
+						)
 					}
 				}
 			}
@@ -107,8 +126,8 @@ func TestLeaderIsAsked(t *testing.T) {
 	}
 }
 
-// TestReferencesOnReplicas: a body by reference is there for whoever knows of its message, though the replica that is asked
-// for it has not heard of it yet.
+// TestReferencesOnReplicas: a body by reference is there for whoever knows of
+// its message, though the replica that is asked for it has not heard of it yet.
 func TestReferencesOnReplicas(t *testing.T) {
 	t.Parallel()
 	_, open := onCluster(t.Context(), t)
@@ -138,7 +157,8 @@ func TestReferencesOnReplicas(t *testing.T) {
 	}
 }
 
-// TestReplicas runs trees on three replicas with two workers, and takes one server away in the middle.
+// TestReplicas runs trees on three replicas with two workers, and takes one
+// server away in the middle.
 func TestReplicas(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -189,8 +209,8 @@ func TestReplicas(t *testing.T) {
 	s.onReplicas(ctx)
 }
 
-// followed counts the calls and ends of runs that who follows a tree is told of, some of them by a replica that
-// lags behind the one that has the result.
+// followed counts the calls and ends of runs that who follows a tree is told
+// of, some of them by a replica that lags behind the one that has the result.
 func (s *sim) followed(r subjects.Run) <-chan int {
 	told := make(chan int, 1)
 	go func() {
@@ -208,8 +228,8 @@ func (s *sim) followed(r subjects.Run) <-chan int {
 	return told
 }
 
-// onReplicas: bounds and tombstones hold on three replicas too, one of which is away, and what is stored keeps
-// the rules.
+// onReplicas: bounds and tombstones hold on three replicas too, one of which is
+// away, and what is stored keeps the rules.
 func (s *sim) onReplicas(ctx context.Context) {
 	a, err := subjects.ParseAgent("a0")
 	if err != nil {

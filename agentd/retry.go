@@ -13,19 +13,28 @@ import (
 
 // spent is what a turn's requests to the model took.
 type spent struct {
-	time    time.Duration // in requests, without the pauses between them
-	retries int           // requests after the first
+	// in requests, without the pauses between them
+	time    time.Duration
+	retries int // requests after the first
 }
 
 func (s spent) ms() int64 { return s.time.Milliseconds() }
 
-// persist asks the model and, where its agent's definition says so, asks again after a failure that may
-// pass. The end of ctx ends a pause at once, and so does a drain: the trigger goes to another worker, which
-// begins with a first attempt.
+// persist asks the model and, where its agent's definition says so, asks again
+// after a failure that may pass. The end of ctx ends a pause at once, and so
+// does a drain: the trigger goes to another worker, which begins with a first
+// attempt.
 //
-// The run keeps its slot in a pause. That is bounded, by the policy and by the run's deadline; and a worker
-// whose provider is too busy should not take more work for it.
-func (w *Worker) persist(ctx context.Context, h *history, p provider.Provider, req *provider.Request, start *run.Start) (*provider.Response, spent, error) {
+// The run keeps its slot in a pause. That is bounded, by the policy and by the
+// run's deadline; and a worker whose provider is too busy should not take more
+// work for it.
+func (w *Worker) persist(
+	ctx context.Context,
+	h *history,
+	p provider.Provider,
+	req *provider.Request,
+	start *run.Start,
+) (*provider.Response, spent, error) {
 	var s spent
 	part := run.Part{Event: run.PartAsking, Turn: len(h.state.Turns) + 1, Worker: w.cfg.Name}
 	for {
@@ -47,9 +56,17 @@ func (w *Worker) persist(ctx context.Context, h *history, p provider.Provider, r
 	}
 }
 
-// attempt sends the request once, when all workers together may make one more. What it took is the request's time.
-// The first one counts as the turn's model call, not before it is about to be made.
-func (w *Worker) attempt(ctx context.Context, h *history, p provider.Provider, req *provider.Request, start *run.Start, part run.Part) (*provider.Response, time.Duration, error) {
+// attempt sends the request once, when all workers together may make one more.
+// What it took is the request's time. The first one counts as the turn's model
+// call, not before it is about to be made.
+func (w *Worker) attempt(
+	ctx context.Context,
+	h *history,
+	p provider.Provider,
+	req *provider.Request,
+	start *run.Start,
+	part run.Part,
+) (*provider.Response, time.Duration, error) {
 	r := h.run
 	pass, err := w.admit(ctx, r, start.Model, part)
 	if err != nil {
@@ -59,7 +76,8 @@ func (w *Worker) attempt(ctx context.Context, h *history, p provider.Provider, r
 		err = w.afford(ctx, h, start.Limits)
 	}
 	if err == nil {
-		err = context.Cause(ctx) // the bus may have taken its time, and the run ended meanwhile
+		// the bus may have taken its time, and the run ended meanwhile
+		err = context.Cause(ctx)
 	}
 	if err != nil {
 		pass(nil, err)

@@ -98,8 +98,8 @@ func TestRetry(t *testing.T) {
 	}
 }
 
-// TestRetryCounts: the time of all attempts is the model's, the pauses between are not; turns on the log
-// count with the last one.
+// TestRetryCounts: the time of all attempts is the model's, the pauses between
+// are not; turns on the log count with the last one.
 func TestRetryCounts(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.agents = []configs.Agent{define("lead", []string{"leaf"}, patient(2)), define("leaf", nil)}
@@ -110,7 +110,8 @@ func TestRetryCounts(t *testing.T) {
 		s.hire("w", engagement{})
 		r := s.submit("lead", "go")
 		o := s.completed(r, "c0=leaf")
-		if got := s.entries(r)[0]; o.Retries != 2 || got.Retries != 1 || o.ModelMS != 3000 || got.ModelMS != 1000 || o.Turns != 2 {
+		if got := s.entries(r)[0]; o.Retries != 2 || got.Retries != 1 || o.ModelMS != 3000 || got.ModelMS != 1000 ||
+			o.Turns != 2 {
 			t.Errorf("outcome %+v\nentry %+v", o, got)
 		}
 	})
@@ -135,7 +136,15 @@ func TestRetryIsTold(t *testing.T) {
 			}
 			got = append(got, p)
 		}
-		retrying := run.Part{Event: "retrying", Turn: 1, Worker: "w", Attempt: 2, Attempts: 3, Reason: "rate_limit", Next: s.asked("lead")[1].from.UTC()}
+		retrying := run.Part{
+			Event:    "retrying",
+			Turn:     1,
+			Worker:   "w",
+			Attempt:  2,
+			Attempts: 3,
+			Reason:   "rate_limit",
+			Next:     s.asked("lead")[1].from.UTC(),
+		}
 		asking := run.Part{Event: "asking", Turn: 1, Worker: "w", Attempt: 2, Attempts: 3}
 		for i := range got {
 			got[i].Next = got[i].Next.UTC()
@@ -170,7 +179,12 @@ func TestTombstoneEndsAPause(t *testing.T) {
 func TestDrainEndsAPause(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.agents = []configs.Agent{define("lead", nil, func(a *configs.Agent) {
-			a.Retry = configs.Retry{MaxAttempts: 3, Backoff: configs.Fixed, Initial: 40 * time.Second, Max: time.Minute}
+			a.Retry = configs.Retry{
+				MaxAttempts: 3,
+				Backoff:     configs.Fixed,
+				Initial:     40 * time.Second,
+				Max:         time.Minute,
+			}
 		})}
 		s.parts["lead"] = failing(1, busy, repeats)
 		h := s.hire("w", engagement{})
@@ -187,8 +201,8 @@ func TestDrainEndsAPause(t *testing.T) {
 	})
 }
 
-// TestRetryIsRecorded: a later turn, on a worker whose file says nothing of it, keeps to what the run was
-// started with.
+// TestRetryIsRecorded: a later turn, on a worker whose file says nothing of it,
+// keeps to what the run was started with.
 func TestRetryIsRecorded(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.agents = []configs.Agent{define("lead", []string{"leaf"}, patient(3)), define("leaf", nil)}
@@ -211,7 +225,8 @@ func TestRetryIsRecorded(t *testing.T) {
 	})
 }
 
-// TestNoRetryLeavesNoTrace: what is stored of a run without it is what it always was.
+// TestNoRetryLeavesNoTrace: what is stored of a run without it is what it
+// always was.
 func TestNoRetryLeavesNoTrace(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.lead([]string{"leaf"}, call("leaf", "x"))

@@ -12,14 +12,16 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// again is the pause before something that failed on the bus is tried once more.
+// again is the pause before something that failed on the bus is tried once
+// more.
 const again = time.Second
 
-// saturated is how long a call that was pulled waits for a slot before it is given back.
+// saturated is how long a call that was pulled waits for a slot before it is
+// given back.
 const saturated = 100 * time.Millisecond
 
-// reconcile starts and stops the loops of agents as Serve and the known agents change, until ctx ends;
-// then it waits for all of them.
+// reconcile starts and stops the loops of agents as Serve and the known agents
+// change, until ctx ends; then it waits for all of them.
 func (w *Worker) reconcile(ctx, work context.Context) {
 	var loops sync.WaitGroup
 	defer loops.Wait()
@@ -67,15 +69,21 @@ func (w *Worker) report(ctx context.Context, told map[subjects.Agent]configs.Age
 	}
 	for name, def := range now {
 		if _, known := told[name]; !known {
-			w.log.InfoContext(ctx, "serving agent", slog.String(keyAgent, name.String()), slog.String(keyFile, def.File))
+			w.log.InfoContext(
+				ctx,
+				"serving agent",
+				slog.String(keyAgent, name.String()),
+				slog.String(keyFile, def.File),
+			)
 		}
 	}
 	return now
 }
 
-// toServe is what there are to be loops for: the worker's own agents, and those that it served until
-// they were removed and that nobody else serves. Of these the runs under way go on, and what was called
-// while they were known finds somebody to refuse it.
+// toServe is what there are to be loops for: the worker's own agents, and those
+// that it served until they were removed and that nobody else serves. Of these
+// the runs under way go on, and what was called while they were known finds
+// somebody to refuse it.
 func (w *Worker) toServe(ctx context.Context) map[subjects.Agent]bool {
 	agents := map[subjects.Agent]bool{}
 	for name := range w.definitions() {
@@ -95,7 +103,8 @@ func (w *Worker) toServe(ctx context.Context) map[subjects.Agent]bool {
 	return agents
 }
 
-// announceAll says of each agent that it is served, or what is wrong with its file.
+// announceAll says of each agent that it is served, or what is wrong with its
+// file.
 func (w *Worker) announceAll(ctx context.Context) {
 	for name, c := range w.deck() {
 		first := c.Problem != "" && w.part(name)
@@ -103,7 +112,8 @@ func (w *Worker) announceAll(ctx context.Context) {
 	}
 }
 
-// part reports whether the known agents are to be told that an agent went away or wrong: once.
+// part reports whether the known agents are to be told that an agent went away
+// or wrong: once.
 func (w *Worker) part(name subjects.Agent) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -126,8 +136,9 @@ func (w *Worker) deck() map[subjects.Agent]Card {
 	return cards
 }
 
-// noted answers a change of the known agents: what another worker has withdrawn, or calls wrong though
-// it is right here, is announced again; what is nobody's any more may be this one's to wind up.
+// noted answers a change of the known agents: what another worker has
+// withdrawn, or calls wrong though it is right here, is announced again; what
+// is nobody's any more may be this one's to wind up.
 func (w *Worker) noted(name string, c Card, gone bool) {
 	a, err := subjects.ParseAgent(name)
 	if err != nil {
@@ -152,7 +163,8 @@ func (w *Worker) open(ctx context.Context, c bus.ConsumerConfig, ahead func() in
 	return bc.Open(ahead)
 }
 
-// source is where calls and inbound messages come from: an agent's consumers on the stream of a partition.
+// source is where calls and inbound messages come from: an agent's consumers on
+// the stream of a partition.
 type source struct {
 	agent subjects.Agent
 	part  int
@@ -160,23 +172,35 @@ type source struct {
 
 // serveInbound takes what is said to the runs of one agent.
 func (w *Worker) serveInbound(ctx, work context.Context, from source) {
-	c := bus.ConsumerConfig{Stream: "RUNS", Part: from.part, Name: "agent_" + from.agent.String() + "_in", Filters: w.conn.Space().Inbound(from.agent)}
+	c := bus.ConsumerConfig{
+		Stream:  "RUNS",
+		Part:    from.part,
+		Name:    "agent_" + from.agent.String() + "_in",
+		Filters: w.conn.Space().Inbound(from.agent),
+	}
 	w.pull(ctx, c, min(64, w.atHand()/2), func(d *bus.Delivery) { w.take(work, d, false) })
 }
 
-// serveRootEnds takes the deadlines and tombstones of roots, whoever serves their agents.
+// serveRootEnds takes the deadlines and tombstones of roots, whoever serves
+// their agents.
 func (w *Worker) serveRootEnds(ctx, work context.Context, part int) {
 	c := bus.ConsumerConfig{Stream: "RUNS", Part: part, Name: "roots", Filters: w.conn.Space().RootEnds()}
 	w.pull(ctx, c, 8, func(d *bus.Delivery) { w.take(work, d, false) })
 }
 
-// forwarded is how long a submission may be in the hands of a worker before another one takes it: it is on its way
-// as soon as it is looked at, and who is second finds it there.
+// forwarded is how long a submission may be in the hands of a worker before
+// another one takes it: it is on its way as soon as it is looked at, and who is
+// second finds it there.
 const forwarded = time.Second
 
 // serveSubmissions takes tasks from outside.
 func (w *Worker) serveSubmissions(ctx, work context.Context) {
-	c := bus.ConsumerConfig{Stream: "SUBMIT", Name: "submissions", Filters: []string{w.conn.Space().Submissions()}, Soon: forwarded}
+	c := bus.ConsumerConfig{
+		Stream:  "SUBMIT",
+		Name:    "submissions",
+		Filters: []string{w.conn.Space().Submissions()},
+		Soon:    forwarded,
+	}
 	room := make(chan struct{}, 64)
 	w.withFeed(ctx, c, func() int { return 8 }, func(feed *bus.Feed) error {
 		d, err := feed.Next(ctx)
@@ -192,11 +216,13 @@ func (w *Worker) serveSubmissions(ctx, work context.Context) {
 	})
 }
 
-// atHand is how many inbound messages a worker takes before it has done with the first of them. Those
-// that make a run ready wait for a slot, and another worker may have one free.
+// atHand is how many inbound messages a worker takes before it has done with
+// the first of them. Those that make a run ready wait for a slot, and another
+// worker may have one free.
 func (w *Worker) atHand() int { return max(4, 2*w.cfg.Slots) }
 
-// pull hands every delivery of a consumer on, until ctx ends. It pauses while too many are at hand.
+// pull hands every delivery of a consumer on, until ctx ends. It pauses while
+// too many are at hand.
 func (w *Worker) pull(ctx context.Context, c bus.ConsumerConfig, ahead int, take func(*bus.Delivery)) {
 	w.withFeed(ctx, c, func() int { return ahead }, func(feed *bus.Feed) error {
 		for int(w.inbound.Load()) >= w.atHand() {
@@ -212,8 +238,9 @@ func (w *Worker) pull(ctx context.Context, c bus.ConsumerConfig, ahead int, take
 	})
 }
 
-// withFeed calls next again and again with a feed of the consumer, until ctx ends; what was on its way
-// then is given back. After a fault of the bus it waits a moment and opens another feed.
+// withFeed calls next again and again with a feed of the consumer, until ctx
+// ends; what was on its way then is given back. After a fault of the bus it
+// waits a moment and opens another feed.
 func (w *Worker) withFeed(ctx context.Context, c bus.ConsumerConfig, ahead func() int, next func(*bus.Feed) error) {
 	for ctx.Err() == nil {
 		feed, err := w.open(ctx, c, ahead)
@@ -222,7 +249,9 @@ func (w *Worker) withFeed(ctx context.Context, c bus.ConsumerConfig, ahead func(
 		}
 		if feed != nil {
 			rest := context.WithoutCancel(ctx)
-			var late []*bus.Delivery // given back at once they would come here again, once for all that was asked for
+			// given back at once they would come here again, once
+			// for all that was asked for
+			var late []*bus.Delivery
 			for d := feed.Rest(rest); d != nil; d = feed.Rest(rest) {
 				late = append(late, d)
 			}
@@ -238,11 +267,18 @@ func (w *Worker) withFeed(ctx context.Context, c bus.ConsumerConfig, ahead func(
 	}
 }
 
-// serveCalls takes the calls of one agent, each with a free slot to run it. With slots to spare it lets a request for
-// some of them stand at the server. Without, one agent after the other is asked whether it has a call for the last slot,
-// since standing requests of all of them would bring more calls than there are slots.
+// serveCalls takes the calls of one agent, each with a free slot to run it.
+// With slots to spare it lets a request for some of them stand at the server.
+// Without, one agent after the other is asked whether it has a call for the
+// last slot, since standing requests of all of them would bring more calls than
+// there are slots.
 func (w *Worker) serveCalls(ctx, work context.Context, from source) {
-	c := bus.ConsumerConfig{Stream: "RUNS", Part: from.part, Name: "agent_" + from.agent.String(), Filters: []string{w.conn.Space().Calls(from.agent)}}
+	c := bus.ConsumerConfig{
+		Stream:  "RUNS",
+		Part:    from.part,
+		Name:    "agent_" + from.agent.String(),
+		Filters: []string{w.conn.Space().Calls(from.agent)},
+	}
 	w.withFeed(ctx, c, func() int { return w.share(from) }, func(feed *bus.Feed) error {
 		if err := w.slots.room(ctx); err != nil {
 			return err
@@ -267,7 +303,8 @@ func (w *Worker) serveCalls(ctx, work context.Context, from source) {
 	})
 }
 
-// poll takes a call if there is one at this moment, and a slot. One agent at a time is asked.
+// poll takes a call if there is one at this moment, and a slot. One agent at a
+// time is asked.
 func (w *Worker) poll(ctx, work context.Context, from source, feed *bus.Feed) (taken bool, err error) {
 	select {
 	case w.polling <- struct{}{}:
@@ -301,23 +338,25 @@ func (w *Worker) sources() int {
 	return len(w.agents) * w.conn.Space().Partitions()
 }
 
-// takeCall starts a call. Those of several agents may have come for one slot: what finds none for a
-// while goes back, for another worker.
+// takeCall starts a call. Those of several agents may have come for one slot:
+// what finds none for a while goes back, for another worker.
 func (w *Worker) takeCall(ctx, work context.Context, d *bus.Delivery) {
 	if !w.slots.tryTake() {
 		soon, cancel := context.WithTimeout(ctx, saturated)
 		err := w.slots.take(soon)
 		cancel()
 		if err != nil {
-			w.giveBack(work, d, bus.PullFor) // by then nothing is asked for here
+			// by then nothing is asked for here
+			w.giveBack(work, d, bus.PullFor)
 			return
 		}
 	}
 	w.take(work, d, true)
 }
 
-// giveBack returns a delivery for another worker, after a delay. A worker that drains keeps it until its
-// own requests for messages are over: it would come back here again and again.
+// giveBack returns a delivery for another worker, after a delay. A worker that
+// drains keeps it until its own requests for messages are over: it would come
+// back here again and again.
 func (w *Worker) giveBack(ctx context.Context, d *bus.Delivery, delay time.Duration) {
 	w.mu.Lock()
 	keep := w.draining.Load() && !w.pulled

@@ -20,8 +20,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// stage is a sim whose agents play parts: one function for each agent's model. It keeps a record of
-// every request to a model.
+// stage is a sim whose agents play parts: one function for each agent's model.
+// It keeps a record of every request to a model.
 type stage struct {
 	*sim
 	parts map[string]part
@@ -46,8 +46,9 @@ type asked struct {
 	agent, worker string
 	turn          int
 	req           *provider.Request
-	from, to      time.Time // to is zero while it is in flight
-	err           error
+	// to is zero while it is in flight
+	from, to time.Time
+	err      error
 }
 
 // text is the first user message.
@@ -99,12 +100,15 @@ type hand struct {
 // engagement says how a worker is hired.
 type engagement struct {
 	agentd.Config
-	agents    []configs.Agent       // nil: those of the stage
-	maxBody   int64                 // of its connection
-	ackWait   time.Duration         // of its connection
-	intercept func(bus.Point) error // of its connection; beats do not come here
-	opening   func()                // called when it is about to ask a model; it may take its time
-	mute      *atomic.Bool          // it gives no sign of life while that is set
+	agents  []configs.Agent // nil: those of the stage
+	maxBody int64           // of its connection
+	ackWait time.Duration   // of its connection
+	// of its connection; beats do not come here
+	intercept func(bus.Point) error
+	// called when it is about to ask a model; it may take its time
+	opening func()
+	// it gives no sign of life while that is set
+	mute *atomic.Bool
 }
 
 // hire runs a worker.
@@ -206,7 +210,10 @@ func (s *stage) asked(agent string) []asked {
 // says answers with a text.
 func says(text string) part {
 	return func(context.Context, *asked) (*provider.Response, error) {
-		return &provider.Response{Content: text, Usage: provider.Usage{InputTokens: 10, OutputTokens: 1, CachedTokens: 2}}, nil
+		return &provider.Response{
+			Content: text,
+			Usage:   provider.Usage{InputTokens: 10, OutputTokens: 1, CachedTokens: 2},
+		}, nil
 	}
 }
 
@@ -254,11 +261,16 @@ func calls(cs ...provider.ToolCall) part {
 		cs[i].ID = fmt.Sprintf("c%d", i)
 	}
 	return func(context.Context, *asked) (*provider.Response, error) {
-		return &provider.Response{Content: "calling", ToolCalls: cs, Usage: provider.Usage{InputTokens: 100, OutputTokens: 10, CachedTokens: 20}}, nil
+		return &provider.Response{
+			Content:   "calling",
+			ToolCalls: cs,
+			Usage:     provider.Usage{InputTokens: 100, OutputTokens: 10, CachedTokens: 20},
+		}, nil
 	}
 }
 
-// splits calls an agent n times, with tasks that extend its own, so that no two in a tree are equal.
+// splits calls an agent n times, with tasks that extend its own, so that no two
+// in a tree are equal.
 func splits(agent string, n int) part {
 	return func(ctx context.Context, a *asked) (*provider.Response, error) {
 		var cs []provider.ToolCall
@@ -282,7 +294,8 @@ func toolCall(name string, args map[string]string) provider.ToolCall {
 	return provider.NewToolCall("", name, raw)
 }
 
-// define makes an agent that may call others. Its digest tells its definitions apart.
+// define makes an agent that may call others. Its digest tells its definitions
+// apart.
 func define(name string, subs []string, change ...func(*configs.Agent)) configs.Agent {
 	a := configs.Agent{
 		Name: name, Model: "sim/" + name, Digest: name, SubAgents: subs,

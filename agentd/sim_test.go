@@ -27,7 +27,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// sim is a server in a bubble of virtual time, with workers that come, go and die. Models take a second.
+// sim is a server in a bubble of virtual time, with workers that come, go and
+// die. Models take a second.
 type sim struct {
 	tb     failer
 	ctx    context.Context //nolint:containedctx // a bubble's, for as long as it lasts
@@ -36,8 +37,9 @@ type sim struct {
 	model  *treeModel
 	agents []configs.Agent
 
-	opened  uint64 // connections
-	letters int    // that were found in the trees that were checked
+	opened uint64 // connections
+	// that were found in the trees that were checked
+	letters int
 }
 
 // failer is what testing.T and rapid.T have in common here.
@@ -66,8 +68,9 @@ func bubbleOver(t *testing.T, parts int, fn func(s *sim)) {
 	synctest.Test(t, func(t *testing.T) { inBubble(t, t.TempDir(), parts, fn) })
 }
 
-// endless is when a bubble is taken for one that never ends, in real time: in it virtual time runs on with somebody waiting
-// for what never comes, or stands still because of a lock.
+// endless is when a bubble is taken for one that never ends, in real time: in
+// it virtual time runs on with somebody waiting for what never comes, or stands
+// still because of a lock.
 const endless = 5 * time.Minute
 
 // watch is for outside of a bubble, until it has ended.
@@ -75,15 +78,17 @@ func watch(test string) (stop func() bool) {
 	return time.AfterFunc(endless, func() { stuck(test) }).Stop
 }
 
-// stuck ends the process of a test that does not end, and says where those are who have a part in it: the goroutines of a
-// bubble that run our code, and those that keep its time from going on. All of them, the server's above all, would be
-// thousands of lines.
+// stuck ends the process of a test that does not end, and says where those are
+// who have a part in it: the goroutines of a bubble that run our code, and
+// those that keep its time from going on. All of them, the server's above all,
+// would be thousands of lines.
 func stuck(test string) {
 	all := make([]byte, 64<<20)
 	all = all[:runtime.Stack(all, true)]
 	for g := range strings.SplitSeq(string(all), "\n\n") {
 		state, _, _ := strings.Cut(g, "\n")
-		if strings.Contains(state, "synctest bubble") && (strings.Contains(g, "axebus/axe/") || !strings.Contains(state, "durable")) {
+		if strings.Contains(state, "synctest bubble") &&
+			(strings.Contains(g, "axebus/axe/") || !strings.Contains(state, "durable")) {
 			fmt.Fprintln(os.Stderr, g+"\n")
 		}
 	}
@@ -135,17 +140,24 @@ type proc struct {
 	steps int
 }
 
-// start runs a worker. At each of its steps before is called, which may kill it.
+// start runs a worker. At each of its steps before is called, which may kill
+// it.
 func (s *sim) start(name string, cfg agentd.Config, before func(p *proc, step int, at bus.Point)) *proc {
 	return s.startWith(name, cfg, nil, before)
 }
 
-// startZombie runs a worker, the victim, that gives no sign of life while it is frozen.
+// startZombie runs a worker, the victim, that gives no sign of life while it is
+// frozen.
 func (s *sim) startZombie(frozen *atomic.Bool, before func(p *proc, step int, at bus.Point)) *proc {
 	return s.startWith("victim", agentd.Config{}, frozen, before)
 }
 
-func (s *sim) startWith(name string, cfg agentd.Config, frozen *atomic.Bool, before func(p *proc, step int, at bus.Point)) *proc {
+func (s *sim) startWith(
+	name string,
+	cfg agentd.Config,
+	frozen *atomic.Bool,
+	before func(p *proc, step int, at bus.Point),
+) *proc {
 	ctx, stop := context.WithCancel(s.ctx)
 	p := &proc{name: name, stop: stop, ended: make(chan error, 1)}
 	p.conn = s.open(bus.Config{Intercept: func(at bus.Point) error {
@@ -246,8 +258,9 @@ func (s *sim) submit(agent, text string) subjects.Run {
 	return s.conn.Space().Run(a, id, subjects.Root)
 }
 
-// lull is the pause before one looks again for what one has waited for since then: a look costs the same in the first second and in
-// the third hour, and a thousandth of what it took is near enough.
+// lull is the pause before one looks again for what one has waited for since
+// then: a look costs the same in the first second and in the third hour, and a
+// thousandth of what it took is near enough.
 func lull(since time.Time, least time.Duration) time.Duration {
 	return max(least, time.Since(since)/1000)
 }
@@ -297,9 +310,10 @@ func (s *sim) dump(tree subjects.Tree) string {
 	return b.String()
 }
 
-// check verifies what holds for every tree at its end, whatever happened on the way: one outcome for
-// each call, a log without holes, and no turn asked again that was stored before its worker died. It
-// returns who stored each turn, by its label.
+// check verifies what holds for every tree at its end, whatever happened on the
+// way: one outcome for each call, a log without holes, and no turn asked again
+// that was stored before its worker died. It returns who stored each turn, by
+// its label.
 func (s *sim) check(tree subjects.Tree) map[string]string {
 	by := map[string]string{}
 	labels := map[subjects.Run]string{}
@@ -333,7 +347,8 @@ func (s *sim) check(tree subjects.Tree) map[string]string {
 				s.tb.Fatal(err)
 			}
 			child := s.byPath(labels, o.Agent, tree, o.Path)
-			if key := fmt.Sprintf("%s#%d", child, o.Turns); by[key] == "" { // else its log has it
+			// else its log has it
+			if key := fmt.Sprintf("%s#%d", child, o.Turns); by[key] == "" {
 				by[key] = o.Worker
 			}
 		}
@@ -348,7 +363,8 @@ func (s *sim) check(tree subjects.Tree) map[string]string {
 	return by
 }
 
-// labelOf is the label of a run that is called. A copy has its parent's, and its place in it.
+// labelOf is the label of a run that is called. A copy has its parent's, and
+// its place in it.
 func (s *sim) labelOf(labels map[subjects.Run]string, r subjects.Run, call bus.Stored) string {
 	var in run.Input
 	if err := json.Unmarshal(call.Body, &in); err != nil {
@@ -376,25 +392,34 @@ func (s *sim) byPath(labels map[subjects.Run]string, agent string, tree subjects
 	return labels[s.conn.Space().Run(a, tree, p)]
 }
 
-// treeModel is the model of every agent in a sim. It calls the agent that the system prompt names, fan
-// times, with tasks that extend its own; then it answers with its task and the results in order.
+// treeModel is the model of every agent in a sim. It calls the agent that the
+// system prompt names, fan times, with tasks that extend its own; then it
+// answers with its task and the results in order.
 type treeModel struct {
 	fan     int
 	latency time.Duration
-	whim    func(worker, key string) *provider.Response // another answer; nil for the usual one
-	pause   func(key string) time.Duration              // instead of latency
-	fails   func(key string, n int) error               // of the n-th request for a turn
-	leaf    func(label string) bool                     // answers at once though it could call somebody
-	judge   func(key string) *provider.Response         // of the supervisor
-	forks   bool                                        // some runs have the style mail …
-	forkAt  int                                         // … and fork if there are so many dots in their labels
+	// another answer; nil for the usual one
+	whim  func(worker, key string) *provider.Response
+	pause func(key string) time.Duration // instead of latency
+	// of the n-th request for a turn
+	fails func(key string, n int) error
+	// answers at once though it could call somebody
+	leaf  func(label string) bool
+	judge func(key string) *provider.Response // of the supervisor
+	// some runs have the style mail …
+	forks bool
+	// … and fork if there are so many dots in their labels
+	forkAt int
 
-	patience int // seconds that a run waits for mail before it gives up
+	// seconds that a run waits for mail before it gives up
+	patience int
 
 	mu    sync.Mutex
-	asked map[string][]string  // label#turn to who asked, in order
-	ended map[string]time.Time // label#turn to the end of the last request
-	shown map[string]shown     // label to the last turn that was asked
+	asked map[string][]string // label#turn to who asked, in order
+	// label#turn to the end of the last request
+	ended map[string]time.Time
+	// label to the last turn that was asked
+	shown map[string]shown
 }
 
 // shown is what a run was shown before a turn.
@@ -404,7 +429,14 @@ type shown struct {
 }
 
 func newTreeModel() *treeModel {
-	return &treeModel{fan: 2, latency: time.Second, patience: 300, asked: map[string][]string{}, ended: map[string]time.Time{}, shown: map[string]shown{}}
+	return &treeModel{
+		fan:      2,
+		latency:  time.Second,
+		patience: 300,
+		asked:    map[string][]string{},
+		ended:    map[string]time.Time{},
+		shown:    map[string]shown{},
+	}
 }
 
 // ends reports whether a run calls nobody although it could.
@@ -439,7 +471,8 @@ func (a asker) send(ctx context.Context, req *provider.Request) (*provider.Respo
 	n := len(a.m.asked[key])
 	a.m.mu.Unlock()
 	defer func() {
-		if !a.worker.died() { // its request ended then, whatever is left of it here
+		// its request ended then, whatever is left of it here
+		if !a.worker.died() {
 			a.m.end(key)
 		}
 	}()
@@ -468,7 +501,8 @@ func (a asker) send(ctx context.Context, req *provider.Request) (*provider.Respo
 	if offers(req, "fork") {
 		resp := a.m.mails(req)
 		if len(resp.ToolCalls) > 0 {
-			resp.Content = fmt.Sprintf("acting %d", turn) // what a supervisor sees of two turns is never the same
+			// what a supervisor sees of two turns is never the same
+			resp.Content = fmt.Sprintf("acting %d", turn)
 		}
 		return resp, nil
 	}
@@ -483,7 +517,10 @@ func (a asker) send(ctx context.Context, req *provider.Request) (*provider.Respo
 			text += "(" + strings.Join(parts, " ") + ")"
 		}
 		if offers(req, "submit_result") && len(me)%2 == 0 {
-			return &provider.Response{Usage: usage, ToolCalls: []provider.ToolCall{toolCall("submit_result", map[string]string{"result": text})}}, nil
+			return &provider.Response{
+				Usage:     usage,
+				ToolCalls: []provider.ToolCall{toolCall("submit_result", map[string]string{"result": text})},
+			}, nil
 		}
 		return &provider.Response{Content: text, Usage: usage}, nil
 	}
@@ -527,7 +564,8 @@ func spawns(agent, task string, n int) provider.ToolCall {
 	return provider.NewToolCall("c0", "spawn_agents", raw)
 }
 
-// spawned are the results of a tool call, those of spawned runs in the words of call_agent.
+// spawned are the results of a tool call, those of spawned runs in the words of
+// call_agent.
 func spawned(content string) (parts []string) {
 	var all struct {
 		Results []struct {
@@ -616,8 +654,9 @@ func levels(n int, change ...func(*configs.Agent)) []configs.Agent {
 	return out
 }
 
-// onlyInFlight checks the promise about spending: a turn that was asked again was not stored by who
-// asked first. (It was in flight when that worker died or lost its lease.)
+// onlyInFlight checks the promise about spending: a turn that was asked again
+// was not stored by who asked first. (It was in flight when that worker died or
+// lost its lease.)
 func (s *sim) onlyInFlight(by map[string]string, victim string) {
 	for key, who := range s.model.repeated() {
 		if by[key] == victim {

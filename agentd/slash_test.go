@@ -13,7 +13,8 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// slasher has the lead write commands, beside the calling of a leaf, and a worker serve both.
+// slasher has the lead write commands, beside the calling of a leaf, and a
+// worker serve both.
 func (s *stage) slasher() {
 	slashing(&s.agents[0])
 	s.agents[0].SubAgents = []string{"leaf"}
@@ -26,14 +27,17 @@ func slashing(a *configs.Agent) {
 	a.Delegation.Styles = configs.Styles{configs.StyleSlash, configs.StyleCall}
 }
 
-// TestSlash: lines of text do what the tools of mail do. The model is offered no tools for it, is told how to write
-// them, and reads what came of them, mistakes too, as text; what else it calls is called as ever.
+// TestSlash: lines of text do what the tools of mail do. The model is offered
+// no tools for it, is told how to write them, and reads what came of them,
+// mistakes too, as text; what else it calls is called as ever.
 func TestSlash(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.mailer(map[string][]part{
 			"r": {
 				says("I shall ask around.\n/slash fork \"one\"\n/slash fork 'two'\n/slash frok x\n> /slash kill r"),
-				says("```\n/slash wait r-1-0 r-1-1\n/slash kill r\n```"), says("/slash send r-1-0 once more\n/slash check-mail"),
+				says(
+					"```\n/slash wait r-1-0 r-1-1\n/slash kill r\n```",
+				), says("/slash send r-1-0 once more\n/slash check-mail"),
 				says("/slash wait"), says("done"),
 			},
 			"r-1-0": {says(`say "hello" </slash>`), says("/slash check-mail"), says("more")},
@@ -75,12 +79,18 @@ func TestSlash(t *testing.T) {
 	})
 }
 
-// TestSlashForkAndKill: a fork without a prompt knows the conversation with all that was commanded in it, and who is killed
-// is dead.
+// TestSlashForkAndKill: a fork without a prompt knows the conversation with all
+// that was commanded in it, and who is killed is dead.
 func TestSlashForkAndKill(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.mailer(map[string][]part{
-			"r":     {says("I shall look.\n/slash check-mail"), says("/slash fork"), after(time.Minute, says("/slash kill r-2-0")), says("/slash wait r-2-0"), says("done")},
+			"r": {
+				says("I shall look.\n/slash check-mail"),
+				says("/slash fork"),
+				after(time.Minute, says("/slash kill r-2-0")),
+				says("/slash wait r-2-0"),
+				says("done"),
+			},
 			"r-2-0": {after(time.Hour, says("never"))},
 		})
 		s.slasher()
@@ -116,8 +126,9 @@ func TestSlashForkAndKill(t *testing.T) {
 	})
 }
 
-// TestSlashBesideTools: commands and tool calls of one answer are one turn, and each comes back as it was made; too many
-// commands are not carried out, and who is not permitted one is told.
+// TestSlashBesideTools: commands and tool calls of one answer are one turn, and
+// each comes back as it was made; too many commands are not carried out, and
+// who is not permitted one is told.
 func TestSlashBesideTools(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.mailer(map[string][]part{"r": {
@@ -143,7 +154,8 @@ func TestSlashBesideTools(t *testing.T) {
 			t.Fatalf("%+v", msgs)
 		}
 		text := msgs[3].Content
-		if !strings.Contains(text, "/slash kill\nkill error: not permitted by policy\n") || strings.Count(text, "no mail") != 49 ||
+		if !strings.Contains(text, "/slash kill\nkill error: not permitted by policy\n") ||
+			strings.Count(text, "no mail") != 49 ||
 			!strings.Contains(text, "/slash error: 51 commands, and at most 50 of one message are carried out: the others were not") {
 			t.Error(text)
 		}

@@ -5,8 +5,9 @@ import (
 	"sync"
 )
 
-// slots bounds the model calls in flight. Work under way (a run with all its replies) comes before
-// new calls: it waits in line here, while calls are not even pulled when there is no room.
+// slots bounds the model calls in flight. Work under way (a run with all its
+// replies) comes before new calls: it waits in line here, while calls are not
+// even pulled when there is no room.
 type slots struct {
 	mu    sync.Mutex
 	free  int

@@ -59,7 +59,8 @@ func TestDeepTreesWithOneSlot(t *testing.T) {
 	})
 }
 
-// TestWaitingParentHoldsNoSlot: while the only slot's tree waits for a child elsewhere, another is served.
+// TestWaitingParentHoldsNoSlot: while the only slot's tree waits for a child
+// elsewhere, another is served.
 func TestWaitingParentHoldsNoSlot(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.agents = []configs.Agent{define("lead", []string{"slow"}), define("quick", nil)}
@@ -82,11 +83,16 @@ func TestWaitingParentHoldsNoSlot(t *testing.T) {
 	})
 }
 
-// TestNeverMoreCallsThanSlots on any worker, though more trees than that are wide and under way.
+// TestNeverMoreCallsThanSlots on any worker, though more trees than that are
+// wide and under way.
 func TestNeverMoreCallsThanSlots(t *testing.T) {
 	onStage(t, func(s *stage) {
 		const slots, trees = 3, 4
-		s.agents = []configs.Agent{define("lead", []string{"mid"}), define("mid", []string{"leaf"}), define("leaf", nil)}
+		s.agents = []configs.Agent{
+			define("lead", []string{"mid"}),
+			define("mid", []string{"leaf"}),
+			define("leaf", nil),
+		}
 		s.parts["lead"] = turns(after(time.Second, splits("mid", 4)), after(time.Second, says("done")))
 		s.parts["mid"] = turns(after(time.Second, splits("leaf", 4)), after(time.Second, says("mid")))
 		s.parts["leaf"] = after(3*time.Second, repeats)
@@ -116,8 +122,8 @@ func TestNeverMoreCallsThanSlots(t *testing.T) {
 	})
 }
 
-// TestSaturatedWorkerLeavesCalls to an idle one, at once: those that came before it joined and those
-// that come after.
+// TestSaturatedWorkerLeavesCalls to an idle one, at once: those that came
+// before it joined and those that come after.
 func TestSaturatedWorkerLeavesCalls(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.lead(nil)
@@ -149,8 +155,8 @@ func TestSaturatedWorkerLeavesCalls(t *testing.T) {
 	})
 }
 
-// TestCallsThatFoundNoSlot are not kept from an idle worker: replies took the slots that they were
-// asked for.
+// TestCallsThatFoundNoSlot are not kept from an idle worker: replies took the
+// slots that they were asked for.
 func TestCallsThatFoundNoSlot(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.agents = []configs.Agent{define("lead", []string{"leaf"}), define("leaf", nil)}
@@ -164,7 +170,8 @@ func TestCallsThatFoundNoSlot(t *testing.T) {
 			first = append(first, s.submit("lead", fmt.Sprint("first ", i)))
 		}
 		s.asking("leaf", 3)
-		// The three replies and four calls come to four slots at the same moment.
+		// The three replies and four calls come to four slots at the
+		// same moment.
 		time.Sleep(10*time.Second - time.Millisecond)
 		for i := range 4 {
 			s.submit("lead", fmt.Sprint("second ", i))
@@ -192,8 +199,9 @@ func TestCallsThatFoundNoSlot(t *testing.T) {
 	})
 }
 
-// TestSlowModelsOnFewSlots: model calls that last longer than a lease, more agents than slots, many
-// replies in line. No turn is asked twice and nothing is taken for poisoned.
+// TestSlowModelsOnFewSlots: model calls that last longer than a lease, more
+// agents than slots, many replies in line. No turn is asked twice and nothing
+// is taken for poisoned.
 func TestSlowModelsOnFewSlots(t *testing.T) {
 	onStage(t, func(s *stage) {
 		const agents, trees = 8, 10
@@ -225,11 +233,16 @@ func TestSlowModelsOnFewSlots(t *testing.T) {
 	})
 }
 
-// TestRepliesThatFoundNoSlot: a worker is slow to get at replies that it has been sent, and another one is
-// given them instead. The first does not ask their models once more when it comes to them.
+// TestRepliesThatFoundNoSlot: a worker is slow to get at replies that it has
+// been sent, and another one is given them instead. The first does not ask
+// their models once more when it comes to them.
 func TestRepliesThatFoundNoSlot(t *testing.T) {
 	onStage(t, func(s *stage) {
-		s.agents = []configs.Agent{define("many", []string{"leaf"}), define("long", []string{"leaf"}), define("leaf", nil)}
+		s.agents = []configs.Agent{
+			define("many", []string{"leaf"}),
+			define("long", []string{"leaf"}),
+			define("leaf", nil),
+		}
 		start := time.Now()
 		until := func(d time.Duration) part {
 			return func(ctx context.Context, a *asked) (*provider.Response, error) {
@@ -266,9 +279,10 @@ func TestRepliesThatFoundNoSlot(t *testing.T) {
 	})
 }
 
-// TestSlotForOneself: with one slot a worker takes a reply and, at the same moment, its run's call, which comes
-// again. The call has the slot that the reply's turn waits for, and is behind it at their desk. Which of them
-// comes first is chance.
+// TestSlotForOneself: with one slot a worker takes a reply and, at the same
+// moment, its run's call, which comes again. The call has the slot that the
+// reply's turn waits for, and is behind it at their desk. Which of them comes
+// first is chance.
 func TestSlotForOneself(t *testing.T) {
 	for range 30 {
 		onStage(t, func(s *stage) {
@@ -296,8 +310,9 @@ func TestSlotForOneself(t *testing.T) {
 	}
 }
 
-// TestRestingWorkerAsksInStep: a worker with nothing to do asks for all its agents at once, and not for each at another
-// moment, with slots for all of them as without.
+// TestRestingWorkerAsksInStep: a worker with nothing to do asks for all its
+// agents at once, and not for each at another moment, with slots for all of
+// them as without.
 func TestRestingWorkerAsksInStep(t *testing.T) {
 	for slots, every := range map[int]time.Duration{4: 100 * time.Millisecond, 64: bus.PullFor} {
 		t.Run(fmt.Sprint(slots, " slots"), func(t *testing.T) {
@@ -319,7 +334,8 @@ func TestRestingWorkerAsksInStep(t *testing.T) {
 				}
 				defer stop()
 				s.hire("w", engagement{Config: agentd.Config{Slots: slots}})
-				for _, a := range s.agents { // each is served at a moment of its own
+				// each is served at a moment of its own
+				for _, a := range s.agents {
 					s.completed(s.submit(a.Name, "go"), a.Name)
 					time.Sleep(137 * time.Millisecond)
 				}

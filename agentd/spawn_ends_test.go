@@ -18,11 +18,18 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// TestSpawnEnds: of the runs of one call one takes its time and is waited for, one is cancelled, and the model of one
-// never returns, for which the caller's time answers. All three begin at once.
+// TestSpawnEnds: of the runs of one call one takes its time and is waited for,
+// one is cancelled, and the model of one never returns, for which the caller's
+// time answers. All three begin at once.
 func TestSpawnEnds(t *testing.T) {
 	onStage(t, func(s *stage) {
-		s.spawner([]string{"leaf"}, spawnCall("spawn_agents", `{"tasks":[{"task":"slow","agent":"leaf"},{"task":"unwanted","agent":"leaf"},{"task":"hangs","agent":"leaf"}]}`))
+		s.spawner(
+			[]string{"leaf"},
+			spawnCall(
+				"spawn_agents",
+				`{"tasks":[{"task":"slow","agent":"leaf"},{"task":"unwanted","agent":"leaf"},{"task":"hangs","agent":"leaf"}]}`,
+			),
+		)
 		timeout(600)(&s.agents[0])
 		s.parts["leaf"] = func(ctx context.Context, a *asked) (*provider.Response, error) {
 			if a.text() == "slow" {
@@ -59,17 +66,26 @@ func TestSpawnEnds(t *testing.T) {
 				t.Errorf("%s began %v after the first one", a.text(), apart)
 			}
 		}
-		s.eventually("the one that hangs is told to stop", func() bool { return !slices.ContainsFunc(s.asked("leaf"), func(a asked) bool { return a.to.IsZero() }) })
+		s.eventually(
+			"the one that hangs is told to stop",
+			func() bool { return !slices.ContainsFunc(s.asked("leaf"), func(a asked) bool { return a.to.IsZero() }) },
+		)
 		s.clean()
 	})
 }
 
-// TestSpawnBesideOthers: what a turn spawns is waited for with what else it calls, and each result stands where its
-// call does.
+// TestSpawnBesideOthers: what a turn spawns is waited for with what else it
+// calls, and each result stands where its call does.
 func TestSpawnBesideOthers(t *testing.T) {
 	onStage(t, func(s *stage) {
-		s.spawner([]string{"leaf"}, toolCall("check_mail", nil), spawnCall("spawn_agents", `{"tasks":[{"task":"a","agent":"leaf"},{"task":"b","agent":"leaf"}]}`),
-			call("leaf", "c"), toolCall("nonsense", nil), spawnCall("spawn_agent", `{"task":"d","agent":"leaf"}`))
+		s.spawner(
+			[]string{"leaf"},
+			toolCall("check_mail", nil),
+			spawnCall("spawn_agents", `{"tasks":[{"task":"a","agent":"leaf"},{"task":"b","agent":"leaf"}]}`),
+			call("leaf", "c"),
+			toolCall("nonsense", nil),
+			spawnCall("spawn_agent", `{"task":"d","agent":"leaf"}`),
+		)
 		s.agents[0].Delegation.Styles = configs.Styles{configs.StyleCall, configs.StyleSpawn, configs.StyleMail}
 		s.parts["leaf"] = repeats
 		s.hire("w", engagement{})
@@ -95,14 +111,20 @@ func TestSpawnBesideOthers(t *testing.T) {
 	})
 }
 
-// TestSubmitBesideSpawn: a run that ends and spawns in one turn has done neither: nobody is started, and it may try again.
+// TestSubmitBesideSpawn: a run that ends and spawns in one turn has done
+// neither: nobody is started, and it may try again.
 func TestSubmitBesideSpawn(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.spawner([]string{"mid"}, spawnCall("spawn_agent", `{"task":"x","agent":"mid"}`))
 		spawning(&s.agents[1])
 		s.parts["mid"] = turns(
-			calls(toolCall("submit_result", map[string]string{"result": "early"}), spawnCall("spawn_agent", `{"task":"y"}`), spawnCall("spawn_agents", `{"tasks":[{"task":"z"}]}`)),
-			submits("late"))
+			calls(
+				toolCall("submit_result", map[string]string{"result": "early"}),
+				spawnCall("spawn_agent", `{"task":"y"}`),
+				spawnCall("spawn_agents", `{"tasks":[{"task":"z"}]}`),
+			),
+			submits("late"),
+		)
 		s.hire("w", engagement{})
 		s.settle()
 		r := s.submit("lead", "go")
@@ -127,8 +149,8 @@ func TestSubmitBesideSpawn(t *testing.T) {
 	})
 }
 
-// TestAdHocReadsNoMemory: a run of nobody's definition is told what it is, and nothing that its parent's agent remembers,
-// though its parent is.
+// TestAdHocReadsNoMemory: a run of nobody's definition is told what it is, and
+// nothing that its parent's agent remembers, though its parent is.
 func TestAdHocReadsNoMemory(t *testing.T) {
 	dir := t.TempDir()
 	onStage(t, func(s *stage) {
@@ -152,13 +174,18 @@ func TestAdHocReadsNoMemory(t *testing.T) {
 	})
 }
 
-// TestNoSideChannel: who was called, or spawned, has no way to write to its caller, and what it says before its answer
-// reaches nobody.
+// TestNoSideChannel: who was called, or spawned, has no way to write to its
+// caller, and what it says before its answer reaches nobody.
 func TestNoSideChannel(t *testing.T) {
 	onStage(t, func(s *stage) {
-		s.spawner([]string{"leaf"}, call("leaf", "x"), spawnCall("spawn_agents", `{"tasks":[{"task":"y","agent":"leaf"},{"task":"z"}]}`))
+		s.spawner(
+			[]string{"leaf"},
+			call("leaf", "x"),
+			spawnCall("spawn_agents", `{"tasks":[{"task":"y","agent":"leaf"},{"task":"z"}]}`),
+		)
 		s.agents[0].Delegation.Styles = configs.Styles{configs.StyleCall, configs.StyleSpawn}
-		s.agents[1].SubAgents = []string{"leaf"} // who has no tools at all has answered
+		// who has no tools at all has answered
+		s.agents[1].SubAgents = []string{"leaf"}
 		const aside = "a word on the way"
 		whispers := turns(func(ctx context.Context, a *asked) (*provider.Response, error) {
 			resp, err := calls(uses("send", "to", "r", "message", aside))(ctx, a)
@@ -199,28 +226,36 @@ func TestNoSideChannel(t *testing.T) {
 	})
 }
 
-// TestLastTurnOfEachWake: a fork has its budget of turns each time that it is woken, and each time a last turn to answer in.
+// TestLastTurnOfEachWake: a fork has its budget of turns each time that it is
+// woken, and each time a last turn to answer in.
 func TestLastTurnOfEachWake(t *testing.T) {
 	onStage(t, func(s *stage) {
 		const fork = "r-1-0-1-0"
 		busy := func(ctx context.Context, a *asked) (*provider.Response, error) {
-			if last := a.req.Messages[len(a.req.Messages)-1]; last.Role == provider.User && strings.HasSuffix(last.Content, tool.Finally) {
+			if last := a.req.Messages[len(a.req.Messages)-1]; last.Role == provider.User &&
+				strings.HasSuffix(last.Content, tool.Finally) {
 				return says("that is all")(ctx, a)
 			}
 			return calls(uses("check_mail"))(ctx, a)
 		}
 		waits := spawnCall("wait", `{"from":["`+fork+`"]}`)
 		s.mailer(map[string][]part{
-			"r":     {calls(spawnCall("spawn_agent", `{"task":"lead others"}`)), sums},
-			"r-1-0": {calls(uses("fork", "prompt", "work")), calls(waits), calls(uses("send", "to", fork, "message", "more"), waits), submits("done")},
-			fork:    {busy},
+			"r": {calls(spawnCall("spawn_agent", `{"task":"lead others"}`)), sums},
+			"r-1-0": {
+				calls(uses("fork", "prompt", "work")),
+				calls(waits),
+				calls(uses("send", "to", fork, "message", "more"), waits),
+				submits("done"),
+			},
+			fork: {busy},
 		})
 		s.agents[0].Delegation.Styles = configs.Styles{configs.StyleSpawn, configs.StyleMail}
 		s.agents[0].Delegation.MaxTurns = 4
 		s.hire("w", engagement{})
 		s.settle()
 		r := s.submit("lead", "go")
-		if o := s.result(r, time.Hour); o.Status != run.StatusCompleted || !strings.Contains(o.Result, `{"success":{"result":"done"}}`) {
+		if o := s.result(r, time.Hour); o.Status != run.StatusCompleted ||
+			!strings.Contains(o.Result, `{"success":{"result":"done"}}`) {
 			t.Errorf("%+v", o)
 		}
 		asks := s.asksOf(fork)

@@ -46,7 +46,8 @@ func (s *stage) spawner(subs []string, cs ...provider.ToolCall) {
 	spawning(&s.agents[0])
 }
 
-// spawnerThatRemembers is an agent lead with a memory that spawns a run of nobody's definition, and the part of that.
+// spawnerThatRemembers is an agent lead with a memory that spawns a run of
+// nobody's definition, and the part of that.
 func (s *stage) spawnerThatRemembers(task string, p part) {
 	s.spawner(nil, toolCall("spawn_agent", map[string]string{"task": task}))
 	remembers(0)(&s.agents[0])
@@ -59,7 +60,8 @@ func (s *stage) spawnerThatRemembers(task string, p part) {
 	}
 }
 
-// aggregated is what the lead's model was told of the runs of one tool call, without how long they took.
+// aggregated is what the lead's model was told of the runs of one tool call,
+// without how long they took.
 func (s *stage) aggregated(call int) string {
 	asks := s.asked("lead")
 	if len(asks) < 2 {
@@ -83,11 +85,18 @@ func (s *stage) aggregated(call int) string {
 	return strings.Join(lines, "\n")
 }
 
-// TestSpawnAgents: the tasks of one call, of a named agent and of nobody's definition, end in each of the ways that
-// there are, and their results come back in the order of the tasks, in one answer.
+// TestSpawnAgents: the tasks of one call, of a named agent and of nobody's
+// definition, end in each of the ways that there are, and their results come
+// back in the order of the tasks, in one answer.
 func TestSpawnAgents(t *testing.T) {
 	onStage(t, func(s *stage) {
-		s.spawner([]string{"leaf"}, spawnCall("spawn_agents", `{"tasks":[{"task":"one","agent":"leaf"},{"task":"two"},{"task":"three","agent":"leaf"},{"task":"four","agent":"leaf"}]}`))
+		s.spawner(
+			[]string{"leaf"},
+			spawnCall(
+				"spawn_agents",
+				`{"tasks":[{"task":"one","agent":"leaf"},{"task":"two"},{"task":"three","agent":"leaf"},{"task":"four","agent":"leaf"}]}`,
+			),
+		)
 		s.parts["leaf"] = func(ctx context.Context, a *asked) (*provider.Response, error) {
 			switch a.text() {
 			case "one":
@@ -130,8 +139,9 @@ func TestSpawnAgents(t *testing.T) {
 	})
 }
 
-// TestSpawnedRun: a spawned run sees its task and nothing else of its parent, and is offered how to end; one of
-// nobody's definition has its parent's model and parameters, whatever the worker has.
+// TestSpawnedRun: a spawned run sees its task and nothing else of its parent,
+// and is offered how to end; one of nobody's definition has its parent's model
+// and parameters, whatever the worker has.
 func TestSpawnedRun(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.spawner(nil, spawnCall("spawn_agent", `{"task":"look","context":"at the parser"}`))
@@ -146,7 +156,8 @@ func TestSpawnedRun(t *testing.T) {
 		if diff := cmp.Diff([]provider.Message{{Role: provider.User, Content: "Task: look\n\nContext:\nat the parser"}}, child.Messages); diff != "" {
 			t.Error(diff)
 		}
-		if child.System != tool.AdHocSystem || child.Model != "lead" || *child.Temperature != 0.5 || child.MaxTokens != 99 {
+		if child.System != tool.AdHocSystem || child.Model != "lead" || *child.Temperature != 0.5 ||
+			child.MaxTokens != 99 {
 			t.Errorf("%q, %s, %v, %d", child.System, child.Model, child.Temperature, child.MaxTokens)
 		}
 		if diff := cmp.Diff([]string{"submit_result", "submit_error"}, tool.Names(child.Tools)); diff != "" {
@@ -161,8 +172,14 @@ func TestSpawnedRun(t *testing.T) {
 // TestSpawnTwice: two spawns in one turn keep both sets.
 func TestSpawnTwice(t *testing.T) {
 	onStage(t, func(s *stage) {
-		s.spawner([]string{"leaf"},
-			spawnCall("spawn_agents", `{"tasks":[{"task":"a","agent":"leaf"},{"task":"b","agent":"leaf"}]}`), spawnCall("spawn_agent", `{"task":"c","agent":"leaf"}`))
+		s.spawner(
+			[]string{"leaf"},
+			spawnCall(
+				"spawn_agents",
+				`{"tasks":[{"task":"a","agent":"leaf"},{"task":"b","agent":"leaf"}]}`,
+			),
+			spawnCall("spawn_agent", `{"task":"c","agent":"leaf"}`),
+		)
 		s.parts["leaf"] = func(ctx context.Context, a *asked) (*provider.Response, error) { return submits(a.text())(ctx, a) }
 		s.hire("w", engagement{})
 		s.settle()
@@ -181,43 +198,67 @@ func TestSpawnTwice(t *testing.T) {
 	})
 }
 
-// TestSpawnRefused: of a batch with a mistake in it nothing is started, and the model is told where it is.
+// TestSpawnRefused: of a batch with a mistake in it nothing is started, and the
+// model is told where it is.
 func TestSpawnRefused(t *testing.T) {
 	onStage(t, func(s *stage) {
-		s.spawner([]string{"leaf"}, spawnCall("spawn_agents", `{"tasks":[{"task":"a"},{"task":"b","agent":"stranger"}]}`),
-			spawnCall("spawn_agents", `{"tasks":[{"task":"1"},{"task":"2"},{"task":"3"},{"task":"4"}]}`), spawnCall("call_agent", `{"agent":"leaf","task":"x"}`))
+		s.spawner(
+			[]string{"leaf"},
+			spawnCall("spawn_agents", `{"tasks":[{"task":"a"},{"task":"b","agent":"stranger"}]}`),
+			spawnCall(
+				"spawn_agents",
+				`{"tasks":[{"task":"1"},{"task":"2"},{"task":"3"},{"task":"4"}]}`,
+			),
+			spawnCall("call_agent", `{"agent":"leaf","task":"x"}`),
+		)
 		s.agents[0].Delegation.MaxBatch = 3
 		s.hire("w", engagement{})
 		s.settle()
 		r := s.submit("lead", "go")
-		s.completed(r, `c0=spawn_agents error: task 2 of 2: agent "stranger" is not in this agent's sub_agents list; none was started|`+
-			`c1=spawn_agents error: 4 tasks, and at most 3 may be spawned at once: none was started|c2=Unknown tool: "call_agent"`)
+		s.completed(
+			r,
+			`c0=spawn_agents error: task 2 of 2: agent "stranger" is not in this agent's sub_agents list; none was started|`+
+				`c1=spawn_agents error: 4 tasks, and at most 3 may be spawned at once: none was started|c2=Unknown tool: "call_agent"`,
+		)
 		if n := s.runs(r); n != 1 {
 			t.Errorf("%d runs", n)
 		}
 	})
 }
 
-// TestSubmitAlone: a run that ends and goes on in one turn has done neither, and may try again.
+// TestSubmitAlone: a run that ends and goes on in one turn has done neither,
+// and may try again.
 func TestSubmitAlone(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.spawner([]string{"leaf"}, spawnCall("spawn_agent", `{"task":"x","agent":"leaf"}`))
 		var told []provider.ToolResult
 		s.parts["leaf"] = turns(
-			calls(toolCall("submit_result", map[string]string{"result": "early"}), toolCall("submit_error", map[string]string{"error": "or not"})),
+			calls(
+				toolCall("submit_result", map[string]string{"result": "early"}),
+				toolCall("submit_error", map[string]string{"error": "or not"}),
+			),
 			calls(toolCall("submit_result", nil)),
 			func(ctx context.Context, a *asked) (*provider.Response, error) {
 				for _, m := range a.req.Messages {
 					told = append(told, m.ToolResults...)
 				}
 				return submits("late")(ctx, a)
-			})
+			},
+		)
 		s.hire("w", engagement{})
 		s.settle()
 		s.result(s.submit("lead", "go"), time.Hour)
 		want := []provider.ToolResult{
-			{CallID: "c0", Content: "submit_result error: submit_result has to be the only call of its turn: nothing of this turn was carried out", IsError: true},
-			{CallID: "c1", Content: "submit_error error: submit_result has to be the only call of its turn: nothing of this turn was carried out", IsError: true},
+			{
+				CallID:  "c0",
+				Content: "submit_result error: submit_result has to be the only call of its turn: nothing of this turn was carried out",
+				IsError: true,
+			},
+			{
+				CallID:  "c1",
+				Content: "submit_error error: submit_result has to be the only call of its turn: nothing of this turn was carried out",
+				IsError: true,
+			},
 			{CallID: "c0", Content: `submit_result error: "result" argument is required`, IsError: true},
 		}
 		if diff := cmp.Diff(want, told); diff != "" {
@@ -229,8 +270,9 @@ func TestSubmitAlone(t *testing.T) {
 	})
 }
 
-// TestLastTurn: a spawned run that has used up its turns has one more to answer with what it has, and no tools but
-// those that end it. If it calls others nevertheless, it has failed, and what it said last is told.
+// TestLastTurn: a spawned run that has used up its turns has one more to answer
+// with what it has, and no tools but those that end it. If it calls others
+// nevertheless, it has failed, and what it said last is told.
 func TestLastTurn(t *testing.T) {
 	for name, heeds := range map[string]bool{"heeds": true, "does not": false} {
 		t.Run(name, func(t *testing.T) {
@@ -270,10 +312,14 @@ func TestLastTurn(t *testing.T) {
 	}
 }
 
-// TestSpawnBounded: what a bound on the tree has no room for is its own entry among the others.
+// TestSpawnBounded: what a bound on the tree has no room for is its own entry
+// among the others.
 func TestSpawnBounded(t *testing.T) {
 	onStage(t, func(s *stage) {
-		s.spawner([]string{"leaf"}, spawnCall("spawn_agents", `{"tasks":[{"task":"a","agent":"leaf"},{"task":"b","agent":"leaf"}]}`))
+		s.spawner(
+			[]string{"leaf"},
+			spawnCall("spawn_agents", `{"tasks":[{"task":"a","agent":"leaf"},{"task":"b","agent":"leaf"}]}`),
+		)
 		s.agents[0].Limits = subjects.Limits{Agents: 2}
 		s.hire("w", engagement{})
 		s.settle()
@@ -286,7 +332,8 @@ func TestSpawnBounded(t *testing.T) {
 	})
 }
 
-// TestSpawnInADirectory: a spawned run reads its files below the directory that its parent names.
+// TestSpawnInADirectory: a spawned run reads its files below the directory that
+// its parent names.
 func TestSpawnInADirectory(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(dir, "sub"), 0o700); err != nil {
@@ -298,13 +345,20 @@ func TestSpawnInADirectory(t *testing.T) {
 		}
 	}
 	onStage(t, func(s *stage) {
-		s.spawner([]string{"leaf"}, spawnCall("spawn_agents", `{"tasks":[{"task":"a","agent":"leaf","cwd":"sub"},{"task":"b","agent":"leaf","cwd":"nosuch"}]}`))
+		s.spawner(
+			[]string{"leaf"},
+			spawnCall(
+				"spawn_agents",
+				`{"tasks":[{"task":"a","agent":"leaf","cwd":"sub"},{"task":"b","agent":"leaf","cwd":"nosuch"}]}`,
+			),
+		)
 		s.agents[1].Workdir, s.agents[1].Files = dir, []string{"*.txt"}
 		s.hire("w", engagement{})
 		s.settle()
 		s.result(s.submit("lead", "go"), time.Hour)
 		asks := s.asked("leaf")
-		if len(asks) != 1 || !strings.Contains(asks[0].req.System, "further down") || strings.Contains(asks[0].req.System, "at the top") {
+		if len(asks) != 1 || !strings.Contains(asks[0].req.System, "further down") ||
+			strings.Contains(asks[0].req.System, "at the top") {
 			t.Errorf("%d requests, %s", len(asks), asks[0].req.System)
 		}
 		if got := s.aggregated(0); !strings.Contains(got, `cwd \"nosuch\": no such file or directory`) {
@@ -313,8 +367,8 @@ func TestSpawnInADirectory(t *testing.T) {
 	})
 }
 
-// TestAdHocIsNotRemembered: what a run of nobody's definition did is not its parent's agent's to remember, though its
-// worker died before it acknowledged.
+// TestAdHocIsNotRemembered: what a run of nobody's definition did is not its
+// parent's agent's to remember, though its worker died before it acknowledged.
 func TestAdHocIsNotRemembered(t *testing.T) {
 	dir := t.TempDir()
 	onStage(t, func(s *stage) {
@@ -337,8 +391,9 @@ func TestAdHocIsNotRemembered(t *testing.T) {
 	})
 }
 
-// TestAdHocIsItsParents: a run of nobody's definition may do what its parent may, as that was started: not what has
-// come into its agent's file since then, and not what the worker that runs it has there.
+// TestAdHocIsItsParents: a run of nobody's definition may do what its parent
+// may, as that was started: not what has come into its agent's file since then,
+// and not what the worker that runs it has there.
 func TestAdHocIsItsParents(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.spawner([]string{"leaf"}, spawnCall("spawn_agent", `{"task":"sub"}`))
@@ -349,12 +404,21 @@ func TestAdHocIsItsParents(t *testing.T) {
 			if a.text() != "sub" {
 				if a.turn == 1 {
 					later := define("lead", []string{"leaf", "deploy"}, spawning)
-					later.Model, later.Delegation.Styles = "sim/other", configs.Styles{configs.StyleCall, configs.StyleSpawn}
+					later.Model, later.Delegation.Styles = "sim/other", configs.Styles{
+						configs.StyleCall,
+						configs.StyleSpawn,
+					}
 					w.serve(s, append([]configs.Agent{later, define("deploy", nil)}, s.agents[1:]...)...)
 				}
 				return plan(ctx, a)
 			}
-			return turns(calls(toolCall("spawn_agent", map[string]string{"task": "x", "agent": "deploy"}), call("leaf", "y")), sums)(ctx, a)
+			return turns(
+				calls(toolCall("spawn_agent", map[string]string{"task": "x", "agent": "deploy"}), call("leaf", "y")),
+				sums,
+			)(
+				ctx,
+				a,
+			)
 		}
 		s.settle()
 		s.result(s.submit("lead", "go"), time.Hour)
@@ -369,7 +433,8 @@ func TestAdHocIsItsParents(t *testing.T) {
 	})
 }
 
-// TestSubmitTooMuch: an error that is too large for a message is cut, and the model is not asked again for it.
+// TestSubmitTooMuch: an error that is too large for a message is cut, and the
+// model is not asked again for it.
 func TestSubmitTooMuch(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.spawner([]string{"leaf"}, spawnCall("spawn_agent", `{"task":"x","agent":"leaf"}`))
@@ -380,13 +445,15 @@ func TestSubmitTooMuch(t *testing.T) {
 		if n := len(s.asked("leaf")); n != 1 {
 			t.Errorf("%d requests", n)
 		}
-		if got := s.aggregated(0); !strings.Contains(got, strings.Repeat("é", 500)) || !strings.Contains(got, `…","error_kind":"sub_agent_error"`) {
+		if got := s.aggregated(0); !strings.Contains(got, strings.Repeat("é", 500)) ||
+			!strings.Contains(got, `…","error_kind":"sub_agent_error"`) {
 			t.Error(got)
 		}
 	})
 }
 
-// TestTaskWithAllThatItCarries: what a call carries besides its task counts when it is decided whether that fits.
+// TestTaskWithAllThatItCarries: what a call carries besides its task counts
+// when it is decided whether that fits.
 func TestTaskWithAllThatItCarries(t *testing.T) {
 	onStage(t, func(s *stage) {
 		var many []string
@@ -395,12 +462,16 @@ func TestTaskWithAllThatItCarries(t *testing.T) {
 		}
 		s.spawner([]string{"leaf"})
 		large := toolCall("spawn_agent", map[string]string{"task": strings.Repeat("x", 7<<10), "agent": "leaf"})
-		s.parts["lead"] = turns(calls(call("leaf", "refused")), calls(large), sums) // a first entry is larger than its calls
+		// a first entry is larger than its calls
+		s.parts["lead"] = turns(calls(call("leaf", "refused")), calls(large), sums)
 		many = append(many, "leaf")
 		s.agents[0].Policy.Agents = many
 		s.hire("w", engagement{maxBody: 8 << 10})
 		s.settle()
-		if o := s.result(s.submit("lead", "go"), time.Hour); !strings.HasPrefix(o.Result, "c0=spawn_agent error: task and context are ") {
+		if o := s.result(s.submit("lead", "go"), time.Hour); !strings.HasPrefix(
+			o.Result,
+			"c0=spawn_agent error: task and context are ",
+		) {
 			t.Errorf("%s %q %q", o.Status, o.Error, o.Result)
 		}
 	})

@@ -13,8 +13,9 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// start resolves what a run is started with: from this worker's definition of its agent, or from its parent if it is
-// of nobody's definition; and within what its call allows.
+// start resolves what a run is started with: from this worker's definition of
+// its agent, or from its parent if it is of nobody's definition; and within
+// what its call allows.
 func (w *Worker) start(ctx context.Context, h *history) (s *run.Start, err error) {
 	in := h.state.Input
 	var own subjects.Limits
@@ -53,7 +54,8 @@ func (w *Worker) start(ctx context.Context, h *history) (s *run.Start, err error
 	callable := slices.DeleteFunc(slices.Clone(s.SubAgents), func(a string) bool { return !s.Policy.MayCall(a) })
 	s.Tools = tool.Offer(s.Delegates, callable, s.MaxBatch)
 	withheld := func(name string) bool {
-		deepest := h.head.Depth >= subjects.MaxDepth && s.Supervision.Mode != run.Unsupervised // its supervisor would be too deep
+		// its supervisor would be too deep
+		deepest := h.head.Depth >= subjects.MaxDepth && s.Supervision.Mode != run.Unsupervised
 		return deepest || h.head.Depth >= s.MaxDepth && tool.Makes(name) || !s.Policy.MayUse(name)
 	}
 	s.Tools = slices.DeleteFunc(s.Tools, func(t provider.Tool) bool { return withheld(t.Name) })
@@ -91,14 +93,18 @@ func (w *Worker) resolve(ctx context.Context, h *history) (*run.Start, subjects.
 	if err != nil {
 		return nil, def.Limits, err
 	}
-	if h.state.Input.Forked == nil { // which begins with its prompt and nothing else
+	// which begins with its prompt and nothing else
+	if h.state.Input.Forked == nil {
 		about.Memory = w.recall(ctx, h.run.Agent, def.Memory)
 	}
 	s := &run.Start{
 		Model: def.Model, System: about.Text(), Temperature: def.Params.Temperature, MaxTokens: def.Params.MaxTokens,
 		SubAgents: def.SubAgents, Delegates: def.Delegation.Tools(), Slash: def.Delegation.Commands(), MaxDepth: def.MaxDepth(), Sequential: !def.SubAgentsConf.Parallel,
 		Timeout: time.Duration(def.SubAgentsConf.Timeout) * time.Second, Retry: retry(def.Retry),
-		Policy: run.Policy{Agents: def.Policy.Agents, Tools: def.Policy.Tools}, Supervision: supervision(def.Supervision),
+		Policy: run.Policy{
+			Agents: def.Policy.Agents,
+			Tools:  def.Policy.Tools,
+		}, Supervision: supervision(def.Supervision),
 	}
 	if def.Delegation.Has(configs.StyleSpawn) {
 		s.MaxBatch, s.ChildTurns = def.Delegation.Batch(), def.Delegation.MaxTurns

@@ -13,8 +13,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// submitted makes a task from outside the call of a root, or a failed result. The same id again
-// changes nothing: the call is there.
+// submitted makes a task from outside the call of a root, or a failed result.
+// The same id again changes nothing: the call is there.
 func (w *Worker) submitted(ctx context.Context, d *bus.Delivery) {
 	err := w.forward(ctx, d)
 	if err == nil {
@@ -49,7 +49,10 @@ func (w *Worker) forward(ctx context.Context, d *bus.Delivery) error {
 	}
 	head := subjects.Header{
 		Tree: at.Run.Tree, Path: subjects.Root, MaxDepth: subjects.MaxDepth, Deadline: deadline,
-		Reply: at.Run.Space.Result(at.Run.Agent, at.Run.Tree), Limits: limits, Traceparent: d.Header.Get(subjects.HeaderTraceparent),
+		Reply: at.Run.Space.Result(
+			at.Run.Agent,
+			at.Run.Tree,
+		), Limits: limits, Traceparent: d.Header.Get(subjects.HeaderTraceparent),
 	}
 	body, err := json.Marshal(run.Input{Task: string(text)})
 	if err != nil {
@@ -69,7 +72,8 @@ func (w *Worker) forward(ctx context.Context, d *bus.Delivery) error {
 	return w.writeAll(ctx, []bus.Message{timer(at.Run, 0, deadline)})
 }
 
-// armRoot sets the timer of a root that is there already: who stored its call may have died before.
+// armRoot sets the timer of a root that is there already: who stored its call
+// may have died before.
 func (w *Worker) armRoot(ctx context.Context, r subjects.Run) error {
 	call, ok, err := w.conn.First(ctx, r.Call())
 	if err != nil || !ok {
@@ -82,9 +86,16 @@ func (w *Worker) armRoot(ctx context.Context, r subjects.Run) error {
 	return w.writeAll(ctx, []bus.Message{timer(r, 0, deadline)})
 }
 
-// check validates a submission. Its headers are from outside: a deadline is believed only if it is narrower
-// than the worker's own limit. (So are bounds on the tree: they can but narrow the agent's own.)
-func (w *Worker) check(ctx context.Context, r subjects.Run, d *bus.Delivery, text []byte, loaded error) (refusal run.Outcome, deadline time.Time, _ error) {
+// check validates a submission. Its headers are from outside: a deadline is
+// believed only if it is narrower than the worker's own limit. (So are bounds
+// on the tree: they can but narrow the agent's own.)
+func (w *Worker) check(
+	ctx context.Context,
+	r subjects.Run,
+	d *bus.Delivery,
+	text []byte,
+	loaded error,
+) (refusal run.Outcome, deadline time.Time, _ error) {
 	deadline = d.Time.Add(w.cfg.Timeout)
 	if s := d.Header.Get(subjects.HeaderDeadline); s != "" {
 		at, err := subjects.ParseDeadline(s)
@@ -114,7 +125,11 @@ func (w *Worker) check(ctx context.Context, r subjects.Run, d *bus.Delivery, tex
 	}
 	for _, m := range other {
 		if m.Subject != r.Call() {
-			return run.Failure(run.KindError, "submission refused: id %s is that of another agent's tree", r.Tree), deadline, nil
+			return run.Failure(
+				run.KindError,
+				"submission refused: id %s is that of another agent's tree",
+				r.Tree,
+			), deadline, nil
 		}
 	}
 	return run.Outcome{}, deadline, nil
@@ -128,7 +143,8 @@ func (w *Worker) refuse(ctx context.Context, r subjects.Run, o run.Outcome) erro
 	return err
 }
 
-// buryTask copies a submission without a usable agent or id to the dead letters.
+// buryTask copies a submission without a usable agent or id to the dead
+// letters.
 func (w *Worker) buryTask(ctx context.Context, d *bus.Delivery, why string) error {
 	key, err := subjects.ParseTree(bus.NewID())
 	if err != nil {

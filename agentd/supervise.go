@@ -18,8 +18,11 @@ import (
 // judgement is how long a supervisor may take.
 const judgement = 5 * time.Minute
 
-// errUnattended is the error of an agent that needs a person where there is none.
-var errUnattended = errors.New(`supervision.mode is "human", and nobody can answer here: start workers on a bus that people can reach, and submit the task there`)
+// errUnattended is the error of an agent that needs a person where there is
+// none.
+var errUnattended = errors.New(
+	`supervision.mode is "human", and nobody can answer here: start workers on a bus that people can reach, and submit the task there`,
+)
 
 // supervision is what a definition says of who watches over its agent.
 func supervision(c configs.Supervision) run.Supervision {
@@ -36,7 +39,8 @@ func supervision(c configs.Supervision) run.Supervision {
 	return s
 }
 
-// supervise has a turn that would act looked at first, if the run is watched over.
+// supervise has a turn that would act looked at first, if the run is watched
+// over.
 func (w *Worker) supervise(ctx context.Context, h *history, start *run.Start, e *run.Entry) error {
 	if start.Supervision.Mode == run.Unsupervised || !e.Acts() {
 		return nil
@@ -50,13 +54,18 @@ func (w *Worker) supervise(ctx context.Context, h *history, start *run.Start, e 
 		return err
 	}
 	if !known || card.Problem != "" {
-		c.Error, c.Kind = fmt.Sprintf("the supervisor %s cannot be asked: %s", c.Agent, cmp.Or(card.Problem, "no worker serves it")), run.KindUnknownAgent
+		c.Error, c.Kind = fmt.Sprintf(
+			"the supervisor %s cannot be asked: %s",
+			c.Agent,
+			cmp.Or(card.Problem, "no worker serves it"),
+		), run.KindUnknownAgent
 	}
 	e.Review, e.Cut = &c, tool.Cut(*e)
 	return nil
 }
 
-// ask is what a call asks of the run that it makes. What a supervisor is asked follows from the run.
+// ask is what a call asks of the run that it makes. What a supervisor is asked
+// follows from the run.
 func (h *history) ask(c run.Call) run.Input {
 	if c.Op == run.OpReview {
 		c.Task = tool.Review(h.run, h.state)
@@ -64,7 +73,8 @@ func (h *history) ask(c run.Call) run.Input {
 	return h.state.Start().Ask(c)
 }
 
-// stop tells those that an interrupted run waits for to end, and bounds that wait.
+// stop tells those that an interrupted run waits for to end, and bounds that
+// wait.
 func (w *Worker) stop(ctx context.Context, h *history, e run.Stop) error {
 	if err := w.cancelBelow(ctx, h, run.CancelBelow{Below: e.Below}, "stopped by the user"); err != nil {
 		return err
@@ -88,8 +98,9 @@ func (w *Worker) logStop(ctx context.Context, h *history, t *trigger) (step, err
 	return w.finishIdle(ctx, h, t, start, run.End{Kind: run.KindCancelled, Text: "stopped by the user"})
 }
 
-// hold bounds the wait for a person. Who looks for what waits for people finds it in the timer. Where the person has until
-// the end of the run, that ends it, and one that is waited for has no timer of its own for it.
+// hold bounds the wait for a person. Who looks for what waits for people finds
+// it in the timer. Where the person has until the end of the run, that ends it,
+// and one that is waited for has no timer of its own for it.
 func (w *Worker) hold(ctx context.Context, h *history, e run.Hold) error {
 	m := timer(h.run, e.Turn, e.Timer)
 	var err error
@@ -116,8 +127,8 @@ func (w *Worker) approved(ctx context.Context, m bus.Stored, meta run.Meta) (run
 	return run.Approved{Meta: meta, Approval: a}, nil
 }
 
-// interrupts aborts the requests of runs that people stop, until ctx ends. What is missed here costs the rest of a
-// request: its answer is not stored.
+// interrupts aborts the requests of runs that people stop, until ctx ends. What
+// is missed here costs the rest of a request: its answer is not stored.
 func (w *Worker) interrupts(ctx context.Context) error {
 	space := w.conn.Space()
 	stop, err := w.conn.Watch(space.Live(space.Interrupts()), func(m bus.Stored) {

@@ -12,9 +12,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/axebus/axe/agentd"
-	"github.com/axebus/axe/agentd/client"
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/client"
 	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/subjects"
@@ -26,9 +26,15 @@ func watched(mode configs.SupervisionMode) func(*configs.Agent) {
 	}
 }
 
-// watchedLead is a lead with a leaf and a supervisor that gives its verdicts one after the other.
+// watchedLead is a lead with a leaf and a supervisor that gives its verdicts
+// one after the other.
 func (s *stage) watchedLead(mode configs.SupervisionMode, verdicts ...string) {
-	s.agents = append(s.agents, define("lead", []string{"leaf"}, watched(mode)), define("leaf", nil), define("watcher", nil))
+	s.agents = append(
+		s.agents,
+		define("lead", []string{"leaf"}, watched(mode)),
+		define("leaf", nil),
+		define("watcher", nil),
+	)
 	n := 0
 	s.parts["watcher"] = func(ctx context.Context, a *asked) (*provider.Response, error) {
 		n++
@@ -39,8 +45,9 @@ func (s *stage) watchedLead(mode configs.SupervisionMode, verdicts ...string) {
 	s.settle()
 }
 
-// TestSupervised: a supervisor sees what a run was asked, what it says and what it is about to do; where it is content
-// the turn goes on as ever, and nobody but the supervisor's run is told anything.
+// TestSupervised: a supervisor sees what a run was asked, what it says and what
+// it is about to do; where it is content the turn goes on as ever, and nobody
+// but the supervisor's run is told anything.
 func TestSupervised(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.watchedLead(configs.Supervised, "I see no harm.\n```json\n{\"decision\": \"continue\"}\n```")
@@ -81,16 +88,30 @@ func TestSupervised(t *testing.T) {
 	})
 }
 
-// TestReoriented: of a turn that its supervisor corrects nothing is done, and the run reads the correction as the
-// results of its calls.
+// TestReoriented: of a turn that its supervisor corrects nothing is done, and
+// the run reads the correction as the results of its calls.
 func TestReoriented(t *testing.T) {
 	onStage(t, func(s *stage) {
-		s.watchedLead(configs.Supervised, `{"decision":"reorient","correction":"ask nobody"}`, `{"decision":"pause","reason":"too much"}`, "hm")
-		s.parts["lead"] = turns(calls(call("leaf", "x"), call("nobody", "y")), calls(call("leaf", "z")), calls(call("leaf", "z")), sums)
+		s.watchedLead(
+			configs.Supervised,
+			`{"decision":"reorient","correction":"ask nobody"}`,
+			`{"decision":"pause","reason":"too much"}`,
+			"hm",
+		)
+		s.parts["lead"] = turns(
+			calls(call("leaf", "x"), call("nobody", "y")),
+			calls(call("leaf", "z")),
+			calls(call("leaf", "z")),
+			sums,
+		)
 		r := s.submit("lead", "go")
-		s.completed(r, "c0=Nothing of this turn was carried out: your supervisor wants a person to look at it first, and nobody is there. the supervisor gave no verdict")
+		s.completed(
+			r,
+			"c0=Nothing of this turn was carried out: your supervisor wants a person to look at it first, and nobody is there. the supervisor gave no verdict",
+		)
 		first := s.asked("lead")[1].results()
-		if first[0].Content != "Nothing of this turn was carried out. Your supervisor says: ask nobody" || !first[0].IsError ||
+		if first[0].Content != "Nothing of this turn was carried out. Your supervisor says: ask nobody" ||
+			!first[0].IsError ||
 			first[1].Content != `call_agent error: agent "nobody" is not in this agent's sub_agents list` {
 			t.Errorf("%+v", first)
 		}
@@ -104,12 +125,17 @@ func TestReoriented(t *testing.T) {
 	})
 }
 
-// TestVerdictsStayBelow: what a supervisor says to a run that works for another one, that one does not learn, neither its
-// model nor from the outcome; and who is not supervised is looked at by nobody.
+// TestVerdictsStayBelow: what a supervisor says to a run that works for another
+// one, that one does not learn, neither its model nor from the outcome; and who
+// is not supervised is looked at by nobody.
 func TestVerdictsStayBelow(t *testing.T) {
 	onStage(t, func(s *stage) {
 		const marker = "mind the step"
-		s.watchedLead(configs.Supervised, `{"decision":"reorient","correction":"`+marker+`"}`, `{"decision":"continue"}`)
+		s.watchedLead(
+			configs.Supervised,
+			`{"decision":"reorient","correction":"`+marker+`"}`,
+			`{"decision":"continue"}`,
+		)
 		s.agents = append(s.agents, define("top", []string{"lead"}))
 		s.parts["top"] = turns(calls(call("lead", "x")), sums)
 		s.parts["lead"] = turns(calls(call("leaf", "x")), calls(call("leaf", "y")), says("done"))
@@ -145,8 +171,9 @@ func TestVerdictsStayBelow(t *testing.T) {
 	})
 }
 
-// TestHeld: where the supervisor pauses a person decides, after any time, and on any worker. Until then there is nothing
-// but messages, and the run's time for its calls begins when they may be made.
+// TestHeld: where the supervisor pauses a person decides, after any time, and
+// on any worker. Until then there is nothing but messages, and the run's time
+// for its calls begins when they may be made.
 func TestHeld(t *testing.T) {
 	for _, test := range []struct {
 		name, word, want string
@@ -166,7 +193,8 @@ func TestHeld(t *testing.T) {
 				s.settle()
 				r := s.submit("lead", "go")
 				held := func() bool {
-					return len(s.all(r.Timer(1))) == 1 && strings.Contains(string(s.all(r.Timer(1))[0].Body), "who pays?")
+					return len(s.all(r.Timer(1))) == 1 &&
+						strings.Contains(string(s.all(r.Timer(1))[0].Body), "who pays?")
 				}
 				s.eventually("the turn is held", held)
 				first.leave(s)
@@ -192,8 +220,8 @@ func TestHeld(t *testing.T) {
 	}
 }
 
-// TestSupervisionGoesDown: who works for a supervised run is supervised too, by the same supervisor, whatever its own file
-// says, unless that asks for more.
+// TestSupervisionGoesDown: who works for a supervised run is supervised too, by
+// the same supervisor, whatever its own file says, unless that asks for more.
 func TestSupervisionGoesDown(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.watchedLead(configs.Supervised, `{"decision":"continue"}`)
@@ -224,7 +252,8 @@ func TestSupervisionGoesDown(t *testing.T) {
 	})
 }
 
-// TestHumanGoesDown: who has no supervision of its own and works for a run of which people decide waits for them too.
+// TestHumanGoesDown: who has no supervision of its own and works for a run of
+// which people decide waits for them too.
 func TestHumanGoesDown(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.watchedLead(configs.SupervisedHuman, `{"decision":"continue"}`, `{"decision":"pause","reason":"who pays?"}`)
@@ -254,8 +283,9 @@ func TestHumanGoesDown(t *testing.T) {
 	})
 }
 
-// TestNoSupervisor: where the supervisor cannot be asked, or fails, nothing is done; and an agent that needs a person is
-// refused before its model is asked where nobody can answer.
+// TestNoSupervisor: where the supervisor cannot be asked, or fails, nothing is
+// done; and an agent that needs a person is refused before its model is asked
+// where nobody can answer.
 func TestNoSupervisor(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.watchedLead(configs.Supervised, "")
@@ -275,8 +305,11 @@ func TestNoSupervisor(t *testing.T) {
 		s.hire("alone", engagement{Config: agentd.Config{Unattended: true}})
 		s.settle()
 		asked := len(s.asked("lead"))
-		s.failed(s.submit("lead", "go"), run.KindError,
-			`supervision.mode is "human", and nobody can answer here: start workers on a bus that people can reach, and submit the task there`)
+		s.failed(
+			s.submit("lead", "go"),
+			run.KindError,
+			`supervision.mode is "human", and nobody can answer here: start workers on a bus that people can reach, and submit the task there`,
+		)
 		if len(s.asked("lead")) != asked {
 			t.Error("its model was asked")
 		}
@@ -284,8 +317,9 @@ func TestNoSupervisor(t *testing.T) {
 	})
 }
 
-// TestInterrupt: a person stops a run that waits: those that it has called are cancelled, their outcomes are collected,
-// and then it is idle until it is written to, and goes on from there.
+// TestInterrupt: a person stops a run that waits: those that it has called are
+// cancelled, their outcomes are collected, and then it is idle until it is
+// written to, and goes on from there.
 func TestInterrupt(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.agents = []configs.Agent{define("lead", []string{"leaf"}), define("leaf", nil)}
@@ -313,7 +347,13 @@ func TestInterrupt(t *testing.T) {
 		s.asking("lead", 2)
 		msgs := s.asked("lead")[1].req.Messages
 		want := []provider.Message{
-			{Role: provider.ToolRole, ToolResults: []provider.ToolResult{{CallID: "c0", Content: "here"}, {CallID: "c1", Content: failedCall("leaf", "stopped by the user"), IsError: true}}},
+			{
+				Role: provider.ToolRole,
+				ToolResults: []provider.ToolResult{
+					{CallID: "c0", Content: "here"},
+					{CallID: "c1", Content: failedCall("leaf", "stopped by the user"), IsError: true},
+				},
+			},
 			{Role: provider.User, Content: "Do without the slow one."},
 		}
 		msgs[3].Content, _, _ = strings.Cut(msgs[3].Content, "\n")
@@ -327,13 +367,17 @@ func TestInterrupt(t *testing.T) {
 	})
 }
 
-// TestInterruptStopsForks: with a run those stop that it has forked, at work or idle; that they have ended does not wake it,
-// and it hears of it when a person has written to it. So it is with one that is idle while its fork works.
+// TestInterruptStopsForks: with a run those stop that it has forked, at work or
+// idle; that they have ended does not wake it, and it hears of it when a person
+// has written to it. So it is with one that is idle while its fork works.
 func TestInterruptStopsForks(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.mailer(map[string][]part{
 			"r": {
-				calls(uses("fork", "prompt", "one"), uses("fork", "prompt", "two")), calls(uses("wait", "timeout", "3000")),
+				calls(
+					uses("fork", "prompt", "one"),
+					uses("fork", "prompt", "two"),
+				), calls(uses("wait", "timeout", "3000")),
 				calls(uses("wait", "timeout", "3000")), calls(uses("check_mail")), sums,
 			},
 			"r-1-0": {says("one is done")},
@@ -370,7 +414,8 @@ func TestInterruptStopsForks(t *testing.T) {
 	})
 }
 
-// TestInterruptAsking: a run whose model is being asked stops at once: the request is aborted, on whichever worker it is.
+// TestInterruptAsking: a run whose model is being asked stops at once: the
+// request is aborted, on whichever worker it is.
 func TestInterruptAsking(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.agents = []configs.Agent{define("lead", nil)}
@@ -396,8 +441,9 @@ func TestInterruptAsking(t *testing.T) {
 	})
 }
 
-// TestInterruptBounded: a run that was stopped is idle in the end though those that it had called do not answer, and
-// one that nobody writes to ends at its deadline.
+// TestInterruptBounded: a run that was stopped is idle in the end though those
+// that it had called do not answer, and one that nobody writes to ends at its
+// deadline.
 func TestInterruptBounded(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.agents = []configs.Agent{define("lead", []string{"lost"}), define("lost", nil)}
@@ -436,8 +482,10 @@ func (s *stage) key(name string) subjects.Key {
 	return k
 }
 
-// TestPeopleCrossACrash kills the worker at each step of a tree that is supervised, held for a person and approved of, and of
-// one that is interrupted and written to. (At one step in three, unless more walks than usual are asked for.)
+// TestPeopleCrossACrash kills the worker at each step of a tree that is
+// supervised, held for a person and approved of, and of one that is interrupted
+// and written to. (At one step in three, unless more walks than usual are asked
+// for.)
 func TestPeopleCrossACrash(t *testing.T) {
 	t.Parallel()
 	stride := 3
@@ -453,7 +501,8 @@ func TestPeopleCrossACrash(t *testing.T) {
 			s.pub(r.Approve(s.key("k")), `{"approve":true}`)
 		},
 		"interrupted": func(s *stage, r subjects.Run) {
-			time.Sleep(4 * time.Second) // it waits for its leaves, or nobody has it
+			// it waits for its leaves, or nobody has it
+			time.Sleep(4 * time.Second)
 			s.pub(r.Interrupt(s.key("stop")), "")
 			time.Sleep(2 * time.Minute)
 			s.pub(r.Mail(s.key("m")), `{"from":"user","text":"go on"}`)
@@ -463,7 +512,10 @@ func TestPeopleCrossACrash(t *testing.T) {
 			t.Parallel()
 			at := 1
 			for done := false; !done; at += stride {
-				bubble(t, func(s *sim) { done = peopleAt(&stage{sim: s, parts: map[string]part{}}, name == "approved", at, play) })
+				bubble(
+					t,
+					func(s *sim) { done = peopleAt(&stage{sim: s, parts: map[string]part{}}, name == "approved", at, play) },
+				)
 				if t.Failed() {
 					t.Fatalf("killed at step %d", at)
 				}
@@ -475,7 +527,8 @@ func TestPeopleCrossACrash(t *testing.T) {
 	}
 }
 
-// peopleAt kills the first worker at a step and reports whether it lived to its end without that step.
+// peopleAt kills the first worker at a step and reports whether it lived to its
+// end without that step.
 func peopleAt(s *stage, watch bool, at int, play func(*stage, subjects.Run)) (lived bool) {
 	s.agents = []configs.Agent{define("lead", []string{"leaf"}), define("leaf", nil), define("watcher", nil)}
 	s.parts["lead"] = turns(calls(call("leaf", "x"), call("leaf", "y")), after(time.Second, says("done")))
@@ -517,7 +570,8 @@ func peopleAt(s *stage, watch bool, at int, play func(*stage, subjects.Run)) (li
 	return lived
 }
 
-// TestCopyOfAHeldTurn: a run that waits for a person may be copied; the copy knows that nothing of that turn was done.
+// TestCopyOfAHeldTurn: a run that waits for a person may be copied; the copy
+// knows that nothing of that turn was done.
 func TestCopyOfAHeldTurn(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.watchedLead(configs.SupervisedHuman, `{"decision":"pause","reason":"who pays?"}`)
@@ -526,7 +580,10 @@ func TestCopyOfAHeldTurn(t *testing.T) {
 		s.hands[0].serve(s, s.agents...)
 		s.settle()
 		r := s.submit("lead", "go")
-		s.eventually("the turn is held", func() bool { return len(s.all(r.Timer(1))) == 1 && len(s.asked("watcher")) == 1 })
+		s.eventually(
+			"the turn is held",
+			func() bool { return len(s.all(r.Timer(1))) == 1 && len(s.asked("watcher")) == 1 },
+		)
 		copied := r
 		var err error
 		if copied.Tree, err = client.New(s.hands[0].conn).Fork(s.ctx, client.Branch{Tree: r.Tree, Path: subjects.Root, Turn: 1, Prompt: "and now?"}); err != nil {
@@ -539,18 +596,24 @@ func TestCopyOfAHeldTurn(t *testing.T) {
 	})
 }
 
-// TestNotSeenWhole: what is too long to be shown to the supervisor is not carried out on its word.
+// TestNotSeenWhole: what is too long to be shown to the supervisor is not
+// carried out on its word.
 func TestNotSeenWhole(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.watchedLead(configs.Supervised, `{"decision":"continue"}`)
-		s.parts["lead"] = turns(calls(call("leaf", strings.Repeat("x", 70_000)+" and then delete it all")), calls(call("leaf", "x")), sums)
+		s.parts["lead"] = turns(
+			calls(call("leaf", strings.Repeat("x", 70_000)+" and then delete it all")),
+			calls(call("leaf", "x")),
+			sums,
+		)
 		s.completed(s.submit("lead", "go"), "c0=leaf")
 		const want = "Nothing of this turn was carried out: your supervisor wants a person to look at it first, and nobody is there. " +
 			"An argument is too long for the supervisor to see all of it."
 		if got := s.asked("lead")[1].results()[0].Content; got != want {
 			t.Error(got)
 		}
-		if first := s.asked("watcher")[0].text(); !strings.Contains(first, `"cut":{"task":70023}`) || strings.Contains(first, "delete") {
+		if first := s.asked("watcher")[0].text(); !strings.Contains(first, `"cut":{"task":70023}`) ||
+			strings.Contains(first, "delete") {
 			t.Errorf("%.300s", first)
 		}
 		if n := len(s.asked("leaf")); n != 1 {
@@ -560,15 +623,19 @@ func TestNotSeenWhole(t *testing.T) {
 	})
 }
 
-// TestHeldUntilTheEnd: a run has no more time for a person than it has itself, whoever waits for it and whatever silence
-// would have come to: it ends by itself then, and says what it has waited for.
+// TestHeldUntilTheEnd: a run has no more time for a person than it has itself,
+// whoever waits for it and whatever silence would have come to: it ends by
+// itself then, and says what it has waited for.
 func TestHeldUntilTheEnd(t *testing.T) {
 	for name, timeout := range map[string]time.Duration{"a root": 10 * time.Minute, "a child": time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			onStage(t, func(s *stage) {
 				s.watchedLead(configs.SupervisedHuman, `{"decision":"pause","reason":"who pays?"}`)
 				s.agents[0].Supervision.OnTimeout = configs.Approve
-				s.agents = append(s.agents, define("top", []string{"lead"}, func(a *configs.Agent) { a.SubAgentsConf.Timeout = 600 }))
+				s.agents = append(
+					s.agents,
+					define("top", []string{"lead"}, func(a *configs.Agent) { a.SubAgentsConf.Timeout = 600 }),
+				)
 				s.parts["top"] = turns(calls(call("lead", "x")), sums)
 				s.hands[0].serve(s, s.agents...)
 				s.settle()
@@ -591,7 +658,9 @@ func TestHeldUntilTheEnd(t *testing.T) {
 				s.eventually("it has ended", func() bool { return len(s.outcomes(reply)) == 1 })
 				s.within(began, 10*time.Minute+2*time.Second)
 				want := "timeout after 600s"
-				if name == "a root" { // the parent of another one sees nothing of who watches over it
+				// the parent of another one sees nothing of who
+				// watches over it
+				if name == "a root" {
 					want += ": nobody had approved of what it was about to do"
 				}
 				if o := s.outcomes(reply)[0]; o.Kind != run.KindTimeout || o.Error != want {

@@ -15,8 +15,9 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// TestZombieStopsAsking: a worker that has lost its lease goes on asking until it knows that another one
-// asks too, and then stops at once. It does not ask again, and gives nothing back that is not its own.
+// TestZombieStopsAsking: a worker that has lost its lease goes on asking until
+// it knows that another one asks too, and then stops at once. It does not ask
+// again, and gives nothing back that is not its own.
 func TestZombieStopsAsking(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.lead(nil)
@@ -46,7 +47,8 @@ func TestZombieStopsAsking(t *testing.T) {
 	})
 }
 
-// TestFinishedMeanwhile: whoever took the run over has ended it before the zombie looks.
+// TestFinishedMeanwhile: whoever took the run over has ended it before the
+// zombie looks.
 func TestFinishedMeanwhile(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.lead(nil)
@@ -75,8 +77,9 @@ func TestFinishedMeanwhile(t *testing.T) {
 	})
 }
 
-// TestSubmissionOfTheDead: a worker that dies with a submission in hand holds that up for a moment, and not for as
-// long as it would a model call. One that was only slow does it no harm: it is one tree.
+// TestSubmissionOfTheDead: a worker that dies with a submission in hand holds
+// that up for a moment, and not for as long as it would a model call. One that
+// was only slow does it no harm: it is one tree.
 func TestSubmissionOfTheDead(t *testing.T) {
 	for name, comesBack := range map[string]bool{"dead": false, "slow": true} {
 		t.Run(name, func(t *testing.T) {
@@ -84,9 +87,11 @@ func TestSubmissionOfTheDead(t *testing.T) {
 				s.lead(nil)
 				s.parts["lead"] = says("done")
 				held := make(chan struct{})
-				var again atomic.Bool // the submission may come to it once more
+				// the submission may come to it once more
+				var again atomic.Bool
 				victim := s.hire("victim", engagement{intercept: func(at bus.Point) error {
-					if at.Op == "write" && !at.After && strings.HasSuffix(at.Subject, ".r.call") && !again.Swap(true) {
+					if at.Op == "write" && !at.After && strings.HasSuffix(at.Subject, ".r.call") &&
+						!again.Swap(true) {
 						close(held)
 						time.Sleep(3 * time.Second)
 					}
@@ -111,15 +116,17 @@ func TestSubmissionOfTheDead(t *testing.T) {
 	}
 }
 
-// TestHungBeyondItsDeadline: who hangs in a model call keeps its run's triggers for no longer than the run has time.
-// Then they go to whoever asks, and that may be the same worker: what hangs there is in nobody's way.
+// TestHungBeyondItsDeadline: who hangs in a model call keeps its run's triggers
+// for no longer than the run has time. Then they go to whoever asks, and that
+// may be the same worker: what hangs there is in nobody's way.
 func TestHungBeyondItsDeadline(t *testing.T) {
 	for _, alone := range []bool{true, false} {
 		t.Run(fmt.Sprintf("alone %t", alone), func(t *testing.T) {
 			onStage(t, func(s *stage) {
 				s.lead(nil)
 				s.parts["lead"] = func(context.Context, *asked) (*provider.Response, error) {
-					time.Sleep(10 * time.Minute) // whatever becomes of its context
+					// whatever becomes of its context
+					time.Sleep(10 * time.Minute)
 					return nil, context.DeadlineExceeded
 				}
 				s.hire("victim", engagement{})

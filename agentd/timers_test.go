@@ -8,8 +8,9 @@ import (
 	"github.com/axebus/axe/configs"
 )
 
-// TestTimersAreDisarmed leaves no schedule behind a tree that has ended in time, but for the last turn's
-// of a root whose calls have a timeout of their own.
+// TestTimersAreDisarmed leaves no schedule behind a tree that has ended in
+// time, but for the last turn's of a root whose calls have a timeout of their
+// own.
 func TestTimersAreDisarmed(t *testing.T) {
 	for name, want := range map[string]int{"none": 0, "timeout": 1} {
 		t.Run(name, func(t *testing.T) {

@@ -14,14 +14,18 @@ import (
 // errTombstone aborts a request to a model.
 var errTombstone = errors.New("cancelled by a tombstone")
 
-// tombstones knows every cancelled path, and the requests in flight that a new one aborts.
+// tombstones knows every cancelled path, and the requests in flight that a new
+// one aborts.
 type tombstones struct {
 	mu     sync.Mutex
 	paths  map[subjects.Tree]map[subjects.Path]time.Time
 	asking map[subjects.Tree]map[*ask]bool
 	pruned time.Time
-	all    chan struct{}  // closed when all that were stored when the worker began are known
-	newest map[int]uint64 // stream sequence, by partition: every stored tombstone up to it is known
+	// closed when all that were stored when the worker began are known
+	all chan struct{}
+	// stream sequence, by partition: every stored tombstone up to it is
+	// known
+	newest map[int]uint64
 }
 
 // ask is a request to a model in flight.
@@ -31,7 +35,12 @@ type ask struct {
 }
 
 func newTombstones() *tombstones {
-	return &tombstones{all: make(chan struct{}), newest: map[int]uint64{}, paths: map[subjects.Tree]map[subjects.Path]time.Time{}, asking: map[subjects.Tree]map[*ask]bool{}}
+	return &tombstones{
+		all:    make(chan struct{}),
+		newest: map[int]uint64{},
+		paths:  map[subjects.Tree]map[subjects.Path]time.Time{},
+		asking: map[subjects.Tree]map[*ask]bool{},
+	}
 }
 
 // follow learns the tombstones until ctx ends.
@@ -45,8 +54,9 @@ func (t *tombstones) follow(ctx context.Context, conn *bus.Conn) error {
 	}, func() { close(t.all) })
 }
 
-// learned waits until all tombstones over a run are known. That takes the server a tenth of a second for a million runs; a root is
-// not kept waiting, for there is only its own, and who reads the run reads that.
+// learned waits until all tombstones over a run are known. That takes the
+// server a tenth of a second for a million runs; a root is not kept waiting,
+// for there is only its own, and who reads the run reads that.
 func (t *tombstones) learned(ctx context.Context, r subjects.Run) error {
 	if r.Path.IsRoot() {
 		return nil
@@ -59,7 +69,8 @@ func (t *tombstones) learned(ctx context.Context, r subjects.Run) error {
 	}
 }
 
-// complete reports whether all that were stored when the worker began are known.
+// complete reports whether all that were stored when the worker began are
+// known.
 func (t *tombstones) complete() bool {
 	select {
 	case <-t.all:
@@ -97,15 +108,17 @@ func (t *tombstones) interrupt(r subjects.Run) {
 	}
 }
 
-// upTo notes that every tombstone up to a sequence is known. What a worker wrote itself does not count:
-// others stored before it may still be on their way here.
+// upTo notes that every tombstone up to a sequence is known. What a worker
+// wrote itself does not count: others stored before it may still be on their
+// way here.
 func (t *tombstones) upTo(partition int, seq uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.newest[partition] = max(t.newest[partition], seq)
 }
 
-// known is the newest tombstone up to which all are known that are on the stream of a run.
+// known is the newest tombstone up to which all are known that are on the
+// stream of a run.
 func (t *tombstones) known(r subjects.Run) uint64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -144,8 +157,8 @@ func (t *tombstones) over(r subjects.Run) bool {
 	return false
 }
 
-// watch has a tombstone over the run abort a request, at once if it is known already; known is the newest of which that holds.
-// The caller calls done.
+// watch has a tombstone over the run abort a request, at once if it is known
+// already; known is the newest of which that holds. The caller calls done.
 func (t *tombstones) watch(r subjects.Run, abort context.CancelCauseFunc) (known uint64, done func()) {
 	a := &ask{r.Path, abort}
 	t.mu.Lock()

@@ -14,12 +14,16 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// TestSequentialCalls: with parallel = false a call is not even published before the one before has its
-// outcome; without it all are asked at once.
+// TestSequentialCalls: with parallel = false a call is not even published
+// before the one before has its outcome; without it all are asked at once.
 func TestSequentialCalls(t *testing.T) {
 	onStage(t, func(s *stage) {
 		fan := []provider.ToolCall{call("leaf", "1"), call("leaf", "2"), call("ghost", "x"), call("leaf", "3")}
-		s.agents = []configs.Agent{define("one", []string{"leaf"}, sequential), define("all", []string{"leaf"}), define("leaf", nil)}
+		s.agents = []configs.Agent{
+			define("one", []string{"leaf"}, sequential),
+			define("all", []string{"leaf"}),
+			define("leaf", nil),
+		}
 		s.parts["one"], s.parts["all"] = turns(calls(fan...), sums), turns(calls(fan...), sums)
 		s.parts["leaf"] = after(time.Second, repeats)
 		s.hire("w1", engagement{})
@@ -48,12 +52,20 @@ func TestSequentialCalls(t *testing.T) {
 	})
 }
 
-// TestSlowChildTimesOut: its caller's model is told after the timeout and goes on; what the child says
-// later changes nothing.
+// TestSlowChildTimesOut: its caller's model is told after the timeout and goes
+// on; what the child says later changes nothing.
 func TestSlowChildTimesOut(t *testing.T) {
 	onStage(t, func(s *stage) {
-		s.agents = []configs.Agent{define("lead", []string{"slow", "fast"}, timeout(5)), define("slow", nil), define("fast", nil)}
-		s.parts["lead"] = turns(calls(call("slow", "x"), call("fast", "x")), after(10*time.Second, calls(call("fast", "y"))), sums)
+		s.agents = []configs.Agent{
+			define("lead", []string{"slow", "fast"}, timeout(5)),
+			define("slow", nil),
+			define("fast", nil),
+		}
+		s.parts["lead"] = turns(
+			calls(call("slow", "x"), call("fast", "x")),
+			after(10*time.Second, calls(call("fast", "y"))),
+			sums,
+		)
 		s.parts["slow"] = after(time.Minute, says("too late"))
 		s.parts["fast"] = after(3*time.Second, says("fast"))
 		s.hire("w", engagement{})
@@ -63,7 +75,8 @@ func TestSlowChildTimesOut(t *testing.T) {
 		if waited := second.from.Sub(s.asked("slow")[0].from); waited < 5*time.Second || waited > 6*time.Second {
 			t.Errorf("the parent went on after %v", waited)
 		}
-		time.Sleep(5 * time.Second) // the model is at its second turn
+		// the model is at its second turn
+		time.Sleep(5 * time.Second)
 		s.write(bus.Message{Subject: r.Reply(1, 0), Body: []byte(`{"status":"completed","result":"too late"}`)})
 		s.asking("lead", 3)
 		s.completed(r, "c0=fast")
@@ -79,8 +92,8 @@ func TestSlowChildTimesOut(t *testing.T) {
 	})
 }
 
-// TestChildWithoutWorkerTimesOut: the agent is known, but nobody is there. A worker that comes later
-// does not ask its model any more.
+// TestChildWithoutWorkerTimesOut: the agent is known, but nobody is there. A
+// worker that comes later does not ask its model any more.
 func TestChildWithoutWorkerTimesOut(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.agents = []configs.Agent{define("lead", []string{"lonely"}, timeout(7))}
@@ -107,10 +120,15 @@ func (s *stage) announce(name string) {
 	}
 }
 
-// TestTimeoutOfEachSequentialCall: the time of one starts when the one before has ended.
+// TestTimeoutOfEachSequentialCall: the time of one starts when the one before
+// has ended.
 func TestTimeoutOfEachSequentialCall(t *testing.T) {
 	onStage(t, func(s *stage) {
-		s.agents = []configs.Agent{define("lead", []string{"leaf", "slow"}, timeout(5), sequential), define("leaf", nil), define("slow", nil)}
+		s.agents = []configs.Agent{
+			define("lead", []string{"leaf", "slow"}, timeout(5), sequential),
+			define("leaf", nil),
+			define("slow", nil),
+		}
 		s.parts["lead"] = turns(calls(call("leaf", "1"), call("slow", "2"), call("leaf", "3")), sums)
 		s.parts["leaf"] = after(4*time.Second, repeats)
 		s.parts["slow"] = after(time.Minute, repeats)
@@ -121,11 +139,15 @@ func TestTimeoutOfEachSequentialCall(t *testing.T) {
 	})
 }
 
-// TestDeadlineIsInherited: without a timeout of its own a call has what is left of its caller's time,
-// at every level; with one, never more than that.
+// TestDeadlineIsInherited: without a timeout of its own a call has what is left
+// of its caller's time, at every level; with one, never more than that.
 func TestDeadlineIsInherited(t *testing.T) {
 	onStage(t, func(s *stage) {
-		s.agents = []configs.Agent{define("a", []string{"b"}), define("b", []string{"c"}, timeout(3600)), define("c", nil)}
+		s.agents = []configs.Agent{
+			define("a", []string{"b"}),
+			define("b", []string{"c"}, timeout(3600)),
+			define("c", nil),
+		}
 		s.parts["a"] = turns(calls(call("b", "x")), sums)
 		s.parts["b"] = turns(calls(call("c", "x")), sums)
 		s.hire("w", engagement{})
@@ -162,7 +184,8 @@ func TestTurnsLimit(t *testing.T) {
 	})
 }
 
-// TestStartIsKept: a run goes on as it was started, though its next worker has another definition.
+// TestStartIsKept: a run goes on as it was started, though its next worker has
+// another definition.
 func TestStartIsKept(t *testing.T) {
 	onStage(t, func(s *stage) {
 		was := define("lead", []string{"leaf"}, timeout(600), maxDepth(2))
@@ -194,11 +217,20 @@ func TestStartIsKept(t *testing.T) {
 	})
 }
 
-// TestTotals: each outcome counts what the run took itself, and what its whole subtree did.
+// TestTotals: each outcome counts what the run took itself, and what its whole
+// subtree did.
 func TestTotals(t *testing.T) {
 	onStage(t, func(s *stage) {
-		s.agents = []configs.Agent{define("a", []string{"b", "bad"}), define("b", []string{"c"}), define("bad", nil), define("c", nil)}
-		s.parts["a"] = turns(calls(call("b", "1"), call("b", "2"), call("bad", "x"), call("nobody", "x")), after(2*time.Second, sums))
+		s.agents = []configs.Agent{
+			define("a", []string{"b", "bad"}),
+			define("b", []string{"c"}),
+			define("bad", nil),
+			define("c", nil),
+		}
+		s.parts["a"] = turns(
+			calls(call("b", "1"), call("b", "2"), call("bad", "x"), call("nobody", "x")),
+			after(2*time.Second, sums),
+		)
 		s.parts["b"] = turns(calls(call("c", "1"), call("c", "2")), sums)
 		s.parts["bad"] = after(500*time.Millisecond, fails(&provider.Error{Category: provider.Server, Message: "no"}))
 		s.parts["c"] = after(time.Second, says("c"))
@@ -206,8 +238,11 @@ func TestTotals(t *testing.T) {
 		s.hire("w2", engagement{})
 		r := s.submit("a", "go")
 		o := s.result(r, time.Hour)
-		// A turn with calls is 100, 10 and 20 tokens; an answer is 10, 1 and 2.
-		if want := (provider.Usage{InputTokens: 110, OutputTokens: 11, CachedTokens: 22}); o.Usage != want || o.Turns != 2 || o.ToolCalls != 4 {
+		// A turn with calls is 100, 10 and 20 tokens; an answer is 10,
+		// 1 and 2.
+		if want := (provider.Usage{InputTokens: 110, OutputTokens: 11, CachedTokens: 22}); o.Usage != want ||
+			o.Turns != 2 ||
+			o.ToolCalls != 4 {
 			t.Errorf("own: %+v, %d turns, %d calls", o.Usage, o.Turns, o.ToolCalls)
 		}
 		want := run.Totals{
@@ -220,17 +255,23 @@ func TestTotals(t *testing.T) {
 		if o.DurationMS < 3000 || o.DurationMS > 4000 || o.ModelMS != 2000 {
 			t.Errorf("it took %d ms, its model %d", o.DurationMS, o.ModelMS)
 		}
-		if !strings.HasPrefix(o.Worker, "w") || o.Agent != "a" || o.Path != "r" || o.Tree != r.Tree.String() || o.Model != "sim/a" {
+		if !strings.HasPrefix(o.Worker, "w") || o.Agent != "a" || o.Path != "r" || o.Tree != r.Tree.String() ||
+			o.Model != "sim/a" {
 			t.Errorf("outcome %+v", o)
 		}
 	})
 }
 
-// TestNestedFanOutIsParallel at every level: nine leaves below three agents are asked at once, and a tree of
-// three levels takes as long as five turns, one after the other.
+// TestNestedFanOutIsParallel at every level: nine leaves below three agents are
+// asked at once, and a tree of three levels takes as long as five turns, one
+// after the other.
 func TestNestedFanOutIsParallel(t *testing.T) {
 	onStage(t, func(s *stage) {
-		s.agents = []configs.Agent{define("lead", []string{"middle"}), define("middle", []string{"leaf"}), define("leaf", nil)}
+		s.agents = []configs.Agent{
+			define("lead", []string{"middle"}),
+			define("middle", []string{"leaf"}),
+			define("leaf", nil),
+		}
 		s.parts["lead"] = turns(after(time.Second, splits("middle", 3)), after(time.Second, says("done")))
 		s.parts["middle"] = turns(after(time.Second, splits("leaf", 3)), after(time.Second, says("done")))
 		s.parts["leaf"] = after(time.Second, says("done"))

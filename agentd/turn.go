@@ -21,11 +21,13 @@ var errDeadline = errors.New("the run's deadline has passed")
 // errElsewhere gives a call back to workers that have its agent.
 var errElsewhere = errors.New("this worker does not have the agent any more")
 
-// lookAgain is how often a run is read again at most under one trigger, where reading it takes long every time.
+// lookAgain is how often a run is read again at most under one trigger, where
+// reading it takes long every time.
 const lookAgain = 5
 
-// turn asks the model and makes its answer durable: an outcome, or an entry of the log. It needs a
-// slot; after waiting for one the run is read again, since much may have happened.
+// turn asks the model and makes its answer durable: an outcome, or an entry of
+// the log. It needs a slot; after waiting for one the run is read again, since
+// much may have happened.
 func (w *Worker) turn(ctx context.Context, h *history, t *trigger) (step, error) {
 	if w.draining.Load() {
 		return step{}, errDraining
@@ -57,7 +59,8 @@ func (w *Worker) turn(ctx context.Context, h *history, t *trigger) (step, error)
 	if err != nil {
 		return w.finish(ctx, h, t, start, run.Failure(run.KindError, "%v", err), nil, spent{})
 	}
-	if time.Since(h.read) > oldLook && t.again < lookAgain { // the server was away, say: another worker may have gone on
+	// the server was away, say: another worker may have gone on
+	if time.Since(h.read) > oldLook && t.again < lookAgain {
 		t.again++
 		return step{must: h.state.Seq}, nil
 	}
@@ -93,20 +96,31 @@ func (w *Worker) turn(ctx context.Context, h *history, t *trigger) (step, error)
 	return w.finish(ctx, h, t, start, o, resp, took)
 }
 
-// lastLook reads a run that has answered once more: if there is mail that it does not know of it is told, and asked again,
-// before that is its answer. One that has called nobody is not looked after, since a leaf costs no read more, nor is one
-// that has submitted.
-func (w *Worker) lastLook(ctx context.Context, h *history, t *trigger, start *run.Start, resp *provider.Response, took spent) (next step, more bool, _ error) {
-	if h.state.Input.Forked != nil || h.state.Last() || tool.Submitted(resp, start.Tools) != nil || h.state.LogSeq == 0 && !start.Looks() {
+// lastLook reads a run that has answered once more: if there is mail that it
+// does not know of it is told, and asked again, before that is its answer. One
+// that has called nobody is not looked after, since a leaf costs no read more,
+// nor is one that has submitted.
+func (w *Worker) lastLook(
+	ctx context.Context,
+	h *history,
+	t *trigger,
+	start *run.Start,
+	resp *provider.Response,
+	took spent,
+) (next step, more bool, _ error) {
+	if h.state.Input.Forked != nil || h.state.Last() || tool.Submitted(resp, start.Tools) != nil ||
+		h.state.LogSeq == 0 && !start.Looks() {
 		return step{}, false, nil
 	}
-	now := *h // what came during the asking, the answer knows nothing of
+	// what came during the asking, the answer knows nothing of
+	now := *h
 	if err := w.read(ctx, &now, h.state.Seq); err != nil {
 		return step{}, false, err
 	}
 	switch {
 	case now.state.Phase != run.Ready || now.state.Owner != h.state.Owner || now.state.LogSeq != h.state.LogSeq:
-		return step{must: now.state.Seq}, true, nil // it is not to answer any more
+		// it is not to answer any more
+		return step{must: now.state.Seq}, true, nil
 	case now.state.Unread(h.state.Seq):
 		next, err := w.record(ctx, h, t, start, run.Entry{Kind: run.EntryIdle, Answer: resp}, took)
 		return next, true, err
@@ -117,7 +131,8 @@ func (w *Worker) lastLook(ctx context.Context, h *history, t *trigger, start *ru
 // started is what a run is started with; nil if it is not to be.
 func (w *Worker) started(ctx context.Context, h *history) (*run.Start, step, error) {
 	in := h.state.Input
-	if name := h.run.Agent.String(); !in.Policy.MayCall(name) && !in.AdHoc() && in.Forked == nil && in.Copy == nil && !in.Review {
+	if name := h.run.Agent.String(); !in.Policy.MayCall(name) && !in.AdHoc() && in.Forked == nil && in.Copy == nil &&
+		!in.Review {
 		next, err := w.conclude(ctx, h, run.Failure(run.KindPolicy, "agent %q is not permitted by policy", name))
 		return nil, next, err
 	}
@@ -136,7 +151,8 @@ func (w *Worker) started(ctx context.Context, h *history) (*run.Start, step, err
 	return nil, next, err
 }
 
-// answer is the outcome of a run whose model has called nobody, or had nobody to call.
+// answer is the outcome of a run whose model has called nobody, or had nobody
+// to call.
 func answer(resp *provider.Response, start *run.Start) run.Outcome {
 	o := run.Outcome{Status: run.StatusCompleted, Result: resp.Content}
 	if submitted := tool.Submitted(resp, start.Tools); submitted != nil {
@@ -146,9 +162,18 @@ func answer(resp *provider.Response, start *run.Start) run.Outcome {
 	return o
 }
 
-// finish concludes a run with what came of its last turn. A run that was forked rests instead, unless a bound was
-// reached; one whose own forks are at work is concluded by way of its log, since they are to be ended first.
-func (w *Worker) finish(ctx context.Context, h *history, t *trigger, start *run.Start, o run.Outcome, resp *provider.Response, took spent) (step, error) {
+// finish concludes a run with what came of its last turn. A run that was forked
+// rests instead, unless a bound was reached; one whose own forks are at work is
+// concluded by way of its log, since they are to be ended first.
+func (w *Worker) finish(
+	ctx context.Context,
+	h *history,
+	t *trigger,
+	start *run.Start,
+	o run.Outcome,
+	resp *provider.Response,
+	took spent,
+) (step, error) {
 	kind := run.EntryFinal
 	if h.state.Input.Forked != nil && o.Kind != run.KindBudget {
 		kind = run.EntryIdle
@@ -164,19 +189,48 @@ func (w *Worker) finish(ctx context.Context, h *history, t *trigger, start *run.
 }
 
 // finishIdle lets a run be idle whose model has not answered.
-func (w *Worker) finishIdle(ctx context.Context, h *history, t *trigger, start *run.Start, why run.End) (step, error) {
-	return w.record(ctx, h, t, start, run.Entry{Kind: run.EntryIdle, Answer: &provider.Response{}, End: &why}, spent{})
+func (w *Worker) finishIdle(
+	ctx context.Context,
+	h *history,
+	t *trigger,
+	start *run.Start,
+	why run.End,
+) (step, error) {
+	return w.record(
+		ctx,
+		h,
+		t,
+		start,
+		run.Entry{Kind: run.EntryIdle, Answer: &provider.Response{}, End: &why},
+		spent{},
+	)
 }
 
-// record commits what came of a turn. What is too large is none, and said to be.
-func (w *Worker) record(ctx context.Context, h *history, t *trigger, start *run.Start, e run.Entry, took spent) (step, error) {
+// record commits what came of a turn. What is too large is none, and said to
+// be.
+func (w *Worker) record(
+	ctx context.Context,
+	h *history,
+	t *trigger,
+	start *run.Start,
+	e run.Entry,
+	took spent,
+) (step, error) {
 	e.ModelMS, e.Retries = took.ms(), took.retries
 	if h.state.Start() == nil {
 		e.Start = start
 	}
 	next, err := w.commit(ctx, h, t, e)
 	if err != nil && tooLarge(err) && e.End == nil {
-		return w.finish(ctx, h, t, start, failure(fmt.Errorf("turn %d cannot be recorded: %w", len(h.state.Turns)+1, err), start.Model, took), nil, took)
+		return w.finish(
+			ctx,
+			h,
+			t,
+			start,
+			failure(fmt.Errorf("turn %d cannot be recorded: %w", len(h.state.Turns)+1, err), start.Model, took),
+			nil,
+			took,
+		)
 	}
 	return next, err
 }
@@ -190,7 +244,8 @@ func (w *Worker) publish(ctx context.Context, h *history, start *run.Start, o ru
 	return next, err
 }
 
-// request is what the model is sent next. In a run's last turn it is told so, and offered no more than to end.
+// request is what the model is sent next. In a run's last turn it is told so,
+// and offered no more than to end.
 func request(h *history, model string, start *run.Start) *provider.Request {
 	said := tool.Continued(h.inherited, tool.Conversation(h.run.Path, start.User, h.state.Turns))
 	if news := h.state.Notice(); len(news) > 0 {
@@ -206,7 +261,8 @@ func request(h *history, model string, start *run.Start) *provider.Request {
 	return r
 }
 
-// system is a run's system text, with what it is told of itself if it can work with others.
+// system is a run's system text, with what it is told of itself if it can work
+// with others.
 func system(h *history, start *run.Start) string {
 	about := tool.Guidance(h.run.Path, tool.Names(start.Tools), start.Slash)
 	if start.System == "" || about == "" {
@@ -215,12 +271,13 @@ func system(h *history, start *run.Start) string {
 	return start.System + "\n\n" + about
 }
 
-// vanished is how long an agent has to be nobody's before its calls are refused: a deployment may take
-// the file away and bring it back.
+// vanished is how long an agent has to be nobody's before its calls are
+// refused: a deployment may take the file away and bring it back.
 const vanished = 5 * time.Second
 
-// elsewhere gives the call of an agent that was removed here to a worker that has it. If nobody has it,
-// the call is refused as it would have been a moment later.
+// elsewhere gives the call of an agent that was removed here to a worker that
+// has it. If nobody has it, the call is refused as it would have been a moment
+// later.
 func (w *Worker) elsewhere(ctx context.Context, h *history) (step, error) {
 	name := h.run.Agent.String()
 	c, known, err := w.names.find(ctx, name)
@@ -246,7 +303,8 @@ func refused(name string, c Card) run.Outcome {
 	return o
 }
 
-// defined is the definition of a run's agent as this worker has it, with what its configuration changes.
+// defined is the definition of a run's agent as this worker has it, with what
+// its configuration changes.
 func (w *Worker) defined(r subjects.Run) (configs.Agent, bool) {
 	def, ok := w.definition(r.Agent)
 	def.Model = cmp.Or(w.cfg.Model, def.Model)
@@ -256,9 +314,17 @@ func (w *Worker) defined(r subjects.Run) (configs.Agent, bool) {
 	return def, ok
 }
 
-// ask sends the request, again if need be. A tombstone over the run, its deadline, another worker that has
-// taken the run over and the end of ctx abort it; the error is then what aborted it.
-func (w *Worker) ask(ctx context.Context, h *history, t *trigger, p provider.Provider, req *provider.Request, start *run.Start) (*provider.Response, spent, error) {
+// ask sends the request, again if need be. A tombstone over the run, its
+// deadline, another worker that has taken the run over and the end of ctx abort
+// it; the error is then what aborted it.
+func (w *Worker) ask(
+	ctx context.Context,
+	h *history,
+	t *trigger,
+	p provider.Provider,
+	req *provider.Request,
+	start *run.Start,
+) (*provider.Response, spent, error) {
 	ctx, cancel := context.WithDeadlineCause(ctx, h.head.Deadline, errDeadline)
 	defer cancel()
 	ctx, abort := context.WithCancelCause(ctx)
@@ -277,8 +343,16 @@ func (w *Worker) ask(ctx context.Context, h *history, t *trigger, p provider.Pro
 	return resp, took, err
 }
 
-// recordTurn decides what becomes of each call and puts it on the log before any child is called.
-func (w *Worker) recordTurn(ctx context.Context, h *history, t *trigger, start *run.Start, resp *provider.Response, took spent) (step, error) {
+// recordTurn decides what becomes of each call and puts it on the log before
+// any child is called.
+func (w *Worker) recordTurn(
+	ctx context.Context,
+	h *history,
+	t *trigger,
+	start *run.Start,
+	resp *provider.Response,
+	took spent,
+) (step, error) {
 	e := run.Entry{Kind: run.EntryTurn, Answer: resp, Sequential: start.Sequential, Timeout: start.Timeout}
 	var err error
 	if e.Calls, e.Spread, err = w.decide(ctx, h, start, resp); err != nil {
@@ -300,8 +374,9 @@ func (w *Worker) recordTurn(ctx context.Context, h *history, t *trigger, start *
 	return w.record(ctx, h, t, start, e, took)
 }
 
-// accountTurn counts a turn, with its supervisor's run as the first of those that it makes: without that, none of the others
-// is made. Where there is no room for any of them, there is nothing to look at.
+// accountTurn counts a turn, with its supervisor's run as the first of those
+// that it makes: without that, none of the others is made. Where there is no
+// room for any of them, there is nothing to look at.
 func (w *Worker) accountTurn(ctx context.Context, h *history, t *trigger, start *run.Start, e *run.Entry) error {
 	all := slices.Clone(e.Calls)
 	if e.Review != nil {
@@ -319,7 +394,12 @@ func (w *Worker) accountTurn(ctx context.Context, h *history, t *trigger, start 
 	return nil
 }
 
-func (w *Worker) decide(ctx context.Context, h *history, start *run.Start, resp *provider.Response) (calls []run.Call, spread []int, asked error) {
+func (w *Worker) decide(
+	ctx context.Context,
+	h *history,
+	start *run.Start,
+	resp *provider.Response,
+) (calls []run.Call, spread []int, asked error) {
 	offered := start.Tools
 	if h.state.Last() {
 		offered = tool.Ending(offered)

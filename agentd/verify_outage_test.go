@@ -9,15 +9,18 @@ import (
 	"github.com/axebus/axe/configs"
 )
 
-// TestVerifyAfterAnOutage: the server does not store from before a run's deadline until after it, and its worker holds
-// the answer. What it writes then is what workers write: either it does not, or axe verify does not call it wrong.
+// TestVerifyAfterAnOutage: the server does not store from before a run's
+// deadline until after it, and its worker holds the answer. What it writes then
+// is what workers write: either it does not, or axe verify does not call it
+// wrong.
 func TestVerifyAfterAnOutage(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.agents = []configs.Agent{define("lead", nil)}
 		s.parts["lead"] = after(20*time.Second, says("done"))
 		s.hire("w", engagement{intercept: func(at bus.Point) error {
 			if at.Op == "write" && !at.After && strings.HasPrefix(at.Subject, "axe.result.") {
-				time.Sleep(2 * time.Minute) // as bus.Conn.Write does while there is no room
+				// as bus.Conn.Write does while there is no room
+				time.Sleep(2 * time.Minute)
 			}
 			return nil
 		}})

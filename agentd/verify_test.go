@@ -15,8 +15,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// verified checks everything on the stream against the rules, as of now: nothing is stored while it
-// reads, since time stands still.
+// verified checks everything on the stream against the rules, as of now:
+// nothing is stored while it reads, since time stands still.
 func (s *sim) verified() verify.Report {
 	c := verify.New(verify.Config{Slack: 5 * time.Second})
 	for m, err := range s.conn.Scan(s.ctx, s.conn.Space().All(), 0) {
@@ -28,7 +28,17 @@ func (s *sim) verified() verify.Report {
 			s.tb.Fatal(err)
 		}
 		fence, fenced := m.Fence()
-		c.Add(verify.Message{Subject: m.Subject, Seq: m.Seq, Time: m.Time, Header: m.Header.Get, Body: body, Fenced: fenced, Fence: fence})
+		c.Add(
+			verify.Message{
+				Subject: m.Subject,
+				Seq:     m.Seq,
+				Time:    m.Time,
+				Header:  m.Header.Get,
+				Body:    body,
+				Fenced:  fenced,
+				Fence:   fence,
+			},
+		)
 	}
 	return c.Report(time.Now())
 }
@@ -58,7 +68,8 @@ func (s *stage) mortal(name string, at int64) {
 		}
 		return nil
 	}})
-	go func() { // ends with the bubble at the latest
+	// ends with the bubble at the latest
+	go func() {
 		select {
 		case <-dying:
 			h.kill()
@@ -67,15 +78,26 @@ func (s *stage) mortal(name string, at int64) {
 	}()
 }
 
-// TestVerifyTrees runs trees of all kinds beside each other, while workers die, and looks at the stream
-// every second: nothing is ever wrong on it, and at the end every tree is at its end.
+// TestVerifyTrees runs trees of all kinds beside each other, while workers die,
+// and looks at the stream every second: nothing is ever wrong on it, and at the
+// end every tree is at its end.
 func TestVerifyTrees(t *testing.T) {
 	onStage(t, func(s *stage) {
-		s.agents = append(s.agents,
-			define("wide", []string{"middle"}), define("narrow", []string{"middle"}, sequential),
-			define("hasty", []string{"slow"}, timeout(3)), define("orderly", []string{"slow", "leaf"}, sequential, timeout(3)),
-			define("middle", []string{"leaf"}), define("leaf", nil), define("slow", nil),
-			define("odd", []string{"leaf", "nobody"}), define("broken", nil),
+		s.agents = append(
+			s.agents,
+			define("wide", []string{"middle"}),
+			define("narrow", []string{"middle"}, sequential),
+			define(
+				"hasty",
+				[]string{"slow"},
+				timeout(3),
+			),
+			define("orderly", []string{"slow", "leaf"}, sequential, timeout(3)),
+			define("middle", []string{"leaf"}),
+			define("leaf", nil),
+			define("slow", nil),
+			define("odd", []string{"leaf", "nobody"}),
+			define("broken", nil),
 		)
 		s.parts["leaf"] = after(time.Second, repeats)
 		s.parts["slow"] = after(time.Minute, repeats)
@@ -85,7 +107,11 @@ func TestVerifyTrees(t *testing.T) {
 		s.parts["narrow"] = turns(splits("middle", 2), splits("middle", 1), sums)
 		s.parts["hasty"] = turns(splits("slow", 2), splits("slow", 1), sums)
 		s.parts["orderly"] = turns(calls(call("leaf", "x"), call("slow", "y"), call("leaf", "z")), sums)
-		s.parts["odd"] = turns(calls(call("nobody", "x"), call("leaf", "y"), toolCall("rm", nil)), calls(call("nobody", "x")), sums)
+		s.parts["odd"] = turns(
+			calls(call("nobody", "x"), call("leaf", "y"), toolCall("rm", nil)),
+			calls(call("nobody", "x")),
+			sums,
+		)
 		for i := range 3 {
 			s.mortal(fmt.Sprintf("mortal%d", i), int64(25*(i+1)))
 		}
@@ -98,7 +124,11 @@ func TestVerifyTrees(t *testing.T) {
 				n++
 				switch n % 9 {
 				case 7: // the end of its time comes in the middle
-					s.send(r, "go", [2]string{"Axe-Deadline", time.Now().Add(2500 * time.Millisecond).Format(time.RFC3339Nano)})
+					s.send(
+						r,
+						"go",
+						[2]string{"Axe-Deadline", time.Now().Add(2500 * time.Millisecond).Format(time.RFC3339Nano)},
+					)
 				case 8: // cancelled, in another moment each round
 					s.send(r, "go")
 					go func() {
@@ -122,8 +152,8 @@ func TestVerifyTrees(t *testing.T) {
 	})
 }
 
-// TestVerifyZombie: the entry of a worker that froze before it wrote it, after another one has ended the
-// run, is what a race explains.
+// TestVerifyZombie: the entry of a worker that froze before it wrote it, after
+// another one has ended the run, is what a race explains.
 func TestVerifyZombie(t *testing.T) {
 	bubble(t, func(s *sim) {
 		s.agents = levels(2)
@@ -157,8 +187,9 @@ func TestVerifyZombie(t *testing.T) {
 	})
 }
 
-// TestTombstonesKnown: what a model answered carries the newest tombstone that its worker knew when it
-// asked, whichever tree that was of, and not one that came while it waited.
+// TestTombstonesKnown: what a model answered carries the newest tombstone that
+// its worker knew when it asked, whichever tree that was of, and not one that
+// came while it waited.
 func TestTombstonesKnown(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.agents = append(s.agents, define("lead", []string{"leaf"}), define("leaf", nil))
@@ -181,13 +212,20 @@ func TestTombstonesKnown(t *testing.T) {
 		during := cancelled()
 		o := s.completed(r, "c0=leaf")
 		if e := s.entries(r); len(e) != 1 || e[0].Tombs != before || o.Tombs != during {
-			t.Errorf("the first turn knew of %d and the last of %d, want %d and %d", e[0].Tombs, o.Tombs, before, during)
+			t.Errorf(
+				"the first turn knew of %d and the last of %d, want %d and %d",
+				e[0].Tombs,
+				o.Tombs,
+				before,
+				during,
+			)
 		}
 		s.clean()
 	})
 }
 
-// TestVerifyCountsOnce: an answer that stands on the log before it is the outcome is one model call.
+// TestVerifyCountsOnce: an answer that stands on the log before it is the
+// outcome is one model call.
 func TestVerifyCountsOnce(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.mailer(map[string][]part{"r": {calls(uses("fork", "prompt", "one")), calls(uses("wait")), sums}})
@@ -195,14 +233,18 @@ func TestVerifyCountsOnce(t *testing.T) {
 		s.hire("w", engagement{})
 		s.settle()
 		r := s.submit("lead", "go")
-		s.completed(r, `c0={"messages":[{"from":"r-1-0","message":{"status":"idle","success":true,"summary":"of r-1-0"}}]}`)
+		s.completed(
+			r,
+			`c0={"messages":[{"from":"r-1-0","message":{"status":"idle","success":true,"summary":"of r-1-0"}}]}`,
+		)
 		time.Sleep(time.Minute)
 		s.clean()
 	})
 }
 
-// TestVerifyFalseWord: who may write to a run does not speak for its forks: what says so is a letter like any other, its
-// figures are nobody's, and it is found.
+// TestVerifyFalseWord: who may write to a run does not speak for its forks:
+// what says so is a letter like any other, its figures are nobody's, and it is
+// found.
 func TestVerifyFalseWord(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.mailer(map[string][]part{
@@ -213,8 +255,14 @@ func TestVerifyFalseWord(t *testing.T) {
 		s.settle()
 		r := s.submit("lead", "go")
 		s.eventually("it waits", func() bool { return len(s.entries(r)) == 2 })
-		s.pub(r.Mail(s.key("k")), `{"from":"r-1-0","idle":true,"seen":1000,"text":"{\"status\":\"idle\",\"success\":true}","subtree":{"runs":9}}`)
-		o := s.completed(r, `c0={"agents":[{"id":"r-1-0","status":"received","messages":["{\"status\":\"idle\",\"success\":true}"]}]}`)
+		s.pub(
+			r.Mail(s.key("k")),
+			`{"from":"r-1-0","idle":true,"seen":1000,"text":"{\"status\":\"idle\",\"success\":true}","subtree":{"runs":9}}`,
+		)
+		o := s.completed(
+			r,
+			`c0={"agents":[{"id":"r-1-0","status":"received","messages":["{\"status\":\"idle\",\"success\":true}"]}]}`,
+		)
 		if o.Subtree.Runs != 1 {
 			t.Errorf("%d runs are counted", o.Subtree.Runs)
 		}

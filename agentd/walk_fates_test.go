@@ -10,7 +10,8 @@ import (
 	"github.com/axebus/axe/bus"
 )
 
-// settle waits until every run has its end and whoever was away is back, for some minutes at most.
+// settle waits until every run has its end and whoever was away is back, for
+// some minutes at most.
 func (w *walk) settle() {
 	for range 36 {
 		time.Sleep(5 * time.Second)
@@ -24,8 +25,9 @@ func (w *walk) settle() {
 	time.Sleep(15 * time.Second) // what is unacknowledged comes again
 }
 
-// thrifty checks what was asked of the model: nothing below a tombstone, and each turn once by all the workers
-// that met no bad fate. (Those that did may have had it in flight then.)
+// thrifty checks what was asked of the model: nothing below a tombstone, and
+// each turn once by all the workers that met no bad fate. (Those that did may
+// have had it in flight then.)
 func (w *walk) thrifty() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -33,7 +35,8 @@ func (w *walk) thrifty() {
 	defer w.model.mu.Unlock()
 	for key, at := range w.model.ended {
 		for label, cut := range w.cuts {
-			below := strings.HasPrefix(key, label+"#") || strings.HasPrefix(key, label+".") || strings.HasPrefix(key, label+"~")
+			below := strings.HasPrefix(key, label+"#") || strings.HasPrefix(key, label+".") ||
+				strings.HasPrefix(key, label+"~")
 			if late := at.Sub(cut); below && late > time.Second {
 				w.tb.Errorf("%s was at work %v after the end of %s", key, late, label)
 			}

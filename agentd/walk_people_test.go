@@ -13,13 +13,20 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// watch puts the first of the agents, and so all that work for it, under a supervisor, which joins them.
+// watch puts the first of the agents, and so all that work for it, under a
+// supervisor, which joins them.
 func (p plot) watch(agents []configs.Agent) configs.Agent {
 	agents[0].Supervision = configs.Supervision{Mode: p.Watched, Agent: "watcher", Timeout: 20 * time.Second}
 	if p.Watched == configs.SupervisedHuman && p.Seed%2 == 0 {
 		agents[0].Supervision.OnTimeout = configs.Approve
 	}
-	return configs.Agent{Name: "watcher", Model: "sim/tree", Digest: "d", SystemPrompt: "watcher", Retry: agents[0].Retry}
+	return configs.Agent{
+		Name:         "watcher",
+		Model:        "sim/tree",
+		Digest:       "d",
+		SystemPrompt: "watcher",
+		Retry:        agents[0].Retry,
+	}
 }
 
 // verdicts are what a supervisor makes of a turn. It is content as a rule.
@@ -33,8 +40,9 @@ func (p plot) judge(key string) *provider.Response {
 	return &provider.Response{Content: verdicts[p.chance(uint64(len(verdicts)), "verdict", key)], Usage: usual}
 }
 
-// reviewOf is the label of a supervisor's run, "" if a text is not what one is asked: that of the run which it looks at, and
-// something that follows from what it sees.
+// reviewOf is the label of a supervisor's run, "" if a text is not what one is
+// asked: that of the run which it looks at, and something that follows from
+// what it sees.
 func reviewOf(text string) string {
 	text = strings.TrimPrefix(text, "Task: ")
 	if !strings.HasPrefix(text, "You supervise another agent.") {
@@ -45,7 +53,8 @@ func reviewOf(text string) string {
 	return fmt.Sprintf("%s~v%x", label(text), h.Sum64())
 }
 
-// visit has people come to a tree: who decides on what is held, and who stops a run and writes to it a while later.
+// visit has people come to a tree: who decides on what is held, and who stops a
+// run and writes to it a while later.
 func (w *walk) visit(i int, f fruit, r subjects.Run) {
 	if w.Watched == configs.SupervisedHuman {
 		for n, approve := range []bool{true, false} {
@@ -65,7 +74,8 @@ func (w *walk) visit(i int, f fruit, r subjects.Run) {
 // later writes a message when some seconds are over.
 func (w *walk) later(seconds int, subject, body string) {
 	time.AfterFunc(time.Duration(seconds)*time.Second, func() {
-		_, _ = w.conn.Write(w.ctx, bus.Message{Subject: subject, Body: []byte(body)}) // the walk may be over
+		// the walk may be over
+		_, _ = w.conn.Write(w.ctx, bus.Message{Subject: subject, Body: []byte(body)})
 	})
 }
 
@@ -77,7 +87,8 @@ func (w *walk) key(name string) subjects.Key {
 	return k
 }
 
-// folded are the runs of a tree as their messages make them, without their outcomes.
+// folded are the runs of a tree as their messages make them, without their
+// outcomes.
 func (s *sim) folded(tree subjects.Tree) map[subjects.Run]run.State {
 	runs := map[subjects.Run]run.State{}
 	for _, m := range s.stored(tree) {

@@ -17,8 +17,9 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// TestSimWorkersDie walks at random: some trees, four workers with a bad fate each, and what else a plot
-// has. Every tree comes to a right end, and nothing on the stream is ever wrong.
+// TestSimWorkersDie walks at random: some trees, four workers with a bad fate
+// each, and what else a plot has. Every tree comes to a right end, and nothing
+// on the stream is ever wrong.
 func TestSimWorkersDie(t *testing.T) {
 	t.Parallel()
 	ats.Register()
@@ -37,10 +38,12 @@ func TestSimWorkersDie(t *testing.T) {
 	})
 }
 
-// long says that the number of walks was given on the command line, as make sim does.
+// long says that the number of walks was given on the command line, as make sim
+// does.
 var long bool
 
-// TestMain reads the flags before any test does: some of them run beside each other.
+// TestMain reads the flags before any test does: some of them run beside each
+// other.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	flag.Visit(func(f *flag.Flag) { long = long || f.Name == "rapid.checks" })
@@ -59,18 +62,22 @@ type walk struct {
 	procs []*proc
 	trees []subjects.Run
 
-	rescued chan *proc // who comes when the four may all be dead
+	// who comes when the four may all be dead
+	rescued chan *proc
 
-	mu    sync.Mutex
-	cuts  map[string]time.Time // labels below which nobody is asked, from a time on
-	met   map[string]bool      // workers that have met their fate
-	quiet time.Time            // when the last worker that was away is back, zero if none was
+	mu sync.Mutex
+	// labels below which nobody is asked, from a time on
+	cuts map[string]time.Time
+	met  map[string]bool // workers that have met their fate
+	// when the last worker that was away is back, zero if none was
+	quiet time.Time
 }
 
 // label is the task of a tree, so that no two trees have the same turns.
 func (w *walk) label(i int) string { return fmt.Sprintf("L%d", i) }
 
-// run lets the trees grow and checks how they ended. What the workers leave undone is done by one that lives.
+// run lets the trees grow and checks how they ended. What the workers leave
+// undone is done by one that lives.
 func (w *walk) run() {
 	all, served := w.cast()
 	w.play(w.model)
@@ -86,11 +93,22 @@ func (w *walk) run() {
 	for i, f := range w.Trees {
 		w.grow(i, f)
 	}
-	rescue := time.AfterFunc(40*time.Second, func() { w.rescued <- w.start("rescue", agentd.Config{Slots: w.Slots}, nil) })
+	rescue := time.AfterFunc(
+		40*time.Second,
+		func() { w.rescued <- w.start("rescue", agentd.Config{Slots: w.Slots}, nil) },
+	)
 	for i, f := range w.Trees {
 		label := w.label(i)
 		if o := w.result(w.trees[i], 30*time.Minute); !w.ends(f, label, w.model, o) {
-			w.tb.Errorf("%s: outcome %s %s %q %s\n%s", label, o.Status, o.Kind, o.Result, o.Error, w.dump(w.trees[i].Tree))
+			w.tb.Errorf(
+				"%s: outcome %s %s %q %s\n%s",
+				label,
+				o.Status,
+				o.Kind,
+				o.Result,
+				o.Error,
+				w.dump(w.trees[i].Tree),
+			)
 		}
 	}
 	if !rescue.Stop() { // it has begun
@@ -118,7 +136,8 @@ func (w *walk) bury() {
 	}
 }
 
-// announce makes all agents known, by a worker that then dies: who calls one that nobody has waits.
+// announce makes all agents known, by a worker that then dies: who calls one
+// that nobody has waits.
 func (w *walk) announce(all []configs.Agent) {
 	w.agents = all
 	p := w.start("gone", agentd.Config{}, nil)

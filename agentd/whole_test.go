@@ -10,11 +10,13 @@ import (
 	"github.com/axebus/axe/configs"
 )
 
-// forgetful is a worker that keeps no run between its triggers: it reads each of them whole.
+// forgetful is a worker that keeps no run between its triggers: it reads each
+// of them whole.
 var forgetful = agentd.Config{Cache: 1}
 
-// TestKeyThatIsUsedAgain: who publishes by hand may use one key for several messages. All of them are said, and a
-// worker that reads the run whole hears what one heard that was there.
+// TestKeyThatIsUsedAgain: who publishes by hand may use one key for several
+// messages. All of them are said, and a worker that reads the run whole hears
+// what one heard that was there.
 func TestKeyThatIsUsedAgain(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.agents = []configs.Agent{define("lead", nil)}
@@ -36,11 +38,16 @@ func TestKeyThatIsUsedAgain(t *testing.T) {
 	})
 }
 
-// TestTimersAreReadWhole: the timer of a turn that is supervised may fire for what it was set for before, and any timer
-// twice when a server comes back. Which firing counted is the same for a worker that comes later.
+// TestTimersAreReadWhole: the timer of a turn that is supervised may fire for
+// what it was set for before, and any timer twice when a server comes back.
+// Which firing counted is the same for a worker that comes later.
 func TestTimersAreReadWhole(t *testing.T) {
 	onStage(t, func(s *stage) {
-		s.agents = []configs.Agent{define("lead", []string{"lost"}, timeout(60), watched(configs.Supervised)), define("watcher", nil), define("lost", nil)}
+		s.agents = []configs.Agent{
+			define("lead", []string{"lost"}, timeout(60), watched(configs.Supervised)),
+			define("watcher", nil),
+			define("lost", nil),
+		}
 		s.parts["watcher"] = says(`{"decision":"continue"}`)
 		s.parts["lead"] = turns(calls(call("lost", "x")), calls(call("lost", "y")), sums)
 		s.hire("w", engagement{Config: forgetful, agents: s.agents[:2]})
@@ -60,8 +67,9 @@ func TestTimersAreReadWhole(t *testing.T) {
 	})
 }
 
-// TestManySubjects: a run with more messages than one read covers is read whole all the same, with its outcome, and
-// with a tombstone that is older than its call.
+// TestManySubjects: a run with more messages than one read covers is read whole
+// all the same, with its outcome, and with a tombstone that is older than its
+// call.
 func TestManySubjects(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.agents = []configs.Agent{define("lead", nil)}
@@ -75,7 +83,10 @@ func TestManySubjects(t *testing.T) {
 			s.pub(r.Mail(s.key(fmt.Sprint("m", i))), `{"from":"user","text":"hello"}`)
 			s.pub(q.Mail(s.key(fmt.Sprint("m", i))), `{"from":"user","text":"hello"}`)
 		}
-		s.eventually("they are stored", func() bool { return len(s.all(r.All())) > 1100 && len(s.all(q.All())) > 1100 })
+		s.eventually(
+			"they are stored",
+			func() bool { return len(s.all(r.All())) > 1100 && len(s.all(q.All())) > 1100 },
+		)
 		first.kill()
 		s.pub(r.Space.Result(r.Agent, r.Tree), `{"status":"completed","result":"another worker's answer"}`)
 		s.hire("w2", engagement{Config: forgetful})

@@ -14,8 +14,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/axebus/axe/agentd/limit"
 	"github.com/axebus/axe/agentd/memory"
+	"github.com/axebus/axe/agentd/ratelimit"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/provider"
@@ -24,24 +24,38 @@ import (
 
 // Config says how a worker works.
 type Config struct {
-	Name  string                                                           // of the worker, in log messages and outcomes; "" makes one up
-	Open  func(model string) (p provider.Provider, name string, err error) // required: a provider for "provider/model"
-	Model string                                                           // "provider/model" in place of every agent's own; "" leaves them
-	Root  func(configs.Agent) configs.Agent                                // changes the definition of an agent for roots alone; nil leaves it
-	Slots int                                                              // model calls at once; 0: 64
+	// of the worker, in log messages and outcomes; "" makes one up
+	Name string
+	// required: a provider for "provider/model"
+	Open func(model string) (p provider.Provider, name string, err error)
+	// "provider/model" in place of every agent's own; "" leaves them
+	Model string
+	// changes the definition of an agent for roots alone; nil leaves it
+	Root func(configs.Agent) configs.Agent
+	// model calls at once; 0: 64
+	Slots int
 
-	// Limit is the account that a model is asked with, a name for its provider and key, and what all workers together
-	// may ask of that. Where no limit is set, or with nil, there is none.
-	Limit func(model string) (account string, s limit.Settings)
+	// Limit is the account that a model is asked with, a name for its
+	// provider and key, and what all workers together may ask of that.
+	// Where no limit is set, or with nil, there is none.
+	Limit func(model string) (account string, s ratelimit.Settings)
 
-	Unattended bool // nobody can answer: agents whose supervision needs a person are refused
+	// nobody can answer: agents whose supervision needs a person are
+	// refused
+	Unattended bool
 
-	Memory memory.Store // of agents that have one; nil: none has
+	// of agents that have one; nil: none has
+	Memory memory.Store
 
-	Timeout time.Duration // the longest that a submitted tree may take; 0: 1 h
-	Grace   time.Duration // what model calls in flight get when the worker drains; 0: 30 s
-	Poison  int           // deliveries of a trigger before its run is given up; 0: 20
-	Cache   int           // bytes of memory for runs that wait, each for a minute at most; 0: 64 MiB
+	// the longest that a submitted tree may take; 0: 1 h
+	Timeout time.Duration
+	// what model calls in flight get when the worker drains; 0: 30 s
+	Grace time.Duration
+	// deliveries of a trigger before its run is given up; 0: 20
+	Poison int
+	// bytes of memory for runs that wait, each for a minute at most; 0: 64
+	// MiB
+	Cache int
 
 	Log *slog.Logger // nil: discard
 }
@@ -87,22 +101,27 @@ type Worker struct {
 	gates   *gates
 	ledgers *ledgers
 
-	polling  chan struct{} // full while an agent is asked for a call for one of the last slots
-	inbound  atomic.Int64  // inbound messages at hand
+	// full while an agent is asked for a call for one of the last slots
+	polling  chan struct{}
+	inbound  atomic.Int64 // inbound messages at hand
 	draining atomic.Bool
-	leaving  chan struct{}  // closed when draining begins
-	handlers sync.WaitGroup // goroutines at desks, and submissions in hand
-	idle     chan *desk     // taken by goroutines without a desk
+	leaving  chan struct{} // closed when draining begins
+	// goroutines at desks, and submissions in hand
+	handlers sync.WaitGroup
+	idle     chan *desk // taken by goroutines without a desk
 
-	mu      sync.Mutex
-	desks   map[subjects.Run]*desk
-	agents  map[subjects.Agent]configs.Agent
-	broken  map[subjects.Agent]string    // agents whose files are wrong, and what is
-	removed map[subjects.Agent]time.Time // agents that were served, and until when
-	parted  map[subjects.Agent]bool      // agents that went away, or wrong, since the known agents were told
-	changed chan struct{}                // holds a token after Serve
-	pulled  bool                         // nothing is asked for any more
-	returns []*bus.Delivery              // kept until then
+	mu     sync.Mutex
+	desks  map[subjects.Run]*desk
+	agents map[subjects.Agent]configs.Agent
+	// agents whose files are wrong, and what is
+	broken map[subjects.Agent]string
+	// agents that were served, and until when
+	removed map[subjects.Agent]time.Time
+	// agents that went away, or wrong, since the known agents were told
+	parted  map[subjects.Agent]bool
+	changed chan struct{}   // holds a token after Serve
+	pulled  bool            // nothing is asked for any more
+	returns []*bus.Delivery // kept until then
 }
 
 // New makes a worker on an open connection whose streams are provisioned.
@@ -113,7 +132,9 @@ func New(conn *bus.Conn, cfg Config) (*Worker, error) {
 	}
 	return &Worker{
 		cfg: cfg, conn: conn, log: cfg.Log.With(slog.String(keyWorker, cfg.Name)),
-		slots: newSlots(cfg.Slots), intake: newIntake(), tombs: newTombstones(), names: newDirectory(), cache: newCache(cfg.Cache), gates: newGates(), ledgers: newLedgers(),
+		slots: newSlots(
+			cfg.Slots,
+		), intake: newIntake(), tombs: newTombstones(), names: newDirectory(), cache: newCache(cfg.Cache), gates: newGates(), ledgers: newLedgers(),
 		desks: map[subjects.Run]*desk{}, agents: map[subjects.Agent]configs.Agent{}, removed: map[subjects.Agent]time.Time{}, parted: map[subjects.Agent]bool{}, changed: make(chan struct{}, 1), leaving: make(chan struct{}), idle: make(chan *desk), polling: make(chan struct{}, 1),
 	}, nil
 }
@@ -124,23 +145,27 @@ func (w *Worker) Name() string { return w.cfg.Name }
 // errDraining aborts what is in hand when the grace of a drain is over.
 var errDraining = errors.New("the worker is draining")
 
-// Run serves until ctx ends. Then it drains: it stops pulling, lets model calls end within the grace
-// or aborts them, gives back what is unfinished, and returns nil. An error means that it cannot go on.
+// Run serves until ctx ends. Then it drains: it stops pulling, lets model calls
+// end within the grace or aborts them, gives back what is unfinished, and
+// returns nil. An error means that it cannot go on.
 //
-// Everything pulled is handled under a context of its own, so that the end of ctx does not cut off a
-// turn that is about to be written.
+// Everything pulled is handled under a context of its own, so that the end of
+// ctx does not cut off a turn that is about to be written.
 func (w *Worker) Run(ctx context.Context) error {
-	if err := w.conn.Provisioned(ctx); err != nil { // how many streams of runs there are
+	// how many streams of runs there are
+	if err := w.conn.Provisioned(ctx); err != nil {
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // it was told to end
 		}
 		return err
 	}
 	work, abort := context.WithCancelCause(context.WithoutCancel(ctx))
-	base, work := errgroup.WithContext(work) // what every handler leans on: if one ends, all do
+	// what every handler leans on: if one ends, all do
+	base, work := errgroup.WithContext(work)
 	known := make(chan struct{})
 	base.Go(func() error { return w.conn.Beat(work) })
-	gating, closeGates := context.WithCancel(context.WithoutCancel(ctx)) // ends after the last request has
+	// ends after the last request has
+	gating, closeGates := context.WithCancel(context.WithoutCancel(ctx))
 	base.Go(func() error { return w.gates.run(gating) })
 	base.Go(func() error { return w.tombs.follow(work, w.conn) })
 	base.Go(func() error { return w.interrupts(work) })
@@ -158,8 +183,9 @@ func (w *Worker) Run(ctx context.Context) error {
 	return nil
 }
 
-// prepared waits until the worker knows the known agents and its own, and has announced these: a submission could find them
-// unknown otherwise. False means that there is no more to do.
+// prepared waits until the worker knows the known agents and its own, and has
+// announced these: a submission could find them unknown otherwise. False means
+// that there is no more to do.
 func (w *Worker) prepared(ctx, work context.Context, known <-chan struct{}) bool {
 	select {
 	case <-known:
@@ -215,10 +241,11 @@ type Broken struct {
 	Problem string // one line, for whoever calls it
 }
 
-// Serve sets the agents that the worker serves from now on, and those that it would serve if their files
-// were right: who calls one of these is told what is wrong. Runs under way keep what they were started with;
-// calls of an agent that is no longer there go to a worker that has it, and are refused if none has. Run
-// takes nothing before the first call of Serve.
+// Serve sets the agents that the worker serves from now on, and those that it
+// would serve if their files were right: who calls one of these is told what is
+// wrong. Runs under way keep what they were started with; calls of an agent
+// that is no longer there go to a worker that has it, and are refused if none
+// has. Run takes nothing before the first call of Serve.
 func (w *Worker) Serve(agents []configs.Agent, broken ...Broken) error {
 	set := make(map[subjects.Agent]configs.Agent, len(agents))
 	for _, a := range agents {
@@ -258,8 +285,8 @@ func (w *Worker) Serve(agents []configs.Agent, broken ...Broken) error {
 	return nil
 }
 
-// Quiet waits until nothing that the worker has taken is in hand any more: what it does last for a run,
-// it does after the outcome is stored.
+// Quiet waits until nothing that the worker has taken is in hand any more: what
+// it does last for a run, it does after the outcome is stored.
 func (w *Worker) Quiet(ctx context.Context) error {
 	for {
 		w.mu.Lock()

@@ -13,8 +13,8 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// TestNoFaultNoRepeat has four workers share trees in peace: no turn is asked twice, whoever gets the
-// replies.
+// TestNoFaultNoRepeat has four workers share trees in peace: no turn is asked
+// twice, whoever gets the replies.
 func TestNoFaultNoRepeat(t *testing.T) {
 	bubble(t, func(s *sim) {
 		s.agents = levels(4)
@@ -32,7 +32,8 @@ func TestNoFaultNoRepeat(t *testing.T) {
 			s.right(o(), 3)
 		}
 		time.Sleep(time.Minute)
-		// 1+2+4 runs that ask twice and 8 that ask once, in each tree; the labels are the same in all.
+		// 1+2+4 runs that ask twice and 8 that ask once, in each tree;
+		// the labels are the same in all.
 		s.model.mu.Lock()
 		defer s.model.mu.Unlock()
 		if len(s.model.asked) != 7*2+8 {
@@ -57,8 +58,9 @@ func TestNoFaultNoRepeat(t *testing.T) {
 	})
 }
 
-// TestZombieAnswersOtherwise freezes a worker with a final answer in hand. Its heir is answered with
-// tool calls and goes on; what the zombie then writes is refused.
+// TestZombieAnswersOtherwise freezes a worker with a final answer in hand. Its
+// heir is answered with tool calls and goes on; what the zombie then writes is
+// refused.
 func TestZombieAnswersOtherwise(t *testing.T) {
 	for _, frozenAt := range []string{"axe.result.", "axe.run.a0."} {
 		t.Run(frozenAt, func(t *testing.T) {
@@ -77,7 +79,9 @@ func TestZombieAnswersOtherwise(t *testing.T) {
 					if p.Op == "write" && !p.After && ends && frozen.CompareAndSwap(false, true) {
 						for logged := !final; !logged; time.Sleep(10 * time.Millisecond) {
 							at, _ := s.conn.Space().Parse(p.Subject)
-							_, logged, _ = s.conn.First(s.ctx, at.Run.Log()) // it wakes up between the heir's turns
+							// it wakes up between
+							// the heir's turns
+							_, logged, _ = s.conn.First(s.ctx, at.Run.Log())
 						}
 						if !final {
 							time.Sleep(time.Minute)
@@ -109,14 +113,16 @@ func TestZombieAnswersOtherwise(t *testing.T) {
 	}
 }
 
-// TestZombieBeyondTheWindow freezes a worker with a final answer in hand for longer than the server knows a
-// message by its ID. Nothing but the outcome of its heir is stored.
+// TestZombieBeyondTheWindow freezes a worker with a final answer in hand for
+// longer than the server knows a message by its ID. Nothing but the outcome of
+// its heir is stored.
 func TestZombieBeyondTheWindow(t *testing.T) {
 	bubble(t, func(s *sim) {
 		s.agents = levels(1)
 		var frozen atomic.Bool
 		victim := s.startWith("victim", agentd.Config{Slots: 1}, &frozen, func(_ *proc, _ int, p bus.Point) {
-			if p.Op == "write" && !p.After && strings.HasPrefix(p.Subject, "axe.result.") && frozen.CompareAndSwap(false, true) {
+			if p.Op == "write" && !p.After && strings.HasPrefix(p.Subject, "axe.result.") &&
+				frozen.CompareAndSwap(false, true) {
 				time.Sleep(5 * time.Minute)
 				frozen.Store(false)
 			}

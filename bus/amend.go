@@ -7,9 +7,11 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Amend stores a message that is made of the last one of its subject, nil if there is none. Somebody else may
-// store one at the same time; change is called again then, with that. What change makes of the message that
-// is stored in the end was made once, lost acknowledgements or not. A change that returns nil stores nothing.
+// Amend stores a message that is made of the last one of its subject, nil if
+// there is none. Somebody else may store one at the same time; change is called
+// again then, with that. What change makes of the message that is stored in the
+// end was made once, lost acknowledgements or not. A change that returns nil
+// stores nothing.
 func (c *Conn) Amend(ctx context.Context, subject string, change func(last []byte) (next []byte)) error {
 	ms, err := c.current(ctx, subject)
 	if err != nil {
@@ -20,7 +22,12 @@ func (c *Conn) Amend(ctx context.Context, subject string, change func(last []byt
 		if len(ms) > 0 {
 			last = ms[len(ms)-1]
 		}
-		m := Message{Subject: subject, Body: change(last.Body), ID: subject + "." + NewID(), Fence: After(subject, last.Seq)}
+		m := Message{
+			Subject: subject,
+			Body:    change(last.Body),
+			ID:      subject + "." + NewID(),
+			Fence:   After(subject, last.Seq),
+		}
 		if m.Body == nil {
 			return nil
 		}
@@ -40,7 +47,8 @@ func (c *Conn) Amend(ctx context.Context, subject string, change func(last []byt
 	}
 }
 
-// current reads the last message of a subject; on replicas the one that the leader has.
+// current reads the last message of a subject; on replicas the one that the
+// leader has.
 func (c *Conn) current(ctx context.Context, subject string) ([]Stored, error) {
 	if c.Replicas() <= 1 {
 		return c.Snapshot(ctx, subject)
@@ -52,8 +60,9 @@ func (c *Conn) current(ctx context.Context, subject string) ([]Stored, error) {
 	return c.SinceWith(ctx, subject, last-1, last)
 }
 
-// since reads what a subject has after a message, until that contains another one: the one that it ends with. Where
-// that is an earlier one, or none, what was read has been removed meanwhile.
+// since reads what a subject has after a message, until that contains another
+// one: the one that it ends with. Where that is an earlier one, or none, what
+// was read has been removed meanwhile.
 func (c *Conn) since(ctx context.Context, subject string, after, last uint64) ([]Stored, error) {
 	if last == 0 {
 		return nil, nil

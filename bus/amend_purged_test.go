@@ -8,8 +8,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// TestAmendPurged: what was read is removed before the write, by its age or by an operator. The change is made of
-// nothing then; it is not waited for a message that does not come.
+// TestAmendPurged: what was read is removed before the write, by its age or by
+// an operator. The change is made of nothing then; it is not waited for a
+// message that does not come.
 func TestAmendPurged(t *testing.T) {
 	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
 	subject := tallyT(t)

@@ -69,8 +69,8 @@ func TestAmend(t *testing.T) {
 	}
 }
 
-// TestAmendWithoutAck: the first write is stored and not acknowledged, and others follow it before it is tried
-// again. It counts once.
+// TestAmendWithoutAck: the first write is stored and not acknowledged, and
+// others follow it before it is tried again. It counts once.
 func TestAmendWithoutAck(t *testing.T) {
 	ats.Register()
 	defer ats.Unregister()

@@ -8,8 +8,9 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// BenchmarkPartitions stores calls of trees, eight writers with a hundred on their way each, on one stream and spread over
-// four, in turn, on a server with one replica.
+// BenchmarkPartitions stores calls of trees, eight writers with a hundred on
+// their way each, on one stream and spread over four, in turn, on a server with
+// one replica.
 func BenchmarkPartitions(b *testing.B) {
 	const writers, each = 8, 100
 	open := func(partitions int) *Conn {
@@ -49,7 +50,10 @@ func BenchmarkPartitions(b *testing.B) {
 							return
 						}
 						subject := c.Space().Run(agent, id, subjects.Root).Call()
-						ms = append(ms, Message{Subject: subject, Body: []byte(`{"task":"hello"}`), Fence: After(subject, 0)})
+						ms = append(
+							ms,
+							Message{Subject: subject, Body: []byte(`{"task":"hello"}`), Fence: After(subject, 0)},
+						)
 					}
 					for _, err := range c.WriteAll(b.Context(), ms) {
 						if err != nil {
@@ -69,8 +73,8 @@ func BenchmarkPartitions(b *testing.B) {
 	b.ReportMetric(took[0].Seconds()/took[1].Seconds(), "four/one")
 }
 
-// BenchmarkNews reads what is new of a run after others have stored a hundred thousand messages: looked through, and by its
-// subjects.
+// BenchmarkNews reads what is new of a run after others have stored a hundred
+// thousand messages: looked through, and by its subjects.
 func BenchmarkNews(b *testing.B) {
 	s, err := Serve(ServerConfig{StoreDir: b.TempDir()})
 	if err != nil {

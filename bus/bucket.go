@@ -14,17 +14,19 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// Bucket is a list of small values for each agent, in the order in which the server stored them. It is a
-// key-value bucket with a key for each value, <agent>.<time>-<id>: writers never meet, so none is refused.
-// It is made when it is first used, with as many replicas as the streams, and again if somebody removes it.
-// A Bucket is safe for concurrent use.
+// Bucket is a list of small values for each agent, in the order in which the
+// server stored them. It is a key-value bucket with a key for each value,
+// <agent>.<time>-<id>: writers never meet, so none is refused. It is made when
+// it is first used, with as many replicas as the streams, and again if somebody
+// removes it. A Bucket is safe for concurrent use.
 type Bucket struct {
 	conn        *Conn
 	name        string
 	description string
 
-	mu     sync.Mutex
-	stream jetstream.Stream // nil until it was found or made
+	mu sync.Mutex
+	// nil until it was found or made
+	stream jetstream.Stream
 }
 
 // Memory is the bucket of what agents remember. It asks nobody yet.
@@ -37,7 +39,8 @@ func (c *Conn) bucket(name, description string) *Bucket {
 // String is where the values are, as the nats CLI names it.
 func (b *Bucket) String() string { return "bucket " + b.name }
 
-// Append stores a value after all others of an agent. It tries until ctx ends, and stores it once.
+// Append stores a value after all others of an agent. It tries until ctx ends,
+// and stores it once.
 func (b *Bucket) Append(ctx context.Context, agent subjects.Agent, value []byte) error {
 	msg := nats.NewMsg(b.target(agent.String() + "." + time.Now().UTC().Format("20060102T150405Z") + "-" + NewID()))
 	msg.Data = value
@@ -47,8 +50,11 @@ func (b *Bucket) Append(ctx context.Context, agent subjects.Agent, value []byte)
 	}
 	err := b.do(ctx, func(jetstream.Stream) (again bool, _ error) {
 		_, err := b.conn.once(ctx, msg)
-		if api, ok := errors.AsType[*jetstream.APIError](err); ok && api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence {
-			return false, nil // by an attempt whose acknowledgement was lost: nobody else has the key
+		if api, ok := errors.AsType[*jetstream.APIError](err); ok &&
+			api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence {
+			// by an attempt whose acknowledgement was lost: nobody
+			// else has the key
+			return false, nil
 		}
 		return b.failed(ctx, err)
 	})
@@ -68,8 +74,9 @@ func (b *Bucket) Values(ctx context.Context, agent subjects.Agent) ([][]byte, er
 	return values, err
 }
 
-// Trim removes an agent's oldest values, all but the last keep. One that is stored meanwhile stays: what is
-// removed was there when the others were counted.
+// Trim removes an agent's oldest values, all but the last keep. One that is
+// stored meanwhile stays: what is removed was there when the others were
+// counted.
 func (b *Bucket) Trim(ctx context.Context, agent subjects.Agent, keep int) (removed int, err error) {
 	ms, err := b.list(ctx, agent)
 	old := len(ms) - max(keep, 0)
@@ -77,11 +84,15 @@ func (b *Bucket) Trim(ctx context.Context, agent subjects.Agent, keep int) (remo
 		return 0, err
 	}
 	return old, b.do(ctx, func(s jetstream.Stream) (again bool, _ error) {
-		return b.failed(ctx, s.Purge(ctx, jetstream.WithPurgeSubject(b.filter(agent)), jetstream.WithPurgeSequence(ms[old-1].Seq+1)))
+		return b.failed(
+			ctx,
+			s.Purge(ctx, jetstream.WithPurgeSubject(b.filter(agent)), jetstream.WithPurgeSequence(ms[old-1].Seq+1)),
+		)
 	})
 }
 
-// list reads the messages of an agent's keys, without the markers of keys that somebody has deleted.
+// list reads the messages of an agent's keys, without the markers of keys that
+// somebody has deleted.
 func (b *Bucket) list(ctx context.Context, agent subjects.Agent) ([]Stored, error) {
 	var all []Stored
 	next := request{NextFor: b.filter(agent), Seq: 1, Batch: 1 << 16, MaxBytes: 16 << 20}
@@ -108,8 +119,8 @@ func (b *Bucket) page(ctx context.Context, r request) ([]Stored, error) {
 	return b.conn.reader.get(ctx, b.streamName(), r)
 }
 
-// do carries out an operation. Where it may be tried again, the bucket is looked for again first: it may
-// have been removed.
+// do carries out an operation. Where it may be tried again, the bucket is
+// looked for again first: it may have been removed.
 func (b *Bucket) do(ctx context.Context, op func(jetstream.Stream) (again bool, err error)) error {
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
 		s, again, err := b.open(ctx)
@@ -158,7 +169,8 @@ func (b *Bucket) create(ctx context.Context) (jetstream.Stream, error) {
 	_, err := b.conn.js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
 		Bucket: b.name, Description: b.description, Replicas: b.conn.Replicas(), Storage: jetstream.FileStorage, History: 1,
 	})
-	if err != nil && !errors.Is(err, jetstream.ErrBucketExists) { // somebody else was quicker
+	// somebody else was quicker
+	if err != nil && !errors.Is(err, jetstream.ErrBucketExists) {
 		return nil, err
 	}
 	return b.conn.js.Stream(ctx, b.streamName())
@@ -188,7 +200,8 @@ func (b *Bucket) filter(agent subjects.Agent) string {
 	return "$KV." + b.name + "." + agent.String() + ".*"
 }
 
-// target is where a key's value is published: JetStream in another domain is reached through its API.
+// target is where a key's value is published: JetStream in another domain is
+// reached through its API.
 func (b *Bucket) target(key string) string {
 	subject := "$KV." + b.name + "." + key
 	if api := b.conn.reader.api; api != jetstream.DefaultAPIPrefix {

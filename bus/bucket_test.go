@@ -16,7 +16,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// openT connects to a server with or without the streams; the connection ends with the test.
+// openT connects to a server with or without the streams; the connection ends
+// with the test.
 func openT(t *testing.T, d Dial, streams bool) *Conn {
 	t.Helper()
 	c, err := Open(t.Context(), Config{Dial: d})
@@ -86,7 +87,8 @@ func TestBucket(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg := s.CachedInfo().Config
-	if cfg.MaxMsgsPerSubject != 1 || cfg.Storage != jetstream.FileStorage || cfg.Replicas != 1 || cfg.Description == "" {
+	if cfg.MaxMsgsPerSubject != 1 || cfg.Storage != jetstream.FileStorage || cfg.Replicas != 1 ||
+		cfg.Description == "" {
 		t.Errorf("%+v", cfg)
 	}
 	if b.String() != "bucket AXE_MEMORY" {
@@ -118,7 +120,8 @@ func TestBucketTrims(t *testing.T) {
 	trim(3, 1)
 	wantValues(t, b, one, "8", "9", "10")
 
-	// Keys that people delete leave a marker, which is no value and counts for none.
+	// Keys that people delete leave a marker, which is no value and counts
+	// for none.
 	kv, err := c.js.KeyValue(t.Context(), "AXE_MEMORY")
 	if err != nil {
 		t.Fatal(err)
@@ -150,7 +153,8 @@ func TestBucketTrims(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// One value, and the marker of the key that was deleted after the last one.
+	// One value, and the marker of the key that was deleted after the last
+	// one.
 	if n := s.CachedInfo().State.Msgs; n > 2 {
 		t.Errorf("%d messages are left", n)
 	}

@@ -1,9 +1,11 @@
-// Package bus is the only package that knows NATS. It moves bytes: fenced writes, reads of a run's
-// messages, pulled deliveries whose lease it keeps alive, timers, large bodies, and the embedded
-// server. What the bytes mean is decided above it, and which subjects they go to in package subjects.
+// Package bus is the only package that knows NATS. It moves bytes: fenced
+// writes, reads of a run's messages, pulled deliveries whose lease it keeps
+// alive, timers, large bodies, and the embedded server. What the bytes mean is
+// decided above it, and which subjects they go to in package subjects.
 //
-// The invariant it keeps: a write is either stored at the place in its subject's history that the
-// writer expected, or refused with a *ConflictError that names the message in its way.
+// The invariant it keeps: a write is either stored at the place in its
+// subject's history that the writer expected, or refused with a *ConflictError
+// that names the message in its way.
 //
 //	conn, err := bus.Open(ctx, bus.Config{Dial: bus.Dial{URL: "nats://127.0.0.1:4222"}})
 //	seq, err := conn.Write(ctx, bus.Message{Subject: run.Log(), Body: b, Fence: bus.After(run.Log(), last)})
@@ -27,30 +29,37 @@ import (
 
 // Config says how to reach the bus and what to expect of it.
 type Config struct {
-	Dial    Dial
-	Space   subjects.Space
-	MaxBody int64         // largest body in bytes, stored by reference or not; 0: 64 MiB
-	AckWait time.Duration // how long a delivery may go without a sign of life; 0: 10 s
-	Far     uint64        // messages of a stream that a read looks through at most for what is new of one run; 0: 10,000
-	Log     *slog.Logger  // nil: discard
+	Dial  Dial
+	Space subjects.Space
+	// largest body in bytes, stored by reference or not; 0: 64 MiB
+	MaxBody int64
+	// how long a delivery may go without a sign of life; 0: 10 s
+	AckWait time.Duration
+	// messages of a stream that a read looks through at most for what is
+	// new of one run; 0: 10,000
+	Far uint64
+	Log *slog.Logger // nil: discard
 
-	// Intercept is called before and after every write and acknowledgement, and before every sign of
-	// life; its error becomes the operation's. Tests use it to stop a worker at any step.
+	// Intercept is called before and after every write and acknowledgement,
+	// and before every sign of life; its error becomes the operation's.
+	// Tests use it to stop a worker at any step.
 	Intercept func(Point) error
 }
 
 // Point is a step at which Config.Intercept is called.
 type Point struct {
-	Op      string // "write", "ack", "nak", "beat" or "load"
-	Subject string // of the message written, or of the delivery; of the object that is loaded, its name
+	Op string // "write", "ack", "nak", "beat" or "load"
+	// of the message written, or of the delivery; of the object that is
+	// loaded, its name
+	Subject string
 	After   bool
 }
 
 // DefaultMaxBody is the largest body unless configured otherwise.
 const DefaultMaxBody = 64 << 20
 
-// DefaultFar is what a server looks through in less time than a read by subject takes (some 0.7 ms), unless configured
-// otherwise.
+// DefaultFar is what a server looks through in less time than a read by subject
+// takes (some 0.7 ms), unless configured otherwise.
 const DefaultFar = 10_000
 
 // DefaultAckWait is the lease of a delivery unless configured otherwise.
@@ -77,8 +86,8 @@ type Conn struct {
 	sending sync.RWMutex // Close has it alone
 }
 
-// Open connects; it waits for a server that is not there yet, until ctx ends. The caller closes the
-// connection.
+// Open connects; it waits for a server that is not there yet, until ctx ends.
+// The caller closes the connection.
 func Open(ctx context.Context, cfg Config) (*Conn, error) {
 	cfg.MaxBody = cmp.Or(cfg.MaxBody, DefaultMaxBody)
 	cfg.AckWait = cmp.Or(cfg.AckWait, DefaultAckWait)
@@ -91,7 +100,14 @@ func Open(ctx context.Context, cfg Config) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Conn{cfg: cfg, nc: nc, log: log, opened: time.Now(), waits: open, leases: leases{held: map[*Delivery]*lease{}}}
+	c := &Conn{
+		cfg:    cfg,
+		nc:     nc,
+		log:    log,
+		opened: time.Now(),
+		waits:  open,
+		leases: leases{held: map[*Delivery]*lease{}},
+	}
 	c.known.Store(newLayout(cfg.Space))
 	if c.js, err = api.jetStream(nc); err != nil {
 		nc.Close()
@@ -104,14 +120,16 @@ func Open(ctx context.Context, cfg Config) (*Conn, error) {
 	return c, nil
 }
 
-// Close ends the connection at once. Deliveries that were not acknowledged come again to somebody.
+// Close ends the connection at once. Deliveries that were not acknowledged come
+// again to somebody.
 func (c *Conn) Close() {
 	c.sending.Lock()
 	defer c.sending.Unlock()
 	c.nc.Close()
 }
 
-// Flush waits until everything sent so far, acknowledgements too, has reached the server.
+// Flush waits until everything sent so far, acknowledgements too, has reached
+// the server.
 func (c *Conn) Flush(ctx context.Context) error { return c.nc.FlushWithContext(ctx) }
 
 // AckWait is the lease of a delivery.
@@ -130,8 +148,8 @@ func (c *Conn) intercept(p Point) error {
 // Tell publishes a message that is not stored: progress, for whoever watches.
 func (c *Conn) Tell(subject string, body []byte) error { return c.nc.Publish(subject, body) }
 
-// Watch calls fn, one message at a time, for what is published to a subject from now on, until stop
-// is called. Nothing is replayed: for watching only.
+// Watch calls fn, one message at a time, for what is published to a subject
+// from now on, until stop is called. Nothing is replayed: for watching only.
 func (c *Conn) Watch(subject string, fn func(Stored)) (stop func(), err error) {
 	sub, err := c.nc.Subscribe(subject, func(m *nats.Msg) { fn(live(m)) })
 	if err != nil {
@@ -140,5 +158,6 @@ func (c *Conn) Watch(subject string, fn func(Stored)) (stop func(), err error) {
 	return func() { _ = sub.Unsubscribe() }, nil
 }
 
-// NewID makes an id that has not been used before: 22 of [A-Za-z0-9], good as a tree's id.
+// NewID makes an id that has not been used before: 22 of [A-Za-z0-9], good as a
+// tree's id.
 func NewID() string { return nuid.Next() }

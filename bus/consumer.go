@@ -25,13 +25,15 @@ type ConsumerConfig struct {
 	Name    string
 	Filters []string // subjects
 
-	// Soon is how long a first delivery may go without a sign of life, where that is not Config.AckWait: for messages
-	// that are dealt with at once, and twice without harm.
+	// Soon is how long a first delivery may go without a sign of life,
+	// where that is not Config.AckWait: for messages that are dealt with at
+	// once, and twice without harm.
 	Soon time.Duration
 }
 
-// Consumer creates a durable consumer, or takes the one that is there. Deliveries are unlimited in number and
-// in flight: slots limit work, and the worker counts deliveries itself.
+// Consumer creates a durable consumer, or takes the one that is there.
+// Deliveries are unlimited in number and in flight: slots limit work, and the
+// worker counts deliveries itself.
 func (c *Conn) Consumer(ctx context.Context, cfg ConsumerConfig) (*Consumer, error) {
 	stream := c.cfg.Space.Name(cfg.Stream)
 	if cfg.Stream == "RUNS" {
@@ -55,23 +57,27 @@ func (c *Conn) Consumer(ctx context.Context, cfg ConsumerConfig) (*Consumer, err
 	return &Consumer{c, c.reader.api + "CONSUMER.MSG.NEXT." + stream + "." + cfg.Name}, nil
 }
 
-// Delivery is a message handed to this worker, under a lease that others wait out.
+// Delivery is a message handed to this worker, under a lease that others wait
+// out.
 type Delivery struct {
 	Stored
-	Count int // how often the server says that it was delivered
+	// how often the server says that it was delivered
+	Count int
 
 	conn *Conn
 	msg  *nats.Msg
 	late bool // guarded by the leases of conn
 }
 
-// Ack acknowledges: the message will not come again, but for a server that forgets. It does not wait.
+// Ack acknowledges: the message will not come again, but for a server that
+// forgets. It does not wait.
 func (d *Delivery) Ack() error {
 	return d.release("ack", func() error { return d.msg.Ack() })
 }
 
-// Nak gives the message back; another worker gets it after the delay. One whose lease may be over is not
-// this process's to give: whoever has it would lose it.
+// Nak gives the message back; another worker gets it after the delay. One whose
+// lease may be over is not this process's to give: whoever has it would lose
+// it.
 func (d *Delivery) Nak(delay time.Duration) error {
 	if d.Late() {
 		return nil
@@ -95,23 +101,26 @@ func (d *Delivery) release(op string, do func() error) error {
 	return d.conn.intercept(Point{op, d.Subject, true})
 }
 
-// Until ends the delivery's lease at a time: work past its deadline is nobody's to keep.
+// Until ends the delivery's lease at a time: work past its deadline is nobody's
+// to keep.
 func (d *Delivery) Until(t time.Time) { d.conn.leases.until(d, t) }
 
 // Late reports whether the lease may be over (OnLate).
 func (d *Delivery) Late() bool { return d.conn.leases.isLate(d, time.Now(), d.conn.cfg.AckWait) }
 
-// OnLate has fn called, once and without waiting for it, when the lease may be over because the server has
-// had no sign of life for as long as it lasts: another worker may have the message then. The caller calls
-// stop, after which fn is not called any more.
+// OnLate has fn called, once and without waiting for it, when the lease may be
+// over because the server has had no sign of life for as long as it lasts:
+// another worker may have the message then. The caller calls stop, after which
+// fn is not called any more.
 func (d *Delivery) OnLate(fn func()) (stop func()) {
 	d.conn.leases.onLate(d, fn)
 	return func() { d.conn.leases.onLate(d, nil) }
 }
 
-// Follow calls fn for every stored message that the filter matches, from the first on, without their bodies and in the
-// order of their streams, until ctx ends; for those of several partitions at once. Caught is called once, when fn has seen
-// all that was stored when Follow began.
+// Follow calls fn for every stored message that the filter matches, from the
+// first on, without their bodies and in the order of their streams, until ctx
+// ends; for those of several partitions at once. Caught is called once, when fn
+// has seen all that was stored when Follow began.
 func (c *Conn) Follow(ctx context.Context, filter string, fn func(Stored), caught func()) error {
 	streams := c.known.Load().streamsOf(filter)
 	var behind atomic.Int32
@@ -131,13 +140,18 @@ func (c *Conn) Follow(ctx context.Context, filter string, fn func(Stored), caugh
 
 func (c *Conn) follow(ctx context.Context, stream, filter string, fn func(Stored), caught func()) error {
 	oc, err := ask(ctx, c, func(ctx context.Context) (jetstream.Consumer, error) {
-		return c.js.OrderedConsumer(ctx, stream, jetstream.OrderedConsumerConfig{FilterSubjects: []string{filter}, HeadersOnly: true})
+		return c.js.OrderedConsumer(
+			ctx,
+			stream,
+			jetstream.OrderedConsumerConfig{FilterSubjects: []string{filter}, HeadersOnly: true},
+		)
 	})
 	if err != nil {
 		return fmt.Errorf("follow %s: %w", filter, err)
 	}
 	var once sync.Once
-	if oc.CachedInfo().NumPending == 0 { // as it was created: a server that restarts knows it no more
+	// as it was created: a server that restarts knows it no more
+	if oc.CachedInfo().NumPending == 0 {
 		once.Do(caught)
 	}
 	cc, err := oc.Consume(func(m jetstream.Msg) {

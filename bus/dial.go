@@ -13,15 +13,19 @@ import (
 	"github.com/synadia-io/orbit.go/natscontext"
 )
 
-// Dial says how to reach a server. What it says itself wins over the settings of its Context, and
-// its credentials over those inside a URL.
+// Dial says how to reach a server. What it says itself wins over the settings
+// of its Context, and its credentials over those inside a URL.
 type Dial struct {
-	URL     string  // comma-separated; "" without Context and Server: nats://127.0.0.1:4222
-	Context string  // of the nats CLI: its name, or the absolute path of its file
-	Server  *Server // in this process; excludes URL and Context
+	// comma-separated; "" without Context and Server: nats://127.0.0.1:4222
+	URL string
+	// of the nats CLI: its name, or the absolute path of its file
+	Context string
+	// in this process; excludes URL and Context
+	Server *Server
 
-	// At most one of the first four. Password goes with User.
-	Creds    string // file of a user's JWT and seed
+	// At most one of the first four. Password goes with User. file of a
+	// user's JWT and seed
+	Creds    string
 	NKey     string // file of a user's seed
 	User     string
 	Token    string
@@ -29,14 +33,18 @@ type Dial struct {
 
 	TLSCA, TLSCert, TLSKey string // PEM files
 
-	Name string       // of the connection, in the server's lists
+	// of the connection, in the server's lists
+	Name string
 	Log  *slog.Logger // nil: discard
 
-	// Closed, if not nil, is called when the connection is closed for good: by its owner, or because
-	// a server that it came back to refused its credentials twice.
+	// Closed, if not nil, is called when the connection is closed for good:
+	// by its owner, or because a server that it came back to refused its
+	// credentials twice.
 	Closed func()
 
-	broken, back func() // called, if not nil, whenever the connection breaks, and when there is one again
+	// called, if not nil, whenever the connection breaks, and when there is
+	// one again
+	broken, back func()
 }
 
 // settings is what a context says about JetStream.
@@ -68,8 +76,9 @@ func (s *settings) prefix() string {
 
 const dialAgain = time.Second
 
-// connect returns a connection that comes back for ever once it was there. A server that cannot be
-// reached yet is waited for until ctx ends; what waiting cannot mend is returned at once.
+// connect returns a connection that comes back for ever once it was there. A
+// server that cannot be reached yet is waited for until ctx ends; what waiting
+// cannot mend is returned at once.
 func (d Dial) connect(ctx context.Context) (*nats.Conn, *settings, error) {
 	if err := d.validate(); err != nil {
 		return nil, nil, fmt.Errorf("connect: %w", err)

@@ -43,8 +43,9 @@ func (d Dial) options(log *slog.Logger) []nats.Option {
 		nats.MaxReconnects(-1),
 		nats.ReconnectWait(500 * time.Millisecond),
 		nats.ReconnectJitter(1500*time.Millisecond, 1500*time.Millisecond),
-		// Nothing is kept for a server that is away: a write whose writer gave up must not appear
-		// minutes later. A publish fails with ErrReconnectBufExceeded and was certainly not sent, so
+		// Nothing is kept for a server that is away: a write whose
+		// writer gave up must not appear minutes later. A publish fails
+		// with ErrReconnectBufExceeded and was certainly not sent, so
 		// whoever still wants it tries again.
 		nats.ReconnectBufSize(-1),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
@@ -74,13 +75,15 @@ func (d Dial) options(log *slog.Logger) []nats.Option {
 			}
 		}),
 	}
-	if d.Server == nil { // nothing lies between: an in-process connection is not half-open
+	// nothing lies between: an in-process connection is not half-open
+	if d.Server == nil {
 		opts = append(opts, nats.PingInterval(10*time.Second))
 	}
 	return opts
 }
 
-// decide is the last option. It knows what a context said and puts what d says in its place.
+// decide is the last option. It knows what a context said and puts what d says
+// in its place.
 func (d Dial) decide(where *string) nats.Option {
 	return func(o *nats.Options) error {
 		if d.Server != nil {
@@ -141,8 +144,8 @@ func (d Dial) secrets(o *nats.Options) error {
 	return nil
 }
 
-// tryCredentials reads the files that the connection will read, so that a missing one is not taken
-// for a missing server.
+// tryCredentials reads the files that the connection will read, so that a
+// missing one is not taken for a missing server.
 func tryCredentials(o *nats.Options) error {
 	if o.UserJWT != nil {
 		if _, err := o.UserJWT(); err != nil {

@@ -123,7 +123,8 @@ func userKey(t *testing.T) (public, file string) {
 	return public, fileT(t, "user.nk", seed)
 }
 
-// refused dials in vain and returns why; waiting for the server would be an error.
+// refused dials in vain and returns why; waiting for the server would be an
+// error.
 func refused(t *testing.T, d Dial) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -219,7 +220,10 @@ func TestDialMistakes(t *testing.T) {
 }
 
 func TestDialContext(t *testing.T) {
-	addr := natsT(t, &server.Options{Users: []*server.User{{Username: "a", Password: secret}, {Username: "b", Password: "other"}}})
+	addr := natsT(
+		t,
+		&server.Options{Users: []*server.User{{Username: "a", Password: secret}, {Username: "b", Password: "other"}}},
+	)
 	contextT(t, "prod", map[string]string{
 		"url": "nats://" + addr, "user": "a", "password": secret,
 		"jetstream_domain": "hub", "inbox_prefix": "_MINE",
@@ -240,7 +244,11 @@ func TestDialContext(t *testing.T) {
 	elsewhere := natsT(t, &server.Options{Authorization: secret})
 	connectT(t, Dial{Context: "prod", URL: "nats://" + secret + "@" + elsewhere})
 
-	contextT(t, "prefixed", map[string]string{"url": addr, "user": "b", "password": "other", "jetstream_api_prefix": "from.hub"})
+	contextT(
+		t,
+		"prefixed",
+		map[string]string{"url": addr, "user": "b", "password": "other", "jetstream_api_prefix": "from.hub"},
+	)
 	nc, api, err = Dial{Context: "prefixed"}.connect(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -264,7 +272,8 @@ func TestDialWaits(t *testing.T) {
 	addr := freeAddr(t)
 	log := newRecord()
 	d := Dial{URL: "nats://u:" + secret + "@" + addr, Log: log.logger()}
-	ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond) // long enough to try twice
+	// long enough to try twice
+	ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
 	defer cancel()
 	_, _, err := d.connect(ctx)
 	if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, nats.ErrNoServers) ||
@@ -327,7 +336,14 @@ func TestDialServerThatRestarts(t *testing.T) {
 func TestDialCredentialsThatChange(t *testing.T) {
 	addr := freeAddr(t)
 	opts := func(password string) *server.Options {
-		return &server.Options{Host: "127.0.0.1", Port: portOf(t, addr), NoLog: true, NoSigs: true, Username: "u", Password: password}
+		return &server.Options{
+			Host:     "127.0.0.1",
+			Port:     portOf(t, addr),
+			NoLog:    true,
+			NoSigs:   true,
+			Username: "u",
+			Password: password,
+		}
 	}
 	first, err := server.NewServer(opts(secret))
 	if err != nil {

@@ -19,8 +19,8 @@ const inProcess = "in-process"
 // servers is a parsed list of server URLs. Its String shows no credentials.
 type servers []*url.URL
 
-// parseServers splits and checks lists of URLs; none is the default. A URL that is malformed is not
-// shown: what stands where may well be a password.
+// parseServers splits and checks lists of URLs; none is the default. A URL that
+// is malformed is not shown: what stands where may well be a password.
 func parseServers(lists []string) (servers, error) {
 	var s servers
 	for raw := range strings.SplitSeq(strings.Join(lists, ","), ",") {
@@ -43,7 +43,9 @@ func parseServers(lists []string) (servers, error) {
 	return s, nil
 }
 
-var errMalformedURL = errors.New("malformed: want [USER:PASSWORD@]HOST[:PORT], after nats://, tls://, ws:// or wss://")
+var errMalformedURL = errors.New(
+	"malformed: want [USER:PASSWORD@]HOST[:PORT], after nats://, tls://, ws:// or wss://",
+)
 
 func reachable(u *url.URL) bool {
 	switch u.Scheme {
@@ -56,7 +58,8 @@ func reachable(u *url.URL) bool {
 		return false
 	}
 	port, err := strconv.Atoi(u.Port())
-	return u.Hostname() != "" && u.RawQuery == "" && u.Fragment == "" && (u.Port() == "" || err == nil && port <= 65535)
+	return u.Hostname() != "" && u.RawQuery == "" && u.Fragment == "" &&
+		(u.Port() == "" || err == nil && port <= 65535)
 }
 
 func (s servers) list() []string {
@@ -90,7 +93,8 @@ func (s servers) dropUsers() {
 	}
 }
 
-// clean keeps a URL that some library could not parse (a context's proxy) out of an error.
+// clean keeps a URL that some library could not parse (a context's proxy) out
+// of an error.
 func clean(err error) error {
 	if bad, ok := errors.AsType[*url.Error](err); ok && bad.Op == "parse" {
 		return errMalformedURL
@@ -104,9 +108,9 @@ var (
 	errAuthTimeout = errors.New("nats: authentication timeout")
 )
 
-// mayComeUp decides whether a connection that was refused is worth another attempt: yes when nobody
-// answered or the server was busy, no when it answered that this client is not welcome, or when the
-// client does not trust it.
+// mayComeUp decides whether a connection that was refused is worth another
+// attempt: yes when nobody answered or the server was busy, no when it answered
+// that this client is not welcome, or when the client does not trust it.
 func mayComeUp(err error) bool {
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return false
@@ -118,7 +122,8 @@ func mayComeUp(err error) bool {
 		return false
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok {
-		return op.Op != "remote error" // a TLS alert that came after the handshake
+		// a TLS alert that came after the handshake
+		return op.Op != "remote error"
 	}
 	for _, passing := range []error{
 		nats.ErrNoServers, nats.ErrTimeout, nats.ErrStaleConnection, nats.ErrMaxAccountConnectionsExceeded,

@@ -12,19 +12,22 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// PullFor is how long one request for messages stands at the server, at most: those of a connection end in step. Until
-// then a delivery that is given back may come to whoever gave it. It is short, so that a worker that
-// stops asking is soon free of what it has asked for: a request cannot be withdrawn without the risk
-// that a message on its way to it is lost until its lease is over.
+// PullFor is how long one request for messages stands at the server, at most:
+// those of a connection end in step. Until then a delivery that is given back
+// may come to whoever gave it. It is short, so that a worker that stops asking
+// is soon free of what it has asked for: a request cannot be withdrawn without
+// the risk that a message on its way to it is lost until its lease is over.
 const PullFor = time.Second
 
-// InStep is how long it is to the next of the moments that lie d apart, which are the same for all who ask: what many do now
-// and then they do together, and a process that rests is woken once for all of them, and so is its server.
+// InStep is how long it is to the next of the moments that lie d apart, which
+// are the same for all who ask: what many do now and then they do together, and
+// a process that rests is woken once for all of them, and so is its server.
 func (c *Conn) InStep(d time.Duration) time.Duration { return d - time.Since(c.opened)%d }
 
-// Feed is an open pull of a consumer, for one goroutine. It asks for messages only while somebody
-// waits in Next. (The client library's own pull, asked for one message at a time, now and then does
-// not ask at all until its heartbeat is missed, half a minute later.)
+// Feed is an open pull of a consumer, for one goroutine. It asks for messages
+// only while somebody waits in Next. (The client library's own pull, asked for
+// one message at a time, now and then does not ask at all until its heartbeat
+// is missed, half a minute later.)
 type Feed struct {
 	conn  *Conn
 	next  string
@@ -33,18 +36,23 @@ type Feed struct {
 	sub   *nats.Subscription
 	msgs  chan *nats.Msg
 
-	looked  time.Time // when msgs was last looked at
-	asked   int       // requests sent: the last token of the current one's reply subject
-	open    int       // messages asked for and not yet received
-	counted int       // the first of the requests that open is about
-	expires time.Time // when the current request is certainly over
+	looked time.Time // when msgs was last looked at
+	// requests sent: the last token of the current one's reply subject
+	asked int
+	// messages asked for and not yet received
+	open int
+	// the first of the requests that open is about
+	counted int
+	// when the current request is certainly over
+	expires time.Time
 }
 
-// ErrGoneConsumer is wrapped by the error of a feed whose consumer does not exist any more.
+// ErrGoneConsumer is wrapped by the error of a feed whose consumer does not
+// exist any more.
 var ErrGoneConsumer = errors.New("consumer deleted")
 
-// Open starts a feed. Ahead says how many messages it may have asked for and not yet returned; it is
-// asked before each request.
+// Open starts a feed. Ahead says how many messages it may have asked for and
+// not yet returned; it is asked before each request.
 func (c *Consumer) Open(ahead func() int) (*Feed, error) {
 	f := &Feed{conn: c.conn, next: c.next, ahead: ahead, inbox: c.conn.nc.NewInbox(), msgs: make(chan *nats.Msg, 512)}
 	var err error
@@ -54,9 +62,10 @@ func (c *Consumer) Open(ahead func() int) (*Feed, error) {
 	return f, nil
 }
 
-// Next waits for a delivery. Its lease is kept alive until it is acknowledged or given back. It returns nil when ahead is 0
-// and nothing that it has asked for can come any more. When ctx ends the feed stays usable: what was asked for is returned by
-// a later call. A server that went away is waited for.
+// Next waits for a delivery. Its lease is kept alive until it is acknowledged
+// or given back. It returns nil when ahead is 0 and nothing that it has asked
+// for can come any more. When ctx ends the feed stays usable: what was asked
+// for is returned by a later call. A server that went away is waited for.
 func (f *Feed) Next(ctx context.Context) (*Delivery, error) {
 	for {
 		if ctx.Err() != nil {
@@ -69,7 +78,8 @@ func (f *Feed) Next(ctx context.Context) (*Delivery, error) {
 		}
 		if err := f.ask(n); errors.Is(err, nats.ErrReconnectBufExceeded) {
 			f.gone()
-			_ = f.conn.waits.pause(ctx, PullFor) // there is no connection at this moment
+			// there is no connection at this moment
+			_ = f.conn.waits.pause(ctx, PullFor)
 			continue
 		} else if err != nil {
 			return nil, err
@@ -81,8 +91,8 @@ func (f *Feed) Next(ctx context.Context) (*Delivery, error) {
 	}
 }
 
-// Poll asks for one message and returns nil if the server has none at this moment. What earlier requests
-// have brought meanwhile comes first.
+// Poll asks for one message and returns nil if the server has none at this
+// moment. What earlier requests have brought meanwhile comes first.
 func (f *Feed) Poll(ctx context.Context) (*Delivery, error) {
 	f.forget()
 	if f.open == 0 {
@@ -93,7 +103,8 @@ func (f *Feed) Poll(ctx context.Context) (*Delivery, error) {
 	return f.receive(ctx)
 }
 
-// Rest returns what is still on its way after the last Next, nil when there can be nothing more.
+// Rest returns what is still on its way after the last Next, nil when there can
+// be nothing more.
 func (f *Feed) Rest(ctx context.Context) *Delivery {
 	for f.open > 0 && time.Now().Before(f.expires) && ctx.Err() == nil {
 		if d, err := f.receive(ctx); d != nil || err != nil {
@@ -103,10 +114,12 @@ func (f *Feed) Rest(ctx context.Context) *Delivery {
 	return nil
 }
 
-// Close ends the feed. What Rest has not returned comes again when its lease is over.
+// Close ends the feed. What Rest has not returned comes again when its lease is
+// over.
 func (f *Feed) Close() { _ = f.sub.Unsubscribe() }
 
-// ask sends a request when fewer than half of the n that may be on their way are.
+// ask sends a request when fewer than half of the n that may be on their way
+// are.
 func (f *Feed) ask(n int) error {
 	if n == 0 || f.open > n/2 {
 		return nil
@@ -129,7 +142,8 @@ func (f *Feed) request(n int, r map[string]any) error {
 	return nil
 }
 
-// receive waits for one message of the server: a delivery, or a word on a request (nil, nil).
+// receive waits for one message of the server: a delivery, or a word on a
+// request (nil, nil).
 func (f *Feed) receive(ctx context.Context) (*Delivery, error) {
 	defer func() { f.looked = time.Now() }()
 	select {
@@ -166,12 +180,13 @@ func (f *Feed) received(ctx context.Context, m *nats.Msg, ok bool) (*Delivery, e
 	return f.delivery(m)
 }
 
-// stale reports whether what is received now may have been sent so long ago that its lease is over: this
-// process was stopped meanwhile. No message is sent for a request that has expired.
+// stale reports whether what is received now may have been sent so long ago
+// that its lease is over: this process was stopped meanwhile. No message is
+// sent for a request that has expired.
 func (f *Feed) stale() bool { return time.Since(f.expires) > f.conn.cfg.AckWait/2 }
 
-// discard drops all that has come while this process was stopped, and what the client library has yet to read
-// of it. It comes again, to whoever asks.
+// discard drops all that has come while this process was stopped, and what the
+// client library has yet to read of it. It comes again, to whoever asks.
 func (f *Feed) discard(ctx context.Context) error {
 	f.gone()
 	err := Pause(ctx, 100*time.Millisecond)
@@ -179,9 +194,10 @@ func (f *Feed) discard(ctx context.Context) error {
 	return err
 }
 
-// forget gives up what is not to be relied on any more: a request that was lost, or its end; and what may
-// have waited here for long, with nobody to renew its lease, while the feed was left alone. That comes
-// again, to whoever asks, and another worker may have it already.
+// forget gives up what is not to be relied on any more: a request that was
+// lost, or its end; and what may have waited here for long, with nobody to
+// renew its lease, while the feed was left alone. That comes again, to whoever
+// asks, and another worker may have it already.
 func (f *Feed) forget() {
 	if !time.Now().Before(f.expires) {
 		f.gone()
@@ -202,8 +218,9 @@ func (f *Feed) drop() {
 // gone notes that none of the requests sent so far brings anything any more.
 func (f *Feed) gone() { f.open, f.counted = 0, f.asked+1 }
 
-// ended takes note of a request that is over before all its messages came. It says how many those are: of several that
-// stand at once, one may be over while another one brings all of its own.
+// ended takes note of a request that is over before all its messages came. It
+// says how many those are: of several that stand at once, one may be over while
+// another one brings all of its own.
 func (f *Feed) ended(m *nats.Msg, status string) error {
 	why := m.Header.Get("Description")
 	if status == "409" && strings.Contains(why, "Consumer Deleted") || status == "503" {
@@ -224,7 +241,8 @@ func (f *Feed) ended(m *nats.Msg, status string) error {
 	return nil
 }
 
-// headerPendingMessages is what a request that is over has not brought, in its last message (ADR-13).
+// headerPendingMessages is what a request that is over has not brought, in its
+// last message (ADR-13).
 const headerPendingMessages = "Nats-Pending-Messages"
 
 func (f *Feed) delivery(m *nats.Msg) (*Delivery, error) {

@@ -10,7 +10,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// feedT is a feed of all runs on a server of its own, with a lease, and what calls one.
+// feedT is a feed of all runs on a server of its own, with a lease, and what
+// calls one.
 func feedT(t *testing.T, lease time.Duration, ahead func() int) (f *Feed, call func(tree string)) {
 	t.Helper()
 	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
@@ -27,8 +28,9 @@ func feedT(t *testing.T, lease time.Duration, ahead func() int) (f *Feed, call f
 	}
 }
 
-// TestRequestsThatEnd: of two requests that stand at once the older one ends, and the other one brings all its messages.
-// Nothing is on its way then, and more is asked for at once.
+// TestRequestsThatEnd: of two requests that stand at once the older one ends,
+// and the other one brings all its messages. Nothing is on its way then, and
+// more is asked for at once.
 func TestRequestsThatEnd(t *testing.T) {
 	ats.Register()
 	defer ats.Unregister()
@@ -52,7 +54,8 @@ func TestRequestsThatEnd(t *testing.T) {
 		call("T2")
 		take()
 		take()
-		time.Sleep(c.InStep(PullFor) - PullFor/200) // the second request outlasts the first
+		// the second request outlasts the first
+		time.Sleep(c.InStep(PullFor) - PullFor/200)
 		if err := f.ask(ahead); err != nil || f.open != 4 {
 			t.Fatalf("%d asked for, %v", f.open, err)
 		}
@@ -60,7 +63,8 @@ func TestRequestsThatEnd(t *testing.T) {
 		synctest.Wait()
 		call("T3")
 		call("T4")
-		if _, err := f.receive(t.Context()); err != nil { // the end of the first
+		// the end of the first
+		if _, err := f.receive(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		ahead = 3
@@ -74,7 +78,8 @@ func TestRequestsThatEnd(t *testing.T) {
 	})
 }
 
-// TestStaleDelivery: what a process finds that was stopped for longer than a lease is not taken. It comes again.
+// TestStaleDelivery: what a process finds that was stopped for longer than a
+// lease is not taken. It comes again.
 func TestStaleDelivery(t *testing.T) {
 	ats.Register()
 	defer ats.Unregister()
@@ -85,7 +90,8 @@ func TestStaleDelivery(t *testing.T) {
 		}
 		call("T1")
 		synctest.Wait()
-		f.expires = time.Now().Add(-3 * time.Second) // as if the process had been stopped
+		// as if the process had been stopped
+		f.expires = time.Now().Add(-3 * time.Second)
 		if d, err := f.receive(t.Context()); d != nil || err != nil {
 			t.Fatalf("took %v, %v", d, err)
 		}

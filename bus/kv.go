@@ -31,7 +31,11 @@ func (c *Conn) Directory(ctx context.Context) (*Directory, error) {
 
 // Get reads a value; ok is false if there is none.
 func (d *Directory) Get(ctx context.Context, key string) (value []byte, rev uint64, ok bool, err error) {
-	e, err := ask(ctx, d.conn, func(ctx context.Context) (jetstream.KeyValueEntry, error) { return d.kv.Get(ctx, key) })
+	e, err := ask(
+		ctx,
+		d.conn,
+		func(ctx context.Context) (jetstream.KeyValueEntry, error) { return d.kv.Get(ctx, key) },
+	)
 	if errors.Is(err, jetstream.ErrKeyNotFound) {
 		return nil, 0, false, nil
 	}
@@ -59,9 +63,10 @@ func (d *Directory) Delete(ctx context.Context, key string, rev uint64) error {
 	return nil
 }
 
-// Watch calls fn for every value now and each change after, nil for a removed one, until ctx ends.
-// Caught is called once, when fn has seen all that is there. A watch that breaks, as the library's does when a server
-// refuses it for a moment, is begun again; then fn may see a value once more.
+// Watch calls fn for every value now and each change after, nil for a removed
+// one, until ctx ends. Caught is called once, when fn has seen all that is
+// there. A watch that breaks, as the library's does when a server refuses it
+// for a moment, is begun again; then fn may see a value once more.
 func (d *Directory) Watch(ctx context.Context, fn func(key string, value []byte), caught func()) error {
 	known := map[string]bool{}
 	tell := func(key string, value []byte) {
@@ -88,17 +93,27 @@ func (d *Directory) Watch(ctx context.Context, fn func(key string, value []byte)
 // watchAgain is the pause before a watch that broke is begun again.
 const watchAgain = 500 * time.Millisecond
 
-// watchOnce watches until the watch breaks or ctx ends; known are the keys that were told before. Began is false if
-// there was no watch.
-func (d *Directory) watchOnce(ctx context.Context, known map[string]bool, fn func(key string, value []byte), caught func()) (began bool, _ error) {
+// watchOnce watches until the watch breaks or ctx ends; known are the keys that
+// were told before. Began is false if there was no watch.
+func (d *Directory) watchOnce(
+	ctx context.Context,
+	known map[string]bool,
+	fn func(key string, value []byte),
+	caught func(),
+) (began bool, _ error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	w, err := ask(ctx, d.conn, func(attempt context.Context) (jetstream.KeyWatcher, error) { return d.watch(ctx, attempt) })
+	w, err := ask(
+		ctx,
+		d.conn,
+		func(attempt context.Context) (jetstream.KeyWatcher, error) { return d.watch(ctx, attempt) },
+	)
 	if err != nil {
 		return false, err
 	}
 	defer func() { _ = w.Stop() }()
-	gone := maps.Clone(known) // but for those that are seen again
+	// but for those that are seen again
+	gone := maps.Clone(known)
 	for {
 		select {
 		case <-ctx.Done():
@@ -124,8 +139,9 @@ func (d *Directory) watchOnce(ctx context.Context, known map[string]bool, fn fun
 	}
 }
 
-// watch makes one attempt to watch until ctx ends: what the library has subscribed to lasts for as long as the
-// context that it is given, and that is longer than the attempt.
+// watch makes one attempt to watch until ctx ends: what the library has
+// subscribed to lasts for as long as the context that it is given, and that is
+// longer than the attempt.
 func (d *Directory) watch(ctx, attempt context.Context) (jetstream.KeyWatcher, error) {
 	own, stop := context.WithCancel(ctx)
 	over := context.AfterFunc(attempt, stop)

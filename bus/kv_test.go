@@ -13,12 +13,15 @@ import (
 	"github.com/nats-io/nats-server/v2/server/ats"
 )
 
-// TestDirectoryThatWasLost: a watch goes on though the library gave it up, since the bucket was not there for a while; what
-// was removed meanwhile is told as removed.
+// TestDirectoryThatWasLost: a watch goes on though the library gave it up,
+// since the bucket was not there for a while; what was removed meanwhile is
+// told as removed.
 func TestDirectoryThatWasLost(t *testing.T) {
 	ats.Register()
 	defer ats.Unregister()
-	defer func() { // the library keeps timers for later, and those of a bubble are fatal outside
+	// the library keeps timers for later, and those of a bubble are fatal
+	// outside
+	defer func() {
 		runtime.GC()
 		runtime.GC()
 	}()
@@ -56,7 +59,9 @@ func TestDirectoryThatWasLost(t *testing.T) {
 		if err := conn.js.DeleteStream(ctx, bucket); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Minute) // the library misses the signs of life, asks for another consumer, and is refused
+		// the library misses the signs of life, asks for another
+		// consumer, and is refused
+		time.Sleep(time.Minute)
 		if err := conn.Provision(ctx, Provision{}); err != nil {
 			t.Fatal(err)
 		}
@@ -66,7 +71,8 @@ func TestDirectoryThatWasLost(t *testing.T) {
 		time.Sleep(time.Second)
 		cancel()
 		watching.Wait()
-		if diff := cmp.Diff([]string{"stays", "goes", "goes is gone", "stays is gone", "stays", "comes"}, slices.Compact(told)); diff != "" || caught != 1 {
+		if diff := cmp.Diff([]string{"stays", "goes", "goes is gone", "stays is gone", "stays", "comes"}, slices.Compact(told)); diff != "" ||
+			caught != 1 {
 			t.Errorf("caught up %d times: %s", caught, diff)
 		}
 	})

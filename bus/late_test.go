@@ -14,8 +14,9 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// TestLateByTheClock: a process that was stopped for longer than a lease finds its leases over when it goes on, and
-// not at the next beat: what was at a desk then is handled before, and a nak takes it from whoever has it.
+// TestLateByTheClock: a process that was stopped for longer than a lease finds
+// its leases over when it goes on, and not at the next beat: what was at a desk
+// then is handled before, and a nak takes it from whoever has it.
 func TestLateByTheClock(t *testing.T) {
 	ats.Register()
 	defer ats.Unregister()
@@ -54,7 +55,10 @@ func one() int { return 1 }
 // openFeedT is a feed of all runs.
 func openFeedT(t *testing.T, c *Conn, ahead func() int) *Feed {
 	t.Helper()
-	consumer, err := c.Consumer(t.Context(), ConsumerConfig{Stream: "RUNS", Name: "test", Filters: []string{subjects.Space{}.Runs()}})
+	consumer, err := c.Consumer(
+		t.Context(),
+		ConsumerConfig{Stream: "RUNS", Name: "test", Filters: []string{subjects.Space{}.Runs()}},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +70,8 @@ func openFeedT(t *testing.T, c *Conn, ahead func() int) *Feed {
 	return f
 }
 
-// TestLeaseWithoutEcho: signs of life that reach the connection and not the server renew nothing.
+// TestLeaseWithoutEcho: signs of life that reach the connection and not the
+// server renew nothing.
 func TestLeaseWithoutEcho(t *testing.T) {
 	server := serveT(t, ServerConfig{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
 	c := openT(t, Dial{URL: server.URL()}, true)

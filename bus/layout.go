@@ -28,20 +28,22 @@ func newLayout(space subjects.Space) *layout {
 	return l
 }
 
-// Space is the subjects that the connection works under: spread over the partitions that there are, as far as they are
-// known (Provision, Provisioned).
+// Space is the subjects that the connection works under: spread over the
+// partitions that there are, as far as they are known (Provision, Provisioned).
 func (c *Conn) Space() subjects.Space { return c.known.Load().space }
 
-// Replicas is the number of replicas of the streams of runs, 0 before it is known.
+// Replicas is the number of replicas of the streams of runs, 0 before it is
+// known.
 func (c *Conn) Replicas() int { return c.known.Load().replicas }
 
-// MaxAge is how long the streams of runs keep a message, 0 for ever (or not known yet).
+// MaxAge is how long the streams of runs keep a message, 0 for ever (or not
+// known yet).
 func (c *Conn) MaxAge() time.Duration { return c.known.Load().maxAge }
 
 func (c *Conn) provisioned() bool { return c.Replicas() > 0 }
 
-// Provisioned reports whether the streams of runs exist, and learns how many there are; the error is ErrNoStream if they
-// do not.
+// Provisioned reports whether the streams of runs exist, and learns how many
+// there are; the error is ErrNoStream if they do not.
 func (c *Conn) Provisioned(ctx context.Context) error {
 	have, err := c.first(ctx)
 	if err != nil {
@@ -50,7 +52,8 @@ func (c *Conn) Provisioned(ctx context.Context) error {
 	return c.learn(have)
 }
 
-// first is the configuration of the first stream of runs, which says how many there are.
+// first is the configuration of the first stream of runs, which says how many
+// there are.
 func (c *Conn) first(ctx context.Context) (jetstream.StreamConfig, error) {
 	name := c.cfg.Space.Stream(0).Name
 	s, err := ask(ctx, c, func(ctx context.Context) (jetstream.Stream, error) { return c.js.Stream(ctx, name) })
@@ -75,7 +78,8 @@ func (c *Conn) learn(first jetstream.StreamConfig) error {
 	return nil
 }
 
-// metaPartitions is where the first stream says over how many its space is spread.
+// metaPartitions is where the first stream says over how many its space is
+// spread.
 const metaPartitions = "axe-partitions"
 
 // MostPartitions is how many there may be.
@@ -89,12 +93,19 @@ func partitions(first jetstream.StreamConfig) (int, error) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 || n > MostPartitions {
-		return 0, fmt.Errorf("stream %s: its metadata say %s=%q: want 1 to %d", first.Name, metaPartitions, text, MostPartitions)
+		return 0, fmt.Errorf(
+			"stream %s: its metadata say %s=%q: want 1 to %d",
+			first.Name,
+			metaPartitions,
+			text,
+			MostPartitions,
+		)
 	}
 	return n, nil
 }
 
-// streamOf is the stream that has what a filter matches. One that has no single partition is for Scan.
+// streamOf is the stream that has what a filter matches. One that has no single
+// partition is for Scan.
 func (l *layout) streamOf(filter string) (string, error) {
 	p, ok := l.space.PartitionIn(filter)
 	if !ok {

@@ -18,13 +18,17 @@ type leases struct {
 
 // lease is what a delivery is held under.
 type lease struct {
-	until   time.Time // zero: for as long as it takes
-	renewed time.Time // when the server was last known to count it as this process's
-	late    func()    // called once when the lease may be over; nil: nobody asked
+	// zero: for as long as it takes
+	until time.Time
+	// when the server was last known to count it as this process's
+	renewed time.Time
+	// called once when the lease may be over; nil: nobody asked
+	late func()
 }
 
-// over reports whether the lease was not renewed for longer than it lasts. Both clocks count: the one that stands
-// still while the machine sleeps, and the one that may be set.
+// over reports whether the lease was not renewed for longer than it lasts. Both
+// clocks count: the one that stands still while the machine sleeps, and the one
+// that may be set.
 func (l *lease) over(now time.Time, length time.Duration) bool {
 	return max(now.Sub(l.renewed), now.Round(0).Sub(l.renewed.Round(0))) > length
 }
@@ -49,7 +53,8 @@ func (l *leases) drop(d *Delivery) {
 	delete(l.held, d)
 }
 
-// onLate has fn called when the lease of a delivery may be over, at once if it may be already.
+// onLate has fn called when the lease of a delivery may be over, at once if it
+// may be already.
 func (l *leases) onLate(d *Delivery, fn func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -64,7 +69,8 @@ func (l *leases) onLate(d *Delivery, fn func()) {
 	}
 }
 
-// overdue lets go of the deliveries that were not renewed for longer than a lease, and returns how many.
+// overdue lets go of the deliveries that were not renewed for longer than a
+// lease, and returns how many.
 func (l *leases) overdue(now time.Time, length time.Duration) (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -102,13 +108,16 @@ func (l *leases) renewed(ds []*Delivery, now time.Time) {
 	}
 }
 
-// isLate reports whether the lease of a delivery may be over: another worker may have it. The next beat would
-// find that out, but a process that was stopped may come to something else first.
+// isLate reports whether the lease of a delivery may be over: another worker
+// may have it. The next beat would find that out, but a process that was
+// stopped may come to something else first.
 func (l *leases) isLate(d *Delivery, now time.Time, length time.Duration) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if h := l.held[d]; h != nil && h.over(now, length) {
-		l.lose(d, h) // for good: whoever asks gives it up, and a beat on its way must not renew it
+		// for good: whoever asks gives it up, and a beat on its way
+		// must not renew it
+		l.lose(d, h)
 	}
 	return d.late
 }
@@ -122,10 +131,11 @@ func (l *leases) lose(d *Delivery, h *lease) {
 	}
 }
 
-// Beat renews the lease of every delivery in hand, four times within its length, until ctx ends or the
-// connection is closed for good. It runs in a goroutine of its own, so that no slow handler loses its lease.
-// Signs of life are not acknowledged; that the server has had them is learnt from an echo after each round. While it runs
-// there is what Delivery.Untouched needs.
+// Beat renews the lease of every delivery in hand, four times within its
+// length, until ctx ends or the connection is closed for good. It runs in a
+// goroutine of its own, so that no slow handler loses its lease. Signs of life
+// are not acknowledged; that the server has had them is learnt from an echo
+// after each round. While it runs there is what Delivery.Untouched needs.
 func (c *Conn) Beat(ctx context.Context) error {
 	c.remark(ctx)
 	tick := time.NewTicker(c.cfg.AckWait / 4)
@@ -146,7 +156,11 @@ func (c *Conn) Beat(ctx context.Context) error {
 
 func (c *Conn) beat(ctx context.Context, now time.Time) {
 	if n := c.leases.overdue(now, c.cfg.AckWait); n > 0 {
-		c.log.WarnContext(ctx, "leases may be over: no sign of life has reached the server for as long as they last", slog.Int("deliveries", n))
+		c.log.WarnContext(
+			ctx,
+			"leases may be over: no sign of life has reached the server for as long as they last",
+			slog.Int("deliveries", n),
+		)
 	}
 	var told []*Delivery
 	for _, d := range c.leases.alive(now) {

@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// TestLateForGood: a delivery that somebody was told to give up is not renewed by a round of beats that was on its way
-// meanwhile: nobody would ever have it again.
+// TestLateForGood: a delivery that somebody was told to give up is not renewed
+// by a round of beats that was on its way meanwhile: nobody would ever have it
+// again.
 func TestLateForGood(t *testing.T) {
 	l := leases{held: map[*Delivery]*lease{}}
 	d, begun := new(Delivery), time.Now()

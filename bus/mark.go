@@ -5,27 +5,34 @@ import (
 	"time"
 )
 
-// mark is a moment since when the connection has been to the one server that keeps the streams of runs, without a break.
+// mark is a moment since when the connection has been to the one server that
+// keeps the streams of runs, without a break.
 type mark struct {
-	reconnects uint64   // until then
-	last       []uint64 // the last message of each stream at that moment; none: there is no such server
+	reconnects uint64 // until then
+	// the last message of each stream at that moment; none: there is no
+	// such server
+	last []uint64
 }
 
-// Untouched reports whether nobody else can have had the message: it is delivered for the first time and was stored since
-// this connection is to the server that counts its deliveries, so that this has not forgotten any; and not so long ago that
-// another worker could have taken it over from this one.
+// Untouched reports whether nobody else can have had the message: it is
+// delivered for the first time and was stored since this connection is to the
+// server that counts its deliveries, so that this has not forgotten any; and
+// not so long ago that another worker could have taken it over from this one.
 func (d *Delivery) Untouched() bool {
 	c := d.conn
 	m := c.marked.Load()
-	if m == nil || d.Count != 1 || time.Since(d.Time) > c.cfg.AckWait/2 || d.Late() || c.nc.Stats().Reconnects != m.reconnects {
+	if m == nil || d.Count != 1 || time.Since(d.Time) > c.cfg.AckWait/2 || d.Late() ||
+		c.nc.Stats().Reconnects != m.reconnects {
 		return false
 	}
 	p, ok := c.Space().PartitionIn(d.Subject)
 	return ok && p < len(m.last) && d.Seq > m.last[p]
 }
 
-// remark makes a mark if there is none since the connection was made. It is one that no message is behind where another
-// server than the one that the connection is to keeps a stream, or may keep it some day: a cluster, or one behind a leaf node.
+// remark makes a mark if there is none since the connection was made. It is one
+// that no message is behind where another server than the one that the
+// connection is to keeps a stream, or may keep it some day: a cluster, or one
+// behind a leaf node.
 func (c *Conn) remark(ctx context.Context) {
 	now := c.nc.Stats().Reconnects
 	if m := c.marked.Load(); m != nil && m.reconnects == now {

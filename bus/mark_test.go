@@ -11,7 +11,8 @@ import (
 	"github.com/nats-io/nats-server/v2/server/ats"
 )
 
-// TestUntouched is what is delivered for the first time, was stored not long ago, and since the connection was made.
+// TestUntouched is what is delivered for the first time, was stored not long
+// ago, and since the connection was made.
 func TestUntouched(t *testing.T) {
 	ats.Register()
 	defer ats.Unregister()
@@ -70,7 +71,8 @@ func TestUntouched(t *testing.T) {
 	})
 }
 
-// TestUntouchedBeforeAReconnect: a server that was away may have forgotten deliveries, until there is another mark.
+// TestUntouchedBeforeAReconnect: a server that was away may have forgotten
+// deliveries, until there is another mark.
 func TestUntouchedBeforeAReconnect(t *testing.T) {
 	dir := t.TempDir()
 	server := serveT(t, ServerConfig{Listen: "127.0.0.1:0", StoreDir: dir})

@@ -23,8 +23,8 @@ func farT(t *testing.T) (*Conn, subjects.Run) {
 	return c, c.Space().Run(agentT(t, "a"), tree, subjects.Root)
 }
 
-// TestNews: what is new of a run is the same, looked through or read by its subjects, whatever is stored twice and whatever
-// stands between.
+// TestNews: what is new of a run is the same, looked through or read by its
+// subjects, whatever is stored twice and whatever stands between.
 func TestNews(t *testing.T) {
 	c, root := farT(t)
 	agent := root.Agent
@@ -90,7 +90,8 @@ func TestNews(t *testing.T) {
 	})
 }
 
-// TestNewsOfMany: a run with more subjects than a server reads at once is looked through.
+// TestNewsOfMany: a run with more subjects than a server reads at once is
+// looked through.
 func TestNewsOfMany(t *testing.T) {
 	c, r := farT(t)
 	ms := make([]Message, 1100)
@@ -107,7 +108,8 @@ func TestNewsOfMany(t *testing.T) {
 	}
 }
 
-// TestNewsOfMuch: a server ends a read when it has sent 64 MiB. What that leaves out may hide what was sent, and is not left out.
+// TestNewsOfMuch: a server ends a read when it has sent 64 MiB. What that
+// leaves out may hide what was sent, and is not left out.
 func TestNewsOfMuch(t *testing.T) {
 	c, r := farT(t)
 	body := make([]byte, 4<<20)

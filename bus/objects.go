@@ -15,7 +15,8 @@ import (
 	"github.com/nats-io/nuid"
 )
 
-// A body larger than the server takes is put into the object store, and the message carries its name.
+// A body larger than the server takes is put into the object store, and the
+// message carries its name.
 const (
 	headerObject = "Axe-Object"
 	headerSize   = "Axe-Size"
@@ -24,8 +25,8 @@ const (
 // room is left for headers and the subject below the server's largest payload.
 const room = 64 << 10
 
-// externalize moves a large body into the object store. The object has a name of its own, so that no
-// writer ever replaces what another message refers to.
+// externalize moves a large body into the object store. The object has a name
+// of its own, so that no writer ever replaces what another message refers to.
 func (c *Conn) externalize(ctx context.Context, msg *nats.Msg) error {
 	size := int64(len(msg.Data))
 	if size > c.cfg.MaxBody {
@@ -48,8 +49,8 @@ func (c *Conn) externalize(ctx context.Context, msg *nats.Msg) error {
 	return err
 }
 
-// Reference is the headers of a message's body that is in the object store, none for one that is not: a copy
-// of the message needs them.
+// Reference is the headers of a message's body that is in the object store,
+// none for one that is not: a copy of the message needs them.
 func (m Stored) Reference() [][2]string {
 	if m.Header.Get(headerObject) == "" {
 		return nil
@@ -57,10 +58,12 @@ func (m Stored) Reference() [][2]string {
 	return [][2]string{{headerObject, m.Header.Get(headerObject)}, {headerSize, m.Header.Get(headerSize)}}
 }
 
-// ErrGone is wrapped by the error of a message whose object is not in the store any more.
+// ErrGone is wrapped by the error of a message whose object is not in the store
+// any more.
 var ErrGone = errors.New("the object of a large message is gone")
 
-// resolve is the body of a message, from the object store if that is where it is.
+// resolve is the body of a message, from the object store if that is where it
+// is.
 func (c *Conn) resolve(ctx context.Context, h nats.Header, body []byte) ([]byte, error) {
 	name := h.Get(headerObject)
 	if name == "" {
@@ -112,8 +115,9 @@ func object(ctx context.Context, store jetstream.ObjectStore, name string, size 
 	return whole, err
 }
 
-// lags reports whether an object could not be read because the replica that was asked has not heard of all of it yet: parts of
-// it are missing, or it is not there and the stream's leader has it.
+// lags reports whether an object could not be read because the replica that was
+// asked has not heard of all of it yet: parts of it are missing, or it is not
+// there and the stream's leader has it.
 func (c *Conn) lags(ctx context.Context, name string, err error) (bool, error) {
 	switch {
 	case c.Replicas() <= 1:
@@ -122,7 +126,12 @@ func (c *Conn) lags(ctx context.Context, name string, err error) (bool, error) {
 		return true, nil
 	case errors.Is(err, jetstream.ErrObjectNotFound):
 		bucket := c.cfg.Space.Name("OBJECTS")
-		_, there, err := c.last(ctx, "OBJ_"+bucket, "$O."+bucket+".M."+base64.URLEncoding.EncodeToString([]byte(name))) // ADR-20
+		// ADR-20
+		_, there, err := c.last(
+			ctx,
+			"OBJ_"+bucket,
+			"$O."+bucket+".M."+base64.URLEncoding.EncodeToString([]byte(name)),
+		)
 		return there, err
 	}
 	return false, nil

@@ -10,8 +10,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// TestPartitions: what is written of a tree goes to the stream of its partition and is read there; what is of no single
-// tree is read from all of them.
+// TestPartitions: what is written of a tree goes to the stream of its partition
+// and is read there; what is of no single tree is read from all of them.
 func TestPartitions(t *testing.T) {
 	const n = 4
 	server := serveT(t, ServerConfig{})
@@ -50,7 +50,10 @@ func TestPartitions(t *testing.T) {
 		if err != nil || seq != uint64(per[r.Partition()]) {
 			t.Errorf("%s is message %d, error %v: want %d of its stream", r, seq, err, per[r.Partition()])
 		}
-		if _, err := other.Write(t.Context(), Message{Subject: r.Call(), Fence: After(r.Call(), 0)}); !errors.As(err, new(*ConflictError)) {
+		if _, err := other.Write(t.Context(), Message{Subject: r.Call(), Fence: After(r.Call(), 0)}); !errors.As(
+			err,
+			new(*ConflictError),
+		) {
 			t.Errorf("a second call of %s: %v", r, err)
 		}
 		if m, ok, err := other.First(t.Context(), r.Call()); !ok || m.Seq != seq || err != nil {
@@ -91,12 +94,17 @@ func TestPartitions(t *testing.T) {
 	}
 	ctx, caught := context.WithCancelCause(t.Context())
 	done, got := errors.New("caught up"), make(chan Stored, trees)
-	if err := other.Follow(ctx, space.All(), func(m Stored) { got <- m }, func() { caught(done) }); !errors.Is(err, done) || len(got) != trees {
+	if err := other.Follow(ctx, space.All(), func(m Stored) { got <- m }, func() { caught(done) }); !errors.Is(
+		err,
+		done,
+	) ||
+		len(got) != trees {
 		t.Errorf("followed %d, error %v", len(got), err)
 	}
 }
 
-// TestPartitionsStay: there is no way from one number of streams to another one.
+// TestPartitionsStay: there is no way from one number of streams to another
+// one.
 func TestPartitionsStay(t *testing.T) {
 	for _, have := range []int{1, 3} {
 		server := serveT(t, ServerConfig{})
@@ -106,7 +114,11 @@ func TestPartitionsStay(t *testing.T) {
 		}
 		for want, refused := range map[int]bool{0: false, have: false, 2: true, 4: true} {
 			c := openT(t, Dial{Server: server}, false)
-			if err := c.Provision(t.Context(), Provision{Partitions: want}); errors.Is(err, ErrPartitions) != refused || !refused && err != nil {
+			if err := c.Provision(t.Context(), Provision{Partitions: want}); errors.Is(
+				err,
+				ErrPartitions,
+			) != refused ||
+				!refused && err != nil {
 				t.Errorf("%d where there are %d: %v", want, have, err)
 			} else if err == nil && c.Space().Partitions() != have {
 				t.Errorf("%d where there are %d: %d", want, have, c.Space().Partitions())

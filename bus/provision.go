@@ -14,32 +14,37 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// Provision says what the streams are to be like where they do not exist yet. An existing stream
-// keeps what an operator has made of it; only what the rules depend on is put right.
+// Provision says what the streams are to be like where they do not exist yet.
+// An existing stream keeps what an operator has made of it; only what the rules
+// depend on is put right.
 type Provision struct {
-	Replicas   int           // 0: 1
-	MaxAge     time.Duration // of all messages; 0: 7 days
-	Partitions int           // streams that the trees are spread over; 0: as many as there are, or 1
+	Replicas int           // 0: 1
+	MaxAge   time.Duration // of all messages; 0: 7 days
+	// streams that the trees are spread over; 0: as many as there are, or 1
+	Partitions int
 }
 
-// ErrPartitions is wrapped by the error of a bus whose trees are spread over another number of streams than was asked for:
-// nobody would find those that are there.
+// ErrPartitions is wrapped by the error of a bus whose trees are spread over
+// another number of streams than was asked for: nobody would find those that
+// are there.
 var ErrPartitions = errors.New("the number of partitions cannot be changed")
 
 // DefaultMaxAge is how long messages are kept unless configured otherwise.
 const DefaultMaxAge = 7 * 24 * time.Hour
 
-// dedupe is the window within which a second outcome with the same Nats-Msg-Id is not stored. It only
-// makes doubles rare; what makes them harmless is that the first in stream order counts.
+// dedupe is the window within which a second outcome with the same Nats-Msg-Id
+// is not stored. It only makes doubles rare; what makes them harmless is that
+// the first in stream order counts.
 const dedupe = 30 * time.Second
 
-// maxConsumers is the bound on agents that a stream takes: two consumers each. Without one the server
-// allows 1,000.
+// maxConsumers is the bound on agents that a stream takes: two consumers each.
+// Without one the server allows 1,000.
 const maxConsumers = 100_000
 
-// Provision creates the streams, the bucket of agents and the object store where they are missing. The first stream
-// of runs comes last: who finds it (Provisioned) finds all of them. The error is ErrPartitions for another number of
-// streams of runs than there is.
+// Provision creates the streams, the bucket of agents and the object store
+// where they are missing. The first stream of runs comes last: who finds it
+// (Provisioned) finds all of them. The error is ErrPartitions for another
+// number of streams of runs than there is.
 func (c *Conn) Provision(ctx context.Context, p Provision) error {
 	p.Replicas = cmp.Or(p.Replicas, 1)
 	p.MaxAge = cmp.Or(p.MaxAge, DefaultMaxAge)
@@ -107,7 +112,11 @@ func runsStream(sp subjects.Space, part int, p Provision) jetstream.StreamConfig
 		RePublish:         &jetstream.RePublish{Source: st.All, Destination: sp.LiveAll()},
 	}
 	if n := sp.Partitions(); n > 1 {
-		runs.Description = fmt.Sprintf("The runs of the trees of partition %d of %d; state is folded from it", part, n)
+		runs.Description = fmt.Sprintf(
+			"The runs of the trees of partition %d of %d; state is folded from it",
+			part,
+			n,
+		)
 		runs.Metadata = map[string]string{metaPartitions: strconv.Itoa(n)}
 	}
 	return runs
@@ -127,7 +136,9 @@ func (c *Conn) ensureBuckets(ctx context.Context, p Provision) error {
 	}
 	if _, err := c.js.ObjectStore(ctx, sp.Name("OBJECTS")); errors.Is(err, jetstream.ErrBucketNotFound) {
 		_, err := c.js.CreateObjectStore(ctx, jetstream.ObjectStoreConfig{
-			Bucket: sp.Name("OBJECTS"), Description: "Bodies beyond the server's largest payload", TTL: p.MaxAge, Replicas: p.Replicas,
+			Bucket: sp.Name(
+				"OBJECTS",
+			), Description: "Bodies beyond the server's largest payload", TTL: p.MaxAge, Replicas: p.Replicas,
 		})
 		if err != nil && !errors.Is(err, jetstream.ErrBucketExists) {
 			return fmt.Errorf("object store %s: %w", sp.Name("OBJECTS"), err)
@@ -166,11 +177,13 @@ func (c *Conn) ensureStream(ctx context.Context, want jetstream.StreamConfig) er
 	return wrapStream(want.Name, err)
 }
 
-// ErrForgets is wrapped by the error of a stream that drops messages for another reason than their age: a run
-// at work would lose its history, and nobody would be told.
+// ErrForgets is wrapped by the error of a stream that drops messages for
+// another reason than their age: a run at work would lose its history, and
+// nobody would be told.
 var ErrForgets = errors.New("it drops messages of runs at work")
 
-// keeps refuses a stream that somebody has bounded. One that refuses what is too much drops nothing.
+// keeps refuses a stream that somebody has bounded. One that refuses what is
+// too much drops nothing.
 func keeps(have jetstream.StreamConfig) error {
 	if have.Discard == jetstream.DiscardNew {
 		return nil
@@ -180,7 +193,14 @@ func keeps(have jetstream.StreamConfig) error {
 		value int64
 	}{{"max-bytes", have.MaxBytes}, {"max-msgs", have.MaxMsgs}, {"max-msgs-per-subject", have.MaxMsgsPerSubject}} {
 		if bound.value > 0 {
-			return fmt.Errorf("%w when they are more than %s=%d: nats stream edit %s --%s=-1", ErrForgets, bound.flag, bound.value, have.Name, bound.flag)
+			return fmt.Errorf(
+				"%w when they are more than %s=%d: nats stream edit %s --%s=-1",
+				ErrForgets,
+				bound.flag,
+				bound.value,
+				have.Name,
+				bound.flag,
+			)
 		}
 	}
 	return nil

@@ -40,7 +40,8 @@ func TestProvisionedIsWhole(t *testing.T) {
 	}
 }
 
-// TestBoundedStream: a stream that would drop the history of runs is not set up as if it were ours.
+// TestBoundedStream: a stream that would drop the history of runs is not set up
+// as if it were ours.
 func TestBoundedStream(t *testing.T) {
 	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
 	for _, bound := range []func(*jetstream.StreamConfig){

@@ -27,14 +27,16 @@ type Message struct {
 	Subject string
 	Header  [][2]string
 	Body    []byte
-	ID      string // Nats-Msg-Id: a second one within the stream's window is not stored
-	Fence   Fence
-	Timer   Timer
-	Disarm  string // subject of a timer that this write removes
+	// Nats-Msg-Id: a second one within the stream's window is not stored
+	ID    string
+	Fence Fence
+	Timer Timer
+	// subject of a timer that this write removes
+	Disarm string
 }
 
-// Fence is what a write expects: that the last message of Subject is Seq. The zero value expects
-// nothing.
+// Fence is what a write expects: that the last message of Subject is Seq. The
+// zero value expects nothing.
 type Fence struct {
 	Subject string
 	Seq     uint64
@@ -43,14 +45,15 @@ type Fence struct {
 // After is a fence: the last message of the subject is seq, 0 for none.
 func After(subject string, seq uint64) Fence { return Fence{subject, seq} }
 
-// Timer makes a message a schedule: its body is stored again under Target at the time At. Publishing
-// to the same subject again re-arms it.
+// Timer makes a message a schedule: its body is stored again under Target at
+// the time At. Publishing to the same subject again re-arms it.
 type Timer struct {
 	At     time.Time
 	Target string
 }
 
-// ConflictError is a refused write: Last is the message that its fence's subject ends with.
+// ConflictError is a refused write: Last is the message that its fence's
+// subject ends with.
 type ConflictError struct {
 	Subject string
 	Last    uint64
@@ -64,12 +67,14 @@ func (e *ConflictError) Error() string {
 // ErrTooLarge is wrapped by the error of a body over Config.MaxBody.
 var ErrTooLarge = errors.New("body too large")
 
-// ErrNoStream says that no stream takes a subject: nobody has set up the bus on this server.
+// ErrNoStream says that no stream takes a subject: nobody has set up the bus on
+// this server.
 var ErrNoStream = errors.New("no stream takes the subject (is a worker connected to this server?)")
 
-// Write stores a message and returns its sequence in the stream. A lost acknowledgement is retried
-// until ctx ends; the retry of a write that was stored is refused by its own fence, and reading
-// again shows it. The error is a *ConflictError if the fence did not hold.
+// Write stores a message and returns its sequence in the stream. A lost
+// acknowledgement is retried until ctx ends; the retry of a write that was
+// stored is refused by its own fence, and reading again shows it. The error is
+// a *ConflictError if the fence did not hold.
 func (c *Conn) Write(ctx context.Context, m Message) (uint64, error) {
 	if err := c.intercept(Point{"write", m.Subject, false}); err != nil {
 		return 0, err
@@ -114,7 +119,12 @@ func (c *Conn) complain(ctx context.Context, subject string, err error) {
 	}
 	c.mu.Unlock()
 	if !silent {
-		c.log.WarnContext(ctx, "the server does not store, trying again", slog.String("subject", subject), slog.Any(keyError, err))
+		c.log.WarnContext(
+			ctx,
+			"the server does not store, trying again",
+			slog.String("subject", subject),
+			slog.Any(keyError, err),
+		)
 	}
 }
 
@@ -127,7 +137,8 @@ func (c *Conn) once(ctx context.Context, msg *nats.Msg) (*jetstream.PubAck, erro
 	return c.js.PublishMsg(ctx, msg, jetstream.WithRetryAttempts(0))
 }
 
-// failed decides, for the whole package, what becomes of a write that was not acknowledged.
+// failed decides, for the whole package, what becomes of a write that was not
+// acknowledged.
 func (c *Conn) failed(ctx context.Context, m Message, err error) (again bool, _ error) {
 	if ctx.Err() != nil {
 		return false, fmt.Errorf("write %s: %w", m.Subject, context.Cause(ctx))
@@ -146,27 +157,34 @@ func (c *Conn) failed(ctx context.Context, m Message, err error) (again bool, _ 
 	switch {
 	case errors.Is(err, jetstream.ErrNoStreamResponse), errors.Is(err, nats.ErrNoResponders):
 		if c.provisioned() {
-			return true, err // a stream without a leader, for now
+			// a stream without a leader, for now
+			return true, err
 		}
 		return false, fmt.Errorf("write %s: %w", m.Subject, ErrNoStream)
-	case errors.Is(err, nats.ErrConnectionClosed), errors.Is(err, nats.ErrMaxPayload), errors.Is(err, nats.ErrBadSubject), errors.Is(err, nats.ErrPermissionViolation):
+	case errors.Is(err, nats.ErrConnectionClosed),
+		errors.Is(err, nats.ErrMaxPayload),
+		errors.Is(err, nats.ErrBadSubject),
+		errors.Is(err, nats.ErrPermissionViolation):
 		return false, fmt.Errorf("write %s: %w", m.Subject, err)
 	}
 	return true, err
 }
 
-// codeAccountFull is the server's word for an account that has used what it may, for now.
+// codeAccountFull is the server's word for an account that has used what it
+// may, for now.
 const codeAccountFull jetstream.ErrorCode = 10002
 
-// passes reports whether what keeps a server from storing a message may be over later: a write to the same
-// subject that is still on its way to the replicas, no leader, a full disk or account, too much at once.
+// passes reports whether what keeps a server from storing a message may be over
+// later: a write to the same subject that is still on its way to the replicas,
+// no leader, a full disk or account, too much at once.
 func passes(e *jetstream.APIError) bool {
 	return e.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant || e.ErrorCode == codeAccountFull ||
 		e.Code >= http.StatusInternalServerError || e.Code == http.StatusTooManyRequests
 }
 
-// WriteAll stores messages together: they are all on their way before the first acknowledgement is
-// waited for. The errors are in the order of the messages, nil where one was stored.
+// WriteAll stores messages together: they are all on their way before the first
+// acknowledgement is waited for. The errors are in the order of the messages,
+// nil where one was stored.
 func (c *Conn) WriteAll(ctx context.Context, ms []Message) []error {
 	errs := make([]error, len(ms))
 	acks := make([]jetstream.PubAckFuture, len(ms))
@@ -184,7 +202,8 @@ func (c *Conn) WriteAll(ctx context.Context, ms []Message) []error {
 		if msgs[i] == nil {
 			continue
 		}
-		if acks[i] == nil { // too many on their way, or no connection at this moment
+		// too many on their way, or no connection at this moment
+		if acks[i] == nil {
 			_, errs[i] = c.write(ctx, m, msgs[i])
 		} else {
 			errs[i] = c.await(ctx, m, msgs[i], acks[i])
@@ -196,8 +215,9 @@ func (c *Conn) WriteAll(ctx context.Context, ms []Message) []error {
 	return errs
 }
 
-// send publishes without waiting for the acknowledgement. The library sets up a goroutine for these at the first one, which
-// would outlast the connection if that ended meanwhile.
+// send publishes without waiting for the acknowledgement. The library sets up a
+// goroutine for these at the first one, which would outlast the connection if
+// that ended meanwhile.
 func (c *Conn) send(m *nats.Msg) (jetstream.PubAckFuture, error) {
 	c.sending.RLock()
 	defer c.sending.RUnlock()
@@ -225,8 +245,8 @@ func (c *Conn) await(ctx context.Context, m Message, msg *nats.Msg, f jetstream.
 	return err
 }
 
-// message puts a Message into the server's form. A body beyond the server's limit goes to the object
-// store first.
+// message puts a Message into the server's form. A body beyond the server's
+// limit goes to the object store first.
 func (c *Conn) message(ctx context.Context, m Message) (*nats.Msg, error) {
 	msg := nats.NewMsg(m.Subject)
 	msg.Data = m.Body

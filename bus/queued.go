@@ -8,8 +8,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Queued reads a submission that no worker has taken over yet: the last one that the filter matches. Its
-// body is left out; ok is false if there is none.
+// Queued reads a submission that no worker has taken over yet: the last one
+// that the filter matches. Its body is left out; ok is false if there is none.
 func (c *Conn) Queued(ctx context.Context, filter string) (m Stored, ok bool, err error) {
 	m, ok, err = c.last(ctx, c.cfg.Space.Name("SUBMIT"), filter)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {

@@ -11,8 +11,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Raw is durable request and reply with nothing around it, on a stream of its own: two stored messages, one delivery,
-// one acknowledgement. It is what there is to compare runs with.
+// Raw is durable request and reply with nothing around it, on a stream of its
+// own: two stored messages, one delivery, one acknowledgement. It is what there
+// is to compare runs with.
 type Raw struct {
 	conn *Conn
 	mu   sync.Mutex
@@ -20,7 +21,8 @@ type Raw struct {
 	sub  *nats.Subscription
 }
 
-// Raw is the client's side, or the server's. The stream is made if it is not there, and republished as that of runs is.
+// Raw is the client's side, or the server's. The stream is made if it is not
+// there, and republished as that of runs is.
 func (c *Conn) Raw(ctx context.Context, replicas int) (*Raw, error) {
 	r := &Raw{conn: c, wait: map[string]chan []byte{}}
 	_, err := c.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
@@ -38,7 +40,8 @@ func (c *Conn) Raw(ctx context.Context, replicas int) (*Raw, error) {
 
 func (r *Raw) name() string { return r.conn.cfg.Space.Name("RAW") }
 
-// subject is below the runs' prefix with a token of its own kind behind it, which no stream of runs takes.
+// subject is below the runs' prefix with a token of its own kind behind it,
+// which no stream of runs takes.
 func (r *Raw) subject(tail string) string { return r.conn.cfg.Space.Prefix() + ".raw." + tail }
 
 func (r *Raw) answered(m *nats.Msg) {
@@ -52,7 +55,8 @@ func (r *Raw) answered(m *nats.Msg) {
 	}
 }
 
-// Ask publishes a request to a group of servers and waits until its reply is stored.
+// Ask publishes a request to a group of servers and waits until its reply is
+// stored.
 func (r *Raw) Ask(ctx context.Context, group string, body []byte) ([]byte, error) {
 	id, c := NewID(), make(chan []byte, 1)
 	r.mu.Lock()
@@ -74,10 +78,17 @@ func (r *Raw) Ask(ctx context.Context, group string, body []byte) ([]byte, error
 	}
 }
 
-// Serve answers the requests to a group, so many at once, until ctx ends. Pulled, each of its goroutines asks for one
-// message when it is free, as a worker does with its slots; ahead, the client library keeps 500 in hand, which costs
-// less and keeps them from other servers.
-func (r *Raw) Serve(ctx context.Context, group string, atOnce int, ahead bool, answer func(context.Context, []byte) ([]byte, error)) error {
+// Serve answers the requests to a group, so many at once, until ctx ends.
+// Pulled, each of its goroutines asks for one message when it is free, as a
+// worker does with its slots; ahead, the client library keeps 500 in hand,
+// which costs less and keeps them from other servers.
+func (r *Raw) Serve(
+	ctx context.Context,
+	group string,
+	atOnce int,
+	ahead bool,
+	answer func(context.Context, []byte) ([]byte, error),
+) error {
 	c, err := r.conn.js.CreateOrUpdateConsumer(ctx, r.name(), jetstream.ConsumerConfig{
 		Durable: "raw_" + group, FilterSubject: r.subject("call." + group + ".*"), AckPolicy: jetstream.AckExplicitPolicy, MaxAckPending: -1,
 	})
@@ -129,12 +140,15 @@ func (r *Raw) Serve(ctx context.Context, group string, atOnce int, ahead bool, a
 
 // Volume is what the streams of runs hold.
 type Volume struct {
-	Last      uint64 // the number of messages that were ever stored: the sequence of the last one of each stream
+	// the number of messages that were ever stored: the sequence of the
+	// last one of each stream
+	Last      uint64
 	Bytes     uint64 // of those that are there
 	Consumers int
 }
 
-// Volume is what the streams of runs hold, by their leaders' counts; the error is ErrNoStream without one.
+// Volume is what the streams of runs hold, by their leaders' counts; the error
+// is ErrNoStream without one.
 func (c *Conn) Volume(ctx context.Context) (v Volume, err error) {
 	for _, name := range c.known.Load().streams {
 		s, err := c.js.Stream(ctx, name)
@@ -152,11 +166,19 @@ func (c *Conn) Volume(ctx context.Context) (v Volume, err error) {
 	return v, nil
 }
 
-// Drop deletes all streams and buckets of the connection's space, with what is in them.
+// Drop deletes all streams and buckets of the connection's space, with what is
+// in them.
 func (c *Conn) Drop(ctx context.Context) error {
 	sp := c.cfg.Space
 	var failed []error
-	others := []string{sp.Name("SUBMIT"), sp.Name("RAW"), "KV_" + sp.Name("AGENTS"), "KV_" + sp.Name("LIMITS"), "KV_" + sp.Name("MEMORY"), "OBJ_" + sp.Name("OBJECTS")}
+	others := []string{
+		sp.Name("SUBMIT"),
+		sp.Name("RAW"),
+		"KV_" + sp.Name("AGENTS"),
+		"KV_" + sp.Name("LIMITS"),
+		"KV_" + sp.Name("MEMORY"),
+		"OBJ_" + sp.Name("OBJECTS"),
+	}
 	for _, stream := range append(others, c.known.Load().streams...) {
 		if err := c.js.DeleteStream(ctx, stream); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
 			failed = append(failed, wrapStream(stream, err))

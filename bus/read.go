@@ -27,14 +27,16 @@ type Stored struct {
 	Body    []byte // by reference until Conn.Load
 }
 
-// FirstOfItsSubject reports whether the message was stored under a fence that says so. The server keeps
-// the fence with the message, and stores none whose fence does not hold.
+// FirstOfItsSubject reports whether the message was stored under a fence that
+// says so. The server keeps the fence with the message, and stores none whose
+// fence does not hold.
 func (m Stored) FirstOfItsSubject() bool {
 	before, ok := m.before()
 	return ok && before == 0
 }
 
-// before is the message before this one on its subject, if it was stored under a fence that says so.
+// before is the message before this one on its subject, if it was stored under
+// a fence that says so.
 func (m Stored) before() (seq uint64, ok bool) {
 	if m.Header.Get(headerFenceSubject) != "" {
 		return 0, false
@@ -42,14 +44,16 @@ func (m Stored) before() (seq uint64, ok bool) {
 	return m.Fence()
 }
 
-// Fence is the sequence that the last message of the subject, or of the one that its writer fenced it by,
-// had when this one was stored; ok is false if its writer did not ask for that.
+// Fence is the sequence that the last message of the subject, or of the one
+// that its writer fenced it by, had when this one was stored; ok is false if
+// its writer did not ask for that.
 func (m Stored) Fence() (seq uint64, ok bool) {
 	seq, err := strconv.ParseUint(m.Header.Get(jetstream.ExpectedLastSubjSeqHeader), 10, 64)
 	return seq, err == nil
 }
 
-// ErrTooMany is the error of a read by subjects that match more of them, or more bytes, than a server reads at once.
+// ErrTooMany is the error of a read by subjects that match more of them, or
+// more bytes, than a server reads at once.
 var ErrTooMany = errors.New("too much for one read")
 
 // Load returns the message's body, from the object store if it is there.
@@ -57,8 +61,8 @@ func (c *Conn) Load(ctx context.Context, m Stored) ([]byte, error) {
 	return c.resolve(ctx, m.Header, m.Body)
 }
 
-// Snapshot reads the last message of every subject that a filter matches, as of one moment, in stream
-// order.
+// Snapshot reads the last message of every subject that a filter matches, as of
+// one moment, in stream order.
 func (c *Conn) Snapshot(ctx context.Context, filters ...string) ([]Stored, error) {
 	ms, err := c.get(ctx, request{MultiLast: filters})
 	slices.SortFunc(ms, func(a, b Stored) int { return cmp.Compare(a.Seq, b.Seq) })
@@ -77,8 +81,9 @@ func (c *Conn) Since(ctx context.Context, filter string, seq uint64) ([]Stored, 
 	return all, nil
 }
 
-// SinceWith reads like Since, again and again until what it has read contains the message must: a follower that
-// answers may lag behind whoever told of that.
+// SinceWith reads like Since, again and again until what it has read contains
+// the message must: a follower that answers may lag behind whoever told of
+// that.
 func (c *Conn) SinceWith(ctx context.Context, filter string, seq, must uint64) ([]Stored, error) {
 	for {
 		ms, err := c.Since(ctx, filter, seq)
@@ -91,9 +96,10 @@ func (c *Conn) SinceWith(ctx context.Context, filter string, seq, must uint64) (
 	}
 }
 
-// Scan reads every message after seq that the filter matches, in stream order, a page at a time; of a filter for all
-// partitions those of one after those of another. It ends with what was stored last when its last page was read, or after
-// an error.
+// Scan reads every message after seq that the filter matches, in stream order,
+// a page at a time; of a filter for all partitions those of one after those of
+// another. It ends with what was stored last when its last page was read, or
+// after an error.
 func (c *Conn) Scan(ctx context.Context, filter string, seq uint64) iter.Seq2[Stored, error] {
 	return func(yield func(Stored, error) bool) {
 		for _, stream := range c.known.Load().streamsOf(filter) {
@@ -104,10 +110,20 @@ func (c *Conn) Scan(ctx context.Context, filter string, seq uint64) iter.Seq2[St
 	}
 }
 
-// scan reads one stream; more is false after an error, and when nobody wants more.
-func (c *Conn) scan(ctx context.Context, stream, filter string, seq uint64, yield func(Stored, error) bool) (more bool) {
+// scan reads one stream; more is false after an error, and when nobody wants
+// more.
+func (c *Conn) scan(
+	ctx context.Context,
+	stream, filter string,
+	seq uint64,
+	yield func(Stored, error) bool,
+) (more bool) {
 	for {
-		page, err := c.getFrom(ctx, stream, request{NextFor: filter, Seq: seq + 1, Batch: 1 << 16, MaxBytes: 16 << 20})
+		page, err := c.getFrom(
+			ctx,
+			stream,
+			request{NextFor: filter, Seq: seq + 1, Batch: 1 << 16, MaxBytes: 16 << 20},
+		)
 		if err != nil {
 			yield(Stored{}, err)
 			return false
@@ -124,9 +140,10 @@ func (c *Conn) scan(ctx context.Context, stream, filter string, seq uint64, yiel
 	}
 }
 
-// News reads every message after seq that the filter matches, in stream order; must is one of those, as far as is known. A
-// server that looks for the next message from seq on goes through what is stored there, whatever it matches: where must is
-// far from seq, messages are read by their subjects.
+// News reads every message after seq that the filter matches, in stream order;
+// must is one of those, as far as is known. A server that looks for the next
+// message from seq on goes through what is stored there, whatever it matches:
+// where must is far from seq, messages are read by their subjects.
 func (c *Conn) News(ctx context.Context, filter string, seq, must uint64) ([]Stored, error) {
 	if must > seq && must-seq > c.cfg.Far {
 		ms, err := c.BySubject(ctx, filter, seq)
@@ -137,12 +154,14 @@ func (c *Conn) News(ctx context.Context, filter string, seq, must uint64) ([]Sto
 	return c.Since(ctx, filter, seq)
 }
 
-// BySubject reads every message after seq that the filter matches, in stream order, and the last ones of other subjects after
-// seq. That costs what there is of the filter, wherever on the stream it is; the error is ErrTooMany where those are more
-// subjects than a server reads at once.
+// BySubject reads every message after seq that the filter matches, in stream
+// order, and the last ones of other subjects after seq. That costs what there
+// is of the filter, wherever on the stream it is; the error is ErrTooMany where
+// those are more subjects than a server reads at once.
 //
-// One read gives the last message of each subject as of one moment; what that hides is read for each. One whose fence
-// says that there is none after seq before it hides nothing.
+// One read gives the last message of each subject as of one moment; what that
+// hides is read for each. One whose fence says that there is none after seq
+// before it hides nothing.
 func (c *Conn) BySubject(ctx context.Context, filter string, seq uint64, others ...string) ([]Stored, error) {
 	ms, err := c.get(ctx, request{MultiLast: append([]string{filter}, others...), Seq: seq + 1})
 	if err != nil || len(ms) == 0 {
@@ -163,7 +182,9 @@ func (c *Conn) BySubject(ctx context.Context, filter string, seq uint64, others 
 		if err != nil {
 			return nil, err
 		}
-		hiding = append(hiding, slices.DeleteFunc(unsure, func(m Stored) bool { return !slices.Contains(repeated, m.Subject) })...)
+		hiding = append(
+			hiding,
+			slices.DeleteFunc(unsure, func(m Stored) bool { return !slices.Contains(repeated, m.Subject) })...)
 	}
 	for _, last := range hiding {
 		all, err := c.SinceWith(ctx, last.Subject, seq, last.Seq)
@@ -175,13 +196,15 @@ func (c *Conn) BySubject(ctx context.Context, filter string, seq uint64, others 
 	return InOrder(ms), nil
 }
 
-// InOrder sorts messages by their place in the stream; one that was read twice is there once.
+// InOrder sorts messages by their place in the stream; one that was read twice
+// is there once.
 func InOrder(ms []Stored) []Stored {
 	slices.SortFunc(ms, func(a, b Stored) int { return cmp.Compare(a.Seq, b.Seq) })
 	return slices.CompactFunc(ms, func(a, b Stored) bool { return a.Seq == b.Seq })
 }
 
-// Bounds are the first and the last sequence of a stream of runs. What was stored before the first has been forgotten.
+// Bounds are the first and the last sequence of a stream of runs. What was
+// stored before the first has been forgotten.
 type Bounds struct{ First, Last uint64 }
 
 // Bounds are those of the streams of runs, by partition.
@@ -231,8 +254,8 @@ func (c *Conn) repeated(ctx context.Context, filter string) ([]string, error) {
 	return out, nil
 }
 
-// Last asks the stream's leader for the sequence of the last message that a filter matches, 0 if there
-// is none. On replicas reads may lag behind it.
+// Last asks the stream's leader for the sequence of the last message that a
+// filter matches, 0 if there is none. On replicas reads may lag behind it.
 func (c *Conn) Last(ctx context.Context, filter string) (uint64, error) {
 	stream, err := c.known.Load().streamOf(filter)
 	if err != nil {
@@ -256,8 +279,9 @@ type found struct {
 	} `json:"message"`
 }
 
-// last asks a stream's leader for the last message that a filter matches, without its body; ok is false if there is none.
-// (The client library's own request may be answered by any replica, where a stream allows direct gets.)
+// last asks a stream's leader for the last message that a filter matches,
+// without its body; ok is false if there is none. (The client library's own
+// request may be answered by any replica, where a stream allows direct gets.)
 func (c *Conn) last(ctx context.Context, stream, filter string) (s Stored, ok bool, err error) {
 	body, err := json.Marshal(map[string]string{"last_by_subj": filter})
 	if err != nil {
@@ -321,7 +345,8 @@ func (c *Conn) get(ctx context.Context, r request) ([]Stored, error) {
 	return c.getFrom(ctx, stream, r)
 }
 
-// getFrom asks until there is an answer or ctx ends: a server that restarts answers later.
+// getFrom asks until there is an answer or ctx ends: a server that restarts
+// answers later.
 func (c *Conn) getFrom(ctx context.Context, stream string, r request) ([]Stored, error) {
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
 		ms, err := c.reader.get(ctx, stream, r)
@@ -337,8 +362,8 @@ func (c *Conn) getFrom(ctx context.Context, stream string, r request) ([]Stored,
 	}
 }
 
-// reader sends direct gets and collects their answers on one subscription, so that a read costs no
-// subscription of its own.
+// reader sends direct gets and collects their answers on one subscription, so
+// that a read costs no subscription of its own.
 type reader struct {
 	nc    *nats.Conn
 	waits *waits
@@ -352,14 +377,16 @@ type reader struct {
 }
 
 type answer struct {
-	ms    []Stored
-	whole bool // it is to have all that was asked for
+	ms []Stored
+	// it is to have all that was asked for
+	whole bool
 	err   error
 	done  chan struct{}
 }
 
-// ended takes note of the message that tells that there are no more. One of several subjects hides what another one does
-// not: an answer that is to be whole is none without the rest.
+// ended takes note of the message that tells that there are no more. One of
+// several subjects hides what another one does not: an answer that is to be
+// whole is none without the rest.
 func (a *answer) ended(m *nats.Msg) {
 	left, why := m.Header.Get("Nats-Num-Pending"), m.Header.Get("Description")
 	switch status := m.Header.Get("Status"); {
@@ -443,7 +470,8 @@ func (r *reader) receive(m *nats.Msg) {
 	a.ended(m)
 }
 
-// stored reads the place of a message out of the headers of a direct get or of a republished copy.
+// stored reads the place of a message out of the headers of a direct get or of
+// a republished copy.
 func stored(m *nats.Msg) Stored {
 	s := Stored{Subject: m.Header.Get(jetstream.SubjectHeader), Header: m.Header, Body: m.Data}
 	s.Seq, _ = strconv.ParseUint(m.Header.Get(jetstream.SequenceHeader), 10, 64)
@@ -451,7 +479,8 @@ func stored(m *nats.Msg) Stored {
 	return s
 }
 
-// live is a watched message: stored ones carry their place, others only their subject.
+// live is a watched message: stored ones carry their place, others only their
+// subject.
 func live(m *nats.Msg) Stored {
 	s := stored(m)
 	if s.Seq == 0 {

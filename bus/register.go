@@ -11,16 +11,17 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Register is one small value that many change, each by compare-and-set: what is stored follows from what
-// was there, or is refused. It is a key of a key-value bucket, which is made when it is first used, with as
-// many replicas as the streams. A Register is safe for concurrent use.
+// Register is one small value that many change, each by compare-and-set: what
+// is stored follows from what was there, or is refused. It is a key of a
+// key-value bucket, which is made when it is first used, with as many replicas
+// as the streams. A Register is safe for concurrent use.
 type Register struct {
 	bucket *Bucket
 	key    string
 }
 
-// Limit is a register of what may be asked of a provider. The key is made of letters, digits, - and _. It asks
-// nobody yet.
+// Limit is a register of what may be asked of a provider. The key is made of
+// letters, digits, - and _. It asks nobody yet.
 func (c *Conn) Limit(key string) *Register {
 	return &Register{c.bucket("LIMITS", "What may be asked of providers, of all workers together"), key}
 }
@@ -30,11 +31,13 @@ func (r *Register) String() string { return r.bucket.String() + ", key " + r.key
 
 func (r *Register) subject() string { return "$KV." + r.bucket.name + "." + r.key }
 
-// Read returns the value and its revision, 0 if there is none. It tries until ctx ends. A follower may lag: where
-// a write was refused for a message, what is read holds that message if it is given as must.
+// Read returns the value and its revision, 0 if there is none. It tries until
+// ctx ends. A follower may lag: where a write was refused for a message, what
+// is read holds that message if it is given as must.
 func (r *Register) Read(ctx context.Context, must uint64) (value []byte, rev uint64, err error) {
 	err = r.bucket.do(ctx, func(jetstream.Stream) (again bool, _ error) {
-		for range 500 { // 5 s, after which the message may as well have been removed
+		// 5 s, after which the message may as well have been removed
+		for range 500 {
 			ms, err := r.bucket.page(ctx, request{MultiLast: []string{r.subject()}})
 			if err != nil {
 				return errors.Is(err, errNoAnswer) && !r.bucket.conn.nc.IsClosed(), err
@@ -54,8 +57,9 @@ func (r *Register) Read(ctx context.Context, must uint64) (value []byte, rev uin
 	return value, rev, err
 }
 
-// Swap stores a value in place of that of a revision. It tries until ctx ends. The error is a *ConflictError if
-// another value is there; that may be this one, if an acknowledgement was lost.
+// Swap stores a value in place of that of a revision. It tries until ctx ends.
+// The error is a *ConflictError if another value is there; that may be this
+// one, if an acknowledgement was lost.
 func (r *Register) Swap(ctx context.Context, was uint64, value []byte) (rev uint64, err error) {
 	msg := nats.NewMsg(r.bucket.target(r.key))
 	msg.Data = value
@@ -78,8 +82,8 @@ func (r *Register) Swap(ctx context.Context, was uint64, value []byte) (rev uint
 	return rev, conn.intercept(Point{"write", msg.Subject, true})
 }
 
-// Watch calls fn, one value at a time, for the value that is there and every one that is stored after it, until
-// ctx ends.
+// Watch calls fn, one value at a time, for the value that is there and every
+// one that is stored after it, until ctx ends.
 func (r *Register) Watch(ctx context.Context, fn func(value []byte, rev uint64)) error {
 	failed := func(err error) error { return fmt.Errorf("watch %s: %w", r, err) }
 	if _, _, err := r.bucket.open(ctx); err != nil {

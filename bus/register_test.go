@@ -88,7 +88,8 @@ func addOne(t *testing.T, r *Register) {
 	}
 }
 
-// TestRegisterWatch tells what is there and what comes, and ends with its context.
+// TestRegisterWatch tells what is there and what comes, and ends with its
+// context.
 func TestRegisterWatch(t *testing.T) {
 	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
 	r := c.Limit("watched")
@@ -118,8 +119,8 @@ func TestRegisterWatch(t *testing.T) {
 	}
 }
 
-// TestRegisterIsMadeAgain when somebody has removed the bucket; a message that went with it is not waited
-// for for ever.
+// TestRegisterIsMadeAgain when somebody has removed the bucket; a message that
+// went with it is not waited for for ever.
 func TestRegisterIsMadeAgain(t *testing.T) {
 	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
 	r := c.Limit("k")

@@ -16,17 +16,25 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// ServerConfig says what an embedded server listens on and where it keeps its streams.
+// ServerConfig says what an embedded server listens on and where it keeps its
+// streams.
 type ServerConfig struct {
-	Listen       string        // HOST:PORT, port 0 for a free one; "": no socket, only Dial.Server reaches it
-	StoreDir     string        // required; made if it is not there, and this server's alone while it runs
-	SyncAlways   bool          // fsync before every acknowledgement: survives a power cut, costs 0.3 ms a write
-	SyncInterval time.Duration // how often to fsync otherwise; 0: the server's own default
-	Log          *slog.Logger  // nil: discard
+	// HOST:PORT, port 0 for a free one; "": no socket, only Dial.Server
+	// reaches it
+	Listen string
+	// required; made if it is not there, and this server's alone while it
+	// runs
+	StoreDir string
+	// fsync before every acknowledgement: survives a power cut, costs 0.3
+	// ms a write
+	SyncAlways bool
+	// how often to fsync otherwise; 0: the server's own default
+	SyncInterval time.Duration
+	Log          *slog.Logger // nil: discard
 }
 
-// Server is a NATS server with JetStream inside this process. It asks nobody for credentials: let it
-// listen where only friends can reach it.
+// Server is a NATS server with JetStream inside this process. It asks nobody
+// for credentials: let it listen where only friends can reach it.
 type Server struct {
 	srv    *server.Server
 	listen bool
@@ -45,7 +53,8 @@ var (
 	errNotReady = errors.New("not ready after " + readyTimeout.String())
 )
 
-// Serve starts a server and returns when it takes connections. The caller closes it.
+// Serve starts a server and returns when it takes connections. The caller
+// closes it.
 func Serve(cfg ServerConfig) (*Server, error) {
 	s, err := serve(cfg)
 	if err != nil {
@@ -71,7 +80,8 @@ func serve(cfg ServerConfig) (*Server, error) {
 	lines := &serverLog{log: cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))}
 	srv.SetLoggerV2(lines, false, false, false)
 	s := &Server{srv: srv, listen: cfg.Listen != "", unlock: unlock}
-	srv.Start() // recovers the store before it returns, for as long as that takes
+	// recovers the store before it returns, for as long as that takes
+	srv.Start()
 	if err := lines.fatal(); err != nil {
 		s.Close()
 		return nil, err
@@ -83,8 +93,9 @@ func serve(cfg ServerConfig) (*Server, error) {
 	return s, nil
 }
 
-// options leaves the store's and the memory's limits to the server, which derives them from the disk
-// and the machine. Nothing is reserved: a small disk refuses writes when it is full, not streams.
+// options leaves the store's and the memory's limits to the server, which
+// derives them from the disk and the machine. Nothing is reserved: a small disk
+// refuses writes when it is full, not streams.
 func (cfg ServerConfig) options() (*server.Options, error) {
 	if cfg.StoreDir == "" {
 		return nil, errors.New("no store directory")
@@ -101,7 +112,8 @@ func (cfg ServerConfig) options() (*server.Options, error) {
 		SyncAlways:   cfg.SyncAlways,
 		SyncInterval: cfg.SyncInterval,
 	}
-	opts.JetStreamLimits.DefaultMaxConsumers = -1 // 1,000 otherwise: two for each agent
+	// 1,000 otherwise: two for each agent
+	opts.JetStreamLimits.DefaultMaxConsumers = -1
 	if opts.DontListen {
 		return opts, nil
 	}
@@ -119,8 +131,8 @@ func (cfg ServerConfig) options() (*server.Options, error) {
 	return opts, nil
 }
 
-// own makes dir if need be and takes it for this process alone. The lock ends with the process, so
-// one that was killed leaves nothing to clean up.
+// own makes dir if need be and takes it for this process alone. The lock ends
+// with the process, so one that was killed leaves nothing to clean up.
 func own(dir string) (unlock func(), err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("store: %w", err)
@@ -149,7 +161,8 @@ func (s *Server) URL() string {
 	return "nats://" + net.JoinHostPort(host, strconv.Itoa(addr.Port))
 }
 
-// Close shuts the server down and waits until its store is closed. Closing again does nothing.
+// Close shuts the server down and waits until its store is closed. Closing
+// again does nothing.
 func (s *Server) Close() {
 	s.once.Do(func() {
 		s.srv.Shutdown()

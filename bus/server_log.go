@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 )
 
-// serverLog is the logger of an embedded server. What is fatal to a server of its own process is an
-// error here: the first is kept, for Serve to return.
+// serverLog is the logger of an embedded server. What is fatal to a server of
+// its own process is an error here: the first is kept, for Serve to return.
 type serverLog struct {
 	log   *slog.Logger
 	first atomic.Pointer[string]

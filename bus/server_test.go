@@ -47,7 +47,10 @@ func connectT(t *testing.T, d Dial) (*nats.Conn, jetstream.JetStream) {
 
 func streamT(t *testing.T, js jetstream.JetStream) jetstream.Stream {
 	t.Helper()
-	s, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "S", Subjects: []string{"s.>"}, AllowMsgSchedules: true})
+	s, err := js.CreateStream(
+		t.Context(),
+		jetstream.StreamConfig{Name: "S", Subjects: []string{"s.>"}, AllowMsgSchedules: true},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +96,8 @@ func TestServerKeepsItsStore(t *testing.T) {
 	}
 
 	_, err := Serve(ServerConfig{StoreDir: dir})
-	if err == nil || !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), "in use by another server") {
+	if err == nil || !strings.Contains(err.Error(), dir) ||
+		!strings.Contains(err.Error(), "in use by another server") {
 		t.Errorf("a second server on one store: %v", err)
 	}
 
@@ -146,7 +150,8 @@ func TestServerRefuses(t *testing.T) {
 			}
 		})
 	}
-	serveT(t, ServerConfig{StoreDir: dir}) // whatever failed has let go of the store
+	// whatever failed has let go of the store
+	serveT(t, ServerConfig{StoreDir: dir})
 }
 
 func TestServerLogs(t *testing.T) {

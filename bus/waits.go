@@ -11,22 +11,26 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// answerWithin is how long one request waits for its answer before it counts as lost.
+// answerWithin is how long one request waits for its answer before it counts as
+// lost.
 const answerWithin = 5 * time.Second
 
-// waits is who waits for an answer on a connection. When it breaks, all that was asked before may be asked
-// again as soon as there is another one: no answer to it comes over that.
+// waits is who waits for an answer on a connection. When it breaks, all that
+// was asked before may be asked again as soon as there is another one: no
+// answer to it comes over that.
 type waits struct {
 	mu  sync.Mutex
 	all map[*wait]bool
-	up  chan struct{} // closed when there is a connection again
+	// closed when there is a connection again
+	up chan struct{}
 }
 
 func newWaits() *waits { return &waits{all: map[*wait]bool{}, up: make(chan struct{})} }
 
 type wait struct{ end context.CancelFunc }
 
-// begin makes a context that ends when an answer does not come any more. The caller calls done.
+// begin makes a context that ends when an answer does not come any more. The
+// caller calls done.
 func (ws *waits) begin(ctx context.Context) (_ context.Context, done func()) {
 	ctx, end := context.WithTimeout(ctx, answerWithin)
 	w := &wait{end}
@@ -60,7 +64,8 @@ func (ws *waits) back() {
 	ws.up = make(chan struct{})
 }
 
-// pause waits before something is tried again, or returns the cause of ctx's end. A new connection ends it.
+// pause waits before something is tried again, or returns the cause of ctx's
+// end. A new connection ends it.
 func (ws *waits) pause(ctx context.Context, d time.Duration) error {
 	ws.mu.Lock()
 	up := ws.up
@@ -77,8 +82,9 @@ func (ws *waits) pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// ask makes a request that may be made twice. While its answer is lost it is made again, until ctx ends;
-// but only after this connection has seen the streams, since until then nobody may ever answer.
+// ask makes a request that may be made twice. While its answer is lost it is
+// made again, until ctx ends; but only after this connection has seen the
+// streams, since until then nobody may ever answer.
 func ask[T any](ctx context.Context, c *Conn, do func(context.Context) (T, error)) (T, error) {
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
 		v, err := askOnce(ctx, c, do)
@@ -97,13 +103,14 @@ func askOnce[T any](ctx context.Context, c *Conn, do func(context.Context) (T, e
 	return do(ctx)
 }
 
-// Lost reports whether a request to JetStream got no answer, or one that will be another in a moment: the
-// server went away, or the stream has no leader.
+// Lost reports whether a request to JetStream got no answer, or one that will
+// be another in a moment: the server went away, or the stream has no leader.
 func Lost(err error) bool {
 	if api, ok := errors.AsType[*jetstream.APIError](err); ok {
 		return api.Code == http.StatusServiceUnavailable
 	}
-	if api, ok := errors.AsType[*nats.APIError](err); ok { // a watch of a bucket is made with the library's older half
+	// a watch of a bucket is made with the library's older half
+	if api, ok := errors.AsType[*nats.APIError](err); ok {
 		return api.Code == http.StatusServiceUnavailable
 	}
 	for _, e := range []error{

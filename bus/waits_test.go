@@ -14,8 +14,9 @@ import (
 // errMute breaks a connection.
 var errMute = errors.New("mute")
 
-// mute lies between a client and a server. Once it is told, it swallows what the client says, and breaks
-// the connection at the first word of it; the next connection works, if it does not refuse them.
+// mute lies between a client and a server. Once it is told, it swallows what
+// the client says, and breaks the connection at the first word of it; the next
+// connection works, if it does not refuse them.
 type mute struct {
 	url     string
 	mu      sync.Mutex
@@ -38,7 +39,8 @@ func muteT(t *testing.T, server string) *mute {
 	return m
 }
 
-// swallow breaks the connection at the client's next word, and refuses others until it is told otherwise.
+// swallow breaks the connection at the client's next word, and refuses others
+// until it is told otherwise.
 func (m *mute) swallow(refuse bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -51,8 +53,9 @@ func (m *mute) accept() {
 	m.refuses = false
 }
 
-// A request whose answer is lost with the connection is made again as soon as there is another one, however
-// long its caller would have waited for the answer.
+// A request whose answer is lost with the connection is made again as soon as
+// there is another one, however long its caller would have waited for the
+// answer.
 func TestAnswersThatAreLost(t *testing.T) {
 	server := serveT(t, ServerConfig{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
 	openT(t, Dial{URL: server.URL()}, true)
@@ -103,7 +106,8 @@ func TestAnswersThatAreLost(t *testing.T) {
 	}
 }
 
-// A feed goes on though there was no connection for longer than its requests stand.
+// A feed goes on though there was no connection for longer than its requests
+// stand.
 func TestFeedOutlastsItsConnection(t *testing.T) {
 	server := serveT(t, ServerConfig{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
 	m := muteT(t, server.URL())
@@ -114,7 +118,10 @@ func TestFeedOutlastsItsConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := conn.Space().Run(agentT(t, "lead"), tree, subjects.Root)
-	c, err := conn.Consumer(t.Context(), ConsumerConfig{Stream: "RUNS", Name: "calls", Filters: []string{conn.Space().Calls(r.Agent)}})
+	c, err := conn.Consumer(
+		t.Context(),
+		ConsumerConfig{Stream: "RUNS", Name: "calls", Filters: []string{conn.Space().Calls(r.Agent)}},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +133,9 @@ func TestFeedOutlastsItsConnection(t *testing.T) {
 	var away sync.WaitGroup
 	defer away.Wait()
 	away.Go(func() {
-		time.Sleep(2 * PullFor) // the first request is swallowed, and the next one cannot be sent
+		// the first request is swallowed, and the next one cannot be
+		// sent
+		time.Sleep(2 * PullFor)
 		m.accept()
 		if _, err := direct.Write(t.Context(), Message{Subject: r.Call()}); err != nil {
 			t.Error(err)
@@ -141,7 +150,8 @@ func TestFeedOutlastsItsConnection(t *testing.T) {
 	}
 }
 
-// What is known of the agents is watched on, though the connection broke as it was first asked for.
+// What is known of the agents is watched on, though the connection broke as it
+// was first asked for.
 func TestDirectoryThatIsWatchedAgain(t *testing.T) {
 	server := serveT(t, ServerConfig{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
 	m := muteT(t, server.URL())
@@ -165,7 +175,8 @@ func TestDirectoryThatIsWatchedAgain(t *testing.T) {
 	case <-ctx.Done():
 		t.Fatal("nothing was watched")
 	}
-	time.Sleep(answerWithin + time.Second) // the watch outlasts the attempt that made it
+	// the watch outlasts the attempt that made it
+	time.Sleep(answerWithin + time.Second)
 	if _, err := dir.Put(ctx, "lead", []byte("{}")); err != nil {
 		t.Fatal(err)
 	}

@@ -13,9 +13,9 @@ import (
 
 const module = "github.com/axebus/axe"
 
-// may maps a package to everything it may import besides the standard library. An entry is one
-// package; with /... it is that package and all below it. An arrow that is not here does not exist.
-// Tests may import what they like.
+// may maps a package to everything it may import besides the standard library.
+// An entry is one package; with /... it is that package and all below it. An
+// arrow that is not here does not exist. Tests may import what they like.
 var may = map[string][]string{
 	"subjects": {},
 
@@ -31,34 +31,65 @@ var may = map[string][]string{
 	"configs":          {"subjects", "github.com/BurntSushi/toml"},
 	"configs/examples": {},
 
-	"bus":         {"subjects", "github.com/nats-io/...", "github.com/synadia-io/orbit.go/...", "github.com/gofrs/flock", "golang.org/x/..."},
+	"bus": {
+		"subjects",
+		"github.com/nats-io/...",
+		"github.com/synadia-io/orbit.go/...",
+		"github.com/gofrs/flock",
+		"golang.org/x/...",
+	},
 	"bus/bustest": {}, // for tests
 
-	"agentd/run":    {"provider"},
-	"agentd/tool":   {"provider", "agentd/run", "subjects"},
-	"agentd/prompt": {"configs"},
-	"agentd/memory": {"subjects", "github.com/gofrs/flock"},
-	"agentd/verify": {"agentd/run", "subjects"},
-	"agentd/limit":  {"provider"},
-	"agentd/client": {"bus", "subjects", "agentd/run", "provider"},
+	"agentd/run":       {"provider"},
+	"agentd/tool":      {"provider", "agentd/run", "subjects"},
+	"agentd/prompt":    {"configs"},
+	"agentd/memory":    {"subjects", "github.com/gofrs/flock"},
+	"agentd/verify":    {"agentd/run", "subjects"},
+	"agentd/ratelimit": {"provider"},
+	"client":           {"bus", "subjects", "agentd/run", "provider"},
 	"agentd": {
-		"agentd/run", "agentd/tool", "agentd/prompt", "agentd/memory", "agentd/limit", "bus", "configs", "provider", "provider/catalog",
+		"agentd/run", "agentd/tool", "agentd/prompt", "agentd/memory", "agentd/ratelimit", "bus", "configs", "provider", "provider/catalog",
 		"subjects", "golang.org/x/sync/...",
 	},
 
 	"cmd/internal/chaostest": {}, // tests alone
 
-	"cmd/internal/bench": {"agentd", "agentd/run", "bus", "configs", "provider", "provider/openai", "subjects", "golang.org/x/sync/..."},
+	"cmd/internal/bench": {
+		"agentd",
+		"agentd/run",
+		"bus",
+		"configs",
+		"provider",
+		"provider/openai",
+		"subjects",
+		"golang.org/x/sync/...",
+	},
 
 	"cmd/internal/cli": below("golang.org/x/term", "github.com/lmittmann/tint", "github.com/spf13/cobra"),
-	"cmd/agentd":       below("cmd/internal/cli", "golang.org/x/term", "github.com/lmittmann/tint", "github.com/spf13/cobra"),
-	"cmd/axe-submit":   below("cmd/internal/cli", "golang.org/x/term", "github.com/lmittmann/tint", "github.com/spf13/cobra"),
-	"cmd/axe":          below("cmd/internal/cli", "cmd/internal/bench", "golang.org/x/term", "github.com/lmittmann/tint", "github.com/spf13/cobra"),
+	"cmd/agentd": below(
+		"cmd/internal/cli",
+		"golang.org/x/term",
+		"github.com/lmittmann/tint",
+		"github.com/spf13/cobra",
+	),
+	"cmd/axe-submit": below(
+		"cmd/internal/cli",
+		"golang.org/x/term",
+		"github.com/lmittmann/tint",
+		"github.com/spf13/cobra",
+	),
+	"cmd/axe": below(
+		"cmd/internal/cli",
+		"cmd/internal/bench",
+		"golang.org/x/term",
+		"github.com/lmittmann/tint",
+		"github.com/spf13/cobra",
+	),
 }
 
 // below is everything of ours below cmd, and more.
 func below(more ...string) []string {
-	return append(more, "agentd/...", "bus", "configs/...", "provider/...", "subjects")
+	return append(more, "agentd/...", "client", "bus", "configs/...", "provider/...", "subjects")
 }
 
 type pkg struct {
@@ -67,10 +98,17 @@ type pkg struct {
 	GoFiles    []string
 }
 
-// packages lists the module's packages that have code besides tests, by their path inside the module.
+// packages lists the module's packages that have code besides tests, by their
+// path inside the module.
 func packages(t *testing.T) map[string]pkg {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Imports,GoFiles", module+"/...").Output()
+	out, err := exec.CommandContext(
+		t.Context(),
+		"go",
+		"list",
+		"-json=ImportPath,Imports,GoFiles",
+		module+"/...",
+	).Output()
 	if err != nil {
 		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 			t.Logf("%s", exit.Stderr)
@@ -138,8 +176,8 @@ func TestTableOfArrows(t *testing.T) {
 		{"bus", "github.com/nats-io/nats.go/jetstream", true},
 		{"bus", module + "/provider", false},
 		{"agentd", "github.com/nats-io/nats.go", false},
-		{"agentd/client", module + "/agentd", false},
-		{"cmd/axe", module + "/agentd/client", true},
+		{"client", module + "/agentd", false},
+		{"cmd/axe", module + "/client", true},
 		{"cmd/axe", module + "/cmd/axe-submit", false},
 		{"cmd/internal/cli", module + "/cmd/axe", false},
 	} {

@@ -13,8 +13,8 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
-// fault is a mistake that is planted in the code to see that the tests find it. A file in testdata/faults
-// holds one:
+// fault is a mistake that is planted in the code to see that the tests find it.
+// A file in testdata/faults holds one:
 //
 //	What goes wrong, and which rule of the design that breaks.
 //
@@ -27,7 +27,8 @@ import (
 type fault struct {
 	name  string
 	finds []find
-	edits map[string][]edit // by file, from the root of the module
+	// by file, from the root of the module
+	edits map[string][]edit
 }
 
 // find is a test that finds a fault.
@@ -91,7 +92,8 @@ func edits(text string) []edit {
 	return all
 }
 
-// plant returns the files that a fault changes, by their path, as they are with it.
+// plant returns the files that a fault changes, by their path, as they are with
+// it.
 func (f fault) plant() (map[string][]byte, error) {
 	out := map[string][]byte{}
 	for name, edits := range f.edits {
@@ -115,8 +117,8 @@ func (f fault) plant() (map[string][]byte, error) {
 	return out, nil
 }
 
-// overlay writes the changed files to a directory, and what go build -overlay wants to know of them. The
-// tree itself stays as it is.
+// overlay writes the changed files to a directory, and what go build -overlay
+// wants to know of them. The tree itself stays as it is.
 func (f fault) overlay(t *testing.T, dir string) string {
 	t.Helper()
 	planted, err := f.plant()

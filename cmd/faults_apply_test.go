@@ -17,8 +17,9 @@ import (
 	"testing"
 )
 
-// TestFaultsApply holds every fault to the code as it is: its texts are there, once, and the code compiles
-// with what it puts in their place. (That they are found takes longer: make faults.)
+// TestFaultsApply holds every fault to the code as it is: its texts are there,
+// once, and the code compiles with what it puts in their place. (That they are
+// found takes longer: make faults.)
 func TestFaultsApply(t *testing.T) {
 	exported := exports(t)
 	for _, f := range faults(t) {
@@ -35,10 +36,19 @@ func TestFaultsApply(t *testing.T) {
 	}
 }
 
-// exports maps each package that the module needs to what the compiler has exported of it.
+// exports maps each package that the module needs to what the compiler has
+// exported of it.
 func exports(t *testing.T) map[string]string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go", "list", "-export", "-deps", "-json=ImportPath,Export", module+"/agentd")
+	cmd := exec.CommandContext(
+		t.Context(),
+		"go",
+		"list",
+		"-export",
+		"-deps",
+		"-json=ImportPath,Export",
+		module+"/agentd",
+	)
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatal(err)
@@ -54,7 +64,8 @@ func exports(t *testing.T) map[string]string {
 	return files
 }
 
-// compiles checks the types of the package in a directory, some of whose files are others than on disk.
+// compiles checks the types of the package in a directory, some of whose files
+// are others than on disk.
 func compiles(dir string, planted map[string][]byte, exported map[string]string) error {
 	names, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
@@ -63,7 +74,8 @@ func compiles(dir string, planted map[string][]byte, exported map[string]string)
 	set := token.NewFileSet()
 	var files []*ast.File
 	for _, name := range names {
-		if here, err := build.Default.MatchFile(dir, filepath.Base(name)); err != nil || !here || strings.HasSuffix(name, "_test.go") {
+		if here, err := build.Default.MatchFile(dir, filepath.Base(name)); err != nil || !here ||
+			strings.HasSuffix(name, "_test.go") {
 			continue
 		}
 		var src any

@@ -16,18 +16,20 @@ import (
 
 var findFaults = flag.Bool("faults", false, "plant every fault and run the tests that are to find it (make faults)")
 
-// atMost is the longest that a test may take. One that hangs has found nothing, but one that says so itself has: bubbles do
-// after five minutes.
+// atMost is the longest that a test may take. One that hangs has found nothing,
+// but one that says so itself has: bubbles do after five minutes.
 const atMost = 7 * time.Minute
 
-// TestFaultsAreFound plants one fault after the other and runs the tests that are to find it. Each of them
-// has to fail, and to pass without the fault. A suite that passes whatever is wrong proves nothing.
+// TestFaultsAreFound plants one fault after the other and runs the tests that
+// are to find it. Each of them has to fail, and to pass without the fault. A
+// suite that passes whatever is wrong proves nothing.
 func TestFaultsAreFound(t *testing.T) {
 	if !*findFaults {
 		t.Skip("it takes minutes: make faults")
 	}
 	all := faults(t)
-	sound := map[string]string{} // package to its tests, built without a fault
+	// package to its tests, built without a fault
+	sound := map[string]string{}
 	passed := map[string]bool{}
 	for _, f := range all {
 		t.Run(f.name, func(t *testing.T) {
@@ -58,7 +60,9 @@ func TestFaultsAreFound(t *testing.T) {
 					sound[find.pkg] = find.build(t, t.TempDir())
 				}
 				took, out, failed := find.run(t, sound[find.pkg])
-				if failed { // what a walk found by chance may not come again
+				// what a walk found by chance may not come
+				// again
+				if failed {
 					t.Errorf("%s fails without a fault, after %v:\n%s", find, took, out)
 					continue
 				}
@@ -72,7 +76,10 @@ func TestFaultsAreFound(t *testing.T) {
 func (f find) build(t *testing.T, dir string, flags ...string) string {
 	t.Helper()
 	file := filepath.Join(dir, filepath.Base(f.pkg)+".test")
-	cmd := exec.CommandContext(t.Context(), "go", slices.Concat([]string{"test", "-c", "-o", file}, flags, []string{f.pkg})...)
+	cmd := exec.CommandContext(
+		t.Context(),
+		"go",
+		slices.Concat([]string{"test", "-c", "-o", file}, flags, []string{f.pkg})...)
 	cmd.Dir = ".."
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%s does not compile: %v\n%s", f.pkg, err, out)
@@ -87,7 +94,8 @@ func (f find) run(t *testing.T, binary string) (took time.Duration, said string,
 	defer cancel()
 	flags := []string{"-test.run=^" + f.test + "$", "-test.v", "-test.failfast"}
 	cmd := exec.CommandContext(ctx, binary, slices.Concat(flags, f.flags)...)
-	cmd.Env = append(os.Environ(), "RAPID_NOFAILFILE=true", "RAPID_SHRINKTIME=1ms") // it is to fail, not to be explained
+	// it is to fail, not to be explained
+	cmd.Env = append(os.Environ(), "RAPID_NOFAILFILE=true", "RAPID_SHRINKTIME=1ms")
 	cmd.Dir = filepath.Join("..", filepath.FromSlash(f.pkg))
 	begun := time.Now()
 	raw, err := cmd.CombinedOutput()
@@ -103,7 +111,8 @@ func (f find) run(t *testing.T, binary string) (took time.Duration, said string,
 
 var telling = regexp.MustCompile(`(?m)^(panic: .*|\s*--- FAIL: .*|\s+\w+_test\.go:\d+: .*)$`)
 
-// verdict is the first few lines of a failed test's output that say what is wrong.
+// verdict is the first few lines of a failed test's output that say what is
+// wrong.
 func verdict(out string) string {
 	var b strings.Builder
 	n := 0

@@ -10,25 +10,35 @@ import (
 	"testing"
 )
 
-// sections are those of the three documents that have features, by their headings. The others tell why, or show examples.
+// sections are those of the three documents that have features, by their
+// headings. The others tell why, or show examples.
 var sections = map[string][]string{
 	"002": {"Constraints", "Spawning", "Isolation Model", "Communication", "Supervision", "Error Handling"},
-	"003": {"The Two-Path Model", "Commands", "Child Lifecycle", "Structured Completion Message", "System Prompt Guidance", "Open Questions"},
+	"003": {
+		"The Two-Path Model",
+		"Commands",
+		"Child Lifecycle",
+		"Structured Completion Message",
+		"System Prompt Guidance",
+		"Open Questions",
+	},
 	"004": {
 		"State Machine Changes", "State Transitions", "Property Invariants", "Tool Definitions", "Tool Availability",
 		"Runtime / Executor Responsibilities", "Database", "Sub-Agent Initial Message", "Aggregated Results Format",
 	},
 }
 
-// TestFeatures: every line of testdata/features.txt has its number below a section of its document, what it names is there,
-// and every section has a line, in the order of the document.
+// TestFeatures: every line of testdata/features.txt has its number below a
+// section of its document, what it names is there, and every section has a
+// line, in the order of the document.
 func TestFeatures(t *testing.T) {
 	table, err := os.ReadFile("testdata/features.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
 	there, numbered := map[string]proofs{}, map[string]int{}
-	shown := map[string][]string{} // the sections of each document that have a line
+	// the sections of each document that have a line
+	shown := map[string][]string{}
 	var doc, section string
 	for line := range strings.Lines(string(table)) {
 		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
@@ -71,7 +81,8 @@ func featureOf(line string) (feature, error) {
 	return feature{fields[0], fields[1], fields[2]}, nil
 }
 
-// shown says what is wrong with the test of a feature. What there is in a directory is read once.
+// shown says what is wrong with the test of a feature. What there is in a
+// directory is read once.
 func (f feature) shown(t *testing.T, there map[string]proofs) error {
 	t.Helper()
 	if strings.HasSuffix(f.test, ".txt") {

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// TestRunKeepsToLimits: config.toml bounds what axe run asks of a provider at the same time.
+// TestRunKeepsToLimits: config.toml bounds what axe run asks of a provider at
+// the same time.
 func TestRunKeepsToLimits(t *testing.T) {
 	for name, limit := range map[string]string{"off": "", "one at a time": "max_concurrent = 1\n"} {
 		t.Run(name, func(t *testing.T) {
@@ -20,11 +21,16 @@ func TestRunKeepsToLimits(t *testing.T) {
 				now += by
 				most = max(most, now)
 			}
-			p.agent("parent", subAgents("helper"), delegates(call("helper", "a"), call("helper", "b"), call("helper", "c")))
+			p.agent(
+				"parent",
+				subAgents("helper"),
+				delegates(call("helper", "a"), call("helper", "b"), call("helper", "c")),
+			)
 			p.agent("helper", "", func(*ask) reply {
 				change(1)
 				defer change(-1)
-				time.Sleep(200 * time.Millisecond) // for the others to come, if they do
+				// for the others to come, if they do
+				time.Sleep(200 * time.Millisecond)
 				return reply{text: "done"}
 			})
 			if got := p.completes("parent", "go"); got != "done | done | done" {

@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// TestRunRetries: axe run asks again as the agent's file says, not before the provider wants it; what it
-// does meanwhile is seen, and how often it did it in the end.
+// TestRunRetries: axe run asks again as the agent's file says, not before the
+// provider wants it; what it does meanwhile is seen, and how often it did it in
+// the end.
 func TestRunRetries(t *testing.T) {
 	p := newPlay(t)
 	var n atomic.Int64
@@ -24,7 +25,8 @@ func TestRunRetries(t *testing.T) {
 		return reply{text: "done"}
 	})
 	end := p.run("parent", "go", "--json", "--verbose")
-	// The second pause: the first may have begun before anybody watched. What is left of it when it is told is chance.
+	// The second pause: the first may have begun before anybody watched.
+	// What is left of it when it is told is chance.
 	told := regexp.MustCompile(`\n\[turn 1\] Provider failed, attempt 3 of 3 in [0-9.]+m?s \(rate_limit\)\n`)
 	if end.code != 0 || !told.MatchString(end.stderr) {
 		t.Fatalf("exit code %d, stderr %s", end.code, end.stderr)
@@ -41,8 +43,8 @@ func TestRunRetries(t *testing.T) {
 	}
 }
 
-// TestRunRetriesNotUnlessAsked: a file that says nothing of it has its model asked once, and the provider's
-// failure is the exit code's.
+// TestRunRetriesNotUnlessAsked: a file that says nothing of it has its model
+// asked once, and the provider's failure is the exit code's.
 func TestRunRetriesNotUnlessAsked(t *testing.T) {
 	p := newPlay(t)
 	p.agent("parent", "", refuses(503, "overloaded"))

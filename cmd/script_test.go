@@ -62,7 +62,16 @@ func TestScripts(t *testing.T) {
 func binaries(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", dir+string(filepath.Separator), "./agentd", "./axe-submit", "./axe")
+	cmd := exec.CommandContext(
+		t.Context(),
+		"go",
+		"build",
+		"-o",
+		dir+string(filepath.Separator),
+		"./agentd",
+		"./axe-submit",
+		"./axe",
+	)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -89,7 +98,8 @@ func want(ts *testscript.TestScript, neg bool, args []string, atLeast int, usage
 	}
 }
 
-// keep sets a variable to what a group of a pattern matches in the last standard output.
+// keep sets a variable to what a group of a pattern matches in the last
+// standard output.
 func keep(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 2, "keep NAME PATTERN")
 	found := regexp.MustCompile(args[1]).FindStringSubmatch(ts.ReadFile("stdout"))

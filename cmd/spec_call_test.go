@@ -10,19 +10,24 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// ExecuteCallAgent of the specification is no function here: a call goes over the bus to whichever worker
-// has the agent. So these tests, those that the specification names in 7.7, have a parent's model make
-// the call, and look at the result that comes back to it. The parent is asked in Anthropic's format, which
-// says whether a result is an error. TestExecuteCallAgent_DepthLimitReached is in agentd/tool: no model gets so
-// far, since at the limit it is offered no tool (see TestRun_ToolCallsWithoutTools).
+// ExecuteCallAgent of the specification is no function here: a call goes over
+// the bus to whichever worker has the agent. So these tests, those that the
+// specification names in 7.7, have a parent's model make the call, and look at
+// the result that comes back to it. The parent is asked in Anthropic's format,
+// which says whether a result is an error.
+// TestExecuteCallAgent_DepthLimitReached is in agentd/tool: no model gets so
+// far, since at the limit it is offered no tool (see
+// TestRun_ToolCallsWithoutTools).
 
-// caller gives a play a parent that makes calls and then answers with their results.
+// caller gives a play a parent that makes calls and then answers with their
+// results.
 func (p *play) caller(text string, tcs ...provider.ToolCall) {
 	p.t.Helper()
 	p.agent("parent", "model = \"anthropic/parent\"\n"+text, delegates(tcs...))
 }
 
-// result runs the parent, which has to answer, and returns the results of its first turn.
+// result runs the parent, which has to answer, and returns the results of its
+// first turn.
 func (p *play) results(args ...string) []provider.ToolResult {
 	p.t.Helper()
 	p.completes("parent", append(args, "go")...)
@@ -51,20 +56,34 @@ func TestExecuteCallAgent_Success(t *testing.T) {
 	t.Run("7.3 step 14 nested", func(t *testing.T) {
 		p := newPlay(t)
 		p.caller(subAgents("middle"), call("middle", "look"))
-		p.agent("middle", subAgents("helper"), inTurn(calls(call("helper", "one")), calls(call("helper", "two")), func(a *ask) reply {
-			return reply{text: a.request.Messages[2].ToolResults[0].Content + " and " + a.results()[0].Content}
-		}))
+		p.agent(
+			"middle",
+			subAgents("helper"),
+			inTurn(calls(call("helper", "one")), calls(call("helper", "two")), func(a *ask) reply {
+				return reply{text: a.request.Messages[2].ToolResults[0].Content + " and " + a.results()[0].Content}
+			}),
+		)
 		p.agent("helper", "", func(a *ask) reply { return reply{text: a.user()} })
 		p.returns("Task: one and Task: two", false)
 	})
 }
 
-// TestExecuteCallAgent_AlwaysAResult: whatever the model writes, each call has one result, in its place.
+// TestExecuteCallAgent_AlwaysAResult: whatever the model writes, each call has
+// one result, in its place.
 func TestExecuteCallAgent_AlwaysAResult(t *testing.T) {
 	p := newPlay(t)
 	p.caller(
 		subAgents("helper", "ghost"),
-		call("", ""), call("ghost", "x"), provider.NewToolCall("", "call_agent", []byte(`{}`)), call("helper", "x"), call("stranger", "x"), call("helper", ""), toolCall("rm", map[string]string{"path": "/"}),
+		call(
+			"",
+			"",
+		),
+		call("ghost", "x"),
+		provider.NewToolCall("", "call_agent", []byte(`{}`)),
+		call("helper", "x"),
+		call("stranger", "x"),
+		call("helper", ""),
+		toolCall("rm", map[string]string{"path": "/"}),
 		provider.NewToolCall("", "call_agent", []byte(`{"agent":["helper"],"task":{"x":null}}`)),
 	)
 	p.agent("helper", "", answers("done"))
@@ -106,9 +125,13 @@ func TestExecuteCallAgent_EmptyAgentName(t *testing.T) {
 
 func TestExecuteCallAgent_EmptyTask(t *testing.T) {
 	p := newPlay(t)
-	p.caller(subAgents("helper"), toolCall("call_agent", map[string]string{"agent": "other", "task": "", "context": "x"}))
+	p.caller(
+		subAgents("helper"),
+		toolCall("call_agent", map[string]string{"agent": "other", "task": "", "context": "x"}),
+	)
 	p.agent("helper", "", answers("no"))
-	p.returns(`call_agent error: "task" argument is required`, true) // and not that it may not be called
+	// and not that it may not be called
+	p.returns(`call_agent error: "task" argument is required`, true)
 }
 
 func TestExecuteCallAgent_AgentNotFound(t *testing.T) {
@@ -125,7 +148,10 @@ func TestExecuteCallAgent_InvalidModel(t *testing.T) {
 			p := newPlay(t)
 			p.caller(subAgents("helper"), call("helper", "look"))
 			p.agent("helper", `model = "`+model+`"`, answers("no"))
-			p.returns(`call_agent error: invalid model for agent "helper": invalid model format "`+model+`": `+why, true)
+			p.returns(
+				`call_agent error: invalid model for agent "helper": invalid model format "`+model+`": `+why,
+				true,
+			)
 		})
 	}
 }
@@ -165,7 +191,10 @@ func TestExecuteCallAgent_Timeout(t *testing.T) {
 
 func TestExecuteCallAgent_WithContext(t *testing.T) {
 	p := newPlay(t)
-	p.caller(subAgents("helper"), toolCall("call_agent", map[string]string{"agent": "helper", "task": "look", "context": "line 7\n"}))
+	p.caller(
+		subAgents("helper"),
+		toolCall("call_agent", map[string]string{"agent": "helper", "task": "look", "context": "line 7\n"}),
+	)
 	p.agent("helper", "", answers("seen"))
 	p.returns("seen", false)
 	if got := p.first("helper").user(); got != "Task: look\n\nContext:\nline 7\n" {
@@ -191,8 +220,9 @@ func TestExecuteCallAgent_WithoutContext(t *testing.T) {
 	}
 }
 
-// TestExecuteCallAgent_Isolation is requirement 7.3, steps 8 to 12: what a sub-agent is asked comes from its
-// own file, and from the call, and nothing from its parent.
+// TestExecuteCallAgent_Isolation is requirement 7.3, steps 8 to 12: what a
+// sub-agent is asked comes from its own file, and from the call, and nothing
+// from its parent.
 func TestExecuteCallAgent_Isolation(t *testing.T) {
 	p := newPlay(t)
 	elsewhere := newCast(t)
@@ -209,7 +239,11 @@ func TestExecuteCallAgent_Isolation(t *testing.T) {
 		inTurn(func(*ask) reply {
 			return reply{text: "I will delegate.", calls: []provider.ToolCall{call("helper", "look")}}
 		}, answers("done")))
-	p.agent("helper", "model = \"ollama/tiny\"\n"+own("helper")+"[params]\ntemperature = 0.25\nmax_tokens = 222\n", nil)
+	p.agent(
+		"helper",
+		"model = \"ollama/tiny\"\n"+own("helper")+"[params]\ntemperature = 0.25\nmax_tokens = 222\n",
+		nil,
+	)
 	p.completes("parent", "what the user said")
 
 	parent, helper := p.first("parent").request, elsewhere.first("tiny").request
@@ -232,7 +266,13 @@ func TestExecuteCallAgent_Isolation(t *testing.T) {
 		}
 	})
 	t.Run("7.3 step 12 own model and parameters", func(t *testing.T) {
-		want := provider.Request{Model: "tiny", System: system("helper"), Messages: helper.Messages, Temperature: new(0.25), MaxTokens: 222}
+		want := provider.Request{
+			Model:       "tiny",
+			System:      system("helper"),
+			Messages:    helper.Messages,
+			Temperature: new(0.25),
+			MaxTokens:   222,
+		}
 		if diff := cmp.Diff(want, helper); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
@@ -242,15 +282,19 @@ func TestExecuteCallAgent_Isolation(t *testing.T) {
 	})
 }
 
-// TestExecuteCallAgent_Options is the table of requirement 7.2, in a tree of three. What each field says is
-// in a call's headers, or in what its worker knows.
+// TestExecuteCallAgent_Options is the table of requirement 7.2, in a tree of
+// three. What each field says is in a call's headers, or in what its worker
+// knows.
 func TestExecuteCallAgent_Options(t *testing.T) {
 	p := newPlay(t)
 	elsewhere := newCast(t)
 	elsewhere.plays("leaf", answers("from below"))
 	delete(p.env, "ANTHROPIC_API_KEY")
 	delete(p.env, "AXE_ANTHROPIC_BASE_URL")
-	p.write("config/axe/config.toml", "[providers.anthropic]\napi_key = \"sk-of-the-file\"\nbase_url = \""+elsewhere.url+"\"\n")
+	p.write(
+		"config/axe/config.toml",
+		"[providers.anthropic]\napi_key = \"sk-of-the-file\"\nbase_url = \""+elsewhere.url+"\"\n",
+	)
 	p.agent("root", subAgents("middle")+config("max_depth = 2"), delegates(call("middle", "x"), call("leaf", "x")))
 	p.agent("middle", subAgents("leaf"), delegates(call("leaf", "y")))
 	p.agent("leaf", "model = \"anthropic/leaf\"\n"+subAgents("middle"), nil)
@@ -263,7 +307,8 @@ func TestExecuteCallAgent_Options(t *testing.T) {
 		}
 	})
 	t.Run("ParentModel is no other agent's", func(t *testing.T) {
-		if got := []string{p.first("middle").request.Model, elsewhere.first("leaf").request.Model}; got[0] != "middle" || got[1] != "leaf" {
+		if got := []string{p.first("middle").request.Model, elsewhere.first("leaf").request.Model}; got[0] != "middle" ||
+			got[1] != "leaf" {
 			t.Errorf("models %v", got)
 		}
 	})

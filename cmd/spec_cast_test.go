@@ -17,20 +17,22 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// cast is a server that speaks for the models of all agents: a request is for the agent that its model is
-// named after. It keeps what it is asked, and checks each request against the format and against what it
-// has said before.
+// cast is a server that speaks for the models of all agents: a request is for
+// the agent that its model is named after. It keeps what it is asked, and
+// checks each request against the format and against what it has said before.
 type cast struct {
 	t   *testing.T
 	url string
 
-	mu     sync.Mutex
-	parts  map[string]part
-	asked  []*ask
-	events []string // "ask NAME" and "answer NAME", as they happened
+	mu    sync.Mutex
+	parts map[string]part
+	asked []*ask
+	// "ask NAME" and "answer NAME", as they happened
+	events []string
 }
 
-// part is what an agent's model says. It runs in the request's own goroutine and may take its time.
+// part is what an agent's model says. It runs in the request's own goroutine
+// and may take its time.
 type part func(*ask) reply
 
 // ask is one request.
@@ -40,14 +42,19 @@ type ask struct {
 	turn    int    // 1 for the first
 	key     string // that came with it
 	request provider.Request
-	offered bool            // there is a key "tools" at all
-	gone    <-chan struct{} // closed when the client does not wait any more
-	over    chan struct{}   // closed when the server has done with it
-	said    reply
-	aborted bool // the client left before it was answered
+	// there is a key "tools" at all
+	offered bool
+	// closed when the client does not wait any more
+	gone <-chan struct{}
+	// closed when the server has done with it
+	over chan struct{}
+	said reply
+	// the client left before it was answered
+	aborted bool
 }
 
-// reply is an answer: a status other than 200 with a message and the seconds to wait, or text, calls, or both.
+// reply is an answer: a status other than 200 with a message and the seconds to
+// wait, or text, calls, or both.
 type reply struct {
 	text    string
 	calls   []provider.ToolCall
@@ -146,8 +153,9 @@ func (c *cast) note(event string, change func()) {
 	c.events = append(c.events, event)
 }
 
-// check wants a conversation: the user's message, then what this server has said itself and as many
-// results, in order. What was said before is sent again as it was.
+// check wants a conversation: the user's message, then what this server has
+// said itself and as many results, in order. What was said before is sent again
+// as it was.
 func (c *cast) check(a *ask) {
 	msgs := a.request.Messages
 	for i, m := range msgs {

@@ -10,8 +10,8 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// chain is six agents, each of which calls the next as long as it is offered to; text is what their files
-// say besides.
+// chain is six agents, each of which calls the next as long as it is offered
+// to; text is what their files say besides.
 func (p *play) chain(text func(depth int) string) {
 	p.t.Helper()
 	for i := range 7 {
@@ -77,7 +77,8 @@ func TestRun_Depth(t *testing.T) {
 		{"9.3 max_depth 2 of the root", root("max_depth = 2"), 2},
 		{"9.3 max_depth 4", every("max_depth = 4"), 4},
 		{"9.3 not set", nothing, 3},
-		// Each agent has a limit of its own, within what its ancestors allow; the specification has the root's alone.
+		// Each agent has a limit of its own, within what its ancestors
+		// allow; the specification has the root's alone.
 		{"10.4 max_depth 5 of the root alone", root("max_depth = 5"), 3},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -127,7 +128,8 @@ func TestRun_DepthIsNotExposed(t *testing.T) {
 	p := newPlay(t)
 	p.agent("parent", subAgents("helper")+config("max_depth = 1"), delegates(call("helper", "x")))
 	p.agent("helper", "", answers("done"))
-	if got := p.completes("parent", "--json", "go"); strings.Contains(got, "depth") || !strings.Contains(got, `"content":"done"`) {
+	if got := p.completes("parent", "--json", "go"); strings.Contains(got, "depth") ||
+		!strings.Contains(got, `"content":"done"`) {
 		t.Errorf("got %s", got)
 	}
 	if got := p.axe("run", "--help").stdout; strings.Contains(got, "depth") {

@@ -10,17 +10,21 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// What goes wrong: sections 3.13, 5.2, 5.3 and 5.7, and the exit codes of section 8.
+// What goes wrong: sections 3.13, 5.2, 5.3 and 5.7, and the exit codes of
+// section 8.
 
-// TestTable_5_2 has the rows that are no other test's: 1 is TestRun_NoSubAgents_NoTools, 5 to 7 are TestRun_Depth,
-// 10 is TestRun_Timeout.
+// TestTable_5_2 has the rows that are no other test's: 1 is
+// TestRun_NoSubAgents_NoTools, 5 to 7 are TestRun_Depth, 10 is TestRun_Timeout.
 func TestTable_5_2(t *testing.T) {
 	t.Parallel()
 	t.Run("5.2 row 2 names without a config", func(t *testing.T) {
 		p := newPlay(t)
 		p.agent("parent", subAgents("helper"), delegates(call("helper", "x")))
 		p.agent("helper", "", answers("done"))
-		if got := p.completes("parent", "--dry-run", "go"); !strings.Contains(got, "\nMax Depth: 3\nParallel:  yes\nTimeout:   0s") {
+		if got := p.completes("parent", "--dry-run", "go"); !strings.Contains(
+			got,
+			"\nMax Depth: 3\nParallel:  yes\nTimeout:   0s",
+		) {
 			t.Errorf("got %s", got)
 		}
 		if got := p.completes("parent", "go"); got != "done" {
@@ -34,7 +38,10 @@ func TestTable_5_2(t *testing.T) {
 		if got := p.completes("parent", "go"); got != "done | done" {
 			t.Errorf("answered %q", got)
 		}
-		if got := p.first("parent").request.Tools[0].Description; !strings.HasSuffix(got, "Available agents: helper, helper") {
+		if got := p.first("parent").request.Tools[0].Description; !strings.HasSuffix(
+			got,
+			"Available agents: helper, helper",
+		) {
 			t.Errorf("described as %q", got)
 		}
 	})
@@ -54,7 +61,8 @@ func TestTable_5_2(t *testing.T) {
 		// No subject could be made of it, so the file is wrong.
 		p := newPlay(t)
 		p.agent("parent", subAgents("Not An Agent"), nil)
-		if end := p.run("parent", "go"); end.code != 2 || !strings.Contains(end.stderr, `parent.toml:4: sub_agents: agent name "Not An Agent": malformed`) {
+		if end := p.run("parent", "go"); end.code != 2 ||
+			!strings.Contains(end.stderr, `parent.toml:4: sub_agents: agent name "Not An Agent": malformed`) {
 			t.Errorf("exit code %d, stderr %q", end.code, end.stderr)
 		}
 		p.times("", 0)
@@ -69,7 +77,8 @@ func TestTable_5_2(t *testing.T) {
 			p := newPlay(t)
 			p.agent("parent", subAgents("helper")+config(test[0]), nil)
 			end := p.run("parent", "go")
-			if end.code != 2 || !strings.HasSuffix(end.stderr, ": "+test[1]+"\n") || !strings.Contains(end.stderr, "parent.toml:") {
+			if end.code != 2 || !strings.HasSuffix(end.stderr, ": "+test[1]+"\n") ||
+				!strings.Contains(end.stderr, "parent.toml:") {
 				t.Errorf("exit code %d, stderr %q", end.code, end.stderr)
 			}
 			p.times("", 0)
@@ -87,8 +96,14 @@ func TestTable_5_3(t *testing.T) {
 		}
 		return toolCall("call_agent", m)
 	}
-	p.caller(subAgents("helper"), args("agent", "stranger", "task", "x"), args("agent", "", "task", "x"), args("agent", "helper", "task", ""),
-		args("agent", "helper", "task", "t"), args("agent", "helper", "task", "t", "context", ""))
+	p.caller(
+		subAgents("helper"),
+		args("agent", "stranger", "task", "x"),
+		args("agent", "", "task", "x"),
+		args("agent", "helper", "task", ""),
+		args("agent", "helper", "task", "t"),
+		args("agent", "helper", "task", "t", "context", ""),
+	)
 	p.agent("helper", "", func(a *ask) reply { return reply{text: "I was asked: " + a.user()} })
 	got := p.results()
 	for i, test := range []struct {
@@ -110,8 +125,8 @@ func TestTable_5_3(t *testing.T) {
 	p.times("helper", 2)
 }
 
-// troubles are the sub-agents of TestTable_5_7: whatever goes wrong below is a result of its parent, whose
-// model decides; requirements 13.1 to 13.4.
+// troubles are the sub-agents of TestTable_5_7: whatever goes wrong below is a
+// result of its parent, whose model decides; requirements 13.1 to 13.4.
 var troubles = []struct {
 	name, agent string
 	file        string // "": there is none
@@ -140,11 +155,17 @@ var troubles = []struct {
 	},
 	{
 		"5.7 row 3, 13.2 no API key", "keyless", "model = \"anthropic/keyless\"\n", nil,
-		failed("keyless", "auth: API key for provider \"anthropic\" is not configured (set ANTHROPIC_API_KEY or add to config.toml)"),
+		failed(
+			"keyless",
+			"auth: API key for provider \"anthropic\" is not configured (set ANTHROPIC_API_KEY or add to config.toml)",
+		),
 	},
 	{
 		"13.2 no provider", "acme", "model = \"acme/x\"\n", nil,
-		failed("acme", `unsupported provider "acme": supported providers are anthropic, openai, ollama (and script, offline)`),
+		failed(
+			"acme",
+			`unsupported provider "acme": supported providers are anthropic, openai, ollama (and script, offline)`,
+		),
 	},
 	{
 		"13.2 no skill", "noskill", "skill = \"nowhere.md\"\n", nil,
@@ -173,8 +194,9 @@ var troubles = []struct {
 	{"and one that works", "works", " ", answers("fine"), "fine"},
 }
 
-// TestTable_5_7 has one parent call all of them in one turn. Row 7 takes longer and stands below. Where 7.3 has a
-// text that begins with "call_agent error" it is that one, and 13.3's otherwise.
+// TestTable_5_7 has one parent call all of them in one turn. Row 7 takes longer
+// and stands below. Where 7.3 has a text that begins with "call_agent error" it
+// is that one, and 13.3's otherwise.
 func TestTable_5_7(t *testing.T) {
 	p := newPlay(t)
 	delete(p.env, "ANTHROPIC_API_KEY")
@@ -220,7 +242,8 @@ func TestTable_5_7_Row7(t *testing.T) {
 	p.times("loops", 50)
 }
 
-// TestSpec_ExitCodes is section 8. What fails below a parent does not change how it ends: see TestTable_5_7.
+// TestSpec_ExitCodes is section 8. What fails below a parent does not change
+// how it ends: see TestTable_5_7.
 func TestSpec_ExitCodes(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -256,14 +279,16 @@ func TestSpec_ExitCodes(t *testing.T) {
 			delete(p.env, "ANTHROPIC_API_KEY")
 			p.agent("agent", test.file, test.play)
 			end := p.run("agent", append(test.args, "go")...)
-			if end.code != test.code || test.code != 0 && !strings.HasSuffix(end.stderr, test.line+"\n") || strings.Count(end.stderr, "\n") > 1 {
+			if end.code != test.code || test.code != 0 && !strings.HasSuffix(end.stderr, test.line+"\n") ||
+				strings.Count(end.stderr, "\n") > 1 {
 				t.Errorf("exit code %d, want %d; stderr %q, want %q", end.code, test.code, end.stderr, test.line)
 			}
 		})
 	}
 	t.Run("2 agent not found", func(t *testing.T) {
 		p := newPlay(t)
-		if end := p.run("nobody", "go"); end.code != 2 || !strings.HasPrefix(end.stderr, "axe: agent config not found: nobody") {
+		if end := p.run("nobody", "go"); end.code != 2 ||
+			!strings.HasPrefix(end.stderr, "axe: agent config not found: nobody") {
 			t.Errorf("exit code %d, stderr %q", end.code, end.stderr)
 		}
 	})

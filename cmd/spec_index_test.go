@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// specified is how much there is of the specification: requirements by section, the parts of two of them, rows by
-// table, exit codes.
+// specified is how much there is of the specification: requirements by section,
+// the parts of two of them, rows by table, exit codes.
 var specified = map[string]int{
 	"req-1": 9, "req-2": 7, "req-3": 7, "req-4": 6, "req-5": 7, "req-6": 4, "req-7": 5, "req-8": 8, "req-9": 4,
 	"req-10": 4, "req-11": 5, "req-12": 3, "req-13": 5, "req-7.3": 15, "req-13.2": 8,
@@ -46,7 +46,8 @@ var named = map[string]string{
 		TestRun_Verbose_ConversationTurns TestRun_ParallelToolCalls TestRun_SequentialToolCalls`,
 }
 
-// ids are all that the index has to have, with the test that it has to be, "" for any.
+// ids are all that the index has to have, with the test that it has to be, ""
+// for any.
 func ids() map[string]string {
 	all := map[string]string{}
 	for group, n := range specified {
@@ -66,8 +67,9 @@ func ids() map[string]string {
 	return all
 }
 
-// TestSpecIndex: every requirement, every row of a table, every test that is asked for by name and every exit code
-// has its line in testdata/spec.txt, and what that names is there.
+// TestSpecIndex: every requirement, every row of a table, every test that is
+// asked for by name and every exit code has its line in testdata/spec.txt, and
+// what that names is there.
 func TestSpecIndex(t *testing.T) {
 	index, err := os.ReadFile("testdata/spec.txt")
 	if err != nil {
@@ -111,7 +113,8 @@ func TestSpecIndex(t *testing.T) {
 type proofs struct {
 	dir   string
 	tests map[string]bool
-	words map[string]bool // all their strings; the names of subtests are among them
+	// all their strings; the names of subtests are among them
+	words map[string]bool
 }
 
 func proofsIn(t *testing.T, dir string) proofs {

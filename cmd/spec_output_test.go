@@ -69,11 +69,20 @@ func (p *play) printed(agent string) printed {
 	return got
 }
 
-// TestRun_JSON_IncludesToolCalls: requirements 8.6 and 8.8. The numbers are the agent's own: three turns, two of
-// which called; what its sub-agents took is not among them.
+// TestRun_JSON_IncludesToolCalls: requirements 8.6 and 8.8. The numbers are the
+// agent's own: three turns, two of which called; what its sub-agents took is
+// not among them.
 func TestRun_JSON_IncludesToolCalls(t *testing.T) {
 	p := newPlay(t)
-	p.agent("parent", subAgents("helper", "bad"), inTurn(calls(call("helper", "1"), call("helper", "2"), call("bad", "x")), calls(call("", "")), answers("done")))
+	p.agent(
+		"parent",
+		subAgents("helper", "bad"),
+		inTurn(
+			calls(call("helper", "1"), call("helper", "2"), call("bad", "x")),
+			calls(call("", "")),
+			answers("done"),
+		),
+	)
 	p.agent("helper", "", answers("fine"))
 	p.agent("bad", "", refuses(http.StatusInternalServerError, "oh"))
 	got := p.printed("parent")
@@ -85,8 +94,8 @@ func TestRun_JSON_IncludesToolCalls(t *testing.T) {
 	}
 }
 
-// TestRun_JSON_Subtree: beside its own numbers axe prints those of the whole tree, which the specification does
-// not have.
+// TestRun_JSON_Subtree: beside its own numbers axe prints those of the whole
+// tree, which the specification does not have.
 func TestRun_JSON_Subtree(t *testing.T) {
 	p := newPlay(t)
 	p.agent("parent", subAgents("middle"), delegates(call("middle", "1"), call("middle", "2")))
@@ -103,7 +112,8 @@ func TestRun_JSON_Subtree(t *testing.T) {
 	if _, timed := got.Subtree["model_ms"]; !timed {
 		t.Error("the subtree has no time")
 	}
-	delete(got.Subtree, "model_ms") // and it is another one each time
+	// and it is another one each time
+	delete(got.Subtree, "model_ms")
 	want := map[string]int{
 		"input_tokens": 3*(callsIn+textIn) + 2*textIn, "output_tokens": 3*(callsOut+textOut) + 2*textOut,
 		"runs": 5, "model_calls": 8, "tool_calls": 4,
@@ -113,7 +123,8 @@ func TestRun_JSON_Subtree(t *testing.T) {
 	}
 }
 
-// TestRun_JSON_NoToolCalls: the field is 0, and there, whether the agent could have called or not.
+// TestRun_JSON_NoToolCalls: the field is 0, and there, whether the agent could
+// have called or not.
 func TestRun_JSON_NoToolCalls(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{"with sub-agents": subAgents("helper"), "without": ""} {
@@ -152,13 +163,19 @@ func (p *play) tells(want, agent string, args ...string) ending {
 	return end
 }
 
-// TestRun_Verbose_ConversationTurns: requirements 7.5 and 8.7, line by line, and the sums of 8.8. One call
-// after the other, so that there is one order.
+// TestRun_Verbose_ConversationTurns: requirements 7.5 and 8.7, line by line,
+// and the sums of 8.8. One call after the other, so that there is one order.
 func TestRun_Verbose_ConversationTurns(t *testing.T) {
 	task := strings.Repeat("é", 79) + "ab\nc"
 	p := newPlay(t)
 	p.agent("parent", subAgents("helper", "bad")+config("parallel = false"), inTurn(
-		calls(call("helper", task), call("bad", "b"), call("ghost", "c")), calls(call("helper", "again")), answers("done"),
+		calls(
+			call("helper", task),
+			call("bad", "b"),
+			call("ghost", "c"),
+		),
+		calls(call("helper", "again")),
+		answers("done"),
 	))
 	p.agent("helper", "", answers("Grüße"))
 	p.agent("bad", "", refuses(http.StatusInternalServerError, "oh"))
@@ -190,7 +207,8 @@ func TestRun_Verbose_ConversationTurns(t *testing.T) {
 	}
 }
 
-// TestRun_Verbose_Depth: a sub-agent's sub-agents are told too, at their depth, and its turns are not.
+// TestRun_Verbose_Depth: a sub-agent's sub-agents are told too, at their depth,
+// and its turns are not.
 func TestRun_Verbose_Depth(t *testing.T) {
 	p := newPlay(t)
 	p.agent("parent", "model = \"anthropic/parent\"\n"+subAgents("middle"), delegates(call("middle", "one")))
@@ -211,7 +229,11 @@ func TestRun_Verbose_Depth(t *testing.T) {
 func TestRun_Verbose_SingleShot(t *testing.T) {
 	p := newPlay(t)
 	p.agent("single", "", answers("shot"))
-	p.tells("[turn 1] Sending request (1 messages, 0 tool calls pending)\n[turn 1] Received response: stop (0 tool calls)\n", "single", "-v")
+	p.tells(
+		"[turn 1] Sending request (1 messages, 0 tool calls pending)\n[turn 1] Received response: stop (0 tool calls)\n",
+		"single",
+		"-v",
+	)
 }
 
 // TestRun_Verbose_Timeout: a call whose time is over ends in a line, too.
@@ -228,7 +250,8 @@ func TestRun_Verbose_Timeout(t *testing.T) {
 `, "parent", "-v")
 }
 
-// TestSpec_AgentsShow is requirement 5.7 by the command; the texts are in cmd/axe/describe_test.go.
+// TestSpec_AgentsShow is requirement 5.7 by the command; the texts are in
+// cmd/axe/describe_test.go.
 func TestSpec_AgentsShow(t *testing.T) {
 	p := newPlay(t)
 	p.agent("parent", subAgents("helper")+config("max_depth = 4", "timeout = 9"), nil)

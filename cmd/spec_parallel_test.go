@@ -14,7 +14,8 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// meeting is where requests wait for one another: nobody is answered before all are there.
+// meeting is where requests wait for one another: nobody is answered before all
+// are there.
 type meeting struct {
 	here    chan string
 	dismiss chan struct{}
@@ -22,7 +23,8 @@ type meeting struct {
 
 func newMeeting() *meeting { return &meeting{make(chan string, 100), make(chan struct{})} }
 
-// attend is the part of an agent that waits for the others and then goes on with its own.
+// attend is the part of an agent that waits for the others and then goes on
+// with its own.
 func (m *meeting) attend(then part) part {
 	return func(a *ask) reply {
 		m.here <- a.agent
@@ -35,8 +37,9 @@ func (m *meeting) attend(then part) part {
 	}
 }
 
-// gather waits in its own goroutine for n requests that are held at one time, then lets them go. If they do not
-// come it says so: those who wait for one another would wait for ever.
+// gather waits in its own goroutine for n requests that are held at one time,
+// then lets them go. If they do not come it says so: those who wait for one
+// another would wait for ever.
 func (m *meeting) gather(t *testing.T, n int) {
 	t.Helper()
 	done := make(chan struct{})
@@ -55,7 +58,8 @@ func (m *meeting) gather(t *testing.T, n int) {
 	t.Cleanup(func() { <-done })
 }
 
-// TestRun_ParallelToolCalls: requirements 8.2 and 11.1. All sub-agents have been asked before any is answered.
+// TestRun_ParallelToolCalls: requirements 8.2 and 11.1. All sub-agents have
+// been asked before any is answered.
 func TestRun_ParallelToolCalls(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{
@@ -77,14 +81,19 @@ func TestRun_ParallelToolCalls(t *testing.T) {
 	}
 }
 
-// TestRun_SequentialToolCalls: requirements 8.2 and 11.5. The second sub-agent is asked after the first was
-// answered, whether that failed or not.
+// TestRun_SequentialToolCalls: requirements 8.2 and 11.5. The second sub-agent
+// is asked after the first was answered, whether that failed or not.
 func TestRun_SequentialToolCalls(t *testing.T) {
 	p := newPlay(t)
-	p.agent("parent", subAgents("a", "b", "c")+config("parallel = false"), delegates(call("a", "1"), call("nobody", "x"), call("b", "2"), call("c", "3")))
+	p.agent(
+		"parent",
+		subAgents("a", "b", "c")+config("parallel = false"),
+		delegates(call("a", "1"), call("nobody", "x"), call("b", "2"), call("c", "3")),
+	)
 	slowly := func(then part) part {
 		return func(a *ask) reply {
-			time.Sleep(100 * time.Millisecond) // for the next one to come, if it does
+			// for the next one to come, if it does
+			time.Sleep(100 * time.Millisecond)
 			return then(a)
 		}
 	}
@@ -97,13 +106,25 @@ func TestRun_SequentialToolCalls(t *testing.T) {
 	if got := p.completes("parent", "go"); got != want {
 		t.Errorf("answered %q, want %q", got, want)
 	}
-	order := []string{"ask parent", "answer parent", "ask a", "answer a", "ask b", "answer b", "ask c", "answer c", "ask parent", "answer parent"}
+	order := []string{
+		"ask parent",
+		"answer parent",
+		"ask a",
+		"answer a",
+		"ask b",
+		"answer b",
+		"ask c",
+		"answer c",
+		"ask parent",
+		"answer parent",
+	}
 	if diff := cmp.Diff(order, p.happened()); diff != "" {
 		t.Errorf("in order (-want +got):\n%s", diff)
 	}
 }
 
-// TestRun_ResultsInCallOrder: requirement 11.3. The last call is the first to be answered.
+// TestRun_ResultsInCallOrder: requirement 11.3. The last call is the first to
+// be answered.
 func TestRun_ResultsInCallOrder(t *testing.T) {
 	p := newPlay(t)
 	names := []string{"a", "b", "c", "d"}
@@ -140,9 +161,11 @@ func TestTable_5_5(t *testing.T) {
 			t.Errorf("answered %q", got)
 		}
 	})
-	t.Run("5.5 row 4 one fails, others do not", func(t *testing.T) { // requirement 11.4
+	// requirement 11.4
+	t.Run("5.5 row 4 one fails, others do not", func(t *testing.T) {
 		p, refused := newPlay(t), make(chan struct{})
-		later := func(text string) part { // for whoever is at work while another fails
+		// for whoever is at work while another fails
+		later := func(text string) part {
 			return func(a *ask) reply {
 				select {
 				case <-refused:
@@ -151,7 +174,11 @@ func TestTable_5_5(t *testing.T) {
 				return reply{text: text}
 			}
 		}
-		p.agent("parent", "model = \"anthropic/parent\"\n"+subAgents("a", "bad", "b"), delegates(call("a", "x"), call("bad", "x"), call("b", "x")))
+		p.agent(
+			"parent",
+			"model = \"anthropic/parent\"\n"+subAgents("a", "bad", "b"),
+			delegates(call("a", "x"), call("bad", "x"), call("b", "x")),
+		)
 		p.agent("a", "", later("one"))
 		p.agent("bad", "", func(*ask) reply {
 			close(refused)
@@ -170,9 +197,13 @@ func TestTable_5_5(t *testing.T) {
 	})
 	t.Run("5.5 row 5 all fail", func(t *testing.T) {
 		p := newPlay(t)
-		p.agent("parent", subAgents("bad", "ghost"), inTurn(calls(call("bad", "x"), call("bad", "y"), call("ghost", "z")), func(a *ask) reply {
-			return reply{text: fmt.Sprintf("none of %d", len(a.results()))}
-		}))
+		p.agent(
+			"parent",
+			subAgents("bad", "ghost"),
+			inTurn(calls(call("bad", "x"), call("bad", "y"), call("ghost", "z")), func(a *ask) reply {
+				return reply{text: fmt.Sprintf("none of %d", len(a.results()))}
+			}),
+		)
 		p.agent("bad", "", refuses(http.StatusInternalServerError, "oh"))
 		if got := p.completes("parent", "go"); got != "none of 3" {
 			t.Errorf("answered %q", got)
@@ -181,14 +212,17 @@ func TestTable_5_5(t *testing.T) {
 	})
 }
 
-// TestRun_Interrupted is 5.5, row 6, and requirement 11.2: the end of the parent is the end of all below it.
+// TestRun_Interrupted is 5.5, row 6, and requirement 11.2: the end of the
+// parent is the end of all below it.
 func TestRun_Interrupted(t *testing.T) {
 	p := newPlay(t)
 	m := newMeeting()
 	p.agent("parent", subAgents("a", "b"), delegates(call("a", "x"), call("b", "x")))
 	p.agent("a", "", m.attend(stalls))
 	p.agent("b", "", m.attend(stalls))
-	handled := make(chan os.Signal, 1) // what runs in the background of a shell ignores ^C, and axe would inherit that
+	// what runs in the background of a shell ignores ^C, and axe would
+	// inherit that
+	handled := make(chan os.Signal, 1)
 	ossignal.Notify(handled, os.Interrupt)
 	defer ossignal.Stop(handled)
 	cmd := p.command("run", "parent", "--agents", p.path("agents"), "go")
@@ -211,7 +245,8 @@ func TestRun_Interrupted(t *testing.T) {
 	p.leaves(p.first("a"))
 	p.leaves(p.first("b"))
 	p.times("parent", 1)
-	if code := cmd.ProcessState.ExitCode(); code != 130 || stdout.String() != "" || stderr.String() != "axe: interrupted, the tree was cancelled\n" {
+	if code := cmd.ProcessState.ExitCode(); code != 130 || stdout.String() != "" ||
+		stderr.String() != "axe: interrupted, the tree was cancelled\n" {
 		t.Errorf("exit code %d, stdout %q, stderr %q", code, stdout.String(), stderr.String())
 	}
 }
@@ -221,7 +256,11 @@ func TestRun_Timeout(t *testing.T) {
 	t.Parallel()
 	t.Run("11.2, 12.1 each call has a time of its own", func(t *testing.T) {
 		p := newPlay(t)
-		p.agent("parent", subAgents("fast", "slow")+config("timeout = 1"), delegates(call("fast", "x"), call("slow", "x"), call("fast", "y")))
+		p.agent(
+			"parent",
+			subAgents("fast", "slow")+config("timeout = 1"),
+			delegates(call("fast", "x"), call("slow", "x"), call("fast", "y")),
+		)
 		p.agent("fast", "", answers("in time"))
 		p.agent("slow", "", stalls)
 		if got := p.completes("parent", "go"); got != "in time | "+failed("slow", "timeout after 1s")+" | in time" {
@@ -241,7 +280,8 @@ func TestRun_Timeout(t *testing.T) {
 			p.leaves(p.first("slow"))
 		})
 	}
-	t.Run("12.2 what is left of the caller's time", func(t *testing.T) { // 13.2: context cancellation
+	// 13.2: context cancellation
+	t.Run("12.2 what is left of the caller's time", func(t *testing.T) {
 		p := newPlay(t)
 		p.agent("parent", subAgents("middle")+config("timeout = 1"), delegates(call("middle", "x")))
 		p.agent("middle", subAgents("slow"), delegates(call("slow", "x")))

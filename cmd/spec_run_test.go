@@ -10,8 +10,9 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// The tests that the specification names in 7.8 but for those about what is printed (spec_output_test.go)
-// and about calls at once (spec_parallel_test.go), and its table 5.6.
+// The tests that the specification names in 7.8 but for those about what is
+// printed (spec_output_test.go) and about calls at once
+// (spec_parallel_test.go), and its table 5.6.
 
 // TestRun_SubAgentToolInjection: requirements 6.3, 6.4 and 9.1.
 func TestRun_SubAgentToolInjection(t *testing.T) {
@@ -24,7 +25,11 @@ func TestRun_SubAgentToolInjection(t *testing.T) {
 		Name:        "call_agent",
 		Description: "Delegate a task to a sub-agent. The sub-agent runs independently with its own context and returns only its final result. Available agents: helper, run-2",
 		Parameters: map[string]provider.ToolParameter{
-			"agent":   {Type: "string", Description: "Name of the sub-agent to invoke (must be one of: helper, run-2)", Required: true},
+			"agent": {
+				Type:        "string",
+				Description: "Name of the sub-agent to invoke (must be one of: helper, run-2)",
+				Required:    true,
+			},
 			"task":    {Type: "string", Description: "What you need the sub-agent to do", Required: true},
 			"context": {Type: "string", Description: "Additional context from your conversation to pass along"},
 		},
@@ -58,18 +63,23 @@ func TestRun_NoSubAgents_NoTools(t *testing.T) {
 	}
 }
 
-// TestRun_ToolCallsWithoutTools is the rest of requirement 8.4: without tools there is no loop. What the model
-// says is its answer, and nothing that it calls is carried out.
+// TestRun_ToolCallsWithoutTools is the rest of requirement 8.4: without tools
+// there is no loop. What the model says is its answer, and nothing that it
+// calls is carried out.
 func TestRun_ToolCallsWithoutTools(t *testing.T) {
 	t.Parallel()
 	unasked := func(*ask) reply {
-		return reply{text: "what I know", calls: []provider.ToolCall{call("helper", "x"), toolCall("rm", map[string]string{})}}
+		return reply{
+			text:  "what I know",
+			calls: []provider.ToolCall{call("helper", "x"), toolCall("rm", map[string]string{})},
+		}
 	}
 	t.Run("an agent without sub_agents", func(t *testing.T) {
 		p := newPlay(t)
 		p.agent("helper", "", answers("no"))
 		p.agent("parent", "", unasked)
-		if got := p.printed("parent"); got.Content != "what I know" || *got.ToolCalls != 0 || got.InputTokens != callsIn {
+		if got := p.printed("parent"); got.Content != "what I know" || *got.ToolCalls != 0 ||
+			got.InputTokens != callsIn {
 			t.Errorf("got %+v", got)
 		}
 		p.times("parent", 1)
@@ -88,8 +98,9 @@ func TestRun_ToolCallsWithoutTools(t *testing.T) {
 	})
 }
 
-// TestRun_ConversationLoop_ToolCall is requirement 8.1 in all three formats, with a server for each of the
-// two agents. What is sent again, and that it is what was said, is checked by the cast.
+// TestRun_ConversationLoop_ToolCall is requirement 8.1 in all three formats,
+// with a server for each of the two agents. What is sent again, and that it is
+// what was said, is checked by the cast.
 func TestRun_ConversationLoop_ToolCall(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"openai", "anthropic", "ollama"} {
@@ -113,7 +124,13 @@ func TestRun_ConversationLoop_ToolCall(t *testing.T) {
 			id := first.said.calls[0].ID
 			want := []provider.Message{
 				{Role: provider.User, Content: "where is it?"},
-				{Role: provider.Assistant, Content: "I ask.", ToolCalls: []provider.ToolCall{provider.NewToolCall(id, "call_agent", []byte(`{"agent":"helper","task":"find"}`))}},
+				{
+					Role:    provider.Assistant,
+					Content: "I ask.",
+					ToolCalls: []provider.ToolCall{
+						provider.NewToolCall(id, "call_agent", []byte(`{"agent":"helper","task":"find"}`)),
+					},
+				},
 				{Role: provider.ToolRole, ToolResults: []provider.ToolResult{{CallID: id, Content: "found it"}}},
 			}
 			if diff := cmp.Diff(want, second.request.Messages); diff != "" {
@@ -130,7 +147,8 @@ func TestRun_ConversationLoop_ToolCall(t *testing.T) {
 	}
 }
 
-// TestRun_ConversationLoop_MaxTurns is requirement 8.3: 50 requests, not one more.
+// TestRun_ConversationLoop_MaxTurns is requirement 8.3: 50 requests, not one
+// more.
 func TestRun_ConversationLoop_MaxTurns(t *testing.T) {
 	p := newPlay(t)
 	p.agent("parent", subAgents("helper"), calls(call("helper", "")))
@@ -156,7 +174,11 @@ func TestRun_SubAgent_Error_PropagatesAsToolResult(t *testing.T) {
 // TestRun_UnknownTool: requirement 8.2, calls are told apart by their names.
 func TestRun_UnknownTool(t *testing.T) {
 	p := newPlay(t)
-	p.agent("parent", subAgents("helper"), delegates(toolCall("read_file", map[string]string{"agent": "helper", "task": "x"}), call("helper", "x")))
+	p.agent(
+		"parent",
+		subAgents("helper"),
+		delegates(toolCall("read_file", map[string]string{"agent": "helper", "task": "x"}), call("helper", "x")),
+	)
 	p.agent("helper", "", answers("done"))
 	if got := p.completes("parent", "go"); got != `Unknown tool: "read_file" | done` {
 		t.Errorf("answered %q", got)
@@ -164,7 +186,8 @@ func TestRun_UnknownTool(t *testing.T) {
 	p.times("helper", 1)
 }
 
-// TestTable_5_6 is the conversation loop; its row 3 is TestRun_ConversationLoop_MaxTurns.
+// TestTable_5_6 is the conversation loop; its row 3 is
+// TestRun_ConversationLoop_MaxTurns.
 func TestTable_5_6(t *testing.T) {
 	t.Parallel()
 	t.Run("5.6 row 1 the model never calls tools", func(t *testing.T) {
@@ -186,7 +209,11 @@ func TestTable_5_6(t *testing.T) {
 	})
 	t.Run("5.6 row 4 others the next time", func(t *testing.T) {
 		p := newPlay(t)
-		p.agent("parent", subAgents("a", "b"), inTurn(calls(call("a", "x")), calls(call("b", "y"), call("a", "z")), joins))
+		p.agent(
+			"parent",
+			subAgents("a", "b"),
+			inTurn(calls(call("a", "x")), calls(call("b", "y"), call("a", "z")), joins),
+		)
 		p.agent("a", "", func(a *ask) reply { return reply{text: "a: " + a.user()} })
 		p.agent("b", "", func(a *ask) reply { return reply{text: "b: " + a.user()} })
 		if got := p.completes("parent", "go"); got != "b: Task: y | a: Task: z" {
@@ -210,7 +237,11 @@ func TestTable_5_6(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p := newPlay(t)
-			p.agent("parent", subAgents("helper"), inTurn(calls(call("helper", "x")), refuses(test.status, "because")))
+			p.agent(
+				"parent",
+				subAgents("helper"),
+				inTurn(calls(call("helper", "x")), refuses(test.status, "because")),
+			)
 			p.agent("helper", "", answers("done"))
 			p.fails(test.code, test.text+": because", "go")
 			p.times("parent", 2)

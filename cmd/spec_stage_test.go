@@ -15,11 +15,14 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// The tests in spec_*_test.go hold axe to its M5 specification, a test for each requirement and each row of
-// its tables; testdata/spec.txt says which is where, and TestSpecIndex that nothing is missing there. They
-// run the real program against a server that speaks the formats of the real providers (see cast).
+// The tests in spec_*_test.go hold axe to its M5 specification, a test for each
+// requirement and each row of its tables; testdata/spec.txt says which is
+// where, and TestSpecIndex that nothing is missing there. They run the real
+// program against a server that speaks the formats of the real providers (see
+// cast).
 
-// axe is the program, built once for all of these tests and only if one of them runs.
+// axe is the program, built once for all of these tests and only if one of them
+// runs.
 var axe func() (string, error)
 
 func TestMain(m *testing.M) {
@@ -39,12 +42,13 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-// play is what a test has of its own: agents, the cast that speaks for their models, and what axe finds
-// in its environment.
+// play is what a test has of its own: agents, the cast that speaks for their
+// models, and what axe finds in its environment.
 type play struct {
 	*cast
-	t   *testing.T
-	dir string // the working directory; the agents are in agents/ below it
+	t *testing.T
+	// the working directory; the agents are in agents/ below it
+	dir string
 	env map[string]string
 }
 
@@ -69,7 +73,9 @@ func anotherPlay(t *testing.T) *play {
 		}
 	}
 	p.env = map[string]string{
-		"HOME": p.path("home"), "TMPDIR": p.path("tmp"), "XDG_CONFIG_HOME": p.path("config"), "PATH": os.Getenv("PATH"),
+		"HOME": p.path(
+			"home",
+		), "TMPDIR": p.path("tmp"), "XDG_CONFIG_HOME": p.path("config"), "PATH": os.Getenv("PATH"),
 		"OPENAI_API_KEY": openaiKey, "ANTHROPIC_API_KEY": anthropicKey,
 		"AXE_OPENAI_BASE_URL": p.url, "AXE_ANTHROPIC_BASE_URL": p.url, "AXE_OLLAMA_BASE_URL": p.url,
 	}
@@ -90,8 +96,9 @@ func (p *play) write(name, text string) {
 	}
 }
 
-// agent writes an agent's file and gives it its part. The file is the text; where that has no name, model
-// or system prompt of its own, these are the agent's name, openai/ and the name, and a sentence.
+// agent writes an agent's file and gives it its part. The file is the text;
+// where that has no name, model or system prompt of its own, these are the
+// agent's name, openai/ and the name, and a sentence.
 func (p *play) agent(name, text string, play part) {
 	p.t.Helper()
 	for _, line := range [][2]string{{"system_prompt", "You are " + name + "."}, {"model", "openai/" + name}, {"name", name}} {
@@ -142,7 +149,8 @@ func (p *play) axe(args ...string) ending {
 	return ending{0, stdout.String(), stderr.String()}
 }
 
-// command is axe with arguments. It does not outlive its test, nor 2 times patience.
+// command is axe with arguments. It does not outlive its test, nor 2 times
+// patience.
 func (p *play) command(args ...string) *exec.Cmd {
 	p.t.Helper()
 	program, err := axe()
@@ -169,12 +177,20 @@ func (p *play) completes(agent string, args ...string) string {
 	return strings.TrimSuffix(end.stdout, "\n")
 }
 
-// fails runs the parent, which has to fail with an exit code and a line on stderr.
+// fails runs the parent, which has to fail with an exit code and a line on
+// stderr.
 func (p *play) fails(code int, line string, args ...string) {
 	p.t.Helper()
 	end := p.run("parent", args...)
 	if end.code != code || end.stderr != "axe: "+line+"\n" || end.stdout != "" {
-		p.t.Errorf("got exit code %d, stderr %q, stdout %q; want %d, %q", end.code, end.stderr, end.stdout, code, "axe: "+line+"\n")
+		p.t.Errorf(
+			"got exit code %d, stderr %q, stdout %q; want %d, %q",
+			end.code,
+			end.stderr,
+			end.stdout,
+			code,
+			"axe: "+line+"\n",
+		)
 	}
 }
 

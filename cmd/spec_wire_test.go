@@ -14,8 +14,9 @@ import (
 
 // format is how one provider's API is spoken.
 type format struct {
-	name  string
-	id    func(a *ask, i int) string // of the i-th call of an answer
+	name string
+	// of the i-th call of an answer
+	id    func(a *ask, i int) string
 	read  func(*ask, http.Header, []byte) error
 	write func(model string, r reply) any
 }
@@ -94,7 +95,8 @@ func (s schema) tool(name, description string) provider.Tool {
 	return t
 }
 
-// readChat takes what OpenAI and Ollama have in common; call reads the arguments of the i-th call.
+// readChat takes what OpenAI and Ollama have in common; call reads the
+// arguments of the i-th call.
 func readChat(a *ask, in chat, call func(i int, c functionCall) provider.ToolCall) error {
 	a.request = provider.Request{Model: in.Model, Temperature: in.Temperature, MaxTokens: in.MaxTokens}
 	a.offered = in.Tools != nil
@@ -103,7 +105,10 @@ func readChat(a *ask, in chat, call func(i int, c functionCall) provider.ToolCal
 			if t.Type != "function" || t.Function.Parameters == nil || t.Function.Parameters.Type != "object" {
 				return fmt.Errorf("tool %+v", t)
 			}
-			a.request.Tools = append(a.request.Tools, t.Function.Parameters.tool(t.Function.Name, t.Function.Description))
+			a.request.Tools = append(
+				a.request.Tools,
+				t.Function.Parameters.tool(t.Function.Name, t.Function.Description),
+			)
 		}
 	}
 	for _, m := range in.Messages {
@@ -189,7 +194,12 @@ func readAnthropic(a *ask, h http.Header, body []byte) error {
 	if err := decode(body, &in); err != nil {
 		return err
 	}
-	a.request = provider.Request{Model: in.Model, System: in.System, Temperature: in.Temperature, MaxTokens: in.MaxTokens}
+	a.request = provider.Request{
+		Model:       in.Model,
+		System:      in.System,
+		Temperature: in.Temperature,
+		MaxTokens:   in.MaxTokens,
+	}
 	a.offered = in.Tools != nil
 	if a.offered {
 		for _, t := range *in.Tools {
@@ -208,7 +218,8 @@ func readAnthropic(a *ask, h http.Header, body []byte) error {
 	return nil
 }
 
-// readBlocks reads the content of an Anthropic message. Results are the user's words there.
+// readBlocks reads the content of an Anthropic message. Results are the user's
+// words there.
 func readBlocks(out *provider.Message, content []byte) error {
 	var blocks []struct {
 		Type      string          `json:"type"`
@@ -231,7 +242,10 @@ func readBlocks(out *provider.Message, content []byte) error {
 			out.ToolCalls = append(out.ToolCalls, provider.NewToolCall(b.ID, b.Name, b.Input))
 		case "tool_result":
 			out.Role = provider.ToolRole
-			out.ToolResults = append(out.ToolResults, provider.ToolResult{CallID: b.ToolUseID, Content: b.Content, IsError: b.IsError})
+			out.ToolResults = append(
+				out.ToolResults,
+				provider.ToolResult{CallID: b.ToolUseID, Content: b.Content, IsError: b.IsError},
+			)
 		default:
 			return fmt.Errorf("a block of type %q", b.Type)
 		}
@@ -290,5 +304,12 @@ func writeOllama(model string, r reply) any {
 		message["tool_calls"] = tcs
 	}
 	in, out := r.tokens()
-	return map[string]any{"model": model, "message": message, "done": true, "done_reason": "stop", "prompt_eval_count": in, "eval_count": out}
+	return map[string]any{
+		"model":             model,
+		"message":           message,
+		"done":              true,
+		"done_reason":       "stop",
+		"prompt_eval_count": in,
+		"eval_count":        out,
+	}
 }

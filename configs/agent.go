@@ -17,22 +17,27 @@ import (
 
 // Agent is the definition of an agent, as its file gives it.
 type Agent struct {
-	Name          string // a subjects.Agent, and the file's base name
-	Description   string
-	Model         string // provider/model
-	SystemPrompt  string
-	Skill         string   // the path of a file, or of a directory with a SKILL.md, as FindSkill found it; empty if there is none
-	Files         []string // globs below Workdir
-	Workdir       string   // empty: the process's current directory
-	SubAgents     []string // the agents that this one may call
+	// a subjects.Agent, and the file's base name
+	Name         string
+	Description  string
+	Model        string // provider/model
+	SystemPrompt string
+	// the path of a file, or of a directory with a SKILL.md, as FindSkill
+	// found it; empty if there is none
+	Skill   string
+	Files   []string // globs below Workdir
+	Workdir string   // empty: the process's current directory
+	// the agents that this one may call
+	SubAgents     []string
 	SubAgentsConf SubAgentsConfig
 	Delegation    Delegation
 	Policy        Policy
-	Limits        subjects.Limits // of its run and everything below it, whoever calls it
-	Params        Params
-	Memory        Memory
-	Retry         Retry
-	Supervision   Supervision
+	// of its run and everything below it, whoever calls it
+	Limits      subjects.Limits
+	Params      Params
+	Memory      Memory
+	Retry       Retry
+	Supervision Supervision
 
 	File   string // where the agent was read from
 	Digest string // hex SHA-256 of the file's bytes
@@ -42,7 +47,8 @@ type Agent struct {
 type SubAgentsConfig struct {
 	MaxDepth int  // 0 stands for DefaultMaxDepth
 	Parallel bool // true unless the file says otherwise
-	Timeout  int  // seconds for each call, 0: what is left of the caller's
+	// seconds for each call, 0: what is left of the caller's
+	Timeout int
 }
 
 // Params are passed to the model; zero values leave the choice to its provider.
@@ -53,24 +59,31 @@ type Params struct {
 
 // Memory says what an agent remembers of its own runs.
 type Memory struct {
-	Enabled    bool
-	Path       string // of the agent's log, where logs are kept in files; empty: <name>.md in memory/ below DataDir
-	LastN      int    // entries that a run is shown, 0: all
-	MaxEntries int    // 0: no limit
+	Enabled bool
+	// of the agent's log, where logs are kept in files; empty: <name>.md in
+	// memory/ below DataDir
+	Path string
+	// entries that a run is shown, 0: all
+	LastN      int
+	MaxEntries int // 0: no limit
 }
 
-// DefaultMaxDepth is the depth of a tree below its root when the root's file names none.
+// DefaultMaxDepth is the depth of a tree below its root when the root's file
+// names none.
 const DefaultMaxDepth = 3
 
 const (
-	maxDepth = 5       // the most that a file may name
+	// the most that a file may name
+	maxDepth = 5
 	maxFile  = 1 << 20 // bytes of one file
 )
 
-// MaxDepth is how deep below this agent a tree may grow when the agent is its root: never 0.
+// MaxDepth is how deep below this agent a tree may grow when the agent is its
+// root: never 0.
 func (a Agent) MaxDepth() int { return cmp.Or(a.SubAgentsConf.MaxDepth, DefaultMaxDepth) }
 
-// Load reads one agent. Its error is an *Error, whose cause is the file system's where that was at fault.
+// Load reads one agent. Its error is an *Error, whose cause is the file
+// system's where that was at fault.
 func Load(file string) (Agent, error) {
 	b, err := read(file)
 	if err != nil {
@@ -167,7 +180,8 @@ func fields(a *Agent) map[string]any {
 	}
 }
 
-// read returns the bytes of a regular file of bounded size, and never blocks on one that is not regular.
+// read returns the bytes of a regular file of bounded size, and never blocks on
+// one that is not regular.
 func read(file string) ([]byte, error) {
 	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {

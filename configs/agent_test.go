@@ -93,13 +93,27 @@ func TestLoad(t *testing.T) {
 		Workdir:       filepath.Dir(filepath.Dir(dir)),
 		SubAgents:     []string{"reader", "reader", "writer_2"},
 		SubAgentsConf: configs.SubAgentsConfig{MaxDepth: 5, Timeout: 90},
-		Delegation:    configs.Delegation{Styles: configs.Styles{configs.StyleCall, configs.StyleSpawn}, MaxBatch: 5, MaxTurns: 20},
-		Policy:        configs.Policy{Agents: []string{}, Tools: []string{"spawn_agent"}},
-		Params:        configs.Params{Temperature: new(1.0), MaxTokens: 1000},
-		Memory:        configs.Memory{Enabled: true, Path: filepath.Join(dir, "memory"), LastN: 5, MaxEntries: 50},
-		Retry:         configs.Retry{MaxAttempts: 4, Backoff: configs.Linear, Initial: 250 * time.Millisecond, Max: 2500 * time.Millisecond},
-		Supervision:   configs.Supervision{Mode: configs.SupervisedHuman, Agent: "watcher", Timeout: 90 * time.Minute, OnTimeout: configs.Approve},
-		File:          file,
+		Delegation: configs.Delegation{
+			Styles:   configs.Styles{configs.StyleCall, configs.StyleSpawn},
+			MaxBatch: 5,
+			MaxTurns: 20,
+		},
+		Policy: configs.Policy{Agents: []string{}, Tools: []string{"spawn_agent"}},
+		Params: configs.Params{Temperature: new(1.0), MaxTokens: 1000},
+		Memory: configs.Memory{Enabled: true, Path: filepath.Join(dir, "memory"), LastN: 5, MaxEntries: 50},
+		Retry: configs.Retry{
+			MaxAttempts: 4,
+			Backoff:     configs.Linear,
+			Initial:     250 * time.Millisecond,
+			Max:         2500 * time.Millisecond,
+		},
+		Supervision: configs.Supervision{
+			Mode:      configs.SupervisedHuman,
+			Agent:     "watcher",
+			Timeout:   90 * time.Minute,
+			OnTimeout: configs.Approve,
+		},
+		File: file,
 	}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(configs.Agent{}, "Digest")); diff != "" {
 		t.Error(diff)
@@ -138,10 +152,19 @@ func TestLoadDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a.Workdir != "" || a.Skill != "/home/someone/skills/a" || !a.SubAgentsConf.Parallel || a.SubAgentsConf.MaxDepth != 0 || a.MaxDepth() != 3 {
+	if a.Workdir != "" || a.Skill != "/home/someone/skills/a" || !a.SubAgentsConf.Parallel ||
+		a.SubAgentsConf.MaxDepth != 0 ||
+		a.MaxDepth() != 3 {
 		t.Errorf("%+v", a)
 	}
-	b, err := configs.Load(write(t, dir, "b.toml", "name='b'\nmodel='openai/x'\nworkdir='~'\nskill='/s/b'\nsub_agents_config={max_depth=1}\n"))
+	b, err := configs.Load(
+		write(
+			t,
+			dir,
+			"b.toml",
+			"name='b'\nmodel='openai/x'\nworkdir='~'\nskill='/s/b'\nsub_agents_config={max_depth=1}\n",
+		),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +176,8 @@ func TestLoadDefaults(t *testing.T) {
 	}
 }
 
-// A file's paths are relative to its directory, or below the home directory, and can be opened as they are.
+// A file's paths are relative to its directory, or below the home directory,
+// and can be opened as they are.
 func TestLoadResolvesPaths(t *testing.T) {
 	t.Setenv("HOME", "/home/someone")
 	dir := t.TempDir()
@@ -166,7 +190,9 @@ func TestLoadResolvesPaths(t *testing.T) {
 		"~notes.md":     filepath.Join(dir, "~notes.md"),
 		"/notes.md":     "/notes.md",
 	} {
-		a, err := configs.Load(write(t, dir, "a.toml", "name='a'\nmodel='openai/x'\nworkdir='"+in+"'\n[memory]\npath='"+in+"'\n"))
+		a, err := configs.Load(
+			write(t, dir, "a.toml", "name='a'\nmodel='openai/x'\nworkdir='"+in+"'\n[memory]\npath='"+in+"'\n"),
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -175,7 +201,9 @@ func TestLoadResolvesPaths(t *testing.T) {
 		}
 	}
 	t.Setenv("HOME", "")
-	_, err := configs.Load(write(t, dir, "a.toml", "name='a'\nmodel='openai/x'\n[memory]\nenabled=true\npath='~/x'\n"))
+	_, err := configs.Load(
+		write(t, dir, "a.toml", "name='a'\nmodel='openai/x'\n[memory]\nenabled=true\npath='~/x'\n"),
+	)
 	if err == nil || !strings.Contains(err.Error(), "a.toml:5: memory.path: ") {
 		t.Errorf("without a home directory: %v", err)
 	}

@@ -9,9 +9,13 @@ import (
 
 // Delegation says how an agent gives work to others.
 type Delegation struct {
-	Styles   Styles // the tools it is offered; none stands for call alone
-	MaxBatch int    // tasks of one spawn_agents; 0 stands for DefaultMaxBatch
-	MaxTurns int    // of each run that it spawns, before a last one to answer; 0: no budget of its own
+	// the tools it is offered; none stands for call alone
+	Styles Styles
+	// tasks of one spawn_agents; 0 stands for DefaultMaxBatch
+	MaxBatch int
+	// of each run that it spawns, before a last one to answer; 0: no budget
+	// of its own
+	MaxTurns int
 }
 
 // Style is a set of tools with which an agent gives work to others.
@@ -19,19 +23,27 @@ type Style string
 
 // The styles.
 const (
-	StyleCall  Style = "call"  // call_agent: agents by name, whose last words are the results
-	StyleMail  Style = "mail"  // fork, send, check_mail, wait, kill: runs that work beside each other and write to each other
-	StyleSlash Style = "slash" // the same as lines of text, for models that cannot call tools
-	StyleSpawn Style = "spawn" // spawn_agent, spawn_agents: agents by name or of nobody's definition, which submit results or errors
+	// call_agent: agents by name, whose last words are the results
+	StyleCall Style = "call"
+	// fork, send, check_mail, wait, kill: runs that work beside each other
+	// and write to each other
+	StyleMail Style = "mail"
+	// the same as lines of text, for models that cannot call tools
+	StyleSlash Style = "slash"
+	// spawn_agent, spawn_agents: agents by name or of nobody's definition,
+	// which submit results or errors
+	StyleSpawn Style = "spawn"
 )
 
-// DefaultMaxBatch is the most tasks of one spawn_agents where a file names no other number.
+// DefaultMaxBatch is the most tasks of one spawn_agents where a file names no
+// other number.
 const DefaultMaxBatch = 10
 
 // maxBatch and maxTurns are the most that a file may name.
 const (
 	maxBatch = 1000
-	maxTurns = 49 // of a run's 50 one is for the answer
+	// of a run's 50 one is for the answer
+	maxTurns = 49
 )
 
 // Styles are several of them; in a file, one string or a list of strings.
@@ -86,7 +98,8 @@ func (d Delegation) Tools() []string {
 	return names
 }
 
-// Commands are the names of the tools that an agent uses by writing lines of text.
+// Commands are the names of the tools that an agent uses by writing lines of
+// text.
 func (d Delegation) Commands() []string {
 	if d.Has(StyleMail) || !d.Has(StyleSlash) {
 		return nil
@@ -101,7 +114,10 @@ func checkDelegation(a Agent) *Error {
 	known := Styles{StyleCall, StyleSpawn, StyleMail, StyleSlash}
 	for _, s := range a.Delegation.Styles {
 		if !slices.Contains(known, s) {
-			return invalid("delegation.style", fmt.Sprintf("delegation.style %q is not known: want one or more of %s", s, known))
+			return invalid(
+				"delegation.style",
+				fmt.Sprintf("delegation.style %q is not known: want one or more of %s", s, known),
+			)
 		}
 	}
 	for _, l := range []struct {
@@ -112,5 +128,8 @@ func checkDelegation(a Agent) *Error {
 			return invalid(l.key, fmt.Sprintf("%s cannot exceed %d", l.key, l.most))
 		}
 	}
-	return nonNegative(limit{"delegation.max_batch", a.Delegation.MaxBatch}, limit{"delegation.max_turns", a.Delegation.MaxTurns})
+	return nonNegative(
+		limit{"delegation.max_batch", a.Delegation.MaxBatch},
+		limit{"delegation.max_turns", a.Delegation.MaxTurns},
+	)
 }

@@ -9,9 +9,10 @@ import (
 	"strings"
 )
 
-// LoadDir reads every agent in dir, sorted by name: files named *.toml, not those in subdirectories and
-// not hidden ones, which editors and ConfigMaps leave about. Its error joins one *Error for each file
-// that is wrong; the agents of the other files are returned all the same.
+// LoadDir reads every agent in dir, sorted by name: files named *.toml, not
+// those in subdirectories and not hidden ones, which editors and ConfigMaps
+// leave about. Its error joins one *Error for each file that is wrong; the
+// agents of the other files are returned all the same.
 func LoadDir(dir string) ([]Agent, error) {
 	files, err := list(dir)
 	if err != nil {

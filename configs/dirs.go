@@ -6,8 +6,9 @@ import (
 	"path/filepath"
 )
 
-// ConfigDir is where a person's agents, skills and config.toml are: axe below $XDG_CONFIG_HOME, or below
-// what the operating system has in its place. It makes nothing.
+// ConfigDir is where a person's agents, skills and config.toml are: axe below
+// $XDG_CONFIG_HOME, or below what the operating system has in its place. It
+// makes nothing.
 func ConfigDir() (string, error) {
 	if dir := os.Getenv("XDG_CONFIG_HOME"); dir != "" {
 		return filepath.Join(dir, "axe"), nil
@@ -19,7 +20,8 @@ func ConfigDir() (string, error) {
 	return filepath.Join(dir, "axe"), nil
 }
 
-// DataDir is where agents' memory is: axe below $XDG_DATA_HOME, or below ~/.local/share. It makes nothing.
+// DataDir is where agents' memory is: axe below $XDG_DATA_HOME, or below
+// ~/.local/share. It makes nothing.
 func DataDir() (string, error) {
 	if dir := os.Getenv("XDG_DATA_HOME"); dir != "" {
 		return filepath.Join(dir, "axe"), nil

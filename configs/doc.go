@@ -1,6 +1,7 @@
-// Package configs reads agents: one TOML file each, named after the agent. A value that Load returns is
-// whole and checked, its skill and workdir are paths that can be opened, and nothing in the file was
-// ignored: an unknown key is refused, with the key that was probably meant.
+// Package configs reads agents: one TOML file each, named after the agent. A
+// value that Load returns is whole and checked, its skill and workdir are paths
+// that can be opened, and nothing in the file was ignored: an unknown key is
+// refused, with the key that was probably meant.
 //
 //	name = "reviewer"                        # the file is reviewer.toml
 //	description = "Reviews one change"
@@ -35,10 +36,11 @@
 //	initial = "500ms"                        # or a number of seconds
 //	max = "30s"
 //
-// A skill is looked for relative to the file and then to the directory above it, and a bare name also in
-// skills/ of both, so that agents/reviewer.toml finds skills/review/SKILL.md beside agents (see FindSkill).
-// It is looked for when the file is read.
+// A skill is looked for relative to the file and then to the directory above
+// it, and a bare name also in skills/ of both, so that agents/reviewer.toml
+// finds skills/review/SKILL.md beside agents (see FindSkill). It is looked for
+// when the file is read.
 //
-// LoadDir reads a directory of them; Watch does it again whenever one changes. ConfigDir is where a
-// person's own are, Scaffold what a new one looks like.
+// LoadDir reads a directory of them; Watch does it again whenever one changes.
+// ConfigDir is where a person's own are, Scaffold what a new one looks like.
 package configs

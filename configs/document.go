@@ -26,7 +26,8 @@ func newDocument(file, text string) (*document, error) {
 	return d, nil
 }
 
-// decode fills the fields with the document's values and refuses every key that is not among them.
+// decode fills the fields with the document's values and refuses every key that
+// is not among them.
 func (d *document) decode(fields map[string]any) *Error {
 	for _, key := range d.meta.Keys() {
 		name := key.String()
@@ -44,7 +45,8 @@ func (d *document) decode(fields map[string]any) *Error {
 	return nil
 }
 
-// table returns what is in a table, nil for what is none: the decoder takes anything for an empty map.
+// table returns what is in a table, nil for what is none: the decoder takes
+// anything for an empty map.
 func (d *document) table(value toml.Primitive) map[string]toml.Primitive {
 	var inner map[string]toml.Primitive
 	if d.meta.PrimitiveDecode(value, &inner) != nil {
@@ -81,8 +83,8 @@ func (d *document) place(e *Error) *Error {
 	return e
 }
 
-// marker is a value that refuses to be decoded: the decoder's error then tells the key's position,
-// which the decoder gives in no other way.
+// marker is a value that refuses to be decoded: the decoder's error then tells
+// the key's position, which the decoder gives in no other way.
 type marker struct{}
 
 // UnmarshalTOML always fails.

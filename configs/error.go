@@ -15,7 +15,8 @@ type Error struct {
 	cause error
 }
 
-// Error returns "file:line: key: message", leaving out what is unknown, and the key where the message begins with it.
+// Error returns "file:line: key: message", leaving out what is unknown, and the
+// key where the message begins with it.
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString(e.File)

@@ -9,7 +9,8 @@ import (
 	"slices"
 )
 
-// Global is what config.toml says of a machine. Every key may be missing, and so may the file.
+// Global is what config.toml says of a machine. Every key may be missing, and
+// so may the file.
 //
 //	[providers.openai]
 //	api_key = "sk-…"
@@ -22,23 +23,28 @@ import (
 //	[memory]
 //	store = "bus"                      # "file" is the default
 type Global struct {
-	Providers map[string]Provider // by name; all of Vendors, whether the file has them or not
+	// by name; all of Vendors, whether the file has them or not
+	Providers map[string]Provider
 	Memory    MemoryStore
 
-	File    string
-	Exposed bool // the file holds a key and others than its owner may read it
+	File string
+	// the file holds a key and others than its owner may read it
+	Exposed bool
 }
 
-// Provider is how a provider is reached; empty values leave it to the environment and the defaults.
+// Provider is how a provider is reached; empty values leave it to the
+// environment and the defaults.
 type Provider struct {
 	APIKey  string
 	BaseURL string
 
-	// What all workers on a bus together may ask of the provider, with this key; 0: no limit.
-	MaxConcurrent     int  // requests in flight
-	RequestsPerMinute int  // of the clock
-	TokensPerMinute   int  // input and output
-	RespectRetryAfter bool // one that is told to wait makes all wait; the limits above imply it
+	// What all workers on a bus together may ask of the provider, with this
+	// key; 0: no limit.
+	MaxConcurrent     int // requests in flight
+	RequestsPerMinute int // of the clock
+	TokensPerMinute   int // input and output
+	// one that is told to wait makes all wait; the limits above imply it
+	RespectRetryAfter bool
 }
 
 // limits are the keys of what may be asked of a provider.
@@ -55,8 +61,10 @@ type MemoryStore string
 
 // The two places.
 const (
-	MemoryInFiles MemoryStore = "file" // one file for each agent below DataDir, on the worker's machine
-	MemoryOnBus   MemoryStore = "bus"  // a key-value bucket that all workers share
+	// one file for each agent below DataDir, on the worker's machine
+	MemoryInFiles MemoryStore = "file"
+	// a key-value bucket that all workers share
+	MemoryOnBus MemoryStore = "bus"
 )
 
 // GlobalFile is the name of the file in ConfigDir.
@@ -65,7 +73,8 @@ const GlobalFile = "config.toml"
 // Vendors are the providers that may be configured.
 func Vendors() []string { return []string{"anthropic", "openai", "ollama"} }
 
-// LoadGlobal reads a config.toml; one that does not exist is empty. Its error is an *Error.
+// LoadGlobal reads a config.toml; one that does not exist is empty. Its error
+// is an *Error.
 func LoadGlobal(file string) (Global, error) {
 	g := Global{Providers: map[string]Provider{}, Memory: MemoryInFiles, File: file}
 	b, err := read(file)
@@ -121,8 +130,8 @@ func checkLimits(name string, p *Provider) *Error {
 	return nil
 }
 
-// DefaultGlobal reads the config.toml of ConfigDir. Without a home directory there is none, as for many a
-// service.
+// DefaultGlobal reads the config.toml of ConfigDir. Without a home directory
+// there is none, as for many a service.
 func DefaultGlobal() (Global, error) {
 	dir, err := ConfigDir()
 	if err != nil {

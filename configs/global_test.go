@@ -10,7 +10,8 @@ import (
 	"github.com/axebus/axe/configs"
 )
 
-// TestGlobalLimits: what may be asked of a provider is that provider's, and off unless it is set.
+// TestGlobalLimits: what may be asked of a provider is that provider's, and off
+// unless it is set.
 func TestGlobalLimits(t *testing.T) {
 	g, err := configs.LoadGlobal(write(t, t.TempDir(), "config.toml", `
 [providers.openai]
@@ -25,7 +26,11 @@ respect_retry_after = true
 		t.Fatal(err)
 	}
 	want := map[string]configs.Provider{
-		"openai": {MaxConcurrent: 8, RequestsPerMinute: 500, TokensPerMinute: 200000}, "ollama": {RespectRetryAfter: true}, "anthropic": {},
+		"openai": {
+			MaxConcurrent:     8,
+			RequestsPerMinute: 500,
+			TokensPerMinute:   200000,
+		}, "ollama": {RespectRetryAfter: true}, "anthropic": {},
 	}
 	if diff := cmp.Diff(want, g.Providers); diff != "" {
 		t.Error(diff)

@@ -8,8 +8,9 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// Policy bounds what an agent, and all that work for it, may do: whoever is called has its own within it. A list
-// that is not there bounds nothing, an empty one leaves nothing.
+// Policy bounds what an agent, and all that work for it, may do: whoever is
+// called has its own within it. A list that is not there bounds nothing, an
+// empty one leaves nothing.
 type Policy struct {
 	Agents []string // that may be called
 	Tools  []string // that may be used
@@ -26,7 +27,10 @@ func checkPolicy(a Agent) *Error {
 	}
 	for _, t := range a.Policy.Tools {
 		if !slices.Contains(tools, t) {
-			return invalid("policy.tools", fmt.Sprintf("%q is not known: want some of %s", t, strings.Join(tools, ", ")))
+			return invalid(
+				"policy.tools",
+				fmt.Sprintf("%q is not known: want some of %s", t, strings.Join(tools, ", ")),
+			)
 		}
 	}
 	return nil

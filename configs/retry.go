@@ -8,13 +8,15 @@ import (
 	"time"
 )
 
-// Retry says what becomes of a request to the model that fails in a way that may pass. Unless MaxAttempts
-// is 2 or more, nothing is tried again.
+// Retry says what becomes of a request to the model that fails in a way that
+// may pass. Unless MaxAttempts is 2 or more, nothing is tried again.
 type Retry struct {
 	MaxAttempts int // in all, the first one counted
 	Backoff     Backoff
-	Initial     time.Duration // before the second attempt; 0 stands for 500 ms
-	Max         time.Duration // the longest pause; 0 stands for 30 s
+	// before the second attempt; 0 stands for 500 ms
+	Initial time.Duration
+	// the longest pause; 0 stands for 30 s
+	Max time.Duration
 }
 
 // Backoff says how the pauses between attempts grow.
@@ -22,16 +24,18 @@ type Backoff string
 
 // The ways to grow; the empty one stands for Exponential.
 const (
-	Exponential Backoff = "exponential" // twice as long each time, and by chance a little longer
-	Linear      Backoff = "linear"      // by the first pause each time
-	Fixed       Backoff = "fixed"       // not at all
+	// twice as long each time, and by chance a little longer
+	Exponential Backoff = "exponential"
+	Linear      Backoff = "linear" // by the first pause each time
+	Fixed       Backoff = "fixed"  // not at all
 )
 
 const (
 	defaultInitial = 500 * time.Millisecond
 	defaultMax     = 30 * time.Second
-	maxAttempts    = 20 // a typo must not keep a tree busy for ever
-	maxPause       = time.Hour
+	// a typo must not keep a tree busy for ever
+	maxAttempts = 20
+	maxPause    = time.Hour
 )
 
 // InForce is r with its defaults.
@@ -44,7 +48,8 @@ func (r Retry) InForce() Retry {
 func checkRetry(a Agent) *Error {
 	err := nonNegative(
 		limit{"retry.max_attempts", a.Retry.MaxAttempts},
-		limit{"retry.initial", cmp.Compare(a.Retry.Initial, 0)}, // an int may be too small for a duration
+		// an int may be too small for a duration
+		limit{"retry.initial", cmp.Compare(a.Retry.Initial, 0)},
 		limit{"retry.max", cmp.Compare(a.Retry.Max, 0)},
 	)
 	if err != nil {
@@ -64,7 +69,10 @@ func checkRetry(a Agent) *Error {
 	case r.Max < r.Initial && a.Retry.Max == 0:
 		return invalid("retry.initial", fmt.Sprintf("retry.initial cannot exceed retry.max, which is %v", r.Max))
 	case r.Max < r.Initial:
-		return invalid("retry.max", fmt.Sprintf("retry.max cannot be less than retry.initial, which is %v", r.Initial))
+		return invalid(
+			"retry.max",
+			fmt.Sprintf("retry.max cannot be less than retry.initial, which is %v", r.Initial),
+		)
 	}
 	return nil
 }

@@ -5,7 +5,8 @@ import (
 	"fmt"
 )
 
-// Scaffold is the file of a new agent: what is required, and every other key as a comment.
+// Scaffold is the file of a new agent: what is required, and every other key as
+// a comment.
 func Scaffold(name string) string { return fmt.Sprintf(agentTemplate, name) }
 
 // ScaffoldGlobal is a new config.toml: every key as a comment.

@@ -18,7 +18,8 @@ import (
 // commented is a line that holds a key or a table, after "# ".
 var commented = regexp.MustCompile(`(?m)^# (\[[a-z_.]+\]|[a-z_]+ = .*)$`)
 
-// TestScaffold: a new agent's file is a valid one, as it is and with every key in force.
+// TestScaffold: a new agent's file is a valid one, as it is and with every key
+// in force.
 func TestScaffold(t *testing.T) {
 	dir := t.TempDir()
 	text := configs.Scaffold("reviewer")
@@ -42,7 +43,9 @@ func TestScaffold(t *testing.T) {
 	want = configs.Agent{
 		Name: "reviewer", Model: "provider/model-name", SystemPrompt: "You are a careful reader.",
 		Skill: filepath.Join(dir, "sample"), Files: []string{"README.md", "docs/**/*.md"}, Workdir: dir,
-		SubAgents: []string{"reader"}, SubAgentsConf: configs.SubAgentsConfig{MaxDepth: 3, Parallel: true, Timeout: 120},
+		SubAgents: []string{
+			"reader",
+		}, SubAgentsConf: configs.SubAgentsConfig{MaxDepth: 3, Parallel: true, Timeout: 120},
 		Policy:     configs.Policy{Agents: []string{"reader"}, Tools: []string{"call_agent"}},
 		Delegation: configs.Delegation{Styles: configs.Styles{configs.StyleCall}, MaxBatch: 10},
 		Params:     configs.Params{Temperature: new(0.3), MaxTokens: 4096},
@@ -51,7 +54,12 @@ func TestScaffold(t *testing.T) {
 			Mode: configs.Unsupervised, Agent: "watcher", Timeout: 30 * time.Minute, OnTimeout: configs.Deny,
 		},
 		Memory: configs.Memory{LastN: 10, MaxEntries: 100},
-		Retry:  configs.Retry{MaxAttempts: 3, Backoff: configs.Exponential, Initial: 500 * time.Millisecond, Max: 30 * time.Second},
+		Retry: configs.Retry{
+			MaxAttempts: 3,
+			Backoff:     configs.Exponential,
+			Initial:     500 * time.Millisecond,
+			Max:         30 * time.Second,
+		},
 	}
 	if diff := cmp.Diff(want, got, ignored); diff != "" {
 		t.Error(diff)
@@ -71,7 +79,10 @@ func TestScaffoldIncludesParams(t *testing.T) {
 }
 
 func TestScaffoldIncludesRetry(t *testing.T) {
-	includes(t, "# [retry]\n# max_attempts = 3\n# backoff = \"exponential\"\n# initial = \"500ms\"\n# max = \"30s\"\n")
+	includes(
+		t,
+		"# [retry]\n# max_attempts = 3\n# backoff = \"exponential\"\n# initial = \"500ms\"\n# max = \"30s\"\n",
+	)
 }
 
 // includes wants a section in the scaffold, line by line.
@@ -82,7 +93,8 @@ func includes(t *testing.T, section string) {
 	}
 }
 
-// TestScaffoldGlobal: a new config.toml changes nothing, and is valid with every key in force.
+// TestScaffoldGlobal: a new config.toml changes nothing, and is valid with
+// every key in force.
 func TestScaffoldGlobal(t *testing.T) {
 	dir := t.TempDir()
 	ignored := cmpopts.IgnoreFields(configs.Global{}, "File")

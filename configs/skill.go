@@ -9,10 +9,12 @@ import (
 // skillFile is what a directory must hold to be a skill.
 const skillFile = "SKILL.md"
 
-// FindSkill is the path of the skill that a person means by path: the first that exists of path below
-// each of dirs, and for a bare name also of skills/path below each. A directory exists as a skill if it
-// holds a SKILL.md. An absolute path stays as it is, and ~ is the home directory. Where nothing exists it
-// is the first place that was looked at, so that whoever opens it says something sensible.
+// FindSkill is the path of the skill that a person means by path: the first
+// that exists of path below each of dirs, and for a bare name also of
+// skills/path below each. A directory exists as a skill if it holds a SKILL.md.
+// An absolute path stays as it is, and ~ is the home directory. Where nothing
+// exists it is the first place that was looked at, so that whoever opens it
+// says something sensible.
 func FindSkill(path string, dirs ...string) string {
 	if expanded, err := expandHome(path); err == nil {
 		path = expanded

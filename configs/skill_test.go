@@ -9,7 +9,8 @@ import (
 	"github.com/axebus/axe/configs"
 )
 
-// tree makes the files below a new directory; a path that ends with a slash is a directory.
+// tree makes the files below a new directory; a path that ends with a slash is
+// a directory.
 func tree(t *testing.T, paths ...string) string {
 	t.Helper()
 	root := t.TempDir()
@@ -82,7 +83,8 @@ func TestFindSkillElsewhere(t *testing.T) {
 	}
 }
 
-// TestLoadFindsSkillAbove: a directory that is named without its parent has one all the same.
+// TestLoadFindsSkillAbove: a directory that is named without its parent has one
+// all the same.
 func TestLoadFindsSkillAbove(t *testing.T) {
 	root := tree(t, "skills/a/SKILL.md", "agents/")
 	write(t, root, "agents/x.toml", agent("x")+"skill = 'a'\n")

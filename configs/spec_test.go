@@ -9,19 +9,23 @@ import (
 	"github.com/axebus/axe/configs"
 )
 
-// The tests that axe's M5 specification names in 7.6, for its requirements 5.1 to 5.5. That of 5.6,
-// TestScaffold_IncludesSubAgentsConfig, stands with the others of the scaffold.
+// The tests that axe's M5 specification names in 7.6, for its requirements 5.1
+// to 5.5. That of 5.6, TestScaffold_IncludesSubAgentsConfig, stands with the
+// others of the scaffold.
 
 // This does not compile if a field is missing or of another type.
 var _ = configs.Agent{ // reqs 5.2 and 5.3
-	SubAgents:     []string(nil),
-	SubAgentsConf: configs.SubAgentsConfig{MaxDepth: int(0), Parallel: bool(false), Timeout: int(0)}, // req 5.1
+	SubAgents: []string(nil),
+	// req 5.1
+	SubAgentsConf: configs.SubAgentsConfig{MaxDepth: int(0), Parallel: bool(false), Timeout: int(0)},
 }
 
 // loaded is an agent whose file has some lines more than it needs.
 func loaded(t *testing.T, lines string) (configs.Agent, error) {
 	t.Helper()
-	return configs.Load(write(t, t.TempDir(), "a.toml", "name = \"a\"\nmodel = \"openai/x\"\nsub_agents = [\"b\"]\n"+lines))
+	return configs.Load(
+		write(t, t.TempDir(), "a.toml", "name = \"a\"\nmodel = \"openai/x\"\nsub_agents = [\"b\"]\n"+lines),
+	)
 }
 
 // invalid wants one key to be wrong, and its message.
@@ -57,7 +61,8 @@ func TestValidate_MaxDepthValid(t *testing.T) {
 	}
 }
 
-// TestValidate_SubAgentsConfigDefaults: MaxDepth and Timeout stay 0, what they stand for is decided later (9.3,
+// TestValidate_SubAgentsConfigDefaults: MaxDepth and Timeout stay 0, what they
+// stand for is decided later (9.3,
 // 12.2). Parallel is true at once: the specification has it false in the struct and true in effect, and
 // leaves the way to the implementation (5.1 and its notes).
 func TestValidate_SubAgentsConfigDefaults(t *testing.T) {
@@ -67,7 +72,8 @@ func TestValidate_SubAgentsConfigDefaults(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(configs.SubAgentsConfig{Parallel: true}, a.SubAgentsConf); diff != "" || a.MaxDepth() != 3 {
+			if diff := cmp.Diff(configs.SubAgentsConfig{Parallel: true}, a.SubAgentsConf); diff != "" ||
+				a.MaxDepth() != 3 {
 				t.Errorf("depth %d, (-want +got):\n%s", a.MaxDepth(), diff)
 			}
 		})

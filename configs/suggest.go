@@ -8,7 +8,8 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-// unknown is the message for a key that is no field, with the field or table that was probably meant.
+// unknown is the message for a key that is no field, with the field or table
+// that was probably meant.
 func unknown(fields map[string]any, key toml.Key) string {
 	if near := nearest(names(fields), key.String()); near != "" {
 		return fmt.Sprintf("unknown key; did you mean %q?", near)
@@ -31,7 +32,8 @@ func names(fields map[string]any) []string {
 	return slices.Compact(all)
 }
 
-// nearest is the name that differs least from key, or has the same last part; empty if none is near.
+// nearest is the name that differs least from key, or has the same last part;
+// empty if none is near.
 func nearest(names []string, key string) string {
 	best, least := "", max(2, len(key)/3)+1
 	for _, name := range names {

@@ -8,26 +8,36 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// Supervision says who watches over an agent, and over all that work for it: those may be watched over more closely, and
-// never less. The zero value is nobody.
+// Supervision says who watches over an agent, and over all that work for it:
+// those may be watched over more closely, and never less. The zero value is
+// nobody.
 type Supervision struct {
-	Mode      SupervisionMode
-	Agent     string        // the supervisor, which sees each turn that would act before anything of it is done
-	Timeout   time.Duration // how long a person may take, within the time that the run itself has; 0 stands for 30 min
-	OnTimeout OnTimeout     // what it comes to if nobody has answered by then and the run still has time
+	Mode SupervisionMode
+	// the supervisor, which sees each turn that would act before anything
+	// of it is done
+	Agent string
+	// how long a person may take, within the time that the run itself has;
+	// 0 stands for 30 min
+	Timeout time.Duration
+	// what it comes to if nobody has answered by then and the run still has
+	// time
+	OnTimeout OnTimeout
 }
 
-// SupervisionMode says how closely an agent is watched over; the empty one stands for Unsupervised.
+// SupervisionMode says how closely an agent is watched over; the empty one
+// stands for Unsupervised.
 type SupervisionMode string
 
 // The modes.
 const (
-	Unsupervised    SupervisionMode = "unsupervised"
-	Supervised      SupervisionMode = "supervised"
-	SupervisedHuman SupervisionMode = "human" // where the supervisor wants to pause, a person decides
+	Unsupervised SupervisionMode = "unsupervised"
+	Supervised   SupervisionMode = "supervised"
+	// where the supervisor wants to pause, a person decides
+	SupervisedHuman SupervisionMode = "human"
 )
 
-// OnTimeout is what a pause comes to that nobody has ended; the empty one stands for Deny.
+// OnTimeout is what a pause comes to that nobody has ended; the empty one
+// stands for Deny.
 type OnTimeout string
 
 // The ways to go on.
@@ -37,7 +47,8 @@ const (
 	maxPatience           = 30 * 24 * time.Hour
 )
 
-// defaultPatience leaves a run that nobody has answered some of the hour that a tree has by default.
+// defaultPatience leaves a run that nobody has answered some of the hour that a
+// tree has by default.
 const defaultPatience = 30 * time.Minute
 
 // InForce is s with its defaults.
@@ -64,7 +75,10 @@ func checkSupervision(a Agent) *Error {
 	case s.Agent == "":
 		return nil
 	case a.Supervision.Mode == "": // whoever names a supervisor means to have one
-		return invalid("supervision.agent", `watches over nobody without supervision.mode: want mode = "supervised" or mode = "human"`)
+		return invalid(
+			"supervision.agent",
+			`watches over nobody without supervision.mode: want mode = "supervised" or mode = "human"`,
+		)
 	case s.Agent == a.Name:
 		return invalid("supervision.agent", "an agent cannot watch over itself")
 	}

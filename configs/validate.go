@@ -10,7 +10,18 @@ import (
 
 // validate returns the first thing that is wrong with a's values.
 func validate(a Agent) *Error {
-	checks := []func(Agent) *Error{checkName, checkModel, checkSubAgents, checkDelegation, checkPolicy, checkBounds, checkParams, checkMemory, checkRetry, checkSupervision}
+	checks := []func(Agent) *Error{
+		checkName,
+		checkModel,
+		checkSubAgents,
+		checkDelegation,
+		checkPolicy,
+		checkBounds,
+		checkParams,
+		checkMemory,
+		checkRetry,
+		checkSupervision,
+	}
 	for _, check := range checks {
 		if err := check(a); err != nil {
 			return err
@@ -28,13 +39,21 @@ func checkName(a Agent) *Error {
 		return invalid("name", err.Error())
 	}
 	if a.Name != want {
-		return invalid("name", fmt.Sprintf("is %q, but an agent is named after its file: rename the file to %s.toml, or the agent to %q", a.Name, a.Name, want))
+		return invalid(
+			"name",
+			fmt.Sprintf(
+				"is %q, but an agent is named after its file: rename the file to %s.toml, or the agent to %q",
+				a.Name,
+				a.Name,
+				want,
+			),
+		)
 	}
 	return nil
 }
 
-// checkModel leaves the form of the name to whoever opens the model: an agent that cannot be run can
-// still be called, and its caller is told why.
+// checkModel leaves the form of the name to whoever opens the model: an agent
+// that cannot be run can still be called, and its caller is told why.
 func checkModel(a Agent) *Error {
 	if strings.TrimSpace(a.Model) == "" {
 		return invalid("model", "is required, as provider/model")
@@ -49,7 +68,10 @@ func checkSubAgents(a Agent) *Error {
 		}
 	}
 	if a.SubAgentsConf.MaxDepth > maxDepth {
-		return invalid("sub_agents_config.max_depth", fmt.Sprintf("sub_agents_config.max_depth cannot exceed %d", maxDepth))
+		return invalid(
+			"sub_agents_config.max_depth",
+			fmt.Sprintf("sub_agents_config.max_depth cannot exceed %d", maxDepth),
+		)
 	}
 	return nonNegative(
 		limit{"sub_agents_config.max_depth", a.SubAgentsConf.MaxDepth},
@@ -59,7 +81,10 @@ func checkSubAgents(a Agent) *Error {
 
 func checkBounds(a Agent) *Error {
 	limits := []limit{
-		{"limits.max_agents", a.Limits.Agents}, {"limits.max_turns", a.Limits.Turns}, {"limits.max_tokens", a.Limits.Tokens},
+		{
+			"limits.max_agents",
+			a.Limits.Agents,
+		}, {"limits.max_turns", a.Limits.Turns}, {"limits.max_tokens", a.Limits.Tokens},
 	}
 	for _, l := range limits {
 		if l.value > subjects.MaxLimit {

@@ -8,11 +8,13 @@ import (
 	"time"
 )
 
-// Watch calls changed with what LoadDir returns, at once and then whenever that is something else, until
-// ctx ends; it returns ctx's cause. It looks for changes at an interval of every (0: a second) by the
-// names, sizes and times of the files, which works on network file systems and for the symbolic links
-// of a ConfigMap. A directory that cannot be read is Watch's error at first; later it is reported through
-// changed, without agents, and what to make of that is up to the caller.
+// Watch calls changed with what LoadDir returns, at once and then whenever that
+// is something else, until ctx ends; it returns ctx's cause. It looks for
+// changes at an interval of every (0: a second) by the names, sizes and times
+// of the files, which works on network file systems and for the symbolic links
+// of a ConfigMap. A directory that cannot be read is Watch's error at first;
+// later it is reported through changed, without agents, and what to make of
+// that is up to the caller.
 func Watch(ctx context.Context, dir string, every time.Duration, changed func([]Agent, error)) error {
 	if every <= 0 {
 		every = time.Second
@@ -69,8 +71,8 @@ func look(dir string) ([]stamp, error) {
 	return stamps, nil
 }
 
-// summarize returns the same text for what LoadDir returned when there is nothing new to report. Names
-// follow from the digests.
+// summarize returns the same text for what LoadDir returned when there is
+// nothing new to report. Names follow from the digests.
 func summarize(agents []Agent, err error) string {
 	var b strings.Builder
 	for _, a := range agents {

@@ -42,7 +42,8 @@ func TestWatch(t *testing.T) {
 		for _, step := range []struct {
 			name string
 			do   func() error
-			want string // the new report, empty if there is to be none
+			// the new report, empty if there is to be none
+			want string
 		}{
 			{"nothing", func() error { return nil }, ""},
 			{"another", func() error { write(t, dir, "b.toml", agent("b")); return nil }, "a b"},
@@ -82,7 +83,12 @@ func drain(reports <-chan string) string {
 }
 
 func TestWatchMissing(t *testing.T) {
-	err := configs.Watch(t.Context(), filepath.Join(t.TempDir(), "none"), 0, func([]configs.Agent, error) { t.Error("called") })
+	err := configs.Watch(
+		t.Context(),
+		filepath.Join(t.TempDir(), "none"),
+		0,
+		func([]configs.Agent, error) { t.Error("called") },
+	)
 	if !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}

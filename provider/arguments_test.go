@@ -21,7 +21,12 @@ func TestNewToolCall(t *testing.T) {
 		{"white space is kept", "{ \"a\" :\n1 }", map[string]string{"a": "1"}, ""},
 		{"large integers", `{"n":12345678901234567890}`, map[string]string{"n": "12345678901234567890"}, ""},
 		{"floats as written", `{"n":1.50e2}`, map[string]string{"n": "1.50e2"}, ""},
-		{"nested", `{"o":{"b":[1, {"c":null}]},"l":[]}`, map[string]string{"o": `{"b":[1, {"c":null}]}`, "l": "[]"}, ""},
+		{
+			"nested",
+			`{"o":{"b":[1, {"c":null}]},"l":[]}`,
+			map[string]string{"o": `{"b":[1, {"c":null}]}`, "l": "[]"},
+			"",
+		},
 		{"booleans", `{"yes":true,"no":false}`, map[string]string{"yes": "true", "no": "false"}, ""},
 		{"null was not given", `{"context":null,"task":"null"}`, map[string]string{"task": "null"}, ""},
 		{"escapes", `{"a":"\u00e9\ud83d\ude00<&>"}`, map[string]string{"a": "é😀<&>"}, ""},
@@ -80,8 +85,8 @@ func TestToolCallRefusesOtherJSON(t *testing.T) {
 	}
 }
 
-// TestToolCallIsStoredLosslessly: whatever object a model writes, however it is indented, comes back
-// from the record byte for byte, inside other JSON too.
+// TestToolCallIsStoredLosslessly: whatever object a model writes, however it is
+// indented, comes back from the record byte for byte, inside other JSON too.
 func TestToolCallIsStoredLosslessly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		raw, err := json.Marshal(rapid.MapOf(rapid.String(), value(3)).Draw(t, "arguments"))

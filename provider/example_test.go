@@ -8,7 +8,11 @@ import (
 )
 
 func ExampleNewToolCall() {
-	c := provider.NewToolCall("call_1", "call_agent", []byte(`{"agent": "reviewer", "task": "look at PR 12", "lines": [1, 2]}`))
+	c := provider.NewToolCall(
+		"call_1",
+		"call_agent",
+		[]byte(`{"agent": "reviewer", "task": "look at PR 12", "lines": [1, 2]}`),
+	)
 	fmt.Println(c.Arguments["agent"], c.Arguments["lines"])
 	fmt.Println(string(c.RawArguments()))
 	// Output:

@@ -7,15 +7,23 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The types of axe's M5 specification, 3.1: this does not compile if a field is missing or of another type.
+// The types of axe's M5 specification, 3.1: this does not compile if a field is
+// missing or of another type.
 var (
-	_ = Tool{Name: string(""), Description: string(""), Parameters: map[string]ToolParameter(nil)}          // req 1.1
-	_ = ToolParameter{Type: string(""), Description: string(""), Required: bool(false)}                     // req 1.2
-	_ = ToolCall{ID: string(""), Name: string(""), Arguments: map[string]string(nil)}                       // req 1.3
-	_ = ToolResult{CallID: string(""), Content: string(""), IsError: bool(false)}                           // req 1.4
-	_ = Request{Model: string(""), System: string(""), Messages: []Message(nil), Tools: []Tool(nil)}        // req 1.5
-	_ = Response{Content: string(""), Model: string(""), StopReason: string(""), ToolCalls: []ToolCall{}}   // req 1.6
-	_ = Message{Role: "tool", Content: string(""), ToolCalls: []ToolCall(nil), ToolResults: []ToolResult{}} // req 1.7
+	// req 1.1
+	_ = Tool{Name: string(""), Description: string(""), Parameters: map[string]ToolParameter(nil)}
+	// req 1.2
+	_ = ToolParameter{Type: string(""), Description: string(""), Required: bool(false)}
+	// req 1.3
+	_ = ToolCall{ID: string(""), Name: string(""), Arguments: map[string]string(nil)}
+	// req 1.4
+	_ = ToolResult{CallID: string(""), Content: string(""), IsError: bool(false)}
+	// req 1.5
+	_ = Request{Model: string(""), System: string(""), Messages: []Message(nil), Tools: []Tool(nil)}
+	// req 1.6
+	_ = Response{Content: string(""), Model: string(""), StopReason: string(""), ToolCalls: []ToolCall{}}
+	// req 1.7
+	_ = Message{Role: "tool", Content: string(""), ToolCalls: []ToolCall(nil), ToolResults: []ToolResult{}}
 	_ = [...]int{Response{}.InputTokens, Response{}.OutputTokens, Request{}.MaxTokens}
 )
 
@@ -54,7 +62,9 @@ func TestRequest_NilTools_BackwardsCompatible(t *testing.T) {
 	const want = `{"model":"m","messages":[{"role":"user","content":"Hello?"}]}`
 	for name, tools := range map[string][]Tool{"req 1.5, 1.8 nil": nil, "req 1.5, 1.8 empty": {}} {
 		t.Run(name, func(t *testing.T) {
-			got, err := json.Marshal(Request{Model: "m", Messages: []Message{{Role: "user", Content: "Hello?"}}, Tools: tools})
+			got, err := json.Marshal(
+				Request{Model: "m", Messages: []Message{{Role: "user", Content: "Hello?"}}, Tools: tools},
+			)
 			if err != nil || string(got) != want {
 				t.Errorf("got %s, %v; want %s", got, err, want)
 			}
@@ -82,7 +92,11 @@ func TestMessage_ToolCallsField(t *testing.T) {
 		NewToolCall("1", "call_agent", []byte(`{"agent":"a","n":1}`)),
 		NewToolCall("2", "now", nil),
 	}})
-	keeps(t, "req 1.7 tool calls and text", Message{Role: "assistant", Content: "I ask.", ToolCalls: []ToolCall{NewToolCall("1", "now", []byte(`{}`))}})
+	keeps(
+		t,
+		"req 1.7 tool calls and text",
+		Message{Role: "assistant", Content: "I ask.", ToolCalls: []ToolCall{NewToolCall("1", "now", []byte(`{}`))}},
+	)
 }
 
 func TestMessage_ToolResultsField(t *testing.T) {
@@ -107,7 +121,8 @@ func keeps(t *testing.T, requirement string, m Message) {
 		if err := json.Unmarshal(stored, &back); err != nil {
 			t.Fatal(err)
 		}
-		// What a call without arguments is stored as is an empty object.
+		// What a call without arguments is stored as is an empty
+		// object.
 		for i, c := range m.ToolCalls {
 			m.ToolCalls[i].Raw = c.RawArguments()
 		}

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Names of the headers of a message. Routing and limits are headers, so that a server, a proxy or a
-// person with the nats CLI reads them without the body.
+// Names of the headers of a message. Routing and limits are headers, so that a
+// server, a proxy or a person with the nats CLI reads them without the body.
 const (
 	HeaderTree        = "Axe-Tree"
 	HeaderPath        = "Axe-Path"
@@ -29,15 +29,18 @@ const MaxDepth = 5
 
 // Header is what a call says in its headers.
 type Header struct {
-	Tree        Tree
-	Path        Path
-	Parent      Agent     // zero for a root
-	Depth       int       // 0 for a root
-	MaxDepth    int       // what the ancestors allow, 0 to MaxDepth
-	Deadline    time.Time // absolute; RFC 3339 with fraction on the wire
-	Reply       string    // where the outcome goes
-	Limits      []Scope   // bounds on the work of runs above and of this one, the outermost first
-	Traceparent string    // W3C trace context, passed on untouched
+	Tree   Tree
+	Path   Path
+	Parent Agent // zero for a root
+	Depth  int   // 0 for a root
+	// what the ancestors allow, 0 to MaxDepth
+	MaxDepth int
+	// absolute; RFC 3339 with fraction on the wire
+	Deadline time.Time
+	Reply    string // where the outcome goes
+	// bounds on the work of runs above and of this one, the outermost first
+	Limits      []Scope
+	Traceparent string // W3C trace context, passed on untouched
 }
 
 // Pairs lists the header's names and values, in a fixed order.
@@ -70,16 +73,28 @@ func FormatDeadline(t time.Time) string { return t.UTC().Format(time.RFC3339Nano
 func ParseDeadline(s string) (time.Time, error) {
 	t, err := time.Parse(time.RFC3339Nano, s)
 	if year := t.UTC().Year(); err != nil || year < 2000 || year > 9999 {
-		return time.Time{}, fmt.Errorf("%s %s: %w: want RFC 3339, for example 2026-01-02T15:04:05.678Z", HeaderDeadline, quote(s), ErrToken)
+		return time.Time{}, fmt.Errorf(
+			"%s %s: %w: want RFC 3339, for example 2026-01-02T15:04:05.678Z",
+			HeaderDeadline,
+			quote(s),
+			ErrToken,
+		)
 	}
 	return t, nil
 }
 
-// ParseCall reads and checks the header of a call to a run. Nothing is believed because it parsed:
-// tree and path have to be the subject's, depth has to be the path's, and the reply has to be the
-// slot that the path names (for a root: the result, or an inbox).
+// ParseCall reads and checks the header of a call to a run. Nothing is believed
+// because it parsed: tree and path have to be the subject's, depth has to be
+// the path's, and the reply has to be the slot that the path names (for a root:
+// the result, or an inbox).
 func ParseCall(r Run, get func(name string) string) (Header, error) {
-	h := Header{Tree: r.Tree, Path: r.Path, Depth: r.Path.Depth(), Reply: get(HeaderReply), Traceparent: get(HeaderTraceparent)}
+	h := Header{
+		Tree:        r.Tree,
+		Path:        r.Path,
+		Depth:       r.Path.Depth(),
+		Reply:       get(HeaderReply),
+		Traceparent: get(HeaderTraceparent),
+	}
 	bad := func(name, why string) (Header, error) {
 		return h, fmt.Errorf("%s %s: %w: %s", name, quote(get(name)), ErrToken, why)
 	}

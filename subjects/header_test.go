@@ -25,16 +25,25 @@ func getter(m map[string]string) func(string) string {
 	return func(name string) string { return m[name] }
 }
 
-// TestHeaderRoundTrip: what a parent's worker writes is what the child's worker reads.
+// TestHeaderRoundTrip: what a parent's worker writes is what the child's worker
+// reads.
 func TestHeaderRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, _ := drawPath(t)
 		r := Space{}.Run(drawAgent(t), drawTree(t), p)
 		h := Header{
 			Tree: r.Tree, Path: p, Depth: p.Depth(), MaxDepth: rapid.IntRange(p.Depth(), MaxDepth).Draw(t, "max depth"),
-			Deadline:    time.Unix(rapid.Int64Range(1e9, 2e11).Draw(t, "seconds"), rapid.Int64Range(0, 1e9-1).Draw(t, "nanoseconds")).UTC(),
-			Reply:       r.Space.Result(r.Agent, r.Tree),
-			Traceparent: rapid.SampledFrom([]string{"", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}).Draw(t, "traceparent"),
+			Deadline: time.Unix(
+				rapid.Int64Range(1e9, 2e11).Draw(t, "seconds"),
+				rapid.Int64Range(0, 1e9-1).Draw(t, "nanoseconds"),
+			).UTC(),
+			Reply: r.Space.Result(r.Agent, r.Tree),
+			Traceparent: rapid.SampledFrom(
+				[]string{"", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"},
+			).Draw(
+				t,
+				"traceparent",
+			),
 		}
 		if up, turn, index, below := p.Parent(); below {
 			h.Parent = drawAgent(t)
@@ -56,7 +65,15 @@ func TestParseCallRefuses(t *testing.T) {
 	lead, child, id := must(t, ParseAgent, "lead"), must(t, ParseAgent, "child"), must(t, ParseTree, "T1")
 	deadline := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
 	r := s.Run(child, id, Root.Child(2, 1))
-	below := Header{Tree: id, Path: r.Path, Parent: lead, Depth: 1, MaxDepth: 3, Deadline: deadline, Reply: "axe.run.lead.T1.r.in.2.1"}
+	below := Header{
+		Tree:     id,
+		Path:     r.Path,
+		Parent:   lead,
+		Depth:    1,
+		MaxDepth: 3,
+		Deadline: deadline,
+		Reply:    "axe.run.lead.T1.r.in.2.1",
+	}
 	root := Header{Tree: id, Path: Root, MaxDepth: 3, Deadline: deadline, Reply: "axe.result.lead.T1"}
 	tests := []struct {
 		name    string
@@ -91,7 +108,8 @@ func TestParseCallRefuses(t *testing.T) {
 		for _, value := range test.refused {
 			changed := maps.Clone(good)
 			changed[test.name] = value
-			if _, err := ParseCall(test.run, getter(changed)); !errors.Is(err, ErrToken) || !strings.Contains(strings.ToLower(err.Error()), reason(test.name)) {
+			if _, err := ParseCall(test.run, getter(changed)); !errors.Is(err, ErrToken) ||
+				!strings.Contains(strings.ToLower(err.Error()), reason(test.name)) {
 				t.Errorf("%s %q of %s: error %v", test.name, value, test.run, err)
 			}
 		}
@@ -104,14 +122,21 @@ func reason(name string) string {
 	case HeaderReply:
 		return "reply"
 	case HeaderParent, HeaderMaxDepth:
-		return "axe-" // the slot that another parent has, the depth that is too much
+		// the slot that another parent has, the depth that is too much
+		return "axe-"
 	}
 	return strings.ToLower(name)
 }
 
 func TestParseCallOfARoot(t *testing.T) {
 	r := Space{}.Run(must(t, ParseAgent, "lead"), must(t, ParseTree, "T1"), Root)
-	h := Header{Tree: r.Tree, Path: Root, MaxDepth: 5, Deadline: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Reply: "_INBOX.abc.1"}
+	h := Header{
+		Tree:     r.Tree,
+		Path:     Root,
+		MaxDepth: 5,
+		Deadline: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
+		Reply:    "_INBOX.abc.1",
+	}
 	m := pairs(h)
 	m[HeaderParent] = "somebody" // lineage from outside is ignored
 	got, err := ParseCall(r, getter(m))
@@ -130,11 +155,21 @@ func TestFormatDeadline(t *testing.T) {
 	}
 }
 
-// FuzzParseCall: whatever is in the headers, a call that is accepted is within its limits, answers its
-// own slot, and is written and read as the same again.
+// FuzzParseCall: whatever is in the headers, a call that is accepted is within
+// its limits, answers its own slot, and is written and read as the same again.
 func FuzzParseCall(f *testing.F) {
 	f.Add("T1", "r", "0", "3", "2026-01-02T03:04:05.6Z", "axe.result.child.T1", "", "", "1")
-	f.Add("T1", "r-2-1", "1", "3", "2026-01-02T03:04:05.6+02:00", "axe.run.lead.T1.r.in.2.1", "lead", "00-a-b-01", "1")
+	f.Add(
+		"T1",
+		"r-2-1",
+		"1",
+		"3",
+		"2026-01-02T03:04:05.6+02:00",
+		"axe.run.lead.T1.r.in.2.1",
+		"lead",
+		"00-a-b-01",
+		"1",
+	)
 	f.Add("T1", "r", "0", "3", "9999-12-31T23:59:59-01:00", "_INBOX.x", "", "", "1")
 	f.Add("T1", "r-1-0", "1", "5", "2026-01-02T03:04:05Z", "_INBOX.x", "lead", "", "1")
 	f.Fuzz(func(t *testing.T, tree, path, depth, maxDepth, deadline, reply, parent, trace, schema string) {
@@ -157,7 +192,9 @@ func FuzzParseCall(f *testing.F) {
 			}
 			return
 		}
-		if h.Depth != p.Depth() || h.Depth > h.MaxDepth || h.MaxDepth > MaxDepth || r.Space.CheckReply(h.Reply) != nil || !printable(h.Reply) {
+		if h.Depth != p.Depth() || h.Depth > h.MaxDepth || h.MaxDepth > MaxDepth ||
+			r.Space.CheckReply(h.Reply) != nil ||
+			!printable(h.Reply) {
 			t.Fatalf("accepted %+v", h)
 		}
 		again, err := ParseCall(r, getter(pairs(h)))

@@ -10,7 +10,8 @@ import (
 type Limits struct {
 	Agents int // runs, the first one counted
 	Turns  int // model calls
-	Tokens int // input and output, checked before each model call
+	// input and output, checked before each model call
+	Tokens int
 }
 
 // Within is the narrower of two limits, bound by bound.
@@ -34,7 +35,8 @@ type Scope struct {
 // MaxLimit is the largest bound that there is a number for.
 const MaxLimit = 999_999_999
 
-// FormatScopes writes scopes as they stand in a header: r agents=100 tokens=20000; r-1-0 turns=5.
+// FormatScopes writes scopes as they stand in a header: r agents=100
+// tokens=20000; r-1-0 turns=5.
 func FormatScopes(scopes []Scope) string {
 	var out []string
 	for _, s := range scopes {
@@ -49,7 +51,8 @@ func FormatScopes(scopes []Scope) string {
 	return strings.Join(out, "; ")
 }
 
-// ParseScopes reads the scopes that a run is in: of runs above it or its own, the outermost first.
+// ParseScopes reads the scopes that a run is in: of runs above it or its own,
+// the outermost first.
 func ParseScopes(text string, r Path) ([]Scope, error) {
 	if text == "" {
 		return nil, nil
@@ -61,7 +64,13 @@ func ParseScopes(text string, r Path) ([]Scope, error) {
 			return nil, err
 		}
 		if !s.Path.Covers(r) || len(scopes) > 0 && len(s.Path.s) <= len(scopes[len(scopes)-1].Path.s) {
-			return nil, fmt.Errorf("%s %s: %w: want runs above %s, the outermost first", HeaderLimits, quote(text), ErrToken, r)
+			return nil, fmt.Errorf(
+				"%s %s: %w: want runs above %s, the outermost first",
+				HeaderLimits,
+				quote(text),
+				ErrToken,
+				r,
+			)
 		}
 		scopes = append(scopes, s)
 	}
@@ -88,7 +97,12 @@ func parseScope(text string) (Scope, error) {
 			}
 		}
 		if err != nil || n == 0 || !known {
-			return Scope{}, fmt.Errorf("%s %s: %w: want agents=, turns= or tokens= and a number", HeaderLimits, quote(word), ErrToken)
+			return Scope{}, fmt.Errorf(
+				"%s %s: %w: want agents=, turns= or tokens= and a number",
+				HeaderLimits,
+				quote(word),
+				ErrToken,
+			)
 		}
 	}
 	return s, nil

@@ -8,14 +8,18 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestScopesRoundTrip: what a caller's worker writes of its scopes is what the callee's reads.
+// TestScopesRoundTrip: what a caller's worker writes of its scopes is what the
+// callee's reads.
 func TestScopesRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		bound := rapid.IntRange(0, MaxLimit)
 		var want []Scope
 		p := Root
 		for range rapid.IntRange(0, 4).Draw(t, "levels") {
-			s := Scope{Path: p, Limits: Limits{bound.Draw(t, "agents"), bound.Draw(t, "turns"), bound.Draw(t, "tokens")}}
+			s := Scope{
+				Path:   p,
+				Limits: Limits{bound.Draw(t, "agents"), bound.Draw(t, "turns"), bound.Draw(t, "tokens")},
+			}
 			if s.Limits != (Limits{}) {
 				want = append(want, s)
 			}

@@ -18,23 +18,26 @@ const (
 	Mail      // in.mail.<key>
 	Interrupt // in.interrupt.<key>
 	Approve   // in.approve.<key>
-	Other     // in.<kind>.<key> of a kind that this version does not know
+	// in.<kind>.<key> of a kind that this version does not know
+	Other
 	Cancel
 	Result
 	Part
 )
 
-// Address is a subject taken apart. Turn is set for Reply and Timer, Index for Reply, Key for Mail, Interrupt and Approve.
+// Address is a subject taken apart. Turn is set for Reply and Timer, Index for
+// Reply, Key for Mail, Interrupt and Approve.
 type Address struct {
-	Kind  Kind
-	Run   Run // of a Submission and a Result: the root
+	Kind Kind
+	// of a Submission and a Result: the root
+	Run   Run
 	Turn  int
 	Index int
 	Key   Key
 }
 
-// Parse takes a subject apart, of a stored message or of its live copy. Every token is checked; an
-// error wraps ErrToken.
+// Parse takes a subject apart, of a stored message or of its live copy. Every
+// token is checked; an error wraps ErrToken.
 func (s Space) Parse(subject string) (Address, error) {
 	rest, p, ok := s.unprefixed(subject)
 	if !ok {
@@ -52,7 +55,8 @@ func (s Space) Parse(subject string) (Address, error) {
 	return a, err
 }
 
-// in reports whether a tree is in the partition that its subject names, if it names one.
+// in reports whether a tree is in the partition that its subject names, if it
+// names one.
 func (s Space) in(p int, t Tree) bool { return p < 0 || p == s.PartitionOf(t) }
 
 func (s Space) parse(subject string, tok []string, live bool) (Address, error) {
@@ -75,8 +79,8 @@ func (s Space) parse(subject string, tok []string, live bool) (Address, error) {
 	return Address{}, malformed(subject)
 }
 
-// ParseDead takes the subject of a dead letter apart. That of a submission without a usable name or id is
-// nobody's.
+// ParseDead takes the subject of a dead letter apart. That of a submission
+// without a usable name or id is nobody's.
 func (s Space) ParseDead(subject string) (Run, error) {
 	rest, p, ok := s.below(subject, "dead")
 	tok := strings.Split(rest, ".")
@@ -108,7 +112,8 @@ func (s Space) ParseTally(subject string) (Tree, Path, error) {
 	return t, p, err
 }
 
-// below cuts off all that a stored subject of a kind begins with; p is its partition, -1 if there are none.
+// below cuts off all that a stored subject of a kind begins with; p is its
+// partition, -1 if there are none.
 func (s Space) below(subject, kind string) (rest string, p int, ok bool) {
 	rest, p, ok = s.unprefixed(subject)
 	rest, of := strings.CutPrefix(rest, kind+".")
@@ -194,8 +199,9 @@ func (s Space) address(k Kind, agent, tree, path string) (Address, error) {
 // inboxPrefix begins every inbox.
 const inboxPrefix = "_INBOX."
 
-// CheckReply says whether an outcome may be published to a subject: a reply slot of a run, a result,
-// or an inbox of NATS. Anything else would let a call's author write anywhere with a worker's rights.
+// CheckReply says whether an outcome may be published to a subject: a reply
+// slot of a run, a result, or an inbox of NATS. Anything else would let a
+// call's author write anywhere with a worker's rights.
 func (s Space) CheckReply(subject string) error {
 	if inbox(subject) {
 		return nil
@@ -205,7 +211,11 @@ func (s Space) CheckReply(subject string) error {
 		return fmt.Errorf("reply subject: %w", err)
 	}
 	if a.Kind != Reply && a.Kind != Result || strings.HasPrefix(subject, s.join("live")) {
-		return fmt.Errorf("reply subject %s: %w: want a reply slot of a run, a result or an inbox", quote(subject), ErrToken)
+		return fmt.Errorf(
+			"reply subject %s: %w: want a reply slot of a run, a result or an inbox",
+			quote(subject),
+			ErrToken,
+		)
 	}
 	return nil
 }
@@ -213,7 +223,8 @@ func (s Space) CheckReply(subject string) error {
 // maxInbox is the length of the longest inbox that is answered.
 const maxInbox = 255
 
-// inbox reports whether a subject is an inbox of NATS: tokens of printable ASCII, and no wildcard.
+// inbox reports whether a subject is an inbox of NATS: tokens of printable
+// ASCII, and no wildcard.
 func inbox(subject string) bool {
 	rest, ok := strings.CutPrefix(subject, inboxPrefix)
 	if !ok || len(subject) > maxInbox {

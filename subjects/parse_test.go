@@ -9,7 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// build makes the subject that an address was parsed from. An Other's own tokens are not kept.
+// build makes the subject that an address was parsed from. An Other's own
+// tokens are not kept.
 func build(s Space, a Address) string {
 	switch a.Kind {
 	case Submission:
@@ -39,16 +40,21 @@ func build(s Space, a Address) string {
 	return ""
 }
 
-// TestParseInvertsBuild: every subject that is built parses to what it was built from, and so does its
-// live copy.
+// TestParseInvertsBuild: every subject that is built parses to what it was
+// built from, and so does its live copy.
 func TestParseInvertsBuild(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s, err := NewSpace(rapid.SampledFrom([]string{"", "axe", "live", "run", "a.b", "a.live.run"}).Draw(t, "prefix"))
+		s, err := NewSpace(
+			rapid.SampledFrom([]string{"", "axe", "live", "run", "a.b", "a.live.run"}).Draw(t, "prefix"),
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
 		p, _ := drawPath(t)
-		want := Address{Kind: Kind(rapid.IntRange(int(Submission), int(Part)).Draw(t, "kind")), Run: s.Run(drawAgent(t), drawTree(t), p)}
+		want := Address{
+			Kind: Kind(rapid.IntRange(int(Submission), int(Part)).Draw(t, "kind")),
+			Run:  s.Run(drawAgent(t), drawTree(t), p),
+		}
 		switch want.Kind {
 		case Reply:
 			want.Turn, want.Index = rapid.IntRange(1, 50).Draw(t, "turn"), rapid.IntRange(0, 99).Draw(t, "index")
@@ -92,7 +98,8 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// drawKey makes the key of a letter: of a run's, of its word that it is idle, or of a person's.
+// drawKey makes the key of a letter: of a run's, of its word that it is idle,
+// or of a person's.
 func drawKey(t *rapid.T, from Path) Key {
 	turn := rapid.IntRange(1, 50).Draw(t, "of turn")
 	switch rapid.IntRange(0, 2).Draw(t, "key") {
@@ -116,7 +123,8 @@ func TestParseKeyRefuses(t *testing.T) {
 	}
 }
 
-// TestParseOther: kinds of later versions are known for what they are, and whose.
+// TestParseOther: kinds of later versions are known for what they are, and
+// whose.
 func TestParseOther(t *testing.T) {
 	var s Space
 	r := s.Run(must(t, ParseAgent, "a"), must(t, ParseTree, "T"), Root)
@@ -138,7 +146,8 @@ func seeds(f *testing.F) {
 	}
 }
 
-// FuzzParse: what parses is built again to the same subject, or to the one that it is the live copy of.
+// FuzzParse: what parses is built again to the same subject, or to the one that
+// it is the live copy of.
 func FuzzParse(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, subject string) {
@@ -166,8 +175,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// FuzzCheckReply: nothing but a reply slot, a result or an inbox is accepted, and no wildcard, no
-// white space and no empty token in it.
+// FuzzCheckReply: nothing but a reply slot, a result or an inbox is accepted,
+// and no wildcard, no white space and no empty token in it.
 func FuzzCheckReply(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, subject string) {
@@ -191,8 +200,9 @@ func FuzzCheckReply(f *testing.F) {
 	})
 }
 
-// printable reports whether a subject is one that a message can be published to: tokens that are not
-// empty, without white space, wildcards or what does not print.
+// printable reports whether a subject is one that a message can be published
+// to: tokens that are not empty, without white space, wildcards or what does
+// not print.
 func printable(subject string) bool {
 	for tok := range strings.SplitSeq(subject, ".") {
 		bad := func(r rune) bool {

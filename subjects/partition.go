@@ -6,11 +6,13 @@ import (
 	"strings"
 )
 
-// Spread is the space with its trees spread over so many partitions; 1 or less is none, as a space is without it.
+// Spread is the space with its trees spread over so many partitions; 1 or less
+// is none, as a space is without it.
 //
-// Each partition is a stream of its own, and a token behind the prefix says which: axe.2.run.…, axe.2.result.…. All that
-// belongs to a tree is in the partition that its id names, so that whatever is fenced, ordered or timed stays in one
-// stream. Submissions and what is watched live have no such token.
+// Each partition is a stream of its own, and a token behind the prefix says
+// which: axe.2.run.…, axe.2.result.…. All that belongs to a tree is in the
+// partition that its id names, so that whatever is fenced, ordered or timed
+// stays in one stream. Submissions and what is watched live have no such token.
 func (s Space) Spread(partitions int) Space {
 	s.parts = 0
 	if partitions > 1 {
@@ -22,8 +24,8 @@ func (s Space) Spread(partitions int) Space {
 // Partitions is how many there are, 1 for a space that is not spread.
 func (s Space) Partitions() int { return max(1, s.parts) }
 
-// PartitionOf is the partition of a tree, from 0: the one that a subject mapping of NATS names for its id, with
-// {{partition(n,k)}} (FNV-1a).
+// PartitionOf is the partition of a tree, from 0: the one that a subject
+// mapping of NATS names for its id, with {{partition(n,k)}} (FNV-1a).
 func (s Space) PartitionOf(t Tree) int {
 	if s.parts == 0 {
 		return 0
@@ -33,7 +35,8 @@ func (s Space) PartitionOf(t Tree) int {
 	return int(h.Sum32() % uint32(s.parts))
 }
 
-// PartitionIn is the partition that a subject or filter of stored messages names; ok is false for a filter of all of them.
+// PartitionIn is the partition that a subject or filter of stored messages
+// names; ok is false for a filter of all of them.
 func (s Space) PartitionIn(subject string) (p int, ok bool) {
 	if s.parts == 0 {
 		return 0, true
@@ -84,7 +87,8 @@ func (s Space) any(tokens ...string) string {
 	return s.Prefix() + ".*." + strings.Join(tokens, ".")
 }
 
-// unprefixed cuts the prefix and the partition off a subject or a filter; p is -1 if there is none to be checked.
+// unprefixed cuts the prefix and the partition off a subject or a filter; p is
+// -1 if there is none to be checked.
 func (s Space) unprefixed(subject string) (rest string, p int, ok bool) {
 	rest, ok = strings.CutPrefix(subject, s.Prefix())
 	if ok {

@@ -10,7 +10,8 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// TestPartitionIsThatOfNATS: a subject mapping of the server computes the same one.
+// TestPartitionIsThatOfNATS: a subject mapping of the server computes the same
+// one.
 func TestPartitionIsThatOfNATS(t *testing.T) {
 	for _, n := range []int{2, 3, 4, 16, 64} {
 		mapping, err := server.NewSubjectTransform("tree.*", fmt.Sprintf("{{partition(%d,1)}}", n))
@@ -35,7 +36,8 @@ func TestPartitionIsThatOfNATS(t *testing.T) {
 	}
 }
 
-// TestSpread: what is stored of a tree names its partition, the one that its id has, and no other one is believed.
+// TestSpread: what is stored of a tree names its partition, the one that its id
+// has, and no other one is believed.
 func TestSpread(t *testing.T) {
 	one := must(t, NewSpace, "team.axe")
 	if one.Spread(1) != one || one.Spread(0) != one || one.Spread(4).Spread(1) != one {
@@ -96,7 +98,8 @@ func TestSpread(t *testing.T) {
 		t.Error("a filter for all partitions names one")
 	}
 	st := s.Stream(2)
-	if st.Name != "TEAM_AXE_RUNS_2" || st.All != "team.axe.2.>" || st.Subjects[0] != "team.axe.2.run.>" || s.Stream(0).Name != one.Stream(0).Name {
+	if st.Name != "TEAM_AXE_RUNS_2" || st.All != "team.axe.2.>" || st.Subjects[0] != "team.axe.2.run.>" ||
+		s.Stream(0).Name != one.Stream(0).Name {
 		t.Errorf("%+v", st)
 	}
 }

@@ -6,24 +6,31 @@ import (
 	"strings"
 )
 
-// DefaultPrefix is the first token of every subject unless configured otherwise.
+// DefaultPrefix is the first token of every subject unless configured
+// otherwise.
 const DefaultPrefix = "axe"
 
-// Space is the subjects under one prefix. The zero value is the space of DefaultPrefix.
+// Space is the subjects under one prefix. The zero value is the space of
+// DefaultPrefix.
 type Space struct {
 	prefix string
-	parts  int // Spread; 0: the trees are not spread
+	// Spread; 0: the trees are not spread
+	parts int
 }
 
-// NewSpace makes the space of a prefix: one or more tokens of [A-Za-z0-9_-], joined by dots; "" is
-// DefaultPrefix.
+// NewSpace makes the space of a prefix: one or more tokens of [A-Za-z0-9_-],
+// joined by dots; "" is DefaultPrefix.
 func NewSpace(prefix string) (Space, error) {
 	if prefix == "" {
 		return Space{}, nil
 	}
 	for tok := range strings.SplitSeq(prefix, ".") {
 		if !plain(tok) {
-			return Space{}, fmt.Errorf("subject prefix %s: %w: want tokens of A-Z a-z 0-9 _ - joined by dots", quote(prefix), ErrToken)
+			return Space{}, fmt.Errorf(
+				"subject prefix %s: %w: want tokens of A-Z a-z 0-9 _ - joined by dots",
+				quote(prefix),
+				ErrToken,
+			)
 		}
 	}
 	return Space{prefix: prefix}, nil
@@ -37,13 +44,15 @@ func (s Space) Prefix() string {
 	return s.prefix
 }
 
-// Name is the name of a stream or bucket of this space: AXE_RUNS for "RUNS" under the default prefix.
+// Name is the name of a stream or bucket of this space: AXE_RUNS for "RUNS"
+// under the default prefix.
 func (s Space) Name(what string) string {
 	return strings.ToUpper(strings.NewReplacer(".", "_", "-", "_").Replace(s.Prefix())) + "_" + what
 }
 
 func (s Space) join(tokens ...string) string {
-	var all [10]string // of as many as a subject has, without an allocation
+	// of as many as a subject has, without an allocation
+	var all [10]string
 	return strings.Join(append(append(all[:0], s.Prefix()), tokens...), ".")
 }
 
@@ -62,7 +71,8 @@ func (s Space) Results() string { return s.any("result", ">") }
 // Timers matches every schedule.
 func (s Space) Timers() string { return s.any("timer", ">") }
 
-// Tally is where the use of a run and all below it is counted, if it is bounded.
+// Tally is where the use of a run and all below it is counted, if it is
+// bounded.
 func (s Space) Tally(t Tree, p Path) string { return s.of(t, "tally", t.s, p.s) }
 
 // Dead matches every copy of what could not be carried out.
@@ -74,7 +84,8 @@ func (s Space) All() string { return s.any(">") }
 // LiveAll is what they are republished to.
 func (s Space) LiveAll() string { return s.join("live", ">") }
 
-// Live is the subject under which the stored message of another subject is republished.
+// Live is the subject under which the stored message of another subject is
+// republished.
 func (s Space) Live(subject string) string {
 	rest, _, _ := s.unprefixed(subject)
 	return s.join("live", rest)
@@ -98,8 +109,8 @@ func (s Space) PartsOf(t Tree) string { return s.join("live", "part", "*", t.s, 
 // CallOf matches the call of a run of a tree, whatever its agent.
 func (s Space) CallOf(t Tree, p Path) string { return s.of(t, "run", "*", t.s, p.s, "call") }
 
-// EndsOf matches what ends a run of a tree, whatever its agent: its tombstone, and its outcome where its caller
-// finds it.
+// EndsOf matches what ends a run of a tree, whatever its agent: its tombstone,
+// and its outcome where its caller finds it.
 func (s Space) EndsOf(t Tree, p Path) []string {
 	ends := []string{s.of(t, "run", "*", t.s, p.s, "cancel"), s.ResultOf(t)}
 	if parent, turn, index, below := p.Parent(); below {
@@ -114,7 +125,8 @@ func (s Space) RootCallOf(t Tree) string { return s.CallOf(t, Root) }
 // Calls matches the calls of one agent.
 func (s Space) Calls(a Agent) string { return s.any("run", a.s, "*", "*", "call") }
 
-// Inbound matches what is said to the runs of one agent: outcomes, timers, mail, and tombstones.
+// Inbound matches what is said to the runs of one agent: outcomes, timers,
+// mail, and tombstones.
 func (s Space) Inbound(a Agent) []string {
 	return []string{s.any("run", a.s, "*", "*", "in", "*", "*"), s.any("run", a.s, "*", "*", "cancel")}
 }
@@ -122,7 +134,8 @@ func (s Space) Inbound(a Agent) []string {
 // Interrupts matches what wants runs to stop what they are doing.
 func (s Space) Interrupts() string { return s.any("run", "*", "*", "*", "in", "interrupt", "*") }
 
-// RootEnds matches what ends a root though no worker serves its agent: its deadline and its tombstone.
+// RootEnds matches what ends a root though no worker serves its agent: its
+// deadline and its tombstone.
 func (s Space) RootEnds() []string {
 	return []string{s.any("run", "*", "*", Root.s, "in", "timer", "0"), s.any("run", "*", "*", Root.s, "cancel")}
 }

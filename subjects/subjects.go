@@ -1,6 +1,7 @@
-// Package subjects is the grammar of subjects, headers, ids and names, and the only gate for tokens:
-// an Agent, a Tree and a Path are made by their Parse functions alone, so a value of these types can
-// stand in a subject as it is. Nothing else in the project joins or splits a subject.
+// Package subjects is the grammar of subjects, headers, ids and names, and the
+// only gate for tokens: an Agent, a Tree and a Path are made by their Parse
+// functions alone, so a value of these types can stand in a subject as it is.
+// Nothing else in the project joins or splits a subject.
 //
 //	axe.submit.<agent>.<id>                            a task from outside
 //	axe.run.<agent>.<tree>.<path>.call                 the request to run
@@ -18,8 +19,9 @@
 //	axe.live.run.…, axe.live.result.…                  the stored messages again, for watching
 //	axe.live.part.<agent>.<tree>.<path>                progress, not stored
 //
-// The first token is configurable (Space). Where trees are spread over several streams, all of this but submissions and
-// what is live has the number of the tree's partition behind it: axe.2.run.… (Space.Spread).
+// The first token is configurable (Space). Where trees are spread over several
+// streams, all of this but submissions and what is live has the number of the
+// tree's partition behind it: axe.2.run.… (Space.Spread).
 package subjects
 
 import (
@@ -38,7 +40,8 @@ type Agent struct{ s string }
 // Tree is the id of a tree, which is its root's id: 1 to 64 of [A-Za-z0-9].
 type Tree struct{ s string }
 
-// Path is a run's place in its tree: r for the root, r-1-0 for the first call of its first turn.
+// Path is a run's place in its tree: r for the root, r-1-0 for the first call
+// of its first turn.
 type Path struct{ s string }
 
 // Key names a message to a run, once and for all: 1 to 600 of [A-Za-z0-9_-].
@@ -56,7 +59,11 @@ const (
 // ParseAgent checks a name.
 func ParseAgent(s string) (Agent, error) {
 	bad := func() (Agent, error) {
-		return Agent{}, fmt.Errorf("agent name %s: %w: want a lower-case letter or digit, then up to 63 of a-z 0-9 _ -", quote(s), ErrToken)
+		return Agent{}, fmt.Errorf(
+			"agent name %s: %w: want a lower-case letter or digit, then up to 63 of a-z 0-9 _ -",
+			quote(s),
+			ErrToken,
+		)
 	}
 	if s == "" || len(s) > maxToken || s[0] == '-' || s[0] == '_' {
 		return bad()
@@ -81,7 +88,8 @@ func ParseTree(s string) (Tree, error) {
 	return Tree{s}, nil
 }
 
-// ParsePath checks a path: r, then pairs of a turn (from 1) and an index (from 0).
+// ParsePath checks a path: r, then pairs of a turn (from 1) and an index (from
+// 0).
 func ParsePath(s string) (Path, error) {
 	parts := strings.Split(s, "-")
 	bad := parts[0] != "r" || len(parts)%2 == 0 || len(s) > maxPath
@@ -122,7 +130,8 @@ func (p Path) Child(turn, index int) Path {
 	return Path{p.s + "-" + strconv.Itoa(turn) + "-" + strconv.Itoa(index)}
 }
 
-// Parent is the path above p and p's turn and index there; ok is false for the root.
+// Parent is the path above p and p's turn and index there; ok is false for the
+// root.
 func (p Path) Parent() (parent Path, turn, index int, ok bool) {
 	i := strings.LastIndexByte(p.s, '-')
 	if i < 0 {
@@ -134,10 +143,12 @@ func (p Path) Parent() (parent Path, turn, index int, ok bool) {
 	return Path{p.s[:j]}, turn, index, true
 }
 
-// Letter is the key of what the run at p writes with the index-th call (from 0) of the given turn (from 1).
+// Letter is the key of what the run at p writes with the index-th call (from 0)
+// of the given turn (from 1).
 func (p Path) Letter(turn, index int) Key { return Key{p.Child(turn, index).s} }
 
-// Rest is the key of the word that the run at p has come to rest with its n-th turn.
+// Rest is the key of the word that the run at p has come to rest with its n-th
+// turn.
 func (p Path) Rest(turn int) Key { return Key{p.s + "-idle" + strconv.Itoa(turn)} }
 
 // Covers reports whether q is p or below it.
@@ -148,7 +159,8 @@ func (p Path) Covers(q Path) bool {
 // Depth is the number of calls between the root and p.
 func (p Path) Depth() int { return strings.Count(p.s, "-") / 2 }
 
-// number parses a decimal as Itoa writes it: no sign, no leading zero, at most nine digits.
+// number parses a decimal as Itoa writes it: no sign, no leading zero, at most
+// nine digits.
 func number(s string) (int, error) {
 	if s == "" || len(s) > 9 || len(s) > 1 && s[0] == '0' {
 		return 0, ErrToken

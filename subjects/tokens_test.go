@@ -22,7 +22,25 @@ func TestParseTokens(t *testing.T) {
 		{
 			"agent", agent,
 			[]string{"a", "0", "code-reviewer", "a_b", "a-", "9_", long},
-			[]string{"", "-a", "_a", "A", "aB", "a b", "a.b", "a*", "a>", ">", "*", "é", "a\n", "a\x00", "../a", "a/b", long + "a"},
+			[]string{
+				"",
+				"-a",
+				"_a",
+				"A",
+				"aB",
+				"a b",
+				"a.b",
+				"a*",
+				"a>",
+				">",
+				"*",
+				"é",
+				"a\n",
+				"a\x00",
+				"../a",
+				"a/b",
+				long + "a",
+			},
 		},
 		{
 			"tree", tree,
@@ -96,7 +114,8 @@ func drawPath(t *rapid.T) (Path, [][2]int) {
 	return p, steps
 }
 
-// TestPathIsItsSteps: Child and Parent are inverse, a path parses to itself, and Depth counts.
+// TestPathIsItsSteps: Child and Parent are inverse, a path parses to itself,
+// and Depth counts.
 func TestPathIsItsSteps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, steps := drawPath(t)

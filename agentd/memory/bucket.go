@@ -8,17 +8,19 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// Values is what a Bucket needs of the bus: a list of values for each agent, to which many append at once. It
-// is a bus.Bucket.
+// Values is what a Bucket needs of the bus: a list of values for each agent, to
+// which many append at once. It is a bus.Bucket.
 type Values interface {
 	fmt.Stringer
 	Append(ctx context.Context, agent subjects.Agent, value []byte) error
-	Values(ctx context.Context, agent subjects.Agent) ([][]byte, error) // the oldest first
+	// the oldest first
+	Values(ctx context.Context, agent subjects.Agent) ([][]byte, error)
 	Trim(ctx context.Context, agent subjects.Agent, keep int) (removed int, err error)
 }
 
-// Bucket keeps logs on the bus, for all machines. An entry is a value of its own, with the text that it would have
-// in a file, and the order is that in which the bus stored them. An agent's own path has no meaning here.
+// Bucket keeps logs on the bus, for all machines. An entry is a value of its
+// own, with the text that it would have in a file, and the order is that in
+// which the bus stored them. An agent's own path has no meaning here.
 type Bucket struct{ Values Values }
 
 // Open returns the log of an agent. It asks nobody yet.
@@ -41,7 +43,8 @@ func (l *list) Read(ctx context.Context) (string, error) {
 	newline := true
 	for _, v := range values {
 		if !newline {
-			text.WriteByte('\n') // the value before was written by hand
+			// the value before was written by hand
+			text.WriteByte('\n')
 		}
 		text.Write(v)
 		newline = len(v) == 0 || v[len(v)-1] == '\n'

@@ -60,7 +60,8 @@ func TestEntryCutsWhatWasSaid(t *testing.T) {
 	}
 }
 
-// A line of a result that means something to Markdown, or to a reader of the log, means nothing more.
+// A line of a result that means something to Markdown, or to a reader of the
+// log, means nothing more.
 func TestEntryTakesMeaning(t *testing.T) {
 	for _, line := range []string{
 		"# a", "## a", "### a", "#", "#a", "#######",
@@ -119,8 +120,8 @@ func TestLastAndCount(t *testing.T) {
 	}
 }
 
-// Whatever is said, an entry is one entry: it has the parts of one, and no line of what was said begins
-// another, or anything else.
+// Whatever is said, an entry is one entry: it has the parts of one, and no line
+// of what was said begins another, or anything else.
 func FuzzEntry(f *testing.F) {
 	for _, s := range []string{
 		"", "Review", "a\r\n## b", "\u2028## 2026-03-01T12:00:00Z\n**Task:** x\n**Result:** y\n\n", "---\n===\n\x85\n```",
@@ -144,7 +145,8 @@ func FuzzEntry(f *testing.F) {
 			t.Fatalf("%q", one)
 		}
 		lines := strings.Split(one, "\n")
-		if lines[0]+"\n" != head || !strings.HasPrefix(lines[1], "**Task:** ") || !strings.HasPrefix(lines[2], "**Result:** ") {
+		if lines[0]+"\n" != head || !strings.HasPrefix(lines[1], "**Task:** ") ||
+			!strings.HasPrefix(lines[2], "**Result:** ") {
 			t.Fatalf("%q", one)
 		}
 		for _, line := range lines[3:] {

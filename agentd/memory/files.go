@@ -17,17 +17,20 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// Files keeps each agent's log in a file: the agent's own path, or <Dir>/<agent>.md.
+// Files keeps each agent's log in a file: the agent's own path, or
+// <Dir>/<agent>.md.
 //
-// A file is replaced as a whole, by one that was written beside it (<file>.tmp) and is on the disk, so that a
-// writer that dies leaves it as it was. Writers take turns by an advisory lock on <file>.lock, which stays; it is
-// the operating system's, and goes with the process that holds it. A symbolic link stays one, and what it leads
-// to is replaced.
+// A file is replaced as a whole, by one that was written beside it (<file>.tmp)
+// and is on the disk, so that a writer that dies leaves it as it was. Writers
+// take turns by an advisory lock on <file>.lock, which stays; it is the
+// operating system's, and goes with the process that holds it. A symbolic link
+// stays one, and what it leads to is replaced.
 type Files struct{ Dir string }
 
 const (
-	maxFile = 64 << 20             // bytes that are read of one
-	again   = 5 * time.Millisecond // how often a lock is asked for that somebody else has
+	maxFile = 64 << 20 // bytes that are read of one
+	// how often a lock is asked for that somebody else has
+	again = 5 * time.Millisecond
 )
 
 var errNotRegular = errors.New("is not a regular file")
@@ -60,7 +63,8 @@ func (f file) Trim(ctx context.Context, keep int) (removed int, err error) {
 	}
 	text, err := f.Read(ctx)
 	if err != nil || Count(text) <= keep {
-		return 0, err // without a lock, and the directory for it
+		// without a lock, and the directory for it
+		return 0, err
 	}
 	err = f.update(ctx, func(text string) string {
 		text, removed = without(text, keep)
@@ -72,7 +76,8 @@ func (f file) Trim(ctx context.Context, keep int) (removed int, err error) {
 	return removed, nil
 }
 
-// update replaces the file's text by what change makes of it, while nobody else does the same.
+// update replaces the file's text by what change makes of it, while nobody else
+// does the same.
 func (f file) update(ctx context.Context, change func(text string) string) error {
 	if info, err := os.Stat(string(f)); err == nil && !info.Mode().IsRegular() {
 		return fmt.Errorf("memory %s: %w", f, errNotRegular)
@@ -99,7 +104,8 @@ func (f file) update(ctx context.Context, change func(text string) string) error
 	return nil
 }
 
-// follow is where a path leads if it is a symbolic link, to something that need not be there yet.
+// follow is where a path leads if it is a symbolic link, to something that need
+// not be there yet.
 func follow(path string) (string, error) {
 	for range 40 {
 		to, _ := os.Readlink(path)
@@ -107,15 +113,16 @@ func follow(path string) (string, error) {
 			return path, nil
 		}
 		if !filepath.IsAbs(to) {
-			to = filepath.Dir(path) + string(filepath.Separator) + to // as it stands: .. is what the system says it is
+			// as it stands: .. is what the system says it is
+			to = filepath.Dir(path) + string(filepath.Separator) + to
 		}
 		path = to
 	}
 	return "", fmt.Errorf("memory %s: %w", path, syscall.ELOOP)
 }
 
-// load reads a file that flag allows to be opened, and its mode: nothing and 0 if there is none. It
-// waits for no pipe and no device.
+// load reads a file that flag allows to be opened, and its mode: nothing and 0
+// if there is none. It waits for no pipe and no device.
 func load(path string, flag int) (text string, mode fs.FileMode, err error) {
 	f, err := os.OpenFile(path, flag|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -142,7 +149,8 @@ func load(path string, flag int) (text string, mode fs.FileMode, err error) {
 	return string(b), info.Mode().Perm(), nil
 }
 
-// replace makes a file of that text and mode, or of the one for new files, in one step. Its caller has the lock.
+// replace makes a file of that text and mode, or of the one for new files, in
+// one step. Its caller has the lock.
 func replace(path, text string, mode fs.FileMode) error {
 	temp := path + ".tmp"
 	_ = os.Remove(temp) // of a writer that was killed

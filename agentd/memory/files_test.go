@@ -96,7 +96,8 @@ func TestFilesHaveModes(t *testing.T) {
 	}
 }
 
-// What people have written stays as it is, and an entry begins at a line of its own behind it.
+// What people have written stays as it is, and an entry begins at a line of its
+// own behind it.
 func TestFilesKeepWhatPeopleWrote(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "one.md")
@@ -110,7 +111,8 @@ func TestFilesKeepWhatPeopleWrote(t *testing.T) {
 	wantText(t, log, "# Mine\r\n\xff\r\n##  two\ny\n"+text("a", "1"))
 }
 
-// A writer that was killed leaves the file as it was, and at most one beside it that the next one clears away.
+// A writer that was killed leaves the file as it was, and at most one beside it
+// that the next one clears away.
 func TestFilesOutliveTheirWriter(t *testing.T) {
 	dir := t.TempDir()
 	log := memory.Files{Dir: dir}.Open(agent(t, "one"), "")
@@ -132,13 +134,14 @@ func TestFilesAreWrittenThroughLinks(t *testing.T) {
 		}
 	}
 	for link, to := range map[string]string{
-		"memory/one.md":      "../elsewhere/two.md", // there
-		"elsewhere/two.md":   filepath.Join(dir, "deep/er/one.md"),
-		"memory/new.md":      "../elsewhere/new.md", // nothing there yet
-		"memory/loop.md":     "loop.md",
-		"memory/linked":      "../deep/er",
-		"deep/er/up.md":      "../up.md",
-		"elsewhere/three.md": "../memory/linked/up.md", // .. of the directory that is meant
+		"memory/one.md":    "../elsewhere/two.md", // there
+		"elsewhere/two.md": filepath.Join(dir, "deep/er/one.md"),
+		"memory/new.md":    "../elsewhere/new.md", // nothing there yet
+		"memory/loop.md":   "loop.md",
+		"memory/linked":    "../deep/er",
+		"deep/er/up.md":    "../up.md",
+		// .. of the directory that is meant
+		"elsewhere/three.md": "../memory/linked/up.md",
 	} {
 		if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {
 			t.Fatal(err)

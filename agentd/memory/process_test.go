@@ -25,8 +25,8 @@ const (
 	each      = 15
 )
 
-// TestWriter is what a process of its own does: it appends each entries, or until it is killed if its
-// writer is called endless.
+// TestWriter is what a process of its own does: it appends each entries, or
+// until it is killed if its writer is called endless.
 func TestWriter(t *testing.T) {
 	writer := os.Getenv(envWriter)
 	if writer == "" {
@@ -88,7 +88,8 @@ func TestFilesOutliveKilledProcesses(t *testing.T) {
 		for appended < 3+round && lines.Scan() {
 			appended++
 		}
-		time.Sleep(time.Duration(round) * time.Millisecond) // somewhere in the next one
+		// somewhere in the next one
+		time.Sleep(time.Duration(round) * time.Millisecond)
 		if err := cmd.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}

@@ -127,7 +127,8 @@ func testTrims(t *testing.T, s memory.Store) {
 	add(t, log, entry("5", "5"))
 	trim(1, 2)
 	wantText(t, log, text("5", "5"))
-	if removed, err := log.Trim(t.Context(), -1); err == nil || err.Error() != "keepN must be non-negative" || removed != 0 {
+	if removed, err := log.Trim(t.Context(), -1); err == nil || err.Error() != "keepN must be non-negative" ||
+		removed != 0 {
 		t.Errorf("removed %d, error %v", removed, err)
 	}
 }
@@ -144,7 +145,8 @@ func testKeepsApart(t *testing.T, s memory.Store) {
 	wantText(t, other, text("b", "1")+text("b", "2"))
 }
 
-// checkWriters is what a text must be to which writers appended so many entries of fill(writer, i) each.
+// checkWriters is what a text must be to which writers appended so many entries
+// of fill(writer, i) each.
 func checkWriters(t *testing.T, got string, writers []string, each int) {
 	t.Helper()
 	if n := memory.Count(got); n != len(writers)*each {
@@ -261,7 +263,8 @@ func testEndsWithContext(t *testing.T, s memory.Store) {
 	wantText(t, log, text("a", "1")+text("b", "2"))
 }
 
-// What somebody put into the bucket by hand is read as it is, and ends no later than its line.
+// What somebody put into the bucket by hand is read as it is, and ends no later
+// than its line.
 func TestBucketReadsWhatPeopleWrote(t *testing.T) {
 	s := onBus(t)
 	for _, v := range []string{"## mine", "", "## also mine\n", "notes"} {

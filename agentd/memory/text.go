@@ -5,7 +5,8 @@ import "strings"
 // Count is the number of entries in a log's text.
 func Count(text string) int { return len(starts(text)) }
 
-// Last is the last n entries of a log's text, byte for byte, or all of them if n is 0.
+// Last is the last n entries of a log's text, byte for byte, or all of them if
+// n is 0.
 func Last(text string, n int) string {
 	at := starts(text)
 	if len(at) == 0 {
@@ -17,8 +18,8 @@ func Last(text string, n int) string {
 	return text[at[len(at)-n]:]
 }
 
-// without is a log's text without its oldest entries, all but the last keep. What stands before the first
-// entry, people have written, and it stays.
+// without is a log's text without its oldest entries, all but the last keep.
+// What stands before the first entry, people have written, and it stays.
 func without(text string, keep int) (rest string, removed int) {
 	at := starts(text)
 	removed = len(at) - keep

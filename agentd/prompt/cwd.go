@@ -7,8 +7,9 @@ import (
 	"path/filepath"
 )
 
-// Below is a directory below a workdir, which may be empty for the current one; "" is the workdir itself. What is not
-// there, is no directory, or is elsewhere by way of a symbolic link, is an error.
+// Below is a directory below a workdir, which may be empty for the current one;
+// "" is the workdir itself. What is not there, is no directory, or is elsewhere
+// by way of a symbolic link, is an error.
 func Below(workdir, cwd string) (string, error) {
 	if cwd == "" {
 		return workdir, nil

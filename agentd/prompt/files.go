@@ -12,7 +12,8 @@ const (
 	maxTotal   = 32 << 20 // bytes of all of them
 )
 
-// readFiles returns the text files below workdir that the patterns match, each once, sorted by path.
+// readFiles returns the text files below workdir that the patterns match, each
+// once, sorted by path.
 func readFiles(workdir string, patterns []string) ([]File, error) {
 	if len(patterns) == 0 {
 		return nil, nil
@@ -47,7 +48,11 @@ func readAll(root *os.Root, names []string) ([]File, error) {
 			continue
 		}
 		if total += len(b); total > maxTotal {
-			return nil, fmt.Errorf("%s: is one file too many: together they are larger than %d MiB", name, maxTotal>>20)
+			return nil, fmt.Errorf(
+				"%s: is one file too many: together they are larger than %d MiB",
+				name,
+				maxTotal>>20,
+			)
 		}
 		files = append(files, File{Path: name, Content: text(b)})
 	}

@@ -11,7 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// garden is a directory with everything that a pattern may meet, and a file outside of it.
+// garden is a directory with everything that a pattern may meet, and a file
+// outside of it.
 func garden(tb testing.TB) string {
 	tb.Helper()
 	top := tb.TempDir()
@@ -111,7 +112,8 @@ func TestReadFilesIsBounded(t *testing.T) {
 	}
 	size("large.txt", maxContent+1, 'x')
 	size("large.bin", maxContent+1, 0)
-	if _, err := readFiles(dir, []string{"large.txt"}); err == nil || err.Error() != "large.txt: is larger than 8 MiB" {
+	if _, err := readFiles(dir, []string{"large.txt"}); err == nil ||
+		err.Error() != "large.txt: is larger than 8 MiB" {
 		t.Error(err)
 	}
 	if files, err := readFiles(dir, []string{"*.bin"}); len(files) != 0 || err != nil {
@@ -124,7 +126,8 @@ func TestReadFilesIsBounded(t *testing.T) {
 		t.Error(len(files), err)
 	}
 	size("5.md", 1, 'x')
-	if _, err := readFiles(dir, []string{"*.md"}); err == nil || err.Error() != "5.md: is one file too many: together they are larger than 32 MiB" {
+	if _, err := readFiles(dir, []string{"*.md"}); err == nil ||
+		err.Error() != "5.md: is one file too many: together they are larger than 32 MiB" {
 		t.Error(err)
 	}
 }

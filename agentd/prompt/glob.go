@@ -8,14 +8,17 @@ import (
 	"path"
 )
 
-const maxEntries = 100_000 // directory entries that one pattern may look at
+// directory entries that one pattern may look at
+const maxEntries = 100_000
 
 var errTooMany = fmt.Errorf("looks at more than %d directory entries: name the directories that matter", maxEntries)
 
-// find adds to found the files that a pattern matches. A pattern without meta characters must name a
-// regular file. Others match what path.Match matches, with ** for any number of directories; they pass over
-// what is no regular file or has more names than one, over symbolic links that lead out of the root and, like
-// a shell, over names that begin with a dot where the pattern does not.
+// find adds to found the files that a pattern matches. A pattern without meta
+// characters must name a regular file. Others match what path.Match matches,
+// with ** for any number of directories; they pass over what is no regular file
+// or has more names than one, over symbolic links that lead out of the root
+// and, like a shell, over names that begin with a dot where the pattern does
+// not.
 func find(root *os.Root, pattern string, found map[string]bool) error {
 	parts, err := split(pattern)
 	if err != nil {
@@ -42,7 +45,8 @@ type glob struct {
 	looked int
 }
 
-// place is a directory and how many elements of the pattern are left to match below it.
+// place is a directory and how many elements of the pattern are left to match
+// below it.
 type place struct {
 	dir  string
 	left int
@@ -69,8 +73,8 @@ func (g *glob) expand(dir string, parts []string) error {
 	}
 }
 
-// descend lets ** stand for no directory, and for each directory in dir. It does not follow symbolic
-// links, so that it ends.
+// descend lets ** stand for no directory, and for each directory in dir. It
+// does not follow symbolic links, so that it ends.
 func (g *glob) descend(dir string, parts []string) error {
 	if err := g.expand(dir, parts[1:]); err != nil {
 		return err
@@ -103,7 +107,8 @@ func (g *glob) match(dir string, parts []string) error {
 		name := path.Join(dir, e.Name())
 		if e.Type()&fs.ModeSymlink != 0 {
 			if _, err := g.root.Stat(name); err != nil {
-				continue // it leads out of the root, or nowhere
+				// it leads out of the root, or nowhere
+				continue
 			}
 		}
 		if err := g.enter(name, parts[1:]); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -113,7 +118,8 @@ func (g *glob) match(dir string, parts []string) error {
 	return nil
 }
 
-// enter matches the rest of a pattern at name: a file if nothing is left of it, a directory otherwise.
+// enter matches the rest of a pattern at name: a file if nothing is left of it,
+// a directory otherwise.
 func (g *glob) enter(name string, rest []string) error {
 	info, err := g.root.Stat(name)
 	switch {

@@ -14,11 +14,12 @@ type Context struct {
 	System string // the agent's own prompt
 	Skill  string // its text
 	Files  []File // sorted by path
-	Memory string // entries of the agent's memory; whoever keeps it puts them here
+	// entries of the agent's memory; whoever keeps it puts them here
+	Memory string
 }
 
-// Resolve reads an agent's skill and files. What is read is bounded, nothing outside the workdir is, and
-// an error names the agent, the key and the file.
+// Resolve reads an agent's skill and files. What is read is bounded, nothing
+// outside the workdir is, and an error names the agent, the key and the file.
 func Resolve(a configs.Agent) (Context, error) {
 	skill, err := readSkill(a.Skill)
 	if err != nil {
@@ -54,8 +55,8 @@ func User(task, context string) string {
 	return "Task: " + task + "\n\nContext:\n" + context
 }
 
-// RootUser is the first user message of a tree's root: the input as it is, or a sentence in place of a
-// blank one.
+// RootUser is the first user message of a tree's root: the input as it is, or a
+// sentence in place of a blank one.
 func RootUser(input string) string {
 	if strings.TrimSpace(input) == "" {
 		return "Execute the task described in your instructions."

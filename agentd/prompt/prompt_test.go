@@ -112,8 +112,14 @@ func TestSystemErrors(t *testing.T) {
 // TestMemory: it comes last.
 func TestMemory(t *testing.T) {
 	const entry = "## 2026-02-28T15:04:05Z\n**Task:** t\n**Result:** r\n\n"
-	c := prompt.Context{System: "Be brief.", Files: []prompt.File{{Path: "a.go", Content: "package a\n"}}, Memory: entry}
-	want := "Be brief.\n\n---\n\n## Context Files\n\n### a.go\n```go\npackage a\n```\n\n---\n\n## Memory\n\n" + strings.TrimSpace(entry)
+	c := prompt.Context{
+		System: "Be brief.",
+		Files:  []prompt.File{{Path: "a.go", Content: "package a\n"}},
+		Memory: entry,
+	}
+	want := "Be brief.\n\n---\n\n## Context Files\n\n### a.go\n```go\npackage a\n```\n\n---\n\n## Memory\n\n" + strings.TrimSpace(
+		entry,
+	)
 	if diff := cmp.Diff(want, c.Text()); diff != "" {
 		t.Error(diff)
 	}

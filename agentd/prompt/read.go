@@ -22,8 +22,9 @@ type (
 	openFunc func(name string, flag int, perm fs.FileMode) (*os.File, error)
 )
 
-// read returns the bytes of a file that is fit to be read. It looks before it opens, because opening a device
-// can do things, opens without waiting, because a pipe may have taken the file's place, and looks again.
+// read returns the bytes of a file that is fit to be read. It looks before it
+// opens, because opening a device can do things, opens without waiting, because
+// a pipe may have taken the file's place, and looks again.
 func read(stat statFunc, open openFunc, name string, limit int64, fit func(fs.FileInfo) error) ([]byte, error) {
 	info, err := stat(name)
 	if err != nil {
@@ -61,7 +62,8 @@ func regular(info fs.FileInfo) error {
 	return nil
 }
 
-// inside is fit for what is found below a workdir: a regular file that is nowhere else.
+// inside is fit for what is found below a workdir: a regular file that is
+// nowhere else.
 func inside(info fs.FileInfo) error {
 	if err := regular(info); err != nil {
 		return err
@@ -72,7 +74,8 @@ func inside(info fs.FileInfo) error {
 	return nil
 }
 
-// bare is an error without the operation and the path, which its reader adds in its own words.
+// bare is an error without the operation and the path, which its reader adds in
+// its own words.
 func bare(err error) error {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		return e.Err

@@ -11,8 +11,9 @@ const (
 	skillFile = "SKILL.md"
 )
 
-// readSkill returns the text of the skill at a path, which may be a directory that holds a SKILL.md. The
-// path is the operator's own: unlike files, it may lead anywhere.
+// readSkill returns the text of the skill at a path, which may be a directory
+// that holds a SKILL.md. The path is the operator's own: unlike files, it may
+// lead anywhere.
 func readSkill(name string) (string, error) {
 	if name == "" {
 		return "", nil

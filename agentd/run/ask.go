@@ -1,7 +1,8 @@
 package run
 
-// Ask is what a call asks of the run that it makes, all that it has from its parent. A parent that was started with
-// nothing in particular (nil) passes on the task alone.
+// Ask is what a call asks of the run that it makes, all that it has from its
+// parent. A parent that was started with nothing in particular (nil) passes on
+// the task alone.
 func (s *Start) Ask(c Call) Input {
 	in := Input{Task: c.Task, Context: c.Context}
 	if s == nil {
@@ -27,7 +28,8 @@ func (s *Start) Ask(c Call) Input {
 	return in
 }
 
-// offered are the names of the run's tools. (Those that end it a spawned run of its own is offered anew.)
+// offered are the names of the run's tools. (Those that end it a spawned run of
+// its own is offered anew.)
 func (s *Start) offered() []string {
 	var names []string
 	for _, t := range s.Tools {

@@ -24,21 +24,50 @@ func TestDecodeEntryRefuses(t *testing.T) {
 		{"no kind", `{"index":2}`, `kind "" is not known`},
 		{"a later kind", `{"index":2,"kind":"held"}`, `kind "held" is not known`},
 		{"a turn without an answer", `{"index":2,"kind":"turn","calls":[{}]}`, "one decision for each of its calls"},
-		{"a turn without calls", `{"index":2,"kind":"turn","answer":{"content":"x"}}`, "one decision for each of its calls"},
-		{"more calls than decisions", `{"index":2,"kind":"turn","answer":{"tool_calls":[{},{}]},"calls":[{}]}`, "one decision for each of its calls"},
-		{"more decisions than calls", `{"index":2,"kind":"turn","answer":{"tool_calls":[{}]},"calls":[{},{}]}`, "one decision for each of its calls"},
-		{"a spread for fewer tool calls", `{"index":2,"kind":"turn","answer":{"tool_calls":[{},{}]},"calls":[{},{}],"spread":[2]}`, "one decision for each of its calls"},
-		{"a spread over more decisions", `{"index":2,"kind":"turn","answer":{"tool_calls":[{},{}]},"calls":[{},{}],"spread":[1,2]}`, "one decision for each of its calls"},
-		{"a spread with nothing in it", `{"index":2,"kind":"turn","answer":{"tool_calls":[{},{}]},"calls":[{},{}],"spread":[2,0]}`, "one decision for each of its calls"},
+		{
+			"a turn without calls",
+			`{"index":2,"kind":"turn","answer":{"content":"x"}}`,
+			"one decision for each of its calls",
+		},
+		{
+			"more calls than decisions",
+			`{"index":2,"kind":"turn","answer":{"tool_calls":[{},{}]},"calls":[{}]}`,
+			"one decision for each of its calls",
+		},
+		{
+			"more decisions than calls",
+			`{"index":2,"kind":"turn","answer":{"tool_calls":[{}]},"calls":[{},{}]}`,
+			"one decision for each of its calls",
+		},
+		{
+			"a spread for fewer tool calls",
+			`{"index":2,"kind":"turn","answer":{"tool_calls":[{},{}]},"calls":[{},{}],"spread":[2]}`,
+			"one decision for each of its calls",
+		},
+		{
+			"a spread over more decisions",
+			`{"index":2,"kind":"turn","answer":{"tool_calls":[{},{}]},"calls":[{},{}],"spread":[1,2]}`,
+			"one decision for each of its calls",
+		},
+		{
+			"a spread with nothing in it",
+			`{"index":2,"kind":"turn","answer":{"tool_calls":[{},{}]},"calls":[{},{}],"spread":[2,0]}`,
+			"one decision for each of its calls",
+		},
 		{"an end without a reason", `{"index":2,"kind":"ended"}`, "needs its reason"},
 		{"an end that calls", `{"index":2,"kind":"ended","end":{},"calls":[{}]}`, "calls nobody"},
-		{"a first turn without its start", `{"index":1,"kind":"turn","answer":{"tool_calls":[{}]},"calls":[{}]}`, "the start is missing"},
+		{
+			"a first turn without its start",
+			`{"index":1,"kind":"turn","answer":{"tool_calls":[{}]},"calls":[{}]}`,
+			"the start is missing",
+		},
 		{"a trigger that is none", `{"index":2,"kind":"ended","end":{},"trigger":-1}`, "cannot unmarshal"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			e, err := run.DecodeEntry([]byte(test.body))
-			if err == nil || !strings.Contains(err.Error(), test.want) || !strings.HasPrefix(err.Error(), "log entry") {
+			if err == nil || !strings.Contains(err.Error(), test.want) ||
+				!strings.HasPrefix(err.Error(), "log entry") {
 				t.Errorf("error %v, want one with %q", err, test.want)
 			}
 			if diff := cmp.Diff(run.Entry{}, e); diff != "" {
@@ -48,7 +77,8 @@ func TestDecodeEntryRefuses(t *testing.T) {
 	}
 }
 
-// TestDecodeEntryRestoresTheTask: task and context are on the log once, in the model's own words.
+// TestDecodeEntryRestoresTheTask: task and context are on the log once, in the
+// model's own words.
 func TestDecodeEntryRestoresTheTask(t *testing.T) {
 	e := run.Entry{
 		Index: 2, Kind: run.EntryTurn,
@@ -75,16 +105,26 @@ func TestDecodeEntryRestoresTheTask(t *testing.T) {
 	}
 }
 
-// TestDecodeEntryRestoresTasks: so are the tasks of a call that spawns several runs.
+// TestDecodeEntryRestoresTasks: so are the tasks of a call that spawns several
+// runs.
 func TestDecodeEntryRestoresTasks(t *testing.T) {
 	e := run.Entry{
 		Index: 2, Kind: run.EntryTurn,
 		Answer: &provider.Response{ToolCalls: []provider.ToolCall{
 			provider.NewToolCall("1", "call_agent", []byte(`{"agent":"a","task":"first","tasks":"not meant"}`)),
-			provider.NewToolCall("2", "spawn_agents", []byte(`{"tasks":[{"task":"x","cwd":"sub"},{"task":"y","agent":"b","context":"c"}]}`)),
+			provider.NewToolCall(
+				"2",
+				"spawn_agents",
+				[]byte(`{"tasks":[{"task":"x","cwd":"sub"},{"task":"y","agent":"b","context":"c"}]}`),
+			),
 			provider.NewToolCall("3", "spawn_agent", []byte(`{"task":"z"}`)),
 		}},
-		Calls:  []run.Call{{Agent: "a"}, {Agent: "me", Spawn: true, AdHoc: true}, {Agent: "b", Spawn: true}, {Agent: "me", Spawn: true, AdHoc: true}},
+		Calls: []run.Call{
+			{Agent: "a"},
+			{Agent: "me", Spawn: true, AdHoc: true},
+			{Agent: "b", Spawn: true},
+			{Agent: "me", Spawn: true, AdHoc: true},
+		},
 		Spread: []int{1, 2, 1},
 	}
 	body, err := json.Marshal(e)
@@ -147,10 +187,15 @@ func bodies(f *testing.F, subject string) {
 	}
 }
 
-// FuzzDecodeEntry: no body makes it panic, and what it accepts is stored and read as the same again.
+// FuzzDecodeEntry: no body makes it panic, and what it accepts is stored and
+// read as the same again.
 func FuzzDecodeEntry(f *testing.F) {
 	bodies(f, "log")
-	f.Add([]byte(`{"index":1,"kind":"turn","start":{},"answer":{"tool_calls":[{"arguments":"[1"}]},"calls":[{"deadline":"9999-12-31T23:59:59.999999999-12:00"}]}`))
+	f.Add(
+		[]byte(
+			`{"index":1,"kind":"turn","start":{},"answer":{"tool_calls":[{"arguments":"[1"}]},"calls":[{"deadline":"9999-12-31T23:59:59.999999999-12:00"}]}`,
+		),
+	)
 	f.Add([]byte(`{"index":9,"kind":"ended","end":{},"calls":[{}],"timer":"0001-01-01T00:00:00Z"}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		e, err := run.DecodeEntry(body)
@@ -165,7 +210,8 @@ func FuzzDecodeEntry(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%s cannot be read again: %v", first, err)
 		}
-		raw := cmpopts.IgnoreFields(provider.ToolCall{}, "Raw") // {} for what was none
+		// {} for what was none
+		raw := cmpopts.IgnoreFields(provider.ToolCall{}, "Raw")
 		if diff := cmp.Diff(e, back, cmpopts.EquateEmpty(), raw); diff != "" {
 			t.Fatalf("%s (-first +again):\n%s", body, diff)
 		}
@@ -176,7 +222,8 @@ func FuzzDecodeEntry(f *testing.F) {
 	})
 }
 
-// foldAny holds that an entry which decodes can be folded wherever its index belongs.
+// foldAny holds that an entry which decodes can be folded wherever its index
+// belongs.
 func foldAny(t *testing.T, e run.Entry) {
 	t.Helper()
 	s := run.State{Phase: run.Ready, Seq: 1, LogIndex: e.Index - 1}
@@ -194,7 +241,8 @@ func foldAny(t *testing.T, e run.Entry) {
 	s.Subtree()
 }
 
-// FuzzDecodeOutcome: no body makes it panic, and what it accepts is stored and read as the same again.
+// FuzzDecodeOutcome: no body makes it panic, and what it accepts is stored and
+// read as the same again.
 func FuzzDecodeOutcome(f *testing.F) {
 	bodies(f, "in.1")
 	f.Add([]byte(`{"status":"completed","result":"\ud800"}`))

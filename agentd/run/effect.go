@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Effect is something that a state still owes. The set is closed. Doing one again changes nothing:
-// its Key follows from the log alone.
+// Effect is something that a state still owes. The set is closed. Doing one
+// again changes nothing: its Key follows from the log alone.
 //
 //sumtype:decl
 type Effect interface {
@@ -17,14 +17,15 @@ type Effect interface {
 // CallModel asks the model for a turn.
 type CallModel struct{ Turn int }
 
-// CallChildren publishes what a turn has decided: the calls that have no outcome yet and its timer, and what nobody
-// waits for.
+// CallChildren publishes what a turn has decided: the calls that have no
+// outcome yet and its timer, and what nobody waits for.
 type CallChildren struct {
 	Turn     int
 	Children []Child
 	Timer    time.Time // zero: nobody is waited for
 
-	Forks []Child // runs that go on beside this one
+	// runs that go on beside this one
+	Forks []Child
 	Posts []Child // messages to other runs
 	Kills []Child // runs to be ended
 }
@@ -36,10 +37,12 @@ type Child struct {
 	Deadline time.Time
 }
 
-// CancelBelow writes the tombstone of every child that is still awaited, and of every fork.
+// CancelBelow writes the tombstone of every child that is still awaited, and of
+// every fork.
 type CancelBelow struct{ Below []Fork }
 
-// Rest tells whoever has forked the run that it is idle, with what it has answered, and up to where it had read then.
+// Rest tells whoever has forked the run that it is idle, with what it has
+// answered, and up to where it had read then.
 type Rest struct {
 	Turn int
 	Seen uint64
@@ -51,18 +54,20 @@ type Answer struct{ Turn int }
 // LogEnd writes the end to the log.
 type LogEnd struct{ End End }
 
-// Conclude publishes a failed outcome. (A completed one is what CallModel leads to.)
+// Conclude publishes a failed outcome. (A completed one is what CallModel leads
+// to.)
 type Conclude struct{ End End }
 
-// Stop writes the tombstones of those that an interrupted run waits for, and of its forks, and sets the timer of the wait if
-// there is one.
+// Stop writes the tombstones of those that an interrupted run waits for, and of
+// its forks, and sets the timer of the wait if there is one.
 type Stop struct {
 	Turn  int
 	Below []Fork
 	Timer time.Time
 }
 
-// LogStop writes to the log that an interrupted run has stopped before its model has answered.
+// LogStop writes to the log that an interrupted run has stopped before its
+// model has answered.
 type LogStop struct{ Turn int }
 
 // Hold sets the timer of a turn that a person is to approve of.
@@ -113,8 +118,8 @@ func (CancelBelow) effect()  {}
 func (LogEnd) effect()       {}
 func (Conclude) effect()     {}
 
-// Outstanding is what the state still owes, in the order in which it is to be carried out. It belongs
-// to the holder of the message Owner.
+// Outstanding is what the state still owes, in the order in which it is to be
+// carried out. It belongs to the holder of the message Owner.
 func (s State) Outstanding() []Effect {
 	switch s.Phase {
 	case Ready:
@@ -164,9 +169,10 @@ func (s State) Outstanding() []Effect {
 	return nil
 }
 
-// beside is what a run owes before it asks its model again: what its last turn has sent out that nobody waits for, by
-// whoever was its owner then, and word that it was idle: who had to give it may have died, or found the mail that has
-// made the run ready.
+// beside is what a run owes before it asks its model again: what its last turn
+// has sent out that nobody waits for, by whoever was its owner then, and word
+// that it was idle: who had to give it may have died, or found the mail that
+// has made the run ready.
 func (s State) beside() []Effect {
 	if len(s.Turns) == 0 {
 		return nil
@@ -178,7 +184,8 @@ func (s State) beside() []Effect {
 	return effects
 }
 
-// ending is the end of those forks that a person has stopped with their parent, and that have not ended.
+// ending is the end of those forks that a person has stopped with their parent,
+// and that have not ended.
 func (s State) ending() []Effect {
 	if below := s.cutOff(); len(below) > 0 {
 		return []Effect{Stop{Turn: len(s.Turns), Below: below}}
@@ -186,7 +193,8 @@ func (s State) ending() []Effect {
 	return nil
 }
 
-// sent is what the last turn sends out that nobody waits for, if it sends anything.
+// sent is what the last turn sends out that nobody waits for, if it sends
+// anything.
 func (s State) sent() []Effect {
 	if len(s.Turns) == 0 {
 		return nil
@@ -234,6 +242,7 @@ func (s State) cancelBelow() []Effect {
 	return []Effect{CancelBelow{below}}
 }
 
-// needsLog reports whether the end has to stand on the log before the outcome: it does for an end
-// that came from outside, since another worker may be asking the model at this moment.
+// needsLog reports whether the end has to stand on the log before the outcome:
+// it does for an end that came from outside, since another worker may be asking
+// the model at this moment.
 func (s State) needsLog() bool { return s.cancelled && !s.logged }

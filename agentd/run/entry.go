@@ -16,88 +16,129 @@ type EntryKind string
 
 // The kinds of log messages.
 const (
-	EntryTurn  EntryKind = "turn"  // an answer of the model that calls tools
-	EntryIdle  EntryKind = "idle"  // its answer, after which the run waits for mail
-	EntryFinal EntryKind = "final" // its last answer, of a run whose forks are to be cancelled before it is told
-	EntryEnded EntryKind = "ended" // the run was ended by its own cancel message
+	// an answer of the model that calls tools
+	EntryTurn EntryKind = "turn"
+	// its answer, after which the run waits for mail
+	EntryIdle EntryKind = "idle"
+	// its last answer, of a run whose forks are to be cancelled before it
+	// is told
+	EntryFinal EntryKind = "final"
+	// the run was ended by its own cancel message
+	EntryEnded EntryKind = "ended"
 )
 
-// Entry is one message of a run's log. It records whatever was decided from anything but messages
-// (known agents, depth, deadlines), so that nothing is decided again when it is carried out.
+// Entry is one message of a run's log. It records whatever was decided from
+// anything but messages (known agents, depth, deadlines), so that nothing is
+// decided again when it is carried out.
 type Entry struct {
-	Index   int       `json:"index"` // from 1, without a hole
-	Kind    EntryKind `json:"kind"`
-	Trigger uint64    `json:"trigger"` // stream sequence of the message it was written under
-	Seen    uint64    `json:"seen"`    // its writer had read the run's messages up to here
-	Worker  string    `json:"worker"`
-	Tombs   uint64    `json:"tombs,omitzero"` // the newest tombstone its writer knew: of a turn, when the model was asked
+	Index int       `json:"index"` // from 1, without a hole
+	Kind  EntryKind `json:"kind"`
+	// stream sequence of the message it was written under
+	Trigger uint64 `json:"trigger"`
+	// its writer had read the run's messages up to here
+	Seen   uint64 `json:"seen"`
+	Worker string `json:"worker"`
+	// the newest tombstone its writer knew: of a turn, when the model was
+	// asked
+	Tombs uint64 `json:"tombs,omitzero"`
 
-	Start  *Start             `json:"start,omitempty"` // the first entry of a run: what it was started with
+	// the first entry of a run: what it was started with
+	Start  *Start             `json:"start,omitempty"`
 	Answer *provider.Response `json:"answer,omitempty"`
-	Calls  []Call             `json:"calls,omitempty"`  // in the order of Answer's tool calls
-	Spread []int              `json:"spread,omitempty"` // how many of Calls each tool call stands for; absent: one each
+	// in the order of Answer's tool calls
+	Calls []Call `json:"calls,omitempty"`
+	// how many of Calls each tool call stands for; absent: one each
+	Spread []int `json:"spread,omitempty"`
 
-	Review     *Call         `json:"review,omitempty"`    // of its supervisor, which answers before any of Calls is carried out
-	Until      time.Time     `json:"until,omitzero"`      // the deadline of a run that is reviewed: nobody is waited for beyond it
-	Cut        bool          `json:"cut,omitzero"`        // an argument is too long for its supervisor, which is shown the beginning
-	Sequential bool          `json:"sequential,omitzero"` // the next call waits for the outcome of the one before
-	Timeout    time.Duration `json:"timeout_ns,omitzero"` // of each call; 0: what is left of the run's own time
-	Timer      time.Time     `json:"timer,omitzero"`      // when calls without an outcome have timed out
-	ModelMS    int64         `json:"model_ms,omitzero"`   // what the answer took, in milliseconds
-	Retries    int           `json:"retries,omitzero"`    // requests to the model that failed before it came
+	// of its supervisor, which answers before any of Calls is carried out
+	Review *Call `json:"review,omitempty"`
+	// the deadline of a run that is reviewed: nobody is waited for beyond
+	// it
+	Until time.Time `json:"until,omitzero"`
+	// an argument is too long for its supervisor, which is shown the
+	// beginning
+	Cut bool `json:"cut,omitzero"`
+	// the next call waits for the outcome of the one before
+	Sequential bool `json:"sequential,omitzero"`
+	// of each call; 0: what is left of the run's own time
+	Timeout time.Duration `json:"timeout_ns,omitzero"`
+	// when calls without an outcome have timed out
+	Timer time.Time `json:"timer,omitzero"`
+	// what the answer took, in milliseconds
+	ModelMS int64 `json:"model_ms,omitzero"`
+	// requests to the model that failed before it came
+	Retries int `json:"retries,omitzero"`
 
-	End *End `json:"end,omitempty"` // of an answer: there is none, and why
+	// of an answer: there is none, and why
+	End *End `json:"end,omitempty"`
 }
 
-// Start is what a run was started with; later turns use it whatever has become of the agent's file.
+// Start is what a run was started with; later turns use it whatever has become
+// of the agent's file.
 type Start struct {
-	Model       string          `json:"model"` // provider/model
-	System      string          `json:"system"`
-	User        string          `json:"user"`
-	Tools       []provider.Tool `json:"tools,omitempty"`
-	Slash       []string        `json:"slash,omitempty"` // the tools that its model uses by writing lines of text
-	Temperature *float64        `json:"temperature,omitzero"`
-	MaxTokens   int             `json:"max_tokens,omitzero"`
-	SubAgents   []string        `json:"sub_agents,omitempty"`
-	Delegates   []string        `json:"-"`                  // the tools of its styles; Tools are those of them that it may use
-	MaxDepth    int             `json:"max_depth,omitzero"` // effective: the agent's own within its ancestors'
-	Sequential  bool            `json:"sequential,omitzero"`
-	Timeout     time.Duration   `json:"timeout_ns,omitzero"`
-	Limits      []Scope         `json:"limits,omitempty"`     // that the run is in, the outermost first
-	Policy      Policy          `json:"policy,omitzero"`      // its own and that of all above it together
-	Supervision Supervision     `json:"supervision,omitzero"` // the same
-	Memory      *Memory         `json:"memory,omitempty"`     // nil: a success is not remembered
-	Retry       *Retry          `json:"retry,omitempty"`      // nil: the model is asked once
-	MaxBatch    int             `json:"max_batch,omitzero"`   // tasks of one spawn_agents
-	Turns       int             `json:"turns,omitzero"`       // as in Spawned
-	ChildTurns  int             `json:"child_turns,omitzero"` // of those that it spawns
+	Model  string          `json:"model"` // provider/model
+	System string          `json:"system"`
+	User   string          `json:"user"`
+	Tools  []provider.Tool `json:"tools,omitempty"`
+	// the tools that its model uses by writing lines of text
+	Slash       []string `json:"slash,omitempty"`
+	Temperature *float64 `json:"temperature,omitzero"`
+	MaxTokens   int      `json:"max_tokens,omitzero"`
+	SubAgents   []string `json:"sub_agents,omitempty"`
+	// the tools of its styles; Tools are those of them that it may use
+	Delegates []string `json:"-"`
+	// effective: the agent's own within its ancestors'
+	MaxDepth   int           `json:"max_depth,omitzero"`
+	Sequential bool          `json:"sequential,omitzero"`
+	Timeout    time.Duration `json:"timeout_ns,omitzero"`
+	// that the run is in, the outermost first
+	Limits []Scope `json:"limits,omitempty"`
+	// its own and that of all above it together
+	Policy      Policy      `json:"policy,omitzero"`
+	Supervision Supervision `json:"supervision,omitzero"` // the same
+	// nil: a success is not remembered
+	Memory *Memory `json:"memory,omitempty"`
+	// nil: the model is asked once
+	Retry *Retry `json:"retry,omitempty"`
+	// tasks of one spawn_agents
+	MaxBatch int `json:"max_batch,omitzero"`
+	Turns    int `json:"turns,omitzero"` // as in Spawned
+	// of those that it spawns
+	ChildTurns int `json:"child_turns,omitzero"`
 }
 
 // Memory says that an agent remembers what it has done.
 type Memory struct {
-	Path string `json:"path,omitzero"` // the agent's own, "" for that of its name
+	// the agent's own, "" for that of its name
+	Path string `json:"path,omitzero"`
 }
 
-// Call is what was decided about a tool call, or about one of the tasks in it: a child run with its deadline, or an
-// error at once.
+// Call is what was decided about a tool call, or about one of the tasks in it:
+// a child run with its deadline, or an error at once.
 type Call struct {
-	Op       Op        `json:"op,omitzero"`
-	Agent    string    `json:"agent,omitzero"`
-	Task     string    `json:"-"` // or what is written
-	Context  string    `json:"-"`
-	Cwd      string    `json:"-"`
-	Spawn    bool      `json:"spawn,omitzero"`  // it is a spawned run
-	AdHoc    bool      `json:"ad_hoc,omitzero"` // of nobody's definition
-	Slash    bool      `json:"slash,omitzero"`  // it was a line of text
-	To       string    `json:"to,omitzero"`     // the path of the run that is made by a fork, written to or killed; Agent is its agent
-	From     []string  `json:"from,omitzero"`   // the paths of those whose mail is waited for; none: anybody's
-	Dead     []string  `json:"dead,omitzero"`   // those of them that had ended
-	Awake    []string  `json:"awake,omitzero"`  // those of them that were at work though they had told that they were idle
+	Op      Op     `json:"op,omitzero"`
+	Agent   string `json:"agent,omitzero"`
+	Task    string `json:"-"` // or what is written
+	Context string `json:"-"`
+	Cwd     string `json:"-"`
+	Spawn   bool   `json:"spawn,omitzero"`  // it is a spawned run
+	AdHoc   bool   `json:"ad_hoc,omitzero"` // of nobody's definition
+	Slash   bool   `json:"slash,omitzero"`  // it was a line of text
+	// the path of the run that is made by a fork, written to or killed;
+	// Agent is its agent
+	To string `json:"to,omitzero"`
+	// the paths of those whose mail is waited for; none: anybody's
+	From []string `json:"from,omitzero"`
+	Dead []string `json:"dead,omitzero"` // those of them that had ended
+	// those of them that were at work though they had told that they were
+	// idle
+	Awake    []string  `json:"awake,omitzero"`
 	Deadline time.Time `json:"deadline,omitzero"`
 	Error    string    `json:"error,omitzero"`
 	Kind     Kind      `json:"kind,omitzero"`
 
-	Patience time.Duration `json:"patience_ns,omitzero"` // of a wait; 0: as for any call
+	// of a wait; 0: as for any call
+	Patience time.Duration `json:"patience_ns,omitzero"`
 }
 
 // Op says what a call does.
@@ -105,14 +146,18 @@ type Op string
 
 // What a call may do. Only the first and OpWait are waited for.
 const (
-	OpCall Op = ""           // makes a run, whose outcome is the result
-	OpFork Op = "fork"       // makes a run that goes on beside this one
+	// makes a run, whose outcome is the result
+	OpCall Op = ""
+	// makes a run that goes on beside this one
+	OpFork Op = "fork"
 	OpSend Op = "send"       // writes to another run
 	OpMail Op = "check_mail" // takes what others have written
 	OpWait Op = "wait"       // takes it when it is there
 	OpKill Op = "kill"       // ends a run below this one
 
-	OpReview Op = "review" // not of the model's: makes the supervisor's run, whose outcome is the verdict
+	// not of the model's: makes the supervisor's run, whose outcome is the
+	// verdict
+	OpReview Op = "review"
 )
 
 // Awaited reports whether the turn waits for the call.
@@ -138,8 +183,9 @@ func (e End) Outcome() Outcome {
 	return Outcome{Status: StatusFailed, Kind: e.Kind, Error: e.Text, Category: e.Category}
 }
 
-// Schedule sets the deadline of each call that is made or waits, none later than limit says for it, and returns the last
-// of those that are waited for, zero if none is. A fork may take as long as it may.
+// Schedule sets the deadline of each call that is made or waits, none later
+// than limit says for it, and returns the last of those that are waited for,
+// zero if none is. A fork may take as long as it may.
 func (e Entry) Schedule(now time.Time, limit func(call int) time.Time) (last time.Time) {
 	due := time.Duration(0)
 	for i, c := range e.Calls {
@@ -168,7 +214,8 @@ func (e Entry) Schedule(now time.Time, limit func(call int) time.Time) (last tim
 	return last
 }
 
-// Defer gives each call that is made or waits all the time there is, until it may be made.
+// Defer gives each call that is made or waits all the time there is, until it
+// may be made.
 func (e Entry) Defer(limit time.Time) {
 	for i, c := range e.Calls {
 		if c.Makes() || c.Awaited() {
@@ -187,7 +234,10 @@ func DecodeEntry(b []byte) (Entry, error) {
 	case e.Index < 1:
 		return Entry{}, fmt.Errorf("log entry: index %d", e.Index)
 	case e.Kind == EntryTurn && (e.Answer == nil || len(e.Calls) == 0 || !e.spreads()):
-		return Entry{}, fmt.Errorf("log entry %d: a turn needs an answer and one decision for each of its calls", e.Index)
+		return Entry{}, fmt.Errorf(
+			"log entry %d: a turn needs an answer and one decision for each of its calls",
+			e.Index,
+		)
 	case e.Review != nil && (e.Kind != EntryTurn || e.Review.Op != OpReview):
 		return Entry{}, fmt.Errorf("log entry %d: nothing to review", e.Index)
 	case e.Kind == EntryEnded && (e.End == nil || len(e.Calls) > 0):
@@ -283,7 +333,8 @@ func fill(calls []Call, tc provider.ToolCall) {
 		return
 	}
 	tasks, err := ParseTasks(tc)
-	if err != nil || len(tasks) != len(calls) { // not what this program has decided on
+	// not what this program has decided on
+	if err != nil || len(tasks) != len(calls) {
 		return
 	}
 	for i, t := range tasks {

@@ -26,20 +26,25 @@ type Called struct {
 
 // Input is what a run is asked. Context is empty for a root.
 type Input struct {
-	Task    string   `json:"task"`
-	Context string   `json:"context,omitzero"`
-	Spawned *Spawned `json:"spawned,omitempty"` // by spawn_agent or spawn_agents
-	Forked  *Forked  `json:"forked,omitempty"`  // by fork
-	Copy    *Copy    `json:"copy,omitempty"`    // a root that goes on from where another run was
-	Policy  Policy   `json:"policy,omitzero"`   // of all above it together
-	Review  bool     `json:"review,omitzero"`   // it is a supervisor's: what it is asked is what to make of a turn
+	Task    string `json:"task"`
+	Context string `json:"context,omitzero"`
+	// by spawn_agent or spawn_agents
+	Spawned *Spawned `json:"spawned,omitempty"`
+	Forked  *Forked  `json:"forked,omitempty"` // by fork
+	// a root that goes on from where another run was
+	Copy   *Copy  `json:"copy,omitempty"`
+	Policy Policy `json:"policy,omitzero"` // of all above it together
+	// it is a supervisor's: what it is asked is what to make of a turn
+	Review bool `json:"review,omitzero"`
 
 	Supervision Supervision `json:"supervision,omitzero"` // of its caller
 }
 
-// Forked is what a forked run has from its parent. It goes on beside it: its answers are mail, and between them it is idle.
+// Forked is what a forked run has from its parent. It goes on beside it: its
+// answers are mail, and between them it is idle.
 type Forked struct {
-	Inherit bool `json:"inherit,omitzero"` // its conversation, as it was at the turn that forked
+	// its conversation, as it was at the turn that forked
+	Inherit bool `json:"inherit,omitzero"`
 }
 
 // Copy is the run, of any tree, whose conversation a root begins with.
@@ -55,26 +60,29 @@ func (in Input) AdHoc() bool { return in.Spawned != nil && in.Spawned.AdHoc != n
 
 // Spawned is what a spawned run has from its parent.
 type Spawned struct {
-	Cwd   string `json:"cwd,omitzero"`   // below the agent's own workdir
-	Turns int    `json:"turns,omitzero"` // it may take, before a last one to answer; 0: MaxTurns, and none
+	Cwd string `json:"cwd,omitzero"` // below the agent's own workdir
+	// it may take, before a last one to answer; 0: MaxTurns, and none
+	Turns int    `json:"turns,omitzero"`
 	AdHoc *AdHoc `json:"ad_hoc,omitempty"`
 }
 
-// AdHoc makes a run one of nobody's definition: it has of its parent, as that was started, the model and what it may
-// do, and nothing of what it is or knows. The agent in its subject is the parent's, so that whoever serves that can
-// serve it.
+// AdHoc makes a run one of nobody's definition: it has of its parent, as that
+// was started, the model and what it may do, and nothing of what it is or
+// knows. The agent in its subject is the parent's, so that whoever serves that
+// can serve it.
 type AdHoc struct {
-	Model       string        `json:"model"`
-	Temperature *float64      `json:"temperature,omitzero"`
-	MaxTokens   int           `json:"max_tokens,omitzero"`
-	SubAgents   []string      `json:"sub_agents,omitempty"`
-	Tools       []string      `json:"tools,omitempty"` // with which it may delegate
-	Slash       []string      `json:"slash,omitempty"` // as in Start
-	Sequential  bool          `json:"sequential,omitzero"`
-	Timeout     time.Duration `json:"timeout_ns,omitzero"`
-	MaxBatch    int           `json:"max_batch,omitzero"`
-	ChildTurns  int           `json:"child_turns,omitzero"`
-	Retry       *Retry        `json:"retry,omitempty"`
+	Model       string   `json:"model"`
+	Temperature *float64 `json:"temperature,omitzero"`
+	MaxTokens   int      `json:"max_tokens,omitzero"`
+	SubAgents   []string `json:"sub_agents,omitempty"`
+	// with which it may delegate
+	Tools      []string      `json:"tools,omitempty"`
+	Slash      []string      `json:"slash,omitempty"` // as in Start
+	Sequential bool          `json:"sequential,omitzero"`
+	Timeout    time.Duration `json:"timeout_ns,omitzero"`
+	MaxBatch   int           `json:"max_batch,omitzero"`
+	ChildTurns int           `json:"child_turns,omitzero"`
+	Retry      *Retry        `json:"retry,omitempty"`
 }
 
 // Answered is a turn on the log.
@@ -120,7 +128,8 @@ type Approved struct {
 	Approval
 }
 
-// Interrupted tells that a person wants the run to stop what it is doing, and be idle.
+// Interrupted tells that a person wants the run to stop what it is doing, and
+// be idle.
 type Interrupted struct{ Meta }
 
 // Cancelled is the run's own tombstone.
@@ -129,8 +138,8 @@ type Cancelled struct {
 	End End
 }
 
-// Concluded is the run's own outcome, found at its reply subject. Its sequence is not of the run's own
-// subjects, so it may be applied at any time.
+// Concluded is the run's own outcome, found at its reply subject. Its sequence
+// is not of the run's own subjects, so it may be applied at any time.
 type Concluded struct {
 	Meta
 	Outcome Outcome

@@ -7,18 +7,27 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// A run that calls one child. After each message the state says what is owed, and to the holder of
-// which message.
+// A run that calls one child. After each message the state says what is owed,
+// and to the holder of which message.
 func ExampleState_Apply() {
 	turn := run.Entry{
 		Index: 1, Kind: run.EntryTurn, Trigger: 10, Start: &run.Start{Model: "anthropic/claude"},
-		Answer: &provider.Response{ToolCalls: []provider.ToolCall{provider.NewToolCall("c1", "call_agent", []byte(`{"agent":"reviewer","task":"look"}`))}},
-		Calls:  []run.Call{{Agent: "reviewer"}},
+		Answer: &provider.Response{
+			ToolCalls: []provider.ToolCall{
+				provider.NewToolCall("c1", "call_agent", []byte(`{"agent":"reviewer","task":"look"}`)),
+			},
+		},
+		Calls: []run.Call{{Agent: "reviewer"}},
 	}
 	history := []run.Event{
 		run.Called{Meta: run.Meta{Seq: 10}, Input: run.Input{Task: "review the change"}},
 		run.Answered{Meta: run.Meta{Seq: 11}, Entry: turn},
-		run.Replied{Meta: run.Meta{Seq: 15}, Turn: 1, Index: 0, Outcome: run.Outcome{Status: run.StatusCompleted, Result: "fine"}},
+		run.Replied{
+			Meta:    run.Meta{Seq: 15},
+			Turn:    1,
+			Index:   0,
+			Outcome: run.Outcome{Status: run.StatusCompleted, Result: "fine"},
+		},
 		run.Concluded{Outcome: run.Outcome{Status: run.StatusCompleted, Result: "merge it"}},
 	}
 	var s run.State

@@ -2,21 +2,23 @@ package run
 
 import "slices"
 
-// What an inbox has room for that nobody takes. What is written beyond is dropped, and the run is told that it is: it is not
-// known to who writes, and a run that never looks must not cost more and more to fold.
+// What an inbox has room for that nobody takes. What is written beyond is
+// dropped, and the run is told that it is: it is not known to who writes, and a
+// run that never looks must not cost more and more to fold.
 const (
 	MaxInbox      = 1000     // messages
 	MaxInboxBytes = 16 << 20 // of text
 )
 
-// Overflow is from whom a run is told that its inbox was full, and TextOverflow what.
+// Overflow is from whom a run is told that its inbox was full, and TextOverflow
+// what.
 const (
 	Overflow     = "axe"
 	TextOverflow = "Your inbox was full. Messages that came after this one were dropped, until you took some."
 )
 
-// mailed puts a message into the inbox. What was stored before the call is none of the run's: who reads from the call on
-// does not see it.
+// mailed puts a message into the inbox. What was stored before the call is none
+// of the run's: who reads from the call on does not see it.
 func (s State) mailed(m Mail) State {
 	if s.Phase == None || s.Ended() {
 		return s
@@ -63,8 +65,9 @@ func (s State) take(fits func(Mail) bool) (State, []Mail) {
 // wakes reports whether a run that is idle goes on with a message.
 func (s State) wakes(m Mail) bool { return !s.quiet || m.Outcome == nil && !m.Idle }
 
-// full reports whether an inbox has no room for a message. For what a run's forks tell of themselves, and for what one of its
-// calls waits for, there always is.
+// full reports whether an inbox has no room for a message. For what a run's
+// forks tell of themselves, and for what one of its calls waits for, there
+// always is.
 func (s State) full(m Mail) bool {
 	if _, word := m.Word(); word || m.Outcome != nil || s.awaits(m) {
 		return false
@@ -76,9 +79,11 @@ func (s State) full(m Mail) bool {
 	return len(s.Inbox) >= MaxInbox || len(s.Inbox) > 0 && bytes > MaxInboxBytes
 }
 
-// awaits reports whether a call of the current turn waits for a message, the first from whom it is from.
+// awaits reports whether a call of the current turn waits for a message, the
+// first from whom it is from.
 func (s State) awaits(m Mail) bool {
-	if s.Phase != Awaiting || s.current().stage != carried || slices.ContainsFunc(s.Inbox, func(kept Mail) bool { return kept.From == m.From }) {
+	if s.Phase != Awaiting || s.current().stage != carried ||
+		slices.ContainsFunc(s.Inbox, func(kept Mail) bool { return kept.From == m.From }) {
 		return false
 	}
 	t := s.current()

@@ -17,8 +17,9 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// oldLog is a run as a version of this project stored it, and what it has to mean for ever. A file of
-// testdata/logs is never changed: a new form of message gets a new file.
+// oldLog is a run as a version of this project stored it, and what it has to
+// mean for ever. A file of testdata/logs is never changed: a new form of
+// message gets a new file.
 type oldLog struct {
 	About    string `json:"about"`
 	Schema   string `json:"schema"`
@@ -28,8 +29,9 @@ type oldLog struct {
 		Time    time.Time       `json:"time"`
 		Body    json.RawMessage `json:"body"`
 	} `json:"messages"`
-	State        []string           `json:"state"`        // as describe has it
-	Conversation []provider.Message `json:"conversation"` // what the model is shown
+	State []string `json:"state"` // as describe has it
+	// what the model is shown
+	Conversation []provider.Message `json:"conversation"`
 }
 
 func TestOldLogs(t *testing.T) {

@@ -12,15 +12,20 @@ import (
 
 // Mail is one message to a run.
 type Mail struct {
-	Seq     uint64   `json:"-"`
-	Key     string   `json:"-"`                 // under which it is stored
-	From    string   `json:"from"`              // the path of who wrote it; of a person, a name that is none
-	Text    string   `json:"text"`              // for the model
-	Idle    bool     `json:"idle,omitzero"`     // a fork tells that it has done its task and waits for mail
-	Subtree *Totals  `json:"subtree,omitempty"` // with that: what it and all below it have taken so far
-	Seen    uint64   `json:"seen,omitzero"`     // with that: up to where it had read when it answered
-	Outcome *Outcome `json:"-"`                 // a fork has ended, so
-	Whole   bool     `json:"-"`                 // of a notice: the text itself, and the message is taken with it
+	Seq uint64 `json:"-"`
+	Key string `json:"-"` // under which it is stored
+	// the path of who wrote it; of a person, a name that is none
+	From string `json:"from"`
+	Text string `json:"text"` // for the model
+	// a fork tells that it has done its task and waits for mail
+	Idle bool `json:"idle,omitzero"`
+	// with that: what it and all below it have taken so far
+	Subtree *Totals `json:"subtree,omitempty"`
+	// with that: up to where it had read when it answered
+	Seen    uint64   `json:"seen,omitzero"`
+	Outcome *Outcome `json:"-"` // a fork has ended, so
+	// of a notice: the text itself, and the message is taken with it
+	Whole bool `json:"-"`
 }
 
 // maxFrom is the length of the longest name that a message may have come from.
@@ -41,16 +46,17 @@ func DecodeMail(b []byte) (Mail, error) {
 	return m, nil
 }
 
-// Word is the turn after which a fork tells by a message that it is idle; ok is false for any other message. Only under
-// the fork's own key is it one: whoever may write to a run does not speak for its forks.
+// Word is the turn after which a fork tells by a message that it is idle; ok is
+// false for any other message. Only under the fork's own key is it one: whoever
+// may write to a run does not speak for its forks.
 func (m Mail) Word() (turn int, ok bool) {
 	after, own := strings.CutPrefix(m.Key, m.From+"-idle")
 	turn, err := strconv.Atoi(after)
 	return turn, m.Idle && own && err == nil && turn > 0 && strconv.Itoa(turn) == after
 }
 
-// breaks reports whether a character ends a line, or is another control character: names stand in lines that models and
-// people read.
+// breaks reports whether a character ends a line, or is another control
+// character: names stand in lines that models and people read.
 func breaks(r rune) bool {
 	return r < ' ' || r >= '\u007f' && r <= '\u009f' || r == '\u2028' || r == '\u2029'
 }
@@ -61,7 +67,8 @@ func (s State) forkOf(turn, index int) bool {
 		return false
 	}
 	t := s.Turns[turn-1]
-	return t.stage == carried && index >= 0 && index < len(t.Outcomes) && t.Entry.Calls[index].Op == OpFork && t.Outcomes[index] == nil
+	return t.stage == carried && index >= 0 && index < len(t.Outcomes) && t.Entry.Calls[index].Op == OpFork &&
+		t.Outcomes[index] == nil
 }
 
 // Forks lists the forks that have not ended, in the order of their calls.
@@ -82,7 +89,8 @@ func (s State) forked(path string) bool {
 	return slices.ContainsFunc(s.Forks(), func(f Fork) bool { return f.Call.To == path })
 }
 
-// spent is what a run's forks have taken that have not ended, as they have told when they were idle last.
+// spent is what a run's forks have taken that have not ended, as they have told
+// when they were idle last.
 func (s State) spent() Totals {
 	var sum Totals
 	for _, f := range s.Forks() {
@@ -110,7 +118,8 @@ func (s State) letters() []Mail {
 	return all
 }
 
-// wrote is the message by which the run has last written to another one, whose letter is later; 0 if it has not.
+// wrote is the message by which the run has last written to another one, whose
+// letter is later; 0 if it has not.
 func (s State) wrote(path string) (at uint64) {
 	for _, t := range s.Turns {
 		for _, c := range t.Entry.Calls {
@@ -153,8 +162,9 @@ const (
 	Dead     Standing = "dead"     // it has ended
 )
 
-// standing is what is known of a run, whatever it has written. Of runs that are not this one's forks it is known only
-// that they had not ended when the call was decided.
+// standing is what is known of a run, whatever it has written. Of runs that are
+// not this one's forks it is known only that they had not ended when the call
+// was decided.
 func (s State) standing(path string) Standing {
 	for _, t := range s.Turns {
 		for i, c := range t.Entry.Calls {
@@ -172,15 +182,16 @@ func (s State) standing(path string) Standing {
 	return Running
 }
 
-// SaidIdle reports whether the last that a run has from one of its forks is that it is idle. Somebody else may have written
-// to it since.
+// SaidIdle reports whether the last that a run has from one of its forks is
+// that it is idle. Somebody else may have written to it since.
 func (s State) SaidIdle(path string) bool { return s.standing(path) == Resting }
 
 // killed reports whether this run has killed another one, or one above that.
 func (s State) killed(path string) bool {
 	for _, t := range s.Turns {
 		for _, c := range t.Entry.Calls {
-			if c.Op == OpKill && t.stage == carried && !c.Failed() && (c.To == path || strings.HasPrefix(path, c.To+"-")) {
+			if c.Op == OpKill && t.stage == carried && !c.Failed() &&
+				(c.To == path || strings.HasPrefix(path, c.To+"-")) {
 				return true
 			}
 		}
@@ -205,8 +216,9 @@ func (s State) find(c Call) []Standing {
 	return found
 }
 
-// collect lets the calls of the current turn that wait for mail take what is there for them: all of it when they have
-// what they wait for, or when their time is over.
+// collect lets the calls of the current turn that wait for mail take what is
+// there for them: all of it when they have what they wait for, or when their
+// time is over.
 func (s State) collect(owner uint64, over bool) State {
 	t := s.current()
 	if t.stage != carried {
@@ -218,7 +230,13 @@ func (s State) collect(owner uint64, over bool) State {
 			continue
 		}
 		if !changed {
-			t.Outcomes, t.Took, t.Found, changed = slices.Clone(t.Outcomes), slices.Clone(t.Took), slices.Clone(t.Found), true
+			t.Outcomes, t.Took, t.Found, changed = slices.Clone(
+				t.Outcomes,
+			), slices.Clone(
+				t.Took,
+			), slices.Clone(
+				t.Found,
+			), true
 		}
 		t.Found[i] = s.find(c)
 		s, t.Took[i] = s.take(c.wants)
@@ -239,8 +257,8 @@ func (s State) collect(owner uint64, over bool) State {
 // wants reports whether a call that waits for mail takes a message.
 func (c Call) wants(m Mail) bool { return len(c.From) == 0 || slices.Contains(c.From, m.From) }
 
-// hasFor reports whether all that a call waits for is there: any message, or one from each that it names and that has
-// anything to say.
+// hasFor reports whether all that a call waits for is there: any message, or
+// one from each that it names and that has anything to say.
 func (s State) hasFor(c Call) bool {
 	if len(c.From) == 0 {
 		return len(s.Inbox) > 0
@@ -251,7 +269,8 @@ func (s State) hasFor(c Call) bool {
 // whole reports whether a message is given to the run as it is.
 func (s State) whole(m Mail) bool {
 	start := s.Start()
-	if m.From == "r" || strings.HasPrefix(m.From, "r-") || start == nil { // what other runs write is a tool's result, and no user's text
+	// what other runs write is a tool's result, and no user's text
+	if m.From == "r" || strings.HasPrefix(m.From, "r-") || start == nil {
 		return false
 	}
 	return !start.Looks()
@@ -260,12 +279,14 @@ func (s State) whole(m Mail) bool {
 // Looks reports whether a run can look for mail.
 func (s *Start) Looks() bool {
 	looks := func(name string) bool { return name == string(OpMail) || name == string(OpWait) }
-	return slices.ContainsFunc(s.Slash, looks) || slices.ContainsFunc(s.Tools, func(t provider.Tool) bool { return looks(t.Name) })
+	return slices.ContainsFunc(s.Slash, looks) ||
+		slices.ContainsFunc(s.Tools, func(t provider.Tool) bool { return looks(t.Name) })
 }
 
-// Notice is what a run that was idle is told before its next turn, of what it was not told of, in stream order: of each
-// who has written the first message, and every message whole that a person has written to a run which cannot look for
-// mail itself.
+// Notice is what a run that was idle is told before its next turn, of what it
+// was not told of, in stream order: of each who has written the first message,
+// and every message whole that a person has written to a run which cannot look
+// for mail itself.
 func (s State) Notice() []Mail {
 	if !s.resting {
 		return nil
@@ -273,8 +294,9 @@ func (s State) Notice() []Mail {
 	return s.notice(s.Seq)
 }
 
-// Unread reports whether there is mail of which the run does not know when it has answered. It was asked when the messages up
-// to a sequence had been read, and was told of those if it had been idle.
+// Unread reports whether there is mail of which the run does not know when it
+// has answered. It was asked when the messages up to a sequence had been read,
+// and was told of those if it had been idle.
 func (s State) Unread(asked uint64) bool {
 	if s.resting {
 		s.told = max(s.told, asked)
@@ -294,9 +316,11 @@ func (s State) notice(upTo uint64) []Mail {
 	return news
 }
 
-// Rested reports whether the last entry is an answer after which the run waits for mail.
+// Rested reports whether the last entry is an answer after which the run waits
+// for mail.
 func (s State) Rested() bool { return len(s.Turns) > 0 && s.current().Entry.Kind == EntryIdle }
 
-// Read is up to where a run had read that is idle after a turn. One that was stopped has read all that came before that, and
-// will not answer it unless it is written to again.
+// Read is up to where a run had read that is idle after a turn. One that was
+// stopped has read all that came before that, and will not answer it unless it
+// is written to again.
 func (t Turn) Read() uint64 { return max(t.Entry.Seen, t.halted) }

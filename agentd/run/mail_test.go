@@ -12,7 +12,8 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// TestMailFrom: whom a letter is from stands in a line that its reader's model is shown, and is nothing but a name.
+// TestMailFrom: whom a letter is from stands in a line that its reader's model
+// is shown, and is nothing but a name.
 func TestMailFrom(t *testing.T) {
 	for from, ok := range map[string]bool{
 		"user": true, "r-1-0": true, "Zoë from the 3rd floor": true, "👩‍🔧": true, strings.Repeat("x", 512): true,
@@ -30,8 +31,9 @@ func TestMailFrom(t *testing.T) {
 	}
 }
 
-// TestFullInbox: what nobody takes is kept up to a bound, and the run is told where it lost something, once. What its forks
-// tell and what it waits for it gets all the same, and when it has taken its mail there is room again.
+// TestFullInbox: what nobody takes is kept up to a bound, and the run is told
+// where it lost something, once. What its forks tell and what it waits for it
+// gets all the same, and when it has taken its mail there is room again.
 func TestFullInbox(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -47,7 +49,10 @@ func TestFullInbox(t *testing.T) {
 			start := &run.Start{Tools: []provider.Tool{{Name: "check_mail"}, {Name: "wait"}}}
 			f.apply(run.Answered{Entry: run.Entry{
 				Index: 1, Kind: run.EntryTurn, Trigger: 1, Start: start, Answer: &provider.Response{}, Timer: f.time().Add(time.Hour),
-				Calls: []run.Call{{Op: run.OpFork, Agent: "a", To: "r-1-0"}, {Op: run.OpWait, From: []string{"r-1-9", "r-1-8"}}},
+				Calls: []run.Call{
+					{Op: run.OpFork, Agent: "a", To: "r-1-0"},
+					{Op: run.OpWait, From: []string{"r-1-9", "r-1-8"}},
+				},
 			}})
 			for range test.before + 500 {
 				f.apply(run.Mailed{Mail: run.Mail{From: "loud", Text: test.text}})

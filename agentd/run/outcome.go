@@ -21,46 +21,62 @@ type Kind string
 
 // The kinds of failure.
 const (
-	KindError        Kind = "error"         // the model, its provider or the agent's definition
-	KindTimeout      Kind = "timeout"       // the deadline passed
-	KindCancelled    Kind = "cancelled"     // somebody cancelled the run or one above it
-	KindTurns        Kind = "turns"         // MaxTurns without a final answer
-	KindDepth        Kind = "depth"         // called deeper than allowed
-	KindBudget       Kind = "budget"        // a bound on the whole tree
-	KindPoisoned     Kind = "poisoned"      // its trigger was delivered too often without effect
-	KindUnknownAgent Kind = "unknown_agent" // no worker ever announced the agent
+	// the model, its provider or the agent's definition
+	KindError   Kind = "error"
+	KindTimeout Kind = "timeout" // the deadline passed
+	// somebody cancelled the run or one above it
+	KindCancelled Kind = "cancelled"
+	KindTurns     Kind = "turns"  // MaxTurns without a final answer
+	KindDepth     Kind = "depth"  // called deeper than allowed
+	KindBudget    Kind = "budget" // a bound on the whole tree
+	// its trigger was delivered too often without effect
+	KindPoisoned Kind = "poisoned"
+	// no worker ever announced the agent
+	KindUnknownAgent Kind = "unknown_agent"
 
-	KindPolicy        Kind = "policy"          // not permitted
-	KindSubAgentError Kind = "sub_agent_error" // a spawned run says itself that its task cannot be done
+	KindPolicy Kind = "policy" // not permitted
+	// a spawned run says itself that its task cannot be done
+	KindSubAgentError Kind = "sub_agent_error"
 )
 
-// CategoryConfig is the category of a failure whose cause is the agent's definition: a file, a skill.
+// CategoryConfig is the category of a failure whose cause is the agent's
+// definition: a file, a skill.
 const CategoryConfig = "config"
 
 // Totals counts the work of a run and everything below it.
 type Totals struct {
 	provider.Usage
-	Runs       int   `json:"runs"`
-	ModelCalls int   `json:"model_calls"`
-	ToolCalls  int   `json:"tool_calls"`
-	ModelMS    int64 `json:"model_ms"` // what the model calls took, one after the other
+	Runs       int `json:"runs"`
+	ModelCalls int `json:"model_calls"`
+	ToolCalls  int `json:"tool_calls"`
+	// what the model calls took, one after the other
+	ModelMS int64 `json:"model_ms"`
 }
 
 // Add returns the sum of two totals.
 func (t Totals) Add(u Totals) Totals {
-	return Totals{t.Usage.Add(u.Usage), t.Runs + u.Runs, t.ModelCalls + u.ModelCalls, t.ToolCalls + u.ToolCalls, t.ModelMS + u.ModelMS}
+	return Totals{
+		t.Usage.Add(u.Usage),
+		t.Runs + u.Runs,
+		t.ModelCalls + u.ModelCalls,
+		t.ToolCalls + u.ToolCalls,
+		t.ModelMS + u.ModelMS,
+	}
 }
 
-// Outcome is how a run ended. It is the body of the message at the run's reply subject.
+// Outcome is how a run ended. It is the body of the message at the run's reply
+// subject.
 type Outcome struct {
-	Status   Status `json:"status"`
-	Result   string `json:"result,omitzero"`
-	Error    string `json:"error,omitzero"`
-	Kind     Kind   `json:"kind,omitzero"`
-	Category string `json:"category,omitzero"` // of a provider's error, or CategoryConfig
+	Status Status `json:"status"`
+	Result string `json:"result,omitzero"`
+	Error  string `json:"error,omitzero"`
+	Kind   Kind   `json:"kind,omitzero"`
+	// of a provider's error, or CategoryConfig
+	Category string `json:"category,omitzero"`
 
-	Partial *Partial `json:"partial,omitempty"` // of a failed run: what there was; nil for nothing
-	Stopped int      `json:"stopped,omitzero"`  // forks that were ended with it
+	// of a failed run: what there was; nil for nothing
+	Partial *Partial `json:"partial,omitempty"`
+	Stopped int      `json:"stopped,omitzero"` // forks that were ended with it
 
 	Agent      string         `json:"agent"`
 	Tree       string         `json:"tree,omitzero"`
@@ -70,13 +86,19 @@ type Outcome struct {
 	StopReason string         `json:"stop_reason,omitzero"`
 	Turns      int            `json:"turns"`
 	ToolCalls  int            `json:"tool_calls"`
-	Usage      provider.Usage `json:"usage"`            // the run's own
-	Subtree    Totals         `json:"subtree"`          // the run's and everything below
-	DurationMS int64          `json:"duration_ms"`      // from the call to the outcome, waiting included
-	ModelMS    int64          `json:"model_ms"`         // of that, what its own model calls took
-	Retries    int            `json:"retries,omitzero"` // of its own model calls, after failures that could pass
+	Usage      provider.Usage `json:"usage"` // the run's own
+	// the run's and everything below
+	Subtree Totals `json:"subtree"`
+	// from the call to the outcome, waiting included
+	DurationMS int64 `json:"duration_ms"`
+	// of that, what its own model calls took
+	ModelMS int64 `json:"model_ms"`
+	// of its own model calls, after failures that could pass
+	Retries int `json:"retries,omitzero"`
 
-	Tombs uint64 `json:"tombs,omitzero"` // the newest tombstone its writer knew: of a completed one, when the model was asked
+	// the newest tombstone its writer knew: of a completed one, when the
+	// model was asked
+	Tombs uint64 `json:"tombs,omitzero"`
 }
 
 // Failure is a failed outcome of a kind.
@@ -84,8 +106,8 @@ func Failure(k Kind, format string, args ...any) Outcome {
 	return Outcome{Status: StatusFailed, Kind: k, Error: fmt.Sprintf(format, args...)}
 }
 
-// DecodeOutcome reads an outcome from a message's body. A body that is none is an error; an unknown
-// status counts as malformed.
+// DecodeOutcome reads an outcome from a message's body. A body that is none is
+// an error; an unknown status counts as malformed.
 func DecodeOutcome(b []byte) (Outcome, error) {
 	var o Outcome
 	if err := json.Unmarshal(b, &o); err != nil {

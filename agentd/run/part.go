@@ -2,21 +2,29 @@ package run
 
 import "time"
 
-// Part is what a worker says of a run's progress to who watches. It is told and not stored.
+// Part is what a worker says of a run's progress to who watches. It is told and
+// not stored.
 type Part struct {
-	Event    string    `json:"event"` // PartAsking, PartRetrying or PartWaiting
-	Turn     int       `json:"turn"`
-	Worker   string    `json:"worker"`
-	Again    bool      `json:"again,omitzero"`    // it was told before, for whoever had the run then
-	Attempt  int       `json:"attempt,omitzero"`  // the one that is made, or is to be; 0: the first
-	Attempts int       `json:"attempts,omitzero"` // that there may be, from the second on
-	Reason   string    `json:"reason,omitzero"`   // the category of the provider's error, or what is waited for
-	Next     time.Time `json:"next,omitzero"`     // when the attempt is to be; how long to wait at the least
+	Event  string `json:"event"` // PartAsking, PartRetrying or PartWaiting
+	Turn   int    `json:"turn"`
+	Worker string `json:"worker"`
+	// it was told before, for whoever had the run then
+	Again bool `json:"again,omitzero"`
+	// the one that is made, or is to be; 0: the first
+	Attempt int `json:"attempt,omitzero"`
+	// that there may be, from the second on
+	Attempts int `json:"attempts,omitzero"`
+	// the category of the provider's error, or what is waited for
+	Reason string `json:"reason,omitzero"`
+	// when the attempt is to be; how long to wait at the least
+	Next time.Time `json:"next,omitzero"`
 }
 
 // What a Part may tell.
 const (
-	PartAsking   = "asking"   // the model is being asked
-	PartRetrying = "retrying" // it failed, and is asked again after a pause
-	PartWaiting  = "waiting"  // it may not be asked yet: see limit.Reason
+	PartAsking = "asking" // the model is being asked
+	// it failed, and is asked again after a pause
+	PartRetrying = "retrying"
+	// it may not be asked yet: see ratelimit.Reason
+	PartWaiting = "waiting"
 )

@@ -2,9 +2,12 @@ package run
 
 // Partial is what a run that failed had by then.
 type Partial struct {
-	Text    string          `json:"text,omitzero"`     // what its model said last, beside its calls
-	Results []PartialResult `json:"results,omitempty"` // of the calls that were completed, in call order
-	Waiting []PartialCall   `json:"waiting,omitempty"` // the calls that had no outcome, in call order
+	// what its model said last, beside its calls
+	Text string `json:"text,omitzero"`
+	// of the calls that were completed, in call order
+	Results []PartialResult `json:"results,omitempty"`
+	// the calls that had no outcome, in call order
+	Waiting []PartialCall `json:"waiting,omitempty"`
 }
 
 // PartialResult is the result of one call.

@@ -2,10 +2,12 @@ package run
 
 import "slices"
 
-// Policy bounds what a run and all below it may do. A nil list bounds nothing, an empty one leaves nothing.
+// Policy bounds what a run and all below it may do. A nil list bounds nothing,
+// an empty one leaves nothing.
 type Policy struct {
 	Agents []string `json:"agents,omitzero"` // that may be called
-	Tools  []string `json:"tools,omitzero"`  // that may be used, but those that end a run
+	// that may be used, but those that end a run
+	Tools []string `json:"tools,omitzero"`
 }
 
 // IsZero reports whether a policy bounds nothing.

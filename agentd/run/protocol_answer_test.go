@@ -11,12 +11,14 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// answer is what the model says: calls (some of which fail at once), or with none of them the end.
+// answer is what the model says: calls (some of which fail at once), or with
+// none of them the end.
 type answer struct {
 	calls      int
 	sequential bool
-	refused    int  // a bit for each call
-	broken     bool // no answer at all, but an error
+	refused    int // a bit for each call
+	// no answer at all, but an error
+	broken bool
 }
 
 func (a answer) String() string {

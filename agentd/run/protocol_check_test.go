@@ -32,7 +32,12 @@ func (w *world) checkAsk(h *handler) {
 		w.violate("G the model is asked for %s in %v", p, h.state.Phase)
 	}
 	if w.turnStored(p, turn, h.stored) {
-		w.violate("C turn %d of %s is asked again although it was stored before this delivery of #%d", turn, p, h.seq())
+		w.violate(
+			"C turn %d of %s is asked again although it was stored before this delivery of #%d",
+			turn,
+			p,
+			h.seq(),
+		)
 	}
 	for _, a := range w.asks {
 		if a.path != p || a.turn != turn {
@@ -61,7 +66,8 @@ func (w *world) turnStored(p subjects.Path, turn, n int) bool {
 	return turns >= turn || ok && answered(o)
 }
 
-// answered reports whether an outcome is what the model said, and not an end from outside.
+// answered reports whether an outcome is what the model said, and not an end
+// from outside.
 func answered(o run.Outcome) bool { return o.Status == run.StatusCompleted || o.Kind == run.KindError }
 
 // checkCall is asked before a child is called.
@@ -89,11 +95,18 @@ func (w *world) checkOutcome(h *handler) {
 	case !answered(h.out):
 		w.violate("B %s fails (%s) while its log says %v", p, h.out.Kind, s.Phase)
 	case s.Phase != run.Ready || len(s.Turns) != len(h.state.Turns):
-		w.violate("B %s completes after turn %d while its log says %v after turn %d", p, len(h.state.Turns), s.Phase, len(s.Turns))
+		w.violate(
+			"B %s completes after turn %d while its log says %v after turn %d",
+			p,
+			len(h.state.Turns),
+			s.Phase,
+			len(s.Turns),
+		)
 	}
 }
 
-// checkRest holds a world in which nothing happens by itself any more to having come to its end.
+// checkRest holds a world in which nothing happens by itself any more to having
+// come to its end.
 func (w *world) checkRest() {
 	for i := range w.workers {
 		if w.workers[i].busy {
@@ -123,7 +136,8 @@ func (w *world) checkEnd(p subjects.Path) {
 	}
 }
 
-// checkReplies holds that each call has its first outcome, or that of the timer.
+// checkReplies holds that each call has its first outcome, or that of the
+// timer.
 func (w *world) checkReplies(p subjects.Path) {
 	if p.String() == "" {
 		return

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestSimWithoutARule takes one rule away after the other: the search has to find what it was for. A
-// checker that finds nothing anywhere proves nothing.
+// TestSimWithoutARule takes one rule away after the other: the search has to
+// find what it was for. A checker that finds nothing anywhere proves nothing.
 func TestSimWithoutARule(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -30,11 +30,20 @@ func TestSimWithoutARule(t *testing.T) {
 		t.Run(test.rule+"/"+test.scenario, func(t *testing.T) {
 			t.Parallel()
 			all := scenarios()
-			all = append(all, scenario{name: "two lagging", script: turns(answer{calls: 1}), lag: true, may: budget{redel: 1}})
+			all = append(
+				all,
+				scenario{name: "two lagging", script: turns(answer{calls: 1}), lag: true, may: budget{redel: 1}},
+			)
 			s := all[slices.IndexFunc(all, func(s scenario) bool { return s.name == test.scenario })]
 			bad, way, states, _ := search(s, test.rules, 200_000)
 			if bad == "" || !strings.Contains(test.want, bad[:1]) {
-				t.Fatalf("found %q in %d worlds, want a violation of kind %s\n%s", bad, states, test.want, explain(s, test.rules, max(2, s.workers), way))
+				t.Fatalf(
+					"found %q in %d worlds, want a violation of kind %s\n%s",
+					bad,
+					states,
+					test.want,
+					explain(s, test.rules, max(2, s.workers), way),
+				)
 			}
 			t.Logf("%d worlds: %s\n%s", states, bad, explain(s, test.rules, max(2, s.workers), way))
 		})

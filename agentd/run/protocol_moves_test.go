@@ -7,7 +7,15 @@ func (w *world) deliver(h *handler, k int) {
 	c.due = false
 	c.count++
 	c.total++
-	*h = handler{busy: true, known: h.known, trig: k, count: c.count, n: c.total, stored: len(w.stream), must: uint64(k + 1)}
+	*h = handler{
+		busy:   true,
+		known:  h.known,
+		trig:   k,
+		count:  c.count,
+		n:      c.total,
+		stored: len(w.stream),
+		must:   uint64(k + 1),
+	}
 	m := w.stream[k]
 	h.slot = m.kind == call
 	if (c.count > 1 || m.kind == call) && !w.noLeader {
@@ -65,7 +73,8 @@ func (w *world) move(h *handler, way int) {
 		w.moveOutcome(h, way)
 	case atSelf:
 		w.cancelSelf(h)
-		if way == 1 && h.at == atAck { // the acknowledgement is lost, the retry refused
+		// the acknowledgement is lost, the retry refused
+		if way == 1 && h.at == atAck {
 			w.lose--
 			w.faulty = true
 			h.readAgain(w.last(tombstone, h.path(w)))
@@ -76,8 +85,9 @@ func (w *world) move(h *handler, way int) {
 	}
 }
 
-// moveOutcome publishes the outcome. If the acknowledgement is lost, the retry is stored as well (the
-// server does not remember the message id any more), or the trigger goes back.
+// moveOutcome publishes the outcome. If the acknowledgement is lost, the retry
+// is stored as well (the server does not remember the message id any more), or
+// the trigger goes back.
 func (w *world) moveOutcome(h *handler, way int) {
 	stored := w.publishOutcome(h)
 	if way == 0 || !stored {

@@ -7,14 +7,16 @@ type script func(p subjects.Path, turn int, redelivered bool) []answer
 
 // scenario is a tree and what may go wrong with it.
 type scenario struct {
-	name      string
-	submitted bool // it begins with a submission, otherwise with the root's call
+	name string
+	// it begins with a submission, otherwise with the root's call
+	submitted bool
 	script    script
 	cancelAt  subjects.Path
 	lag       bool // reads come from followers
-	poison    int  // deliveries after which a trigger is given up; 0: never
-	workers   int  // in an exhaustive search
-	may       budget
+	// deliveries after which a trigger is given up; 0: never
+	poison  int
+	workers int // in an exhaustive search
+	may     budget
 }
 
 // rules are switches that take a rule away, to see that the checks notice.
@@ -22,8 +24,10 @@ type rules struct {
 	anyOwner bool // 2: act whoever is the owner
 	noReread bool // 3: who loses a race acknowledges
 	noFence  bool // 1: write whatever the log says
-	noReply  bool // 3: do not look at the reply subject
-	noLeader bool // 2: on a redelivery read as much as usual
+	// 3: do not look at the reply subject
+	noReply bool
+	// 2: on a redelivery read as much as usual
+	noLeader bool
 	noTombs  bool // 9: ask whatever tombstones are known
 	ackFirst bool // 3: acknowledge first
 }
@@ -84,7 +88,12 @@ func scenarios() []scenario {
 	}
 	return []scenario{
 		{name: "submit and leaf", submitted: true, script: leaf, lag: true, may: budget{crash: 1, redel: 1, lose: 1}},
-		{name: "submit, the deadline of the root", submitted: true, script: turns(one), may: budget{crash: 1, fire: 2}},
+		{
+			name:      "submit, the deadline of the root",
+			submitted: true,
+			script:    turns(one),
+			may:       budget{crash: 1, fire: 2},
+		},
 		{name: "leaf restart", script: leaf, may: budget{forget: 1}},
 		{name: "two without a fault", script: two, lag: true, workers: 3},
 		{name: "two crash and redelivery", script: two, may: budget{crash: 1, redel: 1}},
@@ -97,7 +106,12 @@ func scenarios() []scenario {
 		{name: "unknown agents crash and redelivery", script: unknown, may: budget{crash: 1, redel: 1}},
 		{name: "zombie tools then final", script: zombie(one, final), workers: 3, may: budget{crash: 1, redel: 1}},
 		{name: "zombie final then tools", script: zombie(final, one), workers: 3, may: budget{crash: 1, redel: 1}},
-		{name: "zombie tools then error", script: zombie(one, answer{broken: true}), workers: 3, may: budget{crash: 1, redel: 1}},
+		{
+			name:    "zombie tools then error",
+			script:  zombie(one, answer{broken: true}),
+			workers: 3,
+			may:     budget{crash: 1, redel: 1},
+		},
 		{name: "zombie restart", script: either, workers: 3, may: budget{forget: 1}},
 		{name: "two cancel root crash", script: two, cancelAt: subjects.Root, may: budget{cancel: 1, crash: 1}},
 		{name: "cancel a zombie", script: either, cancelAt: subjects.Root, may: budget{cancel: 1, redel: 1}},

@@ -14,8 +14,9 @@ type node struct {
 	step   step
 }
 
-// search visits the worlds of a scenario breadth first, at most limit of them, and returns the
-// shortest way to a violation. whole says that there are no more.
+// search visits the worlds of a scenario breadth first, at most limit of them,
+// and returns the shortest way to a violation. whole says that there are no
+// more.
 func search(s scenario, r rules, limit int) (bad string, way []step, states int, whole bool) {
 	type place struct {
 		w  *world
@@ -61,14 +62,27 @@ func search(s scenario, r rules, limit int) (bad string, way []step, states int,
 	return "", nil, len(nodes), true
 }
 
-// key tells worlds apart. Handlers are interchangeable, and a state follows from its sequence.
+// key tells worlds apart. Handlers are interchangeable, and a state follows
+// from its sequence.
 func (w *world) key() []byte {
 	var b []byte
 	for i, m := range w.stream {
 		c := w.cons[i]
 		b = append(append(b, m.path.String()...), 0)
-		b = numbers(b, int(m.kind), m.turn, m.index, int(m.entry.Trigger), int(m.entry.Seen), m.answer.calls, m.answer.refused, m.by,
-			bits(c.acked, c.due), c.count, c.total)
+		b = numbers(
+			b,
+			int(m.kind),
+			m.turn,
+			m.index,
+			int(m.entry.Trigger),
+			int(m.entry.Seen),
+			m.answer.calls,
+			m.answer.refused,
+			m.by,
+			bits(c.acked, c.due),
+			c.count,
+			c.total,
+		)
 		b = append(append(append(b, m.outcome.Kind...), m.outcome.Result...), m.outcome.Error...)
 	}
 	b = unordered(b, w.workers, handlerKey)
@@ -78,8 +92,35 @@ func (w *world) key() []byte {
 }
 
 func handlerKey(h handler, b []byte) []byte {
-	b = numbers(b, bits(h.busy, h.state.Concluded, h.slot, h.turned, h.asked, h.desist, h.logEnds, h.answer.broken, h.answer.sequential), int(h.known))
-	b = numbers(b, h.trig, h.count, h.n, int(h.at), h.stored, int(h.must), int(h.state.Seq), int(h.state.LogSeq), h.answer.calls, h.answer.refused, len(h.writes))
+	b = numbers(
+		b,
+		bits(
+			h.busy,
+			h.state.Concluded,
+			h.slot,
+			h.turned,
+			h.asked,
+			h.desist,
+			h.logEnds,
+			h.answer.broken,
+			h.answer.sequential,
+		),
+		int(h.known),
+	)
+	b = numbers(
+		b,
+		h.trig,
+		h.count,
+		h.n,
+		int(h.at),
+		h.stored,
+		int(h.must),
+		int(h.state.Seq),
+		int(h.state.LogSeq),
+		h.answer.calls,
+		h.answer.refused,
+		len(h.writes),
+	)
 	return append(append(append(b, h.end.Kind...), h.out.Kind...), h.out.Status...)
 }
 

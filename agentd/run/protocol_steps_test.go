@@ -11,14 +11,18 @@ import (
 type op byte
 
 const (
-	deliver   op = iota // message arg to worker who
-	move                // worker who takes its next step, in its arg-th way
-	learn               // worker who hears of tombstone arg
-	crash               // worker who dies
-	ackWait             // the AckWait of message arg runs out
-	forget              // the server has restarted and forgotten the consumer state of message arg
-	cancelled           // somebody cancels scenario.cancelAt
-	fire                // timer arg fires
+	deliver op = iota // message arg to worker who
+	// worker who takes its next step, in its arg-th way
+	move
+	learn // worker who hears of tombstone arg
+	crash // worker who dies
+	// the AckWait of message arg runs out
+	ackWait
+	// the server has restarted and forgotten the consumer state of message
+	// arg
+	forget
+	cancelled // somebody cancels scenario.cancelAt
+	fire      // timer arg fires
 )
 
 // step is one thing that may happen.
@@ -33,7 +37,8 @@ func (s step) fault() bool { return s.op == crash || s.op == ackWait || s.op == 
 // steps lists everything that may happen next.
 func (w *world) steps() []step {
 	var out []step
-	seen := map[uint64]bool{} // idle workers that know the same are the same
+	// idle workers that know the same are the same
+	seen := map[uint64]bool{}
 	for i := range w.workers {
 		h := &w.workers[i]
 		if next := w.unheard(h); next >= 0 {
@@ -61,7 +66,8 @@ func (w *world) steps() []step {
 	return append(out, w.environment()...)
 }
 
-// unheard is the first tombstone that a worker does not know, -1 if it knows all.
+// unheard is the first tombstone that a worker does not know, -1 if it knows
+// all.
 func (w *world) unheard(h *handler) int {
 	for i := range w.tombs {
 		if h.known&(1<<i) == 0 {
@@ -80,7 +86,8 @@ func (w *world) ways(h *handler) int {
 		return 1
 	case atAsk:
 		if !h.slot && w.stream[h.trig].kind != call {
-			return 2 // with a free slot, or after waiting for one
+			// with a free slot, or after waiting for one
+			return 2
 		}
 		return 1
 	case atAnswer:

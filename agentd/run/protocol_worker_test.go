@@ -11,39 +11,50 @@ import (
 type at byte
 
 const (
-	atRead    at = iota // read the run's messages; does it owe anything under this trigger?
-	atReply             // read the reply subject, look for doom, derive what is owed
-	atAsk               // send the request to the model
-	atAnswer            // the model answers
-	atCommit            // append to the log
-	atWrite             // calls, timers and tombstones, one by one
-	atOutcome           // publish the outcome
-	atSelf              // write the run's own tombstone
+	// read the run's messages; does it owe anything under this trigger?
+	atRead at = iota
+	// read the reply subject, look for doom, derive what is owed
+	atReply
+	atAsk    // send the request to the model
+	atAnswer // the model answers
+	atCommit // append to the log
+	// calls, timers and tombstones, one by one
+	atWrite
+	atOutcome // publish the outcome
+	atSelf    // write the run's own tombstone
 	atAck
 )
 
 var ats = [...]string{"read", "reply", "ask", "answer", "commit", "write", "outcome", "self", "ack"}
 
-// handler is a worker with a trigger in hand, as package agentd's desk and act carry it out.
+// handler is a worker with a trigger in hand, as package agentd's desk and act
+// carry it out.
 type handler struct {
-	busy  bool
-	known uint64 // tombstones that this worker has learnt, a bit for each in stream order
+	busy bool
+	// tombstones that this worker has learnt, a bit for each in stream
+	// order
+	known uint64
 
-	trig    int // index in the stream
-	count   int // deliveries as the server counts them
-	n       int // and in truth
-	at      at
-	stored  int    // length of the stream at delivery
-	must    uint64 // what the next read has to contain
-	state   run.State
-	slot    bool
-	turned  bool // it has been past its first read
-	asked   bool // the last read looked at the reply subject too
-	answer  answer
-	writes  []msg // to be stored at atWrite; a fired one is a timer to be armed
-	end     run.End
-	out     run.Outcome
-	desist  bool // gives up: after a refused outcome the trigger goes back
+	trig   int // index in the stream
+	count  int // deliveries as the server counts them
+	n      int // and in truth
+	at     at
+	stored int // length of the stream at delivery
+	// what the next read has to contain
+	must  uint64
+	state run.State
+	slot  bool
+	// it has been past its first read
+	turned bool
+	// the last read looked at the reply subject too
+	asked  bool
+	answer answer
+	// to be stored at atWrite; a fired one is a timer to be armed
+	writes []msg
+	end    run.End
+	out    run.Outcome
+	// gives up: after a refused outcome the trigger goes back
+	desist  bool
 	logEnds bool // atCommit appends the end
 }
 
@@ -62,7 +73,8 @@ func (h *handler) expired(w *world) bool {
 	return m.kind == fired && m.turn == 0
 }
 
-// views lists the sequences up to which a read may show the run: followers may lag.
+// views lists the sequences up to which a read may show the run: followers may
+// lag.
 func (w *world) views(h *handler) []uint64 {
 	own := w.own(h.path(w))
 	if !w.lag || w.stream[h.trig].kind == submission {
@@ -82,8 +94,9 @@ func (w *world) owes(h *handler) bool {
 	return (h.state.Owner == h.seq() || h.expired(w) || w.anyOwner) && len(h.state.Outstanding()) > 0
 }
 
-// read brings the state up to date and sees whose it is. One read of a run that is not known yet gives
-// the reply subject as well, unless there are replicas, which may lag.
+// read brings the state up to date and sees whose it is. One read of a run that
+// is not known yet gives the reply subject as well, unless there are replicas,
+// which may lag.
 func (w *world) read(h *handler, upTo uint64) {
 	h.asked = h.state.Seq == 0 && !w.lag
 	h.state = w.fold(h.state, h.path(w), upTo)
@@ -126,7 +139,8 @@ func (w *world) conclude(h *handler) {
 	}
 }
 
-// derive reads the reply subject and decides what is to be done: act.go's concluded and step.
+// derive reads the reply subject and decides what is to be done: act.go's
+// concluded and step.
 func (w *world) derive(h *handler) {
 	p := h.path(w)
 	if !h.asked {

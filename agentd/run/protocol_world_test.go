@@ -9,10 +9,11 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// The protocol of rules 1 to 5 around the real State: a stream in memory, deliveries at least once,
-// and workers that take the steps of package agentd. Everything that may happen next is a list of
-// steps (steps), and taking one is deterministic (do), so that random walks and an exhaustive search
-// share one world. What must never happen is in protocol_check_test.go.
+// The protocol of rules 1 to 5 around the real State: a stream in memory,
+// deliveries at least once, and workers that take the steps of package agentd.
+// Everything that may happen next is a list of steps (steps), and taking one is
+// deterministic (do), so that random walks and an exhaustive search share one
+// world. What must never happen is in protocol_check_test.go.
 
 // kind is what a message of the world is.
 type kind byte
@@ -21,14 +22,17 @@ const (
 	submission kind = iota
 	call
 	logged
-	reply // said to path: the outcome of its child of a turn and index; to the zero path: the result
+	// said to path: the outcome of its child of a turn and index; to the
+	// zero path: the result
+	reply
 	fired
 	tombstone
 )
 
 var kinds = [...]string{"submit", "call", "log", "reply", "timer", "cancel"}
 
-// msg is one stored message; its sequence is its index in the stream and one more.
+// msg is one stored message; its sequence is its index in the stream and one
+// more.
 type msg struct {
 	kind        kind
 	path        subjects.Path
@@ -36,15 +40,24 @@ type msg struct {
 	entry       run.Entry
 	outcome     run.Outcome
 	end         run.End
-	answer      answer // ghost: what the entry was made of
-	saw         string // ghost: the conversation that was shown to the model
-	by          int    // ghost: who wrote it
+	// ghost: what the entry was made of
+	answer answer
+	// ghost: the conversation that was shown to the model
+	saw string
+	by  int // ghost: who wrote it
 }
 
 func (m msg) String() string {
 	switch m.kind {
 	case logged:
-		return fmt.Sprintf("%s.log[%d %s trigger=%d seen=%d]", m.path, m.entry.Index, m.answer, m.entry.Trigger, m.entry.Seen)
+		return fmt.Sprintf(
+			"%s.log[%d %s trigger=%d seen=%d]",
+			m.path,
+			m.entry.Index,
+			m.answer,
+			m.entry.Trigger,
+			m.entry.Seen,
+		)
 	case reply:
 		return fmt.Sprintf("%s.in.%d.%d=%s%s", m.path, m.turn, m.index, m.outcome.Status, m.outcome.Kind)
 	case fired:
@@ -86,8 +99,9 @@ func (m msg) event(seq uint64) run.Event {
 // consumer is what the server knows of the delivery of one message.
 type consumer struct {
 	acked, due bool
-	count      int // as the server counts, from 1 again after a restart
-	total      int // in truth
+	// as the server counts, from 1 again after a restart
+	count int
+	total int // in truth
 }
 
 // timer is a schedule that may fire.
@@ -104,8 +118,9 @@ type asked struct {
 
 // budget is what the environment may still do.
 type budget struct {
-	crash  int // workers that die
-	redel  int // AckWaits that run out while a worker is at work
+	crash int // workers that die
+	// AckWaits that run out while a worker is at work
+	redel  int
 	forget int // acknowledgements that a restarted server forgets
 	lose   int // acknowledgements of publishes that are lost
 	cancel int
@@ -117,14 +132,16 @@ type world struct {
 	scenario
 	rules
 	budget
-	stream   []msg
-	cons     []consumer
-	tombs    []subjects.Path // in stream order
-	workers  []handler
-	armed    []timer
-	asks     []asked
-	faulty   bool   // ghost: a crash, redelivery, restart or loss has happened
-	bad      string // ghost: the first violation; its first letter says what kind
+	stream  []msg
+	cons    []consumer
+	tombs   []subjects.Path // in stream order
+	workers []handler
+	armed   []timer
+	asks    []asked
+	// ghost: a crash, redelivery, restart or loss has happened
+	faulty bool
+	// ghost: the first violation; its first letter says what kind
+	bad      string
 	tracing  bool
 	happened string // the last step, when tracing
 }
@@ -201,7 +218,13 @@ func (w *world) fold(s run.State, p subjects.Path, upTo uint64) run.State {
 			continue
 		}
 		if m.kind == logged && m.entry.Kind == run.EntryTurn && !s.Ended() && conversation(s.Turns) != m.saw {
-			w.violate("E turn %d of %s: the model saw %q, the fold says %q", len(s.Turns)+1, p, m.saw, conversation(s.Turns))
+			w.violate(
+				"E turn %d of %s: the model saw %q, the fold says %q",
+				len(s.Turns)+1,
+				p,
+				m.saw,
+				conversation(s.Turns),
+			)
 		}
 		next, err := s.Apply(m.event(i + 1))
 		if err != nil {
@@ -218,8 +241,8 @@ func (w *world) now(p subjects.Path) run.State {
 	return w.fold(run.State{}, p, uint64(len(w.stream)))
 }
 
-// late reports whether the run's deadline has passed: a timer above it has fired, which never happens
-// before the deadline of any call that it waits for.
+// late reports whether the run's deadline has passed: a timer above it has
+// fired, which never happens before the deadline of any call that it waits for.
 func (w *world) late(p subjects.Path) bool {
 	for _, m := range w.stream {
 		if m.kind != fired {

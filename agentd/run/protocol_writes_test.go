@@ -12,7 +12,13 @@ func (w *world) commit(h *handler) {
 		return
 	}
 	m := msg{kind: logged, path: p, by: h.trig<<8 | h.n, answer: h.answer, saw: conversation(h.state.Turns)}
-	m.entry = run.Entry{Index: h.state.LogIndex + 1, Kind: run.EntryEnded, Trigger: h.seq(), Seen: h.state.Seq, End: &h.end}
+	m.entry = run.Entry{
+		Index:   h.state.LogIndex + 1,
+		Kind:    run.EntryEnded,
+		Trigger: h.seq(),
+		Seen:    h.state.Seq,
+		End:     &h.end,
+	}
 	if !h.logEnds {
 		m.entry.Kind, m.entry.End = run.EntryTurn, nil
 		h.answer.fill(&m.entry)

@@ -7,13 +7,15 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// Retry says whether and when a request to the model that failed is made again. It stands in the Start of a
-// run, so that every worker keeps to it. The nil one makes no request again.
+// Retry says whether and when a request to the model that failed is made again.
+// It stands in the Start of a run, so that every worker keeps to it. The nil
+// one makes no request again.
 type Retry struct {
 	Attempts int           `json:"attempts"` // in all, the first one counted
 	Backoff  Backoff       `json:"backoff"`
 	Initial  time.Duration `json:"initial_ns"` // before the second attempt
-	Max      time.Duration `json:"max_ns"`     // the longest pause, unless the provider asks for a longer one
+	// the longest pause, unless the provider asks for a longer one
+	Max time.Duration `json:"max_ns"`
 }
 
 // Backoff says how the pauses grow.
@@ -21,18 +23,21 @@ type Backoff string
 
 // The ways to grow. Anything else counts as Exponential.
 const (
-	Exponential Backoff = "exponential" // Initial, doubled each time, and by chance up to Initial more
-	Linear      Backoff = "linear"      // Initial, and Initial more each time
-	Fixed       Backoff = "fixed"       // Initial
+	// Initial, doubled each time, and by chance up to Initial more
+	Exponential Backoff = "exponential"
+	Linear      Backoff = "linear" // Initial, and Initial more each time
+	Fixed       Backoff = "fixed"  // Initial
 )
 
-// Again decides whether a turn is asked once more after so many failed attempts, the last with err, and after
-// which pause. Left is what is left of the run's time: who could only be asked after it is not asked. Chance,
-// in [0, 1), spreads runs that failed together.
+// Again decides whether a turn is asked once more after so many failed
+// attempts, the last with err, and after which pause. Left is what is left of
+// the run's time: who could only be asked after it is not asked. Chance, in [0,
+// 1), spreads runs that failed together.
 //
-// The category of the error is the whole rule. So a malformed answer, which counts as the server's failure, is
-// asked for again: it is mostly a proxy's, and passes. Timeout is the network's or the provider's here: a
-// caller whose own time is over has no use for an answer and does not ask.
+// The category of the error is the whole rule. So a malformed answer, which
+// counts as the server's failure, is asked for again: it is mostly a proxy's,
+// and passes. Timeout is the network's or the provider's here: a caller whose
+// own time is over has no use for an answer and does not ask.
 func (r *Retry) Again(failed int, err error, left time.Duration, chance float64) (pause time.Duration, again bool) {
 	e, ok := errors.AsType[*provider.Error](err)
 	if !ok || r == nil || failed < 1 || failed >= r.Attempts {
@@ -47,7 +52,8 @@ func (r *Retry) Again(failed int, err error, left time.Duration, chance float64)
 	return pause, pause < left
 }
 
-// pause is that after so many failed attempts. It never overflows, whatever stands in the log.
+// pause is that after so many failed attempts. It never overflows, whatever
+// stands in the log.
 func (r *Retry) pause(failed int, chance float64) time.Duration {
 	p := r.Initial
 	switch r.Backoff {

@@ -75,8 +75,8 @@ func TestRetryDecides(t *testing.T) {
 	}
 }
 
-// TestSimRetry: whatever stands in the log, pauses grow until they are at the longest and never beyond it,
-// and chance adds less than one first pause.
+// TestSimRetry: whatever stands in the log, pauses grow until they are at the
+// longest and never beyond it, and chance adds less than one first pause.
 func TestSimRetry(t *testing.T) {
 	t.Parallel()
 	failure := &provider.Error{Category: provider.Server}

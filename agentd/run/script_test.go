@@ -13,8 +13,9 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// TestScripts plays testdata/scripts: each command but print and reset is an event, seq is the message's
-// place in the stream and, in seconds, its time. The answer is the state and what it owes then.
+// TestScripts plays testdata/scripts: each command but print and reset is an
+// event, seq is the message's place in the stream and, in seconds, its time.
+// The answer is the state and what it owes then.
 //
 //	called seq=1
 //	answered seq=2 trigger=1 [seen=1] calls=(a,b) [ops=(call,fork)] [of=(r-1-0)] [refused=(0)] [sequential] [timeout=30s] [timer=100] [index=1]
@@ -106,7 +107,12 @@ func scripted(t *testing.T, d *datadriven.TestData, s run.State) run.Event {
 
 func scriptedTurn(t *testing.T, d *datadriven.TestData, s run.State) run.Entry {
 	t.Helper()
-	e := run.Entry{Kind: run.EntryTurn, Index: s.LogIndex + 1, Sequential: d.HasArg("sequential"), Answer: &provider.Response{}}
+	e := run.Entry{
+		Kind:       run.EntryTurn,
+		Index:      s.LogIndex + 1,
+		Sequential: d.HasArg("sequential"),
+		Answer:     &provider.Response{},
+	}
 	d.MaybeScanArgs(t, "index", &e.Index)
 	d.MaybeScanArgs(t, "trigger", &e.Trigger)
 	d.MaybeScanArgs(t, "seen", &e.Seen)

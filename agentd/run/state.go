@@ -13,8 +13,8 @@ import (
 // MaxTurns bounds the turns of a run.
 const MaxTurns = 50
 
-// ErrCorrupt is wrapped by an error of Apply: the history has a hole, or holds what no worker writes.
-// Such a run is not resumed.
+// ErrCorrupt is wrapped by an error of Apply: the history has a hole, or holds
+// what no worker writes. Such a run is not resumed.
 var ErrCorrupt = errors.New("corrupt history")
 
 // Phase is what a run is doing.
@@ -22,13 +22,15 @@ type Phase int
 
 // The phases.
 const (
-	None      Phase = iota // not called yet
-	Ready                  // the model is to be asked
-	Awaiting               // calls without an outcome
-	Idle                   // it has answered, or was interrupted, and waits for mail
-	Held                   // a person is to approve of what it is about to do
-	Completed              // ended well
-	Failed                 // ended badly
+	None     Phase = iota // not called yet
+	Ready                 // the model is to be asked
+	Awaiting              // calls without an outcome
+	// it has answered, or was interrupted, and waits for mail
+	Idle
+	// a person is to approve of what it is about to do
+	Held
+	Completed // ended well
+	Failed    // ended badly
 )
 
 // String names the phase.
@@ -36,51 +38,74 @@ func (p Phase) String() string {
 	return [...]string{"none", "ready", "awaiting", "idle", "held", "completed", "failed"}[p]
 }
 
-// State is a run folded from its messages. The zero value is a run nobody has heard of. It is a
-// value: Apply leaves the state that it was called on as it was.
+// State is a run folded from its messages. The zero value is a run nobody has
+// heard of. It is a value: Apply leaves the state that it was called on as it
+// was.
 type State struct {
-	Phase     Phase
-	Owner     uint64    // the message to whose holder Outstanding belongs
-	Seq       uint64    // the last message folded
-	Input     Input     // what the run was asked
-	CalledAt  time.Time // stream time of the call
-	Turns     []Turn
-	Inbox     []Mail // not taken yet
-	LogSeq    uint64 // stream sequence of the last log message, 0 if none: the fence
-	LogIndex  int    // its index
-	End       End    // why it failed
-	Concluded bool   // the outcome is stored: nothing is owed
+	Phase Phase
+	// the message to whose holder Outstanding belongs
+	Owner    uint64
+	Seq      uint64    // the last message folded
+	Input    Input     // what the run was asked
+	CalledAt time.Time // stream time of the call
+	Turns    []Turn
+	Inbox    []Mail // not taken yet
+	// stream sequence of the last log message, 0 if none: the fence
+	LogSeq   uint64
+	LogIndex int // its index
+	End      End // why it failed
+	// the outcome is stored: nothing is owed
+	Concluded bool
 
-	halted    uint64   // a person has interrupted it, and it has not stopped yet
-	cutoff    uint64   // when a person has interrupted it last: what it had forked by then is to end
-	quiet     bool     // it is idle since a person wanted that: what its forks tell does not wake it
-	idle      []string // the forks that have told so, and were not written to since
-	resting   bool     // it was idle since its last turn
-	overflown bool     // what is written is dropped, since nothing of a full inbox was taken
-	told      uint64   // mail up to here was told of, or taken
-	cancelled bool     // by its own cancel message
-	final     bool     // its last answer is on the log
-	logged    bool     // the end is on the log
+	// a person has interrupted it, and it has not stopped yet
+	halted uint64
+	// when a person has interrupted it last: what it had forked by then is
+	// to end
+	cutoff uint64
+	// it is idle since a person wanted that: what its forks tell does not
+	// wake it
+	quiet bool
+	// the forks that have told so, and were not written to since
+	idle []string
+	// it was idle since its last turn
+	resting bool
+	// what is written is dropped, since nothing of a full inbox was taken
+	overflown bool
+	// mail up to here was told of, or taken
+	told      uint64
+	cancelled bool // by its own cancel message
+	// its last answer is on the log
+	final  bool
+	logged bool // the end is on the log
 }
 
-// Turn is one entry of the log with the outcomes of its calls so far, in call order.
+// Turn is one entry of the log with the outcomes of its calls so far, in call
+// order.
 type Turn struct {
 	Entry    Entry
 	Time     time.Time
-	Outcomes []*Outcome   // nil: none yet
-	Took     [][]Mail     // by each call that takes mail
-	Found    [][]Standing // by each call that waits for somebody's: what there was of each of them
-	Notice   []Mail       // what had come when it was idle after it, as it was told then
-	Verdict  *Outcome     // of its supervisor
-	Why      string       // why it is held, or nothing of it was carried out
-	stage    stage
-	halted   uint64    // the interrupt that stopped the run after it, 0 if none did
-	at       uint64    // the message by which it was to be carried out
-	left     int       // how many of them are nil
-	freed    time.Time // when the next sequential call became due
+	Outcomes []*Outcome // nil: none yet
+	Took     [][]Mail   // by each call that takes mail
+	// by each call that waits for somebody's: what there was of each of
+	// them
+	Found [][]Standing
+	// what had come when it was idle after it, as it was told then
+	Notice  []Mail
+	Verdict *Outcome // of its supervisor
+	// why it is held, or nothing of it was carried out
+	Why   string
+	stage stage
+	// the interrupt that stopped the run after it, 0 if none did
+	halted uint64
+	// the message by which it was to be carried out
+	at   uint64
+	left int // how many of them are nil
+	// when the next sequential call became due
+	freed time.Time
 }
 
-// Start is what the run was started with, nil before its first turn is on the log.
+// Start is what the run was started with, nil before its first turn is on the
+// log.
 func (s State) Start() *Start {
 	if len(s.Turns) == 0 {
 		return nil
@@ -99,8 +124,9 @@ func (s State) Pending() int {
 	return s.current().left
 }
 
-// Awaited is how many outcomes have to come before the run owes anything: those of all its calls, or one, where they follow
-// one another or somebody looks at the turn first.
+// Awaited is how many outcomes have to come before the run owes anything: those
+// of all its calls, or one, where they follow one another or somebody looks at
+// the turn first.
 func (s State) Awaited() int {
 	if _, reviewing := s.review(); reviewing || s.Pending() > 0 && s.current().Entry.Sequential {
 		return 1
@@ -126,8 +152,9 @@ func (s State) ToolCalls() int {
 	return n
 }
 
-// modelCalls counts the entries of the log for which a model was asked, though it may have failed: not those that say that
-// a person has stopped the run, or that a bound was reached.
+// modelCalls counts the entries of the log for which a model was asked, though
+// it may have failed: not those that say that a person has stopped the run, or
+// that a bound was reached.
 func (s State) modelCalls() int {
 	n := 0
 	for _, t := range s.Turns {
@@ -138,7 +165,8 @@ func (s State) modelCalls() int {
 	return n
 }
 
-// ModelMS is what the model calls of the run's turns on the log took, in milliseconds.
+// ModelMS is what the model calls of the run's turns on the log took, in
+// milliseconds.
 func (s State) ModelMS() int64 {
 	var ms int64
 	for _, t := range s.Turns {
@@ -147,7 +175,8 @@ func (s State) ModelMS() int64 {
 	return ms
 }
 
-// Retries counts the requests to the model that the run's turns on the log took beyond one each.
+// Retries counts the requests to the model that the run's turns on the log took
+// beyond one each.
 func (s State) Retries() int {
 	n := 0
 	for _, t := range s.Turns {
@@ -156,10 +185,18 @@ func (s State) Retries() int {
 	return n
 }
 
-// Subtree sums what the run and its children have done so far. Of forks that have not ended it is what they had done when
-// they told of it last.
+// Subtree sums what the run and its children have done so far. Of forks that
+// have not ended it is what they had done when they told of it last.
 func (s State) Subtree() Totals {
-	sum := Totals{Usage: s.Usage(), Runs: 1, ModelCalls: s.modelCalls(), ToolCalls: s.ToolCalls(), ModelMS: s.ModelMS()}.Add(s.spent())
+	sum := Totals{
+		Usage:      s.Usage(),
+		Runs:       1,
+		ModelCalls: s.modelCalls(),
+		ToolCalls:  s.ToolCalls(),
+		ModelMS:    s.ModelMS(),
+	}.Add(
+		s.spent(),
+	)
 	for _, t := range s.Turns {
 		for _, o := range t.Outcomes {
 			if o != nil {
@@ -173,8 +210,9 @@ func (s State) Subtree() Totals {
 	return sum
 }
 
-// Apply folds one event. An event at or before Seq was folded already and changes nothing, and so do
-// late, duplicate and unknown ones. An error wraps ErrCorrupt; the state is then as before.
+// Apply folds one event. An event at or before Seq was folded already and
+// changes nothing, and so do late, duplicate and unknown ones. An error wraps
+// ErrCorrupt; the state is then as before.
 func (s State) Apply(e Event) (State, error) {
 	if c, ok := e.(Concluded); ok {
 		return s.conclude(c), nil
@@ -258,7 +296,8 @@ func (s State) answered(e Answered) (State, error) {
 			t.Outcomes[i] = &o
 		}
 	}
-	s.Turns[len(s.Turns)-1] = t // appended a moment ago, and nobody else's
+	// appended a moment ago, and nobody else's
+	s.Turns[len(s.Turns)-1] = t
 	s.Phase, s.Owner = Awaiting, e.Entry.Trigger
 	switch review := e.Entry.Review; {
 	case s.halted > 0:
@@ -330,8 +369,9 @@ func (s State) rest(e Rested) (State, error) {
 	return s, nil
 }
 
-// settle makes a run idle that has nothing to do, unless there is mail that it does not know of: stored during the
-// asking, or not looked at. One that a person has stopped has to be written to anew.
+// settle makes a run idle that has nothing to do, unless there is mail that it
+// does not know of: stored during the asking, or not looked at. One that a
+// person has stopped has to be written to anew.
 func (s State) settle(owner uint64) State {
 	since := s.halted
 	if t := s.current(); since > 0 {
@@ -345,7 +385,8 @@ func (s State) settle(owner uint64) State {
 	return s
 }
 
-// turn appends an answer of the model. What the run was told of before it was asked is told now.
+// turn appends an answer of the model. What the run was told of before it was
+// asked is told now.
 func (s State) turn(m Meta, e Entry) (State, error) {
 	before := s.Phase
 	s, err := s.append(m, e)
@@ -371,7 +412,8 @@ func (s State) ended(e Ended) (State, error) {
 	if err != nil {
 		return s, err
 	}
-	s.logged = s.cancelled || !done // one that had ended by itself owes what it owed
+	// one that had ended by itself owes what it owed
+	s.logged = s.cancelled || !done
 	if !done {
 		s.Phase, s.Owner, s.End, s.cancelled = Failed, e.Entry.Trigger, *e.Entry.End, true
 	}
@@ -380,7 +422,8 @@ func (s State) ended(e Ended) (State, error) {
 
 func (s State) replied(e Replied) State {
 	if !strings.HasSuffix(e.Outcome.Path, fmt.Sprintf("-%d-%d", e.Turn, e.Index)) {
-		e.Outcome.Subtree = Totals{} // it is of another run than the one that was called
+		// it is of another run than the one that was called
+		e.Outcome.Subtree = Totals{}
 	}
 	if s.forkOf(e.Turn, e.Index) {
 		return s.forkEnded(e)
@@ -395,7 +438,8 @@ func (s State) replied(e Replied) State {
 		return s
 	}
 	t := s.current()
-	if e.Index < 0 || e.Index >= len(t.Outcomes) || t.Outcomes[e.Index] != nil || t.Entry.Calls[e.Index].Op != OpCall {
+	if e.Index < 0 || e.Index >= len(t.Outcomes) || t.Outcomes[e.Index] != nil ||
+		t.Entry.Calls[e.Index].Op != OpCall {
 		return s
 	}
 	if t.Entry.Sequential && t.pending()[0].Index < e.Index {
@@ -421,7 +465,8 @@ func (s State) timedOut(e TimedOut) State {
 		return s
 	}
 	if s.current().Entry.Review != nil && e.Time.Before(s.current().Entry.Timer.Add(-early)) {
-		return s // it was set for what the turn waited for before
+		// it was set for what the turn waited for before
+		return s
 	}
 	if _, reviewing := s.review(); reviewing || s.Phase == Held {
 		return s.unanswered(e)
@@ -446,7 +491,8 @@ func (s State) timedOut(e TimedOut) State {
 	return s.ready(e.Seq)
 }
 
-// early is how much earlier than it was set for a timer may fire, by the stream's clock.
+// early is how much earlier than it was set for a timer may fire, by the
+// stream's clock.
 const early = time.Second
 
 func (s State) cancel(e Cancelled) State {
@@ -480,7 +526,10 @@ func (s State) ready(owner uint64) State {
 	}
 	s.Phase, s.Owner, s.quiet = Ready, owner, false
 	if most := s.maxTurns(); s.awake() >= most {
-		s.Phase, s.End = Failed, End{Kind: KindTurns, Text: fmt.Sprintf("agent exceeded maximum conversation turns (%d)", most)}
+		s.Phase, s.End = Failed, End{
+			Kind: KindTurns,
+			Text: fmt.Sprintf("agent exceeded maximum conversation turns (%d)", most),
+		}
 	}
 	return s
 }
@@ -503,7 +552,8 @@ func (s State) awake() int {
 	return len(s.Turns)
 }
 
-// Last reports whether the turn that is owed is a last one, in which the run has to answer with what it has.
+// Last reports whether the turn that is owed is a last one, in which the run
+// has to answer with what it has.
 func (s State) Last() bool {
 	start := s.Start()
 	return start != nil && start.Turns > 0 && s.awake() == s.maxTurns()-1
@@ -528,8 +578,8 @@ func (t Turn) pending() []Child {
 	return out
 }
 
-// deadline is that of the i-th call: as decided, and for a sequential one not later than its timeout
-// after it became due.
+// deadline is that of the i-th call: as decided, and for a sequential one not
+// later than its timeout after it became due.
 func (t Turn) deadline(i int) time.Time {
 	at := t.Entry.Calls[i].Deadline
 	if t.Entry.Sequential && t.Entry.Timeout > 0 {

@@ -26,11 +26,18 @@ func called() run.Called {
 	return run.Called{Meta: run.Meta{Seq: 1, Time: clock(1)}}
 }
 
-// turnOf is a turn with one call for each agent; a name that begins with ! is refused.
+// turnOf is a turn with one call for each agent; a name that begins with ! is
+// refused.
 func turnOf(seq, trigger uint64, index int, agents ...string) run.Answered {
-	e := run.Entry{Index: index, Kind: run.EntryTurn, Trigger: trigger, Timer: clock(1000), Answer: &provider.Response{
-		Usage: provider.Usage{InputTokens: 10, OutputTokens: 1},
-	}}
+	e := run.Entry{
+		Index:   index,
+		Kind:    run.EntryTurn,
+		Trigger: trigger,
+		Timer:   clock(1000),
+		Answer: &provider.Response{
+			Usage: provider.Usage{InputTokens: 10, OutputTokens: 1},
+		},
+	}
 	for _, a := range agents {
 		c := run.Call{Agent: a, Deadline: e.Timer}
 		if a[0] == '!' {
@@ -46,7 +53,8 @@ func repliedWith(seq uint64, turn, index int, o run.Outcome) run.Replied {
 	return run.Replied{Meta: run.Meta{Seq: seq, Time: clock(int(seq))}, Turn: turn, Index: index, Outcome: o}
 }
 
-// TestMaxTurns: the turn after the fiftieth is not owed, whoever would have owned it.
+// TestMaxTurns: the turn after the fiftieth is not owed, whoever would have
+// owned it.
 func TestMaxTurns(t *testing.T) {
 	s := apply(t, run.State{}, called())
 	seq := uint64(1)
@@ -58,11 +66,22 @@ func TestMaxTurns(t *testing.T) {
 		t.Fatalf("%v after %d turns", s.Phase, len(s.Turns))
 	}
 	refused := apply(t, s, turnOf(seq+1, 1, run.MaxTurns, "!a"))
-	waited := apply(t, s, turnOf(seq+1, 1, run.MaxTurns, "a"), repliedWith(seq+2, run.MaxTurns, 0, run.Outcome{Status: run.StatusCompleted}))
-	timed := apply(t, s, turnOf(seq+1, 1, run.MaxTurns, "a"), run.TimedOut{Meta: run.Meta{Seq: seq + 2}, Turn: run.MaxTurns})
+	waited := apply(
+		t,
+		s,
+		turnOf(seq+1, 1, run.MaxTurns, "a"),
+		repliedWith(seq+2, run.MaxTurns, 0, run.Outcome{Status: run.StatusCompleted}),
+	)
+	timed := apply(
+		t,
+		s,
+		turnOf(seq+1, 1, run.MaxTurns, "a"),
+		run.TimedOut{Meta: run.Meta{Seq: seq + 2}, Turn: run.MaxTurns},
+	)
 	for name, s := range map[string]run.State{"refused": refused, "replied": waited, "timed out": timed} {
 		end := run.End{Kind: run.KindTurns, Text: "agent exceeded maximum conversation turns (50)"}
-		if diff := cmp.Diff([]run.Effect{run.Conclude{End: end}}, s.Outstanding()); s.Phase != run.Failed || diff != "" {
+		if diff := cmp.Diff([]run.Effect{run.Conclude{End: end}}, s.Outstanding()); s.Phase != run.Failed ||
+			diff != "" {
 			t.Errorf("%s: %v owes (-want +got):\n%s", name, s.Phase, diff)
 		}
 	}
@@ -71,11 +90,21 @@ func TestMaxTurns(t *testing.T) {
 	}
 }
 
-// TestTwoCallsInOneTurnKeepBoth: a later set of calls never replaces what an earlier one got.
+// TestTwoCallsInOneTurnKeepBoth: a later set of calls never replaces what an
+// earlier one got.
 func TestTwoCallsInOneTurnKeepBoth(t *testing.T) {
 	ok := func(result string) run.Outcome { return run.Outcome{Status: run.StatusCompleted, Result: result} }
-	s := apply(t, run.State{}, called(), turnOf(2, 1, 1, "a", "a"), repliedWith(4, 1, 1, ok("second")), repliedWith(5, 1, 0, ok("first")),
-		turnOf(6, 5, 2, "a", "!b", "a"), repliedWith(7, 2, 2, ok("fourth")), repliedWith(8, 2, 0, ok("third")))
+	s := apply(
+		t,
+		run.State{},
+		called(),
+		turnOf(2, 1, 1, "a", "a"),
+		repliedWith(4, 1, 1, ok("second")),
+		repliedWith(5, 1, 0, ok("first")),
+		turnOf(6, 5, 2, "a", "!b", "a"),
+		repliedWith(7, 2, 2, ok("fourth")),
+		repliedWith(8, 2, 0, ok("third")),
+	)
 	var got []string
 	for _, turn := range s.Turns {
 		for _, o := range turn.Outcomes {
@@ -90,7 +119,11 @@ func TestTwoCallsInOneTurnKeepBoth(t *testing.T) {
 func TestTotals(t *testing.T) {
 	s := apply(t, run.State{}, called(), turnOf(2, 1, 1, "a", "!b", "c"),
 		repliedWith(3, 1, 0, run.Outcome{Status: run.StatusCompleted, Path: "r-1-0", Subtree: run.Totals{
-			Usage: provider.Usage{InputTokens: 100, OutputTokens: 7, CachedTokens: 3}, Runs: 2, ModelCalls: 3, ToolCalls: 1,
+			Usage: provider.Usage{
+				InputTokens:  100,
+				OutputTokens: 7,
+				CachedTokens: 3,
+			}, Runs: 2, ModelCalls: 3, ToolCalls: 1,
 		}}),
 		run.TimedOut{Meta: run.Meta{Seq: 4}, Turn: 1}, turnOf(5, 4, 2, "a"))
 	if got, want := s.Usage(), (provider.Usage{InputTokens: 20, OutputTokens: 2}); got != want {
@@ -99,14 +132,19 @@ func TestTotals(t *testing.T) {
 	if got := s.ToolCalls(); got != 4 {
 		t.Errorf("%d tool calls, want 4", got)
 	}
-	want := run.Totals{Usage: provider.Usage{InputTokens: 120, OutputTokens: 9, CachedTokens: 3}, Runs: 3, ModelCalls: 5, ToolCalls: 5}
+	want := run.Totals{
+		Usage:      provider.Usage{InputTokens: 120, OutputTokens: 9, CachedTokens: 3},
+		Runs:       3,
+		ModelCalls: 5,
+		ToolCalls:  5,
+	}
 	if diff := cmp.Diff(want, s.Subtree()); diff != "" {
 		t.Errorf("subtree (-want +got):\n%s", diff)
 	}
 }
 
-// TestModelCalls: a model that failed was asked; for an entry that says that the run was stopped, or has reached a bound,
-// nobody was.
+// TestModelCalls: a model that failed was asked; for an entry that says that
+// the run was stopped, or has reached a bound, nobody was.
 func TestModelCalls(t *testing.T) {
 	for kind, want := range map[run.Kind]int{"": 2, run.KindError: 2, run.KindCancelled: 1, run.KindBudget: 1} {
 		e := run.Entry{Index: 2, Kind: run.EntryIdle, Trigger: 1, Answer: &provider.Response{}}
@@ -120,8 +158,8 @@ func TestModelCalls(t *testing.T) {
 	}
 }
 
-// TestSpeaksForAnother: what is stored elsewhere than where the run that it names writes is no word of that run, and its
-// figures are nobody's.
+// TestSpeaksForAnother: what is stored elsewhere than where the run that it
+// names writes is no word of that run, and its figures are nobody's.
 func TestSpeaksForAnother(t *testing.T) {
 	took := run.Totals{Runs: 7}
 	forking := turnOf(2, 1, 1, "a")
@@ -138,7 +176,13 @@ func TestSpeaksForAnother(t *testing.T) {
 		}
 	}
 	for path, own := range map[string]bool{"r-1-0": true, "": false, "r": false, "r-1-1": false, "r-2-0": false, "r-11-0": false} {
-		s := apply(t, run.State{}, called(), turnOf(2, 1, 1, "a"), repliedWith(3, 1, 0, run.Outcome{Status: run.StatusCompleted, Path: path, Subtree: took}))
+		s := apply(
+			t,
+			run.State{},
+			called(),
+			turnOf(2, 1, 1, "a"),
+			repliedWith(3, 1, 0, run.Outcome{Status: run.StatusCompleted, Path: path, Subtree: took}),
+		)
 		if got := s.Subtree().Runs == 8; got != own || s.Phase != run.Ready {
 			t.Errorf("an outcome of %q counts: %v, want %v, and it is %v", path, got, own, s.Phase)
 		}
@@ -177,8 +221,8 @@ func TestPhaseString(t *testing.T) {
 	}
 }
 
-// TestBranches: two events applied to the same state, as by two readers of it, give two states that
-// know nothing of each other.
+// TestBranches: two events applied to the same state, as by two readers of it,
+// give two states that know nothing of each other.
 func TestBranches(t *testing.T) {
 	s := apply(t, run.State{}, called())
 	for i := 1; i < 20; i++ {
@@ -194,7 +238,8 @@ func TestBranches(t *testing.T) {
 	}
 }
 
-// TestPartial: what was completed and what was said last, and nothing of a run that has neither.
+// TestPartial: what was completed and what was said last, and nothing of a run
+// that has neither.
 func TestPartial(t *testing.T) {
 	ok := func(result string) run.Outcome {
 		return run.Outcome{Status: run.StatusCompleted, Agent: "a", Result: result}

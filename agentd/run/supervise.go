@@ -14,21 +14,27 @@ type Mode int
 // The modes.
 const (
 	Unsupervised Mode = iota
-	Supervised        // a supervisor sees each turn that would act before anything of it is done
-	Human             // and where it wants to pause, a person decides
+	// a supervisor sees each turn that would act before anything of it is
+	// done
+	Supervised
+	// and where it wants to pause, a person decides
+	Human
 )
 
 // Supervision says who watches over a run. The zero value is nobody.
 type Supervision struct {
-	Mode      Mode          `json:"mode"`
-	Agent     string        `json:"agent"`               // the supervisor
-	Timeout   time.Duration `json:"timeout_ns,omitzero"` // how long a person may take, within the run's own time
-	OnTimeout bool          `json:"on_timeout,omitzero"` // what it comes to if nobody answered by then: true lets the turn go on
+	Mode  Mode   `json:"mode"`
+	Agent string `json:"agent"` // the supervisor
+	// how long a person may take, within the run's own time
+	Timeout time.Duration `json:"timeout_ns,omitzero"`
+	// what it comes to if nobody answered by then: true lets the turn go on
+	OnTimeout bool `json:"on_timeout,omitzero"`
 }
 
-// Within is the supervision of a run that has this one of its own and is called by one with another: it can only be
-// closer, and who watches over the caller watches over it too. Where both want a person to decide, it has the shorter of
-// both times, and silence is approval only if it is for both.
+// Within is the supervision of a run that has this one of its own and is called
+// by one with another: it can only be closer, and who watches over the caller
+// watches over it too. Where both want a person to decide, it has the shorter
+// of both times, and silence is approval only if it is for both.
 func (s Supervision) Within(above Supervision) Supervision {
 	switch {
 	case above.Mode == Unsupervised:
@@ -48,8 +54,10 @@ type Decision string
 // The decisions.
 const (
 	Continue Decision = "continue"
-	Reorient Decision = "reorient" // nothing of it is done, and the run is told what to do instead
-	Pause    Decision = "pause"    // nothing of it is done until a person has decided
+	// nothing of it is done, and the run is told what to do instead
+	Reorient Decision = "reorient"
+	// nothing of it is done until a person has decided
+	Pause Decision = "pause"
 )
 
 // Verdict is a supervisor's answer.
@@ -59,19 +67,22 @@ type Verdict struct {
 	Reason     string   `json:"reason"`     // for Pause
 }
 
-// verdictOf reads the outcome of a supervisor's run. What is no verdict is a pause.
+// verdictOf reads the outcome of a supervisor's run. What is no verdict is a
+// pause.
 func verdictOf(o Outcome) Verdict {
 	if o.Status != StatusCompleted {
 		return Verdict{Decision: Pause, Reason: "the supervisor failed: " + o.Error}
 	}
 	text := o.Result
-	if i, j := strings.IndexByte(text, '{'), strings.LastIndexByte(text, '}'); i >= 0 && j > i { // around it there may be prose, or a fence
+	// around it there may be prose, or a fence
+	if i, j := strings.IndexByte(text, '{'), strings.LastIndexByte(text, '}'); i >= 0 && j > i {
 		text = text[i : j+1]
 	}
 	var v Verdict
 	err := json.Unmarshal([]byte(text), &v)
 	switch {
-	case err == nil && (v.Decision == Continue || v.Decision == Pause), err == nil && v.Decision == Reorient && v.Correction != "":
+	case err == nil && (v.Decision == Continue || v.Decision == Pause),
+		err == nil && v.Decision == Reorient && v.Correction != "":
 		return v
 	default:
 		return Verdict{Decision: Pause, Reason: "the supervisor gave no verdict"}
@@ -80,13 +91,15 @@ func verdictOf(o Outcome) Verdict {
 
 // Approval is a person's word on a turn.
 type Approval struct {
-	Turn    int    `json:"turn,omitzero"` // that it is about; 0: whichever is held
+	// that it is about; 0: whichever is held
+	Turn    int    `json:"turn,omitzero"`
 	Approve bool   `json:"approve"`
 	Reason  string `json:"reason,omitzero"`
 	By      string `json:"by,omitzero"`
 }
 
-// HeldTurn is the body of the timer of a turn that a person is to approve of, by which people find it.
+// HeldTurn is the body of the timer of a turn that a person is to approve of,
+// by which people find it.
 type HeldTurn struct {
 	Turn int    `json:"turn"`
 	Why  string `json:"why"` // its supervisor wants to pause
@@ -111,7 +124,8 @@ const (
 	withheld              // nothing of it is
 )
 
-// Review is the call of the supervisor that is waited for, if the last turn waits for one.
+// Review is the call of the supervisor that is waited for, if the last turn
+// waits for one.
 func (s State) review() (Child, bool) {
 	if len(s.Turns) == 0 || s.Phase != Awaiting || s.current().stage != reviewed {
 		return Child{}, false
@@ -131,7 +145,8 @@ func (s State) judged(m Meta, o Outcome) State {
 	return s.follow(m, verdictOf(o))
 }
 
-// follow does what a supervisor wants. It cannot be content with what it has not seen.
+// follow does what a supervisor wants. It cannot be content with what it has
+// not seen.
 func (s State) follow(m Meta, v Verdict) State {
 	if v.Decision == Continue && s.current().Entry.Cut {
 		v = Verdict{Decision: Pause, Reason: "An argument is too long for the supervisor to see all of it."}
@@ -144,7 +159,10 @@ func (s State) follow(m Meta, v Verdict) State {
 	case Pause:
 	}
 	if s.Start().Supervision.Mode < Human {
-		return s.withhold(m.Seq, "Nothing of this turn was carried out: your supervisor wants a person to look at it first, and nobody is there. "+v.Reason)
+		return s.withhold(
+			m.Seq,
+			"Nothing of this turn was carried out: your supervisor wants a person to look at it first, and nobody is there. "+v.Reason,
+		)
 	}
 	t := s.current()
 	t.stage, t.Why = held, v.Reason
@@ -172,8 +190,9 @@ func (s State) approved(e Approved) State {
 	return s.withhold(e.Seq, reason)
 }
 
-// unanswered folds that nobody has answered in time: the supervisor, or a person. A person who had until the end of the
-// run has let it end: what there is no time left for is not decided on anybody's behalf.
+// unanswered folds that nobody has answered in time: the supervisor, or a
+// person. A person who had until the end of the run has let it end: what there
+// is no time left for is not decided on anybody's behalf.
 func (s State) unanswered(e TimedOut) State {
 	sup := s.Start().Supervision
 	switch {
@@ -182,14 +201,22 @@ func (s State) unanswered(e TimedOut) State {
 	case s.Phase != Held:
 		return s.follow(e.Meta, Verdict{Decision: Pause, Reason: "the supervisor did not answer in time"})
 	case s.current().Entry.Timer.Equal(s.current().Entry.Until):
-		return s // it is the run's time that is over, and not the person's
+		// it is the run's time that is over, and not the person's
+		return s
 	case sup.OnTimeout:
 		return s.carryOut(e.Meta)
 	}
-	return s.withhold(e.Seq, fmt.Sprintf("Nothing of this turn was carried out: nobody has approved of it within %ds", int(sup.Timeout/time.Second)))
+	return s.withhold(
+		e.Seq,
+		fmt.Sprintf(
+			"Nothing of this turn was carried out: nobody has approved of it within %ds",
+			int(sup.Timeout/time.Second),
+		),
+	)
 }
 
-// withhold ends a turn of which nothing is carried out, and says so to its model.
+// withhold ends a turn of which nothing is carried out, and says so to its
+// model.
 func (s State) withhold(owner uint64, why string) State {
 	t := s.current()
 	t.stage, t.Why = withheld, why
@@ -212,10 +239,12 @@ func (s State) amend(t Turn) State {
 	return s
 }
 
-// CarriedOut reports whether a turn is carried out: it was not withheld, and nobody has to say so yet.
+// CarriedOut reports whether a turn is carried out: it was not withheld, and
+// nobody has to say so yet.
 func (t Turn) CarriedOut() bool { return t.stage == carried }
 
-// Withheld is why nothing of a turn was carried out, "" if it was, or may be yet.
+// Withheld is why nothing of a turn was carried out, "" if it was, or may be
+// yet.
 func (t Turn) Withheld() string {
 	if t.stage == withheld {
 		return t.Why
@@ -223,8 +252,9 @@ func (t Turn) Withheld() string {
 	return ""
 }
 
-// Spares reports whether a turn may have been granted more runs than it will ever make: nothing of it was carried out, or
-// there was room for its supervisor's run and for none of those that it was to look at.
+// Spares reports whether a turn may have been granted more runs than it will
+// ever make: nothing of it was carried out, or there was room for its
+// supervisor's run and for none of those that it was to look at.
 func (t Turn) Spares() bool {
 	refused := func(c Call) bool { return c.Kind == KindBudget }
 	return t.stage == withheld || slices.ContainsFunc(t.Entry.Calls, refused) && !t.Entry.Acts()
@@ -243,7 +273,8 @@ func (t Turn) Made() (n int) {
 	return n
 }
 
-// interrupted folds that a person wants the run to stop what it is doing, and all that work for it.
+// interrupted folds that a person wants the run to stop what it is doing, and
+// all that work for it.
 func (s State) interrupted(e Interrupted) State {
 	if s.halted > 0 || s.Phase == None || s.Ended() {
 		return s // it is stopping
@@ -283,7 +314,8 @@ func (s State) interrupted(e Interrupted) State {
 	return s
 }
 
-// cutOff lists the forks that a person has stopped with their parent, and that have not ended.
+// cutOff lists the forks that a person has stopped with their parent, and that
+// have not ended.
 func (s State) cutOff() []Fork {
 	return slices.DeleteFunc(s.Forks(), func(f Fork) bool { return s.Turns[f.Turn-1].at > s.cutoff })
 }
@@ -291,5 +323,6 @@ func (s State) cutOff() []Fork {
 // stopped is what a model reads of what an interrupt has stopped.
 const stopped = "stopped by the user"
 
-// stopWithin is how long an interrupted run waits for the outcomes of those that it has called.
+// stopWithin is how long an interrupted run waits for the outcomes of those
+// that it has called.
 const stopWithin = 10 * time.Second

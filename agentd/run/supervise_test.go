@@ -10,7 +10,9 @@ import (
 )
 
 func drawSupervision(t *rapid.T, name string) run.Supervision {
-	s := run.Supervision{Mode: rapid.SampledFrom([]run.Mode{run.Unsupervised, run.Supervised, run.Human}).Draw(t, name+" mode")}
+	s := run.Supervision{
+		Mode: rapid.SampledFrom([]run.Mode{run.Unsupervised, run.Supervised, run.Human}).Draw(t, name+" mode"),
+	}
 	if s.Mode != run.Unsupervised {
 		s.Agent = name
 	}
@@ -21,8 +23,10 @@ func drawSupervision(t *rapid.T, name string) run.Supervision {
 	return s
 }
 
-// TestSupervisionOnlyGetsCloser: whatever its own file says, a run is watched over as closely as its caller at least, by
-// the same; a person has no more time for it than both grant, and silence is no approval if it is none for one of both.
+// TestSupervisionOnlyGetsCloser: whatever its own file says, a run is watched
+// over as closely as its caller at least, by the same; a person has no more
+// time for it than both grant, and silence is no approval if it is none for one
+// of both.
 func TestSupervisionOnlyGetsCloser(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		own, above := drawSupervision(t, "own"), drawSupervision(t, "above")

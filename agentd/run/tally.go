@@ -13,14 +13,17 @@ type Scope struct {
 	MaxTokens int    `json:"max_tokens,omitzero"`
 }
 
-// Tally is what the runs of a scope have used so far. The zero value is that of a scope whose run has done
-// nothing yet: it counts itself only.
+// Tally is what the runs of a scope have used so far. The zero value is that of
+// a scope whose run has done nothing yet: it counts itself only.
 type Tally struct {
-	Agents int `json:"agents"` // called, or about to be; the scope's own run is not counted here
-	Turns  int `json:"turns"`  // model calls made, or about to be
+	// called, or about to be; the scope's own run is not counted here
+	Agents int `json:"agents"`
+	// model calls made, or about to be
+	Turns  int `json:"turns"`
 	Tokens int `json:"tokens"` // of the answers
 
-	Grants []Grant `json:"grants,omitempty"` // that this message of the tally made, or changed
+	// that this message of the tally made, or changed
+	Grants []Grant `json:"grants,omitempty"`
 }
 
 // Grant is what a turn may call, as one message of a tally has it.
@@ -39,13 +42,15 @@ func DecodeTally(b []byte) Tally {
 	return t
 }
 
-// Next is the tally as it is carried on: what was granted before stands in the messages before.
+// Next is the tally as it is carried on: what was granted before stands in the
+// messages before.
 func (t Tally) Next() Tally {
 	t.Grants = nil
 	return t
 }
 
-// Granted is how many calls a turn was granted; ok is false if this message does not say.
+// Granted is how many calls a turn was granted; ok is false if this message
+// does not say.
 func (t Tally) Granted(by string, turn int) (calls int, ok bool) {
 	for _, g := range t.Grants {
 		if g.By == by && g.Turn == turn {
@@ -67,8 +72,9 @@ func (t Tally) Ask(s Scope) (_ Tally, refusal string) {
 	return t, ""
 }
 
-// Answer counts the tokens of an answer and the calls that it makes, as many as there is room for. Already is
-// how many the same turn was granted before, by a worker that may have died then; these are not taken back.
+// Answer counts the tokens of an answer and the calls that it makes, as many as
+// there is room for. Already is how many the same turn was granted before, by a
+// worker that may have died then; these are not taken back.
 func (t Tally) Answer(s Scope, g Grant, tokens, already int) (_ Tally, granted int) {
 	granted = g.Calls
 	if s.MaxAgents > 0 {
@@ -80,7 +86,8 @@ func (t Tally) Answer(s Scope, g Grant, tokens, already int) (_ Tally, granted i
 	return t.grant(g), granted
 }
 
-// Refund takes back, of what a turn was granted, the calls for which another scope has no room.
+// Refund takes back, of what a turn was granted, the calls for which another
+// scope has no room.
 func (t Tally) Refund(g Grant, was int) Tally {
 	t.Agents -= was - g.Calls
 	return t.grant(g)

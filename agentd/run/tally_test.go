@@ -8,12 +8,18 @@ import (
 	"github.com/axebus/axe/agentd/run"
 )
 
-// TestTally walks at random through asks, answers, repeated answers and refunds: what is granted is never
-// more than there is room for, and all of it once enough was asked for.
+// TestTally walks at random through asks, answers, repeated answers and
+// refunds: what is granted is never more than there is room for, and all of it
+// once enough was asked for.
 func TestTally(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		bound := rapid.IntRange(0, 30)
-		s := run.Scope{Path: "r", MaxAgents: bound.Draw(t, "agents"), MaxTurns: bound.Draw(t, "turns"), MaxTokens: bound.Draw(t, "tokens")}
+		s := run.Scope{
+			Path:      "r",
+			MaxAgents: bound.Draw(t, "agents"),
+			MaxTurns:  bound.Draw(t, "turns"),
+			MaxTokens: bound.Draw(t, "tokens"),
+		}
 		var tally run.Tally
 		granted, asks, wanted, most := 0, 0, 0, 0
 		for turn := range rapid.IntRange(0, 60).Draw(t, "steps") {
@@ -29,7 +35,8 @@ func TestTally(t *testing.T) {
 			calls, tokens := rapid.IntRange(0, 8).Draw(t, "calls"), rapid.IntRange(0, 5).Draw(t, "tokens")
 			most = max(most, tokens)
 			got, g := tally.Next().Answer(s, run.Grant{By: "r", Turn: turn, Calls: calls}, tokens, 0)
-			if rapid.Bool().Draw(t, "again") { // its worker dies, and the next one counts it again
+			// its worker dies, and the next one counts it again
+			if rapid.Bool().Draw(t, "again") {
 				already, ok := got.Granted("r", turn)
 				if !ok || already != g {
 					t.Fatalf("%+v does not say that %d were granted", got, g)

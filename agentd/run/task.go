@@ -15,8 +15,9 @@ type Task struct {
 	Cwd     string `json:"cwd"`
 }
 
-// ParseTasks reads the tasks of a tool call: those in its argument "tasks", which is an array of objects, or the one
-// that its arguments are. What is missing in them is for the caller to find.
+// ParseTasks reads the tasks of a tool call: those in its argument "tasks",
+// which is an array of objects, or the one that its arguments are. What is
+// missing in them is for the caller to find.
 func ParseTasks(tc provider.ToolCall) ([]Task, error) {
 	list, ok := tc.Arguments["tasks"]
 	if !ok {

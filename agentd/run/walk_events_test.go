@@ -28,38 +28,71 @@ func (w *walker) draw(t *rapid.T) run.Event {
 	case "interrupted":
 		return run.Interrupted{Meta: m}
 	case "approved":
-		return run.Approved{Meta: m, Approval: run.Approval{Turn: rapid.SampledFrom([]int{0, turn}).Draw(t, "of turn"), Approve: rapid.Bool().Draw(t, "approve")}}
+		return run.Approved{
+			Meta: m,
+			Approval: run.Approval{
+				Turn:    rapid.SampledFrom([]int{0, turn}).Draw(t, "of turn"),
+				Approve: rapid.Bool().Draw(t, "approve"),
+			},
+		}
 	case "called":
 		return run.Called{Meta: m, Input: run.Input{Task: "a task"}}
 	case "answered":
 		return run.Answered{Meta: m, Entry: w.turn(t, m)}
 	case "ended":
-		return run.Ended{Meta: m, Entry: run.Entry{Index: w.index(t), Kind: run.EntryEnded, Trigger: max(1, s.Owner), End: drawEnd(t)}}
+		return run.Ended{
+			Meta:  m,
+			Entry: run.Entry{Index: w.index(t), Kind: run.EntryEnded, Trigger: max(1, s.Owner), End: drawEnd(t)},
+		}
 	case "replied":
 		i := rapid.IntRange(-1, 4).Draw(t, "index")
 		if forks := s.Forks(); len(forks) > 0 && rapid.IntRange(0, 3).Draw(t, "a fork's") == 3 {
 			f := rapid.SampledFrom(forks).Draw(t, "fork")
 			turn, i = f.Turn, f.Index
 		}
-		o := run.Outcome{Status: run.StatusCompleted, Result: place(turn, i), Worker: fmt.Sprint("w", m.Seq)} // no two are the same
+		// no two are the same
+		o := run.Outcome{Status: run.StatusCompleted, Result: place(turn, i), Worker: fmt.Sprint("w", m.Seq)}
 		if n := len(s.Turns); n > 0 && s.Turns[n-1].Entry.Review != nil && rapid.Bool().Draw(t, "a verdict") {
 			turn, i = n, len(s.Turns[n-1].Entry.Calls)
-			o.Result = rapid.SampledFrom([]string{`{"decision":"continue"}`, `{"decision":"reorient","correction":"no"}`, `{"decision":"pause"}`, "hm"}).Draw(t, "verdict")
+			o.Result = rapid.SampledFrom(
+				[]string{
+					`{"decision":"continue"}`,
+					`{"decision":"reorient","correction":"no"}`,
+					`{"decision":"pause"}`,
+					"hm",
+				},
+			).Draw(
+				t,
+				"verdict",
+			)
 		}
 		if rapid.Bool().Draw(t, "failed") {
 			o.Status, o.Kind = run.StatusFailed, run.KindError
 		}
 		return run.Replied{Meta: m, Turn: turn, Index: i, Outcome: o}
 	case "mailed":
-		letter := run.Mail{From: rapid.SampledFrom(append(forkPaths(s), "r-1-0", "somebody")).Draw(t, "from"), Text: "x"}
+		letter := run.Mail{
+			From: rapid.SampledFrom(append(forkPaths(s), "r-1-0", "somebody")).Draw(t, "from"),
+			Text: "x",
+		}
 		letter.Idle = letter.From != "somebody" && rapid.Bool().Draw(t, "idle")
 		letter.Seen = uint64(rapid.IntRange(0, int(m.Seq)).Draw(t, "had read"))
-		letter.Key = rapid.SampledFrom([]string{letter.From, letter.From, letter.From, "r-7-7"}).Draw(t, "key") + "-idle1"
+		letter.Key = rapid.SampledFrom(
+			[]string{letter.From, letter.From, letter.From, "r-7-7"},
+		).Draw(
+			t,
+			"key",
+		) + "-idle1"
 		return run.Mailed{Meta: m, Mail: letter}
 	case "rested":
 		e := run.Entry{
-			Index: w.index(t), Kind: rapid.SampledFrom([]run.EntryKind{run.EntryIdle, run.EntryIdle, run.EntryIdle, run.EntryFinal}).Draw(t, "rest"),
-			Trigger: max(1, w.state.Owner), Seen: w.seen(t), Answer: &provider.Response{Content: "so far"}, Start: w.start,
+			Index: w.index(
+				t,
+			), Kind: rapid.SampledFrom([]run.EntryKind{run.EntryIdle, run.EntryIdle, run.EntryIdle, run.EntryFinal}).Draw(t, "rest"),
+			Trigger: max(
+				1,
+				w.state.Owner,
+			), Seen: w.seen(t), Answer: &provider.Response{Content: "so far"}, Start: w.start,
 		}
 		if rapid.IntRange(0, 3).Draw(t, "its model failed") == 3 {
 			e.End = &run.End{Kind: run.KindError, Text: "no"}
@@ -77,7 +110,18 @@ func (w *walker) draw(t *rapid.T) run.Event {
 
 // likely lists the kinds of events, those that move the state several times.
 func likely(s run.State) []string {
-	kinds := []string{"called", "answered", "ended", "replied", "timed out", "mailed", "rested", "approved", "cancelled", "concluded"}
+	kinds := []string{
+		"called",
+		"answered",
+		"ended",
+		"replied",
+		"timed out",
+		"mailed",
+		"rested",
+		"approved",
+		"cancelled",
+		"concluded",
+	}
 	switch s.Phase {
 	case run.None:
 		return append(kinds, "called", "called", "called", "called")
@@ -99,7 +143,8 @@ func (w *walker) index(t *rapid.T) int {
 	return max(1, w.state.LogIndex+1+rapid.SampledFrom([]int{0, 0, 0, 0, 1, -1}).Draw(t, "hole"))
 }
 
-// seen is up to where the writer of an entry had read: often not the last messages, which came during the asking.
+// seen is up to where the writer of an entry had read: often not the last
+// messages, which came during the asking.
 func (w *walker) seen(t *rapid.T) uint64 {
 	return uint64(rapid.IntRange(int(min(w.state.Owner, w.state.Seq)), int(w.state.Seq)).Draw(t, "seen"))
 }
@@ -107,13 +152,26 @@ func (w *walker) seen(t *rapid.T) uint64 {
 func (w *walker) turn(t *rapid.T, m run.Meta) run.Entry {
 	n := rapid.IntRange(1, 4).Draw(t, "calls")
 	e := run.Entry{
-		Index: w.index(t), Kind: run.EntryTurn, Trigger: max(1, w.state.Owner), Seen: w.seen(t), Answer: &provider.Response{},
+		Index: w.index(
+			t,
+		), Kind: run.EntryTurn, Trigger: max(1, w.state.Owner), Seen: w.seen(t), Answer: &provider.Response{},
 		Sequential: rapid.Bool().Draw(t, "sequential"), Timer: m.Time.Add(time.Hour), Start: w.start,
 	}
 	if w.watched.Mode != run.Unsupervised && rapid.IntRange(0, 3).Draw(t, "reviewed") > 0 {
 		e.Timer = m.Time.Add(2 * time.Second)
-		e.Review, e.Cut = &run.Call{Op: run.OpReview, Agent: "watcher", Deadline: e.Timer}, rapid.IntRange(0, 3).Draw(t, "cut") == 3
-		if rapid.Bool().Draw(t, "ends soon") { // after the person's time, or before
+		e.Review, e.Cut = &run.Call{
+			Op:       run.OpReview,
+			Agent:    "watcher",
+			Deadline: e.Timer,
+		}, rapid.IntRange(
+			0,
+			3,
+		).Draw(
+			t,
+			"cut",
+		) == 3
+		// after the person's time, or before
+		if rapid.Bool().Draw(t, "ends soon") {
 			e.Until = m.Time.Add(time.Duration(rapid.IntRange(2, 90).Draw(t, "until")) * time.Second)
 		}
 		if rapid.IntRange(0, 5).Draw(t, "no supervisor") == 5 {
@@ -154,7 +212,15 @@ func (w *walker) address(t *rapid.T, c *run.Call, index int) {
 		if !rapid.Bool().Draw(t, "particular") {
 			return
 		}
-		c.From = rapid.SliceOfNDistinct(rapid.SampledFrom(append(known, "r-9-9", "somebody")), 1, 2, rapid.ID[string]).Draw(t, "of whom")
+		c.From = rapid.SliceOfNDistinct(
+			rapid.SampledFrom(append(known, "r-9-9", "somebody")),
+			1,
+			2,
+			rapid.ID[string],
+		).Draw(
+			t,
+			"of whom",
+		)
 		for _, from := range c.From {
 			if w.dead(w.state, from) || from == "r-9-9" && rapid.Bool().Draw(t, "a dead one") {
 				c.Dead = append(c.Dead, from)

@@ -13,7 +13,8 @@ import (
 func (w *walker) hear(e run.Event) {
 	switch e := e.(type) {
 	case run.Mailed:
-		if w.state.Phase != run.None { // what stands before the call is none of the run's
+		// what stands before the call is none of the run's
+		if w.state.Phase != run.None {
 			w.mail = append(w.mail, e.Meta.Seq)
 		}
 		if e.Idle && e.Key == e.From+"-idle1" && e.Seen >= w.sent[e.From] && slices.ContainsFunc(w.state.Forks(), func(f run.Fork) bool { return forkPath(f.Turn, f.Index) == e.From }) {
@@ -22,14 +23,16 @@ func (w *walker) hear(e run.Event) {
 	case run.Replied:
 		path := forkPath(e.Turn, e.Index)
 		forked := slices.ContainsFunc(w.state.Forks(), func(f run.Fork) bool { return f.Turn == e.Turn && f.Index == e.Index })
-		if forked && !killed(w.state, path) { // of one that the run has killed itself nothing is to be said
+		// of one that the run has killed itself nothing is to be said
+		if forked && !killed(w.state, path) {
 			w.mail = append(w.mail, e.Seq)
 		}
 	case run.Called, run.Answered, run.Ended, run.TimedOut, run.Rested, run.Approved, run.Interrupted, run.Cancelled, run.Concluded:
 	}
 }
 
-// carry notes what a turn that is carried out since the event before does to forks.
+// carry notes what a turn that is carried out since the event before does to
+// forks.
 func (w *walker) carry(after run.State, e run.Event) {
 	n := len(after.Turns)
 	if n == 0 || !after.Turns[n-1].CarriedOut() || len(w.state.Turns) == n && w.state.Turns[n-1].CarriedOut() {
@@ -43,15 +46,17 @@ func (w *walker) carry(after run.State, e run.Event) {
 	}
 }
 
-// checkHeld: a turn waits for a person only where there is one, for no time without end, and not beyond the run's own; and
-// what the run has no time for any more no timer decides, nor its supervisor what it has not seen.
+// checkHeld: a turn waits for a person only where there is one, for no time
+// without end, and not beyond the run's own; and what the run has no time for
+// any more no timer decides, nor its supervisor what it has not seen.
 func checkHeld(t *rapid.T, before, after run.State, e run.Event) {
 	for _, s := range []run.State{before, after} {
 		if s.Phase != run.Held {
 			continue
 		}
 		turn := s.Turns[len(s.Turns)-1].Entry
-		if s.Start().Supervision.Mode != run.Human || turn.Timer.IsZero() || !turn.Until.IsZero() && turn.Timer.After(turn.Until) {
+		if s.Start().Supervision.Mode != run.Human || turn.Timer.IsZero() ||
+			!turn.Until.IsZero() && turn.Timer.After(turn.Until) {
 			t.Fatalf("held until %v of %v: %+v", turn.Timer, turn.Until, s.Start().Supervision)
 		}
 	}
@@ -68,8 +73,8 @@ func checkHeld(t *rapid.T, before, after run.State, e run.Event) {
 	}
 }
 
-// checkMade: no run was to be called that its turn does not count among those that it makes, and one that spares none has
-// made all that were not refused.
+// checkMade: no run was to be called that its turn does not count among those
+// that it makes, and one that spares none has made all that were not refused.
 func (w *walker) checkMade(t *rapid.T, s run.State) {
 	for _, owed := range s.Outstanding() {
 		if e, ok := owed.(run.CallChildren); ok {
@@ -95,7 +100,14 @@ func (w *walker) checkMade(t *rapid.T, s run.State) {
 			granted++
 		}
 		if turn.Made() < made || turn.CarriedOut() && !turn.Spares() && turn.Made() != granted {
-			t.Fatalf("turn %d has made %d of the %d runs that it was granted, and says %d (spares %t)", i+1, made, granted, turn.Made(), turn.Spares())
+			t.Fatalf(
+				"turn %d has made %d of the %d runs that it was granted, and says %d (spares %t)",
+				i+1,
+				made,
+				granted,
+				turn.Made(),
+				turn.Spares(),
+			)
 		}
 	}
 }
@@ -124,8 +136,9 @@ func (w *walker) dead(s run.State, path string) bool {
 	return killed(s, path)
 }
 
-// checkWaits: nobody waits when there is what he waits for; who has waited for some has a standing for each of them,
-// in his order, which is that he has received something if he has.
+// checkWaits: nobody waits when there is what he waits for; who has waited for
+// some has a standing for each of them, in his order, which is that he has
+// received something if he has.
 func (w *walker) checkWaits(t *rapid.T, after run.State) {
 	for k, turn := range after.Turns {
 		for i, c := range turn.Entry.Calls {
@@ -163,7 +176,8 @@ func (w *walker) there(s run.State, c run.Call) bool {
 	return true
 }
 
-// checkHeard: the outcome of a call that is out counts, whatever else its turn has asked for.
+// checkHeard: the outcome of a call that is out counts, whatever else its turn
+// has asked for.
 func checkHeard(t *rapid.T, before, after run.State, e run.Event) {
 	r, ok := e.(run.Replied)
 	if !ok || r.Seq <= before.Seq {
@@ -171,17 +185,19 @@ func checkHeard(t *rapid.T, before, after run.State, e run.Event) {
 	}
 	for _, owed := range before.Outstanding() {
 		calls, ok := owed.(run.CallChildren)
-		if !ok || calls.Turn != r.Turn || !slices.ContainsFunc(calls.Children, func(c run.Child) bool { return c.Index == r.Index }) {
+		if !ok || calls.Turn != r.Turn ||
+			!slices.ContainsFunc(calls.Children, func(c run.Child) bool { return c.Index == r.Index }) {
 			continue
 		}
-		if turn := after.Turns[r.Turn-1]; r.Index == len(turn.Outcomes) && turn.Verdict == nil || r.Index < len(turn.Outcomes) && turn.Outcomes[r.Index] == nil {
+		if turn := after.Turns[r.Turn-1]; r.Index == len(turn.Outcomes) && turn.Verdict == nil ||
+			r.Index < len(turn.Outcomes) && turn.Outcomes[r.Index] == nil {
 			t.Fatalf("the outcome of call %d.%d, which was out, is dropped", r.Turn, r.Index)
 		}
 	}
 }
 
-// checkBelow: a run that ends owes a tombstone to each run that works for it, and to no other, before its outcome and
-// before its end is on the log.
+// checkBelow: a run that ends owes a tombstone to each run that works for it,
+// and to no other, before its outcome and before its end is on the log.
 func checkBelow(t *rapid.T, s run.State) {
 	owed := s.Outstanding()
 	if !s.Ended() || s.Concluded || len(owed) == 0 {
@@ -189,7 +205,9 @@ func checkBelow(t *rapid.T, s run.State) {
 	}
 	want := map[string]bool{}
 	for i, turn := range s.Turns {
-		if s.Turns[i].Entry.Review != nil && i == len(s.Turns)-1 && !turn.CarriedOut() && turn.Withheld() == "" && turn.Why == "" && turn.Verdict == nil {
+		if s.Turns[i].Entry.Review != nil && i == len(s.Turns)-1 && !turn.CarriedOut() && turn.Withheld() == "" &&
+			turn.Why == "" &&
+			turn.Verdict == nil {
 			want[forkPath(i+1, len(turn.Entry.Calls))] = true
 		}
 		for k, c := range turn.Entry.Calls {
@@ -208,7 +226,8 @@ func checkBelow(t *rapid.T, s run.State) {
 			got[forkPath(f.Turn, f.Index)] = true
 		}
 	} else if _, last := owed[0].(run.Conclude); last && s.End.Kind != run.KindTurns && s.End.Kind != run.KindError {
-		return // they were told before the end was put on the log
+		// they were told before the end was put on the log
+		return
 	}
 	if len(want) != len(got) {
 		t.Fatalf("%v, and %v are told to end; %v work for it", owed, got, want)
@@ -220,20 +239,25 @@ func checkBelow(t *rapid.T, s run.State) {
 	}
 }
 
-// checkWord: whoever has forked a run is told of each of its answers before the run goes on.
+// checkWord: whoever has forked a run is told of each of its answers before the
+// run goes on.
 func checkWord(t *rapid.T, s run.State) {
 	if s.Ended() || !s.Rested() {
 		return
 	}
 	owed := s.Outstanding()
-	tells := slices.IndexFunc(owed, func(e run.Effect) bool { r, ok := e.(run.Rest); return ok && r.Turn == len(s.Turns) })
+	tells := slices.IndexFunc(
+		owed,
+		func(e run.Effect) bool { r, ok := e.(run.Rest); return ok && r.Turn == len(s.Turns) },
+	)
 	asks := slices.IndexFunc(owed, func(e run.Effect) bool { _, ok := e.(run.CallModel); return ok })
 	if tells < 0 || asks >= 0 && asks < tells {
 		t.Fatalf("%v after an answer, and owes %v", s.Phase, owed)
 	}
 }
 
-// checkStop: a run that a person has stopped ends those that work for it, and has a time for it where it waits for them.
+// checkStop: a run that a person has stopped ends those that work for it, and
+// has a time for it where it waits for them.
 func checkStop(t *rapid.T, after run.State, e run.Stop) {
 	if after.Ended() || len(e.Below) == 0 || !e.Timer.IsZero() && after.Phase != run.Awaiting {
 		t.Fatalf("%+v is owed in %v", e, after.Phase)
@@ -245,13 +269,16 @@ func checkStop(t *rapid.T, after run.State, e run.Stop) {
 	}
 }
 
-// checkStopped: an interrupt is the end of all that the run has forked, and what these tell does not wake it.
+// checkStopped: an interrupt is the end of all that the run has forked, and
+// what these tell does not wake it.
 func (w *walker) checkStopped(t *rapid.T, before, after run.State, e run.Event, err error) {
 	if err != nil || seqOf(e) <= before.Seq {
 		return
 	}
 	letter, written := e.(run.Mailed)
-	if told := !written || letter.Idle && letter.Key == letter.From+"-idle1"; w.stopped && told && before.Phase == run.Idle && after.Phase == run.Ready {
+	if told := !written || letter.Idle && letter.Key == letter.From+"-idle1"; w.stopped && told &&
+		before.Phase == run.Idle &&
+		after.Phase == run.Ready {
 		t.Fatalf("it was stopped, and %+v has woken it", e)
 	}
 	if after.Phase == run.Ready {

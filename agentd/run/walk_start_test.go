@@ -11,8 +11,9 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// drawStart makes what a run is started with: in some walks a budget of turns, and the tools by which it looks for mail
-// itself, as calls or as lines of text.
+// drawStart makes what a run is started with: in some walks a budget of turns,
+// and the tools by which it looks for mail itself, as calls or as lines of
+// text.
 func drawStart(t *rapid.T, watched run.Supervision) *run.Start {
 	s := &run.Start{Supervision: watched, Turns: max(0, rapid.IntRange(-3, 3).Draw(t, "budget of turns"))}
 	looks := rapid.SampledFrom([]run.Op{run.OpMail, run.OpWait}).Draw(t, "looks by")
@@ -25,7 +26,8 @@ func drawStart(t *rapid.T, watched run.Supervision) *run.Start {
 	return s
 }
 
-// spread gives the calls of a turn the tool calls that they came from: one each, or some of them several at once.
+// spread gives the calls of a turn the tool calls that they came from: one
+// each, or some of them several at once.
 func spread(t *rapid.T, e *run.Entry) {
 	if rapid.Bool().Draw(t, "one each") {
 		for i := range e.Calls {
@@ -39,7 +41,8 @@ func spread(t *rapid.T, e *run.Entry) {
 	}
 }
 
-// checkKept: what a call got first is what it has ever after, whatever comes again or late; so the completed only increase.
+// checkKept: what a call got first is what it has ever after, whatever comes
+// again or late; so the completed only increase.
 func (w *walker) checkKept(t *rapid.T, after run.State) {
 	there := map[string]bool{}
 	keep := func(call string, o *run.Outcome) {
@@ -66,8 +69,9 @@ func (w *walker) checkKept(t *rapid.T, after run.State) {
 	}
 }
 
-// checkTurns: a run takes as many turns as it was given since it was idle last, and one more in which it has to answer.
-// It is told so then, and before that it does not end for them.
+// checkTurns: a run takes as many turns as it was given since it was idle last,
+// and one more in which it has to answer. It is told so then, and before that
+// it does not end for them.
 func checkTurns(t *rapid.T, s run.State) {
 	budget := run.MaxTurns
 	if start := s.Start(); start != nil && start.Turns > 0 {
@@ -92,7 +96,8 @@ func checkTurns(t *rapid.T, s run.State) {
 	}
 }
 
-// checkSpread: the tool calls of each turn have its decisions among them, in their order, and are what is counted.
+// checkSpread: the tool calls of each turn have its decisions among them, in
+// their order, and are what is counted.
 func checkSpread(t *rapid.T, s run.State) {
 	made := 0
 	for i, turn := range s.Turns {
@@ -110,7 +115,8 @@ func checkSpread(t *rapid.T, s run.State) {
 	}
 }
 
-// checkNotice: a person's text is given to a run whole where that cannot look for it, and only there; other runs' never is.
+// checkNotice: a person's text is given to a run whole where that cannot look
+// for it, and only there; other runs' never is.
 func (w *walker) checkNotice(t *rapid.T, s run.State) {
 	blind := len(w.start.Tools) == 0 && len(w.start.Slash) == 0
 	notices := [][]run.Mail{s.Notice()}
@@ -119,7 +125,13 @@ func (w *walker) checkNotice(t *rapid.T, s run.State) {
 	}
 	for _, m := range slices.Concat(notices...) {
 		if want := blind && m.From == "somebody"; s.Start() != nil && m.Whole != want {
-			t.Fatalf("the message %d of %s to a run that cannot look for mail (%t) is given whole: %t", m.Seq, m.From, blind, m.Whole)
+			t.Fatalf(
+				"the message %d of %s to a run that cannot look for mail (%t) is given whole: %t",
+				m.Seq,
+				m.From,
+				blind,
+				m.Whole,
+			)
 		}
 	}
 }

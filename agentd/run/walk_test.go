@@ -12,15 +12,27 @@ import (
 	"github.com/axebus/axe/agentd/run"
 )
 
-// TestSimApply feeds a State events of every kind, in and out of order, and holds it to what doc.go
-// and DESIGN.md promise after each.
+// TestSimApply feeds a State events of every kind, in and out of order, and
+// holds it to what doc.go and DESIGN.md promise after each.
 func TestSimApply(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		w := walker{mails: rapid.Bool().Draw(t, "mails"), people: rapid.Bool().Draw(t, "people"), resting: map[string]bool{}, sent: map[string]uint64{}, made: map[string]bool{}, kept: map[string]run.Outcome{}}
+		w := walker{
+			mails:   rapid.Bool().Draw(t, "mails"),
+			people:  rapid.Bool().Draw(t, "people"),
+			resting: map[string]bool{},
+			sent:    map[string]uint64{},
+			made:    map[string]bool{},
+			kept:    map[string]run.Outcome{},
+		}
 		if rapid.IntRange(0, 2).Draw(t, "watched") == 2 {
 			w.watched = run.Supervision{
-				Mode: rapid.SampledFrom([]run.Mode{run.Supervised, run.Human}).Draw(t, "mode"), Agent: "watcher", Timeout: time.Minute,
+				Mode: rapid.SampledFrom(
+					[]run.Mode{run.Supervised, run.Human},
+				).Draw(
+					t,
+					"mode",
+				), Agent: "watcher", Timeout: time.Minute,
 				OnTimeout: rapid.Bool().Draw(t, "on timeout"),
 			}
 		}
@@ -29,7 +41,9 @@ func TestSimApply(t *testing.T) {
 			e := w.draw(t)
 			before := w.state
 			after, err := before.Apply(e)
-			_, _ = before.Apply(w.draw(t)) // another reader of the same state, which must not disturb this one
+			// another reader of the same state, which must not
+			// disturb this one
+			_, _ = before.Apply(w.draw(t))
 			w.check(t, before, after, e, err)
 			if err == nil && seqOf(e) > before.Seq || isConcluded(e) {
 				w.history = append(w.history, e)
@@ -43,21 +57,28 @@ func TestSimApply(t *testing.T) {
 type walker struct {
 	state   run.State
 	history []run.Event
-	mails   bool     // its model uses other tools than call_agent too
-	mail    []uint64 // all that was written to it, while it had not ended
-	people  bool     // some interrupt it
+	// its model uses other tools than call_agent too
+	mails bool
+	// all that was written to it, while it had not ended
+	mail    []uint64
+	people  bool // some interrupt it
 	watched run.Supervision
-	stopped bool                   // a person has, and it was not written to since
+	// a person has, and it was not written to since
+	stopped bool
 	start   *run.Start             // what it is started with
 	kept    map[string]run.Outcome // the first outcome of each call
-	sent    map[string]uint64      // when it has written last to each
-	made    map[string]bool        // runs that were to be called
-	resting map[string]bool        // forks that have said that they are idle, and were not written to since
+	// when it has written last to each
+	sent map[string]uint64
+	made map[string]bool // runs that were to be called
+	// forks that have said that they are idle, and were not written to
+	// since
+	resting map[string]bool
 }
 
 // check holds one application of an event to every promise.
 func (w *walker) check(t *rapid.T, before, after run.State, e run.Event, err error) {
-	// A replayed history gives the same state; and so nothing that before shares with after has changed.
+	// A replayed history gives the same state; and so nothing that before
+	// shares with after has changed.
 	if diff := cmp.Diff(replay(t, w.history), before, unexported); diff != "" {
 		t.Fatalf("%T changed the state that it was applied to (-replayed +was):\n%s", e, diff)
 	}
@@ -93,8 +114,8 @@ func (w *walker) check(t *rapid.T, before, after run.State, e run.Event, err err
 	w.checkNotice(t, after)
 }
 
-// checkMail: what was written to a run is in its inbox or was taken, once, by a call that may take it, in stream
-// order; nobody waits for what is there.
+// checkMail: what was written to a run is in its inbox or was taken, once, by a
+// call that may take it, in stream order; nobody waits for what is there.
 func (w *walker) checkMail(t *rapid.T, after run.State, e run.Event, err error) {
 	if err == nil && seqOf(e) > w.state.Seq && !w.state.Ended() {
 		w.hear(e)
@@ -136,7 +157,8 @@ func (w *walker) checkMail(t *rapid.T, after run.State, e run.Event, err error) 
 	if !slices.Equal(seen, w.mail) {
 		t.Fatalf("the messages %v are %v in the inbox and with who took them", w.mail, seen)
 	}
-	if after.Phase == run.Idle && len(after.Notice()) > 0 && !w.people { // one that was stopped knows of no more than it did
+	// one that was stopped knows of no more than it did
+	if after.Phase == run.Idle && len(after.Notice()) > 0 && !w.people {
 		t.Fatalf("idle, with mail of %v", after.Notice())
 	}
 	w.checkWaits(t, after)
@@ -156,7 +178,8 @@ func mustRefuse(s run.State, e run.Event) bool {
 	case run.Called, run.Replied, run.TimedOut, run.Mailed, run.Approved, run.Interrupted, run.Cancelled, run.Concluded:
 		return false
 	}
-	return s.Phase == run.None || index != s.LogIndex+1 || turn && (s.Phase == run.Awaiting || s.Phase == run.Idle || s.Phase == run.Held)
+	return s.Phase == run.None || index != s.LogIndex+1 ||
+		turn && (s.Phase == run.Awaiting || s.Phase == run.Idle || s.Phase == run.Held)
 }
 
 // checkCounts: pending + outcomes = N, and within a turn pending only shrinks.
@@ -173,7 +196,13 @@ func checkCounts(t *rapid.T, before, after run.State) {
 			continue // nobody is called yet
 		}
 		if len(turn.Outcomes) != len(turn.Entry.Calls) || !last && missing > 0 {
-			t.Fatalf("turn %d has %d outcomes of %d calls, %d missing", i+1, len(turn.Outcomes), len(turn.Entry.Calls), missing)
+			t.Fatalf(
+				"turn %d has %d outcomes of %d calls, %d missing",
+				i+1,
+				len(turn.Outcomes),
+				len(turn.Entry.Calls),
+				missing,
+			)
 		}
 		if last && after.Phase == run.Awaiting && (missing != after.Pending() || missing == 0) {
 			t.Fatalf("%d outcomes are missing while %d are pending", missing, after.Pending())
@@ -182,7 +211,8 @@ func checkCounts(t *rapid.T, before, after run.State) {
 	if after.Phase != run.Awaiting && after.Pending() != 0 {
 		t.Fatalf("%d pending in %v", after.Pending(), after.Phase)
 	}
-	if len(after.Turns) == len(before.Turns) && before.Phase == run.Awaiting && after.Pending() > before.Pending() && before.Turns[len(before.Turns)-1].CarriedOut() {
+	if len(after.Turns) == len(before.Turns) && before.Phase == run.Awaiting && after.Pending() > before.Pending() &&
+		before.Turns[len(before.Turns)-1].CarriedOut() {
 		t.Fatalf("pending grew from %d to %d", before.Pending(), after.Pending())
 	}
 	if n := len(after.Turns); n < len(before.Turns) || n > len(before.Turns)+1 {
@@ -192,7 +222,8 @@ func checkCounts(t *rapid.T, before, after run.State) {
 
 // checkEnd: the terminal states absorb, and owe one outcome until it is stored.
 func checkEnd(t *rapid.T, before, after run.State) {
-	if before.Ended() && (after.Phase != before.Phase || after.End != before.End || len(after.Turns) != len(before.Turns)) {
+	if before.Ended() &&
+		(after.Phase != before.Phase || after.End != before.End || len(after.Turns) != len(before.Turns)) {
 		t.Fatalf("%v %+v became %v %+v", before.Phase, before.End, after.Phase, after.End)
 	}
 	if before.Concluded && !after.Concluded {
@@ -226,7 +257,8 @@ func checkEnd(t *rapid.T, before, after run.State) {
 	}
 }
 
-// checkLogged: an end from outside is on the log, which fences whoever is at work, before it is answered.
+// checkLogged: an end from outside is on the log, which fences whoever is at
+// work, before it is answered.
 func (w *walker) checkLogged(t *rapid.T, after run.State, e run.Event) {
 	ended := func(e run.Event) bool {
 		_, ok := e.(run.Ended)
@@ -241,7 +273,8 @@ func (w *walker) checkLogged(t *rapid.T, after run.State, e run.Event) {
 	}
 }
 
-// checkOwed: each phase owes its own effects, to the holder of a message that was folded.
+// checkOwed: each phase owes its own effects, to the holder of a message that
+// was folded.
 func checkOwed(t *rapid.T, before, after run.State) {
 	keys := map[string]bool{}
 	for _, e := range after.Outstanding() {
@@ -276,12 +309,16 @@ func checkOwed(t *rapid.T, before, after run.State) {
 			}
 		}
 	}
-	live := after.Phase == run.Held || after.Phase == run.Ready || after.Phase == run.Awaiting || after.Phase == run.Idle
+	live := after.Phase == run.Held || after.Phase == run.Ready || after.Phase == run.Awaiting ||
+		after.Phase == run.Idle
 	if live && len(keys) == 0 || live && (after.Owner == 0 || after.Owner > after.Seq) {
 		t.Fatalf("%v at %d owes %v to %d", after.Phase, after.Seq, keys, after.Owner)
 	}
-	stopping := keys[run.LogStop{Turn: len(after.Turns) + 1}.Key()] // whoever asks is not to go on
-	if before.Phase == run.Ready && after.Phase == run.Ready && len(after.Turns) == len(before.Turns) && after.Owner != before.Owner && !stopping {
+	// whoever asks is not to go on
+	stopping := keys[run.LogStop{Turn: len(after.Turns) + 1}.Key()]
+	if before.Phase == run.Ready && after.Phase == run.Ready && len(after.Turns) == len(before.Turns) &&
+		after.Owner != before.Owner &&
+		!stopping {
 		t.Fatalf("ready already, the owner went from %d to %d", before.Owner, after.Owner)
 	}
 }
@@ -290,7 +327,9 @@ func checkOwed(t *rapid.T, before, after run.State) {
 func checkChildren(t *rapid.T, s run.State, e run.CallChildren) {
 	turn := s.Turns[len(s.Turns)-1]
 	if !turn.CarriedOut() {
-		if len(e.Children) != 1 || e.Children[0].Call.Op != run.OpReview || e.Children[0].Index != len(turn.Entry.Calls) || len(e.Forks)+len(e.Posts)+len(e.Kills) > 0 {
+		if len(e.Children) != 1 || e.Children[0].Call.Op != run.OpReview ||
+			e.Children[0].Index != len(turn.Entry.Calls) ||
+			len(e.Forks)+len(e.Posts)+len(e.Kills) > 0 {
 			t.Fatalf("before its supervisor has answered it owes %+v", e)
 		}
 		return
@@ -310,7 +349,8 @@ func checkChildren(t *rapid.T, s run.State, e run.CallChildren) {
 	}
 	stop, stopping := s.Outstanding()[len(s.Outstanding())-1].(run.Stop)
 	stopping = stopping && !stop.Timer.IsZero()
-	if (s.Phase == run.Ready || s.Phase == run.Idle || stopping) && (want == 0 || stopping) && len(e.Children) == 0 && len(e.Forks)+len(e.Posts)+len(e.Kills) > 0 {
+	if (s.Phase == run.Ready || s.Phase == run.Idle || stopping) && (want == 0 || stopping) && len(e.Children) == 0 &&
+		len(e.Forks)+len(e.Posts)+len(e.Kills) > 0 {
 		return
 	}
 	if s.Phase != run.Awaiting || len(e.Children) != want || e.Turn != len(s.Turns) {
@@ -326,7 +366,8 @@ func checkChildren(t *rapid.T, s run.State, e run.CallChildren) {
 	}
 }
 
-// checkResults: what a call got is what was decided, its own child's outcome, or that of the timer.
+// checkResults: what a call got is what was decided, its own child's outcome,
+// or that of the timer.
 func checkResults(t *rapid.T, s run.State) {
 	for k, turn := range s.Turns {
 		for i, o := range turn.Outcomes {
@@ -337,7 +378,8 @@ func checkResults(t *rapid.T, s run.State) {
 				if o.Kind != c.Kind || o.Error != c.Error {
 					t.Fatalf("call %d.%d was refused with %q and has %q", k+1, i, c.Error, o.Error)
 				}
-			case o.Kind == run.KindTimeout, o.Kind == run.KindCancelled && (o.Error == turn.Withheld() || o.Error == "stopped by the user"):
+			case o.Kind == run.KindTimeout,
+				o.Kind == run.KindCancelled && (o.Error == turn.Withheld() || o.Error == "stopped by the user"):
 			case c.Op != run.OpCall && c.Op != run.OpFork:
 				if o.Status != run.StatusCompleted {
 					t.Fatalf("call %d.%d (%s) has %+v", k+1, i, c.Op, o)

@@ -5,8 +5,9 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// subAgentResult is one entry of what the model of a run that spawned others reads; its format and that of outcome
-// are those of the sub-agents' design document ("Aggregated Results Format"), with what the work took beside it.
+// subAgentResult is one entry of what the model of a run that spawned others
+// reads; its format and that of outcome are those of the sub-agents' design
+// document ("Aggregated Results Format"), with what the work took beside it.
 type subAgentResult struct {
 	AgentID    string  `json:"agent_id"` // its path
 	Task       string  `json:"task"`
@@ -36,7 +37,8 @@ type ErrorKind string
 
 // The error kinds. The set is closed.
 const (
-	SubAgentError ErrorKind = "sub_agent_error" // it said itself that its task cannot be done
+	// it said itself that its task cannot be done
+	SubAgentError ErrorKind = "sub_agent_error"
 	TimedOut      ErrorKind = "timed_out"
 	Cancelled     ErrorKind = "cancelled"
 	TurnsUsedUp   ErrorKind = "turns"
@@ -45,7 +47,8 @@ const (
 	Poisoned      ErrorKind = "poisoned"
 	UnknownAgent  ErrorKind = "unknown_agent"
 	NotPermitted  ErrorKind = "policy"
-	ModelError    ErrorKind = "error" // its model, its provider or its definition; anything else
+	// its model, its provider or its definition; anything else
+	ModelError ErrorKind = "error"
 )
 
 // KindOf is the error kind of a failed outcome.
@@ -74,7 +77,8 @@ func KindOf(k run.Kind) ErrorKind {
 	return ModelError
 }
 
-// aggregate is the result of a tool call for which the calls from one to before another were made.
+// aggregate is the result of a tool call for which the calls from one to before
+// another were made.
 func aggregate(at subjects.Path, turn int, t run.Turn, from, to int) string {
 	all := make([]subAgentResult, 0, to-from)
 	for i := from; i < to; i++ {

@@ -22,7 +22,10 @@ func Example() {
 		turn.Entry.Calls = append(turn.Entry.Calls, tool.Decide(tc, limits, known))
 	}
 	turn.Outcomes = []*run.Outcome{
-		{Status: run.StatusCompleted, Result: "looks good"}, nil, new(run.Failure(run.KindTimeout, "timeout after 60s")),
+		{
+			Status: run.StatusCompleted,
+			Result: "looks good",
+		}, nil, new(run.Failure(run.KindTimeout, "timeout after 60s")),
 	}
 	for _, r := range tool.Results(subjects.Root, 1, turn) {
 		fmt.Println(r.CallID, r.Content)

@@ -10,10 +10,18 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// TestGuidance holds what a run is told of itself and of how to work with others to the files in testdata, word for word: of
-// a root that calls tools, and of a fork that writes commands. Who has none of the tools is told nothing.
+// TestGuidance holds what a run is told of itself and of how to work with
+// others to the files in testdata, word for word: of a root that calls tools,
+// and of a fork that writes commands. Who has none of the tools is told
+// nothing.
 func TestGuidance(t *testing.T) {
-	all := []string{tool.ForkToolName, tool.SendToolName, tool.CheckMailToolName, tool.WaitToolName, tool.KillToolName}
+	all := []string{
+		tool.ForkToolName,
+		tool.SendToolName,
+		tool.CheckMailToolName,
+		tool.WaitToolName,
+		tool.KillToolName,
+	}
 	fork, err := subjects.ParsePath("r-1-0")
 	if err != nil {
 		t.Fatal(err)

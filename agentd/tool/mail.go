@@ -14,8 +14,9 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// The names of the tools with which runs work beside each other and write to each other. What they do is that of
-// the slash commands of the same names (the document "Sub-Agent Tools"); ids are paths.
+// The names of the tools with which runs work beside each other and write to
+// each other. What they do is that of the slash commands of the same names (the
+// document "Sub-Agent Tools"); ids are paths.
 const (
 	ForkToolName      = "fork"
 	SendToolName      = "send"
@@ -38,13 +39,19 @@ func MailTools() []provider.Tool {
 			Description: "Create a child agent that works beside you, and go on at once. It writes to you when it has done its task, and then waits for more from you. " +
 				"The result is the child's id.",
 			Parameters: map[string]provider.ToolParameter{
-				"prompt": text("The child's task; it knows nothing else. Without one the child is a copy of you that knows your whole conversation", false),
+				"prompt": text(
+					"The child's task; it knows nothing else. Without one the child is a copy of you that knows your whole conversation",
+					false,
+				),
 			},
 		},
 		{
 			Name:        SendToolName,
 			Description: "Write a message to another agent whose id you know: a child, your parent, or another child of it. One that is idle goes on with it.",
-			Parameters:  map[string]provider.ToolParameter{"to": text("Id of the agent", true), "message": text("What you have to say", true)},
+			Parameters: map[string]provider.ToolParameter{
+				"to":      text("Id of the agent", true),
+				"message": text("What you have to say", true),
+			},
 		},
 		{
 			Name:        CheckMailToolName,
@@ -57,7 +64,11 @@ func MailTools() []provider.Tool {
 				"in your order: received with its messages, running (when the time was over before it wrote), idle, or dead.",
 			Parameters: map[string]provider.ToolParameter{
 				"timeout": text("Seconds to wait at the most", false),
-				"from":    {Type: "array", Description: "Ids of the agents whose mail you wait for; anybody's without", Schema: json.RawMessage(`{"items":{"type":"string"}}`)},
+				"from": {
+					Type:        "array",
+					Description: "Ids of the agents whose mail you wait for; anybody's without",
+					Schema:      json.RawMessage(`{"items":{"type":"string"}}`),
+				},
 			},
 		},
 		{
@@ -113,7 +124,11 @@ func send(tc provider.ToolCall, l Limits, k Known) run.Call {
 	case why == "" && p.Ended:
 		why = ended(to)
 	case why == "" && l.MaxBytes > 0 && len(tc.Arguments["message"]) > l.MaxBytes:
-		why = fmt.Sprintf("the message is %d bytes, at most %d are passed on", len(tc.Arguments["message"]), l.MaxBytes)
+		why = fmt.Sprintf(
+			"the message is %d bytes, at most %d are passed on",
+			len(tc.Arguments["message"]),
+			l.MaxBytes,
+		)
 	case why == "" && k.Deaf(to, p):
 		if why = fmt.Sprintf("agent %q cannot read mail", to); to.Covers(l.At) {
 			why += ": what you have for it is your answer"
@@ -176,7 +191,8 @@ func wait(tc provider.ToolCall, l Limits, k Known) run.Call {
 // maxPatience is more than any run may wait.
 const maxPatience = 1000 * time.Hour
 
-// several reads a list of ids: a JSON array, or one id or several with blanks or commas between them.
+// several reads a list of ids: a JSON array, or one id or several with blanks
+// or commas between them.
 func several(text string) (ids []string, ok bool) {
 	if strings.HasPrefix(strings.TrimSpace(text), "[") {
 		return ids, json.Unmarshal([]byte(text), &ids) == nil
@@ -184,7 +200,8 @@ func several(text string) (ids []string, ok bool) {
 	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' || r == '\t' }), true
 }
 
-// peer finds the run of an id that an argument names; why says what is wrong with it, "" if nothing is.
+// peer finds the run of an id that an argument names; why says what is wrong
+// with it, "" if nothing is.
 func (l Limits) peer(id, argument string, k Known) (subjects.Path, Peer, string) {
 	if id == "" {
 		return subjects.Path{}, Peer{}, fmt.Sprintf("%q argument is required", argument)
@@ -206,7 +223,8 @@ func (l Limits) peer(id, argument string, k Known) (subjects.Path, Peer, string)
 
 func ended(p subjects.Path) string { return fmt.Sprintf("agent %q has ended", p) }
 
-// crowded refuses, of an answer's calls, to wait for mail beside others that are waited for: it could take theirs.
+// crowded refuses, of an answer's calls, to wait for mail beside others that
+// are waited for: it could take theirs.
 func crowded(calls []run.Call) {
 	awaited := 0
 	for _, c := range calls {
@@ -216,7 +234,10 @@ func crowded(calls []run.Call) {
 	}
 	for i, c := range calls {
 		if awaited > 1 && c.Op == run.OpWait && !c.Failed() {
-			calls[i] = run.Call{Error: WaitToolName + " error: nothing else that takes its time may be in the same turn", Kind: run.KindError}
+			calls[i] = run.Call{
+				Error: WaitToolName + " error: nothing else that takes its time may be in the same turn",
+				Kind:  run.KindError,
+			}
 		}
 	}
 }
@@ -243,7 +264,8 @@ func done(t run.Turn, i int) string {
 	return ""
 }
 
-// of is what a call has taken or found. A turn has none of it before it is carried out.
+// of is what a call has taken or found. A turn has none of it before it is
+// carried out.
 func of[T any](all [][]T, call int) []T {
 	if call >= len(all) {
 		return nil
@@ -253,8 +275,9 @@ func of[T any](all [][]T, call int) []T {
 
 // letter is one message as a model reads it.
 type letter struct {
-	From    string          `json:"from"`
-	Message json.RawMessage `json:"message"` // text, or what a child tells when it has done its task
+	From string `json:"from"`
+	// text, or what a child tells when it has done its task
+	Message json.RawMessage `json:"message"`
 }
 
 func letters(ms []run.Mail) string {
@@ -304,19 +327,22 @@ func found(c run.Call, stood []run.Standing, took []run.Mail) string {
 	return encode(map[string]any{"agents": all})
 }
 
-// Completion is what a forked run tells when it has done its task (the structured completion message of the document
-// "Sub-Agent Tools").
+// Completion is what a forked run tells when it has done its task (the
+// structured completion message of the document "Sub-Agent Tools").
 type Completion struct {
-	Status  string `json:"status"` // "idle", or "dead" of one that was ended
+	// "idle", or "dead" of one that was ended
+	Status  string `json:"status"`
 	Success bool   `json:"success"`
 	Summary string `json:"summary,omitzero"` // of a success
 	Error   string `json:"error,omitzero"`
 	Kind    string `json:"error_kind,omitzero"` // of a run that was ended
-	Partial string `json:"partial,omitzero"`    // what there was before it failed
+	// what there was before it failed
+	Partial string `json:"partial,omitzero"`
 }
 
-// Completed is what a forked run tells of the last of its turns, an answer that calls nobody. One that knows that it
-// has failed answers with the message itself.
+// Completed is what a forked run tells of the last of its turns, an answer that
+// calls nobody. One that knows that it has failed answers with the message
+// itself.
 func Completed(s run.State) Completion {
 	last := s.Turns[len(s.Turns)-1].Entry
 	if last.End != nil || len(last.Calls) > 0 {
@@ -335,7 +361,8 @@ func Completed(s run.State) Completion {
 	return Completion{Status: string(run.Resting), Success: true, Summary: last.Answer.Content}
 }
 
-// completion reads an answer that is the message itself, in a fence perhaps. JSON of any other kind is just an answer.
+// completion reads an answer that is the message itself, in a fence perhaps.
+// JSON of any other kind is just an answer.
 func completion(text string) (c Completion, ok bool) {
 	text = strings.TrimSpace(text)
 	if fenced, open := strings.CutPrefix(text, "```"); open {
@@ -361,7 +388,12 @@ func completion(text string) (c Completion, ok bool) {
 
 // deathOf is what the parent of a forked run reads when that has ended.
 func deathOf(o run.Outcome) Completion {
-	c := Completion{Status: string(run.Dead), Success: o.Status == run.StatusCompleted, Summary: o.Result, Error: o.Error}
+	c := Completion{
+		Status:  string(run.Dead),
+		Success: o.Status == run.StatusCompleted,
+		Summary: o.Result,
+		Error:   o.Error,
+	}
 	if !c.Success {
 		c.Kind = string(KindOf(o.Kind))
 	}
@@ -385,16 +417,22 @@ func Noticed(news []run.Mail) string {
 
 // Born is the result of its own fork as a copy of the parent reads it.
 func Born(id, parent subjects.Path) string {
-	return fmt.Sprintf("You are now the child %s, a copy of %s that knows its conversation until here. It goes on without you. "+
-		"Do what you were forked for; your answer goes to it as mail.", id, parent)
+	return fmt.Sprintf(
+		"You are now the child %s, a copy of %s that knows its conversation until here. It goes on without you. "+
+			"Do what you were forked for; your answer goes to it as mail.",
+		id,
+		parent,
+	)
 }
 
-// elsewhere is what a copy reads in place of the results that its parent waits for.
+// elsewhere is what a copy reads in place of the results that its parent waits
+// for.
 const elsewhere = "This result goes to your parent."
 
-// Inherited is the conversation of a run until its n-th turn, as a copy that was forked in that turn is shown it. It ends
-// with the results that are known at once: that it is a copy, and that what else the turn asked for is none of its.
-// Before is what the run has inherited itself.
+// Inherited is the conversation of a run until its n-th turn, as a copy that
+// was forked in that turn is shown it. It ends with the results that are known
+// at once: that it is a copy, and that what else the turn asked for is none of
+// its. Before is what the run has inherited itself.
 func Inherited(s run.State, at, child subjects.Path, before []provider.Message) []provider.Message {
 	_, turn, index, _ := child.Parent()
 	msgs := Continued(before, Conversation(at, s.Start().User, s.Turns[:turn-1]))
@@ -411,8 +449,8 @@ func Inherited(s run.State, at, child subjects.Path, before []provider.Message) 
 	}))...)
 }
 
-// Continued is a conversation with what came before it. One that had no task of its own, as a copy of its parent has none,
-// goes on with its first answer.
+// Continued is a conversation with what came before it. One that had no task of
+// its own, as a copy of its parent has none, goes on with its first answer.
 func Continued(before, msgs []provider.Message) []provider.Message {
 	if len(before) > 0 && msgs[0].Content == "" {
 		msgs = msgs[1:]
@@ -420,8 +458,8 @@ func Continued(before, msgs []provider.Message) []provider.Message {
 	return slices.Concat(before, msgs)
 }
 
-// Guidance is what a run is told of itself and of how to work with others, "" if it has none of the tools.
-// Of these it uses some by writing lines of text.
+// Guidance is what a run is told of itself and of how to work with others, ""
+// if it has none of the tools. Of these it uses some by writing lines of text.
 func Guidance(at subjects.Path, names, written []string) string {
 	names = slices.Concat(names, written)
 	if !slices.ContainsFunc(names, func(n string) bool { return slices.Contains(mailNames, n) }) {
@@ -448,7 +486,10 @@ Fork when a task stands on its own, when several approaches are worth trying at 
 A child tells you when it is done: {"status": "idle", "success": true, "summary": ...} or {"status": "idle", "success": false, "error": ..., "partial": ...}. Then it waits: send it more, or kill it. Keep track of the ids and of who does what. Children that should talk to each other have to be told each other's ids. Wait for their mail before you answer: if somebody waits for your answer, your children are ended with it.`
 
 func howToWrite(names []string) string {
-	forms := []string{"You do this by writing commands, each on a line of its own. Their results come with the next message; a message without a command is your answer.", ""}
+	forms := []string{
+		"You do this by writing commands, each on a line of its own. Their results come with the next message; a message without a command is your answer.",
+		"",
+	}
 	for _, f := range slashForms {
 		if slices.Contains(names, toolOf(f.name)) {
 			forms = append(forms, "- "+f.form)

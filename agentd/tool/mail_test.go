@@ -10,8 +10,9 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// TestCompleted: an answer that is the completion message itself is that, in a fence or not; any other answer, JSON or
-// not, is what the fork's parent reads, with nothing left out.
+// TestCompleted: an answer that is the completion message itself is that, in a
+// fence or not; any other answer, JSON or not, is what the fork's parent reads,
+// with nothing left out.
 func TestCompleted(t *testing.T) {
 	const other = `{"success":true,"items":[1,2]}`
 	for answer, want := range map[string]tool.Completion{
@@ -29,7 +30,9 @@ func TestCompleted(t *testing.T) {
 		"Done:\n```json\n{\"a\":1}\n```\nBye.":                                   {Success: true, Summary: "Done:\n```json\n{\"a\":1}\n```\nBye."},
 	} {
 		want.Status = "idle"
-		s := run.State{Turns: []run.Turn{{Entry: run.Entry{Kind: run.EntryIdle, Answer: &provider.Response{Content: answer}}}}}
+		s := run.State{
+			Turns: []run.Turn{{Entry: run.Entry{Kind: run.EntryIdle, Answer: &provider.Response{Content: answer}}}},
+		}
 		if diff := cmp.Diff(want, tool.Completed(s)); diff != "" {
 			t.Errorf("%s:\n%s", answer, diff)
 		}

@@ -7,20 +7,24 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// Review is what a supervisor is asked about the last turn of a run: what the run was asked, what it has said, and what
-// it is about to do, as JSON, which nothing in it can break out of.
+// Review is what a supervisor is asked about the last turn of a run: what the
+// run was asked, what it has said, and what it is about to do, as JSON, which
+// nothing in it can break out of.
 func Review(r subjects.Run, s run.State) string {
 	type act struct {
 		Tool      string            `json:"tool"`
 		Arguments map[string]string `json:"arguments"`
-		Cut       map[string]int    `json:"cut,omitempty"` // those of which only the beginning stands there, and their bytes
+		// those of which only the beginning stands there, and their
+		// bytes
+		Cut map[string]int `json:"cut,omitempty"`
 	}
 	about := struct {
-		Agent string   `json:"agent"`
-		ID    string   `json:"id"`
-		Task  string   `json:"task"`
-		Said  []string `json:"said"` // before and beside its calls, the last at the end
-		Acts  []act    `json:"about_to"`
+		Agent string `json:"agent"`
+		ID    string `json:"id"`
+		Task  string `json:"task"`
+		// before and beside its calls, the last at the end
+		Said []string `json:"said"`
+		Acts []act    `json:"about_to"`
 	}{Agent: r.Agent.String(), ID: r.Path.String(), Task: clipped(s.Input.Task, muchText)}
 	for _, t := range s.Turns[max(0, len(s.Turns)-lookBack):] {
 		if text := t.Entry.Answer.Content; text != "" {
@@ -50,7 +54,8 @@ func Review(r subjects.Run, s run.State) string {
 		`or {"decision": "pause", "reason": "why a person has to look at it first"}.`
 }
 
-// Cut reports whether a supervisor is not shown all of what a turn is about to do.
+// Cut reports whether a supervisor is not shown all of what a turn is about to
+// do.
 func Cut(e run.Entry) bool {
 	for i, tc := range e.Answer.ToolCalls {
 		for _, v := range tc.Arguments {
@@ -62,8 +67,9 @@ func Cut(e run.Entry) bool {
 	return false
 }
 
-// lookBack is how many turns a supervisor sees, muchText how many bytes of what was said, and muchArgument how many of an
-// argument: all of it as a rule, since nothing is done of what it has not seen.
+// lookBack is how many turns a supervisor sees, muchText how many bytes of what
+// was said, and muchArgument how many of an argument: all of it as a rule,
+// since nothing is done of what it has not seen.
 const (
 	lookBack     = 10
 	muchText     = 8 << 10

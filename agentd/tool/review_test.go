@@ -13,13 +13,20 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// reviewed is a run whose first turn waits for its supervisor, and then has heard of what happens.
+// reviewed is a run whose first turn waits for its supervisor, and then has
+// heard of what happens.
 func reviewed(t *testing.T, e run.Entry, then ...run.Event) run.State {
 	t.Helper()
 	at := func(seq uint64) run.Meta { return run.Meta{Seq: seq, Time: noon.Add(time.Duration(seq) * time.Second)} }
 	e.Index, e.Kind, e.Trigger, e.Seen = 1, run.EntryTurn, 1, 1
 	e.Start = &run.Start{Supervision: run.Supervision{Mode: run.Human, Agent: "watcher", Timeout: time.Hour}}
-	e.Review, e.Timer = &run.Call{Op: run.OpReview, Agent: "watcher", Deadline: noon.Add(time.Minute)}, noon.Add(time.Minute)
+	e.Review, e.Timer = &run.Call{
+		Op:       run.OpReview,
+		Agent:    "watcher",
+		Deadline: noon.Add(time.Minute),
+	}, noon.Add(
+		time.Minute,
+	)
 	var s run.State
 	for _, event := range append([]run.Event{run.Called{Meta: at(1), Input: run.Input{Task: "x"}}, run.Answered{Meta: at(2), Entry: e}}, then...) {
 		var err error
@@ -34,11 +41,17 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // verdict is what the supervisor of a turn with so many calls says.
 func verdict(calls int, text string) run.Event {
-	return run.Replied{Meta: run.Meta{Seq: 3, Time: noon.Add(3 * time.Second)}, Turn: 1, Index: calls, Outcome: run.Outcome{Status: run.StatusCompleted, Result: text}}
+	return run.Replied{
+		Meta:    run.Meta{Seq: 3, Time: noon.Add(3 * time.Second)},
+		Turn:    1,
+		Index:   calls,
+		Outcome: run.Outcome{Status: run.StatusCompleted, Result: text},
+	}
 }
 
-// TestResultsBeforeTheyAre: a run that waits for its supervisor, or for a person, may be copied, and may be shown when it
-// was ended so: nothing of its turn was carried out, whatever it had asked for.
+// TestResultsBeforeTheyAre: a run that waits for its supervisor, or for a
+// person, may be copied, and may be shown when it was ended so: nothing of its
+// turn was carried out, whatever it had asked for.
 func TestResultsBeforeTheyAre(t *testing.T) {
 	const undecided = "Nothing of this turn was carried out: nobody has approved of it yet."
 	ids := []string{"check", "wait", "wait for one", "fork", "send", "spawn", "call", "refused"}
@@ -77,11 +90,15 @@ func TestResultsBeforeTheyAre(t *testing.T) {
 	}
 }
 
-// TestWithheldCommands: what became of commands that are lines of text is text too, below each of them, as ever.
+// TestWithheldCommands: what became of commands that are lines of text is text
+// too, below each of them, as ever.
 func TestWithheldCommands(t *testing.T) {
 	e := run.Entry{
-		Answer: &provider.Response{Content: "/slash check-mail\n/slash kill r-1-0", ToolCalls: tool.Commands("/slash check-mail\n/slash kill r-1-0")},
-		Calls:  []run.Call{{Op: run.OpMail, Slash: true}, {Op: run.OpKill, Agent: "a", To: "r-1-0", Slash: true}},
+		Answer: &provider.Response{
+			Content:   "/slash check-mail\n/slash kill r-1-0",
+			ToolCalls: tool.Commands("/slash check-mail\n/slash kill r-1-0"),
+		},
+		Calls: []run.Call{{Op: run.OpMail, Slash: true}, {Op: run.OpKill, Agent: "a", To: "r-1-0", Slash: true}},
 	}
 	for _, test := range []struct {
 		then []run.Event
@@ -100,7 +117,8 @@ func TestWithheldCommands(t *testing.T) {
 	}
 }
 
-// TestReviewCut: what a supervisor is not shown all of it is told of, argument by argument.
+// TestReviewCut: what a supervisor is not shown all of it is told of, argument
+// by argument.
 func TestReviewCut(t *testing.T) {
 	long := strings.Repeat("é", 40_000)
 	for _, test := range []struct {
@@ -113,7 +131,10 @@ func TestReviewCut(t *testing.T) {
 	} {
 		e := run.Entry{
 			Answer: &provider.Response{ToolCalls: []provider.ToolCall{
-				{Name: "call_agent", Arguments: map[string]string{"agent": "a", "task": test.task}}, {Name: "fork", Arguments: map[string]string{"prompt": "x"}},
+				{
+					Name:      "call_agent",
+					Arguments: map[string]string{"agent": "a", "task": test.task},
+				}, {Name: "fork", Arguments: map[string]string{"prompt": "x"}},
 			}},
 			Calls: []run.Call{{Agent: "a"}, {Op: run.OpFork, Agent: "a"}},
 		}
@@ -126,7 +147,9 @@ func TestReviewCut(t *testing.T) {
 			acts = `{"tool":"call_agent","arguments":{"agent":"a","task":"` + test.shown + `"}` + test.cut + `},` + acts
 		}
 		text := tool.Review(subjects.Run{}, reviewed(t, e))
-		if !strings.Contains(text, `"about_to":[`+acts+`]`) || strings.Contains(text, "Of the arguments under cut") != (test.cut != "") || e.Cut != (test.cut != "") {
+		if !strings.Contains(text, `"about_to":[`+acts+`]`) ||
+			strings.Contains(text, "Of the arguments under cut") != (test.cut != "") ||
+			e.Cut != (test.cut != "") {
 			t.Errorf("%s: %t, %.400s…", test.name, e.Cut, text)
 		}
 	}

@@ -11,22 +11,35 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// slashForms are the commands: their names and the way they are written, as a model is taught it. read puts what stands
-// behind the name, up to rest, into args and says what is wrong with it, "" if nothing is.
+// slashForms are the commands: their names and the way they are written, as a
+// model is taught it. read puts what stands behind the name, up to rest, into
+// args and says what is wrong with it, "" if nothing is.
 var slashForms = []struct {
 	name, form, example string
 	read                func(s string, args map[string]string) (rest, wrong string)
 }{
-	{"fork", `/slash fork "PROMPT", or only /slash fork for a child that inherits your context`, `/slash fork "Find out why the login test fails"`, readFork},
+	{
+		"fork",
+		`/slash fork "PROMPT", or only /slash fork for a child that inherits your context`,
+		`/slash fork "Find out why the login test fails"`,
+		readFork,
+	},
 	{"send", `/slash send ID "MESSAGE"`, `/slash send r-1-0 "Now mend it"`, readSend},
 	{"check-mail", `/slash check-mail`, `/slash check-mail`, readCheckMail},
-	{"wait", `/slash wait, or /slash wait ID ID, or /slash wait --timeout SECONDS ID ID`, `/slash wait --timeout 60 r-1-0 r-1-1`, readWait},
+	{
+		"wait",
+		`/slash wait, or /slash wait ID ID, or /slash wait --timeout SECONDS ID ID`,
+		`/slash wait --timeout 60 r-1-0 r-1-1`,
+		readWait,
+	},
 	{"kill", `/slash kill ID`, `/slash kill r-1-0`, readKill},
 }
 
-// ParseSlash reads the commands in the text of a model that cannot call tools: the lines that begin with /slash, with
-// at most three spaces before it, be it in a fence or not. What is indented further or quoted with > is talk about a
-// command. (The commands are those of the design document of the sub-agents' tools, with wait beside them.)
+// ParseSlash reads the commands in the text of a model that cannot call tools:
+// the lines that begin with /slash, with at most three spaces before it, be it
+// in a fence or not. What is indented further or quoted with > is talk about a
+// command. (The commands are those of the design document of the sub-agents'
+// tools, with wait beside them.)
 //
 //	/slash fork                            fork, without arguments
 //	/slash fork "PROMPT"                   fork: prompt
@@ -35,16 +48,20 @@ var slashForms = []struct {
 //	/slash wait --timeout SECONDS ID ID    wait: timeout, whole seconds, and from, a JSON array, if they are written
 //	/slash kill ID                         kill: id
 //
-// PROMPT and MESSAGE may go on over several lines if they stand in quotes: double ones, inside which \" \\ \n \t are
-// escapes; single ones; curly ones, with no other curly double quote inside. Without quotes they end with the line.
+// PROMPT and MESSAGE may go on over several lines if they stand in quotes:
+// double ones, inside which \" \\ \n \t are escapes; single ones; curly ones,
+// with no other curly double quote inside. Without quotes they end with the
+// line.
 //
-// No command vanishes. One that is not known or not well-formed is a call of "slash", with its line, at most 200
-// bytes of it, and an error that teaches. It takes no more than its line, so that a quote that was not closed does not
-// swallow the commands below it. Calls are numbered in the order of the text, from slash-1 on. Bytes that are no
-// UTF-8 become U+FFFD.
+// No command vanishes. One that is not known or not well-formed is a call of
+// "slash", with its line, at most 200 bytes of it, and an error that teaches.
+// It takes no more than its line, so that a quote that was not closed does not
+// swallow the commands below it. Calls are numbered in the order of the text,
+// from slash-1 on. Bytes that are no UTF-8 become U+FFFD.
 func ParseSlash(text string) []provider.ToolCall {
 	var calls []provider.ToolCall
-	text = strings.ToValidUTF8(text, "\uFFFD") // they would not survive being stored
+	// they would not survive being stored
+	text = strings.ToValidUTF8(text, "\uFFFD")
 	for text != "" {
 		line, next, _ := strings.Cut(text, "\n")
 		if behind, ok := slashed(line); ok {
@@ -62,20 +79,34 @@ func ParseSlash(text string) []provider.ToolCall {
 	return calls
 }
 
-// malformedCommand is the name of a call that stands for a line which is no command that could be carried out.
+// malformedCommand is the name of a call that stands for a line which is no
+// command that could be carried out.
 const malformedCommand = "slash"
 
 // maxCommands is how many commands of one text are carried out.
 const maxCommands = 50
 
-// Commands are the commands in a text, as ParseSlash reads them, and of too many the first ones.
+// Commands are the commands in a text, as ParseSlash reads them, and of too
+// many the first ones.
 func Commands(text string) []provider.ToolCall {
 	calls := ParseSlash(text)
 	if len(calls) <= maxCommands {
 		return calls
 	}
-	raw, _ := json.Marshal(map[string]string{"line": "/slash", "error": fmt.Sprintf("/slash error: %d commands, and at most %d of one message are carried out: the others were not", len(calls), maxCommands)})
-	return append(calls[:maxCommands], provider.NewToolCall(fmt.Sprintf("slash-%d", maxCommands+1), malformedCommand, raw))
+	raw, _ := json.Marshal(
+		map[string]string{
+			"line": "/slash",
+			"error": fmt.Sprintf(
+				"/slash error: %d commands, and at most %d of one message are carried out: the others were not",
+				len(calls),
+				maxCommands,
+			),
+		},
+	)
+	return append(
+		calls[:maxCommands],
+		provider.NewToolCall(fmt.Sprintf("slash-%d", maxCommands+1), malformedCommand, raw),
+	)
 }
 
 // toolOf is the name of a command's tool.
@@ -86,8 +117,9 @@ func (l Limits) spoken(tc provider.ToolCall) bool {
 	return l.Start != nil && len(l.Start.Slash) > 0 && strings.HasPrefix(tc.ID, "slash-")
 }
 
-// spoken takes the commands out of a turn's tool calls, which they stand behind. What came of them is text, as they
-// were: each with its line, and what other agents have written as JSON, which nothing in it can break out of.
+// spoken takes the commands out of a turn's tool calls, which they stand
+// behind. What came of them is text, as they were: each with its line, and what
+// other agents have written as JSON, which nothing in it can break out of.
 func spoken(t run.Turn, results []provider.ToolResult) (called []provider.ToolCall, said string) {
 	var lines []string
 	for i, tc := range t.Entry.Answer.ToolCalls {
@@ -108,15 +140,18 @@ func spoken(t run.Turn, results []provider.ToolResult) (called []provider.ToolCa
 	return called, "Results of your commands, in their order:\n\n" + strings.Join(lines[:len(lines)-1], "\n")
 }
 
-// slashed is what stands behind /slash on a line; ok is false if the line is no command.
+// slashed is what stands behind /slash on a line; ok is false if the line is no
+// command.
 func slashed(line string) (behind string, ok bool) {
 	unindented := strings.TrimLeft(line, " ")
 	behind, ok = strings.CutPrefix(unindented, "/slash")
-	return behind, ok && len(line)-len(unindented) <= 3 && (behind == "" || strings.IndexFunc(behind, unicode.IsSpace) == 0)
+	return behind, ok && len(line)-len(unindented) <= 3 &&
+		(behind == "" || strings.IndexFunc(behind, unicode.IsSpace) == 0)
 }
 
-// readSlash reads the command at the beginning of a text, /slash itself left out, up to rest. why is the error for the
-// model if there is none that could be carried out.
+// readSlash reads the command at the beginning of a text, /slash itself left
+// out, up to rest. why is the error for the model if there is none that could
+// be carried out.
 func readSlash(s string) (name string, args map[string]string, rest, why string) {
 	written, s := word(s)
 	name = strings.ReplaceAll(strings.ToLower(written), "_", "-")
@@ -197,11 +232,13 @@ func readWait(s string, args map[string]string) (rest, wrong string) {
 	return s, ""
 }
 
-// quoted reads the text argument at the beginning of s, which has to be the last of its command, and says what is wrong
-// with it, "" if nothing is. missing is said of a blank one.
+// quoted reads the text argument at the beginning of s, which has to be the
+// last of its command, and says what is wrong with it, "" if nothing is.
+// missing is said of a blank one.
 //
-// A quote ends at the next mark of its kind, and that of a later command is one: however many quotes are left open, a byte
-// is looked at once for each kind.
+// A quote ends at the next mark of its kind, and that of a later command is
+// one: however many quotes are left open, a byte is looked at once for each
+// kind.
 func quoted(s, missing string) (text, rest, wrong string) {
 	s = strings.TrimLeftFunc(s, blank)
 	closed := true
@@ -259,7 +296,8 @@ func unescape(s string) (text, rest string, closed bool) {
 	}
 }
 
-// word is the first word of a line and what stands behind it, "" if the line has none.
+// word is the first word of a line and what stands behind it, "" if the line
+// has none.
 func word(s string) (first, rest string) {
 	s = strings.TrimLeftFunc(s, blank)
 	if i := strings.IndexFunc(s, unicode.IsSpace); i >= 0 {
@@ -276,5 +314,6 @@ func lineOf(s string) string {
 	return line
 }
 
-// clip is at most the first 200 bytes of a valid text; a character that would be torn is left out.
+// clip is at most the first 200 bytes of a valid text; a character that would
+// be torn is left out.
 func clip(s string) string { return strings.ToValidUTF8(s[:min(len(s), 200)], "") }

@@ -16,7 +16,8 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// slashCall is a call as the table says it: a name, then pairs of keys and values.
+// slashCall is a call as the table says it: a name, then pairs of keys and
+// values.
 func slashCall(name string, pairs ...string) provider.ToolCall {
 	c := provider.ToolCall{Name: name, Arguments: map[string]string{}}
 	for i := 0; i < len(pairs); i += 2 {
@@ -42,8 +43,8 @@ func numbered(calls []provider.ToolCall) []provider.ToolCall {
 	return calls
 }
 
-// parsed are the calls in a text, as the table says them. That each comes back from the run's log as it was is
-// looked at on the way.
+// parsed are the calls in a text, as the table says them. That each comes back
+// from the run's log as it was is looked at on the way.
 func parsed(t interface {
 	Helper()
 	Fatal(args ...any)
@@ -177,7 +178,8 @@ func TestSlash(t *testing.T) {
 	}
 }
 
-// TestSlashTeaches holds what a model reads that made a mistake to its exact words.
+// TestSlashTeaches holds what a model reads that made a mistake to its exact
+// words.
 func TestSlashTeaches(t *testing.T) {
 	const (
 		all = `The commands are: /slash fork "PROMPT", or only /slash fork for a child that inherits your context; /slash send ID "MESSAGE"; /slash check-mail; ` +
@@ -211,7 +213,8 @@ func TestSlashTeaches(t *testing.T) {
 	}
 }
 
-// TestSlashTaughtIsUnderstood: the example in an answer is a command that works.
+// TestSlashTaughtIsUnderstood: the example in an answer is a command that
+// works.
 func TestSlashTaughtIsUnderstood(t *testing.T) {
 	for _, line := range []string{`/slash fork ""`, "/slash send", "/slash check-mail x", "/slash wait --timeout", "/slash kill"} {
 		_, example, _ := strings.Cut(parsed(t, line)[0].Arguments["error"], "For example: ")
@@ -221,14 +224,15 @@ func TestSlashTaughtIsUnderstood(t *testing.T) {
 	}
 }
 
-// TestSlashOfAnyLength: however many quotes are left open before a long text, it is not read again for each of them,
-// which would take minutes here.
+// TestSlashOfAnyLength: however many quotes are left open before a long text,
+// it is not read again for each of them, which would take minutes here.
 func TestSlashOfAnyLength(t *testing.T) {
 	const n = 20_000
 	filler := strings.Repeat("é", 2<<20)
 	for _, open := range []string{"“", `"`, "'"} {
 		calls := tool.ParseSlash(strings.Repeat("/slash fork "+open+"x\n", n) + filler + "\n” junk")
-		if len(calls) != n || slices.ContainsFunc(calls, func(c provider.ToolCall) bool { return c.Name != "slash" }) {
+		if len(calls) != n ||
+			slices.ContainsFunc(calls, func(c provider.ToolCall) bool { return c.Name != "slash" }) {
 			t.Errorf("%s: %d calls", open, len(calls))
 		}
 	}
@@ -237,7 +241,8 @@ func TestSlashOfAnyLength(t *testing.T) {
 	}
 }
 
-// quoting writes a text as an argument; ok is false if it cannot be written in this way.
+// quoting writes a text as an argument; ok is false if it cannot be written in
+// this way.
 var quoting = []func(s string) (argument string, ok bool){
 	func(s string) (string, bool) {
 		return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`, true
@@ -252,9 +257,31 @@ var quoting = []func(s string) (argument string, ok bool){
 	},
 }
 
-// TestSlashComesBack: what is quoted properly is what the child or the other reads, whatever stands around it.
+// TestSlashComesBack: what is quoted properly is what the child or the other
+// reads, whatever stands around it.
 func TestSlashComesBack(t *testing.T) {
-	words := rapid.SampledFrom([]string{"a", "n", "t", " ", "\t", "\n", "\r\n", `\`, `"`, "'", "“", "”", "<", "é", "\u2028", "```", "\n/slash kill r-1-0", "/slash"})
+	words := rapid.SampledFrom(
+		[]string{
+			"a",
+			"n",
+			"t",
+			" ",
+			"\t",
+			"\n",
+			"\r\n",
+			`\`,
+			`"`,
+			"'",
+			"“",
+			"”",
+			"<",
+			"é",
+			"\u2028",
+			"```",
+			"\n/slash kill r-1-0",
+			"/slash",
+		},
+	)
 	texts := rapid.OneOf(
 		rapid.String(),
 		rapid.Map(rapid.SliceOf(words), func(s []string) string { return strings.Join(s, "") }),
@@ -295,7 +322,14 @@ func FuzzParseSlash(f *testing.F) {
 		f.Add(seed)
 	}
 	// The arguments that a call needs, and those that it may have.
-	needs := map[string][]string{"fork": {}, "send": {"message", "to"}, "check_mail": {}, "wait": {}, "kill": {"id"}, "slash": {"error", "line"}}
+	needs := map[string][]string{
+		"fork":       {},
+		"send":       {"message", "to"},
+		"check_mail": {},
+		"wait":       {},
+		"kill":       {"id"},
+		"slash":      {"error", "line"},
+	}
 	may := map[string][]string{"fork": {"prompt"}, "wait": {"from", "timeout"}}
 	f.Fuzz(func(t *testing.T, text string) {
 		for i, c := range parsed(t, text) {

@@ -11,7 +11,8 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// The names of the tools that make spawned runs, and of those that such a run ends with.
+// The names of the tools that make spawned runs, and of those that such a run
+// ends with.
 const (
 	SpawnAgentToolName   = "spawn_agent"
 	SpawnAgentsToolName  = "spawn_agents"
@@ -19,13 +20,22 @@ const (
 	SubmitErrorToolName  = "submit_error"
 )
 
-// SpawnTools defines spawn_agent and spawn_agents for an agent that may give tasks to the given ones, and to agents
-// of nobody's definition.
+// SpawnTools defines spawn_agent and spawn_agents for an agent that may give
+// tasks to the given ones, and to agents of nobody's definition.
 func SpawnTools(allowedAgents []string, maxBatch int) []provider.Tool {
 	task := provider.ToolParameter{Type: "string", Description: "Task description for the sub-agent", Required: true}
 	cwd := provider.ToolParameter{Type: "string", Description: "Working directory (defaults to parent's cwd)"}
-	agent := provider.ToolParameter{Type: "string", Description: "Agent definition to use: " + strings.Join(allowedAgents, ", ") + ". Without one, a fresh agent with your model works on the task"}
-	context := provider.ToolParameter{Type: "string", Description: "Additional context from your conversation to pass along"}
+	agent := provider.ToolParameter{
+		Type: "string",
+		Description: "Agent definition to use: " + strings.Join(
+			allowedAgents,
+			", ",
+		) + ". Without one, a fresh agent with your model works on the task",
+	}
+	context := provider.ToolParameter{
+		Type:        "string",
+		Description: "Additional context from your conversation to pass along",
+	}
 	one := map[string]provider.ToolParameter{"task": task, "cwd": cwd, "context": context}
 	if len(allowedAgents) > 0 {
 		one["agent"] = agent
@@ -41,13 +51,19 @@ func SpawnTools(allowedAgents []string, maxBatch int) []provider.Tool {
 			Description: "Spawn sub-agents to execute tasks in parallel. Each sub-agent runs independently and returns a result. Use for: multiple perspectives on code review, " +
 				"exploring unfamiliar parts of a codebase, parallel research or analysis tasks, or divide-and-conquer problem solving.",
 			Parameters: map[string]provider.ToolParameter{
-				"tasks": {Type: "array", Description: "List of tasks to execute in parallel", Required: true, Schema: tasksSchema(one, maxBatch)},
+				"tasks": {
+					Type:        "array",
+					Description: "List of tasks to execute in parallel",
+					Required:    true,
+					Schema:      tasksSchema(one, maxBatch),
+				},
 			},
 		},
 	}
 }
 
-// Offer defines the tools of some names with which work is given to the given agents.
+// Offer defines the tools of some names with which work is given to the given
+// agents.
 func Offer(names, agents []string, maxBatch int) []provider.Tool {
 	var tools []provider.Tool
 	if len(agents) > 0 && slices.Contains(names, CallAgentToolName) {
@@ -70,13 +86,15 @@ func Offer(names, agents []string, maxBatch int) []provider.Tool {
 	return tools
 }
 
-// tasksSchema describes the elements of tasks. Encoding sorts the keys: it is the same bytes in every turn.
+// tasksSchema describes the elements of tasks. Encoding sorts the keys: it is
+// the same bytes in every turn.
 func tasksSchema(one map[string]provider.ToolParameter, maxBatch int) json.RawMessage {
 	properties := map[string]any{}
 	for name, p := range one {
 		properties[name] = map[string]any{"type": p.Type, "description": p.Description}
 	}
-	schema, _ := json.Marshal(map[string]any{ // strings and numbers always marshal
+	// strings and numbers always marshal
+	schema, _ := json.Marshal(map[string]any{
 		"minItems": 1, "maxItems": maxBatch,
 		"items": map[string]any{"type": "object", "required": []string{"task"}, "properties": properties},
 	})
@@ -89,18 +107,27 @@ func SubmitTools() []provider.Tool {
 		{
 			Name:        SubmitResultToolName,
 			Description: "Submit your final result to the parent conversation. Call this when you have completed your assigned task. After calling this, your conversation ends.",
-			Parameters:  map[string]provider.ToolParameter{"result": {Type: "string", Description: "Your final result, summary, or output", Required: true}},
+			Parameters: map[string]provider.ToolParameter{
+				"result": {Type: "string", Description: "Your final result, summary, or output", Required: true},
+			},
 		},
 		{
 			Name: SubmitErrorToolName,
 			Description: "Report that you cannot complete the assigned task. Call this if you encounter an unrecoverable error or determine the task is impossible. " +
 				"After calling this, your conversation ends.",
-			Parameters: map[string]provider.ToolParameter{"error": {Type: "string", Description: "Description of why the task could not be completed", Required: true}},
+			Parameters: map[string]provider.ToolParameter{
+				"error": {
+					Type:        "string",
+					Description: "Description of why the task could not be completed",
+					Required:    true,
+				},
+			},
 		},
 	}
 }
 
-// spawn decides on the tasks of one tool call: all of them may be carried out, or none is.
+// spawn decides on the tasks of one tool call: all of them may be carried out,
+// or none is.
 func spawn(tc provider.ToolCall, l Limits, known find) []run.Call {
 	refuse := func(k run.Kind, format string, args ...any) []run.Call {
 		return []run.Call{refused(tc, k, format, args...)}
@@ -115,7 +142,12 @@ func spawn(tc provider.ToolCall, l Limits, known find) []run.Call {
 	case len(tasks) == 0:
 		return refuse(run.KindError, `"tasks" argument is empty: want at least one task`)
 	case len(tasks) > l.MaxBatch:
-		return refuse(run.KindError, "%d tasks, and at most %d may be spawned at once: none was started", len(tasks), l.MaxBatch)
+		return refuse(
+			run.KindError,
+			"%d tasks, and at most %d may be spawned at once: none was started",
+			len(tasks),
+			l.MaxBatch,
+		)
 	}
 	var calls []run.Call
 	for i, t := range tasks {
@@ -155,16 +187,18 @@ func (l Limits) spawnable(t run.Task, known find) (run.Kind, string) {
 	return run.KindError, ""
 }
 
-// outside reports whether a path cannot be below the directory that it is relative to. (Where it leads is looked at
-// when the run begins: prompt.Below.)
+// outside reports whether a path cannot be below the directory that it is
+// relative to. (Where it leads is looked at when the run begins: prompt.Below.)
 func outside(cwd string) bool {
 	c := path.Clean(cwd)
 	return path.IsAbs(c) || c == ".." || strings.HasPrefix(c, "../")
 }
 
-// Submitted is the outcome of an answer whose one tool call ends the run, nil if it is none.
+// Submitted is the outcome of an answer whose one tool call ends the run, nil
+// if it is none.
 func Submitted(resp *provider.Response, tools []provider.Tool) *run.Outcome {
-	if len(resp.ToolCalls) != 1 || submitProblem(resp.ToolCalls[0]) != "" || !slices.Contains(Names(tools), resp.ToolCalls[0].Name) {
+	if len(resp.ToolCalls) != 1 || submitProblem(resp.ToolCalls[0]) != "" ||
+		!slices.Contains(Names(tools), resp.ToolCalls[0].Name) {
 		return nil
 	}
 	if tc := resp.ToolCalls[0]; tc.Name == SubmitErrorToolName {
@@ -188,8 +222,8 @@ func submitProblem(tc provider.ToolCall) string {
 // ends reports whether a tool ends a run.
 func ends(tool string) bool { return tool == SubmitResultToolName || tool == SubmitErrorToolName }
 
-// premature says why nothing of an answer is carried out that would end the run and go on with it, "" if that
-// is not so.
+// premature says why nothing of an answer is carried out that would end the run
+// and go on with it, "" if that is not so.
 func premature(calls []provider.ToolCall, l Limits) string {
 	for _, tc := range calls {
 		if len(calls) > 1 && ends(tc.Name) && slices.Contains(l.Offered, tc.Name) {

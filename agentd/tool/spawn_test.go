@@ -13,14 +13,19 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// TestSpawnDefinitions: names, descriptions and required arguments are those of the design document.
+// TestSpawnDefinitions: names, descriptions and required arguments are those of
+// the design document.
 func TestSpawnDefinitions(t *testing.T) {
 	want, err := os.ReadFile("testdata/spawn.json")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for range 20 {
-		got, err := json.MarshalIndent(append(tool.SpawnTools([]string{"helper"}, 10), tool.SubmitTools()...), "", "  ")
+		got, err := json.MarshalIndent(
+			append(tool.SpawnTools([]string{"helper"}, 10), tool.SubmitTools()...),
+			"",
+			"  ",
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -33,9 +38,19 @@ func TestSpawnDefinitions(t *testing.T) {
 	}
 }
 
-// TestSpawnDecided: what is wrong with a batch is said once, with its place, and nothing of it is carried out.
+// TestSpawnDecided: what is wrong with a batch is said once, with its place,
+// and nothing of it is carried out.
 func TestSpawnDecided(t *testing.T) {
-	l := tool.Limits{Allowed: []string{"helper", "ghost"}, Depth: 1, MaxDepth: 3, MaxBytes: 200, MaxBatch: 3, Agent: "me", Start: &run.Start{Model: "m"}, Offered: []string{"spawn_agent", "spawn_agents"}}
+	l := tool.Limits{
+		Allowed:  []string{"helper", "ghost"},
+		Depth:    1,
+		MaxDepth: 3,
+		MaxBytes: 200,
+		MaxBatch: 3,
+		Agent:    "me",
+		Start:    &run.Start{Model: "m"},
+		Offered:  []string{"spawn_agent", "spawn_agents"},
+	}
 	for _, test := range []struct{ name, tool, arguments, want string }{
 		{"one", "spawn_agent", `{"task":"x"}`, ""},
 		{"one, by name", "spawn_agent", `{"task":"x","agent":"helper"}`, ""},
@@ -54,8 +69,16 @@ func TestSpawnDecided(t *testing.T) {
 		{"too large", "spawn_agent", `{"task":"` + strings.Repeat("x", 200) + `"}`, `spawn_agent error: task and context are 246 bytes, at most 200 are passed on`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			resp := &provider.Response{ToolCalls: []provider.ToolCall{provider.NewToolCall("c", test.tool, []byte(test.arguments))}}
-			calls, spread := tool.Turn(resp, l, tool.Known{Agent: func(agent string) (tool.Listing, bool) { return tool.Listing{}, agent == "helper" }})
+			resp := &provider.Response{
+				ToolCalls: []provider.ToolCall{provider.NewToolCall("c", test.tool, []byte(test.arguments))},
+			}
+			calls, spread := tool.Turn(
+				resp,
+				l,
+				tool.Known{
+					Agent: func(agent string) (tool.Listing, bool) { return tool.Listing{}, agent == "helper" },
+				},
+			)
 			if calls[0].Error != test.want {
 				t.Errorf("got %q, want %q", calls[0].Error, test.want)
 			}
@@ -70,13 +93,21 @@ func TestSpawnDecided(t *testing.T) {
 		})
 	}
 	l.Depth = 3
-	calls, _ := tool.Turn(&provider.Response{ToolCalls: []provider.ToolCall{provider.NewToolCall("c", "spawn_agent", []byte(`{"task":"x"}`))}}, l, tool.Known{})
-	if want := "spawn_agent error: maximum sub-agent depth (3) reached"; calls[0].Error != want || calls[0].Kind != run.KindDepth {
+	calls, _ := tool.Turn(
+		&provider.Response{
+			ToolCalls: []provider.ToolCall{provider.NewToolCall("c", "spawn_agent", []byte(`{"task":"x"}`))},
+		},
+		l,
+		tool.Known{},
+	)
+	if want := "spawn_agent error: maximum sub-agent depth (3) reached"; calls[0].Error != want ||
+		calls[0].Kind != run.KindDepth {
 		t.Errorf("%+v", calls[0])
 	}
 }
 
-// TestSubmitted: only an offered tool, called alone and with its argument, ends a run.
+// TestSubmitted: only an offered tool, called alone and with its argument, ends
+// a run.
 func TestSubmitted(t *testing.T) {
 	result := provider.NewToolCall("c", "submit_result", []byte(`{"result":"fine"}`))
 	failed := provider.NewToolCall("c", "submit_error", []byte(`{"error":"cannot"}`))
@@ -101,7 +132,8 @@ func TestSubmitted(t *testing.T) {
 	}
 }
 
-// TestErrorKinds: every way to fail has a kind of the closed set that a model reads.
+// TestErrorKinds: every way to fail has a kind of the closed set that a model
+// reads.
 func TestErrorKinds(t *testing.T) {
 	for kind, want := range map[run.Kind]tool.ErrorKind{
 		run.KindSubAgentError: "sub_agent_error", run.KindTimeout: "timed_out", run.KindCancelled: "cancelled", run.KindTurns: "turns", run.KindDepth: "depth",

@@ -10,8 +10,9 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// The tests of the tool that axe's M5 specification names in 7.7: of its definition (6.1 to 6.4), and the one of its
-// execution that no model gets as far as. The others run the real program: cmd/spec_call_test.go.
+// The tests of the tool that axe's M5 specification names in 7.7: of its
+// definition (6.1 to 6.4), and the one of its execution that no model gets as
+// far as. The others run the real program: cmd/spec_call_test.go.
 
 // This does not compile if the function is of another type.
 var _ func([]string) provider.Tool = tool.CallAgentTool // reqs 6.1 and 6.3
@@ -29,9 +30,17 @@ func TestCallAgentTool_Definition(t *testing.T) {
 			Name:        "call_agent",
 			Description: "Delegate a task to a sub-agent. The sub-agent runs independently with its own context and returns only its final result. Available agents: helper, runner",
 			Parameters: map[string]provider.ToolParameter{
-				"agent":   {Type: "string", Description: "Name of the sub-agent to invoke (must be one of: helper, runner)", Required: true},
-				"task":    {Type: "string", Description: "What you need the sub-agent to do", Required: true},
-				"context": {Type: "string", Description: "Additional context from your conversation to pass along", Required: false},
+				"agent": {
+					Type:        "string",
+					Description: "Name of the sub-agent to invoke (must be one of: helper, runner)",
+					Required:    true,
+				},
+				"task": {Type: "string", Description: "What you need the sub-agent to do", Required: true},
+				"context": {
+					Type:        "string",
+					Description: "Additional context from your conversation to pass along",
+					Required:    false,
+				},
 			},
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -50,7 +59,8 @@ func TestCallAgentTool_Definition(t *testing.T) {
 
 func TestCallAgentTool_EmptyAgents(t *testing.T) {
 	got := tool.CallAgentTool([]string{})
-	if got.Name != "call_agent" || len(got.Parameters) != 3 || !strings.HasSuffix(got.Description, "Available agents: ") {
+	if got.Name != "call_agent" || len(got.Parameters) != 3 ||
+		!strings.HasSuffix(got.Description, "Available agents: ") {
 		t.Errorf("got %+v", got)
 	}
 	if diff := cmp.Diff([]string{"agent", "task"}, got.Required()); diff != "" {
@@ -58,8 +68,8 @@ func TestCallAgentTool_EmptyAgents(t *testing.T) {
 	}
 }
 
-// TestExecuteCallAgent_DepthLimitReached: requirement 7.3, step 5, should a call come from an agent that was
-// offered no tool.
+// TestExecuteCallAgent_DepthLimitReached: requirement 7.3, step 5, should a
+// call come from an agent that was offered no tool.
 func TestExecuteCallAgent_DepthLimitReached(t *testing.T) {
 	for _, l := range []tool.Limits{{Depth: 3, MaxDepth: 3}, {Depth: 4, MaxDepth: 3}} {
 		l.Allowed = []string{"helper"}

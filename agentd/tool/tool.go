@@ -1,8 +1,10 @@
-// Package tool is what a model is offered and told: the definitions of tools, the checks of their
-// arguments, the exact texts of errors, and the results as a conversation. It is pure, and it is the
-// only place where text that a model reads about other agents is made.
+// Package tool is what a model is offered and told: the definitions of tools,
+// the checks of their arguments, the exact texts of errors, and the results as
+// a conversation. It is pure, and it is the only place where text that a model
+// reads about other agents is made.
 //
-// The texts and the order of the checks are those of axe (its M5 specification, 3.6, 3.7 and 3.13).
+// The texts and the order of the checks are those of axe (its M5 specification,
+// 3.6, 3.7 and 3.13).
 package tool
 
 import (
@@ -26,7 +28,11 @@ func CallAgentTool(allowedAgents []string) provider.Tool {
 		Name:        CallAgentToolName,
 		Description: "Delegate a task to a sub-agent. The sub-agent runs independently with its own context and returns only its final result. Available agents: " + names,
 		Parameters: map[string]provider.ToolParameter{
-			"agent":   {Type: "string", Description: "Name of the sub-agent to invoke (must be one of: " + names + ")", Required: true},
+			"agent": {
+				Type:        "string",
+				Description: "Name of the sub-agent to invoke (must be one of: " + names + ")",
+				Required:    true,
+			},
 			"task":    {Type: "string", Description: "What you need the sub-agent to do", Required: true},
 			"context": {Type: "string", Description: "Additional context from your conversation to pass along"},
 		},
@@ -35,16 +41,19 @@ func CallAgentTool(allowedAgents []string) provider.Tool {
 
 // Limits is what a caller may do.
 type Limits struct {
-	Allowed  []string // agents that it may call
-	Depth    int      // of the caller, 0 for a root
-	MaxDepth int      // effective
-	MaxBytes int      // of task and context together, as they are sent; 0: no limit
+	Allowed []string // agents that it may call
+	// of the caller, 0 for a root
+	Depth    int
+	MaxDepth int // effective
+	// of task and context together, as they are sent; 0: no limit
+	MaxBytes int
 
-	Start    *run.Start // what it was started with; nil: nothing but what stands here
-	Offered  []string   // the names of its tools
-	Agent    string     // its own name
-	AdHoc    bool       // it is of nobody's definition
-	MaxBatch int        // tasks of one spawn_agents
+	// what it was started with; nil: nothing but what stands here
+	Start    *run.Start
+	Offered  []string // the names of its tools
+	Agent    string   // its own name
+	AdHoc    bool     // it is of nobody's definition
+	MaxBatch int      // tasks of one spawn_agents
 
 	At   subjects.Path // the caller
 	Turn int           // from 1
@@ -52,18 +61,23 @@ type Limits struct {
 
 // Known is what a caller can find out.
 type Known struct {
-	Agent find                                  // of an agent
-	Run   func(subjects.Path) (p Peer, ok bool) // of another run of the tree; ok is false if there is none
-	Deaf  func(subjects.Path, Peer) bool        // whether that run cannot look for mail
+	Agent find // of an agent
+	// of another run of the tree; ok is false if there is none
+	Run func(subjects.Path) (p Peer, ok bool)
+	// whether that run cannot look for mail
+	Deaf func(subjects.Path, Peer) bool
 }
 
 // Listing is what is known of an agent that may be called.
 type Listing struct {
-	Model   string // provider/model, "" where that is not known
-	Problem string // why its definition cannot be loaded, "" if it can
+	// provider/model, "" where that is not known
+	Model string
+	// why its definition cannot be loaded, "" if it can
+	Problem string
 }
 
-// delegating are the tools that give work to others: those that a policy may withhold.
+// delegating are the tools that give work to others: those that a policy may
+// withhold.
 var delegating = append([]string{CallAgentToolName, SpawnAgentToolName, SpawnAgentsToolName}, mailNames...)
 
 // Makes reports whether a tool makes runs.
@@ -74,8 +88,8 @@ func Makes(name string) bool {
 // find says what is known of an agent; ok is false if nothing is.
 type find = func(agent string) (known Listing, ok bool)
 
-// Turn decides on every tool call of an answer. Spread says how many of the decisions each tool call has, nil if
-// all have one.
+// Turn decides on every tool call of an answer. Spread says how many of the
+// decisions each tool call has, nil if all have one.
 func Turn(resp *provider.Response, l Limits, k Known) (calls []run.Call, spread []int) {
 	hasty := premature(resp.ToolCalls, l)
 	for _, tc := range resp.ToolCalls {
@@ -121,9 +135,10 @@ func refused(tc provider.ToolCall, k run.Kind, format string, args ...any) run.C
 	return run.Call{Agent: tc.Arguments["agent"], Error: fmt.Sprintf(tc.Name+" error: "+format, args...), Kind: k}
 }
 
-// Decide checks a call of call_agent, in the order that the specification gives. A call that may not be made
-// comes back with its error; the deadline of one that may is the caller's to set. What is known of the
-// agent is asked after all else, and only then.
+// Decide checks a call of call_agent, in the order that the specification
+// gives. A call that may not be made comes back with its error; the deadline of
+// one that may is the caller's to set. What is known of the agent is asked
+// after all else, and only then.
 func Decide(tc provider.ToolCall, l Limits, known find) run.Call {
 	if tc.Name != CallAgentToolName {
 		return run.Call{Error: fmt.Sprintf("Unknown tool: %q", tc.Name), Kind: run.KindError}
@@ -144,7 +159,8 @@ func Decide(tc provider.ToolCall, l Limits, known find) run.Call {
 	return run.Call{Agent: t.Agent}
 }
 
-// check says why a task may not be given to the agent that it names, "" if it may.
+// check says why a task may not be given to the agent that it names, "" if it
+// may.
 func (l Limits) check(t run.Task, known find) (run.Kind, string) {
 	switch {
 	case !slices.Contains(l.Allowed, t.Agent):
@@ -160,7 +176,11 @@ func (l Limits) check(t run.Task, known find) (run.Kind, string) {
 	a, ok := known(t.Agent)
 	switch {
 	case !ok:
-		return run.KindUnknownAgent, fmt.Sprintf("failed to load agent %q: agent config not found: %s", t.Agent, t.Agent)
+		return run.KindUnknownAgent, fmt.Sprintf(
+			"failed to load agent %q: agent config not found: %s",
+			t.Agent,
+			t.Agent,
+		)
 	case a.Problem != "":
 		return run.KindError, fmt.Sprintf("failed to load agent %q: %s", t.Agent, a.Problem)
 	}
@@ -203,8 +223,9 @@ func Refused(c run.Call, why string) run.Call {
 	return c
 }
 
-// Conversation is what the model of the run at a path is shown: the first user message, then for each turn its
-// answer and the results of its calls, in call order, or who had written to it when it had called nobody.
+// Conversation is what the model of the run at a path is shown: the first user
+// message, then for each turn its answer and the results of its calls, in call
+// order, or who had written to it when it had called nobody.
 func Conversation(at subjects.Path, user string, turns []run.Turn) []provider.Message {
 	msgs := []provider.Message{{Role: provider.User, Content: user}}
 	for i, t := range turns {
@@ -235,8 +256,8 @@ func exchange(t run.Turn, results []provider.ToolResult) []provider.Message {
 	return msgs
 }
 
-// Results is one result for each tool call of a run's n-th turn, in call order. They are final once it has all its
-// outcomes.
+// Results is one result for each tool call of a run's n-th turn, in call order.
+// They are final once it has all its outcomes.
 func Results(at subjects.Path, n int, t run.Turn) []provider.ToolResult {
 	return results(t, func(i int) (string, bool) { return result(at, n, t, i) })
 }
@@ -253,8 +274,9 @@ func results(t run.Turn, text func(call int) (text string, isError bool)) []prov
 	return out
 }
 
-// result is that of the i-th tool call of a run's n-th turn. One that waits for its supervisor or for a person may be
-// read, too: of a run that is copied, or was ended then.
+// result is that of the i-th tool call of a run's n-th turn. One that waits for
+// its supervisor or for a person may be read, too: of a run that is copied, or
+// was ended then.
 func result(at subjects.Path, n int, t run.Turn, i int) (text string, isError bool) {
 	from, to := t.Entry.At(i)
 	switch c := t.Entry.Calls[from]; {
@@ -271,7 +293,8 @@ func result(at subjects.Path, n int, t run.Turn, i int) (text string, isError bo
 	}
 }
 
-// undecided is the result of a call of a turn on which its supervisor, or a person, has not decided.
+// undecided is the result of a call of a turn on which its supervisor, or a
+// person, has not decided.
 const undecided = "Nothing of this turn was carried out: nobody has approved of it yet."
 
 // Text is the result of one call as its caller's model reads it.

@@ -27,7 +27,8 @@ func (c *Checker) call(n *node, m Message) {
 	}
 	c.apply(n, run.Called{Meta: meta(m)}, m)
 	if n.bad != nil {
-		return // told at the end: it may be refused
+		// told at the end: it may be refused
+		return
 	}
 	n.tree.bounded(head.Limits)
 	if _, turn, index, below := n.path.Parent(); below {
@@ -73,7 +74,8 @@ func (c *Checker) called(by, n *node, d decided) {
 	case call.Agent != n.agent.String():
 		c.orphan(by, n, d.Seq, "its caller called %s there", call.Agent)
 	case call.Op == run.OpReview:
-		c.limits(by, n, call, d) // what it is asked follows from texts that are not kept
+		// what it is asked follows from texts that are not kept
+		c.limits(by, n, call, d)
 		c.calledAfterEnd(by, n, d)
 	case call.Task != d.in.Task || call.Context != d.in.Context:
 		c.orphan(by, n, d.Seq, "it is asked for something else than its caller's model did")
@@ -101,16 +103,38 @@ func (c *Checker) limits(by, n *node, call *run.Call, d decided) {
 	}
 	switch {
 	case d.head.Deadline.After(allowed):
-		c.violate(n, d.Seq, Deadline, "called with %s, which is %s later than decided", stamp(d.head.Deadline), d.head.Deadline.Sub(allowed))
+		c.violate(
+			n,
+			d.Seq,
+			Deadline,
+			"called with %s, which is %s later than decided",
+			stamp(d.head.Deadline),
+			d.head.Deadline.Sub(allowed),
+		)
 	case !by.deadline.IsZero() && d.head.Deadline.After(by.deadline):
-		c.violate(n, d.Seq, Deadline, "called with %s, which is %s later than its caller's own deadline", stamp(d.head.Deadline), d.head.Deadline.Sub(by.deadline))
+		c.violate(
+			n,
+			d.Seq,
+			Deadline,
+			"called with %s, which is %s later than its caller's own deadline",
+			stamp(d.head.Deadline),
+			d.head.Deadline.Sub(by.deadline),
+		)
 	}
 	if d.head.MaxDepth > max(by.maxDepth, by.path.Depth()+1) {
-		c.violate(n, d.Seq, Deadline, "called with a depth of at most %d, where its caller may reach %d", d.head.MaxDepth, by.maxDepth)
+		c.violate(
+			n,
+			d.Seq,
+			Deadline,
+			"called with a depth of at most %d, where its caller may reach %d",
+			d.head.MaxDepth,
+			by.maxDepth,
+		)
 	}
 }
 
-// due is the deadline of a call that is owed at this moment: of a sequential one, from when it became due.
+// due is the deadline of a call that is owed at this moment: of a sequential
+// one, from when it became due.
 func (n *node) due(turn, index int, decided time.Time) time.Time {
 	for _, e := range n.state.Outstanding() {
 		if owed, ok := e.(run.CallChildren); ok && owed.Turn == turn {
@@ -124,8 +148,9 @@ func (n *node) due(turn, index int, decided time.Time) time.Time {
 	return decided
 }
 
-// calledAfterEnd checks that a caller that has ended calls nobody. One that froze before it called may
-// do so, where that has no effect: a tombstone is there first, or the call's time is over.
+// calledAfterEnd checks that a caller that has ended calls nobody. One that
+// froze before it called may do so, where that has no effect: a tombstone is
+// there first, or the call's time is over.
 func (c *Checker) calledAfterEnd(by, n *node, d decided) {
 	over := by.logEnd
 	if over == 0 && by.end != nil {

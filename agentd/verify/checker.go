@@ -17,21 +17,27 @@ type Message struct {
 	Time    time.Time
 	Header  func(name string) string // nil: it has none
 	Body    []byte
-	Gone    bool   // the body was stored by reference, and is not there any more
-	Fenced  bool   // its writer expected something to be the last message …
-	Fence   uint64 // … this one, 0 for none
+	// the body was stored by reference, and is not there any more
+	Gone bool
+	// its writer expected something to be the last message …
+	Fenced bool
+	Fence  uint64 // … this one, 0 for none
 }
 
 // Config says what to expect of the stream. The zero value works.
 type Config struct {
 	Space subjects.Space
-	Slack time.Duration // what clocks, and the last writes, may differ
+	// what clocks, and the last writes, may differ
+	Slack time.Duration
 
-	// Takeover is how long after its time something may be missing, besides Slack: another worker goes on
-	// where one died, but not before the lease of the dead one is over. 0: DefaultTakeover.
+	// Takeover is how long after its time something may be missing, besides
+	// Slack: another worker goes on where one died, but not before the
+	// lease of the dead one is over. 0: DefaultTakeover.
 	Takeover time.Duration
 
-	First []uint64 // the streams' first sequences, by partition: beyond 1, what was before has been forgotten
+	// the streams' first sequences, by partition: beyond 1, what was before
+	// has been forgotten
+	First []uint64
 }
 
 // first is that of a tree's stream.
@@ -42,15 +48,18 @@ func (c Config) first(t subjects.Tree) uint64 {
 	return 0
 }
 
-// DefaultTakeover is three leases of 10 s: a worker may die while it takes over from a dead one.
+// DefaultTakeover is three leases of 10 s: a worker may die while it takes over
+// from a dead one.
 const DefaultTakeover = 30 * time.Second
 
-// Checker is fed messages, and reports what is wrong with them. It is for one goroutine.
+// Checker is fed messages, and reports what is wrong with them. It is for one
+// goroutine.
 type Checker struct {
-	cfg      Config
-	trees    map[subjects.Tree]*tree
-	names    map[string]string // of workers and agents, each once
-	places   map[place]place   // that runs have in their trees, each once
+	cfg   Config
+	trees map[subjects.Tree]*tree
+	names map[string]string // of workers and agents, each once
+	// that runs have in their trees, each once
+	places   map[place]place
 	remarks  []remark
 	messages int
 }
@@ -98,13 +107,15 @@ func (c *Checker) Add(m Message) {
 	}
 }
 
-// beside takes what is on the stream besides the messages of runs: schedules, tallies and dead letters.
+// beside takes what is on the stream besides the messages of runs: schedules,
+// tallies and dead letters.
 func (c *Checker) beside(m Message, malformed error) {
 	if _, _, err := c.cfg.Space.ParseTimer(m.Subject); err == nil {
 		return
 	}
 	if _, _, err := c.cfg.Space.ParseTally(m.Subject); err == nil {
-		return // what it says can be counted: Limits
+		// what it says can be counted: Limits
+		return
 	}
 	r, err := c.cfg.Space.ParseDead(m.Subject)
 	if err != nil {
@@ -145,8 +156,8 @@ func (c *Checker) orphan(by, n *node, seq uint64, format string, args ...any) {
 	c.rests(by, n, seq, Orphan, format, args...)
 }
 
-// apply folds an event. What the fold is known to refuse has been told before, in better words; should it
-// refuse something else, that is told as it says it.
+// apply folds an event. What the fold is known to refuse has been told before,
+// in better words; should it refuse something else, that is told as it says it.
 func (c *Checker) apply(n *node, e run.Event, m Message) {
 	if n.broken {
 		return

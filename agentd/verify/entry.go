@@ -66,7 +66,8 @@ func (c *Checker) fold(n *node, e run.Entry, m Message) {
 	c.apply(n, e.Event(meta(m)), m)
 }
 
-// passedOn keeps of what a run was started with its bounds, and what it passes on to those that it calls.
+// passedOn keeps of what a run was started with its bounds, and what it passes
+// on to those that it calls.
 func passedOn(s run.Start) *run.Start {
 	s.System, s.User, s.Limits, s.Memory = "", "", nil, nil
 	s.Tools = slices.Clone(s.Tools)
@@ -83,7 +84,14 @@ func (c *Checker) under(n *node, e run.Entry, m Message) {
 		return
 	}
 	if e.Seen < e.Trigger || e.Seen >= m.Seq {
-		c.violate(n, m.Seq, Order, "its writer had read up to %d, which is not between message %d, its trigger, and itself", e.Seen, e.Trigger)
+		c.violate(
+			n,
+			m.Seq,
+			Order,
+			"its writer had read up to %d, which is not between message %d, its trigger, and itself",
+			e.Seen,
+			e.Trigger,
+		)
 	}
 }
 
@@ -93,14 +101,27 @@ func (c *Checker) answer(n *node, e run.Entry, m Message) {
 	if e.Kind == run.EntryTurn {
 		what = "a turn"
 		if late := c.late(n, m.Time); late > 0 {
-			c.note(n, m.Seq, Deadline, "a turn stored %s after the deadline: the model was slow to end, or the server to store", late)
+			c.note(
+				n,
+				m.Seq,
+				Deadline,
+				"a turn stored %s after the deadline: the model was slow to end, or the server to store",
+				late,
+			)
 		}
 	}
-	if n.cancel > n.call && e.Seen >= n.cancel { // before the call it need not have read: for that there is Tombs
+	// before the call it need not have read: for that there is Tombs
+	if n.cancel > n.call && e.Seen >= n.cancel {
 		c.violate(n, m.Seq, AfterEnd, "%s whose writer had read the run's cancellation, message %d", what, n.cancel)
 	}
 	if at := n.stopped(e.Tombs); at != 0 {
-		c.violate(n, m.Seq, Tombstone, "the model was asked by a worker that knew of the cancellation in message %d", at)
+		c.violate(
+			n,
+			m.Seq,
+			Tombstone,
+			"the model was asked by a worker that knew of the cancellation in message %d",
+			at,
+		)
 	}
 	if waits := n.waits(); waits != "" {
 		c.violate(n, m.Seq, FanOut, "%s while %s", what, waits)
@@ -109,9 +130,11 @@ func (c *Checker) answer(n *node, e run.Entry, m Message) {
 	c.sent(n, m)
 }
 
-// entryAfterEnd reports whether an entry was stored after the run's end. The log's own end fences every
-// writer. An outcome does not fence the log: of two workers that hold one run after a redelivery, one may
-// store an outcome and the other one an entry, upon which it finds the outcome and does nothing more.
+// entryAfterEnd reports whether an entry was stored after the run's end. The
+// log's own end fences every writer. An outcome does not fence the log: of two
+// workers that hold one run after a redelivery, one may store an outcome and
+// the other one an entry, upon which it finds the outcome and does nothing
+// more.
 func (c *Checker) entryAfterEnd(n *node, e run.Entry, m Message) bool {
 	switch {
 	case n.logEnd != 0:
@@ -119,14 +142,21 @@ func (c *Checker) entryAfterEnd(n *node, e run.Entry, m Message) bool {
 	case n.end == nil:
 		return false
 	case c.name(e.Worker) != n.end.worker && e.Trigger < n.end.seq && m.Fenced && m.Fence == n.state.LogSeq:
-		c.note(n, m.Seq, AfterEnd, "a log entry after the run's outcome, message %d, by another worker, without effect", n.end.seq)
+		c.note(
+			n,
+			m.Seq,
+			AfterEnd,
+			"a log entry after the run's outcome, message %d, by another worker, without effect",
+			n.end.seq,
+		)
 	default:
 		c.violate(n, m.Seq, AfterEnd, "a log entry after the run's outcome, message %d", n.end.seq)
 	}
 	return true
 }
 
-// late is how much later than the run's deadline a moment is, beyond the slack; 0 if it is not.
+// late is how much later than the run's deadline a moment is, beyond the slack;
+// 0 if it is not.
 func (c *Checker) late(n *node, at time.Time) time.Duration {
 	if n.deadline.IsZero() || !at.After(n.deadline.Add(c.cfg.Slack)) {
 		return 0

@@ -7,7 +7,8 @@ import (
 	"github.com/axebus/axe/agentd/verify"
 )
 
-// A result that nobody has asked for: only a refused submission has one, and then it is failed.
+// A result that nobody has asked for: only a refused submission has one, and
+// then it is failed.
 func ExampleChecker() {
 	c := verify.New(verify.Config{Slack: 5 * time.Second})
 	c.Add(verify.Message{

@@ -22,8 +22,9 @@ type Finding struct {
 	Tree     string   `json:"tree,omitzero"`
 	Path     string   `json:"path,omitzero"`
 	Agent    string   `json:"agent,omitzero"`
-	Seq      uint64   `json:"seq,omitzero"` // of the message in the stream, 0 for one that is missing
-	Text     string   `json:"text"`
+	// of the message in the stream, 0 for one that is missing
+	Seq  uint64 `json:"seq,omitzero"`
+	Text string `json:"text"`
 }
 
 // String is the finding in one line.
@@ -40,8 +41,9 @@ func (f Finding) String() string {
 
 // Report is what was found, and in how much.
 type Report struct {
-	Trees    int       `json:"trees"`
-	UnderWay int       `json:"under_way"` // of the trees: a run may still come to its end
+	Trees int `json:"trees"`
+	// of the trees: a run may still come to its end
+	UnderWay int       `json:"under_way"`
 	Runs     int       `json:"runs"`
 	Messages int       `json:"messages"`
 	Findings []Finding `json:"findings"` // by tree, in stream order
@@ -58,7 +60,8 @@ func (r Report) Violations() int {
 	return n
 }
 
-// remark is a finding with the run whose fold it rests on: it is void if that fold turns out to be broken.
+// remark is a finding with the run whose fold it rests on: it is void if that
+// fold turns out to be broken.
 type remark struct {
 	Finding
 	rests *node
@@ -67,6 +70,11 @@ type remark struct {
 // inOrder sorts findings by tree, and by their place in the stream.
 func inOrder(fs []Finding) {
 	slices.SortStableFunc(fs, func(a, b Finding) int {
-		return cmp.Or(cmp.Compare(a.Tree, b.Tree), cmp.Compare(a.Seq, b.Seq), cmp.Compare(a.Path, b.Path), cmp.Compare(a.Rule, b.Rule))
+		return cmp.Or(
+			cmp.Compare(a.Tree, b.Tree),
+			cmp.Compare(a.Seq, b.Seq),
+			cmp.Compare(a.Path, b.Path),
+			cmp.Compare(a.Rule, b.Rule),
+		)
 	})
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// story is a history made by hand. Its messages have names, and places with room between them: message
-// 30 is stored three seconds after the beginning.
+// story is a history made by hand. Its messages have names, and places with
+// room between them: message 30 is stored three seconds after the beginning.
 type story struct {
 	tb     testing.TB
 	ms     map[string]*message
@@ -50,7 +50,11 @@ func parsed[T any](tb testing.TB, parse func(string) (T, error), s string) T {
 
 // run is the address of a run, by its path.
 func (s *story) run(path string) subjects.Run {
-	return space.Run(parsed(s.tb, subjects.ParseAgent, s.agents[path]), parsed(s.tb, subjects.ParseTree, "T"), parsed(s.tb, subjects.ParsePath, path))
+	return space.Run(
+		parsed(s.tb, subjects.ParseAgent, s.agents[path]),
+		parsed(s.tb, subjects.ParseTree, "T"),
+		parsed(s.tb, subjects.ParsePath, path),
+	)
 }
 
 // put stores a message at a place; 0 is the next one.
@@ -74,7 +78,14 @@ func (s *story) call(path string, seq uint64, limit time.Time) *message {
 		in.Policy = permits
 	}
 	m := s.put("call "+path, seq, r.Call(), in)
-	h := subjects.Header{Tree: r.Tree, Path: r.Path, Depth: r.Path.Depth(), MaxDepth: 3, Deadline: limit, Reply: space.Result(r.Agent, r.Tree)}
+	h := subjects.Header{
+		Tree:     r.Tree,
+		Path:     r.Path,
+		Depth:    r.Path.Depth(),
+		MaxDepth: 3,
+		Deadline: limit,
+		Reply:    space.Result(r.Agent, r.Tree),
+	}
 	if up, turn, index, below := r.Path.Parent(); below {
 		by := s.run(up.String())
 		h.Parent, h.Reply = by.Agent, by.Reply(turn, index)
@@ -105,7 +116,14 @@ func (s *story) turn(path string, index int, seq, trigger uint64, limit time.Tim
 
 // idle is an answer after which a run waits for mail.
 func (s *story) idle(path string, index int, seq, trigger uint64) *run.Entry {
-	e := &run.Entry{Index: index, Kind: run.EntryIdle, Trigger: trigger, Seen: trigger, Worker: "w1", Answer: &provider.Response{}}
+	e := &run.Entry{
+		Index:   index,
+		Kind:    run.EntryIdle,
+		Trigger: trigger,
+		Seen:    trigger,
+		Worker:  "w1",
+		Answer:  &provider.Response{},
+	}
 	if index == 1 {
 		e.Start = &run.Start{Model: "m", MaxDepth: 3, Policy: permits}
 	}
@@ -118,7 +136,8 @@ func (s *story) write(path, key string, seq uint64, m run.Mail) {
 	s.put("mail "+key, seq, s.run(path).Mail(parsed(s.tb, subjects.ParseKey, key)), m)
 }
 
-// watched begins a story in which a supervisor, and then a person, sees the first turn of the lead before its call is made.
+// watched begins a story in which a supervisor, and then a person, sees the
+// first turn of the lead before its call is made.
 func (s *story) watched() {
 	clear(s.ms)
 	s.agents["r-1-1"] = "watcher"
@@ -150,7 +169,14 @@ func (s *story) asks(path string, turn, index int) run.Input {
 }
 
 func (s *story) ended(path string, index int, seq, trigger uint64) *run.Entry {
-	e := &run.Entry{Index: index, Kind: run.EntryEnded, Trigger: trigger, Seen: trigger, Worker: "w1", End: &run.End{Kind: run.KindCancelled}}
+	e := &run.Entry{
+		Index:   index,
+		Kind:    run.EntryEnded,
+		Trigger: trigger,
+		Seen:    trigger,
+		Worker:  "w1",
+		End:     &run.End{Kind: run.KindCancelled},
+	}
 	s.put("end "+path, seq, s.run(path).Log(), e)
 	return e
 }
@@ -218,9 +244,10 @@ func (s *story) told() []verify.Message {
 	return out
 }
 
-// newStory is a tree in which everything happens that may. The lead calls two, one of which calls a third
-// that does not answer in time; in its second turn the lead calls one that is cancelled, before it was
-// called, and whose own cancellation makes its end. All come to their ends.
+// newStory is a tree in which everything happens that may. The lead calls two,
+// one of which calls a third that does not answer in time; in its second turn
+// the lead calls one that is cancelled, before it was called, and whose own
+// cancellation makes its end. All come to their ends.
 //
 //	r lead ── r-1-0 a
 //	       ├─ r-1-1 b ── r-1-1-1-0 c      (the timer of b's turn fires first)
@@ -251,9 +278,17 @@ func newStory(tb testing.TB) *story {
 	s.cancel("r-2-0", 260)
 	s.cancel("r-2-0-1-0", 270)
 	s.ended("r-2-0", 2, 280, 260)
-	s.outcome("r-2-0", 290, run.Outcome{Status: run.StatusFailed, Kind: run.KindCancelled, Error: "no need", Tombs: 260})
+	s.outcome(
+		"r-2-0",
+		290,
+		run.Outcome{Status: run.StatusFailed, Kind: run.KindCancelled, Error: "no need", Tombs: 260},
+	)
 	s.ended("r-2-0-1-0", 1, 300, 270)
-	s.outcome("r-2-0-1-0", 310, run.Outcome{Status: run.StatusFailed, Kind: run.KindCancelled, Error: "from above", Tombs: 270})
+	s.outcome(
+		"r-2-0-1-0",
+		310,
+		run.Outcome{Status: run.StatusFailed, Kind: run.KindCancelled, Error: "from above", Tombs: 270},
+	)
 	s.outcome("r", 320, run.Outcome{Tombs: 310})
 	return s
 }

@@ -7,8 +7,9 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// timer folds a timer that fired. Timers cannot be fenced: one that fires for nobody, or that was set for what its turn
-// does not wait for any more, is nothing.
+// timer folds a timer that fired. Timers cannot be fenced: one that fires for
+// nobody, or that was set for what its turn does not wait for any more, is
+// nothing.
 func (c *Checker) timer(n *node, turn int, m Message) {
 	n.triggers = append(n.triggers, m.Seq)
 	n.overdue = n.overdue || turn == 0
@@ -19,16 +20,18 @@ func (c *Checker) timer(n *node, turn int, m Message) {
 	c.apply(n, fired, m)
 }
 
-// moves reports whether an event changes what a run waits for, or who is to go on with it.
+// moves reports whether an event changes what a run waits for, or who is to go
+// on with it.
 func (n *node) moves(e run.Event) bool {
 	next, err := n.state.Apply(e)
 	return err == nil && (next.Phase != n.state.Phase || next.Owner != n.state.Owner)
 }
 
-// timedOut checks that the calls of a turn were published. The timer is published after those that are due at
-// first. A later one of a sequential turn has to wait for another worker if the one that holds the outcome
-// before it dies, and meanwhile the time may be over; so have those of a turn that was looked at, whose timer was set for
-// that before.
+// timedOut checks that the calls of a turn were published. The timer is
+// published after those that are due at first. A later one of a sequential turn
+// has to wait for another worker if the one that holds the outcome before it
+// dies, and meanwhile the time may be over; so have those of a turn that was
+// looked at, whose timer was set for that before.
 func (c *Checker) timedOut(n *node, turn int, m Message) {
 	e := n.state.Turns[turn-1].Entry
 	first := slices.IndexFunc(e.Calls, func(call run.Call) bool { return !call.Failed() })
@@ -37,7 +40,15 @@ func (c *Checker) timedOut(n *node, turn int, m Message) {
 		if e.Sequential && child.Index > first || e.Review != nil {
 			say = c.note
 		}
-		say(n, m.Seq, FanOut, "call %d of turn %d, of %s, timed out without having been published", child.Index, turn, child.Call.Agent)
+		say(
+			n,
+			m.Seq,
+			FanOut,
+			"call %d of turn %d, of %s, timed out without having been published",
+			child.Index,
+			turn,
+			child.Call.Agent,
+		)
 	}
 }
 
@@ -47,7 +58,8 @@ func (c *Checker) interrupt(n *node, m Message) {
 	c.apply(n, run.Interrupted{Meta: meta(m)}, m)
 }
 
-// approve folds a person's word. What cannot be read is none, as it is for workers.
+// approve folds a person's word. What cannot be read is none, as it is for
+// workers.
 func (c *Checker) approve(n *node, m Message) {
 	n.triggers = append(n.triggers, m.Seq)
 	a, err := run.DecodeApproval(m.Body)

@@ -5,7 +5,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// bounded notes the bounds that a call is under. Of two for one run the narrower ones hold.
+// bounded notes the bounds that a call is under. Of two for one run the
+// narrower ones hold.
 func (t *tree) bounded(scopes []subjects.Scope) {
 	for _, s := range scopes {
 		if t.bounds == nil {
@@ -15,9 +16,10 @@ func (t *tree) bounded(scopes []subjects.Scope) {
 	}
 }
 
-// unbounded looks for subtrees that have passed their bounds. A model call that came to nothing leaves no
-// message, so there may have been more than are counted here, and never fewer. (Tokens may be overspent by the
-// calls in flight, so that there is nothing to hold them to.)
+// unbounded looks for subtrees that have passed their bounds. A model call that
+// came to nothing leaves no message, so there may have been more than are
+// counted here, and never fewer. (Tokens may be overspent by the calls in
+// flight, so that there is nothing to hold them to.)
 func (c *Checker) unbounded(t *tree) {
 	for path, bound := range t.bounds {
 		runs, turns := 0, 0
@@ -44,9 +46,10 @@ func (c *Checker) unbounded(t *tree) {
 	}
 }
 
-// asked counts the model calls of a run that led to something: the answers on its log, and the one that is its outcome,
-// unless that is on the log too. An entry that says why there is no answer (a person has stopped the run, a bound was
-// reached) may have been written without a call.
+// asked counts the model calls of a run that led to something: the answers on
+// its log, and the one that is its outcome, unless that is on the log too. An
+// entry that says why there is no answer (a person has stopped the run, a bound
+// was reached) may have been written without a call.
 func (n *node) asked() (turns int) {
 	final := false
 	for _, t := range n.state.Turns {

@@ -8,8 +8,9 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// mail checks what was written to a run, and folds it. What cannot be read is nothing, as it is for workers. Who takes a
-// letter is not on the bus, but follows from the fold: so what there is to check is where letters come from.
+// mail checks what was written to a run, and folds it. What cannot be read is
+// nothing, as it is for workers. Who takes a letter is not on the bus, but
+// follows from the fold: so what there is to check is where letters come from.
 func (c *Checker) mail(n *node, k subjects.Key, m Message) {
 	n.triggers = append(n.triggers, m.Seq)
 	key := strings.Clone(k.String())
@@ -26,15 +27,37 @@ func (c *Checker) mail(n *node, k subjects.Key, m Message) {
 	from, stranger := subjects.ParsePath(letter.From)
 	switch {
 	case stranger != nil && ofRun(key):
-		c.violate(n, m.Seq, Mail, "a letter of %q is under %s, where a run writes: it cannot any more", letter.From, key)
+		c.violate(
+			n,
+			m.Seq,
+			Mail,
+			"a letter of %q is under %s, where a run writes: it cannot any more",
+			letter.From,
+			key,
+		)
 	case again && stranger != nil:
 		c.note(n, m.Seq, Mail, "a second letter under %s, message %d was the first: both are taken", key, first)
 	case again:
-		c.violate(n, m.Seq, Mail, "a second letter of %s under %s, message %d was the first: both are taken", from, key, first)
+		c.violate(
+			n,
+			m.Seq,
+			Mail,
+			"a second letter of %s under %s, message %d was the first: both are taken",
+			from,
+			key,
+			first,
+		)
 	case stranger == nil:
 		c.written(n, from, letter, m)
 	}
-	c.apply(n, run.Mailed{Meta: meta(m), Mail: run.Mail{From: c.name(letter.From), Key: key, Idle: letter.Idle, Seen: letter.Seen}}, m)
+	c.apply(
+		n,
+		run.Mailed{
+			Meta: meta(m),
+			Mail: run.Mail{From: c.name(letter.From), Key: key, Idle: letter.Idle, Seen: letter.Seen},
+		},
+		m,
+	)
 }
 
 // ofRun reports whether a key is one under which a run writes.
@@ -83,8 +106,9 @@ func (c *Checker) written(n *node, from subjects.Path, l run.Mail, m Message) {
 	}
 }
 
-// word checks that a fork which says that it is idle is one, and has been idle after that turn. It says up to where it
-// had read: its answer was made with no more than that, and a run that a person has stopped may have read on since.
+// word checks that a fork which says that it is idle is one, and has been idle
+// after that turn. It says up to where it had read: its answer was made with no
+// more than that, and a run that a person has stopped may have read on since.
 func (c *Checker) word(n *node, from subjects.Path, turn int, l run.Mail, m Message) {
 	by := n.fork(from)
 	switch {
@@ -100,13 +124,24 @@ func (c *Checker) word(n *node, from subjects.Path, turn int, l run.Mail, m Mess
 		return
 	}
 	if read := by.state.Turns[turn-1].Read(); l.Seen != read {
-		c.rests(by, n, m.Seq, Mail, "%s says that it had read up to %d at turn %d, and its log says %d", from, l.Seen, turn, read)
+		c.rests(
+			by,
+			n,
+			m.Seq,
+			Mail,
+			"%s says that it had read up to %d at turn %d, and its log says %d",
+			from,
+			l.Seen,
+			turn,
+			read,
+		)
 	}
 }
 
 // rested reports whether a run has been idle after a turn.
 func (n *node) rested(turn int) bool {
-	return turn <= len(n.state.Turns) && (n.state.Turns[turn-1].Entry.Kind == run.EntryIdle || slices.Contains(n.stops, turn))
+	return turn <= len(n.state.Turns) &&
+		(n.state.Turns[turn-1].Entry.Kind == run.EntryIdle || slices.Contains(n.stops, turn))
 }
 
 // at is the run on a path that was called, nil if there is none.
@@ -136,7 +171,8 @@ func (n *node) fork(path subjects.Path) *node {
 	return f
 }
 
-// sent checks that what the last turn sends to others was stored before the run went on.
+// sent checks that what the last turn sends to others was stored before the run
+// went on.
 func (c *Checker) sent(n *node, m Message) {
 	last := len(n.state.Turns)
 	if n.broken || last == 0 || !n.state.Turns[last-1].CarriedOut() {
@@ -144,10 +180,19 @@ func (c *Checker) sent(n *node, m Message) {
 	}
 	for i, call := range n.state.Turns[last-1].Entry.Calls {
 		if call.Op == run.OpSend && !call.Failed() && !n.tree.has(call, n.path.Letter(last, i)) {
-			c.violate(n, m.Seq, Mail, "it goes on, and the letter of call %d of turn %d to %s was not written", i, last, call.To)
+			c.violate(
+				n,
+				m.Seq,
+				Mail,
+				"it goes on, and the letter of call %d of turn %d to %s was not written",
+				i,
+				last,
+				call.To,
+			)
 		}
 	}
-	if up := n.up; n.state.Rested() && up != nil && up.fork(n.path) == n && up.letters[n.path.Rest(last).String()] == 0 {
+	if up := n.up; n.state.Rested() && up != nil && up.fork(n.path) == n &&
+		up.letters[n.path.Rest(last).String()] == 0 {
 		c.rests(up, n, m.Seq, Mail, "it goes on, and has not told %s that it was idle after turn %d", up.path, last)
 	}
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// acts is a log entry whose calls do what they say; the Task of each is what it writes or is asked.
+// acts is a log entry whose calls do what they say; the Task of each is what it
+// writes or is asked.
 func (s *story) acts(path string, index int, seq, trigger, seen uint64, calls ...run.Call) {
 	e := s.turn(path, index, seq, trigger, deadline)
 	e.Seen, e.Calls, e.Timer = seen, calls, time.Time{}
@@ -31,8 +32,8 @@ func (s *story) tells(path string, turn int, seq, seen uint64) {
 	s.write("r", fmt.Sprintf("%s-idle%d", path, turn), seq, run.Mail{From: path, Text: "{}", Idle: true, Seen: seen})
 }
 
-// newMailStory is a tree whose root forks a run, writes to it when that is idle, hears of it again and ends. The fork is
-// ended with it.
+// newMailStory is a tree whose root forks a run, writes to it when that is
+// idle, hears of it again and ends. The fork is ended with it.
 func newMailStory(tb testing.TB) *story {
 	tb.Helper()
 	s := newStory(tb)
@@ -55,7 +56,8 @@ func newMailStory(tb testing.TB) *story {
 	return s
 }
 
-// stopped has a person stop the fork while it waits for a run that it has called. After that it is idle.
+// stopped has a person stop the fork while it waits for a run that it has
+// called. After that it is idle.
 func (s *story) stopped() {
 	s.drop("log r-1-0 1", "mail r-1-0-idle1", "log r-1-0 2", "mail r-1-0-idle2")
 	s.agents["r-1-0-1-0"] = "a"
@@ -65,15 +67,22 @@ func (s *story) stopped() {
 	s.cancel("r-1-0-1-0", 73)
 	s.ended("r-1-0-1-0", 1, 74, 73)
 	s.outcome("r-1-0-1-0", 75, run.Outcome{Status: run.StatusFailed, Kind: run.KindCancelled})
-	s.ms["end r-1-0"].body = &run.Entry{Index: 2, Kind: run.EntryEnded, Trigger: 110, Seen: 110, End: &run.End{Kind: run.KindCancelled}}
+	s.ms["end r-1-0"].body = &run.Entry{
+		Index:   2,
+		Kind:    run.EntryEnded,
+		Trigger: 110,
+		Seen:    110,
+		End:     &run.End{Kind: run.KindCancelled},
+	}
 }
 
-// TestMail: what forks and their parents write to each other is right, in time or late, and what people write too; what
-// no run can have written is found.
+// TestMail: what forks and their parents write to each other is right, in time
+// or late, and what people write too; what no run can have written is found.
 func TestMail(t *testing.T) {
 	for _, tt := range []struct {
-		name  string
-		want  verify.Severity // of what is found, "" for nothing
+		name string
+		// of what is found, "" for nothing
+		want  verify.Severity
 		write func(s *story)
 	}{
 		{"all of it", "", func(*story) {}},

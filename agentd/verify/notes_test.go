@@ -10,13 +10,14 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// TestRaces: what a worker that died, froze or came too late may leave behind is no violation. Where it is
-// worth a word, it is one note.
+// TestRaces: what a worker that died, froze or came too late may leave behind
+// is no violation. Where it is worth a word, it is one note.
 func TestRaces(t *testing.T) {
 	failed := run.Outcome{Status: run.StatusFailed, Kind: run.KindCancelled}
 	for _, tt := range []struct {
-		name  string
-		rule  verify.Rule // of the one note, "" for none
+		name string
+		// of the one note, "" for none
+		rule  verify.Rule
 		write func(s *story)
 	}{
 		{"a second outcome of a root", verify.Outcome, func(s *story) {
@@ -115,7 +116,8 @@ func TestRaces(t *testing.T) {
 		{"a timer that fires when its turn waits for something else", "", func(s *story) {
 			s.watched()
 			s.review(`{"decision":"continue"}`)
-			s.put("fired", 101, s.run("r").Fired(1), "{}") // it was set for the review
+			// it was set for the review
+			s.put("fired", 101, s.run("r").Fired(1), "{}")
 			s.call("r-1-0", 110, deadline).body = s.asks("r", 1, 0)
 			s.outcome("r-1-0", 120, run.Outcome{})
 			s.outcome("r", 130, run.Outcome{})
@@ -135,7 +137,8 @@ func TestRaces(t *testing.T) {
 			s.entry("log r 1").Calls[0].Deadline = at(150)
 			s.review(`{"decision":"pause","reason":"who pays?"}`)
 			s.put("word", 100, "axe.run.lead.T.r.in.approve.k", run.Approval{Approve: true})
-			s.put("fired", 690, s.run("r").Fired(1), "{}") // it was set for the person
+			// it was set for the person
+			s.put("fired", 690, s.run("r").Fired(1), "{}")
 			s.outcome("r", 700, run.Outcome{})
 		}},
 		{"a run of one turn that was stopped before it answered", "", func(s *story) {
@@ -166,7 +169,8 @@ func TestRaces(t *testing.T) {
 	}
 }
 
-// over is when a story is looked at: when all is over, or a moment after one that breaks off.
+// over is when a story is looked at: when all is over, or a moment after one
+// that breaks off.
 func (s *story) over() time.Time {
 	if s.ms["outcome r"] == nil {
 		return at(140)
@@ -174,7 +178,8 @@ func (s *story) over() time.Time {
 	return never
 }
 
-// TestForgotten: a tree whose beginning has aged away is not checked; one that began later is.
+// TestForgotten: a tree whose beginning has aged away is not checked; one that
+// began later is.
 func TestForgotten(t *testing.T) {
 	s := newStory(t)
 	s.drop("call r", "timer", "log r 1", "call r-1-0")
@@ -182,7 +187,8 @@ func TestForgotten(t *testing.T) {
 	for _, m := range s.told() {
 		c.Add(m)
 	}
-	if r := c.Report(never); r.Trees != 0 || len(r.Findings) != 1 || r.Findings[0].Severity != verify.Note || r.Findings[0].Tree != "T" {
+	if r := c.Report(never); r.Trees != 0 || len(r.Findings) != 1 || r.Findings[0].Severity != verify.Note ||
+		r.Findings[0].Tree != "T" {
 		t.Errorf("%+v", r)
 	}
 	c = verify.New(verify.Config{First: []uint64{5}, Slack: slack})
@@ -194,7 +200,8 @@ func TestForgotten(t *testing.T) {
 	}
 }
 
-// TestForeign: what no worker makes anything of is told, and the same report may be had twice.
+// TestForeign: what no worker makes anything of is told, and the same report
+// may be had twice.
 func TestForeign(t *testing.T) {
 	c := verify.New(verify.Config{})
 	for i, subject := range []string{

@@ -17,7 +17,8 @@ func (c *Checker) result(n *node, m Message) {
 	c.conclude(n, o, ok, m)
 }
 
-// reply checks the outcome of a call. The slot names the caller; whose it is, the caller's log says.
+// reply checks the outcome of a call. The slot names the caller; whose it is,
+// the caller's log says.
 func (c *Checker) reply(by *node, at subjects.Address, m Message) {
 	by.triggers = append(by.triggers, m.Seq)
 	o, ok := c.outcome(by, m)
@@ -31,7 +32,8 @@ func (c *Checker) reply(by *node, at subjects.Address, m Message) {
 	}
 	kept := run.Outcome{Status: o.Status}
 	if call, ok := by.decision(at.Turn, at.Index); ok && call.Op == run.OpReview {
-		kept.Result = o.Result // what it comes to moves the run
+		// what it comes to moves the run
+		kept.Result = o.Result
 	}
 	c.apply(by, run.Replied{Meta: meta(m), Turn: at.Turn, Index: at.Index, Outcome: kept}, m)
 }
@@ -54,8 +56,8 @@ func (c *Checker) answered(by *node, at subjects.Address, o run.Outcome, m Messa
 	return n
 }
 
-// named is the run that an outcome in a slot says it is of, where the log of the caller has nothing to
-// say; nil if it was not called.
+// named is the run that an outcome in a slot says it is of, where the log of
+// the caller has nothing to say; nil if it was not called.
 func (n *node) named(at subjects.Address, o run.Outcome) *node {
 	agent, err := subjects.ParseAgent(o.Agent)
 	child := n.tree.runs[place{agent, n.path.Child(at.Turn, at.Index)}]
@@ -65,7 +67,8 @@ func (n *node) named(at subjects.Address, o run.Outcome) *node {
 	return child
 }
 
-// outcome reads an outcome. One that cannot be read counts as failed, as it does for workers.
+// outcome reads an outcome. One that cannot be read counts as failed, as it
+// does for workers.
 func (c *Checker) outcome(n *node, m Message) (run.Outcome, bool) {
 	if m.Gone {
 		c.note(n, m.Seq, Outcome, "the body of an outcome is gone")
@@ -84,12 +87,23 @@ func (c *Checker) signed(in, n *node, o run.Outcome, m Message) bool {
 	if o.Agent == n.agent.String() && o.Path == n.path.String() && o.Tree == n.tree.id.String() {
 		return true
 	}
-	c.violate(in, m.Seq, Order, "the outcome of %s %s of tree %s is where that of %s %s belongs", o.Path, o.Agent, o.Tree, n.path, n.agent)
+	c.violate(
+		in,
+		m.Seq,
+		Order,
+		"the outcome of %s %s of tree %s is where that of %s %s belongs",
+		o.Path,
+		o.Agent,
+		o.Tree,
+		n.path,
+		n.agent,
+	)
 	return false
 }
 
-// conclude ends a run with what is stored where its outcome belongs. Two workers can both store one; the
-// first counts. What is not good as an outcome ends the run too, since workers look no further.
+// conclude ends a run with what is stored where its outcome belongs. Two
+// workers can both store one; the first counts. What is not good as an outcome
+// ends the run too, since workers look no further.
 func (c *Checker) conclude(n *node, o run.Outcome, good bool, m Message) {
 	if n.end != nil {
 		c.note(n, m.Seq, Outcome, "a second outcome: message %d was the first, and counts", n.end.seq)
@@ -103,12 +117,22 @@ func (c *Checker) conclude(n *node, o run.Outcome, good bool, m Message) {
 	n.shed()
 }
 
-// shed drops of a run that has ended what only its next turn would need. What it has called stays: more may
-// still be stored for it.
+// shed drops of a run that has ended what only its next turn would need. What
+// it has called stays: more may still be stored for it.
 func (n *node) shed() {
 	n.triggers = nil
 	for i, t := range n.state.Turns {
-		n.state.Turns[i] = run.Turn{Entry: run.Entry{Kind: t.Entry.Kind, Seen: t.Entry.Seen, End: t.Entry.End, Start: t.Entry.Start, Calls: t.Entry.Calls, Review: t.Entry.Review, Sequential: t.Entry.Sequential}}
+		n.state.Turns[i] = run.Turn{
+			Entry: run.Entry{
+				Kind:       t.Entry.Kind,
+				Seen:       t.Entry.Seen,
+				End:        t.Entry.End,
+				Start:      t.Entry.Start,
+				Calls:      t.Entry.Calls,
+				Review:     t.Entry.Review,
+				Sequential: t.Entry.Sequential,
+			},
+		}
 	}
 }
 
@@ -125,9 +149,13 @@ func (c *Checker) ended(n *node, o run.Outcome, m Message) {
 	if late := c.late(n, m.Time); late > 0 {
 		say := c.violate
 		if c.late(n, n.state.CalledAt.Add(time.Duration(o.DurationMS)*time.Millisecond)) == 0 {
-			say = c.note // the answer was there in time, and the server stored nothing
+			// the answer was there in time, and the server stored
+			// nothing
+			say = c.note
 		} else if last := len(n.state.Turns) - 1; last >= 0 && n.state.Turns[last].Entry.Kind == run.EntryFinal && c.late(n, n.state.Turns[last].Time) == 0 {
-			say = c.note // it was on the log in time, and another worker had to take over
+			// it was on the log in time, and another worker had to
+			// take over
+			say = c.note
 		}
 		say(n, m.Seq, Deadline, "completed %s after the deadline", late)
 	}
@@ -136,24 +164,38 @@ func (c *Checker) ended(n *node, o run.Outcome, m Message) {
 		c.violate(n, m.Seq, AfterEnd, "completed after its log had ended it, message %d", n.logEnd)
 	}
 	if at := n.stopped(o.Tombs); at != 0 {
-		c.violate(n, m.Seq, Tombstone, "the model was asked by a worker that knew of the cancellation in message %d", at)
+		c.violate(
+			n,
+			m.Seq,
+			Tombstone,
+			"the model was asked by a worker that knew of the cancellation in message %d",
+			at,
+		)
 	}
 }
 
-// forksEnded checks that the forks of a run that has ended have ended or were told to.
+// forksEnded checks that the forks of a run that has ended have ended or were
+// told to.
 func (c *Checker) forksEnded(n *node, o run.Outcome, m Message) {
 	if n.broken || o.Kind == run.KindPoisoned {
 		return
 	}
 	for _, f := range n.state.Forks() {
 		if b := n.child(f.Turn, f.Child); b == nil || b.cancel == 0 && b.end == nil {
-			c.violate(n, m.Seq, FanOut, "%s while its fork %s was at work, and nobody told it to end", o.Status, f.Call.To)
+			c.violate(
+				n,
+				m.Seq,
+				FanOut,
+				"%s while its fork %s was at work, and nobody told it to end",
+				o.Status,
+				f.Call.To,
+			)
 		}
 	}
 }
 
-// fromOutside reports whether a run was ended by something else than its own model and turns: that may
-// happen while it waits.
+// fromOutside reports whether a run was ended by something else than its own
+// model and turns: that may happen while it waits.
 func fromOutside(o run.Outcome) bool {
 	switch o.Kind {
 	case run.KindCancelled, run.KindTimeout, run.KindPoisoned, run.KindBudget:

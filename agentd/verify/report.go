@@ -7,8 +7,9 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// Report is what was found, and what is missing at a moment. The moment should be from before the last
-// messages were read: what was stored since then and not read would be missed otherwise.
+// Report is what was found, and what is missing at a moment. The moment should
+// be from before the last messages were read: what was stored since then and
+// not read would be missed otherwise.
 func (c *Checker) Report(now time.Time) Report {
 	r := Report{Messages: c.messages, Findings: []Finding{}} // never null
 	cut := map[string]bool{}
@@ -69,7 +70,8 @@ func (c *Checker) missing(t *tree, now time.Time, r *Report) {
 	c.unbounded(t)
 }
 
-// refused tells of a call that cannot be run. A worker buries it, and answers for a root.
+// refused tells of a call that cannot be run. A worker buries it, and answers
+// for a root.
 func (c *Checker) refused(n *node) {
 	if n.buried || n.end != nil && n.end.status == run.StatusFailed {
 		c.note(n, n.call, Header, "refused: %v", n.bad)
@@ -78,11 +80,19 @@ func (c *Checker) refused(n *node) {
 	c.violate(n, n.call, Header, "%v", n.bad)
 }
 
-// unfinished checks a run without an outcome, and reports whether it may still come to its end.
+// unfinished checks a run without an outcome, and reports whether it may still
+// come to its end.
 func (c *Checker) unfinished(n *node, now time.Time) bool {
 	if c.timerLost(n, now) {
 		at := n.state.Turns[len(n.state.Turns)-1].Entry.Timer
-		c.violate(n, n.state.LogSeq, Deadline, "waits for calls of turn %d, whose timer was to fire at %s and did not", len(n.state.Turns), stamp(at))
+		c.violate(
+			n,
+			n.state.LogSeq,
+			Deadline,
+			"waits for calls of turn %d, whose timer was to fire at %s and did not",
+			len(n.state.Turns),
+			stamp(at),
+		)
 		return false
 	}
 	if c.late(n, now.Add(-c.cfg.Takeover)) == 0 {
@@ -119,7 +129,8 @@ func (n *node) above() (by *node, waits bool) {
 	return by, false
 }
 
-// timerLost reports whether a run still waits though its timer should have fired.
+// timerLost reports whether a run still waits though its timer should have
+// fired.
 func (c *Checker) timerLost(n *node, now time.Time) bool {
 	if n.broken || n.overdue || n.end != nil || n.state.Phase != run.Awaiting {
 		return false
@@ -134,6 +145,14 @@ func (c *Checker) unpublished(n *node, now time.Time) {
 		return
 	}
 	for _, child := range n.unpublished() {
-		c.note(n, n.state.LogSeq, FanOut, "call %d of turn %d, of %s, was not published yet", child.Index, len(n.state.Turns), child.Call.Agent)
+		c.note(
+			n,
+			n.state.LogSeq,
+			FanOut,
+			"call %d of turn %d, of %s, was not published yet",
+			child.Index,
+			len(n.state.Turns),
+			child.Call.Agent,
+		)
 	}
 }

@@ -17,7 +17,8 @@ func TestCleanStory(t *testing.T) {
 	}
 }
 
-// TestUnderWay: a story that breaks off anywhere has nothing wrong in it, while there is time.
+// TestUnderWay: a story that breaks off anywhere has nothing wrong in it, while
+// there is time.
 func TestUnderWay(t *testing.T) {
 	all := newStory(t).told()
 	for n := range all {
@@ -38,7 +39,8 @@ func TestUnderWay(t *testing.T) {
 // never is a moment at which every deadline is over.
 var never = deadline.Add(time.Hour)
 
-// TestViolations: each rule with the smallest corruptions that break it, and nothing else is found.
+// TestViolations: each rule with the smallest corruptions that break it, and
+// nothing else is found.
 func TestViolations(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -272,7 +274,8 @@ func (s *story) until(seq uint64) {
 	}
 }
 
-// judged is when a story is looked at: when all is over if it came to its end, and otherwise soon.
+// judged is when a story is looked at: when all is over if it came to its end,
+// and otherwise soon.
 func (s *story) judged() time.Time {
 	last := slices.MaxFunc(s.told(), func(a, b verify.Message) int { return a.Time.Compare(b.Time) })
 	if last.Seq < 200 {

@@ -10,10 +10,12 @@ import (
 
 // tree is what is known of one tree.
 type tree struct {
-	id     subjects.Tree
-	runs   map[place]*node
-	bounds map[subjects.Path]subjects.Limits // as calls below each path have them; nil if there are none
-	tombs  map[subjects.Path]uint64          // the first tombstone on each path; nil while there is none
+	id   subjects.Tree
+	runs map[place]*node
+	// as calls below each path have them; nil if there are none
+	bounds map[subjects.Path]subjects.Limits
+	// the first tombstone on each path; nil while there is none
+	tombs map[subjects.Path]uint64
 }
 
 // place is a run within its tree.
@@ -26,23 +28,30 @@ type place struct {
 type node struct {
 	tree *tree
 	place
-	state    run.State // without texts
-	call     uint64    // its sequence, 0: not called
-	up       *node     // that has called it, nil for a root
-	bad      error     // why the call cannot be run
+	state run.State // without texts
+	call  uint64    // its sequence, 0: not called
+	// that has called it, nil for a root
+	up       *node
+	bad      error // why the call cannot be run
 	deadline time.Time
 	maxDepth int
-	moved    time.Time         // when the last event was folded
-	triggers []uint64          // what was stored in the run's subjects besides its log, until its end
-	letters  map[string]uint64 // by their keys: the first of each
-	stops    []int             // the turns after which it was idle since a person had stopped it
-	overdue  bool              // the run's own deadline has fired
-	cancel   uint64            // its tombstone
-	logEnd   uint64            // the entry that ended it
-	end      *end              // its first outcome
-	broken   bool              // its log cannot be folded: what rests on the fold is not checked
-	hasty    bool              // it went on without an outcome that it needed
-	buried   bool              // a message of it was given up
+	moved    time.Time // when the last event was folded
+	// what was stored in the run's subjects besides its log, until its end
+	triggers []uint64
+	// by their keys: the first of each
+	letters map[string]uint64
+	// the turns after which it was idle since a person had stopped it
+	stops   []int
+	overdue bool   // the run's own deadline has fired
+	cancel  uint64 // its tombstone
+	logEnd  uint64 // the entry that ended it
+	end     *end   // its first outcome
+	// its log cannot be folded: what rests on the fold is not checked
+	broken bool
+	// it went on without an outcome that it needed
+	hasty bool
+	// a message of it was given up
+	buried bool
 }
 
 // end is a run's first outcome.
@@ -80,12 +89,17 @@ func (c *Checker) once(at place) place {
 
 func (c *Checker) run(n *node) subjects.Run { return c.cfg.Space.Run(n.agent, n.tree.id, n.path) }
 
-// waits says what a run waits for that its model may not be asked, "" if it does not. Nothing but its log makes a run wait
-// whose model may be asked, and the log fences answers: one that is stored meanwhile is no race's.
+// waits says what a run waits for that its model may not be asked, "" if it
+// does not. Nothing but its log makes a run wait whose model may be asked, and
+// the log fences answers: one that is stored meanwhile is no race's.
 func (n *node) waits() string {
 	switch n.state.Phase {
 	case run.Awaiting:
-		return fmt.Sprintf("%d calls of turn %d have neither an outcome nor timed out", n.state.Pending(), len(n.state.Turns))
+		return fmt.Sprintf(
+			"%d calls of turn %d have neither an outcome nor timed out",
+			n.state.Pending(),
+			len(n.state.Turns),
+		)
 	case run.Held:
 		return fmt.Sprintf("turn %d waits for a person to approve of it", len(n.state.Turns))
 	case run.Idle:
@@ -95,7 +109,8 @@ func (n *node) waits() string {
 	return ""
 }
 
-// decision is what the log has decided about a call; ok is false if there is no such call on it.
+// decision is what the log has decided about a call; ok is false if there is no
+// such call on it.
 func (n *node) decision(turn, index int) (_ *run.Call, ok bool) {
 	if turn < 1 || turn > len(n.state.Turns) {
 		return nil, false
@@ -111,7 +126,8 @@ func (n *node) decision(turn, index int) (_ *run.Call, ok bool) {
 	return &calls[index], true
 }
 
-// unpublished lists the calls of the current turn that are due and were not published.
+// unpublished lists the calls of the current turn that are due and were not
+// published.
 func (n *node) unpublished() []run.Child {
 	var missing []run.Child
 	for _, e := range n.state.Outstanding() {
@@ -137,7 +153,8 @@ func (n *node) child(turn int, c run.Child) *node {
 	return n.tree.runs[place{agent, n.path.Child(turn, c.Index)}]
 }
 
-// caller is the run that a called run answers, nil for a root and for one that nobody called.
+// caller is the run that a called run answers, nil for a root and for one that
+// nobody called.
 func (n *node) caller(agent subjects.Agent) *node {
 	path, _, _, below := n.path.Parent()
 	if !below {
@@ -146,7 +163,8 @@ func (n *node) caller(agent subjects.Agent) *node {
 	return n.tree.runs[place{agent, path}]
 }
 
-// covered reports whether a tombstone stored before seq is on a run's path or above it.
+// covered reports whether a tombstone stored before seq is on a run's path or
+// above it.
 func (n *node) covered(seq uint64) bool {
 	for p, at := range n.tree.tombs {
 		if at < seq && p.Covers(n.path) {
@@ -156,7 +174,8 @@ func (n *node) covered(seq uint64) bool {
 	return false
 }
 
-// stopped is a tombstone over the run that the writer of an entry or outcome knew, 0 if there is none.
+// stopped is a tombstone over the run that the writer of an entry or outcome
+// knew, 0 if there is none.
 func (n *node) stopped(known uint64) uint64 {
 	for p, at := range n.tree.tombs {
 		if at <= known && p.Covers(n.path) {

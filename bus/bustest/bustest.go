@@ -1,5 +1,5 @@
-// Package bustest is for tests of what happens between a client and its server: it can be overheard, held up
-// and cut off, at the word.
+// Package bustest is for tests of what happens between a client and its server:
+// it can be overheard, held up and cut off, at the word.
 //
 //	url := bustest.Between(t, server.URL(), func(words []byte) error {
 //		if bytes.Contains(words, []byte("CONSUMER.MSG.NEXT")) {
@@ -17,9 +17,10 @@ import (
 	"testing"
 )
 
-// Between lies between clients and a server, both by "nats://" and an address, until the test ends. What a client
-// says is told to said, one piece at a time, and passed on when that returns; an error breaks the connection
-// instead. Said is called from a goroutine for each connection.
+// Between lies between clients and a server, both by "nats://" and an address,
+// until the test ends. What a client says is told to said, one piece at a time,
+// and passed on when that returns; an error breaks the connection instead. Said
+// is called from a goroutine for each connection.
 func Between(t *testing.T, server string, said func(words []byte) error) (url string) {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")

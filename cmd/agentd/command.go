@@ -63,10 +63,25 @@ func command() *cobra.Command {
 	flags.StringVar(&o.worker.Agents, "agents", "", "directory of the agents, one TOML file each")
 	flags.StringVar(&o.worker.Name, "name", "", "name of the worker in logs and outcomes (default HOST-PID)")
 	flags.DurationVar(&o.worker.Limit, "timeout", agentd.DefaultTimeout, "the longest that a submitted tree may take")
-	flags.DurationVar(&o.worker.Grace, "grace", agentd.DefaultGrace, "what model calls in flight get when the worker drains")
-	flags.DurationVar(&o.lease.AckWait, "ack-wait", bus.DefaultAckWait, "how long another worker waits before it takes over from one that died")
+	flags.DurationVar(
+		&o.worker.Grace,
+		"grace",
+		agentd.DefaultGrace,
+		"what model calls in flight get when the worker drains",
+	)
+	flags.DurationVar(
+		&o.lease.AckWait,
+		"ack-wait",
+		bus.DefaultAckWait,
+		"how long another worker waits before it takes over from one that died",
+	)
 	flags.IntVar(&o.replicas, "replicas", 1, "replicas of the streams where they do not exist yet")
-	flags.IntVar(&o.spread, "partitions", 0, "streams that the trees are spread over, where they do not exist yet (default 1; the first worker decides)")
+	flags.IntVar(
+		&o.spread,
+		"partitions",
+		0,
+		"streams that the trees are spread over, where they do not exist yet (default 1; the first worker decides)",
+	)
 	flags.StringVar(&o.worker.Model, "model", "", "provider/model in place of every agent's own (env AXE_MODEL)")
 	o.worker.Register(cmd)
 	o.embedded.register(cmd)

@@ -24,9 +24,24 @@ type embedded struct {
 func (e *embedded) register(cmd *cobra.Command) {
 	e.cmd = cmd
 	cmd.Flags().BoolVar(&e.on, "embedded", false, "run a NATS server inside, which others may join")
-	cmd.Flags().StringVar(&e.listen, "listen", "127.0.0.1:4222", "address of the embedded server, port 0 for a free one; it asks nobody for credentials")
-	cmd.Flags().StringVar(&e.store, "store", "", "directory of the embedded server's streams (default $XDG_STATE_HOME/axe/jetstream)")
-	cmd.Flags().StringVar(&e.sync, "sync", "always", "when the embedded server syncs to disk: always, or every such duration")
+	cmd.Flags().StringVar(
+		&e.listen,
+		"listen",
+		"127.0.0.1:4222",
+		"address of the embedded server, port 0 for a free one; it asks nobody for credentials",
+	)
+	cmd.Flags().StringVar(
+		&e.store,
+		"store",
+		"",
+		"directory of the embedded server's streams (default $XDG_STATE_HOME/axe/jetstream)",
+	)
+	cmd.Flags().StringVar(
+		&e.sync,
+		"sync",
+		"always",
+		"when the embedded server syncs to disk: always, or every such duration",
+	)
 }
 
 // check finds out what does not go together.

@@ -16,8 +16,8 @@ const keyCause = "cause" // of a drain, in the log
 // errClosed is the end of a worker whose connection will not come back.
 var errClosed = errors.New("the connection was closed for good: the server refuses the worker's credentials")
 
-// run serves until a signal comes. What was opened last is closed first: the worker drains before its
-// connection ends, and that before the server does.
+// run serves until a signal comes. What was opened last is closed first: the
+// worker drains before its connection ends, and that before the server does.
 func (o *options) run(ctx context.Context) error {
 	screen := cli.Stderr()
 	log, err := o.log.Logger(screen, screen.Terminal())
@@ -47,7 +47,10 @@ func (o *options) run(ctx context.Context) error {
 	ctx, lost := context.WithCancelCause(ctx)
 	defer lost(nil)
 	cfg.Dial.Closed = func() { lost(errClosed) }
-	defer context.AfterFunc(ctx, func() { log.InfoContext(ctx, "draining", slog.Any(keyCause, context.Cause(ctx))) })()
+	defer context.AfterFunc(
+		ctx,
+		func() { log.InfoContext(ctx, "draining", slog.Any(keyCause, context.Cause(ctx))) },
+	)()
 	conn, err := cli.Open(ctx, cfg, 0)
 	if err != nil {
 		return cli.Drained(err)

@@ -13,15 +13,25 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// leaving says when a tree is not waited for any longer, and what becomes of it then.
+// leaving says when a tree is not waited for any longer, and what becomes of it
+// then.
 type leaving struct {
 	patience cli.Seconds
 	cancel   bool
 }
 
 func (l *leaving) register(cmd *cobra.Command) {
-	cmd.Flags().Var(&l.patience, "patience", "how long to wait for the answer: seconds, or a duration like 10m; 0: as long as it takes")
-	cmd.Flags().BoolVar(&l.cancel, "cancel", false, "cancel the tree when it is not waited for any longer: by ^C, or after --patience")
+	cmd.Flags().Var(
+		&l.patience,
+		"patience",
+		"how long to wait for the answer: seconds, or a duration like 10m; 0: as long as it takes",
+	)
+	cmd.Flags().BoolVar(
+		&l.cancel,
+		"cancel",
+		false,
+		"cancel the tree when it is not waited for any longer: by ^C, or after --patience",
+	)
 }
 
 func (l *leaving) check() error {
@@ -34,8 +44,15 @@ func (l *leaving) check() error {
 // errImpatient is the end of a wait that was as long as it may be.
 var errImpatient = errors.New("no answer in time")
 
-// attend waits for a tree and prints what came of it. Limit is the tree's own time, 0 if that is not known.
-func (l *leaving) attend(ctx context.Context, ses *cli.Session, tree subjects.Tree, output string, limit time.Duration) error {
+// attend waits for a tree and prints what came of it. Limit is the tree's own
+// time, 0 if that is not known.
+func (l *leaving) attend(
+	ctx context.Context,
+	ses *cli.Session,
+	tree subjects.Tree,
+	output string,
+	limit time.Duration,
+) error {
 	waiting := ctx
 	if l.patience > 0 {
 		var done context.CancelFunc

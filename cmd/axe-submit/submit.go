@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/axebus/axe/agentd/client"
+	"github.com/axebus/axe/client"
 	"github.com/axebus/axe/cmd/internal/cli"
 	"github.com/axebus/axe/subjects"
 )
@@ -28,11 +28,20 @@ type submission struct {
 func (s *submission) register(cmd *cobra.Command) {
 	s.cmd = cmd
 	cmd.Flags().StringVarP(&s.file, "file", "f", "", "file with the text, - for stdin")
-	cmd.Flags().StringVar(&s.id, "id", "", "key that makes the submission idempotent: letters and digits are the tree's id as they are")
+	cmd.Flags().StringVar(
+		&s.id,
+		"id",
+		"",
+		"key that makes the submission idempotent: letters and digits are the tree's id as they are",
+	)
 	cmd.Flags().BoolVar(&s.detach, "detach", false, "print the tree's id and do not wait")
 	s.leaving.register(cmd)
 	s.limits.Register(cmd)
-	cmd.Flags().Var(&s.timeout, "timeout", "the longest that the whole tree may take: seconds, or a duration like 10m; 0: what the workers allow")
+	cmd.Flags().Var(
+		&s.timeout,
+		"timeout",
+		"the longest that the whole tree may take: seconds, or a duration like 10m; 0: what the workers allow",
+	)
 }
 
 func (s *submission) run(ctx context.Context, args []string) error {
@@ -60,7 +69,8 @@ func (s *submission) run(ctx context.Context, args []string) error {
 	return s.leaving.attend(ctx, ses, tree, s.flags.Output, time.Duration(s.timeout))
 }
 
-// task is what the command line says is to be done. It is checked before anything is sent.
+// task is what the command line says is to be done. It is checked before
+// anything is sent.
 func (s *submission) task(ctx context.Context, args []string) (client.Task, error) {
 	agent, err := subjects.ParseAgent(args[0])
 	if err != nil {

@@ -17,7 +17,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// agentFiles are the agents of a directory, as a person who writes them sees them.
+// agentFiles are the agents of a directory, as a person who writes them sees
+// them.
 type agentFiles struct{ dir string }
 
 func agentsCommand() *cobra.Command {
@@ -50,7 +51,8 @@ func agentsCommand() *cobra.Command {
 	return cmd
 }
 
-// list prints the agents that are whole, and says what is wrong with the others.
+// list prints the agents that are whole, and says what is wrong with the
+// others.
 func (a *agentFiles) list(stdout, stderr io.Writer) error {
 	if err := a.known(); err != nil {
 		return err
@@ -66,7 +68,15 @@ func (a *agentFiles) list(stdout, stderr io.Writer) error {
 		}
 	}
 	for _, a := range cli.Unwatched(agents) {
-		warn(stderr, fmt.Errorf("%s: supervision.agent: there is no agent %q here: what %s wants to do is not done unless a worker elsewhere serves that", a.File, a.Supervision.Agent, a.Name))
+		warn(
+			stderr,
+			fmt.Errorf(
+				"%s: supervision.agent: there is no agent %q here: what %s wants to do is not done unless a worker elsewhere serves that",
+				a.File,
+				a.Supervision.Agent,
+				a.Name,
+			),
+		)
 	}
 	for _, wrong := range cli.Wrong(err) {
 		switch {
@@ -143,8 +153,9 @@ func warn(stderr io.Writer, err error) { fmt.Fprintf(stderr, "%s: warning: %v\n"
 // summary is an agent's description in one line.
 func summary(agent configs.Agent) string { return strings.Join(strings.Fields(agent.Description), " ") }
 
-// completeAgents completes a command's first argument with the agents of its --agents, those whose file
-// is wrong too: only what is done with one tells what.
+// completeAgents completes a command's first argument with the agents of its
+// --agents, those whose file is wrong too: only what is done with one tells
+// what.
 func completeAgents(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	dir, err := cmd.Flags().GetString("agents")
 	if err != nil || len(args) > 0 {
@@ -152,7 +163,8 @@ func completeAgents(cmd *cobra.Command, args []string, begun string) ([]cobra.Co
 	}
 	agents, err := configs.LoadDir(dir)
 	for _, wrong := range cli.Wrong(err) {
-		if agent, err := subjects.ParseAgent(strings.TrimSuffix(filepath.Base(wrong.File), ".toml")); err == nil && wrong.File != dir {
+		if agent, err := subjects.ParseAgent(strings.TrimSuffix(filepath.Base(wrong.File), ".toml")); err == nil &&
+			wrong.File != dir {
 			agents = append(agents, configs.Agent{Name: agent.String(), Description: "(its file is wrong)"})
 		}
 	}

@@ -58,7 +58,12 @@ func benchCommand() *cobra.Command {
 	o.cmd = cmd
 	o.dial.Register(cmd)
 	flags := cmd.Flags()
-	flags.StringSliceVar(&o.cfg.Only, "only", nil, "workloads: "+strings.Join(bench.Names(), ", ")+" (default all but scale)")
+	flags.StringSliceVar(
+		&o.cfg.Only,
+		"only",
+		nil,
+		"workloads: "+strings.Join(bench.Names(), ", ")+" (default all but scale)",
+	)
 	flags.DurationVar(&o.cfg.For, "for", 3*time.Second, "how long each thing is measured")
 	flags.IntVar(&o.cfg.Slots, "slots", 64, "model calls at once of a worker, and runs in flight")
 	flags.DurationVar(&o.cfg.Latency, "latency", 0, "what the model takes")
@@ -66,9 +71,19 @@ func benchCommand() *cobra.Command {
 	flags.IntVar(&o.cfg.Runs, "runs", 1_000_000, "of scale")
 	flags.IntVar(&o.cfg.Waiting, "waiting", 100_000, "of the runs of scale")
 	flags.IntVar(&o.cfg.Agents, "agents", 500, "of scale, that a worker serves beside the others")
-	flags.StringVar(&o.cfg.Profile, "profile", "", "a directory for profiles of processor time and memory of each part")
+	flags.StringVar(
+		&o.cfg.Profile,
+		"profile",
+		"",
+		"a directory for profiles of processor time and memory of each part",
+	)
 	flags.IntVar(&o.cfg.Replicas, "replicas", 1, "of the streams")
-	flags.StringVar(&o.sync, "sync", "interval", "when a server of its own syncs: interval, as that of axe run, or always, as agentd --embedded")
+	flags.StringVar(
+		&o.sync,
+		"sync",
+		"interval",
+		"when a server of its own syncs: interval, as that of axe run, or always, as agentd --embedded",
+	)
 	flags.StringVarP(&o.output, "output", "o", "text", "text or json")
 	flags.BoolVar(&o.progress, "progress", true, "say on stderr what is measured")
 	return cmd
@@ -144,7 +159,8 @@ func (o *benchOptions) check() error {
 		return err
 	}
 	o.cfg.Dial = cfg.Dial
-	if o.cmd.PersistentFlags().Changed("prefix") { // AXE_PREFIX is that of somebody's runs
+	// AXE_PREFIX is that of somebody's runs
+	if o.cmd.PersistentFlags().Changed("prefix") {
 		o.cfg.Prefix = cfg.Space.Prefix()
 	}
 	return nil

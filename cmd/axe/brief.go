@@ -21,8 +21,9 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// brief is what a model would be sent first: the agent's definition with the flags, what its skill, its
-// files and its memory hold now, and the task. --dry-run prints it whole, --verbose its head.
+// brief is what a model would be sent first: the agent's definition with the
+// flags, what its skill, its files and its memory hold now, and the task.
+// --dry-run prints it whole, --verbose its head.
 type brief struct {
 	job
 	about prompt.Context
@@ -55,7 +56,10 @@ func (b *brief) head(w io.Writer) {
 		stdin = "yes"
 	}
 	b.settings(w, [][2]string{
-		{"Skill", cmp.Or(b.def.Skill, none)}, {"Files", fmt.Sprintf("%d file(s)", len(b.about.Files))}, {"Stdin", stdin},
+		{
+			"Skill",
+			cmp.Or(b.def.Skill, none),
+		}, {"Files", fmt.Sprintf("%d file(s)", len(b.about.Files))}, {"Stdin", stdin},
 	})
 	switch {
 	case !b.def.Memory.Enabled:
@@ -68,10 +72,12 @@ func (b *brief) head(w io.Writer) {
 	}
 }
 
-// settings prints the lines that --verbose and --dry-run have in common, and more in their middle.
+// settings prints the lines that --verbose and --dry-run have in common, and
+// more in their middle.
 func (b *brief) settings(w io.Writer, more [][2]string) {
 	workdir := b.def.Workdir
-	if abs, err := filepath.Abs(workdir); err == nil { // empty is the current directory
+	// empty is the current directory
+	if abs, err := filepath.Abs(workdir); err == nil {
 		workdir = abs
 	}
 	temperature, tokens := "default", "default"
@@ -83,7 +89,9 @@ func (b *brief) settings(w io.Writer, more [][2]string) {
 	}
 	lines := append([][2]string{{"Model", b.def.Model}, {"Workdir", workdir}}, more...)
 	lines = append(
-		lines, [2]string{"Timeout", seconds(b.limit)}, [2]string{"Params", "temperature=" + temperature + ", max_tokens=" + tokens},
+		lines,
+		[2]string{"Timeout", seconds(b.limit)},
+		[2]string{"Params", "temperature=" + temperature + ", max_tokens=" + tokens},
 	)
 	for _, l := range lines {
 		fmt.Fprintf(w, "%-9s %s\n", l[0]+":", l[1])
@@ -122,16 +130,22 @@ func (b *brief) print(w io.Writer) error {
 	return err
 }
 
-// system is the system text, with what a root is told of how to work with its forks.
+// system is the system text, with what a root is told of how to work with its
+// forks.
 func (b *brief) system() string {
 	d := b.def.Delegation
 	policy := run.Policy{Agents: b.def.Policy.Agents, Tools: b.def.Policy.Tools}
 	withheld := func(name string) bool { return !policy.MayUse(name) }
-	guidance := tool.Guidance(subjects.Root, slices.DeleteFunc(d.Tools(), withheld), slices.DeleteFunc(d.Commands(), withheld))
+	guidance := tool.Guidance(
+		subjects.Root,
+		slices.DeleteFunc(d.Tools(), withheld),
+		slices.DeleteFunc(d.Commands(), withheld),
+	)
 	return strings.Trim(b.about.Text()+"\n\n"+guidance, "\n")
 }
 
-// watch is who watches over the agent, and, where a person decides, what becomes of a turn that nobody decides on.
+// watch is who watches over the agent, and, where a person decides, what
+// becomes of a turn that nobody decides on.
 func watch(s configs.Supervision) string {
 	text := fmt.Sprintf("%s\nAgent:      %s", s.Mode, s.Agent)
 	if s.Mode == configs.SupervisedHuman {
@@ -157,7 +171,13 @@ func (b *brief) subAgents() string {
 	if b.def.SubAgentsConf.Parallel {
 		parallel = "yes"
 	}
-	text := fmt.Sprintf("%s\nMax Depth: %d\nParallel:  %s\nTimeout:   %ds", whom, b.def.MaxDepth(), parallel, b.def.SubAgentsConf.Timeout)
+	text := fmt.Sprintf(
+		"%s\nMax Depth: %d\nParallel:  %s\nTimeout:   %ds",
+		whom,
+		b.def.MaxDepth(),
+		parallel,
+		b.def.SubAgentsConf.Timeout,
+	)
 	if len(d.Styles) > 0 {
 		text += fmt.Sprintf("\nStyle:     %s", d.Styles)
 	}

@@ -78,8 +78,18 @@ func runCommand() *cobra.Command {
 	flags.StringVarP(&o.prompt, "prompt", "p", "", "the text, in place of the argument")
 	flags.StringVarP(&o.file, "file", "f", "", "file with the text, - for stdin")
 	flags.StringVar(&o.change.model, "model", "", "provider/model in place of the agent's own")
-	flags.StringVar(&o.change.skill, "skill", "", "skill in place of the agent's own: a file, a directory with a SKILL.md, or a name")
-	flags.StringVar(&o.change.workdir, "workdir", "", "where the agent's files are looked for, in place of its own workdir")
+	flags.StringVar(
+		&o.change.skill,
+		"skill",
+		"",
+		"skill in place of the agent's own: a file, a directory with a SKILL.md, or a name",
+	)
+	flags.StringVar(
+		&o.change.workdir,
+		"workdir",
+		"",
+		"where the agent's files are looked for, in place of its own workdir",
+	)
 	flags.BoolVar(&o.dry, "dry-run", false, "show what the model would be sent, and send nothing")
 	flags.BoolVar(&o.json, "json", false, "print the answer with what it took, as one line of JSON")
 	o.limits.Register(cmd)
@@ -90,7 +100,8 @@ func runCommand() *cobra.Command {
 	return cmd
 }
 
-// busCommand is a command that needs no more than a running bus, with the flags for that.
+// busCommand is a command that needs no more than a running bus, with the flags
+// for that.
 func busCommand(command func(*cli.SessionFlags) *cobra.Command) *cobra.Command {
 	f := &cli.SessionFlags{Name: name}
 	cmd := command(f)
@@ -98,7 +109,8 @@ func busCommand(command func(*cli.SessionFlags) *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// endCommand is one that may wait until a tree has ended, and shows it meanwhile.
+// endCommand is one that may wait until a tree has ended, and shows it
+// meanwhile.
 func endCommand(command func(*cli.SessionFlags) *cobra.Command) *cobra.Command {
 	return busCommand(func(f *cli.SessionFlags) *cobra.Command {
 		cmd := command(f)
@@ -107,7 +119,8 @@ func endCommand(command func(*cli.SessionFlags) *cobra.Command) *cobra.Command {
 	})
 }
 
-// defaultAgents is where a person's agents are, empty if there is no home directory.
+// defaultAgents is where a person's agents are, empty if there is no home
+// directory.
 func defaultAgents() string {
 	dir, err := configs.ConfigDir()
 	if err != nil {

@@ -47,7 +47,8 @@ func configCommand() *cobra.Command {
 	return cmd
 }
 
-// configDir is the configuration directory's absolute path, whether it exists or not.
+// configDir is the configuration directory's absolute path, whether it exists
+// or not.
 func configDir() (string, error) {
 	dir, err := configs.ConfigDir()
 	if err != nil {
@@ -56,7 +57,8 @@ func configDir() (string, error) {
 	return filepath.Abs(dir)
 }
 
-// initConfig makes what is missing of a configuration directory, and leaves alone what is there.
+// initConfig makes what is missing of a configuration directory, and leaves
+// alone what is there.
 func initConfig(dir string) error {
 	if err := os.MkdirAll(filepath.Join(dir, "agents"), 0o700); err != nil {
 		return err
@@ -68,8 +70,9 @@ func initConfig(dir string) error {
 	return err
 }
 
-// create writes a new file, and the directories above it where they are missing, and reports whether it
-// did: a file that is there already stays as it is.
+// create writes a new file, and the directories above it where they are
+// missing, and reports whether it did: a file that is there already stays as it
+// is.
 func create(file, text string, dirMode, fileMode fs.FileMode) (bool, error) {
 	if err := os.MkdirAll(filepath.Dir(file), dirMode); err != nil {
 		return false, err
@@ -83,7 +86,8 @@ func create(file, text string, dirMode, fileMode fs.FileMode) (bool, error) {
 	}
 	_, err = f.WriteString(text)
 	if err = errors.Join(err, f.Close()); err != nil {
-		_ = os.Remove(file) // half a file would be in the way of the next attempt
+		// half a file would be in the way of the next attempt
+		_ = os.Remove(file)
 	}
 	return err == nil, err
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/axebus/axe/agentd/client"
+	"github.com/axebus/axe/client"
 	"github.com/axebus/axe/cmd/internal/cli"
 )
 
@@ -50,7 +50,12 @@ time is new.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return d.retry(cmd.Context(), cmd.OutOrStdout(), args) },
 	}
 	for _, sub := range []*cobra.Command{list, retry} {
-		sub.Flags().StringVar(&d.agent, "agent", "", "only those of an agent; with retry LETTER, the agent to submit one to that names none")
+		sub.Flags().StringVar(
+			&d.agent,
+			"agent",
+			"",
+			"only those of an agent; with retry LETTER, the agent to submit one to that names none",
+		)
 		sub.Flags().StringVar(&d.tree, "tree", "", "only those of a tree")
 	}
 	retry.Flags().BoolVar(&d.all, "all", false, "all that were not retried yet")

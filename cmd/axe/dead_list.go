@@ -10,7 +10,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/axebus/axe/agentd/client"
+	"github.com/axebus/axe/client"
 	"github.com/axebus/axe/cmd/internal/cli"
 )
 
@@ -122,7 +122,8 @@ func (d *deadLetters) show(ctx context.Context, stdout io.Writer, arg string) er
 	})
 }
 
-// harmless is a text of anybody's without what a terminal would obey, line by line.
+// harmless is a text of anybody's without what a terminal would obey, line by
+// line.
 func harmless(text string) string {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {

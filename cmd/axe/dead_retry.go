@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/axebus/axe/agentd/client"
 	"github.com/axebus/axe/agentd/prompt"
+	"github.com/axebus/axe/client"
 	"github.com/axebus/axe/cmd/internal/cli"
 	"github.com/axebus/axe/subjects"
 )
@@ -41,7 +41,8 @@ func (d *deadLetters) retry(ctx context.Context, stdout io.Writer, args []string
 	})
 }
 
-// toRetry are the letters that are named, or all that were not retried and can be.
+// toRetry are the letters that are named, or all that were not retried and can
+// be.
 func (d *deadLetters) toRetry(ctx context.Context, ses *cli.Session, args []string) ([]client.Letter, error) {
 	var out []client.Letter
 	for _, arg := range args {

@@ -10,8 +10,9 @@ import (
 	"github.com/axebus/axe/configs"
 )
 
-// describe is what an agent's file says, one value to a line and aligned, without what is not set. What
-// is about the agents that it calls is told as it will be in force.
+// describe is what an agent's file says, one value to a line and aligned,
+// without what is not set. What is about the agents that it calls is told as it
+// will be in force.
 func describe(a configs.Agent) string {
 	var t table
 	t.add("Name", a.Name)
@@ -22,7 +23,8 @@ func describe(a configs.Agent) string {
 	t.add("Files", strings.Join(a.Files, ", "))
 	t.add("Workdir", a.Workdir)
 	t.add("Sub-Agents", strings.Join(a.SubAgents, ", "))
-	if d := a.Delegation; len(d.Styles) > 0 { // call alone is what axe has always done
+	// call alone is what axe has always done
+	if d := a.Delegation; len(d.Styles) > 0 {
 		t.add("Style", d.Styles.String())
 	}
 	if a.Delegation.Has(configs.StyleSpawn) {
@@ -44,7 +46,8 @@ func describe(a configs.Agent) string {
 	t.add("Memory Path", a.Memory.Path)
 	t.add("Memory LastN", count(a.Memory.LastN))
 	t.add("Memory MaxEntries", count(a.Memory.MaxEntries))
-	if temperature := a.Params.Temperature; temperature != nil { // 0 is a choice, too
+	// 0 is a choice, too
+	if temperature := a.Params.Temperature; temperature != nil {
 		t.add("Temperature", strconv.FormatFloat(*temperature, 'g', -1, 64))
 	}
 	t.add("Max Tokens", count(a.Params.MaxTokens))
@@ -52,13 +55,16 @@ func describe(a configs.Agent) string {
 	return t.String()
 }
 
-// delegates reports whether an agent has anybody to give work to: agents by name, or runs that it makes itself.
+// delegates reports whether an agent has anybody to give work to: agents by
+// name, or runs that it makes itself.
 func delegates(a configs.Agent) bool {
 	makes := func(s configs.Style) bool { return a.Delegation.Has(s) }
-	return len(a.SubAgents) > 0 || slices.ContainsFunc([]configs.Style{configs.StyleSpawn, configs.StyleMail, configs.StyleSlash}, makes)
+	return len(a.SubAgents) > 0 ||
+		slices.ContainsFunc([]configs.Style{configs.StyleSpawn, configs.StyleMail, configs.StyleSlash}, makes)
 }
 
-// supervision adds who watches over an agent. What is about a person is told where one decides.
+// supervision adds who watches over an agent. What is about a person is told
+// where one decides.
 func (t *table) supervision(s configs.Supervision) {
 	t.add("Supervision Mode", string(s.Mode))
 	t.add("Supervision Agent", s.Agent)

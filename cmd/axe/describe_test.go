@@ -8,8 +8,9 @@ import (
 	"github.com/axebus/axe/configs"
 )
 
-// TestAgentsShow_SubAgentsConfigWhenSubAgentsIsNonEmpty: requirement 5.7, with the defaults as they will
-// be in force. All other fields are in testdata/script/agents.txt.
+// TestAgentsShow_SubAgentsConfigWhenSubAgentsIsNonEmpty: requirement 5.7, with
+// the defaults as they will be in force. All other fields are in
+// testdata/script/agents.txt.
 func TestAgentsShow_SubAgentsConfigWhenSubAgentsIsNonEmpty(t *testing.T) {
 	for _, tt := range []struct {
 		name  string

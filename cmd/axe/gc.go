@@ -103,8 +103,9 @@ func (g *gc) one(ctx context.Context, name string) error {
 	return c.collect(ctx, agent)
 }
 
-// everybody goes through the agents of the directory. One that fails does not keep the others from their
-// turn, and neither does a file that is wrong: nobody knows what it says about memory, so it has failed.
+// everybody goes through the agents of the directory. One that fails does not
+// keep the others from their turn, and neither does a file that is wrong:
+// nobody knows what it says about memory, so it has failed.
 func (g *gc) everybody(ctx context.Context) error {
 	agents, err := configs.LoadDir(g.agents)
 	agents = slices.DeleteFunc(agents, func(a configs.Agent) bool { return !a.Memory.Enabled })
@@ -141,7 +142,12 @@ func (g *gc) everybody(ctx context.Context) error {
 		}
 		if err != nil {
 			failed++
-			fmt.Fprintf(g.stderr, "Error: gc failed for agent %q: %s\n", agent.Name, strings.ReplaceAll(err.Error(), "\n", "; "))
+			fmt.Fprintf(
+				g.stderr,
+				"Error: gc failed for agent %q: %s\n",
+				agent.Name,
+				strings.ReplaceAll(err.Error(), "\n", "; "),
+			)
 		}
 	}
 	if failed > 0 {
@@ -150,7 +156,8 @@ func (g *gc) everybody(ctx context.Context) error {
 	return nil
 }
 
-// collector is made of the flags and of config.toml; done closes what it opened.
+// collector is made of the flags and of config.toml; done closes what it
+// opened.
 func (g *gc) collector(ctx context.Context) (_ *collector, done func(), err error) {
 	log, err := g.log.Logger(g.stderr, cli.Terminal(os.Stderr))
 	if err != nil {
@@ -170,14 +177,22 @@ func (g *gc) collector(ctx context.Context) (_ *collector, done func(), err erro
 	}, done, nil
 }
 
-// store is where config.toml says that memory is. A bus is a running one, and the command line names it.
-func (g *gc) store(ctx context.Context, global configs.Global, log *slog.Logger) (_ memory.Store, done func(), err error) {
+// store is where config.toml says that memory is. A bus is a running one, and
+// the command line names it.
+func (g *gc) store(
+	ctx context.Context,
+	global configs.Global,
+	log *slog.Logger,
+) (_ memory.Store, done func(), err error) {
 	onBus := global.Memory == configs.MemoryOnBus
 	switch {
 	case onBus && !g.dial.Explicit():
 		return nil, nil, cli.Usage("%s says that memory is on the bus: --server or --context is needed", global.File)
 	case !onBus && g.dial.Explicit():
-		return nil, nil, cli.Usage("--server and --context have no meaning: memory is in files, unless %s says store = \"bus\" in [memory]", global.File)
+		return nil, nil, cli.Usage(
+			"--server and --context have no meaning: memory is in files, unless %s says store = \"bus\" in [memory]",
+			global.File,
+		)
 	case !onBus:
 		return cli.Memory(global, nil), func() {}, nil
 	}

@@ -16,7 +16,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// gcPrompt is the system text of the one question that gc asks. The three headings are a contract.
+// gcPrompt is the system text of the one question that gc asks. The three
+// headings are a contract.
 const gcPrompt = `You look after the memory of an AI agent. You are given its log: one entry for each run that it finished, the
 oldest first, with the time, the task and what came of it. Long tasks and results were cut.
 
@@ -54,7 +55,8 @@ type collector struct {
 	stdout  io.Writer
 }
 
-// collect has an agent's memory analysed, and trims it when the analysis is on stdout.
+// collect has an agent's memory analysed, and trims it when the analysis is on
+// stdout.
 func (c *collector) collect(ctx context.Context, a configs.Agent) error {
 	agent, err := subjects.ParseAgent(a.Name)
 	if err != nil {
@@ -89,7 +91,8 @@ func (c *collector) collect(ctx context.Context, a configs.Agent) error {
 	return c.trim(ctx, log, cmp.Or(a.Memory.LastN, a.Memory.MaxEntries), text)
 }
 
-// ask returns a model's analysis of a log. An empty one is a failure: nothing must be removed for it.
+// ask returns a model's analysis of a log. An empty one is a failure: nothing
+// must be removed for it.
 func (c *collector) ask(ctx context.Context, model provider.Provider, name, text string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
@@ -106,9 +109,10 @@ func (c *collector) ask(ctx context.Context, model provider.Provider, name, text
 	return resp.Content, nil
 }
 
-// trim leaves the last keep entries, or as many more as came after the analysed text was read: those nobody
-// has looked at. Only where they are as many as the limit, or more, and another one comes between the second read
-// and Trim's own count, does the oldest of them make room for it.
+// trim leaves the last keep entries, or as many more as came after the analysed
+// text was read: those nobody has looked at. Only where they are as many as the
+// limit, or more, and another one comes between the second read and Trim's own
+// count, does the oldest of them make room for it.
 func (c *collector) trim(ctx context.Context, log memory.Log, keep int, analysed string) error {
 	if keep == 0 {
 		return c.print("No trim target configured (last_n and max_entries are both 0). Skipping trim.\n")
@@ -130,8 +134,9 @@ func (c *collector) trim(ctx context.Context, log memory.Log, keep int, analysed
 	return c.print("Trimmed: %d entries removed, %d entries kept.\n", removed, keep)
 }
 
-// arrived is how many of a log's entries are newer than an earlier text of it. Where its newest entry is gone,
-// somebody has changed the log, and all of it is taken to be new.
+// arrived is how many of a log's entries are newer than an earlier text of it.
+// Where its newest entry is gone, somebody has changed the log, and all of it
+// is taken to be new.
 func arrived(before, now string) int {
 	if rest, ok := strings.CutPrefix(now, before); ok {
 		return memory.Count(rest)

@@ -7,53 +7,61 @@ import (
 	"strings"
 	"time"
 
-	"github.com/axebus/axe/agentd/client"
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/agentd/tool"
+	"github.com/axebus/axe/client"
 	"github.com/axebus/axe/cmd/internal/cli"
 	"github.com/axebus/axe/subjects"
 )
 
-// envelope is what --json prints. The names from model to duration_ms, tool_calls and tool_call_details
-// are axe's; its numbers are the agent's own, over all its turns, and those of subtree are of all
-// agents below it too.
+// envelope is what --json prints. The names from model to duration_ms,
+// tool_calls and tool_call_details are axe's; its numbers are the agent's own,
+// over all its turns, and those of subtree are of all agents below it too.
 type envelope struct {
-	Model           string       `json:"model"`
-	Content         string       `json:"content"`
-	InputTokens     int          `json:"input_tokens"`
-	OutputTokens    int          `json:"output_tokens"`
-	CachedTokens    int          `json:"cached_tokens"`
-	StopReason      string       `json:"stop_reason"`
-	DurationMS      int64        `json:"duration_ms"`
-	ModelMS         int64        `json:"model_ms"`       // of that, what its own model calls took
-	RetryAttempts   int          `json:"retry_attempts"` // of its own model calls, after failures that could pass
-	Turns           int          `json:"turns"`
-	ToolCalls       int          `json:"tool_calls"`
-	ToolCallDetails []detail     `json:"tool_call_details"`
-	Subtree         run.Totals   `json:"subtree"`
-	Agent           string       `json:"agent"`
-	Tree            string       `json:"tree"`
-	Error           string       `json:"error,omitzero"`
-	Kind            string       `json:"kind,omitzero"`
-	Category        string       `json:"category,omitzero"`
-	Partial         *run.Partial `json:"partial,omitempty"` // of a failed run: what there was
+	Model        string `json:"model"`
+	Content      string `json:"content"`
+	InputTokens  int    `json:"input_tokens"`
+	OutputTokens int    `json:"output_tokens"`
+	CachedTokens int    `json:"cached_tokens"`
+	StopReason   string `json:"stop_reason"`
+	DurationMS   int64  `json:"duration_ms"`
+	// of that, what its own model calls took
+	ModelMS int64 `json:"model_ms"`
+	// of its own model calls, after failures that could pass
+	RetryAttempts   int        `json:"retry_attempts"`
+	Turns           int        `json:"turns"`
+	ToolCalls       int        `json:"tool_calls"`
+	ToolCallDetails []detail   `json:"tool_call_details"`
+	Subtree         run.Totals `json:"subtree"`
+	Agent           string     `json:"agent"`
+	Tree            string     `json:"tree"`
+	Error           string     `json:"error,omitzero"`
+	Kind            string     `json:"kind,omitzero"`
+	Category        string     `json:"category,omitzero"`
+	// of a failed run: what there was
+	Partial *run.Partial `json:"partial,omitempty"`
 }
 
-// detail is one tool call of the agent, or one of the runs that it has spawned, in the order of the calls.
+// detail is one tool call of the agent, or one of the runs that it has spawned,
+// in the order of the calls.
 type detail struct {
-	Turn       int             `json:"turn"` // from 0
-	Name       string          `json:"name"`
-	Input      json.RawMessage `json:"input"`  // of a spawned run, its own task
-	Output     string          `json:"output"` // the first 1024 bytes of the result, or of the error
-	IsError    bool            `json:"is_error"`
-	DurationMS int64           `json:"duration_ms"`
-	Path       string          `json:"path,omitzero"` // of the run that it made, on the bus
+	Turn int    `json:"turn"` // from 0
+	Name string `json:"name"`
+	// of a spawned run, its own task
+	Input json.RawMessage `json:"input"`
+	// the first 1024 bytes of the result, or of the error
+	Output     string `json:"output"`
+	IsError    bool   `json:"is_error"`
+	DurationMS int64  `json:"duration_ms"`
+	// of the run that it made, on the bus
+	Path string `json:"path,omitzero"`
 }
 
 // maxOutput is how many bytes of a tool's result are shown.
 const maxOutput = 1024
 
-// printJSON writes an outcome on one line and returns the failure that it is, if it is one.
+// printJSON writes an outcome on one line and returns the failure that it is,
+// if it is one.
 func printJSON(ctx context.Context, w io.Writer, c *client.Client, tree subjects.Tree, o run.Outcome) error {
 	root, err := c.Root(ctx, tree)
 	if err != nil {
@@ -92,7 +100,8 @@ func detailed(n int, t run.Turn, i, index int) detail {
 	tc, call, o := t.Entry.Answer.ToolCalls[i], t.Entry.Calls[index], t.Outcomes[index]
 	d := detail{Turn: n, Name: tc.Name, Input: tc.RawArguments()}
 	if call.Spawn {
-		d.Input, _ = json.Marshal(map[string]string{"agent": call.Agent, "task": call.Task}) // strings always marshal
+		// strings always marshal
+		d.Input, _ = json.Marshal(map[string]string{"agent": call.Agent, "task": call.Task})
 	}
 	text, failed := result(n, t, i, index)
 	d.Output, d.IsError = head(text), failed
@@ -103,7 +112,8 @@ func detailed(n int, t run.Turn, i, index int) detail {
 	return d
 }
 
-// result is what came of one run of a tool call: what the model has read of that, but that each spawned run has its own.
+// result is what came of one run of a tool call: what the model has read of
+// that, but that each spawned run has its own.
 func result(n int, t run.Turn, i, index int) (text string, failed bool) {
 	call, o := t.Entry.Calls[index], t.Outcomes[index]
 	switch {
@@ -113,21 +123,24 @@ func result(n int, t run.Turn, i, index int) (text string, failed bool) {
 		}
 		return text, failed
 	case call.Op == run.OpWait && !call.Failed() && t.CarriedOut() && o == nil:
-		return "", false // it still waited when the agent was ended
+		// it still waited when the agent was ended
+		return "", false
 	}
 	r := tool.Results(subjects.Root, n+1, t)[i]
 	return r.Content, r.IsError
 }
 
-// made reports whether a call of a turn has made a run: those of a turn that is withheld have not, nor those whose turn
-// never came where one follows the other.
+// made reports whether a call of a turn has made a run: those of a turn that is
+// withheld have not, nor those whose turn never came where one follows the
+// other.
 func made(t run.Turn, index int) bool {
 	if !t.Entry.Calls[index].Makes() || !t.CarriedOut() {
 		return false
 	}
 	waits := func(i int) bool {
 		c, o := t.Entry.Calls[i], t.Outcomes[i]
-		return c.Op == run.OpCall && c.Makes() && (o == nil || o.Path == "") // without a word of its own
+		// without a word of its own
+		return c.Op == run.OpCall && c.Makes() && (o == nil || o.Path == "")
 	}
 	for i := range index {
 		if t.Entry.Sequential && t.Entry.Calls[index].Op == run.OpCall && waits(i) {
@@ -137,7 +150,8 @@ func made(t run.Turn, index int) bool {
 	return true
 }
 
-// took is how long a call took: what its run says, or as long as it was waited for.
+// took is how long a call took: what its run says, or as long as it was waited
+// for.
 func took(t run.Turn, i int, o *run.Outcome) int64 {
 	switch {
 	case o == nil:

@@ -39,7 +39,8 @@ func replied(index int, o run.Outcome) func(run.Meta) run.Event {
 	return func(m run.Meta) run.Event { return run.Replied{Meta: m, Turn: 1, Index: index, Outcome: o} }
 }
 
-// TestDetails: a call that was never made has no path, and its result is what its model has read.
+// TestDetails: a call that was never made has no path, and its result is what
+// its model has read.
 func TestDetails(t *testing.T) {
 	const withheld = "Nothing of this turn was carried out. Your supervisor says: no"
 	verdict := run.Outcome{Status: run.StatusCompleted, Result: `{"decision":"reorient","correction":"no"}`}

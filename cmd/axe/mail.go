@@ -13,9 +13,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/axebus/axe/agentd/client"
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/agentd/tool"
+	"github.com/axebus/axe/client"
 	"github.com/axebus/axe/cmd/internal/cli"
 )
 
@@ -87,8 +87,8 @@ func send(ctx context.Context, f *cli.SessionFlags, from string, args []string) 
 	return nil
 }
 
-// pathlike reports whether an argument is meant as a path, be it one or not: a message to a run that was named wrongly
-// must not go to the root.
+// pathlike reports whether an argument is meant as a path, be it one or not: a
+// message to a run that was named wrongly must not go to the root.
 func pathlike(arg string) bool {
 	return (arg == "r" || strings.HasPrefix(arg, "r-")) && !strings.ContainsFunc(arg, unicode.IsSpace)
 }
@@ -134,7 +134,14 @@ func showMail(ctx context.Context, stdout io.Writer, f *cli.SessionFlags, asJSON
 		if m.Taken {
 			taken = "yes"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", m.Time.Local().Format(time.DateTime), cli.Printable(m.From), taken, cli.Printable(gist(m.Mail)))
+		fmt.Fprintf(
+			w,
+			"%s\t%s\t%s\t%s\n",
+			m.Time.Local().Format(time.DateTime),
+			cli.Printable(m.From),
+			taken,
+			cli.Printable(gist(m.Mail)),
+		)
 	}
 	return w.Flush()
 }

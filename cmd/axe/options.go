@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/axebus/axe/agentd/client"
+	"github.com/axebus/axe/client"
 	"github.com/axebus/axe/cmd/internal/cli"
 	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/subjects"
@@ -30,7 +30,8 @@ type options struct {
 	cmd      *cobra.Command
 }
 
-// change is what the flags change about the agent that is run, and about no other.
+// change is what the flags change about the agent that is run, and about no
+// other.
 type change struct{ model, skill, workdir string }
 
 // apply changes a definition.
@@ -50,7 +51,8 @@ func (o *options) works() bool { return !o.elsewhere() || o.cmd.Flags().Changed(
 // limit is the longest that the tree may take.
 func (o *options) limit() time.Duration { return time.Duration(o.timeout) }
 
-// check finds out what does not go together, before anything is read or started.
+// check finds out what does not go together, before anything is read or
+// started.
 func (o *options) check() error {
 	if !o.elsewhere() {
 		if err := o.dial.Unused(); err != nil {
@@ -58,7 +60,9 @@ func (o *options) check() error {
 		}
 	}
 	if o.elsewhere() && !o.dry && o.change != (change{}) {
-		return cli.Usage("--model, --skill and --workdir change what this process serves, and on a running bus others serve too")
+		return cli.Usage(
+			"--model, --skill and --workdir change what this process serves, and on a running bus others serve too",
+		)
 	}
 	if o.limit() <= 0 {
 		return cli.Usage("--timeout %s: want more than nothing", &o.timeout)

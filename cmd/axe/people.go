@@ -13,8 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/axebus/axe/agentd/client"
 	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/client"
 	"github.com/axebus/axe/cmd/internal/cli"
 	"github.com/axebus/axe/subjects"
 )
@@ -66,16 +66,28 @@ func interruptCommand() *cobra.Command {
 			Use: "interrupt ID [PATH]", Short: "Stop what a run is doing; it can be written to then", Long: interruptLong, Example: interruptExamples,
 			Args: cobra.RangeArgs(1, 2),
 			RunE: func(cmd *cobra.Command, args []string) error {
-				return told(cmd.Context(), f, args, "interrupted", func(ses *cli.Session, tree subjects.Tree, path subjects.Path) error {
-					return ses.Interrupt(cmd.Context(), tree, path)
-				})
+				return told(
+					cmd.Context(),
+					f,
+					args,
+					"interrupted",
+					func(ses *cli.Session, tree subjects.Tree, path subjects.Path) error {
+						return ses.Interrupt(cmd.Context(), tree, path)
+					},
+				)
 			},
 		}
 	})
 }
 
 // told tells a run something, and a person that it was told.
-func told(ctx context.Context, f *cli.SessionFlags, args []string, done string, tell func(*cli.Session, subjects.Tree, subjects.Path) error) error {
+func told(
+	ctx context.Context,
+	f *cli.SessionFlags,
+	args []string,
+	done string,
+	tell func(*cli.Session, subjects.Tree, subjects.Path) error,
+) error {
 	tree, path, what, err := cli.Target(args[0], args[1:]...)
 	if err != nil {
 		return err
@@ -104,13 +116,26 @@ func forkCommand() *cobra.Command {
 			},
 		}
 		cmd.Flags().StringVarP(&prompt, "prompt", "p", "", "what the new tree is told next, - for stdin")
-		cmd.Flags().Var(&timeout, "timeout", "the longest that the new tree may take: seconds, or a duration like 10m")
+		cmd.Flags().Var(
+			&timeout,
+			"timeout",
+			"the longest that the new tree may take: seconds, or a duration like 10m",
+		)
 		return cmd
 	})
 }
 
-func fork(ctx context.Context, stdout io.Writer, f *cli.SessionFlags, args []string, prompt string, within time.Duration) error {
-	if prompt == "" { // before the arguments: what was meant as the prompt may stand among them
+func fork(
+	ctx context.Context,
+	stdout io.Writer,
+	f *cli.SessionFlags,
+	args []string,
+	prompt string,
+	within time.Duration,
+) error {
+	// before the arguments: what was meant as the prompt may stand among
+	// them
+	if prompt == "" {
 		return cli.Usage("no prompt: --prompt says what the new tree is told next")
 	}
 	if within <= 0 {
@@ -166,9 +191,15 @@ func decideCommand(done string, cmd *cobra.Command, word *run.Approval) *cobra.C
 	return busCommand(func(f *cli.SessionFlags) *cobra.Command {
 		cmd.Args = cobra.RangeArgs(1, 2)
 		cmd.RunE = func(cmd *cobra.Command, args []string) error {
-			return told(cmd.Context(), f, args, done, func(ses *cli.Session, tree subjects.Tree, path subjects.Path) error {
-				return ses.Decide(cmd.Context(), tree, path, *word)
-			})
+			return told(
+				cmd.Context(),
+				f,
+				args,
+				done,
+				func(ses *cli.Session, tree subjects.Tree, path subjects.Path) error {
+					return ses.Decide(cmd.Context(), tree, path, *word)
+				},
+			)
 		}
 		cmd.Flags().StringVar(&word.By, "by", os.Getenv("USER"), "your name, for the record")
 		return cmd
@@ -222,13 +253,31 @@ func showPending(ctx context.Context, stdout io.Writer, f *cli.SessionFlags, asJ
 	}
 	for _, p := range all {
 		if asJSON {
-			w := waiting{p.Run.Tree.String(), p.Run.Path.String(), p.Run.Agent.String(), p.Turn, p.Why, p.Said, p.Calls, p.Since, p.Until}
+			w := waiting{
+				p.Run.Tree.String(),
+				p.Run.Path.String(),
+				p.Run.Agent.String(),
+				p.Turn,
+				p.Why,
+				p.Said,
+				p.Calls,
+				p.Since,
+				p.Until,
+			}
 			if err := printLine(stdout, w); err != nil {
 				return err
 			}
 			continue
 		}
-		fmt.Fprintf(stdout, "%s %s: turn %d of %s, until %s\n", p.Run.Tree, p.Run.Path, p.Turn, p.Run.Agent, p.Until.Local().Format(time.DateTime))
+		fmt.Fprintf(
+			stdout,
+			"%s %s: turn %d of %s, until %s\n",
+			p.Run.Tree,
+			p.Run.Path,
+			p.Turn,
+			p.Run.Agent,
+			p.Until.Local().Format(time.DateTime),
+		)
 		fmt.Fprintf(stdout, "  its supervisor: %s\n", cli.Printable(p.Why))
 		if p.Said != "" {
 			fmt.Fprintf(stdout, "  it says: %s\n", cli.Printable(p.Said))

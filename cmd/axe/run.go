@@ -8,8 +8,8 @@ import (
 	"os"
 	"time"
 
-	"github.com/axebus/axe/agentd/client"
 	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/client"
 	"github.com/axebus/axe/cmd/internal/cli"
 	"github.com/axebus/axe/configs"
 )
@@ -20,8 +20,9 @@ const (
 )
 
 const (
-	connecting = 10 * time.Second // a running bus that is not there
-	farewell   = 3 * time.Second  // a worker that drains
+	// a running bus that is not there
+	connecting = 10 * time.Second
+	farewell   = 3 * time.Second // a worker that drains
 )
 
 // run runs a task on a bus of its own, or on a running one.
@@ -67,7 +68,8 @@ func (o *options) run(ctx context.Context, args []string) error {
 	return submit(ctx)
 }
 
-// job is a task and, where this process serves its agent, the definition with the flags' changes.
+// job is a task and, where this process serves its agent, the definition with
+// the flags' changes.
 type job struct {
 	task  client.Task
 	def   configs.Agent
@@ -76,7 +78,8 @@ type job struct {
 
 func (j job) local() bool { return j.def.Name != "" }
 
-// job reads what the command line names, and finds out what is wrong before anything is started.
+// job reads what the command line names, and finds out what is wrong before
+// anything is started.
 func (o *options) job(ctx context.Context, args []string, log *slog.Logger) (job, error) {
 	if o.works() || o.dry {
 		o.worker.Root = o.change.apply
@@ -90,11 +93,20 @@ func (o *options) job(ctx context.Context, args []string, log *slog.Logger) (job
 		return j, err
 	}
 	if j.def.Memory.Enabled && !o.elsewhere() && o.worker.Memory(nil) == nil {
-		log.WarnContext(ctx, "memory is on a bus: without --server it is neither read nor kept", slog.String(keyAgent, j.def.Name))
+		log.WarnContext(
+			ctx,
+			"memory is on a bus: without --server it is neither read nor kept",
+			slog.String(keyAgent, j.def.Name),
+		)
 	}
 	if s := j.def.Supervision.InForce(); s.Mode != configs.Unsupervised && !o.elsewhere() {
 		if _, err := cli.Defined(o.worker.Agents, s.Agent); err != nil {
-			log.WarnContext(ctx, "the supervisor cannot be asked: nothing that the agent wants to do is done", slog.String(keyAgent, j.def.Name), slog.Any(keyError, err))
+			log.WarnContext(
+				ctx,
+				"the supervisor cannot be asked: nothing that the agent wants to do is done",
+				slog.String(keyAgent, j.def.Name),
+				slog.Any(keyError, err),
+			)
 		}
 	}
 	_, _, err = o.worker.Open(j.def.Model)
@@ -126,7 +138,8 @@ func (o *options) connect(ctx context.Context, log *slog.Logger) (_ *bus.Conn, d
 	}, nil
 }
 
-// temporary is a server that only this process reaches, and whose store goes with it.
+// temporary is a server that only this process reaches, and whose store goes
+// with it.
 func temporary(log *slog.Logger) (_ *bus.Server, done func(), err error) {
 	dir, err := os.MkdirTemp("", "axe-run-")
 	if err != nil {
@@ -143,9 +156,15 @@ func temporary(log *slog.Logger) (_ *bus.Server, done func(), err error) {
 	}, nil
 }
 
-// work runs a worker for as long as then does. A signal does not end the worker, but what then does
-// about it: a cancelled tree needs a worker to end.
-func (o *options) work(ctx context.Context, conn *bus.Conn, log *slog.Logger, screen *cli.Screen, then func(context.Context) error) error {
+// work runs a worker for as long as then does. A signal does not end the
+// worker, but what then does about it: a cancelled tree needs a worker to end.
+func (o *options) work(
+	ctx context.Context,
+	conn *bus.Conn,
+	log *slog.Logger,
+	screen *cli.Screen,
+	then func(context.Context) error,
+) error {
 	if err := cli.Provision(ctx, conn, bus.Provision{}, log); err != nil {
 		return err
 	}
@@ -153,14 +172,16 @@ func (o *options) work(ctx context.Context, conn *bus.Conn, log *slog.Logger, sc
 	ctx, broken := context.WithCancelCause(ctx)
 	defer broken(nil)
 	ended := make(chan struct{})
-	go func() { // ended by stop; waited for below where others use the bus
+	// ended by stop; waited for below where others use the bus
+	go func() {
 		defer close(ended)
 		if err := o.worker.Work(working, conn, log); err != nil {
 			broken(err)
 		}
 	}()
 	defer func() {
-		if !o.elsewhere() { // the bus ends with this process: nothing is left to anybody
+		// the bus ends with this process: nothing is left to anybody
+		if !o.elsewhere() {
 			o.worker.Quiet(ctx, farewell)
 			screen.Mute()
 			stop()

@@ -10,9 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/axebus/axe/agentd/client"
 	"github.com/axebus/axe/agentd/verify"
 	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/client"
 	"github.com/axebus/axe/cmd/internal/cli"
 )
 
@@ -64,7 +64,12 @@ func verifyCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.BoolVar(&v.all, "all", false, "check every tree on the stream")
 	flags.DurationVar(&v.slack, "slack", 5*time.Second, "what clocks, and the last writes, may differ")
-	flags.DurationVar(&v.takeover, "takeover", verify.DefaultTakeover, "how long a worker that died may go unnoticed: what is late by less is not missing")
+	flags.DurationVar(
+		&v.takeover,
+		"takeover",
+		verify.DefaultTakeover,
+		"how long a worker that died may go unnoticed: what is late by less is not missing",
+	)
 	v.session.Register(cmd)
 	v.session.RegisterOutput(cmd, "text: a line for each finding; json: one object")
 	return cmd
@@ -126,7 +131,10 @@ func (v *verification) read(ctx context.Context, conn *bus.Conn, args []string) 
 		first = append(first, b.First)
 		all += b.Last - min(b.Last, b.First-1)
 	}
-	r := reading{conn: conn, checker: verify.New(verify.Config{Space: conn.Space(), Slack: v.slack, Takeover: v.takeover, First: first})}
+	r := reading{
+		conn:    conn,
+		checker: verify.New(verify.Config{Space: conn.Space(), Slack: v.slack, Takeover: v.takeover, First: first}),
+	}
 	if screen := cli.Stderr(); screen.Terminal() {
 		r.meter = &meter{w: screen, all: all}
 		defer r.meter.clear()

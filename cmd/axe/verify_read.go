@@ -9,9 +9,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/axebus/axe/agentd/client"
 	"github.com/axebus/axe/agentd/verify"
 	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/client"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -35,8 +35,9 @@ func (r *reading) feedAll(ctx context.Context) error {
 	return nil
 }
 
-// feedTree reads one tree. Its result and its dead letters are read before its runs, so that the last of
-// these are never missing where they are the cause of the others.
+// feedTree reads one tree. Its result and its dead letters are read before its
+// runs, so that the last of these are never missing where they are the cause of
+// the others.
 func (r *reading) feedTree(ctx context.Context, tree subjects.Tree) error {
 	space := r.conn.Space()
 	var beside []bus.Stored

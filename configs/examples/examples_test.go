@@ -1,4 +1,5 @@
-// Package examples_test lets the example agents work through a whole review, without a bus.
+// Package examples_test lets the example agents work through a whole review,
+// without a bus.
 package examples_test
 
 import (
@@ -59,7 +60,11 @@ func (tr *tree) run(ctx context.Context, name, user string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	req := &provider.Request{Model: modelName, System: about.Text(), Messages: []provider.Message{{Role: provider.User, Content: user}}}
+	req := &provider.Request{
+		Model:    modelName,
+		System:   about.Text(),
+		Messages: []provider.Message{{Role: provider.User, Content: user}},
+	}
 	for range 10 {
 		resp, err := model.Send(ctx, req)
 		if err != nil {
@@ -121,7 +126,13 @@ func TestReview(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := map[string]int{"lead": 1, "correctness-reviewer": 1, "security-reviewer": 1, "readability-reviewer": 1, "reader": 9}
+		want := map[string]int{
+			"lead":                 1,
+			"correctness-reviewer": 1,
+			"security-reviewer":    1,
+			"readability-reviewer": 1,
+			"reader":               9,
+		}
 		if diff := cmp.Diff(want, tr.runs); diff != "" {
 			t.Error(diff)
 		}

@@ -30,7 +30,8 @@ type usage struct {
 	CacheCreate int `json:"cache_creation_input_tokens"`
 }
 
-// Check implements wire.Answer. An empty list of blocks is a legal answer, no list is not.
+// Check implements wire.Answer. An empty list of blocks is a legal answer, no
+// list is not.
 func (a *answer) Check() error {
 	if a.Content == nil {
 		return errors.New("no content")

@@ -32,8 +32,8 @@ func TestConformance(t *testing.T) { providertest.Run(t, subject()) }
 
 func FuzzAnswer(f *testing.F) { providertest.Fuzz(f, subject()) }
 
-// The API refuses blocks of nothing but white space, which its models write before tool calls, and
-// messages without any block.
+// The API refuses blocks of nothing but white space, which its models write
+// before tool calls, and messages without any block.
 func TestNothingSaidIsNotSent(t *testing.T) {
 	const want = `{"model":"m","max_tokens":4096,"messages":[` +
 		`{"role":"assistant","content":[{"type":"tool_use","id":"1","name":"now","input":{}}]},` +

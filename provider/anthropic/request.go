@@ -22,8 +22,9 @@ type request struct {
 }
 
 type message struct {
-	Role    provider.Role `json:"role"`
-	Content any           `json:"content"` // a string or a list of blocks
+	Role provider.Role `json:"role"`
+	// a string or a list of blocks
+	Content any `json:"content"`
 }
 
 type textBlock struct {
@@ -78,13 +79,17 @@ func roleOf(m provider.Message) provider.Role {
 	return m.Role
 }
 
-// contentOf is nil for what the API refuses: a message without a block, an assistant that said nothing.
+// contentOf is nil for what the API refuses: a message without a block, an
+// assistant that said nothing.
 func contentOf(m provider.Message) any {
 	var blocks []any
 	switch {
 	case m.Role == provider.ToolRole:
 		for _, r := range m.ToolResults {
-			blocks = append(blocks, resultBlock{Type: "tool_result", ToolUseID: r.CallID, Content: r.Content, IsError: r.IsError})
+			blocks = append(
+				blocks,
+				resultBlock{Type: "tool_result", ToolUseID: r.CallID, Content: r.Content, IsError: r.IsError},
+			)
 		}
 	case m.Role == provider.Assistant && len(m.ToolCalls) > 0:
 		if !empty(m.Content) {
@@ -104,5 +109,6 @@ func contentOf(m provider.Message) any {
 	return blocks
 }
 
-// empty: the API refuses text blocks of white space too, though its models write them.
+// empty: the API refuses text blocks of white space too, though its models
+// write them.
 func empty(text string) bool { return strings.TrimSpace(text) == "" }

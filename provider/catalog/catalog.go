@@ -1,10 +1,12 @@
-// Package catalog opens a model by its name, provider/model: "anthropic/claude-sonnet-4-5",
-// "ollama/llama3.1", "script/review" (an offline stand-in, never chosen in place of a real model).
+// Package catalog opens a model by its name, provider/model:
+// "anthropic/claude-sonnet-4-5", "ollama/llama3.1", "script/review" (an offline
+// stand-in, never chosen in place of a real model).
 //
-// Addresses and keys come from the environment, AXE_<PROVIDER>_BASE_URL and <PROVIDER>_API_KEY, read
-// anew at each Open, so that a new key needs no new Catalog; what is not there comes from Config.Settings, and
-// addresses then from the provider's default. They go no further than the client: no error shows a key. A
-// script is read once.
+// Addresses and keys come from the environment, AXE_<PROVIDER>_BASE_URL and
+// <PROVIDER>_API_KEY, read anew at each Open, so that a new key needs no new
+// Catalog; what is not there comes from Config.Settings, and addresses then
+// from the provider's default. They go no further than the client: no error
+// shows a key. A script is read once.
 //
 //	c := catalog.New(catalog.Config{ScriptDir: "scripts"})
 //	p, name, err := c.Open("openai/gpt-4o")
@@ -29,13 +31,16 @@ import (
 	"github.com/axebus/axe/provider/script"
 )
 
-// Config says where a Catalog finds things. The zero value serves the real providers.
+// Config says where a Catalog finds things. The zero value serves the real
+// providers.
 type Config struct {
-	Getenv    func(string) string // nil: os.Getenv
-	Settings  map[string]Settings // by provider, for what the environment does not say
-	HTTP      *http.Client        // nil: one that all providers share
-	MaxConns  int                 // connections to one host, 0: 128; unused with HTTP
-	ScriptDir string              // where script/<name> is looked up
+	Getenv func(string) string // nil: os.Getenv
+	// by provider, for what the environment does not say
+	Settings map[string]Settings
+	HTTP     *http.Client // nil: one that all providers share
+	// connections to one host, 0: 128; unused with HTTP
+	MaxConns  int
+	ScriptDir string // where script/<name> is looked up
 }
 
 // Settings are what a machine's configuration says of a provider.
@@ -84,8 +89,8 @@ func New(cfg Config) *Catalog {
 	}
 }
 
-// Open returns the provider of a model and the model's name there, which may hold slashes of its own.
-// A missing key is no error here but one of Send.
+// Open returns the provider of a model and the model's name there, which may
+// hold slashes of its own. A missing key is no error here but one of Send.
 func (c *Catalog) Open(model string) (p provider.Provider, name string, err error) {
 	vendor, name, err := provider.SplitModel(model)
 	if err != nil {
@@ -93,7 +98,10 @@ func (c *Catalog) Open(model string) (p provider.Provider, name string, err erro
 	}
 	switch vendor {
 	case "anthropic":
-		return c.client(vendor, func(s settings) provider.Provider { return anthropic.New(anthropic.Config(s)) }), name, nil
+		return c.client(
+			vendor,
+			func(s settings) provider.Provider { return anthropic.New(anthropic.Config(s)) },
+		), name, nil
 	case "openai":
 		return c.client(vendor, func(s settings) provider.Provider { return openai.New(openai.Config(s)) }), name, nil
 	case "ollama":
@@ -105,18 +113,24 @@ func (c *Catalog) Open(model string) (p provider.Provider, name string, err erro
 		}
 		return s, name, nil
 	}
-	return nil, "", fmt.Errorf("unsupported provider %q: supported providers are anthropic, openai, ollama (and script, offline)", vendor)
+	return nil, "", fmt.Errorf(
+		"unsupported provider %q: supported providers are anthropic, openai, ollama (and script, offline)",
+		vendor,
+	)
 }
 
-// Account names the provider and the key that a model is asked with, the same on every machine and without telling
-// either key or address: "openai-0a1b2c3d4e5f". It is empty for what has no account.
+// Account names the provider and the key that a model is asked with, the same
+// on every machine and without telling either key or address:
+// "openai-0a1b2c3d4e5f". It is empty for what has no account.
 func (c *Catalog) Account(model string) string {
 	vendor, _, err := provider.SplitModel(model)
 	if err != nil || vendor == "script" {
 		return ""
 	}
 	s := c.settings(vendor)
-	sum := sha256.Sum256([]byte("axe limiter\x00" + vendor + "\x00" + strings.TrimRight(s.BaseURL, "/") + "\x00" + s.Key))
+	sum := sha256.Sum256(
+		[]byte("axe limiter\x00" + vendor + "\x00" + strings.TrimRight(s.BaseURL, "/") + "\x00" + s.Key),
+	)
 	return vendor + "-" + hex.EncodeToString(sum[:6])
 }
 
@@ -130,7 +144,8 @@ func (c *Catalog) settings(vendor string) settings {
 	}
 }
 
-// client opens a real provider once, and again when its environment has changed.
+// client opens a real provider once, and again when its environment has
+// changed.
 func (c *Catalog) client(vendor string, open func(settings) provider.Provider) provider.Provider {
 	s := c.settings(vendor)
 	c.mu.Lock()
@@ -143,7 +158,8 @@ func (c *Catalog) client(vendor string, open func(settings) provider.Provider) p
 	return have.Provider
 }
 
-// script reads a script once. Two that want it at the same time may both read it.
+// script reads a script once. Two that want it at the same time may both read
+// it.
 func (c *Catalog) script(name string) (*script.Script, error) {
 	c.mu.Lock()
 	s, ok := c.read[name]

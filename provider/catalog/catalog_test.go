@@ -99,7 +99,8 @@ func TestOpenIsSafeForConcurrentUse(t *testing.T) {
 	wg.Wait()
 }
 
-// A missing key is found when a request would need it, by the client that needs it.
+// A missing key is found when a request would need it, by the client that needs
+// it.
 func TestMissingKey(t *testing.T) {
 	c := New(Config{Getenv: func(string) string { return "" }})
 	for model, want := range map[string]string{
@@ -171,7 +172,8 @@ func writeScript(t *testing.T, dir string) {
 	}
 }
 
-// TestAccount: one key at one address is one account, on every machine, and nobody reads either out of it.
+// TestAccount: one key at one address is one account, on every machine, and
+// nobody reads either out of it.
 func TestAccount(t *testing.T) {
 	account := func(env map[string]string, file Settings, model string) string {
 		return New(Config{
@@ -198,7 +200,15 @@ func TestAccount(t *testing.T) {
 			t.Errorf("%s and %s", one, other)
 		}
 	}
-	if account(key, Settings{BaseURL: "http://gateway/"}, "openai/x") != account(key, Settings{BaseURL: "http://gateway"}, "openai/x") {
+	if account(
+		key,
+		Settings{BaseURL: "http://gateway/"},
+		"openai/x",
+	) != account(
+		key,
+		Settings{BaseURL: "http://gateway"},
+		"openai/x",
+	) {
 		t.Error("a slash makes another account")
 	}
 	for _, none := range []string{"script/x", "nonsense"} {

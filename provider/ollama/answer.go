@@ -41,7 +41,8 @@ func (a *answer) response() *provider.Response {
 	return r
 }
 
-// object unpacks arguments that came as JSON in a string, as some templates produce them.
+// object unpacks arguments that came as JSON in a string, as some templates
+// produce them.
 func object(raw json.RawMessage) []byte {
 	var s string
 	if json.Unmarshal(raw, &s) == nil && s != "" {

@@ -1,7 +1,7 @@
 // Package ollama speaks Ollama's native chat API: POST {base}/api/chat.
 //
-// Ollama names no tool calls and refers to none in results: order is all that connects them. A call's
-// id is ollama_<index>, unique in its turn only.
+// Ollama names no tool calls and refers to none in results: order is all that
+// connects them. A call's id is ollama_<index>, unique in its turn only.
 //
 //	c := ollama.New(ollama.Config{})
 //	resp, err := c.Send(ctx, &provider.Request{Model: "llama3.1", Messages: messages})
@@ -21,7 +21,8 @@ const defaultBase = "http://localhost:11434"
 
 // Config says where the API is.
 type Config struct {
-	Key     string       // optional: a bearer token for a proxy in front of Ollama
+	// optional: a bearer token for a proxy in front of Ollama
+	Key     string
 	BaseURL string       // empty: http://localhost:11434
 	HTTP    *http.Client // nil: a client of its own
 }

@@ -12,7 +12,8 @@ type request struct {
 	Messages []message       `json:"messages"`
 	Tools    []wire.Function `json:"tools,omitempty"`
 	Options  options         `json:"options,omitzero"`
-	Stream   bool            `json:"stream"` // always false: an absent field means true
+	// always false: an absent field means true
+	Stream bool `json:"stream"`
 }
 
 type options struct {

@@ -1,5 +1,5 @@
-// Package openai speaks OpenAI's Chat Completions API, and that of the many servers that imitate it:
-// POST {base}/v1/chat/completions.
+// Package openai speaks OpenAI's Chat Completions API, and that of the many
+// servers that imitate it: POST {base}/v1/chat/completions.
 //
 //	c := openai.New(openai.Config{Key: os.Getenv("OPENAI_API_KEY")})
 //	resp, err := c.Send(ctx, &provider.Request{Model: "gpt-4o", Messages: messages})
@@ -19,15 +19,18 @@ const defaultBase = "https://api.openai.com"
 
 // Config says where the API is and how to get in.
 type Config struct {
-	Key     string       // required: OPENAI_API_KEY
-	BaseURL string       // empty: https://api.openai.com; with or without the /v1 that OpenAI's own SDKs want
+	Key string // required: OPENAI_API_KEY
+	// empty: https://api.openai.com; with or without the /v1 that OpenAI's
+	// own SDKs want
+	BaseURL string
 	HTTP    *http.Client // nil: a client of its own
 }
 
 // Client implements provider.Provider. It is safe for concurrent use.
 type Client struct {
 	endpoint *wire.Endpoint
-	original bool // OpenAI itself, not a server that imitates it
+	// OpenAI itself, not a server that imitates it
+	original bool
 }
 
 // New makes a Client. What is wrong with cfg is reported by Send.
@@ -48,7 +51,8 @@ func New(cfg Config) *Client {
 func (c *Client) Send(ctx context.Context, req *provider.Request) (*provider.Response, error) {
 	in := newRequest(req)
 	if c.original {
-		// OpenAI's newer models refuse max_tokens; most imitations know nothing else.
+		// OpenAI's newer models refuse max_tokens; most imitations know
+		// nothing else.
 		in.MaxTokens, in.MaxCompletionTokens = 0, in.MaxTokens
 	}
 	var out answer

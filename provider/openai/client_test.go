@@ -32,12 +32,15 @@ func TestConformance(t *testing.T) { providertest.Run(t, subject()) }
 
 func FuzzAnswer(f *testing.F) { providertest.Fuzz(f, subject()) }
 
-// OpenAI itself is asked with the limit that its newer models insist on; and calls without an id, which
-// imitations send, get one.
+// OpenAI itself is asked with the limit that its newer models insist on; and
+// calls without an id, which imitations send, get one.
 func TestOriginalAndImitation(t *testing.T) {
 	const answer = `{"choices":[{"message":{"tool_calls":[{"function":{"name":"a"}},{"function":{"name":"b"}}]}}]}`
 	const want = `{"model":"m","messages":[],"max_completion_tokens":7}` + "\n"
-	calls := []provider.ToolCall{provider.NewToolCall("openai_0", "a", nil), provider.NewToolCall("openai_1", "b", nil)}
+	calls := []provider.ToolCall{
+		provider.NewToolCall("openai_0", "a", nil),
+		provider.NewToolCall("openai_1", "b", nil),
+	}
 	for _, base := range []string{"", "https://api.openai.com", "https://api.openai.com/", "https://api.openai.com/v1", "https://api.openai.com/v1/"} {
 		tape := &providertest.Tape{Status: http.StatusOK, Answer: answer}
 		c := openai.New(openai.Config{Key: key, BaseURL: base, HTTP: &http.Client{Transport: tape}})
@@ -54,7 +57,8 @@ func TestOriginalAndImitation(t *testing.T) {
 	}
 }
 
-// TestArgumentsThatAreNoString: some imitations send the object itself, which says the same.
+// TestArgumentsThatAreNoString: some imitations send the object itself, which
+// says the same.
 func TestArgumentsThatAreNoString(t *testing.T) {
 	tape := &providertest.Tape{Status: http.StatusOK, Answer: `{"choices":[{"message":{"tool_calls":[
 		{"id":"1","function":{"name":"a","arguments":{"n": 12345678901234567890}}},
@@ -75,8 +79,9 @@ func TestArgumentsThatAreNoString(t *testing.T) {
 	}
 }
 
-// TestFailuresThatSayLittle get as much as there is to say: where a 404 in nobody's format came from, no
-// colon before nothing, and a key of one letter is none to hide.
+// TestFailuresThatSayLittle get as much as there is to say: where a 404 in
+// nobody's format came from, no colon before nothing, and a key of one letter
+// is none to hide.
 func TestFailuresThatSayLittle(t *testing.T) {
 	for _, tt := range []struct {
 		status       int
@@ -88,7 +93,9 @@ func TestFailuresThatSayLittle(t *testing.T) {
 		{http.StatusOK, "", "server (HTTP 200): malformed answer: unexpected end of JSON input"},
 	} {
 		tape := &providertest.Tape{Status: tt.status, Answer: tt.answer}
-		c := openai.New(openai.Config{Key: "k", BaseURL: "http://localhost:1/v1", HTTP: &http.Client{Transport: tape}})
+		c := openai.New(
+			openai.Config{Key: "k", BaseURL: "http://localhost:1/v1", HTTP: &http.Client{Transport: tape}},
+		)
 		_, err := c.Send(t.Context(), &provider.Request{Model: "m"})
 		if err == nil || err.Error() != tt.want {
 			t.Errorf("got  %v\nwant %s", err, tt.want)

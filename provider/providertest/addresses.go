@@ -11,7 +11,8 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// key: a key that is missing or broken is known before anything is sent. White space around one is no harm.
+// key: a key that is missing or broken is known before anything is sent. White
+// space around one is no harm.
 func (s Subject) key(t *testing.T) {
 	env := strings.ToUpper(s.Name) + "_API_KEY"
 	missing := fmt.Sprintf("API key for provider %q is not configured (set %s or add to config.toml)", s.Name, env)
@@ -80,7 +81,9 @@ func (s Subject) baseURL(t *testing.T) {
 
 // redirect: a key must not follow one, to another host least of all.
 func (s Subject) redirect(t *testing.T) {
-	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("followed to another host") }))
+	elsewhere := httptest.NewServer(
+		http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("followed to another host") }),
+	)
 	defer elsewhere.Close()
 	for _, status := range []int{301, 302, 303, 307, 308} {
 		for where, to := range map[string]string{"another host": elsewhere.URL, "the same": "?again"} {
@@ -88,7 +91,8 @@ func (s Subject) redirect(t *testing.T) {
 				p := s.serve(t, func(w http.ResponseWriter, r *http.Request, _ []byte) {
 					if r.URL.RawQuery != "" {
 						t.Error("followed")
-						return // or it would go round for ever
+						// or it would go round for ever
+						return
 					}
 					w.Header().Set("Location", to)
 					w.WriteHeader(status)

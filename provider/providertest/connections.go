@@ -13,8 +13,8 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// Bounded checks that many requests at once, of which every other one is refused, need no more
-// connections than a provider was opened with.
+// Bounded checks that many requests at once, of which every other one is
+// refused, need no more connections than a provider was opened with.
 func Bounded(t *testing.T, most int, answer string, open func(base string) provider.Provider) {
 	t.Helper()
 	const requests = 50

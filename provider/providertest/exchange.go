@@ -11,8 +11,9 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// Exchange is one request and its answer, which are known to be right as a whole. What a test wants to
-// say of their parts is found by paths, keys and indices with dots between them, in the document
+// Exchange is one request and its answer, which are known to be right as a
+// whole. What a test wants to say of their parts is found by paths, keys and
+// indices with dots between them, in the document
 //
 //	{"sent": the body of the request, "got": {"content": "…", "tool_calls": [{"arguments": {…}, "raw": "…", …}], …}}
 type Exchange struct {
@@ -38,8 +39,9 @@ type flatCall struct {
 	Raw       string            `json:"raw"`
 }
 
-// Exchange sends the request of a fixture to a server, which checks its method, path, headers and whole
-// body and gives the fixture's answer, and checks the whole response.
+// Exchange sends the request of a fixture to a server, which checks its method,
+// path, headers and whole body and gives the fixture's answer, and checks the
+// whole response.
 func (s Subject) Exchange(t *testing.T, name string) Exchange {
 	t.Helper()
 	f := s.fixture(t, name)

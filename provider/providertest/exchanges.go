@@ -39,14 +39,18 @@ func (s Subject) arguments(t *testing.T) {
 	x := s.Exchange(t, "lossless")
 	x.Has("as text", "got.tool_calls.0.arguments",
 		`{"n": "12345678901234567890", "f": "1.50", "e": "-1e-7", "o": "{\"b\": [1, {\"c\": null}], \"a\": \"x\"}"}`)
-	x.Has("as written", "got.tool_calls.0.raw",
-		`"{\"n\": 12345678901234567890, \"f\": 1.50, \"e\": -1e-7, \"o\": {\"b\": [1, {\"c\": null}], \"a\": \"x\"}}"`)
+	x.Has(
+		"as written",
+		"got.tool_calls.0.raw",
+		`"{\"n\": 12345678901234567890, \"f\": 1.50, \"e\": -1e-7, \"o\": {\"b\": [1, {\"c\": null}], \"a\": \"x\"}}"`,
+	)
 	x = s.Exchange(t, "unicode")
 	x.Has("unicode", "got.tool_calls.0.arguments", `{"task": "é <é> 😀 & \"\n \u0000 e\u0301 𝒳"}`)
 }
 
-// echo: what a model wrote comes back to it, byte for byte where the format has room for that, that is
-// as a string. As JSON inside JSON it loses the white space between its tokens, and nothing else.
+// echo: what a model wrote comes back to it, byte for byte where the format has
+// room for that, that is as a string. As JSON inside JSON it loses the white
+// space between its tokens, and nothing else.
 func (s Subject) echo(t *testing.T) {
 	for _, test := range []struct{ name, raw, want string }{
 		{"order and spaces", `{"task": "b","agent":  "a"}`, ""},
@@ -109,8 +113,8 @@ func (s Subject) ownClient(t *testing.T) {
 	s.Exchange(t, "defaults")
 }
 
-// sameBytes: prompt caches miss when a definition's parameters move. Each request is made anew: maps are
-// walked in another order each time.
+// sameBytes: prompt caches miss when a definition's parameters move. Each
+// request is made anew: maps are walked in another order each time.
 func (s Subject) sameBytes(t *testing.T) {
 	tape := &Tape{Status: http.StatusOK, Answer: string(s.fixture(t, "history").Answer)}
 	p := s.open("", &http.Client{Transport: tape})
@@ -143,7 +147,8 @@ func (s Subject) large(t *testing.T) {
 	}
 }
 
-// concurrent: one provider serves all runs of a worker. The race detector watches.
+// concurrent: one provider serves all runs of a worker. The race detector
+// watches.
 func (s Subject) concurrent(t *testing.T) {
 	f := s.fixture(t, "tool_calls")
 	p := s.serve(t, func(w http.ResponseWriter, _ *http.Request, body []byte) {

@@ -15,7 +15,8 @@ import (
 // refusal is what refusal.json says.
 const refusal = "the model says no"
 
-// categories are what statuses mean; 402, 418 and 520 stand for those that nobody listed.
+// categories are what statuses mean; 402, 418 and 520 stand for those that
+// nobody listed.
 func categories() map[int]provider.Category {
 	return map[int]provider.Category{
 		400: provider.BadRequest, 401: provider.Auth, 402: provider.BadRequest, 403: provider.Auth,
@@ -44,7 +45,8 @@ func (s Subject) statuses(t *testing.T) {
 	}
 }
 
-// messages: the provider's words are kept if they can be found, and never with the key among them.
+// messages: the provider's words are kept if they can be found, and never with
+// the key among them.
 func (s Subject) messages(t *testing.T) {
 	page := "<html>\n" + strings.Repeat("é<br>\r\n", 100)
 	excerpt := "<html>" + strings.Repeat(" é<br>", 32) + " é…"
@@ -139,7 +141,8 @@ func (s Subject) truncated(t *testing.T) {
 			_, _ = w.Write(half)
 		},
 		"in chunks": func(w http.ResponseWriter, _ *http.Request, _ []byte) {
-			_, _ = w.Write(answer) // all that counts, but for the end
+			// all that counts, but for the end
+			_, _ = w.Write(answer)
 			_ = http.NewResponseController(w).Flush()
 			panic(http.ErrAbortHandler)
 		},

@@ -11,8 +11,8 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// Fuzz feeds answers to the provider, those of the fixtures first: each must become a response whose
-// calls can be echoed, or a *provider.Error.
+// Fuzz feeds answers to the provider, those of the fixtures first: each must
+// become a response whose calls can be echoed, or a *provider.Error.
 func Fuzz(f *testing.F, s Subject) {
 	names, err := fs.Glob(s.Data, "*.json")
 	if err != nil {

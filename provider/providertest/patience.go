@@ -13,7 +13,8 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// stalls are the moments at which a server may fall silent. Each returns when the request is aborted.
+// stalls are the moments at which a server may fall silent. Each returns when
+// the request is aborted.
 func stalls() map[string]handler {
 	return map[string]handler{
 		"before the header": func(_ http.ResponseWriter, r *http.Request, _ []byte) {
@@ -35,8 +36,9 @@ func stall(w http.ResponseWriter, r *http.Request, status int) {
 	<-r.Context().Done()
 }
 
-// bubble runs f in virtual time, on a provider whose server is reached through net.Pipe, over one
-// connection at once: a request that is given up must give it back. limit is the client's own.
+// bubble runs f in virtual time, on a provider whose server is reached through
+// net.Pipe, over one connection at once: a request that is given up must give
+// it back. limit is the client's own.
 func (s Subject) bubble(t *testing.T, limit time.Duration, h handler, f func(*testing.T, provider.Provider)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -89,7 +91,8 @@ func (s Subject) cancel(t *testing.T) {
 	})
 }
 
-// queue: a request that waits for a connection waits no longer than its context.
+// queue: a request that waits for a connection waits no longer than its
+// context.
 func (s Subject) queue(t *testing.T) {
 	s.bubble(t, 0, stalls()["before the header"], func(t *testing.T, p provider.Provider) {
 		t.Helper()
@@ -104,7 +107,8 @@ func (s Subject) queue(t *testing.T) {
 	})
 }
 
-// clientTimeout: the limit of an http.Client is a timeout as well, except that what a server said already counts.
+// clientTimeout: the limit of an http.Client is a timeout as well, except that
+// what a server said already counts.
 func (s Subject) clientTimeout(t *testing.T) {
 	want := map[string]provider.Category{"in a refusal": provider.Server}
 	for name, h := range stalls() {
@@ -120,8 +124,9 @@ func (s Subject) clientTimeout(t *testing.T) {
 // errWhy is the cause of what is cancelled here.
 var errWhy = errors.New("the tree was cancelled")
 
-// Expires checks how a Send ends whose deadline passes: at once, with a Timeout. It runs in a synctest
-// bubble, on a provider that says nothing for hours.
+// Expires checks how a Send ends whose deadline passes: at once, with a
+// Timeout. It runs in a synctest bubble, on a provider that says nothing for
+// hours.
 func Expires(t *testing.T, silent provider.Provider) {
 	t.Helper()
 	for _, after := range []time.Duration{90 * time.Second, 0, -time.Hour} {
@@ -139,8 +144,9 @@ func Expires(t *testing.T, silent provider.Provider) {
 	}
 }
 
-// Cancels checks how a Send ends that is cancelled: at once, with a context.Canceled and its cause, and
-// no *provider.Error. It runs where Expires does.
+// Cancels checks how a Send ends that is cancelled: at once, with a
+// context.Canceled and its cause, and no *provider.Error. It runs where Expires
+// does.
 func Cancels(t *testing.T, silent provider.Provider) {
 	t.Helper()
 	ctx, cancel := context.WithCancelCause(t.Context())

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// pipes is a net.Listener without a socket: a bubble's clock stands still while a goroutine waits for
-// the network, and goes on while it waits for net.Pipe.
+// pipes is a net.Listener without a socket: a bubble's clock stands still while
+// a goroutine waits for the network, and goes on while it waits for net.Pipe.
 type pipes struct {
 	conns  chan net.Conn
 	closed chan struct{}

@@ -19,7 +19,8 @@ import (
 // handler answers a request whose body has been read.
 type handler func(w http.ResponseWriter, r *http.Request, body []byte)
 
-// serve opens the provider against a server that checks what all requests have in common.
+// serve opens the provider against a server that checks what all requests have
+// in common.
 func (s Subject) serve(t *testing.T, h handler) provider.Provider {
 	t.Helper()
 	srv := httptest.NewServer(s.checked(t, h))
@@ -109,7 +110,8 @@ func failure(t *testing.T, resp *provider.Response, err error, want provider.Cat
 	return e
 }
 
-// sameJSON compares as JSON: white space and the order of fields do not count, every digit does.
+// sameJSON compares as JSON: white space and the order of fields do not count,
+// every digit does.
 func sameJSON(t *testing.T, want, got []byte) {
 	t.Helper()
 	if diff := cmp.Diff(parsed(t, want), parsed(t, got)); diff != "" {

@@ -1,7 +1,8 @@
-// Package providertest is the one suite that every provider over HTTP passes. It plays the server,
-// checks each request that it receives, and answers as the real one would, in every way that the real
-// one may fail. It keeps a provider honest in both directions: what is sent is compared as a whole,
-// and what comes back is one provider.Response or one error of a known category.
+// Package providertest is the one suite that every provider over HTTP passes.
+// It plays the server, checks each request that it receives, and answers as the
+// real one would, in every way that the real one may fail. It keeps a provider
+// honest in both directions: what is sent is compared as a whole, and what
+// comes back is one provider.Response or one error of a known category.
 //
 // A provider brings only its wire format, as files:
 //
@@ -9,9 +10,9 @@
 //		providertest.Run(t, providertest.Subject{Name: "ollama", New: open, Data: os.DirFS("testdata"), …})
 //	}
 //
-// One file for each name in requests.go holds the JSON that must be sent, the answer to it, and the
-// response wanted; refusal.json an error as the provider writes it, wrong.json answers that lack
-// something.
+// One file for each name in requests.go holds the JSON that must be sent, the
+// answer to it, and the response wanted; refusal.json an error as the provider
+// writes it, wrong.json answers that lack something.
 package providertest
 
 import (
@@ -29,11 +30,13 @@ import (
 type Subject struct {
 	Name string // as models are named: "openai"
 	New  func(key, base string, hc *http.Client) provider.Provider
-	URL  string // what is asked without a base URL; its path is that below any other
-	Key  string // what New is given
+	// what is asked without a base URL; its path is that below any other
+	URL string
+	Key string // what New is given
 	// Header is what every request carries besides its content type.
 	Header map[string]string
-	// Arguments is the path, as for an Exchange, of a call's arguments in a request that begins with it.
+	// Arguments is the path, as for an Exchange, of a call's arguments in a
+	// request that begins with it.
 	Arguments string
 	NoKey     bool  // no key is needed
 	Data      fs.FS // the provider's testdata

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Tape is an http.RoundTripper without a network: it answers always the same, and keeps what it was
-// last asked. It is for one request at a time.
+// Tape is an http.RoundTripper without a network: it answers always the same,
+// and keeps what it was last asked. It is for one request at a time.
 type Tape struct {
 	Status    int
 	Answer    string
@@ -21,5 +21,9 @@ func (t *Tape) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	t.URL, t.Sent = r.URL.String(), string(sent)
-	return &http.Response{StatusCode: t.Status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(t.Answer))}, nil
+	return &http.Response{
+		StatusCode: t.Status,
+		Header:     http.Header{},
+		Body:       io.NopCloser(strings.NewReader(t.Answer)),
+	}, nil
 }

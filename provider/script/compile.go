@@ -55,9 +55,17 @@ func (t *turnTable) compile() (entry, error) {
 func (f *failTable) compile() (*failure, error) {
 	c := provider.Category(f.Category)
 	switch c {
-	case provider.Auth, provider.RateLimit, provider.Timeout, provider.Overloaded, provider.BadRequest, provider.Server:
+	case provider.Auth,
+		provider.RateLimit,
+		provider.Timeout,
+		provider.Overloaded,
+		provider.BadRequest,
+		provider.Server:
 	default:
-		return nil, fmt.Errorf("fail.category %q is none of auth, rate_limit, timeout, overloaded, bad_request, server", f.Category)
+		return nil, fmt.Errorf(
+			"fail.category %q is none of auth, rate_limit, timeout, overloaded, bad_request, server",
+			f.Category,
+		)
 	}
 	after, err := duration("fail.retry_after", f.RetryAfter)
 	if err != nil {
@@ -110,7 +118,9 @@ func (t *callTable) check() error {
 	case t.Raw != "" && (named || t.Arguments != nil):
 		return errors.New("call.raw excludes all other arguments")
 	case named && cmp.Or(t.Tool, callAgent) != callAgent:
-		return errors.New("agent, task and context are arguments of call_agent: another tool's go into [turn.call.arguments]")
+		return errors.New(
+			"agent, task and context are arguments of call_agent: another tool's go into [turn.call.arguments]",
+		)
 	}
 	return nil
 }

@@ -1,12 +1,14 @@
-// Package script is a model that runs offline: its answers are templates in a TOML file, filled from the
-// request. It is stateless, as a model is: what it answers follows from the request alone, so any worker can ask it
-// for any turn, and asking again gives the same answer. A Script is immutable and safe for concurrent use.
+// Package script is a model that runs offline: its answers are templates in a
+// TOML file, filled from the request. It is stateless, as a model is: what it
+// answers follows from the request alone, so any worker can ask it for any
+// turn, and asking again gives the same answer. A Script is immutable and safe
+// for concurrent use.
 //
 // # The file
 //
-// The model script/NAME is the file NAME.toml in the scripts directory. It lists entries, which are tried in
-// their order; the first that fits answers. The turn is one more than the number of assistant messages
-// in the request.
+// The model script/NAME is the file NAME.toml in the scripts directory. It
+// lists entries, which are tried in their order; the first that fits answers.
+// The turn is one more than the number of assistant messages in the request.
 //
 //	[[turn]]
 //	turn = 1                                  # only in this turn; left out: in any
@@ -52,12 +54,13 @@
 //	.AllResults              those of the whole conversation
 //	.Item .Index             in a call with each or repeat: the element, and its number from 0
 //
-// The elements of "lines" are the lines of .Context, or of .Task if there is none, without blank ones. Index
-// counts a result's place in its message; Agent and Task are the arguments of the call that it answers.
+// The elements of "lines" are the lines of .Context, or of .Task if there is
+// none, without blank ones. Index counts a result's place in its message; Agent
+// and Task are the arguments of the call that it answers.
 //
-// Files are read from the part of the system text that begins with the line "## Context Files": a
-// line "### path", then the content between a line of three or more backticks and the language, and a
-// line of just as many backticks.
+// Files are read from the part of the system text that begins with the line "##
+// Context Files": a line "### path", then the content between a line of three
+// or more backticks and the language, and a line of just as many backticks.
 //
 // # Template functions
 //

@@ -41,7 +41,8 @@ func (e *entry) fits(v view) (bool, error) {
 	return strings.TrimSpace(s) == "true", nil
 }
 
-// answer makes the response to a request, or the failure that is the entry's answer.
+// answer makes the response to a request, or the failure that is the entry's
+// answer.
 func (e *entry) answer(v view) (*provider.Response, error) {
 	if e.fail != nil {
 		return nil, e.fail.error(v)

@@ -47,9 +47,13 @@ func Example() {
 	call := resp.ToolCalls[0]
 	fmt.Println(resp.Content, call.ID, call.Arguments["task"])
 
-	req.Messages = append(req.Messages,
+	req.Messages = append(
+		req.Messages,
 		provider.Message{Role: provider.Assistant, Content: resp.Content, ToolCalls: resp.ToolCalls},
-		provider.Message{Role: provider.ToolRole, ToolResults: []provider.ToolResult{{CallID: call.ID, Content: "six"}}},
+		provider.Message{
+			Role:        provider.ToolRole,
+			ToolResults: []provider.ToolResult{{CallID: call.ID, Content: "six"}},
+		},
 	)
 	resp, err = model.Send(context.Background(), req)
 	if err != nil {

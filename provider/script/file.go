@@ -19,7 +19,8 @@ func (f file) String() string { return f.Path }
 // Lines returns the content's lines.
 func (f file) Lines() []string { return lines(f.Content) }
 
-// parseFiles reads the context files back from a system text. Memory may follow them.
+// parseFiles reads the context files back from a system text. Memory may follow
+// them.
 func parseFiles(system string) []file {
 	rest, ok := strings.CutPrefix(system, filesHeading)
 	if !ok {
@@ -33,7 +34,8 @@ func parseFiles(system string) []file {
 		var line string
 		line, rest, _ = strings.Cut(rest, "\n")
 		if line == "---" {
-			break // the next part of the system text
+			// the next part of the system text
+			break
 		}
 		name, ok := strings.CutPrefix(line, "### ")
 		if !ok {
@@ -47,7 +49,8 @@ func parseFiles(system string) []file {
 	return files
 }
 
-// parseBlock reads a fenced block from the beginning of a text and returns what follows it.
+// parseBlock reads a fenced block from the beginning of a text and returns what
+// follows it.
 func parseBlock(text string) (f file, rest string, ok bool) {
 	info, body, ok := strings.Cut(text, "\n")
 	if !ok {

@@ -49,12 +49,14 @@ func FuzzParseFiles(f *testing.F) {
 		if strings.Contains(name, "\n") || strings.Contains(prompt, "## Context Files") {
 			t.Skip()
 		}
-		parseFiles(one) // anything may be in a system text
+		// anything may be in a system text
+		parseFiles(one)
 		got := parseFiles(prompt + "\n\n---\n\n## Context Files\n\n" + block(name, one) + "\n\n" + block("two", two))
 		if len(got) != 2 || got[0].Path != name || got[1].Path != "two" || got[0].Lang != "go" {
 			t.Fatalf("%q", got)
 		}
-		if strings.TrimSuffix(got[0].Content, "\n") != strings.TrimSuffix(one, "\n") || strings.TrimSuffix(got[1].Content, "\n") != strings.TrimSuffix(two, "\n") {
+		if strings.TrimSuffix(got[0].Content, "\n") != strings.TrimSuffix(one, "\n") ||
+			strings.TrimSuffix(got[1].Content, "\n") != strings.TrimSuffix(two, "\n") {
 			t.Fatalf("%q", got)
 		}
 	})

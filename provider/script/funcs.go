@@ -8,7 +8,8 @@ import (
 	"text/template"
 )
 
-// funcs returns the functions that templates may call, besides the built-in ones.
+// funcs returns the functions that templates may call, besides the built-in
+// ones.
 func funcs() template.FuncMap {
 	return template.FuncMap{
 		"add":      add,
@@ -47,7 +48,8 @@ func grep(pattern, text string) ([]match, error) {
 		return nil, err
 	}
 	var found []match
-	n, begin := 1, 0 // the line that begins at begin is line n
+	// the line that begins at begin is line n
+	n, begin := 1, 0
 	for from := 0; from <= len(text); {
 		at := re.FindStringSubmatchIndex(text[from:])
 		if at == nil {
@@ -64,7 +66,8 @@ func grep(pattern, text string) ([]match, error) {
 			found = append(found, match{N: n, Text: whole})
 		}
 		if grouped && line > from {
-			from = line // the next match may begin in this line
+			// the next match may begin in this line
+			from = line
 		} else {
 			from = line + len(whole) + 1
 		}

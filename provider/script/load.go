@@ -15,12 +15,17 @@ import (
 
 const maxFile = 1 << 20
 
-// Load reads the script of a name from the scripts directory: dir/name.toml. Every call reads it anew. Its
-// error is a *provider.Error of the category bad_request that names the file, the line and the key.
+// Load reads the script of a name from the scripts directory: dir/name.toml.
+// Every call reads it anew. Its error is a *provider.Error of the category
+// bad_request that names the file, the line and the key.
 func Load(dir, name string) (*Script, error) {
 	s, err := load(dir, name)
 	if err != nil {
-		return nil, &provider.Error{Category: provider.BadRequest, Message: "script " + name + ": " + err.Error(), Err: err}
+		return nil, &provider.Error{
+			Category: provider.BadRequest,
+			Message:  "script " + name + ": " + err.Error(),
+			Err:      err,
+		}
 	}
 	return s, nil
 }
@@ -30,7 +35,9 @@ func load(dir, name string) (*Script, error) {
 		return nil, fmt.Errorf("the name %q is malformed: want letters a-z, digits, _ and -", name)
 	}
 	if dir == "" {
-		return nil, errors.New("no scripts directory is set: models script/… are read from the directory scripts inside the directory of the agents")
+		return nil, errors.New(
+			"no scripts directory is set: models script/… are read from the directory scripts inside the directory of the agents",
+		)
 	}
 	file := filepath.Join(dir, name+".toml")
 	b, err := read(file)
@@ -48,7 +55,8 @@ func notInName(r rune) bool {
 	return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '_' && r != '-'
 }
 
-// read returns the bytes of a regular file of bounded size, and never blocks on one that is not regular.
+// read returns the bytes of a regular file of bounded size, and never blocks on
+// one that is not regular.
 func read(file string) ([]byte, error) {
 	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {

@@ -81,15 +81,16 @@ func decode(meta toml.MetaData, p toml.Primitive) (entry, error) {
 	if err == nil {
 		return t.compile()
 	}
-	// The decoder's line is that of the key's last occurrence, in whichever [[turn]]: leave it out.
+	// The decoder's line is that of the key's last occurrence, in whichever
+	// [[turn]]: leave it out.
 	if _, message, ok := strings.Cut(err.Error(), "(last key "); ok {
 		err = errors.New(strings.Replace(message, "): ", ": ", 1))
 	}
 	return entry{}, err
 }
 
-// headers returns the lines of the [[turn]] headers. The decoder keeps one position per key, which is no
-// help where a key occurs in many tables.
+// headers returns the lines of the [[turn]] headers. The decoder keeps one
+// position per key, which is no help where a key occurs in many tables.
 func headers(text string) []int {
 	var at []int
 	for i, l := range lines(text) {
@@ -100,7 +101,8 @@ func headers(text string) []int {
 	return at
 }
 
-// keyLine returns the first line that looks like a key, or the header of a table of that name.
+// keyLine returns the first line that looks like a key, or the header of a
+// table of that name.
 func keyLine(text string, key toml.Key) int {
 	name := key[len(key)-1]
 	for i, l := range lines(text) {

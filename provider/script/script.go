@@ -18,8 +18,9 @@ type Script struct {
 
 var _ provider.Provider = (*Script)(nil)
 
-// Send answers with the first entry that fits, after its latency. Its error is a *provider.Error, or wraps
-// context.Canceled and the cause when ctx is cancelled first.
+// Send answers with the first entry that fits, after its latency. Its error is
+// a *provider.Error, or wraps context.Canceled and the cause when ctx is
+// cancelled first.
 func (s *Script) Send(ctx context.Context, req *provider.Request) (*provider.Response, error) {
 	if ctx.Err() != nil {
 		return nil, ended(ctx)
@@ -53,7 +54,8 @@ func (s *Script) choose(v view) (*entry, error) {
 	return nil, fmt.Errorf("no entry fits turn %d", v.Turn)
 }
 
-// bad is the error that a request ends with: the one that the script is made to give, or bad_request.
+// bad is the error that a request ends with: the one that the script is made to
+// give, or bad_request.
 func (s *Script) bad(err error) error {
 	if e, ok := errors.AsType[*provider.Error](err); ok {
 		return e
@@ -76,8 +78,9 @@ func wait(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// ended is the error for a context that is over, of the same kinds as for a model across the network: a
-// passed deadline is a timeout, a cancellation the caller's own doing.
+// ended is the error for a context that is over, of the same kinds as for a
+// model across the network: a passed deadline is a timeout, a cancellation the
+// caller's own doing.
 func ended(ctx context.Context) error {
 	err := ctx.Err()
 	if cause := context.Cause(ctx); !errors.Is(cause, err) {
@@ -89,7 +92,8 @@ func ended(ctx context.Context) error {
 	return &provider.Error{Category: provider.Timeout, Message: "no complete answer in time", Err: err}
 }
 
-// callID is unique within a conversation, and the same when the turn is asked again.
+// callID is unique within a conversation, and the same when the turn is asked
+// again.
 func callID(turn, index int) string {
 	return "script_" + strconv.Itoa(turn) + "_" + strconv.Itoa(index)
 }

@@ -38,7 +38,11 @@ const system = "You read.\n\n---\n\n## Context Files\n\n### a/x.go\n```go\npacka
 
 // asked is a request in its first turn.
 func asked(user string) *provider.Request {
-	return &provider.Request{Model: "test", System: system, Messages: []provider.Message{{Role: provider.User, Content: user}}}
+	return &provider.Request{
+		Model:    "test",
+		System:   system,
+		Messages: []provider.Message{{Role: provider.User, Content: user}},
+	}
 }
 
 // replied is the same request a turn later.
@@ -66,11 +70,23 @@ func show(resp *provider.Response, err error) string {
 func TestSend(t *testing.T) {
 	first := asked("Task: count\n\nContext:\none\n\ntwo\n")
 	call := provider.NewToolCall("1", "call_agent", []byte(`{"agent":"reader","task":"read"}`))
-	second := replied("go", []provider.ToolCall{call}, provider.ToolResult{CallID: "1", Content: "done"}, provider.ToolResult{CallID: "2", Content: "broken", IsError: true})
+	second := replied(
+		"go",
+		[]provider.ToolCall{call},
+		provider.ToolResult{CallID: "1", Content: "done"},
+		provider.ToolResult{CallID: "2", Content: "broken", IsError: true},
+	)
 	third := *second
-	third.Messages = append(slices.Clone(second.Messages), provider.Message{Role: provider.Assistant, Content: "hm"}, provider.Message{Role: provider.User, Content: "mail"})
+	third.Messages = append(
+		slices.Clone(second.Messages),
+		provider.Message{Role: provider.Assistant, Content: "hm"},
+		provider.Message{Role: provider.User, Content: "mail"},
+	)
 	fourth := *second
-	fourth.Messages = append(slices.Clone(second.Messages), provider.Message{Role: provider.User, Content: "answer now"})
+	fourth.Messages = append(
+		slices.Clone(second.Messages),
+		provider.Message{Role: provider.User, Content: "answer now"},
+	)
 	for _, tt := range []struct {
 		name, script string
 		req          *provider.Request
@@ -136,7 +152,14 @@ func TestSend(t *testing.T) {
 
 func TestSendCountsTokens(t *testing.T) {
 	s := load(t, "[[turn]]\ntext='12345'")
-	resp, err := s.Send(t.Context(), &provider.Request{Model: "m", System: "1234", Messages: []provider.Message{{Role: provider.User, Content: "1"}}})
+	resp, err := s.Send(
+		t.Context(),
+		&provider.Request{
+			Model:    "m",
+			System:   "1234",
+			Messages: []provider.Message{{Role: provider.User, Content: "1"}},
+		},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +169,10 @@ func TestSendCountsTokens(t *testing.T) {
 }
 
 func TestSendConcurrently(t *testing.T) {
-	s := load(t, "[[turn]]\ntext='{{range .Files}}{{count `.` .Content}} {{end}}'\n[[turn.call]]\neach='files'\ntask='{{.Item}}'")
+	s := load(
+		t,
+		"[[turn]]\ntext='{{range .Files}}{{count `.` .Content}} {{end}}'\n[[turn.call]]\neach='files'\ntask='{{.Item}}'",
+	)
 	want := show(s.Send(t.Context(), asked("go")))
 	var wg sync.WaitGroup
 	for range 8 {
@@ -163,7 +189,8 @@ func TestLatency(t *testing.T) {
 	s := load(t, "[[turn]]\nlatency='200ms'\ntext='late'")
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		if got := show(s.Send(t.Context(), asked("go"))); got != "end_turn: late" || time.Since(began) != 200*time.Millisecond {
+		if got := show(s.Send(t.Context(), asked("go"))); got != "end_turn: late" ||
+			time.Since(began) != 200*time.Millisecond {
 			t.Errorf("%s after %v", got, time.Since(began))
 		}
 
@@ -172,7 +199,8 @@ func TestLatency(t *testing.T) {
 		time.AfterFunc(50*time.Millisecond, func() { cancel(stop) })
 		began = time.Now()
 		_, err := s.Send(ctx, asked("go"))
-		if _, ok := errors.AsType[*provider.Error](err); ok || !errors.Is(err, stop) || !errors.Is(err, context.Canceled) {
+		if _, ok := errors.AsType[*provider.Error](err); ok || !errors.Is(err, stop) ||
+			!errors.Is(err, context.Canceled) {
 			t.Errorf("cancelled: %v", err)
 		}
 		if took := time.Since(began); took != 50*time.Millisecond {
@@ -182,7 +210,8 @@ func TestLatency(t *testing.T) {
 		late, cancelLate := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancelLate()
 		_, err = s.Send(late, asked("go"))
-		if e, ok := errors.AsType[*provider.Error](err); !ok || e.Category != provider.Timeout || !errors.Is(err, context.DeadlineExceeded) {
+		if e, ok := errors.AsType[*provider.Error](err); !ok || e.Category != provider.Timeout ||
+			!errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("late: %v", err)
 		}
 	})
@@ -206,7 +235,10 @@ func TestEnds(t *testing.T) {
 	t.Run("no entry", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := load(t, "[[turn]]\nturn=2\ntext='two'").Send(ctx, asked("go")); !errors.Is(err, context.Canceled) {
+		if _, err := load(t, "[[turn]]\nturn=2\ntext='two'").Send(ctx, asked("go")); !errors.Is(
+			err,
+			context.Canceled,
+		) {
 			t.Error(err)
 		}
 	})
@@ -218,7 +250,8 @@ func TestFailAfterLatency(t *testing.T) {
 		began := time.Now()
 		_, err := s.Send(t.Context(), asked("go"))
 		e, ok := errors.AsType[*provider.Error](err)
-		if !ok || e.Category != provider.Overloaded || e.RetryAfter != 3*time.Second || time.Since(began) != time.Second {
+		if !ok || e.Category != provider.Overloaded || e.RetryAfter != 3*time.Second ||
+			time.Since(began) != time.Second {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 	})
@@ -243,7 +276,9 @@ func TestIDs(t *testing.T) {
 func TestFuncs(t *testing.T) {
 	s := func(template string) string {
 		t.Helper()
-		return show(load(t, "[[turn]]\ntext='''"+template+"'''").Send(t.Context(), asked("Task: a\n\nContext:\nx1\ny\nx2\n")))
+		return show(
+			load(t, "[[turn]]\ntext='''"+template+"'''").Send(t.Context(), asked("Task: a\n\nContext:\nx1\ny\nx2\n")),
+		)
 	}
 	for _, tt := range []struct{ template, want string }{
 		{`{{join ", " (lines .Context)}}`, "x1, y, x2"},

@@ -6,7 +6,8 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// view is a request as templates see it. Item and Index are set only while a call is made.
+// view is a request as templates see it. Item and Index are set only while a
+// call is made.
 type view struct {
 	Model, System string
 	Turn          int
@@ -21,7 +22,8 @@ type view struct {
 	Index         int
 }
 
-// result is the answer to a call of an earlier turn. Agent and Task are that call's arguments.
+// result is the answer to a call of an earlier turn. Agent and Task are that
+// call's arguments.
 type result struct {
 	Content string
 	IsError bool
@@ -60,7 +62,8 @@ func newView(req *provider.Request) view {
 	return v
 }
 
-// named is the id that a run is told after some words, empty if it is told none.
+// named is the id that a run is told after some words, empty if it is told
+// none.
 func named(words, system string) string {
 	_, after, _ := strings.Cut(system, words)
 	id, _, _ := strings.Cut(after, ".")
@@ -71,12 +74,19 @@ func newResults(from []provider.ToolResult, calls map[string]provider.ToolCall) 
 	results := make([]result, len(from))
 	for i, r := range from {
 		asked := calls[r.CallID].Arguments
-		results[i] = result{Content: r.Content, IsError: r.IsError, Index: i, Agent: asked["agent"], Task: asked["task"]}
+		results[i] = result{
+			Content: r.Content,
+			IsError: r.IsError,
+			Index:   i,
+			Agent:   asked["agent"],
+			Task:    asked["task"],
+		}
 	}
 	return results
 }
 
-// parseUser takes apart the first user message of a run that an agent called; other text is all task.
+// parseUser takes apart the first user message of a run that an agent called;
+// other text is all task.
 func parseUser(user string) (task, context string) {
 	rest, ok := strings.CutPrefix(user, "Task: ")
 	if !ok {

@@ -13,24 +13,40 @@ import (
 
 // Config says what is measured, and where.
 type Config struct {
-	Attached bool          // to the bus of Dial; otherwise there is a server for the time of the benchmark
-	Dial     bus.Dial      // of a bus that is there
-	Prefix   string        // of all subjects; "": axebench. What lies below it is removed at the end
-	Replicas int           // of the streams; 0: 1
-	Parts    int           // partitions that the runs are spread over; 0: 1
-	Sync     bool          // the benchmark's own server syncs before each acknowledgement, as a resident one does
-	Slots    int           // of each worker, and how many runs are in flight at most; 0: 64
-	Latency  time.Duration // of the model
-	For      time.Duration // how long each thing is measured; 0: 3 s
-	Only     []string      // of Names; none: all but those that take long
-	Runs     int           // on the stream of the workload scale; 0: 1,000,000
-	Waiting  int           // of these; 0: 100,000
-	Agents   int           // that a worker serves besides, in that workload; 0: 500
-	Profile  string        // a directory: profiles of processor time and memory of each part; "": none
-	Command  []string      // the program, and its arguments, that is a part (Part)
-	Version  string        // of the program
-	Progress io.Writer     // a line for each workload; nil: none
-	Stderr   io.Writer     // of the parts; nil: nowhere
+	// to the bus of Dial; otherwise there is a server for the time of the
+	// benchmark
+	Attached bool
+	Dial     bus.Dial // of a bus that is there
+	// of all subjects; "": axebench. What lies below it is removed at the
+	// end
+	Prefix   string
+	Replicas int // of the streams; 0: 1
+	// partitions that the runs are spread over; 0: 1
+	Parts int
+	// the benchmark's own server syncs before each acknowledgement, as a
+	// resident one does
+	Sync bool
+	// of each worker, and how many runs are in flight at most; 0: 64
+	Slots   int
+	Latency time.Duration // of the model
+	// how long each thing is measured; 0: 3 s
+	For time.Duration
+	// of Names; none: all but those that take long
+	Only []string
+	// on the stream of the workload scale; 0: 1,000,000
+	Runs    int
+	Waiting int // of these; 0: 100,000
+	// that a worker serves besides, in that workload; 0: 500
+	Agents int
+	// a directory: profiles of processor time and memory of each part; "":
+	// none
+	Profile string
+	// the program, and its arguments, that is a part (Part)
+	Command []string
+	Version string // of the program
+	// a line for each workload; nil: none
+	Progress io.Writer
+	Stderr   io.Writer // of the parts; nil: nowhere
 }
 
 func (c Config) validate() (Config, error) {

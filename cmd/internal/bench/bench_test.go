@@ -24,7 +24,8 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// TestScale makes as many runs as it was told to, and compares what there is to compare. Each part leaves its profiles.
+// TestScale makes as many runs as it was told to, and compares what there is to
+// compare. Each part leaves its profiles.
 func TestScale(t *testing.T) {
 	t.Setenv(partEnv, "1")
 	profiles := t.TempDir()
@@ -40,7 +41,8 @@ func TestScale(t *testing.T) {
 		got[m.Name] = m.Value
 	}
 	for name, want := range map[string]float64{
-		"runs":          102 + 1001 + 3*101 + 8*11, // a root that waits with all of its own, and trees
+		// a root that waits with all of its own, and trees
+		"runs":          102 + 1001 + 3*101 + 8*11,
 		"of which wait": 102,
 	} {
 		if got[name] != want {

@@ -13,8 +13,9 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// agents are those that a worker of a benchmark serves. What their model does stands in their system prompts: one word
-// and what it is about. Beside those of the workloads there may be others.
+// agents are those that a worker of a benchmark serves. What their model does
+// stands in their system prompts: one word and what it is about. Beside those
+// of the workloads there may be others.
 func agents(model string, others int) []configs.Agent {
 	define := func(name, prompt string, subs ...string) configs.Agent {
 		return configs.Agent{
@@ -55,7 +56,8 @@ const (
 	forks     = 100
 )
 
-// decide is the model's answer to a request. It is the same on every worker and over HTTP.
+// decide is the model's answer to a request. It is the same on every worker and
+// over HTTP.
 func decide(req *provider.Request) *provider.Response {
 	words := strings.Fields(req.System)
 	last := req.Messages[len(req.Messages)-1]
@@ -63,7 +65,8 @@ func decide(req *provider.Request) *provider.Response {
 		return &provider.Response{Content: last.Content}
 	}
 	n, _ := strconv.Atoi(words[len(words)-1])
-	if words[0] == "fork" { // what a run is told about itself stands behind
+	// what a run is told about itself stands behind
+	if words[0] == "fork" {
 		n, _ = strconv.Atoi(words[1])
 	}
 	switch answered := len(req.Messages) / 2; {
@@ -77,8 +80,9 @@ func decide(req *provider.Request) *provider.Response {
 	return &provider.Response{Content: strconv.Itoa(len(last.ToolResults))}
 }
 
-// forking is what the runs of the agent do that forks: the root forks so many that answer, and one that waits for mail which
-// nobody writes, and waits for that.
+// forking is what the runs of the agent do that forks: the root forks so many
+// that answer, and one that waits for mail which nobody writes, and waits for
+// that.
 func forking(req *provider.Request, n int) *provider.Response {
 	last := req.Messages[len(req.Messages)-1]
 	switch task := req.Messages[0].Content; {
@@ -90,7 +94,8 @@ func forking(req *provider.Request, n int) *provider.Response {
 		return callsOf("wait", 1, map[string]any{"from": []string{last.ToolResults[n].Content}})
 	}
 	resp := callsOf("fork", n+1, map[string]any{"prompt": wakes})
-	raw, _ := json.Marshal(map[string]any{"prompt": holds}) // strings always marshal
+	// strings always marshal
+	raw, _ := json.Marshal(map[string]any{"prompt": holds})
 	resp.ToolCalls[n] = provider.NewToolCall(resp.ToolCalls[n].ID, "fork", raw)
 	return resp
 }
@@ -135,8 +140,9 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// overHTTP answers as OpenAI's chat completions do (platform.openai.com/docs/api-reference/chat), as far as the
-// benchmark's agents ask.
+// overHTTP answers as OpenAI's chat completions do
+// (platform.openai.com/docs/api-reference/chat), as far as the benchmark's
+// agents ask.
 type overHTTP struct{ latency time.Duration }
 
 type chatMessage struct {
@@ -182,7 +188,8 @@ func (m overHTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// requestOf is a request as the model reads it. The results of one turn are one message.
+// requestOf is a request as the model reads it. The results of one turn are one
+// message.
 func requestOf(ms []chatMessage, tools int) *provider.Request {
 	req := &provider.Request{Tools: make([]provider.Tool, tools)}
 	for _, m := range ms {
@@ -197,9 +204,18 @@ func requestOf(ms []chatMessage, tools int) *provider.Request {
 		case m.Role != provider.ToolRole:
 			req.Messages = append(req.Messages, provider.Message{Role: m.Role, Content: text})
 		case n == 0 || req.Messages[n-1].Role != provider.ToolRole:
-			req.Messages = append(req.Messages, provider.Message{Role: m.Role, ToolResults: []provider.ToolResult{{CallID: m.ToolCallID, Content: text}}})
+			req.Messages = append(
+				req.Messages,
+				provider.Message{
+					Role:        m.Role,
+					ToolResults: []provider.ToolResult{{CallID: m.ToolCallID, Content: text}},
+				},
+			)
 		default:
-			req.Messages[n-1].ToolResults = append(req.Messages[n-1].ToolResults, provider.ToolResult{CallID: m.ToolCallID, Content: text})
+			req.Messages[n-1].ToolResults = append(
+				req.Messages[n-1].ToolResults,
+				provider.ToolResult{CallID: m.ToolCallID, Content: text},
+			)
 		}
 	}
 	return req

@@ -23,21 +23,25 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// order tells a part what to be: the first line of its standard input. After that each empty line asks what it has used,
-// the line "rest" what it holds, and the end of the input is its own.
+// order tells a part what to be: the first line of its standard input. After
+// that each empty line asks what it has used, the line "rest" what it holds,
+// and the end of the input is its own.
 type order struct {
-	Role     role          `json:"role"`
-	StoreDir string        `json:"store_dir,omitzero"` // of a server
-	Sync     bool          `json:"sync,omitzero"`
-	Dial     dial          `json:"dial,omitzero"` // of a worker
-	Prefix   string        `json:"prefix,omitzero"`
-	Name     string        `json:"name,omitzero"`
-	Slots    int           `json:"slots,omitzero"`
-	Others   int           `json:"others,omitzero"` // agents that it serves beside those of the workloads
-	Raw      []group       `json:"raw,omitempty"`
-	ModelURL string        `json:"model_url,omitzero"` // "": the model is in the worker's process
+	Role     role   `json:"role"`
+	StoreDir string `json:"store_dir,omitzero"` // of a server
+	Sync     bool   `json:"sync,omitzero"`
+	Dial     dial   `json:"dial,omitzero"` // of a worker
+	Prefix   string `json:"prefix,omitzero"`
+	Name     string `json:"name,omitzero"`
+	Slots    int    `json:"slots,omitzero"`
+	// agents that it serves beside those of the workloads
+	Others int     `json:"others,omitzero"`
+	Raw    []group `json:"raw,omitempty"`
+	// "": the model is in the worker's process
+	ModelURL string        `json:"model_url,omitzero"`
 	Latency  time.Duration `json:"latency_ns,omitzero"`
-	Profile  string        `json:"profile,omitzero"` // how the names of its profiles begin; "": none
+	// how the names of its profiles begin; "": none
+	Profile string `json:"profile,omitzero"`
 }
 
 // dial is a bus.Dial as one process tells it another.
@@ -67,10 +71,12 @@ type group struct {
 	Name   string `json:"name"`
 	AtOnce int    `json:"at_once"`
 	Ahead  bool   `json:"ahead,omitzero"`
-	HTTP   bool   `json:"http,omitzero"` // each asks the model over HTTP before it answers
+	// each asks the model over HTTP before it answers
+	HTTP bool `json:"http,omitzero"`
 }
 
-// report is a line of a part's standard output: that it is ready, or what it has used so far.
+// report is a line of a part's standard output: that it is ready, or what it
+// has used so far.
 type report struct {
 	URL   string `json:"url,omitzero"`
 	Error string `json:"error,omitzero"`
@@ -81,9 +87,11 @@ type report struct {
 type usage struct {
 	CPU  time.Duration `json:"cpu_ns"`
 	Peak int64         `json:"peak_bytes"` // memory
-	Read uint64        `json:"read"`       // messages of the stream of runs, but for deliveries
+	// messages of the stream of runs, but for deliveries
+	Read uint64 `json:"read"`
 
-	Heap       int64 `json:"heap_bytes,omitzero"` // of a part at rest, without garbage
+	// of a part at rest, without garbage
+	Heap       int64 `json:"heap_bytes,omitzero"`
 	Goroutines int   `json:"goroutines,omitzero"` // the same
 }
 
@@ -129,7 +137,8 @@ func Part(ctx context.Context, in io.Reader, out io.Writer) error {
 // rest is the line that asks a part what it holds.
 const rest = "rest"
 
-// part is what has begun. Wait returns when it has ended, after its context has.
+// part is what has begun. Wait returns when it has ended, after its context
+// has.
 type part struct {
 	url  string
 	read func() uint64 // nil: nothing
@@ -163,7 +172,8 @@ func (o order) serve() (part, error) {
 	if err != nil {
 		return part{}, err
 	}
-	return part{url: s.URL(), wait: func() error { return nil }}, nil // its store is removed: it ends with its process
+	// its store is removed: it ends with its process
+	return part{url: s.URL(), wait: func() error { return nil }}, nil
 }
 
 // answer serves the model over HTTP.
@@ -220,7 +230,10 @@ func (o order) work(ctx context.Context) (part, error) {
 		}
 		all.Go(func() error { return raw.Serve(ctx, g.Name, g.AtOnce, g.Ahead, reply) })
 	}
-	return part{read: func() uint64 { return conn.Stats().Messages }, wait: func() error { defer conn.Close(); return all.Wait() }}, nil
+	return part{
+		read: func() uint64 { return conn.Stats().Messages },
+		wait: func() error { defer conn.Close(); return all.Wait() },
+	}, nil
 }
 
 // provider is the model as a worker asks it.
@@ -235,7 +248,14 @@ func (o order) provider() provider.Provider {
 
 // ping asks the model once, as a leaf does.
 func ping(ctx context.Context, p provider.Provider) error {
-	_, err := p.Send(ctx, &provider.Request{Model: "bench", System: "echo", Messages: []provider.Message{{Role: provider.User, Content: "hello"}}})
+	_, err := p.Send(
+		ctx,
+		&provider.Request{
+			Model:    "bench",
+			System:   "echo",
+			Messages: []provider.Message{{Role: provider.User, Content: "hello"}},
+		},
+	)
 	return err
 }
 
@@ -250,7 +270,8 @@ type child struct {
 
 // spawn begins a part: this program again.
 func spawn(ctx context.Context, command []string, o order, stderr io.Writer) (*child, error) {
-	c := &child{cmd: exec.CommandContext(context.WithoutCancel(ctx), command[0], command[1:]...)} // ended by its input
+	// ended by its input
+	c := &child{cmd: exec.CommandContext(context.WithoutCancel(ctx), command[0], command[1:]...)}
 	c.cmd.Stderr = stderr
 	in, err := c.cmd.StdinPipe()
 	if err != nil {

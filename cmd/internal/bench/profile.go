@@ -8,8 +8,9 @@ import (
 	"runtime/pprof"
 )
 
-// profile writes what the process spends its time on, and when it is stopped what it holds then, to files whose names begin
-// with path. Without a path it does nothing.
+// profile writes what the process spends its time on, and when it is stopped
+// what it holds then, to files whose names begin with path. Without a path it
+// does nothing.
 func profile(path string) (stop func() error, err error) {
 	if path == "" {
 		return func() error { return nil }, nil

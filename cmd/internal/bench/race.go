@@ -8,7 +8,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// runner is one of several things that are done in turn, so that what disturbs the machine disturbs all of them.
+// runner is one of several things that are done in turn, so that what disturbs
+// the machine disturbs all of them.
 type runner struct {
 	do   func(context.Context) error
 	size int             // of a round
@@ -17,8 +18,9 @@ type runner struct {
 	used meter
 }
 
-// race has each runner do as much as takes a while, k at once, a round of one after a round of another. The first round of
-// each is to warm up and does not count.
+// race has each runner do as much as takes a while, k at once, a round of one
+// after a round of another. The first round of each is to warm up and does not
+// count.
 func (s *stand) race(ctx context.Context, k int, runners ...*runner) error {
 	for _, r := range runners {
 		if err := r.round(ctx, 2*k, k); err != nil {

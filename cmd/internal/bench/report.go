@@ -14,9 +14,11 @@ import (
 type Metric struct {
 	Name  string  `json:"name"`
 	Value float64 `json:"value"`
-	Unit  string  `json:"unit"`          // "s", "B", "/s", "x" for a ratio, "" for a count
-	Aim   string  `json:"aim,omitzero"`  // what it is to be: "<= 1.3"
-	Met   *bool   `json:"met,omitempty"` // whether it is
+	// "s", "B", "/s", "x" for a ratio, "" for a count
+	Unit string `json:"unit"`
+	// what it is to be: "<= 1.3"
+	Aim string `json:"aim,omitzero"`
+	Met *bool  `json:"met,omitempty"` // whether it is
 }
 
 func duration(name string, d time.Duration) Metric {
@@ -72,11 +74,12 @@ type Result struct {
 
 // Report is what was measured, and where.
 type Report struct {
-	Version string   `json:"version"`
-	Go      string   `json:"go"`
-	System  string   `json:"system"`
-	CPUs    int      `json:"cpus"`
-	Server  string   `json:"server"` // "its own, sync always" and the like
+	Version string `json:"version"`
+	Go      string `json:"go"`
+	System  string `json:"system"`
+	CPUs    int    `json:"cpus"`
+	// "its own, sync always" and the like
+	Server  string   `json:"server"`
 	Slots   int      `json:"slots"`
 	Latency float64  `json:"model_latency_s"`
 	Results []Result `json:"results"`
@@ -104,7 +107,10 @@ func (r Report) Missed() (missed []string) {
 	for _, result := range r.Results {
 		for _, m := range result.Metrics {
 			if m.Met != nil && !*m.Met {
-				missed = append(missed, fmt.Sprintf("%s: %s is %s, to be %s", result.Workload, m.Name, m.text(), m.Aim))
+				missed = append(
+					missed,
+					fmt.Sprintf("%s: %s is %s, to be %s", result.Workload, m.Name, m.text(), m.Aim),
+				)
 			}
 		}
 	}
@@ -120,8 +126,17 @@ func (r Report) JSON(w io.Writer) error {
 
 // Text writes the report as tables.
 func (r Report) Text(w io.Writer) error {
-	fmt.Fprintf(w, "axe %s, %s, %s, %d cores; server: %s; %d slots; a model that takes %s\n", r.Version, r.Go, r.System, r.CPUs, r.Server, r.Slots,
-		time.Duration(r.Latency*float64(time.Second)))
+	fmt.Fprintf(
+		w,
+		"axe %s, %s, %s, %d cores; server: %s; %d slots; a model that takes %s\n",
+		r.Version,
+		r.Go,
+		r.System,
+		r.CPUs,
+		r.Server,
+		r.Slots,
+		time.Duration(r.Latency*float64(time.Second)),
+	)
 	for _, result := range r.Results {
 		fmt.Fprintf(w, "\n%s: %s\n", result.Workload, result.About)
 		table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)

@@ -14,8 +14,9 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// scale fills a stream with runs, some of which wait, and measures beside a stand whose stream is empty: leaves, the start of
-// a worker, and a run that waits and is written to. Then it measures a worker that serves many agents.
+// scale fills a stream with runs, some of which wait, and measures beside a
+// stand whose stream is empty: leaves, the start of a worker, and a run that
+// waits and is written to. Then it measures a worker that serves many agents.
 func scale(ctx context.Context, s *stand) (ms []Metric, err error) {
 	cfg := s.cfg
 	cfg.Prefix += "-empty"
@@ -49,10 +50,11 @@ func scale(ctx context.Context, s *stand) (ms []Metric, err error) {
 // filling is a stream with a history.
 type filling struct {
 	*stand
-	begun   time.Time
-	made    int
-	said    time.Time
-	before  usage          // of the worker, when it had done nothing
+	begun time.Time
+	made  int
+	said  time.Time
+	// of the worker, when it had done nothing
+	before  usage
 	waiting []subjects.Run // roots whose forks all wait
 }
 
@@ -73,7 +75,10 @@ func (f *filling) fill(ctx context.Context) (ms []Metric, err error) {
 	took := time.Since(f.begun)
 	v, err := f.conn.Volume(ctx)
 	return []Metric{
-		count("runs", float64(f.made)), count("of which wait", float64(len(f.waiting)*(forks+2))), duration("made in", took),
+		count(
+			"runs",
+			float64(f.made),
+		), count("of which wait", float64(len(f.waiting)*(forks+2))), duration("made in", took),
 		rate("made", float64(f.made)/took.Seconds()), count("stored messages", float64(v.Last)),
 		{Name: "stored", Value: float64(v.Bytes), Unit: "B"},
 	}, err
@@ -139,8 +144,19 @@ func (f *filling) rest(ctx context.Context) (_ []Metric, err error) {
 		return nil, err
 	}
 	ms := []Metric{
-		count("goroutines of the worker for each that waits", float64(after.Goroutines-f.before.Goroutines)/float64(f.cfg.Waiting)).atMost(0),
-		Metric{Name: "heap of the worker for each that waits", Value: float64(after.Heap-f.before.Heap) / float64(f.cfg.Waiting), Unit: "B"}.atMost(16),
+		count(
+			"goroutines of the worker for each that waits",
+			float64(after.Goroutines-f.before.Goroutines)/float64(f.cfg.Waiting),
+		).atMost(
+			0,
+		),
+		Metric{
+			Name:  "heap of the worker for each that waits",
+			Value: float64(after.Heap-f.before.Heap) / float64(f.cfg.Waiting),
+			Unit:  "B",
+		}.atMost(
+			16,
+		),
 		memory("memory of the worker at most", m.workers.Peak),
 	}
 	if f.server != nil {
@@ -149,7 +165,8 @@ func (f *filling) rest(ctx context.Context) (_ []Metric, err error) {
 	return ms, nil
 }
 
-// forgets is how long a worker keeps something of a run that waits (agentd.Config.Cache), and some.
+// forgets is how long a worker keeps something of a run that waits
+// (agentd.Config.Cache), and some.
 const forgets = 65 * time.Second
 
 // against compares leaves with those of a stand whose stream is empty.
@@ -189,7 +206,8 @@ func (f *filling) wake(ctx context.Context) ([]Metric, error) {
 	}, nil
 }
 
-// starts compares how long it takes from the start of a worker's process to the outcome of a leaf.
+// starts compares how long it takes from the start of a worker's process to the
+// outcome of a leaf.
 func (s *stand) starts(ctx context.Context, empty *stand) ([]Metric, error) {
 	var starts [2]runner
 	for range 5 {
@@ -211,7 +229,8 @@ func (s *stand) starts(ctx context.Context, empty *stand) ([]Metric, error) {
 	}, nil
 }
 
-// many compares a worker that serves many agents with one that serves those of the workloads alone.
+// many compares a worker that serves many agents with one that serves those of
+// the workloads alone.
 func (s *stand) many(ctx context.Context) ([]Metric, error) {
 	var p50, idle, idleServer [2]float64
 	var rates [2]float64
@@ -242,7 +261,10 @@ func (s *stand) many(ctx context.Context) ([]Metric, error) {
 	}
 	name := fmt.Sprintf("%d more agents: ", s.cfg.Agents)
 	return []Metric{
-		ratio(name+"latency of a leaf, of that with few", p50[1]/p50[0]), ratio(name+"rate, of that with few", rates[1]/rates[0]),
+		ratio(
+			name+"latency of a leaf, of that with few",
+			p50[1]/p50[0],
+		), ratio(name+"rate, of that with few", rates[1]/rates[0]),
 		{Name: name + "cores taken by an idle worker", Value: idle[1]},
 		{Name: "the same with few", Value: idle[0]},
 		{Name: name + "cores taken by its server", Value: idleServer[1]},
@@ -250,7 +272,8 @@ func (s *stand) many(ctx context.Context) ([]Metric, error) {
 	}, nil
 }
 
-// complete waits until a worker has the consumers of all its agents: it answers for the first of them long before.
+// complete waits until a worker has the consumers of all its agents: it answers
+// for the first of them long before.
 func (s *stand) complete(ctx context.Context) (now meter, err error) {
 	for last := -1; now.Consumers != last; {
 		last = now.Consumers

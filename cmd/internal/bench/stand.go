@@ -16,30 +16,41 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// stand is where workloads run: the bus, the parts, and this process's own connection, which submits.
+// stand is where workloads run: the bus, the parts, and this process's own
+// connection, which submits.
 type stand struct {
-	cfg     Config
-	dial    bus.Dial
-	space   subjects.Space
-	dir     string // of the server's store and of nothing else; "" with a server that was there
+	cfg   Config
+	dial  bus.Dial
+	space subjects.Space
+	// of the server's store and of nothing else; "" with a server that was
+	// there
+	dir     string
 	server  *child // nil: it was there
 	model   *child
 	workers []*child
 	doing   string // the name of the workload
-	others  int    // agents that its workers serve beside those of the workloads
-	overAll int    // workers that were ever hired
+	// agents that its workers serve beside those of the workloads
+	others  int
+	overAll int // workers that were ever hired
 	conn    *bus.Conn
 	raw     *bus.Raw
 	stop    func() // of the watches
 
-	mu    sync.Mutex
-	waits map[string]chan []byte // for an outcome's body, by its subject
-	words chan bus.Stored        // what forks tell their parents
+	mu sync.Mutex
+	// for an outcome's body, by its subject
+	waits map[string]chan []byte
+	words chan bus.Stored // what forks tell their parents
 }
 
 // set builds a stand. The caller clears it away.
 func set(ctx context.Context, cfg Config) (_ *stand, err error) {
-	s := &stand{cfg: cfg, dial: cfg.Dial, waits: map[string]chan []byte{}, words: make(chan bus.Stored, 1<<16), stop: func() {}}
+	s := &stand{
+		cfg:   cfg,
+		dial:  cfg.Dial,
+		waits: map[string]chan []byte{},
+		words: make(chan bus.Stored, 1<<16),
+		stop:  func() {},
+	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.clear(ctx))
@@ -76,14 +87,18 @@ func set(ctx context.Context, cfg Config) (_ *stand, err error) {
 	return s, s.watch(ctx)
 }
 
-// empty refuses a prefix that somebody has runs under: at the end all that is there is removed.
+// empty refuses a prefix that somebody has runs under: at the end all that is
+// there is removed.
 func (s *stand) empty(ctx context.Context) error {
 	v, err := s.conn.Volume(ctx)
 	if errors.Is(err, bus.ErrNoStream) {
 		return nil
 	}
 	if err == nil && v.Last > 0 {
-		err = fmt.Errorf("there are runs under the prefix %s, and all that is there is removed at the end: choose another one", s.space.Prefix())
+		err = fmt.Errorf(
+			"there are runs under the prefix %s, and all that is there is removed at the end: choose another one",
+			s.space.Prefix(),
+		)
 		s.conn.Close()
 		s.conn = nil // so that nothing is
 	}
@@ -129,10 +144,19 @@ func (s *stand) spawn(ctx context.Context, o order) (*child, error) {
 	return spawn(ctx, s.cfg.Command, o, s.cfg.Stderr)
 }
 
-// hire makes it so many workers, in place of those that there are, whose model is over HTTP or in their processes.
+// hire makes it so many workers, in place of those that there are, whose model
+// is over HTTP or in their processes.
 func (s *stand) hire(ctx context.Context, n int, overHTTP bool, raw ...group) error {
 	err := s.dismiss()
-	o := order{Role: worker, Dial: dialOf(s.dial), Prefix: s.space.Prefix(), Slots: s.cfg.Slots, Others: s.others, Raw: raw, Latency: s.cfg.Latency}
+	o := order{
+		Role:    worker,
+		Dial:    dialOf(s.dial),
+		Prefix:  s.space.Prefix(),
+		Slots:   s.cfg.Slots,
+		Others:  s.others,
+		Raw:     raw,
+		Latency: s.cfg.Latency,
+	}
 	if overHTTP {
 		o.ModelURL, o.Latency = s.model.url, 0
 	}
@@ -148,7 +172,8 @@ func (s *stand) hire(ctx context.Context, n int, overHTTP bool, raw ...group) er
 	if err != nil {
 		return err
 	}
-	_, err = s.tree(ctx, "leaf") // when it has answered, they are there
+	// when it has answered, they are there
+	_, err = s.tree(ctx, "leaf")
 	return err
 }
 
@@ -184,8 +209,9 @@ func (s *stand) clear(ctx context.Context) error {
 // caller is an agent that nobody serves.
 const caller = "caller"
 
-// leaf runs an agent as a sub-agent of such a run: one stored call, as its parent's worker writes it, one stored outcome. Its
-// parent would read of that as much as raw requests do here.
+// leaf runs an agent as a sub-agent of such a run: one stored call, as its
+// parent's worker writes it, one stored outcome. Its parent would read of that
+// as much as raw requests do here.
 func (s *stand) leaf(ctx context.Context) error {
 	parent, err := s.fresh(caller)
 	if err != nil {
@@ -203,8 +229,8 @@ func (s *stand) leaf(ctx context.Context) error {
 	return err
 }
 
-// tree runs an agent as a root, without the submission in front of it and without a timer: one stored call, one stored
-// outcome.
+// tree runs an agent as a root, without the submission in front of it and
+// without a timer: one stored call, one stored outcome.
 func (s *stand) tree(ctx context.Context, agent string) (o run.Outcome, err error) {
 	r, err := s.fresh(agent)
 	if err != nil {
@@ -249,8 +275,18 @@ func (s *stand) call(ctx context.Context, r subjects.Run, head subjects.Header) 
 
 // begin stores the call of a run.
 func (s *stand) begin(ctx context.Context, r subjects.Run, head subjects.Header) error {
-	head.Tree, head.Path, head.MaxDepth, head.Deadline = r.Tree, r.Path, subjects.MaxDepth, time.Now().Add(24*time.Hour)
-	_, err := s.conn.Write(ctx, bus.Message{Subject: r.Call(), Header: head.Pairs(), Body: []byte(`{"task":"hello"}`), Fence: bus.After(r.Call(), 0)})
+	head.Tree, head.Path, head.MaxDepth, head.Deadline = r.Tree, r.Path, subjects.MaxDepth, time.Now().Add(
+		24*time.Hour,
+	)
+	_, err := s.conn.Write(
+		ctx,
+		bus.Message{
+			Subject: r.Call(),
+			Header:  head.Pairs(),
+			Body:    []byte(`{"task":"hello"}`),
+			Fence:   bus.After(r.Call(), 0),
+		},
+	)
 	return err
 }
 
@@ -279,7 +315,8 @@ func (s *stand) meter(ctx context.Context) (m meter, err error) {
 	return m, err
 }
 
-// since is what was used and stored since an earlier moment; peaks are those of all the time.
+// since is what was used and stored since an earlier moment; peaks are those of
+// all the time.
 func (m meter) since(b meter) meter {
 	m.server.CPU -= b.server.CPU
 	m.workers.CPU -= b.workers.CPU

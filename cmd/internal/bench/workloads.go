@@ -18,7 +18,8 @@ import (
 type workload struct {
 	name, about string
 	run         func(ctx context.Context, s *stand) ([]Metric, error)
-	long        bool // it is run only when it is asked for
+	// it is run only when it is asked for
+	long bool
 }
 
 func (w workload) wanted(only []string) bool {
@@ -30,13 +31,28 @@ func (w workload) wanted(only []string) bool {
 
 // workloads are all that there are, in the order in which they are run.
 var workloads = []workload{
-	{"leaf", "leaf runs one at a time and as many at once as there are slots, in turn with raw durable request and reply", leaves, false},
+	{
+		"leaf",
+		"leaf runs one at a time and as many at once as there are slots, in turn with raw durable request and reply",
+		leaves,
+		false,
+	},
 	{"fan-out", "a parent with 10, 100 and 1,000 children", fanOut, false},
-	{"tree", "a tree of 156 runs whose model is asked over HTTP, in turn with the raw requests and HTTP calls that it consists of", tree, false},
+	{
+		"tree",
+		"a tree of 156 runs whose model is asked over HTTP, in turn with the raw requests and HTTP calls that it consists of",
+		tree,
+		false,
+	},
 	{"chain", "conversations of 12, 24 and 49 turns with a call each", chain, false},
 	{"wake", "an idle child that is written to, in turn with fresh leaves", wake, false},
 	{"workers", "leaf runs with one worker process and with two, in turn", workers, false},
-	{"scale", "a stream with a million runs, many of which wait, beside an empty one; a worker with hundreds of agents", scale, true},
+	{
+		"scale",
+		"a stream with a million runs, many of which wait, beside an empty one; a worker with hundreds of agents",
+		scale,
+		true,
+	},
 }
 
 // Names lists the workloads.
@@ -63,7 +79,15 @@ func (s *stand) calls(agent string) func(context.Context) error {
 
 func leaves(ctx context.Context, s *stand) (ms []Metric, err error) {
 	k := s.cfg.Slots
-	err = s.hire(ctx, 1, false, group{"one", 1, false, false}, group{"oneAhead", 1, true, false}, group{"many", k, false, false}, group{"manyAhead", k, true, false})
+	err = s.hire(
+		ctx,
+		1,
+		false,
+		group{"one", 1, false, false},
+		group{"oneAhead", 1, true, false},
+		group{"many", k, false, false},
+		group{"manyAhead", k, true, false},
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -83,17 +107,32 @@ func leaves(ctx context.Context, s *stand) (ms []Metric, err error) {
 	if err := s.race(ctx, k, leaf, pulled, ahead); err != nil {
 		return nil, err
 	}
-	ms = append(ms,
-		rate(fmt.Sprintf("%d at once", k), leaf.rate()), rate("raw", pulled.rate()),
+	ms = append(
+		ms,
+		rate(fmt.Sprintf("%d at once", k), leaf.rate()),
+		rate("raw", pulled.rate()),
 		ratio("rate, of raw", leaf.rate()/pulled.rate()).atLeast(.75),
 		ratio("rate, of raw with 500 ahead", leaf.rate()/ahead.rate()),
-		Metric{Name: "processor time of the worker for 1,000", Value: leaf.each(leaf.used.workers.CPU.Seconds()) * 1000, Unit: "s"},
-		Metric{Name: "processor time of raw servers for 1,000", Value: pulled.each(pulled.used.workers.CPU.Seconds()) * 1000, Unit: "s"},
+		Metric{
+			Name:  "processor time of the worker for 1,000",
+			Value: leaf.each(leaf.used.workers.CPU.Seconds()) * 1000,
+			Unit:  "s",
+		},
+		Metric{
+			Name:  "processor time of raw servers for 1,000",
+			Value: pulled.each(pulled.used.workers.CPU.Seconds()) * 1000,
+			Unit:  "s",
+		},
 		memory("memory of the worker", leaf.used.workers.Peak),
 	)
 	if s.server != nil {
-		ms = append(ms,
-			Metric{Name: "processor time of the server for 1,000", Value: leaf.each(leaf.used.server.CPU.Seconds()) * 1000, Unit: "s"},
+		ms = append(
+			ms,
+			Metric{
+				Name:  "processor time of the server for 1,000",
+				Value: leaf.each(leaf.used.server.CPU.Seconds()) * 1000,
+				Unit:  "s",
+			},
 			Metric{Name: "the same for raw", Value: pulled.each(pulled.used.server.CPU.Seconds()) * 1000, Unit: "s"},
 			memory("memory of the server", leaf.used.server.Peak),
 		)
@@ -114,19 +153,36 @@ func fanOut(ctx context.Context, s *stand) (ms []Metric, err error) {
 	}
 	for i, n := range fans {
 		r := all[i]
-		ms = append(ms,
+		ms = append(
+			ms,
 			duration(fmt.Sprintf("%d children, p50", n), r.at(.5)),
-			// Of a root's call and outcome, n outcomes, and the turn: its entry, n calls and its timer.
-			count(fmt.Sprintf("%d children: messages of the turn, beyond one for each call", n), r.each(float64(r.used.Last))-float64(2+2*n)).exactly(2),
-			count(fmt.Sprintf("%d children: messages read for each reply", n), r.each(float64(r.used.workers.Read))/float64(n)).atMost(1.1),
+			// Of a root's call and outcome, n outcomes, and the
+			// turn: its entry, n calls and its timer.
+			count(
+				fmt.Sprintf("%d children: messages of the turn, beyond one for each call", n),
+				r.each(float64(r.used.Last))-float64(2+2*n),
+			).exactly(
+				2,
+			),
+			count(
+				fmt.Sprintf("%d children: messages read for each reply", n),
+				r.each(float64(r.used.workers.Read))/float64(n),
+			).atMost(
+				1.1,
+			),
 		)
 	}
 	last := len(all) - 1
-	return append(ms, ratio("1,000 children, of 100", all[last].at(.5).Seconds()/all[last-1].at(.5).Seconds()).atMost(12)), nil
+	return append(
+		ms,
+		ratio("1,000 children, of 100", all[last].at(.5).Seconds()/all[last-1].at(.5).Seconds()).atMost(12),
+	), nil
 }
 
-// tree compares a tree with what it consists of, made with the same concurrency: on the way down a durable request with an
-// HTTP call for each run of a level, all of a level at once; on the way up an HTTP call for each parent.
+// tree compares a tree with what it consists of, made with the same
+// concurrency: on the way down a durable request with an HTTP call for each run
+// of a level, all of a level at once; on the way up an HTTP call for each
+// parent.
 func tree(ctx context.Context, s *stand) (ms []Metric, err error) {
 	if err := s.hire(ctx, 1, true, group{"tree", s.cfg.Slots, false, true}); err != nil {
 		return nil, err
@@ -191,7 +247,15 @@ func chain(ctx context.Context, s *stand) (ms []Metric, err error) {
 		)
 	}
 	last := len(chains) - 1
-	return append(ms, ratio(fmt.Sprintf("bytes of a turn, of %d to those of %d", chains[last], chains[0]), perTurn[last]/perTurn[0]).atMost(1)), nil
+	return append(
+		ms,
+		ratio(
+			fmt.Sprintf("bytes of a turn, of %d to those of %d", chains[last], chains[0]),
+			perTurn[last]/perTurn[0],
+		).atMost(
+			1,
+		),
+	), nil
 }
 
 func wake(ctx context.Context, s *stand) ([]Metric, error) {
@@ -239,7 +303,14 @@ func (s *stand) wake(ctx context.Context, fork subjects.Run) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.conn.Write(ctx, bus.Message{Subject: fork.Mail(key), Body: []byte(`{"from":"somebody","text":"go on"}`), Fence: bus.After(fork.Mail(key), 0)})
+	_, err = s.conn.Write(
+		ctx,
+		bus.Message{
+			Subject: fork.Mail(key),
+			Body:    []byte(`{"from":"somebody","text":"go on"}`),
+			Fence:   bus.After(fork.Mail(key), 0),
+		},
+	)
 	if err != nil {
 		return err
 	}

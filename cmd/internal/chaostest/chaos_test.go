@@ -32,17 +32,23 @@ type scenario struct {
 	latency  time.Duration // of the model
 	proxied  int           // workers behind proxies
 	embedded bool          // the server is in a worker
-	parts    int           // streams that the trees are spread over
-	drills   []drill
-	atLeast  int   // faults, before the load ends
-	free     bool  // its faults cost no request to the model
-	brief    brief // what a short run has instead
+	// streams that the trees are spread over
+	parts   int
+	drills  []drill
+	atLeast int // faults, before the load ends
+	// its faults cost no request to the model
+	free  bool
+	brief brief // what a short run has instead
 }
 
 var scenarios = []scenario{
 	{name: "kill", drills: []drill{{200 * time.Millisecond, []kind{killWorker}}}},
 	{name: "server", drills: []drill{{time.Second, []kind{killServer}}}},
-	{name: "both", embedded: true, drills: []drill{{200 * time.Millisecond, []kind{killWorker}}, {time.Second, []kind{killServer}}}},
+	{
+		name:     "both",
+		embedded: true,
+		drills:   []drill{{200 * time.Millisecond, []kind{killWorker}}, {time.Second, []kind{killServer}}},
+	},
 	{name: "zombies", drills: []drill{{time.Second, []kind{stopWorker}}}},
 	{
 		name: "drains", atLeast: 100, free: true, ackWait: 10 * time.Second, brief: brief{atLeast: 4},
@@ -55,11 +61,28 @@ var scenarios = []scenario{
 	},
 	{
 		name: "mix", proxied: 2, parts: 4, brief: brief{trees: 8},
-		drills: []drill{{time.Second, []kind{killWorker, killWorker, stopWorker, drainOne, cutConn, holdConn, slowConn, killServer, haltServer, dragServer}}},
+		drills: []drill{
+			{
+				time.Second,
+				[]kind{
+					killWorker,
+					killWorker,
+					stopWorker,
+					drainOne,
+					cutConn,
+					holdConn,
+					slowConn,
+					killServer,
+					haltServer,
+					dragServer,
+				},
+			},
+		},
 	},
 }
 
-// sized fills in what a scenario does not say, and cuts down one of which no number of trees is asked.
+// sized fills in what a scenario does not say, and cuts down one of which no
+// number of trees is asked.
 func (sc scenario) sized(trees int) (scenario, int) {
 	sc.nodes, sc.parts = max(sc.nodes, 1), max(sc.parts, 1)
 	sc.ackWait = cmp.Or(sc.ackWait, 2*time.Second)
@@ -74,7 +97,8 @@ func (sc scenario) sized(trees int) (scenario, int) {
 	return sc, trees
 }
 
-// TestChaos plays every scenario. The seed is in its first line of output and in every failure.
+// TestChaos plays every scenario. The seed is in its first line of output and
+// in every failure.
 func TestChaos(t *testing.T) {
 	seed, trees := rand.Uint64N(1e6), 0
 	number(t, seedEnv, func(n int) { seed = uint64(n) })
@@ -108,9 +132,23 @@ func perform(t *testing.T, sc scenario, bin string, seed uint64, trees int) {
 	st := newStage(t, sc, bin)
 	begin := time.Now()
 	v, l := st.play(t, seed, trees)
-	t.Logf("seed %d | %d trees | %s | took %.1fs, a tree %.1fs at most | model asked %d, minimum %d, extra %d, allowed %d | lost %d, doubled %d, misordered %d | tried again %d, gave up %d",
-		seed, l.ended.Load(), st.faults(), time.Since(begin).Seconds(), time.Duration(l.longest.Load()).Seconds(),
-		v.asked, v.minimum, v.extra, v.allowed, v.lost, v.doubled, v.misordered, l.retries.Load(), st.crew.gaveUp.Load())
+	t.Logf(
+		"seed %d | %d trees | %s | took %.1fs, a tree %.1fs at most | model asked %d, minimum %d, extra %d, allowed %d | lost %d, doubled %d, misordered %d | tried again %d, gave up %d",
+		seed,
+		l.ended.Load(),
+		st.faults(),
+		time.Since(begin).Seconds(),
+		time.Duration(l.longest.Load()).Seconds(),
+		v.asked,
+		v.minimum,
+		v.extra,
+		v.allowed,
+		v.lost,
+		v.doubled,
+		v.misordered,
+		l.retries.Load(),
+		st.crew.gaveUp.Load(),
+	)
 	if kills := st.hits.count(killWorker); sc.name == "kill" && v.extra > kills*slots {
 		v.blame("%d kills of workers with %d slots cost %d requests", kills, slots, v.extra)
 	}
@@ -124,7 +162,13 @@ func perform(t *testing.T, sc scenario, bin string, seed uint64, trees int) {
 		v.blame("%d workers gave up; the last one has said:\n%v", n, st.crew.why.Load())
 	}
 	if len(v.wrong) > 0 {
-		t.Errorf("%s=%d: %d faults of the product:\n%s", seedEnv, seed, len(v.wrong), strings.Join(v.wrong[:min(20, len(v.wrong))], "\n"))
+		t.Errorf(
+			"%s=%d: %d faults of the product:\n%s",
+			seedEnv,
+			seed,
+			len(v.wrong),
+			strings.Join(v.wrong[:min(20, len(v.wrong))], "\n"),
+		)
 	}
 	st.verify(t)
 }
@@ -162,7 +206,16 @@ func number(t *testing.T, name string, take func(int)) {
 func binaries(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", dir+string(filepath.Separator), "../../agentd", "../../axe-submit", "../../axe")
+	cmd := exec.CommandContext(
+		t.Context(),
+		"go",
+		"build",
+		"-o",
+		dir+string(filepath.Separator),
+		"../../agentd",
+		"../../axe-submit",
+		"../../axe",
+	)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

@@ -18,8 +18,10 @@ const slots = 16
 type crew struct {
 	group  *group
 	berths []*berth
-	why    atomic.Value // string: what the last of them has said
-	gaveUp atomic.Int64 // workers that ended though nobody ended them
+	// string: what the last of them has said
+	why atomic.Value
+	// workers that ended though nobody ended them
+	gaveUp atomic.Int64
 }
 
 // berth is the place of one worker after the other.
@@ -29,7 +31,8 @@ type berth struct {
 	command func(name string) *exec.Cmd
 	proxy   *proxy // nil: it reaches the server itself
 
-	fault sync.Mutex // held while somebody does something to who is here
+	// held while somebody does something to who is here
+	fault sync.Mutex
 	mu    sync.Mutex
 	gen   int
 	proc  *process
@@ -44,8 +47,25 @@ type agentd struct {
 }
 
 func (a agentd) named(name string, args ...string) *exec.Cmd {
-	cmd := exec.Command(a.file, append(args, "--agents", a.agents, "--name", name, "--slots", strconv.Itoa(slots), //nolint:noctx // the group ends it
-		"--ack-wait", a.ackWait.String(), "--replicas", strconv.Itoa(a.nodes), "--partitions", strconv.Itoa(a.parts), "--log-format", "text")...)
+	cmd := exec.Command(
+		a.file,
+		append(
+			args,
+			"--agents",
+			a.agents,
+			"--name",
+			name,
+			"--slots",
+			strconv.Itoa(slots), //nolint:noctx // the group ends it
+			"--ack-wait",
+			a.ackWait.String(),
+			"--replicas",
+			strconv.Itoa(a.nodes),
+			"--partitions",
+			strconv.Itoa(a.parts),
+			"--log-format",
+			"text",
+		)...)
 	cmd.Env = append(os.Environ(), "AXE_OLLAMA_BASE_URL="+a.model+"/"+name)
 	return cmd
 }
@@ -67,7 +87,8 @@ func newCrew(t *testing.T, g *group, a agentd, s *servers, proxied int) *crew {
 	return c
 }
 
-// fill puts a new worker in the place of one that has ended, unless somebody else was quicker.
+// fill puts a new worker in the place of one that has ended, unless somebody
+// else was quicker.
 func (b *berth) fill(after *process) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -85,7 +106,8 @@ func (b *berth) fill(after *process) error {
 	return nil
 }
 
-// mind replaces a worker that ends of its own accord, as whatever supervises it would.
+// mind replaces a worker that ends of its own accord, as whatever supervises it
+// would.
 func (b *berth) mind(p *process) {
 	<-p.ended
 	if p.wanted.Load() {
@@ -93,7 +115,8 @@ func (b *berth) mind(p *process) {
 	}
 	b.crew.gaveUp.Add(1)
 	b.crew.group.log.say("%s gave up: %v", p.name, p.err)
-	b.crew.why.Store(b.crew.group.log.said(p.name)) // the journal will have forgotten it
+	// the journal will have forgotten it
+	b.crew.why.Store(b.crew.group.log.said(p.name))
 	time.Sleep(200 * time.Millisecond)
 	_ = b.fill(p)
 }
@@ -104,8 +127,8 @@ func (b *berth) worker() *process {
 	return b.proc
 }
 
-// take finds a berth to which nobody does anything, from one on; with a proxy if it is to have one. The
-// caller unlocks its fault.
+// take finds a berth to which nobody does anything, from one on; with a proxy
+// if it is to have one. The caller unlocks its fault.
 func (c *crew) take(from int, proxied bool) *berth {
 	for i := range c.berths {
 		b := c.berths[(from+i)%len(c.berths)]

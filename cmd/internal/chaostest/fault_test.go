@@ -11,35 +11,49 @@ import (
 type kind string
 
 const (
-	killWorker kind = "kill"   // kill -9, and a new one in its place
-	stopWorker kind = "stop"   // frozen for longer than its leases last
-	drainOne   kind = "drain"  // SIGTERM, an orderly end, and a new one
-	killServer kind = "server" // kill -9, and up again on its store
-	killLeader kind = "leader" // the same for the node that leads the stream of runs
-	haltServer kind = "halt"   // frozen for longer than leases last, with all that waits for it
-	dragServer kind = "drag"   // frozen for half of the time, as if its disk were slow
-	cutConn    kind = "cut"    // a worker's connection is reset
-	holdConn   kind = "hold"   // nothing passes for longer than the worker's leases last, then all of it
-	slowConn   kind = "slow"   // everything passes late, for a while
+	// kill -9, and a new one in its place
+	killWorker kind = "kill"
+	// frozen for longer than its leases last
+	stopWorker kind = "stop"
+	// SIGTERM, an orderly end, and a new one
+	drainOne kind = "drain"
+	// kill -9, and up again on its store
+	killServer kind = "server"
+	// the same for the node that leads the stream of runs
+	killLeader kind = "leader"
+	// frozen for longer than leases last, with all that waits for it
+	haltServer kind = "halt"
+	// frozen for half of the time, as if its disk were slow
+	dragServer kind = "drag"
+	cutConn    kind = "cut" // a worker's connection is reset
+	// nothing passes for longer than the worker's leases last, then all of
+	// it
+	holdConn kind = "hold"
+	slowConn kind = "slow" // everything passes late, for a while
 
-	leaderMoved kind = "moved" // nobody does it: what a cluster does about a fault, some time later
+	// nobody does it: what a cluster does about a fault, some time later
+	leaderMoved kind = "moved"
 )
 
 // fault is something to be done, after the one before.
 type fault struct {
 	after time.Duration
 	kind  kind
-	whom  int     // a worker, a node: the first that is free from here on
-	long  float64 // of one that lasts, from 0 to 1
+	// a worker, a node: the first that is free from here on
+	whom int
+	// of one that lasts, from 0 to 1
+	long float64
 }
 
 // drill is a line of faults. Several of them may run at once.
 type drill struct {
-	every time.Duration // between the end of a fault and the next one, on average
+	// between the end of a fault and the next one, on average
+	every time.Duration
 	kinds []kind
 }
 
-// schedule draws a drill's faults. They follow from the seed and from nothing that happens.
+// schedule draws a drill's faults. They follow from the seed and from nothing
+// that happens.
 type schedule struct {
 	drill
 	rng *rand.Rand
@@ -58,7 +72,8 @@ func (s *schedule) next() fault {
 	}
 }
 
-// hit is a fault as it happened: to whom ("" for all workers), and how long until its effects were over.
+// hit is a fault as it happened: to whom ("" for all workers), and how long
+// until its effects were over.
 type hit struct {
 	kind     kind
 	who      string
@@ -96,7 +111,8 @@ func (h *hits) moved(what string) {
 	h.all = append(h.all, &hit{kind: leaderMoved, from: now, to: now})
 }
 
-// count is how many faults there were, of one kind or ("") of all that were done.
+// count is how many faults there were, of one kind or ("") of all that were
+// done.
 func (h *hits) count(k kind) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -109,8 +125,8 @@ func (h *hits) count(k kind) int {
 	return n
 }
 
-// struck reports whether a worker felt a fault, of some kinds or any, between two moments. What it causes may
-// come later than it by as much as after.
+// struck reports whether a worker felt a fault, of some kinds or any, between
+// two moments. What it causes may come later than it by as much as after.
 func (h *hits) struck(who string, from, to time.Time, after time.Duration, kinds ...kind) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -8,7 +8,8 @@ import (
 	"github.com/axebus/axe/bus"
 )
 
-// harass does what a schedule says until ctx ends, or until an error says that the test itself is broken.
+// harass does what a schedule says until ctx ends, or until an error says that
+// the test itself is broken.
 func (st *stage) harass(ctx context.Context, s *schedule) error {
 	for f := s.next(); bus.Pause(ctx, f.after) == nil; f = s.next() {
 		if err := st.inflict(ctx, f); err != nil {
@@ -36,7 +37,8 @@ func (st *stage) inflict(ctx context.Context, f fault) error {
 	}
 	b := st.crew.take(f.whom, f.kind == cutConn || f.kind == holdConn || f.kind == slowConn)
 	if b == nil {
-		return nil // something is being done to each of them
+		// something is being done to each of them
+		return nil
 	}
 	over := st.hits.begin(f.kind, b.worker().name)
 	done := func() { over(); b.fault.Unlock() }
@@ -70,7 +72,8 @@ func (st *stage) inflict(ctx context.Context, f fault) error {
 	return nil
 }
 
-// strikeServer kills a node and starts it again, some of the time after a while.
+// strikeServer kills a node and starts it again, some of the time after a
+// while.
 func (st *stage) strikeServer(ctx context.Context, n *node, f fault) error {
 	defer st.hits.begin(f.kind, "")()
 	n.proc.kill()
@@ -80,7 +83,8 @@ func (st *stage) strikeServer(ctx context.Context, n *node, f fault) error {
 	return st.servers.up(context.WithoutCancel(ctx), n)
 }
 
-// freezeServer stops a server for as long as a fault that outlasts a lease lasts, all the time or every other moment.
+// freezeServer stops a server for as long as a fault that outlasts a lease
+// lasts, all the time or every other moment.
 func (st *stage) freezeServer(ctx context.Context, p *process, f fault) {
 	over := st.hits.begin(f.kind, "")
 	long := st.beyondLease(f)

@@ -15,7 +15,8 @@ import (
 // tail is how many of the last lines are printed when a scenario fails.
 const tail = 400
 
-// journal keeps the last lines that all processes have written, and all of them if there is a file.
+// journal keeps the last lines that all processes have written, and all of them
+// if there is a file.
 type journal struct {
 	start time.Time
 	mu    sync.Mutex

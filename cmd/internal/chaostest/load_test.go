@@ -10,9 +10,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/axebus/axe/agentd/client"
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/client"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -22,23 +22,27 @@ const submitters = 24
 // patience is how long a tree may take before it counts as lost.
 const patience = 3 * time.Minute
 
-// load submits trees and waits for them, whatever becomes of the servers meanwhile.
+// load submits trees and waits for them, whatever becomes of the servers
+// meanwhile.
 type load struct {
-	stage   *stage
-	client  *client.Client
-	lead    subjects.Agent
-	next    atomic.Int64
-	ended   atomic.Int64
-	retries atomic.Int64 // submissions and waits that failed, and were tried again
+	stage  *stage
+	client *client.Client
+	lead   subjects.Agent
+	next   atomic.Int64
+	ended  atomic.Int64
+	// submissions and waits that failed, and were tried again
+	retries atomic.Int64
 	longest atomic.Int64 // time that a tree took
 
 	mu    sync.Mutex
 	wrong []string // what was wrong with trees
 	lost  int
-	mixed int // answers that are not the right ones
+	// answers that are not the right ones
+	mixed int
 }
 
-// run submits so many trees and more until enough is done, and returns when all have ended.
+// run submits so many trees and more until enough is done, and returns when all
+// have ended.
 func (l *load) run(ctx context.Context, trees int, enough func() bool) {
 	var all sync.WaitGroup
 	for range min(submitters, trees) {

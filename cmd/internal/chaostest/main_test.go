@@ -28,8 +28,9 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// keep ends every process of its group, itself among them, as soon as the test is gone: however it
-// ended, its end of the pipe is closed then. Stopped processes are killed like others.
+// keep ends every process of its group, itself among them, as soon as the test
+// is gone: however it ended, its end of the pipe is closed then. Stopped
+// processes are killed like others.
 func keep() {
 	_, _ = io.Copy(io.Discard, os.Stdin)
 	_ = syscall.Kill(0, syscall.SIGKILL)

@@ -16,8 +16,9 @@ type ask struct {
 	begin, end time.Time
 }
 
-// model is a model over HTTP, in the format of Ollama, that takes a while and notes what it was asked,
-// by whom and when: each worker asks below a path of its own.
+// model is a model over HTTP, in the format of Ollama, that takes a while and
+// notes what it was asked, by whom and when: each worker asks below a path of
+// its own.
 type model struct {
 	latency time.Duration
 	mu      sync.Mutex
@@ -31,9 +32,11 @@ func newModel(latency time.Duration) *model {
 
 // question is what the model makes of a request.
 type question struct {
-	label   string // of the run: what it was asked to do
-	turn    int
-	sub     string   // the agents to delegate to, in turn
+	// of the run: what it was asked to do
+	label string
+	turn  int
+	// the agents to delegate to, in turn
+	sub     string
 	results []string // of those that were called
 	tools   map[string]bool
 	post    post
@@ -78,8 +81,9 @@ func readQuestion(r *http.Request) (question, error) {
 	return q, nil
 }
 
-// ServeHTTP delegates to the agents that the system prompt names, three times, and then answers with its
-// own label and the results in order. So each tree has one right answer.
+// ServeHTTP delegates to the agents that the system prompt names, three times,
+// and then answers with its own label and the results in order. So each tree
+// has one right answer.
 func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	q, err := readQuestion(r)
 	if err != nil {
@@ -111,7 +115,8 @@ func (m *model) begun(key turnKey, worker string) *ask {
 	return a
 }
 
-// takes is half of the latency to half as much again, the same for one turn whenever it is asked.
+// takes is half of the latency to half as much again, the same for one turn
+// whenever it is asked.
 func (m *model) takes(key turnKey) time.Duration {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(key.String()))

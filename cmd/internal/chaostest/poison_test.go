@@ -17,20 +17,21 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/axebus/axe/agentd/client"
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/client"
 	"github.com/axebus/axe/subjects"
 )
 
 // team is how many agents a lead of this scenario calls.
 const team = 4
 
-// deadly is a model that kills whoever asks it for the agent bad, and answers soon for the agent good. A lead calls
-// those that its task names.
+// deadly is a model that kills whoever asks it for the agent bad, and answers
+// soon for the agent good. A lead calls those that its task names.
 type deadly struct {
-	mu     sync.Mutex
-	berths map[string]*berth // by worker, of those that may be killed
+	mu sync.Mutex
+	// by worker, of those that may be killed
+	berths map[string]*berth
 	kills  atomic.Int64
 }
 
@@ -50,7 +51,12 @@ func (d *deadly) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case q.sub == "good":
 		time.Sleep(50 * time.Millisecond)
 	case len(q.results) == 0:
-		c := map[string]any{"function": map[string]any{"name": "call_agent", "arguments": map[string]string{"agent": q.label, "task": q.label}}}
+		c := map[string]any{
+			"function": map[string]any{
+				"name":      "call_agent",
+				"arguments": map[string]string{"agent": q.label, "task": q.label},
+			},
+		}
 		message["tool_calls"] = slices.Repeat([]any{c}, team)
 	}
 	_ = json.NewEncoder(w).Encode(map[string]any{
@@ -74,7 +80,8 @@ func (d *deadly) kill(worker string) {
 	d.berths[b.worker().name] = b
 }
 
-// ward is where the agent bad has workers of its own, beside those of the agents lead and good.
+// ward is where the agent bad has workers of its own, beside those of the
+// agents lead and good.
 type ward struct {
 	*stage
 	conn   *bus.Conn
@@ -105,7 +112,14 @@ func newWard(t *testing.T, bin string, ackWait time.Duration) *ward {
 				t.Fatal(err)
 			}
 		}
-		a := agentd{file: filepath.Join(bin, "agentd"), agents: dir, model: web.URL, nodes: 1, parts: 1, ackWait: ackWait}
+		a := agentd{
+			file:    filepath.Join(bin, "agentd"),
+			agents:  dir,
+			model:   web.URL,
+			nodes:   1,
+			parts:   1,
+			ackWait: ackWait,
+		}
 		c := newCrew(t, g, a, w.servers, 0)
 		for j, b := range c.berths[:2] {
 			b.number = 10*i + j // names that differ
@@ -126,7 +140,8 @@ func newWard(t *testing.T, bin string, ackWait time.Duration) *ward {
 func (w *ward) announced(ctx context.Context) error {
 	for _, agent := range []string{"lead", "good", "bad"} {
 		for known := false; !known; {
-			if dir, err := w.conn.Directory(ctx); err == nil { // the bucket comes after the streams
+			// the bucket comes after the streams
+			if dir, err := w.conn.Directory(ctx); err == nil {
 				_, _, known, _ = dir.Get(ctx, agent)
 			}
 			if err := bus.Pause(ctx, 50*time.Millisecond); err != nil {
@@ -137,8 +152,9 @@ func (w *ward) announced(ctx context.Context) error {
 	return nil
 }
 
-// lead has n calls of an agent made, by leads of which so many are at work at a time, and returns how long each lead
-// took. The keys of their trees begin with key.
+// lead has n calls of an agent made, by leads of which so many are at work at a
+// time, and returns how long each lead took. The keys of their trees begin with
+// key.
 func (w *ward) lead(ctx context.Context, agent, key string, n, atOnce int) (took []time.Duration, _ error) {
 	lead, err := subjects.ParseAgent("lead")
 	if err != nil {
@@ -175,8 +191,9 @@ func p99(took []time.Duration) time.Duration {
 	return sorted[len(sorted)*99/100]
 }
 
-// ended are the outcomes of an agent's calls in trees whose keys begin with key, and how long each call took, from
-// the moment when it was stored until its outcome was.
+// ended are the outcomes of an agent's calls in trees whose keys begin with
+// key, and how long each call took, from the moment when it was stored until
+// its outcome was.
 func (r *record) ended(agent, key string) (outcomes []kept, took []time.Duration) {
 	for at, c := range r.calls {
 		if at.Agent.String() != agent || !strings.HasPrefix(at.Tree.String(), key) {
@@ -190,8 +207,9 @@ func (r *record) ended(agent, key string) (outcomes []kept, took []time.Duration
 	return outcomes, took
 }
 
-// poison has n calls that kill their workers beside n that do not, and more of these for as long as the former
-// last: each of the former ends as a dead letter and is told to its caller, the latter are hardly slower than alone.
+// poison has n calls that kill their workers beside n that do not, and more of
+// these for as long as the former last: each of the former ends as a dead
+// letter and is told to its caller, the latter are hardly slower than alone.
 func poison(t *testing.T, bin string, n int, ackWait time.Duration) {
 	t.Helper()
 	w := newWard(t, bin, ackWait)
@@ -244,14 +262,37 @@ func poison(t *testing.T, bin string, n int, ackWait time.Duration) {
 	}
 	_, alone := r.ended("good", "alone")
 	_, beside := r.ended("good", "beside")
-	t.Logf("%d poisoned calls: %d outcomes, %d of them poisoned, %d dead letters, %d kills in %.1fs", n, len(outcomes), poisoned, len(letters), w.model.kills.Load(), lasted.Seconds())
+	t.Logf(
+		"%d poisoned calls: %d outcomes, %d of them poisoned, %d dead letters, %d kills in %.1fs",
+		n,
+		len(outcomes),
+		poisoned,
+		len(letters),
+		w.model.kills.Load(),
+		lasted.Seconds(),
+	)
 	compare := func(what string, beside, alone []time.Duration) {
-		t.Logf("%d healthy %s beside them: p99 %v, alone %v: %.2f times", len(beside), what, p99(beside), p99(alone), float64(p99(beside))/float64(p99(alone)))
+		t.Logf(
+			"%d healthy %s beside them: p99 %v, alone %v: %.2f times",
+			len(beside),
+			what,
+			p99(beside),
+			p99(alone),
+			float64(p99(beside))/float64(p99(alone)),
+		)
 	}
 	compare("calls", beside, alone)
 	compare("trees of their submitters", treesBeside, treesAlone)
 	if len(outcomes) != n || poisoned != n || len(letters) != n || len(alone) != n || len(beside) < n {
-		t.Errorf("of %d each: %d outcomes, %d poisoned, %d letters; of the healthy %d alone, %d beside", n, len(outcomes), poisoned, len(letters), len(alone), len(beside))
+		t.Errorf(
+			"of %d each: %d outcomes, %d poisoned, %d letters; of the healthy %d alone, %d beside",
+			n,
+			len(outcomes),
+			poisoned,
+			len(letters),
+			len(alone),
+			len(beside),
+		)
 	}
 	if err := w.settle(ctx); err != nil {
 		t.Error(err)

@@ -8,11 +8,13 @@ import (
 
 // post is what a run that can fork has been told by others.
 type post struct {
-	ids   []string          // of its forks
-	last  map[string]string // what each of them has answered last
-	waits int               // that are over
-	heard []string          // what was written to it
-	told  bool              // that there is mail, a moment ago
+	ids []string // of its forks
+	// what each of them has answered last
+	last  map[string]string
+	waits int      // that are over
+	heard []string // what was written to it
+	// that there is mail, a moment ago
+	told bool
 }
 
 // read takes the result of a tool call.
@@ -67,8 +69,9 @@ func slash(tool string, arguments any) string {
 	return "/slash check-mail"
 }
 
-// mail is what a post does next, or says in the end, and its forks: they answer, and once more with what they are sent.
-// What each of them waits for is one thing at a time, so every tree takes the same turns.
+// mail is what a post does next, or says in the end, and its forks: they
+// answer, and once more with what they are sent. What each of them waits for is
+// one thing at a time, so every tree takes the same turns.
 func (q question) mail(invoke func(tool string, arguments any)) string {
 	p := q.post
 	parts := p.heard

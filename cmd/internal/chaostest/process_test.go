@@ -17,8 +17,8 @@ import (
 // errOver refuses to start a process as the test ends.
 var errOver = errors.New("the test is over")
 
-// group is the process group of all children. Its leader outlives the test by a moment and takes the
-// others with it.
+// group is the process group of all children. Its leader outlives the test by a
+// moment and takes the others with it.
 type group struct {
 	leader int
 	log    *journal
@@ -60,14 +60,16 @@ func (g *group) killAll() {
 	}
 }
 
-// process is a child. Whoever ends it says so first: an end that nobody wanted is a finding.
+// process is a child. Whoever ends it says so first: an end that nobody wanted
+// is a finding.
 type process struct {
 	name   string
 	cmd    *exec.Cmd
 	wanted atomic.Bool
-	spoke  chan struct{} // closed after its first line: it listens to signals by then
-	ended  chan struct{} // closed after its end
-	err    error         // of its end
+	// closed after its first line: it listens to signals by then
+	spoke chan struct{}
+	ended chan struct{} // closed after its end
+	err   error         // of its end
 }
 
 // start runs a command in the group. What it says goes to the journal.
@@ -85,7 +87,8 @@ func (g *group) start(name string, cmd *exec.Cmd) (*process, error) {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
 	g.alive[p] = true
-	go func() { // ends with the process, which killAll waits for
+	// ends with the process, which killAll waits for
+	go func() {
 		p.err = cmd.Wait()
 		g.mu.Lock()
 		delete(g.alive, p)

@@ -30,7 +30,8 @@ func newProxy(t *testing.T, target string) *proxy {
 	close(p.open)
 	var pipes sync.WaitGroup
 	pipes.Go(func() { p.accept(t.Context(), &pipes) })
-	t.Cleanup(func() { // t's context is over by now, so nobody is held up any more
+	// t's context is over by now, so nobody is held up any more
+	t.Cleanup(func() {
 		_ = l.Close()
 		p.cut()
 		pipes.Wait()
@@ -57,8 +58,8 @@ func (p *proxy) accept(ctx context.Context, pipes *sync.WaitGroup) {
 	}
 }
 
-// pipe passes bytes one way. What was read while nothing may pass is passed later: that is what TCP
-// makes of a network that comes back.
+// pipe passes bytes one way. What was read while nothing may pass is passed
+// later: that is what TCP makes of a network that comes back.
 func (p *proxy) pipe(ctx context.Context, from, to net.Conn) {
 	defer func() {
 		_, _ = from.Close(), to.Close()
@@ -96,13 +97,15 @@ func (p *proxy) cut() {
 	defer p.mu.Unlock()
 	for c := range p.conns {
 		if tcp, ok := c.(*net.TCPConn); ok {
-			_ = tcp.SetLinger(0) // a reset: what is on its way is lost
+			// a reset: what is on its way is lost
+			_ = tcp.SetLinger(0)
 		}
 		_ = c.Close()
 	}
 }
 
-// hold lets nothing pass until release: neither side can tell it from a slow other side.
+// hold lets nothing pass until release: neither side can tell it from a slow
+// other side.
 func (p *proxy) hold() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -21,9 +21,10 @@ type kept struct {
 
 // record is what the stream says of all trees.
 type record struct {
-	space    subjects.Space
-	calls    map[subjects.Run]call
-	outcomes map[string][]kept // by the subject they were to go to
+	space subjects.Space
+	calls map[subjects.Run]call
+	// by the subject they were to go to
+	outcomes map[string][]kept
 	turns    map[turnKey]kept
 	letters  map[subjects.Tree]letters
 	dead     []string
@@ -56,7 +57,14 @@ func readRecord(ctx context.Context, conn *bus.Conn) (*record, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &record{space: conn.Space(), calls: map[subjects.Run]call{}, outcomes: map[string][]kept{}, turns: map[turnKey]kept{}, letters: map[subjects.Tree]letters{}, all: ms}
+	r := &record{
+		space:    conn.Space(),
+		calls:    map[subjects.Run]call{},
+		outcomes: map[string][]kept{},
+		turns:    map[turnKey]kept{},
+		letters:  map[subjects.Tree]letters{},
+		all:      ms,
+	}
 	seen := map[string]bool{}
 	for _, m := range ms {
 		if err := r.take(m); err != nil {
@@ -76,7 +84,8 @@ func readRecord(ctx context.Context, conn *bus.Conn) (*record, error) {
 
 func (r *record) take(m bus.Stored) error {
 	at, err := r.space.Parse(m.Subject)
-	if err != nil { // a dead letter or an armed timer
+	// a dead letter or an armed timer
+	if err != nil {
 		if m.Header.Get("Axe-Reason") != "" {
 			r.dead = append(r.dead, m.Subject+": "+m.Header.Get("Axe-Reason"))
 		}
@@ -106,7 +115,8 @@ func (r *record) take(m bus.Stored) error {
 	return nil
 }
 
-// lastTurn notes the last turn of a run, whose answer its outcome is. The first outcome counts.
+// lastTurn notes the last turn of a run, whose answer its outcome is. The first
+// outcome counts.
 func (r *record) lastTurn(o run.Outcome, at subjects.Address, m bus.Stored) error {
 	if len(r.outcomes[m.Subject]) > 1 || o.Turns == 0 {
 		return nil

@@ -23,12 +23,14 @@ import (
 // serverEnv tells a process that is a server what to be.
 const serverEnv = "AXE_CHAOS_SERVER"
 
-// node is a NATS server that comes back as the same one: same name, ports and store.
+// node is a NATS server that comes back as the same one: same name, ports and
+// store.
 type node struct {
 	Name, Store string
 	Port        int
-	Cluster     int    // its port for the others, 0: it is alone
-	Routes      string // to the others
+	// its port for the others, 0: it is alone
+	Cluster int
+	Routes  string // to the others
 
 	proc *process
 	gen  int // how often it was started
@@ -41,7 +43,9 @@ func serve(config string) error {
 		return err
 	}
 	if n.Cluster == 0 {
-		_, err := bus.Serve(bus.ServerConfig{Listen: fmt.Sprintf("127.0.0.1:%d", n.Port), StoreDir: n.Store, SyncAlways: true})
+		_, err := bus.Serve(
+			bus.ServerConfig{Listen: fmt.Sprintf("127.0.0.1:%d", n.Port), StoreDir: n.Store, SyncAlways: true},
+		)
 		if err != nil {
 			return err
 		}
@@ -49,7 +53,11 @@ func serve(config string) error {
 	}
 	srv, err := server.NewServer(&server.Options{
 		ServerName: n.Name, Host: "127.0.0.1", Port: n.Port, JetStream: true, StoreDir: n.Store, SyncAlways: true, NoSigs: true, NoLog: true,
-		Cluster: server.ClusterOpts{Name: "chaos", Host: "127.0.0.1", Port: n.Cluster}, Routes: server.RoutesFromStr(n.Routes),
+		Cluster: server.ClusterOpts{
+			Name: "chaos",
+			Host: "127.0.0.1",
+			Port: n.Cluster,
+		}, Routes: server.RoutesFromStr(n.Routes),
 	})
 	if err != nil {
 		return err
@@ -62,7 +70,9 @@ func serve(config string) error {
 type servers struct {
 	group *group
 	nodes []*node
-	in    *agentd // the workers that the servers are in, nil: they are processes of their own
+	// the workers that the servers are in, nil: they are processes of their
+	// own
+	in *agentd
 }
 
 func newServers(t *testing.T, g *group, n int, store string) *servers {
@@ -106,11 +116,19 @@ func (s *servers) urls() string {
 
 func (n *node) addr() string { return fmt.Sprintf("127.0.0.1:%d", n.Port) }
 
-// command is what runs a node. The worker in whose process one is has a new name each time.
+// command is what runs a node. The worker in whose process one is has a new
+// name each time.
 func (s *servers) command(n *node) (*exec.Cmd, error) {
 	n.gen++
 	if s.in != nil {
-		return s.in.named(fmt.Sprintf("%s-%d", n.Name, n.gen), "--embedded", "--listen", n.addr(), "--store", n.Store), nil
+		return s.in.named(
+			fmt.Sprintf("%s-%d", n.Name, n.gen),
+			"--embedded",
+			"--listen",
+			n.addr(),
+			"--store",
+			n.Store,
+		), nil
 	}
 	config, err := json.Marshal(n)
 	if err != nil {
@@ -121,7 +139,8 @@ func (s *servers) command(n *node) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// up starts a node and waits until it takes connections: it has recovered its store by then.
+// up starts a node and waits until it takes connections: it has recovered its
+// store by then.
 func (s *servers) up(ctx context.Context, n *node) error {
 	cmd, err := s.command(n)
 	if err != nil {
@@ -148,7 +167,8 @@ func (s *servers) up(ctx context.Context, n *node) error {
 	}
 }
 
-// leader is the node that leads the stream of runs; the first one where it is alone.
+// leader is the node that leads the stream of runs; the first one where it is
+// alone.
 func (s *servers) leader(ctx context.Context) (*node, error) {
 	if len(s.nodes) == 1 {
 		return s.nodes[0], nil

@@ -12,8 +12,8 @@ import (
 	"github.com/axebus/axe/bus"
 )
 
-// settle waits until nothing is under way on the bus: when all trees have ended, no message is left that
-// anybody would have to do something about.
+// settle waits until nothing is under way on the bus: when all trees have
+// ended, no message is left that anybody would have to do something about.
 func (st *stage) settle(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -44,7 +44,8 @@ func (st *stage) settle(ctx context.Context) error {
 	}
 }
 
-// pending says which consumers have messages that are not acknowledged, "" for none.
+// pending says which consumers have messages that are not acknowledged, "" for
+// none.
 func pending(ctx context.Context, js jetstream.JetStream) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -60,8 +61,18 @@ func pending(ctx context.Context, js jetstream.JetStream) (string, error) {
 		found++
 		all := stream.ListConsumers(ctx)
 		for c := range all.Info() {
-			if n := c.NumPending + uint64(c.NumAckPending); n > 0 && c.Config.AckPolicy == jetstream.AckExplicitPolicy {
-				left = append(left, fmt.Sprintf("%s of %s: %d to deliver, %d to acknowledge", c.Name, name, c.NumPending, c.NumAckPending))
+			if n := c.NumPending + uint64(c.NumAckPending); n > 0 &&
+				c.Config.AckPolicy == jetstream.AckExplicitPolicy {
+				left = append(
+					left,
+					fmt.Sprintf(
+						"%s of %s: %d to deliver, %d to acknowledge",
+						c.Name,
+						name,
+						c.NumPending,
+						c.NumAckPending,
+					),
+				)
 			}
 		}
 		if err := all.Err(); err != nil {

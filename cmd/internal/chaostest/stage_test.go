@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/axebus/axe/agentd/client"
 	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/client"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -27,7 +27,8 @@ type stage struct {
 	servers *servers
 	crew    *crew
 	hits    *hits
-	lasting sync.WaitGroup // faults that last, and are undone later
+	// faults that last, and are undone later
+	lasting sync.WaitGroup
 }
 
 // newStage starts the servers and the workers. The end of the test ends them.
@@ -120,8 +121,17 @@ func (st *stage) play(t *testing.T, seed uint64, trees int) (*verdict, *load) {
 // tell says on stderr how a long run goes on.
 func (st *stage) tell(ctx context.Context, l *load) {
 	for os.Getenv(treesEnv) != "" && bus.Pause(ctx, 5*time.Second) == nil {
-		fmt.Fprintf(os.Stderr, "chaos %s: %d trees ended, %d submitted; %s; model asked %d times; %d tries again; %d gave up\n",
-			st.name, l.ended.Load(), l.next.Load(), st.faults(), st.model.count(), l.retries.Load(), st.crew.gaveUp.Load())
+		fmt.Fprintf(
+			os.Stderr,
+			"chaos %s: %d trees ended, %d submitted; %s; model asked %d times; %d tries again; %d gave up\n",
+			st.name,
+			l.ended.Load(),
+			l.next.Load(),
+			st.faults(),
+			st.model.count(),
+			l.retries.Load(),
+			st.crew.gaveUp.Load(),
+		)
 	}
 }
 

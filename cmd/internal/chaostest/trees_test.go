@@ -9,13 +9,17 @@ import (
 	"testing"
 )
 
-// Every tree is a lead that calls two mids, each of which spawns three leaves, and between them a post, which forks
-// three more of itself: it waits for all of them, writes to the first, kills the last and waits for the first again. Every
-// other tree has a scribe in its place, which does the same by lines of text.
+// Every tree is a lead that calls two mids, each of which spawns three leaves,
+// and between them a post, which forks three more of itself: it waits for all
+// of them, writes to the first, kills the last and waits for the first again.
+// Every other tree has a scribe in its place, which does the same by lines of
+// text.
 const (
-	width         = 3
-	runsOfTree    = 1 + width + width*width
-	lettersOfTree = width + 2 // each fork's word that it is idle, what the first is sent, and its word after that
+	width      = 3
+	runsOfTree = 1 + width + width*width
+	// each fork's word that it is idle, what the first is sent, and its
+	// word after that
+	lettersOfTree = width + 2
 )
 
 // turnsOf is how many turns a run takes, by what it was asked to do.
@@ -47,7 +51,8 @@ func turnsOfTree() int {
 // onceMore is what the first fork of a post is sent.
 const onceMore = "once more"
 
-// writeAgents makes the directory of the agents. Their prompts say whom to call.
+// writeAgents makes the directory of the agents. Their prompts say whom to
+// call.
 func writeAgents(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -73,7 +78,8 @@ func rightAnswer(label string, below int) string {
 			parts = append(parts, rightAnswer(fmt.Sprintf("%s.%d", label, i), below-1))
 		}
 	}
-	if below == 0 && strings.HasSuffix(label, ".1.0") { // the first fork of a post
+	// the first fork of a post
+	if below == 0 && strings.HasSuffix(label, ".1.0") {
 		parts = append(parts, onceMore)
 	}
 	return label + "(" + strings.Join(parts, " ") + ")"

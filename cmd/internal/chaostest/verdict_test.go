@@ -17,23 +17,36 @@ type verdict struct {
 	wrong                     []string
 }
 
-// blur is how much later than the storing of an answer somebody may ask who had looked before.
+// blur is how much later than the storing of an answer somebody may ask who had
+// looked before.
 const blur = 500 * time.Millisecond
 
 func (v *verdict) blame(format string, args ...any) {
 	v.wrong = append(v.wrong, fmt.Sprintf(format, args...))
 }
 
-// judge sets what the stream holds against what was submitted and what the model was asked.
+// judge sets what the stream holds against what was submitted and what the
+// model was asked.
 func (st *stage) judge(l *load, r *record) *verdict {
 	trees := int(l.ended.Load())
-	v := &verdict{lost: l.lost, misordered: l.mixed, wrong: l.wrong, asked: st.model.count(), minimum: trees * turnsOfTree()}
+	v := &verdict{
+		lost:       l.lost,
+		misordered: l.mixed,
+		wrong:      l.wrong,
+		asked:      st.model.count(),
+		minimum:    trees * turnsOfTree(),
+	}
 	st.runs(v, r, trees)
 	st.model.mu.Lock()
 	defer st.model.mu.Unlock()
 	for key, asks := range st.model.asks {
 		if key.turn > turnsOf(key.label) {
-			v.blame("turn %s was asked, which no tree needs: %s\n%s", key, st.story(asks, r.turns[key]), r.tell(key.label))
+			v.blame(
+				"turn %s was asked, which no tree needs: %s\n%s",
+				key,
+				st.story(asks, r.turns[key]),
+				r.tell(key.label),
+			)
 		}
 		slices.SortFunc(asks, func(a, b *ask) int { return a.begin.Compare(b.begin) })
 		v.extra += len(asks) - 1
@@ -66,7 +79,14 @@ func (st *stage) runs(v *verdict, r *record, trees int) {
 		}
 		for _, k := range all[1:] {
 			v.doubled++
-			v.blame("%s has another outcome: by %s at %s, the first by %s at %s", at, k.worker, st.clock(k.at), all[0].worker, st.clock(all[0].at))
+			v.blame(
+				"%s has another outcome: by %s at %s, the first by %s at %s",
+				at,
+				k.worker,
+				st.clock(k.at),
+				all[0].worker,
+				st.clock(all[0].at),
+			)
 		}
 	}
 	for tree, n := range ofTree {
@@ -78,7 +98,13 @@ func (st *stage) runs(v *verdict, r *record, trees int) {
 		l := r.letters[tree]
 		v.doubled += l.doubled
 		if l.all != lettersOfTree || l.doubled > 0 {
-			v.blame("tree %s has %d letters, %d of them for a second time, want %d", tree, l.all, l.doubled, lettersOfTree)
+			v.blame(
+				"tree %s has %d letters, %d of them for a second time, want %d",
+				tree,
+				l.all,
+				l.doubled,
+				lettersOfTree,
+			)
 		}
 	}
 	if len(ofTree) != trees {
@@ -89,9 +115,10 @@ func (st *stage) runs(v *verdict, r *record, trees int) {
 	}
 }
 
-// repeated says what is wrong with a second request for a turn, nothing if a fault explains it. A fault does
-// so until the lease is over of what was on its way. A request that began after the answer was stored is
-// explained only by what held up who asked, between its look at the bus and the request.
+// repeated says what is wrong with a second request for a turn, nothing if a
+// fault explains it. A fault does so until the lease is over of what was on its
+// way. A request that began after the answer was stored is explained only by
+// what held up who asked, between its look at the bus and the request.
 func (st *stage) repeated(before, again *ask, k kept) string {
 	lease := st.ackWait + time.Second
 	if !k.at.IsZero() && again.begin.After(k.at.Add(blur)) {
@@ -100,13 +127,15 @@ func (st *stage) repeated(before, again *ask, k kept) string {
 		}
 		return ""
 	}
-	if !st.hits.struck(before.worker, before.begin, again.begin, lease) && !st.hits.struck(again.worker, before.begin, again.begin, lease) {
+	if !st.hits.struck(before.worker, before.begin, again.begin, lease) &&
+		!st.hits.struck(again.worker, before.begin, again.begin, lease) {
 		return "and no fault had hit who asked"
 	}
 	return ""
 }
 
-// inFlight counts the requests whose answers were not stored yet when something hit their worker.
+// inFlight counts the requests whose answers were not stored yet when something
+// hit their worker.
 func (st *stage) inFlight(asks []*ask, k kept) int {
 	n := 0
 	for i, a := range asks {

@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/axebus/axe/agentd/client"
 	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/client"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -37,7 +37,8 @@ which have not. What was cancelled before is fine, what has ended is an error.`,
 	})
 }
 
-// KillCommand is CancelCommand in the words of those who work beside each other.
+// KillCommand is CancelCommand in the words of those who work beside each
+// other.
 func KillCommand(f *SessionFlags) *cobra.Command {
 	c := &cancellation{done: "killed"}
 	return c.command(f, "killed by "+client.Person, &cobra.Command{
@@ -59,8 +60,8 @@ func (c *cancellation) command(f *SessionFlags, reason string, cmd *cobra.Comman
 	return cmd
 }
 
-// Target is the run that the first arguments of a command name: a tree's id, or the key of --id, and perhaps a path.
-// What says so in words.
+// Target is the run that the first arguments of a command name: a tree's id, or
+// the key of --id, and perhaps a path. What says so in words.
 func Target(id string, path ...string) (tree subjects.Tree, p subjects.Path, what string, err error) {
 	tree, p = client.Key(id), subjects.Root
 	what = "tree " + tree.String()
@@ -114,7 +115,8 @@ func Named(key string, err error) error {
 // farewell is how long the end of an abandoned tree is waited for.
 const farewell = 3 * time.Second
 
-// Abandon cancels a tree that its user has left, waits a moment for its end, and says what came of it.
+// Abandon cancels a tree that its user has left, waits a moment for its end,
+// and says what came of it.
 func Abandon(ctx context.Context, c *client.Client, tree subjects.Tree, why string) string {
 	ctx, done := context.WithTimeout(context.WithoutCancel(ctx), farewell)
 	defer done()

@@ -17,9 +17,9 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/spf13/cobra"
 
-	"github.com/axebus/axe/agentd/client"
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/client"
 	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/subjects"
 )
@@ -94,8 +94,8 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// TestDefinitions: a file that turns bad takes no agent away, one that goes does, and each trouble is
-// logged once.
+// TestDefinitions: a file that turns bad takes no agent away, one that goes
+// does, and each trouble is logged once.
 func TestDefinitions(t *testing.T) {
 	var log bytes.Buffer
 	d := definitions{dir: "agents", log: slog.New(slog.NewTextHandler(&log, nil)), level: slog.LevelError}
@@ -150,8 +150,8 @@ func TestDefined(t *testing.T) {
 	}
 }
 
-// TestDialFlags: where the command line says something, the environment has no say about what belongs
-// to it.
+// TestDialFlags: where the command line says something, the environment has no
+// say about what belongs to it.
 func TestDialFlags(t *testing.T) {
 	for name, value := range map[string]string{
 		"NATS_URL": "nats://env", "NATS_CONTEXT": "", "NATS_CREDS": "env.creds", "NATS_NKEY": "", "NATS_USER": "",
@@ -190,7 +190,8 @@ func TestDialFlags(t *testing.T) {
 	}
 }
 
-// TestDialFlagsInside: for a server in this process the environment says the prefix, and nothing else.
+// TestDialFlagsInside: for a server in this process the environment says the
+// prefix, and nothing else.
 func TestDialFlagsInside(t *testing.T) {
 	t.Setenv("NATS_URL", "nats://env")
 	t.Setenv("NATS_CREDS", "env.creds")
@@ -204,7 +205,8 @@ func TestDialFlagsInside(t *testing.T) {
 	}
 }
 
-// TestScreen: what is written goes above the tree, which is drawn in place below it.
+// TestScreen: what is written goes above the tree, which is drawn in place
+// below it.
 func TestScreen(t *testing.T) {
 	var out bytes.Buffer
 	s := &Screen{w: &out, size: func() (int, int) { return 80, 10 }}

@@ -15,19 +15,24 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// definitions remembers the last good definition of each agent, so that a file that is being edited
-// takes no agent away.
+// definitions remembers the last good definition of each agent, so that a file
+// that is being edited takes no agent away.
 type definitions struct {
 	dir   string
 	log   *slog.Logger
 	level slog.Level               // of a wrong file
 	last  map[string]configs.Agent // by file
-	wrong map[string]string        // what was wrong with a file when it was looked at last
+	// what was wrong with a file when it was looked at last
+	wrong map[string]string
 }
 
-// take is what to serve and what cannot be, given what the directory holds and what is wrong with it.
-// What is wrong with a file is logged once.
-func (d *definitions) take(ctx context.Context, agents []configs.Agent, err error) ([]configs.Agent, []agentd.Broken) {
+// take is what to serve and what cannot be, given what the directory holds and
+// what is wrong with it. What is wrong with a file is logged once.
+func (d *definitions) take(
+	ctx context.Context,
+	agents []configs.Agent,
+	err error,
+) ([]configs.Agent, []agentd.Broken) {
 	good, wrong := make(map[string]configs.Agent, len(agents)), map[string]string{}
 	for _, a := range agents {
 		good[a.File] = a
@@ -54,7 +59,8 @@ func (d *definitions) take(ctx context.Context, agents []configs.Agent, err erro
 	return slices.Collect(maps.Values(good)), broken
 }
 
-// agentOf is the agent whose file in a directory is wrong; what is wrong with the directory is no agent's.
+// agentOf is the agent whose file in a directory is wrong; what is wrong with
+// the directory is no agent's.
 func agentOf(e *configs.Error, dir string) (subjects.Agent, bool) {
 	name, err := subjects.ParseAgent(strings.TrimSuffix(filepath.Base(e.File), ".toml"))
 	return name, err == nil && e.File != dir
@@ -82,8 +88,8 @@ func Wrong(err error) []*configs.Error {
 	return nil
 }
 
-// Defined is an agent of a directory. The error of one that it does not define says what is wrong with its
-// file, if there is one.
+// Defined is an agent of a directory. The error of one that it does not define
+// says what is wrong with its file, if there is one.
 func Defined(dir, agent string) (configs.Agent, error) {
 	agents, err := configs.LoadDir(dir)
 	for _, e := range Wrong(err) {
@@ -96,10 +102,14 @@ func Defined(dir, agent string) (configs.Agent, error) {
 			return a, nil
 		}
 	}
-	return configs.Agent{}, Fail(CodeConfig, fmt.Errorf("agent config not found: %s: no %s.toml in %s", agent, agent, dir))
+	return configs.Agent{}, Fail(
+		CodeConfig,
+		fmt.Errorf("agent config not found: %s: no %s.toml in %s", agent, agent, dir),
+	)
 }
 
-// Announced waits until workers have announced all agents of a directory, those too whose files are wrong.
+// Announced waits until workers have announced all agents of a directory, those
+// too whose files are wrong.
 func Announced(ctx context.Context, conn *bus.Conn, dir string) error {
 	agents, err := configs.LoadDir(dir)
 	missing := make(map[string]bool, len(agents))

@@ -14,7 +14,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// setting is a flag whose default is an environment variable, as the nats CLI names it.
+// setting is a flag whose default is an environment variable, as the nats CLI
+// names it.
 type setting struct {
 	flag, env, help string
 	value           *string
@@ -28,8 +29,8 @@ type DialFlags struct {
 	cmd     *cobra.Command
 }
 
-// where, who and tls are settings that belong together: where the command line has one of them, the
-// environment has no say about the others.
+// where, who and tls are settings that belong together: where the command line
+// has one of them, the environment has no say about the others.
 func (d *DialFlags) where() []setting {
 	return []setting{
 		{"server", "NATS_URL", "URL of the NATS server, or several with commas", &d.dial.URL},
@@ -70,8 +71,8 @@ func (d *DialFlags) Register(cmd *cobra.Command) {
 	cmd.PersistentFlags().Var(&d.maxBody, "max-body", "largest task or answer")
 }
 
-// Unused is the error of a command line that says how to reach a server though one in this process is
-// used.
+// Unused is the error of a command line that says how to reach a server though
+// one in this process is used.
 func (d *DialFlags) Unused() error {
 	for _, group := range [][]setting{d.where(), d.who(), d.tls()} {
 		for _, s := range group {
@@ -98,8 +99,8 @@ func (d *DialFlags) said(group []setting) bool {
 	return false
 }
 
-// Config is what the flags say, and the environment where they say nothing. With a server in this
-// process neither where nor who matters.
+// Config is what the flags say, and the environment where they say nothing.
+// With a server in this process neither where nor who matters.
 func (d *DialFlags) Config(server *bus.Server, log *slog.Logger) (bus.Config, error) {
 	groups := [][]setting{d.space()}
 	if server == nil {
@@ -128,8 +129,9 @@ type noServerError time.Duration
 // Error says how long nobody answered.
 func (e noServerError) Error() string { return "no answer within " + time.Duration(e).String() }
 
-// Open connects; a server that is not there yet is waited for, at most for a while (0: for ever). What
-// waiting cannot mend is a failure of the configuration.
+// Open connects; a server that is not there yet is waited for, at most for a
+// while (0: for ever). What waiting cannot mend is a failure of the
+// configuration.
 func Open(ctx context.Context, cfg bus.Config, atMost time.Duration) (*bus.Conn, error) {
 	if atMost > 0 {
 		var cancel context.CancelFunc
@@ -143,10 +145,12 @@ func Open(ctx context.Context, cfg bus.Config, atMost time.Duration) (*bus.Conn,
 	return conn, err
 }
 
-// noStreams is how long a server without streams is given: a worker may be setting them up.
+// noStreams is how long a server without streams is given: a worker may be
+// setting them up.
 const noStreams = 3 * time.Second
 
-// Ready waits a moment for the streams that workers set up, and returns bus.ErrNoStream without.
+// Ready waits a moment for the streams that workers set up, and returns
+// bus.ErrNoStream without.
 func Ready(ctx context.Context, conn *bus.Conn) error {
 	for begin := time.Now(); ; {
 		err := conn.Provisioned(ctx)

@@ -6,21 +6,27 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/axebus/axe/agentd/client"
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/client"
 	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/subjects"
 )
 
-// The exit codes. A command that a signal ended exits with 128 and the signal's number, as shells
-// have it: 130 after ^C.
+// The exit codes. A command that a signal ended exits with 128 and the signal's
+// number, as shells have it: 130 after ^C.
 const (
-	CodeOK        = 0
-	CodeFailed    = 1 // the agent failed: 50 turns, a bad model name, a request that its provider refuses as bad; a bus that cannot be reached; or something not listed below
-	CodeConfig    = 2 // usage, a bad name, an agent that nobody knows or whose file is wrong, an id that there is not
-	CodeAPI       = 3 // the model's provider failed or has no key, or the time was over
+	CodeOK = 0
+	// the agent failed: 50 turns, a bad model name, a request that its
+	// provider refuses as bad; a bus that cannot be reached; or something
+	// not listed below
+	CodeFailed = 1
+	// usage, a bad name, an agent that nobody knows or whose file is wrong,
+	// an id that there is not
+	CodeConfig = 2
+	// the model's provider failed or has no key, or the time was over
+	CodeAPI       = 3
 	CodeBudget    = 4 // a limit on the whole tree
 	CodeCancelled = 5 // somebody cancelled the tree
 )

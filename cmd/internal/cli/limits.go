@@ -11,9 +11,19 @@ type LimitFlags struct{ limits subjects.Limits }
 
 // Register adds the flags.
 func (f *LimitFlags) Register(cmd *cobra.Command) {
-	cmd.Flags().IntVar(&f.limits.Agents, "max-agents", 0, "the most runs of the whole tree, 0: what the agents' files say; they can only be narrowed")
+	cmd.Flags().IntVar(
+		&f.limits.Agents,
+		"max-agents",
+		0,
+		"the most runs of the whole tree, 0: what the agents' files say; they can only be narrowed",
+	)
 	cmd.Flags().IntVar(&f.limits.Turns, "max-turns", 0, "the most model calls of the whole tree")
-	cmd.Flags().IntVar(&f.limits.Tokens, "max-tokens", 0, "the most input and output tokens of the whole tree; calls in flight still end")
+	cmd.Flags().IntVar(
+		&f.limits.Tokens,
+		"max-tokens",
+		0,
+		"the most input and output tokens of the whole tree; calls in flight still end",
+	)
 }
 
 // Limits checks and returns them.

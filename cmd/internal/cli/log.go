@@ -26,11 +26,17 @@ type LogFlags struct{ level, format string }
 
 // Register adds the flags to a command; level is the default.
 func (l *LogFlags) Register(cmd *cobra.Command, level string) {
-	cmd.PersistentFlags().StringVar(&l.level, "log-level", level, "log from this level on: debug, info, warn, error or off")
+	cmd.PersistentFlags().StringVar(
+		&l.level,
+		"log-level",
+		level,
+		"log from this level on: debug, info, warn, error or off",
+	)
 	cmd.PersistentFlags().StringVar(&l.format, "log-format", "text", "how to log: text or json")
 }
 
-// Logger makes the logger that the flags ask for. Only a terminal gets colours, and none with NO_COLOR.
+// Logger makes the logger that the flags ask for. Only a terminal gets colours,
+// and none with NO_COLOR.
 func (l *LogFlags) Logger(w io.Writer, terminal bool) (*slog.Logger, error) {
 	var level slog.Level
 	switch l.level {

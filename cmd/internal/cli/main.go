@@ -13,8 +13,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Main runs a command and returns the exit code. The command's context ends at the first SIGINT or
-// SIGTERM, with an SignalError as its cause; the second one ends the process at once.
+// Main runs a command and returns the exit code. The command's context ends at
+// the first SIGINT or SIGTERM, with an SignalError as its cause; the second one
+// ends the process at once.
 func Main(cmd *cobra.Command) int {
 	ctx, stop := signals(context.Background())
 	defer stop()
@@ -38,7 +39,8 @@ func Main(cmd *cobra.Command) int {
 	return Code(err)
 }
 
-// note has began set when a command's own work begins. What fails before is the command line's fault.
+// note has began set when a command's own work begins. What fails before is the
+// command line's fault.
 func note(cmd *cobra.Command, began *bool) {
 	if work := cmd.RunE; work != nil {
 		cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -51,8 +53,9 @@ func note(cmd *cobra.Command, began *bool) {
 	}
 }
 
-// signals returns a context that ends at the first signal. A signal that the process was started to
-// ignore, as shells do for what runs in the background, stays ignored.
+// signals returns a context that ends at the first signal. A signal that the
+// process was started to ignore, as shells do for what runs in the background,
+// stays ignored.
 func signals(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	got, done := make(chan os.Signal, 2), make(chan struct{})
@@ -82,7 +85,8 @@ func signals(ctx context.Context) (context.Context, func()) {
 	}
 }
 
-// because is why something failed that ctx had ended: libraries tell that it has, and not why.
+// because is why something failed that ctx had ended: libraries tell that it
+// has, and not why.
 func because(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return context.Cause(ctx)

@@ -10,8 +10,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// Memory is where agents' memory is kept: in files of this machine, or on the bus if config.toml says so.
-// Without a connection it is nil then.
+// Memory is where agents' memory is kept: in files of this machine, or on the
+// bus if config.toml says so. Without a connection it is nil then.
 func Memory(g configs.Global, conn *bus.Conn) memory.Store {
 	if g.Memory == configs.MemoryOnBus {
 		if conn == nil {
@@ -26,7 +26,8 @@ func Memory(g configs.Global, conn *bus.Conn) memory.Store {
 	return memory.Files{Dir: filepath.Join(dir, "memory")}
 }
 
-// nowhere is the memory of agents on a machine that has no place for it: who uses it is told why.
+// nowhere is the memory of agents on a machine that has no place for it: who
+// uses it is told why.
 type nowhere struct{ err error }
 
 // Open fails later.

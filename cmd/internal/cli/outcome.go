@@ -18,8 +18,9 @@ func CheckOutput(format string) error {
 	return nil
 }
 
-// Print writes an outcome to stdout and returns the failure that it is, if it is one: as text the answer
-// alone, ended by a newline; as json the whole outcome, failed or not.
+// Print writes an outcome to stdout and returns the failure that it is, if it
+// is one: as text the answer alone, ended by a newline; as json the whole
+// outcome, failed or not.
 func Print(w io.Writer, format string, o run.Outcome) error {
 	var err error
 	switch {

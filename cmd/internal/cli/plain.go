@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"github.com/axebus/axe/agentd"
-	"github.com/axebus/axe/agentd/client"
 	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/client"
 )
 
-// Line is an event as a line of text, for logs and for those who have no terminal.
+// Line is an event as a line of text, for logs and for those who have no
+// terminal.
 func Line(e client.Event) string {
 	what := string(e.Kind)
 	switch e.Kind {
@@ -24,7 +25,12 @@ func Line(e client.Event) string {
 	case client.Answered:
 		what = fmt.Sprintf("turn %d %s", e.Turn, strings.Join(deeds(e.Calls), ", "))
 		if e.Review != nil {
-			what = fmt.Sprintf("turn %d asks %s before it %s", e.Turn, e.Review.Agent, strings.Join(deeds(e.Calls), ", "))
+			what = fmt.Sprintf(
+				"turn %d asks %s before it %s",
+				e.Turn,
+				e.Review.Agent,
+				strings.Join(deeds(e.Calls), ", "),
+			)
 		}
 	case client.Held, client.Approved, client.Denied:
 		what = decision(e)
@@ -62,7 +68,8 @@ func Line(e client.Event) string {
 	return Printable(line)
 }
 
-// fate says how a run has ended. A fork that ends with its parent has not failed.
+// fate says how a run has ended. A fork that ends with its parent has not
+// failed.
 func fate(o run.Outcome) string {
 	switch {
 	case o.Status == run.StatusCompleted:
@@ -73,19 +80,22 @@ func fate(o run.Outcome) string {
 	return string(o.Status) + ": " + o.Error
 }
 
-// dismissed reports whether a run was ended because the one above it had answered.
+// dismissed reports whether a run was ended because the one above it had
+// answered.
 func dismissed(o run.Outcome) bool {
 	return o.Kind == run.KindCancelled && o.Error == agentd.AboveAnswered
 }
 
-// What is said of a run that was ended because the one above it had answered: when it is told, and when it has ended. Who
-// waits for a tree may be gone by then.
+// What is said of a run that was ended because the one above it had answered:
+// when it is told, and when it has ended. Who waits for a tree may be gone by
+// then.
 const (
 	endsWithAbove = "ends with the run above it"
 	withAbove     = "ended with the run above it"
 )
 
-// decision says what was decided on a turn that somebody looks at before anything of it is done.
+// decision says what was decided on a turn that somebody looks at before
+// anything of it is done.
 func decision(e client.Event) string {
 	what := "held for a person"
 	if e.Kind != client.Held {
@@ -106,15 +116,21 @@ func attempt(n, of int, in time.Duration, why string) string {
 	return fmt.Sprintf("attempt %d of %d in %s (%s)", n, of, max(0, in).Round(100*time.Millisecond), why)
 }
 
-// limited says which limit of its provider a model waits for, and for how long where that is known.
+// limited says which limit of its provider a model waits for, and for how long
+// where that is known.
 func limited(until, now time.Time, why string) string {
 	if until.IsZero() {
 		return "waits at its provider's limit (" + why + ")"
 	}
-	return fmt.Sprintf("waits at its provider's limit, %s at least (%s)", max(0, until.Sub(now)).Round(100*time.Millisecond), why)
+	return fmt.Sprintf(
+		"waits at its provider's limit, %s at least (%s)",
+		max(0, until.Sub(now)).Round(100*time.Millisecond),
+		why,
+	)
 }
 
-// deeds says what a turn does: whom it calls, as far as anybody, and what it does with those that work beside it.
+// deeds says what a turn does: whom it calls, as far as anybody, and what it
+// does with those that work beside it.
 func deeds(calls []run.Call) []string {
 	var called, refused []string
 	did := map[run.Op][]string{}
@@ -149,7 +165,8 @@ func deeds(calls []run.Call) []string {
 	return slices.Concat(all, waits, refused)
 }
 
-// refusedRun reports whether a call would have made a run of an agent, but was refused.
+// refusedRun reports whether a call would have made a run of an agent, but was
+// refused.
 func refusedRun(c run.Call) bool { return c.Failed() && c.Op == run.OpCall && c.Agent != "" }
 
 // waitsForMail says whose mail a call waits for.

@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/axebus/axe/agentd/client"
 	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/client"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -23,8 +23,19 @@ type ProgressFlags struct {
 
 // Register adds the flags to a command and all below it.
 func (p *ProgressFlags) Register(cmd *cobra.Command) {
-	cmd.PersistentFlags().StringVar(&p.how, "progress", "auto", "how the tree is shown on stderr: tree, plain (a line for each event), none, or auto (tree on a terminal unless the answer goes into a pipe, whose reader may use that terminal)")
-	cmd.PersistentFlags().BoolVarP(&p.verbose, "verbose", "v", false, "tell every turn and every sub-agent on stderr, instead of the tree")
+	cmd.PersistentFlags().StringVar(
+		&p.how,
+		"progress",
+		"auto",
+		"how the tree is shown on stderr: tree, plain (a line for each event), none, or auto (tree on a terminal unless the answer goes into a pipe, whose reader may use that terminal)",
+	)
+	cmd.PersistentFlags().BoolVarP(
+		&p.verbose,
+		"verbose",
+		"v",
+		false,
+		"tell every turn and every sub-agent on stderr, instead of the tree",
+	)
 }
 
 // View is how a tree is shown: on which screen, and as what.
@@ -71,25 +82,35 @@ const (
 	redraw = 100 * time.Millisecond
 	// late is how long the view of a tree may lag behind its outcome.
 	late = time.Second
-	// lingering is how long a drawn tree that failed is shown while runs below its root still end.
+	// lingering is how long a drawn tree that failed is shown while runs
+	// below its root still end.
 	lingering = 10 * time.Second
-	// unserved is how long a submission may wait before its submitter is told that nobody takes it.
+	// unserved is how long a submission may wait before its submitter is
+	// told that nobody takes it.
 	unserved = 5 * time.Second
 )
 
-// Attend waits for the outcome of a tree and shows the tree meanwhile. Limit is the tree's own, 0 if it
-// has none: a little later the wait is given up. A drawn tree that failed is shown for a moment longer, if
-// runs below its root have not ended yet.
-func (v *View) Attend(ctx context.Context, c *client.Client, tree subjects.Tree, limit time.Duration) (run.Outcome, error) {
+// Attend waits for the outcome of a tree and shows the tree meanwhile. Limit is
+// the tree's own, 0 if it has none: a little later the wait is given up. A
+// drawn tree that failed is shown for a moment longer, if runs below its root
+// have not ended yet.
+func (v *View) Attend(
+	ctx context.Context,
+	c *client.Client,
+	tree subjects.Tree,
+	limit time.Duration,
+) (run.Outcome, error) {
 	ctx, cancel := within(ctx, limit)
 	defer cancel()
-	told, settled := make(chan struct{}), make(chan struct{}) // of the outcome, of all ends
+	// of the outcome, of all ends
+	told, settled := make(chan struct{}), make(chan struct{})
 	leave := v.watch(ctx, func(ctx context.Context, fn func(client.Event)) {
 		defer close(settled)
 		if v.style == hidden {
 			return
 		}
-		_, _ = c.Settle(ctx, tree, subjects.Root, func(e client.Event) { // what it cannot show, Wait tells
+		// what it cannot show, Wait tells
+		_, _ = c.Settle(ctx, tree, subjects.Root, func(e client.Event) {
 			fn(e)
 			if e.Kind == client.Concluded {
 				close(told)
@@ -113,9 +134,14 @@ func (v *View) Attend(ctx context.Context, c *client.Client, tree subjects.Tree,
 	return o, err
 }
 
-// Settle waits until a run and all below it have ended, and shows the tree meanwhile. Left is how many have not,
-// though their time is over.
-func (v *View) Settle(ctx context.Context, c *client.Client, tree subjects.Tree, top subjects.Path) (left int, err error) {
+// Settle waits until a run and all below it have ended, and shows the tree
+// meanwhile. Left is how many have not, though their time is over.
+func (v *View) Settle(
+	ctx context.Context,
+	c *client.Client,
+	tree subjects.Tree,
+	top subjects.Path,
+) (left int, err error) {
 	settled := make(chan struct{})
 	leave := v.watch(ctx, func(ctx context.Context, fn func(client.Event)) {
 		defer close(settled)
@@ -127,8 +153,8 @@ func (v *View) Settle(ctx context.Context, c *client.Client, tree subjects.Tree,
 	return left, err
 }
 
-// watch runs a function that tells events until it ends or ctx does, and shows them. The caller calls
-// leave, which ends both.
+// watch runs a function that tells events until it ends or ctx does, and shows
+// them. The caller calls leave, which ends both.
 func (v *View) watch(ctx context.Context, tell func(context.Context, func(client.Event))) (leave func()) {
 	ctx, stop := context.WithCancel(ctx)
 	var wg sync.WaitGroup

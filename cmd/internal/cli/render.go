@@ -16,8 +16,9 @@ type Frame struct {
 	Colour bool
 }
 
-// Lines draws the tree, one run a line. A tree that is higher than the frame is drawn without the runs
-// that are done, a tree that still is loses its last lines.
+// Lines draws the tree, one run a line. A tree that is higher than the frame is
+// drawn without the runs that are done, a tree that still is loses its last
+// lines.
 func (t *Tree) Lines(f Frame) []string {
 	if t.root == nil {
 		return nil
@@ -40,8 +41,8 @@ type drawing struct {
 	lines []string
 }
 
-// draw adds a run and all below it. The first prefix is its own line's, the second that of the lines
-// below.
+// draw adds a run and all below it. The first prefix is its own line's, the
+// second that of the lines below.
 func (d *drawing) draw(n *node, first, below string) {
 	d.lines = append(d.lines, d.line(n, first))
 	shown, folded := n.below, 0
@@ -63,7 +64,10 @@ func (d *drawing) draw(n *node, first, below string) {
 		}
 	}
 	if folded > 0 {
-		d.lines = append(d.lines, d.cut(below+"└─ ", d.mark(&node{phase: done}), strconv.Itoa(folded)+" done", "", ""))
+		d.lines = append(
+			d.lines,
+			d.cut(below+"└─ ", d.mark(&node{phase: done}), strconv.Itoa(folded)+" done", "", ""),
+		)
 	}
 }
 
@@ -144,12 +148,19 @@ func cells(text string) int {
 	return n
 }
 
-// width is 2 for what a terminal draws over two columns. A guess is enough: a line that is too long
-// only spoils the drawing.
+// width is 2 for what a terminal draws over two columns. A guess is enough: a
+// line that is too long only spoils the drawing.
 func width(r rune) int {
 	switch {
-	case r >= 0x1100 && r <= 0x115f, r >= 0x2e80 && r <= 0xa4cf, r >= 0xac00 && r <= 0xd7a3, r >= 0xf900 && r <= 0xfaff,
-		r >= 0xfe30 && r <= 0xfe6f, r >= 0xff00 && r <= 0xff60, r >= 0x1f300 && r <= 0x1faff, r >= 0x20000 && r <= 0x3fffd:
+	case r >= 0x1100 && r <= 0x115f,
+		r >= 0x2e80 && r <= 0xa4cf,
+		r >= 0xac00 && r <= 0xd7a3,
+		r >= 0xf900 && r <= 0xfaff,
+		r >= 0xfe30 &&
+			r <= 0xfe6f,
+		r >= 0xff00 && r <= 0xff60,
+		r >= 0x1f300 && r <= 0x1faff,
+		r >= 0x20000 && r <= 0x3fffd:
 		return 2
 	}
 	return 1

@@ -10,12 +10,12 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/axebus/axe/agentd/client"
+	"github.com/axebus/axe/client"
 )
 
-// Screen is stderr: log lines above, and below them a tree that is drawn in place. What is written to
-// it goes above the tree. It is safe for concurrent use; its lock is held while it writes, as a
-// log handler's is.
+// Screen is stderr: log lines above, and below them a tree that is drawn in
+// place. What is written to it goes above the tree. It is safe for concurrent
+// use; its lock is held while it writes, as a log handler's is.
 type Screen struct {
 	w        io.Writer
 	size     func() (width, height int)
@@ -58,7 +58,8 @@ func (s *Screen) Write(p []byte) (int, error) {
 	return len(p), err
 }
 
-// Mute drops what is written from now on: the complaints of what is being closed.
+// Mute drops what is written from now on: the complaints of what is being
+// closed.
 func (s *Screen) Mute() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,7 +88,8 @@ func (s *Screen) Draw() {
 	_, _ = io.WriteString(s.w, s.erase()+s.put(lines))
 }
 
-// Leave draws the tree for the last time; what is written from now on comes below it.
+// Leave draws the tree for the last time; what is written from now on comes
+// below it.
 func (s *Screen) Leave() {
 	s.Draw()
 	s.mu.Lock()
@@ -97,7 +99,9 @@ func (s *Screen) Leave() {
 
 func (s *Screen) lines() []string {
 	width, height := s.size()
-	return s.tree.Lines(Frame{Now: time.Now(), Tick: s.tick, Width: width, Height: max(1, height-1), Colour: colour()})
+	return s.tree.Lines(
+		Frame{Now: time.Now(), Tick: s.tick, Width: width, Height: max(1, height-1), Colour: colour()},
+	)
 }
 
 // erase goes back to the first line of the tree and clears from there.

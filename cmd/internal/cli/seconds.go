@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Seconds is a time as a flag: a number of seconds, as axe has it, or a duration like 2m30s.
+// Seconds is a time as a flag: a number of seconds, as axe has it, or a
+// duration like 2m30s.
 type Seconds time.Duration
 
 // String is the value as it would be typed.

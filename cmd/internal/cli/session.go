@@ -8,14 +8,17 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/axebus/axe/agentd/client"
 	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/client"
 )
 
-// SessionFlags are the flags of commands that talk to a running bus and work for nobody.
+// SessionFlags are the flags of commands that talk to a running bus and work
+// for nobody.
 type SessionFlags struct {
-	Name   string // of the program, in what it says
-	Output string // "text" or "json"; "" where there is nothing to choose
+	// of the program, in what it says
+	Name string
+	// "text" or "json"; "" where there is nothing to choose
+	Output string
 
 	dial     DialFlags
 	log      LogFlags
@@ -27,10 +30,16 @@ type SessionFlags struct {
 func (f *SessionFlags) Register(cmd *cobra.Command) {
 	f.dial.Register(cmd)
 	f.log.Register(cmd, "warn")
-	cmd.PersistentFlags().DurationVar(&f.patience, "connect-timeout", 10*time.Second, "how long to wait for a server that is not there, 0: for ever")
+	cmd.PersistentFlags().DurationVar(
+		&f.patience,
+		"connect-timeout",
+		10*time.Second,
+		"how long to wait for a server that is not there, 0: for ever",
+	)
 }
 
-// RegisterProgress adds the flags of how a tree is shown. Without them it is not.
+// RegisterProgress adds the flags of how a tree is shown. Without them it is
+// not.
 func (f *SessionFlags) RegisterProgress(cmd *cobra.Command) { f.progress.Register(cmd) }
 
 // RegisterOutput adds the flag that says how results are printed.
@@ -49,7 +58,8 @@ type Session struct {
 	Log  *slog.Logger
 }
 
-// Open checks the flags and connects to a bus that has its streams. The caller closes the connection.
+// Open checks the flags and connects to a bus that has its streams. The caller
+// closes the connection.
 func (f *SessionFlags) Open(ctx context.Context) (*Session, error) {
 	if err := CheckOutput(cmp.Or(f.Output, "text")); err != nil {
 		return nil, err

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// Size is a number of bytes as a flag: 1048576, 512KiB, 64MiB, 1GiB. 0 leaves the choice to others.
+// Size is a number of bytes as a flag: 1048576, 512KiB, 64MiB, 1GiB. 0 leaves
+// the choice to others.
 type Size int64
 
 // String is the value as it would be typed.

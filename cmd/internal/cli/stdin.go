@@ -9,15 +9,19 @@ import (
 	"time"
 )
 
-// silence is how long a standard input without a word is waited for before it is looked into.
+// silence is how long a standard input without a word is waited for before it
+// is looked into.
 const silence = 3 * time.Second
 
-// errSilent is the error of a standard input on which nothing came and nothing will.
+// errSilent is the error of a standard input on which nothing came and nothing
+// will.
 var errSilent = errors.New("nothing came on standard input")
 
-// pipedIn reads what is piped in, empty if nothing is. A command of the same pipeline is waited for until
-// it ends or ctx does, as any filter would. A pipe or socket that only the processes above this one hold
-// open may have been left so by whoever started it: when nothing has come after a moment, there is nothing.
+// pipedIn reads what is piped in, empty if nothing is. A command of the same
+// pipeline is waited for until it ends or ctx does, as any filter would. A pipe
+// or socket that only the processes above this one hold open may have been left
+// so by whoever started it: when nothing has come after a moment, there is
+// nothing.
 func pipedIn(ctx context.Context, name, what string, limit int64) (string, error) {
 	text, err := readStdin(ctx, name, what, limit, func() bool { return !fed(os.Stdin) })
 	if errors.Is(err, errSilent) {
@@ -27,9 +31,10 @@ func pipedIn(ctx context.Context, name, what string, limit int64) (string, error
 	return text, err
 }
 
-// readStdin reads until the end of standard input or of ctx. When nothing has come after a moment, the
-// read is given up if forgotten says so, and the user is told otherwise. Nothing can end a read from a silent
-// pipe, so the goroutine that does it is left behind with the process.
+// readStdin reads until the end of standard input or of ctx. When nothing has
+// come after a moment, the read is given up if forgotten says so, and the user
+// is told otherwise. Nothing can end a read from a silent pipe, so the
+// goroutine that does it is left behind with the process.
 func readStdin(ctx context.Context, name, what string, limit int64, forgotten func() bool) (string, error) {
 	type result struct {
 		text string

@@ -8,9 +8,10 @@ import (
 	"strconv"
 )
 
-// fed reports whether a process that is not above this one may write to the pipe f: another command of
-// the same pipeline. One of the same session that does not let itself be looked into counts (sudo). What is
-// no pipe counts as fed, but for a socket.
+// fed reports whether a process that is not above this one may write to the
+// pipe f: another command of the same pipeline. One of the same session that
+// does not let itself be looked into counts (sudo). What is no pipe counts as
+// fed, but for a socket.
 func fed(f *os.File) bool {
 	info, err := f.Stat()
 	if err != nil {
@@ -53,7 +54,8 @@ func ancestors() map[int]bool {
 	return above
 }
 
-// writable reports whether an entry of /proc/PID/fd is open for writing, which its permissions show.
+// writable reports whether an entry of /proc/PID/fd is open for writing, which
+// its permissions show.
 func writable(end string) bool {
 	info, err := os.Lstat(end)
 	return err == nil && info.Mode()&0o200 != 0

@@ -9,20 +9,22 @@ import (
 	"github.com/axebus/axe/configs"
 )
 
-// Unwatched lists those of the agents whose supervisor is none of them. Unless somebody else serves it, nothing that they
-// want to do is done.
+// Unwatched lists those of the agents whose supervisor is none of them. Unless
+// somebody else serves it, nothing that they want to do is done.
 func Unwatched(agents []configs.Agent) []configs.Agent {
 	var out []configs.Agent
 	for _, a := range agents {
 		s := a.Supervision.InForce()
-		if s.Mode != configs.Unsupervised && !slices.ContainsFunc(agents, func(b configs.Agent) bool { return b.Name == s.Agent }) {
+		if s.Mode != configs.Unsupervised &&
+			!slices.ContainsFunc(agents, func(b configs.Agent) bool { return b.Name == s.Agent }) {
 			out = append(out, a)
 		}
 	}
 	return out
 }
 
-// supervisors warns of agents whose supervisor nobody has announced, of each once.
+// supervisors warns of agents whose supervisor nobody has announced, of each
+// once.
 type supervisors struct {
 	conn *bus.Conn
 	log  *slog.Logger
@@ -36,12 +38,17 @@ func (s *supervisors) check(ctx context.Context, agents []configs.Agent) {
 			continue
 		}
 		s.told[pair] = true
-		s.log.WarnContext(ctx, "nobody serves the supervisor of an agent: nothing that it wants to do is done until a worker does",
-			slog.String(keyAgent, a.Name), slog.String(keySupervisor, a.Supervision.Agent))
+		s.log.WarnContext(
+			ctx,
+			"nobody serves the supervisor of an agent: nothing that it wants to do is done until a worker does",
+			slog.String(keyAgent, a.Name),
+			slog.String(keySupervisor, a.Supervision.Agent),
+		)
 	}
 }
 
-// announced reports whether some worker of the bus serves an agent. Without an answer it is not known to be so.
+// announced reports whether some worker of the bus serves an agent. Without an
+// answer it is not known to be so.
 func (s *supervisors) announced(ctx context.Context, agent string) bool {
 	dir, err := s.conn.Directory(ctx)
 	if err != nil {

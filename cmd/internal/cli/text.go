@@ -10,9 +10,10 @@ import (
 	"github.com/axebus/axe/bus"
 )
 
-// TaskText is the text of a task: the argument if there is one, the file if one is named, and what is
-// piped in otherwise. "-" is standard input in both places. A terminal is not read unless "-" says so,
-// and nothing is read where the text was given.
+// TaskText is the text of a task: the argument if there is one, the file if one
+// is named, and what is piped in otherwise. "-" is standard input in both
+// places. A terminal is not read unless "-" says so, and nothing is read where
+// the text was given.
 func TaskText(ctx context.Context, name string, arg *string, file string, limit int64) (string, error) {
 	return words(ctx, name, "the task", arg, file, limit)
 }

@@ -6,30 +6,36 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/axebus/axe/agentd/client"
 	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/client"
 	"github.com/axebus/axe/subjects"
 )
 
-// transcript tells a tree as axe does with --verbose: the turns of the root, and every sub-agent. The
-// forms of its lines are those of axe's specification, 7.5 and 8.7.
+// transcript tells a tree as axe does with --verbose: the turns of the root,
+// and every sub-agent. The forms of its lines are those of axe's specification,
+// 7.5 and 8.7.
 type transcript struct {
-	w     io.Writer
-	turn  int                     // of the root, 0 before its first
-	left  int                     // what it waits for without an outcome
+	w io.Writer
+	// of the root, 0 before its first
+	turn int
+	// what it waits for without an outcome
+	left  int
 	tools int                     // tool calls of the root's turn
 	open  map[subjects.Path]child // sub-agents without one
 
 	stopped bool // the root, by a person
 
-	calls map[subjects.Path]int // of the last turn of each run
+	// of the last turn of each run
+	calls map[subjects.Path]int
 }
 
 type child struct {
-	agent   string
-	fork    bool          // nobody waits for it
-	review  bool          // it is a supervisor: it is no tool's result that is waited for
-	allowed time.Duration // for its task, 0 if its caller set no limit of its own
+	agent string
+	fork  bool // nobody waits for it
+	// it is a supervisor: it is no tool's result that is waited for
+	review bool
+	// for its task, 0 if its caller set no limit of its own
+	allowed time.Duration
 }
 
 func newTranscript(w io.Writer) *transcript {
@@ -74,7 +80,8 @@ func (t *transcript) apply(e client.Event) {
 	}
 }
 
-// decided tells of a turn that somebody has looked at. What it does begins now, or never.
+// decided tells of a turn that somebody has looked at. What it does begins now,
+// or never.
 func (t *transcript) decided(e client.Event) {
 	t.printf("[supervision] %s: %s", e.Run.Path, decision(e))
 	switch e.Kind { //nolint:exhaustive // a turn that is held goes on later
@@ -87,7 +94,8 @@ func (t *transcript) decided(e client.Event) {
 	}
 }
 
-// goOn tells of the root's next request, unless a person has stopped it: then there is none until it is written to.
+// goOn tells of the root's next request, unless a person has stopped it: then
+// there is none until it is written to.
 func (t *transcript) goOn() {
 	if !t.stopped {
 		t.send(t.turn+1, t.tools)
@@ -99,12 +107,18 @@ func (t *transcript) called(e client.Event) {
 		t.send(1, 0)
 		return
 	}
-	c := t.open[e.Run.Path] // its caller's turn has told its time
+	// its caller's turn has told its time
+	c := t.open[e.Run.Path]
 	c.agent, c.fork = e.Run.Agent.String(), e.Input.Forked != nil
 	t.open[e.Run.Path] = c
 	switch {
 	case !c.fork:
-		t.printf("[sub-agent] Calling %q (depth %d) with task: %s...", c.agent, e.Run.Path.Depth(), opening(e.Input.Task))
+		t.printf(
+			"[sub-agent] Calling %q (depth %d) with task: %s...",
+			c.agent,
+			e.Run.Path.Depth(),
+			opening(e.Input.Task),
+		)
 	case e.Input.Forked.Inherit:
 		t.printf("[sub-agent] Forked %s of %q, which knows the conversation", e.Run.Path, c.agent)
 	default:
@@ -142,8 +156,8 @@ func (t *transcript) waiting(e client.Event) {
 	}
 }
 
-// reach tells of the request for a turn of the root that was not told yet: what a run that waits for mail goes on with
-// has no event of its own.
+// reach tells of the request for a turn of the root that was not told yet: what
+// a run that waits for mail goes on with has no event of its own.
 func (t *transcript) reach(turn int) {
 	if turn > t.turn {
 		t.stopped = false
@@ -182,7 +196,11 @@ func (t *transcript) carriedOut(e client.Event) {
 		case c.Failed():
 			t.printf("[sub-agent] %q failed: %s", c.Agent, c.Error)
 		case c.Makes():
-			t.open[e.Run.Path.Child(e.Turn, i)] = child{agent: c.Agent, fork: c.Op == run.OpFork, allowed: c.Deadline.Sub(e.Time).Round(time.Second)}
+			t.open[e.Run.Path.Child(e.Turn, i)] = child{
+				agent:   c.Agent,
+				fork:    c.Op == run.OpFork,
+				allowed: c.Deadline.Sub(e.Time).Round(time.Second),
+			}
 		case c.Op == run.OpWait:
 			t.printf("[mail] %s %s", e.Run.Path, waitsForMail(c))
 		case c.Op == run.OpKill:
@@ -214,8 +232,9 @@ func (t *transcript) received(stop string, calls int) {
 	t.printf("[turn %d] Received response: %s (%d tool calls)", t.turn, stop, calls)
 }
 
-// ended tells how a sub-agent ended. Its caller may have given up on it before: then it is late. After the last one
-// that the root waits for, its model is asked again.
+// ended tells how a sub-agent ended. Its caller may have given up on it before:
+// then it is late. After the last one that the root waits for, its model is
+// asked again.
 func (t *transcript) ended(p subjects.Path, o run.Outcome) {
 	c, ok := t.open[p]
 	if !ok {
@@ -263,7 +282,13 @@ func (t *transcript) concluded(o run.Outcome) {
 	t.printf("Duration: %dms", o.DurationMS)
 	t.printf("Tokens:   %d input, %d output (cumulative)", o.Usage.InputTokens, o.Usage.OutputTokens)
 	if o.Subtree.Runs > 1 {
-		t.printf("Subtree:  %d runs, %d input, %d output, %d model calls", o.Subtree.Runs, o.Subtree.InputTokens, o.Subtree.OutputTokens, o.Subtree.ModelCalls)
+		t.printf(
+			"Subtree:  %d runs, %d input, %d output, %d model calls",
+			o.Subtree.Runs,
+			o.Subtree.InputTokens,
+			o.Subtree.OutputTokens,
+			o.Subtree.ModelCalls,
+		)
 	}
 	if o.StopReason != "" {
 		t.printf("Stop:     %s", o.StopReason)

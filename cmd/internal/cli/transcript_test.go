@@ -7,10 +7,11 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
-	"github.com/axebus/axe/agentd/client"
+	"github.com/axebus/axe/client"
 )
 
-// TestTranscript tells events as --verbose does. The events are those of TestTree; a call's time is 5 s.
+// TestTranscript tells events as --verbose does. The events are those of
+// TestTree; a call's time is 5 s.
 func TestTranscript(t *testing.T) {
 	datadriven.RunTest(t, "testdata/transcript.txt", func(t *testing.T, d *datadriven.TestData) string {
 		t.Helper()

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/axebus/axe/agentd/client"
 	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/client"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -15,15 +15,19 @@ import (
 type phase int
 
 const (
-	queued   phase = iota // called, or ready again: it waits for a slot
-	asking                // its model is being asked
-	retrying              // it is asked again, after a pause
-	barred                // it may not be asked yet
-	waiting               // for its calls, or for mail
-	reviewed              // its supervisor looks at what it is about to do
-	held                  // a person does
-	resting               // it has answered, and waits to be written to
-	ending                // it was told to end
+	// called, or ready again: it waits for a slot
+	queued phase = iota
+	asking       // its model is being asked
+	// it is asked again, after a pause
+	retrying
+	barred  // it may not be asked yet
+	waiting // for its calls, or for mail
+	// its supervisor looks at what it is about to do
+	reviewed
+	held // a person does
+	// it has answered, and waits to be written to
+	resting
+	ending // it was told to end
 	done
 	failed
 	cut // cancelled, or timed out
@@ -33,37 +37,55 @@ func (p phase) ended() bool { return p >= done }
 
 // node is one run of a tree.
 type node struct {
-	path     subjects.Path
-	agent    string
-	phase    phase
-	turn     int // the last that was asked or answered
-	answered int // the last that has an answer on the log
-	calls    int // of the answered turn: those that are waited for, and those that were refused
-	replies  int
-	awaited  []bool // of the answered turn: its outcome is a reply
-	worker   string
-	began    time.Time
-	took     time.Duration // once it ended
-	why      string        // it failed, or is to end
-	below    []*node       // in the order of turns and calls
+	path  subjects.Path
+	agent string
+	phase phase
+	// the last that was asked or answered
+	turn int
+	// the last that has an answer on the log
+	answered int
+	// of the answered turn: those that are waited for, and those that were
+	// refused
+	calls   int
+	replies int
+	// of the answered turn: its outcome is a reply
+	awaited []bool
+	worker  string
+	began   time.Time
+	took    time.Duration // once it ended
+	why     string        // it failed, or is to end
+	// in the order of turns and calls
+	below []*node
 
-	fork  bool      // it goes on beside the run above it
-	wait  *run.Call // of the answered turn: it waits for mail
-	inbox []string  // who has written what it has not taken
-	fresh bool      // somebody has since it was asked
-	woken bool      // by mail, from being idle: it was not asked since
-	blind bool      // it has no tool that looks for mail: what people write is given to it as it is
-	idle  []string  // who has told it so, and was not written to since
-	kills []string  // whose end it is not told, since it was its wish
+	// it goes on beside the run above it
+	fork bool
+	// of the answered turn: it waits for mail
+	wait *run.Call
+	// who has written what it has not taken
+	inbox []string
+	fresh bool // somebody has since it was asked
+	// by mail, from being idle: it was not asked since
+	woken bool
+	// it has no tool that looks for mail: what people write is given to it
+	// as it is
+	blind bool
+	// who has told it so, and was not written to since
+	idle []string
+	// whose end it is not told, since it was its wish
+	kills []string
 
-	stopped bool // by a person, since it was asked last
-	rested  bool // it was idle when it was told to end
+	// by a person, since it was asked last
+	stopped bool
+	// it was idle when it was told to end
+	rested bool
 
-	attempt, attempts int       // while it is retrying: the next one
+	// while it is retrying: the next one
+	attempt, attempts int
 	next              time.Time // while it is retrying or barred
 }
 
-// Tree is what is known of a tree, folded from its events. It is pure: Lines draws it.
+// Tree is what is known of a tree, folded from its events. It is pure: Lines
+// draws it.
 type Tree struct {
 	nodes map[subjects.Path]*node
 	root  *node
@@ -124,7 +146,8 @@ func (t *Tree) Apply(e client.Event) {
 	}
 }
 
-// end marks a run that was told to end, and all below it: no model is asked for any of them.
+// end marks a run that was told to end, and all below it: no model is asked for
+// any of them.
 func (n *node) end(why string) {
 	if !n.phase.ended() {
 		n.rested = n.rested || n.phase == resting
@@ -135,7 +158,8 @@ func (n *node) end(why string) {
 	}
 }
 
-// answered opens a turn of calls. If somebody looks at it first, nothing of it is done until then.
+// answered opens a turn of calls. If somebody looks at it first, nothing of it
+// is done until then.
 func (t *Tree) answered(n *node, e client.Event) {
 	n.logged(e)
 	n.fresh, n.stopped = false, false
@@ -171,7 +195,8 @@ func (n *node) goOn() {
 	}
 }
 
-// stop notes that a person wants a run to stop what it is doing. What it waits for is cancelled, and its end is waited for.
+// stop notes that a person wants a run to stop what it is doing. What it waits
+// for is cancelled, and its end is waited for.
 func (n *node) stop() {
 	if n.phase == resting || n.phase >= ending {
 		return
@@ -183,7 +208,8 @@ func (n *node) stop() {
 	}
 }
 
-// carryOut begins to do what a turn has decided. A call that was refused at once is shown as a run that failed.
+// carryOut begins to do what a turn has decided. A call that was refused at
+// once is shown as a run that failed.
 func (t *Tree) carryOut(n *node, calls []run.Call) {
 	n.awaited = make([]bool, len(calls))
 	for i, call := range calls {
@@ -221,7 +247,8 @@ func (t *Tree) carryOut(n *node, calls []run.Call) {
 	}
 }
 
-// rested ends a turn with an answer. Mail that came during it makes another one due.
+// rested ends a turn with an answer. Mail that came during it makes another one
+// due.
 func (t *Tree) rested(n *node, e client.Event) {
 	n.logged(e)
 	if n.phase != ending {
@@ -250,8 +277,8 @@ func (t *Tree) mailed(n *node, m run.Mail) {
 	}
 }
 
-// hasMail reports whether there is what a run waits for: anybody's mail, or some from each that it names and that has
-// anything to say.
+// hasMail reports whether there is what a run waits for: anybody's mail, or
+// some from each that it names and that has anything to say.
 func (t *Tree) hasMail(n *node) bool {
 	if len(n.wait.From) == 0 {
 		return len(n.inbox) > 0
@@ -259,7 +286,8 @@ func (t *Tree) hasMail(n *node) bool {
 	return !slices.ContainsFunc(n.wait.From, func(from string) bool {
 		path, err := subjects.ParsePath(from)
 		peer := t.nodes[path]
-		ended := err == nil && peer != nil && peer.phase.ended() || slices.Contains(n.wait.Dead, from) || slices.Contains(n.kills, from)
+		ended := err == nil && peer != nil && peer.phase.ended() || slices.Contains(n.wait.Dead, from) ||
+			slices.Contains(n.kills, from)
 		return !ended && !slices.Contains(n.idle, from) && !slices.Contains(n.inbox, from)
 	})
 }
@@ -270,14 +298,21 @@ func (n *node) take() {
 		return
 	}
 	wanted := n.wait.From
-	n.inbox = slices.DeleteFunc(n.inbox, func(from string) bool { return len(wanted) == 0 || slices.Contains(wanted, from) })
+	n.inbox = slices.DeleteFunc(
+		n.inbox,
+		func(from string) bool { return len(wanted) == 0 || slices.Contains(wanted, from) },
+	)
 	n.wait = nil
 }
 
-// read empties the inbox of a run that was idle and cannot look for mail: what people wrote was given to it as it is.
+// read empties the inbox of a run that was idle and cannot look for mail: what
+// people wrote was given to it as it is.
 func (n *node) read() {
 	if n.woken && n.blind {
-		n.inbox = slices.DeleteFunc(n.inbox, func(from string) bool { return from != "r" && !strings.HasPrefix(from, "r-") })
+		n.inbox = slices.DeleteFunc(
+			n.inbox,
+			func(from string) bool { return from != "r" && !strings.HasPrefix(from, "r-") },
+		)
 	}
 	n.woken = false
 }
@@ -295,7 +330,8 @@ func (t *Tree) end(n *node, e client.Event) {
 		idle := n.rested || n.phase == resting
 		n.phase, n.why = cut, withAbove
 		if idle {
-			n.phase = done // what it was asked to do it had done
+			// what it was asked to do it had done
+			n.phase = done
 		}
 	case o.Kind == run.KindCancelled || o.Kind == run.KindTimeout:
 		n.phase, n.why = cut, o.Error
@@ -352,7 +388,8 @@ func order(a, b subjects.Path) int {
 	return aIndex - bIndex
 }
 
-// status is a run's state in a few words, whether a person has stopped it, and whether it has mail that it has not taken.
+// status is a run's state in a few words, whether a person has stopped it, and
+// whether it has mail that it has not taken.
 func (n *node) status(now time.Time) string {
 	text := n.doing(now)
 	if n.stopped && n.phase < ending {

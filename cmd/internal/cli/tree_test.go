@@ -7,8 +7,8 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
-	"github.com/axebus/axe/agentd/client"
 	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/client"
 	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/subjects"
 )
@@ -18,9 +18,11 @@ import (
 //	tell
 //	SECONDS PATH AGENT KIND [turn=N] [calls=a,b!,c] [review=AGENT] [status=S] [kind=K] [took=D] [worker=W] [attempt=N] [next=D] [fork] [from=PATH] [by=NAME] [tools=a,b] [text=…]
 //
-// (tools are those that the run was started with; a call is an agent's name, with ! if it is refused, or :fork, :check_mail, :wait, :wait@PATH+PATH, :send@PATH, :kill@PATH)
-// prints each event as --progress plain does, and "draw [now=SECONDS] [width=N] [height=N] [colour]" the
-// tree. go test -rewrite writes what is drawn into the scripts.
+// (tools are those that the run was started with; a call is an agent's name,
+// with ! if it is refused, or :fork, :check_mail, :wait, :wait@PATH+PATH,
+// :send@PATH, :kill@PATH) prints each event as --progress plain does, and "draw
+// [now=SECONDS] [width=N] [height=N] [colour]" the tree. go test -rewrite
+// writes what is drawn into the scripts.
 func TestTree(t *testing.T) {
 	datadriven.Walk(t, "testdata/tree", func(t *testing.T, path string) {
 		t.Helper()
@@ -33,7 +35,8 @@ func TestTree(t *testing.T) {
 				for line := range strings.Lines(d.Input) {
 					e := parseEvent(t, line)
 					tree.Apply(e)
-					_, text, _ := strings.Cut(Line(e), " ") // without the local time
+					// without the local time
+					_, text, _ := strings.Cut(Line(e), " ")
 					out.WriteString(text + "\n")
 				}
 				return out.String()
@@ -147,11 +150,37 @@ func parseCall(text, why string, child subjects.Path) run.Call {
 	return c
 }
 
-// TestTreeTakesAnything: events in any order, for runs in any order, never break a drawing.
+// TestTreeTakesAnything: events in any order, for runs in any order, never
+// break a drawing.
 func TestTreeTakesAnything(t *testing.T) {
 	paths := []string{"r-3-1-2-0", "r-1-0", "r", "r-2-11", "r-2-9", "r-1-0-1-0"}
-	kinds := []client.Kind{client.Replied, client.Asking, client.Retrying, client.Waiting, client.TimedOut, client.Cancelled, client.Answered, client.Called, client.Concluded, client.Rested, client.Mailed, client.Held, client.Approved, client.Denied, client.Interrupted, "new"}
-	calls := []run.Call{{}, {}, {Op: run.OpFork}, {Op: run.OpWait, From: paths}, {Op: run.OpWait}, {Op: run.OpKill, To: "r-1-0"}, {Op: run.OpMail}}
+	kinds := []client.Kind{
+		client.Replied,
+		client.Asking,
+		client.Retrying,
+		client.Waiting,
+		client.TimedOut,
+		client.Cancelled,
+		client.Answered,
+		client.Called,
+		client.Concluded,
+		client.Rested,
+		client.Mailed,
+		client.Held,
+		client.Approved,
+		client.Denied,
+		client.Interrupted,
+		"new",
+	}
+	calls := []run.Call{
+		{},
+		{},
+		{Op: run.OpFork},
+		{Op: run.OpWait, From: paths},
+		{Op: run.OpWait},
+		{Op: run.OpKill, To: "r-1-0"},
+		{Op: run.OpMail},
+	}
 	for first := range kinds {
 		tree := &Tree{}
 		for i := range len(kinds) * len(paths) {
@@ -159,7 +188,15 @@ func TestTreeTakesAnything(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			tree.Apply(client.Event{Kind: kinds[(first+i)%len(kinds)], Run: subjects.Run{Path: path}, Turn: i % 4, Calls: calls[:i%len(calls)], Mail: run.Mail{From: paths[i%5]}})
+			tree.Apply(
+				client.Event{
+					Kind:  kinds[(first+i)%len(kinds)],
+					Run:   subjects.Run{Path: path},
+					Turn:  i % 4,
+					Calls: calls[:i%len(calls)],
+					Mail:  run.Mail{From: paths[i%5]},
+				},
+			)
 			for width := range 50 {
 				lines := tree.Lines(Frame{Width: width, Height: i % 5})
 				for _, l := range lines {

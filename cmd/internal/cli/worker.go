@@ -15,25 +15,33 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/axebus/axe/agentd"
-	"github.com/axebus/axe/agentd/limit"
 	"github.com/axebus/axe/agentd/memory"
+	"github.com/axebus/axe/agentd/ratelimit"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/provider/catalog"
 )
 
-// WorkerFlags are the flags of a worker, in agentd and in axe run alike, and what follows from them.
+// WorkerFlags are the flags of a worker, in agentd and in axe run alike, and
+// what follows from them.
 type WorkerFlags struct {
-	Agents string                            // directory of the agents
-	Model  string                            // in place of every agent's own; "": AXE_MODEL says
-	Slots  int                               // model calls at once
-	Name   string                            // "": made of the host's name and the process's id
-	Limit  time.Duration                     // the longest that a tree may take
-	Grace  time.Duration                     // what model calls get when the worker drains
-	Root   func(configs.Agent) configs.Agent // changes the definition of roots; nil leaves it
-	Others slog.Level                        // at which a wrong file among the agents is logged
-	Alone  bool                              // on a bus that goes with this process: nothing is kept there
+	Agents string // directory of the agents
+	// in place of every agent's own; "": AXE_MODEL says
+	Model string
+	Slots int // model calls at once
+	// "": made of the host's name and the process's id
+	Name string
+	// the longest that a tree may take
+	Limit time.Duration
+	// what model calls get when the worker drains
+	Grace time.Duration
+	// changes the definition of roots; nil leaves it
+	Root func(configs.Agent) configs.Agent
+	// at which a wrong file among the agents is logged
+	Others slog.Level
+	// on a bus that goes with this process: nothing is kept there
+	Alone bool
 
 	models *catalog.Catalog
 	global configs.Global
@@ -45,7 +53,8 @@ func (f *WorkerFlags) Register(cmd *cobra.Command) {
 	cmd.Flags().IntVar(&f.Slots, "slots", agentd.DefaultSlots, "model calls at once")
 }
 
-// Load checks the flags and reads config.toml. A model that cannot be opened is an error here already.
+// Load checks the flags and reads config.toml. A model that cannot be opened is
+// an error here already.
 func (f *WorkerFlags) Load(log *slog.Logger) error {
 	f.Model = cmp.Or(f.Model, os.Getenv("AXE_MODEL"))
 	f.Name = cmp.Or(f.Name, workerName())
@@ -65,8 +74,8 @@ func (f *WorkerFlags) Load(log *slog.Logger) error {
 	return err
 }
 
-// Models opens models as a machine's config.toml and environment say. A file with a key in it that others
-// may read is warned of.
+// Models opens models as a machine's config.toml and environment say. A file
+// with a key in it that others may read is warned of.
 func Models(agents string, slots int, log *slog.Logger) (*catalog.Catalog, configs.Global, error) {
 	global, err := configs.DefaultGlobal()
 	if err != nil {
@@ -109,9 +118,9 @@ func workerName() string {
 	return safe[:min(len(safe), 40)] + "-" + strconv.Itoa(os.Getpid())
 }
 
-// Work runs a worker for the agents of the directory until ctx ends, and drains it then. It serves what
-// the directory holds at any time. The end of ctx is no error, the loss of the directory's watch is. Load
-// comes before.
+// Work runs a worker for the agents of the directory until ctx ends, and drains
+// it then. It serves what the directory holds at any time. The end of ctx is no
+// error, the loss of the directory's watch is. Load comes before.
 func (f *WorkerFlags) Work(ctx context.Context, conn *bus.Conn, log *slog.Logger) error {
 	w, err := agentd.New(conn, agentd.Config{
 		Name: f.Name, Open: f.models.Open, Model: f.Model, Root: f.Root, Slots: f.Slots, Memory: f.Memory(conn), Limit: f.limit, Unattended: f.Alone,
@@ -132,7 +141,8 @@ func (f *WorkerFlags) Work(ctx context.Context, conn *bus.Conn, log *slog.Logger
 			if err := w.Serve(good, broken...); err != nil {
 				log.ErrorContext(ctx, "agents are not served", slog.Any(keyError, err))
 			}
-			if !f.Alone { // there the run itself is looked at
+			// there the run itself is looked at
+			if !f.Alone {
 				watchers.check(watching, good)
 			}
 		})
@@ -149,17 +159,23 @@ func (f *WorkerFlags) Work(ctx context.Context, conn *bus.Conn, log *slog.Logger
 }
 
 // limit is what config.toml says of a model's provider.
-func (f *WorkerFlags) limit(model string) (account string, _ limit.Settings) {
+func (f *WorkerFlags) limit(model string) (account string, _ ratelimit.Settings) {
 	vendor, _, _ := strings.Cut(model, "/")
 	p := f.global.Providers[vendor]
-	s := limit.Settings{Concurrent: p.MaxConcurrent, Requests: p.RequestsPerMinute, Tokens: p.TokensPerMinute, RetryAfter: p.RespectRetryAfter}
+	s := ratelimit.Settings{
+		Concurrent: p.MaxConcurrent,
+		Requests:   p.RequestsPerMinute,
+		Tokens:     p.TokensPerMinute,
+		RetryAfter: p.RespectRetryAfter,
+	}
 	if !s.On() {
 		return "", s
 	}
 	return f.models.Account(model), s
 }
 
-// Memory is where the worker keeps agents' memory, nil if that is on a bus and this is none that lasts.
+// Memory is where the worker keeps agents' memory, nil if that is on a bus and
+// this is none that lasts.
 func (f *WorkerFlags) Memory(conn *bus.Conn) memory.Store {
 	if f.Alone {
 		conn = nil
@@ -167,8 +183,8 @@ func (f *WorkerFlags) Memory(conn *bus.Conn) memory.Store {
 	return Memory(f.global, conn)
 }
 
-// Quiet waits, for so long at most, until the worker has nothing in hand: after an outcome is stored, it
-// may have something to remember.
+// Quiet waits, for so long at most, until the worker has nothing in hand: after
+// an outcome is stored, it may have something to remember.
 func (f *WorkerFlags) Quiet(ctx context.Context, atMost time.Duration) {
 	w := f.worker.Load()
 	if w == nil {
@@ -182,8 +198,9 @@ func (f *WorkerFlags) Quiet(ctx context.Context, atMost time.Duration) {
 // provisionAgain is the pause before the streams are looked for once more.
 const provisionAgain = 500 * time.Millisecond
 
-// Provision sets up the streams where they are missing. A cluster that has not found together yet does
-// not answer, nor does a server that has just gone away: they are waited for.
+// Provision sets up the streams where they are missing. A cluster that has not
+// found together yet does not answer, nor does a server that has just gone
+// away: they are waited for.
 func Provision(ctx context.Context, conn *bus.Conn, p bus.Provision, log *slog.Logger) error {
 	for {
 		err := conn.Provision(ctx, p)
@@ -203,8 +220,8 @@ func Drained(err error) error {
 	return err
 }
 
-// Readable is the error of a directory that cannot be read. What is wrong with the files in it is left
-// to whoever serves them.
+// Readable is the error of a directory that cannot be read. What is wrong with
+// the files in it is left to whoever serves them.
 func Readable(dir string) error {
 	_, err := configs.LoadDir(dir)
 	for _, wrong := range Wrong(err) {

@@ -7,12 +7,14 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// join is the URL of path below base, and base as an error may show it: without userinfo and query.
+// join is the URL of path below base, and base as an error may show it: without
+// userinfo and query.
 func join(base, path string) (target, shown string, err error) {
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		shown = strip(base)
-		// The parser's own error quotes what it could not parse, a password for example.
+		// The parser's own error quotes what it could not parse, a
+		// password for example.
 		return "", shown, &provider.Error{
 			Category: provider.BadRequest,
 			Message:  "base URL " + shown + " is malformed: want http://host or https://host",

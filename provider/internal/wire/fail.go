@@ -29,7 +29,8 @@ func (e *Endpoint) unreachable(ctx context.Context, err error) error {
 	return e.fail(network(err), 0, "cannot reach "+e.base, err)
 }
 
-// refusedConnection: nobody listens at the host itself, a proxy is another matter.
+// refusedConnection: nobody listens at the host itself, a proxy is another
+// matter.
 func refusedConnection(err error) bool {
 	const windows = syscall.Errno(10061) // WSAECONNREFUSED
 	op, ok := errors.AsType[*net.OpError](err)
@@ -55,7 +56,8 @@ func (e *Endpoint) refused(resp *http.Response, body []byte) error {
 		message = http.StatusText(resp.StatusCode)
 	}
 	if resp.StatusCode == http.StatusNotFound && described(body) == "" {
-		message += "; check the base URL " + e.base // no provider says it like this
+		// no provider says it like this
+		message += "; check the base URL " + e.base
 	}
 	return &provider.Error{
 		Category:   category(resp.StatusCode),
@@ -69,7 +71,8 @@ func (e *Endpoint) fail(c provider.Category, status int, what string, err error)
 	return &provider.Error{Category: c, Status: status, Message: e.line(what+": "+err.Error(), maxMessage), Err: err}
 }
 
-// ended is the error for a context that is over. A cancelled one is the caller's own doing, so no
+// ended is the error for a context that is over. A cancelled one is the
+// caller's own doing, so no
 // *provider.Error; a deadline that has passed is a timeout.
 func ended(ctx context.Context) error {
 	err := ctx.Err()

@@ -8,8 +8,9 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// Schema is a JSON Schema object as all providers take it. Encoding sorts properties, Required is
-// sorted: the same tool is the same bytes in every turn, which prompt caches depend on.
+// Schema is a JSON Schema object as all providers take it. Encoding sorts
+// properties, Required is sorted: the same tool is the same bytes in every
+// turn, which prompt caches depend on.
 type Schema struct {
 	Type       string              `json:"type"`
 	Properties map[string]Property `json:"properties"`

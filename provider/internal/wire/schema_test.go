@@ -8,10 +8,16 @@ import (
 	"github.com/axebus/axe/provider/internal/wire"
 )
 
-// TestSchemaOfAnArray: what a parameter's elements are stands beside its type, and a tool is the same bytes each time.
+// TestSchemaOfAnArray: what a parameter's elements are stands beside its type,
+// and a tool is the same bytes each time.
 func TestSchemaOfAnArray(t *testing.T) {
 	tool := provider.Tool{Name: "t", Parameters: map[string]provider.ToolParameter{
-		"tasks": {Type: "array", Description: "All of them", Required: true, Schema: []byte(`{ "items": {"type": "object"}, "minItems": 1 }`)},
+		"tasks": {
+			Type:        "array",
+			Description: "All of them",
+			Required:    true,
+			Schema:      []byte(`{ "items": {"type": "object"}, "minItems": 1 }`),
+		},
 		"plain": {Type: "string", Description: "One"},
 		"empty": {Type: "string", Description: "Nothing more", Schema: []byte(`{}`)},
 	}}

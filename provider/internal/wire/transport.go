@@ -8,12 +8,14 @@ import (
 	"time"
 )
 
-// defaultConns is how many connections a Transport holds to one host if nobody says otherwise.
+// defaultConns is how many connections a Transport holds to one host if nobody
+// says otherwise.
 const defaultConns = 128
 
-// Transport is made for few hosts, many requests at once, and answers that take minutes. conns bounds
-// the connections to one host (0: 128); requests beyond them wait until their context ends. There is
-// no limit on the time that an answer takes: that is the context's.
+// Transport is made for few hosts, many requests at once, and answers that take
+// minutes. conns bounds the connections to one host (0: 128); requests beyond
+// them wait until their context ends. There is no limit on the time that an
+// answer takes: that is the context's.
 func Transport(conns int) *http.Transport {
 	if conns <= 0 {
 		conns = defaultConns
@@ -28,12 +30,14 @@ func Transport(conns int) *http.Transport {
 		MaxConnsPerHost:       conns,
 		MaxIdleConnsPerHost:   conns,
 		IdleConnTimeout:       90 * time.Second,
-		// One HTTP/2 connection carries many requests: that it died must show without any of them failing first.
+		// One HTTP/2 connection carries many requests: that it died
+		// must show without any of them failing first.
 		HTTP2: &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second},
 	}
 }
 
-// proxy is the environment's. The error for a malformed one quotes it, password and all.
+// proxy is the environment's. The error for a malformed one quotes it, password
+// and all.
 func proxy(r *http.Request) (*url.URL, error) {
 	u, err := http.ProxyFromEnvironment(r)
 	if err != nil {
@@ -42,8 +46,8 @@ func proxy(r *http.Request) (*url.URL, error) {
 	return u, nil
 }
 
-// client is c, or one over a Transport of its own, that follows no redirect: net/http would take an
-// x-api-key along to another host.
+// client is c, or one over a Transport of its own, that follows no redirect:
+// net/http would take an x-api-key along to another host.
 func client(c *http.Client) *http.Client {
 	if c == nil {
 		c = &http.Client{Transport: Transport(0)}

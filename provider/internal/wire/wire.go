@@ -1,8 +1,9 @@
-// Package wire is the one HTTP exchange that every provider makes: JSON out, JSON in, and each way in
-// which that can fail mapped to one *provider.Error. The formats themselves live with the providers.
+// Package wire is the one HTTP exchange that every provider makes: JSON out,
+// JSON in, and each way in which that can fail mapped to one *provider.Error.
+// The formats themselves live with the providers.
 //
-// Nothing that Post returns shows the key, and a key is never sent anywhere but to the configured
-// base URL: redirects are not followed.
+// Nothing that Post returns shows the key, and a key is never sent anywhere but
+// to the configured base URL: redirects are not followed.
 //
 //	e := wire.New(wire.Config{Name: "ollama", Base: "http://localhost:11434", Path: "api/chat", NoKey: true})
 //	var out answer
@@ -26,14 +27,18 @@ const maxBody = 64 << 20
 
 // Config is one endpoint of one provider.
 type Config struct {
-	Name   string       // of the provider, as models are named: "openai"
-	Base   string       // http(s)://host[:port][/path]
-	Path   string       // below Base
-	Key    string       // kept out of every error
-	NoKey  bool         // a Key is not needed
-	Hint   string       // what an error asks when nobody listens at Base
-	Header http.Header  // sent with every request, the key included
-	HTTP   *http.Client // nil: a client of its own over Transport
+	// of the provider, as models are named: "openai"
+	Name  string
+	Base  string // http(s)://host[:port][/path]
+	Path  string // below Base
+	Key   string // kept out of every error
+	NoKey bool   // a Key is not needed
+	// what an error asks when nobody listens at Base
+	Hint string
+	// sent with every request, the key included
+	Header http.Header
+	// nil: a client of its own over Transport
+	HTTP *http.Client
 }
 
 // Endpoint sends requests to one URL. It is safe for concurrent use.
@@ -44,10 +49,12 @@ type Endpoint struct {
 	hint   string
 	header http.Header
 	http   *http.Client
-	err    error // what makes every Post fail before anything is sent
+	// what makes every Post fail before anything is sent
+	err error
 }
 
-// Answer is what a response body is decoded into. Check says what is missing from it.
+// Answer is what a response body is decoded into. Check says what is missing
+// from it.
 type Answer interface {
 	Check() error
 }
@@ -120,7 +127,8 @@ func decode(body []byte, out Answer) error {
 	return out.Check()
 }
 
-// read returns what there is even when it fails: an error's body is worth showing in part.
+// read returns what there is even when it fails: an error's body is worth
+// showing in part.
 func read(r io.Reader, limit int64) ([]byte, error) {
 	body, err := io.ReadAll(io.LimitReader(r, limit+1))
 	if err == nil && int64(len(body)) > limit {
@@ -129,7 +137,8 @@ func read(r io.Reader, limit int64) ([]byte, error) {
 	return body, err
 }
 
-// checkKey refuses a key that is missing or that cannot stand in a header, without showing it.
+// checkKey refuses a key that is missing or that cannot stand in a header,
+// without showing it.
 func checkKey(cfg Config) error {
 	env := strings.ToUpper(cfg.Name) + "_API_KEY"
 	var problem string
@@ -141,5 +150,8 @@ func checkKey(cfg Config) error {
 	default:
 		return nil
 	}
-	return &provider.Error{Category: provider.Auth, Message: fmt.Sprintf("API key for provider %q %s", cfg.Name, problem)}
+	return &provider.Error{
+		Category: provider.Auth,
+		Message:  fmt.Sprintf("API key for provider %q %s", cfg.Name, problem),
+	}
 }

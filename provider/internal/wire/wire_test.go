@@ -108,7 +108,13 @@ func TestNetworkTimeoutIsATimeout(t *testing.T) {
 		io.ErrUnexpectedEOF:    provider.Server,
 	} {
 		broken := roundTripper(func(*http.Request) (*http.Response, error) { return nil, cause })
-		err := New(Config{Base: "http://host", NoKey: true, HTTP: &http.Client{Transport: broken}}).Post(t.Context(), nil, nil)
+		err := New(
+			Config{Base: "http://host", NoKey: true, HTTP: &http.Client{Transport: broken}},
+		).Post(
+			t.Context(),
+			nil,
+			nil,
+		)
 		e, ok := errors.AsType[*provider.Error](err)
 		if !ok || e.Category != want || !errors.Is(err, cause) {
 			t.Errorf("%v: got %v", cause, err)
@@ -126,7 +132,13 @@ func TestBodyIsClosed(t *testing.T) {
 		answers := roundTripper(func(*http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: status, Body: body}, nil
 		})
-		err := New(Config{Base: "http://host", NoKey: true, HTTP: &http.Client{Transport: answers}}).Post(t.Context(), nil, nil)
+		err := New(
+			Config{Base: "http://host", NoKey: true, HTTP: &http.Client{Transport: answers}},
+		).Post(
+			t.Context(),
+			nil,
+			nil,
+		)
 		if err == nil || !body.closed {
 			t.Errorf("%d: %v, closed: %v", status, err, body.closed)
 		}

@@ -1,0 +1,94 @@
+package client_test
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/client"
+	"github.com/axebus/axe/subjects"
+)
+
+// TestWithoutLiveMessages: live messages are at-most-once, so what is stored is
+// found without any. The stream that republishes none is made by hand, which
+// takes a socket and so real time.
+func TestWithoutLiveMessages(t *testing.T) {
+	t.Parallel()
+	server, err := bus.Serve(bus.ServerConfig{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	conn, err := bus.Open(t.Context(), bus.Config{Dial: bus.Dial{URL: server.URL()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.Provision(t.Context(), bus.Provision{}); err != nil {
+		t.Fatal(err)
+	}
+	hush(t, server.URL())
+
+	echo, err := subjects.ParseAgent("echo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := client.New(conn)
+	tree, err := c.Submit(t.Context(), client.Task{Agent: echo, Text: "x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if o, err := c.Wait(t.Context(), tree); err != nil || o.Result != "y" {
+			t.Errorf("%+v, %v", o, err)
+		}
+	})
+	var kinds []client.Kind
+	wg.Go(func() {
+		if err := c.Follow(t.Context(), tree, func(e client.Event) { kinds = append(kinds, e.Kind) }); err != nil {
+			t.Error(err)
+		}
+	})
+	time.Sleep(500 * time.Millisecond) // both have read, and wait
+	r := conn.Space().Run(echo, tree, subjects.Root)
+	for _, m := range []bus.Message{
+		{Subject: r.Call(), Body: []byte("{}")},
+		{Subject: conn.Space().Result(echo, tree), Body: []byte(`{"status":"completed","result":"y"}`)},
+	} {
+		if _, err := conn.Write(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wg.Wait()
+	if len(kinds) != 2 || kinds[0] != client.Called || kinds[1] != client.Concluded {
+		t.Errorf("events %v", kinds)
+	}
+}
+
+// hush ends the republishing of a server's stream of runs.
+func hush(t *testing.T, url string) {
+	t.Helper()
+	nc, err := nats.Connect(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream, err := js.Stream(t.Context(), "AXE_RUNS")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := stream.CachedInfo().Config
+	cfg.RePublish = nil
+	if _, err := js.UpdateStream(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+}
