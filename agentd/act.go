@@ -92,7 +92,7 @@ func (w *Worker) readOn(ctx context.Context, h *history, must uint64) error {
 func (w *Worker) concluded(ctx context.Context, h *history) (bool, error) {
 	reply, ok := h.reply()
 	if !ok || h.asked {
-		return h.state.Concluded, nil
+		return h.state.OutcomeStored, nil
 	}
 	m, ok, err := w.outcomeAt(ctx, reply)
 	if err != nil || !ok {
@@ -107,7 +107,7 @@ func (w *Worker) outcomeAt(ctx context.Context, reply string) (bus.Stored, bool,
 	if w.conn.Replicas() <= 1 {
 		return w.conn.First(ctx, reply)
 	}
-	last, err := w.conn.Last(ctx, reply)
+	last, err := w.conn.LastSeq(ctx, reply)
 	if err != nil || last == 0 {
 		return bus.Stored{}, false, err
 	}
@@ -151,19 +151,19 @@ func (w *Worker) step(ctx context.Context, h *history, t *trigger) (step, error)
 			next, err = w.callChildren(ctx, h, e)
 		case run.CancelBelow:
 			err = w.cancelBelow(ctx, h, e, above(h.state))
-		case run.Stop:
+		case run.StopBelow:
 			next, err = finished, w.stop(ctx, h, e)
-		case run.LogStop:
+		case run.LogInterrupt:
 			next, err = w.logStop(ctx, h, t)
-		case run.Hold:
+		case run.HoldTurn:
 			next, err = finished, w.hold(ctx, h, e)
-		case run.Rest:
+		case run.NotifyIdle:
 			next, err = finished, w.tellIdle(ctx, h, e)
-		case run.Answer:
+		case run.PublishAnswer:
 			next, err = w.publish(ctx, h, h.state.Start(), w.signed(h, answer(h.state.Turns[e.Turn-1].Entry.Answer, h.state.Start())))
 		case run.LogEnd:
 			next, err = w.logEnd(ctx, h, t, e)
-		case run.Conclude:
+		case run.PublishFailure:
 			next, err = w.conclude(ctx, h, e.End.Outcome())
 		}
 		if err != nil {
@@ -177,9 +177,9 @@ func (w *Worker) step(ctx context.Context, h *history, t *trigger) (step, error)
 // its model.
 func besides(e run.Effect) bool {
 	switch e.(type) {
-	case run.CallChildren, run.Rest, run.Stop:
+	case run.CallChildren, run.NotifyIdle, run.StopBelow:
 		return true
-	case run.CallModel, run.CancelBelow, run.LogStop, run.Hold, run.Answer, run.LogEnd, run.Conclude:
+	case run.CallModel, run.CancelBelow, run.LogInterrupt, run.HoldTurn, run.PublishAnswer, run.LogEnd, run.PublishFailure:
 	}
 	return false
 }
@@ -287,7 +287,7 @@ func (w *Worker) callChildren(ctx context.Context, h *history, e run.CallChildre
 // call is the request to run a child.
 func (w *Worker) call(h *history, turn int, c run.Child) (m bus.Message, child subjects.Run, err error) {
 	start := h.state.Start()
-	limits, err := header(start.Limits)
+	limits, err := header(start.Scopes)
 	if err != nil {
 		return m, child, err
 	}
@@ -297,7 +297,7 @@ func (w *Worker) call(h *history, turn int, c run.Child) (m bus.Message, child s
 	body, err := json.Marshal(h.ask(c.Call))
 	head := subjects.Header{
 		Tree: child.Tree, Path: child.Path, Parent: h.run.Agent, Depth: h.head.Depth + 1, MaxDepth: max(start.MaxDepth, h.head.Depth+1),
-		Deadline: c.Deadline, Reply: h.run.Reply(turn, c.Index), Limits: limits, Traceparent: h.head.Traceparent,
+		Deadline: c.Deadline, Reply: h.run.Reply(turn, c.Index), Scopes: limits, Traceparent: h.head.Traceparent,
 	}
 	return bus.Message{
 		Subject: child.Call(),
@@ -347,7 +347,7 @@ func (w *Worker) logEnd(ctx context.Context, h *history, t *trigger, e run.LogEn
 // commit appends an entry to the run's log.
 func (w *Worker) commit(ctx context.Context, h *history, t *trigger, e run.Entry) (step, error) {
 	e.Index, e.Trigger, e.Seen, e.Worker = h.state.LogIndex+1, t.Seq, h.state.Seq, w.cfg.Name
-	e.Tombs = w.tombsOf(h, e.Answer != nil)
+	e.CancelsSeen = w.tombsOf(h, e.Answer != nil)
 	body, err := json.Marshal(e)
 	if err != nil {
 		return step{}, err
@@ -406,7 +406,7 @@ func (w *Worker) concludeSigned(ctx context.Context, h *history, o run.Outcome) 
 	}
 	next, err := w.publishOutcome(ctx, h.run, reply, h.state.LogSeq, w.disarm(h, true), o, h.head.Reply)
 	if err == nil && next.done {
-		h.state, err = h.state.Apply(run.Concluded{Outcome: o})
+		h.state, err = h.state.Apply(run.OutcomeStored{Outcome: o})
 	}
 	return next, err
 }
@@ -446,7 +446,7 @@ func (w *Worker) publishOutcome(
 		return step{}, err
 	}
 	if strings.HasPrefix(inbox, "_INBOX.") {
-		if err := w.conn.Tell(inbox, body); err != nil {
+		if err := w.conn.PublishEphemeral(inbox, body); err != nil {
 			w.log.WarnContext(ctx, "reply to an inbox", slog.String(keyRun, r.String()), slog.Any(keyError, err))
 		}
 	}
@@ -467,7 +467,7 @@ func cut(text string) string {
 // signed completes an outcome with where it comes from and what it took.
 func (w *Worker) signed(h *history, o run.Outcome) run.Outcome {
 	o.Agent, o.Tree, o.Path, o.Worker = h.run.Agent.String(), h.run.Tree.String(), h.run.Path.String(), w.cfg.Name
-	o.Tombs = w.tombsOf(h, o.Status == run.StatusCompleted)
+	o.CancelsSeen = w.tombsOf(h, o.Status == run.StatusCompleted)
 	own, below := h.state.Usage(), h.state.Subtree()
 	o.Subtree = below.Add(run.Totals{Usage: o.Usage, ModelCalls: o.Turns, ModelMS: o.ModelMS})
 	o.Usage = o.Usage.Add(own)
@@ -528,7 +528,7 @@ func (w *Worker) giveUp(ctx context.Context, r subjects.Run, t *trigger, why str
 	if err := w.bury(ctx, r, t, why); err != nil {
 		return err
 	}
-	ms, err := w.conn.Snapshot(ctx, r.Call(), r.Log())
+	ms, err := w.conn.LastPerSubject(ctx, r.Call(), r.Log())
 	if err != nil {
 		return err
 	}

@@ -172,7 +172,7 @@ func (w *world) wake(b *testing.B, fork subjects.Run, n int) {
 	b.Helper()
 	parent, _, _, _ := fork.Path.Parent()
 	up := fork.Space.Run(fork.Agent, fork.Tree, parent)
-	done := w.expect(fork.Space.Live(up.Mail(fork.Path.Rest(n))))
+	done := w.expect(fork.Space.Live(up.Mail(fork.Path.IdleKey(n))))
 	key, _ := subjects.ParseKey(bus.NewID())
 	if _, err := w.conn.Write(b.Context(), bus.Message{Subject: fork.Mail(key), Body: []byte(`{"from":"somebody","text":"go on"}`), Fence: bus.After(fork.Mail(key), 0)}); err != nil {
 		b.Fatal(err)

@@ -55,7 +55,7 @@ func TestCopyOfARunAtWork(t *testing.T) {
 func TestCopyIsBounded(t *testing.T) {
 	onStage(t, func(s *stage) {
 		bounded := func(a *configs.Agent) {
-			a.Limits = subjects.Limits{Agents: 4}
+			a.Budget = subjects.Budget{Agents: 4}
 			a.Policy = configs.Policy{Agents: []string{"mid", "leaf"}, Tools: []string{"call_agent"}}
 			a.Supervision = configs.Supervision{Mode: configs.Supervised, Agent: "watcher"}
 		}
@@ -85,7 +85,7 @@ func TestCopyIsBounded(t *testing.T) {
 			q := s.fork(mid, prompt)
 			s.result(q, time.Hour)
 			start := s.entries(q)[0].Start
-			if diff := cmp.Diff([]run.Scope{{Path: "r", MaxAgents: 4}}, start.Limits); diff != "" {
+			if diff := cmp.Diff([]run.Scope{{Path: "r", MaxAgents: 4}}, start.Scopes); diff != "" {
 				t.Error(diff)
 			}
 			if start.MaxDepth != 1 || start.Supervision.Mode != run.Supervised || !start.Policy.MayCall("leaf") ||
@@ -97,8 +97,8 @@ func TestCopyIsBounded(t *testing.T) {
 		s.result(once, time.Hour)
 		q := s.fork(once, "twice")
 		s.result(q, time.Hour)
-		if start := s.entries(q)[0].Start; start.MaxDepth != 1 || len(start.Limits) != 1 ||
-			start.Limits[0].MaxAgents != 4 ||
+		if start := s.entries(q)[0].Start; start.MaxDepth != 1 || len(start.Scopes) != 1 ||
+			start.Scopes[0].MaxAgents != 4 ||
 			start.Policy.MayCall("other") {
 			t.Errorf("%+v", start)
 		}

@@ -73,7 +73,7 @@ const muchBehind = 64
 // bound ends the leases of a trigger, and of what waits behind it, at a time:
 // work past its deadline is nobody's to keep.
 func (w *Worker) bound(t *trigger, until time.Time) {
-	t.Until(until)
+	t.LimitLease(until)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if d := w.desks[t.at.Run]; d != nil {
@@ -87,7 +87,7 @@ func (w *Worker) bound(t *trigger, until time.Time) {
 // waitBehind has a trigger wait until a model has answered. It is not at hand:
 // the worker takes what is for others.
 func (w *Worker) waitBehind(t *trigger, until time.Time) {
-	t.Until(until)
+	t.LimitLease(until)
 	w.putDown(t)
 }
 
@@ -144,7 +144,7 @@ const gathering = time.Millisecond
 // them for the run to owe anything, as far as is known here: they are read
 // together with those that come next.
 func (w *Worker) gather(ctx context.Context, d *desk, h *history) {
-	few := min(w.atHand()/2, h.state.Awaited()-1)
+	few := min(w.atHand()/2, h.state.OutcomesAwaited()-1)
 	if few <= 0 {
 		return
 	}
@@ -230,7 +230,7 @@ func (w *Worker) readFor(ctx context.Context, h *history, batch []*trigger) erro
 	if err != nil {
 		return err
 	}
-	if h.state.Phase == run.Idle || h.state.Phase == run.Awaiting && h.state.Awaited() <= replies(batch) {
+	if h.state.Phase == run.Idle || h.state.Phase == run.Awaiting && h.state.OutcomesAwaited() <= replies(batch) {
 		return w.readOn(ctx, h, must)
 	}
 	return w.read(ctx, h, must)
@@ -251,7 +251,7 @@ func replies(batch []*trigger) (n int) {
 // whoever asks, and another worker may have them already.
 func (w *Worker) inTime(batch []*trigger) []*trigger {
 	return slices.DeleteFunc(batch, func(t *trigger) bool {
-		late := t.Late()
+		late := t.LeaseExpired()
 		if late {
 			w.free(t)
 		}
@@ -269,20 +269,20 @@ func (w *Worker) mustRead(ctx context.Context, h *history, batch []*trigger) (ui
 		must = max(must, t.Seq)
 		leader = leader || t.Count > 1 || t.at.Kind == subjects.Call
 		if t.at.Kind == subjects.Call && h.state.Seq == 0 {
-			h.call, h.fresh = t.Stored, t.Untouched()
+			h.call, h.fresh = t.Stored, t.ProvablyFirst()
 			h.head, h.bad = subjects.ParseCall(h.run, t.Header.Get)
 		}
 	}
 	if !leader || w.conn.Replicas() <= 1 {
 		return must, nil
 	}
-	last, err := w.conn.Last(ctx, h.run.All())
+	last, err := w.conn.LastSeq(ctx, h.run.All())
 	return max(must, last), err
 }
 
 // owes reports whether the run owes something to the trigger's holder.
 func (w *Worker) owes(h *history, t *trigger) bool {
-	if h.state.Concluded || h.state.Phase == run.None {
+	if h.state.OutcomeStored || h.state.Phase == run.None {
 		return false
 	}
 	return (h.state.Owner == t.Seq || expired(t)) && len(h.state.Outstanding()) > 0
@@ -307,7 +307,7 @@ func (w *Worker) undone(ctx context.Context, t *trigger, err error) {
 		w.giveBack(ctx, t.Delivery, 0)
 		return
 	}
-	if t.Late() {
+	if t.LeaseExpired() {
 		w.log.WarnContext(
 			ctx,
 			"left to another worker",

@@ -40,7 +40,7 @@ func TestSubmissionTwice(t *testing.T) {
 		if n := len(s.asked("lead")); n != 2 {
 			t.Errorf("%d turns", n)
 		}
-		if _, queued, err := s.conn.Queued(s.ctx, r.Space.Submissions()); queued || err != nil {
+		if _, queued, err := s.conn.QueuedSubmission(s.ctx, r.Space.Submissions()); queued || err != nil {
 			t.Errorf("a submission was not acknowledged: %v", err)
 		}
 	})

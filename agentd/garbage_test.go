@@ -43,7 +43,7 @@ func TestSubmissionWithoutAnAddress(t *testing.T) {
 					!strings.Contains(dead[0].Header.Get("Axe-Reason"), "malformed") {
 					t.Errorf("dead letters: %v", dead)
 				}
-				if _, queued, err := s.conn.Queued(s.ctx, s.conn.Space().Submissions()); queued || err != nil {
+				if _, queued, err := s.conn.QueuedSubmission(s.ctx, s.conn.Space().Submissions()); queued || err != nil {
 					t.Errorf("it is still there: %v", err)
 				}
 				s.completed(s.submit("lead", "go"), "lead")

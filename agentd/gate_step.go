@@ -14,7 +14,7 @@ import (
 
 // attempt is a step that may have been stored.
 type attempt struct {
-	ratelimit.Step
+	ratelimit.Update
 	after    ratelimit.State
 	decision ratelimit.Decision
 }
@@ -62,7 +62,7 @@ func (g *gate) step(ctx context.Context) (next time.Time, err error) {
 // nothing keeps the state's name.
 func (g *gate) attempt() (*attempt, ratelimit.State, uint64, error) {
 	st, state, rev := g.snapshot()
-	try := &attempt{Step: st}
+	try := &attempt{Update: st}
 	try.after, try.decision = state.Apply(g.limits, st, time.Now())
 	was, err := json.Marshal(state)
 	if err != nil {
@@ -93,10 +93,10 @@ func (g *gate) wasStored() (next time.Time, ok bool) {
 	return try.decision.Next, true
 }
 
-func (g *gate) snapshot() (ratelimit.Step, ratelimit.State, uint64) {
+func (g *gate) snapshot() (ratelimit.Update, ratelimit.State, uint64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	st := ratelimit.Step{
+	st := ratelimit.Update{
 		Worker:  g.worker,
 		Held:    g.held,
 		Probing: g.probing,

@@ -48,10 +48,10 @@ func (g *gates) run(ctx context.Context) error {
 
 // gate is the one that requests to a model go through, nil if they need none.
 func (w *Worker) gate(model string) *gate {
-	if w.cfg.Limit == nil {
+	if w.cfg.RateLimit == nil {
 		return nil
 	}
-	account, limits := w.cfg.Limit(model)
+	account, limits := w.cfg.RateLimit(model)
 	if !limits.On() {
 		return nil
 	}
@@ -61,7 +61,7 @@ func (w *Worker) gate(model string) *gate {
 		return g
 	}
 	g := &gate{
-		on: w.conn.Limit(account), limits: limits, worker: w.cfg.Name + "/" + bus.NewID(),
+		on: w.conn.RateLimit(account), limits: limits, worker: w.cfg.Name + "/" + bus.NewID(),
 		log: w.log.With(slog.String(keyAccount, account)), kick: make(chan struct{}, 1),
 	}
 	w.gates.known[account] = g
@@ -78,7 +78,7 @@ func (w *Worker) admit(
 	ctx context.Context,
 	r subjects.Run,
 	model string,
-	part run.Part,
+	part run.Progress,
 ) (pass func(*provider.Response, error), err error) {
 	g := w.gate(model)
 	if g == nil {
@@ -86,7 +86,7 @@ func (w *Worker) admit(
 	}
 	long := time.AfterFunc(worthTelling, func() {
 		why, until := g.waitsFor()
-		part.Event, part.Reason, part.Next = run.PartWaiting, string(why), until
+		part.Event, part.Reason, part.Next = run.ProgressWaiting, string(why), until
 		w.tell(ctx, r, part)
 	})
 	defer long.Stop()

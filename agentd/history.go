@@ -92,7 +92,7 @@ var errLagging = errors.New("the stream's replicas lag behind")
 func (w *Worker) readOnce(ctx context.Context, h *history, must uint64) error {
 	h.asked, h.read = false, time.Now()
 	if h.state.Seq > 0 {
-		ms, err := w.conn.News(ctx, h.run.All(), h.state.Seq, must)
+		ms, err := w.conn.ReadSince(ctx, h.run.All(), h.state.Seq, must)
 		if err != nil {
 			return err
 		}
@@ -132,7 +132,7 @@ func (w *Worker) alone(h *history) bool {
 // goes is known then.
 func (w *Worker) firstCall(h *history) (reply string, ok bool) {
 	reply, ok = h.reply()
-	return reply, ok && h.call.Seq != 0 && h.call.FirstOfItsSubject() && w.conn.Replicas() <= 1
+	return reply, ok && h.call.Seq != 0 && h.call.FirstOnSubject() && w.conn.Replicas() <= 1
 }
 
 // readFresh asks the least that a call needs: whether the run has a log, a
@@ -143,7 +143,7 @@ func (w *Worker) readFresh(ctx context.Context, h *history) (bool, error) {
 	if !ok {
 		return false, nil
 	}
-	ms, err := w.conn.Snapshot(ctx, h.run.Log(), h.run.Cancel(), reply)
+	ms, err := w.conn.LastPerSubject(ctx, h.run.Log(), h.run.Cancel(), reply)
 	if err != nil || len(ms) > 0 {
 		return false, err
 	}
@@ -157,7 +157,7 @@ func (w *Worker) end(ctx context.Context, h *history, m bus.Stored) error {
 	if err != nil {
 		return err
 	}
-	h.state, err = h.state.Apply(run.Concluded{Meta: run.Meta{Seq: m.Seq, Time: m.Time}, Outcome: o})
+	h.state, err = h.state.Apply(run.OutcomeStored{Meta: run.Meta{Seq: m.Seq, Time: m.Time}, Outcome: o})
 	return err
 }
 
@@ -168,7 +168,7 @@ func (w *Worker) readWhole(ctx context.Context, r subjects.Run, reply string) ([
 	if reply != "" {
 		others = []string{reply}
 	}
-	ms, err := w.conn.BySubject(ctx, r.All(), 0, others...)
+	ms, err := w.conn.ReadBySubject(ctx, r.All(), 0, others...)
 	if errors.Is(err, bus.ErrTooMany) {
 		return w.readInOrder(ctx, r, reply)
 	}
@@ -196,7 +196,7 @@ func (w *Worker) readInOrder(ctx context.Context, r subjects.Run, reply string) 
 			ms = append(ms, first)
 		}
 	}
-	all, err := w.conn.Since(ctx, r.All(), call.Seq-1)
+	all, err := w.conn.ReadByScan(ctx, r.All(), call.Seq-1)
 	return bus.InOrder(append(ms, all...)), err
 }
 
@@ -249,7 +249,7 @@ func (w *Worker) event(ctx context.Context, h *history, m bus.Stored) (run.Event
 		return run.TimedOut{Meta: meta, Turn: at.Turn}, nil
 	case subjects.Cancel:
 		return run.Cancelled{Meta: meta, End: endOf(m.Body)}, nil
-	case subjects.Submission, subjects.Other, subjects.Result, subjects.Part:
+	case subjects.Submission, subjects.Other, subjects.Result, subjects.Progress:
 		return nil, nil
 	}
 	return nil, nil
@@ -302,7 +302,7 @@ func (w *Worker) outcome(ctx context.Context, m bus.Stored) (run.Outcome, error)
 // for every worker.
 func (w *Worker) load(ctx context.Context, m bus.Stored) ([]byte, error) {
 	body, err := w.conn.Load(ctx, m)
-	if errors.Is(err, bus.ErrGone) || errors.Is(err, bus.ErrTooLarge) {
+	if errors.Is(err, bus.ErrObjectGone) || errors.Is(err, bus.ErrTooLarge) {
 		return nil, nil
 	}
 	return body, err

@@ -103,7 +103,7 @@ func (w *Worker) store(ctx context.Context, subject string, cs []*change) error 
 		return nil
 	}
 	var failed error
-	err := w.conn.Amend(ctx, subject, func(last []byte) []byte {
+	err := w.conn.Update(ctx, subject, func(last []byte) []byte {
 		t, stores := run.DecodeTally(last).Next(), false
 		for _, c := range cs {
 			if next, ok := c.apply(t); ok {

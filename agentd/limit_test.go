@@ -21,7 +21,7 @@ import (
 
 // limited is a worker's configuration with limits for all models.
 func limited(s ratelimit.Settings) agentd.Config {
-	return agentd.Config{Slots: 4, Limit: func(string) (string, ratelimit.Settings) { return "sim-000000000000", s }}
+	return agentd.Config{Slots: 4, RateLimit: func(string) (string, ratelimit.Settings) { return "sim-000000000000", s }}
 }
 
 // crew hires so many workers and waits until they work.
@@ -43,7 +43,7 @@ func (s *stage) submitAll(n int) []subjects.Run {
 
 // limits is what is stored of the limits.
 func (s *stage) limits() ratelimit.State {
-	value, _, err := s.conn.Limit("sim-000000000000").Read(s.ctx, 0)
+	value, _, err := s.conn.RateLimit("sim-000000000000").Read(s.ctx, 0)
 	if err != nil {
 		s.tb.Fatal(err)
 	}
@@ -317,10 +317,10 @@ func TestWaitAtTheGate(t *testing.T) {
 		s.within(at, 500*time.Millisecond)
 		s.failed(late, run.KindTimeout, "timeout after 60s")
 		s.within(from, 61*time.Second)
-		var p run.Part
+		var p run.Progress
 		told := parts()
 		if len(told) != 1 || json.Unmarshal(told[0].Body, &p) != nil ||
-			p != (run.Part{Event: "waiting", Turn: 1, Worker: "w", Reason: "max_concurrent"}) {
+			p != (run.Progress{Event: "waiting", Turn: 1, Worker: "w", Reason: "max_concurrent"}) {
 			t.Errorf("%d parts, %+v", len(told), p)
 		}
 		time.Sleep(time.Minute)

@@ -21,17 +21,17 @@ import (
 
 // scopes are the bounds that a run is in: those of its caller, and its agent's
 // own.
-func scopes(above []subjects.Scope, own subjects.Limits, p subjects.Path) []run.Scope {
-	mine := subjects.Scope{Path: p, Limits: own}
+func scopes(above []subjects.Scope, own subjects.Budget, p subjects.Path) []run.Scope {
+	mine := subjects.Scope{Path: p, Budget: own}
 	all := make([]subjects.Scope, 0, len(above)+1)
 	for _, s := range above {
 		if s.Path == p { // a submission's
-			mine.Limits = mine.Within(s.Limits)
+			mine.Budget = mine.Within(s.Budget)
 			continue
 		}
 		all = append(all, s)
 	}
-	if mine.Limits != (subjects.Limits{}) {
+	if mine.Budget != (subjects.Budget{}) {
 		all = append(all, mine)
 	}
 	var out []run.Scope
@@ -56,7 +56,7 @@ func header(scopes []run.Scope) ([]subjects.Scope, error) {
 			out,
 			subjects.Scope{
 				Path:   p,
-				Limits: subjects.Limits{Agents: s.MaxAgents, Turns: s.MaxTurns, Tokens: s.MaxTokens},
+				Budget: subjects.Budget{Agents: s.MaxAgents, Turns: s.MaxTurns, Tokens: s.MaxTokens},
 			},
 		)
 	}
@@ -82,7 +82,7 @@ func (w *Worker) afford(ctx context.Context, h *history, scopes []run.Scope) err
 		}
 		refusal := ""
 		err := w.amend(ctx, h.run, s, func(t run.Tally) (run.Tally, bool) {
-			t, refusal = t.Ask(s)
+			t, refusal = t.CountTurn(s)
 			return t, refusal == "" && s.MaxTurns > 0
 		})
 		switch {
@@ -107,7 +107,7 @@ func (w *Worker) account(
 ) error {
 	want := 0
 	for _, c := range calls {
-		if c.Makes() {
+		if c.MakesRun() {
 			want++
 		}
 	}
@@ -133,8 +133,8 @@ func (w *Worker) account(
 		}
 	}
 	for i := len(calls) - 1; i >= 0 && want > granted; i-- {
-		if calls[i].Makes() {
-			calls[i] = tool.Refused(calls[i], full.Full())
+		if calls[i].MakesRun() {
+			calls[i] = tool.Refused(calls[i], full.Refusal())
 			want--
 		}
 	}
@@ -160,7 +160,7 @@ func (w *Worker) count(
 		}
 	}
 	err := w.amend(ctx, h.run, s, func(t run.Tally) (run.Tally, bool) {
-		t, granted = t.Answer(s, g, tokens, already)
+		t, granted = t.CountAnswer(s, g, tokens, already)
 		return t, true
 	})
 	return granted, err
@@ -178,7 +178,7 @@ func (w *Worker) granted(ctx context.Context, r subjects.Run, s run.Scope, g run
 	if err != nil {
 		return 0, err
 	}
-	ms, err := w.conn.Since(ctx, subject, 0)
+	ms, err := w.conn.ReadByScan(ctx, subject, 0)
 	return lastGrant(ms, g), err
 }
 
@@ -190,11 +190,11 @@ func (w *Worker) giveBackGrants(ctx context.Context, h *history) error {
 		return nil
 	}
 	last := h.state.Turns[len(h.state.Turns)-1]
-	if !last.Spares() {
+	if !last.HasUnusedGrant() {
 		return nil
 	}
-	g := run.Grant{By: h.run.Path.String(), Turn: len(h.state.Turns), Calls: last.Made()}
-	for _, s := range h.state.Start().Limits {
+	g := run.Grant{By: h.run.Path.String(), Turn: len(h.state.Turns), Calls: last.RunCount()}
+	for _, s := range h.state.Start().Scopes {
 		if s.MaxAgents == 0 {
 			continue
 		}
@@ -215,7 +215,7 @@ func (w *Worker) shrink(ctx context.Context, r subjects.Run, s run.Scope, g run.
 		return err
 	}
 	for must := uint64(0); ; {
-		ms, err := w.conn.SinceWith(ctx, subject, after, must)
+		ms, err := w.conn.ScanUntil(ctx, subject, after, must)
 		if err != nil {
 			return err
 		}

@@ -16,7 +16,7 @@ import (
 // is still there.
 func TestTurnsAreNotLostInLine(t *testing.T) {
 	onStage(t, func(s *stage) {
-		s.agents = []configs.Agent{define("busy", nil), define("lead", nil, limits(subjects.Limits{Turns: 1}))}
+		s.agents = []configs.Agent{define("busy", nil), define("lead", nil, limits(subjects.Budget{Turns: 1}))}
 		s.parts["busy"] = after(10*time.Minute, repeats)
 		cfg := limited(ratelimit.Settings{Concurrent: 1})
 		cfg.Grace = time.Second

@@ -18,8 +18,8 @@ import (
 func TestRefundAndDeath(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.agents = []configs.Agent{
-			define("lead", []string{"mid"}, limits(subjects.Limits{Agents: 3})),
-			define("mid", []string{"leaf"}, limits(subjects.Limits{Agents: 5})), define("leaf", nil),
+			define("lead", []string{"mid"}, limits(subjects.Budget{Agents: 3})),
+			define("mid", []string{"leaf"}, limits(subjects.Budget{Agents: 5})), define("leaf", nil),
 		}
 		s.parts["lead"], s.parts["mid"], s.parts["leaf"] = turns(
 			splits("mid", 1),

@@ -17,7 +17,7 @@ import (
 // one after the other, in a tree with room for so many runs.
 func (s *stage) watchedWithin(agents int, verdicts ...string) {
 	s.watchedLead(configs.Supervised, verdicts...)
-	s.agents[0].Limits = subjects.Limits{Agents: agents}
+	s.agents[0].Budget = subjects.Budget{Agents: agents}
 	s.hands[0].serve(s, s.agents...)
 	s.settle()
 }

@@ -16,12 +16,12 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-func limits(l subjects.Limits) func(*configs.Agent) {
-	return func(a *configs.Agent) { a.Limits = l }
+func limits(l subjects.Budget) func(*configs.Agent) {
+	return func(a *configs.Agent) { a.Budget = l }
 }
 
 // insatiable calls itself eight times in every turn of its first few.
-func insatiable(s *stage, turns int, l subjects.Limits) {
+func insatiable(s *stage, turns int, l subjects.Budget) {
 	s.agents = []configs.Agent{define("more", []string{"more"}, limits(l))}
 	s.parts["more"] = func(ctx context.Context, a *asked) (*provider.Response, error) {
 		if a.turn > turns {
@@ -50,7 +50,7 @@ func (s *stage) runs(r subjects.Run) (n int) {
 // are refused, and the run goes on.
 func TestMaxAgents(t *testing.T) {
 	onStage(t, func(s *stage) {
-		insatiable(s, 3, subjects.Limits{Agents: 100})
+		insatiable(s, 3, subjects.Budget{Agents: 100})
 		r := s.submit("more", "L")
 		o := s.completed(r, "enough")
 		if n := s.runs(r); n != 100 || o.Subtree.Runs != 100 {
@@ -74,7 +74,7 @@ func TestMaxAgents(t *testing.T) {
 // done is in the outcome.
 func TestMaxTurns(t *testing.T) {
 	onStage(t, func(s *stage) {
-		insatiable(s, 50, subjects.Limits{Turns: 77})
+		insatiable(s, 50, subjects.Budget{Turns: 77})
 		r := s.submit("more", "L")
 		s.failed(r, run.KindBudget, "budget exceeded: used 77 of 77 turns")
 		if n := len(s.asked("")); n != 77 {
@@ -92,7 +92,7 @@ func TestMaxTokens(t *testing.T) {
 	onStage(t, func(s *stage) {
 		const atWork, each, budget = 50, 11, 50*11 + 300
 		s.agents = []configs.Agent{
-			define("lead", []string{"busy"}, limits(subjects.Limits{Tokens: budget})),
+			define("lead", []string{"busy"}, limits(subjects.Budget{Tokens: budget})),
 			define("busy", []string{"no"}),
 		}
 		var cs []provider.ToolCall
@@ -131,17 +131,17 @@ func TestMaxTokens(t *testing.T) {
 // bounds hold below it, and a submission's can only narrow the agent's.
 func TestLimitsNarrow(t *testing.T) {
 	for name, test := range map[string]struct {
-		lead, mid subjects.Limits
+		lead, mid subjects.Budget
 		submitted string
 		runs      int
 	}{
 		"none":                    {runs: 1 + 3 + 9},
-		"of the root":             {lead: subjects.Limits{Agents: 5}, runs: 5},
-		"of the callee":           {mid: subjects.Limits{Agents: 2}, runs: 1 + 3 + 3},
-		"of both":                 {lead: subjects.Limits{Agents: 6}, mid: subjects.Limits{Agents: 2}, runs: 6},
-		"wider below":             {lead: subjects.Limits{Agents: 6}, mid: subjects.Limits{Agents: 200}, runs: 6},
-		"narrowed by a submitter": {lead: subjects.Limits{Agents: 6}, submitted: "r agents=4", runs: 4},
-		"widened by a submitter":  {lead: subjects.Limits{Agents: 6}, submitted: "r agents=400 turns=999", runs: 6},
+		"of the root":             {lead: subjects.Budget{Agents: 5}, runs: 5},
+		"of the callee":           {mid: subjects.Budget{Agents: 2}, runs: 1 + 3 + 3},
+		"of both":                 {lead: subjects.Budget{Agents: 6}, mid: subjects.Budget{Agents: 2}, runs: 6},
+		"wider below":             {lead: subjects.Budget{Agents: 6}, mid: subjects.Budget{Agents: 200}, runs: 6},
+		"narrowed by a submitter": {lead: subjects.Budget{Agents: 6}, submitted: "r agents=4", runs: 4},
+		"widened by a submitter":  {lead: subjects.Budget{Agents: 6}, submitted: "r agents=400 turns=999", runs: 6},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onStage(t, func(s *stage) {
@@ -188,7 +188,7 @@ func TestLimitsRefused(t *testing.T) {
 // bounds. What it had counted for a turn counts once; nothing is passed.
 func TestLimitsAfterACrash(t *testing.T) {
 	t.Parallel()
-	agents := levels(3, limits(subjects.Limits{Agents: 7, Turns: 30, Tokens: 1000}))
+	agents := levels(3, limits(subjects.Budget{Agents: 7, Turns: 30, Tokens: 1000}))
 	at := 1
 	for done := false; !done; at += 5 {
 		bubble(t, func(s *sim) { done = crashAt(s, agents, at) })
@@ -206,7 +206,7 @@ func TestLimitsAfterACrash(t *testing.T) {
 func TestTallyOfATree(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.agents = []configs.Agent{
-			define("lead", []string{"leaf"}, limits(subjects.Limits{Agents: 50, Turns: 50, Tokens: 5000})),
+			define("lead", []string{"leaf"}, limits(subjects.Budget{Agents: 50, Turns: 50, Tokens: 5000})),
 			define("leaf", nil),
 		}
 		s.parts["lead"] = turns(splits("leaf", 5), sums)
@@ -226,7 +226,7 @@ func TestTallyOfATree(t *testing.T) {
 // is no failure of the run. It is tried again when its trigger comes again.
 func TestBoundsWithoutABus(t *testing.T) {
 	onStage(t, func(s *stage) {
-		s.agents = []configs.Agent{define("lead", nil, limits(subjects.Limits{Turns: 5}))}
+		s.agents = []configs.Agent{define("lead", nil, limits(subjects.Budget{Turns: 5}))}
 		var broken atomic.Bool
 		broken.Store(true)
 		s.hire("w", engagement{intercept: func(at bus.Point) error {
@@ -250,7 +250,7 @@ func TestBoundsWithoutABus(t *testing.T) {
 // count the model call makes none.
 func TestCancelledWhileCounted(t *testing.T) {
 	onStage(t, func(s *stage) {
-		s.agents = []configs.Agent{define("lead", nil, limits(subjects.Limits{Turns: 5}))}
+		s.agents = []configs.Agent{define("lead", nil, limits(subjects.Budget{Turns: 5}))}
 		s.hire("w", engagement{intercept: func(at bus.Point) error {
 			if at.Op == "write" && at.After && strings.Contains(at.Subject, ".tally.") {
 				time.Sleep(time.Minute)

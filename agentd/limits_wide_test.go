@@ -19,7 +19,7 @@ func TestWideTreeWithBounds(t *testing.T) {
 	onStage(t, func(s *stage) {
 		const n = 200
 		s.agents = []configs.Agent{
-			define("lead", []string{"leaf"}, limits(subjects.Limits{Turns: 1000, Tokens: 1_000_000})),
+			define("lead", []string{"leaf"}, limits(subjects.Budget{Turns: 1000, Tokens: 1_000_000})),
 			define("leaf", nil),
 		}
 		s.parts["lead"] = turns(splits("leaf", n), sums)

@@ -102,12 +102,12 @@ func TestProgressOfSlowCalls(t *testing.T) {
 		if len(got) != 1 {
 			t.Fatalf("%d parts", len(got))
 		}
-		var p run.Part
+		var p run.Progress
 		if err := json.Unmarshal(got[0].Body, &p); err != nil ||
-			p != (run.Part{Event: "asking", Turn: 1, Worker: "w"}) {
+			p != (run.Progress{Event: "asking", Turn: 1, Worker: "w"}) {
 			t.Errorf("%+v %v", p, err)
 		}
-		if at, err := r.Space.Parse(got[0].Subject); err != nil || at.Kind != subjects.Part ||
+		if at, err := r.Space.Parse(got[0].Subject); err != nil || at.Kind != subjects.Progress ||
 			at.Run != s.child(r, "slow", 0) {
 			t.Errorf("%s: %v", got[0].Subject, err)
 		}

@@ -51,7 +51,7 @@ func (w *Worker) beside(h *history, e run.CallChildren) (ms []bus.Message, _ err
 		if err != nil {
 			return nil, err
 		}
-		m, err := post(to, h.run.Path.Letter(e.Turn, c.Index), run.Mail{From: h.run.Path.String(), Text: c.Call.Task})
+		m, err := post(to, h.run.Path.MailKey(e.Turn, c.Index), run.Mail{From: h.run.Path.String(), Text: c.Call.Task})
 		if err != nil {
 			return nil, err
 		}
@@ -83,7 +83,7 @@ func peerRun(r subjects.Run, c run.Call) (subjects.Run, error) {
 
 // tellIdle tells the parent of a forked run that it is idle. One that is waited
 // for, and was stopped by a person, needs a timer of its own now.
-func (w *Worker) tellIdle(ctx context.Context, h *history, e run.Rest) error {
+func (w *Worker) tellIdle(ctx context.Context, h *history, e run.NotifyIdle) error {
 	if !h.lone() {
 		return w.writeAll(ctx, []bus.Message{timer(h.run, 0, h.head.Deadline)})
 	}
@@ -97,7 +97,7 @@ func (w *Worker) tellIdle(ctx context.Context, h *history, e run.Rest) error {
 	}
 	took := h.state.Subtree()
 	word := run.Mail{From: h.run.Path.String(), Text: string(text), Idle: true, Subtree: &took, Seen: e.Seen}
-	m, err := post(h.run.Space.Run(h.head.Parent, h.run.Tree, path), h.run.Path.Rest(e.Turn), word)
+	m, err := post(h.run.Space.Run(h.head.Parent, h.run.Tree, path), h.run.Path.IdleKey(e.Turn), word)
 	if err != nil {
 		return err
 	}
@@ -113,12 +113,12 @@ func (w *Worker) peer(ctx context.Context, r subjects.Run, id subjects.Path) (p 
 	var must uint64
 	subject := r.Space.CallOf(r.Tree, id)
 	if w.conn.Replicas() > 1 {
-		if must, err = w.conn.Last(ctx, subject); err != nil {
+		if must, err = w.conn.LastSeq(ctx, subject); err != nil {
 			return p, false, err
 		}
 	}
 	err = catchUp(ctx, func(ctx context.Context) (bool, error) {
-		ms, err := w.conn.Snapshot(ctx, append(r.Space.EndsOf(r.Tree, id), subject)...)
+		ms, err := w.conn.LastPerSubject(ctx, append(r.Space.EndsOf(r.Tree, id), subject)...)
 		for _, m := range ms {
 			if at, err := r.Space.Parse(m.Subject); err == nil && at.Kind == subjects.Call {
 				p.Agent, ok = at.Run.Agent.String(), true
@@ -153,7 +153,7 @@ func (w *Worker) rouse(ctx context.Context, h *history, calls []run.Call) error 
 				return err
 			}
 			if fork.state.Phase != run.Idle {
-				calls[i].Awake = append(calls[i].Awake, from)
+				calls[i].Busy = append(calls[i].Busy, from)
 			}
 		}
 	}
@@ -178,7 +178,7 @@ func (w *Worker) deaf(ctx context.Context, r subjects.Run, id subjects.Path, p t
 	}
 	e, err := run.DecodeEntry(body)
 	// what is malformed is its own worker's to say
-	return err == nil && e.Start != nil && !e.Start.Looks(), nil
+	return err == nil && e.Start != nil && !e.Start.HasInboxTools(), nil
 }
 
 // errPast is wrapped by the error of a run that goes on from where another one
@@ -289,7 +289,7 @@ func (w *Worker) readAll(ctx context.Context, r subjects.Run, reply string) (ms 
 	var must uint64
 	if w.conn.Replicas() > 1 {
 		for _, filter := range []string{r.All(), cmp.Or(reply, r.Log())} {
-			last, err := w.conn.Last(ctx, filter)
+			last, err := w.conn.LastSeq(ctx, filter)
 			if err != nil {
 				return nil, err
 			}
@@ -384,8 +384,8 @@ func (w *Worker) copyOf(ctx context.Context, r subjects.Run, turn int, called ui
 // started, and the bounds which that was in where its caller does not pass them
 // on; nil if there is none, or it has left nothing of it. The error wraps
 // errPast, or errUnread where another try may do.
-func (w *Worker) inherit(ctx context.Context, h *history) (*run.Start, subjects.Limits, error) {
-	none := subjects.Limits{}
+func (w *Worker) inherit(ctx context.Context, h *history) (*run.Start, subjects.Budget, error) {
+	none := subjects.Budget{}
 	p, err := w.origin(ctx, h)
 	if err != nil && !errors.Is(err, errPast) {
 		return nil, none, fmt.Errorf("%w: %w", errUnread, err)
@@ -403,6 +403,6 @@ func (w *Worker) inherit(ctx context.Context, h *history) (*run.Start, subjects.
 		return &s, none, nil
 	}
 	s.MaxDepth = max(0, s.MaxDepth-p.head.Depth) // it is a root
-	bounds, err := header(s.Limits)
+	bounds, err := header(s.Scopes)
 	return &s, subjects.Together(bounds), err
 }

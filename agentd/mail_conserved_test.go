@@ -134,15 +134,15 @@ func (l *mailLog) sent(r subjects.Run, keys map[string]posted) (wrong []string) 
 	}
 	for i, e := range l.entries {
 		parent, _, _, below := r.Path.Parent()
-		_, word := keys[r.Path.Rest(i+1).String()]
+		_, word := keys[r.Path.IdleKey(i+1).String()]
 		// A caller waits for any run but a fork, and is told of its end
 		// alone. That a fork was stopped after a turn is told too.
 		if fork := l.state.Input.Forked != nil; below && (fork && e.Kind == run.EntryIdle || word) {
-			check(i+1, r.Path.Rest(i+1).String(), parent.String(), quoted(e.Answer.Content))
+			check(i+1, r.Path.IdleKey(i+1).String(), parent.String(), quoted(e.Answer.Content))
 		}
 		for k, c := range e.Calls {
 			if c.Op == run.OpSend && !c.Failed() && carriedOut(l.state, i+1) {
-				check(i+1, r.Path.Letter(i+1, k).String(), c.To, c.Task)
+				check(i+1, r.Path.MailKey(i+1, k).String(), c.To, c.Task)
 			}
 		}
 	}

@@ -163,7 +163,7 @@ func TestForkInherits(t *testing.T) {
 			if err != nil || err2 != nil {
 				t.Fatal(err, err2)
 			}
-			return tool.Born(i, p)
+			return tool.ForkNotice(i, p)
 		}
 		want := []string{
 			"user: the task",
@@ -249,7 +249,7 @@ func TestSendWakes(t *testing.T) {
 		first := s.hire("w1", engagement{})
 		s.settle()
 		r := s.submit("lead", "go")
-		s.eventually("the fork is idle", func() bool { return len(s.all(r.Mail(r.Path.Child(1, 0).Rest(1)))) == 1 })
+		s.eventually("the fork is idle", func() bool { return len(s.all(r.Mail(r.Path.Child(1, 0).IdleKey(1)))) == 1 })
 		s.hire("w2", engagement{})
 		s.settle()
 		first.leave(s)
@@ -718,7 +718,7 @@ func TestMaxAgentsCountsForks(t *testing.T) {
 			},
 			"r-1-1": {says("as a copy")},
 		})
-		s.agents[0].Limits.Agents = 3
+		s.agents[0].Budget.Agents = 3
 		s.hire("w", engagement{})
 		s.settle()
 		r := s.submit("lead", "go")

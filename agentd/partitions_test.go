@@ -93,7 +93,7 @@ func TestDeadLettersOfPartitions(t *testing.T) {
 			s.pub(fmt.Sprintf("axe.submit.lead.not-an-id-%d", i), "garbage")
 		}
 		people := client.New(s.conn)
-		var all []client.Letter
+		var all []client.DeadLetter
 		s.eventually("twelve dead letters", func() bool {
 			var err error
 			if all, err = people.Dead(s.ctx); err != nil {

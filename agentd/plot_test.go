@@ -43,7 +43,7 @@ type plot struct {
 	Tries   int // of a request to the model
 	Timeout int // seconds of each call, 0: none
 	Gone    bool
-	Limits  subjects.Limits // of each tree
+	Limits  subjects.Budget // of each tree
 
 	// streams that the trees are spread over
 	Parts int
@@ -118,7 +118,7 @@ func drawPlot(t *rapid.T) plot {
 		p.Timeout = rapid.IntRange(1, 20).Draw(t, "seconds of a call")
 	}
 	if seldom("limits") {
-		p.Limits = subjects.Limits{
+		p.Limits = subjects.Budget{
 			Agents: rapid.SampledFrom(
 				[]int{0, 2, 5},
 			).Draw(
@@ -177,7 +177,7 @@ func (p plot) cast() (all, served []configs.Agent) {
 		}
 		a.Retry = configs.Retry{MaxAttempts: p.Tries, Backoff: configs.Fixed, Initial: time.Second}
 	})
-	all[0].Limits = p.Limits
+	all[0].Budget = p.Limits
 	mail, calls := configs.StyleMail, configs.StyleCall
 	if p.Slash {
 		mail = configs.StyleSlash
@@ -258,7 +258,7 @@ func (p plot) ends(f fruit, label string, m *treeModel, o run.Outcome) bool {
 // happened to it, a failure.
 func (p plot) answer(f fruit, label string, depth int, m *treeModel) *regexp.Regexp {
 	or := ""
-	if p.Fragile || p.Timeout > 0 || p.Limits != (subjects.Limits{}) || f.Path > 0 || f.Deadline > 0 || f.Stop > 0 ||
+	if p.Fragile || p.Timeout > 0 || p.Limits != (subjects.Budget{}) || f.Path > 0 || f.Deadline > 0 || f.Stop > 0 ||
 		p.Watched != "" {
 		or = `|Error: sub-agent "a\d" failed - [^.]*\. You may retry or proceed without this result\.|call_agent error: budget exceeded[^.)]*?`
 	}

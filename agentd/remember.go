@@ -74,7 +74,7 @@ func (w *Worker) remember(ctx context.Context, h *history, m run.Memory, o run.O
 // rememberAgain does what a worker that died may have left undone: its trigger
 // comes again, and the run has ended well.
 func (w *Worker) rememberAgain(ctx context.Context, h *history, t *trigger) {
-	if t.Count < 2 || !h.state.Concluded || h.state.Phase != run.Completed || h.state.Owner != t.Seq ||
+	if t.Count < 2 || !h.state.OutcomeStored || h.state.Phase != run.Completed || h.state.Owner != t.Seq ||
 		w.cfg.Memory == nil {
 		return
 	}

@@ -111,7 +111,7 @@ func TestLeaderIsAsked(t *testing.T) {
 					t.Fatal(err)
 				}
 				for at, c := range conns {
-					if last, err := c.Last(t.Context(), subject); err != nil || last != seq {
+					if last, err := c.LastSeq(t.Context(), subject); err != nil || last != seq {
 						t.Fatalf(
 							"message %d was stored, and server %d is told that the last one is %d (%v)",
 							seq,
@@ -143,7 +143,7 @@ func TestReferencesOnReplicas(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				ms, err := at.SinceWith(t.Context(), subject, seq-1, seq)
+				ms, err := at.ScanUntil(t.Context(), subject, seq-1, seq)
 				if err != nil || len(ms) != 1 {
 					t.Fatalf("%d messages, %v", len(ms), err)
 				}
@@ -266,7 +266,7 @@ func (s *sim) onReplicas(ctx context.Context) {
 	}
 	for _, r := range cut {
 		s.result(r, time.Minute)
-		left, err := client.New(s.conn).Settle(ctx, r.Tree, subjects.Root, func(client.Event) {})
+		left, err := client.New(s.conn).WaitEnded(ctx, r.Tree, subjects.Root, func(client.Event) {})
 		if err != nil || left > 0 {
 			s.tb.Fatal(left, err)
 		}

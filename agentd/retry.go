@@ -36,14 +36,14 @@ func (w *Worker) persist(
 	start *run.Start,
 ) (*provider.Response, spent, error) {
 	var s spent
-	part := run.Part{Event: run.PartAsking, Turn: len(h.state.Turns) + 1, Worker: w.cfg.Name}
+	part := run.Progress{Event: run.ProgressAsking, Turn: len(h.state.Turns) + 1, Worker: w.cfg.Name}
 	for {
 		resp, took, err := w.attempt(ctx, h, p, req, start, part)
 		s.time += took
 		if err == nil || ctx.Err() != nil {
 			return resp, s, err
 		}
-		pause, again := start.Retry.Again(s.retries+1, err, time.Until(h.head.Deadline), rand.Float64())
+		pause, again := start.Retry.Next(s.retries+1, err, time.Until(h.head.Deadline), rand.Float64())
 		if !again {
 			return nil, s, err
 		}
@@ -65,7 +65,7 @@ func (w *Worker) attempt(
 	p provider.Provider,
 	req *provider.Request,
 	start *run.Start,
-	part run.Part,
+	part run.Progress,
 ) (*provider.Response, time.Duration, error) {
 	r := h.run
 	pass, err := w.admit(ctx, r, start.Model, part)
@@ -73,7 +73,7 @@ func (w *Worker) attempt(
 		return nil, 0, err
 	}
 	if part.Attempt == 0 {
-		err = w.afford(ctx, h, start.Limits)
+		err = w.afford(ctx, h, start.Scopes)
 	}
 	if err == nil {
 		// the bus may have taken its time, and the run ended meanwhile
@@ -107,8 +107,8 @@ func (w *Worker) pause(ctx context.Context, d time.Duration) error {
 }
 
 // retrying tells of a pause before another attempt.
-func retrying(p run.Part, err error, next time.Time) run.Part {
-	p.Event, p.Next = run.PartRetrying, next
+func retrying(p run.Progress, err error, next time.Time) run.Progress {
+	p.Event, p.Next = run.ProgressRetrying, next
 	if pe, ok := errors.AsType[*provider.Error](err); ok {
 		p.Reason = string(pe.Category)
 	}

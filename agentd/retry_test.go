@@ -128,15 +128,15 @@ func TestRetryIsTold(t *testing.T) {
 		parts := s.tap(r.Space.PartsOf(r.Tree))
 		s.send(r, "go")
 		s.completed(r, "go")
-		var got []run.Part
+		var got []run.Progress
 		for _, m := range parts() {
-			var p run.Part
+			var p run.Progress
 			if err := json.Unmarshal(m.Body, &p); err != nil {
 				t.Fatal(err)
 			}
 			got = append(got, p)
 		}
-		retrying := run.Part{
+		retrying := run.Progress{
 			Event:    "retrying",
 			Turn:     1,
 			Worker:   "w",
@@ -145,11 +145,11 @@ func TestRetryIsTold(t *testing.T) {
 			Reason:   "rate_limit",
 			Next:     s.asked("lead")[1].from.UTC(),
 		}
-		asking := run.Part{Event: "asking", Turn: 1, Worker: "w", Attempt: 2, Attempts: 3}
+		asking := run.Progress{Event: "asking", Turn: 1, Worker: "w", Attempt: 2, Attempts: 3}
 		for i := range got {
 			got[i].Next = got[i].Next.UTC()
 		}
-		if diff := cmp.Diff([]run.Part{retrying, asking}, got); diff != "" {
+		if diff := cmp.Diff([]run.Progress{retrying, asking}, got); diff != "" {
 			t.Error(diff)
 		}
 	})

@@ -252,7 +252,7 @@ func (w *Worker) withFeed(ctx context.Context, c bus.ConsumerConfig, ahead func(
 			// given back at once they would come here again, once
 			// for all that was asked for
 			var late []*bus.Delivery
-			for d := feed.Rest(rest); d != nil; d = feed.Rest(rest) {
+			for d := feed.Drain(rest); d != nil; d = feed.Drain(rest) {
 				late = append(late, d)
 			}
 			feed.Close()
@@ -297,7 +297,7 @@ func (w *Worker) serveCalls(ctx, work context.Context, from source) {
 		}
 		pause, longest := w.intake.pause(from, time.Now(), w.sources())
 		if longest {
-			pause = w.conn.InStep(pause)
+			pause = w.conn.AlignedDelay(pause)
 		}
 		return bus.Pause(ctx, pause)
 	})
@@ -347,7 +347,7 @@ func (w *Worker) takeCall(ctx, work context.Context, d *bus.Delivery) {
 		cancel()
 		if err != nil {
 			// by then nothing is asked for here
-			w.giveBack(work, d, bus.PullFor)
+			w.giveBack(work, d, bus.PullExpiry)
 			return
 		}
 	}

@@ -357,14 +357,14 @@ func (s *stage) write(m bus.Message) {
 
 // pub publishes as `nats pub` does: no headers, no fence.
 func (s *stage) pub(subject, body string) {
-	if err := s.conn.Tell(subject, []byte(body)); err != nil {
+	if err := s.conn.PublishEphemeral(subject, []byte(body)); err != nil {
 		s.tb.Fatal(err)
 	}
 }
 
 // all reads every message that a subject or filter matches.
 func (s *stage) all(filter string) []bus.Stored {
-	ms, err := s.conn.Since(s.ctx, filter, 0)
+	ms, err := s.conn.ReadByScan(s.ctx, filter, 0)
 	if err != nil {
 		s.tb.Fatal(err)
 	}

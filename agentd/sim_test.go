@@ -115,7 +115,7 @@ func inBubble(tb failer, dir string, parts int, fn func(s *sim)) {
 
 // open opens a connection. To every other one all that is new is far.
 func (s *sim) open(cfg bus.Config) *bus.Conn {
-	cfg.Dial, cfg.Far = bus.Dial{Server: s.server}, s.opened%2
+	cfg.Dial, cfg.ScanLimit = bus.Dial{Server: s.server}, s.opened%2
 	s.opened++
 	c, err := bus.Open(s.ctx, cfg)
 	if err != nil {
@@ -291,11 +291,11 @@ func (s *sim) result(r subjects.Run, within time.Duration) run.Outcome {
 
 // stored reads every message of a tree.
 func (s *sim) stored(tree subjects.Tree) []bus.Stored {
-	ms, err := s.conn.Since(s.ctx, s.conn.Space().TreeOf(tree), 0)
+	ms, err := s.conn.ReadByScan(s.ctx, s.conn.Space().TreeOf(tree), 0)
 	if err != nil {
 		s.tb.Fatal(err)
 	}
-	more, err := s.conn.Since(s.ctx, s.conn.Space().ResultOf(tree), 0)
+	more, err := s.conn.ReadByScan(s.ctx, s.conn.Space().ResultOf(tree), 0)
 	if err != nil {
 		s.tb.Fatal(err)
 	}

@@ -314,7 +314,7 @@ func TestSlotForOneself(t *testing.T) {
 // agents at once, and not for each at another moment, with slots for all of
 // them as without.
 func TestRestingWorkerAsksInStep(t *testing.T) {
-	for slots, every := range map[int]time.Duration{4: 100 * time.Millisecond, 64: bus.PullFor} {
+	for slots, every := range map[int]time.Duration{4: 100 * time.Millisecond, 64: bus.PullExpiry} {
 		t.Run(fmt.Sprint(slots, " slots"), func(t *testing.T) {
 			onStage(t, func(s *stage) {
 				const agents, watched = 16, 10 * time.Second

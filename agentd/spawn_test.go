@@ -320,7 +320,7 @@ func TestSpawnBounded(t *testing.T) {
 			[]string{"leaf"},
 			spawnCall("spawn_agents", `{"tasks":[{"task":"a","agent":"leaf"},{"task":"b","agent":"leaf"}]}`),
 		)
-		s.agents[0].Limits = subjects.Limits{Agents: 2}
+		s.agents[0].Budget = subjects.Budget{Agents: 2}
 		s.hire("w", engagement{})
 		s.settle()
 		s.result(s.submit("lead", "go"), time.Hour)

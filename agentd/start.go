@@ -18,7 +18,7 @@ import (
 // what its call allows.
 func (w *Worker) start(ctx context.Context, h *history) (s *run.Start, err error) {
 	in := h.state.Input
-	var own subjects.Limits
+	var own subjects.Budget
 	if s, own, err = w.inherit(ctx, h); err != nil {
 		return nil, err
 	}
@@ -43,7 +43,7 @@ func (w *Worker) start(ctx context.Context, h *history) (s *run.Start, err error
 		s.User = prompt.User(in.Task, in.Context)
 	}
 	s.MaxDepth = min(s.MaxDepth, h.head.MaxDepth)
-	s.Limits = scopes(h.head.Limits, own, h.run.Path)
+	s.Scopes = scopes(h.head.Scopes, own, h.run.Path)
 	s.Policy, s.Supervision = s.Policy.Within(in.Policy), s.Supervision.Within(in.Supervision)
 	if in.Review {
 		s.Supervision = run.Supervision{} // it would have no end
@@ -56,7 +56,7 @@ func (w *Worker) start(ctx context.Context, h *history) (s *run.Start, err error
 	withheld := func(name string) bool {
 		// its supervisor would be too deep
 		deepest := h.head.Depth >= subjects.MaxDepth && s.Supervision.Mode != run.Unsupervised
-		return deepest || h.head.Depth >= s.MaxDepth && tool.Makes(name) || !s.Policy.MayUse(name)
+		return deepest || h.head.Depth >= s.MaxDepth && tool.MakesRun(name) || !s.Policy.MayUse(name)
 	}
 	s.Tools = slices.DeleteFunc(s.Tools, func(t provider.Tool) bool { return withheld(t.Name) })
 	s.Slash = slices.DeleteFunc(slices.Clone(s.Slash), withheld)
@@ -78,20 +78,20 @@ func adHoc(a run.AdHoc) *run.Start {
 }
 
 // resolve is what a run has from its agent's definition.
-func (w *Worker) resolve(ctx context.Context, h *history) (*run.Start, subjects.Limits, error) {
+func (w *Worker) resolve(ctx context.Context, h *history) (*run.Start, subjects.Budget, error) {
 	def, ok := w.defined(h.run)
 	if !ok {
-		return nil, def.Limits, errElsewhere
+		return nil, def.Budget, errElsewhere
 	}
 	if spawned := h.state.Input.Spawned; spawned != nil {
 		var err error
 		if def.Workdir, err = prompt.Below(def.Workdir, spawned.Cwd); err != nil {
-			return nil, def.Limits, err
+			return nil, def.Budget, err
 		}
 	}
 	about, err := prompt.Resolve(def)
 	if err != nil {
-		return nil, def.Limits, err
+		return nil, def.Budget, err
 	}
 	// which begins with its prompt and nothing else
 	if h.state.Input.Forked == nil {
@@ -112,5 +112,5 @@ func (w *Worker) resolve(ctx context.Context, h *history) (*run.Start, subjects.
 	if def.Memory.Enabled && w.cfg.Memory != nil {
 		s.Memory = &run.Memory{Path: def.Memory.Path}
 	}
-	return s, def.Limits, nil
+	return s, def.Budget, nil
 }

@@ -33,7 +33,7 @@ func (w *Worker) forward(ctx context.Context, d *bus.Delivery) error {
 		return w.buryTask(ctx, d, err.Error())
 	}
 	text, err := w.conn.Load(ctx, d.Stored)
-	if err != nil && !errors.Is(err, bus.ErrGone) && !errors.Is(err, bus.ErrTooLarge) {
+	if err != nil && !errors.Is(err, bus.ErrObjectGone) && !errors.Is(err, bus.ErrTooLarge) {
 		return err
 	}
 	limits, wrong := subjects.ParseScopes(d.Header.Get(subjects.HeaderLimits), subjects.Root)
@@ -52,7 +52,7 @@ func (w *Worker) forward(ctx context.Context, d *bus.Delivery) error {
 		Reply: at.Run.Space.Result(
 			at.Run.Agent,
 			at.Run.Tree,
-		), Limits: limits, Traceparent: d.Header.Get(subjects.HeaderTraceparent),
+		), Scopes: limits, Traceparent: d.Header.Get(subjects.HeaderTraceparent),
 	}
 	body, err := json.Marshal(run.Input{Task: string(text)})
 	if err != nil {
@@ -119,7 +119,7 @@ func (w *Worker) check(
 	if !ok || c.Problem != "" {
 		return refused(r.Agent.String(), c), deadline, nil
 	}
-	other, err := w.conn.Snapshot(ctx, r.Space.RootCallOf(r.Tree))
+	other, err := w.conn.LastPerSubject(ctx, r.Space.RootCallOf(r.Tree))
 	if err != nil {
 		return run.Outcome{}, deadline, err
 	}

@@ -42,7 +42,7 @@ func supervision(c configs.Supervision) run.Supervision {
 // supervise has a turn that would act looked at first, if the run is watched
 // over.
 func (w *Worker) supervise(ctx context.Context, h *history, start *run.Start, e *run.Entry) error {
-	if start.Supervision.Mode == run.Unsupervised || !e.Acts() {
+	if start.Supervision.Mode == run.Unsupervised || !e.HasEffect() {
 		return nil
 	}
 	c := run.Call{Op: run.OpReview, Agent: start.Supervision.Agent, Deadline: time.Now().Add(judgement)}
@@ -60,7 +60,7 @@ func (w *Worker) supervise(ctx context.Context, h *history, start *run.Start, e 
 			cmp.Or(card.Problem, "no worker serves it"),
 		), run.KindUnknownAgent
 	}
-	e.Review, e.Cut = &c, tool.Cut(*e)
+	e.Review, e.Cut = &c, tool.Truncated(*e)
 	return nil
 }
 
@@ -70,12 +70,12 @@ func (h *history) ask(c run.Call) run.Input {
 	if c.Op == run.OpReview {
 		c.Task = tool.Review(h.run, h.state)
 	}
-	return h.state.Start().Ask(c)
+	return h.state.Start().InputFor(c)
 }
 
 // stop tells those that an interrupted run waits for to end, and bounds that
 // wait.
-func (w *Worker) stop(ctx context.Context, h *history, e run.Stop) error {
+func (w *Worker) stop(ctx context.Context, h *history, e run.StopBelow) error {
 	if err := w.cancelBelow(ctx, h, run.CancelBelow{Below: e.Below}, "stopped by the user"); err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func (w *Worker) logStop(ctx context.Context, h *history, t *trigger) (step, err
 // hold bounds the wait for a person. Who looks for what waits for people finds
 // it in the timer. Where the person has until the end of the run, that ends it,
 // and one that is waited for has no timer of its own for it.
-func (w *Worker) hold(ctx context.Context, h *history, e run.Hold) error {
+func (w *Worker) hold(ctx context.Context, h *history, e run.HoldTurn) error {
 	m := timer(h.run, e.Turn, e.Timer)
 	var err error
 	if m.Body, err = json.Marshal(run.HeldTurn{Turn: e.Turn, Why: e.Why}); err != nil {

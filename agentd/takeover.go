@@ -33,10 +33,10 @@ func (w *Worker) unlessTakenOver(
 	reply, _ := h.reply()
 	var at sync.WaitGroup
 	if t.Count > 1 {
-		part := run.Part{Event: run.PartAsking, Turn: turn, Worker: w.cfg.Name, Again: true}
+		part := run.Progress{Event: run.ProgressAsking, Turn: turn, Worker: w.cfg.Name, Again: true}
 		at.Go(func() { w.keepTelling(ctx, r, part) })
 	}
-	stop := t.OnLate(func() { at.Go(func() { w.watchTakeover(ctx, r, reply, logSeq, turn, abort) }) })
+	stop := t.OnLeaseExpired(func() { at.Go(func() { w.watchTakeover(ctx, r, reply, logSeq, turn, abort) }) })
 	return func() {
 		stop()
 		abort(nil)
@@ -54,8 +54,8 @@ func (w *Worker) watchTakeover(
 	abort context.CancelCauseFunc,
 ) {
 	log := w.log.With(slog.String(keyRun, r.String()), slog.Int(keyTurn, turn))
-	stop, err := w.conn.Watch(r.Part(), func(m bus.Stored) {
-		var p run.Part
+	stop, err := w.conn.Watch(r.Progress(), func(m bus.Stored) {
+		var p run.Progress
 		if json.Unmarshal(m.Body, &p) == nil && p.Worker != w.cfg.Name && p.Turn >= turn {
 			abort(errTakenOver)
 		}
@@ -66,7 +66,7 @@ func (w *Worker) watchTakeover(
 	}
 	defer stop()
 	for {
-		ms, err := w.conn.Snapshot(ctx, r.Log(), reply)
+		ms, err := w.conn.LastPerSubject(ctx, r.Log(), reply)
 		for _, m := range ms {
 			if err == nil && (m.Subject == reply || m.Seq > logSeq) {
 				abort(errTakenOver)
@@ -81,7 +81,7 @@ func (w *Worker) watchTakeover(
 // keepTelling says again and again that this worker is asking, until ctx ends:
 // whoever had the trigger before may be at it still, and learns so that it is
 // not needed any more.
-func (w *Worker) keepTelling(ctx context.Context, r subjects.Run, p run.Part) {
+func (w *Worker) keepTelling(ctx context.Context, r subjects.Run, p run.Progress) {
 	for ctx.Err() == nil {
 		w.tell(ctx, r, p)
 		_ = bus.Pause(ctx, w.conn.AckWait()/4)

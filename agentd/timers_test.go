@@ -23,7 +23,7 @@ func TestTimersAreDisarmed(t *testing.T) {
 				p := s.start("w", agentd.Config{}, nil)
 				r := s.submit("a0", "L")
 				s.right(s.result(r, time.Hour), 2)
-				left, err := s.conn.Since(s.ctx, s.conn.Space().Timers(), 0)
+				left, err := s.conn.ReadByScan(s.ctx, s.conn.Space().Timers(), 0)
 				if err != nil {
 					t.Fatal(err)
 				}

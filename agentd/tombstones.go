@@ -45,7 +45,7 @@ func newTombstones() *tombstones {
 
 // follow learns the tombstones until ctx ends.
 func (t *tombstones) follow(ctx context.Context, conn *bus.Conn) error {
-	return conn.Follow(ctx, conn.Space().Tombstones(), func(m bus.Stored) {
+	return conn.Follow(ctx, conn.Space().Cancels(), func(m bus.Stored) {
 		if at, err := conn.Space().Parse(m.Subject); err == nil {
 			t.add(at.Run.Tree, at.Run.Path, m.Time)
 			t.upTo(at.Run.Partition(), m.Seq)

@@ -79,13 +79,13 @@ func (w *Worker) turn(ctx context.Context, h *history, t *trigger) (step, error)
 	case err != nil:
 		return w.finish(ctx, h, t, start, failure(err, start.Model, took), nil, took)
 	}
-	if len(start.Slash) > 0 && !h.state.Last() {
+	if len(start.Slash) > 0 && !h.state.LastTurn() {
 		resp.ToolCalls = append(resp.ToolCalls, tool.Commands(resp.Content)...)
 	}
 	if tool.Submitted(resp, start.Tools) == nil && len(resp.ToolCalls) > 0 && len(start.Tools)+len(start.Slash) > 0 {
 		return w.recordTurn(ctx, h, t, start, resp, took)
 	}
-	if err := w.account(ctx, h, t, start.Limits, resp.InputTokens+resp.OutputTokens, nil); err != nil {
+	if err := w.account(ctx, h, t, start.Scopes, resp.InputTokens+resp.OutputTokens, nil); err != nil {
 		return step{}, err
 	}
 	if next, more, err := w.lastLook(ctx, h, t, start, resp, took); err != nil || more {
@@ -108,8 +108,8 @@ func (w *Worker) lastLook(
 	resp *provider.Response,
 	took spent,
 ) (next step, more bool, _ error) {
-	if h.state.Input.Forked != nil || h.state.Last() || tool.Submitted(resp, start.Tools) != nil ||
-		h.state.LogSeq == 0 && !start.Looks() {
+	if h.state.Input.Forked != nil || h.state.LastTurn() || tool.Submitted(resp, start.Tools) != nil ||
+		h.state.LogSeq == 0 && !start.HasInboxTools() {
 		return step{}, false, nil
 	}
 	// what came during the asking, the answer knows nothing of
@@ -121,7 +121,7 @@ func (w *Worker) lastLook(
 	case now.state.Phase != run.Ready || now.state.Owner != h.state.Owner || now.state.LogSeq != h.state.LogSeq:
 		// it is not to answer any more
 		return step{must: now.state.Seq}, true, nil
-	case now.state.Unread(h.state.Seq):
+	case now.state.HasUnread(h.state.Seq):
 		next, err := w.record(ctx, h, t, start, run.Entry{Kind: run.EntryIdle, Answer: resp}, took)
 		return next, true, err
 	}
@@ -249,12 +249,12 @@ func (w *Worker) publish(ctx context.Context, h *history, start *run.Start, o ru
 func request(h *history, model string, start *run.Start) *provider.Request {
 	said := tool.Continued(h.inherited, tool.Conversation(h.run.Path, start.User, h.state.Turns))
 	if news := h.state.Notice(); len(news) > 0 {
-		said = append(said, provider.Message{Role: provider.User, Content: tool.Noticed(news)})
+		said = append(said, provider.Message{Role: provider.User, Content: tool.MailNotice(news)})
 	}
 	r := &provider.Request{
 		Model: model, System: system(h, start), Messages: said, Tools: start.Tools, Temperature: start.Temperature, MaxTokens: start.MaxTokens,
 	}
-	if h.state.Last() {
+	if h.state.LastTurn() {
 		r.Messages = append(r.Messages, provider.Message{Role: provider.User, Content: tool.Finally})
 		r.Tools = tool.Ending(start.Tools)
 	}
@@ -382,13 +382,13 @@ func (w *Worker) accountTurn(ctx context.Context, h *history, t *trigger, start 
 	if e.Review != nil {
 		all = slices.Insert(all, 0, *e.Review)
 	}
-	if err := w.account(ctx, h, t, start.Limits, e.Answer.InputTokens+e.Answer.OutputTokens, all); err != nil {
+	if err := w.account(ctx, h, t, start.Scopes, e.Answer.InputTokens+e.Answer.OutputTokens, all); err != nil {
 		return err
 	}
 	if e.Review != nil {
 		e.Review, all = &all[0], all[1:]
 	}
-	if copy(e.Calls, all); !e.Acts() {
+	if copy(e.Calls, all); !e.HasEffect() {
 		e.Review, e.Cut = nil, false
 	}
 	return nil
@@ -401,10 +401,10 @@ func (w *Worker) decide(
 	resp *provider.Response,
 ) (calls []run.Call, spread []int, asked error) {
 	offered := start.Tools
-	if h.state.Last() {
+	if h.state.LastTurn() {
 		offered = tool.Ending(offered)
 	}
-	limits := tool.Limits{
+	limits := tool.Caller{
 		Allowed: start.SubAgents, Depth: h.head.Depth, MaxDepth: start.MaxDepth, MaxBytes: int(w.conn.MaxBody()),
 		Start: start, Offered: tool.Names(offered), Agent: h.run.Agent.String(), AdHoc: h.state.Input.AdHoc(), MaxBatch: start.MaxBatch,
 		At: h.run.Path, Turn: len(h.state.Turns) + 1,

@@ -211,11 +211,11 @@ func TestTombstonesKnown(t *testing.T) {
 		s.asking("lead", 1)
 		during := cancelled()
 		o := s.completed(r, "c0=leaf")
-		if e := s.entries(r); len(e) != 1 || e[0].Tombs != before || o.Tombs != during {
+		if e := s.entries(r); len(e) != 1 || e[0].CancelsSeen != before || o.CancelsSeen != during {
 			t.Errorf(
 				"the first turn knew of %d and the last of %d, want %d and %d",
-				e[0].Tombs,
-				o.Tombs,
+				e[0].CancelsSeen,
+				o.CancelsSeen,
 				before,
 				during,
 			)
@@ -229,7 +229,7 @@ func TestTombstonesKnown(t *testing.T) {
 func TestVerifyCountsOnce(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.mailer(map[string][]part{"r": {calls(uses("fork", "prompt", "one")), calls(uses("wait")), sums}})
-		s.agents[0].Limits = subjects.Limits{Turns: 4}
+		s.agents[0].Budget = subjects.Budget{Turns: 4}
 		s.hire("w", engagement{})
 		s.settle()
 		r := s.submit("lead", "go")

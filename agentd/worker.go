@@ -35,10 +35,10 @@ type Config struct {
 	// model calls at once; 0: 64
 	Slots int
 
-	// Limit is the account that a model is asked with, a name for its
+	// RateLimit is the account that a model is asked with, a name for its
 	// provider and key, and what all workers together may ask of that.
 	// Where no limit is set, or with nil, there is none.
-	Limit func(model string) (account string, s ratelimit.Settings)
+	RateLimit func(model string) (account string, s ratelimit.Settings)
 
 	// nobody can answer: agents whose supervision needs a person are
 	// refused
@@ -163,7 +163,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	// what every handler leans on: if one ends, all do
 	base, work := errgroup.WithContext(work)
 	known := make(chan struct{})
-	base.Go(func() error { return w.conn.Beat(work) })
+	base.Go(func() error { return w.conn.KeepLeases(work) })
 	// ends after the last request has
 	gating, closeGates := context.WithCancel(context.WithoutCancel(ctx))
 	base.Go(func() error { return w.gates.run(gating) })
@@ -285,9 +285,9 @@ func (w *Worker) Serve(agents []configs.Agent, broken ...Broken) error {
 	return nil
 }
 
-// Quiet waits until nothing that the worker has taken is in hand any more: what
+// WaitIdle waits until nothing that the worker has taken is in hand any more: what
 // it does last for a run, it does after the outcome is stored.
-func (w *Worker) Quiet(ctx context.Context) error {
+func (w *Worker) WaitIdle(ctx context.Context) error {
 	for {
 		w.mu.Lock()
 		n := len(w.desks)

@@ -135,7 +135,7 @@ func TestZombieBeyondTheWindow(t *testing.T) {
 		heir := s.start("heir", agentd.Config{}, nil)
 		s.right(s.result(r, time.Hour), 0)
 		time.Sleep(10 * time.Minute)
-		ms, err := s.conn.Since(s.ctx, r.Space.Result(r.Agent, r.Tree), 0)
+		ms, err := s.conn.ReadByScan(s.ctx, r.Space.Result(r.Agent, r.Tree), 0)
 		if err != nil || len(ms) != 1 {
 			t.Errorf("%d outcomes: %v", len(ms), err)
 		}

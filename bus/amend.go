@@ -7,12 +7,12 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Amend stores a message that is made of the last one of its subject, nil if
+// Update stores a message that is made of the last one of its subject, nil if
 // there is none. Somebody else may store one at the same time; change is called
 // again then, with that. What change makes of the message that is stored in the
 // end was made once, lost acknowledgements or not. A change that returns nil
 // stores nothing.
-func (c *Conn) Amend(ctx context.Context, subject string, change func(last []byte) (next []byte)) error {
+func (c *Conn) Update(ctx context.Context, subject string, change func(last []byte) (next []byte)) error {
 	ms, err := c.current(ctx, subject)
 	if err != nil {
 		return err
@@ -51,13 +51,13 @@ func (c *Conn) Amend(ctx context.Context, subject string, change func(last []byt
 // leader has.
 func (c *Conn) current(ctx context.Context, subject string) ([]Stored, error) {
 	if c.Replicas() <= 1 {
-		return c.Snapshot(ctx, subject)
+		return c.LastPerSubject(ctx, subject)
 	}
-	last, err := c.Last(ctx, subject)
+	last, err := c.LastSeq(ctx, subject)
 	if err != nil || last == 0 {
 		return nil, err
 	}
-	return c.SinceWith(ctx, subject, last-1, last)
+	return c.ScanUntil(ctx, subject, last-1, last)
 }
 
 // since reads what a subject has after a message, until that contains another
@@ -67,5 +67,5 @@ func (c *Conn) since(ctx context.Context, subject string, after, last uint64) ([
 	if last == 0 {
 		return nil, nil
 	}
-	return c.SinceWith(ctx, subject, min(after, last-1), last)
+	return c.ScanUntil(ctx, subject, min(after, last-1), last)
 }

@@ -14,7 +14,7 @@ import (
 func TestAmendPurged(t *testing.T) {
 	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
 	subject := tallyT(t)
-	if err := c.Amend(t.Context(), subject, increment); err != nil {
+	if err := c.Update(t.Context(), subject, increment); err != nil {
 		t.Fatal(err)
 	}
 	s, err := c.js.Stream(t.Context(), c.known.Load().streams[0])
@@ -24,7 +24,7 @@ func TestAmendPurged(t *testing.T) {
 	ctx, stop := context.WithTimeout(t.Context(), 5*time.Second)
 	defer stop()
 	calls := 0
-	err = c.Amend(ctx, subject, func(last []byte) []byte {
+	err = c.Update(ctx, subject, func(last []byte) []byte {
 		if calls++; calls == 1 {
 			if err := s.Purge(ctx, jetstream.WithPurgeSubject(subject)); err != nil {
 				t.Error(err)

@@ -21,7 +21,7 @@ func increment(last []byte) []byte {
 // lastT reads what a subject ends with.
 func lastT(t *testing.T, c *Conn, subject string) string {
 	t.Helper()
-	ms, err := c.Snapshot(t.Context(), subject)
+	ms, err := c.LastPerSubject(t.Context(), subject)
 	if err != nil || len(ms) != 1 {
 		t.Fatalf("%d messages, %v", len(ms), err)
 	}
@@ -51,7 +51,7 @@ func TestAmend(t *testing.T) {
 		other := openT(t, Dial{Server: server}, false)
 		wg.Go(func() {
 			for range each {
-				if err := other.Amend(t.Context(), tallyT(t), increment); err != nil {
+				if err := other.Update(t.Context(), tallyT(t), increment); err != nil {
 					t.Error(err)
 				}
 			}
@@ -61,7 +61,7 @@ func TestAmend(t *testing.T) {
 	if got := lastT(t, c, tallyT(t)); got != strconv.Itoa(writers*each) {
 		t.Errorf("%s changes of %d", got, writers*each)
 	}
-	if err := c.Amend(t.Context(), tallyT(t), func([]byte) []byte { return nil }); err != nil {
+	if err := c.Update(t.Context(), tallyT(t), func([]byte) []byte { return nil }); err != nil {
 		t.Error(err)
 	}
 	if got := lastT(t, c, tallyT(t)); got != strconv.Itoa(writers*each) {
@@ -101,14 +101,14 @@ func TestAmendWithoutAck(t *testing.T) {
 		}
 		configure(func(cfg *jetstream.StreamConfig) { cfg.NoAck, cfg.Duplicates = true, 100*time.Millisecond })
 		done := make(chan error, 1)
-		go func() { done <- c.Amend(t.Context(), tallyT(t), increment) }()
+		go func() { done <- c.Update(t.Context(), tallyT(t), increment) }()
 		time.Sleep(time.Second)
 		if got := lastT(t, c, tallyT(t)); got != "1" {
 			t.Fatalf("stored %s", got)
 		}
 		configure(func(cfg *jetstream.StreamConfig) { cfg.NoAck = false })
 		for range 2 {
-			if err := c.Amend(t.Context(), tallyT(t), increment); err != nil {
+			if err := c.Update(t.Context(), tallyT(t), increment); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -127,13 +127,13 @@ func BenchmarkNews(b *testing.B) {
 	for b.Loop() {
 		n++
 		begun := time.Now()
-		all, err := c.Since(b.Context(), r.All(), seq)
+		all, err := c.ReadByScan(b.Context(), r.All(), seq)
 		through += time.Since(begun)
 		if err != nil || len(all) != 1 {
 			b.Fatalf("%d messages, %v", len(all), err)
 		}
 		begun = time.Now()
-		all, err = c.News(b.Context(), r.All(), seq, last)
+		all, err = c.ReadSince(b.Context(), r.All(), seq, last)
 		bySubject += time.Since(begun)
 		if err != nil || len(all) != 1 {
 			b.Fatalf("%d messages, %v", len(all), err)

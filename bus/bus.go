@@ -37,8 +37,8 @@ type Config struct {
 	AckWait time.Duration
 	// messages of a stream that a read looks through at most for what is
 	// new of one run; 0: 10,000
-	Far uint64
-	Log *slog.Logger // nil: discard
+	ScanLimit uint64
+	Log       *slog.Logger // nil: discard
 
 	// Intercept is called before and after every write and acknowledgement,
 	// and before every sign of life; its error becomes the operation's.
@@ -58,9 +58,9 @@ type Point struct {
 // DefaultMaxBody is the largest body unless configured otherwise.
 const DefaultMaxBody = 64 << 20
 
-// DefaultFar is what a server looks through in less time than a read by subject
+// DefaultScanLimit is what a server looks through in less time than a read by subject
 // takes (some 0.7 ms), unless configured otherwise.
-const DefaultFar = 10_000
+const DefaultScanLimit = 10_000
 
 // DefaultAckWait is the lease of a delivery unless configured otherwise.
 const DefaultAckWait = 10 * time.Second
@@ -91,7 +91,7 @@ type Conn struct {
 func Open(ctx context.Context, cfg Config) (*Conn, error) {
 	cfg.MaxBody = cmp.Or(cfg.MaxBody, DefaultMaxBody)
 	cfg.AckWait = cmp.Or(cfg.AckWait, DefaultAckWait)
-	cfg.Far = cmp.Or(cfg.Far, DefaultFar)
+	cfg.ScanLimit = cmp.Or(cfg.ScanLimit, DefaultScanLimit)
 	log := cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	cfg.Dial.Log = cmp.Or(cfg.Dial.Log, log)
 	open := newWaits()
@@ -145,8 +145,10 @@ func (c *Conn) intercept(p Point) error {
 	return c.cfg.Intercept(p)
 }
 
-// Tell publishes a message that is not stored: progress, for whoever watches.
-func (c *Conn) Tell(subject string, body []byte) error { return c.nc.Publish(subject, body) }
+// PublishEphemeral publishes a message that is not stored: progress, for whoever watches.
+func (c *Conn) PublishEphemeral(subject string, body []byte) error {
+	return c.nc.Publish(subject, body)
+}
 
 // Watch calls fn, one message at a time, for what is published to a subject
 // from now on, until stop is called. Nothing is replayed: for watching only.

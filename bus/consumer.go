@@ -79,7 +79,7 @@ func (d *Delivery) Ack() error {
 // lease may be over is not this process's to give: whoever has it would lose
 // it.
 func (d *Delivery) Nak(delay time.Duration) error {
-	if d.Late() {
+	if d.LeaseExpired() {
 		return nil
 	}
 	return d.release("nak", func() error {
@@ -101,18 +101,20 @@ func (d *Delivery) release(op string, do func() error) error {
 	return d.conn.intercept(Point{op, d.Subject, true})
 }
 
-// Until ends the delivery's lease at a time: work past its deadline is nobody's
+// LimitLease ends the delivery's lease at a time: work past its deadline is nobody's
 // to keep.
-func (d *Delivery) Until(t time.Time) { d.conn.leases.until(d, t) }
+func (d *Delivery) LimitLease(t time.Time) { d.conn.leases.until(d, t) }
 
-// Late reports whether the lease may be over (OnLate).
-func (d *Delivery) Late() bool { return d.conn.leases.isLate(d, time.Now(), d.conn.cfg.AckWait) }
+// LeaseExpired reports whether the lease may be over (OnLate).
+func (d *Delivery) LeaseExpired() bool {
+	return d.conn.leases.isLate(d, time.Now(), d.conn.cfg.AckWait)
+}
 
-// OnLate has fn called, once and without waiting for it, when the lease may be
+// OnLeaseExpired has fn called, once and without waiting for it, when the lease may be
 // over because the server has had no sign of life for as long as it lasts:
 // another worker may have the message then. The caller calls stop, after which
 // fn is not called any more.
-func (d *Delivery) OnLate(fn func()) (stop func()) {
+func (d *Delivery) OnLeaseExpired(fn func()) (stop func()) {
 	d.conn.leases.onLate(d, fn)
 	return func() { d.conn.leases.onLate(d, nil) }
 }

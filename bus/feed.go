@@ -12,17 +12,17 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// PullFor is how long one request for messages stands at the server, at most:
+// PullExpiry is how long one request for messages stands at the server, at most:
 // those of a connection end in step. Until then a delivery that is given back
 // may come to whoever gave it. It is short, so that a worker that stops asking
 // is soon free of what it has asked for: a request cannot be withdrawn without
 // the risk that a message on its way to it is lost until its lease is over.
-const PullFor = time.Second
+const PullExpiry = time.Second
 
-// InStep is how long it is to the next of the moments that lie d apart, which
+// AlignedDelay is how long it is to the next of the moments that lie d apart, which
 // are the same for all who ask: what many do now and then they do together, and
 // a process that rests is woken once for all of them, and so is its server.
-func (c *Conn) InStep(d time.Duration) time.Duration { return d - time.Since(c.opened)%d }
+func (c *Conn) AlignedDelay(d time.Duration) time.Duration { return d - time.Since(c.opened)%d }
 
 // Feed is an open pull of a consumer, for one goroutine. It asks for messages
 // only while somebody waits in Next. (The client library's own pull, asked for
@@ -47,9 +47,9 @@ type Feed struct {
 	expires time.Time
 }
 
-// ErrGoneConsumer is wrapped by the error of a feed whose consumer does not
+// ErrConsumerGone is wrapped by the error of a feed whose consumer does not
 // exist any more.
-var ErrGoneConsumer = errors.New("consumer deleted")
+var ErrConsumerGone = errors.New("consumer deleted")
 
 // Open starts a feed. Ahead says how many messages it may have asked for and
 // not yet returned; it is asked before each request.
@@ -79,7 +79,7 @@ func (f *Feed) Next(ctx context.Context) (*Delivery, error) {
 		if err := f.ask(n); errors.Is(err, nats.ErrReconnectBufExceeded) {
 			f.gone()
 			// there is no connection at this moment
-			_ = f.conn.waits.pause(ctx, PullFor)
+			_ = f.conn.waits.pause(ctx, PullExpiry)
 			continue
 		} else if err != nil {
 			return nil, err
@@ -103,9 +103,9 @@ func (f *Feed) Poll(ctx context.Context) (*Delivery, error) {
 	return f.receive(ctx)
 }
 
-// Rest returns what is still on its way after the last Next, nil when there can
+// Drain returns what is still on its way after the last Next, nil when there can
 // be nothing more.
-func (f *Feed) Rest(ctx context.Context) *Delivery {
+func (f *Feed) Drain(ctx context.Context) *Delivery {
 	for f.open > 0 && time.Now().Before(f.expires) && ctx.Err() == nil {
 		if d, err := f.receive(ctx); d != nil || err != nil {
 			return d
@@ -124,7 +124,7 @@ func (f *Feed) ask(n int) error {
 	if n == 0 || f.open > n/2 {
 		return nil
 	}
-	return f.request(n, map[string]any{"batch": n - f.open, "expires": max(f.conn.InStep(PullFor), PullFor/100)})
+	return f.request(n, map[string]any{"batch": n - f.open, "expires": max(f.conn.AlignedDelay(PullExpiry), PullExpiry/100)})
 }
 
 // request sends a request, with which n messages are asked for in all.
@@ -135,7 +135,7 @@ func (f *Feed) request(n int, r map[string]any) error {
 	}
 	f.asked++
 	f.open = n
-	f.expires = time.Now().Add(PullFor + PullFor/2)
+	f.expires = time.Now().Add(PullExpiry + PullExpiry/2)
 	if err := f.conn.nc.PublishRequest(f.next, f.inbox+"."+strconv.Itoa(f.asked), body); err != nil {
 		return fmt.Errorf("pull: %w", err)
 	}
@@ -225,7 +225,7 @@ func (f *Feed) ended(m *nats.Msg, status string) error {
 	why := m.Header.Get("Description")
 	if status == "409" && strings.Contains(why, "Consumer Deleted") || status == "503" {
 		f.gone()
-		return fmt.Errorf("pull: %w: %s %s", ErrGoneConsumer, status, why)
+		return fmt.Errorf("pull: %w: %s %s", ErrConsumerGone, status, why)
 	}
 	if status == "100" {
 		return nil

@@ -45,21 +45,21 @@ func TestRequestsThatEnd(t *testing.T) {
 			if err != nil || d == nil {
 				t.Fatalf("%v, %v", d, err)
 			}
-			if took := time.Since(began); took > PullFor/2 {
+			if took := time.Since(began); took > PullExpiry/2 {
 				t.Fatalf("a call came after %v", took)
 			}
 		}
-		time.Sleep(c.InStep(PullFor) + PullFor/2)
+		time.Sleep(c.AlignedDelay(PullExpiry) + PullExpiry/2)
 		call("T1")
 		call("T2")
 		take()
 		take()
 		// the second request outlasts the first
-		time.Sleep(c.InStep(PullFor) - PullFor/200)
+		time.Sleep(c.AlignedDelay(PullExpiry) - PullExpiry/200)
 		if err := f.ask(ahead); err != nil || f.open != 4 {
 			t.Fatalf("%d asked for, %v", f.open, err)
 		}
-		time.Sleep(PullFor/200 + time.Millisecond)
+		time.Sleep(PullExpiry/200 + time.Millisecond)
 		synctest.Wait()
 		call("T3")
 		call("T4")

@@ -35,7 +35,7 @@ func TestLateByTheClock(t *testing.T) {
 		}
 		first := next(zombie, 1)
 		next(heir, 2) // nobody beats: the process is stopped
-		if !first.Late() {
+		if !first.LeaseExpired() {
 			t.Error("another worker has the message, and its first holder does not count as late")
 		}
 		if err := first.Nak(0); err != nil {
@@ -93,14 +93,14 @@ func TestLeaseWithoutEcho(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	var beating sync.WaitGroup
-	beating.Go(func() { _ = held.Beat(ctx) })
+	beating.Go(func() { _ = held.KeepLeases(ctx) })
 	time.Sleep(2 * held.cfg.AckWait)
-	if d.Late() {
+	if d.LeaseExpired() {
 		t.Error("late, though its beats are heard")
 	}
 	holding.Store(true)
 	time.Sleep(2 * held.cfg.AckWait)
-	if !d.Late() {
+	if !d.LeaseExpired() {
 		t.Error("not late, though the server has heard nothing for two leases")
 	}
 	holding.Store(false)

@@ -131,12 +131,12 @@ func (l *leases) lose(d *Delivery, h *lease) {
 	}
 }
 
-// Beat renews the lease of every delivery in hand, four times within its
+// KeepLeases renews the lease of every delivery in hand, four times within its
 // length, until ctx ends or the connection is closed for good. It runs in a
 // goroutine of its own, so that no slow handler loses its lease. Signs of life
 // are not acknowledged; that the server has had them is learnt from an echo
 // after each round. While it runs there is what Delivery.Untouched needs.
-func (c *Conn) Beat(ctx context.Context) error {
+func (c *Conn) KeepLeases(ctx context.Context) error {
 	c.remark(ctx)
 	tick := time.NewTicker(c.cfg.AckWait / 4)
 	defer tick.Stop()

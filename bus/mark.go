@@ -14,14 +14,14 @@ type mark struct {
 	last []uint64
 }
 
-// Untouched reports whether nobody else can have had the message: it is
+// ProvablyFirst reports whether nobody else can have had the message: it is
 // delivered for the first time and was stored since this connection is to the
 // server that counts its deliveries, so that this has not forgotten any; and
 // not so long ago that another worker could have taken it over from this one.
-func (d *Delivery) Untouched() bool {
+func (d *Delivery) ProvablyFirst() bool {
 	c := d.conn
 	m := c.marked.Load()
-	if m == nil || d.Count != 1 || time.Since(d.Time) > c.cfg.AckWait/2 || d.Late() ||
+	if m == nil || d.Count != 1 || time.Since(d.Time) > c.cfg.AckWait/2 || d.LeaseExpired() ||
 		c.nc.Stats().Reconnects != m.reconnects {
 		return false
 	}

@@ -38,34 +38,34 @@ func TestUntouched(t *testing.T) {
 			return d
 		}
 		write()
-		if d := next(); d.Untouched() {
+		if d := next(); d.ProvablyFirst() {
 			t.Error("there is no mark, and it is untouched")
 		}
 		write()
 		ctx, stop := context.WithCancel(t.Context())
 		var beating sync.WaitGroup
-		beating.Go(func() { _ = c.Beat(ctx) })
+		beating.Go(func() { _ = c.KeepLeases(ctx) })
 		defer beating.Wait()
 		defer stop()
 		synctest.Wait()
-		if d := next(); d.Untouched() {
+		if d := next(); d.ProvablyFirst() {
 			t.Error("it was stored before the mark")
 		}
 		write()
 		d := next()
-		if !d.Untouched() {
+		if !d.ProvablyFirst() {
 			t.Error("a message that was just stored is not untouched")
 		}
 		if err := d.Nak(0); err != nil {
 			t.Fatal(err)
 		}
-		if d := next(); d.Count != 2 || d.Untouched() {
+		if d := next(); d.Count != 2 || d.ProvablyFirst() {
 			t.Errorf("delivery %d is untouched", d.Count)
 		}
 		write()
 		d = next()
 		time.Sleep(c.cfg.AckWait/2 + time.Second)
-		if d.Untouched() {
+		if d.ProvablyFirst() {
 			t.Error("a message that was stored half a lease ago is untouched")
 		}
 	})
@@ -90,7 +90,7 @@ func TestUntouchedBeforeAReconnect(t *testing.T) {
 		if err := d.Ack(); err != nil {
 			t.Fatal(err)
 		}
-		return d.Untouched()
+		return d.ProvablyFirst()
 	}
 	if !untouched(1) {
 		t.Error("a message that was just stored is not untouched")

@@ -15,7 +15,7 @@ import (
 func farT(t *testing.T) (*Conn, subjects.Run) {
 	t.Helper()
 	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
-	c.cfg.Far = 1
+	c.cfg.ScanLimit = 1
 	tree, err := subjects.ParseTree("T")
 	if err != nil {
 		t.Fatal(err)
@@ -69,11 +69,11 @@ func TestNews(t *testing.T) {
 			}
 		}
 		for seq := first; seq <= last; seq++ {
-			want, err := c.Since(t.Context(), r.All(), seq)
+			want, err := c.ReadByScan(t.Context(), r.All(), seq)
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := c.News(t.Context(), r.All(), seq, last)
+			got, err := c.ReadSince(t.Context(), r.All(), seq, last)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -103,7 +103,7 @@ func TestNewsOfMany(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got, err := c.News(t.Context(), r.All(), 1, 1100); err != nil || len(got) != 1099 {
+	if got, err := c.ReadSince(t.Context(), r.All(), 1, 1100); err != nil || len(got) != 1099 {
 		t.Errorf("%d messages, %v", len(got), err)
 	}
 }
@@ -118,10 +118,10 @@ func TestNewsOfMuch(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := c.BySubject(t.Context(), r.All(), 0); !errors.Is(err, ErrTooMany) {
+	if _, err := c.ReadBySubject(t.Context(), r.All(), 0); !errors.Is(err, ErrTooMany) {
 		t.Errorf("by subject: %v", err)
 	}
-	if got, err := c.News(t.Context(), r.All(), 1, 18); err != nil || len(got) != 17 {
+	if got, err := c.ReadSince(t.Context(), r.All(), 1, 18); err != nil || len(got) != 17 {
 		t.Errorf("%d messages, %v", len(got), err)
 	}
 }

@@ -58,9 +58,9 @@ func (m Stored) Reference() [][2]string {
 	return [][2]string{{headerObject, m.Header.Get(headerObject)}, {headerSize, m.Header.Get(headerSize)}}
 }
 
-// ErrGone is wrapped by the error of a message whose object is not in the store
+// ErrObjectGone is wrapped by the error of a message whose object is not in the store
 // any more.
-var ErrGone = errors.New("the object of a large message is gone")
+var ErrObjectGone = errors.New("the object of a large message is gone")
 
 // resolve is the body of a message, from the object store if that is where it
 // is.
@@ -95,7 +95,7 @@ func (c *Conn) resolve(ctx context.Context, h nats.Header, body []byte) ([]byte,
 		case failed != nil:
 			err = failed
 		case !lags && errors.Is(err, jetstream.ErrObjectNotFound):
-			err = ErrGone
+			err = ErrObjectGone
 		}
 		return nil, fmt.Errorf("object %s: %w", name, err)
 	}

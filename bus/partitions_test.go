@@ -59,7 +59,7 @@ func TestPartitions(t *testing.T) {
 		if m, ok, err := other.First(t.Context(), r.Call()); !ok || m.Seq != seq || err != nil {
 			t.Errorf("first of %s: %d, error %v", r, m.Seq, err)
 		}
-		if last, err := other.Last(t.Context(), r.All()); last != seq || err != nil {
+		if last, err := other.LastSeq(t.Context(), r.All()); last != seq || err != nil {
 			t.Errorf("last of %s: %d, error %v", r, last, err)
 		}
 		if m := <-watched; m.Subject != r.Call() || m.Seq != seq {

@@ -177,10 +177,10 @@ func (c *Conn) ensureStream(ctx context.Context, want jetstream.StreamConfig) er
 	return wrapStream(want.Name, err)
 }
 
-// ErrForgets is wrapped by the error of a stream that drops messages for
+// ErrDropsMessages is wrapped by the error of a stream that drops messages for
 // another reason than their age: a run at work would lose its history, and
 // nobody would be told.
-var ErrForgets = errors.New("it drops messages of runs at work")
+var ErrDropsMessages = errors.New("it drops messages of runs at work")
 
 // keeps refuses a stream that somebody has bounded. One that refuses what is
 // too much drops nothing.
@@ -195,7 +195,7 @@ func keeps(have jetstream.StreamConfig) error {
 		if bound.value > 0 {
 			return fmt.Errorf(
 				"%w when they are more than %s=%d: nats stream edit %s --%s=-1",
-				ErrForgets,
+				ErrDropsMessages,
 				bound.flag,
 				bound.value,
 				have.Name,

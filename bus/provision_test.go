@@ -29,7 +29,7 @@ func TestProvisionedIsWhole(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := other.Queued(t.Context(), other.Space().SubmissionOf(tree)); err != nil {
+	if _, _, err := other.QueuedSubmission(t.Context(), other.Space().SubmissionOf(tree)); err != nil {
 		t.Error(err)
 	}
 	if _, err := other.Directory(t.Context()); err != nil {

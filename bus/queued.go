@@ -8,9 +8,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Queued reads a submission that no worker has taken over yet: the last one
+// QueuedSubmission reads a submission that no worker has taken over yet: the last one
 // that the filter matches. Its body is left out; ok is false if there is none.
-func (c *Conn) Queued(ctx context.Context, filter string) (m Stored, ok bool, err error) {
+func (c *Conn) QueuedSubmission(ctx context.Context, filter string) (m Stored, ok bool, err error) {
 	m, ok, err = c.last(ctx, c.cfg.Space.Name("SUBMIT"), filter)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return m, false, ErrNoStream

@@ -27,10 +27,10 @@ type Stored struct {
 	Body    []byte // by reference until Conn.Load
 }
 
-// FirstOfItsSubject reports whether the message was stored under a fence that
+// FirstOnSubject reports whether the message was stored under a fence that
 // says so. The server keeps the fence with the message, and stores none whose
 // fence does not hold.
-func (m Stored) FirstOfItsSubject() bool {
+func (m Stored) FirstOnSubject() bool {
 	before, ok := m.before()
 	return ok && before == 0
 }
@@ -61,16 +61,16 @@ func (c *Conn) Load(ctx context.Context, m Stored) ([]byte, error) {
 	return c.resolve(ctx, m.Header, m.Body)
 }
 
-// Snapshot reads the last message of every subject that a filter matches, as of
+// LastPerSubject reads the last message of every subject that a filter matches, as of
 // one moment, in stream order.
-func (c *Conn) Snapshot(ctx context.Context, filters ...string) ([]Stored, error) {
+func (c *Conn) LastPerSubject(ctx context.Context, filters ...string) ([]Stored, error) {
 	ms, err := c.get(ctx, request{MultiLast: filters})
 	slices.SortFunc(ms, func(a, b Stored) int { return cmp.Compare(a.Seq, b.Seq) })
 	return ms, err
 }
 
-// Since reads every message after seq that the filter matches, in stream order.
-func (c *Conn) Since(ctx context.Context, filter string, seq uint64) ([]Stored, error) {
+// ReadByScan reads every message after seq that the filter matches, in stream order.
+func (c *Conn) ReadByScan(ctx context.Context, filter string, seq uint64) ([]Stored, error) {
 	var all []Stored
 	for m, err := range c.Scan(ctx, filter, seq) {
 		if err != nil {
@@ -81,12 +81,12 @@ func (c *Conn) Since(ctx context.Context, filter string, seq uint64) ([]Stored, 
 	return all, nil
 }
 
-// SinceWith reads like Since, again and again until what it has read contains
+// ScanUntil reads like Since, again and again until what it has read contains
 // the message must: a follower that answers may lag behind whoever told of
 // that.
-func (c *Conn) SinceWith(ctx context.Context, filter string, seq, must uint64) ([]Stored, error) {
+func (c *Conn) ScanUntil(ctx context.Context, filter string, seq, must uint64) ([]Stored, error) {
 	for {
-		ms, err := c.Since(ctx, filter, seq)
+		ms, err := c.ReadByScan(ctx, filter, seq)
 		if err != nil || must <= seq || len(ms) > 0 && ms[len(ms)-1].Seq >= must {
 			return ms, err
 		}
@@ -140,21 +140,21 @@ func (c *Conn) scan(
 	}
 }
 
-// News reads every message after seq that the filter matches, in stream order;
+// ReadSince reads every message after seq that the filter matches, in stream order;
 // must is one of those, as far as is known. A server that looks for the next
 // message from seq on goes through what is stored there, whatever it matches:
 // where must is far from seq, messages are read by their subjects.
-func (c *Conn) News(ctx context.Context, filter string, seq, must uint64) ([]Stored, error) {
-	if must > seq && must-seq > c.cfg.Far {
-		ms, err := c.BySubject(ctx, filter, seq)
+func (c *Conn) ReadSince(ctx context.Context, filter string, seq, must uint64) ([]Stored, error) {
+	if must > seq && must-seq > c.cfg.ScanLimit {
+		ms, err := c.ReadBySubject(ctx, filter, seq)
 		if !errors.Is(err, ErrTooMany) {
 			return ms, err
 		}
 	}
-	return c.Since(ctx, filter, seq)
+	return c.ReadByScan(ctx, filter, seq)
 }
 
-// BySubject reads every message after seq that the filter matches, in stream
+// ReadBySubject reads every message after seq that the filter matches, in stream
 // order, and the last ones of other subjects after seq. That costs what there
 // is of the filter, wherever on the stream it is; the error is ErrTooMany where
 // those are more subjects than a server reads at once.
@@ -162,7 +162,7 @@ func (c *Conn) News(ctx context.Context, filter string, seq, must uint64) ([]Sto
 // One read gives the last message of each subject as of one moment; what that
 // hides is read for each. One whose fence says that there is none after seq
 // before it hides nothing.
-func (c *Conn) BySubject(ctx context.Context, filter string, seq uint64, others ...string) ([]Stored, error) {
+func (c *Conn) ReadBySubject(ctx context.Context, filter string, seq uint64, others ...string) ([]Stored, error) {
 	ms, err := c.get(ctx, request{MultiLast: append([]string{filter}, others...), Seq: seq + 1})
 	if err != nil || len(ms) == 0 {
 		return nil, err
@@ -187,7 +187,7 @@ func (c *Conn) BySubject(ctx context.Context, filter string, seq uint64, others 
 			slices.DeleteFunc(unsure, func(m Stored) bool { return !slices.Contains(repeated, m.Subject) })...)
 	}
 	for _, last := range hiding {
-		all, err := c.SinceWith(ctx, last.Subject, seq, last.Seq)
+		all, err := c.ScanUntil(ctx, last.Subject, seq, last.Seq)
 		if err != nil {
 			return nil, err
 		}
@@ -254,9 +254,9 @@ func (c *Conn) repeated(ctx context.Context, filter string) ([]string, error) {
 	return out, nil
 }
 
-// Last asks the stream's leader for the sequence of the last message that a
+// LastSeq asks the stream's leader for the sequence of the last message that a
 // filter matches, 0 if there is none. On replicas reads may lag behind it.
-func (c *Conn) Last(ctx context.Context, filter string) (uint64, error) {
+func (c *Conn) LastSeq(ctx context.Context, filter string) (uint64, error) {
 	stream, err := c.known.Load().streamOf(filter)
 	if err != nil {
 		return 0, err

@@ -20,9 +20,9 @@ type Register struct {
 	key    string
 }
 
-// Limit is a register of what may be asked of a provider. The key is made of
+// RateLimit is a register of what may be asked of a provider. The key is made of
 // letters, digits, - and _. It asks nobody yet.
-func (c *Conn) Limit(key string) *Register {
+func (c *Conn) RateLimit(key string) *Register {
 	return &Register{c.bucket("LIMITS", "What may be asked of providers, of all workers together"), key}
 }
 

@@ -29,7 +29,7 @@ func swapT(t *testing.T, r *Register, was uint64, value string) (rev uint64) {
 
 func TestRegister(t *testing.T) {
 	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
-	one, other := c.Limit("openai-1"), c.Limit("openai-2")
+	one, other := c.RateLimit("openai-1"), c.RateLimit("openai-2")
 	if rev := readT(t, one, ""); rev != 0 {
 		t.Errorf("nothing is there, with revision %d", rev)
 	}
@@ -55,7 +55,7 @@ func TestRegisterLosesNothing(t *testing.T) {
 	const workers, times = 4, 25
 	var wg sync.WaitGroup
 	for range workers {
-		r := openT(t, Dial{Server: server}, false).Limit("sum")
+		r := openT(t, Dial{Server: server}, false).RateLimit("sum")
 		wg.Go(func() {
 			for range times {
 				addOne(t, r)
@@ -63,7 +63,7 @@ func TestRegisterLosesNothing(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	readT(t, openT(t, Dial{Server: server}, false).Limit("sum"), strconv.Itoa(workers*times))
+	readT(t, openT(t, Dial{Server: server}, false).RateLimit("sum"), strconv.Itoa(workers*times))
 }
 
 func addOne(t *testing.T, r *Register) {
@@ -92,7 +92,7 @@ func addOne(t *testing.T, r *Register) {
 // context.
 func TestRegisterWatch(t *testing.T) {
 	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
-	r := c.Limit("watched")
+	r := c.RateLimit("watched")
 	rev := swapT(t, r, 0, "a")
 	rev = swapT(t, r, rev, "b")
 	ctx, stop := context.WithCancel(t.Context())
@@ -110,7 +110,7 @@ func TestRegisterWatch(t *testing.T) {
 		}
 	}
 	next("b")
-	swapT(t, c.Limit("another"), 0, "x")
+	swapT(t, c.RateLimit("another"), 0, "x")
 	swapT(t, r, rev, "c")
 	next("c")
 	stop()
@@ -123,7 +123,7 @@ func TestRegisterWatch(t *testing.T) {
 // went with it is not waited for for ever.
 func TestRegisterIsMadeAgain(t *testing.T) {
 	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
-	r := c.Limit("k")
+	r := c.RateLimit("k")
 	swapT(t, r, swapT(t, r, 0, "a"), "b")
 	if err := c.js.DeleteKeyValue(t.Context(), "AXE_LIMITS"); err != nil {
 		t.Fatal(err)

@@ -72,10 +72,10 @@ func TestAnswersThatAreLost(t *testing.T) {
 			return err
 		},
 		"first":    func(ctx context.Context, conn *Conn) error { _, _, err := conn.First(ctx, r.Call()); return err },
-		"last":     func(ctx context.Context, conn *Conn) error { _, err := conn.Last(ctx, r.Call()); return err },
+		"last":     func(ctx context.Context, conn *Conn) error { _, err := conn.LastSeq(ctx, r.Call()); return err },
 		"repeated": func(ctx context.Context, conn *Conn) error { _, err := conn.repeated(ctx, r.All()); return err },
 		"queued": func(ctx context.Context, conn *Conn) error {
-			_, _, err := conn.Queued(ctx, conn.Space().SubmissionOf(tree))
+			_, _, err := conn.QueuedSubmission(ctx, conn.Space().SubmissionOf(tree))
 			return err
 		},
 		"directory": func(ctx context.Context, conn *Conn) error { _, err := conn.Directory(ctx); return err },
@@ -135,7 +135,7 @@ func TestFeedOutlastsItsConnection(t *testing.T) {
 	away.Go(func() {
 		// the first request is swallowed, and the next one cannot be
 		// sent
-		time.Sleep(2 * PullFor)
+		time.Sleep(2 * PullExpiry)
 		m.accept()
 		if _, err := direct.Write(t.Context(), Message{Subject: r.Call()}); err != nil {
 			t.Error(err)

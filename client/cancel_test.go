@@ -68,7 +68,7 @@ func TestSettle(t *testing.T) {
 				t.Fatal(err)
 			}
 			var ends []string
-			left, err := s.Settle(t.Context(), tree, top, func(e client.Event) {
+			left, err := s.WaitEnded(t.Context(), tree, top, func(e client.Event) {
 				if e.Kind == client.Replied || e.Kind == client.Concluded {
 					ends = append(ends, e.Run.Path.String()+" "+string(e.Outcome.Kind))
 				}

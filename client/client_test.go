@@ -47,7 +47,7 @@ func TestOneTreePerKey(t *testing.T) {
 		time.Sleep(time.Minute)
 		s.answers(first, o.Result)
 		calls := 0
-		ms, err := s.conn.Since(t.Context(), s.conn.Space().TreeOf(first), 0)
+		ms, err := s.conn.ReadByScan(t.Context(), s.conn.Space().TreeOf(first), 0)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -109,7 +109,7 @@ func decision(before, after run.State, said run.Event) (e Event, ok bool) {
 		if was == Held {
 			e.By, e.Reason = "", "nobody has decided in time"
 		}
-	case run.Called, run.Answered, run.Ended, run.Replied, run.Mailed, run.Rested, run.Interrupted, run.Cancelled, run.Concluded:
+	case run.Called, run.Answered, run.Ended, run.Replied, run.Mailed, run.AnsweredWithoutCalls, run.Interrupted, run.Cancelled, run.OutcomeStored:
 	}
 	return e, true
 }

@@ -140,7 +140,7 @@ func (c *Client) event(ctx context.Context, m bus.Stored) (e Event, ok bool, err
 		e.Kind = Interrupted
 		return e, true, nil
 	case subjects.Submission,
-		subjects.Part,
+		subjects.Progress,
 		subjects.Other,
 		subjects.Approve: // what an approval comes to, decisions tells
 	}
@@ -189,10 +189,10 @@ func (e Event) reply(at subjects.Address, body []byte) (Event, bool, error) {
 // partEvent reads what was told live.
 func (c *Client) partEvent(m bus.Stored) (Event, bool) {
 	at, err := c.conn.Space().Parse(m.Subject)
-	if err != nil || at.Kind != subjects.Part {
+	if err != nil || at.Kind != subjects.Progress {
 		return Event{}, false
 	}
-	var p run.Part
+	var p run.Progress
 	if json.Unmarshal(m.Body, &p) != nil || p.Again ||
 		!slices.Contains([]Kind{Asking, Retrying, Waiting}, Kind(p.Event)) {
 		return Event{}, false

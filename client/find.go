@@ -28,7 +28,7 @@ func (c *Client) look(ctx context.Context, tree subjects.Tree) (found, error) {
 		return f, err
 	}
 	space := c.conn.Space()
-	m, queued, err := c.conn.Queued(ctx, space.SubmissionOf(tree))
+	m, queued, err := c.conn.QueuedSubmission(ctx, space.SubmissionOf(tree))
 	if err != nil {
 		return found{}, err
 	}
@@ -45,7 +45,7 @@ func (c *Client) look(ctx context.Context, tree subjects.Tree) (found, error) {
 // root reads the call or the result of a tree's root.
 func (c *Client) root(ctx context.Context, tree subjects.Tree) (found, error) {
 	space := c.conn.Space()
-	ms, err := c.conn.Snapshot(ctx, space.RootCallOf(tree), space.ResultOf(tree))
+	ms, err := c.conn.LastPerSubject(ctx, space.RootCallOf(tree), space.ResultOf(tree))
 	if err != nil {
 		return found{}, fmt.Errorf("tree %s: %w", tree, err)
 	}
@@ -105,7 +105,7 @@ func (c *Client) findCalled(
 	if err != nil || path.IsRoot() {
 		return f.root, f.seq, err
 	}
-	ms, err := c.conn.Snapshot(ctx, f.root.Space.CallOf(tree, path))
+	ms, err := c.conn.LastPerSubject(ctx, f.root.Space.CallOf(tree, path))
 	if err != nil {
 		return subjects.Run{}, 0, fmt.Errorf("tree %s: %w", tree, err)
 	}
@@ -125,6 +125,6 @@ func (c *Client) result(ctx context.Context, root subjects.Run) (bus.Stored, boo
 
 // Queued reports whether a tree is a submission that no worker has taken yet.
 func (c *Client) Queued(ctx context.Context, tree subjects.Tree) (bool, error) {
-	_, ok, err := c.conn.Queued(ctx, c.conn.Space().SubmissionOf(tree))
+	_, ok, err := c.conn.QueuedSubmission(ctx, c.conn.Space().SubmissionOf(tree))
 	return ok, err
 }

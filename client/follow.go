@@ -23,11 +23,11 @@ func (c *Client) Follow(ctx context.Context, tree subjects.Tree, fn func(Event))
 	return c.follow(ctx, tree, fn, func(t *tail) bool { return t.concluded })
 }
 
-// Settle calls fn like Follow, until a run and all runs that were called below
+// WaitEnded calls fn like Follow, until a run and all runs that were called below
 // it have outcomes, or cannot be waited for any longer: their time is over, and
 // nobody serves them. It returns how many these are. A run that is cancelled
 // answers at once and waits for nobody, so those below it may end after it.
-func (c *Client) Settle(
+func (c *Client) WaitEnded(
 	ctx context.Context,
 	tree subjects.Tree,
 	top subjects.Path,
@@ -231,7 +231,7 @@ func (t *tail) news(ctx context.Context) ([]bus.Stored, error) {
 	var must uint64
 	if t.concluded && t.c.conn.Replicas() > 1 {
 		var err error
-		if must, err = t.c.conn.Last(ctx, tree); err != nil {
+		if must, err = t.c.conn.LastSeq(ctx, tree); err != nil {
 			return nil, err
 		}
 	}
@@ -242,7 +242,7 @@ func (t *tail) news(ctx context.Context) ([]bus.Stored, error) {
 		}
 		t.called, t.seq = true, max(call.Seq, 1)-1
 	}
-	ms, err := t.c.conn.SinceWith(ctx, tree, t.seq, must)
+	ms, err := t.c.conn.ScanUntil(ctx, tree, t.seq, must)
 	for _, m := range ms {
 		t.seq = max(t.seq, m.Seq)
 	}

@@ -62,7 +62,7 @@ func looking(t *testing.T, tree subjects.Tree, atQueue, atRoot func(n int32, end
 // is found by that look.
 func TestTreeThatMoves(t *testing.T) {
 	t.Parallel()
-	l := client.Letter{ID: 7, Time: time.Now()}
+	l := client.DeadLetter{ID: 7, Time: time.Now()}
 	c := looking(t, l.Again(), func(_ int32, end func()) { end() }, func(int32, func()) {})
 	if tried, err := c.Tried(t.Context(), l); !tried || err != nil {
 		t.Errorf("tried %t, %v", tried, err)

@@ -99,7 +99,7 @@ func (c *Client) Mailbox(ctx context.Context, tree subjects.Tree, path subjects.
 			late[e.Mail.Seq], times[e.Mail.Seq] = e.Mail, e.Time
 		case run.Replied:
 			times[e.Seq] = e.Time
-		case run.Called, run.Answered, run.Ended, run.TimedOut, run.Rested, run.Approved, run.Interrupted, run.Cancelled, run.Concluded:
+		case run.Called, run.Answered, run.Ended, run.TimedOut, run.AnsweredWithoutCalls, run.Approved, run.Interrupted, run.Cancelled, run.OutcomeStored:
 		}
 	})
 	if err != nil {
@@ -116,7 +116,7 @@ func (c *Client) Mailbox(ctx context.Context, tree subjects.Tree, path subjects.
 		for _, took := range t.Took {
 			add(took, true)
 		}
-		add(slices.DeleteFunc(slices.Clone(t.Notice), func(m run.Mail) bool { return !m.Whole }), true)
+		add(slices.DeleteFunc(slices.Clone(t.Notice), func(m run.Mail) bool { return !m.Inline }), true)
 	}
 	given, err := c.given(ctx, r, s, times)
 	if err != nil {
@@ -155,7 +155,7 @@ func (c *Client) given(
 	asked := end.Time.Add(-time.Duration(o.ModelMS-s.ModelMS()) * time.Millisecond)
 	given := map[uint64]bool{}
 	for _, m := range news {
-		given[m.Seq] = m.Whole && (m.Seq <= s.Owner || times[m.Seq].Before(asked))
+		given[m.Seq] = m.Inline && (m.Seq <= s.Owner || times[m.Seq].Before(asked))
 	}
 	return given, nil
 }

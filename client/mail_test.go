@@ -103,7 +103,7 @@ func TestMail(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.write(r.Mail(late), `{"from":"user","text":"late"}`)
-		s.write(r.Mail(subjects.Root.Rest(9)), `nonsense`)
+		s.write(r.Mail(subjects.Root.IdleKey(9)), `nonsense`)
 		if diff := cmp.Diff(append(want, "user: late"), s.mailbox(tree, "r")); diff != "" {
 			t.Error(diff)
 		}
@@ -127,7 +127,7 @@ func TestMailEvents(t *testing.T) {
 			t.Fatal(err)
 		}
 		var got []client.Event
-		left, err := s.Settle(t.Context(), tree, subjects.Root, func(e client.Event) { got = append(got, e) })
+		left, err := s.WaitEnded(t.Context(), tree, subjects.Root, func(e client.Event) { got = append(got, e) })
 		if err != nil || left != 0 {
 			t.Fatal(left, err)
 		}

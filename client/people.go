@@ -122,7 +122,7 @@ func (c *Client) pending(ctx context.Context, r subjects.Run, turn int) (p Pendi
 	t := s.Turns[turn-1]
 	p = Pending{Run: r, Turn: turn, Why: t.Why, Said: t.Entry.Answer.Content, Since: t.Time, Until: t.Entry.Timer}
 	for i, tc := range t.Entry.Answer.ToolCalls {
-		if !t.Entry.Of(i)[0].Failed() {
+		if !t.Entry.CallsOf(i)[0].Failed() {
 			p.Calls = append(p.Calls, Act{tc.Name, tc.Arguments})
 		}
 	}
@@ -247,8 +247,8 @@ func (c *Client) Fork(ctx context.Context, b Branch) (subjects.Tree, error) {
 	head := subjects.Header{
 		Tree: id, Path: subjects.Root, MaxDepth: max(0, above.MaxDepth-above.Depth), Deadline: time.Now().Add(b.Within), Reply: of.Space.Result(of.Agent, id),
 	}
-	if l := subjects.Together(above.Limits); l != (subjects.Limits{}) {
-		head.Limits = []subjects.Scope{{Path: subjects.Root, Limits: l}}
+	if l := subjects.Together(above.Scopes); l != (subjects.Budget{}) {
+		head.Scopes = []subjects.Scope{{Path: subjects.Root, Budget: l}}
 	}
 	in = run.Input{
 		Task: b.Prompt, Copy: &run.Copy{Agent: of.Agent.String(), Tree: of.Tree.String(), Path: of.Path.String(), Turn: b.Turn},

@@ -24,7 +24,7 @@ func (c *Client) Root(ctx context.Context, tree subjects.Tree) (run.State, error
 // fold folds a run whose call has a sequence, and calls fn for each of its
 // events.
 func (c *Client) fold(ctx context.Context, r subjects.Run, call uint64, fn func(run.Event)) (run.State, error) {
-	ms, err := c.conn.Since(ctx, r.All(), call-1)
+	ms, err := c.conn.ReadByScan(ctx, r.All(), call-1)
 	if err != nil {
 		return run.State{}, fmt.Errorf("%s: %w", name(r), err)
 	}
@@ -89,7 +89,7 @@ func (c *Client) folded(ctx context.Context, r subjects.Run, m bus.Stored) (run.
 			return nil, nil //nolint:nilerr // the same
 		}
 		return run.Approved{Meta: meta, Approval: a}, nil
-	case subjects.Submission, subjects.Result, subjects.Part, subjects.Other:
+	case subjects.Submission, subjects.Result, subjects.Progress, subjects.Other:
 	}
 	return nil, nil
 }

@@ -22,7 +22,7 @@ func TestSettleMalformedResult(t *testing.T) {
 		}
 		ctx, stop := context.WithTimeout(t.Context(), time.Hour)
 		defer stop()
-		_, _ = s.Settle(ctx, tree, subjects.Root, func(client.Event) {})
+		_, _ = s.WaitEnded(ctx, tree, subjects.Root, func(client.Event) {})
 		if ctx.Err() != nil {
 			t.Error("it is waited for although it is there")
 		}
@@ -53,7 +53,7 @@ func TestSettleWithoutAWorker(t *testing.T) {
 		}
 		ctx, stop := context.WithTimeout(t.Context(), time.Hour)
 		defer stop()
-		left, err := s.Settle(ctx, root.Tree, subjects.Root, func(client.Event) {})
+		left, err := s.WaitEnded(ctx, root.Tree, subjects.Root, func(client.Event) {})
 		if left != 1 || err != nil {
 			t.Errorf("%d left, %v: still waited for long after its deadline", left, err)
 		}

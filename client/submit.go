@@ -21,7 +21,7 @@ type Task struct {
 	// than that
 	Timeout time.Duration
 	// of the whole tree; the agent's own hold too
-	Limits subjects.Limits
+	Budget subjects.Budget
 }
 
 // Key makes a tree id of any string: the string itself if it is one, otherwise
@@ -59,8 +59,8 @@ func (c *Client) Submit(ctx context.Context, t Task) (subjects.Tree, error) {
 			[2]string{subjects.HeaderDeadline, subjects.FormatDeadline(time.Now().Add(t.Timeout))},
 		)
 	}
-	if t.Limits != (subjects.Limits{}) {
-		scopes := []subjects.Scope{{Path: subjects.Root, Limits: t.Limits}}
+	if t.Budget != (subjects.Budget{}) {
+		scopes := []subjects.Scope{{Path: subjects.Root, Budget: t.Budget}}
 		m.Header = append(m.Header, [2]string{subjects.HeaderLimits, subjects.FormatScopes(scopes)})
 	}
 	if _, err := c.conn.Write(ctx, m); err != nil {

@@ -134,7 +134,7 @@ func stored(ts *testscript.TestScript, subject func(subjects.Space) string, text
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	for {
-		ms, err := conn.Snapshot(ctx, subject(conn.Space()))
+		ms, err := conn.LastPerSubject(ctx, subject(conn.Space()))
 		ts.Check(err)
 		for _, m := range ms {
 			if strings.Contains(string(m.Body), text) {

@@ -33,7 +33,7 @@ type Agent struct {
 	Delegation    Delegation
 	Policy        Policy
 	// of its run and everything below it, whoever calls it
-	Limits      subjects.Limits
+	Budget      subjects.Budget
 	Params      Params
 	Memory      Memory
 	Retry       Retry
@@ -156,9 +156,9 @@ func fields(a *Agent) map[string]any {
 		"policy.agents": &a.Policy.Agents,
 		"policy.tools":  &a.Policy.Tools,
 
-		"limits.max_agents": &a.Limits.Agents,
-		"limits.max_turns":  &a.Limits.Turns,
-		"limits.max_tokens": &a.Limits.Tokens,
+		"limits.max_agents": &a.Budget.Agents,
+		"limits.max_turns":  &a.Budget.Turns,
+		"limits.max_tokens": &a.Budget.Tokens,
 
 		"params.temperature": &a.Params.Temperature,
 		"params.max_tokens":  &a.Params.MaxTokens,

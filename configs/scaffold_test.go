@@ -49,7 +49,7 @@ func TestScaffold(t *testing.T) {
 		Policy:     configs.Policy{Agents: []string{"reader"}, Tools: []string{"call_agent"}},
 		Delegation: configs.Delegation{Styles: configs.Styles{configs.StyleCall}, MaxBatch: 10},
 		Params:     configs.Params{Temperature: new(0.3), MaxTokens: 4096},
-		Limits:     subjects.Limits{Agents: 100, Turns: 500, Tokens: 1000000},
+		Budget:     subjects.Budget{Agents: 100, Turns: 500, Tokens: 1000000},
 		Supervision: configs.Supervision{
 			Mode: configs.Unsupervised, Agent: "watcher", Timeout: 30 * time.Minute, OnTimeout: configs.Deny,
 		},

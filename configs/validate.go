@@ -83,8 +83,8 @@ func checkBounds(a Agent) *Error {
 	limits := []limit{
 		{
 			"limits.max_agents",
-			a.Limits.Agents,
-		}, {"limits.max_turns", a.Limits.Turns}, {"limits.max_tokens", a.Limits.Tokens},
+			a.Budget.Agents,
+		}, {"limits.max_turns", a.Budget.Turns}, {"limits.max_tokens", a.Budget.Tokens},
 	}
 	for _, l := range limits {
 		if l.value > subjects.MaxLimit {

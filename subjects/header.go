@@ -39,7 +39,7 @@ type Header struct {
 	Deadline time.Time
 	Reply    string // where the outcome goes
 	// bounds on the work of runs above and of this one, the outermost first
-	Limits      []Scope
+	Scopes      []Scope
 	Traceparent string // W3C trace context, passed on untouched
 }
 
@@ -57,8 +57,8 @@ func (h Header) Pairs() [][2]string {
 	if !h.Parent.IsZero() {
 		pairs = append(pairs, [2]string{HeaderParent, h.Parent.s})
 	}
-	if len(h.Limits) > 0 {
-		pairs = append(pairs, [2]string{HeaderLimits, FormatScopes(h.Limits)})
+	if len(h.Scopes) > 0 {
+		pairs = append(pairs, [2]string{HeaderLimits, FormatScopes(h.Scopes)})
 	}
 	if h.Traceparent != "" {
 		pairs = append(pairs, [2]string{HeaderTraceparent, h.Traceparent})
@@ -121,7 +121,7 @@ func ParseCall(r Run, get func(name string) string) (Header, error) {
 	if h.Deadline, err = ParseDeadline(get(HeaderDeadline)); err != nil {
 		return h, err
 	}
-	if h.Limits, err = ParseScopes(get(HeaderLimits), r.Path); err != nil {
+	if h.Scopes, err = ParseScopes(get(HeaderLimits), r.Path); err != nil {
 		return h, err
 	}
 	if err := r.Space.CheckReply(h.Reply); err != nil {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Limits bounds the work of a run and everything below it. 0 is no bound.
-type Limits struct {
+// Budget bounds the work of a run and everything below it. 0 is no bound.
+type Budget struct {
 	Agents int // runs, the first one counted
 	Turns  int // model calls
 	// input and output, checked before each model call
@@ -15,8 +15,8 @@ type Limits struct {
 }
 
 // Within is the narrower of two limits, bound by bound.
-func (l Limits) Within(m Limits) Limits {
-	return Limits{narrower(l.Agents, m.Agents), narrower(l.Turns, m.Turns), narrower(l.Tokens, m.Tokens)}
+func (l Budget) Within(m Budget) Budget {
+	return Budget{narrower(l.Agents, m.Agents), narrower(l.Turns, m.Turns), narrower(l.Tokens, m.Tokens)}
 }
 
 func narrower(a, b int) int {
@@ -29,7 +29,7 @@ func narrower(a, b int) int {
 // Scope is a run whose subtree is bounded, and the bounds.
 type Scope struct {
 	Path Path
-	Limits
+	Budget
 }
 
 // MaxLimit is the largest bound that there is a number for.
@@ -41,7 +41,7 @@ func FormatScopes(scopes []Scope) string {
 	var out []string
 	for _, s := range scopes {
 		words := []string{s.Path.s}
-		for _, f := range fields(&s.Limits) {
+		for _, f := range fields(&s.Budget) {
 			if *f.value > 0 {
 				words = append(words, f.name+"="+strconv.Itoa(*f.value))
 			}
@@ -91,7 +91,7 @@ func parseScope(text string) (Scope, error) {
 		name, value, _ := strings.Cut(word, "=")
 		n, err := number(value)
 		known := false
-		for _, f := range fields(&s.Limits) {
+		for _, f := range fields(&s.Budget) {
 			if f.name == name && *f.value == 0 {
 				*f.value, known = n, true
 			}
@@ -114,14 +114,14 @@ type field struct {
 }
 
 // fields are the bounds by their names.
-func fields(l *Limits) []field {
+func fields(l *Budget) []field {
 	return []field{{"agents", &l.Agents}, {"turns", &l.Turns}, {"tokens", &l.Tokens}}
 }
 
 // Together is the narrowest of what scopes allow.
-func Together(scopes []Scope) (l Limits) {
+func Together(scopes []Scope) (l Budget) {
 	for _, s := range scopes {
-		l = l.Within(s.Limits)
+		l = l.Within(s.Budget)
 	}
 	return l
 }

@@ -18,9 +18,9 @@ func TestScopesRoundTrip(t *testing.T) {
 		for range rapid.IntRange(0, 4).Draw(t, "levels") {
 			s := Scope{
 				Path:   p,
-				Limits: Limits{bound.Draw(t, "agents"), bound.Draw(t, "turns"), bound.Draw(t, "tokens")},
+				Budget: Budget{bound.Draw(t, "agents"), bound.Draw(t, "turns"), bound.Draw(t, "tokens")},
 			}
-			if s.Limits != (Limits{}) {
+			if s.Budget != (Budget{}) {
 				want = append(want, s)
 			}
 			p = p.Child(rapid.IntRange(1, 50).Draw(t, "turn"), rapid.IntRange(0, 100).Draw(t, "index"))
@@ -47,11 +47,11 @@ func TestParseScopesRefuses(t *testing.T) {
 }
 
 func TestLimitsWithin(t *testing.T) {
-	for _, tt := range []struct{ a, b, want Limits }{
-		{Limits{}, Limits{}, Limits{}},
-		{Limits{1, 0, 3}, Limits{}, Limits{1, 0, 3}},
-		{Limits{}, Limits{1, 0, 3}, Limits{1, 0, 3}},
-		{Limits{5, 5, 5}, Limits{4, 6, 0}, Limits{4, 5, 5}},
+	for _, tt := range []struct{ a, b, want Budget }{
+		{Budget{}, Budget{}, Budget{}},
+		{Budget{1, 0, 3}, Budget{}, Budget{1, 0, 3}},
+		{Budget{}, Budget{1, 0, 3}, Budget{1, 0, 3}},
+		{Budget{5, 5, 5}, Budget{4, 6, 0}, Budget{4, 5, 5}},
 	} {
 		if got := tt.a.Within(tt.b); got != tt.want {
 			t.Errorf("%v within %v: %v, want %v", tt.a, tt.b, got, tt.want)

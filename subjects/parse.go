@@ -22,7 +22,7 @@ const (
 	Other
 	Cancel
 	Result
-	Part
+	Progress
 )
 
 // Address is a subject taken apart. Turn is set for Reply and Timer, Index for
@@ -66,7 +66,7 @@ func (s Space) parse(subject string, tok []string, live bool) (Address, error) {
 	case tok[0] == "result" && len(tok) == 3:
 		return s.address(Result, tok[1], tok[2], Root.s)
 	case live && tok[0] == "part" && len(tok) == 4:
-		return s.address(Part, tok[1], tok[2], tok[3])
+		return s.address(Progress, tok[1], tok[2], tok[3])
 	case tok[0] == "run" && len(tok) == 5 && tok[4] == "call":
 		return s.address(Call, tok[1], tok[2], tok[3])
 	case tok[0] == "run" && len(tok) == 5 && tok[4] == "log":

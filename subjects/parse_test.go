@@ -33,8 +33,8 @@ func build(s Space, a Address) string {
 		return a.Run.Cancel()
 	case Result:
 		return s.Result(a.Run.Agent, a.Run.Tree)
-	case Part:
-		return a.Run.Part()
+	case Progress:
+		return a.Run.Progress()
 	case Other:
 	}
 	return ""
@@ -52,7 +52,7 @@ func TestParseInvertsBuild(t *testing.T) {
 		}
 		p, _ := drawPath(t)
 		want := Address{
-			Kind: Kind(rapid.IntRange(int(Submission), int(Part)).Draw(t, "kind")),
+			Kind: Kind(rapid.IntRange(int(Submission), int(Progress)).Draw(t, "kind")),
 			Run:  s.Run(drawAgent(t), drawTree(t), p),
 		}
 		switch want.Kind {
@@ -66,13 +66,13 @@ func TestParseInvertsBuild(t *testing.T) {
 			want.Run.Path = Root
 		case Other:
 			t.Skip()
-		case Call, Log, Cancel, Part:
+		case Call, Log, Cancel, Progress:
 		}
 		subject := build(s, want)
 		if got, err := s.Parse(subject); err != nil || got != want {
 			t.Fatalf("%s parses to %+v, error %v, want %+v", subject, got, err, want)
 		}
-		if want.Kind == Part {
+		if want.Kind == Progress {
 			return // it is live itself
 		}
 		if got, err := s.Parse(s.Live(subject)); err != nil || got != want {
@@ -104,9 +104,9 @@ func drawKey(t *rapid.T, from Path) Key {
 	turn := rapid.IntRange(1, 50).Draw(t, "of turn")
 	switch rapid.IntRange(0, 2).Draw(t, "key") {
 	case 0:
-		return from.Letter(turn, rapid.IntRange(0, 99).Draw(t, "of call"))
+		return from.MailKey(turn, rapid.IntRange(0, 99).Draw(t, "of call"))
 	case 1:
-		return from.Rest(turn)
+		return from.IdleKey(turn)
 	}
 	k, err := ParseKey(rapid.StringMatching("[A-Za-z0-9_-]{1,600}").Draw(t, "name"))
 	if err != nil {

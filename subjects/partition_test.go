@@ -81,7 +81,7 @@ func TestSpread(t *testing.T) {
 				t.Errorf("%s is of a space that is not spread", subject)
 			}
 		}
-		for _, subject := range []string{s.Submit(agent, tree), s.Live(r.Call()), s.Live(s.Result(agent, tree)), r.Part()} {
+		for _, subject := range []string{s.Submit(agent, tree), s.Live(r.Call()), s.Live(s.Result(agent, tree)), r.Progress()} {
 			if a, err := s.Parse(subject); err != nil || a.Run.Tree != tree || a.Run.Space != s {
 				t.Errorf("%s: %+v, error %v", subject, a, err)
 			}

@@ -140,8 +140,8 @@ func (s Space) RootEnds() []string {
 	return []string{s.any("run", "*", "*", Root.s, "in", "timer", "0"), s.any("run", "*", "*", Root.s, "cancel")}
 }
 
-// Tombstones matches the tombstone of every run.
-func (s Space) Tombstones() string { return s.any("run", "*", "*", "*", "cancel") }
+// Cancels matches the tombstone of every run.
+func (s Space) Cancels() string { return s.any("run", "*", "*", "*", "cancel") }
 
 // DeadOf matches the copies of what could not be carried out for a tree.
 func (s Space) DeadOf(t Tree) string { return s.of(t, "dead", "*", t.s, "*") }
@@ -209,7 +209,7 @@ func (r Run) Timer(turn int) string { return r.join("timer", strconv.Itoa(turn))
 // Dead is where a copy of a poisoned trigger goes.
 func (r Run) Dead() string { return r.join("dead") }
 
-// Part is where a run's progress is told to who watches; it is not stored.
-func (r Run) Part() string {
+// Progress is where a run's progress is told to who watches; it is not stored.
+func (r Run) Progress() string {
 	return r.Space.join("live", "part", r.Agent.s, r.Tree.s, r.Path.s)
 }

@@ -143,13 +143,13 @@ func (p Path) Parent() (parent Path, turn, index int, ok bool) {
 	return Path{p.s[:j]}, turn, index, true
 }
 
-// Letter is the key of what the run at p writes with the index-th call (from 0)
+// MailKey is the key of what the run at p writes with the index-th call (from 0)
 // of the given turn (from 1).
-func (p Path) Letter(turn, index int) Key { return Key{p.Child(turn, index).s} }
+func (p Path) MailKey(turn, index int) Key { return Key{p.Child(turn, index).s} }
 
-// Rest is the key of the word that the run at p has come to rest with its n-th
+// IdleKey is the key of the word that the run at p has come to rest with its n-th
 // turn.
-func (p Path) Rest(turn int) Key { return Key{p.s + "-idle" + strconv.Itoa(turn)} }
+func (p Path) IdleKey(turn int) Key { return Key{p.s + "-idle" + strconv.Itoa(turn)} }
 
 // Covers reports whether q is p or below it.
 func (p Path) Covers(q Path) bool {

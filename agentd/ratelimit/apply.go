@@ -2,8 +2,8 @@ package ratelimit
 
 import "time"
 
-// Step is what one worker brings to the state at one time.
-type Step struct {
+// Update is what one worker brings to the state at one time.
+type Update struct {
 	Worker  string
 	Held    int  // its requests in flight
 	Probing bool // one of these is the probe
@@ -13,7 +13,7 @@ type Step struct {
 }
 
 // probed reports whether the probe is among what has ended.
-func (st Step) probed() bool {
+func (st Update) probed() bool {
 	for _, r := range st.Ended {
 		if r.Probe {
 			return true
@@ -55,7 +55,7 @@ type Decision struct {
 // Apply makes one worker's step. What it decides is in force once the state
 // that it returns is stored in place of s; if that is refused, it is applied to
 // the state that is there instead.
-func (s State) Apply(cfg Settings, st Step, now time.Time) (State, Decision) {
+func (s State) Apply(cfg Settings, st Update, now time.Time) (State, Decision) {
 	now = now.UTC()
 	s = s.current(cfg, st, now)
 	s = s.ended(cfg, st, now)
@@ -77,7 +77,7 @@ func (s State) Apply(cfg Settings, st Step, now time.Time) (State, Decision) {
 // ended counts what has ended, and closes or opens the gate. A refusal goes
 // before the probe's success: it may be of a request that was begun before it,
 // but it is as new.
-func (s State) ended(cfg Settings, st Step, now time.Time) State {
+func (s State) ended(cfg Settings, st Update, now time.Time) State {
 	for _, r := range st.Ended {
 		if cfg.Tokens > 0 {
 			s.Tokens += r.Tokens
@@ -99,7 +99,7 @@ func (s State) ended(cfg Settings, st Step, now time.Time) State {
 }
 
 // decide says how many of those that wait may begin.
-func (s State) decide(cfg Settings, st Step, now time.Time) Decision {
+func (s State) decide(cfg Settings, st Update, now time.Time) Decision {
 	d := Decision{Granted: max(0, st.Want)}
 	allow := func(n int, why Reason, until time.Time) {
 		if n = max(0, n); n < d.Granted {
@@ -147,7 +147,7 @@ func (s State) hold(worker string, n int, now time.Time) State {
 
 // next is when a lease has to be renewed, or when those that wait may begin
 // though nobody says anything.
-func (s State) next(cfg Settings, st Step, d Decision, now time.Time) time.Time {
+func (s State) next(cfg Settings, st Update, d Decision, now time.Time) time.Time {
 	var at time.Time
 	by := func(t time.Time) {
 		if at.IsZero() || t.Before(at) {

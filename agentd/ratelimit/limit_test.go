@@ -23,55 +23,55 @@ func TestApply(t *testing.T) {
 		name  string
 		cfg   ratelimit.Settings
 		state ratelimit.State
-		step  ratelimit.Step
+		step  ratelimit.Update
 		want  ratelimit.Decision
 	}{
-		{"nothing is limited", ratelimit.Settings{RetryAfter: true}, ratelimit.State{}, ratelimit.Step{Want: 9}, ratelimit.Decision{Granted: 9}},
-		{"room for two", ratelimit.Settings{Concurrent: 8}, ratelimit.State{Holders: other(4, 20)}, ratelimit.Step{Held: 2, Want: 5}, ratelimit.Decision{
+		{"nothing is limited", ratelimit.Settings{RetryAfter: true}, ratelimit.State{}, ratelimit.Update{Want: 9}, ratelimit.Decision{Granted: 9}},
+		{"room for two", ratelimit.Settings{Concurrent: 8}, ratelimit.State{Holders: other(4, 20)}, ratelimit.Update{Held: 2, Want: 5}, ratelimit.Decision{
 			Granted: 2, Reason: ratelimit.Concurrent, Next: at(10),
 		}},
-		{"the dead are forgotten", ratelimit.Settings{Concurrent: 8}, ratelimit.State{Holders: other(8, 0)}, ratelimit.Step{Want: 5}, ratelimit.Decision{
+		{"the dead are forgotten", ratelimit.Settings{Concurrent: 8}, ratelimit.State{Holders: other(8, 0)}, ratelimit.Update{Want: 5}, ratelimit.Decision{
 			Granted: 5, Next: at(10),
 		}},
-		{"a lease that nobody grants", ratelimit.Settings{Concurrent: 8}, ratelimit.State{Holders: other(8, 7200)}, ratelimit.Step{Want: 1}, ratelimit.Decision{
+		{"a lease that nobody grants", ratelimit.Settings{Concurrent: 8}, ratelimit.State{Holders: other(8, 7200)}, ratelimit.Update{Want: 1}, ratelimit.Decision{
 			Granted: 1, Next: at(10),
 		}},
-		{"somebody else's lease ends first", ratelimit.Settings{Concurrent: 1}, ratelimit.State{Holders: other(1, 5)}, ratelimit.Step{Want: 1}, ratelimit.Decision{
+		{"somebody else's lease ends first", ratelimit.Settings{Concurrent: 1}, ratelimit.State{Holders: other(1, 5)}, ratelimit.Update{Want: 1}, ratelimit.Decision{
 			Reason: ratelimit.Concurrent, Next: at(5),
 		}},
-		{"a full window", ratelimit.Settings{Requests: 3}, ratelimit.State{Window: minute, Requests: 2}, ratelimit.Step{Want: 2}, ratelimit.Decision{
+		{"a full window", ratelimit.Settings{Requests: 3}, ratelimit.State{Window: minute, Requests: 2}, ratelimit.Update{Want: 2}, ratelimit.Decision{
 			Granted: 1, Reason: ratelimit.Requests, Until: at(50), Next: at(30),
 		}},
-		{"another window", ratelimit.Settings{Requests: 3}, ratelimit.State{Window: minute.Add(-time.Minute), Requests: 3}, ratelimit.Step{Want: 2}, ratelimit.Decision{Granted: 2}},
-		{"the window of a clock that is ahead", ratelimit.Settings{Requests: 3}, ratelimit.State{Window: minute.Add(time.Minute), Requests: 3}, ratelimit.Step{Want: 1}, ratelimit.Decision{
+		{"another window", ratelimit.Settings{Requests: 3}, ratelimit.State{Window: minute.Add(-time.Minute), Requests: 3}, ratelimit.Update{Want: 2}, ratelimit.Decision{Granted: 2}},
+		{"the window of a clock that is ahead", ratelimit.Settings{Requests: 3}, ratelimit.State{Window: minute.Add(time.Minute), Requests: 3}, ratelimit.Update{Want: 1}, ratelimit.Decision{
 			Reason: ratelimit.Requests, Until: at(110), Next: at(30),
 		}},
-		{"all tokens are spent", ratelimit.Settings{Tokens: 100}, ratelimit.State{Window: minute, Tokens: 90}, ratelimit.Step{Want: 1, Ended: []ratelimit.Result{{Tokens: 10}}}, ratelimit.Decision{
+		{"all tokens are spent", ratelimit.Settings{Tokens: 100}, ratelimit.State{Window: minute, Tokens: 90}, ratelimit.Update{Want: 1, Ended: []ratelimit.Result{{Tokens: 10}}}, ratelimit.Decision{
 			Reason: ratelimit.Tokens, Until: at(50), Next: at(30),
 		}},
-		{"closed", ratelimit.Settings{RetryAfter: true}, ratelimit.State{ClosedUntil: at(5)}, ratelimit.Step{Want: 1}, ratelimit.Decision{
+		{"closed", ratelimit.Settings{RetryAfter: true}, ratelimit.State{ClosedUntil: at(5)}, ratelimit.Update{Want: 1}, ratelimit.Decision{
 			Reason: ratelimit.Closed, Until: at(5), Next: at(5),
 		}},
-		{"closed for ever", ratelimit.Settings{RetryAfter: true}, ratelimit.State{ClosedUntil: at(1 << 20)}, ratelimit.Step{Want: 1}, ratelimit.Decision{Granted: 1}},
-		{"one goes first", ratelimit.Settings{RetryAfter: true}, ratelimit.State{ClosedUntil: at(0)}, ratelimit.Step{Want: 3}, ratelimit.Decision{
+		{"closed for ever", ratelimit.Settings{RetryAfter: true}, ratelimit.State{ClosedUntil: at(1 << 20)}, ratelimit.Update{Want: 1}, ratelimit.Decision{Granted: 1}},
+		{"one goes first", ratelimit.Settings{RetryAfter: true}, ratelimit.State{ClosedUntil: at(0)}, ratelimit.Update{Want: 3}, ratelimit.Decision{
 			Granted: 1, Probe: true, Reason: ratelimit.Probing, Next: at(10),
 		}},
-		{"the others wait for it", ratelimit.Settings{RetryAfter: true}, ratelimit.State{ClosedUntil: at(-5), Probe: &ratelimit.Probe{Worker: "b", Until: at(9)}}, ratelimit.Step{Want: 3}, ratelimit.Decision{
+		{"the others wait for it", ratelimit.Settings{RetryAfter: true}, ratelimit.State{ClosedUntil: at(-5), Probe: &ratelimit.Probe{Worker: "b", Until: at(9)}}, ratelimit.Update{Want: 3}, ratelimit.Decision{
 			Reason: ratelimit.Probing, Next: at(9),
 		}},
-		{"the probe's worker died", ratelimit.Settings{RetryAfter: true}, ratelimit.State{ClosedUntil: at(-5), Probe: &ratelimit.Probe{Worker: "b", Until: at(0)}}, ratelimit.Step{Want: 1}, ratelimit.Decision{
+		{"the probe's worker died", ratelimit.Settings{RetryAfter: true}, ratelimit.State{ClosedUntil: at(-5), Probe: &ratelimit.Probe{Worker: "b", Until: at(0)}}, ratelimit.Update{Want: 1}, ratelimit.Decision{
 			Granted: 1, Probe: true, Next: at(10),
 		}},
-		{"a probe that was granted in vain", ratelimit.Settings{RetryAfter: true}, ratelimit.State{ClosedUntil: at(-5), Probe: &ratelimit.Probe{Worker: "a", Until: at(9)}}, ratelimit.Step{Want: 1}, ratelimit.Decision{
+		{"a probe that was granted in vain", ratelimit.Settings{RetryAfter: true}, ratelimit.State{ClosedUntil: at(-5), Probe: &ratelimit.Probe{Worker: "a", Until: at(9)}}, ratelimit.Update{Want: 1}, ratelimit.Decision{
 			Granted: 1, Probe: true, Next: at(10),
 		}},
-		{"its success opens the gate", ratelimit.Settings{RetryAfter: true}, ratelimit.State{ClosedUntil: at(-5), Probe: &ratelimit.Probe{Worker: "a", Until: at(9)}}, ratelimit.Step{
+		{"its success opens the gate", ratelimit.Settings{RetryAfter: true}, ratelimit.State{ClosedUntil: at(-5), Probe: &ratelimit.Probe{Worker: "a", Until: at(9)}}, ratelimit.Update{
 			Want: 3, Ended: []ratelimit.Result{{Probe: true, Passed: true}},
 		}, ratelimit.Decision{Granted: 3}},
-		{"but not against a new refusal", ratelimit.Settings{RetryAfter: true}, ratelimit.State{ClosedUntil: at(-5), Probe: &ratelimit.Probe{Worker: "a", Until: at(9)}}, ratelimit.Step{
+		{"but not against a new refusal", ratelimit.Settings{RetryAfter: true}, ratelimit.State{ClosedUntil: at(-5), Probe: &ratelimit.Probe{Worker: "a", Until: at(9)}}, ratelimit.Update{
 			Want: 3, Ended: []ratelimit.Result{{Probe: true, Passed: true}, {Until: at(3)}},
 		}, ratelimit.Decision{Reason: ratelimit.Closed, Until: at(3), Next: at(3)}},
-		{"after a failure that says nothing another goes", ratelimit.Settings{RetryAfter: true}, ratelimit.State{ClosedUntil: at(-5), Probe: &ratelimit.Probe{Worker: "a", Until: at(9)}}, ratelimit.Step{
+		{"after a failure that says nothing another goes", ratelimit.Settings{RetryAfter: true}, ratelimit.State{ClosedUntil: at(-5), Probe: &ratelimit.Probe{Worker: "a", Until: at(9)}}, ratelimit.Update{
 			Want: 3, Ended: []ratelimit.Result{{Probe: true}},
 		}, ratelimit.Decision{Granted: 1, Probe: true, Reason: ratelimit.Probing, Next: at(10)}},
 	} {
@@ -86,22 +86,22 @@ func TestApply(t *testing.T) {
 // that nothing is written.
 func TestNothingToSay(t *testing.T) {
 	t.Parallel()
-	s, _ := ratelimit.State{}.Apply(ratelimit.Settings{Concurrent: 2}, ratelimit.Step{Worker: "a", Want: 1}, noon)
+	s, _ := ratelimit.State{}.Apply(ratelimit.Settings{Concurrent: 2}, ratelimit.Update{Worker: "a", Want: 1}, noon)
 	later, _ := s.Apply(
 		ratelimit.Settings{Concurrent: 2},
-		ratelimit.Step{Worker: "a", Held: 1},
+		ratelimit.Update{Worker: "a", Held: 1},
 		noon.Add(9*time.Second),
 	)
 	if diff := cmp.Diff(s, later); diff != "" {
 		t.Error(diff)
 	}
-	if renewed, _ := s.Apply(ratelimit.Settings{Concurrent: 2}, ratelimit.Step{Worker: "a", Held: 1}, noon.Add(10*time.Second)); cmp.Equal(
+	if renewed, _ := s.Apply(ratelimit.Settings{Concurrent: 2}, ratelimit.Update{Worker: "a", Held: 1}, noon.Add(10*time.Second)); cmp.Equal(
 		s,
 		renewed,
 	) {
 		t.Error("the lease was not renewed")
 	}
-	if open, _ := (ratelimit.State{}).Apply(ratelimit.Settings{RetryAfter: true}, ratelimit.Step{Worker: "a", Held: 3, Want: 5}, noon); !cmp.Equal(
+	if open, _ := (ratelimit.State{}).Apply(ratelimit.Settings{RetryAfter: true}, ratelimit.Update{Worker: "a", Held: 3, Want: 5}, noon); !cmp.Equal(
 		ratelimit.State{},
 		open,
 	) {

@@ -77,7 +77,7 @@ func believed(until, now time.Time) bool {
 
 // current is the state without what is over by now. Nothing in it is shared
 // with s.
-func (s State) current(cfg Settings, st Step, now time.Time) State {
+func (s State) current(cfg Settings, st Update, now time.Time) State {
 	s.Holders = maps.Clone(s.Holders)
 	maps.DeleteFunc(s.Holders, func(_ string, h Holder) bool { return h.N <= 0 || !believed(h.Until, now) })
 	if s.Probe != nil {

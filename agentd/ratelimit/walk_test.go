@@ -111,7 +111,7 @@ func (w *world) result(t *rapid.T, who *worker) ratelimit.Result {
 
 // apply makes a step, and checks what it allows.
 func (w *world) apply(t *rapid.T, who *worker, want int, ended ...ratelimit.Result) {
-	st := ratelimit.Step{Worker: who.name, Held: who.held, Probing: who.probing, Want: want, Ended: ended}
+	st := ratelimit.Update{Worker: who.name, Held: who.held, Probing: who.probing, Want: want, Ended: ended}
 	before := ratelimit.Decode(w.stored)
 	next, d := before.Apply(w.cfg, st, w.now)
 	if diff := cmp.Diff(ratelimit.Decode(w.stored), before); diff != "" {

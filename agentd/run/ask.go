@@ -1,9 +1,9 @@
 package run
 
-// Ask is what a call asks of the run that it makes, all that it has from its
+// InputFor is what a call asks of the run that it makes, all that it has from its
 // parent. A parent that was started with nothing in particular (nil) passes on
 // the task alone.
-func (s *Start) Ask(c Call) Input {
+func (s *Start) InputFor(c Call) Input {
 	in := Input{Task: c.Task, Context: c.Context}
 	if s == nil {
 		return in

@@ -141,8 +141,8 @@ func TestDecodeEntryRestoresTasks(t *testing.T) {
 	if diff := cmp.Diff(e, back); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if back.ToolCalls() != 3 || len(back.Of(1)) != 2 || back.Of(2)[0].Task != "z" {
-		t.Errorf("%d tool calls, %v, %v", back.ToolCalls(), back.Of(1), back.Of(2))
+	if back.ToolCalls() != 3 || len(back.CallsOf(1)) != 2 || back.CallsOf(2)[0].Task != "z" {
+		t.Errorf("%d tool calls, %v, %v", back.ToolCalls(), back.CallsOf(1), back.CallsOf(2))
 	}
 }
 

@@ -41,37 +41,37 @@ type Child struct {
 // every fork.
 type CancelBelow struct{ Below []Fork }
 
-// Rest tells whoever has forked the run that it is idle, with what it has
+// NotifyIdle tells whoever has forked the run that it is idle, with what it has
 // answered, and up to where it had read then.
-type Rest struct {
+type NotifyIdle struct {
 	Turn int
 	Seen uint64
 }
 
-// Answer publishes the outcome of a run whose last answer is on its log.
-type Answer struct{ Turn int }
+// PublishAnswer publishes the outcome of a run whose last answer is on its log.
+type PublishAnswer struct{ Turn int }
 
 // LogEnd writes the end to the log.
 type LogEnd struct{ End End }
 
-// Conclude publishes a failed outcome. (A completed one is what CallModel leads
+// PublishFailure publishes a failed outcome. (A completed one is what CallModel leads
 // to.)
-type Conclude struct{ End End }
+type PublishFailure struct{ End End }
 
-// Stop writes the tombstones of those that an interrupted run waits for, and of
+// StopBelow writes the tombstones of those that an interrupted run waits for, and of
 // its forks, and sets the timer of the wait if there is one.
-type Stop struct {
+type StopBelow struct {
 	Turn  int
 	Below []Fork
 	Timer time.Time
 }
 
-// LogStop writes to the log that an interrupted run has stopped before its
+// LogInterrupt writes to the log that an interrupted run has stopped before its
 // model has answered.
-type LogStop struct{ Turn int }
+type LogInterrupt struct{ Turn int }
 
-// Hold sets the timer of a turn that a person is to approve of.
-type Hold struct {
+// HoldTurn sets the timer of a turn that a person is to approve of.
+type HoldTurn struct {
 	Turn  int
 	Timer time.Time
 	Why   string
@@ -90,33 +90,33 @@ func (CancelBelow) Key() string { return "cancel" }
 func (LogEnd) Key() string { return "end" }
 
 // Key names the effect within its run.
-func (Conclude) Key() string { return "outcome" }
+func (PublishFailure) Key() string { return "outcome" }
 
 // Key names the effect within its run.
-func (e Rest) Key() string { return fmt.Sprintf("rest.%d", e.Turn) }
+func (e NotifyIdle) Key() string { return fmt.Sprintf("rest.%d", e.Turn) }
 
 // Key names the effect within its run.
-func (Answer) Key() string { return "outcome" }
+func (PublishAnswer) Key() string { return "outcome" }
 
 // Key names the effect within its run.
-func (e Stop) Key() string { return fmt.Sprintf("stop.%d", e.Turn) }
+func (e StopBelow) Key() string { return fmt.Sprintf("stop.%d", e.Turn) }
 
 // Key names the effect within its run.
-func (e LogStop) Key() string { return fmt.Sprintf("stopped.%d", e.Turn) }
+func (e LogInterrupt) Key() string { return fmt.Sprintf("stopped.%d", e.Turn) }
 
 // Key names the effect within its run.
-func (e Hold) Key() string { return fmt.Sprintf("hold.%d", e.Turn) }
+func (e HoldTurn) Key() string { return fmt.Sprintf("hold.%d", e.Turn) }
 
-func (Stop) effect()         {}
-func (LogStop) effect()      {}
-func (Hold) effect()         {}
-func (CallModel) effect()    {}
-func (Rest) effect()         {}
-func (Answer) effect()       {}
-func (CallChildren) effect() {}
-func (CancelBelow) effect()  {}
-func (LogEnd) effect()       {}
-func (Conclude) effect()     {}
+func (StopBelow) effect()      {}
+func (LogInterrupt) effect()   {}
+func (HoldTurn) effect()       {}
+func (CallModel) effect()      {}
+func (NotifyIdle) effect()     {}
+func (PublishAnswer) effect()  {}
+func (CallChildren) effect()   {}
+func (CancelBelow) effect()    {}
+func (LogEnd) effect()         {}
+func (PublishFailure) effect() {}
 
 // Outstanding is what the state still owes, in the order in which it is to be
 // carried out. It belongs to the holder of the message Owner.
@@ -124,13 +124,13 @@ func (s State) Outstanding() []Effect {
 	switch s.Phase {
 	case Ready:
 		if s.halted > 0 {
-			return append(s.beside(), LogStop{len(s.Turns) + 1})
+			return append(s.beside(), LogInterrupt{len(s.Turns) + 1})
 		}
 		return append(s.beside(), CallModel{len(s.Turns) + 1})
 	case Awaiting:
 		e := s.deliver()
 		if s.halted > 0 {
-			stop := Stop{Turn: e.Turn, Below: s.cutOff(), Timer: s.current().Entry.Timer}
+			stop := StopBelow{Turn: e.Turn, Below: s.cutOff(), Timer: s.current().Entry.Timer}
 			for _, c := range s.current().pending() {
 				stop.Below = append(stop.Below, Fork{e.Turn, c})
 			}
@@ -145,22 +145,22 @@ func (s State) Outstanding() []Effect {
 		e.Timer = s.current().Entry.Timer
 		return append(s.ending(), e)
 	case Idle:
-		return append(append(s.sent(), s.ending()...), Rest{len(s.Turns), s.current().Read()})
+		return append(append(s.sent(), s.ending()...), NotifyIdle{len(s.Turns), s.current().ReadTo()})
 	case Held:
-		return append(s.ending(), Hold{len(s.Turns), s.current().Entry.Timer, s.current().Why})
+		return append(s.ending(), HoldTurn{len(s.Turns), s.current().Entry.Timer, s.current().Why})
 	case Completed:
-		if s.Concluded || !s.final {
+		if s.OutcomeStored || !s.final {
 			return nil
 		}
-		return append(s.cancelBelow(), Answer{len(s.Turns)})
+		return append(s.cancelBelow(), PublishAnswer{len(s.Turns)})
 	case Failed:
 		switch {
-		case s.Concluded:
+		case s.OutcomeStored:
 			return nil
 		case !s.needsLog() && s.logged:
-			return []Effect{Conclude{s.End}}
+			return []Effect{PublishFailure{s.End}}
 		case !s.needsLog(): // it has had its turns; its forks have not
-			return append(s.cancelBelow(), Conclude{s.End})
+			return append(s.cancelBelow(), PublishFailure{s.End})
 		}
 		return append(s.cancelBelow(), LogEnd{s.End})
 	case None:
@@ -178,8 +178,8 @@ func (s State) beside() []Effect {
 		return nil
 	}
 	effects := append(s.sent(), s.ending()...)
-	if s.Rested() {
-		effects = append(effects, Rest{len(s.Turns), s.current().Read()})
+	if s.LastTurnIdle() {
+		effects = append(effects, NotifyIdle{len(s.Turns), s.current().ReadTo()})
 	}
 	return effects
 }
@@ -188,7 +188,7 @@ func (s State) beside() []Effect {
 // and that have not ended.
 func (s State) ending() []Effect {
 	if below := s.cutOff(); len(below) > 0 {
-		return []Effect{Stop{Turn: len(s.Turns), Below: below}}
+		return []Effect{StopBelow{Turn: len(s.Turns), Below: below}}
 	}
 	return nil
 }

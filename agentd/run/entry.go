@@ -40,7 +40,7 @@ type Entry struct {
 	Worker string `json:"worker"`
 	// the newest tombstone its writer knew: of a turn, when the model was
 	// asked
-	Tombs uint64 `json:"tombs,omitzero"`
+	CancelsSeen uint64 `json:"tombs,omitzero"`
 
 	// the first entry of a run: what it was started with
 	Start  *Start             `json:"start,omitempty"`
@@ -92,7 +92,7 @@ type Start struct {
 	Sequential bool          `json:"sequential,omitzero"`
 	Timeout    time.Duration `json:"timeout_ns,omitzero"`
 	// that the run is in, the outermost first
-	Limits []Scope `json:"limits,omitempty"`
+	Scopes []Scope `json:"limits,omitempty"`
 	// its own and that of all above it together
 	Policy      Policy      `json:"policy,omitzero"`
 	Supervision Supervision `json:"supervision,omitzero"` // the same
@@ -132,7 +132,7 @@ type Call struct {
 	Dead []string `json:"dead,omitzero"` // those of them that had ended
 	// those of them that were at work though they had told that they were
 	// idle
-	Awake    []string  `json:"awake,omitzero"`
+	Busy     []string  `json:"awake,omitzero"`
 	Deadline time.Time `json:"deadline,omitzero"`
 	Error    string    `json:"error,omitzero"`
 	Kind     Kind      `json:"kind,omitzero"`
@@ -163,8 +163,8 @@ const (
 // Awaited reports whether the turn waits for the call.
 func (c Call) Awaited() bool { return !c.Failed() && (c.Op == OpCall || c.Op == OpWait) }
 
-// Makes reports whether the call makes a run.
-func (c Call) Makes() bool {
+// MakesRun reports whether the call makes a run.
+func (c Call) MakesRun() bool {
 	return !c.Failed() && (c.Op == OpCall || c.Op == OpFork || c.Op == OpReview)
 }
 
@@ -218,7 +218,7 @@ func (e Entry) Schedule(now time.Time, limit func(call int) time.Time) (last tim
 // may be made.
 func (e Entry) Defer(limit time.Time) {
 	for i, c := range e.Calls {
-		if c.Makes() || c.Awaited() {
+		if c.MakesRun() || c.Awaited() {
 			e.Calls[i].Deadline = limit
 		}
 	}
@@ -251,7 +251,7 @@ func DecodeEntry(b []byte) (Entry, error) {
 	}
 	if e.Kind == EntryTurn {
 		for i, tc := range e.Answer.ToolCalls {
-			fill(e.Of(i), tc)
+			fill(e.CallsOf(i), tc)
 		}
 	}
 	return e, nil
@@ -263,7 +263,7 @@ func (e Entry) Event(m Meta) Event {
 	case EntryEnded:
 		return Ended{m, e}
 	case EntryIdle, EntryFinal:
-		return Rested{m, e}
+		return AnsweredWithoutCalls{m, e}
 	case EntryTurn:
 	}
 	return Answered{m, e}
@@ -292,13 +292,13 @@ func (e Entry) ToolCalls() int {
 	return len(e.Calls)
 }
 
-// Acts reports whether a turn does anything: not all of its calls were refused.
-func (e Entry) Acts() bool {
+// HasEffect reports whether a turn does anything: not all of its calls were refused.
+func (e Entry) HasEffect() bool {
 	return slices.ContainsFunc(e.Calls, func(c Call) bool { return !c.Failed() })
 }
 
-// At is where the decisions of a turn's i-th tool call are in Calls.
-func (e Entry) At(i int) (from, to int) {
+// CallRange is where the decisions of a turn's i-th tool call are in Calls.
+func (e Entry) CallRange(i int) (from, to int) {
 	if e.Spread == nil {
 		return i, i + 1
 	}
@@ -308,9 +308,9 @@ func (e Entry) At(i int) (from, to int) {
 	return from, from + e.Spread[i]
 }
 
-// Of are the decisions of a turn's i-th tool call.
-func (e Entry) Of(i int) []Call {
-	from, to := e.At(i)
+// CallsOf are the decisions of a turn's i-th tool call.
+func (e Entry) CallsOf(i int) []Call {
+	from, to := e.CallRange(i)
 	return e.Calls[from:to]
 }
 

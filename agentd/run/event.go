@@ -116,8 +116,8 @@ type Mailed struct {
 	Mail
 }
 
-// Rested is an answer on the log that calls nobody.
-type Rested struct {
+// AnsweredWithoutCalls is an answer on the log that calls nobody.
+type AnsweredWithoutCalls struct {
 	Meta
 	Entry Entry
 }
@@ -138,21 +138,21 @@ type Cancelled struct {
 	End End
 }
 
-// Concluded is the run's own outcome, found at its reply subject. Its sequence
+// OutcomeStored is the run's own outcome, found at its reply subject. Its sequence
 // is not of the run's own subjects, so it may be applied at any time.
-type Concluded struct {
+type OutcomeStored struct {
 	Meta
 	Outcome Outcome
 }
 
-func (Called) event()      {}
-func (Answered) event()    {}
-func (Ended) event()       {}
-func (Replied) event()     {}
-func (TimedOut) event()    {}
-func (Mailed) event()      {}
-func (Rested) event()      {}
-func (Approved) event()    {}
-func (Interrupted) event() {}
-func (Cancelled) event()   {}
-func (Concluded) event()   {}
+func (Called) event()               {}
+func (Answered) event()             {}
+func (Ended) event()                {}
+func (Replied) event()              {}
+func (TimedOut) event()             {}
+func (Mailed) event()               {}
+func (AnsweredWithoutCalls) event() {}
+func (Approved) event()             {}
+func (Interrupted) event()          {}
+func (Cancelled) event()            {}
+func (OutcomeStored) event()        {}

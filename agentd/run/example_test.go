@@ -28,7 +28,7 @@ func ExampleState_Apply() {
 			Index:   0,
 			Outcome: run.Outcome{Status: run.StatusCompleted, Result: "fine"},
 		},
-		run.Concluded{Outcome: run.Outcome{Status: run.StatusCompleted, Result: "merge it"}},
+		run.OutcomeStored{Outcome: run.Outcome{Status: run.StatusCompleted, Result: "merge it"}},
 	}
 	var s run.State
 	for _, e := range history {

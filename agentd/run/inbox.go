@@ -23,7 +23,7 @@ func (s State) mailed(m Mail) State {
 	if s.Phase == None || s.Ended() {
 		return s
 	}
-	if _, ok := m.Word(); !ok {
+	if _, ok := m.IdleTurn(); !ok {
 		m.Idle, m.Subtree, m.Seen = false, nil, 0
 	}
 	if s.full(m) {
@@ -69,7 +69,7 @@ func (s State) wakes(m Mail) bool { return !s.quiet || m.Outcome == nil && !m.Id
 // forks tell of themselves, and for what one of its calls waits for, there
 // always is.
 func (s State) full(m Mail) bool {
-	if _, word := m.Word(); word || m.Outcome != nil || s.awaits(m) {
+	if _, word := m.IdleTurn(); word || m.Outcome != nil || s.awaits(m) {
 		return false
 	}
 	bytes := len(m.Text)

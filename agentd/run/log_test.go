@@ -109,7 +109,7 @@ func oldEvent(t *testing.T, meta run.Meta, subject string, body []byte) run.Even
 		if err != nil {
 			t.Fatal(err)
 		}
-		return run.Concluded{Meta: meta, Outcome: o}
+		return run.OutcomeStored{Meta: meta, Outcome: o}
 	}
 	t.Fatalf("subject %q", subject)
 	return nil

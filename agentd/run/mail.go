@@ -25,7 +25,7 @@ type Mail struct {
 	Seen    uint64   `json:"seen,omitzero"`
 	Outcome *Outcome `json:"-"` // a fork has ended, so
 	// of a notice: the text itself, and the message is taken with it
-	Whole bool `json:"-"`
+	Inline bool `json:"-"`
 }
 
 // maxFrom is the length of the longest name that a message may have come from.
@@ -46,10 +46,10 @@ func DecodeMail(b []byte) (Mail, error) {
 	return m, nil
 }
 
-// Word is the turn after which a fork tells by a message that it is idle; ok is
+// IdleTurn is the turn after which a fork tells by a message that it is idle; ok is
 // false for any other message. Only under the fork's own key is it one: whoever
 // may write to a run does not speak for its forks.
-func (m Mail) Word() (turn int, ok bool) {
+func (m Mail) IdleTurn() (turn int, ok bool) {
 	after, own := strings.CutPrefix(m.Key, m.From+"-idle")
 	turn, err := strconv.Atoi(after)
 	return turn, m.Idle && own && err == nil && turn > 0 && strconv.Itoa(turn) == after
@@ -151,40 +151,40 @@ func (s State) forkEnded(e Replied) State {
 	return s.mailed(Mail{Seq: e.Seq, From: path, Outcome: &e.Outcome})
 }
 
-// Standing is what is known of a run whose mail is waited for.
-type Standing string
+// PeerStatus is what is known of a run whose mail is waited for.
+type PeerStatus string
 
 // The standings.
 const (
-	Received Standing = "received" // it has written
-	Running  Standing = "running"  // it has not, and may
-	Resting  Standing = "idle"     // it waits to be written to
-	Dead     Standing = "dead"     // it has ended
+	PeerWrote   PeerStatus = "received" // it has written
+	PeerRunning PeerStatus = "running"  // it has not, and may
+	PeerIdle    PeerStatus = "idle"     // it waits to be written to
+	PeerDead    PeerStatus = "dead"     // it has ended
 )
 
 // standing is what is known of a run, whatever it has written. Of runs that are
 // not this one's forks it is known only that they had not ended when the call
 // was decided.
-func (s State) standing(path string) Standing {
+func (s State) standing(path string) PeerStatus {
 	for _, t := range s.Turns {
 		for i, c := range t.Entry.Calls {
 			if c.Op == OpFork && c.To == path && t.Outcomes[i] != nil {
-				return Dead
+				return PeerDead
 			}
 		}
 	}
 	switch {
 	case s.killed(path):
-		return Dead
+		return PeerDead
 	case slices.Contains(s.idle, path):
-		return Resting
+		return PeerIdle
 	}
-	return Running
+	return PeerRunning
 }
 
 // SaidIdle reports whether the last that a run has from one of its forks is
 // that it is idle. Somebody else may have written to it since.
-func (s State) SaidIdle(path string) bool { return s.standing(path) == Resting }
+func (s State) SaidIdle(path string) bool { return s.standing(path) == PeerIdle }
 
 // killed reports whether this run has killed another one, or one above that.
 func (s State) killed(path string) bool {
@@ -200,17 +200,17 @@ func (s State) killed(path string) bool {
 }
 
 // find is what there is of each of those whose mail a call waits for.
-func (s State) find(c Call) []Standing {
-	found := make([]Standing, len(c.From))
+func (s State) find(c Call) []PeerStatus {
+	found := make([]PeerStatus, len(c.From))
 	for i, from := range c.From {
-		if found[i] = s.standing(from); found[i] == Resting && slices.Contains(c.Awake, from) {
-			found[i] = Running
+		if found[i] = s.standing(from); found[i] == PeerIdle && slices.Contains(c.Busy, from) {
+			found[i] = PeerRunning
 		}
 		if slices.Contains(c.Dead, from) {
-			found[i] = Dead
+			found[i] = PeerDead
 		}
 		if slices.ContainsFunc(s.Inbox, func(m Mail) bool { return m.From == from }) {
-			found[i] = Received
+			found[i] = PeerWrote
 		}
 	}
 	return found
@@ -263,7 +263,7 @@ func (s State) hasFor(c Call) bool {
 	if len(c.From) == 0 {
 		return len(s.Inbox) > 0
 	}
-	return !slices.Contains(s.find(c), Running)
+	return !slices.Contains(s.find(c), PeerRunning)
 }
 
 // whole reports whether a message is given to the run as it is.
@@ -273,11 +273,11 @@ func (s State) whole(m Mail) bool {
 	if m.From == "r" || strings.HasPrefix(m.From, "r-") || start == nil {
 		return false
 	}
-	return !start.Looks()
+	return !start.HasInboxTools()
 }
 
-// Looks reports whether a run can look for mail.
-func (s *Start) Looks() bool {
+// HasInboxTools reports whether a run can look for mail.
+func (s *Start) HasInboxTools() bool {
 	looks := func(name string) bool { return name == string(OpMail) || name == string(OpWait) }
 	return slices.ContainsFunc(s.Slash, looks) ||
 		slices.ContainsFunc(s.Tools, func(t provider.Tool) bool { return looks(t.Name) })
@@ -294,10 +294,10 @@ func (s State) Notice() []Mail {
 	return s.notice(s.Seq)
 }
 
-// Unread reports whether there is mail of which the run does not know when it
+// HasUnread reports whether there is mail of which the run does not know when it
 // has answered. It was asked when the messages up to a sequence had been read,
 // and was told of those if it had been idle.
-func (s State) Unread(asked uint64) bool {
+func (s State) HasUnread(asked uint64) bool {
 	if s.resting {
 		s.told = max(s.told, asked)
 	}
@@ -307,20 +307,20 @@ func (s State) Unread(asked uint64) bool {
 func (s State) notice(upTo uint64) []Mail {
 	var news []Mail
 	for _, m := range s.Inbox {
-		m.Whole = s.whole(m)
+		m.Inline = s.whole(m)
 		known := slices.ContainsFunc(news, func(n Mail) bool { return n.From == m.From })
-		if m.Seq > s.told && m.Seq <= upTo && (m.Whole || !known) {
+		if m.Seq > s.told && m.Seq <= upTo && (m.Inline || !known) {
 			news = append(news, m)
 		}
 	}
 	return news
 }
 
-// Rested reports whether the last entry is an answer after which the run waits
+// LastTurnIdle reports whether the last entry is an answer after which the run waits
 // for mail.
-func (s State) Rested() bool { return len(s.Turns) > 0 && s.current().Entry.Kind == EntryIdle }
+func (s State) LastTurnIdle() bool { return len(s.Turns) > 0 && s.current().Entry.Kind == EntryIdle }
 
-// Read is up to where a run had read that is idle after a turn. One that was
+// ReadTo is up to where a run had read that is idle after a turn. One that was
 // stopped has read all that came before that, and will not answer it unless it
 // is written to again.
-func (t Turn) Read() uint64 { return max(t.Entry.Seen, t.halted) }
+func (t Turn) ReadTo() uint64 { return max(t.Entry.Seen, t.halted) }

@@ -105,7 +105,7 @@ func (f *folding) apply(e run.Event) {
 	case run.Mailed:
 		event.Meta = meta
 		e = event
-	case run.Ended, run.Replied, run.TimedOut, run.Rested, run.Approved, run.Interrupted, run.Cancelled, run.Concluded:
+	case run.Ended, run.Replied, run.TimedOut, run.AnsweredWithoutCalls, run.Approved, run.Interrupted, run.Cancelled, run.OutcomeStored:
 		f.t.Fatalf("%T", e)
 	}
 	var err error

@@ -98,7 +98,7 @@ type Outcome struct {
 
 	// the newest tombstone its writer knew: of a completed one, when the
 	// model was asked
-	Tombs uint64 `json:"tombs,omitzero"`
+	CancelsSeen uint64 `json:"tombs,omitzero"`
 }
 
 // Failure is a failed outcome of a kind.

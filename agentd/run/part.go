@@ -2,9 +2,9 @@ package run
 
 import "time"
 
-// Part is what a worker says of a run's progress to who watches. It is told and
+// Progress is what a worker says of a run's progress to who watches. It is told and
 // not stored.
-type Part struct {
+type Progress struct {
 	Event  string `json:"event"` // PartAsking, PartRetrying or PartWaiting
 	Turn   int    `json:"turn"`
 	Worker string `json:"worker"`
@@ -22,9 +22,9 @@ type Part struct {
 
 // What a Part may tell.
 const (
-	PartAsking = "asking" // the model is being asked
+	ProgressAsking = "asking" // the model is being asked
 	// it failed, and is asked again after a pause
-	PartRetrying = "retrying"
+	ProgressRetrying = "retrying"
 	// it may not be asked yet: see ratelimit.Reason
-	PartWaiting = "waiting"
+	ProgressWaiting = "waiting"
 )

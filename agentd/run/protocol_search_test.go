@@ -96,7 +96,7 @@ func handlerKey(h handler, b []byte) []byte {
 		b,
 		bits(
 			h.busy,
-			h.state.Concluded,
+			h.state.OutcomeStored,
 			h.slot,
 			h.turned,
 			h.asked,

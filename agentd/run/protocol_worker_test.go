@@ -88,7 +88,7 @@ func (w *world) views(h *handler) []uint64 {
 
 // owes is desk.go's.
 func (w *world) owes(h *handler) bool {
-	if h.state.Concluded || h.state.Phase == run.None {
+	if h.state.OutcomeStored || h.state.Phase == run.None {
 		return false
 	}
 	return (h.state.Owner == h.seq() || h.expired(w) || w.anyOwner) && len(h.state.Outstanding()) > 0
@@ -135,7 +135,7 @@ func (w *world) doom(h *handler) (run.End, bool) {
 // conclude reads the reply subject.
 func (w *world) conclude(h *handler) {
 	if o, ok := w.outcome(h.path(w), len(w.stream)); ok && !w.noReply {
-		h.state, _ = h.state.Apply(run.Concluded{Outcome: o})
+		h.state, _ = h.state.Apply(run.OutcomeStored{Outcome: o})
 	}
 }
 
@@ -146,7 +146,7 @@ func (w *world) derive(h *handler) {
 	if !h.asked {
 		w.conclude(h)
 	}
-	if h.state.Concluded {
+	if h.state.OutcomeStored {
 		h.goTo(atAck)
 		return
 	}
@@ -184,8 +184,8 @@ func (w *world) derive(h *handler) {
 			if len(h.writes) == 0 {
 				h.goTo(atCommit)
 			}
-		case run.Rest, run.Answer, run.Stop, run.LogStop, run.Hold: // no model here answers so, and nobody interferes
-		case run.Conclude:
+		case run.NotifyIdle, run.PublishAnswer, run.StopBelow, run.LogInterrupt, run.HoldTurn: // no model here answers so, and nobody interferes
+		case run.PublishFailure:
 			h.out = run.Failure(e.End.Kind, "%s", e.End.Text)
 			h.goTo(atOutcome)
 		}

@@ -29,7 +29,7 @@ const (
 	Fixed       Backoff = "fixed"  // Initial
 )
 
-// Again decides whether a turn is asked once more after so many failed
+// Next decides whether a turn is asked once more after so many failed
 // attempts, the last with err, and after which pause. Left is what is left of
 // the run's time: who could only be asked after it is not asked. Chance, in [0,
 // 1), spreads runs that failed together.
@@ -38,7 +38,7 @@ const (
 // counts as the server's failure, is asked for again: it is mostly a proxy's,
 // and passes. Timeout is the network's or the provider's here: a caller whose
 // own time is over has no use for an answer and does not ask.
-func (r *Retry) Again(failed int, err error, left time.Duration, chance float64) (pause time.Duration, again bool) {
+func (r *Retry) Next(failed int, err error, left time.Duration, chance float64) (pause time.Duration, again bool) {
 	e, ok := errors.AsType[*provider.Error](err)
 	if !ok || r == nil || failed < 1 || failed >= r.Attempts {
 		return 0, false

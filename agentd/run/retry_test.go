@@ -29,7 +29,7 @@ func TestRetryPauses(t *testing.T) {
 	} {
 		r := &run.Retry{Attempts: 20, Backoff: tt.backoff, Initial: s, Max: 10 * s}
 		for i, want := range tt.want {
-			pause, again := r.Again(i+1, &provider.Error{Category: provider.Server}, time.Hour, tt.chance)
+			pause, again := r.Next(i+1, &provider.Error{Category: provider.Server}, time.Hour, tt.chance)
 			if pause != want || !again {
 				t.Errorf("%s with chance %v after %d: %v %t, want %v", tt.backoff, tt.chance, i+1, pause, again, want)
 			}
@@ -68,7 +68,7 @@ func TestRetryDecides(t *testing.T) {
 		{"a wish that ends with the run", two, 1, asks(time.Minute), time.Minute, -1},
 		{"no time left", two, 1, limited, time.Second, -1},
 	} {
-		pause, again := tt.policy.Again(tt.failed, tt.err, tt.left, 0)
+		pause, again := tt.policy.Next(tt.failed, tt.err, tt.left, 0)
 		if again != (tt.want >= 0) || again && pause != tt.want {
 			t.Errorf("%s: %v %t, want %v", tt.name, pause, again, tt.want)
 		}
@@ -89,8 +89,8 @@ func TestSimRetry(t *testing.T) {
 		chance := rapid.Float64Range(0, 0.999)
 		last := time.Duration(0)
 		for failed := range rapid.IntRange(1, 100).Draw(t, "attempts") {
-			pause, _ := r.Again(failed+1, failure, math.MaxInt64, chance.Draw(t, "chance"))
-			least, _ := r.Again(failed+1, failure, math.MaxInt64, 0)
+			pause, _ := r.Next(failed+1, failure, math.MaxInt64, chance.Draw(t, "chance"))
+			least, _ := r.Next(failed+1, failure, math.MaxInt64, 0)
 			switch {
 			case pause < last || pause > r.Max:
 				t.Fatalf("pause %d is %v after %v", failed, pause, last)

@@ -94,12 +94,12 @@ func scripted(t *testing.T, d *datadriven.TestData, s run.State) run.Event {
 		}
 		d.MaybeScanArgs(t, "trigger", &e.Trigger)
 		d.MaybeScanArgs(t, "seen", &e.Seen)
-		return run.Rested{Meta: m, Entry: e}
+		return run.AnsweredWithoutCalls{Meta: m, Entry: e}
 	case "concluded":
 		if d.HasArg("completed") {
-			return run.Concluded{Outcome: run.Outcome{Status: run.StatusCompleted}}
+			return run.OutcomeStored{Outcome: run.Outcome{Status: run.StatusCompleted}}
 		}
-		return run.Concluded{Outcome: run.Failure(run.KindError, "no")}
+		return run.OutcomeStored{Outcome: run.Failure(run.KindError, "no")}
 	}
 	d.Fatalf(t, "unknown command %q", d.Cmd)
 	return nil
@@ -152,7 +152,7 @@ func describe(s run.State) string {
 	if n := s.Pending(); n > 0 {
 		fmt.Fprintf(&b, " pending=%d", n)
 	}
-	if s.Concluded {
+	if s.OutcomeStored {
 		b.WriteString(" concluded")
 	}
 	if s.End != (run.End{}) {
@@ -190,9 +190,9 @@ func describeEffect(e run.Effect) string {
 		}
 	case run.LogEnd:
 		fmt.Fprintf(&b, " %s", e.End.Kind)
-	case run.Conclude:
+	case run.PublishFailure:
 		fmt.Fprintf(&b, " %s", e.End.Kind)
-	case run.CallModel, run.Rest, run.Answer, run.Stop, run.LogStop, run.Hold:
+	case run.CallModel, run.NotifyIdle, run.PublishAnswer, run.StopBelow, run.LogInterrupt, run.HoldTurn:
 	}
 	return b.String()
 }

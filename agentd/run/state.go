@@ -55,7 +55,7 @@ type State struct {
 	LogIndex int // its index
 	End      End // why it failed
 	// the outcome is stored: nothing is owed
-	Concluded bool
+	OutcomeStored bool
 
 	// a person has interrupted it, and it has not stopped yet
 	halted uint64
@@ -88,7 +88,7 @@ type Turn struct {
 	Took     [][]Mail   // by each call that takes mail
 	// by each call that waits for somebody's: what there was of each of
 	// them
-	Found [][]Standing
+	Found [][]PeerStatus
 	// what had come when it was idle after it, as it was told then
 	Notice  []Mail
 	Verdict *Outcome // of its supervisor
@@ -124,10 +124,10 @@ func (s State) Pending() int {
 	return s.current().left
 }
 
-// Awaited is how many outcomes have to come before the run owes anything: those
+// OutcomesAwaited is how many outcomes have to come before the run owes anything: those
 // of all its calls, or one, where they follow one another or somebody looks at
 // the turn first.
-func (s State) Awaited() int {
+func (s State) OutcomesAwaited() int {
 	if _, reviewing := s.review(); reviewing || s.Pending() > 0 && s.current().Entry.Sequential {
 		return 1
 	}
@@ -214,7 +214,7 @@ func (s State) Subtree() Totals {
 // changes nothing, and so do late, duplicate and unknown ones. An error wraps
 // ErrCorrupt; the state is then as before.
 func (s State) Apply(e Event) (State, error) {
-	if c, ok := e.(Concluded); ok {
+	if c, ok := e.(OutcomeStored); ok {
 		return s.conclude(c), nil
 	}
 	m := e.meta()
@@ -244,7 +244,7 @@ func (s State) apply(e Event) (State, error) {
 	case Mailed:
 		e.Mail.Seq = e.Meta.Seq
 		return s.mailed(e.Mail), nil
-	case Rested:
+	case AnsweredWithoutCalls:
 		return s.rest(e)
 	case Approved:
 		return s.approved(e), nil
@@ -252,7 +252,7 @@ func (s State) apply(e Event) (State, error) {
 		return s.interrupted(e), nil
 	case Cancelled:
 		return s.cancel(e), nil
-	case Concluded:
+	case OutcomeStored:
 		return s.conclude(e), nil
 	}
 	return s, fmt.Errorf("%w: event %T", ErrCorrupt, e)
@@ -332,7 +332,7 @@ func (s State) carryOut(m Meta) State {
 		}
 	}
 	if slices.ContainsFunc(calls, func(c Call) bool { return c.Op == OpMail || c.Op == OpWait }) {
-		t.Took, t.Found = make([][]Mail, len(calls)), make([][]Standing, len(calls))
+		t.Took, t.Found = make([][]Mail, len(calls)), make([][]PeerStatus, len(calls))
 	}
 	for i, c := range calls {
 		switch {
@@ -352,7 +352,7 @@ func (s State) carryOut(m Meta) State {
 }
 
 // rest folds an answer that calls nobody.
-func (s State) rest(e Rested) (State, error) {
+func (s State) rest(e AnsweredWithoutCalls) (State, error) {
 	s, err := s.turn(e.Meta, e.Entry)
 	if err != nil || s.Ended() {
 		return s, err
@@ -507,8 +507,8 @@ func (s State) cancel(e Cancelled) State {
 	return s
 }
 
-func (s State) conclude(e Concluded) State {
-	s.Concluded = true
+func (s State) conclude(e OutcomeStored) State {
+	s.OutcomeStored = true
 	if !s.Ended() {
 		s.Phase = Failed
 		if e.Outcome.Status == StatusCompleted {
@@ -552,9 +552,9 @@ func (s State) awake() int {
 	return len(s.Turns)
 }
 
-// Last reports whether the turn that is owed is a last one, in which the run
+// LastTurn reports whether the turn that is owed is a last one, in which the run
 // has to answer with what it has.
-func (s State) Last() bool {
+func (s State) LastTurn() bool {
 	start := s.Start()
 	return start != nil && start.Turns > 0 && s.awake() == s.maxTurns()-1
 }

@@ -80,7 +80,7 @@ func TestMaxTurns(t *testing.T) {
 	)
 	for name, s := range map[string]run.State{"refused": refused, "replied": waited, "timed out": timed} {
 		end := run.End{Kind: run.KindTurns, Text: "agent exceeded maximum conversation turns (50)"}
-		if diff := cmp.Diff([]run.Effect{run.Conclude{End: end}}, s.Outstanding()); s.Phase != run.Failed ||
+		if diff := cmp.Diff([]run.Effect{run.PublishFailure{End: end}}, s.Outstanding()); s.Phase != run.Failed ||
 			diff != "" {
 			t.Errorf("%s: %v owes (-want +got):\n%s", name, s.Phase, diff)
 		}
@@ -151,7 +151,7 @@ func TestModelCalls(t *testing.T) {
 		if kind != "" {
 			e.End = &run.End{Kind: kind}
 		}
-		s := apply(t, run.State{}, called(), turnOf(2, 1, 1, "!a"), run.Rested{Meta: run.Meta{Seq: 3}, Entry: e})
+		s := apply(t, run.State{}, called(), turnOf(2, 1, 1, "!a"), run.AnsweredWithoutCalls{Meta: run.Meta{Seq: 3}, Entry: e})
 		if got := s.Subtree().ModelCalls; got != want {
 			t.Errorf("after an end %q there were %d model calls, want %d", kind, got, want)
 		}

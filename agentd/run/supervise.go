@@ -252,21 +252,21 @@ func (t Turn) Withheld() string {
 	return ""
 }
 
-// Spares reports whether a turn may have been granted more runs than it will
+// HasUnusedGrant reports whether a turn may have been granted more runs than it will
 // ever make: nothing of it was carried out, or there was room for its
 // supervisor's run and for none of those that it was to look at.
-func (t Turn) Spares() bool {
+func (t Turn) HasUnusedGrant() bool {
 	refused := func(c Call) bool { return c.Kind == KindBudget }
-	return t.stage == withheld || slices.ContainsFunc(t.Entry.Calls, refused) && !t.Entry.Acts()
+	return t.stage == withheld || slices.ContainsFunc(t.Entry.Calls, refused) && !t.Entry.HasEffect()
 }
 
-// Made is how many runs a turn makes, its supervisor's included.
-func (t Turn) Made() (n int) {
-	if t.Entry.Review != nil && t.Entry.Review.Makes() {
+// RunCount is how many runs a turn makes, its supervisor's included.
+func (t Turn) RunCount() (n int) {
+	if t.Entry.Review != nil && t.Entry.Review.MakesRun() {
 		n++
 	}
 	for _, c := range t.Entry.Calls {
-		if t.stage == carried && c.Makes() {
+		if t.stage == carried && c.MakesRun() {
 			n++
 		}
 	}

@@ -60,8 +60,8 @@ func (t Tally) Granted(by string, turn int) (calls int, ok bool) {
 	return calls, ok
 }
 
-// Ask counts a model call. The refusal is empty if it may be made.
-func (t Tally) Ask(s Scope) (_ Tally, refusal string) {
+// CountTurn counts a model call. The refusal is empty if it may be made.
+func (t Tally) CountTurn(s Scope) (_ Tally, refusal string) {
 	switch {
 	case s.MaxTokens > 0 && t.Tokens >= s.MaxTokens:
 		return t, exceeded(t.Tokens, s.MaxTokens, "tokens")
@@ -72,10 +72,10 @@ func (t Tally) Ask(s Scope) (_ Tally, refusal string) {
 	return t, ""
 }
 
-// Answer counts the tokens of an answer and the calls that it makes, as many as
+// CountAnswer counts the tokens of an answer and the calls that it makes, as many as
 // there is room for. Already is how many the same turn was granted before, by a
 // worker that may have died then; these are not taken back.
-func (t Tally) Answer(s Scope, g Grant, tokens, already int) (_ Tally, granted int) {
+func (t Tally) CountAnswer(s Scope, g Grant, tokens, already int) (_ Tally, granted int) {
 	granted = g.Calls
 	if s.MaxAgents > 0 {
 		granted = max(0, min(granted, already+s.MaxAgents-1-t.Agents))
@@ -98,8 +98,8 @@ func (t Tally) grant(g Grant) Tally {
 	return t
 }
 
-// Full is the refusal of a call for which a scope has no room.
-func (s Scope) Full() string { return exceeded(s.MaxAgents, s.MaxAgents, "agents") }
+// Refusal is the refusal of a call for which a scope has no room.
+func (s Scope) Refusal() string { return exceeded(s.MaxAgents, s.MaxAgents, "agents") }
 
 func exceeded(used, limit int, of string) string {
 	return fmt.Sprintf("budget exceeded: used %d of %d %s", used, limit, of)

@@ -23,7 +23,7 @@ func TestTally(t *testing.T) {
 		var tally run.Tally
 		granted, asks, wanted, most := 0, 0, 0, 0
 		for turn := range rapid.IntRange(0, 60).Draw(t, "steps") {
-			next, refusal := tally.Ask(s)
+			next, refusal := tally.CountTurn(s)
 			if over := s.MaxTokens > 0 && tally.Tokens >= s.MaxTokens || s.MaxTurns > 0 && asks >= s.MaxTurns; over != (refusal != "") {
 				t.Fatalf("%+v of %+v after %d asks: refusal %q", tally, s, asks, refusal)
 			}
@@ -34,14 +34,14 @@ func TestTally(t *testing.T) {
 			asks++
 			calls, tokens := rapid.IntRange(0, 8).Draw(t, "calls"), rapid.IntRange(0, 5).Draw(t, "tokens")
 			most = max(most, tokens)
-			got, g := tally.Next().Answer(s, run.Grant{By: "r", Turn: turn, Calls: calls}, tokens, 0)
+			got, g := tally.Next().CountAnswer(s, run.Grant{By: "r", Turn: turn, Calls: calls}, tokens, 0)
 			// its worker dies, and the next one counts it again
 			if rapid.Bool().Draw(t, "again") {
 				already, ok := got.Granted("r", turn)
 				if !ok || already != g {
 					t.Fatalf("%+v does not say that %d were granted", got, g)
 				}
-				got, g = got.Next().Answer(s, run.Grant{By: "r", Turn: turn, Calls: calls}, 0, already)
+				got, g = got.Next().CountAnswer(s, run.Grant{By: "r", Turn: turn, Calls: calls}, 0, already)
 			}
 			if rapid.Bool().Draw(t, "refund") && g > 0 {
 				got = got.Refund(run.Grant{By: "r", Turn: turn, Calls: g - 1}, g)

@@ -97,11 +97,11 @@ func (w *walker) draw(t *rapid.T) run.Event {
 		if rapid.IntRange(0, 3).Draw(t, "its model failed") == 3 {
 			e.End = &run.End{Kind: run.KindError, Text: "no"}
 		}
-		return run.Rested{Meta: m, Entry: e}
+		return run.AnsweredWithoutCalls{Meta: m, Entry: e}
 	case "timed out":
 		return run.TimedOut{Meta: m, Turn: turn}
 	case "concluded":
-		return run.Concluded{Meta: m, Outcome: rapid.SampledFrom([]run.Outcome{
+		return run.OutcomeStored{Meta: m, Outcome: rapid.SampledFrom([]run.Outcome{
 			{Status: run.StatusCompleted}, run.Failure(run.KindError, "no"), run.Failure(run.KindCancelled, "stop"),
 		}).Draw(t, "outcome")}
 	}
@@ -253,7 +253,7 @@ func drawEnd(t *rapid.T) *run.End {
 func place(turn, index int) string { return fmt.Sprint(turn, ".", index) }
 
 func isConcluded(e run.Event) bool {
-	_, ok := e.(run.Concluded)
+	_, ok := e.(run.OutcomeStored)
 	return ok
 }
 
@@ -271,7 +271,7 @@ func seqOf(e run.Event) uint64 {
 		return e.Seq
 	case run.Mailed:
 		return e.Meta.Seq
-	case run.Rested:
+	case run.AnsweredWithoutCalls:
 		return e.Seq
 	case run.Approved:
 		return e.Seq
@@ -279,7 +279,7 @@ func seqOf(e run.Event) uint64 {
 		return e.Seq
 	case run.Cancelled:
 		return e.Seq
-	case run.Concluded:
+	case run.OutcomeStored:
 		return e.Seq
 	}
 	return 0

@@ -27,7 +27,7 @@ func (w *walker) hear(e run.Event) {
 		if forked && !killed(w.state, path) {
 			w.mail = append(w.mail, e.Seq)
 		}
-	case run.Called, run.Answered, run.Ended, run.TimedOut, run.Rested, run.Approved, run.Interrupted, run.Cancelled, run.Concluded:
+	case run.Called, run.Answered, run.Ended, run.TimedOut, run.AnsweredWithoutCalls, run.Approved, run.Interrupted, run.Cancelled, run.OutcomeStored:
 	}
 }
 
@@ -89,24 +89,24 @@ func (w *walker) checkMade(t *rapid.T, s run.State) {
 			if w.made[forkPath(i+1, k)] {
 				made++
 			}
-			if c.Makes() {
+			if c.MakesRun() {
 				granted++
 			}
 		}
 		if w.made[forkPath(i+1, len(turn.Entry.Calls))] {
 			made++
 		}
-		if turn.Entry.Review != nil && turn.Entry.Review.Makes() {
+		if turn.Entry.Review != nil && turn.Entry.Review.MakesRun() {
 			granted++
 		}
-		if turn.Made() < made || turn.CarriedOut() && !turn.Spares() && turn.Made() != granted {
+		if turn.RunCount() < made || turn.CarriedOut() && !turn.HasUnusedGrant() && turn.RunCount() != granted {
 			t.Fatalf(
 				"turn %d has made %d of the %d runs that it was granted, and says %d (spares %t)",
 				i+1,
 				made,
 				granted,
-				turn.Made(),
-				turn.Spares(),
+				turn.RunCount(),
+				turn.HasUnusedGrant(),
 			)
 		}
 	}
@@ -153,7 +153,7 @@ func (w *walker) checkWaits(t *rapid.T, after run.State) {
 			default:
 				for j, from := range c.From {
 					got := slices.ContainsFunc(turn.Took[i], func(m run.Mail) bool { return m.From == from })
-					if got != (turn.Found[i][j] == run.Received) {
+					if got != (turn.Found[i][j] == run.PeerWrote) {
 						t.Fatalf("call %d.%d has %v of %v with %+v", k+1, i, turn.Found[i], c.From, turn.Took[i])
 					}
 				}
@@ -200,7 +200,7 @@ func checkHeard(t *rapid.T, before, after run.State, e run.Event) {
 // and to no other, before its outcome and before its end is on the log.
 func checkBelow(t *rapid.T, s run.State) {
 	owed := s.Outstanding()
-	if !s.Ended() || s.Concluded || len(owed) == 0 {
+	if !s.Ended() || s.OutcomeStored || len(owed) == 0 {
 		return
 	}
 	want := map[string]bool{}
@@ -225,7 +225,7 @@ func checkBelow(t *rapid.T, s run.State) {
 		for _, f := range below.Below {
 			got[forkPath(f.Turn, f.Index)] = true
 		}
-	} else if _, last := owed[0].(run.Conclude); last && s.End.Kind != run.KindTurns && s.End.Kind != run.KindError {
+	} else if _, last := owed[0].(run.PublishFailure); last && s.End.Kind != run.KindTurns && s.End.Kind != run.KindError {
 		// they were told before the end was put on the log
 		return
 	}
@@ -242,13 +242,13 @@ func checkBelow(t *rapid.T, s run.State) {
 // checkWord: whoever has forked a run is told of each of its answers before the
 // run goes on.
 func checkWord(t *rapid.T, s run.State) {
-	if s.Ended() || !s.Rested() {
+	if s.Ended() || !s.LastTurnIdle() {
 		return
 	}
 	owed := s.Outstanding()
 	tells := slices.IndexFunc(
 		owed,
-		func(e run.Effect) bool { r, ok := e.(run.Rest); return ok && r.Turn == len(s.Turns) },
+		func(e run.Effect) bool { r, ok := e.(run.NotifyIdle); return ok && r.Turn == len(s.Turns) },
 	)
 	asks := slices.IndexFunc(owed, func(e run.Effect) bool { _, ok := e.(run.CallModel); return ok })
 	if tells < 0 || asks >= 0 && asks < tells {
@@ -258,7 +258,7 @@ func checkWord(t *rapid.T, s run.State) {
 
 // checkStop: a run that a person has stopped ends those that work for it, and
 // has a time for it where it waits for them.
-func checkStop(t *rapid.T, after run.State, e run.Stop) {
+func checkStop(t *rapid.T, after run.State, e run.StopBelow) {
 	if after.Ended() || len(e.Below) == 0 || !e.Timer.IsZero() && after.Phase != run.Awaiting {
 		t.Fatalf("%+v is owed in %v", e, after.Phase)
 	}
@@ -290,7 +290,7 @@ func (w *walker) checkStopped(t *rapid.T, before, after run.State, e run.Event, 
 	w.stopped = true
 	var ends []string
 	for _, owed := range after.Outstanding() {
-		if stop, ok := owed.(run.Stop); ok {
+		if stop, ok := owed.(run.StopBelow); ok {
 			for _, f := range stop.Below {
 				ends = append(ends, f.Call.To)
 			}

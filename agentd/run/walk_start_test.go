@@ -91,8 +91,8 @@ func checkTurns(t *rapid.T, s run.State) {
 		t.Fatalf("it ended for its turns after %d of %d", taken, budget)
 	case s.Phase == run.Ready && taken == budget:
 		t.Fatalf("another turn is owed after %d of %d", taken, budget)
-	case s.Phase == run.Ready && s.Last() != (budget < run.MaxTurns && taken == budget-1):
-		t.Fatalf("after %d turns of %d the next one is a last one: %t", taken, budget, s.Last())
+	case s.Phase == run.Ready && s.LastTurn() != (budget < run.MaxTurns && taken == budget-1):
+		t.Fatalf("after %d turns of %d the next one is a last one: %t", taken, budget, s.LastTurn())
 	}
 }
 
@@ -103,7 +103,7 @@ func checkSpread(t *rapid.T, s run.State) {
 	for i, turn := range s.Turns {
 		var dealt []run.Call
 		for k := range turn.Entry.Answer.ToolCalls {
-			dealt = append(dealt, turn.Entry.Of(k)...)
+			dealt = append(dealt, turn.Entry.CallsOf(k)...)
 		}
 		if diff := cmp.Diff(turn.Entry.Calls, dealt); len(turn.Entry.Calls) > 0 && diff != "" {
 			t.Fatalf("the calls of turn %d are dealt otherwise (-calls +dealt):\n%s", i+1, diff)
@@ -124,13 +124,13 @@ func (w *walker) checkNotice(t *rapid.T, s run.State) {
 		notices = append(notices, turn.Notice)
 	}
 	for _, m := range slices.Concat(notices...) {
-		if want := blind && m.From == "somebody"; s.Start() != nil && m.Whole != want {
+		if want := blind && m.From == "somebody"; s.Start() != nil && m.Inline != want {
 			t.Fatalf(
 				"the message %d of %s to a run that cannot look for mail (%t) is given whole: %t",
 				m.Seq,
 				m.From,
 				blind,
-				m.Whole,
+				m.Inline,
 			)
 		}
 	}

@@ -140,7 +140,7 @@ func (w *walker) checkMail(t *rapid.T, after run.State, e run.Event, err error) 
 	}
 	for _, turn := range after.Turns {
 		for _, m := range turn.Notice {
-			if m.Whole {
+			if m.Inline {
 				seen = append(seen, m.Seq)
 			}
 		}
@@ -171,11 +171,11 @@ func mustRefuse(s run.State, e run.Event) bool {
 	switch e := e.(type) {
 	case run.Answered:
 		index, turn = e.Entry.Index, true
-	case run.Rested:
+	case run.AnsweredWithoutCalls:
 		index, turn = e.Entry.Index, true
 	case run.Ended:
 		index = e.Entry.Index
-	case run.Called, run.Replied, run.TimedOut, run.Mailed, run.Approved, run.Interrupted, run.Cancelled, run.Concluded:
+	case run.Called, run.Replied, run.TimedOut, run.Mailed, run.Approved, run.Interrupted, run.Cancelled, run.OutcomeStored:
 		return false
 	}
 	return s.Phase == run.None || index != s.LogIndex+1 ||
@@ -226,25 +226,25 @@ func checkEnd(t *rapid.T, before, after run.State) {
 		(after.Phase != before.Phase || after.End != before.End || len(after.Turns) != len(before.Turns)) {
 		t.Fatalf("%v %+v became %v %+v", before.Phase, before.End, after.Phase, after.End)
 	}
-	if before.Concluded && !after.Concluded {
+	if before.OutcomeStored && !after.OutcomeStored {
 		t.Fatal("a stored outcome was forgotten")
 	}
-	if after.Concluded && !after.Ended() {
-		t.Fatalf("concluded: %t while %v", after.Concluded, after.Phase)
+	if after.OutcomeStored && !after.Ended() {
+		t.Fatalf("concluded: %t while %v", after.OutcomeStored, after.Phase)
 	}
 	if after.Phase == run.Failed && after.End.Kind == "" {
 		t.Fatal("failed without a reason")
 	}
-	if !after.Ended() || after.Concluded {
+	if !after.Ended() || after.OutcomeStored {
 		return
 	}
 	owed := after.Outstanding()
 	switch e := owed[len(owed)-1].(type) {
-	case run.Conclude:
+	case run.PublishFailure:
 		if e.End != after.End {
 			t.Fatalf("owed %+v at the end %+v", owed, after.End)
 		}
-	case run.Answer:
+	case run.PublishAnswer:
 		if after.Phase != run.Completed || e.Turn != len(after.Turns) {
 			t.Fatalf("%v owes %+v", after.Phase, owed)
 		}
@@ -252,7 +252,7 @@ func checkEnd(t *rapid.T, before, after run.State) {
 		if e.End != after.End {
 			t.Fatalf("the log is owed %+v at the end %+v", e.End, after.End)
 		}
-	case run.CallModel, run.CallChildren, run.CancelBelow, run.Rest, run.Stop, run.LogStop, run.Hold:
+	case run.CallModel, run.CallChildren, run.CancelBelow, run.NotifyIdle, run.StopBelow, run.LogInterrupt, run.HoldTurn:
 		t.Fatalf("%v owes %+v", after.Phase, owed)
 	}
 }
@@ -262,11 +262,11 @@ func checkEnd(t *rapid.T, before, after run.State) {
 func (w *walker) checkLogged(t *rapid.T, after run.State, e run.Event) {
 	ended := func(e run.Event) bool {
 		_, ok := e.(run.Ended)
-		last, final := e.(run.Rested)
+		last, final := e.(run.AnsweredWithoutCalls)
 		return ok || final && last.Entry.Kind == run.EntryFinal
 	}
 	for _, owed := range after.Outstanding() {
-		c, answers := owed.(run.Conclude)
+		c, answers := owed.(run.PublishFailure)
 		if answers && c.End.Kind != run.KindTurns && !slices.ContainsFunc(w.history, ended) && !ended(e) {
 			t.Fatalf("%+v is answered and is not on the log", c.End)
 		}
@@ -289,21 +289,21 @@ func checkOwed(t *rapid.T, before, after run.State) {
 			}
 		case run.CallChildren:
 			checkChildren(t, after, e)
-		case run.CancelBelow, run.LogEnd, run.Conclude, run.Answer:
-			if !after.Ended() || after.Concluded {
+		case run.CancelBelow, run.LogEnd, run.PublishFailure, run.PublishAnswer:
+			if !after.Ended() || after.OutcomeStored {
 				t.Fatalf("%s is owed in %v", e.Key(), after.Phase)
 			}
-		case run.Stop:
+		case run.StopBelow:
 			checkStop(t, after, e)
-		case run.LogStop:
+		case run.LogInterrupt:
 			if after.Phase != run.Ready {
 				t.Fatalf("%s is owed in %v", e.Key(), after.Phase)
 			}
-		case run.Hold:
+		case run.HoldTurn:
 			if after.Phase != run.Held || e.Timer.IsZero() {
 				t.Fatalf("%s is owed in %v", e.Key(), after.Phase)
 			}
-		case run.Rest:
+		case run.NotifyIdle:
 			if after.Phase != run.Idle && after.Phase != run.Ready || e.Turn != len(after.Turns) || after.Phase == run.Ready && after.Turns[e.Turn-1].Entry.Kind != run.EntryIdle {
 				t.Fatalf("%s is owed in %v", e.Key(), after.Phase)
 			}
@@ -315,7 +315,7 @@ func checkOwed(t *rapid.T, before, after run.State) {
 		t.Fatalf("%v at %d owes %v to %d", after.Phase, after.Seq, keys, after.Owner)
 	}
 	// whoever asks is not to go on
-	stopping := keys[run.LogStop{Turn: len(after.Turns) + 1}.Key()]
+	stopping := keys[run.LogInterrupt{Turn: len(after.Turns) + 1}.Key()]
 	if before.Phase == run.Ready && after.Phase == run.Ready && len(after.Turns) == len(before.Turns) &&
 		after.Owner != before.Owner &&
 		!stopping {
@@ -347,7 +347,7 @@ func checkChildren(t *rapid.T, s run.State, e run.CallChildren) {
 			}
 		}
 	}
-	stop, stopping := s.Outstanding()[len(s.Outstanding())-1].(run.Stop)
+	stop, stopping := s.Outstanding()[len(s.Outstanding())-1].(run.StopBelow)
 	stopping = stopping && !stop.Timer.IsZero()
 	if (s.Phase == run.Ready || s.Phase == run.Idle || stopping) && (want == 0 || stopping) && len(e.Children) == 0 &&
 		len(e.Forks)+len(e.Posts)+len(e.Kills) > 0 {

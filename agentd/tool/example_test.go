@@ -10,7 +10,7 @@ import (
 )
 
 func Example() {
-	limits := tool.Limits{Allowed: []string{"reviewer", "tester"}, MaxDepth: 3}
+	limits := tool.Caller{Allowed: []string{"reviewer", "tester"}, MaxDepth: 3}
 	answer := &provider.Response{ToolCalls: []provider.ToolCall{
 		provider.NewToolCall("c1", "call_agent", []byte(`{"agent":"reviewer","task":"look at PR 12"}`)),
 		provider.NewToolCall("c2", "call_agent", []byte(`{"agent":"deployer","task":"ship it"}`)),

@@ -86,7 +86,7 @@ type Peer struct {
 }
 
 // mail decides on a call of one of MailTools.
-func mail(tc provider.ToolCall, l Limits, k Known) run.Call {
+func mail(tc provider.ToolCall, l Caller, k Known) run.Call {
 	switch tc.Name {
 	case ForkToolName:
 		return fork(tc, l)
@@ -100,7 +100,7 @@ func mail(tc provider.ToolCall, l Limits, k Known) run.Call {
 	return run.Call{Op: run.OpMail}
 }
 
-func fork(tc provider.ToolCall, l Limits) run.Call {
+func fork(tc provider.ToolCall, l Caller) run.Call {
 	c := run.Call{Op: run.OpFork, Agent: l.Agent, AdHoc: l.AdHoc, Task: strings.TrimSpace(tc.Arguments["prompt"])}
 	if c.Task != "" {
 		c.Task = tc.Arguments["prompt"]
@@ -114,7 +114,7 @@ func fork(tc provider.ToolCall, l Limits) run.Call {
 	return c
 }
 
-func send(tc provider.ToolCall, l Limits, k Known) run.Call {
+func send(tc provider.ToolCall, l Caller, k Known) run.Call {
 	to, p, why := l.peer(tc.Arguments["to"], "to", k)
 	switch {
 	case why == "" && to == l.At:
@@ -140,7 +140,7 @@ func send(tc provider.ToolCall, l Limits, k Known) run.Call {
 	return run.Call{Op: run.OpSend, Agent: p.Agent, To: to.String(), Task: tc.Arguments["message"]}
 }
 
-func kill(tc provider.ToolCall, l Limits, k Known) run.Call {
+func kill(tc provider.ToolCall, l Caller, k Known) run.Call {
 	id, p, why := l.peer(tc.Arguments["id"], "id", k)
 	switch {
 	case why != "":
@@ -159,7 +159,7 @@ func kill(tc provider.ToolCall, l Limits, k Known) run.Call {
 	return run.Call{Op: run.OpKill, Agent: p.Agent, To: id.String()}
 }
 
-func wait(tc provider.ToolCall, l Limits, k Known) run.Call {
+func wait(tc provider.ToolCall, l Caller, k Known) run.Call {
 	c := run.Call{Op: run.OpWait}
 	refuse := func(why string) run.Call { return refused(tc, run.KindError, "%s", why) }
 	if text := tc.Arguments["timeout"]; text != "" {
@@ -202,7 +202,7 @@ func several(text string) (ids []string, ok bool) {
 
 // peer finds the run of an id that an argument names; why says what is wrong
 // with it, "" if nothing is.
-func (l Limits) peer(id, argument string, k Known) (subjects.Path, Peer, string) {
+func (l Caller) peer(id, argument string, k Known) (subjects.Path, Peer, string) {
 	if id == "" {
 		return subjects.Path{}, Peer{}, fmt.Sprintf("%q argument is required", argument)
 	}
@@ -307,14 +307,14 @@ func letterOf(m run.Mail) letter {
 // finding is what a wait tells of one of those that it waited for.
 type finding struct {
 	ID       string            `json:"id"`
-	Status   run.Standing      `json:"status"`
+	Status   run.PeerStatus    `json:"status"`
 	Messages []json.RawMessage `json:"messages,omitempty"`
 }
 
-func found(c run.Call, stood []run.Standing, took []run.Mail) string {
+func found(c run.Call, stood []run.PeerStatus, took []run.Mail) string {
 	all := make([]finding, len(c.From))
 	for i, from := range c.From {
-		all[i] = finding{ID: from, Status: run.Running}
+		all[i] = finding{ID: from, Status: run.PeerRunning}
 		if i < len(stood) {
 			all[i].Status = stood[i]
 		}
@@ -346,7 +346,7 @@ type Completion struct {
 func Completed(s run.State) Completion {
 	last := s.Turns[len(s.Turns)-1].Entry
 	if last.End != nil || len(last.Calls) > 0 {
-		c := Completion{Status: string(run.Resting), Error: "stopped by the user"}
+		c := Completion{Status: string(run.PeerIdle), Error: "stopped by the user"}
 		if last.End != nil {
 			c.Error = last.End.Text
 		}
@@ -358,7 +358,7 @@ func Completed(s run.State) Completion {
 	if c, ok := completion(last.Answer.Content); ok {
 		return c
 	}
-	return Completion{Status: string(run.Resting), Success: true, Summary: last.Answer.Content}
+	return Completion{Status: string(run.PeerIdle), Success: true, Summary: last.Answer.Content}
 }
 
 // completion reads an answer that is the message itself, in a fence perhaps.
@@ -382,14 +382,14 @@ func completion(text string) (c Completion, ok bool) {
 		return c, false
 	}
 	c = told.Completion
-	c.Status, c.Success = string(run.Resting), *told.Success
+	c.Status, c.Success = string(run.PeerIdle), *told.Success
 	return c, true
 }
 
 // deathOf is what the parent of a forked run reads when that has ended.
 func deathOf(o run.Outcome) Completion {
 	c := Completion{
-		Status:  string(run.Dead),
+		Status:  string(run.PeerDead),
 		Success: o.Status == run.StatusCompleted,
 		Summary: o.Result,
 		Error:   o.Error,
@@ -403,20 +403,20 @@ func deathOf(o run.Outcome) Completion {
 	return c
 }
 
-// Noticed is what a run that was idle is told of what has come for it.
-func Noticed(news []run.Mail) string {
+// MailNotice is what a run that was idle is told of what has come for it.
+func MailNotice(news []run.Mail) string {
 	lines := make([]string, len(news))
 	for i, m := range news {
 		lines[i] = "got mail from " + m.From
-		if m.Whole {
+		if m.Inline {
 			lines[i] = m.Text
 		}
 	}
 	return strings.Join(lines, "\n")
 }
 
-// Born is the result of its own fork as a copy of the parent reads it.
-func Born(id, parent subjects.Path) string {
+// ForkNotice is the result of its own fork as a copy of the parent reads it.
+func ForkNotice(id, parent subjects.Path) string {
 	return fmt.Sprintf(
 		"You are now the child %s, a copy of %s that knows its conversation until here. It goes on without you. "+
 			"Do what you were forked for; your answer goes to it as mail.",
@@ -438,12 +438,12 @@ func Inherited(s run.State, at, child subjects.Path, before []provider.Message) 
 	msgs := Continued(before, Conversation(at, s.Start().User, s.Turns[:turn-1]))
 	t := s.Turns[turn-1]
 	return append(msgs, exchange(t, results(t, func(i int) (text string, isError bool) {
-		from, to := t.Entry.At(i)
+		from, to := t.Entry.CallRange(i)
 		switch c := t.Entry.Calls[from]; {
 		case c.Failed():
 			return c.Error, true
 		case from <= index && index < to:
-			return Born(child, at), false
+			return ForkNotice(child, at), false
 		}
 		return elsewhere, false
 	}))...)

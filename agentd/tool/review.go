@@ -33,7 +33,7 @@ func Review(r subjects.Run, s run.State) string {
 	}
 	e := s.Turns[len(s.Turns)-1].Entry
 	for i, tc := range e.Answer.ToolCalls {
-		if e.Of(i)[0].Failed() {
+		if e.CallsOf(i)[0].Failed() {
 			continue // it is refused anyway
 		}
 		a := act{tc.Name, map[string]string{}, map[string]int{}}
@@ -54,12 +54,12 @@ func Review(r subjects.Run, s run.State) string {
 		`or {"decision": "pause", "reason": "why a person has to look at it first"}.`
 }
 
-// Cut reports whether a supervisor is not shown all of what a turn is about to
+// Truncated reports whether a supervisor is not shown all of what a turn is about to
 // do.
-func Cut(e run.Entry) bool {
+func Truncated(e run.Entry) bool {
 	for i, tc := range e.Answer.ToolCalls {
 		for _, v := range tc.Arguments {
-			if !e.Of(i)[0].Failed() && len(v) > muchArgument {
+			if !e.CallsOf(i)[0].Failed() && len(v) > muchArgument {
 				return true
 			}
 		}

@@ -141,7 +141,7 @@ func TestReviewCut(t *testing.T) {
 		if test.refused {
 			e.Calls[0].Error = "no"
 		}
-		e.Cut = tool.Cut(e)
+		e.Cut = tool.Truncated(e)
 		acts := `{"tool":"fork","arguments":{"prompt":"x"}}`
 		if !test.refused {
 			acts = `{"tool":"call_agent","arguments":{"agent":"a","task":"` + test.shown + `"}` + test.cut + `},` + acts

@@ -113,7 +113,7 @@ func Commands(text string) []provider.ToolCall {
 func toolOf(command string) string { return strings.ReplaceAll(command, "-", "_") }
 
 // spoken reports whether a tool call was a line of the model's text.
-func (l Limits) spoken(tc provider.ToolCall) bool {
+func (l Caller) spoken(tc provider.ToolCall) bool {
 	return l.Start != nil && len(l.Start.Slash) > 0 && strings.HasPrefix(tc.ID, "slash-")
 }
 
@@ -124,7 +124,7 @@ func spoken(t run.Turn, results []provider.ToolResult) (called []provider.ToolCa
 	var lines []string
 	for i, tc := range t.Entry.Answer.ToolCalls {
 		switch {
-		case !t.Entry.Of(i)[0].Slash:
+		case !t.Entry.CallsOf(i)[0].Slash:
 			called = append(called, tc)
 			continue
 		case tc.Name == malformedCommand:

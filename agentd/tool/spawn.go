@@ -128,7 +128,7 @@ func SubmitTools() []provider.Tool {
 
 // spawn decides on the tasks of one tool call: all of them may be carried out,
 // or none is.
-func spawn(tc provider.ToolCall, l Limits, known find) []run.Call {
+func spawn(tc provider.ToolCall, l Caller, known find) []run.Call {
 	refuse := func(k run.Kind, format string, args ...any) []run.Call {
 		return []run.Call{refused(tc, k, format, args...)}
 	}
@@ -173,7 +173,7 @@ func spawn(tc provider.ToolCall, l Limits, known find) []run.Call {
 }
 
 // spawnable says why a task may not be carried out, "" if it may.
-func (l Limits) spawnable(t run.Task, known find) (run.Kind, string) {
+func (l Caller) spawnable(t run.Task, known find) (run.Kind, string) {
 	switch {
 	case t.Task == "":
 		return run.KindError, `"task" argument is required`
@@ -224,7 +224,7 @@ func ends(tool string) bool { return tool == SubmitResultToolName || tool == Sub
 
 // premature says why nothing of an answer is carried out that would end the run
 // and go on with it, "" if that is not so.
-func premature(calls []provider.ToolCall, l Limits) string {
+func premature(calls []provider.ToolCall, l Caller) string {
 	for _, tc := range calls {
 		if len(calls) > 1 && ends(tc.Name) && slices.Contains(l.Offered, tc.Name) {
 			return tc.Name + " has to be the only call of its turn: nothing of this turn was carried out"

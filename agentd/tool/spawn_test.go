@@ -41,7 +41,7 @@ func TestSpawnDefinitions(t *testing.T) {
 // TestSpawnDecided: what is wrong with a batch is said once, with its place,
 // and nothing of it is carried out.
 func TestSpawnDecided(t *testing.T) {
-	l := tool.Limits{
+	l := tool.Caller{
 		Allowed:  []string{"helper", "ghost"},
 		Depth:    1,
 		MaxDepth: 3,

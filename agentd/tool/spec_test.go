@@ -71,7 +71,7 @@ func TestCallAgentTool_EmptyAgents(t *testing.T) {
 // TestExecuteCallAgent_DepthLimitReached: requirement 7.3, step 5, should a
 // call come from an agent that was offered no tool.
 func TestExecuteCallAgent_DepthLimitReached(t *testing.T) {
-	for _, l := range []tool.Limits{{Depth: 3, MaxDepth: 3}, {Depth: 4, MaxDepth: 3}} {
+	for _, l := range []tool.Caller{{Depth: 3, MaxDepth: 3}, {Depth: 4, MaxDepth: 3}} {
 		l.Allowed = []string{"helper"}
 		c := tool.Decide(call(`{"agent":"helper","task":"x"}`), l, func(string) (tool.Listing, bool) {
 			t.Error("the agent is looked for")

@@ -39,8 +39,8 @@ func CallAgentTool(allowedAgents []string) provider.Tool {
 	}
 }
 
-// Limits is what a caller may do.
-type Limits struct {
+// Caller is what a caller may do.
+type Caller struct {
 	Allowed []string // agents that it may call
 	// of the caller, 0 for a root
 	Depth    int
@@ -80,8 +80,8 @@ type Listing struct {
 // withhold.
 var delegating = append([]string{CallAgentToolName, SpawnAgentToolName, SpawnAgentsToolName}, mailNames...)
 
-// Makes reports whether a tool makes runs.
-func Makes(name string) bool {
+// MakesRun reports whether a tool makes runs.
+func MakesRun(name string) bool {
 	return slices.Contains([]string{CallAgentToolName, SpawnAgentToolName, SpawnAgentsToolName, ForkToolName}, name)
 }
 
@@ -90,7 +90,7 @@ type find = func(agent string) (known Listing, ok bool)
 
 // Turn decides on every tool call of an answer. Spread says how many of the
 // decisions each tool call has, nil if all have one.
-func Turn(resp *provider.Response, l Limits, k Known) (calls []run.Call, spread []int) {
+func Turn(resp *provider.Response, l Caller, k Known) (calls []run.Call, spread []int) {
 	hasty := premature(resp.ToolCalls, l)
 	for _, tc := range resp.ToolCalls {
 		var decided []run.Call
@@ -139,7 +139,7 @@ func refused(tc provider.ToolCall, k run.Kind, format string, args ...any) run.C
 // gives. A call that may not be made comes back with its error; the deadline of
 // one that may is the caller's to set. What is known of the agent is asked
 // after all else, and only then.
-func Decide(tc provider.ToolCall, l Limits, known find) run.Call {
+func Decide(tc provider.ToolCall, l Caller, known find) run.Call {
 	if tc.Name != CallAgentToolName {
 		return run.Call{Error: fmt.Sprintf("Unknown tool: %q", tc.Name), Kind: run.KindError}
 	}
@@ -161,7 +161,7 @@ func Decide(tc provider.ToolCall, l Limits, known find) run.Call {
 
 // check says why a task may not be given to the agent that it names, "" if it
 // may.
-func (l Limits) check(t run.Task, known find) (run.Kind, string) {
+func (l Caller) check(t run.Task, known find) (run.Kind, string) {
 	switch {
 	case !slices.Contains(l.Allowed, t.Agent):
 		return run.KindError, fmt.Sprintf("agent %q is not in this agent's sub_agents list", t.Agent)
@@ -190,20 +190,20 @@ func (l Limits) check(t run.Task, known find) (run.Kind, string) {
 	return run.KindError, ""
 }
 
-func (l Limits) tooDeep() string {
+func (l Caller) tooDeep() string {
 	return fmt.Sprintf("maximum sub-agent depth (%d) reached", l.MaxDepth)
 }
 
 // tooLarge says so if a call would not fit into a message, "" if it does.
-func (l Limits) tooLarge(c run.Call) string {
-	body, err := json.Marshal(l.Start.Ask(c))
+func (l Caller) tooLarge(c run.Call) string {
+	body, err := json.Marshal(l.Start.InputFor(c))
 	if err == nil && l.MaxBytes > 0 && len(body) > l.MaxBytes {
 		return fmt.Sprintf("task and context are %d bytes, at most %d are passed on", len(body), l.MaxBytes)
 	}
 	return ""
 }
 
-func (l Limits) policy() run.Policy {
+func (l Caller) policy() run.Policy {
 	if l.Start == nil {
 		return run.Policy{}
 	}
@@ -251,7 +251,7 @@ func exchange(t run.Turn, results []provider.ToolResult) []provider.Message {
 		msgs = append(msgs, provider.Message{Role: provider.Assistant, Content: a.Content})
 	}
 	if len(t.Notice) > 0 {
-		msgs = append(msgs, provider.Message{Role: provider.User, Content: Noticed(t.Notice)})
+		msgs = append(msgs, provider.Message{Role: provider.User, Content: MailNotice(t.Notice)})
 	}
 	return msgs
 }
@@ -278,7 +278,7 @@ func results(t run.Turn, text func(call int) (text string, isError bool)) []prov
 // its supervisor or for a person may be read, too: of a run that is copied, or
 // was ended then.
 func result(at subjects.Path, n int, t run.Turn, i int) (text string, isError bool) {
-	from, to := t.Entry.At(i)
+	from, to := t.Entry.CallRange(i)
 	switch c := t.Entry.Calls[from]; {
 	case t.Withheld() != "" && !c.Failed():
 		return t.Withheld(), true

@@ -53,7 +53,7 @@ func call(arguments string) provider.ToolCall {
 
 // TestDecide is the specification's 7.3, with its exact words.
 func TestDecide(t *testing.T) {
-	limits := tool.Limits{
+	limits := tool.Caller{
 		Allowed:  []string{"helper", "ghost", "half", "wrong", "../etc", "Bad Name"},
 		Depth:    1,
 		MaxDepth: 3,
@@ -171,7 +171,7 @@ func TestDecide(t *testing.T) {
 // each check comes before the next, and nobody asks whether an agent is known
 // before all else is in order.
 func TestDecideInOrder(t *testing.T) {
-	limits := tool.Limits{Allowed: []string{"helper"}, Depth: 3, MaxDepth: 3, MaxBytes: 34}
+	limits := tool.Caller{Allowed: []string{"helper"}, Depth: 3, MaxDepth: 3, MaxBytes: 34}
 	tc := provider.ToolCall{Name: "search", Arguments: map[string]string{"context": "0123456789"}}
 	asked, known, listing := 0, false, tool.Listing{Model: "gpt", Problem: "helper.toml: empty"}
 	tests := []struct {
@@ -216,7 +216,7 @@ func TestDecideDepth(t *testing.T) {
 		depth, limit int
 		refused      bool
 	}{{0, 3, false}, {2, 3, false}, {3, 3, true}, {4, 5, false}, {5, 5, true}, {0, 0, true}, {0, 1, false}, {1, 1, true}} {
-		l := tool.Limits{Allowed: []string{"a"}, Depth: test.depth, MaxDepth: test.limit}
+		l := tool.Caller{Allowed: []string{"a"}, Depth: test.depth, MaxDepth: test.limit}
 		got := tool.Decide(
 			call(`{"agent":"a","task":"t"}`),
 			l,

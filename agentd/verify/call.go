@@ -30,7 +30,7 @@ func (c *Checker) call(n *node, m Message) {
 		// told at the end: it may be refused
 		return
 	}
-	n.tree.bounded(head.Limits)
+	n.tree.bounded(head.Scopes)
 	if _, turn, index, below := n.path.Parent(); below {
 		n.up = n.caller(head.Parent)
 		c.called(n.up, n, decided{head, in, turn, index, m})
@@ -79,7 +79,7 @@ func (c *Checker) called(by, n *node, d decided) {
 		c.calledAfterEnd(by, n, d)
 	case call.Task != d.in.Task || call.Context != d.in.Context:
 		c.orphan(by, n, d.Seq, "it is asked for something else than its caller's model did")
-	case !same(by.state.Start().Ask(*call), d.in):
+	case !same(by.state.Start().InputFor(*call), d.in):
 		c.orphan(by, n, d.Seq, "it has more, or something else, from its caller than that may pass on")
 	default:
 		c.limits(by, n, call, d)

@@ -102,7 +102,7 @@ func (c *Checker) Add(m Message) {
 		c.approve(c.node(at.Run), m)
 	case subjects.Other:
 		c.note(c.node(at.Run), m.Seq, Foreign, "this version does not know what %s is for", m.Subject)
-	case subjects.Submission, subjects.Part:
+	case subjects.Submission, subjects.Progress:
 		c.stray(m, "a message that belongs on another stream: "+m.Subject)
 	}
 }
@@ -169,7 +169,7 @@ func (c *Checker) apply(n *node, e run.Event, m Message) {
 		return
 	}
 	n.state, n.moved = next, m.Time
-	if last := len(next.Turns); next.Phase == run.Idle && !next.Rested() && !slices.Contains(n.stops, last) {
+	if last := len(next.Turns); next.Phase == run.Idle && !next.LastTurnIdle() && !slices.Contains(n.stops, last) {
 		n.stops = append(n.stops, last)
 	}
 }

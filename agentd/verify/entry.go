@@ -69,7 +69,7 @@ func (c *Checker) fold(n *node, e run.Entry, m Message) {
 // passedOn keeps of what a run was started with its bounds, and what it passes
 // on to those that it calls.
 func passedOn(s run.Start) *run.Start {
-	s.System, s.User, s.Limits, s.Memory = "", "", nil, nil
+	s.System, s.User, s.Scopes, s.Memory = "", "", nil, nil
 	s.Tools = slices.Clone(s.Tools)
 	for i := range s.Tools {
 		s.Tools[i].Description, s.Tools[i].Parameters = "", nil
@@ -114,7 +114,7 @@ func (c *Checker) answer(n *node, e run.Entry, m Message) {
 	if n.cancel > n.call && e.Seen >= n.cancel {
 		c.violate(n, m.Seq, AfterEnd, "%s whose writer had read the run's cancellation, message %d", what, n.cancel)
 	}
-	if at := n.stopped(e.Tombs); at != 0 {
+	if at := n.stopped(e.CancelsSeen); at != 0 {
 		c.violate(
 			n,
 			m.Seq,

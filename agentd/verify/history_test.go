@@ -165,7 +165,7 @@ func (s *story) asks(path string, turn, index int) run.Input {
 	if err != nil {
 		s.tb.Fatal(err)
 	}
-	return decoded.Start.Ask(decoded.Calls[index])
+	return decoded.Start.InputFor(decoded.Calls[index])
 }
 
 func (s *story) ended(path string, index int, seq, trigger uint64) *run.Entry {
@@ -281,15 +281,15 @@ func newStory(tb testing.TB) *story {
 	s.outcome(
 		"r-2-0",
 		290,
-		run.Outcome{Status: run.StatusFailed, Kind: run.KindCancelled, Error: "no need", Tombs: 260},
+		run.Outcome{Status: run.StatusFailed, Kind: run.KindCancelled, Error: "no need", CancelsSeen: 260},
 	)
 	s.ended("r-2-0-1-0", 1, 300, 270)
 	s.outcome(
 		"r-2-0-1-0",
 		310,
-		run.Outcome{Status: run.StatusFailed, Kind: run.KindCancelled, Error: "from above", Tombs: 270},
+		run.Outcome{Status: run.StatusFailed, Kind: run.KindCancelled, Error: "from above", CancelsSeen: 270},
 	)
-	s.outcome("r", 320, run.Outcome{Tombs: 310})
+	s.outcome("r", 320, run.Outcome{CancelsSeen: 310})
 	return s
 }
 

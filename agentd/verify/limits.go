@@ -10,9 +10,9 @@ import (
 func (t *tree) bounded(scopes []subjects.Scope) {
 	for _, s := range scopes {
 		if t.bounds == nil {
-			t.bounds = map[subjects.Path]subjects.Limits{}
+			t.bounds = map[subjects.Path]subjects.Budget{}
 		}
-		t.bounds[s.Path] = t.bounds[s.Path].Within(s.Limits)
+		t.bounds[s.Path] = t.bounds[s.Path].Within(s.Budget)
 	}
 }
 

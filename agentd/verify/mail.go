@@ -77,7 +77,7 @@ func (n *node) got(key string, seq uint64) {
 
 // written checks a letter that says that a run has written it.
 func (c *Checker) written(n *node, from subjects.Path, l run.Mail, m Message) {
-	if turn, ok := l.Word(); ok {
+	if turn, ok := l.IdleTurn(); ok {
 		c.word(n, from, turn, l, m)
 		return
 	}
@@ -123,7 +123,7 @@ func (c *Checker) word(n *node, from subjects.Path, turn int, l run.Mail, m Mess
 		c.rests(by, n, m.Seq, Mail, "%s says that it is idle after turn %d, after which it was not", from, turn)
 		return
 	}
-	if read := by.state.Turns[turn-1].Read(); l.Seen != read {
+	if read := by.state.Turns[turn-1].ReadTo(); l.Seen != read {
 		c.rests(
 			by,
 			n,
@@ -179,7 +179,7 @@ func (c *Checker) sent(n *node, m Message) {
 		return
 	}
 	for i, call := range n.state.Turns[last-1].Entry.Calls {
-		if call.Op == run.OpSend && !call.Failed() && !n.tree.has(call, n.path.Letter(last, i)) {
+		if call.Op == run.OpSend && !call.Failed() && !n.tree.has(call, n.path.MailKey(last, i)) {
 			c.violate(
 				n,
 				m.Seq,
@@ -191,8 +191,8 @@ func (c *Checker) sent(n *node, m Message) {
 			)
 		}
 	}
-	if up := n.up; n.state.Rested() && up != nil && up.fork(n.path) == n &&
-		up.letters[n.path.Rest(last).String()] == 0 {
+	if up := n.up; n.state.LastTurnIdle() && up != nil && up.fork(n.path) == n &&
+		up.letters[n.path.IdleKey(last).String()] == 0 {
 		c.rests(up, n, m.Seq, Mail, "it goes on, and has not told %s that it was idle after turn %d", up.path, last)
 	}
 }

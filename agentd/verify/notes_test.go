@@ -91,7 +91,7 @@ func TestRaces(t *testing.T) {
 		{"an answer that was asked for before the tombstone", "", func(s *story) {
 			s.until(70)
 			s.cancel("r-1-1", 80)
-			s.outcome("r-1-1-1-0", 90, run.Outcome{Tombs: 79})
+			s.outcome("r-1-1-1-0", 90, run.Outcome{CancelsSeen: 79})
 		}},
 		{"given up without a fold", "", func(s *story) {
 			s.until(50)

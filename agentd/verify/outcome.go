@@ -113,7 +113,7 @@ func (c *Checker) conclude(n *node, o run.Outcome, good bool, m Message) {
 	if good && n.call != 0 {
 		c.ended(n, o, m)
 	}
-	c.apply(n, run.Concluded{Meta: meta(m), Outcome: run.Outcome{Status: o.Status, Kind: o.Kind}}, m)
+	c.apply(n, run.OutcomeStored{Meta: meta(m), Outcome: run.Outcome{Status: o.Status, Kind: o.Kind}}, m)
 	n.shed()
 }
 
@@ -163,7 +163,7 @@ func (c *Checker) ended(n *node, o run.Outcome, m Message) {
 	if n.logEnd != 0 {
 		c.violate(n, m.Seq, AfterEnd, "completed after its log had ended it, message %d", n.logEnd)
 	}
-	if at := n.stopped(o.Tombs); at != 0 {
+	if at := n.stopped(o.CancelsSeen); at != 0 {
 		c.violate(
 			n,
 			m.Seq,

@@ -105,7 +105,7 @@ func TestViolations(t *testing.T) {
 			s.put("more", 330, s.run("r-2-0").Log(), &run.Entry{Index: 3, Kind: run.EntryEnded, Trigger: 260, Seen: 260, End: &run.End{}})
 		}},
 		{"completed after the log's end", verify.AfterEnd, func(s *story) {
-			s.end("outcome r-2-0-1-0").Status, s.end("outcome r-2-0-1-0").Tombs = run.StatusCompleted, 0
+			s.end("outcome r-2-0-1-0").Status, s.end("outcome r-2-0-1-0").CancelsSeen = run.StatusCompleted, 0
 		}},
 		{"a call after the end", verify.AfterEnd, func(s *story) {
 			s.until(30)
@@ -216,26 +216,26 @@ func TestViolations(t *testing.T) {
 		{"a turn after a tombstone", verify.Tombstone, func(s *story) {
 			s.cancel("r", 15)
 			s.until(15)
-			s.turn("r", 1, 30, 10, deadline, "r-1-0").Tombs = 15
+			s.turn("r", 1, 30, 10, deadline, "r-1-0").CancelsSeen = 15
 			s.outcome("r", 50, run.Outcome{Status: run.StatusFailed, Kind: run.KindCancelled})
 		}},
 		{"an answer to rest on after a tombstone", verify.Tombstone, func(s *story) {
 			s.until(10)
 			s.cancel("r", 15)
-			s.idle("r", 1, 30, 10).Tombs = 15
+			s.idle("r", 1, 30, 10).CancelsSeen = 15
 			s.outcome("r", 50, run.Outcome{Status: run.StatusFailed, Kind: run.KindCancelled})
 		}},
 		{"a last answer after a tombstone above", verify.Tombstone, func(s *story) {
 			s.until(70)
 			s.cancel("r-1-1", 80)
 			e := s.idle("r-1-1-1-0", 1, 90, 70)
-			e.Kind, e.Tombs = run.EntryFinal, 85
-			s.outcome("r-1-1-1-0", 100, run.Outcome{Tombs: 70})
+			e.Kind, e.CancelsSeen = run.EntryFinal, 85
+			s.outcome("r-1-1-1-0", 100, run.Outcome{CancelsSeen: 70})
 		}},
 		{"an answer after a tombstone", verify.Tombstone, func(s *story) {
 			s.until(70)
 			s.cancel("r-1-1", 80)
-			s.outcome("r-1-1-1-0", 90, run.Outcome{Tombs: 85})
+			s.outcome("r-1-1-1-0", 90, run.Outcome{CancelsSeen: 85})
 		}},
 
 		{"a call of another schema", verify.Header, func(s *story) { s.ms["call r-1-0"].header[subjects.HeaderSchema] = "2" }},

@@ -13,7 +13,7 @@ type tree struct {
 	id   subjects.Tree
 	runs map[place]*node
 	// as calls below each path have them; nil if there are none
-	bounds map[subjects.Path]subjects.Limits
+	bounds map[subjects.Path]subjects.Budget
 	// the first tombstone on each path; nil while there is none
 	tombs map[subjects.Path]uint64
 }

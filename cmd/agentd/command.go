@@ -62,7 +62,7 @@ func command() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&o.worker.Agents, "agents", "", "directory of the agents, one TOML file each")
 	flags.StringVar(&o.worker.Name, "name", "", "name of the worker in logs and outcomes (default HOST-PID)")
-	flags.DurationVar(&o.worker.Limit, "timeout", agentd.DefaultTimeout, "the longest that a submitted tree may take")
+	flags.DurationVar(&o.worker.Timeout, "timeout", agentd.DefaultTimeout, "the longest that a submitted tree may take")
 	flags.DurationVar(
 		&o.worker.Grace,
 		"grace",

@@ -21,7 +21,7 @@ type submission struct {
 	timeout cli.Seconds
 	flags   cli.SessionFlags
 	leaving leaving
-	limits  cli.LimitFlags
+	limits  cli.BudgetFlags
 	cmd     *cobra.Command
 }
 
@@ -86,7 +86,7 @@ func (s *submission) task(ctx context.Context, args []string) (client.Task, erro
 	if s.detach && s.leaving != (leaving{}) {
 		return client.Task{}, cli.Usage("--detach does not wait: --patience and --cancel have no meaning")
 	}
-	if task.Limits, err = s.limits.Limits(); err != nil {
+	if task.Budget, err = s.limits.Limits(); err != nil {
 		return client.Task{}, err
 	}
 	if s.cmd.Flags().Changed("id") {

@@ -74,10 +74,10 @@ func (d *deadLetters) with(ctx context.Context, fn func(*cli.Session) error) err
 }
 
 // named is the letter that an argument names.
-func named(ctx context.Context, ses *cli.Session, arg string) (client.Letter, error) {
+func named(ctx context.Context, ses *cli.Session, arg string) (client.DeadLetter, error) {
 	id, err := strconv.ParseUint(arg, 10, 64)
 	if err != nil {
-		return client.Letter{}, cli.Usage("letter %q: want its number, as axe dead list has it", arg)
+		return client.DeadLetter{}, cli.Usage("letter %q: want its number, as axe dead list has it", arg)
 	}
 	return ses.DeadLetter(ctx, id)
 }

@@ -31,7 +31,7 @@ type letter struct {
 }
 
 // about is what there is to say of a letter.
-func about(ctx context.Context, ses *cli.Session, l client.Letter) (letter, error) {
+func about(ctx context.Context, ses *cli.Session, l client.DeadLetter) (letter, error) {
 	out := letter{
 		ID: l.ID, Time: l.Time, Agent: l.Run.Agent.String(), Tree: l.Run.Tree.String(), Path: l.Run.Path.String(),
 		Reason: l.Reason, Subject: l.Subject, Seq: l.Seq,
@@ -72,12 +72,12 @@ func (d *deadLetters) list(ctx context.Context, stdout io.Writer) error {
 }
 
 // chosen are the letters that the flags ask for.
-func (d *deadLetters) chosen(ctx context.Context, ses *cli.Session) ([]client.Letter, error) {
+func (d *deadLetters) chosen(ctx context.Context, ses *cli.Session) ([]client.DeadLetter, error) {
 	all, err := ses.Dead(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var out []client.Letter
+	var out []client.DeadLetter
 	for _, l := range all {
 		agent, tree := l.Run.Agent.String(), l.Run.Tree.String()
 		if (d.agent == "" || agent == d.agent) && (d.tree == "" || tree == client.Key(d.tree).String()) {

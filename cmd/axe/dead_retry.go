@@ -43,8 +43,8 @@ func (d *deadLetters) retry(ctx context.Context, stdout io.Writer, args []string
 
 // toRetry are the letters that are named, or all that were not retried and can
 // be.
-func (d *deadLetters) toRetry(ctx context.Context, ses *cli.Session, args []string) ([]client.Letter, error) {
-	var out []client.Letter
+func (d *deadLetters) toRetry(ctx context.Context, ses *cli.Session, args []string) ([]client.DeadLetter, error) {
+	var out []client.DeadLetter
 	for _, arg := range args {
 		l, err := named(ctx, ses, arg)
 		if err != nil {
@@ -75,7 +75,7 @@ func (d *deadLetters) toRetry(ctx context.Context, ses *cli.Session, args []stri
 }
 
 // task is what a letter's run was asked, for a tree of its own.
-func (d *deadLetters) task(ctx context.Context, ses *cli.Session, l client.Letter) (client.Task, error) {
+func (d *deadLetters) task(ctx context.Context, ses *cli.Session, l client.DeadLetter) (client.Task, error) {
 	t := client.Task{Agent: l.Run.Agent, ID: l.Again(), Text: string(l.Body)}
 	if t.Agent.IsZero() {
 		var err error
@@ -88,7 +88,7 @@ func (d *deadLetters) task(ctx context.Context, ses *cli.Session, l client.Lette
 		return client.Task{}, cli.Usage("it is one of %s: --agent is for those that name no agent", t.Agent)
 	}
 	in, limits, ok, err := ses.Asked(ctx, l)
-	t.Limits = limits
+	t.Budget = limits
 	switch {
 	case err != nil:
 	case !ok:

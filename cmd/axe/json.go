@@ -87,7 +87,7 @@ func details(turns []run.Turn) []detail {
 			continue
 		}
 		for i := range t.Entry.Answer.ToolCalls {
-			for from, to := t.Entry.At(i); from < to; from++ {
+			for from, to := t.Entry.CallRange(i); from < to; from++ {
 				all = append(all, detailed(n, t, i, from))
 			}
 		}
@@ -134,13 +134,13 @@ func result(n int, t run.Turn, i, index int) (text string, failed bool) {
 // withheld have not, nor those whose turn never came where one follows the
 // other.
 func made(t run.Turn, index int) bool {
-	if !t.Entry.Calls[index].Makes() || !t.CarriedOut() {
+	if !t.Entry.Calls[index].MakesRun() || !t.CarriedOut() {
 		return false
 	}
 	waits := func(i int) bool {
 		c, o := t.Entry.Calls[i], t.Outcomes[i]
 		// without a word of its own
-		return c.Op == run.OpCall && c.Makes() && (o == nil || o.Path == "")
+		return c.Op == run.OpCall && c.MakesRun() && (o == nil || o.Path == "")
 	}
 	for i := range index {
 		if t.Entry.Sequential && t.Entry.Calls[index].Op == run.OpCall && waits(i) {

@@ -22,7 +22,7 @@ type options struct {
 	worker   cli.WorkerFlags
 	change   change
 	timeout  cli.Seconds
-	limits   cli.LimitFlags
+	limits   cli.BudgetFlags
 	prompt   string
 	file     string
 	dry      bool
@@ -99,7 +99,7 @@ func (o *options) task(ctx context.Context, args []string) (job, error) {
 		return job{}, err
 	}
 	text, err := cli.TaskText(ctx, name, arg, o.file, o.dial.MaxBody())
-	task := client.Task{Agent: agent, Text: text, Timeout: o.limit(), Limits: limits}
+	task := client.Task{Agent: agent, Text: text, Timeout: o.limit(), Budget: limits}
 	return job{task, def, text != "" && cli.FromStdin(arg, o.file)}, err
 }
 

@@ -83,7 +83,7 @@ func (j job) local() bool { return j.def.Name != "" }
 func (o *options) job(ctx context.Context, args []string, log *slog.Logger) (job, error) {
 	if o.works() || o.dry {
 		o.worker.Root = o.change.apply
-		o.worker.Limit, o.worker.Grace, o.worker.Alone = o.limit(), farewell, !o.elsewhere()
+		o.worker.Timeout, o.worker.Grace, o.worker.Alone = o.limit(), farewell, !o.elsewhere()
 		if err := o.worker.Load(log); err != nil {
 			return job{}, err
 		}

@@ -42,7 +42,7 @@ func (r *reading) feedTree(ctx context.Context, tree subjects.Tree) error {
 	space := r.conn.Space()
 	var beside []bus.Stored
 	for _, filter := range []string{space.ResultOf(tree), space.DeadOf(tree)} {
-		ms, err := r.conn.Since(ctx, filter, 0)
+		ms, err := r.conn.ReadByScan(ctx, filter, 0)
 		if err != nil {
 			return err
 		}
@@ -78,7 +78,7 @@ func (r *reading) feedTree(ctx context.Context, tree subjects.Tree) error {
 
 func (r *reading) feed(ctx context.Context, m bus.Stored) error {
 	body, err := r.conn.Load(ctx, m)
-	gone := errors.Is(err, bus.ErrGone) || errors.Is(err, bus.ErrTooLarge)
+	gone := errors.Is(err, bus.ErrObjectGone) || errors.Is(err, bus.ErrTooLarge)
 	if err != nil && !gone {
 		return err
 	}

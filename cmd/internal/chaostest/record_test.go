@@ -53,7 +53,7 @@ type call struct {
 
 // readRecord reads the stream from its beginning.
 func readRecord(ctx context.Context, conn *bus.Conn) (*record, error) {
-	ms, err := conn.Since(ctx, conn.Space().All(), 0)
+	ms, err := conn.ReadByScan(ctx, conn.Space().All(), 0)
 	if err != nil {
 		return nil, err
 	}

@@ -6,11 +6,11 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// LimitFlags are bounds on a whole tree.
-type LimitFlags struct{ limits subjects.Limits }
+// BudgetFlags are bounds on a whole tree.
+type BudgetFlags struct{ limits subjects.Budget }
 
 // Register adds the flags.
-func (f *LimitFlags) Register(cmd *cobra.Command) {
+func (f *BudgetFlags) Register(cmd *cobra.Command) {
 	cmd.Flags().IntVar(
 		&f.limits.Agents,
 		"max-agents",
@@ -27,10 +27,10 @@ func (f *LimitFlags) Register(cmd *cobra.Command) {
 }
 
 // Limits checks and returns them.
-func (f *LimitFlags) Limits() (subjects.Limits, error) {
+func (f *BudgetFlags) Limits() (subjects.Budget, error) {
 	for name, n := range map[string]int{"max-agents": f.limits.Agents, "max-turns": f.limits.Turns, "max-tokens": f.limits.Tokens} {
 		if n < 0 || n > subjects.MaxLimit {
-			return subjects.Limits{}, Usage("--%s %d: want 0 to %d", name, n, subjects.MaxLimit)
+			return subjects.Budget{}, Usage("--%s %d: want 0 to %d", name, n, subjects.MaxLimit)
 		}
 	}
 	return f.limits, nil

@@ -110,7 +110,7 @@ func (v *View) Attend(
 			return
 		}
 		// what it cannot show, Wait tells
-		_, _ = c.Settle(ctx, tree, subjects.Root, func(e client.Event) {
+		_, _ = c.WaitEnded(ctx, tree, subjects.Root, func(e client.Event) {
 			fn(e)
 			if e.Kind == client.Concluded {
 				close(told)
@@ -145,7 +145,7 @@ func (v *View) Settle(
 	settled := make(chan struct{})
 	leave := v.watch(ctx, func(ctx context.Context, fn func(client.Event)) {
 		defer close(settled)
-		left, err = c.Settle(ctx, tree, top, fn)
+		left, err = c.WaitEnded(ctx, tree, top, fn)
 		err = because(ctx, err)
 	})
 	defer leave()

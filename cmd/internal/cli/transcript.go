@@ -195,7 +195,7 @@ func (t *transcript) carriedOut(e client.Event) {
 			t.printf("[turn %d] %s", e.Turn, c.Error)
 		case c.Failed():
 			t.printf("[sub-agent] %q failed: %s", c.Agent, c.Error)
-		case c.Makes():
+		case c.MakesRun():
 			t.open[e.Run.Path.Child(e.Turn, i)] = child{
 				agent:   c.Agent,
 				fork:    c.Op == run.OpFork,

@@ -176,7 +176,7 @@ func (n *node) logged(e client.Event) {
 	n.read()
 	n.turn, n.answered, n.worker, n.calls, n.replies = e.Turn, e.Turn, e.Worker, 0, 0
 	if e.Start != nil {
-		n.blind = !e.Start.Looks()
+		n.blind = !e.Start.HasInboxTools()
 	}
 }
 
@@ -224,7 +224,7 @@ func (t *Tree) carryOut(n *node, calls []run.Call) {
 			n.replies++
 		case call.Awaited():
 			n.calls++
-			n.awaited[i] = call.Makes()
+			n.awaited[i] = call.MakesRun()
 		}
 		switch call.Op {
 		case run.OpWait:

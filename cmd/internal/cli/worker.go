@@ -33,7 +33,7 @@ type WorkerFlags struct {
 	// "": made of the host's name and the process's id
 	Name string
 	// the longest that a tree may take
-	Limit time.Duration
+	Timeout time.Duration
 	// what model calls get when the worker drains
 	Grace time.Duration
 	// changes the definition of roots; nil leaves it
@@ -61,7 +61,7 @@ func (f *WorkerFlags) Load(log *slog.Logger) error {
 	if f.Slots < 1 {
 		return Usage("--slots %d: want 1 or more", f.Slots)
 	}
-	if f.Limit < 0 || f.Grace < 0 {
+	if f.Timeout < 0 || f.Grace < 0 {
 		return Usage("a duration is negative")
 	}
 	var err error
@@ -123,8 +123,8 @@ func workerName() string {
 // error, the loss of the directory's watch is. Load comes before.
 func (f *WorkerFlags) Work(ctx context.Context, conn *bus.Conn, log *slog.Logger) error {
 	w, err := agentd.New(conn, agentd.Config{
-		Name: f.Name, Open: f.models.Open, Model: f.Model, Root: f.Root, Slots: f.Slots, Memory: f.Memory(conn), Limit: f.limit, Unattended: f.Alone,
-		Timeout: f.Limit, Grace: f.Grace, Log: log,
+		Name: f.Name, Open: f.models.Open, Model: f.Model, Root: f.Root, Slots: f.Slots, Memory: f.Memory(conn), RateLimit: f.limit, Unattended: f.Alone,
+		Timeout: f.Timeout, Grace: f.Grace, Log: log,
 	})
 	if err != nil {
 		return err
@@ -192,7 +192,7 @@ func (f *WorkerFlags) Quiet(ctx context.Context, atMost time.Duration) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), atMost)
 	defer cancel()
-	_ = w.Quiet(ctx)
+	_ = w.WaitIdle(ctx)
 }
 
 // provisionAgain is the pause before the streams are looked for once more.
