@@ -1,0 +1,54 @@
+package text_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/axebus/axe/internal/text"
+)
+
+func Example() {
+	fmt.Println(text.Truncate("a whole line", 7))
+	fmt.Println(text.Head("a whole line", 7))
+	// Output:
+	// a whole…
+	// a whole
+}
+
+func TestTruncate(t *testing.T) {
+	for _, tt := range []struct {
+		s     string
+		limit int
+		want  string
+	}{
+		{"", 0, ""},
+		{"é", 2, "é"},
+		{"abc", 3, "abc"},
+		{"abc", 2, "ab…"},
+		{"abc", 0, "…"},
+		{"aé", 2, "a…"},
+		{"日本", 5, "日…"},
+	} {
+		if got := text.Truncate(tt.s, tt.limit); got != tt.want {
+			t.Errorf("Truncate(%q, %d) = %q, want %q", tt.s, tt.limit, got, tt.want)
+		}
+	}
+}
+
+func FuzzHead(f *testing.F) {
+	f.Add("日本語", 4)
+	f.Fuzz(func(t *testing.T, s string, limit int) {
+		if limit < 0 || !utf8.ValidString(s) {
+			t.Skip()
+		}
+		head := text.Head(s, limit)
+		if !strings.HasPrefix(s, head) || !utf8.ValidString(head) || len(head) > limit {
+			t.Fatalf("Head(%q, %d) = %q", s, limit, head)
+		}
+		if missing := min(limit, len(s)) - len(head); missing >= utf8.UTFMax {
+			t.Errorf("Head(%q, %d) = %q lacks %d bytes", s, limit, head, missing)
+		}
+	})
+}
