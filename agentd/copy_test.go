@@ -85,7 +85,7 @@ func TestCopyIsBounded(t *testing.T) {
 			q := s.fork(mid, prompt)
 			s.result(q, time.Hour)
 			start := s.entries(q)[0].Start
-			if diff := cmp.Diff([]run.Scope{{Path: "r", MaxAgents: 4}}, start.Scopes); diff != "" {
+			if diff := cmp.Diff("r agents=4", subjects.FormatScopes(start.Scopes)); diff != "" {
 				t.Error(diff)
 			}
 			if start.MaxDepth != 1 || start.Supervision.Mode != run.Supervised || !start.Policy.MayCall("leaf") ||
@@ -98,7 +98,7 @@ func TestCopyIsBounded(t *testing.T) {
 		q := s.fork(once, "twice")
 		s.result(q, time.Hour)
 		if start := s.entries(q)[0].Start; start.MaxDepth != 1 || len(start.Scopes) != 1 ||
-			start.Scopes[0].MaxAgents != 4 ||
+			start.Scopes[0].Agents != 4 ||
 			start.Policy.MayCall("other") {
 			t.Errorf("%+v", start)
 		}

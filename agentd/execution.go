@@ -287,17 +287,13 @@ func (w *Worker) callChildren(ctx context.Context, h *history, e run.CallChildre
 // call is the request to run a child.
 func (w *Worker) call(h *history, turn int, c run.Child) (m bus.Message, child subjects.Run, err error) {
 	start := h.state.Start()
-	limits, err := header(start.Scopes)
-	if err != nil {
-		return m, child, err
-	}
 	if child, err = w.child(h.run, turn, c); err != nil {
 		return m, child, err
 	}
 	body, err := json.Marshal(h.ask(c.Call))
 	head := subjects.Header{
 		Tree: child.Tree, Path: child.Path, Parent: h.run.Agent, Depth: h.head.Depth + 1, MaxDepth: max(start.MaxDepth, h.head.Depth+1),
-		Deadline: c.Deadline, Reply: h.run.Reply(turn, c.Index), Scopes: limits, Traceparent: h.head.Traceparent,
+		Deadline: c.Deadline, Reply: h.run.Reply(turn, c.Index), Scopes: start.Scopes, Traceparent: h.head.Traceparent,
 	}
 	return bus.Message{
 		Subject: child.Call(),

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"sync"
 
-	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/agentd/budget"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -31,7 +31,7 @@ type ledger struct {
 // other until one is stored.
 type change struct {
 	// ok is false where there is nothing to store
-	apply func(run.Tally) (_ run.Tally, ok bool)
+	apply func(budget.Tally) (_ budget.Tally, ok bool)
 	done  chan error
 }
 
@@ -61,13 +61,10 @@ func (l *ledgers) take(subject string) (_ *ledger, done func()) {
 func (w *Worker) amend(
 	ctx context.Context,
 	r subjects.Run,
-	s run.Scope,
-	apply func(run.Tally) (run.Tally, bool),
+	s subjects.Scope,
+	apply func(budget.Tally) (budget.Tally, bool),
 ) error {
-	subject, err := tally(r, s)
-	if err != nil {
-		return err
-	}
+	subject := tally(r, s)
 	l, done := w.ledgers.take(subject)
 	defer done()
 	c := &change{apply, make(chan error, 1)}
@@ -104,7 +101,7 @@ func (w *Worker) store(ctx context.Context, subject string, cs []*change) error 
 	}
 	var failed error
 	err := w.conn.Update(ctx, subject, func(last []byte) []byte {
-		t, stores := run.DecodeTally(last).Next(), false
+		t, stores := budget.Decode(last).Next(), false
 		for _, c := range cs {
 			if next, ok := c.apply(t); ok {
 				t, stores = next, true

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/axebus/axe/agentd/budget"
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/agentd/tool"
 	"github.com/axebus/axe/bus"
@@ -21,7 +22,7 @@ import (
 
 // scopes are the bounds that a run is in: those of its caller, and its agent's
 // own.
-func scopes(above []subjects.Scope, own subjects.Budget, p subjects.Path) []run.Scope {
+func scopes(above []subjects.Scope, own subjects.Budget, p subjects.Path) []subjects.Scope {
 	mine := subjects.Scope{Path: p, Budget: own}
 	all := make([]subjects.Scope, 0, len(above)+1)
 	for _, s := range above {
@@ -34,62 +35,30 @@ func scopes(above []subjects.Scope, own subjects.Budget, p subjects.Path) []run.
 	if mine.Budget != (subjects.Budget{}) {
 		all = append(all, mine)
 	}
-	var out []run.Scope
-	for _, s := range all {
-		out = append(
-			out,
-			run.Scope{Path: s.Path.String(), MaxAgents: s.Agents, MaxTurns: s.Turns, MaxTokens: s.Tokens},
-		)
-	}
-	return out
+	return all
 }
-
-// header is what a child's call says of the scopes that it is in.
-func header(scopes []run.Scope) ([]subjects.Scope, error) {
-	var out []subjects.Scope
-	for _, s := range scopes {
-		p, err := subjects.ParsePath(s.Path)
-		if err != nil {
-			return nil, err
-		}
-		out = append(
-			out,
-			subjects.Scope{
-				Path:   p,
-				Budget: subjects.Budget{Agents: s.MaxAgents, Turns: s.MaxTurns, Tokens: s.MaxTokens},
-			},
-		)
-	}
-	return out, nil
-}
-
-// broke is the error of a model call for which a bound has no room.
-type broke string
-
-// Error is what the outcome says.
-func (e broke) Error() string { return string(e) }
 
 // errUncounted is that of a model call which the bus could not count. The
 // trigger is given back.
 var errUncounted = errors.New("the model call could not be counted")
 
-// afford counts the model call that is about to be made; the error is broke if
-// it may not be, and errUncounted if that could not be found out.
-func (w *Worker) afford(ctx context.Context, h *history, scopes []run.Scope) error {
+// afford counts the model call that is about to be made; the error is a
+// *budget.ExceededError if it may not be, and errUncounted if that could not be found out.
+func (w *Worker) afford(ctx context.Context, h *history, scopes []subjects.Scope) error {
 	for _, s := range slices.Backward(scopes) {
-		if s.MaxTokens == 0 && s.MaxTurns == 0 {
+		if s.Tokens == 0 && s.Turns == 0 {
 			continue
 		}
-		refusal := ""
-		err := w.amend(ctx, h.run, s, func(t run.Tally) (run.Tally, bool) {
-			t, refusal = t.CountTurn(s)
-			return t, refusal == "" && s.MaxTurns > 0
+		var refusal *budget.ExceededError
+		err := w.amend(ctx, h.run, s, func(t budget.Tally) (budget.Tally, bool) {
+			t, refusal = t.ReserveTurn(s.Budget)
+			return t, refusal == nil && s.Turns > 0
 		})
 		switch {
 		case err != nil:
 			return fmt.Errorf("%w: %w", errUncounted, err)
-		case refusal != "":
-			return broke(refusal)
+		case refusal != nil:
+			return refusal
 		}
 	}
 	return nil
@@ -101,7 +70,7 @@ func (w *Worker) account(
 	ctx context.Context,
 	h *history,
 	t *trigger,
-	scopes []run.Scope,
+	scopes []subjects.Scope,
 	tokens int,
 	calls []run.Call,
 ) error {
@@ -111,7 +80,8 @@ func (w *Worker) account(
 			want++
 		}
 	}
-	granted, full := want, run.Scope{}
+	granted := want
+	var full *budget.ExceededError
 	counted := make([]int, len(scopes))
 	for i := len(scopes) - 1; i >= 0; i-- { // the innermost first
 		var err error
@@ -119,7 +89,8 @@ func (w *Worker) account(
 			return err
 		}
 		if counted[i] < granted {
-			granted, full = counted[i], scopes[i]
+			granted = counted[i]
+			full = &budget.ExceededError{Used: scopes[i].Agents, Limit: scopes[i].Agents, Unit: "agents"}
 		}
 	}
 	for i, s := range scopes {
@@ -127,14 +98,14 @@ func (w *Worker) account(
 			continue
 		}
 		g := h.grant(granted)
-		err := w.amend(ctx, h.run, s, func(t run.Tally) (run.Tally, bool) { return t.Refund(g, counted[i]), true })
+		err := w.amend(ctx, h.run, s, func(t budget.Tally) (budget.Tally, bool) { return t.Refund(g, counted[i]), true })
 		if err != nil {
 			return err
 		}
 	}
 	for i := len(calls) - 1; i >= 0 && want > granted; i-- {
 		if calls[i].MakesRun() {
-			calls[i] = tool.Refused(calls[i], full.Refusal())
+			calls[i] = tool.Refused(calls[i], full.Error())
 			want--
 		}
 	}
@@ -146,10 +117,10 @@ func (w *Worker) count(
 	ctx context.Context,
 	h *history,
 	t *trigger,
-	s run.Scope,
+	s subjects.Scope,
 	tokens, calls int,
 ) (granted int, _ error) {
-	if (s.MaxTokens == 0 || tokens == 0) && (s.MaxAgents == 0 || calls == 0) {
+	if (s.Tokens == 0 || tokens == 0) && (s.Agents == 0 || calls == 0) {
 		return calls, nil
 	}
 	g, already := h.grant(calls), 0
@@ -159,25 +130,22 @@ func (w *Worker) count(
 			return 0, err
 		}
 	}
-	err := w.amend(ctx, h.run, s, func(t run.Tally) (run.Tally, bool) {
-		t, granted = t.CountAnswer(s, g, tokens, already)
+	err := w.amend(ctx, h.run, s, func(t budget.Tally) (budget.Tally, bool) {
+		t, granted = t.Record(s.Budget, g, tokens, already)
 		return t, true
 	})
 	return granted, err
 }
 
 // grant is what the run's next turn may call.
-func (h *history) grant(calls int) run.Grant {
-	return run.Grant{By: h.run.Path.String(), Turn: len(h.state.Turns) + 1, Calls: calls}
+func (h *history) grant(calls int) budget.Grant {
+	return budget.Grant{By: h.run.Path, Turn: len(h.state.Turns) + 1, Calls: calls}
 }
 
 // granted is how many calls a turn was granted before, by a worker that may
 // have died then.
-func (w *Worker) granted(ctx context.Context, r subjects.Run, s run.Scope, g run.Grant) (calls int, _ error) {
-	subject, err := tally(r, s)
-	if err != nil {
-		return 0, err
-	}
+func (w *Worker) granted(ctx context.Context, r subjects.Run, s subjects.Scope, g budget.Grant) (calls int, _ error) {
+	subject := tally(r, s)
 	ms, err := w.conn.ReadByScan(ctx, subject, 0)
 	return lastGrant(ms, g), err
 }
@@ -193,9 +161,9 @@ func (w *Worker) giveBackGrants(ctx context.Context, h *history) error {
 	if !last.HasUnusedGrant() {
 		return nil
 	}
-	g := run.Grant{By: h.run.Path.String(), Turn: len(h.state.Turns), Calls: last.RunCount()}
+	g := budget.Grant{By: h.run.Path, Turn: len(h.state.Turns), Calls: last.RunCount()}
 	for _, s := range h.state.Start().Scopes {
-		if s.MaxAgents == 0 {
+		if s.Agents == 0 {
 			continue
 		}
 		if err := w.shrink(ctx, h.run, s, g, last.Entry.Trigger); err != nil {
@@ -209,11 +177,8 @@ func (w *Worker) giveBackGrants(ctx context.Context, h *history) error {
 // the same at this moment, or have done it and died: what the tally says of the
 // turn, and the message that it is changed with, are of one read, so that
 // nothing is given back twice.
-func (w *Worker) shrink(ctx context.Context, r subjects.Run, s run.Scope, g run.Grant, after uint64) error {
-	subject, err := tally(r, s)
-	if err != nil {
-		return err
-	}
+func (w *Worker) shrink(ctx context.Context, r subjects.Run, s subjects.Scope, g budget.Grant, after uint64) error {
+	subject := tally(r, s)
 	for must := uint64(0); ; {
 		ms, err := w.conn.ScanUntil(ctx, subject, after, must)
 		if err != nil {
@@ -224,7 +189,7 @@ func (w *Worker) shrink(ctx context.Context, r subjects.Run, s run.Scope, g run.
 			return nil
 		}
 		last := ms[len(ms)-1]
-		body, err := json.Marshal(run.DecodeTally(last.Body).Next().Refund(g, was))
+		body, err := json.Marshal(budget.Decode(last.Body).Next().Refund(g, was))
 		if err != nil {
 			return err
 		}
@@ -239,9 +204,9 @@ func (w *Worker) shrink(ctx context.Context, r subjects.Run, s run.Scope, g run.
 
 // lastGrant is how many calls the messages of a tally say that a turn was
 // granted.
-func lastGrant(ms []bus.Stored, g run.Grant) (calls int) {
+func lastGrant(ms []bus.Stored, g budget.Grant) (calls int) {
 	for _, m := range ms {
-		if n, ok := run.DecodeTally(m.Body).Granted(g.By, g.Turn); ok {
+		if n, ok := budget.Decode(m.Body).Granted(g.By, g.Turn); ok {
 			calls = n
 		}
 	}
@@ -249,7 +214,4 @@ func lastGrant(ms []bus.Stored, g run.Grant) (calls int) {
 }
 
 // tally is the subject of a scope's tally.
-func tally(r subjects.Run, s run.Scope) (string, error) {
-	p, err := subjects.ParsePath(s.Path)
-	return r.Space.Tally(r.Tree, p), err
-}
+func tally(r subjects.Run, s subjects.Scope) string { return r.Space.Tally(r.Tree, s.Path) }

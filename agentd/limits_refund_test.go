@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/axebus/axe/agentd/budget"
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/configs"
@@ -54,7 +55,7 @@ func TestRefundAndDeath(t *testing.T) {
 		}
 		var said []int
 		for _, m := range s.all(r.Space.Tally(r.Tree, mid)) {
-			said = append(said, run.DecodeTally(m.Body).Agents)
+			said = append(said, budget.Decode(m.Body).Agents)
 		}
 		if said[len(said)-1] != 1 {
 			t.Errorf("the tally of a run that called one other went through %d", said)

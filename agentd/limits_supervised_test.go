@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/agentd/budget"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/subjects"
@@ -28,7 +28,7 @@ func (s *stage) counted(r subjects.Run) int {
 	if len(ms) == 0 {
 		return 0
 	}
-	return run.DecodeTally(ms[len(ms)-1].Body).Agents
+	return budget.Decode(ms[len(ms)-1].Body).Agents
 }
 
 // TestSupervisorIsCountedFirst: of the runs of a turn its supervisor's is the

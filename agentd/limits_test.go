@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/axebus/axe/agentd/budget"
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/configs"
@@ -215,7 +216,7 @@ func TestTallyOfATree(t *testing.T) {
 		r := s.submit("lead", "L")
 		s.result(r, time.Minute)
 		ms := s.all(r.Space.Tally(r.Tree, subjects.Root))
-		last := run.DecodeTally(ms[len(ms)-1].Body)
+		last := budget.Decode(ms[len(ms)-1].Body)
 		if last.Agents != 5 || last.Turns != 7 || last.Tokens != 110+5*11+11 {
 			t.Errorf("%+v", last)
 		}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/axebus/axe/agentd/budget"
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/agentd/tool"
 	"github.com/axebus/axe/configs"
@@ -74,7 +75,7 @@ func (w *Worker) turn(ctx context.Context, h *history, t *trigger) (step, error)
 		return step{must: h.state.Seq}, nil // doom decides
 	case errors.Is(err, errTakenOver):
 		return step{}, err
-	case errors.As(err, new(broke)):
+	case errors.As(err, new(*budget.ExceededError)):
 		return w.finish(ctx, h, t, start, run.Failure(run.KindBudget, "%v", err), nil, took)
 	case err != nil:
 		return w.finish(ctx, h, t, start, failure(err, start.Model, took), nil, took)

@@ -43,15 +43,16 @@ var may = map[string][]string{
 	},
 	"bus/bustest": {}, // for tests
 
-	"agentd/run":       {"provider"},
+	"agentd/run":       {"provider", "subjects"},
 	"agentd/tool":      {"provider", "agentd/run", "subjects"},
 	"agentd/prompt":    {"configs"},
 	"agentd/memory":    {"subjects", "github.com/gofrs/flock"},
 	"agentd/verify":    {"agentd/run", "subjects"},
 	"agentd/ratelimit": {"provider"},
+	"agentd/budget":    {"subjects"},
 	"client":           {"bus", "subjects", "agentd/run", "provider"},
 	"agentd": {
-		"agentd/run", "agentd/tool", "agentd/prompt", "agentd/memory", "agentd/ratelimit", "bus", "configs", "provider", "provider/catalog",
+		"agentd/run", "agentd/tool", "agentd/prompt", "agentd/memory", "agentd/ratelimit", "agentd/budget", "bus", "configs", "provider", "provider/catalog",
 		"subjects", "golang.org/x/sync/...",
 	},
 

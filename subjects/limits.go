@@ -6,15 +6,19 @@ import (
 	"strings"
 )
 
-// Budget bounds the work of a run and everything below it. 0 is no bound.
+// Budget bounds the work of a run and all runs below it. A zero field sets no
+// bound.
 type Budget struct {
-	Agents int // runs, the first one counted
-	Turns  int // model calls
-	// input and output, checked before each model call
-	Tokens int
+	// Agents is the number of runs. The scope's own run is one of them.
+	Agents int `json:"max_agents,omitzero"`
+	// Turns is the number of model calls.
+	Turns int `json:"max_turns,omitzero"`
+	// Tokens is the number of input and output tokens. It is checked before
+	// each model call, so calls in flight may go beyond it.
+	Tokens int `json:"max_tokens,omitzero"`
 }
 
-// Within is the narrower of two limits, bound by bound.
+// Within returns the narrower of two budgets, bound by bound.
 func (l Budget) Within(m Budget) Budget {
 	return Budget{narrower(l.Agents, m.Agents), narrower(l.Turns, m.Turns), narrower(l.Tokens, m.Tokens)}
 }
@@ -26,9 +30,12 @@ func narrower(a, b int) int {
 	return a
 }
 
-// Scope is a run whose subtree is bounded, and the bounds.
+// Scope is a run with a budget, and all runs below it. A run's log stores it as
+// JSON: {"path":"r","max_agents":100}. A call's header stores it as text
+// (FormatScopes).
 type Scope struct {
-	Path Path
+	// Path is the path of the scope's own run.
+	Path Path `json:"path"`
 	Budget
 }
 

@@ -1,6 +1,7 @@
 package subjects
 
 import (
+	"encoding/json"
 	"errors"
 	"testing"
 
@@ -30,6 +31,25 @@ func TestScopesRoundTrip(t *testing.T) {
 			t.Fatalf("%v (-written +read):\n%s", err, diff)
 		}
 	})
+}
+
+// TestScopeJSON pins the JSON of a scope, which logs store.
+func TestScopeJSON(t *testing.T) {
+	text := `{"path":"r-1-0","max_agents":1,"max_turns":2,"max_tokens":3}`
+	want := Scope{Root.Child(1, 0), Budget{1, 2, 3}}
+	var got Scope
+	if err := json.Unmarshal([]byte(text), &got); err != nil || got != want {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if b, err := json.Marshal(want); err != nil || string(b) != text {
+		t.Errorf("%s, %v", b, err)
+	}
+	if b, err := json.Marshal(Scope{}); err != nil || string(b) != `{"path":""}` || json.Unmarshal(b, &got) != nil {
+		t.Errorf("zero: %s, %v", b, err)
+	}
+	if err := json.Unmarshal([]byte(`{"path":"r-0-0"}`), &got); !errors.Is(err, ErrToken) {
+		t.Errorf("malformed path: %v", err)
+	}
 }
 
 func TestParseScopesRefuses(t *testing.T) {

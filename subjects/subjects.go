@@ -116,6 +116,20 @@ func (t Tree) String() string  { return t.s }
 func (p Path) String() string  { return p.s }
 func (k Key) String() string   { return k.s }
 
+// MarshalText writes the path as ParsePath reads it. A zero path is empty text.
+func (p Path) MarshalText() ([]byte, error) { return []byte(p.s), nil }
+
+// UnmarshalText reads a path. Empty text is the zero path; any other text that
+// is no path is an error.
+func (p *Path) UnmarshalText(b []byte) (err error) {
+	if len(b) == 0 {
+		*p = Path{}
+		return nil
+	}
+	*p, err = ParsePath(string(b))
+	return err
+}
+
 // IsZero reports whether a was never parsed.
 func (a Agent) IsZero() bool { return a.s == "" }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/axebus/axe/provider"
+	"github.com/axebus/axe/subjects"
 )
 
 // EntryKind says what a log message records.
@@ -91,8 +92,8 @@ type Start struct {
 	MaxDepth   int           `json:"max_depth,omitzero"`
 	Sequential bool          `json:"sequential,omitzero"`
 	Timeout    time.Duration `json:"timeout_ns,omitzero"`
-	// that the run is in, the outermost first
-	Scopes []Scope `json:"limits,omitempty"`
+	// Scopes are the scopes that the run is in, the outermost first.
+	Scopes []subjects.Scope `json:"limits,omitempty"`
 	// its own and that of all above it together
 	Policy      Policy      `json:"policy,omitzero"`
 	Supervision Supervision `json:"supervision,omitzero"` // the same

@@ -1,0 +1,14 @@
+// Package budget counts the runs, model calls and tokens that a tree uses, and
+// refuses those beyond its budgets ([limits] in an agent's file).
+//
+// All runs of a scope share one tally on the bus. Each change of a tally is one
+// message, which is stored only directly after the message that it was computed
+// from. The invariant: a tally never shows less than its scope has used. A
+// worker counts a model call or a child's run before it begins. If the worker
+// dies in between, they stay counted, so a bound may be reached early and is
+// never passed.
+//
+// A run without a scope reads and writes no tally.
+//
+//	next, exceeded := budget.Decode(last).Next().ReserveTurn(scope.Budget)
+package budget

@@ -1,0 +1,114 @@
+package budget
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/axebus/axe/subjects"
+)
+
+// Tally counts the agents, turns and tokens that the runs of a scope have used
+// so far. The zero value is the tally of a scope whose run has done nothing
+// yet.
+type Tally struct {
+	// Agents is the number of runs called or about to be called. The
+	// scope's own run is not counted here.
+	Agents int `json:"agents"`
+	// Turns is the number of model calls made or about to be made.
+	Turns int `json:"turns"`
+	// Tokens is the number of input and output tokens of the answers.
+	Tokens int `json:"tokens"`
+	// Grants are the grants that this message of the tally made or changed.
+	Grants []Grant `json:"grants,omitempty"`
+}
+
+// Grant is the number of runs that one turn may start, as one message of a
+// tally has it.
+type Grant struct {
+	// By is the path of the run that takes the turn.
+	By subjects.Path `json:"by"`
+	// Turn is the number of that run's turn, from 1.
+	Turn int `json:"turn"`
+	// Calls is the number of runs that the turn may start.
+	Calls int `json:"calls"`
+}
+
+// ExceededError says that a scope has no room left under one of its bounds.
+type ExceededError struct {
+	Used  int
+	Limit int
+	// Unit is "agents", "turns" or "tokens".
+	Unit string
+}
+
+// Error is the text of the outcome that the bound brings about. A parent's
+// model reads it.
+func (e *ExceededError) Error() string {
+	return fmt.Sprintf("budget exceeded: used %d of %d %s", e.Used, e.Limit, e.Unit)
+}
+
+// Decode reads a stored tally. An empty or unreadable body is the zero tally.
+func Decode(b []byte) Tally {
+	var t Tally
+	if json.Unmarshal(b, &t) != nil {
+		return Tally{}
+	}
+	return t
+}
+
+// Next returns the tally that the next message starts from. Earlier grants stay
+// in the earlier messages.
+func (t Tally) Next() Tally {
+	t.Grants = nil
+	return t
+}
+
+// Granted returns the number of runs that this message grants a turn; ok is
+// false if the message has no grant of that turn.
+func (t Tally) Granted(by subjects.Path, turn int) (calls int, ok bool) {
+	for _, g := range t.Grants {
+		if g.By == by && g.Turn == turn {
+			calls, ok = g.Calls, true
+		}
+	}
+	return calls, ok
+}
+
+// ReserveTurn counts one model call. If the scope has no room for it, the tally
+// is unchanged and the error says which bound was reached.
+func (t Tally) ReserveTurn(b subjects.Budget) (Tally, *ExceededError) {
+	switch {
+	case b.Tokens > 0 && t.Tokens >= b.Tokens:
+		return t, &ExceededError{t.Tokens, b.Tokens, "tokens"}
+	case b.Turns > 0 && t.Turns >= b.Turns:
+		return t, &ExceededError{t.Turns, b.Turns, "turns"}
+	}
+	t.Turns++
+	return t, nil
+}
+
+// Record counts the tokens of an answer, and grants its turn as many of the
+// wanted g.Calls as the scope has room for. Already is the number that the same
+// turn was granted before, by a worker that may have died then. These grants
+// are kept.
+func (t Tally) Record(b subjects.Budget, g Grant, tokens, already int) (_ Tally, granted int) {
+	granted = g.Calls
+	if b.Agents > 0 {
+		granted = max(0, min(granted, already+b.Agents-1-t.Agents))
+	}
+	t.Agents += max(0, granted-already)
+	t.Tokens += tokens
+	g.Calls = max(granted, already)
+	return t.grant(g), granted
+}
+
+// Refund lowers a turn's grant from granted to g.Calls.
+func (t Tally) Refund(g Grant, granted int) Tally {
+	t.Agents -= granted - g.Calls
+	return t.grant(g)
+}
+
+func (t Tally) grant(g Grant) Tally {
+	t.Grants = append(t.Grants[:len(t.Grants):len(t.Grants)], g)
+	return t
+}
