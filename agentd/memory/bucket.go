@@ -8,22 +8,23 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// Values is what a Bucket needs of the bus: a list of values for each agent, to
-// which many append at once. It is a bus.Bucket.
+// Values keeps a list of values for each agent. Many writers may append to a
+// list at once. A bus.Bucket is one.
 type Values interface {
 	fmt.Stringer
 	Append(ctx context.Context, agent subjects.Agent, value []byte) error
-	// the oldest first
+	// Values returns an agent's values, the oldest first.
 	Values(ctx context.Context, agent subjects.Agent) ([][]byte, error)
+	// Trim removes all values but the last keep.
 	Trim(ctx context.Context, agent subjects.Agent, keep int) (removed int, err error)
 }
 
-// Bucket keeps logs on the bus, for all machines. An entry is a value of its
-// own, with the text that it would have in a file, and the order is that in
-// which the bus stored them. An agent's own path has no meaning here.
+// Bucket keeps logs on the bus, for all machines. Each entry is one value, with
+// the text that it has in a file. Entries are in the order in which the bus
+// stored them. A bucket ignores an agent's own path.
 type Bucket struct{ Values Values }
 
-// Open returns the log of an agent. It asks nobody yet.
+// Open returns the log of an agent. It sends no request.
 func (b Bucket) Open(agent subjects.Agent, _ string) Log { return &list{b.Values, agent} }
 
 // list is the log of an agent on the bus.
@@ -40,14 +41,14 @@ func (l *list) Read(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("memory: %w", err)
 	}
 	var text strings.Builder
-	newline := true
+	atLineStart := true
 	for _, v := range values {
-		if !newline {
-			// the value before was written by hand
+		if !atLineStart {
+			// A person wrote the value before without a newline.
 			text.WriteByte('\n')
 		}
 		text.Write(v)
-		newline = len(v) == 0 || v[len(v)-1] == '\n'
+		atLineStart = len(v) == 0 || v[len(v)-1] == '\n'
 	}
 	return text.String(), nil
 }
@@ -60,7 +61,7 @@ func (l *list) Append(ctx context.Context, e Entry) error {
 }
 
 func (l *list) Trim(ctx context.Context, keep int) (removed int, err error) {
-	if ok, err := worthTrimming(keep); !ok {
+	if ok, err := mayTrim(keep); !ok {
 		return 0, err
 	}
 	if removed, err = l.values.Trim(ctx, l.agent, keep); err != nil {

@@ -1,26 +1,28 @@
-// Package memory keeps what an agent has done: a log of its finished runs, as
-// Markdown that people read and edit. An entry of it is exactly
+// Package memory keeps a log of an agent's finished runs, as Markdown that
+// people read and edit. One entry of the log is exactly
 //
 //	## 2026-03-01T12:00:00Z
-//	**Task:** what was asked, in one line
-//	**Result:** what was answered,
+//	**Task:** the task, in one line
+//	**Result:** the result,
 //	with its line breaks
 //	<an empty line>
 //
-// Entries begin at the lines that start with "## ", and nowhere else; what
-// stands before the first of them is none. The invariant: what a task or a
-// result says is part of its own entry, and of nothing else. Both are cut to
-// 1000 characters, every kind of line break is a newline, and in a result a
-// line that begins like something with a meaning of its own, a heading, a
-// separator, a fence or a part of an entry, is given a backslash (see Entry).
-// Whoever appends at the same time loses nothing: each entry is there, whole,
-// once.
+// Each line that starts with "## " begins an entry, and no other line does.
+// Text before the first entry belongs to no entry.
+//
+// The invariant: the text of a task or a result never leaves its own entry.
+// Both are cut to 1000 characters, and every kind of line break becomes a
+// newline. In a result, a line that begins like Markdown with a meaning of its
+// own gets a backslash: a heading, a separator, a fence or a part of an entry
+// (see Entry). Writers that append at the same time lose nothing: each entry is
+// stored once, whole.
 //
 // Two stores keep logs: Files on this machine, and a Bucket that many machines
 // share.
 //
 //	log := memory.Files{Dir: dir}.Open(agent, "")
-//	err := log.Append(ctx, memory.Entry{Time: time.Now(), Task: task, Result: result})
+//	e := memory.Entry{Time: time.Now(), Task: task, Result: result}
+//	err := log.Append(ctx, e)
 //	text, err := log.Read(ctx)
 //	recent := memory.Last(text, 10)
 package memory

@@ -6,80 +6,68 @@ import (
 	"unicode"
 )
 
-// limit is how many characters of a task and of a result are kept.
-const limit = 1000
+// maxCharacters bounds the task and the result of an entry, each.
+const maxCharacters = 1000
 
 const (
 	heading = "## "
-	nothing = "(none)"
+	blank   = "(none)"
 )
 
 // Entry is one finished run.
 type Entry struct {
-	// when it ended; kept as UTC, to the second
+	// Time is the end of the run. The log keeps it as UTC, to the second.
 	Time   time.Time
 	Task   string
 	Result string
 }
 
-// String is the entry's text. A blank task or result is "(none)", a long one
-// ends with "..." where it was cut.
+// String returns the entry's text. A blank task or result is "(none)". A task
+// or result that was cut ends with "...".
 //
-// A line of the result, other than its first, is given a backslash if, after
-// blanks and characters that do not show, it
-//   - begins with #, a fence (``` or ~~~), ---, ===, ***, ___, **Task:** or **Result:**
-//   - or has nothing but -, =, *, _ and blanks: an underline of any length would make the line above it
-//     a heading, and marks with blanks between them are a separator.
+// Each line of the result but the first gets a backslash in two cases, judged
+// after leading blanks and invisible characters:
+//   - The line begins with #, a fence (``` or ~~~), ---, ===, ***, ___,
+//     **Task:** or **Result:**.
+//   - The line has only -, =, *, _ and blanks. An underline of any length makes
+//     the line above a heading, and marks with blanks between them make a
+//     separator.
 //
-// Fences are among them since a cut may have taken the one that closes. What
-// stands inside a list or a quotation cannot be taken for something outside,
-// and is left alone, as are tags. The first line stands behind **Result:**, and
-// the task is one line behind **Task:**, where nothing begins.
+// Fences are in the list because a cut may have removed the closing one. Text
+// inside a list or a quotation stays inside, and so it is left alone, as are
+// tags. The task and the first line of the result need no backslash: they stand
+// behind **Task:** and **Result:**, where no block begins.
 func (e Entry) String() string {
-	task := strings.ReplaceAll(cut(clean(e.Task)), "\n", " ")
-	lines := strings.Split(cut(clean(e.Result)), "\n")
+	task := strings.ReplaceAll(truncate(clean(e.Task)), "\n", " ")
+	lines := strings.Split(truncate(clean(e.Result)), "\n")
 	for i, line := range lines[1:] {
-		lines[i+1] = guard(line)
+		lines[i+1] = escape(line)
 	}
-	return heading + e.Time.UTC().Format(
-		time.RFC3339,
-	) + "\n**Task:** " + task + "\n**Result:** " + strings.Join(
-		lines,
-		"\n",
-	) + "\n\n"
+	return heading + e.Time.UTC().Format(time.RFC3339) +
+		"\n**Task:** " + task +
+		"\n**Result:** " + strings.Join(lines, "\n") + "\n\n"
 }
 
-// clean makes UTF-8 of a text, with newlines for all line breaks of Unicode.
+// lineBreaks turns every line break of Unicode into a newline.
+var lineBreaks = strings.NewReplacer("\r\n", "\n", "\r", "\n", "\v", "\n", "\f", "\n",
+	"\u0085", "\n", "\u2028", "\n", "\u2029", "\n")
+
+// clean returns s as valid UTF-8 with newlines as its only line breaks. For a
+// blank s it returns "(none)".
 func clean(s string) string {
-	s = strings.ToValidUTF8(s, "\uFFFD")
-	s = strings.NewReplacer(
-		"\r\n",
-		"\n",
-		"\r",
-		"\n",
-		"\v",
-		"\n",
-		"\f",
-		"\n",
-		"\u0085",
-		"\n",
-		"\u2028",
-		"\n",
-		"\u2029",
-		"\n",
-	).Replace(
-		s,
-	)
+	s = lineBreaks.Replace(strings.ToValidUTF8(s, "\uFFFD"))
 	if strings.TrimSpace(s) == "" {
-		return nothing
+		return blank
 	}
 	return s
 }
 
-func cut(s string) string {
+// truncate bounds s in characters, as the format says. Package text counts
+// bytes.
+func truncate(s string) string {
 	n := 0
 	for i := range s {
-		if n == limit {
+		if n == maxCharacters {
 			return s[:i] + "..."
 		}
 		n++
@@ -87,23 +75,25 @@ func cut(s string) string {
 	return s
 }
 
-// guard takes the meaning of its own from a line that has one.
-func guard(line string) string {
-	i := strings.IndexFunc(line, shows)
-	if i < 0 || !means(line[i:]) {
+// escape puts a backslash before a line that would begin a Markdown block.
+func escape(line string) string {
+	i := strings.IndexFunc(line, visible)
+	if i < 0 || !beginsBlock(line[i:]) {
 		return line
 	}
 	return line[:i] + `\` + line[i:]
 }
 
-// shows reports whether a reader sees a character.
-func shows(r rune) bool { return unicode.IsGraphic(r) && !unicode.IsSpace(r) }
+// visible reports whether a reader sees a character.
+func visible(r rune) bool { return unicode.IsGraphic(r) && !unicode.IsSpace(r) }
 
-func means(s string) bool {
+// beginsBlock reports whether a line that starts with s begins a Markdown block
+// or a part of an entry.
+func beginsBlock(s string) bool {
 	for _, mark := range []string{"#", "```", "~~~", "---", "===", "***", "___", "**Task:**", "**Result:**"} {
 		if strings.HasPrefix(s, mark) {
 			return true
 		}
 	}
-	return strings.IndexFunc(s, func(r rune) bool { return shows(r) && !strings.ContainsRune("-=*_", r) }) < 0
+	return strings.IndexFunc(s, func(r rune) bool { return visible(r) && !strings.ContainsRune("-=*_", r) }) < 0
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/axebus/axe/agentd/memory"
 )
 
-// noon is a moment in a zone of its own, with nanoseconds.
+// noon returns 12:00 UTC, plus nanoseconds, in another time zone.
 func noon() time.Time {
 	return time.Date(2026, 3, 1, 13, 0, 0, 999, time.FixedZone("somewhere", 3600))
 }
@@ -23,21 +23,34 @@ func text(task, result string) string {
 }
 
 func TestEntry(t *testing.T) {
+	const breaks = "a\r\nb\rc\u0085d\u2028e\u2029f\vg\fh"
 	long := strings.Repeat("x", 999)
 	for _, tt := range []struct{ name, task, result, want string }{
 		{"plain", "Review", "Fine.", "**Task:** Review\n**Result:** Fine.\n\n"},
 		{"empty", "", "", "**Task:** (none)\n**Result:** (none)\n\n"},
 		{"blank", " \t", "\r\n\n", "**Task:** (none)\n**Result:** (none)\n\n"},
 		{"lines", "a\nb\n", "c\n\n d\n", "**Task:** a b \n**Result:** c\n\n d\n\n\n"},
-		{"line breaks", "a\r\nb\rc\u0085d\u2028e\u2029f\vg\fh", "a\r\nb\rc\u0085d\u2028e\u2029f\vg\fh", "**Task:** a b c d e f g h\n**Result:** a\nb\nc\nd\ne\nf\ng\nh\n\n"},
+		{"line breaks", breaks, breaks, "**Task:** a b c d e f g h\n**Result:** a\nb\nc\nd\ne\nf\ng\nh\n\n"},
 		{"1000", long + "y", long + "y", "**Task:** " + long + "y\n**Result:** " + long + "y\n\n"},
 		{"1001", long + "yz", long + "yz", "**Task:** " + long + "y...\n**Result:** " + long + "y...\n\n"},
 		{"1000 of many bytes", long + "é", long + "世", "**Task:** " + long + "é\n**Result:** " + long + "世\n\n"},
-		{"1001 of many bytes", long + "éé", long + "世世", "**Task:** " + long + "é...\n**Result:** " + long + "世...\n\n"},
-		{"line breaks count once", long + "\r\n", long + "\r\n", "**Task:** " + long + " \n**Result:** " + long + "\n\n\n"},
+		{
+			"1001 of many bytes", long + "éé", long + "世世",
+			"**Task:** " + long + "é...\n**Result:** " + long + "世...\n\n",
+		},
+		{
+			"line breaks count once", long + "\r\n", long + "\r\n",
+			"**Task:** " + long + " \n**Result:** " + long + "\n\n\n",
+		},
 		{"no UTF-8", "a\xff\xfeb", "\xe4\xb8", "**Task:** a\uFFFDb\n**Result:** \uFFFD\n\n"},
-		{"an entry", "## x", "## 2026-03-01T12:00:00Z\n## 2026-03-01T12:00:00Z\n**Task:** a\n**Result:** b\n\n", "**Task:** ## x\n**Result:** ## 2026-03-01T12:00:00Z\n\\## 2026-03-01T12:00:00Z\n\\**Task:** a\n\\**Result:** b\n\n\n\n"},
-		{"an entry behind another break", "", "a\r## b\u2028## c", "**Task:** (none)\n**Result:** a\n\\## b\n\\## c\n\n"},
+		{
+			"an entry", "## x", head + head + "**Task:** a\n**Result:** b\n\n",
+			"**Task:** ## x\n**Result:** " + head + "\\" + head + "\\**Task:** a\n\\**Result:** b\n\n\n\n",
+		},
+		{
+			"an entry behind another break", "", "a\r## b\u2028## c",
+			"**Task:** (none)\n**Result:** a\n\\## b\n\\## c\n\n",
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got, ok := strings.CutPrefix(text(tt.task, tt.result), head)
@@ -48,8 +61,8 @@ func TestEntry(t *testing.T) {
 	}
 }
 
-// Backslashes are not counted: what is cut is what was said.
-func TestEntryCutsWhatWasSaid(t *testing.T) {
+// The result is cut before it gets backslashes, so they do not count.
+func TestEntryCutsBeforeEscaping(t *testing.T) {
 	said := "\n" + strings.Repeat("#\n", 600)
 	got := text("t", said)
 	if n := strings.Count(got, "\n\\#"); n != 500 {
@@ -60,9 +73,8 @@ func TestEntryCutsWhatWasSaid(t *testing.T) {
 	}
 }
 
-// A line of a result that means something to Markdown, or to a reader of the
-// log, means nothing more.
-func TestEntryTakesMeaning(t *testing.T) {
+// A line of a result never begins a Markdown block or a part of an entry.
+func TestEntryEscapesBlocks(t *testing.T) {
 	for _, line := range []string{
 		"# a", "## a", "### a", "#", "#a", "#######",
 		"---", "----", "--- a", "===", "==", "=", "--", "-", "-  ", "- - -", "-\t- -",
@@ -70,7 +82,9 @@ func TestEntryTakesMeaning(t *testing.T) {
 		"**Task:**", "**Task:** a", "**Result:** a",
 		"```", "```go", "````", "~~~", "~~~text",
 	} {
-		for _, blanks := range []string{"", " ", "\t", "    ", "\u00a0", "\u3000", "\u200b", "\ufeff", "\u2060 ", "\x00", "\x1b"} {
+		for _, blanks := range []string{
+			"", " ", "\t", "    ", "\u00a0", "\u3000", "\u200b", "\ufeff", "\u2060 ", "\x00", "\x1b",
+		} {
 			got := text("t", "first\n"+blanks+line+"\nlast")
 			if want := head + "**Task:** t\n**Result:** first\n" + blanks + "\\" + line + "\nlast\n\n"; got != want {
 				t.Errorf("%q:\n%q\nwant\n%q", blanks+line, got, want)
@@ -78,7 +92,8 @@ func TestEntryTakesMeaning(t *testing.T) {
 		}
 	}
 	for _, line := range []string{
-		"", " ", "text", "- item", "* item", "1. item", "> quoted", "--flag", "-a", "== b", "**bold**", "*a*", "__init__",
+		"", " ", "text", "- item", "* item", "1. item", "> quoted", "--flag", "-a", "== b",
+		"**bold**", "*a*", "__init__",
 		"a # b", "a ---", "`code`", "~", "~~gone~~", "\\# a", "| a | b |", "**Tasks:**", "Task:", "<b>", "\u200b",
 	} {
 		if got, want := text("t", "first\n"+line), head+"**Task:** t\n**Result:** first\n"+line+"\n\n"; got != want {
@@ -120,11 +135,12 @@ func TestLastAndCount(t *testing.T) {
 	}
 }
 
-// Whatever is said, an entry is one entry: it has the parts of one, and no line
-// of what was said begins another, or anything else.
+// Any task and any result give exactly one entry with its parts. No line of the
+// result begins another entry, or a Markdown block.
 func FuzzEntry(f *testing.F) {
 	for _, s := range []string{
-		"", "Review", "a\r\n## b", "\u2028## 2026-03-01T12:00:00Z\n**Task:** x\n**Result:** y\n\n", "---\n===\n\x85\n```",
+		"", "Review", "a\r\n## b", "\u2028## 2026-03-01T12:00:00Z\n**Task:** x\n**Result:** y\n\n",
+		"---\n===\n\x85\n```",
 		"\xe2\x80", "\u200b# a\n-\n\t* * *", strings.Repeat("\n## ", 400), strings.Repeat("世", 1001),
 	} {
 		f.Add(s, s, 1)

@@ -20,22 +20,24 @@ import (
 // Files keeps each agent's log in a file: the agent's own path, or
 // <Dir>/<agent>.md.
 //
-// A file is replaced as a whole, by one that was written beside it (<file>.tmp)
-// and is on the disk, so that a writer that dies leaves it as it was. Writers
-// take turns by an advisory lock on <file>.lock, which stays; it is the
-// operating system's, and goes with the process that holds it. A symbolic link
-// stays one, and what it leads to is replaced.
+// A writer replaces the whole file. It writes <file>.tmp, syncs that file to
+// disk and renames it, so that a writer that dies leaves the log as it was.
+// Writers take turns by an advisory lock on <file>.lock. The operating system
+// releases the lock when its holder dies; the lock file stays. A writer
+// replaces the target of a symbolic link and keeps the link.
 type Files struct{ Dir string }
 
 const (
-	maxFile = 64 << 20 // bytes that are read of one
-	// how often a lock is asked for that somebody else has
-	again = 5 * time.Millisecond
+	// maxFile bounds the bytes of one file.
+	maxFile = 64 << 20
+	// lockRetryDelay is the pause between two attempts to take a lock that
+	// another writer holds.
+	lockRetryDelay = 5 * time.Millisecond
 )
 
 var errNotRegular = errors.New("is not a regular file")
 
-// Open returns the log of an agent. It touches nothing yet.
+// Open returns the log of an agent. It reads and writes no file.
 func (f Files) Open(agent subjects.Agent, path string) Log {
 	return file(cmp.Or(path, filepath.Join(f.Dir, agent.String()+".md")))
 }
@@ -46,7 +48,7 @@ type file string
 func (f file) String() string { return string(f) }
 
 func (f file) Read(ctx context.Context) (string, error) {
-	if err := because(ctx); err != nil {
+	if err := context.Cause(ctx); err != nil {
 		return "", fmt.Errorf("memory %s: %w", f, err)
 	}
 	text, _, err := load(string(f), os.O_RDONLY)
@@ -58,16 +60,16 @@ func (f file) Append(ctx context.Context, e Entry) error {
 }
 
 func (f file) Trim(ctx context.Context, keep int) (removed int, err error) {
-	if ok, err := worthTrimming(keep); !ok {
+	if ok, err := mayTrim(keep); !ok {
 		return 0, err
 	}
 	text, err := f.Read(ctx)
 	if err != nil || Count(text) <= keep {
-		// without a lock, and the directory for it
+		// No lock is needed, nor the directory for one.
 		return 0, err
 	}
 	err = f.update(ctx, func(text string) string {
-		text, removed = without(text, keep)
+		text, removed = withoutOldest(text, keep)
 		return text
 	})
 	if err != nil {
@@ -76,13 +78,12 @@ func (f file) Trim(ctx context.Context, keep int) (removed int, err error) {
 	return removed, nil
 }
 
-// update replaces the file's text by what change makes of it, while nobody else
-// does the same.
+// update replaces the file's text by change(text), under the file's lock.
 func (f file) update(ctx context.Context, change func(text string) string) error {
 	if info, err := os.Stat(string(f)); err == nil && !info.Mode().IsRegular() {
 		return fmt.Errorf("memory %s: %w", f, errNotRegular)
 	}
-	path, err := follow(string(f))
+	path, err := resolveLinks(string(f))
 	if err != nil {
 		return err
 	}
@@ -90,8 +91,8 @@ func (f file) update(ctx context.Context, change func(text string) string) error
 		return fmt.Errorf("memory: %w", err)
 	}
 	lock := flock.New(path+".lock", flock.SetPermissions(0o644))
-	if _, err := lock.TryLockContext(ctx, again); err != nil {
-		return fmt.Errorf("memory %s: lock: %w", f, cmp.Or(because(ctx), err))
+	if _, err := lock.TryLockContext(ctx, lockRetryDelay); err != nil {
+		return fmt.Errorf("memory %s: lock: %w", f, cmp.Or(context.Cause(ctx), err))
 	}
 	defer func() { _ = lock.Unlock() }()
 	old, mode, err := load(path, os.O_RDWR)
@@ -104,16 +105,17 @@ func (f file) update(ctx context.Context, change func(text string) string) error
 	return nil
 }
 
-// follow is where a path leads if it is a symbolic link, to something that need
-// not be there yet.
-func follow(path string) (string, error) {
+// resolveLinks returns the path behind a chain of symbolic links. The target
+// need not exist.
+func resolveLinks(path string) (string, error) {
 	for range 40 {
 		to, _ := os.Readlink(path)
-		if to == "" { // no link
+		if to == "" { // not a link
 			return path, nil
 		}
 		if !filepath.IsAbs(to) {
-			// as it stands: .. is what the system says it is
+			// Not filepath.Join: it would resolve .. without
+			// looking at links.
 			to = filepath.Dir(path) + string(filepath.Separator) + to
 		}
 		path = to
@@ -121,8 +123,8 @@ func follow(path string) (string, error) {
 	return "", fmt.Errorf("memory %s: %w", path, syscall.ELOOP)
 }
 
-// load reads a file that flag allows to be opened, and its mode: nothing and 0
-// if there is none. It waits for no pipe and no device.
+// load opens a file with flag and returns its text and mode, or "" and 0 if the
+// file does not exist. It does not block on a pipe or a device.
 func load(path string, flag int) (text string, mode fs.FileMode, err error) {
 	f, err := os.OpenFile(path, flag|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -149,11 +151,15 @@ func load(path string, flag int) (text string, mode fs.FileMode, err error) {
 	return string(b), info.Mode().Perm(), nil
 }
 
-// replace makes a file of that text and mode, or of the one for new files, in
-// one step. Its caller has the lock.
+// replace makes a file with that text in one step. A mode of 0 is the default
+// for new files. The caller holds the lock.
+//
+// The temporary file has a fixed name, so that the next writer removes the one
+// that a killed writer left. The module github.com/google/renameio picks random
+// names, which would pile up, and does not build for Windows.
 func replace(path, text string, mode fs.FileMode) error {
 	temp := path + ".tmp"
-	_ = os.Remove(temp) // of a writer that was killed
+	_ = os.Remove(temp) // left by a killed writer
 	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
 		return fmt.Errorf("memory: %w", err)

@@ -22,7 +22,7 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// names is what a directory holds.
+// names returns the names in a directory, separated by spaces.
 func names(t *testing.T, dir string) string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -45,7 +45,7 @@ func mode(t *testing.T, path string) fs.FileMode {
 	return info.Mode()
 }
 
-func TestFilesAreWhereTheyAreSaidToBe(t *testing.T) {
+func TestFilesPaths(t *testing.T) {
 	dir := t.TempDir()
 	store := memory.Files{Dir: filepath.Join(dir, "data", "memory")}
 	log := store.Open(agent(t, "one"), "")
@@ -76,7 +76,7 @@ func TestFilesAreWhereTheyAreSaidToBe(t *testing.T) {
 	}
 }
 
-func TestFilesHaveModes(t *testing.T) {
+func TestFilesKeepTheirMode(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "memory")
 	log := memory.Files{Dir: dir}.Open(agent(t, "one"), "")
 	add(t, log, entry("a", "1"))
@@ -92,13 +92,12 @@ func TestFilesHaveModes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := mode(t, file).Perm(); got != 0o600 {
-		t.Errorf("somebody's mode became %o", got)
+		t.Errorf("the mode that a person set became %o", got)
 	}
 }
 
-// What people have written stays as it is, and an entry begins at a line of its
-// own behind it.
-func TestFilesKeepWhatPeopleWrote(t *testing.T) {
+// Text that a person wrote stays as it is. The next entry begins on a new line.
+func TestFilesKeepHandwrittenText(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "one.md")
 	log := memory.Files{Dir: dir}.Open(agent(t, "one"), "")
@@ -111,9 +110,9 @@ func TestFilesKeepWhatPeopleWrote(t *testing.T) {
 	wantText(t, log, "# Mine\r\n\xff\r\n##  two\ny\n"+text("a", "1"))
 }
 
-// A writer that was killed leaves the file as it was, and at most one beside it
-// that the next one clears away.
-func TestFilesOutliveTheirWriter(t *testing.T) {
+// A killed writer leaves the log as it was, and at most one temporary file. The
+// next writer removes that file.
+func TestFilesSurviveAKilledWriter(t *testing.T) {
 	dir := t.TempDir()
 	log := memory.Files{Dir: dir}.Open(agent(t, "one"), "")
 	add(t, log, entry("a", "1"))
@@ -134,13 +133,13 @@ func TestFilesAreWrittenThroughLinks(t *testing.T) {
 		}
 	}
 	for link, to := range map[string]string{
-		"memory/one.md":    "../elsewhere/two.md", // there
+		"memory/one.md":    "../elsewhere/two.md", // exists
 		"elsewhere/two.md": filepath.Join(dir, "deep/er/one.md"),
-		"memory/new.md":    "../elsewhere/new.md", // nothing there yet
+		"memory/new.md":    "../elsewhere/new.md", // does not exist yet
 		"memory/loop.md":   "loop.md",
 		"memory/linked":    "../deep/er",
 		"deep/er/up.md":    "../up.md",
-		// .. of the directory that is meant
+		// .. is the parent of the link's target
 		"elsewhere/three.md": "../memory/linked/up.md",
 	} {
 		if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {
@@ -176,7 +175,7 @@ func TestFilesAreWrittenThroughLinks(t *testing.T) {
 	}
 }
 
-// A lock that another process has is waited for, as long as the context lets.
+// A writer waits for a lock that another process holds, until its context ends.
 func TestFilesWaitForTheLock(t *testing.T) {
 	dir := t.TempDir()
 	log := memory.Files{Dir: dir}.Open(agent(t, "one"), "")
@@ -185,7 +184,8 @@ func TestFilesWaitForTheLock(t *testing.T) {
 	if err := lock.Lock(); err != nil {
 		t.Fatal(err)
 	}
-	wantText(t, log, text("a", "1")+text("b", "2")) // nobody waits to read
+	// A reader does not wait.
+	wantText(t, log, text("a", "1")+text("b", "2"))
 
 	over := errors.New("over")
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, over)

@@ -22,18 +22,19 @@ import (
 const (
 	envFile   = "AXE_TEST_MEMORY_FILE"
 	envWriter = "AXE_TEST_MEMORY_WRITER"
-	each      = 15
+
+	entriesEach = 15
 )
 
-// TestWriter is what a process of its own does: it appends each entries, or
-// until it is killed if its writer is called endless.
+// TestWriter runs in a process of its own. It appends entriesEach entries. A
+// writer named endless appends until it is killed.
 func TestWriter(t *testing.T) {
 	writer := os.Getenv(envWriter)
 	if writer == "" {
 		t.Skip("started by other tests only")
 	}
 	log := memory.Files{}.Open(agent(t, "one"), os.Getenv(envFile))
-	for i := 0; i < each || writer == "endless"; i++ {
+	for i := 0; i < entriesEach || writer == "endless"; i++ {
 		if err := log.Append(t.Context(), fill(writer, i)); err != nil {
 			t.Fatal(err)
 		}
@@ -66,11 +67,11 @@ func TestFilesAreSharedByProcesses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	checkWriters(t, got, names, each)
+	checkWriters(t, got, names, entriesEach)
 }
 
-// kill -9 leaves whole entries and no lock.
-func TestFilesOutliveKilledProcesses(t *testing.T) {
+// kill -9 leaves whole entries and no held lock.
+func TestFilesSurviveKilledProcesses(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "one.md")
 	log := memory.Files{}.Open(agent(t, "one"), file)
 	before := 0
@@ -88,7 +89,7 @@ func TestFilesOutliveKilledProcesses(t *testing.T) {
 		for appended < 3+round && lines.Scan() {
 			appended++
 		}
-		// somewhere in the next one
+		// Kill the writer somewhere in its next append.
 		time.Sleep(time.Duration(round) * time.Millisecond)
 		if err := cmd.Process.Kill(); err != nil {
 			t.Fatal(err)
@@ -120,8 +121,9 @@ func TestFilesOutliveKilledProcesses(t *testing.T) {
 	}
 }
 
-// What is no file is neither read nor replaced, and nobody waits for it.
-func TestFilesAreFiles(t *testing.T) {
+// A path that is not a regular file is refused at once: it is neither read nor
+// replaced.
+func TestFilesAreRegular(t *testing.T) {
 	dir := t.TempDir()
 	pipe := filepath.Join(dir, "pipe")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
@@ -151,9 +153,9 @@ func TestFilesAreFiles(t *testing.T) {
 }
 
 // A file that its owner made read-only is not replaced.
-func TestFilesMayBeReadOnly(t *testing.T) {
+func TestFilesReadOnly(t *testing.T) {
 	if os.Geteuid() == 0 {
-		t.Skip("root may write everything")
+		t.Skip("root may write every file")
 	}
 	dir := t.TempDir()
 	file := filepath.Join(dir, "one.md")

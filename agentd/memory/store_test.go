@@ -51,7 +51,7 @@ func wantText(t *testing.T, log memory.Log, want string) {
 	}
 }
 
-// onBus is a bucket of a real server.
+// onBus returns a bucket of a real server.
 func onBus(t *testing.T) memory.Bucket {
 	t.Helper()
 	server, err := bus.Serve(bus.ServerConfig{StoreDir: t.TempDir()})
@@ -75,7 +75,7 @@ func inFiles(t *testing.T) memory.Store {
 	return memory.Files{Dir: filepath.Join(t.TempDir(), "not", "there")}
 }
 
-// Every store keeps a log in the same way.
+// Every store keeps a log in the same way, and passes the same tests.
 func TestStores(t *testing.T) {
 	for name, open := range map[string]func(*testing.T) memory.Store{
 		"files":  inFiles,
@@ -86,7 +86,7 @@ func TestStores(t *testing.T) {
 			t.Run("trims", func(t *testing.T) { testTrims(t, open(t)) })
 			t.Run("keeps apart", func(t *testing.T) { testKeepsApart(t, open(t)) })
 			t.Run("loses nothing", func(t *testing.T) { testLosesNothing(t, open(t)) })
-			t.Run("trims meanwhile", func(t *testing.T) { testTrimsMeanwhile(t, open(t)) })
+			t.Run("trims during appends", func(t *testing.T) { testTrimsDuringAppends(t, open(t)) })
 			t.Run("ends with context", func(t *testing.T) { testEndsWithContext(t, open(t)) })
 		})
 	}
@@ -145,8 +145,8 @@ func testKeepsApart(t *testing.T, s memory.Store) {
 	wantText(t, other, text("b", "1")+text("b", "2"))
 }
 
-// checkWriters is what a text must be to which writers appended so many entries
-// of fill(writer, i) each.
+// checkWriters fails the test unless got holds each writer's entries, whole and
+// in their order. Entry i of a writer is fill(writer, i).
 func checkWriters(t *testing.T, got string, writers []string, each int) {
 	t.Helper()
 	if n := memory.Count(got); n != len(writers)*each {
@@ -173,7 +173,8 @@ func checkWriters(t *testing.T, got string, writers []string, each int) {
 	}
 }
 
-// fill is the i-th entry of a writer. It is large enough to be torn.
+// fill returns the i-th entry of a writer. It is long, so that
+// a torn write would show.
 func fill(writer string, i int) memory.Entry {
 	return entry(fmt.Sprintf("%s %d", writer, i), strings.Repeat(writer+"\n## ", 100))
 }
@@ -195,7 +196,8 @@ func testLosesNothing(t *testing.T, s memory.Store) {
 		})
 	}
 	log := s.Open(agent(t, "one"), "")
-	for range 20 { // what is read meanwhile is whole
+	// Reads during the writes see whole entries.
+	for range 20 {
 		got, err := log.Read(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -212,8 +214,8 @@ func testLosesNothing(t *testing.T, s memory.Store) {
 	checkWriters(t, got, writers, 20)
 }
 
-// What is removed is always the oldest, whoever appends at the same time.
-func testTrimsMeanwhile(t *testing.T, s memory.Store) {
+// Trim always removes the oldest entries, also while another writer appends.
+func testTrimsDuringAppends(t *testing.T, s memory.Store) {
 	t.Helper()
 	log := s.Open(agent(t, "one"), "")
 	var wg sync.WaitGroup
@@ -263,9 +265,9 @@ func testEndsWithContext(t *testing.T, s memory.Store) {
 	wantText(t, log, text("a", "1")+text("b", "2"))
 }
 
-// What somebody put into the bucket by hand is read as it is, and ends no later
-// than its line.
-func TestBucketReadsWhatPeopleWrote(t *testing.T) {
+// A value that a person put into the bucket is read as it is. The next value
+// begins on a new line.
+func TestBucketReadsHandwrittenValues(t *testing.T) {
 	s := onBus(t)
 	for _, v := range []string{"## mine", "", "## also mine\n", "notes"} {
 		if err := s.Values.Append(t.Context(), agent(t, "one"), []byte(v)); err != nil {
@@ -280,7 +282,7 @@ func TestBucketReadsWhatPeopleWrote(t *testing.T) {
 	}
 }
 
-// A bus without its streams is an error at once.
+// A bus without its streams is an error without a wait.
 func TestBucketFails(t *testing.T) {
 	server, err := bus.Serve(bus.ServerConfig{StoreDir: t.TempDir()})
 	if err != nil {

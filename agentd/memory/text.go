@@ -2,11 +2,11 @@ package memory
 
 import "strings"
 
-// Count is the number of entries in a log's text.
+// Count returns the number of entries in a log's text.
 func Count(text string) int { return len(starts(text)) }
 
-// Last is the last n entries of a log's text, byte for byte, or all of them if
-// n is 0.
+// Last returns the last n entries of a log's text, byte for byte. An n of 0
+// stands for all.
 func Last(text string, n int) string {
 	at := starts(text)
 	if len(at) == 0 {
@@ -18,9 +18,9 @@ func Last(text string, n int) string {
 	return text[at[len(at)-n]:]
 }
 
-// without is a log's text without its oldest entries, all but the last keep.
-// What stands before the first entry, people have written, and it stays.
-func without(text string, keep int) (rest string, removed int) {
+// withoutOldest returns a log's text with only the last keep entries. Text
+// before the first entry stays, because people wrote it.
+func withoutOldest(text string, keep int) (rest string, removed int) {
 	at := starts(text)
 	removed = len(at) - keep
 	if removed <= 0 {
@@ -29,7 +29,7 @@ func without(text string, keep int) (rest string, removed int) {
 	return text[:at[0]] + text[at[removed]:], removed
 }
 
-// joined is a log's text and more, which begins at a new line.
+// joined appends more to a log's text, on a new line.
 func joined(text, more string) string {
 	if text != "" && !strings.HasSuffix(text, "\n") {
 		text += "\n"
@@ -37,7 +37,7 @@ func joined(text, more string) string {
 	return text + more
 }
 
-// starts is where the entries of a text begin.
+// starts returns the offsets at which the entries of a text begin.
 func starts(text string) []int {
 	var at []int
 	for i := 0; i < len(text); {
