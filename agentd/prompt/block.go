@@ -5,13 +5,15 @@ import (
 	"strings"
 )
 
-// File is one context file as it goes into the system text.
+// File is one context file of a system text.
 type File struct {
-	Path    string // relative to the workdir, with slashes
-	Content string // valid UTF-8
+	// Path is relative to the workdir and uses slashes.
+	Path string
+	// Content is valid UTF-8.
+	Content string
 }
 
-// blocks renders files, each under its path in a fence of its own.
+// blocks renders files. Each file stands under its path, in its own fence.
 func blocks(files []File) string {
 	texts := make([]string, len(files))
 	for i, f := range files {
@@ -28,7 +30,8 @@ func (f File) block() string {
 	return "### " + f.Path + "\n" + fence + language(f.Path) + "\n" + content + fence
 }
 
-// fence is a run of backticks longer than any in content, and at least three.
+// fence returns a run of backticks that is longer than any run in content. It
+// has at least three.
 func fence(content string) string {
 	longest, run := 2, 0
 	for i := range len(content) {
@@ -42,7 +45,8 @@ func fence(content string) string {
 	return strings.Repeat("`", longest+1)
 }
 
-// language is the info string of a block, empty when the name does not tell.
+// language returns the info string of a block. It is empty for a file name with
+// an unknown extension.
 func language(name string) string {
 	ext := strings.TrimPrefix(path.Ext(name), ".")
 	switch ext {

@@ -7,9 +7,10 @@ import (
 	"path/filepath"
 )
 
-// Below is a directory below a workdir, which may be empty for the current one;
-// "" is the workdir itself. What is not there, is no directory, or is elsewhere
-// by way of a symbolic link, is an error.
+// Below returns the path of the directory cwd below a workdir. An empty workdir
+// stands for the current directory, and an empty cwd for the workdir itself. It
+// is an error if cwd does not exist, is not a directory, or leads out of the
+// workdir through a symbolic link.
 func Below(workdir, cwd string) (string, error) {
 	if cwd == "" {
 		return workdir, nil

@@ -16,7 +16,9 @@ func TestBelow(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for cwd, want := range map[string]string{"": dir, "a/b": filepath.Join(dir, "a/b"), ".": dir, "in/b": filepath.Join(dir, "in/b")} {
+	for cwd, want := range map[string]string{
+		"": dir, ".": dir, "a/b": filepath.Join(dir, "a/b"), "in/b": filepath.Join(dir, "in/b"),
+	} {
 		if got, err := Below(dir, cwd); got != want || err != nil {
 			t.Errorf("%q: %q, %v", cwd, got, err)
 		}

@@ -1,8 +1,8 @@
-// Package prompt makes the texts that a run starts with: the system text out of
-// an agent's definition, and the first user message out of a task.
+// Package prompt makes the texts that a run starts with. The system text comes
+// from an agent's definition, and the first user message from a task.
 //
-// The system text has up to four parts, separated by a line of three dashes; an
-// empty part is left out:
+// The system text has up to four parts, separated by a line of three dashes.
+// Empty parts are left out:
 //
 //	<system_prompt>
 //
@@ -27,11 +27,11 @@
 //
 //	<entries>
 //
-// A fence is longer than any run of backticks in its content, so what a file
-// says cannot end its block. This layout is a contract: the offline model of
-// package script reads the files back from it.
+// A fence is longer than any run of backticks in its content, so that the text
+// of a file cannot end its block. This layout is a contract: the offline model
+// of package script reads the files back from it.
 //
-// Files are found through os.Root: no pattern, and no symbolic link, leads out
-// of an agent's workdir. A file with a second hard link is not read, since
-// nobody can tell where that is.
+// Files are found through os.Root: no pattern and no symbolic link leads out of
+// an agent's workdir. A file with a second hard link is not read, because the
+// link may be outside of the workdir.
 package prompt

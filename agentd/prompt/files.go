@@ -9,11 +9,11 @@ import (
 
 const (
 	maxContent = 8 << 20  // bytes of one file
-	maxTotal   = 32 << 20 // bytes of all of them
+	maxTotal   = 32 << 20 // bytes of all files
 )
 
-// readFiles returns the text files below workdir that the patterns match, each
-// once, sorted by path.
+// readFiles returns the text files below workdir that the patterns match. Each
+// file comes once. Files are sorted by path.
 func readFiles(workdir string, patterns []string) ([]File, error) {
 	if len(patterns) == 0 {
 		return nil, nil
@@ -35,12 +35,13 @@ func readFiles(workdir string, patterns []string) ([]File, error) {
 	return readAll(root, slices.Sorted(maps.Keys(found)))
 }
 
-// readAll reads the named files, leaving out those that are no text.
+// readAll reads the named files. It leaves out binary files.
 func readAll(root *os.Root, names []string) ([]File, error) {
+	src := source{root.Stat, root.OpenFile, maxContent, checkUnlinked}
 	var files []File
 	total := 0
 	for _, name := range names {
-		b, err := read(root.Stat, root.OpenFile, name, maxContent, inside)
+		b, err := src.read(name)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
@@ -48,13 +49,9 @@ func readAll(root *os.Root, names []string) ([]File, error) {
 			continue
 		}
 		if total += len(b); total > maxTotal {
-			return nil, fmt.Errorf(
-				"%s: is one file too many: together they are larger than %d MiB",
-				name,
-				maxTotal>>20,
-			)
+			return nil, fmt.Errorf("%s: files are larger than %d MiB together: match fewer files", name, maxTotal>>20)
 		}
-		files = append(files, File{Path: name, Content: text(b)})
+		files = append(files, File{Path: name, Content: validUTF8(b)})
 	}
 	return files, nil
 }

@@ -11,12 +11,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// garden is a directory with everything that a pattern may meet, and a file
-// outside of it.
-func garden(tb testing.TB) string {
+// makeTree returns a directory with every kind of entry that a pattern may
+// meet, and with a file beside the directory.
+func makeTree(tb testing.TB) string {
 	tb.Helper()
 	top := tb.TempDir()
-	dir := filepath.Join(top, "garden")
+	dir := filepath.Join(top, "tree")
 	try := func(err error) {
 		tb.Helper()
 		if err != nil {
@@ -26,13 +26,16 @@ func garden(tb testing.TB) string {
 	for _, d := range []string{"a/b/c", ".git", "bin"} {
 		try(os.MkdirAll(filepath.Join(dir, d), 0o700))
 	}
-	for _, f := range []string{"x.go", "x_test.go", ".env", "a/y.go", "a/b/z.go", "a/b/c/w.go", "a/b/c/.secret.go", ".git/g.go", "a/odd\nname.go", "../outside.go"} {
+	for _, f := range []string{
+		"x.go", "x_test.go", ".env", "a/y.go", "a/b/z.go", "a/b/c/w.go", "a/b/c/.secret.go", ".git/g.go",
+		"a/odd\nname.go", "../outside.go",
+	} {
 		try(os.WriteFile(filepath.Join(dir, f), []byte(f), 0o600))
 	}
 	try(os.WriteFile(filepath.Join(dir, "bin/tool.go"), []byte("\x7fELF\x00"), 0o600))
 	for link, to := range map[string]string{
-		"in.go": "a/y.go", "out.go": "../outside.go", "abs.go": filepath.Join(top, "outside.go"), "nowhere.go": "none.go",
-		"loop.go": "loop.go", "up": "..", "a/around": "..", "sub": "a/b",
+		"in.go": "a/y.go", "out.go": "../outside.go", "abs.go": filepath.Join(top, "outside.go"),
+		"nowhere.go": "none.go", "loop.go": "loop.go", "up": "..", "a/around": "..", "sub": "a/b",
 	} {
 		try(os.Symlink(to, filepath.Join(dir, link)))
 	}
@@ -43,7 +46,7 @@ func garden(tb testing.TB) string {
 }
 
 func TestReadFiles(t *testing.T) {
-	dir := garden(t)
+	dir := makeTree(t)
 	for _, tt := range []struct{ patterns, want string }{
 		{"x.go", "x.go"},
 		{"./a//y.go", "a/y.go"},
@@ -71,14 +74,14 @@ func TestReadFiles(t *testing.T) {
 		{"pipe.go", "error: is not a regular file"},
 		{"a", "error: is not a regular file"},
 		{"none.go", "error: no such file or directory"},
-		{"../outside.go", "error: leads out of the workdir: .. is not allowed"},
-		{"a/../x.go", "error: leads out of the workdir: .. is not allowed"},
-		{"**/../*.go", "error: leads out of the workdir: .. is not allowed"},
-		{"/etc/passwd", "error: is absolute: patterns are relative to the workdir"},
+		{"../outside.go", "error: must not contain .., which may lead out of the workdir"},
+		{"a/../x.go", "error: must not contain .., which may lead out of the workdir"},
+		{"**/../*.go", "error: must not contain .., which may lead out of the workdir"},
+		{"/etc/passwd", "error: must be relative to the workdir, not absolute"},
 		{"[x.go", "error: syntax error in pattern"},
 		{"a/[]/x.go", "error: syntax error in pattern"},
-		{".", "error: is empty"},
-		{"a/odd\nname.go", "error: has a control character"},
+		{".", "error: must not be empty"},
+		{"a/odd\nname.go", "error: must not contain control characters"},
 	} {
 		t.Run(tt.patterns, func(t *testing.T) {
 			patterns := strings.Split(tt.patterns, " ")
@@ -97,7 +100,7 @@ func TestReadFiles(t *testing.T) {
 			}
 		})
 	}
-	if _, err := readFiles(dir, []string{""}); err == nil || !strings.Contains(err.Error(), "is empty") {
+	if _, err := readFiles(dir, []string{""}); err == nil || !strings.Contains(err.Error(), "must not be empty") {
 		t.Error(err)
 	}
 }
@@ -127,28 +130,30 @@ func TestReadFilesIsBounded(t *testing.T) {
 	}
 	size("5.md", 1, 'x')
 	if _, err := readFiles(dir, []string{"*.md"}); err == nil ||
-		err.Error() != "5.md: is one file too many: together they are larger than 32 MiB" {
+		err.Error() != "5.md: files are larger than 32 MiB together: match fewer files" {
 		t.Error(err)
 	}
 }
 
 func TestFindIsBounded(t *testing.T) {
-	root, err := os.OpenRoot(garden(t))
+	root, err := os.OpenRoot(makeTree(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer root.Close()
-	g := &glob{root: root, found: map[string]bool{}, done: map[place]bool{}, looked: maxEntries - 10}
-	if err := g.expand(".", []string{deep, "*.go"}); err == nil || err.Error() != errTooMany.Error() {
+	g := &glob{root: root, found: map[string]bool{}, visited: map[place]bool{}, entries: maxEntries - 10}
+	if err := g.expand(".", []string{anyDepth, "*.go"}); err == nil || err.Error() != errTooMany.Error() {
 		t.Error(err)
 	}
 }
 
 func FuzzFind(f *testing.F) {
-	for _, seed := range []string{"*.go", "**/*", "../*", "a/**/**/b", "[a-", "/**", "up/**", "\\*", "**/..", "loop.go/**"} {
+	for _, seed := range []string{
+		"*.go", "**/*", "../*", "a/**/**/b", "[a-", "/**", "up/**", "\\*", "**/..", "loop.go/**",
+	} {
 		f.Add(seed)
 	}
-	root, err := os.OpenRoot(garden(f))
+	root, err := os.OpenRoot(makeTree(f))
 	if err != nil {
 		f.Fatal(err)
 	}

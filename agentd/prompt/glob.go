@@ -8,64 +8,71 @@ import (
 	"path"
 )
 
-// directory entries that one pattern may look at
+// maxEntries bounds the directory entries that the search for one pattern
+// reads.
 const maxEntries = 100_000
 
-var errTooMany = fmt.Errorf("looks at more than %d directory entries: name the directories that matter", maxEntries)
+var errTooMany = fmt.Errorf("reads more than %d directory entries: name the directories to search", maxEntries)
 
 // find adds to found the files that a pattern matches. A pattern without meta
-// characters must name a regular file. Others match what path.Match matches,
-// with ** for any number of directories; they pass over what is no regular file
-// or has more names than one, over symbolic links that lead out of the root
-// and, like a shell, over names that begin with a dot where the pattern does
-// not.
+// characters must name a regular file. Other patterns match as path.Match does,
+// with ** for any number of directories. They skip
+//   - anything but regular files,
+//   - files with a second hard link,
+//   - symbolic links that lead out of the root,
+//   - like a shell, names with a leading dot, unless the pattern has the dot.
+//
+// As in a shell, * enters a linked directory and ** does not. The module
+// github.com/bmatcuk/doublestar cannot do both: it follows links for * and **,
+// in circles too, or for neither (TestReadFiles).
 func find(root *os.Root, pattern string, found map[string]bool) error {
-	parts, err := split(pattern)
+	elems, err := split(pattern)
 	if err != nil {
 		return err
 	}
 	if !hasMeta(pattern) {
-		name := path.Join(parts...)
+		name := path.Join(elems...)
 		found[name] = true
 		info, err := root.Stat(name)
 		if err != nil {
 			return bare(err)
 		}
-		return inside(info)
+		return checkUnlinked(info)
 	}
-	g := &glob{root: root, found: found, done: map[place]bool{}}
-	return g.expand(".", parts)
+	g := &glob{root: root, found: found, visited: map[place]bool{}}
+	return g.expand(".", elems)
 }
 
 // glob is the search for one pattern.
 type glob struct {
-	root   *os.Root
-	found  map[string]bool
-	done   map[place]bool
-	looked int
+	root    *os.Root
+	found   map[string]bool
+	visited map[place]bool
+	// entries is the number of directory entries that were read.
+	entries int
 }
 
-// place is a directory and how many elements of the pattern are left to match
-// below it.
+// place is a directory, and the number of elements of the pattern that are left
+// to match below it.
 type place struct {
 	dir  string
 	left int
 }
 
 // expand matches the elements of a pattern below dir.
-func (g *glob) expand(dir string, parts []string) error {
-	here := place{dir, len(parts)}
-	if g.done[here] {
+func (g *glob) expand(dir string, elems []string) error {
+	here := place{dir, len(elems)}
+	if g.visited[here] {
 		return nil
 	}
-	g.done[here] = true
-	switch part := parts[0]; {
-	case part == deep:
-		return g.descend(dir, parts)
-	case hasMeta(part):
-		return g.match(dir, parts)
+	g.visited[here] = true
+	switch first := elems[0]; {
+	case first == anyDepth:
+		return g.descend(dir, elems)
+	case hasMeta(first):
+		return g.match(dir, elems)
 	default:
-		err := g.enter(path.Join(dir, part), parts[1:])
+		err := g.enter(path.Join(dir, first), elems[1:])
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
@@ -74,9 +81,9 @@ func (g *glob) expand(dir string, parts []string) error {
 }
 
 // descend lets ** stand for no directory, and for each directory in dir. It
-// does not follow symbolic links, so that it ends.
-func (g *glob) descend(dir string, parts []string) error {
-	if err := g.expand(dir, parts[1:]); err != nil {
+// does not follow symbolic links, which may form circles.
+func (g *glob) descend(dir string, elems []string) error {
+	if err := g.expand(dir, elems[1:]); err != nil {
 		return err
 	}
 	entries, err := g.list(dir)
@@ -87,39 +94,39 @@ func (g *glob) descend(dir string, parts []string) error {
 		if !e.IsDir() || !matches("*", e.Name()) {
 			continue
 		}
-		if err := g.expand(path.Join(dir, e.Name()), parts); err != nil {
+		if err := g.expand(path.Join(dir, e.Name()), elems); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// match goes on with the entries of dir that the first element matches.
-func (g *glob) match(dir string, parts []string) error {
+// match enters the entries of dir that the first element matches.
+func (g *glob) match(dir string, elems []string) error {
 	entries, err := g.list(dir)
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
-		if !matches(parts[0], e.Name()) {
+		if !matches(elems[0], e.Name()) {
 			continue
 		}
 		name := path.Join(dir, e.Name())
 		if e.Type()&fs.ModeSymlink != 0 {
 			if _, err := g.root.Stat(name); err != nil {
-				// it leads out of the root, or nowhere
+				// The link leads out of the root, or nowhere.
 				continue
 			}
 		}
-		if err := g.enter(name, parts[1:]); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := g.enter(name, elems[1:]); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
 	return nil
 }
 
-// enter matches the rest of a pattern at name: a file if nothing is left of it,
-// a directory otherwise.
+// enter matches the rest of a pattern at name. Name is a file if no element is
+// left, and a directory otherwise.
 func (g *glob) enter(name string, rest []string) error {
 	info, err := g.root.Stat(name)
 	switch {
@@ -127,7 +134,7 @@ func (g *glob) enter(name string, rest []string) error {
 		return fmt.Errorf("%s: %w", name, bare(err))
 	case len(rest) > 0 && info.IsDir():
 		return g.expand(name, rest)
-	case len(rest) == 0 && inside(info) == nil:
+	case len(rest) == 0 && checkUnlinked(info) == nil:
 		g.found[name] = true
 	}
 	return nil
@@ -138,7 +145,8 @@ func (g *glob) list(dir string) ([]fs.DirEntry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, bare(err))
 	}
-	if g.looked += len(entries); g.looked > maxEntries {
+	g.entries += len(entries)
+	if g.entries > maxEntries {
 		return nil, errTooMany
 	}
 	return entries, nil

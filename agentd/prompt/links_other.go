@@ -4,6 +4,6 @@ package prompt
 
 import "io/fs"
 
-// links is how many names a file has: elsewhere a file's description does not
-// tell.
+// links returns 1: on this system a file's description does not have the number
+// of its hard links.
 func links(fs.FileInfo) uint64 { return 1 }

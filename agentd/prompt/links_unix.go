@@ -7,10 +7,10 @@ import (
 	"syscall"
 )
 
-// links is how many names a file has.
+// links returns the number of a file's hard links.
 func links(info fs.FileInfo) uint64 {
 	if s, ok := info.Sys().(*syscall.Stat_t); ok {
-		return uint64(s.Nlink) //nolint:unconvert // it has fewer bits elsewhere
+		return uint64(s.Nlink) //nolint:unconvert // fewer bits on some systems
 	}
 	return 1
 }

@@ -7,45 +7,46 @@ import (
 	"unicode"
 )
 
-const deep = "**" // any number of directories, also none
+// anyDepth matches any number of directories, including none.
+const anyDepth = "**"
 
 // split checks a pattern and returns its elements.
 func split(pattern string) ([]string, error) {
 	if path.IsAbs(pattern) {
-		return nil, errors.New("is absolute: patterns are relative to the workdir")
+		return nil, errors.New("must be relative to the workdir, not absolute")
 	}
 	if strings.ContainsFunc(pattern, unicode.IsControl) {
-		return nil, errors.New("has a control character")
+		return nil, errors.New("must not contain control characters")
 	}
-	var parts []string
-	for p := range strings.SplitSeq(pattern, "/") {
-		if p == ".." {
-			return nil, errors.New("leads out of the workdir: .. is not allowed")
+	var elems []string
+	for e := range strings.SplitSeq(pattern, "/") {
+		if e == ".." {
+			return nil, errors.New("must not contain .., which may lead out of the workdir")
 		}
-		if _, err := path.Match(p, ""); err != nil {
+		if _, err := path.Match(e, ""); err != nil {
 			return nil, err
 		}
-		again := p == deep && len(parts) > 0 && parts[len(parts)-1] == deep
-		if p != "" && p != "." && !again {
-			parts = append(parts, p)
+		repeated := e == anyDepth && len(elems) > 0 && elems[len(elems)-1] == anyDepth
+		if e != "" && e != "." && !repeated {
+			elems = append(elems, e)
 		}
 	}
-	if len(parts) == 0 {
-		return nil, errors.New("is empty")
+	if len(elems) == 0 {
+		return nil, errors.New("must not be empty")
 	}
-	if parts[len(parts)-1] == deep {
-		parts = append(parts, "*")
+	if elems[len(elems)-1] == anyDepth {
+		elems = append(elems, "*")
 	}
-	return parts, nil
+	return elems, nil
 }
 
 func hasMeta(s string) bool { return strings.ContainsAny(s, `*?[\`) }
 
-// matches applies one element of a pattern, which split has checked, to a name.
-func matches(part, name string) bool {
-	if name[0] == '.' && part[0] != '.' || strings.ContainsFunc(name, unicode.IsControl) {
+// matches reports whether one element of a checked pattern matches a name.
+func matches(elem, name string) bool {
+	if name[0] == '.' && elem[0] != '.' || strings.ContainsFunc(name, unicode.IsControl) {
 		return false
 	}
-	ok, _ := path.Match(part, name)
+	ok, _ := path.Match(elem, name)
 	return ok
 }

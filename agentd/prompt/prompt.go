@@ -9,17 +9,22 @@ import (
 
 const separator = "\n\n---\n\n"
 
-// Context is what an agent's system text is made of.
+// Context has the parts of an agent's system text.
 type Context struct {
-	System string // the agent's own prompt
-	Skill  string // its text
-	Files  []File // sorted by path
-	// entries of the agent's memory; whoever keeps it puts them here
+	// System is the agent's own prompt.
+	System string
+	// Skill is the text of the agent's skill.
+	Skill string
+	// Files are the context files, sorted by path.
+	Files []File
+	// Memory is the text of the memory entries that the run is shown.
+	// Resolve leaves it empty.
 	Memory string
 }
 
-// Resolve reads an agent's skill and files. What is read is bounded, nothing
-// outside the workdir is, and an error names the agent, the key and the file.
+// Resolve reads an agent's skill and files. It bounds the bytes that it reads,
+// and it reads no context file outside of the workdir. An error names the
+// agent, the key and the file.
 func Resolve(a configs.Agent) (Context, error) {
 	skill, err := readSkill(a.Skill)
 	if err != nil {
@@ -32,7 +37,7 @@ func Resolve(a configs.Agent) (Context, error) {
 	return Context{System: strings.TrimSpace(a.SystemPrompt), Skill: strings.TrimSpace(skill), Files: files}, nil
 }
 
-// Text is the system text.
+// Text returns the system text.
 func (c Context) Text() string {
 	var parts []string
 	add := func(heading, text string) {
@@ -47,7 +52,7 @@ func (c Context) Text() string {
 	return strings.Join(parts, separator)
 }
 
-// User is the first user message of a run that another agent called.
+// User returns the first user message of a run that another agent called.
 func User(task, context string) string {
 	if context == "" {
 		return "Task: " + task
@@ -55,8 +60,8 @@ func User(task, context string) string {
 	return "Task: " + task + "\n\nContext:\n" + context
 }
 
-// RootUser is the first user message of a tree's root: the input as it is, or a
-// sentence in place of a blank one.
+// RootUser returns the first user message of a tree's root. It is the input, or
+// a fixed sentence for a blank input.
 func RootUser(input string) string {
 	if strings.TrimSpace(input) == "" {
 		return "Execute the task described in your instructions."

@@ -12,7 +12,7 @@ import (
 	"github.com/axebus/axe/configs"
 )
 
-// write makes files below a new directory and returns it.
+// write makes files below a new directory and returns the directory.
 func write(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -55,11 +55,23 @@ func TestSystem(t *testing.T) {
 		{"skill", configs.Agent{Skill: "skills/s/SKILL.md"}, skill},
 		{"skill's directory", configs.Agent{Skill: "skills/s"}, skill},
 		{"file", configs.Agent{Files: []string{"a.go"}}, file},
-		{"all", configs.Agent{SystemPrompt: "Be brief.", Skill: "skills/s", Files: []string{"*.go"}}, "Be brief.\n\n---\n\n" + skill + "\n\n---\n\n" + file},
+		{
+			"all",
+			configs.Agent{SystemPrompt: "Be brief.", Skill: "skills/s", Files: []string{"*.go"}},
+			"Be brief.\n\n---\n\n" + skill + "\n\n---\n\n" + file,
+		},
 		{"no file", configs.Agent{SystemPrompt: "Be brief.", Files: []string{"*.rs"}}, "Be brief."},
-		{"fence", configs.Agent{Files: []string{"b.md"}}, "## Context Files\n\n### b.md\n`````markdown\nUse ```` in here\n`````"},
+		{
+			"fence",
+			configs.Agent{Files: []string{"b.md"}},
+			"## Context Files\n\n### b.md\n`````markdown\nUse ```` in here\n`````",
+		},
 		{"empty file", configs.Agent{Files: []string{"empty.txt"}}, "## Context Files\n\n### empty.txt\n```\n```"},
-		{"not UTF-8", configs.Agent{Files: []string{"latin.txt"}}, "## Context Files\n\n### latin.txt\n```\ncaf\uFFFD\n```"},
+		{
+			"not UTF-8",
+			configs.Agent{Files: []string{"latin.txt"}},
+			"## Context Files\n\n### latin.txt\n```\ncaf\uFFFD\n```",
+		},
 		{"binary", configs.Agent{Files: []string{"z.bin"}}, ""},
 		{"order", configs.Agent{Files: []string{"empty*", "a.*", "*.go"}}, file + "\n\n### empty.txt\n```\n```"},
 	} {
@@ -94,10 +106,26 @@ func TestSystemErrors(t *testing.T) {
 		a    configs.Agent
 		want string
 	}{
-		{"no skill", configs.Agent{Skill: filepath.Join(dir, "none")}, `agent "x": skill: ` + dir + `/none: no such file or directory`},
-		{"no SKILL.md", configs.Agent{Skill: filepath.Join(dir, "skills/s")}, `agent "x": skill: ` + dir + `/skills/s/SKILL.md: no such file or directory`},
-		{"no workdir", configs.Agent{Workdir: filepath.Join(dir, "none"), Files: []string{"*"}}, `agent "x": files: workdir ` + dir + `/none: no such file or directory`},
-		{"no file", configs.Agent{Workdir: dir, Files: []string{"a.go"}}, `agent "x": files: "a.go" in ` + dir + `: no such file or directory`},
+		{
+			"no skill",
+			configs.Agent{Skill: filepath.Join(dir, "none")},
+			`agent "x": skill: ` + dir + `/none: no such file or directory`,
+		},
+		{
+			"no SKILL.md",
+			configs.Agent{Skill: filepath.Join(dir, "skills/s")},
+			`agent "x": skill: ` + dir + `/skills/s/SKILL.md: no such file or directory`,
+		},
+		{
+			"no workdir",
+			configs.Agent{Workdir: filepath.Join(dir, "none"), Files: []string{"*"}},
+			`agent "x": files: workdir ` + dir + `/none: no such file or directory`,
+		},
+		{
+			"no file",
+			configs.Agent{Workdir: dir, Files: []string{"a.go"}},
+			`agent "x": files: "a.go" in ` + dir + `: no such file or directory`,
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.a.Name = "x"
@@ -109,7 +137,7 @@ func TestSystemErrors(t *testing.T) {
 	}
 }
 
-// TestMemory: it comes last.
+// TestMemory holds the memory to the end of the system text.
 func TestMemory(t *testing.T) {
 	const entry = "## 2026-02-28T15:04:05Z\n**Task:** t\n**Result:** r\n\n"
 	c := prompt.Context{
@@ -117,9 +145,8 @@ func TestMemory(t *testing.T) {
 		Files:  []prompt.File{{Path: "a.go", Content: "package a\n"}},
 		Memory: entry,
 	}
-	want := "Be brief.\n\n---\n\n## Context Files\n\n### a.go\n```go\npackage a\n```\n\n---\n\n## Memory\n\n" + strings.TrimSpace(
-		entry,
-	)
+	want := "Be brief.\n\n---\n\n## Context Files\n\n### a.go\n```go\npackage a\n```\n\n---\n\n## Memory\n\n" +
+		strings.TrimSpace(entry)
 	if diff := cmp.Diff(want, c.Text()); diff != "" {
 		t.Error(diff)
 	}

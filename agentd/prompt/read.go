@@ -17,23 +17,29 @@ var (
 	errLinked     = errors.New("has another name (a hard link), which may be outside of the workdir")
 )
 
-type (
-	statFunc func(name string) (fs.FileInfo, error)
-	openFunc func(name string, flag int, perm fs.FileMode) (*os.File, error)
-)
+// A source reads files of bounded size.
+type source struct {
+	stat func(name string) (fs.FileInfo, error)
+	open func(name string, flag int, perm fs.FileMode) (*os.File, error)
+	// limit is the most bytes of one file.
+	limit int64
+	// check returns an error for a file that must not be read.
+	check func(fs.FileInfo) error
+}
 
-// read returns the bytes of a file that is fit to be read. It looks before it
-// opens, because opening a device can do things, opens without waiting, because
-// a pipe may have taken the file's place, and looks again.
-func read(stat statFunc, open openFunc, name string, limit int64, fit func(fs.FileInfo) error) ([]byte, error) {
-	info, err := stat(name)
+// read returns the bytes of a file, or the first limit+1 bytes of a large
+// binary one. It checks before it opens, because opening a device may have an
+// effect. It opens without blocking and checks again, because a pipe may have
+// replaced the file.
+func (s source) read(name string) ([]byte, error) {
+	info, err := s.stat(name)
 	if err != nil {
 		return nil, bare(err)
 	}
-	if err := fit(info); err != nil {
+	if err := s.check(info); err != nil {
 		return nil, err
 	}
-	f, err := open(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	f, err := s.open(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, bare(err)
 	}
@@ -41,31 +47,32 @@ func read(stat statFunc, open openFunc, name string, limit int64, fit func(fs.Fi
 	if info, err = f.Stat(); err != nil {
 		return nil, bare(err)
 	}
-	if err := fit(info); err != nil {
+	if err := s.check(info); err != nil {
 		return nil, err
 	}
-	b, err := io.ReadAll(io.LimitReader(f, limit+1))
+	b, err := io.ReadAll(io.LimitReader(f, s.limit+1))
 	if err != nil {
 		return nil, bare(err)
 	}
-	if int64(len(b)) > limit && !binary(b) {
-		return nil, fmt.Errorf("is larger than %d MiB", limit>>20)
+	if int64(len(b)) > s.limit && !binary(b) {
+		return nil, fmt.Errorf("is larger than %d MiB", s.limit>>20)
 	}
 	return b, nil
 }
 
-// regular is fit for what its operator names by its path.
-func regular(info fs.FileInfo) error {
+// checkRegular accepts regular files. It is the check for a path that an
+// operator names.
+func checkRegular(info fs.FileInfo) error {
 	if !info.Mode().IsRegular() {
 		return errNotRegular
 	}
 	return nil
 }
 
-// inside is fit for what is found below a workdir: a regular file that is
-// nowhere else.
-func inside(info fs.FileInfo) error {
-	if err := regular(info); err != nil {
+// checkUnlinked accepts regular files that have no other hard link. It is the
+// check for files below a workdir.
+func checkUnlinked(info fs.FileInfo) error {
+	if err := checkRegular(info); err != nil {
 		return err
 	}
 	if links(info) > 1 {
@@ -74,8 +81,8 @@ func inside(info fs.FileInfo) error {
 	return nil
 }
 
-// bare is an error without the operation and the path, which its reader adds in
-// its own words.
+// bare returns an error without its operation and path. The caller adds its
+// own.
 func bare(err error) error {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		return e.Err
@@ -83,11 +90,12 @@ func bare(err error) error {
 	return err
 }
 
-// binary reports whether b looks like no text: a NUL byte in its first 8 KiB.
+// binary reports whether b has a NUL byte in its first 8 KiB. Text does not.
 func binary(b []byte) bool { return bytes.IndexByte(b[:min(len(b), 8<<10)], 0) >= 0 }
 
-// text is b as valid UTF-8, which is all that a message can carry.
-func text(b []byte) string {
+// validUTF8 returns b as a string with U+FFFD for invalid bytes. A message can
+// carry only valid UTF-8.
+func validUTF8(b []byte) string {
 	if utf8.Valid(b) {
 		return string(b)
 	}

@@ -7,13 +7,13 @@ import (
 )
 
 const (
-	maxSkill  = 1 << 20
+	maxSkill  = 1 << 20 // bytes
 	skillFile = "SKILL.md"
 )
 
-// readSkill returns the text of the skill at a path, which may be a directory
-// that holds a SKILL.md. The path is the operator's own: unlike files, it may
-// lead anywhere.
+// readSkill returns the text of the skill at a path. The path names a file, or
+// a directory that holds a SKILL.md. An operator chooses the path, so it may
+// lead out of the workdir, unlike context files.
 func readSkill(name string) (string, error) {
 	if name == "" {
 		return "", nil
@@ -21,9 +21,9 @@ func readSkill(name string) (string, error) {
 	if info, err := os.Stat(name); err == nil && info.IsDir() {
 		name = filepath.Join(name, skillFile)
 	}
-	b, err := read(os.Stat, os.OpenFile, name, maxSkill, regular)
+	b, err := source{os.Stat, os.OpenFile, maxSkill, checkRegular}.read(name)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", name, err)
 	}
-	return text(b), nil
+	return validUTF8(b), nil
 }
