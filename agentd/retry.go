@@ -120,6 +120,6 @@ func retry(r configs.Retry) *run.Retry {
 	if r.MaxAttempts < 2 {
 		return nil
 	}
-	r = r.InForce()
+	r = r.WithDefaults()
 	return &run.Retry{Attempts: r.MaxAttempts, Backoff: run.Backoff(r.Backoff), Initial: r.Initial, Max: r.Max}
 }

@@ -26,7 +26,7 @@ var errUnattended = errors.New(
 
 // supervision is what a definition says of who watches over its agent.
 func supervision(c configs.Supervision) run.Supervision {
-	c = c.InForce()
+	c = c.WithDefaults()
 	s := run.Supervision{Agent: c.Agent}
 	switch c.Mode {
 	case configs.Supervised:

@@ -87,7 +87,7 @@ func (a Agent) MaxDepth() int { return cmp.Or(a.SubAgentsConf.MaxDepth, DefaultM
 func Load(file string) (Agent, error) {
 	b, err := read(file)
 	if err != nil {
-		return Agent{}, &Error{File: file, Message: reason(err), cause: err}
+		return Agent{}, &Error{File: file, Message: withoutPath(err), cause: err}
 	}
 	return parse(file, b)
 }
@@ -104,10 +104,10 @@ func parse(file string, b []byte) (Agent, error) {
 		return Agent{}, err
 	}
 	if err := validate(a); err != nil {
-		return Agent{}, doc.place(err)
+		return Agent{}, doc.locate(err)
 	}
 	if err := resolve(&a, filepath.Dir(file)); err != nil {
-		return Agent{}, doc.place(err)
+		return Agent{}, doc.locate(err)
 	}
 	return a, nil
 }
@@ -200,8 +200,8 @@ func read(file string) ([]byte, error) {
 	return b, err
 }
 
-// reason is an error without the path that an Error already names.
-func reason(err error) string {
+// withoutPath is an error without the path that an Error already names.
+func withoutPath(err error) string {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		return e.Err.Error()
 	}

@@ -121,15 +121,15 @@ func checkDelegation(a Agent) *Error {
 		}
 	}
 	for _, l := range []struct {
-		limit
+		setting
 		most int
-	}{{limit{"delegation.max_batch", a.Delegation.MaxBatch}, maxBatch}, {limit{"delegation.max_turns", a.Delegation.MaxTurns}, maxTurns}} {
+	}{{setting{"delegation.max_batch", a.Delegation.MaxBatch}, maxBatch}, {setting{"delegation.max_turns", a.Delegation.MaxTurns}, maxTurns}} {
 		if l.value > l.most {
 			return invalid(l.key, fmt.Sprintf("%s cannot exceed %d", l.key, l.most))
 		}
 	}
 	return nonNegative(
-		limit{"delegation.max_batch", a.Delegation.MaxBatch},
-		limit{"delegation.max_turns", a.Delegation.MaxTurns},
+		setting{"delegation.max_batch", a.Delegation.MaxBatch},
+		setting{"delegation.max_turns", a.Delegation.MaxTurns},
 	)
 }

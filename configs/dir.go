@@ -36,7 +36,7 @@ func LoadDir(dir string) ([]Agent, error) {
 func list(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return nil, &Error{File: dir, Message: reason(err), cause: err}
+		return nil, &Error{File: dir, Message: withoutPath(err), cause: err}
 	}
 	var files []string
 	for _, e := range entries {

@@ -35,11 +35,11 @@ func (d *document) decode(fields map[string]any) *Error {
 		into, ok := fields[name]
 		switch {
 		case ok && d.meta.PrimitiveDecode(value, into) != nil:
-			return d.place(invalid(name, "want "+kind(into)))
+			return d.locate(invalid(name, "want "+typeName(into)))
 		case !ok && !isTable(fields, name):
-			return d.place(invalid(name, unknown(fields, key)))
+			return d.locate(invalid(name, unknownKey(fields, key)))
 		case !ok && d.table(value) == nil:
-			return d.place(invalid(name, "want a table"))
+			return d.locate(invalid(name, "want a table"))
 		}
 	}
 	return nil
@@ -65,8 +65,8 @@ func (d *document) find(key toml.Key) (toml.Primitive, bool) {
 	return value, ok
 }
 
-// place adds to an error the file and the line of its key.
-func (d *document) place(e *Error) *Error {
+// locate adds to an error the file and the line of its key.
+func (d *document) locate(e *Error) *Error {
 	e.File = d.file
 	for _, key := range d.meta.Keys() {
 		if key.String() != e.Key {
@@ -76,22 +76,22 @@ func (d *document) place(e *Error) *Error {
 		if !ok {
 			continue
 		}
-		if pe, ok := errors.AsType[toml.ParseError](d.meta.PrimitiveDecode(value, &marker{})); ok {
+		if pe, ok := errors.AsType[toml.ParseError](d.meta.PrimitiveDecode(value, &positionProbe{})); ok {
 			e.Line = pe.Position.Line
 		}
 	}
 	return e
 }
 
-// marker is a value that refuses to be decoded: the decoder's error then tells
+// positionProbe is a value that refuses to be decoded: the decoder's error then tells
 // the key's position, which the decoder gives in no other way.
-type marker struct{}
+type positionProbe struct{}
 
 // UnmarshalTOML always fails.
-func (*marker) UnmarshalTOML(any) error { return errors.New("marked") }
+func (*positionProbe) UnmarshalTOML(any) error { return errors.New("marked") }
 
-// kind describes the values that a field takes.
-func kind(into any) string {
+// typeName describes the values that a field takes.
+func typeName(into any) string {
 	switch into.(type) {
 	case *string:
 		return "a string"

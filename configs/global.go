@@ -47,8 +47,8 @@ type Provider struct {
 	RespectRetryAfter bool
 }
 
-// limits are the keys of what may be asked of a provider.
-func (p *Provider) limits(name string) map[string]*int {
+// rateLimits are the keys of what may be asked of a provider.
+func (p *Provider) rateLimits(name string) map[string]*int {
 	return map[string]*int{
 		"providers." + name + ".max_concurrent":      &p.MaxConcurrent,
 		"providers." + name + ".requests_per_minute": &p.RequestsPerMinute,
@@ -70,8 +70,8 @@ const (
 // GlobalFile is the name of the file in ConfigDir.
 const GlobalFile = "config.toml"
 
-// Vendors are the providers that may be configured.
-func Vendors() []string { return []string{"anthropic", "openai", "ollama"} }
+// ProviderNames are the providers that may be configured.
+func ProviderNames() []string { return []string{"anthropic", "openai", "ollama"} }
 
 // LoadGlobal reads a config.toml; one that does not exist is empty. Its error
 // is an *Error.
@@ -82,7 +82,7 @@ func LoadGlobal(file string) (Global, error) {
 		return g, nil
 	}
 	if err != nil {
-		return Global{}, &Error{File: file, Message: reason(err), cause: err}
+		return Global{}, &Error{File: file, Message: withoutPath(err), cause: err}
 	}
 	doc, err := newDocument(file, string(b))
 	if err != nil {
@@ -91,12 +91,12 @@ func LoadGlobal(file string) (Global, error) {
 	store := string(g.Memory)
 	into := map[string]any{"memory.store": &store}
 	providers := map[string]*Provider{}
-	for _, name := range Vendors() {
+	for _, name := range ProviderNames() {
 		p := &Provider{}
 		providers[name] = p
 		into["providers."+name+".api_key"], into["providers."+name+".base_url"] = &p.APIKey, &p.BaseURL
 		into["providers."+name+".respect_retry_after"] = &p.RespectRetryAfter
-		for key, value := range p.limits(name) {
+		for key, value := range p.rateLimits(name) {
 			into[key] = value
 		}
 	}
@@ -106,11 +106,11 @@ func LoadGlobal(file string) (Global, error) {
 	switch g.Memory = MemoryStore(store); g.Memory {
 	case MemoryInFiles, MemoryOnBus:
 	default:
-		return Global{}, doc.place(invalid("memory.store", `want "file" or "bus"`))
+		return Global{}, doc.locate(invalid("memory.store", `want "file" or "bus"`))
 	}
-	for _, name := range Vendors() {
-		if err := checkLimits(name, providers[name]); err != nil {
-			return Global{}, doc.place(err)
+	for _, name := range ProviderNames() {
+		if err := checkRateLimits(name, providers[name]); err != nil {
+			return Global{}, doc.locate(err)
 		}
 	}
 	for name, p := range providers {
@@ -120,10 +120,10 @@ func LoadGlobal(file string) (Global, error) {
 	return g, nil
 }
 
-func checkLimits(name string, p *Provider) *Error {
-	values := p.limits(name)
+func checkRateLimits(name string, p *Provider) *Error {
+	values := p.rateLimits(name)
 	for _, key := range slices.Sorted(maps.Keys(values)) {
-		if err := nonNegative(limit{key, *values[key]}); err != nil {
+		if err := nonNegative(setting{key, *values[key]}); err != nil {
 			return err
 		}
 	}

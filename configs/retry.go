@@ -34,12 +34,12 @@ const (
 	defaultInitial = 500 * time.Millisecond
 	defaultMax     = 30 * time.Second
 	// a typo must not keep a tree busy for ever
-	maxAttempts = 20
-	maxPause    = time.Hour
+	maxAttempts   = 20
+	maxRetryPause = time.Hour
 )
 
-// InForce is r with its defaults.
-func (r Retry) InForce() Retry {
+// WithDefaults is r with its defaults.
+func (r Retry) WithDefaults() Retry {
 	r.Backoff = cmp.Or(r.Backoff, Exponential)
 	r.Initial, r.Max = cmp.Or(r.Initial, defaultInitial), cmp.Or(r.Max, defaultMax)
 	return r
@@ -47,15 +47,15 @@ func (r Retry) InForce() Retry {
 
 func checkRetry(a Agent) *Error {
 	err := nonNegative(
-		limit{"retry.max_attempts", a.Retry.MaxAttempts},
+		setting{"retry.max_attempts", a.Retry.MaxAttempts},
 		// an int may be too small for a duration
-		limit{"retry.initial", cmp.Compare(a.Retry.Initial, 0)},
-		limit{"retry.max", cmp.Compare(a.Retry.Max, 0)},
+		setting{"retry.initial", cmp.Compare(a.Retry.Initial, 0)},
+		setting{"retry.max", cmp.Compare(a.Retry.Max, 0)},
 	)
 	if err != nil {
 		return err
 	}
-	r := a.Retry.InForce()
+	r := a.Retry.WithDefaults()
 	switch r.Backoff {
 	case Exponential, Linear, Fixed:
 	default:
@@ -64,7 +64,7 @@ func checkRetry(a Agent) *Error {
 	switch {
 	case r.MaxAttempts > maxAttempts:
 		return invalid("retry.max_attempts", fmt.Sprintf("retry.max_attempts cannot exceed %d", maxAttempts))
-	case r.Max > maxPause:
+	case r.Max > maxRetryPause:
 		return invalid("retry.max", "retry.max cannot exceed one hour")
 	case r.Max < r.Initial && a.Retry.Max == 0:
 		return invalid("retry.initial", fmt.Sprintf("retry.initial cannot exceed retry.max, which is %v", r.Max))

@@ -8,9 +8,9 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-// unknown is the message for a key that is no field, with the field or table
+// unknownKey is the message for a key that is no field, with the field or table
 // that was probably meant.
-func unknown(fields map[string]any, key toml.Key) string {
+func unknownKey(fields map[string]any, key toml.Key) string {
 	if near := nearest(names(fields), key.String()); near != "" {
 		return fmt.Sprintf("unknown key; did you mean %q?", near)
 	}

@@ -42,25 +42,25 @@ type OnTimeout string
 
 // The ways to go on.
 const (
-	Deny        OnTimeout = "deny"
-	Approve     OnTimeout = "approve"
-	maxPatience           = 30 * 24 * time.Hour
+	Deny                  OnTimeout = "deny"
+	Approve               OnTimeout = "approve"
+	maxSupervisionTimeout           = 30 * 24 * time.Hour
 )
 
-// defaultPatience leaves a run that nobody has answered some of the hour that a
+// defaultSupervisionTimeout leaves a run that nobody has answered some of the hour that a
 // tree has by default.
-const defaultPatience = 30 * time.Minute
+const defaultSupervisionTimeout = 30 * time.Minute
 
-// InForce is s with its defaults.
-func (s Supervision) InForce() Supervision {
+// WithDefaults is s with its defaults.
+func (s Supervision) WithDefaults() Supervision {
 	s.Mode, s.OnTimeout = cmp.Or(s.Mode, Unsupervised), cmp.Or(s.OnTimeout, Deny)
-	s.Timeout = cmp.Or(s.Timeout, defaultPatience)
+	s.Timeout = cmp.Or(s.Timeout, defaultSupervisionTimeout)
 	return s
 }
 
 func checkSupervision(a Agent) *Error {
-	s := a.Supervision.InForce()
-	if err := nonNegative(limit{"supervision.timeout", cmp.Compare(a.Supervision.Timeout, 0)}); err != nil {
+	s := a.Supervision.WithDefaults()
+	if err := nonNegative(setting{"supervision.timeout", cmp.Compare(a.Supervision.Timeout, 0)}); err != nil {
 		return err
 	}
 	switch {
@@ -68,7 +68,7 @@ func checkSupervision(a Agent) *Error {
 		return invalid("supervision.mode", "supervision.mode must be one of: unsupervised, supervised, human")
 	case !slices.Contains([]OnTimeout{Deny, Approve}, s.OnTimeout):
 		return invalid("supervision.on_timeout", "supervision.on_timeout must be one of: deny, approve")
-	case s.Timeout > maxPatience:
+	case s.Timeout > maxSupervisionTimeout:
 		return invalid("supervision.timeout", "supervision.timeout cannot exceed 30 days")
 	case s.Mode != Unsupervised && s.Agent == "":
 		return invalid("supervision.mode", "supervision.agent is required: the agent that watches over this one")

@@ -16,7 +16,7 @@ func validate(a Agent) *Error {
 		checkSubAgents,
 		checkDelegation,
 		checkPolicy,
-		checkBounds,
+		checkBudget,
 		checkParams,
 		checkMemory,
 		checkRetry,
@@ -74,13 +74,13 @@ func checkSubAgents(a Agent) *Error {
 		)
 	}
 	return nonNegative(
-		limit{"sub_agents_config.max_depth", a.SubAgentsConf.MaxDepth},
-		limit{"sub_agents_config.timeout", a.SubAgentsConf.Timeout},
+		setting{"sub_agents_config.max_depth", a.SubAgentsConf.MaxDepth},
+		setting{"sub_agents_config.timeout", a.SubAgentsConf.Timeout},
 	)
 }
 
-func checkBounds(a Agent) *Error {
-	limits := []limit{
+func checkBudget(a Agent) *Error {
+	limits := []setting{
 		{
 			"limits.max_agents",
 			a.Budget.Agents,
@@ -98,20 +98,20 @@ func checkParams(a Agent) *Error {
 	if t := a.Params.Temperature; t != nil && !(0 <= *t && *t <= 2) {
 		return invalid("params.temperature", "params.temperature must be between 0 and 2")
 	}
-	return nonNegative(limit{"params.max_tokens", a.Params.MaxTokens})
+	return nonNegative(setting{"params.max_tokens", a.Params.MaxTokens})
 }
 
 func checkMemory(a Agent) *Error {
-	return nonNegative(limit{"memory.last_n", a.Memory.LastN}, limit{"memory.max_entries", a.Memory.MaxEntries})
+	return nonNegative(setting{"memory.last_n", a.Memory.LastN}, setting{"memory.max_entries", a.Memory.MaxEntries})
 }
 
-// limit is a number that a key may set to zero or more.
-type limit struct {
+// setting is a number that a key may set to zero or more.
+type setting struct {
 	key   string
 	value int
 }
 
-func nonNegative(limits ...limit) *Error {
+func nonNegative(limits ...setting) *Error {
 	for _, l := range limits {
 		if l.value < 0 {
 			return invalid(l.key, l.key+" must be non-negative")

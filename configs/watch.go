@@ -19,13 +19,13 @@ func Watch(ctx context.Context, dir string, every time.Duration, changed func([]
 	if every <= 0 {
 		every = time.Second
 	}
-	seen, err := look(dir)
+	seen, err := fileVersions(dir)
 	if err != nil {
 		return err
 	}
 	agents, err := LoadDir(dir)
 	changed(agents, err)
-	last := summarize(agents, err)
+	last := fingerprint(agents, err)
 
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
@@ -35,33 +35,33 @@ func Watch(ctx context.Context, dir string, every time.Duration, changed func([]
 			return context.Cause(ctx)
 		case <-ticker.C:
 		}
-		now, err := look(dir)
+		now, err := fileVersions(dir)
 		if err == nil && slices.Equal(now, seen) {
 			continue
 		}
 		seen = now
 		agents, err := LoadDir(dir)
-		if s := summarize(agents, err); s != last {
+		if s := fingerprint(agents, err); s != last {
 			last = s
 			changed(agents, err)
 		}
 	}
 }
 
-// stamp is what tells one version of a file from another without opening it.
-type stamp struct {
+// fileVersion is what tells one version of a file from another without opening it.
+type fileVersion struct {
 	file     string
 	size     int64
 	modified int64
 }
 
-// look takes the stamps of the agents' files in dir.
-func look(dir string) ([]stamp, error) {
+// fileVersions takes the stamps of the agents' files in dir.
+func fileVersions(dir string) ([]fileVersion, error) {
 	files, err := list(dir)
 	if err != nil {
 		return nil, err
 	}
-	stamps := make([]stamp, len(files))
+	stamps := make([]fileVersion, len(files))
 	for i, file := range files {
 		stamps[i].file = file
 		if info, err := os.Stat(file); err == nil {
@@ -71,9 +71,9 @@ func look(dir string) ([]stamp, error) {
 	return stamps, nil
 }
 
-// summarize returns the same text for what LoadDir returned when there is
+// fingerprint returns the same text for what LoadDir returned when there is
 // nothing new to report. Names follow from the digests.
-func summarize(agents []Agent, err error) string {
+func fingerprint(agents []Agent, err error) string {
 	var b strings.Builder
 	for _, a := range agents {
 		b.WriteString(a.Digest)

@@ -123,7 +123,7 @@ func (b *brief) print(w io.Writer) error {
 		section("Memory", b.about.Memory)
 	}
 	section("Sub-Agents", b.subAgents())
-	if s := b.def.Supervision.InForce(); s.Mode != configs.Unsupervised {
+	if s := b.def.Supervision.WithDefaults(); s.Mode != configs.Unsupervised {
 		section("Supervision", watch(s))
 	}
 	_, err := io.WriteString(w, out.String())

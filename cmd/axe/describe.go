@@ -68,7 +68,7 @@ func delegates(a configs.Agent) bool {
 func (t *table) supervision(s configs.Supervision) {
 	t.add("Supervision Mode", string(s.Mode))
 	t.add("Supervision Agent", s.Agent)
-	if s = s.InForce(); s.Mode == configs.SupervisedHuman {
+	if s = s.WithDefaults(); s.Mode == configs.SupervisedHuman {
 		t.add("Supervision Timeout", seconds(s.Timeout))
 		t.add("Supervision OnTimeout", string(s.OnTimeout))
 	}
@@ -79,7 +79,7 @@ func retries(r configs.Retry) string {
 	if r.MaxAttempts < 2 {
 		return ""
 	}
-	r = r.InForce()
+	r = r.WithDefaults()
 	if r.Backoff == configs.Fixed {
 		return fmt.Sprintf("%d attempts, %v apart", r.MaxAttempts, r.Initial)
 	}

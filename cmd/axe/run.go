@@ -99,7 +99,7 @@ func (o *options) job(ctx context.Context, args []string, log *slog.Logger) (job
 			slog.String(keyAgent, j.def.Name),
 		)
 	}
-	if s := j.def.Supervision.InForce(); s.Mode != configs.Unsupervised && !o.elsewhere() {
+	if s := j.def.Supervision.WithDefaults(); s.Mode != configs.Unsupervised && !o.elsewhere() {
 		if _, err := cli.Defined(o.worker.Agents, s.Agent); err != nil {
 			log.WarnContext(
 				ctx,

@@ -14,7 +14,7 @@ import (
 func Unwatched(agents []configs.Agent) []configs.Agent {
 	var out []configs.Agent
 	for _, a := range agents {
-		s := a.Supervision.InForce()
+		s := a.Supervision.WithDefaults()
 		if s.Mode != configs.Unsupervised &&
 			!slices.ContainsFunc(agents, func(b configs.Agent) bool { return b.Name == s.Agent }) {
 			out = append(out, a)
