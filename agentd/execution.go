@@ -14,6 +14,7 @@ import (
 
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/bus"
+	stored "github.com/axebus/axe/internal/history"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -118,7 +119,7 @@ func (w *Worker) outcomeAt(ctx context.Context, reply string) (bus.Stored, bool,
 // first reads the first message of a subject that is known to have one; a
 // follower may lag.
 func (w *Worker) first(ctx context.Context, subject string) (m bus.Stored, err error) {
-	err = catchUp(ctx, func(ctx context.Context) (ok bool, err error) {
+	err = stored.CatchUp(ctx, func(ctx context.Context) (ok bool, err error) {
 		m, ok, err = w.conn.First(ctx, subject)
 		return ok, err
 	}, "%s", subject)

@@ -1,7 +1,6 @@
 package agentd
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,24 +10,10 @@ import (
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/agentd/tool"
 	"github.com/axebus/axe/bus"
+	stored "github.com/axebus/axe/internal/history"
 	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/subjects"
 )
-
-// mailed reads what was written to a run. What is malformed is nothing, on
-// every worker.
-func (w *Worker) mailed(ctx context.Context, m bus.Stored, k subjects.Key, meta run.Meta) (run.Event, error) {
-	body, err := w.load(ctx, m)
-	if err != nil {
-		return nil, err
-	}
-	letter, err := run.DecodeMail(body)
-	if err != nil {
-		return nil, nil //nolint:nilerr // as any other message that says nothing (rule 7)
-	}
-	letter.Key = k.String()
-	return run.Mailed{Meta: meta, Mail: letter}, nil
-}
 
 // post is a letter to a run. Its key follows from the log of who writes, so
 // writing it again changes nothing.
@@ -117,7 +102,7 @@ func (w *Worker) peer(ctx context.Context, r subjects.Run, id subjects.Path) (p 
 			return p, false, err
 		}
 	}
-	err = catchUp(ctx, func(ctx context.Context) (bool, error) {
+	err = stored.CatchUp(ctx, func(ctx context.Context) (bool, error) {
 		ms, err := w.conn.LastPerSubject(ctx, append(r.Space.EndsOf(r.Tree, id), subject)...)
 		for _, m := range ms {
 			if at, err := r.Space.Parse(m.Subject); err == nil && at.Kind == subjects.Call {
@@ -144,7 +129,7 @@ func (w *Worker) rouse(ctx context.Context, h *history, calls []run.Call) error 
 			if err != nil {
 				return err
 			}
-			ms, err := w.readAll(ctx, r, "")
+			ms, err := w.runs.Latest(ctx, r, "")
 			if err != nil {
 				return err
 			}
@@ -172,7 +157,7 @@ func (w *Worker) deaf(ctx context.Context, r subjects.Run, id subjects.Path, p t
 	if err != nil || !ok {
 		return false, err
 	}
-	body, err := w.load(ctx, m)
+	body, err := w.runs.Load(ctx, m)
 	if err != nil {
 		return false, err
 	}
@@ -267,7 +252,7 @@ func copied(space subjects.Space, c run.Copy) (r subjects.Run, _ error) {
 // until reads a run up to the entry of a turn, which is stored; msgs is what it
 // had from another one itself.
 func (w *Worker) until(ctx context.Context, r subjects.Run, turn int) (*past, error) {
-	ms, err := w.readAll(ctx, r, "")
+	ms, err := w.runs.Latest(ctx, r, "")
 	if err != nil {
 		return nil, err
 	}
@@ -281,26 +266,6 @@ func (w *Worker) until(ctx context.Context, r subjects.Run, turn int) (*past, er
 		}
 	}
 	return nil, fmt.Errorf("%w: %s has no turn %d", errPast, r, turn)
-}
-
-// readAll reads a run whole, as readWhole does, with all that is stored of it
-// by now: a follower may lag.
-func (w *Worker) readAll(ctx context.Context, r subjects.Run, reply string) (ms []bus.Stored, err error) {
-	var must uint64
-	if w.conn.Replicas() > 1 {
-		for _, filter := range []string{r.All(), cmp.Or(reply, r.Log())} {
-			last, err := w.conn.LastSeq(ctx, filter)
-			if err != nil {
-				return nil, err
-			}
-			must = max(must, last)
-		}
-	}
-	err = catchUp(ctx, func(ctx context.Context) (bool, error) {
-		ms, err = w.readWhole(ctx, r, reply)
-		return must == 0 || len(ms) > 0 && ms[len(ms)-1].Seq >= must, err
-	}, "%s up to %d", r, must)
-	return ms, err
 }
 
 // refold folds a message of a run that another one goes on from. Of a history
@@ -336,7 +301,7 @@ func (w *Worker) copyOf(ctx context.Context, r subjects.Run, turn int, called ui
 		return nil, fmt.Errorf("%w: there is no run %s", errPast, r)
 	}
 	h.head, _ = subjects.ParseCall(r, call.Header.Get)
-	ms, err := w.readAll(ctx, r, h.head.Reply)
+	ms, err := w.runs.Latest(ctx, r, h.head.Reply)
 	if err != nil {
 		return nil, err
 	}
@@ -346,11 +311,11 @@ func (w *Worker) copyOf(ctx context.Context, r subjects.Run, turn int, called ui
 			break
 		}
 		if m.Subject == h.head.Reply {
-			o, err := w.outcome(ctx, m)
+			o, err := w.runs.Outcome(ctx, m)
 			if err != nil {
 				return nil, err
 			}
-			answer = o.Result
+			answer = o.Outcome.Result
 			break
 		}
 		if turn > 0 && m.Subject == r.Log() && len(h.state.Turns) == turn {

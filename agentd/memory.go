@@ -98,11 +98,11 @@ func (w *Worker) rememberAgain(ctx context.Context, h *history, t *trigger) {
 	if !ok {
 		return
 	}
-	stored, ok, err := w.outcomeAt(ctx, reply)
+	end, ok, err := w.outcomeAt(ctx, reply)
 	if err != nil || !ok {
 		return
 	}
-	if o, err := w.outcome(ctx, stored); err == nil && o.Status == run.StatusCompleted {
-		w.remember(ctx, h, m, o, true)
+	if o, err := w.runs.Outcome(ctx, end); err == nil && o.Outcome.Status == run.StatusCompleted {
+		w.remember(ctx, h, m, o.Outcome, true)
 	}
 }

@@ -114,19 +114,6 @@ func (w *Worker) hold(ctx context.Context, h *history, e run.HoldTurn) error {
 	return w.writeAll(ctx, ms)
 }
 
-// approved reads a person's word. What is malformed is none.
-func (w *Worker) approved(ctx context.Context, m bus.Stored, meta run.Meta) (run.Event, error) {
-	body, err := w.load(ctx, m)
-	if err != nil {
-		return nil, err
-	}
-	a, err := run.DecodeApproval(body)
-	if err != nil {
-		return nil, nil //nolint:nilerr // rule 7
-	}
-	return run.Approved{Meta: meta, Approval: a}, nil
-}
-
 // interrupts aborts the requests of runs that people stop, until ctx ends. What
 // is missed here costs the rest of a request: its answer is not stored.
 func (w *Worker) interrupts(ctx context.Context) error {

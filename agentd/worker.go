@@ -18,6 +18,7 @@ import (
 	"github.com/axebus/axe/agentd/ratelimit"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/configs"
+	stored "github.com/axebus/axe/internal/history"
 	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/subjects"
 )
@@ -92,6 +93,7 @@ func (c Config) validate() (Config, error) {
 type Worker struct {
 	cfg     Config
 	conn    *bus.Conn
+	runs    stored.Reader
 	log     *slog.Logger
 	slots   *slots
 	intake  *intake
@@ -131,7 +133,7 @@ func New(conn *bus.Conn, cfg Config) (*Worker, error) {
 		return nil, err
 	}
 	return &Worker{
-		cfg: cfg, conn: conn, log: cfg.Log.With(slog.String(keyWorker, cfg.Name)),
+		cfg: cfg, conn: conn, runs: stored.New(conn), log: cfg.Log.With(slog.String(keyWorker, cfg.Name)),
 		slots: newSlots(
 			cfg.Slots,
 		), intake: newIntake(), tombs: newTombstones(), names: newDirectory(), cache: newCache(cfg.Cache), gates: newGates(), ledgers: newLedgers(),

@@ -44,16 +44,17 @@ var may = map[string][]string{
 	"bus/bustest": {}, // for tests
 
 	"agentd/run":       {"provider", "subjects"},
+	"internal/history": {"agentd/run", "bus", "subjects"},
 	"agentd/tool":      {"provider", "agentd/run", "subjects"},
 	"agentd/prompt":    {"configs"},
 	"agentd/memory":    {"subjects", "github.com/gofrs/flock"},
 	"agentd/verify":    {"agentd/run", "subjects"},
 	"agentd/ratelimit": {"provider"},
 	"agentd/budget":    {"subjects"},
-	"client":           {"bus", "subjects", "agentd/run", "provider"},
+	"client":           {"bus", "subjects", "agentd/run", "internal/history", "provider"},
 	"agentd": {
 		"agentd/run", "agentd/tool", "agentd/prompt", "agentd/memory", "agentd/ratelimit", "agentd/budget", "bus", "configs", "provider", "provider/catalog",
-		"subjects", "golang.org/x/sync/...",
+		"internal/history", "subjects", "golang.org/x/sync/...",
 	},
 
 	"cmd/internal/chaostest": {}, // tests alone

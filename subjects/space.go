@@ -174,6 +174,11 @@ func (r Run) String() string { return r.Agent.s + "." + r.Tree.s + "." + r.Path.
 // All matches every message of the run.
 func (r Run) All() string { return r.join("run", ">") }
 
+// Owns reports whether a subject is one that All matches, well-formed or not.
+func (r Run) Owns(subject string) bool {
+	return strings.HasPrefix(subject, r.join("run")+".")
+}
+
 // Call is the request to run.
 func (r Run) Call() string { return r.join("run", "call") }
 

@@ -3,16 +3,19 @@ package run_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/provider"
+	"github.com/axebus/axe/subjects"
 )
 
 func TestDecodeEntryRefuses(t *testing.T) {
@@ -160,6 +163,91 @@ func TestDecodeOutcomeRefuses(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), test.want) || o != (run.Outcome{}) {
 			t.Errorf("%s: %+v, error %v, want one with %q", test.body, o, err, test.want)
 		}
+	}
+}
+
+// TestDecode: each kind of message is one event, and a malformed body is the
+// same event for every reader.
+func TestDecode(t *testing.T) {
+	m := run.Meta{Seq: 7, Time: time.Unix(1, 0).UTC()}
+	key := subjects.Root.MailKey(2, 1)
+	tests := []struct {
+		name string
+		at   subjects.Address
+		body string
+		want run.Event
+	}{
+		{"call", subjects.Address{Kind: subjects.Call}, `{"task":"x"}`, run.Called{Meta: m, Input: run.Input{Task: "x"}}},
+		{
+			"outcome of a child",
+			subjects.Address{Kind: subjects.Reply, Turn: 2, Index: 1},
+			`{"status":"completed","result":"y"}`,
+			run.Replied{Meta: m, Turn: 2, Index: 1, Outcome: run.Outcome{Status: run.StatusCompleted, Result: "y"}},
+		},
+		{
+			"malformed outcome",
+			subjects.Address{Kind: subjects.Reply, Turn: 2, Index: 1},
+			`{"status":"x"}`,
+			run.Replied{Meta: m, Turn: 2, Index: 1, Outcome: run.Failure(run.KindError, `malformed outcome: status "x" is not known`)},
+		},
+		{
+			"result",
+			subjects.Address{Kind: subjects.Result},
+			`{"status":"completed"}`,
+			run.OutcomeStored{Meta: m, Outcome: run.Outcome{Status: run.StatusCompleted}},
+		},
+		{
+			"malformed result",
+			subjects.Address{Kind: subjects.Result},
+			"",
+			run.OutcomeStored{Meta: m, Outcome: run.Failure(run.KindError, "malformed outcome: unexpected end of JSON input")},
+		},
+		{
+			"mail",
+			subjects.Address{Kind: subjects.Mail, Key: key},
+			`{"from":"r","text":"x"}`,
+			run.Mailed{Meta: m, Mail: run.Mail{Seq: 7, Key: "r-2-1", From: "r", Text: "x"}},
+		},
+		{"malformed mail", subjects.Address{Kind: subjects.Mail, Key: key}, `{"text":"x"}`, nil},
+		{"approval", subjects.Address{Kind: subjects.Approve}, `{"approve":true}`, run.Approved{Meta: m, Approval: run.Approval{Approve: true}}},
+		{"malformed approval", subjects.Address{Kind: subjects.Approve}, `yes`, nil},
+		{"interrupt", subjects.Address{Kind: subjects.Interrupt}, "", run.Interrupted{Meta: m}},
+		{"timer", subjects.Address{Kind: subjects.Timer, Turn: 3}, "", run.TimedOut{Meta: m, Turn: 3}},
+		{
+			"cancel message",
+			subjects.Address{Kind: subjects.Cancel},
+			`{"kind":"budget","text":"x"}`,
+			run.Cancelled{Meta: m, End: run.End{Kind: run.KindBudget, Text: "x"}},
+		},
+		{
+			"cancel message without a reason",
+			subjects.Address{Kind: subjects.Cancel},
+			"",
+			run.Cancelled{Meta: m, End: run.End{Kind: run.KindCancelled, Text: "cancelled"}},
+		},
+		{
+			"cancel message with a kind of another end",
+			subjects.Address{Kind: subjects.Cancel},
+			`{"kind":"turns","text":"x"}`,
+			run.Cancelled{Meta: m, End: run.End{Kind: run.KindCancelled, Text: "x"}},
+		},
+		{"unknown kind", subjects.Address{Kind: subjects.Other}, "x", nil},
+		{"submission", subjects.Address{Kind: subjects.Submission}, "x", nil},
+		{"progress", subjects.Address{Kind: subjects.Progress}, "x", nil},
+	}
+	for _, test := range tests {
+		got, err := run.Decode(test.at, m, []byte(test.body))
+		if diff := cmp.Diff(test.want, got); diff != "" || err != nil {
+			t.Errorf("%s: error %v, (-want +got):\n%s", test.name, err, diff)
+		}
+	}
+	got, err := run.Decode(subjects.Address{Kind: subjects.Log}, m, []byte(`{"index":0}`))
+	if got != nil || !errors.Is(err, run.ErrCorrupt) {
+		t.Errorf("a malformed log entry: %v, error %v, want %v", got, err, run.ErrCorrupt)
+	}
+	got, err = run.Decode(subjects.Address{Kind: subjects.Call}, m, []byte(`{"task":"x","context":1}`))
+	if e, ok := got.(run.Called); !ok || err != nil || e.Malformed == nil || e.Task != "x" {
+		t.Errorf("a malformed call: %+v, error %v, want the task and why it is malformed", got, err)
 	}
 }
 

@@ -22,6 +22,9 @@ func (m Meta) meta() Meta { return m }
 type Called struct {
 	Meta
 	Input
+	// Malformed says why the body of the call cannot be read, nil if it can.
+	// The fold ignores it: a worker that owns the run refuses the call.
+	Malformed error
 }
 
 // Input is what a run is asked. Context is empty for a root.

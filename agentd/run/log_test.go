@@ -2,7 +2,6 @@ package run_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -70,54 +69,22 @@ func (l oldLog) fold(t *testing.T) run.State {
 	return s
 }
 
-// oldEvent reads a message as agentd's history does.
+// oldEvent decodes a message whose subject is without the run's prefix.
 func oldEvent(t *testing.T, meta run.Meta, subject string, body []byte) run.Event {
 	t.Helper()
-	var turn, index int
-	switch {
-	case subject == "call":
-		e := run.Called{Meta: meta}
-		if err := json.Unmarshal(body, &e.Input); err != nil {
-			t.Fatal(err)
-		}
-		return e
-	case subject == "cancel":
-		e := run.Cancelled{Meta: meta}
-		if err := json.Unmarshal(body, &e.End); err != nil {
-			t.Fatal(err)
-		}
-		return e
-	case subject == "log":
-		entry, err := run.DecodeEntry(body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if entry.Kind == run.EntryEnded {
-			return run.Ended{Meta: meta, Entry: entry}
-		}
-		return run.Answered{Meta: meta, Entry: entry}
-	case scan(subject, "in.timer.%d", &turn):
-		return run.TimedOut{Meta: meta, Turn: turn}
-	case scan(subject, "in.%d.%d", &turn, &index):
-		o, err := run.DecodeOutcome(body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return run.Replied{Meta: meta, Turn: turn, Index: index, Outcome: o}
-	case subject == "result":
-		o, err := run.DecodeOutcome(body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return run.OutcomeStored{Meta: meta, Outcome: o}
+	full := "axe.run.lead.T.r." + subject
+	if subject == "result" {
+		full = "axe.result.lead.T"
 	}
-	t.Fatalf("subject %q", subject)
-	return nil
-}
-
-func scan(s, format string, args ...any) bool {
-	n, err := fmt.Sscanf(s, format, args...)
-	return err == nil && n == len(args)
+	at, err := subjects.Space{}.Parse(full)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := run.Decode(at, meta, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
 }
 
 // stored is a conversation as it is kept: tool calls as the model wrote them.

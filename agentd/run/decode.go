@@ -1,0 +1,94 @@
+package run
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/axebus/axe/subjects"
+)
+
+// Decode reads the event that a stored message is to the run of its address.
+// It is the only place where a message becomes an event, so every reader of a
+// run folds the same state. A body that is not there is passed as an empty one.
+//
+// The event is nil for a message that says nothing to the fold: a malformed
+// mail or approval, and a kind of message that this version does not know. A
+// malformed outcome is a failed outcome. A malformed reason of a cancel message
+// is a plain cancellation. The input of a malformed call holds what could be
+// read, and Called.Malformed says what is wrong. A malformed log entry is an
+// error that wraps ErrCorrupt.
+//
+// The outcome of the run itself is at its reply subject. For a child that is an
+// address of its parent, where it decodes as Replied.
+func Decode(at subjects.Address, m Meta, body []byte) (Event, error) {
+	switch at.Kind {
+	case subjects.Call:
+		return decodeCall(m, body), nil
+	case subjects.Log:
+		e, err := DecodeEntry(body)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
+		}
+		return e.Event(m), nil
+	case subjects.Reply:
+		return Replied{Meta: m, Turn: at.Turn, Index: at.Index, Outcome: outcomeOf(body)}, nil
+	case subjects.Result:
+		return OutcomeStored{Meta: m, Outcome: outcomeOf(body)}, nil
+	case subjects.Mail:
+		mail, err := DecodeMail(body)
+		if err != nil {
+			return nil, nil //nolint:nilerr // a message that says nothing is ignored
+		}
+		mail.Seq, mail.Key = m.Seq, at.Key.String()
+		return Mailed{m, mail}, nil
+	case subjects.Approve:
+		a, err := DecodeApproval(body)
+		if err != nil {
+			return nil, nil //nolint:nilerr // the same
+		}
+		return Approved{m, a}, nil
+	case subjects.Interrupt:
+		return Interrupted{m}, nil
+	case subjects.Timer:
+		return TimedOut{Meta: m, Turn: at.Turn}, nil
+	case subjects.Cancel:
+		return Cancelled{m, endOf(body)}, nil
+	case subjects.Submission, subjects.Other, subjects.Progress:
+	}
+	return nil, nil
+}
+
+func decodeCall(m Meta, body []byte) Called {
+	e := Called{Meta: m}
+	if err := json.Unmarshal(body, &e.Input); err != nil {
+		e.Malformed = fmt.Errorf("body of the call: %w", err)
+	}
+	return e
+}
+
+// outcomeOf reads an outcome. A child that ended ends its parent's wait even if
+// its outcome cannot be read.
+func outcomeOf(body []byte) Outcome {
+	o, err := DecodeOutcome(body)
+	if err != nil {
+		return Failure(KindError, "malformed %v", err)
+	}
+	return o
+}
+
+// endOf reads the reason in a cancel message. Any client may cancel a run with
+// an empty body. Kinds that only a worker may give are kept; every other one
+// counts as KindCancelled.
+func endOf(body []byte) End {
+	var e End
+	if json.Unmarshal(body, &e) != nil {
+		e = End{}
+	}
+	if e.Kind != KindPoisoned && e.Kind != KindTimeout && e.Kind != KindBudget {
+		e.Kind = KindCancelled
+	}
+	if e.Text == "" {
+		e.Text = string(e.Kind)
+	}
+	return e
+}

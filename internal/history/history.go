@@ -1,0 +1,198 @@
+// Package history reads runs from the bus. Workers and clients read through it
+// alone, so that they cannot disagree about the state of a run: it holds the
+// same messages, the same bodies and the same events for all of them.
+//
+//	s, err := history.New(conn).State(ctx, r)
+package history
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/subjects"
+)
+
+// Reader reads runs over one connection. It keeps nothing between reads and is
+// safe for concurrent use.
+type Reader struct{ conn *bus.Conn }
+
+// New makes a reader of an open connection, which stays the caller's to close.
+func New(conn *bus.Conn) Reader { return Reader{conn} }
+
+// State folds all messages of a run that are stored by now. The run's own
+// outcome is not one of them. The state of a run that was not called is in the
+// phase run.None. The error wraps run.ErrCorrupt if the run cannot be folded.
+func (r Reader) State(ctx context.Context, of subjects.Run) (run.State, error) {
+	var s run.State
+	for e, err := range r.Events(ctx, of) {
+		if err == nil {
+			s, err = s.Apply(e)
+		}
+		if err != nil {
+			return run.State{}, err
+		}
+	}
+	return s, nil
+}
+
+// Events yields the events of a run in stream order, as State folds them. It
+// ends after an error.
+func (r Reader) Events(ctx context.Context, of subjects.Run) iter.Seq2[run.Event, error] {
+	return func(yield func(run.Event, error) bool) {
+		ms, err := r.Latest(ctx, of, "")
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		for _, m := range ms {
+			e, err := r.Event(ctx, of, m)
+			if e == nil && err == nil {
+				continue
+			}
+			if !yield(e, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Apply folds one message into the state of a run. The event is nil if the
+// message says nothing to the fold. A message of the run counts as read all the
+// same: the state's Seq moves up to it. A message of another subject changes
+// nothing.
+func (r Reader) Apply(ctx context.Context, of subjects.Run, s run.State, m bus.Stored) (run.State, run.Event, error) {
+	e, err := r.Event(ctx, of, m)
+	if err != nil || e == nil && !of.Owns(m.Subject) {
+		return s, nil, err
+	}
+	if e != nil {
+		if s, err = s.Apply(e); err != nil {
+			return s, e, fmt.Errorf("run %s: %w", of, err)
+		}
+	}
+	s.Seq = max(s.Seq, m.Seq)
+	return s, e, nil
+}
+
+// Event decodes a message of a run with its whole body. It is nil for a message
+// of another subject, the run's own outcome included, and for a message that
+// says nothing to the fold.
+func (r Reader) Event(ctx context.Context, of subjects.Run, m bus.Stored) (run.Event, error) {
+	at, err := of.Space.Parse(m.Subject)
+	if err != nil || at.Run != of || at.Kind == subjects.Result {
+		return nil, nil //nolint:nilerr // late, duplicate, unknown: no-op (rule 7)
+	}
+	return r.decode(ctx, at, m)
+}
+
+// Outcome decodes the message at a run's reply subject.
+func (r Reader) Outcome(ctx context.Context, m bus.Stored) (run.OutcomeStored, error) {
+	e, err := r.decode(ctx, subjects.Address{Kind: subjects.Result}, m)
+	stored, _ := e.(run.OutcomeStored)
+	return stored, err
+}
+
+func (r Reader) decode(ctx context.Context, at subjects.Address, m bus.Stored) (run.Event, error) {
+	body, err := r.Load(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	return run.Decode(at, run.Meta{Seq: m.Seq, Time: m.Time}, body)
+}
+
+// Load returns the body of a message. A body whose object is gone or too large
+// is empty, for every reader.
+func (r Reader) Load(ctx context.Context, m bus.Stored) ([]byte, error) {
+	body, err := r.conn.Load(ctx, m)
+	if errors.Is(err, bus.ErrObjectGone) || errors.Is(err, bus.ErrTooLarge) {
+		return nil, nil
+	}
+	return body, err
+}
+
+// Whole reads all messages of a run, and the first message at reply unless that
+// is empty, in stream order. On replicas the answer may lag behind the leader.
+func (r Reader) Whole(ctx context.Context, of subjects.Run, reply string) ([]bus.Stored, error) {
+	var others []string
+	if reply != "" {
+		others = []string{reply}
+	}
+	ms, err := r.conn.ReadBySubject(ctx, of.All(), 0, others...)
+	if errors.Is(err, bus.ErrTooMany) {
+		return r.wholeByScan(ctx, of, reply)
+	}
+	return ms, err
+}
+
+// wholeByScan reads a run that has more subjects than one read covers. It scans
+// the stream from the call on, which is slow for an old run and exact for any.
+// The only message before the call that counts is a cancel message.
+func (r Reader) wholeByScan(ctx context.Context, of subjects.Run, reply string) ([]bus.Stored, error) {
+	call, ok, err := r.conn.First(ctx, of.Call())
+	if err != nil || !ok {
+		return nil, err
+	}
+	var ms []bus.Stored
+	for _, subject := range []string{reply, of.Cancel()} {
+		if subject == "" {
+			continue
+		}
+		first, ok, err := r.conn.First(ctx, subject)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			ms = append(ms, first)
+		}
+	}
+	all, err := r.conn.ReadByScan(ctx, of.All(), call.Seq-1)
+	return bus.InOrder(append(ms, all...)), err
+}
+
+// Latest reads like Whole, with everything that the stream's leader had stored
+// when it was called.
+func (r Reader) Latest(ctx context.Context, of subjects.Run, reply string) (ms []bus.Stored, err error) {
+	var minSeq uint64
+	if r.conn.Replicas() > 1 {
+		for _, filter := range []string{of.All(), cmp.Or(reply, of.Log())} {
+			last, err := r.conn.LastSeq(ctx, filter)
+			if err != nil {
+				return nil, err
+			}
+			minSeq = max(minSeq, last)
+		}
+	}
+	err = CatchUp(ctx, func(ctx context.Context) (bool, error) {
+		ms, err = r.Whole(ctx, of, reply)
+		return minSeq == 0 || len(ms) > 0 && ms[len(ms)-1].Seq >= minSeq, err
+	}, "%s up to %d", of, minSeq)
+	return ms, err
+}
+
+// lagTimeout bounds the time for which a replica may lag behind a message that
+// is known to be stored.
+const lagTimeout = 10 * time.Second
+
+var errLagging = errors.New("the stream's replicas lag behind")
+
+// CatchUp calls read until it reports that the read contains everything that is
+// known to be stored. It gives up after 10 s, and after an error of read.
+// Format and args name the object of the read in the error.
+func CatchUp(ctx context.Context, read func(context.Context) (bool, error), format string, args ...any) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, lagTimeout, errLagging)
+	defer cancel()
+	for {
+		if ok, err := read(ctx); ok || err != nil {
+			return err
+		}
+		if err := bus.Pause(ctx, 10*time.Millisecond); err != nil {
+			return fmt.Errorf("read %s: %w", fmt.Sprintf(format, args...), err)
+		}
+	}
+}
