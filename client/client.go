@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/internal/history"
 )
 
 var (
@@ -54,7 +55,10 @@ const (
 
 // Client submits and watches trees on one connection. It is safe for concurrent
 // use.
-type Client struct{ conn *bus.Conn }
+type Client struct {
+	conn *bus.Conn
+	runs history.Reader
+}
 
 // New makes a client of an open connection, which stays the caller's to close.
-func New(conn *bus.Conn) *Client { return &Client{conn} }
+func New(conn *bus.Conn) *Client { return &Client{conn, history.New(conn)} }

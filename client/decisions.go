@@ -78,7 +78,7 @@ func (c *Client) next(
 	m bus.Stored,
 	s run.State,
 ) (said run.Event, _ run.State, ok bool) {
-	said, err := c.folded(ctx, r, m)
+	said, err := c.runs.Event(ctx, r, m)
 	if err == nil && said != nil {
 		s, err = s.Apply(said)
 	}

@@ -92,11 +92,12 @@ func (c *Client) Mailbox(ctx context.Context, tree subjects.Tree, path subjects.
 		return nil, err
 	}
 	times, late := map[uint64]time.Time{}, map[uint64]run.Mail{}
-	s, err := c.fold(ctx, r, call, func(e run.Event) {
+	s, err := c.fold(ctx, r, func(e run.Event) {
 		switch e := e.(type) {
 		case run.Mailed:
-			e.Mail.Seq = e.Meta.Seq
-			late[e.Mail.Seq], times[e.Mail.Seq] = e.Mail, e.Time
+			if e.Mail.Seq > call { // mail before the call is never read
+				late[e.Mail.Seq], times[e.Mail.Seq] = e.Mail, e.Time
+			}
 		case run.Replied:
 			times[e.Seq] = e.Time
 		case run.Called, run.Answered, run.Ended, run.TimedOut, run.AnsweredWithoutCalls, run.Approved, run.Interrupted, run.Cancelled, run.OutcomeStored:

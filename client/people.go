@@ -131,11 +131,7 @@ func (c *Client) pending(ctx context.Context, r subjects.Run, turn int) (p Pendi
 
 // state folds a run; one that has ended is said to be concluded.
 func (c *Client) state(ctx context.Context, r subjects.Run) (run.State, error) {
-	call, ok, err := c.conn.First(ctx, r.Call())
-	if err != nil || !ok {
-		return run.State{}, err
-	}
-	s, err := c.fold(ctx, r, call.Seq, func(run.Event) {})
+	s, err := c.fold(ctx, r, func(run.Event) {})
 	if err != nil {
 		return s, err
 	}
@@ -229,7 +225,7 @@ func (c *Client) Fork(ctx context.Context, b Branch) (subjects.Tree, error) {
 	if call == 0 {
 		return none, fmt.Errorf("%s %w", name(of), ErrNotCalled)
 	}
-	if err := c.hasTurn(ctx, of, call, b.Turn); err != nil {
+	if err := c.hasTurn(ctx, of, b.Turn); err != nil {
 		return none, err
 	}
 	in, above, err := c.asked(ctx, of)
@@ -285,11 +281,11 @@ func beside(r subjects.Run) (subjects.Tree, error) {
 
 // hasTurn is the error of a run that has not had a turn. An answer that ends it
 // is a turn too, though none on its log.
-func (c *Client) hasTurn(ctx context.Context, r subjects.Run, call uint64, turn int) error {
+func (c *Client) hasTurn(ctx context.Context, r subjects.Run, turn int) error {
 	if turn == 0 {
 		return nil
 	}
-	s, err := c.fold(ctx, r, call, func(run.Event) {})
+	s, err := c.fold(ctx, r, func(run.Event) {})
 	if err != nil || turn <= len(s.Turns) {
 		return err
 	}
