@@ -10,22 +10,22 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// TestIntakeAsksForNoMoreThanFits: however many sources there are and whichever
+// TestAdmissionAsksForNoMoreThanFits: however many sources there are and whichever
 // of them are busy, all of them together ask for no more calls than there are
 // slots; while there are slots for all, each asks for one, and the busy ones
 // leave none of the others unasked for.
-func TestIntakeAsksForNoMoreThanFits(t *testing.T) {
+func TestAdmissionAsksForNoMoreThanFits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sources, spare := rapid.IntRange(1, 100).Draw(t, "sources"), rapid.IntRange(0, 200).Draw(t, "spare")
-		in, now := newIntake(), time.Now()
+		in, now := newAdmission(), time.Now()
 		at := func(i int) source { return source{must(subjects.ParseAgent(fmt.Sprint("a", i/2))), i % 2} }
 		busy := 0
 		for i := range sources {
 			if rapid.Bool().Draw(t, "busy") {
-				in.had(at(i), now)
+				in.received(at(i), now)
 				busy++
 			} else if rapid.Bool().Draw(t, "once") {
-				in.had(at(i), now.Add(-busyFor-1))
+				in.received(at(i), now.Add(-busyWindow-1))
 			}
 		}
 		sum := 0
@@ -42,7 +42,7 @@ func TestIntakeAsksForNoMoreThanFits(t *testing.T) {
 		if spare < sources && spare > 0 && sum == spare {
 			t.Errorf("no slot is left of %d for those that are asked in turn", spare)
 		}
-		if busy > 0 && spare-busy >= sources && sum < sources+min(spare-sources-busy, busy*(mostAtOnce-1)) {
+		if busy > 0 && spare-busy >= sources && sum < sources+min(spare-sources-busy, busy*(maxPerRequest-1)) {
 			t.Errorf(
 				"%d calls are asked for by %d sources, of which %d are busy, with %d slots to spare",
 				sum,
@@ -54,49 +54,49 @@ func TestIntakeAsksForNoMoreThanFits(t *testing.T) {
 	})
 }
 
-// TestIntakeOneBusySource gets what the idle ones do not need, and nothing more
+// TestAdmissionOneBusySource gets what the idle ones do not need, and nothing more
 // than they when it is idle again.
-func TestIntakeOneBusySource(t *testing.T) {
-	in, now := newIntake(), time.Now()
+func TestAdmissionOneBusySource(t *testing.T) {
+	in, now := newAdmission(), time.Now()
 	leaf, other := source{agent: must(subjects.ParseAgent("leaf"))}, source{agent: must(subjects.ParseAgent("other"))}
 	if n := in.share(leaf, now, 13, 64); n != 1 {
 		t.Errorf("%d before its first call", n)
 	}
-	in.had(leaf, now)
+	in.received(leaf, now)
 	if n, m := in.share(leaf, now, 13, 40), in.share(other, now, 13, 40); n != 28 || m != 1 {
 		t.Errorf("%d for the busy one and %d for an idle one, of 40 slots and 13 sources", n, m)
 	}
 	if n, m := in.share(leaf, now, 500, 20), in.share(other, now, 500, 20); n != 19 || m != 0 {
 		t.Errorf("%d for the busy one and %d for an idle one, of 20 slots and 500 sources", n, m)
 	}
-	if n := in.share(leaf, now.Add(busyFor+1), 13, 40); n != 1 {
+	if n := in.share(leaf, now.Add(busyWindow+1), 13, 40); n != 1 {
 		t.Errorf("%d when it had no call for a while", n)
 	}
 }
 
-// TestIntakePause is as long as a source has had no call, and not longer than
+// TestAdmissionPollPause is as long as a source has had no call, and not longer than
 // makes all together ask once in a while.
-func TestIntakePause(t *testing.T) {
-	in, now := newIntake(), time.Now()
+func TestAdmissionPollPause(t *testing.T) {
+	in, now := newAdmission(), time.Now()
 	leaf := source{agent: must(subjects.ParseAgent("leaf"))}
-	in.had(leaf, now)
+	in.received(leaf, now)
 	for _, c := range []struct {
 		after   time.Duration
 		sources int
 		want    time.Duration
 		longest bool
 	}{
-		{0, 3, pollAtLeast, false},
+		{0, 3, minPollPause, false},
 		{30 * time.Millisecond, 3, 30 * time.Millisecond, false},
-		{time.Second, 3, pollAtMost, true},
+		{time.Second, 3, maxPollPause, true},
 		{time.Second, 1000, time.Second, false},
-		{3 * time.Second, 1000, 1000 * pollEvery, true},
+		{3 * time.Second, 1000, 1000 * pollInterval, true},
 	} {
-		if d, longest := in.pause(leaf, now.Add(c.after), c.sources); d != c.want || longest != c.longest {
+		if d, longest := in.pollPause(leaf, now.Add(c.after), c.sources); d != c.want || longest != c.longest {
 			t.Errorf("%v, %v after %v, of %d; want %v, %v", d, longest, c.after, c.sources, c.want, c.longest)
 		}
 	}
-	if d, longest := in.pause(source{agent: must(subjects.ParseAgent("other"))}, now, 3); d != pollAtMost ||
+	if d, longest := in.pollPause(source{agent: must(subjects.ParseAgent("other"))}, now, 3); d != maxPollPause ||
 		!longest {
 		t.Errorf("%v, %v for one that had none", d, longest)
 	}

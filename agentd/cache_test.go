@@ -91,13 +91,13 @@ func TestCacheForgets(t *testing.T) {
 		c.put(other)
 		for range 10 {
 			c.put(asked)
-			time.Sleep(keptFor * 9 / 10)
+			time.Sleep(cachePeriod * 9 / 10)
 			if c.take(asked.run) == nil {
 				t.Fatal("a run is forgotten within the period")
 			}
 		}
 		c.put(asked)
-		time.Sleep(2 * keptFor)
+		time.Sleep(2 * cachePeriod)
 		synctest.Wait()
 		if c.take(other.run) != nil || c.take(asked.run) != nil || c.young.size+c.old.size != 0 {
 			t.Errorf("there is something after two periods: %d and %d bytes", c.young.size, c.old.size)
@@ -112,7 +112,7 @@ func TestCacheIsBounded(t *testing.T) {
 	c := newCache(limit)
 	for i := range 1000 {
 		h := waiting(fmt.Sprint("a", i%200), i*7%9000)
-		c.take(h.run) // as at a desk
+		c.take(h.run) // as in a run queue
 		c.put(h)
 		if held := held(c.young) + held(c.old); held != c.young.size+c.old.size || held > limit {
 			t.Fatalf("after %d: holds %d, counts %d and %d", i, held, c.young.size, c.old.size)
@@ -131,7 +131,7 @@ func TestCacheIsBounded(t *testing.T) {
 // held is what the runs of a generation weigh.
 func held(g generation) (sum int) {
 	for _, h := range g.runs {
-		sum += weightOfRun + h.size
+		sum += runWeight + h.size
 	}
 	return sum
 }

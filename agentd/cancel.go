@@ -11,145 +11,154 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// errTombstone aborts a request to a model.
-var errTombstone = errors.New("cancelled by a tombstone")
+// Causes that abort a request to a model.
+var (
+	errCancelled   = errors.New("cancelled by a cancel message")
+	errInterrupted = errors.New("stopped by the user")
+)
 
-// tombstones knows every cancelled path, and the requests in flight that a new
-// one aborts.
-type tombstones struct {
-	mu     sync.Mutex
-	paths  map[subjects.Tree]map[subjects.Path]time.Time
-	asking map[subjects.Tree]map[*ask]bool
-	pruned time.Time
-	// closed when all that were stored when the worker began are known
-	all chan struct{}
-	// stream sequence, by partition: every stored tombstone up to it is
-	// known
+// cancellations knows the cancelled paths, and the requests in flight. A new
+// cancel message aborts the requests that it covers.
+type cancellations struct {
+	mu sync.Mutex
+	// paths has the time of the cancel message of each cancelled path.
+	paths map[subjects.Tree]map[subjects.Path]time.Time
+	// requests are the requests to a model in flight.
+	requests map[subjects.Tree]map[*inFlight]bool
+	pruned   time.Time
+	// loaded is closed when all cancel messages are known that were stored when
+	// the worker began.
+	loaded chan struct{}
+	// newest has, for each partition, the stream sequence up to which every stored
+	// cancel message is known.
 	newest map[int]uint64
 }
 
-// ask is a request to a model in flight.
-type ask struct {
+// inFlight is a request to a model in flight.
+type inFlight struct {
 	path  subjects.Path
 	abort context.CancelCauseFunc
 }
 
-func newTombstones() *tombstones {
-	return &tombstones{
-		all:    make(chan struct{}),
-		newest: map[int]uint64{},
-		paths:  map[subjects.Tree]map[subjects.Path]time.Time{},
-		asking: map[subjects.Tree]map[*ask]bool{},
+func newCancellations() *cancellations {
+	return &cancellations{
+		loaded:   make(chan struct{}),
+		newest:   map[int]uint64{},
+		paths:    map[subjects.Tree]map[subjects.Path]time.Time{},
+		requests: map[subjects.Tree]map[*inFlight]bool{},
 	}
 }
 
-// follow learns the tombstones until ctx ends.
-func (t *tombstones) follow(ctx context.Context, conn *bus.Conn) error {
+// follow learns the cancel messages until ctx ends.
+func (c *cancellations) follow(ctx context.Context, conn *bus.Conn) error {
 	return conn.Follow(ctx, conn.Space().Cancels(), func(m bus.Stored) {
 		if at, err := conn.Space().Parse(m.Subject); err == nil {
-			t.add(at.Run.Tree, at.Run.Path, m.Time)
-			t.upTo(at.Run.Partition(), m.Seq)
-			t.prune(m.Time, conn.MaxAge())
+			c.add(at.Run.Tree, at.Run.Path, m.Time)
+			c.knownUpTo(at.Run.Partition(), m.Seq)
+			c.prune(m.Time, conn.MaxAge())
 		}
-	}, func() { close(t.all) })
+	}, func() { close(c.loaded) })
 }
 
-// learned waits until all tombstones over a run are known. That takes the
-// server a tenth of a second for a million runs; a root is not kept waiting,
-// for there is only its own, and who reads the run reads that.
-func (t *tombstones) learned(ctx context.Context, r subjects.Run) error {
+// waitLoaded waits until all stored cancel messages over a run are known. That
+// takes the server a tenth of a second for a million runs. A root does not wait:
+// only its own cancel message covers it, and every read of the run includes that.
+func (c *cancellations) waitLoaded(ctx context.Context, r subjects.Run) error {
 	if r.Path.IsRoot() {
 		return nil
 	}
 	select {
-	case <-t.all:
+	case <-c.loaded:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 }
 
-// complete reports whether all that were stored when the worker began are
-// known.
-func (t *tombstones) complete() bool {
+// isLoaded reports whether all cancel messages are known that were stored when
+// the worker began.
+func (c *cancellations) isLoaded() bool {
 	select {
-	case <-t.all:
+	case <-c.loaded:
 		return true
 	default:
 		return false
 	}
 }
 
-func (t *tombstones) add(tree subjects.Tree, path subjects.Path, at time.Time) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.paths[tree] == nil {
-		t.paths[tree] = map[subjects.Path]time.Time{}
+// add notes a cancelled path, and aborts the requests below it.
+func (c *cancellations) add(tree subjects.Tree, path subjects.Path, at time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.paths[tree] == nil {
+		c.paths[tree] = map[subjects.Path]time.Time{}
 	}
-	t.paths[tree][path] = at
-	for a := range t.asking[tree] {
-		if path.Covers(a.path) {
-			a.abort(errTombstone)
+	c.paths[tree][path] = at
+	for r := range c.requests[tree] {
+		if path.Covers(r.path) {
+			r.abort(errCancelled)
 		}
 	}
 }
-
-// errInterrupted aborts a request to a model.
-var errInterrupted = errors.New("stopped by the user")
 
 // interrupt aborts the requests of a run.
-func (t *tombstones) interrupt(r subjects.Run) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for a := range t.asking[r.Tree] {
-		if a.path == r.Path {
-			a.abort(errInterrupted)
+func (c *cancellations) interrupt(r subjects.Run) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for request := range c.requests[r.Tree] {
+		if request.path == r.Path {
+			request.abort(errInterrupted)
 		}
 	}
 }
 
-// upTo notes that every tombstone up to a sequence is known. What a worker
-// wrote itself does not count: others stored before it may still be on their
-// way here.
-func (t *tombstones) upTo(partition int, seq uint64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.newest[partition] = max(t.newest[partition], seq)
+// knownUpTo notes that every stored cancel message up to a sequence is known. A
+// cancel message that the worker itself wrote does not count: earlier ones may
+// still be on their way here.
+func (c *cancellations) knownUpTo(partition int, seq uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.newest[partition] = max(c.newest[partition], seq)
 }
 
-// known is the newest tombstone up to which all are known that are on the
-// stream of a run.
-func (t *tombstones) known(r subjects.Run) uint64 {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.newest[r.Partition()]
+// seen returns the sequence up to which every cancel message is known that is on
+// the stream of a run.
+func (c *cancellations) seen(r subjects.Run) uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.newest[r.Partition()]
 }
 
-// prune forgets, once an hour, what the stream has forgotten.
-func (t *tombstones) prune(now time.Time, keep time.Duration) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if keep == 0 || now.Sub(t.pruned) < time.Hour {
+// pruneInterval is the time between two prunings of cancelled paths.
+const pruneInterval = time.Hour
+
+// prune forgets the paths whose cancel messages the stream has dropped: those
+// older than maxAge.
+func (c *cancellations) prune(now time.Time, maxAge time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if maxAge == 0 || now.Sub(c.pruned) < pruneInterval {
 		return
 	}
-	t.pruned = now
-	for tree, paths := range t.paths {
-		maps.DeleteFunc(paths, func(_ subjects.Path, at time.Time) bool { return now.Sub(at) > keep })
+	c.pruned = now
+	for tree, paths := range c.paths {
+		maps.DeleteFunc(paths, func(_ subjects.Path, at time.Time) bool { return now.Sub(at) > maxAge })
 		if len(paths) == 0 {
-			delete(t.paths, tree)
+			delete(c.paths, tree)
 		}
 	}
 }
 
-// covered reports whether a run, or one above it, is cancelled.
-func (t *tombstones) covered(r subjects.Run) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.over(r)
+// isCancelled reports whether a run, or a run above it, is cancelled.
+func (c *cancellations) isCancelled(r subjects.Run) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.covers(r)
 }
 
-func (t *tombstones) over(r subjects.Run) bool {
-	for p := range t.paths[r.Tree] {
+// covers is isCancelled for a caller that holds the lock.
+func (c *cancellations) covers(r subjects.Run) bool {
+	for p := range c.paths[r.Tree] {
 		if p.Covers(r.Path) {
 			return true
 		}
@@ -157,25 +166,43 @@ func (t *tombstones) over(r subjects.Run) bool {
 	return false
 }
 
-// watch has a tombstone over the run abort a request, at once if it is known
-// already; known is the newest of which that holds. The caller calls done.
-func (t *tombstones) watch(r subjects.Run, abort context.CancelCauseFunc) (known uint64, done func()) {
-	a := &ask{r.Path, abort}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.over(r) {
-		abort(errTombstone)
+// watch lets a cancel message over the run abort a request: at once if it is
+// known already. It returns the sequence up to which all cancel messages were
+// known then. The caller calls done after the request.
+func (c *cancellations) watch(r subjects.Run, abort context.CancelCauseFunc) (seen uint64, done func()) {
+	request := &inFlight{r.Path, abort}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.covers(r) {
+		abort(errCancelled)
 	}
-	if t.asking[r.Tree] == nil {
-		t.asking[r.Tree] = map[*ask]bool{}
+	if c.requests[r.Tree] == nil {
+		c.requests[r.Tree] = map[*inFlight]bool{}
 	}
-	t.asking[r.Tree][a] = true
-	return t.newest[r.Partition()], func() {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		delete(t.asking[r.Tree], a)
-		if len(t.asking[r.Tree]) == 0 {
-			delete(t.asking, r.Tree)
+	c.requests[r.Tree][request] = true
+	return c.newest[r.Partition()], func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.requests[r.Tree], request)
+		if len(c.requests[r.Tree]) == 0 {
+			delete(c.requests, r.Tree)
 		}
 	}
+}
+
+// followInterrupts aborts the requests of runs that people interrupt, until ctx
+// ends. A missed interrupt costs the rest of a request: its answer is not stored.
+func (w *Worker) followInterrupts(ctx context.Context) error {
+	space := w.conn.Space()
+	stop, err := w.conn.Watch(space.Live(space.Interrupts()), func(m bus.Stored) {
+		if at, err := space.Parse(m.Subject); err == nil && at.Kind == subjects.Interrupt {
+			w.cancels.interrupt(at.Run)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	defer stop()
+	<-ctx.Done()
+	return context.Cause(ctx)
 }

@@ -1,37 +1,31 @@
 package agentd
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"sync"
 	"time"
 
 	"github.com/axebus/axe/bus"
-	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/subjects"
 )
 
-// Card is what workers say of an agent in the bucket of known agents.
+// Card is what a worker announces of an agent in the directory.
 type Card struct {
-	Name        string   `json:"name"`
-	Description string   `json:"description,omitzero"`
-	Model       string   `json:"model,omitzero"` // provider/model
-	SubAgents   []string `json:"sub_agents,omitempty"`
-	Digest      string   `json:"digest"` // of the agent's file
-	// why nobody serves it: its file is wrong
+	Name        string `json:"name"`
+	Description string `json:"description,omitzero"`
+	// Model is "provider/model".
+	Model     string   `json:"model,omitzero"`
+	SubAgents []string `json:"sub_agents,omitempty"`
+	// Digest is the hash of the agent's file.
+	Digest string `json:"digest"`
+	// Problem says why no worker serves the agent: its file is wrong.
 	Problem string `json:"problem,omitzero"`
-	Worker  string `json:"worker"` // that said so last
+	// Worker is the name of the worker that announced the card.
+	Worker string `json:"worker"`
 }
 
-// card is what a worker says of an agent that it serves.
-func (w *Worker) card(a configs.Agent) Card {
-	return Card{
-		Name: a.Name, Description: a.Description, Model: cmp.Or(w.cfg.Model, a.Model), SubAgents: a.SubAgents, Digest: a.Digest, Worker: w.cfg.Name,
-	}
-}
-
-// directory is this worker's copy of the bucket of known agents.
+// directory is a worker's copy of the bucket of known agents.
 type directory struct {
 	mu    sync.Mutex
 	bus   *bus.Directory
@@ -42,8 +36,8 @@ func newDirectory() *directory {
 	return &directory{cards: map[string]Card{}}
 }
 
-// follow keeps the copy current until ctx ends; changed is called for each name
-// that came or went.
+// follow keeps the copy current until ctx ends. It calls changed for each card
+// that was put or removed, and ready when the copy is complete.
 func (d *directory) follow(
 	ctx context.Context,
 	conn *bus.Conn,
@@ -71,24 +65,25 @@ func (d *directory) follow(
 	}, ready)
 }
 
-// secondLook is how long it takes a worker to announce again what another one
-// has withdrawn.
-const secondLook = 250 * time.Millisecond
+// reannounceDelay is the time in which a worker announces an agent again that
+// another worker has withdrawn.
+const reannounceDelay = 250 * time.Millisecond
 
-// find is what workers say of an agent; ok is false for one that none
-// announces. The bucket itself has the last word before anybody is told no,
-// after a moment: the agent may just be announced, again or mended.
+// find returns the card of an agent. It returns false if no worker announces
+// the agent. Before it says so, or that the agent is broken, it reads the bucket
+// twice, with a pause between: the agent may be announced, again or mended, at
+// this moment.
 func (d *directory) find(ctx context.Context, agent string) (c Card, ok bool, _ error) {
 	d.mu.Lock()
 	c, ok = d.cards[agent]
 	dir := d.bus
 	d.mu.Unlock()
-	for look := 0; ; look++ {
-		if ok && c.Problem == "" || look == 2 {
+	for reads := 0; ; reads++ {
+		if ok && c.Problem == "" || reads == 2 {
 			return c, ok, nil
 		}
-		if look > 0 {
-			if err := bus.Pause(ctx, secondLook); err != nil {
+		if reads > 0 {
+			if err := bus.Pause(ctx, reannounceDelay); err != nil {
 				return Card{}, false, err
 			}
 		}
@@ -101,8 +96,8 @@ func (d *directory) find(ctx context.Context, agent string) (c Card, ok bool, _ 
 	}
 }
 
-// announced reports whether this worker has heard that some worker serves the
-// agent.
+// announced reports whether, as far as this worker has heard, some worker serves
+// the agent.
 func (d *directory) announced(agent subjects.Agent) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -110,18 +105,19 @@ func (d *directory) announced(agent subjects.Agent) bool {
 	return ok && c.Problem == ""
 }
 
-// announce says what there is to say of an agent, unless it has been said. That
-// its file is wrong gives way to a worker that has it right, but the first
-// time: that worker may be gone, and says it again if not.
+// announce puts a card, unless the directory has the same one. A card with a
+// problem does not replace one without: another worker has the agent right.
+// Only the first such card does, because that worker may be gone; if it is not,
+// it announces the agent again.
 func (d *directory) announce(ctx context.Context, c Card, first bool) error {
 	d.mu.Lock()
-	said, ok := d.cards[c.Name]
+	stored, ok := d.cards[c.Name]
 	dir := d.bus
 	d.mu.Unlock()
-	if ok && said.Digest == c.Digest && said.Problem == c.Problem && c.Digest+c.Problem != "" {
+	if ok && stored.Digest == c.Digest && stored.Problem == c.Problem && c.Digest+c.Problem != "" {
 		return nil
 	}
-	if ok && c.Problem != "" && said.Problem == "" && !first {
+	if ok && c.Problem != "" && stored.Problem == "" && !first {
 		return nil
 	}
 	body, err := json.Marshal(c)
@@ -137,8 +133,8 @@ func (d *directory) announce(ctx context.Context, c Card, first bool) error {
 	return nil
 }
 
-// withdraw takes back what was announced of an agent, by whomever: it may be
-// gone. Who still serves the agent announces it again.
+// withdraw removes the card of an agent, whichever worker put it: that worker
+// may be gone. A worker that still serves the agent announces it again.
 func (d *directory) withdraw(ctx context.Context, agent subjects.Agent) error {
 	d.mu.Lock()
 	dir := d.bus

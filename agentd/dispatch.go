@@ -2,242 +2,204 @@ package agentd
 
 import (
 	"context"
-	"errors"
 	"log/slog"
-	"slices"
 	"time"
 
-	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/subjects"
 )
 
-// trigger is a delivered message that makes a run move.
+// trigger is a delivered message under which a worker moves a run.
 type trigger struct {
 	*bus.Delivery
-	at      subjects.Address
-	slot    bool // it holds one
-	inbound bool // it counts as one at hand
-	// how often it was read again before its model was asked, since it had
-	// been read long before
-	again int
-	// the entry of the log of which all that nobody waits for was sent out
-	// under it
-	sent int
+	at subjects.Address
+	// slot says that the trigger holds a slot.
+	slot bool
+	// inbound says that the trigger counts against the inbound limit.
+	inbound bool
+	// rereads counts how often the run was read again because the last read was
+	// stale when its model was about to be asked.
+	rereads int
+	// sentEntry is the index of the last log entry whose messages, forks and kills
+	// were published under this trigger.
+	sentEntry int
 }
 
-// desk is where one goroutine handles the triggers of one run, one after
-// another. It exists while there are any.
-type desk struct {
-	run   subjects.Run
-	queue []*trigger
-	// when whoever is at work here should have ended long since; zero: it
-	// takes as long as it takes
+// runQueue is the queue of triggers of one run in one worker. One goroutine
+// handles them, one batch after another. The queue exists while it has triggers.
+type runQueue struct {
+	w        *Worker
+	run      subjects.Run
+	triggers []*trigger
+	// until is the time by which the current batch should have ended. It is zero
+	// while the batch has no such time.
 	until time.Time
-
-	// whoever is at work here waits for more than so many outcomes
-	few int
-	// says that there are; nil: nobody waits
-	more func()
+	// enough ends the wait of gather. It is called when the queue holds more than
+	// gatherLimit outcomes, or anything else. It is nil while gather does not wait.
+	enough      func()
+	gatherLimit int
 }
 
-// deliver puts a trigger on its run's desk. If whoever is at work there hangs,
-// or much waits there for its model's answer, the run gets another desk, as it
-// would at another worker: the fences hold between the two.
-func (w *Worker) deliver(ctx context.Context, t *trigger) {
+// maxBehindModelCall is the number of triggers, for example mail, that wait at
+// most behind a trigger whose model is being asked.
+const maxBehindModelCall = 64
+
+// enqueue puts a trigger into the queue of its run. If the handler hangs, or too
+// many triggers wait behind a model call, the run gets a second queue. That is
+// safe for the reason for which a second worker is safe: writes are fenced.
+func (w *Worker) enqueue(ctx context.Context, t *trigger) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	d := w.desks[t.at.Run]
+	q := w.queues[t.at.Run]
 	switch {
-	case d == nil || !d.until.IsZero() && (len(d.queue) >= muchBehind || time.Now().After(d.until)):
-		d = &desk{run: t.at.Run}
-		w.desks[t.at.Run] = d
-		w.seat(ctx, d)
-	case t.slot: // whoever is at work there may be waiting for this very slot
+	case q == nil || !q.until.IsZero() && (len(q.triggers) >= maxBehindModelCall || time.Now().After(q.until)):
+		q = &runQueue{w: w, run: t.at.Run}
+		w.queues[t.at.Run] = q
+		w.startHandler(ctx, q)
+	case t.slot:
+		// The handler of the queue may be waiting for this very slot.
 		t.slot = false
 		w.slots.give()
 	}
-	if !d.until.IsZero() {
-		w.waitBehind(t, d.until)
+	if !q.until.IsZero() {
+		w.waitBehind(t, q.until)
 	}
-	d.queue = append(d.queue, t)
-	if d.more != nil && !onlyReplies(d.queue, d.few) {
-		d.more()
+	q.triggers = append(q.triggers, t)
+	if q.enough != nil && !onlyOutcomes(q.triggers, q.gatherLimit) {
+		q.enough()
 	}
 }
 
-// muchBehind is how many triggers wait at most behind one whose model is being
-// asked: letters, say.
-const muchBehind = 64
-
-// bound ends the leases of a trigger, and of what waits behind it, at a time:
-// work past its deadline is nobody's to keep.
-func (w *Worker) bound(t *trigger, until time.Time) {
+// limitLease ends at a time the lease of a trigger, and those of the triggers
+// that wait behind it: work past its deadline is not worth keeping.
+func (w *Worker) limitLease(t *trigger, until time.Time) {
 	t.LimitLease(until)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if d := w.desks[t.at.Run]; d != nil {
-		d.until = until
-		for _, behind := range d.queue {
+	if q := w.queues[t.at.Run]; q != nil {
+		q.until = until
+		for _, behind := range q.triggers {
 			w.waitBehind(behind, until)
 		}
 	}
 }
 
-// waitBehind has a trigger wait until a model has answered. It is not at hand:
-// the worker takes what is for others.
+// waitBehind makes a trigger wait until a model has answered. The trigger no
+// longer counts against the inbound limit, so the worker keeps pulling for other
+// runs.
 func (w *Worker) waitBehind(t *trigger, until time.Time) {
 	t.LimitLease(until)
-	w.putDown(t)
+	w.uncount(t)
 }
 
-// seat finds a goroutine for a desk: one that has just cleared another, its
-// stack grown already, or a new one.
-func (w *Worker) seat(ctx context.Context, d *desk) {
+// startHandler finds a goroutine for a queue: one that has just emptied another
+// queue, or a new one. A new goroutine for each call spent a tenth of the
+// worker's time on growing its stack.
+func (w *Worker) startHandler(ctx context.Context, q *runQueue) {
 	select {
-	case w.idle <- d:
+	case w.spare <- q:
 	default:
 		w.handlers.Go(func() {
-			for d != nil {
-				w.sit(ctx, d)
-				d = w.rest(ctx)
+			for q != nil {
+				q.handleAll(ctx)
+				q = w.awaitQueue(ctx)
 			}
 		})
 	}
 }
 
-// rest waits a moment for another desk.
-func (w *Worker) rest(ctx context.Context) *desk {
+// handlerIdleTime is the time for which a goroutine waits for another queue
+// before it ends.
+const handlerIdleTime = time.Second
+
+// awaitQueue waits for another queue. It returns nil if none came.
+func (w *Worker) awaitQueue(ctx context.Context) *runQueue {
 	if w.draining.Load() {
 		return nil
 	}
-	t := time.NewTimer(again)
+	t := time.NewTimer(handlerIdleTime)
 	defer t.Stop()
 	select {
-	case d := <-w.idle:
-		return d
+	case q := <-w.spare:
+		return q
 	case <-t.C:
 	case <-ctx.Done():
 	}
 	return nil
 }
 
-// sit handles a desk's triggers until there are none: all that came meanwhile
-// with one read of what is new, so that the fan-in of N replies costs N and not
-// N times N.
-func (w *Worker) sit(ctx context.Context, d *desk) {
-	h := w.cache.take(d.run)
+// handleAll handles the triggers until the queue is empty. It reads once for all
+// triggers that came meanwhile, so that the fan-in of N outcomes costs N reads
+// and not N times N.
+func (q *runQueue) handleAll(ctx context.Context) {
+	h := q.w.cache.take(q.run)
 	if h == nil {
-		h = &history{run: d.run}
+		h = &history{run: q.run}
 	}
-	for batch := w.next(ctx, d, h); len(batch) > 0; batch = w.next(ctx, d, h) {
-		if err := w.handle(ctx, h, batch); err != nil {
-			*h = history{run: d.run}
+	for batch := q.next(ctx, h); len(batch) > 0; batch = q.next(ctx, h) {
+		if err := q.w.handle(ctx, h, batch); err != nil {
+			*h = history{run: q.run}
 		}
 	}
 }
 
-// gathering is how long outcomes wait for others.
-const gathering = time.Millisecond
-
-// gather waits a moment where nothing has come but outcomes, and too few of
-// them for the run to owe anything, as far as is known here: they are read
-// together with those that come next.
-func (w *Worker) gather(ctx context.Context, d *desk, h *history) {
-	few := min(w.atHand()/2, h.state.OutcomesAwaited()-1)
-	if few <= 0 {
-		return
-	}
-	ctx, more := context.WithCancel(ctx)
-	defer more()
-	w.mu.Lock()
-	wait := len(d.queue) > 0 && onlyReplies(d.queue, few)
-	if wait {
-		d.few, d.more = few, more
-	}
-	w.mu.Unlock()
-	if !wait {
-		return
-	}
-	_ = bus.Pause(ctx, gathering) // ends early when more has come
-	w.mu.Lock()
-	d.more = nil
-	w.mu.Unlock()
-}
-
-// onlyReplies reports whether triggers are no more than so many, and all of
-// them outcomes.
-func onlyReplies(ts []*trigger, most int) bool { return len(ts) <= most && replies(ts) == len(ts) }
-
-// next takes what is on the desk, or clears it away.
-func (w *Worker) next(ctx context.Context, d *desk, h *history) []*trigger {
-	w.gather(ctx, d, h)
+// next takes all triggers, or removes the queue if it is empty.
+func (q *runQueue) next(ctx context.Context, h *history) []*trigger {
+	q.gather(ctx, h)
+	w := q.w
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	batch := d.queue
-	d.queue, d.until = nil, time.Time{}
+	batch := q.triggers
+	q.triggers = nil
+	q.until = time.Time{}
 	if len(batch) == 0 {
-		if w.desks[d.run] == d {
-			delete(w.desks, d.run)
+		if w.queues[q.run] == q {
+			delete(w.queues, q.run)
 		}
 		w.cache.put(h)
 	}
 	return batch
 }
 
-// handle reads once for a batch of triggers, acknowledges those that own
-// nothing and acts on those that do. After an error nothing is known of the
-// run.
-func (w *Worker) handle(ctx context.Context, h *history, batch []*trigger) error {
-	if batch = w.inTime(batch); len(batch) == 0 {
-		return nil
+// gatherDelay is the time for which outcomes wait for further outcomes.
+const gatherDelay = time.Millisecond
+
+// gather waits for gatherDelay if only outcomes have come, and too few of them
+// for the run to owe anything. They are then read together with the next ones:
+// the outcomes of a parent's five children were read three or four times before,
+// and are read once.
+func (q *runQueue) gather(ctx context.Context, h *history) {
+	limit := min(q.w.maxInbound()/2, h.state.OutcomesAwaited()-1)
+	if limit <= 0 {
+		return
 	}
-	if err := w.readFor(ctx, h, batch); err != nil {
-		for _, t := range batch {
-			w.unread(ctx, h, t, err)
-		}
-		return err
+	ctx, enough := context.WithCancel(ctx)
+	defer enough()
+	w := q.w
+	w.mu.Lock()
+	wait := len(q.triggers) > 0 && onlyOutcomes(q.triggers, limit)
+	if wait {
+		q.gatherLimit = limit
+		q.enough = enough
 	}
-	var owners []*trigger
-	for _, t := range batch {
-		if w.owes(h, t) {
-			owners = append(owners, t)
-		} else {
-			w.rememberAgain(ctx, h, t)
-			w.done(ctx, t)
-		}
+	w.mu.Unlock()
+	if !wait {
+		return
 	}
-	var failed error
-	for _, t := range owners {
-		if err := w.act(ctx, h, t); err != nil {
-			failed = err
-			w.undone(ctx, t, err)
-			continue
-		}
-		w.done(ctx, t)
-	}
-	return failed
+	_ = bus.Pause(ctx, gatherDelay)
+	w.mu.Lock()
+	q.enough = nil
+	w.mu.Unlock()
 }
 
-// readFor reads what a batch of triggers needs. Where the run is idle, or they
-// may be the last that it waits for, its reply subject is looked at as well: it
-// goes on then.
-func (w *Worker) readFor(ctx context.Context, h *history, batch []*trigger) error {
-	if err := w.tombs.learned(ctx, h.run); err != nil {
-		return err
-	}
-	must, err := w.mustRead(ctx, h, batch)
-	if err != nil {
-		return err
-	}
-	if h.state.Phase == run.Idle || h.state.Phase == run.Awaiting && h.state.OutcomesAwaited() <= replies(batch) {
-		return w.readOn(ctx, h, must)
-	}
-	return w.read(ctx, h, must)
+// onlyOutcomes reports whether there are at most limit triggers, and all of them
+// are outcomes.
+func onlyOutcomes(ts []*trigger, limit int) bool {
+	return len(ts) <= limit && countOutcomes(ts) == len(ts)
 }
 
-// replies counts the outcomes in a batch.
-func replies(batch []*trigger) (n int) {
+// countOutcomes counts the outcomes in a batch.
+func countOutcomes(batch []*trigger) (n int) {
 	for _, t := range batch {
 		if t.at.Kind == subjects.Reply {
 			n++
@@ -246,108 +208,47 @@ func replies(batch []*trigger) (n int) {
 	return n
 }
 
-// inTime leaves out the triggers that have waited here for longer than their
-// leases, while the server heard nothing of this process: they come again, to
-// whoever asks, and another worker may have them already.
-func (w *Worker) inTime(batch []*trigger) []*trigger {
-	return slices.DeleteFunc(batch, func(t *trigger) bool {
-		late := t.LeaseExpired()
-		if late {
-			w.free(t)
-		}
-		return late
-	})
-}
-
-// mustRead is the message that a read for these triggers has to contain: the
-// last of them and, where a follower may lag, all that was stored when a call
-// or a redelivered message was delivered.
-func (w *Worker) mustRead(ctx context.Context, h *history, batch []*trigger) (uint64, error) {
-	var must uint64
-	var leader bool
-	for _, t := range batch {
-		must = max(must, t.Seq)
-		leader = leader || t.Count > 1 || t.at.Kind == subjects.Call
-		if t.at.Kind == subjects.Call && h.state.Seq == 0 {
-			h.call, h.fresh = t.Stored, t.ProvablyFirst()
-			h.head, h.bad = subjects.ParseCall(h.run, t.Header.Get)
-		}
-	}
-	if !leader || w.conn.Replicas() <= 1 {
-		return must, nil
-	}
-	last, err := w.conn.LastSeq(ctx, h.run.All())
-	return max(must, last), err
-}
-
-// owes reports whether the run owes something to the trigger's holder.
-func (w *Worker) owes(h *history, t *trigger) bool {
-	if h.state.OutcomeStored || h.state.Phase == run.None {
-		return false
-	}
-	return (h.state.Owner == t.Seq || expired(t)) && len(h.state.Outstanding()) > 0
-}
-
-// expired reports whether a trigger is the run's own deadline.
-func expired(t *trigger) bool { return t.at.Kind == subjects.Timer && t.at.Turn == 0 }
-
-// done acknowledges a trigger.
-func (w *Worker) done(ctx context.Context, t *trigger) {
-	w.free(t)
+// acknowledge releases and acknowledges a trigger.
+func (w *Worker) acknowledge(ctx context.Context, t *trigger) {
+	w.release(t)
 	if err := t.Ack(); err != nil {
-		w.log.DebugContext(ctx, "acknowledge", slog.String(keySubject, t.Subject), slog.Any(keyError, err))
+		w.log.DebugContext(ctx, "acknowledgement failed", slog.String(keySubject, t.Subject), slog.Any(keyError, err))
 	}
 }
 
-// undone gives a trigger back that could not be carried out, to this worker or
-// another one.
-func (w *Worker) undone(ctx context.Context, t *trigger, err error) {
-	w.free(t)
+// maxRedeliveryShift bounds the delay of a redelivery to busRetryDelay times two
+// to the power of it: 32 s.
+const maxRedeliveryShift = 5
+
+// retryLater gives back a trigger that could not be carried out, to this worker
+// or another one. The delay doubles with each delivery, so that a lasting fault
+// does not poison the run.
+func (w *Worker) retryLater(ctx context.Context, t *trigger, err error) {
+	w.release(t)
 	if w.draining.Load() {
 		w.giveBack(ctx, t.Delivery, 0)
 		return
 	}
+	log := w.log.With(slog.String(keyRun, t.at.Run.String()), slog.Uint64(keySeq, t.Seq), slog.Any(keyError, err))
 	if t.LeaseExpired() {
-		w.log.WarnContext(
-			ctx,
-			"left to another worker",
-			slog.String(keyRun, t.at.Run.String()),
-			slog.Uint64(keySeq, t.Seq),
-			slog.Any(keyError, err),
-		)
+		log.WarnContext(ctx, "trigger left to another worker")
 		return
 	}
-	w.log.WarnContext(ctx, "trigger given back", slog.String(keyRun, t.at.Run.String()), slog.Uint64(keySeq, t.Seq),
-		slog.Int(keyCount, t.Count), slog.Any(keyError, err))
-	// a fault that lasts is not a poisoned run
-	w.giveBack(ctx, t.Delivery, again<<min(t.Count-1, 5))
+	log.WarnContext(ctx, "trigger given back", slog.Int(keyCount, t.Count))
+	w.giveBack(ctx, t.Delivery, busRetryDelay<<min(t.Count-1, maxRedeliveryShift))
 }
 
-// unread is what becomes of a trigger whose run could not be read: a corrupt
-// one is ended, anything else may be better next time.
-func (w *Worker) unread(ctx context.Context, h *history, t *trigger, err error) {
-	if errors.Is(err, run.ErrCorrupt) {
-		err = w.giveUp(ctx, h.run, t, err.Error())
-	} else if t.at.Kind == subjects.Cancel && t.Count > w.cfg.Poison {
-		err = w.giveUp(ctx, h.run, t, "the tombstone was delivered too often")
-	}
-	if err != nil {
-		w.undone(ctx, t, err)
-		return
-	}
-	w.done(ctx, t)
-}
-
-// putDown has a trigger count as one at hand no longer.
-func (w *Worker) putDown(t *trigger) {
+// uncount stops counting a trigger against the inbound limit.
+func (w *Worker) uncount(t *trigger) {
 	if t.inbound {
 		t.inbound = false
 		w.inbound.Add(-1)
 	}
 }
 
-func (w *Worker) free(t *trigger) {
-	w.putDown(t)
+// release stops counting a trigger, and frees its slot if it holds one.
+func (w *Worker) release(t *trigger) {
+	w.uncount(t)
 	if t.slot {
 		t.slot = false
 		w.slots.give()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -30,6 +31,117 @@ var finished = step{done: true}
 
 // after is the step after a write that was refused.
 func after(refused *bus.ConflictError) step { return step{must: refused.Last, refused: true} }
+
+// handle reads once for a batch of triggers, acknowledges those that own
+// nothing and acts on those that do. After an error nothing is known of the
+// run.
+func (w *Worker) handle(ctx context.Context, h *history, batch []*trigger) error {
+	if batch = w.inTime(batch); len(batch) == 0 {
+		return nil
+	}
+	if err := w.readFor(ctx, h, batch); err != nil {
+		for _, t := range batch {
+			w.unread(ctx, h, t, err)
+		}
+		return err
+	}
+	var owners []*trigger
+	for _, t := range batch {
+		if w.owes(h, t) {
+			owners = append(owners, t)
+		} else {
+			w.rememberAgain(ctx, h, t)
+			w.acknowledge(ctx, t)
+		}
+	}
+	var failed error
+	for _, t := range owners {
+		if err := w.act(ctx, h, t); err != nil {
+			failed = err
+			w.retryLater(ctx, t, err)
+			continue
+		}
+		w.acknowledge(ctx, t)
+	}
+	return failed
+}
+
+// readFor reads what a batch of triggers needs. Where the run is idle, or they
+// may be the last that it waits for, its reply subject is looked at as well: it
+// goes on then.
+func (w *Worker) readFor(ctx context.Context, h *history, batch []*trigger) error {
+	if err := w.cancels.waitLoaded(ctx, h.run); err != nil {
+		return err
+	}
+	must, err := w.mustRead(ctx, h, batch)
+	if err != nil {
+		return err
+	}
+	if h.state.Phase == run.Idle || h.state.Phase == run.Awaiting && h.state.OutcomesAwaited() <= countOutcomes(batch) {
+		return w.readOn(ctx, h, must)
+	}
+	return w.read(ctx, h, must)
+}
+
+// inTime leaves out the triggers that have waited here for longer than their
+// leases, while the server heard nothing of this process: they come again, to
+// whoever asks, and another worker may have them already.
+func (w *Worker) inTime(batch []*trigger) []*trigger {
+	return slices.DeleteFunc(batch, func(t *trigger) bool {
+		late := t.LeaseExpired()
+		if late {
+			w.release(t)
+		}
+		return late
+	})
+}
+
+// mustRead is the message that a read for these triggers has to contain: the
+// last of them and, where a follower may lag, all that was stored when a call
+// or a redelivered message was delivered.
+func (w *Worker) mustRead(ctx context.Context, h *history, batch []*trigger) (uint64, error) {
+	var must uint64
+	var leader bool
+	for _, t := range batch {
+		must = max(must, t.Seq)
+		leader = leader || t.Count > 1 || t.at.Kind == subjects.Call
+		if t.at.Kind == subjects.Call && h.state.Seq == 0 {
+			h.call, h.fresh = t.Stored, t.ProvablyFirst()
+			h.head, h.bad = subjects.ParseCall(h.run, t.Header.Get)
+		}
+	}
+	if !leader || w.conn.Replicas() <= 1 {
+		return must, nil
+	}
+	last, err := w.conn.LastSeq(ctx, h.run.All())
+	return max(must, last), err
+}
+
+// owes reports whether the run owes something to the trigger's holder.
+func (w *Worker) owes(h *history, t *trigger) bool {
+	if h.state.OutcomeStored || h.state.Phase == run.None {
+		return false
+	}
+	return (h.state.Owner == t.Seq || expired(t)) && len(h.state.Outstanding()) > 0
+}
+
+// expired reports whether a trigger is the run's own deadline.
+func expired(t *trigger) bool { return t.at.Kind == subjects.Timer && t.at.Turn == 0 }
+
+// unread is what becomes of a trigger whose run could not be read: a corrupt
+// one is ended, anything else may be better next time.
+func (w *Worker) unread(ctx context.Context, h *history, t *trigger, err error) {
+	if errors.Is(err, run.ErrCorrupt) {
+		err = w.giveUp(ctx, h.run, t, err.Error())
+	} else if t.at.Kind == subjects.Cancel && t.Count > w.cfg.Poison {
+		err = w.giveUp(ctx, h.run, t, "the tombstone was delivered too often")
+	}
+	if err != nil {
+		w.retryLater(ctx, t, err)
+		return
+	}
+	w.acknowledge(ctx, t)
+}
 
 // act carries out what a run owes to the holder of a trigger, one effect after
 // another. After every write, stored or refused, it reads again and does what
@@ -141,12 +253,12 @@ func (w *Worker) step(ctx context.Context, h *history, t *trigger) (step, error)
 	var next step
 	for _, e := range h.state.Outstanding() {
 		var err error
-		if besides(e) && h.state.Phase == run.Ready && t.sent == h.state.LogIndex {
+		if besides(e) && h.state.Phase == run.Ready && t.sentEntry == h.state.LogIndex {
 			continue
 		}
 		switch e := e.(type) {
 		case run.CallModel:
-			t.sent = h.state.LogIndex
+			t.sentEntry = h.state.LogIndex
 			next, err = w.turn(ctx, h, t)
 		case run.CallChildren:
 			next, err = w.callChildren(ctx, h, e)
@@ -189,7 +301,7 @@ func besides(e run.Effect) bool {
 // it.
 func (w *Worker) doom(h *history, t *trigger) (run.End, bool) {
 	switch {
-	case w.tombs.covered(h.run):
+	case w.cancels.isCancelled(h.run):
 		return run.End{Kind: run.KindCancelled, Text: "cancelled"}, true
 	case expired(t) || !time.Now().Before(h.head.Deadline):
 		allowed := max(0, h.head.Deadline.Sub(h.state.CalledAt).Round(time.Second))
@@ -227,7 +339,7 @@ func (w *Worker) cancelSelf(ctx context.Context, h *history, t *trigger, end run
 	if err != nil {
 		return step{}, err
 	}
-	w.tombs.add(h.run.Tree, h.run.Path, time.Now())
+	w.cancels.add(h.run.Tree, h.run.Path, time.Now())
 	return finished, nil
 }
 
@@ -366,7 +478,7 @@ func (w *Worker) tombsOf(h *history, answered bool) uint64 {
 	if answered {
 		return h.tombs
 	}
-	return w.tombs.known(h.run)
+	return w.cancels.seen(h.run)
 }
 
 // schema is the header of a message whose subject says the rest.

@@ -33,6 +33,6 @@ func insist(ctx context.Context, log *slog.Logger, what string, do func() error)
 			return
 		}
 		log.WarnContext(ctx, "trying again", slog.String(keyKind, what), slog.Any(keyError, err))
-		_ = bus.Pause(ctx, again)
+		_ = bus.Pause(ctx, busRetryDelay)
 	}
 }

@@ -100,7 +100,7 @@ func (w *Worker) readOnce(ctx context.Context, h *history, must uint64) error {
 // told of one; where that is not here yet, it ends the run a moment later.
 func (w *Worker) alone(h *history) bool {
 	_, ok := w.firstCall(h)
-	return ok && h.fresh && w.tombs.complete() && !w.tombs.covered(h.run)
+	return ok && h.fresh && w.cancels.isLoaded() && !w.cancels.isCancelled(h.run)
 }
 
 // firstCall reports whether what is to be read is a call that is the first on

@@ -88,7 +88,7 @@ func (w *Worker) rememberAgain(ctx context.Context, h *history, t *trigger) {
 		if h.state.Input.AdHoc() {
 			return
 		}
-		def, ok := w.defined(h.run)
+		def, ok := w.definition(h.run)
 		if !ok || !def.Memory.Enabled {
 			return
 		}

@@ -1,7 +1,6 @@
 package agentd
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,7 +10,6 @@ import (
 	"github.com/axebus/axe/agentd/budget"
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/agentd/tool"
-	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/subjects"
 )
@@ -22,9 +20,9 @@ var errDeadline = errors.New("the run's deadline has passed")
 // errElsewhere gives a call back to workers that have its agent.
 var errElsewhere = errors.New("this worker does not have the agent any more")
 
-// lookAgain is how often a run is read again at most under one trigger, where
+// maxRereads is how often a run is read again at most under one trigger, where
 // reading it takes long every time.
-const lookAgain = 5
+const maxRereads = 5
 
 // turn asks the model and makes its answer durable: an outcome, or an entry of
 // the log. It needs a slot; after waiting for one the run is read again, since
@@ -41,7 +39,7 @@ func (w *Worker) turn(ctx context.Context, h *history, t *trigger) (step, error)
 		return step{must: h.state.Seq}, nil
 	}
 	t.slot = true
-	w.bound(t, h.head.Deadline.Add(w.conn.AckWait()))
+	w.limitLease(t, h.head.Deadline.Add(w.conn.AckWait()))
 	start := h.state.Start()
 	if start == nil {
 		var next step
@@ -61,8 +59,8 @@ func (w *Worker) turn(ctx context.Context, h *history, t *trigger) (step, error)
 		return w.finish(ctx, h, t, start, run.Failure(run.KindError, "%v", err), nil, spent{})
 	}
 	// the server was away, say: another worker may have gone on
-	if time.Since(h.read) > oldLook && t.again < lookAgain {
-		t.again++
+	if time.Since(h.read) > oldLook && t.rereads < maxRereads {
+		t.rereads++
 		return step{must: h.state.Seq}, nil
 	}
 	resp, took, err := w.ask(ctx, h, t, p, request(h, model, start), start)
@@ -71,7 +69,7 @@ func (w *Worker) turn(ctx context.Context, h *history, t *trigger) (step, error)
 		return step{}, context.Cause(ctx)
 	case errors.Is(err, errDraining), errors.Is(err, errUncounted):
 		return step{}, err
-	case w.tombs.covered(h.run), errors.Is(err, errDeadline), errors.Is(err, errInterrupted):
+	case w.cancels.isCancelled(h.run), errors.Is(err, errDeadline), errors.Is(err, errInterrupted):
 		return step{must: h.state.Seq}, nil // doom decides
 	case errors.Is(err, errTakenOver):
 		return step{}, err
@@ -272,23 +270,21 @@ func system(h *history, start *run.Start) string {
 	return start.System + "\n\n" + about
 }
 
-// vanished is how long an agent has to be nobody's before its calls are
+// removalGrace is how long an agent has to be nobody's before its calls are
 // refused: a deployment may take the file away and bring it back.
-const vanished = 5 * time.Second
+const removalGrace = 5 * time.Second
 
 // elsewhere gives the call of an agent that was removed here to a worker that
 // has it. If nobody has it, the call is refused as it would have been a moment
 // later.
 func (w *Worker) elsewhere(ctx context.Context, h *history) (step, error) {
 	name := h.run.Agent.String()
-	c, known, err := w.names.find(ctx, name)
+	c, known, err := w.directory.find(ctx, name)
 	if err != nil {
 		return step{}, err
 	}
-	w.mu.Lock()
-	since, removed := w.removed[h.run.Agent]
-	w.mu.Unlock()
-	if known && c.Problem == "" || removed && time.Since(since) < vanished {
+	since, removed := w.agents.removedAt(h.run.Agent)
+	if known && c.Problem == "" || removed && time.Since(since) < removalGrace {
 		return step{}, errElsewhere
 	}
 	return w.conclude(ctx, h, refused(name, c))
@@ -302,17 +298,6 @@ func refused(name string, c Card) run.Outcome {
 	o := run.Failure(run.KindError, "failed to load agent %q: %s", name, c.Problem)
 	o.Category = run.CategoryConfig
 	return o
-}
-
-// defined is the definition of a run's agent as this worker has it, with what
-// its configuration changes.
-func (w *Worker) defined(r subjects.Run) (configs.Agent, bool) {
-	def, ok := w.definition(r.Agent)
-	def.Model = cmp.Or(w.cfg.Model, def.Model)
-	if ok && r.Path.IsRoot() && w.cfg.Root != nil {
-		def = w.cfg.Root(def)
-	}
-	return def, ok
 }
 
 // ask sends the request, again if need be. A tombstone over the run, its
@@ -330,7 +315,7 @@ func (w *Worker) ask(
 	defer cancel()
 	ctx, abort := context.WithCancelCause(ctx)
 	defer abort(nil)
-	known, done := w.tombs.watch(h.run, abort)
+	known, done := w.cancels.watch(h.run, abort)
 	defer done()
 	h.tombs = known
 	if ctx.Err() != nil {
@@ -412,7 +397,7 @@ func (w *Worker) decide(
 	}
 	calls, spread = tool.Turn(resp, limits, tool.Known{
 		Agent: func(agent string) (tool.Listing, bool) {
-			card, ok, err := w.names.find(ctx, agent)
+			card, ok, err := w.directory.find(ctx, agent)
 			asked = errors.Join(asked, err)
 			return tool.Listing{Model: card.Model, Problem: card.Problem}, ok
 		},

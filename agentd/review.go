@@ -12,7 +12,6 @@ import (
 	"github.com/axebus/axe/agentd/tool"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/configs"
-	"github.com/axebus/axe/subjects"
 )
 
 // judgement is how long a supervisor may take.
@@ -49,7 +48,7 @@ func (w *Worker) supervise(ctx context.Context, h *history, start *run.Start, e 
 	if c.Deadline.After(h.head.Deadline) {
 		c.Deadline = h.head.Deadline
 	}
-	card, known, err := w.names.find(ctx, c.Agent)
+	card, known, err := w.directory.find(ctx, c.Agent)
 	if err != nil {
 		return err
 	}
@@ -112,21 +111,4 @@ func (w *Worker) hold(ctx context.Context, h *history, e run.HoldTurn) error {
 		ms = append(ms, timer(h.run, 0, h.head.Deadline))
 	}
 	return w.writeAll(ctx, ms)
-}
-
-// interrupts aborts the requests of runs that people stop, until ctx ends. What
-// is missed here costs the rest of a request: its answer is not stored.
-func (w *Worker) interrupts(ctx context.Context) error {
-	space := w.conn.Space()
-	stop, err := w.conn.Watch(space.Live(space.Interrupts()), func(m bus.Stored) {
-		if at, err := space.Parse(m.Subject); err == nil && at.Kind == subjects.Interrupt {
-			w.tombs.interrupt(at.Run)
-		}
-	})
-	if err != nil {
-		return err
-	}
-	defer stop()
-	<-ctx.Done()
-	return context.Cause(ctx)
 }

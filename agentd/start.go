@@ -79,7 +79,7 @@ func adHoc(a run.AdHoc) *run.Start {
 
 // resolve is what a run has from its agent's definition.
 func (w *Worker) resolve(ctx context.Context, h *history) (*run.Start, subjects.Budget, error) {
-	def, ok := w.defined(h.run)
+	def, ok := w.definition(h.run)
 	if !ok {
 		return nil, def.Budget, errElsewhere
 	}

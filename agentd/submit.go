@@ -20,7 +20,7 @@ func (w *Worker) submitted(ctx context.Context, d *bus.Delivery) {
 	if err == nil {
 		err = d.Ack()
 	} else {
-		err = errors.Join(err, d.Nak(again))
+		err = errors.Join(err, d.Nak(busRetryDelay))
 	}
 	if err != nil {
 		w.log.WarnContext(ctx, "submission", slog.String(keySubject, d.Subject), slog.Any(keyError, err))
@@ -112,7 +112,7 @@ func (w *Worker) check(
 	case !utf8.Valid(text):
 		return run.Failure(run.KindError, "submission refused: the task is not UTF-8 text"), deadline, nil
 	}
-	c, ok, err := w.names.find(ctx, r.Agent.String())
+	c, ok, err := w.directory.find(ctx, r.Agent.String())
 	if err != nil {
 		return run.Outcome{}, deadline, err
 	}
