@@ -20,7 +20,7 @@ import (
 // fork makes a new tree that goes on from the end of a run of another one, as a
 // person does.
 func (s *stage) fork(of subjects.Run, prompt string) subjects.Run {
-	id, err := client.New(s.conn).Fork(s.ctx, client.Branch{Tree: of.Tree, Path: of.Path, Prompt: prompt})
+	id, err := client.New(s.conn).Fork(s.ctx, client.ForkTask{Tree: of.Tree, Path: of.Path, Prompt: prompt})
 	if err != nil {
 		s.tb.Fatal(err)
 	}

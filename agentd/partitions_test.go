@@ -67,7 +67,7 @@ func TestCopyIsOfTheSamePartition(t *testing.T) {
 			s.result(r, time.Minute)
 			id, err := people.Fork(
 				s.ctx,
-				client.Branch{Tree: r.Tree, Path: subjects.Root, Turn: 1, Prompt: "and now?"},
+				client.ForkTask{Tree: r.Tree, Path: subjects.Root, Turn: 1, Prompt: "and now?"},
 			)
 			if err != nil {
 				t.Fatal(err)
@@ -96,7 +96,7 @@ func TestDeadLettersOfPartitions(t *testing.T) {
 		var all []client.DeadLetter
 		s.eventually("twelve dead letters", func() bool {
 			var err error
-			if all, err = people.Dead(s.ctx); err != nil {
+			if all, err = people.DeadLetters(s.ctx); err != nil {
 				t.Fatal(err)
 			}
 			return len(all) == 12
@@ -112,7 +112,7 @@ func TestDeadLettersOfPartitions(t *testing.T) {
 				t.Errorf("letter %d is %s, and %s of all: %v", l.ID, again.Subject, l.Subject, err)
 			}
 		}
-		if _, err := people.DeadLetter(s.ctx, 1<<40); !errors.Is(err, client.ErrUnknownLetter) {
+		if _, err := people.DeadLetter(s.ctx, 1<<40); !errors.Is(err, client.ErrUnknownDeadLetter) {
 			t.Error(err)
 		}
 	})

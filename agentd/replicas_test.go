@@ -216,7 +216,7 @@ func (s *sim) followed(r subjects.Run) <-chan int {
 	go func() {
 		n := 0
 		err := client.New(s.conn).Follow(s.ctx, r.Tree, func(e client.Event) {
-			if e.Kind == client.Called || e.Kind == client.Replied || e.Kind == client.Concluded {
+			if e.Kind == client.Called || e.Kind == client.ChildEnded || e.Kind == client.TreeEnded {
 				n++
 			}
 		})
@@ -237,7 +237,7 @@ func (s *sim) onReplicas(ctx context.Context) {
 	}
 	var bounded, cut []subjects.Run
 	for i := range 6 {
-		r := s.conn.Space().Run(a, client.Key(fmt.Sprintf("replicas%d", i)), subjects.Root)
+		r := s.conn.Space().Run(a, client.TreeID(fmt.Sprintf("replicas%d", i)), subjects.Root)
 		m := bus.Message{Subject: r.Space.Submit(r.Agent, r.Tree), Body: []byte("L")}
 		if i%2 == 0 {
 			bounded = append(bounded, r)

@@ -586,7 +586,7 @@ func TestCopyOfAHeldTurn(t *testing.T) {
 		)
 		copied := r
 		var err error
-		if copied.Tree, err = client.New(s.hands[0].conn).Fork(s.ctx, client.Branch{Tree: r.Tree, Path: subjects.Root, Turn: 1, Prompt: "and now?"}); err != nil {
+		if copied.Tree, err = client.New(s.hands[0].conn).Fork(s.ctx, client.ForkTask{Tree: r.Tree, Path: subjects.Root, Turn: 1, Prompt: "and now?"}); err != nil {
 			t.Fatal(err)
 		}
 		s.completed(copied, "user: go|assistant: calling|tool: |user: and now?")
@@ -650,7 +650,7 @@ func TestHeldUntilTheEnd(t *testing.T) {
 					ms := s.all(held.Timer(1))
 					return len(ms) == 1 && strings.Contains(string(ms[0].Body), "who pays?")
 				})
-				waits, err := client.New(s.hands[0].conn).Pending(s.ctx, r.Tree)
+				waits, err := client.New(s.hands[0].conn).HeldTurns(s.ctx, r.Tree)
 				if err != nil || len(waits) != 1 || waits[0].Until.Sub(began).Round(time.Second) != 10*time.Minute {
 					t.Errorf("%v, %+v since %v", err, waits, began)
 				}

@@ -69,7 +69,7 @@ func TestSettle(t *testing.T) {
 			}
 			var ends []string
 			left, err := s.WaitEnded(t.Context(), tree, top, func(e client.Event) {
-				if e.Kind == client.Replied || e.Kind == client.Concluded {
+				if e.Kind == client.ChildEnded || e.Kind == client.TreeEnded {
 					ends = append(ends, e.Run.Path.String()+" "+string(e.Outcome.Kind))
 				}
 			})

@@ -1,15 +1,18 @@
-// Package client is the submitter's side of the bus: it publishes a task, waits
-// for the outcome of its tree, follows what the tree does, writes to its runs,
-// and cancels it. It carries no worker.
+// Package client is the Go library for programs that submit tasks to agents and
+// watch over the runs that follow. A [Client] submits a task, waits for its
+// outcome, follows every event of the tree, writes to runs, interrupts and
+// cancels them, and decides on turns that are held for a person. A client runs
+// no worker.
 //
-// The invariant it keeps: a submission is what a bare `nats pub
-// axe.submit.<agent>.<id> TEXT` would send, and everything it tells is read
-// from stored messages, so that a submitter may go away at any time and another
-// one, which knows the id alone, goes on. What is republished live only says
-// when to read.
+// The package keeps one invariant: a client has no state of its own. A
+// submission is the message that `nats pub axe.submit.<agent>.<id> TEXT` sends,
+// and every answer is read from stored messages. So a submitter may exit at any
+// time, and another process that knows the tree's id continues in its place.
+// Live messages only say that there is something new to read.
 //
 //	c := client.New(conn)
 //	tree, err := c.Submit(ctx, client.Task{Agent: lead, Text: "Review this."})
+//	...
 //	outcome, err := c.Wait(ctx, tree)
 package client
 
@@ -19,46 +22,65 @@ import (
 
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/internal/history"
+	"github.com/axebus/axe/subjects"
 )
 
+// The errors that callers tell apart with errors.Is.
 var (
-	// ErrUnknownTree says that there is no such tree: neither a submission
-	// nor a run nor a result.
+	// ErrUnknownTree is returned for a tree id without a submission, a run
+	// or an outcome.
 	ErrUnknownTree = errors.New("unknown tree id")
-	// ErrUnknownRun says that a tree has no run of a path: it was not
-	// called, or not yet.
+	// ErrUnknownRun is returned for a path that was not called, or not yet.
 	ErrUnknownRun = errors.New("unknown run")
-	// ErrEnded says that a run cannot be cancelled or written to, since it
-	// has an outcome.
-	ErrEnded = errors.New("has ended already")
-	// ErrNotCalled says that a tree cannot be written to yet, since no
-	// worker has taken it.
-	ErrNotCalled = errors.New("has not begun: no worker has taken it yet")
-	// ErrBadMail says that a message cannot be sent as it is.
-	ErrBadMail = errors.New("not a message")
-	// ErrCancelled says that a run was cancelled before.
-	ErrCancelled = errors.New("was cancelled already")
-	// ErrOtherAgent says that an id is taken by the tree of another agent.
-	ErrOtherAgent = errors.New("the id is that of another agent's tree")
+	// ErrUnknownTurn is returned for a turn that the run did not take, or
+	// not yet.
+	ErrUnknownTurn = errors.New("unknown turn")
+	// ErrUnknownDeadLetter is returned for an id that no dead letter has.
+	ErrUnknownDeadLetter = errors.New("unknown dead letter")
+	// ErrNotStarted is returned for a submission that no worker has taken
+	// yet: it has no run to write to.
+	ErrNotStarted = errors.New("not started: no worker has taken the task yet")
+	// ErrEnded is returned for a run that has an outcome.
+	ErrEnded = errors.New("run already ended")
+	// ErrCancelled is returned for a run that has a cancel message and no
+	// outcome yet.
+	ErrCancelled = errors.New("run already cancelled")
+	// ErrNotHeld is returned for a decision about a run that does not wait
+	// for one.
+	ErrNotHeld = errors.New("run is not held for approval")
+	// ErrInvalidMessage is returned for a text or a sender's name that
+	// cannot be sent to a run.
+	ErrInvalidMessage = errors.New("invalid message")
+	// ErrIDTaken is returned for a task whose id is the id of another
+	// agent's tree.
+	ErrIDTaken = errors.New("id is taken by a tree of another agent")
 )
 
 const (
-	// poll is how often storage is read though no live message said so:
-	// those are at-most-once.
-	poll = 2 * time.Second
-	// patience is how long a tree may be nowhere to be seen before it is
-	// unknown, and how often it is looked for meanwhile: a follower that
-	// answers a read may lag.
-	patience     = 2 * time.Second
-	patiencePoll = 250 * time.Millisecond
+	// pollInterval is the time between two reads of storage without a live
+	// message in between. Live messages are delivered at most once.
+	pollInterval = 2 * time.Second
+	// lookupTimeout bounds the search for a tree that is not found. The
+	// server that answers a read may lag behind the stream's leader.
+	lookupTimeout = 2 * time.Second
+	// lookupInterval is the pause between two lookups of one search.
+	lookupInterval = 250 * time.Millisecond
 )
 
-// Client submits and watches trees on one connection. It is safe for concurrent
-// use.
+// Client submits, follows and steers trees over one connection. It is safe for
+// concurrent use.
 type Client struct {
 	conn *bus.Conn
 	runs history.Reader
 }
 
-// New makes a client of an open connection, which stays the caller's to close.
+// New returns a client of an open connection. The caller closes the connection.
 func New(conn *bus.Conn) *Client { return &Client{conn, history.New(conn)} }
+
+// describe names a run for an error message.
+func describe(r subjects.Run) string {
+	if r.Path.IsRoot() {
+		return "tree " + r.Tree.String()
+	}
+	return "run " + r.Path.String() + " of tree " + r.Tree.String()
+}

@@ -61,7 +61,7 @@ func TestOneTreePerKey(t *testing.T) {
 		}
 		if _, err := s.Submit(t.Context(), client.Task{Agent: s.agent("echo"), ID: first}); !errors.Is(
 			err,
-			client.ErrOtherAgent,
+			client.ErrIDTaken,
 		) {
 			t.Errorf("another agent's id: %v", err)
 		}
@@ -79,18 +79,18 @@ func TestKey(t *testing.T) {
 		"with.dots":      "",
 		"axe.submit.*.>": "",
 	} {
-		got := client.Key(key)
+		got := client.TreeID(key)
 		if want != "" && got.String() != want {
 			t.Errorf("%q: %s, want %s", key, got, want)
 		}
 		if want == "" && len(got.String()) != 32 {
 			t.Errorf("%q: %s, want 32 digits", key, got)
 		}
-		if got != client.Key(key) {
+		if got != client.TreeID(key) {
 			t.Errorf("%q: not the same twice", key)
 		}
 	}
-	if client.Key("a.b") == client.Key("a-b") {
+	if client.TreeID("a.b") == client.TreeID("a-b") {
 		t.Error("two keys are one tree")
 	}
 }
@@ -98,7 +98,7 @@ func TestKey(t *testing.T) {
 func FuzzKey(f *testing.F) {
 	f.Add("nightly 2026-11-21")
 	f.Fuzz(func(t *testing.T, key string) {
-		tree := client.Key(key)
+		tree := client.TreeID(key)
 		if parsed, err := subjects.ParseTree(tree.String()); err != nil || parsed != tree {
 			t.Errorf("%q: %q, %v", key, tree, err)
 		}
@@ -110,20 +110,20 @@ func TestUnknownTree(t *testing.T) {
 		t := s.t
 		s.hire()
 		begin := time.Now()
-		_, err := s.Wait(t.Context(), client.Key("nosuch"))
+		_, err := s.Wait(t.Context(), client.TreeID("nosuch"))
 		if !errors.Is(err, client.ErrUnknownTree) || !strings.Contains(err.Error(), "nosuch") {
 			t.Errorf("wait: %v", err)
 		}
 		if took := time.Since(begin); took > 5*time.Second {
 			t.Errorf("it took %v", took)
 		}
-		if err := s.Cancel(t.Context(), client.Key("nosuch"), subjects.Root, ""); !errors.Is(
+		if err := s.Cancel(t.Context(), client.TreeID("nosuch"), subjects.Root, ""); !errors.Is(
 			err,
 			client.ErrUnknownTree,
 		) {
 			t.Errorf("cancel: %v", err)
 		}
-		if err := s.Follow(t.Context(), client.Key("nosuch"), nil); !errors.Is(err, client.ErrUnknownTree) {
+		if err := s.Follow(t.Context(), client.TreeID("nosuch"), nil); !errors.Is(err, client.ErrUnknownTree) {
 			t.Errorf("follow: %v", err)
 		}
 	})
@@ -235,10 +235,10 @@ func TestNoStreams(t *testing.T) {
 	if _, err := c.Submit(t.Context(), client.Task{Agent: agent}); !errors.Is(err, bus.ErrNoStream) {
 		t.Errorf("submit: %v", err)
 	}
-	if _, err := c.Wait(t.Context(), client.Key("x")); !errors.Is(err, bus.ErrNoStream) {
+	if _, err := c.Wait(t.Context(), client.TreeID("x")); !errors.Is(err, bus.ErrNoStream) {
 		t.Errorf("wait: %v", err)
 	}
-	if err := c.Cancel(t.Context(), client.Key("x"), subjects.Root, ""); !errors.Is(err, bus.ErrNoStream) {
+	if err := c.Cancel(t.Context(), client.TreeID("x"), subjects.Root, ""); !errors.Is(err, bus.ErrNoStream) {
 		t.Errorf("cancel: %v", err)
 	}
 }
@@ -250,7 +250,7 @@ func TestDeadLetters(t *testing.T) {
 		t := s.t
 		s.hire()
 		text := strings.Repeat("x", 9<<20)
-		r := s.conn.Space().Run(s.agent("echo"), client.Key("T1"), subjects.Root)
+		r := s.conn.Space().Run(s.agent("echo"), client.TreeID("T1"), subjects.Root)
 		body, err := json.Marshal(run.Input{Task: text})
 		if err != nil {
 			t.Fatal(err)
@@ -259,7 +259,7 @@ func TestDeadLetters(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
-		letters, err := s.Dead(t.Context())
+		letters, err := s.DeadLetters(t.Context())
 		if err != nil || len(letters) != 1 {
 			t.Fatalf("%d letters, %v", len(letters), err)
 		}
@@ -268,13 +268,13 @@ func TestDeadLetters(t *testing.T) {
 			!strings.HasPrefix(l.Reason, "malformed call: ") {
 			t.Errorf("letter of %s: %s, %d bytes, %s", l.Run, l.Subject, len(l.Body), l.Reason)
 		}
-		if in, _, ok, err := s.Asked(t.Context(), l); !ok || err != nil || in.Task != text {
+		if in, _, ok, err := s.OriginalCall(t.Context(), l); !ok || err != nil || in.Task != text {
 			t.Errorf("asked %d bytes, %t, %v", len(in.Task), ok, err)
 		}
-		if tried, err := s.Tried(t.Context(), l); tried || err != nil {
+		if tried, err := s.Retried(t.Context(), l); tried || err != nil {
 			t.Errorf("tried %t, %v", tried, err)
 		}
-		if _, err := s.DeadLetter(t.Context(), l.ID+1); !errors.Is(err, client.ErrUnknownLetter) {
+		if _, err := s.DeadLetter(t.Context(), l.ID+1); !errors.Is(err, client.ErrUnknownDeadLetter) {
 			t.Errorf("another letter: %v", err)
 		}
 	})

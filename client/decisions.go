@@ -104,7 +104,7 @@ func decision(before, after run.State, said run.Event) (e Event, ok bool) {
 	}
 	switch said := said.(type) {
 	case run.Approved:
-		e.By, e.Reason = cmp.Or(said.By, Person), said.Reason
+		e.By, e.Reason = cmp.Or(said.By, DefaultName), said.Reason
 	case run.TimedOut:
 		if was == Held {
 			e.By, e.Reason = "", "nobody has decided in time"
@@ -116,7 +116,7 @@ func decision(before, after run.State, said run.Event) (e Event, ok bool) {
 
 // standing is how it is with the last turn of a run, if somebody looks at that
 // before anything of it is done; "" until it is decided, and for any other.
-func standing(s run.State) Kind {
+func standing(s run.State) EventKind {
 	if len(s.Turns) == 0 || s.Turns[len(s.Turns)-1].Entry.Review == nil {
 		return ""
 	}

@@ -12,43 +12,43 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// Kind says what happened.
-type Kind string
+// EventKind says what happened.
+type EventKind string
 
 // The kinds of events.
 const (
-	Called Kind = "called" // the run was asked to start
+	Called EventKind = "called" // the run was asked to start
 	// its model is being asked; told live only
-	Asking Kind = "asking"
+	Asking EventKind = "asking"
 	// its model failed, and is asked again after a pause; told live only
-	Retrying Kind = "retrying"
+	Retrying EventKind = "retrying"
 	// its model may not be asked yet; told live only
-	Waiting  Kind = "waiting"
-	Answered Kind = "answered" // its model called tools
+	RateLimited EventKind = "waiting"
+	Answered    EventKind = "answered" // its model called tools
 	// it has answered, and waits for mail
-	Rested  Kind = "idle"
-	Mailed  Kind = "mail"    // somebody has written to it
-	Replied Kind = "replied" // a run below the root ended
+	BecameIdle   EventKind = "idle"
+	MailReceived EventKind = "mail"    // somebody has written to it
+	ChildEnded   EventKind = "replied" // a run below the root ended
 	// the run's wait for its calls, or its own time, was over
-	TimedOut  Kind = "timed out"
-	Cancelled Kind = "cancelled" // the run was told to end
+	TimedOut  EventKind = "timed out"
+	Cancelled EventKind = "cancelled" // the run was told to end
 	// the root ended: the last event of a tree
-	Concluded Kind = "concluded"
+	TreeEnded EventKind = "concluded"
 
 	// a person is to decide on its turn: its supervisor wants to pause
-	Held Kind = "held"
+	Held EventKind = "held"
 	// its turn is carried out: its supervisor, a person or their silence
 	// says so
-	Approved Kind = "approved"
+	Approved EventKind = "approved"
 	// nothing of its turn is carried out
-	Denied Kind = "denied"
+	Denied EventKind = "denied"
 	// a person wants it to stop what it is doing
-	Interrupted Kind = "interrupted"
+	Interrupted EventKind = "interrupted"
 )
 
 // Event is one thing that happened to a run of a tree.
 type Event struct {
-	Kind Kind
+	Kind EventKind
 	// whom it happened to; for Replied the child
 	Run subjects.Run
 	// of the stored message, 0 for what is told live only
@@ -118,7 +118,7 @@ func (c *Client) event(ctx context.Context, m bus.Stored) (e Event, ok bool, err
 	case subjects.Reply:
 		return e.reply(at, body)
 	case subjects.Mail:
-		e.Kind = Mailed
+		e.Kind = MailReceived
 		e.Mail, err = run.DecodeMail(body)
 		e.Mail.Seq = m.Seq
 		return e, err == nil, err
@@ -132,7 +132,7 @@ func (c *Client) event(ctx context.Context, m bus.Stored) (e Event, ok bool, err
 		e.Kind, e.Reason = Cancelled, end.Text
 		return e, true, nil
 	case subjects.Result:
-		e.Kind = Concluded
+		e.Kind = TreeEnded
 		e.Outcome, err = run.DecodeOutcome(body)
 		e.Worker = e.Outcome.Worker
 		return e, err == nil, err
@@ -160,7 +160,7 @@ func (e Event) log(body []byte) (Event, bool, error) {
 		e.Kind, e.Calls, e.Review, e.Tools, e.Stop = Answered, entry.Calls, entry.Review, entry.ToolCalls(), entry.Answer.StopReason
 		return e, true, nil
 	case run.EntryIdle:
-		e.Kind, e.Stop = Rested, entry.Answer.StopReason
+		e.Kind, e.Stop = BecameIdle, entry.Answer.StopReason
 		e.Outcome = run.Outcome{Status: run.StatusCompleted, Result: entry.Answer.Content, StopReason: e.Stop}
 		if entry.End != nil {
 			e.Outcome = entry.End.Outcome()
@@ -181,7 +181,7 @@ func (e Event) reply(at subjects.Address, body []byte) (Event, bool, error) {
 	if err != nil {
 		return Event{}, false, err
 	}
-	e.Kind, e.Outcome, e.Worker, e.Turn = Replied, o, o.Worker, 0
+	e.Kind, e.Outcome, e.Worker, e.Turn = ChildEnded, o, o.Worker, 0
 	e.Run = at.Run.Space.Run(agent, at.Run.Tree, at.Run.Path.Child(at.Turn, at.Index))
 	return e, true, nil
 }
@@ -194,11 +194,11 @@ func (c *Client) partEvent(m bus.Stored) (Event, bool) {
 	}
 	var p run.Progress
 	if json.Unmarshal(m.Body, &p) != nil || p.Again ||
-		!slices.Contains([]Kind{Asking, Retrying, Waiting}, Kind(p.Event)) {
+		!slices.Contains([]EventKind{Asking, Retrying, RateLimited}, EventKind(p.Event)) {
 		return Event{}, false
 	}
 	return Event{
-		Kind: Kind(p.Event), Run: at.Run, Time: time.Now(), Worker: p.Worker, Turn: p.Turn,
+		Kind: EventKind(p.Event), Run: at.Run, Time: time.Now(), Worker: p.Worker, Turn: p.Turn,
 		Reason: p.Reason, Attempt: p.Attempt, Attempts: p.Attempts, Next: p.Next,
 	}, true
 }

@@ -73,7 +73,7 @@ func Example() {
 	}
 
 	c := client.New(conn)
-	tree, err := c.Submit(ctx, client.Task{Agent: echo, Text: "hello", ID: client.Key("greeting")})
+	tree, err := c.Submit(ctx, client.Task{Agent: echo, Text: "hello", ID: client.TreeID("greeting")})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -87,7 +87,7 @@ func Example() {
 
 	// Whoever knows the key has the answer too; what it would submit
 	// changes nothing.
-	again, err := c.Submit(ctx, client.Task{Agent: echo, Text: "something else", ID: client.Key("greeting")})
+	again, err := c.Submit(ctx, client.Task{Agent: echo, Text: "something else", ID: client.TreeID("greeting")})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -9,21 +9,23 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// found is what is known of a tree. Exactly one submission becomes its root's
-// call; a refused one has a result and no call.
+// found is the result of a lookup of a tree.
 type found struct {
-	root   subjects.Run // zero Agent: the tree is unknown
+	// root has a zero Agent if the tree is unknown.
+	root subjects.Run
+	// called reports whether the root was called. A submission that was
+	// refused has an outcome and no call.
 	called bool
-	// of the call, 0 if there is none
+	// seq is the sequence of the root's call, 0 without a call.
 	seq uint64
 }
 
-// look reads once. A tree is its root's call; failing that a result, failing
-// that a submission that still waits for a worker. It leaves the queue after
-// its call is stored: if it is nowhere, it may have moved between the two
-// reads.
-func (c *Client) look(ctx context.Context, tree subjects.Tree) (found, error) {
-	f, err := c.root(ctx, tree)
+// lookup looks for a tree once: for the root's call, then for its outcome, then
+// for a submission that waits for a worker. A worker stores the call before it
+// removes the submission. So lookup reads the root again if it finds no
+// submission: the submission may have become a call between the two reads.
+func (c *Client) lookup(ctx context.Context, tree subjects.Tree) (found, error) {
+	f, err := c.lookupRoot(ctx, tree)
 	if err != nil || !f.root.Agent.IsZero() {
 		return f, err
 	}
@@ -33,7 +35,7 @@ func (c *Client) look(ctx context.Context, tree subjects.Tree) (found, error) {
 		return found{}, err
 	}
 	if !queued {
-		return c.root(ctx, tree)
+		return c.lookupRoot(ctx, tree)
 	}
 	at, err := space.Parse(m.Subject)
 	if err != nil {
@@ -42,8 +44,8 @@ func (c *Client) look(ctx context.Context, tree subjects.Tree) (found, error) {
 	return found{root: at.Run}, nil
 }
 
-// root reads the call or the result of a tree's root.
-func (c *Client) root(ctx context.Context, tree subjects.Tree) (found, error) {
+// lookupRoot reads the call or the outcome of a tree's root.
+func (c *Client) lookupRoot(ctx context.Context, tree subjects.Tree) (found, error) {
 	space := c.conn.Space()
 	ms, err := c.conn.LastPerSubject(ctx, space.RootCallOf(tree), space.ResultOf(tree))
 	if err != nil {
@@ -53,7 +55,7 @@ func (c *Client) root(ctx context.Context, tree subjects.Tree) (found, error) {
 	for _, m := range ms {
 		at, err := space.Parse(m.Subject)
 		switch {
-		case err != nil: // written by somebody else, by hand
+		case err != nil: // no worker wrote it
 		case at.Kind == subjects.Call && !f.called:
 			f = found{at.Run, true, m.Seq}
 		case f.root.Agent.IsZero():
@@ -63,43 +65,37 @@ func (c *Client) root(ctx context.Context, tree subjects.Tree) (found, error) {
 	return f, nil
 }
 
-// find looks for a tree until it is found or patience ends: a follower that
-// answers a read may lag, so one look does not prove it unknown.
+// find looks for a tree until it finds it or lookupTimeout has passed. One
+// lookup does not prove that a tree is unknown, since the server that answers
+// may lag.
 func (c *Client) find(ctx context.Context, tree subjects.Tree) (found, error) {
 	if err := c.conn.Provisioned(ctx); err != nil {
 		return found{}, err
 	}
-	for begin := (time.Time{}); ; {
-		f, err := c.look(ctx, tree)
+	var begin time.Time
+	for {
+		f, err := c.lookup(ctx, tree)
 		if err != nil || !f.root.Agent.IsZero() {
 			return f, err
 		}
+		// The time counts from the end of the first lookup, which may
+		// have waited for a server that was away.
 		if begin.IsZero() {
-			// the first look may have lasted for as long as a
-			// server was away
 			begin = time.Now()
 		}
-		if time.Since(begin) >= patience {
+		if time.Since(begin) >= lookupTimeout {
 			return found{}, fmt.Errorf("%w: %s", ErrUnknownTree, tree)
 		}
-		if err := bus.Pause(ctx, patiencePoll); err != nil {
+		if err := bus.Pause(ctx, lookupInterval); err != nil {
 			return found{}, err
 		}
 	}
 }
 
-// findRun looks for a run of a tree by its path.
-func (c *Client) findRun(ctx context.Context, tree subjects.Tree, path subjects.Path) (subjects.Run, error) {
-	r, _, err := c.findCalled(ctx, tree, path)
-	return r, err
-}
-
-// findCalled looks for a run of a tree, and for the sequence of its call; that
-// of a root without one is 0.
-func (c *Client) findCalled(
-	ctx context.Context,
-	tree subjects.Tree,
-	path subjects.Path,
+// findRun looks for a run of a tree, and for the sequence of its call. The
+// sequence is 0 for a root that was not called yet.
+func (c *Client) findRun(
+	ctx context.Context, tree subjects.Tree, path subjects.Path,
 ) (r subjects.Run, call uint64, err error) {
 	f, err := c.find(ctx, tree)
 	if err != nil || path.IsRoot() {
@@ -117,9 +113,56 @@ func (c *Client) findCalled(
 	return subjects.Run{}, 0, fmt.Errorf("%w: %s of tree %s", ErrUnknownRun, path, tree)
 }
 
-// result reads the stored outcome of a root. Of two the first in stream order
-// counts.
-func (c *Client) result(ctx context.Context, root subjects.Run) (bus.Stored, bool, error) {
+// findActive looks for a run that was called and has not ended. The error is
+// ErrNotStarted, ErrEnded or ErrCancelled for other runs.
+func (c *Client) findActive(ctx context.Context, tree subjects.Tree, path subjects.Path) (subjects.Run, error) {
+	r, call, err := c.findRun(ctx, tree, path)
+	if err != nil {
+		return r, err
+	}
+	// A worker ignores messages that are stored before the call.
+	if call == 0 {
+		return r, fmt.Errorf("%s: %w", describe(r), ErrNotStarted)
+	}
+	if err := c.checkNotEnded(ctx, r); err != nil {
+		return r, err
+	}
+	_, cancelled, err := c.conn.First(ctx, r.Cancel())
+	if err == nil && cancelled {
+		err = fmt.Errorf("%s: %w", describe(r), ErrCancelled)
+	}
+	return r, err
+}
+
+// checkNotEnded returns ErrEnded for a run that has an outcome.
+func (c *Client) checkNotEnded(ctx context.Context, r subjects.Run) error {
+	_, ended, err := c.readEnd(ctx, r)
+	if err == nil && ended {
+		err = fmt.Errorf("%s: %w", describe(r), ErrEnded)
+	}
+	return err
+}
+
+// readEnd reads the message that holds a run's outcome. Ok is false if the run
+// has none.
+func (c *Client) readEnd(ctx context.Context, r subjects.Run) (m bus.Stored, ok bool, err error) {
+	if r.Path.IsRoot() {
+		return c.readResult(ctx, r)
+	}
+	call, _, err := c.conn.First(ctx, r.Call())
+	if err != nil {
+		return m, false, err
+	}
+	reply := call.Header.Get(subjects.HeaderReply)
+	if r.Space.CheckReply(reply) != nil {
+		return m, false, nil // the run's worker refuses such a call
+	}
+	return c.conn.First(ctx, reply)
+}
+
+// readResult reads the message that holds the outcome of a root. Of two
+// outcomes the first in the stream counts.
+func (c *Client) readResult(ctx context.Context, root subjects.Run) (bus.Stored, bool, error) {
 	return c.conn.First(ctx, root.Space.Result(root.Agent, root.Tree))
 }
 

@@ -23,10 +23,11 @@ func (c *Client) Follow(ctx context.Context, tree subjects.Tree, fn func(Event))
 	return c.follow(ctx, tree, fn, func(t *tail) bool { return t.concluded })
 }
 
-// WaitEnded calls fn like Follow, until a run and all runs that were called below
-// it have outcomes, or cannot be waited for any longer: their time is over, and
-// nobody serves them. It returns how many these are. A run that is cancelled
-// answers at once and waits for nobody, so those below it may end after it.
+// WaitEnded calls fn like Follow, until a run and all runs that were called
+// below it have outcomes, or cannot be waited for any longer: their time is
+// over, and nobody serves them. It returns how many these are. A run that is
+// cancelled answers at once and waits for nobody, so those below it may end
+// after it.
 func (c *Client) WaitEnded(
 	ctx context.Context,
 	tree subjects.Tree,
@@ -95,14 +96,14 @@ func (o *open) apply(e Event) {
 		if !o.ended[p] {
 			o.runs[p] = e.Until
 		}
-	case Replied, Concluded:
+	case ChildEnded, TreeEnded:
 		o.end(p)
 	case Asking,
 		Retrying,
-		Waiting,
+		RateLimited,
 		Answered,
-		Rested,
-		Mailed,
+		BecameIdle,
+		MailReceived,
 		TimedOut,
 		Cancelled,
 		Held,
@@ -166,8 +167,8 @@ func (t *tail) watch() (stop func(), err error) {
 		subject string
 		take    func(bus.Stored)
 	}{
-		{space.Live(space.TreeOf(t.root.Tree)), t.hints.give},
-		{space.Live(space.Result(t.root.Agent, t.root.Tree)), t.hints.give},
+		{space.Live(space.TreeOf(t.root.Tree)), t.hints.add},
+		{space.Live(space.Result(t.root.Agent, t.root.Tree)), t.hints.add},
 		{space.PartsOf(t.root.Tree), t.part},
 	} {
 		s, err := t.c.conn.Watch(w.subject, w.take)
@@ -195,7 +196,7 @@ func (t *tail) part(m bus.Stored) {
 func (t *tail) read(ctx context.Context) error {
 	var result []bus.Stored
 	if !t.concluded {
-		end, ok, err := t.c.result(ctx, t.root)
+		end, ok, err := t.c.readResult(ctx, t.root)
 		if err != nil {
 			return err
 		}
@@ -252,7 +253,7 @@ func (t *tail) news(ctx context.Context) ([]bus.Stored, error) {
 // wait returns when there may be something to read; meanwhile it hands on what
 // is told live.
 func (t *tail) wait(ctx context.Context) error {
-	silent := time.NewTimer(poll)
+	silent := time.NewTimer(pollInterval)
 	defer silent.Stop()
 	for {
 		select {

@@ -26,9 +26,9 @@ func tell(e client.Event) string {
 		words = append(words, c.Agent)
 	}
 	switch e.Kind {
-	case client.Asking, client.Retrying, client.Waiting:
+	case client.Asking, client.Retrying, client.RateLimited:
 		words = append(words, strconv.Itoa(e.Turn))
-	case client.Replied, client.Concluded:
+	case client.ChildEnded, client.TreeEnded:
 		words = append(words, string(e.Outcome.Status))
 	case client.Cancelled, client.Held:
 		words = append(words, e.Reason)
@@ -36,7 +36,7 @@ func tell(e client.Event) string {
 		words = append(words, "by "+e.By, e.Reason)
 	case client.TimedOut:
 		words = append(words, strconv.Itoa(e.Turn), e.Reason)
-	case client.Called, client.Answered, client.Rested, client.Mailed, client.Interrupted:
+	case client.Called, client.Answered, client.BecameIdle, client.MailReceived, client.Interrupted:
 	}
 	return strings.Join(words, " ")
 }
@@ -47,10 +47,10 @@ func stored(t *testing.T, events []client.Event) []string {
 	var out []string
 	last := uint64(0)
 	for _, e := range events {
-		if e.Kind == client.Asking || e.Kind == client.Retrying || e.Kind == client.Waiting {
+		if e.Kind == client.Asking || e.Kind == client.Retrying || e.Kind == client.RateLimited {
 			continue
 		}
-		if e.Seq <= last && e.Kind != client.Concluded {
+		if e.Seq <= last && e.Kind != client.TreeEnded {
 			t.Errorf("message %d after %d: %s", e.Seq, last, tell(e))
 		}
 		last = e.Seq

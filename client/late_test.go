@@ -63,8 +63,8 @@ func looking(t *testing.T, tree subjects.Tree, atQueue, atRoot func(n int32, end
 func TestTreeThatMoves(t *testing.T) {
 	t.Parallel()
 	l := client.DeadLetter{ID: 7, Time: time.Now()}
-	c := looking(t, l.Again(), func(_ int32, end func()) { end() }, func(int32, func()) {})
-	if tried, err := c.Tried(t.Context(), l); !tried || err != nil {
+	c := looking(t, l.RetryTree(), func(_ int32, end func()) { end() }, func(int32, func()) {})
+	if tried, err := c.Retried(t.Context(), l); !tried || err != nil {
 		t.Errorf("tried %t, %v", tried, err)
 	}
 }
@@ -74,7 +74,7 @@ func TestTreeThatMoves(t *testing.T) {
 // find it, is not the last one.
 func TestLookThatTakesLong(t *testing.T) {
 	t.Parallel()
-	tree := client.Key("late")
+	tree := client.TreeID("late")
 	c := looking(t, tree, func(n int32, _ func()) {
 		if n == 1 {
 			time.Sleep(2100 * time.Millisecond)

@@ -15,21 +15,22 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// Person is who writes to a run unless another name is given.
-const Person = "user"
+// DefaultName is the name of a person who sends a message or decides on a turn
+// without giving a name.
+const DefaultName = "user"
 
-// Send writes to a run. It returns when the message is stored: one that is idle
-// or waits for mail goes on with it, any other finds it when it looks. From is
-// a name, which must not be taken for another run's; empty it is Person. The
-// error is ErrUnknownTree, ErrUnknownRun, ErrNotCalled, ErrEnded or
-// ErrCancelled where nobody would read it, and ErrBadMail for what is no
-// message.
+// Send writes a message to a run and returns when it is stored. A run that is
+// idle or waits for mail goes on with the message. Any other run reads it when
+// it checks its mail. The default of from is DefaultName; a path is refused,
+// since it names a run. The error is ErrUnknownTree, ErrUnknownRun,
+// ErrNotStarted, ErrEnded or ErrCancelled if the run will not read the message,
+// and ErrInvalidMessage for a message that cannot be sent.
 func (c *Client) Send(ctx context.Context, tree subjects.Tree, path subjects.Path, from, text string) error {
-	m := run.Mail{From: cmp.Or(from, Person), Text: text}
-	if err := checkMail(m); err != nil {
+	m := run.Mail{From: cmp.Or(from, DefaultName), Text: text}
+	if err := validateMail(m); err != nil {
 		return err
 	}
-	r, err := c.live(ctx, tree, path)
+	r, err := c.findActive(ctx, tree, path)
 	if err != nil {
 		return err
 	}
@@ -37,126 +38,116 @@ func (c *Client) Send(ctx context.Context, tree subjects.Tree, path subjects.Pat
 	if err != nil {
 		return err
 	}
-	return c.say(ctx, r.Mail, body)
+	return c.writeTo(ctx, r.Mail, body)
 }
 
-// checkMail says what keeps a message from being sent.
-func checkMail(m run.Mail) error {
-	_, notAName := subjects.ParsePath(m.From)
+// validateMail reports a message that a run would not read as a person's text.
+func validateMail(m run.Mail) error {
+	_, notAPath := subjects.ParsePath(m.From)
 	switch {
 	case strings.TrimSpace(m.Text) == "":
-		return fmt.Errorf("%w: it is empty", ErrBadMail)
+		return fmt.Errorf("%w: the text is empty", ErrInvalidMessage)
 	case !utf8.ValidString(m.Text):
-		return fmt.Errorf("%w: it is not UTF-8 text", ErrBadMail)
+		return fmt.Errorf("%w: the text is not UTF-8", ErrInvalidMessage)
 	case !utf8.ValidString(m.From):
-		return fmt.Errorf("%w: who it is from is not UTF-8 text", ErrBadMail)
-	case notAName == nil:
-		return fmt.Errorf("%w: from %q would be taken for the run of that path", ErrBadMail, m.From)
+		return fmt.Errorf("%w: the sender's name is not UTF-8", ErrInvalidMessage)
+	case notAPath == nil:
+		return fmt.Errorf("%w: the sender's name %q is the path of a run", ErrInvalidMessage, m.From)
 	}
-	if body, err := json.Marshal(m); err != nil {
+	body, err := json.Marshal(m)
+	if err != nil {
 		return err
-	} else if _, err = run.DecodeMail(body); err != nil {
-		return fmt.Errorf("%w: %w", ErrBadMail, err)
+	}
+	if _, err := run.DecodeMail(body); err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalidMessage, err)
 	}
 	return nil
 }
 
-// reachable returns an error if a run is not going to read anything any more.
-func (c *Client) reachable(ctx context.Context, r subjects.Run) error {
-	if ended, err := c.ended(ctx, r); err != nil {
-		return err
-	} else if ended {
-		return fmt.Errorf("%s %w", name(r), ErrEnded)
-	}
-	if _, cancelled, err := c.conn.First(ctx, r.Cancel()); err != nil {
-		return err
-	} else if cancelled {
-		return fmt.Errorf("%s %w", name(r), ErrCancelled)
-	}
-	return nil
-}
-
-// Received is one message that a run has got.
-type Received struct {
+// ReceivedMail is one message in the mailbox of a run.
+type ReceivedMail struct {
 	run.Mail
-	Time  time.Time
-	Taken bool // the run has read it
+	Time time.Time
+	// Taken reports whether the run has read the message.
+	Taken bool
 }
 
-// Mailbox lists what was written to a run, in stream order: by other runs and
-// by people, word of its forks that they are idle, and how those have ended
-// that it did not kill. A tree that no worker has taken yet has got nothing.
-func (c *Client) Mailbox(ctx context.Context, tree subjects.Tree, path subjects.Path) ([]Received, error) {
-	r, call, err := c.findCalled(ctx, tree, path)
+// Mailbox lists the messages that a run has received, in stream order: texts of
+// other runs and of people, idle notices of its forks, and the outcomes of
+// forks that it did not kill itself. A tree that no worker has taken yet has an
+// empty mailbox.
+func (c *Client) Mailbox(ctx context.Context, tree subjects.Tree, path subjects.Path) ([]ReceivedMail, error) {
+	r, call, err := c.findRun(ctx, tree, path)
 	if err != nil || call == 0 {
 		return nil, err
 	}
-	times, late := map[uint64]time.Time{}, map[uint64]run.Mail{}
-	s, err := c.fold(ctx, r, func(e run.Event) {
-		switch e := e.(type) {
+	// The fold keeps no times, and drops mail that comes after the end.
+	times := map[uint64]time.Time{}
+	dropped := map[uint64]run.Mail{}
+	var s run.State
+	for e, err := range c.runs.Events(ctx, r) {
+		if err == nil {
+			s, err = s.Apply(e)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", describe(r), err)
+		}
+		switch e := e.(type) { //nolint:gochecksumtype // no other event is mail
 		case run.Mailed:
 			if e.Mail.Seq > call { // mail before the call is never read
-				late[e.Mail.Seq], times[e.Mail.Seq] = e.Mail, e.Time
+				dropped[e.Mail.Seq] = e.Mail
+				times[e.Mail.Seq] = e.Time
 			}
 		case run.Replied:
 			times[e.Seq] = e.Time
-		case run.Called, run.Answered, run.Ended, run.TimedOut, run.AnsweredWithoutCalls, run.Approved, run.Interrupted, run.Cancelled, run.OutcomeStored:
 		}
-	})
-	if err != nil {
-		return nil, err
 	}
-	var all []Received
-	add := func(ms []run.Mail, taken bool) {
+	var all []ReceivedMail
+	add := func(taken bool, ms ...run.Mail) {
 		for _, m := range ms {
-			all = append(all, Received{m, times[m.Seq], taken})
-			delete(late, m.Seq)
+			all = append(all, ReceivedMail{m, times[m.Seq], taken})
+			delete(dropped, m.Seq)
 		}
 	}
 	for _, t := range s.Turns {
-		for _, took := range t.Took {
-			add(took, true)
-		}
-		add(slices.DeleteFunc(slices.Clone(t.Notice), func(m run.Mail) bool { return !m.Inline }), true)
+		add(true, slices.Concat(t.Took...)...)
+		add(true, slices.DeleteFunc(slices.Clone(t.Notice), func(m run.Mail) bool { return !m.Inline })...)
 	}
-	given, err := c.given(ctx, r, s, times)
+	read, err := c.readInline(ctx, r, s, times)
 	if err != nil {
 		return nil, err
 	}
 	for _, m := range s.Inbox {
-		add([]run.Mail{m}, given[m.Seq])
+		add(read[m.Seq], m)
 	}
-	add(slices.Collect(maps.Values(late)), false) // what came after its end
-	slices.SortFunc(all, func(a, b Received) int { return cmp.Compare(a.Seq, b.Seq) })
+	add(false, slices.Collect(maps.Values(dropped))...)
+	slices.SortFunc(all, func(a, b ReceivedMail) int { return cmp.Compare(a.Seq, b.Seq) })
 	return all, nil
 }
 
-// given are the messages that a run was given as they are with the last
-// question to its model, to which it has answered for good. Such an answer is
-// no entry of the log, which would say what its writer had read: that is what
-// was stored before the model was asked.
-func (c *Client) given(
-	ctx context.Context,
-	r subjects.Run,
-	s run.State,
-	times map[uint64]time.Time,
+// readInline reports which messages of a completed run's inbox its model read
+// inline with the last request. The answer to that request is the outcome, and
+// not an entry of the log that would say how far its writer had read. So a
+// message counts as read if it was stored before the model was asked.
+func (c *Client) readInline(
+	ctx context.Context, r subjects.Run, s run.State, times map[uint64]time.Time,
 ) (map[uint64]bool, error) {
-	news := s.Notice()
-	if len(news) == 0 {
+	notice := s.Notice()
+	if len(notice) == 0 {
 		return nil, nil
 	}
-	end, ok, err := c.end(ctx, r)
+	end, ok, err := c.readEnd(ctx, r)
 	if err != nil || !ok {
 		return nil, err
 	}
-	o, err := c.outcome(ctx, end)
+	o, err := c.decodeOutcome(ctx, end)
 	if err != nil || o.Status != run.StatusCompleted {
 		return nil, err
 	}
 	asked := end.Time.Add(-time.Duration(o.ModelMS-s.ModelMS()) * time.Millisecond)
-	given := map[uint64]bool{}
-	for _, m := range news {
-		given[m.Seq] = m.Inline && (m.Seq <= s.Owner || times[m.Seq].Before(asked))
+	read := map[uint64]bool{}
+	for _, m := range notice {
+		read[m.Seq] = m.Inline && (m.Seq <= s.Owner || times[m.Seq].Before(asked))
 	}
-	return given, nil
+	return read, nil
 }

@@ -39,7 +39,7 @@ func (s *stage) mailbox(tree subjects.Tree, path string) []string {
 		s.t.Fatal(err)
 	}
 	var lines []string
-	last := client.Received{}
+	last := client.ReceivedMail{}
 	for _, m := range ms {
 		line := fmt.Sprintf("%s: %s", m.From, m.Text)
 		if m.Idle {
@@ -107,7 +107,7 @@ func TestMail(t *testing.T) {
 		if diff := cmp.Diff(append(want, "user: late"), s.mailbox(tree, "r")); diff != "" {
 			t.Error(diff)
 		}
-		root, err := s.Root(t.Context(), tree)
+		root, err := s.RootState(t.Context(), tree)
 		if err != nil || len(root.Turns) != 5 || len(root.Inbox) != 0 && root.Inbox[0].Text != "late" {
 			t.Errorf("%d turns, %+v, %v", len(root.Turns), root.Inbox, err)
 		}
@@ -142,12 +142,12 @@ func TestMailEvents(t *testing.T) {
 			switch e.Kind { //nolint:exhaustive // the rest is told enough
 			case client.Answered:
 				line += " " + string(e.Calls[0].Op)
-			case client.Rested:
+			case client.BecameIdle:
 				line += fmt.Sprintf(" %d %s%s", e.Turn, e.Outcome.Result, e.Outcome.Error)
-			case client.Mailed:
+			case client.MailReceived:
 				line += fmt.Sprintf(" %s %t", e.Mail.From, e.Mail.Idle)
 			}
-			if e.Kind == client.Rested && e.Worker != "w1" {
+			if e.Kind == client.BecameIdle && e.Worker != "w1" {
 				t.Errorf("%s: by %q", line, e.Worker)
 			}
 			if e.Seq > 0 && len(lines) < len(want) {
@@ -175,11 +175,11 @@ func TestSendErrors(t *testing.T) {
 				t.Errorf("%v, want %v with %q", err, want, says)
 			}
 		}
-		wants(tree, "r", "", "x", client.ErrNotCalled, "tree "+tree.String()+" has not begun")
+		wants(tree, "r", "", "x", client.ErrNotStarted, "tree "+tree.String()+": not started")
 		if got := s.mailbox(tree, "r"); got != nil {
 			t.Errorf("%q", got)
 		}
-		unserved := s.conn.Space().Run(s.agent("unserved"), client.Key("unserved"), subjects.Root)
+		unserved := s.conn.Space().Run(s.agent("unserved"), client.TreeID("unserved"), subjects.Root)
 		s.write(unserved.Call(), "{}")
 		if err := s.Cancel(t.Context(), unserved.Tree, subjects.Root, ""); err != nil {
 			t.Fatal(err)
@@ -187,13 +187,13 @@ func TestSendErrors(t *testing.T) {
 		wants(unserved.Tree, "r", "", "x", client.ErrCancelled, "tree unserved")
 		s.hire()
 		time.Sleep(time.Minute)
-		wants(client.Key("nobody"), "r", "", "x", client.ErrUnknownTree, "nobody")
+		wants(client.TreeID("nobody"), "r", "", "x", client.ErrUnknownTree, "nobody")
 		wants(tree, "r-7-0", "", "x", client.ErrUnknownRun, "r-7-0")
-		wants(tree, "r", "", " \n", client.ErrBadMail, "empty")
-		wants(tree, "r", "", "\xff", client.ErrBadMail, "not UTF-8")
-		wants(tree, "r", "\xff", "x", client.ErrBadMail, "not UTF-8")
-		wants(tree, "r", "r-1-0", "x", client.ErrBadMail, "would be taken for the run")
-		wants(tree, "r", strings.Repeat("x", 513), "x", client.ErrBadMail, "at most 512 bytes")
+		wants(tree, "r", "", " \n", client.ErrInvalidMessage, "empty")
+		wants(tree, "r", "", "\xff", client.ErrInvalidMessage, "not UTF-8")
+		wants(tree, "r", "\xff", "x", client.ErrInvalidMessage, "not UTF-8")
+		wants(tree, "r", "r-1-0", "x", client.ErrInvalidMessage, "is the path of a run")
+		wants(tree, "r", strings.Repeat("x", 513), "x", client.ErrInvalidMessage, "at most 512 bytes")
 		if err := s.Cancel(t.Context(), tree, s.path("r-1-0"), ""); err != nil {
 			t.Fatal(err)
 		}
@@ -203,7 +203,7 @@ func TestSendErrors(t *testing.T) {
 		if _, err := s.Mailbox(t.Context(), tree, s.path("r-7-0")); !errors.Is(err, client.ErrUnknownRun) {
 			t.Error(err)
 		}
-		if _, err := s.Mailbox(t.Context(), client.Key("nobody"), subjects.Root); !errors.Is(
+		if _, err := s.Mailbox(t.Context(), client.TreeID("nobody"), subjects.Root); !errors.Is(
 			err,
 			client.ErrUnknownTree,
 		) {

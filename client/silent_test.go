@@ -48,7 +48,7 @@ func TestWithoutLiveMessages(t *testing.T) {
 			t.Errorf("%+v, %v", o, err)
 		}
 	})
-	var kinds []client.Kind
+	var kinds []client.EventKind
 	wg.Go(func() {
 		if err := c.Follow(t.Context(), tree, func(e client.Event) { kinds = append(kinds, e.Kind) }); err != nil {
 			t.Error(err)
@@ -65,7 +65,7 @@ func TestWithoutLiveMessages(t *testing.T) {
 		}
 	}
 	wg.Wait()
-	if len(kinds) != 2 || kinds[0] != client.Called || kinds[1] != client.Concluded {
+	if len(kinds) != 2 || kinds[0] != client.Called || kinds[1] != client.TreeEnded {
 		t.Errorf("events %v", kinds)
 	}
 }

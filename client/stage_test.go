@@ -174,7 +174,7 @@ func (s *stage) submit(agent, text, key string) subjects.Tree {
 	s.t.Helper()
 	task := client.Task{Agent: s.agent(agent), Text: text}
 	if key != "" {
-		task.ID = client.Key(key)
+		task.ID = client.TreeID(key)
 	}
 	tree, err := s.Submit(s.t.Context(), task)
 	if err != nil {

@@ -11,22 +11,22 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// Task is what an agent is asked to do.
+// Task is a request to an agent. Only Agent is required.
 type Task struct {
-	Agent subjects.Agent // required
-	// the zero value makes up a new one
+	Agent subjects.Agent
+	// ID is the id of the tree to make. Zero: Submit makes a new id.
 	ID   subjects.Tree
 	Text string
-	// for the whole tree, 0: what the workers allow; they allow no more
-	// than that
+	// Timeout bounds the whole tree. Zero: the workers' own bound holds,
+	// which also caps longer timeouts.
 	Timeout time.Duration
-	// of the whole tree; the agent's own hold too
+	// Budget bounds the whole tree, in addition to the agent's own budget.
 	Budget subjects.Budget
 }
 
-// Key makes a tree id of any string: the string itself if it is one, otherwise
-// one that follows from it. The same key is always the same tree.
-func Key(key string) subjects.Tree {
+// TreeID returns the tree id for a key: the key itself if it is a valid id,
+// otherwise an id derived from it. The same key always gives the same id.
+func TreeID(key string) subjects.Tree {
 	if t, err := subjects.ParseTree(key); err == nil {
 		return t
 	}
@@ -36,9 +36,10 @@ func Key(key string) subjects.Tree {
 	return t
 }
 
-// Submit publishes a task and returns its tree's id once the task is stored.
-// Submitting an id again changes nothing: there is one tree and one result,
-// whichever submission made it.
+// Submit publishes a task and returns the id of its tree once the task is
+// stored. A second submission with the same id changes nothing: the tree and
+// its outcome are those of the first. The error is ErrIDTaken if the id belongs
+// to a tree of another agent.
 func (c *Client) Submit(ctx context.Context, t Task) (subjects.Tree, error) {
 	if err := c.conn.Provisioned(ctx); err != nil {
 		return subjects.Tree{}, err
@@ -49,15 +50,13 @@ func (c *Client) Submit(ctx context.Context, t Task) (subjects.Tree, error) {
 			return subjects.Tree{}, err
 		}
 		t.ID = id
-	} else if err := c.free(ctx, t); err != nil {
+	} else if err := c.checkID(ctx, t); err != nil {
 		return t.ID, err
 	}
 	m := bus.Message{Subject: c.conn.Space().Submit(t.Agent, t.ID), Body: []byte(t.Text)}
 	if t.Timeout > 0 {
-		m.Header = append(
-			m.Header,
-			[2]string{subjects.HeaderDeadline, subjects.FormatDeadline(time.Now().Add(t.Timeout))},
-		)
+		deadline := subjects.FormatDeadline(time.Now().Add(t.Timeout))
+		m.Header = append(m.Header, [2]string{subjects.HeaderDeadline, deadline})
 	}
 	if t.Budget != (subjects.Budget{}) {
 		scopes := []subjects.Scope{{Path: subjects.Root, Budget: t.Budget}}
@@ -69,15 +68,15 @@ func (c *Client) Submit(ctx context.Context, t Task) (subjects.Tree, error) {
 	return t.ID, nil
 }
 
-// free finds out early what a worker would refuse: an id that another agent's
-// tree has.
-func (c *Client) free(ctx context.Context, t Task) error {
-	f, err := c.root(ctx, t.ID)
+// checkID reports early an id that a worker would refuse: that of another
+// agent's tree.
+func (c *Client) checkID(ctx context.Context, t Task) error {
+	f, err := c.lookupRoot(ctx, t.ID)
 	if err != nil {
 		return err
 	}
 	if f.called && f.root.Agent != t.Agent {
-		return fmt.Errorf("tree %s: %w: %s", t.ID, ErrOtherAgent, f.root.Agent)
+		return fmt.Errorf("tree %s: %w: %s", t.ID, ErrIDTaken, f.root.Agent)
 	}
 	return nil
 }

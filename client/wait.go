@@ -10,9 +10,9 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// Wait returns the outcome of a tree, at once if it has ended. It waits for as
-// long as ctx allows, and returns ErrUnknownTree for a tree that is nowhere to
-// be found.
+// Wait returns the outcome of a tree, at once if it has ended. Without an
+// outcome it returns when ctx ends, with its cause. The error is ErrUnknownTree
+// for a tree that is not found.
 func (c *Client) Wait(ctx context.Context, tree subjects.Tree) (run.Outcome, error) {
 	f, err := c.find(ctx, tree)
 	if err != nil {
@@ -20,27 +20,27 @@ func (c *Client) Wait(ctx context.Context, tree subjects.Tree) (run.Outcome, err
 	}
 	hints := newHints()
 	space := c.conn.Space()
-	stop, err := c.conn.Watch(space.Live(space.Result(f.root.Agent, tree)), hints.give)
+	stop, err := c.conn.Watch(space.Live(space.Result(f.root.Agent, tree)), hints.add)
 	if err != nil {
 		return run.Outcome{}, err
 	}
 	defer stop()
 	for {
-		m, ok, err := c.result(ctx, f.root)
+		m, ok, err := c.readResult(ctx, f.root)
 		if err != nil {
 			return run.Outcome{}, err
 		}
 		if ok {
-			return c.outcome(ctx, m)
+			return c.decodeOutcome(ctx, m)
 		}
-		if err := hints.wait(ctx, poll); err != nil {
+		if err := hints.wait(ctx, pollInterval); err != nil {
 			return run.Outcome{}, err
 		}
 	}
 }
 
-// outcome reads what a message says of how a run ended.
-func (c *Client) outcome(ctx context.Context, m bus.Stored) (run.Outcome, error) {
+// decodeOutcome loads and decodes the message that holds an outcome.
+func (c *Client) decodeOutcome(ctx context.Context, m bus.Stored) (run.Outcome, error) {
 	body, err := c.conn.Load(ctx, m)
 	if err != nil {
 		return run.Outcome{}, fmt.Errorf("%s: %w", m.Subject, err)
@@ -52,19 +52,21 @@ func (c *Client) outcome(ctx context.Context, m bus.Stored) (run.Outcome, error)
 	return o, nil
 }
 
-// hints says that there may be something to read. Many hints are one.
+// hints tells a reader that there may be something new to read. Pending hints
+// coalesce.
 type hints chan struct{}
 
 func newHints() hints { return make(hints, 1) }
 
-func (h hints) give(bus.Stored) {
+func (h hints) add(bus.Stored) {
 	select {
 	case h <- struct{}{}:
 	default:
 	}
 }
 
-// wait returns at the next hint, or after a while without one.
+// wait returns at the next hint, or after atMost without one. The error is the
+// cause of ctx.
 func (h hints) wait(ctx context.Context, atMost time.Duration) error {
 	t := time.NewTimer(atMost)
 	defer t.Stop()

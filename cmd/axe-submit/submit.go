@@ -93,7 +93,7 @@ func (s *submission) task(ctx context.Context, args []string) (client.Task, erro
 		if s.id == "" {
 			return client.Task{}, cli.Usage("--id: the key is empty")
 		}
-		task.ID = client.Key(s.id)
+		task.ID = client.TreeID(s.id)
 	}
 	var arg *string
 	if len(args) > 1 {

@@ -36,9 +36,9 @@ func about(ctx context.Context, ses *cli.Session, l client.DeadLetter) (letter, 
 		ID: l.ID, Time: l.Time, Agent: l.Run.Agent.String(), Tree: l.Run.Tree.String(), Path: l.Run.Path.String(),
 		Reason: l.Reason, Subject: l.Subject, Seq: l.Seq,
 	}
-	tried, err := ses.Tried(ctx, l)
+	tried, err := ses.Retried(ctx, l)
 	if tried {
-		out.Retried = l.Again().String()
+		out.Retried = l.RetryTree().String()
 	}
 	return out, err
 }
@@ -73,14 +73,14 @@ func (d *deadLetters) list(ctx context.Context, stdout io.Writer) error {
 
 // chosen are the letters that the flags ask for.
 func (d *deadLetters) chosen(ctx context.Context, ses *cli.Session) ([]client.DeadLetter, error) {
-	all, err := ses.Dead(ctx)
+	all, err := ses.DeadLetters(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var out []client.DeadLetter
 	for _, l := range all {
 		agent, tree := l.Run.Agent.String(), l.Run.Tree.String()
-		if (d.agent == "" || agent == d.agent) && (d.tree == "" || tree == client.Key(d.tree).String()) {
+		if (d.agent == "" || agent == d.agent) && (d.tree == "" || tree == client.TreeID(d.tree).String()) {
 			out = append(out, l)
 		}
 	}
@@ -97,7 +97,7 @@ func (d *deadLetters) show(ctx context.Context, stdout io.Writer, arg string) er
 		if err != nil {
 			return err
 		}
-		in, _, _, err := ses.Asked(ctx, l)
+		in, _, _, err := ses.OriginalCall(ctx, l)
 		if err != nil {
 			return err
 		}

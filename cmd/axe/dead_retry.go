@@ -63,7 +63,7 @@ func (d *deadLetters) toRetry(ctx context.Context, ses *cli.Session, args []stri
 		if l.Run.Agent.IsZero() {
 			continue
 		}
-		tried, err := ses.Tried(ctx, l)
+		tried, err := ses.Retried(ctx, l)
 		if err != nil {
 			return nil, err
 		}
@@ -76,7 +76,7 @@ func (d *deadLetters) toRetry(ctx context.Context, ses *cli.Session, args []stri
 
 // task is what a letter's run was asked, for a tree of its own.
 func (d *deadLetters) task(ctx context.Context, ses *cli.Session, l client.DeadLetter) (client.Task, error) {
-	t := client.Task{Agent: l.Run.Agent, ID: l.Again(), Text: string(l.Body)}
+	t := client.Task{Agent: l.Run.Agent, ID: l.RetryTree(), Text: string(l.Body)}
 	if t.Agent.IsZero() {
 		var err error
 		if t.Agent, err = subjects.ParseAgent(d.agent); err != nil {
@@ -87,7 +87,7 @@ func (d *deadLetters) task(ctx context.Context, ses *cli.Session, l client.DeadL
 	if d.agent != "" && d.agent != t.Agent.String() {
 		return client.Task{}, cli.Usage("it is one of %s: --agent is for those that name no agent", t.Agent)
 	}
-	in, limits, ok, err := ses.Asked(ctx, l)
+	in, limits, ok, err := ses.OriginalCall(ctx, l)
 	t.Budget = limits
 	switch {
 	case err != nil:

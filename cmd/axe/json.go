@@ -63,7 +63,7 @@ const maxOutput = 1024
 // printJSON writes an outcome on one line and returns the failure that it is,
 // if it is one.
 func printJSON(ctx context.Context, w io.Writer, c *client.Client, tree subjects.Tree, o run.Outcome) error {
-	root, err := c.Root(ctx, tree)
+	root, err := c.RootState(ctx, tree)
 	if err != nil {
 		return err
 	}

@@ -53,7 +53,7 @@ func sendCommand() *cobra.Command {
 			Args: cobra.MinimumNArgs(2),
 			RunE: func(cmd *cobra.Command, args []string) error { return send(cmd.Context(), f, from, args) },
 		}
-		cmd.Flags().StringVar(&from, "from", client.Person, "your name, as the run is told it")
+		cmd.Flags().StringVar(&from, "from", client.DefaultName, "your name, as the run is told it")
 		return cmd
 	})
 }
@@ -157,7 +157,7 @@ type received struct {
 	Taken   bool         `json:"taken"`
 }
 
-func printMail(stdout io.Writer, all []client.Received) error {
+func printMail(stdout io.Writer, all []client.ReceivedMail) error {
 	for _, m := range all {
 		if err := printLine(stdout, received{m.Seq, m.Time, m.From, m.Text, m.Idle, m.Outcome, m.Taken}); err != nil {
 			return err

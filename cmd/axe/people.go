@@ -163,7 +163,7 @@ func fork(
 		return err
 	}
 	defer ses.Conn.Close()
-	made, err := ses.Fork(ctx, client.Branch{Tree: tree, Path: path, Turn: turn, Prompt: text, Within: within})
+	made, err := ses.Fork(ctx, client.ForkTask{Tree: tree, Path: path, Turn: turn, Prompt: text, Timeout: within})
 	if err != nil {
 		return cli.Named(id, err)
 	}
@@ -223,15 +223,15 @@ func pendingCommand() *cobra.Command {
 
 // waiting is what --json prints of a turn that waits for a person.
 type waiting struct {
-	Tree  string       `json:"tree"`
-	Path  string       `json:"path"`
-	Agent string       `json:"agent"`
-	Turn  int          `json:"turn"`
-	Why   string       `json:"why"`
-	Said  string       `json:"said,omitzero"`
-	Calls []client.Act `json:"calls"`
-	Since time.Time    `json:"since"`
-	Until time.Time    `json:"until"`
+	Tree  string            `json:"tree"`
+	Path  string            `json:"path"`
+	Agent string            `json:"agent"`
+	Turn  int               `json:"turn"`
+	Why   string            `json:"why"`
+	Said  string            `json:"said,omitzero"`
+	Calls []client.ToolCall `json:"calls"`
+	Since time.Time         `json:"since"`
+	Until time.Time         `json:"until"`
 }
 
 func showPending(ctx context.Context, stdout io.Writer, f *cli.SessionFlags, asJSON bool, args []string) error {
@@ -247,7 +247,7 @@ func showPending(ctx context.Context, stdout io.Writer, f *cli.SessionFlags, asJ
 		return err
 	}
 	defer ses.Conn.Close()
-	all, err := ses.Pending(ctx, tree)
+	all, err := ses.HeldTurns(ctx, tree)
 	if err != nil {
 		return cli.Named(strings.Join(args, ""), err)
 	}
@@ -258,8 +258,8 @@ func showPending(ctx context.Context, stdout io.Writer, f *cli.SessionFlags, asJ
 				p.Run.Path.String(),
 				p.Run.Agent.String(),
 				p.Turn,
-				p.Why,
-				p.Said,
+				p.Reason,
+				p.Text,
 				p.Calls,
 				p.Since,
 				p.Until,
@@ -278,9 +278,9 @@ func showPending(ctx context.Context, stdout io.Writer, f *cli.SessionFlags, asJ
 			p.Run.Agent,
 			p.Until.Local().Format(time.DateTime),
 		)
-		fmt.Fprintf(stdout, "  its supervisor: %s\n", cli.Printable(p.Why))
-		if p.Said != "" {
-			fmt.Fprintf(stdout, "  it says: %s\n", cli.Printable(p.Said))
+		fmt.Fprintf(stdout, "  its supervisor: %s\n", cli.Printable(p.Reason))
+		if p.Text != "" {
+			fmt.Fprintf(stdout, "  it says: %s\n", cli.Printable(p.Text))
 		}
 		for _, c := range p.Calls {
 			fmt.Fprintf(stdout, "  %s%s\n", c.Tool, cli.Printable(arguments(c.Arguments)))

@@ -145,7 +145,7 @@ func (v *verification) read(ctx context.Context, conn *bus.Conn, args []string) 
 		}
 	}
 	for _, key := range args {
-		if err := r.feedTree(ctx, client.Key(key)); err != nil {
+		if err := r.feedTree(ctx, client.TreeID(key)); err != nil {
 			return verify.Report{}, err
 		}
 	}

@@ -73,7 +73,7 @@ func (l *load) tree(ctx context.Context, i int) {
 	o, err := run.Outcome{}, l.again(ctx, func(ctx context.Context) error { return submit(ctx, label) })
 	if err == nil {
 		err = l.again(ctx, func(ctx context.Context) (err error) {
-			o, err = l.client.Wait(ctx, client.Key(label))
+			o, err = l.client.Wait(ctx, client.TreeID(label))
 			return err
 		})
 	}
@@ -107,7 +107,7 @@ func (l *load) again(ctx context.Context, do func(context.Context) error) error 
 }
 
 func (l *load) submit(ctx context.Context, label string) error {
-	_, err := l.client.Submit(ctx, client.Task{Agent: l.lead, ID: client.Key(label), Text: label})
+	_, err := l.client.Submit(ctx, client.Task{Agent: l.lead, ID: client.TreeID(label), Text: label})
 	return err
 }
 

@@ -166,7 +166,7 @@ func (w *ward) lead(ctx context.Context, agent, key string, n, atOnce int) (took
 	for i := range took {
 		g.Go(func() error {
 			begin := time.Now()
-			id := client.Key(fmt.Sprintf("%s%d", key, i))
+			id := client.TreeID(fmt.Sprintf("%s%d", key, i))
 			_, err := w.client.Submit(ctx, client.Task{Agent: lead, ID: id, Text: agent})
 			if err != nil {
 				return err
@@ -249,7 +249,7 @@ func poison(t *testing.T, bin string, n int, ackWait time.Duration) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	letters, err := w.client.Dead(ctx)
+	letters, err := w.client.DeadLetters(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,7 +41,7 @@ which have not. What was cancelled before is fine, what has ended is an error.`,
 // other.
 func KillCommand(f *SessionFlags) *cobra.Command {
 	c := &cancellation{done: "killed"}
-	return c.command(f, "killed by "+client.Person, &cobra.Command{
+	return c.command(f, "killed by "+client.DefaultName, &cobra.Command{
 		Use: "kill ID [PATH]", Short: "End a fork, or a tree, as the tool kill does", Args: cobra.RangeArgs(1, 2),
 		Long: `End a run and all that work for it, as an agent does with the tool kill: the run of a PATH, as axe mail and --progress plain
 have it (r-1-0 is what the first call of the root's first turn has made), or the tree. Who has forked the run gets mail that
@@ -63,7 +63,7 @@ func (c *cancellation) command(f *SessionFlags, reason string, cmd *cobra.Comman
 // Target is the run that the first arguments of a command name: a tree's id, or
 // the key of --id, and perhaps a path. What says so in words.
 func Target(id string, path ...string) (tree subjects.Tree, p subjects.Path, what string, err error) {
-	tree, p = client.Key(id), subjects.Root
+	tree, p = client.TreeID(id), subjects.Root
 	what = "tree " + tree.String()
 	if len(path) > 0 {
 		p, err = subjects.ParsePath(path[0])
@@ -106,7 +106,7 @@ func (c *cancellation) run(ctx context.Context, f *SessionFlags, args []string) 
 
 // Named says which key stands behind a tree id that its user has not seen.
 func Named(key string, err error) error {
-	if errors.Is(err, client.ErrUnknownTree) && client.Key(key).String() != key {
+	if errors.Is(err, client.ErrUnknownTree) && client.TreeID(key).String() != key {
 		return fmt.Errorf("%w (of key %q)", err, key)
 	}
 	return err

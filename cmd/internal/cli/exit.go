@@ -84,7 +84,7 @@ func Code(err error) int {
 	if _, ok := errors.AsType[*configs.Error](err); ok {
 		return CodeConfig
 	}
-	for _, bad := range []error{subjects.ErrToken, client.ErrUnknownTree, client.ErrUnknownRun, client.ErrUnknownTurn, client.ErrUnknownLetter, client.ErrBadMail, client.ErrOtherAgent, bus.ErrTooLarge} {
+	for _, bad := range []error{subjects.ErrToken, client.ErrUnknownTree, client.ErrUnknownRun, client.ErrUnknownTurn, client.ErrUnknownDeadLetter, client.ErrInvalidMessage, client.ErrIDTaken, bus.ErrTooLarge} {
 		if errors.Is(err, bad) {
 			return CodeConfig
 		}

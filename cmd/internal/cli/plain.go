@@ -20,7 +20,7 @@ func Line(e client.Event) string {
 		what = fmt.Sprintf("asking, turn %d", e.Turn)
 	case client.Retrying:
 		what = fmt.Sprintf("turn %d: %s", e.Turn, attempt(e.Attempt, e.Attempts, e.Next.Sub(e.Time), e.Reason))
-	case client.Waiting:
+	case client.RateLimited:
 		what = fmt.Sprintf("turn %d: %s", e.Turn, limited(e.Next, e.Time, e.Reason))
 	case client.Answered:
 		what = fmt.Sprintf("turn %d %s", e.Turn, strings.Join(deeds(e.Calls), ", "))
@@ -34,12 +34,12 @@ func Line(e client.Event) string {
 		}
 	case client.Held, client.Approved, client.Denied:
 		what = decision(e)
-	case client.Rested:
+	case client.BecameIdle:
 		what = "idle"
 		if e.Outcome.Status != run.StatusCompleted {
 			what += ": " + e.Outcome.Error
 		}
-	case client.Mailed:
+	case client.MailReceived:
 		what = "got mail from " + e.Mail.From
 		if e.Mail.Idle {
 			what += ", which is idle"
@@ -57,7 +57,7 @@ func Line(e client.Event) string {
 		if e.Reason == agentd.AboveAnswered {
 			what = endsWithAbove
 		}
-	case client.Replied, client.Concluded:
+	case client.ChildEnded, client.TreeEnded:
 		what = fate(e.Outcome)
 	case client.Called, client.Interrupted:
 	}

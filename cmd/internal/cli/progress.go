@@ -112,7 +112,7 @@ func (v *View) Attend(
 		// what it cannot show, Wait tells
 		_, _ = c.WaitEnded(ctx, tree, subjects.Root, func(e client.Event) {
 			fn(e)
-			if e.Kind == client.Concluded {
+			if e.Kind == client.TreeEnded {
 				close(told)
 			}
 		})

@@ -53,23 +53,23 @@ func (t *transcript) apply(e client.Event) {
 		t.called(e)
 	case client.Retrying:
 		t.retrying(e)
-	case client.Waiting:
+	case client.RateLimited:
 		t.waiting(e)
 	case client.Answered:
 		t.answered(e)
-	case client.Rested:
+	case client.BecameIdle:
 		t.rested(e)
-	case client.Mailed:
+	case client.MailReceived:
 		t.mailed(e)
 	case client.Asking:
 		if e.Run.Path.IsRoot() {
 			t.reach(e.Turn)
 		}
-	case client.Replied:
+	case client.ChildEnded:
 		t.ended(e.Run.Path, e.Outcome)
 	case client.TimedOut:
 		t.timedOut(e)
-	case client.Concluded:
+	case client.TreeEnded:
 		t.concluded(e.Outcome)
 	case client.Held, client.Approved, client.Denied:
 		t.decided(e)

@@ -28,7 +28,7 @@ func TestTranscript(t *testing.T) {
 				e.Input.Task = e.Reason
 			case client.Answered:
 				e.Stop = "tool_use"
-			case client.Replied, client.Concluded, client.Rested:
+			case client.ChildEnded, client.TreeEnded, client.BecameIdle:
 				e.Outcome.Result, e.Outcome.StopReason = e.Outcome.Error, "end_turn"
 			}
 			told.apply(e)

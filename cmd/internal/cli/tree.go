@@ -114,15 +114,15 @@ func (t *Tree) Apply(e client.Event) {
 			n.phase, n.turn, n.worker, n.why = retrying, e.Turn, e.Worker, e.Reason
 			n.attempt, n.attempts, n.next = e.Attempt, e.Attempts, e.Next
 		}
-	case client.Waiting:
+	case client.RateLimited:
 		if e.Turn > n.answered && n.phase != ending {
 			n.phase, n.turn, n.worker, n.why, n.next = barred, e.Turn, e.Worker, e.Reason, e.Next
 		}
 	case client.Answered:
 		t.answered(n, e)
-	case client.Rested:
+	case client.BecameIdle:
 		t.rested(n, e)
-	case client.Mailed:
+	case client.MailReceived:
 		t.mailed(n, e.Mail)
 	case client.TimedOut:
 		if e.Turn == n.answered && (n.phase == waiting || n.phase == reviewed && n.stopped) {
@@ -141,7 +141,7 @@ func (t *Tree) Apply(e client.Event) {
 		n.stop()
 	case client.Cancelled:
 		n.end(e.Reason)
-	case client.Replied, client.Concluded:
+	case client.ChildEnded, client.TreeEnded:
 		t.end(n, e)
 	}
 }

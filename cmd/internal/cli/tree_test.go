@@ -74,8 +74,8 @@ func parseEvent(t *testing.T, line string) client.Event {
 		t.Fatal(err)
 	}
 	e := client.Event{
-		Kind: client.Kind(strings.ReplaceAll(words[3], "_", " ")), Time: time.Unix(0, 0).Add(at), Reason: text,
-		Run:     subjects.Space{}.Run(agent, client.Key("tree"), path),
+		Kind: client.EventKind(strings.ReplaceAll(words[3], "_", " ")), Time: time.Unix(0, 0).Add(at), Reason: text,
+		Run:     subjects.Space{}.Run(agent, client.TreeID("tree"), path),
 		Outcome: run.Outcome{Status: run.StatusCompleted, Error: text},
 	}
 	for _, word := range words[4:] {
@@ -154,18 +154,18 @@ func parseCall(text, why string, child subjects.Path) run.Call {
 // break a drawing.
 func TestTreeTakesAnything(t *testing.T) {
 	paths := []string{"r-3-1-2-0", "r-1-0", "r", "r-2-11", "r-2-9", "r-1-0-1-0"}
-	kinds := []client.Kind{
-		client.Replied,
+	kinds := []client.EventKind{
+		client.ChildEnded,
 		client.Asking,
 		client.Retrying,
-		client.Waiting,
+		client.RateLimited,
 		client.TimedOut,
 		client.Cancelled,
 		client.Answered,
 		client.Called,
-		client.Concluded,
-		client.Rested,
-		client.Mailed,
+		client.TreeEnded,
+		client.BecameIdle,
+		client.MailReceived,
 		client.Held,
 		client.Approved,
 		client.Denied,

@@ -99,7 +99,7 @@ func TestRootReadsAsAWorker(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				got, err := s.Root(t.Context(), tree)
+				got, err := s.RootState(t.Context(), tree)
 				if test.corrupt {
 					if !errors.Is(err, run.ErrCorrupt) {
 						t.Errorf("error %v, want %v", err, run.ErrCorrupt)

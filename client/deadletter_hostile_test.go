@@ -23,7 +23,7 @@ func TestHostileLetter(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Second)
-		if letters, err := s.Dead(t.Context()); err != nil || len(letters) != 2 {
+		if letters, err := s.DeadLetters(t.Context()); err != nil || len(letters) != 2 {
 			t.Errorf("%d letters, %v", len(letters), err)
 		}
 	})

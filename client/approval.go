@@ -1,0 +1,116 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/subjects"
+)
+
+// HeldTurn is a turn that is held until a person approves or denies it.
+type HeldTurn struct {
+	Run subjects.Run
+	// Turn counts from 1.
+	Turn int
+	// Reason is the supervisor's reason for the pause.
+	Reason string
+	// Text is the model's text beside the tool calls.
+	Text  string
+	Calls []ToolCall
+	// Since is the time at which the turn was stored.
+	Since time.Time
+	// Until is the time at which the agent's policy decides instead.
+	Until time.Time
+}
+
+// ToolCall is one tool call of a held turn.
+type ToolCall struct {
+	Tool      string            `json:"tool"`
+	Arguments map[string]string `json:"arguments"`
+}
+
+// HeldTurns lists the turns that are held for a person, the oldest first. The
+// zero tree means all trees. The error is ErrUnknownTree for a tree that is not
+// found.
+func (c *Client) HeldTurns(ctx context.Context, tree subjects.Tree) ([]HeldTurn, error) {
+	if err := c.conn.Provisioned(ctx); err != nil {
+		return nil, err
+	}
+	if !tree.IsZero() {
+		if _, err := c.find(ctx, tree); err != nil {
+			return nil, err
+		}
+	}
+	space := c.conn.Space()
+	var all []HeldTurn
+	// The timer of a held turn is the only message that is found without
+	// knowing its run.
+	for m, err := range c.conn.Scan(ctx, space.Timers(), 0) {
+		if err != nil {
+			return nil, fmt.Errorf("held turns: %w", err)
+		}
+		var held run.HeldTurn
+		r, _, err := space.ParseTimer(m.Subject)
+		if err != nil || json.Unmarshal(m.Body, &held) != nil || held.Turn == 0 || !tree.IsZero() && r.Tree != tree {
+			continue
+		}
+		h, ok, err := c.heldTurn(ctx, r, held.Turn)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			all = append(all, h)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b HeldTurn) int { return a.Since.Compare(b.Since) })
+	return all, nil
+}
+
+// heldTurn reads the turn of a run for which a timer is set. Ok is false if the
+// turn is no longer held.
+func (c *Client) heldTurn(ctx context.Context, r subjects.Run, turn int) (h HeldTurn, ok bool, err error) {
+	s, err := c.readState(ctx, r)
+	if err != nil || s.Phase != run.Held || len(s.Turns) != turn {
+		return h, false, err
+	}
+	if _, ended, err := c.readEnd(ctx, r); err != nil || ended {
+		return h, false, err
+	}
+	t := s.Turns[turn-1]
+	h = HeldTurn{
+		Run: r, Turn: turn, Reason: t.Why, Text: t.Entry.Answer.Content, Since: t.Time, Until: t.Entry.Timer,
+	}
+	for i, tc := range t.Entry.Answer.ToolCalls {
+		if !t.Entry.CallsOf(i)[0].Failed() {
+			h.Calls = append(h.Calls, ToolCall{tc.Name, tc.Arguments})
+		}
+	}
+	return h, true, nil
+}
+
+// Decide sends a person's decision about the turn that a run holds: the turn is
+// carried out, or no call of it is, and the model reads the reason. Decide sets
+// the turn of the approval. The errors are those of Send, and ErrNotHeld.
+func (c *Client) Decide(ctx context.Context, tree subjects.Tree, path subjects.Path, approval run.Approval) error {
+	r, err := c.findActive(ctx, tree, path)
+	if err != nil {
+		return err
+	}
+	s, err := c.readState(ctx, r)
+	if err != nil {
+		return err
+	}
+	if s.Phase != run.Held {
+		return fmt.Errorf("%s: %w", describe(r), ErrNotHeld)
+	}
+	approval.Turn = len(s.Turns)
+	body, err := json.Marshal(approval)
+	if err != nil {
+		return err
+	}
+	return c.writeTo(ctx, r.Approve, body)
+}

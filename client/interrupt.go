@@ -1,0 +1,37 @@
+package client
+
+import (
+	"context"
+
+	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/subjects"
+)
+
+// Interrupt stops the current work of a run without ending the run. The request
+// to its model is aborted, and the children and forks of the run are cancelled.
+// When they have ended, or after ten seconds, the run is idle: it goes on with
+// the next message that it is sent. Interrupt returns when its message is
+// stored. An idle run stays idle. The errors are those of Send.
+func (c *Client) Interrupt(ctx context.Context, tree subjects.Tree, path subjects.Path) error {
+	r, err := c.findActive(ctx, tree, path)
+	if err != nil {
+		return err
+	}
+	return c.writeTo(ctx, r.Interrupt, []byte("{}"))
+}
+
+// writeTo stores a message to a run under a new key. Subject returns the
+// subject for a key.
+func (c *Client) writeTo(ctx context.Context, subject func(subjects.Key) string, body []byte) error {
+	k, err := subjects.ParseKey(bus.NewID())
+	if err != nil {
+		return err
+	}
+	_, err = c.conn.Write(ctx, bus.Message{
+		Subject: subject(k),
+		Header:  [][2]string{{subjects.HeaderSchema, subjects.Schema}},
+		Body:    body,
+		Fence:   bus.After(subject(k), 0),
+	})
+	return err
+}

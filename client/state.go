@@ -1,0 +1,29 @@
+package client
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/subjects"
+)
+
+// RootState returns the state of a tree's root, folded from the messages stored
+// so far. The state of a tree that has an outcome and no call has no turns. The
+// error is ErrUnknownTree for a tree that is not found.
+func (c *Client) RootState(ctx context.Context, tree subjects.Tree) (run.State, error) {
+	f, err := c.find(ctx, tree)
+	if err != nil || !f.called {
+		return run.State{}, err
+	}
+	return c.readState(ctx, f.root)
+}
+
+// readState folds a run.
+func (c *Client) readState(ctx context.Context, r subjects.Run) (run.State, error) {
+	s, err := c.runs.State(ctx, r)
+	if err != nil {
+		return s, fmt.Errorf("%s: %w", describe(r), err)
+	}
+	return s, nil
+}
