@@ -15,75 +15,89 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// Agent is the definition of an agent, as its file gives it.
+// Agent is the definition of an agent, read from its file.
 type Agent struct {
-	// a subjects.Agent, and the file's base name
-	Name         string
-	Description  string
-	Model        string // provider/model
+	// Name is a valid subjects.Agent, and the file's base name.
+	Name string
+	// Description tells callers about the agent.
+	Description string
+	// Model has the form provider/model.
+	Model        string
 	SystemPrompt string
-	// the path of a file, or of a directory with a SKILL.md, as FindSkill
-	// found it; empty if there is none
-	Skill   string
-	Files   []string // globs below Workdir
-	Workdir string   // empty: the process's current directory
-	// the agents that this one may call
+	// Skill is the path of a file, or of a directory with a SKILL.md, as
+	// FindSkill returns it. An agent without a skill has "".
+	Skill string
+	// Files are globs below Workdir.
+	Files []string
+	// Workdir is the directory of the context files. Empty stands for the
+	// current directory of the process.
+	Workdir string
+	// SubAgents are the agents that this agent may call.
 	SubAgents     []string
 	SubAgentsConf SubAgentsConfig
 	Delegation    Delegation
 	Policy        Policy
-	// of its run and everything below it, whoever calls it
+	// Budget bounds each run of the agent and all runs below it.
 	Budget      subjects.Budget
 	Params      Params
 	Memory      Memory
 	Retry       Retry
 	Supervision Supervision
 
-	File   string // where the agent was read from
-	Digest string // hex SHA-256 of the file's bytes
+	// File is the path that the agent was read from.
+	File string
+	// Digest is the SHA-256 of the file's bytes, in hex.
+	Digest string
 }
 
 // SubAgentsConfig says how an agent's calls are carried out.
 type SubAgentsConfig struct {
-	MaxDepth int  // 0 stands for DefaultMaxDepth
-	Parallel bool // true unless the file says otherwise
-	// seconds for each call, 0: what is left of the caller's
+	// MaxDepth bounds the levels of runs below the agent. 0 stands for
+	// DefaultMaxDepth.
+	MaxDepth int
+	// Parallel starts all calls of a turn at once. It is true by default.
+	Parallel bool
+	// Timeout bounds each call, in seconds. With 0 a call has the time that
+	// is left to its caller.
 	Timeout int
 }
 
-// Params are passed to the model; zero values leave the choice to its provider.
+// Params are passed to the model. Zero values leave the choice to the provider.
 type Params struct {
 	Temperature *float64
 	MaxTokens   int
 }
 
-// Memory says what an agent remembers of its own runs.
+// Memory says how an agent remembers its own runs.
 type Memory struct {
 	Enabled bool
-	// of the agent's log, where logs are kept in files; empty: <name>.md in
-	// memory/ below DataDir
+	// Path is the file of the agent's log, if logs are kept in files. Empty
+	// stands for memory/<name>.md below DataDir.
 	Path string
-	// entries that a run is shown, 0: all
-	LastN      int
-	MaxEntries int // 0: no limit
+	// LastN is the number of entries that a run is shown. 0 stands for all.
+	LastN int
+	// MaxEntries is the number of entries beyond which a worker warns. 0
+	// stands for no bound.
+	MaxEntries int
 }
 
-// DefaultMaxDepth is the depth of a tree below its root when the root's file
-// names none.
+// DefaultMaxDepth is the depth of a tree below its root if the root's file sets
+// no other.
 const DefaultMaxDepth = 3
 
 const (
-	// the most that a file may name
+	// maxDepth is the largest max_depth that a file may set.
 	maxDepth = 5
-	maxFile  = 1 << 20 // bytes of one file
+	// maxFile bounds the bytes of one file.
+	maxFile = 1 << 20
 )
 
-// MaxDepth is how deep below this agent a tree may grow when the agent is its
-// root: never 0.
+// MaxDepth returns the levels that a tree may have below this agent as its
+// root. It is never 0.
 func (a Agent) MaxDepth() int { return cmp.Or(a.SubAgentsConf.MaxDepth, DefaultMaxDepth) }
 
-// Load reads one agent. Its error is an *Error, whose cause is the file
-// system's where that was at fault.
+// Load reads one agent. Its error is an *Error, which wraps the error of the
+// file system if there is one.
 func Load(file string) (Agent, error) {
 	b, err := read(file)
 	if err != nil {
@@ -92,7 +106,7 @@ func Load(file string) (Agent, error) {
 	return parse(file, b)
 }
 
-// parse makes an agent of a file's bytes.
+// parse decodes an agent from a file's bytes.
 func parse(file string, b []byte) (Agent, error) {
 	sum := sha256.Sum256(b)
 	a := Agent{File: file, Digest: hex.EncodeToString(sum[:]), SubAgentsConf: SubAgentsConfig{Parallel: true}}
@@ -112,7 +126,8 @@ func parse(file string, b []byte) (Agent, error) {
 	return a, nil
 }
 
-// resolve makes paths that can be opened of what a file in dir says.
+// resolve makes the paths of an agent absolute or relative to the current
+// directory. In the agent's file they are relative to dir.
 func resolve(a *Agent, dir string) *Error {
 	var err error
 	if a.Skill, err = expandHome(a.Skill); err != nil {
@@ -133,7 +148,7 @@ func resolve(a *Agent, dir string) *Error {
 	return nil
 }
 
-// fields maps every key of the format to where its value goes.
+// fields maps every key of the format to the variable for its value.
 func fields(a *Agent) map[string]any {
 	return map[string]any{
 		"name":          &a.Name,
@@ -180,8 +195,8 @@ func fields(a *Agent) map[string]any {
 	}
 }
 
-// read returns the bytes of a regular file of bounded size, and never blocks on
-// one that is not regular.
+// read returns the bytes of a regular file of bounded size. It does not block
+// on a pipe or a device.
 func read(file string) ([]byte, error) {
 	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -200,7 +215,8 @@ func read(file string) ([]byte, error) {
 	return b, err
 }
 
-// withoutPath is an error without the path that an Error already names.
+// withoutPath returns the text of an error without the path, which an Error
+// names already.
 func withoutPath(err error) string {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		return e.Err.Error()

@@ -17,7 +17,7 @@ import (
 	"github.com/axebus/axe/configs"
 )
 
-// whole has every key of the format.
+// whole sets every key of the format.
 const whole = `
 name = "whole"
 description = "has everything"
@@ -123,11 +123,15 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// TestDelegation: one style is a string, several are a list, and none is call.
+// TestDelegation reads one style as a string, several styles as a list, and no
+// style as call.
 func TestDelegation(t *testing.T) {
 	dir := t.TempDir()
 	for text, want := range map[string]string{
-		"": "call 10", "[delegation]\nstyle = 'spawn'\n": "spawn 10", "[delegation]\nstyle = []\nmax_batch = 3\n": "call 3", "[delegation]\nstyle = ['spawn', 'call']\n": "call spawn 10",
+		"":                                "call 10",
+		"[delegation]\nstyle = 'spawn'\n": "spawn 10",
+		"[delegation]\nstyle = []\nmax_batch = 3\n": "call 3",
+		"[delegation]\nstyle = ['spawn', 'call']\n": "call spawn 10",
 	} {
 		a, err := configs.Load(write(t, dir, "a.toml", "name='a'\nmodel='openai/x'\n"+text))
 		if err != nil {
@@ -153,18 +157,11 @@ func TestLoadDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	if a.Workdir != "" || a.Skill != "/home/someone/skills/a" || !a.SubAgentsConf.Parallel ||
-		a.SubAgentsConf.MaxDepth != 0 ||
-		a.MaxDepth() != 3 {
+		a.SubAgentsConf.MaxDepth != 0 || a.MaxDepth() != 3 {
 		t.Errorf("%+v", a)
 	}
-	b, err := configs.Load(
-		write(
-			t,
-			dir,
-			"b.toml",
-			"name='b'\nmodel='openai/x'\nworkdir='~'\nskill='/s/b'\nsub_agents_config={max_depth=1}\n",
-		),
-	)
+	text := "name='b'\nmodel='openai/x'\nworkdir='~'\nskill='/s/b'\nsub_agents_config={max_depth=1}\n"
+	b, err := configs.Load(write(t, dir, "b.toml", text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,8 +173,8 @@ func TestLoadDefaults(t *testing.T) {
 	}
 }
 
-// A file's paths are relative to its directory, or below the home directory,
-// and can be opened as they are.
+// Load resolves a file's paths relative to the file's directory, and ~ to the
+// home directory.
 func TestLoadResolvesPaths(t *testing.T) {
 	t.Setenv("HOME", "/home/someone")
 	dir := t.TempDir()
@@ -211,66 +208,192 @@ func TestLoadResolvesPaths(t *testing.T) {
 
 func TestLoadRefuses(t *testing.T) {
 	const ok = "name = \"a\"\nmodel = \"openai/x\"\n"
+	const malformed = ": malformed: want a lower-case letter or digit, then up to 63 of a-z 0-9 _ -"
 	for _, tt := range []struct{ name, text, want string }{
 		{"empty", "", `a.toml: name: is required; this file defines the agent "a"`},
 		{"syntax", "name = \"a\"\nmodel = \n", "a.toml:2: expected value but found '\\n' instead"},
 		{"twice", ok + "name = \"b\"\n", "a.toml:3: Key 'name' has already been defined."},
-		{"other file", "\nname = \"b\"\nmodel = \"openai/x\"\n", `a.toml:2: name: is "b", but an agent is named after its file: rename the file to b.toml, or the agent to "a"`},
-		{"grammar", "name = \"A b\"\n", `a.toml:1: name: agent name "A b": malformed: want a lower-case letter or digit, then up to 63 of a-z 0-9 _ -`},
+		{
+			"other file", "\nname = \"b\"\nmodel = \"openai/x\"\n",
+			`a.toml:2: name: is "b", but an agent is named after its file: ` +
+				`rename the file to b.toml, or the agent to "a"`,
+		},
+		{
+			"grammar", "name = \"A b\"\n",
+			`a.toml:1: name: agent name "A b"` + malformed,
+		},
 		{"no model", "name = \"a\"", "a.toml: model: is required, as provider/model"},
-		{"typo", ok + "system_promt = \"x\"\n", `a.toml:3: system_promt: unknown key; did you mean "system_prompt"?`},
+		{
+			"typo", ok + "system_promt = \"x\"\n",
+			`a.toml:3: system_promt: unknown key; did you mean "system_prompt"?`,
+		},
 		{"case", ok + "Skill = \"x\"\n", `a.toml:3: Skill: unknown key; did you mean "skill"?`},
-		{"typo in table", ok + "\n[sub_agents_config]\nparallels = true\n", `a.toml:5: sub_agents_config.parallels: unknown key; did you mean "sub_agents_config.parallel"?`},
-		{"typo in header", ok + "\n[sub_agent_config]\nparallel = true\n", `a.toml:4: sub_agent_config: unknown key; did you mean "sub_agents_config"?`},
-		{"typo in dotted", ok + "params.max_token = 1\n", `a.toml:3: params.max_token: unknown key; did you mean "params.max_tokens"?`},
-		{"wrong table", ok + "max_depth = 3\n", `a.toml:3: max_depth: unknown key; did you mean "sub_agents_config.max_depth"?`},
+		{
+			"typo in table", ok + "\n[sub_agents_config]\nparallels = true\n",
+			`a.toml:5: sub_agents_config.parallels: unknown key; did you mean "sub_agents_config.parallel"?`,
+		},
+		{
+			"typo in header", ok + "\n[sub_agent_config]\nparallel = true\n",
+			`a.toml:4: sub_agent_config: unknown key; did you mean "sub_agents_config"?`,
+		},
+		{
+			"typo in dotted", ok + "params.max_token = 1\n",
+			`a.toml:3: params.max_token: unknown key; did you mean "params.max_tokens"?`,
+		},
+		{
+			"wrong table", ok + "max_depth = 3\n",
+			`a.toml:3: max_depth: unknown key; did you mean "sub_agents_config.max_depth"?`,
+		},
 		{"nothing like it", ok + "colour = 3\n", `a.toml:3: colour: unknown key`},
 		{"quoted", ok + "\"a b\" = 3\n", `a.toml:3: "a b": unknown key`},
-		{"want string", "name = \"a\"\nmodel = 3\n", "a.toml:2: model: want a string"},
-		{"want list", ok + "files = \"*.go\"\n", "a.toml:3: files: want a list of strings"},
-		{"want strings", ok + "files = [\"*.go\", 3]\n", "a.toml:3: files: want a list of strings"},
-		{"want integer", ok + "[params]\nmax_tokens = 1.5\n", "a.toml:4: params.max_tokens: want an integer"},
-		{"want bool", ok + "[memory]\nenabled = \"yes\"\n", "a.toml:4: memory.enabled: want true or false"},
-		{"want number", ok + "[params]\ntemperature = \"hot\"\n", "a.toml:4: params.temperature: want a number"},
-		{"want table", ok + "params = 3\n", "a.toml:3: params: want a table"},
-		{"tables", ok + "[[params]]\nmax_tokens = 3\n", "a.toml:3: params: want a table"},
-		{"too deep", ok + "[sub_agents_config]\nmax_depth = 6\n", "a.toml:4: sub_agents_config.max_depth cannot exceed 5"},
-		{"negative depth", ok + "[sub_agents_config]\nmax_depth = -1\n", "a.toml:4: sub_agents_config.max_depth must be non-negative"},
-		{"negative timeout", ok + "[sub_agents_config]\ntimeout = -1\n", "a.toml:4: sub_agents_config.timeout must be non-negative"},
-		{"sub-agent", ok + "sub_agents = [\"b\", \"\"]\n", `a.toml:3: sub_agents: agent name "": malformed: want a lower-case letter or digit, then up to 63 of a-z 0-9 _ -`},
-		{"too hot", ok + "[params]\ntemperature = 2.1\n", "a.toml:4: params.temperature must be between 0 and 2"},
-		{"no temperature", ok + "[params]\ntemperature = nan\n", "a.toml:4: params.temperature must be between 0 and 2"},
-		{"negative tokens", ok + "[params]\nmax_tokens = -1\n", "a.toml:4: params.max_tokens must be non-negative"},
+		{"want string", "name = \"a\"\nmodel = 3\n", "a.toml:2: model: must be a string"},
+		{"want list", ok + "files = \"*.go\"\n", "a.toml:3: files: must be a list of strings"},
+		{"want strings", ok + "files = [\"*.go\", 3]\n", "a.toml:3: files: must be a list of strings"},
+		{
+			"want integer", ok + "[params]\nmax_tokens = 1.5\n",
+			"a.toml:4: params.max_tokens: must be an integer",
+		},
+		{"want bool", ok + "[memory]\nenabled = \"yes\"\n", "a.toml:4: memory.enabled: must be true or false"},
+		{
+			"want number", ok + "[params]\ntemperature = \"hot\"\n",
+			"a.toml:4: params.temperature: must be a number",
+		},
+		{"want table", ok + "params = 3\n", "a.toml:3: params: must be a table"},
+		{"tables", ok + "[[params]]\nmax_tokens = 3\n", "a.toml:3: params: must be a table"},
+		{
+			"too deep", ok + "[sub_agents_config]\nmax_depth = 6\n",
+			"a.toml:4: sub_agents_config.max_depth cannot exceed 5",
+		},
+		{
+			"negative depth", ok + "[sub_agents_config]\nmax_depth = -1\n",
+			"a.toml:4: sub_agents_config.max_depth must be non-negative",
+		},
+		{
+			"negative timeout", ok + "[sub_agents_config]\ntimeout = -1\n",
+			"a.toml:4: sub_agents_config.timeout must be non-negative",
+		},
+		{
+			"sub-agent", ok + "sub_agents = [\"b\", \"\"]\n",
+			`a.toml:3: sub_agents: agent name ""` + malformed,
+		},
+		{
+			"too hot", ok + "[params]\ntemperature = 2.1\n",
+			"a.toml:4: params.temperature must be between 0 and 2",
+		},
+		{
+			"no temperature", ok + "[params]\ntemperature = nan\n",
+			"a.toml:4: params.temperature must be between 0 and 2",
+		},
+		{
+			"negative tokens", ok + "[params]\nmax_tokens = -1\n",
+			"a.toml:4: params.max_tokens must be non-negative",
+		},
 		{"negative memory", ok + "[memory]\nlast_n = -1\n", "a.toml:4: memory.last_n must be non-negative"},
-		{"policy with a name that is none", ok + "[policy]\nagents = [\"A b\"]\n", `a.toml:4: policy.agents: agent name "A b": malformed: want a lower-case letter or digit, then up to 63 of a-z 0-9 _ -`},
-		{"policy with a tool that is none", ok + "[policy]\ntools = [\"call\"]\n", `a.toml:4: policy.tools: "call" is not known: want some of call_agent, spawn_agent, spawn_agents, fork, send, check_mail, wait, kill`},
-		{"unknown style", ok + "[delegation]\nstyle = \"spwan\"\n", `a.toml:4: delegation.style "spwan" is not known: want one or more of call, spawn, mail, slash`},
-		{"unknown style among others", ok + "[delegation]\nstyle = [\"call\", \"Spawn\"]\n", `a.toml:4: delegation.style "Spawn" is not known: want one or more of call, spawn, mail, slash`},
-		{"another type for styles", ok + "[delegation]\nstyle = [1]\n", "a.toml:4: delegation.style: want a string or a list of strings"},
-		{"negative batch", ok + "[delegation]\nmax_batch = -1\n", "a.toml:4: delegation.max_batch must be non-negative"},
-		{"too large a batch", ok + "[delegation]\nmax_batch = 1001\n", "a.toml:4: delegation.max_batch cannot exceed 1000"},
-		{"too many turns", ok + "[delegation]\nmax_turns = 50\n", "a.toml:4: delegation.max_turns cannot exceed 49"},
-		{"unknown mode", ok + "[supervision]\nmode = \"strict\"\n", "a.toml:4: supervision.mode must be one of: unsupervised, supervised, human"},
-		{"nobody to watch", ok + "[supervision]\nmode = \"human\"\n", "a.toml:4: supervision.mode: supervision.agent is required: the agent that watches over this one"},
-		{"watched by itself", ok + "[supervision]\nmode = \"supervised\"\nagent = \"a\"\n", "a.toml:5: supervision.agent: an agent cannot watch over itself"},
-		{"watched by a name that is none", ok + "[supervision]\nmode = \"supervised\"\nagent = \"A b\"\n", `a.toml:5: supervision.agent: agent name "A b": malformed: want a lower-case letter or digit, then up to 63 of a-z 0-9 _ -`},
-		{"watched in no mode", ok + "[supervision]\nagent = \"watcher\"\n", `a.toml:4: supervision.agent: watches over nobody without supervision.mode: want mode = "supervised" or mode = "human"`},
-		{"impatient", ok + "[supervision]\ntimeout = \"-1s\"\n", "a.toml:4: supervision.timeout must be non-negative"},
-		{"too patient", ok + "[supervision]\ntimeout = \"721h\"\n", "a.toml:4: supervision.timeout cannot exceed 30 days"},
-		{"unknown way to go on", ok + "[supervision]\non_timeout = \"maybe\"\n", "a.toml:4: supervision.on_timeout must be one of: deny, approve"},
-		{"negative attempts", ok + "[retry]\nmax_attempts = -1\n", "a.toml:4: retry.max_attempts must be non-negative"},
-		{"too many attempts", ok + "[retry]\nmax_attempts = 21\n", "a.toml:4: retry.max_attempts cannot exceed 20"},
-		{"unknown backoff", ok + "[retry]\nbackoff = \"never\"\n", "a.toml:4: retry.backoff must be one of: exponential, linear, fixed"},
-		{"want string for backoff", ok + "[retry]\nbackoff = 2\n", "a.toml:4: retry.backoff: want a string"},
+		{
+			"policy with an invalid name", ok + "[policy]\nagents = [\"A b\"]\n",
+			`a.toml:4: policy.agents: agent name "A b"` + malformed,
+		},
+		{
+			"policy with an unknown tool", ok + "[policy]\ntools = [\"call\"]\n",
+			"a.toml:4: policy.tools: must be some of call_agent, spawn_agent, spawn_agents, fork, send, check_mail, " +
+				`wait, kill, got "call"`,
+		},
+		{
+			"unknown style", ok + "[delegation]\nstyle = \"spwan\"\n",
+			`a.toml:4: delegation.style must be one or more of call, spawn, mail, slash, got "spwan"`,
+		},
+		{
+			"unknown style among others", ok + "[delegation]\nstyle = [\"call\", \"Spawn\"]\n",
+			`a.toml:4: delegation.style must be one or more of call, spawn, mail, slash, got "Spawn"`,
+		},
+		{
+			"another type for styles", ok + "[delegation]\nstyle = [1]\n",
+			"a.toml:4: delegation.style: must be a string or a list of strings",
+		},
+		{
+			"negative batch", ok + "[delegation]\nmax_batch = -1\n",
+			"a.toml:4: delegation.max_batch must be non-negative",
+		},
+		{
+			"too large a batch", ok + "[delegation]\nmax_batch = 1001\n",
+			"a.toml:4: delegation.max_batch cannot exceed 1000",
+		},
+		{
+			"too many turns", ok + "[delegation]\nmax_turns = 50\n",
+			"a.toml:4: delegation.max_turns cannot exceed 49",
+		},
+		{
+			"unknown mode", ok + "[supervision]\nmode = \"strict\"\n",
+			"a.toml:4: supervision.mode must be one of: unsupervised, supervised, human",
+		},
+		{
+			"no supervisor", ok + "[supervision]\nmode = \"human\"\n",
+			"a.toml:4: supervision.mode: supervision.agent is required: the agent that reviews this one's turns",
+		},
+		{
+			"supervised by itself", ok + "[supervision]\nmode = \"supervised\"\nagent = \"a\"\n",
+			"a.toml:5: supervision.agent: an agent cannot supervise itself",
+		},
+		{
+			"supervised by an invalid name", ok + "[supervision]\nmode = \"supervised\"\nagent = \"A b\"\n",
+			`a.toml:5: supervision.agent: agent name "A b"` + malformed,
+		},
+		{
+			"supervisor without a mode", ok + "[supervision]\nagent = \"watcher\"\n",
+			`a.toml:4: supervision.agent: has no effect without mode = "supervised" or mode = "human"`,
+		},
+		{
+			"negative supervision timeout", ok + "[supervision]\ntimeout = \"-1s\"\n",
+			"a.toml:4: supervision.timeout must be non-negative",
+		},
+		{
+			"too long a supervision timeout", ok + "[supervision]\ntimeout = \"721h\"\n",
+			"a.toml:4: supervision.timeout cannot exceed 30 days",
+		},
+		{
+			"unknown decision", ok + "[supervision]\non_timeout = \"maybe\"\n",
+			"a.toml:4: supervision.on_timeout must be one of: deny, approve",
+		},
+		{
+			"negative attempts", ok + "[retry]\nmax_attempts = -1\n",
+			"a.toml:4: retry.max_attempts must be non-negative",
+		},
+		{
+			"too many attempts", ok + "[retry]\nmax_attempts = 21\n",
+			"a.toml:4: retry.max_attempts cannot exceed 20",
+		},
+		{
+			"unknown backoff", ok + "[retry]\nbackoff = \"never\"\n",
+			"a.toml:4: retry.backoff must be one of: exponential, linear, fixed",
+		},
+		{"want string for backoff", ok + "[retry]\nbackoff = 2\n", "a.toml:4: retry.backoff: must be a string"},
 		{"negative pause", ok + "[retry]\ninitial = \"-1s\"\n", "a.toml:4: retry.initial must be non-negative"},
 		{"negative longest pause", ok + "[retry]\nmax = -0.5\n", "a.toml:4: retry.max must be non-negative"},
-		{"no duration", ok + "[retry]\ninitial = \"soon\"\n", `a.toml:4: retry.initial: want a duration such as "500ms", or a number of seconds`},
-		{"another type for a duration", ok + "[retry]\nmax = true\n", `a.toml:4: retry.max: want a duration such as "500ms", or a number of seconds`},
-		{"endless", ok + "[retry]\nmax = inf\n", `a.toml:4: retry.max: want a duration such as "500ms", or a number of seconds`},
+		{
+			"no duration", ok + "[retry]\ninitial = \"soon\"\n",
+			`a.toml:4: retry.initial: must be a duration such as "500ms", or a number of seconds`,
+		},
+		{
+			"another type for a duration", ok + "[retry]\nmax = true\n",
+			`a.toml:4: retry.max: must be a duration such as "500ms", or a number of seconds`,
+		},
+		{
+			"infinite", ok + "[retry]\nmax = inf\n",
+			`a.toml:4: retry.max: must be a duration such as "500ms", or a number of seconds`,
+		},
 		{"too long", ok + "[retry]\nmax = \"61m\"\n", "a.toml:4: retry.max cannot exceed one hour"},
-		{"shrinking", ok + "[retry]\ninitial = 3\nmax = \"2s\"\n", "a.toml:5: retry.max cannot be less than retry.initial, which is 3s"},
-		{"shrinking from the default", ok + "[retry]\nmax = \"100ms\"\n", "a.toml:4: retry.max cannot be less than retry.initial, which is 500ms"},
-		{"beyond the default", ok + "[retry]\ninitial = 31\n", "a.toml:4: retry.initial cannot exceed retry.max, which is 30s"},
+		{
+			"shrinking", ok + "[retry]\ninitial = 3\nmax = \"2s\"\n",
+			"a.toml:5: retry.max cannot be less than retry.initial, which is 3s",
+		},
+		{
+			"shrinking from the default", ok + "[retry]\nmax = \"100ms\"\n",
+			"a.toml:4: retry.max cannot be less than retry.initial, which is 500ms",
+		},
+		{
+			"larger than the default", ok + "[retry]\ninitial = 31\n",
+			"a.toml:4: retry.initial cannot exceed retry.max, which is 30s",
+		},
 		{"too large", "# " + strings.Repeat("x", 1<<20), "a.toml: is larger than 1024 KiB"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -9,12 +9,14 @@ import (
 
 // Delegation says how an agent gives work to others.
 type Delegation struct {
-	// the tools it is offered; none stands for call alone
+	// Styles select the tools that the agent is offered. An empty list
+	// stands for StyleCall.
 	Styles Styles
-	// tasks of one spawn_agents; 0 stands for DefaultMaxBatch
+	// MaxBatch bounds the tasks of one spawn_agents call. 0 stands for
+	// DefaultMaxBatch.
 	MaxBatch int
-	// of each run that it spawns, before a last one to answer; 0: no budget
-	// of its own
+	// MaxTurns bounds the turns of each run that the agent spawns. After
+	// them the run has one more turn, to answer. 0 stands for no bound.
 	MaxTurns int
 }
 
@@ -23,33 +25,35 @@ type Style string
 
 // The styles.
 const (
-	// call_agent: agents by name, whose last words are the results
+	// StyleCall offers call_agent, which calls an agent by name. The text
+	// of the agent's last turn is the result.
 	StyleCall Style = "call"
-	// fork, send, check_mail, wait, kill: runs that work beside each other
-	// and write to each other
+	// StyleMail offers fork, send, check_mail, wait and kill. Forks work
+	// beside their parent, and all write to each other.
 	StyleMail Style = "mail"
-	// the same as lines of text, for models that cannot call tools
+	// StyleSlash offers the tools of StyleMail as lines of text, for models
+	// that cannot call tools.
 	StyleSlash Style = "slash"
-	// spawn_agent, spawn_agents: agents by name or of nobody's definition,
-	// which submit results or errors
+	// StyleSpawn offers spawn_agent and spawn_agents, which start agents by
+	// name and ad hoc runs. These submit a result or an error.
 	StyleSpawn Style = "spawn"
 )
 
-// DefaultMaxBatch is the most tasks of one spawn_agents where a file names no
-// other number.
+// DefaultMaxBatch is the number of tasks that one spawn_agents call may have if
+// a file sets no other.
 const DefaultMaxBatch = 10
 
-// maxBatch and maxTurns are the most that a file may name.
+// maxBatch and maxTurns are the largest values that a file may set.
 const (
 	maxBatch = 1000
-	// of a run's 50 one is for the answer
+	// A run has 50 turns, and the last one is for its answer.
 	maxTurns = 49
 )
 
-// Styles are several of them; in a file, one string or a list of strings.
-type Styles []Style //nolint:recvcheck // what is decoded into has to be a pointer
+// Styles is a list of styles. In a file it is one string or a list of strings.
+type Styles []Style //nolint:recvcheck // decoding needs a pointer
 
-// String is the list, with commas.
+// String returns the styles, separated by commas.
 func (s Styles) String() string {
 	names := make([]string, len(s))
 	for i, one := range s {
@@ -83,7 +87,7 @@ func (d Delegation) Has(s Style) bool {
 // mailTools are the names of the tools of StyleMail.
 var mailTools = []string{"fork", "send", "check_mail", "wait", "kill"}
 
-// Tools are the names of the tools of an agent's styles.
+// Tools returns the names of the tools of an agent's styles.
 func (d Delegation) Tools() []string {
 	var names []string
 	if d.Has(StyleCall) {
@@ -98,8 +102,8 @@ func (d Delegation) Tools() []string {
 	return names
 }
 
-// Commands are the names of the tools that an agent uses by writing lines of
-// text.
+// Commands returns the names of the tools that an agent uses by writing lines
+// of text.
 func (d Delegation) Commands() []string {
 	if d.Has(StyleMail) || !d.Has(StyleSlash) {
 		return nil
@@ -107,7 +111,7 @@ func (d Delegation) Commands() []string {
 	return slices.Clone(mailTools)
 }
 
-// Batch is the most tasks of one spawn_agents.
+// Batch returns the largest number of tasks of one spawn_agents call.
 func (d Delegation) Batch() int { return cmp.Or(d.MaxBatch, DefaultMaxBatch) }
 
 func checkDelegation(a Agent) *Error {
@@ -116,20 +120,11 @@ func checkDelegation(a Agent) *Error {
 		if !slices.Contains(known, s) {
 			return invalid(
 				"delegation.style",
-				fmt.Sprintf("delegation.style %q is not known: want one or more of %s", s, known),
+				fmt.Sprintf("delegation.style must be one or more of %s, got %q", known, s),
 			)
 		}
 	}
-	for _, l := range []struct {
-		setting
-		most int
-	}{{setting{"delegation.max_batch", a.Delegation.MaxBatch}, maxBatch}, {setting{"delegation.max_turns", a.Delegation.MaxTurns}, maxTurns}} {
-		if l.value > l.most {
-			return invalid(l.key, fmt.Sprintf("%s cannot exceed %d", l.key, l.most))
-		}
-	}
-	return nonNegative(
-		setting{"delegation.max_batch", a.Delegation.MaxBatch},
-		setting{"delegation.max_turns", a.Delegation.MaxTurns},
-	)
+	batch := setting{"delegation.max_batch", a.Delegation.MaxBatch}
+	turns := setting{"delegation.max_turns", a.Delegation.MaxTurns}
+	return cmp.Or(batch.atMost(maxBatch), turns.atMost(maxTurns), nonNegative(batch, turns))
 }

@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// LoadDir reads every agent in dir, sorted by name: files named *.toml, not
-// those in subdirectories and not hidden ones, which editors and ConfigMaps
-// leave about. Its error joins one *Error for each file that is wrong; the
-// agents of the other files are returned all the same.
+// LoadDir reads every agent in dir, sorted by name. It reads the files *.toml.
+// It skips subdirectories, and hidden files, which editors and ConfigMaps leave
+// behind. Its error joins one *Error for each invalid file. LoadDir returns the
+// agents of the valid files with the error.
 func LoadDir(dir string) ([]Agent, error) {
 	files, err := list(dir)
 	if err != nil {

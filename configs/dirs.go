@@ -6,9 +6,9 @@ import (
 	"path/filepath"
 )
 
-// ConfigDir is where a person's agents, skills and config.toml are: axe below
-// $XDG_CONFIG_HOME, or below what the operating system has in its place. It
-// makes nothing.
+// ConfigDir returns the directory of a person's agents, skills and config.toml.
+// It is axe below $XDG_CONFIG_HOME, or below the operating system's directory
+// for configuration. ConfigDir does not create it.
 func ConfigDir() (string, error) {
 	if dir := os.Getenv("XDG_CONFIG_HOME"); dir != "" {
 		return filepath.Join(dir, "axe"), nil
@@ -20,8 +20,8 @@ func ConfigDir() (string, error) {
 	return filepath.Join(dir, "axe"), nil
 }
 
-// DataDir is where agents' memory is: axe below $XDG_DATA_HOME, or below
-// ~/.local/share. It makes nothing.
+// DataDir returns the directory of the agents' memory: axe below
+// $XDG_DATA_HOME, or below ~/.local/share. DataDir does not create it.
 func DataDir() (string, error) {
 	if dir := os.Getenv("XDG_DATA_HOME"); dir != "" {
 		return filepath.Join(dir, "axe"), nil

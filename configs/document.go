@@ -26,8 +26,8 @@ func newDocument(file, text string) (*document, error) {
 	return d, nil
 }
 
-// decode fills the fields with the document's values and refuses every key that
-// is not among them.
+// decode fills the fields with the document's values. It refuses every key that
+// is not a field.
 func (d *document) decode(fields map[string]any) *Error {
 	for _, key := range d.meta.Keys() {
 		name := key.String()
@@ -35,18 +35,18 @@ func (d *document) decode(fields map[string]any) *Error {
 		into, ok := fields[name]
 		switch {
 		case ok && d.meta.PrimitiveDecode(value, into) != nil:
-			return d.locate(invalid(name, "want "+typeName(into)))
+			return d.locate(invalid(name, "must be "+typeName(into)))
 		case !ok && !isTable(fields, name):
 			return d.locate(invalid(name, unknownKey(fields, key)))
 		case !ok && d.table(value) == nil:
-			return d.locate(invalid(name, "want a table"))
+			return d.locate(invalid(name, "must be a table"))
 		}
 	}
 	return nil
 }
 
-// table returns what is in a table, nil for what is none: the decoder takes
-// anything for an empty map.
+// table returns the entries of a table, and nil for any other value. The
+// decoder itself would decode any value into an empty map.
 func (d *document) table(value toml.Primitive) map[string]toml.Primitive {
 	var inner map[string]toml.Primitive
 	if d.meta.PrimitiveDecode(value, &inner) != nil {
@@ -55,7 +55,7 @@ func (d *document) table(value toml.Primitive) map[string]toml.Primitive {
 	return inner
 }
 
-// find returns the value at a key that the document may not have.
+// find returns the value at a key, and whether the document has the key.
 func (d *document) find(key toml.Key) (toml.Primitive, bool) {
 	table := d.root
 	for _, k := range key[:len(key)-1] {
@@ -65,7 +65,7 @@ func (d *document) find(key toml.Key) (toml.Primitive, bool) {
 	return value, ok
 }
 
-// locate adds to an error the file and the line of its key.
+// locate adds the file, and the line of the key, to an error.
 func (d *document) locate(e *Error) *Error {
 	e.File = d.file
 	for _, key := range d.meta.Keys() {
@@ -83,14 +83,14 @@ func (d *document) locate(e *Error) *Error {
 	return e
 }
 
-// positionProbe is a value that refuses to be decoded: the decoder's error then tells
-// the key's position, which the decoder gives in no other way.
+// positionProbe is a value that fails to decode. The decoder's error then has
+// the key's position, which the decoder does not expose otherwise.
 type positionProbe struct{}
 
 // UnmarshalTOML always fails.
 func (*positionProbe) UnmarshalTOML(any) error { return errors.New("marked") }
 
-// typeName describes the values that a field takes.
+// typeName describes the type of the values of a field.
 func typeName(into any) string {
 	switch into.(type) {
 	case *string:

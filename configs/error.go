@@ -5,18 +5,20 @@ import (
 	"strings"
 )
 
-// Error is what is wrong with one file.
+// Error is the error of one file.
 type Error struct {
-	File    string
-	Line    int    // 0: no line in particular
-	Key     string // dotted, empty: no key in particular
+	File string
+	// Line is 0 if the error concerns no single line.
+	Line int
+	// Key is dotted. It is empty if the error concerns no single key.
+	Key     string
 	Message string
 
 	cause error
 }
 
-// Error returns "file:line: key: message", leaving out what is unknown, and the
-// key where the message begins with it.
+// Error returns "file:line: key: message". It leaves out unknown parts, and the
+// key if the message begins with the key.
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString(e.File)
@@ -33,8 +35,8 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Unwrap returns the file system's error, if that is what went wrong.
+// Unwrap returns the file system's error, or nil.
 func (e *Error) Unwrap() error { return e.cause }
 
-// invalid is an Error about a key whose place is not known yet.
+// invalid returns an Error about a key. The document adds file and line.
 func invalid(key, message string) *Error { return &Error{Key: key, Message: message} }

@@ -10,8 +10,8 @@ import (
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		"", "=", "name='a'\nmodel='p/m'\n", "name='a'\nmodel='p/m'\nworkdir='~/x'\nfiles=['**']",
-		"name='a'\nmodel='p/m'\n[sub_agents_config]\nmax_depth=6", "[[params]]\n[params.x]\n", "sub_agents_config.max_depth.x=1",
-		"params={temperature=nan}", "a.\"\".b=1", "name={}\n[memory.path]\nx=1",
+		"name='a'\nmodel='p/m'\n[sub_agents_config]\nmax_depth=6", "[[params]]\n[params.x]\n",
+		"sub_agents_config.max_depth.x=1", "params={temperature=nan}", "a.\"\".b=1", "name={}\n[memory.path]\nx=1",
 	} {
 		f.Add([]byte(seed))
 	}

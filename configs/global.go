@@ -2,6 +2,7 @@ package configs
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -9,13 +10,13 @@ import (
 	"slices"
 )
 
-// Global is what config.toml says of a machine. Every key may be missing, and
-// so may the file.
+// Global is the content of config.toml, the settings of a machine. Every key is
+// optional, and so is the file.
 //
 //	[providers.openai]
-//	api_key = "sk-…"
-//	base_url = "https://example.com"   # of any provider; the environment goes before the file
-//	max_concurrent = 8                 # limits of all workers together; none is set by default
+//	api_key = "sk-…"                   # the environment takes precedence
+//	base_url = "https://example.com"
+//	max_concurrent = 8                 # for all workers together; 0: no limit
 //	requests_per_minute = 500
 //	tokens_per_minute = 200000
 //	respect_retry_after = true
@@ -23,31 +24,40 @@ import (
 //	[memory]
 //	store = "bus"                      # "file" is the default
 type Global struct {
-	// by name; all of Vendors, whether the file has them or not
+	// Providers has an entry for each of ProviderNames, also for those that
+	// the file does not name.
 	Providers map[string]Provider
 	Memory    MemoryStore
 
+	// File is the path that the settings were read from.
 	File string
-	// the file holds a key and others than its owner may read it
+	// Exposed reports that the file holds an API key, and that its
+	// permissions let other users read it.
 	Exposed bool
 }
 
-// Provider is how a provider is reached; empty values leave it to the
-// environment and the defaults.
+// Provider has the settings of one provider. Empty values leave the choice to
+// the environment and the defaults.
+//
+// The rate limits bound the requests of all workers on a bus together, with one
+// API key. 0 stands for no limit.
 type Provider struct {
 	APIKey  string
 	BaseURL string
 
-	// What all workers on a bus together may ask of the provider, with this
-	// key; 0: no limit.
-	MaxConcurrent     int // requests in flight
-	RequestsPerMinute int // of the clock
-	TokensPerMinute   int // input and output
-	// one that is told to wait makes all wait; the limits above imply it
+	// MaxConcurrent bounds the requests in flight.
+	MaxConcurrent int
+	// RequestsPerMinute bounds the requests in one minute of the clock.
+	RequestsPerMinute int
+	// TokensPerMinute bounds input and output tokens in one minute of the
+	// clock.
+	TokensPerMinute int
+	// RespectRetryAfter makes all workers wait when the provider has asked
+	// one of them to wait. A rate limit implies it.
 	RespectRetryAfter bool
 }
 
-// rateLimits are the keys of what may be asked of a provider.
+// rateLimits maps the keys of a provider's rate limits to their fields.
 func (p *Provider) rateLimits(name string) map[string]*int {
 	return map[string]*int{
 		"providers." + name + ".max_concurrent":      &p.MaxConcurrent,
@@ -56,25 +66,27 @@ func (p *Provider) rateLimits(name string) map[string]*int {
 	}
 }
 
-// MemoryStore says where agents' memory is kept.
+// MemoryStore is the place of the agents' memory.
 type MemoryStore string
 
-// The two places.
+// The places.
 const (
-	// one file for each agent below DataDir, on the worker's machine
+	// MemoryInFiles keeps one file for each agent below DataDir, on the
+	// worker's machine.
 	MemoryInFiles MemoryStore = "file"
-	// a key-value bucket that all workers share
+	// MemoryOnBus keeps a key-value bucket that all workers share.
 	MemoryOnBus MemoryStore = "bus"
 )
 
-// GlobalFile is the name of the file in ConfigDir.
+// GlobalFile is the name of the settings file in ConfigDir.
 const GlobalFile = "config.toml"
 
-// ProviderNames are the providers that may be configured.
+// ProviderNames returns the names of the providers that a file may configure.
 func ProviderNames() []string { return []string{"anthropic", "openai", "ollama"} }
 
-// LoadGlobal reads a config.toml; one that does not exist is empty. Its error
-// is an *Error.
+// LoadGlobal reads a config.toml. A missing file is an empty one. The error is
+// an
+// *Error.
 func LoadGlobal(file string) (Global, error) {
 	g := Global{Providers: map[string]Provider{}, Memory: MemoryInFiles, File: file}
 	b, err := read(file)
@@ -94,7 +106,8 @@ func LoadGlobal(file string) (Global, error) {
 	for _, name := range ProviderNames() {
 		p := &Provider{}
 		providers[name] = p
-		into["providers."+name+".api_key"], into["providers."+name+".base_url"] = &p.APIKey, &p.BaseURL
+		into["providers."+name+".api_key"] = &p.APIKey
+		into["providers."+name+".base_url"] = &p.BaseURL
 		into["providers."+name+".respect_retry_after"] = &p.RespectRetryAfter
 		for key, value := range p.rateLimits(name) {
 			into[key] = value
@@ -106,7 +119,7 @@ func LoadGlobal(file string) (Global, error) {
 	switch g.Memory = MemoryStore(store); g.Memory {
 	case MemoryInFiles, MemoryOnBus:
 	default:
-		return Global{}, doc.locate(invalid("memory.store", `want "file" or "bus"`))
+		return Global{}, doc.locate(invalid("memory.store", fmt.Sprintf(`must be "file" or "bus", got %q`, store)))
 	}
 	for _, name := range ProviderNames() {
 		if err := checkRateLimits(name, providers[name]); err != nil {
@@ -130,8 +143,8 @@ func checkRateLimits(name string, p *Provider) *Error {
 	return nil
 }
 
-// DefaultGlobal reads the config.toml of ConfigDir. Without a home directory
-// there is none, as for many a service.
+// DefaultGlobal reads the config.toml of ConfigDir. Without a home directory,
+// as many services run, there is no such file.
 func DefaultGlobal() (Global, error) {
 	dir, err := ConfigDir()
 	if err != nil {

@@ -10,9 +10,8 @@ import (
 	"github.com/axebus/axe/configs"
 )
 
-// TestGlobalLimits: what may be asked of a provider is that provider's, and off
-// unless it is set.
-func TestGlobalLimits(t *testing.T) {
+// Each provider has its own rate limits. They are off by default.
+func TestGlobalRateLimits(t *testing.T) {
 	g, err := configs.LoadGlobal(write(t, t.TempDir(), "config.toml", `
 [providers.openai]
 max_concurrent = 8
@@ -26,25 +25,24 @@ respect_retry_after = true
 		t.Fatal(err)
 	}
 	want := map[string]configs.Provider{
-		"openai": {
-			MaxConcurrent:     8,
-			RequestsPerMinute: 500,
-			TokensPerMinute:   200000,
-		}, "ollama": {RespectRetryAfter: true}, "anthropic": {},
+		"openai":    {MaxConcurrent: 8, RequestsPerMinute: 500, TokensPerMinute: 200000},
+		"ollama":    {RespectRetryAfter: true},
+		"anthropic": {},
 	}
 	if diff := cmp.Diff(want, g.Providers); diff != "" {
 		t.Error(diff)
 	}
 }
 
-func TestGlobalRefusesLimits(t *testing.T) {
+func TestGlobalRefusesRateLimits(t *testing.T) {
 	for text, want := range map[string]string{
 		"max_concurrent = -1":         "config.toml:2: providers.openai.max_concurrent must be non-negative",
 		"requests_per_minute = -1":    "config.toml:2: providers.openai.requests_per_minute must be non-negative",
 		"tokens_per_minute = -1":      "config.toml:2: providers.openai.tokens_per_minute must be non-negative",
-		"max_concurrent = 1.5":        "config.toml:2: providers.openai.max_concurrent: want an integer",
-		`respect_retry_after = "yes"`: "config.toml:2: providers.openai.respect_retry_after: want true or false",
-		"max_concurent = 3":           `config.toml:2: providers.openai.max_concurent: unknown key; did you mean "providers.openai.max_concurrent"?`,
+		"max_concurrent = 1.5":        "config.toml:2: providers.openai.max_concurrent: must be an integer",
+		`respect_retry_after = "yes"`: "config.toml:2: providers.openai.respect_retry_after: must be true or false",
+		"max_concurent = 3": "config.toml:2: providers.openai.max_concurent: unknown key; " +
+			`did you mean "providers.openai.max_concurrent"?`,
 	} {
 		dir := t.TempDir()
 		_, err := configs.LoadGlobal(write(t, dir, "config.toml", "[providers.openai]\n"+text+"\n"))

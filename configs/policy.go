@@ -8,16 +8,18 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// Policy bounds what an agent, and all that work for it, may do: whoever is
-// called has its own within it. A list that is not there bounds nothing, an
-// empty one leaves nothing.
+// Policy bounds the actions of an agent and of all runs below it. The policy of
+// a called agent holds within the policies of its callers. A nil list bounds
+// nothing. An empty list permits nothing.
 type Policy struct {
-	Agents []string // that may be called
-	Tools  []string // that may be used
+	// Agents are the agents that may be called.
+	Agents []string
+	// Tools are the tools that may be used.
+	Tools []string
 }
 
-// tools are those that a policy may name.
-var tools = append([]string{"call_agent", "spawn_agent", "spawn_agents"}, mailTools...)
+// policyTools are the tools that a policy may name.
+var policyTools = append([]string{"call_agent", "spawn_agent", "spawn_agents"}, mailTools...)
 
 func checkPolicy(a Agent) *Error {
 	for _, name := range a.Policy.Agents {
@@ -26,11 +28,9 @@ func checkPolicy(a Agent) *Error {
 		}
 	}
 	for _, t := range a.Policy.Tools {
-		if !slices.Contains(tools, t) {
-			return invalid(
-				"policy.tools",
-				fmt.Sprintf("%q is not known: want some of %s", t, strings.Join(tools, ", ")),
-			)
+		if !slices.Contains(policyTools, t) {
+			known := strings.Join(policyTools, ", ")
+			return invalid("policy.tools", fmt.Sprintf("must be some of %s, got %q", known, t))
 		}
 	}
 	return nil

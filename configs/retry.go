@@ -8,47 +8,54 @@ import (
 	"time"
 )
 
-// Retry says what becomes of a request to the model that fails in a way that
-// may pass. Unless MaxAttempts is 2 or more, nothing is tried again.
+// Retry says how a worker repeats a request to the model after a failure that
+// may pass.
 type Retry struct {
-	MaxAttempts int // in all, the first one counted
+	// MaxAttempts counts the first attempt too. With 0 or 1 a worker does
+	// not retry.
+	MaxAttempts int
 	Backoff     Backoff
-	// before the second attempt; 0 stands for 500 ms
+	// Initial is the pause before the second attempt. 0 stands for 500 ms.
 	Initial time.Duration
-	// the longest pause; 0 stands for 30 s
+	// Max is the longest pause. 0 stands for 30 s.
 	Max time.Duration
 }
 
-// Backoff says how the pauses between attempts grow.
+// Backoff says how the pauses between attempts grow. The empty value stands for
+// Exponential.
 type Backoff string
 
-// The ways to grow; the empty one stands for Exponential.
+// The ways to grow.
 const (
-	// twice as long each time, and by chance a little longer
+	// Exponential doubles the pause each time, and adds a random part.
 	Exponential Backoff = "exponential"
-	Linear      Backoff = "linear" // by the first pause each time
-	Fixed       Backoff = "fixed"  // not at all
+	// Linear adds the first pause each time.
+	Linear Backoff = "linear"
+	// Fixed keeps the pause.
+	Fixed Backoff = "fixed"
 )
 
 const (
 	defaultInitial = 500 * time.Millisecond
 	defaultMax     = 30 * time.Second
-	// a typo must not keep a tree busy for ever
+	// maxAttempts keeps a typo from retrying for days.
 	maxAttempts   = 20
 	maxRetryPause = time.Hour
 )
 
-// WithDefaults is r with its defaults.
+// WithDefaults returns r with defaults in place of zero values.
 func (r Retry) WithDefaults() Retry {
 	r.Backoff = cmp.Or(r.Backoff, Exponential)
-	r.Initial, r.Max = cmp.Or(r.Initial, defaultInitial), cmp.Or(r.Max, defaultMax)
+	r.Initial = cmp.Or(r.Initial, defaultInitial)
+	r.Max = cmp.Or(r.Max, defaultMax)
 	return r
 }
 
 func checkRetry(a Agent) *Error {
 	err := nonNegative(
 		setting{"retry.max_attempts", a.Retry.MaxAttempts},
-		// an int may be too small for a duration
+		// An int may be too small for a duration, so only its sign
+		// counts.
 		setting{"retry.initial", cmp.Compare(a.Retry.Initial, 0)},
 		setting{"retry.max", cmp.Compare(a.Retry.Max, 0)},
 	)
@@ -61,23 +68,21 @@ func checkRetry(a Agent) *Error {
 	default:
 		return invalid("retry.backoff", "retry.backoff must be one of: exponential, linear, fixed")
 	}
+	if err := (setting{"retry.max_attempts", r.MaxAttempts}).atMost(maxAttempts); err != nil {
+		return err
+	}
 	switch {
-	case r.MaxAttempts > maxAttempts:
-		return invalid("retry.max_attempts", fmt.Sprintf("retry.max_attempts cannot exceed %d", maxAttempts))
 	case r.Max > maxRetryPause:
 		return invalid("retry.max", "retry.max cannot exceed one hour")
 	case r.Max < r.Initial && a.Retry.Max == 0:
 		return invalid("retry.initial", fmt.Sprintf("retry.initial cannot exceed retry.max, which is %v", r.Max))
 	case r.Max < r.Initial:
-		return invalid(
-			"retry.max",
-			fmt.Sprintf("retry.max cannot be less than retry.initial, which is %v", r.Initial),
-		)
+		return invalid("retry.max", fmt.Sprintf("retry.max cannot be less than retry.initial, which is %v", r.Initial))
 	}
 	return nil
 }
 
-// duration is a value that a file gives as "500ms", or as a number of seconds.
+// duration is a value that a file writes as "500ms" or as a number of seconds.
 type duration time.Duration
 
 // UnmarshalTOML reads either form.
@@ -93,7 +98,7 @@ func (d *duration) UnmarshalTOML(value any) error {
 	case float64:
 		seconds = v
 	default:
-		return errors.New("no duration")
+		return errors.New("not a duration")
 	}
 	if !(math.Abs(seconds) < math.MaxInt64/float64(time.Second)) { // NaN too
 		return errors.New("out of range")

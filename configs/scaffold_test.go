@@ -15,11 +15,10 @@ import (
 	"github.com/axebus/axe/configs"
 )
 
-// commented is a line that holds a key or a table, after "# ".
+// commented matches a line with a key or a table behind "# ".
 var commented = regexp.MustCompile(`(?m)^# (\[[a-z_.]+\]|[a-z_]+ = .*)$`)
 
-// TestScaffold: a new agent's file is a valid one, as it is and with every key
-// in force.
+// A new agent's file is valid, both as it is and with every key uncommented.
 func TestScaffold(t *testing.T) {
 	dir := t.TempDir()
 	text := configs.Scaffold("reviewer")
@@ -43,13 +42,12 @@ func TestScaffold(t *testing.T) {
 	want = configs.Agent{
 		Name: "reviewer", Model: "provider/model-name", SystemPrompt: "You are a careful reader.",
 		Skill: filepath.Join(dir, "sample"), Files: []string{"README.md", "docs/**/*.md"}, Workdir: dir,
-		SubAgents: []string{
-			"reader",
-		}, SubAgentsConf: configs.SubAgentsConfig{MaxDepth: 3, Parallel: true, Timeout: 120},
-		Policy:     configs.Policy{Agents: []string{"reader"}, Tools: []string{"call_agent"}},
-		Delegation: configs.Delegation{Styles: configs.Styles{configs.StyleCall}, MaxBatch: 10},
-		Params:     configs.Params{Temperature: new(0.3), MaxTokens: 4096},
-		Budget:     subjects.Budget{Agents: 100, Turns: 500, Tokens: 1000000},
+		SubAgents:     []string{"reader"},
+		SubAgentsConf: configs.SubAgentsConfig{MaxDepth: 3, Parallel: true, Timeout: 120},
+		Policy:        configs.Policy{Agents: []string{"reader"}, Tools: []string{"call_agent"}},
+		Delegation:    configs.Delegation{Styles: configs.Styles{configs.StyleCall}, MaxBatch: 10},
+		Params:        configs.Params{Temperature: new(0.3), MaxTokens: 4096},
+		Budget:        subjects.Budget{Agents: 100, Turns: 500, Tokens: 1000000},
 		Supervision: configs.Supervision{
 			Mode: configs.Unsupervised, Agent: "watcher", Timeout: 30 * time.Minute, OnTimeout: configs.Deny,
 		},
@@ -79,13 +77,15 @@ func TestScaffoldIncludesParams(t *testing.T) {
 }
 
 func TestScaffoldIncludesRetry(t *testing.T) {
-	includes(
-		t,
-		"# [retry]\n# max_attempts = 3\n# backoff = \"exponential\"\n# initial = \"500ms\"\n# max = \"30s\"\n",
-	)
+	includes(t, `# [retry]
+# max_attempts = 3
+# backoff = "exponential"
+# initial = "500ms"
+# max = "30s"
+`)
 }
 
-// includes wants a section in the scaffold, line by line.
+// includes fails the test unless the scaffold has a section, line by line.
 func includes(t *testing.T, section string) {
 	t.Helper()
 	if text := configs.Scaffold("reviewer"); !strings.Contains(text, "\n"+section) {
@@ -93,8 +93,7 @@ func includes(t *testing.T, section string) {
 	}
 }
 
-// TestScaffoldGlobal: a new config.toml changes nothing, and is valid with
-// every key in force.
+// A new config.toml sets no key. It is valid with every key uncommented.
 func TestScaffoldGlobal(t *testing.T) {
 	dir := t.TempDir()
 	ignored := cmpopts.IgnoreFields(configs.Global{}, "File")
@@ -116,14 +115,15 @@ func TestScaffoldGlobal(t *testing.T) {
 		t.Fatalf("%v\n%s", err, whole)
 	}
 	want.Providers["ollama"] = configs.Provider{
-		BaseURL: "http://localhost:11434", MaxConcurrent: 8, RequestsPerMinute: 500, TokensPerMinute: 200000, RespectRetryAfter: true,
+		BaseURL: "http://localhost:11434", MaxConcurrent: 8,
+		RequestsPerMinute: 500, TokensPerMinute: 200000, RespectRetryAfter: true,
 	}
 	if diff := cmp.Diff(want, got, ignored); diff != "" {
 		t.Error(diff)
 	}
 	for _, line := range []string{
-		"# [providers.anthropic]\n# api_key = ", "# [providers.openai]\n# api_key = ", "# [providers.ollama]\n# base_url = ",
-		"# [memory]\n# store = ", "ANTHROPIC_API_KEY", "AXE_<NAME>_BASE_URL",
+		"# [providers.anthropic]\n# api_key = ", "# [providers.openai]\n# api_key = ",
+		"# [providers.ollama]\n# base_url = ", "# [memory]\n# store = ", "ANTHROPIC_API_KEY", "AXE_<NAME>_BASE_URL",
 	} {
 		if !strings.Contains(text, line) {
 			t.Errorf("no %q", line)

@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// skillFile is what a directory must hold to be a skill.
+// skillFile is the file that makes a directory a skill.
 const skillFile = "SKILL.md"
 
-// FindSkill is the path of the skill that a person means by path: the first
-// that exists of path below each of dirs, and for a bare name also of
-// skills/path below each. A directory exists as a skill if it holds a SKILL.md.
-// An absolute path stays as it is, and ~ is the home directory. Where nothing
-// exists it is the first place that was looked at, so that whoever opens it
-// says something sensible.
+// FindSkill returns the path of the skill that a person calls path. It returns
+// the first path that exists below one of dirs. It searches a bare name also in
+// skills/ below each of dirs. A directory is a skill if it holds a SKILL.md. An
+// absolute path stays as it is, and ~ is the home directory. If no candidate
+// exists, FindSkill returns the first one, so that the error of opening it
+// names a sensible path.
 func FindSkill(path string, dirs ...string) string {
 	if expanded, err := expandHome(path); err == nil {
 		path = expanded
@@ -22,21 +22,21 @@ func FindSkill(path string, dirs ...string) string {
 	if path == "" || filepath.IsAbs(path) || len(dirs) == 0 {
 		return path
 	}
-	var places []string
+	var candidates []string
 	for _, dir := range dirs {
-		places = append(places, filepath.Join(dir, path))
+		candidates = append(candidates, filepath.Join(dir, path))
 	}
 	if !strings.ContainsAny(path, `/`+string(filepath.Separator)) {
 		for _, dir := range dirs {
-			places = append(places, filepath.Join(dir, "skills", path))
+			candidates = append(candidates, filepath.Join(dir, "skills", path))
 		}
 	}
-	for _, place := range places {
-		if isSkill(place) {
-			return place
+	for _, c := range candidates {
+		if isSkill(c) {
+			return c
 		}
 	}
-	return places[0]
+	return candidates[0]
 }
 
 func isSkill(path string) bool {
@@ -47,7 +47,7 @@ func isSkill(path string) bool {
 	return err == nil
 }
 
-// expandHome replaces a leading ~ by the home directory.
+// expandHome replaces a leading ~ with the home directory.
 func expandHome(path string) (string, error) {
 	rest, ok := strings.CutPrefix(path, "~")
 	if !ok || rest != "" && !os.IsPathSeparator(rest[0]) {

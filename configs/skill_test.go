@@ -9,8 +9,8 @@ import (
 	"github.com/axebus/axe/configs"
 )
 
-// tree makes the files below a new directory; a path that ends with a slash is
-// a directory.
+// tree makes files below a new directory and returns the directory. A path that
+// ends with a slash becomes a directory.
 func tree(t *testing.T, paths ...string) string {
 	t.Helper()
 	root := t.TempDir()
@@ -38,10 +38,16 @@ func TestFindSkill(t *testing.T) {
 		{"beside the file", "skills/a", "agents/skills/a", []string{"agents/skills/a/SKILL.md", "skills/a/SKILL.md"}},
 		{"in the directory above", "skills/a", "skills/a", []string{"skills/a/SKILL.md"}},
 		{"a file", "a.md", "a.md", []string{"a.md"}},
-		{"a bare name beside the file", "a", "agents/skills/a", []string{"agents/skills/a/SKILL.md", "skills/a/SKILL.md"}},
+		{
+			"a bare name beside the file", "a", "agents/skills/a",
+			[]string{"agents/skills/a/SKILL.md", "skills/a/SKILL.md"},
+		},
 		{"a bare name in the directory above", "a", "skills/a", []string{"skills/a/SKILL.md"}},
 		{"a path goes before skills/", "a", "a", []string{"a/SKILL.md", "agents/skills/a/SKILL.md"}},
-		{"a path is not looked for in skills/", "b/a", "agents/b/a", []string{"agents/skills/b/a/SKILL.md", "skills/b/a/SKILL.md"}},
+		{
+			"a path is not searched in skills/", "b/a", "agents/b/a",
+			[]string{"agents/skills/b/a/SKILL.md", "skills/b/a/SKILL.md"},
+		},
 		{"a directory without a skill", "a", "skills/a", []string{"agents/a/", "a/notes.md", "skills/a/SKILL.md"}},
 		{"only a directory without a skill", "a", "agents/a", []string{"a/"}},
 		{"nothing", "skills/a", "agents/skills/a", nil},
@@ -71,7 +77,7 @@ func TestFindSkillElsewhere(t *testing.T) {
 		"/nowhere/a": "/nowhere/a",
 		"~/skills/a": filepath.Join(root, "home/skills/a"),
 		"~":          filepath.Join(root, "home"),
-		"a":          "skills/a", // the current directory goes first
+		"a":          "skills/a", // the current directory comes first
 		"~a":         "~a",
 	} {
 		if got := configs.FindSkill(path, ".", filepath.Join(root, "home")); got != want {
@@ -83,8 +89,7 @@ func TestFindSkillElsewhere(t *testing.T) {
 	}
 }
 
-// TestLoadFindsSkillAbove: a directory that is named without its parent has one
-// all the same.
+// Load finds a skill in the directory above also for a path without a parent.
 func TestLoadFindsSkillAbove(t *testing.T) {
 	root := tree(t, "skills/a/SKILL.md", "agents/")
 	write(t, root, "agents/x.toml", agent("x")+"skill = 'a'\n")

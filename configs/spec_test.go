@@ -9,18 +9,19 @@ import (
 	"github.com/axebus/axe/configs"
 )
 
-// The tests that axe's M5 specification names in 7.6, for its requirements 5.1
-// to 5.5. That of 5.6, TestScaffold_IncludesSubAgentsConfig, stands with the
-// others of the scaffold.
+// These are the tests that axe's M5 specification names in 7.6 for its
+// requirements 5.1 to 5.5. The test of 5.6,
+// TestScaffold_IncludesSubAgentsConfig, stands with the other tests of the
+// scaffold.
 
-// This does not compile if a field is missing or of another type.
+// This line does not compile if a field is missing or has another type.
 var _ = configs.Agent{ // reqs 5.2 and 5.3
 	SubAgents: []string(nil),
 	// req 5.1
 	SubAgentsConf: configs.SubAgentsConfig{MaxDepth: int(0), Parallel: bool(false), Timeout: int(0)},
 }
 
-// loaded is an agent whose file has some lines more than it needs.
+// loaded returns an agent. Its file has the required lines and lines.
 func loaded(t *testing.T, lines string) (configs.Agent, error) {
 	t.Helper()
 	return configs.Load(
@@ -28,7 +29,7 @@ func loaded(t *testing.T, lines string) (configs.Agent, error) {
 	)
 }
 
-// invalid wants one key to be wrong, and its message.
+// invalid fails the test unless line is an error about key, with that message.
 func invalid(t *testing.T, key, line, want string) {
 	t.Helper()
 	_, err := loaded(t, "[sub_agents_config]\n"+line+"\n")
@@ -61,10 +62,9 @@ func TestValidate_MaxDepthValid(t *testing.T) {
 	}
 }
 
-// TestValidate_SubAgentsConfigDefaults: MaxDepth and Timeout stay 0, what they
-// stand for is decided later (9.3,
-// 12.2). Parallel is true at once: the specification has it false in the struct and true in effect, and
-// leaves the way to the implementation (5.1 and its notes).
+// Load keeps a MaxDepth and a Timeout of 0. Their defaults apply later (9.3,
+// 12.2). Load sets Parallel to true. The specification has false in the struct
+// and true in effect, and leaves the way to the implementation (5.1, notes).
 func TestValidate_SubAgentsConfigDefaults(t *testing.T) {
 	for name, lines := range map[string]string{"no table": "", "an empty one": "[sub_agents_config]\n"} {
 		t.Run(name, func(t *testing.T) {

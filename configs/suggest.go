@@ -8,8 +8,8 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-// unknownKey is the message for a key that is no field, with the field or table
-// that was probably meant.
+// unknownKey returns the message for a key that is not a field. It suggests the
+// most similar field or table.
 func unknownKey(fields map[string]any, key toml.Key) string {
 	if near := nearest(names(fields), key.String()); near != "" {
 		return fmt.Sprintf("unknown key; did you mean %q?", near)
@@ -17,7 +17,7 @@ func unknownKey(fields map[string]any, key toml.Key) string {
 	return "unknown key"
 }
 
-// names lists the fields and the tables they are in.
+// names returns the names of the fields and of their tables.
 func names(fields map[string]any) []string {
 	var all []string
 	for f := range fields {
@@ -32,8 +32,8 @@ func names(fields map[string]any) []string {
 	return slices.Compact(all)
 }
 
-// nearest is the name that differs least from key, or has the same last part;
-// empty if none is near.
+// nearest returns the name that differs least from key, or that has the same
+// last part. It returns "" if no name is near.
 func nearest(names []string, key string) string {
 	best, least := "", max(2, len(key)/3)+1
 	for _, name := range names {
@@ -52,7 +52,8 @@ func nearest(names []string, key string) string {
 
 func leaf(key string) string { return key[strings.LastIndexByte(key, '.')+1:] }
 
-// distance is the number of bytes to insert, delete or replace to make b of a.
+// distance returns the number of bytes to insert, delete or replace that turn a
+// into b.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -8,23 +8,22 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// Supervision says who watches over an agent, and over all that work for it:
-// those may be watched over more closely, and never less. The zero value is
-// nobody.
+// Supervision says how the turns of an agent, and of all runs below it, are
+// reviewed. A sub-agent may be supervised more closely than its callers, and
+// never less. The zero value is no supervision.
 type Supervision struct {
 	Mode SupervisionMode
-	// the supervisor, which sees each turn that would act before anything
-	// of it is done
+	// Agent is the supervisor. It reviews each turn that has effects before
+	// the turn is carried out.
 	Agent string
-	// how long a person may take, within the time that the run itself has;
-	// 0 stands for 30 min
+	// Timeout bounds the time for a person's decision. The run's own
+	// deadline bounds it too. 0 stands for 30 min.
 	Timeout time.Duration
-	// what it comes to if nobody has answered by then and the run still has
-	// time
+	// OnTimeout is the decision if no person has decided in time.
 	OnTimeout OnTimeout
 }
 
-// SupervisionMode says how closely an agent is watched over; the empty one
+// SupervisionMode says how closely an agent is supervised. The empty value
 // stands for Unsupervised.
 type SupervisionMode string
 
@@ -32,28 +31,30 @@ type SupervisionMode string
 const (
 	Unsupervised SupervisionMode = "unsupervised"
 	Supervised   SupervisionMode = "supervised"
-	// where the supervisor wants to pause, a person decides
+	// SupervisedHuman holds a turn for a person if the supervisor decides
+	// to pause.
 	SupervisedHuman SupervisionMode = "human"
 )
 
-// OnTimeout is what a pause comes to that nobody has ended; the empty one
-// stands for Deny.
+// OnTimeout is the decision about a held turn after the timeout. The empty
+// value stands for Deny.
 type OnTimeout string
 
-// The ways to go on.
+// The decisions.
 const (
 	Deny                  OnTimeout = "deny"
 	Approve               OnTimeout = "approve"
 	maxSupervisionTimeout           = 30 * 24 * time.Hour
 )
 
-// defaultSupervisionTimeout leaves a run that nobody has answered some of the hour that a
-// tree has by default.
+// defaultSupervisionTimeout is shorter than the hour that a tree has by
+// default, so that a run has time left after a pause without a decision.
 const defaultSupervisionTimeout = 30 * time.Minute
 
-// WithDefaults is s with its defaults.
+// WithDefaults returns s with defaults in place of zero values.
 func (s Supervision) WithDefaults() Supervision {
-	s.Mode, s.OnTimeout = cmp.Or(s.Mode, Unsupervised), cmp.Or(s.OnTimeout, Deny)
+	s.Mode = cmp.Or(s.Mode, Unsupervised)
+	s.OnTimeout = cmp.Or(s.OnTimeout, Deny)
 	s.Timeout = cmp.Or(s.Timeout, defaultSupervisionTimeout)
 	return s
 }
@@ -71,16 +72,14 @@ func checkSupervision(a Agent) *Error {
 	case s.Timeout > maxSupervisionTimeout:
 		return invalid("supervision.timeout", "supervision.timeout cannot exceed 30 days")
 	case s.Mode != Unsupervised && s.Agent == "":
-		return invalid("supervision.mode", "supervision.agent is required: the agent that watches over this one")
+		return invalid("supervision.mode", "supervision.agent is required: the agent that reviews this one's turns")
 	case s.Agent == "":
 		return nil
-	case a.Supervision.Mode == "": // whoever names a supervisor means to have one
-		return invalid(
-			"supervision.agent",
-			`watches over nobody without supervision.mode: want mode = "supervised" or mode = "human"`,
-		)
+	// A supervisor without a mode is a mistake, not a default.
+	case a.Supervision.Mode == "":
+		return invalid("supervision.agent", `has no effect without mode = "supervised" or mode = "human"`)
 	case s.Agent == a.Name:
-		return invalid("supervision.agent", "an agent cannot watch over itself")
+		return invalid("supervision.agent", "an agent cannot supervise itself")
 	}
 	if _, err := subjects.ParseAgent(s.Agent); err != nil {
 		return invalid("supervision.agent", err.Error())

@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -8,7 +9,7 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// validate returns the first thing that is wrong with a's values.
+// validate returns the first error in the values of a.
 func validate(a Agent) *Error {
 	checks := []func(Agent) *Error{
 		checkName,
@@ -39,21 +40,15 @@ func checkName(a Agent) *Error {
 		return invalid("name", err.Error())
 	}
 	if a.Name != want {
-		return invalid(
-			"name",
-			fmt.Sprintf(
-				"is %q, but an agent is named after its file: rename the file to %s.toml, or the agent to %q",
-				a.Name,
-				a.Name,
-				want,
-			),
-		)
+		const format = "is %q, but an agent is named after its file: rename the file to %s.toml, or the agent to %q"
+		return invalid("name", fmt.Sprintf(format, a.Name, a.Name, want))
 	}
 	return nil
 }
 
-// checkModel leaves the form of the name to whoever opens the model: an agent
-// that cannot be run can still be called, and its caller is told why.
+// checkModel does not check the form of the name, which is left to the worker
+// that opens the model. An agent with an unusable model can still be called,
+// and the caller gets the error.
 func checkModel(a Agent) *Error {
 	if strings.TrimSpace(a.Model) == "" {
 		return invalid("model", "is required, as provider/model")
@@ -67,31 +62,23 @@ func checkSubAgents(a Agent) *Error {
 			return invalid("sub_agents", err.Error())
 		}
 	}
-	if a.SubAgentsConf.MaxDepth > maxDepth {
-		return invalid(
-			"sub_agents_config.max_depth",
-			fmt.Sprintf("sub_agents_config.max_depth cannot exceed %d", maxDepth),
-		)
-	}
-	return nonNegative(
-		setting{"sub_agents_config.max_depth", a.SubAgentsConf.MaxDepth},
-		setting{"sub_agents_config.timeout", a.SubAgentsConf.Timeout},
-	)
+	depth := setting{"sub_agents_config.max_depth", a.SubAgentsConf.MaxDepth}
+	timeout := setting{"sub_agents_config.timeout", a.SubAgentsConf.Timeout}
+	return cmp.Or(depth.atMost(maxDepth), nonNegative(depth, timeout))
 }
 
 func checkBudget(a Agent) *Error {
-	limits := []setting{
-		{
-			"limits.max_agents",
-			a.Budget.Agents,
-		}, {"limits.max_turns", a.Budget.Turns}, {"limits.max_tokens", a.Budget.Tokens},
+	bounds := []setting{
+		{"limits.max_agents", a.Budget.Agents},
+		{"limits.max_turns", a.Budget.Turns},
+		{"limits.max_tokens", a.Budget.Tokens},
 	}
-	for _, l := range limits {
-		if l.value > subjects.MaxLimit {
-			return invalid(l.key, fmt.Sprintf("%s cannot exceed %d", l.key, subjects.MaxLimit))
+	for _, b := range bounds {
+		if err := b.atMost(subjects.MaxLimit); err != nil {
+			return err
 		}
 	}
-	return nonNegative(limits...)
+	return nonNegative(bounds...)
 }
 
 func checkParams(a Agent) *Error {
@@ -105,16 +92,23 @@ func checkMemory(a Agent) *Error {
 	return nonNegative(setting{"memory.last_n", a.Memory.LastN}, setting{"memory.max_entries", a.Memory.MaxEntries})
 }
 
-// setting is a number that a key may set to zero or more.
+// setting is the number that a file has set for a key.
 type setting struct {
 	key   string
 	value int
 }
 
-func nonNegative(limits ...setting) *Error {
-	for _, l := range limits {
-		if l.value < 0 {
-			return invalid(l.key, l.key+" must be non-negative")
+func (s setting) atMost(limit int) *Error {
+	if s.value > limit {
+		return invalid(s.key, fmt.Sprintf("%s cannot exceed %d", s.key, limit))
+	}
+	return nil
+}
+
+func nonNegative(settings ...setting) *Error {
+	for _, s := range settings {
+		if s.value < 0 {
+			return invalid(s.key, s.key+" must be non-negative")
 		}
 	}
 	return nil

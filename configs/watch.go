@@ -8,13 +8,14 @@ import (
 	"time"
 )
 
-// Watch calls changed with what LoadDir returns, at once and then whenever that
-// is something else, until ctx ends; it returns ctx's cause. It looks for
-// changes at an interval of every (0: a second) by the names, sizes and times
-// of the files, which works on network file systems and for the symbolic links
-// of a ConfigMap. A directory that cannot be read is Watch's error at first;
-// later it is reported through changed, without agents, and what to make of
-// that is up to the caller.
+// Watch calls changed with the result of LoadDir, at once and after each change
+// of that result. It runs until ctx ends, and returns the cause of ctx.
+//
+// Watch polls the names, sizes and times of the files at an interval of every
+// (0 stands for one second). Polling works on network file systems and with the
+// symbolic links of a ConfigMap. If Watch cannot read the directory at first,
+// it returns the error. Later it reports the error through changed, without
+// agents.
 func Watch(ctx context.Context, dir string, every time.Duration, changed func([]Agent, error)) error {
 	if every <= 0 {
 		every = time.Second
@@ -48,31 +49,32 @@ func Watch(ctx context.Context, dir string, every time.Duration, changed func([]
 	}
 }
 
-// fileVersion is what tells one version of a file from another without opening it.
+// fileVersion tells two versions of a file apart without opening the file.
 type fileVersion struct {
 	file     string
 	size     int64
 	modified int64
 }
 
-// fileVersions takes the stamps of the agents' files in dir.
+// fileVersions returns the versions of the agents' files in dir.
 func fileVersions(dir string) ([]fileVersion, error) {
 	files, err := list(dir)
 	if err != nil {
 		return nil, err
 	}
-	stamps := make([]fileVersion, len(files))
+	versions := make([]fileVersion, len(files))
 	for i, file := range files {
-		stamps[i].file = file
+		versions[i].file = file
 		if info, err := os.Stat(file); err == nil {
-			stamps[i].size, stamps[i].modified = info.Size(), info.ModTime().UnixNano()
+			versions[i].size = info.Size()
+			versions[i].modified = info.ModTime().UnixNano()
 		}
 	}
-	return stamps, nil
+	return versions, nil
 }
 
-// fingerprint returns the same text for what LoadDir returned when there is
-// nothing new to report. Names follow from the digests.
+// fingerprint returns a text that differs between two results of LoadDir that
+// differ. Names need not be in it: a file's digest covers the name.
 func fingerprint(agents []Agent, err error) string {
 	var b strings.Builder
 	for _, a := range agents {

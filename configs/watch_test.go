@@ -42,7 +42,7 @@ func TestWatch(t *testing.T) {
 		for _, step := range []struct {
 			name string
 			do   func() error
-			// the new report, empty if there is to be none
+			// want is the new report, or "" for none.
 			want string
 		}{
 			{"nothing", func() error { return nil }, ""},
@@ -83,12 +83,8 @@ func drain(reports <-chan string) string {
 }
 
 func TestWatchMissing(t *testing.T) {
-	err := configs.Watch(
-		t.Context(),
-		filepath.Join(t.TempDir(), "none"),
-		0,
-		func([]configs.Agent, error) { t.Error("called") },
-	)
+	none := filepath.Join(t.TempDir(), "none")
+	err := configs.Watch(t.Context(), none, 0, func([]configs.Agent, error) { t.Error("called") })
 	if !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}

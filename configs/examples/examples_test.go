@@ -1,5 +1,5 @@
-// Package examples_test lets the example agents work through a whole review,
-// without a bus.
+// Package examples_test lets the example agents do a whole review without a
+// bus.
 package examples_test
 
 import (
@@ -24,7 +24,7 @@ import (
 	"github.com/axebus/axe/provider/script"
 )
 
-// tree runs agents in the simplest way there is: a call is a function call.
+// tree runs agents in one process. A call of an agent is a call of a function.
 type tree struct {
 	agents map[string]configs.Agent
 
@@ -45,7 +45,7 @@ func load(t *testing.T) *tree {
 	return tr
 }
 
-// run is a run from its first message to its answer.
+// run runs an agent from its first message to its answer.
 func (tr *tree) run(ctx context.Context, name, user string) (string, error) {
 	a := tr.agents[name]
 	tr.mu.Lock()
@@ -80,7 +80,7 @@ func (tr *tree) run(ctx context.Context, name, user string) (string, error) {
 	return "", errors.New("ten turns and no answer")
 }
 
-// calls carries out the calls of one turn at the same time.
+// calls carries out the calls of one turn in parallel.
 func (tr *tree) calls(ctx context.Context, a configs.Agent, calls []provider.ToolCall) []provider.ToolResult {
 	results := make([]provider.ToolResult, len(calls))
 	var wg sync.WaitGroup
@@ -100,7 +100,7 @@ func (tr *tree) calls(ctx context.Context, a configs.Agent, calls []provider.Too
 	return results
 }
 
-func TestAgentsAreWhole(t *testing.T) {
+func TestAgentsAreComplete(t *testing.T) {
 	tr := load(t)
 	for _, a := range tr.agents {
 		about, err := prompt.Resolve(a)
@@ -108,11 +108,11 @@ func TestAgentsAreWhole(t *testing.T) {
 			t.Error(err)
 		}
 		if len(about.Text()) > 200_000 {
-			t.Errorf("%s: a prompt of %d bytes is no example", a.Name, len(about.Text()))
+			t.Errorf("%s: a prompt of %d bytes is too large for an example", a.Name, len(about.Text()))
 		}
 		for _, s := range a.SubAgents {
 			if _, ok := tr.agents[s]; !ok {
-				t.Errorf("%s calls %s, who is not here", a.Name, s)
+				t.Errorf("%s calls %s, which has no definition here", a.Name, s)
 			}
 		}
 	}
@@ -137,9 +137,12 @@ func TestReview(t *testing.T) {
 			t.Error(diff)
 		}
 		if took := time.Since(began); took < time.Second || took > 2*time.Second {
-			t.Errorf("a review takes %v: want something to watch, and nothing to wait for", took)
+			t.Errorf("a review takes %v, want 1s to 2s", took)
 		}
-		for _, part := range []string{"# Code review\n\n3 perspectives, ", "\n## Correctness\n", "\n## Security\n", "\n## Readability\n", "\ntogether: "} {
+		for _, part := range []string{
+			"# Code review\n\n3 perspectives, ",
+			"\n## Correctness\n", "\n## Security\n", "\n## Readability\n", "\ntogether: ",
+		} {
 			if !strings.Contains(report, part) {
 				t.Errorf("no %q", part)
 			}
@@ -156,7 +159,7 @@ func TestReview(t *testing.T) {
 	})
 }
 
-// checkPlaces holds every place that a report names against the file.
+// checkPlaces compares every place in a report with the file.
 func checkPlaces(t *testing.T, report string) {
 	t.Helper()
 	places := regexp.MustCompile(`(?m)^- ([^:\n]+):(\d+): (.*?)( … \d+ lines)?$`).FindAllStringSubmatch(report, -1)
