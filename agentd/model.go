@@ -48,7 +48,7 @@ func (w *Worker) turn(ctx context.Context, h *history, t *trigger) (step, error)
 			return next, err
 		}
 	}
-	if err := w.giveBackGrants(ctx, h); err != nil {
+	if err := w.refundGrant(ctx, h); err != nil {
 		return step{}, err
 	}
 	if err := w.recallPast(ctx, h); err != nil {
@@ -67,7 +67,7 @@ func (w *Worker) turn(ctx context.Context, h *history, t *trigger) (step, error)
 	switch {
 	case ctx.Err() != nil:
 		return step{}, context.Cause(ctx)
-	case errors.Is(err, errDraining), errors.Is(err, errUncounted):
+	case errors.Is(err, errDraining), errors.Is(err, budget.ErrUncounted):
 		return step{}, err
 	case w.cancels.isCancelled(h.run), errors.Is(err, errDeadline), errors.Is(err, errInterrupted):
 		return step{must: h.state.Seq}, nil // doom decides
@@ -84,7 +84,7 @@ func (w *Worker) turn(ctx context.Context, h *history, t *trigger) (step, error)
 	if tool.Submitted(resp, start.Tools) == nil && len(resp.ToolCalls) > 0 && len(start.Tools)+len(start.Slash) > 0 {
 		return w.recordTurn(ctx, h, t, start, resp, took)
 	}
-	if err := w.account(ctx, h, t, start.Scopes, resp.InputTokens+resp.OutputTokens, nil); err != nil {
+	if err := w.recordAnswer(ctx, h.nextTurn(start.Scopes, t.Count > 1), resp, nil); err != nil {
 		return step{}, err
 	}
 	if next, more, err := w.lastLook(ctx, h, t, start, resp, took); err != nil || more {
@@ -368,7 +368,7 @@ func (w *Worker) accountTurn(ctx context.Context, h *history, t *trigger, start 
 	if e.Review != nil {
 		all = slices.Insert(all, 0, *e.Review)
 	}
-	if err := w.account(ctx, h, t, start.Scopes, e.Answer.InputTokens+e.Answer.OutputTokens, all); err != nil {
+	if err := w.recordAnswer(ctx, h.nextTurn(start.Scopes, t.Count > 1), e.Answer, all); err != nil {
 		return err
 	}
 	if e.Review != nil {

@@ -73,7 +73,7 @@ func (w *Worker) attempt(
 		return nil, 0, err
 	}
 	if part.Attempt == 0 {
-		err = w.afford(ctx, h, start.Scopes)
+		err = w.tallies.Reserve(ctx, h.nextTurn(start.Scopes, false))
 	}
 	if err == nil {
 		// the bus may have taken its time, and the run ended meanwhile

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/axebus/axe/agentd/budget"
 	"github.com/axebus/axe/agentd/prompt"
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/agentd/tool"
@@ -43,7 +44,7 @@ func (w *Worker) start(ctx context.Context, h *history) (s *run.Start, err error
 		s.User = prompt.User(in.Task, in.Context)
 	}
 	s.MaxDepth = min(s.MaxDepth, h.head.MaxDepth)
-	s.Scopes = scopes(h.head.Scopes, own, h.run.Path)
+	s.Scopes = budget.Scopes(h.head.Scopes, own, h.run.Path)
 	s.Policy, s.Supervision = s.Policy.Within(in.Policy), s.Supervision.Within(in.Supervision)
 	if in.Review {
 		s.Supervision = run.Supervision{} // it would have no end

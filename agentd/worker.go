@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/axebus/axe/agentd/budget"
 	"github.com/axebus/axe/bus"
 	stored "github.com/axebus/axe/internal/history"
 	"github.com/axebus/axe/subjects"
@@ -30,7 +31,7 @@ type Worker struct {
 	cancels   *cancellations
 	cache     *cache
 	gates     *gates
-	ledgers   *ledgers
+	tallies   *budget.Tallies
 
 	// polling is full while one agent is polled for a call for a last slot.
 	polling chan struct{}
@@ -73,7 +74,7 @@ func New(conn *bus.Conn, cfg Config) (*Worker, error) {
 		cancels:   newCancellations(),
 		cache:     newCache(cfg.Cache),
 		gates:     newGates(),
-		ledgers:   newLedgers(),
+		tallies:   budget.New(conn),
 
 		polling: make(chan struct{}, 1),
 		leaving: make(chan struct{}),

@@ -50,7 +50,7 @@ var may = map[string][]string{
 	"agentd/memory":    {"subjects", "github.com/gofrs/flock"},
 	"agentd/verify":    {"agentd/run", "subjects"},
 	"agentd/ratelimit": {"provider"},
-	"agentd/budget":    {"subjects"},
+	"agentd/budget":    {"subjects", "bus"},
 	"client":           {"bus", "subjects", "agentd/run", "internal/history", "provider"},
 	"agentd": {
 		"agentd/run", "agentd/tool", "agentd/prompt", "agentd/memory", "agentd/ratelimit", "agentd/budget", "bus", "configs", "provider", "provider/catalog",

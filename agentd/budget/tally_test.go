@@ -36,7 +36,8 @@ func TestTally(t *testing.T) {
 			calls, tokens := rapid.IntRange(0, 8).Draw(t, "calls"), rapid.IntRange(0, 5).Draw(t, "tokens")
 			most = max(most, tokens)
 			got, g := tally.Next().Record(s, budget.Grant{By: subjects.Root, Turn: turn, Calls: calls}, tokens, 0)
-			// Its worker dies, and the next worker records the answer again.
+			// Its worker dies, and the next worker records the
+			// answer again.
 			if rapid.Bool().Draw(t, "again") {
 				already, ok := got.Granted(subjects.Root, turn)
 				if !ok || already != g {

@@ -1,0 +1,127 @@
+package budget
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/subjects"
+)
+
+// open returns a connection to a server of its own.
+func open(tb testing.TB) *bus.Conn {
+	tb.Helper()
+	s, err := bus.Serve(bus.ServerConfig{StoreDir: tb.TempDir()})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(s.Close)
+	c, err := bus.Open(tb.Context(), bus.Config{Dial: bus.Dial{Server: s}})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(c.Close)
+	if err := c.Provision(tb.Context(), bus.Provision{}); err != nil {
+		tb.Fatal(err)
+	}
+	return c
+}
+
+// newRun returns the root of a tree of its own.
+func newRun(tb testing.TB, c *bus.Conn) subjects.Run {
+	tb.Helper()
+	agent, err := subjects.ParseAgent("lead")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tree, err := subjects.ParseTree(bus.NewID())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return c.Space().Run(agent, tree, subjects.Root)
+}
+
+// fanOut counts two turns of each of n runs at once. It returns the number of
+// turns that were counted without an error.
+func fanOut(ctx context.Context, b *batcher, subject string, n int) int64 {
+	var counted atomic.Int64
+	var all sync.WaitGroup
+	for range n {
+		all.Go(func() {
+			for range 2 {
+				err := b.update(ctx, subject, func(t Tally) (Tally, bool) {
+					t.Turns++
+					return t, true
+				})
+				if err == nil {
+					counted.Add(1)
+				}
+			}
+		})
+	}
+	all.Wait()
+	return counted.Load()
+}
+
+// turns returns the turns of the tally at a subject, and the number of its
+// messages.
+func turns(tb testing.TB, c *bus.Conn, subject string) (counted, messages int) {
+	tb.Helper()
+	ms, err := c.ReadByScan(tb.Context(), subject, 0)
+	if err != nil || len(ms) == 0 {
+		tb.Fatalf("%d messages of the tally, %v", len(ms), err)
+	}
+	return Decode(ms[len(ms)-1].Body).Turns, len(ms)
+}
+
+// TestBatchCountsEachChangeOnce makes changes from many goroutines. Some of
+// them are cancelled, and these must not take the changes of others with them.
+func TestBatchCountsEachChangeOnce(t *testing.T) {
+	t.Parallel()
+	c := open(t)
+	b := &New(c).batcher
+	r := newRun(t, c)
+	subject := r.Space.Tally(r.Tree, r.Path)
+	cancelled, cancel := context.WithCancel(t.Context())
+	var before int64
+	var other sync.WaitGroup
+	other.Go(func() { before = fanOut(cancelled, b, subject, 50) })
+	other.Go(cancel)
+	if n := fanOut(t.Context(), b, subject, 100); n != 200 {
+		t.Errorf("%d of 200 changes were stored", n)
+	}
+	other.Wait()
+	counted, messages := turns(t, c, subject)
+	if counted < 200+int(before) || counted > 300 || messages >= counted {
+		t.Errorf("%d turns in %d messages, want 200 and at least %d of the cancelled", counted, messages, before)
+	}
+	if len(b.queues) != 0 {
+		t.Errorf("%d queues are left", len(b.queues))
+	}
+}
+
+// BenchmarkFanOut counts 200 turns of 100 runs in one tally, in batches and
+// with a batcher for each change, in turn.
+func BenchmarkFanOut(b *testing.B) {
+	c := open(b)
+	for range 3 {
+		b.Run("batched", func(b *testing.B) {
+			for b.Loop() {
+				r := newRun(b, c)
+				fanOut(b.Context(), &New(c).batcher, r.Space.Tally(r.Tree, r.Path), 100)
+			}
+		})
+		b.Run("plain", func(b *testing.B) {
+			for b.Loop() {
+				r := newRun(b, c)
+				var all sync.WaitGroup
+				for range 100 {
+					all.Go(func() { fanOut(b.Context(), &New(c).batcher, r.Space.Tally(r.Tree, r.Path), 1) })
+				}
+				all.Wait()
+			}
+		})
+	}
+}

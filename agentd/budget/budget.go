@@ -1,0 +1,189 @@
+package budget
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/subjects"
+)
+
+// ErrUncounted reports that the bus could not count a model call or a refund.
+// The worker gives its trigger back.
+var ErrUncounted = errors.New("model call not counted")
+
+// Tallies changes the tallies of the runs of one worker. It is safe for
+// concurrent use.
+type Tallies struct{ batcher }
+
+// New returns the tallies on a bus.
+func New(conn *bus.Conn) *Tallies {
+	return &Tallies{batcher{conn: conn, queues: map[string]*queue{}}}
+}
+
+// Turn is one turn of a run with a budget.
+type Turn struct {
+	Run subjects.Run
+	// Number is the number of the run's turn, from 1.
+	Number int
+	// Scopes are the scopes that the run is in, the outermost first.
+	Scopes []subjects.Scope
+	// Redelivered says that an earlier delivery of the trigger may have
+	// recorded the turn.
+	Redelivered bool
+}
+
+// Scopes returns the scopes of the run at p: those of its caller, then its own.
+// A submission's budget arrives as the root's scope. It narrows the own budget.
+func Scopes(callers []subjects.Scope, own subjects.Budget, p subjects.Path) []subjects.Scope {
+	var all []subjects.Scope
+	for _, s := range callers {
+		if s.Path == p {
+			own = own.Within(s.Budget)
+			continue
+		}
+		all = append(all, s)
+	}
+	if own != (subjects.Budget{}) {
+		all = append(all, subjects.Scope{Path: p, Budget: own})
+	}
+	return all
+}
+
+func (t Turn) subject(s subjects.Scope) string { return t.Run.Space.Tally(t.Run.Tree, s.Path) }
+
+func (t Turn) grant(calls int) Grant { return Grant{By: t.Run.Path, Turn: t.Number, Calls: calls} }
+
+// Reserve counts the model call that a turn is about to make. The error is an
+// *ExceededError if a scope has no room for it. It wraps ErrUncounted if the
+// bus could not count it.
+func (b *Tallies) Reserve(ctx context.Context, t Turn) error {
+	for _, s := range slices.Backward(t.Scopes) {
+		if s.Tokens == 0 && s.Turns == 0 {
+			continue
+		}
+		var exceeded *ExceededError
+		err := b.update(ctx, t.subject(s), func(tally Tally) (Tally, bool) {
+			tally, exceeded = tally.ReserveTurn(s.Budget)
+			return tally, exceeded == nil && s.Turns > 0
+		})
+		switch {
+		case err != nil:
+			return fmt.Errorf("%w: %w", ErrUncounted, err)
+		case exceeded != nil:
+			return exceeded
+		}
+	}
+	return nil
+}
+
+// Record counts the tokens of a turn's answer, and grants the turn as many of
+// the wanted runs as all scopes have room for. If that is fewer than wanted,
+// exceeded says which scope has no more room.
+func (b *Tallies) Record(
+	ctx context.Context, t Turn, tokens, wanted int,
+) (granted int, exceeded *ExceededError, err error) {
+	granted = wanted
+	counted := make([]int, len(t.Scopes))
+	for i, s := range slices.Backward(t.Scopes) {
+		if counted[i], err = b.record(ctx, t, s, tokens, granted); err != nil {
+			return 0, nil, err
+		}
+		if counted[i] < granted {
+			granted = counted[i]
+			exceeded = &ExceededError{s.Agents, s.Agents, "agents"}
+		}
+	}
+	// An outer scope may have granted less than the scopes inside it.
+	for i, s := range t.Scopes {
+		if counted[i] == granted {
+			continue
+		}
+		err := b.update(ctx, t.subject(s), func(tally Tally) (Tally, bool) {
+			return tally.Refund(t.grant(granted), counted[i]), true
+		})
+		if err != nil {
+			return 0, nil, err
+		}
+	}
+	return granted, exceeded, nil
+}
+
+// record counts an answer in one scope. It returns the number of runs that the
+// scope has room for.
+func (b *Tallies) record(
+	ctx context.Context, t Turn, s subjects.Scope, tokens, wanted int,
+) (granted int, _ error) {
+	if (s.Tokens == 0 || tokens == 0) && (s.Agents == 0 || wanted == 0) {
+		return wanted, nil
+	}
+	g := t.grant(wanted)
+	already := 0
+	if t.Redelivered {
+		ms, err := b.conn.ReadByScan(ctx, t.subject(s), 0)
+		if err != nil {
+			return 0, err
+		}
+		already = lastGrant(ms, g)
+	}
+	err := b.update(ctx, t.subject(s), func(tally Tally) (Tally, bool) {
+		tally, granted = tally.Record(s.Budget, g, tokens, already)
+		return tally, true
+	})
+	return granted, err
+}
+
+// Refund lowers the grant of a turn to the number of runs that the turn starts.
+// The turn's own trigger has the sequence after. An error wraps ErrUncounted.
+func (b *Tallies) Refund(ctx context.Context, t Turn, calls int, after uint64) error {
+	for _, s := range t.Scopes {
+		if s.Agents == 0 {
+			continue
+		}
+		if err := b.refund(ctx, t.subject(s), t.grant(calls), after); err != nil {
+			return fmt.Errorf("%w: %w", ErrUncounted, err)
+		}
+	}
+	return nil
+}
+
+// refund lowers a grant in one tally. Another worker may do the same at this
+// moment, or may have done it and died. The grant and the message to write
+// after come from one read, so no refund is made twice.
+func (b *Tallies) refund(ctx context.Context, subject string, g Grant, after uint64) error {
+	for minSeq := uint64(0); ; {
+		ms, err := b.conn.ScanUntil(ctx, subject, after, minSeq)
+		if err != nil {
+			return err
+		}
+		granted := lastGrant(ms, g)
+		if granted <= g.Calls {
+			return nil
+		}
+		last := ms[len(ms)-1]
+		body, err := json.Marshal(Decode(last.Body).Next().Refund(g, granted))
+		if err != nil {
+			return err
+		}
+		_, err = b.conn.Write(ctx, bus.Message{Subject: subject, Body: body, Fence: bus.After(subject, last.Seq)})
+		conflict, ok := errors.AsType[*bus.ConflictError](err)
+		if !ok {
+			return err
+		}
+		minSeq = conflict.Last
+	}
+}
+
+// lastGrant returns the number of runs that the newest of these messages grants
+// to the turn of g, 0 if there is none.
+func lastGrant(ms []bus.Stored, g Grant) (calls int) {
+	for _, m := range ms {
+		if n, ok := Decode(m.Body).Granted(g.By, g.Turn); ok {
+			calls = n
+		}
+	}
+	return calls
+}
