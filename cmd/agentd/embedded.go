@@ -75,7 +75,7 @@ func (e *embedded) serve(log *slog.Logger) (*bus.Server, error) {
 		if state == "" {
 			home, err := os.UserHomeDir()
 			if err != nil {
-				return nil, cli.Usage("--store: no default without a home directory")
+				return nil, cli.Usage("--store is required: there is no home directory to take a default from")
 			}
 			state = filepath.Join(home, ".local", "state")
 		}

@@ -17,8 +17,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// agentFiles are the agents of a directory, as a person who writes them sees
-// them.
+// agentFiles is a directory of agent files, for the commands that list, show,
+// create and edit them.
 type agentFiles struct{ dir string }
 
 func agentsCommand() *cobra.Command {
@@ -51,10 +51,10 @@ func agentsCommand() *cobra.Command {
 	return cmd
 }
 
-// list prints the agents that are whole, and says what is wrong with the
-// others.
+// list prints each valid agent on stdout and a warning for each invalid file on
+// stderr.
 func (a *agentFiles) list(stdout, stderr io.Writer) error {
-	if err := a.known(); err != nil {
+	if err := a.checkDir(); err != nil {
 		return err
 	}
 	agents, err := configs.LoadDir(a.dir)
@@ -68,15 +68,8 @@ func (a *agentFiles) list(stdout, stderr io.Writer) error {
 		}
 	}
 	for _, a := range cli.Unwatched(agents) {
-		warn(
-			stderr,
-			fmt.Errorf(
-				"%s: supervision.agent: there is no agent %q here: what %s wants to do is not done unless a worker elsewhere serves that",
-				a.File,
-				a.Supervision.Agent,
-				a.Name,
-			),
-		)
+		warn(stderr, fmt.Errorf("%s: supervision.agent: no agent %q in this directory: "+
+			"the turns of %s are withheld unless another worker serves it", a.File, a.Supervision.Agent, a.Name))
 	}
 	for _, wrong := range cli.Wrong(err) {
 		switch {
@@ -89,7 +82,7 @@ func (a *agentFiles) list(stdout, stderr io.Writer) error {
 	return nil
 }
 
-// show prints what an agent's file says.
+// show prints the configuration of one agent.
 func (a *agentFiles) show(stdout io.Writer, arg string) error {
 	file, err := a.file(arg)
 	if err != nil {
@@ -106,7 +99,7 @@ func (a *agentFiles) show(stdout io.Writer, arg string) error {
 	return err
 }
 
-// init writes a new agent's file, and never over another.
+// init writes the file of a new agent. It never overwrites a file.
 func (a *agentFiles) init(stdout io.Writer, arg string) error {
 	file, err := a.file(arg)
 	if err != nil {
@@ -126,17 +119,17 @@ func (a *agentFiles) init(stdout io.Writer, arg string) error {
 	return err
 }
 
-// known is the error of a directory that has no default.
-func (a *agentFiles) known() error {
+// checkDir returns an error if the directory is not set and has no default.
+func (a *agentFiles) checkDir() error {
 	if a.dir == "" {
-		return cli.Usage("--agents: no default without a home directory")
+		return cli.Usage("--agents is required: there is no home directory to take a default from")
 	}
 	return nil
 }
 
-// file is where an agent's definition is, or would be.
+// file returns the path of an agent's file, which may not exist.
 func (a *agentFiles) file(arg string) (string, error) {
-	if err := a.known(); err != nil {
+	if err := a.checkDir(); err != nil {
 		return "", err
 	}
 	agent, err := subjects.ParseAgent(arg)
@@ -147,15 +140,15 @@ func notFound(agent string) error {
 	return cli.Fail(cli.CodeConfig, fmt.Errorf("agent config not found: %s", agent))
 }
 
-// warn tells what is wrong and keeps nobody from going on.
+// warn prints a warning. The command goes on.
 func warn(stderr io.Writer, err error) { fmt.Fprintf(stderr, "%s: warning: %v\n", name, err) }
 
-// summary is an agent's description in one line.
+// summary returns an agent's description on one line.
 func summary(agent configs.Agent) string { return strings.Join(strings.Fields(agent.Description), " ") }
 
-// completeAgents completes a command's first argument with the agents of its
-// --agents, those whose file is wrong too: only what is done with one tells
-// what.
+// completeAgents completes a command's first argument with the agents of the
+// --agents directory. Agents with an invalid file are offered too; the command
+// then reports the error.
 func completeAgents(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	dir, err := cmd.Flags().GetString("agents")
 	if err != nil || len(args) > 0 {

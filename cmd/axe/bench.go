@@ -16,19 +16,23 @@ import (
 )
 
 const (
-	benchLong = `Measure what runs cost beyond their model calls, as ratios to raw durable request and reply on the same server, in turn with
-it, so that a busy machine slows both.
+	benchLong = `Measure the cost of runs beyond their model calls. The figures are ratios to raw
+durable request and reply on the same server. Both are measured in turn, so that
+a busy machine slows both.
 
-Without --server or --context everything is of this machine and of this moment: a NATS server with a store that is removed at
-the end, a worker, and a model that answers at once, each in a process of its own. With one of them the bus that is there
-is measured, its network and its disks, with workers that are started here; nothing of it is touched but what lies
-below --prefix, which has to be unused and is removed at the end.
+Without --server or --context the command starts a NATS server whose store is
+removed at the end, a worker, and a model that answers at once, each in a
+process of its own. With --server or --context the command measures a running
+bus, with its network and its disks, and starts workers here. It touches nothing
+on that bus but the subjects below --prefix. The prefix must be unused; the
+command removes it at the end.
 
-Beside a figure stands what it is to be, where there is an aim, and whether it is. One that was missed makes the exit code
-1. What else runs on the machine counts: the ratios bear it, the times do not.
+A figure with an aim is printed with the aim and a verdict. A missed aim makes
+the exit code 1. Other load on the machine changes times, but hardly the ratios.
 
-The workload scale is measured only when it is asked for: it makes --runs runs on one stream, --waiting of which wait (some
-6 minutes and 1.2 GiB of disk for a million), and a worker with --agents agents more than the others.`
+The workload scale is measured only on request. It makes --runs runs on one
+stream, of which --waiting wait (6 minutes and 1.2 GiB of disk for a million),
+and a worker with --agents more agents than in the other workloads.`
 
 	benchExamples = `  axe bench
   axe bench --only leaf,fan-out --for 10s
@@ -52,44 +56,31 @@ type benchOptions struct {
 func benchCommand() *cobra.Command {
 	o := &benchOptions{}
 	cmd := &cobra.Command{
-		Use: "bench", Short: "Measure what runs cost, against raw JetStream", Long: benchLong, Example: benchExamples, Args: cobra.NoArgs,
+		Use: "bench", Short: "Measure the cost of runs against raw JetStream", Long: benchLong, Example: benchExamples, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
 	}
 	o.cmd = cmd
 	o.dial.Register(cmd)
 	flags := cmd.Flags()
-	flags.StringSliceVar(
-		&o.cfg.Only,
-		"only",
-		nil,
-		"workloads: "+strings.Join(bench.Names(), ", ")+" (default all but scale)",
-	)
-	flags.DurationVar(&o.cfg.For, "for", 3*time.Second, "how long each thing is measured")
-	flags.IntVar(&o.cfg.Slots, "slots", 64, "model calls at once of a worker, and runs in flight")
-	flags.DurationVar(&o.cfg.Latency, "latency", 0, "what the model takes")
-	flags.IntVar(&o.cfg.Parts, "partitions", 1, "streams that the runs are spread over")
-	flags.IntVar(&o.cfg.Runs, "runs", 1_000_000, "of scale")
-	flags.IntVar(&o.cfg.Waiting, "waiting", 100_000, "of the runs of scale")
-	flags.IntVar(&o.cfg.Agents, "agents", 500, "of scale, that a worker serves beside the others")
-	flags.StringVar(
-		&o.cfg.Profile,
-		"profile",
-		"",
-		"a directory for profiles of processor time and memory of each part",
-	)
-	flags.IntVar(&o.cfg.Replicas, "replicas", 1, "of the streams")
-	flags.StringVar(
-		&o.sync,
-		"sync",
-		"interval",
-		"when a server of its own syncs: interval, as that of axe run, or always, as agentd --embedded",
-	)
+	flags.StringSliceVar(&o.cfg.Only, "only", nil,
+		"workloads: "+strings.Join(bench.Names(), ", ")+" (default all but scale)")
+	flags.DurationVar(&o.cfg.For, "for", 3*time.Second, "duration of each measurement")
+	flags.IntVar(&o.cfg.Slots, "slots", 64, "slots of a worker, and runs in flight")
+	flags.DurationVar(&o.cfg.Latency, "latency", 0, "latency of the model")
+	flags.IntVar(&o.cfg.Parts, "partitions", 1, "number of streams over which runs are spread")
+	flags.IntVar(&o.cfg.Runs, "runs", 1_000_000, "number of runs in scale")
+	flags.IntVar(&o.cfg.Waiting, "waiting", 100_000, "number of waiting runs in scale")
+	flags.IntVar(&o.cfg.Agents, "agents", 500, "number of additional agents of a worker in scale")
+	flags.StringVar(&o.cfg.Profile, "profile", "", "directory for CPU and memory profiles of each process")
+	flags.IntVar(&o.cfg.Replicas, "replicas", 1, "replicas of the streams")
+	flags.StringVar(&o.sync, "sync", "interval",
+		"sync of the command's own server: interval, as in axe run, or always, as in agentd --embedded")
 	flags.StringVarP(&o.output, "output", "o", "text", "text or json")
-	flags.BoolVar(&o.progress, "progress", true, "say on stderr what is measured")
+	flags.BoolVar(&o.progress, "progress", true, "report progress on stderr")
 	return cmd
 }
 
-// benchPartCommand is a part of axe bench, which starts it.
+// benchPartCommand is one process of axe bench. axe bench starts it.
 func benchPartCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: benchPart, Hidden: true, Args: cobra.NoArgs,
@@ -128,17 +119,17 @@ func (o *benchOptions) run(ctx context.Context) error {
 	return nil
 }
 
-// check makes a configuration of the flags.
+// check validates the flags and completes the configuration.
 func (o *benchOptions) check() error {
 	if err := cli.CheckOutput(o.output); err != nil {
 		return err
 	}
 	if o.sync != "always" && o.sync != "interval" {
-		return cli.Usage("--sync %q: want interval or always", o.sync)
+		return cli.Usage("--sync must be interval or always, got %q", o.sync)
 	}
 	for _, name := range o.cfg.Only {
 		if !slices.Contains(bench.Names(), name) {
-			return cli.Usage("--only %s: want %s", name, strings.Join(bench.Names(), ", "))
+			return cli.Usage("--only must be one of %s, got %s", strings.Join(bench.Names(), ", "), name)
 		}
 	}
 	for flag, wrong := range map[string]bool{
@@ -152,14 +143,14 @@ func (o *benchOptions) check() error {
 	}
 	o.cfg.Sync, o.cfg.Attached = o.sync == "always", o.dial.Explicit()
 	if o.cfg.Attached && o.cmd.Flags().Changed("sync") {
-		return cli.Usage("--sync is of a server of its own")
+		return cli.Usage("--sync applies to the command's own server, not to a running bus")
 	}
 	cfg, err := o.dial.Config(nil, nil)
 	if err != nil {
 		return err
 	}
 	o.cfg.Dial = cfg.Dial
-	// AXE_PREFIX is that of somebody's runs
+	// AXE_PREFIX names the prefix of real runs. The benchmark does not use it.
 	if o.cmd.PersistentFlags().Changed("prefix") {
 		o.cfg.Prefix = cfg.Space.Prefix()
 	}

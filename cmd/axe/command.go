@@ -14,27 +14,35 @@ import (
 const (
 	name = "axe"
 
-	long = `axe run runs an agent and all agents that it calls, and prints the answer to stdout. The tree is shown on
-stderr while it works, if that is a terminal and the answer does not go into a pipe.
+	long = `Run an agent and all agents that it calls, and print the answer on stdout.
+While the agents work, stderr shows the tree, if stderr is a terminal and the
+answer does not go into a pipe.
 
-Everything happens in this process: a NATS server that nobody else can reach, with a store that is removed
-at the end, a worker that serves the agents of the directory, and a submission, by the same code as agentd and
-axe-submit. With --server or --context a running bus is used instead, and its workers; with --agents too, this
-process is one more of them. NATS_URL alone does not do that.
+Everything runs in this process: a NATS server that no other process can reach,
+whose store is removed at the end; a worker that serves the agents of the
+directory; and a submission. The code is the same as in agentd and axe-submit.
+With --server or --context the command uses a running bus and its workers
+instead. With --agents as well, this process is one more worker on that bus.
+The variable NATS_URL alone does not select a running bus.
 
-The text is the second argument, -p, a file (-f), or what is piped in; without any, the agent is told to execute
-the task described in its instructions. A command of the same pipeline is waited for; a standard input that was
-only left open, and on which nothing comes, is not. ^C cancels the tree.
+The task is the second argument, the value of -p, a file (-f), or the standard
+input. Without a task the agent executes the task described in its instructions.
+The command waits for another command of the same pipeline. It does not wait for
+a standard input that stays open and silent. ^C cancels the tree.
 
---model, --skill and --workdir are of AGENT alone, not of the agents that it calls; AXE_MODEL is of all.
+--model, --skill and --workdir change AGENT only, not the agents that it calls.
+AXE_MODEL changes the model of all agents.
 
-Models are named provider/model. Keys come from the environment (ANTHROPIC_API_KEY, OPENAI_API_KEY), base URLs
-from AXE_ANTHROPIC_BASE_URL, AXE_OPENAI_BASE_URL and AXE_OLLAMA_BASE_URL, both otherwise from config.toml (see axe
-config init). script/NAME is an offline model, the file NAME.toml in AXE_SCRIPT_DIR, or in scripts/ below the agents.
+A model is named provider/model. API keys come from the environment
+(ANTHROPIC_API_KEY, OPENAI_API_KEY), base URLs from AXE_ANTHROPIC_BASE_URL,
+AXE_OPENAI_BASE_URL and AXE_OLLAMA_BASE_URL. Both may also stand in config.toml
+(see axe config init). script/NAME is an offline model: the file NAME.toml in
+AXE_SCRIPT_DIR, or in the directory scripts/ below the agents.
 
---json prints one line: model, content, input_tokens, output_tokens, cached_tokens, stop_reason, duration_ms, model_ms,
-turns, tool_calls and tool_call_details of the agent itself, subtree with the sums of all agents below it too, the tree's
-id, and for a failure its error, kind and category.
+--json prints one line: model, content, input_tokens, output_tokens,
+cached_tokens, stop_reason, duration_ms, model_ms, turns, tool_calls and
+tool_call_details of the agent itself; subtree, the sums over the agent and all
+agents below it; the tree's id; and error, kind and category of a failure.
 
 Exit codes: see axe help exit-codes.`
 
@@ -74,24 +82,15 @@ func runCommand() *cobra.Command {
 	o.cmd = cmd
 	flags := cmd.Flags()
 	flags.StringVar(&o.worker.Agents, "agents", defaultAgents(), "directory of the agents, one TOML file each")
-	flags.Var(&o.timeout, "timeout", "the longest that the whole tree may take: seconds, or a duration like 10m")
-	flags.StringVarP(&o.prompt, "prompt", "p", "", "the text, in place of the argument")
-	flags.StringVarP(&o.file, "file", "f", "", "file with the text, - for stdin")
-	flags.StringVar(&o.change.model, "model", "", "provider/model in place of the agent's own")
-	flags.StringVar(
-		&o.change.skill,
-		"skill",
-		"",
-		"skill in place of the agent's own: a file, a directory with a SKILL.md, or a name",
-	)
-	flags.StringVar(
-		&o.change.workdir,
-		"workdir",
-		"",
-		"where the agent's files are looked for, in place of its own workdir",
-	)
-	flags.BoolVar(&o.dry, "dry-run", false, "show what the model would be sent, and send nothing")
-	flags.BoolVar(&o.json, "json", false, "print the answer with what it took, as one line of JSON")
+	flags.Var(&o.timeout, "timeout", "time limit of the whole tree: seconds, or a duration like 10m")
+	flags.StringVarP(&o.prompt, "prompt", "p", "", "the task, instead of the argument")
+	flags.StringVarP(&o.file, "file", "f", "", "file with the task, - for stdin")
+	flags.StringVar(&o.change.model, "model", "", "provider/model, instead of the agent's own")
+	flags.StringVar(&o.change.skill, "skill", "",
+		"skill, instead of the agent's own: a file, a directory with a SKILL.md, or a name")
+	flags.StringVar(&o.change.workdir, "workdir", "", "directory of the agent's files, instead of its own workdir")
+	flags.BoolVar(&o.dry, "dry-run", false, "print the first request to the model, and send nothing")
+	flags.BoolVar(&o.json, "json", false, "print the answer and its usage as one line of JSON")
 	o.limits.Register(cmd)
 	o.worker.Register(cmd)
 	o.dial.Register(cmd)
@@ -100,8 +99,7 @@ func runCommand() *cobra.Command {
 	return cmd
 }
 
-// busCommand is a command that needs no more than a running bus, with the flags
-// for that.
+// busCommand adds the flags for a running bus to a command.
 func busCommand(command func(*cli.SessionFlags) *cobra.Command) *cobra.Command {
 	f := &cli.SessionFlags{Name: name}
 	cmd := command(f)
@@ -109,8 +107,8 @@ func busCommand(command func(*cli.SessionFlags) *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// endCommand is one that may wait until a tree has ended, and shows it
-// meanwhile.
+// endCommand is a busCommand that may wait until a tree has ended. It shows the
+// tree meanwhile.
 func endCommand(command func(*cli.SessionFlags) *cobra.Command) *cobra.Command {
 	return busCommand(func(f *cli.SessionFlags) *cobra.Command {
 		cmd := command(f)
@@ -119,8 +117,8 @@ func endCommand(command func(*cli.SessionFlags) *cobra.Command) *cobra.Command {
 	})
 }
 
-// defaultAgents is where a person's agents are, empty if there is no home
-// directory.
+// defaultAgents returns the directory of the person's agents, "" if there is no
+// home directory.
 func defaultAgents() string {
 	dir, err := configs.ConfigDir()
 	if err != nil {

@@ -30,7 +30,7 @@ func configCommand() *cobra.Command {
 			},
 		},
 		&cobra.Command{
-			Use: "init", Short: "Make the configuration directory, with a sample skill", Args: cobra.NoArgs,
+			Use: "init", Short: "Create the configuration directory, with a sample skill", Args: cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error {
 				dir, err := configDir()
 				if err != nil {
@@ -47,8 +47,8 @@ func configCommand() *cobra.Command {
 	return cmd
 }
 
-// configDir is the configuration directory's absolute path, whether it exists
-// or not.
+// configDir returns the absolute path of the configuration directory, which may
+// not exist.
 func configDir() (string, error) {
 	dir, err := configs.ConfigDir()
 	if err != nil {
@@ -57,8 +57,8 @@ func configDir() (string, error) {
 	return filepath.Abs(dir)
 }
 
-// initConfig makes what is missing of a configuration directory, and leaves
-// alone what is there.
+// initConfig creates the missing parts of a configuration directory. It does
+// not change existing files.
 func initConfig(dir string) error {
 	if err := os.MkdirAll(filepath.Join(dir, "agents"), 0o700); err != nil {
 		return err
@@ -70,9 +70,8 @@ func initConfig(dir string) error {
 	return err
 }
 
-// create writes a new file, and the directories above it where they are
-// missing, and reports whether it did: a file that is there already stays as it
-// is.
+// create writes a new file and the missing directories above it. It reports
+// false, and changes nothing, if the file exists.
 func create(file, text string, dirMode, fileMode fs.FileMode) (bool, error) {
 	if err := os.MkdirAll(filepath.Dir(file), dirMode); err != nil {
 		return false, err
@@ -86,7 +85,7 @@ func create(file, text string, dirMode, fileMode fs.FileMode) (bool, error) {
 	}
 	_, err = f.WriteString(text)
 	if err = errors.Join(err, f.Close()); err != nil {
-		// half a file would be in the way of the next attempt
+		// A partial file would make the next attempt report false.
 		_ = os.Remove(file)
 	}
 	return err == nil, err

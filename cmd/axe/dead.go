@@ -10,7 +10,7 @@ import (
 	"github.com/axebus/axe/cmd/internal/cli"
 )
 
-// deadLetters are the commands about what could not be carried out.
+// deadLetters holds the flags of the axe dead commands.
 type deadLetters struct {
 	flags cli.SessionFlags
 	agent string
@@ -21,9 +21,11 @@ type deadLetters struct {
 func deadCommand() *cobra.Command {
 	d := &deadLetters{flags: cli.SessionFlags{Name: name}}
 	cmd := &cobra.Command{
-		Use: "dead", Short: "See and retry what could not be carried out", Args: cobra.NoArgs,
-		Long: `A message that was delivered again and again without effect, because it kills its workers or cannot be read, is given up:
-its run ends as poisoned, its caller is told, and a copy of the message with the reason is kept as a dead letter.`,
+		Use: "dead", Short: "List, show and retry dead letters", Args: cobra.NoArgs,
+		Long: `A worker gives up a message that was delivered too often without effect, for
+example because it crashes its workers or cannot be read. The run ends as
+poisoned, its caller is told, and a copy of the message with the reason is
+stored as a dead letter.`,
 		Example: `  axe dead list --agent reviewer
   axe dead show 4711
   id=$(axe dead retry 4711); axe-submit wait $id`,
@@ -36,34 +38,31 @@ its run ends as poisoned, its caller is told, and a copy of the message with the
 		RunE: func(cmd *cobra.Command, _ []string) error { return d.list(cmd.Context(), cmd.OutOrStdout()) },
 	}
 	show := &cobra.Command{
-		Use: "show LETTER", Short: "Show a dead letter, and what its run was asked", Args: cobra.ExactArgs(1),
+		Use: "show LETTER", Short: "Show a dead letter and the task of its run", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return d.show(cmd.Context(), cmd.OutOrStdout(), args[0])
 		},
 	}
 	retry := &cobra.Command{
-		Use: "retry LETTER… | --all", Short: "Submit the task of a dead letter again, as a tree of its own",
-		Long: `Submit the task of a dead letter again, to the same agent, and print the id of the new tree, which axe-submit wait takes.
-The tree that it was part of has been told of the failure and is not changed. A letter that was retried before is not
-submitted again: it is the same tree, and its id is printed. The bounds that the run was under hold for it too; its
-time is new.`,
+		Use: "retry LETTER… | --all", Short: "Submit the task of a dead letter again, as a new tree",
+		Long: `Submit the task of a dead letter again, to the same agent, and print the id of
+the new tree. axe-submit wait takes that id. The original tree does not change:
+its caller was told of the failure. A second retry of the same letter submits
+nothing and prints the id of the first. The run's budget applies to the new tree
+too. Its time limit starts anew.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return d.retry(cmd.Context(), cmd.OutOrStdout(), args) },
 	}
 	for _, sub := range []*cobra.Command{list, retry} {
-		sub.Flags().StringVar(
-			&d.agent,
-			"agent",
-			"",
-			"only those of an agent; with retry LETTER, the agent to submit one to that names none",
-		)
-		sub.Flags().StringVar(&d.tree, "tree", "", "only those of a tree")
+		sub.Flags().StringVar(&d.agent, "agent", "",
+			"only letters of this agent; with retry LETTER, the agent for a letter that names none")
+		sub.Flags().StringVar(&d.tree, "tree", "", "only letters of this tree")
 	}
-	retry.Flags().BoolVar(&d.all, "all", false, "all that were not retried yet")
+	retry.Flags().BoolVar(&d.all, "all", false, "all letters that were not retried yet")
 	cmd.AddCommand(list, show, retry)
 	return cmd
 }
 
-// with calls fn with an open session.
+// with opens a session, calls fn with it and closes it.
 func (d *deadLetters) with(ctx context.Context, fn func(*cli.Session) error) error {
 	ses, err := d.flags.Open(ctx)
 	if err != nil {
@@ -73,11 +72,11 @@ func (d *deadLetters) with(ctx context.Context, fn func(*cli.Session) error) err
 	return fn(ses)
 }
 
-// named is the letter that an argument names.
-func named(ctx context.Context, ses *cli.Session, arg string) (client.DeadLetter, error) {
+// findLetter returns the dead letter with the number in arg.
+func findLetter(ctx context.Context, ses *cli.Session, arg string) (client.DeadLetter, error) {
 	id, err := strconv.ParseUint(arg, 10, 64)
 	if err != nil {
-		return client.DeadLetter{}, cli.Usage("letter %q: want its number, as axe dead list has it", arg)
+		return client.DeadLetter{}, cli.Usage("letter %q must be a number from axe dead list", arg)
 	}
 	return ses.DeadLetter(ctx, id)
 }

@@ -14,8 +14,9 @@ import (
 	"github.com/axebus/axe/cmd/internal/cli"
 )
 
-// letter is what -o json prints of a dead letter, one line each.
-type letter struct {
+// letterJSON is one line of -o json. Task, Context and Body are set by axe dead
+// show only.
+type letterJSON struct {
 	ID      uint64    `json:"id"`
 	Time    time.Time `json:"time"`
 	Agent   string    `json:"agent,omitzero"`
@@ -24,15 +25,15 @@ type letter struct {
 	Reason  string    `json:"reason"`
 	Subject string    `json:"subject"`
 	Seq     uint64    `json:"seq"`
-	Retried string    `json:"retried,omitzero"` // the tree
-	Task    string    `json:"task,omitzero"`    // show only
-	Context string    `json:"context,omitzero"` // show only
-	Body    string    `json:"body,omitzero"`    // show only
+	Retried string    `json:"retried,omitzero"` // id of the new tree
+	Task    string    `json:"task,omitzero"`
+	Context string    `json:"context,omitzero"`
+	Body    string    `json:"body,omitzero"`
 }
 
-// about is what there is to say of a letter.
-func about(ctx context.Context, ses *cli.Session, l client.DeadLetter) (letter, error) {
-	out := letter{
+// describeLetter returns the fields that list and show print of a letter.
+func describeLetter(ctx context.Context, ses *cli.Session, l client.DeadLetter) (letterJSON, error) {
+	out := letterJSON{
 		ID: l.ID, Time: l.Time, Agent: l.Run.Agent.String(), Tree: l.Run.Tree.String(), Path: l.Run.Path.String(),
 		Reason: l.Reason, Subject: l.Subject, Seq: l.Seq,
 	}
@@ -45,7 +46,7 @@ func about(ctx context.Context, ses *cli.Session, l client.DeadLetter) (letter, 
 
 func (d *deadLetters) list(ctx context.Context, stdout io.Writer) error {
 	return d.with(ctx, func(ses *cli.Session) error {
-		letters, err := d.chosen(ctx, ses)
+		letters, err := d.selected(ctx, ses)
 		if err != nil {
 			return err
 		}
@@ -54,14 +55,15 @@ func (d *deadLetters) list(ctx context.Context, stdout io.Writer) error {
 			fmt.Fprintln(w, "LETTER\tTIME\tAGENT\tTREE\tPATH\tRETRIED\tREASON")
 		}
 		for _, l := range letters {
-			a, err := about(ctx, ses, l)
+			a, err := describeLetter(ctx, ses, l)
 			if err != nil {
 				return err
 			}
 			if d.flags.Output == "json" {
 				err = printLine(w, a)
 			} else {
-				_, err = fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\t%s\n", a.ID, a.Time.Local().Format(time.DateTime), dash(a.Agent), dash(a.Tree), dash(a.Path), dash(a.Retried), cli.Printable(a.Reason))
+				_, err = fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\t%s\n", a.ID, a.Time.Local().Format(time.DateTime),
+					dash(a.Agent), dash(a.Tree), dash(a.Path), dash(a.Retried), cli.Printable(a.Reason))
 			}
 			if err != nil {
 				return err
@@ -71,8 +73,8 @@ func (d *deadLetters) list(ctx context.Context, stdout io.Writer) error {
 	})
 }
 
-// chosen are the letters that the flags ask for.
-func (d *deadLetters) chosen(ctx context.Context, ses *cli.Session) ([]client.DeadLetter, error) {
+// selected returns the letters that match --agent and --tree.
+func (d *deadLetters) selected(ctx context.Context, ses *cli.Session) ([]client.DeadLetter, error) {
 	all, err := ses.DeadLetters(ctx)
 	if err != nil {
 		return nil, err
@@ -89,11 +91,11 @@ func (d *deadLetters) chosen(ctx context.Context, ses *cli.Session) ([]client.De
 
 func (d *deadLetters) show(ctx context.Context, stdout io.Writer, arg string) error {
 	return d.with(ctx, func(ses *cli.Session) error {
-		l, err := named(ctx, ses, arg)
+		l, err := findLetter(ctx, ses, arg)
 		if err != nil {
 			return err
 		}
-		a, err := about(ctx, ses, l)
+		a, err := describeLetter(ctx, ses, l)
 		if err != nil {
 			return err
 		}
@@ -122,8 +124,8 @@ func (d *deadLetters) show(ctx context.Context, stdout io.Writer, arg string) er
 	})
 }
 
-// harmless is a text of anybody's without what a terminal would obey, line by
-// line.
+// harmless removes terminal control characters from each line of an untrusted
+// text.
 func harmless(text string) string {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {

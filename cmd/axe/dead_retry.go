@@ -14,7 +14,7 @@ import (
 
 func (d *deadLetters) retry(ctx context.Context, stdout io.Writer, args []string) error {
 	if d.all == (len(args) > 0) || len(args) > 0 && d.tree != "" {
-		return cli.Usage("want letters, or --all")
+		return cli.Usage("name letters, or give --all")
 	}
 	return d.with(ctx, func(ses *cli.Session) error {
 		letters, err := d.toRetry(ctx, ses, args)
@@ -41,12 +41,12 @@ func (d *deadLetters) retry(ctx context.Context, stdout io.Writer, args []string
 	})
 }
 
-// toRetry are the letters that are named, or all that were not retried and can
-// be.
+// toRetry returns the named letters. With --all it returns the letters that
+// name an agent and were not retried yet.
 func (d *deadLetters) toRetry(ctx context.Context, ses *cli.Session, args []string) ([]client.DeadLetter, error) {
 	var out []client.DeadLetter
 	for _, arg := range args {
-		l, err := named(ctx, ses, arg)
+		l, err := findLetter(ctx, ses, arg)
 		if err != nil {
 			return nil, err
 		}
@@ -55,11 +55,11 @@ func (d *deadLetters) toRetry(ctx context.Context, ses *cli.Session, args []stri
 	if !d.all {
 		return out, nil
 	}
-	chosen, err := d.chosen(ctx, ses)
+	selected, err := d.selected(ctx, ses)
 	if err != nil {
 		return nil, err
 	}
-	for _, l := range chosen {
+	for _, l := range selected {
 		if l.Run.Agent.IsZero() {
 			continue
 		}
@@ -74,29 +74,29 @@ func (d *deadLetters) toRetry(ctx context.Context, ses *cli.Session, args []stri
 	return out, nil
 }
 
-// task is what a letter's run was asked, for a tree of its own.
+// task makes a task for a new tree from the input of the letter's run.
 func (d *deadLetters) task(ctx context.Context, ses *cli.Session, l client.DeadLetter) (client.Task, error) {
 	t := client.Task{Agent: l.Run.Agent, ID: l.RetryTree(), Text: string(l.Body)}
 	if t.Agent.IsZero() {
 		var err error
 		if t.Agent, err = subjects.ParseAgent(d.agent); err != nil {
-			return client.Task{}, cli.Usage("it names no agent: --agent says which one is to have it: %v", err)
+			return client.Task{}, cli.Usage("the letter names no agent: name one with --agent: %v", err)
 		}
 		return t, nil
 	}
 	if d.agent != "" && d.agent != t.Agent.String() {
-		return client.Task{}, cli.Usage("it is one of %s: --agent is for those that name no agent", t.Agent)
+		return client.Task{}, cli.Usage("the letter names agent %s: --agent is for letters that name no agent", t.Agent)
 	}
 	in, limits, ok, err := ses.OriginalCall(ctx, l)
 	t.Budget = limits
 	switch {
 	case err != nil:
 	case !ok:
-		err = cli.Usage("what its run was asked cannot be read")
+		err = cli.Usage("the input of its run cannot be read")
 	case in.AdHoc():
-		err = cli.Usage("its run was of nobody's definition: %s is its parent's agent", t.Agent)
+		err = cli.Usage("its run was an ad hoc run: %s is its parent's agent", t.Agent)
 	case !in.Policy.IsZero():
-		err = cli.Usage("its run was under the policies of those above it, and would not be on its own")
+		err = cli.Usage("its run was under the policies of the runs above it, and a new tree would not be")
 	}
 	if t.Text = in.Task; !l.Run.Path.IsRoot() {
 		t.Text = prompt.User(in.Task, in.Context)

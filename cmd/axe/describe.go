@@ -10,9 +10,9 @@ import (
 	"github.com/axebus/axe/configs"
 )
 
-// describe is what an agent's file says, one value to a line and aligned,
-// without what is not set. What is about the agents that it calls is told as it
-// will be in force.
+// describe returns the settings of an agent's file, one aligned line for each
+// setting. Unset settings are left out. The settings about sub-agents are shown
+// with their defaults applied.
 func describe(a configs.Agent) string {
 	var t table
 	t.add("Name", a.Name)
@@ -23,7 +23,7 @@ func describe(a configs.Agent) string {
 	t.add("Files", strings.Join(a.Files, ", "))
 	t.add("Workdir", a.Workdir)
 	t.add("Sub-Agents", strings.Join(a.SubAgents, ", "))
-	// call alone is what axe has always done
+	// Style call is the default.
 	if d := a.Delegation; len(d.Styles) > 0 {
 		t.add("Style", d.Styles.String())
 	}
@@ -46,7 +46,7 @@ func describe(a configs.Agent) string {
 	t.add("Memory Path", a.Memory.Path)
 	t.add("Memory LastN", count(a.Memory.LastN))
 	t.add("Memory MaxEntries", count(a.Memory.MaxEntries))
-	// 0 is a choice, too
+	// A temperature of 0 is a setting.
 	if temperature := a.Params.Temperature; temperature != nil {
 		t.add("Temperature", strconv.FormatFloat(*temperature, 'g', -1, 64))
 	}
@@ -55,16 +55,16 @@ func describe(a configs.Agent) string {
 	return t.String()
 }
 
-// delegates reports whether an agent has anybody to give work to: agents by
-// name, or runs that it makes itself.
+// delegates reports whether an agent can start other runs: named sub-agents, ad
+// hoc runs or forks.
 func delegates(a configs.Agent) bool {
 	makes := func(s configs.Style) bool { return a.Delegation.Has(s) }
 	return len(a.SubAgents) > 0 ||
 		slices.ContainsFunc([]configs.Style{configs.StyleSpawn, configs.StyleMail, configs.StyleSlash}, makes)
 }
 
-// supervision adds who watches over an agent. What is about a person is told
-// where one decides.
+// supervision adds the supervision settings. The settings about a person's
+// decision are added in mode human only.
 func (t *table) supervision(s configs.Supervision) {
 	t.add("Supervision Mode", string(s.Mode))
 	t.add("Supervision Agent", s.Agent)
@@ -74,7 +74,7 @@ func (t *table) supervision(s configs.Supervision) {
 	}
 }
 
-// retries is how a model is asked again, empty if it is not.
+// retries describes the retries of model requests, "" without retries.
 func retries(r configs.Retry) string {
 	if r.MaxAttempts < 2 {
 		return ""
@@ -86,7 +86,7 @@ func retries(r configs.Retry) string {
 	return fmt.Sprintf("%d attempts, %s from %v to %v", r.MaxAttempts, r.Backoff, r.Initial, r.Max)
 }
 
-// permitted lists what a policy permits, "" if it bounds nothing.
+// permitted lists the names that a policy permits, "" if it permits all.
 func permitted(names []string) string {
 	if names != nil && len(names) == 0 {
 		return "none"
@@ -115,7 +115,7 @@ func count(n int) string {
 	return strconv.Itoa(n)
 }
 
-// table is labelled values.
+// table prints labelled values.
 type table struct{ rows [][2]string }
 
 // add adds a row, unless its value is empty.
@@ -125,9 +125,11 @@ func (t *table) add(label, value string) {
 	}
 }
 
-// String aligns the values; the further lines of one stand below its first.
+// String aligns the values. Further lines of a value stand below its first
+// line.
 func (t *table) String() string {
-	width := len("Memory Enabled: ") // where axe has its values
+	// axe aligns the values at this column.
+	width := len("Memory Enabled: ")
 	for _, row := range t.rows {
 		width = max(width, len(row[0]))
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/axebus/axe/configs"
 )
 
-// edit opens an agent's file in a person's editor, and says what is wrong with
-// it afterwards.
+// edit opens an agent's file in the person's editor. Afterwards it prints a
+// warning if the file is invalid.
 func (a *agentFiles) edit(ctx context.Context, stderr io.Writer, arg string) error {
 	editor := strings.TrimSpace(cmp.Or(os.Getenv("EDITOR"), os.Getenv("VISUAL")))
 	if editor == "" {
@@ -38,9 +38,8 @@ func (a *agentFiles) edit(ctx context.Context, stderr io.Writer, arg string) err
 	return nil
 }
 
-// runEditor runs an editor on a file, on this process's terminal. A signal ends
-// the editor, if it wants to end, and not this process: nobody's text gets
-// lost.
+// runEditor runs an editor on a file, on this process's terminal. A signal
+// reaches the editor and does not end this process, so that no text is lost.
 func runEditor(ctx context.Context, editor, file string) error {
 	args := editorArgs(editor, file)
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), args[0], args[1:]...)
@@ -56,10 +55,10 @@ func runEditor(ctx context.Context, editor, file string) error {
 	return err
 }
 
-// editorArgs is the command line of an editor. $EDITOR is a command for the
-// shell, as git and others have it, with arguments and quotes; but what names a
-// program is taken as it is, so that its path may contain spaces. Where there
-// is no shell the arguments are split at spaces.
+// editorArgs returns the command line of an editor. $EDITOR is a shell command
+// with arguments and quotes, as for git. If it names a program, it is used as it
+// is, so that a path may contain spaces. Without a shell the command is split at
+// spaces.
 func editorArgs(editor, file string) []string {
 	if _, err := exec.LookPath(editor); err == nil {
 		return []string{editor, file}

@@ -21,19 +21,22 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-const gcLong = `axe gc has a model look through what an agent remembers of its runs, prints what it found, and removes the
-oldest entries. It keeps the last_n of the agent's [memory], or max_entries if that is 0; with neither it
-removes nothing. Nothing is removed when the model fails, and nothing that it has not seen.
+const gcLong = `A model reads the memory of an agent. The command prints the analysis and
+removes the oldest entries. It keeps last_n entries of the agent's [memory], or
+max_entries if last_n is 0. With neither it removes nothing. It removes nothing
+if the model fails, and no entry that the model has not seen.
 
 The model is the agent's own, unless --model or AXE_MODEL names another.
 
-Memory is in files below $XDG_DATA_HOME/axe/memory, or where the agent's [memory] path says. With store = "bus"
-in [memory] of config.toml it is on a running bus, and --server or --context says which.
+Memory is in files below $XDG_DATA_HOME/axe/memory, or at the agent's [memory]
+path. With store = "bus" in [memory] of config.toml it is on a running bus, which
+--server or --context names.
 
-Exit codes: 0 done, or nothing to do; 1 a bad model name, or with --all an agent that failed; 2 usage, an unknown
-agent or a wrong file; 3 the model's provider failed or the time was over; 130 ended by ^C.`
+Exit codes: 0 done, or nothing to do; 1 a bad model name, or with --all an agent
+that failed; 2 usage, an unknown agent or an invalid file; 3 the model's provider
+failed or the time was over; 130 ended by ^C.`
 
-// gc are the flags of axe gc.
+// gc holds the flags of axe gc.
 type gc struct {
 	dial    cli.DialFlags
 	log     cli.LogFlags
@@ -61,7 +64,7 @@ func gcCommand() *cobra.Command {
 	flags.StringVar(&g.model, "model", "", "provider/model in place of the agent's own (env AXE_MODEL)")
 	flags.BoolVar(&g.all, "all", false, "all agents with memory enabled, one after the other")
 	flags.BoolVar(&g.dryRun, "dry-run", false, "remove nothing")
-	flags.Var(&g.timeout, "timeout", "the longest that the model may take: seconds, or a duration like 10m")
+	flags.Var(&g.timeout, "timeout", "time limit of the model request: seconds, or a duration like 10m")
 	g.dial.Register(cmd)
 	g.log.Register(cmd, "warn")
 	return cmd
@@ -74,11 +77,11 @@ func (g *gc) run(ctx context.Context, args []string) error {
 	case !g.all && len(args) == 0:
 		return errors.New("agent name is required (or use --all)")
 	case g.timeout <= 0:
-		return cli.Usage("--timeout %s: want more than nothing", &g.timeout)
+		return cli.Usage("--timeout must be positive, got %s", &g.timeout)
 	case g.agents == "":
-		return cli.Usage("--agents: no default without a home directory")
+		return cli.Usage("--agents is required: there is no home directory to take a default from")
 	case g.all:
-		return g.everybody(ctx)
+		return g.allAgents(ctx)
 	}
 	return g.one(ctx, args[0])
 }
@@ -103,10 +106,10 @@ func (g *gc) one(ctx context.Context, name string) error {
 	return c.collect(ctx, agent)
 }
 
-// everybody goes through the agents of the directory. One that fails does not
-// keep the others from their turn, and neither does a file that is wrong:
-// nobody knows what it says about memory, so it has failed.
-func (g *gc) everybody(ctx context.Context) error {
+// allAgents collects the memory of every agent in the directory. It goes on
+// after an agent that fails. An invalid file counts as a failed agent, since its
+// memory settings are unknown.
+func (g *gc) allAgents(ctx context.Context) error {
 	agents, err := configs.LoadDir(g.agents)
 	agents = slices.DeleteFunc(agents, func(a configs.Agent) bool { return !a.Memory.Enabled })
 	wrong := map[string]error{}
@@ -142,12 +145,8 @@ func (g *gc) everybody(ctx context.Context) error {
 		}
 		if err != nil {
 			failed++
-			fmt.Fprintf(
-				g.stderr,
-				"Error: gc failed for agent %q: %s\n",
-				agent.Name,
-				strings.ReplaceAll(err.Error(), "\n", "; "),
-			)
+			fmt.Fprintf(g.stderr, "Error: gc failed for agent %q: %s\n",
+				agent.Name, strings.ReplaceAll(err.Error(), "\n", "; "))
 		}
 	}
 	if failed > 0 {
@@ -156,8 +155,8 @@ func (g *gc) everybody(ctx context.Context) error {
 	return nil
 }
 
-// collector is made of the flags and of config.toml; done closes what it
-// opened.
+// collector makes a collector from the flags and config.toml. The caller calls
+// done, which closes the connection to the bus.
 func (g *gc) collector(ctx context.Context) (_ *collector, done func(), err error) {
 	log, err := g.log.Logger(g.stderr, cli.Terminal(os.Stderr))
 	if err != nil {
@@ -177,20 +176,18 @@ func (g *gc) collector(ctx context.Context) (_ *collector, done func(), err erro
 	}, done, nil
 }
 
-// store is where config.toml says that memory is. A bus is a running one, and
-// the command line names it.
+// store opens the memory store that config.toml names. The command line names
+// the bus of a store on a bus.
 func (g *gc) store(
-	ctx context.Context,
-	global configs.Global,
-	log *slog.Logger,
+	ctx context.Context, global configs.Global, log *slog.Logger,
 ) (_ memory.Store, done func(), err error) {
 	onBus := global.Memory == configs.MemoryOnBus
 	switch {
 	case onBus && !g.dial.Explicit():
-		return nil, nil, cli.Usage("%s says that memory is on the bus: --server or --context is needed", global.File)
+		return nil, nil, cli.Usage("--server or --context is required: %s keeps memory on the bus", global.File)
 	case !onBus && g.dial.Explicit():
 		return nil, nil, cli.Usage(
-			"--server and --context have no meaning: memory is in files, unless %s says store = \"bus\" in [memory]",
+			"--server and --context do not apply: memory is in files, unless %s has store = \"bus\" in [memory]",
 			global.File,
 		)
 	case !onBus:

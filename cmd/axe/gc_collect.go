@@ -16,8 +16,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// gcPrompt is the system text of the one question that gc asks. The three
-// headings are a contract.
+// gcPrompt is the system text of gc's only request. The three headings are a
+// contract with the reader.
 const gcPrompt = `You look after the memory of an AI agent. You are given its log: one entry for each run that it finished, the
 oldest first, with the time, the task and what came of it. Long tasks and results were cut.
 
@@ -45,18 +45,19 @@ const (
 	gcMaxTokens   = 4096
 )
 
-// collector looks through the memory of agents, one at a time.
+// collector analyses and trims the memory of agents, one at a time.
 type collector struct {
-	store   memory.Store
-	open    func(model string) (provider.Provider, string, error)
-	model   string // in place of the agents' own
+	store memory.Store
+	open  func(model string) (provider.Provider, string, error)
+	// model replaces the model of every agent, unless it is "".
+	model   string
 	dryRun  bool
 	timeout time.Duration
 	stdout  io.Writer
 }
 
-// collect has an agent's memory analysed, and trims it when the analysis is on
-// stdout.
+// collect asks the model about an agent's memory, prints the analysis, and then
+// trims the memory.
 func (c *collector) collect(ctx context.Context, a configs.Agent) error {
 	agent, err := subjects.ParseAgent(a.Name)
 	if err != nil {
@@ -91,8 +92,8 @@ func (c *collector) collect(ctx context.Context, a configs.Agent) error {
 	return c.trim(ctx, log, cmp.Or(a.Memory.LastN, a.Memory.MaxEntries), text)
 }
 
-// ask returns a model's analysis of a log. An empty one is a failure: nothing
-// must be removed for it.
+// ask returns the model's analysis of a log. An empty answer is an error, so
+// that nothing is removed after it.
 func (c *collector) ask(ctx context.Context, model provider.Provider, name, text string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
@@ -101,7 +102,7 @@ func (c *collector) ask(ctx context.Context, model provider.Provider, name, text
 		Temperature: new(gcTemperature), MaxTokens: gcMaxTokens,
 	})
 	if err == nil && strings.TrimSpace(resp.Content) == "" {
-		err = errors.New("the model answered nothing")
+		err = errors.New("the model's answer is empty")
 	}
 	if err != nil {
 		return "", cli.Fail(cli.CodeAPI, err)
@@ -109,10 +110,10 @@ func (c *collector) ask(ctx context.Context, model provider.Provider, name, text
 	return resp.Content, nil
 }
 
-// trim leaves the last keep entries, or as many more as came after the analysed
-// text was read: those nobody has looked at. Only where they are as many as the
-// limit, or more, and another one comes between the second read and Trim's own
-// count, does the oldest of them make room for it.
+// trim keeps the last keep entries, and every entry that was added after the
+// analysed text was read. One entry may be lost unseen: if at least keep entries
+// were added, and another one is added between the second read and the count
+// that Trim makes itself.
 func (c *collector) trim(ctx context.Context, log memory.Log, keep int, analysed string) error {
 	if keep == 0 {
 		return c.print("No trim target configured (last_n and max_entries are both 0). Skipping trim.\n")
@@ -134,9 +135,9 @@ func (c *collector) trim(ctx context.Context, log memory.Log, keep int, analysed
 	return c.print("Trimmed: %d entries removed, %d entries kept.\n", removed, keep)
 }
 
-// arrived is how many of a log's entries are newer than an earlier text of it.
-// Where its newest entry is gone, somebody has changed the log, and all of it
-// is taken to be new.
+// arrived counts the entries of a log that are newer than an earlier text of the
+// log. If the newest earlier entry is gone, the log was edited, and all entries
+// count as new.
 func arrived(before, now string) int {
 	if rest, ok := strings.CutPrefix(now, before); ok {
 		return memory.Count(rest)
@@ -155,7 +156,7 @@ func (c *collector) read(ctx context.Context, log memory.Log) (string, error) {
 	return log.Read(ctx)
 }
 
-// within bounds what is not the model's.
+// within bounds the reads and writes of the memory store.
 func (c *collector) within(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, c.timeout, fmt.Errorf("not done within %s", c.timeout))
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// envelope is what --json prints. The names from model to duration_ms,
-// tool_calls and tool_call_details are axe's; its numbers are the agent's own,
-// over all its turns, and those of subtree are of all agents below it too.
+// envelope is the output of --json. The keys from model to duration_ms,
+// tool_calls and tool_call_details are axe's. Their numbers are the agent's own,
+// over all its turns. The numbers in subtree include all agents below it.
 type envelope struct {
 	Model        string `json:"model"`
 	Content      string `json:"content"`
@@ -25,9 +25,9 @@ type envelope struct {
 	CachedTokens int    `json:"cached_tokens"`
 	StopReason   string `json:"stop_reason"`
 	DurationMS   int64  `json:"duration_ms"`
-	// of that, what its own model calls took
+	// ModelMS is the time of the agent's own model calls, in milliseconds.
 	ModelMS int64 `json:"model_ms"`
-	// of its own model calls, after failures that could pass
+	// RetryAttempts counts the repeated requests of the agent's model calls.
 	RetryAttempts   int        `json:"retry_attempts"`
 	Turns           int        `json:"turns"`
 	ToolCalls       int        `json:"tool_calls"`
@@ -38,30 +38,31 @@ type envelope struct {
 	Error           string     `json:"error,omitzero"`
 	Kind            string     `json:"kind,omitzero"`
 	Category        string     `json:"category,omitzero"`
-	// of a failed run: what there was
+	// Partial holds the results that a failed run had.
 	Partial *run.Partial `json:"partial,omitempty"`
 }
 
-// detail is one tool call of the agent, or one of the runs that it has spawned,
-// in the order of the calls.
+// detail is one tool call of the agent, or one of its spawned runs, in call
+// order.
 type detail struct {
 	Turn int    `json:"turn"` // from 0
 	Name string `json:"name"`
-	// of a spawned run, its own task
+	// Input holds the arguments of the tool call; of a spawned run, its own
+	// task.
 	Input json.RawMessage `json:"input"`
-	// the first 1024 bytes of the result, or of the error
+	// Output holds the first maxOutput bytes of the result or the error.
 	Output     string `json:"output"`
 	IsError    bool   `json:"is_error"`
 	DurationMS int64  `json:"duration_ms"`
-	// of the run that it made, on the bus
+	// Path is the path of the child run, "" if the call started none.
 	Path string `json:"path,omitzero"`
 }
 
-// maxOutput is how many bytes of a tool's result are shown.
+// maxOutput bounds detail.Output, in bytes.
 const maxOutput = 1024
 
-// printJSON writes an outcome on one line and returns the failure that it is,
-// if it is one.
+// printJSON writes an outcome on one line. It returns the error of a failed
+// outcome.
 func printJSON(ctx context.Context, w io.Writer, c *client.Client, tree subjects.Tree, o run.Outcome) error {
 	root, err := c.RootState(ctx, tree)
 	if err != nil {
@@ -70,9 +71,12 @@ func printJSON(ctx context.Context, w io.Writer, c *client.Client, tree subjects
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
 	err = enc.Encode(envelope{
-		Model: o.Model, Content: o.Result, InputTokens: o.Usage.InputTokens, OutputTokens: o.Usage.OutputTokens, CachedTokens: o.Usage.CachedTokens,
-		StopReason: o.StopReason, DurationMS: o.DurationMS, ModelMS: o.ModelMS, RetryAttempts: o.Retries, Turns: o.Turns, ToolCalls: o.ToolCalls, ToolCallDetails: details(root.Turns),
-		Subtree: o.Subtree, Agent: o.Agent, Tree: o.Tree, Error: o.Error, Kind: string(o.Kind), Category: o.Category, Partial: o.Partial,
+		Model: o.Model, Content: o.Result, StopReason: o.StopReason,
+		InputTokens: o.Usage.InputTokens, OutputTokens: o.Usage.OutputTokens, CachedTokens: o.Usage.CachedTokens,
+		DurationMS: o.DurationMS, ModelMS: o.ModelMS, RetryAttempts: o.Retries,
+		Turns: o.Turns, ToolCalls: o.ToolCalls, ToolCallDetails: details(root.Turns),
+		Subtree: o.Subtree, Agent: o.Agent, Tree: o.Tree,
+		Error: o.Error, Kind: string(o.Kind), Category: o.Category, Partial: o.Partial,
 	})
 	if err != nil {
 		return err
@@ -81,26 +85,27 @@ func printJSON(ctx context.Context, w io.Writer, c *client.Client, tree subjects
 }
 
 func details(turns []run.Turn) []detail {
-	all := []detail{} // never null
+	all := []detail{} // [] in JSON, not null
 	for n, t := range turns {
 		if t.Entry.Kind != run.EntryTurn {
 			continue
 		}
 		for i := range t.Entry.Answer.ToolCalls {
 			for from, to := t.Entry.CallRange(i); from < to; from++ {
-				all = append(all, detailed(n, t, i, from))
+				all = append(all, detailOf(n, t, i, from))
 			}
 		}
 	}
 	return all
 }
 
-// detailed is one run of a turn's i-th tool call, or what it was refused with.
-func detailed(n int, t run.Turn, i, index int) detail {
+// detailOf describes the call with an index, which belongs to a turn's i-th tool
+// call. The outcome of a refused call is its refusal.
+func detailOf(n int, t run.Turn, i, index int) detail {
 	tc, call, o := t.Entry.Answer.ToolCalls[i], t.Entry.Calls[index], t.Outcomes[index]
 	d := detail{Turn: n, Name: tc.Name, Input: tc.RawArguments()}
 	if call.Spawn {
-		// strings always marshal
+		// Marshalling strings cannot fail.
 		d.Input, _ = json.Marshal(map[string]string{"agent": call.Agent, "task": call.Task})
 	}
 	text, failed := result(n, t, i, index)
@@ -112,8 +117,8 @@ func detailed(n int, t run.Turn, i, index int) detail {
 	return d
 }
 
-// result is what came of one run of a tool call: what the model has read of
-// that, but that each spawned run has its own.
+// result returns the text that the model read as the result of a call. Spawned
+// runs, whose results the model reads together, have a text each.
 func result(n int, t run.Turn, i, index int) (text string, failed bool) {
 	call, o := t.Entry.Calls[index], t.Outcomes[index]
 	switch {
@@ -123,23 +128,22 @@ func result(n int, t run.Turn, i, index int) (text string, failed bool) {
 		}
 		return text, failed
 	case call.Op == run.OpWait && !call.Failed() && t.CarriedOut() && o == nil:
-		// it still waited when the agent was ended
+		// The call still waited when the run ended.
 		return "", false
 	}
 	r := tool.Results(subjects.Root, n+1, t)[i]
 	return r.Content, r.IsError
 }
 
-// made reports whether a call of a turn has made a run: those of a turn that is
-// withheld have not, nor those whose turn never came where one follows the
-// other.
+// made reports whether a call has started a run. Calls of a withheld turn have
+// not, nor have the sequential calls after the one at which the run ended.
 func made(t run.Turn, index int) bool {
 	if !t.Entry.Calls[index].MakesRun() || !t.CarriedOut() {
 		return false
 	}
 	waits := func(i int) bool {
 		c, o := t.Entry.Calls[i], t.Outcomes[i]
-		// without a word of its own
+		// An outcome without a path was not written by the child.
 		return c.Op == run.OpCall && c.MakesRun() && (o == nil || o.Path == "")
 	}
 	for i := range index {
@@ -150,8 +154,8 @@ func made(t run.Turn, index int) bool {
 	return true
 }
 
-// took is how long a call took: what its run says, or as long as it was waited
-// for.
+// took returns the duration of a call in milliseconds: the duration of its run,
+// or of the wait if the call timed out.
 func took(t run.Turn, i int, o *run.Outcome) int64 {
 	switch {
 	case o == nil:

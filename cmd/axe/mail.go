@@ -20,26 +20,32 @@ import (
 )
 
 const (
-	sendLong = `Write to a run: the root of a tree or, with a PATH, one below it, as axe mail and --progress plain have it (r-1-0 is what the
-first call of the root's first turn has made). The command returns when the message is stored.
+	sendLong = `Send a message to a run: the root of a tree or, with a PATH, a run below it.
+axe mail and --progress plain show paths: r-1-0 is the run of the first call of
+the root's first turn. The command returns when the message is stored.
 
-What becomes of it then depends on the run. One that is idle goes on with it, and one that waits for mail has it. One that
-works, of the style mail or slash, finds it when it looks; any other is told of it when it has its answer, and goes on with
-it. Only a run that has called nobody until then, and cannot look, ends with that answer. What a run has read, axe mail
-shows; axe interrupt makes one stop and listen at once. A run that has ended cannot be written to.
+An idle run wakes up and goes on with the message. A run that waits for mail
+receives it. A running agent of style mail or slash finds it when it checks its
+mail. Any other running agent learns of it when it has an answer, and goes on
+with it. A run that has called no agent and has no mail tools ends with its
+answer and never sees the message. axe mail shows which messages a run has read.
+axe interrupt stops a run at once. A run that has ended takes no messages.
 
-MESSAGE is the rest of the line, or standard input if it is -; what comes after the id and begins with
-r- is a path.`
+MESSAGE is the rest of the line, or the standard input if it is -. An argument
+after the id that begins with r- is a path.`
 
 	sendExamples = `  axe send 5Rt0yAkYxJ r-1-0 "Leave out the tests"
   git diff | axe send 5Rt0yAkYxJ r-1-0 -
   axe send 5Rt0yAkYxJ --from ann That is enough`
 
-	mailLong = `Show what was written to a run, the oldest first: to the root of a tree or, with a PATH, to one below it. Other runs have
-their paths for names. A fork tells when it is idle, with what it has done, and it is mail too when one has ended that was
-not killed by the run itself. TAKEN is whether the run has read it.
+	mailLong = `Show the messages to a run, the oldest first: to the root of a tree or, with a
+PATH, to a run below it. FROM is the path of the run that wrote the message, or a
+person's name. A fork sends a message when it is idle, with its result. The end
+of a fork is a message too, unless the run itself killed the fork. TAKEN tells
+whether the run has read the message.
 
---json prints an object a line: seq, time, from, text, idle, outcome (of a fork that has ended) and taken.`
+--json prints an object a line: seq, time, from, text, idle, outcome (of a fork
+that has ended) and taken.`
 
 	mailExamples = `  axe mail 5Rt0yAkYxJ
   axe mail 5Rt0yAkYxJ r-1-0 --json | jq -r 'select(.taken | not) | .text'`
@@ -49,11 +55,11 @@ func sendCommand() *cobra.Command {
 	return busCommand(func(f *cli.SessionFlags) *cobra.Command {
 		var from string
 		cmd := &cobra.Command{
-			Use: "send ID [PATH] MESSAGE…", Short: "Write to a run that works, waits or is idle", Long: sendLong, Example: sendExamples,
+			Use: "send ID [PATH] MESSAGE…", Short: "Send a message to a run that has not ended", Long: sendLong, Example: sendExamples,
 			Args: cobra.MinimumNArgs(2),
 			RunE: func(cmd *cobra.Command, args []string) error { return send(cmd.Context(), f, from, args) },
 		}
-		cmd.Flags().StringVar(&from, "from", client.DefaultName, "your name, as the run is told it")
+		cmd.Flags().StringVar(&from, "from", client.DefaultName, "your name, which the run reads")
 		return cmd
 	})
 }
@@ -87,8 +93,8 @@ func send(ctx context.Context, f *cli.SessionFlags, from string, args []string) 
 	return nil
 }
 
-// pathlike reports whether an argument is meant as a path, be it one or not: a
-// message to a run that was named wrongly must not go to the root.
+// pathlike reports whether an argument is meant as a path. A malformed path
+// counts too, so that a message to a mistyped run does not go to the root.
 func pathlike(arg string) bool {
 	return (arg == "r" || strings.HasPrefix(arg, "r-")) && !strings.ContainsFunc(arg, unicode.IsSpace)
 }
@@ -97,7 +103,7 @@ func mailCommand() *cobra.Command {
 	return busCommand(func(f *cli.SessionFlags) *cobra.Command {
 		var asJSON bool
 		cmd := &cobra.Command{
-			Use: "mail ID [PATH]", Short: "Show what was written to a run", Long: mailLong, Example: mailExamples,
+			Use: "mail ID [PATH]", Short: "Show the messages to a run", Long: mailLong, Example: mailExamples,
 			Args: cobra.RangeArgs(1, 2),
 			RunE: func(cmd *cobra.Command, args []string) error {
 				return showMail(cmd.Context(), cmd.OutOrStdout(), f, asJSON, args)
@@ -134,20 +140,14 @@ func showMail(ctx context.Context, stdout io.Writer, f *cli.SessionFlags, asJSON
 		if m.Taken {
 			taken = "yes"
 		}
-		fmt.Fprintf(
-			w,
-			"%s\t%s\t%s\t%s\n",
-			m.Time.Local().Format(time.DateTime),
-			cli.Printable(m.From),
-			taken,
-			cli.Printable(gist(m.Mail)),
-		)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", m.Time.Local().Format(time.DateTime),
+			cli.Printable(m.From), taken, cli.Printable(messageText(m.Mail)))
 	}
 	return w.Flush()
 }
 
-// received is what --json prints of a message.
-type received struct {
+// messageJSON is one line of axe mail --json.
+type messageJSON struct {
 	Seq     uint64       `json:"seq"`
 	Time    time.Time    `json:"time"`
 	From    string       `json:"from"`
@@ -159,15 +159,15 @@ type received struct {
 
 func printMail(stdout io.Writer, all []client.ReceivedMail) error {
 	for _, m := range all {
-		if err := printLine(stdout, received{m.Seq, m.Time, m.From, m.Text, m.Idle, m.Outcome, m.Taken}); err != nil {
+		if err := printLine(stdout, messageJSON{m.Seq, m.Time, m.From, m.Text, m.Idle, m.Outcome, m.Taken}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// gist is a message as a person reads it.
-func gist(m run.Mail) string {
+// messageText returns a message as a person reads it.
+func messageText(m run.Mail) string {
 	switch {
 	case m.Outcome != nil && m.Outcome.Status == run.StatusCompleted:
 		return "(ended) " + m.Outcome.Result

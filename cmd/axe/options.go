@@ -68,7 +68,7 @@ func (o *options) check() error {
 		return cli.Usage("--timeout %s: want more than nothing", &o.timeout)
 	}
 	if (o.works() || o.dry) && o.worker.Agents == "" {
-		return cli.Usage("--agents: no default without a home directory")
+		return cli.Usage("--agents is required: there is no home directory to take a default from")
 	}
 	if o.change.skill != "" {
 		agents := o.worker.Agents

@@ -21,20 +21,23 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// brief is what a model would be sent first: the agent's definition with the
-// flags, what its skill, its files and its memory hold now, and the task.
-// --dry-run prints it whole, --verbose its head.
+// brief is the first request to the model, before it is sent: the agent's
+// definition after the flags, the contents of its skill, files and memory, and
+// the task. --dry-run prints all of it, --verbose prints the head.
 type brief struct {
 	job
 	about prompt.Context
 	limit time.Duration
 
-	memory  string // where it is
-	entries int    // that the model would be shown
-	trouble error  // with reading them
+	// memory is the location of the agent's memory.
+	memory string
+	// entries is the number of memory entries that the model would see.
+	entries int
+	// memoryErr is the error of reading the memory, nil if it was read.
+	memoryErr error
 }
 
-// brief reads what the agent's definition names.
+// brief loads the skill, the files and the memory that the definition names.
 func (o *options) brief(ctx context.Context, j job) (*brief, error) {
 	about, err := prompt.Resolve(j.def)
 	if err != nil {
@@ -49,22 +52,21 @@ func (o *options) brief(ctx context.Context, j job) (*brief, error) {
 
 const none = "(none)"
 
-// head prints what --verbose tells before anything is sent.
+// head prints the lines that --verbose shows before the first request.
 func (b *brief) head(w io.Writer) {
 	stdin := "no"
 	if b.piped {
 		stdin = "yes"
 	}
 	b.settings(w, [][2]string{
-		{
-			"Skill",
-			cmp.Or(b.def.Skill, none),
-		}, {"Files", fmt.Sprintf("%d file(s)", len(b.about.Files))}, {"Stdin", stdin},
+		{"Skill", cmp.Or(b.def.Skill, none)},
+		{"Files", fmt.Sprintf("%d file(s)", len(b.about.Files))},
+		{"Stdin", stdin},
 	})
 	switch {
 	case !b.def.Memory.Enabled:
-	case b.trouble != nil:
-		fmt.Fprintf(w, "Memory:   %v\n", b.trouble)
+	case b.memoryErr != nil:
+		fmt.Fprintf(w, "Memory:   %v\n", b.memoryErr)
 	case b.entries == 0:
 		fmt.Fprintf(w, "Memory:   0 entries (nothing in %s)\n", b.memory)
 	default:
@@ -72,11 +74,10 @@ func (b *brief) head(w io.Writer) {
 	}
 }
 
-// settings prints the lines that --verbose and --dry-run have in common, and
-// more in their middle.
+// settings prints the lines that --verbose and --dry-run share. The lines in
+// more stand between them.
 func (b *brief) settings(w io.Writer, more [][2]string) {
 	workdir := b.def.Workdir
-	// empty is the current directory
 	if abs, err := filepath.Abs(workdir); err == nil {
 		workdir = abs
 	}
@@ -100,7 +101,8 @@ func (b *brief) settings(w io.Writer, more [][2]string) {
 
 func seconds(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) + "s" }
 
-// print writes all of it, in the sections that axe has.
+// print writes the whole brief in sections. The section titles are those of
+// axe.
 func (b *brief) print(w io.Writer) error {
 	var out strings.Builder
 	out.WriteString("=== Dry Run ===\n\n")
@@ -117,8 +119,8 @@ func (b *brief) print(w io.Writer) error {
 	section(fmt.Sprintf("Files (%d)", len(files)), strings.Join(files, "\n"))
 	section("Stdin", b.task.Text)
 	switch {
-	case b.trouble != nil:
-		section("Memory", fmt.Sprintf("(error: %v)", b.trouble))
+	case b.memoryErr != nil:
+		section("Memory", fmt.Sprintf("(error: %v)", b.memoryErr))
 	case b.def.Memory.Enabled:
 		section("Memory", b.about.Memory)
 	}
@@ -130,8 +132,8 @@ func (b *brief) print(w io.Writer) error {
 	return err
 }
 
-// system is the system text, with what a root is told of how to work with its
-// forks.
+// system returns the system text. For agents of style mail or slash it includes
+// the guidance on forks that a root receives.
 func (b *brief) system() string {
 	d := b.def.Delegation
 	policy := run.Policy{Agents: b.def.Policy.Agents, Tools: b.def.Policy.Tools}
@@ -144,8 +146,8 @@ func (b *brief) system() string {
 	return strings.Trim(b.about.Text()+"\n\n"+guidance, "\n")
 }
 
-// watch is who watches over the agent, and, where a person decides, what
-// becomes of a turn that nobody decides on.
+// watch describes the agent's supervision. In mode human it includes the time
+// that a person has to decide, and the decision that applies after it.
 func watch(s configs.Supervision) string {
 	text := fmt.Sprintf("%s\nAgent:      %s", s.Mode, s.Agent)
 	if s.Mode == configs.SupervisedHuman {
@@ -163,21 +165,16 @@ func (b *brief) subAgents() string {
 	switch {
 	case whom != "":
 	case d.Has(configs.StyleSpawn):
-		whom = "of nobody's definition alone"
+		whom = "ad hoc runs only"
 	default:
-		whom = "its own forks alone"
+		whom = "its own forks only"
 	}
 	parallel := "no"
 	if b.def.SubAgentsConf.Parallel {
 		parallel = "yes"
 	}
-	text := fmt.Sprintf(
-		"%s\nMax Depth: %d\nParallel:  %s\nTimeout:   %ds",
-		whom,
-		b.def.MaxDepth(),
-		parallel,
-		b.def.SubAgentsConf.Timeout,
-	)
+	text := fmt.Sprintf("%s\nMax Depth: %d\nParallel:  %s\nTimeout:   %ds",
+		whom, b.def.MaxDepth(), parallel, b.def.SubAgentsConf.Timeout)
 	if len(d.Styles) > 0 {
 		text += fmt.Sprintf("\nStyle:     %s", d.Styles)
 	}
@@ -187,18 +184,18 @@ func (b *brief) subAgents() string {
 	return text
 }
 
-// recall reads the agent's memory, as its worker would.
+// recall reads the agent's memory in the same way as a worker.
 func (b *brief) recall(ctx context.Context, o *options) {
 	store := o.worker.Memory(nil)
 	if store == nil {
-		b.trouble = errors.New("it is on the bus, and this has not joined one")
+		b.memoryErr = errors.New("memory is on the bus, and this command is not connected to one")
 		return
 	}
 	log := store.Open(b.task.Agent, b.def.Memory.Path)
 	b.memory = log.String()
 	text, err := log.Read(ctx)
 	if err != nil {
-		b.trouble = err
+		b.memoryErr = err
 		return
 	}
 	b.about.Memory = memory.Last(text, b.def.Memory.LastN)
