@@ -1,6 +1,8 @@
 package main
 
 import (
+	"time"
+
 	"github.com/spf13/cobra"
 
 	"github.com/axebus/axe/agentd"
@@ -11,22 +13,26 @@ import (
 const (
 	name = "agentd"
 
-	long = `agentd is a worker. It serves every agent that has a TOML file in a directory: tasks for them come over
-NATS JetStream, from axe-submit, from other agents or from any publisher, and any worker takes any turn of any
-agent that it serves. Start as many as you like; one that dies loses nothing.
+	long = `agentd is a worker. It serves every agent that has a TOML file in a directory.
+Tasks come over NATS JetStream, from axe-submit, from other agents or from any
+publisher. Any worker takes any turn of any agent that it serves. Start as many
+workers as you like. A worker that dies loses nothing.
 
-Files that are added, changed or removed are picked up without a restart. One that is wrong is logged with its
-line and key, and the agent keeps its last good definition. A script of an offline model is read once.
+The worker picks up files that are added, changed or removed, without a restart.
+It logs an invalid file with its line and key, and keeps the agent's last valid
+definition. The script of an offline model is read once.
 
-Models are named provider/model. Keys come from the environment (ANTHROPIC_API_KEY, OPENAI_API_KEY), base URLs
-from AXE_ANTHROPIC_BASE_URL, AXE_OPENAI_BASE_URL and AXE_OLLAMA_BASE_URL, both otherwise from config.toml in
-$XDG_CONFIG_HOME/axe. script/NAME is an offline model, the file NAME.toml in AXE_SCRIPT_DIR, or in scripts/ below
-the agents.
+A model is named provider/model. API keys come from the environment
+(ANTHROPIC_API_KEY, OPENAI_API_KEY), base URLs from AXE_ANTHROPIC_BASE_URL,
+AXE_OPENAI_BASE_URL and AXE_OLLAMA_BASE_URL. Both may also stand in config.toml in
+$XDG_CONFIG_HOME/axe. script/NAME is an offline model: the file NAME.toml in
+AXE_SCRIPT_DIR, or in the directory scripts/ below the agents.
 
-SIGTERM and SIGINT drain: no new work is taken, model calls in flight end within the grace time, what is
-unfinished goes to other workers. A second signal ends the process at once.
+SIGTERM and SIGINT drain the worker: it takes no new work, waits for the model
+calls in flight within the grace time, and leaves unfinished work to other
+workers. A second signal ends the process at once.
 
-Exit codes: 0 drained, 1 the bus cannot be used, 2 usage or a directory that is not there.`
+Exit codes: 0 drained, 1 the bus cannot be used, 2 usage or a missing directory.`
 
 	examples = `  # Everything on one machine: a NATS server inside, others may join it.
   agentd --agents ./agents --embedded
@@ -41,15 +47,16 @@ Exit codes: 0 drained, 1 the bus cannot be used, 2 usage or a directory that is 
   agentd --agents ./agents --embedded --model ollama/llama3.1`
 )
 
-// options are the flags.
+// options holds the flags.
 type options struct {
 	dial     cli.DialFlags
 	log      cli.LogFlags
 	worker   cli.WorkerFlags
 	embedded embedded
-	lease    bus.Config // AckWait alone
+	lease    time.Duration
 	replicas int
-	spread   int // partitions
+	// partitions is 0 to take the number of an existing bus, or 1.
+	partitions int
 }
 
 func command() *cobra.Command {
@@ -62,27 +69,15 @@ func command() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&o.worker.Agents, "agents", "", "directory of the agents, one TOML file each")
 	flags.StringVar(&o.worker.Name, "name", "", "name of the worker in logs and outcomes (default HOST-PID)")
-	flags.DurationVar(&o.worker.Timeout, "timeout", agentd.DefaultTimeout, "the longest that a submitted tree may take")
-	flags.DurationVar(
-		&o.worker.Grace,
-		"grace",
-		agentd.DefaultGrace,
-		"what model calls in flight get when the worker drains",
-	)
-	flags.DurationVar(
-		&o.lease.AckWait,
-		"ack-wait",
-		bus.DefaultAckWait,
-		"how long another worker waits before it takes over from one that died",
-	)
-	flags.IntVar(&o.replicas, "replicas", 1, "replicas of the streams where they do not exist yet")
-	flags.IntVar(
-		&o.spread,
-		"partitions",
-		0,
-		"streams that the trees are spread over, where they do not exist yet (default 1; the first worker decides)",
-	)
-	flags.StringVar(&o.worker.Model, "model", "", "provider/model in place of every agent's own (env AXE_MODEL)")
+	flags.DurationVar(&o.worker.Timeout, "timeout", agentd.DefaultTimeout, "time limit of a submitted tree")
+	flags.DurationVar(&o.worker.Grace, "grace", agentd.DefaultGrace,
+		"time that model calls in flight have when the worker drains")
+	flags.DurationVar(&o.lease, "ack-wait", bus.DefaultAckWait,
+		"time until another worker takes over from a dead one")
+	flags.IntVar(&o.replicas, "replicas", 1, "replicas of the streams, when the worker creates them")
+	flags.IntVar(&o.partitions, "partitions", 0,
+		"number of streams over which trees are spread, when the worker creates them (default 1)")
+	flags.StringVar(&o.worker.Model, "model", "", "provider/model for every agent, instead of its own (env AXE_MODEL)")
 	o.worker.Register(cmd)
 	o.embedded.register(cmd)
 	o.dial.Register(cmd)

@@ -23,28 +23,16 @@ type embedded struct {
 
 func (e *embedded) register(cmd *cobra.Command) {
 	e.cmd = cmd
-	cmd.Flags().BoolVar(&e.on, "embedded", false, "run a NATS server inside, which others may join")
-	cmd.Flags().StringVar(
-		&e.listen,
-		"listen",
-		"127.0.0.1:4222",
-		"address of the embedded server, port 0 for a free one; it asks nobody for credentials",
-	)
-	cmd.Flags().StringVar(
-		&e.store,
-		"store",
-		"",
-		"directory of the embedded server's streams (default $XDG_STATE_HOME/axe/jetstream)",
-	)
-	cmd.Flags().StringVar(
-		&e.sync,
-		"sync",
-		"always",
-		"when the embedded server syncs to disk: always, or every such duration",
-	)
+	cmd.Flags().BoolVar(&e.on, "embedded", false, "run a NATS server in this process, which others may join")
+	cmd.Flags().StringVar(&e.listen, "listen", "127.0.0.1:4222",
+		"address of the embedded server, port 0 for a free port; the server does not ask for credentials")
+	cmd.Flags().StringVar(&e.store, "store", "",
+		"directory of the embedded server's streams (default $XDG_STATE_HOME/axe/jetstream)")
+	cmd.Flags().StringVar(&e.sync, "sync", "always",
+		"sync of the embedded server to disk: always, or an interval such as 2s")
 }
 
-// check finds out what does not go together.
+// check rejects flags that contradict each other.
 func (e *embedded) check(dial *cli.DialFlags) error {
 	if e.on {
 		return dial.Unused()
@@ -60,13 +48,13 @@ func (e *embedded) check(dial *cli.DialFlags) error {
 // serve starts the server. The caller closes it.
 func (e *embedded) serve(log *slog.Logger) (*bus.Server, error) {
 	if e.listen == "" {
-		return nil, cli.Usage("--listen: want HOST:PORT")
+		return nil, cli.Usage("--listen must be HOST:PORT")
 	}
 	cfg := bus.ServerConfig{Listen: e.listen, StoreDir: e.store, SyncAlways: e.sync == "always", Log: log}
 	if !cfg.SyncAlways {
 		every, err := time.ParseDuration(e.sync)
 		if err != nil || every <= 0 {
-			return nil, cli.Usage("--sync %q: want always or a duration, for example 2s", e.sync)
+			return nil, cli.Usage("--sync must be always or a duration such as 2s, got %q", e.sync)
 		}
 		cfg.SyncInterval = every
 	}

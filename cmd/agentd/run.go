@@ -11,13 +11,13 @@ import (
 	"github.com/axebus/axe/cmd/internal/cli"
 )
 
-const keyCause = "cause" // of a drain, in the log
+const keyCause = "cause" // key of a log attribute
 
-// errClosed is the end of a worker whose connection will not come back.
+// errClosed ends the worker when its connection cannot be restored.
 var errClosed = errors.New("the connection was closed for good: the server refuses the worker's credentials")
 
-// run serves until a signal comes. What was opened last is closed first: the
-// worker drains before its connection ends, and that before the server does.
+// run serves until a signal arrives. The worker drains first, then the
+// connection is closed, then the server.
 func (o *options) run(ctx context.Context) error {
 	screen := cli.Stderr()
 	log, err := o.log.Logger(screen, screen.Terminal())
@@ -43,20 +43,19 @@ func (o *options) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	cfg.AckWait, cfg.Dial.Name = o.lease.AckWait, o.worker.Name
+	cfg.AckWait, cfg.Dial.Name = o.lease, o.worker.Name
 	ctx, lost := context.WithCancelCause(ctx)
 	defer lost(nil)
 	cfg.Dial.Closed = func() { lost(errClosed) }
-	defer context.AfterFunc(
-		ctx,
-		func() { log.InfoContext(ctx, "draining", slog.Any(keyCause, context.Cause(ctx))) },
-	)()
+	defer context.AfterFunc(ctx, func() {
+		log.InfoContext(ctx, "draining", slog.Any(keyCause, context.Cause(ctx)))
+	})()
 	conn, err := cli.Open(ctx, cfg, 0)
 	if err != nil {
 		return cli.Drained(err)
 	}
 	defer conn.Close()
-	if err := cli.Provision(ctx, conn, bus.Provision{Replicas: o.replicas, Partitions: o.spread}, log); err != nil {
+	if err := cli.Provision(ctx, conn, bus.Provision{Replicas: o.replicas, Partitions: o.partitions}, log); err != nil {
 		return cli.Drained(err)
 	}
 	if err := o.worker.Work(ctx, conn, log); err != nil {
@@ -65,16 +64,16 @@ func (o *options) run(ctx context.Context) error {
 	return cli.Drained(context.Cause(ctx))
 }
 
-// check finds out what is wrong before anything is started.
+// check validates the flags before anything is started.
 func (o *options) check() error {
 	if o.replicas < 1 || o.replicas > 5 {
-		return cli.Usage("--replicas %d: want 1 to 5", o.replicas)
+		return cli.Usage("--replicas must be 1 to 5, got %d", o.replicas)
 	}
-	if o.spread < 0 || o.spread > bus.MostPartitions {
-		return cli.Usage("--partitions %d: want 1 to %d", o.spread, bus.MostPartitions)
+	if o.partitions < 0 || o.partitions > bus.MostPartitions {
+		return cli.Usage("--partitions must be 1 to %d, got %d", bus.MostPartitions, o.partitions)
 	}
-	if o.lease.AckWait <= 0 {
-		return cli.Usage("--ack-wait %s: want more than nothing", o.lease.AckWait)
+	if o.lease <= 0 {
+		return cli.Usage("--ack-wait must be positive, got %s", o.lease)
 	}
 	if err := o.embedded.check(&o.dial); err != nil {
 		return err

@@ -13,35 +13,28 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// submission is the command without a subcommand.
+// submission holds the flags of the command without a subcommand.
 type submission struct {
 	file    string
 	id      string
 	detach  bool
 	timeout cli.Seconds
 	flags   cli.SessionFlags
-	leaving leaving
+	wait    waitFlags
 	limits  cli.BudgetFlags
 	cmd     *cobra.Command
 }
 
 func (s *submission) register(cmd *cobra.Command) {
 	s.cmd = cmd
-	cmd.Flags().StringVarP(&s.file, "file", "f", "", "file with the text, - for stdin")
-	cmd.Flags().StringVar(
-		&s.id,
-		"id",
-		"",
-		"key that makes the submission idempotent: letters and digits are the tree's id as they are",
-	)
+	cmd.Flags().StringVarP(&s.file, "file", "f", "", "file with the task, - for stdin")
+	cmd.Flags().StringVar(&s.id, "id", "",
+		"key that makes the submission idempotent; a key of letters and digits is the tree's id")
 	cmd.Flags().BoolVar(&s.detach, "detach", false, "print the tree's id and do not wait")
-	s.leaving.register(cmd)
+	s.wait.register(cmd)
 	s.limits.Register(cmd)
-	cmd.Flags().Var(
-		&s.timeout,
-		"timeout",
-		"the longest that the whole tree may take: seconds, or a duration like 10m; 0: what the workers allow",
-	)
+	cmd.Flags().Var(&s.timeout, "timeout",
+		"time limit of the whole tree: seconds, or a duration like 10m; 0 takes the limit of the workers")
 }
 
 func (s *submission) run(ctx context.Context, args []string) error {
@@ -66,11 +59,11 @@ func (s *submission) run(ctx context.Context, args []string) error {
 	} else {
 		ses.View.Note("tree %s", tree)
 	}
-	return s.leaving.attend(ctx, ses, tree, s.flags.Output, time.Duration(s.timeout))
+	return s.wait.attend(ctx, ses, tree, s.flags.Output, time.Duration(s.timeout))
 }
 
-// task is what the command line says is to be done. It is checked before
-// anything is sent.
+// task makes a task from the command line. It checks everything before anything
+// is sent.
 func (s *submission) task(ctx context.Context, args []string) (client.Task, error) {
 	agent, err := subjects.ParseAgent(args[0])
 	if err != nil {
@@ -78,20 +71,20 @@ func (s *submission) task(ctx context.Context, args []string) (client.Task, erro
 	}
 	task := client.Task{Agent: agent, Timeout: time.Duration(s.timeout)}
 	if s.timeout < 0 {
-		return client.Task{}, cli.Usage("--timeout %s: want more than nothing", &s.timeout)
+		return client.Task{}, cli.Usage("--timeout must not be negative, got %s", &s.timeout)
 	}
-	if err := s.leaving.check(); err != nil {
+	if err := s.wait.check(); err != nil {
 		return client.Task{}, err
 	}
-	if s.detach && s.leaving != (leaving{}) {
-		return client.Task{}, cli.Usage("--detach does not wait: --patience and --cancel have no meaning")
+	if s.detach && s.wait != (waitFlags{}) {
+		return client.Task{}, cli.Usage("--detach does not wait: it excludes --patience and --cancel")
 	}
 	if task.Budget, err = s.limits.Limits(); err != nil {
 		return client.Task{}, err
 	}
 	if s.cmd.Flags().Changed("id") {
 		if s.id == "" {
-			return client.Task{}, cli.Usage("--id: the key is empty")
+			return client.Task{}, cli.Usage("--id must not be empty")
 		}
 		task.ID = client.TreeID(s.id)
 	}

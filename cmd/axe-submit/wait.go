@@ -8,7 +8,7 @@ import (
 )
 
 func waitCommand(f *cli.SessionFlags) *cobra.Command {
-	l := &leaving{}
+	l := &waitFlags{}
 	cmd := &cobra.Command{
 		Use: "wait ID", Short: "Wait for a tree and print its answer", Args: cobra.ExactArgs(1),
 		Long: "Wait for a tree and print its answer, at once if it has ended. ID is the tree's id, or the key of --id.",

@@ -34,15 +34,18 @@ func agentsCommand() *cobra.Command {
 			RunE: func(cmd *cobra.Command, _ []string) error { return a.list(cmd.OutOrStdout(), cmd.ErrOrStderr()) },
 		},
 		&cobra.Command{
-			Use: "show AGENT", Short: "Show an agent's configuration", Args: cobra.ExactArgs(1), ValidArgsFunction: completeAgents,
+			Use: "show AGENT", Short: "Show an agent's configuration",
+			Args: cobra.ExactArgs(1), ValidArgsFunction: completeAgents,
 			RunE: func(cmd *cobra.Command, args []string) error { return a.show(cmd.OutOrStdout(), args[0]) },
 		},
 		&cobra.Command{
-			Use: "init AGENT", Short: "Write the file of a new agent", Args: cobra.ExactArgs(1), ValidArgsFunction: cobra.NoFileCompletions,
+			Use: "init AGENT", Short: "Write the file of a new agent",
+			Args: cobra.ExactArgs(1), ValidArgsFunction: cobra.NoFileCompletions,
 			RunE: func(cmd *cobra.Command, args []string) error { return a.init(cmd.OutOrStdout(), args[0]) },
 		},
 		&cobra.Command{
-			Use: "edit AGENT", Short: "Open an agent's file in $EDITOR", Args: cobra.ExactArgs(1), ValidArgsFunction: completeAgents,
+			Use: "edit AGENT", Short: "Open an agent's file in $EDITOR",
+			Args: cobra.ExactArgs(1), ValidArgsFunction: completeAgents,
 			RunE: func(cmd *cobra.Command, args []string) error {
 				return a.edit(cmd.Context(), cmd.ErrOrStderr(), args[0])
 			},

@@ -56,7 +56,8 @@ type benchOptions struct {
 func benchCommand() *cobra.Command {
 	o := &benchOptions{}
 	cmd := &cobra.Command{
-		Use: "bench", Short: "Measure the cost of runs against raw JetStream", Long: benchLong, Example: benchExamples, Args: cobra.NoArgs,
+		Use: "bench", Short: "Measure the cost of runs against raw JetStream",
+		Long: benchLong, Example: benchExamples, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
 	}
 	o.cmd = cmd
@@ -135,7 +136,8 @@ func (o *benchOptions) check() error {
 	for flag, wrong := range map[string]bool{
 		"for": o.cfg.For <= 0, "slots": o.cfg.Slots < 1, "latency": o.cfg.Latency < 0, "replicas": o.cfg.Replicas < 1,
 		"partitions": o.cfg.Parts < 1 || o.cfg.Parts > bus.MostPartitions,
-		"runs":       o.cfg.Runs < 1, "waiting": o.cfg.Waiting < 1 || o.cfg.Waiting > o.cfg.Runs, "agents": o.cfg.Agents < 1,
+		"runs":       o.cfg.Runs < 1, "waiting": o.cfg.Waiting < 1 || o.cfg.Waiting > o.cfg.Runs,
+		"agents": o.cfg.Agents < 1,
 	} {
 		if wrong {
 			return cli.Usage("--%s %s is out of range", flag, o.cmd.Flags().Lookup(flag).Value)
@@ -150,7 +152,8 @@ func (o *benchOptions) check() error {
 		return err
 	}
 	o.cfg.Dial = cfg.Dial
-	// AXE_PREFIX names the prefix of real runs. The benchmark does not use it.
+	// AXE_PREFIX names the prefix of real runs. The benchmark does not use
+	// it.
 	if o.cmd.PersistentFlags().Changed("prefix") {
 		o.cfg.Prefix = cfg.Space.Prefix()
 	}

@@ -63,7 +63,8 @@ func initConfig(dir string) error {
 	if err := os.MkdirAll(filepath.Join(dir, "agents"), 0o700); err != nil {
 		return err
 	}
-	if _, err := create(filepath.Join(dir, "skills", "sample", "SKILL.md"), configs.SampleSkill(), 0o700, 0o644); err != nil {
+	skill := filepath.Join(dir, "skills", "sample", "SKILL.md")
+	if _, err := create(skill, configs.SampleSkill(), 0o700, 0o644); err != nil {
 		return err
 	}
 	_, err := create(filepath.Join(dir, configs.GlobalFile), configs.ScaffoldGlobal(), 0o700, 0o600)

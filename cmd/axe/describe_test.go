@@ -24,13 +24,16 @@ func TestAgentsShow_SubAgentsConfigWhenSubAgentsIsNonEmpty(t *testing.T) {
 		},
 		{
 			"all set",
-			configs.Agent{SubAgents: []string{"b", "c"}, SubAgentsConf: configs.SubAgentsConfig{MaxDepth: 2, Timeout: 30}},
+			configs.Agent{
+				SubAgents: []string{"b", "c"}, SubAgentsConf: configs.SubAgentsConfig{MaxDepth: 2, Timeout: 30},
+			},
 			"Sub-Agents:     b, c\nMax Depth:      2\nParallel:       no\nTimeout:        30s\n",
 		},
 		{
 			"the defaults",
 			configs.Agent{SubAgents: []string{"b"}, SubAgentsConf: configs.SubAgentsConfig{Parallel: true}},
-			"Sub-Agents:     b\nMax Depth:      3\nParallel:       yes\nTimeout:        0s (what is left of the caller's time)\n",
+			"Sub-Agents:     b\nMax Depth:      3\nParallel:       yes\n" +
+				"Timeout:        0s (what is left of the caller's time)\n",
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

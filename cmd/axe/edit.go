@@ -56,9 +56,9 @@ func runEditor(ctx context.Context, editor, file string) error {
 }
 
 // editorArgs returns the command line of an editor. $EDITOR is a shell command
-// with arguments and quotes, as for git. If it names a program, it is used as it
-// is, so that a path may contain spaces. Without a shell the command is split at
-// spaces.
+// with arguments and quotes, as for git. If it names a program, it is used as
+// it is, so that a path may contain spaces. Without a shell the command is
+// split at spaces.
 func editorArgs(editor, file string) []string {
 	if _, err := exec.LookPath(editor); err == nil {
 		return []string{editor, file}

@@ -107,8 +107,8 @@ func (g *gc) one(ctx context.Context, name string) error {
 }
 
 // allAgents collects the memory of every agent in the directory. It goes on
-// after an agent that fails. An invalid file counts as a failed agent, since its
-// memory settings are unknown.
+// after an agent that fails. An invalid file counts as a failed agent, since
+// its memory settings are unknown.
 func (g *gc) allAgents(ctx context.Context) error {
 	agents, err := configs.LoadDir(g.agents)
 	agents = slices.DeleteFunc(agents, func(a configs.Agent) bool { return !a.Memory.Enabled })
@@ -197,7 +197,7 @@ func (g *gc) store(
 	if err != nil {
 		return nil, nil, err
 	}
-	conn, err := cli.Open(ctx, cfg, connecting)
+	conn, err := cli.Open(ctx, cfg, connectTimeout)
 	if err != nil {
 		return nil, nil, err
 	}

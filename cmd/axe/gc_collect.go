@@ -18,8 +18,8 @@ import (
 
 // gcPrompt is the system text of gc's only request. The three headings are a
 // contract with the reader.
-const gcPrompt = `You look after the memory of an AI agent. You are given its log: one entry for each run that it finished, the
-oldest first, with the time, the task and what came of it. Long tasks and results were cut.
+const gcPrompt = `You look after the memory of an AI agent. You are given its log: one entry for each run that it
+finished, the oldest first, with the time, the task and what came of it. Long tasks and results were cut.
 
 Study the log and write down what its owner should know, in Markdown, in exactly three sections with these
 headings, in this order, and nothing before or after them:
@@ -111,9 +111,9 @@ func (c *collector) ask(ctx context.Context, model provider.Provider, name, text
 }
 
 // trim keeps the last keep entries, and every entry that was added after the
-// analysed text was read. One entry may be lost unseen: if at least keep entries
-// were added, and another one is added between the second read and the count
-// that Trim makes itself.
+// analysed text was read. One entry may be lost unseen: if at least keep
+// entries were added, and another one is added between the second read and the
+// count that Trim makes itself.
 func (c *collector) trim(ctx context.Context, log memory.Log, keep int, analysed string) error {
 	if keep == 0 {
 		return c.print("No trim target configured (last_n and max_entries are both 0). Skipping trim.\n")
@@ -135,9 +135,9 @@ func (c *collector) trim(ctx context.Context, log memory.Log, keep int, analysed
 	return c.print("Trimmed: %d entries removed, %d entries kept.\n", removed, keep)
 }
 
-// arrived counts the entries of a log that are newer than an earlier text of the
-// log. If the newest earlier entry is gone, the log was edited, and all entries
-// count as new.
+// arrived counts the entries of a log that are newer than an earlier text of
+// the log. If the newest earlier entry is gone, the log was edited, and all
+// entries count as new.
 func arrived(before, now string) int {
 	if rest, ok := strings.CutPrefix(now, before); ok {
 		return memory.Count(rest)

@@ -2,8 +2,8 @@ package main
 
 import "testing"
 
-// What was not there when the model was asked is told apart from what was,
-// whatever has happened to the log.
+// TestArrived tells entries that the model has not seen from entries that it
+// has, even if the log was edited in between.
 func TestArrived(t *testing.T) {
 	const a, b, c, d = "## a\n1\n\n", "## b\n2\n\n", "## c\n3\n\n", "## d\n4\n\n"
 	for _, tt := range []struct {

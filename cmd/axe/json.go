@@ -4,19 +4,19 @@ import (
 	"context"
 	"encoding/json"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/agentd/tool"
 	"github.com/axebus/axe/client"
 	"github.com/axebus/axe/cmd/internal/cli"
+	"github.com/axebus/axe/internal/text"
 	"github.com/axebus/axe/subjects"
 )
 
 // envelope is the output of --json. The keys from model to duration_ms,
-// tool_calls and tool_call_details are axe's. Their numbers are the agent's own,
-// over all its turns. The numbers in subtree include all agents below it.
+// tool_calls and tool_call_details are axe's. Their numbers are the agent's
+// own, over all its turns. The numbers in subtree include all agents below it.
 type envelope struct {
 	Model        string `json:"model"`
 	Content      string `json:"content"`
@@ -27,7 +27,8 @@ type envelope struct {
 	DurationMS   int64  `json:"duration_ms"`
 	// ModelMS is the time of the agent's own model calls, in milliseconds.
 	ModelMS int64 `json:"model_ms"`
-	// RetryAttempts counts the repeated requests of the agent's model calls.
+	// RetryAttempts counts the repeated requests of the agent's model
+	// calls.
 	RetryAttempts   int        `json:"retry_attempts"`
 	Turns           int        `json:"turns"`
 	ToolCalls       int        `json:"tool_calls"`
@@ -99,8 +100,8 @@ func details(turns []run.Turn) []detail {
 	return all
 }
 
-// detailOf describes the call with an index, which belongs to a turn's i-th tool
-// call. The outcome of a refused call is its refusal.
+// detailOf describes the call with an index, which belongs to a turn's i-th
+// tool call. The outcome of a refused call is its refusal.
 func detailOf(n int, t run.Turn, i, index int) detail {
 	tc, call, o := t.Entry.Answer.ToolCalls[i], t.Entry.Calls[index], t.Outcomes[index]
 	d := detail{Turn: n, Name: tc.Name, Input: tc.RawArguments()}
@@ -108,8 +109,8 @@ func detailOf(n int, t run.Turn, i, index int) detail {
 		// Marshalling strings cannot fail.
 		d.Input, _ = json.Marshal(map[string]string{"agent": call.Agent, "task": call.Task})
 	}
-	text, failed := result(n, t, i, index)
-	d.Output, d.IsError = head(text), failed
+	result, failed := resultOf(n, t, i, index)
+	d.Output, d.IsError = text.Head(result, maxOutput), failed
 	if made(t, index) {
 		d.Path = subjects.Root.Child(n+1, index).String()
 		d.DurationMS = took(t, index, o)
@@ -117,16 +118,17 @@ func detailOf(n int, t run.Turn, i, index int) detail {
 	return d
 }
 
-// result returns the text that the model read as the result of a call. Spawned
-// runs, whose results the model reads together, have a text each.
-func result(n int, t run.Turn, i, index int) (text string, failed bool) {
+// resultOf returns the text that the model read as the result of a call. A model
+// reads the results of spawned runs together; here each of them has its own.
+func resultOf(n int, t run.Turn, i, index int) (result string, failed bool) {
 	call, o := t.Entry.Calls[index], t.Outcomes[index]
 	switch {
 	case call.Spawn && (call.Failed() || t.CarriedOut()):
-		if text, failed = tool.Text(call, o); failed && o != nil {
-			text = o.Error
+		result, failed = tool.Text(call, o)
+		if failed && o != nil {
+			result = o.Error
 		}
-		return text, failed
+		return result, failed
 	case call.Op == run.OpWait && !call.Failed() && t.CarriedOut() && o == nil:
 		// The call still waited when the run ended.
 		return "", false
@@ -164,11 +166,4 @@ func took(t run.Turn, i int, o *run.Outcome) int64 {
 		return max(0, t.Entry.Calls[i].Deadline.Sub(t.Time).Round(time.Millisecond).Milliseconds())
 	}
 	return o.DurationMS
-}
-
-func head(text string) string {
-	if len(text) <= maxOutput {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxOutput], "")
 }

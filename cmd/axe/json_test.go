@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -10,7 +11,7 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// folded is a run after events, whose messages are a second apart.
+// folded returns the state of a run after events that are a second apart.
 func folded(t *testing.T, events ...func(run.Meta) run.Event) run.State {
 	t.Helper()
 	var s run.State
@@ -25,7 +26,7 @@ func folded(t *testing.T, events ...func(run.Meta) run.Event) run.State {
 
 func called(m run.Meta) run.Event { return run.Called{Meta: m} }
 
-// turn is the first turn of a run, which calls others.
+// turn makes the first turn of a run, with calls.
 func turn(e run.Entry, calls ...run.Call) func(run.Meta) run.Event {
 	e.Index, e.Kind, e.Trigger, e.Calls, e.Start = 1, run.EntryTurn, 1, calls, &run.Start{}
 	e.Answer = &provider.Response{}
@@ -39,12 +40,16 @@ func replied(index int, o run.Outcome) func(run.Meta) run.Event {
 	return func(m run.Meta) run.Event { return run.Replied{Meta: m, Turn: 1, Index: index, Outcome: o} }
 }
 
-// TestDetails: a call that was never made has no path, and its result is what
-// its model has read.
+// TestDetails: a call that was never published has no path. Its result is the
+// text that the model read.
 func TestDetails(t *testing.T) {
 	const withheld = "Nothing of this turn was carried out. Your supervisor says: no"
 	verdict := run.Outcome{Status: run.StatusCompleted, Result: `{"decision":"reorient","correction":"no"}`}
 	answer := run.Outcome{Status: run.StatusCompleted, Result: "ok", Path: "r-1-0"}
+	timedOut := func(agent string) string {
+		return fmt.Sprintf("Error: sub-agent %q failed - timeout after 1s. "+
+			"You may retry or proceed without this result.", agent)
+	}
 	timer := func(m run.Meta) run.Event { return run.TimedOut{Meta: m, Turn: 1} }
 	for _, test := range []struct {
 		name   string
@@ -54,16 +59,23 @@ func TestDetails(t *testing.T) {
 		{
 			"withheld",
 			[]func(run.Meta) run.Event{called, turn(run.Entry{Review: &run.Call{Op: run.OpReview}},
-				run.Call{Agent: "a"}, run.Call{Op: run.OpFork, To: "r-1-1"}, run.Call{Op: run.OpMail}, run.Call{Error: "refused"}), replied(4, verdict)},
-			[]detail{{Output: withheld, IsError: true}, {Output: withheld, IsError: true}, {Output: withheld, IsError: true}, {Output: "refused", IsError: true}},
+				run.Call{Agent: "a"}, run.Call{Op: run.OpFork, To: "r-1-1"}, run.Call{Op: run.OpMail},
+				run.Call{Error: "refused"}), replied(4, verdict)},
+			[]detail{
+				{Output: withheld, IsError: true},
+				{Output: withheld, IsError: true},
+				{Output: withheld, IsError: true},
+				{Output: "refused", IsError: true},
+			},
 		},
 		{
 			"one after the other, until the time was over",
-			[]func(run.Meta) run.Event{called, turn(run.Entry{Sequential: true, Timeout: time.Second}, run.Call{Agent: "a"}, run.Call{Agent: "b"}, run.Call{Agent: "c"}), replied(0, answer), timer},
+			[]func(run.Meta) run.Event{called, turn(run.Entry{Sequential: true, Timeout: time.Second},
+				run.Call{Agent: "a"}, run.Call{Agent: "b"}, run.Call{Agent: "c"}), replied(0, answer), timer},
 			[]detail{
 				{Output: "ok", Path: "r-1-0"},
-				{Output: `Error: sub-agent "b" failed - timeout after 1s. You may retry or proceed without this result.`, IsError: true, Path: "r-1-1"},
-				{Output: `Error: sub-agent "c" failed - timeout after 1s. You may retry or proceed without this result.`, IsError: true},
+				{Output: timedOut("b"), IsError: true, Path: "r-1-1"},
+				{Output: timedOut("c"), IsError: true},
 			},
 		},
 	} {

@@ -55,7 +55,8 @@ func sendCommand() *cobra.Command {
 	return busCommand(func(f *cli.SessionFlags) *cobra.Command {
 		var from string
 		cmd := &cobra.Command{
-			Use: "send ID [PATH] MESSAGE…", Short: "Send a message to a run that has not ended", Long: sendLong, Example: sendExamples,
+			Use: "send ID [PATH] MESSAGE…", Short: "Send a message to a run that has not ended",
+			Long: sendLong, Example: sendExamples,
 			Args: cobra.MinimumNArgs(2),
 			RunE: func(cmd *cobra.Command, args []string) error { return send(cmd.Context(), f, from, args) },
 		}
@@ -159,7 +160,8 @@ type messageJSON struct {
 
 func printMail(stdout io.Writer, all []client.ReceivedMail) error {
 	for _, m := range all {
-		if err := printLine(stdout, messageJSON{m.Seq, m.Time, m.From, m.Text, m.Idle, m.Outcome, m.Taken}); err != nil {
+		line := messageJSON{m.Seq, m.Time, m.From, m.Text, m.Idle, m.Outcome, m.Taken}
+		if err := printLine(stdout, line); err != nil {
 			return err
 		}
 	}

@@ -14,13 +14,13 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// options are the flags of axe run.
+// options holds the flags of axe run.
 type options struct {
 	dial     cli.DialFlags
 	log      cli.LogFlags
 	progress cli.ProgressFlags
 	worker   cli.WorkerFlags
-	change   change
+	change   override
 	timeout  cli.Seconds
 	limits   cli.BudgetFlags
 	prompt   string
@@ -30,42 +30,42 @@ type options struct {
 	cmd      *cobra.Command
 }
 
-// change is what the flags change about the agent that is run, and about no
-// other.
-type change struct{ model, skill, workdir string }
+// override holds the flags that replace settings of the root agent only. An
+// empty field replaces nothing.
+type override struct{ model, skill, workdir string }
 
-// apply changes a definition.
-func (c change) apply(a configs.Agent) configs.Agent {
+// apply returns the definition with the replacements.
+func (c override) apply(a configs.Agent) configs.Agent {
 	a.Model = cmp.Or(c.model, a.Model)
 	a.Skill = cmp.Or(c.skill, a.Skill)
 	a.Workdir = cmp.Or(c.workdir, a.Workdir)
 	return a
 }
 
-// elsewhere reports whether a running bus is used.
-func (o *options) elsewhere() bool { return o.dial.Explicit() }
+// remote reports whether the command uses a running bus.
+func (o *options) remote() bool { return o.dial.Explicit() }
 
 // works reports whether this process is a worker.
-func (o *options) works() bool { return !o.elsewhere() || o.cmd.Flags().Changed("agents") }
+func (o *options) works() bool { return !o.remote() || o.cmd.Flags().Changed("agents") }
 
-// limit is the longest that the tree may take.
+// limit returns the time limit of the tree.
 func (o *options) limit() time.Duration { return time.Duration(o.timeout) }
 
-// check finds out what does not go together, before anything is read or
+// check rejects flags that contradict each other, before anything is read or
 // started.
 func (o *options) check() error {
-	if !o.elsewhere() {
+	if !o.remote() {
 		if err := o.dial.Unused(); err != nil {
 			return err
 		}
 	}
-	if o.elsewhere() && !o.dry && o.change != (change{}) {
+	if o.remote() && !o.dry && o.change != (override{}) {
 		return cli.Usage(
-			"--model, --skill and --workdir change what this process serves, and on a running bus others serve too",
+			"--model, --skill and --workdir change the agents of this process only; a running bus has other workers",
 		)
 	}
 	if o.limit() <= 0 {
-		return cli.Usage("--timeout %s: want more than nothing", &o.timeout)
+		return cli.Usage("--timeout must be positive, got %s", &o.timeout)
 	}
 	if (o.works() || o.dry) && o.worker.Agents == "" {
 		return cli.Usage("--agents is required: there is no home directory to take a default from")
@@ -77,7 +77,7 @@ func (o *options) check() error {
 	return nil
 }
 
-// task is what the command line says is to be done.
+// task makes a task from the command line.
 func (o *options) task(ctx context.Context, args []string) (job, error) {
 	agent, err := subjects.ParseAgent(args[0])
 	if err != nil {
@@ -103,12 +103,12 @@ func (o *options) task(ctx context.Context, args []string) (job, error) {
 	return job{task, def, text != "" && cli.FromStdin(arg, o.file)}, err
 }
 
-// text is the text on the command line, nil if there is none.
+// text returns the text on the command line, nil if there is none.
 func (o *options) text(args []string) (*string, error) {
 	prompt := o.cmd.Flags().Changed("prompt")
 	switch {
 	case prompt && len(args) > 1:
-		return nil, cli.Usage("a text and --prompt: want one of them")
+		return nil, cli.Usage("give the task as an argument or with --prompt, not both")
 	case prompt:
 		return &o.prompt, nil
 	case len(args) > 1:

@@ -14,15 +14,17 @@ import (
 	"github.com/axebus/axe/configs"
 )
 
+// Keys of log attributes.
 const (
-	keyAgent = "agent" // in the log
+	keyAgent = "agent"
 	keyError = "error"
 )
 
 const (
-	// a running bus that is not there
-	connecting = 10 * time.Second
-	farewell   = 3 * time.Second // a worker that drains
+	// connectTimeout bounds the connection to a running bus.
+	connectTimeout = 10 * time.Second
+	// drainTimeout bounds the drain of the worker in this process.
+	drainTimeout = 3 * time.Second
 )
 
 // run runs a task on a bus of its own, or on a running one.
@@ -68,22 +70,24 @@ func (o *options) run(ctx context.Context, args []string) error {
 	return submit(ctx)
 }
 
-// job is a task and, where this process serves its agent, the definition with
-// the flags' changes.
+// job is a task for an agent.
 type job struct {
-	task  client.Task
-	def   configs.Agent
-	piped bool // the text came on standard input
+	task client.Task
+	// def is the agent's definition after the flags. It is empty if this
+	// process does not serve the agent.
+	def configs.Agent
+	// piped is set if the text came on standard input.
+	piped bool
 }
 
 func (j job) local() bool { return j.def.Name != "" }
 
-// job reads what the command line names, and finds out what is wrong before
-// anything is started.
+// job reads the agents and the task. It finds errors before anything is
+// started.
 func (o *options) job(ctx context.Context, args []string, log *slog.Logger) (job, error) {
 	if o.works() || o.dry {
 		o.worker.Root = o.change.apply
-		o.worker.Timeout, o.worker.Grace, o.worker.Alone = o.limit(), farewell, !o.elsewhere()
+		o.worker.Timeout, o.worker.Grace, o.worker.Alone = o.limit(), drainTimeout, !o.remote()
 		if err := o.worker.Load(log); err != nil {
 			return job{}, err
 		}
@@ -92,32 +96,26 @@ func (o *options) job(ctx context.Context, args []string, log *slog.Logger) (job
 	if err != nil || !j.local() {
 		return j, err
 	}
-	if j.def.Memory.Enabled && !o.elsewhere() && o.worker.Memory(nil) == nil {
-		log.WarnContext(
-			ctx,
-			"memory is on a bus: without --server it is neither read nor kept",
-			slog.String(keyAgent, j.def.Name),
-		)
+	if j.def.Memory.Enabled && !o.remote() && o.worker.Memory(nil) == nil {
+		log.WarnContext(ctx, "memory is on a bus: without --server it is neither read nor kept",
+			slog.String(keyAgent, j.def.Name))
 	}
-	if s := j.def.Supervision.WithDefaults(); s.Mode != configs.Unsupervised && !o.elsewhere() {
+	if s := j.def.Supervision.WithDefaults(); s.Mode != configs.Unsupervised && !o.remote() {
 		if _, err := cli.Defined(o.worker.Agents, s.Agent); err != nil {
-			log.WarnContext(
-				ctx,
-				"the supervisor cannot be asked: nothing that the agent wants to do is done",
-				slog.String(keyAgent, j.def.Name),
-				slog.Any(keyError, err),
-			)
+			log.WarnContext(ctx, "supervisor not found: the agent's turns are withheld",
+				slog.String(keyAgent, j.def.Name), slog.Any(keyError, err))
 		}
 	}
 	_, _, err = o.worker.Open(j.def.Model)
 	return j, err
 }
 
-// connect opens the bus; done closes all that it opened.
+// connect opens the bus. The caller calls done, which closes the connection and
+// the server.
 func (o *options) connect(ctx context.Context, log *slog.Logger) (_ *bus.Conn, done func(), err error) {
 	var server *bus.Server
 	closeServer := func() {}
-	if !o.elsewhere() {
+	if !o.remote() {
 		if server, closeServer, err = temporary(log); err != nil {
 			return nil, nil, err
 		}
@@ -127,7 +125,7 @@ func (o *options) connect(ctx context.Context, log *slog.Logger) (_ *bus.Conn, d
 		closeServer()
 		return nil, nil, err
 	}
-	conn, err := cli.Open(ctx, cfg, connecting)
+	conn, err := cli.Open(ctx, cfg, connectTimeout)
 	if err != nil {
 		closeServer()
 		return nil, nil, err
@@ -138,8 +136,8 @@ func (o *options) connect(ctx context.Context, log *slog.Logger) (_ *bus.Conn, d
 	}, nil
 }
 
-// temporary is a server that only this process reaches, and whose store goes
-// with it.
+// temporary starts a server that only this process can reach. done removes its
+// store.
 func temporary(log *slog.Logger) (_ *bus.Server, done func(), err error) {
 	dir, err := os.MkdirTemp("", "axe-run-")
 	if err != nil {
@@ -156,14 +154,10 @@ func temporary(log *slog.Logger) (_ *bus.Server, done func(), err error) {
 	}, nil
 }
 
-// work runs a worker for as long as then does. A signal does not end the
-// worker, but what then does about it: a cancelled tree needs a worker to end.
+// work runs a worker until submit returns. A signal does not end the worker
+// directly, since a cancelled tree needs a worker to end.
 func (o *options) work(
-	ctx context.Context,
-	conn *bus.Conn,
-	log *slog.Logger,
-	screen *cli.Screen,
-	then func(context.Context) error,
+	ctx context.Context, conn *bus.Conn, log *slog.Logger, screen *cli.Screen, submit func(context.Context) error,
 ) error {
 	if err := cli.Provision(ctx, conn, bus.Provision{}, log); err != nil {
 		return err
@@ -172,7 +166,8 @@ func (o *options) work(
 	ctx, broken := context.WithCancelCause(ctx)
 	defer broken(nil)
 	ended := make(chan struct{})
-	// ended by stop; waited for below where others use the bus
+	// stop ends this goroutine. On a running bus the deferred function
+	// waits for it.
 	go func() {
 		defer close(ended)
 		if err := o.worker.Work(working, conn, log); err != nil {
@@ -180,9 +175,9 @@ func (o *options) work(
 		}
 	}()
 	defer func() {
-		// the bus ends with this process: nothing is left to anybody
-		if !o.elsewhere() {
-			o.worker.Quiet(ctx, farewell)
+		// Without a running bus there is no other worker to give work back to.
+		if !o.remote() {
+			o.worker.Quiet(ctx, drainTimeout)
 			screen.Mute()
 			stop()
 			return
@@ -193,10 +188,10 @@ func (o *options) work(
 	if err := cli.Announced(ctx, conn, o.worker.Agents); err != nil {
 		return err
 	}
-	return then(ctx)
+	return submit(ctx)
 }
 
-// submit hands over the task and prints the answer. ^C cancels the tree.
+// submit submits the task and prints the answer. ^C cancels the tree.
 func (o *options) submit(ctx context.Context, c *client.Client, task client.Task, view *cli.View) error {
 	tree, err := cli.Submit(ctx, c, task)
 	if err != nil {

@@ -17,32 +17,40 @@ import (
 )
 
 const (
-	verifyLong = `axe verify reads the stream of a running bus, folds every run of the trees as a worker would, and checks each
-message against the rules that hold whatever dies, freezes or comes twice. It changes nothing, and may run beside
-the workers at any time. TREE is a tree's id, or the key of axe-submit --id; --all checks every tree.
+	verifyLong = `Read the stream of a running bus, fold every run of the trees as a worker does,
+and check each message against the rules. The rules hold even if processes die,
+freeze or receive messages twice. The command changes nothing and may run beside
+the workers at any time. TREE is a tree's id, or the key of axe-submit --id.
+--all checks every tree.
 
 The rules:
 
 %s
-A violation is something that no worker writes: a message was lost or deleted, somebody else wrote it, or there is
-a bug. Look at the tree with "nats stream view AXE_RUNS --subject 'axe.run.*.TREE.>'". A note is harmless, as a
-second outcome after a worker froze, or it cannot be decided, as what a large body said that has been forgotten.
+A violation is a message, or a missing message, that no worker produces: a
+message was lost or deleted, another program wrote it, or there is a bug. Look at
+the tree with "nats stream view AXE_RUNS --subject 'axe.run.*.TREE.>'". A note is
+harmless, for example a second outcome after a worker froze, or it cannot be
+decided, for example because a large body is no longer stored.
 
-A run whose deadline is not over may still come to its end: its tree is under way, and what it lacks is not missing
-yet. What clocks and last writes differ by is --slack; --takeover is added for what is missing, since the work of a
-worker that died waits until its lease is over. Where no worker has run since then, an outcome may be missing for
-that reason alone. A tree whose beginning is older than the stream keeps is not checked.
+A run whose deadline has not passed may still end. Its tree counts as under way,
+and nothing of it counts as missing. --slack allows for different clocks and for
+the last writes. --takeover is added before a message counts as missing, since
+the work of a dead worker waits until its lease is over. If no worker has run
+since then, an outcome may be missing for that reason alone. A tree that began
+before the oldest message on the stream is not checked.
 
-Each finding is a line on stdout, and the last line is the summary; -o json prints all of it as one object.
+Each finding is a line on stdout. The last line is the summary. -o json prints
+one object.
 
-Exit codes: 0 nothing is wrong, 1 a violation, or the bus could not be read, 2 usage or an unknown tree.`
+Exit codes: 0 no violation, 1 a violation, or the bus could not be read, 2 usage
+or an unknown tree.`
 
 	verifyExamples = `  axe verify --all
   axe verify nightly order4711
   axe verify --all -o json | jq '.findings[] | select(.severity == "violation")'`
 )
 
-// verification are the flags of axe verify.
+// verification holds the flags of axe verify.
 type verification struct {
 	session  cli.SessionFlags
 	all      bool
@@ -54,7 +62,7 @@ type verification struct {
 func verifyCommand() *cobra.Command {
 	v := &verification{session: cli.SessionFlags{Name: name}}
 	cmd := &cobra.Command{
-		Use: "verify TREE... | --all", Short: "Check what is stored of trees against the rules",
+		Use: "verify TREE... | --all", Short: "Check the stored messages of trees against the rules",
 		Long: fmt.Sprintf(verifyLong, ruleLines()), Example: verifyExamples,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			v.stdout = cmd.OutOrStdout()
@@ -63,13 +71,9 @@ func verifyCommand() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.BoolVar(&v.all, "all", false, "check every tree on the stream")
-	flags.DurationVar(&v.slack, "slack", 5*time.Second, "what clocks, and the last writes, may differ")
-	flags.DurationVar(
-		&v.takeover,
-		"takeover",
-		verify.DefaultTakeover,
-		"how long a worker that died may go unnoticed: what is late by less is not missing",
-	)
+	flags.DurationVar(&v.slack, "slack", 5*time.Second, "tolerance for different clocks and for the last writes")
+	flags.DurationVar(&v.takeover, "takeover", verify.DefaultTakeover,
+		"time until another worker takes over from a dead one")
 	v.session.Register(cmd)
 	v.session.RegisterOutput(cmd, "text: a line for each finding; json: one object")
 	return cmd
@@ -87,11 +91,11 @@ func ruleLines() string {
 func (v *verification) check(args []string) error {
 	switch {
 	case v.all == (len(args) > 0):
-		return cli.Usage("want the ids of trees, or --all")
+		return cli.Usage("name trees, or give --all")
 	case v.slack < 0:
-		return cli.Usage("--slack %s: want 0 or more", v.slack)
+		return cli.Usage("--slack must not be negative, got %s", v.slack)
 	case v.takeover <= 0:
-		return cli.Usage("--takeover %s: want more than nothing", v.takeover)
+		return cli.Usage("--takeover must be positive, got %s", v.takeover)
 	}
 	return nil
 }
@@ -118,7 +122,8 @@ func (v *verification) run(ctx context.Context, args []string) error {
 	return nil
 }
 
-// read feeds the checker. What is missing is judged as of the moment before.
+// read gives the messages to the checker. Missing messages are judged as of the
+// moment before the read.
 func (v *verification) read(ctx context.Context, conn *bus.Conn, args []string) (verify.Report, error) {
 	now := time.Now()
 	bounds, err := conn.Bounds(ctx)

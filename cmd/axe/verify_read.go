@@ -19,7 +19,7 @@ import (
 type reading struct {
 	conn    *bus.Conn
 	checker *verify.Checker
-	meter   *meter // nil: nobody looks
+	meter   *meter // nil without a terminal
 }
 
 // feedAll reads the whole stream.
@@ -35,37 +35,36 @@ func (r *reading) feedAll(ctx context.Context) error {
 	return nil
 }
 
-// feedTree reads one tree. Its result and its dead letters are read before its
-// runs, so that the last of these are never missing where they are the cause of
-// the others.
+// feedTree reads one tree. It reads the result and the dead letters before the
+// runs, so that a result is never read without the messages that caused it.
 func (r *reading) feedTree(ctx context.Context, tree subjects.Tree) error {
 	space := r.conn.Space()
-	var beside []bus.Stored
+	var results []bus.Stored
 	for _, filter := range []string{space.ResultOf(tree), space.DeadOf(tree)} {
 		ms, err := r.conn.ReadByScan(ctx, filter, 0)
 		if err != nil {
 			return err
 		}
-		beside = append(beside, ms...)
+		results = append(results, ms...)
 	}
-	slices.SortFunc(beside, func(a, b bus.Stored) int { return int(int64(a.Seq) - int64(b.Seq)) })
-	found := len(beside) > 0
+	slices.SortFunc(results, func(a, b bus.Stored) int { return int(int64(a.Seq) - int64(b.Seq)) })
+	found := len(results) > 0
 	for m, err := range r.conn.Scan(ctx, space.TreeOf(tree), 0) {
 		if err != nil {
 			return err
 		}
 		found = true
-		for len(beside) > 0 && beside[0].Seq < m.Seq {
-			if err := r.feed(ctx, beside[0]); err != nil {
+		for len(results) > 0 && results[0].Seq < m.Seq {
+			if err := r.feed(ctx, results[0]); err != nil {
 				return err
 			}
-			beside = beside[1:]
+			results = results[1:]
 		}
 		if err := r.feed(ctx, m); err != nil {
 			return err
 		}
 	}
-	for _, m := range beside {
+	for _, m := range results {
 		if err := r.feed(ctx, m); err != nil {
 			return err
 		}
@@ -84,7 +83,8 @@ func (r *reading) feed(ctx context.Context, m bus.Stored) error {
 	}
 	fence, fenced := m.Fence()
 	r.checker.Add(verify.Message{
-		Subject: m.Subject, Seq: m.Seq, Time: m.Time, Header: m.Header.Get, Body: body, Gone: gone, Fence: fence, Fenced: fenced,
+		Subject: m.Subject, Seq: m.Seq, Time: m.Time, Header: m.Header.Get,
+		Body: body, Gone: gone, Fence: fence, Fenced: fenced,
 	})
 	if r.meter != nil {
 		r.meter.read()
@@ -92,11 +92,11 @@ func (r *reading) feed(ctx context.Context, m bus.Stored) error {
 	return nil
 }
 
-// meter is a line on a terminal that says how far a long reading is.
+// meter shows the progress of a long read on a line of the terminal.
 type meter struct {
 	w     io.Writer
-	n     uint64
-	all   uint64 // that there may be
+	n     uint64 // messages read
+	all   uint64 // messages on the streams, at most
 	drawn time.Time
 }
 
@@ -108,14 +108,14 @@ func (m *meter) read() {
 	}
 }
 
-// clear takes the line away.
+// clear erases the line.
 func (m *meter) clear() {
 	if !m.drawn.IsZero() {
 		fmt.Fprint(m.w, "\r\x1b[K")
 	}
 }
 
-// verdict is a report in one line.
+// verdict summarises a report on one line.
 func verdict(r verify.Report) string {
 	s := fmt.Sprintf("%s, %s, %s: ", counted(r.Trees, "tree"), counted(r.Runs, "run"), counted(r.Messages, "message"))
 	if n := r.Violations(); n > 0 {

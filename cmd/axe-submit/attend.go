@@ -1,0 +1,73 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/axebus/axe/cmd/internal/cli"
+	"github.com/axebus/axe/subjects"
+)
+
+// waitFlags bound the wait for a tree.
+type waitFlags struct {
+	// patience is the longest wait, 0 without a bound.
+	patience cli.Seconds
+	// cancel cancels the tree when the wait ends early.
+	cancel bool
+}
+
+func (l *waitFlags) register(cmd *cobra.Command) {
+	cmd.Flags().Var(&l.patience, "patience",
+		"time to wait for the answer: seconds, or a duration like 10m; 0 waits without a bound")
+	cmd.Flags().BoolVar(&l.cancel, "cancel", false, "cancel the tree when the wait ends by ^C or --patience")
+}
+
+func (l *waitFlags) check() error {
+	if l.patience < 0 {
+		return cli.Usage("--patience must not be negative, got %s", &l.patience)
+	}
+	return nil
+}
+
+// errImpatient ends a wait after --patience.
+var errImpatient = errors.New("no answer in time")
+
+// attend waits for a tree and prints its outcome. Limit is the time limit of
+// the tree, 0 if it is not known.
+func (l *waitFlags) attend(
+	ctx context.Context, ses *cli.Session, tree subjects.Tree, output string, limit time.Duration,
+) error {
+	wait := ctx
+	if l.patience > 0 {
+		var done context.CancelFunc
+		wait, done = context.WithTimeoutCause(ctx, time.Duration(l.patience), errImpatient)
+		defer done()
+	}
+	outcome, err := ses.View.Attend(wait, ses.Client, tree, limit)
+	_, signal := errors.AsType[cli.SignalError](err)
+	switch {
+	case err == nil:
+		return cli.Print(os.Stdout, output, outcome)
+	case !signal && !errors.Is(err, errImpatient):
+		return err
+	case l.cancel:
+		return cli.Fail(code(err), fmt.Errorf("%w, %s", err, cli.Abandon(ctx, ses.Client, tree, err.Error())))
+	case signal:
+		err = cli.Fail(code(err), errors.New("detached"))
+	}
+	return cli.Fail(code(err), fmt.Errorf("%w, the tree goes on; to attach again: %s wait %s", err, name, tree))
+}
+
+// code returns the exit code of an error. The end of the patience has the code
+// of a timeout.
+func code(err error) int {
+	if errors.Is(err, errImpatient) {
+		return cli.CodeAPI
+	}
+	return cli.Code(err)
+}

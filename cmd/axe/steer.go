@@ -1,0 +1,288 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/client"
+	"github.com/axebus/axe/cmd/internal/cli"
+	"github.com/axebus/axe/subjects"
+)
+
+const (
+	interruptLong = `Stop the current work of a run without ending the run: the root of a tree or,
+with a PATH, a run below it. The request to its model is aborted. The runs that it
+waits for and its forks are cancelled. When they have ended, or ten seconds later,
+the run is idle until it gets a message (axe send). It goes on with that message,
+and it knows the results of its calls. Without a message it ends at its deadline.
+axe cancel ends a run for good.`
+
+	interruptExamples = `  axe interrupt 5Rt0yAkYxJ
+  axe send 5Rt0yAkYxJ "Leave the tests alone, and go on"`
+
+	forkLong = `Start a new tree that continues the conversation of a run, even of a run that has
+ended. The new tree continues after a turn (ID@TURN), with the results of that
+turn's calls, or after the end. It has the run's conversation, model and tools,
+and reads the prompt next. With a PATH it continues a run below the root. A turn
+that the run has not had is an error. The command prints the id of the new tree;
+axe-submit wait ID waits for its answer.`
+
+	forkExamples = `  axe fork 5Rt0yAkYxJ --prompt "And in French?"
+  axe fork 5Rt0yAkYxJ@2 r-1-0 --prompt "Do it without the library" --timeout 10m`
+
+	pendingLong = `List the turns that wait for a person. A turn waits if its agent has supervision
+mode human and the supervisor answered pause. axe approve carries the turn out.
+axe deny withholds it, and the run reads the reason. Without a decision the
+agent's supervision.on_timeout applies. With an ID the list shows one tree only.
+
+--json prints an object a line: tree, path, agent, turn, why, said, calls, since
+and until.`
+
+	pendingExamples = `  axe pending
+  axe pending 5Rt0yAkYxJ --json | jq -r .why`
+
+	approveLong = `Carry out the whole turn that a run holds: the root of a tree or, with a PATH, a
+run below it, as axe pending lists them. The command returns when the approval is
+stored. The time limits of the turn's calls start then. It is an error if the run
+does not hold a turn (any more). Of two decisions on one turn the first counts.`
+
+	approveExamples = `  axe pending
+  axe approve 5Rt0yAkYxJ r-1-0 --by ann`
+
+	denyLong = `Withhold the turn that a run holds: the root of a tree or, with a PATH, a run
+below it, as axe pending lists them. The run goes on and reads the reason as the
+result of each call of the turn. axe cancel ends the run instead. It is an error
+if the run does not hold a turn (any more). Of two decisions on one turn the first
+counts.`
+
+	denyExamples = `  axe pending
+  axe deny 5Rt0yAkYxJ r-1-0 --reason "not on a Sunday"`
+)
+
+func interruptCommand() *cobra.Command {
+	return busCommand(func(f *cli.SessionFlags) *cobra.Command {
+		return &cobra.Command{
+			Use: "interrupt ID [PATH]", Short: "Stop the current work of a run; it then waits for mail",
+			Long: interruptLong, Example: interruptExamples,
+			Args: cobra.RangeArgs(1, 2),
+			RunE: func(cmd *cobra.Command, args []string) error {
+				return onRun(cmd.Context(), f, args, action{"interrupted", (*cli.Session).Interrupt})
+			},
+		}
+	})
+}
+
+// action is something that a command does to one run.
+type action struct {
+	// done is the past participle for the message on stderr.
+	done string
+	do   func(*cli.Session, context.Context, subjects.Tree, subjects.Path) error
+}
+
+// onRun does an action to the run that args name, and reports it on stderr.
+func onRun(ctx context.Context, f *cli.SessionFlags, args []string, a action) error {
+	tree, path, what, err := cli.Target(args[0], args[1:]...)
+	if err != nil {
+		return err
+	}
+	ses, err := f.Open(ctx)
+	if err != nil {
+		return err
+	}
+	defer ses.Conn.Close()
+	if err := a.do(ses, ctx, tree, path); err != nil {
+		return cli.Named(args[0], err)
+	}
+	fmt.Fprintf(os.Stderr, "%s: %s is %s\n", name, what, a.done)
+	return nil
+}
+
+func forkCommand() *cobra.Command {
+	return busCommand(func(f *cli.SessionFlags) *cobra.Command {
+		var prompt string
+		timeout := cli.Seconds(time.Hour)
+		cmd := &cobra.Command{
+			Use: "fork ID[@TURN] [PATH] --prompt TEXT", Short: "Start a new tree that continues a run of another tree",
+			Long: forkLong, Example: forkExamples,
+			Args: cobra.RangeArgs(1, 2),
+			RunE: func(cmd *cobra.Command, args []string) error {
+				made, err := fork(cmd.Context(), f, args, branch{prompt, time.Duration(timeout)})
+				if err != nil {
+					return err
+				}
+				_, err = fmt.Fprintln(cmd.OutOrStdout(), made)
+				return err
+			},
+		}
+		cmd.Flags().StringVarP(&prompt, "prompt", "p", "", "next message of the conversation, - for stdin")
+		cmd.Flags().Var(&timeout, "timeout", "time limit of the new tree: seconds, or a duration like 10m")
+		return cmd
+	})
+}
+
+// branch holds the flags of axe fork.
+type branch struct {
+	prompt  string
+	timeout time.Duration
+}
+
+// fork starts the new tree and returns its id.
+func fork(ctx context.Context, f *cli.SessionFlags, args []string, b branch) (made subjects.Tree, _ error) {
+	// The prompt is checked before the arguments, since a person may have
+	// written the prompt as an argument.
+	if b.prompt == "" {
+		return made, cli.Usage("--prompt is required: the next message of the conversation")
+	}
+	if b.timeout <= 0 {
+		return made, cli.Usage("--timeout must be positive, got %s", new(cli.Seconds(b.timeout)))
+	}
+	id, at, named := strings.Cut(args[0], "@")
+	turn := 0
+	if named {
+		n, err := strconv.Atoi(at)
+		if err != nil || n < 1 {
+			return made, cli.Usage("turn must be a number from 1 on, as in ID@2, got %q", at)
+		}
+		turn = n
+	}
+	tree, path, _, err := cli.Target(id, args[1:]...)
+	if err != nil {
+		return made, err
+	}
+	text, err := cli.MessageText(ctx, name, b.prompt, f.MaxBody())
+	if err != nil {
+		return made, err
+	}
+	ses, err := f.Open(ctx)
+	if err != nil {
+		return made, err
+	}
+	defer ses.Conn.Close()
+	made, err = ses.Fork(ctx, client.ForkTask{Tree: tree, Path: path, Turn: turn, Prompt: text, Timeout: b.timeout})
+	if err != nil {
+		err = cli.Named(id, err)
+	}
+	return made, err
+}
+
+func approveCommand() *cobra.Command {
+	return decideCommand("approved", &cobra.Command{
+		Use: "approve ID [PATH]", Short: "Carry out the turn that a run holds",
+		Long: approveLong, Example: approveExamples,
+	}, &run.Approval{Approve: true})
+}
+
+func denyCommand() *cobra.Command {
+	denial := &run.Approval{}
+	cmd := decideCommand("denied", &cobra.Command{
+		Use: "deny ID [PATH]", Short: "Withhold the turn that a run holds",
+		Long: denyLong, Example: denyExamples,
+	}, denial)
+	cmd.Flags().StringVar(&denial.Reason, "reason", "", "the reason, which the run reads")
+	return cmd
+}
+
+// decideCommand makes a command that approves or denies the turn that a run
+// holds.
+func decideCommand(done string, cmd *cobra.Command, approval *run.Approval) *cobra.Command {
+	return busCommand(func(f *cli.SessionFlags) *cobra.Command {
+		cmd.Args = cobra.RangeArgs(1, 2)
+		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			decide := func(s *cli.Session, ctx context.Context, tree subjects.Tree, path subjects.Path) error {
+				return s.Decide(ctx, tree, path, *approval)
+			}
+			return onRun(cmd.Context(), f, args, action{done, decide})
+		}
+		cmd.Flags().StringVar(&approval.By, "by", os.Getenv("USER"), "your name, for the record")
+		return cmd
+	})
+}
+
+func pendingCommand() *cobra.Command {
+	return busCommand(func(f *cli.SessionFlags) *cobra.Command {
+		var asJSON bool
+		cmd := &cobra.Command{
+			Use: "pending [ID]", Short: "List the turns that wait for a person",
+			Long: pendingLong, Example: pendingExamples,
+			Args: cobra.MaximumNArgs(1),
+			RunE: func(cmd *cobra.Command, args []string) error {
+				return showPending(cmd.Context(), cmd.OutOrStdout(), f, asJSON, args)
+			},
+		}
+		cmd.Flags().BoolVar(&asJSON, "json", false, "print each turn as one line of JSON")
+		return cmd
+	})
+}
+
+// pendingJSON is one line of axe pending --json.
+type pendingJSON struct {
+	Tree  string            `json:"tree"`
+	Path  string            `json:"path"`
+	Agent string            `json:"agent"`
+	Turn  int               `json:"turn"`
+	Why   string            `json:"why"`
+	Said  string            `json:"said,omitzero"`
+	Calls []client.ToolCall `json:"calls"`
+	Since time.Time         `json:"since"`
+	Until time.Time         `json:"until"`
+}
+
+func showPending(ctx context.Context, stdout io.Writer, f *cli.SessionFlags, asJSON bool, args []string) error {
+	var tree subjects.Tree
+	if len(args) > 0 {
+		var err error
+		if tree, _, _, err = cli.Target(args[0]); err != nil {
+			return err
+		}
+	}
+	ses, err := f.Open(ctx)
+	if err != nil {
+		return err
+	}
+	defer ses.Conn.Close()
+	all, err := ses.HeldTurns(ctx, tree)
+	if err != nil {
+		return cli.Named(strings.Join(args, ""), err)
+	}
+	for _, p := range all {
+		if asJSON {
+			err := printLine(stdout, pendingJSON{
+				Tree: p.Run.Tree.String(), Path: p.Run.Path.String(), Agent: p.Run.Agent.String(), Turn: p.Turn,
+				Why: p.Reason, Said: p.Text, Calls: p.Calls, Since: p.Since, Until: p.Until,
+			})
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		fmt.Fprintf(stdout, "%s %s: turn %d of %s, until %s\n",
+			p.Run.Tree, p.Run.Path, p.Turn, p.Run.Agent, p.Until.Local().Format(time.DateTime))
+		fmt.Fprintf(stdout, "  its supervisor: %s\n", cli.Printable(p.Reason))
+		if p.Text != "" {
+			fmt.Fprintf(stdout, "  it says: %s\n", cli.Printable(p.Text))
+		}
+		for _, c := range p.Calls {
+			fmt.Fprintf(stdout, "  %s%s\n", c.Tool, cli.Printable(arguments(c.Arguments)))
+		}
+	}
+	return nil
+}
+
+// arguments prints the arguments of a tool call on one line, sorted by name.
+func arguments(m map[string]string) string {
+	var b strings.Builder
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		fmt.Fprintf(&b, " %s=%q", k, m[k])
+	}
+	return b.String()
+}
