@@ -98,9 +98,9 @@ func (b *Bucket) list(ctx context.Context, agent subjects.Agent) ([]Stored, erro
 	next := request{NextFor: b.filter(agent), Seq: 1, Batch: 1 << 16, MaxBytes: 16 << 20}
 	err := b.do(ctx, func(jetstream.Stream) (again bool, _ error) {
 		for {
-			page, err := b.page(ctx, next)
+			page, again, err := b.page(ctx, next)
 			if err != nil || len(page) == 0 {
-				return errors.Is(err, errNoAnswer) && !b.conn.nc.IsClosed(), err
+				return again, err
 			}
 			all = append(all, page...)
 			next.Seq = page[len(page)-1].Seq + 1
@@ -115,29 +115,27 @@ func (b *Bucket) list(ctx context.Context, agent subjects.Agent) ([]Stored, erro
 	return slices.DeleteFunc(all, func(m Stored) bool { return m.Header.Get("KV-Operation") != "" }), nil
 }
 
-func (b *Bucket) page(ctx context.Context, r request) ([]Stored, error) {
-	return b.conn.reader.get(ctx, b.streamName(), r)
+func (b *Bucket) page(ctx context.Context, r request) (ms []Stored, again bool, err error) {
+	return b.conn.getOnce(ctx, b.streamName(), r)
 }
 
 // do carries out an operation. Where it may be tried again, the bucket is
 // looked for again first: it may have been removed.
 func (b *Bucket) do(ctx context.Context, op func(jetstream.Stream) (again bool, err error)) error {
-	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
+	err := b.conn.waits.retry(ctx, func() (bool, error) {
 		s, again, err := b.open(ctx)
 		if err == nil {
 			again, err = op(s)
 		}
-		if err == nil {
-			return nil
-		}
 		if again {
 			b.use(nil)
-			err = Pause(ctx, wait)
 		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", b, err)
-		}
+		return again, err
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %w", b, err)
 	}
+	return nil
 }
 
 // open finds the bucket's stream, or makes the bucket.
@@ -187,11 +185,7 @@ func (b *Bucket) failed(ctx context.Context, err error) (again bool, _ error) {
 	if err == nil {
 		return false, nil
 	}
-	again, _ = b.conn.failed(ctx, Message{}, err)
-	if ctx.Err() != nil {
-		err = context.Cause(ctx)
-	}
-	return again, err
+	return b.conn.failed(ctx, Fence{}, err)
 }
 
 func (b *Bucket) streamName() string { return "KV_" + b.name }

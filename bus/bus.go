@@ -79,9 +79,9 @@ type Conn struct {
 	known  atomic.Pointer[layout]
 	marked atomic.Pointer[mark] // nil: there is none
 
-	mu         sync.Mutex
-	objects    jetstream.ObjectStore
-	complained time.Time // of writes that wait
+	mu      sync.Mutex
+	objects jetstream.ObjectStore
+	warned  time.Time // of retried writes
 
 	sending sync.RWMutex // Close has it alone
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/synadia-io/orbit.go/natscontext"
+
+	"github.com/axebus/axe/internal/pause"
 )
 
 // Dial says how to reach a server. What it says itself wins over the settings
@@ -95,10 +97,8 @@ func (d Dial) connect(ctx context.Context) (*nats.Conn, *settings, error) {
 		case !waiting:
 			log.WarnContext(ctx, "waiting for the server", slog.String(keyURL, where), slog.Any(keyError, err))
 		}
-		select {
-		case <-ctx.Done():
-			return nil, nil, fmt.Errorf("connect to %s: %w: %w", where, context.Cause(ctx), err)
-		case <-time.After(dialAgain):
+		if cause := pause.For(ctx, dialAgain); cause != nil {
+			return nil, nil, fmt.Errorf("connect to %s: %w: %w", where, cause, err)
 		}
 	}
 }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/axebus/axe/internal/pause"
 )
 
 // Headers of the server that the client library does not name.
@@ -90,46 +92,40 @@ func (c *Conn) Write(ctx context.Context, m Message) (uint64, error) {
 	return seq, c.intercept(Point{"write", m.Subject, true})
 }
 
-func (c *Conn) write(ctx context.Context, m Message, msg *nats.Msg) (uint64, error) {
+func (c *Conn) write(ctx context.Context, m Message, msg *nats.Msg) (seq uint64, _ error) {
 	began := time.Now()
-	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
+	err := c.waits.retry(ctx, func() (again bool, _ error) {
 		ack, err := c.once(ctx, msg)
 		if err == nil {
-			return ack.Sequence, nil
+			seq = ack.Sequence
+			return false, nil
 		}
-		again, err := c.failed(ctx, m, err)
-		if !again {
-			return 0, err
+		again, err = c.failed(ctx, m.Fence, err)
+		if again && time.Since(began) > time.Second {
+			c.warnRetrying(ctx, m.Subject, err)
 		}
-		if time.Since(began) > time.Second {
-			c.complain(ctx, m.Subject, err)
-		}
-		if cause := c.waits.pause(ctx, wait); cause != nil {
-			return 0, fmt.Errorf("write %s: %w (%w)", m.Subject, cause, err)
-		}
-	}
+		return again, err
+	})
+	return seq, wrapWrite(m.Subject, err)
 }
 
-// complain says why writes wait, once in a while however many do.
-func (c *Conn) complain(ctx context.Context, subject string, err error) {
+// warnRetrying logs why writes are retried, at most once in warnInterval for
+// all writes of the connection.
+func (c *Conn) warnRetrying(ctx context.Context, subject string, err error) {
 	c.mu.Lock()
-	silent := time.Since(c.complained) < complaints
-	if !silent {
-		c.complained = time.Now()
+	due := time.Since(c.warned) >= warnInterval
+	if due {
+		c.warned = time.Now()
 	}
 	c.mu.Unlock()
-	if !silent {
-		c.log.WarnContext(
-			ctx,
-			"the server does not store, trying again",
-			slog.String("subject", subject),
-			slog.Any(keyError, err),
-		)
+	if due {
+		c.log.WarnContext(ctx, "write not acknowledged, retrying",
+			slog.String(keySubject, subject), slog.Any(keyError, err))
 	}
 }
 
-// complaints is the pause between two of them.
-const complaints = 10 * time.Second
+// warnInterval is the least time between two warnings about retried writes.
+const warnInterval = 10 * time.Second
 
 func (c *Conn) once(ctx context.Context, msg *nats.Msg) (*jetstream.PubAck, error) {
 	ctx, done := c.waits.begin(ctx)
@@ -137,37 +133,44 @@ func (c *Conn) once(ctx context.Context, msg *nats.Msg) (*jetstream.PubAck, erro
 	return c.js.PublishMsg(ctx, msg, jetstream.WithRetryAttempts(0))
 }
 
-// failed decides, for the whole package, what becomes of a write that was not
-// acknowledged.
-func (c *Conn) failed(ctx context.Context, m Message, err error) (again bool, _ error) {
+// failed decides for the whole package whether a write without an
+// acknowledgement is retried. The error says why it failed. It is a
+// *ConflictError if the fence did not hold.
+func (c *Conn) failed(ctx context.Context, fence Fence, err error) (again bool, _ error) {
 	if ctx.Err() != nil {
-		return false, fmt.Errorf("write %s: %w", m.Subject, context.Cause(ctx))
+		return false, context.Cause(ctx)
 	}
 	if api, ok := errors.AsType[*jetstream.APIError](err); ok {
 		if api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence {
 			var last uint64
 			_, _ = fmt.Sscanf(api.Description, "wrong last sequence: %d", &last)
-			return false, &ConflictError{m.Fence.Subject, last}
+			return false, &ConflictError{fence.Subject, last}
 		}
-		if passes(api) {
-			return true, err
-		}
-		return false, fmt.Errorf("write %s: %w", m.Subject, err)
+		return passes(api), err
 	}
 	switch {
 	case errors.Is(err, jetstream.ErrNoStreamResponse), errors.Is(err, nats.ErrNoResponders):
 		if c.provisioned() {
-			// a stream without a leader, for now
+			// The stream has no leader at this moment.
 			return true, err
 		}
-		return false, fmt.Errorf("write %s: %w", m.Subject, ErrNoStream)
+		return false, ErrNoStream
 	case errors.Is(err, nats.ErrConnectionClosed),
 		errors.Is(err, nats.ErrMaxPayload),
 		errors.Is(err, nats.ErrBadSubject),
 		errors.Is(err, nats.ErrPermissionViolation):
-		return false, fmt.Errorf("write %s: %w", m.Subject, err)
+		return false, err
 	}
 	return true, err
+}
+
+// wrapWrite names the subject in the error of a write. A *ConflictError names
+// it already.
+func wrapWrite(subject string, err error) error {
+	if _, refused := errors.AsType[*ConflictError](err); err == nil || refused {
+		return err
+	}
+	return fmt.Errorf("write %s: %w", subject, err)
 }
 
 // codeAccountFull is the server's word for an account that has used what it
@@ -237,12 +240,13 @@ func (c *Conn) await(ctx context.Context, m Message, msg *nats.Msg, f jetstream.
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
-	again, err := c.failed(ctx, m, err)
+	again, err := c.failed(ctx, m.Fence, err)
 	if again {
 		msg.Reply = ""
 		_, err = c.write(ctx, m, msg)
+		return err
 	}
-	return err
+	return wrapWrite(m.Subject, err)
 }
 
 // message puts a Message into the server's form. A body beyond the server's
@@ -276,14 +280,5 @@ func (c *Conn) message(ctx context.Context, m Message) (*nats.Msg, error) {
 	return msg, nil
 }
 
-// Pause waits, or returns the cause of ctx's end.
-func Pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
+// Pause waits for d, or returns the cause of ctx's end.
+func Pause(ctx context.Context, d time.Duration) error { return pause.For(ctx, d) }

@@ -347,19 +347,24 @@ func (c *Conn) get(ctx context.Context, r request) ([]Stored, error) {
 
 // getFrom asks until there is an answer or ctx ends: a server that restarts
 // answers later.
-func (c *Conn) getFrom(ctx context.Context, stream string, r request) ([]Stored, error) {
-	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
-		ms, err := c.reader.get(ctx, stream, r)
-		if !errors.Is(err, errNoAnswer) {
-			return ms, err
-		}
-		if c.nc.IsClosed() {
-			return nil, fmt.Errorf("read: %w", nats.ErrConnectionClosed)
-		}
-		if err := c.waits.pause(ctx, wait); err != nil {
-			return nil, fmt.Errorf("read: %w", err)
-		}
+func (c *Conn) getFrom(ctx context.Context, stream string, r request) (ms []Stored, _ error) {
+	err := c.waits.retry(ctx, func() (again bool, err error) {
+		ms, again, err = c.getOnce(ctx, stream, r)
+		return again, err
+	})
+	return ms, err
+}
+
+// getOnce asks once. Again is true if there was no answer and may be one later.
+func (c *Conn) getOnce(ctx context.Context, stream string, r request) (ms []Stored, again bool, err error) {
+	ms, err = c.reader.get(ctx, stream, r)
+	switch {
+	case !errors.Is(err, errNoAnswer):
+		return ms, false, err
+	case c.nc.IsClosed():
+		return nil, false, fmt.Errorf("read: %w", nats.ErrConnectionClosed)
 	}
+	return nil, true, err
 }
 
 // reader sends direct gets and collects their answers on one subscription, so
@@ -406,7 +411,7 @@ func (a *answer) ended(m *nats.Msg) {
 }
 
 // errNoAnswer says that a read may be tried again.
-var errNoAnswer = errors.New("no answer")
+var errNoAnswer = errors.New("read: the server did not answer")
 
 func newReader(nc *nats.Conn, ws *waits, api string) (*reader, error) {
 	r := &reader{nc: nc, waits: ws, api: api, inbox: nc.NewInbox(), open: map[string]*answer{}}

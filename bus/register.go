@@ -2,7 +2,6 @@ package bus
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -38,9 +37,9 @@ func (r *Register) Read(ctx context.Context, must uint64) (value []byte, rev uin
 	err = r.bucket.do(ctx, func(jetstream.Stream) (again bool, _ error) {
 		// 5 s, after which the message may as well have been removed
 		for range 500 {
-			ms, err := r.bucket.page(ctx, request{MultiLast: []string{r.subject()}})
+			ms, again, err := r.bucket.page(ctx, request{MultiLast: []string{r.subject()}})
 			if err != nil {
-				return errors.Is(err, errNoAnswer) && !r.bucket.conn.nc.IsClosed(), err
+				return again, err
 			}
 			if len(ms) > 0 {
 				value, rev = ms[0].Body, ms[0].Seq
@@ -71,7 +70,7 @@ func (r *Register) Swap(ctx context.Context, was uint64, value []byte) (rev uint
 	err = r.bucket.do(ctx, func(jetstream.Stream) (again bool, _ error) {
 		ack, err := conn.once(ctx, msg)
 		if err != nil {
-			return conn.failed(ctx, Message{Subject: msg.Subject, Fence: After(r.subject(), was)}, err)
+			return conn.failed(ctx, After(r.subject(), was), err)
 		}
 		rev = ack.Sequence
 		return false, nil

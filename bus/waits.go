@@ -3,12 +3,15 @@ package bus
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/axebus/axe/internal/pause"
 )
 
 // answerWithin is how long one request waits for its answer before it counts as
@@ -64,37 +67,39 @@ func (ws *waits) back() {
 	ws.up = make(chan struct{})
 }
 
-// pause waits before something is tried again, or returns the cause of ctx's
-// end. A new connection ends it.
+// retry makes attempts until one is final, or until ctx ends. Between two
+// attempts it pauses for 50 ms at first, and for twice as long each time, up to
+// 2 s. A new connection ends a pause.
+func (ws *waits) retry(ctx context.Context, attempt func() (again bool, err error)) error {
+	for delay := 50 * time.Millisecond; ; delay = min(2*delay, 2*time.Second) {
+		again, err := attempt()
+		if !again {
+			return err
+		}
+		if cause := ws.pause(ctx, delay); cause != nil {
+			return fmt.Errorf("%w: %w", err, cause)
+		}
+	}
+}
+
+// pause waits for d. A new connection ends it early. The error is the cause of
+// ctx's end.
 func (ws *waits) pause(ctx context.Context, d time.Duration) error {
 	ws.mu.Lock()
 	up := ws.up
 	ws.mu.Unlock()
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-up:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return pause.AtMost(ctx, d, up)
 }
 
 // ask makes a request that may be made twice. While its answer is lost it is
 // made again, until ctx ends; but only after this connection has seen the
 // streams, since until then nobody may ever answer.
-func ask[T any](ctx context.Context, c *Conn, do func(context.Context) (T, error)) (T, error) {
-	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
-		v, err := askOnce(ctx, c, do)
-		if err == nil || ctx.Err() != nil || !c.provisioned() || !Lost(err) {
-			return v, err
-		}
-		if err := c.waits.pause(ctx, pause); err != nil {
-			return v, err
-		}
-	}
+func ask[T any](ctx context.Context, c *Conn, do func(context.Context) (T, error)) (v T, _ error) {
+	err := c.waits.retry(ctx, func() (again bool, err error) {
+		v, err = askOnce(ctx, c, do)
+		return err != nil && ctx.Err() == nil && c.provisioned() && Lost(err), err
+	})
+	return v, err
 }
 
 func askOnce[T any](ctx context.Context, c *Conn, do func(context.Context) (T, error)) (T, error) {

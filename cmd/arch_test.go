@@ -18,7 +18,8 @@ const module = "github.com/axebus/axe"
 // arrow that is not here does not exist. Tests may import what they like.
 // Every package may import internal/text besides.
 var may = map[string][]string{
-	"internal/text": {},
+	"internal/text":  {},
+	"internal/pause": {},
 
 	"subjects": {},
 
@@ -27,7 +28,7 @@ var may = map[string][]string{
 	"provider/anthropic":     {"provider", "provider/internal/wire"},
 	"provider/openai":        {"provider", "provider/internal/wire"},
 	"provider/ollama":        {"provider", "provider/internal/wire"},
-	"provider/script":        {"provider", "github.com/BurntSushi/toml"},
+	"provider/script":        {"provider", "internal/pause", "github.com/BurntSushi/toml"},
 	"provider/catalog":       {"provider/..."},
 	"provider/providertest":  {"provider", "github.com/google/go-cmp/cmp"},
 
@@ -36,6 +37,7 @@ var may = map[string][]string{
 
 	"bus": {
 		"subjects",
+		"internal/pause",
 		"github.com/nats-io/...",
 		"github.com/synadia-io/orbit.go/...",
 		"github.com/gofrs/flock",
@@ -51,10 +53,10 @@ var may = map[string][]string{
 	"agentd/verify":    {"agentd/run", "subjects"},
 	"agentd/ratelimit": {"provider"},
 	"agentd/budget":    {"subjects", "bus"},
-	"client":           {"bus", "subjects", "agentd/run", "internal/history", "provider"},
+	"client":           {"bus", "subjects", "agentd/run", "internal/history", "internal/pause", "provider"},
 	"agentd": {
 		"agentd/run", "agentd/tool", "agentd/prompt", "agentd/memory", "agentd/ratelimit", "agentd/budget", "bus", "configs", "provider", "provider/catalog",
-		"internal/history", "subjects", "golang.org/x/sync/...",
+		"internal/history", "internal/pause", "subjects", "golang.org/x/sync/...",
 	},
 
 	"cmd/internal/chaostest": {}, // tests alone
@@ -63,6 +65,7 @@ var may = map[string][]string{
 		"agentd",
 		"agentd/run",
 		"bus",
+		"internal/pause",
 		"configs",
 		"provider",
 		"provider/openai",
@@ -94,7 +97,7 @@ var may = map[string][]string{
 
 // below is everything of ours below cmd, and more.
 func below(more ...string) []string {
-	return append(more, "agentd/...", "client", "bus", "configs/...", "provider/...", "subjects")
+	return append(more, "agentd/...", "client", "bus", "configs/...", "provider/...", "subjects", "internal/pause")
 }
 
 type pkg struct {

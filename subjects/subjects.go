@@ -116,18 +116,34 @@ func (t Tree) String() string  { return t.s }
 func (p Path) String() string  { return p.s }
 func (k Key) String() string   { return k.s }
 
-// MarshalText writes the path as ParsePath reads it. A zero path is empty text.
+// MarshalText returns the name. It makes an Agent a string in JSON.
+func (a Agent) MarshalText() ([]byte, error) { return []byte(a.s), nil }
+
+// MarshalText returns the id. It makes a Tree a string in JSON.
+func (t Tree) MarshalText() ([]byte, error) { return []byte(t.s), nil }
+
+// MarshalText returns the path. It makes a Path a string in JSON.
 func (p Path) MarshalText() ([]byte, error) { return []byte(p.s), nil }
 
-// UnmarshalText reads a path. Empty text is the zero path; any other text that
-// is no path is an error.
-func (p *Path) UnmarshalText(b []byte) (err error) {
-	if len(b) == 0 {
-		*p = Path{}
-		return nil
+// UnmarshalText parses a name. An empty text is the zero Agent.
+func (a *Agent) UnmarshalText(text []byte) error { return unmarshal(a, text, ParseAgent) }
+
+// UnmarshalText parses an id. An empty text is the zero Tree.
+func (t *Tree) UnmarshalText(text []byte) error { return unmarshal(t, text, ParseTree) }
+
+// UnmarshalText parses a path. An empty text is the zero Path.
+func (p *Path) UnmarshalText(text []byte) error { return unmarshal(p, text, ParsePath) }
+
+func unmarshal[T any](into *T, text []byte, parse func(string) (T, error)) error {
+	var v T
+	if len(text) > 0 {
+		var err error
+		if v, err = parse(string(text)); err != nil {
+			return err
+		}
 	}
-	*p, err = ParsePath(string(b))
-	return err
+	*into = v
+	return nil
 }
 
 // IsZero reports whether a was never parsed.
@@ -135,6 +151,9 @@ func (a Agent) IsZero() bool { return a.s == "" }
 
 // IsZero reports whether t was never parsed.
 func (t Tree) IsZero() bool { return t.s == "" }
+
+// IsZero reports whether p was never parsed.
+func (p Path) IsZero() bool { return p.s == "" }
 
 // IsRoot reports whether p is a tree's root.
 func (p Path) IsRoot() bool { return p == Root }
@@ -161,9 +180,29 @@ func (p Path) Parent() (parent Path, turn, index int, ok bool) {
 // of the given turn (from 1).
 func (p Path) MailKey(turn, index int) Key { return Key{p.Child(turn, index).s} }
 
-// IdleKey is the key of the word that the run at p has come to rest with its n-th
-// turn.
-func (p Path) IdleKey(turn int) Key { return Key{p.s + "-idle" + strconv.Itoa(turn)} }
+// IdleKey is the key of the notice that the run at p is idle after a turn.
+func (p Path) IdleKey(turn int) Key { return Key{p.s + idleMark + strconv.Itoa(turn)} }
+
+const idleMark = "-idle"
+
+// ParseIdleKey inverts IdleKey; ok is false for any other key.
+func ParseIdleKey(key string) (p Path, turn int, ok bool) {
+	before, after, _ := strings.Cut(key, idleMark)
+	p, err := ParsePath(before)
+	if err != nil {
+		return Path{}, 0, false
+	}
+	turn, err = number(after)
+	if err != nil || turn == 0 {
+		return Path{}, 0, false
+	}
+	return p, turn, true
+}
+
+// IsRunName reports whether a mail's writer, given by name, is a run and not a
+// person: the name is r, or it begins with r-. Such a name may still be no
+// valid path.
+func IsRunName(name string) bool { return name == Root.s || strings.HasPrefix(name, Root.s+"-") }
 
 // Covers reports whether q is p or below it.
 func (p Path) Covers(q Path) bool {

@@ -1,6 +1,7 @@
 package subjects
 
 import (
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -82,6 +83,62 @@ func TestIsZero(t *testing.T) {
 	}
 	if !Root.IsRoot() || Root.Child(1, 0).IsRoot() || (Path{}).IsRoot() {
 		t.Error("IsRoot")
+	}
+}
+
+// TestTokensInJSON: a token is a string in JSON, a zero token is left out or
+// empty, and a malformed one is refused and changes nothing.
+func TestTokensInJSON(t *testing.T) {
+	type tokens struct {
+		Agent Agent `json:"agent"`
+		Tree  Tree  `json:"tree"`
+		Path  Path  `json:"path"`
+		Above Path  `json:"above,omitzero"`
+	}
+	full := tokens{Agent{"lead"}, Tree{"T1"}, Root.Child(1, 0), Root}
+	for text, want := range map[string]tokens{
+		`{"agent":"lead","tree":"T1","path":"r-1-0","above":"r"}`: full,
+		`{"agent":"","tree":"","path":""}`:                        {},
+	} {
+		if b, err := json.Marshal(want); err != nil || string(b) != text {
+			t.Errorf("%+v is %s, error %v; want %s", want, b, err, text)
+		}
+		var got tokens
+		if err := json.Unmarshal([]byte(text), &got); err != nil || got != want {
+			t.Errorf("%s is %+v, error %v; want %+v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{`{"agent":"a.b"}`, `{"tree":"a-b"}`, `{"path":"r-0-0"}`} {
+		got := full
+		if err := json.Unmarshal([]byte(text), &got); !errors.Is(err, ErrToken) || got != full {
+			t.Errorf("%s is %+v, error %v; want one that wraps ErrToken", text, got, err)
+		}
+	}
+}
+
+// TestParseIdleKeyInvertsIdleKey: only the keys that IdleKey makes are parsed.
+func TestParseIdleKeyInvertsIdleKey(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p, _ := drawPath(t)
+		turn := rapid.IntRange(1, 1000).Draw(t, "turn")
+		if got, n, ok := ParseIdleKey(p.IdleKey(turn).String()); got != p || n != turn || !ok {
+			t.Fatalf("%s parses to %s, %d, %t", p.IdleKey(turn), got, n, ok)
+		}
+	})
+	for _, key := range []string{"", "r", "r-1-0", "r-idle", "r-idle0", "r-idle01", "r-idle1x", "r-idle-1", "x-idle1", "r-1-idle1", "idle1"} {
+		if p, n, ok := ParseIdleKey(key); ok || n != 0 || !p.IsZero() {
+			t.Errorf("%q parses to %s, %d, %t", key, p, n, ok)
+		}
+	}
+}
+
+func TestIsRunName(t *testing.T) {
+	for name, want := range map[string]bool{
+		"r": true, "r-1-0": true, "r-x": true, "": false, "robert": false, "R": false, "me-r-1": false,
+	} {
+		if got := IsRunName(name); got != want {
+			t.Errorf("%q: %t, want %t", name, got, want)
+		}
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/internal/pause"
 	"github.com/axebus/axe/provider"
 )
 
@@ -120,24 +121,10 @@ type inProcess struct{ latency time.Duration }
 
 // Send answers after the latency.
 func (m inProcess) Send(ctx context.Context, req *provider.Request) (*provider.Response, error) {
-	if err := sleep(ctx, m.latency); err != nil {
+	if err := pause.For(ctx, m.latency); err != nil {
 		return nil, err
 	}
 	return decide(req), nil
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return nil
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 // overHTTP answers as OpenAI's chat completions do
@@ -171,7 +158,7 @@ func (m overHTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	if sleep(r.Context(), m.latency) != nil {
+	if pause.For(r.Context(), m.latency) != nil {
 		return
 	}
 	resp := decide(requestOf(in.Messages, len(in.Tools)))

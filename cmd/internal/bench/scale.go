@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/axebus/axe/internal/pause"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -132,7 +133,7 @@ func (f *filling) tell(n int) {
 func (f *filling) rest(ctx context.Context) (_ []Metric, err error) {
 	var after usage
 	for end := time.Now().Add(forgets); after.Heap == 0 || after.Heap > f.before.Heap+2<<20 && time.Now().Before(end); {
-		if err := sleep(ctx, time.Second); err != nil {
+		if err := pause.For(ctx, time.Second); err != nil {
 			return nil, err
 		}
 		if after, err = f.workers[0].rests(); err != nil {
@@ -244,7 +245,7 @@ func (s *stand) many(ctx context.Context) ([]Metric, error) {
 			return nil, err
 		}
 		begun := time.Now()
-		if err := sleep(ctx, 2*s.cfg.For); err != nil {
+		if err := pause.For(ctx, 2*s.cfg.For); err != nil {
 			return nil, err
 		}
 		after, err := s.meter(ctx)
@@ -277,7 +278,7 @@ func (s *stand) many(ctx context.Context) ([]Metric, error) {
 func (s *stand) complete(ctx context.Context) (now meter, err error) {
 	for last := -1; now.Consumers != last; {
 		last = now.Consumers
-		if err := sleep(ctx, time.Second); err != nil {
+		if err := pause.For(ctx, time.Second); err != nil {
 			return now, err
 		}
 		if now, err = s.meter(ctx); err != nil {

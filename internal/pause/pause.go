@@ -1,0 +1,30 @@
+// Package pause waits: for a time, until a channel is ready or until a context
+// ends. It is the only place of the project that makes a timer for that.
+package pause
+
+import (
+	"context"
+	"time"
+)
+
+// For waits for d. It returns nil after d, and the cause of ctx's end if ctx
+// ends first.
+func For(ctx context.Context, d time.Duration) error { return AtMost(ctx, d, nil) }
+
+// AtMost waits until early is ready, and for d at most. It returns nil then, and
+// the cause of ctx's end if ctx ends first. A nil channel is never ready.
+func AtMost(ctx context.Context, d time.Duration, early <-chan struct{}) error {
+	if d <= 0 {
+		return context.Cause(ctx)
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-early:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
