@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/subjects"
 )
@@ -14,7 +15,7 @@ import (
 // Causes that abort a request to a model.
 var (
 	errCancelled   = errors.New("cancelled by a cancel message")
-	errInterrupted = errors.New("stopped by the user")
+	errInterrupted = errors.New(run.TextInterrupted)
 )
 
 // cancellations knows the cancelled paths, and the requests in flight. A new

@@ -263,7 +263,7 @@ func (w *Worker) step(ctx context.Context, h *history, t *trigger) (step, error)
 		case run.CallChildren:
 			next, err = w.callChildren(ctx, h, e)
 		case run.CancelBelow:
-			err = w.cancelBelow(ctx, h, e, above(h.state))
+			err = w.cancelBelow(ctx, h, e.Below, e.End)
 		case run.StopBelow:
 			next, err = finished, w.stop(ctx, h, e)
 		case run.LogInterrupt:
@@ -305,7 +305,7 @@ func (w *Worker) doom(h *history, t *trigger) (run.End, bool) {
 		return run.End{Kind: run.KindCancelled, Text: "cancelled"}, true
 	case expired(t) || !time.Now().Before(h.head.Deadline):
 		allowed := max(0, h.head.Deadline.Sub(h.state.CalledAt).Round(time.Second))
-		end := run.End{Kind: run.KindTimeout, Text: fmt.Sprintf("timeout after %ds", int(allowed/time.Second))}
+		end := run.EndTimeout(allowed)
 		// who has called another one is not to know who watches over it
 		if h.state.Phase == run.Held && h.run.Path.IsRoot() {
 			end.Text += ": nobody had approved of what it was about to do"
@@ -343,27 +343,15 @@ func (w *Worker) cancelSelf(ctx context.Context, h *history, t *trigger, end run
 	return finished, nil
 }
 
-// AboveAnswered is why a fork is ended with the run above it, which has
-// answered.
-const AboveAnswered = "the run above it has answered"
-
-// above says why a run is ended with the one above it.
-func above(s run.State) string {
-	if s.Phase == run.Completed {
-		return AboveAnswered
-	}
-	return "the run above it was ended: " + s.End.Text
-}
-
-// cancelBelow writes the tombstone of every child that is still awaited, and
-// waits for nobody.
-func (w *Worker) cancelBelow(ctx context.Context, h *history, e run.CancelBelow, why string) error {
-	body, err := json.Marshal(run.End{Kind: run.KindCancelled, Text: why})
+// cancelBelow writes the cancel messages of runs below, and does not wait for
+// their outcomes.
+func (w *Worker) cancelBelow(ctx context.Context, h *history, below []run.Fork, end run.End) error {
+	body, err := json.Marshal(end)
 	if err != nil {
 		return err
 	}
 	var ms []bus.Message
-	for _, c := range e.Below {
+	for _, c := range below {
 		child, err := w.child(h.run, c.Turn, c.Child)
 		if err != nil {
 			return err

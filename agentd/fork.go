@@ -47,7 +47,7 @@ func (w *Worker) beside(h *history, e run.CallChildren) (ms []bus.Message, _ err
 		if err != nil {
 			return nil, err
 		}
-		body, err := json.Marshal(run.End{Kind: run.KindCancelled, Text: "killed by " + h.run.Path.String()})
+		body, err := json.Marshal(run.EndKilled(h.run.Path.String()))
 		if err != nil {
 			return nil, err
 		}

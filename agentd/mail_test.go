@@ -120,8 +120,8 @@ func TestForkAndWait(t *testing.T) {
 			"both forks end",
 			func() bool { return len(s.outcomes(r.Reply(1, 0)))+len(s.outcomes(r.Reply(1, 1))) == 2 },
 		)
-		if got := s.outcomes(r.Reply(1, 0))[0].Error; got != "the run above it has answered" {
-			t.Errorf("the fork was told %q", got)
+		if o := s.outcomes(r.Reply(1, 0))[0]; o.Reason != run.ReasonParentAnswered {
+			t.Errorf("the fork ended as %+v", o)
 		}
 		s.clean()
 	})
@@ -630,8 +630,7 @@ func TestForksAreCounted(t *testing.T) {
 			t.Errorf("%d runs and %d model calls, want 2 and 4", o.Subtree.Runs, o.Subtree.ModelCalls)
 		}
 		s.eventually("the fork ends", func() bool { return len(s.outcomes(r.Reply(1, 0))) == 1 })
-		if o := s.outcomes(r.Reply(1, 0))[0]; o.Kind != run.KindCancelled ||
-			o.Error != "the run above it has answered" {
+		if o := s.outcomes(r.Reply(1, 0))[0]; o.Kind != run.KindCancelled || o.Reason != run.ReasonParentAnswered {
 			t.Errorf("%+v", o)
 		}
 	})

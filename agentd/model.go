@@ -182,7 +182,7 @@ func (w *Worker) finish(
 	}
 	e := run.Entry{Kind: kind, Answer: resp}
 	if resp == nil {
-		e.Answer, e.End = &provider.Response{}, &run.End{Kind: o.Kind, Text: o.Error, Category: o.Category}
+		e.Answer, e.End = &provider.Response{}, new(o.End())
 	}
 	return w.record(ctx, h, t, start, e, took)
 }

@@ -75,7 +75,7 @@ func (h *history) ask(c run.Call) run.Input {
 // stop tells those that an interrupted run waits for to end, and bounds that
 // wait.
 func (w *Worker) stop(ctx context.Context, h *history, e run.StopBelow) error {
-	if err := w.cancelBelow(ctx, h, run.CancelBelow{Below: e.Below}, "stopped by the user"); err != nil {
+	if err := w.cancelBelow(ctx, h, e.Below, e.End); err != nil {
 		return err
 	}
 	if e.Timer.IsZero() {
@@ -94,7 +94,7 @@ func (w *Worker) logStop(ctx context.Context, h *history, t *trigger) (step, err
 			return next, err
 		}
 	}
-	return w.finishIdle(ctx, h, t, start, run.End{Kind: run.KindCancelled, Text: "stopped by the user"})
+	return w.finishIdle(ctx, h, t, start, run.EndInterrupted())
 }
 
 // hold bounds the wait for a person. Who looks for what waits for people finds

@@ -431,7 +431,7 @@ func TestInterruptAsking(t *testing.T) {
 		s.eventually("the request was aborted", func() bool { return s.asked("lead")[0].err != nil })
 		s.eventually("it is idle", func() bool { return len(s.entries(r)) == 1 })
 		s.within(began, time.Second)
-		if e := s.entries(r)[0]; e.Kind != run.EntryIdle || e.End == nil || e.End.Text != "stopped by the user" {
+		if e := s.entries(r)[0]; e.Kind != run.EntryIdle || e.End == nil || *e.End != run.EndInterrupted() {
 			t.Errorf("%+v", e)
 		}
 		s.parts["lead"] = sayNews

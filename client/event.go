@@ -76,7 +76,8 @@ type Event struct {
 	Start *run.Start
 	// for Answered: tool calls, of which one may call several runs
 	Tools int
-	// for Replied and Concluded; for Rested what it has answered
+	// for Replied and Concluded; for Rested what it has answered; for
+	// Cancelled the outcome that the run is to have
 	Outcome run.Outcome
 	Mail    run.Mail // for Mailed
 	// for Cancelled, Held, Approved and Denied; for Retrying the category
@@ -130,6 +131,7 @@ func (c *Client) event(ctx context.Context, m bus.Stored) (e Event, ok bool, err
 		// one without a readable reason counts as well
 		_ = json.Unmarshal(body, &end)
 		e.Kind, e.Reason = Cancelled, end.Text
+		e.Outcome = end.Outcome()
 		return e, true, nil
 	case subjects.Result:
 		e.Kind = TreeEnded

@@ -37,9 +37,12 @@ type Child struct {
 	Deadline time.Time
 }
 
-// CancelBelow writes the tombstone of every child that is still awaited, and of
-// every fork.
-type CancelBelow struct{ Below []Fork }
+// CancelBelow writes the cancel message of every child that is still awaited,
+// and of every fork.
+type CancelBelow struct {
+	Below []Fork
+	End   End
+}
 
 // NotifyIdle tells whoever has forked the run that it is idle, with what it has
 // answered, and up to where it had read then.
@@ -63,6 +66,7 @@ type PublishFailure struct{ End End }
 type StopBelow struct {
 	Turn  int
 	Below []Fork
+	End   End
 	Timer time.Time
 }
 
@@ -130,7 +134,7 @@ func (s State) Outstanding() []Effect {
 	case Awaiting:
 		e := s.deliver()
 		if s.halted > 0 {
-			stop := StopBelow{Turn: e.Turn, Below: s.cutOff(), Timer: s.current().Entry.Timer}
+			stop := StopBelow{Turn: e.Turn, Below: s.cutOff(), End: EndInterrupted(), Timer: s.current().Entry.Timer}
 			for _, c := range s.current().pending() {
 				stop.Below = append(stop.Below, Fork{e.Turn, c})
 			}
@@ -188,7 +192,7 @@ func (s State) beside() []Effect {
 // and that have not ended.
 func (s State) ending() []Effect {
 	if below := s.cutOff(); len(below) > 0 {
-		return []Effect{StopBelow{Turn: len(s.Turns), Below: below}}
+		return []Effect{StopBelow{Turn: len(s.Turns), Below: below, End: EndInterrupted()}}
 	}
 	return nil
 }
@@ -239,7 +243,7 @@ func (s State) cancelBelow() []Effect {
 	if len(below) == 0 {
 		return nil
 	}
-	return []Effect{CancelBelow{below}}
+	return []Effect{CancelBelow{below, s.endBelow()}}
 }
 
 // needsLog reports whether the end has to stand on the log before the outcome:

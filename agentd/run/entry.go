@@ -175,13 +175,14 @@ func (c Call) Failed() bool { return c.Error != "" }
 // End says why a run was ended from outside itself.
 type End struct {
 	Kind     Kind   `json:"kind"`
+	Reason   Reason `json:"reason,omitzero"`
 	Text     string `json:"text"`
 	Category string `json:"category,omitzero"` // as in Outcome
 }
 
 // Outcome is the failed outcome of a run that was ended so.
 func (e End) Outcome() Outcome {
-	return Outcome{Status: StatusFailed, Kind: e.Kind, Error: e.Text, Category: e.Category}
+	return Outcome{Status: StatusFailed, Kind: e.Kind, Reason: e.Reason, Error: e.Text, Category: e.Category}
 }
 
 // Schedule sets the deadline of each call that is made or waits, none later

@@ -71,6 +71,7 @@ type Outcome struct {
 	Result string `json:"result,omitzero"`
 	Error  string `json:"error,omitzero"`
 	Kind   Kind   `json:"kind,omitzero"`
+	Reason Reason `json:"reason,omitzero"`
 	// of a provider's error, or CategoryConfig
 	Category string `json:"category,omitzero"`
 
@@ -104,6 +105,11 @@ type Outcome struct {
 // Failure is a failed outcome of a kind.
 func Failure(k Kind, format string, args ...any) Outcome {
 	return Outcome{Status: StatusFailed, Kind: k, Error: fmt.Sprintf(format, args...)}
+}
+
+// End says why a run failed that has this outcome.
+func (o Outcome) End() End {
+	return End{Kind: o.Kind, Reason: o.Reason, Text: o.Error, Category: o.Category}
 }
 
 // DecodeOutcome reads an outcome from a message's body. A body that is none is

@@ -301,7 +301,7 @@ func (s State) answered(e Answered) (State, error) {
 	s.Phase, s.Owner = Awaiting, e.Entry.Trigger
 	switch review := e.Entry.Review; {
 	case s.halted > 0:
-		return s.withhold(e.Entry.Trigger, stopped), nil
+		return s.withhold(e.Entry.Trigger, EndInterrupted()), nil
 	case review == nil:
 		return s.carryOut(Meta{e.Entry.Trigger, e.Time}), nil
 	case review.Failed():
@@ -478,9 +478,9 @@ func (s State) timedOut(e TimedOut) State {
 	t := s.current()
 	t.Outcomes = slices.Clone(t.Outcomes)
 	for _, c := range s.current().pending() {
-		o := Failure(KindTimeout, "timeout after %ds", int(t.allowed().Round(time.Second)/time.Second))
+		o := EndTimeout(t.allowed()).Outcome()
 		if s.halted > 0 {
-			o = Failure(KindCancelled, stopped)
+			o = EndInterrupted().Outcome()
 		}
 		o.Agent = c.Call.Agent
 		t.Outcomes[c.Index] = &o
@@ -514,7 +514,7 @@ func (s State) conclude(e OutcomeStored) State {
 		if e.Outcome.Status == StatusCompleted {
 			s.Phase = Completed
 		}
-		s.End = End{e.Outcome.Kind, e.Outcome.Error, e.Outcome.Category}
+		s.End = e.Outcome.End()
 	}
 	return s
 }

@@ -140,7 +140,7 @@ func (s State) judged(m Meta, o Outcome) State {
 	t.Verdict = &o
 	s = s.amend(t)
 	if s.halted > 0 {
-		return s.withhold(m.Seq, stopped)
+		return s.withhold(m.Seq, EndInterrupted())
 	}
 	return s.follow(m, verdictOf(o))
 }
@@ -155,14 +155,12 @@ func (s State) follow(m Meta, v Verdict) State {
 	case Continue:
 		return s.carryOut(m)
 	case Reorient:
-		return s.withhold(m.Seq, "Nothing of this turn was carried out. Your supervisor says: "+v.Correction)
+		return s.withhold(m.Seq, refusal("Nothing of this turn was carried out. Your supervisor says: "+v.Correction))
 	case Pause:
 	}
 	if s.Start().Supervision.Mode < Human {
-		return s.withhold(
-			m.Seq,
-			"Nothing of this turn was carried out: your supervisor wants a person to look at it first, and nobody is there. "+v.Reason,
-		)
+		return s.withhold(m.Seq, refusal("Nothing of this turn was carried out: "+
+			"your supervisor wants a person to look at it first, and nobody is there. "+v.Reason))
 	}
 	t := s.current()
 	t.stage, t.Why = held, v.Reason
@@ -187,7 +185,7 @@ func (s State) approved(e Approved) State {
 	if e.Reason != "" {
 		reason += ". " + e.Reason
 	}
-	return s.withhold(e.Seq, reason)
+	return s.withhold(e.Seq, refusal(reason))
 }
 
 // unanswered folds that nobody has answered in time: the supervisor, or a
@@ -197,7 +195,7 @@ func (s State) unanswered(e TimedOut) State {
 	sup := s.Start().Supervision
 	switch {
 	case s.halted > 0:
-		return s.withhold(e.Seq, stopped)
+		return s.withhold(e.Seq, EndInterrupted())
 	case s.Phase != Held:
 		return s.follow(e.Meta, Verdict{Decision: Pause, Reason: "the supervisor did not answer in time"})
 	case s.current().Entry.Timer.Equal(s.current().Entry.Until):
@@ -206,24 +204,22 @@ func (s State) unanswered(e TimedOut) State {
 	case sup.OnTimeout:
 		return s.carryOut(e.Meta)
 	}
-	return s.withhold(
-		e.Seq,
-		fmt.Sprintf(
-			"Nothing of this turn was carried out: nobody has approved of it within %ds",
-			int(sup.Timeout/time.Second),
-		),
-	)
+	return s.withhold(e.Seq, refusal(fmt.Sprintf(
+		"Nothing of this turn was carried out: nobody has approved of it within %ds", int(sup.Timeout/time.Second))))
 }
 
-// withhold ends a turn of which nothing is carried out, and says so to its
-// model.
-func (s State) withhold(owner uint64, why string) State {
+// refusal is the end of a turn's calls of which nothing is carried out.
+func refusal(text string) End { return End{Kind: KindCancelled, Text: text} }
+
+// withhold ends a turn of which nothing is carried out. Each of its calls gets
+// the end as its outcome, which the model reads.
+func (s State) withhold(owner uint64, end End) State {
 	t := s.current()
-	t.stage, t.Why = withheld, why
+	t.stage, t.Why = withheld, end.Text
 	t.Outcomes = slices.Clone(t.Outcomes)
 	for i, c := range t.Entry.Calls {
 		if !c.Failed() {
-			o := Failure(KindCancelled, "%s", why)
+			o := end.Outcome()
 			o.Agent = c.Agent
 			t.Outcomes[i] = &o
 		}
@@ -283,7 +279,7 @@ func (s State) interrupted(e Interrupted) State {
 	switch s.Phase {
 	case Held:
 		s.halted = e.Seq
-		return s.withhold(e.Seq, stopped)
+		return s.withhold(e.Seq, EndInterrupted())
 	case Ready:
 		s.halted, s.Owner = e.Seq, e.Seq
 	case Awaiting:
@@ -292,7 +288,7 @@ func (s State) interrupted(e Interrupted) State {
 		t.Outcomes = slices.Clone(t.Outcomes)
 		for i, c := range t.pending() {
 			if t.Entry.Sequential && i > 0 { // nobody has called it yet
-				o := Failure(KindCancelled, stopped)
+				o := EndInterrupted().Outcome()
 				o.Agent = c.Call.Agent
 				t.Outcomes[c.Index] = &o
 				t.left--
@@ -319,9 +315,6 @@ func (s State) interrupted(e Interrupted) State {
 func (s State) cutOff() []Fork {
 	return slices.DeleteFunc(s.Forks(), func(f Fork) bool { return s.Turns[f.Turn-1].at > s.cutoff })
 }
-
-// stopped is what a model reads of what an interrupt has stopped.
-const stopped = "stopped by the user"
 
 // stopWithin is how long an interrupted run waits for the outcomes of those
 // that it has called.

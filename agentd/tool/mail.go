@@ -346,7 +346,7 @@ type Completion struct {
 func Completed(s run.State) Completion {
 	last := s.Turns[len(s.Turns)-1].Entry
 	if last.End != nil || len(last.Calls) > 0 {
-		c := Completion{Status: string(run.PeerIdle), Error: "stopped by the user"}
+		c := Completion{Status: string(run.PeerIdle), Error: run.TextInterrupted}
 		if last.End != nil {
 			c.Error = last.End.Text
 		}

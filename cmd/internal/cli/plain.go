@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/axebus/axe/agentd"
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/client"
 )
@@ -54,7 +53,7 @@ func Line(e client.Event) string {
 		}
 	case client.Cancelled:
 		what = "cancelled: " + e.Reason
-		if e.Reason == agentd.AboveAnswered {
+		if dismissed(e.Outcome) {
 			what = endsWithAbove
 		}
 	case client.ChildEnded, client.TreeEnded:
@@ -83,7 +82,7 @@ func fate(o run.Outcome) string {
 // dismissed reports whether a run was ended because the one above it had
 // answered.
 func dismissed(o run.Outcome) bool {
-	return o.Kind == run.KindCancelled && o.Error == agentd.AboveAnswered
+	return o.Reason == run.ReasonParentAnswered
 }
 
 // What is said of a run that was ended because the one above it had answered:

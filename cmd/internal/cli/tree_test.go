@@ -16,7 +16,7 @@ import (
 // TestTree folds events and draws what is known then. In the scripts
 //
 //	tell
-//	SECONDS PATH AGENT KIND [turn=N] [calls=a,b!,c] [review=AGENT] [status=S] [kind=K] [took=D] [worker=W] [attempt=N] [next=D] [fork] [from=PATH] [by=NAME] [tools=a,b] [text=…]
+//	SECONDS PATH AGENT KIND [turn=N] [calls=a,b!,c] [review=AGENT] [status=S] [kind=K] [reason=R] [took=D] [worker=W] [attempt=N] [next=D] [fork] [from=PATH] [by=NAME] [tools=a,b] [text=…]
 //
 // (tools are those that the run was started with; a call is an agent's name,
 // with ! if it is refused, or :fork, :check_mail, :wait, :wait@PATH+PATH,
@@ -107,6 +107,8 @@ func parseEvent(t *testing.T, line string) client.Event {
 			e.Outcome.Status = run.Status(value)
 		case "kind":
 			e.Outcome.Kind = run.Kind(value)
+		case "reason":
+			e.Outcome.Reason = run.Reason(value)
 		case "took":
 			took, err := time.ParseDuration(value)
 			if err != nil {

@@ -1,0 +1,51 @@
+package run
+
+import (
+	"fmt"
+	"time"
+)
+
+// Reason is a code for the rule that ended a run, beside its Kind. It is empty
+// where the kind says it all, and in messages of versions before there were
+// reasons. Programs decide by codes. The texts beside them are for people and
+// models.
+type Reason string
+
+// The reasons. Each of them is one of a cancelled run.
+const (
+	// The parent has answered while its fork was at work.
+	ReasonParentAnswered Reason = "parent_answered"
+	// The parent was ended from outside.
+	ReasonParentEnded Reason = "parent_ended"
+	// A person interrupted the run or its parent.
+	ReasonInterrupted Reason = "interrupted"
+	// Another run killed the run.
+	ReasonKilled Reason = "killed"
+)
+
+// TextInterrupted is what models and people read of work that an interrupt has
+// stopped.
+const TextInterrupted = "stopped by the user"
+
+// EndInterrupted is the end of work that an interrupt has stopped.
+func EndInterrupted() End {
+	return End{Kind: KindCancelled, Reason: ReasonInterrupted, Text: TextInterrupted}
+}
+
+// EndKilled is the end of a run that another run, at by, has killed.
+func EndKilled(by string) End {
+	return End{Kind: KindCancelled, Reason: ReasonKilled, Text: "killed by " + by}
+}
+
+// EndTimeout is the end of a run that had no more than the allowed time.
+func EndTimeout(allowed time.Duration) End {
+	return End{Kind: KindTimeout, Text: fmt.Sprintf("timeout after %ds", int(allowed.Round(time.Second)/time.Second))}
+}
+
+// endBelow is the end of the runs that work for a run that has ended.
+func (s State) endBelow() End {
+	if s.Phase == Completed {
+		return End{Kind: KindCancelled, Reason: ReasonParentAnswered, Text: "the run above it has answered"}
+	}
+	return End{Kind: KindCancelled, Reason: ReasonParentEnded, Text: "the run above it was ended: " + s.End.Text}
+}
