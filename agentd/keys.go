@@ -2,7 +2,6 @@ package agentd
 
 // Keys of log attributes.
 const (
-	keyAccount    = "account"
 	keyAgent      = "agent"
 	keyAgents     = "agents"
 	keyCount      = "deliveries"

@@ -6,9 +6,11 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/axebus/axe/agentd/ratelimit"
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/provider"
+	"github.com/axebus/axe/subjects"
 )
 
 // spent is what a turn's requests to the model took.
@@ -68,7 +70,7 @@ func (w *Worker) attempt(
 	part run.Progress,
 ) (*provider.Response, time.Duration, error) {
 	r := h.run
-	pass, err := w.admit(ctx, r, start.Model, part)
+	release, err := w.admit(ctx, r, start.Model, part)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -80,7 +82,7 @@ func (w *Worker) attempt(
 		err = context.Cause(ctx)
 	}
 	if err != nil {
-		pass(nil, err)
+		release(nil, err)
 		return nil, 0, err
 	}
 	slow := time.AfterFunc(worthTelling, func() { w.tell(ctx, r, part) })
@@ -88,8 +90,42 @@ func (w *Worker) attempt(
 	asked := time.Now()
 	resp, err := p.Send(ctx, req)
 	took := time.Since(asked)
-	pass(resp, err)
+	release(resp, err)
 	return resp, took, err
+}
+
+// admit waits until the rate limit of a model's account allows one more
+// request, if there is one. The caller calls release with the request's answer
+// or error. A long wait is reported as progress.
+//
+// The run keeps its slot while it waits, as in a pause before another attempt.
+// Its lease is renewed like that of every delivery in hand. The end of ctx and
+// a drain end the wait at once.
+func (w *Worker) admit(
+	ctx context.Context, r subjects.Run, model string, p run.Progress,
+) (release func(*provider.Response, error), err error) {
+	unlimited := func(*provider.Response, error) {}
+	if w.cfg.RateLimit == nil {
+		return unlimited, nil
+	}
+	account, settings := w.cfg.RateLimit(model)
+	if !settings.On() {
+		return unlimited, nil
+	}
+	limiter := w.limiters.Of(account, settings)
+	long := time.AfterFunc(worthTelling, func() {
+		reason, until := limiter.Waiting()
+		p.Event = run.ProgressWaiting
+		p.Reason = string(reason)
+		p.Next = until
+		w.tell(ctx, r, p)
+	})
+	defer long.Stop()
+	release, err = limiter.Acquire(ctx, w.leaving)
+	if errors.Is(err, ratelimit.ErrStopped) {
+		err = errDraining
+	}
+	return release, err
 }
 
 // pause waits, until ctx ends or the worker begins to drain at most.

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/axebus/axe/agentd/budget"
+	"github.com/axebus/axe/agentd/ratelimit"
 	"github.com/axebus/axe/bus"
 	stored "github.com/axebus/axe/internal/history"
 	"github.com/axebus/axe/subjects"
@@ -30,7 +31,7 @@ type Worker struct {
 	admission *admission
 	cancels   *cancellations
 	cache     *cache
-	gates     *gates
+	limiters  *ratelimit.Limiters
 	tallies   *budget.Tallies
 
 	// polling is full while one agent is polled for a call for a last slot.
@@ -61,11 +62,12 @@ func New(conn *bus.Conn, cfg Config) (*Worker, error) {
 	if err != nil {
 		return nil, err
 	}
+	log := cfg.Log.With(slog.String(keyWorker, cfg.Name))
 	return &Worker{
 		cfg:  cfg,
 		conn: conn,
 		runs: stored.New(conn),
-		log:  cfg.Log.With(slog.String(keyWorker, cfg.Name)),
+		log:  log,
 
 		agents:    newAgentSet(),
 		directory: newDirectory(),
@@ -73,7 +75,7 @@ func New(conn *bus.Conn, cfg Config) (*Worker, error) {
 		admission: newAdmission(),
 		cancels:   newCancellations(),
 		cache:     newCache(cfg.Cache),
-		gates:     newGates(),
+		limiters:  ratelimit.New(conn, cfg.Name, log),
 		tallies:   budget.New(conn),
 
 		polling: make(chan struct{}, 1),
@@ -108,9 +110,9 @@ func (w *Worker) Run(ctx context.Context) error {
 	base, work := errgroup.WithContext(work)
 	known := make(chan struct{})
 	base.Go(func() error { return w.conn.KeepLeases(work) })
-	// The gates end after the last request has ended.
-	gating, closeGates := context.WithCancel(context.WithoutCancel(ctx))
-	base.Go(func() error { return w.gates.run(gating) })
+	// The limiters end after the last request has ended.
+	limiting, endLimiters := context.WithCancel(context.WithoutCancel(ctx))
+	base.Go(func() error { return w.limiters.Run(limiting) })
 	base.Go(func() error { return w.cancels.follow(work, w.conn) })
 	base.Go(func() error { return w.followInterrupts(work) })
 	base.Go(func() error {
@@ -121,7 +123,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		w.work(ctx, work, abort)
 	}
 	failed := work.Err() != nil && !errors.Is(context.Cause(work), errDraining)
-	closeGates()
+	endLimiters()
 	abort(errDraining)
 	if err := base.Wait(); failed {
 		return err

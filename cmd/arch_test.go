@@ -51,7 +51,7 @@ var may = map[string][]string{
 	"agentd/prompt":    {"configs"},
 	"agentd/memory":    {"subjects", "github.com/gofrs/flock"},
 	"agentd/verify":    {"agentd/run", "subjects"},
-	"agentd/ratelimit": {"provider"},
+	"agentd/ratelimit": {"bus", "provider"},
 	"agentd/budget":    {"subjects", "bus"},
 	"client":           {"bus", "subjects", "agentd/run", "internal/history", "internal/pause", "provider"},
 	"agentd": {

@@ -1,84 +1,90 @@
 package ratelimit
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
-// Update is what one worker brings to the state at one time.
+// Update is one worker's news for the state.
 type Update struct {
-	Worker  string
-	Held    int  // its requests in flight
-	Probing bool // one of these is the probe
-	Want    int  // its requests that wait
-	// what has ended there since its last step
+	// Worker is the worker's name.
+	Worker string
+	// Held is the number of its requests in flight.
+	Held int
+	// Probing says that one of the held requests is the probe.
+	Probing bool
+	// Want is the number of its requests that wait.
+	Want int
+	// Ended are the results of its requests since its last stored update.
 	Ended []Result
 }
 
-// probed reports whether the probe is among what has ended.
-func (st Update) probed() bool {
-	for _, r := range st.Ended {
-		if r.Probe {
-			return true
-		}
-	}
-	return false
+// hasProbe reports whether the probe has ended.
+func (u Update) hasProbe() bool {
+	return slices.ContainsFunc(u.Ended, func(r Result) bool { return r.Probe })
 }
 
-// Reason says what a request waits for.
+// Reason says why a request waits.
 type Reason string
 
 // The reasons to wait.
 const (
-	// the provider wants to be left alone
+	// Closed: the provider has asked for a pause.
 	Closed Reason = "retry_after"
-	// one request goes before all others
+	// Probing: the probe goes before all other requests.
 	Probing Reason = "probe"
-	// as many as there may be are in flight
+	// Concurrent: as many requests are in flight as there may be.
 	Concurrent Reason = "max_concurrent"
-	Requests   Reason = "requests_per_minute" // the next window
-	Tokens     Reason = "tokens_per_minute"   // the next window
+	// Requests: the window has no more requests.
+	Requests Reason = "requests_per_minute"
+	// Tokens: the window has no more tokens.
+	Tokens Reason = "tokens_per_minute"
 )
 
-// Decision is what came of a Step.
+// Decision is the result of an Update.
 type Decision struct {
-	// of those that wait, so many may begin
+	// Granted is the number of waiting requests that may begin.
 	Granted int
-	// the one that is granted is the probe
+	// Probe says that the one granted request is the probe.
 	Probe bool
-	// why the others wait; empty if none does
+	// Reason says why the other requests wait; empty if none waits.
 	Reason Reason
-	// and until when, where the clock alone says so
+	// Until is the time until which they wait where the clock alone decides
+	// it; otherwise zero.
 	Until time.Time
-	// when the worker has to come again though it has nothing to bring;
-	// zero: not at all
+	// Next is the time at which the worker has to make another update
+	// though it has no news; zero is never.
 	Next time.Time
 }
 
-// Apply makes one worker's step. What it decides is in force once the state
-// that it returns is stored in place of s; if that is refused, it is applied to
-// the state that is there instead.
-func (s State) Apply(cfg Settings, st Update, now time.Time) (State, Decision) {
+// Apply applies one worker's update. The decision is in force once the returned
+// state is stored in place of s. If that write is refused, the update is
+// applied to the state that is stored instead.
+func (s State) Apply(cfg Settings, u Update, now time.Time) (State, Decision) {
 	now = now.UTC()
-	s = s.current(cfg, st, now)
-	s = s.ended(cfg, st, now)
-	d := s.decide(cfg, st, now)
+	s = s.current(cfg, u, now)
+	s = s.ended(cfg, u, now)
+	d := s.decide(cfg, u, now)
 	d.Probe = d.Granted > 0 && !s.ClosedUntil.IsZero()
-	if d.Probe || s.Probe != nil && st.Probing && s.Probe.Worker == st.Worker && s.Probe.Until.Sub(now) <= renewed {
-		s.Probe = &Probe{st.Worker, now.Add(Lease)}
+	renew := s.Probe != nil && u.Probing && s.Probe.Worker == u.Worker && s.Probe.Until.Sub(now) <= renewAt
+	if d.Probe || renew {
+		s.Probe = &Probe{u.Worker, now.Add(Lease)}
 	}
 	if cfg.Requests > 0 {
 		s.Requests += d.Granted
 	}
 	if cfg.Concurrent > 0 {
-		s = s.hold(st.Worker, st.Held+d.Granted, now)
+		s = s.hold(u.Worker, u.Held+d.Granted, now)
 	}
-	d.Next = s.next(cfg, st, d, now)
+	d.Next = s.next(cfg, u, d, now)
 	return s, d
 }
 
-// ended counts what has ended, and closes or opens the gate. A refusal goes
-// before the probe's success: it may be of a request that was begun before it,
-// but it is as new.
-func (s State) ended(cfg Settings, st Update, now time.Time) State {
-	for _, r := range st.Ended {
+// ended counts the requests that have ended, and closes or opens the account. A
+// refusal outweighs the probe's success: its request may have begun before the
+// probe, but the refusal is as new.
+func (s State) ended(cfg Settings, u Update, now time.Time) State {
+	for _, r := range u.Ended {
 		if cfg.Tokens > 0 {
 			s.Tokens += r.Tokens
 		}
@@ -86,8 +92,8 @@ func (s State) ended(cfg Settings, st Update, now time.Time) State {
 			s.ClosedUntil = r.Until
 		}
 	}
-	for _, r := range st.Ended {
-		if !r.Probe || s.Probe == nil || s.Probe.Worker != st.Worker {
+	for _, r := range u.Ended {
+		if !r.Probe || s.Probe == nil || s.Probe.Worker != u.Worker {
 			continue
 		}
 		s.Probe = nil
@@ -98,12 +104,14 @@ func (s State) ended(cfg Settings, st Update, now time.Time) State {
 	return s
 }
 
-// decide says how many of those that wait may begin.
-func (s State) decide(cfg Settings, st Update, now time.Time) Decision {
-	d := Decision{Granted: max(0, st.Want)}
+// decide returns the number of waiting requests that may begin.
+func (s State) decide(cfg Settings, u Update, now time.Time) Decision {
+	d := Decision{Granted: max(0, u.Want)}
 	allow := func(n int, why Reason, until time.Time) {
 		if n = max(0, n); n < d.Granted {
-			d.Granted, d.Reason, d.Until = n, why, until
+			d.Granted = n
+			d.Reason = why
+			d.Until = until
 		}
 	}
 	switch {
@@ -123,20 +131,20 @@ func (s State) decide(cfg Settings, st Update, now time.Time) Decision {
 		allow(cfg.Requests-s.Requests, Requests, end)
 	}
 	if cfg.Concurrent > 0 {
-		others, _ := s.held(st.Worker)
-		allow(cfg.Concurrent-others-st.Held, Concurrent, time.Time{})
+		inFlight, _ := s.others(u.Worker)
+		allow(cfg.Concurrent-inFlight-u.Held, Concurrent, time.Time{})
 	}
 	return d
 }
 
-// hold writes what a worker has in flight, and renews its lease where that is
-// due.
+// hold writes the number of a worker's requests in flight, and renews its lease
+// where that is due.
 func (s State) hold(worker string, n int, now time.Time) State {
-	was, ok := s.Holders[worker]
+	h, ok := s.Holders[worker]
 	switch {
 	case n == 0:
 		delete(s.Holders, worker)
-	case !ok || was.N != n || was.Until.Sub(now) <= renewed:
+	case !ok || h.N != n || h.Until.Sub(now) <= renewAt:
 		if s.Holders == nil {
 			s.Holders = map[string]Holder{}
 		}
@@ -145,25 +153,25 @@ func (s State) hold(worker string, n int, now time.Time) State {
 	return s
 }
 
-// next is when a lease has to be renewed, or when those that wait may begin
-// though nobody says anything.
-func (s State) next(cfg Settings, st Update, d Decision, now time.Time) time.Time {
+// next returns the time at which the worker's leases have to be renewed, or at
+// which its waiting requests may begin without news from any worker.
+func (s State) next(cfg Settings, u Update, d Decision, now time.Time) time.Time {
 	var at time.Time
 	by := func(t time.Time) {
 		if at.IsZero() || t.Before(at) {
 			at = t
 		}
 	}
-	if h, ok := s.Holders[st.Worker]; ok && cfg.Concurrent > 0 {
-		by(h.Until.Add(-renewed))
+	if h, ok := s.Holders[u.Worker]; ok && cfg.Concurrent > 0 {
+		by(h.Until.Add(-renewAt))
 	}
-	if s.Probe != nil && s.Probe.Worker == st.Worker {
-		by(s.Probe.Until.Add(-renewed))
+	if s.Probe != nil && s.Probe.Worker == u.Worker {
+		by(s.Probe.Until.Add(-renewAt))
 	}
-	if d.Granted >= st.Want {
+	if d.Granted >= u.Want {
 		return at
 	}
-	// whatever it waits for: a lease at most
+	// Whatever the requests wait for, the worker looks after one lease.
 	by(now.Add(Lease))
 	if !d.Until.IsZero() {
 		by(d.Until)
@@ -171,7 +179,7 @@ func (s State) next(cfg Settings, st Update, d Decision, now time.Time) time.Tim
 	if d.Reason == Probing && s.Probe != nil {
 		by(s.Probe.Until)
 	}
-	if _, first := s.held(st.Worker); d.Reason == Concurrent && !first.IsZero() {
+	if _, first := s.others(u.Worker); d.Reason == Concurrent && !first.IsZero() {
 		by(first)
 	}
 	return at

@@ -7,8 +7,8 @@ import (
 	"github.com/axebus/axe/agentd/ratelimit"
 )
 
-// A worker has two requests in flight, another one has five, and three more
-// wait for one of eight.
+// The limit is eight requests at a time. Another worker has five in flight.
+// This worker has two in flight, and three more wait.
 func ExampleState_Apply() {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	stored := ratelimit.Decode([]byte(`{"holders":{"other":{"n":5,"until":"2026-03-01T12:00:25Z"}}}`))

@@ -7,22 +7,26 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// Result is what a request that has ended tells of its provider.
+// Result is the end of one request, as far as it tells about its provider.
 type Result struct {
-	Probe  bool
-	Passed bool // the provider took it
-	// the provider wants to be left alone until then; zero: it does not
-	Until  time.Time
+	// Probe says that the request was the probe.
+	Probe bool
+	// Passed says that the provider took the request.
+	Passed bool
+	// Until is the end of the pause that the provider has asked for; zero if
+	// it has asked for none.
+	Until time.Time
+	// Tokens is the number of input and output tokens.
 	Tokens int
 }
 
-// sulking is how long a gate stays closed after a probe that was refused
-// without a Retry-After.
-const sulking = time.Second
+// probeCooldown is the pause after a probe that was refused without a
+// Retry-After.
+const probeCooldown = time.Second
 
-// ResultOf reads what came of a request at a time. A request that is wrong, or
-// whose key is, was taken: the provider is not too busy. What failed in any
-// other way says nothing; after such a probe another one goes.
+// ResultOf returns the result of a request that ended at a time. A request that
+// is malformed, or has a wrong key, counts as taken: the provider is not too
+// busy. Any other failure says nothing; after such a probe another one goes.
 func ResultOf(resp *provider.Response, err error, probe bool, now time.Time) Result {
 	r := Result{Probe: probe, Passed: err == nil}
 	if resp != nil {
@@ -36,7 +40,7 @@ func ResultOf(resp *provider.Response, err error, probe bool, now time.Time) Res
 	case provider.RateLimit, provider.Overloaded:
 		pause := e.RetryAfter
 		if probe {
-			pause = max(pause, sulking)
+			pause = max(pause, probeCooldown)
 		}
 		if pause > 0 {
 			r.Until = now.Add(pause).UTC()

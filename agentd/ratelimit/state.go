@@ -6,62 +6,76 @@ import (
 	"time"
 )
 
-// Settings are the limits of one provider and key. The zero value sets none,
-// and then nothing is kept.
+// Settings are the limits of one provider account. The zero value sets none,
+// and then no state is kept.
 type Settings struct {
-	Concurrent int // requests in flight; 0: any number
-	// begun in a window; 0: any number
+	// Concurrent bounds the requests in flight; 0 is no bound.
+	Concurrent int
+	// Requests bounds the requests that begin in one window; 0 is no bound.
 	Requests int
-	// of answers in a window, input and output; 0: any number
+	// Tokens bounds the input and output tokens of the answers in one
+	// window; 0 is no bound.
 	Tokens int
-	// what the other three imply: a refusal with a Retry-After closes the
-	// gate for all
+	// RetryAfter says that a refusal with a Retry-After closes the account
+	// for all workers. The other settings imply it.
 	RetryAfter bool
 }
 
-// On reports whether there is anything to keep to.
+// On reports whether any limit is set.
 func (s Settings) On() bool { return s != Settings{} }
 
-// State is what all workers know of one provider and key. The zero value is a
-// gate that is open and through which nobody has gone.
+// State is the stored state of one provider account. The zero value is an open
+// account without requests.
 type State struct {
-	// ClosedUntil is set while the gate is not open: before it nobody goes,
-	// after it one goes as the probe.
-	ClosedUntil time.Time         `json:"closed_until,omitzero"`
-	Probe       *Probe            `json:"probe,omitempty"`
-	Window      time.Time         `json:"window,omitzero"` // its first instant
-	Requests    int               `json:"requests,omitzero"`
-	Tokens      int               `json:"tokens,omitzero"`
-	Holders     map[string]Holder `json:"holders,omitempty"` // by worker
-	// names the step that made it, whose worker knows it again so
+	// ClosedUntil is zero while the account is open. Before this time no
+	// request begins. After it one request begins as the probe.
+	ClosedUntil time.Time `json:"closed_until,omitzero"`
+	// Probe is the probe in flight, nil if there is none.
+	Probe *Probe `json:"probe,omitempty"`
+	// Window is the first instant of the window that Requests and Tokens
+	// belong to.
+	Window time.Time `json:"window,omitzero"`
+	// Requests is the number of requests that began in the window.
+	Requests int `json:"requests,omitzero"`
+	// Tokens is the number of tokens of the answers in the window.
+	Tokens int `json:"tokens,omitzero"`
+	// Holders are the workers with requests in flight, by name.
+	Holders map[string]Holder `json:"holders,omitempty"`
+	// Step names the update that made this state. Its worker knows the state
+	// again by it.
 	Step string `json:"step,omitzero"`
 }
 
-// Probe is the one request that is tried when a gate was closed.
+// Probe is the one request that is sent after a closed time has ended.
 type Probe struct {
-	Worker string    `json:"worker"`
-	Until  time.Time `json:"until"`
-}
-
-// Holder is what a worker has in flight.
-type Holder struct {
-	N     int       `json:"n"`
+	// Worker is the name of the worker that sends it.
+	Worker string `json:"worker"`
+	// Until is the end of its lease.
 	Until time.Time `json:"until"`
 }
 
-// Lease is how long what a worker holds is believed in without a sign of life.
+// Holder is the requests that one worker has in flight.
+type Holder struct {
+	N int `json:"n"`
+	// Until is the end of the worker's lease.
+	Until time.Time `json:"until"`
+}
+
+// Lease is the time for which a worker's requests count without a sign of life
+// from it.
 const Lease = 30 * time.Second
 
 const (
-	// of a lease, that are left when it is renewed
-	renewed = 20 * time.Second
+	// renewAt is the rest of a lease at which it is renewed.
+	renewAt = 20 * time.Second
 	window  = time.Minute
-	// that a gate may be closed: no Retry-After counts as more than a day
-	longest = 25 * time.Hour
+	// maxClosed is the longest time that an account may be closed. No
+	// Retry-After counts as more than a day.
+	maxClosed = 25 * time.Hour
 )
 
-// Decode reads a stored state. What is no state is the zero one: anybody may
-// have written there.
+// Decode reads a stored state. An unreadable body is the zero state, since any
+// client of the bus may have written it.
 func Decode(b []byte) State {
 	var s State
 	if json.Unmarshal(b, &s) != nil {
@@ -70,42 +84,46 @@ func Decode(b []byte) State {
 	return s
 }
 
-// believed reports whether a lease holds; one that nobody grants does not.
-func believed(until, now time.Time) bool {
+// holds reports whether a lease holds. A lease that is longer than any worker
+// takes does not.
+func holds(until, now time.Time) bool {
 	return now.Before(until) && until.Before(now.Add(2*Lease))
 }
 
-// current is the state without what is over by now. Nothing in it is shared
-// with s.
-func (s State) current(cfg Settings, st Update, now time.Time) State {
+// current returns the state without the leases, the window and the closed time
+// that are over by now. It shares no memory with s.
+func (s State) current(cfg Settings, u Update, now time.Time) State {
 	s.Holders = maps.Clone(s.Holders)
-	maps.DeleteFunc(s.Holders, func(_ string, h Holder) bool { return h.N <= 0 || !believed(h.Until, now) })
+	maps.DeleteFunc(s.Holders, func(_ string, h Holder) bool { return h.N <= 0 || !holds(h.Until, now) })
 	if s.Probe != nil {
 		p := *s.Probe
 		s.Probe = &p
-		// granted by a write whose answer was lost
-		lost := p.Worker == st.Worker && !st.Probing && !st.probed()
-		if lost || !believed(p.Until, now) {
+		// The write that granted it was stored, and its acknowledgement
+		// was lost.
+		lost := p.Worker == u.Worker && !u.Probing && !u.hasProbe()
+		if lost || !holds(p.Until, now) {
 			s.Probe = nil
 		}
 	}
-	if s.ClosedUntil.After(now.Add(longest)) {
+	if s.ClosedUntil.After(now.Add(maxClosed)) {
 		s.ClosedUntil = time.Time{}
 	}
 	if cfg.Requests == 0 && cfg.Tokens == 0 {
 		return s
 	}
 	if w := now.UTC().Truncate(window); w.After(s.Window) || s.Window.After(now.Add(window)) {
-		s.Window, s.Requests, s.Tokens = w, 0, 0
+		s.Window = w
+		s.Requests = 0
+		s.Tokens = 0
 	}
 	return s
 }
 
-// held is how many requests the other workers have in flight, and when the
-// first of them are forgotten.
-func (s State) held(but string) (n int, first time.Time) {
+// others returns the number of requests that the other workers have in flight,
+// and the end of the first of their leases.
+func (s State) others(worker string) (n int, first time.Time) {
 	for name, h := range s.Holders {
-		if name == but {
+		if name == worker {
 			continue
 		}
 		n += h.N
