@@ -77,15 +77,15 @@ const forksOfOne = 100
 func forker(_ context.Context, req *provider.Request) (*provider.Response, error) {
 	switch first, last := req.Messages[0], req.Messages[len(req.Messages)-1]; {
 	case len(last.ToolResults) > 0:
-		return acts(does("wait", map[string]any{"from": []string{last.ToolResults[forksOfOne].Content}})), nil
+		return toolTurn(use("wait", "from", []string{last.ToolResults[forksOfOne].Content})), nil
 	case first.Content == "hold":
-		return acts(does("wait", nil)), nil
+		return toolTurn(use("wait")), nil
 	case first.Content == "lead":
 		var calls []provider.ToolCall
 		for range forksOfOne {
-			calls = append(calls, does("fork", map[string]any{"prompt": "a task"}))
+			calls = append(calls, use("fork", "prompt", "a task"))
 		}
-		return acts(append(calls, does("fork", map[string]any{"prompt": "hold"}))...), nil
+		return toolTurn(append(calls, use("fork", "prompt", "hold"))...), nil
 	}
 	return &provider.Response{Content: "done"}, nil
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/axebus/axe/agentd/run"
-	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/client"
 	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/provider"
@@ -19,10 +18,10 @@ import (
 
 // fork makes a new tree that goes on from the end of a run of another one, as a
 // person does.
-func (s *stage) fork(of subjects.Run, prompt string) subjects.Run {
-	id, err := client.New(s.conn).Fork(s.ctx, client.ForkTask{Tree: of.Tree, Path: of.Path, Prompt: prompt})
+func (h *harness) fork(of subjects.Run, prompt string) subjects.Run {
+	id, err := client.New(h.conn).Fork(h.ctx, client.ForkTask{Tree: of.Tree, Path: of.Path, Prompt: prompt})
 	if err != nil {
-		s.tb.Fatal(err)
+		h.tb.Fatal(err)
 	}
 	return of.Space.Run(of.Agent, id, subjects.Root)
 }
@@ -31,21 +30,21 @@ func (s *stage) fork(of subjects.Run, prompt string) subjects.Run {
 // made, though that says more while the copy is at work and another worker
 // reads it then.
 func TestCopyOfARunAtWork(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.agents = []configs.Agent{define("lead", []string{"leaf"}), define("leaf", nil)}
-		s.parts["lead"] = turns(calls(call("leaf", "x")), after(10*time.Minute, says("the end")))
-		s.hire("w1", engagement{})
-		s.settle()
-		r := s.submit("lead", "go")
-		s.asking("lead", 2)
-		s.plays("lead", turns(nil, calls(call("leaf", "y")), after(20*time.Minute, sayNews)))
-		q := s.fork(r, "And you?")
-		s.eventually("the copy is at work", func() bool { return len(s.asked("lead")) == 4 })
-		s.completed(r, "the end")
-		s.hands[0].kill()
-		s.hire("w2", engagement{Config: forgetful})
-		s.completed(q, "user: go|assistant: calling|tool: |user: And you?|assistant: calling|tool: ")
-		s.clean()
+	withHarness(t, func(h *harness) {
+		h.agents = []configs.Agent{define("lead", []string{"leaf"}), define("leaf", nil)}
+		h.models["lead"] = turns(calls(call("leaf", "x")), delayed(10*time.Minute, says("the end")))
+		h.startWorker("w1", workerOptions{})
+		h.awaitReady()
+		r := h.submit("lead", "go")
+		h.awaitRequests("lead", 2)
+		h.setModel("lead", turns(nil, calls(call("leaf", "y")), delayed(20*time.Minute, recites)))
+		q := h.fork(r, "And you?")
+		h.eventually("the copy is at work", func() bool { return len(h.requests("lead")) == 4 })
+		h.expectCompleted(r, "the end")
+		h.workers[0].kill()
+		h.startWorker("w2", workerOptions{Config: forgetful})
+		h.expectCompleted(q, "user: go|assistant: calling|tool: |user: And you?|assistant: calling|tool: ")
+		h.checkVerified()
 	})
 }
 
@@ -53,13 +52,13 @@ func TestCopyOfARunAtWork(t *testing.T) {
 // it, bounds a copy of it, and a copy of that; so does the policy and the
 // supervision that it was called with, whether it has left a log or not.
 func TestCopyIsBounded(t *testing.T) {
-	onStage(t, func(s *stage) {
+	withHarness(t, func(h *harness) {
 		bounded := func(a *configs.Agent) {
 			a.Budget = subjects.Budget{Agents: 4}
 			a.Policy = configs.Policy{Agents: []string{"mid", "leaf"}, Tools: []string{"call_agent"}}
 			a.Supervision = configs.Supervision{Mode: configs.Supervised, Agent: "watcher"}
 		}
-		s.agents = []configs.Agent{
+		h.agents = []configs.Agent{
 			define(
 				"lead",
 				[]string{"mid"},
@@ -67,24 +66,24 @@ func TestCopyIsBounded(t *testing.T) {
 				maxDepth(2),
 			), define("mid", []string{"leaf", "other"}), define("leaf", nil), define("other", nil), define("watcher", nil),
 		}
-		s.parts["watcher"] = says(`{"decision":"continue"}`)
-		s.parts["lead"] = turns(calls(call("mid", "x")), sums)
-		s.parts["mid"] = says("done")
-		s.hire("w", engagement{})
-		s.settle()
-		r := s.submit("lead", "go")
-		s.completed(r, "c0=done")
-		mid := s.child(r, "mid", 0)
-		s.plays("mid", func(ctx context.Context, a *asked) (*provider.Response, error) {
-			if a.req.Messages[len(a.req.Messages)-1].Role == provider.User {
-				return calls(call("leaf", "a"), call("other", "b"), call("leaf", "c"), call("leaf", "d"))(ctx, a)
+		h.models["watcher"] = says(`{"decision":"continue"}`)
+		h.models["lead"] = turns(calls(call("mid", "x")), joinsResults)
+		h.models["mid"] = says("done")
+		h.startWorker("w", workerOptions{})
+		h.awaitReady()
+		r := h.submit("lead", "go")
+		h.expectCompleted(r, "c0=done")
+		mid := h.child(r, "mid", 0)
+		h.setModel("mid", func(ctx context.Context, req *modelRequest) (*provider.Response, error) {
+			if req.Messages[len(req.Messages)-1].Role == provider.User {
+				return calls(call("leaf", "a"), call("other", "b"), call("leaf", "c"), call("leaf", "d"))(ctx, req)
 			}
-			return sums(ctx, a)
+			return joinsResults(ctx, req)
 		})
 		for _, prompt := range []string{"go on", "again"} {
-			q := s.fork(mid, prompt)
-			s.result(q, time.Hour)
-			start := s.entries(q)[0].Start
+			q := h.fork(mid, prompt)
+			h.awaitOutcome(q, time.Hour)
+			start := h.entries(q)[0].Start
 			if diff := cmp.Diff("r agents=4", subjects.FormatScopes(start.Scopes)); diff != "" {
 				t.Error(diff)
 			}
@@ -93,11 +92,11 @@ func TestCopyIsBounded(t *testing.T) {
 				t.Errorf("%+v", start)
 			}
 		}
-		once := s.fork(mid, "once")
-		s.result(once, time.Hour)
-		q := s.fork(once, "twice")
-		s.result(q, time.Hour)
-		if start := s.entries(q)[0].Start; start.MaxDepth != 1 || len(start.Scopes) != 1 ||
+		once := h.fork(mid, "once")
+		h.awaitOutcome(once, time.Hour)
+		q := h.fork(once, "twice")
+		h.awaitOutcome(q, time.Hour)
+		if start := h.entries(q)[0].Start; start.MaxDepth != 1 || len(start.Scopes) != 1 ||
 			start.Scopes[0].Agents != 4 ||
 			start.Policy.MayCall("other") {
 			t.Errorf("%+v", start)
@@ -108,17 +107,17 @@ func TestCopyIsBounded(t *testing.T) {
 // TestCopyOfAnAdHocRun: a copy of a run of nobody's definition is of nobody's
 // either, and does not submit.
 func TestCopyOfAnAdHocRun(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.spawner(nil, toolCall("spawn_agent", map[string]string{"task": "x"}))
-		s.agents[0].Files = nil
-		s.hire("w", engagement{})
-		s.settle()
-		r := s.submit("lead", "go")
-		s.result(r, time.Hour)
-		s.plays("lead", says("done"))
-		s.completed(s.fork(s.child(r, "lead", 0), "go on"), "done")
-		asks := s.asked("lead")
-		last := asks[len(asks)-1].req
+	withHarness(t, func(h *harness) {
+		h.spawningLead(nil, use("spawn_agent", "task", "x"))
+		h.agents[0].Files = nil
+		h.startWorker("w", workerOptions{})
+		h.awaitReady()
+		r := h.submit("lead", "go")
+		h.awaitOutcome(r, time.Hour)
+		h.setModel("lead", says("done"))
+		h.expectCompleted(h.fork(h.child(r, "lead", 0), "go on"), "done")
+		asks := h.requests("lead")
+		last := asks[len(asks)-1].Request
 		for _, tool := range last.Tools {
 			if strings.HasPrefix(tool.Name, "submit_") {
 				t.Errorf("a root is offered %s", tool.Name)
@@ -133,35 +132,35 @@ func TestCopyOfAnAdHocRun(t *testing.T) {
 // TestPastThatIsNotReadYet: what the bus does not give of a run's past at this
 // moment it gives later; no run ends for that.
 func TestPastThatIsNotReadYet(t *testing.T) {
-	onStage(t, func(s *stage) {
+	withHarness(t, func(h *harness) {
 		long := strings.Repeat("a long thought. ", 9<<20/16)
-		s.mailer(map[string][]part{
-			"r":     {saying(long, uses("fork")), calls(uses("wait")), sums},
+		h.forkingLead(map[string][]scriptedModel{
+			"r":     {saysAndCalls(long, use("fork")), calls(use("wait")), joinsResults},
 			"r-1-0": {says("done")},
 		})
 		var forked atomic.Bool
 		began := time.Now()
-		s.hire("w", engagement{intercept: func(at bus.Point) error {
+		h.startWorker("w", workerOptions{atStep: func(at step) error {
 			forked.CompareAndSwap(false, at.Op == "write" && strings.HasSuffix(at.Subject, ".r-1-0.call"))
 			if at.Op == "load" && forked.Load() && time.Since(began) < time.Minute {
-				return errBroken
+				return errBusBroken
 			}
 			return nil
 		}})
-		s.settle()
-		r := s.submit("lead", "go")
-		o := s.result(r, time.Hour)
-		if !strings.Contains(o.Result, `"success":true`) || len(s.asksOf("r-1-0")) != 1 {
+		h.awaitReady()
+		r := h.submit("lead", "go")
+		o := h.awaitOutcome(r, time.Hour)
+		if !strings.Contains(o.Result, `"success":true`) || len(h.requestsOf("r-1-0")) != 1 {
 			t.Errorf("%s %s: %s", o.Status, o.Error, o.Result)
 		}
-		s.clean()
+		h.checkVerified()
 	})
 }
 
 // saying is a turn with tool calls and a text.
-func saying(text string, cs ...provider.ToolCall) part {
-	return func(ctx context.Context, a *asked) (*provider.Response, error) {
-		resp, err := calls(cs...)(ctx, a)
+func saysAndCalls(text string, cs ...provider.ToolCall) scriptedModel {
+	return func(ctx context.Context, req *modelRequest) (*provider.Response, error) {
+		resp, err := calls(cs...)(ctx, req)
 		resp.Content = text
 		return resp, err
 	}

@@ -1,195 +1,168 @@
 package agentd_test
 
 import (
-	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/axebus/axe/agentd"
 	"github.com/axebus/axe/agentd/run"
-	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/subjects"
 )
 
-// crashTrees are the trees that workers die in.
+// crashTrees are the agents of the trees in which workers die.
 var crashTrees = map[string][]configs.Agent{
 	"parallel":   levels(3),
 	"spawn":      levels(3, spawningOthers),
-	"sequential": levels(3, func(a *configs.Agent) { a.SubAgentsConf.Parallel = false }),
-	"mail":       levels(2, mailingToo),
-}
-
-// mailingToo has the agents that call others fork themselves too.
-func mailingToo(a *configs.Agent) {
-	if len(a.SubAgents) > 0 {
-		a.Delegation.Styles = configs.Styles{configs.StyleCall, configs.StyleMail}
-	}
-}
-
-// employ gives a sim its agents.
-func (s *sim) employ(agents []configs.Agent) {
-	s.agents = agents
-	s.model.forks = slices.ContainsFunc(
-		agents,
-		func(a configs.Agent) bool { return a.Delegation.Has(configs.StyleMail) },
-	)
+	"sequential": levels(3, sequential),
+	"mail":       levels(2, forkingToo),
 }
 
 // TestCrashAnywhere kills a worker at each of its steps in a tree of three
-// levels, before and after every write and every acknowledgement, and lets
-// another one go on. (Of the tree with mail at one step in three, unless more
-// walks than usual are asked for.)
+// levels, before and after every write and every acknowledgement. A successor
+// completes the tree, and pays again only for requests that were in flight.
+// Without -rapid.checks it takes one step in three, and one in nine of the tree
+// with mail.
 func TestCrashAnywhere(t *testing.T) {
 	t.Parallel()
 	for name, agents := range crashTrees {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			at, stride := 1, 1
-			if name == "mail" && !long { // that takes many steps
-				stride = 3
+			stride := 3
+			if name == "mail" {
+				stride = 9
 			}
-			for done := false; !done; at += stride {
-				bubble(t, func(s *sim) { done = crashAt(s, agents, at) })
-				if t.Failed() {
-					t.Fatalf("killed at step %d", at)
-				}
-			}
-			if at < 60 {
-				t.Errorf("only %d steps: the worker does more than that", at)
-			}
-			t.Logf("killed at every %dth of %d steps", stride, at-1)
+			killAtEachStep(t, agents, stride)
 		})
 	}
 }
 
-// crashAt kills the first worker at a step and reports whether it lived to its
-// end without that step.
-func crashAt(s *sim, agents []configs.Agent, at int) (lived bool) {
-	s.employ(agents)
-	s.tb.Logf("killed at step %d", at)
-	killed := make(chan struct{})
-	victim := s.start("victim", agentd.Config{}, func(p *proc, step int, _ bus.Point) {
-		if step == at {
-			p.kill()
-			close(killed)
-		}
+// killAtEachStep kills the only worker of a tree at one of its steps, one tree
+// for each step. The tree must take at least 60 steps.
+func killAtEachStep(t *testing.T, agents []configs.Agent, stride int) {
+	t.Helper()
+	steps := atEachStep(t, stride, func(h *harness, at int) (reached bool) {
+		h.useTreeAgents(agents)
+		f := &faultAt{step: at, strike: func(s step) { s.worker.kill() }}
+		root, o := f.runTree(h)
+		time.Sleep(time.Minute) // unacknowledged messages come again
+		h.expectAnswer(o, 2)
+		h.expectRepeatsInFlight(h.checkTree(root.Tree), "victim")
+		return f.struck()
 	})
-	r := s.submit("a0", "L")
-	finished := make(chan run.Outcome, 1)
-	go func() {
-		// a result that never comes ends this goroutine
-		defer close(finished)
-		finished <- s.result(r, time.Hour)
-	}()
-	var heir *proc
-	var o run.Outcome
-	select {
-	case <-killed:
-		heir = s.start("heir", agentd.Config{}, nil)
-		o = <-finished
-	case o = <-finished:
-		// its last steps may come after the result
-		time.Sleep(time.Minute)
-		select {
-		case <-killed:
-		default:
-			lived = true
-		}
-	}
-	time.Sleep(time.Minute) // what is unacknowledged comes again
-	s.right(o, 2)
-	s.onlyInFlight(s.check(r.Tree), "victim")
-	for _, p := range []*proc{victim, heir} {
-		if p != nil {
-			p.kill()
-			_ = p.wait()
-		}
-	}
-	return lived
-}
-
-// right checks the answer of a tree.
-func (s *sim) right(o run.Outcome, depth int) {
-	if want := s.model.answer("L", depth); o.Status != run.StatusCompleted || o.Result != want {
-		s.tb.Errorf("outcome %s %q %s, want %q", o.Status, o.Result, o.Error, want)
+	if steps < 60 {
+		t.Errorf("only %d steps: the worker does more than that", steps)
 	}
 }
 
-// TestZombieAnywhere stops a worker at one step in six (at each, if more walks
-// than usual are asked for with -rapid.checks) for so long that its lease is
-// over and another one has done the work; then it goes on where it was.
-func TestZombieAnywhere(t *testing.T) {
-	t.Parallel()
-	stride := 6
-	if long {
+// atEachStep runs a tree for each step of a worker, or for one step in stride,
+// until a tree ends before the worker reaches the step. It returns the number
+// of steps. With -rapid.checks it leaves out no step.
+func atEachStep(t *testing.T, stride int, runTree func(h *harness, at int) (reached bool)) (steps int) {
+	t.Helper()
+	if full {
 		stride = 1
 	}
+	at := 1
+	for reached := true; reached; at += stride {
+		withHarness(t, func(h *harness) {
+			t.Logf("fault at step %d", at)
+			reached = runTree(h, at)
+		})
+		if t.Failed() {
+			t.Fatalf("fault at step %d", at)
+		}
+	}
+	t.Logf("a fault at every %dth of %d steps", stride, at-1)
+	return at - 1
+}
+
+// faultAt strikes a worker, the victim, at one of its steps.
+type faultAt struct {
+	step int
+	// strike is called at the step. The successor starts when begun is
+	// closed: by then the victim must not write any more.
+	strike func(s step)
+	// frozen is the victim's option of that name.
+	frozen atomic.Bool
+
+	begun chan struct{}
+	once  sync.Once
+}
+
+// markBegun lets the successor start while strike has not returned yet.
+func (f *faultAt) markBegun() { f.once.Do(func() { close(f.begun) }) }
+
+// struck reports whether the victim reached its step.
+func (f *faultAt) struck() bool {
+	select {
+	case <-f.begun:
+		return true
+	default:
+		return false
+	}
+}
+
+// runTree submits a tree to the victim, starts a successor after the fault, and
+// returns the tree's outcome. Where no fault has happened, it waits until the
+// victim has taken its last steps.
+func (f *faultAt) runTree(h *harness) (root subjects.Run, o run.Outcome) {
+	f.begun = make(chan struct{})
+	h.startWorker("victim", workerOptions{frozen: &f.frozen, atStep: func(s step) error {
+		if s.n == f.step {
+			f.strike(s)
+			f.markBegun()
+		}
+		return nil
+	}})
+	root = h.submit("a0", "L")
+	finished := make(chan run.Outcome, 1)
+	go func() {
+		defer close(finished) // no outcome ends this goroutine alone
+		finished <- h.awaitOutcome(root, time.Hour)
+	}()
+	select {
+	case <-f.begun:
+		h.startWorker("successor", workerOptions{})
+		o = <-finished
+	case o = <-finished:
+		time.Sleep(time.Minute)
+	}
+	return root, o
+}
+
+// TestZombieAnywhere freezes a worker at one of its steps until its leases have
+// expired and a successor has completed the tree. Then the worker goes on where
+// it was, and changes nothing. Without -rapid.checks it takes one step in 12.
+func TestZombieAnywhere(t *testing.T) {
+	t.Parallel()
 	for name, agents := range crashTrees {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			at := 1
-			for done := false; !done; at += stride {
-				bubble(t, func(s *sim) { done = zombieAt(s, agents, at) })
-				if t.Failed() {
-					t.Fatalf("stopped at step %d", at)
+			atEachStep(t, 12, func(h *harness, at int) (reached bool) {
+				h.useTreeAgents(agents)
+				f := &faultAt{step: at}
+				f.strike = func(step) {
+					f.frozen.Store(true)
+					f.markBegun()
+					time.Sleep(time.Minute)
+					f.frozen.Store(false)
 				}
-			}
-			t.Logf("stopped at every %dth of %d steps", stride, at-1)
+				root, o := f.runTree(h)
+				time.Sleep(2 * time.Minute) // the zombie does what it was about to
+				h.expectAnswer(o, 2)
+				h.checkTree(root.Tree)
+				for turn, workers := range h.tree.repeated() {
+					if len(workers) > 2 {
+						h.tb.Errorf("turn %s was asked by %v", turn, workers)
+					}
+				}
+				for _, w := range h.workers {
+					w.drain()
+				}
+				return f.struck()
+			})
 		})
 	}
-}
-
-func zombieAt(s *sim, agents []configs.Agent, at int) (lived bool) {
-	s.employ(agents)
-	s.tb.Logf("stopped at step %d", at)
-	var frozen atomic.Bool
-	asleep := make(chan struct{})
-	victim := s.startZombie(&frozen, func(_ *proc, step int, _ bus.Point) {
-		if step == at {
-			frozen.Store(true)
-			close(asleep)
-			time.Sleep(time.Minute)
-			frozen.Store(false)
-		}
-	})
-	r := s.submit("a0", "L")
-	finished := make(chan run.Outcome, 1)
-	go func() {
-		// a result that never comes ends this goroutine
-		defer close(finished)
-		finished <- s.result(r, time.Hour)
-	}()
-	var heir *proc
-	var o run.Outcome
-	select {
-	case <-asleep:
-		heir = s.start("heir", agentd.Config{}, nil)
-		o = <-finished
-	case o = <-finished:
-		time.Sleep(time.Minute)
-		select {
-		case <-asleep:
-		default:
-			lived = true
-		}
-	}
-	// the zombie wakes up and does what it was about to
-	time.Sleep(2 * time.Minute)
-	s.right(o, 2)
-	s.check(r.Tree)
-	for key, who := range s.model.repeated() {
-		if len(who) > 2 {
-			s.tb.Errorf("turn %s was asked by %v", key, who)
-		}
-	}
-	for _, p := range []*proc{victim, heir} {
-		if p == nil {
-			continue
-		}
-		if err := p.drain(); err != nil {
-			s.tb.Errorf("drain of %s: %v", p.name, err)
-		}
-	}
-	return lived
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/axebus/axe/agentd"
 	"github.com/axebus/axe/agentd/run"
-	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/subjects"
 )
@@ -24,13 +23,13 @@ func TestDeadlineOfASubmissionOnlyNarrows(t *testing.T) {
 		"wider":    {24 * time.Hour, 5 * time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onStage(t, func(s *stage) {
-				s.lead(nil)
-				s.hire("w", engagement{Config: agentd.Config{Timeout: 5 * time.Minute}})
-				r, now := s.root("lead"), time.Now()
-				s.send(r, "go", due(now.Add(test.asked)))
-				s.completed(r, "lead")
-				got, err := subjects.ParseDeadline(s.all(r.Call())[0].Header.Get(subjects.HeaderDeadline))
+			withHarness(t, func(h *harness) {
+				h.callingLead(nil)
+				h.startWorker("w", workerOptions{Config: agentd.Config{Timeout: 5 * time.Minute}})
+				r, now := h.root("lead"), time.Now()
+				h.submitTo(r, "go", due(now.Add(test.asked)))
+				h.expectCompleted(r, "lead")
+				got, err := subjects.ParseDeadline(h.readAll(r.Call())[0].Header.Get(subjects.HeaderDeadline))
 				if err != nil || got.Sub(now).Round(time.Second) != test.want {
 					t.Errorf("deadline after %v (%v), want %v", got.Sub(now), err, test.want)
 				}
@@ -42,11 +41,11 @@ func TestDeadlineOfASubmissionOnlyNarrows(t *testing.T) {
 // TestHeadersFromOutsideAreIgnored, but for the deadline, which has to make
 // sense.
 func TestHeadersFromOutsideAreIgnored(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.lead(nil)
-		s.hire("w", engagement{})
-		r := s.root("lead")
-		s.send(
+	withHarness(t, func(h *harness) {
+		h.callingLead(nil)
+		h.startWorker("w", workerOptions{})
+		r := h.root("lead")
+		h.submitTo(
 			r,
 			"go",
 			[2]string{subjects.HeaderDepth, "4"},
@@ -59,14 +58,14 @@ func TestHeadersFromOutsideAreIgnored(t *testing.T) {
 			[2]string{subjects.HeaderTree, "T"},
 			[2]string{subjects.HeaderPath, "r-1-0"},
 		)
-		s.completed(r, "lead")
-		head, err := subjects.ParseCall(r, s.all(r.Call())[0].Header.Get)
+		h.expectCompleted(r, "lead")
+		head, err := subjects.ParseCall(r, h.readAll(r.Call())[0].Header.Get)
 		if err != nil || head.Depth != 0 || head.MaxDepth != subjects.MaxDepth || !head.Parent.IsZero() {
 			t.Errorf("%+v %v", head, err)
 		}
-		bad := s.root("lead")
-		s.send(bad, "go", [2]string{subjects.HeaderDeadline, "tomorrow"})
-		s.failed(
+		bad := h.root("lead")
+		h.submitTo(bad, "go", [2]string{subjects.HeaderDeadline, "tomorrow"})
+		h.expectFailed(
 			bad,
 			run.KindError,
 			`submission refused: Axe-Deadline "tomorrow": malformed: want RFC 3339, for example 2026-01-02T15:04:05.678Z`,
@@ -76,45 +75,45 @@ func TestHeadersFromOutsideAreIgnored(t *testing.T) {
 
 // TestDeadlineDuringAModelCall aborts the request and ends the run.
 func TestDeadlineDuringAModelCall(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.lead(nil)
-		s.parts["lead"] = after(time.Hour, says("too late"))
-		s.hire("w", engagement{})
-		r, end := s.root("lead"), time.Now().Add(30*time.Second)
-		s.send(r, "go", due(end))
-		s.failed(r, run.KindTimeout, "timeout after 30s")
-		s.within(end, time.Second)
-		if a := s.asked("lead")[0]; !a.to.Equal(end) || a.err == nil {
-			t.Errorf("the request ended %v after the deadline: %v", a.to.Sub(end), a.err)
+	withHarness(t, func(h *harness) {
+		h.callingLead(nil)
+		h.models["lead"] = delayed(time.Hour, says("too late"))
+		h.startWorker("w", workerOptions{})
+		r, end := h.root("lead"), time.Now().Add(30*time.Second)
+		h.submitTo(r, "go", due(end))
+		h.expectFailed(r, run.KindTimeout, "timeout after 30s")
+		h.tookAtMost(end, time.Second)
+		if a := h.requests("lead")[0]; !a.ended.Equal(end) || a.err == nil {
+			t.Errorf("the request ended %v after the deadline: %v", a.ended.Sub(end), a.err)
 		}
 	})
 }
 
 // TestDeadlineStopsTheWholeTree: nothing below a root outlives it.
 func TestDeadlineStopsTheWholeTree(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.grove()
-		r, end := s.root("lead"), time.Now().Add(30*time.Second)
-		s.send(r, "go", due(end))
-		s.planted()
-		s.failed(r, run.KindTimeout, "timeout after 30s")
-		s.within(end, time.Second)
+	withHarness(t, func(h *harness) {
+		h.startThreeLevels()
+		r, end := h.root("lead"), time.Now().Add(30*time.Second)
+		h.submitTo(r, "go", due(end))
+		h.submitThreeLevels()
+		h.expectFailed(r, run.KindTimeout, "timeout after 30s")
+		h.tookAtMost(end, time.Second)
 		time.Sleep(3 * time.Minute)
-		s.stopped(s.asked(""), end)
-		s.everyRunEnded(r)
+		h.expectStopped(h.requests(""), end)
+		h.everyRunEnded(r)
 	})
 }
 
 // TestDeadlineInThePast: the model is not asked at all.
 func TestDeadlineInThePast(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.lead(nil)
-		s.hire("w", engagement{})
+	withHarness(t, func(h *harness) {
+		h.callingLead(nil)
+		h.startWorker("w", workerOptions{})
 		time.Sleep(2 * time.Minute)
-		r := s.root("lead")
-		s.send(r, "go", due(time.Now().Add(-time.Minute)))
-		s.failed(r, run.KindTimeout, "timeout after 0s")
-		if len(s.asked("")) != 0 {
+		r := h.root("lead")
+		h.submitTo(r, "go", due(time.Now().Add(-time.Minute)))
+		h.expectFailed(r, run.KindTimeout, "timeout after 0s")
+		if len(h.requests("")) != 0 {
 			t.Error("the model was asked")
 		}
 	})
@@ -123,51 +122,51 @@ func TestDeadlineInThePast(t *testing.T) {
 // TestRootWithoutWorker: the agent is known, but nobody serves it. Another
 // worker ends it at its time.
 func TestRootWithoutWorker(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.agents = []configs.Agent{define("other", nil)}
-		s.announce("lonely")
-		s.hire("w", engagement{Config: agentd.Config{Timeout: 90 * time.Second}})
+	withHarness(t, func(h *harness) {
+		h.agents = []configs.Agent{define("other", nil)}
+		h.announce("lonely")
+		h.startWorker("w", workerOptions{Config: agentd.Config{Timeout: 90 * time.Second}})
 		from := time.Now()
-		r := s.submit("lonely", "go")
-		s.failed(r, run.KindTimeout, "timeout after 90s")
-		s.within(from, 92*time.Second)
+		r := h.submit("lonely", "go")
+		h.expectFailed(r, run.KindTimeout, "timeout after 90s")
+		h.tookAtMost(from, 92*time.Second)
 	})
 }
 
 // TestCancelledRootWithoutWorker: the same worker ends it when it is cancelled.
 func TestCancelledRootWithoutWorker(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.agents = []configs.Agent{define("other", nil)}
-		s.announce("lonely")
-		s.hire("w", engagement{})
-		r := s.submit("lonely", "go")
+	withHarness(t, func(h *harness) {
+		h.agents = []configs.Agent{define("other", nil)}
+		h.announce("lonely")
+		h.startWorker("w", workerOptions{})
+		r := h.submit("lonely", "go")
 		time.Sleep(time.Minute)
 		cut := time.Now()
-		s.pub(r.Cancel(), "")
-		s.failed(r, run.KindCancelled, "cancelled")
-		s.within(cut, time.Second)
+		h.publish(r.Cancel(), "")
+		h.expectFailed(r, run.KindCancelled, "cancelled")
+		h.tookAtMost(cut, time.Second)
 	})
 }
 
 // TestSlowModel takes twenty times as long as a lease: it is one delivery, and
 // one request.
 func TestSlowModel(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.lead(nil)
-		s.parts["lead"] = after(10*time.Minute, says("at last"))
+	withHarness(t, func(h *harness) {
+		h.callingLead(nil)
+		h.models["lead"] = delayed(10*time.Minute, says("at last"))
 		var deliveries atomic.Int64
 		for _, name := range []string{"w1", "w2"} {
-			s.hire(name, engagement{ackWait: 30 * time.Second, intercept: func(at bus.Point) error {
+			h.startWorker(name, workerOptions{ackWait: 30 * time.Second, atStep: func(at step) error {
 				if at.Op == "ack" && !at.After && strings.HasSuffix(at.Subject, ".call") {
 					deliveries.Add(1)
 				}
 				return nil
 			}})
 		}
-		s.settle()
-		s.completed(s.submit("lead", "go"), "at last")
+		h.awaitReady()
+		h.expectCompleted(h.submit("lead", "go"), "at last")
 		time.Sleep(time.Minute)
-		if n := len(s.asked("")); n != 1 || deliveries.Load() != 1 {
+		if n := len(h.requests("")); n != 1 || deliveries.Load() != 1 {
 			t.Errorf("%d requests in %d deliveries", n, deliveries.Load())
 		}
 	})
@@ -176,43 +175,43 @@ func TestSlowModel(t *testing.T) {
 // TestRootCancelledBeforeItsCallWithoutWorker: its call, at which it ends,
 // comes to nobody, but its deadline does.
 func TestRootCancelledBeforeItsCallWithoutWorker(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.agents = []configs.Agent{define("lonely", nil)}
-		s.hire("w", engagement{})
-		s.settle()
-		s.hands[0].kill()
-		s.hire("other", engagement{agents: []configs.Agent{define("other", nil)}})
-		s.settle()
-		r := s.root("lonely")
-		s.pub(r.Cancel(), "")
+	withHarness(t, func(h *harness) {
+		h.agents = []configs.Agent{define("lonely", nil)}
+		h.startWorker("w", workerOptions{})
+		h.awaitReady()
+		h.workers[0].kill()
+		h.startWorker("other", workerOptions{agents: []configs.Agent{define("other", nil)}})
+		h.awaitReady()
+		r := h.root("lonely")
+		h.publish(r.Cancel(), "")
 		time.Sleep(time.Second)
-		s.send(r, "go", due(time.Now().Add(5*time.Second)))
-		s.failed(r, run.KindCancelled, "cancelled")
-		s.clean()
+		h.submitTo(r, "go", due(time.Now().Add(5*time.Second)))
+		h.expectFailed(r, run.KindCancelled, "cancelled")
+		h.checkVerified()
 	})
 }
 
 // TestRootWhoseTimerIsLate: who stored its call died before it set the timer,
 // and its time was over before anybody took the task again.
 func TestRootWhoseTimerIsLate(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.agents = []configs.Agent{define("other", nil)}
-		s.announce("lonely")
-		r := s.root("lonely")
+	withHarness(t, func(h *harness) {
+		h.agents = []configs.Agent{define("other", nil)}
+		h.announce("lonely")
+		r := h.root("lonely")
 		var died atomic.Bool
-		w := s.hire("w", engagement{intercept: func(at bus.Point) error {
+		w := h.startWorker("w", workerOptions{atStep: func(at step) error {
 			if died.Load() || at.After && at.Subject == r.Call() {
 				died.Store(true)
 				return errKilled
 			}
 			return nil
 		}})
-		s.settle()
-		s.send(r, "go", due(time.Now().Add(3*time.Second)))
-		s.eventually("its death", died.Load)
+		h.awaitReady()
+		h.submitTo(r, "go", due(time.Now().Add(3*time.Second)))
+		h.eventually("its death", died.Load)
 		w.kill()
-		s.hire("heir", engagement{})
-		s.failed(r, run.KindTimeout, "timeout after 3s")
-		s.clean()
+		h.startWorker("successor", workerOptions{})
+		h.expectFailed(r, run.KindTimeout, "timeout after 3s")
+		h.checkVerified()
 	})
 }

@@ -15,28 +15,28 @@ import (
 // none of them is lost.
 func TestLettersToWhoIsBusy(t *testing.T) {
 	const letters = 200
-	onStage(t, func(s *stage) {
-		s.agents = []configs.Agent{define("busy", nil), define("lead", []string{"leaf"}), define("leaf", nil)}
-		s.parts["busy"] = turns(after(30*time.Minute, says("done")))
-		s.parts["lead"] = turns(calls(call("leaf", "x")), calls(call("leaf", "y")), sums)
-		s.hire("w", engagement{Config: agentd.Config{Slots: 8}})
-		s.settle()
-		a := s.submit("busy", "go")
-		s.asking("busy", 1)
+	withHarness(t, func(h *harness) {
+		h.agents = []configs.Agent{define("busy", nil), define("lead", []string{"leaf"}), define("leaf", nil)}
+		h.models["busy"] = turns(delayed(30*time.Minute, says("done")))
+		h.models["lead"] = turns(calls(call("leaf", "x")), calls(call("leaf", "y")), joinsResults)
+		h.startWorker("w", workerOptions{Config: agentd.Config{Slots: 8}})
+		h.awaitReady()
+		a := h.submit("busy", "go")
+		h.awaitRequests("busy", 1)
 		for i := range letters {
-			s.pub(a.Mail(s.key(fmt.Sprint("m", i))), fmt.Sprintf(`{"from":"user","text":"letter %d."}`, i))
+			h.publish(a.Mail(h.key(fmt.Sprint("m", i))), fmt.Sprintf(`{"from":"user","text":"letter %d."}`, i))
 		}
 		time.Sleep(time.Second)
 		began := time.Now()
-		s.completed(s.submit("lead", "go"), "c0=leaf")
-		s.within(began, time.Minute)
-		s.plays("busy", sayNews)
-		s.pub(a.Interrupt(s.key("stop")), "")
-		s.pub(a.Mail(s.key("last")), `{"from":"user","text":"The last."}`)
-		o := s.result(a, time.Hour)
+		h.expectCompleted(h.submit("lead", "go"), "c0=leaf")
+		h.tookAtMost(began, time.Minute)
+		h.setModel("busy", recites)
+		h.publish(a.Interrupt(h.key("stop")), "")
+		h.publish(a.Mail(h.key("last")), `{"from":"user","text":"The last."}`)
+		o := h.awaitOutcome(a, time.Hour)
 		if n := strings.Count(o.Result, "letter "); n != letters || !strings.HasSuffix(o.Result, "The last.") {
 			t.Errorf("%d letters were read, want %d: %.300s", n, letters, o.Result)
 		}
-		s.clean()
+		h.checkVerified()
 	})
 }

@@ -13,27 +13,27 @@ import (
 // TestDrainFinishesWhatIsInFlight within the grace, stores it, and takes
 // nothing new.
 func TestDrainFinishesWhatIsInFlight(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.lead(nil)
-		s.parts["lead"] = after(20*time.Second, repeats)
-		h := s.hire("w", engagement{})
-		r := s.submit("lead", "one")
-		s.asking("lead", 1)
+	withHarness(t, func(h *harness) {
+		h.callingLead(nil)
+		h.models["lead"] = delayed(20*time.Second, repeats)
+		w := h.startWorker("w", workerOptions{})
+		r := h.submit("lead", "one")
+		h.awaitRequests("lead", 1)
 		time.Sleep(5 * time.Second)
-		h.stop()
+		w.stop()
 		from := time.Now()
 		time.Sleep(2 * time.Second)
-		later := s.submit("lead", "two")
-		h.leave(s)
+		later := h.submit("lead", "two")
+		w.drain()
 		if d := time.Since(from).Round(time.Second); d != 15*time.Second {
 			t.Errorf("the drain took %v", d)
 		}
-		if o := s.completed(r, "one"); o.Worker != "w" {
+		if o := h.expectCompleted(r, "one"); o.Worker != "w" {
 			t.Errorf("the answer is of %s", o.Worker)
 		}
-		s.hire("next", engagement{})
-		s.completed(later, "two")
-		if n := len(s.asked("lead")); n != 2 {
+		h.startWorker("next", workerOptions{})
+		h.expectCompleted(later, "two")
+		if n := len(h.requests("lead")); n != 2 {
 			t.Errorf("%d requests for two answers", n)
 		}
 	})
@@ -42,19 +42,19 @@ func TestDrainFinishesWhatIsInFlight(t *testing.T) {
 // TestDrainFinishesATurn that calls: it is on the log and its children are
 // called; somebody else goes on.
 func TestDrainFinishesATurn(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.lead([]string{"leaf"}, call("leaf", "x"))
-		s.parts["lead"] = turns(after(20*time.Second, calls(call("leaf", "x"))), sums)
-		h := s.hire("w1", engagement{})
-		r := s.submit("lead", "go")
-		s.asking("lead", 1)
-		h.leave(s)
-		if len(s.entries(r)) != 1 || len(s.all(s.child(r, "leaf", 0).Call())) != 1 {
-			t.Errorf("the turn was not carried out:\n%s", s.dump(r.Tree))
+	withHarness(t, func(h *harness) {
+		h.callingLead([]string{"leaf"}, call("leaf", "x"))
+		h.models["lead"] = turns(delayed(20*time.Second, calls(call("leaf", "x"))), joinsResults)
+		w := h.startWorker("w1", workerOptions{})
+		r := h.submit("lead", "go")
+		h.awaitRequests("lead", 1)
+		w.drain()
+		if len(h.entries(r)) != 1 || len(h.readAll(h.child(r, "leaf", 0).Call())) != 1 {
+			t.Errorf("the turn was not carried out:\n%s", h.dumpTree(r.Tree))
 		}
-		s.hire("w2", engagement{})
-		s.completed(r, "c0=leaf")
-		if got := twice(s.asked("")); len(got) > 0 {
+		h.startWorker("w2", workerOptions{})
+		h.expectCompleted(r, "c0=leaf")
+		if got := repeatedTurns(h.requests("")); len(got) > 0 {
 			t.Errorf("asked twice: %v", got)
 		}
 	})
@@ -65,31 +65,31 @@ func TestDrainFinishesATurn(t *testing.T) {
 func TestDrainGivesBack(t *testing.T) {
 	for slow, asks := range map[string]int{"leaf": 1, "lead": 2} {
 		t.Run(slow, func(t *testing.T) {
-			onStage(t, func(s *stage) {
-				s.lead([]string{"leaf"}, call("leaf", "x"))
+			withHarness(t, func(h *harness) {
+				h.callingLead([]string{"leaf"}, call("leaf", "x"))
 				if slow == "lead" {
-					s.parts["lead"] = turns(calls(call("leaf", "x")), after(time.Minute, sums))
+					h.models["lead"] = turns(calls(call("leaf", "x")), delayed(time.Minute, joinsResults))
 				} else {
-					s.parts["leaf"] = after(time.Minute, says("leaf"))
+					h.models["leaf"] = delayed(time.Minute, says("leaf"))
 				}
-				h := s.hire("w", engagement{Config: agentd.Config{Grace: 3 * time.Second}})
-				r := s.submit("lead", "go")
-				s.asking(slow, asks)
-				s.hire("heir", engagement{})
+				w := h.startWorker("w", workerOptions{Config: agentd.Config{Grace: 3 * time.Second}})
+				r := h.submit("lead", "go")
+				h.awaitRequests(slow, asks)
+				h.startWorker("successor", workerOptions{})
 				time.Sleep(5 * time.Second)
 				from := time.Now()
-				h.leave(s)
+				w.drain()
 				gone := time.Now()
 				if d := gone.Sub(from).Round(100 * time.Millisecond); d != 3*time.Second {
 					t.Errorf("the drain took %v", d)
 				}
-				s.asking(slow, asks+1)
-				s.within(gone, time.Second)
-				if last := s.asked(slow)[asks-1]; last.err == nil || !last.to.Equal(from.Add(3*time.Second)) {
-					t.Errorf("the request was aborted after %v: %v", last.to.Sub(from), last.err)
+				h.awaitRequests(slow, asks+1)
+				h.tookAtMost(gone, time.Second)
+				if last := h.requests(slow)[asks-1]; last.err == nil || !last.ended.Equal(from.Add(3*time.Second)) {
+					t.Errorf("the request was aborted after %v: %v", last.ended.Sub(from), last.err)
 				}
-				s.completed(r, "c0=leaf")
-				if n := len(s.asked("")); n != 4 {
+				h.expectCompleted(r, "c0=leaf")
+				if n := len(h.requests("")); n != 4 {
 					t.Errorf("%d requests, want one more than three", n)
 				}
 			})
@@ -99,14 +99,14 @@ func TestDrainGivesBack(t *testing.T) {
 
 // TestDrainLeavesNothingBehind: every goroutine of a worker ends with it.
 func TestDrainLeavesNothingBehind(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.grove()
-		s.submit("lead", "go")
-		s.planted()
-		s.hands[0].serve(s, s.agents[0])
+	withHarness(t, func(h *harness) {
+		h.startThreeLevels()
+		h.submit("lead", "go")
+		h.submitThreeLevels()
+		h.workers[0].serve(h.agents[0])
 		time.Sleep(time.Second)
-		for _, h := range s.hands {
-			h.leave(s)
+		for _, w := range h.workers {
+			w.drain()
 		}
 		time.Sleep(10 * time.Second)
 		synctest.Wait()

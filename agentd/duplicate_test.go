@@ -14,33 +14,33 @@ import (
 // TestSubmissionTwice: the same id is the same tree, at once, while it runs and
 // after its end.
 func TestSubmissionTwice(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.lead([]string{"leaf"}, call("leaf", "x"))
-		s.parts["leaf"] = after(30*time.Second, says("leaf"))
-		s.hire("w1", engagement{})
-		s.hire("w2", engagement{})
-		r := s.root("lead")
-		s.send(r, "go")
-		s.send(r, "go")
+	withHarness(t, func(h *harness) {
+		h.callingLead([]string{"leaf"}, call("leaf", "x"))
+		h.models["leaf"] = delayed(30*time.Second, says("leaf"))
+		h.startWorker("w1", workerOptions{})
+		h.startWorker("w2", workerOptions{})
+		r := h.root("lead")
+		h.submitTo(r, "go")
+		h.submitTo(r, "go")
 		time.Sleep(10 * time.Second)
-		s.send(r, "something else")
-		s.completed(r, "c0=leaf")
-		s.send(r, "go")
+		h.submitTo(r, "something else")
+		h.expectCompleted(r, "c0=leaf")
+		h.submitTo(r, "go")
 		time.Sleep(5 * time.Minute)
 		for what, n := range map[string]int{
-			"calls":   len(s.all(r.Call())),
-			"results": len(s.all(r.Space.Result(r.Agent, r.Tree))),
-			"entries": len(s.all(r.Log())),
-			"leaves":  len(s.asked("leaf")),
+			"calls":   len(h.readAll(r.Call())),
+			"results": len(h.readAll(r.Space.Result(r.Agent, r.Tree))),
+			"entries": len(h.readAll(r.Log())),
+			"leaves":  len(h.requests("leaf")),
 		} {
 			if n != 1 {
 				t.Errorf("%d %s", n, what)
 			}
 		}
-		if n := len(s.asked("lead")); n != 2 {
+		if n := len(h.requests("lead")); n != 2 {
 			t.Errorf("%d turns", n)
 		}
-		if _, queued, err := s.conn.QueuedSubmission(s.ctx, r.Space.Submissions()); queued || err != nil {
+		if _, queued, err := h.conn.QueuedSubmission(h.ctx, r.Space.Submissions()); queued || err != nil {
 			t.Errorf("a submission was not acknowledged: %v", err)
 		}
 	})
@@ -49,19 +49,19 @@ func TestSubmissionTwice(t *testing.T) {
 // TestIDOfAnotherAgentsTree is refused, clearly, and the tree that has it goes
 // on.
 func TestIDOfAnotherAgentsTree(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.lead(nil)
-		s.agents = append(s.agents, define("other", nil))
-		s.parts["lead"] = after(30*time.Second, says("done"))
-		s.hire("w", engagement{})
-		r, other := s.root("lead"), s.root("other")
+	withHarness(t, func(h *harness) {
+		h.callingLead(nil)
+		h.agents = append(h.agents, define("other", nil))
+		h.models["lead"] = delayed(30*time.Second, says("done"))
+		h.startWorker("w", workerOptions{})
+		r, other := h.root("lead"), h.root("other")
 		other.Tree = r.Tree
-		s.send(r, "go")
+		h.submitTo(r, "go")
 		time.Sleep(time.Second)
-		s.send(other, "go")
-		s.failed(other, run.KindError, "submission refused: id "+r.Tree.String()+" is that of another agent's tree")
-		s.completed(r, "done")
-		if len(s.asked("other")) != 0 {
+		h.submitTo(other, "go")
+		h.expectFailed(other, run.KindError, "submission refused: id "+r.Tree.String()+" is that of another agent's tree")
+		h.expectCompleted(r, "done")
+		if len(h.requests("other")) != 0 {
 			t.Error("the other agent was asked")
 		}
 	})
@@ -70,15 +70,15 @@ func TestIDOfAnotherAgentsTree(t *testing.T) {
 // TestSecondCall of a run is refused by the fence; one without a fence changes
 // nothing.
 func TestSecondCall(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.agents = []configs.Agent{define("lead", []string{"leaf"}), define("leaf", nil)}
-		s.parts["lead"] = turns(splits("leaf", 1), sums)
-		s.parts["leaf"] = after(30*time.Second, repeats)
-		s.hire("w", engagement{})
-		r := s.submit("lead", "go")
-		s.asking("leaf", 1)
-		for _, run := range []bus.Message{{Subject: r.Call()}, {Subject: s.child(r, "leaf", 0).Call()}} {
-			first := s.all(run.Subject)[0]
+	withHarness(t, func(h *harness) {
+		h.agents = []configs.Agent{define("lead", []string{"leaf"}), define("leaf", nil)}
+		h.models["lead"] = turns(splitsTask("leaf", 1), joinsResults)
+		h.models["leaf"] = delayed(30*time.Second, repeats)
+		h.startWorker("w", workerOptions{})
+		r := h.submit("lead", "go")
+		h.awaitRequests("leaf", 1)
+		for _, run := range []bus.Message{{Subject: r.Call()}, {Subject: h.child(r, "leaf", 0).Call()}} {
+			first := h.readAll(run.Subject)[0]
 			again := bus.Message{
 				Subject: run.Subject,
 				Body:    []byte(`{"task":"evil"}`),
@@ -89,16 +89,16 @@ func TestSecondCall(t *testing.T) {
 					again.Header = append(again.Header, [2]string{k, first.Header.Get(k)})
 				}
 			}
-			_, err := s.conn.Write(s.ctx, again)
+			_, err := h.conn.Write(h.ctx, again)
 			if refused, ok := errors.AsType[*bus.ConflictError](err); !ok || refused.Last != first.Seq {
 				t.Errorf("the second call of %s: %v", run.Subject, err)
 			}
 			again.Fence = bus.Fence{}
-			s.write(again)
+			h.write(again)
 		}
-		s.completed(r, "c0=go.0")
+		h.expectCompleted(r, "c0=go.0")
 		time.Sleep(time.Minute)
-		if n := len(s.asked("")); n != 3 {
+		if n := len(h.requests("")); n != 3 {
 			t.Errorf("%d requests, want 3", n)
 		}
 	})
@@ -107,16 +107,16 @@ func TestSecondCall(t *testing.T) {
 // TestSecondCallElsewhere: calls by hand, without a fence, reach other workers
 // while the first one works. They are no calls of the run.
 func TestSecondCallElsewhere(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.lead(nil)
-		s.parts["lead"] = after(30*time.Second, repeats)
+	withHarness(t, func(h *harness) {
+		h.callingLead(nil)
+		h.models["lead"] = delayed(30*time.Second, repeats)
 		for i := range 4 {
-			s.hire("w"+strconv.Itoa(i), engagement{})
+			h.startWorker("w"+strconv.Itoa(i), workerOptions{})
 		}
-		s.settle()
-		r := s.submit("lead", "good")
-		s.asking("lead", 1)
-		first := s.all(r.Call())[0]
+		h.awaitReady()
+		r := h.submit("lead", "good")
+		h.awaitRequests("lead", 1)
+		first := h.readAll(r.Call())[0]
 		for range 4 {
 			again := bus.Message{Subject: r.Call(), Body: []byte(`{"task":"evil"}`)}
 			for k := range first.Header {
@@ -124,11 +124,11 @@ func TestSecondCallElsewhere(t *testing.T) {
 					again.Header = append(again.Header, [2]string{k, first.Header.Get(k)})
 				}
 			}
-			s.write(again)
+			h.write(again)
 		}
-		s.completed(r, "good")
+		h.expectCompleted(r, "good")
 		time.Sleep(time.Minute)
-		if n := len(s.asked("")); n != 1 {
+		if n := len(h.requests("")); n != 1 {
 			t.Errorf("%d requests", n)
 		}
 	})
@@ -140,22 +140,22 @@ func TestSecondCallElsewhere(t *testing.T) {
 func TestFirstOutcomeCounts(t *testing.T) {
 	for name, cold := range map[string]bool{"warm": false, "cold": true} {
 		t.Run(name, func(t *testing.T) {
-			onStage(t, func(s *stage) {
-				s.agents = []configs.Agent{
+			withHarness(t, func(h *harness) {
+				h.agents = []configs.Agent{
 					define("lead", []string{"slow", "slower"}),
 					define("slow", nil),
 					define("slower", nil),
 				}
-				s.parts["lead"] = turns(calls(call("slow", "x"), call("slower", "x")), sums)
-				s.parts["slow"] = after(20*time.Second, says("third"))
-				s.parts["slower"] = after(time.Minute, says("slower"))
-				first := s.hire("w1", engagement{agents: s.agents[:1]})
-				s.hire("leaves", engagement{agents: s.agents[1:]})
-				s.settle()
-				r := s.submit("lead", "go")
-				s.asking("slower", 1)
+				h.models["lead"] = turns(calls(call("slow", "x"), call("slower", "x")), joinsResults)
+				h.models["slow"] = delayed(20*time.Second, says("third"))
+				h.models["slower"] = delayed(time.Minute, says("slower"))
+				first := h.startWorker("w1", workerOptions{agents: h.agents[:1]})
+				h.startWorker("leaves", workerOptions{agents: h.agents[1:]})
+				h.awaitReady()
+				r := h.submit("lead", "go")
+				h.awaitRequests("slower", 1)
 				for _, text := range []string{"first", "second"} {
-					s.write(
+					h.write(
 						bus.Message{
 							Subject: r.Reply(1, 0),
 							Body:    []byte(`{"status":"completed","result":"` + text + `"}`),
@@ -164,11 +164,11 @@ func TestFirstOutcomeCounts(t *testing.T) {
 					time.Sleep(time.Second)
 				}
 				if cold {
-					first.leave(s)
-					s.hire("w2", engagement{agents: s.agents[:1]})
+					first.drain()
+					h.startWorker("w2", workerOptions{agents: h.agents[:1]})
 				}
-				s.completed(r, "c0=first|c1=slower")
-				if n := len(s.all(r.Reply(1, 0))); n != 3 {
+				h.expectCompleted(r, "c0=first|c1=slower")
+				if n := len(h.readAll(r.Reply(1, 0))); n != 3 {
 					t.Errorf("%d outcomes in the slot, want 3", n)
 				}
 			})

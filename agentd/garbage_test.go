@@ -12,13 +12,13 @@ import (
 
 // TestSubmissionThatIsNoText is refused with a result.
 func TestSubmissionThatIsNoText(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.lead(nil)
-		s.hire("w", engagement{})
+	withHarness(t, func(h *harness) {
+		h.callingLead(nil)
+		h.startWorker("w", workerOptions{})
 		from := time.Now()
-		s.failed(s.submit("lead", "go\xff\xfe"), run.KindError, "submission refused: the task is not UTF-8 text")
-		s.within(from, time.Second)
-		if len(s.asked("")) != 0 {
+		h.expectFailed(h.submit("lead", "go\xff\xfe"), run.KindError, "submission refused: the task is not UTF-8 text")
+		h.tookAtMost(from, time.Second)
+		if len(h.requests("")) != 0 {
 			t.Error("the model was asked")
 		}
 	})
@@ -31,22 +31,22 @@ func TestSubmissionWithoutAnAddress(t *testing.T) {
 		"axe.submit.lead", "axe.submit.lead.T.more", "axe.submit.Lead.T", "axe.submit.lead.not-an-id", "axe.submit.-x.T",
 	} {
 		t.Run(subject, func(t *testing.T) {
-			onStage(t, func(s *stage) {
-				s.lead(nil)
-				s.hire("w", engagement{})
-				s.pub(subject, "garbage")
-				s.eventually("a dead letter", func() bool { return len(s.all(s.conn.Space().Dead())) > 0 })
+			withHarness(t, func(h *harness) {
+				h.callingLead(nil)
+				h.startWorker("w", workerOptions{})
+				h.publish(subject, "garbage")
+				h.eventually("a dead letter", func() bool { return len(h.readAll(h.conn.Space().Dead())) > 0 })
 				time.Sleep(20 * time.Second)
-				dead := s.all(s.conn.Space().Dead())
+				dead := h.readAll(h.conn.Space().Dead())
 				if len(dead) != 1 || string(dead[0].Body) != "garbage" ||
 					dead[0].Header.Get("Axe-Subject") != subject ||
 					!strings.Contains(dead[0].Header.Get("Axe-Reason"), "malformed") {
 					t.Errorf("dead letters: %v", dead)
 				}
-				if _, queued, err := s.conn.QueuedSubmission(s.ctx, s.conn.Space().Submissions()); queued || err != nil {
+				if _, queued, err := h.conn.QueuedSubmission(h.ctx, h.conn.Space().Submissions()); queued || err != nil {
 					t.Errorf("it is still there: %v", err)
 				}
-				s.completed(s.submit("lead", "go"), "lead")
+				h.expectCompleted(h.submit("lead", "go"), "lead")
 			})
 		})
 	}
@@ -68,13 +68,13 @@ func TestForgedCall(t *testing.T) {
 		"parent":                  {subjects.HeaderParent, "A.B"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onStage(t, func(s *stage) {
-				s.lead(nil)
-				s.hire("w", engagement{})
-				s.settle()
-				boss := s.root("boss")
+			withHarness(t, func(h *harness) {
+				h.callingLead(nil)
+				h.startWorker("w", workerOptions{})
+				h.awaitReady()
+				boss := h.root("boss")
 				boss.Tree, _ = subjects.ParseTree("T1")
-				r := s.child(boss, "lead", 0)
+				r := h.child(boss, "lead", 0)
 				head := subjects.Header{
 					Tree: r.Tree, Path: r.Path, Parent: boss.Agent, Depth: 1, MaxDepth: 5, Deadline: time.Now().Add(time.Hour), Reply: boss.Reply(1, 0),
 				}.Pairs()
@@ -83,16 +83,16 @@ func TestForgedCall(t *testing.T) {
 						head[i][1] = test.value
 					}
 				}
-				s.write(bus.Message{Subject: r.Call(), Header: head, Body: []byte(`{"task":"evil"}`)})
-				s.eventually("a dead letter", func() bool { return len(s.all(r.Dead())) > 0 })
+				h.write(bus.Message{Subject: r.Call(), Header: head, Body: []byte(`{"task":"evil"}`)})
+				h.eventually("a dead letter", func() bool { return len(h.readAll(r.Dead())) > 0 })
 				time.Sleep(20 * time.Second)
-				if got := s.buried(r.Dead()); len(got) != 1 || !strings.HasPrefix(got[0], "malformed call: ") {
+				if got := h.deadLetterReasons(r.Dead()); len(got) != 1 || !strings.HasPrefix(got[0], "malformed call: ") {
 					t.Errorf("dead letters %q", got)
 				}
-				if len(s.asked("")) != 0 {
+				if len(h.requests("")) != 0 {
 					t.Error("the model was asked")
 				}
-				if ms := s.all(s.conn.Space().All()); len(ms) != 2 {
+				if ms := h.readAll(h.conn.Space().All()); len(ms) != 2 {
 					t.Errorf("%d messages, want the call and its dead letter", len(ms))
 				}
 			})
@@ -112,11 +112,11 @@ func TestForgedRootCall(t *testing.T) {
 		"axe.run.lead.T.r.in.1.0.and.more": `reply subject: subject "axe.run.lead.T.r.in.1.0.and.more": malformed`,
 	} {
 		t.Run(reply, func(t *testing.T) {
-			onStage(t, func(s *stage) {
-				s.lead(nil)
-				s.hire("w", engagement{})
-				s.settle()
-				r := s.root("lead")
+			withHarness(t, func(h *harness) {
+				h.callingLead(nil)
+				h.startWorker("w", workerOptions{})
+				h.awaitReady()
+				r := h.root("lead")
 				m := bus.Message{Subject: r.Call(), Body: []byte(`{"task":"evil"}`)}
 				if reply != "" {
 					m.Header = subjects.Header{
@@ -127,10 +127,10 @@ func TestForgedRootCall(t *testing.T) {
 						Reply:    reply,
 					}.Pairs()
 				}
-				s.write(m)
-				s.failed(r, run.KindError, "malformed call: "+why)
-				if len(s.asked("")) != 0 || len(s.buried(r.Dead())) != 1 {
-					t.Errorf("%d requests, dead letters %q", len(s.asked("")), s.buried(r.Dead()))
+				h.write(m)
+				h.expectFailed(r, run.KindError, "malformed call: "+why)
+				if len(h.requests("")) != 0 || len(h.deadLetterReasons(r.Dead())) != 1 {
+					t.Errorf("%d requests, dead letters %q", len(h.requests("")), h.deadLetterReasons(r.Dead()))
 				}
 			})
 		})
@@ -140,22 +140,22 @@ func TestForgedRootCall(t *testing.T) {
 // TestNoiseIsIgnored: replies nobody asked for, timers of other turns, mail of
 // a later version.
 func TestNoiseIsIgnored(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.lead([]string{"leaf"}, call("leaf", "x"))
-		s.parts["leaf"] = after(10*time.Second, says("leaf"))
-		s.hire("w1", engagement{})
-		s.hire("w2", engagement{})
-		r := s.submit("lead", "go")
-		s.asking("leaf", 1)
+	withHarness(t, func(h *harness) {
+		h.callingLead([]string{"leaf"}, call("leaf", "x"))
+		h.models["leaf"] = delayed(10*time.Second, says("leaf"))
+		h.startWorker("w1", workerOptions{})
+		h.startWorker("w2", workerOptions{})
+		r := h.submit("lead", "go")
+		h.awaitRequests("leaf", 1)
 		evil := `{"status":"completed","result":"evil"}`
 		for _, subject := range []string{
 			r.Reply(1, 7), r.Reply(2, 0), r.Reply(9, 0), r.Fired(2), r.Fired(7), strings.TrimSuffix(r.Reply(1, 0), "1.0") + "mail.x",
-			strings.TrimSuffix(r.Reply(1, 0), "1.0") + "0.0", strings.TrimSuffix(r.Reply(1, 0), "1.0") + "1.01", s.root("lead").Reply(1, 0), s.root("lead").Fired(0),
+			strings.TrimSuffix(r.Reply(1, 0), "1.0") + "0.0", strings.TrimSuffix(r.Reply(1, 0), "1.0") + "1.01", h.root("lead").Reply(1, 0), h.root("lead").Fired(0),
 		} {
-			s.pub(subject, evil)
+			h.publish(subject, evil)
 		}
-		s.completed(r, "c0=leaf")
-		if n := len(s.asked("")); n != 3 {
+		h.expectCompleted(r, "c0=leaf")
+		if n := len(h.requests("")); n != 3 {
 			t.Errorf("%d requests, want 3", n)
 		}
 	})

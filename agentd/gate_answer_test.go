@@ -7,22 +7,21 @@ import (
 	"testing"
 
 	"github.com/axebus/axe/agentd/ratelimit"
-	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/configs"
 )
 
 // TestGateWithoutAnswer: each step of a gate is stored, and each second answer
 // to a write is lost. What is counted in a minute is counted once all the same.
 func TestGateWithoutAnswer(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.agents = []configs.Agent{define("lead", nil)}
-		s.parts["lead"] = repeats // 11 tokens
+	withHarness(t, func(h *harness) {
+		h.agents = []configs.Agent{define("lead", nil)}
+		h.models["lead"] = repeats // 11 tokens
 		var n atomic.Int64
-		s.crew(
+		h.startWorkers(
 			1,
-			engagement{
+			workerOptions{
 				Config: limited(ratelimit.Settings{Requests: 1000, Tokens: 100_000}),
-				intercept: func(at bus.Point) error {
+				atStep: func(at step) error {
 					if at.Op == "write" && at.After && strings.Contains(at.Subject, "AXE_LIMITS") && n.Add(1)%2 == 1 {
 						return errors.New("the answer was lost")
 					}
@@ -31,10 +30,10 @@ func TestGateWithoutAnswer(t *testing.T) {
 			},
 		)
 		for range 3 {
-			s.completed(s.submit("lead", "x"), "x")
+			h.expectCompleted(h.submit("lead", "x"), "x")
 		}
-		s.settle()
-		if st := s.limits(); st.Requests != 3 || st.Tokens != 33 {
+		h.awaitReady()
+		if st := h.rateLimitState(); st.Requests != 3 || st.Tokens != 33 {
 			t.Errorf("%d requests and %d tokens are counted, of 3 and 33", st.Requests, st.Tokens)
 		}
 	})

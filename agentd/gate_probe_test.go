@@ -16,27 +16,27 @@ import (
 // content then, and its answers take ten minutes. One request goes before the
 // others; they do not wait for the whole of its answer.
 func TestLongProbe(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.agents = []configs.Agent{define("lead", nil, patient(5))}
+	withHarness(t, func(h *harness) {
+		h.agents = []configs.Agent{define("lead", nil, withRetry(5))}
 		var n atomic.Int64
-		s.parts["lead"] = func(ctx context.Context, a *asked) (*provider.Response, error) {
+		h.models["lead"] = func(ctx context.Context, req *modelRequest) (*provider.Response, error) {
 			if n.Add(1) == 1 {
 				return nil, &provider.Error{Category: provider.RateLimit, Status: 429, RetryAfter: 5 * time.Second}
 			}
-			return after(10*time.Minute, repeats)(ctx, a)
+			return delayed(10*time.Minute, repeats)(ctx, req)
 		}
-		s.crew(4, engagement{Config: limited(ratelimit.Settings{RetryAfter: true})})
-		first := s.submit("lead", "first")
-		s.asking("lead", 1)
+		h.startWorkers(4, workerOptions{Config: limited(ratelimit.Settings{RetryAfter: true})})
+		first := h.submit("lead", "first")
+		h.awaitRequests("lead", 1)
 		time.Sleep(100 * time.Millisecond)
 		open := time.Now().Add(5 * time.Second)
-		rs := s.submitAll(10)
-		s.completed(first, "first")
+		rs := h.submitAll(10)
+		h.expectCompleted(first, "first")
 		for i, r := range rs {
-			s.completed(r, fmt.Sprintf("t%d", i))
+			h.expectCompleted(r, fmt.Sprintf("t%d", i))
 		}
-		for i, a := range s.asked("lead")[1:] {
-			if d := a.from.Sub(open); d > time.Minute {
+		for i, a := range h.requests("lead")[1:] {
+			if d := a.began.Sub(open); d > time.Minute {
 				t.Errorf("request %d of 11 was made %v after the gate's time was over", i+1, d.Round(time.Second))
 				return
 			}

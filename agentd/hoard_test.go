@@ -15,27 +15,27 @@ import (
 // TestRepliesAreNotHoarded has many runs become ready on a worker with one
 // slot. A second worker that comes later gets its part of them.
 func TestRepliesAreNotHoarded(t *testing.T) {
-	onStage(t, func(s *stage) {
+	withHarness(t, func(h *harness) {
 		const trees = 20
-		s.agents = []configs.Agent{define("lead", []string{"leaf"}), define("leaf", nil)}
-		s.parts["lead"] = turns(calls(call("leaf", "x")), after(25*time.Second, sums))
+		h.agents = []configs.Agent{define("lead", []string{"leaf"}), define("leaf", nil)}
+		h.models["lead"] = turns(calls(call("leaf", "x")), delayed(25*time.Second, joinsResults))
 		start := time.Now()
-		s.parts["leaf"] = func(ctx context.Context, a *asked) (*provider.Response, error) {
-			return after(time.Until(start.Add(20*time.Second)), says("leaf"))(ctx, a)
+		h.models["leaf"] = func(ctx context.Context, req *modelRequest) (*provider.Response, error) {
+			return delayed(time.Until(start.Add(20*time.Second)), says("leaf"))(ctx, req)
 		}
-		s.hire("leaves", engagement{agents: s.agents[1:]})
-		s.hire("w1", engagement{Config: agentd.Config{Slots: 1}, agents: s.agents[:1]})
-		s.settle()
+		h.startWorker("leaves", workerOptions{agents: h.agents[1:]})
+		h.startWorker("w1", workerOptions{Config: agentd.Config{Slots: 1}, agents: h.agents[:1]})
+		h.awaitReady()
 		var all []subjects.Run
 		for i := range trees {
-			all = append(all, s.submit("lead", strconv.Itoa(i)))
+			all = append(all, h.submit("lead", strconv.Itoa(i)))
 		}
-		s.asking("lead", trees+1)
+		h.awaitRequests("lead", trees+1)
 		time.Sleep(12 * time.Second)
-		s.hire("w2", engagement{Config: agentd.Config{Slots: 1}, agents: s.agents[:1]})
+		h.startWorker("w2", workerOptions{Config: agentd.Config{Slots: 1}, agents: h.agents[:1]})
 		for _, r := range all {
-			s.completed(r, "c0=leaf")
+			h.expectCompleted(r, "c0=leaf")
 		}
-		s.within(start, (20+12+25*(trees/2+2))*time.Second)
+		h.tookAtMost(start, (20+12+25*(trees/2+2))*time.Second)
 	})
 }

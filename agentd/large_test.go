@@ -14,21 +14,21 @@ import (
 // message holds it. (The whole way of 20 MiB is in large_whole_test.go, without
 // the race detector.)
 func TestLargeAnswer(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.lead([]string{"leaf"}, call("leaf", "x"))
+	withHarness(t, func(h *harness) {
+		h.callingLead([]string{"leaf"}, call("leaf", "x"))
 		text := strings.Repeat("0123456789abcdef", 9<<20/16)
-		s.parts["leaf"] = says(text)
-		s.parts["lead"] = turns(
+		h.models["leaf"] = says(text)
+		h.models["lead"] = turns(
 			calls(call("leaf", "x")),
-			func(ctx context.Context, a *asked) (*provider.Response, error) {
-				if a.results()[0].Content != text {
-					t.Errorf("the parent was shown %d bytes", len(a.results()[0].Content))
+			func(ctx context.Context, req *modelRequest) (*provider.Response, error) {
+				if req.results()[0].Content != text {
+					t.Errorf("the parent was shown %d bytes", len(req.results()[0].Content))
 				}
-				return says("ok")(ctx, a)
+				return says("ok")(ctx, req)
 			},
 		)
-		s.hire("w", engagement{})
-		s.completed(s.submit("lead", "go"), "ok")
+		h.startWorker("w", workerOptions{})
+		h.expectCompleted(h.submit("lead", "go"), "ok")
 	})
 }
 
@@ -38,8 +38,8 @@ func TestOverTheCap(t *testing.T) {
 	const limit = 100 << 10
 	for name, test := range map[string]struct {
 		task    int // bytes
-		lead    part
-		leaf    part
+		lead    scriptedModel
+		leaf    scriptedModel
 		failed  string // of the tree
 		partial string // of the answer
 	}{
@@ -51,24 +51,24 @@ func TestOverTheCap(t *testing.T) {
 		"just below the limit": {task: limit - 1<<10, leaf: says(strings.Repeat("x", limit-1<<10)), lead: turns(calls(call("leaf", "x")), says("fits")), partial: "fits"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onStage(t, func(s *stage) {
-				s.lead([]string{"leaf"}, call("leaf", "x"))
+			withHarness(t, func(h *harness) {
+				h.callingLead([]string{"leaf"}, call("leaf", "x"))
 				if test.lead != nil {
-					s.parts["lead"] = test.lead
+					h.models["lead"] = test.lead
 				}
-				s.parts["leaf"] = test.leaf
-				s.hire("w", engagement{maxBody: limit})
+				h.models["leaf"] = test.leaf
+				h.startWorker("w", workerOptions{maxBody: limit})
 				from := time.Now()
-				r := s.submit("lead", strings.Repeat("x", test.task))
-				o := s.result(r, 30*time.Minute)
-				s.within(from, time.Second)
+				r := h.submit("lead", strings.Repeat("x", test.task))
+				o := h.awaitOutcome(r, 30*time.Minute)
+				h.tookAtMost(from, time.Second)
 				if test.failed != "" && (o.Kind != run.KindError || !strings.Contains(o.Error, test.failed)) {
 					t.Errorf("outcome %s %s %q", o.Status, o.Kind, o.Error)
 				}
 				if test.failed == "" && !strings.Contains(o.Result, test.partial) {
 					t.Errorf("answer %.200q", o.Result)
 				}
-				if test.task > limit && len(s.asked("")) != 0 {
+				if test.task > limit && len(h.requests("")) != 0 {
 					t.Error("the model was asked")
 				}
 			})
@@ -80,13 +80,13 @@ func TestOverTheCap(t *testing.T) {
 // too large, and its end is not.
 func TestPartialOverTheCap(t *testing.T) {
 	const limit = 100 << 10
-	onStage(t, func(s *stage) {
-		s.lead([]string{"leaf"}, call("leaf", "x"), call("leaf", "y"))
-		s.parts["lead"] = turns(calls(call("leaf", "x"), call("leaf", "y")), fails(errBroken))
-		s.parts["leaf"] = says(strings.Repeat("x", limit-1<<10))
-		s.hire("w", engagement{maxBody: limit})
-		o := s.result(s.submit("lead", "go"), time.Minute)
-		if o.Kind != run.KindError || o.Error != errBroken.Error() || o.Partial != nil {
+	withHarness(t, func(h *harness) {
+		h.callingLead([]string{"leaf"}, call("leaf", "x"), call("leaf", "y"))
+		h.models["lead"] = turns(calls(call("leaf", "x"), call("leaf", "y")), fails(errBusBroken))
+		h.models["leaf"] = says(strings.Repeat("x", limit-1<<10))
+		h.startWorker("w", workerOptions{maxBody: limit})
+		o := h.awaitOutcome(h.submit("lead", "go"), time.Minute)
+		if o.Kind != run.KindError || o.Error != errBusBroken.Error() || o.Partial != nil {
 			t.Errorf("outcome %s %q, partial: %t", o.Kind, o.Error, o.Partial != nil)
 		}
 	})

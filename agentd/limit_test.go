@@ -25,27 +25,27 @@ func limited(s ratelimit.Settings) agentd.Config {
 }
 
 // crew hires so many workers and waits until they work.
-func (s *stage) crew(n int, e engagement) {
+func (h *harness) startWorkers(n int, e workerOptions) {
 	for i := range n {
-		s.hire(fmt.Sprintf("w%d", i), e)
+		h.startWorker(fmt.Sprintf("w%d", i), e)
 	}
-	s.settle()
+	h.awaitReady()
 }
 
 // submitAll submits so many tasks at once.
-func (s *stage) submitAll(n int) []subjects.Run {
+func (h *harness) submitAll(n int) []subjects.Run {
 	var rs []subjects.Run
 	for i := range n {
-		rs = append(rs, s.submit("lead", fmt.Sprintf("t%d", i)))
+		rs = append(rs, h.submit("lead", fmt.Sprintf("t%d", i)))
 	}
 	return rs
 }
 
 // limits is what is stored of the limits.
-func (s *stage) limits() ratelimit.State {
-	value, _, err := s.conn.RateLimit("sim-000000000000").Read(s.ctx, 0)
+func (h *harness) rateLimitState() ratelimit.State {
+	value, _, err := h.conn.RateLimit("sim-000000000000").Read(h.ctx, 0)
 	if err != nil {
-		s.tb.Fatal(err)
+		h.tb.Fatal(err)
 	}
 	return ratelimit.Decode(value)
 }
@@ -54,11 +54,11 @@ func (s *stage) limits() ratelimit.State {
 // even a bucket to write to.
 func TestNoLimitCostsNothing(t *testing.T) {
 	for set, want := range map[ratelimit.Settings]bool{{}: false, {RetryAfter: true}: false, {Concurrent: 1}: true} {
-		onStage(t, func(s *stage) {
-			s.agents = []configs.Agent{define("lead", nil)}
-			written, made := s.tap("$KV.AXE_LIMITS.>"), s.tap("$JS.API.STREAM.CREATE.KV_AXE_LIMITS")
-			s.crew(1, engagement{Config: limited(set)})
-			s.completed(s.submit("lead", "go"), "lead")
+		withHarness(t, func(h *harness) {
+			h.agents = []configs.Agent{define("lead", nil)}
+			written, made := h.subscribe("$KV.AXE_LIMITS.>"), h.subscribe("$JS.API.STREAM.CREATE.KV_AXE_LIMITS")
+			h.startWorkers(1, workerOptions{Config: limited(set)})
+			h.expectCompleted(h.submit("lead", "go"), "lead")
 			if n := len(written()); n > 0 != want {
 				t.Errorf("%+v: %d writes", set, n)
 			}
@@ -71,21 +71,21 @@ func TestNoLimitCostsNothing(t *testing.T) {
 
 // moody refuses everything until a first refusal is so old, and notes when that
 // was.
-type moody struct {
+type ratelimitedProvider struct {
 	mu      sync.Mutex
 	refused time.Time
 }
 
-func (m *moody) part(after time.Duration, then part) part {
-	return func(ctx context.Context, a *asked) (*provider.Response, error) {
-		if err := m.mood(after); err != nil {
+func (m *ratelimitedProvider) model(after time.Duration, then scriptedModel) scriptedModel {
+	return func(ctx context.Context, req *modelRequest) (*provider.Response, error) {
+		if err := m.admit(after); err != nil {
 			return nil, err
 		}
-		return then(ctx, a)
+		return then(ctx, req)
 	}
 }
 
-func (m *moody) mood(after time.Duration) error {
+func (m *ratelimitedProvider) admit(after time.Duration) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := time.Now()
@@ -102,27 +102,27 @@ func (m *moody) mood(after time.Duration) error {
 // is over that the provider wants to be left alone; then one asks first, and
 // the others when it has been answered.
 func TestRetryAfterClosesTheGate(t *testing.T) {
-	onStage(t, func(s *stage) {
-		var m moody
-		s.agents = []configs.Agent{define("lead", nil, patient(5))}
-		s.parts["lead"] = m.part(5*time.Second, after(time.Second, repeats))
-		s.crew(16, engagement{Config: limited(ratelimit.Settings{RetryAfter: true})})
-		first := s.submit("lead", "first")
-		s.asking("lead", 1)
+	withHarness(t, func(h *harness) {
+		var m ratelimitedProvider
+		h.agents = []configs.Agent{define("lead", nil, withRetry(5))}
+		h.models["lead"] = m.model(5*time.Second, delayed(time.Second, repeats))
+		h.startWorkers(16, workerOptions{Config: limited(ratelimit.Settings{RetryAfter: true})})
+		first := h.submit("lead", "first")
+		h.awaitRequests("lead", 1)
 		time.Sleep(100 * time.Millisecond)
-		rs := s.submitAll(50)
-		s.completed(first, "first")
+		rs := h.submitAll(50)
+		h.expectCompleted(first, "first")
 		for i, r := range rs {
-			s.completed(r, fmt.Sprintf("t%d", i))
+			h.expectCompleted(r, fmt.Sprintf("t%d", i))
 		}
 		early, open := 0, m.refused.Add(5*time.Second)
 		var later []time.Time
-		for _, a := range s.asked("lead") {
+		for _, a := range h.requests("lead") {
 			switch {
-			case a.from.After(m.refused.Add(20*time.Millisecond)) && a.from.Before(open):
+			case a.began.After(m.refused.Add(20*time.Millisecond)) && a.began.Before(open):
 				early++
-			case !a.from.Before(open):
-				later = append(later, a.from)
+			case !a.began.Before(open):
+				later = append(later, a.began)
 			}
 		}
 		if early > 1 {
@@ -132,7 +132,7 @@ func TestRetryAfterClosesTheGate(t *testing.T) {
 		if len(later) != 51 || later[1].Sub(later[0]) < time.Second {
 			t.Errorf("%d requests afterwards, the second %v after the first", len(later), later[1].Sub(later[0]))
 		}
-		if st := s.limits(); !st.ClosedUntil.IsZero() || st.Probe != nil {
+		if st := h.rateLimitState(); !st.ClosedUntil.IsZero() || st.Probe != nil {
 			t.Errorf("it is not open again: %+v", st)
 		}
 	})
@@ -141,11 +141,11 @@ func TestRetryAfterClosesTheGate(t *testing.T) {
 // TestTheNextProbe: a probe that fails in a way that says nothing is followed
 // by another one, and a refused one closes the gate again.
 func TestTheNextProbe(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.agents = []configs.Agent{define("lead", nil, patient(9))}
+	withHarness(t, func(h *harness) {
+		h.agents = []configs.Agent{define("lead", nil, withRetry(9))}
 		var mu sync.Mutex
 		n := 0
-		s.parts["lead"] = func(ctx context.Context, a *asked) (*provider.Response, error) {
+		h.models["lead"] = func(ctx context.Context, req *modelRequest) (*provider.Response, error) {
 			mu.Lock()
 			n++
 			nth := n
@@ -158,20 +158,20 @@ func TestTheNextProbe(t *testing.T) {
 			case 3:
 				return nil, &provider.Error{Category: provider.RateLimit, RetryAfter: 20 * time.Second}
 			}
-			return repeats(ctx, a)
+			return repeats(ctx, req)
 		}
-		s.crew(3, engagement{Config: limited(ratelimit.Settings{RetryAfter: true})})
+		h.startWorkers(3, workerOptions{Config: limited(ratelimit.Settings{RetryAfter: true})})
 		from := time.Now()
-		rs := []subjects.Run{s.submit("lead", "t0")}
-		s.asking("lead", 1)
+		rs := []subjects.Run{h.submit("lead", "t0")}
+		h.awaitRequests("lead", 1)
 		time.Sleep(time.Second)
-		rs = append(rs, s.submit("lead", "t1"), s.submit("lead", "t2"))
+		rs = append(rs, h.submit("lead", "t1"), h.submit("lead", "t2"))
 		for i, r := range rs {
-			s.completed(r, fmt.Sprintf("t%d", i))
+			h.expectCompleted(r, fmt.Sprintf("t%d", i))
 		}
 		var at []float64
-		for _, a := range s.asked("lead") {
-			at = append(at, a.from.Sub(from).Round(time.Second).Seconds())
+		for _, a := range h.requests("lead") {
+			at = append(at, a.began.Sub(from).Round(time.Second).Seconds())
 		}
 		if diff := cmp.Diff([]float64{0, 10, 10, 30, 30, 30}, at); diff != "" {
 			t.Error(diff)
@@ -182,25 +182,25 @@ func TestTheNextProbe(t *testing.T) {
 // TestConcurrent: never more requests in flight than there may be, and never
 // fewer while more wait.
 func TestConcurrent(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.agents = []configs.Agent{define("lead", nil)}
-		s.parts["lead"] = after(3*time.Second, repeats)
-		s.crew(3, engagement{Config: limited(ratelimit.Settings{Concurrent: 5})})
+	withHarness(t, func(h *harness) {
+		h.agents = []configs.Agent{define("lead", nil)}
+		h.models["lead"] = delayed(3*time.Second, repeats)
+		h.startWorkers(3, workerOptions{Config: limited(ratelimit.Settings{Concurrent: 5})})
 		from := time.Now()
-		for i, r := range s.submitAll(20) {
-			o := s.completed(r, fmt.Sprintf("t%d", i))
+		for i, r := range h.submitAll(20) {
+			o := h.expectCompleted(r, fmt.Sprintf("t%d", i))
 			if o.ModelMS != 3000 {
 				t.Errorf("the time at the gate counts as the model's: %d ms", o.ModelMS)
 			}
 		}
-		if n := peak(s.asked("lead")); n != 5 {
+		if n := peakConcurrency(h.requests("lead")); n != 5 {
 			t.Errorf("%d at once", n)
 		}
-		s.within(from, 13*time.Second)
-		for _, h := range s.hands {
-			h.leave(s)
+		h.tookAtMost(from, 13*time.Second)
+		for _, w := range h.workers {
+			w.drain()
 		}
-		if st := s.limits(); len(st.Holders) > 0 {
+		if st := h.rateLimitState(); len(st.Holders) > 0 {
 			t.Errorf("held by workers that have left: %+v", st)
 		}
 	})
@@ -211,16 +211,16 @@ func TestConcurrent(t *testing.T) {
 func TestLimitsPerMinute(t *testing.T) {
 	for name, set := range map[string]ratelimit.Settings{"requests": {Requests: 7}, "tokens": {Tokens: 70}} {
 		t.Run(name, func(t *testing.T) {
-			onStage(t, func(s *stage) {
-				s.agents = []configs.Agent{define("lead", nil)}
-				s.parts["lead"] = repeats // 11 tokens
-				s.crew(3, engagement{Config: limited(set)})
-				for i, r := range s.submitAll(30) {
-					s.completed(r, fmt.Sprintf("t%d", i))
+			withHarness(t, func(h *harness) {
+				h.agents = []configs.Agent{define("lead", nil)}
+				h.models["lead"] = repeats // 11 tokens
+				h.startWorkers(3, workerOptions{Config: limited(set)})
+				for i, r := range h.submitAll(30) {
+					h.expectCompleted(r, fmt.Sprintf("t%d", i))
 				}
 				windows := map[time.Time]int{}
-				for _, a := range s.asked("lead") {
-					windows[a.from.UTC().Truncate(time.Minute)]++
+				for _, a := range h.requests("lead") {
+					windows[a.began.UTC().Truncate(time.Minute)]++
 				}
 				for at, n := range windows {
 					// as many as were in flight when the
@@ -239,29 +239,29 @@ func TestLimitsPerMinute(t *testing.T) {
 
 // TestPermitsOfTheDead come back when their lease is over.
 func TestPermitsOfTheDead(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.agents = []configs.Agent{define("lead", nil)}
-		s.parts["lead"] = func(ctx context.Context, a *asked) (*provider.Response, error) {
-			if a.worker == "victim" {
-				return after(10*time.Minute, repeats)(ctx, a)
+	withHarness(t, func(h *harness) {
+		h.agents = []configs.Agent{define("lead", nil)}
+		h.models["lead"] = func(ctx context.Context, req *modelRequest) (*provider.Response, error) {
+			if req.worker.name == "victim" {
+				return delayed(10*time.Minute, repeats)(ctx, req)
 			}
-			return repeats(ctx, a)
+			return repeats(ctx, req)
 		}
-		h := s.hire("victim", engagement{Config: limited(ratelimit.Settings{Concurrent: 2})})
-		s.settle()
-		one, two := s.submit("lead", "t0"), s.submit("lead", "t1")
-		s.asking("lead", 2)
+		w := h.startWorker("victim", workerOptions{Config: limited(ratelimit.Settings{Concurrent: 2})})
+		h.awaitReady()
+		one, two := h.submit("lead", "t0"), h.submit("lead", "t1")
+		h.awaitRequests("lead", 2)
 		time.Sleep(time.Minute)
-		if st := s.limits(); len(st.Holders) != 1 {
+		if st := h.rateLimitState(); len(st.Holders) != 1 {
 			t.Errorf("the lease of what is in flight was not renewed: %+v", st)
 		}
-		h.kill()
+		w.kill()
 		died := time.Now()
-		s.hire("heir", engagement{Config: limited(ratelimit.Settings{Concurrent: 2})})
-		s.completed(one, "t0")
-		s.completed(two, "t1")
-		s.within(died, 35*time.Second)
-		if next := s.asked("lead")[2].from.Sub(died); next < 20*time.Second {
+		h.startWorker("successor", workerOptions{Config: limited(ratelimit.Settings{Concurrent: 2})})
+		h.expectCompleted(one, "t0")
+		h.expectCompleted(two, "t1")
+		h.tookAtMost(died, 35*time.Second)
+		if next := h.requests("lead")[2].began.Sub(died); next < 20*time.Second {
 			t.Errorf("asked %v after the death, with the permits of the dead", next)
 		}
 	})
@@ -270,53 +270,53 @@ func TestPermitsOfTheDead(t *testing.T) {
 // TestPermitsOfWhoLeaves are free at once, also when what it had in flight was
 // aborted.
 func TestPermitsOfWhoLeaves(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.agents = []configs.Agent{define("lead", nil)}
-		s.parts["lead"] = func(ctx context.Context, a *asked) (*provider.Response, error) {
-			if a.worker == "w" {
-				return after(10*time.Minute, repeats)(ctx, a)
+	withHarness(t, func(h *harness) {
+		h.agents = []configs.Agent{define("lead", nil)}
+		h.models["lead"] = func(ctx context.Context, req *modelRequest) (*provider.Response, error) {
+			if req.worker.name == "w" {
+				return delayed(10*time.Minute, repeats)(ctx, req)
 			}
-			return repeats(ctx, a)
+			return repeats(ctx, req)
 		}
 		cfg := limited(ratelimit.Settings{Concurrent: 1})
 		cfg.Grace = 3 * time.Second
-		h := s.hire("w", engagement{Config: cfg})
-		s.settle()
-		r := s.submit("lead", "go")
-		s.asking("lead", 1)
-		s.hire("heir", engagement{Config: cfg})
-		s.settle()
-		h.leave(s)
+		w := h.startWorker("w", workerOptions{Config: cfg})
+		h.awaitReady()
+		r := h.submit("lead", "go")
+		h.awaitRequests("lead", 1)
+		h.startWorker("successor", workerOptions{Config: cfg})
+		h.awaitReady()
+		w.drain()
 		left := time.Now()
-		s.completed(r, "go")
-		s.within(left, 2*time.Second)
+		h.expectCompleted(r, "go")
+		h.tookAtMost(left, 2*time.Second)
 	})
 }
 
 // TestWaitAtTheGate is told, keeps the lease of the trigger, and ends with a
 // tombstone, a drain and the deadline.
 func TestWaitAtTheGate(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.agents = []configs.Agent{define("busy", nil), define("lead", nil)}
-		s.parts["busy"] = after(10*time.Minute, repeats)
+	withHarness(t, func(h *harness) {
+		h.agents = []configs.Agent{define("busy", nil), define("lead", nil)}
+		h.models["busy"] = delayed(10*time.Minute, repeats)
 		cfg := limited(ratelimit.Settings{Concurrent: 1})
-		h := s.hire("w", engagement{Config: cfg})
-		s.settle()
-		s.submit("busy", "go")
-		s.asking("busy", 1)
-		cut, late, kept := s.root("lead"), s.root("lead"), s.root("lead")
-		parts := s.tap(cut.Space.PartsOf(cut.Tree))
+		w := h.startWorker("w", workerOptions{Config: cfg})
+		h.awaitReady()
+		h.submit("busy", "go")
+		h.awaitRequests("busy", 1)
+		cut, late, kept := h.root("lead"), h.root("lead"), h.root("lead")
+		parts := h.subscribe(cut.Space.PartsOf(cut.Tree))
 		from := time.Now()
-		s.send(cut, "cut")
-		s.send(late, "late", due(from.Add(time.Minute)))
-		s.send(kept, "kept")
+		h.submitTo(cut, "cut")
+		h.submitTo(late, "late", due(from.Add(time.Minute)))
+		h.submitTo(kept, "kept")
 		time.Sleep(40 * time.Second)
-		s.pub(cut.Cancel(), "")
+		h.publish(cut.Cancel(), "")
 		at := time.Now()
-		s.failed(cut, run.KindCancelled, "cancelled")
-		s.within(at, 500*time.Millisecond)
-		s.failed(late, run.KindTimeout, "timeout after 60s")
-		s.within(from, 61*time.Second)
+		h.expectFailed(cut, run.KindCancelled, "cancelled")
+		h.tookAtMost(at, 500*time.Millisecond)
+		h.expectFailed(late, run.KindTimeout, "timeout after 60s")
+		h.tookAtMost(from, 61*time.Second)
 		var p run.Progress
 		told := parts()
 		if len(told) != 1 || json.Unmarshal(told[0].Body, &p) != nil ||
@@ -324,13 +324,13 @@ func TestWaitAtTheGate(t *testing.T) {
 			t.Errorf("%d parts, %+v", len(told), p)
 		}
 		time.Sleep(time.Minute)
-		s.hire("heir", engagement{Config: limited(ratelimit.Settings{})})
-		s.settle()
+		h.startWorker("successor", workerOptions{Config: limited(ratelimit.Settings{})})
+		h.awaitReady()
 		at = time.Now()
-		h.stop()
-		s.completed(kept, "lead")
-		s.within(at, 3*time.Second)
-		if asks := s.asked("lead"); len(asks) != 1 || asks[0].worker != "heir" {
+		w.stop()
+		h.expectCompleted(kept, "lead")
+		h.tookAtMost(at, 3*time.Second)
+		if asks := h.requests("lead"); len(asks) != 1 || asks[0].worker.name != "successor" {
 			t.Errorf("asked: %+v", asks)
 		}
 	})

@@ -8,7 +8,6 @@ import (
 
 	"github.com/axebus/axe/agentd/budget"
 	"github.com/axebus/axe/agentd/run"
-	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/subjects"
 )
@@ -17,21 +16,21 @@ import (
 // for one; two are given back to the inner one, and the worker dies before the
 // turn is on the log. Its heir gives back no more than was counted.
 func TestRefundAndDeath(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.agents = []configs.Agent{
+	withHarness(t, func(h *harness) {
+		h.agents = []configs.Agent{
 			define("lead", []string{"mid"}, limits(subjects.Budget{Agents: 3})),
 			define("mid", []string{"leaf"}, limits(subjects.Budget{Agents: 5})), define("leaf", nil),
 		}
-		s.parts["lead"], s.parts["mid"], s.parts["leaf"] = turns(
-			splits("mid", 1),
-			sums,
+		h.models["lead"], h.models["mid"], h.models["leaf"] = turns(
+			splitsTask("mid", 1),
+			joinsResults,
 		), turns(
-			splits("leaf", 3),
-			sums,
+			splitsTask("leaf", 3),
+			joinsResults,
 		), repeats
 		var n atomic.Int64
 		dying := make(chan struct{})
-		h := s.hire("victim", engagement{intercept: func(at bus.Point) error {
+		w := h.startWorker("victim", workerOptions{atStep: func(at step) error {
 			switch {
 			case n.Load() >= 2:
 				return errKilled
@@ -41,20 +40,20 @@ func TestRefundAndDeath(t *testing.T) {
 			}
 			return nil
 		}})
-		s.settle()
-		r := s.submit("lead", "L")
+		h.awaitReady()
+		r := h.submit("lead", "L")
 		<-dying
-		h.kill()
-		s.hire("heir", engagement{})
-		if o := s.result(r, time.Hour); o.Status != run.StatusCompleted || s.runs(r) != 3 {
-			t.Errorf("%s %q, %d runs", o.Status, o.Error, s.runs(r))
+		w.kill()
+		h.startWorker("successor", workerOptions{})
+		if o := h.awaitOutcome(r, time.Hour); o.Status != run.StatusCompleted || h.countRuns(r) != 3 {
+			t.Errorf("%s %q, %d runs", o.Status, o.Error, h.countRuns(r))
 		}
 		mid, err := subjects.ParsePath("r-1-0")
 		if err != nil {
 			t.Fatal(err)
 		}
 		var said []int
-		for _, m := range s.all(r.Space.Tally(r.Tree, mid)) {
+		for _, m := range h.readAll(r.Space.Tally(r.Tree, mid)) {
 			said = append(said, budget.Decode(m.Body).Agents)
 		}
 		if said[len(said)-1] != 1 {

@@ -8,23 +8,22 @@ import (
 	"time"
 
 	"github.com/axebus/axe/agentd/budget"
-	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/subjects"
 )
 
 // watchedWithin is a lead with a leaf and a supervisor that gives its verdicts
 // one after the other, in a tree with room for so many runs.
-func (s *stage) watchedWithin(agents int, verdicts ...string) {
-	s.watchedLead(configs.Supervised, verdicts...)
-	s.agents[0].Budget = subjects.Budget{Agents: agents}
-	s.hands[0].serve(s, s.agents...)
-	s.settle()
+func (h *harness) supervisedWithBudget(agents int, verdicts ...string) {
+	h.supervisedLead(configs.Supervised, verdicts...)
+	h.agents[0].Budget = subjects.Budget{Agents: agents}
+	h.workers[0].serve(h.agents...)
+	h.awaitReady()
 }
 
 // counted is how many runs below the root the tally of a tree has.
-func (s *stage) counted(r subjects.Run) int {
-	ms := s.all(r.Space.Tally(r.Tree, subjects.Root))
+func (h *harness) countedRuns(r subjects.Run) int {
+	ms := h.readAll(r.Space.Tally(r.Tree, subjects.Root))
 	if len(ms) == 0 {
 		return 0
 	}
@@ -46,17 +45,17 @@ func TestSupervisorIsCountedFirst(t *testing.T) {
 		"for nobody but itself ": {1, 0, "c0" + full + "1 of 1 agents|c1" + full + "1 of 1 agents"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onStage(t, func(s *stage) {
-				s.watchedWithin(test.agents, `{"decision":"continue"}`)
-				r := s.submit("lead", "go")
-				s.completed(r, test.want)
-				if n := len(s.asked("watcher")); n != test.reviews {
+			withHarness(t, func(h *harness) {
+				h.supervisedWithBudget(test.agents, `{"decision":"continue"}`)
+				r := h.submit("lead", "go")
+				h.expectCompleted(r, test.want)
+				if n := len(h.requests("watcher")); n != test.reviews {
 					t.Errorf("the supervisor was asked %d times, want %d", n, test.reviews)
 				}
-				if n := s.counted(r); n != s.runs(r)-1 {
-					t.Errorf("%d runs are counted below the root, and there are %d", n, s.runs(r)-1)
+				if n := h.countedRuns(r); n != h.countRuns(r)-1 {
+					t.Errorf("%d runs are counted below the root, and there are %d", n, h.countRuns(r)-1)
 				}
-				s.clean()
+				h.checkVerified()
 			})
 		})
 	}
@@ -88,15 +87,15 @@ func TestWithheldIsGivenBack(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onStage(t, func(s *stage) {
-				s.watchedWithin(test.agents, test.verdicts...)
-				s.agents[0].Supervision.Mode, s.agents[0].Supervision.Timeout = test.mode, time.Minute
+			withHarness(t, func(h *harness) {
+				h.supervisedWithBudget(test.agents, test.verdicts...)
+				h.agents[0].Supervision.Mode, h.agents[0].Supervision.Timeout = test.mode, time.Minute
 				ask := calls(call("leaf", "x"), call("leaf", "y"))
-				s.parts["lead"] = turns(append(slices.Repeat([]part{ask}, len(test.verdicts)), sums)...)
-				s.hands[0].leave(s)
+				h.models["lead"] = turns(append(slices.Repeat([]scriptedModel{ask}, len(test.verdicts)), joinsResults)...)
+				h.workers[0].drain()
 				var n atomic.Int64
 				dying := make(chan struct{})
-				h := s.hire("victim", engagement{intercept: func(at bus.Point) error {
+				w := h.startWorker("victim", workerOptions{atStep: func(at step) error {
 					switch {
 					case test.dies && n.Load() >= 2:
 						return errKilled
@@ -106,19 +105,19 @@ func TestWithheldIsGivenBack(t *testing.T) {
 					}
 					return nil
 				}})
-				s.settle()
-				r := s.submit("lead", "go")
+				h.awaitReady()
+				r := h.submit("lead", "go")
 				if test.dies {
 					<-dying
-					h.kill()
-					s.hire("heir", engagement{})
+					w.kill()
+					h.startWorker("successor", workerOptions{})
 				}
 				time.Sleep(2 * time.Minute)
-				s.completed(r, test.want)
-				if n := s.counted(r); n != s.runs(r)-1 {
-					t.Errorf("%d runs are counted below the root, and there are %d", n, s.runs(r)-1)
+				h.expectCompleted(r, test.want)
+				if n := h.countedRuns(r); n != h.countRuns(r)-1 {
+					t.Errorf("%d runs are counted below the root, and there are %d", n, h.countRuns(r)-1)
 				}
-				s.clean()
+				h.checkVerified()
 			})
 		})
 	}

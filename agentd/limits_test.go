@@ -11,7 +11,6 @@ import (
 
 	"github.com/axebus/axe/agentd/budget"
 	"github.com/axebus/axe/agentd/run"
-	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/subjects"
@@ -22,23 +21,23 @@ func limits(l subjects.Budget) func(*configs.Agent) {
 }
 
 // insatiable calls itself eight times in every turn of its first few.
-func insatiable(s *stage, turns int, l subjects.Budget) {
-	s.agents = []configs.Agent{define("more", []string{"more"}, limits(l))}
-	s.parts["more"] = func(ctx context.Context, a *asked) (*provider.Response, error) {
-		if a.turn > turns {
-			return says("enough")(ctx, a)
+func delegatesForever(h *harness, turns int, l subjects.Budget) {
+	h.agents = []configs.Agent{define("more", []string{"more"}, limits(l))}
+	h.models["more"] = func(ctx context.Context, req *modelRequest) (*provider.Response, error) {
+		if req.turn > turns {
+			return says("enough")(ctx, req)
 		}
-		return after(time.Second, splits("more", 8))(ctx, a)
+		return delayed(time.Second, splitsTask("more", 8))(ctx, req)
 	}
 	for i := range 3 {
-		s.hire(fmt.Sprintf("w%d", i), engagement{})
+		h.startWorker(fmt.Sprintf("w%d", i), workerOptions{})
 	}
-	s.settle()
+	h.awaitReady()
 }
 
 // runs counts the calls of a tree.
-func (s *stage) runs(r subjects.Run) (n int) {
-	for _, m := range s.all(r.Space.TreeOf(r.Tree)) {
+func (h *harness) countRuns(r subjects.Run) (n int) {
+	for _, m := range h.readAll(r.Space.TreeOf(r.Tree)) {
 		if at, err := r.Space.Parse(m.Subject); err == nil && at.Kind == subjects.Call {
 			n++
 		}
@@ -50,15 +49,15 @@ func (s *stage) runs(r subjects.Run) (n int) {
 // is room for in the tree, and not one more, whoever counts; the calls beyond
 // are refused, and the run goes on.
 func TestMaxAgents(t *testing.T) {
-	onStage(t, func(s *stage) {
-		insatiable(s, 3, subjects.Budget{Agents: 100})
-		r := s.submit("more", "L")
-		o := s.completed(r, "enough")
-		if n := s.runs(r); n != 100 || o.Subtree.Runs != 100 {
+	withHarness(t, func(h *harness) {
+		delegatesForever(h, 3, subjects.Budget{Agents: 100})
+		r := h.submit("more", "L")
+		o := h.expectCompleted(r, "enough")
+		if n := h.countRuns(r); n != 100 || o.Subtree.Runs != 100 {
 			t.Errorf("%d runs, the outcome says %d", n, o.Subtree.Runs)
 		}
 		refused := 0
-		for _, a := range s.asked("") {
+		for _, a := range h.requests("") {
 			for _, res := range a.results() {
 				if res.Content == "call_agent error: budget exceeded: used 100 of 100 agents" && res.IsError {
 					refused++
@@ -74,14 +73,14 @@ func TestMaxAgents(t *testing.T) {
 // TestMaxTurns: as many model calls as the tree has, and not one more. What was
 // done is in the outcome.
 func TestMaxTurns(t *testing.T) {
-	onStage(t, func(s *stage) {
-		insatiable(s, 50, subjects.Budget{Turns: 77})
-		r := s.submit("more", "L")
-		s.failed(r, run.KindBudget, "budget exceeded: used 77 of 77 turns")
-		if n := len(s.asked("")); n != 77 {
+	withHarness(t, func(h *harness) {
+		delegatesForever(h, 50, subjects.Budget{Turns: 77})
+		r := h.submit("more", "L")
+		h.expectFailed(r, run.KindBudget, "budget exceeded: used 77 of 77 turns")
+		if n := len(h.requests("")); n != 77 {
 			t.Errorf("%d requests", n)
 		}
-		if o := s.outcomes(r.Space.Result(r.Agent, r.Tree))[0]; o.Partial == nil || o.Partial.Text != "calling" {
+		if o := h.outcomes(r.Space.Result(r.Agent, r.Tree))[0]; o.Partial == nil || o.Partial.Text != "calling" {
 			t.Errorf("partial %+v", o.Partial)
 		}
 	})
@@ -90,9 +89,9 @@ func TestMaxTurns(t *testing.T) {
 // TestMaxTokens: when the tokens are spent no request is made any more; those
 // in flight then still end, one for each run at work.
 func TestMaxTokens(t *testing.T) {
-	onStage(t, func(s *stage) {
+	withHarness(t, func(h *harness) {
 		const atWork, each, budget = 50, 11, 50*11 + 300
-		s.agents = []configs.Agent{
+		h.agents = []configs.Agent{
 			define("lead", []string{"busy"}, limits(subjects.Budget{Tokens: budget})),
 			define("busy", []string{"no"}),
 		}
@@ -100,18 +99,18 @@ func TestMaxTokens(t *testing.T) {
 		for i := range atWork {
 			cs = append(cs, call("busy", strconv.Itoa(i)))
 		}
-		s.parts["lead"] = turns(calls(cs...), sums)
-		s.parts["busy"] = func(ctx context.Context, a *asked) (*provider.Response, error) {
-			time.Sleep(time.Duration(len(a.text())*a.turn) * 100 * time.Millisecond)
-			resp, err := calls(call("no", "x"))(ctx, a)
+		h.models["lead"] = turns(calls(cs...), joinsResults)
+		h.models["busy"] = func(ctx context.Context, req *modelRequest) (*provider.Response, error) {
+			time.Sleep(time.Duration(len(req.text())*req.turn) * 100 * time.Millisecond)
+			resp, err := calls(call("no", "x"))(ctx, req)
 			resp.Usage = provider.Usage{InputTokens: each - 1, OutputTokens: 1}
 			return resp, err
 		}
-		s.hire("w0", engagement{})
-		s.hire("w1", engagement{})
-		s.settle()
-		r := s.submit("lead", "go")
-		o := s.result(r, time.Hour)
+		h.startWorker("w0", workerOptions{})
+		h.startWorker("w1", workerOptions{})
+		h.awaitReady()
+		r := h.submit("lead", "go")
+		o := h.awaitOutcome(r, time.Hour)
 		spent := o.Subtree.InputTokens + o.Subtree.OutputTokens
 		if o.Kind != run.KindBudget ||
 			!strings.HasPrefix(o.Error, fmt.Sprintf("budget exceeded: used %d of %d tokens", spent, budget)) {
@@ -121,7 +120,7 @@ func TestMaxTokens(t *testing.T) {
 			t.Errorf("spent %d of %d, with %d of %d at work", spent, budget, atWork, each)
 		}
 		for i := range atWork {
-			if got := s.outcomes(r.Reply(1, i)); len(got) != 1 || got[0].Kind != run.KindBudget {
+			if got := h.outcomes(r.Reply(1, i)); len(got) != 1 || got[0].Kind != run.KindBudget {
 				t.Errorf("run %d: %+v", i, got)
 			}
 		}
@@ -145,25 +144,25 @@ func TestLimitsNarrow(t *testing.T) {
 		"widened by a submitter":  {lead: subjects.Budget{Agents: 6}, submitted: "r agents=400 turns=999", runs: 6},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onStage(t, func(s *stage) {
-				s.agents = []configs.Agent{
+			withHarness(t, func(h *harness) {
+				h.agents = []configs.Agent{
 					define("lead", []string{"mid"}, limits(test.lead)),
 					define("mid", []string{"leaf"}, limits(test.mid)),
 					define("leaf", nil),
 				}
-				s.parts["lead"], s.parts["mid"], s.parts["leaf"] = turns(
-					splits("mid", 3),
-					sums,
+				h.models["lead"], h.models["mid"], h.models["leaf"] = turns(
+					splitsTask("mid", 3),
+					joinsResults,
 				), turns(
-					splits("leaf", 3),
-					sums,
+					splitsTask("leaf", 3),
+					joinsResults,
 				), repeats
-				s.hire("w", engagement{})
-				s.settle()
-				r := s.root("lead")
-				s.send(r, "L", [2]string{subjects.HeaderLimits, test.submitted})
-				if o := s.result(r, time.Hour); o.Status != run.StatusCompleted || s.runs(r) != test.runs {
-					t.Errorf("%s %q: %d runs, want %d\n%s", o.Status, o.Error, s.runs(r), test.runs, s.dump(r.Tree))
+				h.startWorker("w", workerOptions{})
+				h.awaitReady()
+				r := h.root("lead")
+				h.submitTo(r, "L", [2]string{subjects.HeaderLimits, test.submitted})
+				if o := h.awaitOutcome(r, time.Hour); o.Status != run.StatusCompleted || h.countRuns(r) != test.runs {
+					t.Errorf("%s %q: %d runs, want %d\n%s", o.Status, o.Error, h.countRuns(r), test.runs, h.dumpTree(r.Tree))
 				}
 			})
 		})
@@ -172,12 +171,12 @@ func TestLimitsNarrow(t *testing.T) {
 
 // TestLimitsRefused: bounds that cannot be read refuse a submission.
 func TestLimitsRefused(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.lead(nil)
-		s.hire("w", engagement{})
-		r := s.root("lead")
-		s.send(r, "L", [2]string{subjects.HeaderLimits, "r agents=-1"})
-		s.failed(
+	withHarness(t, func(h *harness) {
+		h.callingLead(nil)
+		h.startWorker("w", workerOptions{})
+		r := h.root("lead")
+		h.submitTo(r, "L", [2]string{subjects.HeaderLimits, "r agents=-1"})
+		h.expectFailed(
 			r,
 			run.KindError,
 			`submission refused: Axe-Limits "agents=-1": malformed: want agents=, turns= or tokens= and a number`,
@@ -185,37 +184,27 @@ func TestLimitsRefused(t *testing.T) {
 	})
 }
 
-// TestLimitsAfterACrash: a worker dies at each of its steps in a tree with
-// bounds. What it had counted for a turn counts once; nothing is passed.
+// TestLimitsAfterACrash: a worker is killed at one of its steps in a tree with
+// a budget. The turn's use counts once, and the budget is not exceeded.
 func TestLimitsAfterACrash(t *testing.T) {
 	t.Parallel()
-	agents := levels(3, limits(subjects.Budget{Agents: 7, Turns: 30, Tokens: 1000}))
-	at := 1
-	for done := false; !done; at += 5 {
-		bubble(t, func(s *sim) { done = crashAt(s, agents, at) })
-		if t.Failed() {
-			t.Fatalf("killed at step %d", at)
-		}
-	}
-	if at < 80 {
-		t.Errorf("only %d steps: the worker does more than that", at)
-	}
+	killAtEachStep(t, levels(3, limits(subjects.Budget{Agents: 7, Turns: 30, Tokens: 1000})), 8)
 }
 
 // TestTallyOfATree counts what was used. (That a change counts once though its
 // acknowledgement is lost is tested with bus.Amend.)
 func TestTallyOfATree(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.agents = []configs.Agent{
+	withHarness(t, func(h *harness) {
+		h.agents = []configs.Agent{
 			define("lead", []string{"leaf"}, limits(subjects.Budget{Agents: 50, Turns: 50, Tokens: 5000})),
 			define("leaf", nil),
 		}
-		s.parts["lead"] = turns(splits("leaf", 5), sums)
-		s.hire("w", engagement{})
-		s.settle()
-		r := s.submit("lead", "L")
-		s.result(r, time.Minute)
-		ms := s.all(r.Space.Tally(r.Tree, subjects.Root))
+		h.models["lead"] = turns(splitsTask("leaf", 5), joinsResults)
+		h.startWorker("w", workerOptions{})
+		h.awaitReady()
+		r := h.submit("lead", "L")
+		h.awaitOutcome(r, time.Minute)
+		ms := h.readAll(r.Space.Tally(r.Tree, subjects.Root))
 		last := budget.Decode(ms[len(ms)-1].Body)
 		if last.Agents != 5 || last.Turns != 7 || last.Tokens != 110+5*11+11 {
 			t.Errorf("%+v", last)
@@ -226,44 +215,44 @@ func TestTallyOfATree(t *testing.T) {
 // TestBoundsWithoutABus: a model call that cannot be counted is not made, and
 // is no failure of the run. It is tried again when its trigger comes again.
 func TestBoundsWithoutABus(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.agents = []configs.Agent{define("lead", nil, limits(subjects.Budget{Turns: 5}))}
+	withHarness(t, func(h *harness) {
+		h.agents = []configs.Agent{define("lead", nil, limits(subjects.Budget{Turns: 5}))}
 		var broken atomic.Bool
 		broken.Store(true)
-		s.hire("w", engagement{intercept: func(at bus.Point) error {
+		h.startWorker("w", workerOptions{atStep: func(at step) error {
 			if broken.Load() && at.Op == "write" && !at.After && strings.Contains(at.Subject, ".tally.") {
-				return errBroken
+				return errBusBroken
 			}
 			return nil
 		}})
-		s.settle()
-		r := s.submit("lead", "go")
+		h.awaitReady()
+		r := h.submit("lead", "go")
 		time.Sleep(5 * time.Second)
-		if n := len(s.asked("lead")); n != 0 {
+		if n := len(h.requests("lead")); n != 0 {
 			t.Errorf("%d requests that nobody counted", n)
 		}
 		broken.Store(false)
-		s.completed(r, "lead")
+		h.expectCompleted(r, "lead")
 	})
 }
 
 // TestCancelledWhileCounted: who is cancelled while the bus takes its time to
 // count the model call makes none.
 func TestCancelledWhileCounted(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.agents = []configs.Agent{define("lead", nil, limits(subjects.Budget{Turns: 5}))}
-		s.hire("w", engagement{intercept: func(at bus.Point) error {
+	withHarness(t, func(h *harness) {
+		h.agents = []configs.Agent{define("lead", nil, limits(subjects.Budget{Turns: 5}))}
+		h.startWorker("w", workerOptions{atStep: func(at step) error {
 			if at.Op == "write" && at.After && strings.Contains(at.Subject, ".tally.") {
 				time.Sleep(time.Minute)
 			}
 			return nil
 		}})
-		s.settle()
-		r := s.submit("lead", "go")
+		h.awaitReady()
+		r := h.submit("lead", "go")
 		time.Sleep(5 * time.Second)
-		s.pub(r.Cancel(), "")
-		s.failed(r, run.KindCancelled, "cancelled")
-		if n := len(s.asked("lead")); n != 0 {
+		h.publish(r.Cancel(), "")
+		h.expectFailed(r, run.KindCancelled, "cancelled")
+		if n := len(h.requests("lead")); n != 0 {
 			t.Errorf("%d requests of a cancelled run", n)
 		}
 	})

@@ -15,16 +15,16 @@ import (
 )
 
 // tap collects what is published to a subject.
-func (s *stage) tap(subject string) func() []bus.Stored {
+func (h *harness) subscribe(subject string) func() []bus.Stored {
 	var mu sync.Mutex
 	var got []bus.Stored
-	stop, err := s.conn.Watch(subject, func(m bus.Stored) {
+	stop, err := h.conn.Watch(subject, func(m bus.Stored) {
 		mu.Lock()
 		defer mu.Unlock()
 		got = append(got, m)
 	})
 	if err != nil {
-		s.tb.Fatal(err)
+		h.tb.Fatal(err)
 	}
 	return func() []bus.Stored {
 		time.Sleep(time.Second)
@@ -38,18 +38,18 @@ func (s *stage) tap(subject string) func() []bus.Stored {
 // TestTapOneTree: what is stored of a tree is published again, in order and
 // with its sequence; nothing of another tree is.
 func TestTapOneTree(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.grove()
-		s.parts["leaf"] = repeats
-		r := s.root("lead")
-		tree := s.tap("axe.live.run.*." + r.Tree.String() + ".>")
-		results := s.tap("axe.live.result.>")
-		s.send(r, "go")
-		other := s.submit("lead", "another")
-		s.result(r, time.Minute)
-		s.result(other, time.Minute)
+	withHarness(t, func(h *harness) {
+		h.startThreeLevels()
+		h.models["leaf"] = repeats
+		r := h.root("lead")
+		tree := h.subscribe("axe.live.run.*." + r.Tree.String() + ".>")
+		results := h.subscribe("axe.live.result.>")
+		h.submitTo(r, "go")
+		other := h.submit("lead", "another")
+		h.awaitOutcome(r, time.Minute)
+		h.awaitOutcome(other, time.Minute)
 		var want, got []uint64
-		for _, m := range s.all(r.Space.TreeOf(r.Tree)) {
+		for _, m := range h.readAll(r.Space.TreeOf(r.Tree)) {
 			want = append(want, m.Seq)
 		}
 		for _, m := range tree() {
@@ -75,12 +75,12 @@ func TestTapOneTree(t *testing.T) {
 
 // TestTapOneAgent everywhere.
 func TestTapOneAgent(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.grove()
-		s.parts["leaf"] = repeats
-		leaves := s.tap("axe.live.run.leaf.>")
-		s.result(s.submit("lead", "1"), time.Minute)
-		s.result(s.submit("lead", "2"), time.Minute)
+	withHarness(t, func(h *harness) {
+		h.startThreeLevels()
+		h.models["leaf"] = repeats
+		leaves := h.subscribe("axe.live.run.leaf.>")
+		h.awaitOutcome(h.submit("lead", "1"), time.Minute)
+		h.awaitOutcome(h.submit("lead", "2"), time.Minute)
 		if n := len(leaves()); n != 8 {
 			t.Errorf("%d messages of leaves, want 8 calls", n)
 		}
@@ -90,14 +90,14 @@ func TestTapOneAgent(t *testing.T) {
 // TestProgressOfSlowCalls is told to who watches, and not stored; fast calls
 // are not worth it.
 func TestProgressOfSlowCalls(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.lead([]string{"slow", "fast"}, call("slow", "x"), call("fast", "x"))
-		s.parts["slow"] = after(time.Second, says("slow"))
-		s.hire("w", engagement{})
-		r := s.root("lead")
-		parts := s.tap(r.Space.PartsOf(r.Tree))
-		s.send(r, "go")
-		s.completed(r, "c0=slow|c1=fast")
+	withHarness(t, func(h *harness) {
+		h.callingLead([]string{"slow", "fast"}, call("slow", "x"), call("fast", "x"))
+		h.models["slow"] = delayed(time.Second, says("slow"))
+		h.startWorker("w", workerOptions{})
+		r := h.root("lead")
+		parts := h.subscribe(r.Space.PartsOf(r.Tree))
+		h.submitTo(r, "go")
+		h.expectCompleted(r, "c0=slow|c1=fast")
 		got := parts()
 		if len(got) != 1 {
 			t.Fatalf("%d parts", len(got))
@@ -108,7 +108,7 @@ func TestProgressOfSlowCalls(t *testing.T) {
 			t.Errorf("%+v %v", p, err)
 		}
 		if at, err := r.Space.Parse(got[0].Subject); err != nil || at.Kind != subjects.Progress ||
-			at.Run != s.child(r, "slow", 0) {
+			at.Run != h.child(r, "slow", 0) {
 			t.Errorf("%s: %v", got[0].Subject, err)
 		}
 		if got[0].Seq != 0 {

@@ -2,15 +2,12 @@ package agentd_test
 
 import (
 	"bytes"
-	"context"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/axebus/axe/agentd"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/bus/bustest"
-	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -24,7 +21,7 @@ func TestOldLook(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(server.Close)
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx := t.Context()
 	open := func(url string) *bus.Conn {
 		c, err := bus.Open(ctx, bus.Config{Dial: bus.Dial{URL: url}})
 		if err != nil {
@@ -33,7 +30,7 @@ func TestOldLook(t *testing.T) {
 		t.Cleanup(c.Close)
 		return c
 	}
-	other := &sim{tb: t, ctx: ctx, conn: open(server.URL()), model: newTreeModel()}
+	other := newHarness(ctx, t, open(server.URL()))
 	if err := other.conn.Provision(ctx, bus.Provision{}); err != nil {
 		t.Fatal(err)
 	}
@@ -80,28 +77,13 @@ func TestOldLook(t *testing.T) {
 	}
 	// not known to be the first: all is read
 	write(bus.Message{Subject: r.Call(), Header: head.Pairs(), Body: []byte(`{"task":"L"}`)})
-	w, err := agentd.New(
-		conn,
-		agentd.Config{Open: func(string) (provider.Provider, string, error) { return other.model.at("w"), "m", nil }},
-	)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Serve(levels(1)); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- w.Run(ctx) }()
+	other.agents = levels(1)
+	w := other.startWorker("w", workerOptions{conn: conn})
 	<-concluded
 	// it has long asked by then, or never does
 	time.Sleep(time.Second)
-	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
-	other.model.mu.Lock()
-	defer other.model.mu.Unlock()
-	if len(other.model.asked) > 0 {
-		t.Errorf("the model was asked: %v", other.model.asked)
+	w.drain()
+	if n := other.tree.turnsAsked(); n > 0 {
+		t.Errorf("the model was asked for %d turns", n)
 	}
 }

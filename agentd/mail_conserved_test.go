@@ -14,7 +14,7 @@ import (
 )
 
 // stored letter, as its reader will be shown it.
-type storedLetter struct {
+type storedMail struct {
 	seq  uint64
 	from string
 	// canonical JSON; "" for the end of a fork, of which only the standing
@@ -24,16 +24,16 @@ type storedLetter struct {
 }
 
 // taking is one result with mail in it, of a turn on the log.
-type taking struct {
+type mailResult struct {
 	turn int
 	seq  uint64   // of the entry
 	from []string // whose mail; none: anybody's
-	got  []shownLetter
+	got  []shownMessage
 }
 
 // mailLog is what the stream holds of the mail of one run.
-type mailLog struct {
-	letters []*storedLetter
+type mailRecord struct {
+	mail    []*storedMail
 	called  bool
 	entries []run.Entry
 	seqs    []uint64 // of the entries
@@ -45,60 +45,60 @@ type mailLog struct {
 // the models were shown. Every letter is stored once; it is in one result at
 // the most; in one, if it was there when a call of which it is one was put on
 // the log; and results have it in stream order.
-func (s *sim) conserved(tree subjects.Tree, labels map[subjects.Run]string) (letters int) {
-	logs := map[subjects.Run]*mailLog{}
+func (h *harness) checkMail(tree subjects.Tree, labels map[subjects.Run]string) (letters int) {
+	logs := map[subjects.Run]*mailRecord{}
 	seen := map[string]bool{}
 	// of all letters that runs have written
-	keys := map[string]posted{}
-	runs := s.folded(tree)
-	for _, m := range s.stored(tree) {
-		at, err := s.conn.Space().Parse(m.Subject)
+	keys := map[string]sentMail{}
+	runs := h.fold(tree)
+	for _, m := range h.readTree(tree) {
+		at, err := h.conn.Space().Parse(m.Subject)
 		if err != nil {
-			s.tb.Fatal(err)
+			h.tb.Fatal(err)
 		}
 		if logs[at.Run] == nil {
-			logs[at.Run] = &mailLog{state: runs[at.Run]}
+			logs[at.Run] = &mailRecord{state: runs[at.Run]}
 		}
 		if at.Kind == subjects.Mail {
 			if seen[m.Subject] {
-				s.tb.Errorf("%s was written twice", m.Subject)
+				h.tb.Errorf("%s was written twice", m.Subject)
 			}
 			if !seen[m.Subject] && !strings.Contains(string(m.Body), `"from":"user"`) {
-				keys[at.Key.String()] = posted{at.Run.Path.String(), m}
+				keys[at.Key.String()] = sentMail{at.Run.Path.String(), m}
 			}
 		}
 		if !seen[m.Subject] || at.Kind == subjects.Log {
-			s.hold(logs[at.Run], at, m)
+			h.recordMail(logs[at.Run], at, m)
 		}
 		seen[m.Subject] = true
 	}
 	for r, l := range logs {
-		for _, wrong := range l.sent(r, keys) {
-			s.tb.Errorf("%s (%s): %s", r, labels[r], wrong)
+		for _, wrong := range l.checkSent(r, keys) {
+			h.tb.Errorf("%s (%s): %s", r, labels[r], wrong)
 		}
 	}
 	for key := range keys {
-		s.tb.Errorf("the letter %s is nobody's", key)
+		h.tb.Errorf("the letter %s is nobody's", key)
 	}
 	for r, l := range logs {
-		letters += len(l.letters)
+		letters += len(l.mail)
 		// labels may be those of several trees, if nobody in them has
 		// mail
-		if !l.takes() {
+		if !l.readsMail() {
 			continue
 		}
-		s.model.mu.Lock()
-		shown := s.model.shown[labels[r]]
-		s.model.mu.Unlock()
-		for _, wrong := range l.compare(shown) {
-			s.tb.Errorf("%s (%s): %s\n%s", r, labels[r], wrong, conversation(shown.said))
+		h.tree.mu.Lock()
+		shown := h.tree.lastRequest[labels[r]]
+		h.tree.mu.Unlock()
+		for _, wrong := range l.checkShown(shown) {
+			h.tb.Errorf("%s (%s): %s\n%s", r, labels[r], wrong, conversationText(shown.messages))
 		}
 	}
 	return letters
 }
 
 // posted is a letter that was not looked at yet.
-type posted struct {
+type sentMail struct {
 	to string
 	bus.Stored
 }
@@ -106,7 +106,7 @@ type posted struct {
 // sent says what is wrong with what a run has written: its log says what that
 // has to be. (Of a run that was ended after an entry, what follows from that
 // may be missing.)
-func (l *mailLog) sent(r subjects.Run, keys map[string]posted) (wrong []string) {
+func (l *mailRecord) checkSent(r subjects.Run, keys map[string]sentMail) (wrong []string) {
 	check := func(turn int, key, to, text string) {
 		p, ok := keys[key]
 		delete(keys, key)
@@ -153,14 +153,14 @@ func (l *mailLog) sent(r subjects.Run, keys map[string]posted) (wrong []string) 
 func quoted(text string) string { return strings.Trim(canonical([]byte(strconv.Quote(text))), `"`) }
 
 // hold notes a message of a run.
-func (s *sim) hold(l *mailLog, at subjects.Address, m bus.Stored) {
+func (h *harness) recordMail(l *mailRecord, at subjects.Address, m bus.Stored) {
 	switch at.Kind { //nolint:exhaustive // the rest is no mail
 	case subjects.Call:
 		l.called = true
 	case subjects.Log:
 		e, err := run.DecodeEntry(m.Body)
 		if err != nil {
-			s.tb.Fatal(err)
+			h.tb.Fatal(err)
 		}
 		l.entries, l.seqs = append(l.entries, e), append(l.seqs, m.Seq)
 		for _, c := range e.Calls {
@@ -175,27 +175,27 @@ func (s *sim) hold(l *mailLog, at subjects.Address, m bus.Stored) {
 		}
 		letter, err := run.DecodeMail(m.Body)
 		if err != nil {
-			s.tb.Fatal(err)
+			h.tb.Fatal(err)
 		}
 		body := canonical([]byte(letter.Text))
 		if !letter.Idle {
 			raw, _ := json.Marshal(letter.Text)
 			body = canonical(raw)
 		}
-		l.letters = append(l.letters, &storedLetter{seq: m.Seq, from: letter.From, body: body})
+		l.mail = append(l.mail, &storedMail{seq: m.Seq, from: letter.From, body: body})
 	case subjects.Reply:
 		if at.Turn <= len(l.entries) && l.entries[at.Turn-1].Review != nil &&
 			at.Index == len(l.entries[at.Turn-1].Calls) {
 			return // a verdict
 		}
 		if at.Turn > len(l.entries) || at.Index >= len(l.entries[at.Turn-1].Calls) {
-			s.tb.Errorf("%s answers what was not asked", m.Subject)
+			h.tb.Errorf("%s answers what was not asked", m.Subject)
 			return
 		}
 		c := l.entries[at.Turn-1].Calls[at.Index]
 		below := func(killed string) bool { return c.To == killed || strings.HasPrefix(c.To, killed+"-") }
 		if c.Op == run.OpFork && !slices.ContainsFunc(l.killed, below) {
-			l.letters = append(l.letters, &storedLetter{seq: m.Seq, from: c.To})
+			l.mail = append(l.mail, &storedMail{seq: m.Seq, from: c.To})
 		}
 	}
 }
@@ -211,11 +211,11 @@ func canonical(raw []byte) string {
 }
 
 // compare says what is wrong with what a run was shown.
-func (l *mailLog) compare(last shown) (wrong []string) {
-	for _, t := range l.takings(last) {
+func (l *mailRecord) checkShown(last lastRequest) (wrong []string) {
+	for _, t := range l.mailResults(last) {
 		before := map[string]uint64{} // of all, or of each
 		for _, got := range t.got {
-			i := slices.IndexFunc(l.letters, func(s *storedLetter) bool { return !s.shown && s.is(got) })
+			i := slices.IndexFunc(l.mail, func(s *storedMail) bool { return !s.shown && s.is(got) })
 			if i < 0 {
 				wrong = append(
 					wrong,
@@ -232,15 +232,15 @@ func (l *mailLog) compare(last shown) (wrong []string) {
 			if len(t.from) > 0 {
 				who = got.From
 			}
-			if l.letters[i].seq < before[who] {
+			if l.mail[i].seq < before[who] {
 				wrong = append(
 					wrong,
-					fmt.Sprintf("turn %d: message %d is behind message %d", t.turn, l.letters[i].seq, before[who]),
+					fmt.Sprintf("turn %d: message %d is behind message %d", t.turn, l.mail[i].seq, before[who]),
 				)
 			}
-			l.letters[i].shown, before[who] = true, l.letters[i].seq
+			l.mail[i].shown, before[who] = true, l.mail[i].seq
 		}
-		for _, s := range l.letters {
+		for _, s := range l.mail {
 			if !s.shown && s.seq < t.seq && (len(t.from) == 0 || slices.Contains(t.from, s.from)) {
 				wrong = append(
 					wrong,
@@ -252,7 +252,7 @@ func (l *mailLog) compare(last shown) (wrong []string) {
 	return wrong
 }
 
-func (s *storedLetter) is(got shownLetter) bool {
+func (s *storedMail) is(got shownMessage) bool {
 	if s.from != got.From {
 		return false
 	}
@@ -263,15 +263,15 @@ func (s *storedLetter) is(got shownLetter) bool {
 }
 
 // takes reports whether a run takes mail.
-func (l *mailLog) takes() bool {
+func (l *mailRecord) readsMail() bool {
 	return slices.ContainsFunc(l.entries, func(e run.Entry) bool {
 		return slices.ContainsFunc(e.Calls, func(c run.Call) bool { return c.Op == run.OpMail || c.Op == run.OpWait })
 	})
 }
 
 // takings are the results with mail that a run was shown.
-func (l *mailLog) takings(last shown) (all []taking) {
-	said := ownPart(&provider.Request{Messages: last.said})
+func (l *mailRecord) mailResults(last lastRequest) (all []mailResult) {
+	said := ownMessages(last.messages)
 	turn := 0
 	for _, msg := range said {
 		if len(msg.ToolCalls) > 0 { // the next entry that calls somebody
@@ -286,7 +286,7 @@ func (l *mailLog) takings(last shown) (all []taking) {
 		e := l.entries[turn-1]
 		for k, r := range msg.ToolResults {
 			if c := e.Calls[k]; (c.Op == run.OpMail || c.Op == run.OpWait) && !c.Failed() {
-				all = append(all, taking{turn, l.seqs[turn-1], c.From, lettersIn(r.Content)})
+				all = append(all, mailResult{turn, l.seqs[turn-1], c.From, messagesIn(r.Content)})
 			}
 		}
 	}
@@ -294,7 +294,7 @@ func (l *mailLog) takings(last shown) (all []taking) {
 }
 
 // conversation is one in a few lines.
-func conversation(said []provider.Message) string {
+func conversationText(said []provider.Message) string {
 	var b strings.Builder
 	for _, m := range said {
 		fmt.Fprintf(&b, "\t%s %s", m.Role, m.Content)

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/axebus/axe/agentd"
-	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/configs"
 )
 
@@ -15,31 +14,31 @@ import (
 // parent could not be written. A letter that comes before that is tried again
 // moves the run on, and the word is written nevertheless.
 func TestIdleWordSurvives(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.mailer(map[string][]part{
+	withHarness(t, func(h *harness) {
+		h.forkingLead(map[string][]scriptedModel{
 			"r": {
 				calls(
-					uses("fork", "prompt", "one"),
-				), after(10*time.Second+again/2, calls(uses("send", "to", "r-1-0", "message", "more"))),
-				after(time.Minute, calls(uses("check_mail"))), sums,
+					use("fork", "prompt", "one"),
+				), delayed(10*time.Second+again/2, calls(use("send", "to", "r-1-0", "message", "more"))),
+				delayed(time.Minute, calls(use("check_mail"))), joinsResults,
 			},
-			"r-1-0": {after(10*time.Second, says("first")), calls(uses("check_mail")), says("second")},
+			"r-1-0": {delayed(10*time.Second, says("first")), calls(use("check_mail")), says("second")},
 		})
 		var broken atomic.Bool
-		s.hire("w", engagement{intercept: func(at bus.Point) error {
+		h.startWorker("w", workerOptions{atStep: func(at step) error {
 			if at.Op == "write" && !at.After && strings.HasSuffix(at.Subject, "-idle1") &&
 				broken.CompareAndSwap(false, true) {
-				return errBroken
+				return errBusBroken
 			}
 			return nil
 		}})
-		s.settle()
-		s.completed(
-			s.submit("lead", "go"),
+		h.awaitReady()
+		h.expectCompleted(
+			h.submit("lead", "go"),
 			`c0={"messages":[{"from":"r-1-0","message":{"status":"idle","success":true,"summary":"first"}},`+
 				`{"from":"r-1-0","message":{"status":"idle","success":true,"summary":"second"}}]}`,
 		)
-		s.clean()
+		h.checkVerified()
 	})
 }
 
@@ -49,34 +48,34 @@ const again = time.Second
 // TestForkInTurn: where one call is made after the other, the outcome of one
 // that comes after a fork counts, though the fork goes on.
 func TestForkInTurn(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.mailer(
-			map[string][]part{
-				"r": {calls(uses("fork", "prompt", "one"), call("leaf", "x"), call("leaf", "y")), sums},
+	withHarness(t, func(h *harness) {
+		h.forkingLead(
+			map[string][]scriptedModel{
+				"r": {calls(use("fork", "prompt", "one"), call("leaf", "x"), call("leaf", "y")), joinsResults},
 			},
 		)
-		s.agents[0].Delegation.Styles = append(s.agents[0].Delegation.Styles, configs.StyleCall)
-		s.agents[0].SubAgents = []string{"leaf"}
-		sequential(&s.agents[0])
-		s.agents = append(s.agents, define("leaf", nil))
-		s.parts["leaf"] = repeats
-		s.hire("w", engagement{})
-		s.settle()
-		s.completed(s.submit("lead", "go"), "c0=r-1-0|c1=x|c2=y")
-		s.clean()
+		h.agents[0].Delegation.Styles = append(h.agents[0].Delegation.Styles, configs.StyleCall)
+		h.agents[0].SubAgents = []string{"leaf"}
+		sequential(&h.agents[0])
+		h.agents = append(h.agents, define("leaf", nil))
+		h.models["leaf"] = repeats
+		h.startWorker("w", workerOptions{})
+		h.awaitReady()
+		h.expectCompleted(h.submit("lead", "go"), "c0=r-1-0|c1=x|c2=y")
+		h.checkVerified()
 	})
 }
 
 // TestSentOutLate: who was held up while it sent out what a turn has asked for
 // looks again before it asks the model: another worker has gone on.
 func TestSentOutLate(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.mailer(map[string][]part{
-			"r":     {calls(uses("fork", "prompt", "one")), sums},
-			"r-1-0": {after(time.Hour, says("never"))},
+	withHarness(t, func(h *harness) {
+		h.forkingLead(map[string][]scriptedModel{
+			"r":     {calls(use("fork", "prompt", "one")), joinsResults},
+			"r-1-0": {delayed(time.Hour, says("never"))},
 		})
 		var held atomic.Bool
-		s.hire("w1", engagement{Config: agentd.Config{Slots: 1}, mute: &held, intercept: func(at bus.Point) error {
+		h.startWorker("w1", workerOptions{Config: agentd.Config{Slots: 1}, frozen: &held, atStep: func(at step) error {
 			if at.Op == "write" && !at.After && strings.HasSuffix(at.Subject, ".r-1-0.call") &&
 				held.CompareAndSwap(false, true) {
 				time.Sleep(time.Minute)
@@ -84,16 +83,16 @@ func TestSentOutLate(t *testing.T) {
 			}
 			return nil
 		}})
-		s.settle()
-		r := s.submit("lead", "go")
-		s.asking("lead", 1)
-		s.hire("w2", engagement{})
-		s.completed(r, "c0=r-1-0")
+		h.awaitReady()
+		r := h.submit("lead", "go")
+		h.awaitRequests("lead", 1)
+		h.startWorker("w2", workerOptions{})
+		h.expectCompleted(r, "c0=r-1-0")
 		time.Sleep(2 * time.Minute)
-		if asks := s.asksOf("r"); len(asks) != 2 || asks[1].worker != "w2" {
+		if asks := h.requestsOf("r"); len(asks) != 2 || asks[1].worker.name != "w2" {
 			t.Errorf("the model was asked %d times", len(asks))
 		}
-		s.clean()
+		h.checkVerified()
 	})
 }
 
@@ -101,33 +100,33 @@ func TestSentOutLate(t *testing.T) {
 // model reads it again: the worker that had it before may have gone on
 // meanwhile, though its lease was over.
 func TestAskedOnNewKnowledge(t *testing.T) {
-	for name, plan := range map[string][]part{
-		"an answer": {after(15*time.Second, says("done"))},
-		"a turn":    {after(15*time.Second, calls(uses("check_mail"))), sums},
+	for name, plan := range map[string][]scriptedModel{
+		"an answer": {delayed(15*time.Second, says("done"))},
+		"a turn":    {delayed(15*time.Second, calls(use("check_mail"))), joinsResults},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onStage(t, func(s *stage) {
-				s.mailer(map[string][]part{"r": plan})
+			withHarness(t, func(h *harness) {
+				h.forkingLead(map[string][]scriptedModel{"r": plan})
 				var mute, held atomic.Bool
 				mute.Store(true)
-				s.hire("w1", engagement{Config: agentd.Config{Slots: 1}, mute: &mute})
-				s.settle()
-				r := s.submit("lead", "go")
-				s.asking("lead", 1)
-				s.hire("w2", engagement{opening: func() {
+				h.startWorker("w1", workerOptions{Config: agentd.Config{Slots: 1}, frozen: &mute})
+				h.awaitReady()
+				r := h.submit("lead", "go")
+				h.awaitRequests("lead", 1)
+				h.startWorker("w2", workerOptions{beforeModel: func() {
 					if held.CompareAndSwap(false, true) {
 						time.Sleep(10 * time.Second)
 					}
 				}})
-				s.result(r, time.Hour)
+				h.awaitOutcome(r, time.Hour)
 				time.Sleep(2 * time.Minute)
 				if !held.Load() {
 					t.Error("nobody took the run over")
 				}
-				if asks := s.asksOf("r"); len(asks) != len(plan) {
+				if asks := h.requestsOf("r"); len(asks) != len(plan) {
 					t.Errorf("the model was asked %d times, want %d", len(asks), len(plan))
 				}
-				s.clean()
+				h.checkVerified()
 			})
 		})
 	}

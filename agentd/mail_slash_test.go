@@ -18,7 +18,7 @@ import (
 
 // heardAsCalls is a request as a run would be sent it that calls tools for what
 // this one writes commands for.
-func heardAsCalls(req *provider.Request) *provider.Request {
+func slashToCalls(req *provider.Request) *provider.Request {
 	if !strings.Contains(req.System, "- /slash check-mail") {
 		return req
 	}
@@ -62,11 +62,11 @@ var fine = regexp.MustCompile(
 
 // saidInCommands is an answer whose calls of the tools of mail are lines of
 // text.
-func saidInCommands(resp *provider.Response) *provider.Response {
+func callsToSlash(resp *provider.Response) *provider.Response {
 	as := *resp
 	as.ToolCalls = nil
 	for _, c := range resp.ToolCalls {
-		if line := command(c); line != "" {
+		if line := slashCommand(c); line != "" {
 			as.Content += "\n" + line
 		} else {
 			as.ToolCalls = append(as.ToolCalls, c)
@@ -76,7 +76,7 @@ func saidInCommands(resp *provider.Response) *provider.Response {
 }
 
 // command is the line for a tool call, "" if there is none.
-func command(c provider.ToolCall) string {
+func slashCommand(c provider.ToolCall) string {
 	switch c.Name {
 	case "fork":
 		if c.Arguments["prompt"] == "" {

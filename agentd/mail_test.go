@@ -2,7 +2,6 @@ package agentd_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/agentd/tool"
-	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/subjects"
@@ -24,43 +22,43 @@ func mailing(a *configs.Agent) { a.Delegation.Styles = configs.Styles{configs.St
 
 // mailer is an agent lead whose runs work beside each other: a plan for each,
 // by its id, one part for each of its turns, the last one again and again.
-func (s *stage) mailer(plans map[string][]part) {
-	s.agents = append(s.agents, define("lead", nil, mailing))
+func (h *harness) forkingLead(plans map[string][]scriptedModel) {
+	h.agents = append(h.agents, define("lead", nil, mailing))
 	var mu sync.Mutex
 	times := map[string]int{}
-	s.parts["lead"] = func(ctx context.Context, a *asked) (*provider.Response, error) {
-		plan := plans[a.id()]
+	h.models["lead"] = func(ctx context.Context, req *modelRequest) (*provider.Response, error) {
+		plan := plans[req.runID()]
 		if len(plan) == 0 {
-			return says("of "+a.id())(ctx, a)
+			return says("of "+req.runID())(ctx, req)
 		}
 		mu.Lock()
-		n := times[a.id()]
-		times[a.id()]++
+		n := times[req.runID()]
+		times[req.runID()]++
 		mu.Unlock()
-		return plan[min(n, len(plan)-1)](ctx, a)
+		return plan[min(n, len(plan)-1)](ctx, req)
 	}
 }
 
 // id is that of the run whose model is asked, as it was told.
-func (a *asked) id() string {
-	_, after, _ := strings.Cut(a.req.System, "Your id is ")
+func (req *modelRequest) runID() string {
+	_, after, _ := strings.Cut(req.System, "Your id is ")
 	id, _, _ := strings.Cut(after, ".")
 	return id
 }
 
 // asksOf lists the requests for the model of a run.
-func (s *stage) asksOf(id string) []asked {
-	return slices.DeleteFunc(s.asked("lead"), func(a asked) bool { return a.id() != id })
+func (h *harness) requestsOf(id string) []modelRequest {
+	return slices.DeleteFunc(h.requests("lead"), func(a modelRequest) bool { return a.runID() != id })
 }
 
 // told is what the last message of the n-th request of a run says, results
 // joined.
-func (s *stage) told(id string, n int) string {
-	asks := s.asksOf(id)
+func (h *harness) lastShownTo(id string, n int) string {
+	asks := h.requestsOf(id)
 	if len(asks) < n {
-		s.tb.Fatalf("%s was asked %d times, want %d", id, len(asks), n)
+		h.tb.Fatalf("%s was asked %d times, want %d", id, len(asks), n)
 	}
-	last := asks[n-1].req.Messages[len(asks[n-1].req.Messages)-1]
+	last := asks[n-1].Messages[len(asks[n-1].Messages)-1]
 	parts := []string{last.Content}
 	for _, r := range last.ToolResults {
 		parts = append(parts, r.Content)
@@ -68,86 +66,74 @@ func (s *stage) told(id string, n int) string {
 	return strings.TrimPrefix(strings.Join(parts, "\n"), "\n")
 }
 
-func uses(name string, args ...string) provider.ToolCall {
-	m := map[string]any{}
-	for i := 0; i < len(args); i += 2 {
-		m[args[i]] = args[i+1]
-	}
-	raw, err := json.Marshal(m)
-	if err != nil {
-		panic(err)
-	}
-	return provider.NewToolCall("", name, raw)
-}
-
 // TestForkAndWait: a parent goes on while its forks work; each tells what it
 // has done, and the parent takes that.
 func TestForkAndWait(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.mailer(map[string][]part{
+	withHarness(t, func(h *harness) {
+		h.forkingLead(map[string][]scriptedModel{
 			"r": {
-				calls(uses("fork", "prompt", "one"), uses("fork", "prompt", "two")),
-				calls(spawnCall("wait", `{"from":["r-1-1","r-1-0"]}`)),
-				sums,
+				calls(use("fork", "prompt", "one"), use("fork", "prompt", "two")),
+				calls(useJSON("wait", `{"from":["r-1-1","r-1-0"]}`)),
+				joinsResults,
 			},
-			"r-1-0": {after(time.Minute, says("done one"))},
-			"r-1-1": {after(time.Second, says(`{"success":false,"error":"no such file","partial":"half of it"}`))},
+			"r-1-0": {delayed(time.Minute, says("done one"))},
+			"r-1-1": {delayed(time.Second, says(`{"success":false,"error":"no such file","partial":"half of it"}`))},
 		})
-		s.hire("w", engagement{})
-		s.settle()
-		r := s.submit("lead", "go")
-		o := s.completed(r, `c0={"agents":[`+
+		h.startWorker("w", workerOptions{})
+		h.awaitReady()
+		r := h.submit("lead", "go")
+		o := h.expectCompleted(r, `c0={"agents":[`+
 			`{"id":"r-1-1","status":"received","messages":[{"status":"idle","success":false,"error":"no such file","partial":"half of it"}]},`+
 			`{"id":"r-1-0","status":"received","messages":[{"status":"idle","success":true,"summary":"done one"}]}]}`)
 		if o.Stopped != 2 {
 			t.Errorf("%d forks were ended with the run, want 2", o.Stopped)
 		}
-		if got := s.told("r", 2); got != "r-1-0\nr-1-1" {
+		if got := h.lastShownTo("r", 2); got != "r-1-0\nr-1-1" {
 			t.Errorf("the forks' ids: %q", got)
 		}
-		if waited := s.asksOf("r")[1].from.Sub(s.asksOf("r")[0].to); waited > 50*time.Millisecond {
+		if waited := h.requestsOf("r")[1].began.Sub(h.requestsOf("r")[0].ended); waited > 50*time.Millisecond {
 			t.Errorf("the parent had the ids of its forks after %v", waited)
 		}
-		if got := s.told("r-1-0", 1); got != "one" {
+		if got := h.lastShownTo("r-1-0", 1); got != "one" {
 			t.Errorf("the fork was asked %q", got)
 		}
 		for _, id := range []string{"r-1-0", "r-1-1"} {
-			if n := len(s.asksOf(id)); n != 1 {
+			if n := len(h.requestsOf(id)); n != 1 {
 				t.Errorf("%s was asked %d times", id, n)
 			}
 		}
-		s.eventually(
+		h.eventually(
 			"both forks end",
-			func() bool { return len(s.outcomes(r.Reply(1, 0)))+len(s.outcomes(r.Reply(1, 1))) == 2 },
+			func() bool { return len(h.outcomes(r.Reply(1, 0)))+len(h.outcomes(r.Reply(1, 1))) == 2 },
 		)
-		if o := s.outcomes(r.Reply(1, 0))[0]; o.Reason != run.ReasonParentAnswered {
+		if o := h.outcomes(r.Reply(1, 0))[0]; o.Reason != run.ReasonParentAnswered {
 			t.Errorf("the fork ended as %+v", o)
 		}
-		s.clean()
+		h.checkVerified()
 	})
 }
 
 // TestForkInherits: a fork without a prompt knows the whole conversation of its
 // parent, by reference to its log, and so does a fork of that one.
 func TestForkInherits(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.mailer(map[string][]part{
+	withHarness(t, func(h *harness) {
+		h.forkingLead(map[string][]scriptedModel{
 			"r": {
-				calls(uses("check_mail")),
-				calls(uses("fork"), uses("check_mail"), uses("nonsense")),
-				calls(uses("wait")),
-				sums,
+				calls(use("check_mail")),
+				calls(use("fork"), use("check_mail"), use("nonsense")),
+				calls(use("wait")),
+				joinsResults,
 			},
-			"r-2-0":     {calls(uses("fork")), calls(uses("wait")), sums},
+			"r-2-0":     {calls(use("fork")), calls(use("wait")), joinsResults},
 			"r-2-0-1-0": {says("deep")},
 		})
-		s.agents[0].SystemPrompt = "the words of lead"
-		s.hire("w", engagement{})
-		s.settle()
-		r := s.submit("lead", "the task")
-		s.result(r, time.Hour)
+		h.agents[0].SystemPrompt = "the words of lead"
+		h.startWorker("w", workerOptions{})
+		h.awaitReady()
+		r := h.submit("lead", "the task")
+		h.awaitOutcome(r, time.Hour)
 		var got []string
-		for _, m := range s.asksOf("r-2-0-1-0")[0].req.Messages {
+		for _, m := range h.requestsOf("r-2-0-1-0")[0].Messages {
 			line := []string{string(m.Role) + ": " + m.Content}
 			for _, c := range m.ToolCalls {
 				line = append(line, "["+c.Name+"]")
@@ -178,24 +164,24 @@ func TestForkInherits(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)
 		}
-		if sys := s.asksOf("r-2-0-1-0")[0].req.System; !strings.HasPrefix(
+		if sys := h.requestsOf("r-2-0-1-0")[0].System; !strings.HasPrefix(
 			sys,
 			"the words of lead\n\n## Sub-agents\n\nYour id is r-2-0-1-0. Your parent's id is r-2-0.",
 		) {
 			t.Errorf("the system text: %s", sys)
 		}
-		for _, call := range s.all(r.Space.CallOf(r.Tree, r.Path.Child(2, 0))) {
+		for _, call := range h.readAll(r.Space.CallOf(r.Tree, r.Path.Child(2, 0))) {
 			if strings.Contains(string(call.Body), "task") && len(call.Body) > 200 {
 				t.Errorf("the call carries the conversation: %s", call.Body)
 			}
 		}
-		if got := s.told("r", 4); !strings.Contains(
+		if got := h.lastShownTo("r", 4); !strings.Contains(
 			got,
 			`{"from":"r-2-0","message":{"status":"idle","success":true,"summary":"c0={\"messages\":[{\"from\":\"r-2-0-1-0\"`,
 		) {
 			t.Errorf("the parent was told %s", got)
 		}
-		s.clean()
+		h.checkVerified()
 	})
 }
 
@@ -203,67 +189,67 @@ func TestForkInherits(t *testing.T) {
 // of itself knows its conversation, and is not told to submit, which it cannot.
 // A prompt of blanks is none.
 func TestForkOfNobodysDefinition(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.agents = []configs.Agent{define("lead", nil, func(a *configs.Agent) {
+	withHarness(t, func(h *harness) {
+		h.agents = []configs.Agent{define("lead", nil, func(a *configs.Agent) {
 			a.Delegation.Styles = configs.Styles{configs.StyleSpawn, configs.StyleMail}
 		})}
-		s.parts["lead"] = func(ctx context.Context, a *asked) (*provider.Response, error) {
-			switch last := a.req.Messages[len(a.req.Messages)-1]; {
-			case a.id() == "r" && a.turn == 1:
-				return calls(spawnCall("spawn_agent", `{"task":"the task"}`))(ctx, a)
-			case a.id() == "r-1-0" && a.turn == 1:
-				return calls(uses("fork", "prompt", " \n"))(ctx, a)
-			case a.id() == "r-1-0" && a.turn == 2:
-				return calls(uses("wait"))(ctx, a)
-			case a.id() == "r-1-0":
-				return submits(last.ToolResults[0].Content)(ctx, a)
+		h.models["lead"] = func(ctx context.Context, req *modelRequest) (*provider.Response, error) {
+			switch last := req.Messages[len(req.Messages)-1]; {
+			case req.runID() == "r" && req.turn == 1:
+				return calls(useJSON("spawn_agent", `{"task":"the task"}`))(ctx, req)
+			case req.runID() == "r-1-0" && req.turn == 1:
+				return calls(use("fork", "prompt", " \n"))(ctx, req)
+			case req.runID() == "r-1-0" && req.turn == 2:
+				return calls(use("wait"))(ctx, req)
+			case req.runID() == "r-1-0":
+				return submits(last.ToolResults[0].Content)(ctx, req)
 			}
-			return says("done")(ctx, a)
+			return says("done")(ctx, req)
 		}
-		s.hire("w", engagement{})
-		s.settle()
-		s.completed(s.submit("lead", "go"), "done")
-		fork := s.asksOf("r-1-0-1-0")[0].req
+		h.startWorker("w", workerOptions{})
+		h.awaitReady()
+		h.expectCompleted(h.submit("lead", "go"), "done")
+		fork := h.requestsOf("r-1-0-1-0")[0].Request
 		if strings.Contains(fork.System, "submit") || len(fork.Messages) != 3 ||
 			!strings.Contains(fork.Messages[0].Content, "the task") {
 			t.Errorf("%s\n%+v", fork.System, fork.Messages)
 		}
-		s.clean()
+		h.checkVerified()
 	})
 }
 
 // TestSendWakes: an idle fork goes on with what it is sent, knowing what it did
 // before, on any worker; it is told who has written and takes it itself.
 func TestSendWakes(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.mailer(map[string][]part{
+	withHarness(t, func(h *harness) {
+		h.forkingLead(map[string][]scriptedModel{
 			"r": {
-				calls(uses("fork", "prompt", "one")), calls(uses("wait")),
+				calls(use("fork", "prompt", "one")), calls(use("wait")),
 				calls(
-					uses("send", "to", "r-1-0", "message", "and another thing"),
-					spawnCall("wait", `{"from":["r-1-0"]}`),
-				), sums,
+					use("send", "to", "r-1-0", "message", "and another thing"),
+					useJSON("wait", `{"from":["r-1-0"]}`),
+				), joinsResults,
 			},
-			"r-1-0": {says("first"), calls(uses("check_mail")), sums},
+			"r-1-0": {says("first"), calls(use("check_mail")), joinsResults},
 		})
-		first := s.hire("w1", engagement{})
-		s.settle()
-		r := s.submit("lead", "go")
-		s.eventually("the fork is idle", func() bool { return len(s.all(r.Mail(r.Path.Child(1, 0).IdleKey(1)))) == 1 })
-		s.hire("w2", engagement{})
-		s.settle()
-		first.leave(s)
-		s.completed(
+		first := h.startWorker("w1", workerOptions{})
+		h.awaitReady()
+		r := h.submit("lead", "go")
+		h.eventually("the fork is idle", func() bool { return len(h.readAll(r.Mail(r.Path.Child(1, 0).IdleKey(1)))) == 1 })
+		h.startWorker("w2", workerOptions{})
+		h.awaitReady()
+		first.drain()
+		h.expectCompleted(
 			r,
 			`c0=sent to r-1-0|c1={"agents":[{"id":"r-1-0","status":"received","messages":[{"status":"idle","success":true,`+
 				`"summary":"c0={\"messages\":[{\"from\":\"r\",\"message\":\"and another thing\"}]}"}]}]}`,
 		)
 		if diff := cmp.Diff([]provider.Message{
 			{Role: provider.User, Content: "one"}, {Role: provider.Assistant, Content: "first"}, {Role: provider.User, Content: "got mail from r"},
-		}, s.asksOf("r-1-0")[1].req.Messages); diff != "" {
+		}, h.requestsOf("r-1-0")[1].Messages); diff != "" {
 			t.Error(diff)
 		}
-		s.clean()
+		h.checkVerified()
 	})
 }
 
@@ -271,130 +257,130 @@ func TestSendWakes(t *testing.T) {
 // mail that comes while a run is idle, at work or waiting is taken once, in
 // stream order.
 func TestSiblingsWrite(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.mailer(map[string][]part{
+	withHarness(t, func(h *harness) {
+		h.forkingLead(map[string][]scriptedModel{
 			"r": {
-				calls(uses("fork", "prompt", "one"), uses("fork", "prompt", "two")),
-				calls(spawnCall("wait", `{"from":["r-1-0","r-1-1"]}`)),
-				sums,
+				calls(use("fork", "prompt", "one"), use("fork", "prompt", "two")),
+				calls(useJSON("wait", `{"from":["r-1-0","r-1-1"]}`)),
+				joinsResults,
 			},
 			"r-1-0": {
-				after(time.Second, calls( // r-1-1 may be stored after it
-					uses(
+				delayed(time.Second, calls( // r-1-1 may be stored after it
+					use(
 						"send",
 						"to",
 						"r-1-1",
 						"message",
 						"hello",
 					),
-					uses("send", "to", "r-1-1", "message", "again"),
-					uses("send", "to", "r", "message", "so far"),
+					use("send", "to", "r-1-1", "message", "again"),
+					use("send", "to", "r", "message", "so far"),
 				)), says("told"),
 			},
-			"r-1-1": {after(time.Minute, calls(uses("check_mail"), uses("check_mail"))), sums},
+			"r-1-1": {delayed(time.Minute, calls(use("check_mail"), use("check_mail"))), joinsResults},
 		})
-		s.hire("w", engagement{})
-		s.settle()
-		s.completed(
-			s.submit("lead", "go"),
+		h.startWorker("w", workerOptions{})
+		h.awaitReady()
+		h.expectCompleted(
+			h.submit("lead", "go"),
 			`c0={"agents":[{"id":"r-1-0","status":"received","messages":["so far",{"status":"idle","success":true,"summary":"told"}]},`+
 				`{"id":"r-1-1","status":"received","messages":[{"status":"idle","success":true,"summary":`+
 				`"c0={\"messages\":[{\"from\":\"r-1-0\",\"message\":\"hello\"},{\"from\":\"r-1-0\",\"message\":\"again\"}]}|c1=no mail"}]}]}`,
 		)
-		s.clean()
+		h.checkVerified()
 	})
 }
 
 // TestKillAndStandings: who is killed ends with all below it and says nothing
 // any more; a wait tells what each of those that it waited for is doing.
 func TestKillAndStandings(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.mailer(map[string][]part{
+	withHarness(t, func(h *harness) {
+		h.forkingLead(map[string][]scriptedModel{
 			"r": {
 				calls(
-					uses("fork", "prompt", "killed"),
-					uses("fork", "prompt", "slow"),
-					uses("fork", "prompt", "quick"),
-					uses("fork", "prompt", "talks"),
+					use("fork", "prompt", "killed"),
+					use("fork", "prompt", "slow"),
+					use("fork", "prompt", "quick"),
+					use("fork", "prompt", "talks"),
 				),
-				after(10*time.Second, calls(uses("kill", "id", "r-1-0"), uses("check_mail"))),
-				calls(spawnCall("wait", `{"timeout":5,"from":["r-1-3","r-1-2","r-1-1","r-1-0"]}`)),
-				calls(uses("check_mail")), sums,
+				delayed(10*time.Second, calls(use("kill", "id", "r-1-0"), use("check_mail"))),
+				calls(useJSON("wait", `{"timeout":5,"from":["r-1-3","r-1-2","r-1-1","r-1-0"]}`)),
+				calls(use("check_mail")), joinsResults,
 			},
-			"r-1-0":     {calls(uses("fork", "prompt", "below")), after(time.Hour, says("never"))},
-			"r-1-0-1-0": {after(time.Hour, says("never"))},
-			"r-1-1":     {after(time.Hour, says("never"))},
+			"r-1-0":     {calls(use("fork", "prompt", "below")), delayed(time.Hour, says("never"))},
+			"r-1-0-1-0": {delayed(time.Hour, says("never"))},
+			"r-1-1":     {delayed(time.Hour, says("never"))},
 			"r-1-3": {
-				after(11*time.Second, calls(uses("send", "to", "r", "message", "hello"))),
-				after(time.Hour, says("never")),
+				delayed(11*time.Second, calls(use("send", "to", "r", "message", "hello"))),
+				delayed(time.Hour, says("never")),
 			},
 		})
-		s.hire("w", engagement{})
-		s.settle()
-		r := s.submit("lead", "go")
-		s.completed(r, "c0=no mail")
-		if got, want := s.told("r", 3), "killed r-1-0\n"+`{"messages":[{"from":"r-1-2","message":{"status":"idle","success":true,"summary":"of r-1-2"}}]}`; got != want {
+		h.startWorker("w", workerOptions{})
+		h.awaitReady()
+		r := h.submit("lead", "go")
+		h.expectCompleted(r, "c0=no mail")
+		if got, want := h.lastShownTo("r", 3), "killed r-1-0\n"+`{"messages":[{"from":"r-1-2","message":{"status":"idle","success":true,"summary":"of r-1-2"}}]}`; got != want {
 			t.Errorf("\n got %s\nwant %s", got, want)
 		}
 		want := `{"agents":[{"id":"r-1-3","status":"received","messages":["hello"]},{"id":"r-1-2","status":"idle"},{"id":"r-1-1","status":"running"},{"id":"r-1-0","status":"dead"}]}`
-		if got := s.told("r", 4); got != want {
+		if got := h.lastShownTo("r", 4); got != want {
 			t.Errorf("\n got %s\nwant %s", got, want)
 		}
 		for _, id := range []string{"r-1-0-1-0", "r-1-0", "r-1-1", "r-1-3"} {
-			s.eventually(id+" was stopped", func() bool { asks := s.asksOf(id); return asks[len(asks)-1].err != nil })
+			h.eventually(id+" was stopped", func() bool { asks := h.requestsOf(id); return asks[len(asks)-1].err != nil })
 		}
-		s.clean()
+		h.checkVerified()
 	})
 }
 
 // TestMailErrors: each mistake has its own text.
 func TestMailErrors(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.mailer(map[string][]part{
+	withHarness(t, func(h *harness) {
+		h.forkingLead(map[string][]scriptedModel{
 			"r": {
-				calls(uses("fork", "prompt", "one"), uses("fork", "prompt", "two")),
-				after(10*time.Second, calls(uses("kill", "id", "r-1-1"))),
-				after(time.Minute, calls(
-					uses(
+				calls(use("fork", "prompt", "one"), use("fork", "prompt", "two")),
+				delayed(10*time.Second, calls(use("kill", "id", "r-1-1"))),
+				delayed(time.Minute, calls(
+					use(
 						"send",
 						"to",
 						"r-9-9",
 						"message",
 						"x",
 					),
-					uses("send", "to", "no id", "message", "x"),
-					uses("send", "to", "r", "message", "x"),
-					uses(
+					use("send", "to", "no id", "message", "x"),
+					use("send", "to", "r", "message", "x"),
+					use(
 						"send",
 						"to",
 						"r-1-1",
 						"message",
 						"x",
 					),
-					uses("send", "to", "r-1-0"),
-					uses("send", "message", "x"),
-					uses("kill", "id", "r-1-1"),
-					uses("kill", "id", "r"),
-					uses("kill"),
-					uses("kill", "id", "r-8-0"),
-					uses(
+					use("send", "to", "r-1-0"),
+					use("send", "message", "x"),
+					use("kill", "id", "r-1-1"),
+					use("kill", "id", "r"),
+					use("kill"),
+					use("kill", "id", "r-8-0"),
+					use(
 						"wait",
 						"timeout",
 						"soon",
 					),
-					spawnCall("wait", `{"from":["r-7-0"]}`),
-					spawnCall("wait", `{"from":[1]}`),
-					uses("wait", "from", "r"),
+					useJSON("wait", `{"from":["r-7-0"]}`),
+					useJSON("wait", `{"from":[1]}`),
+					use("wait", "from", "r"),
 				)),
-				sums,
+				joinsResults,
 			},
 			// r-1-1 may be stored after it
-			"r-1-0": {after(time.Second, calls(uses("kill", "id", "r"), uses("kill", "id", "r-1-1"))), sums},
+			"r-1-0": {delayed(time.Second, calls(use("kill", "id", "r"), use("kill", "id", "r-1-1"))), joinsResults},
 		})
-		s.hire("w", engagement{})
-		s.settle()
-		r := s.submit("lead", "go")
-		o := s.result(r, time.Hour)
+		h.startWorker("w", workerOptions{})
+		h.awaitReady()
+		r := h.submit("lead", "go")
+		o := h.awaitOutcome(r, time.Hour)
 		want := strings.Join([]string{
 			`c0=send error: there is no agent with the id "r-9-9"`, `c1=send error: there is no agent with the id "no id"`, `c2=send error: you cannot write to yourself`,
 			`c3=send error: agent "r-1-1" has ended`, `c4=send error: "message" argument is required`, `c5=send error: "to" argument is required`,
@@ -406,11 +392,11 @@ func TestMailErrors(t *testing.T) {
 		if diff := cmp.Diff(strings.Split(want, "|"), strings.Split(o.Result, "|")); diff != "" {
 			t.Error(diff)
 		}
-		if got := s.told("r-1-0", 2); got != "kill error: agent \"r\" is above you: only those above an agent may kill it\n"+
+		if got := h.lastShownTo("r-1-0", 2); got != "kill error: agent \"r\" is above you: only those above an agent may kill it\n"+
 			`kill error: agent "r-1-1" is not below you: only those above an agent may kill it` {
 			t.Error(got)
 		}
-		s.clean()
+		h.checkVerified()
 	})
 }
 
@@ -418,26 +404,26 @@ func TestMailErrors(t *testing.T) {
 // somebody else has written to since, is at work: who waits for it waits until
 // it is idle again.
 func TestWaitForWhoWasWoken(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.mailer(map[string][]part{
+	withHarness(t, func(h *harness) {
+		h.forkingLead(map[string][]scriptedModel{
 			"r": {
-				calls(uses("fork", "prompt", "one")), calls(spawnCall("wait", `{"from":["r-1-0"]}`)),
-				after(10*time.Second, calls(spawnCall("wait", `{"from":["r-1-0"]}`))),
-				calls(spawnCall("wait", `{"from":["r-1-0"]}`)), sums,
+				calls(use("fork", "prompt", "one")), calls(useJSON("wait", `{"from":["r-1-0"]}`)),
+				delayed(10*time.Second, calls(useJSON("wait", `{"from":["r-1-0"]}`))),
+				calls(useJSON("wait", `{"from":["r-1-0"]}`)), joinsResults,
 			},
-			"r-1-0": {says("first"), after(time.Minute, says("second"))},
+			"r-1-0": {says("first"), delayed(time.Minute, says("second"))},
 		})
-		s.hire("w", engagement{})
-		s.settle()
-		r := s.submit("lead", "go")
-		s.eventually("the first word was taken", func() bool { return len(s.asksOf("r")) == 3 })
-		s.pub(s.child(r, "lead", 0).Mail(s.key("m")), `{"from":"user","text":"more"}`)
-		s.completed(r, `c0={"agents":[{"id":"r-1-0","status":"idle"}]}`)
+		h.startWorker("w", workerOptions{})
+		h.awaitReady()
+		r := h.submit("lead", "go")
+		h.eventually("the first word was taken", func() bool { return len(h.requestsOf("r")) == 3 })
+		h.publish(h.child(r, "lead", 0).Mail(h.key("m")), `{"from":"user","text":"more"}`)
+		h.expectCompleted(r, `c0={"agents":[{"id":"r-1-0","status":"idle"}]}`)
 		const second = `{"agents":[{"id":"r-1-0","status":"received","messages":[{"status":"idle","success":true,"summary":"second"}]}]}`
-		if got := s.told("r", 4); got != second {
+		if got := h.lastShownTo("r", 4); got != second {
 			t.Errorf("it was told %s", got)
 		}
-		s.clean()
+		h.checkVerified()
 	})
 }
 
@@ -445,107 +431,107 @@ func TestWaitForWhoWasWoken(t *testing.T) {
 // not looked at, it is told of before that is its answer; what a person writes
 // to one without mail tools it is given as it is.
 func TestMailAtTheEnd(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.mailer(map[string][]part{
+	withHarness(t, func(h *harness) {
+		h.forkingLead(map[string][]scriptedModel{
 			"r": {
-				calls(uses("fork", "prompt", "one")),
-				after(time.Minute, says("too early")),
-				calls(uses("check_mail")),
-				sums,
+				calls(use("fork", "prompt", "one")),
+				delayed(time.Minute, says("too early")),
+				calls(use("check_mail")),
+				joinsResults,
 			},
-			"r-1-0": {after(10*time.Second, says("found"))},
+			"r-1-0": {delayed(10*time.Second, says("found"))},
 		})
-		s.hire("w", engagement{})
-		s.settle()
-		r := s.submit("lead", "go")
-		s.completed(
+		h.startWorker("w", workerOptions{})
+		h.awaitReady()
+		r := h.submit("lead", "go")
+		h.expectCompleted(
 			r,
 			`c0={"messages":[{"from":"r-1-0","message":{"status":"idle","success":true,"summary":"found"}}]}`,
 		)
-		if told := s.told("r", 3); told != "got mail from r-1-0" {
+		if told := h.lastShownTo("r", 3); told != "got mail from r-1-0" {
 			t.Errorf("it was told %q", told)
 		}
-		s.clean()
+		h.checkVerified()
 	})
-	onStage(t, func(s *stage) {
-		s.agents = []configs.Agent{define("lead", []string{"leaf"}), define("leaf", nil)}
-		s.parts["lead"] = turns(calls(call("leaf", "x")), after(time.Minute, says("first")), sayNews)
-		s.hire("w", engagement{})
-		s.settle()
-		r := s.submit("lead", "go")
-		s.asking("lead", 2)
-		s.pub(r.Mail(s.key("m")), `{"from":"user","text":"And the rest?"}`)
-		s.completed(r, "user: go|assistant: calling|tool: |assistant: first|user: And the rest?")
-		s.clean()
+	withHarness(t, func(h *harness) {
+		h.agents = []configs.Agent{define("lead", []string{"leaf"}), define("leaf", nil)}
+		h.models["lead"] = turns(calls(call("leaf", "x")), delayed(time.Minute, says("first")), recites)
+		h.startWorker("w", workerOptions{})
+		h.awaitReady()
+		r := h.submit("lead", "go")
+		h.awaitRequests("lead", 2)
+		h.publish(r.Mail(h.key("m")), `{"from":"user","text":"And the rest?"}`)
+		h.expectCompleted(r, "user: go|assistant: calling|tool: |assistant: first|user: And the rest?")
+		h.checkVerified()
 	})
 }
 
 // TestMailAndAnEnd: who was cancelled while it gave its answer, or was stopped,
 // does not answer for that mail comes too.
 func TestMailAndAnEnd(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.agents = []configs.Agent{define("lead", nil, mailing)}
+	withHarness(t, func(h *harness) {
+		h.agents = []configs.Agent{define("lead", nil, mailing)}
 		var r subjects.Run
-		s.parts["lead"] = func(ctx context.Context, a *asked) (*provider.Response, error) {
-			if len(s.asked("lead")) > 1 {
-				return says("second")(ctx, a)
+		h.models["lead"] = func(ctx context.Context, req *modelRequest) (*provider.Response, error) {
+			if len(h.requests("lead")) > 1 {
+				return says("second")(ctx, req)
 			}
-			s.pub(r.Mail(s.key("m")), `{"from":"user","text":"And the rest?"}`)
-			s.pub(r.Interrupt(s.key("stop")), "")
-			s.eventually("both are stored", func() bool { return len(s.all(r.Interrupt(s.key("stop")))) == 1 })
-			return says("first")(context.WithoutCancel(ctx), a)
+			h.publish(r.Mail(h.key("m")), `{"from":"user","text":"And the rest?"}`)
+			h.publish(r.Interrupt(h.key("stop")), "")
+			h.eventually("both are stored", func() bool { return len(h.readAll(r.Interrupt(h.key("stop")))) == 1 })
+			return says("first")(context.WithoutCancel(ctx), req)
 		}
-		r = s.root("lead")
-		s.hire("w", engagement{})
-		s.settle()
-		s.send(r, "go")
-		s.eventually("it was stopped", func() bool { return len(s.entries(r)) == 1 })
+		r = h.root("lead")
+		h.startWorker("w", workerOptions{})
+		h.awaitReady()
+		h.submitTo(r, "go")
+		h.eventually("it was stopped", func() bool { return len(h.entries(r)) == 1 })
 		time.Sleep(time.Minute)
-		if n := len(s.outcomes(r.Space.Result(r.Agent, r.Tree))); n != 0 {
+		if n := len(h.outcomes(r.Space.Result(r.Agent, r.Tree))); n != 0 {
 			t.Fatal("it has answered")
 		}
-		s.pub(r.Mail(s.key("go")), `{"from":"user","text":"Go on."}`)
-		s.completed(r, "second")
-		s.clean()
+		h.publish(r.Mail(h.key("go")), `{"from":"user","text":"Go on."}`)
+		h.expectCompleted(r, "second")
+		h.checkVerified()
 	})
 }
 
 // TestSendToTheDeaf: who writes to a run that cannot look for mail is told so;
 // nothing is sent.
 func TestSendToTheDeaf(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.agents = []configs.Agent{
+	withHarness(t, func(h *harness) {
+		h.agents = []configs.Agent{
 			define("top", []string{"helper", "other"}),
 			define("helper", nil, mailing),
 			define("other", []string{"leaf"}),
 			define("leaf", nil),
 		}
-		s.parts["top"] = turns(calls(call("helper", "x"), call("other", "x")), sums)
-		s.parts["helper"] = turns(
-			after(
+		h.models["top"] = turns(calls(call("helper", "x"), call("other", "x")), joinsResults)
+		h.models["helper"] = turns(
+			delayed(
 				time.Minute,
 				calls(
-					uses("send", "to", "r", "message", "a finding"),
-					uses("send", "to", "r-1-1", "message", "hello"),
+					use("send", "to", "r", "message", "a finding"),
+					use("send", "to", "r-1-1", "message", "hello"),
 				),
 			),
-			sums,
+			joinsResults,
 		)
-		s.parts["other"] = turns(calls(call("leaf", "x")), sums)
-		s.parts["leaf"] = after(5*time.Minute, says("done"))
-		s.hire("w", engagement{})
-		s.settle()
-		r := s.submit("top", "go")
-		s.completed(
+		h.models["other"] = turns(calls(call("leaf", "x")), joinsResults)
+		h.models["leaf"] = delayed(5*time.Minute, says("done"))
+		h.startWorker("w", workerOptions{})
+		h.awaitReady()
+		r := h.submit("top", "go")
+		h.expectCompleted(
 			r,
 			`c0=c0=send error: agent "r" cannot read mail: what you have for it is your answer|c1=send error: agent "r-1-1" cannot read mail|c1=c0=done`,
 		)
-		for _, m := range s.all(r.Space.TreeOf(r.Tree)) {
+		for _, m := range h.readAll(r.Space.TreeOf(r.Tree)) {
 			if strings.Contains(m.Subject, ".in.mail.") {
 				t.Errorf("%s was sent", m.Subject)
 			}
 		}
-		s.clean()
+		h.checkVerified()
 	})
 }
 
@@ -553,84 +539,84 @@ func TestSendToTheDeaf(t *testing.T) {
 // that is ended is mail too; a run whose own model fails ends those that it has
 // forked.
 func TestForkFails(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.mailer(map[string][]part{
+	withHarness(t, func(h *harness) {
+		h.forkingLead(map[string][]scriptedModel{
 			"r": {
 				calls(
-					uses("fork", "prompt", "one"),
-				), calls(uses("wait")), calls(uses("send", "to", "r-1-0", "message", "once more"), uses("wait")),
-				calls(uses("wait")), fails(&provider.Error{Category: provider.Auth, Message: "no key"}),
+					use("fork", "prompt", "one"),
+				), calls(use("wait")), calls(use("send", "to", "r-1-0", "message", "once more"), use("wait")),
+				calls(use("wait")), fails(&provider.Error{Category: provider.Auth, Message: "no key"}),
 			},
 			"r-1-0": {
-				calls(uses("check_mail")),
+				calls(use("check_mail")),
 				fails(&provider.Error{Category: provider.Server, Message: "down"}),
 				says("better"),
-				after(time.Hour, says("never")),
+				delayed(time.Hour, says("never")),
 			},
 		})
-		s.hire("w", engagement{})
-		s.settle()
-		r := s.submit("lead", "go")
-		s.eventually("it waits again", func() bool { return len(s.entries(r)) == 4 })
-		s.pub(s.child(r, "lead", 0).Cancel(), `{"text":"enough"}`)
-		s.failed(r, run.KindError, "auth: no key")
+		h.startWorker("w", workerOptions{})
+		h.awaitReady()
+		r := h.submit("lead", "go")
+		h.eventually("it waits again", func() bool { return len(h.entries(r)) == 4 })
+		h.publish(h.child(r, "lead", 0).Cancel(), `{"text":"enough"}`)
+		h.expectFailed(r, run.KindError, "auth: no key")
 		want := []string{
 			`{"messages":[{"from":"r-1-0","message":{"status":"idle","success":false,"error":"server: down","partial":"calling"}}]}`,
 			"sent to r-1-0\n" + `{"messages":[{"from":"r-1-0","message":{"status":"idle","success":true,"summary":"better"}}]}`,
 			`{"messages":[{"from":"r-1-0","message":{"status":"dead","success":false,"error":"enough","error_kind":"cancelled","partial":"better"}}]}`,
 		}
-		if diff := cmp.Diff(want, []string{s.told("r", 3), s.told("r", 4), s.told("r", 5)}); diff != "" {
+		if diff := cmp.Diff(want, []string{h.lastShownTo("r", 3), h.lastShownTo("r", 4), h.lastShownTo("r", 5)}); diff != "" {
 			t.Error(diff)
 		}
-		s.clean()
+		h.checkVerified()
 	})
 }
 
 // TestMailBeforeTheCall: what was written to a run before it was called is none
 // of it, for whoever reads it how.
 func TestMailBeforeTheCall(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.mailer(map[string][]part{
-			"r":     {calls(uses("fork", "prompt", "one"), uses("check_mail")), calls(uses("wait")), sums},
-			"r-1-0": {after(time.Minute, says("done"))},
+	withHarness(t, func(h *harness) {
+		h.forkingLead(map[string][]scriptedModel{
+			"r":     {calls(use("fork", "prompt", "one"), use("check_mail")), calls(use("wait")), joinsResults},
+			"r-1-0": {delayed(time.Minute, says("done"))},
 		})
-		r := s.root("lead")
-		s.pub(r.Mail(s.key("early")), `{"from":"ops","text":"early"}`)
-		first := s.hire("w1", engagement{})
-		s.settle()
-		s.send(r, "go")
-		s.eventually("it waits", func() bool { return len(s.entries(r)) >= 2 })
-		s.hire("w2", engagement{})
-		s.settle()
-		first.leave(s)
-		s.result(r, time.Hour)
-		asks := s.asksOf("r")
-		if diff := cmp.Diff(asks[1].results(), asks[2].req.Messages[2].ToolResults); diff != "" ||
+		r := h.root("lead")
+		h.publish(r.Mail(h.key("early")), `{"from":"ops","text":"early"}`)
+		first := h.startWorker("w1", workerOptions{})
+		h.awaitReady()
+		h.submitTo(r, "go")
+		h.eventually("it waits", func() bool { return len(h.entries(r)) >= 2 })
+		h.startWorker("w2", workerOptions{})
+		h.awaitReady()
+		first.drain()
+		h.awaitOutcome(r, time.Hour)
+		asks := h.requestsOf("r")
+		if diff := cmp.Diff(asks[1].results(), asks[2].Messages[2].ToolResults); diff != "" ||
 			asks[1].results()[1].Content != "no mail" {
 			t.Errorf("two workers have shown different results of one turn:\n%s", diff)
 		}
-		s.clean()
+		h.checkVerified()
 	})
 }
 
 // TestForksAreCounted: what a fork has taken by its last word is counted where
 // it is at rest when its parent ends; and it is told why it is ended.
 func TestForksAreCounted(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.mailer(
-			map[string][]part{
-				"r":     {calls(uses("fork", "prompt", "one")), calls(uses("wait")), sums},
+	withHarness(t, func(h *harness) {
+		h.forkingLead(
+			map[string][]scriptedModel{
+				"r":     {calls(use("fork", "prompt", "one")), calls(use("wait")), joinsResults},
 				"r-1-0": {says("done")},
 			},
 		)
-		s.hire("w", engagement{})
-		s.settle()
-		r := s.submit("lead", "go")
-		if o := s.result(r, time.Hour); o.Subtree.Runs != 2 || o.Subtree.ModelCalls != 4 {
+		h.startWorker("w", workerOptions{})
+		h.awaitReady()
+		r := h.submit("lead", "go")
+		if o := h.awaitOutcome(r, time.Hour); o.Subtree.Runs != 2 || o.Subtree.ModelCalls != 4 {
 			t.Errorf("%d runs and %d model calls, want 2 and 4", o.Subtree.Runs, o.Subtree.ModelCalls)
 		}
-		s.eventually("the fork ends", func() bool { return len(s.outcomes(r.Reply(1, 0))) == 1 })
-		if o := s.outcomes(r.Reply(1, 0))[0]; o.Kind != run.KindCancelled || o.Reason != run.ReasonParentAnswered {
+		h.eventually("the fork ends", func() bool { return len(h.outcomes(r.Reply(1, 0))) == 1 })
+		if o := h.outcomes(r.Reply(1, 0))[0]; o.Kind != run.KindCancelled || o.Reason != run.ReasonParentAnswered {
 			t.Errorf("%+v", o)
 		}
 	})
@@ -639,32 +625,32 @@ func TestForksAreCounted(t *testing.T) {
 // TestIdleWordThatIsOld: a fork that was written to while its word was on the
 // way is at work, whatever the word says.
 func TestIdleWordThatIsOld(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.mailer(map[string][]part{
+	withHarness(t, func(h *harness) {
+		h.forkingLead(map[string][]scriptedModel{
 			"r": {
 				calls(
-					uses("fork", "prompt", "one"),
-				), after(10*time.Second, calls(uses("send", "to", "r-1-0", "message", "more"))),
-				after(
+					use("fork", "prompt", "one"),
+				), delayed(10*time.Second, calls(use("send", "to", "r-1-0", "message", "more"))),
+				delayed(
 					10*time.Second,
-					calls(uses("check_mail")),
-				), calls(spawnCall("wait", `{"timeout":300,"from":["r-1-0"]}`)), sums,
+					calls(use("check_mail")),
+				), calls(useJSON("wait", `{"timeout":300,"from":["r-1-0"]}`)), joinsResults,
 			},
-			"r-1-0": {says("first"), after(time.Minute, says("second"))},
+			"r-1-0": {says("first"), delayed(time.Minute, says("second"))},
 		})
-		late := func(at bus.Point) error { // the word comes after the letter
+		late := func(at step) error { // the word comes after the letter
 			if at.Op == "write" && !at.After && strings.HasSuffix(at.Subject, "r-1-0-idle1") {
 				time.Sleep(15 * time.Second)
 			}
 			return nil
 		}
-		s.hire("w", engagement{intercept: late})
-		s.settle()
-		s.completed(
-			s.submit("lead", "go"),
+		h.startWorker("w", workerOptions{atStep: late})
+		h.awaitReady()
+		h.expectCompleted(
+			h.submit("lead", "go"),
 			`c0={"agents":[{"id":"r-1-0","status":"received","messages":[{"status":"idle","success":true,"summary":"second"}]}]}`,
 		)
-		s.clean()
+		h.checkVerified()
 	})
 }
 
@@ -672,64 +658,64 @@ func TestIdleWordThatIsOld(t *testing.T) {
 // was written to it before, and waits for more: who asks for it again is told
 // so at once.
 func TestIdleWordOfWhoWasStopped(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.mailer(map[string][]part{
+	withHarness(t, func(h *harness) {
+		h.forkingLead(map[string][]scriptedModel{
 			"r": {
-				calls(uses("fork", "prompt", "one"), uses("fork", "prompt", "two")),
-				after(10*time.Second, calls(uses("send", "to", "r-1-0", "message", "more"))),
+				calls(use("fork", "prompt", "one"), use("fork", "prompt", "two")),
+				delayed(10*time.Second, calls(use("send", "to", "r-1-0", "message", "more"))),
 				calls(
-					spawnCall("wait", `{"timeout":3000,"from":["r-1-0"]}`),
-				), calls(spawnCall("wait", `{"timeout":3000,"from":["r-1-0"]}`)), sums,
+					useJSON("wait", `{"timeout":3000,"from":["r-1-0"]}`),
+				), calls(useJSON("wait", `{"timeout":3000,"from":["r-1-0"]}`)), joinsResults,
 			},
 			// r-1-1 may be stored after it
 			"r-1-0": {
-				after(time.Second, calls(spawnCall("wait", `{"timeout":3000,"from":["r-1-1"]}`))),
+				delayed(time.Second, calls(useJSON("wait", `{"timeout":3000,"from":["r-1-1"]}`))),
 				says("never"),
 			},
-			"r-1-1": {after(time.Hour, says("never"))},
+			"r-1-1": {delayed(time.Hour, says("never"))},
 		})
-		s.hire("w", engagement{})
-		s.settle()
-		r := s.submit("lead", "go")
-		s.eventually("it was written to", func() bool { return len(s.entries(r)) == 3 })
+		h.startWorker("w", workerOptions{})
+		h.awaitReady()
+		r := h.submit("lead", "go")
+		h.eventually("it was written to", func() bool { return len(h.entries(r)) == 3 })
 		began := time.Now()
-		s.pub(s.child(r, "lead", 0).Interrupt(s.key("stop")), "")
-		s.completed(r, `c0={"agents":[{"id":"r-1-0","status":"idle"}]}`)
-		s.within(began, time.Minute)
-		s.clean()
+		h.publish(h.child(r, "lead", 0).Interrupt(h.key("stop")), "")
+		h.expectCompleted(r, `c0={"agents":[{"id":"r-1-0","status":"idle"}]}`)
+		h.tookAtMost(began, time.Minute)
+		h.checkVerified()
 	})
 }
 
 // TestMaxAgentsCountsForks: a fork is one of the runs that a bound on a tree
 // allows, and a copy is too.
 func TestMaxAgentsCountsForks(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.mailer(map[string][]part{
+	withHarness(t, func(h *harness) {
+		h.forkingLead(map[string][]scriptedModel{
 			"r": {
 				calls(
-					uses("fork", "prompt", "one"),
-					uses("fork"),
-					uses("fork", "prompt", "three"),
-					uses("check_mail"),
+					use("fork", "prompt", "one"),
+					use("fork"),
+					use("fork", "prompt", "three"),
+					use("check_mail"),
 				),
-				calls(uses("wait", "from", "r-1-0, r-1-1")),
+				calls(use("wait", "from", "r-1-0, r-1-1")),
 				says("done"),
 			},
 			"r-1-1": {says("as a copy")},
 		})
-		s.agents[0].Budget.Agents = 3
-		s.hire("w", engagement{})
-		s.settle()
-		r := s.submit("lead", "go")
-		s.completed(r, "done")
+		h.agents[0].Budget.Agents = 3
+		h.startWorker("w", workerOptions{})
+		h.awaitReady()
+		r := h.submit("lead", "go")
+		h.expectCompleted(r, "done")
 		const full = "fork error: "
-		if got := s.told("r", 2); !strings.HasPrefix(got, "r-1-0\nr-1-1\n"+full) ||
+		if got := h.lastShownTo("r", 2); !strings.HasPrefix(got, "r-1-0\nr-1-1\n"+full) ||
 			!strings.HasSuffix(got, "\nno mail") {
 			t.Errorf("the forks came to %q", got)
 		}
-		if n := len(s.asked("lead")); n != 5 {
+		if n := len(h.requests("lead")); n != 5 {
 			t.Errorf("%d model calls", n)
 		}
-		s.clean()
+		h.checkVerified()
 	})
 }

@@ -16,14 +16,13 @@ import (
 
 	"github.com/axebus/axe/agentd"
 	"github.com/axebus/axe/bus"
-	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/subjects"
 )
 
 // outage is a server that fails, and a worker that bears it. It takes real
 // time: a connection inside the process does not come back.
 type outage struct {
-	*sim
+	*harness
 	opts   server.Options
 	server *server.Server
 }
@@ -32,8 +31,8 @@ func newOutage(t *testing.T, opts server.Options, cfg bus.Config) *outage {
 	t.Helper()
 	opts.Host, opts.Port, opts.JetStream, opts.StoreDir, opts.NoSigs, opts.NoLog = "127.0.0.1", -1, true, t.TempDir(), true, true
 	o := &outage{opts: opts}
-	o.start(t)
-	t.Cleanup(func() { o.stop() })
+	o.startServer(t)
+	t.Cleanup(func() { o.stopServer() })
 	_, port, err := net.SplitHostPort(o.server.Addr().String())
 	if err != nil {
 		t.Fatal(err)
@@ -41,8 +40,7 @@ func newOutage(t *testing.T, opts server.Options, cfg bus.Config) *outage {
 	if o.opts.Port, err = strconv.Atoi(port); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	t.Cleanup(cancel)
+	ctx := t.Context()
 	cfg.Dial.URL = o.server.ClientURL()
 	conn, err := bus.Open(ctx, cfg)
 	if err != nil {
@@ -52,39 +50,14 @@ func newOutage(t *testing.T, opts server.Options, cfg bus.Config) *outage {
 	if err := conn.Provision(ctx, bus.Provision{}); err != nil {
 		t.Fatal(err)
 	}
-	o.sim = &sim{tb: t, ctx: ctx, conn: conn, model: newTreeModel()}
-	o.work(t, conn, cfg.Log, cancel)
+	o.harness = newHarness(ctx, t, conn)
+	o.agents = levels(2)
+	w := o.startWorker("w", workerOptions{Config: agentd.Config{Log: cfg.Log}, conn: conn})
+	t.Cleanup(w.drain)
 	return o
 }
 
-// work runs a worker until the test ends.
-func (o *outage) work(t *testing.T, conn *bus.Conn, log *slog.Logger, cancel context.CancelFunc) {
-	t.Helper()
-	w, err := agentd.New(
-		conn,
-		agentd.Config{
-			Name: "w",
-			Log:  log,
-			Open: func(string) (provider.Provider, string, error) { return o.model.at("w"), "m", nil },
-		},
-	)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Serve(levels(2)); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- w.Run(o.ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
-}
-
-func (o *outage) start(t *testing.T) {
+func (o *outage) startServer(t *testing.T) {
 	t.Helper()
 	opts := o.opts
 	var err error
@@ -97,23 +70,21 @@ func (o *outage) start(t *testing.T) {
 	}
 }
 
-func (o *outage) stop() {
+func (o *outage) stopServer() {
 	o.server.Shutdown()
 	o.server.WaitForShutdown()
 }
 
-// asking waits until the model has been asked for so many different turns.
-func (o *outage) asking(n int) {
-	for asked := 0; asked < n; time.Sleep(10 * time.Millisecond) {
-		o.model.mu.Lock()
-		asked = len(o.model.asked)
-		o.model.mu.Unlock()
+// awaitTurns waits until the model has been asked for n different turns.
+func (o *outage) awaitTurns(n int) {
+	for o.tree.turnsAsked() < n {
+		time.Sleep(10 * time.Millisecond)
 	}
 }
 
 // once checks that nothing was asked twice.
-func (o *outage) once() {
-	if again := o.model.repeated(); len(again) > 0 {
+func (o *outage) expectNoRepeats() {
+	if again := o.tree.repeated(); len(again) > 0 {
 		o.tb.Errorf("asked again: %v", again)
 	}
 }
@@ -123,14 +94,14 @@ func (o *outage) once() {
 func TestOutageLongerThanALease(t *testing.T) {
 	t.Parallel()
 	o := newOutage(t, server.Options{}, bus.Config{AckWait: time.Second})
-	o.model.latency = 5 * time.Second
+	o.tree.latency = 5 * time.Second
 	r := o.submit("a1", "L")
-	o.asking(1)
-	o.stop()
+	o.awaitTurns(1)
+	o.stopServer()
 	time.Sleep(3 * time.Second) // three leases
-	o.start(t)
-	o.right(o.result(r, time.Minute), 0)
-	o.once()
+	o.startServer(t)
+	o.expectAnswer(o.awaitOutcome(r, time.Minute), 0)
+	o.expectNoRepeats()
 }
 
 // lines is what was logged.
@@ -169,23 +140,23 @@ func TestFullStore(t *testing.T) {
 		server.Options{JetStreamMaxStore: 4 << 20},
 		bus.Config{Log: slog.New(slog.NewTextHandler(log, nil))},
 	)
-	o.model.latency = 2 * time.Second
+	o.tree.latency = 2 * time.Second
 	r := o.submit("a0", "L")
-	o.asking(1)
+	o.awaitTurns(1)
 	junk := o.fill(t)
-	if _, err := o.hasty(r); err == nil {
+	if _, err := o.writeAtOnce(r); err == nil {
 		t.Error("a full server stored something")
 	}
 	log.waitFor(t, "the server does not store, trying again")
 	if err := junk.Purge(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	o.right(o.result(r, time.Minute), 1)
-	o.once()
+	o.expectAnswer(o.awaitOutcome(r, time.Minute), 1)
+	o.expectNoRepeats()
 }
 
 // stranger is a client of the server that knows nothing of us.
-func (o *outage) stranger(t *testing.T) jetstream.JetStream {
+func (o *outage) plainClient(t *testing.T) jetstream.JetStream {
 	t.Helper()
 	nc, err := nats.Connect(o.server.ClientURL())
 	if err != nil {
@@ -202,7 +173,7 @@ func (o *outage) stranger(t *testing.T) jetstream.JetStream {
 // fill stores what a stranger has until there is no room.
 func (o *outage) fill(t *testing.T) jetstream.Stream {
 	t.Helper()
-	js := o.stranger(t)
+	js := o.plainClient(t)
 	s, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "JUNK", Subjects: []string{"junk"}})
 	if err != nil {
 		t.Fatal(err)
@@ -216,7 +187,7 @@ func (o *outage) fill(t *testing.T) jetstream.Stream {
 }
 
 // hasty submits a task and does not wait for long.
-func (o *outage) hasty(like subjects.Run) (uint64, error) {
+func (o *outage) writeAtOnce(like subjects.Run) (uint64, error) {
 	ctx, cancel := context.WithTimeout(o.ctx, time.Second)
 	defer cancel()
 	id, err := subjects.ParseTree(bus.NewID())
@@ -236,10 +207,10 @@ func TestRemovedLog(t *testing.T) {
 	t.Parallel()
 	log := &lines{}
 	o := newOutage(t, server.Options{}, bus.Config{Log: slog.New(slog.NewTextHandler(log, nil))})
-	o.model.latency = time.Second
+	o.tree.latency = time.Second
 	r := o.submit("a0", "L")
-	o.asking(2)
-	s, err := o.stranger(t).Stream(t.Context(), "AXE_RUNS")
+	o.awaitTurns(2)
+	s, err := o.plainClient(t).Stream(t.Context(), "AXE_RUNS")
 	if err != nil {
 		t.Fatal(err)
 	}

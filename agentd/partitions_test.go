@@ -16,57 +16,57 @@ import (
 // TestPartitions: trees of all partitions are served by the same workers,
 // cancelled, forked and verified, and each of them is on one stream.
 func TestPartitions(t *testing.T) {
-	onStageOver(t, 4, func(s *stage) {
-		s.agents = []configs.Agent{define("lead", []string{"leaf"}), define("leaf", nil)}
-		s.parts["lead"] = turns(splits("leaf", 3), sums)
-		s.parts["leaf"] = after(10*time.Second, repeats)
-		s.hire("w1", engagement{})
-		s.hire("w2", engagement{})
-		s.settle()
+	withPartitions(t, 4, func(h *harness) {
+		h.agents = []configs.Agent{define("lead", []string{"leaf"}), define("leaf", nil)}
+		h.models["lead"] = turns(splitsTask("leaf", 3), joinsResults)
+		h.models["leaf"] = delayed(10*time.Second, repeats)
+		h.startWorker("w1", workerOptions{})
+		h.startWorker("w2", workerOptions{})
+		h.awaitReady()
 		byPart := map[int][]subjects.Run{}
 		n := 0
 		for ; n < 20 || len(byPart) < 4 && n < 1000; n++ {
-			r := s.submit("lead", strconv.Itoa(n))
+			r := h.submit("lead", strconv.Itoa(n))
 			byPart[r.Partition()] = append(byPart[r.Partition()], r)
 		}
 		if len(byPart) != 4 {
 			t.Fatalf("a thousand trees are in %d partitions", len(byPart))
 		}
-		s.asking("leaf", 3*n)
-		people := client.New(s.conn)
+		h.awaitRequests("leaf", 3*n)
+		people := client.New(h.conn)
 		for _, trees := range byPart { // one of each
-			if err := people.Cancel(s.ctx, trees[0].Tree, subjects.Root, "enough"); err != nil {
+			if err := people.Cancel(h.ctx, trees[0].Tree, subjects.Root, "enough"); err != nil {
 				t.Error(err)
 			}
 		}
 		for _, trees := range byPart {
-			if o := s.result(trees[0], time.Minute); o.Kind != run.KindCancelled {
+			if o := h.awaitOutcome(trees[0], time.Minute); o.Kind != run.KindCancelled {
 				t.Errorf("%s: %s %s", trees[0], o.Status, o.Error)
 			}
 			for _, r := range trees[1:] {
-				if o := s.result(r, time.Minute); o.Status != run.StatusCompleted {
+				if o := h.awaitOutcome(r, time.Minute); o.Status != run.StatusCompleted {
 					t.Errorf("%s: %s", r, o.Error)
 				}
 			}
 		}
-		s.clean()
+		h.checkVerified()
 	})
 }
 
 // TestCopyIsOfTheSamePartition, since what it knows from the tree that it goes
 // on from is known by its place in a stream.
 func TestCopyIsOfTheSamePartition(t *testing.T) {
-	onStageOver(t, 4, func(s *stage) {
-		s.agents = []configs.Agent{define("lead", []string{"leaf"}), define("leaf", nil)}
-		s.parts["lead"] = turns(splits("leaf", 2), sums)
-		s.hire("w1", engagement{})
-		s.settle()
-		people := client.New(s.conn)
+	withPartitions(t, 4, func(h *harness) {
+		h.agents = []configs.Agent{define("lead", []string{"leaf"}), define("leaf", nil)}
+		h.models["lead"] = turns(splitsTask("leaf", 2), joinsResults)
+		h.startWorker("w1", workerOptions{})
+		h.awaitReady()
+		people := client.New(h.conn)
 		for i := range 8 {
-			r := s.submit("lead", strconv.Itoa(i))
-			s.result(r, time.Minute)
+			r := h.submit("lead", strconv.Itoa(i))
+			h.awaitOutcome(r, time.Minute)
 			id, err := people.Fork(
-				s.ctx,
+				h.ctx,
 				client.ForkTask{Tree: r.Tree, Path: subjects.Root, Turn: 1, Prompt: "and now?"},
 			)
 			if err != nil {
@@ -76,7 +76,7 @@ func TestCopyIsOfTheSamePartition(t *testing.T) {
 			if copied.Partition() != r.Partition() {
 				t.Errorf("%s is of partition %d, its copy of %d", r, r.Partition(), copied.Partition())
 			}
-			if o := s.result(copied, time.Minute); o.Status != run.StatusCompleted {
+			if o := h.awaitOutcome(copied, time.Minute); o.Status != run.StatusCompleted {
 				t.Errorf("%s: %s", copied, o.Error)
 			}
 		}
@@ -85,18 +85,18 @@ func TestCopyIsOfTheSamePartition(t *testing.T) {
 
 // TestDeadLettersOfPartitions have numbers of their own.
 func TestDeadLettersOfPartitions(t *testing.T) {
-	onStageOver(t, 4, func(s *stage) {
-		s.lead(nil)
-		s.hire("w1", engagement{})
-		s.settle()
+	withPartitions(t, 4, func(h *harness) {
+		h.callingLead(nil)
+		h.startWorker("w1", workerOptions{})
+		h.awaitReady()
 		for i := range 12 {
-			s.pub(fmt.Sprintf("axe.submit.lead.not-an-id-%d", i), "garbage")
+			h.publish(fmt.Sprintf("axe.submit.lead.not-an-id-%d", i), "garbage")
 		}
-		people := client.New(s.conn)
+		people := client.New(h.conn)
 		var all []client.DeadLetter
-		s.eventually("twelve dead letters", func() bool {
+		h.eventually("twelve dead letters", func() bool {
 			var err error
-			if all, err = people.DeadLetters(s.ctx); err != nil {
+			if all, err = people.DeadLetters(h.ctx); err != nil {
 				t.Fatal(err)
 			}
 			return len(all) == 12
@@ -107,12 +107,12 @@ func TestDeadLettersOfPartitions(t *testing.T) {
 				t.Errorf("letter %d at %s", l.ID, l.Time)
 			}
 			seen[l.ID] = true
-			again, err := people.DeadLetter(s.ctx, l.ID)
+			again, err := people.DeadLetter(h.ctx, l.ID)
 			if err != nil || again.Subject != l.Subject {
 				t.Errorf("letter %d is %s, and %s of all: %v", l.ID, again.Subject, l.Subject, err)
 			}
 		}
-		if _, err := people.DeadLetter(s.ctx, 1<<40); !errors.Is(err, client.ErrUnknownDeadLetter) {
+		if _, err := people.DeadLetter(h.ctx, 1<<40); !errors.Is(err, client.ErrUnknownDeadLetter) {
 			t.Error(err)
 		}
 	})

@@ -8,13 +8,12 @@ import (
 
 	"github.com/axebus/axe/agentd"
 	"github.com/axebus/axe/agentd/run"
-	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/provider"
 )
 
-// TestRaceLost: a worker freezes before it writes, another one writes in its
-// place and dies at once. What that made owed is the first one's to do, which
-// wakes up, is refused, and is the only one left.
+// TestRaceLost: a worker freezes before a write. Another worker makes the write
+// in its place and dies at once. Then the first worker wakes up, its write is
+// refused, and it carries out the effects that the other worker's write owes.
 func TestRaceLost(t *testing.T) {
 	t.Parallel()
 	for name, r := range map[string]race{
@@ -26,61 +25,60 @@ func TestRaceLost(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bubble(t, r.run)
+			withHarness(t, r.run)
 		})
 	}
 }
 
-// race is for the log of a run.
+// race is a race of two workers for the log of a run.
 type race struct {
-	log   string // what the winner writes
-	write string // what the loser would have written
-	// the turn that the loser's model answers at once, where the winner's
-	// calls
+	// The subject that the winner writes to, or the end of it.
+	log string
+	// A part of the subject that the loser writes to.
+	write string
+	// The turn that the loser's model answers at once while the winner's
+	// model calls children.
 	whim string
 }
 
-func (r race) run(s *sim) {
-	s.agents = levels(3)
-	s.model.whim = func(worker, key string) *provider.Response {
-		if worker == "loser" && key == r.whim {
+func (r race) run(h *harness) {
+	h.agents = levels(3)
+	h.tree.override = func(worker, turn string) *provider.Response {
+		if worker == "loser" && turn == r.whim {
 			return &provider.Response{Content: "on a whim"}
 		}
 		return nil
 	}
 	var frozen, over atomic.Bool
 	won := make(chan struct{})
-	// it takes no call while it is frozen with one
-	one := agentd.Config{Slots: 1}
-	loser := s.startWith("loser", one, &frozen, func(_ *proc, _ int, at bus.Point) {
-		if at.Op == "write" && !at.After && strings.Contains(at.Subject, r.write) && !over.Load() &&
+	// With one slot the loser takes no other call while it is frozen.
+	h.startWorker("loser", workerOptions{Config: agentd.Config{Slots: 1}, frozen: &frozen, atStep: func(s step) error {
+		if s.Op == "write" && !s.After && strings.Contains(s.Subject, r.write) && !over.Load() &&
 			frozen.CompareAndSwap(false, true) {
 			select {
 			case <-won:
-			case <-s.ctx.Done():
+			case <-h.ctx.Done():
 			}
 			over.Store(true)
 			frozen.Store(false)
 		}
-	})
-	tree := s.submit("a0", "L")
+		return nil
+	}})
+	tree := h.submit("a0", "L")
 	for !frozen.Load() {
 		time.Sleep(100 * time.Millisecond)
 	}
-	winner := s.start("winner", agentd.Config{}, func(p *proc, _ int, at bus.Point) {
-		if at.After && strings.HasSuffix(at.Subject, r.log) {
-			p.kill()
+	h.startWorker("winner", workerOptions{atStep: func(s step) error {
+		if s.After && strings.HasSuffix(s.Subject, r.log) {
+			s.worker.kill()
 			close(won)
 		}
-	})
-	o := s.result(tree, 30*time.Minute)
+		return nil
+	}})
+	o := h.awaitOutcome(tree, 30*time.Minute)
 	if o.Status != run.StatusCompleted || strings.Contains(o.Result, "whim") || !over.Load() {
-		s.tb.Errorf("outcome %s %q %s, the race was lost: %t", o.Status, o.Result, o.Error, over.Load())
+		h.tb.Errorf("outcome %s %q %s, the race was lost: %t", o.Status, o.Result, o.Error, over.Load())
 	}
 	time.Sleep(time.Minute)
-	s.check(tree.Tree)
-	for _, p := range []*proc{loser, winner} {
-		p.kill()
-		_ = p.wait()
-	}
+	h.checkTree(tree.Tree)
 }

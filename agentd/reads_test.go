@@ -15,15 +15,15 @@ import (
 // TestFreshCallReadsNothing: a call that nobody else can have had is not looked
 // up. What is read is the submission's.
 func TestFreshCallReadsNothing(t *testing.T) {
-	onStageOver(t, 1, func(s *stage) {
-		s.agents = []configs.Agent{define("leaf", nil)}
-		w := s.hire("w", engagement{})
-		s.settle()
-		s.completed(s.submit("leaf", "first"), "leaf")
+	withPartitions(t, 1, func(h *harness) {
+		h.agents = []configs.Agent{define("leaf", nil)}
+		w := h.startWorker("w", workerOptions{})
+		h.awaitReady()
+		h.expectCompleted(h.submit("leaf", "first"), "leaf")
 		before := w.conn.Stats().Reads
 		const n = 20
 		for range n {
-			s.completed(s.submit("leaf", "go"), "leaf")
+			h.expectCompleted(h.submit("leaf", "go"), "leaf")
 		}
 		if reads := w.conn.Stats().Reads - before; reads != n {
 			t.Errorf("%d reads for %d submissions and their calls, want one for each submission", reads, n)
@@ -36,8 +36,8 @@ func TestFreshCallReadsNothing(t *testing.T) {
 // its turn is on the log, when it has them all and when it has answered; the
 // first two times its reply subject is looked at as well.
 func TestRepliesAreReadTogether(t *testing.T) {
-	onStageOver(t, 1, func(s *stage) {
-		s.lead(
+	withPartitions(t, 1, func(h *harness) {
+		h.callingLead(
 			[]string{"leaf"},
 			call("leaf", "1"),
 			call("leaf", "2"),
@@ -45,18 +45,18 @@ func TestRepliesAreReadTogether(t *testing.T) {
 			call("leaf", "4"),
 			call("leaf", "5"),
 		)
-		s.parts["leaf"] = func(ctx context.Context, a *asked) (*provider.Response, error) {
-			n, err := strconv.Atoi(strings.TrimPrefix(a.text(), "Task: "))
+		h.models["leaf"] = func(ctx context.Context, req *modelRequest) (*provider.Response, error) {
+			n, err := strconv.Atoi(strings.TrimPrefix(req.text(), "Task: "))
 			if err != nil {
 				return nil, err
 			}
-			return after(time.Duration(n)*100*time.Microsecond, repeats)(ctx, a)
+			return delayed(time.Duration(n)*100*time.Microsecond, repeats)(ctx, req)
 		}
-		w := s.hire("w", engagement{Config: agentd.Config{Slots: 8}})
-		s.settle()
-		s.completed(s.submit("lead", "first"), "c0=1|c1=2|c2=3|c3=4|c4=5")
+		w := h.startWorker("w", workerOptions{Config: agentd.Config{Slots: 8}})
+		h.awaitReady()
+		h.expectCompleted(h.submit("lead", "first"), "c0=1|c1=2|c2=3|c3=4|c4=5")
 		before := w.conn.Stats().Reads
-		s.completed(s.submit("lead", "go"), "c0=1|c1=2|c2=3|c3=4|c4=5")
+		h.expectCompleted(h.submit("lead", "go"), "c0=1|c1=2|c2=3|c3=4|c4=5")
 		if reads := w.conn.Stats().Reads - before; reads != 1+2+2+1 {
 			t.Errorf("%d reads, want 1 for the submission and 5 for the parent", reads)
 		}
@@ -66,15 +66,15 @@ func TestRepliesAreReadTogether(t *testing.T) {
 // TestRepliesWaitForNoOther: where the calls of a turn follow one another, the
 // next one is made as soon as the one before has an outcome.
 func TestRepliesWaitForNoOther(t *testing.T) {
-	onStageOver(t, 1, func(s *stage) {
-		s.lead([]string{"leaf"}, call("leaf", "1"), call("leaf", "2"), call("leaf", "3"))
-		s.agents[0].SubAgentsConf.Parallel = false
-		s.parts["leaf"] = repeats
-		s.hire("w", engagement{Config: agentd.Config{Slots: 8}})
-		s.settle()
-		r := s.submit("lead", "go")
-		s.completed(r, "c0=1|c1=2|c2=3")
-		replies, logs := s.all(r.Replies()), s.all(r.Log())
+	withPartitions(t, 1, func(h *harness) {
+		h.callingLead([]string{"leaf"}, call("leaf", "1"), call("leaf", "2"), call("leaf", "3"))
+		h.agents[0].SubAgentsConf.Parallel = false
+		h.models["leaf"] = repeats
+		h.startWorker("w", workerOptions{Config: agentd.Config{Slots: 8}})
+		h.awaitReady()
+		r := h.submit("lead", "go")
+		h.expectCompleted(r, "c0=1|c1=2|c2=3")
+		replies, logs := h.readAll(r.Replies()), h.readAll(r.Log())
 		if took := replies[2].Time.Sub(logs[0].Time); took != 0 {
 			t.Errorf("three calls that take no time took %v one after another", took)
 		}

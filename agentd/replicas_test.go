@@ -12,17 +12,15 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
-	"github.com/axebus/axe/agentd"
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/client"
-	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/subjects"
 )
 
 // cluster starts three servers that replicate. It stays outside bubbles:
 // elections take real time.
-func cluster(t *testing.T) []*server.Server {
+func startCluster(t *testing.T) []*server.Server {
 	t.Helper()
 	var ports []int
 	for range 3 {
@@ -69,7 +67,7 @@ func cluster(t *testing.T) []*server.Server {
 // opens connections to the one or the other first, which know that.
 func onCluster(ctx context.Context, t *testing.T) (servers []*server.Server, open func(first int) *bus.Conn) {
 	t.Helper()
-	servers = cluster(t)
+	servers = startCluster(t)
 	var urls []string
 	for _, s := range servers {
 		urls = append(urls, s.ClientURL())
@@ -164,35 +162,20 @@ func TestReplicas(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	servers, open := onCluster(ctx, t)
-	s := &sim{tb: t, ctx: ctx, conn: open(0), model: newTreeModel()}
-	s.model.latency = 50 * time.Millisecond
+	h := newHarness(ctx, t, open(0))
+	h.tree.latency = 50 * time.Millisecond
+	h.agents = levels(3)
 	for i := range 2 {
-		name := fmt.Sprintf("w%d", i)
-		w, err := agentd.New(open(i+1), agentd.Config{
-			Name: name, Open: func(string) (provider.Provider, string, error) { return s.model.at(name), "m", nil },
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := w.Serve(levels(3)); err != nil {
-			t.Fatal(err)
-		}
-		ended := make(chan error, 1)
-		go func() { ended <- w.Run(ctx) }()
-		t.Cleanup(func() {
-			cancel()
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
-		})
+		w := h.startWorker(fmt.Sprintf("w%d", i), workerOptions{conn: open(i + 1)})
+		t.Cleanup(w.drain)
 	}
 	for round := range 3 {
 		var outcomes []func() run.Outcome
 		for range 5 {
-			r := s.submit("a0", "L")
-			told := s.followed(r)
+			r := h.submit("a0", "L")
+			told := h.countProgress(r)
 			outcomes = append(outcomes, func() run.Outcome {
-				o := s.result(r, time.Minute)
+				o := h.awaitOutcome(r, time.Minute)
 				if n := <-told; n != 2*o.Subtree.Runs {
 					t.Errorf("%d calls and ends of %d runs were told", n, o.Subtree.Runs)
 				}
@@ -203,25 +186,25 @@ func TestReplicas(t *testing.T) {
 			servers[0].Shutdown()
 		}
 		for _, o := range outcomes {
-			s.right(o(), 2)
+			h.expectAnswer(o(), 2)
 		}
 	}
-	s.onReplicas(ctx)
+	h.onReplicas(ctx)
 }
 
 // followed counts the calls and ends of runs that who follows a tree is told
 // of, some of them by a replica that lags behind the one that has the result.
-func (s *sim) followed(r subjects.Run) <-chan int {
+func (h *harness) countProgress(r subjects.Run) <-chan int {
 	told := make(chan int, 1)
 	go func() {
 		n := 0
-		err := client.New(s.conn).Follow(s.ctx, r.Tree, func(e client.Event) {
+		err := client.New(h.conn).Follow(h.ctx, r.Tree, func(e client.Event) {
 			if e.Kind == client.Called || e.Kind == client.ChildEnded || e.Kind == client.TreeEnded {
 				n++
 			}
 		})
 		if err != nil {
-			s.tb.Errorf("follow: %v", err)
+			h.tb.Errorf("follow: %v", err)
 		}
 		told <- n
 	}()
@@ -230,14 +213,14 @@ func (s *sim) followed(r subjects.Run) <-chan int {
 
 // onReplicas: bounds and tombstones hold on three replicas too, one of which is
 // away, and what is stored keeps the rules.
-func (s *sim) onReplicas(ctx context.Context) {
+func (h *harness) onReplicas(ctx context.Context) {
 	a, err := subjects.ParseAgent("a0")
 	if err != nil {
-		s.tb.Fatal(err)
+		h.tb.Fatal(err)
 	}
 	var bounded, cut []subjects.Run
 	for i := range 6 {
-		r := s.conn.Space().Run(a, client.TreeID(fmt.Sprintf("replicas%d", i)), subjects.Root)
+		r := h.conn.Space().Run(a, client.TreeID(fmt.Sprintf("replicas%d", i)), subjects.Root)
 		m := bus.Message{Subject: r.Space.Submit(r.Agent, r.Tree), Body: []byte("L")}
 		if i%2 == 0 {
 			bounded = append(bounded, r)
@@ -245,33 +228,33 @@ func (s *sim) onReplicas(ctx context.Context) {
 		} else {
 			cut = append(cut, r)
 		}
-		if _, err := s.conn.Write(ctx, m); err != nil {
-			s.tb.Fatal(err)
+		if _, err := h.conn.Write(ctx, m); err != nil {
+			h.tb.Fatal(err)
 		}
 	}
 	for i, r := range cut {
 		time.Sleep(time.Duration(i) * 70 * time.Millisecond)
-		if _, err := s.conn.Write(ctx, bus.Message{Subject: r.Cancel(), Fence: bus.After(r.Cancel(), 0)}); err != nil {
-			s.tb.Fatal(err)
+		if _, err := h.conn.Write(ctx, bus.Message{Subject: r.Cancel(), Fence: bus.After(r.Cancel(), 0)}); err != nil {
+			h.tb.Fatal(err)
 		}
 	}
 	for _, r := range bounded {
-		o := s.result(r, time.Minute)
+		o := h.awaitOutcome(r, time.Minute)
 		if o.Subtree.Runs > 5 || o.Subtree.ModelCalls > 7 {
-			s.tb.Errorf("%d runs and %d model calls: %s", o.Subtree.Runs, o.Subtree.ModelCalls, o.Result+o.Error)
+			h.tb.Errorf("%d runs and %d model calls: %s", o.Subtree.Runs, o.Subtree.ModelCalls, o.Result+o.Error)
 		}
 		if o.Status == run.StatusCompleted && o.Subtree.Runs < 5 {
-			s.tb.Errorf("only %d runs: %s", o.Subtree.Runs, o.Result)
+			h.tb.Errorf("only %d runs: %s", o.Subtree.Runs, o.Result)
 		}
 	}
 	for _, r := range cut {
-		s.result(r, time.Minute)
-		left, err := client.New(s.conn).WaitEnded(ctx, r.Tree, subjects.Root, func(client.Event) {})
+		h.awaitOutcome(r, time.Minute)
+		left, err := client.New(h.conn).WaitEnded(ctx, r.Tree, subjects.Root, func(client.Event) {})
 		if err != nil || left > 0 {
-			s.tb.Fatal(left, err)
+			h.tb.Fatal(left, err)
 		}
 	}
 	for _, r := range append(bounded, cut...) {
-		s.check(r.Tree)
+		h.checkTree(r.Tree)
 	}
 }

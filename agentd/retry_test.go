@@ -17,31 +17,31 @@ import (
 )
 
 // patient makes an agent ask so often, 4 s apart.
-func patient(attempts int) func(*configs.Agent) {
+func withRetry(attempts int) func(*configs.Agent) {
 	return func(a *configs.Agent) {
 		a.Retry = configs.Retry{MaxAttempts: attempts, Backoff: configs.Fixed, Initial: 4 * time.Second}
 	}
 }
 
 // failing plays a part after so many failures.
-func failing(n int, err error, then part) part {
+func failsTimes(n int, err error, then scriptedModel) scriptedModel {
 	var failed atomic.Int64
-	return func(ctx context.Context, a *asked) (*provider.Response, error) {
+	return func(ctx context.Context, req *modelRequest) (*provider.Response, error) {
 		if failed.Add(1) <= int64(n) {
 			return nil, err
 		}
-		return then(ctx, a)
+		return then(ctx, req)
 	}
 }
 
 var busy = &provider.Error{Category: provider.RateLimit, Status: 429, Message: "slow down"}
 
 // apart are the seconds between an agent's requests.
-func (s *stage) apart(agent string) []float64 {
+func (h *harness) gapsBetween(agent string) []float64 {
 	gaps := []float64{}
-	asks := s.asked(agent)
+	asks := h.requests(agent)
 	for i := 1; i < len(asks); i++ {
-		gaps = append(gaps, asks[i].from.Sub(asks[i-1].from).Round(100*time.Millisecond).Seconds())
+		gaps = append(gaps, asks[i].began.Sub(asks[i-1].began).Round(100*time.Millisecond).Seconds())
 	}
 	return gaps
 }
@@ -70,27 +70,27 @@ func TestRetry(t *testing.T) {
 		"while the deadline allows it":     {9, 9, busy, 10 * time.Second, []float64{4, 4}, busy.Error(), 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onStage(t, func(s *stage) {
-				s.agents = []configs.Agent{define("lead", nil, patient(test.attempts))}
-				s.parts["lead"] = failing(test.failures, test.err, repeats)
-				s.hire("w", engagement{})
-				s.settle()
-				r := s.root("lead")
+			withHarness(t, func(h *harness) {
+				h.agents = []configs.Agent{define("lead", nil, withRetry(test.attempts))}
+				h.models["lead"] = failsTimes(test.failures, test.err, repeats)
+				h.startWorker("w", workerOptions{})
+				h.awaitReady()
+				r := h.root("lead")
 				if test.deadline > 0 {
-					s.send(r, "go", due(time.Now().Add(test.deadline)))
+					h.submitTo(r, "go", due(time.Now().Add(test.deadline)))
 				} else {
-					s.send(r, "go")
+					h.submitTo(r, "go")
 				}
 				var o run.Outcome
 				if test.want == "" {
-					o = s.completed(r, "go")
+					o = h.expectCompleted(r, "go")
 				} else {
-					o = s.result(r, time.Hour)
+					o = h.awaitOutcome(r, time.Hour)
 				}
 				if o.Error != test.want || o.Retries != test.retries || o.Turns != 1 {
 					t.Errorf("%+v", o)
 				}
-				if diff := cmp.Diff(test.gaps, s.apart("lead")); diff != "" {
+				if diff := cmp.Diff(test.gaps, h.gapsBetween("lead")); diff != "" {
 					t.Error(diff)
 				}
 			})
@@ -101,16 +101,16 @@ func TestRetry(t *testing.T) {
 // TestRetryCounts: the time of all attempts is the model's, the pauses between
 // are not; turns on the log count with the last one.
 func TestRetryCounts(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.agents = []configs.Agent{define("lead", []string{"leaf"}, patient(2)), define("leaf", nil)}
-		s.parts["lead"] = turns(
-			failing(1, busy, after(time.Second, calls(call("leaf", "x")))),
-			after(time.Second, failing(1, busy, sums)),
+	withHarness(t, func(h *harness) {
+		h.agents = []configs.Agent{define("lead", []string{"leaf"}, withRetry(2)), define("leaf", nil)}
+		h.models["lead"] = turns(
+			failsTimes(1, busy, delayed(time.Second, calls(call("leaf", "x")))),
+			delayed(time.Second, failsTimes(1, busy, joinsResults)),
 		)
-		s.hire("w", engagement{})
-		r := s.submit("lead", "go")
-		o := s.completed(r, "c0=leaf")
-		if got := s.entries(r)[0]; o.Retries != 2 || got.Retries != 1 || o.ModelMS != 3000 || got.ModelMS != 1000 ||
+		h.startWorker("w", workerOptions{})
+		r := h.submit("lead", "go")
+		o := h.expectCompleted(r, "c0=leaf")
+		if got := h.entries(r)[0]; o.Retries != 2 || got.Retries != 1 || o.ModelMS != 3000 || got.ModelMS != 1000 ||
 			o.Turns != 2 {
 			t.Errorf("outcome %+v\nentry %+v", o, got)
 		}
@@ -119,15 +119,15 @@ func TestRetryCounts(t *testing.T) {
 
 // TestRetryIsTold to who watches, with the time of the next attempt.
 func TestRetryIsTold(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.agents = []configs.Agent{define("lead", nil, patient(3))}
-		s.parts["lead"] = failing(1, busy, after(time.Second, repeats))
-		s.hire("w", engagement{})
-		s.settle()
-		r := s.root("lead")
-		parts := s.tap(r.Space.PartsOf(r.Tree))
-		s.send(r, "go")
-		s.completed(r, "go")
+	withHarness(t, func(h *harness) {
+		h.agents = []configs.Agent{define("lead", nil, withRetry(3))}
+		h.models["lead"] = failsTimes(1, busy, delayed(time.Second, repeats))
+		h.startWorker("w", workerOptions{})
+		h.awaitReady()
+		r := h.root("lead")
+		parts := h.subscribe(r.Space.PartsOf(r.Tree))
+		h.submitTo(r, "go")
+		h.expectCompleted(r, "go")
 		var got []run.Progress
 		for _, m := range parts() {
 			var p run.Progress
@@ -143,7 +143,7 @@ func TestRetryIsTold(t *testing.T) {
 			Attempt:  2,
 			Attempts: 3,
 			Reason:   "rate_limit",
-			Next:     s.asked("lead")[1].from.UTC(),
+			Next:     h.requests("lead")[1].began.UTC(),
 		}
 		asking := run.Progress{Event: "asking", Turn: 1, Worker: "w", Attempt: 2, Attempts: 3}
 		for i := range got {
@@ -157,19 +157,19 @@ func TestRetryIsTold(t *testing.T) {
 
 // TestTombstoneEndsAPause at once, and nothing is asked any more.
 func TestTombstoneEndsAPause(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.agents = []configs.Agent{define("lead", nil, patient(3))}
-		s.parts["lead"] = fails(busy)
-		s.hire("w", engagement{})
-		r := s.submit("lead", "go")
-		s.asking("lead", 1)
+	withHarness(t, func(h *harness) {
+		h.agents = []configs.Agent{define("lead", nil, withRetry(3))}
+		h.models["lead"] = fails(busy)
+		h.startWorker("w", workerOptions{})
+		r := h.submit("lead", "go")
+		h.awaitRequests("lead", 1)
 		time.Sleep(time.Second)
 		from := time.Now()
-		s.pub(r.Cancel(), "")
-		s.failed(r, run.KindCancelled, "cancelled")
-		s.within(from, 500*time.Millisecond)
+		h.publish(r.Cancel(), "")
+		h.expectFailed(r, run.KindCancelled, "cancelled")
+		h.tookAtMost(from, 500*time.Millisecond)
 		time.Sleep(time.Minute)
-		if n := len(s.asked("lead")); n != 1 {
+		if n := len(h.requests("lead")); n != 1 {
 			t.Errorf("asked %d times", n)
 		}
 	})
@@ -177,8 +177,8 @@ func TestTombstoneEndsAPause(t *testing.T) {
 
 // TestDrainEndsAPause at once: another worker goes on with a first attempt.
 func TestDrainEndsAPause(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.agents = []configs.Agent{define("lead", nil, func(a *configs.Agent) {
+	withHarness(t, func(h *harness) {
+		h.agents = []configs.Agent{define("lead", nil, func(a *configs.Agent) {
 			a.Retry = configs.Retry{
 				MaxAttempts: 3,
 				Backoff:     configs.Fixed,
@@ -186,40 +186,40 @@ func TestDrainEndsAPause(t *testing.T) {
 				Max:         time.Minute,
 			}
 		})}
-		s.parts["lead"] = failing(1, busy, repeats)
-		h := s.hire("w", engagement{})
-		r := s.submit("lead", "go")
-		s.asking("lead", 1)
-		s.hire("heir", engagement{})
-		s.settle()
+		h.models["lead"] = failsTimes(1, busy, repeats)
+		w := h.startWorker("w", workerOptions{})
+		r := h.submit("lead", "go")
+		h.awaitRequests("lead", 1)
+		h.startWorker("successor", workerOptions{})
+		h.awaitReady()
 		from := time.Now()
-		h.leave(s)
-		if o := s.completed(r, "go"); o.Worker != "heir" || o.Retries != 0 {
+		w.drain()
+		if o := h.expectCompleted(r, "go"); o.Worker != "successor" || o.Retries != 0 {
 			t.Errorf("%+v", o)
 		}
-		s.within(from, 3*time.Second)
+		h.tookAtMost(from, 3*time.Second)
 	})
 }
 
 // TestRetryIsRecorded: a later turn, on a worker whose file says nothing of it,
 // keeps to what the run was started with.
 func TestRetryIsRecorded(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.agents = []configs.Agent{define("lead", []string{"leaf"}, patient(3)), define("leaf", nil)}
-		s.parts["lead"] = turns(calls(call("leaf", "x")), failing(2, busy, sums))
-		s.parts["leaf"] = after(30*time.Second, says("leaf"))
-		h := s.hire("first", engagement{agents: s.agents[:1]})
-		s.hire("leaves", engagement{agents: s.agents[1:]})
-		s.settle()
-		r := s.submit("lead", "go")
-		s.asking("leaf", 1)
-		h.leave(s)
-		s.hire("next", engagement{agents: []configs.Agent{define("lead", []string{"leaf"})}})
-		if o := s.completed(r, "c0=leaf"); o.Worker != "next" || o.Retries != 2 {
+	withHarness(t, func(h *harness) {
+		h.agents = []configs.Agent{define("lead", []string{"leaf"}, withRetry(3)), define("leaf", nil)}
+		h.models["lead"] = turns(calls(call("leaf", "x")), failsTimes(2, busy, joinsResults))
+		h.models["leaf"] = delayed(30*time.Second, says("leaf"))
+		w := h.startWorker("first", workerOptions{agents: h.agents[:1]})
+		h.startWorker("leaves", workerOptions{agents: h.agents[1:]})
+		h.awaitReady()
+		r := h.submit("lead", "go")
+		h.awaitRequests("leaf", 1)
+		w.drain()
+		h.startWorker("next", workerOptions{agents: []configs.Agent{define("lead", []string{"leaf"})}})
+		if o := h.expectCompleted(r, "c0=leaf"); o.Worker != "next" || o.Retries != 2 {
 			t.Errorf("%+v", o)
 		}
 		want := &run.Retry{Attempts: 3, Backoff: run.Fixed, Initial: 4 * time.Second, Max: 30 * time.Second}
-		if diff := cmp.Diff(want, s.entries(r)[0].Start.Retry); diff != "" {
+		if diff := cmp.Diff(want, h.entries(r)[0].Start.Retry); diff != "" {
 			t.Error(diff)
 		}
 	})
@@ -228,13 +228,13 @@ func TestRetryIsRecorded(t *testing.T) {
 // TestNoRetryLeavesNoTrace: what is stored of a run without it is what it
 // always was.
 func TestNoRetryLeavesNoTrace(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.lead([]string{"leaf"}, call("leaf", "x"))
-		s.hire("w", engagement{})
-		r := s.submit("lead", "go")
-		s.completed(r, "c0=leaf")
-		for _, m := range s.stored(r.Tree) {
-			at, err := s.conn.Space().Parse(m.Subject)
+	withHarness(t, func(h *harness) {
+		h.callingLead([]string{"leaf"}, call("leaf", "x"))
+		h.startWorker("w", workerOptions{})
+		r := h.submit("lead", "go")
+		h.expectCompleted(r, "c0=leaf")
+		for _, m := range h.readTree(r.Tree) {
+			at, err := h.conn.Space().Parse(m.Subject)
 			if err == nil && at.Kind != subjects.Call && strings.Contains(string(m.Body), "retr") {
 				t.Errorf("%s: %s", m.Subject, m.Body)
 			}

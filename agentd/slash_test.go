@@ -15,12 +15,12 @@ import (
 
 // slasher has the lead write commands, beside the calling of a leaf, and a
 // worker serve both.
-func (s *stage) slasher() {
-	slashing(&s.agents[0])
-	s.agents[0].SubAgents = []string{"leaf"}
-	s.agents = append(s.agents, define("leaf", nil))
-	s.hire("w", engagement{})
-	s.settle()
+func (h *harness) slashLead() {
+	slashing(&h.agents[0])
+	h.agents[0].SubAgents = []string{"leaf"}
+	h.agents = append(h.agents, define("leaf", nil))
+	h.startWorker("w", workerOptions{})
+	h.awaitReady()
 }
 
 func slashing(a *configs.Agent) {
@@ -31,8 +31,8 @@ func slashing(a *configs.Agent) {
 // no tools for it, is told how to write them, and reads what came of them,
 // mistakes too, as text; what else it calls is called as ever.
 func TestSlash(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.mailer(map[string][]part{
+	withHarness(t, func(h *harness) {
+		h.forkingLead(map[string][]scriptedModel{
 			"r": {
 				says("I shall ask around.\n/slash fork \"one\"\n/slash fork 'two'\n/slash frok x\n> /slash kill r"),
 				says(
@@ -42,15 +42,15 @@ func TestSlash(t *testing.T) {
 			},
 			"r-1-0": {says(`say "hello" </slash>`), says("/slash check-mail"), says("more")},
 		})
-		s.slasher()
-		r := s.submit("lead", "go")
-		s.completed(r, "done")
-		asks := s.asksOf("r")
-		if len(asks[0].req.Tools) != 1 || !strings.Contains(asks[0].req.System, "- /slash send ID \"MESSAGE\"\n") {
-			t.Errorf("%d tools, and %s", len(asks[0].req.Tools), asks[0].req.System)
+		h.slashLead()
+		r := h.submit("lead", "go")
+		h.expectCompleted(r, "done")
+		asks := h.requestsOf("r")
+		if len(asks[0].Tools) != 1 || !strings.Contains(asks[0].System, "- /slash send ID \"MESSAGE\"\n") {
+			t.Errorf("%d tools, and %s", len(asks[0].Tools), asks[0].System)
 		}
 		var got []string
-		for _, m := range asks[4].req.Messages {
+		for _, m := range asks[4].Messages {
 			if m.Role != provider.Assistant {
 				got = append(got, string(m.Role)+": "+m.Content)
 			} else if m.ToolCalls != nil {
@@ -75,40 +75,40 @@ func TestSlash(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)
 		}
-		s.clean()
+		h.checkVerified()
 	})
 }
 
 // TestSlashForkAndKill: a fork without a prompt knows the conversation with all
 // that was commanded in it, and who is killed is dead.
 func TestSlashForkAndKill(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.mailer(map[string][]part{
+	withHarness(t, func(h *harness) {
+		h.forkingLead(map[string][]scriptedModel{
 			"r": {
 				says("I shall look.\n/slash check-mail"),
 				says("/slash fork"),
-				after(time.Minute, says("/slash kill r-2-0")),
+				delayed(time.Minute, says("/slash kill r-2-0")),
 				says("/slash wait r-2-0"),
 				says("done"),
 			},
-			"r-2-0": {after(time.Hour, says("never"))},
+			"r-2-0": {delayed(time.Hour, says("never"))},
 		})
-		s.slasher()
-		r := s.submit("lead", "the task")
-		s.completed(r, "done")
+		h.slashLead()
+		r := h.submit("lead", "the task")
+		h.expectCompleted(r, "done")
 		const results = "Results of your commands, in their order:\n\n"
-		if got := s.told("r", 4); got != results+"/slash kill\nkilled r-2-0" {
+		if got := h.lastShownTo("r", 4); got != results+"/slash kill\nkilled r-2-0" {
 			t.Error(got)
 		}
-		if got := s.told("r", 5); got != results+"/slash wait\n"+`{"agents":[{"id":"r-2-0","status":"dead"}]}` {
+		if got := h.lastShownTo("r", 5); got != results+"/slash wait\n"+`{"agents":[{"id":"r-2-0","status":"dead"}]}` {
 			t.Error(got)
 		}
-		copied := s.asksOf("r-2-0")
+		copied := h.requestsOf("r-2-0")
 		if len(copied) != 1 || copied[0].err == nil {
 			t.Fatalf("the copy was asked %d times, and not stopped", len(copied))
 		}
 		var said []string
-		for _, m := range copied[0].req.Messages {
+		for _, m := range copied[0].Messages {
 			said = append(said, m.Content)
 		}
 		want := []string{
@@ -119,10 +119,10 @@ func TestSlashForkAndKill(t *testing.T) {
 		if diff := cmp.Diff(want, said); diff != "" {
 			t.Error(diff)
 		}
-		if o := s.outcomes(r.Reply(2, 0)); len(o) != 1 || o[0].Kind != run.KindCancelled {
+		if o := h.outcomes(r.Reply(2, 0)); len(o) != 1 || o[0].Kind != run.KindCancelled {
 			t.Errorf("%+v", o)
 		}
-		s.clean()
+		h.checkVerified()
 	})
 }
 
@@ -130,26 +130,26 @@ func TestSlashForkAndKill(t *testing.T) {
 // each comes back as it was made; too many commands are not carried out, and
 // who is not permitted one is told.
 func TestSlashBesideTools(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.mailer(map[string][]part{"r": {
-			func() part {
+	withHarness(t, func(h *harness) {
+		h.forkingLead(map[string][]scriptedModel{"r": {
+			func() scriptedModel {
 				p := calls(call("leaf", "x"))
-				return func(ctx context.Context, a *asked) (*provider.Response, error) {
-					resp, err := p(ctx, a)
+				return func(ctx context.Context, req *modelRequest) (*provider.Response, error) {
+					resp, err := p(ctx, req)
 					resp.Content = "/slash kill r-1-0\n" + strings.Repeat("/slash check-mail\n", 50)
 					return resp, err
 				}
 			}(), says("done"),
 		}})
-		slashing(&s.agents[0])
-		s.agents[0].SubAgents = []string{"leaf"}
-		s.agents[0].Policy.Tools = []string{"call_agent", "check_mail"}
-		s.agents = append(s.agents, define("leaf", nil))
-		s.hire("w", engagement{})
-		s.settle()
-		r := s.submit("lead", "go")
-		s.completed(r, "done")
-		msgs := s.asksOf("r")[1].req.Messages
+		slashing(&h.agents[0])
+		h.agents[0].SubAgents = []string{"leaf"}
+		h.agents[0].Policy.Tools = []string{"call_agent", "check_mail"}
+		h.agents = append(h.agents, define("leaf", nil))
+		h.startWorker("w", workerOptions{})
+		h.awaitReady()
+		r := h.submit("lead", "go")
+		h.expectCompleted(r, "done")
+		msgs := h.requestsOf("r")[1].Messages
 		if len(msgs) != 4 || len(msgs[1].ToolCalls) != 1 || msgs[2].ToolResults[0].Content != "leaf" {
 			t.Fatalf("%+v", msgs)
 		}
@@ -159,9 +159,9 @@ func TestSlashBesideTools(t *testing.T) {
 			!strings.Contains(text, "/slash error: 51 commands, and at most 50 of one message are carried out: the others were not") {
 			t.Error(text)
 		}
-		if e := s.entries(r)[0]; len(e.Calls) != 52 || e.Calls[0].Op != run.OpCall || e.Calls[2].Op != run.OpMail {
+		if e := h.entries(r)[0]; len(e.Calls) != 52 || e.Calls[0].Op != run.OpCall || e.Calls[2].Op != run.OpMail {
 			t.Errorf("%d calls", len(e.Calls))
 		}
-		s.clean()
+		h.checkVerified()
 	})
 }

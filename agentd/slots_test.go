@@ -17,43 +17,43 @@ import (
 )
 
 // deep is a chain of agents to a depth, of which each calls the next twice.
-func (s *stage) deep(depth int) {
-	s.agents = nil
+func (h *harness) deepTree(depth int) {
+	h.agents = nil
 	for i := range depth {
 		name, next := fmt.Sprintf("a%d", i), fmt.Sprintf("a%d", i+1)
-		s.agents = append(s.agents, define(name, []string{next}))
-		s.parts[name] = turns(after(time.Second, splits(next, 2)), after(time.Second, sums))
+		h.agents = append(h.agents, define(name, []string{next}))
+		h.models[name] = turns(delayed(time.Second, splitsTask(next, 2)), delayed(time.Second, joinsResults))
 	}
 	last := fmt.Sprintf("a%d", depth)
-	s.agents = append(s.agents, define(last, nil))
-	s.parts[last] = after(time.Second, says("."))
+	h.agents = append(h.agents, define(last, nil))
+	h.models[last] = delayed(time.Second, says("."))
 }
 
 // TestDeepTreesWithOneSlot finish: who waits for children holds no slot.
 func TestDeepTreesWithOneSlot(t *testing.T) {
-	onStage(t, func(s *stage) {
+	withHarness(t, func(h *harness) {
 		const trees, depth = 3, 5
-		s.deep(depth)
-		s.hire("w", engagement{Config: agentd.Config{Slots: 1}})
+		h.deepTree(depth)
+		h.startWorker("w", workerOptions{Config: agentd.Config{Slots: 1}})
 		from := time.Now()
 		var all []subjects.Run
 		for i := range trees {
-			all = append(all, s.submit("a0", strconv.Itoa(i)))
+			all = append(all, h.submit("a0", strconv.Itoa(i)))
 		}
 		want := "."
 		for range depth {
 			want = "c0=" + want + "|c1=" + want
 		}
 		for _, r := range all {
-			s.completed(r, want)
+			h.expectCompleted(r, want)
 		}
 		const turns = trees * (31*2 + 32)
-		asks := s.asked("")
-		if n := peak(asks); n != 1 || len(asks) != turns {
+		asks := h.requests("")
+		if n := peakConcurrency(asks); n != 1 || len(asks) != turns {
 			t.Errorf("%d requests, want %d; %d at once", len(asks), turns, n)
 		}
-		s.within(from, turns*time.Second*5/4) // the slot is hardly ever empty
-		if got := twice(asks); len(got) > 0 {
+		h.tookAtMost(from, turns*time.Second*5/4) // the slot is hardly ever empty
+		if got := repeatedTurns(asks); len(got) > 0 {
 			t.Errorf("asked twice: %v", got)
 		}
 	})
@@ -62,23 +62,23 @@ func TestDeepTreesWithOneSlot(t *testing.T) {
 // TestWaitingParentHoldsNoSlot: while the only slot's tree waits for a child
 // elsewhere, another is served.
 func TestWaitingParentHoldsNoSlot(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.agents = []configs.Agent{define("lead", []string{"slow"}), define("quick", nil)}
-		s.parts["lead"] = turns(calls(call("slow", "x")), sums)
-		s.parts["slow"] = after(time.Minute, says("slow"))
-		s.hire("w", engagement{Config: agentd.Config{Slots: 1}})
-		s.hire("elsewhere", engagement{agents: []configs.Agent{define("slow", nil)}})
-		s.settle()
+	withHarness(t, func(h *harness) {
+		h.agents = []configs.Agent{define("lead", []string{"slow"}), define("quick", nil)}
+		h.models["lead"] = turns(calls(call("slow", "x")), joinsResults)
+		h.models["slow"] = delayed(time.Minute, says("slow"))
+		h.startWorker("w", workerOptions{Config: agentd.Config{Slots: 1}})
+		h.startWorker("elsewhere", workerOptions{agents: []configs.Agent{define("slow", nil)}})
+		h.awaitReady()
 		var waiting []subjects.Run
 		for range 5 {
-			waiting = append(waiting, s.submit("lead", "go"))
+			waiting = append(waiting, h.submit("lead", "go"))
 		}
-		s.asking("slow", 5)
+		h.awaitRequests("slow", 5)
 		from := time.Now()
-		s.completed(s.submit("quick", "go"), "quick")
-		s.within(from, time.Second)
+		h.expectCompleted(h.submit("quick", "go"), "quick")
+		h.tookAtMost(from, time.Second)
 		for _, r := range waiting {
-			s.completed(r, "c0=slow")
+			h.expectCompleted(r, "c0=slow")
 		}
 	})
 }
@@ -86,37 +86,37 @@ func TestWaitingParentHoldsNoSlot(t *testing.T) {
 // TestNeverMoreCallsThanSlots on any worker, though more trees than that are
 // wide and under way.
 func TestNeverMoreCallsThanSlots(t *testing.T) {
-	onStage(t, func(s *stage) {
+	withHarness(t, func(h *harness) {
 		const slots, trees = 3, 4
-		s.agents = []configs.Agent{
+		h.agents = []configs.Agent{
 			define("lead", []string{"mid"}),
 			define("mid", []string{"leaf"}),
 			define("leaf", nil),
 		}
-		s.parts["lead"] = turns(after(time.Second, splits("mid", 4)), after(time.Second, says("done")))
-		s.parts["mid"] = turns(after(time.Second, splits("leaf", 4)), after(time.Second, says("mid")))
-		s.parts["leaf"] = after(3*time.Second, repeats)
+		h.models["lead"] = turns(delayed(time.Second, splitsTask("mid", 4)), delayed(time.Second, says("done")))
+		h.models["mid"] = turns(delayed(time.Second, splitsTask("leaf", 4)), delayed(time.Second, says("mid")))
+		h.models["leaf"] = delayed(3*time.Second, repeats)
 		for _, name := range []string{"w1", "w2"} {
-			s.hire(name, engagement{Config: agentd.Config{Slots: slots}})
+			h.startWorker(name, workerOptions{Config: agentd.Config{Slots: slots}})
 		}
-		s.settle()
+		h.awaitReady()
 		var all []subjects.Run
 		for i := range trees {
-			all = append(all, s.submit("lead", strconv.Itoa(i)))
+			all = append(all, h.submit("lead", strconv.Itoa(i)))
 		}
 		for _, r := range all {
-			s.completed(r, "done")
+			h.expectCompleted(r, "done")
 		}
-		by := map[string][]asked{}
-		for _, a := range s.asked("") {
-			by[a.worker] = append(by[a.worker], a)
+		by := map[string][]modelRequest{}
+		for _, a := range h.requests("") {
+			by[a.worker.name] = append(by[a.worker.name], a)
 		}
 		for _, name := range []string{"w1", "w2"} {
-			if n := peak(by[name]); n != slots {
+			if n := peakConcurrency(by[name]); n != slots {
 				t.Errorf("%s had %d requests in flight at its busiest, want %d", name, n, slots)
 			}
 		}
-		if got := twice(s.asked("")); len(got) > 0 {
+		if got := repeatedTurns(h.requests("")); len(got) > 0 {
 			t.Errorf("asked twice: %v", got)
 		}
 	})
@@ -125,31 +125,31 @@ func TestNeverMoreCallsThanSlots(t *testing.T) {
 // TestSaturatedWorkerLeavesCalls to an idle one, at once: those that came
 // before it joined and those that come after.
 func TestSaturatedWorkerLeavesCalls(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.lead(nil)
-		s.parts["lead"] = after(10*time.Minute, repeats)
-		s.hire("busy", engagement{Config: agentd.Config{Slots: 2}})
+	withHarness(t, func(h *harness) {
+		h.callingLead(nil)
+		h.models["lead"] = delayed(10*time.Minute, repeats)
+		h.startWorker("busy", workerOptions{Config: agentd.Config{Slots: 2}})
 		for i := range 4 {
-			s.submit("lead", strconv.Itoa(i))
+			h.submit("lead", strconv.Itoa(i))
 		}
-		s.asking("lead", 2)
+		h.awaitRequests("lead", 2)
 		time.Sleep(30 * time.Second)
-		if n := len(s.asked("lead")); n != 2 {
+		if n := len(h.requests("lead")); n != 2 {
 			t.Fatalf("%d requests with two slots", n)
 		}
 		joined := time.Now()
-		s.hire("idle", engagement{})
-		s.asking("lead", 4)
-		s.within(joined, 1500*time.Millisecond)
+		h.startWorker("idle", workerOptions{})
+		h.awaitRequests("lead", 4)
+		h.tookAtMost(joined, 1500*time.Millisecond)
 		for i := range 6 {
 			came := time.Now()
-			s.submit("lead", strconv.Itoa(4+i))
-			s.asking("lead", 5+i)
-			s.within(came, 100*time.Millisecond)
+			h.submit("lead", strconv.Itoa(4+i))
+			h.awaitRequests("lead", 5+i)
+			h.tookAtMost(came, 100*time.Millisecond)
 		}
-		for _, a := range s.asked("lead")[2:] {
-			if a.worker != "idle" {
-				t.Errorf("%s was asked by %s", a.text(), a.worker)
+		for _, a := range h.requests("lead")[2:] {
+			if a.worker.name != "idle" {
+				t.Errorf("%s was asked by %s", a.text(), a.worker.name)
 			}
 		}
 	})
@@ -158,42 +158,42 @@ func TestSaturatedWorkerLeavesCalls(t *testing.T) {
 // TestCallsThatFoundNoSlot are not kept from an idle worker: replies took the
 // slots that they were asked for.
 func TestCallsThatFoundNoSlot(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.agents = []configs.Agent{define("lead", []string{"leaf"}), define("leaf", nil)}
-		s.parts["lead"] = turns(calls(call("leaf", "x")), after(40*time.Second, sums))
-		s.parts["leaf"] = after(10*time.Second, says("leaf"))
-		s.hire("leaves", engagement{agents: s.agents[1:]})
-		s.hire("w", engagement{Config: agentd.Config{Slots: 4}, agents: s.agents[:1]})
-		s.settle()
+	withHarness(t, func(h *harness) {
+		h.agents = []configs.Agent{define("lead", []string{"leaf"}), define("leaf", nil)}
+		h.models["lead"] = turns(calls(call("leaf", "x")), delayed(40*time.Second, joinsResults))
+		h.models["leaf"] = delayed(10*time.Second, says("leaf"))
+		h.startWorker("leaves", workerOptions{agents: h.agents[1:]})
+		h.startWorker("w", workerOptions{Config: agentd.Config{Slots: 4}, agents: h.agents[:1]})
+		h.awaitReady()
 		var first []subjects.Run
 		for i := range 3 {
-			first = append(first, s.submit("lead", fmt.Sprint("first ", i)))
+			first = append(first, h.submit("lead", fmt.Sprint("first ", i)))
 		}
-		s.asking("leaf", 3)
+		h.awaitRequests("leaf", 3)
 		// The three replies and four calls come to four slots at the
 		// same moment.
 		time.Sleep(10*time.Second - time.Millisecond)
 		for i := range 4 {
-			s.submit("lead", fmt.Sprint("second ", i))
+			h.submit("lead", fmt.Sprint("second ", i))
 		}
 		time.Sleep(time.Second)
 		joined := time.Now()
-		s.hire("idle", engagement{agents: s.agents[:1]})
-		s.eventually("the first turn of all seven", func() bool {
+		h.startWorker("idle", workerOptions{agents: h.agents[:1]})
+		h.eventually("the first turn of all seven", func() bool {
 			n := 0
-			for _, a := range s.asked("lead") {
+			for _, a := range h.requests("lead") {
 				if a.turn == 1 {
 					n++
 				}
 			}
 			return n == 7
 		})
-		s.within(joined, 1500*time.Millisecond)
+		h.tookAtMost(joined, 1500*time.Millisecond)
 		for _, r := range first {
-			s.completed(r, "c0=leaf")
+			h.expectCompleted(r, "c0=leaf")
 		}
 		time.Sleep(2 * time.Minute)
-		if got := twice(s.asked("lead")); len(got) > 0 {
+		if got := repeatedTurns(h.requests("lead")); len(got) > 0 {
 			t.Errorf("asked twice: %v", got)
 		}
 	})
@@ -203,31 +203,31 @@ func TestCallsThatFoundNoSlot(t *testing.T) {
 // agents than slots, many replies in line. No turn is asked twice and nothing
 // is taken for poisoned.
 func TestSlowModelsOnFewSlots(t *testing.T) {
-	onStage(t, func(s *stage) {
+	withHarness(t, func(h *harness) {
 		const agents, trees = 8, 10
 		for i := range agents {
 			lead, leaf := fmt.Sprintf("lead%d", i), fmt.Sprintf("leaf%d", i)
-			s.agents = append(s.agents, define(lead, []string{leaf}), define(leaf, nil))
-			s.parts[lead] = turns(after(25*time.Second, splits(leaf, 2)), after(25*time.Second, sums))
-			s.parts[leaf] = after(25*time.Second, repeats)
+			h.agents = append(h.agents, define(lead, []string{leaf}), define(leaf, nil))
+			h.models[lead] = turns(delayed(25*time.Second, splitsTask(leaf, 2)), delayed(25*time.Second, joinsResults))
+			h.models[leaf] = delayed(25*time.Second, repeats)
 		}
-		s.hire("w1", engagement{Config: agentd.Config{Slots: 1, Timeout: 24 * time.Hour}})
-		s.hire("w2", engagement{Config: agentd.Config{Slots: 2, Timeout: 24 * time.Hour}})
-		s.settle()
+		h.startWorker("w1", workerOptions{Config: agentd.Config{Slots: 1, Timeout: 24 * time.Hour}})
+		h.startWorker("w2", workerOptions{Config: agentd.Config{Slots: 2, Timeout: 24 * time.Hour}})
+		h.awaitReady()
 		var all []subjects.Run
 		for i := range trees {
-			all = append(all, s.submit(fmt.Sprintf("lead%d", i%agents), strconv.Itoa(i)))
+			all = append(all, h.submit(fmt.Sprintf("lead%d", i%agents), strconv.Itoa(i)))
 		}
 		for i, r := range all {
-			s.completed(r, fmt.Sprintf("c0=%d.0|c1=%d.1", i, i))
-			if got := s.buried(r.Space.Dead()); len(got) > 0 {
+			h.expectCompleted(r, fmt.Sprintf("c0=%d.0|c1=%d.1", i, i))
+			if got := h.deadLetterReasons(r.Space.Dead()); len(got) > 0 {
 				t.Errorf("dead letters: %v", got)
 			}
 		}
-		if got := twice(s.asked("")); len(got) > 0 {
+		if got := repeatedTurns(h.requests("")); len(got) > 0 {
 			t.Errorf("asked twice: %v", got)
 		}
-		if n, want := len(s.asked("")), trees*4; n != want {
+		if n, want := len(h.requests("")), trees*4; n != want {
 			t.Errorf("%d requests, want %d", n, want)
 		}
 	})
@@ -237,43 +237,43 @@ func TestSlowModelsOnFewSlots(t *testing.T) {
 // been sent, and another one is given them instead. The first does not ask
 // their models once more when it comes to them.
 func TestRepliesThatFoundNoSlot(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.agents = []configs.Agent{
+	withHarness(t, func(h *harness) {
+		h.agents = []configs.Agent{
 			define("many", []string{"leaf"}),
 			define("long", []string{"leaf"}),
 			define("leaf", nil),
 		}
 		start := time.Now()
-		until := func(d time.Duration) part {
-			return func(ctx context.Context, a *asked) (*provider.Response, error) {
-				return after(time.Until(start.Add(d)), says("leaf"))(ctx, a)
+		until := func(d time.Duration) scriptedModel {
+			return func(ctx context.Context, req *modelRequest) (*provider.Response, error) {
+				return delayed(time.Until(start.Add(d)), says("leaf"))(ctx, req)
 			}
 		}
-		s.parts["many"] = turns(calls(call("leaf", "soon")), after(5*time.Second, sums))
-		s.parts["long"] = turns(calls(call("leaf", "later")), after(time.Minute, sums))
-		s.parts["leaf"] = func(ctx context.Context, a *asked) (*provider.Response, error) {
-			if a.text() == "Task: soon" {
-				return until(20*time.Second)(ctx, a)
+		h.models["many"] = turns(calls(call("leaf", "soon")), delayed(5*time.Second, joinsResults))
+		h.models["long"] = turns(calls(call("leaf", "later")), delayed(time.Minute, joinsResults))
+		h.models["leaf"] = func(ctx context.Context, req *modelRequest) (*provider.Response, error) {
+			if req.text() == "Task: soon" {
+				return until(20*time.Second)(ctx, req)
 			}
-			return until(20*time.Second+500*time.Millisecond)(ctx, a)
+			return until(20*time.Second+500*time.Millisecond)(ctx, req)
 		}
-		s.hire("leaves", engagement{agents: s.agents[2:]})
-		s.hire("w1", engagement{Config: agentd.Config{Slots: 1}, agents: s.agents[:2]})
-		s.settle()
+		h.startWorker("leaves", workerOptions{agents: h.agents[2:]})
+		h.startWorker("w1", workerOptions{Config: agentd.Config{Slots: 1}, agents: h.agents[:2]})
+		h.awaitReady()
 		var all []subjects.Run
 		for i := range 5 {
-			all = append(all, s.submit("many", strconv.Itoa(i)))
+			all = append(all, h.submit("many", strconv.Itoa(i)))
 		}
 		for i := range 4 {
-			all = append(all, s.submit("long", strconv.Itoa(i)))
+			all = append(all, h.submit("long", strconv.Itoa(i)))
 		}
 		time.Sleep(time.Until(start.Add(25 * time.Second)))
-		s.hire("w2", engagement{Config: agentd.Config{Slots: 1}, agents: s.agents[:2]})
+		h.startWorker("w2", workerOptions{Config: agentd.Config{Slots: 1}, agents: h.agents[:2]})
 		for _, r := range all {
-			s.completed(r, "c0=leaf")
+			h.expectCompleted(r, "c0=leaf")
 		}
 		time.Sleep(2 * time.Minute)
-		if got := twice(append(s.asked("many"), s.asked("long")...)); len(got) > 0 {
+		if got := repeatedTurns(append(h.requests("many"), h.requests("long")...)); len(got) > 0 {
 			t.Errorf("asked twice: %v", got)
 		}
 	})
@@ -285,24 +285,24 @@ func TestRepliesThatFoundNoSlot(t *testing.T) {
 // first is chance.
 func TestSlotForOneself(t *testing.T) {
 	for range 30 {
-		onStage(t, func(s *stage) {
-			s.lead([]string{"leaf"}, call("leaf", "x"))
-			r := s.root("lead")
+		withHarness(t, func(h *harness) {
+			h.callingLead([]string{"leaf"}, call("leaf", "x"))
+			r := h.root("lead")
 			var replied atomic.Bool
-			victim := s.hire("victim", engagement{intercept: func(at bus.Point) error {
+			victim := h.startWorker("victim", workerOptions{atStep: func(at step) error {
 				replied.CompareAndSwap(false, at.After && at.Subject == r.Reply(1, 0))
 				if replied.Load() || at.Op == "ack" && at.Subject == r.Call() {
 					return errKilled
 				}
 				return nil
 			}})
-			s.settle()
-			s.send(r, "go")
-			s.eventually("the outcome of the leaf", replied.Load)
+			h.awaitReady()
+			h.submitTo(r, "go")
+			h.eventually("the outcome of the leaf", replied.Load)
 			victim.kill()
 			time.Sleep(2 * bus.DefaultAckWait)
-			s.hire("heir", engagement{Config: agentd.Config{Slots: 1}})
-			s.completed(r, "c0=leaf")
+			h.startWorker("successor", workerOptions{Config: agentd.Config{Slots: 1}})
+			h.expectCompleted(r, "c0=leaf")
 		})
 		if t.Failed() {
 			return
@@ -316,15 +316,15 @@ func TestSlotForOneself(t *testing.T) {
 func TestRestingWorkerAsksInStep(t *testing.T) {
 	for slots, every := range map[int]time.Duration{4: 100 * time.Millisecond, 64: bus.PullExpiry} {
 		t.Run(fmt.Sprint(slots, " slots"), func(t *testing.T) {
-			onStage(t, func(s *stage) {
+			withHarness(t, func(h *harness) {
 				const agents, watched = 16, 10 * time.Second
 				for i := range agents {
-					s.agents = append(s.agents, define(fmt.Sprint("a", i), nil))
+					h.agents = append(h.agents, define(fmt.Sprint("a", i), nil))
 				}
 				var mu sync.Mutex
 				asked := map[time.Duration]int{}
 				from := time.Now()
-				stop, err := s.conn.Watch("$JS.API.CONSUMER.MSG.NEXT.>", func(bus.Stored) {
+				stop, err := h.conn.Watch("$JS.API.CONSUMER.MSG.NEXT.>", func(bus.Stored) {
 					mu.Lock()
 					defer mu.Unlock()
 					asked[time.Since(from).Round(5*time.Millisecond)]++
@@ -333,10 +333,10 @@ func TestRestingWorkerAsksInStep(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer stop()
-				s.hire("w", engagement{Config: agentd.Config{Slots: slots}})
+				h.startWorker("w", workerOptions{Config: agentd.Config{Slots: slots}})
 				// each is served at a moment of its own
-				for _, a := range s.agents {
-					s.completed(s.submit(a.Name, "go"), a.Name)
+				for _, a := range h.agents {
+					h.expectCompleted(h.submit(a.Name, "go"), a.Name)
 					time.Sleep(137 * time.Millisecond)
 				}
 				time.Sleep(10 * time.Second)

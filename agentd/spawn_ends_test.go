@@ -22,77 +22,79 @@ import (
 // one is cancelled, and the model of one never returns, for which the caller's
 // time answers. All three begin at once.
 func TestSpawnEnds(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.spawner(
+	withHarness(t, func(h *harness) {
+		h.spawningLead(
 			[]string{"leaf"},
-			spawnCall(
+			useJSON(
 				"spawn_agents",
 				`{"tasks":[{"task":"slow","agent":"leaf"},{"task":"unwanted","agent":"leaf"},{"task":"hangs","agent":"leaf"}]}`,
 			),
 		)
-		timeout(600)(&s.agents[0])
-		s.parts["leaf"] = func(ctx context.Context, a *asked) (*provider.Response, error) {
-			if a.text() == "slow" {
-				return after(9*time.Minute, submits("at last"))(ctx, a)
+		timeout(600)(&h.agents[0])
+		h.models["leaf"] = func(ctx context.Context, req *modelRequest) (*provider.Response, error) {
+			if req.text() == "slow" {
+				return delayed(9*time.Minute, submits("at last"))(ctx, req)
 			}
 			<-ctx.Done()
 			return nil, context.Cause(ctx)
 		}
-		s.hire("w", engagement{})
-		s.settle()
-		r := s.submit("lead", "go")
-		s.asking("leaf", 3)
+		h.startWorker("w", workerOptions{})
+		h.awaitReady()
+		r := h.submit("lead", "go")
+		h.awaitRequests("leaf", 3)
 		time.Sleep(time.Second)
 		began := time.Now()
-		s.pub(s.child(r, "leaf", 1).Cancel(), "")
-		if o := s.result(r, time.Hour); o.Status != run.StatusCompleted {
+		h.publish(h.child(r, "leaf", 1).Cancel(), "")
+		if o := h.awaitOutcome(r, time.Hour); o.Status != run.StatusCompleted {
 			t.Errorf("%+v", o)
 		}
-		s.within(began, 10*time.Minute+time.Second)
+		h.tookAtMost(began, 10*time.Minute+time.Second)
 		want := strings.Join([]string{
 			`{"agent_id":"r-1-0","outcome":{"success":{"result":"at last"}},"task":"slow","tokens":110,"turns":1}`,
 			`{"agent_id":"r-1-1","outcome":{"failure":{"error":"cancelled","error_kind":"cancelled"}},"task":"unwanted","tokens":0,"turns":0}`,
 			`{"agent_id":"r-1-2","outcome":{"failure":{"error":"timeout after 600s","error_kind":"timed_out"}},"task":"hangs","tokens":0,"turns":0}`,
 		}, "\n")
-		if diff := cmp.Diff(want, s.aggregated(0)); diff != "" {
+		if diff := cmp.Diff(want, h.spawnResultOf(0)); diff != "" {
 			t.Error(diff)
 		}
-		asks := s.asked("leaf")
-		if n := peak(asks); n != 3 || len(asks) != 3 {
+		asks := h.requests("leaf")
+		if n := peakConcurrency(asks); n != 3 || len(asks) != 3 {
 			t.Errorf("%d of %d were at work at once", n, len(asks))
 		}
 		for _, a := range asks {
-			if apart := a.from.Sub(asks[0].from); apart > 50*time.Millisecond {
+			if apart := a.began.Sub(asks[0].began); apart > 50*time.Millisecond {
 				t.Errorf("%s began %v after the first one", a.text(), apart)
 			}
 		}
-		s.eventually(
+		h.eventually(
 			"the one that hangs is told to stop",
-			func() bool { return !slices.ContainsFunc(s.asked("leaf"), func(a asked) bool { return a.to.IsZero() }) },
+			func() bool {
+				return !slices.ContainsFunc(h.requests("leaf"), func(a modelRequest) bool { return a.ended.IsZero() })
+			},
 		)
-		s.clean()
+		h.checkVerified()
 	})
 }
 
 // TestSpawnBesideOthers: what a turn spawns is waited for with what else it
 // calls, and each result stands where its call does.
 func TestSpawnBesideOthers(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.spawner(
+	withHarness(t, func(h *harness) {
+		h.spawningLead(
 			[]string{"leaf"},
-			toolCall("check_mail", nil),
-			spawnCall("spawn_agents", `{"tasks":[{"task":"a","agent":"leaf"},{"task":"b","agent":"leaf"}]}`),
+			use("check_mail"),
+			useJSON("spawn_agents", `{"tasks":[{"task":"a","agent":"leaf"},{"task":"b","agent":"leaf"}]}`),
 			call("leaf", "c"),
-			toolCall("nonsense", nil),
-			spawnCall("spawn_agent", `{"task":"d","agent":"leaf"}`),
+			use("nonsense"),
+			useJSON("spawn_agent", `{"task":"d","agent":"leaf"}`),
 		)
-		s.agents[0].Delegation.Styles = configs.Styles{configs.StyleCall, configs.StyleSpawn, configs.StyleMail}
-		s.parts["leaf"] = repeats
-		s.hire("w", engagement{})
-		s.settle()
-		r := s.submit("lead", "go")
-		s.result(r, time.Hour)
-		results := s.asked("lead")[1].results()
+		h.agents[0].Delegation.Styles = configs.Styles{configs.StyleCall, configs.StyleSpawn, configs.StyleMail}
+		h.models["leaf"] = repeats
+		h.startWorker("w", workerOptions{})
+		h.awaitReady()
+		r := h.submit("lead", "go")
+		h.awaitOutcome(r, time.Hour)
+		results := h.requests("lead")[1].results()
 		for i, want := range []string{"no mail", "", "c", `Unknown tool: "nonsense"`, ""} {
 			if want != "" && results[i].Content != want || results[i].IsError != (i == 3) {
 				t.Errorf("call %d: %+v", i, results[i])
@@ -101,35 +103,35 @@ func TestSpawnBesideOthers(t *testing.T) {
 		entry := func(id, task string) string {
 			return `{"agent_id":"` + id + `","outcome":{"success":{"result":"` + task + `"}},"task":"` + task + `","tokens":11,"turns":1}`
 		}
-		if diff := cmp.Diff(entry("r-1-1", "a")+"\n"+entry("r-1-2", "b"), s.aggregated(1)); diff != "" {
+		if diff := cmp.Diff(entry("r-1-1", "a")+"\n"+entry("r-1-2", "b"), h.spawnResultOf(1)); diff != "" {
 			t.Error(diff)
 		}
-		if diff := cmp.Diff(entry("r-1-5", "d"), s.aggregated(4)); diff != "" {
+		if diff := cmp.Diff(entry("r-1-5", "d"), h.spawnResultOf(4)); diff != "" {
 			t.Error(diff)
 		}
-		s.clean()
+		h.checkVerified()
 	})
 }
 
 // TestSubmitBesideSpawn: a run that ends and spawns in one turn has done
 // neither: nobody is started, and it may try again.
 func TestSubmitBesideSpawn(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.spawner([]string{"mid"}, spawnCall("spawn_agent", `{"task":"x","agent":"mid"}`))
-		spawning(&s.agents[1])
-		s.parts["mid"] = turns(
+	withHarness(t, func(h *harness) {
+		h.spawningLead([]string{"mid"}, useJSON("spawn_agent", `{"task":"x","agent":"mid"}`))
+		spawning(&h.agents[1])
+		h.models["mid"] = turns(
 			calls(
-				toolCall("submit_result", map[string]string{"result": "early"}),
-				spawnCall("spawn_agent", `{"task":"y"}`),
-				spawnCall("spawn_agents", `{"tasks":[{"task":"z"}]}`),
+				use("submit_result", "result", "early"),
+				useJSON("spawn_agent", `{"task":"y"}`),
+				useJSON("spawn_agents", `{"tasks":[{"task":"z"}]}`),
 			),
 			submits("late"),
 		)
-		s.hire("w", engagement{})
-		s.settle()
-		r := s.submit("lead", "go")
-		s.result(r, time.Hour)
-		asks := s.asked("mid")
+		h.startWorker("w", workerOptions{})
+		h.awaitReady()
+		r := h.submit("lead", "go")
+		h.awaitOutcome(r, time.Hour)
+		asks := h.requests("mid")
 		if len(asks) != 2 || len(asks[1].results()) != 3 {
 			t.Fatalf("the model was asked %d times", len(asks))
 		}
@@ -139,13 +141,13 @@ func TestSubmitBesideSpawn(t *testing.T) {
 				t.Errorf("%+v", got)
 			}
 		}
-		if got := s.aggregated(0); !strings.Contains(got, `"result":"late"`) {
+		if got := h.spawnResultOf(0); !strings.Contains(got, `"result":"late"`) {
 			t.Error(got)
 		}
-		if n := s.runs(r); n != 2 {
+		if n := h.countRuns(r); n != 2 {
 			t.Errorf("%d runs", n)
 		}
-		s.clean()
+		h.checkVerified()
 	})
 }
 
@@ -153,22 +155,22 @@ func TestSubmitBesideSpawn(t *testing.T) {
 // nothing that its parent's agent remembers, though its parent is.
 func TestAdHocReadsNoMemory(t *testing.T) {
 	dir := t.TempDir()
-	onStage(t, func(s *stage) {
+	withHarness(t, func(h *harness) {
 		store := memory.Files{Dir: dir}
-		s.spawnerThatRemembers("look", says("seen"))
-		s.hire("w", engagement{Config: agentd.Config{Memory: store}})
-		s.settle()
+		h.spawningLeadWithMemory("look", says("seen"))
+		h.startWorker("w", workerOptions{Config: agentd.Config{Memory: store}})
+		h.awaitReady()
 		for range 2 {
-			s.result(s.submit("lead", "an old secret"), time.Hour)
-			s.settle()
+			h.awaitOutcome(h.submit("lead", "an old secret"), time.Hour)
+			h.awaitReady()
 		}
-		asks := s.asked("lead")
-		if len(asks) != 6 || !strings.Contains(asks[3].req.System, "an old secret") {
-			t.Fatalf("%d requests; the second root is told %q", len(asks), asks[len(asks)-1].req.System)
+		asks := h.requests("lead")
+		if len(asks) != 6 || !strings.Contains(asks[3].System, "an old secret") {
+			t.Fatalf("%d requests; the second root is told %q", len(asks), asks[len(asks)-1].System)
 		}
-		for _, a := range []asked{asks[1], asks[4]} {
-			if a.text() != "look" || a.req.System != tool.AdHocSystem {
-				t.Errorf("asked %q, told %q", a.text(), a.req.System)
+		for _, a := range []modelRequest{asks[1], asks[4]} {
+			if a.text() != "look" || a.System != tool.AdHocSystem {
+				t.Errorf("asked %q, told %q", a.text(), a.System)
 			}
 		}
 	})
@@ -177,97 +179,97 @@ func TestAdHocReadsNoMemory(t *testing.T) {
 // TestNoSideChannel: who was called, or spawned, has no way to write to its
 // caller, and what it says before its answer reaches nobody.
 func TestNoSideChannel(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.spawner(
+	withHarness(t, func(h *harness) {
+		h.spawningLead(
 			[]string{"leaf"},
 			call("leaf", "x"),
-			spawnCall("spawn_agents", `{"tasks":[{"task":"y","agent":"leaf"},{"task":"z"}]}`),
+			useJSON("spawn_agents", `{"tasks":[{"task":"y","agent":"leaf"},{"task":"z"}]}`),
 		)
-		s.agents[0].Delegation.Styles = configs.Styles{configs.StyleCall, configs.StyleSpawn}
+		h.agents[0].Delegation.Styles = configs.Styles{configs.StyleCall, configs.StyleSpawn}
 		// who has no tools at all has answered
-		s.agents[1].SubAgents = []string{"leaf"}
+		h.agents[1].SubAgents = []string{"leaf"}
 		const aside = "a word on the way"
-		whispers := turns(func(ctx context.Context, a *asked) (*provider.Response, error) {
-			resp, err := calls(uses("send", "to", "r", "message", aside))(ctx, a)
+		whispers := turns(func(ctx context.Context, req *modelRequest) (*provider.Response, error) {
+			resp, err := calls(use("send", "to", "r", "message", aside))(ctx, req)
 			resp.Content = aside
 			return resp, err
-		}, func(ctx context.Context, a *asked) (*provider.Response, error) {
-			if r := a.results()[0]; !r.IsError || r.Content != `Unknown tool: "send"` {
+		}, func(ctx context.Context, req *modelRequest) (*provider.Response, error) {
+			if r := req.results()[0]; !r.IsError || r.Content != `Unknown tool: "send"` {
 				t.Errorf("%+v", r)
 			}
-			return says("done")(ctx, a)
+			return says("done")(ctx, req)
 		})
-		plan := s.parts["lead"]
-		s.parts["leaf"] = whispers
-		s.parts["lead"] = func(ctx context.Context, a *asked) (*provider.Response, error) {
-			if a.text() == "z" {
-				return whispers(ctx, a)
+		plan := h.models["lead"]
+		h.models["leaf"] = whispers
+		h.models["lead"] = func(ctx context.Context, req *modelRequest) (*provider.Response, error) {
+			if req.text() == "z" {
+				return whispers(ctx, req)
 			}
-			return plan(ctx, a)
+			return plan(ctx, req)
 		}
-		s.hire("w", engagement{})
-		s.settle()
-		r := s.submit("lead", "go")
-		s.result(r, time.Hour)
-		if n := len(s.asked("leaf")); n != 4 {
+		h.startWorker("w", workerOptions{})
+		h.awaitReady()
+		r := h.submit("lead", "go")
+		h.awaitOutcome(r, time.Hour)
+		if n := len(h.requests("leaf")); n != 4 {
 			t.Errorf("the leaves were asked %d times", n)
 		}
-		for _, a := range s.asked("lead") {
-			if a.text() != "z" && strings.Contains(conversation(a.req.Messages)+a.req.System, aside) {
-				t.Errorf("the lead was shown %s", conversation(a.req.Messages))
+		for _, a := range h.requests("lead") {
+			if a.text() != "z" && strings.Contains(conversationText(a.Messages)+a.System, aside) {
+				t.Errorf("the lead was shown %s", conversationText(a.Messages))
 			}
 		}
-		for _, m := range s.stored(r.Tree) {
+		for _, m := range h.readTree(r.Tree) {
 			if at, err := r.Space.Parse(m.Subject); err != nil || at.Kind == subjects.Mail {
 				t.Errorf("%s was written (%v)", m.Subject, err)
 			}
 		}
-		s.clean()
+		h.checkVerified()
 	})
 }
 
 // TestLastTurnOfEachWake: a fork has its budget of turns each time that it is
 // woken, and each time a last turn to answer in.
 func TestLastTurnOfEachWake(t *testing.T) {
-	onStage(t, func(s *stage) {
+	withHarness(t, func(h *harness) {
 		const fork = "r-1-0-1-0"
-		busy := func(ctx context.Context, a *asked) (*provider.Response, error) {
-			if last := a.req.Messages[len(a.req.Messages)-1]; last.Role == provider.User &&
+		busy := func(ctx context.Context, req *modelRequest) (*provider.Response, error) {
+			if last := req.Messages[len(req.Messages)-1]; last.Role == provider.User &&
 				strings.HasSuffix(last.Content, tool.Finally) {
-				return says("that is all")(ctx, a)
+				return says("that is all")(ctx, req)
 			}
-			return calls(uses("check_mail"))(ctx, a)
+			return calls(use("check_mail"))(ctx, req)
 		}
-		waits := spawnCall("wait", `{"from":["`+fork+`"]}`)
-		s.mailer(map[string][]part{
-			"r": {calls(spawnCall("spawn_agent", `{"task":"lead others"}`)), sums},
+		waits := useJSON("wait", `{"from":["`+fork+`"]}`)
+		h.forkingLead(map[string][]scriptedModel{
+			"r": {calls(useJSON("spawn_agent", `{"task":"lead others"}`)), joinsResults},
 			"r-1-0": {
-				calls(uses("fork", "prompt", "work")),
+				calls(use("fork", "prompt", "work")),
 				calls(waits),
-				calls(uses("send", "to", fork, "message", "more"), waits),
+				calls(use("send", "to", fork, "message", "more"), waits),
 				submits("done"),
 			},
 			fork: {busy},
 		})
-		s.agents[0].Delegation.Styles = configs.Styles{configs.StyleSpawn, configs.StyleMail}
-		s.agents[0].Delegation.MaxTurns = 4
-		s.hire("w", engagement{})
-		s.settle()
-		r := s.submit("lead", "go")
-		if o := s.result(r, time.Hour); o.Status != run.StatusCompleted ||
+		h.agents[0].Delegation.Styles = configs.Styles{configs.StyleSpawn, configs.StyleMail}
+		h.agents[0].Delegation.MaxTurns = 4
+		h.startWorker("w", workerOptions{})
+		h.awaitReady()
+		r := h.submit("lead", "go")
+		if o := h.awaitOutcome(r, time.Hour); o.Status != run.StatusCompleted ||
 			!strings.Contains(o.Result, `{"success":{"result":"done"}}`) {
 			t.Errorf("%+v", o)
 		}
-		asks := s.asksOf(fork)
+		asks := h.requestsOf(fork)
 		if len(asks) != 10 {
 			t.Fatalf("the fork was asked %d times, want 4 and a last one, twice", len(asks))
 		}
 		for i, a := range asks {
-			said := a.req.Messages[len(a.req.Messages)-1].Content
+			said := a.Messages[len(a.Messages)-1].Content
 			if last := i%5 == 4; strings.HasSuffix(said, tool.Finally) != last {
 				t.Errorf("request %d ends with %q", i+1, said)
 			}
 		}
-		s.clean()
+		h.checkVerified()
 	})
 }

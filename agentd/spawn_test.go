@@ -16,7 +16,6 @@ import (
 	"github.com/axebus/axe/agentd/memory"
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/agentd/tool"
-	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/subjects"
@@ -31,54 +30,49 @@ func spawningOthers(a *configs.Agent) {
 	}
 }
 
-// spawnCall is a call of a tool with JSON for arguments.
-func spawnCall(name, arguments string) provider.ToolCall {
-	return provider.NewToolCall("", name, []byte(arguments))
-}
-
-func submits(result string) part {
-	return calls(toolCall("submit_result", map[string]string{"result": result}))
+func submits(result string) scriptedModel {
+	return calls(use("submit_result", "result", result))
 }
 
 // spawner is an agent lead that spawns runs, and the agents that it may name.
-func (s *stage) spawner(subs []string, cs ...provider.ToolCall) {
-	s.lead(subs, cs...)
-	spawning(&s.agents[0])
+func (h *harness) spawningLead(subs []string, cs ...provider.ToolCall) {
+	h.callingLead(subs, cs...)
+	spawning(&h.agents[0])
 }
 
 // spawnerThatRemembers is an agent lead with a memory that spawns a run of
 // nobody's definition, and the part of that.
-func (s *stage) spawnerThatRemembers(task string, p part) {
-	s.spawner(nil, toolCall("spawn_agent", map[string]string{"task": task}))
-	remembers(0)(&s.agents[0])
-	plan := s.parts["lead"]
-	s.parts["lead"] = func(ctx context.Context, a *asked) (*provider.Response, error) {
-		if a.text() == task {
-			return p(ctx, a)
+func (h *harness) spawningLeadWithMemory(task string, p scriptedModel) {
+	h.spawningLead(nil, use("spawn_agent", "task", task))
+	remembers(0)(&h.agents[0])
+	plan := h.models["lead"]
+	h.models["lead"] = func(ctx context.Context, req *modelRequest) (*provider.Response, error) {
+		if req.text() == task {
+			return p(ctx, req)
 		}
-		return plan(ctx, a)
+		return plan(ctx, req)
 	}
 }
 
 // aggregated is what the lead's model was told of the runs of one tool call,
 // without how long they took.
-func (s *stage) aggregated(call int) string {
-	asks := s.asked("lead")
+func (h *harness) spawnResultOf(call int) string {
+	asks := h.requests("lead")
 	if len(asks) < 2 {
-		s.tb.Fatalf("the lead was asked %d times", len(asks))
+		h.tb.Fatalf("the lead was asked %d times", len(asks))
 	}
 	var all struct {
 		Results []map[string]any `json:"sub_agent_results"`
 	}
 	if err := json.Unmarshal([]byte(asks[1].results()[call].Content), &all); err != nil {
-		s.tb.Fatalf("%v: %s", err, asks[1].results()[call].Content)
+		h.tb.Fatalf("%v: %s", err, asks[1].results()[call].Content)
 	}
 	var lines []string
 	for _, r := range all.Results {
 		delete(r, "duration_ms")
 		line, err := json.Marshal(r)
 		if err != nil {
-			s.tb.Fatal(err)
+			h.tb.Fatal(err)
 		}
 		lines = append(lines, string(line))
 	}
@@ -89,53 +83,53 @@ func (s *stage) aggregated(call int) string {
 // definition, end in each of the ways that there are, and their results come
 // back in the order of the tasks, in one answer.
 func TestSpawnAgents(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.spawner(
+	withHarness(t, func(h *harness) {
+		h.spawningLead(
 			[]string{"leaf"},
-			spawnCall(
+			useJSON(
 				"spawn_agents",
 				`{"tasks":[{"task":"one","agent":"leaf"},{"task":"two"},{"task":"three","agent":"leaf"},{"task":"four","agent":"leaf"}]}`,
 			),
 		)
-		s.parts["leaf"] = func(ctx context.Context, a *asked) (*provider.Response, error) {
-			switch a.text() {
+		h.models["leaf"] = func(ctx context.Context, req *modelRequest) (*provider.Response, error) {
+			switch req.text() {
 			case "one":
-				return after(time.Minute, submits("done one"))(ctx, a)
+				return delayed(time.Minute, submits("done one"))(ctx, req)
 			case "three":
-				return calls(toolCall("submit_error", map[string]string{"error": "no such file"}))(ctx, a)
+				return calls(use("submit_error", "error", "no such file"))(ctx, req)
 			}
 			return nil, &provider.Error{Category: provider.Auth, Message: "no key"}
 		}
-		plan := s.parts["lead"]
-		s.parts["lead"] = func(ctx context.Context, a *asked) (*provider.Response, error) {
-			if a.text() == "two" { // of nobody's definition: the lead's model
-				return says("implicitly")(ctx, a)
+		plan := h.models["lead"]
+		h.models["lead"] = func(ctx context.Context, req *modelRequest) (*provider.Response, error) {
+			if req.text() == "two" { // of nobody's definition: the lead's model
+				return says("implicitly")(ctx, req)
 			}
-			return plan(ctx, a)
+			return plan(ctx, req)
 		}
-		s.hire("w", engagement{})
-		s.settle()
-		r := s.submit("lead", "go")
-		if o := s.result(r, time.Hour); o.Status != run.StatusCompleted || o.Subtree.Runs != 5 || o.ToolCalls != 1 {
+		h.startWorker("w", workerOptions{})
+		h.awaitReady()
+		r := h.submit("lead", "go")
+		if o := h.awaitOutcome(r, time.Hour); o.Status != run.StatusCompleted || o.Subtree.Runs != 5 || o.ToolCalls != 1 {
 			t.Errorf("%+v", o)
 		}
-		asks := s.asked("lead")
-		for _, a := range append(s.asked("leaf"), asks[1]) {
-			if apart := a.from.Sub(asks[0].to); apart > 50*time.Millisecond {
+		asks := h.requests("lead")
+		for _, a := range append(h.requests("leaf"), asks[1]) {
+			if apart := a.began.Sub(asks[0].ended); apart > 50*time.Millisecond {
 				t.Errorf("%s began %v after it was asked for", a.text(), apart)
 			}
 		}
-		s.asks = []*asked{&asks[0], &asks[2]} // without that of the task two
+		h.asks = []*modelRequest{&asks[0], &asks[2]} // without that of the task two
 		want := strings.Join([]string{
 			`{"agent_id":"r-1-0","outcome":{"success":{"result":"done one"}},"task":"one","tokens":110,"turns":1}`,
 			`{"agent_id":"r-1-1","outcome":{"success":{"result":"implicitly"}},"task":"two","tokens":11,"turns":1}`,
 			`{"agent_id":"r-1-2","outcome":{"failure":{"error":"no such file","error_kind":"sub_agent_error"}},"task":"three","tokens":110,"turns":1}`,
 			`{"agent_id":"r-1-3","outcome":{"failure":{"error":"auth: no key","error_kind":"error"}},"task":"four","tokens":0,"turns":1}`,
 		}, "\n")
-		if diff := cmp.Diff(want, s.aggregated(0)); diff != "" {
+		if diff := cmp.Diff(want, h.spawnResultOf(0)); diff != "" {
 			t.Error(diff)
 		}
-		s.clean()
+		h.checkVerified()
 	})
 }
 
@@ -143,16 +137,16 @@ func TestSpawnAgents(t *testing.T) {
 // and is offered how to end; one of nobody's definition has its parent's model
 // and parameters, whatever the worker has.
 func TestSpawnedRun(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.spawner(nil, spawnCall("spawn_agent", `{"task":"look","context":"at the parser"}`))
-		s.agents[0].SystemPrompt = "the lead's own words"
-		s.agents[0].Params = configs.Params{Temperature: new(0.5), MaxTokens: 99}
-		s.agents[0].SubAgentsConf.MaxDepth = 1
-		s.hire("w", engagement{})
-		s.settle()
-		r := s.submit("lead", "a secret")
-		s.result(r, time.Hour)
-		child := s.asked("lead")[1].req
+	withHarness(t, func(h *harness) {
+		h.spawningLead(nil, useJSON("spawn_agent", `{"task":"look","context":"at the parser"}`))
+		h.agents[0].SystemPrompt = "the lead's own words"
+		h.agents[0].Params = configs.Params{Temperature: new(0.5), MaxTokens: 99}
+		h.agents[0].SubAgentsConf.MaxDepth = 1
+		h.startWorker("w", workerOptions{})
+		h.awaitReady()
+		r := h.submit("lead", "a secret")
+		h.awaitOutcome(r, time.Hour)
+		child := h.requests("lead")[1].Request
 		if diff := cmp.Diff([]provider.Message{{Role: provider.User, Content: "Task: look\n\nContext:\nat the parser"}}, child.Messages); diff != "" {
 			t.Error(diff)
 		}
@@ -163,7 +157,7 @@ func TestSpawnedRun(t *testing.T) {
 		if diff := cmp.Diff([]string{"submit_result", "submit_error"}, tool.Names(child.Tools)); diff != "" {
 			t.Errorf("max_depth = 1: %s", diff)
 		}
-		if diff := cmp.Diff([]string{"spawn_agent", "spawn_agents"}, tool.Names(s.asked("lead")[0].req.Tools)); diff != "" {
+		if diff := cmp.Diff([]string{"spawn_agent", "spawn_agents"}, tool.Names(h.requests("lead")[0].Tools)); diff != "" {
 			t.Error(diff)
 		}
 	})
@@ -171,21 +165,23 @@ func TestSpawnedRun(t *testing.T) {
 
 // TestSpawnTwice: two spawns in one turn keep both sets.
 func TestSpawnTwice(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.spawner(
+	withHarness(t, func(h *harness) {
+		h.spawningLead(
 			[]string{"leaf"},
-			spawnCall(
+			useJSON(
 				"spawn_agents",
 				`{"tasks":[{"task":"a","agent":"leaf"},{"task":"b","agent":"leaf"}]}`,
 			),
-			spawnCall("spawn_agent", `{"task":"c","agent":"leaf"}`),
+			useJSON("spawn_agent", `{"task":"c","agent":"leaf"}`),
 		)
-		s.parts["leaf"] = func(ctx context.Context, a *asked) (*provider.Response, error) { return submits(a.text())(ctx, a) }
-		s.hire("w", engagement{})
-		s.settle()
-		s.result(s.submit("lead", "go"), time.Hour)
+		h.models["leaf"] = func(ctx context.Context, req *modelRequest) (*provider.Response, error) {
+			return submits(req.text())(ctx, req)
+		}
+		h.startWorker("w", workerOptions{})
+		h.awaitReady()
+		h.awaitOutcome(h.submit("lead", "go"), time.Hour)
 		for i, want := range []string{`"r-1-0".*"a".*"r-1-1".*"b"`, `"r-1-2".*"c"`} {
-			got := strings.ReplaceAll(s.aggregated(i), "\n", " ")
+			got := strings.ReplaceAll(h.spawnResultOf(i), "\n", " ")
 			at := 0
 			for part := range strings.SplitSeq(want, ".*") {
 				j := strings.Index(got[at:], part)
@@ -201,26 +197,26 @@ func TestSpawnTwice(t *testing.T) {
 // TestSpawnRefused: of a batch with a mistake in it nothing is started, and the
 // model is told where it is.
 func TestSpawnRefused(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.spawner(
+	withHarness(t, func(h *harness) {
+		h.spawningLead(
 			[]string{"leaf"},
-			spawnCall("spawn_agents", `{"tasks":[{"task":"a"},{"task":"b","agent":"stranger"}]}`),
-			spawnCall(
+			useJSON("spawn_agents", `{"tasks":[{"task":"a"},{"task":"b","agent":"stranger"}]}`),
+			useJSON(
 				"spawn_agents",
 				`{"tasks":[{"task":"1"},{"task":"2"},{"task":"3"},{"task":"4"}]}`,
 			),
-			spawnCall("call_agent", `{"agent":"leaf","task":"x"}`),
+			useJSON("call_agent", `{"agent":"leaf","task":"x"}`),
 		)
-		s.agents[0].Delegation.MaxBatch = 3
-		s.hire("w", engagement{})
-		s.settle()
-		r := s.submit("lead", "go")
-		s.completed(
+		h.agents[0].Delegation.MaxBatch = 3
+		h.startWorker("w", workerOptions{})
+		h.awaitReady()
+		r := h.submit("lead", "go")
+		h.expectCompleted(
 			r,
 			`c0=spawn_agents error: task 2 of 2: agent "stranger" is not in this agent's sub_agents list; none was started|`+
 				`c1=spawn_agents error: 4 tasks, and at most 3 may be spawned at once: none was started|c2=Unknown tool: "call_agent"`,
 		)
-		if n := s.runs(r); n != 1 {
+		if n := h.countRuns(r); n != 1 {
 			t.Errorf("%d runs", n)
 		}
 	})
@@ -229,25 +225,25 @@ func TestSpawnRefused(t *testing.T) {
 // TestSubmitAlone: a run that ends and goes on in one turn has done neither,
 // and may try again.
 func TestSubmitAlone(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.spawner([]string{"leaf"}, spawnCall("spawn_agent", `{"task":"x","agent":"leaf"}`))
+	withHarness(t, func(h *harness) {
+		h.spawningLead([]string{"leaf"}, useJSON("spawn_agent", `{"task":"x","agent":"leaf"}`))
 		var told []provider.ToolResult
-		s.parts["leaf"] = turns(
+		h.models["leaf"] = turns(
 			calls(
-				toolCall("submit_result", map[string]string{"result": "early"}),
-				toolCall("submit_error", map[string]string{"error": "or not"}),
+				use("submit_result", "result", "early"),
+				use("submit_error", "error", "or not"),
 			),
-			calls(toolCall("submit_result", nil)),
-			func(ctx context.Context, a *asked) (*provider.Response, error) {
-				for _, m := range a.req.Messages {
+			calls(use("submit_result")),
+			func(ctx context.Context, req *modelRequest) (*provider.Response, error) {
+				for _, m := range req.Messages {
 					told = append(told, m.ToolResults...)
 				}
-				return submits("late")(ctx, a)
+				return submits("late")(ctx, req)
 			},
 		)
-		s.hire("w", engagement{})
-		s.settle()
-		s.result(s.submit("lead", "go"), time.Hour)
+		h.startWorker("w", workerOptions{})
+		h.awaitReady()
+		h.awaitOutcome(h.submit("lead", "go"), time.Hour)
 		want := []provider.ToolResult{
 			{
 				CallID:  "c0",
@@ -264,7 +260,7 @@ func TestSubmitAlone(t *testing.T) {
 		if diff := cmp.Diff(want, told); diff != "" {
 			t.Error(diff)
 		}
-		if got := s.aggregated(0); !strings.Contains(got, `"result":"late"`) || !strings.Contains(got, `"turns":3`) {
+		if got := h.spawnResultOf(0); !strings.Contains(got, `"result":"late"`) || !strings.Contains(got, `"turns":3`) {
 			t.Error(got)
 		}
 	})
@@ -276,37 +272,37 @@ func TestSubmitAlone(t *testing.T) {
 func TestLastTurn(t *testing.T) {
 	for name, heeds := range map[string]bool{"heeds": true, "does not": false} {
 		t.Run(name, func(t *testing.T) {
-			onStage(t, func(s *stage) {
-				s.spawner([]string{"busy"}, spawnCall("spawn_agent", `{"task":"x","agent":"busy"}`))
-				s.agents[0].Delegation.MaxTurns = 2
-				s.agents[1].SubAgents = []string{"leaf"}
-				s.agents = append(s.agents, define("leaf", nil))
-				s.parts["busy"] = func(ctx context.Context, a *asked) (*provider.Response, error) {
-					last := a.req.Messages[len(a.req.Messages)-1]
+			withHarness(t, func(h *harness) {
+				h.spawningLead([]string{"busy"}, useJSON("spawn_agent", `{"task":"x","agent":"busy"}`))
+				h.agents[0].Delegation.MaxTurns = 2
+				h.agents[1].SubAgents = []string{"leaf"}
+				h.agents = append(h.agents, define("leaf", nil))
+				h.models["busy"] = func(ctx context.Context, req *modelRequest) (*provider.Response, error) {
+					last := req.Messages[len(req.Messages)-1]
 					if heeds && last.Role == provider.User && last.Content == tool.Finally {
-						return submits("what I have")(ctx, a)
+						return submits("what I have")(ctx, req)
 					}
-					return calls(call("leaf", "y"))(ctx, a)
+					return calls(call("leaf", "y"))(ctx, req)
 				}
-				s.hire("w", engagement{})
-				s.settle()
-				r := s.submit("lead", "go")
-				s.result(r, time.Hour)
-				if n := s.runs(r); n != 4 {
+				h.startWorker("w", workerOptions{})
+				h.awaitReady()
+				r := h.submit("lead", "go")
+				h.awaitOutcome(r, time.Hour)
+				if n := h.countRuns(r); n != 4 {
 					t.Errorf("%d runs: somebody was called whose result nobody will read", n)
 				}
 				want := `{"agent_id":"r-1-0","outcome":{"success":{"result":"what I have"}},"task":"x","tokens":352,"turns":3}`
 				if !heeds {
 					want = `{"agent_id":"r-1-0","outcome":{"failure":{"error":"agent exceeded maximum conversation turns (3)","error_kind":"turns","partial":"calling"}},"task":"x","tokens":352,"turns":3}`
 				}
-				if diff := cmp.Diff(want, s.aggregated(0)); diff != "" {
+				if diff := cmp.Diff(want, h.spawnResultOf(0)); diff != "" {
 					t.Error(diff)
 				}
-				asks := s.asked("busy")
-				if diff := cmp.Diff([]string{"submit_result", "submit_error"}, tool.Names(asks[len(asks)-1].req.Tools)); diff != "" {
+				asks := h.requests("busy")
+				if diff := cmp.Diff([]string{"submit_result", "submit_error"}, tool.Names(asks[len(asks)-1].Tools)); diff != "" {
 					t.Error(diff)
 				}
-				s.clean()
+				h.checkVerified()
 			})
 		})
 	}
@@ -315,18 +311,18 @@ func TestLastTurn(t *testing.T) {
 // TestSpawnBounded: what a bound on the tree has no room for is its own entry
 // among the others.
 func TestSpawnBounded(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.spawner(
+	withHarness(t, func(h *harness) {
+		h.spawningLead(
 			[]string{"leaf"},
-			spawnCall("spawn_agents", `{"tasks":[{"task":"a","agent":"leaf"},{"task":"b","agent":"leaf"}]}`),
+			useJSON("spawn_agents", `{"tasks":[{"task":"a","agent":"leaf"},{"task":"b","agent":"leaf"}]}`),
 		)
-		s.agents[0].Budget = subjects.Budget{Agents: 2}
-		s.hire("w", engagement{})
-		s.settle()
-		s.result(s.submit("lead", "go"), time.Hour)
+		h.agents[0].Budget = subjects.Budget{Agents: 2}
+		h.startWorker("w", workerOptions{})
+		h.awaitReady()
+		h.awaitOutcome(h.submit("lead", "go"), time.Hour)
 		want := `{"agent_id":"r-1-0","outcome":{"success":{"result":"leaf"}},"task":"a","tokens":11,"turns":1}` + "\n" +
 			`{"agent_id":"r-1-1","outcome":{"failure":{"error":"budget exceeded: used 2 of 2 agents","error_kind":"budget"}},"task":"b","tokens":0,"turns":0}`
-		if diff := cmp.Diff(want, s.aggregated(0)); diff != "" {
+		if diff := cmp.Diff(want, h.spawnResultOf(0)); diff != "" {
 			t.Error(diff)
 		}
 	})
@@ -344,24 +340,24 @@ func TestSpawnInADirectory(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	onStage(t, func(s *stage) {
-		s.spawner(
+	withHarness(t, func(h *harness) {
+		h.spawningLead(
 			[]string{"leaf"},
-			spawnCall(
+			useJSON(
 				"spawn_agents",
 				`{"tasks":[{"task":"a","agent":"leaf","cwd":"sub"},{"task":"b","agent":"leaf","cwd":"nosuch"}]}`,
 			),
 		)
-		s.agents[1].Workdir, s.agents[1].Files = dir, []string{"*.txt"}
-		s.hire("w", engagement{})
-		s.settle()
-		s.result(s.submit("lead", "go"), time.Hour)
-		asks := s.asked("leaf")
-		if len(asks) != 1 || !strings.Contains(asks[0].req.System, "further down") ||
-			strings.Contains(asks[0].req.System, "at the top") {
-			t.Errorf("%d requests, %s", len(asks), asks[0].req.System)
+		h.agents[1].Workdir, h.agents[1].Files = dir, []string{"*.txt"}
+		h.startWorker("w", workerOptions{})
+		h.awaitReady()
+		h.awaitOutcome(h.submit("lead", "go"), time.Hour)
+		asks := h.requests("leaf")
+		if len(asks) != 1 || !strings.Contains(asks[0].System, "further down") ||
+			strings.Contains(asks[0].System, "at the top") {
+			t.Errorf("%d requests, %s", len(asks), asks[0].System)
 		}
-		if got := s.aggregated(0); !strings.Contains(got, `cwd \"nosuch\": no such file or directory`) {
+		if got := h.spawnResultOf(0); !strings.Contains(got, `cwd \"nosuch\": no such file or directory`) {
 			t.Error(got)
 		}
 	})
@@ -371,21 +367,21 @@ func TestSpawnInADirectory(t *testing.T) {
 // parent's agent's to remember, though its worker died before it acknowledged.
 func TestAdHocIsNotRemembered(t *testing.T) {
 	dir := t.TempDir()
-	onStage(t, func(s *stage) {
+	withHarness(t, func(h *harness) {
 		store := memory.Files{Dir: dir}
-		s.spawnerThatRemembers("a secret", says("told"))
-		lost := func(at bus.Point) error {
+		h.spawningLeadWithMemory("a secret", says("told"))
+		lost := func(at step) error {
 			if at.Op == "ack" && !at.After && strings.HasSuffix(at.Subject, ".r-1-0.call") {
-				return errBroken
+				return errBusBroken
 			}
 			return nil
 		}
-		s.hire("w", engagement{Config: agentd.Config{Memory: store}, intercept: lost})
-		s.settle()
-		s.result(s.submit("lead", "go"), time.Hour)
-		s.hire("heir", engagement{Config: agentd.Config{Memory: store}})
+		h.startWorker("w", workerOptions{Config: agentd.Config{Memory: store}, atStep: lost})
+		h.awaitReady()
+		h.awaitOutcome(h.submit("lead", "go"), time.Hour)
+		h.startWorker("successor", workerOptions{Config: agentd.Config{Memory: store}})
 		time.Sleep(10 * time.Minute)
-		if text := s.remembered(store, "lead"); memory.Count(text) != 1 || strings.Contains(text, "secret\n") {
+		if text := h.memoryOf(store, "lead"); memory.Count(text) != 1 || strings.Contains(text, "secret\n") {
 			t.Errorf("remembered:\n%s", text)
 		}
 	})
@@ -395,39 +391,39 @@ func TestAdHocIsNotRemembered(t *testing.T) {
 // may, as that was started: not what has come into its agent's file since then,
 // and not what the worker that runs it has there.
 func TestAdHocIsItsParents(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.spawner([]string{"leaf"}, spawnCall("spawn_agent", `{"task":"sub"}`))
-		s.agents[0].Delegation.MaxBatch = 3
-		plan := s.parts["lead"]
-		w := s.hire("w", engagement{})
-		s.parts["lead"] = func(ctx context.Context, a *asked) (*provider.Response, error) {
-			if a.text() != "sub" {
-				if a.turn == 1 {
+	withHarness(t, func(h *harness) {
+		h.spawningLead([]string{"leaf"}, useJSON("spawn_agent", `{"task":"sub"}`))
+		h.agents[0].Delegation.MaxBatch = 3
+		plan := h.models["lead"]
+		w := h.startWorker("w", workerOptions{})
+		h.models["lead"] = func(ctx context.Context, req *modelRequest) (*provider.Response, error) {
+			if req.text() != "sub" {
+				if req.turn == 1 {
 					later := define("lead", []string{"leaf", "deploy"}, spawning)
 					later.Model, later.Delegation.Styles = "sim/other", configs.Styles{
 						configs.StyleCall,
 						configs.StyleSpawn,
 					}
-					w.serve(s, append([]configs.Agent{later, define("deploy", nil)}, s.agents[1:]...)...)
+					w.serve(append([]configs.Agent{later, define("deploy", nil)}, h.agents[1:]...)...)
 				}
-				return plan(ctx, a)
+				return plan(ctx, req)
 			}
 			return turns(
-				calls(toolCall("spawn_agent", map[string]string{"task": "x", "agent": "deploy"}), call("leaf", "y")),
-				sums,
+				calls(use("spawn_agent", "task", "x", "agent", "deploy"), call("leaf", "y")),
+				joinsResults,
 			)(
 				ctx,
-				a,
+				req,
 			)
 		}
-		s.settle()
-		s.result(s.submit("lead", "go"), time.Hour)
+		h.awaitReady()
+		h.awaitOutcome(h.submit("lead", "go"), time.Hour)
 		want := `c0=spawn_agent error: agent \"deploy\" is not in this agent's sub_agents list|c1=Unknown tool: \"call_agent\"`
-		asks := s.asked("lead")
+		asks := h.requests("lead")
 		if len(asks) != 4 || !strings.Contains(asks[3].results()[0].Content, want) {
 			t.Fatalf("%d requests: %+v", len(asks), asks[len(asks)-1].results())
 		}
-		if got := asks[1].req.Tools; !strings.Contains(string(got[1].Parameters["tasks"].Schema), `"maxItems":3`) {
+		if got := asks[1].Tools; !strings.Contains(string(got[1].Parameters["tasks"].Schema), `"maxItems":3`) {
 			t.Errorf("offered %+v", got)
 		}
 	})
@@ -436,16 +432,16 @@ func TestAdHocIsItsParents(t *testing.T) {
 // TestSubmitTooMuch: an error that is too large for a message is cut, and the
 // model is not asked again for it.
 func TestSubmitTooMuch(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.spawner([]string{"leaf"}, spawnCall("spawn_agent", `{"task":"x","agent":"leaf"}`))
-		s.parts["leaf"] = calls(toolCall("submit_error", map[string]string{"error": strings.Repeat("é", 10000)}))
-		s.hire("w", engagement{maxBody: 8 << 10})
-		s.settle()
-		s.result(s.submit("lead", "go"), time.Hour)
-		if n := len(s.asked("leaf")); n != 1 {
+	withHarness(t, func(h *harness) {
+		h.spawningLead([]string{"leaf"}, useJSON("spawn_agent", `{"task":"x","agent":"leaf"}`))
+		h.models["leaf"] = calls(use("submit_error", "error", strings.Repeat("é", 10000)))
+		h.startWorker("w", workerOptions{maxBody: 8 << 10})
+		h.awaitReady()
+		h.awaitOutcome(h.submit("lead", "go"), time.Hour)
+		if n := len(h.requests("leaf")); n != 1 {
 			t.Errorf("%d requests", n)
 		}
-		if got := s.aggregated(0); !strings.Contains(got, strings.Repeat("é", 500)) ||
+		if got := h.spawnResultOf(0); !strings.Contains(got, strings.Repeat("é", 500)) ||
 			!strings.Contains(got, `…","error_kind":"sub_agent_error"`) {
 			t.Error(got)
 		}
@@ -455,20 +451,20 @@ func TestSubmitTooMuch(t *testing.T) {
 // TestTaskWithAllThatItCarries: what a call carries besides its task counts
 // when it is decided whether that fits.
 func TestTaskWithAllThatItCarries(t *testing.T) {
-	onStage(t, func(s *stage) {
+	withHarness(t, func(h *harness) {
 		var many []string
 		for i := range 50 {
 			many = append(many, fmt.Sprintf("an-agent-with-a-rather-long-name-%d", i))
 		}
-		s.spawner([]string{"leaf"})
-		large := toolCall("spawn_agent", map[string]string{"task": strings.Repeat("x", 7<<10), "agent": "leaf"})
+		h.spawningLead([]string{"leaf"})
+		large := use("spawn_agent", "task", strings.Repeat("x", 7<<10), "agent", "leaf")
 		// a first entry is larger than its calls
-		s.parts["lead"] = turns(calls(call("leaf", "refused")), calls(large), sums)
+		h.models["lead"] = turns(calls(call("leaf", "refused")), calls(large), joinsResults)
 		many = append(many, "leaf")
-		s.agents[0].Policy.Agents = many
-		s.hire("w", engagement{maxBody: 8 << 10})
-		s.settle()
-		if o := s.result(s.submit("lead", "go"), time.Hour); !strings.HasPrefix(
+		h.agents[0].Policy.Agents = many
+		h.startWorker("w", workerOptions{maxBody: 8 << 10})
+		h.awaitReady()
+		if o := h.awaitOutcome(h.submit("lead", "go"), time.Hour); !strings.HasPrefix(
 			o.Result,
 			"c0=spawn_agent error: task and context are ",
 		) {

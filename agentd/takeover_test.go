@@ -19,30 +19,30 @@ import (
 // it knows that another one asks too, and then stops at once. It does not ask
 // again, and gives nothing back that is not its own.
 func TestZombieStopsAsking(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.lead(nil)
-		s.parts["lead"] = after(10*time.Minute, says("done"))
+	withHarness(t, func(h *harness) {
+		h.callingLead(nil)
+		h.models["lead"] = delayed(10*time.Minute, says("done"))
 		var mute atomic.Bool
-		s.hire("victim", engagement{Config: agentd.Config{Slots: 1}, mute: &mute})
-		s.settle()
-		r := s.submit("lead", "go")
-		s.asking("lead", 1)
+		h.startWorker("victim", workerOptions{Config: agentd.Config{Slots: 1}, frozen: &mute})
+		h.awaitReady()
+		r := h.submit("lead", "go")
+		h.awaitRequests("lead", 1)
 		mute.Store(true)
 		time.Sleep(time.Minute)
-		if a := s.asked("lead"); len(a) != 1 || !a[0].to.IsZero() {
-			t.Fatalf("%d requests, the first ended at %v: nobody else was there", len(a), a[0].to)
+		if a := h.requests("lead"); len(a) != 1 || !a[0].ended.IsZero() {
+			t.Fatalf("%d requests, the first ended at %v: nobody else was there", len(a), a[0].ended)
 		}
-		s.hire("heir", engagement{})
-		s.asking("lead", 2)
+		h.startWorker("successor", workerOptions{})
+		h.awaitRequests("lead", 2)
 		taken := time.Now()
 		mute.Store(false)
-		s.completed(r, "done")
-		a := s.asked("lead")
-		if d := a[0].to.Sub(taken); d > bus.DefaultAckWait/2 || a[0].err == nil {
+		h.expectCompleted(r, "done")
+		a := h.requests("lead")
+		if d := a[0].ended.Sub(taken); d > bus.DefaultAckWait/2 || a[0].err == nil {
 			t.Errorf("the zombie went on for %v, error %v", d, a[0].err)
 		}
-		if len(a) != 2 || a[1].worker != "heir" {
-			t.Errorf("%d requests, the second by %s", len(a), a[1].worker)
+		if len(a) != 2 || a[1].worker.name != "successor" {
+			t.Errorf("%d requests, the second by %s", len(a), a[1].worker.name)
 		}
 	})
 }
@@ -50,28 +50,28 @@ func TestZombieStopsAsking(t *testing.T) {
 // TestFinishedMeanwhile: whoever took the run over has ended it before the
 // zombie looks.
 func TestFinishedMeanwhile(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.lead(nil)
-		s.parts["lead"] = func(ctx context.Context, a *asked) (*provider.Response, error) {
-			if a.worker == "victim" {
-				return after(10*time.Minute, says("late"))(ctx, a)
+	withHarness(t, func(h *harness) {
+		h.callingLead(nil)
+		h.models["lead"] = func(ctx context.Context, req *modelRequest) (*provider.Response, error) {
+			if req.worker.name == "victim" {
+				return delayed(10*time.Minute, says("late"))(ctx, req)
 			}
-			return says("at once")(ctx, a)
+			return says("at once")(ctx, req)
 		}
 		var mute atomic.Bool
-		s.hire("victim", engagement{Config: agentd.Config{Slots: 1}, mute: &mute})
-		s.settle()
-		r := s.submit("lead", "go")
-		s.asking("lead", 1)
+		h.startWorker("victim", workerOptions{Config: agentd.Config{Slots: 1}, frozen: &mute})
+		h.awaitReady()
+		r := h.submit("lead", "go")
+		h.awaitRequests("lead", 1)
 		mute.Store(true)
-		s.hire("heir", engagement{})
-		if o := s.completed(r, "at once"); o.Worker != "heir" {
+		h.startWorker("successor", workerOptions{})
+		if o := h.expectCompleted(r, "at once"); o.Worker != "successor" {
 			t.Errorf("%s has answered", o.Worker)
 		}
 		from := time.Now()
-		s.eventually("the end of the first request", func() bool { return !s.asked("lead")[0].to.IsZero() })
-		s.within(from, bus.DefaultAckWait)
-		if got := s.outcomes(r.Space.Result(r.Agent, r.Tree)); len(got) != 1 || got[0].Status != run.StatusCompleted {
+		h.eventually("the end of the first request", func() bool { return !h.requests("lead")[0].ended.IsZero() })
+		h.tookAtMost(from, bus.DefaultAckWait)
+		if got := h.outcomes(r.Space.Result(r.Agent, r.Tree)); len(got) != 1 || got[0].Status != run.StatusCompleted {
 			t.Errorf("outcomes %+v", got)
 		}
 	})
@@ -83,13 +83,13 @@ func TestFinishedMeanwhile(t *testing.T) {
 func TestSubmissionOfTheDead(t *testing.T) {
 	for name, comesBack := range map[string]bool{"dead": false, "slow": true} {
 		t.Run(name, func(t *testing.T) {
-			onStage(t, func(s *stage) {
-				s.lead(nil)
-				s.parts["lead"] = says("done")
+			withHarness(t, func(h *harness) {
+				h.callingLead(nil)
+				h.models["lead"] = says("done")
 				held := make(chan struct{})
 				// the submission may come to it once more
 				var again atomic.Bool
-				victim := s.hire("victim", engagement{intercept: func(at bus.Point) error {
+				victim := h.startWorker("victim", workerOptions{atStep: func(at step) error {
 					if at.Op == "write" && !at.After && strings.HasSuffix(at.Subject, ".r.call") &&
 						!again.Swap(true) {
 						close(held)
@@ -97,19 +97,19 @@ func TestSubmissionOfTheDead(t *testing.T) {
 					}
 					return nil
 				}})
-				s.settle()
-				r := s.submit("lead", "go")
+				h.awaitReady()
+				r := h.submit("lead", "go")
 				<-held
 				from := time.Now()
 				if !comesBack {
 					victim.kill()
 				}
-				s.hire("heir", engagement{})
-				s.completed(r, "done")
-				s.within(from, 2*time.Second)
+				h.startWorker("successor", workerOptions{})
+				h.expectCompleted(r, "done")
+				h.tookAtMost(from, 2*time.Second)
 				time.Sleep(time.Minute)
-				if n := s.runs(r); n != 1 || len(s.asked("lead")) != 1 {
-					t.Errorf("%d calls, %d requests", n, len(s.asked("lead")))
+				if n := h.countRuns(r); n != 1 || len(h.requests("lead")) != 1 {
+					t.Errorf("%d calls, %d requests", n, len(h.requests("lead")))
 				}
 			})
 		})
@@ -122,28 +122,28 @@ func TestSubmissionOfTheDead(t *testing.T) {
 func TestHungBeyondItsDeadline(t *testing.T) {
 	for _, alone := range []bool{true, false} {
 		t.Run(fmt.Sprintf("alone %t", alone), func(t *testing.T) {
-			onStage(t, func(s *stage) {
-				s.lead(nil)
-				s.parts["lead"] = func(context.Context, *asked) (*provider.Response, error) {
+			withHarness(t, func(h *harness) {
+				h.callingLead(nil)
+				h.models["lead"] = func(context.Context, *modelRequest) (*provider.Response, error) {
 					// whatever becomes of its context
 					time.Sleep(10 * time.Minute)
 					return nil, context.DeadlineExceeded
 				}
-				s.hire("victim", engagement{})
+				h.startWorker("victim", workerOptions{})
 				if !alone {
-					s.hire("heir", engagement{})
+					h.startWorker("successor", workerOptions{})
 				}
-				s.settle()
+				h.awaitReady()
 				from := time.Now()
-				r := s.root("lead")
-				s.send(r, "go", [2]string{subjects.HeaderDeadline, from.Add(time.Minute).Format(time.RFC3339Nano)})
-				s.failed(r, run.KindTimeout, "timeout after 60s")
-				s.within(from, time.Minute+3*bus.DefaultAckWait)
+				r := h.root("lead")
+				h.submitTo(r, "go", [2]string{subjects.HeaderDeadline, from.Add(time.Minute).Format(time.RFC3339Nano)})
+				h.expectFailed(r, run.KindTimeout, "timeout after 60s")
+				h.tookAtMost(from, time.Minute+3*bus.DefaultAckWait)
 				time.Sleep(15 * time.Minute)
-				if n := len(s.asked("lead")); n != 1 {
+				if n := len(h.requests("lead")); n != 1 {
 					t.Errorf("%d requests", n)
 				}
-				s.clean()
+				h.checkVerified()
 			})
 		})
 	}

@@ -3,12 +3,13 @@ package agentd_test
 import (
 	"flag"
 	"fmt"
-	"os"
+	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server/ats"
 	"pgregory.net/rapid"
 
 	"github.com/axebus/axe/agentd"
@@ -17,37 +18,29 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// TestSimWorkersDie walks at random: some trees, four workers with a bad fate
-// each, and what else a plot has. Every tree comes to a right end, and nothing
-// on the stream is ever wrong.
+// TestSimWorkersDie takes random walks: four workers, each with a fault, serve
+// the trees of a scenario. Every tree has a possible outcome, every message on
+// the stream keeps the rules, and no model is asked in vain.
 func TestSimWorkersDie(t *testing.T) {
 	t.Parallel()
-	ats.Register()
-	defer ats.Unregister()
 	rapid.Check(t, func(t *rapid.T) {
-		p := drawPlot(t)
-		defer watch(fmt.Sprintf("the walk %+v", p))()
-		rapid.SyncTest(t, func(t *rapid.T) {
-			dir, err := os.MkdirTemp("", "sim") //nolint:usetesting // a rapid.T has no TempDir
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer os.RemoveAll(dir)
-			inBubble(t, dir, p.Parts, func(s *sim) { (&walk{sim: s, plot: p}).run() })
+		s := drawScenario(t)
+		withRapid(t, fmt.Sprintf("the walk %+v", s), s.Partitions, func(h *harness) {
+			(&walk{harness: h, scenario: s}).run()
 		})
 	})
 }
 
-// long says that the number of walks was given on the command line, as make sim
-// does.
-var long bool
+// full is set when the number of walks is given on the command line, as the
+// targets sim, check and proofs of the Makefile do. Tests that kill a worker at
+// every step then leave out no step.
+var full bool
 
-// TestMain reads the flags before any test does: some of them run beside each
-// other.
+// TestMain reads the flags before any test starts, since tests run in parallel.
 func TestMain(m *testing.M) {
 	flag.Parse()
-	flag.Visit(func(f *flag.Flag) { long = long || f.Name == "rapid.checks" })
-	if !long {
+	flag.Visit(func(f *flag.Flag) { full = full || f.Name == "rapid.checks" })
+	if !full {
 		if err := flag.Set("rapid.checks", "20"); err != nil {
 			panic(err)
 		}
@@ -55,145 +48,203 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-// walk is one plot in a bubble.
+// walk is a scenario in a bubble.
 type walk struct {
-	*sim
-	plot
-	procs []*proc
-	trees []subjects.Run
-
-	// who comes when the four may all be dead
-	rescued chan *proc
+	*harness
+	scenario
+	roots []subjects.Run
 
 	mu sync.Mutex
-	// labels below which nobody is asked, from a time on
-	cuts map[string]time.Time
-	met  map[string]bool // workers that have met their fate
-	// when the last worker that was away is back, zero if none was
-	quiet time.Time
+	// When a run was cancelled, by label.
+	cancelledAt map[string]time.Time
+	// The workers whose fault has happened.
+	faulty map[string]bool
+	// When the last frozen or disconnected worker is back; zero if none was.
+	allBackAt time.Time
 }
 
-// label is the task of a tree, so that no two trees have the same turns.
+// label is the task of the i-th tree. No two trees share a turn.
 func (w *walk) label(i int) string { return fmt.Sprintf("L%d", i) }
 
-// run lets the trees grow and checks how they ended. What the workers leave
-// undone is done by one that lives.
+// run submits the trees and checks their outcomes. After 40 seconds a worker
+// without a fault joins, since the four may all be dead.
 func (w *walk) run() {
-	all, served := w.cast()
-	w.play(w.model)
-	w.cuts, w.met, w.rescued = map[string]time.Time{}, map[string]bool{}, make(chan *proc, 1)
-	defer w.bury()
-	if w.Gone {
-		w.announce(all)
+	all, served := w.makeAgents()
+	w.script(w.tree)
+	w.cancelledAt = map[string]time.Time{}
+	w.faulty = map[string]bool{}
+	if w.LastAgentUnserved {
+		w.announceAndDie(all)
 	}
 	w.agents = served
-	for i, f := range w.Fates {
-		w.procs = append(w.procs, w.fated(fmt.Sprintf("w%d", i), f))
+	for i, f := range w.Faults {
+		w.startFaulty(fmt.Sprintf("w%d", i), f)
 	}
-	for i, f := range w.Trees {
-		w.grow(i, f)
+	for i, tree := range w.Trees {
+		w.submitTree(i, tree)
 	}
-	rescue := time.AfterFunc(
-		40*time.Second,
-		func() { w.rescued <- w.start("rescue", agentd.Config{Slots: w.Slots}, nil) },
-	)
-	for i, f := range w.Trees {
+	rescued := make(chan bool)
+	rescue := time.AfterFunc(40*time.Second, func() {
+		defer close(rescued)
+		w.startWorker("rescue", workerOptions{Config: agentd.Config{Slots: w.Slots}})
+	})
+	defer func() {
+		if !rescue.Stop() {
+			<-rescued
+		}
+	}()
+	for i, tree := range w.Trees {
 		label := w.label(i)
-		if o := w.result(w.trees[i], 30*time.Minute); !w.ends(f, label, w.model, o) {
-			w.tb.Errorf(
-				"%s: outcome %s %s %q %s\n%s",
-				label,
-				o.Status,
-				o.Kind,
-				o.Result,
-				o.Error,
-				w.dump(w.trees[i].Tree),
-			)
+		o := w.awaitOutcome(w.roots[i], 30*time.Minute)
+		if !w.isRightEnd(tree, label, w.tree, o) {
+			stored := w.dumpTree(w.roots[i].Tree)
+			w.tb.Errorf("%s: outcome %s %s %q %s\n%s", label, o.Status, o.Kind, o.Result, o.Error, stored)
 		}
 	}
-	if !rescue.Stop() { // it has begun
-		w.procs = append(w.procs, <-w.rescued)
+	w.startWorker("last", workerOptions{Config: agentd.Config{Slots: 8}, agents: all})
+	w.awaitEnd()
+	for _, r := range w.roots {
+		w.checkTree(r.Tree)
 	}
-	w.agents = all
-	w.procs = append(w.procs, w.start("last", agentd.Config{Slots: 8}, nil))
-	w.settle()
-	for _, r := range w.trees {
-		w.check(r.Tree)
-	}
-	w.thrifty()
+	w.checkRequests()
 }
 
-// bury ends all workers.
-func (w *walk) bury() {
-	select {
-	case p := <-w.rescued: // a walk that failed has not waited for it
-		w.procs = append(w.procs, p)
-	default:
+// announceAndDie makes all agents known by a worker that then dies. A call of
+// an agent that no worker serves waits.
+func (w *walk) announceAndDie(all []configs.Agent) {
+	dead := w.startWorker("dead", workerOptions{agents: all})
+	w.awaitReady()
+	dead.kill()
+	<-dead.ended
+}
+
+// startFaulty starts a worker with a fault.
+func (w *walk) startFaulty(name string, f fault) {
+	var frozen atomic.Bool
+	strike := func(s step) error {
+		if s.n != f.Step {
+			return nil
+		}
+		w.mu.Lock()
+		w.faulty[name] = true
+		w.mu.Unlock()
+		switch f.Kind {
+		case kill:
+			s.worker.kill()
+		case drain:
+			s.worker.stop()
+		case disconnect:
+			w.expectAway(30 * time.Second)
+			s.worker.disconnect(30 * time.Second)
+		case freeze:
+			w.expectAway(time.Minute)
+			frozen.Store(true)
+			time.Sleep(time.Minute)
+			frozen.Store(false)
+		}
+		return nil
 	}
-	for _, p := range w.procs {
-		p.kill()
-		_ = p.wait()
+	w.startWorker(name, workerOptions{Config: agentd.Config{Slots: w.Slots}, frozen: &frozen, atStep: strike})
+}
+
+// expectAway notes that a worker will be away for a time.
+func (w *walk) expectAway(d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if back := time.Now().Add(d); back.After(w.allBackAt) {
+		w.allBackAt = back
 	}
 }
 
-// announce makes all agents known, by a worker that then dies: who calls one
-// that nobody has waits.
-func (w *walk) announce(all []configs.Agent) {
-	w.agents = all
-	p := w.start("gone", agentd.Config{}, nil)
-	time.Sleep(2 * time.Second)
-	p.kill()
-	_ = p.wait()
-}
-
-// grow submits a tree, and has it cancelled or its child.
-func (w *walk) grow(i int, f fruit) {
-	a, err := subjects.ParseAgent(fmt.Sprintf("a%d", f.Agent))
-	if err != nil {
-		w.tb.Fatal(err)
+// submitTree submits a tree and arranges what people do to it.
+func (w *walk) submitTree(i int, tree treeSpec) {
+	root := w.root(fmt.Sprintf("a%d", tree.Root))
+	w.roots = append(w.roots, root)
+	var header [][2]string
+	if tree.Deadline > 0 {
+		header = append(header, due(time.Now().Add(time.Duration(tree.Deadline)*time.Second)))
 	}
-	id, err := subjects.ParseTree(bus.NewID())
-	if err != nil {
-		w.tb.Fatal(err)
+	w.submitTo(root, w.label(i), header...)
+	if w.Supervision == configs.SupervisedHuman {
+		w.writeLater(5, root.Approve(w.key("p0")), `{"approve":true}`)
+		w.writeLater(12, root.Approve(w.key("p1")), `{"approve":false}`)
 	}
-	r := w.conn.Space().Run(a, id, subjects.Root)
-	w.trees = append(w.trees, r)
-	m := bus.Message{Subject: r.Space.Submit(a, id), Body: []byte(w.label(i))}
-	if f.Deadline > 0 {
-		at := time.Now().Add(time.Duration(f.Deadline) * time.Second)
-		m.Header = [][2]string{{subjects.HeaderDeadline, at.Format(time.RFC3339Nano)}}
+	target, label := root, w.label(i)
+	if tree.Target > 0 {
+		target = w.targetChild(root, tree)
+		label = fmt.Sprintf("%s.%d", label, (tree.Target-1)%w.Fan)
 	}
-	if _, err := w.conn.Write(w.ctx, m); err != nil {
-		w.tb.Fatal(err)
+	if tree.InterruptAfter > 0 {
+		w.writeLater(tree.InterruptAfter, target.Interrupt(w.key("stop")), "")
+		w.writeLater(tree.InterruptAfter+15, target.Mail(w.key("m")), `{"from":"user","text":"go on"}`)
 	}
-	w.visit(i, f, r)
-	label := w.label(i)
-	switch {
-	case f.Path < 0:
+	if tree.CancelAfter < 0 {
 		return
-	case f.Path > 0:
-		r = w.childOf(i, f)
-		label = fmt.Sprintf("%s.%d", label, (f.Path-1)%w.Fan)
 	}
-	time.AfterFunc(time.Duration(f.Cancel)*time.Second, func() {
-		if _, err := w.conn.Write(w.ctx, bus.Message{Subject: r.Cancel(), Fence: bus.After(r.Cancel(), 0)}); err == nil {
+	time.AfterFunc(time.Duration(tree.CancelAfter)*time.Second, func() {
+		m := bus.Message{Subject: target.Cancel(), Fence: bus.After(target.Cancel(), 0)}
+		if _, err := w.conn.Write(w.ctx, m); err == nil {
 			w.mu.Lock()
-			w.cuts[label] = time.Now()
+			w.cancelledAt[label] = time.Now()
 			w.mu.Unlock()
 		}
 	})
 }
 
-// childOf is the child of a tree's first turn that something befalls.
-func (w *walk) childOf(i int, f fruit) subjects.Run {
-	below := f.Agent + 1
-	if w.Mail == "top" {
-		below = f.Agent // a fork
+// targetChild is the child that people cancel and interrupt.
+func (w *walk) targetChild(root subjects.Run, tree treeSpec) subjects.Run {
+	agent := fmt.Sprintf("a%d", tree.Root+1)
+	if w.Forks == "top" { // a fork runs its parent's agent
+		agent = fmt.Sprintf("a%d", tree.Root)
 	}
-	a, err := subjects.ParseAgent(fmt.Sprintf("a%d", below))
-	if err != nil {
-		w.tb.Fatal(err)
+	return w.child(root, agent, (tree.Target-1)%w.Fan)
+}
+
+// writeLater writes a message after some seconds. The walk may be over by then,
+// so an error does not matter.
+func (w *walk) writeLater(seconds int, subject, body string) {
+	time.AfterFunc(time.Duration(seconds)*time.Second, func() {
+		_, _ = w.conn.Write(w.ctx, bus.Message{Subject: subject, Body: []byte(body)})
+	})
+}
+
+// awaitEnd waits until every run has ended and every worker is back, three
+// minutes at most, and then until unacknowledged messages have come again.
+func (w *walk) awaitEnd() {
+	for range 36 {
+		time.Sleep(5 * time.Second)
+		w.mu.Lock()
+		back := time.Now().After(w.allBackAt)
+		w.mu.Unlock()
+		if back && w.verifyAll().UnderWay == 0 {
+			break
+		}
 	}
-	r := w.trees[i]
-	return r.Space.Run(a, r.Tree, r.Path.Child(1, (f.Path-1)%w.Fan))
+	time.Sleep(15 * time.Second)
+}
+
+// checkRequests checks the requests to the model. No run below a cancelled one
+// was asked a second after the cancellation. All workers without a fault
+// together asked each turn once; a faulty worker may have had it in flight.
+func (w *walk) checkRequests() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.tree.mu.Lock()
+	defer w.tree.mu.Unlock()
+	for turn, ended := range w.tree.endedAt {
+		for label, cancelled := range w.cancelledAt {
+			below := slices.ContainsFunc([]string{"#", ".", "~"}, func(next string) bool {
+				return strings.HasPrefix(turn, label+next)
+			})
+			if late := ended.Sub(cancelled); below && late > time.Second {
+				w.tb.Errorf("%s was asked for %v after the cancellation of %s", turn, late, label)
+			}
+		}
+	}
+	for turn, workers := range w.tree.askedBy {
+		faultless := slices.DeleteFunc(slices.Clone(workers), func(name string) bool { return w.faulty[name] })
+		if w.Attempts == 1 && len(faultless) > 1 {
+			w.tb.Errorf("%s was asked by %v, of which %v had no fault", turn, workers, faultless)
+		}
+	}
 }

@@ -18,23 +18,23 @@ var forgetful = agentd.Config{Cache: 1}
 // messages. All of them are said, and a worker that reads the run whole hears
 // what one heard that was there.
 func TestKeyThatIsUsedAgain(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.agents = []configs.Agent{define("lead", nil)}
-		s.parts["lead"] = after(time.Minute, sayNews)
-		first := s.hire("w1", engagement{})
-		s.settle()
-		r := s.submit("lead", "go")
+	withHarness(t, func(h *harness) {
+		h.agents = []configs.Agent{define("lead", nil)}
+		h.models["lead"] = delayed(time.Minute, recites)
+		first := h.startWorker("w1", workerOptions{})
+		h.awaitReady()
+		r := h.submit("lead", "go")
 		for i := range 3 {
-			s.asking("lead", i+1)
-			s.pub(r.Interrupt(s.key("stop")), "")
-			s.eventually("it is idle", func() bool { return len(s.entries(r)) == i+1 })
-			s.pub(r.Mail(s.key("m")), fmt.Sprintf(`{"from":"user","text":"go on, %d"}`, i))
+			h.awaitRequests("lead", i+1)
+			h.publish(r.Interrupt(h.key("stop")), "")
+			h.eventually("it is idle", func() bool { return len(h.entries(r)) == i+1 })
+			h.publish(r.Mail(h.key("m")), fmt.Sprintf(`{"from":"user","text":"go on, %d"}`, i))
 		}
-		s.asking("lead", 4)
+		h.awaitRequests("lead", 4)
 		first.kill()
-		s.hire("w2", engagement{Config: forgetful})
-		s.completed(r, "user: go|user: go on, 0|user: go on, 1|user: go on, 2")
-		s.clean()
+		h.startWorker("w2", workerOptions{Config: forgetful})
+		h.expectCompleted(r, "user: go|user: go on, 0|user: go on, 1|user: go on, 2")
+		h.checkVerified()
 	})
 }
 
@@ -42,28 +42,28 @@ func TestKeyThatIsUsedAgain(t *testing.T) {
 // what it was set for before, and any timer twice when a server comes back.
 // Which firing counted is the same for a worker that comes later.
 func TestTimersAreReadWhole(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.agents = []configs.Agent{
-			define("lead", []string{"lost"}, timeout(60), watched(configs.Supervised)),
+	withHarness(t, func(h *harness) {
+		h.agents = []configs.Agent{
+			define("lead", []string{"lost"}, timeout(60), supervisedBy(configs.Supervised)),
 			define("watcher", nil),
 			define("lost", nil),
 		}
-		s.parts["watcher"] = says(`{"decision":"continue"}`)
-		s.parts["lead"] = turns(calls(call("lost", "x")), calls(call("lost", "y")), sums)
-		s.hire("w", engagement{Config: forgetful, agents: s.agents[:2]})
-		elsewhere := s.hire("v", engagement{agents: s.agents[2:]})
-		s.settle()
+		h.models["watcher"] = says(`{"decision":"continue"}`)
+		h.models["lead"] = turns(calls(call("lost", "x")), calls(call("lost", "y")), joinsResults)
+		h.startWorker("w", workerOptions{Config: forgetful, agents: h.agents[:2]})
+		elsewhere := h.startWorker("v", workerOptions{agents: h.agents[2:]})
+		h.awaitReady()
 		elsewhere.kill()
-		r := s.submit("lead", "go")
-		s.eventually("it waits", func() bool { return len(s.all(s.child(r, "lost", 0).Call())) == 1 })
-		s.pub(r.Fired(1), "{}")
+		r := h.submit("lead", "go")
+		h.eventually("it waits", func() bool { return len(h.readAll(h.child(r, "lost", 0).Call())) == 1 })
+		h.publish(r.Fired(1), "{}")
 		time.Sleep(90 * time.Second) // by then it has fired
-		s.pub(r.Fired(1), "{}")
-		s.completed(r, "c0="+failedCall("lost", "timeout after 60s"))
-		if n := len(s.all(r.Fired(1))); n != 3 {
+		h.publish(r.Fired(1), "{}")
+		h.expectCompleted(r, "c0="+failedCall("lost", "timeout after 60s"))
+		if n := len(h.readAll(r.Fired(1))); n != 3 {
 			t.Errorf("the timer has fired %d times, want 3", n)
 		}
-		s.clean()
+		h.checkVerified()
 	})
 }
 
@@ -71,29 +71,29 @@ func TestTimersAreReadWhole(t *testing.T) {
 // all the same, with its outcome, and with a tombstone that is older than its
 // call.
 func TestManySubjects(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.agents = []configs.Agent{define("lead", nil)}
-		s.parts["lead"] = after(10*time.Minute, says("never"))
-		first := s.hire("w1", engagement{})
-		s.settle()
-		r, q := s.submit("lead", "go"), s.root("lead")
-		s.asking("lead", 1)
-		s.pub(q.Cancel(), "")
+	withHarness(t, func(h *harness) {
+		h.agents = []configs.Agent{define("lead", nil)}
+		h.models["lead"] = delayed(10*time.Minute, says("never"))
+		first := h.startWorker("w1", workerOptions{})
+		h.awaitReady()
+		r, q := h.submit("lead", "go"), h.root("lead")
+		h.awaitRequests("lead", 1)
+		h.publish(q.Cancel(), "")
 		for i := range 1100 {
-			s.pub(r.Mail(s.key(fmt.Sprint("m", i))), `{"from":"user","text":"hello"}`)
-			s.pub(q.Mail(s.key(fmt.Sprint("m", i))), `{"from":"user","text":"hello"}`)
+			h.publish(r.Mail(h.key(fmt.Sprint("m", i))), `{"from":"user","text":"hello"}`)
+			h.publish(q.Mail(h.key(fmt.Sprint("m", i))), `{"from":"user","text":"hello"}`)
 		}
-		s.eventually(
+		h.eventually(
 			"they are stored",
-			func() bool { return len(s.all(r.All())) > 1100 && len(s.all(q.All())) > 1100 },
+			func() bool { return len(h.readAll(r.All())) > 1100 && len(h.readAll(q.All())) > 1100 },
 		)
 		first.kill()
-		s.pub(r.Space.Result(r.Agent, r.Tree), `{"status":"completed","result":"another worker's answer"}`)
-		s.hire("w2", engagement{Config: forgetful})
-		s.send(q, "go")
-		s.failed(q, run.KindCancelled, "cancelled")
+		h.publish(r.Space.Result(r.Agent, r.Tree), `{"status":"completed","result":"another worker's answer"}`)
+		h.startWorker("w2", workerOptions{Config: forgetful})
+		h.submitTo(q, "go")
+		h.expectFailed(q, run.KindCancelled, "cancelled")
 		time.Sleep(5 * time.Minute)
-		if n := len(s.asked("lead")); n != 1 {
+		if n := len(h.requests("lead")); n != 1 {
 			t.Errorf("the model was asked %d times, and its run had an outcome", n)
 		}
 	})

@@ -9,140 +9,178 @@ import (
 
 	"github.com/axebus/axe/agentd"
 	"github.com/axebus/axe/agentd/run"
-	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/agentd/verify"
 	"github.com/axebus/axe/provider"
+	"github.com/axebus/axe/subjects"
 )
 
-// TestNoFaultNoRepeat has four workers share trees in peace: no turn is asked
-// twice, whoever gets the replies.
+// TestNoFaultNoRepeat: four workers without faults serve eight trees together.
+// No turn is asked twice.
 func TestNoFaultNoRepeat(t *testing.T) {
-	bubble(t, func(s *sim) {
-		s.agents = levels(4)
-		var procs []*proc
+	t.Parallel()
+	withHarness(t, func(h *harness) {
+		h.agents = levels(4)
 		for i := range 4 {
-			procs = append(procs, s.start(fmt.Sprintf("w%d", i), agentd.Config{Slots: 8}, nil))
+			h.startWorker(fmt.Sprintf("w%d", i), workerOptions{Config: agentd.Config{Slots: 8}})
 		}
-		const trees = 8
-		var outcomes []func() run.Outcome
-		for range trees {
-			r := s.submit("a0", "L")
-			outcomes = append(outcomes, func() run.Outcome { return s.result(r, time.Hour) })
+		var roots []subjects.Run
+		for range 8 {
+			roots = append(roots, h.submit("a0", "L"))
 		}
-		for _, o := range outcomes {
-			s.right(o(), 3)
+		for _, r := range roots {
+			h.expectAnswer(h.awaitOutcome(r, time.Hour), 3)
 		}
 		time.Sleep(time.Minute)
-		// 1+2+4 runs that ask twice and 8 that ask once, in each tree;
-		// the labels are the same in all.
-		s.model.mu.Lock()
-		defer s.model.mu.Unlock()
-		if len(s.model.asked) != 7*2+8 {
-			t.Errorf("%d different turns were asked", len(s.model.asked))
+		h.tree.mu.Lock()
+		defer h.tree.mu.Unlock()
+		// In each tree 1+2+4 runs ask twice and 8 leaves ask once. The
+		// labels are the same in all trees.
+		if len(h.tree.askedBy) != 7*2+8 {
+			t.Errorf("%d different turns were asked, want %d", len(h.tree.askedBy), 7*2+8)
 		}
-		workers := map[string]bool{}
-		for key, who := range s.model.asked {
-			if len(who) != trees {
-				t.Errorf("turn %s was asked %d times in %d trees", key, len(who), trees)
+		used := map[string]bool{}
+		for turn, workers := range h.tree.askedBy {
+			if len(workers) != len(roots) {
+				t.Errorf("turn %s was asked %d times in %d trees", turn, len(workers), len(roots))
 			}
-			for _, w := range who {
-				workers[w] = true
+			for _, w := range workers {
+				used[w] = true
 			}
 		}
-		if len(workers) != len(procs) {
-			t.Errorf("only %v took part", workers)
-		}
-		for _, p := range procs {
-			p.kill()
-			_ = p.wait()
+		if len(used) != 4 {
+			t.Errorf("only the workers %v asked, want all four", used)
 		}
 	})
 }
 
-// TestZombieAnswersOtherwise freezes a worker with a final answer in hand. Its
-// heir is answered with tool calls and goes on; what the zombie then writes is
+// TestZombieAnswersOtherwise: a worker freezes before it writes a turn. Its
+// successor's model answers the turn differently: with tool calls where the
+// zombie has a final answer, and the other way round. The zombie's write is
 // refused.
 func TestZombieAnswersOtherwise(t *testing.T) {
+	t.Parallel()
 	for _, frozenAt := range []string{"axe.result.", "axe.run.a0."} {
 		t.Run(frozenAt, func(t *testing.T) {
-			bubble(t, func(s *sim) {
-				s.agents = levels(2)
-				final := frozenAt == "axe.result."
-				s.model.whim = func(worker, key string) *provider.Response {
-					if key == "L#1" && (worker == "victim") == final {
-						return &provider.Response{Content: "on a whim"}
-					}
-					return nil
-				}
-				var frozen atomic.Bool
-				victim := s.startWith("victim", agentd.Config{Slots: 1}, &frozen, func(_ *proc, _ int, p bus.Point) {
-					ends := strings.HasPrefix(p.Subject, frozenAt) && (final || strings.HasSuffix(p.Subject, ".log"))
-					if p.Op == "write" && !p.After && ends && frozen.CompareAndSwap(false, true) {
-						for logged := !final; !logged; time.Sleep(10 * time.Millisecond) {
-							at, _ := s.conn.Space().Parse(p.Subject)
-							// it wakes up between
-							// the heir's turns
-							_, logged, _ = s.conn.First(s.ctx, at.Run.Log())
-						}
-						if !final {
-							time.Sleep(time.Minute)
-						}
-						frozen.Store(false)
-					}
-				})
-				r := s.submit("a0", "L")
-				time.Sleep(2 * time.Second)
-				if !frozen.Load() {
-					t.Fatal("the victim is not where it should be")
-				}
-				heir := s.start("heir", agentd.Config{}, nil)
-				o := s.result(r, time.Hour)
-				time.Sleep(3 * time.Minute)
-				if stored := s.stored(r.Tree); final {
-					s.right(o, 1)
-				} else if o.Result != "on a whim" || strings.Contains(s.dump(r.Tree), "r-1-0") {
-					t.Errorf("outcome %+v of %d messages", o, len(stored))
-				}
-				s.check(r.Tree)
-				for _, p := range []*proc{victim, heir} {
-					if err := p.drain(); err != nil {
-						t.Error(err)
-					}
-				}
-			})
+			withHarness(t, func(h *harness) { zombieAnswersOtherwise(h, frozenAt, frozenAt == "axe.result.") })
 		})
 	}
 }
 
-// TestZombieBeyondTheWindow freezes a worker with a final answer in hand for
-// longer than the server knows a message by its ID. Nothing but the outcome of
-// its heir is stored.
+// zombieAnswersOtherwise freezes the victim before it writes to a subject. The
+// victim's answer is final, or the successor's is.
+func zombieAnswersOtherwise(h *harness, frozenAt string, victimIsFinal bool) {
+	h.agents = levels(2)
+	h.tree.override = func(worker, turn string) *provider.Response {
+		if turn == "L#1" && (worker == "victim") == victimIsFinal {
+			return &provider.Response{Content: "on a whim"}
+		}
+		return nil
+	}
+	var frozen atomic.Bool
+	freezeAt := func(s step) error {
+		awaited := strings.HasPrefix(s.Subject, frozenAt) && (victimIsFinal || strings.HasSuffix(s.Subject, ".log"))
+		if s.Op != "write" || s.After || !awaited || !frozen.CompareAndSwap(false, true) {
+			return nil
+		}
+		if victimIsFinal {
+			// It wakes up between the successor's two turns.
+			at, _ := h.conn.Space().Parse(s.Subject)
+			for logged := false; !logged; time.Sleep(10 * time.Millisecond) {
+				_, logged, _ = h.conn.First(h.ctx, at.Run.Log())
+			}
+		} else {
+			time.Sleep(time.Minute)
+		}
+		frozen.Store(false)
+		return nil
+	}
+	victim := h.startWorker("victim", workerOptions{
+		Config: agentd.Config{Slots: 1}, frozen: &frozen, atStep: freezeAt,
+	})
+	r := h.submit("a0", "L")
+	time.Sleep(2 * time.Second)
+	if !frozen.Load() {
+		h.tb.Fatal("the victim is not frozen")
+	}
+	successor := h.startWorker("successor", workerOptions{})
+	o := h.awaitOutcome(r, time.Hour)
+	time.Sleep(3 * time.Minute)
+	if victimIsFinal {
+		h.expectAnswer(o, 1)
+	} else if o.Result != "on a whim" || strings.Contains(h.dumpTree(r.Tree), "r-1-0") {
+		h.tb.Errorf("outcome %+v, want the successor's and no child", o)
+	}
+	h.checkTree(r.Tree)
+	victim.drain()
+	successor.drain()
+}
+
+// TestZombieBeyondTheWindow: a worker freezes before it writes an outcome, for
+// longer than the server deduplicates messages. Only its successor's outcome is
+// stored.
 func TestZombieBeyondTheWindow(t *testing.T) {
-	bubble(t, func(s *sim) {
-		s.agents = levels(1)
+	t.Parallel()
+	withHarness(t, func(h *harness) {
+		h.agents = levels(1)
 		var frozen atomic.Bool
-		victim := s.startWith("victim", agentd.Config{Slots: 1}, &frozen, func(_ *proc, _ int, p bus.Point) {
-			if p.Op == "write" && !p.After && strings.HasPrefix(p.Subject, "axe.result.") &&
+		freezeAt := func(s step) error {
+			if s.Op == "write" && !s.After && strings.HasPrefix(s.Subject, "axe.result.") &&
 				frozen.CompareAndSwap(false, true) {
 				time.Sleep(5 * time.Minute)
 				frozen.Store(false)
 			}
+			return nil
+		}
+		victim := h.startWorker("victim", workerOptions{
+			Config: agentd.Config{Slots: 1}, frozen: &frozen, atStep: freezeAt,
 		})
-		r := s.submit("a0", "L")
+		r := h.submit("a0", "L")
 		time.Sleep(2 * time.Second)
 		if !frozen.Load() {
-			t.Fatal("the victim is not where it should be")
+			t.Fatal("the victim is not frozen")
 		}
-		heir := s.start("heir", agentd.Config{}, nil)
-		s.right(s.result(r, time.Hour), 0)
+		successor := h.startWorker("successor", workerOptions{})
+		h.expectAnswer(h.awaitOutcome(r, time.Hour), 0)
 		time.Sleep(10 * time.Minute)
-		ms, err := s.conn.ReadByScan(s.ctx, r.Space.Result(r.Agent, r.Tree), 0)
-		if err != nil || len(ms) != 1 {
-			t.Errorf("%d outcomes: %v", len(ms), err)
+		if ms := h.readAll(r.Space.Result(r.Agent, r.Tree)); len(ms) != 1 {
+			t.Errorf("%d outcomes, want 1", len(ms))
 		}
-		for _, p := range []*proc{victim, heir} {
-			if err := p.drain(); err != nil {
-				t.Error(err)
+		victim.drain()
+		successor.drain()
+	})
+}
+
+// TestVerifyZombie: a worker freezes before it appends an entry, and appends it
+// after its successor has ended the run. Package verify reports the entry as a
+// result of that race, not as a violation.
+func TestVerifyZombie(t *testing.T) {
+	t.Parallel()
+	withHarness(t, func(h *harness) {
+		h.agents = levels(2)
+		h.tree.override = func(worker, turn string) *provider.Response {
+			if worker == "successor" && turn == "L#1" {
+				return &provider.Response{Content: "no need to call anybody"}
 			}
+			return nil
+		}
+		var frozen atomic.Bool
+		freezeAt := func(s step) error {
+			if s.Op == "write" && strings.HasSuffix(s.Subject, ".log") && frozen.CompareAndSwap(false, true) {
+				time.Sleep(time.Minute)
+			}
+			return nil
+		}
+		h.startWorker("victim", workerOptions{Config: agentd.Config{Slots: 1}, frozen: &frozen, atStep: freezeAt})
+		r := h.submit("a0", "L")
+		time.Sleep(2 * time.Second)
+		h.startWorker("successor", workerOptions{})
+		if o := h.awaitOutcome(r, time.Hour); o.Status != run.StatusCompleted || o.Worker != "successor" {
+			t.Fatalf("%+v", o)
+		}
+		time.Sleep(2 * time.Minute)
+		report := h.checkVerified()
+		if len(report.Findings) != 1 || report.Findings[0].Rule != verify.AfterEnd || report.Runs != 1 {
+			t.Errorf("%+v", report)
 		}
 	})
 }
