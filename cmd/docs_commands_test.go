@@ -1,0 +1,324 @@
+package cmd_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/axebus/axe/subjects"
+)
+
+// shown is a command that a page shows.
+type shown struct {
+	page string
+	line int
+	key  bool // it needs a key or a model
+	args []string
+}
+
+// anything stands in a command for the output of another one.
+const anything = "ANYTHING"
+
+// commands returns the commands in the blocks of a page for a shell.
+func (p page) commands() []shown {
+	var all []shown
+	fenced, _ := p.blocks()
+	for _, b := range fenced {
+		if b.info != "sh" && b.info != "sh key" {
+			continue
+		}
+		for i, line := range strings.Split(strings.ReplaceAll(b.body, "\\\n", "  "), "\n") {
+			for _, args := range simple(line) {
+				all = append(all, shown{p.name, b.line + 1 + i, b.info == "sh key", args})
+			}
+		}
+	}
+	return all
+}
+
+var (
+	substitution = regexp.MustCompile(`\$\(([^()]*)\)`)
+	assignment   = regexp.MustCompile(`^\w+=`)
+	keywords     = []string{"until", "do", "done", "export"}
+)
+
+// simple splits a line of a shell into its simple commands, those of
+// substitutions included. It knows as much of a shell as the pages use.
+func simple(line string) [][]string {
+	var all [][]string
+	line = substitution.ReplaceAllStringFunc(line, func(s string) string {
+		all = append(all, simple(s[2:len(s)-1])...)
+		return anything
+	})
+	var (
+		args   []string
+		word   strings.Builder
+		inWord bool
+		quote  rune
+	)
+	endWord := func() {
+		text := word.String()
+		if inWord && (len(args) > 0 || !assignment.MatchString(text) && !slices.Contains(keywords, text)) {
+			args = append(args, text)
+		}
+		word.Reset()
+		inWord = false
+	}
+	endCommand := func() {
+		endWord()
+		if len(args) > 0 {
+			all = append(all, args)
+		}
+		args = nil
+	}
+	for _, r := range line {
+		switch {
+		case quote != 0 && r == quote:
+			quote = 0
+		case quote != 0:
+			word.WriteRune(r)
+		case r == '\'' || r == '"':
+			quote, inWord = r, true
+		case r == '#' && !inWord:
+			endCommand()
+			return all
+		case r == ' ':
+			endWord()
+		case strings.ContainsRune("|;&", r):
+			endCommand()
+		default:
+			word.WriteRune(r)
+			inWord = true
+		}
+	}
+	endCommand()
+	return all
+}
+
+// program is which of ours a command runs, "" for another one.
+func (s shown) program() string {
+	name := strings.TrimPrefix(s.args[0], "bin/")
+	if name == "axe" || name == "agentd" || name == "axe-submit" {
+		return name
+	}
+	return ""
+}
+
+// TestPagesCommands: every command that a page shows is one of the programs':
+// the subcommand exists, and so does each flag, with a value that it takes.
+func TestPagesCommands(t *testing.T) {
+	bin := binaries(t)
+	makefile := readPage(t, "Makefile").text
+	seen := 0
+	for _, p := range pages(t) {
+		for _, c := range p.commands() {
+			seen++
+			switch name := c.program(); {
+			case name != "":
+				checkCommand(t, filepath.Join(bin, name), c)
+			case c.args[0] == "make" && !strings.Contains(makefile, "\n"+c.args[1]+":"):
+				t.Errorf("%s:%d: the Makefile has no target %s", c.page, c.line, c.args[1])
+			case c.args[0] == "go" && c.args[1] == "install":
+				checkInstall(t, c)
+			case c.args[0] == "nats" && c.args[1] == "pub":
+				if _, err := (subjects.Space{}).Parse(c.args[2]); err != nil {
+					t.Errorf("%s:%d: %v", c.page, c.line, err)
+				}
+			}
+		}
+	}
+	if seen < 50 {
+		t.Errorf("found %d commands, want more: are they in blocks with the info string sh?", seen)
+	}
+	checkCLIPage(t, bin)
+}
+
+func checkCommand(t *testing.T, program string, c shown) {
+	t.Helper()
+	args := slices.Clone(c.args[1:])
+	at := slices.Index(args, "--")
+	if at < 0 {
+		at = len(args)
+	}
+	out, err := exec.CommandContext(t.Context(), program, slices.Insert(args, at, "--help")...).CombinedOutput()
+	if err != nil {
+		t.Errorf("%s:%d: %q: %v\n%s", c.page, c.line, c.args, err, out)
+		return
+	}
+	_, usage, _ := strings.Cut(string(out), "Usage:\n  ")
+	words := strings.Fields(usage)
+	group := strings.Contains(usage, " [command]\n") && filepath.Base(program) == "axe"
+	for i, arg := range c.args[1:] {
+		isCommand := i+1 < len(words) && words[i+1] == arg
+		if strings.HasPrefix(arg, "-") || isCommand && !group {
+			return
+		}
+		if group && !isCommand {
+			t.Errorf("%s:%d: %q is no subcommand", c.page, c.line, c.args)
+			return
+		}
+	}
+}
+
+func checkInstall(t *testing.T, c shown) {
+	t.Helper()
+	dir, _, _ := strings.Cut(strings.TrimPrefix(c.args[2], module+"/"), "@")
+	if _, err := os.Stat(filepath.Join("..", dir, "main.go")); err != nil {
+		t.Errorf("%s:%d: %v", c.page, c.line, err)
+	}
+}
+
+// TestPagesAreRun: the commands of the README and the tutorial are run, in
+// their order, by the script tour.txt. Those that need a key are not.
+func TestPagesAreRun(t *testing.T) {
+	var tour [][]string
+	for line := range strings.Lines(readPage(t, "cmd/testdata/script/tour.txt").text) {
+		words := strings.SplitN(strings.TrimSpace(line), " ", 3)
+		if len(words) == 3 && (words[0] == "exits" || words[0] == "start") {
+			tour = append(tour, simple(strings.ReplaceAll(words[2], "''", `'"'"'`))...)
+		}
+	}
+	for _, name := range []string{"README.md", "docs/tutorial.md"} {
+		next := 0
+		for _, c := range readPage(t, name).commands() {
+			if c.program() == "" || c.key {
+				continue
+			}
+			c.args[0] = c.program()
+			from := next
+			if c.args[0] == "agentd" { // the script starts workers where it needs them
+				from = 0
+			}
+			found := slices.IndexFunc(tour[from:], func(args []string) bool { return same(c.args, args) })
+			switch {
+			case found < 0:
+				t.Errorf(
+					"%s:%d: %q is not run by tour.txt, or not behind the command before it",
+					c.page,
+					c.line,
+					c.args,
+				)
+			case c.args[0] != "agentd":
+				next += found + 1
+			}
+		}
+	}
+}
+
+// same compares a command of a page with one of the script, which has a bus of
+// its own.
+func same(shown, run []string) bool {
+	return slices.EqualFunc(withoutBus(shown), withoutBus(run), func(a, b string) bool {
+		return a == anything || strings.Replace(a, "configs/examples", "$EXAMPLES", 1) == b
+	})
+}
+
+func withoutBus(args []string) []string {
+	var left []string
+	for i, arg := range args {
+		if arg != "--embedded" && arg != "--server" && (i == 0 || args[i-1] != "--server") {
+			left = append(left, arg)
+		}
+	}
+	return left
+}
+
+var (
+	flagOfHelp = regexp.MustCompile(`(?m)^ +(?:-\w, )?--([\w-]+)`)
+	subcommand = regexp.MustCompile(`(?m)^  ([\w-]+) +\S`)
+)
+
+// checkCLIPage holds docs/cli.md to the programs: it has every command, with
+// every flag, and no other. The flags that several commands share have sections
+// of their own.
+func checkCLIPage(t *testing.T, bin string) {
+	t.Helper()
+	p := readPage(t, "docs/cli.md")
+	sections, shared := flagSections(p)
+	for _, program := range []string{"axe", "agentd", "axe-submit"} {
+		visit(t, bin, []string{program}, func(command []string, flags []string) {
+			name := strings.Join(command, " ")
+			section := sections[name]
+			for section == nil && len(command) > 1 {
+				command = command[:len(command)-1]
+				section = sections[strings.Join(command, " ")]
+			}
+			if !strings.Contains(p.text, name) || section == nil {
+				t.Errorf("docs/cli.md does not have %s", name)
+			}
+			for _, f := range flags {
+				if !slices.Contains(section, f) && !slices.Contains(shared, f) {
+					t.Errorf("docs/cli.md: %s has no flag --%s", name, f)
+				}
+			}
+			for _, f := range section {
+				if sections[name] != nil && !slices.Contains(flagsBelow(t, bin, strings.Fields(name)), f) {
+					t.Errorf("docs/cli.md: %s has the flag --%s, which does not exist", name, f)
+				}
+			}
+		})
+	}
+}
+
+// flagSections returns the flags in the tables of the sections of the page,
+// by the commands that the headings name, and those of the shared ones.
+func flagSections(p page) (sections map[string][]string, shared []string) {
+	sections = map[string][]string{}
+	name, inShared := "", false
+	_, prose := p.blocks()
+	for _, line := range prose {
+		if m := heading.FindStringSubmatch(line); m != nil {
+			name = m[1]
+			inShared = inShared || name == "Shared flags"
+			sections[name] = []string{}
+		}
+		if cell, ok := strings.CutPrefix(line, "| `-"); ok {
+			cell, _, _ = strings.Cut("`-"+cell, " |")
+			for _, m := range regexp.MustCompile("`--([\\w-]+)`").FindAllStringSubmatch(cell, -1) {
+				sections[name] = append(sections[name], m[1])
+				if inShared {
+					shared = append(shared, m[1])
+				}
+			}
+		}
+	}
+	return sections, append(shared, "help", "version")
+}
+
+// flagsBelow returns the flags of a command and of all below it.
+func flagsBelow(t *testing.T, bin string, command []string) []string {
+	t.Helper()
+	var all []string
+	visit(t, bin, command, func(_, flags []string) { all = append(all, flags...) })
+	return all
+}
+
+// visit calls fn for a command and all below it, with the names of its flags.
+func visit(t *testing.T, bin string, command []string, fn func(command, flags []string)) {
+	t.Helper()
+	out, err := exec.CommandContext(
+		t.Context(),
+		filepath.Join(bin, command[0]),
+		append(slices.Clone(command[1:]), "--help")...).Output()
+	if err != nil {
+		t.Fatalf("%v: %v", command, err)
+	}
+	_, all, _ := strings.Cut(string(out), "Flags:\n")
+	var flags []string
+	for _, m := range flagOfHelp.FindAllStringSubmatch(all, -1) {
+		flags = append(flags, m[1])
+	}
+	fn(command, flags)
+	if _, list, ok := strings.Cut(string(out), "Available Commands:\n"); ok {
+		list, _, _ = strings.Cut(list, "\n\n")
+		for _, m := range subcommand.FindAllStringSubmatch(list, -1) {
+			if m[1] != "help" && m[1] != "completion" {
+				visit(t, bin, append(slices.Clone(command), m[1]), fn)
+			}
+		}
+	}
+}

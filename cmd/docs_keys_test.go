@@ -1,0 +1,237 @@
+package cmd_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/axebus/axe/configs"
+)
+
+// rows returns the cells of the tables of a page, each row once, without those
+// of the head.
+func (p page) rows(head string) [][]string {
+	var all [][]string
+	inside := false
+	_, prose := p.blocks()
+	for _, line := range prose {
+		switch {
+		case !strings.HasPrefix(line, "|"):
+			inside = false
+		case strings.HasPrefix(line, head):
+			inside = true
+		case inside && !strings.HasPrefix(line, "|---"):
+			cells := strings.Split(strings.Trim(line, "|"), " | ")
+			for i := range cells {
+				cells[i] = strings.TrimSpace(cells[i])
+			}
+			all = append(all, cells)
+		}
+	}
+	return all
+}
+
+// examples joins the TOML blocks of a page that begin with a prefix.
+func (p page) examples(begin string) string {
+	var all strings.Builder
+	fenced, _ := p.blocks()
+	for _, b := range fenced {
+		if b.info == "toml" && strings.HasPrefix(b.body, begin) {
+			all.WriteString(b.body + "\n")
+		}
+	}
+	return all.String()
+}
+
+// unset lists the fields of a struct, and of structs in it, that are zero.
+func unset(v reflect.Value, name string) []string {
+	if v.Kind() != reflect.Struct {
+		if v.IsZero() {
+			return []string{name}
+		}
+		return nil
+	}
+	var names []string
+	for i := range v.NumField() {
+		names = append(names, unset(v.Field(i), name+"."+v.Type().Field(i).Name)...)
+	}
+	return names
+}
+
+// TestAgentsPage: docs/agents.md has every key of an agent, with its type and
+// its default. The examples of the page together are an agent with every field
+// set, so that no key is missing; each key of the tables is accepted, so that
+// none is too many.
+func TestAgentsPage(t *testing.T) {
+	p := readPage(t, "docs/agents.md")
+	whole := p.examples(`name = "lead"`) + p.examples("[")
+	a, err := loadAgent(t, "lead", whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if missing := unset(reflect.ValueOf(a), "Agent"); missing != nil {
+		t.Errorf("the examples do not set %v", missing)
+	}
+	plain, err := loadAgent(t, "lead", "name = \"lead\"\nmodel = \"m/n\"\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defaults := map[string]any{
+		"sub_agents_config.max_depth": plain.MaxDepth(),
+		"sub_agents_config.parallel":  plain.SubAgentsConf.Parallel,
+		"sub_agents_config.timeout":   plain.SubAgentsConf.Timeout,
+		"delegation.max_batch":        plain.Delegation.Batch(),
+		"delegation.max_turns":        plain.Delegation.MaxTurns,
+		"limits.max_agents":           plain.Budget.Agents,
+		"limits.max_turns":            plain.Budget.Turns,
+		"limits.max_tokens":           plain.Budget.Tokens,
+		"params.max_tokens":           plain.Params.MaxTokens,
+		"memory.enabled":              plain.Memory.Enabled,
+		"memory.last_n":               plain.Memory.LastN,
+		"memory.max_entries":          plain.Memory.MaxEntries,
+		"retry.max_attempts":          plain.Retry.WithDefaults().MaxAttempts,
+		"retry.backoff":               plain.Retry.WithDefaults().Backoff,
+		"retry.initial":               plain.Retry.WithDefaults().Initial,
+		"retry.max":                   plain.Retry.WithDefaults().Max,
+		"supervision.mode":            plain.Supervision.WithDefaults().Mode,
+		"supervision.timeout":         strings.TrimSuffix(plain.Supervision.WithDefaults().Timeout.String(), "0s"),
+		"supervision.on_timeout":      plain.Supervision.WithDefaults().OnTimeout,
+	}
+	keys := map[string]bool{}
+	for _, row := range p.rows("| key | type | default |") {
+		key, kind, byDefault := strings.Trim(row[0], "`"), row[1], strings.Trim(row[2], "`\"")
+		keys[key] = true
+		if v, known := defaults[key]; known && fmt.Sprint(v) != byDefault {
+			t.Errorf("the default of %s is %v, and the page says %s", key, v, byDefault)
+		}
+		checkKind(t, key, kind, func(text string) error {
+			_, err := loadAgent(t, "lead", text)
+			return err
+		})
+	}
+	checkExample(t, whole, keys)
+	for key := range defaults {
+		if !keys[key] {
+			t.Errorf("the page has no row for %s", key)
+		}
+	}
+}
+
+// checkKind gives a key a date, which no key takes: the error names the type.
+func checkKind(t *testing.T, key, kind string, load func(text string) error) {
+	t.Helper()
+	err := load(key + " = 1979-05-27\n")
+	if err == nil || strings.Contains(err.Error(), "unknown") {
+		t.Errorf("%s is no key: %v", key, err)
+		return
+	}
+	article, rest, _ := strings.Cut(kind, " ")
+	if wants := err.Error(); !strings.Contains(wants, kind) &&
+		!strings.Contains(wants, "a "+article+" or a "+strings.TrimPrefix(rest, "or ")) {
+		t.Errorf("%s: the page says %s, and the error is %v", key, kind, err)
+	}
+}
+
+// checkExample checks that the keys of an example are those of the tables.
+func checkExample(t *testing.T, text string, keys map[string]bool) {
+	t.Helper()
+	table, found := "", map[string]bool{}
+	for line := range strings.SplitSeq(text, "\n") {
+		if name, ok := strings.CutPrefix(line, "["); ok {
+			table = strings.TrimSuffix(name, "]") + "."
+		} else if key, _, ok := strings.Cut(line, " = "); ok {
+			found[table+key] = true
+			if !keys[table+key] {
+				t.Errorf("the page has no row for %s%s", table, key)
+			}
+		}
+	}
+	for key := range keys {
+		if !found[key] {
+			t.Errorf("no example has %s", key)
+		}
+	}
+}
+
+func loadAgent(t *testing.T, name, text string) (configs.Agent, error) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), name+".toml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return configs.Load(file)
+}
+
+// TestConfigurationPage: docs/configuration.md has every key of config.toml.
+func TestConfigurationPage(t *testing.T) {
+	p := readPage(t, "docs/configuration.md")
+	example := p.examples("[")
+	load := func(text string) (configs.Global, error) {
+		file := filepath.Join(t.TempDir(), "config.toml")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return configs.LoadGlobal(file)
+	}
+	g, err := load(example)
+	if err != nil {
+		t.Fatal(err)
+	}
+	missing := unset(reflect.ValueOf(g.Providers["openai"]), "Provider")
+	if missing != nil || g.Memory != configs.MemoryOnBus {
+		t.Errorf("the example does not set %v, memory %s", missing, g.Memory)
+	}
+	plain, err := load("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if names := configs.ProviderNames(); !strings.Contains(p.text, "`"+strings.Join(names[:len(names)-1], "`, `")) {
+		t.Errorf("the page does not name the providers %v", names)
+	}
+	keys := map[string]bool{}
+	for _, row := range p.rows("| key | type | default |") {
+		key := strings.Trim(row[0], "`")
+		keys[strings.Replace(key, "<name>", "openai", 1)] = true
+		byDefault, _ := strconv.Unquote(strings.Trim(row[2], "`"))
+		if key == "memory.store" && byDefault != string(plain.Memory) {
+			t.Errorf("the default of %s is %s, and the page says %s", key, plain.Memory, byDefault)
+		}
+		for _, vendor := range configs.ProviderNames() {
+			checkKind(t, strings.Replace(key, "<name>", vendor, 1), row[1], func(text string) error {
+				_, err := load(text)
+				return err
+			})
+		}
+	}
+	checkExample(t, example, keys)
+}
+
+// TestEnvironmentPage: every variable that a program reads has a row in
+// docs/configuration.md.
+func TestEnvironmentPage(t *testing.T) {
+	p := readPage(t, "docs/configuration.md")
+	help := readPage(t, "cmd/internal/cli/dial.go").text + readPage(t, "cmd/internal/cli/worker.go").text
+	for _, name := range variables(help) {
+		if !strings.Contains(p.text, "`"+name+"`") {
+			t.Errorf("docs/configuration.md does not name %s", name)
+		}
+	}
+}
+
+// variables lists the names in a source that look like variables of the
+// environment.
+func variables(source string) []string {
+	var names []string
+	for word := range strings.SplitSeq(source, `"`) {
+		if strings.HasPrefix(word, "NATS_") || strings.HasPrefix(word, "AXE_") && strings.ToUpper(word) == word {
+			names = append(names, word)
+		}
+	}
+	slices.Sort(names)
+	return slices.DeleteFunc(slices.Compact(names), func(s string) bool { return strings.HasSuffix(s, "_") })
+}

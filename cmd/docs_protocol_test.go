@@ -1,0 +1,179 @@
+package cmd_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/textproto"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/axebus/axe/agentd"
+	"github.com/axebus/axe/agentd/budget"
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/subjects"
+)
+
+// bodies maps the info string of a JSON block of docs/protocol.md to a value of
+// the type that decodes it.
+var bodies = map[string]any{
+	"call":     run.Input{},
+	"entry":    run.Entry{},
+	"outcome":  run.Outcome{},
+	"mail":     run.Mail{},
+	"approval": run.Approval{},
+	"end":      run.End{},
+	"held":     run.HeldTurn{},
+	"tally":    budget.Tally{},
+	"progress": run.Progress{},
+	"card":     agentd.Card{},
+}
+
+// tables maps a section of docs/protocol.md to the body with the fields of its
+// table.
+var tables = map[string]string{
+	"Outcome": "outcome", "Call": "call", "Log entry": "entry", "Mail": "mail", "Approval": "approval",
+	"Tally": "tally", "Progress": "progress", "Card": "card",
+}
+
+// TestProtocolPage: each body of docs/protocol.md is decoded without a field
+// that is unknown, each subject and header of a message is read by the parsers
+// of the workers, and each table has the fields of its body.
+func TestProtocolPage(t *testing.T) {
+	p := readPage(t, "docs/protocol.md")
+	fenced, prose := p.blocks()
+	seen := map[string]bool{}
+	for _, b := range fenced {
+		kind, ok := strings.CutPrefix(b.info, "json ")
+		switch {
+		case ok:
+			seen[kind] = true
+			checkBody(t, b, kind)
+		case b.info == "text message":
+			checkMessage(t, b)
+		}
+	}
+	for kind := range bodies {
+		if !seen[kind] {
+			t.Errorf("the page has no example of a body of kind %s", kind)
+		}
+	}
+	for _, h := range []string{
+		subjects.HeaderTree, subjects.HeaderPath, subjects.HeaderParent, subjects.HeaderDepth, subjects.HeaderMaxDepth,
+		subjects.HeaderDeadline, subjects.HeaderReply, subjects.HeaderLimits, subjects.HeaderSchema, subjects.HeaderTraceparent,
+	} {
+		if !strings.Contains(p.text, "`"+h+"`") {
+			t.Errorf("the page does not name the header %s", h)
+		}
+	}
+	section, fields := "", map[string][]string{}
+	for _, line := range prose {
+		if m := heading.FindStringSubmatch(line); m != nil {
+			section = m[1]
+		} else if cell, ok := strings.CutPrefix(line, "| `"); ok {
+			cell, _, _ = strings.Cut(cell, "` |")
+			fields[section] = append(fields[section], strings.Split(cell, "`, `")...)
+		}
+	}
+	for section, kind := range tables {
+		want := jsonFields(reflect.TypeOf(bodies[kind]))
+		slices.Sort(want)
+		slices.Sort(fields[section])
+		if !slices.Equal(want, fields[section]) {
+			t.Errorf("%s: the table has the fields\n%v\nand the body has\n%v", section, fields[section], want)
+		}
+	}
+}
+
+// jsonFields lists the names of a struct's fields in JSON.
+func jsonFields(s reflect.Type) []string {
+	var names []string
+	for i := range s.NumField() {
+		f := s.Field(i)
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case f.Anonymous && name == "":
+			names = append(names, jsonFields(f.Type)...)
+		case name != "" && name != "-":
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func checkBody(t *testing.T, b block, kind string) {
+	t.Helper()
+	body, known := bodies[kind]
+	if !known {
+		t.Errorf("line %d: kind %s is not known", b.line, kind)
+		return
+	}
+	d := json.NewDecoder(strings.NewReader(b.body))
+	d.DisallowUnknownFields()
+	if err := d.Decode(reflect.New(reflect.TypeOf(body)).Interface()); err != nil {
+		t.Errorf("line %d: %s: %v", b.line, kind, err)
+	}
+	var err error
+	switch kind {
+	case "entry":
+		_, err = run.DecodeEntry([]byte(b.body))
+	case "outcome":
+		_, err = run.DecodeOutcome([]byte(b.body))
+	case "mail":
+		_, err = run.DecodeMail([]byte(b.body))
+	case "approval":
+		_, err = run.DecodeApproval([]byte(b.body))
+	}
+	if err != nil {
+		t.Errorf("line %d: %v", b.line, err)
+	}
+}
+
+// checkMessage reads the subject and the headers of a message.
+func checkMessage(t *testing.T, b block) {
+	t.Helper()
+	var space subjects.Space
+	subject, rest, _ := strings.Cut(b.body, "\n")
+	head := textproto.MIMEHeader{}
+	for line := range strings.Lines(rest) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), ": "); ok {
+			head.Add(name, value)
+		}
+	}
+	at, err := space.Parse(subject)
+	switch {
+	case strings.HasPrefix(subject, "axe.timer."):
+		_, _, err = space.ParseTimer(subject)
+	case strings.HasPrefix(subject, "axe.dead."):
+		_, err = space.ParseDead(subject)
+	case err == nil && at.Kind == subjects.Call:
+		_, err = subjects.ParseCall(at.Run, head.Get)
+	case err == nil && at.Kind == subjects.Submission:
+		if _, err = subjects.ParseDeadline(head.Get(subjects.HeaderDeadline)); err == nil {
+			_, err = subjects.ParseScopes(head.Get(subjects.HeaderLimits), subjects.Root)
+		}
+	}
+	if err != nil {
+		t.Errorf("line %d: %v", b.line, err)
+	}
+}
+
+// TestJSONOfPages: every other JSON block of a page is JSON, one value or more.
+func TestJSONOfPages(t *testing.T) {
+	for _, p := range pages(t) {
+		fenced, _ := p.blocks()
+		for _, b := range fenced {
+			if !strings.HasPrefix(b.info, "json") {
+				continue
+			}
+			for d := json.NewDecoder(bytes.NewReader([]byte(b.body))); d.More(); {
+				var v any
+				if err := d.Decode(&v); err != nil {
+					t.Errorf("%s:%d: %v", p.name, b.line, err)
+					break
+				}
+			}
+		}
+	}
+}
