@@ -35,7 +35,7 @@ func (e *embedded) register(cmd *cobra.Command) {
 // check rejects flags that contradict each other.
 func (e *embedded) check(dial *cli.DialFlags) error {
 	if e.on {
-		return dial.Unused()
+		return dial.CheckUnused()
 	}
 	for _, flag := range []string{"listen", "store", "sync"} {
 		if e.cmd.Flags().Changed(flag) {

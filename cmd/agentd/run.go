@@ -27,7 +27,7 @@ func (o *options) run(ctx context.Context) error {
 	if err := o.check(); err != nil {
 		return err
 	}
-	o.worker.Others = slog.LevelError
+	o.worker.FileErrorLevel = slog.LevelError
 	if err := o.worker.Load(log); err != nil {
 		return cli.Fail(cli.CodeConfig, err)
 	}
@@ -52,16 +52,16 @@ func (o *options) run(ctx context.Context) error {
 	})()
 	conn, err := cli.Open(ctx, cfg, 0)
 	if err != nil {
-		return cli.Drained(err)
+		return cli.IgnoreSignal(err)
 	}
 	defer conn.Close()
 	if err := cli.Provision(ctx, conn, bus.Provision{Replicas: o.replicas, Partitions: o.partitions}, log); err != nil {
-		return cli.Drained(err)
+		return cli.IgnoreSignal(err)
 	}
 	if err := o.worker.Work(ctx, conn, log); err != nil {
-		return cli.Drained(err)
+		return cli.IgnoreSignal(err)
 	}
-	return cli.Drained(context.Cause(ctx))
+	return cli.IgnoreSignal(context.Cause(ctx))
 }
 
 // check validates the flags before anything is started.
@@ -78,5 +78,5 @@ func (o *options) check() error {
 	if err := o.embedded.check(&o.dial); err != nil {
 		return err
 	}
-	return cli.Readable(o.worker.Agents)
+	return cli.CheckDir(o.worker.Agents)
 }

@@ -56,7 +56,7 @@ func (l *waitFlags) attend(
 	case !signal && !errors.Is(err, errImpatient):
 		return err
 	case l.cancel:
-		return cli.Fail(code(err), fmt.Errorf("%w, %s", err, cli.Abandon(ctx, ses.Client, tree, err.Error())))
+		return cli.Fail(code(err), fmt.Errorf("%w, %s", err, cli.CancelAbandoned(ctx, ses.Client, tree, err.Error())))
 	case signal:
 		err = cli.Fail(code(err), errors.New("detached"))
 	}

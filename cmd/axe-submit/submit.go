@@ -79,7 +79,7 @@ func (s *submission) task(ctx context.Context, args []string) (client.Task, erro
 	if s.detach && s.wait != (waitFlags{}) {
 		return client.Task{}, cli.Usage("--detach does not wait: it excludes --patience and --cancel")
 	}
-	if task.Budget, err = s.limits.Limits(); err != nil {
+	if task.Budget, err = s.limits.Budget(); err != nil {
 		return client.Task{}, err
 	}
 	if s.cmd.Flags().Changed("id") {

@@ -21,7 +21,7 @@ func waitCommand(f *cli.SessionFlags) *cobra.Command {
 				return err
 			}
 			defer ses.Conn.Close()
-			return cli.Named(args[0], l.attend(cmd.Context(), ses, client.TreeID(args[0]), f.Output, 0))
+			return cli.WithKey(args[0], l.attend(cmd.Context(), ses, client.TreeID(args[0]), f.Output, 0))
 		},
 	}
 	l.register(cmd)

@@ -70,11 +70,11 @@ func (a *agentFiles) list(stdout, stderr io.Writer) error {
 			return err
 		}
 	}
-	for _, a := range cli.Unwatched(agents) {
+	for _, a := range cli.WithoutSupervisor(agents) {
 		warn(stderr, fmt.Errorf("%s: supervision.agent: no agent %q in this directory: "+
 			"the turns of %s are withheld unless another worker serves it", a.File, a.Supervision.Agent, a.Name))
 	}
-	for _, wrong := range cli.Wrong(err) {
+	for _, wrong := range cli.FileErrors(err) {
 		switch {
 		case wrong.File != a.dir:
 			warn(stderr, wrong)
@@ -158,7 +158,7 @@ func completeAgents(cmd *cobra.Command, args []string, begun string) ([]cobra.Co
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	agents, err := configs.LoadDir(dir)
-	for _, wrong := range cli.Wrong(err) {
+	for _, wrong := range cli.FileErrors(err) {
 		if agent, err := subjects.ParseAgent(strings.TrimSuffix(filepath.Base(wrong.File), ".toml")); err == nil &&
 			wrong.File != dir {
 			agents = append(agents, configs.Agent{Name: agent.String(), Description: "(its file is wrong)"})

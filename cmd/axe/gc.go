@@ -90,7 +90,7 @@ func (g *gc) one(ctx context.Context, name string) error {
 	if _, err := subjects.ParseAgent(name); err != nil {
 		return err
 	}
-	agent, err := cli.Defined(g.agents, name)
+	agent, err := cli.FindAgent(g.agents, name)
 	if err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func (g *gc) allAgents(ctx context.Context) error {
 	agents, err := configs.LoadDir(g.agents)
 	agents = slices.DeleteFunc(agents, func(a configs.Agent) bool { return !a.Memory.Enabled })
 	wrong := map[string]error{}
-	for _, e := range cli.Wrong(err) {
+	for _, e := range cli.FileErrors(err) {
 		if e.File == g.agents {
 			return e
 		}

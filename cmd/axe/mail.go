@@ -88,7 +88,7 @@ func send(ctx context.Context, f *cli.SessionFlags, from string, args []string) 
 	}
 	defer ses.Conn.Close()
 	if err := ses.Send(ctx, tree, path, from, text); err != nil {
-		return cli.Named(id, err)
+		return cli.WithKey(id, err)
 	}
 	fmt.Fprintf(os.Stderr, "%s: sent to %s\n", name, what)
 	return nil
@@ -127,7 +127,7 @@ func showMail(ctx context.Context, stdout io.Writer, f *cli.SessionFlags, asJSON
 	defer ses.Conn.Close()
 	all, err := ses.Mailbox(ctx, tree, path)
 	if err != nil {
-		return cli.Named(args[0], err)
+		return cli.WithKey(args[0], err)
 	}
 	if asJSON {
 		return printMail(stdout, all)

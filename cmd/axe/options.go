@@ -55,7 +55,7 @@ func (o *options) limit() time.Duration { return time.Duration(o.timeout) }
 // started.
 func (o *options) check() error {
 	if !o.remote() {
-		if err := o.dial.Unused(); err != nil {
+		if err := o.dial.CheckUnused(); err != nil {
 			return err
 		}
 	}
@@ -89,12 +89,12 @@ func (o *options) task(ctx context.Context, args []string) (job, error) {
 	}
 	var def configs.Agent
 	if o.works() || o.dry {
-		if def, err = cli.Defined(o.worker.Agents, agent.String()); err != nil {
+		if def, err = cli.FindAgent(o.worker.Agents, agent.String()); err != nil {
 			return job{}, err
 		}
 		def = o.change.apply(o.worker.Override(def))
 	}
-	limits, err := o.limits.Limits()
+	limits, err := o.limits.Budget()
 	if err != nil {
 		return job{}, err
 	}

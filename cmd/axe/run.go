@@ -87,7 +87,7 @@ func (j job) local() bool { return j.def.Name != "" }
 func (o *options) job(ctx context.Context, args []string, log *slog.Logger) (job, error) {
 	if o.works() || o.dry {
 		o.worker.Root = o.change.apply
-		o.worker.Timeout, o.worker.Grace, o.worker.Alone = o.limit(), drainTimeout, !o.remote()
+		o.worker.Timeout, o.worker.Grace, o.worker.Ephemeral = o.limit(), drainTimeout, !o.remote()
 		if err := o.worker.Load(log); err != nil {
 			return job{}, err
 		}
@@ -101,7 +101,7 @@ func (o *options) job(ctx context.Context, args []string, log *slog.Logger) (job
 			slog.String(keyAgent, j.def.Name))
 	}
 	if s := j.def.Supervision.WithDefaults(); s.Mode != configs.Unsupervised && !o.remote() {
-		if _, err := cli.Defined(o.worker.Agents, s.Agent); err != nil {
+		if _, err := cli.FindAgent(o.worker.Agents, s.Agent); err != nil {
 			log.WarnContext(ctx, "supervisor not found: the agent's turns are withheld",
 				slog.String(keyAgent, j.def.Name), slog.Any(keyError, err))
 		}
@@ -177,7 +177,7 @@ func (o *options) work(
 	defer func() {
 		// Without a running bus there is no other worker to give work back to.
 		if !o.remote() {
-			o.worker.Quiet(ctx, drainTimeout)
+			o.worker.WaitIdle(ctx, drainTimeout)
 			screen.Mute()
 			stop()
 			return
@@ -185,7 +185,7 @@ func (o *options) work(
 		stop()
 		<-ended
 	}()
-	if err := cli.Announced(ctx, conn, o.worker.Agents); err != nil {
+	if err := cli.WaitAnnounced(ctx, conn, o.worker.Agents); err != nil {
 		return err
 	}
 	return submit(ctx)
@@ -199,7 +199,7 @@ func (o *options) submit(ctx context.Context, c *client.Client, task client.Task
 	}
 	outcome, err := view.Attend(ctx, c, tree, o.limit())
 	if _, signal := errors.AsType[cli.SignalError](err); signal {
-		return cli.Fail(cli.Code(err), fmt.Errorf("%w, %s", err, cli.Abandon(ctx, c, tree, "interrupted")))
+		return cli.Fail(cli.Code(err), fmt.Errorf("%w, %s", err, cli.CancelAbandoned(ctx, c, tree, "interrupted")))
 	}
 	if err != nil {
 		return err

@@ -101,7 +101,7 @@ func onRun(ctx context.Context, f *cli.SessionFlags, args []string, a action) er
 	}
 	defer ses.Conn.Close()
 	if err := a.do(ses, ctx, tree, path); err != nil {
-		return cli.Named(args[0], err)
+		return cli.WithKey(args[0], err)
 	}
 	fmt.Fprintf(os.Stderr, "%s: %s is %s\n", name, what, a.done)
 	return nil
@@ -170,7 +170,7 @@ func fork(ctx context.Context, f *cli.SessionFlags, args []string, b branch) (ma
 	defer ses.Conn.Close()
 	made, err = ses.Fork(ctx, client.ForkTask{Tree: tree, Path: path, Turn: turn, Prompt: text, Timeout: b.timeout})
 	if err != nil {
-		err = cli.Named(id, err)
+		err = cli.WithKey(id, err)
 	}
 	return made, err
 }
@@ -252,7 +252,7 @@ func showPending(ctx context.Context, stdout io.Writer, f *cli.SessionFlags, asJ
 	defer ses.Conn.Close()
 	all, err := ses.HeldTurns(ctx, tree)
 	if err != nil {
-		return cli.Named(strings.Join(args, ""), err)
+		return cli.WithKey(strings.Join(args, ""), err)
 	}
 	for _, p := range all {
 		if asJSON {

@@ -14,40 +14,45 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// cancellation is the command that cancels a run and all below it.
+// cancellation is a command that cancels a run and all runs below it.
 type cancellation struct {
-	done   string // what it then is
+	done   string // past participle for messages
 	reason string
 	wait   bool
 }
 
-// CancelCommand makes the subcommand of a command whose flags they are.
+// CancelCommand makes the cancel subcommand of a command with the flags f.
 func CancelCommand(f *SessionFlags) *cobra.Command {
 	c := &cancellation{done: "cancelled"}
 	return c.command(f, "", &cobra.Command{
-		Use: "cancel ID [PATH]", Short: "Cancel a tree, or a run in it and all below that", Args: cobra.RangeArgs(1, 2),
-		Long: `Cancel a tree: the agent and all below it. With a PATH, as --progress plain and outcomes have it (r-1-0 is the first call
-of the root's first turn), that run and all below it; its caller is told, and goes on.
+		Use: "cancel ID [PATH]", Short: "Cancel a tree, or a run and all runs below it", Args: cobra.RangeArgs(1, 2),
+		Long: `Cancel a whole tree or, with a PATH, a run and all runs below it. --progress plain
+and outcomes show paths: r-1-0 is the first call of the root's first turn. The
+caller of a cancelled run is told and goes on.
 
-The command returns when the cancellation is stored: no model is asked from then on, requests in flight are aborted, and
-the cancelled run answers at once, with what results there are. --wait waits until every run below has ended too, and shows
-which have not. What was cancelled before is fine, what has ended is an error.`,
+The command returns when the cancellation is stored. From then on no model is
+asked, requests in flight are aborted, and the cancelled run answers at once with
+its partial results. --wait waits until every run below has ended too, and shows
+the runs that have not. Cancelling a run twice is fine. Cancelling a run that has
+ended is an error.`,
 		Example: `  ` + f.Name + ` cancel 5Rt0yAkYxJ --reason "wrong branch"
   ` + f.Name + ` cancel 5Rt0yAkYxJ r-1-2 --wait`,
 	})
 }
 
-// KillCommand is CancelCommand in the words of those who work beside each
-// other.
+// KillCommand makes the kill subcommand: a cancellation in the words of the
+// tool kill.
 func KillCommand(f *SessionFlags) *cobra.Command {
 	c := &cancellation{done: "killed"}
 	return c.command(f, "killed by "+client.DefaultName, &cobra.Command{
 		Use: "kill ID [PATH]", Short: "End a fork, or a tree, as the tool kill does", Args: cobra.RangeArgs(1, 2),
-		Long: `End a run and all that work for it, as an agent does with the tool kill: the run of a PATH, as axe mail and --progress plain
-have it (r-1-0 is what the first call of the root's first turn has made), or the tree. Who has forked the run gets mail that
-it is dead.
+		Long: `End a run and all runs below it, as an agent does with the tool kill: the whole
+tree or, with a PATH, a run below the root. axe mail and --progress plain show
+paths: r-1-0 is the run of the first call of the root's first turn. The parent of
+a fork gets mail that the fork is dead.
 
-It is axe cancel with another reason: the command returns when that is stored, and --wait waits until all of it has ended.`,
+The command is axe cancel with another reason. It returns when the cancellation is
+stored. --wait waits until all runs have ended.`,
 		Example: `  ` + f.Name + ` kill 5Rt0yAkYxJ r-1-0 --wait
   ` + f.Name + ` kill 5Rt0yAkYxJ`,
 	})
@@ -55,13 +60,14 @@ It is axe cancel with another reason: the command returns when that is stored, a
 
 func (c *cancellation) command(f *SessionFlags, reason string, cmd *cobra.Command) *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return c.run(cmd.Context(), f, args) }
-	cmd.Flags().StringVar(&c.reason, "reason", reason, "why, for whoever reads the outcome")
-	cmd.Flags().BoolVar(&c.wait, "wait", false, "wait until all that is "+c.done+" has ended")
+	cmd.Flags().StringVar(&c.reason, "reason", reason, "the reason, which the outcome shows")
+	cmd.Flags().BoolVar(&c.wait, "wait", false, "wait until all "+c.done+" runs have ended")
 	return cmd
 }
 
-// Target is the run that the first arguments of a command name: a tree's id, or
-// the key of --id, and perhaps a path. What says so in words.
+// Target returns the run that the first arguments of a command name: a tree's
+// id, or the key of --id, and an optional path. The third result describes the
+// run for messages.
 func Target(id string, path ...string) (tree subjects.Tree, p subjects.Path, what string, err error) {
 	tree, p = client.TreeID(id), subjects.Root
 	what = "tree " + tree.String()
@@ -88,7 +94,7 @@ func (c *cancellation) run(ctx context.Context, f *SessionFlags, args []string) 
 	case errors.Is(err, client.ErrCancelled), errors.Is(err, client.ErrEnded) && c.wait:
 		fmt.Fprintf(os.Stderr, "%s: %v\n", f.Name, err)
 	default:
-		return Named(args[0], err)
+		return WithKey(args[0], err)
 	}
 	if !c.wait {
 		return nil
@@ -98,27 +104,29 @@ func (c *cancellation) run(ctx context.Context, f *SessionFlags, args []string) 
 		return err
 	}
 	if left > 0 {
-		return fmt.Errorf("%d runs have no outcome though their time is over: no worker serves their agents", left)
+		return fmt.Errorf("%d runs have no outcome after their deadline: no worker serves their agents", left)
 	}
-	fmt.Fprintf(os.Stderr, "%s: all of it has ended\n", f.Name)
+	fmt.Fprintf(os.Stderr, "%s: all runs have ended\n", f.Name)
 	return nil
 }
 
-// Named says which key stands behind a tree id that its user has not seen.
-func Named(key string, err error) error {
+// WithKey adds the key to the error of an unknown tree, if the tree's id was
+// made from the key.
+func WithKey(key string, err error) error {
 	if errors.Is(err, client.ErrUnknownTree) && client.TreeID(key).String() != key {
 		return fmt.Errorf("%w (of key %q)", err, key)
 	}
 	return err
 }
 
-// farewell is how long the end of an abandoned tree is waited for.
-const farewell = 3 * time.Second
+// abandonTimeout bounds the wait for the end of an abandoned tree.
+const abandonTimeout = 3 * time.Second
 
-// Abandon cancels a tree that its user has left, waits a moment for its end,
-// and says what came of it.
-func Abandon(ctx context.Context, c *client.Client, tree subjects.Tree, why string) string {
-	ctx, done := context.WithTimeout(context.WithoutCancel(ctx), farewell)
+// CancelAbandoned cancels a tree that its submitter no longer waits for. It
+// waits at most abandonTimeout for the end of the tree and returns a text for
+// the error message.
+func CancelAbandoned(ctx context.Context, c *client.Client, tree subjects.Tree, why string) string {
+	ctx, done := context.WithTimeout(context.WithoutCancel(ctx), abandonTimeout)
 	defer done()
 	err := c.Cancel(ctx, tree, subjects.Root, why)
 	if err != nil && !errors.Is(err, client.ErrEnded) && !errors.Is(err, client.ErrCancelled) {
@@ -128,7 +136,7 @@ func Abandon(ctx context.Context, c *client.Client, tree subjects.Tree, why stri
 	case err != nil:
 		return "the tree " + tree.String() + " is being cancelled"
 	case o.Kind != run.KindCancelled:
-		return "the tree " + tree.String() + " had ended just then: " + string(o.Status)
+		return "the tree " + tree.String() + " had just ended: " + string(o.Status)
 	}
 	return "the tree was cancelled"
 }

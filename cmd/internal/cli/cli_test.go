@@ -76,7 +76,10 @@ func TestFailed(t *testing.T) {
 }
 
 func TestSize(t *testing.T) {
-	for text, want := range map[string]int64{"1": 1, "1024": 1 << 10, "1KiB": 1 << 10, "64MiB": 64 << 20, "2GiB": 2 << 30, "1000": 1000} {
+	sizes := map[string]int64{
+		"1": 1, "1000": 1000, "1024": 1 << 10, "1KiB": 1 << 10, "64MiB": 64 << 20, "2GiB": 2 << 30,
+	}
+	for text, want := range sizes {
 		var s Size
 		if err := s.Set(text); err != nil || int64(s) != want {
 			t.Errorf("%s: %d, %v", text, s, err)
@@ -115,7 +118,12 @@ func TestDefinitions(t *testing.T) {
 		{"two", []configs.Agent{agent("a", "1"), agent("b", "1")}, nil, "a1 b1", 0},
 		{"one turns bad", []configs.Agent{agent("b", "2")}, errors.Join(bad("agents/a.toml")), "a1 b2", 1},
 		{"it stays bad", []configs.Agent{agent("b", "3")}, errors.Join(bad("agents/a.toml")), "a1 b3", 0},
-		{"one that never was good", []configs.Agent{agent("b", "3")}, errors.Join(bad("agents/a.toml"), bad("agents/c.toml")), "a1 b3 c!c.toml:3: model: is required", 1},
+		{
+			"never valid",
+			[]configs.Agent{agent("b", "3")},
+			errors.Join(bad("agents/a.toml"), bad("agents/c.toml")),
+			"a1 b3 c!c.toml:3: model: is required", 1,
+		},
 		{"the directory is away", nil, &configs.Error{File: "agents", Message: "no such directory"}, "a1 b3", 1},
 		{"it is mended", []configs.Agent{agent("a", "4"), agent("b", "3")}, nil, "a4 b3", 0},
 		{"it goes", []configs.Agent{agent("b", "3")}, nil, "b3", 0},
@@ -123,7 +131,7 @@ func TestDefinitions(t *testing.T) {
 	} {
 		log.Reset()
 		var got []string
-		good, broken := d.take(t.Context(), step.agents, step.err)
+		good, broken := d.merge(t.Context(), step.agents, step.err)
 		for _, a := range good {
 			got = append(got, a.Name+a.Digest)
 		}
@@ -141,11 +149,11 @@ func TestDefinitions(t *testing.T) {
 }
 
 func TestDefined(t *testing.T) {
-	_, err := Defined(t.TempDir(), "a")
+	_, err := FindAgent(t.TempDir(), "a")
 	if Code(err) != CodeConfig || !strings.HasPrefix(err.Error(), "agent config not found: a: ") {
 		t.Error(err)
 	}
-	if _, err := Defined("nowhere", "a"); !errors.Is(err, fs.ErrNotExist) || Code(err) != CodeConfig {
+	if _, err := FindAgent("nowhere", "a"); !errors.Is(err, fs.ErrNotExist) || Code(err) != CodeConfig {
 		t.Error(err)
 	}
 }
@@ -155,7 +163,8 @@ func TestDefined(t *testing.T) {
 func TestDialFlags(t *testing.T) {
 	for name, value := range map[string]string{
 		"NATS_URL": "nats://env", "NATS_CONTEXT": "", "NATS_CREDS": "env.creds", "NATS_NKEY": "", "NATS_USER": "",
-		"NATS_PASSWORD": "", "NATS_TOKEN": "", "NATS_CA": "env.pem", "NATS_CERT": "", "NATS_KEY": "", "AXE_PREFIX": "env",
+		"NATS_PASSWORD": "", "NATS_TOKEN": "", "NATS_CA": "env.pem", "NATS_CERT": "", "NATS_KEY": "",
+		"AXE_PREFIX": "env",
 	} {
 		t.Setenv(name, value)
 	}
@@ -165,10 +174,22 @@ func TestDialFlags(t *testing.T) {
 		prefix string
 	}{
 		{nil, bus.Dial{URL: "nats://env", Creds: "env.creds", TLSCA: "env.pem"}, "env"},
-		{[]string{"--server", "nats://flag"}, bus.Dial{URL: "nats://flag", Creds: "env.creds", TLSCA: "env.pem"}, "env"},
+		{
+			[]string{"--server", "nats://flag"},
+			bus.Dial{URL: "nats://flag", Creds: "env.creds", TLSCA: "env.pem"},
+			"env",
+		},
 		{[]string{"--context", "flag"}, bus.Dial{Context: "flag", Creds: "env.creds", TLSCA: "env.pem"}, "env"},
-		{[]string{"--token", "flag", "--prefix", "flag"}, bus.Dial{URL: "nats://env", Token: "flag", TLSCA: "env.pem"}, "flag"},
-		{[]string{"--tls-cert", "c", "--tls-key", "k"}, bus.Dial{URL: "nats://env", Creds: "env.creds", TLSCert: "c", TLSKey: "k"}, "env"},
+		{
+			[]string{"--token", "flag", "--prefix", "flag"},
+			bus.Dial{URL: "nats://env", Token: "flag", TLSCA: "env.pem"},
+			"flag",
+		},
+		{
+			[]string{"--tls-cert", "c", "--tls-key", "k"},
+			bus.Dial{URL: "nats://env", Creds: "env.creds", TLSCert: "c", TLSKey: "k"},
+			"env",
+		},
 	} {
 		var d DialFlags
 		cmd := &cobra.Command{Use: "test"}
@@ -181,7 +202,8 @@ func TestDialFlags(t *testing.T) {
 			t.Fatal(err)
 		}
 		test.want.Name = "test"
-		if diff := cmp.Diff(test.want, got.Dial, cmpopts.IgnoreFields(bus.Dial{}, "Closed"), cmpopts.IgnoreUnexported(bus.Dial{})); diff != "" {
+		ignore := cmp.Options{cmpopts.IgnoreFields(bus.Dial{}, "Closed"), cmpopts.IgnoreUnexported(bus.Dial{})}
+		if diff := cmp.Diff(test.want, got.Dial, ignore); diff != "" {
 			t.Errorf("%v:\n%s", test.args, diff)
 		}
 		if p := got.Space.Prefix(); p != test.prefix {
@@ -230,21 +252,22 @@ func TestScreen(t *testing.T) {
 func TestBecause(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	err := errors.New("x")
-	if got := because(ctx, err); !errors.Is(got, err) {
+	if got := withCause(ctx, err); !errors.Is(got, err) {
 		t.Error(got)
 	}
 	cancel(SignalError{syscall.SIGINT})
-	if got := because(ctx, err); Code(got) != 130 {
+	if got := withCause(ctx, err); Code(got) != 130 {
 		t.Error(got)
 	}
-	if got := because(ctx, nil); got != nil {
+	if got := withCause(ctx, nil); got != nil {
 		t.Error(got)
 	}
 }
 
 func TestSeconds(t *testing.T) {
 	for d, want := range map[time.Duration]string{
-		0: "0.0s", 1540 * time.Millisecond: "1.5s", 61 * time.Second: "1m01s", 3 * time.Hour: "3h00m", 100 * time.Hour: "100h00m",
+		0: "0.0s", 1540 * time.Millisecond: "1.5s", 61 * time.Second: "1m01s",
+		3 * time.Hour: "3h00m", 100 * time.Hour: "100h00m",
 	} {
 		if got := seconds(d); got != want {
 			t.Errorf("%v: %s", d, got)
@@ -254,7 +277,8 @@ func TestSeconds(t *testing.T) {
 
 func TestSecondsFlag(t *testing.T) {
 	for text, want := range map[string]time.Duration{
-		"120": 120 * time.Second, "0": 0, "-1": -time.Second, "2m30s": 150 * time.Second, "1500ms": 1500 * time.Millisecond, "1h": time.Hour,
+		"120": 120 * time.Second, "0": 0, "-1": -time.Second, "2m30s": 150 * time.Second,
+		"1500ms": 1500 * time.Millisecond, "1h": time.Hour,
 	} {
 		var s, again Seconds
 		if err := s.Set(text); err != nil || time.Duration(s) != want {

@@ -15,30 +15,27 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// definitions remembers the last good definition of each agent, so that a file
-// that is being edited takes no agent away.
+// definitions keeps the last valid definition of each agent, so that an agent
+// stays available while a person edits its file.
 type definitions struct {
 	dir   string
 	log   *slog.Logger
-	level slog.Level               // of a wrong file
+	level slog.Level               // of invalid files
 	last  map[string]configs.Agent // by file
-	// what was wrong with a file when it was looked at last
-	wrong map[string]string
+	wrong map[string]string        // last error, by file
 }
 
-// take is what to serve and what cannot be, given what the directory holds and
-// what is wrong with it. What is wrong with a file is logged once.
-func (d *definitions) take(
-	ctx context.Context,
-	agents []configs.Agent,
-	err error,
+// merge returns the agents to serve, and the agents that cannot be served. Its
+// arguments are the results of configs.LoadDir. Each error is logged once.
+func (d *definitions) merge(
+	ctx context.Context, agents []configs.Agent, err error,
 ) ([]configs.Agent, []agentd.Broken) {
 	good, wrong := make(map[string]configs.Agent, len(agents)), map[string]string{}
 	for _, a := range agents {
 		good[a.File] = a
 	}
 	var broken []agentd.Broken
-	for _, e := range Wrong(err) {
+	for _, e := range FileErrors(err) {
 		kept, ok := d.last[e.File]
 		if ok {
 			good[e.File] = kept
@@ -48,8 +45,9 @@ func (d *definitions) take(
 		if e.File == d.dir {
 			good, ok = d.last, len(d.last) > 0
 		}
-		if wrong[e.File] = e.Error(); wrong[e.File] != d.wrong[e.File] {
-			d.log.Log(ctx, d.level, "agent file", slog.Any(keyError, e), slog.Bool(keyKept, ok))
+		wrong[e.File] = e.Error()
+		if wrong[e.File] != d.wrong[e.File] {
+			d.log.Log(ctx, d.level, "invalid agent file", slog.Any(keyError, e), slog.Bool(keyKept, ok))
 		}
 	}
 	if len(good) == 0 {
@@ -59,40 +57,42 @@ func (d *definitions) take(
 	return slices.Collect(maps.Values(good)), broken
 }
 
-// agentOf is the agent whose file in a directory is wrong; what is wrong with
-// the directory is no agent's.
+// agentOf returns the agent of an invalid file. It reports false for an error
+// of the directory itself.
 func agentOf(e *configs.Error, dir string) (subjects.Agent, bool) {
 	name, err := subjects.ParseAgent(strings.TrimSuffix(filepath.Base(e.File), ".toml"))
 	return name, err == nil && e.File != dir
 }
 
-// problem is what other machines are told of a wrong file: not where it is.
+// problem returns the error of a file for other machines, without the file's
+// directory.
 func problem(e *configs.Error) string {
 	short := *e
 	short.File = filepath.Base(e.File)
 	return short.Error()
 }
 
-// Wrong lists what configs.LoadDir found wrong, one for each file.
-func Wrong(err error) []*configs.Error {
-	switch e := err.(type) { //nolint:errorlint // what joins errors is taken apart here
+// FileErrors lists the errors in a result of configs.LoadDir, one for each
+// file.
+func FileErrors(err error) []*configs.Error {
+	switch e := err.(type) { //nolint:errorlint // takes joined errors apart
 	case *configs.Error:
 		return []*configs.Error{e}
 	case interface{ Unwrap() []error }:
 		var all []*configs.Error
 		for _, one := range e.Unwrap() {
-			all = append(all, Wrong(one)...)
+			all = append(all, FileErrors(one)...)
 		}
 		return all
 	}
 	return nil
 }
 
-// Defined is an agent of a directory. The error of one that it does not define
-// says what is wrong with its file, if there is one.
-func Defined(dir, agent string) (configs.Agent, error) {
+// FindAgent returns an agent of a directory. If the agent's file is invalid, it
+// returns the error of the file.
+func FindAgent(dir, agent string) (configs.Agent, error) {
 	agents, err := configs.LoadDir(dir)
-	for _, e := range Wrong(err) {
+	for _, e := range FileErrors(err) {
 		if e.File == dir || e.File == filepath.Join(dir, agent+".toml") {
 			return configs.Agent{}, e
 		}
@@ -102,21 +102,19 @@ func Defined(dir, agent string) (configs.Agent, error) {
 			return a, nil
 		}
 	}
-	return configs.Agent{}, Fail(
-		CodeConfig,
-		fmt.Errorf("agent config not found: %s: no %s.toml in %s", agent, agent, dir),
-	)
+	err = fmt.Errorf("agent config not found: %s: no %s.toml in %s", agent, agent, dir)
+	return configs.Agent{}, Fail(CodeConfig, err)
 }
 
-// Announced waits until workers have announced all agents of a directory, those
-// too whose files are wrong.
-func Announced(ctx context.Context, conn *bus.Conn, dir string) error {
+// WaitAnnounced waits until workers have announced all agents of a directory,
+// including the agents with invalid files.
+func WaitAnnounced(ctx context.Context, conn *bus.Conn, dir string) error {
 	agents, err := configs.LoadDir(dir)
 	missing := make(map[string]bool, len(agents))
 	for _, a := range agents {
 		missing[a.Name] = true
 	}
-	for _, e := range Wrong(err) {
+	for _, e := range FileErrors(err) {
 		if name, ok := agentOf(e, dir); ok {
 			missing[name.String()] = true
 		}

@@ -14,14 +14,14 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// setting is a flag whose default is an environment variable, as the nats CLI
-// names it.
+// setting is a flag with an environment variable as its default. The names are
+// those of the nats CLI.
 type setting struct {
 	flag, env, help string
 	value           *string
 }
 
-// DialFlags are the flags that say how to reach the bus.
+// DialFlags are the flags for the connection to the bus.
 type DialFlags struct {
 	dial    bus.Dial
 	prefix  string
@@ -29,16 +29,16 @@ type DialFlags struct {
 	cmd     *cobra.Command
 }
 
-// where, who and tls are settings that belong together: where the command line
-// has one of them, the environment has no say about the others.
-func (d *DialFlags) where() []setting {
+// The settings of address, of credentials and of tls belong together: if the
+// command line has one of a group, the environment sets none of that group.
+func (d *DialFlags) address() []setting {
 	return []setting{
 		{"server", "NATS_URL", "URL of the NATS server, or several with commas", &d.dial.URL},
 		{"context", "NATS_CONTEXT", "context of the nats CLI", &d.dial.Context},
 	}
 }
 
-func (d *DialFlags) who() []setting {
+func (d *DialFlags) credentials() []setting {
 	return []setting{
 		{"creds", "NATS_CREDS", "file with a user's JWT and seed", &d.dial.Creds},
 		{"nkey", "NATS_NKEY", "file with a user's seed", &d.dial.NKey},
@@ -57,13 +57,13 @@ func (d *DialFlags) tls() []setting {
 }
 
 func (d *DialFlags) space() []setting {
-	return []setting{{"prefix", "AXE_PREFIX", "first token of all subjects, axe if there is none", &d.prefix}}
+	return []setting{{"prefix", "AXE_PREFIX", "first token of all subjects, default axe", &d.prefix}}
 }
 
 // Register adds the flags to a command and all below it.
 func (d *DialFlags) Register(cmd *cobra.Command) {
 	d.cmd = cmd
-	for _, group := range [][]setting{d.where(), d.who(), d.tls(), d.space()} {
+	for _, group := range [][]setting{d.address(), d.credentials(), d.tls(), d.space()} {
 		for _, s := range group {
 			cmd.PersistentFlags().StringVar(s.value, s.flag, "", fmt.Sprintf("%s (env %s)", s.help, s.env))
 		}
@@ -71,26 +71,26 @@ func (d *DialFlags) Register(cmd *cobra.Command) {
 	cmd.PersistentFlags().Var(&d.maxBody, "max-body", "largest task or answer")
 }
 
-// Unused is the error of a command line that says how to reach a server though
-// one in this process is used.
-func (d *DialFlags) Unused() error {
-	for _, group := range [][]setting{d.where(), d.who(), d.tls()} {
+// CheckUnused returns an error if the command line has a connection flag. It is
+// for commands that use a server in their own process.
+func (d *DialFlags) CheckUnused() error {
+	for _, group := range [][]setting{d.address(), d.credentials(), d.tls()} {
 		for _, s := range group {
 			if d.cmd.PersistentFlags().Changed(s.flag) {
-				return Usage("--%s has no meaning for the server in this process", s.flag)
+				return Usage("--%s does not apply to the server in this process", s.flag)
 			}
 		}
 	}
 	return nil
 }
 
-// MaxBody is the largest body that the flags allow, 0 if they do not say.
+// MaxBody returns the bound of a body in bytes, 0 if the flag is not set.
 func (d *DialFlags) MaxBody() int64 { return int64(d.maxBody) }
 
 // Explicit reports whether the command line itself names a server.
-func (d *DialFlags) Explicit() bool { return d.said(d.where()) }
+func (d *DialFlags) Explicit() bool { return d.changed(d.address()) }
 
-func (d *DialFlags) said(group []setting) bool {
+func (d *DialFlags) changed(group []setting) bool {
 	for _, s := range group {
 		if d.cmd.PersistentFlags().Changed(s.flag) {
 			return true
@@ -99,15 +99,15 @@ func (d *DialFlags) said(group []setting) bool {
 	return false
 }
 
-// Config is what the flags say, and the environment where they say nothing.
-// With a server in this process neither where nor who matters.
+// Config makes the configuration from the flags and the environment. With a
+// server in this process the address and the credentials are not used.
 func (d *DialFlags) Config(server *bus.Server, log *slog.Logger) (bus.Config, error) {
 	groups := [][]setting{d.space()}
 	if server == nil {
-		groups = append(groups, d.where(), d.who(), d.tls())
+		groups = append(groups, d.address(), d.credentials(), d.tls())
 	}
 	for _, group := range groups {
-		if d.said(group) {
+		if d.changed(group) {
 			continue
 		}
 		for _, s := range group {
@@ -123,15 +123,15 @@ func (d *DialFlags) Config(server *bus.Server, log *slog.Logger) (bus.Config, er
 	return bus.Config{Dial: d.dial, Space: space, MaxBody: int64(d.maxBody), Log: log}, nil
 }
 
-// noServerError is the cause of an Open that took longer than it may.
+// noServerError is the cause of an Open that reached its time limit.
 type noServerError time.Duration
 
-// Error says how long nobody answered.
+// Error names the time limit.
 func (e noServerError) Error() string { return "no answer within " + time.Duration(e).String() }
 
-// Open connects; a server that is not there yet is waited for, at most for a
-// while (0: for ever). What waiting cannot mend is a failure of the
-// configuration.
+// Open connects to the bus. It waits for a server that is not there yet, at
+// most for the time atMost; 0 waits without a bound. Every other error is a
+// configuration error.
 func Open(ctx context.Context, cfg bus.Config, atMost time.Duration) (*bus.Conn, error) {
 	if atMost > 0 {
 		var cancel context.CancelFunc
@@ -145,22 +145,21 @@ func Open(ctx context.Context, cfg bus.Config, atMost time.Duration) (*bus.Conn,
 	return conn, err
 }
 
-// noStreams is how long a server without streams is given: a worker may be
-// setting them up.
-const noStreams = 3 * time.Second
+// streamsTimeout bounds the wait for streams. A worker may be creating them.
+const streamsTimeout = 3 * time.Second
 
-// Ready waits a moment for the streams that workers set up, and returns
-// bus.ErrNoStream without.
+// Ready waits at most streamsTimeout for the streams that workers create. It
+// returns bus.ErrNoStream if they are still missing.
 func Ready(ctx context.Context, conn *bus.Conn) error {
 	for begin := time.Now(); ; {
 		err := conn.Provisioned(ctx)
-		if !errors.Is(err, bus.ErrNoStream) || time.Since(begin) > noStreams {
+		if !errors.Is(err, bus.ErrNoStream) || time.Since(begin) > streamsTimeout {
 			return err
 		}
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-time.After(noStreams / 10):
+		case <-time.After(streamsTimeout / 10):
 		}
 	}
 }

@@ -1,9 +1,8 @@
-// Package cli is what the commands share: how they end, what they log, how they
-// reach the bus, how a worker is put together, and how a tree is shown while it
-// works.
+// Package cli is shared by the commands: flags, the connection to the bus, the
+// worker of a process, logging, exit codes, and the view of a tree that works.
 //
-// The invariant it keeps: results go to stdout and everything else to stderr, a
-// failure is one line there, and the exit code says of which kind it is (see
+// The invariant it keeps: results go to stdout and everything else goes to
+// stderr. A failure is one line on stderr. The exit code tells its kind (see
 // the constants).
 //
 //	func main() { os.Exit(cli.Main(command())) }

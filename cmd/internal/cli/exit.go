@@ -14,21 +14,24 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// The exit codes. A command that a signal ended exits with 128 and the signal's
-// number, as shells have it: 130 after ^C.
+// The exit codes. A command that a signal ends exits with 128 plus the signal's
+// number, for example 130 after ^C.
 const (
 	CodeOK = 0
-	// the agent failed: 50 turns, a bad model name, a request that its
-	// provider refuses as bad; a bus that cannot be reached; or something
-	// not listed below
+	// CodeFailed: the agent failed (50 turns, a bad model name, a request
+	// that the provider refused as bad), the bus cannot be reached, or any
+	// failure without a code of its own.
 	CodeFailed = 1
-	// usage, a bad name, an agent that nobody knows or whose file is wrong,
-	// an id that there is not
+	// CodeConfig: usage, a bad name, an unknown agent, an invalid file, or
+	// an unknown id.
 	CodeConfig = 2
-	// the model's provider failed or has no key, or the time was over
-	CodeAPI       = 3
-	CodeBudget    = 4 // a limit on the whole tree
-	CodeCancelled = 5 // somebody cancelled the tree
+	// CodeAPI: the model's provider failed, has no key, or a time limit
+	// passed.
+	CodeAPI = 3
+	// CodeBudget: a limit on the whole tree.
+	CodeBudget = 4
+	// CodeCancelled: the tree was cancelled.
+	CodeCancelled = 5
 )
 
 // Error is a failure with its exit code.
@@ -37,29 +40,29 @@ type Error struct {
 	Err  error
 }
 
-// Error is the line that a user sees.
+// Error returns the line that a person reads.
 func (e *Error) Error() string { return e.Err.Error() }
 
 // Unwrap returns the failure.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Fail gives a failure an exit code.
+// Fail adds an exit code to an error.
 func Fail(code int, err error) error { return &Error{code, err} }
 
-// Usage is a failure of whoever wrote the command line.
+// Usage makes an error of the command line. Its exit code is CodeConfig.
 func Usage(format string, args ...any) error {
 	return &usageError{fmt.Errorf(format, args...)}
 }
 
 type usageError struct{ error }
 
-// Unwrap returns what is wrong with the command line.
+// Unwrap returns the error without the usage mark.
 func (e *usageError) Unwrap() error { return e.error }
 
 // SignalError is the cause of a context that a signal ended.
 type SignalError struct{ Signal syscall.Signal }
 
-// Error names what happened in a user's words.
+// Error names the signal.
 func (e SignalError) Error() string {
 	if e.Signal == syscall.SIGINT {
 		return "interrupted"
@@ -67,7 +70,7 @@ func (e SignalError) Error() string {
 	return "ended by a signal: " + e.Signal.String()
 }
 
-// Code is the exit code of a command that ended with err.
+// Code returns the exit code of a command that ended with err.
 func Code(err error) int {
 	if err == nil {
 		return CodeOK
@@ -84,7 +87,10 @@ func Code(err error) int {
 	if _, ok := errors.AsType[*configs.Error](err); ok {
 		return CodeConfig
 	}
-	for _, bad := range []error{subjects.ErrToken, client.ErrUnknownTree, client.ErrUnknownRun, client.ErrUnknownTurn, client.ErrUnknownDeadLetter, client.ErrInvalidMessage, client.ErrIDTaken, bus.ErrTooLarge} {
+	for _, bad := range []error{
+		subjects.ErrToken, bus.ErrTooLarge, client.ErrUnknownTree, client.ErrUnknownRun, client.ErrUnknownTurn,
+		client.ErrUnknownDeadLetter, client.ErrInvalidMessage, client.ErrIDTaken,
+	} {
 		if errors.Is(err, bad) {
 			return CodeConfig
 		}
@@ -92,7 +98,8 @@ func Code(err error) int {
 	return CodeFailed
 }
 
-// Failed is the failure that a tree's outcome is, nil if it completed.
+// Failed returns the error of a failed outcome, nil if the outcome is
+// completed.
 func Failed(o run.Outcome) error {
 	if o.Status == run.StatusCompleted {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/term"
 )
 
-// The keys of what the commands log.
+// Keys of log attributes.
 const (
 	keyError = "error"
 	keyDir   = "dir"
@@ -21,22 +21,16 @@ const (
 	keySupervisor = "supervisor"
 )
 
-// LogFlags are the flags of what is logged to stderr.
+// LogFlags are the flags for the log on stderr.
 type LogFlags struct{ level, format string }
 
 // Register adds the flags to a command; level is the default.
 func (l *LogFlags) Register(cmd *cobra.Command, level string) {
-	cmd.PersistentFlags().StringVar(
-		&l.level,
-		"log-level",
-		level,
-		"log from this level on: debug, info, warn, error or off",
-	)
-	cmd.PersistentFlags().StringVar(&l.format, "log-format", "text", "how to log: text or json")
+	cmd.PersistentFlags().StringVar(&l.level, "log-level", level, "lowest level: debug, info, warn, error or off")
+	cmd.PersistentFlags().StringVar(&l.format, "log-format", "text", "text or json")
 }
 
-// Logger makes the logger that the flags ask for. Only a terminal gets colours,
-// and none with NO_COLOR.
+// Logger makes the logger. A terminal gets colours, unless NO_COLOR is set.
 func (l *LogFlags) Logger(w io.Writer, terminal bool) (*slog.Logger, error) {
 	var level slog.Level
 	switch l.level {
@@ -47,21 +41,21 @@ func (l *LogFlags) Logger(w io.Writer, terminal bool) (*slog.Logger, error) {
 			return nil, err
 		}
 	default:
-		return nil, Usage("--log-level %q: want debug, info, warn, error or off", l.level)
+		return nil, Usage("--log-level must be debug, info, warn, error or off, got %q", l.level)
 	}
 	opts := &slog.HandlerOptions{Level: level}
 	switch {
 	case l.format == "json":
 		return slog.New(slog.NewJSONHandler(w, opts)), nil
 	case l.format != "text":
-		return nil, Usage("--log-format %q: want text or json", l.format)
+		return nil, Usage("--log-format must be text or json, got %q", l.format)
 	case terminal && colour():
 		return slog.New(tint.NewTextHandler(w, &tint.Options{Level: level, TimeFormat: "15:04:05.000"})), nil
 	}
 	return slog.New(slog.NewTextHandler(w, opts)), nil
 }
 
-// Terminal reports whether a file is one.
+// Terminal reports whether f is a terminal.
 func Terminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
 func colour() bool { return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" }

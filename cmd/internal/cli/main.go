@@ -13,22 +13,22 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Main runs a command and returns the exit code. The command's context ends at
-// the first SIGINT or SIGTERM, with an SignalError as its cause; the second one
-// ends the process at once.
+// Main runs a command and returns the exit code. The first SIGINT or SIGTERM
+// ends the command's context, with a SignalError as its cause. The second
+// signal ends the process at once.
 func Main(cmd *cobra.Command) int {
 	ctx, stop := signals(context.Background())
 	defer stop()
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	cmd.Version = Version()
 	began := false
-	note(cmd, &began)
+	markStart(cmd, &began)
 	at, err := cmd.ExecuteContextC(ctx)
 	if err == nil {
 		return CodeOK
 	}
 	if errors.Is(err, context.Canceled) {
-		err = because(ctx, err)
+		err = withCause(ctx, err)
 	}
 	line := cmd.Name() + ": " + oneLine(err.Error())
 	if _, usage := errors.AsType[*usageError](err); usage || !began {
@@ -39,9 +39,9 @@ func Main(cmd *cobra.Command) int {
 	return Code(err)
 }
 
-// note has began set when a command's own work begins. What fails before is the
-// command line's fault.
-func note(cmd *cobra.Command, began *bool) {
+// markStart sets began when the work of a command starts. An error before that
+// is an error of the command line.
+func markStart(cmd *cobra.Command, began *bool) {
 	if work := cmd.RunE; work != nil {
 		cmd.RunE = func(cmd *cobra.Command, args []string) error {
 			*began = true
@@ -49,13 +49,12 @@ func note(cmd *cobra.Command, began *bool) {
 		}
 	}
 	for _, sub := range cmd.Commands() {
-		note(sub, began)
+		markStart(sub, began)
 	}
 }
 
-// signals returns a context that ends at the first signal. A signal that the
-// process was started to ignore, as shells do for what runs in the background,
-// stays ignored.
+// signals returns a context that ends at the first signal. A signal that is
+// ignored at the start stays ignored, since shells start background jobs so.
 func signals(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	got, done := make(chan os.Signal, 2), make(chan struct{})
@@ -64,7 +63,7 @@ func signals(ctx context.Context) (context.Context, func()) {
 			signal.Notify(got, s)
 		}
 	}
-	go func() { // ends with stop
+	go func() { // the returned function ends it
 		for {
 			select {
 			case <-done:
@@ -85,9 +84,9 @@ func signals(ctx context.Context) (context.Context, func()) {
 	}
 }
 
-// because is why something failed that ctx had ended: libraries tell that it
-// has, and not why.
-func because(ctx context.Context, err error) error {
+// withCause returns the cause of ctx in place of err, if ctx has ended.
+// Libraries report that a context has ended, without its cause.
+func withCause(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -98,7 +97,8 @@ func oneLine(s string) string {
 	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
 }
 
-// Version is the module's version, as far as the build knows it.
+// Version returns the module's version, "(devel)" if the build does not know
+// it.
 func Version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Version == "" {

@@ -10,8 +10,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// Memory is where agents' memory is kept: in files of this machine, or on the
-// bus if config.toml says so. Without a connection it is nil then.
+// Memory returns the memory store that config.toml names: files on this
+// machine, or the bus. It is nil for the bus without a connection.
 func Memory(g configs.Global, conn *bus.Conn) memory.Store {
 	if g.Memory == configs.MemoryOnBus {
 		if conn == nil {
@@ -21,26 +21,26 @@ func Memory(g configs.Global, conn *bus.Conn) memory.Store {
 	}
 	dir, err := configs.DataDir()
 	if err != nil {
-		return nowhere{err}
+		return noMemory{err}
 	}
 	return memory.Files{Dir: filepath.Join(dir, "memory")}
 }
 
-// nowhere is the memory of agents on a machine that has no place for it: who
-// uses it is told why.
-type nowhere struct{ err error }
+// noMemory is the store of a machine without a data directory. Every read and
+// write returns the error.
+type noMemory struct{ err error }
 
-// Open fails later.
-func (n nowhere) Open(subjects.Agent, string) memory.Log { return n }
+// Open returns the store itself.
+func (n noMemory) Open(subjects.Agent, string) memory.Log { return n }
 
-// String says that it is nowhere.
-func (nowhere) String() string { return "nowhere" }
+// String names the location, which does not exist.
+func (noMemory) String() string { return "nowhere" }
 
-// Read fails.
-func (n nowhere) Read(context.Context) (string, error) { return "", n.err }
+// Read returns the error.
+func (n noMemory) Read(context.Context) (string, error) { return "", n.err }
 
-// Append fails.
-func (n nowhere) Append(context.Context, memory.Entry) error { return n.err }
+// Append returns the error.
+func (n noMemory) Append(context.Context, memory.Entry) error { return n.err }
 
-// Trim fails.
-func (n nowhere) Trim(context.Context, int) (int, error) { return 0, n.err }
+// Trim returns the error.
+func (n noMemory) Trim(context.Context, int) (int, error) { return 0, n.err }

@@ -10,17 +10,17 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// CheckOutput is the error of an output format that there is not.
+// CheckOutput returns an error for an unknown output format.
 func CheckOutput(format string) error {
 	if format != "text" && format != "json" {
-		return Usage("-o %q: want text or json", format)
+		return Usage("-o must be text or json, got %q", format)
 	}
 	return nil
 }
 
-// Print writes an outcome to stdout and returns the failure that it is, if it
-// is one: as text the answer alone, ended by a newline; as json the whole
-// outcome, failed or not.
+// Print writes an outcome: as text the answer of a completed run with a final
+// newline, as json the whole outcome of any run. It returns the error of a
+// failed outcome.
 func Print(w io.Writer, format string, o run.Outcome) error {
 	var err error
 	switch {
@@ -41,11 +41,11 @@ func Print(w io.Writer, format string, o run.Outcome) error {
 	return Failed(o)
 }
 
-// PrintTree writes the id of a tree that is not waited for.
+// PrintTree writes the id of a tree.
 func PrintTree(w io.Writer, format string, tree subjects.Tree) error {
 	line := "%s\n"
 	if format == "json" {
-		line = `{"tree":"%s"}` + "\n" // letters and digits
+		line = `{"tree":"%s"}` + "\n" // an id needs no escapes
 	}
 	_, err := fmt.Fprintf(w, line, tree)
 	return err

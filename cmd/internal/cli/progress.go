@@ -100,7 +100,7 @@ func (v *View) Attend(
 	tree subjects.Tree,
 	limit time.Duration,
 ) (run.Outcome, error) {
-	ctx, cancel := within(ctx, limit)
+	ctx, cancel := withTimeLimit(ctx, limit)
 	defer cancel()
 	// of the outcome, of all ends
 	told, settled := make(chan struct{}), make(chan struct{})
@@ -124,7 +124,7 @@ func (v *View) Attend(
 	o, err := c.Wait(ctx, tree)
 	stop()
 	reminder.Wait()
-	switch err = because(ctx, err); {
+	switch err = withCause(ctx, err); {
 	case err != nil || v.style == hidden:
 	case v.style == drawn && o.Status != run.StatusCompleted:
 		await(ctx, settled, lingering)
@@ -146,7 +146,7 @@ func (v *View) Settle(
 	leave := v.watch(ctx, func(ctx context.Context, fn func(client.Event)) {
 		defer close(settled)
 		left, err = c.WaitEnded(ctx, tree, top, fn)
-		err = because(ctx, err)
+		err = withCause(ctx, err)
 	})
 	defer leave()
 	<-settled

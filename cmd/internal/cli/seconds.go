@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// Seconds is a time as a flag: a number of seconds, as axe has it, or a
-// duration like 2m30s.
+// Seconds is a flag for a duration: a number of seconds, or a duration like
+// 2m30s.
 type Seconds time.Duration
 
-// String is the value as it would be typed.
+// String returns the value in the form that Set reads.
 func (s *Seconds) String() string {
 	if d := time.Duration(*s); d%time.Second != 0 {
 		return d.String()
@@ -25,11 +25,11 @@ func (s *Seconds) Set(text string) error {
 		d, err = time.Duration(n)*time.Second, nil
 	}
 	if err != nil {
-		return errors.New("want seconds, for example 120, or a duration like 2m30s")
+		return errors.New("must be seconds, for example 120, or a duration like 2m30s")
 	}
 	*s = Seconds(d)
 	return nil
 }
 
-// Type names the kind of value in a command's help.
+// Type names the type of the value in the help.
 func (*Seconds) Type() string { return "seconds" }

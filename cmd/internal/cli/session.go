@@ -12,45 +12,41 @@ import (
 	"github.com/axebus/axe/client"
 )
 
-// SessionFlags are the flags of commands that talk to a running bus and work
-// for nobody.
+// SessionFlags are the flags of commands that use a running bus and are no
+// worker.
 type SessionFlags struct {
-	// of the program, in what it says
+	// Name is the name of the program in messages.
 	Name string
-	// "text" or "json"; "" where there is nothing to choose
+	// Output is "text" or "json", or "" for a command without the flag.
 	Output string
 
-	dial     DialFlags
-	log      LogFlags
-	progress ProgressFlags
-	patience time.Duration
+	dial           DialFlags
+	log            LogFlags
+	progress       ProgressFlags
+	connectTimeout time.Duration
 }
 
 // Register adds the flags to a command and all below it.
 func (f *SessionFlags) Register(cmd *cobra.Command) {
 	f.dial.Register(cmd)
 	f.log.Register(cmd, "warn")
-	cmd.PersistentFlags().DurationVar(
-		&f.patience,
-		"connect-timeout",
-		10*time.Second,
-		"how long to wait for a server that is not there, 0: for ever",
-	)
+	cmd.PersistentFlags().DurationVar(&f.connectTimeout, "connect-timeout", 10*time.Second,
+		"time to wait for a server that is not there; 0 waits without a bound")
 }
 
-// RegisterProgress adds the flags of how a tree is shown. Without them it is
-// not.
+// RegisterProgress adds the flags for the view of a tree. Without them no tree
+// is shown.
 func (f *SessionFlags) RegisterProgress(cmd *cobra.Command) { f.progress.Register(cmd) }
 
-// RegisterOutput adds the flag that says how results are printed.
+// RegisterOutput adds the flag for the output format.
 func (f *SessionFlags) RegisterOutput(cmd *cobra.Command, help string) {
 	cmd.PersistentFlags().StringVarP(&f.Output, "output", "o", "text", help)
 }
 
-// MaxBody is the largest body that the flags allow, 0 if they do not say.
+// MaxBody returns the bound of a body in bytes, 0 if the flag is not set.
 func (f *SessionFlags) MaxBody() int64 { return f.dial.MaxBody() }
 
-// Session is an open connection and how its trees are shown.
+// Session is an open connection with a view of its trees.
 type Session struct {
 	*client.Client
 	Conn *bus.Conn
@@ -64,8 +60,8 @@ func (f *SessionFlags) Open(ctx context.Context) (*Session, error) {
 	if err := CheckOutput(cmp.Or(f.Output, "text")); err != nil {
 		return nil, err
 	}
-	if f.patience < 0 {
-		return nil, Usage("--connect-timeout %s: want 0 or more", f.patience)
+	if f.connectTimeout < 0 {
+		return nil, Usage("--connect-timeout must not be negative, got %s", f.connectTimeout)
 	}
 	screen := Stderr()
 	view, err := f.progress.View(screen, f.Name)
@@ -80,7 +76,7 @@ func (f *SessionFlags) Open(ctx context.Context) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	conn, err := Open(ctx, cfg, f.patience)
+	conn, err := Open(ctx, cfg, f.connectTimeout)
 	if err != nil {
 		return nil, err
 	}

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// Size is a number of bytes as a flag: 1048576, 512KiB, 64MiB, 1GiB. 0 leaves
-// the choice to others.
+// Size is a flag for a number of bytes: 1048576, 512KiB, 64MiB, 1GiB. The value
+// 0 means that the flag is not set.
 type Size int64
 
-// String is the value as it would be typed.
+// String returns the value in the form that Set reads.
 func (s *Size) String() string {
 	n := int64(*s)
 	for _, u := range units() {
@@ -32,13 +32,13 @@ func (s *Size) Set(text string) error {
 	}
 	n, err := strconv.ParseInt(number, 10, 64)
 	if err != nil || n <= 0 || n > (1<<62)/factor {
-		return errors.New("want a number of bytes, for example 1048576 or 64MiB")
+		return errors.New("must be a number of bytes, for example 1048576 or 64MiB")
 	}
 	*s = Size(n * factor)
 	return nil
 }
 
-// Type names the kind of value in a command's help.
+// Type names the type of the value in the help.
 func (*Size) Type() string { return "bytes" }
 
 type unit struct {

@@ -9,33 +9,33 @@ import (
 	"time"
 )
 
-// silence is how long a standard input without a word is waited for before it
-// is looked into.
-const silence = 3 * time.Second
+// silenceLimit is the time without input after which readStdin checks whether
+// any process can still write to it.
+const silenceLimit = 3 * time.Second
 
-// errSilent is the error of a standard input on which nothing came and nothing
-// will.
+// errSilent is the error of a standard input that is empty and that no process
+// will write to.
 var errSilent = errors.New("nothing came on standard input")
 
-// pipedIn reads what is piped in, empty if nothing is. A command of the same
-// pipeline is waited for until it ends or ctx does, as any filter would. A pipe
-// or socket that only the processes above this one hold open may have been left
-// so by whoever started it: when nothing has come after a moment, there is
-// nothing.
+// pipedIn reads a piped standard input, and returns "" without input. It waits
+// for another command of the same pipeline until that ends or ctx ends, as any
+// filter does. It does not wait for a pipe or socket that only the ancestors of
+// this process hold open. Programs that start a child with an open, unused
+// standard input are common (Node's child_process does so by default).
 func pipedIn(ctx context.Context, name, what string, limit int64) (string, error) {
-	text, err := readStdin(ctx, name, what, limit, func() bool { return !fed(os.Stdin) })
+	text, err := readStdin(ctx, name, what, limit, func() bool { return !hasWriter(os.Stdin) })
 	if errors.Is(err, errSilent) {
-		fmt.Fprintf(os.Stderr, "%s: nothing came on standard input, going on without it (-f - waits for it)\n", name)
+		fmt.Fprintf(os.Stderr, "%s: standard input is silent, going on without it (-f - waits for it)\n", name)
 		return "", nil
 	}
 	return text, err
 }
 
-// readStdin reads until the end of standard input or of ctx. When nothing has
-// come after a moment, the read is given up if forgotten says so, and the user
-// is told otherwise. Nothing can end a read from a silent pipe, so the
-// goroutine that does it is left behind with the process.
-func readStdin(ctx context.Context, name, what string, limit int64, forgotten func() bool) (string, error) {
+// readStdin reads until the end of standard input or of ctx. After silenceLimit
+// without input it returns errSilent if unused reports true. Otherwise it
+// prints a notice and goes on. Nothing can end a read from a silent pipe, so
+// the reading goroutine is left to end with the process.
+func readStdin(ctx context.Context, name, what string, limit int64, unused func() bool) (string, error) {
 	type result struct {
 		text string
 		err  error
@@ -57,7 +57,7 @@ func readStdin(ctx context.Context, name, what string, limit int64, forgotten fu
 		}
 		got <- result{string(first[:n]) + string(rest), err}
 	}()
-	quiet := time.NewTimer(silence)
+	quiet := time.NewTimer(silenceLimit)
 	defer quiet.Stop()
 	for {
 		select {
@@ -67,7 +67,7 @@ func readStdin(ctx context.Context, name, what string, limit int64, forgotten fu
 			begun = nil
 			quiet.Stop()
 		case <-quiet.C:
-			if forgotten() {
+			if unused() {
 				return "", errSilent
 			}
 			fmt.Fprintf(os.Stderr, "%s: reading %s from standard input\n", name, what)

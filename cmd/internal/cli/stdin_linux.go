@@ -8,11 +8,11 @@ import (
 	"strconv"
 )
 
-// fed reports whether a process that is not above this one may write to the
-// pipe f: another command of the same pipeline. One of the same session that
-// does not let itself be looked into counts (sudo). What is no pipe counts as
-// fed, but for a socket.
-func fed(f *os.File) bool {
+// hasWriter reports whether another command of the same pipeline may write to
+// the pipe f. Ancestors of this process do not count. A process of the same
+// session that cannot be inspected counts (sudo). A socket has no writer; any
+// other file has.
+func hasWriter(f *os.File) bool {
 	info, err := f.Stat()
 	if err != nil {
 		return true
@@ -45,7 +45,7 @@ func fed(f *os.File) bool {
 	return false
 }
 
-// ancestors are this process and those above it.
+// ancestors returns this process and the processes above it.
 func ancestors() map[int]bool {
 	above := map[int]bool{}
 	for pid := os.Getpid(); pid > 0 && !above[pid]; pid = status(pid).parent {
@@ -54,14 +54,14 @@ func ancestors() map[int]bool {
 	return above
 }
 
-// writable reports whether an entry of /proc/PID/fd is open for writing, which
-// its permissions show.
+// writable reports whether an entry of /proc/PID/fd is open for writing. The
+// permissions of the entry tell.
 func writable(end string) bool {
 	info, err := os.Lstat(end)
 	return err == nil && info.Mode()&0o200 != 0
 }
 
-// process is what /proc/PID/stat says of a process; zero if there is none.
+// process holds fields of /proc/PID/stat. It is zero if there is no process.
 type process struct{ parent, session int }
 
 func status(pid int) process {
@@ -69,7 +69,8 @@ func status(pid int) process {
 	if err != nil {
 		return process{}
 	}
-	// PID (NAME) STATE PARENT GROUP SESSION …, and a name may hold anything
+	// The format is PID (NAME) STATE PARENT GROUP SESSION …. NAME may
+	// contain any character.
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 	if len(fields) < 4 {
 		return process{}

@@ -4,7 +4,6 @@ package cli
 
 import "os"
 
-// fed reports whether another command of the same pipeline may write to f. Here
-// nobody can tell, and a filter that waits is less of a surprise than input
-// that is lost.
-func fed(*os.File) bool { return true }
+// hasWriter reports true: this system offers no way to tell, and a filter that
+// waits is better than input that is lost.
+func hasWriter(*os.File) bool { return true }

@@ -9,9 +9,10 @@ import (
 	"github.com/axebus/axe/configs"
 )
 
-// Unwatched lists those of the agents whose supervisor is none of them. Unless
-// somebody else serves it, nothing that they want to do is done.
-func Unwatched(agents []configs.Agent) []configs.Agent {
+// WithoutSupervisor lists the agents with a supervisor that is not in agents.
+// The turns of such an agent are withheld, unless another worker serves the
+// supervisor.
+func WithoutSupervisor(agents []configs.Agent) []configs.Agent {
 	var out []configs.Agent
 	for _, a := range agents {
 		s := a.Supervision.WithDefaults()
@@ -23,32 +24,28 @@ func Unwatched(agents []configs.Agent) []configs.Agent {
 	return out
 }
 
-// supervisors warns of agents whose supervisor nobody has announced, of each
-// once.
+// supervisors warns once of each agent with a supervisor that no worker has
+// announced.
 type supervisors struct {
-	conn *bus.Conn
-	log  *slog.Logger
-	told map[[2]string]bool
+	conn   *bus.Conn
+	log    *slog.Logger
+	warned map[[2]string]bool
 }
 
 func (s *supervisors) check(ctx context.Context, agents []configs.Agent) {
-	for _, a := range Unwatched(agents) {
+	for _, a := range WithoutSupervisor(agents) {
 		pair := [2]string{a.Name, a.Supervision.Agent}
-		if s.told[pair] || s.announced(ctx, a.Supervision.Agent) {
+		if s.warned[pair] || s.announced(ctx, a.Supervision.Agent) {
 			continue
 		}
-		s.told[pair] = true
-		s.log.WarnContext(
-			ctx,
-			"nobody serves the supervisor of an agent: nothing that it wants to do is done until a worker does",
-			slog.String(keyAgent, a.Name),
-			slog.String(keySupervisor, a.Supervision.Agent),
-		)
+		s.warned[pair] = true
+		s.log.WarnContext(ctx, "no worker serves the agent's supervisor: its turns are withheld",
+			slog.String(keyAgent, a.Name), slog.String(keySupervisor, a.Supervision.Agent))
 	}
 }
 
-// announced reports whether some worker of the bus serves an agent. Without an
-// answer it is not known to be so.
+// announced reports whether a worker on the bus has announced an agent. It
+// reports false if the bus does not answer.
 func (s *supervisors) announced(ctx context.Context, agent string) bool {
 	dir, err := s.conn.Directory(ctx)
 	if err != nil {

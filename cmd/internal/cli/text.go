@@ -10,20 +10,29 @@ import (
 	"github.com/axebus/axe/bus"
 )
 
-// TaskText is the text of a task: the argument if there is one, the file if one
-// is named, and what is piped in otherwise. "-" is standard input in both
-// places. A terminal is not read unless "-" says so, and nothing is read where
-// the text was given.
+// TaskText returns the text of a task: the argument, the file, or else the
+// piped standard input. "-" names the standard input in both places. A terminal
+// is read only for "-". limit bounds the text in bytes; 0 is
+// bus.DefaultMaxBody.
 func TaskText(ctx context.Context, name string, arg *string, file string, limit int64) (string, error) {
-	return words(ctx, name, "the task", arg, file, limit)
+	return input{name, "the task", limit}.read(ctx, arg, file)
 }
 
-// MessageText is the text of a message: standard input if that is "-".
+// MessageText returns the text of a message: arg, or the standard input if arg
+// is "-".
 func MessageText(ctx context.Context, name, arg string, limit int64) (string, error) {
-	return words(ctx, name, "the message", &arg, "", limit)
+	return input{name, "the message", limit}.read(ctx, &arg, "")
 }
 
-func words(ctx context.Context, name, what string, arg *string, file string, limit int64) (string, error) {
+// input is a text that a command reads.
+type input struct {
+	program string
+	what    string // the text's name in messages
+	limit   int64  // bytes
+}
+
+func (in input) read(ctx context.Context, arg *string, file string) (string, error) {
+	what, limit := in.what, in.limit
 	if limit == 0 {
 		limit = bus.DefaultMaxBody
 	}
@@ -31,7 +40,7 @@ func words(ctx context.Context, name, what string, arg *string, file string, lim
 	var err error
 	switch {
 	case arg != nil && file != "":
-		return "", Usage("a text and a file: want one of them")
+		return "", Usage("give the task as an argument or with --file, not both")
 	case !FromStdin(arg, file) && arg != nil:
 		text = *arg
 	case !FromStdin(arg, file):
@@ -39,9 +48,9 @@ func words(ctx context.Context, name, what string, arg *string, file string, lim
 	case arg == nil && file == "" && Terminal(os.Stdin):
 		return "", nil
 	case arg == nil && file == "":
-		text, err = pipedIn(ctx, name, what, limit)
+		text, err = pipedIn(ctx, in.program, what, limit)
 	default:
-		text, err = readStdin(ctx, name, what, limit, func() bool { return false })
+		text, err = readStdin(ctx, in.program, what, limit, func() bool { return false })
 	}
 	switch {
 	case err != nil:
@@ -54,7 +63,7 @@ func words(ctx context.Context, name, what string, arg *string, file string, lim
 	return text, nil
 }
 
-// FromStdin reports whether the text is looked for on standard input.
+// FromStdin reports whether a text is read from standard input.
 func FromStdin(arg *string, file string) bool {
 	return (arg == nil || *arg == "-") && (file == "" || file == "-")
 }

@@ -23,46 +23,50 @@ import (
 	"github.com/axebus/axe/provider/catalog"
 )
 
-// WorkerFlags are the flags of a worker, in agentd and in axe run alike, and
-// what follows from them.
+// WorkerFlags are the flags of a worker, for agentd and axe run.
 type WorkerFlags struct {
-	Agents string // directory of the agents
-	// in place of every agent's own; "": AXE_MODEL says
+	// Agents is the directory of the agents.
+	Agents string
+	// Model replaces the model of every agent. Empty takes AXE_MODEL.
 	Model string
-	Slots int // model calls at once
-	// "": made of the host's name and the process's id
+	// Slots is the number of model calls at once.
+	Slots int
+	// Name names the worker. Empty makes a name of the host and the process
+	// id.
 	Name string
-	// the longest that a tree may take
+	// Timeout is the time limit of a submitted tree.
 	Timeout time.Duration
-	// what model calls get when the worker drains
+	// Grace is the time that model calls in flight have when the worker
+	// drains.
 	Grace time.Duration
-	// changes the definition of roots; nil leaves it
+	// Root changes the definitions of root agents. Nil changes none.
 	Root func(configs.Agent) configs.Agent
-	// at which a wrong file among the agents is logged
-	Others slog.Level
-	// on a bus that goes with this process: nothing is kept there
-	Alone bool
+	// FileErrorLevel is the log level of an invalid agent file.
+	FileErrorLevel slog.Level
+	// Ephemeral is set on a bus that ends with this process. No memory is
+	// kept there, and no person can answer.
+	Ephemeral bool
 
 	models *catalog.Catalog
 	global configs.Global
-	worker atomic.Pointer[agentd.Worker] // that Work runs
+	worker atomic.Pointer[agentd.Worker] // the worker of Work
 }
 
-// Register adds the flags that all workers have.
+// Register adds the flags that agentd and axe run share.
 func (f *WorkerFlags) Register(cmd *cobra.Command) {
 	cmd.Flags().IntVar(&f.Slots, "slots", agentd.DefaultSlots, "model calls at once")
 }
 
-// Load checks the flags and reads config.toml. A model that cannot be opened is
-// an error here already.
+// Load checks the flags and reads config.toml. It returns an error if Model
+// cannot be opened.
 func (f *WorkerFlags) Load(log *slog.Logger) error {
 	f.Model = cmp.Or(f.Model, os.Getenv("AXE_MODEL"))
 	f.Name = cmp.Or(f.Name, workerName())
 	if f.Slots < 1 {
-		return Usage("--slots %d: want 1 or more", f.Slots)
+		return Usage("--slots must be positive, got %d", f.Slots)
 	}
 	if f.Timeout < 0 || f.Grace < 0 {
-		return Usage("a duration is negative")
+		return Usage("--timeout and --grace must not be negative")
 	}
 	var err error
 	if f.models, f.global, err = Models(f.Agents, f.Slots, log); err != nil {
@@ -74,15 +78,16 @@ func (f *WorkerFlags) Load(log *slog.Logger) error {
 	return err
 }
 
-// Models opens models as a machine's config.toml and environment say. A file
-// with a key in it that others may read is warned of.
+// Models returns the models of this machine's config.toml and environment. It
+// logs a warning if other users may read a config.toml with an API key.
 func Models(agents string, slots int, log *slog.Logger) (*catalog.Catalog, configs.Global, error) {
 	global, err := configs.DefaultGlobal()
 	if err != nil {
 		return nil, global, err
 	}
 	if global.Exposed {
-		log.Warn("config.toml holds a key and others may read it: chmod 600", slog.String(keyFile, global.File))
+		log.Warn("config.toml holds an API key and other users may read it: chmod 600",
+			slog.String(keyFile, global.File))
 	}
 	settings := make(map[string]catalog.Settings, len(global.Providers))
 	for name, p := range global.Providers {
@@ -92,18 +97,18 @@ func Models(agents string, slots int, log *slog.Logger) (*catalog.Catalog, confi
 	return catalog.New(catalog.Config{MaxConns: slots, ScriptDir: scripts, Settings: settings}), global, nil
 }
 
-// Open opens a model as the worker does.
+// Open opens a model in the same way as the worker.
 func (f *WorkerFlags) Open(model string) (p provider.Provider, name string, err error) {
 	return f.models.Open(model)
 }
 
-// Override is a definition as the worker has it for all runs of an agent.
+// Override returns a definition with the worker's model.
 func (f *WorkerFlags) Override(a configs.Agent) configs.Agent {
 	a.Model = cmp.Or(f.Model, a.Model)
 	return a
 }
 
-// workerName is one that no other worker has.
+// workerName makes a name that no other worker has.
 func workerName() string {
 	host, err := os.Hostname()
 	if err != nil || host == "" {
@@ -118,31 +123,33 @@ func workerName() string {
 	return safe[:min(len(safe), 40)] + "-" + strconv.Itoa(os.Getpid())
 }
 
-// Work runs a worker for the agents of the directory until ctx ends, and drains
-// it then. It serves what the directory holds at any time. The end of ctx is no
-// error, the loss of the directory's watch is. Load comes before.
+// Work runs a worker for the agents of the directory until ctx ends, then
+// drains it. The worker follows changes of the directory. The end of ctx is no
+// error; the loss of the directory's watch is an error. The caller calls Load
+// first.
 func (f *WorkerFlags) Work(ctx context.Context, conn *bus.Conn, log *slog.Logger) error {
 	w, err := agentd.New(conn, agentd.Config{
-		Name: f.Name, Open: f.models.Open, Model: f.Model, Root: f.Root, Slots: f.Slots, Memory: f.Memory(conn), RateLimit: f.limit, Unattended: f.Alone,
+		Name: f.Name, Open: f.models.Open, Model: f.Model, Root: f.Root, RateLimit: f.rateLimit,
+		Slots: f.Slots, Memory: f.Memory(conn), Unattended: f.Ephemeral,
 		Timeout: f.Timeout, Grace: f.Grace, Log: log,
 	})
 	if err != nil {
 		return err
 	}
 	f.worker.Store(w)
-	defs := definitions{dir: f.Agents, log: log, level: f.Others}
-	watchers := supervisors{conn: conn, log: log, told: map[[2]string]bool{}}
+	defs := definitions{dir: f.Agents, log: log, level: f.FileErrorLevel}
+	watchers := supervisors{conn: conn, log: log, warned: map[[2]string]bool{}}
 	watching, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	watched := make(chan error, 1)
 	go func() { // ended by stop, waited for below
 		err := configs.Watch(watching, f.Agents, 0, func(agents []configs.Agent, err error) {
-			good, broken := defs.take(ctx, agents, err)
+			good, broken := defs.merge(ctx, agents, err)
 			if err := w.Serve(good, broken...); err != nil {
-				log.ErrorContext(ctx, "agents are not served", slog.Any(keyError, err))
+				log.ErrorContext(ctx, "serving agents failed", slog.Any(keyError, err))
 			}
-			// there the run itself is looked at
-			if !f.Alone {
+			// axe run checks the supervisor of its own agent.
+			if !f.Ephemeral {
 				watchers.check(watching, good)
 			}
 		})
@@ -158,8 +165,9 @@ func (f *WorkerFlags) Work(ctx context.Context, conn *bus.Conn, log *slog.Logger
 	return err
 }
 
-// limit is what config.toml says of a model's provider.
-func (f *WorkerFlags) limit(model string) (account string, _ ratelimit.Settings) {
+// rateLimit returns the account and the rate limit of a model's provider, as
+// config.toml sets them.
+func (f *WorkerFlags) rateLimit(model string) (account string, _ ratelimit.Settings) {
 	vendor, _, _ := strings.Cut(model, "/")
 	p := f.global.Providers[vendor]
 	s := ratelimit.Settings{
@@ -174,18 +182,18 @@ func (f *WorkerFlags) limit(model string) (account string, _ ratelimit.Settings)
 	return f.models.Account(model), s
 }
 
-// Memory is where the worker keeps agents' memory, nil if that is on a bus and
-// this is none that lasts.
+// Memory returns the worker's memory store. It is nil if the memory is on a bus
+// and this bus is ephemeral.
 func (f *WorkerFlags) Memory(conn *bus.Conn) memory.Store {
-	if f.Alone {
+	if f.Ephemeral {
 		conn = nil
 	}
 	return Memory(f.global, conn)
 }
 
-// Quiet waits, for so long at most, until the worker has nothing in hand: after
-// an outcome is stored, it may have something to remember.
-func (f *WorkerFlags) Quiet(ctx context.Context, atMost time.Duration) {
+// WaitIdle waits until the worker has no work in hand, at most for the time
+// atMost. After an outcome is stored, the worker may still write memory.
+func (f *WorkerFlags) WaitIdle(ctx context.Context, atMost time.Duration) {
 	w := f.worker.Load()
 	if w == nil {
 		return
@@ -195,36 +203,37 @@ func (f *WorkerFlags) Quiet(ctx context.Context, atMost time.Duration) {
 	_ = w.WaitIdle(ctx)
 }
 
-// provisionAgain is the pause before the streams are looked for once more.
-const provisionAgain = 500 * time.Millisecond
+// provisionRetryDelay is the pause before another attempt to create the
+// streams.
+const provisionRetryDelay = 500 * time.Millisecond
 
-// Provision sets up the streams where they are missing. A cluster that has not
-// found together yet does not answer, nor does a server that has just gone
-// away: they are waited for.
+// Provision creates missing streams. It retries while the server does not
+// answer: a cluster without a leader, or a server that restarts.
 func Provision(ctx context.Context, conn *bus.Conn, p bus.Provision, log *slog.Logger) error {
 	for {
 		err := conn.Provision(ctx, p)
 		if err == nil || ctx.Err() != nil || !bus.Lost(err) {
-			return because(ctx, err)
+			return withCause(ctx, err)
 		}
 		log.WarnContext(ctx, "waiting for jetstream", slog.Any(keyError, err))
-		_ = bus.Pause(ctx, provisionAgain)
+		_ = bus.Pause(ctx, provisionRetryDelay)
 	}
 }
 
-// Drained is the failure of a worker that ended: none if a signal ended it.
-func Drained(err error) error {
+// IgnoreSignal returns nil in place of a SignalError: a signal is the normal
+// end of a worker.
+func IgnoreSignal(err error) error {
 	if _, ok := errors.AsType[SignalError](err); ok {
 		return nil
 	}
 	return err
 }
 
-// Readable is the error of a directory that cannot be read. What is wrong with
-// the files in it is left to whoever serves them.
-func Readable(dir string) error {
+// CheckDir returns an error if the directory cannot be read. It ignores errors
+// of the files in it.
+func CheckDir(dir string) error {
 	_, err := configs.LoadDir(dir)
-	for _, wrong := range Wrong(err) {
+	for _, wrong := range FileErrors(err) {
 		if wrong.File == dir {
 			return wrong
 		}
