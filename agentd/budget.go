@@ -7,26 +7,25 @@ import (
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/agentd/tool"
 	"github.com/axebus/axe/provider"
-	"github.com/axebus/axe/subjects"
 )
 
-// nextTurn is the run's next turn, to be counted in scopes. Redelivered says
-// that an earlier delivery of its trigger may have counted it.
-func (h *history) nextTurn(scopes []subjects.Scope, redelivered bool) budget.Turn {
-	return budget.Turn{Run: h.run, Number: len(h.state.Turns) + 1, Scopes: scopes, Redelivered: redelivered}
+// budgetTurn returns the run's next turn, to be counted in its scopes. An earlier
+// delivery of the trigger may have counted it already.
+func (x *execution) budgetTurn() budget.Turn {
+	return budget.Turn{Run: x.run, Number: x.nextTurn(), Scopes: x.start.Scopes, Redelivered: x.t.Count > 1}
 }
 
 // recordAnswer counts the tokens of a turn's answer and the runs that its calls
 // start. It refuses the calls that a scope has no room for, the last ones
 // first.
-func (w *Worker) recordAnswer(ctx context.Context, t budget.Turn, resp *provider.Response, calls []run.Call) error {
+func (x *execution) recordAnswer(ctx context.Context, resp *provider.Response, calls []run.Call) error {
 	wanted := 0
 	for _, c := range calls {
 		if c.MakesRun() {
 			wanted++
 		}
 	}
-	granted, exceeded, err := w.tallies.Record(ctx, t, resp.InputTokens+resp.OutputTokens, wanted)
+	granted, exceeded, err := x.w.tallies.Record(ctx, x.budgetTurn(), resp.InputTokens+resp.OutputTokens, wanted)
 	if err != nil {
 		return err
 	}
@@ -42,14 +41,14 @@ func (w *Worker) recordAnswer(ctx context.Context, t budget.Turn, resp *provider
 // refundGrant gives back the runs that the last turn was granted and never
 // starts, because its supervisor or a person had none of its calls carried out.
 // It comes before the next model call, which may need the room.
-func (w *Worker) refundGrant(ctx context.Context, h *history) error {
-	if len(h.state.Turns) == 0 {
+func (x *execution) refundGrant(ctx context.Context) error {
+	if len(x.state.Turns) == 0 {
 		return nil
 	}
-	last := h.state.Turns[len(h.state.Turns)-1]
+	last := x.state.Turns[len(x.state.Turns)-1]
 	if !last.HasUnusedGrant() {
 		return nil
 	}
-	turn := budget.Turn{Run: h.run, Number: len(h.state.Turns), Scopes: h.state.Start().Scopes}
-	return w.tallies.Refund(ctx, turn, last.RunCount(), last.Entry.Trigger)
+	turn := budget.Turn{Run: x.run, Number: len(x.state.Turns), Scopes: x.state.Start().Scopes}
+	return x.w.tallies.Refund(ctx, turn, last.RunCount(), last.Entry.Trigger)
 }

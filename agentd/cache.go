@@ -24,7 +24,7 @@ type cache struct {
 
 // generation is a half of a cache.
 type generation struct {
-	runs map[subjects.Run]*history
+	runs map[subjects.Run]*loadedRun
 	size int
 }
 
@@ -54,7 +54,7 @@ func newCache(limit int) *cache {
 
 // take removes a run from the cache and returns it. It returns nil if the run is
 // missing.
-func (c *cache) take(r subjects.Run) *history {
+func (c *cache) take(r subjects.Run) *loadedRun {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if h := c.young.take(r); h != nil {
@@ -63,7 +63,7 @@ func (c *cache) take(r subjects.Run) *history {
 	return c.old.take(r)
 }
 
-func (g *generation) take(r subjects.Run) *history {
+func (g *generation) take(r subjects.Run) *loadedRun {
 	h := g.runs[r]
 	if h != nil {
 		delete(g.runs, r)
@@ -74,7 +74,7 @@ func (g *generation) take(r subjects.Run) *history {
 
 // put keeps a waiting run. It drops a run that has ended, that was not read, or
 // that needs more than half of the cache.
-func (c *cache) put(h *history) {
+func (c *cache) put(h *loadedRun) {
 	size := runWeight + h.size
 	if h.state.Seq == 0 || h.state.Ended() || size > c.max/2 {
 		return
@@ -88,7 +88,7 @@ func (c *cache) put(h *history) {
 		c.aging.Reset(cachePeriod)
 	}
 	if c.young.runs == nil {
-		c.young.runs = map[subjects.Run]*history{}
+		c.young.runs = map[subjects.Run]*loadedRun{}
 	}
 	c.young.runs[h.run] = h
 	c.young.size += size

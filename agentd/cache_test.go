@@ -65,8 +65,8 @@ func TestCacheCountsWhatItHolds(t *testing.T) {
 			}
 			before := heap()
 			for _, r := range runs {
-				h := &history{run: r}
-				if err := w.read(t.Context(), h, 0); err != nil {
+				h := &loadedRun{w: w, run: r}
+				if err := h.read(t.Context(), 0); err != nil {
 					t.Fatal(err)
 				}
 				w.cache.put(h)
@@ -137,9 +137,9 @@ func held(g generation) (sum int) {
 }
 
 // waiting is a run that waits and takes so many bytes.
-func waiting(agent string, size int) *history {
+func waiting(agent string, size int) *loadedRun {
 	r := space.Run(must(subjects.ParseAgent(agent)), must(subjects.ParseTree("t")), subjects.Root)
-	return &history{run: r, state: run.State{Phase: run.Awaiting, Seq: 1}, size: size}
+	return &loadedRun{run: r, state: run.State{Phase: run.Awaiting, Seq: 1}, size: size}
 }
 
 func heap() int {

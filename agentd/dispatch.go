@@ -17,12 +17,6 @@ type trigger struct {
 	slot bool
 	// inbound says that the trigger counts against the inbound limit.
 	inbound bool
-	// rereads counts how often the run was read again because the last read was
-	// stale when its model was about to be asked.
-	rereads int
-	// sentEntry is the index of the last log entry whose messages, forks and kills
-	// were published under this trigger.
-	sentEntry int
 }
 
 // runQueue is the queue of triggers of one run in one worker. One goroutine
@@ -134,17 +128,17 @@ func (w *Worker) awaitQueue(ctx context.Context) *runQueue {
 func (q *runQueue) handleAll(ctx context.Context) {
 	h := q.w.cache.take(q.run)
 	if h == nil {
-		h = &history{run: q.run}
+		h = &loadedRun{w: q.w, run: q.run}
 	}
 	for batch := q.next(ctx, h); len(batch) > 0; batch = q.next(ctx, h) {
-		if err := q.w.handle(ctx, h, batch); err != nil {
-			*h = history{run: q.run}
+		if err := h.handle(ctx, batch); err != nil {
+			*h = loadedRun{w: q.w, run: q.run}
 		}
 	}
 }
 
 // next takes all triggers, or removes the queue if it is empty.
-func (q *runQueue) next(ctx context.Context, h *history) []*trigger {
+func (q *runQueue) next(ctx context.Context, h *loadedRun) []*trigger {
 	q.gather(ctx, h)
 	w := q.w
 	w.mu.Lock()
@@ -168,7 +162,7 @@ const gatherDelay = time.Millisecond
 // for the run to owe anything. They are then read together with the next ones:
 // the outcomes of a parent's five children were read three or four times before,
 // and are read once.
-func (q *runQueue) gather(ctx context.Context, h *history) {
+func (q *runQueue) gather(ctx context.Context, h *loadedRun) {
 	limit := min(q.w.maxInbound()/2, h.state.OutcomesAwaited()-1)
 	if limit <= 0 {
 		return

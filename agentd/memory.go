@@ -13,16 +13,14 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// What goes wrong with an agent's memory is logged, and never the end of a run.
+// A failure of an agent's memory is logged. It never ends a run.
 
-// recall is what an agent is told of what it has done, empty if it has no
-// memory.
+// recall returns what an agent is told of its earlier runs, "" if it has no memory.
 func (w *Worker) recall(ctx context.Context, a subjects.Agent, m configs.Memory) string {
 	if !m.Enabled || w.cfg.Memory == nil {
 		return ""
 	}
-	log := w.cfg.Memory.Open(a, m.Path)
-	text, err := log.Read(ctx)
+	text, err := w.cfg.Memory.Open(a, m.Path).Read(ctx)
 	if err != nil {
 		w.log.WarnContext(ctx, "memory is not read", slog.String(keyAgent, a.String()), slog.Any(keyError, err))
 		return ""
@@ -34,75 +32,79 @@ func (w *Worker) recall(ctx context.Context, a subjects.Agent, m configs.Memory)
 	return memory.Last(text, m.LastN)
 }
 
-// remember appends what a run has done to its agent's memory, after its outcome
-// is stored: of two workers only one stores it. After a redelivery the entry
-// may be there already. It is the same one then, since its time follows from
-// messages alone.
-func (w *Worker) remember(ctx context.Context, h *history, m run.Memory, o run.Outcome, again bool) {
-	if w.cfg.Memory == nil {
+// remember appends a run to its agent's memory. It follows the storing of the
+// outcome, which only one of two workers does.
+func (x *execution) remember(ctx context.Context, m run.Memory, o run.Outcome) {
+	if x.w.cfg.Memory == nil {
 		return
 	}
-	log := w.cfg.Memory.Open(h.run.Agent, m.Path)
-	e := memory.Entry{
-		Time: h.state.CalledAt.Add(
-			time.Duration(o.DurationMS) * time.Millisecond,
-		), Task: h.state.Input.Task, Result: o.Result,
-	}
-	if h.run.Path.IsRoot() {
-		e.Task = prompt.RootUser(e.Task)
-	}
-	var err error
-	if again {
-		var text string
-		if text, err = log.Read(ctx); strings.Contains(text, e.String()) {
-			return
-		}
-	}
-	if err == nil {
-		err = log.Append(ctx, e)
-	}
-	if err != nil {
-		w.log.WarnContext(
-			ctx,
-			"a run is not remembered",
-			slog.String(keyRun, h.run.String()),
-			slog.Any(keyError, err),
-		)
+	if err := x.w.cfg.Memory.Open(x.run.Agent, m.Path).Append(ctx, x.memoryEntry(o)); err != nil {
+		x.notRemembered(ctx, err)
 	}
 }
 
-// rememberAgain does what a worker that died may have left undone: its trigger
-// comes again, and the run has ended well.
-func (w *Worker) rememberAgain(ctx context.Context, h *history, t *trigger) {
-	if t.Count < 2 || !h.state.OutcomeStored || h.state.Phase != run.Completed || h.state.Owner != t.Seq ||
-		w.cfg.Memory == nil {
+// memoryEntry returns the entry of a run. Its time follows from messages alone, so
+// every worker makes the same entry.
+func (x *execution) memoryEntry(o run.Outcome) memory.Entry {
+	e := memory.Entry{
+		Time:   x.state.CalledAt.Add(time.Duration(o.DurationMS) * time.Millisecond),
+		Task:   x.state.Input.Task,
+		Result: o.Result,
+	}
+	if x.run.Path.IsRoot() {
+		e.Task = prompt.RootUser(e.Task)
+	}
+	return e
+}
+
+func (x *execution) notRemembered(ctx context.Context, err error) {
+	x.w.log.WarnContext(ctx, "a run is not remembered", slog.String(keyRun, x.run.String()), slog.Any(keyError, err))
+}
+
+// rememberAgain does the work of a worker that died between the outcome and the
+// memory: its trigger comes again, and the run has completed. The entry may be
+// there already.
+func (x *execution) rememberAgain(ctx context.Context) {
+	if x.t.Count < 2 || !x.state.OutcomeStored || x.state.Phase != run.Completed || x.state.Owner != x.t.Seq {
 		return
 	}
-	m := run.Memory{}
-	if start := h.state.Start(); start != nil {
-		if start.Memory == nil {
-			return
-		}
-		m = *start.Memory
-	} else {
-		if h.state.Input.AdHoc() {
-			return
-		}
-		def, ok := w.definition(h.run)
-		if !ok || !def.Memory.Enabled {
-			return
-		}
-		m.Path = def.Memory.Path
-	}
-	reply, ok := h.reply()
+	m, ok := x.memory()
 	if !ok {
 		return
 	}
-	end, ok, err := w.outcomeAt(ctx, reply)
+	reply, ok := x.replySubject()
+	if !ok {
+		return
+	}
+	stored, ok, err := x.w.outcomeAt(ctx, reply)
 	if err != nil || !ok {
 		return
 	}
-	if o, err := w.runs.Outcome(ctx, end); err == nil && o.Outcome.Status == run.StatusCompleted {
-		w.remember(ctx, h, m, o.Outcome, true)
+	o, err := x.w.runs.Outcome(ctx, stored)
+	if err != nil || o.Outcome.Status != run.StatusCompleted {
+		return
 	}
+	text, err := x.w.cfg.Memory.Open(x.run.Agent, m.Path).Read(ctx)
+	switch {
+	case err != nil:
+		x.notRemembered(ctx, err)
+	case !strings.Contains(text, x.memoryEntry(o.Outcome).String()):
+		x.remember(ctx, m, o.Outcome)
+	}
+}
+
+// memory returns the memory of the run's agent. It returns false if the run is not
+// to be remembered. For a run without a log, this worker's definition decides.
+func (x *execution) memory() (run.Memory, bool) {
+	if x.w.cfg.Memory == nil {
+		return run.Memory{}, false
+	}
+	if start := x.state.Start(); start != nil {
+		if start.Memory == nil {
+			return run.Memory{}, false
+		}
+		return *start.Memory, true
+	}
+	def, ok := x.w.definition(x.run)
+	return run.Memory{Path: def.Memory.Path}, ok && def.Memory.Enabled && !x.state.Input.AdHoc()
 }

@@ -4,430 +4,437 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"time"
 
 	"github.com/axebus/axe/agentd/budget"
+	"github.com/axebus/axe/agentd/ratelimit"
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/agentd/tool"
 	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/subjects"
 )
 
-// errDeadline ends a request to a model at its run's deadline.
+// errDeadline aborts a request to a model at its run's deadline.
 var errDeadline = errors.New("the run's deadline has passed")
 
-// errElsewhere gives a call back to workers that have its agent.
-var errElsewhere = errors.New("this worker does not have the agent any more")
-
-// maxRereads is how often a run is read again at most under one trigger, where
-// reading it takes long every time.
+// maxRereads is the number of times that a stale run is read again under one
+// trigger before its model is asked all the same.
 const maxRereads = 5
 
-// turn asks the model and makes its answer durable: an outcome, or an entry of
-// the log. It needs a slot; after waiting for one the run is read again, since
-// much may have happened.
-func (w *Worker) turn(ctx context.Context, h *history, t *trigger) (step, error) {
-	if w.draining.Load() {
-		return step{}, errDraining
+// callCost is the cost of the requests to the model for one turn.
+type callCost struct {
+	// time is the time of the requests, without the pauses between them.
+	time time.Duration
+	// retries is the number of requests after the first.
+	retries int
+}
+
+func (c callCost) ms() int64 { return c.time.Milliseconds() }
+
+// takeTurn asks the model and makes its answer durable, as an outcome or as an
+// entry of the log.
+func (x *execution) takeTurn(ctx context.Context) (result, error) {
+	if res, ready, err := x.prepare(ctx); !ready {
+		return res, err
 	}
-	if !t.slot && !w.slots.tryTake() {
-		if err := w.slots.take(ctx); err != nil {
-			return step{}, err
-		}
-		t.slot = true
-		return step{must: h.state.Seq}, nil
-	}
-	t.slot = true
-	w.limitLease(t, h.head.Deadline.Add(w.conn.AckWait()))
-	start := h.state.Start()
-	if start == nil {
-		var next step
-		var err error
-		if start, next, err = w.started(ctx, h); start == nil {
-			return next, err
-		}
-	}
-	if err := w.refundGrant(ctx, h); err != nil {
-		return step{}, err
-	}
-	if err := w.recallPast(ctx, h); err != nil {
-		return w.failPast(ctx, h, t, start, err)
-	}
-	p, model, err := w.cfg.Open(start.Model)
+	p, model, err := x.w.cfg.Open(x.start.Model)
 	if err != nil {
-		return w.finish(ctx, h, t, start, run.Failure(run.KindError, "%v", err), nil, spent{})
+		return x.finishTurn(ctx, run.Failure(run.KindError, "%v", err), nil)
 	}
-	// the server was away, say: another worker may have gone on
-	if time.Since(h.read) > oldLook && t.rereads < maxRereads {
-		t.rereads++
-		return step{must: h.state.Seq}, nil
+	// The read may be old, for example because the server was away. Another
+	// worker may have gone on with the run.
+	if time.Since(x.readAt) > staleReadAge && x.rereads < maxRereads {
+		x.rereads++
+		return x.reread(), nil
 	}
-	resp, took, err := w.ask(ctx, h, t, p, request(h, model, start), start)
+	resp, err := x.ask(ctx, p, x.request(model))
 	switch {
 	case ctx.Err() != nil:
-		return step{}, context.Cause(ctx)
+		return result{}, context.Cause(ctx)
 	case errors.Is(err, errDraining), errors.Is(err, budget.ErrUncounted):
-		return step{}, err
-	case w.cancels.isCancelled(h.run), errors.Is(err, errDeadline), errors.Is(err, errInterrupted):
-		return step{must: h.state.Seq}, nil // doom decides
+		return result{}, err
+	case x.w.cancels.isCancelled(x.run), errors.Is(err, errDeadline), errors.Is(err, errInterrupted):
+		return x.reread(), nil // mustFail decides
 	case errors.Is(err, errTakenOver):
-		return step{}, err
-	case errors.As(err, new(*budget.ExceededError)):
-		return w.finish(ctx, h, t, start, run.Failure(run.KindBudget, "%v", err), nil, took)
+		return result{}, err
 	case err != nil:
-		return w.finish(ctx, h, t, start, failure(err, start.Model, took), nil, took)
+		return x.finishTurn(ctx, x.modelFailure(err), nil)
 	}
-	if len(start.Slash) > 0 && !h.state.LastTurn() {
+	return x.answered(ctx, resp)
+}
+
+// reread is the result of a turn that is taken only after another read.
+func (x *execution) reread() result { return result{minSeq: x.state.Seq} }
+
+// prepare takes a slot, and resolves everything that the request to the model
+// needs. It returns false if the model is not to be asked now.
+func (x *execution) prepare(ctx context.Context) (res result, ready bool, err error) {
+	if x.w.draining.Load() {
+		return result{}, false, errDraining
+	}
+	if !x.t.slot && !x.w.slots.tryTake() {
+		if err := x.w.slots.take(ctx); err != nil {
+			return result{}, false, err
+		}
+		x.t.slot = true
+		// Much may have happened during the wait.
+		return x.reread(), false, nil
+	}
+	x.t.slot = true
+	x.w.limitLease(x.t, x.header.Deadline.Add(x.w.conn.AckWait()))
+	if res, ok, err := x.resolveStart(ctx); !ok {
+		return res, false, err
+	}
+	if err := x.refundGrant(ctx); err != nil {
+		return result{}, false, err
+	}
+	if res, ok, err := x.loadInherited(ctx); !ok {
+		return res, false, err
+	}
+	return result{}, true, nil
+}
+
+// request returns what is sent to the model next. In its last turn a run is told
+// so, and is offered only the tools that end it.
+func (x *execution) request(model string) *provider.Request {
+	s := x.start
+	msgs := tool.Continued(x.inherited, tool.Conversation(x.run.Path, s.User, x.state.Turns))
+	if mail := x.state.Notice(); len(mail) > 0 {
+		msgs = append(msgs, provider.Message{Role: provider.User, Content: tool.MailNotice(mail)})
+	}
+	// The system text ends with what the run is told of itself, if it can work
+	// with others.
+	system := s.System
+	if guidance := tool.Guidance(x.run.Path, tool.Names(s.Tools), s.Slash); system != "" && guidance != "" {
+		system += "\n\n" + guidance
+	} else {
+		system += guidance
+	}
+	req := &provider.Request{
+		Model: model, System: system, Messages: msgs, Tools: s.Tools,
+		Temperature: s.Temperature, MaxTokens: s.MaxTokens,
+	}
+	if x.state.LastTurn() {
+		req.Messages = append(req.Messages, provider.Message{Role: provider.User, Content: tool.Finally})
+		req.Tools = tool.Ending(s.Tools)
+	}
+	return req
+}
+
+// ask sends the request, again if need be. Four things abort it: a cancel message
+// over the run, its deadline, another worker that has taken the run over, and the
+// end of ctx. The error is then the cause.
+func (x *execution) ask(
+	ctx context.Context,
+	p provider.Provider,
+	req *provider.Request,
+) (*provider.Response, error) {
+	ctx, cancel := context.WithDeadlineCause(ctx, x.header.Deadline, errDeadline)
+	defer cancel()
+	ctx, abort := context.WithCancelCause(ctx)
+	defer abort(nil)
+	seen, done := x.w.cancels.watch(x.run, abort)
+	defer done()
+	x.cancelsSeen = seen
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	defer x.abortIfTakenOver(ctx, abort)()
+	resp, err := x.sendWithRetry(ctx, p, req)
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return resp, err
+}
+
+// sendWithRetry asks the model. If the agent's definition says so, it asks again
+// after a failure that may pass. The end of ctx ends a pause at once. So does a
+// drain: another worker gets the trigger, and begins with a first attempt.
+//
+// The run keeps its slot in a pause. That is intended: a worker whose provider is
+// overloaded should not pull more work for it. The policy and the run's deadline
+// bound the pause.
+func (x *execution) sendWithRetry(
+	ctx context.Context,
+	p provider.Provider,
+	req *provider.Request,
+) (*provider.Response, error) {
+	progress := run.Progress{Event: run.ProgressAsking, Turn: x.nextTurn(), Worker: x.w.cfg.Name}
+	for {
+		resp, err := x.attempt(ctx, p, req, progress)
+		if err == nil || ctx.Err() != nil {
+			return resp, err
+		}
+		retry := x.start.Retry
+		pause, again := retry.Next(x.cost.retries+1, err, time.Until(x.header.Deadline), rand.Float64())
+		if !again {
+			return nil, err
+		}
+		x.cost.retries++
+		progress.Attempt = x.cost.retries + 1
+		progress.Attempts = retry.Attempts
+		x.w.publishProgress(ctx, x.run, retrying(progress, err, time.Now().Add(pause)))
+		if err := x.w.pause(ctx, pause); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// attempt sends the request once, as soon as the rate limit admits it. The first
+// attempt of a turn reserves the model call in the budget. It does so last, so
+// that a call that is not made is not counted.
+func (x *execution) attempt(
+	ctx context.Context,
+	p provider.Provider,
+	req *provider.Request,
+	progress run.Progress,
+) (*provider.Response, error) {
+	release, err := x.admit(ctx, progress)
+	if err != nil {
+		return nil, err
+	}
+	if progress.Attempt == 0 {
+		err = x.w.tallies.Reserve(ctx, x.budgetTurn())
+	}
+	if err == nil {
+		// The bus may have taken its time, and the run may have ended meanwhile.
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		release(nil, err)
+		return nil, err
+	}
+	slow := time.AfterFunc(progressDelay, func() { x.w.publishProgress(ctx, x.run, progress) })
+	defer slow.Stop()
+	began := time.Now()
+	resp, err := p.Send(ctx, req)
+	x.cost.time += time.Since(began)
+	release(resp, err)
+	return resp, err
+}
+
+// admit waits until the rate limit of the model's account admits one more request,
+// if there is a rate limit. The caller calls release with the request's answer or
+// error. A long wait is published as progress.
+//
+// The run keeps its slot while it waits, as in a pause before another attempt. Its
+// lease is renewed like that of every delivery in hand. The end of ctx and a drain
+// end the wait at once.
+func (x *execution) admit(
+	ctx context.Context,
+	p run.Progress,
+) (release func(*provider.Response, error), err error) {
+	w := x.w
+	unlimited := func(*provider.Response, error) {}
+	if w.cfg.RateLimit == nil {
+		return unlimited, nil
+	}
+	account, settings := w.cfg.RateLimit(x.start.Model)
+	if !settings.On() {
+		return unlimited, nil
+	}
+	limiter := w.limiters.Of(account, settings)
+	long := time.AfterFunc(progressDelay, func() {
+		reason, until := limiter.Waiting()
+		p.Event = run.ProgressWaiting
+		p.Reason = string(reason)
+		p.Next = until
+		w.publishProgress(ctx, x.run, p)
+	})
+	defer long.Stop()
+	release, err = limiter.Acquire(ctx, w.leaving)
+	if errors.Is(err, ratelimit.ErrStopped) {
+		err = errDraining
+	}
+	return release, err
+}
+
+// pause waits until ctx ends or the worker begins to drain, at most for d.
+func (w *Worker) pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-w.leaving:
+		return errDraining
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// nextTurn returns the number of the turn that the run takes next, from 1.
+func (x *execution) nextTurn() int { return len(x.state.Turns) + 1 }
+
+// answered makes an answer of the model durable.
+func (x *execution) answered(ctx context.Context, resp *provider.Response) (result, error) {
+	if len(x.start.Slash) > 0 && !x.state.LastTurn() {
 		resp.ToolCalls = append(resp.ToolCalls, tool.Commands(resp.Content)...)
 	}
-	if tool.Submitted(resp, start.Tools) == nil && len(resp.ToolCalls) > 0 && len(start.Tools)+len(start.Slash) > 0 {
-		return w.recordTurn(ctx, h, t, start, resp, took)
+	submitted := tool.Submitted(resp, x.start.Tools) != nil
+	if !submitted && len(resp.ToolCalls) > 0 && len(x.start.Tools)+len(x.start.Slash) > 0 {
+		return x.delegate(ctx, resp)
 	}
-	if err := w.recordAnswer(ctx, h.nextTurn(start.Scopes, t.Count > 1), resp, nil); err != nil {
-		return step{}, err
+	if err := x.recordAnswer(ctx, resp, nil); err != nil {
+		return result{}, err
 	}
-	if next, more, err := w.lastLook(ctx, h, t, start, resp, took); err != nil || more {
-		return next, err
+	if !submitted {
+		if res, done, err := x.answerMail(ctx, resp); done || err != nil {
+			return res, err
+		}
 	}
-	o := answer(resp, start)
-	o.Usage, o.Turns, o.ModelMS, o.Retries = resp.Usage, 1, took.ms(), took.retries
-	return w.finish(ctx, h, t, start, o, resp, took)
+	o := answer(resp, x.start)
+	o.Usage = resp.Usage
+	o.Turns = 1
+	o.ModelMS = x.cost.ms()
+	o.Retries = x.cost.retries
+	return x.finishTurn(ctx, o, resp)
 }
 
-// lastLook reads a run that has answered once more: if there is mail that it
-// does not know of it is told, and asked again, before that is its answer. One
-// that has called nobody is not looked after, since a leaf costs no read more,
-// nor is one that has submitted.
-func (w *Worker) lastLook(
+// answerMail reads a run that has answered once more. If there is mail that the
+// answer does not know of, the answer goes on the log, and the run is told of the
+// mail and asked again. It returns true if the answer is not the run's outcome.
+//
+// Forks are skipped: their answers are mail themselves. Runs without a log are
+// skipped too, so that a leaf costs no extra read, unless they have inbox tools.
+func (x *execution) answerMail(ctx context.Context, resp *provider.Response) (res result, done bool, _ error) {
+	if x.state.Input.Forked != nil || x.state.LastTurn() || x.state.LogSeq == 0 && !x.start.HasInboxTools() {
+		return result{}, false, nil
+	}
+	// The execution itself stays at what the answer knows.
+	now := *x.loadedRun
+	if err := now.read(ctx, x.state.Seq); err != nil {
+		return result{}, false, err
+	}
+	s := now.state
+	if s.Phase != run.Ready || s.Owner != x.state.Owner || s.LogSeq != x.state.LogSeq {
+		return result{minSeq: s.Seq}, true, nil // the run is no longer to answer
+	}
+	if s.HasUnread(x.state.Seq) {
+		res, err := x.appendTurn(ctx, run.Entry{Kind: run.EntryIdle, Answer: resp})
+		return res, true, err
+	}
+	return result{}, false, nil
+}
+
+// delegate decides on each call of an answer, and puts the turn on the log before
+// any child is called.
+func (x *execution) delegate(ctx context.Context, resp *provider.Response) (result, error) {
+	e := run.Entry{
+		Kind: run.EntryTurn, Answer: resp, Sequential: x.start.Sequential, Timeout: x.start.Timeout,
+	}
+	var err error
+	if e.Calls, e.Spread, err = x.decide(ctx, resp); err != nil {
+		return result{}, err
+	}
+	if e.Review, err = x.review(ctx, e); err != nil {
+		return result{}, err
+	}
+	e.Cut = e.Review != nil && tool.Truncated(e)
+	if err := x.reserveRuns(ctx, &e); err != nil {
+		return result{}, err
+	}
+	if e.Review == nil {
+		e.Timer = e.Schedule(time.Now(), func(int) time.Time { return x.header.Deadline })
+	} else {
+		// The turn waits for its review. The wait for the calls begins when they
+		// may be made.
+		e.Timer = e.Review.Deadline
+		e.Until = x.header.Deadline
+		e.Defer(x.header.Deadline)
+	}
+	return x.appendTurn(ctx, e)
+}
+
+// reserveRuns counts a turn and its runs in the budget. The supervisor's run comes
+// first: without it, none of the others is made. If the budget has room for none
+// of the others, there is nothing to review.
+func (x *execution) reserveRuns(ctx context.Context, e *run.Entry) error {
+	calls := slices.Clone(e.Calls)
+	if e.Review != nil {
+		calls = slices.Insert(calls, 0, *e.Review)
+	}
+	if err := x.recordAnswer(ctx, e.Answer, calls); err != nil {
+		return err
+	}
+	if e.Review != nil {
+		e.Review = &calls[0]
+		calls = calls[1:]
+	}
+	copy(e.Calls, calls)
+	if !e.HasEffect() {
+		e.Review = nil
+		e.Cut = false
+	}
+	return nil
+}
+
+// decide decides on each tool call of an answer. It asks the bus about the agents
+// and runs that they name.
+func (x *execution) decide(
 	ctx context.Context,
-	h *history,
-	t *trigger,
-	start *run.Start,
 	resp *provider.Response,
-	took spent,
-) (next step, more bool, _ error) {
-	if h.state.Input.Forked != nil || h.state.LastTurn() || tool.Submitted(resp, start.Tools) != nil ||
-		h.state.LogSeq == 0 && !start.HasInboxTools() {
-		return step{}, false, nil
+) (calls []run.Call, spread []int, failed error) {
+	s := x.start
+	offered := s.Tools
+	if x.state.LastTurn() {
+		offered = tool.Ending(offered)
 	}
-	// what came during the asking, the answer knows nothing of
-	now := *h
-	if err := w.read(ctx, &now, h.state.Seq); err != nil {
-		return step{}, false, err
+	caller := tool.Caller{
+		Allowed: s.SubAgents, Depth: x.header.Depth, MaxDepth: s.MaxDepth, MaxBytes: int(x.w.conn.MaxBody()),
+		Start: s, Offered: tool.Names(offered), Agent: x.run.Agent.String(), AdHoc: x.state.Input.AdHoc(),
+		MaxBatch: s.MaxBatch, At: x.run.Path, Turn: x.nextTurn(),
 	}
-	switch {
-	case now.state.Phase != run.Ready || now.state.Owner != h.state.Owner || now.state.LogSeq != h.state.LogSeq:
-		// it is not to answer any more
-		return step{must: now.state.Seq}, true, nil
-	case now.state.HasUnread(h.state.Seq):
-		next, err := w.record(ctx, h, t, start, run.Entry{Kind: run.EntryIdle, Answer: resp}, took)
-		return next, true, err
-	}
-	return step{}, false, nil
+	calls, spread = tool.Turn(resp, caller, tool.Known{
+		Agent: func(agent string) (tool.Listing, bool) {
+			card, ok, err := x.w.directory.find(ctx, agent)
+			failed = errors.Join(failed, err)
+			return tool.Listing{Model: card.Model, Problem: card.Problem}, ok
+		},
+		Run: func(p subjects.Path) (tool.Peer, bool) {
+			peer, ok, err := x.w.peer(ctx, x.run, p)
+			failed = errors.Join(failed, err)
+			return peer, ok
+		},
+		Deaf: func(p subjects.Path, peer tool.Peer) bool {
+			reads, err := x.w.readsMail(ctx, x.run, p, peer)
+			failed = errors.Join(failed, err)
+			return !reads
+		},
+	})
+	return calls, spread, errors.Join(failed, x.noteBusyPeers(ctx, calls))
 }
 
-// started is what a run is started with; nil if it is not to be.
-func (w *Worker) started(ctx context.Context, h *history) (*run.Start, step, error) {
-	in := h.state.Input
-	if name := h.run.Agent.String(); !in.Policy.MayCall(name) && !in.AdHoc() && in.Forked == nil && in.Copy == nil &&
-		!in.Review {
-		next, err := w.conclude(ctx, h, run.Failure(run.KindPolicy, "agent %q is not permitted by policy", name))
-		return nil, next, err
-	}
-	start, err := w.start(ctx, h)
-	if err == nil {
-		return start, step{}, nil
-	}
-	var next step
-	switch {
-	case errors.Is(err, errUnread):
-	case errors.Is(err, errElsewhere):
-		next, err = w.elsewhere(ctx, h)
-	default:
-		next, err = w.failConfig(ctx, h, err)
-	}
-	return nil, next, err
-}
-
-// answer is the outcome of a run whose model has called nobody, or had nobody
-// to call.
+// answer returns the outcome of a run whose model has called no other agent.
 func answer(resp *provider.Response, start *run.Start) run.Outcome {
 	o := run.Outcome{Status: run.StatusCompleted, Result: resp.Content}
 	if submitted := tool.Submitted(resp, start.Tools); submitted != nil {
 		o = *submitted
 	}
-	o.Model, o.StopReason = start.Model, resp.StopReason
+	o.Model = start.Model
+	o.StopReason = resp.StopReason
 	return o
 }
 
-// finish concludes a run with what came of its last turn. A run that was forked
-// rests instead, unless a bound was reached; one whose own forks are at work is
-// concluded by way of its log, since they are to be ended first.
-func (w *Worker) finish(
-	ctx context.Context,
-	h *history,
-	t *trigger,
-	start *run.Start,
-	o run.Outcome,
-	resp *provider.Response,
-	took spent,
-) (step, error) {
-	kind := run.EntryFinal
-	if h.state.Input.Forked != nil && o.Kind != run.KindBudget {
-		kind = run.EntryIdle
+// modelFailure returns the outcome of a run whose model gave no answer.
+func (x *execution) modelFailure(err error) run.Outcome {
+	if _, exceeded := errors.AsType[*budget.ExceededError](err); exceeded {
+		return run.Failure(run.KindBudget, "%v", err)
 	}
-	if kind == run.EntryFinal && len(h.state.Forks()) == 0 {
-		return w.publish(ctx, h, start, w.signed(h, o))
-	}
-	e := run.Entry{Kind: kind, Answer: resp}
-	if resp == nil {
-		e.Answer, e.End = &provider.Response{}, new(o.End())
-	}
-	return w.record(ctx, h, t, start, e, took)
-}
-
-// finishIdle lets a run be idle whose model has not answered.
-func (w *Worker) finishIdle(
-	ctx context.Context,
-	h *history,
-	t *trigger,
-	start *run.Start,
-	why run.End,
-) (step, error) {
-	return w.record(
-		ctx,
-		h,
-		t,
-		start,
-		run.Entry{Kind: run.EntryIdle, Answer: &provider.Response{}, End: &why},
-		spent{},
-	)
-}
-
-// record commits what came of a turn. What is too large is none, and said to
-// be.
-func (w *Worker) record(
-	ctx context.Context,
-	h *history,
-	t *trigger,
-	start *run.Start,
-	e run.Entry,
-	took spent,
-) (step, error) {
-	e.ModelMS, e.Retries = took.ms(), took.retries
-	if h.state.Start() == nil {
-		e.Start = start
-	}
-	next, err := w.commit(ctx, h, t, e)
-	if err != nil && tooLarge(err) && e.End == nil {
-		return w.finish(
-			ctx,
-			h,
-			t,
-			start,
-			failure(fmt.Errorf("turn %d cannot be recorded: %w", len(h.state.Turns)+1, err), start.Model, took),
-			nil,
-			took,
-		)
-	}
-	return next, err
-}
-
-// publish concludes a run and has its agent remember it.
-func (w *Worker) publish(ctx context.Context, h *history, start *run.Start, o run.Outcome) (step, error) {
-	next, err := w.concludeSigned(ctx, h, o)
-	if err == nil && next.done && start.Memory != nil && o.Status == run.StatusCompleted {
-		w.remember(ctx, h, *start.Memory, o, false)
-	}
-	return next, err
-}
-
-// request is what the model is sent next. In a run's last turn it is told so,
-// and offered no more than to end.
-func request(h *history, model string, start *run.Start) *provider.Request {
-	said := tool.Continued(h.inherited, tool.Conversation(h.run.Path, start.User, h.state.Turns))
-	if news := h.state.Notice(); len(news) > 0 {
-		said = append(said, provider.Message{Role: provider.User, Content: tool.MailNotice(news)})
-	}
-	r := &provider.Request{
-		Model: model, System: system(h, start), Messages: said, Tools: start.Tools, Temperature: start.Temperature, MaxTokens: start.MaxTokens,
-	}
-	if h.state.LastTurn() {
-		r.Messages = append(r.Messages, provider.Message{Role: provider.User, Content: tool.Finally})
-		r.Tools = tool.Ending(start.Tools)
-	}
-	return r
-}
-
-// system is a run's system text, with what it is told of itself if it can work
-// with others.
-func system(h *history, start *run.Start) string {
-	about := tool.Guidance(h.run.Path, tool.Names(start.Tools), start.Slash)
-	if start.System == "" || about == "" {
-		return start.System + about
-	}
-	return start.System + "\n\n" + about
-}
-
-// removalGrace is how long an agent has to be nobody's before its calls are
-// refused: a deployment may take the file away and bring it back.
-const removalGrace = 5 * time.Second
-
-// elsewhere gives the call of an agent that was removed here to a worker that
-// has it. If nobody has it, the call is refused as it would have been a moment
-// later.
-func (w *Worker) elsewhere(ctx context.Context, h *history) (step, error) {
-	name := h.run.Agent.String()
-	c, known, err := w.directory.find(ctx, name)
-	if err != nil {
-		return step{}, err
-	}
-	since, removed := w.agents.removedAt(h.run.Agent)
-	if known && c.Problem == "" || removed && time.Since(since) < removalGrace {
-		return step{}, errElsewhere
-	}
-	return w.conclude(ctx, h, refused(name, c))
-}
-
-// refused is the outcome of a run of an agent that nobody serves.
-func refused(name string, c Card) run.Outcome {
-	if c.Problem == "" {
-		return run.Failure(run.KindUnknownAgent, "agent config not found: %s", name)
-	}
-	o := run.Failure(run.KindError, "failed to load agent %q: %s", name, c.Problem)
-	o.Category = run.CategoryConfig
-	return o
-}
-
-// ask sends the request, again if need be. A tombstone over the run, its
-// deadline, another worker that has taken the run over and the end of ctx abort
-// it; the error is then what aborted it.
-func (w *Worker) ask(
-	ctx context.Context,
-	h *history,
-	t *trigger,
-	p provider.Provider,
-	req *provider.Request,
-	start *run.Start,
-) (*provider.Response, spent, error) {
-	ctx, cancel := context.WithDeadlineCause(ctx, h.head.Deadline, errDeadline)
-	defer cancel()
-	ctx, abort := context.WithCancelCause(ctx)
-	defer abort(nil)
-	known, done := w.cancels.watch(h.run, abort)
-	defer done()
-	h.tombs = known
-	if ctx.Err() != nil {
-		return nil, spent{}, context.Cause(ctx)
-	}
-	defer w.unlessTakenOver(ctx, h, t, abort)()
-	resp, took, err := w.persist(ctx, h, p, req, start)
-	if ctx.Err() != nil {
-		return nil, took, context.Cause(ctx)
-	}
-	return resp, took, err
-}
-
-// recordTurn decides what becomes of each call and puts it on the log before
-// any child is called.
-func (w *Worker) recordTurn(
-	ctx context.Context,
-	h *history,
-	t *trigger,
-	start *run.Start,
-	resp *provider.Response,
-	took spent,
-) (step, error) {
-	e := run.Entry{Kind: run.EntryTurn, Answer: resp, Sequential: start.Sequential, Timeout: start.Timeout}
-	var err error
-	if e.Calls, e.Spread, err = w.decide(ctx, h, start, resp); err != nil {
-		return step{}, err
-	}
-	if err := w.supervise(ctx, h, start, &e); err != nil {
-		return step{}, err
-	}
-	if err := w.accountTurn(ctx, h, t, start, &e); err != nil {
-		return step{}, err
-	}
-	limit := func(int) time.Time { return h.head.Deadline }
-	if e.Review == nil {
-		e.Timer = e.Schedule(time.Now(), limit)
-	} else { // which is its wait; that of the calls begins when they may be made
-		e.Timer, e.Until = e.Review.Deadline, h.head.Deadline
-		e.Defer(h.head.Deadline)
-	}
-	return w.record(ctx, h, t, start, e, took)
-}
-
-// accountTurn counts a turn, with its supervisor's run as the first of those
-// that it makes: without that, none of the others is made. Where there is no
-// room for any of them, there is nothing to look at.
-func (w *Worker) accountTurn(ctx context.Context, h *history, t *trigger, start *run.Start, e *run.Entry) error {
-	all := slices.Clone(e.Calls)
-	if e.Review != nil {
-		all = slices.Insert(all, 0, *e.Review)
-	}
-	if err := w.recordAnswer(ctx, h.nextTurn(start.Scopes, t.Count > 1), e.Answer, all); err != nil {
-		return err
-	}
-	if e.Review != nil {
-		e.Review, all = &all[0], all[1:]
-	}
-	if copy(e.Calls, all); !e.HasEffect() {
-		e.Review, e.Cut = nil, false
-	}
-	return nil
-}
-
-func (w *Worker) decide(
-	ctx context.Context,
-	h *history,
-	start *run.Start,
-	resp *provider.Response,
-) (calls []run.Call, spread []int, asked error) {
-	offered := start.Tools
-	if h.state.LastTurn() {
-		offered = tool.Ending(offered)
-	}
-	limits := tool.Caller{
-		Allowed: start.SubAgents, Depth: h.head.Depth, MaxDepth: start.MaxDepth, MaxBytes: int(w.conn.MaxBody()),
-		Start: start, Offered: tool.Names(offered), Agent: h.run.Agent.String(), AdHoc: h.state.Input.AdHoc(), MaxBatch: start.MaxBatch,
-		At: h.run.Path, Turn: len(h.state.Turns) + 1,
-	}
-	calls, spread = tool.Turn(resp, limits, tool.Known{
-		Agent: func(agent string) (tool.Listing, bool) {
-			card, ok, err := w.directory.find(ctx, agent)
-			asked = errors.Join(asked, err)
-			return tool.Listing{Model: card.Model, Problem: card.Problem}, ok
-		},
-		Run: func(p subjects.Path) (tool.Peer, bool) {
-			peer, ok, err := w.peer(ctx, h.run, p)
-			asked = errors.Join(asked, err)
-			return peer, ok
-		},
-		Deaf: func(p subjects.Path, peer tool.Peer) bool {
-			deaf, err := w.deaf(ctx, h.run, p, peer)
-			asked = errors.Join(asked, err)
-			return deaf
-		},
-	})
-	return calls, spread, errors.Join(asked, w.rouse(ctx, h, calls))
-}
-
-// failConfig ends a run whose agent's definition does not work.
-func (w *Worker) failConfig(ctx context.Context, h *history, err error) (step, error) {
 	o := run.Failure(run.KindError, "%v", err)
-	o.Category = run.CategoryConfig
-	return w.conclude(ctx, h, o)
-}
-
-// failure is the outcome of a run whose model failed.
-func failure(err error, model string, took spent) run.Outcome {
-	o := run.Failure(run.KindError, "%v", err)
-	o.Model, o.Turns, o.ModelMS, o.Retries = model, 1, took.ms(), took.retries
+	o.Model = x.start.Model
+	o.Turns = 1
+	o.ModelMS = x.cost.ms()
+	o.Retries = x.cost.retries
 	if pe, ok := errors.AsType[*provider.Error](err); ok {
 		o.Category = string(pe.Category)
 	}
 	return o
+}
+
+// unrecorded returns the outcome of a run whose turn does not fit into a message.
+func (x *execution) unrecorded(err error) run.Outcome {
+	return x.modelFailure(fmt.Errorf("turn %d cannot be recorded: %w", x.nextTurn(), err))
 }

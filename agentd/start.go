@@ -2,6 +2,7 @@ package agentd
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -14,104 +15,231 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// start resolves what a run is started with: from this worker's definition of
-// its agent, or from its parent if it is of nobody's definition; and within
-// what its call allows.
-func (w *Worker) start(ctx context.Context, h *history) (s *run.Start, err error) {
-	in := h.state.Input
-	var own subjects.Budget
-	if s, own, err = w.inherit(ctx, h); err != nil {
+// origin is the way in which a run came to be. Every run has exactly one.
+type origin int
+
+const (
+	// called: by call_agent, or by a submission.
+	called origin = iota
+	// spawned: by spawn_agent or spawn_agents. The run ends by a submit tool.
+	spawned
+	// forked: by fork. The run goes on beside its parent.
+	forked
+	// continued: by axe fork. The run is a root, and goes on from another run.
+	continued
+	// reviewing: the run is a supervisor's review of a turn.
+	reviewing
+)
+
+// originOf returns the origin of a run with this input. A fork or a continued run
+// may have the input of a spawned run besides: its parent's, or that of the run
+// that it goes on from.
+func originOf(in run.Input) origin {
+	switch {
+	case in.Copy != nil:
+		return continued
+	case in.Forked != nil:
+		return forked
+	case in.Review:
+		return reviewing
+	case in.Spawned != nil:
+		return spawned
+	}
+	return called
+}
+
+// errNotServed gives a call back, for a worker that has the agent.
+var errNotServed = errors.New("this worker does not have the agent any more")
+
+// removedGrace is the time for which an agent has to be gone before its calls are
+// refused. A deployment may remove the file and bring it back.
+const removedGrace = 5 * time.Second
+
+// resolveStart sets start, unless the log has it. It returns false if the run is
+// not to be started, or not here.
+func (x *execution) resolveStart(ctx context.Context) (res result, ok bool, err error) {
+	if x.start != nil {
+		return result{}, true, nil
+	}
+	in := x.state.Input
+	name := x.run.Agent.String()
+	if by := originOf(in); (by == called || by == spawned) && !in.AdHoc() && !in.Policy.MayCall(name) {
+		res, err = x.publishOutcome(ctx, run.Failure(run.KindPolicy, "agent %q is not permitted by policy", name))
+		return res, false, err
+	}
+	start, err := x.newStart(ctx)
+	switch {
+	case err == nil:
+		x.start = start
+		return result{}, true, nil
+	case errors.Is(err, errUnread):
+		return result{}, false, err
+	case errors.Is(err, errNotServed):
+		res, err = x.releaseCall(ctx)
+		return res, false, err
+	}
+	o := run.Failure(run.KindError, "%v", err)
+	o.Category = run.CategoryConfig
+	res, err = x.publishOutcome(ctx, o)
+	return res, false, err
+}
+
+// releaseCall gives back the call of an agent that was removed here, for a worker
+// that has it. If no worker has it, the call is refused, as its caller would have
+// been refused a moment later.
+func (x *execution) releaseCall(ctx context.Context) (result, error) {
+	name := x.run.Agent.String()
+	c, known, err := x.w.directory.find(ctx, name)
+	if err != nil {
+		return result{}, err
+	}
+	since, removed := x.w.agents.removedAt(x.run.Agent)
+	if known && c.Problem == "" || removed && time.Since(since) < removedGrace {
+		return result{}, errNotServed
+	}
+	return x.publishOutcome(ctx, notServed(name, c))
+}
+
+// notServed returns the outcome of a run of an agent that no worker serves.
+func notServed(name string, c Card) run.Outcome {
+	if c.Problem == "" {
+		return run.Failure(run.KindUnknownAgent, "agent config not found: %s", name)
+	}
+	o := run.Failure(run.KindError, "failed to load agent %q: %s", name, c.Problem)
+	o.Category = run.CategoryConfig
+	return o
+}
+
+// newStart resolves what a run is started with, within what its call allows.
+func (x *execution) newStart(ctx context.Context) (*run.Start, error) {
+	s, own, err := x.baseStart(ctx)
+	if err != nil {
 		return nil, err
 	}
-	switch {
-	case s != nil:
-	case in.AdHoc():
-		s = adHoc(*in.Spawned.AdHoc)
-	default:
-		if s, own, err = w.resolve(ctx, h); err != nil {
-			return nil, err
-		}
-	}
-	if in.AdHoc() && (in.Forked != nil || in.Copy != nil) {
-		s.System = "" // which tells to submit
-	}
-	switch {
-	case in.Forked != nil && in.Forked.Inherit:
-		s.User = ""
-	case h.run.Path.IsRoot() || in.Forked != nil || in.Spawned != nil && in.Context == "":
-		s.User = prompt.RootUser(in.Task)
-	default:
-		s.User = prompt.User(in.Task, in.Context)
-	}
-	s.MaxDepth = min(s.MaxDepth, h.head.MaxDepth)
-	s.Scopes = budget.Scopes(h.head.Scopes, own, h.run.Path)
-	s.Policy, s.Supervision = s.Policy.Within(in.Policy), s.Supervision.Within(in.Supervision)
-	if in.Review {
-		s.Supervision = run.Supervision{} // it would have no end
-	}
-	if s.Supervision.Mode == run.Human && w.cfg.Unattended {
-		return nil, errUnattended
-	}
-	callable := slices.DeleteFunc(slices.Clone(s.SubAgents), func(a string) bool { return !s.Policy.MayCall(a) })
-	s.Tools = tool.Offer(s.Delegates, callable, s.MaxBatch)
-	withheld := func(name string) bool {
-		// its supervisor would be too deep
-		deepest := h.head.Depth >= subjects.MaxDepth && s.Supervision.Mode != run.Unsupervised
-		return deepest || h.head.Depth >= s.MaxDepth && tool.MakesRun(name) || !s.Policy.MayUse(name)
-	}
-	s.Tools = slices.DeleteFunc(s.Tools, func(t provider.Tool) bool { return withheld(t.Name) })
-	s.Slash = slices.DeleteFunc(slices.Clone(s.Slash), withheld)
+	in := x.state.Input
+	s.User = x.firstUserText()
+	s.MaxDepth = min(s.MaxDepth, x.header.MaxDepth)
+	s.Scopes = budget.Scopes(x.header.Scopes, own, x.run.Path)
+	s.Policy = s.Policy.Within(in.Policy)
+	s.Supervision = s.Supervision.Within(in.Supervision)
 	if in.Spawned != nil {
 		s.Turns = in.Spawned.Turns
 	}
-	if in.Spawned != nil && in.Forked == nil && in.Copy == nil {
-		s.Tools = append(s.Tools, tool.SubmitTools()...)
+	switch originOf(in) {
+	case reviewing:
+		s.Supervision = run.Supervision{} // reviews of reviews would have no end
+	case forked, continued:
+		if in.AdHoc() {
+			s.System = "" // it tells the run to submit
+		}
+	case called, spawned:
 	}
+	if s.Supervision.Mode == run.Human && x.w.cfg.Unattended {
+		return nil, errUnattended
+	}
+	x.offerTools(s)
 	return s, nil
 }
 
-// adHoc is what a run of nobody's definition has from its parent.
-func adHoc(a run.AdHoc) *run.Start {
-	return &run.Start{
-		Model: a.Model, System: tool.AdHocSystem, Temperature: a.Temperature, MaxTokens: a.MaxTokens, SubAgents: a.SubAgents, Delegates: a.Tools, Slash: a.Slash,
-		MaxDepth: subjects.MaxDepth, Sequential: a.Sequential, Timeout: a.Timeout, MaxBatch: a.MaxBatch, ChildTurns: a.ChildTurns, Retry: a.Retry,
+// baseStart returns what a run has before its call narrows it, and its own budget:
+// from the run that it continues, from its parent if it is ad hoc, or from this
+// worker's definition of its agent.
+func (x *execution) baseStart(ctx context.Context) (*run.Start, subjects.Budget, error) {
+	s, own, err := x.inheritedStart(ctx)
+	switch in := x.state.Input; {
+	case err != nil || s != nil:
+		return s, own, err
+	case in.AdHoc():
+		return adHocStart(*in.Spawned.AdHoc), subjects.Budget{}, nil
+	}
+	return x.definedStart(ctx)
+}
+
+// firstUserText returns the first user text of a run that starts.
+func (x *execution) firstUserText() string {
+	in := x.state.Input
+	switch {
+	case in.Forked != nil && in.Forked.Inherit:
+		return ""
+	case x.run.Path.IsRoot() || in.Forked != nil || in.Spawned != nil && in.Context == "":
+		return prompt.RootUser(in.Task)
+	}
+	return prompt.User(in.Task, in.Context)
+}
+
+// offerTools sets the tools that the run's model is offered: those that policy and
+// depth permit. The review of a turn is a run below it, so a supervised run at the
+// last level is offered no tools at all.
+func (x *execution) offerTools(s *run.Start) {
+	tooDeep := x.header.Depth >= subjects.MaxDepth && s.Supervision.Mode != run.Unsupervised
+	withheld := func(name string) bool {
+		return tooDeep || x.header.Depth >= s.MaxDepth && tool.MakesRun(name) || !s.Policy.MayUse(name)
+	}
+	callable := slices.DeleteFunc(slices.Clone(s.SubAgents), func(a string) bool { return !s.Policy.MayCall(a) })
+	s.Tools = slices.DeleteFunc(tool.Offer(s.Delegates, callable, s.MaxBatch), func(t provider.Tool) bool {
+		return withheld(t.Name)
+	})
+	s.Slash = slices.DeleteFunc(slices.Clone(s.Slash), withheld)
+	if originOf(x.state.Input) == spawned {
+		s.Tools = append(s.Tools, tool.SubmitTools()...)
 	}
 }
 
-// resolve is what a run has from its agent's definition.
-func (w *Worker) resolve(ctx context.Context, h *history) (*run.Start, subjects.Budget, error) {
-	def, ok := w.definition(h.run)
-	if !ok {
-		return nil, def.Budget, errElsewhere
+// adHocStart returns what an ad hoc run has from its parent.
+func adHocStart(a run.AdHoc) *run.Start {
+	return &run.Start{
+		Model: a.Model, System: tool.AdHocSystem, Temperature: a.Temperature, MaxTokens: a.MaxTokens,
+		SubAgents: a.SubAgents, Delegates: a.Tools, Slash: a.Slash, MaxDepth: subjects.MaxDepth,
+		Sequential: a.Sequential, Timeout: a.Timeout, Retry: a.Retry,
+		MaxBatch: a.MaxBatch, ChildTurns: a.ChildTurns,
 	}
-	if spawned := h.state.Input.Spawned; spawned != nil {
+}
+
+// definedStart returns what a run has from its agent's definition.
+func (x *execution) definedStart(ctx context.Context) (*run.Start, subjects.Budget, error) {
+	def, ok := x.w.definition(x.run)
+	if !ok {
+		return nil, subjects.Budget{}, errNotServed
+	}
+	in := x.state.Input
+	if in.Spawned != nil {
 		var err error
-		if def.Workdir, err = prompt.Below(def.Workdir, spawned.Cwd); err != nil {
-			return nil, def.Budget, err
+		if def.Workdir, err = prompt.Below(def.Workdir, in.Spawned.Cwd); err != nil {
+			return nil, subjects.Budget{}, err
 		}
 	}
-	about, err := prompt.Resolve(def)
+	text, err := prompt.Resolve(def)
 	if err != nil {
-		return nil, def.Budget, err
+		return nil, subjects.Budget{}, err
 	}
-	// which begins with its prompt and nothing else
-	if h.state.Input.Forked == nil {
-		about.Memory = w.recall(ctx, h.run.Agent, def.Memory)
+	if in.Forked == nil { // a fork begins with its prompt and nothing else
+		text.Memory = x.w.recall(ctx, x.run.Agent, def.Memory)
 	}
 	s := &run.Start{
-		Model: def.Model, System: about.Text(), Temperature: def.Params.Temperature, MaxTokens: def.Params.MaxTokens,
-		SubAgents: def.SubAgents, Delegates: def.Delegation.Tools(), Slash: def.Delegation.Commands(), MaxDepth: def.MaxDepth(), Sequential: !def.SubAgentsConf.Parallel,
-		Timeout: time.Duration(def.SubAgentsConf.Timeout) * time.Second, Retry: retry(def.Retry),
-		Policy: run.Policy{
-			Agents: def.Policy.Agents,
-			Tools:  def.Policy.Tools,
-		}, Supervision: supervision(def.Supervision),
+		Model: def.Model, System: text.Text(), Temperature: def.Params.Temperature, MaxTokens: def.Params.MaxTokens,
+		SubAgents: def.SubAgents, Delegates: def.Delegation.Tools(), Slash: def.Delegation.Commands(),
+		MaxDepth: def.MaxDepth(), Sequential: !def.SubAgentsConf.Parallel,
+		Timeout:     time.Duration(def.SubAgentsConf.Timeout) * time.Second,
+		Policy:      run.Policy{Agents: def.Policy.Agents, Tools: def.Policy.Tools},
+		Supervision: supervision(def.Supervision),
+		Retry:       retryPolicy(def.Retry),
 	}
 	if def.Delegation.Has(configs.StyleSpawn) {
-		s.MaxBatch, s.ChildTurns = def.Delegation.Batch(), def.Delegation.MaxTurns
+		s.MaxBatch = def.Delegation.Batch()
+		s.ChildTurns = def.Delegation.MaxTurns
 	}
-	if def.Memory.Enabled && w.cfg.Memory != nil {
+	if def.Memory.Enabled && x.w.cfg.Memory != nil {
 		s.Memory = &run.Memory{Path: def.Memory.Path}
 	}
 	return s, def.Budget, nil
+}
+
+// retryPolicy returns the retry policy of an agent's definition, nil if the model
+// is asked once.
+func retryPolicy(r configs.Retry) *run.Retry {
+	if r.MaxAttempts < 2 {
+		return nil
+	}
+	r = r.WithDefaults()
+	return &run.Retry{Attempts: r.MaxAttempts, Backoff: run.Backoff(r.Backoff), Initial: r.Initial, Max: r.Max}
 }

@@ -4,8 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
-	"time"
 	"unicode/utf8"
 
 	"github.com/axebus/axe/agentd/run"
@@ -13,8 +13,7 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// submitted makes a task from outside the call of a root, or a failed result.
-// The same id again changes nothing: the call is there.
+// submitted handles the delivery of a submission.
 func (w *Worker) submitted(ctx context.Context, d *bus.Delivery) {
 	err := w.forward(ctx, d)
 	if err == nil {
@@ -23,58 +22,111 @@ func (w *Worker) submitted(ctx context.Context, d *bus.Delivery) {
 		err = errors.Join(err, d.Nak(busRetryDelay))
 	}
 	if err != nil {
-		w.log.WarnContext(ctx, "submission", slog.String(keySubject, d.Subject), slog.Any(keyError, err))
+		w.log.WarnContext(ctx, "submission not forwarded", slog.String(keySubject, d.Subject), slog.Any(keyError, err))
 	}
 }
 
+// forward turns a submission into the call of a root, or into a failed result. The
+// same id again changes nothing: the call is there.
 func (w *Worker) forward(ctx context.Context, d *bus.Delivery) error {
 	at, err := w.conn.Space().Parse(d.Subject)
 	if err != nil {
-		return w.buryTask(ctx, d, err.Error())
+		// The subject has no usable agent or id, so there is no place for a result.
+		key, failed := subjects.ParseTree(bus.NewID())
+		if failed != nil {
+			return failed
+		}
+		return w.deadLetter(ctx, w.conn.Space().DeadSubmission(key), d, err.Error())
 	}
-	text, err := w.conn.Load(ctx, d.Stored)
+	r := at.Run
+	task, err := w.conn.Load(ctx, d.Stored)
 	if err != nil && !errors.Is(err, bus.ErrObjectGone) && !errors.Is(err, bus.ErrTooLarge) {
 		return err
 	}
-	limits, wrong := subjects.ParseScopes(d.Header.Get(subjects.HeaderLimits), subjects.Root)
+	header, wrong := w.rootHeader(r, d)
+	if wrong == nil {
+		wrong = err
+	}
+	if wrong == nil && !utf8.Valid(task) {
+		wrong = errors.New("the task is not UTF-8 text")
+	}
 	if wrong != nil {
-		return w.refuse(ctx, at.Run, run.Failure(run.KindError, "submission refused: %v", wrong))
+		return w.refuseSubmission(ctx, r, run.Failure(run.KindError, "submission refused: %v", wrong))
 	}
-	refusal, deadline, failed := w.check(ctx, at.Run, d, text, err)
-	if failed != nil {
-		return failed
+	if refusal, err := w.checkRoot(ctx, r); err != nil {
+		return err
+	} else if refusal != nil {
+		return w.refuseSubmission(ctx, r, *refusal)
 	}
-	if refusal.Status != "" {
-		return w.refuse(ctx, at.Run, refusal)
-	}
-	head := subjects.Header{
-		Tree: at.Run.Tree, Path: subjects.Root, MaxDepth: subjects.MaxDepth, Deadline: deadline,
-		Reply: at.Run.Space.Result(
-			at.Run.Agent,
-			at.Run.Tree,
-		), Scopes: limits, Traceparent: d.Header.Get(subjects.HeaderTraceparent),
-	}
-	body, err := json.Marshal(run.Input{Task: string(text)})
+	body, err := json.Marshal(run.Input{Task: string(task)})
 	if err != nil {
 		return err
 	}
-	call := bus.Message{Subject: at.Run.Call(), Header: head.Pairs(), Body: body, Fence: bus.After(at.Run.Call(), 0)}
-	_, err = w.conn.Write(ctx, call)
-	if _, twice := errors.AsType[*bus.ConflictError](err); twice {
-		return w.armRoot(ctx, at.Run)
+	_, err = w.conn.Write(ctx, bus.Message{
+		Subject: r.Call(), Header: header.Pairs(), Body: body, Fence: bus.After(r.Call(), 0),
+	})
+	if _, there := errors.AsType[*bus.ConflictError](err); there {
+		return w.setRootTimer(ctx, r)
 	}
 	if errors.Is(err, bus.ErrTooLarge) {
-		return w.refuse(ctx, at.Run, run.Failure(run.KindError, "%v", err))
+		return w.refuseSubmission(ctx, r, run.Failure(run.KindError, "%v", err))
 	}
 	if err != nil {
 		return err
 	}
-	return w.writeAll(ctx, []bus.Message{timer(at.Run, 0, deadline)})
+	return w.writeAll(ctx, []bus.Message{timer(r, 0, header.Deadline)})
 }
 
-// armRoot sets the timer of a root that is there already: who stored its call
-// may have died before.
-func (w *Worker) armRoot(ctx context.Context, r subjects.Run) error {
+// rootHeader returns the header of a root's call. The headers of a submission are
+// from outside. They can only narrow: its deadline counts if it is earlier than the
+// worker's own, and its budget lies within the agent's.
+func (w *Worker) rootHeader(r subjects.Run, d *bus.Delivery) (subjects.Header, error) {
+	scopes, err := subjects.ParseScopes(d.Header.Get(subjects.HeaderLimits), subjects.Root)
+	if err != nil {
+		return subjects.Header{}, err
+	}
+	deadline := d.Time.Add(w.cfg.Timeout)
+	if s := d.Header.Get(subjects.HeaderDeadline); s != "" {
+		at, err := subjects.ParseDeadline(s)
+		if err != nil {
+			return subjects.Header{}, err
+		}
+		if at.Before(deadline) {
+			deadline = at
+		}
+	}
+	return subjects.Header{
+		Tree: r.Tree, Path: subjects.Root, MaxDepth: subjects.MaxDepth, Deadline: deadline, Scopes: scopes,
+		Reply: r.Space.Result(r.Agent, r.Tree), Traceparent: d.Header.Get(subjects.HeaderTraceparent),
+	}, nil
+}
+
+// checkRoot returns the outcome of a root that cannot be called, nil if it can: a
+// worker serves its agent, and no other agent's tree has its id.
+func (w *Worker) checkRoot(ctx context.Context, r subjects.Run) (*run.Outcome, error) {
+	c, ok, err := w.directory.find(ctx, r.Agent.String())
+	if err != nil {
+		return nil, err
+	}
+	if !ok || c.Problem != "" {
+		return new(notServed(r.Agent.String(), c)), nil
+	}
+	roots, err := w.conn.LastPerSubject(ctx, r.Space.RootCallOf(r.Tree))
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range roots {
+		if m.Subject != r.Call() {
+			taken := fmt.Sprintf("submission refused: id %s is that of another agent's tree", r.Tree)
+			return new(run.Failure(run.KindError, "%s", taken)), nil
+		}
+	}
+	return nil, nil
+}
+
+// setRootTimer sets the timer of a root whose call is there already. The worker
+// that stored the call may have died before it set the timer.
+func (w *Worker) setRootTimer(ctx context.Context, r subjects.Run) error {
 	call, ok, err := w.conn.First(ctx, r.Call())
 	if err != nil || !ok {
 		return err
@@ -86,71 +138,10 @@ func (w *Worker) armRoot(ctx context.Context, r subjects.Run) error {
 	return w.writeAll(ctx, []bus.Message{timer(r, 0, deadline)})
 }
 
-// check validates a submission. Its headers are from outside: a deadline is
-// believed only if it is narrower than the worker's own limit. (So are bounds
-// on the tree: they can but narrow the agent's own.)
-func (w *Worker) check(
-	ctx context.Context,
-	r subjects.Run,
-	d *bus.Delivery,
-	text []byte,
-	loaded error,
-) (refusal run.Outcome, deadline time.Time, _ error) {
-	deadline = d.Time.Add(w.cfg.Timeout)
-	if s := d.Header.Get(subjects.HeaderDeadline); s != "" {
-		at, err := subjects.ParseDeadline(s)
-		if err != nil {
-			return run.Failure(run.KindError, "submission refused: %v", err), deadline, nil
-		}
-		if at.Before(deadline) {
-			deadline = at
-		}
-	}
-	switch {
-	case loaded != nil:
-		return run.Failure(run.KindError, "submission refused: %v", loaded), deadline, nil
-	case !utf8.Valid(text):
-		return run.Failure(run.KindError, "submission refused: the task is not UTF-8 text"), deadline, nil
-	}
-	c, ok, err := w.directory.find(ctx, r.Agent.String())
-	if err != nil {
-		return run.Outcome{}, deadline, err
-	}
-	if !ok || c.Problem != "" {
-		return refused(r.Agent.String(), c), deadline, nil
-	}
-	other, err := w.conn.LastPerSubject(ctx, r.Space.RootCallOf(r.Tree))
-	if err != nil {
-		return run.Outcome{}, deadline, err
-	}
-	for _, m := range other {
-		if m.Subject != r.Call() {
-			return run.Failure(
-				run.KindError,
-				"submission refused: id %s is that of another agent's tree",
-				r.Tree,
-			), deadline, nil
-		}
-	}
-	return run.Outcome{}, deadline, nil
-}
-
-// refuse writes the failed result of a submission that never became a run.
-func (w *Worker) refuse(ctx context.Context, r subjects.Run, o run.Outcome) error {
+// refuseSubmission writes the failed result of a submission that never becomes a
+// run.
+func (w *Worker) refuseSubmission(ctx context.Context, r subjects.Run, o run.Outcome) error {
 	w.log.InfoContext(ctx, "submission refused", slog.String(keyRun, r.String()), slog.String(keyError, o.Error))
-	o.Agent, o.Tree, o.Path, o.Worker = r.Agent.String(), r.Tree.String(), r.Path.String(), w.cfg.Name
-	_, err := w.publishOutcome(ctx, r, r.Space.Result(r.Agent, r.Tree), 0, "", o, "")
+	_, err := w.publishOutcome(ctx, outcomeTarget{run: r, reply: r.Space.Result(r.Agent, r.Tree)}, o)
 	return err
 }
-
-// buryTask copies a submission without a usable agent or id to the dead
-// letters.
-func (w *Worker) buryTask(ctx context.Context, d *bus.Delivery, why string) error {
-	key, err := subjects.ParseTree(bus.NewID())
-	if err != nil {
-		return err
-	}
-	return w.deadLetter(ctx, w.conn.Space().DeadSubmission(key), d, why)
-}
-
-func tooLarge(err error) bool { return errors.Is(err, bus.ErrTooLarge) }

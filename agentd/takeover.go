@@ -9,81 +9,74 @@ import (
 
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/bus"
-	"github.com/axebus/axe/subjects"
 )
 
-// errTakenOver aborts a request to a model that another worker makes too, or
-// has made.
+// errTakenOver aborts a request to a model that another worker makes too, or has
+// made.
 var errTakenOver = errors.New("another worker has taken the run over")
 
-// unlessTakenOver aborts a request to a model when another worker has taken the
-// run over. That is looked for from the moment when the lease of the trigger
-// may be over: after this process was stopped, or was cut off from the server.
-// A lease alone proves nothing; the server may just have been away, and then
-// nobody else has the run. Proof is a message that moves the run on, or a
-// worker that says that it is asking: who has the trigger after a redelivery
-// says so again and again. The caller calls done, which ends ctx.
-func (w *Worker) unlessTakenOver(
-	ctx context.Context,
-	h *history,
-	t *trigger,
-	abort context.CancelCauseFunc,
-) (done func()) {
-	r, logSeq, turn := h.run, h.state.LogSeq, len(h.state.Turns)+1
-	reply, _ := h.reply()
-	var at sync.WaitGroup
-	if t.Count > 1 {
-		part := run.Progress{Event: run.ProgressAsking, Turn: turn, Worker: w.cfg.Name, Again: true}
-		at.Go(func() { w.keepTelling(ctx, r, part) })
+// takeoverChecksPerLease is the number of times in a lease that a worker looks for
+// a takeover, or says that it is asking.
+const takeoverChecksPerLease = 4
+
+// abortIfTakenOver aborts a request to a model when another worker has taken the
+// run over. It looks for that from the moment when the trigger's lease may have
+// ended: after this process was stopped, or was cut off from the server.
+//
+// A lease alone proves nothing. The server may just have been away, and then no
+// other worker has the run. Proof is a message that moves the run on, or a worker
+// that says that it is asking. So a worker that has a redelivered trigger says so
+// again and again. The caller calls done, which ends ctx.
+func (x *execution) abortIfTakenOver(ctx context.Context, abort context.CancelCauseFunc) (done func()) {
+	var watchers sync.WaitGroup
+	if x.t.Count > 1 {
+		watchers.Go(func() { x.keepAnnouncing(ctx) })
 	}
-	stop := t.OnLeaseExpired(func() { at.Go(func() { w.watchTakeover(ctx, r, reply, logSeq, turn, abort) }) })
+	stop := x.t.OnLeaseExpired(func() { watchers.Go(func() { x.watchTakeover(ctx, abort) }) })
 	return func() {
 		stop()
 		abort(nil)
-		at.Wait()
+		watchers.Wait()
 	}
 }
 
-// watchTakeover looks for proof until ctx ends.
-func (w *Worker) watchTakeover(
-	ctx context.Context,
-	r subjects.Run,
-	reply string,
-	logSeq uint64,
-	turn int,
-	abort context.CancelCauseFunc,
-) {
-	log := w.log.With(slog.String(keyRun, r.String()), slog.Int(keyTurn, turn))
-	stop, err := w.conn.Watch(r.Progress(), func(m bus.Stored) {
+// watchTakeover aborts when it finds proof of a takeover. It ends with ctx.
+func (x *execution) watchTakeover(ctx context.Context, abort context.CancelCauseFunc) {
+	conn := x.w.conn
+	turn := x.nextTurn()
+	log := x.w.log.With(slog.String(keyRun, x.run.String()), slog.Int(keyTurn, turn))
+	stop, err := conn.Watch(x.run.Progress(), func(m bus.Stored) {
 		var p run.Progress
-		if json.Unmarshal(m.Body, &p) == nil && p.Worker != w.cfg.Name && p.Turn >= turn {
+		if json.Unmarshal(m.Body, &p) == nil && p.Worker != x.w.cfg.Name && p.Turn >= turn {
 			abort(errTakenOver)
 		}
 	})
 	if err != nil {
-		log.WarnContext(ctx, "not watched", slog.Any(keyError, err))
+		log.WarnContext(ctx, "watch takeover failed", slog.Any(keyError, err))
 		return
 	}
 	defer stop()
+	reply, _ := x.replySubject()
 	for {
-		ms, err := w.conn.LastPerSubject(ctx, r.Log(), reply)
+		ms, err := conn.LastPerSubject(ctx, x.run.Log(), reply)
 		for _, m := range ms {
-			if err == nil && (m.Subject == reply || m.Seq > logSeq) {
+			if err == nil && (m.Subject == reply || m.Seq > x.state.LogSeq) {
 				abort(errTakenOver)
 			}
 		}
-		if bus.Pause(ctx, w.conn.AckWait()/4) != nil {
+		if bus.Pause(ctx, conn.AckWait()/takeoverChecksPerLease) != nil {
 			return
 		}
 	}
 }
 
-// keepTelling says again and again that this worker is asking, until ctx ends:
-// whoever had the trigger before may be at it still, and learns so that it is
-// not needed any more.
-func (w *Worker) keepTelling(ctx context.Context, r subjects.Run, p run.Progress) {
+// keepAnnouncing says again and again that this worker is asking, until ctx ends.
+// The worker that had the trigger before may still be asking. It then learns that
+// its request is not needed any more.
+func (x *execution) keepAnnouncing(ctx context.Context) {
+	p := run.Progress{Event: run.ProgressAsking, Turn: x.nextTurn(), Worker: x.w.cfg.Name, Again: true}
 	for ctx.Err() == nil {
-		w.tell(ctx, r, p)
-		_ = bus.Pause(ctx, w.conn.AckWait()/4)
+		x.w.publishProgress(ctx, x.run, p)
+		_ = bus.Pause(ctx, x.w.conn.AckWait()/takeoverChecksPerLease)
 	}
 }

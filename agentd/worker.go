@@ -13,7 +13,7 @@ import (
 	"github.com/axebus/axe/agentd/budget"
 	"github.com/axebus/axe/agentd/ratelimit"
 	"github.com/axebus/axe/bus"
-	stored "github.com/axebus/axe/internal/history"
+	"github.com/axebus/axe/internal/history"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -22,7 +22,7 @@ type Worker struct {
 	cfg  Config
 	conn *bus.Conn
 	// runs reads the messages of runs.
-	runs stored.Reader
+	runs history.Reader
 	log  *slog.Logger
 
 	agents    *agentSet
@@ -66,7 +66,7 @@ func New(conn *bus.Conn, cfg Config) (*Worker, error) {
 	return &Worker{
 		cfg:  cfg,
 		conn: conn,
-		runs: stored.New(conn),
+		runs: history.New(conn),
 		log:  log,
 
 		agents:    newAgentSet(),

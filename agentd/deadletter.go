@@ -1,0 +1,81 @@
+package agentd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/subjects"
+)
+
+// deadLetter stores a copy of a message that could not be carried out, with the
+// reason. The copy has an ID, so a second one is dropped.
+func (w *Worker) deadLetter(ctx context.Context, subject string, d *bus.Delivery, reason string) error {
+	_, err := w.conn.Write(ctx, bus.Message{
+		Subject: subject,
+		Body:    d.Body,
+		ID:      fmt.Sprintf("dead.%s.%d", d.Subject, d.Seq),
+		Header: append(
+			d.Reference(),
+			[2]string{"Axe-Reason", strings.Join(strings.Fields(reason), " ")}, // one line
+			[2]string{"Axe-Subject", d.Subject},
+			[2]string{"Axe-Sequence", strconv.FormatUint(d.Seq, 10)},
+		),
+	})
+	if err == nil {
+		w.log.ErrorContext(ctx, "dead letter", slog.String(keySubject, d.Subject), slog.String(keyError, reason))
+	}
+	return err
+}
+
+// refuseCall makes a dead letter of a call that cannot be run. Only a root has a
+// reply subject that is beyond doubt, so only a root's outcome is published; the
+// timer of any other caller ends its wait.
+func (x *execution) refuseCall(ctx context.Context) (result, error) {
+	reason := fmt.Sprintf("malformed call: %v", x.callErr)
+	if err := x.w.deadLetter(ctx, x.run.Dead(), x.t.Delivery, reason); err != nil {
+		return result{}, err
+	}
+	if !x.run.Path.IsRoot() {
+		return finished, nil
+	}
+	return x.publishOutcome(ctx, run.Failure(run.KindError, "%s", reason))
+}
+
+// failPoisoned ends a run that cannot be folded. The trigger becomes a dead letter.
+// The outcome is written with two facts about the run: where its log ends, and its
+// reply subject.
+func (w *Worker) failPoisoned(ctx context.Context, t *trigger, reason string) error {
+	r := t.at.Run
+	if err := w.deadLetter(ctx, r.Dead(), t.Delivery, reason); err != nil {
+		return err
+	}
+	ms, err := w.conn.LastPerSubject(ctx, r.Call(), r.Log())
+	if err != nil {
+		return err
+	}
+	unread := loadedRun{w: w, run: r, callErr: errors.New("not read")}
+	for _, m := range ms {
+		switch m.Subject {
+		case r.Call():
+			unread.header, unread.callErr = subjects.ParseCall(r, m.Header.Get)
+		case r.Log():
+			unread.state.LogSeq = m.Seq
+		}
+	}
+	reply, ok := unread.replySubject()
+	if !ok {
+		return nil
+	}
+	to := outcomeTarget{run: r, reply: reply, logSeq: unread.state.LogSeq, inbox: unread.header.Reply}
+	res, err := w.publishOutcome(ctx, to, run.Failure(run.KindPoisoned, "%s", reason))
+	if err == nil && !res.done {
+		err = fmt.Errorf("the log of %s moved on", r)
+	}
+	return err
+}

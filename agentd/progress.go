@@ -1,0 +1,38 @@
+package agentd
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/provider"
+	"github.com/axebus/axe/subjects"
+)
+
+// progressDelay is the duration of a model call after which the worker publishes
+// progress. So fast calls cost nothing.
+const progressDelay = 20 * time.Millisecond
+
+// publishProgress publishes the progress of a run, for watchers. It is not stored.
+func (w *Worker) publishProgress(ctx context.Context, r subjects.Run, p run.Progress) {
+	body, err := json.Marshal(p)
+	if err == nil {
+		err = w.conn.PublishEphemeral(r.Progress(), body)
+	}
+	if err != nil {
+		w.log.DebugContext(ctx, "progress not published", slog.String(keyRun, r.String()), slog.Any(keyError, err))
+	}
+}
+
+// retrying returns the progress of a run that pauses before another attempt.
+func retrying(p run.Progress, err error, next time.Time) run.Progress {
+	p.Event = run.ProgressRetrying
+	p.Next = next
+	if pe, ok := errors.AsType[*provider.Error](err); ok {
+		p.Reason = string(pe.Category)
+	}
+	return p
+}
