@@ -1,14 +1,3 @@
-// Package bus is the only package that knows NATS. It moves bytes: fenced
-// writes, reads of a run's messages, pulled deliveries whose lease it keeps
-// alive, timers, large bodies, and the embedded server. What the bytes mean is
-// decided above it, and which subjects they go to in package subjects.
-//
-// The invariant it keeps: a write is either stored at the place in its
-// subject's history that the writer expected, or refused with a *ConflictError
-// that names the message in its way.
-//
-//	conn, err := bus.Open(ctx, bus.Config{Dial: bus.Dial{URL: "nats://127.0.0.1:4222"}})
-//	seq, err := conn.Write(ctx, bus.Message{Subject: run.Log(), Body: b, Fence: bus.After(run.Log(), last)})
 package bus
 
 import (
@@ -31,106 +20,120 @@ import (
 type Config struct {
 	Dial  Dial
 	Space subjects.Space
-	// largest body in bytes, stored by reference or not; 0: 64 MiB
+	// MaxBody is the largest body in bytes, stored by reference or not; 0:
+	// DefaultMaxBody.
 	MaxBody int64
-	// how long a delivery may go without a sign of life; 0: 10 s
+	// AckWait is the lease of a delivery: the time after which the server
+	// delivers it again unless the lease was renewed; 0: DefaultAckWait.
 	AckWait time.Duration
-	// messages of a stream that a read looks through at most for what is
-	// new of one run; 0: 10,000
+	// ScanLimit is the largest number of stream messages that ReadSince
+	// looks through. It reads by subject beyond; 0: DefaultScanLimit.
 	ScanLimit uint64
-	Log       *slog.Logger // nil: discard
+	// Log may be nil: nothing is logged then.
+	Log *slog.Logger
 
 	// Intercept is called before and after every write and acknowledgement,
-	// and before every sign of life; its error becomes the operation's.
-	// Tests use it to stop a worker at any step.
+	// and before every renewal of a lease. Its error becomes the
+	// operation's. Tests use it to stop a worker at any step.
 	Intercept func(Point) error
 }
 
 // Point is a step at which Config.Intercept is called.
 type Point struct {
-	Op string // "write", "ack", "nak", "beat" or "load"
-	// of the message written, or of the delivery; of the object that is
-	// loaded, its name
+	// Op is "write", "ack", "nak", "beat" or "load".
+	Op string
+	// Subject is that of the message written or delivered. For "load" it is
+	// the name of the object.
 	Subject string
-	After   bool
+	// After is true when the operation has succeeded.
+	After bool
 }
 
-// DefaultMaxBody is the largest body unless configured otherwise.
+// DefaultMaxBody is the default of Config.MaxBody.
 const DefaultMaxBody = 64 << 20
 
-// DefaultScanLimit is what a server looks through in less time than a read by subject
-// takes (some 0.7 ms), unless configured otherwise.
+// DefaultScanLimit is the default of Config.ScanLimit. A server looks through so
+// many messages in less time than a read by subject takes, some 0.7 ms.
 const DefaultScanLimit = 10_000
 
-// DefaultAckWait is the lease of a delivery unless configured otherwise.
+// DefaultAckWait is the default of Config.AckWait.
 const DefaultAckWait = 10 * time.Second
 
 // Conn is a connection to the bus. It is safe for concurrent use.
 type Conn struct {
-	cfg    Config
-	nc     *nats.Conn
-	js     jetstream.JetStream
-	log    *slog.Logger
-	waits  *waits
-	reader *reader
-	leases leases
-	opened time.Time // InStep counts from here
+	cfg      Config
+	nc       *nats.Conn
+	js       jetstream.JetStream
+	log      *slog.Logger
+	inflight *inflight
+	reader   *reader
+	leases   leases
+	// opened is the origin of AlignedDelay.
+	opened time.Time
 
-	known  atomic.Pointer[layout]
-	marked atomic.Pointer[mark] // nil: there is none
+	streams atomic.Pointer[streams]
+	// epoch is nil before the first one.
+	epoch atomic.Pointer[epoch]
 
 	mu      sync.Mutex
 	objects jetstream.ObjectStore
-	warned  time.Time // of retried writes
+	// warned is the time of the last warning about retried writes.
+	warned time.Time
 
-	sending sync.RWMutex // Close has it alone
+	// sending is held by publishes without an acknowledgement, and by Close
+	// alone.
+	sending sync.RWMutex
 }
 
-// Open connects; it waits for a server that is not there yet, until ctx ends.
-// The caller closes the connection.
+// Open connects. It waits until ctx ends for a server that is not there yet. The
+// caller closes the connection.
 func Open(ctx context.Context, cfg Config) (*Conn, error) {
 	cfg.MaxBody = cmp.Or(cfg.MaxBody, DefaultMaxBody)
 	cfg.AckWait = cmp.Or(cfg.AckWait, DefaultAckWait)
 	cfg.ScanLimit = cmp.Or(cfg.ScanLimit, DefaultScanLimit)
 	log := cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	cfg.Dial.Log = cmp.Or(cfg.Dial.Log, log)
-	open := newWaits()
-	cfg.Dial.broken, cfg.Dial.back = open.cut, open.back
+	requests := newInflight()
+	cfg.Dial.disconnected, cfg.Dial.reconnected = requests.disconnected, requests.reconnected
 	nc, api, err := cfg.Dial.connect(ctx)
 	if err != nil {
 		return nil, err
 	}
 	c := &Conn{
-		cfg:    cfg,
-		nc:     nc,
-		log:    log,
-		opened: time.Now(),
-		waits:  open,
-		leases: leases{held: map[*Delivery]*lease{}},
+		cfg:      cfg,
+		nc:       nc,
+		log:      log,
+		opened:   time.Now(),
+		inflight: requests,
+		leases:   leases{held: map[*Delivery]*lease{}},
 	}
-	c.known.Store(newLayout(cfg.Space))
+	c.streams.Store(newStreams(cfg.Space))
 	if c.js, err = api.jetStream(nc); err != nil {
 		nc.Close()
 		return nil, fmt.Errorf("jetstream: %w", err)
 	}
-	if c.reader, err = newReader(nc, open, api.prefix()); err != nil {
+	if c.reader, err = newReader(nc, requests, api.prefix()); err != nil {
 		nc.Close()
 		return nil, err
 	}
 	return c, nil
 }
 
-// Close ends the connection at once. Deliveries that were not acknowledged come
-// again to somebody.
+// Close ends the connection at once. Deliveries without an acknowledgement come
+// again, to any worker.
 func (c *Conn) Close() {
 	c.sending.Lock()
 	defer c.sending.Unlock()
 	c.nc.Close()
 }
 
-// Flush waits until everything sent so far, acknowledgements too, has reached
-// the server.
+// Flush waits until the server has everything that was sent so far,
+// acknowledgements included.
 func (c *Conn) Flush(ctx context.Context) error { return c.nc.FlushWithContext(ctx) }
+
+// NATS returns the connection itself. It is for the sub-packages of bus alone;
+// no other package may import NATS.
+func (c *Conn) NATS() (*nats.Conn, jetstream.JetStream) { return c.nc, c.js }
 
 // AckWait is the lease of a delivery.
 func (c *Conn) AckWait() time.Duration { return c.cfg.AckWait }
@@ -145,13 +148,14 @@ func (c *Conn) intercept(p Point) error {
 	return c.cfg.Intercept(p)
 }
 
-// PublishEphemeral publishes a message that is not stored: progress, for whoever watches.
+// PublishEphemeral publishes a message that is not stored, such as progress.
 func (c *Conn) PublishEphemeral(subject string, body []byte) error {
 	return c.nc.Publish(subject, body)
 }
 
-// Watch calls fn, one message at a time, for what is published to a subject
-// from now on, until stop is called. Nothing is replayed: for watching only.
+// Watch calls fn, one message at a time, for each message that is published to a
+// subject from now on, until stop is called. It misses messages while the
+// connection is down. It is for views, not for decisions.
 func (c *Conn) Watch(subject string, fn func(Stored)) (stop func(), err error) {
 	sub, err := c.nc.Subscribe(subject, func(m *nats.Msg) { fn(live(m)) })
 	if err != nil {
@@ -160,6 +164,5 @@ func (c *Conn) Watch(subject string, fn func(Stored)) (stop func(), err error) {
 	return func() { _ = sub.Unsubscribe() }, nil
 }
 
-// NewID makes an id that has not been used before: 22 of [A-Za-z0-9], good as a
-// tree's id.
+// NewID makes an unused id: 22 of [A-Za-z0-9], valid as the id of a tree.
 func NewID() string { return nuid.Next() }

@@ -3,6 +3,7 @@ package bus
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,29 +16,32 @@ import (
 // Consumer is a durable pull consumer that many workers serve.
 type Consumer struct {
 	conn *Conn
-	next string // where pulls are sent
+	// next is the subject that pull requests are sent to.
+	next string
 }
 
 // ConsumerConfig names a consumer and says what it delivers.
 type ConsumerConfig struct {
-	Stream  string // "RUNS" or "SUBMIT"
-	Part    int    // the partition, of runs
-	Name    string
-	Filters []string // subjects
+	// Stream is "RUNS" or "SUBMIT".
+	Stream string
+	// Part is the partition of RUNS.
+	Part int
+	Name string
+	// Filters are the subjects that are delivered.
+	Filters []string
 
-	// Soon is how long a first delivery may go without a sign of life,
-	// where that is not Config.AckWait: for messages that are dealt with at
-	// once, and twice without harm.
+	// Soon is the lease of a first delivery; 0: Config.AckWait. A short one
+	// suits messages that a worker handles at once, and twice without harm.
 	Soon time.Duration
 }
 
-// Consumer creates a durable consumer, or takes the one that is there.
-// Deliveries are unlimited in number and in flight: slots limit work, and the
-// worker counts deliveries itself.
+// Consumer creates a durable consumer, or takes the one that is there. The
+// number of deliveries of a message, and of deliveries in flight, is unlimited:
+// slots limit work, and the worker counts deliveries itself.
 func (c *Conn) Consumer(ctx context.Context, cfg ConsumerConfig) (*Consumer, error) {
 	stream := c.cfg.Space.Name(cfg.Stream)
 	if cfg.Stream == "RUNS" {
-		stream = c.known.Load().streams[cfg.Part]
+		stream = c.streams.Load().names[cfg.Part]
 	}
 	js := jetstream.ConsumerConfig{
 		Durable:        cfg.Name,
@@ -57,11 +61,12 @@ func (c *Conn) Consumer(ctx context.Context, cfg ConsumerConfig) (*Consumer, err
 	return &Consumer{c, c.reader.api + "CONSUMER.MSG.NEXT." + stream + "." + cfg.Name}, nil
 }
 
-// Delivery is a message handed to this worker, under a lease that others wait
-// out.
+// Delivery is a message that this worker has received, under a lease. The server
+// delivers it to another worker when the lease is over.
 type Delivery struct {
 	Stored
-	// how often the server says that it was delivered
+	// Count is the number of deliveries of the message, as the server counts
+	// them. The first one is 1.
 	Count int
 
 	conn *Conn
@@ -69,15 +74,15 @@ type Delivery struct {
 	late bool // guarded by the leases of conn
 }
 
-// Ack acknowledges: the message will not come again, but for a server that
-// forgets. It does not wait.
+// Ack acknowledges the message without waiting for the server. The message comes
+// again only if the server forgets the acknowledgement.
 func (d *Delivery) Ack() error {
 	return d.release("ack", func() error { return d.msg.Ack() })
 }
 
-// Nak gives the message back; another worker gets it after the delay. One whose
-// lease may be over is not this process's to give: whoever has it would lose
-// it.
+// Nak gives the message back. The server delivers it to another worker after the
+// delay. Nothing happens if the lease may be over: the worker that has the
+// message by now would lose it.
 func (d *Delivery) Nak(delay time.Duration) error {
 	if d.LeaseExpired() {
 		return nil
@@ -101,75 +106,77 @@ func (d *Delivery) release(op string, do func() error) error {
 	return d.conn.intercept(Point{op, d.Subject, true})
 }
 
-// LimitLease ends the delivery's lease at a time: work past its deadline is nobody's
-// to keep.
-func (d *Delivery) LimitLease(t time.Time) { d.conn.leases.until(d, t) }
+// LimitLease stops the renewal of the lease at t: a worker must not keep work
+// past its deadline.
+func (d *Delivery) LimitLease(t time.Time) { d.conn.leases.limit(d, t) }
 
-// LeaseExpired reports whether the lease may be over (OnLate).
+// LeaseExpired reports whether the lease may be over (OnLeaseExpired).
 func (d *Delivery) LeaseExpired() bool {
-	return d.conn.leases.isLate(d, time.Now(), d.conn.cfg.AckWait)
+	return d.conn.leases.expired(d, time.Now(), d.conn.cfg.AckWait)
 }
 
-// OnLeaseExpired has fn called, once and without waiting for it, when the lease may be
-// over because the server has had no sign of life for as long as it lasts:
-// another worker may have the message then. The caller calls stop, after which
-// fn is not called any more.
+// OnLeaseExpired calls fn once when the lease may be over: no renewal has
+// reached the server for the length of the lease, and another worker may have
+// the message. It does not wait for fn. After the caller has called stop, fn is
+// not called any more.
 func (d *Delivery) OnLeaseExpired(fn func()) (stop func()) {
-	d.conn.leases.onLate(d, fn)
-	return func() { d.conn.leases.onLate(d, nil) }
+	d.conn.leases.onExpired(d, fn)
+	return func() { d.conn.leases.onExpired(d, nil) }
 }
 
 // Follow calls fn for every stored message that the filter matches, from the
-// first on, without their bodies and in the order of their streams, until ctx
-// ends; for those of several partitions at once. Caught is called once, when fn
-// has seen all that was stored when Follow began.
+// first one on, without its body, until ctx ends. The messages of one stream
+// come in order; several partitions are followed at once. Caught is called once,
+// when fn has seen all messages that were stored when Follow began.
 func (c *Conn) Follow(ctx context.Context, filter string, fn func(Stored), caught func()) error {
-	streams := c.known.Load().streamsOf(filter)
+	names := c.streams.Load().streamsOf(filter)
 	var behind atomic.Int32
-	behind.Store(int32(len(streams)))
+	behind.Store(int32(len(names)))
 	all, ctx := errgroup.WithContext(ctx)
-	for _, stream := range streams {
-		all.Go(func() error {
-			return c.follow(ctx, stream, filter, fn, func() {
-				if behind.Add(-1) == 0 {
-					caught()
-				}
-			})
-		})
+	oneCaughtUp := func() {
+		if behind.Add(-1) == 0 {
+			caught()
+		}
+	}
+	cfg := jetstream.OrderedConsumerConfig{FilterSubjects: []string{filter}, HeadersOnly: true}
+	for _, stream := range names {
+		all.Go(func() error { return c.consume(ctx, stream, cfg, fn, oneCaughtUp) })
 	}
 	return all.Wait()
 }
 
-func (c *Conn) follow(ctx context.Context, stream, filter string, fn func(Stored), caught func()) error {
+// consume calls fn for every message that a consumer of one stream delivers, in
+// stream order, until ctx ends. Caught is called once, when fn has seen all
+// messages that were stored when the consumer was made.
+func (c *Conn) consume(
+	ctx context.Context, stream string, cfg jetstream.OrderedConsumerConfig, fn func(Stored), caught func(),
+) error {
 	oc, err := ask(ctx, c, func(ctx context.Context) (jetstream.Consumer, error) {
-		return c.js.OrderedConsumer(
-			ctx,
-			stream,
-			jetstream.OrderedConsumerConfig{FilterSubjects: []string{filter}, HeadersOnly: true},
-		)
+		return c.js.OrderedConsumer(ctx, stream, cfg)
 	})
 	if err != nil {
-		return fmt.Errorf("follow %s: %w", filter, err)
+		return fmt.Errorf("follow %s: %w", strings.Join(cfg.FilterSubjects, ", "), err)
 	}
 	var once sync.Once
-	// as it was created: a server that restarts knows it no more
+	// The cached count is of the consumer's creation. A server that restarts
+	// has forgotten the consumer.
 	if oc.CachedInfo().NumPending == 0 {
 		once.Do(caught)
 	}
-	cc, err := oc.Consume(func(m jetstream.Msg) {
+	consuming, err := oc.Consume(func(m jetstream.Msg) {
 		md, err := m.Metadata()
 		if err != nil {
 			return
 		}
-		fn(Stored{Subject: m.Subject(), Seq: md.Sequence.Stream, Time: md.Timestamp, Header: m.Headers()})
+		fn(Stored{Subject: m.Subject(), Seq: md.Sequence.Stream, Time: md.Timestamp, Header: m.Headers(), Body: m.Data()})
 		if md.NumPending == 0 {
 			once.Do(caught)
 		}
 	})
 	if err != nil {
-		return fmt.Errorf("follow %s: %w", filter, err)
+		return fmt.Errorf("follow %s: %w", strings.Join(cfg.FilterSubjects, ", "), err)
 	}
-	defer cc.Stop()
+	defer consuming.Stop()
 	<-ctx.Done()
 	return context.Cause(ctx)
 }

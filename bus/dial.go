@@ -44,9 +44,9 @@ type Dial struct {
 	// credentials twice.
 	Closed func()
 
-	// called, if not nil, whenever the connection breaks, and when there is
-	// one again
-	broken, back func()
+	// disconnected and reconnected, if not nil, are called when the
+	// connection breaks, and when there is one again.
+	disconnected, reconnected func()
 }
 
 // settings is what a context says about JetStream.

@@ -49,16 +49,16 @@ func (d Dial) options(log *slog.Logger) []nats.Option {
 		// whoever still wants it tries again.
 		nats.ReconnectBufSize(-1),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
-			if d.broken != nil {
-				d.broken()
+			if d.disconnected != nil {
+				d.disconnected()
 			}
 			if err != nil { // nil: closed by its owner
 				log.Warn("disconnected", slog.Any(keyError, err))
 			}
 		}),
 		nats.ReconnectHandler(func(nc *nats.Conn) {
-			if d.back != nil {
-				d.back()
+			if d.reconnected != nil {
+				d.reconnected()
 			}
 			log.Info("connected again", slog.String(keyURL, d.at(nc)))
 		}),

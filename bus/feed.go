@@ -79,7 +79,7 @@ func (f *Feed) Next(ctx context.Context) (*Delivery, error) {
 		if err := f.ask(n); errors.Is(err, nats.ErrReconnectBufExceeded) {
 			f.gone()
 			// there is no connection at this moment
-			_ = f.conn.waits.pause(ctx, PullExpiry)
+			_ = f.conn.inflight.pause(ctx, PullExpiry)
 			continue
 		} else if err != nil {
 			return nil, err

@@ -10,25 +10,26 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// leases knows the deliveries that this process works on.
+// leases holds the deliveries that this process works on.
 type leases struct {
 	mu   sync.Mutex
 	held map[*Delivery]*lease
 }
 
-// lease is what a delivery is held under.
+// lease is the lease of one delivery.
 type lease struct {
-	// zero: for as long as it takes
-	until time.Time
-	// when the server was last known to count it as this process's
+	// limit is the time after which the lease is not renewed; zero: none.
+	limit time.Time
+	// renewed is the last time at which the server certainly counted the
+	// delivery as this process's.
 	renewed time.Time
-	// called once when the lease may be over; nil: nobody asked
-	late func()
+	// expired is called once when the lease may be over; it may be nil.
+	expired func()
 }
 
 // over reports whether the lease was not renewed for longer than it lasts. Both
-// clocks count: the one that stands still while the machine sleeps, and the one
-// that may be set.
+// clocks count: the monotonic one, which stands still while the machine sleeps,
+// and the wall clock, which a person may set.
 func (l *lease) over(now time.Time, length time.Duration) bool {
 	return max(now.Sub(l.renewed), now.Round(0).Sub(l.renewed.Round(0))) > length
 }
@@ -39,11 +40,11 @@ func (l *leases) hold(d *Delivery, now time.Time) {
 	l.held[d] = &lease{renewed: now}
 }
 
-func (l *leases) until(d *Delivery, t time.Time) {
+func (l *leases) limit(d *Delivery, t time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if h := l.held[d]; h != nil {
-		h.until = t
+		h.limit = t
 	}
 }
 
@@ -53,25 +54,23 @@ func (l *leases) drop(d *Delivery) {
 	delete(l.held, d)
 }
 
-// onLate has fn called when the lease of a delivery may be over, at once if it
-// may be already.
-func (l *leases) onLate(d *Delivery, fn func()) {
+// onExpired sets the function that is called when the lease of a delivery may be
+// over. It calls the function at once if the lease may be over already.
+func (l *leases) onExpired(d *Delivery, fn func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	h := l.held[d]
 	switch {
-	case fn == nil && h != nil:
-		h.late = nil
 	case h != nil:
-		h.late = fn
+		h.expired = fn
 	case fn != nil && d.late:
 		fn()
 	}
 }
 
-// overdue lets go of the deliveries that were not renewed for longer than a
-// lease, and returns how many.
-func (l *leases) overdue(now time.Time, length time.Duration) (n int) {
+// dropOverdue lets go of the deliveries whose leases were not renewed for longer
+// than they last, and returns the number of them.
+func (l *leases) dropOverdue(now time.Time, length time.Duration) (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for d, h := range l.held {
@@ -84,13 +83,13 @@ func (l *leases) overdue(now time.Time, length time.Duration) (n int) {
 	return n
 }
 
-// alive lists the deliveries whose leases are to be renewed.
-func (l *leases) alive(now time.Time) []*Delivery {
+// renewable lists the deliveries whose leases are to be renewed.
+func (l *leases) renewable(now time.Time) []*Delivery {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	out := make([]*Delivery, 0, len(l.held))
 	for d, h := range l.held {
-		if h.until.IsZero() || now.Before(h.until) {
+		if h.limit.IsZero() || now.Before(h.limit) {
 			out = append(out, d)
 		}
 	}
@@ -108,36 +107,37 @@ func (l *leases) renewed(ds []*Delivery, now time.Time) {
 	}
 }
 
-// isLate reports whether the lease of a delivery may be over: another worker
-// may have it. The next beat would find that out, but a process that was
-// stopped may come to something else first.
-func (l *leases) isLate(d *Delivery, now time.Time, length time.Duration) bool {
+// expired reports whether the lease of a delivery may be over, so that another
+// worker may have the message. The next beat would notice that, but a process
+// that was stopped may come to something else first.
+func (l *leases) expired(d *Delivery, now time.Time, length time.Duration) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if h := l.held[d]; h != nil && h.over(now, length) {
-		// for good: whoever asks gives it up, and a beat on its way
-		// must not renew it
+		// This is final: the caller gives the delivery up, and a beat on
+		// its way must not renew the lease.
 		l.lose(d, h)
 	}
 	return d.late
 }
 
-// lose lets go of a delivery.
+// lose lets go of a delivery whose lease may be over.
 func (l *leases) lose(d *Delivery, h *lease) {
 	d.late = true
 	delete(l.held, d)
-	if h.late != nil {
-		h.late()
+	if h.expired != nil {
+		h.expired()
 	}
 }
 
 // KeepLeases renews the lease of every delivery in hand, four times within its
 // length, until ctx ends or the connection is closed for good. It runs in a
-// goroutine of its own, so that no slow handler loses its lease. Signs of life
-// are not acknowledged; that the server has had them is learnt from an echo
-// after each round. While it runs there is what Delivery.Untouched needs.
+// goroutine of its own, so that a slow handler does not lose its lease. The
+// server does not acknowledge a renewal: an echo after each round shows that the
+// renewals have reached it. While KeepLeases runs, Delivery.ProvablyFirst may be
+// true.
 func (c *Conn) KeepLeases(ctx context.Context) error {
-	c.remark(ctx)
+	c.startEpoch(ctx)
 	tick := time.NewTicker(c.cfg.AckWait / 4)
 	defer tick.Stop()
 	for {
@@ -149,36 +149,33 @@ func (c *Conn) KeepLeases(ctx context.Context) error {
 				return fmt.Errorf("lease: %w", nats.ErrConnectionClosed)
 			}
 			c.beat(ctx, now)
-			c.remark(ctx)
+			c.startEpoch(ctx)
 		}
 	}
 }
 
+// beat renews all leases once.
 func (c *Conn) beat(ctx context.Context, now time.Time) {
-	if n := c.leases.overdue(now, c.cfg.AckWait); n > 0 {
-		c.log.WarnContext(
-			ctx,
-			"leases may be over: no sign of life has reached the server for as long as they last",
-			slog.Int("deliveries", n),
-		)
+	if n := c.leases.dropOverdue(now, c.cfg.AckWait); n > 0 {
+		c.log.WarnContext(ctx, "leases may be over", slog.Int("deliveries", n))
 	}
-	var told []*Delivery
-	for _, d := range c.leases.alive(now) {
+	var sent []*Delivery
+	for _, d := range c.leases.renewable(now) {
 		if c.intercept(Point{"beat", d.Subject, false}) != nil {
 			continue
 		}
 		if err := d.msg.InProgress(); err != nil {
-			c.log.DebugContext(ctx, "lease", slog.String("subject", d.Subject), slog.Any(keyError, err))
+			c.log.DebugContext(ctx, "lease not renewed", slog.String(keySubject, d.Subject), slog.Any(keyError, err))
 			continue
 		}
-		told = append(told, d)
+		sent = append(sent, d)
 	}
-	if len(told) == 0 {
+	if len(sent) == 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.AckWait/4)
 	defer cancel()
 	if err := c.nc.FlushWithContext(ctx); err == nil {
-		c.leases.renewed(told, now)
+		c.leases.renewed(sent, now)
 	}
 }

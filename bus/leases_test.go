@@ -12,12 +12,12 @@ func TestLateForGood(t *testing.T) {
 	l := leases{held: map[*Delivery]*lease{}}
 	d, begun := new(Delivery), time.Now()
 	l.hold(d, begun)
-	told := l.alive(begun.Add(8 * time.Second))
-	if !l.isLate(d, begun.Add(11*time.Second), 10*time.Second) {
+	told := l.renewable(begun.Add(8 * time.Second))
+	if !l.expired(d, begun.Add(11*time.Second), 10*time.Second) {
 		t.Fatal("not late after 11 s of 10")
 	}
 	l.renewed(told, begun.Add(8*time.Second))
-	if len(l.alive(begun.Add(12*time.Second))) != 0 || !l.isLate(d, begun.Add(12*time.Second), 10*time.Second) {
+	if len(l.renewable(begun.Add(12*time.Second))) != 0 || !l.expired(d, begun.Add(12*time.Second), 10*time.Second) {
 		t.Error("renewed after it was given up")
 	}
 }

@@ -80,7 +80,7 @@ func (c *Conn) resolve(ctx context.Context, h nats.Header, body []byte) ([]byte,
 	if err != nil {
 		return nil, err
 	}
-	for end := time.Now().Add(answerWithin); ; {
+	for end := time.Now().Add(answerTimeout); ; {
 		whole, err := object(ctx, store, name, size)
 		if err == nil {
 			return whole, nil

@@ -82,7 +82,7 @@ func (c *Conn) spread(ctx context.Context, want int) (int, error) {
 	if want < 0 || want > MostPartitions {
 		return 0, fmt.Errorf("%d partitions: want 1 to %d", want, MostPartitions)
 	}
-	first, err := c.first(ctx)
+	first, err := c.firstStream(ctx)
 	if errors.Is(err, ErrNoStream) {
 		return max(1, want), nil
 	}

@@ -94,7 +94,7 @@ func (c *Conn) Write(ctx context.Context, m Message) (uint64, error) {
 
 func (c *Conn) write(ctx context.Context, m Message, msg *nats.Msg) (seq uint64, _ error) {
 	began := time.Now()
-	err := c.waits.retry(ctx, func() (again bool, _ error) {
+	err := c.inflight.retry(ctx, func() (again bool, _ error) {
 		ack, err := c.once(ctx, msg)
 		if err == nil {
 			seq = ack.Sequence
@@ -128,7 +128,7 @@ func (c *Conn) warnRetrying(ctx context.Context, subject string, err error) {
 const warnInterval = 10 * time.Second
 
 func (c *Conn) once(ctx context.Context, msg *nats.Msg) (*jetstream.PubAck, error) {
-	ctx, done := c.waits.begin(ctx)
+	ctx, done := c.inflight.begin(ctx)
 	defer done()
 	return c.js.PublishMsg(ctx, msg, jetstream.WithRetryAttempts(0))
 }
@@ -228,7 +228,7 @@ func (c *Conn) send(m *nats.Msg) (jetstream.PubAckFuture, error) {
 }
 
 func (c *Conn) await(ctx context.Context, m Message, msg *nats.Msg, f jetstream.PubAckFuture) error {
-	lost := time.NewTimer(answerWithin)
+	lost := time.NewTimer(answerTimeout)
 	defer lost.Stop()
 	var err error
 	select {

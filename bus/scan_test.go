@@ -25,7 +25,7 @@ func TestScan(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s, err := c.js.Stream(t.Context(), c.known.Load().streams[0])
+	s, err := c.js.Stream(t.Context(), c.streams.Load().names[0])
 	if err != nil {
 		t.Fatal(err)
 	}

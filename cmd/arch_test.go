@@ -43,7 +43,8 @@ var may = map[string][]string{
 		"github.com/gofrs/flock",
 		"golang.org/x/...",
 	},
-	"bus/bustest": {}, // for tests
+	"bus/busbench": {"bus", "github.com/nats-io/..."},
+	"bus/bustest":  {}, // for tests
 
 	"agentd/run":       {"provider", "subjects"},
 	"internal/history": {"agentd/run", "bus", "subjects"},
@@ -65,6 +66,7 @@ var may = map[string][]string{
 		"agentd",
 		"agentd/run",
 		"bus",
+		"bus/busbench",
 		"internal/pause",
 		"configs",
 		"provider",

@@ -9,7 +9,7 @@ import (
 )
 
 // Values keeps a list of values for each agent. Many writers may append to a
-// list at once. A bus.Bucket is one.
+// list at once. A bus.Memory is one.
 type Values interface {
 	fmt.Stringer
 	Append(ctx context.Context, agent subjects.Agent, value []byte) error

@@ -35,7 +35,7 @@ const (
 // the stored state in one compare-and-set, so many requests cost few writes. An
 // update that changes nothing is not written.
 type Limiter struct {
-	register *bus.Register
+	register *bus.RateLimit
 	settings Settings
 	log      *slog.Logger
 	// worker names this process. A worker that is started again is another

@@ -18,6 +18,7 @@ import (
 
 	"github.com/axebus/axe/agentd"
 	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/bus/busbench"
 	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/provider/openai"
 	"github.com/axebus/axe/subjects"
@@ -216,7 +217,7 @@ func (o order) work(ctx context.Context) (part, error) {
 		conn.Close()
 		return part{}, err
 	}
-	raw, err := conn.Raw(ctx, 0)
+	raw, err := busbench.NewExchange(ctx, conn, 0)
 	if err != nil {
 		conn.Close()
 		return part{}, err
@@ -228,7 +229,11 @@ func (o order) work(ctx context.Context) (part, error) {
 		if g.HTTP {
 			reply = func(ctx context.Context, body []byte) ([]byte, error) { return body, ping(ctx, asks) }
 		}
-		all.Go(func() error { return raw.Serve(ctx, g.Name, g.AtOnce, g.Ahead, reply) })
+		serve := raw.Serve
+		if g.Ahead {
+			serve = raw.ServeAhead
+		}
+		all.Go(func() error { return serve(ctx, g.Name, g.AtOnce, reply) })
 	}
 	return part{
 		read: func() uint64 { return conn.Stats().Messages },

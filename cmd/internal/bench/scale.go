@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/axebus/axe/bus/busbench"
 	"github.com/axebus/axe/internal/pause"
 	"github.com/axebus/axe/subjects"
 )
@@ -74,7 +75,7 @@ func (f *filling) fill(ctx context.Context) (ms []Metric, err error) {
 		return nil, err
 	}
 	took := time.Since(f.begun)
-	v, err := f.conn.Volume(ctx)
+	v, err := busbench.VolumeOf(ctx, f.conn)
 	return []Metric{
 		count(
 			"runs",

@@ -13,6 +13,7 @@ import (
 
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/bus/busbench"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -33,7 +34,7 @@ type stand struct {
 	others  int
 	overAll int // workers that were ever hired
 	conn    *bus.Conn
-	raw     *bus.Raw
+	raw     *busbench.Exchange
 	stop    func() // of the watches
 
 	mu sync.Mutex
@@ -81,7 +82,7 @@ func set(ctx context.Context, cfg Config) (_ *stand, err error) {
 		return s, err
 	}
 	s.space = s.conn.Space()
-	if s.raw, err = s.conn.Raw(ctx, cfg.Replicas); err != nil {
+	if s.raw, err = busbench.NewExchange(ctx, s.conn, cfg.Replicas); err != nil {
 		return s, err
 	}
 	return s, s.watch(ctx)
@@ -90,7 +91,7 @@ func set(ctx context.Context, cfg Config) (_ *stand, err error) {
 // empty refuses a prefix that somebody has runs under: at the end all that is
 // there is removed.
 func (s *stand) empty(ctx context.Context) error {
-	v, err := s.conn.Volume(ctx)
+	v, err := busbench.VolumeOf(ctx, s.conn)
 	if errors.Is(err, bus.ErrNoStream) {
 		return nil
 	}
@@ -191,7 +192,7 @@ func (s *stand) clear(ctx context.Context) error {
 	s.stop()
 	if s.conn != nil {
 		if s.server == nil {
-			err = errors.Join(err, s.conn.Drop(context.WithoutCancel(ctx)))
+			err = errors.Join(err, busbench.Drop(context.WithoutCancel(ctx), s.conn))
 		}
 		s.conn.Close()
 	}
@@ -293,7 +294,7 @@ func (s *stand) begin(ctx context.Context, r subjects.Run, head subjects.Header)
 // meter is what was used and stored up to a moment.
 type meter struct {
 	server, workers usage
-	bus.Volume
+	busbench.Volume
 }
 
 func (s *stand) meter(ctx context.Context) (m meter, err error) {
@@ -311,7 +312,7 @@ func (s *stand) meter(ctx context.Context) (m meter, err error) {
 			return m, fmt.Errorf("the server: %w", err)
 		}
 	}
-	m.Volume, err = s.conn.Volume(ctx)
+	m.Volume, err = busbench.VolumeOf(ctx, s.conn)
 	return m, err
 }
 

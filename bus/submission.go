@@ -8,8 +8,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// QueuedSubmission reads a submission that no worker has taken over yet: the last one
-// that the filter matches. Its body is left out; ok is false if there is none.
+// QueuedSubmission reads the last matching submission that no worker has taken
+// yet, without its body; ok is false if there is none.
 func (c *Conn) QueuedSubmission(ctx context.Context, filter string) (m Stored, ok bool, err error) {
 	m, ok, err = c.last(ctx, c.cfg.Space.Name("SUBMIT"), filter)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {

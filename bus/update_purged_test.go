@@ -17,7 +17,7 @@ func TestAmendPurged(t *testing.T) {
 	if err := c.Update(t.Context(), subject, increment); err != nil {
 		t.Fatal(err)
 	}
-	s, err := c.js.Stream(t.Context(), c.known.Load().streams[0])
+	s, err := c.js.Stream(t.Context(), c.streams.Load().names[0])
 	if err != nil {
 		t.Fatal(err)
 	}

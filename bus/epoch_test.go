@@ -77,7 +77,7 @@ func TestUntouchedBeforeAReconnect(t *testing.T) {
 	dir := t.TempDir()
 	server := serveT(t, ServerConfig{Listen: "127.0.0.1:0", StoreDir: dir})
 	c := openT(t, Dial{URL: server.URL()}, true)
-	c.remark(t.Context())
+	c.startEpoch(t.Context())
 	feed := openFeedT(t, c, one)
 	untouched := func(n int) bool {
 		if _, err := c.Write(t.Context(), Message{Subject: fmt.Sprintf("axe.run.echo.T%d.r.call", n)}); err != nil {
@@ -101,7 +101,7 @@ func TestUntouchedBeforeAReconnect(t *testing.T) {
 	if untouched(2) {
 		t.Error("untouched, by a mark from before the server was restarted")
 	}
-	c.remark(t.Context())
+	c.startEpoch(t.Context())
 	if !untouched(3) {
 		t.Error("a message that was just stored is not untouched after another mark")
 	}

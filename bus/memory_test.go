@@ -42,7 +42,7 @@ func agentT(t *testing.T, name string) subjects.Agent {
 	return a
 }
 
-func appendT(t *testing.T, b *Bucket, agent subjects.Agent, values ...string) {
+func appendT(t *testing.T, b *Memory, agent subjects.Agent, values ...string) {
 	t.Helper()
 	for _, v := range values {
 		if err := b.Append(t.Context(), agent, []byte(v)); err != nil {
@@ -51,7 +51,7 @@ func appendT(t *testing.T, b *Bucket, agent subjects.Agent, values ...string) {
 	}
 }
 
-func wantValues(t *testing.T, b *Bucket, agent subjects.Agent, want ...string) {
+func wantValues(t *testing.T, b *Memory, agent subjects.Agent, want ...string) {
 	t.Helper()
 	values, err := b.Values(t.Context(), agent)
 	if err != nil {

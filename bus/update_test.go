@@ -89,7 +89,7 @@ func TestAmendWithoutAck(t *testing.T) {
 			t.Fatal(err)
 		}
 		configure := func(change func(*jetstream.StreamConfig)) {
-			s, err := c.js.Stream(t.Context(), c.known.Load().streams[0])
+			s, err := c.js.Stream(t.Context(), c.streams.Load().names[0])
 			if err != nil {
 				t.Fatal(err)
 			}

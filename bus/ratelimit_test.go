@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-func readT(t *testing.T, r *Register, want string) (rev uint64) {
+func readT(t *testing.T, r *RateLimit, want string) (rev uint64) {
 	t.Helper()
 	value, rev, err := r.Read(t.Context(), 0)
 	if err != nil || string(value) != want {
@@ -18,7 +18,7 @@ func readT(t *testing.T, r *Register, want string) (rev uint64) {
 	return rev
 }
 
-func swapT(t *testing.T, r *Register, was uint64, value string) (rev uint64) {
+func swapT(t *testing.T, r *RateLimit, was uint64, value string) (rev uint64) {
 	t.Helper()
 	rev, err := r.Swap(t.Context(), was, []byte(value))
 	if err != nil {
@@ -66,7 +66,7 @@ func TestRegisterLosesNothing(t *testing.T) {
 	readT(t, openT(t, Dial{Server: server}, false).RateLimit("sum"), strconv.Itoa(workers*times))
 }
 
-func addOne(t *testing.T, r *Register) {
+func addOne(t *testing.T, r *RateLimit) {
 	t.Helper()
 	must := uint64(0)
 	for {

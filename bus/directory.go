@@ -84,7 +84,7 @@ func (d *Directory) Watch(ctx context.Context, fn func(key string, value []byte)
 		if first && !began {
 			return fmt.Errorf("watch agents: %w", err)
 		}
-		if err := d.conn.waits.pause(ctx, watchAgain); err != nil {
+		if err := d.conn.inflight.pause(ctx, watchAgain); err != nil {
 			return err
 		}
 	}

@@ -1,0 +1,262 @@
+package bus
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// directGet is a direct get of the server (ADR-31).
+type directGet struct {
+	Seq       uint64   `json:"seq,omitzero"`
+	NextFor   string   `json:"next_by_subj,omitzero"`
+	Batch     int      `json:"batch,omitzero"`
+	MaxBytes  int      `json:"max_bytes,omitzero"`
+	MultiLast []string `json:"multi_last,omitempty"`
+}
+
+// pageAfter asks for one page of the messages after seq that a filter matches.
+func pageAfter(filter string, seq uint64) directGet {
+	return directGet{NextFor: filter, Seq: seq + 1, Batch: 1 << 16, MaxBytes: 16 << 20}
+}
+
+// pageEnd returns the sequence that the next page comes after; more is false if
+// there is no next page.
+func pageEnd(page []Stored) (seq uint64, more bool) {
+	if len(page) == 0 {
+		return 0, false
+	}
+	last := page[len(page)-1]
+	return last.Seq, last.Header.Get(headerNumPending) != "0"
+}
+
+// headerNumPending is the number of messages that an answer has left out.
+const headerNumPending = "Nats-Num-Pending"
+
+// filter is the first filter of the request.
+func (g directGet) filter() string {
+	if len(g.MultiLast) > 0 {
+		return g.MultiLast[0]
+	}
+	return g.NextFor
+}
+
+// get asks the stream of runs that holds what the request asks for.
+func (c *Conn) get(ctx context.Context, g directGet) ([]Stored, error) {
+	stream, err := c.streams.Load().streamOf(g.filter())
+	if err != nil {
+		return nil, err
+	}
+	return c.getFrom(ctx, stream, g)
+}
+
+// getFrom asks until there is an answer or ctx ends. A server that restarts
+// answers later.
+func (c *Conn) getFrom(ctx context.Context, stream string, g directGet) (ms []Stored, _ error) {
+	err := c.inflight.retry(ctx, func() (again bool, err error) {
+		ms, again, err = c.getOnce(ctx, stream, g)
+		return again, err
+	})
+	return ms, err
+}
+
+// getOnce asks once. Again is true if there was no answer and may be one later.
+func (c *Conn) getOnce(ctx context.Context, stream string, g directGet) (ms []Stored, again bool, err error) {
+	ms, err = c.reader.get(ctx, stream, g)
+	switch {
+	case !errors.Is(err, errNoAnswer):
+		return ms, false, err
+	case c.nc.IsClosed():
+		return nil, false, fmt.Errorf("read: %w", nats.ErrConnectionClosed)
+	}
+	return nil, true, err
+}
+
+// reader sends direct gets and collects their answers. One subscription takes
+// all answers, so that a read makes no subscription of its own.
+//
+// The client library's batch gets (orbit.go/jetstreamext: GetBatch and
+// GetLastMsgsFor) subscribe for each read and wait for the server to confirm
+// that. Measured here, one read costs 700 µs with them and 30 µs with a reader.
+type reader struct {
+	nc       *nats.Conn
+	inflight *inflight
+	// prefix of the JetStream API, with a dot at its end
+	api      string
+	inbox    string
+	next     atomic.Uint64
+	requests atomic.Uint64
+	messages atomic.Uint64
+
+	mu   sync.Mutex
+	open map[string]*answer // by the last token of the reply subject
+}
+
+// answer collects what the server sends for one request.
+type answer struct {
+	ms []Stored
+	// whole: an answer that was cut short is an error
+	whole bool
+	err   error
+	done  chan struct{}
+}
+
+// errNoAnswer is the error of a read that may be tried again.
+var errNoAnswer = errors.New("read: the server did not answer")
+
+func newReader(nc *nats.Conn, requests *inflight, api string) (*reader, error) {
+	r := &reader{nc: nc, inflight: requests, api: api, inbox: nc.NewInbox(), open: map[string]*answer{}}
+	sub, err := nc.Subscribe(r.inbox+".*", r.receive)
+	if err != nil {
+		return nil, fmt.Errorf("subscribe for reads: %w", err)
+	}
+	return r, sub.SetPendingLimits(-1, -1)
+}
+
+func (r *reader) get(ctx context.Context, stream string, g directGet) ([]Stored, error) {
+	body, err := json.Marshal(g)
+	if err != nil {
+		return nil, err
+	}
+	token := strconv.FormatUint(r.next.Add(1), 36)
+	r.requests.Add(1)
+	a := &answer{whole: len(g.MultiLast) > 0, done: make(chan struct{})}
+	r.mu.Lock()
+	r.open[token] = a
+	r.mu.Unlock()
+	defer func() {
+		r.mu.Lock()
+		delete(r.open, token)
+		r.mu.Unlock()
+	}()
+	waiting, done := r.inflight.begin(ctx)
+	defer done()
+	if err := r.nc.PublishRequest(r.api+"DIRECT.GET."+stream, r.inbox+"."+token, body); err != nil {
+		return nil, fmt.Errorf("%w: %w", errNoAnswer, err)
+	}
+	select {
+	case <-a.done:
+		return a.ms, a.err
+	case <-waiting.Done():
+	}
+	if ctx.Err() == nil {
+		return nil, errNoAnswer
+	}
+	return nil, fmt.Errorf("read: %w", context.Cause(ctx))
+}
+
+// receive takes the messages of all answers. The client library calls it for
+// one message at a time.
+func (r *reader) receive(m *nats.Msg) {
+	token := m.Subject[strings.LastIndexByte(m.Subject, '.')+1:]
+	r.mu.Lock()
+	a := r.open[token]
+	r.mu.Unlock()
+	if a == nil {
+		return
+	}
+	s := stored(m)
+	if s.Seq != 0 {
+		r.messages.Add(1)
+		a.ms = append(a.ms, s)
+		return
+	}
+	r.mu.Lock()
+	delete(r.open, token)
+	r.mu.Unlock()
+	a.end(m)
+}
+
+// end takes the message that closes an answer. An answer about several subjects
+// is useless if it was cut short: the missing part may hide messages.
+func (a *answer) end(m *nats.Msg) {
+	left, why := m.Header.Get(headerNumPending), m.Header.Get("Description")
+	switch status := m.Header.Get("Status"); {
+	case status == "204" && a.whole && left != "" && left != "0":
+		// The server ends an answer after 64 MiB.
+		a.err = ErrTooMany
+	case status == "404" && a.whole && why != "No Results":
+		// A message was removed during the read.
+		a.err = errNoAnswer
+	case status == "204", status == "404":
+		// The end of the batch, or nothing was found.
+	case status == "413":
+		a.err = ErrTooMany
+	case status == "503":
+		a.err = errNoAnswer
+	default:
+		a.err = fmt.Errorf("read: the server answered %s %s", status, why)
+	}
+	close(a.done)
+}
+
+// stored takes a message's place in the stream from the headers of a direct get
+// or of a republished copy.
+func stored(m *nats.Msg) Stored {
+	s := Stored{Subject: m.Header.Get(jetstream.SubjectHeader), Header: m.Header, Body: m.Data}
+	s.Seq, _ = strconv.ParseUint(m.Header.Get(jetstream.SequenceHeader), 10, 64)
+	s.Time, _ = time.Parse(time.RFC3339Nano, m.Header.Get(jetstream.TimeStampHeaer))
+	return s
+}
+
+// live converts a watched message. A republished message has its place in the
+// stream; an ephemeral message has its subject alone.
+func live(m *nats.Msg) Stored {
+	s := stored(m)
+	if s.Seq == 0 {
+		s.Subject = m.Subject
+	}
+	return s
+}
+
+// found is a stream leader's answer to STREAM.MSG.GET.
+type found struct {
+	Error   *jetstream.APIError `json:"error"`
+	Message struct {
+		Subject string    `json:"subject"`
+		Seq     uint64    `json:"seq"`
+		Time    time.Time `json:"time"`
+		Header  []byte    `json:"hdrs"`
+	} `json:"message"`
+}
+
+// last asks a stream's leader for the last message that a filter matches,
+// without its body; ok is false if there is none. The client library's own
+// request does not do: any replica may answer it if the stream allows direct
+// gets.
+func (c *Conn) last(ctx context.Context, stream, filter string) (s Stored, ok bool, err error) {
+	body, err := json.Marshal(map[string]string{"last_by_subj": filter})
+	if err != nil {
+		return s, false, err
+	}
+	f, err := ask(ctx, c, func(ctx context.Context) (f found, err error) {
+		m, err := c.nc.RequestWithContext(ctx, c.reader.api+"STREAM.MSG.GET."+stream, body)
+		if err == nil {
+			err = json.Unmarshal(m.Data, &f)
+		}
+		if err == nil && f.Error != nil {
+			err = f.Error
+		}
+		return f, err
+	})
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return s, false, nil
+	}
+	if err != nil {
+		return s, false, err
+	}
+	s = Stored{Subject: f.Message.Subject, Seq: f.Message.Seq, Time: f.Message.Time}
+	if len(f.Message.Header) > 0 {
+		s.Header, err = nats.DecodeHeadersMsg(f.Message.Header)
+	}
+	return s, err == nil, err
+}

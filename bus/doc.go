@@ -1,0 +1,30 @@
+// Package bus is the only package that knows NATS. It moves bytes: fenced
+// writes, reads of a run's messages, pulled deliveries and their leases, timers,
+// large bodies, small shared values, and the embedded server. The packages above
+// it decide what the bytes mean. Package subjects decides which subjects they
+// go to.
+//
+// # Invariant
+//
+// A write is either stored at the place in its subject's history that its
+// writer expected, or refused with a *ConflictError. The error names the
+// message in the way of the write. A retry after a lost acknowledgement changes
+// nothing: the fence refuses the second copy.
+//
+//	conn, err := bus.Open(ctx, bus.Config{Dial: bus.Dial{URL: "nats://127.0.0.1:4222"}})
+//	seq, err := conn.Write(ctx, bus.Message{Subject: run.Log(), Body: b, Fence: bus.After(run.Log(), last)})
+//
+// # Reads
+//
+// On a stream with replicas any replica answers a read, and it may lag. Only
+// LastSeq asks the stream's leader.
+//
+//	First           the first message of a subject
+//	LastPerSubject  the last message of each matching subject, as of one moment
+//	LastSeq         the sequence of the last matching message, from the leader
+//	ReadSince       all messages after a sequence, by scan or by subject
+//	ReadByScan      the same; costs what the stream holds since that sequence
+//	ReadBySubject   the same; costs what the filter matches, wherever it is
+//	ScanUntil       ReadByScan, repeated until a given message is read
+//	Scan            ReadByScan, page by page and over all partitions
+package bus

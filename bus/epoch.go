@@ -1,0 +1,60 @@
+package bus
+
+import (
+	"context"
+	"time"
+)
+
+// epoch is a time since which one server has kept the delivery counts of all
+// streams of runs, with this connection to it unbroken.
+type epoch struct {
+	// reconnects of the connection when the epoch began
+	reconnects uint64
+	// last sequence of each stream when the epoch began, by partition; nil
+	// if there is no epoch
+	last []uint64
+}
+
+// ProvablyFirst reports that no other worker can have received the message. It
+// is a first delivery, the server has kept its delivery counts since the message
+// was stored (one server, no reconnect), and half a lease has not passed.
+func (d *Delivery) ProvablyFirst() bool {
+	c := d.conn
+	e := c.epoch.Load()
+	if e == nil || d.Count != 1 || c.nc.Stats().Reconnects != e.reconnects {
+		return false
+	}
+	if time.Since(d.Time) > c.cfg.AckWait/2 || d.LeaseExpired() {
+		return false
+	}
+	p, ok := c.Space().PartitionIn(d.Subject)
+	return ok && p < len(e.last) && d.Seq > e.last[p]
+}
+
+// startEpoch begins an epoch if none has begun since the connection was made.
+// With a cluster or a leaf node there is no epoch: another server leads a
+// stream, or may lead one later.
+func (c *Conn) startEpoch(ctx context.Context) {
+	now := c.nc.Stats().Reconnects
+	if e := c.epoch.Load(); e != nil && e.reconnects == now {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.AckWait/4)
+	defer cancel()
+	e := &epoch{reconnects: now}
+	for _, name := range c.streams.Load().names {
+		s, err := c.js.Stream(ctx, name)
+		if err != nil {
+			return
+		}
+		info := s.CachedInfo()
+		if at := info.Cluster; at == nil || at.Name != "" || at.Leader != c.nc.ConnectedServerName() {
+			e.last = nil
+			break
+		}
+		e.last = append(e.last, info.State.LastSeq)
+	}
+	if c.nc.Stats().Reconnects == now {
+		c.epoch.Store(e)
+	}
+}

@@ -1,0 +1,128 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/axebus/axe/internal/pause"
+)
+
+// answerTimeout is the time after which a request counts as lost.
+const answerTimeout = 5 * time.Second
+
+// inflight holds the requests of a connection that have no answer yet. When the
+// connection breaks, their answers cannot come any more, so all of them end.
+// They may be made again as soon as there is another connection.
+type inflight struct {
+	mu   sync.Mutex
+	ends map[*context.CancelFunc]bool
+	// closed when there is a connection again
+	up chan struct{}
+}
+
+func newInflight() *inflight {
+	return &inflight{ends: map[*context.CancelFunc]bool{}, up: make(chan struct{})}
+}
+
+// begin makes the context of one request. It ends when the answer cannot come
+// any more. The caller calls done.
+func (f *inflight) begin(ctx context.Context) (_ context.Context, done func()) {
+	ctx, end := context.WithTimeout(ctx, answerTimeout)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.ends[&end] = true
+	return ctx, func() {
+		end()
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		delete(f.ends, &end)
+	}
+}
+
+// disconnected ends every request.
+func (f *inflight) disconnected() {
+	f.mu.Lock()
+	ends := f.ends
+	f.ends = map[*context.CancelFunc]bool{}
+	f.mu.Unlock()
+	for end := range ends {
+		(*end)()
+	}
+}
+
+// reconnected ends every pause.
+func (f *inflight) reconnected() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	close(f.up)
+	f.up = make(chan struct{})
+}
+
+// retry makes attempts until one is final, or until ctx ends. Between two
+// attempts it pauses for 50 ms at first, and for twice as long each time, up to
+// 2 s. A new connection ends a pause.
+func (f *inflight) retry(ctx context.Context, attempt func() (again bool, err error)) error {
+	for delay := 50 * time.Millisecond; ; delay = min(2*delay, 2*time.Second) {
+		again, err := attempt()
+		if !again {
+			return err
+		}
+		if cause := f.pause(ctx, delay); cause != nil {
+			return fmt.Errorf("%w: %w", err, cause)
+		}
+	}
+}
+
+// pause waits for d. A new connection ends it early. The error is the cause of
+// ctx's end.
+func (f *inflight) pause(ctx context.Context, d time.Duration) error {
+	f.mu.Lock()
+	up := f.up
+	f.mu.Unlock()
+	return pause.AtMost(ctx, d, up)
+}
+
+// ask makes a request that may be made twice, again and again while its answer
+// is lost, until ctx ends. It makes one attempt only while the connection has
+// not seen the streams: until then an answer may never come.
+func ask[T any](ctx context.Context, c *Conn, do func(context.Context) (T, error)) (v T, _ error) {
+	err := c.inflight.retry(ctx, func() (again bool, err error) {
+		v, err = askOnce(ctx, c, do)
+		return err != nil && ctx.Err() == nil && c.provisioned() && Lost(err), err
+	})
+	return v, err
+}
+
+func askOnce[T any](ctx context.Context, c *Conn, do func(context.Context) (T, error)) (T, error) {
+	ctx, done := c.inflight.begin(ctx)
+	defer done()
+	return do(ctx)
+}
+
+// Lost reports whether a request to JetStream got no answer, or an answer that
+// will differ in a moment: the server went away, or the stream has no leader.
+func Lost(err error) bool {
+	if api, ok := errors.AsType[*jetstream.APIError](err); ok {
+		return api.Code == http.StatusServiceUnavailable
+	}
+	// The library watches a bucket with its older half.
+	if api, ok := errors.AsType[*nats.APIError](err); ok {
+		return api.Code == http.StatusServiceUnavailable
+	}
+	for _, e := range []error{
+		context.DeadlineExceeded, context.Canceled,
+		nats.ErrTimeout, nats.ErrNoResponders, nats.ErrReconnectBufExceeded, nats.ErrDisconnected,
+	} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,75 @@
+package bus
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/axebus/axe/internal/pause"
+)
+
+// RateLimit is one small value that all workers change by compare-and-set: the
+// use of one provider account. It is a key of a key-value bucket. A RateLimit is
+// safe for concurrent use.
+type RateLimit struct {
+	*bucket
+	key string
+}
+
+// RateLimit is the value under a key of letters, digits, - and _. It makes no
+// request yet.
+func (c *Conn) RateLimit(key string) *RateLimit {
+	return &RateLimit{c.bucket("LIMITS", "What may be asked of providers, of all workers together"), key}
+}
+
+// String names the bucket and the key as the nats CLI does.
+func (r *RateLimit) String() string { return r.bucket.String() + ", key " + r.key }
+
+// Read returns the value and its revision, 0 if there is none. It tries until
+// ctx ends. A replica may lag: after a write was refused, pass the revision in
+// its way as minSeq, and the answer is that revision or a later one.
+func (r *RateLimit) Read(ctx context.Context, minSeq uint64) (value []byte, rev uint64, err error) {
+	err = r.do(ctx, func(jetstream.Stream) (again bool, _ error) {
+		for range maxLagPolls {
+			ms, again, err := r.get(ctx, directGet{MultiLast: []string{r.subject(r.key)}})
+			if err != nil {
+				return again, err
+			}
+			if len(ms) > 0 {
+				value, rev = ms[0].Body, ms[0].Seq
+			}
+			if rev >= minSeq {
+				return false, nil
+			}
+			if err := pause.For(ctx, lagPoll); err != nil {
+				return false, err
+			}
+		}
+		return false, fmt.Errorf("revision %d is missing", minSeq)
+	})
+	return value, rev, err
+}
+
+// maxLagPolls times lagPoll is 5 s. A message that is missing for longer may
+// have been removed.
+const maxLagPolls = 500
+
+// Swap stores a value in place of the one at revision was, 0 for none. It tries
+// until ctx ends. The error wraps a *ConflictError if there is another revision.
+// That may be this value, if an acknowledgement was lost.
+func (r *RateLimit) Swap(ctx context.Context, was uint64, value []byte) (rev uint64, err error) {
+	return r.swap(ctx, r.key, was, value)
+}
+
+// Watch calls fn, one value at a time, for the present value and each later one,
+// until ctx ends.
+func (r *RateLimit) Watch(ctx context.Context, fn func(value []byte, rev uint64)) error {
+	if _, _, err := r.open(ctx); err != nil {
+		return fmt.Errorf("watch %s: %w", r, err)
+	}
+	cfg := jetstream.OrderedConsumerConfig{
+		FilterSubjects: []string{r.subject(r.key)}, DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy,
+	}
+	return r.conn.consume(ctx, r.streamName(), cfg, func(m Stored) { fn(m.Body, m.Seq) }, func() {})
+}

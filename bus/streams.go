@@ -1,0 +1,135 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/axebus/axe/subjects"
+)
+
+// streams is what a connection knows of the streams of runs.
+type streams struct {
+	space    subjects.Space // spread as the streams are
+	names    []string       // by partition
+	replicas int            // 0: not known yet
+	maxAge   time.Duration
+}
+
+func newStreams(space subjects.Space) *streams {
+	s := &streams{space: space}
+	for p := range space.Partitions() {
+		s.names = append(s.names, space.Stream(p).Name)
+	}
+	return s
+}
+
+// Space is the subjects that the connection works under. Once the streams are
+// known (Provision, Provisioned), it is spread over their partitions.
+func (c *Conn) Space() subjects.Space { return c.streams.Load().space }
+
+// Replicas is the number of replicas of the streams of runs, 0 before it is
+// known.
+func (c *Conn) Replicas() int { return c.streams.Load().replicas }
+
+// MaxAge is the time for which the streams of runs keep a message. It is 0 if
+// they keep messages for ever, and before it is known.
+func (c *Conn) MaxAge() time.Duration { return c.streams.Load().maxAge }
+
+func (c *Conn) provisioned() bool { return c.Replicas() > 0 }
+
+// Provisioned learns how many streams of runs there are. The error is
+// ErrNoStream if there are none.
+func (c *Conn) Provisioned(ctx context.Context) error {
+	first, err := c.firstStream(ctx)
+	if err != nil {
+		return err
+	}
+	return c.learn(first)
+}
+
+// firstStream returns the configuration of the first stream of runs, which says
+// how many there are.
+func (c *Conn) firstStream(ctx context.Context) (jetstream.StreamConfig, error) {
+	name := c.cfg.Space.Stream(0).Name
+	s, err := ask(ctx, c, func(ctx context.Context) (jetstream.Stream, error) { return c.js.Stream(ctx, name) })
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return jetstream.StreamConfig{}, ErrNoStream
+	}
+	if err != nil {
+		return jetstream.StreamConfig{}, wrapStream(name, err)
+	}
+	return s.CachedInfo().Config, nil
+}
+
+// learn notes the number, the replicas and the age of the streams of runs.
+func (c *Conn) learn(first jetstream.StreamConfig) error {
+	n, err := partitions(first)
+	if err != nil {
+		return err
+	}
+	s := newStreams(c.cfg.Space.Spread(n))
+	s.replicas, s.maxAge = max(1, first.Replicas), first.MaxAge
+	c.streams.Store(s)
+	return nil
+}
+
+// metaPartitions is the key of the first stream's metadata that holds the number
+// of partitions.
+const metaPartitions = "axe-partitions"
+
+// MostPartitions is the largest number of partitions.
+const MostPartitions = 64
+
+// partitions is the number of streams of runs.
+func partitions(first jetstream.StreamConfig) (int, error) {
+	text, ok := first.Metadata[metaPartitions]
+	if !ok {
+		return 1, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > MostPartitions {
+		return 0, fmt.Errorf("stream %s: metadata %s must be 1 to %d, got %q",
+			first.Name, metaPartitions, MostPartitions, text)
+	}
+	return n, nil
+}
+
+// streamOf returns the stream that holds the messages of a filter. A filter for
+// all partitions is an error: only Scan reads several streams.
+func (s *streams) streamOf(filter string) (string, error) {
+	p, ok := s.space.PartitionIn(filter)
+	if !ok {
+		return "", fmt.Errorf("filter %s must be of one partition", filter)
+	}
+	return s.names[p], nil
+}
+
+// streamsOf returns all streams that hold messages of a filter.
+func (s *streams) streamsOf(filter string) []string {
+	if p, ok := s.space.PartitionIn(filter); ok {
+		return s.names[p : p+1]
+	}
+	return s.names
+}
+
+// Bounds are the first and the last sequence of a stream of runs. Messages
+// before the first one have been removed.
+type Bounds struct{ First, Last uint64 }
+
+// Bounds returns the bounds of the streams of runs, by partition.
+func (c *Conn) Bounds(ctx context.Context) (all []Bounds, err error) {
+	for _, name := range c.streams.Load().names {
+		s, err := c.js.Stream(ctx, name)
+		if err != nil {
+			return nil, wrapStream(name, err)
+		}
+		state := s.CachedInfo().State
+		all = append(all, Bounds{state.FirstSeq, state.LastSeq})
+	}
+	return all, nil
+}
