@@ -7,14 +7,13 @@ import (
 	"slices"
 )
 
-// NewToolCall makes a ToolCall from the arguments as a model wrote them.
-// Arguments that are no JSON object give a call without arguments; whoever
-// executes it reports what is missing. An argument that is null was not given:
-// models write it for the optional ones.
+// NewToolCall makes a ToolCall from the arguments as a model wrote them. If
+// they are not a JSON object, the call has no arguments, and the tool reports
+// the missing ones. Null stands for a missing argument: models write it for
+// optional arguments.
 func NewToolCall(id, name string, raw []byte) ToolCall {
 	c := ToolCall{ID: id, Name: name, Arguments: map[string]string{}}
-	// Invalid UTF-8 would not survive being stored as a string. ToValidUTF8
-	// also copies.
+	// A JSON string cannot store invalid UTF-8. ToValidUTF8 also copies.
 	raw = bytes.ToValidUTF8(raw, []byte("\uFFFD"))
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(raw, &fields) != nil || fields == nil {
@@ -29,8 +28,8 @@ func NewToolCall(id, name string, raw []byte) ToolCall {
 	return c
 }
 
-// RawArguments is the arguments object to echo back to a model: never empty,
-// "{}" at the least.
+// RawArguments returns the arguments object to send back to a model. It is "{}"
+// for a call without arguments.
 func (c ToolCall) RawArguments() json.RawMessage {
 	if len(c.Raw) > 0 {
 		return c.Raw
@@ -45,10 +44,10 @@ func (c ToolCall) RawArguments() json.RawMessage {
 	return raw
 }
 
-// stored is a ToolCall at rest. Arguments are a string, as OpenAI writes them:
-// a JSON object inside JSON would be compacted and escaped on the way, and
-// history is echoed byte for byte.
-type stored struct {
+// storedCall is the stored form of a ToolCall. Arguments are a string, as
+// OpenAI writes them. As a nested JSON object they would be compacted and
+// escaped, and later requests have to repeat them byte for byte.
+type storedCall struct {
 	ID        string `json:"id"`
 	Name      string `json:"name"`
 	Arguments string `json:"arguments"`
@@ -56,7 +55,7 @@ type stored struct {
 
 // UnmarshalJSON restores Arguments from the stored text.
 func (c *ToolCall) UnmarshalJSON(b []byte) error {
-	var w stored
+	var w storedCall
 	if err := json.Unmarshal(b, &w); err != nil {
 		return err
 	}
@@ -66,18 +65,18 @@ func (c *ToolCall) UnmarshalJSON(b []byte) error {
 
 // MarshalJSON stores the arguments as the model wrote them.
 func (c ToolCall) MarshalJSON() ([]byte, error) {
-	return json.Marshal(stored{c.ID, c.Name, string(c.RawArguments())})
+	return json.Marshal(storedCall{c.ID, c.Name, string(c.RawArguments())})
 }
 
-// Required lists a tool's required parameters, sorted: definitions stay the
-// same byte for byte from turn to turn, which prompt caches depend on.
+// Required returns a tool's required parameters, sorted. Prompt caches need
+// definitions that are the same bytes in every turn.
 func (t Tool) Required() []string {
 	names := slices.Sorted(maps.Keys(t.Parameters))
 	return slices.DeleteFunc(names, func(n string) bool { return !t.Parameters[n].Required })
 }
 
-// argument is a JSON value as a string: a string's own text, anything else its
-// JSON text.
+// argument returns a JSON value as a string: a JSON string's own text, or the
+// JSON text of another value.
 func argument(v json.RawMessage) string {
 	var s string
 	if len(v) > 0 && v[0] == '"' && json.Unmarshal(v, &s) == nil {

@@ -85,8 +85,8 @@ func TestToolCallRefusesOtherJSON(t *testing.T) {
 	}
 }
 
-// TestToolCallIsStoredLosslessly: whatever object a model writes, however it is
-// indented, comes back from the record byte for byte, inside other JSON too.
+// Storing a call keeps its arguments byte for byte, with any indentation, also
+// inside other JSON.
 func TestToolCallIsStoredLosslessly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		raw, err := json.Marshal(rapid.MapOf(rapid.String(), value(3)).Draw(t, "arguments"))
@@ -120,7 +120,7 @@ func TestToolCallIsStoredLosslessly(t *testing.T) {
 	})
 }
 
-// value draws any JSON value, as deep as depth.
+// value draws a JSON value with at most depth levels.
 func value(depth int) *rapid.Generator[any] {
 	return rapid.Custom(func(t *rapid.T) any {
 		kind := rapid.IntRange(0, 6).Draw(t, "kind")
@@ -146,7 +146,9 @@ func value(depth int) *rapid.Generator[any] {
 }
 
 func FuzzToolCall(f *testing.F) {
-	for _, seed := range []string{`{"agent":"a","task":"b"}`, `{"n":1e400,"o":{"a":[null]}}`, "{\"\xff\":\"\xfe\"}", `null`, ``, `[`} {
+	for _, seed := range []string{
+		`{"agent":"a","task":"b"}`, `{"n":1e400,"o":{"a":[null]}}`, "{\"\xff\":\"\xfe\"}", `null`, ``, `[`,
+	} {
 		f.Add("id", "name", []byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, id, name string, raw []byte) {
@@ -155,7 +157,7 @@ func FuzzToolCall(f *testing.F) {
 		}
 		c := NewToolCall(id, name, raw)
 		if !json.Valid(c.RawArguments()) {
-			t.Fatalf("echo is no JSON: %q", c.RawArguments())
+			t.Fatalf("the arguments are not JSON: %q", c.RawArguments())
 		}
 		stored, err := json.Marshal(c)
 		if err != nil {

@@ -1,38 +1,45 @@
 package provider
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"time"
 )
 
-// Category says what kind of failure an Error is. The set is closed: exit codes
-// and outcomes build on it.
+// Category is the class of an Error. The set is closed, because exit codes and
+// outcomes depend on it.
 type Category string
 
 // The categories of failure.
 const (
-	// no key, or one that is refused
-	Auth      Category = "auth"
-	RateLimit Category = "rate_limit" // too many requests
-	Timeout   Category = "timeout"    // no complete answer in time
-	// the provider says that it is too busy
+	// Auth means that the key is missing or refused.
+	Auth Category = "auth"
+	// RateLimit means that the account has sent too many requests.
+	RateLimit Category = "rate_limit"
+	// Timeout means that no complete answer came in time.
+	Timeout Category = "timeout"
+	// Overloaded means that the provider is too busy.
 	Overloaded Category = "overloaded"
-	// the request is wrong: model, size, format
+	// BadRequest means that the request has a wrong model, size or format.
 	BadRequest Category = "bad_request"
-	// the provider failed, answered nonsense, or cannot be reached
+	// Server means that the provider failed, sent a malformed answer, or
+	// cannot be reached.
 	Server Category = "server"
 )
 
-// Error is a failed Send. Message is the provider's own text where there was
-// one.
+// Error is a failed Send.
 type Error struct {
 	Category Category
-	// HTTP status, 0 if there was none
-	Status  int
-	Message string // one line, no secrets
-	// what the provider asked for, 0 if nothing
+	// Status is the HTTP status, or 0 without a response.
+	Status int
+	// Message is one line without secrets. It is the provider's own text if
+	// the response had one.
+	Message string
+	// RetryAfter is the pause that the provider asked for, or 0.
 	RetryAfter time.Duration
-	Err        error // the cause, if any
+	// Err is the cause, or nil.
+	Err error
 }
 
 // Error returns the category, the status if there is one, and the message.
@@ -45,3 +52,17 @@ func (e *Error) Error() string {
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
+
+// ContextError returns the error of a Send after the end of its context. For a
+// passed deadline it is a Timeout. For a cancellation, which is the caller's
+// own decision, it is not an *Error, but wraps context.Canceled and the cause.
+func ContextError(ctx context.Context) error {
+	err := ctx.Err()
+	if cause := context.Cause(ctx); !errors.Is(cause, err) {
+		err = fmt.Errorf("%w: %w", err, cause)
+	}
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return fmt.Errorf("asking the model: %w", err)
+	}
+	return &Error{Category: Timeout, Message: "no complete answer in time", Err: err}
+}

@@ -8,11 +8,8 @@ import (
 )
 
 func ExampleNewToolCall() {
-	c := provider.NewToolCall(
-		"call_1",
-		"call_agent",
-		[]byte(`{"agent": "reviewer", "task": "look at PR 12", "lines": [1, 2]}`),
-	)
+	arguments := []byte(`{"agent": "reviewer", "task": "look at PR 12", "lines": [1, 2]}`)
+	c := provider.NewToolCall("call_1", "call_agent", arguments)
 	fmt.Println(c.Arguments["agent"], c.Arguments["lines"])
 	fmt.Println(string(c.RawArguments()))
 	// Output:

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// SplitModel takes a model's full name apart, provider/model, at the first
-// slash: the model's own name may have more of them. The texts of its errors
-// are axe's.
+// SplitModel splits a model's full name, provider/model, at the first slash.
+// The model's own name may contain slashes. The texts of the errors are those
+// of the axe specification.
 func SplitModel(full string) (vendor, name string, err error) {
 	vendor, name, ok := strings.Cut(full, "/")
 	switch {

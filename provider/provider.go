@@ -1,10 +1,10 @@
-// Package provider is the vocabulary between an agent's loop and a language
-// model: messages, tools, requests, responses, and errors with a category. It
-// knows no wire format and imports no net/http; the formats live in the
-// packages below it, and every one of them passes the suite in providertest.
+// Package provider defines the terms between a worker and a language model:
+// messages, tools, requests, responses, and errors with a category. It knows no
+// wire format and does not import net/http. The packages below it have the
+// formats, and each of them passes the suite in providertest.
 //
-// A Response holds either text or tool calls (or both); len(ToolCalls) > 0 is
-// what makes a turn a tool turn, never StopReason, which is informational.
+// A Response holds text, tool calls, or both. A turn is a tool turn if
+// len(ToolCalls) > 0. StopReason does not decide that; it is informational.
 package provider
 
 import (
@@ -12,41 +12,42 @@ import (
 	"encoding/json"
 )
 
-// Provider sends one request to a model and returns its complete answer. Send
-// is safe for concurrent use and returns an *Error for everything that the
-// model or the way to it did wrong. It returns promptly when ctx ends: with a
-// Timeout if a deadline passed, with an error that is context.Canceled, and no
-// *Error, if the caller cancelled.
+// Provider sends one request to a model and returns the complete answer. Send
+// is safe for concurrent use. It returns an *Error for each failure of the
+// model or of the connection to it.
+//
+// Send returns promptly when ctx ends, with the error of ContextError.
 type Provider interface {
 	Send(ctx context.Context, req *Request) (*Response, error)
 }
 
-// Role says who speaks in a Message.
+// Role names the speaker of a Message.
 type Role string
 
-// The roles of a conversation. System text is not a message: it is
-// Request.System.
+// The roles of a conversation. System text has no role: it is Request.System.
 const (
 	User      Role = "user"
 	Assistant Role = "assistant"
 	ToolRole  Role = "tool"
 )
 
-// Request is one send to a model.
+// Request is one request to a model.
 type Request struct {
-	Model    string    `json:"model"` // without the provider's name
+	// Model is the model's name without the provider's.
+	Model    string    `json:"model"`
 	System   string    `json:"system,omitzero"`
 	Messages []Message `json:"messages"`
-	// none: no tools are sent at all
+	// Tools is left out of the request if it is empty.
 	Tools []Tool `json:"tools,omitempty"`
-	// nil: the provider's own default
+	// Temperature is the provider's default if it is nil.
 	Temperature *float64 `json:"temperature,omitzero"`
-	// 0: the provider's own default
+	// MaxTokens bounds the answer. 0 stands for the provider's default.
 	MaxTokens int `json:"max_tokens,omitzero"`
 }
 
 // Message is one entry of a conversation. An Assistant message may carry
-// ToolCalls; a ToolRole message carries ToolResults and its Content is ignored.
+// ToolCalls. A ToolRole message carries ToolResults, and providers ignore its
+// Content.
 type Message struct {
 	Role        Role         `json:"role"`
 	Content     string       `json:"content,omitzero"`
@@ -56,8 +57,9 @@ type Message struct {
 
 // Response is a model's complete answer.
 type Response struct {
-	Content    string     `json:"content,omitzero"`
-	Model      string     `json:"model,omitzero"` // as the provider reported it
+	Content string `json:"content,omitzero"`
+	// Model is the name that the provider reported.
+	Model      string     `json:"model,omitzero"`
 	ToolCalls  []ToolCall `json:"tool_calls,omitempty"`
 	StopReason string     `json:"stop_reason,omitzero"`
 	Usage
@@ -67,7 +69,7 @@ type Response struct {
 type Usage struct {
 	InputTokens  int `json:"input_tokens"`
 	OutputTokens int `json:"output_tokens"`
-	// the part of InputTokens read from a prompt cache
+	// CachedTokens is the part of InputTokens read from a prompt cache.
 	CachedTokens int `json:"cached_tokens,omitzero"`
 }
 
@@ -83,28 +85,29 @@ type Tool struct {
 	Parameters  map[string]ToolParameter `json:"parameters"`
 }
 
-// ToolParameter describes one argument of a tool; Type is a JSON Schema type.
+// ToolParameter describes one argument of a tool.
 type ToolParameter struct {
+	// Type is a JSON Schema type.
 	Type        string `json:"type"`
 	Description string `json:"description"`
 	Required    bool   `json:"required,omitzero"`
 
-	// Schema holds further keywords of JSON Schema, as one object: what the
-	// elements of an array are, say.
+	// Schema holds further keywords of JSON Schema as one object, for
+	// example the items of an array.
 	Schema json.RawMessage `json:"schema,omitempty"`
 }
 
-// ToolCall is one invocation that a model asked for.
-//
-// Raw is the arguments object exactly as the model wrote it, so that history is
-// echoed back byte for byte; Arguments is the same with every value as a string
-// (strings as they are, everything else as its JSON text, null left out).
-// Arguments is empty when the model wrote something that is no JSON object.
+// ToolCall is one call of a tool that a model asked for.
 type ToolCall struct {
-	ID        string            `json:"id"`
-	Name      string            `json:"name"`
+	ID   string `json:"id"`
+	Name string `json:"name"`
+	// Arguments has every argument as a string. A JSON string stands for
+	// itself, another value for its JSON text, and null is left out.
+	// Arguments is empty if the model did not write a JSON object.
 	Arguments map[string]string `json:"-"`
-	Raw       json.RawMessage   `json:"-"`
+	// Raw is the arguments object exactly as the model wrote it, so that
+	// later requests repeat it byte for byte.
+	Raw json.RawMessage `json:"-"`
 }
 
 // ToolResult answers the ToolCall with the same id.

@@ -13,7 +13,7 @@ func TestRequired(t *testing.T) {
 	tool := Tool{Parameters: map[string]ToolParameter{
 		"task": {Required: true}, "context": {}, "agent": {Required: true}, "zone": {Required: true},
 	}}
-	// maps are walked in another order each time
+	// Go ranges over a map in another order each time.
 	for range 20 {
 		if diff := cmp.Diff([]string{"agent", "task", "zone"}, tool.Required()); diff != "" {
 			t.Fatalf("(-want +got):\n%s", diff)
@@ -25,23 +25,16 @@ func TestRequired(t *testing.T) {
 }
 
 func TestUsageAdd(t *testing.T) {
-	got := Usage{
-		InputTokens:  10,
-		OutputTokens: 2,
-		CachedTokens: 5,
-	}.Add(
-		Usage{InputTokens: 1, OutputTokens: 1, CachedTokens: 1},
-	)
+	one := Usage{InputTokens: 10, OutputTokens: 2, CachedTokens: 5}
+	got := one.Add(Usage{InputTokens: 1, OutputTokens: 1, CachedTokens: 1})
 	if want := (Usage{InputTokens: 11, OutputTokens: 3, CachedTokens: 6}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
 
 func TestError(t *testing.T) {
-	err := fmt.Errorf(
-		"turn 1: %w",
-		&Error{Category: Server, Status: 502, Message: "bad gateway", Err: io.ErrUnexpectedEOF},
-	)
+	cause := &Error{Category: Server, Status: 502, Message: "bad gateway", Err: io.ErrUnexpectedEOF}
+	err := fmt.Errorf("turn 1: %w", cause)
 	if got, want := err.Error(), "turn 1: server (HTTP 502): bad gateway"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

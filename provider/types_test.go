@@ -7,8 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The types of axe's M5 specification, 3.1: this does not compile if a field is
-// missing or of another type.
+// These are the types of axe's M5 specification, 3.1. The declaration does not
+// compile if a field is missing or has another type.
 var (
 	// req 1.1
 	_ = Tool{Name: string(""), Description: string(""), Parameters: map[string]ToolParameter(nil)}
@@ -27,7 +27,7 @@ var (
 	_ = [...]int{Response{}.InputTokens, Response{}.OutputTokens, Request{}.MaxTokens}
 )
 
-// The tests below are those that the specification names in 7.2.
+// The specification names the tests below in 7.2.
 
 func TestTool_ZeroValue(t *testing.T) {
 	t.Run("req 1.1", func(t *testing.T) {
@@ -62,9 +62,8 @@ func TestRequest_NilTools_BackwardsCompatible(t *testing.T) {
 	const want = `{"model":"m","messages":[{"role":"user","content":"Hello?"}]}`
 	for name, tools := range map[string][]Tool{"req 1.5, 1.8 nil": nil, "req 1.5, 1.8 empty": {}} {
 		t.Run(name, func(t *testing.T) {
-			got, err := json.Marshal(
-				Request{Model: "m", Messages: []Message{{Role: "user", Content: "Hello?"}}, Tools: tools},
-			)
+			messages := []Message{{Role: "user", Content: "Hello?"}}
+			got, err := json.Marshal(Request{Model: "m", Messages: messages, Tools: tools})
 			if err != nil || string(got) != want {
 				t.Errorf("got %s, %v; want %s", got, err, want)
 			}
@@ -92,11 +91,8 @@ func TestMessage_ToolCallsField(t *testing.T) {
 		NewToolCall("1", "call_agent", []byte(`{"agent":"a","n":1}`)),
 		NewToolCall("2", "now", nil),
 	}})
-	keeps(
-		t,
-		"req 1.7 tool calls and text",
-		Message{Role: "assistant", Content: "I ask.", ToolCalls: []ToolCall{NewToolCall("1", "now", []byte(`{}`))}},
-	)
+	calls := []ToolCall{NewToolCall("1", "now", []byte(`{}`))}
+	keeps(t, "req 1.7 tool calls and text", Message{Role: "assistant", Content: "I ask.", ToolCalls: calls})
 }
 
 func TestMessage_ToolResultsField(t *testing.T) {
@@ -109,7 +105,7 @@ func TestMessage_ToolResultsField(t *testing.T) {
 	}
 }
 
-// keeps: a message is stored with all that it holds.
+// keeps fails the test unless storing a message keeps all of it.
 func keeps(t *testing.T, requirement string, m Message) {
 	t.Helper()
 	t.Run(requirement, func(t *testing.T) {
@@ -121,8 +117,7 @@ func keeps(t *testing.T, requirement string, m Message) {
 		if err := json.Unmarshal(stored, &back); err != nil {
 			t.Fatal(err)
 		}
-		// What a call without arguments is stored as is an empty
-		// object.
+		// The arguments of a call without arguments are stored as {}.
 		for i, c := range m.ToolCalls {
 			m.ToolCalls[i].Raw = c.RawArguments()
 		}

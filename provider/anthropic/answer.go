@@ -30,21 +30,21 @@ type usage struct {
 	CacheCreate int `json:"cache_creation_input_tokens"`
 }
 
-// Check implements wire.Answer. An empty list of blocks is a legal answer, no
-// list is not.
+// Check implements wire.Answer. An answer may have an empty list of blocks. An
+// answer without a list is malformed.
 func (a *answer) Check() error {
 	if a.Content == nil {
 		return errors.New("no content")
 	}
 	for _, b := range a.Content {
 		if b.Type == "tool_use" && (b.ID == "" || b.Name == "") {
-			return errors.New("a tool_use without id or name")
+			return errors.New("a tool_use without an id or a name")
 		}
 	}
 	return nil
 }
 
-// response: blocks of other types, thinking for example, are left out.
+// response leaves out blocks of other types, for example thinking.
 func (a *answer) response() *provider.Response {
 	r := &provider.Response{Model: a.Model, StopReason: a.StopReason, Usage: provider.Usage{
 		InputTokens:  a.Usage.Input + a.Usage.CacheRead + a.Usage.CacheCreate,

@@ -1,7 +1,8 @@
 // Package anthropic speaks Anthropic's Messages API: POST {base}/v1/messages.
 //
 //	c := anthropic.New(anthropic.Config{Key: os.Getenv("ANTHROPIC_API_KEY")})
-//	resp, err := c.Send(ctx, &provider.Request{Model: "claude-sonnet-4-5", Messages: messages})
+//	req := &provider.Request{Model: "claude-sonnet-4-5", Messages: messages}
+//	resp, err := c.Send(ctx, req)
 package anthropic
 
 import (
@@ -19,11 +20,14 @@ const (
 	version     = "2023-06-01"
 )
 
-// Config says where the API is and how to get in.
+// Config has the address of the API and the key.
 type Config struct {
-	Key     string       // required: ANTHROPIC_API_KEY
-	BaseURL string       // empty: https://api.anthropic.com
-	HTTP    *http.Client // nil: a client of its own
+	// Key is required.
+	Key string
+	// BaseURL is https://api.anthropic.com by default.
+	BaseURL string
+	// HTTP is a new client by default.
+	HTTP *http.Client
 }
 
 // Client implements provider.Provider. It is safe for concurrent use.
@@ -31,7 +35,7 @@ type Client struct {
 	endpoint *wire.Endpoint
 }
 
-// New makes a Client. What is wrong with cfg is reported by Send.
+// New makes a Client. Send returns the errors in cfg.
 func New(cfg Config) *Client {
 	key := strings.TrimSpace(cfg.Key)
 	return &Client{endpoint: wire.New(wire.Config{

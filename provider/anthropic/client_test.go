@@ -32,24 +32,24 @@ func TestConformance(t *testing.T) { providertest.Run(t, subject()) }
 
 func FuzzAnswer(f *testing.F) { providertest.Fuzz(f, subject()) }
 
-// The API refuses blocks of nothing but white space, which its models write
-// before tool calls, and messages without any block.
-func TestNothingSaidIsNotSent(t *testing.T) {
+// The API refuses blocks of white space, which its models write before tool
+// calls. It also refuses messages without a block.
+func TestBlankTextIsNotSent(t *testing.T) {
 	const want = `{"model":"m","max_tokens":4096,"messages":[` +
 		`{"role":"assistant","content":[{"type":"tool_use","id":"1","name":"now","input":{}}]},` +
 		`{"role":"user","content":"Go on."}]}` + "\n"
-	tape := &providertest.Tape{Status: http.StatusOK, Answer: `{"content":[]}`}
-	c := anthropic.New(anthropic.Config{Key: key, HTTP: &http.Client{Transport: tape}})
+	recorder := &providertest.Recorder{Status: http.StatusOK, Answer: `{"content":[]}`}
+	c := anthropic.New(anthropic.Config{Key: key, HTTP: &http.Client{Transport: recorder}})
 	_, err := c.Send(t.Context(), &provider.Request{Model: "m", Messages: []provider.Message{
 		{Role: provider.Assistant, Content: "\n\n", ToolCalls: []provider.ToolCall{{ID: "1", Name: "now"}}},
-		{Role: provider.ToolRole, Content: "results are all that counts"},
+		{Role: provider.ToolRole, Content: "ignored beside results"},
 		{Role: provider.Assistant, Content: ""},
 		{Role: provider.User, Content: "Go on."},
 	}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(want, tape.Sent); diff != "" {
+	if diff := cmp.Diff(want, recorder.Sent); diff != "" {
 		t.Errorf("sent (-want +got):\n%s", diff)
 	}
 }

@@ -9,7 +9,8 @@ import (
 	"github.com/axebus/axe/provider/internal/wire"
 )
 
-// defaultMaxTokens stands in for Request.MaxTokens, which this API insists on.
+// defaultMaxTokens replaces a Request.MaxTokens of 0, because this API requires
+// a limit.
 const defaultMaxTokens = 4096
 
 type request struct {
@@ -23,7 +24,7 @@ type request struct {
 
 type message struct {
 	Role provider.Role `json:"role"`
-	// a string or a list of blocks
+	// Content is a string or a list of blocks.
 	Content any `json:"content"`
 }
 
@@ -71,7 +72,8 @@ func newRequest(req *provider.Request) request {
 	return r
 }
 
-// roleOf: tool results are the user's words here.
+// roleOf returns the role of a message. This API sends tool results as the
+// user.
 func roleOf(m provider.Message) provider.Role {
 	if m.Role == provider.ToolRole {
 		return provider.User
@@ -79,26 +81,24 @@ func roleOf(m provider.Message) provider.Role {
 	return m.Role
 }
 
-// contentOf is nil for what the API refuses: a message without a block, an
-// assistant that said nothing.
+// contentOf returns the content of a message. It is nil for messages that the
+// API refuses: those without a block, and assistant messages without text.
 func contentOf(m provider.Message) any {
 	var blocks []any
 	switch {
 	case m.Role == provider.ToolRole:
 		for _, r := range m.ToolResults {
-			blocks = append(
-				blocks,
-				resultBlock{Type: "tool_result", ToolUseID: r.CallID, Content: r.Content, IsError: r.IsError},
-			)
+			b := resultBlock{Type: "tool_result", ToolUseID: r.CallID, Content: r.Content, IsError: r.IsError}
+			blocks = append(blocks, b)
 		}
 	case m.Role == provider.Assistant && len(m.ToolCalls) > 0:
-		if !empty(m.Content) {
+		if !isBlank(m.Content) {
 			blocks = append(blocks, textBlock{Type: "text", Text: m.Content})
 		}
 		for _, c := range m.ToolCalls {
 			blocks = append(blocks, useBlock{Type: "tool_use", ID: c.ID, Name: c.Name, Input: c.RawArguments()})
 		}
-	case m.Role == provider.Assistant && empty(m.Content):
+	case m.Role == provider.Assistant && isBlank(m.Content):
 		return nil
 	default:
 		return m.Content
@@ -109,6 +109,6 @@ func contentOf(m provider.Message) any {
 	return blocks
 }
 
-// empty: the API refuses text blocks of white space too, though its models
-// write them.
-func empty(text string) bool { return strings.TrimSpace(text) == "" }
+// isBlank reports whether the API refuses text as a block. It refuses white
+// space too, although its models write it.
+func isBlank(text string) bool { return strings.TrimSpace(text) == "" }

@@ -2,9 +2,9 @@ package anthropic_test
 
 import "testing"
 
-// The tests that axe's M5 specification names in 7.3, and what it requires in
-// 3.2. Each makes one of the exchanges in testdata with a server that checks
-// the whole request, then says which part is meant.
+// The axe M5 specification names these tests in 7.3, for the requirements of
+// 3.2. Each test makes one of the exchanges in testdata. The server checks the
+// whole request, and the test checks the part in its name.
 
 func TestAnthropic_Send_WithTools(t *testing.T) {
 	x := subject().Exchange(t, "tool_call")
@@ -37,11 +37,8 @@ func TestAnthropic_Send_ToolCallResponse(t *testing.T) {
 	x.Has("req 2.4 arguments", "got.tool_calls.0.arguments", `{"agent": "reviewer", "task": "look at it"}`)
 	x = subject().Exchange(t, "tool_calls")
 	x.Has("req 2.4 every block, in order", "got.tool_calls.2.id", `"toolu_3"`)
-	x.Has(
-		"req 2.4 values as strings",
-		"got.tool_calls.2.arguments",
-		`{"agent": "c", "deep": "{\"n\": [12345678901234567890, 1.50]}"}`,
-	)
+	x.Has("req 2.4 values as strings", "got.tool_calls.2.arguments",
+		`{"agent": "c", "deep": "{\"n\": [12345678901234567890, 1.50]}"}`)
 }
 
 func TestAnthropic_Send_ToolCallWithText(t *testing.T) {

@@ -1,12 +1,12 @@
-// Package catalog opens a model by its name, provider/model:
-// "anthropic/claude-sonnet-4-5", "ollama/llama3.1", "script/review" (an offline
-// stand-in, never chosen in place of a real model).
+// Package catalog opens a model by its full name, provider/model, for example
+// "anthropic/claude-sonnet-4-5", "ollama/llama3.1", or "script/review". A
+// script is an offline model. It never replaces a real one.
 //
-// Addresses and keys come from the environment, AXE_<PROVIDER>_BASE_URL and
-// <PROVIDER>_API_KEY, read anew at each Open, so that a new key needs no new
-// Catalog; what is not there comes from Config.Settings, and addresses then
-// from the provider's default. They go no further than the client: no error
-// shows a key. A script is read once.
+// Addresses and keys come from the environment variables
+// AXE_<PROVIDER>_BASE_URL and <PROVIDER>_API_KEY. Open reads them each time, so
+// that a new key needs no new Catalog. Missing ones come from Config.Settings.
+// The last choice for an address is the provider's default. No error shows a
+// key. Open reads a script once.
 //
 //	c := catalog.New(catalog.Config{ScriptDir: "scripts"})
 //	p, name, err := c.Open("openai/gpt-4o")
@@ -31,40 +31,44 @@ import (
 	"github.com/axebus/axe/provider/script"
 )
 
-// Config says where a Catalog finds things. The zero value serves the real
+// Config has the settings of a Catalog. The zero value opens the models of real
 // providers.
 type Config struct {
-	Getenv func(string) string // nil: os.Getenv
-	// by provider, for what the environment does not say
+	// Getenv is os.Getenv by default.
+	Getenv func(string) string
+	// Settings, by provider, apply where the environment has no value.
 	Settings map[string]Settings
-	HTTP     *http.Client // nil: one that all providers share
-	// connections to one host, 0: 128; unused with HTTP
-	MaxConns  int
-	ScriptDir string // where script/<name> is looked up
+	// HTTP is a client that all providers share by default.
+	HTTP *http.Client
+	// MaxConns bounds the connections to one host. 0 stands for 128. A
+	// Catalog with HTTP ignores it.
+	MaxConns int
+	// ScriptDir is the directory of the scripts.
+	ScriptDir string
 }
 
-// Settings are what a machine's configuration says of a provider.
+// Settings are a machine's settings of one provider.
 type Settings struct{ APIKey, BaseURL string }
 
 // Catalog opens models. It is safe for concurrent use.
 type Catalog struct {
-	getenv    func(string) string
-	file      map[string]Settings
-	http      *http.Client
-	scriptDir string
+	getenv     func(string) string
+	configured map[string]Settings
+	http       *http.Client
+	scriptDir  string
 
-	mu   sync.Mutex
-	open map[string]*client
-	read map[string]*script.Script
+	mu      sync.Mutex
+	clients map[string]*client
+	scripts map[string]*script.Script
 }
 
-// client is an opened provider and what it was opened with.
+// client is an opened provider with its settings.
 type client struct {
 	settings
 	provider.Provider
 }
 
-// settings convert to the Config of any real provider.
+// settings converts to the Config of each real provider.
 type settings struct {
 	Key     string
 	BaseURL string
@@ -80,17 +84,18 @@ func New(cfg Config) *Catalog {
 		cfg.HTTP = &http.Client{Transport: wire.Transport(cfg.MaxConns)}
 	}
 	return &Catalog{
-		getenv:    cfg.Getenv,
-		file:      cfg.Settings,
-		http:      cfg.HTTP,
-		scriptDir: cfg.ScriptDir,
-		open:      map[string]*client{},
-		read:      map[string]*script.Script{},
+		getenv:     cfg.Getenv,
+		configured: cfg.Settings,
+		http:       cfg.HTTP,
+		scriptDir:  cfg.ScriptDir,
+		clients:    map[string]*client{},
+		scripts:    map[string]*script.Script{},
 	}
 }
 
-// Open returns the provider of a model and the model's name there, which may
-// hold slashes of its own. A missing key is no error here but one of Send.
+// Open returns the provider of a model, and the model's name without the
+// provider. The name may contain slashes. A missing key is not an error of
+// Open, but of Send.
 func (c *Catalog) Open(model string) (p provider.Provider, name string, err error) {
 	vendor, name, err := provider.SplitModel(model)
 	if err != nil {
@@ -98,14 +103,14 @@ func (c *Catalog) Open(model string) (p provider.Provider, name string, err erro
 	}
 	switch vendor {
 	case "anthropic":
-		return c.client(
-			vendor,
-			func(s settings) provider.Provider { return anthropic.New(anthropic.Config(s)) },
-		), name, nil
+		p = c.client(vendor, func(s settings) provider.Provider { return anthropic.New(anthropic.Config(s)) })
+		return p, name, nil
 	case "openai":
-		return c.client(vendor, func(s settings) provider.Provider { return openai.New(openai.Config(s)) }), name, nil
+		p = c.client(vendor, func(s settings) provider.Provider { return openai.New(openai.Config(s)) })
+		return p, name, nil
 	case "ollama":
-		return c.client(vendor, func(s settings) provider.Provider { return ollama.New(ollama.Config(s)) }), name, nil
+		p = c.client(vendor, func(s settings) provider.Provider { return ollama.New(ollama.Config(s)) })
+		return p, name, nil
 	case "script":
 		s, err := c.script(name)
 		if err != nil {
@@ -113,56 +118,52 @@ func (c *Catalog) Open(model string) (p provider.Provider, name string, err erro
 		}
 		return s, name, nil
 	}
-	return nil, "", fmt.Errorf(
-		"unsupported provider %q: supported providers are anthropic, openai, ollama (and script, offline)",
-		vendor,
-	)
+	const supported = "anthropic, openai, ollama (and script, offline)"
+	return nil, "", fmt.Errorf("unsupported provider %q: supported providers are %s", vendor, supported)
 }
 
-// Account names the provider and the key that a model is asked with, the same
-// on every machine and without telling either key or address:
-// "openai-0a1b2c3d4e5f". It is empty for what has no account.
+// Account returns a name for the provider account of a model:
+// "openai-0a1b2c3d4e5f". The same key at the same address has the same name on
+// every machine. The name reveals neither. A script has no account and the name
+// "".
 func (c *Catalog) Account(model string) string {
 	vendor, _, err := provider.SplitModel(model)
 	if err != nil || vendor == "script" {
 		return ""
 	}
 	s := c.settings(vendor)
-	sum := sha256.Sum256(
-		[]byte("axe limiter\x00" + vendor + "\x00" + strings.TrimRight(s.BaseURL, "/") + "\x00" + s.Key),
-	)
+	text := strings.Join([]string{"axe limiter", vendor, strings.TrimRight(s.BaseURL, "/"), s.Key}, "\x00")
+	sum := sha256.Sum256([]byte(text))
 	return vendor + "-" + hex.EncodeToString(sum[:6])
 }
 
-// settings are those of a real provider as they are now.
+// settings returns the current settings of a real provider.
 func (c *Catalog) settings(vendor string) settings {
 	env := strings.ToUpper(vendor)
 	return settings{
-		Key:     cmp.Or(c.getenv(env+"_API_KEY"), c.file[vendor].APIKey),
-		BaseURL: cmp.Or(c.getenv("AXE_"+env+"_BASE_URL"), c.file[vendor].BaseURL),
+		Key:     cmp.Or(c.getenv(env+"_API_KEY"), c.configured[vendor].APIKey),
+		BaseURL: cmp.Or(c.getenv("AXE_"+env+"_BASE_URL"), c.configured[vendor].BaseURL),
 		HTTP:    c.http,
 	}
 }
 
-// client opens a real provider once, and again when its environment has
-// changed.
+// client opens a real provider once, and again after its settings have changed.
 func (c *Catalog) client(vendor string, open func(settings) provider.Provider) provider.Provider {
 	s := c.settings(vendor)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	have, ok := c.open[vendor]
-	if !ok || have.settings != s {
-		have = &client{s, open(s)}
-		c.open[vendor] = have
+	opened, ok := c.clients[vendor]
+	if !ok || opened.settings != s {
+		opened = &client{s, open(s)}
+		c.clients[vendor] = opened
 	}
-	return have.Provider
+	return opened.Provider
 }
 
-// script reads a script once. Two that want it at the same time may both read
-// it.
+// script reads a script once. Two concurrent callers may both read it.
 func (c *Catalog) script(name string) (*script.Script, error) {
 	c.mu.Lock()
-	s, ok := c.read[name]
+	s, ok := c.scripts[name]
 	c.mu.Unlock()
 	if ok {
 		return s, nil
@@ -173,6 +174,6 @@ func (c *Catalog) script(name string) (*script.Script, error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.read[name] = s
+	c.scripts[name] = s
 	return s, nil
 }

@@ -15,17 +15,17 @@ import (
 	"github.com/axebus/axe/provider/providertest"
 )
 
-// minimal is an answer in all three formats.
+// minimal is an answer in the formats of all three providers.
 const minimal = `{"content":[],"choices":[{"message":{}}],"message":{}}`
 
-// elsewhere is a network on which every host gives a minimal answer.
-type elsewhere struct {
+// fakeNetwork is a network in which every host sends a minimal answer.
+type fakeNetwork struct {
 	mu   sync.Mutex
 	seen []string
 }
 
 // RoundTrip implements http.RoundTripper.
-func (e *elsewhere) RoundTrip(r *http.Request) (*http.Response, error) {
+func (e *fakeNetwork) RoundTrip(r *http.Request) (*http.Response, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.seen = append(e.seen, r.URL.String()+" "+r.Header.Get("X-Api-Key")+r.Header.Get("Authorization"))
@@ -45,7 +45,7 @@ func open(t *testing.T, c *Catalog, model, wantName string) provider.Provider {
 }
 
 func TestOpenReadsTheEnvironment(t *testing.T) {
-	net := &elsewhere{}
+	net := &fakeNetwork{}
 	env := map[string]string{
 		"ANTHROPIC_API_KEY": "key-a", "OPENAI_API_KEY": "key-b", "AXE_OPENAI_BASE_URL": "http://proxy/b",
 		"AXE_OLLAMA_BASE_URL": "http://gpu:11434",
@@ -99,14 +99,14 @@ func TestOpenIsSafeForConcurrentUse(t *testing.T) {
 	wg.Wait()
 }
 
-// A missing key is found when a request would need it, by the client that needs
-// it.
+// A client reports a missing key when a request needs the key.
 func TestMissingKey(t *testing.T) {
 	c := New(Config{Getenv: func(string) string { return "" }})
 	for model, want := range map[string]string{
-		"anthropic/a": `API key for provider "anthropic" is not configured (set ANTHROPIC_API_KEY or add to config.toml)`,
-		"openai/a":    `API key for provider "openai" is not configured (set OPENAI_API_KEY or add to config.toml)`,
+		"anthropic/a": `"anthropic" is not configured (set ANTHROPIC_API_KEY or add to config.toml)`,
+		"openai/a":    `"openai" is not configured (set OPENAI_API_KEY or add to config.toml)`,
 	} {
+		want = "API key for provider " + want
 		_, err := open(t, c, model, "a").Send(t.Context(), &provider.Request{Model: "a"})
 		e, ok := errors.AsType[*provider.Error](err)
 		if !ok || e.Category != provider.Auth || e.Message != want {
@@ -116,12 +116,12 @@ func TestMissingKey(t *testing.T) {
 }
 
 func TestMaxConns(t *testing.T) {
-	const most = 3
+	const limit = 3
 	for _, vendor := range []string{"anthropic", "openai", "ollama"} {
 		t.Run(vendor, func(t *testing.T) {
-			providertest.Bounded(t, most, minimal, func(base string) provider.Provider {
+			providertest.CheckConnections(t, limit, minimal, func(base string) provider.Provider {
 				settings := map[string]Settings{vendor: {APIKey: "key", BaseURL: base}}
-				c := New(Config{MaxConns: most, Settings: settings, Getenv: func(string) string { return "" }})
+				c := New(Config{MaxConns: limit, Settings: settings, Getenv: func(string) string { return "" }})
 				return open(t, c, vendor+"/a", "a")
 			})
 		})
@@ -131,12 +131,13 @@ func TestMaxConns(t *testing.T) {
 func TestOpenRefuses(t *testing.T) {
 	c := New(Config{ScriptDir: t.TempDir()})
 	for model, want := range map[string]string{
-		"":              `invalid model format "": expected provider/model-name`,
-		"gpt-4o":        `invalid model format "gpt-4o": expected provider/model-name`,
-		"openai/":       `invalid model format "openai/": empty model name`,
-		"/gpt-4o":       `invalid model format "/gpt-4o": empty provider`,
-		"/":             `invalid model format "/": empty provider`,
-		"OpenAI/gpt-4o": `unsupported provider "OpenAI": supported providers are anthropic, openai, ollama (and script, offline)`,
+		"":        `invalid model format "": expected provider/model-name`,
+		"gpt-4o":  `invalid model format "gpt-4o": expected provider/model-name`,
+		"openai/": `invalid model format "openai/": empty model name`,
+		"/gpt-4o": `invalid model format "/gpt-4o": empty provider`,
+		"/":       `invalid model format "/": empty provider`,
+		"OpenAI/gpt-4o": `unsupported provider "OpenAI": supported providers are ` +
+			"anthropic, openai, ollama (and script, offline)",
 	} {
 		p, name, err := c.Open(model)
 		if err == nil || err.Error() != want || p != nil || name != "" {
@@ -155,9 +156,10 @@ func TestScriptIsReadOnce(t *testing.T) {
 	dir := t.TempDir()
 	c := New(Config{ScriptDir: dir})
 	if _, _, err := c.Open("script/hello"); err == nil {
-		t.Fatal("opened what is not there")
+		t.Fatal("opened a missing script")
 	}
-	writeScript(t, dir) // a failure is not remembered
+	// Open tries again after a failure.
+	writeScript(t, dir)
 	first := open(t, c, "script/hello", "hello")
 	if open(t, c, "script/hello", "hello") != first {
 		t.Error("read again")
@@ -172,8 +174,8 @@ func writeScript(t *testing.T, dir string) {
 	}
 }
 
-// TestAccount: one key at one address is one account, on every machine, and
-// nobody reads either out of it.
+// One key at one address is one account on every machine. The account's name
+// reveals neither of them.
 func TestAccount(t *testing.T) {
 	account := func(env map[string]string, file Settings, model string) string {
 		return New(Config{
@@ -183,32 +185,27 @@ func TestAccount(t *testing.T) {
 	key := map[string]string{"OPENAI_API_KEY": "sk-1"}
 	one := account(key, Settings{}, "openai/gpt-5")
 	if one != "openai-3d8c878a480c" {
-		t.Errorf("account %q: not that of other versions", one)
+		t.Errorf("account %q differs from older versions", one)
 	}
 	for _, same := range []string{
-		account(key, Settings{APIKey: "another"}, "openai/other"), account(nil, Settings{APIKey: "sk-1"}, "openai/gpt-5"),
+		account(key, Settings{APIKey: "another"}, "openai/other"),
+		account(nil, Settings{APIKey: "sk-1"}, "openai/gpt-5"),
 	} {
 		if same != one {
 			t.Errorf("%s and %s", one, same)
 		}
 	}
 	for _, other := range []string{
-		account(nil, Settings{APIKey: "sk-2"}, "openai/gpt-5"), account(key, Settings{BaseURL: "http://gateway"}, "openai/gpt-5"),
+		account(nil, Settings{APIKey: "sk-2"}, "openai/gpt-5"),
+		account(key, Settings{BaseURL: "http://gateway"}, "openai/gpt-5"),
 		account(map[string]string{"ANTHROPIC_API_KEY": "sk-1"}, Settings{}, "anthropic/x"),
 	} {
 		if other == one || len(other) < 12 {
 			t.Errorf("%s and %s", one, other)
 		}
 	}
-	if account(
-		key,
-		Settings{BaseURL: "http://gateway/"},
-		"openai/x",
-	) != account(
-		key,
-		Settings{BaseURL: "http://gateway"},
-		"openai/x",
-	) {
+	slash := account(key, Settings{BaseURL: "http://gateway/"}, "openai/x")
+	if slash != account(key, Settings{BaseURL: "http://gateway"}, "openai/x") {
 		t.Error("a slash makes another account")
 	}
 	for _, none := range []string{"script/x", "nonsense"} {

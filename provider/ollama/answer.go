@@ -36,13 +36,13 @@ func (a *answer) response() *provider.Response {
 		r.ToolCalls = append(r.ToolCalls, provider.NewToolCall(id, c.Function.Name, object(c.Function.Arguments)))
 	}
 	if len(r.ToolCalls) > 0 {
-		r.StopReason = "tool_calls" // Ollama itself says "stop"
+		r.StopReason = "tool_calls" // Ollama sends "stop"
 	}
 	return r
 }
 
-// object unpacks arguments that came as JSON in a string, as some templates
-// produce them.
+// object returns arguments as an object. Some model templates produce the
+// object as a JSON string.
 func object(raw json.RawMessage) []byte {
 	var s string
 	if json.Unmarshal(raw, &s) == nil && s != "" {

@@ -1,10 +1,12 @@
 // Package ollama speaks Ollama's native chat API: POST {base}/api/chat.
 //
-// Ollama names no tool calls and refers to none in results: order is all that
-// connects them. A call's id is ollama_<index>, unique in its turn only.
+// Ollama gives tool calls no ids, and results name no call: only their order
+// connects them. This package gives a call the id ollama_<index>, which is
+// unique within its turn.
 //
 //	c := ollama.New(ollama.Config{})
-//	resp, err := c.Send(ctx, &provider.Request{Model: "llama3.1", Messages: messages})
+//	req := &provider.Request{Model: "llama3.1", Messages: messages}
+//	resp, err := c.Send(ctx, req)
 package ollama
 
 import (
@@ -19,12 +21,14 @@ import (
 
 const defaultBase = "http://localhost:11434"
 
-// Config says where the API is.
+// Config has the address of the API.
 type Config struct {
-	// optional: a bearer token for a proxy in front of Ollama
-	Key     string
-	BaseURL string       // empty: http://localhost:11434
-	HTTP    *http.Client // nil: a client of its own
+	// Key is an optional bearer token for a proxy in front of Ollama.
+	Key string
+	// BaseURL is http://localhost:11434 by default.
+	BaseURL string
+	// HTTP is a new client by default.
+	HTTP *http.Client
 }
 
 // Client implements provider.Provider. It is safe for concurrent use.
@@ -32,7 +36,7 @@ type Client struct {
 	endpoint *wire.Endpoint
 }
 
-// New makes a Client. What is wrong with cfg is reported by Send.
+// New makes a Client. Send returns the errors in cfg.
 func New(cfg Config) *Client {
 	header := http.Header{}
 	key := strings.TrimSpace(cfg.Key)
@@ -40,14 +44,14 @@ func New(cfg Config) *Client {
 		header.Set("Authorization", "Bearer "+key)
 	}
 	return &Client{endpoint: wire.New(wire.Config{
-		Name:   "ollama",
-		Base:   cmp.Or(cfg.BaseURL, defaultBase),
-		Path:   "api/chat",
-		Key:    key,
-		NoKey:  true,
-		Hint:   "is Ollama running?",
-		Header: header,
-		HTTP:   cfg.HTTP,
+		Name:        "ollama",
+		Base:        cmp.Or(cfg.BaseURL, defaultBase),
+		Path:        "api/chat",
+		Key:         key,
+		KeyOptional: true,
+		RefusedHint: "is Ollama running?",
+		Header:      header,
+		HTTP:        cfg.HTTP,
 	})}
 }
 

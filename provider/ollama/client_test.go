@@ -18,11 +18,11 @@ func subject() providertest.Subject {
 		New: func(key, base string, hc *http.Client) provider.Provider {
 			return ollama.New(ollama.Config{Key: key, BaseURL: base, HTTP: hc})
 		},
-		URL:       "http://localhost:11434/api/chat",
-		NoKey:     true,
-		Header:    map[string]string{"Authorization": "", "X-Api-Key": ""},
-		Arguments: "messages.0.tool_calls.0.function.arguments",
-		Data:      os.DirFS("testdata"),
+		URL:         "http://localhost:11434/api/chat",
+		KeyOptional: true,
+		Header:      map[string]string{"Authorization": "", "X-Api-Key": ""},
+		Arguments:   "messages.0.tool_calls.0.function.arguments",
+		Data:        os.DirFS("testdata"),
 	}
 }
 
@@ -38,12 +38,13 @@ func TestConformance(t *testing.T) {
 
 func FuzzAnswer(f *testing.F) { providertest.Fuzz(f, subject()) }
 
-// Nobody listens at port 1. The message is axe's.
+// No server listens at port 1. The axe specification gives the message.
 func TestNotRunning(t *testing.T) {
-	for base, want := range map[string]string{
-		"http://127.0.0.1:1":                       "connection refused: is Ollama running? (expected at http://127.0.0.1:1)",
-		"http://user:hunter2@127.0.0.1:1/gpu/?k=v": "connection refused: is Ollama running? (expected at http://127.0.0.1:1/gpu/)",
+	for base, shown := range map[string]string{
+		"http://127.0.0.1:1":                       "http://127.0.0.1:1",
+		"http://user:hunter2@127.0.0.1:1/gpu/?k=v": "http://127.0.0.1:1/gpu/",
 	} {
+		want := "connection refused: is Ollama running? (expected at " + shown + ")"
 		_, err := ollama.New(ollama.Config{BaseURL: base}).Send(t.Context(), &provider.Request{Model: "m"})
 		e, ok := errors.AsType[*provider.Error](err)
 		if !ok || e.Category != provider.Server || e.Message != want || !errors.Is(err, syscall.ECONNREFUSED) {

@@ -12,7 +12,7 @@ type request struct {
 	Messages []message       `json:"messages"`
 	Tools    []wire.Function `json:"tools,omitempty"`
 	Options  options         `json:"options,omitzero"`
-	// always false: an absent field means true
+	// Stream is always false. Without the field, Ollama streams.
 	Stream bool `json:"stream"`
 }
 
@@ -52,7 +52,7 @@ func newRequest(req *provider.Request) request {
 	return r
 }
 
-// messagesOf is one message, or one for each tool result.
+// messagesOf returns one message, or one for each tool result.
 func messagesOf(m provider.Message) []message {
 	if m.Role != provider.ToolRole {
 		return []message{{Role: m.Role, Content: m.Content, ToolCalls: callsOf(m.ToolCalls)}}

@@ -2,9 +2,9 @@ package ollama_test
 
 import "testing"
 
-// The tests that axe's M5 specification names in 7.5, and what it requires in
-// 3.4. Each makes one of the exchanges in testdata with a server that checks
-// the whole request, then says which part is meant.
+// The axe M5 specification names these tests in 7.5, for the requirements of
+// 3.4. Each test makes one of the exchanges in testdata. The server checks the
+// whole request, and the test checks the part in its name.
 
 func TestOllama_Send_WithTools(t *testing.T) {
 	x := subject().Exchange(t, "tool_call")
@@ -37,11 +37,8 @@ func TestOllama_Send_ToolCallResponse(t *testing.T) {
 	x.Has("req 4.3 the first id", "got.tool_calls.0.id", `"ollama_0"`)
 	x.Has("req 4.3 the last id", "got.tool_calls.3.id", `"ollama_3"`)
 	x.Has("req 4.3 name", "got.tool_calls.0.name", `"call_agent"`)
-	x.Has(
-		"req 4.3 values as strings",
-		"got.tool_calls.2.arguments",
-		`{"agent": "c", "deep": "{\"n\": [12345678901234567890, 1.50]}"}`,
-	)
+	x.Has("req 4.3 values as strings", "got.tool_calls.2.arguments",
+		`{"agent": "c", "deep": "{\"n\": [12345678901234567890, 1.50]}"}`)
 	x = subject().Exchange(t, "tool_call")
 	x.Has("req 4.3 arguments", "got.tool_calls.0.arguments", `{"agent": "reviewer", "task": "look at it"}`)
 }
@@ -62,13 +59,10 @@ func TestOllama_Send_ToolResultMessage(t *testing.T) {
 
 func TestOllama_Send_AssistantToolCallMessage(t *testing.T) {
 	x := subject().Exchange(t, "history")
-	x.Has(
-		"req 4.5 text and tool_calls",
-		"sent.messages.1",
-		`{"role": "assistant", "content": "I ask one.", "tool_calls": [
-		{"function": {"name": "call_agent", "arguments": {"agent": "a", "task": "b"}}}
-	]}`,
-	)
+	x.Has("req 4.5 text and tool_calls", "sent.messages.1", `{
+		"role": "assistant", "content": "I ask one.",
+		"tool_calls": [{"function": {"name": "call_agent", "arguments": {"agent": "a", "task": "b"}}}]
+	}`)
 	x.Has("req 4.5 no arguments are {}", "sent.messages.3.tool_calls.0.function.arguments", `{}`)
 }
 

@@ -49,7 +49,7 @@ func (a *answer) response() *provider.Response {
 		r.Content = *first.Message.Content
 	}
 	for i, c := range first.Message.ToolCalls {
-		// Some imitations leave ids out; results need one to refer to.
+		// Some imitations leave out ids. Results have to name one.
 		id := cmp.Or(c.ID, "openai_"+strconv.Itoa(i))
 		r.ToolCalls = append(r.ToolCalls, provider.NewToolCall(id, c.Function.Name, []byte(c.Function.Arguments)))
 	}

@@ -1,8 +1,9 @@
-// Package openai speaks OpenAI's Chat Completions API, and that of the many
-// servers that imitate it: POST {base}/v1/chat/completions.
+// Package openai speaks OpenAI's Chat Completions API, POST
+// {base}/v1/chat/completions. Many other servers imitate that API.
 //
 //	c := openai.New(openai.Config{Key: os.Getenv("OPENAI_API_KEY")})
-//	resp, err := c.Send(ctx, &provider.Request{Model: "gpt-4o", Messages: messages})
+//	req := &provider.Request{Model: "gpt-4o", Messages: messages}
+//	resp, err := c.Send(ctx, req)
 package openai
 
 import (
@@ -17,23 +18,25 @@ import (
 
 const defaultBase = "https://api.openai.com"
 
-// Config says where the API is and how to get in.
+// Config has the address of the API and the key.
 type Config struct {
-	Key string // required: OPENAI_API_KEY
-	// empty: https://api.openai.com; with or without the /v1 that OpenAI's
-	// own SDKs want
+	// Key is required.
+	Key string
+	// BaseURL is https://api.openai.com by default. It may end with the /v1
+	// that OpenAI's own SDKs require.
 	BaseURL string
-	HTTP    *http.Client // nil: a client of its own
+	// HTTP is a new client by default.
+	HTTP *http.Client
 }
 
 // Client implements provider.Provider. It is safe for concurrent use.
 type Client struct {
 	endpoint *wire.Endpoint
-	// OpenAI itself, not a server that imitates it
+	// original reports that the server is OpenAI's own.
 	original bool
 }
 
-// New makes a Client. What is wrong with cfg is reported by Send.
+// New makes a Client. Send returns the errors in cfg.
 func New(cfg Config) *Client {
 	key := strings.TrimSpace(cfg.Key)
 	base := strings.TrimSuffix(strings.TrimRight(cmp.Or(cfg.BaseURL, defaultBase), "/"), "/v1")
@@ -51,8 +54,8 @@ func New(cfg Config) *Client {
 func (c *Client) Send(ctx context.Context, req *provider.Request) (*provider.Response, error) {
 	in := newRequest(req)
 	if c.original {
-		// OpenAI's newer models refuse max_tokens; most imitations know
-		// nothing else.
+		// OpenAI's newer models refuse max_tokens. Most imitations know
+		// only max_tokens.
 		in.MaxTokens, in.MaxCompletionTokens = 0, in.MaxTokens
 	}
 	var out answer

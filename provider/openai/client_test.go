@@ -32,8 +32,8 @@ func TestConformance(t *testing.T) { providertest.Run(t, subject()) }
 
 func FuzzAnswer(f *testing.F) { providertest.Fuzz(f, subject()) }
 
-// OpenAI itself is asked with the limit that its newer models insist on; and
-// calls without an id, which imitations send, get one.
+// OpenAI's own server gets max_completion_tokens, which its newer models
+// require. Calls without an id, which imitations send, get an id.
 func TestOriginalAndImitation(t *testing.T) {
 	const answer = `{"choices":[{"message":{"tool_calls":[{"function":{"name":"a"}},{"function":{"name":"b"}}]}}]}`
 	const want = `{"model":"m","messages":[],"max_completion_tokens":7}` + "\n"
@@ -41,14 +41,17 @@ func TestOriginalAndImitation(t *testing.T) {
 		provider.NewToolCall("openai_0", "a", nil),
 		provider.NewToolCall("openai_1", "b", nil),
 	}
-	for _, base := range []string{"", "https://api.openai.com", "https://api.openai.com/", "https://api.openai.com/v1", "https://api.openai.com/v1/"} {
-		tape := &providertest.Tape{Status: http.StatusOK, Answer: answer}
-		c := openai.New(openai.Config{Key: key, BaseURL: base, HTTP: &http.Client{Transport: tape}})
+	for _, base := range []string{
+		"", "https://api.openai.com", "https://api.openai.com/",
+		"https://api.openai.com/v1", "https://api.openai.com/v1/",
+	} {
+		recorder := &providertest.Recorder{Status: http.StatusOK, Answer: answer}
+		c := openai.New(openai.Config{Key: key, BaseURL: base, HTTP: &http.Client{Transport: recorder}})
 		resp, err := c.Send(t.Context(), &provider.Request{Model: "m", MaxTokens: 7})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(want, tape.Sent); diff != "" {
+		if diff := cmp.Diff(want, recorder.Sent); diff != "" {
 			t.Errorf("sent to %q (-want +got):\n%s", base, diff)
 		}
 		if diff := cmp.Diff(calls, resp.ToolCalls); diff != "" {
@@ -57,14 +60,13 @@ func TestOriginalAndImitation(t *testing.T) {
 	}
 }
 
-// TestArgumentsThatAreNoString: some imitations send the object itself, which
-// says the same.
-func TestArgumentsThatAreNoString(t *testing.T) {
-	tape := &providertest.Tape{Status: http.StatusOK, Answer: `{"choices":[{"message":{"tool_calls":[
+// Some imitations send arguments as an object instead of a string.
+func TestArgumentsAsObject(t *testing.T) {
+	recorder := &providertest.Recorder{Status: http.StatusOK, Answer: `{"choices":[{"message":{"tool_calls":[
 		{"id":"1","function":{"name":"a","arguments":{"n": 12345678901234567890}}},
 		{"id":"2","function":{"name":"b","arguments":"{\"n\": 1}"}},
 		{"id":"3","function":{"name":"c","arguments":null}}]}}]}`}
-	c := openai.New(openai.Config{Key: key, HTTP: &http.Client{Transport: tape}})
+	c := openai.New(openai.Config{Key: key, HTTP: &http.Client{Transport: recorder}})
 	resp, err := c.Send(t.Context(), &provider.Request{Model: "m"})
 	if err != nil {
 		t.Fatal(err)
@@ -79,23 +81,27 @@ func TestArgumentsThatAreNoString(t *testing.T) {
 	}
 }
 
-// TestFailuresThatSayLittle get as much as there is to say: where a 404 in
-// nobody's format came from, no colon before nothing, and a key of one letter
-// is none to hide.
-func TestFailuresThatSayLittle(t *testing.T) {
+// An error names the base URL for a 404 in an unknown format. It has no colon
+// before an empty message. It does not hide a key of one letter.
+func TestShortFailures(t *testing.T) {
 	for _, tt := range []struct {
 		status       int
 		answer, want string
 	}{
 		{http.StatusNotFound, "", "bad_request (HTTP 404): Not Found; check the base URL http://localhost:1"},
-		{http.StatusNotFound, "404 page not found\n", "bad_request (HTTP 404): 404 page not found; check the base URL http://localhost:1"},
-		{http.StatusNotFound, `{"error":{"message":"no such model: key"}}`, "bad_request (HTTP 404): no such model: key"},
+		{
+			http.StatusNotFound, "404 page not found\n",
+			"bad_request (HTTP 404): 404 page not found; check the base URL http://localhost:1",
+		},
+		{
+			http.StatusNotFound, `{"error":{"message":"no such model: key"}}`,
+			"bad_request (HTTP 404): no such model: key",
+		},
 		{http.StatusOK, "", "server (HTTP 200): malformed answer: unexpected end of JSON input"},
 	} {
-		tape := &providertest.Tape{Status: tt.status, Answer: tt.answer}
-		c := openai.New(
-			openai.Config{Key: "k", BaseURL: "http://localhost:1/v1", HTTP: &http.Client{Transport: tape}},
-		)
+		recorder := &providertest.Recorder{Status: tt.status, Answer: tt.answer}
+		hc := &http.Client{Transport: recorder}
+		c := openai.New(openai.Config{Key: "k", BaseURL: "http://localhost:1/v1", HTTP: hc})
 		_, err := c.Send(t.Context(), &provider.Request{Model: "m"})
 		if err == nil || err.Error() != tt.want {
 			t.Errorf("got  %v\nwant %s", err, tt.want)

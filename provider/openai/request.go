@@ -17,10 +17,11 @@ type request struct {
 }
 
 type message struct {
-	Role       provider.Role `json:"role"`
-	Content    *string       `json:"content"` // null only beside tool calls
-	ToolCalls  []call        `json:"tool_calls,omitempty"`
-	ToolCallID string        `json:"tool_call_id,omitempty"`
+	Role provider.Role `json:"role"`
+	// Content is null only beside tool calls.
+	Content    *string `json:"content"`
+	ToolCalls  []call  `json:"tool_calls,omitempty"`
+	ToolCallID string  `json:"tool_call_id,omitempty"`
 }
 
 type call struct {
@@ -37,7 +38,7 @@ type function struct {
 // arguments are JSON in a string. Some imitations send the object itself.
 type arguments string
 
-// UnmarshalJSON takes both.
+// UnmarshalJSON accepts both forms.
 func (a *arguments) UnmarshalJSON(b []byte) error {
 	if len(b) > 0 && b[0] == '"' {
 		return json.Unmarshal(b, (*string)(a))
@@ -63,7 +64,7 @@ func newRequest(req *provider.Request) request {
 	return r
 }
 
-// messagesOf is one message, or one for each tool result.
+// messagesOf returns one message, or one for each tool result.
 func messagesOf(m provider.Message) []message {
 	if m.Role != provider.ToolRole {
 		out := message{Role: m.Role, Content: &m.Content, ToolCalls: callsOf(m.ToolCalls)}

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// The tests that axe's M5 specification names in 7.4, and what it requires in
-// 3.3. Each makes one of the exchanges in testdata with a server that checks
-// the whole request, then says which part is meant.
+// The axe M5 specification names these tests in 7.4, for the requirements of
+// 3.3. Each test makes one of the exchanges in testdata. The server checks the
+// whole request, and the test checks the part in its name.
 
 func TestOpenAI_Send_WithTools(t *testing.T) {
 	x := subject().Exchange(t, "tool_call")
@@ -42,11 +42,8 @@ func TestOpenAI_Send_ToolCallResponse(t *testing.T) {
 	x.Has("req 3.3 arguments", "got.tool_calls.0.arguments", `{"agent": "reviewer", "task": "look at it"}`)
 	x = subject().Exchange(t, "tool_calls")
 	x.Has("req 3.3 every call, in order", "got.tool_calls.2.id", `"call_3"`)
-	x.Has(
-		"req 3.3 values as strings",
-		"got.tool_calls.2.arguments",
-		`{"agent": "c", "deep": "{\"n\": [12345678901234567890, 1.50]}"}`,
-	)
+	x.Has("req 3.3 values as strings", "got.tool_calls.2.arguments",
+		`{"agent": "c", "deep": "{\"n\": [12345678901234567890, 1.50]}"}`)
 }
 
 func TestOpenAI_Send_ToolCallNullContent(t *testing.T) {
@@ -61,32 +58,27 @@ func TestOpenAI_Send_ToolResultMessage(t *testing.T) {
 	x := subject().Exchange(t, "history")
 	x.Has("req 3.6 one result", "sent.messages.2", `{"role": "tool", "tool_call_id": "id_0", "content": "done"}`)
 	x.Has("req 3.6 the first of two", "sent.messages.4", `{"role": "tool", "tool_call_id": "id_0", "content": ""}`)
-	x.Has(
-		"req 3.6 the second, an error",
-		"sent.messages.5",
-		`{"role": "tool", "tool_call_id": "id_1", "content": "no such agent"}`,
-	)
+	x.Has("req 3.6 the second, an error", "sent.messages.5",
+		`{"role": "tool", "tool_call_id": "id_1", "content": "no such agent"}`)
 }
 
 func TestOpenAI_Send_AssistantToolCallMessage(t *testing.T) {
 	x := subject().Exchange(t, "history")
-	x.Has(
-		"req 3.7 text and tool_calls",
-		"sent.messages.1",
-		`{"role": "assistant", "content": "I ask one.", "tool_calls": [
-		{"id": "id_0", "type": "function", "function": {"name": "call_agent", "arguments": "{\"agent\":\"a\",\"task\":\"b\"}"}}
-	]}`,
-	)
+	x.Has("req 3.7 text and tool_calls", "sent.messages.1", `{
+		"role": "assistant", "content": "I ask one.", "tool_calls": [{"id": "id_0", "type": "function", "function": {
+			"name": "call_agent", "arguments": "{\"agent\":\"a\",\"task\":\"b\"}"
+		}}]
+	}`)
 	x.Has("req 3.7 no text is null", "sent.messages.3.content", `null`)
 	x.Has("req 3.7 no arguments are {}", "sent.messages.3.tool_calls.0.function.arguments", `"{}"`)
 }
 
 func TestOpenAI_Send_InvalidToolCallArguments(t *testing.T) {
 	x := subject().Exchange(t, "odd_arguments")
-	for i, what := range []string{"a list", "cut off", "nothing", "null"} {
+	for i, text := range []string{"a list", "cut off", "nothing", "null"} {
 		call := "got.tool_calls." + strconv.Itoa(i)
-		x.Has("req 3.4 no arguments from "+what, call+".arguments", `{}`)
-		x.Has("req 3.4 but a name beside "+what, call+".name", `"call_agent"`)
+		x.Has("req 3.4 no arguments from "+text, call+".arguments", `{}`)
+		x.Has("req 3.4 but a name beside "+text, call+".name", `"call_agent"`)
 	}
 }
 

@@ -11,21 +11,23 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// key: a key that is missing or broken is known before anything is sent. White
-// space around one is no harm.
+// key sends requests with missing and malformed keys. The provider refuses them
+// before it sends anything. White space around a key is harmless.
 func (s Subject) key(t *testing.T) {
 	env := strings.ToUpper(s.Name) + "_API_KEY"
 	missing := fmt.Sprintf("API key for provider %q is not configured (set %s or add to config.toml)", s.Name, env)
-	broken := fmt.Sprintf("API key for provider %q holds control characters (check %s or config.toml)", s.Name, env)
-	for _, test := range []struct{ key, want string }{{"", missing}, {" \n", missing}, {"sk\nx", broken}, {"sk\x7f", broken}} {
-		if s.NoKey && test.want == missing {
+	malformed := fmt.Sprintf("API key for provider %q holds control characters (check %s or config.toml)", s.Name, env)
+	for _, test := range []struct{ key, want string }{
+		{"", missing}, {" \n", missing}, {"sk\nx", malformed}, {"sk\x7f", malformed},
+	} {
+		if s.KeyOptional && test.want == missing {
 			continue
 		}
 		t.Run(strconv.Quote(test.key), func(t *testing.T) {
-			tape := &Tape{}
-			e := s.fail(t, s.New(test.key, "", &http.Client{Transport: tape}), provider.Auth)
-			if e.Message != test.want || tape.URL != "" {
-				t.Errorf("message = %q, want %q; asked %q", e.Message, test.want, tape.URL)
+			recorder := &Recorder{}
+			e := s.sendFails(t, s.New(test.key, "", &http.Client{Transport: recorder}), provider.Auth)
+			if e.Message != test.want || recorder.URL != "" {
+				t.Errorf("message = %q, want %q; asked %q", e.Message, test.want, recorder.URL)
 			}
 		})
 	}
@@ -34,18 +36,18 @@ func (s Subject) key(t *testing.T) {
 	s.Exchange(t, "defaults")
 }
 
-// defaultURL: without a base URL the provider's own is asked.
+// defaultURL sends a request without a base URL. It goes to the provider's own.
 func (s Subject) defaultURL(t *testing.T) {
-	tape := &Tape{Status: http.StatusOK, Answer: string(s.fixture(t, "defaults").Answer)}
-	send(t, s.open("", &http.Client{Transport: tape}), hello())
-	if tape.URL != s.URL {
-		t.Errorf("asked %s, want %s", tape.URL, s.URL)
+	recorder := &Recorder{Status: http.StatusOK, Answer: string(s.fixture(t, "defaults").Answer)}
+	send(t, s.open("", &http.Client{Transport: recorder}), hello())
+	if recorder.URL != s.URL {
+		t.Errorf("asked %s, want %s", recorder.URL, s.URL)
 	}
 }
 
 func (s Subject) unreachable(t *testing.T) {
 	refuses := s.open("http://user:hunter2@127.0.0.1:1/base/?token=hunter2", nil)
-	e := s.fail(t, refuses, provider.Server)
+	e := s.sendFails(t, refuses, provider.Server)
 	if !strings.Contains(e.Message, "http://127.0.0.1:1/base/") || strings.Contains(e.Error(), "hunter2") {
 		t.Errorf("message = %q", e.Message)
 	}
@@ -57,47 +59,53 @@ func (s Subject) unreachable(t *testing.T) {
 func (s Subject) baseURL(t *testing.T) {
 	for _, base := range []string{
 		"localhost:11434", "ftp://host", "http://", "://", "host", " http://host", "http://ho st",
-		"http://user:hunter2@ho st", "http://user:hunter2@host:port", "http://user:hun%zzter2@host/x@y", "hunter2@host",
+		"http://user:hunter2@ho st", "http://user:hunter2@host:port", "http://user:hun%zzter2@host/x@y",
+		"hunter2@host",
 		"ftp://host?token=hunter2", "http://user:hunter2/more@host",
 	} {
 		t.Run(base, func(t *testing.T) {
-			e := s.fail(t, s.open(base, nil), provider.BadRequest)
+			e := s.sendFails(t, s.open(base, nil), provider.BadRequest)
 			if !strings.Contains(e.Message, "base URL") || strings.Contains(e.Error(), "hunter2") {
 				t.Errorf("message = %q", e.Message)
 			}
 		})
 	}
 	for _, test := range []struct{ below, prefix string }{
-		{"", ""}, {"/", ""}, {"/some/path", "/some/path"}, {"/some/path/", "/some/path"}, {"/some%20path", "/some path"},
+		{"", ""},
+		{"/", ""},
+		{"/some/path", "/some/path"},
+		{"/some/path/", "/some/path"},
+		{"/some%20path", "/some path"},
 	} {
 		t.Run("the server's and "+test.below, func(t *testing.T) {
 			inner := s
-			inner.prefix = test.prefix
-			inner.New = func(key, base string, hc *http.Client) provider.Provider { return s.New(key, base+test.below, hc) }
+			inner.basePath = test.prefix
+			inner.New = func(key, base string, hc *http.Client) provider.Provider {
+				return s.New(key, base+test.below, hc)
+			}
 			inner.Exchange(t, "defaults")
 		})
 	}
 }
 
-// redirect: a key must not follow one, to another host least of all.
+// redirect answers with redirects. A client must not send its key to another
+// URL, least of all on another host.
 func (s Subject) redirect(t *testing.T) {
-	elsewhere := httptest.NewServer(
-		http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("followed to another host") }),
-	)
-	defer elsewhere.Close()
+	refuse := func(http.ResponseWriter, *http.Request) { t.Error("followed to another host") }
+	otherHost := httptest.NewServer(http.HandlerFunc(refuse))
+	defer otherHost.Close()
 	for _, status := range []int{301, 302, 303, 307, 308} {
-		for where, to := range map[string]string{"another host": elsewhere.URL, "the same": "?again"} {
+		for where, to := range map[string]string{"another host": otherHost.URL, "the same": "?again"} {
 			t.Run(fmt.Sprint(status, " to ", where), func(t *testing.T) {
 				p := s.serve(t, func(w http.ResponseWriter, r *http.Request, _ []byte) {
 					if r.URL.RawQuery != "" {
 						t.Error("followed")
-						// or it would go round for ever
-						return
+						return // and redirect no further
 					}
 					w.Header().Set("Location", to)
 					w.WriteHeader(status)
 				})
-				e := s.fail(t, p, provider.BadRequest)
+				e := s.sendFails(t, p, provider.BadRequest)
 				if e.Status != status || !strings.Contains(e.Message, "redirected") {
 					t.Errorf("got status %d and message %q", e.Status, e.Message)
 				}

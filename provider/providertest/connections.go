@@ -13,9 +13,9 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// Bounded checks that many requests at once, of which every other one is
-// refused, need no more connections than a provider was opened with.
-func Bounded(t *testing.T, most int, answer string, open func(base string) provider.Provider) {
+// CheckConnections sends many parallel requests, and the server refuses every
+// other one. The test fails if the provider opens more than limit connections.
+func CheckConnections(t *testing.T, limit int, answer string, open func(base string) provider.Provider) {
 	t.Helper()
 	const requests = 50
 	var asked, dialed atomic.Int32
@@ -47,8 +47,8 @@ func Bounded(t *testing.T, most int, answer string, open func(base string) provi
 		})
 	}
 	wg.Wait()
-	if n := int(dialed.Load()); n < 1 || n > most {
-		t.Errorf("%d connections, want at most %d", n, most)
+	if n := int(dialed.Load()); n < 1 || n > limit {
+		t.Errorf("%d connections, want at most %d", n, limit)
 	}
 	if asked.Load() != requests || answered.Load() != requests/2 {
 		t.Errorf("%d requests, %d answers; want %d and %d", asked.Load(), answered.Load(), requests, requests/2)

@@ -11,17 +11,22 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// Exchange is one request and its answer, which are known to be right as a
-// whole. What a test wants to say of their parts is found by paths, keys and
+// Exchange is one request and its answer. Both were checked as a whole. Has and
+// Lacks check parts of them. They find a part by its path, which has keys and
 // indices with dots between them, in the document
 //
-//	{"sent": the body of the request, "got": {"content": "…", "tool_calls": [{"arguments": {…}, "raw": "…", …}], …}}
+//	{
+//	  "sent": the body of the request,
+//	  "got": {
+//	    "content": "…", "tool_calls": [{"arguments": {…}, "raw": "…", …}], …
+//	  }
+//	}
 type Exchange struct {
 	t   *testing.T
 	doc json.RawMessage
 }
 
-// flatResponse is a response with nothing left out.
+// flatResponse is a response with every field in its JSON.
 type flatResponse struct {
 	Content      string     `json:"content"`
 	Model        string     `json:"model"`
@@ -39,9 +44,9 @@ type flatCall struct {
 	Raw       string            `json:"raw"`
 }
 
-// Exchange sends the request of a fixture to a server, which checks its method,
-// path, headers and whole body and gives the fixture's answer, and checks the
-// whole response.
+// Exchange sends the request of a fixture. The server checks the method, the
+// path, the headers and the whole body, and sends the fixture's answer.
+// Exchange then checks the whole response.
 func (s Subject) Exchange(t *testing.T, name string) Exchange {
 	t.Helper()
 	f := s.fixture(t, name)
@@ -50,12 +55,12 @@ func (s Subject) Exchange(t *testing.T, name string) Exchange {
 		sent = body
 		sameJSON(t, f.Sent, body)
 		if bytes.Contains(body, []byte(`\u003c`)) {
-			t.Error("escaped as if for HTML")
+			t.Error("the body has HTML escapes")
 		}
 		_, _ = w.Write(f.Answer)
 	})
 	resp := send(t, p, requests()[name])
-	f.wants(t, resp)
+	f.check(t, resp)
 	doc, err := json.Marshal(map[string]any{"sent": sent, "got": flat(resp)})
 	if err != nil {
 		t.Fatal(err)
@@ -71,11 +76,12 @@ func flat(r *provider.Response) flatResponse {
 	return g
 }
 
-// Has is a sub-test: at the path stands the JSON that is wanted.
+// Has is a sub-test. It fails unless the document has the JSON want at the
+// path.
 func (x Exchange) Has(name, path, want string) {
 	x.t.Helper()
 	x.t.Run(name, func(t *testing.T) {
-		v, ok := at(x.doc, path)
+		v, ok := lookup(x.doc, path)
 		if !ok {
 			t.Fatalf("nothing at %s in %s", path, x.doc)
 		}
@@ -83,18 +89,18 @@ func (x Exchange) Has(name, path, want string) {
 	})
 }
 
-// Lacks is a sub-test: there is nothing at the path.
+// Lacks is a sub-test. It fails if the document has a value at the path.
 func (x Exchange) Lacks(name, path string) {
 	x.t.Helper()
 	x.t.Run(name, func(t *testing.T) {
-		if v, ok := at(x.doc, path); ok {
+		if v, ok := lookup(x.doc, path); ok {
 			t.Errorf("at %s: %s", path, v)
 		}
 	})
 }
 
-// at is the bytes that stand at a path.
-func at(doc json.RawMessage, path string) (json.RawMessage, bool) {
+// lookup returns the JSON at a path.
+func lookup(doc json.RawMessage, path string) (json.RawMessage, bool) {
 	for step := range strings.SplitSeq(path, ".") {
 		var object map[string]json.RawMessage
 		var list []json.RawMessage

@@ -18,7 +18,7 @@ func (s Subject) exchanges(t *testing.T) {
 	}
 }
 
-// edgeCases is table 5.1 of the specification.
+// edgeCases tests the rows of table 5.1 of the specification.
 func (s Subject) edgeCases(t *testing.T) {
 	s.Exchange(t, "defaults").Lacks("5.1 row 1 Tools is nil", "sent.tools")
 	s.Exchange(t, "empty_tools").Lacks("5.1 row 2 Tools is empty", "sent.tools")
@@ -34,23 +34,20 @@ func (s Subject) edgeCases(t *testing.T) {
 	x.Has("5.6 row 7 neither text nor calls is no call", "got.tool_calls", `null`)
 }
 
-// arguments: every value is a string, and nothing is lost on the way in.
+// arguments tests that every value becomes a string and loses nothing.
 func (s Subject) arguments(t *testing.T) {
 	x := s.Exchange(t, "lossless")
 	x.Has("as text", "got.tool_calls.0.arguments",
 		`{"n": "12345678901234567890", "f": "1.50", "e": "-1e-7", "o": "{\"b\": [1, {\"c\": null}], \"a\": \"x\"}"}`)
-	x.Has(
-		"as written",
-		"got.tool_calls.0.raw",
-		`"{\"n\": 12345678901234567890, \"f\": 1.50, \"e\": -1e-7, \"o\": {\"b\": [1, {\"c\": null}], \"a\": \"x\"}}"`,
-	)
+	x.Has("as written", "got.tool_calls.0.raw",
+		`"{\"n\": 12345678901234567890, \"f\": 1.50, \"e\": -1e-7, \"o\": {\"b\": [1, {\"c\": null}], \"a\": \"x\"}}"`)
 	x = s.Exchange(t, "unicode")
 	x.Has("unicode", "got.tool_calls.0.arguments", `{"task": "é <é> 😀 & \"\n \u0000 e\u0301 𝒳"}`)
 }
 
-// echo: what a model wrote comes back to it, byte for byte where the format has
-// room for that, that is as a string. As JSON inside JSON it loses the white
-// space between its tokens, and nothing else.
+// echo tests that a later request repeats the arguments of a call byte for
+// byte, if the format has them in a string. As JSON inside JSON they lose only
+// the white space between tokens.
 func (s Subject) echo(t *testing.T) {
 	for _, test := range []struct{ name, raw, want string }{
 		{"order and spaces", `{"task": "b","agent":  "a"}`, ""},
@@ -69,7 +66,7 @@ func (s Subject) echo(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			want := cmp.Or(test.want, test.raw)
-			got := s.echoed(t, provider.NewToolCall("id_0", "call_agent", []byte(test.raw)))
+			got := s.sentArguments(t, provider.NewToolCall("id_0", "call_agent", []byte(test.raw)))
 			var text string
 			if json.Unmarshal(got, &text) != nil {
 				text, want = string(got), compact(t, want)
@@ -90,42 +87,43 @@ func compact(t *testing.T, text string) string {
 	return b.String()
 }
 
-// echoed is the arguments of a call in the history, as they are sent.
-func (s Subject) echoed(t *testing.T, c provider.ToolCall) json.RawMessage {
+// sentArguments returns the arguments of a call in the history, as sent.
+func (s Subject) sentArguments(t *testing.T, c provider.ToolCall) json.RawMessage {
 	t.Helper()
-	tape := &Tape{Status: http.StatusOK, Answer: string(s.fixture(t, "defaults").Answer)}
+	recorder := &Recorder{Status: http.StatusOK, Answer: string(s.fixture(t, "defaults").Answer)}
 	req := &provider.Request{Model: model, Messages: []provider.Message{
 		{Role: provider.Assistant, ToolCalls: []provider.ToolCall{c}},
 		{Role: provider.ToolRole, ToolResults: []provider.ToolResult{{CallID: c.ID}}},
 	}}
-	send(t, s.open("", &http.Client{Transport: tape}), req)
-	arguments, ok := at(json.RawMessage(tape.Sent), s.Arguments)
+	send(t, s.open("", &http.Client{Transport: recorder}), req)
+	arguments, ok := lookup(json.RawMessage(recorder.Sent), s.Arguments)
 	if !ok {
-		t.Fatalf("nothing at %s in %s", s.Arguments, tape.Sent)
+		t.Fatalf("nothing at %s in %s", s.Arguments, recorder.Sent)
 	}
 	return arguments
 }
 
-// ownClient: without an http.Client the provider brings one.
+// ownClient tests a provider without an http.Client, which makes its own.
 func (s Subject) ownClient(t *testing.T) {
 	open := s.New
 	s.New = func(key, base string, _ *http.Client) provider.Provider { return open(key, base, nil) }
 	s.Exchange(t, "defaults")
 }
 
-// sameBytes: prompt caches miss when a definition's parameters move. Each
-// request is made anew: maps are walked in another order each time.
+// sameBytes tests that equal requests have equal bytes, which prompt caches
+// need. Each request is made anew, because Go ranges over a map in another
+// order each time.
 func (s Subject) sameBytes(t *testing.T) {
-	tape := &Tape{Status: http.StatusOK, Answer: string(s.fixture(t, "history").Answer)}
-	p := s.open("", &http.Client{Transport: tape})
+	recorder := &Recorder{Status: http.StatusOK, Answer: string(s.fixture(t, "history").Answer)}
+	p := s.open("", &http.Client{Transport: recorder})
 	first := ""
 	for range 100 {
 		send(t, p, requests()["history"])
 		if first == "" {
-			first = tape.Sent
+			first = recorder.Sent
 		}
-		if tape.Sent != first {
-			t.Fatalf("first\n%s\nthen\n%s", first, tape.Sent)
+		if recorder.Sent != first {
+			t.Fatalf("first\n%s\nthen\n%s", first, recorder.Sent)
 		}
 	}
 }
@@ -141,14 +139,14 @@ func (s Subject) large(t *testing.T) {
 		sameJSON(t, f.Sent, bytes.ReplaceAll(body, encoded, []byte(placeholder)))
 		_, _ = w.Write(answer)
 	})
-	resp := send(t, p, &provider.Request{Model: model, Messages: said(text)})
+	resp := send(t, p, &provider.Request{Model: model, Messages: userMessage(text)})
 	if want := strings.ReplaceAll(f.Want.Content, placeholder, text); resp.Content != want {
 		t.Errorf("got %d bytes, want %d", len(resp.Content), len(want))
 	}
 }
 
-// concurrent: one provider serves all runs of a worker. The race detector
-// watches.
+// concurrent tests parallel requests under the race detector. One provider
+// serves all runs of a worker.
 func (s Subject) concurrent(t *testing.T) {
 	f := s.fixture(t, "tool_calls")
 	p := s.serve(t, func(w http.ResponseWriter, _ *http.Request, body []byte) {
@@ -163,17 +161,17 @@ func (s Subject) concurrent(t *testing.T) {
 			if err != nil {
 				t.Error(err)
 			} else {
-				f.wants(t, resp)
+				f.check(t, resp)
 			}
 		})
 	}
 	wg.Wait()
 }
 
-// connections: whatever is answered on a connection, it can be used again.
+// connections tests that a connection is used again after each kind of answer.
 func (s Subject) connections(t *testing.T) {
-	const most = 2
-	Bounded(t, most, string(s.fixture(t, "defaults").Answer), func(base string) provider.Provider {
-		return s.open(base, &http.Client{Transport: &http.Transport{MaxConnsPerHost: most}})
+	const limit = 2
+	CheckConnections(t, limit, string(s.fixture(t, "defaults").Answer), func(base string) provider.Provider {
+		return s.open(base, &http.Client{Transport: &http.Transport{MaxConnsPerHost: limit}})
 	})
 }

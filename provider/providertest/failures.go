@@ -12,11 +12,11 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// refusal is what refusal.json says.
+// refusal is the message in refusal.json.
 const refusal = "the model says no"
 
-// categories are what statuses mean; 402, 418 and 520 stand for those that
-// nobody listed.
+// categories maps statuses to categories. 402, 418 and 520 stand for statuses
+// that the code does not list.
 func categories() map[int]provider.Category {
 	return map[int]provider.Category{
 		400: provider.BadRequest, 401: provider.Auth, 402: provider.BadRequest, 403: provider.Auth,
@@ -37,7 +37,7 @@ func (s Subject) statuses(t *testing.T) {
 	body := s.refusal(t)
 	for status, want := range categories() {
 		t.Run(strconv.Itoa(status), func(t *testing.T) {
-			e := s.fail(t, s.answer(t, status, body), want)
+			e := s.sendFails(t, s.serveAnswer(t, status, body), want)
 			if e.Status != status || e.Message != refusal {
 				t.Errorf("got status %d and message %q, want %d and %q", e.Status, e.Message, status, refusal)
 			}
@@ -45,8 +45,8 @@ func (s Subject) statuses(t *testing.T) {
 	}
 }
 
-// messages: the provider's words are kept if they can be found, and never with
-// the key among them.
+// messages tests the text of errors. It is the provider's message if the body
+// has one, and never contains the key.
 func (s Subject) messages(t *testing.T) {
 	page := "<html>\n" + strings.Repeat("é<br>\r\n", 100)
 	excerpt := "<html>" + strings.Repeat(" é<br>", 32) + " é…"
@@ -69,7 +69,7 @@ func (s Subject) messages(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			e := s.fail(t, s.answer(t, http.StatusInternalServerError, test.body), provider.Server)
+			e := s.sendFails(t, s.serveAnswer(t, http.StatusInternalServerError, test.body), provider.Server)
 			if e.Message != test.want {
 				t.Errorf("message = %q, want %q", e.Message, test.want)
 			}
@@ -96,7 +96,7 @@ func (s Subject) retryAfter(t *testing.T) {
 				w.Header().Set("Retry-After", test.header)
 				w.WriteHeader(http.StatusTooManyRequests)
 			})
-			e := s.fail(t, p, provider.RateLimit)
+			e := s.sendFails(t, p, provider.RateLimit)
 			if e.RetryAfter < test.min || e.RetryAfter > test.max {
 				t.Errorf("retry after %v, want %v to %v", e.RetryAfter, test.min, test.max)
 			}
@@ -104,7 +104,8 @@ func (s Subject) retryAfter(t *testing.T) {
 	}
 }
 
-// malformed: nonsense is the server's failure, whatever its status says.
+// malformed tests invalid answers with a status of success. Each is a failure
+// of the server.
 func (s Subject) malformed(t *testing.T) {
 	bodies := []json.RawMessage{}
 	s.load(t, "wrong", &bodies)
@@ -113,7 +114,7 @@ func (s Subject) malformed(t *testing.T) {
 	}
 	for _, body := range bodies {
 		t.Run(string(body), func(t *testing.T) {
-			e := s.fail(t, s.answer(t, http.StatusOK, string(body)), provider.Server)
+			e := s.sendFails(t, s.serveAnswer(t, http.StatusOK, string(body)), provider.Server)
 			if e.Status != http.StatusOK || !strings.HasPrefix(e.Message, "malformed answer: ") {
 				t.Errorf("got status %d and message %q", e.Status, e.Message)
 			}
@@ -121,16 +122,16 @@ func (s Subject) malformed(t *testing.T) {
 	}
 }
 
-// unencodable: what is no JSON is not sent.
+// unencodable tests that a request without a JSON form is not sent.
 func (s Subject) unencodable(t *testing.T) {
 	p := s.serve(t, func(http.ResponseWriter, *http.Request, []byte) { t.Error("sent") })
 	req := hello()
 	req.Temperature = new(math.Inf(1))
 	resp, err := p.Send(t.Context(), req)
-	_ = s.failed(t, resp, err, provider.BadRequest)
+	_ = s.checkError(t, resp, err, provider.BadRequest)
 }
 
-// truncated: what ends early must not pass for an answer.
+// truncated tests that an answer that ends early is an error.
 func (s Subject) truncated(t *testing.T) {
 	answer := s.fixture(t, "tool_calls").Answer
 	half := answer[:len(answer)/2]
@@ -141,13 +142,13 @@ func (s Subject) truncated(t *testing.T) {
 			_, _ = w.Write(half)
 		},
 		"in chunks": func(w http.ResponseWriter, _ *http.Request, _ []byte) {
-			// all that counts, but for the end
+			// The whole answer, without the end of the last chunk.
 			_, _ = w.Write(answer)
 			_ = http.NewResponseController(w).Flush()
 			panic(http.ErrAbortHandler)
 		},
 		"before the header": func(http.ResponseWriter, *http.Request, []byte) { panic(http.ErrAbortHandler) },
 	} {
-		t.Run(name, func(t *testing.T) { _ = s.fail(t, s.serve(t, h), provider.Server) })
+		t.Run(name, func(t *testing.T) { _ = s.sendFails(t, s.serve(t, h), provider.Server) })
 	}
 }

@@ -11,8 +11,9 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// Fuzz feeds answers to the provider, those of the fixtures first: each must
-// become a response whose calls can be echoed, or a *provider.Error.
+// Fuzz sends answers to the provider, first those of the fixtures. Each must
+// become a response, or a *provider.Error. A later request must be able to
+// repeat the calls of a response.
 func Fuzz(f *testing.F, s Subject) {
 	names, err := fs.Glob(s.Data, "*.json")
 	if err != nil {
@@ -31,7 +32,7 @@ func Fuzz(f *testing.F, s Subject) {
 		f.Add(http.StatusBadRequest, b)
 	}
 	f.Fuzz(func(t *testing.T, status int, body []byte) {
-		p := s.open("http://model", &http.Client{Transport: &Tape{Status: status, Answer: string(body)}})
+		p := s.open("http://model", &http.Client{Transport: &Recorder{Status: status, Answer: string(body)}})
 		resp, err := p.Send(t.Context(), hello())
 		if err != nil {
 			if _, ok := errors.AsType[*provider.Error](err); !ok || strings.ContainsRune(err.Error(), '\n') {
@@ -41,7 +42,7 @@ func Fuzz(f *testing.F, s Subject) {
 		}
 		for _, c := range resp.ToolCalls {
 			if c.ID == "" || !json.Valid(c.RawArguments()) {
-				t.Fatalf("%+v cannot be echoed", c)
+				t.Fatalf("%+v cannot be repeated", c)
 			}
 		}
 	})

@@ -6,8 +6,9 @@ import (
 	"sync"
 )
 
-// pipes is a net.Listener without a socket: a bubble's clock stands still while
-// a goroutine waits for the network, and goes on while it waits for net.Pipe.
+// pipes is a net.Listener that uses net.Pipe instead of sockets. The clock of a
+// synctest bubble stops while a goroutine waits for a socket, and advances
+// while it waits for a net.Pipe.
 type pipes struct {
 	conns  chan net.Conn
 	closed chan struct{}

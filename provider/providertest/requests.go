@@ -2,23 +2,24 @@ package providertest
 
 import "github.com/axebus/axe/provider"
 
-const model = "family/model-1" // a model's name may hold slashes
+// model has a slash, as the names of models may have.
+const model = "family/model-1"
 
-// requests are what is sent, by the name of the fixture.
+// requests returns the requests of the suite by the name of their fixture.
 func requests() map[string]*provider.Request {
 	return map[string]*provider.Request{
 		"text": {
-			Model: model, System: "Be brief.", Messages: said("Hello?"),
+			Model: model, System: "Be brief.", Messages: userMessage("Hello?"),
 			Temperature: new(0.2), MaxTokens: 100,
 		},
-		"zero_temperature": {Model: model, Messages: said("Hello?"), Temperature: new(0.0)},
+		"zero_temperature": {Model: model, Messages: userMessage("Hello?"), Temperature: new(0.0)},
 		"defaults":         hello(),
-		"empty_tools":      {Model: model, Messages: said("Hello?"), Tools: []provider.Tool{}},
+		"empty_tools":      {Model: model, Messages: userMessage("Hello?"), Tools: []provider.Tool{}},
 		"silence":          hello(),
-		"tool_call":        {Model: model, Messages: said("Ask the reviewer."), Tools: tools()},
-		"tool_calls":       {Model: model, Messages: said("Ask everybody."), Tools: tools()},
-		"tools_ignored":    {Model: model, Messages: said("Ask nobody."), Tools: tools()},
-		"odd_arguments":    {Model: model, Messages: said("Ask badly."), Tools: tools()},
+		"tool_call":        {Model: model, Messages: userMessage("Ask the reviewer."), Tools: tools()},
+		"tool_calls":       {Model: model, Messages: userMessage("Ask everybody."), Tools: tools()},
+		"tools_ignored":    {Model: model, Messages: userMessage("Ask nobody."), Tools: tools()},
+		"odd_arguments":    {Model: model, Messages: userMessage("Ask badly."), Tools: tools()},
 		"history":          {Model: model, Messages: history(), Tools: tools()},
 		"unicode":          {Model: model, System: "<b>&amp; é 😀 \u2028</b>", Messages: unicode()},
 		"lossless":         {Model: model, Messages: numbers()},
@@ -26,10 +27,10 @@ func requests() map[string]*provider.Request {
 }
 
 func hello() *provider.Request {
-	return &provider.Request{Model: model, Messages: said("Hello?")}
+	return &provider.Request{Model: model, Messages: userMessage("Hello?")}
 }
 
-func said(text string) []provider.Message {
+func userMessage(text string) []provider.Message {
 	return []provider.Message{{Role: provider.User, Content: text}}
 }
 
@@ -44,8 +45,8 @@ func tools() []provider.Tool {
 	}
 }
 
-// history holds every kind of message; ids repeat from turn to turn, as
-// Ollama's do.
+// history returns messages of every kind. Ids repeat in later turns, as those
+// of Ollama do.
 func history() []provider.Message {
 	return []provider.Message{
 		{Role: provider.User, Content: "Ask."},

@@ -16,23 +16,24 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// handler answers a request whose body has been read.
+// handler answers a request. Body is the request's body.
 type handler func(w http.ResponseWriter, r *http.Request, body []byte)
 
-// serve opens the provider against a server that checks what all requests have
-// in common.
+// serve opens the provider with a server. The server checks the parts that all
+// requests share.
 func (s Subject) serve(t *testing.T, h handler) provider.Provider {
 	t.Helper()
-	srv := httptest.NewServer(s.checked(t, h))
+	srv := httptest.NewServer(s.checkingHandler(t, h))
 	t.Cleanup(srv.Close)
 	return s.open(srv.URL, srv.Client())
 }
 
-// open opens the provider with the key that it is tested with.
+// open opens the provider with the Subject's key.
 func (s Subject) open(base string, hc *http.Client) provider.Provider { return s.New(s.Key, base, hc) }
 
-// answer opens the provider against a server that says always the same.
-func (s Subject) answer(t *testing.T, status int, body string) provider.Provider {
+// serveAnswer opens the provider with a server that always sends the same
+// answer.
+func (s Subject) serveAnswer(t *testing.T, status int, body string) provider.Provider {
 	t.Helper()
 	return s.serve(t, func(w http.ResponseWriter, _ *http.Request, _ []byte) {
 		w.WriteHeader(status)
@@ -40,13 +41,14 @@ func (s Subject) answer(t *testing.T, status int, body string) provider.Provider
 	})
 }
 
-func (s Subject) checked(t *testing.T, h handler) http.Handler {
+// checkingHandler checks each request and passes it to h.
+func (s Subject) checkingHandler(t *testing.T, h handler) http.Handler {
 	t.Helper()
 	u, err := url.Parse(s.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := s.prefix + u.Path
+	path := s.basePath + u.Path
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
@@ -67,7 +69,7 @@ func (s Subject) checked(t *testing.T, h handler) http.Handler {
 	})
 }
 
-// send must succeed.
+// send fails the test unless the request succeeds.
 func send(t *testing.T, p provider.Provider, req *provider.Request) *provider.Response {
 	t.Helper()
 	resp, err := p.Send(t.Context(), req)
@@ -77,16 +79,17 @@ func send(t *testing.T, p provider.Provider, req *provider.Request) *provider.Re
 	return resp
 }
 
-// fail must fail, with an error of the given category that shows no secret.
-func (s Subject) fail(t *testing.T, p provider.Provider, want provider.Category) *provider.Error {
+// sendFails fails the test unless a request fails with an error of that
+// category. The error must not show the key.
+func (s Subject) sendFails(t *testing.T, p provider.Provider, want provider.Category) *provider.Error {
 	t.Helper()
 	resp, err := p.Send(t.Context(), hello())
-	return s.failed(t, resp, err, want)
+	return s.checkError(t, resp, err, want)
 }
 
-func (s Subject) failed(t *testing.T, resp *provider.Response, err error, want provider.Category) *provider.Error {
+func (s Subject) checkError(t *testing.T, resp *provider.Response, err error, want provider.Category) *provider.Error {
 	t.Helper()
-	e := failure(t, resp, err, want)
+	e := checkFailure(t, resp, err, want)
 	for ; err != nil; err = errors.Unwrap(err) {
 		if s.Key != "" && strings.Contains(err.Error(), s.Key) {
 			t.Errorf("the key is shown: %v", err)
@@ -95,7 +98,9 @@ func (s Subject) failed(t *testing.T, resp *provider.Response, err error, want p
 	return e
 }
 
-func failure(t *testing.T, resp *provider.Response, err error, want provider.Category) *provider.Error {
+// checkFailure fails the test unless err is a *provider.Error of that category
+// with a message of one printable line.
+func checkFailure(t *testing.T, resp *provider.Response, err error, want provider.Category) *provider.Error {
 	t.Helper()
 	e, ok := errors.AsType[*provider.Error](err)
 	if !ok || resp != nil {
@@ -110,16 +115,16 @@ func failure(t *testing.T, resp *provider.Response, err error, want provider.Cat
 	return e
 }
 
-// sameJSON compares as JSON: white space and the order of fields do not count,
-// every digit does.
+// sameJSON compares two JSON texts. White space and the order of fields do not
+// matter. Every digit of a number does.
 func sameJSON(t *testing.T, want, got []byte) {
 	t.Helper()
-	if diff := cmp.Diff(parsed(t, want), parsed(t, got)); diff != "" {
+	if diff := cmp.Diff(decodeJSON(t, want), decodeJSON(t, got)); diff != "" {
 		t.Errorf("sent (-want +got):\n%s", diff)
 	}
 }
 
-func parsed(t *testing.T, b []byte) any {
+func decodeJSON(t *testing.T, b []byte) any {
 	t.Helper()
 	var v any
 	d := json.NewDecoder(bytes.NewReader(b))

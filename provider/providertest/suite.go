@@ -1,18 +1,19 @@
 // Package providertest is the one suite that every provider over HTTP passes.
-// It plays the server, checks each request that it receives, and answers as the
-// real one would, in every way that the real one may fail. It keeps a provider
-// honest in both directions: what is sent is compared as a whole, and what
-// comes back is one provider.Response or one error of a known category.
+// The suite plays the server. It checks each request as a whole, and sends the
+// answers and the failures of the real server. A provider must turn each of
+// them into one provider.Response, or into one error of the right category.
 //
-// A provider brings only its wire format, as files:
+// A provider adds only its wire format, as files:
 //
 //	func TestConformance(t *testing.T) {
-//		providertest.Run(t, providertest.Subject{Name: "ollama", New: open, Data: os.DirFS("testdata"), …})
+//		providertest.Run(t, providertest.Subject{
+//			Name: "ollama", New: open, Data: os.DirFS("testdata"), …
+//		})
 //	}
 //
-// One file for each name in requests.go holds the JSON that must be sent, the
-// answer to it, and the response wanted; refusal.json an error as the provider
-// writes it, wrong.json answers that lack something.
+// Each name in requests.go has a file with the JSON of the request, the answer
+// to it, and the wanted response. The file refusal.json is an error as the
+// provider writes it. The file wrong.json lists incomplete answers.
 package providertest
 
 import (
@@ -28,20 +29,27 @@ import (
 
 // Subject is a provider under test.
 type Subject struct {
-	Name string // as models are named: "openai"
-	New  func(key, base string, hc *http.Client) provider.Provider
-	// what is asked without a base URL; its path is that below any other
+	// Name is the provider's name as in a model's full name: "openai".
+	Name string
+	// New opens the provider. It makes its own client for a nil hc.
+	New func(key, base string, hc *http.Client) provider.Provider
+	// URL is the address without a base URL. Its path is also the path
+	// below any other base URL.
 	URL string
-	Key string // what New is given
-	// Header is what every request carries besides its content type.
+	// Key is the API key of the tests.
+	Key string
+	// Header has the headers of every request besides the content type.
 	Header map[string]string
-	// Arguments is the path, as for an Exchange, of a call's arguments in a
-	// request that begins with it.
+	// Arguments is the path, as in an Exchange, of the arguments of the
+	// first call in a request that begins with that call.
 	Arguments string
-	NoKey     bool  // no key is needed
-	Data      fs.FS // the provider's testdata
+	// KeyOptional reports that the provider works without a key.
+	KeyOptional bool
+	// Data is the provider's testdata.
+	Data fs.FS
 
-	prefix string // the base URL's path
+	// basePath is the path of the base URL.
+	basePath string
 }
 
 // Run runs the suite.
@@ -70,14 +78,14 @@ func Run(t *testing.T, s Subject) {
 	t.Run("BaseURL", s.baseURL)
 	t.Run("Redirect", s.redirect)
 
-	t.Run("Patience", s.patience)
+	t.Run("SlowModel", s.slowModel)
 	t.Run("Deadline", s.deadline)
 	t.Run("Cancel", s.cancel)
 	t.Run("Queue", s.queue)
 	t.Run("ClientTimeout", s.clientTimeout)
 }
 
-// fixture is one file of a provider's testdata.
+// fixture is one file in a provider's testdata.
 type fixture struct {
 	Sent   json.RawMessage   `json:"sent"`
 	Answer json.RawMessage   `json:"answer"`
@@ -91,8 +99,8 @@ func (s Subject) fixture(tb testing.TB, name string) fixture {
 	return f
 }
 
-// wants compares a response as a whole.
-func (f fixture) wants(t *testing.T, resp *provider.Response) {
+// check compares the whole response.
+func (f fixture) check(t *testing.T, resp *provider.Response) {
 	t.Helper()
 	if diff := cmp.Diff(&f.Want, resp); diff != "" {
 		t.Errorf("response (-want +got):\n%s", diff)

@@ -3,6 +3,7 @@ package script
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"text/template"
@@ -15,17 +16,18 @@ const (
 	maxCalls  = 10_000 // in one turn
 )
 
-// call is one [[turn.call]].
+// call is one [[turn.call]] with compiled templates.
 type call struct {
-	tool      string
-	each      string
-	repeat    *template.Template
-	raw       *template.Template
-	arguments map[string]any // templates in place of strings
+	tool   string
+	each   string
+	repeat *template.Template
+	raw    *template.Template
+	// arguments has templates in place of strings.
+	arguments map[string]any
 }
 
-// add appends the calls to those that the turn has already.
-func (c *call) add(calls []provider.ToolCall, v view) ([]provider.ToolCall, error) {
+// add appends the calls to calls, which the turn has already.
+func (c *call) add(calls []provider.ToolCall, v templateData) ([]provider.ToolCall, error) {
 	items, err := c.items(v)
 	if err != nil {
 		return nil, err
@@ -44,15 +46,15 @@ func (c *call) add(calls []provider.ToolCall, v view) ([]provider.ToolCall, erro
 	return calls, nil
 }
 
-// items returns the elements to make one call for each.
-func (c *call) items(v view) ([]any, error) {
+// items returns the elements. Each of them becomes one call.
+func (c *call) items(v templateData) ([]any, error) {
 	switch c.each {
 	case "files":
-		return anys(v.Files), nil
+		return toAnys(v.Files), nil
 	case "results":
-		return anys(v.Results), nil
+		return toAnys(v.Results), nil
 	case "lines":
-		return anys(textLines(v)), nil
+		return toAnys(textLines(v)), nil
 	}
 	if c.repeat == nil {
 		return []any{nil}, nil
@@ -63,12 +65,12 @@ func (c *call) items(v view) ([]any, error) {
 	}
 	n, err := strconv.Atoi(strings.TrimSpace(s))
 	if err != nil || n < 0 || n > maxCalls {
-		return nil, fmt.Errorf("repeat gives %q: want an integer from 0 to %d", s, maxCalls)
+		return nil, fmt.Errorf("repeat must be an integer from 0 to %d, got %q", maxCalls, s)
 	}
 	return make([]any, n), nil
 }
 
-func anys[T any](list []T) []any {
+func toAnys[T any](list []T) []any {
 	items := make([]any, len(list))
 	for i, e := range list {
 		items[i] = e
@@ -76,59 +78,29 @@ func anys[T any](list []T) []any {
 	return items
 }
 
-// textLines returns the lines that a task is about, without blank ones.
-func textLines(v view) []string {
+// textLines returns the lines of the context, or else of the task. It leaves
+// out blank lines.
+func textLines(v templateData) []string {
 	text := v.Context
 	if text == "" {
 		text = v.Task
 	}
-	var full []string
-	for _, l := range lines(text) {
-		if strings.TrimSpace(l) != "" {
-			full = append(full, l)
-		}
-	}
-	return full
+	return slices.DeleteFunc(lines(text), func(l string) bool { return strings.TrimSpace(l) == "" })
 }
 
-func (c *call) rawArguments(v view) ([]byte, error) {
+func (c *call) rawArguments(v templateData) ([]byte, error) {
 	if c.raw != nil {
 		s, err := render(c.raw, v)
 		return []byte(s), err
 	}
-	filled, err := fill(c.arguments, v)
+	filled, err := mapLeaves("", c.arguments, func(_ string, leaf any) (any, error) {
+		if t, ok := leaf.(*template.Template); ok {
+			return render(t, v)
+		}
+		return leaf, nil
+	})
 	if err != nil {
 		return nil, err
 	}
 	return json.Marshal(filled)
-}
-
-// fill returns a value with its templates rendered.
-func fill(value any, v view) (any, error) {
-	switch x := value.(type) {
-	case *template.Template:
-		return render(x, v)
-	case map[string]any:
-		filled := make(map[string]any, len(x))
-		for k, e := range x {
-			f, err := fill(e, v)
-			if err != nil {
-				return nil, err
-			}
-			filled[k] = f
-		}
-		return filled, nil
-	case []any:
-		filled := make([]any, len(x))
-		for i, e := range x {
-			f, err := fill(e, v)
-			if err != nil {
-				return nil, err
-			}
-			filled[i] = f
-		}
-		return filled, nil
-	default:
-		return value, nil
-	}
 }

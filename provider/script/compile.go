@@ -10,16 +10,16 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// compile checks a [[turn]] and parses its templates.
+// compile checks a [[turn]] and parses the templates in it.
 func (t *turnTable) compile() (entry, error) {
 	if t.Text == nil && t.Fail == nil && len(t.Call) == 0 {
-		return entry{}, errors.New("answers nothing: want text, fail or call")
+		return entry{}, errors.New("must have text, fail or call")
 	}
 	if t.Fail != nil && (t.Text != nil || len(t.Call) > 0) {
 		return entry{}, errors.New("fail excludes text and call")
 	}
 	if t.Turn != nil && *t.Turn < 1 {
-		return entry{}, fmt.Errorf("turn = %d: turns count from 1", *t.Turn)
+		return entry{}, fmt.Errorf("turn must be at least 1, got %d", *t.Turn)
 	}
 	var e entry
 	if t.Turn != nil {
@@ -55,17 +55,10 @@ func (t *turnTable) compile() (entry, error) {
 func (f *failTable) compile() (*failure, error) {
 	c := provider.Category(f.Category)
 	switch c {
-	case provider.Auth,
-		provider.RateLimit,
-		provider.Timeout,
-		provider.Overloaded,
-		provider.BadRequest,
-		provider.Server:
+	case provider.Auth, provider.RateLimit, provider.Timeout, provider.Overloaded, provider.BadRequest, provider.Server:
 	default:
-		return nil, fmt.Errorf(
-			"fail.category %q is none of auth, rate_limit, timeout, overloaded, bad_request, server",
-			f.Category,
-		)
+		const known = "auth, rate_limit, timeout, overloaded, bad_request, server"
+		return nil, fmt.Errorf("fail.category must be one of %s, got %q", known, f.Category)
 	}
 	after, err := duration("fail.retry_after", f.RetryAfter)
 	if err != nil {
@@ -92,7 +85,7 @@ func (t *callTable) compile() (call, error) {
 		return call{}, err
 	}
 	for k, value := range t.Arguments {
-		if c.arguments[k], err = compileValue(k, value); err != nil {
+		if c.arguments[k], err = mapLeaves(k, value, compileLeaf); err != nil {
 			return call{}, err
 		}
 	}
@@ -107,61 +100,68 @@ func (t *callTable) compile() (call, error) {
 	return c, nil
 }
 
-// check refuses keys that exclude each other.
+// check returns an error for keys that exclude each other.
 func (t *callTable) check() error {
 	named := t.Agent != "" || t.Task != "" || t.Context != ""
 	switch {
 	case t.Each != "" && t.Each != "files" && t.Each != "results" && t.Each != "lines":
-		return fmt.Errorf("call.each %q is none of files, results, lines", t.Each)
+		return fmt.Errorf("call.each must be one of files, results, lines, got %q", t.Each)
 	case t.Each != "" && t.Repeat != "":
 		return errors.New("call.each excludes call.repeat")
 	case t.Raw != "" && (named || t.Arguments != nil):
 		return errors.New("call.raw excludes all other arguments")
 	case named && cmp.Or(t.Tool, callAgent) != callAgent:
-		return errors.New(
-			"agent, task and context are arguments of call_agent: another tool's go into [turn.call.arguments]",
-		)
+		return errors.New("agent, task and context are arguments of call_agent: " +
+			"write those of another tool into [turn.call.arguments]")
 	}
 	return nil
 }
 
-// compileValue puts templates in place of the strings in a value.
-func compileValue(key string, value any) (any, error) {
+// mapLeaves returns a copy of a decoded value with f applied to everything but
+// tables and lists. Key is the dotted key of the value.
+func mapLeaves(key string, value any, f func(key string, leaf any) (any, error)) (any, error) {
+	var err error
 	switch x := value.(type) {
-	case string:
-		return template.New(key).Option("missingkey=error").Funcs(funcs()).Parse(x)
 	case map[string]any:
-		compiled := make(map[string]any, len(x))
+		mapped := make(map[string]any, len(x))
 		for k, e := range x {
-			c, err := compileValue(key+"."+k, e)
-			if err != nil {
+			if mapped[k], err = mapLeaves(key+"."+k, e, f); err != nil {
 				return nil, err
 			}
-			compiled[k] = c
 		}
-		return compiled, nil
+		return mapped, nil
 	case []map[string]any:
-		return compileValue(key, anys(x))
+		return mapLeaves(key, toAnys(x), f)
 	case []any:
-		compiled := make([]any, len(x))
+		mapped := make([]any, len(x))
 		for i, e := range x {
-			c, err := compileValue(key, e)
-			if err != nil {
+			if mapped[i], err = mapLeaves(key, e, f); err != nil {
 				return nil, err
 			}
-			compiled[i] = c
 		}
-		return compiled, nil
-	default:
-		return value, nil
+		return mapped, nil
 	}
+	return f(key, value)
 }
 
-// compile parses a template; no text is no template.
+// compileLeaf parses a string as a template. Other values stay as they are.
+func compileLeaf(key string, leaf any) (any, error) {
+	text, ok := leaf.(string)
+	if !ok {
+		return leaf, nil
+	}
+	return parseTemplate(key, text)
+}
+
+// compile parses a template. The empty text gives nil.
 func compile(key, text string) (*template.Template, error) {
 	if text == "" {
 		return nil, nil
 	}
+	return parseTemplate(key, text)
+}
+
+func parseTemplate(key, text string) (*template.Template, error) {
 	return template.New(key).Option("missingkey=error").Funcs(funcs()).Parse(text)
 }
 
@@ -171,7 +171,7 @@ func duration(key, s string) (time.Duration, error) {
 	}
 	d, err := time.ParseDuration(s)
 	if err != nil || d < 0 {
-		return 0, fmt.Errorf("%s %q is no duration such as 200ms", key, s)
+		return 0, fmt.Errorf("%s must be a duration such as 200ms, got %q", key, s)
 	}
 	return d, nil
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// entry is one [[turn]], ready to answer.
+// entry is one [[turn]] with compiled templates.
 type entry struct {
 	line    int
-	turn    int // 0: any
+	turn    int // 0: every turn
 	when    *template.Template
 	latency time.Duration
 	text    *template.Template
@@ -20,14 +20,14 @@ type entry struct {
 	fail    *failure
 }
 
-// failure is the error that an entry answers with.
+// failure is the error of an entry.
 type failure struct {
 	err     provider.Error
 	message *template.Template
 }
 
-// fits reports whether e answers a request.
-func (e *entry) fits(v view) (bool, error) {
+// matches reports whether the entry answers a request.
+func (e *entry) matches(v templateData) (bool, error) {
 	if e.turn != 0 && e.turn != v.Turn {
 		return false, nil
 	}
@@ -41,9 +41,8 @@ func (e *entry) fits(v view) (bool, error) {
 	return strings.TrimSpace(s) == "true", nil
 }
 
-// answer makes the response to a request, or the failure that is the entry's
-// answer.
-func (e *entry) answer(v view) (*provider.Response, error) {
+// answer returns the response to a request, or the entry's failure.
+func (e *entry) answer(v templateData) (*provider.Response, error) {
 	if e.fail != nil {
 		return nil, e.fail.error(v)
 	}
@@ -65,7 +64,7 @@ func (e *entry) answer(v view) (*provider.Response, error) {
 
 func (e *entry) wrap(err error) error { return fmt.Errorf("[[turn]] at line %d: %w", e.line, err) }
 
-func (f *failure) error(v view) error {
+func (f *failure) error(v templateData) error {
 	message, err := render(f.message, v)
 	if err != nil {
 		return err
@@ -75,8 +74,8 @@ func (f *failure) error(v view) error {
 	return &answer
 }
 
-// render executes a template; one that was left out gives no text.
-func render(t *template.Template, v view) (string, error) {
+// render executes a template. A nil template gives no text.
+func render(t *template.Template, v templateData) (string, error) {
 	if t == nil {
 		return "", nil
 	}

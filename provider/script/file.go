@@ -6,7 +6,7 @@ import (
 
 const filesHeading = "## Context Files\n"
 
-// file is a context file as the system text carries it.
+// file is a context file in a system text.
 type file struct {
 	Path    string
 	Lang    string
@@ -19,7 +19,7 @@ func (f file) String() string { return f.Path }
 // Lines returns the content's lines.
 func (f file) Lines() []string { return lines(f.Content) }
 
-// parseFiles reads the context files back from a system text. Memory may follow
+// parseFiles returns the context files of a system text. The memory may follow
 // them.
 func parseFiles(system string) []file {
 	rest, ok := strings.CutPrefix(system, filesHeading)
@@ -34,8 +34,7 @@ func parseFiles(system string) []file {
 		var line string
 		line, rest, _ = strings.Cut(rest, "\n")
 		if line == "---" {
-			// the next part of the system text
-			break
+			break // end of the files
 		}
 		name, ok := strings.CutPrefix(line, "### ")
 		if !ok {
@@ -43,14 +42,15 @@ func parseFiles(system string) []file {
 		}
 		if f, after, ok := parseBlock(rest); ok {
 			f.Path = name
-			files, rest = append(files, f), after
+			files = append(files, f)
+			rest = after
 		}
 	}
 	return files
 }
 
-// parseBlock reads a fenced block from the beginning of a text and returns what
-// follows it.
+// parseBlock reads a fenced block from the beginning of a text. It also returns
+// the rest of the text.
 func parseBlock(text string) (f file, rest string, ok bool) {
 	info, body, ok := strings.Cut(text, "\n")
 	if !ok {

@@ -19,7 +19,10 @@ func TestParseFiles(t *testing.T) {
 		{"two", head + "### a\n```\n```\n\n### b c\n````md\n```\n````", []file{{"a", "", ""}, {"b c", "md", "```\n"}}},
 		{"heading in a block", head + "### a\n```\n### b\n~~~\n```\n", []file{{"a", "", "### b\n~~~\n"}}},
 		{"fence in a line", head + "### a\n````\n x```` \n````", []file{{"a", "", " x```` \n"}}},
-		{"before memory", head + "### a\n```\nx\n```\n\n---\n\n## Memory\n\n### b\n```\ny\n```", []file{{"a", "", "x\n"}}},
+		{
+			"before memory", head + "### a\n```\nx\n```\n\n---\n\n## Memory\n\n### b\n```\ny\n```",
+			[]file{{"a", "", "x\n"}},
+		},
 		{"never closed", head + "### a\n```\nx\n", nil},
 		{"no fence", head + "### a\nx\n### b\n```\ny\n```", []file{{"b", "", "y\n"}}},
 		{"in the prompt only", "### a\n```\nx\n```", nil},
@@ -30,7 +33,8 @@ func TestParseFiles(t *testing.T) {
 	}
 }
 
-// block is how a file stands in a system text, by the contract in the package's comment.
+// block returns a file as a system text has it. The package comment is the
+// contract.
 func block(name, content string) string {
 	fence := "```"
 	for strings.Contains(content, fence) {
@@ -49,7 +53,7 @@ func FuzzParseFiles(f *testing.F) {
 		if strings.Contains(name, "\n") || strings.Contains(prompt, "## Context Files") {
 			t.Skip()
 		}
-		// anything may be in a system text
+		// A system text may have any content.
 		parseFiles(one)
 		got := parseFiles(prompt + "\n\n---\n\n## Context Files\n\n" + block(name, one) + "\n\n" + block("two", two))
 		if len(got) != 2 || got[0].Path != name || got[1].Path != "two" || got[0].Lang != "go" {

@@ -8,8 +8,7 @@ import (
 	"text/template"
 )
 
-// funcs returns the functions that templates may call, besides the built-in
-// ones.
+// funcs returns the functions of templates, besides those of text/template.
 func funcs() template.FuncMap {
 	return template.FuncMap{
 		"add":      add,
@@ -32,23 +31,24 @@ func funcs() template.FuncMap {
 	}
 }
 
-// match is a line that grep found.
+// match is a line that grep found. N counts from 1.
 type match struct {
-	N    int // from 1
+	N    int
 	Text string
 }
 
-// String returns the number and the line.
+// String returns "N: text".
 func (m match) String() string { return fmt.Sprintf("%d: %s", m.N, m.Text) }
 
-// grep finds the lines where a match begins, or its first group.
+// grep returns the lines in which a match begins. If the match has a group, the
+// beginning of the first group counts.
 func grep(pattern, text string) ([]match, error) {
 	re, err := regexp.Compile("(?m)" + pattern)
 	if err != nil {
 		return nil, err
 	}
 	var found []match
-	// the line that begins at begin is line n
+	// Line n begins at offset begin.
 	n, begin := 1, 0
 	for from := 0; from <= len(text); {
 		at := re.FindStringSubmatchIndex(text[from:])
@@ -60,13 +60,14 @@ func grep(pattern, text string) ([]match, error) {
 			start = from + at[2]
 		}
 		line := strings.LastIndexByte(text[:start], '\n') + 1
-		n, begin = n+strings.Count(text[begin:line], "\n"), line
+		n += strings.Count(text[begin:line], "\n")
+		begin = line
 		whole, _, _ := strings.Cut(text[line:], "\n")
 		if len(found) == 0 || found[len(found)-1].N != n {
 			found = append(found, match{N: n, Text: whole})
 		}
 		if grouped && line > from {
-			// the next match may begin in this line
+			// The next match may begin in this line.
 			from = line
 		} else {
 			from = line + len(whole) + 1
@@ -80,7 +81,7 @@ func count(pattern, text string) (int, error) {
 	return len(found), err
 }
 
-// lines splits a text; a line break at its end begins no other line.
+// lines splits a text. A line break at its end does not begin another line.
 func lines(text string) []string {
 	if text == "" {
 		return nil
@@ -101,7 +102,7 @@ func first(n int, list any) (any, error) {
 	case []match:
 		return l[:min(n, len(l))], nil
 	default:
-		return nil, fmt.Errorf("first: %T is no list", list)
+		return nil, fmt.Errorf("first: %T is not a list", list)
 	}
 }
 
@@ -116,7 +117,7 @@ func join(separator string, list any) (string, error) {
 	case []match:
 		return joinAll(separator, l), nil
 	default:
-		return "", fmt.Errorf("join: %T is no list", list)
+		return "", fmt.Errorf("join: %T is not a list", list)
 	}
 }
 
@@ -150,7 +151,7 @@ func add(ns ...int) int {
 
 func seq(n int) ([]int, error) {
 	if n > maxCalls {
-		return nil, fmt.Errorf("seq: %d is more than %d", n, maxCalls)
+		return nil, fmt.Errorf("seq: N must be at most %d, got %d", maxCalls, n)
 	}
 	ns := make([]int, max(n, 0))
 	for i := range ns {
@@ -159,7 +160,7 @@ func seq(n int) ([]int, error) {
 	return ns, nil
 }
 
-// fromJSON is the value of a JSON text.
+// fromJSON returns the value of a JSON text.
 func fromJSON(text string) (v any, err error) { return v, json.Unmarshal([]byte(text), &v) }
 
 func toJSON(x any) (string, error) {

@@ -13,11 +13,12 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
+// maxFile bounds the bytes of one file.
 const maxFile = 1 << 20
 
-// Load reads the script of a name from the scripts directory: dir/name.toml.
-// Every call reads it anew. Its error is a *provider.Error of the category
-// bad_request that names the file, the line and the key.
+// Load reads the script dir/name.toml. It reads the file each time. Its error
+// is a *provider.Error of the category bad_request, which names the file, the
+// line and the key.
 func Load(dir, name string) (*Script, error) {
 	s, err := load(dir, name)
 	if err != nil {
@@ -30,14 +31,15 @@ func Load(dir, name string) (*Script, error) {
 	return s, nil
 }
 
+var errNoDirectory = errors.New("no scripts directory is set: " +
+	"models script/… are read from the directory scripts inside the directory of the agents")
+
 func load(dir, name string) (*Script, error) {
 	if name == "" || strings.ContainsFunc(name, notInName) {
-		return nil, fmt.Errorf("the name %q is malformed: want letters a-z, digits, _ and -", name)
+		return nil, fmt.Errorf("the name %q is malformed: it must have only a-z, 0-9, _ and -", name)
 	}
 	if dir == "" {
-		return nil, errors.New(
-			"no scripts directory is set: models script/… are read from the directory scripts inside the directory of the agents",
-		)
+		return nil, errNoDirectory
 	}
 	file := filepath.Join(dir, name+".toml")
 	b, err := read(file)
@@ -55,8 +57,8 @@ func notInName(r rune) bool {
 	return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '_' && r != '-'
 }
 
-// read returns the bytes of a regular file of bounded size, and never blocks on
-// one that is not regular.
+// read returns the bytes of a regular file of bounded size. It does not block
+// on a pipe or a device.
 func read(file string) ([]byte, error) {
 	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {

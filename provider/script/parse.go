@@ -8,7 +8,7 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-// document is a script's file as it is written.
+// document is the TOML form of a script.
 type document struct {
 	Turn []toml.Primitive `toml:"turn"`
 }
@@ -40,16 +40,16 @@ type callTable struct {
 	Raw       string         `toml:"raw"`
 }
 
-// parse makes entries of a script's text. Its errors begin with a line number.
+// parse returns the entries of a script. Its errors begin with a line number.
 func parse(text string) ([]entry, error) {
 	var doc document
 	meta, err := toml.Decode(text, &doc)
 	if e, ok := errors.AsType[toml.ParseError](err); ok {
 		return nil, fmt.Errorf("%d: %s", e.Position.Line, e.Message)
 	} else if err != nil {
-		return nil, errors.New("1: turn: want tables [[turn]]")
+		return nil, errors.New("1: turn: must be tables [[turn]]")
 	}
-	heads := headers(text)
+	heads := headerLines(text)
 	var entries []entry
 	for i, p := range doc.Turn {
 		line := 1
@@ -69,44 +69,45 @@ func parse(text string) ([]entry, error) {
 		}
 	}
 	if len(entries) == 0 {
-		return nil, errors.New("1: turn: want at least one [[turn]]")
+		return nil, errors.New("1: turn: the file must have at least one [[turn]]")
 	}
 	return entries, nil
 }
 
-// decode makes an entry of one [[turn]].
+// decode returns the entry of one [[turn]].
 func decode(meta toml.MetaData, p toml.Primitive) (entry, error) {
 	var t turnTable
 	err := meta.PrimitiveDecode(p, &t)
 	if err == nil {
 		return t.compile()
 	}
-	// The decoder's line is that of the key's last occurrence, in whichever
-	// [[turn]]: leave it out.
+	// Remove the decoder's line: it is the line of the key's last
+	// occurrence, which may be in another [[turn]].
 	if _, message, ok := strings.Cut(err.Error(), "(last key "); ok {
 		err = errors.New(strings.Replace(message, "): ", ": ", 1))
 	}
 	return entry{}, err
 }
 
-// headers returns the lines of the [[turn]] headers. The decoder keeps one
-// position per key, which is no help where a key occurs in many tables.
-func headers(text string) []int {
+// headerLines returns the numbers of the lines with a [[turn]] header. The
+// decoder keeps one position for each key, which does not suffice for a key
+// that occurs in many tables.
+func headerLines(text string) []int {
 	var at []int
 	for i, l := range lines(text) {
-		if squeeze(l, 8) == "[[turn]]" {
+		if withoutBlanks(l, 8) == "[[turn]]" {
 			at = append(at, i+1)
 		}
 	}
 	return at
 }
 
-// keyLine returns the first line that looks like a key, or the header of a
-// table of that name.
+// keyLine returns the number of the first line that looks like a key, or like
+// the header of a table of that name.
 func keyLine(text string, key toml.Key) int {
 	name := key[len(key)-1]
 	for i, l := range lines(text) {
-		l = squeeze(l, len(l))
+		l = withoutBlanks(l, len(l))
 		inline, _, _ := strings.Cut(l, "=")
 		header := strings.Trim(l, "[]")
 		if inline == name || strings.HasSuffix(inline, "{"+name) || header == key.String() {
@@ -116,8 +117,8 @@ func keyLine(text string, key toml.Key) int {
 	return 1
 }
 
-// squeeze removes blanks from a line and cuts it to n bytes.
-func squeeze(line string, n int) string {
+// withoutBlanks removes blanks from a line and cuts it to n bytes.
+func withoutBlanks(line string, n int) string {
 	line = strings.NewReplacer(" ", "", "\t", "", "\r", "").Replace(line)
 	return line[:min(n, len(line))]
 }

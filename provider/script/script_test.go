@@ -20,7 +20,7 @@ import (
 	"github.com/axebus/axe/provider/script"
 )
 
-// load makes a script of its text.
+// load returns a script with that text.
 func load(t *testing.T, text string) *script.Script {
 	t.Helper()
 	dir := t.TempDir()
@@ -34,10 +34,11 @@ func load(t *testing.T, text string) *script.Script {
 	return s
 }
 
-const system = "You read.\n\n---\n\n## Context Files\n\n### a/x.go\n```go\npackage x\n\nfunc X() {}\n```\n\n### README\n````\n```\n````"
+const system = "You read.\n\n---\n\n## Context Files\n\n" +
+	"### a/x.go\n```go\npackage x\n\nfunc X() {}\n```\n\n### README\n````\n```\n````"
 
-// asked is a request in its first turn.
-func asked(user string) *provider.Request {
+// firstTurn returns a request in its first turn.
+func firstTurn(user string) *provider.Request {
 	return &provider.Request{
 		Model:    "test",
 		System:   system,
@@ -45,17 +46,17 @@ func asked(user string) *provider.Request {
 	}
 }
 
-// replied is the same request a turn later.
-func replied(user string, calls []provider.ToolCall, results ...provider.ToolResult) *provider.Request {
-	req := asked(user)
+// secondTurn returns the same request one turn later.
+func secondTurn(user string, calls []provider.ToolCall, results ...provider.ToolResult) *provider.Request {
+	req := firstTurn(user)
 	req.Messages = append(req.Messages,
 		provider.Message{Role: provider.Assistant, Content: "asking", ToolCalls: calls},
 		provider.Message{Role: provider.ToolRole, ToolResults: results})
 	return req
 }
 
-// show writes a response as the tests state it.
-func show(resp *provider.Response, err error) string {
+// format returns a response in the form of the tests.
+func format(resp *provider.Response, err error) string {
 	if err != nil {
 		return "error: " + err.Error()
 	}
@@ -68,9 +69,9 @@ func show(resp *provider.Response, err error) string {
 }
 
 func TestSend(t *testing.T) {
-	first := asked("Task: count\n\nContext:\none\n\ntwo\n")
+	first := firstTurn("Task: count\n\nContext:\none\n\ntwo\n")
 	call := provider.NewToolCall("1", "call_agent", []byte(`{"agent":"reader","task":"read"}`))
-	second := replied(
+	second := secondTurn(
 		"go",
 		[]provider.ToolCall{call},
 		provider.ToolResult{CallID: "1", Content: "done"},
@@ -87,16 +88,33 @@ func TestSend(t *testing.T) {
 		slices.Clone(second.Messages),
 		provider.Message{Role: provider.User, Content: "answer now"},
 	)
+	const bad = "error: bad_request: script test: [[turn]] at line 1: "
+	const threeEntries = "turn=2\ntext='two'\n" +
+		"[[turn]]\nwhen='{{contains \"cou\" .Task}}'\ntext='counting'\n[[turn]]\ntext='any'"
 	for _, tt := range []struct {
 		name, script string
 		req          *provider.Request
 		want         string
 	}{
-		{"text", `text="{{.Model}} {{.Turn}} {{.Task}}|{{.Context}}|"`, first, "end_turn: test 1 count|one\n\ntwo\n|"},
+		{
+			"text", `text="{{.Model}} {{.Turn}} {{.Task}}|{{.Context}}|"`, first,
+			"end_turn: test 1 count|one\n\ntwo\n|",
+		},
 		{"root", `text="{{.User}}|{{.Task}}|{{.Context}}"`, second, "end_turn: go|go|"},
-		{"system", `text="{{len .System}} {{len .Files}}{{range .Files}} {{.}} {{.Lang}} {{len .Lines}}{{end}}"`, first, "end_turn: 103 2 a/x.go go 3 README  1"},
-		{"results", `text="{{.Turn}}{{range .Results}} {{.Index}}{{.Agent}}{{.Task}}={{.}}{{.IsError}}{{end}}"`, second, "end_turn: 2 0readerread=donefalse 1=brokentrue"},
-		{"results before a user's word", `text="{{range .Results}}{{.Content}} {{end}}"`, &fourth, "end_turn: done broken "},
+		{
+			"system",
+			`text="{{len .System}} {{len .Files}}{{range .Files}} {{.}} {{.Lang}} {{len .Lines}}{{end}}"`, first,
+			"end_turn: 103 2 a/x.go go 3 README  1",
+		},
+		{
+			"results",
+			`text="{{.Turn}}{{range .Results}} {{.Index}}{{.Agent}}{{.Task}}={{.}}{{.IsError}}{{end}}"`, second,
+			"end_turn: 2 0readerread=donefalse 1=brokentrue",
+		},
+		{
+			"results before a user's word", `text="{{range .Results}}{{.Content}} {{end}}"`, &fourth,
+			"end_turn: done broken ",
+		},
 		{"old results", `text="{{.Turn}} {{len .Results}} {{len .AllResults}}"`, &third, "end_turn: 3 0 2"},
 		{"empty", `text=""`, first, "end_turn: "},
 		{
@@ -104,17 +122,23 @@ func TestSend(t *testing.T) {
 			"tool_use: I ask.\n" + `script_1_0 call_agent {"agent":"reader","task":"count \"it\""}`,
 		},
 		{
-			"each file", "[[turn.call]]\neach='files'\nagent='r'\ntask='{{.Index}} {{.Item.Path}}'\ncontext='{{.Item.Content}}'", first,
-			"tool_use: \n" + `script_1_0 call_agent {"agent":"r","context":"package x\n\nfunc X() {}\n","task":"0 a/x.go"}` +
+			"each file",
+			"[[turn.call]]\neach='files'\nagent='r'\n" +
+				"task='{{.Index}} {{.Item.Path}}'\ncontext='{{.Item.Content}}'", first,
+			"tool_use: \n" +
+				`script_1_0 call_agent {"agent":"r","context":"package x\n\nfunc X() {}\n","task":"0 a/x.go"}` +
 				"\n" + "script_1_1 call_agent {\"agent\":\"r\",\"context\":\"```\\n\",\"task\":\"1 README\"}",
 		},
 		{
 			"each result", "[[turn.call]]\neach='results'\ntask='{{.Item}}'\n[[turn.call]]\nagent='z'", second,
-			"tool_use: \n" + `script_2_0 call_agent {"task":"done"}` + "\n" + `script_2_1 call_agent {"task":"broken"}` + "\n" + `script_2_2 call_agent {"agent":"z"}`,
+			"tool_use: \n" + `script_2_0 call_agent {"task":"done"}` + "\n" +
+				`script_2_1 call_agent {"task":"broken"}` + "\n" +
+				`script_2_2 call_agent {"agent":"z"}`,
 		},
 		{
 			"each line", "[[turn.call]]\neach='lines'\ntask='{{.Item}}'", first,
-			"tool_use: \n" + `script_1_0 call_agent {"task":"one"}` + "\n" + `script_1_1 call_agent {"task":"two"}`,
+			"tool_use: \n" + `script_1_0 call_agent {"task":"one"}` + "\n" +
+				`script_1_1 call_agent {"task":"two"}`,
 		},
 		{"each of none", "[[turn.call]]\neach='results'\ntask='{{.Item}}'", first, "end_turn: "},
 		{
@@ -123,27 +147,46 @@ func TestSend(t *testing.T) {
 		},
 		{"raw", "[[turn.call]]\nraw='{\"agent\": '", first, "tool_use: \nscript_1_0 call_agent {}"},
 		{
-			"arguments", "[[turn.call]]\ntool='search'\n[turn.call.arguments]\nq='{{.Task}}'\nn=3\ndeep={a=['{{.Turn}}',true]}\nrows=[{k='{{.Turn}}'}]", first,
+			"arguments",
+			"[[turn.call]]\ntool='search'\n[turn.call.arguments]\n" +
+				"q='{{.Task}}'\nn=3\ndeep={a=['{{.Turn}}',true]}\nrows=[{k='{{.Turn}}'}]", first,
 			"tool_use: \n" + `script_1_0 search {"deep":{"a":["1",true]},"n":3,"q":"count","rows":[{"k":"1"}]}`,
 		},
 		{"no arguments", "[[turn.call]]\ntool='now'", first, "tool_use: \nscript_1_0 now {}"},
-		{"second entry", "turn=2\ntext='two'\n[[turn]]\nwhen='{{contains \"cou\" .Task}}'\ntext='counting'\n[[turn]]\ntext='any'", first, "end_turn: counting"},
-		{"turn entry", "turn=2\ntext='two'\n[[turn]]\nwhen='{{contains \"cou\" .Task}}'\ntext='counting'\n[[turn]]\ntext='any'", second, "end_turn: two"},
-		{"last entry", "turn=2\ntext='two'\n[[turn]]\nwhen='{{contains \"cou\" .Task}}'\ntext='counting'\n[[turn]]\ntext='any'", &third, "end_turn: any"},
-		{"no entry", "turn=2\ntext='two'", first, "error: bad_request: script test: no entry fits turn 1"},
-		{"fail", "[turn.fail]\ncategory='rate_limit'\nmessage='slow down, turn {{.Turn}}'\nstatus=429", first, "error: rate_limit (HTTP 429): slow down, turn 1"},
-		{"no such field", "\ntext='{{.Nope}}'", first, "error: bad_request: script test: [[turn]] at line 1: template: text:1:2: executing \"text\" at <.Nope>: can't evaluate field Nope in type script.view"},
-		{"bad when", "when='{{index .Results 5}}'\ntext='x'", first, "error: bad_request: script test: [[turn]] at line 1: template: when:1:2: executing \"when\" at <index .Results 5>: error calling index: index out of range: 5"},
-		{"bad repeat", "[[turn.call]]\nrepeat='many'", first, `error: bad_request: script test: [[turn]] at line 1: repeat gives "many": want an integer from 0 to 10000`},
-		{"too many", "[[turn.call]]\nrepeat='9999'\n[[turn.call]]\nrepeat='2'", first, "error: bad_request: script test: [[turn]] at line 1: more than 10000 calls in one turn"},
+		{"second entry", threeEntries, first, "end_turn: counting"},
+		{"turn entry", threeEntries, second, "end_turn: two"},
+		{"last entry", threeEntries, &third, "end_turn: any"},
+		{"no entry", "turn=2\ntext='two'", first, "error: bad_request: script test: no entry matches turn 1"},
+		{
+			"fail", "[turn.fail]\ncategory='rate_limit'\nmessage='slow down, turn {{.Turn}}'\nstatus=429", first,
+			"error: rate_limit (HTTP 429): slow down, turn 1",
+		},
+		{
+			"no such field", "\ntext='{{.Nope}}'", first,
+			bad + "template: text:1:2: executing \"text\" at <.Nope>: " +
+				"can't evaluate field Nope in type script.templateData",
+		},
+		{
+			"bad when", "when='{{index .Results 5}}'\ntext='x'", first,
+			bad + "template: when:1:2: executing \"when\" at <index .Results 5>: " +
+				"error calling index: index out of range: 5",
+		},
+		{
+			"bad repeat", "[[turn.call]]\nrepeat='many'", first,
+			bad + `repeat must be an integer from 0 to 10000, got "many"`,
+		},
+		{
+			"too many", "[[turn.call]]\nrepeat='9999'\n[[turn.call]]\nrepeat='2'", first,
+			bad + "more than 10000 calls in one turn",
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := load(t, "[[turn]]\n"+tt.script)
-			got := show(s.Send(t.Context(), tt.req))
+			got := format(s.Send(t.Context(), tt.req))
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Error(diff)
 			}
-			if again := show(s.Send(t.Context(), tt.req)); again != got {
+			if again := format(s.Send(t.Context(), tt.req)); again != got {
 				t.Errorf("again: %s", again)
 			}
 		})
@@ -152,14 +195,8 @@ func TestSend(t *testing.T) {
 
 func TestSendCountsTokens(t *testing.T) {
 	s := load(t, "[[turn]]\ntext='12345'")
-	resp, err := s.Send(
-		t.Context(),
-		&provider.Request{
-			Model:    "m",
-			System:   "1234",
-			Messages: []provider.Message{{Role: provider.User, Content: "1"}},
-		},
-	)
+	messages := []provider.Message{{Role: provider.User, Content: "1"}}
+	resp, err := s.Send(t.Context(), &provider.Request{Model: "m", System: "1234", Messages: messages})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,15 +206,13 @@ func TestSendCountsTokens(t *testing.T) {
 }
 
 func TestSendConcurrently(t *testing.T) {
-	s := load(
-		t,
-		"[[turn]]\ntext='{{range .Files}}{{count `.` .Content}} {{end}}'\n[[turn.call]]\neach='files'\ntask='{{.Item}}'",
-	)
-	want := show(s.Send(t.Context(), asked("go")))
+	s := load(t, "[[turn]]\ntext='{{range .Files}}{{count `.` .Content}} {{end}}'\n"+
+		"[[turn.call]]\neach='files'\ntask='{{.Item}}'")
+	want := format(s.Send(t.Context(), firstTurn("go")))
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
-			if got := show(s.Send(t.Context(), asked("go"))); got != want {
+			if got := format(s.Send(t.Context(), firstTurn("go"))); got != want {
 				t.Errorf("%s", got)
 			}
 		})
@@ -189,7 +224,7 @@ func TestLatency(t *testing.T) {
 	s := load(t, "[[turn]]\nlatency='200ms'\ntext='late'")
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		if got := show(s.Send(t.Context(), asked("go"))); got != "end_turn: late" ||
+		if got := format(s.Send(t.Context(), firstTurn("go"))); got != "end_turn: late" ||
 			time.Since(began) != 200*time.Millisecond {
 			t.Errorf("%s after %v", got, time.Since(began))
 		}
@@ -198,7 +233,7 @@ func TestLatency(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(50*time.Millisecond, func() { cancel(stop) })
 		began = time.Now()
-		_, err := s.Send(ctx, asked("go"))
+		_, err := s.Send(ctx, firstTurn("go"))
 		if _, ok := errors.AsType[*provider.Error](err); ok || !errors.Is(err, stop) ||
 			!errors.Is(err, context.Canceled) {
 			t.Errorf("cancelled: %v", err)
@@ -209,7 +244,7 @@ func TestLatency(t *testing.T) {
 
 		late, cancelLate := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancelLate()
-		_, err = s.Send(late, asked("go"))
+		_, err = s.Send(late, firstTurn("go"))
 		if e, ok := errors.AsType[*provider.Error](err); !ok || e.Category != provider.Timeout ||
 			!errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("late: %v", err)
@@ -217,8 +252,8 @@ func TestLatency(t *testing.T) {
 	})
 }
 
-// TestEnds: a script ends as every provider does, whatever it was going to say.
-func TestEnds(t *testing.T) {
+// The end of the context ends every kind of answer, as with other providers.
+func TestContextEnds(t *testing.T) {
 	for name, text := range map[string]string{
 		"text":         "[[turn]]\nlatency='9h'\ntext='late'",
 		"failure":      "[[turn]]\nlatency='9h'\n[turn.fail]\ncategory='auth'\nmessage='no'",
@@ -227,18 +262,16 @@ func TestEnds(t *testing.T) {
 		s := load(t, text)
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				providertest.Expires(t, s)
-				providertest.Cancels(t, s)
+				providertest.CheckDeadline(t, s)
+				providertest.CheckCancel(t, s)
 			})
 		})
 	}
 	t.Run("no entry", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := load(t, "[[turn]]\nturn=2\ntext='two'").Send(ctx, asked("go")); !errors.Is(
-			err,
-			context.Canceled,
-		) {
+		_, err := load(t, "[[turn]]\nturn=2\ntext='two'").Send(ctx, firstTurn("go"))
+		if !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
 	})
@@ -248,7 +281,7 @@ func TestFailAfterLatency(t *testing.T) {
 	s := load(t, "[[turn]]\nlatency='1s'\n[turn.fail]\ncategory='overloaded'\nmessage='busy'\nretry_after='3s'")
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		_, err := s.Send(t.Context(), asked("go"))
+		_, err := s.Send(t.Context(), firstTurn("go"))
 		e, ok := errors.AsType[*provider.Error](err)
 		if !ok || e.Category != provider.Overloaded || e.RetryAfter != 3*time.Second ||
 			time.Since(began) != time.Second {
@@ -257,7 +290,7 @@ func TestFailAfterLatency(t *testing.T) {
 	})
 }
 
-// TestIDs: a run that can write to others is told its id and its parent's.
+// A run that can send mail has its id and its parent's in its system text.
 func TestIDs(t *testing.T) {
 	s := load(t, "[[turn]]\ntext='{{.ID}}|{{.Parent}}'")
 	for about, want := range map[string]string{
@@ -265,9 +298,9 @@ func TestIDs(t *testing.T) {
 		"## Sub-agents\n\nYour id is r.\n\nYou can fork children.":                      "r|",
 		"## Sub-agents\n\nYour id is r-2-1-1-0. Your parent's id is r-2-1.\n\nIf you …": "r-2-1-1-0|r-2-1",
 	} {
-		req := asked("go")
+		req := firstTurn("go")
 		req.System += "\n\n" + about
-		if got := show(s.Send(t.Context(), req)); got != "end_turn: "+want {
+		if got := format(s.Send(t.Context(), req)); got != "end_turn: "+want {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}
@@ -276,9 +309,8 @@ func TestIDs(t *testing.T) {
 func TestFuncs(t *testing.T) {
 	s := func(template string) string {
 		t.Helper()
-		return show(
-			load(t, "[[turn]]\ntext='''"+template+"'''").Send(t.Context(), asked("Task: a\n\nContext:\nx1\ny\nx2\n")),
-		)
+		req := firstTurn("Task: a\n\nContext:\nx1\ny\nx2\n")
+		return format(load(t, "[[turn]]\ntext='''"+template+"'''").Send(t.Context(), req))
 	}
 	for _, tt := range []struct{ template, want string }{
 		{`{{join ", " (lines .Context)}}`, "x1, y, x2"},

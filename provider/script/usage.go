@@ -2,7 +2,7 @@ package script
 
 import "github.com/axebus/axe/provider"
 
-// tokens estimates a count from a number of bytes: a quarter, rounded up.
+// tokens estimates the tokens of a text: a quarter of its bytes, rounded up.
 func tokens(size int) int { return (size + 3) / 4 }
 
 func requestSize(req *provider.Request) int {

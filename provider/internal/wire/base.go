@@ -7,17 +7,16 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// join is the URL of path below base, and base as an error may show it: without
-// userinfo and query.
-func join(base, path string) (target, shown string, err error) {
+// resolveURL returns the URL of path below base. It also returns base without
+// userinfo and query, for errors.
+func resolveURL(base, path string) (target, shown string, err error) {
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		shown = strip(base)
-		// The parser's own error quotes what it could not parse, a
-		// password for example.
+		shown = redactURL(base)
+		// The parser's own error may quote a password.
 		return "", shown, &provider.Error{
 			Category: provider.BadRequest,
-			Message:  "base URL " + shown + " is malformed: want http://host or https://host",
+			Message:  "base URL " + shown + " is malformed: it must be http://host or https://host",
 		}
 	}
 	u.Fragment = ""
@@ -26,8 +25,8 @@ func join(base, path string) (target, shown string, err error) {
 	return target, u.String(), nil
 }
 
-// strip removes what may be secret from a text that is no URL.
-func strip(base string) string {
+// redactURL removes possible secrets from a malformed URL.
+func redactURL(base string) string {
 	const limit = 100
 	scheme, rest, ok := strings.Cut(base, "://")
 	if !ok {
@@ -38,5 +37,5 @@ func strip(base string) string {
 	rest = rest[strings.LastIndexByte(rest, '@')+1:]
 	rest, _, _ = strings.Cut(rest, "?")
 	e := Endpoint{}
-	return `"` + e.line(scheme+rest, limit) + `"`
+	return `"` + e.printable(scheme+rest, limit) + `"`
 }

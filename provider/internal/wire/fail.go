@@ -3,7 +3,6 @@ package wire
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"net/url"
@@ -13,50 +12,52 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// unreachable maps an exchange that brought no response.
+// unreachable returns the error of an exchange without a response.
 func (e *Endpoint) unreachable(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		return ended(ctx)
+		return provider.ContextError(ctx)
 	}
-	// A *url.Error shows the whole URL; its cause does not.
+	// The text of a *url.Error has the whole URL. The text of its cause
+	// does not.
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err
 	}
-	if e.hint != "" && refusedConnection(err) {
-		message := e.line("connection refused: "+e.hint+" (expected at "+e.base+")", maxMessage)
+	if e.refusedHint != "" && isConnRefused(err) {
+		message := e.printable("connection refused: "+e.refusedHint+" (expected at "+e.base+")", maxMessage)
 		return &provider.Error{Category: provider.Server, Message: message, Err: err}
 	}
-	return e.fail(network(err), 0, "cannot reach "+e.base, err)
+	return e.fail(networkCategory(err), 0, "cannot reach "+e.base, err)
 }
 
-// refusedConnection: nobody listens at the host itself, a proxy is another
-// matter.
-func refusedConnection(err error) bool {
+// isConnRefused reports that no server listens at the host. A proxy that
+// refuses the connection does not count.
+func isConnRefused(err error) bool {
 	const windows = syscall.Errno(10061) // WSAECONNREFUSED
 	op, ok := errors.AsType[*net.OpError](err)
 	return ok && op.Op == "dial" && (errors.Is(op, syscall.ECONNREFUSED) || errors.Is(op, windows))
 }
 
-// malformed maps a complete body that is not what was asked for.
+// malformed returns the error of a complete body that is not a valid answer.
 func (e *Endpoint) malformed(status int, body []byte, err error) error {
 	message := "malformed answer: " + err.Error()
-	if begins := e.reason(body); begins != "" {
-		message += ": " + begins
+	if text := e.errorText(body); text != "" {
+		message += ": " + text
 	}
-	return &provider.Error{Category: provider.Server, Status: status, Message: e.line(message, maxMessage), Err: err}
+	message = e.printable(message, maxMessage)
+	return &provider.Error{Category: provider.Server, Status: status, Message: message, Err: err}
 }
 
-// refused maps a status other than success.
+// refused returns the error of a status other than success.
 func (e *Endpoint) refused(resp *http.Response, body []byte) error {
-	message := e.reason(body)
+	message := e.errorText(body)
 	if resp.StatusCode/100 == 3 {
 		message = "redirected; check the base URL " + e.base
 	}
 	if message == "" {
 		message = http.StatusText(resp.StatusCode)
 	}
-	if resp.StatusCode == http.StatusNotFound && described(body) == "" {
-		// no provider says it like this
+	if resp.StatusCode == http.StatusNotFound && errorMessage(body) == "" {
+		// No provider sends a 404 in an unknown format.
 		message += "; check the base URL " + e.base
 	}
 	return &provider.Error{
@@ -67,26 +68,15 @@ func (e *Endpoint) refused(resp *http.Response, body []byte) error {
 	}
 }
 
-func (e *Endpoint) fail(c provider.Category, status int, what string, err error) error {
-	return &provider.Error{Category: c, Status: status, Message: e.line(what+": "+err.Error(), maxMessage), Err: err}
+// fail returns an error with the message "context: err".
+func (e *Endpoint) fail(c provider.Category, status int, context string, err error) error {
+	message := e.printable(context+": "+err.Error(), maxMessage)
+	return &provider.Error{Category: c, Status: status, Message: message, Err: err}
 }
 
-// ended is the error for a context that is over. A cancelled one is the
-// caller's own doing, so no
-// *provider.Error; a deadline that has passed is a timeout.
-func ended(ctx context.Context) error {
-	err := ctx.Err()
-	if cause := context.Cause(ctx); !errors.Is(cause, err) {
-		err = fmt.Errorf("%w: %w", err, cause)
-	}
-	if errors.Is(ctx.Err(), context.Canceled) {
-		return fmt.Errorf("asking the model: %w", err)
-	}
-	return &provider.Error{Category: provider.Timeout, Message: "no complete answer in time", Err: err}
-}
-
-// network tells a dial or a handshake that took too long from everything else.
-func network(err error) provider.Category {
+// networkCategory returns Timeout for a network timeout, and Server for any
+// other error.
+func networkCategory(err error) provider.Category {
 	if n, ok := errors.AsType[net.Error](err); ok && n.Timeout() {
 		return provider.Timeout
 	}

@@ -6,35 +6,34 @@ import (
 	"unicode"
 )
 
-// secret is how long a key has to be for it to be one: local servers are given
-// "x".
-const secret = 8
+// minKeyLength is the length in bytes from which a key is a secret. Local
+// servers get keys like "x", which would match in any text.
+const minKeyLength = 8
 
-// How much of a text an error may carry, in characters.
+// Bounds of the text in an error, in characters.
 const (
-	// of a body in no known format
+	// maxExcerpt bounds the text of a body in an unknown format.
 	maxExcerpt = 200
-	// of a message in a known one
+	// maxMessage bounds a provider's own message.
 	maxMessage = 1000
 )
 
-// reason is why a request was refused: the provider's own words, or how the
-// body begins.
-func (e *Endpoint) reason(body []byte) string {
-	if message := described(body); message != "" {
-		return e.line(message, maxMessage)
+// errorText returns the provider's message, or the beginning of the body.
+func (e *Endpoint) errorText(body []byte) string {
+	if message := errorMessage(body); message != "" {
+		return e.printable(message, maxMessage)
 	}
-	return e.line(string(body), maxExcerpt)
+	return e.printable(string(body), maxExcerpt)
 }
 
-// line makes a text fit for an error: without the key, printable, on one line,
-// not longer than limit.
-func (e *Endpoint) line(s string, limit int) string {
-	if len(e.key) >= secret {
+// printable returns a text for an error. It is one printable line of at most
+// limit characters, without the key.
+func (e *Endpoint) printable(s string, limit int) string {
+	if len(e.key) >= minKeyLength {
 		s = strings.ReplaceAll(s, e.key, "[key]")
 	}
-	// Enough for limit characters of four bytes, and for white space that
-	// is about to go.
+	// These bytes suffice for limit characters of four bytes, and for the
+	// white space that the next step removes.
 	s = s[:min(len(s), 16*maxMessage)]
 	s = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(s, "\uFFFD"), blank), " ")
 	if r := []rune(s); len(r) > limit {
@@ -45,10 +44,10 @@ func (e *Endpoint) line(s string, limit int) string {
 
 func blank(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }
 
-// described finds the text in {"error": {"message": "…"}} and {"error": "…"}.
-// Servers that imitate one provider answer in the manner of another, so both
-// are tried for all.
-func described(body []byte) string {
+// errorMessage returns the text in {"error": {"message": "…"}} or {"error":
+// "…"}. A server that imitates one provider may send the errors of another, so
+// every provider accepts both.
+func errorMessage(body []byte) string {
 	var outer struct {
 		Error json.RawMessage `json:"error"`
 	}

@@ -8,9 +8,9 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// Schema is a JSON Schema object as all providers take it. Encoding sorts
-// properties, Required is sorted: the same tool is the same bytes in every
-// turn, which prompt caches depend on.
+// Schema is a JSON Schema object in the form that all providers accept. The
+// encoder sorts properties, and Required is sorted, so that a tool is the same
+// bytes in every turn. Prompt caches need that.
 type Schema struct {
 	Type       string              `json:"type"`
 	Properties map[string]Property `json:"properties"`
@@ -19,9 +19,10 @@ type Schema struct {
 
 // Property is one property of a Schema.
 type Property struct {
-	Type        string          `json:"type"`
-	Description string          `json:"description"`
-	More        json.RawMessage `json:"-"` // an object of further keywords
+	Type        string `json:"type"`
+	Description string `json:"description"`
+	// More is an object of further keywords.
+	More json.RawMessage `json:"-"`
 }
 
 // MarshalJSON puts all keywords into one object.
@@ -42,20 +43,20 @@ func (p Property) MarshalJSON() ([]byte, error) {
 	return append(append(b[:len(b)-1], ','), inner[1:]...), nil
 }
 
-// Function is a tool definition in OpenAI's manner, which Ollama shares.
+// Function is a tool definition in OpenAI's format, which Ollama shares.
 type Function struct {
 	Type     string     `json:"type"`
 	Function Definition `json:"function"`
 }
 
-// Definition is what a Function offers.
+// Definition describes the tool of a Function.
 type Definition struct {
 	Name        string `json:"name"`
 	Description string `json:"description"`
 	Parameters  Schema `json:"parameters"`
 }
 
-// SchemaOf describes a tool's parameters.
+// SchemaOf returns the schema of a tool's parameters.
 func SchemaOf(t provider.Tool) Schema {
 	properties := make(map[string]Property, len(t.Parameters))
 	for name, p := range t.Parameters {
@@ -64,7 +65,8 @@ func SchemaOf(t provider.Tool) Schema {
 	return Schema{Type: "object", Properties: properties, Required: t.Required()}
 }
 
-// Functions defines tools in OpenAI's manner; no tools are nil.
+// Functions returns the definitions of tools in OpenAI's format, and nil for no
+// tools.
 func Functions(tools []provider.Tool) []Function {
 	var functions []Function
 	for _, t := range tools {

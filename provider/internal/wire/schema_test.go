@@ -8,8 +8,8 @@ import (
 	"github.com/axebus/axe/provider/internal/wire"
 )
 
-// TestSchemaOfAnArray: what a parameter's elements are stands beside its type,
-// and a tool is the same bytes each time.
+// Further keywords of a parameter stand beside its type. A tool is the same
+// bytes each time.
 func TestSchemaOfAnArray(t *testing.T) {
 	tool := provider.Tool{Name: "t", Parameters: map[string]provider.ToolParameter{
 		"tasks": {
@@ -21,8 +21,9 @@ func TestSchemaOfAnArray(t *testing.T) {
 		"plain": {Type: "string", Description: "One"},
 		"empty": {Type: "string", Description: "Nothing more", Schema: []byte(`{}`)},
 	}}
-	want := `{"type":"object","properties":{"empty":{"type":"string","description":"Nothing more"},"plain":{"type":"string","description":"One"},` +
-		`"tasks":{"type":"array","description":"All of them","items":{"type":"object"},"minItems":1}},"required":["tasks"]}`
+	want := `{"type":"object","properties":{"empty":{"type":"string","description":"Nothing more"},` +
+		`"plain":{"type":"string","description":"One"},"tasks":{"type":"array","description":"All of them",` +
+		`"items":{"type":"object"},"minItems":1}},"required":["tasks"]}`
 	for range 20 {
 		got, err := json.Marshal(wire.SchemaOf(tool))
 		if err != nil || string(got) != want {
@@ -31,6 +32,6 @@ func TestSchemaOfAnArray(t *testing.T) {
 	}
 	tool.Parameters["broken"] = provider.ToolParameter{Type: "array", Schema: []byte(`{`)}
 	if _, err := json.Marshal(wire.SchemaOf(tool)); err == nil {
-		t.Error("a schema that is no JSON went through")
+		t.Error("an invalid schema was accepted")
 	}
 }

@@ -9,16 +9,16 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// statusOverloaded is what Anthropic answers when it is too busy; net/http has
-// no name for it.
+// statusOverloaded is Anthropic's status for an overloaded server. The package
+// net/http has no name for it.
 const statusOverloaded = 529
 
-// maxRetryAfter bounds what a server may ask for.
+// maxRetryAfter bounds the pause that a server may ask for.
 const maxRetryAfter = 24 * time.Hour
 
-// category says what a status other than success means. 503 is what OpenAI and
-// Ollama answer when they are too busy; all other 5xx are failures of the
-// server, or of a proxy before it.
+// category maps a status other than success. OpenAI and Ollama answer 503 when
+// they are overloaded. Any other 5xx is a failure of the server, or of a proxy
+// in front of it.
 func category(status int) provider.Category {
 	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden:
@@ -36,8 +36,8 @@ func category(status int) provider.Category {
 	return provider.BadRequest
 }
 
-// retryAfter parses the header of that name: seconds or an HTTP date. What is
-// no such thing, or already over, is 0.
+// retryAfter parses the header Retry-After: a number of seconds or an HTTP
+// date. It returns 0 for a malformed header and for a date in the past.
 func retryAfter(header string, now time.Time) time.Duration {
 	seconds, err := strconv.ParseFloat(header, 64)
 	if err != nil && !math.IsInf(seconds, 0) {

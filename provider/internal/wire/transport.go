@@ -8,14 +8,13 @@ import (
 	"time"
 )
 
-// defaultConns is how many connections a Transport holds to one host if nobody
-// says otherwise.
+// defaultConns is the default number of connections to one host.
 const defaultConns = 128
 
-// Transport is made for few hosts, many requests at once, and answers that take
-// minutes. conns bounds the connections to one host (0: 128); requests beyond
-// them wait until their context ends. There is no limit on the time that an
-// answer takes: that is the context's.
+// Transport returns a transport for few hosts, many parallel requests, and
+// answers that take minutes. Conns bounds the connections to one host; 0 stands
+// for 128. Requests beyond them wait for a connection until their context ends.
+// Only the context bounds the time of an answer.
 func Transport(conns int) *http.Transport {
 	if conns <= 0 {
 		conns = defaultConns
@@ -30,14 +29,14 @@ func Transport(conns int) *http.Transport {
 		MaxConnsPerHost:       conns,
 		MaxIdleConnsPerHost:   conns,
 		IdleConnTimeout:       90 * time.Second,
-		// One HTTP/2 connection carries many requests: that it died
-		// must show without any of them failing first.
+		// One HTTP/2 connection carries many requests. Pings find a
+		// dead connection before a request fails on it.
 		HTTP2: &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second},
 	}
 }
 
-// proxy is the environment's. The error for a malformed one quotes it, password
-// and all.
+// proxy returns the proxy of the environment. It hides the original error,
+// which quotes a malformed proxy URL with its password.
 func proxy(r *http.Request) (*url.URL, error) {
 	u, err := http.ProxyFromEnvironment(r)
 	if err != nil {
@@ -46,9 +45,10 @@ func proxy(r *http.Request) (*url.URL, error) {
 	return u, nil
 }
 
-// client is c, or one over a Transport of its own, that follows no redirect:
-// net/http would take an x-api-key along to another host.
-func client(c *http.Client) *http.Client {
+// withoutRedirects returns a copy of c that follows no redirects, because
+// net/http would send an X-Api-Key header to another host. For a nil c it
+// returns a client with a Transport of its own.
+func withoutRedirects(c *http.Client) *http.Client {
 	if c == nil {
 		c = &http.Client{Transport: Transport(0)}
 	}

@@ -19,7 +19,7 @@ func TestTransportIsBounded(t *testing.T) {
 	}
 }
 
-// post drains what it gets: only then may the connection be used again.
+// post reads the whole response, so that the connection can be used again.
 func post(t *testing.T, hc *http.Client, url string) string {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, http.NoBody)
@@ -33,7 +33,7 @@ func post(t *testing.T, hc *http.Client, url string) string {
 		return ""
 	}
 	defer resp.Body.Close()
-	if _, err := read(resp.Body, maxBody); err != nil {
+	if _, err := readBounded(resp.Body, maxBody); err != nil {
 		t.Error(err)
 	}
 	return resp.Proto
@@ -79,7 +79,7 @@ func TestTransportSpeaksHTTP2(t *testing.T) {
 
 func TestClientIsNotShared(t *testing.T) {
 	given := &http.Client{Timeout: time.Minute}
-	kept := client(given)
+	kept := withoutRedirects(given)
 	if given.CheckRedirect != nil || kept.CheckRedirect == nil || kept.Timeout != time.Minute {
 		t.Errorf("given %+v, kept %+v", given, kept)
 	}

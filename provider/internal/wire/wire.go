@@ -1,13 +1,13 @@
-// Package wire is the one HTTP exchange that every provider makes: JSON out,
-// JSON in, and each way in which that can fail mapped to one *provider.Error.
-// The formats themselves live with the providers.
+// Package wire makes the HTTP exchange that all providers share. It sends JSON,
+// receives JSON, and maps each failure to a *provider.Error. The packages of
+// the providers have the formats.
 //
-// Nothing that Post returns shows the key, and a key is never sent anywhere but
-// to the configured base URL: redirects are not followed.
+// The invariant: no error of Post shows the key, and the key goes only to the
+// configured base URL. Redirects are not followed.
 //
-//	e := wire.New(wire.Config{Name: "ollama", Base: "http://localhost:11434", Path: "api/chat", NoKey: true})
+//	e := wire.New(wire.Config{Name: "openai", Base: base, Path: path, Key: key})
 //	var out answer
-//	err := e.Post(ctx, request{Model: "llama3"}, &out)
+//	err := e.Post(ctx, request{Model: "gpt-4o"}, &out)
 package wire
 
 import (
@@ -22,53 +22,60 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// maxBody bounds what one answer may hold in memory.
+// maxBody bounds the bytes of one answer.
 const maxBody = 64 << 20
 
-// Config is one endpoint of one provider.
+// Config describes one endpoint of one provider.
 type Config struct {
-	// of the provider, as models are named: "openai"
-	Name  string
-	Base  string // http(s)://host[:port][/path]
-	Path  string // below Base
-	Key   string // kept out of every error
-	NoKey bool   // a Key is not needed
-	// what an error asks when nobody listens at Base
-	Hint string
-	// sent with every request, the key included
+	// Name is the provider's name as in a model's full name: "openai".
+	Name string
+	// Base is http(s)://host[:port][/path].
+	Base string
+	// Path is the path of the endpoint below Base.
+	Path string
+	// Key is the API key. No error shows it.
+	Key string
+	// KeyOptional permits an empty Key.
+	KeyOptional bool
+	// RefusedHint is the question in an error if no server listens at Base.
+	RefusedHint string
+	// Header is sent with every request. It includes the key.
 	Header http.Header
-	// nil: a client of its own over Transport
+	// HTTP is the client. Nil stands for a new client with a Transport.
 	HTTP *http.Client
 }
 
 // Endpoint sends requests to one URL. It is safe for concurrent use.
 type Endpoint struct {
-	base   string // as it may be shown
-	url    string
-	key    string
-	hint   string
-	header http.Header
-	http   *http.Client
-	// what makes every Post fail before anything is sent
+	// base is the base URL as errors may show it.
+	base        string
+	url         string
+	key         string
+	refusedHint string
+	header      http.Header
+	http        *http.Client
+	// err is the error in the Config. Post returns it before it sends.
 	err error
 }
 
-// Answer is what a response body is decoded into. Check says what is missing
-// from it.
+// Answer is the value that a response body is decoded into.
 type Answer interface {
+	// Check returns an error if a part of the answer is missing.
 	Check() error
 }
 
-// New makes an Endpoint. What is wrong with cfg is reported by Post.
+// New makes an Endpoint. Post returns the errors in cfg.
 func New(cfg Config) *Endpoint {
-	e := &Endpoint{key: cfg.Key, hint: cfg.Hint, header: cfg.Header.Clone(), http: client(cfg.HTTP)}
+	e := &Endpoint{
+		key: cfg.Key, refusedHint: cfg.RefusedHint, header: cfg.Header.Clone(), http: withoutRedirects(cfg.HTTP),
+	}
 	if e.header == nil {
 		e.header = http.Header{}
 	}
 	e.header.Set("Content-Type", "application/json")
 	e.header.Set("Accept", "application/json")
 	e.header.Set("User-Agent", "axe")
-	e.url, e.base, e.err = join(cfg.Base, cfg.Path)
+	e.url, e.base, e.err = resolveURL(cfg.Base, cfg.Path)
 	if err := checkKey(cfg); err != nil {
 		e.err = err
 	}
@@ -89,15 +96,15 @@ func (e *Endpoint) Post(ctx context.Context, in any, out Answer) error {
 		return e.unreachable(ctx, err)
 	}
 	defer resp.Body.Close()
-	body, err := read(resp.Body, maxBody)
+	body, err := readBounded(resp.Body, maxBody)
 	if err != nil && ctx.Err() != nil {
-		return ended(ctx)
+		return provider.ContextError(ctx)
 	}
 	if resp.StatusCode/100 != 2 {
 		return e.refused(resp, body)
 	}
 	if err != nil {
-		return e.fail(network(err), resp.StatusCode, "the answer broke off", err)
+		return e.fail(networkCategory(err), resp.StatusCode, "the answer broke off", err)
 	}
 	if err := decode(body, out); err != nil {
 		return e.malformed(resp.StatusCode, body, err)
@@ -110,7 +117,7 @@ func (e *Endpoint) request(ctx context.Context, in any) (*http.Request, error) {
 	enc := json.NewEncoder(&body)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(in); err != nil {
-		return nil, e.fail(provider.BadRequest, 0, "the request is no JSON", err)
+		return nil, e.fail(provider.BadRequest, 0, "the request cannot be encoded as JSON", err)
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, e.url, &body)
 	if err != nil {
@@ -127,9 +134,9 @@ func decode(body []byte, out Answer) error {
 	return out.Check()
 }
 
-// read returns what there is even when it fails: an error's body is worth
-// showing in part.
-func read(r io.Reader, limit int64) ([]byte, error) {
+// readBounded returns at most limit bytes of r. It returns bytes also with an
+// error, because a part of an error's body is worth showing.
+func readBounded(r io.Reader, limit int64) ([]byte, error) {
 	body, err := io.ReadAll(io.LimitReader(r, limit+1))
 	if err == nil && int64(len(body)) > limit {
 		return body[:limit], fmt.Errorf("longer than %d bytes", limit)
@@ -137,13 +144,13 @@ func read(r io.Reader, limit int64) ([]byte, error) {
 	return body, err
 }
 
-// checkKey refuses a key that is missing or that cannot stand in a header,
-// without showing it.
+// checkKey returns an error for a key that is missing, or that a header cannot
+// hold. The error does not show the key.
 func checkKey(cfg Config) error {
 	env := strings.ToUpper(cfg.Name) + "_API_KEY"
 	var problem string
 	switch {
-	case cfg.Key == "" && !cfg.NoKey:
+	case cfg.Key == "" && !cfg.KeyOptional:
 		problem = "is not configured (set " + env + " or add to config.toml)"
 	case strings.ContainsFunc(cfg.Key, func(r rune) bool { return r < ' ' || r == 0x7f }):
 		problem = "holds control characters (check " + env + " or config.toml)"

@@ -15,17 +15,17 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-func TestReadIsBounded(t *testing.T) {
+func TestReadBounded(t *testing.T) {
 	for _, n := range []int{0, 9, 10} {
-		if b, err := read(strings.NewReader(strings.Repeat("x", n)), 10); err != nil || len(b) != n {
+		if b, err := readBounded(strings.NewReader(strings.Repeat("x", n)), 10); err != nil || len(b) != n {
 			t.Errorf("%d bytes: got %d, %v", n, len(b), err)
 		}
 	}
-	if b, err := read(strings.NewReader(strings.Repeat("x", 11)), 10); err == nil || len(b) != 10 {
+	if b, err := readBounded(strings.NewReader(strings.Repeat("x", 11)), 10); err == nil || len(b) != 10 {
 		t.Errorf("11 bytes: got %d, %v", len(b), err)
 	}
 	cut := io.MultiReader(strings.NewReader("some"), iotest.ErrReader(io.ErrUnexpectedEOF))
-	if b, err := read(cut, 10); string(b) != "some" || !errors.Is(err, io.ErrUnexpectedEOF) {
+	if b, err := readBounded(cut, 10); string(b) != "some" || !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("got %q, %v", b, err)
 	}
 }
@@ -67,14 +67,14 @@ func FuzzRetryAfter(f *testing.F) {
 	})
 }
 
-func FuzzLine(f *testing.F) {
+func FuzzPrintable(f *testing.F) {
 	f.Add("no such key: sk-test-0123456789.\r\n\x1b[31m", 200)
 	f.Add(strings.Repeat("é ", 500)+"sk-test-0123456789", 1000)
 	f.Fuzz(func(t *testing.T, s string, limit int) {
 		const key = "sk-test-0123456789"
 		limit = 1 + int(uint(limit)%maxMessage)
 		e := &Endpoint{key: key}
-		got := e.line(s, limit)
+		got := e.printable(s, limit)
 		if strings.Contains(got, key) || !utf8.ValidString(got) || utf8.RuneCountInString(got) > limit+1 {
 			t.Errorf("%q became %q", s, got)
 		}
@@ -84,12 +84,14 @@ func FuzzLine(f *testing.F) {
 	})
 }
 
-func FuzzJoin(f *testing.F) {
-	for _, base := range []string{"http://user:hunter2@host/x@y", "hunter2@host", "http://user:hun%zzter2@host", "://hunter2@"} {
+func FuzzResolveURL(f *testing.F) {
+	for _, base := range []string{
+		"http://user:hunter2@host/x@y", "hunter2@host", "http://user:hun%zzter2@host", "://hunter2@",
+	} {
 		f.Add(base)
 	}
 	f.Fuzz(func(t *testing.T, base string) {
-		target, shown, err := join(base, "api/chat")
+		target, shown, err := resolveURL(base, "api/chat")
 		if err == nil {
 			_, err = http.NewRequestWithContext(t.Context(), http.MethodPost, target, http.NoBody)
 		}
@@ -108,13 +110,8 @@ func TestNetworkTimeoutIsATimeout(t *testing.T) {
 		io.ErrUnexpectedEOF:    provider.Server,
 	} {
 		broken := roundTripper(func(*http.Request) (*http.Response, error) { return nil, cause })
-		err := New(
-			Config{Base: "http://host", NoKey: true, HTTP: &http.Client{Transport: broken}},
-		).Post(
-			t.Context(),
-			nil,
-			nil,
-		)
+		cfg := Config{Base: "http://host", KeyOptional: true, HTTP: &http.Client{Transport: broken}}
+		err := New(cfg).Post(t.Context(), nil, nil)
 		e, ok := errors.AsType[*provider.Error](err)
 		if !ok || e.Category != want || !errors.Is(err, cause) {
 			t.Errorf("%v: got %v", cause, err)
@@ -125,20 +122,15 @@ func TestNetworkTimeoutIsATimeout(t *testing.T) {
 	}
 }
 
-// A body that is not closed keeps its connection for ever.
+// Post closes every body. An open body would keep its connection forever.
 func TestBodyIsClosed(t *testing.T) {
 	for status, text := range map[int]string{200: "{", 302: "", 500: "out of memory"} {
 		body := &closer{Reader: strings.NewReader(text)}
 		answers := roundTripper(func(*http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: status, Body: body}, nil
 		})
-		err := New(
-			Config{Base: "http://host", NoKey: true, HTTP: &http.Client{Transport: answers}},
-		).Post(
-			t.Context(),
-			nil,
-			nil,
-		)
+		cfg := Config{Base: "http://host", KeyOptional: true, HTTP: &http.Client{Transport: answers}}
+		err := New(cfg).Post(t.Context(), nil, nil)
 		if err == nil || !body.closed {
 			t.Errorf("%d: %v, closed: %v", status, err, body.closed)
 		}

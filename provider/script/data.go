@@ -6,38 +6,39 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// view is a request as templates see it. Item and Index are set only while a
-// call is made.
-type view struct {
+// templateData is the data of the templates, taken from a request. The package
+// comment describes the fields.
+type templateData struct {
 	Model, System string
 	Turn          int
 	ID, Parent    string
-	User          string
-	Said          string // by the user last
+	User, Said    string
 	Task, Context string
 	Files         []file
 	Results       []result
 	AllResults    []result
-	Item          any
-	Index         int
+
+	// Item and Index are set only for the templates of a call.
+	Item  any
+	Index int
 }
 
-// result is the answer to a call of an earlier turn. Agent and Task are that
-// call's arguments.
+// result is the answer to a call of an earlier turn.
 type result struct {
 	Content string
 	IsError bool
 	Index   int
-	Agent   string
-	Task    string
+	// Agent and Task are arguments of the call.
+	Agent, Task string
 }
 
 // String returns the content.
 func (r result) String() string { return r.Content }
 
-func newView(req *provider.Request) view {
-	v := view{Model: req.Model, System: req.System, Turn: 1, Files: parseFiles(req.System)}
-	v.ID, v.Parent = named("Your id is ", req.System), named(" Your parent's id is ", req.System)
+func newTemplateData(req *provider.Request) templateData {
+	v := templateData{Model: req.Model, System: req.System, Turn: 1, Files: parseFiles(req.System)}
+	v.ID = idAfter("Your id is ", req.System)
+	v.Parent = idAfter(" Your parent's id is ", req.System)
 	calls := map[string]provider.ToolCall{}
 	for _, m := range req.Messages {
 		switch m.Role {
@@ -62,9 +63,8 @@ func newView(req *provider.Request) view {
 	return v
 }
 
-// named is the id that a run is told after some words, empty if it is told
-// none.
-func named(words, system string) string {
+// idAfter returns the id that follows some words in a system text, or "".
+func idAfter(words, system string) string {
 	_, after, _ := strings.Cut(system, words)
 	id, _, _ := strings.Cut(after, ".")
 	return id
@@ -73,20 +73,14 @@ func named(words, system string) string {
 func newResults(from []provider.ToolResult, calls map[string]provider.ToolCall) []result {
 	results := make([]result, len(from))
 	for i, r := range from {
-		asked := calls[r.CallID].Arguments
-		results[i] = result{
-			Content: r.Content,
-			IsError: r.IsError,
-			Index:   i,
-			Agent:   asked["agent"],
-			Task:    asked["task"],
-		}
+		args := calls[r.CallID].Arguments
+		results[i] = result{r.Content, r.IsError, i, args["agent"], args["task"]}
 	}
 	return results
 }
 
-// parseUser takes apart the first user message of a run that an agent called;
-// other text is all task.
+// parseUser splits the first user message of a called run into task and
+// context. Another text is the task as a whole.
 func parseUser(user string) (task, context string) {
 	rest, ok := strings.CutPrefix(user, "Task: ")
 	if !ok {

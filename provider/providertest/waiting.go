@@ -13,9 +13,9 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// stalls are the moments at which a server may fall silent. Each returns when
-// the request is aborted.
-func stalls() map[string]handler {
+// stallingHandlers returns servers that fall silent at different moments. Each
+// handler returns when the client aborts its request.
+func stallingHandlers() map[string]handler {
 	return map[string]handler{
 		"before the header": func(_ http.ResponseWriter, r *http.Request, _ []byte) {
 			<-r.Context().Done()
@@ -36,17 +36,17 @@ func stall(w http.ResponseWriter, r *http.Request, status int) {
 	<-r.Context().Done()
 }
 
-// bubble runs f in virtual time, on a provider whose server is reached through
-// net.Pipe, over one connection at once: a request that is given up must give
-// it back. limit is the client's own.
-func (s Subject) bubble(t *testing.T, limit time.Duration, h handler, f func(*testing.T, provider.Provider)) {
+// bubble runs f in virtual time. The provider reaches its server through
+// net.Pipe, over one connection at a time, so that an aborted request must
+// return the connection. Timeout is the limit of the http.Client.
+func (s Subject) bubble(t *testing.T, timeout time.Duration, h handler, f func(*testing.T, provider.Provider)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		l := newPipes()
-		srv := &http.Server{Handler: s.checked(t, h)}
+		srv := &http.Server{Handler: s.checkingHandler(t, h)}
 		done := make(chan struct{})
 		go func() { defer close(done); _ = srv.Serve(l) }()
-		hc := &http.Client{Timeout: limit, Transport: &http.Transport{DialContext: l.dial, MaxConnsPerHost: 1}}
+		hc := &http.Client{Timeout: timeout, Transport: &http.Transport{DialContext: l.dial, MaxConnsPerHost: 1}}
 		f(t, s.open("http://model", hc))
 		hc.CloseIdleConnections()
 		_ = srv.Close()
@@ -54,8 +54,8 @@ func (s Subject) bubble(t *testing.T, limit time.Duration, h handler, f func(*te
 	})
 }
 
-// patience: nothing but the context limits how long a model may think.
-func (s Subject) patience(t *testing.T) {
+// slowModel tests that only the context bounds the time of an answer.
+func (s Subject) slowModel(t *testing.T) {
 	f := s.fixture(t, "defaults")
 	slow := func(w http.ResponseWriter, _ *http.Request, _ []byte) {
 		time.Sleep(time.Hour)
@@ -73,70 +73,69 @@ func (s Subject) patience(t *testing.T) {
 }
 
 func (s Subject) deadline(t *testing.T) {
-	for name, h := range stalls() {
-		t.Run(name, func(t *testing.T) { s.bubble(t, 0, h, Expires) })
+	for name, h := range stallingHandlers() {
+		t.Run(name, func(t *testing.T) { s.bubble(t, 0, h, CheckDeadline) })
 	}
 }
 
 func (s Subject) cancel(t *testing.T) {
-	for name, h := range stalls() {
-		t.Run(name, func(t *testing.T) { s.bubble(t, 0, h, Cancels) })
+	for name, h := range stallingHandlers() {
+		t.Run(name, func(t *testing.T) { s.bubble(t, 0, h, CheckCancel) })
 	}
 	t.Run("before it began", func(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
-		cancel(errWhy)
+		cancel(errCause)
 		p := s.serve(t, func(http.ResponseWriter, *http.Request, []byte) { t.Error("sent") })
 		_, err := p.Send(ctx, hello())
-		cancelled(t, err)
+		checkCancelled(t, err)
 	})
 }
 
-// queue: a request that waits for a connection waits no longer than its
-// context.
+// queue tests that a request stops waiting for a connection when its context
+// ends.
 func (s Subject) queue(t *testing.T) {
-	s.bubble(t, 0, stalls()["before the header"], func(t *testing.T, p provider.Provider) {
+	s.bubble(t, 0, stallingHandlers()["before the header"], func(t *testing.T, p provider.Provider) {
 		t.Helper()
 		ctx, cancel := context.WithCancelCause(t.Context())
 		failed := make(chan error, 1)
 		go func() { _, err := p.Send(ctx, hello()); failed <- err }()
-		synctest.Wait() // it holds the one connection
-		Expires(t, p)
-		Cancels(t, p)
-		cancel(errWhy)
-		cancelled(t, <-failed)
+		synctest.Wait() // the request holds the one connection
+		CheckDeadline(t, p)
+		CheckCancel(t, p)
+		cancel(errCause)
+		checkCancelled(t, <-failed)
 	})
 }
 
-// clientTimeout: the limit of an http.Client is a timeout as well, except that
-// what a server said already counts.
+// clientTimeout tests the time limit of an http.Client. It is a Timeout, unless
+// the server has already sent a status of failure.
 func (s Subject) clientTimeout(t *testing.T) {
 	want := map[string]provider.Category{"in a refusal": provider.Server}
-	for name, h := range stalls() {
+	for name, h := range stallingHandlers() {
 		t.Run(name, func(t *testing.T) {
 			s.bubble(t, 90*time.Second, h, func(t *testing.T, p provider.Provider) {
 				t.Helper()
-				_ = s.fail(t, p, cmp.Or(want[name], provider.Timeout))
+				_ = s.sendFails(t, p, cmp.Or(want[name], provider.Timeout))
 			})
 		})
 	}
 }
 
-// errWhy is the cause of what is cancelled here.
-var errWhy = errors.New("the tree was cancelled")
+// errCause is the cause of the cancellations in this suite.
+var errCause = errors.New("the tree was cancelled")
 
-// Expires checks how a Send ends whose deadline passes: at once, with a
-// Timeout. It runs in a synctest bubble, on a provider that says nothing for
-// hours.
-func Expires(t *testing.T, silent provider.Provider) {
+// CheckDeadline tests the end of a Send at its deadline: at once, with a
+// Timeout. It runs in a synctest bubble. Silent must not answer for hours.
+func CheckDeadline(t *testing.T, silent provider.Provider) {
 	t.Helper()
 	for _, after := range []time.Duration{90 * time.Second, 0, -time.Hour} {
 		start := time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), after)
 		resp, err := silent.Send(ctx, hello())
 		cancel()
-		_ = failure(t, resp, err, provider.Timeout)
+		_ = checkFailure(t, resp, err, provider.Timeout)
 		if !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("%v is no context.DeadlineExceeded", err)
+			t.Errorf("%v does not wrap context.DeadlineExceeded", err)
 		}
 		if took := time.Since(start); took != max(0, after) {
 			t.Errorf("took %v, want %v", took, after)
@@ -144,31 +143,31 @@ func Expires(t *testing.T, silent provider.Provider) {
 	}
 }
 
-// Cancels checks how a Send ends that is cancelled: at once, with a
-// context.Canceled and its cause, and no *provider.Error. It runs where Expires
-// does.
-func Cancels(t *testing.T, silent provider.Provider) {
+// CheckCancel tests the end of a cancelled Send: at once, with context.Canceled
+// and the cause, and not with a *provider.Error. It runs in a synctest bubble.
+// Silent must not answer for hours.
+func CheckCancel(t *testing.T, silent provider.Provider) {
 	t.Helper()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	failed := make(chan error, 1)
 	go func() { _, err := silent.Send(ctx, hello()); failed <- err }()
 	synctest.Wait() // the provider has fallen silent
 	start := time.Now()
-	cancel(errWhy)
-	cancelled(t, <-failed)
+	cancel(errCause)
+	checkCancelled(t, <-failed)
 	_, err := silent.Send(ctx, hello())
-	cancelled(t, err)
+	checkCancelled(t, err)
 	if took := time.Since(start); took != 0 {
 		t.Errorf("took %v", took)
 	}
 }
 
-func cancelled(t *testing.T, err error) {
+func checkCancelled(t *testing.T, err error) {
 	t.Helper()
-	if !errors.Is(err, context.Canceled) || !errors.Is(err, errWhy) {
-		t.Errorf("%v is no context.Canceled, or forgot why", err)
+	if !errors.Is(err, context.Canceled) || !errors.Is(err, errCause) {
+		t.Errorf("%v does not wrap context.Canceled and the cause", err)
 	}
 	if e, ok := errors.AsType[*provider.Error](err); ok {
-		t.Errorf("the provider is blamed: %v", e)
+		t.Errorf("a cancellation is a *provider.Error: %v", e)
 	}
 }
