@@ -112,7 +112,7 @@ chaos: ## real processes under random faults: TREES (1000) for each scenario, or
 
 .PHONY: proofs
 proofs: ## cancel 300 runs at work, a model slower than twenty leases, bounds on a tree, a provider that wants to be left alone, mail under 1,000 deaths
-	$(GO) test -count=1 -v -run 'TestCancelManyAtWork|TestSlowModel$$|TestMax(Agents|Turns|Tokens)|TestRetryAfterClosesTheGate' ./agentd
+	$(GO) test -count=1 -v -run 'TestCancelManyAtWork|TestSlowModel$$|TestMax(Agents|Turns|Tokens)|TestRetryAfterStopsAllWorkers' ./agentd
 	$(GO) test -count=1 -v -timeout 30m ./agentd -run 'TestMailTakenOnce$$' -rapid.checks=250
 
 .PHONY: clean

@@ -10,9 +10,10 @@ import (
 	"github.com/axebus/axe/configs"
 )
 
-// TestAgentAddedAndRemoved while the worker runs: it is known and served at
-// once, and then no more.
+// TestAgentAddedAndRemoved: an agent that is added while the worker runs is
+// known and served at once. When it is removed, it is neither.
 func TestAgentAddedAndRemoved(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		one, two := define("one", []string{"two"}), define("two", nil)
 		h.models["one"] = turns(calls(call("two", "x")), joinsResults)
@@ -37,9 +38,11 @@ func TestAgentAddedAndRemoved(t *testing.T) {
 	})
 }
 
-// TestAgentChanged while the worker runs: the next run has the new definition,
-// one under way keeps the one it was started with.
+// TestAgentChanged: when an agent changes while the worker runs, the next run
+// gets the new definition. A running execution keeps the definition that it
+// started with.
 func TestAgentChanged(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		was, leaf := define("lead", []string{"leaf"}), define("leaf", nil)
 		is := was
@@ -61,10 +64,11 @@ func TestAgentChanged(t *testing.T) {
 	})
 }
 
-// TestAgentRemovedWhileItsRunsWait: one that awaits a child goes on where the
-// agent was removed, if nobody else has it; a call that nobody has taken yet is
-// refused, as one made later is, but not at once.
-func TestAgentRemovedWhileItsRunsWait(t *testing.T) {
+// TestRemovedAgentsRunsGoOn: a run that waits for a child goes on at the worker
+// that removed its agent, if no other worker has the agent. A call that no
+// worker has taken is refused, but not at once.
+func TestRemovedAgentsRunsGoOn(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.callingLead([]string{"leaf"}, call("leaf", "x"))
 		h.models["leaf"] = delayed(time.Minute, says("leaf"))
@@ -84,20 +88,21 @@ func TestAgentRemovedWhileItsRunsWait(t *testing.T) {
 		queued = h.submit("lead", "fourth")
 		time.Sleep(time.Minute - time.Second)
 		w.serve(h.agents[1])
-		time.Sleep(vanished)
+		time.Sleep(beforeRemovedGrace)
 		w.serve(h.agents...) // a deployment
 		h.expectCompleted(back, "c0=leaf")
 		h.expectCompleted(queued, "c0=leaf")
 	})
 }
 
-// vanished is less than the time after which calls of a removed agent are
-// refused.
-const vanished = 4 * time.Second
+// beforeRemovedGrace is less than the time after which a worker refuses the
+// calls of a removed agent.
+const beforeRemovedGrace = 4 * time.Second
 
-// TestRefusedOnlyByTheLast: a call of an agent that one worker has removed
-// waits for those that announced it.
-func TestRefusedOnlyByTheLast(t *testing.T) {
+// TestCallRefusedByLastWorkerOnly: a call of an agent that one worker has
+// removed waits for the other workers that announced it.
+func TestCallRefusedByLastWorkerOnly(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.callingLead([]string{"leaf"}, call("leaf", "x"))
 		w1 := h.startWorker("w1", workerOptions{})
@@ -114,9 +119,10 @@ func TestRefusedOnlyByTheLast(t *testing.T) {
 	})
 }
 
-// TestAgentRemovedWhileItsRunWaits: the run goes on at a worker that still has
-// the agent, and the removed agent's calls in hand are given up to it.
-func TestAgentRemovedWhileItsRunWaits(t *testing.T) {
+// TestRemovedAgentsRunMovesOn: a run goes on at a worker that still has the
+// agent. The worker that removed the agent gives its calls in hand back.
+func TestRemovedAgentsRunMovesOn(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.callingLead([]string{"leaf"}, call("leaf", "x"))
 		h.models["leaf"] = delayed(time.Minute, says("leaf"))
@@ -132,9 +138,10 @@ func TestAgentRemovedWhileItsRunWaits(t *testing.T) {
 	})
 }
 
-// TestKnownWhileSomebodyServes: what one worker withdraws stays known while
-// another serves it, whoever announced it first.
-func TestKnownWhileSomebodyServes(t *testing.T) {
+// TestKnownWhileAnyWorkerServes: an agent that one worker withdraws stays known
+// while another worker serves it, whichever announced it first.
+func TestKnownWhileAnyWorkerServes(t *testing.T) {
+	t.Parallel()
 	for _, leaver := range []int{0, 1} {
 		withHarness(t, func(h *harness) {
 			h.callingLead([]string{"leaf"}, call("leaf", "x"))
@@ -153,8 +160,10 @@ func TestKnownWhileSomebodyServes(t *testing.T) {
 	}
 }
 
-// TestKnownAfterItsWorkersDied: a call waits for a worker to come again.
+// TestKnownAfterItsWorkersDied: a call of an agent whose workers died waits for
+// a new worker.
 func TestKnownAfterItsWorkersDied(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.callingLead([]string{"leaf"}, call("leaf", "x"))
 		w := h.startWorker("w1", workerOptions{agents: h.agents[1:]})
@@ -168,10 +177,10 @@ func TestKnownAfterItsWorkersDied(t *testing.T) {
 	})
 }
 
-// TestRemovalPoisonsNothing: a call that comes while the last request for an
-// agent's calls stands is given back once, not as often as that request has
-// room.
+// TestRemovalPoisonsNothing: a call that arrives under the last pull of a
+// removed agent is given back once, not as often as the pull has room.
 func TestRemovalPoisonsNothing(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.callingLead([]string{"leaf"}, call("leaf", "x"))
 		h.startWorker("porter", workerOptions{agents: h.agents[:1]})
@@ -180,7 +189,7 @@ func TestRemovalPoisonsNothing(t *testing.T) {
 		time.Sleep(10*time.Second + 300*time.Millisecond)
 		w.serve(h.agents[0])
 		time.Sleep(100 * time.Millisecond)
-		// as a worker does that still serves it, somewhere
+		// Another worker, somewhere, still serves the agent.
 		h.announce("leaf")
 		r := h.submit("lead", "go")
 		time.Sleep(5 * time.Second)
@@ -189,9 +198,10 @@ func TestRemovalPoisonsNothing(t *testing.T) {
 	})
 }
 
-// TestWrongFile: who calls an agent whose file is wrong is told what is wrong
-// with it, until it is mended or another worker has it right.
+// TestWrongFile: the caller of an agent whose file is wrong is told the
+// mistake, until the file is corrected or another worker has a correct one.
 func TestWrongFile(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.callingLead([]string{"leaf"}, call("leaf", "x"))
 		leaf := h.agents[1]
@@ -232,9 +242,10 @@ func TestWrongFile(t *testing.T) {
 	})
 }
 
-// TestModelThatIsNone: the caller of an agent whose model has no provider is
-// told so, and so is who submits it.
-func TestModelThatIsNone(t *testing.T) {
+// TestModelWithoutProvider: the caller of an agent whose model has no provider
+// is told so, and so is its submitter.
+func TestModelWithoutProvider(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.callingLead([]string{"leaf"}, call("leaf", "x"))
 		h.agents[1].Model = "gpt"
@@ -246,10 +257,11 @@ func TestModelThatIsNone(t *testing.T) {
 	})
 }
 
-// TestRemovedAfterARestart: what an agent's former worker has announced is
-// taken back by the one that removes it, and gives way to what is wrong with
-// its file.
+// TestRemovedAfterARestart: the card that a former worker announced is
+// withdrawn by the worker that removes the agent. It also gives way to a card
+// with the file's mistake.
 func TestRemovedAfterARestart(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.callingLead([]string{"leaf"}, call("leaf", "x"))
 		h.startWorker("w1", workerOptions{}).drain()
@@ -275,9 +287,10 @@ func TestRemovedAfterARestart(t *testing.T) {
 	})
 }
 
-// TestNoQuarrel: workers that differ about an agent do not announce it against
-// each other for ever.
-func TestNoQuarrel(t *testing.T) {
+// TestDifferingWorkersStopAnnouncing: workers with different definitions of an
+// agent do not replace each other's cards for ever.
+func TestDifferingWorkersStopAnnouncing(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.callingLead([]string{"leaf"})
 		leaf, other := h.agents[1], h.agents[1]
@@ -301,7 +314,7 @@ func TestNoQuarrel(t *testing.T) {
 		if err != nil || !ok || strings.Contains(string(value), "problem") {
 			t.Fatalf("%s, %v", value, err)
 		}
-		for _, w := range h.workers { // whatever wakes them
+		for _, w := range h.workers { // any of their wake-ups
 			w.serve(h.agents[0])
 			h.awaitReady()
 			if w != gone && w != bad {

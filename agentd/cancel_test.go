@@ -14,8 +14,9 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// grove is a tree of three levels, two wide, whose leaves take a minute. The
-// second turn of a mid answers at once. Two workers with few slots share it.
+// startThreeLevels starts two workers with few slots for a tree of three
+// levels, two wide. Its leaves take a minute. The second turn of a mid answers
+// at once.
 func (h *harness) startThreeLevels() {
 	h.agents = []configs.Agent{define("lead", []string{"mid"}), define("mid", []string{"leaf"}), define("leaf", nil)}
 	h.models["lead"] = turns(calls(call("mid", "1"), call("mid", "2")), joinsResults)
@@ -27,7 +28,8 @@ func (h *harness) startThreeLevels() {
 	h.awaitReady()
 }
 
-// planted waits until the leaves of a grove are in flight, on both workers.
+// submitThreeLevels submits the tree and waits until its leaves are in flight
+// on both workers.
 func (h *harness) submitThreeLevels() {
 	h.awaitRequests("leaf", 4)
 	workers := map[string]bool{}
@@ -39,8 +41,8 @@ func (h *harness) submitThreeLevels() {
 	}
 }
 
-// stopped checks that requests below a path were aborted at once, and none was
-// made afterwards.
+// expectStopped checks that the requests below a cancelled path were aborted at
+// once, and that none was made afterwards.
 func (h *harness) expectStopped(asks []modelRequest, cut time.Time) {
 	for _, a := range asks {
 		switch {
@@ -54,9 +56,11 @@ func (h *harness) expectStopped(asks []modelRequest, cut time.Time) {
 	}
 }
 
-// TestCancelWhileAwaiting: everything in flight below is aborted at once, on
-// every worker, and no model is asked any more; each run has its end.
+// TestCancelWhileAwaiting: a cancel message aborts all requests below it at
+// once, on every worker. No model is asked afterwards, and each run gets its
+// outcome.
 func TestCancelWhileAwaiting(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.startThreeLevels()
 		r := h.submit("lead", "go")
@@ -75,8 +79,8 @@ func TestCancelWhileAwaiting(t *testing.T) {
 	})
 }
 
-// everyRunEnded checks that each of the seven runs of a grove has an outcome,
-// or a tombstone that says the same.
+// everyRunEnded checks that each of the seven runs of the tree has an outcome,
+// or a cancel message that says the same.
 func (h *harness) everyRunEnded(r subjects.Run) {
 	calls := 0
 	for _, m := range h.readAll(r.Space.TreeOf(r.Tree)) {
@@ -94,8 +98,9 @@ func (h *harness) everyRunEnded(r subjects.Run) {
 	}
 }
 
-// TestCancelWhileAsking aborts the request of the run itself.
+// TestCancelWhileAsking: a cancel message aborts the request of the run itself.
 func TestCancelWhileAsking(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.callingLead(nil)
 		h.models["lead"] = delayed(time.Minute, says("too late"))
@@ -116,9 +121,10 @@ func TestCancelWhileAsking(t *testing.T) {
 	})
 }
 
-// TestCancelBeforeCall: a tombstone that is there first ends the run at its
-// call.
+// TestCancelBeforeCall: a cancel message that is stored before the call ends
+// the run at its call.
 func TestCancelBeforeCall(t *testing.T) {
+	t.Parallel()
 	for name, early := range map[string]bool{"known when the worker starts": true, "learned while it serves": false} {
 		t.Run(name, func(t *testing.T) {
 			withHarness(t, func(h *harness) {
@@ -143,9 +149,10 @@ func TestCancelBeforeCall(t *testing.T) {
 	}
 }
 
-// TestCancelReachesChildrenNobodyServes: each awaited child has its tombstone
-// at once, and its end when a worker for it comes.
+// TestCancelReachesChildrenNobodyServes: each awaited child gets its cancel
+// message at once, and its outcome when a worker for its agent starts.
 func TestCancelReachesChildrenNobodyServes(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.callingLead([]string{"lonely"}, call("lonely", "x"), call("lonely", "y"))
 		h.announce("lonely")
@@ -167,9 +174,10 @@ func TestCancelReachesChildrenNobodyServes(t *testing.T) {
 	})
 }
 
-// TestCallBelowATombstone: a zombie calls a child after the tree was cancelled.
-// It ends without a word to its model.
-func TestCallBelowATombstone(t *testing.T) {
+// TestCallBelowACancelledPath: a zombie calls a child after the tree was
+// cancelled. The child ends, and its model is not asked.
+func TestCallBelowACancelledPath(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.callingLead(nil)
 		h.startWorker("w", workerOptions{})
@@ -192,9 +200,10 @@ func TestCallBelowATombstone(t *testing.T) {
 	})
 }
 
-// TestCancelInTheMiddle: the parent gets a failed result and goes on; the
-// sibling is not touched.
+// TestCancelInTheMiddle: when a child is cancelled, its parent gets a failed
+// result and goes on. The sibling is not affected.
 func TestCancelInTheMiddle(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.startThreeLevels()
 		r := h.submit("lead", "go")
@@ -219,8 +228,10 @@ func TestCancelInTheMiddle(t *testing.T) {
 	})
 }
 
-// TestCancelTwice: a second tombstone, and one after the end, change nothing.
+// TestCancelTwice: a second cancel message, and one after the end, change
+// nothing.
 func TestCancelTwice(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.startThreeLevels()
 		r := h.submit("lead", "go")
@@ -245,9 +256,11 @@ func TestCancelTwice(t *testing.T) {
 	})
 }
 
-// TestTwoTombstonesForTwoWorkers: each gets one of the two, one of them has the
-// run in its cache and the other reads it anew. They agree on which counts.
-func TestTwoTombstonesForTwoWorkers(t *testing.T) {
+// TestTwoCancelsForTwoWorkers: each of two workers receives one of two cancel
+// messages. One worker has the run in its cache, and the other reads it. Both
+// take the first cancel message as the one that counts.
+func TestTwoCancelsForTwoWorkers(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		const n = 8
 		h.agents = []configs.Agent{
@@ -274,8 +287,10 @@ func TestTwoTombstonesForTwoWorkers(t *testing.T) {
 	})
 }
 
-// TestCancelAfterTheEnd leaves the result as it is.
+// TestCancelAfterTheEnd: a cancel message after the end leaves the result as it
+// is.
 func TestCancelAfterTheEnd(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.callingLead(nil)
 		h.startWorker("w", workerOptions{})
@@ -292,10 +307,10 @@ func TestCancelAfterTheEnd(t *testing.T) {
 	})
 }
 
-// TestCancelWithoutWorkers: nobody is there when a tree is cancelled. Who comes
-// next stops it without asking anybody, though the replies to its leaves' calls
-// are due.
+// TestCancelWithoutWorkers: a tree is cancelled while no worker runs. The next
+// worker stops it without asking a model, though replies of its leaves are due.
 func TestCancelWithoutWorkers(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.startThreeLevels()
 		r := h.submit("lead", "go")
@@ -316,10 +331,11 @@ func TestCancelWithoutWorkers(t *testing.T) {
 	})
 }
 
-// TestCancelManyAtWork cancels a tree of 300 runs, most of them with a request
-// in flight, on four workers. No request begins a second later, each run gets
-// its outcome, and the root says that it was cancelled.
+// TestCancelManyAtWork cancels a tree of 300 runs on four workers, most of them
+// with a request in flight. A second later no request begins any more. Each run
+// gets its outcome, and the root's outcome is cancelled.
 func TestCancelManyAtWork(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		const mids, leaves = 13, 22
 		h.agents = []configs.Agent{

@@ -16,8 +16,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// fork makes a new tree that goes on from the end of a run of another one, as a
-// person does.
+// fork makes a new tree that continues from the end of a run of another tree,
+// as `axe fork` does.
 func (h *harness) fork(of subjects.Run, prompt string) subjects.Run {
 	id, err := client.New(h.conn).Fork(h.ctx, client.ForkTask{Tree: of.Tree, Path: of.Path, Prompt: prompt})
 	if err != nil {
@@ -26,10 +26,11 @@ func (h *harness) fork(of subjects.Run, prompt string) subjects.Run {
 	return of.Space.Run(of.Agent, id, subjects.Root)
 }
 
-// TestCopyOfARunAtWork: a copy goes on from what its run had said when it was
-// made, though that says more while the copy is at work and another worker
-// reads it then.
+// TestCopyOfARunAtWork: a copy continues from the conversation at the time of
+// the copy. Later turns of the original do not show up in it, though another
+// worker reads the original while the copy runs.
 func TestCopyOfARunAtWork(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{define("lead", []string{"leaf"}), define("leaf", nil)}
 		h.models["lead"] = turns(calls(call("leaf", "x")), delayed(10*time.Minute, says("the end")))
@@ -48,10 +49,11 @@ func TestCopyOfARunAtWork(t *testing.T) {
 	})
 }
 
-// TestCopyIsBounded: what a run is bounded by, its own bounds and those above
-// it, bounds a copy of it, and a copy of that; so does the policy and the
-// supervision that it was called with, whether it has left a log or not.
+// TestCopyIsBounded: the budgets of a run and of the runs above it also bound a
+// copy of it, and a copy of the copy. The same holds for the policy and the
+// supervision of the run's call, whether the run has a log or not.
 func TestCopyIsBounded(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		bounded := func(a *configs.Agent) {
 			a.Budget = subjects.Budget{Agents: 4}
@@ -104,9 +106,10 @@ func TestCopyIsBounded(t *testing.T) {
 	})
 }
 
-// TestCopyOfAnAdHocRun: a copy of a run of nobody's definition is of nobody's
-// either, and does not submit.
+// TestCopyOfAnAdHocRun: a copy of an ad hoc run is ad hoc too, and has no
+// submit tools.
 func TestCopyOfAnAdHocRun(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.spawningLead(nil, use("spawn_agent", "task", "x"))
 		h.agents[0].Files = nil
@@ -129,9 +132,10 @@ func TestCopyOfAnAdHocRun(t *testing.T) {
 	})
 }
 
-// TestPastThatIsNotReadYet: what the bus does not give of a run's past at this
-// moment it gives later; no run ends for that.
-func TestPastThatIsNotReadYet(t *testing.T) {
+// TestUnreadableOriginIsRetried: when the bus cannot deliver the original's
+// messages, the copy reads them later. No run ends for that.
+func TestUnreadableOriginIsRetried(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		long := strings.Repeat("a long thought. ", 9<<20/16)
 		h.forkingLead(map[string][]scriptedModel{
@@ -157,7 +161,7 @@ func TestPastThatIsNotReadYet(t *testing.T) {
 	})
 }
 
-// saying is a turn with tool calls and a text.
+// saysAndCalls answers with tool calls and a text.
 func saysAndCalls(text string, cs ...provider.ToolCall) scriptedModel {
 	return func(ctx context.Context, req *modelRequest) (*provider.Response, error) {
 		resp, err := calls(cs...)(ctx, req)

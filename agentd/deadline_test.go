@@ -16,8 +16,10 @@ func due(at time.Time) [2]string {
 	return [2]string{subjects.HeaderDeadline, subjects.FormatDeadline(at)}
 }
 
-// TestDeadlineOfASubmissionOnlyNarrows what the worker allows.
+// TestDeadlineOfASubmissionOnlyNarrows: a submission's deadline can shorten the
+// worker's timeout, and cannot extend it.
 func TestDeadlineOfASubmissionOnlyNarrows(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct{ asked, want time.Duration }{
 		"narrower": {time.Minute, time.Minute},
 		"wider":    {24 * time.Hour, 5 * time.Minute},
@@ -38,9 +40,10 @@ func TestDeadlineOfASubmissionOnlyNarrows(t *testing.T) {
 	}
 }
 
-// TestHeadersFromOutsideAreIgnored, but for the deadline, which has to make
-// sense.
+// TestHeadersFromOutsideAreIgnored: a submission's headers are ignored, except
+// for the deadline, which must be well-formed.
 func TestHeadersFromOutsideAreIgnored(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.callingLead(nil)
 		h.startWorker("w", workerOptions{})
@@ -73,8 +76,10 @@ func TestHeadersFromOutsideAreIgnored(t *testing.T) {
 	})
 }
 
-// TestDeadlineDuringAModelCall aborts the request and ends the run.
+// TestDeadlineDuringAModelCall: the deadline aborts the request and ends the
+// run.
 func TestDeadlineDuringAModelCall(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.callingLead(nil)
 		h.models["lead"] = delayed(time.Hour, says("too late"))
@@ -89,8 +94,9 @@ func TestDeadlineDuringAModelCall(t *testing.T) {
 	})
 }
 
-// TestDeadlineStopsTheWholeTree: nothing below a root outlives it.
+// TestDeadlineStopsTheWholeTree: no run of a tree outlives the root's deadline.
 func TestDeadlineStopsTheWholeTree(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.startThreeLevels()
 		r, end := h.root("lead"), time.Now().Add(30*time.Second)
@@ -104,8 +110,9 @@ func TestDeadlineStopsTheWholeTree(t *testing.T) {
 	})
 }
 
-// TestDeadlineInThePast: the model is not asked at all.
+// TestDeadlineInThePast: a submission whose deadline has passed asks no model.
 func TestDeadlineInThePast(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.callingLead(nil)
 		h.startWorker("w", workerOptions{})
@@ -119,9 +126,10 @@ func TestDeadlineInThePast(t *testing.T) {
 	})
 }
 
-// TestRootWithoutWorker: the agent is known, but nobody serves it. Another
-// worker ends it at its time.
+// TestRootWithoutWorker: the root's agent is known, but no worker serves it. A
+// worker of other agents ends the root at its deadline.
 func TestRootWithoutWorker(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{define("other", nil)}
 		h.announce("lonely")
@@ -133,8 +141,10 @@ func TestRootWithoutWorker(t *testing.T) {
 	})
 }
 
-// TestCancelledRootWithoutWorker: the same worker ends it when it is cancelled.
+// TestCancelledRootWithoutWorker: the worker of other agents ends the root when
+// it is cancelled.
 func TestCancelledRootWithoutWorker(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{define("other", nil)}
 		h.announce("lonely")
@@ -148,9 +158,10 @@ func TestCancelledRootWithoutWorker(t *testing.T) {
 	})
 }
 
-// TestSlowModel takes twenty times as long as a lease: it is one delivery, and
-// one request.
+// TestSlowModel: a model call that takes twenty leases is one delivery and one
+// request.
 func TestSlowModel(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.callingLead(nil)
 		h.models["lead"] = delayed(10*time.Minute, says("at last"))
@@ -172,9 +183,10 @@ func TestSlowModel(t *testing.T) {
 	})
 }
 
-// TestRootCancelledBeforeItsCallWithoutWorker: its call, at which it ends,
-// comes to nobody, but its deadline does.
+// TestRootCancelledBeforeItsCallWithoutWorker: no worker receives the call at
+// which a cancelled root would end. Its deadline ends it.
 func TestRootCancelledBeforeItsCallWithoutWorker(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{define("lonely", nil)}
 		h.startWorker("w", workerOptions{})
@@ -191,9 +203,11 @@ func TestRootCancelledBeforeItsCallWithoutWorker(t *testing.T) {
 	})
 }
 
-// TestRootWhoseTimerIsLate: who stored its call died before it set the timer,
-// and its time was over before anybody took the task again.
+// TestRootWhoseTimerIsLate: a worker stored the root's call and died before it
+// set the timer. The deadline passed before another worker took the submission
+// again. The root still ends.
 func TestRootWhoseTimerIsLate(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{define("other", nil)}
 		h.announce("lonely")

@@ -10,10 +10,11 @@ import (
 	"github.com/axebus/axe/configs"
 )
 
-// TestLettersToWhoIsBusy: letters to a run whose model is being asked, many
-// more than a worker takes at once, keep that worker from nothing else; and
-// none of them is lost.
-func TestLettersToWhoIsBusy(t *testing.T) {
+// TestMailToABusyRunBlocksNoOther: a run whose model is being asked gets more
+// messages than a worker pulls at once. The worker still serves other runs, and
+// loses no message.
+func TestMailToABusyRunBlocksNoOther(t *testing.T) {
+	t.Parallel()
 	const letters = 200
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{define("busy", nil), define("lead", []string{"leaf"}), define("leaf", nil)}

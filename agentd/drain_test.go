@@ -10,9 +10,10 @@ import (
 	"github.com/axebus/axe/agentd"
 )
 
-// TestDrainFinishesWhatIsInFlight within the grace, stores it, and takes
-// nothing new.
-func TestDrainFinishesWhatIsInFlight(t *testing.T) {
+// TestDrainFinishesModelCalls: a drained worker finishes its model calls within
+// the grace, stores the answers, and takes no new calls.
+func TestDrainFinishesModelCalls(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.callingLead(nil)
 		h.models["lead"] = delayed(20*time.Second, repeats)
@@ -39,9 +40,10 @@ func TestDrainFinishesWhatIsInFlight(t *testing.T) {
 	})
 }
 
-// TestDrainFinishesATurn that calls: it is on the log and its children are
-// called; somebody else goes on.
+// TestDrainFinishesATurn: a drained worker appends a turn with calls and calls
+// the children. Another worker continues the run.
 func TestDrainFinishesATurn(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.callingLead([]string{"leaf"}, call("leaf", "x"))
 		h.models["lead"] = turns(delayed(20*time.Second, calls(call("leaf", "x"))), joinsResults)
@@ -60,9 +62,11 @@ func TestDrainFinishesATurn(t *testing.T) {
 	})
 }
 
-// TestDrainGivesBack what does not end within the grace, be it under a call or
-// under a reply; another worker has it within the second.
-func TestDrainGivesBack(t *testing.T) {
+// TestDrainReleasesAfterGrace: a drained worker gives back each trigger that is
+// not done within the grace, be it a call or a reply. Another worker has it
+// within a second.
+func TestDrainReleasesAfterGrace(t *testing.T) {
+	t.Parallel()
 	for slow, asks := range map[string]int{"leaf": 1, "lead": 2} {
 		t.Run(slow, func(t *testing.T) {
 			withHarness(t, func(h *harness) {

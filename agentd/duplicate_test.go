@@ -11,9 +11,10 @@ import (
 	"github.com/axebus/axe/configs"
 )
 
-// TestSubmissionTwice: the same id is the same tree, at once, while it runs and
-// after its end.
+// TestSubmissionTwice: submissions with the same id are one tree, whether the
+// second comes at once, during the run or after its end.
 func TestSubmissionTwice(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.callingLead([]string{"leaf"}, call("leaf", "x"))
 		h.models["leaf"] = delayed(30*time.Second, says("leaf"))
@@ -46,9 +47,10 @@ func TestSubmissionTwice(t *testing.T) {
 	})
 }
 
-// TestIDOfAnotherAgentsTree is refused, clearly, and the tree that has it goes
-// on.
+// TestIDOfAnotherAgentsTree: a submission with the id of another agent's tree
+// is refused with a clear error. That tree is not affected.
 func TestIDOfAnotherAgentsTree(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.callingLead(nil)
 		h.agents = append(h.agents, define("other", nil))
@@ -67,9 +69,10 @@ func TestIDOfAnotherAgentsTree(t *testing.T) {
 	})
 }
 
-// TestSecondCall of a run is refused by the fence; one without a fence changes
-// nothing.
-func TestSecondCall(t *testing.T) {
+// TestSecondCallChangesNothing: a second call of a run is refused by its fence.
+// Without a fence it is stored and changes nothing.
+func TestSecondCallChangesNothing(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{define("lead", []string{"leaf"}), define("leaf", nil)}
 		h.models["lead"] = turns(splitsTask("leaf", 1), joinsResults)
@@ -104,9 +107,11 @@ func TestSecondCall(t *testing.T) {
 	})
 }
 
-// TestSecondCallElsewhere: calls by hand, without a fence, reach other workers
-// while the first one works. They are no calls of the run.
-func TestSecondCallElsewhere(t *testing.T) {
+// TestUnfencedCallsReachOtherWorkers: calls published by hand, without a fence,
+// reach other workers while the first worker runs. They are no calls of the
+// run.
+func TestUnfencedCallsReachOtherWorkers(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.callingLead(nil)
 		h.models["lead"] = delayed(30*time.Second, repeats)
@@ -134,10 +139,11 @@ func TestSecondCallElsewhere(t *testing.T) {
 	})
 }
 
-// TestFirstOutcomeCounts: two are stored in one slot, by zombies. A worker that
-// has seen the first one come and one that reads them both later show the model
-// the same.
+// TestFirstOutcomeCounts: zombies store two outcomes on one reply subject. A
+// worker that has seen the first one arrive and a worker that reads both later
+// show the model the same result.
 func TestFirstOutcomeCounts(t *testing.T) {
+	t.Parallel()
 	for name, cold := range map[string]bool{"warm": false, "cold": true} {
 		t.Run(name, func(t *testing.T) {
 			withHarness(t, func(h *harness) {

@@ -10,8 +10,10 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// TestSubmissionThatIsNoText is refused with a result.
+// TestSubmissionThatIsNoText: a submission that is not text is refused, with a
+// result.
 func TestSubmissionThatIsNoText(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.callingLead(nil)
 		h.startWorker("w", workerOptions{})
@@ -24,9 +26,10 @@ func TestSubmissionThatIsNoText(t *testing.T) {
 	})
 }
 
-// TestSubmissionWithoutAnAddress goes to the dead letters, whole, and does not
-// come again.
+// TestSubmissionWithoutAnAddress: a submission with a malformed subject becomes
+// a dead letter, whole, and is not delivered again.
 func TestSubmissionWithoutAnAddress(t *testing.T) {
+	t.Parallel()
 	for _, subject := range []string{
 		"axe.submit.lead", "axe.submit.lead.T.more", "axe.submit.Lead.T", "axe.submit.lead.not-an-id", "axe.submit.-x.T",
 	} {
@@ -52,9 +55,10 @@ func TestSubmissionWithoutAnAddress(t *testing.T) {
 	}
 }
 
-// TestForgedCall: what a call's headers say is checked against its subject. One
-// that lies is buried, and no model is asked.
+// TestForgedCall: the headers of a call are checked against its subject. A call
+// that contradicts itself becomes a dead letter, and no model is asked.
 func TestForgedCall(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct{ header, value string }{
 		"reply to another's slot": {subjects.HeaderReply, "axe.run.boss.T1.r.in.1.7"},
 		"reply to another tree":   {subjects.HeaderReply, "axe.run.boss.T2.r.in.1.0"},
@@ -100,9 +104,10 @@ func TestForgedCall(t *testing.T) {
 	}
 }
 
-// TestForgedRootCall: whoever waits for a root's result gets one, at its place
-// and nowhere else.
+// TestForgedRootCall: a submitter that waits for a root's result gets one, on
+// the root's result subject and nowhere else.
 func TestForgedRootCall(t *testing.T) {
+	t.Parallel()
 	for reply, why := range map[string]string{
 		"":                                 `Axe-Schema "": malformed: this worker reads schema 1`,
 		"$JS.API.STREAM.DELETE.AXE_RUNS":   `reply subject: subject "$JS.API.STREAM.DELETE.AXE_RUNS": malformed`,
@@ -137,9 +142,10 @@ func TestForgedRootCall(t *testing.T) {
 	}
 }
 
-// TestNoiseIsIgnored: replies nobody asked for, timers of other turns, mail of
-// a later version.
+// TestNoiseIsIgnored: a run ignores replies that no call expects, timers of
+// other turns, and mail of a later version.
 func TestNoiseIsIgnored(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.callingLead([]string{"leaf"}, call("leaf", "x"))
 		h.models["leaf"] = delayed(10*time.Second, says("leaf"))

@@ -10,9 +10,10 @@ import (
 	"github.com/axebus/axe/configs"
 )
 
-// TestGateWithoutAnswer: each step of a gate is stored, and each second answer
-// to a write is lost. What is counted in a minute is counted once all the same.
-func TestGateWithoutAnswer(t *testing.T) {
+// TestRateLimitCountsOnceWithoutAck: every second acknowledgement of a write to
+// a rate limit is lost. A minute's requests are counted once all the same.
+func TestRateLimitCountsOnceWithoutAck(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{define("lead", nil)}
 		h.models["lead"] = repeats // 11 tokens

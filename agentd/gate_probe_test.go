@@ -12,10 +12,11 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// TestLongProbe: a provider wants to be left alone for five seconds and is
-// content then, and its answers take ten minutes. One request goes before the
-// others; they do not wait for the whole of its answer.
-func TestLongProbe(t *testing.T) {
+// TestProbeDelaysOthersBriefly: a provider asks to wait for five seconds, and
+// its answers take ten minutes. One request, the probe, goes first. The other
+// requests do not wait for its whole answer.
+func TestProbeDelaysOthersBriefly(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{define("lead", nil, withRetry(5))}
 		var n atomic.Int64

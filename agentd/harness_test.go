@@ -559,6 +559,7 @@ func (h *harness) deadLetterReasons(filter string) []string {
 // leaves, the worker is killed when it has written the lead's first turn, and
 // another worker completes the tree.
 func TestHarness(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{define("lead", []string{"leaf"}), define("leaf", nil)}
 		h.models["lead"] = turns(calls(call("leaf", "one"), call("leaf", "two")), joinsResults)

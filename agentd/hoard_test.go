@@ -12,9 +12,10 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// TestRepliesAreNotHoarded has many runs become ready on a worker with one
-// slot. A second worker that comes later gets its part of them.
+// TestRepliesAreNotHoarded: many runs become ready on a worker with one slot. A
+// second worker that starts later gets its share of them.
 func TestRepliesAreNotHoarded(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		const trees = 20
 		h.agents = []configs.Agent{define("lead", []string{"leaf"}), define("leaf", nil)}

@@ -10,10 +10,11 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// TestLargeAnswer of a child: it comes to its caller's model whole, though no
-// message holds it. (The whole way of 20 MiB is in large_whole_test.go, without
-// the race detector.)
+// TestLargeAnswer: a child's answer that no message can hold reaches its
+// caller's model whole. TestLargeBodies has the whole way of 20 MiB, without
+// the race detector.
 func TestLargeAnswer(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.callingLead([]string{"leaf"}, call("leaf", "x"))
 		text := strings.Repeat("0123456789abcdef", 9<<20/16)
@@ -32,16 +33,17 @@ func TestLargeAnswer(t *testing.T) {
 	})
 }
 
-// TestOverTheCap: whatever is larger than the worker takes is a clear failure
-// for who sent it.
-func TestOverTheCap(t *testing.T) {
+// TestBodyOverTheLimit: the sender of a body larger than the worker's limit
+// gets a clear failure.
+func TestBodyOverTheLimit(t *testing.T) {
+	t.Parallel()
 	const limit = 100 << 10
 	for name, test := range map[string]struct {
 		task    int // bytes
 		lead    scriptedModel
 		leaf    scriptedModel
-		failed  string // of the tree
-		partial string // of the answer
+		failed  string // the tree's error
+		partial string // a part of the answer
 	}{
 		"task":                 {task: 2 * limit, failed: "body too large"},
 		"task by reference":    {task: 9 << 20, failed: "submission refused: body too large: 9437184 bytes by reference, at most 102400"},
@@ -76,9 +78,10 @@ func TestOverTheCap(t *testing.T) {
 	}
 }
 
-// TestPartialOverTheCap: what a run had is left out of an outcome that it makes
-// too large, and its end is not.
-func TestPartialOverTheCap(t *testing.T) {
+// TestPartialIsLeftOut: a partial result that makes an outcome too large is
+// left out. The outcome is stored.
+func TestPartialIsLeftOut(t *testing.T) {
+	t.Parallel()
 	const limit = 100 << 10
 	withHarness(t, func(h *harness) {
 		h.callingLead([]string{"leaf"}, call("leaf", "x"), call("leaf", "y"))

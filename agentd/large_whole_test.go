@@ -12,8 +12,8 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// handsOn calls an agent with what it was asked as the context, and then
-// answers with the answer.
+// passesContext calls an agent with the request's text as the context, and then
+// answers with the agent's answer.
 func passesContext(name string) scriptedModel {
 	return turns(func(ctx context.Context, req *modelRequest) (*provider.Response, error) {
 		return calls(
@@ -27,14 +27,16 @@ func passesContext(name string) scriptedModel {
 	})
 }
 
-// echoes answers with the context that it was given.
+// echoesContext answers with the context that it was given.
 func echoesContext(ctx context.Context, req *modelRequest) (*provider.Response, error) {
 	return says(strings.TrimPrefix(req.text(), "Task: echo\n\nContext:\n"))(ctx, req)
 }
 
-// TestLargeBodies: 20 MiB through a submission, an agent, its child's context
-// and the answers, whole. The race detector makes half a minute of it.
+// TestLargeBodies: 20 MiB pass whole through a submission, an agent, its
+// child's context and the answers. The race detector would need half a minute
+// for it.
 func TestLargeBodies(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{define("lead", []string{"leaf"}), define("leaf", nil)}
 		h.models["lead"], h.models["leaf"] = passesContext("leaf"), echoesContext

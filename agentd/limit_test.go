@@ -19,12 +19,12 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// limited is a worker's configuration with limits for all models.
+// limited is a worker's configuration with rate limits for all models.
 func limited(s ratelimit.Settings) agentd.Config {
 	return agentd.Config{Slots: 4, RateLimit: func(string) (string, ratelimit.Settings) { return "sim-000000000000", s }}
 }
 
-// crew hires so many workers and waits until they work.
+// startWorkers starts n workers and waits until they are ready.
 func (h *harness) startWorkers(n int, e workerOptions) {
 	for i := range n {
 		h.startWorker(fmt.Sprintf("w%d", i), e)
@@ -32,7 +32,7 @@ func (h *harness) startWorkers(n int, e workerOptions) {
 	h.awaitReady()
 }
 
-// submitAll submits so many tasks at once.
+// submitAll submits n tasks at once.
 func (h *harness) submitAll(n int) []subjects.Run {
 	var rs []subjects.Run
 	for i := range n {
@@ -41,7 +41,7 @@ func (h *harness) submitAll(n int) []subjects.Run {
 	return rs
 }
 
-// limits is what is stored of the limits.
+// rateLimitState reads the stored state of the rate limits.
 func (h *harness) rateLimitState() ratelimit.State {
 	value, _, err := h.conn.RateLimit("sim-000000000000").Read(h.ctx, 0)
 	if err != nil {
@@ -50,9 +50,10 @@ func (h *harness) rateLimitState() ratelimit.State {
 	return ratelimit.Decode(value)
 }
 
-// TestNoLimitCostsNothing: without one nothing is written, and there is not
-// even a bucket to write to.
+// TestNoLimitCostsNothing: without a rate limit nothing is written, and no
+// bucket exists.
 func TestNoLimitCostsNothing(t *testing.T) {
+	t.Parallel()
 	for set, want := range map[ratelimit.Settings]bool{{}: false, {RetryAfter: true}: false, {Concurrent: 1}: true} {
 		withHarness(t, func(h *harness) {
 			h.agents = []configs.Agent{define("lead", nil)}
@@ -69,43 +70,44 @@ func TestNoLimitCostsNothing(t *testing.T) {
 	}
 }
 
-// moody refuses everything until a first refusal is so old, and notes when that
-// was.
-type ratelimitedProvider struct {
+// refusingProvider asks to wait until a time after its first refusal, and
+// refuses each request until then.
+type refusingProvider struct {
 	mu      sync.Mutex
 	refused time.Time
 }
 
-func (m *ratelimitedProvider) model(after time.Duration, then scriptedModel) scriptedModel {
+func (p *refusingProvider) refusing(after time.Duration, then scriptedModel) scriptedModel {
 	return func(ctx context.Context, req *modelRequest) (*provider.Response, error) {
-		if err := m.admit(after); err != nil {
+		if err := p.refuses(after); err != nil {
 			return nil, err
 		}
 		return then(ctx, req)
 	}
 }
 
-func (m *ratelimitedProvider) admit(after time.Duration) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+func (p *refusingProvider) refuses(after time.Duration) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	now := time.Now()
-	if m.refused.IsZero() {
-		m.refused = now
+	if p.refused.IsZero() {
+		p.refused = now
 	}
-	if left := m.refused.Add(after).Sub(now); left > 0 {
+	if left := p.refused.Add(after).Sub(now); left > 0 {
 		return &provider.Error{Category: provider.RateLimit, Status: 429, RetryAfter: left, Message: "slow down"}
 	}
 	return nil
 }
 
-// TestRetryAfterClosesTheGate: of 16 workers at most one asks before the time
-// is over that the provider wants to be left alone; then one asks first, and
-// the others when it has been answered.
-func TestRetryAfterClosesTheGate(t *testing.T) {
+// TestRetryAfterStopsAllWorkers: when a provider asks to wait, 16 workers
+// together make at most one request before that time is over. Then one request,
+// the probe, goes first, and the others follow its answer.
+func TestRetryAfterStopsAllWorkers(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
-		var m ratelimitedProvider
+		var m refusingProvider
 		h.agents = []configs.Agent{define("lead", nil, withRetry(5))}
-		h.models["lead"] = m.model(5*time.Second, delayed(time.Second, repeats))
+		h.models["lead"] = m.refusing(5*time.Second, delayed(time.Second, repeats))
 		h.startWorkers(16, workerOptions{Config: limited(ratelimit.Settings{RetryAfter: true})})
 		first := h.submit("lead", "first")
 		h.awaitRequests("lead", 1)
@@ -138,9 +140,11 @@ func TestRetryAfterClosesTheGate(t *testing.T) {
 	})
 }
 
-// TestTheNextProbe: a probe that fails in a way that says nothing is followed
-// by another one, and a refused one closes the gate again.
-func TestTheNextProbe(t *testing.T) {
+// TestFailedProbeIsFollowedByAnother: a probe that fails for another reason is
+// followed by another probe. A probe that is told to wait stops all requests
+// again.
+func TestFailedProbeIsFollowedByAnother(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{define("lead", nil, withRetry(9))}
 		var mu sync.Mutex
@@ -179,9 +183,10 @@ func TestTheNextProbe(t *testing.T) {
 	})
 }
 
-// TestConcurrent: never more requests in flight than there may be, and never
-// fewer while more wait.
-func TestConcurrent(t *testing.T) {
+// TestConcurrentRequestsAreBounded: requests in flight never exceed the limit,
+// and never fall below it while more requests wait.
+func TestConcurrentRequestsAreBounded(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{define("lead", nil)}
 		h.models["lead"] = delayed(3*time.Second, repeats)
@@ -206,9 +211,10 @@ func TestConcurrent(t *testing.T) {
 	})
 }
 
-// TestLimitsPerMinute: never more requests in a minute of the clock than there
-// may be, and none when the tokens of the minute are spent.
+// TestLimitsPerMinute: requests in a minute of the clock never exceed the
+// limit. No request begins when the minute's tokens are used.
 func TestLimitsPerMinute(t *testing.T) {
+	t.Parallel()
 	for name, set := range map[string]ratelimit.Settings{"requests": {Requests: 7}, "tokens": {Tokens: 70}} {
 		t.Run(name, func(t *testing.T) {
 			withHarness(t, func(h *harness) {
@@ -223,8 +229,8 @@ func TestLimitsPerMinute(t *testing.T) {
 					windows[a.began.UTC().Truncate(time.Minute)]++
 				}
 				for at, n := range windows {
-					// as many as were in flight when the
-					// last tokens were spent
+					// As many requests as were in flight
+					// when the last tokens were used.
 					if name == "requests" && n > 7 || n > 7+12 {
 						t.Errorf("%d requests in the minute from %v", n, at)
 					}
@@ -237,8 +243,10 @@ func TestLimitsPerMinute(t *testing.T) {
 	}
 }
 
-// TestPermitsOfTheDead come back when their lease is over.
-func TestPermitsOfTheDead(t *testing.T) {
+// TestPermitsExpireWithTheLease: the permits of a dead worker are free when its
+// lease expires.
+func TestPermitsExpireWithTheLease(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{define("lead", nil)}
 		h.models["lead"] = func(ctx context.Context, req *modelRequest) (*provider.Response, error) {
@@ -267,9 +275,10 @@ func TestPermitsOfTheDead(t *testing.T) {
 	})
 }
 
-// TestPermitsOfWhoLeaves are free at once, also when what it had in flight was
-// aborted.
-func TestPermitsOfWhoLeaves(t *testing.T) {
+// TestDrainReleasesPermits: the permits of a drained worker are free at once,
+// also the permit of a request that was aborted.
+func TestDrainReleasesPermits(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{define("lead", nil)}
 		h.models["lead"] = func(ctx context.Context, req *modelRequest) (*provider.Response, error) {
@@ -293,9 +302,10 @@ func TestPermitsOfWhoLeaves(t *testing.T) {
 	})
 }
 
-// TestWaitAtTheGate is told, keeps the lease of the trigger, and ends with a
-// tombstone, a drain and the deadline.
-func TestWaitAtTheGate(t *testing.T) {
+// TestWaitForAPermit: a wait for a permit is published as progress and keeps
+// the trigger's lease. A cancel message, a drain and the deadline each end it.
+func TestWaitForAPermit(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{define("busy", nil), define("lead", nil)}
 		h.models["busy"] = delayed(10*time.Minute, repeats)

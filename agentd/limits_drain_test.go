@@ -11,10 +11,11 @@ import (
 	"github.com/axebus/axe/configs"
 )
 
-// TestTurnsAreNotLostInLine: a run waits at its provider's limit, its worker
-// leaves, another one goes on. No model was asked, so that the run's one turn
-// is still there.
-func TestTurnsAreNotLostInLine(t *testing.T) {
+// TestWaitForAPermitCostsNoTurn: a run waits for a permit, its worker drains,
+// and another worker continues the run. No model was asked, so the run's one
+// turn is still unused.
+func TestWaitForAPermitCostsNoTurn(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{define("busy", nil), define("lead", nil, limits(subjects.Budget{Turns: 1}))}
 		h.models["busy"] = delayed(10*time.Minute, repeats)

@@ -12,10 +12,12 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// TestRefundAndDeath: an inner bound has room for three calls, the outer one
-// for one; two are given back to the inner one, and the worker dies before the
-// turn is on the log. Its heir gives back no more than was counted.
-func TestRefundAndDeath(t *testing.T) {
+// TestRefundCountsOnceAfterACrash: an inner budget has room for three calls and
+// the outer budget for one. Two calls are refunded to the inner budget, and the
+// worker dies before it appends the turn. Its successor refunds no more than
+// was counted.
+func TestRefundCountsOnceAfterACrash(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{
 			define("lead", []string{"mid"}, limits(subjects.Budget{Agents: 3})),

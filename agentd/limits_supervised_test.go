@@ -12,8 +12,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// watchedWithin is a lead with a leaf and a supervisor that gives its verdicts
-// one after the other, in a tree with room for so many runs.
+// supervisedWithBudget makes a lead with a leaf and a supervisor that gives its
+// verdicts one after the other. The tree has room for the given number of runs.
 func (h *harness) supervisedWithBudget(agents int, verdicts ...string) {
 	h.supervisedLead(configs.Supervised, verdicts...)
 	h.agents[0].Budget = subjects.Budget{Agents: agents}
@@ -21,7 +21,7 @@ func (h *harness) supervisedWithBudget(agents int, verdicts ...string) {
 	h.awaitReady()
 }
 
-// counted is how many runs below the root the tally of a tree has.
+// countedRuns is the number of runs below the root in the tree's tally.
 func (h *harness) countedRuns(r subjects.Run) int {
 	ms := h.readAll(r.Space.Tally(r.Tree, subjects.Root))
 	if len(ms) == 0 {
@@ -30,10 +30,11 @@ func (h *harness) countedRuns(r subjects.Run) int {
 	return budget.Decode(ms[len(ms)-1].Body).Agents
 }
 
-// TestSupervisorIsCountedFirst: of the runs of a turn its supervisor's is the
-// first for which there has to be room; and it is not asked about a turn that
-// has no room for any other.
+// TestSupervisorIsCountedFirst: a turn's supervisor is the first run for which
+// the budget must have room. It is not asked about a turn for which the budget
+// has no room.
 func TestSupervisorIsCountedFirst(t *testing.T) {
+	t.Parallel()
 	const full = "=call_agent error: budget exceeded: used "
 	for name, test := range map[string]struct {
 		agents, reviews int
@@ -61,10 +62,10 @@ func TestSupervisorIsCountedFirst(t *testing.T) {
 	}
 }
 
-// TestWithheldIsGivenBack: what a turn was granted of which nothing was carried
-// out there is room for in the next one, once, though the worker dies that has
-// given it back.
-func TestWithheldIsGivenBack(t *testing.T) {
+// TestWithheldGrantIsRefunded: the grant of a turn that was withheld is
+// available to the next turn, once, even when the worker dies after the refund.
+func TestWithheldGrantIsRefunded(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		mode     configs.SupervisionMode
 		agents   int
@@ -99,7 +100,7 @@ func TestWithheldIsGivenBack(t *testing.T) {
 					switch {
 					case test.dies && n.Load() >= 2:
 						return errKilled
-					case test.dies && at.Op == "write" && at.After && strings.Contains(at.Subject, "tally") && n.Add(1) == 2: // the first of them grants
+					case test.dies && at.Op == "write" && at.After && strings.Contains(at.Subject, "tally") && n.Add(1) == 2: // the first tally write grants
 						close(dying)
 						return errKilled
 					}

@@ -20,7 +20,7 @@ func limits(l subjects.Budget) func(*configs.Agent) {
 	return func(a *configs.Agent) { a.Budget = l }
 }
 
-// insatiable calls itself eight times in every turn of its first few.
+// delegatesForever calls itself eight times in each of its first turns.
 func delegatesForever(h *harness, turns int, l subjects.Budget) {
 	h.agents = []configs.Agent{define("more", []string{"more"}, limits(l))}
 	h.models["more"] = func(ctx context.Context, req *modelRequest) (*provider.Response, error) {
@@ -35,7 +35,7 @@ func delegatesForever(h *harness, turns int, l subjects.Budget) {
 	h.awaitReady()
 }
 
-// runs counts the calls of a tree.
+// countRuns counts the calls of a tree.
 func (h *harness) countRuns(r subjects.Run) (n int) {
 	for _, m := range h.readAll(r.Space.TreeOf(r.Tree)) {
 		if at, err := r.Space.Parse(m.Subject); err == nil && at.Kind == subjects.Call {
@@ -45,10 +45,11 @@ func (h *harness) countRuns(r subjects.Run) (n int) {
 	return n
 }
 
-// TestMaxAgents: a model that always asks for eight more gets as many as there
-// is room for in the tree, and not one more, whoever counts; the calls beyond
+// TestMaxAgents: a model that always asks for eight more runs gets exactly as
+// many as the budget has room for, on any number of workers. The calls beyond
 // are refused, and the run goes on.
 func TestMaxAgents(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		delegatesForever(h, 3, subjects.Budget{Agents: 100})
 		r := h.submit("more", "L")
@@ -70,9 +71,10 @@ func TestMaxAgents(t *testing.T) {
 	})
 }
 
-// TestMaxTurns: as many model calls as the tree has, and not one more. What was
-// done is in the outcome.
+// TestMaxTurns: a tree makes as many model calls as its budget has, and not one
+// more. The outcome has the partial result.
 func TestMaxTurns(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		delegatesForever(h, 50, subjects.Budget{Turns: 77})
 		r := h.submit("more", "L")
@@ -86,9 +88,10 @@ func TestMaxTurns(t *testing.T) {
 	})
 }
 
-// TestMaxTokens: when the tokens are spent no request is made any more; those
-// in flight then still end, one for each run at work.
+// TestMaxTokens: when the tokens are used, no new request is made. Requests in
+// flight, one for each running run, still end.
 func TestMaxTokens(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		const atWork, each, budget = 50, 11, 50*11 + 300
 		h.agents = []configs.Agent{
@@ -127,9 +130,11 @@ func TestMaxTokens(t *testing.T) {
 	})
 }
 
-// TestLimitsNarrow: what bounds a caller bounds what it calls, a callee's own
-// bounds hold below it, and a submission's can only narrow the agent's.
+// TestLimitsNarrow: a caller's budget bounds the runs that it calls. A callee's
+// own budget holds below it, and a submission's budget can only narrow the
+// agent's.
 func TestLimitsNarrow(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		lead, mid subjects.Budget
 		submitted string
@@ -169,8 +174,9 @@ func TestLimitsNarrow(t *testing.T) {
 	}
 }
 
-// TestLimitsRefused: bounds that cannot be read refuse a submission.
+// TestLimitsRefused: a budget that cannot be parsed refuses a submission.
 func TestLimitsRefused(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.callingLead(nil)
 		h.startWorker("w", workerOptions{})
@@ -191,9 +197,10 @@ func TestLimitsAfterACrash(t *testing.T) {
 	killAtEachStep(t, levels(3, limits(subjects.Budget{Agents: 7, Turns: 30, Tokens: 1000})), 8)
 }
 
-// TestTallyOfATree counts what was used. (That a change counts once though its
-// acknowledgement is lost is tested with bus.Amend.)
+// TestTallyOfATree: a tally counts agents, turns and tokens. Package bus tests
+// that a change counts once though its acknowledgement is lost.
 func TestTallyOfATree(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{
 			define("lead", []string{"leaf"}, limits(subjects.Budget{Agents: 50, Turns: 50, Tokens: 5000})),
@@ -212,9 +219,11 @@ func TestTallyOfATree(t *testing.T) {
 	})
 }
 
-// TestBoundsWithoutABus: a model call that cannot be counted is not made, and
-// is no failure of the run. It is tried again when its trigger comes again.
-func TestBoundsWithoutABus(t *testing.T) {
+// TestUncountedCallIsNotMade: a model call that cannot be counted is not made,
+// and does not fail the run. It is tried again when its trigger is delivered
+// again.
+func TestUncountedCallIsNotMade(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{define("lead", nil, limits(subjects.Budget{Turns: 5}))}
 		var broken atomic.Bool
@@ -236,9 +245,10 @@ func TestBoundsWithoutABus(t *testing.T) {
 	})
 }
 
-// TestCancelledWhileCounted: who is cancelled while the bus takes its time to
-// count the model call makes none.
-func TestCancelledWhileCounted(t *testing.T) {
+// TestCancelWhileCounting: a run that is cancelled while the bus is slow to
+// count its model call does not make the call.
+func TestCancelWhileCounting(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{define("lead", nil, limits(subjects.Budget{Turns: 5}))}
 		h.startWorker("w", workerOptions{atStep: func(at step) error {

@@ -12,9 +12,10 @@ import (
 	"github.com/axebus/axe/configs"
 )
 
-// TestWideTreeWithBounds: 200 runs that begin at once share one tally. What it
-// costs to count them grows with their number, not with its square.
-func TestWideTreeWithBounds(t *testing.T) {
+// TestTallyCostGrowsLinearly: 200 runs that begin at once share one tally. The
+// cost of counting grows with their number, not with its square.
+func TestTallyCostGrowsLinearly(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		const n = 200
 		h.agents = []configs.Agent{
@@ -23,7 +24,7 @@ func TestWideTreeWithBounds(t *testing.T) {
 		}
 		h.models["lead"] = turns(splitsTask("leaf", n), joinsResults)
 		var tried atomic.Int64
-		// with the 64 slots of the default
+		// Each worker has the default of 64 slots.
 		for i := range 4 {
 			h.startWorker(fmt.Sprintf("w%d", i), workerOptions{atStep: func(at step) error {
 				if at.Op == "write" && !at.After && strings.Contains(at.Subject, ".tally.") {

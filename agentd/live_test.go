@@ -14,7 +14,7 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// tap collects what is published to a subject.
+// subscribe collects the messages that are published to a subject.
 func (h *harness) subscribe(subject string) func() []bus.Stored {
 	var mu sync.Mutex
 	var got []bus.Stored
@@ -35,9 +35,10 @@ func (h *harness) subscribe(subject string) func() []bus.Stored {
 	}
 }
 
-// TestTapOneTree: what is stored of a tree is published again, in order and
-// with its sequence; nothing of another tree is.
+// TestTapOneTree: the stored messages of a tree are published again, in order
+// and with their sequences. Messages of other trees are not.
 func TestTapOneTree(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.startThreeLevels()
 		h.models["leaf"] = repeats
@@ -73,8 +74,9 @@ func TestTapOneTree(t *testing.T) {
 	})
 }
 
-// TestTapOneAgent everywhere.
+// TestTapOneAgent: a subscription to one agent gets its messages of every tree.
 func TestTapOneAgent(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.startThreeLevels()
 		h.models["leaf"] = repeats
@@ -87,9 +89,10 @@ func TestTapOneAgent(t *testing.T) {
 	})
 }
 
-// TestProgressOfSlowCalls is told to who watches, and not stored; fast calls
-// are not worth it.
+// TestProgressOfSlowCalls: the progress of slow model calls is published and
+// not stored. Fast calls publish none.
 func TestProgressOfSlowCalls(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.callingLead([]string{"slow", "fast"}, call("slow", "x"), call("fast", "x"))
 		h.models["slow"] = delayed(time.Second, says("slow"))

@@ -11,10 +11,10 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// TestOldLook: a worker reads a run in several steps. Between the one that
-// looks for the outcome and the last one its server is away, and another worker
-// concludes the run. The model is not asked.
-func TestOldLook(t *testing.T) {
+// TestStaleReadIsRepeated: a worker reads a run in several requests. After the
+// request that looks for the outcome its server is away for a time, and another
+// worker ends the run. The model is not asked.
+func TestStaleReadIsRepeated(t *testing.T) {
 	t.Parallel()
 	server, err := bus.Serve(bus.ServerConfig{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
 	if err != nil {
@@ -58,7 +58,7 @@ func TestOldLook(t *testing.T) {
 				Body:    []byte(`{"status":"completed","agent":"a0","tree":"old","path":"r"}`),
 			},
 		)
-		// as long as a connection takes to come back
+		// A connection takes that long to come back.
 		time.Sleep(time.Second)
 		close(concluded)
 	}
@@ -75,12 +75,12 @@ func TestOldLook(t *testing.T) {
 		Deadline: time.Now().Add(time.Hour),
 		Reply:    space.Result(agent, tree),
 	}
-	// not known to be the first: all is read
+	// The call is not provably first, so the worker reads the whole run.
 	write(bus.Message{Subject: r.Call(), Header: head.Pairs(), Body: []byte(`{"task":"L"}`)})
 	other.agents = levels(1)
 	w := other.startWorker("w", workerOptions{conn: conn})
 	<-concluded
-	// it has long asked by then, or never does
+	// By then the worker has asked, or never will.
 	time.Sleep(time.Second)
 	w.drain()
 	if n := other.tree.turnsAsked(); n > 0 {

@@ -13,42 +13,43 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// stored letter, as its reader will be shown it.
+// storedMail is a stored message to a run, as its reader is shown it.
 type storedMail struct {
 	seq  uint64
 	from string
-	// canonical JSON; "" for the end of a fork, of which only the standing
-	// counts
+	// Canonical JSON; "" for the end of a fork, where only the status
+	// counts.
 	body  string
 	shown bool
 }
 
-// taking is one result with mail in it, of a turn on the log.
+// mailResult is one tool result with mail in it, of a turn on the log.
 type mailResult struct {
 	turn int
-	seq  uint64   // of the entry
-	from []string // whose mail; none: anybody's
+	seq  uint64 // of the turn's entry
+	// Awaited writers; empty: any writer.
+	from []string
 	got  []shownMessage
 }
 
-// mailLog is what the stream holds of the mail of one run.
+// mailRecord is the mail of one run, from the stream.
 type mailRecord struct {
 	mail    []*storedMail
 	called  bool
 	entries []run.Entry
-	seqs    []uint64 // of the entries
+	seqs    []uint64 // sequences of the entries
 	killed  []string
 	state   run.State
 }
 
-// conserved checks the mail of a tree: what the stream holds of it against what
-// the models were shown. Every letter is stored once; it is in one result at
-// the most; in one, if it was there when a call of which it is one was put on
-// the log; and results have it in stream order.
+// checkMail compares the mail of a tree on the stream with the mail that the
+// models were shown. It returns the number of messages. Every message is stored
+// once and is in one result at most. A message that was there when a matching
+// call was appended is in a result. Results have the messages in stream order.
 func (h *harness) checkMail(tree subjects.Tree, labels map[subjects.Run]string) (letters int) {
 	logs := map[subjects.Run]*mailRecord{}
 	seen := map[string]bool{}
-	// of all letters that runs have written
+	// All messages that runs have written, by key.
 	keys := map[string]sentMail{}
 	runs := h.fold(tree)
 	for _, m := range h.readTree(tree) {
@@ -82,8 +83,8 @@ func (h *harness) checkMail(tree subjects.Tree, labels map[subjects.Run]string) 
 	}
 	for r, l := range logs {
 		letters += len(l.mail)
-		// labels may be those of several trees, if nobody in them has
-		// mail
+		// Runs without mail may share their labels with runs of other
+		// trees.
 		if !l.readsMail() {
 			continue
 		}
@@ -97,15 +98,15 @@ func (h *harness) checkMail(tree subjects.Tree, labels map[subjects.Run]string) 
 	return letters
 }
 
-// posted is a letter that was not looked at yet.
+// sentMail is a stored message that no log entry has explained yet.
 type sentMail struct {
 	to string
 	bus.Stored
 }
 
-// sent says what is wrong with what a run has written: its log says what that
-// has to be. (Of a run that was ended after an entry, what follows from that
-// may be missing.)
+// checkSent compares the messages that a run has written with its log, and
+// returns the differences. When a run was ended after an entry, the effects of
+// that entry may be missing.
 func (l *mailRecord) checkSent(r subjects.Run, keys map[string]sentMail) (wrong []string) {
 	check := func(turn int, key, to, text string) {
 		p, ok := keys[key]
@@ -135,8 +136,9 @@ func (l *mailRecord) checkSent(r subjects.Run, keys map[string]sentMail) (wrong 
 	for i, e := range l.entries {
 		parent, _, _, below := r.Path.Parent()
 		_, word := keys[r.Path.IdleKey(i+1).String()]
-		// A caller waits for any run but a fork, and is told of its end
-		// alone. That a fork was stopped after a turn is told too.
+		// A caller waits for every run but a fork, and is told of its
+		// end alone. An idle notice after an interrupted turn is told
+		// too.
 		if fork := l.state.Input.Forked != nil; below && (fork && e.Kind == run.EntryIdle || word) {
 			check(i+1, r.Path.IdleKey(i+1).String(), parent.String(), quoted(e.Answer.Content))
 		}
@@ -149,10 +151,10 @@ func (l *mailRecord) checkSent(r subjects.Run, keys map[string]sentMail) (wrong 
 	return wrong
 }
 
-// quoted is a text as it is in JSON.
+// quoted is a text as it stands inside JSON.
 func quoted(text string) string { return strings.Trim(canonical([]byte(strconv.Quote(text))), `"`) }
 
-// hold notes a message of a run.
+// recordMail adds one message of the stream to the record of its run.
 func (h *harness) recordMail(l *mailRecord, at subjects.Address, m bus.Stored) {
 	switch at.Kind { //nolint:exhaustive // the rest is no mail
 	case subjects.Call:
@@ -170,7 +172,7 @@ func (h *harness) recordMail(l *mailRecord, at subjects.Address, m bus.Stored) {
 		}
 	case subjects.Mail:
 		if !l.called {
-			// there was nobody yet to write to
+			// Mail before the call is no mail of the run.
 			return
 		}
 		letter, err := run.DecodeMail(m.Body)
@@ -200,7 +202,7 @@ func (h *harness) recordMail(l *mailRecord, at subjects.Address, m bus.Stored) {
 	}
 }
 
-// canonical is JSON of which there is only one form.
+// canonical re-encodes JSON, so that equal values are equal texts.
 func canonical(raw []byte) string {
 	var v any
 	if json.Unmarshal(raw, &v) != nil {
@@ -210,10 +212,13 @@ func canonical(raw []byte) string {
 	return string(b)
 }
 
-// compare says what is wrong with what a run was shown.
+// checkShown compares the results that a run was shown with its stored mail,
+// and returns the differences.
 func (l *mailRecord) checkShown(last lastRequest) (wrong []string) {
 	for _, t := range l.mailResults(last) {
-		before := map[string]uint64{} // of all, or of each
+		// The sequence of the last message, by writer where writers are
+		// awaited.
+		before := map[string]uint64{}
 		for _, got := range t.got {
 			i := slices.IndexFunc(l.mail, func(s *storedMail) bool { return !s.shown && s.is(got) })
 			if i < 0 {
@@ -262,19 +267,19 @@ func (s *storedMail) is(got shownMessage) bool {
 	return strings.Contains(string(got.Message), `"status":"dead"`)
 }
 
-// takes reports whether a run takes mail.
+// readsMail reports whether a run has called check_mail or wait.
 func (l *mailRecord) readsMail() bool {
 	return slices.ContainsFunc(l.entries, func(e run.Entry) bool {
 		return slices.ContainsFunc(e.Calls, func(c run.Call) bool { return c.Op == run.OpMail || c.Op == run.OpWait })
 	})
 }
 
-// takings are the results with mail that a run was shown.
+// mailResults lists the tool results with mail that a run was shown.
 func (l *mailRecord) mailResults(last lastRequest) (all []mailResult) {
 	said := ownMessages(last.messages)
 	turn := 0
 	for _, msg := range said {
-		if len(msg.ToolCalls) > 0 { // the next entry that calls somebody
+		if len(msg.ToolCalls) > 0 { // the next entry with calls
 			turn++
 			for turn <= len(l.entries) && l.entries[turn-1].Kind != run.EntryTurn {
 				turn++
@@ -293,7 +298,7 @@ func (l *mailRecord) mailResults(last lastRequest) (all []mailResult) {
 	return all
 }
 
-// conversation is one in a few lines.
+// conversationText prints a conversation, one message a line.
 func conversationText(said []provider.Message) string {
 	var b strings.Builder
 	for _, m := range said {

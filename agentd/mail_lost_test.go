@@ -10,16 +10,17 @@ import (
 	"github.com/axebus/axe/configs"
 )
 
-// TestIdleWordSurvives: a fork's answer is on the log and its word to the
-// parent could not be written. A letter that comes before that is tried again
-// moves the run on, and the word is written nevertheless.
-func TestIdleWordSurvives(t *testing.T) {
+// TestIdleNoticeSurvivesAFailedWrite: a fork's answer is on the log, and its
+// idle notice could not be written. A message that arrives before the retry
+// moves the run on. The notice is written nevertheless.
+func TestIdleNoticeSurvivesAFailedWrite(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.forkingLead(map[string][]scriptedModel{
 			"r": {
 				calls(
 					use("fork", "prompt", "one"),
-				), delayed(10*time.Second+again/2, calls(use("send", "to", "r-1-0", "message", "more"))),
+				), delayed(10*time.Second+retryWait/2, calls(use("send", "to", "r-1-0", "message", "more"))),
 				delayed(time.Minute, calls(use("check_mail"))), joinsResults,
 			},
 			"r-1-0": {delayed(10*time.Second, says("first")), calls(use("check_mail")), says("second")},
@@ -42,12 +43,13 @@ func TestIdleWordSurvives(t *testing.T) {
 	})
 }
 
-// again is what a worker waits until it tries again what failed on the bus.
-const again = time.Second
+// retryWait is the time until a worker retries after an error of the bus.
+const retryWait = time.Second
 
-// TestForkInTurn: where one call is made after the other, the outcome of one
-// that comes after a fork counts, though the fork goes on.
-func TestForkInTurn(t *testing.T) {
+// TestSequentialCallAfterAFork: where calls are made one after the other, the
+// outcome of a call after a fork counts, though the fork goes on.
+func TestSequentialCallAfterAFork(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.forkingLead(
 			map[string][]scriptedModel{
@@ -66,9 +68,11 @@ func TestForkInTurn(t *testing.T) {
 	})
 }
 
-// TestSentOutLate: who was held up while it sent out what a turn has asked for
-// looks again before it asks the model: another worker has gone on.
-func TestSentOutLate(t *testing.T) {
+// TestLateSenderReadsAgain: a worker was held up while it carried out the side
+// effects of a turn. It reads the run again before it asks the model, since
+// another worker may have gone on.
+func TestLateSenderReadsAgain(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.forkingLead(map[string][]scriptedModel{
 			"r":     {calls(use("fork", "prompt", "one")), joinsResults},
@@ -96,10 +100,11 @@ func TestSentOutLate(t *testing.T) {
 	})
 }
 
-// TestAskedOnNewKnowledge: who was held up between reading a run and asking its
-// model reads it again: the worker that had it before may have gone on
-// meanwhile, though its lease was over.
-func TestAskedOnNewKnowledge(t *testing.T) {
+// TestLateAskerReadsAgain: a worker was held up between reading a run and
+// asking its model. It reads the run again: the worker that had the run before
+// may have gone on, though its lease had expired.
+func TestLateAskerReadsAgain(t *testing.T) {
+	t.Parallel()
 	for name, plan := range map[string][]scriptedModel{
 		"an answer": {delayed(15*time.Second, says("done"))},
 		"a turn":    {delayed(15*time.Second, calls(use("check_mail"))), joinsResults},

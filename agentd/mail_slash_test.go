@@ -12,12 +12,12 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// A run of a sim that writes commands plays the same part as one that calls
-// tools: what it is shown is read as if it had called them, and what it would
-// call is written down.
+// A run of treeModel that writes slash commands is answered like a run that
+// calls tools. Its requests are translated to tool calls and results, and the
+// answers are translated back to commands.
 
-// heardAsCalls is a request as a run would be sent it that calls tools for what
-// this one writes commands for.
+// slashToCalls translates the request of a run with slash commands. Any other
+// request is returned as it is.
 func slashToCalls(req *provider.Request) *provider.Request {
 	if !strings.Contains(req.System, "- /slash check-mail") {
 		return req
@@ -42,25 +42,25 @@ func slashToCalls(req *provider.Request) *provider.Request {
 	return &as
 }
 
-// readResults takes the results of commands apart. Each stands below the line
-// of its command.
+// readResults takes the results of commands apart. Each result stands below the
+// line of its command.
 func readResults(wrote []provider.ToolCall, said string) []provider.ToolResult {
 	var all []provider.ToolResult
 	for i, text := range strings.Split("\n\n"+said, "\n\n/slash ")[1:] {
 		_, text, _ = strings.Cut(text, "\n")
 		text = strings.TrimSuffix(text, "\n")
-		all = append(all, provider.ToolResult{CallID: wrote[i].ID, Content: text, IsError: !fine.MatchString(text)})
+		all = append(all, provider.ToolResult{CallID: wrote[i].ID, Content: text, IsError: !successful.MatchString(text)})
 	}
 	return all
 }
 
-// fine is the result of a command that was carried out. Nothing but its text
-// tells it from a mistake.
-var fine = regexp.MustCompile(
+// successful matches the result of a command that was carried out. Nothing but
+// the text tells it from the result of a mistake.
+var successful = regexp.MustCompile(
 	`^(r(-\d+)+|no mail|sent to \S+|killed \S+|\{.*\}|You are now the child .*|This result goes to your parent\.)$`,
 )
 
-// saidInCommands is an answer whose calls of the tools of mail are lines of
+// callsToSlash translates calls of the mail tools in an answer to lines of
 // text.
 func callsToSlash(resp *provider.Response) *provider.Response {
 	as := *resp
@@ -75,7 +75,7 @@ func callsToSlash(resp *provider.Response) *provider.Response {
 	return &as
 }
 
-// command is the line for a tool call, "" if there is none.
+// slashCommand is the line for a tool call; "" if there is none.
 func slashCommand(c provider.ToolCall) string {
 	switch c.Name {
 	case "fork":
@@ -91,7 +91,7 @@ func slashCommand(c provider.ToolCall) string {
 		return "/slash kill " + c.Arguments["id"]
 	case "wait":
 		var from []string
-		// none: anybody's
+		// Without the argument the wait is for any mail.
 		_ = json.Unmarshal([]byte(c.Arguments["from"]), &from)
 		return strings.Join(append([]string{"/slash wait --timeout", c.Arguments["timeout"]}, from...), " ")
 	}

@@ -20,8 +20,8 @@ import (
 
 func mailing(a *configs.Agent) { a.Delegation.Styles = configs.Styles{configs.StyleMail} }
 
-// mailer is an agent lead whose runs work beside each other: a plan for each,
-// by its id, one part for each of its turns, the last one again and again.
+// forkingLead makes an agent lead with the style mail. plans has the scripts of
+// its runs by id: one for each turn, of which the last one is repeated.
 func (h *harness) forkingLead(plans map[string][]scriptedModel) {
 	h.agents = append(h.agents, define("lead", nil, mailing))
 	var mu sync.Mutex
@@ -39,19 +39,19 @@ func (h *harness) forkingLead(plans map[string][]scriptedModel) {
 	}
 }
 
-// id is that of the run whose model is asked, as it was told.
+// runID is the id of the run, from the system text.
 func (req *modelRequest) runID() string {
 	_, after, _ := strings.Cut(req.System, "Your id is ")
 	id, _, _ := strings.Cut(after, ".")
 	return id
 }
 
-// asksOf lists the requests for the model of a run.
+// requestsOf lists the requests for the model of a run.
 func (h *harness) requestsOf(id string) []modelRequest {
 	return slices.DeleteFunc(h.requests("lead"), func(a modelRequest) bool { return a.runID() != id })
 }
 
-// told is what the last message of the n-th request of a run says, results
+// lastShownTo is the last message of the n-th request of a run. Results are
 // joined.
 func (h *harness) lastShownTo(id string, n int) string {
 	asks := h.requestsOf(id)
@@ -66,9 +66,10 @@ func (h *harness) lastShownTo(id string, n int) string {
 	return strings.TrimPrefix(strings.Join(parts, "\n"), "\n")
 }
 
-// TestForkAndWait: a parent goes on while its forks work; each tells what it
-// has done, and the parent takes that.
+// TestForkAndWait: a parent goes on while its forks work. Each fork tells its
+// parent its answer, and the parent takes it.
 func TestForkAndWait(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.forkingLead(map[string][]scriptedModel{
 			"r": {
@@ -114,8 +115,9 @@ func TestForkAndWait(t *testing.T) {
 }
 
 // TestForkInherits: a fork without a prompt knows the whole conversation of its
-// parent, by reference to its log, and so does a fork of that one.
+// parent, by a reference to the parent's log. So does a fork of that fork.
 func TestForkInherits(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.forkingLead(map[string][]scriptedModel{
 			"r": {
@@ -185,10 +187,11 @@ func TestForkInherits(t *testing.T) {
 	})
 }
 
-// TestForkOfNobodysDefinition: a copy that a run of nobody's definition forks
-// of itself knows its conversation, and is not told to submit, which it cannot.
-// A prompt of blanks is none.
-func TestForkOfNobodysDefinition(t *testing.T) {
+// TestForkOfAnAdHocRun: a copy that an ad hoc run forks of itself knows its
+// conversation. It is not told to submit, which it cannot. A blank prompt
+// counts as none.
+func TestForkOfAnAdHocRun(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{define("lead", nil, func(a *configs.Agent) {
 			a.Delegation.Styles = configs.Styles{configs.StyleSpawn, configs.StyleMail}
@@ -218,9 +221,11 @@ func TestForkOfNobodysDefinition(t *testing.T) {
 	})
 }
 
-// TestSendWakes: an idle fork goes on with what it is sent, knowing what it did
-// before, on any worker; it is told who has written and takes it itself.
+// TestSendWakes: an idle fork that is sent a message goes on, on any worker,
+// and knows its earlier turns. It is told the writer's id, and takes the
+// message itself.
 func TestSendWakes(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.forkingLead(map[string][]scriptedModel{
 			"r": {
@@ -253,10 +258,11 @@ func TestSendWakes(t *testing.T) {
 	})
 }
 
-// TestSiblingsWrite: forks that know each other's ids write to each other, and
-// mail that comes while a run is idle, at work or waiting is taken once, in
-// stream order.
+// TestSiblingsWrite: forks that know each other's ids write to each other. Mail
+// that arrives while a run is idle, running or waiting is taken once, in stream
+// order.
 func TestSiblingsWrite(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.forkingLead(map[string][]scriptedModel{
 			"r": {
@@ -265,7 +271,8 @@ func TestSiblingsWrite(t *testing.T) {
 				joinsResults,
 			},
 			"r-1-0": {
-				delayed(time.Second, calls( // r-1-1 may be stored after it
+				// r-1-1 may be stored after r-1-0.
+				delayed(time.Second, calls(
 					use(
 						"send",
 						"to",
@@ -291,9 +298,10 @@ func TestSiblingsWrite(t *testing.T) {
 	})
 }
 
-// TestKillAndStandings: who is killed ends with all below it and says nothing
-// any more; a wait tells what each of those that it waited for is doing.
-func TestKillAndStandings(t *testing.T) {
+// TestKillAndPeerStatus: a killed run ends with all runs below it, and says
+// nothing more. A wait returns the status of each awaited run.
+func TestKillAndPeerStatus(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.forkingLead(map[string][]scriptedModel{
 			"r": {
@@ -335,6 +343,7 @@ func TestKillAndStandings(t *testing.T) {
 
 // TestMailErrors: each mistake has its own text.
 func TestMailErrors(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.forkingLead(map[string][]scriptedModel{
 			"r": {
@@ -374,7 +383,7 @@ func TestMailErrors(t *testing.T) {
 				)),
 				joinsResults,
 			},
-			// r-1-1 may be stored after it
+			// r-1-1 may be stored after r-1-0.
 			"r-1-0": {delayed(time.Second, calls(use("kill", "id", "r"), use("kill", "id", "r-1-1"))), joinsResults},
 		})
 		h.startWorker("w", workerOptions{})
@@ -400,10 +409,10 @@ func TestMailErrors(t *testing.T) {
 	})
 }
 
-// TestWaitForWhoWasWoken: a fork that has told that it is idle, and that
-// somebody else has written to since, is at work: who waits for it waits until
-// it is idle again.
-func TestWaitForWhoWasWoken(t *testing.T) {
+// TestWaitForAWokenFork: a fork that was idle and has been written to by
+// another run is running. A wait for it ends when it is idle again.
+func TestWaitForAWokenFork(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.forkingLead(map[string][]scriptedModel{
 			"r": {
@@ -427,10 +436,11 @@ func TestWaitForWhoWasWoken(t *testing.T) {
 	})
 }
 
-// TestMailAtTheEnd: mail that came while a run gave its answer, or that it has
-// not looked at, it is told of before that is its answer; what a person writes
-// to one without mail tools it is given as it is.
+// TestMailAtTheEnd: a run is told of mail that arrived while it gave its
+// answer, or that it has not read, before the answer counts. A run without mail
+// tools gets a person's message inline.
 func TestMailAtTheEnd(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.forkingLead(map[string][]scriptedModel{
 			"r": {
@@ -466,9 +476,10 @@ func TestMailAtTheEnd(t *testing.T) {
 	})
 }
 
-// TestMailAndAnEnd: who was cancelled while it gave its answer, or was stopped,
-// does not answer for that mail comes too.
-func TestMailAndAnEnd(t *testing.T) {
+// TestEndBeatsMail: a run that was cancelled or interrupted while it gave its
+// answer does not answer again because mail arrived too.
+func TestEndBeatsMail(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{define("lead", nil, mailing)}
 		var r subjects.Run
@@ -496,9 +507,10 @@ func TestMailAndAnEnd(t *testing.T) {
 	})
 }
 
-// TestSendToTheDeaf: who writes to a run that cannot look for mail is told so;
-// nothing is sent.
-func TestSendToTheDeaf(t *testing.T) {
+// TestSendToARunWithoutMailTools: a run that writes to a run without mail tools
+// is told so, and nothing is sent.
+func TestSendToARunWithoutMailTools(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{
 			define("top", []string{"helper", "other"}),
@@ -535,10 +547,10 @@ func TestSendToTheDeaf(t *testing.T) {
 	})
 }
 
-// TestForkFails: a fork whose model fails is idle and can be told to go on; one
-// that is ended is mail too; a run whose own model fails ends those that it has
-// forked.
+// TestForkFails: a fork whose model fails is idle and can be told to go on. The
+// end of a fork is mail too. A run whose own model fails ends its forks.
 func TestForkFails(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.forkingLead(map[string][]scriptedModel{
 			"r": {
@@ -572,9 +584,10 @@ func TestForkFails(t *testing.T) {
 	})
 }
 
-// TestMailBeforeTheCall: what was written to a run before it was called is none
-// of it, for whoever reads it how.
+// TestMailBeforeTheCall: mail that was written before a run's call is no mail
+// of the run, for every way to read it.
 func TestMailBeforeTheCall(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.forkingLead(map[string][]scriptedModel{
 			"r":     {calls(use("fork", "prompt", "one"), use("check_mail")), calls(use("wait")), joinsResults},
@@ -599,9 +612,10 @@ func TestMailBeforeTheCall(t *testing.T) {
 	})
 }
 
-// TestForksAreCounted: what a fork has taken by its last word is counted where
-// it is at rest when its parent ends; and it is told why it is ended.
+// TestForksAreCounted: the usage in a fork's last idle notice is counted when
+// its parent ends while the fork is idle. The fork's outcome has the reason.
 func TestForksAreCounted(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.forkingLead(
 			map[string][]scriptedModel{
@@ -622,9 +636,10 @@ func TestForksAreCounted(t *testing.T) {
 	})
 }
 
-// TestIdleWordThatIsOld: a fork that was written to while its word was on the
-// way is at work, whatever the word says.
-func TestIdleWordThatIsOld(t *testing.T) {
+// TestOutdatedIdleNotice: a fork that was written to while its idle notice was
+// on the way is running, whatever the notice says.
+func TestOutdatedIdleNotice(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.forkingLead(map[string][]scriptedModel{
 			"r": {
@@ -638,7 +653,7 @@ func TestIdleWordThatIsOld(t *testing.T) {
 			},
 			"r-1-0": {says("first"), delayed(time.Minute, says("second"))},
 		})
-		late := func(at step) error { // the word comes after the letter
+		late := func(at step) error { // the notice arrives after the message
 			if at.Op == "write" && !at.After && strings.HasSuffix(at.Subject, "r-1-0-idle1") {
 				time.Sleep(15 * time.Second)
 			}
@@ -654,10 +669,10 @@ func TestIdleWordThatIsOld(t *testing.T) {
 	})
 }
 
-// TestIdleWordOfWhoWasStopped: a fork that a person has stopped has read what
-// was written to it before, and waits for more: who asks for it again is told
-// so at once.
-func TestIdleWordOfWhoWasStopped(t *testing.T) {
+// TestIdleNoticeOfAnInterruptedFork: a fork that a person has interrupted has
+// read its earlier mail and is idle. A wait for it returns that at once.
+func TestIdleNoticeOfAnInterruptedFork(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.forkingLead(map[string][]scriptedModel{
 			"r": {
@@ -667,7 +682,7 @@ func TestIdleWordOfWhoWasStopped(t *testing.T) {
 					useJSON("wait", `{"timeout":3000,"from":["r-1-0"]}`),
 				), calls(useJSON("wait", `{"timeout":3000,"from":["r-1-0"]}`)), joinsResults,
 			},
-			// r-1-1 may be stored after it
+			// r-1-1 may be stored after r-1-0.
 			"r-1-0": {
 				delayed(time.Second, calls(useJSON("wait", `{"timeout":3000,"from":["r-1-1"]}`))),
 				says("never"),
@@ -686,9 +701,10 @@ func TestIdleWordOfWhoWasStopped(t *testing.T) {
 	})
 }
 
-// TestMaxAgentsCountsForks: a fork is one of the runs that a bound on a tree
-// allows, and a copy is too.
+// TestMaxAgentsCountsForks: a fork counts in the budget of a tree, and so does
+// a copy.
 func TestMaxAgentsCountsForks(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.forkingLead(map[string][]scriptedModel{
 			"r": {

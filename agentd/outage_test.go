@@ -19,8 +19,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// outage is a server that fails, and a worker that bears it. It takes real
-// time: a connection inside the process does not come back.
+// outage is a server that fails, with a worker. It takes real time, since an
+// in-process connection does not reconnect.
 type outage struct {
 	*harness
 	opts   server.Options
@@ -82,15 +82,15 @@ func (o *outage) awaitTurns(n int) {
 	}
 }
 
-// once checks that nothing was asked twice.
+// expectNoRepeats checks that no turn was asked twice.
 func (o *outage) expectNoRepeats() {
 	if again := o.tree.repeated(); len(again) > 0 {
 		o.tb.Errorf("asked again: %v", again)
 	}
 }
 
-// TestOutageLongerThanALease: while the server is away nobody can take a run
-// over, and the request goes on.
+// TestOutageLongerThanALease: while the server is away, no worker can take a
+// run over, and the request goes on.
 func TestOutageLongerThanALease(t *testing.T) {
 	t.Parallel()
 	o := newOutage(t, server.Options{}, bus.Config{AckWait: time.Second})
@@ -104,25 +104,25 @@ func TestOutageLongerThanALease(t *testing.T) {
 	o.expectNoRepeats()
 }
 
-// lines is what was logged.
-type lines struct {
+// logLines collects log output.
+type logLines struct {
 	mu sync.Mutex
 	b  strings.Builder
 }
 
 // Write implements io.Writer.
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
+func (log *logLines) Write(p []byte) (int, error) {
+	log.mu.Lock()
+	defer log.mu.Unlock()
+	return log.b.Write(p)
 }
 
-func (l *lines) waitFor(t *testing.T, text string) {
+func (log *logLines) waitFor(t *testing.T, text string) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		l.mu.Lock()
-		there := strings.Contains(l.b.String(), text)
-		l.mu.Unlock()
+		log.mu.Lock()
+		there := strings.Contains(log.b.String(), text)
+		log.mu.Unlock()
 		if there {
 			return
 		}
@@ -130,11 +130,11 @@ func (l *lines) waitFor(t *testing.T, text string) {
 	t.Errorf("nobody said %q", text)
 }
 
-// TestFullStore: a server without room stores nothing. Who writes waits; when
-// there is room again, all goes on where it was.
+// TestFullStore: a server without room stores nothing, and writers wait. When
+// there is room again, all runs go on.
 func TestFullStore(t *testing.T) {
 	t.Parallel()
-	log := &lines{}
+	log := &logLines{}
 	o := newOutage(
 		t,
 		server.Options{JetStreamMaxStore: 4 << 20},
@@ -155,7 +155,7 @@ func TestFullStore(t *testing.T) {
 	o.expectNoRepeats()
 }
 
-// stranger is a client of the server that knows nothing of us.
+// plainClient is a client of the server outside of package bus.
 func (o *outage) plainClient(t *testing.T) jetstream.JetStream {
 	t.Helper()
 	nc, err := nats.Connect(o.server.ClientURL())
@@ -170,7 +170,7 @@ func (o *outage) plainClient(t *testing.T) jetstream.JetStream {
 	return js
 }
 
-// fill stores what a stranger has until there is no room.
+// fill stores messages in a stream of its own until the server has no room.
 func (o *outage) fill(t *testing.T) jetstream.Stream {
 	t.Helper()
 	js := o.plainClient(t)
@@ -186,7 +186,7 @@ func (o *outage) fill(t *testing.T) jetstream.Stream {
 	return s
 }
 
-// hasty submits a task and does not wait for long.
+// writeAtOnce submits a task and waits a second at most.
 func (o *outage) writeAtOnce(like subjects.Run) (uint64, error) {
 	ctx, cancel := context.WithTimeout(o.ctx, time.Second)
 	defer cancel()
@@ -200,12 +200,12 @@ func (o *outage) writeAtOnce(like subjects.Run) (uint64, error) {
 	)
 }
 
-// TestRemovedLog: somebody has removed the log of a run that waits. What its
-// worker knows of the run does not show why its next write is refused; it says
-// so and tries no further with that. The run's deadline ends it.
+// TestRemovedLog: the log of a waiting run has been removed. The worker's next
+// write is refused, and the run's messages do not explain the refusal. The
+// worker logs that and stops trying. The run's deadline ends it.
 func TestRemovedLog(t *testing.T) {
 	t.Parallel()
-	log := &lines{}
+	log := &logLines{}
 	o := newOutage(t, server.Options{}, bus.Config{Log: slog.New(slog.NewTextHandler(log, nil))})
 	o.tree.latency = time.Second
 	r := o.submit("a0", "L")

@@ -13,9 +13,10 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// TestPartitions: trees of all partitions are served by the same workers,
-// cancelled, forked and verified, and each of them is on one stream.
+// TestPartitions: the same workers serve trees of all partitions. The trees are
+// cancelled, forked and verified, and each is on one stream.
 func TestPartitions(t *testing.T) {
+	t.Parallel()
 	withPartitions(t, 4, func(h *harness) {
 		h.agents = []configs.Agent{define("lead", []string{"leaf"}), define("leaf", nil)}
 		h.models["lead"] = turns(splitsTask("leaf", 3), joinsResults)
@@ -53,9 +54,10 @@ func TestPartitions(t *testing.T) {
 	})
 }
 
-// TestCopyIsOfTheSamePartition, since what it knows from the tree that it goes
-// on from is known by its place in a stream.
+// TestCopyIsOfTheSamePartition: a copy is in the partition of its original,
+// since it refers to the original's messages by their sequences.
 func TestCopyIsOfTheSamePartition(t *testing.T) {
+	t.Parallel()
 	withPartitions(t, 4, func(h *harness) {
 		h.agents = []configs.Agent{define("lead", []string{"leaf"}), define("leaf", nil)}
 		h.models["lead"] = turns(splitsTask("leaf", 2), joinsResults)
@@ -83,8 +85,10 @@ func TestCopyIsOfTheSamePartition(t *testing.T) {
 	})
 }
 
-// TestDeadLettersOfPartitions have numbers of their own.
+// TestDeadLettersOfPartitions: dead letters of all partitions have different
+// numbers.
 func TestDeadLettersOfPartitions(t *testing.T) {
+	t.Parallel()
 	withPartitions(t, 4, func(h *harness) {
 		h.callingLead(nil)
 		h.startWorker("w1", workerOptions{})

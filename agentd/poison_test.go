@@ -14,7 +14,7 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// refusing is a bus that refuses writes to some subjects while it is broken.
+// refuseWrites fails writes to subjects with a suffix while broken is set.
 func refuseWrites(broken *atomic.Bool, suffix string) func(step) error {
 	return func(at step) error {
 		if broken.Load() && at.Op == "write" && !at.After && strings.HasSuffix(at.Subject, suffix) {
@@ -24,8 +24,8 @@ func refuseWrites(broken *atomic.Bool, suffix string) func(step) error {
 	}
 }
 
-// poisoned lets the root's writes to a subject fail until the run's tombstone
-// is there.
+// testPoisoned fails the root's writes to its log or of its outcome until the
+// run's cancel message is there.
 func testPoisoned(t *testing.T, leaf bool) {
 	t.Helper()
 	withHarness(t, func(h *harness) {
@@ -62,20 +62,22 @@ func testPoisoned(t *testing.T, leaf bool) {
 	})
 }
 
-// TestPoisonedTurn: a turn that cannot be put on the log ends its run when it
-// was delivered too often.
+// TestPoisonedTurn: a run ends as poisoned when its turn could not be appended
+// in too many deliveries.
 func TestPoisonedTurn(t *testing.T) { testPoisoned(t, false) }
 
-// TestPoisonedOutcome: so does an answer that cannot be stored.
+// TestPoisonedOutcome: a run ends as poisoned when its outcome could not be
+// stored in too many deliveries.
 func TestPoisonedOutcome(t *testing.T) { testPoisoned(t, true) }
 
-// TestPoisonedChild: its parent is told and goes on.
+// TestPoisonedChild: the parent of a poisoned child is told, and goes on.
 func TestPoisonedChild(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.callingLead([]string{"bad", "good"}, call("bad", "x"), call("good", "x"))
 		r := h.root("lead")
 		bad := h.child(r, "bad", 0)
-		// with a tool, a turn goes to the log
+		// With a tool offered, a turn is appended to the log.
 		h.agents[1].SubAgents = []string{"good"}
 		h.models["bad"] = calls(use("any"))
 		var doomed atomic.Bool
@@ -97,9 +99,10 @@ func TestPoisonedChild(t *testing.T) {
 	})
 }
 
-// TestPoisonedTombstone: a cancel that cannot be carried out ends the run
+// TestPoisonedCancel: a cancel message that cannot be carried out ends the run
 // without folding it.
-func TestPoisonedTombstone(t *testing.T) {
+func TestPoisonedCancel(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.callingLead([]string{"slow"}, call("slow", "x"))
 		h.models["slow"] = delayed(time.Hour, says("slow"))
@@ -123,9 +126,10 @@ func TestPoisonedTombstone(t *testing.T) {
 	})
 }
 
-// TestFaultThatPasses: a bus that is broken for a while costs time and model
+// TestPassingFaultCostsNoRun: a bus that fails for a while costs time and model
 // calls, not the run.
-func TestFaultThatPasses(t *testing.T) {
+func TestPassingFaultCostsNoRun(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.callingLead([]string{"leaf"}, call("leaf", "x"))
 		var broken atomic.Bool
@@ -138,9 +142,11 @@ func TestFaultThatPasses(t *testing.T) {
 	})
 }
 
-// TestManyDrainsPoisonNothing: a trigger that worker after worker gives back
-// unfinished is counted once for each, and ends well when one has the time.
+// TestManyDrainsPoisonNothing: many workers in turn give a trigger back
+// unfinished. Each counts once, and the run completes on a worker with enough
+// time.
 func TestManyDrainsPoisonNothing(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.callingLead(nil)
 		h.models["lead"] = delayed(time.Minute, says("done"))
@@ -156,10 +162,10 @@ func TestManyDrainsPoisonNothing(t *testing.T) {
 	})
 }
 
-// TestCallDuringADrainIsNotPoisoned: a call that comes while a worker's last
-// request for calls stands is given back once, not as often as that request has
-// room.
+// TestCallDuringADrainIsNotPoisoned: a call that arrives under a drained
+// worker's last pull is given back once, not as often as the pull has room.
 func TestCallDuringADrainIsNotPoisoned(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.callingLead(nil)
 		h.announce("lead")
@@ -174,9 +180,10 @@ func TestCallDuringADrainIsNotPoisoned(t *testing.T) {
 	})
 }
 
-// TestCorruptLogIsNotResumed: an entry is missing. The run is ended where it
-// would be resumed, and its model is not asked.
+// TestCorruptLogIsNotResumed: an entry of a log is missing. The run ends when
+// it would be resumed, and its model is not asked.
 func TestCorruptLogIsNotResumed(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		entry run.Entry
 		why   string

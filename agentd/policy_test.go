@@ -22,10 +22,11 @@ func withPolicy(agents, tools []string) func(*configs.Agent) {
 	return func(a *configs.Agent) { a.Policy = configs.Policy{Agents: agents, Tools: tools} }
 }
 
-// TestPolicyOfATree: what a run may do is what its own policy and those of all
-// above it leave. It is not offered the rest, and a model that asks for it
-// nevertheless is refused: by a name that it was not told, or by a tool.
+// TestPolicyOfATree: a run may do only what its own policy and the policies of
+// all runs above it allow. Other tools and agents are not offered. A model that
+// calls one nevertheless is refused.
 func TestPolicyOfATree(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{
 			define(
@@ -73,10 +74,10 @@ func TestPolicyOfATree(t *testing.T) {
 	})
 }
 
-// TestPolicyCarried: what a call carries binds whoever is called, though its
-// file allows more; and an agent that it does not permit does not run, whoever
-// has called it.
+// TestPolicyCarried: the policy in a call binds the callee, though its file
+// allows more. An agent that the policy does not allow does not run.
 func TestPolicyCarried(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{
 			define(

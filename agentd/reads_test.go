@@ -12,9 +12,10 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// TestFreshCallReadsNothing: a call that nobody else can have had is not looked
-// up. What is read is the submission's.
-func TestFreshCallReadsNothing(t *testing.T) {
+// TestFirstDeliveryNeedsNoRead: a worker does not read a run whose call is
+// provably first. The one read is the submission's.
+func TestFirstDeliveryNeedsNoRead(t *testing.T) {
+	t.Parallel()
 	withPartitions(t, 1, func(h *harness) {
 		h.agents = []configs.Agent{define("leaf", nil)}
 		w := h.startWorker("w", workerOptions{})
@@ -31,11 +32,12 @@ func TestFreshCallReadsNothing(t *testing.T) {
 	})
 }
 
-// TestRepliesAreReadTogether: outcomes that come one after another within a
-// moment are read with the one that the run waits for. A parent is read when
-// its turn is on the log, when it has them all and when it has answered; the
-// first two times its reply subject is looked at as well.
+// TestRepliesAreReadTogether: outcomes that arrive within a moment are read
+// together. A parent is read when its turn is appended, when it has all
+// results, and when it has answered. The first two times its reply subject is
+// read too.
 func TestRepliesAreReadTogether(t *testing.T) {
+	t.Parallel()
 	withPartitions(t, 1, func(h *harness) {
 		h.callingLead(
 			[]string{"leaf"},
@@ -63,9 +65,10 @@ func TestRepliesAreReadTogether(t *testing.T) {
 	})
 }
 
-// TestRepliesWaitForNoOther: where the calls of a turn follow one another, the
-// next one is made as soon as the one before has an outcome.
-func TestRepliesWaitForNoOther(t *testing.T) {
+// TestSequentialCallsDoNotWait: where calls are made one after the other, the
+// next call is made as soon as the outcome of the previous one arrives.
+func TestSequentialCallsDoNotWait(t *testing.T) {
+	t.Parallel()
 	withPartitions(t, 1, func(h *harness) {
 		h.callingLead([]string{"leaf"}, call("leaf", "1"), call("leaf", "2"), call("leaf", "3"))
 		h.agents[0].SubAgentsConf.Parallel = false

@@ -20,7 +20,7 @@ func remembers(n int) func(*configs.Agent) {
 	return func(a *configs.Agent) { a.Memory = configs.Memory{Enabled: true, LastN: n} }
 }
 
-// remembered reads an agent's memory as its workers have it.
+// memoryOf reads an agent's memory as its workers do.
 func (h *harness) memoryOf(store memory.Store, agent string) string {
 	text, err := store.Open(h.root(agent).Agent, "").Read(h.ctx)
 	if err != nil {
@@ -29,10 +29,11 @@ func (h *harness) memoryOf(store memory.Store, agent string) string {
 	return text
 }
 
-// TestMemory of a root and of a sub-agent, in files and on the bus: what each
-// has done is in its own, the last of it comes before its model the next time,
-// and a failure is not remembered.
+// TestMemory: roots and sub-agents remember in files and on the bus, each in
+// its own memory. The last entries are shown to the model the next time. A
+// failure is not remembered.
 func TestMemory(t *testing.T) {
+	t.Parallel()
 	for _, place := range []string{"files", "bus"} {
 		dir := t.TempDir()
 		withHarness(t, func(h *harness) {
@@ -63,7 +64,7 @@ func TestMemory(t *testing.T) {
 			if memory.Count(lead) != 3 || memory.Count(leaf) != 3 || h.memoryOf(store, "bad") != "" {
 				t.Errorf("%s: lead\n%s\nleaf\n%s", place, lead, leaf)
 			}
-			// the first turn of the third tree
+			// The first turn of the third tree.
 			last := h.requests("lead")[4].System
 			if !strings.HasPrefix(last, "leaf\n\n---\n\n## Memory\n\n## ") &&
 				!strings.HasPrefix(last, "## Memory\n\n## ") ||
@@ -77,9 +78,10 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestMemoryIsNotForked: a fork that is given a prompt knows nothing else, not
-// what its agent remembers.
+// TestMemoryIsNotForked: a fork with a prompt knows nothing else, and so not
+// its agent's memory.
 func TestMemoryIsNotForked(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{define("lead", nil, remembers(1), mailing)}
@@ -105,10 +107,10 @@ func TestMemoryIsNotForked(t *testing.T) {
 	})
 }
 
-// TestMemoryAfterACrash: a worker that dies between the outcome and the memory,
-// or between that and the acknowledgement, leaves one entry behind it, not none
-// and not two.
+// TestMemoryAfterACrash: a worker that dies after the outcome, or after the
+// memory was written and before the acknowledgement, leaves exactly one entry.
 func TestMemoryAfterACrash(t *testing.T) {
+	t.Parallel()
 	for _, written := range []bool{false, true} {
 		dir := t.TempDir()
 		withHarness(t, func(h *harness) {
@@ -127,7 +129,7 @@ func TestMemoryAfterACrash(t *testing.T) {
 			h.awaitReady()
 			r := h.submit("leaf", "go")
 			h.expectCompleted(r, "leaf")
-			h.awaitReady() // what it writes comes after that
+			h.awaitReady() // later writes are the run's
 			if got := memory.Count(h.memoryOf(store, "leaf")) == 1; got != written {
 				t.Errorf("written %t: the victim wrote %t", written, got)
 			}
@@ -143,7 +145,7 @@ func TestMemoryAfterACrash(t *testing.T) {
 	}
 }
 
-// mortal is a store whose writer dies.
+// failingMemory is a store whose writer dies.
 type failingMemory struct {
 	memory.Store
 	die func(write func() error) error
@@ -162,8 +164,10 @@ func (l failingMemoryLog) Append(ctx context.Context, e memory.Entry) error {
 	return l.die(func() error { return l.Log.Append(ctx, e) })
 }
 
-// TestMemoryThatDoesNotWork is no matter for the run.
-func TestMemoryThatDoesNotWork(t *testing.T) {
+// TestBrokenMemoryFailsNoRun: a memory that cannot be read or written does not
+// affect a run.
+func TestBrokenMemoryFailsNoRun(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(dir, "leaf.md"), 0o700); err != nil {
 		t.Fatal(err)

@@ -18,7 +18,7 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// cluster starts three servers that replicate. It stays outside bubbles:
+// startCluster starts three servers that replicate. It runs outside of bubbles:
 // elections take real time.
 func startCluster(t *testing.T) []*server.Server {
 	t.Helper()
@@ -63,8 +63,9 @@ func startCluster(t *testing.T) []*server.Server {
 	return all
 }
 
-// onCluster starts a cluster with streams on all of its three servers, and
-// opens connections to the one or the other first, which know that.
+// onCluster starts a cluster whose streams are on all three servers. open
+// connects to the server with the given number first; the connection knows the
+// others.
 func onCluster(ctx context.Context, t *testing.T) (servers []*server.Server, open func(first int) *bus.Conn) {
 	t.Helper()
 	servers = startCluster(t)
@@ -78,7 +79,7 @@ func onCluster(ctx context.Context, t *testing.T) (servers []*server.Server, ope
 			t.Fatal(err)
 		}
 		t.Cleanup(c.Close)
-		// until there is a leader
+		// Until the streams have a leader.
 		for provision := (bus.Provision{Replicas: 3}); c.Provision(ctx, provision) != nil; {
 			if err := bus.Pause(ctx, 200*time.Millisecond); err != nil {
 				t.Fatal(err)
@@ -89,9 +90,9 @@ func onCluster(ctx context.Context, t *testing.T) (servers []*server.Server, ope
 	return servers, open
 }
 
-// TestLeaderIsAsked: the last message of a subject is what the stream's leader
-// says that it is, at once after it was stored and whichever server is asked.
-// The replicas learn of it later.
+// TestLeaderIsAsked: a read of a subject's last message goes to the stream's
+// leader, so it sees a message at once, on every connection. The replicas learn
+// of it later.
 func TestLeaderIsAsked(t *testing.T) {
 	t.Parallel()
 	_, open := onCluster(t.Context(), t)
@@ -124,8 +125,8 @@ func TestLeaderIsAsked(t *testing.T) {
 	}
 }
 
-// TestReferencesOnReplicas: a body by reference is there for whoever knows of
-// its message, though the replica that is asked for it has not heard of it yet.
+// TestReferencesOnReplicas: a reader that knows a message can load its body by
+// reference, though the replica that it asks has not stored the body yet.
 func TestReferencesOnReplicas(t *testing.T) {
 	t.Parallel()
 	_, open := onCluster(t.Context(), t)
@@ -155,8 +156,8 @@ func TestReferencesOnReplicas(t *testing.T) {
 	}
 }
 
-// TestReplicas runs trees on three replicas with two workers, and takes one
-// server away in the middle.
+// TestReplicas runs trees on three replicas with two workers. One server is
+// shut down in the middle.
 func TestReplicas(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -192,8 +193,8 @@ func TestReplicas(t *testing.T) {
 	h.onReplicas(ctx)
 }
 
-// followed counts the calls and ends of runs that who follows a tree is told
-// of, some of them by a replica that lags behind the one that has the result.
+// countProgress counts the calls and ends of runs that a follower of a tree is
+// told. Some come from a replica that lags behind the one with the result.
 func (h *harness) countProgress(r subjects.Run) <-chan int {
 	told := make(chan int, 1)
 	go func() {
@@ -211,8 +212,8 @@ func (h *harness) countProgress(r subjects.Run) <-chan int {
 	return told
 }
 
-// onReplicas: bounds and tombstones hold on three replicas too, one of which is
-// away, and what is stored keeps the rules.
+// onReplicas checks that budgets and cancel messages hold on three replicas, of
+// which one is down, and that the stored messages keep the rules.
 func (h *harness) onReplicas(ctx context.Context) {
 	a, err := subjects.ParseAgent("a0")
 	if err != nil {

@@ -16,14 +16,14 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// patient makes an agent ask so often, 4 s apart.
+// withRetry gives an agent a number of attempts, 4 s apart.
 func withRetry(attempts int) func(*configs.Agent) {
 	return func(a *configs.Agent) {
 		a.Retry = configs.Retry{MaxAttempts: attempts, Backoff: configs.Fixed, Initial: 4 * time.Second}
 	}
 }
 
-// failing plays a part after so many failures.
+// failsTimes fails n times and then answers like another model.
 func failsTimes(n int, err error, then scriptedModel) scriptedModel {
 	var failed atomic.Int64
 	return func(ctx context.Context, req *modelRequest) (*provider.Response, error) {
@@ -36,7 +36,7 @@ func failsTimes(n int, err error, then scriptedModel) scriptedModel {
 
 var busy = &provider.Error{Category: provider.RateLimit, Status: 429, Message: "slow down"}
 
-// apart are the seconds between an agent's requests.
+// gapsBetween is the seconds between an agent's requests.
 func (h *harness) gapsBetween(agent string) []float64 {
 	gaps := []float64{}
 	asks := h.requests(agent)
@@ -47,6 +47,7 @@ func (h *harness) gapsBetween(agent string) []float64 {
 }
 
 func TestRetry(t *testing.T) {
+	t.Parallel()
 	after := func(d time.Duration) error {
 		return &provider.Error{Category: provider.Overloaded, RetryAfter: d, Message: "later"}
 	}
@@ -98,9 +99,10 @@ func TestRetry(t *testing.T) {
 	}
 }
 
-// TestRetryCounts: the time of all attempts is the model's, the pauses between
-// are not; turns on the log count with the last one.
+// TestRetryCounts: the time of all attempts is model time, and the pauses
+// between them are not. Turns on the log count with the last attempt.
 func TestRetryCounts(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{define("lead", []string{"leaf"}, withRetry(2)), define("leaf", nil)}
 		h.models["lead"] = turns(
@@ -117,8 +119,10 @@ func TestRetryCounts(t *testing.T) {
 	})
 }
 
-// TestRetryIsTold to who watches, with the time of the next attempt.
+// TestRetryIsTold: a retry is published as progress, with the time of the next
+// attempt.
 func TestRetryIsTold(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{define("lead", nil, withRetry(3))}
 		h.models["lead"] = failsTimes(1, busy, delayed(time.Second, repeats))
@@ -155,8 +159,10 @@ func TestRetryIsTold(t *testing.T) {
 	})
 }
 
-// TestTombstoneEndsAPause at once, and nothing is asked any more.
-func TestTombstoneEndsAPause(t *testing.T) {
+// TestCancelEndsARetryPause: a cancel message ends a pause between attempts at
+// once, and no model is asked afterwards.
+func TestCancelEndsARetryPause(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{define("lead", nil, withRetry(3))}
 		h.models["lead"] = fails(busy)
@@ -175,8 +181,10 @@ func TestTombstoneEndsAPause(t *testing.T) {
 	})
 }
 
-// TestDrainEndsAPause at once: another worker goes on with a first attempt.
-func TestDrainEndsAPause(t *testing.T) {
+// TestDrainEndsARetryPause: a drain ends a pause between attempts at once.
+// Another worker goes on with a first attempt.
+func TestDrainEndsARetryPause(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{define("lead", nil, func(a *configs.Agent) {
 			a.Retry = configs.Retry{
@@ -201,9 +209,10 @@ func TestDrainEndsAPause(t *testing.T) {
 	})
 }
 
-// TestRetryIsRecorded: a later turn, on a worker whose file says nothing of it,
-// keeps to what the run was started with.
+// TestRetryIsRecorded: a later turn, on a worker whose file has no retries,
+// keeps the retries that the run was started with.
 func TestRetryIsRecorded(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{define("lead", []string{"leaf"}, withRetry(3)), define("leaf", nil)}
 		h.models["lead"] = turns(calls(call("leaf", "x")), failsTimes(2, busy, joinsResults))
@@ -225,9 +234,10 @@ func TestRetryIsRecorded(t *testing.T) {
 	})
 }
 
-// TestNoRetryLeavesNoTrace: what is stored of a run without it is what it
-// always was.
+// TestNoRetryLeavesNoTrace: the stored messages of a run without retries do not
+// mention them.
 func TestNoRetryLeavesNoTrace(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.callingLead([]string{"leaf"}, call("leaf", "x"))
 		h.startWorker("w", workerOptions{})

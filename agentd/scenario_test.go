@@ -37,13 +37,13 @@ type scenario struct {
 	Spawn bool
 	// Spawned runs end with submit_result instead of a text.
 	Submits bool
-	// The runs that fork: "" none; "top" the roots of a0, which call children
-	// too; "bottom" the runs of the last agent.
+	// The runs that fork: "" none; "top" the roots of a0, which call
+	// children too; "bottom" the runs of the last agent.
 	Forks string
 	// Forking runs write slash commands instead of tool calls.
 	Slash bool
-	// A supervisor reviews the turns of a0 and of all runs below it, in this
-	// mode; "" for no supervisor.
+	// A supervisor reviews the turns of a0 and of all runs below it, in
+	// this mode; "" for no supervisor.
 	Supervision configs.SupervisionMode
 	// The budget of each tree; zero fields are unbounded.
 	Budget subjects.Budget
@@ -103,8 +103,8 @@ type treeSpec struct {
 	Target int
 	// When the target is cancelled; negative: never.
 	CancelAfter int
-	// When the target is interrupted; it is written to 15 seconds later.
-	// 0: never.
+	// When the target is interrupted; it is written to 15 seconds later. 0:
+	// never.
 	InterruptAfter int
 	// The deadline of the tree; 0: none.
 	Deadline int
@@ -390,8 +390,8 @@ const withheldText = "Nothing of this turn was carried out"
 // have given up.
 func (s scenario) forkedPattern(label, otherwise string, below func(label string) string) string {
 	if otherwise == "" {
-		// A fork's answer is a pattern already. Marks keep its place while
-		// the text around it is quoted.
+		// A fork's answer is a pattern already. Marks keep its place
+		// while the text around it is quoted.
 		const mark = "\x00"
 		marked := func(label string) string { return mark + label + mark }
 		text := regexp.QuoteMeta((&treeModel{fan: s.Fan}).forkedAnswer(label, marked))

@@ -13,8 +13,8 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// slasher has the lead write commands, beside the calling of a leaf, and a
-// worker serve both.
+// slashLead makes a lead that writes slash commands and may call a leaf, and
+// starts a worker for both.
 func (h *harness) slashLead() {
 	slashing(&h.agents[0])
 	h.agents[0].SubAgents = []string{"leaf"}
@@ -27,10 +27,11 @@ func slashing(a *configs.Agent) {
 	a.Delegation.Styles = configs.Styles{configs.StyleSlash, configs.StyleCall}
 }
 
-// TestSlash: lines of text do what the tools of mail do. The model is offered
-// no tools for it, is told how to write them, and reads what came of them,
-// mistakes too, as text; what else it calls is called as ever.
+// TestSlash: slash commands do what the mail tools do. The model is not offered
+// those tools, is told the commands, and reads their results and mistakes as
+// text. Other tool calls work as usual.
 func TestSlash(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.forkingLead(map[string][]scriptedModel{
 			"r": {
@@ -80,8 +81,9 @@ func TestSlash(t *testing.T) {
 }
 
 // TestSlashForkAndKill: a fork without a prompt knows the conversation with all
-// that was commanded in it, and who is killed is dead.
+// its commands. A killed run is dead.
 func TestSlashForkAndKill(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.forkingLead(map[string][]scriptedModel{
 			"r": {
@@ -126,10 +128,11 @@ func TestSlashForkAndKill(t *testing.T) {
 	})
 }
 
-// TestSlashBesideTools: commands and tool calls of one answer are one turn, and
-// each comes back as it was made; too many commands are not carried out, and
-// who is not permitted one is told.
+// TestSlashBesideTools: the commands and the tool calls of one answer are one
+// turn, and each result has the form of its call. Too many commands are not
+// carried out. A command that the policy does not allow is refused.
 func TestSlashBesideTools(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.forkingLead(map[string][]scriptedModel{"r": {
 			func() scriptedModel {

@@ -16,7 +16,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// deep is a chain of agents to a depth, of which each calls the next twice.
+// deepTree makes a chain of agents of the given depth, of which each calls the
+// next one twice.
 func (h *harness) deepTree(depth int) {
 	h.agents = nil
 	for i := range depth {
@@ -29,8 +30,10 @@ func (h *harness) deepTree(depth int) {
 	h.models[last] = delayed(time.Second, says("."))
 }
 
-// TestDeepTreesWithOneSlot finish: who waits for children holds no slot.
+// TestDeepTreesWithOneSlot: deep trees finish on one slot, since a run that
+// waits for children holds none.
 func TestDeepTreesWithOneSlot(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		const trees, depth = 3, 5
 		h.deepTree(depth)
@@ -52,16 +55,17 @@ func TestDeepTreesWithOneSlot(t *testing.T) {
 		if n := peakConcurrency(asks); n != 1 || len(asks) != turns {
 			t.Errorf("%d requests, want %d; %d at once", len(asks), turns, n)
 		}
-		h.tookAtMost(from, turns*time.Second*5/4) // the slot is hardly ever empty
+		h.tookAtMost(from, turns*time.Second*5/4) // the slot is rarely empty
 		if got := repeatedTurns(asks); len(got) > 0 {
 			t.Errorf("asked twice: %v", got)
 		}
 	})
 }
 
-// TestWaitingParentHoldsNoSlot: while the only slot's tree waits for a child
-// elsewhere, another is served.
+// TestWaitingParentHoldsNoSlot: while the tree of the only slot waits for a
+// child elsewhere, another tree is served.
 func TestWaitingParentHoldsNoSlot(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{define("lead", []string{"slow"}), define("quick", nil)}
 		h.models["lead"] = turns(calls(call("slow", "x")), joinsResults)
@@ -83,9 +87,10 @@ func TestWaitingParentHoldsNoSlot(t *testing.T) {
 	})
 }
 
-// TestNeverMoreCallsThanSlots on any worker, though more trees than that are
-// wide and under way.
+// TestNeverMoreCallsThanSlots: no worker makes more model calls at once than it
+// has slots, though more and wider trees are under way.
 func TestNeverMoreCallsThanSlots(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		const slots, trees = 3, 4
 		h.agents = []configs.Agent{
@@ -122,9 +127,11 @@ func TestNeverMoreCallsThanSlots(t *testing.T) {
 	})
 }
 
-// TestSaturatedWorkerLeavesCalls to an idle one, at once: those that came
-// before it joined and those that come after.
+// TestSaturatedWorkerLeavesCalls: an idle worker takes the calls that a worker
+// without free slots leaves, at once: calls from before it started and later
+// ones.
 func TestSaturatedWorkerLeavesCalls(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.callingLead(nil)
 		h.models["lead"] = delayed(10*time.Minute, repeats)
@@ -155,9 +162,10 @@ func TestSaturatedWorkerLeavesCalls(t *testing.T) {
 	})
 }
 
-// TestCallsThatFoundNoSlot are not kept from an idle worker: replies took the
-// slots that they were asked for.
-func TestCallsThatFoundNoSlot(t *testing.T) {
+// TestCallsWithoutASlotAreReleased: calls for which replies have taken the
+// slots go to an idle worker.
+func TestCallsWithoutASlotAreReleased(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{define("lead", []string{"leaf"}), define("leaf", nil)}
 		h.models["lead"] = turns(calls(call("leaf", "x")), delayed(40*time.Second, joinsResults))
@@ -199,10 +207,11 @@ func TestCallsThatFoundNoSlot(t *testing.T) {
 	})
 }
 
-// TestSlowModelsOnFewSlots: model calls that last longer than a lease, more
-// agents than slots, many replies in line. No turn is asked twice and nothing
-// is taken for poisoned.
+// TestSlowModelsOnFewSlots: model calls last longer than a lease, with more
+// agents than slots and many replies waiting. No turn is asked twice, and no
+// run is poisoned.
 func TestSlowModelsOnFewSlots(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		const agents, trees = 8, 10
 		for i := range agents {
@@ -233,10 +242,11 @@ func TestSlowModelsOnFewSlots(t *testing.T) {
 	})
 }
 
-// TestRepliesThatFoundNoSlot: a worker is slow to get at replies that it has
-// been sent, and another one is given them instead. The first does not ask
-// their models once more when it comes to them.
-func TestRepliesThatFoundNoSlot(t *testing.T) {
+// TestReplyTakenOverIsNotAskedAgain: a worker handles its replies late, and
+// another worker is given them. The first worker does not ask their models
+// again.
+func TestReplyTakenOverIsNotAskedAgain(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{
 			define("many", []string{"leaf"}),
@@ -279,11 +289,12 @@ func TestRepliesThatFoundNoSlot(t *testing.T) {
 	})
 }
 
-// TestSlotForOneself: with one slot a worker takes a reply and, at the same
-// moment, its run's call, which comes again. The call has the slot that the
-// reply's turn waits for, and is behind it at their desk. Which of them comes
-// first is chance.
-func TestSlotForOneself(t *testing.T) {
+// TestReplyAndCallShareOneSlot: a worker with one slot receives a reply and, at
+// the same moment, its run's call once more. The call holds the slot for which
+// the reply's turn waits, and stands behind the reply in the run queue. The
+// order of the two is random.
+func TestReplyAndCallShareOneSlot(t *testing.T) {
+	t.Parallel()
 	for range 30 {
 		withHarness(t, func(h *harness) {
 			h.callingLead([]string{"leaf"}, call("leaf", "x"))
@@ -310,10 +321,10 @@ func TestSlotForOneself(t *testing.T) {
 	}
 }
 
-// TestRestingWorkerAsksInStep: a worker with nothing to do asks for all its
-// agents at once, and not for each at another moment, with slots for all of
-// them as without.
-func TestRestingWorkerAsksInStep(t *testing.T) {
+// TestIdleWorkerPullsInStep: an idle worker pulls for all its agents at the
+// same moments, whether it has slots for all of them or not.
+func TestIdleWorkerPullsInStep(t *testing.T) {
+	t.Parallel()
 	for slots, every := range map[int]time.Duration{4: 100 * time.Millisecond, 64: bus.PullExpiry} {
 		t.Run(fmt.Sprint(slots, " slots"), func(t *testing.T) {
 			withHarness(t, func(h *harness) {
@@ -334,7 +345,8 @@ func TestRestingWorkerAsksInStep(t *testing.T) {
 				}
 				defer stop()
 				h.startWorker("w", workerOptions{Config: agentd.Config{Slots: slots}})
-				// each is served at a moment of its own
+				// Each agent gets its task at a moment of its
+				// own.
 				for _, a := range h.agents {
 					h.expectCompleted(h.submit(a.Name, "go"), a.Name)
 					time.Sleep(137 * time.Millisecond)

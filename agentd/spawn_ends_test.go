@@ -18,10 +18,11 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// TestSpawnEnds: of the runs of one call one takes its time and is waited for,
-// one is cancelled, and the model of one never returns, for which the caller's
-// time answers. All three begin at once.
+// TestSpawnEnds: of the runs of one call, one takes long and is waited for, one
+// is cancelled, and the model of one never returns, so that the caller's
+// timeout ends it. All three begin at once.
 func TestSpawnEnds(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.spawningLead(
 			[]string{"leaf"},
@@ -76,9 +77,10 @@ func TestSpawnEnds(t *testing.T) {
 	})
 }
 
-// TestSpawnBesideOthers: what a turn spawns is waited for with what else it
-// calls, and each result stands where its call does.
+// TestSpawnBesideOthers: a turn's spawned runs are awaited with its other
+// calls, and each result stands in its call's place.
 func TestSpawnBesideOthers(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.spawningLead(
 			[]string{"leaf"},
@@ -113,9 +115,10 @@ func TestSpawnBesideOthers(t *testing.T) {
 	})
 }
 
-// TestSubmitBesideSpawn: a run that ends and spawns in one turn has done
-// neither: nobody is started, and it may try again.
+// TestSubmitBesideSpawn: a run that submits and spawns in one turn has done
+// neither. No run starts, and it may try again.
 func TestSubmitBesideSpawn(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.spawningLead([]string{"mid"}, useJSON("spawn_agent", `{"task":"x","agent":"mid"}`))
 		spawning(&h.agents[1])
@@ -151,9 +154,10 @@ func TestSubmitBesideSpawn(t *testing.T) {
 	})
 }
 
-// TestAdHocReadsNoMemory: a run of nobody's definition is told what it is, and
-// nothing that its parent's agent remembers, though its parent is.
+// TestAdHocReadsNoMemory: an ad hoc run is told its task, and nothing of the
+// memory of its parent's agent. The parent is.
 func TestAdHocReadsNoMemory(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	withHarness(t, func(h *harness) {
 		store := memory.Files{Dir: dir}
@@ -176,9 +180,10 @@ func TestAdHocReadsNoMemory(t *testing.T) {
 	})
 }
 
-// TestNoSideChannel: who was called, or spawned, has no way to write to its
-// caller, and what it says before its answer reaches nobody.
+// TestNoSideChannel: a called or spawned run cannot write to its caller, and
+// its text before its answer reaches no other run.
 func TestNoSideChannel(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.spawningLead(
 			[]string{"leaf"},
@@ -186,7 +191,7 @@ func TestNoSideChannel(t *testing.T) {
 			useJSON("spawn_agents", `{"tasks":[{"task":"y","agent":"leaf"},{"task":"z"}]}`),
 		)
 		h.agents[0].Delegation.Styles = configs.Styles{configs.StyleCall, configs.StyleSpawn}
-		// who has no tools at all has answered
+		// A run without tools would end with its first answer.
 		h.agents[1].SubAgents = []string{"leaf"}
 		const aside = "a word on the way"
 		whispers := turns(func(ctx context.Context, req *modelRequest) (*provider.Response, error) {
@@ -231,6 +236,7 @@ func TestNoSideChannel(t *testing.T) {
 // TestLastTurnOfEachWake: a fork has its budget of turns each time that it is
 // woken, and each time a last turn to answer in.
 func TestLastTurnOfEachWake(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		const fork = "r-1-0-1-0"
 		busy := func(ctx context.Context, req *modelRequest) (*provider.Response, error) {

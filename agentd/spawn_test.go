@@ -23,7 +23,7 @@ import (
 
 func spawning(a *configs.Agent) { a.Delegation.Styles = configs.Styles{configs.StyleSpawn} }
 
-// spawningOthers leaves out who has nobody to name.
+// spawningOthers gives the style spawn to the agents that have sub-agents.
 func spawningOthers(a *configs.Agent) {
 	if len(a.SubAgents) > 0 {
 		spawning(a)
@@ -34,14 +34,15 @@ func submits(result string) scriptedModel {
 	return calls(use("submit_result", "result", result))
 }
 
-// spawner is an agent lead that spawns runs, and the agents that it may name.
+// spawningLead makes an agent lead that spawns runs, and the agents that it may
+// name.
 func (h *harness) spawningLead(subs []string, cs ...provider.ToolCall) {
 	h.callingLead(subs, cs...)
 	spawning(&h.agents[0])
 }
 
-// spawnerThatRemembers is an agent lead with a memory that spawns a run of
-// nobody's definition, and the part of that.
+// spawningLeadWithMemory makes an agent lead with a memory that spawns an ad
+// hoc run. p answers for that run.
 func (h *harness) spawningLeadWithMemory(task string, p scriptedModel) {
 	h.spawningLead(nil, use("spawn_agent", "task", task))
 	remembers(0)(&h.agents[0])
@@ -54,8 +55,8 @@ func (h *harness) spawningLeadWithMemory(task string, p scriptedModel) {
 	}
 }
 
-// aggregated is what the lead's model was told of the runs of one tool call,
-// without how long they took.
+// spawnResultOf is the result of one spawn call as the lead's model reads it,
+// without the durations.
 func (h *harness) spawnResultOf(call int) string {
 	asks := h.requests("lead")
 	if len(asks) < 2 {
@@ -79,10 +80,11 @@ func (h *harness) spawnResultOf(call int) string {
 	return strings.Join(lines, "\n")
 }
 
-// TestSpawnAgents: the tasks of one call, of a named agent and of nobody's
-// definition, end in each of the ways that there are, and their results come
-// back in the order of the tasks, in one answer.
+// TestSpawnAgents: the tasks of one call, for a named agent and for ad hoc
+// runs, end in every possible way. Their results come back in one answer, in
+// the order of the tasks.
 func TestSpawnAgents(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.spawningLead(
 			[]string{"leaf"},
@@ -102,7 +104,7 @@ func TestSpawnAgents(t *testing.T) {
 		}
 		plan := h.models["lead"]
 		h.models["lead"] = func(ctx context.Context, req *modelRequest) (*provider.Response, error) {
-			if req.text() == "two" { // of nobody's definition: the lead's model
+			if req.text() == "two" { // an ad hoc run has the lead's model
 				return says("implicitly")(ctx, req)
 			}
 			return plan(ctx, req)
@@ -119,7 +121,7 @@ func TestSpawnAgents(t *testing.T) {
 				t.Errorf("%s began %v after it was asked for", a.text(), apart)
 			}
 		}
-		h.asks = []*modelRequest{&asks[0], &asks[2]} // without that of the task two
+		h.asks = []*modelRequest{&asks[0], &asks[2]} // without the task two
 		want := strings.Join([]string{
 			`{"agent_id":"r-1-0","outcome":{"success":{"result":"done one"}},"task":"one","tokens":110,"turns":1}`,
 			`{"agent_id":"r-1-1","outcome":{"success":{"result":"implicitly"}},"task":"two","tokens":11,"turns":1}`,
@@ -134,9 +136,10 @@ func TestSpawnAgents(t *testing.T) {
 }
 
 // TestSpawnedRun: a spawned run sees its task and nothing else of its parent,
-// and is offered how to end; one of nobody's definition has its parent's model
-// and parameters, whatever the worker has.
+// and is offered the submit tools. An ad hoc run has its parent's model and
+// parameters, whatever the worker's file says.
 func TestSpawnedRun(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.spawningLead(nil, useJSON("spawn_agent", `{"task":"look","context":"at the parser"}`))
 		h.agents[0].SystemPrompt = "the lead's own words"
@@ -163,8 +166,9 @@ func TestSpawnedRun(t *testing.T) {
 	})
 }
 
-// TestSpawnTwice: two spawns in one turn keep both sets.
+// TestSpawnTwice: two spawns in one turn keep both sets of runs.
 func TestSpawnTwice(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.spawningLead(
 			[]string{"leaf"},
@@ -194,9 +198,10 @@ func TestSpawnTwice(t *testing.T) {
 	})
 }
 
-// TestSpawnRefused: of a batch with a mistake in it nothing is started, and the
-// model is told where it is.
+// TestSpawnRefused: when one task of a batch has a mistake, no run starts, and
+// the model is told the place of the mistake.
 func TestSpawnRefused(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.spawningLead(
 			[]string{"leaf"},
@@ -222,9 +227,10 @@ func TestSpawnRefused(t *testing.T) {
 	})
 }
 
-// TestSubmitAlone: a run that ends and goes on in one turn has done neither,
+// TestSubmitAlone: a run that submits and calls in one turn has done neither,
 // and may try again.
 func TestSubmitAlone(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.spawningLead([]string{"leaf"}, useJSON("spawn_agent", `{"task":"x","agent":"leaf"}`))
 		var told []provider.ToolResult
@@ -266,10 +272,11 @@ func TestSubmitAlone(t *testing.T) {
 	})
 }
 
-// TestLastTurn: a spawned run that has used up its turns has one more to answer
-// with what it has, and no tools but those that end it. If it calls others
-// nevertheless, it has failed, and what it said last is told.
+// TestLastTurn: a spawned run that has used its turns has one more turn to
+// answer, with no tools but the submit tools. If it calls other tools
+// nevertheless, it fails, and its last text is its partial result.
 func TestLastTurn(t *testing.T) {
+	t.Parallel()
 	for name, heeds := range map[string]bool{"heeds": true, "does not": false} {
 		t.Run(name, func(t *testing.T) {
 			withHarness(t, func(h *harness) {
@@ -308,9 +315,10 @@ func TestLastTurn(t *testing.T) {
 	}
 }
 
-// TestSpawnBounded: what a bound on the tree has no room for is its own entry
-// among the others.
+// TestSpawnBounded: a task for which the tree's budget has no room is a failure
+// among the other results.
 func TestSpawnBounded(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.spawningLead(
 			[]string{"leaf"},
@@ -331,6 +339,7 @@ func TestSpawnBounded(t *testing.T) {
 // TestSpawnInADirectory: a spawned run reads its files below the directory that
 // its parent names.
 func TestSpawnInADirectory(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(dir, "sub"), 0o700); err != nil {
 		t.Fatal(err)
@@ -363,9 +372,10 @@ func TestSpawnInADirectory(t *testing.T) {
 	})
 }
 
-// TestAdHocIsNotRemembered: what a run of nobody's definition did is not its
-// parent's agent's to remember, though its worker died before it acknowledged.
+// TestAdHocIsNotRemembered: an ad hoc run is not remembered for its parent's
+// agent, though its worker died before the acknowledgement.
 func TestAdHocIsNotRemembered(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	withHarness(t, func(h *harness) {
 		store := memory.Files{Dir: dir}
@@ -387,10 +397,11 @@ func TestAdHocIsNotRemembered(t *testing.T) {
 	})
 }
 
-// TestAdHocIsItsParents: a run of nobody's definition may do what its parent
-// may, as that was started: not what has come into its agent's file since then,
-// and not what the worker that runs it has there.
+// TestAdHocIsItsParents: an ad hoc run may do what its parent may, as the
+// parent was started. Later changes of the file do not matter, nor does the
+// file of the worker that runs it.
 func TestAdHocIsItsParents(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.spawningLead([]string{"leaf"}, useJSON("spawn_agent", `{"task":"sub"}`))
 		h.agents[0].Delegation.MaxBatch = 3
@@ -429,9 +440,10 @@ func TestAdHocIsItsParents(t *testing.T) {
 	})
 }
 
-// TestSubmitTooMuch: an error that is too large for a message is cut, and the
-// model is not asked again for it.
-func TestSubmitTooMuch(t *testing.T) {
+// TestTooLargeErrorIsCut: a submitted error that is too large for a message is
+// cut, and the model is not asked again for it.
+func TestTooLargeErrorIsCut(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.spawningLead([]string{"leaf"}, useJSON("spawn_agent", `{"task":"x","agent":"leaf"}`))
 		h.models["leaf"] = calls(use("submit_error", "error", strings.Repeat("é", 10000)))
@@ -448,9 +460,10 @@ func TestSubmitTooMuch(t *testing.T) {
 	})
 }
 
-// TestTaskWithAllThatItCarries: what a call carries besides its task counts
-// when it is decided whether that fits.
-func TestTaskWithAllThatItCarries(t *testing.T) {
+// TestCallSizeIncludesItsContext: the size of a call includes all that it
+// carries besides its task.
+func TestCallSizeIncludesItsContext(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		var many []string
 		for i := range 50 {
@@ -458,7 +471,7 @@ func TestTaskWithAllThatItCarries(t *testing.T) {
 		}
 		h.spawningLead([]string{"leaf"})
 		large := use("spawn_agent", "task", strings.Repeat("x", 7<<10), "agent", "leaf")
-		// a first entry is larger than its calls
+		// A first entry is larger than its calls.
 		h.models["lead"] = turns(calls(call("leaf", "refused")), calls(large), joinsResults)
 		many = append(many, "leaf")
 		h.agents[0].Policy.Agents = many

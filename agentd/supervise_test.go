@@ -39,8 +39,8 @@ func supervisedBy(mode configs.SupervisionMode) func(*configs.Agent) {
 	}
 }
 
-// watchedLead is a lead with a leaf and a supervisor that gives its verdicts
-// one after the other.
+// supervisedLead makes a lead with a leaf and a supervisor that gives its
+// verdicts one after the other, and starts a worker.
 func (h *harness) supervisedLead(mode configs.SupervisionMode, verdicts ...string) {
 	h.agents = append(
 		h.agents,
@@ -58,10 +58,11 @@ func (h *harness) supervisedLead(mode configs.SupervisionMode, verdicts ...strin
 	h.awaitReady()
 }
 
-// TestSupervised: a supervisor sees what a run was asked, what it says and what
-// it is about to do; where it is content the turn goes on as ever, and nobody
-// but the supervisor's run is told anything.
+// TestSupervised: a supervisor sees a run's task, its text and its pending
+// calls. Where the verdict is continue, the turn goes on as usual, and the run
+// is not told of the review.
 func TestSupervised(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.supervisedLead(configs.Supervised, "I see no harm.\n```json\n{\"decision\": \"continue\"}\n```")
 		r := h.submit("lead", "the \"task\"")
@@ -101,9 +102,10 @@ func TestSupervised(t *testing.T) {
 	})
 }
 
-// TestReoriented: of a turn that its supervisor corrects nothing is done, and
-// the run reads the correction as the results of its calls.
+// TestReoriented: no call of a turn that the supervisor corrects is made. The
+// run reads the correction as the results of its calls.
 func TestReoriented(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.supervisedLead(
 			configs.Supervised,
@@ -138,10 +140,11 @@ func TestReoriented(t *testing.T) {
 	})
 }
 
-// TestVerdictsStayBelow: what a supervisor says to a run that works for another
-// one, that one does not learn, neither its model nor from the outcome; and who
-// is not supervised is looked at by nobody.
+// TestVerdictsStayBelow: a supervisor's correction does not reach the caller of
+// the run, neither its model nor the outcome. A run without supervision is not
+// reviewed.
 func TestVerdictsStayBelow(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		const marker = "mind the step"
 		h.supervisedLead(
@@ -185,11 +188,11 @@ func TestVerdictsStayBelow(t *testing.T) {
 }
 
 // TestHeld: where the supervisor pauses, a person decides, at any later time
-// and on any worker. Until then the held turn costs nothing but messages. The
+// and on any worker. Until then a held turn costs nothing but messages. The
 // timeout of its calls begins when they may be made.
 func TestHeld(t *testing.T) {
 	t.Parallel()
-	type result struct{ first, second string }
+	type result struct{ First, Second string }
 	leaves := result{"leaf", "leaf"}
 	withheld := func(reason string) result {
 		text := withheldText + ": " + reason
@@ -247,9 +250,11 @@ func TestHeld(t *testing.T) {
 	}
 }
 
-// TestSupervisionGoesDown: who works for a supervised run is supervised too, by
-// the same supervisor, whatever its own file says, unless that asks for more.
-func TestSupervisionGoesDown(t *testing.T) {
+// TestSupervisionIsInherited: a run below a supervised run has the same
+// supervisor, whatever its own file says, unless that file asks for a stricter
+// mode.
+func TestSupervisionIsInherited(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.supervisedLead(configs.Supervised, `{"decision":"continue"}`)
 		h.agents = append(h.agents, define("middle", []string{"leaf"}, func(a *configs.Agent) {
@@ -279,9 +284,10 @@ func TestSupervisionGoesDown(t *testing.T) {
 	})
 }
 
-// TestHumanGoesDown: who has no supervision of its own and works for a run of
-// which people decide waits for them too.
-func TestHumanGoesDown(t *testing.T) {
+// TestHumanModeIsInherited: a run without supervision of its own, below a run
+// with the mode human, waits for people too.
+func TestHumanModeIsInherited(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.supervisedLead(configs.SupervisedHuman, `{"decision":"continue"}`, pauseVerdict)
 		h.agents = append(h.agents, define("middle", []string{"leaf"}))
@@ -307,10 +313,11 @@ func TestHumanGoesDown(t *testing.T) {
 	})
 }
 
-// TestNoSupervisor: where the supervisor cannot be asked, or fails, nothing is
-// done; and an agent that needs a person is refused before its model is asked
-// where nobody can answer.
-func TestNoSupervisor(t *testing.T) {
+// TestMissingSupervisorWithholds: a turn is withheld when its supervisor cannot
+// be asked, or fails. An agent that needs a person is refused before its model
+// is asked where no person can answer.
+func TestMissingSupervisorWithholds(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.supervisedLead(configs.Supervised, "")
 		h.agents[0].Supervision.Agent = "gone"
@@ -341,10 +348,11 @@ func TestNoSupervisor(t *testing.T) {
 	})
 }
 
-// TestInterrupt: a person stops a run that waits: those that it has called are
-// cancelled, their outcomes are collected, and then it is idle until it is
-// written to, and goes on from there.
+// TestInterrupt: a person interrupts a waiting run. Its children are cancelled
+// and their outcomes collected. Then it is idle until it gets mail, and goes on
+// from there.
 func TestInterrupt(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{define("lead", []string{"leaf"}), define("leaf", nil)}
 		h.models["leaf"] = func(ctx context.Context, req *modelRequest) (*provider.Response, error) {
@@ -391,10 +399,11 @@ func TestInterrupt(t *testing.T) {
 	})
 }
 
-// TestInterruptStopsForks: with a run those stop that it has forked, at work or
-// idle; that they have ended does not wake it, and it hears of it when a person
-// has written to it. So it is with one that is idle while its fork works.
+// TestInterruptStopsForks: an interrupt of a run also stops its forks, running
+// or idle. Their ends do not wake the run. It learns of them when a person
+// writes to it.
 func TestInterruptStopsForks(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.forkingLead(map[string][]scriptedModel{
 			"r": {
@@ -438,9 +447,10 @@ func TestInterruptStopsForks(t *testing.T) {
 	})
 }
 
-// TestInterruptAsking: a run whose model is being asked stops at once: the
-// request is aborted, on whichever worker it is.
+// TestInterruptAsking: an interrupt aborts the run's model request at once, on
+// any worker.
 func TestInterruptAsking(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{define("lead", nil)}
 		h.models["lead"] = turns(delayed(time.Hour, says("never")))
@@ -465,10 +475,10 @@ func TestInterruptAsking(t *testing.T) {
 	})
 }
 
-// TestInterruptBounded: a run that was stopped is idle in the end though those
-// that it had called do not answer, and one that nobody writes to ends at its
-// deadline.
+// TestInterruptBounded: an interrupted run becomes idle though its children do
+// not answer. An idle run that gets no mail ends at its deadline.
 func TestInterruptBounded(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{define("lead", []string{"lost"}), define("lost", nil)}
 		h.models["lead"] = turns(calls(call("lost", "x")), recites)
@@ -489,10 +499,10 @@ func TestInterruptBounded(t *testing.T) {
 	})
 }
 
-// TestPeopleCrossACrash kills the worker at each step of two trees: one turn is
-// supervised, held and approved; the other run is interrupted and written to.
-// Without -rapid.checks it takes one step in three.
-func TestPeopleCrossACrash(t *testing.T) {
+// TestDecisionsSurviveCrashes kills the worker at each step of two trees. One
+// turn is supervised, held and approved. The other run is interrupted and
+// written to. Without -rapid.checks it takes one step in three.
+func TestDecisionsSurviveCrashes(t *testing.T) {
 	t.Parallel()
 	for name, people := range map[string]func(*harness, subjects.Run){
 		"approved": func(h *harness, r subjects.Run) {
@@ -555,9 +565,10 @@ func crashWithPeople(h *harness, supervised bool, at int, people func(*harness, 
 	return struck.Load()
 }
 
-// TestCopyOfAHeldTurn: a run that waits for a person may be copied; the copy
-// knows that nothing of that turn was done.
+// TestCopyOfAHeldTurn: a held run may be copied. The copy knows that the held
+// turn was not carried out.
 func TestCopyOfAHeldTurn(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.supervisedLead(configs.SupervisedHuman, pauseVerdict)
 		h.models["lead"] = turns(calls(use("check_mail")), recites)
@@ -581,9 +592,10 @@ func TestCopyOfAHeldTurn(t *testing.T) {
 	})
 }
 
-// TestNotSeenWhole: what is too long to be shown to the supervisor is not
-// carried out on its word.
-func TestNotSeenWhole(t *testing.T) {
+// TestTruncatedCallIsNotApproved: a call that is too long to be shown to the
+// supervisor whole is not carried out on its verdict.
+func TestTruncatedCallIsNotApproved(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.supervisedLead(configs.Supervised, `{"decision":"continue"}`)
 		h.models["lead"] = turns(
@@ -608,10 +620,11 @@ func TestNotSeenWhole(t *testing.T) {
 	})
 }
 
-// TestHeldUntilTheEnd: a run has no more time for a person than it has itself,
-// whoever waits for it and whatever silence would have come to: it ends by
-// itself then, and says what it has waited for.
-func TestHeldUntilTheEnd(t *testing.T) {
+// TestHeldRunEndsAtItsDeadline: a held run waits for a person until its own
+// deadline at most, whatever its caller waits and whatever a timeout would
+// decide. It ends by itself, and its error names the reason.
+func TestHeldRunEndsAtItsDeadline(t *testing.T) {
+	t.Parallel()
 	for name, timeout := range map[string]time.Duration{"a root": 10 * time.Minute, "a child": time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			withHarness(t, func(h *harness) {
@@ -640,8 +653,8 @@ func TestHeldUntilTheEnd(t *testing.T) {
 				h.eventually("it has ended", func() bool { return len(h.outcomes(reply)) == 1 })
 				h.tookAtMost(began, 10*time.Minute+2*time.Second)
 				want := "timeout after 600s"
-				// the parent of another one sees nothing of who
-				// watches over it
+				// A parent does not learn of its child's
+				// supervision.
 				if name == "a root" {
 					want += ": nobody had approved of what it was about to do"
 				}

@@ -15,10 +15,11 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// TestZombieStopsAsking: a worker that has lost its lease goes on asking until
-// it knows that another one asks too, and then stops at once. It does not ask
-// again, and gives nothing back that is not its own.
+// TestZombieStopsAsking: a worker that has lost its lease keeps its request
+// until it learns that another worker asks too, and then aborts it at once. It
+// does not ask again, and releases nothing that another worker owns.
 func TestZombieStopsAsking(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.callingLead(nil)
 		h.models["lead"] = delayed(10*time.Minute, says("done"))
@@ -47,9 +48,10 @@ func TestZombieStopsAsking(t *testing.T) {
 	})
 }
 
-// TestFinishedMeanwhile: whoever took the run over has ended it before the
-// zombie looks.
-func TestFinishedMeanwhile(t *testing.T) {
+// TestZombieStopsAfterTheEnd: the worker that took a run over has ended it
+// before the zombie looks.
+func TestZombieStopsAfterTheEnd(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.callingLead(nil)
 		h.models["lead"] = func(ctx context.Context, req *modelRequest) (*provider.Response, error) {
@@ -77,17 +79,19 @@ func TestFinishedMeanwhile(t *testing.T) {
 	})
 }
 
-// TestSubmissionOfTheDead: a worker that dies with a submission in hand holds
-// that up for a moment, and not for as long as it would a model call. One that
-// was only slow does it no harm: it is one tree.
-func TestSubmissionOfTheDead(t *testing.T) {
+// TestSubmissionOfADeadWorker: a worker that dies with a submission in hand
+// delays it for a moment, not for the lease of a model call. A worker that was
+// only slow does no harm: there is one tree.
+func TestSubmissionOfADeadWorker(t *testing.T) {
+	t.Parallel()
 	for name, comesBack := range map[string]bool{"dead": false, "slow": true} {
 		t.Run(name, func(t *testing.T) {
 			withHarness(t, func(h *harness) {
 				h.callingLead(nil)
 				h.models["lead"] = says("done")
 				held := make(chan struct{})
-				// the submission may come to it once more
+				// The submission may be delivered to the victim
+				// again.
 				var again atomic.Bool
 				victim := h.startWorker("victim", workerOptions{atStep: func(at step) error {
 					if at.Op == "write" && !at.After && strings.HasSuffix(at.Subject, ".r.call") &&
@@ -116,16 +120,17 @@ func TestSubmissionOfTheDead(t *testing.T) {
 	}
 }
 
-// TestHungBeyondItsDeadline: who hangs in a model call keeps its run's triggers
-// for no longer than the run has time. Then they go to whoever asks, and that
-// may be the same worker: what hangs there is in nobody's way.
-func TestHungBeyondItsDeadline(t *testing.T) {
+// TestHungModelCallReleasesItsRun: a worker that hangs in a model call keeps
+// its run's triggers until the run's deadline at most. Then any worker gets
+// them, also the same one. The hanging call blocks nothing.
+func TestHungModelCallReleasesItsRun(t *testing.T) {
+	t.Parallel()
 	for _, alone := range []bool{true, false} {
 		t.Run(fmt.Sprintf("alone %t", alone), func(t *testing.T) {
 			withHarness(t, func(h *harness) {
 				h.callingLead(nil)
 				h.models["lead"] = func(context.Context, *modelRequest) (*provider.Response, error) {
-					// whatever becomes of its context
+					// The model ignores its context.
 					time.Sleep(10 * time.Minute)
 					return nil, context.DeadlineExceeded
 				}

@@ -47,7 +47,8 @@ func (h *harness) checkTree(tree subjects.Tree) (storedBy map[string]string) {
 			if err != nil {
 				h.tb.Fatal(err)
 			}
-			// The last turn may stand on the log before its outcome.
+			// The last turn may stand on the log before its
+			// outcome.
 			turn := fmt.Sprintf("%s#%d", labels[h.runOf(tree, o)], o.Turns)
 			if storedBy[turn] == "" {
 				storedBy[turn] = o.Worker

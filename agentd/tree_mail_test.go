@@ -37,7 +37,8 @@ func (m *treeModel) mailTurn(req *provider.Request) *provider.Response {
 	case !isCopy && strings.Count(parent, ".") == m.forkDepth:
 		return m.forkTurn(p)
 	case !isCopy && (offers(req, "spawn_agents") || offers(req, "call_agent")) && !p.called && !m.isLeaf(p.label):
-		// The agent to call stands in the first line of the system text.
+		// The agent to call stands in the first line of the system
+		// text.
 		agent, _, _ := strings.Cut(req.System, "\n")
 		return m.delegate(req, agent, p.label, "acting")
 	}

@@ -30,7 +30,8 @@ type treeModel struct {
 	fan int
 	// Time that a request takes; a second by default.
 	latency time.Duration
-	// Time that a request for a turn takes, instead of latency; nil: latency.
+	// Time that a request for a turn takes, instead of latency; nil:
+	// latency.
 	latencyOf func(turn string) time.Duration
 	// Another answer than the usual one, or nil; a nil function: always the
 	// usual one.

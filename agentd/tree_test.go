@@ -17,6 +17,7 @@ import (
 // TestSequentialCalls: with parallel = false a call is not even published
 // before the one before has its outcome; without it all are asked at once.
 func TestSequentialCalls(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		fan := []provider.ToolCall{call("leaf", "1"), call("leaf", "2"), call("ghost", "x"), call("leaf", "3")}
 		h.agents = []configs.Agent{
@@ -55,6 +56,7 @@ func TestSequentialCalls(t *testing.T) {
 // TestSlowChildTimesOut: its caller's model is told after the timeout and goes
 // on; what the child says later changes nothing.
 func TestSlowChildTimesOut(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{
 			define("lead", []string{"slow", "fast"}, timeout(5)),
@@ -95,6 +97,7 @@ func TestSlowChildTimesOut(t *testing.T) {
 // TestChildWithoutWorkerTimesOut: the agent is known, but nobody is there. A
 // worker that comes later does not ask its model any more.
 func TestChildWithoutWorkerTimesOut(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{define("lead", []string{"lonely"}, timeout(7))}
 		h.models["lead"] = turns(calls(call("lonely", "x")), joinsResults)
@@ -123,6 +126,7 @@ func (h *harness) announce(name string) {
 // TestTimeoutOfEachSequentialCall: the time of one starts when the one before
 // has ended.
 func TestTimeoutOfEachSequentialCall(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{
 			define("lead", []string{"leaf", "slow"}, timeout(5), sequential),
@@ -142,6 +146,7 @@ func TestTimeoutOfEachSequentialCall(t *testing.T) {
 // TestDeadlineIsInherited: without a timeout of its own a call has what is left
 // of its caller's time, at every level; with one, never more than that.
 func TestDeadlineIsInherited(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{
 			define("a", []string{"b"}),
@@ -166,6 +171,7 @@ func TestDeadlineIsInherited(t *testing.T) {
 
 // TestTurnsLimit: a model that never comes to an end is asked 50 times.
 func TestTurnsLimit(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.callingLead([]string{"loop"}, call("loop", "x"))
 		h.agents[1].SubAgents = []string{"nobody"}
@@ -187,6 +193,7 @@ func TestTurnsLimit(t *testing.T) {
 // TestStartIsKept: a run goes on as it was started, though its next worker has
 // another definition.
 func TestStartIsKept(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		was := define("lead", []string{"leaf"}, timeout(600), maxDepth(2))
 		was.SystemPrompt, was.Params = "be kind", configs.Params{Temperature: new(0.5), MaxTokens: 77}
@@ -220,6 +227,7 @@ func TestStartIsKept(t *testing.T) {
 // TestTotals: each outcome counts what the run took itself, and what its whole
 // subtree did.
 func TestTotals(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{
 			define("a", []string{"b", "bad"}),
@@ -266,6 +274,7 @@ func TestTotals(t *testing.T) {
 // asked at once, and a tree of three levels takes as long as five turns, one
 // after the other.
 func TestNestedFanOutIsParallel(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{
 			define("lead", []string{"middle"}),

@@ -8,17 +8,18 @@ import (
 	"github.com/axebus/axe/configs"
 )
 
-// TestVerifyAfterAnOutage: the server does not store from before a run's
-// deadline until after it, and its worker holds the answer. What it writes then
-// is what workers write: either it does not, or axe verify does not call it
-// wrong.
+// TestVerifyAfterAnOutage: the server stores nothing from before a run's
+// deadline until after it, and the worker holds the answer. If the worker then
+// writes the answer, axe verify reports no violation.
 func TestVerifyAfterAnOutage(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{define("lead", nil)}
 		h.models["lead"] = delayed(20*time.Second, says("done"))
 		h.startWorker("w", workerOptions{atStep: func(at step) error {
 			if at.Op == "write" && !at.After && strings.HasPrefix(at.Subject, "axe.result.") {
-				// as bus.Conn.Write does while there is no room
+				// bus.Conn.Write waits like that while there is
+				// no room.
 				time.Sleep(2 * time.Minute)
 			}
 			return nil

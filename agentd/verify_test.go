@@ -10,8 +10,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// verified checks everything on the stream against the rules, as of now:
-// nothing is stored while it reads, since time stands still.
+// verifyAll checks all messages on the stream against the rules, as of now. No
+// message is stored while it reads, since time stands still.
 func (h *harness) verifyAll() verify.Report {
 	c := verify.New(verify.Config{Slack: 5 * time.Second})
 	for m, err := range h.conn.Scan(h.ctx, h.conn.Space().All(), 0) {
@@ -38,7 +38,7 @@ func (h *harness) verifyAll() verify.Report {
 	return c.Report(time.Now())
 }
 
-// clean wants no violation on the stream.
+// checkVerified expects no violation on the stream.
 func (h *harness) checkVerified() verify.Report {
 	r := h.verifyAll()
 	for _, f := range r.Findings {
@@ -59,10 +59,11 @@ func (h *harness) startMortal(name string, at int) {
 	}})
 }
 
-// TestVerifyTrees runs trees of all kinds beside each other, while workers die,
-// and looks at the stream every second: nothing is ever wrong on it, and at the
-// end every tree is at its end.
+// TestVerifyTrees runs trees of all kinds together while workers die, and
+// verifies the stream every second. There is never a violation, and at the end
+// every tree has ended.
 func TestVerifyTrees(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.agents = append(
 			h.agents,
@@ -104,13 +105,16 @@ func TestVerifyTrees(t *testing.T) {
 				r := h.root(agent)
 				n++
 				switch n % 9 {
-				case 7: // the end of its time comes in the middle
+				// The root's deadline passes in the middle.
+				case 7:
 					h.submitTo(
 						r,
 						"go",
 						[2]string{"Axe-Deadline", time.Now().Add(2500 * time.Millisecond).Format(time.RFC3339Nano)},
 					)
-				case 8: // cancelled, in another moment each round
+				// The tree is cancelled, at another moment each
+				// round.
+				case 8:
 					h.submitTo(r, "go")
 					go func() {
 						time.Sleep(time.Duration(round) * 1700 * time.Millisecond)
@@ -133,10 +137,11 @@ func TestVerifyTrees(t *testing.T) {
 	})
 }
 
-// TestTombstonesKnown: what a model answered carries the newest tombstone that
-// its worker knew when it asked, whichever tree that was of, and not one that
-// came while it waited.
-func TestTombstonesKnown(t *testing.T) {
+// TestCancelsSeen: an answer carries the newest cancel message that its worker
+// had seen when it asked, of any tree, and not one that arrived during the
+// request.
+func TestCancelsSeen(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.agents = append(h.agents, define("lead", []string{"leaf"}), define("leaf", nil))
 		h.models["lead"] = turns(delayed(10*time.Second, calls(call("leaf", "x"))), joinsResults)
@@ -170,9 +175,10 @@ func TestTombstonesKnown(t *testing.T) {
 	})
 }
 
-// TestVerifyCountsOnce: an answer that stands on the log before it is the
-// outcome is one model call.
+// TestVerifyCountsOnce: an answer that stands on the log and in the outcome is
+// one model call.
 func TestVerifyCountsOnce(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.forkingLead(map[string][]scriptedModel{"r": {calls(use("fork", "prompt", "one")), calls(use("wait")), joinsResults}})
 		h.agents[0].Budget = subjects.Budget{Turns: 4}
@@ -188,10 +194,11 @@ func TestVerifyCountsOnce(t *testing.T) {
 	})
 }
 
-// TestVerifyFalseWord: who may write to a run does not speak for its forks:
-// what says so is a letter like any other, its figures are nobody's, and it is
-// found.
-func TestVerifyFalseWord(t *testing.T) {
+// TestVerifyFindsForgedIdleNotice: a writer other than a fork cannot speak for
+// it. Its forged idle notice is an ordinary message, its usage is not counted,
+// and verify reports it.
+func TestVerifyFindsForgedIdleNotice(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.forkingLead(map[string][]scriptedModel{
 			"r":     {calls(use("fork", "prompt", "one")), calls(useJSON("wait", `{"from":["r-1-0"]}`)), joinsResults},

@@ -3,6 +3,7 @@ package agentd_test
 import (
 	"flag"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -37,11 +38,19 @@ func TestSimWorkersDie(t *testing.T) {
 var full bool
 
 // TestMain reads the flags before any test starts, since tests run in parallel.
+// At least four do: some of them wait for a server in real time.
 func TestMain(m *testing.M) {
 	flag.Parse()
-	flag.Visit(func(f *flag.Flag) { full = full || f.Name == "rapid.checks" })
-	if !full {
-		if err := flag.Set("rapid.checks", "20"); err != nil {
+	defaults := map[string]string{"rapid.checks": "20"}
+	if runtime.GOMAXPROCS(0) < 4 {
+		defaults["test.parallel"] = "4"
+	}
+	flag.Visit(func(f *flag.Flag) {
+		full = full || f.Name == "rapid.checks"
+		delete(defaults, f.Name)
+	})
+	for name, value := range defaults {
+		if err := flag.Set(name, value); err != nil {
 			panic(err)
 		}
 	}
@@ -59,7 +68,8 @@ type walk struct {
 	cancelledAt map[string]time.Time
 	// The workers whose fault has happened.
 	faulty map[string]bool
-	// When the last frozen or disconnected worker is back; zero if none was.
+	// When the last frozen or disconnected worker is back; zero if none
+	// was.
 	allBackAt time.Time
 }
 

@@ -10,14 +10,15 @@ import (
 	"github.com/axebus/axe/configs"
 )
 
-// forgetful is a worker that keeps no run between its triggers: it reads each
-// of them whole.
+// forgetful is a worker that caches no run: it reads each run whole at each
+// trigger.
 var forgetful = agentd.Config{Cache: 1}
 
-// TestKeyThatIsUsedAgain: who publishes by hand may use one key for several
-// messages. All of them are said, and a worker that reads the run whole hears
-// what one heard that was there.
-func TestKeyThatIsUsedAgain(t *testing.T) {
+// TestReusedMailKey: a person who publishes by hand may use one key for several
+// messages. All of them are shown, and a worker that reads the run whole shows
+// the same as one that saw them arrive.
+func TestReusedMailKey(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{define("lead", nil)}
 		h.models["lead"] = delayed(time.Minute, recites)
@@ -38,10 +39,11 @@ func TestKeyThatIsUsedAgain(t *testing.T) {
 	})
 }
 
-// TestTimersAreReadWhole: the timer of a turn that is supervised may fire for
-// what it was set for before, and any timer twice when a server comes back.
-// Which firing counted is the same for a worker that comes later.
-func TestTimersAreReadWhole(t *testing.T) {
+// TestRepeatedTimersFoldTheSame: the timer of a supervised turn may fire for an
+// earlier purpose, and any timer may fire twice when a server comes back. A
+// worker that reads the run later sees the same firing as the one that counts.
+func TestRepeatedTimersFoldTheSame(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{
 			define("lead", []string{"lost"}, timeout(60), supervisedBy(configs.Supervised)),
@@ -57,7 +59,7 @@ func TestTimersAreReadWhole(t *testing.T) {
 		r := h.submit("lead", "go")
 		h.eventually("it waits", func() bool { return len(h.readAll(h.child(r, "lost", 0).Call())) == 1 })
 		h.publish(r.Fired(1), "{}")
-		time.Sleep(90 * time.Second) // by then it has fired
+		time.Sleep(90 * time.Second) // by then the timer has fired
 		h.publish(r.Fired(1), "{}")
 		h.expectCompleted(r, "c0="+failedCall("lost", "timeout after 60s"))
 		if n := len(h.readAll(r.Fired(1))); n != 3 {
@@ -67,10 +69,11 @@ func TestTimersAreReadWhole(t *testing.T) {
 	})
 }
 
-// TestManySubjects: a run with more messages than one read covers is read whole
-// all the same, with its outcome, and with a tombstone that is older than its
+// TestRunLargerThanOneRead: a run with more messages than one read covers is
+// read whole, with its outcome and with a cancel message that is older than its
 // call.
-func TestManySubjects(t *testing.T) {
+func TestRunLargerThanOneRead(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{define("lead", nil)}
 		h.models["lead"] = delayed(10*time.Minute, says("never"))
