@@ -40,7 +40,7 @@ func TestDecisions(t *testing.T) {
 		{"by the supervisor", "fine", nil, []string{"approved echo by watcher"}},
 		{"a person approves", "x", &run.Approval{Approve: true, By: "ann"}, []string{"held why?", "approved echo by ann"}},
 		{"a person denies", "x", &run.Approval{Reason: "not on a Sunday"}, []string{"held why?", "denied by user not on a Sunday"}},
-		{"nobody", "x", nil, []string{"held why?", "timed out 1", "denied by  nobody has decided in time"}},
+		{"nobody", "x", nil, []string{"held why?", "timed out 1", "denied by  no person decided in time"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			onStage(t, func(s *stage) {

@@ -1,10 +1,7 @@
 package client
 
 import (
-	"context"
 	"encoding/json"
-	"fmt"
-	"slices"
 	"time"
 
 	"github.com/axebus/axe/agentd/run"
@@ -12,195 +9,107 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// EventKind says what happened.
+// EventKind says what happened to a run.
 type EventKind string
 
-// The kinds of events.
+// The kinds of events. Asking, Retrying and RateLimited are live events: a
+// worker publishes them, and no stream stores them.
 const (
-	Called EventKind = "called" // the run was asked to start
-	// its model is being asked; told live only
-	Asking EventKind = "asking"
-	// its model failed, and is asked again after a pause; told live only
-	Retrying EventKind = "retrying"
-	// its model may not be asked yet; told live only
-	RateLimited EventKind = "waiting"
-	Answered    EventKind = "answered" // its model called tools
-	// it has answered, and waits for mail
-	BecameIdle   EventKind = "idle"
-	MailReceived EventKind = "mail"    // somebody has written to it
-	ChildEnded   EventKind = "replied" // a run below the root ended
-	// the run's wait for its calls, or its own time, was over
-	TimedOut  EventKind = "timed out"
-	Cancelled EventKind = "cancelled" // the run was told to end
-	// the root ended: the last event of a tree
-	TreeEnded EventKind = "concluded"
-
-	// a person is to decide on its turn: its supervisor wants to pause
+	// Called: the run was asked to start.
+	Called EventKind = "called"
+	// Asking: a worker sends a request to the run's model.
+	Asking EventKind = run.ProgressAsking
+	// Retrying: a request failed and will be sent again after a pause.
+	Retrying EventKind = run.ProgressRetrying
+	// RateLimited: a request waits for a limit of the model's provider.
+	RateLimited EventKind = run.ProgressWaiting
+	// Answered: the model called tools.
+	Answered EventKind = "answered"
+	// BecameIdle: the run gave an answer and waits for mail.
+	BecameIdle EventKind = "idle"
+	// MailReceived: another run or a person wrote to the run.
+	MailReceived EventKind = "mail"
+	// TimedOut: the time for the calls of a turn is over. Turn 0: the time
+	// of the whole run is over.
+	TimedOut EventKind = "timed out"
+	// Held: a turn waits for a person to approve or deny it.
 	Held EventKind = "held"
-	// its turn is carried out: its supervisor, a person or their silence
-	// says so
+	// Approved: a reviewed turn is carried out.
 	Approved EventKind = "approved"
-	// nothing of its turn is carried out
+	// Denied: no call of a reviewed turn is carried out.
 	Denied EventKind = "denied"
-	// a person wants it to stop what it is doing
+	// Interrupted: a person stopped the run's work.
 	Interrupted EventKind = "interrupted"
+	// Cancelled: the run has a cancel message. Its outcome follows.
+	Cancelled EventKind = "cancelled"
+	// ChildEnded: a run below the root has an outcome.
+	ChildEnded EventKind = "replied"
+	// TreeEnded: the root has an outcome.
+	TreeEnded EventKind = "concluded"
 )
 
 // Event is one thing that happened to a run of a tree.
 type Event struct {
 	Kind EventKind
-	// whom it happened to; for Replied the child
+	// Run is the run that the event is about. For ChildEnded it is the
+	// child.
 	Run subjects.Run
-	// of the stored message, 0 for what is told live only
+	// Seq is the sequence of the stored message, 0 for a live event.
 	Seq uint64
-	// by the server's clock; by this process's for what is told live only
+	// Time is the time at which the server stored the message. For a live
+	// event it is the time of its arrival.
 	Time time.Time
-	// who did it, where that is known
+	// Worker names the worker that caused the event, if one did.
 	Worker string
-	// for Called: what the run was asked
-	Input run.Input
-	// for Called: its deadline, zero if that cannot be read
-	Until time.Time
-	// for Asking, Retrying, Waiting, Answered, Rested, TimedOut, Held,
-	// Approved and Denied; 0 is the run's own time
+	// Turn counts from 1. It is 0 for events that concern no turn.
 	Turn int
-	// for Answered and Rested: the model's stop reason
-	Stop string
-	// for Answered and Approved: one for each run called, those refused at
-	// once too
-	Calls []run.Call
-	// for Answered: of its supervisor, without whose word nothing of the
-	// turn is done
-	Review *run.Call
-	// for the first Answered or Rested of a run: what it was started with
-	Start *run.Start
-	// for Answered: tool calls, of which one may call several runs
-	Tools int
-	// for Replied and Concluded; for Rested what it has answered; for
-	// Cancelled the outcome that the run is to have
+	// State is the state of Run after the event: its phase, its turns and
+	// its unread mail.
+	State run.State
+	// Caller is the state of the run that called Run, for ChildEnded.
+	Caller run.State
+
+	// Input is the request to the run, for Called.
+	Input run.Input
+	// Deadline is the deadline of the run, for Called. It is zero if the
+	// call has no readable deadline.
+	Deadline time.Time
+	// Entry is the log entry of the turn, for Answered, BecameIdle, Held,
+	// Approved and Denied.
+	Entry run.Entry
+	// Outcome is the outcome of the run, for ChildEnded and TreeEnded. For
+	// BecameIdle it is the answer so far.
 	Outcome run.Outcome
-	Mail    run.Mail // for Mailed
-	// for Cancelled, Held, Approved and Denied; for Retrying the category
-	// of the provider's error, for Waiting the limit, for TimedOut that it
-	// was interrupted
+	// Mail is the message, for MailReceived.
+	Mail run.Mail
+	// Cause says why the run ends, for Cancelled.
+	Cause run.End
+	// Reason says why, for Held, Approved and Denied. For TimedOut it is
+	// "interrupted" if an interrupt ended the wait.
 	Reason string
-	// for Approved and Denied: whose word it was, "" for nobody's; for Held
-	// the supervisor
+	// By names the supervisor or the person behind Held, Approved and
+	// Denied. It is empty if a timeout decided.
 	By string
-
-	// for Retrying: the next attempt at the turn, and how many there may be
-	Attempt, Attempts int
-	// for Retrying: when that is; for Waiting: not before, zero if nobody
-	// knows
-	Next time.Time
+	// Progress is the worker's report, for a live event.
+	Progress run.Progress
 }
 
-// event reads what a stored message tells; ok is false for one that tells
-// nothing.
-func (c *Client) event(ctx context.Context, m bus.Stored) (e Event, ok bool, err error) {
-	at, err := c.conn.Space().Parse(m.Subject)
-	if err != nil {
-		return Event{}, false, nil //nolint:nilerr // not a message of a run
-	}
-	body, err := c.conn.Load(ctx, m)
-	if err != nil {
-		return Event{}, false, fmt.Errorf("%s: %w", m.Subject, err)
-	}
-	e = Event{Run: at.Run, Seq: m.Seq, Time: m.Time, Turn: at.Turn}
-	switch at.Kind {
-	case subjects.Call:
-		e.Kind = Called
-		// one that cannot be read counts as well
-		_ = json.Unmarshal(body, &e.Input)
-		e.Until, _ = subjects.ParseDeadline(m.Header.Get(subjects.HeaderDeadline))
-		return e, true, nil
-	case subjects.Log:
-		return e.log(body)
-	case subjects.Reply:
-		return e.reply(at, body)
-	case subjects.Mail:
-		e.Kind = MailReceived
-		e.Mail, err = run.DecodeMail(body)
-		e.Mail.Seq = m.Seq
-		return e, err == nil, err
-	case subjects.Timer:
-		e.Kind = TimedOut
-		return e, true, nil
-	case subjects.Cancel:
-		var end run.End
-		// one without a readable reason counts as well
-		_ = json.Unmarshal(body, &end)
-		e.Kind, e.Reason = Cancelled, end.Text
-		e.Outcome = end.Outcome()
-		return e, true, nil
-	case subjects.Result:
-		e.Kind = TreeEnded
-		e.Outcome, err = run.DecodeOutcome(body)
-		e.Worker = e.Outcome.Worker
-		return e, err == nil, err
-	case subjects.Interrupt:
-		e.Kind = Interrupted
-		return e, true, nil
-	case subjects.Submission,
-		subjects.Progress,
-		subjects.Other,
-		subjects.Approve: // what an approval comes to, decisions tells
-	}
-	return Event{}, false, nil
-}
+// Live reports whether the event was published and not stored.
+func (e Event) Live() bool { return e.Seq == 0 }
 
-// log tells of a turn. What else a log may hold ends the run, which its outcome
-// tells better.
-func (e Event) log(body []byte) (Event, bool, error) {
-	entry, err := run.DecodeEntry(body)
-	if err != nil {
-		return Event{}, false, err
-	}
-	e.Turn, e.Worker, e.Start = entry.Index, entry.Worker, entry.Start
-	switch entry.Kind {
-	case run.EntryTurn:
-		e.Kind, e.Calls, e.Review, e.Tools, e.Stop = Answered, entry.Calls, entry.Review, entry.ToolCalls(), entry.Answer.StopReason
-		return e, true, nil
-	case run.EntryIdle:
-		e.Kind, e.Stop = BecameIdle, entry.Answer.StopReason
-		e.Outcome = run.Outcome{Status: run.StatusCompleted, Result: entry.Answer.Content, StopReason: e.Stop}
-		if entry.End != nil {
-			e.Outcome = entry.End.Outcome()
-		}
-		return e, true, nil
-	case run.EntryFinal, run.EntryEnded:
-	}
-	return Event{}, false, nil
-}
-
-// reply tells of a child's end, at the slot of its parent.
-func (e Event) reply(at subjects.Address, body []byte) (Event, bool, error) {
-	o, err := run.DecodeOutcome(body)
-	if err != nil {
-		return Event{}, false, err
-	}
-	agent, err := subjects.ParseAgent(o.Agent)
-	if err != nil {
-		return Event{}, false, err
-	}
-	e.Kind, e.Outcome, e.Worker, e.Turn = ChildEnded, o, o.Worker, 0
-	e.Run = at.Run.Space.Run(agent, at.Run.Tree, at.Run.Path.Child(at.Turn, at.Index))
-	return e, true, nil
-}
-
-// partEvent reads what was told live.
-func (c *Client) partEvent(m bus.Stored) (Event, bool) {
-	at, err := c.conn.Space().Parse(m.Subject)
+// decodeProgress decodes a live event. Ok is false for any other message, and
+// for a report that was published before by another worker.
+func decodeProgress(space subjects.Space, m bus.Stored) (e Event, ok bool) {
+	at, err := space.Parse(m.Subject)
 	if err != nil || at.Kind != subjects.Progress {
 		return Event{}, false
 	}
 	var p run.Progress
-	if json.Unmarshal(m.Body, &p) != nil || p.Again ||
-		!slices.Contains([]EventKind{Asking, Retrying, RateLimited}, EventKind(p.Event)) {
+	if json.Unmarshal(m.Body, &p) != nil || p.Again {
 		return Event{}, false
 	}
+	kind := EventKind(p.Event)
 	return Event{
-		Kind: EventKind(p.Event), Run: at.Run, Time: time.Now(), Worker: p.Worker, Turn: p.Turn,
-		Reason: p.Reason, Attempt: p.Attempt, Attempts: p.Attempts, Next: p.Next,
-	}, true
+		Kind: kind, Run: at.Run, Time: time.Now(), Worker: p.Worker, Turn: p.Turn, Progress: p,
+	}, kind == Asking || kind == Retrying || kind == RateLimited
 }

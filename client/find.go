@@ -155,7 +155,7 @@ func (c *Client) readEnd(ctx context.Context, r subjects.Run) (m bus.Stored, ok 
 	}
 	reply := call.Header.Get(subjects.HeaderReply)
 	if r.Space.CheckReply(reply) != nil {
-		return m, false, nil // the run's worker refuses such a call
+		return m, false, nil //nolint:nilerr // the run's worker refuses such a call
 	}
 	return c.conn.First(ctx, reply)
 }

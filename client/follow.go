@@ -2,75 +2,49 @@ package client
 
 import (
 	"context"
+	"fmt"
 	"time"
 
+	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/subjects"
 )
 
-// gather is how long hints are collected before the next read, so that a wide
-// tree is read in few.
-const gather = 20 * time.Millisecond
+const (
+	// hintDelay collects hints before a read, so that one read covers the
+	// messages of a wide tree.
+	hintDelay = 20 * time.Millisecond
+	// maxLive bounds the live events that wait for the caller. Beyond it
+	// live events are dropped.
+	maxLive = 256
+)
 
-// Follow calls fn for everything that happened to a tree, from its beginning,
-// and for what happens until it is concluded or ctx ends. Stored events come in
-// stream order, each once, but that Concluded is the last; what a message
-// decides on a turn (Held, Approved, Denied) follows what it tells itself.
-// Those told live only come between them, as they arrive, and may be lost. It
-// is the caller's goroutine that calls fn. A message that cannot be read is
-// left out.
+// Follow calls fn for every event of a tree, from its beginning, until the tree
+// has ended or ctx ends. The caller's goroutine calls fn.
+//
+// Events of stored messages come in stream order, each once, with the state of
+// the run at that point of the stream. So it makes no difference when a program
+// begins to follow a tree. TreeEnded is the last. Held, Approved and Denied
+// follow the event that decides. Live events come between them as they arrive,
+// and may be lost; they can be older than the state. A malformed message has no
+// event.
 func (c *Client) Follow(ctx context.Context, tree subjects.Tree, fn func(Event)) error {
-	return c.follow(ctx, tree, fn, func(t *tail) bool { return t.concluded })
+	return c.follow(ctx, tree, fn, func(t *tail) bool { return t.ended })
 }
 
-// WaitEnded calls fn like Follow, until a run and all runs that were called
-// below it have outcomes, or cannot be waited for any longer: their time is
-// over, and nobody serves them. It returns how many these are. A run that is
-// cancelled answers at once and waits for nobody, so those below it may end
-// after it.
-func (c *Client) WaitEnded(
-	ctx context.Context,
-	tree subjects.Tree,
-	top subjects.Path,
-	fn func(Event),
-) (left int, err error) {
-	o := newOpen()
-	err = c.follow(ctx, tree, func(e Event) {
-		o.apply(e)
-		fn(e)
-	}, func(t *tail) bool {
-		if t.concluded { // also by what cannot be read
-			o.end(subjects.Root)
-		}
-		var settled bool
-		left, settled = o.settled(top, time.Now())
-		return settled
-	})
-	return left, err
-}
-
-func (c *Client) follow(ctx context.Context, tree subjects.Tree, fn func(Event), over func(*tail) bool) error {
+func (c *Client) follow(ctx context.Context, tree subjects.Tree, fn func(Event), done func(*tail) bool) error {
 	f, err := c.find(ctx, tree)
 	if err != nil {
 		return err
 	}
-	t := &tail{
-		c:         c,
-		root:      f.root,
-		called:    f.called,
-		seq:       max(f.seq, 1) - 1,
-		hints:     newHints(),
-		parts:     make(chan Event, 256),
-		fn:        fn,
-		decisions: newDecisions(),
-	}
+	t := &tail{c: c, root: f.root, hints: newHints(), live: make(chan Event, maxLive), fn: fn}
 	stop, err := t.watch()
 	if err != nil {
 		return err
 	}
 	defer stop()
 	for {
-		if err := t.read(ctx); err != nil || over(t) {
+		if err := t.read(ctx); err != nil || done(t) {
 			return err
 		}
 		if err := t.wait(ctx); err != nil {
@@ -79,82 +53,27 @@ func (c *Client) follow(ctx context.Context, tree subjects.Tree, fn func(Event),
 	}
 }
 
-// open knows which of a tree's runs have been called and have no outcome.
-type open struct {
-	runs  map[subjects.Path]time.Time // and until when they may take
-	ended map[subjects.Path]bool
-}
-
-func newOpen() *open {
-	return &open{runs: map[subjects.Path]time.Time{}, ended: map[subjects.Path]bool{}}
-}
-
-func (o *open) apply(e Event) {
-	p := e.Run.Path
-	switch e.Kind {
-	case Called:
-		if !o.ended[p] {
-			o.runs[p] = e.Until
-		}
-	case ChildEnded, TreeEnded:
-		o.end(p)
-	case Asking,
-		Retrying,
-		RateLimited,
-		Answered,
-		BecameIdle,
-		MailReceived,
-		TimedOut,
-		Cancelled,
-		Held,
-		Approved,
-		Denied,
-		Interrupted:
-	}
-}
-
-func (o *open) end(p subjects.Path) {
-	o.ended[p] = true
-	delete(o.runs, p)
-}
-
-// overdue is how long after its deadline a run without an outcome is waited
-// for.
-const overdue = 15 * time.Second
-
-// settled reports whether a run has ended, and all that were called below it;
-// left are those whose time is over.
-func (o *open) settled(top subjects.Path, now time.Time) (left int, _ bool) {
-	for p, until := range o.runs {
-		if !top.Covers(p) {
-			continue
-		}
-		if now.Before(until.Add(overdue)) {
-			return 0, false
-		}
-		left++
-	}
-	_, called := o.runs[top]
-	return left, called || o.ended[top]
-}
-
-// tail is a reader's place in a tree. Live messages only say that there is
-// something to read.
+// tail is a follower's place in a tree.
 type tail struct {
-	c      *Client
-	root   subjects.Run
-	called bool
-	// everything up to here was given to fn
-	seq   uint64
+	c    *Client
+	root subjects.Run
+	fn   func(Event)
+
+	// hints says that a message was stored.
 	hints hints
-	parts chan Event
-	fn    func(Event)
+	live  chan Event
 
-	decisions *decisions
-
-	concluded bool // fn was told
+	// called reports whether the root's call was found.
+	called bool
+	// seq is the sequence of the last message read.
+	seq  uint64
+	fold Fold
+	// ended reports whether the root's outcome was read.
+	ended bool
 }
 
+// watch subscribes to the live copies of the tree's messages and to live
+// events.
 func (t *tail) watch() (stop func(), err error) {
 	space := t.root.Space
 	var stops []func()
@@ -165,13 +84,13 @@ func (t *tail) watch() (stop func(), err error) {
 	}
 	for _, w := range []struct {
 		subject string
-		take    func(bus.Stored)
+		handle  func(bus.Stored)
 	}{
 		{space.Live(space.TreeOf(t.root.Tree)), t.hints.add},
 		{space.Live(space.Result(t.root.Agent, t.root.Tree)), t.hints.add},
-		{space.PartsOf(t.root.Tree), t.part},
+		{space.PartsOf(t.root.Tree), t.addLive},
 	} {
-		s, err := t.c.conn.Watch(w.subject, w.take)
+		s, err := t.c.conn.Watch(w.subject, w.handle)
 		if err != nil {
 			stop()
 			return nil, err
@@ -181,89 +100,125 @@ func (t *tail) watch() (stop func(), err error) {
 	return stop, nil
 }
 
-// part hands on what a worker tells; who does not keep up misses some of it.
-func (t *tail) part(m bus.Stored) {
-	if e, ok := t.c.partEvent(m); ok {
+// addLive queues a live event, or drops it if the caller is too slow.
+func (t *tail) addLive(m bus.Stored) {
+	if e, ok := decodeProgress(t.root.Space, m); ok {
 		select {
-		case t.parts <- e:
+		case t.live <- e:
 		default:
 		}
 	}
 }
 
-// read gives fn what is new. The result is looked for first, so that everything
-// stored before it is told before it.
+// read passes the events of new messages to fn. It reads the root's outcome
+// first, so that everything stored before the outcome comes before TreeEnded.
 func (t *tail) read(ctx context.Context) error {
-	var result []bus.Stored
-	if !t.concluded {
-		end, ok, err := t.c.readResult(ctx, t.root)
+	var outcome []bus.Stored
+	if !t.ended {
+		m, ok, err := t.c.readResult(ctx, t.root)
 		if err != nil {
 			return err
 		}
-		if t.concluded = ok; ok {
-			result = append(result, end)
+		if ok {
+			t.ended = true
+			outcome = append(outcome, m)
 		}
 	}
-	ms, err := t.news(ctx)
+	ms, err := t.readNew(ctx)
 	if err != nil {
 		return err
 	}
-	for _, m := range append(ms, result...) {
-		e, ok, err := t.c.event(ctx, m)
-		if err != nil {
-			continue
-		}
-		decided, also := t.decisions.see(ctx, t.c, m, &e)
-		if ok {
-			t.fn(e)
-		}
-		if also {
-			t.fn(decided)
+	for _, m := range append(ms, outcome...) {
+		if err := t.apply(ctx, m); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// news reads what is new of the tree. When it has its result that is all that
-// the stream's leader has: the follower that answers may lag behind the one
-// that had the result.
-func (t *tail) news(ctx context.Context) ([]bus.Stored, error) {
+// apply folds one message and passes its events to fn. It ignores a message
+// that no worker can read either.
+func (t *tail) apply(ctx context.Context, m bus.Stored) error {
+	at, err := t.root.Space.Parse(m.Subject)
+	if err != nil {
+		return nil //nolint:nilerr // not a message of a run
+	}
+	body, err := t.c.runs.Load(ctx, m)
+	if err != nil {
+		return fmt.Errorf("%s: %w", m.Subject, err)
+	}
+	meta := run.Meta{Seq: m.Seq, Time: m.Time}
+	message, err := run.Decode(at, meta, body)
+	if err != nil || message == nil {
+		return nil //nolint:nilerr // malformed: it has no event
+	}
+	for _, e := range t.fold.Apply(at, meta, message) {
+		if e.Kind == Called {
+			e.Deadline, _ = subjects.ParseDeadline(m.Header.Get(subjects.HeaderDeadline))
+		}
+		t.fn(e)
+	}
+	return nil
+}
+
+// readNew reads the new messages of the tree. After the root's outcome it reads
+// everything that the stream's leader has: the server that answers the next
+// read may lag behind the server that had the outcome.
+func (t *tail) readNew(ctx context.Context) (ms []bus.Stored, err error) {
 	tree := t.root.Space.TreeOf(t.root.Tree)
-	var must uint64
-	if t.concluded && t.c.conn.Replicas() > 1 {
-		var err error
-		if must, err = t.c.conn.LastSeq(ctx, tree); err != nil {
+	var minSeq uint64
+	if t.ended && t.c.conn.Replicas() > 1 {
+		if minSeq, err = t.c.conn.LastSeq(ctx, tree); err != nil {
 			return nil, err
 		}
 	}
 	if !t.called {
-		call, ok, err := t.c.conn.First(ctx, t.root.Call())
-		if err != nil || !ok && must == 0 {
+		if ms, err = t.begin(ctx); err != nil || !t.called && minSeq == 0 {
 			return nil, err
 		}
-		t.called, t.seq = true, max(call.Seq, 1)-1
 	}
-	ms, err := t.c.conn.ScanUntil(ctx, tree, t.seq, must)
-	for _, m := range ms {
+	all, err := t.c.conn.ScanUntil(ctx, tree, t.seq, minSeq)
+	for _, m := range all {
 		t.seq = max(t.seq, m.Seq)
 	}
-	return ms, err
+	return append(ms, all...), err
 }
 
-// wait returns when there may be something to read; meanwhile it hands on what
-// is told live.
+// begin places the tail before the root's call, if there is one. It returns a
+// cancel message that was stored before the call. No other message before the
+// call belongs to the tree.
+func (t *tail) begin(ctx context.Context) ([]bus.Stored, error) {
+	call, called, err := t.c.conn.First(ctx, t.root.Call())
+	if err != nil || !called {
+		return nil, err
+	}
+	cancel, cancelled, err := t.c.conn.First(ctx, t.root.Cancel())
+	if err != nil {
+		return nil, err
+	}
+	t.called = true
+	t.seq = call.Seq - 1
+	if cancelled && cancel.Seq < call.Seq {
+		return []bus.Stored{cancel}, nil
+	}
+	return nil, nil
+}
+
+// wait returns when there may be something to read. Meanwhile it passes live
+// events to fn.
 func (t *tail) wait(ctx context.Context) error {
-	silent := time.NewTimer(pollInterval)
-	defer silent.Stop()
+	silence := time.NewTimer(pollInterval)
+	defer silence.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case e := <-t.parts:
+		case e := <-t.live:
+			e.State = t.fold.State(e.Run.Path)
 			t.fn(e)
 		case <-t.hints:
-			return bus.Pause(ctx, gather)
-		case <-silent.C:
+			return bus.Pause(ctx, hintDelay)
+		case <-silence.C:
 			return nil
 		}
 	}

@@ -19,18 +19,22 @@ import (
 // tell is an event in a few words.
 func tell(e client.Event) string {
 	words := []string{e.Run.Path.String(), e.Run.Agent.String(), string(e.Kind)}
-	for _, c := range e.Calls {
+	for _, c := range e.Entry.Calls {
 		if c.Failed() {
 			c.Agent += "!"
 		}
-		words = append(words, c.Agent)
+		if e.Kind == client.Answered || e.Kind == client.Approved {
+			words = append(words, c.Agent)
+		}
 	}
 	switch e.Kind {
 	case client.Asking, client.Retrying, client.RateLimited:
 		words = append(words, strconv.Itoa(e.Turn))
 	case client.ChildEnded, client.TreeEnded:
 		words = append(words, string(e.Outcome.Status))
-	case client.Cancelled, client.Held:
+	case client.Cancelled:
+		words = append(words, e.Cause.Text)
+	case client.Held:
 		words = append(words, e.Reason)
 	case client.Approved, client.Denied:
 		words = append(words, "by "+e.By, e.Reason)
@@ -47,7 +51,7 @@ func stored(t *testing.T, events []client.Event) []string {
 	var out []string
 	last := uint64(0)
 	for _, e := range events {
-		if e.Kind == client.Asking || e.Kind == client.Retrying || e.Kind == client.RateLimited {
+		if e.Live() {
 			continue
 		}
 		if e.Seq <= last && e.Kind != client.TreeEnded {

@@ -141,7 +141,7 @@ func TestMailEvents(t *testing.T) {
 			line := fmt.Sprintf("%s %s %s", e.Run.Path, e.Run.Agent, e.Kind)
 			switch e.Kind { //nolint:exhaustive // the rest is told enough
 			case client.Answered:
-				line += " " + string(e.Calls[0].Op)
+				line += " " + string(e.Entry.Calls[0].Op)
 			case client.BecameIdle:
 				line += fmt.Sprintf(" %d %s%s", e.Turn, e.Outcome.Result, e.Outcome.Error)
 			case client.MailReceived:

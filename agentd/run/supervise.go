@@ -319,3 +319,7 @@ func (s State) cutOff() []Fork {
 // stopWithin is how long an interrupted run waits for the outcomes of those
 // that it has called.
 const stopWithin = 10 * time.Second
+
+// Interrupted reports whether a person has interrupted the run, and no message
+// has made it go on since.
+func (s State) Interrupted() bool { return s.halted > 0 || s.quiet }

@@ -235,7 +235,9 @@ func TestScreen(t *testing.T) {
 	t.Setenv("NO_COLOR", "1")
 	fmt.Fprintln(s, "before")
 	s.Draw() // nothing is known yet
-	s.Apply(parseEvent(t, "0 r lead concluded took=1s"))
+	for _, e := range (&scriptedTree{}).apply(t, "0 r lead concluded took=1s") {
+		s.Apply(e)
+	}
 	s.Draw()
 	fmt.Fprintln(s, "between")
 	s.Leave()

@@ -2,100 +2,105 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// Frame is what a drawing depends on besides the tree itself.
+// Frame is the part of a drawing that does not come from the tree.
 type Frame struct {
-	Now    time.Time
-	Tick   int // of the spinner
-	Width  int // of the terminal, 0: any
-	Height int // the most lines, 0: any
+	Now time.Time
+	// Tick is the position of the spinner.
+	Tick int
+	// Width is the width of the terminal. Zero: unbounded.
+	Width int
+	// Height is the maximum number of lines. Zero: unbounded.
+	Height int
 	Colour bool
 }
 
 // Lines draws the tree, one run a line. A tree that is higher than the frame is
-// drawn without the runs that are done, a tree that still is loses its last
-// lines.
+// drawn without the runs that are done. If it is still too high, it loses its
+// last lines.
 func (t *Tree) Lines(f Frame) []string {
 	if t.root == nil {
 		return nil
 	}
 	d := &drawing{frame: f}
-	d.draw(t.root, "", "")
+	d.draw(t.root, "", "", false)
 	if f.Height > 0 && len(d.lines) > f.Height {
-		d = &drawing{frame: f, fold: true}
-		d.draw(t.root, "", "")
+		d = &drawing{frame: f, hideDone: true}
+		d.draw(t.root, "", "", false)
 	}
 	if n := len(d.lines); f.Height > 0 && n > f.Height {
-		d.lines = append(d.lines[:f.Height-1], d.cut("… "+strconv.Itoa(n-f.Height+1)+" more", "|", "", "", ""))
+		more := d.line("… "+strconv.Itoa(n-f.Height+1)+" more", mark{}, "", "", "")
+		d.lines = append(d.lines[:f.Height-1], more)
 	}
 	return d.lines
 }
 
 type drawing struct {
-	frame Frame
-	fold  bool // leave out what is done
-	lines []string
+	frame    Frame
+	hideDone bool
+	lines    []string
 }
 
-// draw adds a run and all below it. The first prefix is its own line's, the
-// second that of the lines below.
-func (d *drawing) draw(n *node, first, below string) {
-	d.lines = append(d.lines, d.line(n, first))
-	shown, folded := n.below, 0
-	if d.fold {
-		shown = nil
-		for _, b := range n.below {
-			if b.phase == done {
-				folded++
-			} else {
-				shown = append(shown, b)
-			}
-		}
+// draw adds a run and all runs below it. First is the prefix of its own line,
+// next the prefix of the lines below it. Cancelled reports whether a run above
+// it was cancelled.
+func (d *drawing) draw(n *node, first, next string, cancelled bool) {
+	d.lines = append(d.lines, d.run(n, first, cancelled))
+	shown := n.below
+	if d.hideDone {
+		shown = slices.DeleteFunc(slices.Clone(shown), func(b *node) bool { return b.ended != nil && b.ended.mark == markDone })
 	}
+	hidden := len(n.below) - len(shown)
 	for i, b := range shown {
-		if i == len(shown)-1 && folded == 0 {
-			d.draw(b, below+"└─ ", below+"   ")
+		if i == len(shown)-1 && hidden == 0 {
+			d.draw(b, next+"└─ ", next+"   ", cancelled || n.cancelled)
 		} else {
-			d.draw(b, below+"├─ ", below+"│  ")
+			d.draw(b, next+"├─ ", next+"│  ", cancelled || n.cancelled)
 		}
 	}
-	if folded > 0 {
-		d.lines = append(
-			d.lines,
-			d.cut(below+"└─ ", d.mark(&node{phase: done}), strconv.Itoa(folded)+" done", "", ""),
-		)
+	if hidden > 0 {
+		d.lines = append(d.lines, d.line(next+"└─ ", markDone, strconv.Itoa(hidden)+" done", "", ""))
 	}
 }
 
-func (d *drawing) line(n *node, prefix string) string {
-	took := n.took
-	if !n.phase.ended() && !n.began.IsZero() {
-		took = max(0, d.frame.Now.Sub(n.began))
+// run draws the line of one run.
+func (d *drawing) run(n *node, prefix string, cancelled bool) string {
+	mark, status := n.status(d.frame.Now, cancelled)
+	name := Printable(n.agent)
+	switch {
+	case name == "" && n.refusal == "":
+		name = "?"
+	case n.fork: // a person needs its path to write to it
+		name += " " + n.path.String()
 	}
 	var tail []string
-	if took > 0 {
+	if took := n.duration(d.frame.Now); took > 0 {
 		tail = append(tail, seconds(took))
 	}
 	if n.worker != "" {
 		tail = append(tail, n.worker)
 	}
-	name := Printable(n.agent)
-	switch {
-	case name == "" && n.phase == failed: // no run: its status says what
-	case name == "":
-		name = "?"
-	case n.fork: // whoever writes to it needs its path
-		name += " " + n.path.String()
-	}
-	return d.cut(prefix, d.mark(n), name, Printable(n.status(d.frame.Now)), strings.Join(tail, " "))
+	return d.line(prefix, mark, name, Printable(status), strings.Join(tail, " "))
 }
 
-// cut joins the parts of a line and cuts it to the width of the frame.
-func (d *drawing) cut(prefix, mark, name, status, tail string) string {
+// duration returns the time that a run has taken so far.
+func (n *node) duration(now time.Time) time.Duration {
+	switch {
+	case n.ended != nil:
+		return n.ended.took
+	case n.state.CalledAt.IsZero():
+		return 0
+	}
+	return now.Sub(n.state.CalledAt)
+}
+
+// line joins the parts of a line and cuts it to the width of the frame.
+func (d *drawing) line(prefix string, m mark, name, status, tail string) string {
 	room := d.frame.Width
 	if room <= 0 {
 		room = 1 << 20
@@ -106,9 +111,11 @@ func (d *drawing) cut(prefix, mark, name, status, tail string) string {
 		room -= cells(text)
 		b.WriteString(d.paint(style, text))
 	}
+	if m == markAsking {
+		m.sign = string(spinner[d.frame.Tick%len(spinner)])
+	}
 	add(dim, prefix)
-	style, sign, _ := strings.Cut(mark, "|")
-	add(style, sign)
+	add(m.style, m.sign)
 	if name != "" {
 		add("", " "+name)
 	}
@@ -120,6 +127,8 @@ func (d *drawing) cut(prefix, mark, name, status, tail string) string {
 	}
 	return b.String()
 }
+
+var spinner = []rune("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏")
 
 // fit cuts a text to a number of cells.
 func fit(text string, room int) string {
@@ -139,7 +148,7 @@ func fit(text string, room int) string {
 	return b.String() + "…"
 }
 
-// cells is how many columns of a terminal a text takes.
+// cells returns the number of terminal columns of a text.
 func cells(text string) int {
 	n := 0
 	for _, r := range text {
@@ -148,16 +157,15 @@ func cells(text string) int {
 	return n
 }
 
-// width is 2 for what a terminal draws over two columns. A guess is enough: a
-// line that is too long only spoils the drawing.
+// width returns the number of terminal columns of a character, 1 or 2. The
+// ranges are approximate: a line that is too long only spoils the drawing.
 func width(r rune) int {
 	switch {
 	case r >= 0x1100 && r <= 0x115f,
 		r >= 0x2e80 && r <= 0xa4cf,
 		r >= 0xac00 && r <= 0xd7a3,
 		r >= 0xf900 && r <= 0xfaff,
-		r >= 0xfe30 &&
-			r <= 0xfe6f,
+		r >= 0xfe30 && r <= 0xfe6f,
 		r >= 0xff00 && r <= 0xff60,
 		r >= 0x1f300 && r <= 0x1faff,
 		r >= 0x20000 && r <= 0x3fffd:
@@ -166,7 +174,7 @@ func width(r rune) int {
 	return 1
 }
 
-// The styles, as the terminal's own numbers.
+// The styles are ANSI SGR codes.
 const (
 	dim    = "2"
 	red    = "31"
@@ -180,34 +188,6 @@ func (d *drawing) paint(style, text string) string {
 		return text
 	}
 	return "\x1b[" + style + "m" + text + "\x1b[0m"
-}
-
-// mark is a style and a sign, with a bar between.
-func (d *drawing) mark(n *node) string {
-	switch n.phase {
-	case queued:
-		return dim + "|·"
-	case asking:
-		spinner := []rune("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏")
-		return cyan + "|" + string(spinner[d.frame.Tick%len(spinner)])
-	case retrying, barred:
-		return yellow + "|↻"
-	case waiting, reviewed:
-		return dim + "|○"
-	case held:
-		return yellow + "|?"
-	case resting:
-		return dim + "|◌"
-	case ending:
-		return yellow + "|!"
-	case done:
-		return green + "|✓"
-	case failed:
-		return red + "|✗"
-	case cut:
-		return yellow + "|⊘"
-	}
-	return "|"
 }
 
 func seconds(d time.Duration) string {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -13,31 +14,36 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// TestTree folds events and draws what is known then. In the scripts
+// TestTree folds messages and draws the tree after them. In the scripts
 //
 //	tell
 //	SECONDS PATH AGENT KIND [turn=N] [calls=a,b!,c] [review=AGENT] [status=S] [kind=K] [reason=R] [took=D] [worker=W] [attempt=N] [next=D] [fork] [from=PATH] [by=NAME] [tools=a,b] [text=…]
 //
-// (tools are those that the run was started with; a call is an agent's name,
-// with ! if it is refused, or :fork, :check_mail, :wait, :wait@PATH+PATH,
-// :send@PATH, :kill@PATH) prints each event as --progress plain does, and "draw
-// [now=SECONDS] [width=N] [height=N] [colour]" the tree. go test -rewrite
-// writes what is drawn into the scripts.
+// each line is a message. Tools are the tools that the run was started with. A
+// call is an agent's name, with ! if the call is refused, or :fork,
+// :check_mail, :wait, :wait@PATH+PATH, :send@PATH, :kill@PATH. The text of a
+// supervisor's reply is its verdict. The output holds each event of the
+// messages as --progress plain prints it.
+//
+// "draw [now=SECONDS] [width=N] [height=N] [colour]" draws the tree. go test
+// -rewrite writes the output into the scripts.
 func TestTree(t *testing.T) {
 	datadriven.Walk(t, "testdata/tree", func(t *testing.T, path string) {
 		t.Helper()
 		tree := &Tree{}
+		s := &scriptedTree{}
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			t.Helper()
 			switch d.Cmd {
 			case "tell":
 				var out strings.Builder
 				for line := range strings.Lines(d.Input) {
-					e := parseEvent(t, line)
-					tree.Apply(e)
-					// without the local time
-					_, text, _ := strings.Cut(Line(e), " ")
-					out.WriteString(text + "\n")
+					for _, e := range s.apply(t, line) {
+						tree.Apply(e)
+						// without the local time
+						_, text, _ := strings.Cut(Line(e), " ")
+						out.WriteString(text + "\n")
+					}
 				}
 				return out.String()
 			case "draw":
@@ -51,13 +57,117 @@ func TestTree(t *testing.T) {
 				f.Now = time.Unix(int64(now), 0)
 				return strings.ReplaceAll(strings.Join(tree.Lines(f), "\n")+"\n", "\x1b", "ESC")
 			}
-			t.Fatalf("what is %s?", d.Cmd)
+			t.Fatalf("unknown command %s", d.Cmd)
 			return ""
 		})
 	})
 }
 
-func parseEvent(t *testing.T, line string) client.Event {
+// scriptedTree makes events of the lines of a script.
+type scriptedTree struct {
+	fold client.Fold
+	seq  uint64
+	// asked holds the last sequence before each run's model was asked.
+	asked  map[subjects.Path]uint64
+	agents map[subjects.Path]subjects.Agent
+}
+
+// message is one line of a script.
+type message struct {
+	at       subjects.Address
+	kind     string
+	text     string
+	time     time.Time
+	input    run.Input
+	entry    run.Entry
+	outcome  run.Outcome
+	mail     run.Mail
+	by       string
+	progress run.Progress
+}
+
+// apply folds the message of a line.
+func (s *scriptedTree) apply(t *testing.T, line string) []client.Event {
+	t.Helper()
+	m := parseMessage(t, line)
+	path := m.at.Run.Path
+	if s.asked == nil {
+		s.asked = map[subjects.Path]uint64{}
+		s.agents = map[subjects.Path]subjects.Agent{}
+	}
+	if kind := client.EventKind(m.kind); kind == client.Asking || kind == client.Retrying || kind == client.RateLimited {
+		s.asked[path] = s.seq
+		return []client.Event{{
+			Kind: kind, Run: m.at.Run, Time: m.time, Worker: m.progress.Worker, Turn: m.progress.Turn,
+			State: s.fold.State(path), Progress: m.progress,
+		}}
+	}
+	s.seq++
+	meta := run.Meta{Seq: s.seq, Time: m.time}
+	m.entry.Trigger, m.entry.Seen = s.seq-1, s.seq-1
+	if asked, ok := s.asked[path]; ok {
+		m.entry.Seen = asked
+	}
+	m.mail.Seen = s.seq
+	message := m.event(t, meta)
+	switch m.at.Kind { //nolint:exhaustive // the rest is for the fold alone
+	case subjects.Call:
+		s.agents[path] = m.at.Run.Agent
+	case subjects.Log:
+		delete(s.asked, path)
+	case subjects.Reply:
+		m.at.Run.Agent = s.agents[m.at.Run.Path]
+	}
+	return s.fold.Apply(m.at, meta, message)
+}
+
+// event returns the decoded message and completes its address.
+func (m *message) event(t *testing.T, meta run.Meta) run.Event {
+	t.Helper()
+	switch m.kind {
+	case "called":
+		m.at.Kind = subjects.Call
+		return run.Called{Meta: meta, Input: m.input}
+	case "answered":
+		m.at.Kind = subjects.Log
+		return m.entry.Event(meta)
+	case "idle":
+		m.at.Kind = subjects.Log
+		m.entry.Kind = run.EntryIdle
+		m.entry.Answer = &provider.Response{Content: m.text, StopReason: "end_turn"}
+		if m.outcome.Status == run.StatusFailed {
+			m.entry.End = new(m.outcome.End())
+		}
+		return m.entry.Event(meta)
+	case "replied":
+		m.at.Kind = subjects.Reply
+		above, turn, index, _ := m.at.Run.Path.Parent()
+		m.at.Run.Path, m.at.Turn, m.at.Index = above, turn, index
+		return run.Replied{Meta: meta, Turn: turn, Index: index, Outcome: m.outcome}
+	case "concluded":
+		m.at.Kind = subjects.Result
+		return run.OutcomeStored{Meta: meta, Outcome: m.outcome}
+	case "mail":
+		m.at.Kind = subjects.Mail
+		return run.Mailed{Meta: meta, Mail: m.mail}
+	case "timed_out":
+		m.at.Kind = subjects.Timer
+		return run.TimedOut{Meta: meta, Turn: m.entry.Index}
+	case "approved", "denied":
+		m.at.Kind = subjects.Approve
+		return run.Approved{Meta: meta, Approval: run.Approval{Approve: m.kind == "approved", By: m.by, Reason: m.text}}
+	case "interrupted":
+		m.at.Kind = subjects.Interrupt
+		return run.Interrupted{Meta: meta}
+	case "cancelled":
+		m.at.Kind = subjects.Cancel
+		return run.Cancelled{Meta: meta, End: run.End{Kind: run.KindCancelled, Reason: m.outcome.Reason, Text: m.text}}
+	}
+	t.Fatalf("unknown kind %s", m.kind)
+	return nil
+}
+
+func parseMessage(t *testing.T, line string) *message {
 	t.Helper()
 	line, text, _ := strings.Cut(strings.TrimSpace(line), " text=")
 	words := strings.Fields(line)
@@ -73,63 +183,94 @@ func parseEvent(t *testing.T, line string) client.Event {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := client.Event{
-		Kind: client.EventKind(strings.ReplaceAll(words[3], "_", " ")), Time: time.Unix(0, 0).Add(at), Reason: text,
-		Run:     subjects.Space{}.Run(agent, client.TreeID("tree"), path),
-		Outcome: run.Outcome{Status: run.StatusCompleted, Error: text},
+	m := &message{
+		at:      subjects.Address{Run: subjects.Space{}.Run(agent, client.TreeID("tree"), path)},
+		kind:    words[3],
+		text:    text,
+		time:    time.Unix(0, 0).Add(at),
+		input:   run.Input{Task: text},
+		entry:   run.Entry{Kind: run.EntryTurn, Answer: &provider.Response{StopReason: "tool_use"}, Timeout: 5 * time.Second},
+		outcome: run.Outcome{Status: run.StatusCompleted, Agent: agent.String(), StopReason: "end_turn"},
+		mail:    run.Mail{Text: text},
 	}
+	m.progress = run.Progress{Event: m.kind, Reason: text}
 	for _, word := range words[4:] {
 		name, value, _ := strings.Cut(word, "=")
-		switch name {
-		case "turn":
-			e.Turn = int(value[0] - '0')
-			e.Outcome.Turns = e.Turn
-		case "calls":
-			for call := range strings.SplitSeq(value, ",") {
-				e.Calls = append(e.Calls, parseCall(call, text, path.Child(e.Turn, len(e.Calls))))
-			}
-		case "fork":
-			e.Input.Forked = &run.Forked{Inherit: text == ""}
-		case "review":
-			e.Review = &run.Call{Op: run.OpReview, Agent: value}
-		case "by":
-			e.By = value
-		case "tools":
-			e.Start = &run.Start{}
-			for name := range strings.SplitSeq(value, ",") {
-				e.Start.Tools = append(e.Start.Tools, provider.Tool{Name: name})
-			}
-		case "from":
-			e.Mail.From = strings.TrimSuffix(value, "!")
-			e.Mail.Idle = value != e.Mail.From
-			e.Mail.Text = text
-		case "status":
-			e.Outcome.Status = run.Status(value)
-		case "kind":
-			e.Outcome.Kind = run.Kind(value)
-		case "reason":
-			e.Outcome.Reason = run.Reason(value)
-		case "took":
-			took, err := time.ParseDuration(value)
-			if err != nil {
-				t.Fatal(err)
-			}
-			e.Outcome.DurationMS = took.Milliseconds()
-		case "worker":
-			e.Worker = value
-		case "attempt":
-			e.Attempt, e.Attempts = int(value[0]-'0'), 3
-		case "next":
-			in, err := time.ParseDuration(value)
-			if err != nil {
-				t.Fatal(err)
-			}
-			e.Next = e.Time.Add(in)
-		default:
-			t.Fatalf("what is %s?", word)
+		m.set(t, name, value)
+	}
+	if m.outcome.Status == run.StatusCompleted {
+		m.outcome.Result = text
+	} else {
+		m.outcome.Error = text
+	}
+	if m.entry.Index == 1 && m.entry.Start == nil {
+		m.entry.Start = &run.Start{}
+	}
+	if m.entry.Start != nil {
+		m.entry.Start.Supervision = run.Supervision{
+			Mode: run.Human, Agent: "watcher", Timeout: 5 * time.Second, OnTimeout: true,
 		}
 	}
-	return e
+	return m
+}
+
+// set sets one property of a message.
+func (m *message) set(t *testing.T, name, value string) {
+	t.Helper()
+	switch name {
+	case "turn":
+		turn := int(value[0] - '0')
+		m.entry.Index, m.progress.Turn, m.outcome.Turns = turn, turn, turn
+	case "calls":
+		for call := range strings.SplitSeq(value, ",") {
+			child := m.at.Run.Path.Child(m.entry.Index, len(m.entry.Calls))
+			m.entry.Calls = append(m.entry.Calls, parseCall(call, m.text, child))
+		}
+	case "fork":
+		m.input.Forked = &run.Forked{Inherit: m.text == ""}
+	case "review":
+		agent := strings.TrimSuffix(value, "!")
+		m.entry.Review = &run.Call{Op: run.OpReview, Agent: agent}
+		if agent != value {
+			m.entry.Review.Error = m.text
+		}
+	case "by":
+		m.by = value
+	case "tools":
+		m.entry.Start = &run.Start{}
+		for tool := range strings.SplitSeq(value, ",") {
+			m.entry.Start.Tools = append(m.entry.Start.Tools, provider.Tool{Name: tool})
+		}
+	case "from":
+		m.mail.From = strings.TrimSuffix(value, "!")
+		m.mail.Idle = value != m.mail.From
+		m.mail.Key = m.mail.From + "-idle1"
+	case "status":
+		m.outcome.Status = run.Status(value)
+	case "kind":
+		m.outcome.Kind = run.Kind(value)
+	case "reason":
+		m.outcome.Reason = run.Reason(value)
+	case "took":
+		m.outcome.DurationMS = parseDuration(t, value).Milliseconds()
+	case "worker":
+		m.entry.Worker, m.progress.Worker, m.outcome.Worker = value, value, value
+	case "attempt":
+		m.progress.Attempt, m.progress.Attempts = int(value[0]-'0'), 3
+	case "next":
+		m.progress.Next = m.time.Add(parseDuration(t, value))
+	default:
+		t.Fatalf("unknown property %s", name)
+	}
+}
+
+func parseDuration(t *testing.T, text string) time.Duration {
+	t.Helper()
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
 }
 
 func parseCall(text, why string, child subjects.Path) run.Call {
@@ -152,64 +293,45 @@ func parseCall(text, why string, child subjects.Path) run.Call {
 	return c
 }
 
-// TestTreeTakesAnything: events in any order, for runs in any order, never
+// TestTreeDrawsAnything: events in any order, for runs in any order, never
 // break a drawing.
-func TestTreeTakesAnything(t *testing.T) {
+func TestTreeDrawsAnything(t *testing.T) {
+	calls := "b!,b,:fork,:wait@r-1-0+r,:wait,:kill@r-1-0,:check_mail"
 	paths := []string{"r-3-1-2-0", "r-1-0", "r", "r-2-11", "r-2-9", "r-1-0-1-0"}
-	kinds := []client.EventKind{
-		client.ChildEnded,
-		client.Asking,
-		client.Retrying,
-		client.RateLimited,
-		client.TimedOut,
-		client.Cancelled,
-		client.Answered,
-		client.Called,
-		client.TreeEnded,
-		client.BecameIdle,
-		client.MailReceived,
-		client.Held,
-		client.Approved,
-		client.Denied,
-		client.Interrupted,
-		"new",
-	}
-	calls := []run.Call{
-		{},
-		{},
-		{Op: run.OpFork},
-		{Op: run.OpWait, From: paths},
-		{Op: run.OpWait},
-		{Op: run.OpKill, To: "r-1-0"},
-		{Op: run.OpMail},
+	kinds := []string{
+		"asking", "retrying", "waiting", "timed_out", "cancelled", "answered", "called", "idle",
+		"mail", "approved", "denied", "interrupted", "answered review=watcher", "replied", "concluded",
 	}
 	for first := range kinds {
 		tree := &Tree{}
+		s := &scriptedTree{}
 		for i := range len(kinds) * len(paths) {
-			path, err := subjects.ParsePath(paths[i%len(paths)])
-			if err != nil {
-				t.Fatal(err)
+			kind, path := kinds[(first+i)%len(kinds)], paths[i%len(paths)]
+			if kind == "replied" && path == "r" || kind == "concluded" && path != "r" {
+				continue
 			}
-			tree.Apply(
-				client.Event{
-					Kind:  kinds[(first+i)%len(kinds)],
-					Run:   subjects.Run{Path: path},
-					Turn:  i % 4,
-					Calls: calls[:i%len(calls)],
-					Mail:  run.Mail{From: paths[i%5]},
-				},
-			)
+			words := strings.Split(calls, ",")[:1+i%6]
+			line := fmt.Sprintf("%d %s a %s turn=%d calls=%s from=%s", i, path, kind, 1+i%3, strings.Join(words, ","), paths[i%5])
+			for _, e := range s.apply(t, line) {
+				tree.Apply(e)
+			}
 			for width := range 50 {
-				lines := tree.Lines(Frame{Width: width, Height: i % 5})
-				for _, l := range lines {
-					if width > 0 && cells(l) > width {
-						t.Fatalf("%q is wider than %d", l, width)
-					}
-				}
-				if h := i % 5; h > 0 && len(lines) > h {
-					t.Fatalf("%d lines, want %d at most", len(lines), h)
-				}
+				checkFrame(t, tree, Frame{Width: width, Height: i % 5})
 			}
 		}
+	}
+}
+
+// checkFrame draws a tree and checks that the drawing fits into the frame.
+func checkFrame(t *testing.T, tree *Tree, f Frame) {
+	t.Helper()
+	lines := tree.Lines(f)
+	for _, l := range lines {
+		if f.Width > 0 && cells(l) > f.Width {
+			t.Fatalf("%q is wider than %d", l, f.Width)
+		}
+	}
+	if f.Height > 0 && len(lines) > f.Height {
+		t.Fatalf("%d lines, want %d at most", len(lines), f.Height)
 	}
 }
