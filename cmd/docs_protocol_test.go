@@ -34,7 +34,7 @@ var bodies = map[string]any{
 // table.
 var tables = map[string]string{
 	"Outcome": "outcome", "Call": "call", "Log entry": "entry", "Mail": "mail", "Approval": "approval",
-	"Cancellation": "end", "Tally": "tally", "Progress": "progress", "Card": "card",
+	"Cancel message": "end", "Tally": "tally", "Progress": "progress", "Card": "card",
 }
 
 // TestProtocolPage: each body of docs/protocol.md is decoded without a field
