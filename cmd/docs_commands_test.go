@@ -1,6 +1,7 @@
 package cmd_test
 
 import (
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -228,92 +229,109 @@ func withoutBus(args []string) []string {
 }
 
 var (
-	flagOfHelp = regexp.MustCompile(`(?m)^ +(?:-\w, )?--([\w-]+)`)
+	flagOfHelp = regexp.MustCompile(`(?m)^ +(?:-\w, )?--([\w-]+)(?:.*\(default "?([^")]*)"?\))?`)
+	flagOfPage = regexp.MustCompile("`--([\\w-]+)`")
 	subcommand = regexp.MustCompile(`(?m)^  ([\w-]+) +\S`)
+	ruleOfHelp = regexp.MustCompile(`(?m)^  ([a-z-]+) {2,}\S`)
 )
 
-// checkCLIPage holds docs/cli.md to the programs: it has every command, with
-// every flag, and no other. The flags that several commands share have sections
-// of their own.
+// checkCLIPage holds docs/cli.md to the programs: it has every command with
+// every flag and its default, and no other flag. The flags that several
+// commands share have sections of their own. The rules of axe verify are held
+// to docs/operations.md.
 func checkCLIPage(t *testing.T, bin string) {
 	t.Helper()
 	p := readPage(t, "docs/cli.md")
 	sections, shared := flagSections(p)
 	for _, program := range []string{"axe", "agentd", "axe-submit"} {
-		visit(t, bin, []string{program}, func(command []string, flags []string) {
+		visit(t, bin, []string{program}, func(command []string, flags map[string]string) {
 			name := strings.Join(command, " ")
-			section := sections[name]
-			for section == nil && len(command) > 1 {
-				command = command[:len(command)-1]
-				section = sections[strings.Join(command, " ")]
-			}
-			if !strings.Contains(p.text, name) || section == nil {
+			if !strings.Contains(p.text, name) {
 				t.Errorf("docs/cli.md does not have %s", name)
 			}
-			for _, f := range flags {
-				if !slices.Contains(section, f) && !slices.Contains(shared, f) {
-					t.Errorf("docs/cli.md: %s has no flag --%s", name, f)
-				}
+			for len(command) > 1 && sections[strings.Join(command, " ")] == nil {
+				command = command[:len(command)-1]
 			}
-			for _, f := range section {
-				if sections[name] != nil && !slices.Contains(flagsBelow(t, bin, strings.Fields(name)), f) {
-					t.Errorf("docs/cli.md: %s has the flag --%s, which does not exist", name, f)
+			section := sections[strings.Join(command, " ")]
+			for flag, byDefault := range flags {
+				said, own := section[flag]
+				if _, common := shared[flag]; !own && !common {
+					t.Errorf("docs/cli.md: %s has no flag --%s", name, flag)
+				}
+				literal := strings.Trim(said, "`")
+				if len(said) == len(literal)+2 && byDefault != "" && literal[0] != '$' && literal != strings.TrimSuffix(byDefault, "0m0s") {
+					t.Errorf("docs/cli.md: the default of %s --%s is %s, not %s", name, flag, byDefault, said)
 				}
 			}
 		})
 	}
+	for name, section := range sections {
+		program, _, _ := strings.Cut(name, " ")
+		if program != "axe" && program != "agentd" && program != "axe-submit" {
+			continue
+		}
+		flags := map[string]string{}
+		visit(t, bin, strings.Fields(name), func(_ []string, more map[string]string) { maps.Copy(flags, more) })
+		for flag := range section {
+			if _, ok := flags[flag]; !ok {
+				t.Errorf("docs/cli.md: %s has the flag --%s, which does not exist", name, flag)
+			}
+		}
+	}
+	help := output(t, bin, "axe", "verify", "--help")
+	_, rules, _ := strings.Cut(help, "rules:\n\n")
+	rules, _, _ = strings.Cut(rules, "\n\n")
+	var want, got []string
+	for _, m := range ruleOfHelp.FindAllStringSubmatch(rules, -1) {
+		want = append(want, m[1])
+	}
+	for _, row := range readPage(t, "docs/operations.md").rows("| rule | meaning |") {
+		got = append(got, row[0])
+	}
+	if len(want) == 0 || !slices.Equal(want, got) {
+		t.Errorf("docs/operations.md has the rules %v, and axe verify has %v", got, want)
+	}
 }
 
-// flagSections returns the flags in the tables of the sections of the page,
-// by the commands that the headings name, and those of the shared ones.
-func flagSections(p page) (sections map[string][]string, shared []string) {
-	sections = map[string][]string{}
+// flagSections returns the flags in the tables of the sections of the page, with
+// their defaults, by the commands that the headings name, and those of the
+// shared sections.
+func flagSections(p page) (sections map[string]map[string]string, shared map[string]string) {
+	sections, shared = map[string]map[string]string{}, map[string]string{"help": "", "version": ""}
 	name, inShared := "", false
 	_, prose := p.blocks()
 	for _, line := range prose {
 		if m := heading.FindStringSubmatch(line); m != nil {
 			name = m[1]
 			inShared = inShared || name == "Shared flags"
-			sections[name] = []string{}
+			sections[name] = map[string]string{}
 		}
-		if cell, ok := strings.CutPrefix(line, "| `-"); ok {
-			cell, _, _ = strings.Cut("`-"+cell, " |")
-			for _, m := range regexp.MustCompile("`--([\\w-]+)`").FindAllStringSubmatch(cell, -1) {
-				sections[name] = append(sections[name], m[1])
-				if inShared {
-					shared = append(shared, m[1])
-				}
+		if !strings.HasPrefix(line, "| `-") {
+			continue
+		}
+		cells := strings.Split(line, " | ")
+		for _, m := range flagOfPage.FindAllStringSubmatch(cells[0], -1) {
+			sections[name][m[1]] = cells[1]
+			if inShared {
+				shared[m[1]] = cells[1]
 			}
 		}
 	}
-	return sections, append(shared, "help", "version")
+	return sections, shared
 }
 
-// flagsBelow returns the flags of a command and of all below it.
-func flagsBelow(t *testing.T, bin string, command []string) []string {
+// visit calls fn for a command and all below it, with its flags and their
+// defaults.
+func visit(t *testing.T, bin string, command []string, fn func(command []string, flags map[string]string)) {
 	t.Helper()
-	var all []string
-	visit(t, bin, command, func(_, flags []string) { all = append(all, flags...) })
-	return all
-}
-
-// visit calls fn for a command and all below it, with the names of its flags.
-func visit(t *testing.T, bin string, command []string, fn func(command, flags []string)) {
-	t.Helper()
-	out, err := exec.CommandContext(
-		t.Context(),
-		filepath.Join(bin, command[0]),
-		append(slices.Clone(command[1:]), "--help")...).Output()
-	if err != nil {
-		t.Fatalf("%v: %v", command, err)
-	}
-	_, all, _ := strings.Cut(string(out), "Flags:\n")
-	var flags []string
+	help := output(t, bin, append(slices.Clone(command), "--help")...)
+	_, all, _ := strings.Cut(help, "Flags:\n")
+	flags := map[string]string{}
 	for _, m := range flagOfHelp.FindAllStringSubmatch(all, -1) {
-		flags = append(flags, m[1])
+		flags[m[1]] = m[2]
 	}
 	fn(command, flags)
-	if _, list, ok := strings.Cut(string(out), "Available Commands:\n"); ok {
+	if _, list, ok := strings.Cut(help, "Available Commands:\n"); ok {
 		list, _, _ = strings.Cut(list, "\n\n")
 		for _, m := range subcommand.FindAllStringSubmatch(list, -1) {
 			if m[1] != "help" && m[1] != "completion" {
@@ -321,4 +339,14 @@ func visit(t *testing.T, bin string, command []string, fn func(command, flags []
 			}
 		}
 	}
+}
+
+// output runs a program and returns its standard output.
+func output(t *testing.T, bin string, command ...string) string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), filepath.Join(bin, command[0]), command[1:]...).Output()
+	if err != nil {
+		t.Fatalf("%v: %v", command, err)
+	}
+	return string(out)
 }
