@@ -13,11 +13,11 @@ import (
 
 const module = "github.com/axebus/axe"
 
-// may maps a package to everything it may import besides the standard library.
-// An entry is one package; with /... it is that package and all below it. An
-// arrow that is not here does not exist. Tests may import what they like.
-// Every package may import internal/text besides.
-var may = map[string][]string{
+// allowedImports maps a package to everything that it may import besides the
+// standard library. An entry is one package; with /... it is that package and
+// all packages below it. An arrow that is not here does not exist. Tests may
+// import anything. Every package may import internal/text.
+var allowedImports = map[string][]string{
 	"internal/text":  {},
 	"internal/pause": {},
 
@@ -56,7 +56,8 @@ var may = map[string][]string{
 	"agentd/budget":    {"subjects", "bus"},
 	"client":           {"bus", "subjects", "agentd/run", "internal/history", "internal/pause", "provider"},
 	"agentd": {
-		"agentd/run", "agentd/tool", "agentd/prompt", "agentd/memory", "agentd/ratelimit", "agentd/budget", "bus", "configs", "provider", "provider/catalog",
+		"agentd/run", "agentd/tool", "agentd/prompt", "agentd/memory", "agentd/ratelimit", "agentd/budget", "bus",
+		"configs", "provider", "provider/catalog",
 		"internal/history", "internal/pause", "subjects", "golang.org/x/sync/...",
 	},
 
@@ -75,20 +76,20 @@ var may = map[string][]string{
 		"golang.org/x/sync/...",
 	},
 
-	"cmd/internal/cli": below("golang.org/x/term", "github.com/lmittmann/tint", "github.com/spf13/cobra"),
-	"cmd/agentd": below(
+	"cmd/internal/cli": withBelow("golang.org/x/term", "github.com/lmittmann/tint", "github.com/spf13/cobra"),
+	"cmd/agentd": withBelow(
 		"cmd/internal/cli",
 		"golang.org/x/term",
 		"github.com/lmittmann/tint",
 		"github.com/spf13/cobra",
 	),
-	"cmd/axe-submit": below(
+	"cmd/axe-submit": withBelow(
 		"cmd/internal/cli",
 		"golang.org/x/term",
 		"github.com/lmittmann/tint",
 		"github.com/spf13/cobra",
 	),
-	"cmd/axe": below(
+	"cmd/axe": withBelow(
 		"cmd/internal/cli",
 		"cmd/internal/bench",
 		"golang.org/x/term",
@@ -97,8 +98,8 @@ var may = map[string][]string{
 	),
 }
 
-// below is everything of ours below cmd, and more.
-func below(more ...string) []string {
+// withBelow returns the packages below cmd, and more.
+func withBelow(more ...string) []string {
 	return append(more, "agentd/...", "client", "bus", "configs/...", "provider/...", "subjects", "internal/pause")
 }
 
@@ -153,13 +154,14 @@ func allowed(name, imp string) bool {
 		return true // standard library
 	}
 	imp = strings.TrimPrefix(imp, module+"/")
-	return imp == "internal/text" || slices.ContainsFunc(may[name], func(entry string) bool { return matches(entry, imp) })
+	return imp == "internal/text" ||
+		slices.ContainsFunc(allowedImports[name], func(entry string) bool { return matches(entry, imp) })
 }
 
 func TestArrows(t *testing.T) {
 	all := packages(t)
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		if _, ok := may[name]; !ok {
+		if _, ok := allowedImports[name]; !ok {
 			t.Errorf("%s has no row in the table of arrows", name)
 			continue
 		}

@@ -63,7 +63,8 @@ func TestProtocolPage(t *testing.T) {
 	}
 	for _, h := range []string{
 		subjects.HeaderTree, subjects.HeaderPath, subjects.HeaderParent, subjects.HeaderDepth, subjects.HeaderMaxDepth,
-		subjects.HeaderDeadline, subjects.HeaderReply, subjects.HeaderLimits, subjects.HeaderSchema, subjects.HeaderTraceparent,
+		subjects.HeaderDeadline, subjects.HeaderReply, subjects.HeaderLimits, subjects.HeaderSchema,
+		subjects.HeaderTraceparent,
 	} {
 		if !strings.Contains(p.text, "`"+h+"`") {
 			t.Errorf("the page does not name the header %s", h)

@@ -196,8 +196,8 @@ func checkGoTest(t *testing.T, p page, command string, tests map[string][]string
 
 var testFunc = regexp.MustCompile(`(?m)^func ((?:Test|Benchmark|Fuzz)\w+)\(`)
 
-// sources returns the files and directories of the repository, and the tests
-// of each directory.
+// sources returns the files and directories of the repository, and the tests of
+// each directory.
 func sources(t *testing.T) (files map[string]bool, tests map[string][]string) {
 	t.Helper()
 	files, tests = map[string]bool{}, map[string][]string{}

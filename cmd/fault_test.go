@@ -13,21 +13,21 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
-// fault is a mistake that is planted in the code to see that the tests find it.
-// A file in testdata/faults holds one:
+// fault is a mistake that is planted in the code. A test has to find it. A file
+// in testdata/faults holds one fault:
 //
-//	What goes wrong, and which rule of the design that breaks.
+//	The mistake, and the rule of the design that it breaks.
 //
-//	find ./package TestName flag…     this test fails then; there may be several such lines
+//	find ./package TestName flag…     a test that then fails; there may be several such lines
 //	-- file.go --
-//	-text of the file, of which it has this one
-//	+what stands in its place
+//	-text that occurs once in the file
+//	+text that replaces it
 //
 // A line with neither sign ends an edit, so that a file may have several.
 type fault struct {
 	name  string
 	finds []find
-	// by file, from the root of the module
+	// edits holds the edits by file, relative to the root of the module.
 	edits map[string][]edit
 }
 
@@ -44,7 +44,7 @@ func (f find) String() string {
 // edit replaces a text that occurs once.
 type edit struct{ was, is string }
 
-// faults reads all of them.
+// faults reads all faults.
 func faults(t *testing.T) []fault {
 	t.Helper()
 	files, err := filepath.Glob("testdata/faults/*.txtar")
@@ -74,7 +74,7 @@ func faults(t *testing.T) []fault {
 	return all
 }
 
-// edits reads what is to be changed in a file.
+// edits reads the edits of a file.
 func edits(text string) []edit {
 	var all []edit
 	var was, is []string
@@ -92,8 +92,7 @@ func edits(text string) []edit {
 	return all
 }
 
-// plant returns the files that a fault changes, by their path, as they are with
-// it.
+// plant returns the changed files of a fault by path.
 func (f fault) plant() (map[string][]byte, error) {
 	out := map[string][]byte{}
 	for name, edits := range f.edits {
@@ -117,8 +116,8 @@ func (f fault) plant() (map[string][]byte, error) {
 	return out, nil
 }
 
-// overlay writes the changed files to a directory, and what go build -overlay
-// wants to know of them. The tree itself stays as it is.
+// overlay writes the changed files and the configuration of go build -overlay
+// to a directory. The source tree does not change.
 func (f fault) overlay(t *testing.T, dir string) string {
 	t.Helper()
 	planted, err := f.plant()

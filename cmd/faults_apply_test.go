@@ -17,9 +17,9 @@ import (
 	"testing"
 )
 
-// TestFaultsApply holds every fault to the code as it is: its texts are there,
-// once, and the code compiles with what it puts in their place. (That they are
-// found takes longer: make faults.)
+// TestFaultsApply checks every fault against the code: each text occurs once,
+// and the changed code compiles. make faults checks that the tests find the
+// faults, which takes longer.
 func TestFaultsApply(t *testing.T) {
 	exported := exports(t)
 	for _, f := range faults(t) {
@@ -36,8 +36,7 @@ func TestFaultsApply(t *testing.T) {
 	}
 }
 
-// exports maps each package that the module needs to what the compiler has
-// exported of it.
+// exports maps each package that the module needs to its export data.
 func exports(t *testing.T) map[string]string {
 	t.Helper()
 	cmd := exec.CommandContext(
@@ -64,8 +63,8 @@ func exports(t *testing.T) map[string]string {
 	return files
 }
 
-// compiles checks the types of the package in a directory, some of whose files
-// are others than on disk.
+// compiles type-checks the package in a directory, with the changed files in
+// place of those on disk.
 func compiles(dir string, planted map[string][]byte, exported map[string]string) error {
 	names, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {

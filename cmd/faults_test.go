@@ -16,19 +16,18 @@ import (
 
 var findFaults = flag.Bool("faults", false, "plant every fault and run the tests that are to find it (make faults)")
 
-// atMost is the longest that a test may take. One that hangs has found nothing,
-// but one that says so itself has: bubbles do after five minutes.
-const atMost = 7 * time.Minute
+// testTimeout bounds a test. A test that hangs has found nothing. A bubble that
+// reports a deadlock after five minutes has found the fault.
+const testTimeout = 7 * time.Minute
 
 // TestFaultsAreFound plants one fault after the other and runs the tests that
-// are to find it. Each of them has to fail, and to pass without the fault. A
-// suite that passes whatever is wrong proves nothing.
+// have to find it. Each test must fail with the fault and pass without it.
 func TestFaultsAreFound(t *testing.T) {
 	if !*findFaults {
 		t.Skip("it takes minutes: make faults")
 	}
 	all := faults(t)
-	// package to its tests, built without a fault
+	// clean maps a package to its test binary without a fault.
 	sound := map[string]string{}
 	passed := map[string]bool{}
 	for _, f := range all {
@@ -60,8 +59,8 @@ func TestFaultsAreFound(t *testing.T) {
 					sound[find.pkg] = find.build(t, t.TempDir())
 				}
 				took, out, failed := find.run(t, sound[find.pkg])
-				// what a walk found by chance may not come
-				// again
+				// A walk finds the fault by chance and may not
+				// find it in the second run.
 				if failed {
 					t.Errorf("%s fails without a fault, after %v:\n%s", find, took, out)
 					continue
@@ -90,18 +89,18 @@ func (f find) build(t *testing.T, dir string, flags ...string) string {
 // run runs the test.
 func (f find) run(t *testing.T, binary string) (took time.Duration, said string, failed bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), atMost)
+	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	defer cancel()
 	flags := []string{"-test.run=^" + f.test + "$", "-test.v", "-test.failfast"}
 	cmd := exec.CommandContext(ctx, binary, slices.Concat(flags, f.flags)...)
-	// it is to fail, not to be explained
+	// The test only has to fail; rapid need not shrink the failure.
 	cmd.Env = append(os.Environ(), "RAPID_NOFAILFILE=true", "RAPID_SHRINKTIME=1ms")
 	cmd.Dir = filepath.Join("..", filepath.FromSlash(f.pkg))
 	begun := time.Now()
 	raw, err := cmd.CombinedOutput()
 	took, said = time.Since(begun).Round(100*time.Millisecond), string(raw)
 	if ctx.Err() != nil {
-		t.Fatalf("no end of %s within %v, which says nothing", f, atMost)
+		t.Fatalf("no end of %s within %v, which says nothing", f, testTimeout)
 	}
 	if err == nil && !strings.Contains(said, "--- PASS: "+f.test) {
 		t.Fatalf("there is no test %s", f)
@@ -111,8 +110,8 @@ func (f find) run(t *testing.T, binary string) (took time.Duration, said string,
 
 var telling = regexp.MustCompile(`(?m)^(panic: .*|\s*--- FAIL: .*|\s+\w+_test\.go:\d+: .*)$`)
 
-// verdict is the first few lines of a failed test's output that say what is
-// wrong.
+// verdict returns the first lines of a failed test's output that describe the
+// failure.
 func verdict(out string) string {
 	var b strings.Builder
 	n := 0

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// sections are those of the three documents that have features, by their
-// headings. The others tell why, or show examples.
+// sections lists the headings of the three documents that contain features. The
+// other sections give reasons or examples.
 var sections = map[string][]string{
 	"002": {"Constraints", "Spawning", "Isolation Model", "Communication", "Supervision", "Error Handling"},
 	"003": {
@@ -28,16 +28,16 @@ var sections = map[string][]string{
 	},
 }
 
-// TestFeatures: every line of testdata/features.txt has its number below a
-// section of its document, what it names is there, and every section has a
-// line, in the order of the document.
+// TestFeatures checks testdata/features.txt: lines are numbered within the
+// sections of their document, the test or script that a line names exists, and
+// every section has a line.
 func TestFeatures(t *testing.T) {
 	table, err := os.ReadFile("testdata/features.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
 	there, numbered := map[string]proofs{}, map[string]int{}
-	// the sections of each document that have a line
+	// shown maps a document to its sections that have a line.
 	shown := map[string][]string{}
 	var doc, section string
 	for line := range strings.Lines(string(table)) {
@@ -81,7 +81,7 @@ func featureOf(line string) (feature, error) {
 	return feature{fields[0], fields[1], fields[2]}, nil
 }
 
-// shown says what is wrong with the test of a feature. What there is in a
+// shown returns an error if the test of a feature does not exist. Each
 // directory is read once.
 func (f feature) shown(t *testing.T, there map[string]proofs) error {
 	t.Helper()

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// TestRunKeepsToLimits: config.toml bounds what axe run asks of a provider at
-// the same time.
+// TestRunKeepsToLimits: config.toml bounds the concurrent requests of axe run
+// to a provider.
 func TestRunKeepsToLimits(t *testing.T) {
 	for name, limit := range map[string]string{"off": "", "one at a time": "max_concurrent = 1\n"} {
 		t.Run(name, func(t *testing.T) {
-			p := newPlay(t)
+			p := newScenario(t)
 			p.write("config/axe/config.toml", "[providers.openai]\n"+limit)
 			var mu sync.Mutex
 			now, most := 0, 0
@@ -26,14 +26,15 @@ func TestRunKeepsToLimits(t *testing.T) {
 				subAgents("helper"),
 				delegates(call("helper", "a"), call("helper", "b"), call("helper", "c")),
 			)
-			p.agent("helper", "", func(*ask) reply {
+			p.agent("helper", "", func(*modelRequest) reply {
 				change(1)
 				defer change(-1)
-				// for the others to come, if they do
+				// Leave time for further requests, which would
+				// be wrong.
 				time.Sleep(200 * time.Millisecond)
 				return reply{text: "done"}
 			})
-			if got := p.completes("parent", "go"); got != "done | done | done" {
+			if got := p.wantAnswer("parent", "go"); got != "done | done | done" {
 				t.Errorf("answered %q", got)
 			}
 			if (most > 1) != (limit == "") {

@@ -18,21 +18,21 @@ import (
 
 // TestScripts runs the real binaries. Besides the usual commands a script has
 //
-//	exits CODE PROGRAM ARG…         run a program, and want this exit code
-//	settles CODE PROGRAM ARG…       run it again and again, until it exits so
-//	start NAME PROGRAM ARG…         the same in the background …
-//	says NAME TEXT                  wait until it has said something on stderr
+//	exits CODE PROGRAM ARG…         run a program and expect this exit code
+//	settles CODE PROGRAM ARG…       run it again and again until it exits so
+//	start NAME PROGRAM ARG…         run a program in the background
+//	says NAME TEXT                  wait until its stderr contains a text
 //	signal NAME SIGNAL              send it TERM, INT or KILL
-//	end NAME SIGNAL CODE            … and its end: a signal (- for none) and the exit code
-//	bus [streams]                   a NATS server, whose URL is in NATS_URL; with the streams or without
-//	publish SUBJECT QUOTED [N:V]…   what nats pub does; the text is quoted as in Go, and headers may follow
-//	delete SUBJECT N                delete the N-th message that the stream of runs has under a subject
+//	end NAME SIGNAL CODE            send it a signal (- for none) and expect an exit code
+//	bus [streams]                   a NATS server, with its URL in NATS_URL; with the streams or without
+//	publish SUBJECT QUOTED [N:V]…   publish as nats pub does; the text is quoted as in Go, headers may follow
+//	delete SUBJECT N                delete the N-th message of a subject on the stream of runs
 //	called TREE [PATH]              wait until a tree's root, or a run below it, was called
-//	ended TREE PATH                 … until a run below the root has an outcome
-//	held TREE                       … until a turn of the root waits for a person
-//	word NAME                       what the last program has printed, as a variable
-//	freeport NAME                   a port that nobody listens on
-//	model HOW                       an Ollama that fails, at AXE_OLLAMA_BASE_URL (see model_test.go)
+//	ended TREE PATH                 wait until a run below the root has an outcome
+//	held TREE                       wait until a turn of the root waits for a person
+//	word NAME                       put the last program's stdout into a variable
+//	freeport NAME                   put a free port into a variable
+//	model HOW                       an Ollama that fails, at AXE_OLLAMA_BASE_URL (see startModel)
 //	asked                           wait until that model was asked
 //
 // and EXAMPLES, the directory of the example agents.
@@ -48,17 +48,19 @@ func TestScripts(t *testing.T) {
 			env.Setenv("PATH", bin+string(os.PathListSeparator)+env.Getenv("PATH"))
 			env.Setenv("EXAMPLES", examples)
 			env.Setenv("GORACE", "atexit_sleep_ms=0")
-			env.Values[stageKey{}] = &stage{processes: map[string]*process{}}
+			env.Values[stageKey{}] = &scriptEnv{processes: map[string]*process{}}
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits, "settles": settles, "start": start, "says": says, "signal": signal, "end": end, "bus": startBus, "publish": publish, "delete": deleteStored, "called": called, "ended": ended, "held": held, "word": word,
+			"exits": exits, "settles": settles, "start": start, "says": says, "signal": signal, "end": end,
+			"bus": startBus, "publish": publish, "delete": deleteStored, "called": called, "ended": ended,
+			"held": held, "word": word,
 			"freeport": freePort, "model": startModel, "asked": asked, "keep": keep,
 		},
 	})
 }
 
-// binaries builds the commands and returns the directory that they are in.
+// binaries builds the commands and returns their directory.
 func binaries(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -78,8 +80,8 @@ func binaries(t *testing.T) string {
 	return dir
 }
 
-// stage is what one script has started.
-type stage struct {
+// scriptEnv holds the processes and servers of one script.
+type scriptEnv struct {
 	bus       *testBus
 	model     *testModel
 	processes map[string]*process
@@ -87,8 +89,8 @@ type stage struct {
 
 type stageKey struct{}
 
-func onStage(ts *testscript.TestScript) *stage {
-	s, _ := ts.Value(stageKey{}).(*stage)
+func onStage(ts *testscript.TestScript) *scriptEnv {
+	s, _ := ts.Value(stageKey{}).(*scriptEnv)
 	return s
 }
 
@@ -98,8 +100,8 @@ func want(ts *testscript.TestScript, neg bool, args []string, atLeast int, usage
 	}
 }
 
-// keep sets a variable to what a group of a pattern matches in the last
-// standard output.
+// keep sets a variable to the match of a pattern's group in the last standard
+// output.
 func keep(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 2, "keep NAME PATTERN")
 	found := regexp.MustCompile(args[1]).FindStringSubmatch(ts.ReadFile("stdout"))
@@ -129,13 +131,13 @@ func settles(ts *testscript.TestScript, neg bool, args []string) {
 		if err == nil && code == 0 || exit != nil && exit.ExitCode() == code {
 			return
 		}
-		if time.Since(begin) > patience {
-			ts.Fatalf("no exit code %d within %s: %v", code, patience, err)
+		if time.Since(begin) > waitTimeout {
+			ts.Fatalf("no exit code %d within %s: %v", code, waitTimeout, err)
 		}
 	}
 }
 
-// check compares a program's end with the exit code that is wanted.
+// check compares a program's exit code with the expected code.
 func check(ts *testscript.TestScript, code int, err error) {
 	got := 0
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
@@ -163,7 +165,8 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 	p.cmd.Dir = ts.MkAbs(".")
 	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr
 	for _, name := range []string{
-		"PATH", "HOME", "TMPDIR", "NATS_URL", "AXE_OLLAMA_BASE_URL", "AXE_SCRIPT_DIR", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "GORACE",
+		"PATH", "HOME", "TMPDIR", "NATS_URL", "AXE_OLLAMA_BASE_URL", "AXE_SCRIPT_DIR", "XDG_STATE_HOME",
+		"XDG_CONFIG_HOME", "XDG_DATA_HOME", "GORACE",
 	} {
 		p.cmd.Env = append(p.cmd.Env, name+"="+ts.Getenv(name))
 	}
@@ -177,7 +180,7 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 	})
 }
 
-// running is a process that was started.
+// running returns a started process by name.
 func running(ts *testscript.TestScript, name string) *process {
 	p := onStage(ts).processes[name]
 	if p == nil {
@@ -190,7 +193,7 @@ func says(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 2, "says NAME TEXT")
 	p := running(ts, args[0])
 	for begin := time.Now(); !strings.Contains(p.stderr.String(), args[1]); time.Sleep(20 * time.Millisecond) {
-		if time.Since(begin) > patience {
+		if time.Since(begin) > waitTimeout {
 			ts.Fatalf("%s does not say %s", args[0], args[1])
 		}
 	}
@@ -198,7 +201,10 @@ func says(ts *testscript.TestScript, neg bool, args []string) {
 
 func signal(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 2, "signal NAME SIGNAL")
-	sig, ok := map[string]syscall.Signal{"TERM": syscall.SIGTERM, "INT": syscall.SIGINT, "KILL": syscall.SIGKILL}[args[1]]
+	sig, ok := map[string]syscall.Signal{
+		"TERM": syscall.SIGTERM, "INT": syscall.SIGINT,
+		"KILL": syscall.SIGKILL,
+	}[args[1]]
 	if !ok {
 		ts.Fatalf("what is %s?", args[1])
 	}

@@ -10,36 +10,35 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// ExecuteCallAgent of the specification is no function here: a call goes over
-// the bus to whichever worker has the agent. So these tests, those that the
-// specification names in 7.7, have a parent's model make the call, and look at
-// the result that comes back to it. The parent is asked in Anthropic's format,
+// The specification's ExecuteCallAgent is no function here: a call goes over
+// the bus to a worker that has the agent. These are the tests that the
+// specification names in 7.7. In each, a parent's model makes the call, and the
+// test looks at the result that comes back. The parent uses Anthropic's format,
 // which says whether a result is an error.
-// TestExecuteCallAgent_DepthLimitReached is in agentd/tool: no model gets so
-// far, since at the limit it is offered no tool (see
-// TestRun_ToolCallsWithoutTools).
+// TestExecuteCallAgent_DepthLimitReached is in agentd/tool, since a model at
+// the limit is offered no tool (see TestRun_ToolCallsWithoutTools).
 
-// caller gives a play a parent that makes calls and then answers with their
-// results.
-func (p *play) caller(text string, tcs ...provider.ToolCall) {
+// caller adds a parent that makes calls and then answers with their results.
+func (p *scenario) caller(text string, tcs ...provider.ToolCall) {
 	p.t.Helper()
 	p.agent("parent", "model = \"anthropic/parent\"\n"+text, delegates(tcs...))
 }
 
-// result runs the parent, which has to answer, and returns the results of its
+// results runs the parent, which has to answer, and returns the results of its
 // first turn.
-func (p *play) results(args ...string) []provider.ToolResult {
+func (p *scenario) results(args ...string) []provider.ToolResult {
 	p.t.Helper()
-	p.completes("parent", append(args, "go")...)
-	p.times("parent", 2)
-	return p.nth("parent", 2).results()
+	p.wantAnswer("parent", append(args, "go")...)
+	p.wantRequests("parent", 2)
+	return p.nthRequest("parent", 2).results()
 }
 
-// returns wants the one result of a call.
-func (p *play) returns(want string, isError bool) {
+// wantResult expects one result of a call.
+func (p *scenario) wantResult(want string, isError bool) {
 	p.t.Helper()
 	got := p.results()
-	if diff := cmp.Diff([]provider.ToolResult{{CallID: "toolu_parent_1_0", Content: want, IsError: isError}}, got); diff != "" {
+	if diff := cmp.Diff([]provider.ToolResult{{CallID: "toolu_parent_1_0", Content: want, IsError: isError}},
+		got); diff != "" {
 		p.t.Errorf("result (-want +got):\n%s", diff)
 	}
 }
@@ -47,31 +46,31 @@ func (p *play) returns(want string, isError bool) {
 func TestExecuteCallAgent_Success(t *testing.T) {
 	t.Parallel()
 	t.Run("7.3 step 15", func(t *testing.T) {
-		p := newPlay(t)
+		p := newScenario(t)
 		p.caller(subAgents("helper"), call("helper", "look"))
 		p.agent("helper", "", answers("All is well.\n"))
-		p.returns("All is well.\n", false)
-		p.times("helper", 1)
+		p.wantResult("All is well.\n", false)
+		p.wantRequests("helper", 1)
 	})
 	t.Run("7.3 step 14 nested", func(t *testing.T) {
-		p := newPlay(t)
+		p := newScenario(t)
 		p.caller(subAgents("middle"), call("middle", "look"))
 		p.agent(
 			"middle",
 			subAgents("helper"),
-			inTurn(calls(call("helper", "one")), calls(call("helper", "two")), func(a *ask) reply {
+			inOrder(calls(call("helper", "one")), calls(call("helper", "two")), func(a *modelRequest) reply {
 				return reply{text: a.request.Messages[2].ToolResults[0].Content + " and " + a.results()[0].Content}
 			}),
 		)
-		p.agent("helper", "", func(a *ask) reply { return reply{text: a.user()} })
-		p.returns("Task: one and Task: two", false)
+		p.agent("helper", "", func(a *modelRequest) reply { return reply{text: a.user()} })
+		p.wantResult("Task: one and Task: two", false)
 	})
 }
 
-// TestExecuteCallAgent_AlwaysAResult: whatever the model writes, each call has
-// one result, in its place.
+// TestExecuteCallAgent_AlwaysAResult: each call has one result, in its place,
+// for any output of the model.
 func TestExecuteCallAgent_AlwaysAResult(t *testing.T) {
-	p := newPlay(t)
+	p := newScenario(t)
 	p.caller(
 		subAgents("helper", "ghost"),
 		call(
@@ -98,57 +97,60 @@ func TestExecuteCallAgent_AlwaysAResult(t *testing.T) {
 		{Content: `call_agent error: agent "[\"helper\"]" is not in this agent's sub_agents list`, IsError: true},
 	}
 	for i := range want {
-		want[i].CallID = numbered("toolu")(&ask{agent: "parent", turn: 1}, i)
+		want[i].CallID = numbered("toolu")(&modelRequest{agent: "parent", turn: 1}, i)
 	}
 	if diff := cmp.Diff(want, p.results()); diff != "" {
 		t.Errorf("results (-want +got):\n%s", diff)
 	}
-	p.times("helper", 1)
+	p.wantRequests("helper", 1)
 }
 
 func TestExecuteCallAgent_AgentNotAllowed(t *testing.T) {
-	p := newPlay(t)
+	p := newScenario(t)
 	p.caller(subAgents("helper"), call("other", "look"))
 	p.agent("helper", "", answers("no"))
 	p.agent("other", "", answers("no"))
-	p.returns(`call_agent error: agent "other" is not in this agent's sub_agents list`, true)
-	p.times("other", 0)
-	p.times("helper", 0)
+	p.wantResult(`call_agent error: agent "other" is not in this agent's sub_agents list`, true)
+	p.wantRequests("other", 0)
+	p.wantRequests("helper", 0)
 }
 
 func TestExecuteCallAgent_EmptyAgentName(t *testing.T) {
-	p := newPlay(t)
+	p := newScenario(t)
 	p.caller(subAgents("helper"), call("", ""))
 	p.agent("helper", "", answers("no"))
-	p.returns(`call_agent error: "agent" argument is required`, true)
+	p.wantResult(`call_agent error: "agent" argument is required`, true)
 }
 
 func TestExecuteCallAgent_EmptyTask(t *testing.T) {
-	p := newPlay(t)
+	p := newScenario(t)
 	p.caller(
 		subAgents("helper"),
 		toolCall("call_agent", map[string]string{"agent": "other", "task": "", "context": "x"}),
 	)
 	p.agent("helper", "", answers("no"))
 	// and not that it may not be called
-	p.returns(`call_agent error: "task" argument is required`, true)
+	p.wantResult(`call_agent error: "task" argument is required`, true)
 }
 
 func TestExecuteCallAgent_AgentNotFound(t *testing.T) {
-	p := newPlay(t)
+	p := newScenario(t)
 	p.caller(subAgents("nobody"), call("nobody", "look"))
-	p.returns(`call_agent error: failed to load agent "nobody": agent config not found: nobody`, true)
+	p.wantResult(`call_agent error: failed to load agent "nobody": agent config not found: nobody`, true)
 }
 
 // TestExecuteCallAgent_InvalidModel: requirement 7.3, step 7.
 func TestExecuteCallAgent_InvalidModel(t *testing.T) {
 	t.Parallel()
-	for model, why := range map[string]string{"gpt": "expected provider/model-name", "/gpt": "empty provider", "openai/": "empty model name"} {
+	for model, why := range map[string]string{
+		"gpt": "expected provider/model-name", "/gpt": "empty provider",
+		"openai/": "empty model name",
+	} {
 		t.Run(model, func(t *testing.T) {
-			p := newPlay(t)
+			p := newScenario(t)
 			p.caller(subAgents("helper"), call("helper", "look"))
 			p.agent("helper", `model = "`+model+`"`, answers("no"))
-			p.returns(
+			p.wantResult(
 				`call_agent error: invalid model for agent "helper": invalid model format "`+model+`": `+why,
 				true,
 			)
@@ -171,33 +173,33 @@ func TestExecuteCallAgent_APIError(t *testing.T) {
 		{"400", http.StatusBadRequest, "no such model", "bad_request (HTTP 400): no such model"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			p := newPlay(t)
+			p := newScenario(t)
 			p.caller(subAgents("helper"), call("helper", "look"))
 			p.agent("helper", "", refuses(test.status, test.said))
-			p.returns(failed("helper", test.want), true)
-			p.times("helper", 1) // nothing is tried again
+			p.wantResult(failed("helper", test.want), true)
+			p.wantRequests("helper", 1) // nothing is tried again
 		})
 	}
 }
 
 // TestExecuteCallAgent_Timeout: the request is aborted, and the parent goes on.
 func TestExecuteCallAgent_Timeout(t *testing.T) {
-	p := newPlay(t)
+	p := newScenario(t)
 	p.caller(subAgents("slow")+config("timeout = 1"), call("slow", "look"))
 	p.agent("slow", "", stalls)
-	p.returns(failed("slow", "timeout after 1s"), true)
-	p.leaves(p.first("slow"))
+	p.wantResult(failed("slow", "timeout after 1s"), true)
+	p.wantAborted(p.firstRequest("slow"))
 }
 
 func TestExecuteCallAgent_WithContext(t *testing.T) {
-	p := newPlay(t)
+	p := newScenario(t)
 	p.caller(
 		subAgents("helper"),
 		toolCall("call_agent", map[string]string{"agent": "helper", "task": "look", "context": "line 7\n"}),
 	)
 	p.agent("helper", "", answers("seen"))
-	p.returns("seen", false)
-	if got := p.first("helper").user(); got != "Task: look\n\nContext:\nline 7\n" {
+	p.wantResult("seen", false)
+	if got := p.firstRequest("helper").user(); got != "Task: look\n\nContext:\nline 7\n" {
 		t.Errorf("the sub-agent was asked %q", got)
 	}
 }
@@ -209,24 +211,24 @@ func TestExecuteCallAgent_WithoutContext(t *testing.T) {
 		"5.3 row 5 empty context": {"agent": "helper", "task": "look", "context": ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := newPlay(t)
+			p := newScenario(t)
 			p.caller(subAgents("helper"), toolCall("call_agent", args))
 			p.agent("helper", "", answers("seen"))
-			p.returns("seen", false)
-			if got := p.first("helper").user(); got != "Task: look" {
+			p.wantResult("seen", false)
+			if got := p.firstRequest("helper").user(); got != "Task: look" {
 				t.Errorf("the sub-agent was asked %q", got)
 			}
 		})
 	}
 }
 
-// TestExecuteCallAgent_Isolation is requirement 7.3, steps 8 to 12: what a
-// sub-agent is asked comes from its own file, and from the call, and nothing
-// from its parent.
+// TestExecuteCallAgent_Isolation is requirement 7.3, steps 8 to 12: the request
+// of a sub-agent contains its own file and the call, and nothing from its
+// parent.
 func TestExecuteCallAgent_Isolation(t *testing.T) {
-	p := newPlay(t)
-	elsewhere := newCast(t)
-	elsewhere.plays("tiny", answers("seen"))
+	p := newScenario(t)
+	elsewhere := newModelServer(t)
+	elsewhere.handle("tiny", answers("seen"))
 	p.env["AXE_OLLAMA_BASE_URL"] = elsewhere.url
 	for _, who := range []string{"parent", "helper"} {
 		p.write(who+"/notes.md", "Notes of the "+who+".")
@@ -236,7 +238,7 @@ func TestExecuteCallAgent_Isolation(t *testing.T) {
 		return "workdir = \"../" + who + "\"\nfiles = [\"*.md\"]\nskill = \"../skills/" + who + ".md\"\n"
 	}
 	p.agent("parent", own("parent")+subAgents("helper")+"[params]\ntemperature = 1.5\nmax_tokens = 111\n",
-		inTurn(func(*ask) reply {
+		inOrder(func(*modelRequest) reply {
 			return reply{text: "I will delegate.", calls: []provider.ToolCall{call("helper", "look")}}
 		}, answers("done")))
 	p.agent(
@@ -244,24 +246,27 @@ func TestExecuteCallAgent_Isolation(t *testing.T) {
 		"model = \"ollama/tiny\"\n"+own("helper")+"[params]\ntemperature = 0.25\nmax_tokens = 222\n",
 		nil,
 	)
-	p.completes("parent", "what the user said")
+	p.wantAnswer("parent", "what the user said")
 
-	parent, helper := p.first("parent").request, elsewhere.first("tiny").request
+	parent, helper := p.firstRequest("parent").request, elsewhere.firstRequest("tiny").request
 	system := func(who string) string {
-		return "You are " + who + ".\n\n---\n\n## Skill\n\nSkill of the " + who + ".\n\n---\n\n## Context Files\n\n### notes.md\n```markdown\nNotes of the " + who + ".\n```"
+		return "You are " + who + ".\n\n---\n\n## Skill\n\nSkill of the " + who +
+			".\n\n---\n\n## Context Files\n\n### notes.md\n```markdown\nNotes of the " + who + ".\n```"
 	}
 	t.Run("7.3 step 8 own workdir, files, skill and system prompt", func(t *testing.T) {
-		if diff := cmp.Diff([]string{system("parent"), system("helper")}, []string{parent.System, helper.System}); diff != "" {
+		if diff := cmp.Diff([]string{system("parent"), system("helper")},
+			[]string{parent.System, helper.System}); diff != "" {
 			t.Errorf("system (-want +got):\n%s", diff)
 		}
 	})
 	t.Run("7.3 step 10 own provider", func(t *testing.T) {
-		if a := elsewhere.first("tiny"); a.format != "ollama" || p.first("parent").format != "openai" {
-			t.Errorf("%s for the sub-agent, %s for the parent", a.format, p.first("parent").format)
+		if a := elsewhere.firstRequest("tiny"); a.format != "ollama" || p.firstRequest("parent").format != "openai" {
+			t.Errorf("%s for the sub-agent, %s for the parent", a.format, p.firstRequest("parent").format)
 		}
 	})
 	t.Run("7.3 step 11 only the task", func(t *testing.T) {
-		if diff := cmp.Diff([]provider.Message{{Role: provider.User, Content: "Task: look"}}, helper.Messages); diff != "" {
+		if diff := cmp.Diff([]provider.Message{{Role: provider.User, Content: "Task: look"}},
+			helper.Messages); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 	})
@@ -283,12 +288,12 @@ func TestExecuteCallAgent_Isolation(t *testing.T) {
 }
 
 // TestExecuteCallAgent_Options is the table of requirement 7.2, in a tree of
-// three. What each field says is in a call's headers, or in what its worker
-// knows.
+// three agents. Each field of the table is in a call's headers, or the worker
+// knows it.
 func TestExecuteCallAgent_Options(t *testing.T) {
-	p := newPlay(t)
-	elsewhere := newCast(t)
-	elsewhere.plays("leaf", answers("from below"))
+	p := newScenario(t)
+	elsewhere := newModelServer(t)
+	elsewhere.handle("leaf", answers("from below"))
 	delete(p.env, "ANTHROPIC_API_KEY")
 	delete(p.env, "AXE_ANTHROPIC_BASE_URL")
 	p.write(
@@ -307,26 +312,33 @@ func TestExecuteCallAgent_Options(t *testing.T) {
 		}
 	})
 	t.Run("ParentModel is no other agent's", func(t *testing.T) {
-		if got := []string{p.first("middle").request.Model, elsewhere.first("leaf").request.Model}; got[0] != "middle" ||
+		if got := []string{
+			p.firstRequest("middle").request.Model,
+			elsewhere.firstRequest("leaf").request.Model,
+		}; got[0] != "middle" ||
 			got[1] != "leaf" {
 			t.Errorf("models %v", got)
 		}
 	})
 	t.Run("Depth and MaxDepth", func(t *testing.T) {
-		if !p.first("root").offered || !p.first("middle").offered || elsewhere.first("leaf").offered {
+		if !p.firstRequest("root").offered || !p.firstRequest("middle").offered ||
+			elsewhere.firstRequest("leaf").offered {
 			t.Error("tools are to be offered at the depths 0 and 1 and not at 2")
 		}
 	})
 	t.Run("GlobalConfig", func(t *testing.T) { // 7.3 step 9
-		if key := elsewhere.first("leaf").key; key != "sk-of-the-file" {
+		if key := elsewhere.firstRequest("leaf").key; key != "sk-of-the-file" {
 			t.Errorf("key %q", key)
 		}
-		if key := p.first("middle").key; key != openaiKey {
+		if key := p.firstRequest("middle").key; key != openaiKey {
 			t.Errorf("key %q", key)
 		}
 	})
 	t.Run("Verbose and Stderr", func(t *testing.T) {
-		for _, line := range []string{`[sub-agent] Calling "middle" (depth 1) with task: x`, `[sub-agent] Calling "leaf" (depth 2) with task: y`} {
+		for _, line := range []string{
+			`[sub-agent] Calling "middle" (depth 1) with task: x`,
+			`[sub-agent] Calling "leaf" (depth 2) with task: y`,
+		} {
 			if !strings.Contains(end.stderr, line) || strings.Contains(end.stdout, "[sub-agent]") {
 				t.Errorf("no %q in\n%s", line, end.stderr)
 			}

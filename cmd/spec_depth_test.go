@@ -10,12 +10,12 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// chain is six agents, each of which calls the next as long as it is offered
-// to; text is what their files say besides.
-func (p *play) chain(text func(depth int) string) {
+// chain adds six agents. Each calls the next as long as it is offered the tool.
+// text returns further lines of an agent's file.
+func (p *scenario) chain(text func(depth int) string) {
 	p.t.Helper()
 	for i := range 7 {
-		p.agent(fmt.Sprintf("a%d", i), subAgents(fmt.Sprintf("a%d", i+1))+text(i), func(a *ask) reply {
+		p.agent(fmt.Sprintf("a%d", i), subAgents(fmt.Sprintf("a%d", i+1))+text(i), func(a *modelRequest) reply {
 			if a.turn == 1 && a.offered {
 				return reply{calls: []provider.ToolCall{call(fmt.Sprintf("a%d", i+1), "go on")}}
 			}
@@ -24,10 +24,11 @@ func (p *play) chain(text func(depth int) string) {
 	}
 }
 
-// offered is who was asked at each depth, and whether it could go deeper.
-func (p *play) offered() []string {
+// toolsByDepth returns the agents that were asked, by depth, and whether each
+// was offered the tool.
+func (p *scenario) toolsByDepth() []string {
 	var out []string
-	for _, a := range p.asks("") {
+	for _, a := range p.requests("") {
 		if a.turn == 1 && a.offered {
 			out = append(out, a.agent+" calls")
 		} else if a.turn == 1 {
@@ -37,8 +38,8 @@ func (p *play) offered() []string {
 	return out
 }
 
-// reaches is what offered has to be if the one at the limit is the last.
-func reaches(limit int) []string {
+// toolsUpTo returns the expected toolsByDepth for a depth limit.
+func toolsUpTo(limit int) []string {
 	var out []string
 	for i := range limit {
 		out = append(out, fmt.Sprintf("a%d calls", i))
@@ -46,10 +47,10 @@ func reaches(limit int) []string {
 	return append(out, fmt.Sprintf("a%d does not", limit))
 }
 
-func (p *play) deep(limit int, args ...string) {
+func (p *scenario) checkDepth(limit int, args ...string) {
 	p.t.Helper()
-	p.completes("a0", append(args, "go")...)
-	if diff := cmp.Diff(reaches(limit), p.offered()); diff != "" {
+	p.wantAnswer("a0", append(args, "go")...)
+	if diff := cmp.Diff(toolsUpTo(limit), p.toolsByDepth()); diff != "" {
 		p.t.Errorf("by depth (-want +got):\n%s", diff)
 	}
 }
@@ -77,28 +78,28 @@ func TestRun_Depth(t *testing.T) {
 		{"9.3 max_depth 2 of the root", root("max_depth = 2"), 2},
 		{"9.3 max_depth 4", every("max_depth = 4"), 4},
 		{"9.3 not set", nothing, 3},
-		// Each agent has a limit of its own, within what its ancestors
-		// allow; the specification has the root's alone.
+		// Each agent has a limit of its own within the limits of its
+		// ancestors. The specification has a limit at the root only.
 		{"10.4 max_depth 5 of the root alone", root("max_depth = 5"), 3},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			p := newPlay(t)
+			p := newScenario(t)
 			p.chain(test.text)
-			p.deep(test.limit)
+			p.checkDepth(test.limit)
 		})
 	}
 }
 
 // TestTable_5_4 is the same, row by row.
 func TestTable_5_4(t *testing.T) {
-	three, five := newPlay(t), anotherPlay(t)
+	three, five := newScenario(t), newSerialScenario(t)
 	three.chain(func(int) string { return "" })
-	three.completes("a0", "go")
+	three.wantAnswer("a0", "go")
 	five.chain(func(int) string { return config("max_depth = 5") })
-	five.completes("a0", "go")
+	five.wantAnswer("a0", "go")
 	for _, test := range []struct {
 		name    string
-		p       *play
+		p       *scenario
 		agent   string
 		offered bool
 	}{
@@ -109,15 +110,15 @@ func TestTable_5_4(t *testing.T) {
 		{"5.4 row 5 depth 5 of 5", five, "a5", false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if a := test.p.first(test.agent); a.offered != test.offered {
+			if a := test.p.firstRequest(test.agent); a.offered != test.offered {
 				t.Errorf("%s was offered %+v", a.agent, a.request.Tools)
 			}
 		})
 	}
 	t.Run("5.4 row 6 its sub_agents do not matter", func(t *testing.T) {
-		three.times("a3", 1)
-		three.times("a4", 0)
-		if got := three.nth("a2", 2).results()[0].Content; got != "a3 was the last" {
+		three.wantRequests("a3", 1)
+		three.wantRequests("a4", 0)
+		if got := three.nthRequest("a2", 2).results()[0].Content; got != "a3 was the last" {
 			t.Errorf("a3 answered %q", got)
 		}
 	})
@@ -125,15 +126,15 @@ func TestTable_5_4(t *testing.T) {
 
 // TestRun_DepthIsNotExposed: requirement 9.4.
 func TestRun_DepthIsNotExposed(t *testing.T) {
-	p := newPlay(t)
+	p := newScenario(t)
 	p.agent("parent", subAgents("helper")+config("max_depth = 1"), delegates(call("helper", "x")))
 	p.agent("helper", "", answers("done"))
-	if got := p.completes("parent", "--json", "go"); strings.Contains(got, "depth") ||
+	if got := p.wantAnswer("parent", "--json", "go"); strings.Contains(got, "depth") ||
 		!strings.Contains(got, `"content":"done"`) {
 		t.Errorf("got %s", got)
 	}
 	if got := p.axe("run", "--help").stdout; strings.Contains(got, "depth") {
 		t.Errorf("--help tells of a depth:\n%s", got)
 	}
-	p.fails(2, "unknown flag: --depth (see axe run --help)", "--depth", "1")
+	p.wantFailure(2, "unknown flag: --depth (see axe run --help)", "--depth", "1")
 }

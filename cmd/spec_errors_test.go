@@ -10,35 +10,35 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// What goes wrong: sections 3.13, 5.2, 5.3 and 5.7, and the exit codes of
-// section 8.
+// Errors: sections 3.13, 5.2, 5.3 and 5.7, and the exit codes of section 8.
 
-// TestTable_5_2 has the rows that are no other test's: 1 is
-// TestRun_NoSubAgents_NoTools, 5 to 7 are TestRun_Depth, 10 is TestRun_Timeout.
+// TestTable_5_2 has the rows that no other test has: row 1 is
+// TestRun_NoSubAgents_NoTools, rows 5 to 7 are TestRun_Depth, row 10 is
+// TestRun_Timeout.
 func TestTable_5_2(t *testing.T) {
 	t.Parallel()
 	t.Run("5.2 row 2 names without a config", func(t *testing.T) {
-		p := newPlay(t)
+		p := newScenario(t)
 		p.agent("parent", subAgents("helper"), delegates(call("helper", "x")))
 		p.agent("helper", "", answers("done"))
-		if got := p.completes("parent", "--dry-run", "go"); !strings.Contains(
+		if got := p.wantAnswer("parent", "--dry-run", "go"); !strings.Contains(
 			got,
 			"\nMax Depth: 3\nParallel:  yes\nTimeout:   0s",
 		) {
 			t.Errorf("got %s", got)
 		}
-		if got := p.completes("parent", "go"); got != "done" {
+		if got := p.wantAnswer("parent", "go"); got != "done" {
 			t.Errorf("answered %q", got)
 		}
 	})
 	t.Run("5.2 row 3 duplicate names", func(t *testing.T) {
-		p := newPlay(t)
+		p := newScenario(t)
 		p.agent("parent", subAgents("helper", "helper"), delegates(call("helper", "x"), call("helper", "y")))
 		p.agent("helper", "", answers("done"))
-		if got := p.completes("parent", "go"); got != "done | done" {
+		if got := p.wantAnswer("parent", "go"); got != "done | done" {
 			t.Errorf("answered %q", got)
 		}
-		if got := p.first("parent").request.Tools[0].Description; !strings.HasSuffix(
+		if got := p.firstRequest("parent").request.Tools[0].Description; !strings.HasSuffix(
 			got,
 			"Available agents: helper, helper",
 		) {
@@ -46,26 +46,27 @@ func TestTable_5_2(t *testing.T) {
 		}
 	})
 	t.Run("5.2 row 4 an agent that there is not", func(t *testing.T) {
-		p := newPlay(t)
+		p := newScenario(t)
 		p.agent("parent", subAgents("helper", "nobody"), delegates(call("nobody", "x"), call("helper", "x")))
 		p.agent("helper", "", answers("done"))
 		if end := p.run("parent", "--dry-run", "go"); end.code != 0 || end.stderr != "" {
 			t.Errorf("exit code %d, stderr %q", end.code, end.stderr)
 		}
 		want := `call_agent error: failed to load agent "nobody": agent config not found: nobody | done`
-		if got := p.completes("parent", "go"); got != want {
+		if got := p.wantAnswer("parent", "go"); got != want {
 			t.Errorf("answered %q, want %q", got, want)
 		}
 	})
 	t.Run("5.2 row 4 a name that no agent can have", func(t *testing.T) {
-		// No subject could be made of it, so the file is wrong.
-		p := newPlay(t)
+		// The name cannot be a token of a subject, so the file is
+		// invalid.
+		p := newScenario(t)
 		p.agent("parent", subAgents("Not An Agent"), nil)
 		if end := p.run("parent", "go"); end.code != 2 ||
 			!strings.Contains(end.stderr, `parent.toml:4: sub_agents: agent name "Not An Agent": malformed`) {
 			t.Errorf("exit code %d, stderr %q", end.code, end.stderr)
 		}
-		p.times("", 0)
+		p.wantRequests("", 0)
 	})
 	for name, test := range map[string][2]string{
 		"5.2 row 8 max_depth 6":   {"max_depth = 6", "sub_agents_config.max_depth cannot exceed 5"},
@@ -74,21 +75,22 @@ func TestTable_5_2(t *testing.T) {
 		"5.2 row 11 without subs": {"timeout = -1\n#", "sub_agents_config.timeout must be non-negative"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := newPlay(t)
+			p := newScenario(t)
 			p.agent("parent", subAgents("helper")+config(test[0]), nil)
 			end := p.run("parent", "go")
 			if end.code != 2 || !strings.HasSuffix(end.stderr, ": "+test[1]+"\n") ||
 				!strings.Contains(end.stderr, "parent.toml:") {
 				t.Errorf("exit code %d, stderr %q", end.code, end.stderr)
 			}
-			p.times("", 0)
+			p.wantRequests("", 0)
 		})
 	}
 }
 
-// TestTable_5_3 is what a model may name and say, in one turn.
+// TestTable_5_3 is the table of the agents and texts that a model may give, in
+// one turn.
 func TestTable_5_3(t *testing.T) {
-	p := newPlay(t)
+	p := newScenario(t)
 	args := func(pairs ...string) provider.ToolCall {
 		m := map[string]string{}
 		for i := 0; i < len(pairs); i += 2 {
@@ -104,13 +106,16 @@ func TestTable_5_3(t *testing.T) {
 		args("agent", "helper", "task", "t"),
 		args("agent", "helper", "task", "t", "context", ""),
 	)
-	p.agent("helper", "", func(a *ask) reply { return reply{text: "I was asked: " + a.user()} })
+	p.agent("helper", "", func(a *modelRequest) reply { return reply{text: "I was asked: " + a.user()} })
 	got := p.results()
 	for i, test := range []struct {
 		name, want string
 		isError    bool
 	}{
-		{"5.3 row 1 not in the list", `call_agent error: agent "stranger" is not in this agent's sub_agents list`, true},
+		{
+			"5.3 row 1 not in the list", `call_agent error: agent "stranger" is not in this agent's sub_agents list`,
+			true,
+		},
 		{"5.3 row 2 no name", `call_agent error: "agent" argument is required`, true},
 		{"5.3 row 3 no task", `call_agent error: "task" argument is required`, true},
 		{"5.3 row 4 no context", "I was asked: Task: t", false},
@@ -122,15 +127,15 @@ func TestTable_5_3(t *testing.T) {
 			}
 		})
 	}
-	p.times("helper", 2)
+	p.wantRequests("helper", 2)
 }
 
-// troubles are the sub-agents of TestTable_5_7: whatever goes wrong below is a
-// result of its parent, whose model decides; requirements 13.1 to 13.4.
+// troubles are the sub-agents of TestTable_5_7: any failure of a sub-agent is a
+// result for its parent's model (requirements 13.1 to 13.4).
 var troubles = []struct {
 	name, agent string
 	file        string // "": there is none
-	play        part
+	play        behavior
 	want        string
 }{
 	{
@@ -147,7 +152,8 @@ var troubles = []struct {
 	},
 	{
 		"13.2 no name", "noname", "model = \"openai/noname\"\nname = \"\"\n", nil,
-		`call_agent error: failed to load agent "noname": noname.toml:3: name: is required; this file defines the agent "noname"`,
+		`call_agent error: failed to load agent "noname": ` +
+			`noname.toml:3: name: is required; this file defines the agent "noname"`,
 	},
 	{
 		"5.7 row 2, 13.2 invalid model format", "format", "model = \"gpt\"\n", nil,
@@ -188,17 +194,18 @@ var troubles = []struct {
 		failed("slow", "timeout after 2s"),
 	},
 	{
-		"13.2 the end of a sub-agent's own time", "waits", "sub_agents = [\"sleeps\"]\n", delegates(call("sleeps", "x")),
+		"13.2 the end of a sub-agent's own time", "waits", "sub_agents = [\"sleeps\"]\n", delegates(call("sleeps",
+			"x")),
 		failed("waits", "timeout after 2s"),
 	},
 	{"and one that works", "works", " ", answers("fine"), "fine"},
 }
 
 // TestTable_5_7 has one parent call all of them in one turn. Row 7 takes longer
-// and stands below. Where 7.3 has a text that begins with "call_agent error" it
-// is that one, and 13.3's otherwise.
+// and has its own test. A text of 7.3 that begins with "call_agent error" is
+// used as it is; all others follow 13.3.
 func TestTable_5_7(t *testing.T) {
-	p := newPlay(t)
+	p := newScenario(t)
 	delete(p.env, "ANTHROPIC_API_KEY")
 	var names []string
 	var tcs []provider.ToolCall
@@ -210,11 +217,11 @@ func TestTable_5_7(t *testing.T) {
 	}
 	p.write("agents/garbled.toml", "name = \"garbled\"\nmodel =\n")
 	p.agent("sleeps", "", stalls)
-	p.agent("parent", subAgents(names...)+config("timeout = 2"), inTurn(calls(tcs...), answers("I have seen it all")))
-	if got := p.completes("parent", "go"); got != "I have seen it all" {
+	p.agent("parent", subAgents(names...)+config("timeout = 2"), inOrder(calls(tcs...), answers("I have seen it all")))
+	if got := p.wantAnswer("parent", "go"); got != "I have seen it all" {
 		t.Errorf("answered %q", got)
 	}
-	got := p.nth("parent", 2).results()
+	got := p.nthRequest("parent", 2).results()
 	for i, x := range troubles {
 		t.Run(x.name, func(t *testing.T) {
 			if diff := cmp.Diff(x.want, strings.ReplaceAll(got[i].Content, p.dir+"/", "")); diff != "" {
@@ -222,46 +229,61 @@ func TestTable_5_7(t *testing.T) {
 			}
 		})
 	}
-	p.leaves(p.first("slow"))
-	p.leaves(p.first("sleeps"))
+	p.wantAborted(p.firstRequest("slow"))
+	p.wantAborted(p.firstRequest("sleeps"))
 	t.Run("13.4 nothing is tried again", func(t *testing.T) {
-		for agent, want := range map[string]int{"denied": 1, "busy": 1, "broken": 1, "slow": 1, "waits": 1, "sleeps": 1, "parent": 2} {
-			if got := len(p.asks(agent)); got != want {
+		for agent, want := range map[string]int{
+			"denied": 1, "busy": 1, "broken": 1, "slow": 1, "waits": 1,
+			"sleeps": 1, "parent": 2,
+		} {
+			if got := len(p.requests(agent)); got != want {
 				t.Errorf("%s was asked %d times, want %d", agent, got, want)
 			}
 		}
 	})
 }
 
-// TestTable_5_7_Row7: the limit of 8.3 is one of sub-agents too.
+// TestTable_5_7_Row7: the limit of 8.3 applies to sub-agents too.
 func TestTable_5_7_Row7(t *testing.T) {
-	p := newPlay(t)
+	p := newScenario(t)
 	p.caller(subAgents("loops"), call("loops", "x"))
 	p.agent("loops", subAgents("parent"), calls(call("parent", "")))
-	p.returns(failed("loops", "agent exceeded maximum conversation turns (50)"), true)
-	p.times("loops", 50)
+	p.wantResult(failed("loops", "agent exceeded maximum conversation turns (50)"), true)
+	p.wantRequests("loops", 50)
 }
 
-// TestSpec_ExitCodes is section 8. What fails below a parent does not change
-// how it ends: see TestTable_5_7.
+// TestSpec_ExitCodes is section 8. A failed sub-agent does not change how its
+// parent ends: see TestTable_5_7.
 func TestSpec_ExitCodes(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name string
 		code int
 		file string // of the agent
-		play part
+		play behavior
 		args []string
 		line string // how stderr's one line ends
 	}{
 		{"0 an answer", 0, "", answers("done"), nil, ""},
 		{"0 --dry-run", 0, "", nil, []string{"--dry-run"}, ""},
-		{"1 invalid model format", 1, `model = "gpt"`, nil, nil, `invalid model format "gpt": expected provider/model-name`},
+		{
+			"1 invalid model format", 1, `model = "gpt"`, nil, nil,
+			`invalid model format "gpt": expected provider/model-name`,
+		},
 		{"1 unsupported provider", 1, `model = "acme/x"`, nil, nil, "(and script, offline)"},
 		{"1 bad request", 1, "", refuses(http.StatusBadRequest, "too long"), nil, "bad_request (HTTP 400): too long"},
-		{"1 not found", 1, "", refuses(http.StatusNotFound, "no such model"), nil, "bad_request (HTTP 404): no such model"},
-		{"1 50 turns", 1, subAgents("helper"), calls(call("helper", "")), nil, "agent exceeded maximum conversation turns (50)"},
-		{"2 invalid TOML", 2, "model = \nname = \"agent\"\nsystem_prompt = \"\"", nil, nil, `:1: expected value but found '\n' instead`},
+		{
+			"1 not found", 1, "", refuses(http.StatusNotFound, "no such model"), nil,
+			"bad_request (HTTP 404): no such model",
+		},
+		{
+			"1 50 turns", 1, subAgents("helper"), calls(call("helper", "")), nil,
+			"agent exceeded maximum conversation turns (50)",
+		},
+		{
+			"2 invalid TOML", 2, "model = \nname = \"agent\"\nsystem_prompt = \"\"", nil, nil,
+			`:1: expected value but found '\n' instead`,
+		},
 		{"2 no name", 2, `name = ""`, nil, nil, `name: is required; this file defines the agent "agent"`},
 		{"2 no model", 2, `model = ""`, nil, nil, "model: is required, as provider/model"},
 		{"2 skill", 2, `skill = "nowhere.md"`, nil, nil, "nowhere.md: no such file or directory"},
@@ -275,7 +297,7 @@ func TestSpec_ExitCodes(t *testing.T) {
 		{"3 no key", 3, `model = "anthropic/agent"`, nil, nil, "(set ANTHROPIC_API_KEY or add to config.toml)"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			p := newPlay(t)
+			p := newScenario(t)
 			delete(p.env, "ANTHROPIC_API_KEY")
 			p.agent("agent", test.file, test.play)
 			end := p.run("agent", append(test.args, "go")...)
@@ -286,14 +308,14 @@ func TestSpec_ExitCodes(t *testing.T) {
 		})
 	}
 	t.Run("2 agent not found", func(t *testing.T) {
-		p := newPlay(t)
+		p := newScenario(t)
 		if end := p.run("nobody", "go"); end.code != 2 ||
 			!strings.HasPrefix(end.stderr, "axe: agent config not found: nobody") {
 			t.Errorf("exit code %d, stderr %q", end.code, end.stderr)
 		}
 	})
 	t.Run("2 config.toml", func(t *testing.T) {
-		p := newPlay(t)
+		p := newScenario(t)
 		p.agent("agent", "", answers("no"))
 		p.write("config/axe/config.toml", "[providers.openai]\napi_key =\n")
 		if end := p.run("agent", "go"); end.code != 2 || !strings.Contains(end.stderr, "config.toml:2: ") {
@@ -301,9 +323,14 @@ func TestSpec_ExitCodes(t *testing.T) {
 		}
 	})
 	t.Run("0 commands", func(t *testing.T) {
-		p := newPlay(t)
+		p := newScenario(t)
 		p.agent("agent", "", nil)
-		for _, args := range [][]string{{"version"}, {"config", "path"}, {"agents", "list", "--agents", "agents"}, {"agents", "show", "agent", "--agents", "agents"}} {
+		for _, args := range [][]string{
+			{"version"},
+			{"config", "path"},
+			{"agents", "list", "--agents", "agents"},
+			{"agents", "show", "agent", "--agents", "agents"},
+		} {
 			if end := p.axe(args...); end.code != 0 || end.stdout == "" || end.stderr != "" {
 				t.Errorf("%v: exit code %d, stdout %q, stderr %q", args, end.code, end.stdout, end.stderr)
 			}

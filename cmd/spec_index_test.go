@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// specified is how much there is of the specification: requirements by section,
-// the parts of two of them, rows by table, exit codes.
+// specified counts the specification's requirements by section, the parts of
+// two requirements, the rows by table, and the exit codes.
 var specified = map[string]int{
 	"req-1": 9, "req-2": 7, "req-3": 7, "req-4": 6, "req-5": 7, "req-6": 4, "req-7": 5, "req-8": 8, "req-9": 4,
 	"req-10": 4, "req-11": 5, "req-12": 3, "req-13": 5, "req-7.3": 15, "req-13.2": 8,
@@ -23,31 +23,40 @@ var specified = map[string]int{
 	"exit": 4,
 }
 
-// named are the tests that section 7 names, in its order.
+// named lists the tests that section 7 names, in its order.
 var named = map[string]string{
-	"test-7.2": `TestTool_ZeroValue TestToolCall_ZeroValue TestToolResult_ZeroValue TestRequest_NilTools_BackwardsCompatible
+	"test-7.2": `TestTool_ZeroValue TestToolCall_ZeroValue TestToolResult_ZeroValue
+			TestRequest_NilTools_BackwardsCompatible
 		TestResponse_NilToolCalls_BackwardsCompatible TestMessage_ToolCallsField TestMessage_ToolResultsField`,
 	"test-7.3": `TestAnthropic_Send_WithTools TestAnthropic_Send_WithoutTools TestAnthropic_Send_ToolCallResponse
 		TestAnthropic_Send_ToolCallWithText TestAnthropic_Send_ToolCallNoText TestAnthropic_Send_ToolResultMessage
 		TestAnthropic_Send_AssistantToolCallMessage TestAnthropic_Send_ToolsStopReason`,
-	"test-7.4": `TestOpenAI_Send_WithTools TestOpenAI_Send_WithoutTools TestOpenAI_Send_ToolCallResponse TestOpenAI_Send_ToolCallNullContent
-		TestOpenAI_Send_ToolResultMessage TestOpenAI_Send_AssistantToolCallMessage TestOpenAI_Send_InvalidToolCallArguments
+	"test-7.4": `TestOpenAI_Send_WithTools TestOpenAI_Send_WithoutTools TestOpenAI_Send_ToolCallResponse
+			TestOpenAI_Send_ToolCallNullContent
+		TestOpenAI_Send_ToolResultMessage TestOpenAI_Send_AssistantToolCallMessage
+			TestOpenAI_Send_InvalidToolCallArguments
 		TestOpenAI_Send_ToolsStopReason`,
-	"test-7.5": `TestOllama_Send_WithTools TestOllama_Send_WithoutTools TestOllama_Send_ToolCallResponse TestOllama_Send_NoToolCallsWithTools
+	"test-7.5": `TestOllama_Send_WithTools TestOllama_Send_WithoutTools TestOllama_Send_ToolCallResponse
+			TestOllama_Send_NoToolCallsWithTools
 		TestOllama_Send_ToolResultMessage`,
-	"test-7.6": `TestValidate_MaxDepthTooHigh TestValidate_MaxDepthNegative TestValidate_TimeoutNegative TestValidate_MaxDepthValid
+	"test-7.6": `TestValidate_MaxDepthTooHigh TestValidate_MaxDepthNegative TestValidate_TimeoutNegative
+			TestValidate_MaxDepthValid
 		TestValidate_SubAgentsConfigDefaults TestLoad_SubAgentsConfig TestScaffold_IncludesSubAgentsConfig`,
-	"test-7.7": `TestCallAgentTool_Definition TestCallAgentTool_EmptyAgents TestExecuteCallAgent_Success TestExecuteCallAgent_AgentNotAllowed
+	"test-7.7": `TestCallAgentTool_Definition TestCallAgentTool_EmptyAgents TestExecuteCallAgent_Success
+			TestExecuteCallAgent_AgentNotAllowed
 		TestExecuteCallAgent_EmptyAgentName TestExecuteCallAgent_EmptyTask TestExecuteCallAgent_DepthLimitReached
-		TestExecuteCallAgent_AgentNotFound TestExecuteCallAgent_APIError TestExecuteCallAgent_Timeout TestExecuteCallAgent_WithContext
+		TestExecuteCallAgent_AgentNotFound TestExecuteCallAgent_APIError TestExecuteCallAgent_Timeout
+			TestExecuteCallAgent_WithContext
 		TestExecuteCallAgent_WithoutContext`,
-	"test-7.8": `TestRun_SubAgentToolInjection TestRun_NoSubAgents_NoTools TestRun_ConversationLoop_ToolCall TestRun_ConversationLoop_MaxTurns
-		TestRun_SubAgent_Error_PropagatesAsToolResult TestRun_DryRun_ShowsSubAgents TestRun_DryRun_NoSubAgents TestRun_JSON_IncludesToolCalls
+	"test-7.8": `TestRun_SubAgentToolInjection TestRun_NoSubAgents_NoTools TestRun_ConversationLoop_ToolCall
+			TestRun_ConversationLoop_MaxTurns
+		TestRun_SubAgent_Error_PropagatesAsToolResult TestRun_DryRun_ShowsSubAgents TestRun_DryRun_NoSubAgents
+			TestRun_JSON_IncludesToolCalls
 		TestRun_Verbose_ConversationTurns TestRun_ParallelToolCalls TestRun_SequentialToolCalls`,
 }
 
-// ids are all that the index has to have, with the test that it has to be, ""
-// for any.
+// ids returns every id that the index must have, with the test that it must
+// name; "" allows any test.
 func ids() map[string]string {
 	all := map[string]string{}
 	for group, n := range specified {
@@ -67,9 +76,8 @@ func ids() map[string]string {
 	return all
 }
 
-// TestSpecIndex: every requirement, every row of a table, every test that is
-// asked for by name and every exit code has its line in testdata/spec.txt, and
-// what that names is there.
+// TestSpecIndex checks testdata/spec.txt: every requirement, row, named test
+// and exit code has a line, and the test that a line names exists.
 func TestSpecIndex(t *testing.T) {
 	index, err := os.ReadFile("testdata/spec.txt")
 	if err != nil {
@@ -109,11 +117,11 @@ func TestSpecIndex(t *testing.T) {
 	}
 }
 
-// proofs are what the tests of a package are made of.
+// proofs holds the names and strings of a package's tests.
 type proofs struct {
 	dir   string
 	tests map[string]bool
-	// all their strings; the names of subtests are among them
+	// strings holds all string literals, among them the names of subtests.
 	words map[string]bool
 }
 

@@ -10,7 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// What axe run prints besides the answer: requirements 5.7, 7.5 and 8.5 to 8.8.
+// The output of axe run besides the answer: requirements 5.7, 7.5 and 8.5 to
+// 8.8.
 
 // TestRun_DryRun_ShowsSubAgents: requirement 8.5.
 func TestRun_DryRun_ShowsSubAgents(t *testing.T) {
@@ -21,32 +22,35 @@ func TestRun_DryRun_ShowsSubAgents(t *testing.T) {
 			"Max Depth: 2\nParallel:  no\nTimeout:   30s\n",
 		},
 		{"5.2 row 2 the defaults", "", "Max Depth: 3\nParallel:  yes\nTimeout:   0s\n"},
-		{"5.2 row 5 max_depth 0", config("max_depth = 0", "parallel = true"), "Max Depth: 3\nParallel:  yes\nTimeout:   0s\n"},
+		{
+			"5.2 row 5 max_depth 0", config("max_depth = 0", "parallel = true"),
+			"Max Depth: 3\nParallel:  yes\nTimeout:   0s\n",
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			p := newPlay(t)
+			p := newScenario(t)
 			p.agent("parent", subAgents("helper", "nobody", "third")+test.text, nil)
-			_, section, _ := strings.Cut(p.completes("parent", "--dry-run", "go")+"\n", "--- Sub-Agents ---\n")
+			_, section, _ := strings.Cut(p.wantAnswer("parent", "--dry-run", "go")+"\n", "--- Sub-Agents ---\n")
 			if diff := cmp.Diff("helper, nobody, third\n"+test.want, section); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			p.times("", 0)
+			p.wantRequests("", 0)
 		})
 	}
 }
 
 func TestRun_DryRun_NoSubAgents(t *testing.T) {
-	p := newPlay(t)
+	p := newScenario(t)
 	p.agent("single", config("max_depth = 2", "timeout = 30"), nil)
-	_, section, _ := strings.Cut(p.completes("single", "--dry-run", "go"), "--- Sub-Agents ---\n")
+	_, section, _ := strings.Cut(p.wantAnswer("single", "--dry-run", "go"), "--- Sub-Agents ---\n")
 	if section != "(none)" {
 		t.Errorf("got %q", section)
 	}
-	p.times("", 0)
+	p.wantRequests("", 0)
 }
 
-// printed is what --json prints, as far as the specification goes.
-type printed struct {
+// jsonOutput is the part of --json that the specification defines.
+type jsonOutput struct {
 	Model        string `json:"model"`
 	Content      string `json:"content"`
 	InputTokens  int    `json:"input_tokens"`
@@ -56,10 +60,10 @@ type printed struct {
 	ToolCalls    *int   `json:"tool_calls"`
 }
 
-func (p *play) printed(agent string) printed {
+func (p *scenario) runJSON(agent string) jsonOutput {
 	p.t.Helper()
-	var got printed
-	if err := json.Unmarshal([]byte(p.completes(agent, "--json", "go")), &got); err != nil {
+	var got jsonOutput
+	if err := json.Unmarshal([]byte(p.wantAnswer(agent, "--json", "go")), &got); err != nil {
 		p.t.Fatal(err)
 	}
 	if got.DurationMS == nil || *got.DurationMS < 0 {
@@ -70,14 +74,14 @@ func (p *play) printed(agent string) printed {
 }
 
 // TestRun_JSON_IncludesToolCalls: requirements 8.6 and 8.8. The numbers are the
-// agent's own: three turns, two of which called; what its sub-agents took is
-// not among them.
+// agent's own: three turns, two of which called. The numbers of its sub-agents
+// are not included.
 func TestRun_JSON_IncludesToolCalls(t *testing.T) {
-	p := newPlay(t)
+	p := newScenario(t)
 	p.agent(
 		"parent",
 		subAgents("helper", "bad"),
-		inTurn(
+		inOrder(
 			calls(call("helper", "1"), call("helper", "2"), call("bad", "x")),
 			calls(call("", "")),
 			answers("done"),
@@ -85,8 +89,8 @@ func TestRun_JSON_IncludesToolCalls(t *testing.T) {
 	)
 	p.agent("helper", "", answers("fine"))
 	p.agent("bad", "", refuses(http.StatusInternalServerError, "oh"))
-	got := p.printed("parent")
-	if diff := cmp.Diff(printed{
+	got := p.runJSON("parent")
+	if diff := cmp.Diff(jsonOutput{
 		Model: "openai/parent", Content: "done", StopReason: "stop", ToolCalls: new(4),
 		InputTokens: 2*callsIn + textIn, OutputTokens: 2*callsOut + textOut,
 	}, got); diff != "" {
@@ -94,10 +98,10 @@ func TestRun_JSON_IncludesToolCalls(t *testing.T) {
 	}
 }
 
-// TestRun_JSON_Subtree: beside its own numbers axe prints those of the whole
-// tree, which the specification does not have.
+// TestRun_JSON_Subtree: beside the agent's own numbers axe prints the numbers
+// of the whole tree, which the specification does not have.
 func TestRun_JSON_Subtree(t *testing.T) {
-	p := newPlay(t)
+	p := newScenario(t)
 	p.agent("parent", subAgents("middle"), delegates(call("middle", "1"), call("middle", "2")))
 	p.agent("middle", subAgents("leaf"), delegates(call("leaf", "x")))
 	p.agent("leaf", "", answers("fine"))
@@ -106,13 +110,13 @@ func TestRun_JSON_Subtree(t *testing.T) {
 		ToolCalls   int            `json:"tool_calls"`
 		Subtree     map[string]int `json:"subtree"`
 	}
-	if err := json.Unmarshal([]byte(p.completes("parent", "--json", "go")), &got); err != nil {
+	if err := json.Unmarshal([]byte(p.wantAnswer("parent", "--json", "go")), &got); err != nil {
 		t.Fatal(err)
 	}
 	if _, timed := got.Subtree["model_ms"]; !timed {
 		t.Error("the subtree has no time")
 	}
-	// and it is another one each time
+	// The id is different each time.
 	delete(got.Subtree, "model_ms")
 	want := map[string]int{
 		"input_tokens": 3*(callsIn+textIn) + 2*textIn, "output_tokens": 3*(callsOut+textOut) + 2*textOut,
@@ -123,18 +127,19 @@ func TestRun_JSON_Subtree(t *testing.T) {
 	}
 }
 
-// TestRun_JSON_NoToolCalls: the field is 0, and there, whether the agent could
-// have called or not.
+// TestRun_JSON_NoToolCalls: the field is present and 0, for agents with and
+// without sub-agents.
 func TestRun_JSON_NoToolCalls(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{"with sub-agents": subAgents("helper"), "without": ""} {
 		t.Run(name, func(t *testing.T) {
-			p := newPlay(t)
+			p := newScenario(t)
 			p.agent("parent", "model = \"anthropic/parent\"\n"+text, answers("done"))
-			want := printed{
-				Model: "anthropic/parent", Content: "done", StopReason: "end_turn", ToolCalls: new(0), InputTokens: textIn, OutputTokens: textOut,
+			want := jsonOutput{
+				Model: "anthropic/parent", Content: "done", StopReason: "end_turn", ToolCalls: new(0),
+				InputTokens: textIn, OutputTokens: textOut,
 			}
-			if diff := cmp.Diff(want, p.printed("parent")); diff != "" {
+			if diff := cmp.Diff(want, p.runJSON("parent")); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -143,8 +148,9 @@ func TestRun_JSON_NoToolCalls(t *testing.T) {
 
 var took = regexp.MustCompile(`completed in \d+ms`)
 
-// told is the lines about turns and sub-agents on stderr, without times.
-func told(stderr string) string {
+// progressLines returns the lines about turns and sub-agents on stderr, without
+// times.
+func progressLines(stderr string) string {
 	var lines []string
 	for line := range strings.Lines(took.ReplaceAllString(stderr, "completed in <N>ms")) {
 		if strings.HasPrefix(line, "[") {
@@ -154,21 +160,21 @@ func told(stderr string) string {
 	return strings.Join(lines, "")
 }
 
-func (p *play) tells(want, agent string, args ...string) ending {
+func (p *scenario) wantProgress(want, agent string, args ...string) programEnd {
 	p.t.Helper()
 	end := p.run(agent, append(args, "go")...)
-	if diff := cmp.Diff(want, told(end.stderr)); diff != "" {
+	if diff := cmp.Diff(want, progressLines(end.stderr)); diff != "" {
 		p.t.Errorf("on stderr (-want +got):\n%s", diff)
 	}
 	return end
 }
 
 // TestRun_Verbose_ConversationTurns: requirements 7.5 and 8.7, line by line,
-// and the sums of 8.8. One call after the other, so that there is one order.
+// and the sums of 8.8. The calls are sequential, so that there is one order.
 func TestRun_Verbose_ConversationTurns(t *testing.T) {
 	task := strings.Repeat("é", 79) + "ab\nc"
-	p := newPlay(t)
-	p.agent("parent", subAgents("helper", "bad")+config("parallel = false"), inTurn(
+	p := newScenario(t)
+	p.agent("parent", subAgents("helper", "bad")+config("parallel = false"), inOrder(
 		calls(
 			call("helper", task),
 			call("bad", "b"),
@@ -181,7 +187,7 @@ func TestRun_Verbose_ConversationTurns(t *testing.T) {
 	p.agent("bad", "", refuses(http.StatusInternalServerError, "oh"))
 	const failure = "server (HTTP 500): oh"
 	for _, flag := range []string{"-v", "--verbose"} {
-		end := p.tells(`[turn 1] Sending request (1 messages, 0 tool calls pending)
+		end := p.wantProgress(`[turn 1] Sending request (1 messages, 0 tool calls pending)
 [turn 1] Received response: tool_calls (3 tool calls)
 [sub-agent] "ghost" failed: call_agent error: agent "ghost" is not in this agent's sub_agents list
 [sub-agent] Calling "helper" (depth 1) with task: `+strings.Repeat("é", 79)+`a...
@@ -207,14 +213,14 @@ func TestRun_Verbose_ConversationTurns(t *testing.T) {
 	}
 }
 
-// TestRun_Verbose_Depth: a sub-agent's sub-agents are told too, at their depth,
-// and its turns are not.
+// TestRun_Verbose_Depth: the sub-agents of a sub-agent are printed at their
+// depth. Their turns are not printed.
 func TestRun_Verbose_Depth(t *testing.T) {
-	p := newPlay(t)
+	p := newScenario(t)
 	p.agent("parent", "model = \"anthropic/parent\"\n"+subAgents("middle"), delegates(call("middle", "one")))
 	p.agent("middle", "model = \"ollama/middle\"\n"+subAgents("leaf"), delegates(call("leaf", "two")))
 	p.agent("leaf", "", answers(""))
-	p.tells(`[turn 1] Sending request (1 messages, 0 tool calls pending)
+	p.wantProgress(`[turn 1] Sending request (1 messages, 0 tool calls pending)
 [turn 1] Received response: tool_use (1 tool calls)
 [sub-agent] Calling "middle" (depth 1) with task: one...
 [sub-agent] Calling "leaf" (depth 2) with task: two...
@@ -227,21 +233,22 @@ func TestRun_Verbose_Depth(t *testing.T) {
 
 // TestRun_Verbose_SingleShot: one turn, with or without sub-agents.
 func TestRun_Verbose_SingleShot(t *testing.T) {
-	p := newPlay(t)
+	p := newScenario(t)
 	p.agent("single", "", answers("shot"))
-	p.tells(
-		"[turn 1] Sending request (1 messages, 0 tool calls pending)\n[turn 1] Received response: stop (0 tool calls)\n",
+	p.wantProgress(
+		"[turn 1] Sending request (1 messages, 0 tool calls pending)\n"+
+			"[turn 1] Received response: stop (0 tool calls)\n",
 		"single",
 		"-v",
 	)
 }
 
-// TestRun_Verbose_Timeout: a call whose time is over ends in a line, too.
+// TestRun_Verbose_Timeout: a call that times out has a final line too.
 func TestRun_Verbose_Timeout(t *testing.T) {
-	p := newPlay(t)
+	p := newScenario(t)
 	p.agent("parent", subAgents("slow")+config("timeout = 1"), delegates(call("slow", "x")))
 	p.agent("slow", "", stalls)
-	p.tells(`[turn 1] Sending request (1 messages, 0 tool calls pending)
+	p.wantProgress(`[turn 1] Sending request (1 messages, 0 tool calls pending)
 [turn 1] Received response: tool_calls (1 tool calls)
 [sub-agent] Calling "slow" (depth 1) with task: x...
 [sub-agent] "slow" failed: timeout after 1s
@@ -250,10 +257,10 @@ func TestRun_Verbose_Timeout(t *testing.T) {
 `, "parent", "-v")
 }
 
-// TestSpec_AgentsShow is requirement 5.7 by the command; the texts are in
-// cmd/axe/describe_test.go.
+// TestSpec_AgentsShow is requirement 5.7 by the command. The texts are tested
+// in cmd/axe/describe_test.go.
 func TestSpec_AgentsShow(t *testing.T) {
-	p := newPlay(t)
+	p := newScenario(t)
 	p.agent("parent", subAgents("helper")+config("max_depth = 4", "timeout = 9"), nil)
 	p.agent("single", config("max_depth = 4"), nil)
 	show := func(agent string) string { return p.axe("agents", "show", agent, "--agents", p.path("agents")).stdout }

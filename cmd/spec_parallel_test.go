@@ -14,19 +14,18 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// meeting is where requests wait for one another: nobody is answered before all
-// are there.
-type meeting struct {
+// barrier holds requests until all of them have arrived.
+type barrier struct {
 	here    chan string
 	dismiss chan struct{}
 }
 
-func newMeeting() *meeting { return &meeting{make(chan string, 100), make(chan struct{})} }
+func newBarrier() *barrier { return &barrier{make(chan string, 100), make(chan struct{})} }
 
-// attend is the part of an agent that waits for the others and then goes on
-// with its own.
-func (m *meeting) attend(then part) part {
-	return func(a *ask) reply {
+// waitThen returns a behavior that waits at the barrier and then continues with
+// another behavior.
+func (m *barrier) waitThen(then behavior) behavior {
+	return func(a *modelRequest) reply {
 		m.here <- a.agent
 		select {
 		case <-m.dismiss:
@@ -37,10 +36,10 @@ func (m *meeting) attend(then part) part {
 	}
 }
 
-// gather waits in its own goroutine for n requests that are held at one time,
-// then lets them go. If they do not come it says so: those who wait for one
-// another would wait for ever.
-func (m *meeting) gather(t *testing.T, n int) {
+// waitFor waits in its own goroutine until n requests are held at one time,
+// then releases them. It reports an error if they do not arrive, since they
+// would wait for each other without end.
+func (m *barrier) waitFor(t *testing.T, n int) {
 	t.Helper()
 	done := make(chan struct{})
 	go func() {
@@ -49,7 +48,7 @@ func (m *meeting) gather(t *testing.T, n int) {
 		for i := range n {
 			select {
 			case <-m.here:
-			case <-time.After(patience):
+			case <-time.After(waitTimeout):
 				t.Errorf("%d of %d requests were held at one time", i, n)
 				return
 			}
@@ -68,31 +67,32 @@ func TestRun_ParallelToolCalls(t *testing.T) {
 		"5.2 row 2 an empty config":  config(),
 	} {
 		t.Run(name, func(t *testing.T) {
-			p, m := newPlay(t), newMeeting()
+			p, m := newScenario(t), newBarrier()
 			p.agent("parent", subAgents("a", "b")+text, delegates(call("a", "1"), call("b", "2"), call("a", "3")))
-			p.agent("a", "", m.attend(func(a *ask) reply { return reply{text: "a " + a.user()} }))
-			p.agent("b", "", m.attend(answers("b")))
-			m.gather(t, 3)
-			if got := p.completes("parent", "go"); got != "a Task: 1 | b | a Task: 3" {
+			p.agent("a", "", m.waitThen(func(a *modelRequest) reply { return reply{text: "a " + a.user()} }))
+			p.agent("b", "", m.waitThen(answers("b")))
+			m.waitFor(t, 3)
+			if got := p.wantAnswer("parent", "go"); got != "a Task: 1 | b | a Task: 3" {
 				t.Errorf("answered %q", got)
 			}
-			p.times("parent", 2)
+			p.wantRequests("parent", 2)
 		})
 	}
 }
 
 // TestRun_SequentialToolCalls: requirements 8.2 and 11.5. The second sub-agent
-// is asked after the first was answered, whether that failed or not.
+// is asked after the first has ended, with an answer or a failure.
 func TestRun_SequentialToolCalls(t *testing.T) {
-	p := newPlay(t)
+	p := newScenario(t)
 	p.agent(
 		"parent",
 		subAgents("a", "b", "c")+config("parallel = false"),
 		delegates(call("a", "1"), call("nobody", "x"), call("b", "2"), call("c", "3")),
 	)
-	slowly := func(then part) part {
-		return func(a *ask) reply {
-			// for the next one to come, if it does
+	slowly := func(then behavior) behavior {
+		return func(a *modelRequest) reply {
+			// Leave time for the next request, which would be
+			// wrong.
 			time.Sleep(100 * time.Millisecond)
 			return then(a)
 		}
@@ -101,9 +101,10 @@ func TestRun_SequentialToolCalls(t *testing.T) {
 	p.agent("b", "", slowly(refuses(http.StatusInternalServerError, "oh")))
 	p.agent("c", "", answers("three"))
 	want := strings.Join([]string{
-		"one", `call_agent error: agent "nobody" is not in this agent's sub_agents list`, failed("b", "server (HTTP 500): oh"), "three",
+		"one", `call_agent error: agent "nobody" is not in this agent's sub_agents list`, failed("b",
+			"server (HTTP 500): oh"), "three",
 	}, " | ")
-	if got := p.completes("parent", "go"); got != want {
+	if got := p.wantAnswer("parent", "go"); got != want {
 		t.Errorf("answered %q, want %q", got, want)
 	}
 	order := []string{
@@ -118,7 +119,7 @@ func TestRun_SequentialToolCalls(t *testing.T) {
 		"ask parent",
 		"answer parent",
 	}
-	if diff := cmp.Diff(order, p.happened()); diff != "" {
+	if diff := cmp.Diff(order, p.eventLog()); diff != "" {
 		t.Errorf("in order (-want +got):\n%s", diff)
 	}
 }
@@ -126,14 +127,14 @@ func TestRun_SequentialToolCalls(t *testing.T) {
 // TestRun_ResultsInCallOrder: requirement 11.3. The last call is the first to
 // be answered.
 func TestRun_ResultsInCallOrder(t *testing.T) {
-	p := newPlay(t)
+	p := newScenario(t)
 	names := []string{"a", "b", "c", "d"}
 	answered := map[string]chan struct{}{}
 	var tcs []provider.ToolCall
 	for i, name := range names {
 		answered[name] = make(chan struct{})
 		tcs = append(tcs, call(name, "x"))
-		p.agent(name, "", func(a *ask) reply {
+		p.agent(name, "", func(a *modelRequest) reply {
 			if i+1 < len(names) {
 				select {
 				case <-answered[names[i+1]]:
@@ -145,7 +146,7 @@ func TestRun_ResultsInCallOrder(t *testing.T) {
 		})
 	}
 	p.agent("parent", subAgents(names...), delegates(tcs...))
-	if got := p.completes("parent", "go"); got != "I am a | I am b | I am c | I am d" {
+	if got := p.wantAnswer("parent", "go"); got != "I am a | I am b | I am c | I am d" {
 		t.Errorf("answered %q", got)
 	}
 }
@@ -154,19 +155,19 @@ func TestRun_ResultsInCallOrder(t *testing.T) {
 func TestTable_5_5(t *testing.T) {
 	t.Parallel()
 	t.Run("5.5 row 1 a single call", func(t *testing.T) {
-		p := newPlay(t)
+		p := newScenario(t)
 		p.agent("parent", subAgents("a")+config("parallel = true"), delegates(call("a", "x")))
 		p.agent("a", "", answers("one"))
-		if got := p.completes("parent", "go"); got != "one" {
+		if got := p.wantAnswer("parent", "go"); got != "one" {
 			t.Errorf("answered %q", got)
 		}
 	})
 	// requirement 11.4
 	t.Run("5.5 row 4 one fails, others do not", func(t *testing.T) {
-		p, refused := newPlay(t), make(chan struct{})
-		// for whoever is at work while another fails
-		later := func(text string) part {
-			return func(a *ask) reply {
+		p, refused := newScenario(t), make(chan struct{})
+		// Hold the requests of the other agents while one fails.
+		later := func(text string) behavior {
+			return func(a *modelRequest) reply {
 				select {
 				case <-refused:
 				case <-a.gone:
@@ -180,48 +181,47 @@ func TestTable_5_5(t *testing.T) {
 			delegates(call("a", "x"), call("bad", "x"), call("b", "x")),
 		)
 		p.agent("a", "", later("one"))
-		p.agent("bad", "", func(*ask) reply {
+		p.agent("bad", "", func(*modelRequest) reply {
 			close(refused)
 			return reply{status: http.StatusTooManyRequests, message: "slow down"}
 		})
 		p.agent("b", "", later("three"))
-		p.completes("parent", "go")
+		p.wantAnswer("parent", "go")
 		want := []provider.ToolResult{
 			{CallID: "toolu_parent_1_0", Content: "one"},
 			{CallID: "toolu_parent_1_1", Content: failed("bad", "rate_limit (HTTP 429): slow down"), IsError: true},
 			{CallID: "toolu_parent_1_2", Content: "three"},
 		}
-		if diff := cmp.Diff(want, p.nth("parent", 2).results()); diff != "" {
+		if diff := cmp.Diff(want, p.nthRequest("parent", 2).results()); diff != "" {
 			t.Errorf("results (-want +got):\n%s", diff)
 		}
 	})
 	t.Run("5.5 row 5 all fail", func(t *testing.T) {
-		p := newPlay(t)
+		p := newScenario(t)
 		p.agent(
 			"parent",
 			subAgents("bad", "ghost"),
-			inTurn(calls(call("bad", "x"), call("bad", "y"), call("ghost", "z")), func(a *ask) reply {
+			inOrder(calls(call("bad", "x"), call("bad", "y"), call("ghost", "z")), func(a *modelRequest) reply {
 				return reply{text: fmt.Sprintf("none of %d", len(a.results()))}
 			}),
 		)
 		p.agent("bad", "", refuses(http.StatusInternalServerError, "oh"))
-		if got := p.completes("parent", "go"); got != "none of 3" {
+		if got := p.wantAnswer("parent", "go"); got != "none of 3" {
 			t.Errorf("answered %q", got)
 		}
-		p.times("bad", 2)
+		p.wantRequests("bad", 2)
 	})
 }
 
 // TestRun_Interrupted is 5.5, row 6, and requirement 11.2: the end of the
-// parent is the end of all below it.
+// parent ends all runs below it.
 func TestRun_Interrupted(t *testing.T) {
-	p := newPlay(t)
-	m := newMeeting()
+	p := newScenario(t)
+	m := newBarrier()
 	p.agent("parent", subAgents("a", "b"), delegates(call("a", "x"), call("b", "x")))
-	p.agent("a", "", m.attend(stalls))
-	p.agent("b", "", m.attend(stalls))
-	// what runs in the background of a shell ignores ^C, and axe would
-	// inherit that
+	p.agent("a", "", m.waitThen(stalls))
+	p.agent("b", "", m.waitThen(stalls))
+	// A background job of a shell ignores ^C, and axe would inherit that.
 	handled := make(chan os.Signal, 1)
 	ossignal.Notify(handled, os.Interrupt)
 	defer ossignal.Stop(handled)
@@ -234,7 +234,7 @@ func TestRun_Interrupted(t *testing.T) {
 	for range 2 {
 		select {
 		case <-m.here:
-		case <-time.After(patience):
+		case <-time.After(waitTimeout):
 			t.Fatal("not both sub-agents were asked")
 		}
 	}
@@ -242,9 +242,9 @@ func TestRun_Interrupted(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
-	p.leaves(p.first("a"))
-	p.leaves(p.first("b"))
-	p.times("parent", 1)
+	p.wantAborted(p.firstRequest("a"))
+	p.wantAborted(p.firstRequest("b"))
+	p.wantRequests("parent", 1)
 	if code := cmd.ProcessState.ExitCode(); code != 130 || stdout.String() != "" ||
 		stderr.String() != "axe: interrupted, the tree was cancelled\n" {
 		t.Errorf("exit code %d, stdout %q, stderr %q", code, stdout.String(), stderr.String())
@@ -255,7 +255,7 @@ func TestRun_Interrupted(t *testing.T) {
 func TestRun_Timeout(t *testing.T) {
 	t.Parallel()
 	t.Run("11.2, 12.1 each call has a time of its own", func(t *testing.T) {
-		p := newPlay(t)
+		p := newScenario(t)
 		p.agent(
 			"parent",
 			subAgents("fast", "slow")+config("timeout = 1"),
@@ -263,33 +263,33 @@ func TestRun_Timeout(t *testing.T) {
 		)
 		p.agent("fast", "", answers("in time"))
 		p.agent("slow", "", stalls)
-		if got := p.completes("parent", "go"); got != "in time | "+failed("slow", "timeout after 1s")+" | in time" {
+		if got := p.wantAnswer("parent", "go"); got != "in time | "+failed("slow", "timeout after 1s")+" | in time" {
 			t.Errorf("answered %q", got)
 		}
-		p.leaves(p.first("slow"))
+		p.wantAborted(p.firstRequest("slow"))
 	})
 	for name, text := range map[string]string{
 		"12.1 within the time of the parent":        config("timeout = 60"),
 		"12.2, 5.2 row 10 timeout 0 is the parents": config("timeout = 0"),
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := newPlay(t)
+			p := newScenario(t)
 			p.agent("parent", subAgents("slow")+text, delegates(call("slow", "x")))
 			p.agent("slow", "", stalls)
-			p.fails(3, "timeout after 1s", "--timeout", "1", "go")
-			p.leaves(p.first("slow"))
+			p.wantFailure(3, "timeout after 1s", "--timeout", "1", "go")
+			p.wantAborted(p.firstRequest("slow"))
 		})
 	}
 	// 13.2: context cancellation
 	t.Run("12.2 what is left of the caller's time", func(t *testing.T) {
-		p := newPlay(t)
+		p := newScenario(t)
 		p.agent("parent", subAgents("middle")+config("timeout = 1"), delegates(call("middle", "x")))
 		p.agent("middle", subAgents("slow"), delegates(call("slow", "x")))
 		p.agent("slow", "", stalls)
-		if got := p.completes("parent", "go"); got != failed("middle", "timeout after 1s") {
+		if got := p.wantAnswer("parent", "go"); got != failed("middle", "timeout after 1s") {
 			t.Errorf("answered %q", got)
 		}
-		p.leaves(p.first("slow"))
-		p.times("middle", 1)
+		p.wantAborted(p.firstRequest("slow"))
+		p.wantRequests("middle", 1)
 	})
 }

@@ -10,20 +10,21 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// The tests that the specification names in 7.8 but for those about what is
-// printed (spec_output_test.go) and about calls at once
-// (spec_parallel_test.go), and its table 5.6.
+// The tests that the specification names in 7.8, and its table 5.6. The tests
+// about output are in spec_output_test.go, those about parallel calls in
+// spec_parallel_test.go.
 
 // TestRun_SubAgentToolInjection: requirements 6.3, 6.4 and 9.1.
 func TestRun_SubAgentToolInjection(t *testing.T) {
-	p := newPlay(t)
+	p := newScenario(t)
 	p.agent("parent", subAgents("helper", "run-2"), answers("nothing to delegate"))
-	if got := p.completes("parent", "go"); got != "nothing to delegate" {
+	if got := p.wantAnswer("parent", "go"); got != "nothing to delegate" {
 		t.Errorf("answered %q", got)
 	}
 	want := []provider.Tool{{
-		Name:        "call_agent",
-		Description: "Delegate a task to a sub-agent. The sub-agent runs independently with its own context and returns only its final result. Available agents: helper, run-2",
+		Name: "call_agent",
+		Description: "Delegate a task to a sub-agent. The sub-agent runs independently with its own context " +
+			"and returns only its final result. Available agents: helper, run-2",
 		Parameters: map[string]provider.ToolParameter{
 			"agent": {
 				Type:        "string",
@@ -34,10 +35,10 @@ func TestRun_SubAgentToolInjection(t *testing.T) {
 			"context": {Type: "string", Description: "Additional context from your conversation to pass along"},
 		},
 	}}
-	if diff := cmp.Diff(want, p.first("parent").request.Tools); diff != "" {
+	if diff := cmp.Diff(want, p.firstRequest("parent").request.Tools); diff != "" {
 		t.Errorf("tools (-want +got):\n%s", diff)
 	}
-	p.times("parent", 1)
+	p.wantRequests("parent", 1)
 }
 
 // TestRun_NoSubAgents_NoTools: requirements 8.4 and 9.2, and 5.2, row 1.
@@ -50,77 +51,79 @@ func TestRun_NoSubAgents_NoTools(t *testing.T) {
 		"5.2 row 1 an empty list, their config": "sub_agents = []\n" + config("max_depth = 5"),
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := newPlay(t)
+			p := newScenario(t)
 			p.agent("single", text, answers("shot"))
-			if got := p.completes("single", "go"); got != "shot" {
+			if got := p.wantAnswer("single", "go"); got != "shot" {
 				t.Errorf("answered %q", got)
 			}
-			if p.first("single").offered {
+			if p.firstRequest("single").offered {
 				t.Error("there is a key tools")
 			}
-			p.times("single", 1)
+			p.wantRequests("single", 1)
 		})
 	}
 }
 
 // TestRun_ToolCallsWithoutTools is the rest of requirement 8.4: without tools
-// there is no loop. What the model says is its answer, and nothing that it
-// calls is carried out.
+// there is no loop. The model's text is its answer, and none of its calls is
+// carried out.
 func TestRun_ToolCallsWithoutTools(t *testing.T) {
 	t.Parallel()
-	unasked := func(*ask) reply {
+	unasked := func(*modelRequest) reply {
 		return reply{
 			text:  "what I know",
 			calls: []provider.ToolCall{call("helper", "x"), toolCall("rm", map[string]string{})},
 		}
 	}
 	t.Run("an agent without sub_agents", func(t *testing.T) {
-		p := newPlay(t)
+		p := newScenario(t)
 		p.agent("helper", "", answers("no"))
 		p.agent("parent", "", unasked)
-		if got := p.printed("parent"); got.Content != "what I know" || *got.ToolCalls != 0 ||
+		if got := p.runJSON("parent"); got.Content != "what I know" || *got.ToolCalls != 0 ||
 			got.InputTokens != callsIn {
 			t.Errorf("got %+v", got)
 		}
-		p.times("parent", 1)
-		p.times("helper", 0)
+		p.wantRequests("parent", 1)
+		p.wantRequests("helper", 0)
 	})
 	t.Run("a sub-agent at the depth limit", func(t *testing.T) {
-		p := newPlay(t)
+		p := newScenario(t)
 		p.agent("helper", "", answers("no"))
 		p.agent("parent", subAgents("middle")+config("max_depth = 1"), delegates(call("middle", "x")))
 		p.agent("middle", subAgents("helper"), unasked)
-		if got := p.completes("parent", "go"); got != "what I know" {
+		if got := p.wantAnswer("parent", "go"); got != "what I know" {
 			t.Errorf("answered %q", got)
 		}
-		p.times("middle", 1)
-		p.times("helper", 0)
+		p.wantRequests("middle", 1)
+		p.wantRequests("helper", 0)
 	})
 }
 
 // TestRun_ConversationLoop_ToolCall is requirement 8.1 in all three formats,
-// with a server for each of the two agents. What is sent again, and that it is
-// what was said, is checked by the cast.
+// with a server for each of the two agents. The model server checks that each
+// request repeats the conversation unchanged.
 func TestRun_ConversationLoop_ToolCall(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"openai", "anthropic", "ollama"} {
 		t.Run(name, func(t *testing.T) {
-			p := newPlay(t)
-			helpers := newCast(t)
+			p := newScenario(t)
+			helpers := newModelServer(t)
 			child := map[string]string{"openai": "anthropic", "anthropic": "ollama", "ollama": "openai"}[name]
 			p.env["AXE_"+strings.ToUpper(child)+"_BASE_URL"] = helpers.url
-			helpers.plays("helper", answers("found it"))
+			helpers.handle("helper", answers("found it"))
 			p.agent("helper", "model = \""+child+"/helper\"", nil)
-			p.agent("parent", "model = \""+name+"/parent\"\n"+subAgents("helper"), inTurn(
-				func(*ask) reply { return reply{text: "I ask.", calls: []provider.ToolCall{call("helper", "find")}} },
-				func(a *ask) reply { return reply{text: "It is here: " + a.results()[0].Content} },
+			p.agent("parent", "model = \""+name+"/parent\"\n"+subAgents("helper"), inOrder(
+				func(*modelRequest) reply {
+					return reply{text: "I ask.", calls: []provider.ToolCall{call("helper", "find")}}
+				},
+				func(a *modelRequest) reply { return reply{text: "It is here: " + a.results()[0].Content} },
 			))
-			if got := p.completes("parent", "where is it?"); got != "It is here: found it" {
+			if got := p.wantAnswer("parent", "where is it?"); got != "It is here: found it" {
 				t.Errorf("answered %q", got)
 			}
-			p.times("parent", 2)
-			helpers.times("helper", 1)
-			first, second := p.nth("parent", 1), p.nth("parent", 2)
+			p.wantRequests("parent", 2)
+			helpers.wantRequests("helper", 1)
+			first, second := p.nthRequest("parent", 1), p.nthRequest("parent", 2)
 			id := first.said.calls[0].ID
 			want := []provider.Message{
 				{Role: provider.User, Content: "where is it?"},
@@ -147,82 +150,82 @@ func TestRun_ConversationLoop_ToolCall(t *testing.T) {
 	}
 }
 
-// TestRun_ConversationLoop_MaxTurns is requirement 8.3: 50 requests, not one
+// TestRun_ConversationLoop_MaxTurns is requirement 8.3: 50 requests and no
 // more.
 func TestRun_ConversationLoop_MaxTurns(t *testing.T) {
-	p := newPlay(t)
+	p := newScenario(t)
 	p.agent("parent", subAgents("helper"), calls(call("helper", "")))
-	p.fails(1, "agent exceeded maximum conversation turns (50)", "go")
-	p.times("parent", 50)
-	if n := len(p.nth("parent", 50).request.Messages); n != 99 {
+	p.wantFailure(1, "agent exceeded maximum conversation turns (50)", "go")
+	p.wantRequests("parent", 50)
+	if n := len(p.nthRequest("parent", 50).request.Messages); n != 99 {
 		t.Errorf("the last request has %d messages, want 99", n)
 	}
 }
 
 func TestRun_SubAgent_Error_PropagatesAsToolResult(t *testing.T) {
-	p := newPlay(t)
-	p.agent("parent", subAgents("nonexistent"), inTurn(calls(call("nonexistent", "x")), answers("I did it myself")))
-	if got := p.completes("parent", "go"); got != "I did it myself" {
+	p := newScenario(t)
+	p.agent("parent", subAgents("nonexistent"), inOrder(calls(call("nonexistent", "x")), answers("I did it myself")))
+	if got := p.wantAnswer("parent", "go"); got != "I did it myself" {
 		t.Errorf("answered %q", got)
 	}
 	const want = `call_agent error: failed to load agent "nonexistent": agent config not found: nonexistent`
-	if got := p.nth("parent", 2).results()[0].Content; got != want {
+	if got := p.nthRequest("parent", 2).results()[0].Content; got != want {
 		t.Errorf("result %q, want %q", got, want)
 	}
 }
 
-// TestRun_UnknownTool: requirement 8.2, calls are told apart by their names.
+// TestRun_UnknownTool: requirement 8.2, calls are distinguished by their names.
 func TestRun_UnknownTool(t *testing.T) {
-	p := newPlay(t)
+	p := newScenario(t)
 	p.agent(
 		"parent",
 		subAgents("helper"),
 		delegates(toolCall("read_file", map[string]string{"agent": "helper", "task": "x"}), call("helper", "x")),
 	)
 	p.agent("helper", "", answers("done"))
-	if got := p.completes("parent", "go"); got != `Unknown tool: "read_file" | done` {
+	if got := p.wantAnswer("parent", "go"); got != `Unknown tool: "read_file" | done` {
 		t.Errorf("answered %q", got)
 	}
-	p.times("helper", 1)
+	p.wantRequests("helper", 1)
 }
 
-// TestTable_5_6 is the conversation loop; its row 3 is
+// TestTable_5_6 is the conversation loop. Its row 3 is
 // TestRun_ConversationLoop_MaxTurns.
 func TestTable_5_6(t *testing.T) {
 	t.Parallel()
 	t.Run("5.6 row 1 the model never calls tools", func(t *testing.T) {
-		p := newPlay(t)
+		p := newScenario(t)
 		p.agent("parent", subAgents("helper"), answers("alone"))
-		if got := p.completes("parent", "go"); got != "alone" {
+		if got := p.wantAnswer("parent", "go"); got != "alone" {
 			t.Errorf("answered %q", got)
 		}
-		p.times("parent", 1)
+		p.wantRequests("parent", 1)
 	})
 	t.Run("5.6 row 2 once, then text", func(t *testing.T) {
-		p := newPlay(t)
+		p := newScenario(t)
 		p.agent("parent", subAgents("helper"), delegates(call("helper", "x")))
 		p.agent("helper", "", answers("done"))
-		if got := p.completes("parent", "go"); got != "done" {
+		if got := p.wantAnswer("parent", "go"); got != "done" {
 			t.Errorf("answered %q", got)
 		}
-		p.times("parent", 2)
+		p.wantRequests("parent", 2)
 	})
 	t.Run("5.6 row 4 others the next time", func(t *testing.T) {
-		p := newPlay(t)
+		p := newScenario(t)
 		p.agent(
 			"parent",
 			subAgents("a", "b"),
-			inTurn(calls(call("a", "x")), calls(call("b", "y"), call("a", "z")), joins),
+			inOrder(calls(call("a", "x")), calls(call("b", "y"), call("a", "z")), joinsResults),
 		)
-		p.agent("a", "", func(a *ask) reply { return reply{text: "a: " + a.user()} })
-		p.agent("b", "", func(a *ask) reply { return reply{text: "b: " + a.user()} })
-		if got := p.completes("parent", "go"); got != "b: Task: y | a: Task: z" {
+		p.agent("a", "", func(a *modelRequest) reply { return reply{text: "a: " + a.user()} })
+		p.agent("b", "", func(a *modelRequest) reply { return reply{text: "b: " + a.user()} })
+		if got := p.wantAnswer("parent", "go"); got != "b: Task: y | a: Task: z" {
 			t.Errorf("answered %q", got)
 		}
-		if got := p.nth("parent", 3).request.Messages[2].ToolResults[0].Content; got != "a: Task: x" {
+		if got := p.nthRequest("parent", 3).request.Messages[2].ToolResults[0].Content; got != "a: Task: x" {
 			t.Errorf("the result of the first turn became %q", got)
 		}
-		p.times("parent", 3)
+		p.wantRequests("parent", 3)
 	})
 	for _, test := range []struct {
 		name         string
@@ -236,33 +239,33 @@ func TestTable_5_6(t *testing.T) {
 		{"5.6 row 5 bad request", http.StatusBadRequest, 1, "bad_request (HTTP 400)"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			p := newPlay(t)
+			p := newScenario(t)
 			p.agent(
 				"parent",
 				subAgents("helper"),
-				inTurn(calls(call("helper", "x")), refuses(test.status, "because")),
+				inOrder(calls(call("helper", "x")), refuses(test.status, "because")),
 			)
 			p.agent("helper", "", answers("done"))
-			p.fails(test.code, test.text+": because", "go")
-			p.times("parent", 2)
+			p.wantFailure(test.code, test.text+": because", "go")
+			p.wantRequests("parent", 2)
 		})
 	}
 	t.Run("5.6 row 6 the time is over", func(t *testing.T) {
-		p := newPlay(t)
-		p.agent("parent", subAgents("helper"), inTurn(calls(call("helper", "x")), stalls))
+		p := newScenario(t)
+		p.agent("parent", subAgents("helper"), inOrder(calls(call("helper", "x")), stalls))
 		p.agent("helper", "", answers("done"))
-		p.fails(3, "timeout after 1s", "go", "--timeout", "1")
-		p.leaves(p.nth("parent", 2))
+		p.wantFailure(3, "timeout after 1s", "go", "--timeout", "1")
+		p.wantAborted(p.nthRequest("parent", 2))
 	})
 	t.Run("5.6 row 7 neither text nor calls", func(t *testing.T) {
-		p := newPlay(t)
+		p := newScenario(t)
 		p.agent("parent", subAgents("helper"), answers(""))
-		if got := p.completes("parent", "go"); got != "" {
+		if got := p.wantAnswer("parent", "go"); got != "" {
 			t.Errorf("answered %q", got)
 		}
-		if got := p.completes("parent", "--json", "go"); !strings.Contains(got, `"content":"",`) {
+		if got := p.wantAnswer("parent", "--json", "go"); !strings.Contains(got, `"content":"",`) {
 			t.Errorf("got %s", got)
 		}
-		p.times("parent", 2)
+		p.wantRequests("parent", 2)
 	})
 }

@@ -12,30 +12,33 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// format is how one provider's API is spoken.
+// format encodes and decodes one provider's API.
 type format struct {
 	name string
-	// of the i-th call of an answer
-	id    func(a *ask, i int) string
-	read  func(*ask, http.Header, []byte) error
+	// id returns the id of the i-th call of an answer.
+	id    func(a *modelRequest, i int) string
+	read  func(*modelRequest, http.Header, []byte) error
 	write func(model string, r reply) any
 }
 
-// formats are found by the path of their API.
+// formats maps the path of an API to its format.
 var formats = map[string]format{
 	"/v1/chat/completions": {"openai", numbered("call"), readOpenAI, writeOpenAI},
 	"/v1/messages":         {"anthropic", numbered("toolu"), readAnthropic, writeAnthropic},
-	"/api/chat":            {"ollama", func(_ *ask, i int) string { return ollamaID(i) }, readOllama, writeOllama},
+	"/api/chat": {
+		"ollama", func(_ *modelRequest, i int) string { return ollamaID(i) }, readOllama,
+		writeOllama,
+	},
 }
 
-func numbered(prefix string) func(*ask, int) string {
-	return func(a *ask, i int) string { return fmt.Sprintf("%s_%s_%d_%d", prefix, a.agent, a.turn, i) }
+func numbered(prefix string) func(*modelRequest, int) string {
+	return func(a *modelRequest, i int) string { return fmt.Sprintf("%s_%s_%d_%d", prefix, a.agent, a.turn, i) }
 }
 
-// ollamaID is what axe makes up: the format has no ids.
+// ollamaID returns the id that axe makes, since the format has no ids.
 func ollamaID(i int) string { return "ollama_" + strconv.Itoa(i) }
 
-// decode refuses what the format does not have.
+// decode rejects fields that the format does not have.
 func decode(body []byte, v any) error {
 	dec := json.NewDecoder(bytes.NewReader(body))
 	dec.DisallowUnknownFields()
@@ -95,9 +98,9 @@ func (s schema) tool(name, description string) provider.Tool {
 	return t
 }
 
-// readChat takes what OpenAI and Ollama have in common; call reads the
+// readChat decodes the part that OpenAI and Ollama share. call reads the
 // arguments of the i-th call.
-func readChat(a *ask, in chat, call func(i int, c functionCall) provider.ToolCall) error {
+func readChat(a *modelRequest, in chat, call func(i int, c functionCall) provider.ToolCall) error {
 	a.request = provider.Request{Model: in.Model, Temperature: in.Temperature, MaxTokens: in.MaxTokens}
 	a.offered = in.Tools != nil
 	if a.offered {
@@ -145,7 +148,7 @@ func readChat(a *ask, in chat, call func(i int, c functionCall) provider.ToolCal
 	return nil
 }
 
-func readOpenAI(a *ask, h http.Header, body []byte) error {
+func readOpenAI(a *modelRequest, h http.Header, body []byte) error {
 	a.key = strings.TrimPrefix(h.Get("Authorization"), "Bearer ")
 	var in chat
 	if err := decode(body, &in); err != nil {
@@ -160,7 +163,7 @@ func readOpenAI(a *ask, h http.Header, body []byte) error {
 	})
 }
 
-func readOllama(a *ask, _ http.Header, body []byte) error {
+func readOllama(a *modelRequest, _ http.Header, body []byte) error {
 	var in chat
 	if err := decode(body, &in); err != nil {
 		return err
@@ -174,7 +177,7 @@ func readOllama(a *ask, _ http.Header, body []byte) error {
 	})
 }
 
-func readAnthropic(a *ask, h http.Header, body []byte) error {
+func readAnthropic(a *modelRequest, h http.Header, body []byte) error {
 	a.key = h.Get("X-Api-Key")
 	var in struct {
 		Model    string `json:"model"`
@@ -218,8 +221,8 @@ func readAnthropic(a *ask, h http.Header, body []byte) error {
 	return nil
 }
 
-// readBlocks reads the content of an Anthropic message. Results are the user's
-// words there.
+// readBlocks reads the content of an Anthropic message. Results are part of the
+// user's message.
 func readBlocks(out *provider.Message, content []byte) error {
 	var blocks []struct {
 		Type      string          `json:"type"`

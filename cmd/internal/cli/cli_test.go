@@ -158,8 +158,8 @@ func TestDefined(t *testing.T) {
 	}
 }
 
-// TestDialFlags: where the command line says something, the environment has no
-// say about what belongs to it.
+// TestDialFlags: a flag on the command line hides the environment variables of
+// its group.
 func TestDialFlags(t *testing.T) {
 	for name, value := range map[string]string{
 		"NATS_URL": "nats://env", "NATS_CONTEXT": "", "NATS_CREDS": "env.creds", "NATS_NKEY": "", "NATS_USER": "",
@@ -212,8 +212,8 @@ func TestDialFlags(t *testing.T) {
 	}
 }
 
-// TestDialFlagsInside: for a server in this process the environment says the
-// prefix, and nothing else.
+// TestDialFlagsInside: for a server in this process only the prefix comes from
+// the environment.
 func TestDialFlagsInside(t *testing.T) {
 	t.Setenv("NATS_URL", "nats://env")
 	t.Setenv("NATS_CREDS", "env.creds")

@@ -17,44 +17,44 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// cast is a server that speaks for the models of all agents: a request is for
-// the agent that its model is named after. It keeps what it is asked, and
-// checks each request against the format and against what it has said before.
-type cast struct {
+// modelServer answers for the models of all agents. The model of a request is
+// named after its agent. The server records each request, and checks it against
+// the format and against its own earlier answers.
+type modelServer struct {
 	t   *testing.T
 	url string
 
 	mu    sync.Mutex
-	parts map[string]part
-	asked []*ask
-	// "ask NAME" and "answer NAME", as they happened
+	parts map[string]behavior
+	asked []*modelRequest
+	// events holds "ask NAME" and "answer NAME" in order.
 	events []string
 }
 
-// part is what an agent's model says. It runs in the request's own goroutine
-// and may take its time.
-type part func(*ask) reply
+// behavior makes the answer of an agent's model. It runs in the request's own
+// goroutine and may block.
+type behavior func(*modelRequest) reply
 
-// ask is one request.
-type ask struct {
+// modelRequest is one request.
+type modelRequest struct {
 	agent   string
 	format  string // openai, anthropic or ollama
 	turn    int    // 1 for the first
 	key     string // that came with it
 	request provider.Request
-	// there is a key "tools" at all
+	// hasTools is set if the request has the key "tools".
 	offered bool
-	// closed when the client does not wait any more
+	// gone is closed when the client has left.
 	gone <-chan struct{}
-	// closed when the server has done with it
+	// done is closed when the server has finished the request.
 	over chan struct{}
 	said reply
-	// the client left before it was answered
+	// aborted is set if the client left before the answer.
 	aborted bool
 }
 
 // reply is an answer: a status other than 200 with a message and the seconds to
-// wait, or text, calls, or both.
+// wait, or a text, calls, or both.
 type reply struct {
 	text    string
 	calls   []provider.ToolCall
@@ -63,13 +63,13 @@ type reply struct {
 	later   string // Retry-After
 }
 
-// What answers cost: those with calls, and others.
+// The tokens of an answer with calls, and of any other answer.
 const (
 	callsIn, callsOut = 100, 10
 	textIn, textOut   = 20, 3
 )
 
-// tokens is what the answer cost.
+// tokens returns the tokens of the answer.
 func (r reply) tokens() (in, out int) {
 	if len(r.calls) > 0 {
 		return callsIn, callsOut
@@ -77,23 +77,23 @@ func (r reply) tokens() (in, out int) {
 	return textIn, textOut
 }
 
-func newCast(t *testing.T) *cast {
+func newModelServer(t *testing.T) *modelServer {
 	t.Helper()
-	c := &cast{t: t, parts: map[string]part{}}
+	c := &modelServer{t: t, parts: map[string]behavior{}}
 	server := httptest.NewServer(c)
 	t.Cleanup(server.Close)
 	c.url = server.URL
 	return c
 }
 
-func (c *cast) plays(agent string, p part) {
+func (c *modelServer) handle(agent string, p behavior) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.parts[agent] = p
 }
 
-// ServeHTTP has the agent's part answer.
-func (c *cast) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+// ServeHTTP answers with the agent's behavior.
+func (c *modelServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f, ok := formats[r.URL.Path]
 	body, err := io.ReadAll(r.Body)
 	if !ok || err != nil || r.Method != http.MethodPost || r.Header.Get("Content-Type") != "application/json" {
@@ -101,14 +101,14 @@ func (c *cast) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "what is this?", http.StatusTeapot)
 		return
 	}
-	a := &ask{format: f.name, gone: r.Context().Done(), over: make(chan struct{})}
+	a := &modelRequest{format: f.name, gone: r.Context().Done(), over: make(chan struct{})}
 	defer close(a.over)
 	if err := f.read(a, r.Header, body); err != nil {
 		c.t.Errorf("%s: %v in %s", f.name, err, body)
 	}
 	a.agent = a.request.Model
 	a.turn = (len(a.request.Messages) + 1) / 2
-	p := c.take(a)
+	p := c.record(a)
 	if p == nil {
 		c.t.Errorf("a request for the model %q, which has no part", a.agent)
 		http.Error(w, "no part", http.StatusNotFound)
@@ -118,7 +118,7 @@ func (c *cast) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for i := range said.calls { // a provider names its calls
 		said.calls[i].ID = f.id(a, i)
 	}
-	c.note("answer "+a.agent, func() {
+	c.logEvent("answer "+a.agent, func() {
 		a.said, a.aborted = said, r.Context().Err() != nil
 	})
 	if a.aborted {
@@ -136,8 +136,8 @@ func (c *cast) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(f.write(a.agent, said))
 }
 
-// take keeps a request and returns who is to answer it.
-func (c *cast) take(a *ask) part {
+// record stores a request and returns the behavior that answers it.
+func (c *modelServer) record(a *modelRequest) behavior {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.check(a)
@@ -146,17 +146,16 @@ func (c *cast) take(a *ask) part {
 	return c.parts[a.agent]
 }
 
-func (c *cast) note(event string, change func()) {
+func (c *modelServer) logEvent(event string, change func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	change()
 	c.events = append(c.events, event)
 }
 
-// check wants a conversation: the user's message, then what this server has
-// said itself and as many results, in order. What was said before is sent again
-// as it was.
-func (c *cast) check(a *ask) {
+// check expects a conversation: the user's message, then this server's earlier
+// answers, each with as many results as calls, in order and unchanged.
+func (c *modelServer) check(a *modelRequest) {
 	msgs := a.request.Messages
 	for i, m := range msgs {
 		want := provider.User
@@ -175,7 +174,7 @@ func (c *cast) check(a *ask) {
 		return
 	}
 	n := len(msgs)
-	before := slices.IndexFunc(c.asked, func(b *ask) bool {
+	before := slices.IndexFunc(c.asked, func(b *modelRequest) bool {
 		return b.agent == a.agent && b.turn == a.turn-1 && b.said.text == msgs[n-2].Content &&
 			reflect.DeepEqual(b.said.calls, msgs[n-2].ToolCalls) && reflect.DeepEqual(b.request.Messages, msgs[:n-2])
 	})
@@ -195,11 +194,12 @@ func (c *cast) check(a *ask) {
 	}
 }
 
-// asks are the requests for an agent so far, for all if the name is empty.
-func (c *cast) asks(agent string) []*ask {
+// requests returns the requests for an agent so far, for all agents if the name
+// is empty.
+func (c *modelServer) requests(agent string) []*modelRequest {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var out []*ask
+	var out []*modelRequest
 	for _, a := range c.asked {
 		if agent == "" || a.agent == agent {
 			out = append(out, a)
@@ -208,36 +208,36 @@ func (c *cast) asks(agent string) []*ask {
 	return out
 }
 
-// first is the first request for an agent.
-func (c *cast) first(agent string) *ask {
+// firstRequest returns the first request for an agent.
+func (c *modelServer) firstRequest(agent string) *modelRequest {
 	c.t.Helper()
-	return c.nth(agent, 1)
+	return c.nthRequest(agent, 1)
 }
 
-// nth is the n-th request for an agent.
-func (c *cast) nth(agent string, n int) *ask {
+// nthRequest returns the n-th request for an agent.
+func (c *modelServer) nthRequest(agent string, n int) *modelRequest {
 	c.t.Helper()
-	asks := c.asks(agent)
+	asks := c.requests(agent)
 	if len(asks) < n {
 		c.t.Fatalf("%s was asked %d times, not %d", agent, len(asks), n)
 	}
 	return asks[n-1]
 }
 
-// times wants an agent to have been asked so often.
-func (c *cast) times(agent string, n int) {
+// wantRequests expects n requests for an agent.
+func (c *modelServer) wantRequests(agent string, n int) {
 	c.t.Helper()
-	if got := len(c.asks(agent)); got != n {
+	if got := len(c.requests(agent)); got != n {
 		c.t.Errorf("%s was asked %d times, want %d", agent, got, n)
 	}
 }
 
-// leaves wants that the client left a request unanswered.
-func (c *cast) leaves(a *ask) {
+// wantAborted expects that the client left before the answer.
+func (c *modelServer) wantAborted(a *modelRequest) {
 	c.t.Helper()
 	select {
 	case <-a.over:
-	case <-time.After(patience):
+	case <-time.After(waitTimeout):
 		c.t.Fatalf("the request for %s is still open", a.agent)
 	}
 	c.mu.Lock()
@@ -247,22 +247,22 @@ func (c *cast) leaves(a *ask) {
 	}
 }
 
-// happened are the events so far.
-func (c *cast) happened() []string {
+// eventLog returns the events so far.
+func (c *modelServer) eventLog() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.events)
 }
 
-// user is the first message.
-func (a *ask) user() string { return a.request.Messages[0].Content }
+// user returns the first message.
+func (a *modelRequest) user() string { return a.request.Messages[0].Content }
 
-// results are those of the turn before.
-func (a *ask) results() []provider.ToolResult {
+// results returns the results of the turn before.
+func (a *modelRequest) results() []provider.ToolResult {
 	return a.request.Messages[len(a.request.Messages)-1].ToolResults
 }
 
-// toolCall is a call of a tool; the model numbers its calls itself.
+// toolCall makes a tool call without an id. The model numbers its calls itself.
 func toolCall(name string, args map[string]string) provider.ToolCall {
 	raw, err := json.Marshal(args)
 	if err != nil {
@@ -271,27 +271,27 @@ func toolCall(name string, args map[string]string) provider.ToolCall {
 	return provider.NewToolCall("", name, raw)
 }
 
-// answers says something.
-func answers(text string) part { return func(*ask) reply { return reply{text: text} } }
+// answers returns a text.
+func answers(text string) behavior { return func(*modelRequest) reply { return reply{text: text} } }
 
-// calls calls tools.
-func calls(tcs ...provider.ToolCall) part {
-	return func(*ask) reply { return reply{calls: slices.Clone(tcs)} }
+// calls returns tool calls.
+func calls(tcs ...provider.ToolCall) behavior {
+	return func(*modelRequest) reply { return reply{calls: slices.Clone(tcs)} }
 }
 
-// refuses fails.
-func refuses(status int, message string) part {
-	return func(*ask) reply { return reply{status: status, message: message} }
+// refuses returns an error status.
+func refuses(status int, message string) behavior {
+	return func(*modelRequest) reply { return reply{status: status, message: message} }
 }
 
-// stalls says nothing until the client has left.
-func stalls(a *ask) reply {
+// stalls blocks until the client has left.
+func stalls(a *modelRequest) reply {
 	<-a.gone
 	return reply{}
 }
 
-// joins answers with the results of the turn before.
-func joins(a *ask) reply {
+// joinsResults returns the results of the turn before as a text.
+func joinsResults(a *modelRequest) reply {
 	var texts []string
 	for _, r := range a.results() {
 		texts = append(texts, r.Content)
@@ -299,10 +299,11 @@ func joins(a *ask) reply {
 	return reply{text: strings.Join(texts, " | ")}
 }
 
-// inTurn plays one part after the other, a turn each; the last one goes on.
-func inTurn(parts ...part) part {
-	return func(a *ask) reply { return parts[min(a.turn, len(parts))-1](a) }
+// inOrder uses one behavior for each turn. The last behavior is used for all
+// further turns.
+func inOrder(parts ...behavior) behavior {
+	return func(a *modelRequest) reply { return parts[min(a.turn, len(parts))-1](a) }
 }
 
 // delegates makes calls, then answers with their results.
-func delegates(tcs ...provider.ToolCall) part { return inTurn(calls(tcs...), joins) }
+func delegates(tcs ...provider.ToolCall) behavior { return inOrder(calls(tcs...), joinsResults) }

@@ -15,14 +15,14 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// The tests in spec_*_test.go hold axe to its M5 specification, a test for each
-// requirement and each row of its tables; testdata/spec.txt says which is
-// where, and TestSpecIndex that nothing is missing there. They run the real
-// program against a server that speaks the formats of the real providers (see
-// cast).
+// The tests in spec_*_test.go check axe against its M5 specification, a test
+// for each requirement and each row of its tables. testdata/spec.txt names the
+// test of each, and TestSpecIndex checks that list. The tests run the real
+// program against a server that speaks the formats of the real providers
+// (modelServer).
 
-// axe is the program, built once for all of these tests and only if one of them
-// runs.
+// axe returns the path of the program. It is built once, for the first test
+// that needs it.
 var axe func() (string, error)
 
 func TestMain(m *testing.M) {
@@ -42,12 +42,12 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-// play is what a test has of its own: agents, the cast that speaks for their
-// models, and what axe finds in its environment.
-type play struct {
-	*cast
+// scenario is the world of one test: agents, the model server that answers for
+// their models, and the environment of axe.
+type scenario struct {
+	*modelServer
 	t *testing.T
-	// the working directory; the agents are in agents/ below it
+	// dir is the working directory. The agents are in agents/ below it.
 	dir string
 	env map[string]string
 }
@@ -57,16 +57,16 @@ const (
 	anthropicKey = "sk-anthropic-of-the-play"
 )
 
-// newPlay is for a test that may run beside others.
-func newPlay(t *testing.T) *play {
+// newScenario makes a scenario for a test that may run beside others.
+func newScenario(t *testing.T) *scenario {
 	t.Helper()
 	t.Parallel()
-	return anotherPlay(t)
+	return newSerialScenario(t)
 }
 
-func anotherPlay(t *testing.T) *play {
+func newSerialScenario(t *testing.T) *scenario {
 	t.Helper()
-	p := &play{cast: newCast(t), t: t, dir: t.TempDir()}
+	p := &scenario{modelServer: newModelServer(t), t: t, dir: t.TempDir()}
 	for _, dir := range []string{"agents", "home", "tmp", "config/axe"} {
 		if err := os.MkdirAll(filepath.Join(p.dir, dir), 0o700); err != nil {
 			t.Fatal(err)
@@ -82,10 +82,10 @@ func anotherPlay(t *testing.T) *play {
 	return p
 }
 
-func (p *play) path(name string) string { return filepath.Join(p.dir, filepath.FromSlash(name)) }
+func (p *scenario) path(name string) string { return filepath.Join(p.dir, filepath.FromSlash(name)) }
 
 // write writes a file below the working directory.
-func (p *play) write(name, text string) {
+func (p *scenario) write(name, text string) {
 	p.t.Helper()
 	file := p.path(name)
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
@@ -96,44 +96,48 @@ func (p *play) write(name, text string) {
 	}
 }
 
-// agent writes an agent's file and gives it its part. The file is the text;
-// where that has no name, model or system prompt of its own, these are the
-// agent's name, openai/ and the name, and a sentence.
-func (p *play) agent(name, text string, play part) {
+// agent writes an agent's file and sets its behavior. The file is the text. A
+// name, a model and a system prompt are added if the text has none: the agent's
+// name, openai/ and the name, and a sentence.
+func (p *scenario) agent(name, text string, play behavior) {
 	p.t.Helper()
-	for _, line := range [][2]string{{"system_prompt", "You are " + name + "."}, {"model", "openai/" + name}, {"name", name}} {
+	for _, line := range [][2]string{
+		{"system_prompt", "You are " + name + "."},
+		{"model", "openai/" + name},
+		{"name", name},
+	} {
 		if !strings.Contains("\n"+text, "\n"+line[0]+" =") {
 			text = fmt.Sprintf("%s = %q\n%s", line[0], line[1], text)
 		}
 	}
 	p.write("agents/"+name+".toml", text)
-	p.plays(name, play)
+	p.handle(name, play)
 }
 
-// subAgents is the lines of a file that name other agents.
+// subAgents returns the lines of a file that name sub-agents.
 func subAgents(names ...string) string {
 	return fmt.Sprintf("sub_agents = [\"%s\"]\n", strings.Join(names, `", "`))
 }
 
-// config is the lines of a file that say how they are called.
+// config returns the lines of a file that configure sub-agents.
 func config(lines ...string) string {
 	return "\n[sub_agents_config]\n" + strings.Join(lines, "\n") + "\n"
 }
 
-// ending is how axe ended.
-type ending struct {
+// programEnd holds the exit code and the output of axe.
+type programEnd struct {
 	code           int
 	stdout, stderr string
 }
 
-// run runs an agent of the play to its end.
-func (p *play) run(agent string, args ...string) ending {
+// run runs an agent of the scenario to its end.
+func (p *scenario) run(agent string, args ...string) programEnd {
 	p.t.Helper()
 	return p.axe(append([]string{"run", agent, "--agents", p.path("agents")}, args...)...)
 }
 
 // axe runs a command to its end.
-func (p *play) axe(args ...string) ending {
+func (p *scenario) axe(args ...string) programEnd {
 	p.t.Helper()
 	var stdout, stderr bytes.Buffer
 	cmd := p.command(args...)
@@ -142,22 +146,22 @@ func (p *play) axe(args ...string) ending {
 	exit, failed := errors.AsType[*exec.ExitError](err)
 	switch {
 	case failed:
-		return ending{exit.ExitCode(), stdout.String(), stderr.String()}
+		return programEnd{exit.ExitCode(), stdout.String(), stderr.String()}
 	case err != nil:
 		p.t.Fatal(err)
 	}
-	return ending{0, stdout.String(), stderr.String()}
+	return programEnd{0, stdout.String(), stderr.String()}
 }
 
-// command is axe with arguments. It does not outlive its test, nor 2 times
-// patience.
-func (p *play) command(args ...string) *exec.Cmd {
+// command makes an axe command. It ends with its test, or after twice
+// waitTimeout.
+func (p *scenario) command(args ...string) *exec.Cmd {
 	p.t.Helper()
 	program, err := axe()
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(p.t.Context(), 2*patience)
+	ctx, cancel := context.WithTimeout(p.t.Context(), 2*waitTimeout)
 	p.t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir = p.dir
@@ -167,8 +171,8 @@ func (p *play) command(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// completes runs an agent that has to answer, and returns its answer.
-func (p *play) completes(agent string, args ...string) string {
+// wantAnswer runs an agent that has to answer, and returns its answer.
+func (p *scenario) wantAnswer(agent string, args ...string) string {
 	p.t.Helper()
 	end := p.run(agent, args...)
 	if end.code != 0 {
@@ -177,9 +181,9 @@ func (p *play) completes(agent string, args ...string) string {
 	return strings.TrimSuffix(end.stdout, "\n")
 }
 
-// fails runs the parent, which has to fail with an exit code and a line on
-// stderr.
-func (p *play) fails(code int, line string, args ...string) {
+// wantFailure runs the parent, which has to fail with an exit code and a line
+// on stderr.
+func (p *scenario) wantFailure(code int, line string, args ...string) {
 	p.t.Helper()
 	end := p.run("parent", args...)
 	if end.code != code || end.stderr != "axe: "+line+"\n" || end.stdout != "" {
@@ -194,12 +198,13 @@ func (p *play) fails(code int, line string, args ...string) {
 	}
 }
 
-// call is a call of the tool call_agent. The model numbers its calls itself.
+// call makes a call of the tool call_agent without an id. The model numbers its
+// calls itself.
 func call(agent, task string) provider.ToolCall {
 	return toolCall("call_agent", map[string]string{"agent": agent, "task": task})
 }
 
-// failed is the text of a result that is a failure of the sub-agent.
+// failed returns the text of a result for a failed sub-agent.
 func failed(agent, why string) string {
 	return fmt.Sprintf("Error: sub-agent %q failed - %s. You may retry or proceed without this result.", agent, why)
 }

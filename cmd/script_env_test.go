@@ -20,10 +20,10 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// patience is how long a script waits for something to happen.
-const patience = 20 * time.Second
+// waitTimeout bounds the wait of a script for an event.
+const waitTimeout = 20 * time.Second
 
-// buffer is what a process has written so far.
+// buffer collects the output of a process.
 type buffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -36,7 +36,7 @@ func (b *buffer) Write(p []byte) (int, error) {
 	return b.b.Write(p)
 }
 
-// String is all of it.
+// String returns the output so far.
 func (b *buffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -53,7 +53,7 @@ func startBus(ts *testscript.TestScript, neg bool, args []string) {
 	server, err := bus.Serve(bus.ServerConfig{Listen: "127.0.0.1:0", StoreDir: ts.MkAbs("js")})
 	ts.Check(err)
 	ts.Defer(server.Close)
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
 	defer cancel()
 	conn, err := bus.Open(ctx, bus.Config{Dial: bus.Dial{Server: server}})
 	ts.Check(err)
@@ -65,12 +65,12 @@ func startBus(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv("NATS_URL", server.URL())
 }
 
-// publish stores a message as a publisher that knows nothing of axe does.
+// publish publishes a message with a plain NATS client.
 func publish(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 2, "publish SUBJECT QUOTED [NAME:VALUE]…")
 	text, err := strconv.Unquote(`"` + args[1] + `"`)
 	ts.Check(err)
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
 	defer cancel()
 	m := bus.Message{Subject: args[0], Body: []byte(text)}
 	for _, h := range args[2:] {
@@ -81,10 +81,11 @@ func publish(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 }
 
-// deleteStored does what nats stream rmm does: no worker can.
+// deleteStored deletes a message as nats stream rmm does. No worker deletes
+// messages.
 func deleteStored(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 2, "delete SUBJECT N")
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
 	defer cancel()
 	nc, err := nats.Connect(ts.Getenv("NATS_URL"))
 	ts.Check(err)
@@ -128,10 +129,10 @@ func held(ts *testscript.TestScript, neg bool, args []string) {
 	stored(ts, func(space subjects.Space) string { return space.Prefix() + ".timer.*." + args[0] + ".r.*" }, `"why"`)
 }
 
-// stored waits until there is a message with some text under a subject.
+// stored waits for a message with a text under a subject.
 func stored(ts *testscript.TestScript, subject func(subjects.Space) string, text string) {
 	conn := onStage(ts).bus.conn
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
 	defer cancel()
 	for {
 		ms, err := conn.LastPerSubject(ctx, subject(conn.Space()))
@@ -155,7 +156,7 @@ func freePort(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv(args[0], unused(ts))
 }
 
-// unused is the port of an address that refuses.
+// unused returns a port on which no server listens.
 func unused(ts *testscript.TestScript) string {
 	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
 	ts.Check(err)
@@ -170,16 +171,16 @@ type testModel struct {
 	asked chan struct{}
 }
 
-// startModel starts one of
+// startModel starts a model server that fails:
 //
-//	nonsense    200, and a body that is no JSON
-//	html        200, and a proxy's page
-//	empty       200, and nothing
-//	denied      401
-//	broken      500
-//	busy        429
-//	silent      it never answers
-//	refuses     nobody listens
+//	nonsense    status 200 with a body that is no JSON
+//	html        status 200 with a proxy's page
+//	empty       status 200 without a body
+//	denied      status 401
+//	broken      status 500
+//	busy        status 429
+//	silent      no answer
+//	refuses     no server listens
 func startModel(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 1, "model HOW")
 	if args[0] == "refuses" {
@@ -223,7 +224,7 @@ func asked(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 0, "asked")
 	select {
 	case <-onStage(ts).model.asked:
-	case <-time.After(patience):
-		ts.Fatalf("the model was not asked within %s", patience)
+	case <-time.After(waitTimeout):
+		ts.Fatalf("the model was not asked within %s", waitTimeout)
 	}
 }
