@@ -1,11 +1,13 @@
-# What CI runs is `make check` (.ci/run); `make help` lists the rest.
+# CI runs `make check`, by .ci/run. `make help` lists all targets.
 
 GO        ?= go
-# The race detector needs a C compiler; without one the tests run without it.
+# The race detector needs a C compiler. Without one the tests run without it.
 RACE      ?= $(if $(shell command -v $${CC:-gcc}),-race)
 FUZZTIME  ?= 20s
 BENCHTIME ?= 2s
-# Walks of whole workers, and of the core: each of some two dozen tests walks CORE times.
+# Random walks: of whole workers in `make walks` and in `make sim-workers`, and
+# of each of some two dozen tests of the core in `make sim-core`.
+WALKS     ?= 40
 BUBBLES   ?= 2000
 CORE      ?= 5000
 TREES     ?= 1000
@@ -39,13 +41,25 @@ demo: ## a tree of three levels reviews this repository, offline: no key, no ser
 build: ## build bin/agentd, bin/axe-submit and bin/axe
 	$(GO) build -o bin/ ./cmd/agentd ./cmd/axe-submit ./cmd/axe
 
+# go test prints packages in their order. The slowest one comes last, so that
+# the others print as they end.
+PACKAGES = $$($(GO) list ./... | awk '/\/agentd$$/ { last = $$0; next } { print } END { print last }')
+
 .PHONY: test
-test: ## run all tests, with the race detector
-	$(GO) test $(RACE) -shuffle=on -timeout 20m ./...
+test: ## run all tests with the race detector, with few random walks
+	$(GO) test $(RACE) -shuffle=on -timeout 20m $(PACKAGES)
 	$(GO) test -run 'TestLargeBodies' ./agentd # too slow under the race detector
 
+# The tests of agentd that take random walks, or kill a worker at a step. With
+# -rapid.checks they leave out no step.
+DEATHS = Test(CrashAnywhere|ZombieAnywhere|LimitsAfterACrash|DecisionsSurviveCrashes|ReplyAndCallShareOneSlot|MailTakenOnce|SimWorkersDie)$$
+
+.PHONY: walks
+walks: ## kill a worker at each of its steps, and take WALKS (40) random walks of whole workers
+	$(GO) test $(RACE) -count=1 -timeout 25m -run '$(DEATHS)' -rapid.checks=$(WALKS) ./agentd
+
 .PHONY: check
-check: build vet fix format lint arrows tidy test ## everything that CI runs
+check: build vet fix format lint arrows tidy test walks ## everything that CI runs
 
 .PHONY: vet
 vet: ## go vet
@@ -111,7 +125,7 @@ chaos: ## real processes under random faults: TREES (1000) for each scenario, or
 	AXE_CHAOS_TREES=$(TREES) $(GO) test -run 'TestChaos/$(CHAOS)' -count=1 -v -timeout 60m ./cmd/internal/chaostest
 
 .PHONY: proofs
-proofs: ## cancel 300 runs at work, a model slower than twenty leases, bounds on a tree, a provider that wants to be left alone, mail under 1,000 deaths
+proofs: ## cancel 300 running runs, a model slower than twenty leases, budgets of a tree, a provider that asks to wait, mail under 1,000 deaths
 	$(GO) test -count=1 -v -run 'TestCancelManyAtWork|TestSlowModel$$|TestMax(Agents|Turns|Tokens)|TestRetryAfterStopsAllWorkers' ./agentd
 	$(GO) test -count=1 -v -timeout 30m ./agentd -run 'TestMailTakenOnce$$' -rapid.checks=250
 

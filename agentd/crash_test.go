@@ -1,6 +1,7 @@
 package agentd_test
 
 import (
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -21,17 +22,17 @@ var crashTrees = map[string][]configs.Agent{
 
 // TestCrashAnywhere kills a worker at each of its steps in a tree of three
 // levels, before and after every write and every acknowledgement. A successor
-// completes the tree, and pays again only for requests that were in flight.
-// Without -rapid.checks it takes one step in three, and one in nine of the tree
-// with mail.
+// completes the tree, and asks again only for turns that were in flight.
+// Without -rapid.checks it takes one step in 8, and one in 24 of the tree with
+// mail.
 func TestCrashAnywhere(t *testing.T) {
 	t.Parallel()
 	for name, agents := range crashTrees {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			stride := 3
+			stride := 8
 			if name == "mail" {
-				stride = 9
+				stride = 24
 			}
 			killAtEachStep(t, agents, stride)
 		})
@@ -56,15 +57,15 @@ func killAtEachStep(t *testing.T, agents []configs.Agent, stride int) {
 	}
 }
 
-// atEachStep runs a tree for each step of a worker, or for one step in stride,
-// until a tree ends before the worker reaches the step. It returns the number
-// of steps. With -rapid.checks it leaves out no step.
+// atEachStep runs a tree for each step of a worker until a tree ends before the
+// worker reaches the step. It returns the number of steps. Without
+// -rapid.checks it takes one step in stride, from a random one.
 func atEachStep(t *testing.T, stride int, runTree func(h *harness, at int) (reached bool)) (steps int) {
 	t.Helper()
 	if full {
 		stride = 1
 	}
-	at := 1
+	at := 1 + rand.IntN(stride)
 	for reached := true; reached; at += stride {
 		withHarness(t, func(h *harness) {
 			t.Logf("fault at step %d", at)
@@ -134,13 +135,13 @@ func (f *faultAt) runTree(h *harness) (root subjects.Run, o run.Outcome) {
 
 // TestZombieAnywhere freezes a worker at one of its steps until its leases have
 // expired and a successor has completed the tree. Then the worker goes on where
-// it was, and changes nothing. Without -rapid.checks it takes one step in 12.
+// it was, and changes nothing. Without -rapid.checks it takes one step in 24.
 func TestZombieAnywhere(t *testing.T) {
 	t.Parallel()
 	for name, agents := range crashTrees {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			atEachStep(t, 12, func(h *harness, at int) (reached bool) {
+			atEachStep(t, 24, func(h *harness, at int) (reached bool) {
 				h.useTreeAgents(agents)
 				f := &faultAt{step: at}
 				f.strike = func(step) {
@@ -150,7 +151,7 @@ func TestZombieAnywhere(t *testing.T) {
 					f.frozen.Store(false)
 				}
 				root, o := f.runTree(h)
-				time.Sleep(2 * time.Minute) // the zombie does what it was about to
+				time.Sleep(2 * time.Minute) // the zombie takes its step
 				h.expectAnswer(o, 2)
 				h.checkTree(root.Tree)
 				for turn, workers := range h.tree.repeated() {

@@ -194,7 +194,7 @@ func TestLimitsRefused(t *testing.T) {
 // a budget. The turn's use counts once, and the budget is not exceeded.
 func TestLimitsAfterACrash(t *testing.T) {
 	t.Parallel()
-	killAtEachStep(t, levels(3, limits(subjects.Budget{Agents: 7, Turns: 30, Tokens: 1000})), 8)
+	killAtEachStep(t, levels(3, limits(subjects.Budget{Agents: 7, Turns: 30, Tokens: 1000})), 16)
 }
 
 // TestTallyOfATree: a tally counts agents, turns and tokens. Package bus tests

@@ -295,7 +295,11 @@ func TestReplyTakenOverIsNotAskedAgain(t *testing.T) {
 // order of the two is random.
 func TestReplyAndCallShareOneSlot(t *testing.T) {
 	t.Parallel()
-	for range 30 {
+	rounds := 10
+	if full {
+		rounds = 30
+	}
+	for range rounds {
 		withHarness(t, func(h *harness) {
 			h.callingLead([]string{"leaf"}, call("leaf", "x"))
 			r := h.root("lead")

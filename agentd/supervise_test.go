@@ -501,7 +501,7 @@ func TestInterruptBounded(t *testing.T) {
 
 // TestDecisionsSurviveCrashes kills the worker at each step of two trees. One
 // turn is supervised, held and approved. The other run is interrupted and
-// written to. Without -rapid.checks it takes one step in three.
+// written to. Without -rapid.checks it takes one step in six.
 func TestDecisionsSurviveCrashes(t *testing.T) {
 	t.Parallel()
 	for name, people := range map[string]func(*harness, subjects.Run){
@@ -521,7 +521,7 @@ func TestDecisionsSurviveCrashes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			steps := atEachStep(t, 3, func(h *harness, at int) (reached bool) {
+			steps := atEachStep(t, 6, func(h *harness, at int) (reached bool) {
 				return crashWithPeople(h, name == "approved", at, people)
 			})
 			if steps < 15 {

@@ -33,7 +33,7 @@ func TestSimWorkersDie(t *testing.T) {
 }
 
 // full is set when the number of walks is given on the command line, as the
-// targets sim, check and proofs of the Makefile do. Tests that kill a worker at
+// targets walks, sim and proofs of the Makefile do. Tests that kill a worker at
 // every step then leave out no step.
 var full bool
 
@@ -41,7 +41,7 @@ var full bool
 // At least four do: some of them wait for a server in real time.
 func TestMain(m *testing.M) {
 	flag.Parse()
-	defaults := map[string]string{"rapid.checks": "20"}
+	defaults := map[string]string{"rapid.checks": "10"}
 	if runtime.GOMAXPROCS(0) < 4 {
 		defaults["test.parallel"] = "4"
 	}
