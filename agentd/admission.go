@@ -127,11 +127,11 @@ type source struct {
 }
 
 // admission decides how many calls a worker requests, and from which sources.
-// Together, the requests never ask for more calls than the worker has free slots.
-// A source that had calls lately is busy; it gets the slots that the others do
-// not need. With an equal share for each source, however idle, a worker with a
-// dozen agents reached 0.35 of the rate of raw requests, and its processors were
-// half idle.
+// Together, the requests never ask for more calls than the worker has free
+// slots. A source that had calls lately is busy; it gets the slots that the
+// others do not need. With an equal share for each source, however idle, a
+// worker with a dozen agents reached 0.35 of the rate of raw requests, and its
+// processors were half idle.
 type admission struct {
 	mu sync.Mutex
 	// busy has the time of the last call of each busy source.
@@ -153,10 +153,10 @@ func (a *admission) received(from source, now time.Time) {
 	a.busy[from] = now
 }
 
-// share returns the number of calls that a standing request for a source may ask
-// for, given the number of sources and of free slots. With a slot for each source,
-// each may ask for at least one. With fewer slots only the busy sources may ask,
-// and they leave one slot for polling the others in turn.
+// share returns the number of calls that a standing request for a source may
+// ask for, given the number of sources and of free slots. With a slot for each
+// source, each may ask for at least one. With fewer slots only the busy sources
+// may ask, and they leave one slot for polling the others in turn.
 func (a *admission) share(from source, now time.Time, sources, spare int) int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -181,9 +181,9 @@ const (
 	pollInterval = 2 * time.Millisecond
 )
 
-// pollPause returns the time until a source without a call is polled again. It is
-// as long as the source has had no call, within bounds. Longest reports that the
-// source has reached the upper bound.
+// pollPause returns the time until a source without a call is polled again. It
+// is as long as the source has had no call, within bounds. Longest reports that
+// the source has reached the upper bound.
 func (a *admission) pollPause(from source, now time.Time, sources int) (d time.Duration, longest bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/internal/pause"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -20,11 +21,11 @@ type Broken struct {
 	Problem string
 }
 
-// Serve sets the agents that the worker serves from now on, and the broken ones:
-// their callers are told the problem. Runs under way keep the definition with
-// which they were started. A call of an agent that is no longer served goes to a
-// worker that has the agent; without one it is refused. Run takes no trigger
-// before the first call of Serve.
+// Serve sets the agents that the worker serves from now on, and the broken
+// ones: their callers are told the problem. Runs under way keep the definition
+// with which they were started. A call of an agent that is no longer served
+// goes to a worker that has the agent; without one it is refused. Run takes no
+// trigger before the first call of Serve.
 func (w *Worker) Serve(agents []configs.Agent, broken ...Broken) error {
 	set := make(map[subjects.Agent]configs.Agent, len(agents))
 	for _, a := range agents {
@@ -44,18 +45,18 @@ func (w *Worker) Serve(agents []configs.Agent, broken ...Broken) error {
 
 // agentSet holds the definitions of a worker's agents.
 type agentSet struct {
-	// changed holds a token after a call of Serve, and after a change of the
-	// directory that concerns this worker.
+	// changed holds a token after a call of Serve, and after a change of
+	// the directory that concerns this worker.
 	changed chan struct{}
 
 	mu     sync.Mutex
 	served map[subjects.Agent]configs.Agent
-	// broken has the problem of each agent whose file is wrong.
+	// broken has, for each agent with a wrong file, the problem.
 	broken map[subjects.Agent]string
 	// removed has the time at which a served or broken agent was removed.
 	removed map[subjects.Agent]time.Time
-	// departed are the agents that were removed, or became broken, and of which
-	// the directory has not been told yet.
+	// departed are the agents that were removed, or became broken, and of
+	// which the directory has not been told yet.
 	departed map[subjects.Agent]bool
 }
 
@@ -242,7 +243,7 @@ func (w *Worker) agentsToServe(ctx context.Context) map[subjects.Agent]bool {
 	}
 	for name := range w.agents.removedAgents() {
 		if w.agents.takeDeparted(name) {
-			insist(ctx, w.log, "withdraw agent", func() error { return w.directory.withdraw(ctx, name) })
+			w.retryAnnounce(ctx, func() error { return w.directory.withdraw(ctx, name) })
 		}
 		if !w.directory.announced(name) {
 			agents[name] = true
@@ -255,8 +256,16 @@ func (w *Worker) agentsToServe(ctx context.Context) map[subjects.Agent]bool {
 func (w *Worker) announceAll(ctx context.Context) {
 	for name, c := range w.cards() {
 		first := c.Problem != "" && w.agents.takeDeparted(name)
-		insist(ctx, w.log, "announce agent", func() error { return w.directory.announce(ctx, c, first) })
+		w.retryAnnounce(ctx, func() error { return w.directory.announce(ctx, c, first) })
 	}
+}
+
+// retryAnnounce changes the directory: it calls do until it succeeds or ctx
+// ends.
+func (w *Worker) retryAnnounce(ctx context.Context, do func() error) {
+	pause.Retry(ctx, busRetryDelay, do, func(err error) {
+		w.log.WarnContext(ctx, "directory not changed, trying again", slog.Any(keyError, err))
+	})
 }
 
 // cards returns the cards of the worker's agents, broken ones included.
@@ -274,7 +283,7 @@ func (w *Worker) cards() map[subjects.Agent]Card {
 	return cards
 }
 
-// card returns what the worker announces of an agent that it serves.
+// card returns the card of an agent that the worker serves.
 func (w *Worker) card(a configs.Agent) Card {
 	return Card{
 		Name:        a.Name,

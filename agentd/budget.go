@@ -9,8 +9,8 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// budgetTurn returns the run's next turn, to be counted in its scopes. An earlier
-// delivery of the trigger may have counted it already.
+// budgetTurn returns the run's next turn, to be counted in its scopes. An
+// earlier delivery of the trigger may have counted it already.
 func (x *execution) budgetTurn() budget.Turn {
 	return budget.Turn{Run: x.run, Number: x.nextTurn(), Scopes: x.start.Scopes, Redelivered: x.t.Count > 1}
 }

@@ -10,9 +10,9 @@ import (
 // cache keeps folded states of waiting runs, up to a number of bytes and for a
 // while. It is safe to drop anything: a run that is missing is read again.
 //
-// It has two generations. put adds to the young generation. When that holds half
-// of the bytes, and every cachePeriod, it becomes the old generation, and the old
-// one is dropped.
+// It has two generations. put adds to the young generation. When that holds
+// half of the bytes, and every cachePeriod, it becomes the old generation, and
+// the old one is dropped.
 type cache struct {
 	mu    sync.Mutex
 	max   int
@@ -33,10 +33,11 @@ type generation struct {
 // costs a worker nothing.
 const cachePeriod = 30 * time.Second
 
-// The memory of a run, in bytes: runWeight, and for each message messageWeight and
+// The memory of a run, in bytes: runWeight, and for each message messageWeight
+// and
 // 1.3 times its body. Counted by the bytes of their messages alone, 60,000 waiting
-// runs once took 660 MiB within a limit of 64. TestCacheCountsWhatItHolds compares
-// the figures with the heap.
+// runs once took 660 MiB within a limit of 64. TestCacheCountsWhatItHolds
+// compares the figures with the heap.
 const (
 	runWeight     = 2048
 	messageWeight = 640
@@ -52,8 +53,8 @@ func newCache(limit int) *cache {
 	return c
 }
 
-// take removes a run from the cache and returns it. It returns nil if the run is
-// missing.
+// take removes a run from the cache and returns it. It returns nil if the run
+// is missing.
 func (c *cache) take(r subjects.Run) *loadedRun {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -100,8 +101,8 @@ func (c *cache) nextGeneration() {
 	c.young = generation{}
 }
 
-// age begins a new generation, and again after each cachePeriod until the cache is
-// empty.
+// age begins a new generation, and again after each cachePeriod until the cache
+// is empty.
 func (c *cache) age() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

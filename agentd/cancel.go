@@ -27,11 +27,11 @@ type cancellations struct {
 	// requests are the requests to a model in flight.
 	requests map[subjects.Tree]map[*inFlight]bool
 	pruned   time.Time
-	// loaded is closed when all cancel messages are known that were stored when
-	// the worker began.
+	// loaded is closed when all cancel messages are known that were stored
+	// when the worker began.
 	loaded chan struct{}
-	// newest has, for each partition, the stream sequence up to which every stored
-	// cancel message is known.
+	// newest has, for each partition, the stream sequence up to which every
+	// stored cancel message is known.
 	newest map[int]uint64
 }
 
@@ -62,8 +62,9 @@ func (c *cancellations) follow(ctx context.Context, conn *bus.Conn) error {
 }
 
 // waitLoaded waits until all stored cancel messages over a run are known. That
-// takes the server a tenth of a second for a million runs. A root does not wait:
-// only its own cancel message covers it, and every read of the run includes that.
+// takes the server a tenth of a second for a million runs. A root does not
+// wait: only its own cancel message covers it, and every read of the run
+// includes that.
 func (c *cancellations) waitLoaded(ctx context.Context, r subjects.Run) error {
 	if r.Path.IsRoot() {
 		return nil
@@ -122,8 +123,8 @@ func (c *cancellations) knownUpTo(partition int, seq uint64) {
 	c.newest[partition] = max(c.newest[partition], seq)
 }
 
-// seen returns the sequence up to which every cancel message is known that is on
-// the stream of a run.
+// seen returns the sequence up to which every cancel message is known that is
+// on the stream of a run.
 func (c *cancellations) seen(r subjects.Run) uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -192,7 +193,8 @@ func (c *cancellations) watch(r subjects.Run, abort context.CancelCauseFunc) (se
 }
 
 // followInterrupts aborts the requests of runs that people interrupt, until ctx
-// ends. A missed interrupt costs the rest of a request: its answer is not stored.
+// ends. A missed interrupt costs the rest of a request: its answer is not
+// stored.
 func (w *Worker) followInterrupts(ctx context.Context) error {
 	space := w.conn.Space()
 	stop, err := w.conn.Watch(space.Live(space.Interrupts()), func(m bus.Stored) {

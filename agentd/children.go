@@ -12,18 +12,19 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// The messages that a run sends to other runs, and its timers. Their keys follow
-// from the run's log, so a second write changes nothing.
+// The messages that a run sends to other runs, and its timers. Their keys
+// follow from the run's log, so a second write changes nothing.
 
-// callChildren publishes, together, the calls that are due, the timer of the turn,
-// and what the turn sends without waiting for it: forks, mail and kills.
-func (x *execution) callChildren(ctx context.Context, e run.CallChildren) error {
-	ms, err := x.unawaited(e)
+// callChildren publishes, together, the calls that are due, the timer of the
+// turn, and the messages for which the turn does not wait: forks, mail and
+// kills.
+func (r *loadedRun) callChildren(ctx context.Context, e run.CallChildren) error {
+	ms, err := r.unawaited(e)
 	if err != nil {
 		return err
 	}
 	for _, c := range e.Children {
-		m, _, err := x.callMessage(e.Turn, c)
+		m, _, err := r.callMessage(e.Turn, c)
 		if err != nil {
 			return err
 		}
@@ -31,41 +32,41 @@ func (x *execution) callChildren(ctx context.Context, e run.CallChildren) error 
 	}
 	if !e.Timer.IsZero() {
 		turn := e.Turn
-		if x.coveredByOwnTimer(e.Timer) {
+		if r.coveredByOwnTimer(e.Timer) {
 			turn = 0
 		}
-		ms = append(ms, timer(x.run, turn, e.Timer))
+		ms = append(ms, timer(r.run, turn, e.Timer))
 	}
-	return x.w.writeAll(ctx, ms)
+	return r.w.writeAll(ctx, ms)
 }
 
 // unawaited returns the messages of a turn for which the turn does not wait.
-func (x *execution) unawaited(e run.CallChildren) (ms []bus.Message, _ error) {
+func (r *loadedRun) unawaited(e run.CallChildren) (ms []bus.Message, _ error) {
 	for _, c := range e.Forks {
-		call, child, err := x.callMessage(e.Turn, c)
+		call, child, err := r.callMessage(e.Turn, c)
 		if err != nil {
 			return nil, err
 		}
 		ms = append(ms, call, timer(child, 0, c.Deadline))
 	}
 	for _, c := range e.Posts {
-		to, err := peerRun(x.run, c.Call)
+		to, err := peerRun(r.run, c.Call)
 		if err != nil {
 			return nil, err
 		}
-		mail := run.Mail{From: x.run.Path.String(), Text: c.Call.Task}
-		m, err := mailMessage(to, x.run.Path.MailKey(e.Turn, c.Index), mail)
+		mail := run.Mail{From: r.run.Path.String(), Text: c.Call.Task}
+		m, err := mailMessage(to, r.run.Path.MailKey(e.Turn, c.Index), mail)
 		if err != nil {
 			return nil, err
 		}
 		ms = append(ms, m)
 	}
 	for _, c := range e.Kills {
-		to, err := peerRun(x.run, c.Call)
+		to, err := peerRun(r.run, c.Call)
 		if err != nil {
 			return nil, err
 		}
-		m, err := cancelMessage(to, run.EndKilled(x.run.Path.String()))
+		m, err := cancelMessage(to, run.EndKilled(r.run.Path.String()))
 		if err != nil {
 			return nil, err
 		}
@@ -75,21 +76,21 @@ func (x *execution) unawaited(e run.CallChildren) (ms []bus.Message, _ error) {
 }
 
 // callMessage returns the request to run a child.
-func (x *execution) callMessage(turn int, c run.Child) (m bus.Message, child subjects.Run, err error) {
-	if child, err = childRun(x.run, turn, c); err != nil {
+func (r *loadedRun) callMessage(turn int, c run.Child) (m bus.Message, child subjects.Run, err error) {
+	if child, err = childRun(r.run, turn, c); err != nil {
 		return m, child, err
 	}
 	call := c.Call
 	if call.Op == run.OpReview {
-		call.Task = tool.Review(x.run, x.state) // it follows from the run
+		call.Task = tool.Review(r.run, r.state) // it follows from the run
 	}
-	start := x.state.Start()
+	start := r.state.Start()
 	body, err := json.Marshal(start.InputFor(call))
-	depth := x.header.Depth + 1
+	depth := r.header.Depth + 1
 	header := subjects.Header{
-		Tree: child.Tree, Path: child.Path, Parent: x.run.Agent,
+		Tree: child.Tree, Path: child.Path, Parent: r.run.Agent,
 		Depth: depth, MaxDepth: max(start.MaxDepth, depth), Deadline: c.Deadline,
-		Reply: x.run.Reply(turn, c.Index), Scopes: start.Scopes, Traceparent: x.header.Traceparent,
+		Reply: r.run.Reply(turn, c.Index), Scopes: start.Scopes, Traceparent: r.header.Traceparent,
 	}
 	return bus.Message{
 		Subject: child.Call(),
@@ -108,8 +109,8 @@ func childRun(r subjects.Run, turn int, c run.Child) (subjects.Run, error) {
 	return r.Space.Run(agent, r.Tree, r.Path.Child(turn, c.Index)), nil
 }
 
-// mailMessage returns a message to a run's inbox. Its key follows from the log of
-// its writer.
+// mailMessage returns a message to a run's inbox. Its key follows from the log
+// of its writer.
 func mailMessage(to subjects.Run, k subjects.Key, m run.Mail) (bus.Message, error) {
 	body, err := json.Marshal(m)
 	return bus.Message{Subject: to.Mail(k), Body: body, Fence: bus.After(to.Mail(k), 0), Header: schema()}, err
@@ -121,20 +122,20 @@ func cancelMessage(r subjects.Run, end run.End) (bus.Message, error) {
 	return bus.Message{Subject: r.Cancel(), Body: body, Fence: bus.After(r.Cancel(), 0)}, err
 }
 
-// timer returns the schedule that ends a turn's wait or, with turn 0, the run. A
-// second firing changes nothing.
+// timer returns the schedule that ends a turn's wait or, with turn 0, the run.
+// A second firing changes nothing.
 func timer(r subjects.Run, turn int, at time.Time) bus.Message {
 	return bus.Message{Subject: r.Timer(turn), Body: []byte("{}"), Timer: bus.Timer{At: at, Target: r.Fired(turn)}}
 }
 
 // coveredByOwnTimer reports whether a wait until at ends with the deadline of a
 // run that has its own timer. That timer then serves for both.
-func (x *execution) coveredByOwnTimer(at time.Time) bool {
-	return x.hasOwnTimer() && !at.Before(x.header.Deadline)
+func (r *loadedRun) coveredByOwnTimer(at time.Time) bool {
+	return r.hasOwnTimer() && !at.Before(r.header.Deadline)
 }
 
-// writeAll stores messages whose keys follow from the log. A message that is there
-// already was stored by an earlier attempt.
+// writeAll stores messages whose keys follow from the log. A message that is
+// there already was stored by an earlier attempt.
 func (w *Worker) writeAll(ctx context.Context, ms []bus.Message) error {
 	var failed []error
 	for _, err := range w.conn.WriteAll(ctx, ms) {
@@ -145,12 +146,12 @@ func (w *Worker) writeAll(ctx context.Context, ms []bus.Message) error {
 	return errors.Join(failed...)
 }
 
-// cancelBelow writes the cancel messages of children and forks. It does not wait
-// for their ends.
-func (x *execution) cancelBelow(ctx context.Context, below []run.Fork, end run.End) error {
+// cancelBelow writes the cancel messages of children and forks. It does not
+// wait for their ends.
+func (r *loadedRun) cancelBelow(ctx context.Context, below []run.Fork, end run.End) error {
 	var ms []bus.Message
 	for _, c := range below {
-		child, err := childRun(x.run, c.Turn, c.Child)
+		child, err := childRun(r.run, c.Turn, c.Child)
 		if err != nil {
 			return err
 		}
@@ -160,43 +161,43 @@ func (x *execution) cancelBelow(ctx context.Context, below []run.Fork, end run.E
 		}
 		ms = append(ms, m)
 	}
-	return x.w.writeAll(ctx, ms)
+	return r.w.writeAll(ctx, ms)
 }
 
 // stopBelow cancels the runs that an interrupted run waits for, and bounds that
 // wait.
-func (x *execution) stopBelow(ctx context.Context, e run.StopBelow) error {
-	if err := x.cancelBelow(ctx, e.Below, e.End); err != nil {
+func (r *loadedRun) stopBelow(ctx context.Context, e run.StopBelow) error {
+	if err := r.cancelBelow(ctx, e.Below, e.End); err != nil {
 		return err
 	}
 	if e.Timer.IsZero() {
 		return nil
 	}
-	return x.w.writeAll(ctx, []bus.Message{timer(x.run, e.Turn, e.Timer)})
+	return r.w.writeAll(ctx, []bus.Message{timer(r.run, e.Turn, e.Timer)})
 }
 
 // notifyIdle tells the parent of a fork that the fork is idle. A run that was
 // called, and interrupted by a person, gets a timer of its own instead.
-func (x *execution) notifyIdle(ctx context.Context, e run.NotifyIdle) error {
-	if !x.hasOwnTimer() {
-		return x.w.writeAll(ctx, []bus.Message{timer(x.run, 0, x.header.Deadline)})
+func (r *loadedRun) notifyIdle(ctx context.Context, e run.NotifyIdle) error {
+	if !r.hasOwnTimer() {
+		return r.w.writeAll(ctx, []bus.Message{timer(r.run, 0, r.header.Deadline)})
 	}
-	path, _, _, hasParent := x.run.Path.Parent()
+	path, _, _, hasParent := r.run.Path.Parent()
 	if !hasParent {
 		return nil
 	}
-	text, err := json.Marshal(tool.Completed(x.state))
+	text, err := json.Marshal(tool.Completed(r.state))
 	if err != nil {
 		return err
 	}
-	subtree := x.state.Subtree()
+	subtree := r.state.Subtree()
 	notice := run.Mail{
-		From: x.run.Path.String(), Text: string(text), Idle: true, Subtree: &subtree, Seen: e.Seen,
+		From: r.run.Path.String(), Text: string(text), Idle: true, Subtree: &subtree, Seen: e.Seen,
 	}
-	parent := x.run.Space.Run(x.header.Parent, x.run.Tree, path)
-	m, err := mailMessage(parent, x.run.Path.IdleKey(e.Turn), notice)
+	parent := r.run.Space.Run(r.header.Parent, r.run.Tree, path)
+	m, err := mailMessage(parent, r.run.Path.IdleKey(e.Turn), notice)
 	if err != nil {
 		return err
 	}
-	return x.w.writeAll(ctx, []bus.Message{m})
+	return r.w.writeAll(ctx, []bus.Message{m})
 }

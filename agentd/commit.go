@@ -37,9 +37,9 @@ func (x *execution) appendEntry(ctx context.Context, e run.Entry) (result, error
 }
 
 // finishTurn ends a run with the outcome of its last turn. A forked run becomes
-// idle instead, unless its budget is exceeded. A run with forks at work puts its
-// answer on the log first, because the forks are to be ended before the outcome.
-// Resp is nil if the model gave no answer.
+// idle instead, unless its budget is exceeded. A run with forks at work puts
+// its answer on the log first, because the forks are to be ended before the
+// outcome. Resp is nil if the model gave no answer.
 func (x *execution) finishTurn(ctx context.Context, o run.Outcome, resp *provider.Response) (result, error) {
 	kind := run.EntryFinal
 	if x.state.Input.Forked != nil && o.Kind != run.KindBudget {
@@ -56,8 +56,8 @@ func (x *execution) finishTurn(ctx context.Context, o run.Outcome, resp *provide
 	return x.appendTurn(ctx, e)
 }
 
-// appendTurn appends an entry with the cost of its turn. If the entry is too large
-// for a message, the turn fails instead.
+// appendTurn appends an entry with the cost of its turn. If the entry is too
+// large for a message, the turn fails instead.
 func (x *execution) appendTurn(ctx context.Context, e run.Entry) (result, error) {
 	e.ModelMS = x.cost.ms()
 	e.Retries = x.cost.retries
@@ -111,10 +111,10 @@ func (x *execution) withTotals(o run.Outcome) run.Outcome {
 	return o
 }
 
-// cancelsSeenBy returns the newest cancel message that a message of the run takes
-// into account. For an answer of the model, that is the newest one that was known
-// when the model was asked: a later one over the run has aborted the request, or
-// came too late for it.
+// cancelsSeenBy returns the newest cancel message that a message of the run
+// takes into account. For an answer of the model, that is the newest one that
+// was known when the model was asked: a later one over the run has aborted the
+// request, or came too late for it.
 func (x *execution) cancelsSeenBy(answered bool) uint64 {
 	if answered {
 		return x.cancelsSeen
@@ -122,24 +122,25 @@ func (x *execution) cancelsSeenBy(answered bool) uint64 {
 	return x.w.cancels.seen(x.run)
 }
 
-// schema returns the only header of a message whose subject says everything else.
+// schema returns the only header of a message whose subject says everything
+// else.
 func schema() [][2]string { return [][2]string{{subjects.HeaderSchema, subjects.Schema}} }
 
-// needlessTimer returns the timer that the run's next message makes needless, ""
-// if there is none: the timer of the last turn or, for the outcome of a run with
-// its own timer, that one.
-func (x *execution) needlessTimer(outcome bool) string {
+// needlessTimer returns the timer that the run's next message makes needless,
+// "" if there is none: the timer of the last turn or, for the outcome of a run
+// with its own timer, that one.
+func (r *loadedRun) needlessTimer(outcome bool) string {
 	// at is the end of the last turn's wait; it is zero without a wait.
 	var at time.Time
-	n := len(x.state.Turns)
+	n := len(r.state.Turns)
 	if n > 0 {
-		at = x.state.Turns[n-1].Entry.Timer
+		at = r.state.Turns[n-1].Entry.Timer
 	}
 	switch {
-	case !at.IsZero() && !x.coveredByOwnTimer(at):
-		return x.run.Timer(n)
-	case outcome && x.hasOwnTimer():
-		return x.run.Timer(0)
+	case !at.IsZero() && !r.coveredByOwnTimer(at):
+		return r.run.Timer(n)
+	case outcome && r.hasOwnTimer():
+		return r.run.Timer(0)
 	}
 	return ""
 }
@@ -148,8 +149,8 @@ func (x *execution) needlessTimer(outcome bool) string {
 type outcomeTarget struct {
 	run   subjects.Run
 	reply string
-	// logSeq is the sequence of the run's last log entry, 0 without one. The
-	// outcome is fenced by it.
+	// logSeq is the sequence of the run's last log entry, 0 without one.
+	// The outcome is fenced by it.
 	logSeq uint64
 	// disarm is the timer that the outcome makes needless.
 	disarm string
@@ -157,12 +158,12 @@ type outcomeTarget struct {
 	inbox string
 }
 
-// maxErrorBytes is the length to which an error is cut if the outcome is too large
-// with all of it.
+// maxErrorBytes is the length to which an error is cut if the outcome is too
+// large with all of it.
 const maxErrorBytes = 1024
 
-// publishOutcome publishes an outcome. An outcome that is too large is published
-// without its result.
+// publishOutcome publishes an outcome. An outcome that is too large is
+// published without its result.
 func (w *Worker) publishOutcome(ctx context.Context, to outcomeTarget, o run.Outcome) (result, error) {
 	o.Agent = to.run.Agent.String()
 	o.Tree = to.run.Tree.String()
@@ -197,8 +198,8 @@ func shortened(o run.Outcome, tooLarge error) run.Outcome {
 	return o
 }
 
-// writeOutcome writes an outcome once. If another worker has stored one, the run
-// is to be read.
+// writeOutcome writes an outcome once. If another worker has stored one, the
+// run is to be read.
 func (w *Worker) writeOutcome(ctx context.Context, to outcomeTarget, o run.Outcome) (result, []byte, error) {
 	body, err := json.Marshal(o)
 	if err != nil {
@@ -214,15 +215,16 @@ func (w *Worker) writeOutcome(ctx context.Context, to outcomeTarget, o run.Outco
 	return result{done: err == nil && !there}, body, err
 }
 
-// outcomeRetryWindow bounds the retries of one outcome write. After it the worker
-// checks whether another worker has stored an outcome. It must stay below the
-// stream's deduplication window (30 s).
+// outcomeRetryWindow bounds the retries of one outcome write. After it the
+// worker checks whether another worker has stored an outcome. It must stay
+// below the stream's deduplication window (30 s).
 const outcomeRetryWindow = 20 * time.Second
 
 var errUnsure = errors.New("another worker may have stored an outcome")
 
 // storeOutcome stores an outcome. It returns true if another outcome is there
-// instead. The window doubles after each check, because a large body takes time.
+// instead. The window doubles after each check, because a large body takes
+// time.
 func (w *Worker) storeOutcome(ctx context.Context, m bus.Message) (there bool, _ error) {
 	for window := outcomeRetryWindow; ; window *= 2 {
 		try, cancel := context.WithTimeoutCause(ctx, window, errUnsure)

@@ -16,54 +16,55 @@ import (
 
 // Config configures a worker. Only Open is required.
 type Config struct {
-	// Name is the worker's name in log entries and outcomes. The default is a
-	// random one.
+	// Name is the worker's name in log entries and outcomes. The default is
+	// a random one.
 	Name string
 
-	// Open returns the provider for a "provider/model", and the model's name at
-	// that provider. It is required.
+	// Open returns the provider for a "provider/model", and the model's
+	// name at that provider. It is required.
 	Open func(model string) (p provider.Provider, name string, err error)
 
-	// Model is a "provider/model" that replaces the model of every agent. With
-	// "" every agent uses its own.
+	// Model is a "provider/model" that replaces the model of every agent.
+	// With "" every agent uses its own.
 	Model string
 
-	// Root changes the definition of an agent for the runs that are roots. With
-	// nil roots use the definition as it is.
+	// Root changes the definition of an agent for the runs that are roots.
+	// With nil roots use the definition as it is.
 	Root func(configs.Agent) configs.Agent
 
-	// Slots is the number of model calls that the worker makes at a time. The
-	// default is DefaultSlots.
+	// Slots is the number of model calls that the worker makes at a time.
+	// The default is DefaultSlots.
 	Slots int
 
-	// RateLimit returns the account with which a model is asked, and the rate
-	// limit that all workers together keep for that account. The account is a
-	// name for a provider and an API key. With nil, or with zero Settings, the
-	// requests are not limited.
+	// RateLimit returns the account with which a model is asked, and the
+	// rate limit that all workers together keep for that account. The
+	// account is a name for a provider and an API key. With nil, or with
+	// zero Settings, the requests are not limited.
 	RateLimit func(model string) (account string, s ratelimit.Settings)
 
 	// Unattended says that no person can answer the worker's runs. An agent
-	// whose supervision needs a person is then refused.
+	// with supervision by a person is then refused.
 	Unattended bool
 
-	// Memory stores what the agents with a memory have done. With nil no agent
-	// has a memory.
+	// Memory stores what the agents with a memory have done. With nil no
+	// agent has a memory.
 	Memory memory.Store
 
-	// Timeout bounds a submitted tree, from the submission to the outcome. The
-	// default is DefaultTimeout.
+	// Timeout bounds a submitted tree, from the submission to the outcome.
+	// The default is DefaultTimeout.
 	Timeout time.Duration
 
-	// Grace is the time that model calls in flight get when the worker drains.
-	// The default is DefaultGrace.
+	// Grace is the time that model calls in flight get when the worker
+	// drains. The default is DefaultGrace.
 	Grace time.Duration
 
-	// Poison is the number of deliveries of a trigger after which its run ends
-	// as poisoned. The default is DefaultPoison.
+	// Poison is the number of deliveries of a trigger after which its run
+	// ends as poisoned. The default is DefaultPoison.
 	Poison int
 
-	// Cache is the number of bytes of memory for folded states of waiting runs.
-	// A state is kept for a minute at most. The default is DefaultCache.
+	// Cache is the number of bytes of memory for folded states of waiting
+	// runs. A state is kept for a minute at most. The default is
+	// DefaultCache.
 	Cache int
 
 	// Log receives the worker's log messages. With nil they are discarded.

@@ -6,14 +6,15 @@ import (
 	"time"
 
 	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/internal/pause"
 )
 
 // busRetryDelay is the pause before a worker repeats something that failed on
 // the bus.
 const busRetryDelay = time.Second
 
-// slotWait is the time for which a pulled call waits for a slot before the worker
-// gives it back.
+// slotWait is the time for which a pulled call waits for a slot before the
+// worker gives it back.
 const slotWait = 100 * time.Millisecond
 
 // submissionLease is the lease of a submission. It is short, because a worker
@@ -72,10 +73,10 @@ func (w *Worker) serveSubmissions(ctx, work context.Context) {
 	})
 }
 
-// maxInbound is the number of inbound messages that a worker takes before it has
-// finished the first of them. Messages that make a run ready wait for a slot, and
-// another worker may have one free: a worker with one slot once took twenty runs
-// that another worker could have served.
+// maxInbound is the number of inbound messages that a worker takes before it
+// has finished the first of them. Messages that make a run ready wait for a
+// slot, and another worker may have one free: a worker with one slot once took
+// twenty runs that another worker could have served.
 func (w *Worker) maxInbound() int { return max(4, 2*w.cfg.Slots) }
 
 // pull passes every delivery of a consumer to take, until ctx ends. It pauses
@@ -83,7 +84,7 @@ func (w *Worker) maxInbound() int { return max(4, 2*w.cfg.Slots) }
 func (w *Worker) pull(ctx context.Context, c bus.ConsumerConfig, perRequest int, take func(*bus.Delivery)) {
 	w.withFeed(ctx, c, func() int { return perRequest }, func(feed *bus.Feed) error {
 		for int(w.inbound.Load()) >= w.maxInbound() {
-			if err := bus.Pause(ctx, time.Millisecond); err != nil {
+			if err := pause.For(ctx, time.Millisecond); err != nil {
 				return err
 			}
 		}
@@ -105,8 +106,8 @@ func (w *Worker) openFeed(ctx context.Context, c bus.ConsumerConfig, perRequest 
 }
 
 // withFeed calls next again and again with a feed of the consumer, until ctx
-// ends. Then it gives back the messages that were on their way. After a fault of
-// the bus it pauses, and opens another feed.
+// ends. Then it gives back the messages that were on their way. After a fault
+// of the bus it pauses, and opens another feed.
 func (w *Worker) withFeed(
 	ctx context.Context,
 	c bus.ConsumerConfig,
@@ -123,14 +124,14 @@ func (w *Worker) withFeed(
 		}
 		if ctx.Err() == nil {
 			w.log.WarnContext(ctx, "pull failed", slog.Any(keyError, err))
-			_ = bus.Pause(ctx, busRetryDelay)
+			_ = pause.For(ctx, busRetryDelay)
 		}
 	}
 }
 
 // drainFeed closes a feed and gives back the messages that came late. It gives
-// them back after the feed is closed: before, the server would deliver them here
-// again, until every request is used up.
+// them back after the feed is closed: before, the server would deliver them
+// here again, until every request is used up.
 func (w *Worker) drainFeed(ctx context.Context, feed *bus.Feed) {
 	draining := context.WithoutCancel(ctx)
 	var late []*bus.Delivery
@@ -143,11 +144,11 @@ func (w *Worker) drainFeed(ctx context.Context, feed *bus.Feed) {
 	}
 }
 
-// serveCalls takes the calls of one agent, each with a free slot to run it. With
-// spare slots it keeps a request for several calls at the server. Without them it
-// polls: standing requests of all agents would bring more calls than there are
-// slots. A call that is given back counts as delivered; so a call could reach the
-// poison limit though no worker ever ran it.
+// serveCalls takes the calls of one agent, each with a free slot to run it.
+// With spare slots it keeps a request for several calls at the server. Without
+// them it polls: standing requests of all agents would bring more calls than
+// there are slots. A call that is given back counts as delivered; so a call
+// could reach the poison limit though no worker ever ran it.
 func (w *Worker) serveCalls(ctx, work context.Context, from source) {
 	c := bus.ConsumerConfig{
 		Stream:  "RUNS",
@@ -175,14 +176,14 @@ func (w *Worker) serveCalls(ctx, work context.Context, from source) {
 		if d != nil || err != nil {
 			return err
 		}
-		pause, longest := w.admission.pollPause(from, time.Now(), w.sources())
+		delay, longest := w.admission.pollPause(from, time.Now(), w.sources())
 		if longest {
-			// The longest pauses of all agents end together, so that a process
-			// with 500 idle agents wakes once for all: 0.07 of a core instead
-			// of 0.18.
-			pause = w.conn.AlignedDelay(pause)
+			// The longest pauses of all agents end together, so
+			// that a process with 500 idle agents wakes once for
+			// all: 0.07 of a core instead of 0.18.
+			delay = w.conn.AlignedDelay(delay)
 		}
-		return bus.Pause(ctx, pause)
+		return pause.For(ctx, delay)
 	})
 }
 
@@ -220,7 +221,8 @@ func (w *Worker) takeCall(ctx, work context.Context, d *bus.Delivery) {
 		err := w.slots.take(wait)
 		cancel()
 		if err != nil {
-			// After this delay, this worker's own request has run out.
+			// After this delay, this worker's own request has run
+			// out.
 			w.giveBack(work, d, bus.PullExpiry)
 			return
 		}

@@ -14,7 +14,7 @@ import (
 )
 
 // deadLetter stores a copy of a message that could not be carried out, with the
-// reason. The copy has an ID, so a second one is dropped.
+// reason as one line. The copy has an ID, so a second one is dropped.
 func (w *Worker) deadLetter(ctx context.Context, subject string, d *bus.Delivery, reason string) error {
 	_, err := w.conn.Write(ctx, bus.Message{
 		Subject: subject,
@@ -22,7 +22,7 @@ func (w *Worker) deadLetter(ctx context.Context, subject string, d *bus.Delivery
 		ID:      fmt.Sprintf("dead.%s.%d", d.Subject, d.Seq),
 		Header: append(
 			d.Reference(),
-			[2]string{"Axe-Reason", strings.Join(strings.Fields(reason), " ")}, // one line
+			[2]string{"Axe-Reason", strings.Join(strings.Fields(reason), " ")},
 			[2]string{"Axe-Subject", d.Subject},
 			[2]string{"Axe-Sequence", strconv.FormatUint(d.Seq, 10)},
 		),
@@ -33,9 +33,9 @@ func (w *Worker) deadLetter(ctx context.Context, subject string, d *bus.Delivery
 	return err
 }
 
-// refuseCall makes a dead letter of a call that cannot be run. Only a root has a
-// reply subject that is beyond doubt, so only a root's outcome is published; the
-// timer of any other caller ends its wait.
+// refuseCall makes a dead letter of a call that cannot be run. Only a root has
+// a reply subject that is beyond doubt, so only a root's outcome is published;
+// the timer of any other caller ends its wait.
 func (x *execution) refuseCall(ctx context.Context) (result, error) {
 	reason := fmt.Sprintf("malformed call: %v", x.callErr)
 	if err := x.w.deadLetter(ctx, x.run.Dead(), x.t.Delivery, reason); err != nil {
@@ -47,9 +47,9 @@ func (x *execution) refuseCall(ctx context.Context) (result, error) {
 	return x.publishOutcome(ctx, run.Failure(run.KindError, "%s", reason))
 }
 
-// failPoisoned ends a run that cannot be folded. The trigger becomes a dead letter.
-// The outcome is written with two facts about the run: where its log ends, and its
-// reply subject.
+// failPoisoned ends a run that cannot be folded. The trigger becomes a dead
+// letter. The outcome is written with two facts about the run: where its log
+// ends, and its reply subject.
 func (w *Worker) failPoisoned(ctx context.Context, t *trigger, reason string) error {
 	r := t.at.Run
 	if err := w.deadLetter(ctx, r.Dead(), t.Delivery, reason); err != nil {

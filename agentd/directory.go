@@ -7,10 +7,11 @@ import (
 	"time"
 
 	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/internal/pause"
 	"github.com/axebus/axe/subjects"
 )
 
-// Card is what a worker announces of an agent in the directory.
+// Card is an agent's entry in the directory, announced by a worker.
 type Card struct {
 	Name        string `json:"name"`
 	Description string `json:"description,omitzero"`
@@ -70,9 +71,9 @@ func (d *directory) follow(
 const reannounceDelay = 250 * time.Millisecond
 
 // find returns the card of an agent. It returns false if no worker announces
-// the agent. Before it says so, or that the agent is broken, it reads the bucket
-// twice, with a pause between: the agent may be announced, again or mended, at
-// this moment.
+// the agent. Before it says so, or that the agent is broken, it reads the
+// bucket twice, with a pause between: the agent may be announced, again or
+// mended, at this moment.
 func (d *directory) find(ctx context.Context, agent string) (c Card, ok bool, _ error) {
 	d.mu.Lock()
 	c, ok = d.cards[agent]
@@ -83,7 +84,7 @@ func (d *directory) find(ctx context.Context, agent string) (c Card, ok bool, _ 
 			return c, ok, nil
 		}
 		if reads > 0 {
-			if err := bus.Pause(ctx, reannounceDelay); err != nil {
+			if err := pause.For(ctx, reannounceDelay); err != nil {
 				return Card{}, false, err
 			}
 		}
@@ -96,8 +97,8 @@ func (d *directory) find(ctx context.Context, agent string) (c Card, ok bool, _ 
 	}
 }
 
-// announced reports whether, as far as this worker has heard, some worker serves
-// the agent.
+// announced reports whether, as far as this worker has heard, some worker
+// serves the agent.
 func (d *directory) announced(agent subjects.Agent) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

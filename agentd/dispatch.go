@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/internal/pause"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -20,17 +21,19 @@ type trigger struct {
 }
 
 // runQueue is the queue of triggers of one run in one worker. One goroutine
-// handles them, one batch after another. The queue exists while it has triggers.
+// handles them, one batch after another. The queue exists while it has
+// triggers.
 type runQueue struct {
 	w        *Worker
 	run      subjects.Run
 	triggers []*trigger
-	// until is the time by which the current batch should have ended. It is zero
-	// while the batch has no such time.
+	// until is the time by which the current batch should have ended. It is
+	// zero while the batch has no such time.
 	until time.Time
-	// enough ends the wait of gather. It is called when the queue holds more than
-	// gatherLimit outcomes, or anything else. It is nil while gather does not wait.
-	enough      func()
+	// enough ends the wait of gather. It is notified when the queue holds
+	// more than gatherLimit outcomes, or any other message. It is nil while
+	// gather does not wait.
+	enough      chan struct{}
 	gatherLimit int
 }
 
@@ -38,9 +41,9 @@ type runQueue struct {
 // most behind a trigger whose model is being asked.
 const maxBehindModelCall = 64
 
-// enqueue puts a trigger into the queue of its run. If the handler hangs, or too
-// many triggers wait behind a model call, the run gets a second queue. That is
-// safe for the reason for which a second worker is safe: writes are fenced.
+// enqueue puts a trigger into the queue of its run. If the handler hangs, or
+// too many triggers wait behind a model call, the run gets a second queue. That
+// is safe for the reason for which a second worker is safe: writes are fenced.
 func (w *Worker) enqueue(ctx context.Context, t *trigger) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -60,7 +63,7 @@ func (w *Worker) enqueue(ctx context.Context, t *trigger) {
 	}
 	q.triggers = append(q.triggers, t)
 	if q.enough != nil && !onlyOutcomes(q.triggers, q.gatherLimit) {
-		q.enough()
+		notify(q.enough)
 	}
 }
 
@@ -79,8 +82,8 @@ func (w *Worker) limitLease(t *trigger, until time.Time) {
 }
 
 // waitBehind makes a trigger wait until a model has answered. The trigger no
-// longer counts against the inbound limit, so the worker keeps pulling for other
-// runs.
+// longer counts against the inbound limit, so the worker keeps pulling for
+// other runs.
 func (w *Worker) waitBehind(t *trigger, until time.Time) {
 	t.LimitLease(until)
 	w.uncount(t)
@@ -122,9 +125,9 @@ func (w *Worker) awaitQueue(ctx context.Context) *runQueue {
 	return nil
 }
 
-// handleAll handles the triggers until the queue is empty. It reads once for all
-// triggers that came meanwhile, so that the fan-in of N outcomes costs N reads
-// and not N times N.
+// handleAll handles the triggers until the queue is empty. It reads once for
+// all triggers that came meanwhile, so that the fan-in of N outcomes costs N
+// reads and not N times N.
 func (q *runQueue) handleAll(ctx context.Context) {
 	h := q.w.cache.take(q.run)
 	if h == nil {
@@ -160,15 +163,14 @@ const gatherDelay = time.Millisecond
 
 // gather waits for gatherDelay if only outcomes have come, and too few of them
 // for the run to owe anything. They are then read together with the next ones:
-// the outcomes of a parent's five children were read three or four times before,
-// and are read once.
+// the outcomes of a parent's five children were read three or four times
+// before, and are read once.
 func (q *runQueue) gather(ctx context.Context, h *loadedRun) {
 	limit := min(q.w.maxInbound()/2, h.state.OutcomesAwaited()-1)
 	if limit <= 0 {
 		return
 	}
-	ctx, enough := context.WithCancel(ctx)
-	defer enough()
+	enough := make(chan struct{}, 1)
 	w := q.w
 	w.mu.Lock()
 	wait := len(q.triggers) > 0 && onlyOutcomes(q.triggers, limit)
@@ -180,14 +182,14 @@ func (q *runQueue) gather(ctx context.Context, h *loadedRun) {
 	if !wait {
 		return
 	}
-	_ = bus.Pause(ctx, gatherDelay)
+	_ = pause.AtMost(ctx, gatherDelay, enough)
 	w.mu.Lock()
 	q.enough = nil
 	w.mu.Unlock()
 }
 
-// onlyOutcomes reports whether there are at most limit triggers, and all of them
-// are outcomes.
+// onlyOutcomes reports whether there are at most limit triggers, and all of
+// them are outcomes.
 func onlyOutcomes(ts []*trigger, limit int) bool {
 	return len(ts) <= limit && countOutcomes(ts) == len(ts)
 }
@@ -210,8 +212,8 @@ func (w *Worker) acknowledge(ctx context.Context, t *trigger) {
 	}
 }
 
-// maxRedeliveryShift bounds the delay of a redelivery to busRetryDelay times two
-// to the power of it: 32 s.
+// maxRedeliveryShift bounds the delay of a redelivery to busRetryDelay times
+// two to the power of it: 32 s.
 const maxRedeliveryShift = 5
 
 // retryLater gives back a trigger that could not be carried out, to this worker

@@ -1,7 +1,7 @@
 // Package agentd is the worker. It takes triggers (delivered messages), folds
-// the runs that they belong to, carries out what those runs owe, and
-// acknowledges only then. Between turns it keeps nothing that matters: what it
-// caches may be dropped at any time.
+// the runs that they belong to, carries out the effects that those runs owe,
+// and acknowledges only then. Between turns it keeps nothing that matters: its
+// cache may be dropped at any time.
 //
 // The invariant it keeps: an effect is carried out only by the holder of the
 // message that the folded state names as its owner, and every write that

@@ -16,19 +16,20 @@ import (
 type execution struct {
 	*loadedRun
 	t *trigger
-	// start is what the run was started with. Before the first log entry it is what
-	// the entry will record; it is nil until that is resolved.
+	// start is the run's start: that of the first log entry, or the one
+	// that this entry will record. It is nil until it is resolved.
 	start *run.Start
 	// cost is the cost of the requests to the model for the current turn.
 	cost callCost
-	// cancelsSeen is the newest cancel message that was known when the model was
-	// asked last.
+	// cancelsSeen is the newest cancel message that was known when the
+	// model was asked last.
 	cancelsSeen uint64
-	// rereads counts how often the run was read again because the last read was
-	// stale when its model was about to be asked.
+	// rereads counts how often the run was read again because the last read
+	// was stale when its model was about to be asked.
 	rereads int
-	// sentEntry is the index of the last log entry whose side effects (messages,
-	// forks, kills, idle notices) were published under this trigger.
+	// sentEntry is the index of the last log entry whose side effects
+	// (messages, forks, kills, idle notices) were published under this
+	// trigger.
 	sentEntry int
 }
 
@@ -47,9 +48,9 @@ var finished = result{done: true}
 // conflictWith is the result of a write that was refused.
 func conflictWith(err *bus.ConflictError) result { return result{minSeq: err.Last, conflict: true} }
 
-// handle reads once for a batch of triggers. It acknowledges the triggers that do
-// not own what the run owes, and acts under the others. After an error the caller
-// drops the loaded run.
+// handle reads once for a batch of triggers. It acknowledges the triggers that
+// do not own the effects that the run owes, and acts under the others. After an
+// error the caller drops the loaded run.
 func (r *loadedRun) handle(ctx context.Context, batch []*trigger) error {
 	if batch = r.dropExpired(batch); len(batch) == 0 {
 		return nil
@@ -82,9 +83,9 @@ func (r *loadedRun) handle(ctx context.Context, batch []*trigger) error {
 	return failed
 }
 
-// dropExpired leaves out the triggers whose leases ended while they waited here
-// and the server heard nothing of this process. The server delivers them again,
-// and another worker may have them already.
+// dropExpired leaves out the triggers that waited here beyond their leases,
+// while and the server heard nothing of this process. The server delivers them
+// again, and another worker may have them already.
 func (r *loadedRun) dropExpired(batch []*trigger) []*trigger {
 	return slices.DeleteFunc(batch, func(t *trigger) bool {
 		expired := t.LeaseExpired()
@@ -95,8 +96,8 @@ func (r *loadedRun) dropExpired(batch []*trigger) []*trigger {
 	})
 }
 
-// readFailed handles a trigger whose run could not be read. A corrupt run ends;
-// any other failure may pass.
+// readFailed handles a trigger after a failed read. A corrupt run ends; any
+// other failure may pass.
 func (r *loadedRun) readFailed(ctx context.Context, t *trigger, err error) {
 	if errors.Is(err, run.ErrCorrupt) {
 		err = r.w.failPoisoned(ctx, t, err.Error())
@@ -121,9 +122,10 @@ func (x *execution) owes() bool {
 // deadlineFired reports whether the trigger is the run's own deadline.
 func (x *execution) deadlineFired() bool { return x.t.at.Kind == subjects.Timer && x.t.at.Turn == 0 }
 
-// act carries out what the run owes to the holder of the trigger. After every
-// write, stored or refused, it reads again and carries out what is owed then. A
-// stored outcome needs no read. On nil the trigger may be acknowledged.
+// act carries out the effects that the run owes to the holder of the trigger.
+// After every write, stored or refused, it reads again and carries out the
+// effects that are owed then. A stored outcome needs no read. On nil the
+// trigger may be acknowledged.
 //
 // A message that was read already may refuse a write. It would refuse it for
 // ever. That is an error, after which the whole run is read.
@@ -165,8 +167,8 @@ func (x *execution) step(ctx context.Context) (result, error) {
 	x.cost = callCost{}
 	owed := x.state.Outstanding()
 	main := len(owed) - 1
-	// A ready run may be read several times before its model is asked. Its side
-	// effects are published once for each log entry.
+	// A ready run may be read several times before its model is asked. Its
+	// side effects are published once for each log entry.
 	if x.state.Phase != run.Ready || x.sentEntry != x.state.LogIndex {
 		for _, e := range owed[:main] {
 			if _, err := x.carryOut(ctx, e); err != nil {
@@ -205,8 +207,8 @@ func (x *execution) carryOut(ctx context.Context, e run.Effect) (result, error) 
 	return finished, nil
 }
 
-// mustFail reports whether the run has to end badly before anything else is done
-// for it, and how.
+// mustFail reports whether the run has to end badly before anything else is
+// done for it, and how.
 func (x *execution) mustFail() (run.End, bool) {
 	switch {
 	case x.w.cancels.isCancelled(x.run):

@@ -13,12 +13,12 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// errNoConversation is wrapped by the error of a run that continues another run's
-// conversation, when there is no such conversation.
+// errNoConversation is wrapped by the error of a run that continues another
+// run's conversation, when there is no such conversation.
 var errNoConversation = errors.New("the conversation to go on from cannot be read")
 
-// errUnread is wrapped by the error of a read that failed and may succeed later.
-// The trigger is given back.
+// errUnread is wrapped by the error of a read that failed and may succeed
+// later. The trigger is given back.
 var errUnread = errors.New("not read")
 
 // conversation is another run's conversation, up to a turn.
@@ -28,9 +28,9 @@ type conversation struct {
 	messages []provider.Message
 }
 
-// loadInherited reads the conversation that the run continues, unless it was read
-// before. A run whose conversation cannot be read ends. It returns false if the
-// turn is not taken.
+// loadInherited reads the conversation that the run continues, unless it was
+// read before. If that conversation cannot be read, the run ends. It returns
+// false if the turn is not taken.
 func (x *execution) loadInherited(ctx context.Context) (res result, ok bool, err error) {
 	if x.inherited != nil {
 		return result{}, true, nil
@@ -50,10 +50,10 @@ func (x *execution) loadInherited(ctx context.Context) (res result, ok bool, err
 	return result{}, true, nil
 }
 
-// inheritedStart returns what a run has from the start of the run that it
-// continues. For a root it returns the budget of that run too, because no caller
-// passes it on. It returns nil if the run continues none, or one that has left
-// nothing. The error wraps errUnread if another try may succeed.
+// inheritedStart returns the start that a run takes over from the run that it
+// continues. For a root it returns the budget of that run too, because no
+// caller passes it on. It returns nil if the run continues none, or one that
+// has left nothing. The error wraps errUnread if another try may succeed.
 func (x *execution) inheritedStart(ctx context.Context) (*run.Start, subjects.Budget, error) {
 	var none subjects.Budget
 	c, err := x.continuedConversation(ctx)
@@ -81,9 +81,9 @@ func (x *execution) inheritedStart(ctx context.Context) (*run.Start, subjects.Bu
 	return &s, subjects.Together(s.Scopes), nil
 }
 
-// continuedConversation returns the conversation that a run continues, nil if it
-// continues none. A fork without a prompt continues its parent's, at the turn that
-// forked. A root that a person has forked continues that of any run.
+// continuedConversation returns the conversation that a run continues, nil if
+// it continues none. A fork without a prompt continues its parent's, at the
+// turn that forked. A root that a person has forked continues that of any run.
 func (r *loadedRun) continuedConversation(ctx context.Context) (*conversation, error) {
 	in := r.state.Input
 	switch {
@@ -97,8 +97,8 @@ func (r *loadedRun) continuedConversation(ctx context.Context) (*conversation, e
 		return c, nil
 	case in.Copy != nil:
 		source, err := copiedRun(r.run.Space, *in.Copy)
-		// The sequence of the copy's call says what it knows of the other run. That
-		// works within one stream.
+		// The copy knows the other run up to the sequence of its own
+		// call. That works within one stream.
 		if err == nil && source.Partition() != r.run.Partition() {
 			err = fmt.Errorf("%s is of partition %d, its copy of %d",
 				source, source.Partition(), r.run.Partition())
@@ -125,8 +125,8 @@ func copiedRun(space subjects.Space, c run.Copy) (r subjects.Run, _ error) {
 	return space.Run(agent, tree, path), err
 }
 
-// conversationAt returns a run as it was at the entry of a turn, which is stored.
-// Its messages are only those that the run had inherited.
+// conversationAt returns a run as it was at the entry of a turn, which is
+// stored. Its messages are only those that the run had inherited.
 func (w *Worker) conversationAt(ctx context.Context, r subjects.Run, turn int) (*conversation, error) {
 	ms, err := w.runs.Latest(ctx, r, "")
 	if err != nil {
@@ -144,9 +144,9 @@ func (w *Worker) conversationAt(ctx context.Context, r subjects.Run, turn int) (
 }
 
 // conversationBefore returns the conversation of a run after a turn, with the
-// results of the turn's calls. With turn 0 it is the whole conversation. Messages
-// after the sequence seq are left out, so the conversation is the same for every
-// worker at any time.
+// results of the turn's calls. With turn 0 it is the whole conversation.
+// Messages after the sequence seq are left out, so the conversation is the same
+// for every worker at any time.
 func (w *Worker) conversationBefore(
 	ctx context.Context,
 	r subjects.Run,
@@ -166,7 +166,7 @@ func (w *Worker) conversationBefore(
 	if err != nil {
 		return nil, err
 	}
-	last, err := of.foldUntil(ctx, ms, func(m bus.Stored) bool {
+	next, err := of.foldUntil(ctx, ms, func(m bus.Stored) bool {
 		nextTurn := turn > 0 && m.Subject == r.Log() && len(of.state.Turns) == turn
 		return m.Seq > seq || m.Subject == of.header.Reply || nextTurn
 	})
@@ -174,33 +174,39 @@ func (w *Worker) conversationBefore(
 		return nil, err
 	}
 	answer := ""
-	if last != nil && last.Seq <= seq && last.Subject == of.header.Reply {
-		o, err := w.runs.Outcome(ctx, *last)
+	if next != nil && next.Seq <= seq && next.Subject == of.header.Reply {
+		o, err := w.runs.Outcome(ctx, *next)
 		if err != nil {
 			return nil, err
 		}
 		answer = o.Outcome.Result
 	}
-	turns := len(of.state.Turns)
+	return of.continuedWith(ctx, turn, answer)
+}
+
+// continuedWith returns the conversation of a run after a turn, with the result
+// of its outcome, "" if that is not part of it.
+func (r *loadedRun) continuedWith(ctx context.Context, turn int, answer string) (*conversation, error) {
+	turns := len(r.state.Turns)
 	if turn > turns+1 || turn == turns+1 && answer == "" {
-		return nil, fmt.Errorf("%w: %s has no turn %d", errNoConversation, r, turn)
+		return nil, fmt.Errorf("%w: %s has no turn %d", errNoConversation, r.run, turn)
 	}
-	c, err := of.withInherited(ctx)
+	c, err := r.withInherited(ctx)
 	if err != nil {
 		return nil, err
 	}
-	c.messages = tool.Continued(c.messages, tool.Conversation(r.Path, of.userText(), of.state.Turns))
+	c.messages = tool.Continued(c.messages, tool.Conversation(r.run.Path, r.userText(), r.state.Turns))
 	// The answer of a run with a final entry is in its turns already.
-	final := turns > 0 && of.state.Turns[turns-1].Entry.Kind == run.EntryFinal
+	final := turns > 0 && r.state.Turns[turns-1].Entry.Kind == run.EntryFinal
 	if answer != "" && !final && (turn == 0 || turn > turns) {
 		c.messages = append(c.messages, provider.Message{Role: provider.Assistant, Content: answer})
 	}
 	return c, nil
 }
 
-// foldUntil folds messages until stop returns true for the next one, and returns
-// that one. It returns nil if it has folded all messages. No run can continue a
-// corrupt one. A read from the bus that failed may succeed later.
+// foldUntil folds messages until stop returns true for the next one, and
+// returns that one. It returns nil if it has folded all messages. No run can
+// continue a corrupt one. A read from the bus that failed may succeed later.
 func (r *loadedRun) foldUntil(
 	ctx context.Context,
 	ms []bus.Stored,

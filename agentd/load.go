@@ -13,9 +13,9 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// loadedRun is a run as this worker has read it: the fold of all its messages up
-// to state.Seq. The cache keeps it between triggers. An execution has what
-// belongs to one trigger.
+// loadedRun is a run as this worker has read it: the fold of all its messages
+// up to state.Seq. The cache keeps it between triggers. An execution has the
+// parts that belong to one trigger.
 type loadedRun struct {
 	w     *Worker
 	run   subjects.Run
@@ -26,7 +26,8 @@ type loadedRun struct {
 	callErr error
 	// callSeq is the sequence of the call.
 	callSeq uint64
-	// inherited is the conversation that the run continues, once it was read.
+	// inherited is the conversation that the run continues, once it was
+	// read.
 	inherited []provider.Message
 	// size is the memory of the run in bytes, as the cache counts it.
 	size int
@@ -37,18 +38,18 @@ type loadedRun struct {
 	firstDelivery bool
 	// readAt is the time at which the last read began.
 	readAt time.Time
-	// replyRead says that the last read included the reply subject, and that it was
-	// recent.
+	// replyRead says that the last read included the reply subject, and
+	// that it was recent.
 	replyRead bool
 }
 
-// staleReadAge is the age at which a read counts as stale: another worker may have
-// ended the run meanwhile. It is shorter than the time in which a lost connection
-// comes back.
+// staleReadAge is the age at which a read counts as stale: another worker may
+// have ended the run meanwhile. It is shorter than the time in which a lost
+// connection comes back.
 const staleReadAge = 250 * time.Millisecond
 
-// replySubject returns the subject of the run's own outcome. It returns false if
-// the call names none that is valid.
+// replySubject returns the subject of the run's own outcome. It returns false
+// if the call names none that is valid.
 func (r *loadedRun) replySubject() (string, bool) {
 	if r.run.Path.IsRoot() {
 		return r.run.Space.Result(r.run.Agent, r.run.Tree), true
@@ -60,9 +61,9 @@ func (r *loadedRun) replySubject() (string, bool) {
 // its call on. No turn of another run waits for such a run.
 func (r *loadedRun) hasOwnTimer() bool { return r.run.Path.IsRoot() || r.state.Input.Forked != nil }
 
-// readFor reads what a batch of triggers needs. If the run is idle, or if these
-// may be the last outcomes that it waits for, it will go on; then the reply
-// subject is read as well.
+// readFor reads the messages that a batch of triggers needs. If the run is
+// idle, or if these may be the last outcomes that it waits for, it will go on;
+// then the reply subject is read as well.
 func (r *loadedRun) readFor(ctx context.Context, batch []*trigger) error {
 	if err := r.w.cancels.waitLoaded(ctx, r.run); err != nil {
 		return err
@@ -100,11 +101,11 @@ func (r *loadedRun) minSeqFor(ctx context.Context, batch []*trigger) (uint64, er
 	return max(minSeq, last), err
 }
 
-// read brings the run up to date: afterwards the fold contains the message minSeq
-// and all earlier ones. A follower may lag; then it reads again.
+// read brings the run up to date: afterwards the fold contains the message
+// minSeq and all earlier ones. A follower may lag; then it reads again.
 //
-// It reads a message again that was delivered. Rule 2 of the design wants it so:
-// everything is folded in stream order. Messages that were stored before a
+// It reads a message again that was delivered. Rule 2 of the design wants it
+// so: everything is folded in stream order. Messages that were stored before a
 // trigger may not have been delivered yet, or to another worker, and one read
 // returns them together with the trigger. Only a call with nothing before or
 // after it is folded from its delivery.
@@ -122,8 +123,8 @@ func (r *loadedRun) read(ctx context.Context, minSeq uint64) error {
 	}, "%s up to %d", r.run, minSeq)
 }
 
-// readOnce reads what is new. Of a run that was not read before, one read returns
-// all messages and the one at the reply subject.
+// readOnce reads the new messages. Of a run that was not read before, one read
+// returns all messages and the one at the reply subject.
 func (r *loadedRun) readOnce(ctx context.Context, minSeq uint64) error {
 	r.replyRead = false
 	r.readAt = time.Now()
@@ -157,25 +158,26 @@ func (r *loadedRun) readOnce(ctx context.Context, minSeq uint64) error {
 
 // isOnlyCall reports that the run has no message but its call, because no other
 // worker can have received the call. Then nothing has to be read, which saves a
-// third of a leaf's latency. At most a cancel message can be there besides. Every
-// worker is told of those; one that is still on its way ends the run a moment
-// later.
+// third of a leaf's latency. At most a cancel message can be there besides.
+// Every worker is told of those; one that is still on its way ends the run a
+// moment later.
 func (r *loadedRun) isOnlyCall() bool {
 	_, ok := r.firstCall()
 	return ok && r.firstDelivery && r.w.cancels.isLoaded() && !r.w.cancels.isCancelled(r.run)
 }
 
 // firstCall reports whether the delivered call is the first message of its
-// subject: the fence in its headers says so. It returns the run's reply subject.
+// subject: the fence in its headers says so. It returns the run's reply
+// subject.
 func (r *loadedRun) firstCall() (reply string, ok bool) {
 	reply, ok = r.replySubject()
 	return reply, ok && r.call.Seq != 0 && r.call.FirstOnSubject() && r.w.conn.Replicas() <= 1
 }
 
-// readFirstCall makes the smallest read that a call needs: whether the run has a
-// log, a cancel message or an outcome. If it has none of these, the call is the
-// whole run, and readFirstCall returns true. The read takes 30 µs on a stream of
-// any size.
+// readFirstCall makes the smallest read that a call needs: whether the run has
+// a log, a cancel message or an outcome. If it has none of these, the call is
+// the whole run, and readFirstCall returns true. The read takes 30 µs on a
+// stream of any size.
 func (r *loadedRun) readFirstCall(ctx context.Context) (bool, error) {
 	reply, ok := r.firstCall()
 	if !ok {
@@ -189,8 +191,8 @@ func (r *loadedRun) readFirstCall(ctx context.Context) (bool, error) {
 	return true, r.fold(ctx, []bus.Stored{r.call})
 }
 
-// readWithReply reads what is new and, at the same time, the reply subject. An
-// outcome there ends the run, before anything more is done.
+// readWithReply reads the new messages and, at the same time, the reply
+// subject. An outcome there ends the run, before anything more is done.
 func (r *loadedRun) readWithReply(ctx context.Context, minSeq uint64) error {
 	reply, ok := r.replySubject()
 	if !ok {
@@ -215,9 +217,9 @@ func (r *loadedRun) readWithReply(ctx context.Context, minSeq uint64) error {
 	return nil
 }
 
-// hasOutcome reports whether an outcome of the run is stored. It reads the reply
-// subject, unless the last read did. An outcome there ends the run, whatever its
-// log says.
+// hasOutcome reports whether an outcome of the run is stored. It reads the
+// reply subject, unless the last read did. An outcome there ends the run,
+// whatever its log says.
 func (r *loadedRun) hasOutcome(ctx context.Context) (bool, error) {
 	reply, ok := r.replySubject()
 	if !ok || r.replyRead {

@@ -15,7 +15,8 @@ import (
 
 // A failure of an agent's memory is logged. It never ends a run.
 
-// recall returns what an agent is told of its earlier runs, "" if it has no memory.
+// recall returns the text about an agent's earlier runs, "" if it has no
+// memory.
 func (w *Worker) recall(ctx context.Context, a subjects.Agent, m configs.Memory) string {
 	if !m.Enabled || w.cfg.Memory == nil {
 		return ""
@@ -43,15 +44,15 @@ func (x *execution) remember(ctx context.Context, m run.Memory, o run.Outcome) {
 	}
 }
 
-// memoryEntry returns the entry of a run. Its time follows from messages alone, so
-// every worker makes the same entry.
-func (x *execution) memoryEntry(o run.Outcome) memory.Entry {
+// memoryEntry returns the entry of a run. Its time follows from messages alone,
+// so every worker makes the same entry.
+func (r *loadedRun) memoryEntry(o run.Outcome) memory.Entry {
 	e := memory.Entry{
-		Time:   x.state.CalledAt.Add(time.Duration(o.DurationMS) * time.Millisecond),
-		Task:   x.state.Input.Task,
+		Time:   r.state.CalledAt.Add(time.Duration(o.DurationMS) * time.Millisecond),
+		Task:   r.state.Input.Task,
 		Result: o.Result,
 	}
-	if x.run.Path.IsRoot() {
+	if r.run.Path.IsRoot() {
 		e.Task = prompt.RootUser(e.Task)
 	}
 	return e
@@ -93,8 +94,9 @@ func (x *execution) rememberAgain(ctx context.Context) {
 	}
 }
 
-// memory returns the memory of the run's agent. It returns false if the run is not
-// to be remembered. For a run without a log, this worker's definition decides.
+// memory returns the memory of the run's agent. It returns false if the run is
+// not to be remembered. For a run without a log, this worker's definition
+// decides.
 func (x *execution) memory() (run.Memory, bool) {
 	if x.w.cfg.Memory == nil {
 		return run.Memory{}, false

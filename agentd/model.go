@@ -12,6 +12,7 @@ import (
 	"github.com/axebus/axe/agentd/ratelimit"
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/agentd/tool"
+	"github.com/axebus/axe/internal/pause"
 	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/subjects"
 )
@@ -96,7 +97,7 @@ func (x *execution) prepare(ctx context.Context) (res result, ready bool, err er
 	return result{}, true, nil
 }
 
-// request returns what is sent to the model next. In its last turn a run is told
+// request returns the next request to the model. In its last turn a run is told
 // so, and is offered only the tools that end it.
 func (x *execution) request(model string) *provider.Request {
 	s := x.start
@@ -104,8 +105,8 @@ func (x *execution) request(model string) *provider.Request {
 	if mail := x.state.Notice(); len(mail) > 0 {
 		msgs = append(msgs, provider.Message{Role: provider.User, Content: tool.MailNotice(mail)})
 	}
-	// The system text ends with what the run is told of itself, if it can work
-	// with others.
+	// A run that can work with others is told so at the end of the system
+	// text.
 	system := s.System
 	if guidance := tool.Guidance(x.run.Path, tool.Names(s.Tools), s.Slash); system != "" && guidance != "" {
 		system += "\n\n" + guidance
@@ -123,9 +124,9 @@ func (x *execution) request(model string) *provider.Request {
 	return req
 }
 
-// ask sends the request, again if need be. Four things abort it: a cancel message
-// over the run, its deadline, another worker that has taken the run over, and the
-// end of ctx. The error is then the cause.
+// ask sends the request, again if need be. Four things abort it: a cancel
+// message over the run, its deadline, another worker that has taken the run
+// over, and the end of ctx. The error is then the cause.
 func (x *execution) ask(
 	ctx context.Context,
 	p provider.Provider,
@@ -149,13 +150,14 @@ func (x *execution) ask(
 	return resp, err
 }
 
-// sendWithRetry asks the model. If the agent's definition says so, it asks again
-// after a failure that may pass. The end of ctx ends a pause at once. So does a
-// drain: another worker gets the trigger, and begins with a first attempt.
+// sendWithRetry asks the model. If the agent's definition says so, it asks
+// again after a failure that may pass. The end of ctx ends a pause at once. So
+// does a drain: another worker gets the trigger, and begins with a first
+// attempt.
 //
-// The run keeps its slot in a pause. That is intended: a worker whose provider is
-// overloaded should not pull more work for it. The policy and the run's deadline
-// bound the pause.
+// The run keeps its slot in a pause. That is intended: a worker whose provider
+// is overloaded should not pull more work for it. The policy and the run's
+// deadline bound the pause.
 func (x *execution) sendWithRetry(
 	ctx context.Context,
 	p provider.Provider,
@@ -168,23 +170,26 @@ func (x *execution) sendWithRetry(
 			return resp, err
 		}
 		retry := x.start.Retry
-		pause, again := retry.Next(x.cost.retries+1, err, time.Until(x.header.Deadline), rand.Float64())
+		delay, again := retry.Next(x.cost.retries+1, err, time.Until(x.header.Deadline), rand.Float64())
 		if !again {
 			return nil, err
 		}
 		x.cost.retries++
 		progress.Attempt = x.cost.retries + 1
 		progress.Attempts = retry.Attempts
-		x.w.publishProgress(ctx, x.run, retrying(progress, err, time.Now().Add(pause)))
-		if err := x.w.pause(ctx, pause); err != nil {
+		x.w.publishProgress(ctx, x.run, retrying(progress, err, time.Now().Add(delay)))
+		if err := pause.AtMost(ctx, delay, x.w.leaving); err != nil {
 			return nil, err
+		}
+		if x.w.draining.Load() {
+			return nil, errDraining
 		}
 	}
 }
 
-// attempt sends the request once, as soon as the rate limit admits it. The first
-// attempt of a turn reserves the model call in the budget. It does so last, so
-// that a call that is not made is not counted.
+// attempt sends the request once, as soon as the rate limit admits it. The
+// first attempt of a turn reserves the model call in the budget. It does so
+// last, so that a call that is not made is not counted.
 func (x *execution) attempt(
 	ctx context.Context,
 	p provider.Provider,
@@ -199,7 +204,8 @@ func (x *execution) attempt(
 		err = x.w.tallies.Reserve(ctx, x.budgetTurn())
 	}
 	if err == nil {
-		// The bus may have taken its time, and the run may have ended meanwhile.
+		// The bus may have taken its time, and the run may have ended
+		// meanwhile.
 		err = context.Cause(ctx)
 	}
 	if err != nil {
@@ -215,13 +221,13 @@ func (x *execution) attempt(
 	return resp, err
 }
 
-// admit waits until the rate limit of the model's account admits one more request,
-// if there is a rate limit. The caller calls release with the request's answer or
-// error. A long wait is published as progress.
+// admit waits until the rate limit of the model's account admits one more
+// request, if there is a rate limit. The caller calls release with the
+// request's answer or error. A long wait is published as progress.
 //
-// The run keeps its slot while it waits, as in a pause before another attempt. Its
-// lease is renewed like that of every delivery in hand. The end of ctx and a drain
-// end the wait at once.
+// The run keeps its slot while it waits, as in a pause before another attempt.
+// Its lease is renewed like that of every delivery in hand. The end of ctx and
+// a drain end the wait at once.
 func (x *execution) admit(
 	ctx context.Context,
 	p run.Progress,
@@ -251,22 +257,8 @@ func (x *execution) admit(
 	return release, err
 }
 
-// pause waits until ctx ends or the worker begins to drain, at most for d.
-func (w *Worker) pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-w.leaving:
-		return errDraining
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
 // nextTurn returns the number of the turn that the run takes next, from 1.
-func (x *execution) nextTurn() int { return len(x.state.Turns) + 1 }
+func (r *loadedRun) nextTurn() int { return len(r.state.Turns) + 1 }
 
 // answered makes an answer of the model durable.
 func (x *execution) answered(ctx context.Context, resp *provider.Response) (result, error) {
@@ -294,23 +286,26 @@ func (x *execution) answered(ctx context.Context, resp *provider.Response) (resu
 }
 
 // answerMail reads a run that has answered once more. If there is mail that the
-// answer does not know of, the answer goes on the log, and the run is told of the
-// mail and asked again. It returns true if the answer is not the run's outcome.
+// answer does not know of, the answer goes on the log, and the run is told of
+// the mail and asked again. It returns true if the answer is not the run's
+// outcome.
 //
 // Forks are skipped: their answers are mail themselves. Runs without a log are
-// skipped too, so that a leaf costs no extra read, unless they have inbox tools.
+// skipped too, so that a leaf costs no extra read, unless they have inbox
+// tools.
 func (x *execution) answerMail(ctx context.Context, resp *provider.Response) (res result, done bool, _ error) {
 	if x.state.Input.Forked != nil || x.state.LastTurn() || x.state.LogSeq == 0 && !x.start.HasInboxTools() {
 		return result{}, false, nil
 	}
-	// The execution itself stays at what the answer knows.
+	// The execution itself stays at the messages that the answer knows.
 	now := *x.loadedRun
 	if err := now.read(ctx, x.state.Seq); err != nil {
 		return result{}, false, err
 	}
 	s := now.state
 	if s.Phase != run.Ready || s.Owner != x.state.Owner || s.LogSeq != x.state.LogSeq {
-		return result{minSeq: s.Seq}, true, nil // the run is no longer to answer
+		// The run is no longer to answer.
+		return result{minSeq: s.Seq}, true, nil
 	}
 	if s.HasUnread(x.state.Seq) {
 		res, err := x.appendTurn(ctx, run.Entry{Kind: run.EntryIdle, Answer: resp})
@@ -319,8 +314,8 @@ func (x *execution) answerMail(ctx context.Context, resp *provider.Response) (re
 	return result{}, false, nil
 }
 
-// delegate decides on each call of an answer, and puts the turn on the log before
-// any child is called.
+// delegate decides on each call of an answer, and puts the turn on the log
+// before any child is called.
 func (x *execution) delegate(ctx context.Context, resp *provider.Response) (result, error) {
 	e := run.Entry{
 		Kind: run.EntryTurn, Answer: resp, Sequential: x.start.Sequential, Timeout: x.start.Timeout,
@@ -339,8 +334,8 @@ func (x *execution) delegate(ctx context.Context, resp *provider.Response) (resu
 	if e.Review == nil {
 		e.Timer = e.Schedule(time.Now(), func(int) time.Time { return x.header.Deadline })
 	} else {
-		// The turn waits for its review. The wait for the calls begins when they
-		// may be made.
+		// The turn waits for its review. The wait for the calls begins
+		// when they may be made.
 		e.Timer = e.Review.Deadline
 		e.Until = x.header.Deadline
 		e.Defer(x.header.Deadline)
@@ -348,9 +343,9 @@ func (x *execution) delegate(ctx context.Context, resp *provider.Response) (resu
 	return x.appendTurn(ctx, e)
 }
 
-// reserveRuns counts a turn and its runs in the budget. The supervisor's run comes
-// first: without it, none of the others is made. If the budget has room for none
-// of the others, there is nothing to review.
+// reserveRuns counts a turn and its runs in the budget. The supervisor's run
+// comes first: without it, none of the others is made. If the budget has room
+// for none of the others, there is nothing to review.
 func (x *execution) reserveRuns(ctx context.Context, e *run.Entry) error {
 	calls := slices.Clone(e.Calls)
 	if e.Review != nil {
@@ -371,8 +366,8 @@ func (x *execution) reserveRuns(ctx context.Context, e *run.Entry) error {
 	return nil
 }
 
-// decide decides on each tool call of an answer. It asks the bus about the agents
-// and runs that they name.
+// decide decides on each tool call of an answer. It asks the bus about the
+// agents and runs that they name.
 func (x *execution) decide(
 	ctx context.Context,
 	resp *provider.Response,
@@ -407,7 +402,7 @@ func (x *execution) decide(
 	return calls, spread, errors.Join(failed, x.noteBusyPeers(ctx, calls))
 }
 
-// answer returns the outcome of a run whose model has called no other agent.
+// answer returns the outcome that an answer without calls of agents makes.
 func answer(resp *provider.Response, start *run.Start) run.Outcome {
 	o := run.Outcome{Status: run.StatusCompleted, Result: resp.Content}
 	if submitted := tool.Submitted(resp, start.Tools); submitted != nil {
@@ -418,7 +413,7 @@ func answer(resp *provider.Response, start *run.Start) run.Outcome {
 	return o
 }
 
-// modelFailure returns the outcome of a run whose model gave no answer.
+// modelFailure returns the outcome of a run that got no answer from its model.
 func (x *execution) modelFailure(err error) run.Outcome {
 	if _, exceeded := errors.AsType[*budget.ExceededError](err); exceeded {
 		return run.Failure(run.KindBudget, "%v", err)
@@ -434,7 +429,8 @@ func (x *execution) modelFailure(err error) run.Outcome {
 	return o
 }
 
-// unrecorded returns the outcome of a run whose turn does not fit into a message.
+// unrecorded returns the outcome of a run whose turn does not fit into a
+// message.
 func (x *execution) unrecorded(err error) run.Outcome {
 	return x.modelFailure(fmt.Errorf("turn %d cannot be recorded: %w", x.nextTurn(), err))
 }

@@ -44,9 +44,9 @@ func (w *Worker) peer(ctx context.Context, r subjects.Run, id subjects.Path) (p 
 	return p, ok && err == nil, err
 }
 
-// readsMail reports whether a peer can read mail: the first entry of its log says
-// with which tools it was started. A run without a log, or with a malformed one,
-// counts as one that can.
+// readsMail reports whether a peer can read mail: the first entry of its log
+// says with which tools it was started. A run without a log, or with a
+// malformed one, counts as one that can.
 func (w *Worker) readsMail(ctx context.Context, r subjects.Run, id subjects.Path, p tool.Peer) (bool, error) {
 	agent, err := subjects.ParseAgent(p.Agent)
 	if err != nil {

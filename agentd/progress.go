@@ -12,11 +12,12 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// progressDelay is the duration of a model call after which the worker publishes
-// progress. So fast calls cost nothing.
+// progressDelay is the duration of a model call after which the worker
+// publishes progress. So fast calls cost nothing.
 const progressDelay = 20 * time.Millisecond
 
-// publishProgress publishes the progress of a run, for watchers. It is not stored.
+// publishProgress publishes the progress of a run, for watchers. It is not
+// stored.
 func (w *Worker) publishProgress(ctx context.Context, r subjects.Run, p run.Progress) {
 	body, err := json.Marshal(p)
 	if err == nil {

@@ -17,8 +17,8 @@ import (
 // reviewTimeout is the time that a supervisor has for a review.
 const reviewTimeout = 5 * time.Minute
 
-// errUnattended is the error of an agent that needs a person where no person can
-// answer.
+// errUnattended is the error of an agent that needs a person where no person
+// can answer.
 var errUnattended = errors.New(
 	`supervision.mode is "human", and nobody can answer here: start workers on a bus that people can reach, and submit the task there`,
 )
@@ -37,8 +37,8 @@ func supervision(c configs.Supervision) run.Supervision {
 	return run.Supervision{}
 }
 
-// review returns the call of the supervisor that reviews a turn, nil if the turn
-// needs no review. The call fails if no worker serves the supervisor.
+// review returns the call of the supervisor that reviews a turn, nil if the
+// turn needs no review. The call fails if no worker serves the supervisor.
 func (x *execution) review(ctx context.Context, e run.Entry) (*run.Call, error) {
 	s := x.start.Supervision
 	if s.Mode == run.Unsupervised || !e.HasEffect() {
@@ -60,8 +60,8 @@ func (x *execution) review(ctx context.Context, e run.Entry) (*run.Call, error) 
 	return &c, nil
 }
 
-// logInterrupt ends the turn of an interrupted run whose model has not answered.
-// The run becomes idle.
+// logInterrupt ends the turn of an interrupted run whose model has not
+// answered. The run becomes idle.
 func (x *execution) logInterrupt(ctx context.Context) (result, error) {
 	if res, ok, err := x.resolveStart(ctx); !ok {
 		return res, err
@@ -70,19 +70,19 @@ func (x *execution) logInterrupt(ctx context.Context) (result, error) {
 	return x.appendTurn(ctx, run.Entry{Kind: run.EntryIdle, Answer: &provider.Response{}, End: &end})
 }
 
-// holdTurn bounds the wait for a person. The body of the timer says why the turn
-// is held, for clients that list held turns. If the person has until the run's
-// deadline, the run ends with the wait. A run without its own timer gets one for
-// that.
-func (x *execution) holdTurn(ctx context.Context, e run.HoldTurn) error {
-	m := timer(x.run, e.Turn, e.Timer)
+// holdTurn bounds the wait for a person. The body of the timer says why the
+// turn is held, for clients that list held turns. If the person has until the
+// run's deadline, the run ends with the wait. A run without its own timer gets
+// one for that.
+func (r *loadedRun) holdTurn(ctx context.Context, e run.HoldTurn) error {
+	m := timer(r.run, e.Turn, e.Timer)
 	var err error
 	if m.Body, err = json.Marshal(run.HeldTurn{Turn: e.Turn, Why: e.Why}); err != nil {
 		return err
 	}
 	ms := []bus.Message{m}
-	if !x.hasOwnTimer() && !e.Timer.Before(x.header.Deadline) {
-		ms = append(ms, timer(x.run, 0, x.header.Deadline))
+	if !r.hasOwnTimer() && !e.Timer.Before(r.header.Deadline) {
+		ms = append(ms, timer(r.run, 0, r.header.Deadline))
 	}
-	return x.w.writeAll(ctx, ms)
+	return r.w.writeAll(ctx, ms)
 }

@@ -21,19 +21,21 @@ type origin int
 const (
 	// called: by call_agent, or by a submission.
 	called origin = iota
-	// spawned: by spawn_agent or spawn_agents. The run ends by a submit tool.
+	// spawned: by spawn_agent or spawn_agents. The run ends by a submit
+	// tool.
 	spawned
 	// forked: by fork. The run goes on beside its parent.
 	forked
-	// continued: by axe fork. The run is a root, and goes on from another run.
+	// continued: by axe fork. The run is a root, and goes on from another
+	// run.
 	continued
 	// reviewing: the run is a supervisor's review of a turn.
 	reviewing
 )
 
-// originOf returns the origin of a run with this input. A fork or a continued run
-// may have the input of a spawned run besides: its parent's, or that of the run
-// that it goes on from.
+// originOf returns the origin of a run with this input. A fork or a continued
+// run may have the input of a spawned run besides: its parent's, or that of the
+// run that it goes on from.
 func originOf(in run.Input) origin {
 	switch {
 	case in.Copy != nil:
@@ -51,12 +53,12 @@ func originOf(in run.Input) origin {
 // errNotServed gives a call back, for a worker that has the agent.
 var errNotServed = errors.New("this worker does not have the agent any more")
 
-// removedGrace is the time for which an agent has to be gone before its calls are
-// refused. A deployment may remove the file and bring it back.
+// removedGrace is the time for which an agent has to be gone before its calls
+// are refused. A deployment may remove the file and bring it back.
 const removedGrace = 5 * time.Second
 
-// resolveStart sets start, unless the log has it. It returns false if the run is
-// not to be started, or not here.
+// resolveStart sets start, unless the log has it. It returns false if the run
+// is not to be started, or not here.
 func (x *execution) resolveStart(ctx context.Context) (res result, ok bool, err error) {
 	if x.start != nil {
 		return result{}, true, nil
@@ -84,9 +86,9 @@ func (x *execution) resolveStart(ctx context.Context) (res result, ok bool, err 
 	return res, false, err
 }
 
-// releaseCall gives back the call of an agent that was removed here, for a worker
-// that has it. If no worker has it, the call is refused, as its caller would have
-// been refused a moment later.
+// releaseCall gives back the call of an agent that was removed here, for a
+// worker that has it. If no worker has it, the call is refused, as its caller
+// would have been refused a moment later.
 func (x *execution) releaseCall(ctx context.Context) (result, error) {
 	name := x.run.Agent.String()
 	c, known, err := x.w.directory.find(ctx, name)
@@ -110,7 +112,7 @@ func notServed(name string, c Card) run.Outcome {
 	return o
 }
 
-// newStart resolves what a run is started with, within what its call allows.
+// newStart resolves the start of a run, within the bounds of its call.
 func (x *execution) newStart(ctx context.Context) (*run.Start, error) {
 	s, own, err := x.baseStart(ctx)
 	if err != nil {
@@ -127,7 +129,8 @@ func (x *execution) newStart(ctx context.Context) (*run.Start, error) {
 	}
 	switch originOf(in) {
 	case reviewing:
-		s.Supervision = run.Supervision{} // reviews of reviews would have no end
+		// Reviews of reviews would have no end.
+		s.Supervision = run.Supervision{}
 	case forked, continued:
 		if in.AdHoc() {
 			s.System = "" // it tells the run to submit
@@ -141,9 +144,9 @@ func (x *execution) newStart(ctx context.Context) (*run.Start, error) {
 	return s, nil
 }
 
-// baseStart returns what a run has before its call narrows it, and its own budget:
-// from the run that it continues, from its parent if it is ad hoc, or from this
-// worker's definition of its agent.
+// baseStart returns a run's start before its call narrows it, and its own
+// budget: from the run that it continues, from its parent if it is ad hoc, or
+// from this worker's definition of its agent.
 func (x *execution) baseStart(ctx context.Context) (*run.Start, subjects.Budget, error) {
 	s, own, err := x.inheritedStart(ctx)
 	switch in := x.state.Input; {
@@ -167,9 +170,9 @@ func (x *execution) firstUserText() string {
 	return prompt.User(in.Task, in.Context)
 }
 
-// offerTools sets the tools that the run's model is offered: those that policy and
-// depth permit. The review of a turn is a run below it, so a supervised run at the
-// last level is offered no tools at all.
+// offerTools sets the tools that the run's model is offered: those that policy
+// and depth permit. The review of a turn is a run below it, so a supervised run
+// at the last level is offered no tools at all.
 func (x *execution) offerTools(s *run.Start) {
 	tooDeep := x.header.Depth >= subjects.MaxDepth && s.Supervision.Mode != run.Unsupervised
 	withheld := func(name string) bool {
@@ -185,7 +188,7 @@ func (x *execution) offerTools(s *run.Start) {
 	}
 }
 
-// adHocStart returns what an ad hoc run has from its parent.
+// adHocStart returns the start that an ad hoc run has from its parent.
 func adHocStart(a run.AdHoc) *run.Start {
 	return &run.Start{
 		Model: a.Model, System: tool.AdHocSystem, Temperature: a.Temperature, MaxTokens: a.MaxTokens,
@@ -195,7 +198,7 @@ func adHocStart(a run.AdHoc) *run.Start {
 	}
 }
 
-// definedStart returns what a run has from its agent's definition.
+// definedStart returns the start that an agent's definition gives.
 func (x *execution) definedStart(ctx context.Context) (*run.Start, subjects.Budget, error) {
 	def, ok := x.w.definition(x.run)
 	if !ok {
@@ -212,7 +215,8 @@ func (x *execution) definedStart(ctx context.Context) (*run.Start, subjects.Budg
 	if err != nil {
 		return nil, subjects.Budget{}, err
 	}
-	if in.Forked == nil { // a fork begins with its prompt and nothing else
+	// A fork begins with its prompt and nothing else.
+	if in.Forked == nil {
 		text.Memory = x.w.recall(ctx, x.run.Agent, def.Memory)
 	}
 	s := &run.Start{
@@ -234,8 +238,8 @@ func (x *execution) definedStart(ctx context.Context) (*run.Start, subjects.Budg
 	return s, def.Budget, nil
 }
 
-// retryPolicy returns the retry policy of an agent's definition, nil if the model
-// is asked once.
+// retryPolicy returns the retry policy of an agent's definition, nil if the
+// model is asked once.
 func retryPolicy(r configs.Retry) *run.Retry {
 	if r.MaxAttempts < 2 {
 		return nil

@@ -26,12 +26,13 @@ func (w *Worker) submitted(ctx context.Context, d *bus.Delivery) {
 	}
 }
 
-// forward turns a submission into the call of a root, or into a failed result. The
-// same id again changes nothing: the call is there.
+// forward turns a submission into the call of a root, or into a failed result.
+// The same id again changes nothing: the call is there.
 func (w *Worker) forward(ctx context.Context, d *bus.Delivery) error {
 	at, err := w.conn.Space().Parse(d.Subject)
 	if err != nil {
-		// The subject has no usable agent or id, so there is no place for a result.
+		// The subject has no usable agent or id, so there is no place
+		// for a result.
 		key, failed := subjects.ParseTree(bus.NewID())
 		if failed != nil {
 			return failed
@@ -43,22 +44,30 @@ func (w *Worker) forward(ctx context.Context, d *bus.Delivery) error {
 	if err != nil && !errors.Is(err, bus.ErrObjectGone) && !errors.Is(err, bus.ErrTooLarge) {
 		return err
 	}
-	header, wrong := w.rootHeader(r, d)
-	if wrong == nil {
-		wrong = err
+	header, invalid := w.rootHeader(r, d)
+	switch {
+	case invalid != nil:
+	case err != nil:
+		invalid = err
+	case !utf8.Valid(task):
+		invalid = errors.New("the task is not UTF-8 text")
 	}
-	if wrong == nil && !utf8.Valid(task) {
-		wrong = errors.New("the task is not UTF-8 text")
+	if invalid != nil {
+		return w.refuseSubmission(ctx, r, run.Failure(run.KindError, "submission refused: %v", invalid))
 	}
-	if wrong != nil {
-		return w.refuseSubmission(ctx, r, run.Failure(run.KindError, "submission refused: %v", wrong))
-	}
-	if refusal, err := w.checkRoot(ctx, r); err != nil {
+	refusal, err := w.checkRoot(ctx, r)
+	if err != nil {
 		return err
-	} else if refusal != nil {
+	}
+	if refusal != nil {
 		return w.refuseSubmission(ctx, r, *refusal)
 	}
-	body, err := json.Marshal(run.Input{Task: string(task)})
+	return w.callRoot(ctx, r, header, string(task))
+}
+
+// callRoot writes the call and the timer of a root.
+func (w *Worker) callRoot(ctx context.Context, r subjects.Run, header subjects.Header, task string) error {
+	body, err := json.Marshal(run.Input{Task: task})
 	if err != nil {
 		return err
 	}
@@ -77,9 +86,9 @@ func (w *Worker) forward(ctx context.Context, d *bus.Delivery) error {
 	return w.writeAll(ctx, []bus.Message{timer(r, 0, header.Deadline)})
 }
 
-// rootHeader returns the header of a root's call. The headers of a submission are
-// from outside. They can only narrow: its deadline counts if it is earlier than the
-// worker's own, and its budget lies within the agent's.
+// rootHeader returns the header of a root's call. The headers of a submission
+// are from outside. They can only narrow: its deadline counts if it is earlier
+// than the worker's own, and its budget lies within the agent's.
 func (w *Worker) rootHeader(r subjects.Run, d *bus.Delivery) (subjects.Header, error) {
 	scopes, err := subjects.ParseScopes(d.Header.Get(subjects.HeaderLimits), subjects.Root)
 	if err != nil {
@@ -101,8 +110,8 @@ func (w *Worker) rootHeader(r subjects.Run, d *bus.Delivery) (subjects.Header, e
 	}, nil
 }
 
-// checkRoot returns the outcome of a root that cannot be called, nil if it can: a
-// worker serves its agent, and no other agent's tree has its id.
+// checkRoot returns the outcome of a root that cannot be called, nil if it can:
+// a worker serves its agent, and no other agent's tree has its id.
 func (w *Worker) checkRoot(ctx context.Context, r subjects.Run) (*run.Outcome, error) {
 	c, ok, err := w.directory.find(ctx, r.Agent.String())
 	if err != nil {
@@ -124,8 +133,8 @@ func (w *Worker) checkRoot(ctx context.Context, r subjects.Run) (*run.Outcome, e
 	return nil, nil
 }
 
-// setRootTimer sets the timer of a root whose call is there already. The worker
-// that stored the call may have died before it set the timer.
+// setRootTimer sets the timer of a root that was called before. The worker that
+// stored the call may have died before it set the timer.
 func (w *Worker) setRootTimer(ctx context.Context, r subjects.Run) error {
 	call, ok, err := w.conn.First(ctx, r.Call())
 	if err != nil || !ok {
@@ -138,8 +147,8 @@ func (w *Worker) setRootTimer(ctx context.Context, r subjects.Run) error {
 	return w.writeAll(ctx, []bus.Message{timer(r, 0, deadline)})
 }
 
-// refuseSubmission writes the failed result of a submission that never becomes a
-// run.
+// refuseSubmission writes the failed result of a submission that never becomes
+// a run.
 func (w *Worker) refuseSubmission(ctx context.Context, r subjects.Run, o run.Outcome) error {
 	w.log.InfoContext(ctx, "submission refused", slog.String(keyRun, r.String()), slog.String(keyError, o.Error))
 	_, err := w.publishOutcome(ctx, outcomeTarget{run: r, reply: r.Space.Result(r.Agent, r.Tree)}, o)

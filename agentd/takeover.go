@@ -9,24 +9,25 @@ import (
 
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/internal/pause"
 )
 
-// errTakenOver aborts a request to a model that another worker makes too, or has
-// made.
+// errTakenOver aborts a request to a model that another worker makes too, or
+// has made.
 var errTakenOver = errors.New("another worker has taken the run over")
 
-// takeoverChecksPerLease is the number of times in a lease that a worker looks for
-// a takeover, or says that it is asking.
+// takeoverChecksPerLease is the number of times in a lease that a worker looks
+// for a takeover, or says that it is asking.
 const takeoverChecksPerLease = 4
 
-// abortIfTakenOver aborts a request to a model when another worker has taken the
-// run over. It looks for that from the moment when the trigger's lease may have
-// ended: after this process was stopped, or was cut off from the server.
+// abortIfTakenOver aborts a request to a model when another worker has taken
+// the run over. It looks for that from the moment when the trigger's lease may
+// have ended: after this process was stopped, or was cut off from the server.
 //
 // A lease alone proves nothing. The server may just have been away, and then no
-// other worker has the run. Proof is a message that moves the run on, or a worker
-// that says that it is asking. So a worker that has a redelivered trigger says so
-// again and again. The caller calls done, which ends ctx.
+// other worker has the run. Proof is a message that moves the run on, or a
+// worker that says that it is asking. So a worker that has a redelivered
+// trigger says so again and again. The caller calls done, which ends ctx.
 func (x *execution) abortIfTakenOver(ctx context.Context, abort context.CancelCauseFunc) (done func()) {
 	var watchers sync.WaitGroup
 	if x.t.Count > 1 {
@@ -64,19 +65,19 @@ func (x *execution) watchTakeover(ctx context.Context, abort context.CancelCause
 				abort(errTakenOver)
 			}
 		}
-		if bus.Pause(ctx, conn.AckWait()/takeoverChecksPerLease) != nil {
+		if pause.For(ctx, conn.AckWait()/takeoverChecksPerLease) != nil {
 			return
 		}
 	}
 }
 
-// keepAnnouncing says again and again that this worker is asking, until ctx ends.
-// The worker that had the trigger before may still be asking. It then learns that
-// its request is not needed any more.
+// keepAnnouncing says again and again that this worker is asking, until ctx
+// ends. The worker that had the trigger before may still be asking. It then
+// learns that its request is not needed any more.
 func (x *execution) keepAnnouncing(ctx context.Context) {
 	p := run.Progress{Event: run.ProgressAsking, Turn: x.nextTurn(), Worker: x.w.cfg.Name, Again: true}
 	for ctx.Err() == nil {
 		x.w.publishProgress(ctx, x.run, p)
-		_ = bus.Pause(ctx, x.w.conn.AckWait()/takeoverChecksPerLease)
+		_ = pause.For(ctx, x.w.conn.AckWait()/takeoverChecksPerLease)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/axebus/axe/agentd/ratelimit"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/internal/history"
+	"github.com/axebus/axe/internal/pause"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -36,8 +37,8 @@ type Worker struct {
 
 	// polling is full while one agent is polled for a call for a last slot.
 	polling chan struct{}
-	// inbound is the number of inbound messages that the worker has taken and
-	// not finished.
+	// inbound is the number of inbound messages that the worker has taken
+	// and not finished.
 	inbound  atomic.Int64
 	draining atomic.Bool
 	// leaving is closed when the worker begins to drain.
@@ -49,10 +50,11 @@ type Worker struct {
 
 	mu     sync.Mutex
 	queues map[subjects.Run]*runQueue
-	// pullsEnded says that no request for messages stands at the server any more.
+	// pullsEnded says that no request for messages stands at the server any
+	// more.
 	pullsEnded bool
-	// returns are the deliveries that a draining worker gives back when its pulls
-	// have ended.
+	// returns are the deliveries that a draining worker gives back when its
+	// pulls have ended.
 	returns []*bus.Delivery
 }
 
@@ -197,7 +199,7 @@ func (w *Worker) WaitIdle(ctx context.Context) error {
 		if n == 0 {
 			return nil
 		}
-		if err := bus.Pause(ctx, time.Millisecond); err != nil {
+		if err := pause.For(ctx, time.Millisecond); err != nil {
 			return err
 		}
 	}

@@ -52,7 +52,7 @@ var allowedImports = map[string][]string{
 	"agentd/prompt":    {"configs"},
 	"agentd/memory":    {"subjects", "github.com/gofrs/flock"},
 	"agentd/verify":    {"agentd/run", "subjects"},
-	"agentd/ratelimit": {"bus", "provider"},
+	"agentd/ratelimit": {"bus", "internal/pause", "provider"},
 	"agentd/budget":    {"subjects", "bus"},
 	"client":           {"bus", "subjects", "agentd/run", "internal/history", "internal/pause", "provider"},
 	"agentd": {

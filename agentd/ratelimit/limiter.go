@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/internal/pause"
 	"github.com/axebus/axe/provider"
 )
 
@@ -187,14 +188,9 @@ func (l *Limiter) sleep(ctx context.Context, next time.Time) {
 
 // retry calls do until it succeeds or ctx ends.
 func (l *Limiter) retry(ctx context.Context, do func() error) {
-	for {
-		err := do()
-		if err == nil || ctx.Err() != nil {
-			return
-		}
+	pause.Retry(ctx, retryDelay, do, func(err error) {
 		l.log.WarnContext(ctx, "rate limit not synced", slog.Any("error", err))
-		_ = bus.Pause(ctx, retryDelay)
-	}
+	})
 }
 
 // notify wakes the goroutine that waits on c. It never blocks; pending

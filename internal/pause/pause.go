@@ -11,8 +11,21 @@ import (
 // ends first.
 func For(ctx context.Context, d time.Duration) error { return AtMost(ctx, d, nil) }
 
-// AtMost waits until early is ready, and for d at most. It returns nil then, and
-// the cause of ctx's end if ctx ends first. A nil channel is never ready.
+// Retry calls do until it returns nil or ctx ends, with a pause of d after each
+// error. It passes each error to failed.
+func Retry(ctx context.Context, d time.Duration, do func() error, failed func(error)) {
+	for {
+		err := do()
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		failed(err)
+		_ = For(ctx, d)
+	}
+}
+
+// AtMost waits until early is ready, and for d at most. It returns nil then,
+// and the cause of ctx's end if ctx ends first. A nil channel is never ready.
 func AtMost(ctx context.Context, d time.Duration, early <-chan struct{}) error {
 	if d <= 0 {
 		return context.Cause(ctx)
