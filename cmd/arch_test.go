@@ -19,6 +19,7 @@ const module = "github.com/axebus/axe"
 // import anything. Every package may import internal/text.
 var allowedImports = map[string][]string{
 	"internal/text":  {},
+	"internal/files": {},
 	"internal/pause": {},
 
 	"subjects": {},
@@ -28,11 +29,11 @@ var allowedImports = map[string][]string{
 	"provider/anthropic":     {"provider", "provider/internal/wire"},
 	"provider/openai":        {"provider", "provider/internal/wire"},
 	"provider/ollama":        {"provider", "provider/internal/wire"},
-	"provider/script":        {"provider", "internal/pause", "github.com/BurntSushi/toml"},
+	"provider/script":        {"provider", "internal/files", "internal/pause", "github.com/BurntSushi/toml"},
 	"provider/catalog":       {"provider/..."},
 	"provider/providertest":  {"provider", "github.com/google/go-cmp/cmp"},
 
-	"configs":          {"subjects", "github.com/BurntSushi/toml"},
+	"configs":          {"subjects", "internal/files", "github.com/BurntSushi/toml"},
 	"configs/examples": {},
 
 	"bus": {
@@ -50,7 +51,7 @@ var allowedImports = map[string][]string{
 	"internal/history": {"agentd/run", "bus", "subjects"},
 	"agentd/tool":      {"provider", "agentd/run", "subjects"},
 	"agentd/prompt":    {"configs"},
-	"agentd/memory":    {"subjects", "github.com/gofrs/flock"},
+	"agentd/memory":    {"subjects", "internal/files", "github.com/gofrs/flock"},
 	"agentd/verify":    {"agentd/run", "subjects"},
 	"agentd/ratelimit": {"bus", "internal/pause", "provider"},
 	"agentd/budget":    {"subjects", "bus"},

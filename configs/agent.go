@@ -5,13 +5,11 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
 
+	"github.com/axebus/axe/internal/files"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -99,7 +97,7 @@ func (a Agent) MaxDepth() int { return cmp.Or(a.SubAgentsConf.MaxDepth, DefaultM
 // Load reads one agent. Its error is an *Error, which wraps the error of the
 // file system if there is one.
 func Load(file string) (Agent, error) {
-	b, err := read(file)
+	b, _, err := files.Read(file, os.O_RDONLY, maxFile)
 	if err != nil {
 		return Agent{}, &Error{File: file, Message: withoutPath(err), cause: err}
 	}
@@ -193,26 +191,6 @@ func fields(a *Agent) map[string]any {
 		"supervision.timeout":    (*duration)(&a.Supervision.Timeout),
 		"supervision.on_timeout": (*string)(&a.Supervision.OnTimeout),
 	}
-}
-
-// read returns the bytes of a regular file of bounded size. It does not block
-// on a pipe or a device.
-func read(file string) ([]byte, error) {
-	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	if info, err := f.Stat(); err != nil {
-		return nil, err
-	} else if !info.Mode().IsRegular() {
-		return nil, errors.New("is not a regular file")
-	}
-	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if len(b) > maxFile {
-		return nil, fmt.Errorf("is larger than %d KiB", maxFile>>10)
-	}
-	return b, err
 }
 
 // withoutPath returns the text of an error without the path, which an Error

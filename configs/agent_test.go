@@ -394,7 +394,7 @@ func TestLoadRefuses(t *testing.T) {
 			"larger than the default", ok + "[retry]\ninitial = 31\n",
 			"a.toml:4: retry.initial cannot exceed retry.max, which is 30s",
 		},
-		{"too large", "# " + strings.Repeat("x", 1<<20), "a.toml: is larger than 1024 KiB"},
+		{"too large", "# " + strings.Repeat("x", 1<<20), "a.toml: is larger than 1 MiB"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()

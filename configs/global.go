@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/axebus/axe/internal/files"
 )
 
 // Global is the content of config.toml, the settings of a machine. Every key is
@@ -89,7 +92,7 @@ func ProviderNames() []string { return []string{"anthropic", "openai", "ollama"}
 // *Error.
 func LoadGlobal(file string) (Global, error) {
 	g := Global{Providers: map[string]Provider{}, Memory: MemoryInFiles, File: file}
-	b, err := read(file)
+	b, _, err := files.Read(file, os.O_RDONLY, maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return g, nil
 	}
@@ -136,7 +139,7 @@ func LoadGlobal(file string) (Global, error) {
 func checkRateLimits(name string, p *Provider) *Error {
 	values := p.rateLimits(name)
 	for _, key := range slices.Sorted(maps.Keys(values)) {
-		if err := nonNegative(setting{key, *values[key]}); err != nil {
+		if err := checkNumber(key, *values[key], math.MaxInt); err != nil {
 			return err
 		}
 	}

@@ -52,24 +52,11 @@ func (r Retry) WithDefaults() Retry {
 }
 
 func checkRetry(a Agent) *Error {
-	err := nonNegative(
-		setting{"retry.max_attempts", a.Retry.MaxAttempts},
-		// An int may be too small for a duration, so only its sign
-		// counts.
-		setting{"retry.initial", cmp.Compare(a.Retry.Initial, 0)},
-		setting{"retry.max", cmp.Compare(a.Retry.Max, 0)},
-	)
-	if err != nil {
-		return err
-	}
 	r := a.Retry.WithDefaults()
 	switch r.Backoff {
 	case Exponential, Linear, Fixed:
 	default:
 		return invalid("retry.backoff", "retry.backoff must be one of: exponential, linear, fixed")
-	}
-	if err := (setting{"retry.max_attempts", r.MaxAttempts}).atMost(maxAttempts); err != nil {
-		return err
 	}
 	switch {
 	case r.Max > maxRetryPause:

@@ -61,9 +61,6 @@ func (s Supervision) WithDefaults() Supervision {
 
 func checkSupervision(a Agent) *Error {
 	s := a.Supervision.WithDefaults()
-	if err := nonNegative(setting{"supervision.timeout", cmp.Compare(a.Supervision.Timeout, 0)}); err != nil {
-		return err
-	}
 	switch {
 	case !slices.Contains([]SupervisionMode{Unsupervised, Supervised, SupervisedHuman}, s.Mode):
 		return invalid("supervision.mode", "supervision.mode must be one of: unsupervised, supervised, human")

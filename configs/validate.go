@@ -3,6 +3,7 @@ package configs
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"path/filepath"
 	"strings"
 
@@ -12,15 +13,7 @@ import (
 // validate returns the first error in the values of a.
 func validate(a Agent) *Error {
 	checks := []func(Agent) *Error{
-		checkName,
-		checkModel,
-		checkSubAgents,
-		checkDelegation,
-		checkPolicy,
-		checkBudget,
-		checkParams,
-		checkMemory,
-		checkRetry,
+		checkName, checkModel, checkSubAgents, checkNumbers, checkDelegation, checkPolicy, checkParams, checkRetry,
 		checkSupervision,
 	}
 	for _, check := range checks {
@@ -62,54 +55,52 @@ func checkSubAgents(a Agent) *Error {
 			return invalid("sub_agents", err.Error())
 		}
 	}
-	depth := setting{"sub_agents_config.max_depth", a.SubAgentsConf.MaxDepth}
-	timeout := setting{"sub_agents_config.timeout", a.SubAgentsConf.Timeout}
-	return cmp.Or(depth.atMost(maxDepth), nonNegative(depth, timeout))
-}
-
-func checkBudget(a Agent) *Error {
-	bounds := []setting{
-		{"limits.max_agents", a.Budget.Agents},
-		{"limits.max_turns", a.Budget.Turns},
-		{"limits.max_tokens", a.Budget.Tokens},
-	}
-	for _, b := range bounds {
-		if err := b.atMost(subjects.MaxLimit); err != nil {
-			return err
-		}
-	}
-	return nonNegative(bounds...)
+	return nil
 }
 
 func checkParams(a Agent) *Error {
 	if t := a.Params.Temperature; t != nil && !(0 <= *t && *t <= 2) {
 		return invalid("params.temperature", "params.temperature must be between 0 and 2")
 	}
-	return nonNegative(setting{"params.max_tokens", a.Params.MaxTokens})
+	return nil
 }
 
-func checkMemory(a Agent) *Error {
-	return nonNegative(setting{"memory.last_n", a.Memory.LastN}, setting{"memory.max_entries", a.Memory.MaxEntries})
-}
-
-// setting is the number that a file has set for a key.
-type setting struct {
-	key   string
-	value int
-}
-
-func (s setting) atMost(limit int) *Error {
-	if s.value > limit {
-		return invalid(s.key, fmt.Sprintf("%s cannot exceed %d", s.key, limit))
+// checkNumbers checks the bounds of all integers.
+func checkNumbers(a Agent) *Error {
+	for _, n := range []struct {
+		key          string
+		value, limit int
+	}{
+		{"sub_agents_config.max_depth", a.SubAgentsConf.MaxDepth, maxDepth},
+		{"sub_agents_config.timeout", a.SubAgentsConf.Timeout, math.MaxInt},
+		{"delegation.max_batch", a.Delegation.MaxBatch, maxBatch},
+		{"delegation.max_turns", a.Delegation.MaxTurns, maxTurns},
+		{"limits.max_agents", a.Budget.Agents, subjects.MaxLimit},
+		{"limits.max_turns", a.Budget.Turns, subjects.MaxLimit},
+		{"limits.max_tokens", a.Budget.Tokens, subjects.MaxLimit},
+		{"params.max_tokens", a.Params.MaxTokens, math.MaxInt},
+		{"memory.last_n", a.Memory.LastN, math.MaxInt},
+		{"memory.max_entries", a.Memory.MaxEntries, math.MaxInt},
+		{"retry.max_attempts", a.Retry.MaxAttempts, maxAttempts},
+		// An int may be too small for a duration, so only the signs of
+		// durations count here.
+		{"retry.initial", cmp.Compare(a.Retry.Initial, 0), 1},
+		{"retry.max", cmp.Compare(a.Retry.Max, 0), 1},
+		{"supervision.timeout", cmp.Compare(a.Supervision.Timeout, 0), 1},
+	} {
+		if err := checkNumber(n.key, n.value, n.limit); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-func nonNegative(settings ...setting) *Error {
-	for _, s := range settings {
-		if s.value < 0 {
-			return invalid(s.key, s.key+" must be non-negative")
-		}
+func checkNumber(key string, value, limit int) *Error {
+	switch {
+	case value > limit:
+		return invalid(key, fmt.Sprintf("%s cannot exceed %d", key, limit))
+	case value < 0:
+		return invalid(key, key+" must be non-negative")
 	}
 	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/gofrs/flock"
 
+	"github.com/axebus/axe/internal/files"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -34,8 +34,6 @@ const (
 	// another writer holds.
 	lockRetryDelay = 5 * time.Millisecond
 )
-
-var errNotRegular = errors.New("is not a regular file")
 
 // Open returns the log of an agent. It reads and writes no file.
 func (f Files) Open(agent subjects.Agent, path string) Log {
@@ -81,7 +79,7 @@ func (f file) Trim(ctx context.Context, keep int) (removed int, err error) {
 // update replaces the file's text by change(text), under the file's lock.
 func (f file) update(ctx context.Context, change func(text string) string) error {
 	if info, err := os.Stat(string(f)); err == nil && !info.Mode().IsRegular() {
-		return fmt.Errorf("memory %s: %w", f, errNotRegular)
+		return fmt.Errorf("memory %s: %w", f, files.ErrNotRegular)
 	}
 	path, err := resolveLinks(string(f))
 	if err != nil {
@@ -124,31 +122,16 @@ func resolveLinks(path string) (string, error) {
 }
 
 // load opens a file with flag and returns its text and mode, or "" and 0 if the
-// file does not exist. It does not block on a pipe or a device.
+// file does not exist.
 func load(path string, flag int) (text string, mode fs.FileMode, err error) {
-	f, err := os.OpenFile(path, flag|syscall.O_NONBLOCK, 0)
+	b, mode, err := files.Read(path, flag, maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", 0, nil
 	}
 	if err != nil {
 		return "", 0, fmt.Errorf("memory: %w", err)
 	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = errNotRegular
-	}
-	if err != nil {
-		return "", 0, fmt.Errorf("memory %s: %w", path, err)
-	}
-	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err == nil && len(b) > maxFile {
-		err = fmt.Errorf("is larger than %d MiB", maxFile>>20)
-	}
-	if err != nil {
-		return "", 0, fmt.Errorf("memory %s: %w", path, err)
-	}
-	return string(b), info.Mode().Perm(), nil
+	return string(b), mode, nil
 }
 
 // replace makes a file with that text in one step. A mode of 0 is the default

@@ -45,34 +45,16 @@ func fence(content string) string {
 	return strings.Repeat("`", longest+1)
 }
 
+// languages are the info strings of blocks by the extension of the file.
+var languages = map[string]string{
+	"c": "c", "cpp": "cpp", "css": "css", "go": "go", "html": "html", "java": "java", "json": "json",
+	"proto": "proto", "sql": "sql", "toml": "toml", "xml": "xml",
+
+	"bash": "bash", "h": "c", "js": "javascript", "kt": "kotlin", "md": "markdown", "mjs": "javascript",
+	"py": "python", "rb": "ruby", "rs": "rust", "sh": "bash", "ts": "typescript", "tsx": "typescript",
+	"yaml": "yaml", "yml": "yaml",
+}
+
 // language returns the info string of a block. It is empty for a file name with
 // an unknown extension.
-func language(name string) string {
-	ext := strings.TrimPrefix(path.Ext(name), ".")
-	switch ext {
-	case "c", "cpp", "css", "go", "html", "java", "json", "proto", "sql", "toml", "xml":
-		return ext
-	case "h":
-		return "c"
-	case "js", "mjs":
-		return "javascript"
-	case "kt":
-		return "kotlin"
-	case "md":
-		return "markdown"
-	case "py":
-		return "python"
-	case "rb":
-		return "ruby"
-	case "rs":
-		return "rust"
-	case "sh", "bash":
-		return "bash"
-	case "ts", "tsx":
-		return "typescript"
-	case "yaml", "yml":
-		return "yaml"
-	default:
-		return ""
-	}
-}
+func language(name string) string { return languages[strings.TrimPrefix(path.Ext(name), ".")] }

@@ -3,13 +3,11 @@ package script
 import (
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 
+	"github.com/axebus/axe/internal/files"
 	"github.com/axebus/axe/provider"
 )
 
@@ -42,7 +40,7 @@ func load(dir, name string) (*Script, error) {
 		return nil, errNoDirectory
 	}
 	file := filepath.Join(dir, name+".toml")
-	b, err := read(file)
+	b, _, err := files.Read(file, os.O_RDONLY, maxFile)
 	if err != nil {
 		return nil, err
 	}
@@ -55,24 +53,4 @@ func load(dir, name string) (*Script, error) {
 
 func notInName(r rune) bool {
 	return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '_' && r != '-'
-}
-
-// read returns the bytes of a regular file of bounded size. It does not block
-// on a pipe or a device.
-func read(file string) ([]byte, error) {
-	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	if info, err := f.Stat(); err != nil {
-		return nil, err
-	} else if !info.Mode().IsRegular() {
-		return nil, &fs.PathError{Op: "read", Path: file, Err: errors.New("is not a regular file")}
-	}
-	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if len(b) > maxFile {
-		return nil, fmt.Errorf("%s is larger than %d KiB", file, maxFile>>10)
-	}
-	return b, err
 }
