@@ -118,7 +118,7 @@ func (x *execution) request(model string) *provider.Request {
 		Temperature: s.Temperature, MaxTokens: s.MaxTokens,
 	}
 	if x.state.LastTurn() {
-		req.Messages = append(req.Messages, provider.Message{Role: provider.User, Content: tool.Finally})
+		req.Messages = append(req.Messages, provider.Message{Role: provider.User, Content: tool.LastTurnNotice})
 		req.Tools = tool.Ending(s.Tools)
 	}
 	return req
@@ -378,11 +378,16 @@ func (x *execution) decide(
 		offered = tool.Ending(offered)
 	}
 	caller := tool.Caller{
-		Allowed: s.SubAgents, Depth: x.header.Depth, MaxDepth: s.MaxDepth, MaxBytes: int(x.w.conn.MaxBody()),
-		Start: s, Offered: tool.Names(offered), Agent: x.run.Agent.String(), AdHoc: x.state.Input.AdHoc(),
-		MaxBatch: s.MaxBatch, At: x.run.Path, Turn: x.nextTurn(),
+		Path:     x.run.Path,
+		Agent:    x.run.Agent.String(),
+		AdHoc:    x.state.Input.AdHoc(),
+		Depth:    x.header.Depth,
+		Turn:     x.nextTurn(),
+		Start:    s,
+		Offered:  tool.Names(offered),
+		MaxBytes: int(x.w.conn.MaxBody()),
 	}
-	calls, spread = tool.Turn(resp, caller, tool.Known{
+	calls, spread = tool.Turn(resp, caller, tool.Lookup{
 		Agent: func(agent string) (tool.Listing, bool) {
 			card, ok, err := x.w.directory.find(ctx, agent)
 			failed = errors.Join(failed, err)
@@ -393,10 +398,10 @@ func (x *execution) decide(
 			failed = errors.Join(failed, err)
 			return peer, ok
 		},
-		Deaf: func(p subjects.Path, peer tool.Peer) bool {
+		ReadsMail: func(p subjects.Path, peer tool.Peer) bool {
 			reads, err := x.w.readsMail(ctx, x.run, p, peer)
 			failed = errors.Join(failed, err)
-			return !reads
+			return reads
 		},
 	})
 	return calls, spread, errors.Join(failed, x.noteBusyPeers(ctx, calls))

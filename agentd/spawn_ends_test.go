@@ -241,7 +241,7 @@ func TestLastTurnOfEachWake(t *testing.T) {
 		const fork = "r-1-0-1-0"
 		busy := func(ctx context.Context, req *modelRequest) (*provider.Response, error) {
 			if last := req.Messages[len(req.Messages)-1]; last.Role == provider.User &&
-				strings.HasSuffix(last.Content, tool.Finally) {
+				strings.HasSuffix(last.Content, tool.LastTurnNotice) {
 				return says("that is all")(ctx, req)
 			}
 			return calls(use("check_mail"))(ctx, req)
@@ -272,7 +272,7 @@ func TestLastTurnOfEachWake(t *testing.T) {
 		}
 		for i, a := range asks {
 			said := a.Messages[len(a.Messages)-1].Content
-			if last := i%5 == 4; strings.HasSuffix(said, tool.Finally) != last {
+			if last := i%5 == 4; strings.HasSuffix(said, tool.LastTurnNotice) != last {
 				t.Errorf("request %d ends with %q", i+1, said)
 			}
 		}

@@ -286,7 +286,7 @@ func TestLastTurn(t *testing.T) {
 				h.agents = append(h.agents, define("leaf", nil))
 				h.models["busy"] = func(ctx context.Context, req *modelRequest) (*provider.Response, error) {
 					last := req.Messages[len(req.Messages)-1]
-					if heeds && last.Role == provider.User && last.Content == tool.Finally {
+					if heeds && last.Role == provider.User && last.Content == tool.LastTurnNotice {
 						return submits("what I have")(ctx, req)
 					}
 					return calls(call("leaf", "y"))(ctx, req)

@@ -10,23 +10,22 @@ import (
 )
 
 func Example() {
-	limits := tool.Caller{Allowed: []string{"reviewer", "tester"}, MaxDepth: 3}
+	caller := tool.Caller{
+		Start:   &run.Start{SubAgents: []string{"reviewer", "tester"}, MaxDepth: 3},
+		Offered: []string{"call_agent"},
+	}
 	answer := &provider.Response{ToolCalls: []provider.ToolCall{
 		provider.NewToolCall("c1", "call_agent", []byte(`{"agent":"reviewer","task":"look at PR 12"}`)),
 		provider.NewToolCall("c2", "call_agent", []byte(`{"agent":"deployer","task":"ship it"}`)),
 		provider.NewToolCall("c3", "call_agent", []byte(`{"agent":"tester","task":"run the tests"}`)),
 	}}
 	known := func(string) (tool.Listing, bool) { return tool.Listing{Model: "ollama/llama3.1"}, true }
-	turn := run.Turn{Entry: run.Entry{Answer: answer}}
-	for _, tc := range answer.ToolCalls {
-		turn.Entry.Calls = append(turn.Entry.Calls, tool.Decide(tc, limits, known))
-	}
-	turn.Outcomes = []*run.Outcome{
-		{
-			Status: run.StatusCompleted,
-			Result: "looks good",
-		}, nil, new(run.Failure(run.KindTimeout, "timeout after 60s")),
-	}
+	calls, _ := tool.Turn(answer, caller, tool.Lookup{Agent: known})
+	turn := run.Turn{Entry: run.Entry{Answer: answer, Calls: calls}, Outcomes: []*run.Outcome{
+		{Status: run.StatusCompleted, Result: "looks good"},
+		nil,
+		new(run.Failure(run.KindTimeout, "timeout after 60s")),
+	}}
 	for _, r := range tool.Results(subjects.Root, 1, turn) {
 		fmt.Println(r.CallID, r.Content)
 	}

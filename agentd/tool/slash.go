@@ -8,12 +8,13 @@ import (
 	"unicode"
 
 	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/internal/text"
 	"github.com/axebus/axe/provider"
 )
 
-// slashForms are the commands: their names and the way they are written, as a
-// model is taught it. read puts what stands behind the name, up to rest, into
-// args and says what is wrong with it, "" if nothing is.
+// slashForms are the commands: their names, and their forms as a model is
+// taught them. Read puts the text behind the name, up to rest, into args. It
+// returns the mistake in that text as wrong, "" if there is none.
 var slashForms = []struct {
 	name, form, example string
 	read                func(s string, args map[string]string) (rest, wrong string)
@@ -35,92 +36,91 @@ var slashForms = []struct {
 	{"kill", `/slash kill ID`, `/slash kill r-1-0`, readKill},
 }
 
-// ParseSlash reads the commands in the text of a model that cannot call tools:
-// the lines that begin with /slash, with at most three spaces before it, be it
-// in a fence or not. What is indented further or quoted with > is talk about a
-// command. (The commands are those of the design document of the sub-agents'
-// tools, with wait beside them.)
+// parseSlash reads the commands in the text of a model that cannot call tools.
+// A command is a line that begins with /slash, with at most three spaces before
+// it, inside a fence or not. A line that is indented further, or quoted with >,
+// is prose about a command. The commands are those of the design document of
+// the sub-agents' tools, and wait.
 //
 //	/slash fork                            fork, without arguments
 //	/slash fork "PROMPT"                   fork: prompt
 //	/slash send ID "MESSAGE"               send: to, message
 //	/slash check-mail                      check_mail
-//	/slash wait --timeout SECONDS ID ID    wait: timeout, whole seconds, and from, a JSON array, if they are written
+//	/slash wait --timeout SECONDS ID ID    wait: timeout (whole seconds), from (a JSON array)
 //	/slash kill ID                         kill: id
 //
-// PROMPT and MESSAGE may go on over several lines if they stand in quotes:
-// double ones, inside which \" \\ \n \t are escapes; single ones; curly ones,
-// with no other curly double quote inside. Without quotes they end with the
-// line.
+// PROMPT and MESSAGE may have several lines if they stand in quotes: double
+// ones, inside which \" \\ \n \t are escapes; single ones; curly ones, with no
+// other curly double quote inside. Without quotes they end with the line.
 //
-// No command vanishes. One that is not known or not well-formed is a call of
-// "slash", with its line, at most 200 bytes of it, and an error that teaches.
-// It takes no more than its line, so that a quote that was not closed does not
-// swallow the commands below it. Calls are numbered in the order of the text,
-// from slash-1 on. Bytes that are no UTF-8 become U+FFFD.
-func ParseSlash(text string) []provider.ToolCall {
+// No command vanishes. A command that is unknown or malformed becomes a call of
+// "slash", with at most 200 bytes of its line and an error that teaches. It
+// takes only its own line, so that an open quote does not swallow the commands
+// below it. Calls are numbered from slash-1 in the order of the text. Bytes
+// that are not UTF-8 become U+FFFD, since they would not survive being stored.
+func parseSlash(written string) []provider.ToolCall {
 	var calls []provider.ToolCall
-	// they would not survive being stored
-	text = strings.ToValidUTF8(text, "\uFFFD")
-	for text != "" {
-		line, next, _ := strings.Cut(text, "\n")
-		if behind, ok := slashed(line); ok {
-			name, args, rest, why := readSlash(text[len(line)-len(behind):])
-			if why == "" {
+	written = strings.ToValidUTF8(written, "\uFFFD")
+	for written != "" {
+		line, next, _ := strings.Cut(written, "\n")
+		if behind, ok := cutSlash(line); ok {
+			name, args, rest, wrong := readSlash(written[len(line)-len(behind):])
+			if wrong == "" {
 				_, next, _ = strings.Cut(rest, "\n")
+				calls = append(calls, slashCall(len(calls)+1, name, args))
 			} else {
-				name, args = malformedCommand, map[string]string{"line": clip(strings.TrimSuffix(line, "\r")), "error": why}
+				calls = append(calls, malformed(len(calls)+1, clip(strings.TrimSuffix(line, "\r")), wrong))
 			}
-			raw, _ := json.Marshal(args) // strings always marshal
-			calls = append(calls, provider.NewToolCall(fmt.Sprintf("slash-%d", len(calls)+1), name, raw))
 		}
-		text = next
+		written = next
 	}
 	return calls
 }
 
-// malformedCommand is the name of a call that stands for a line which is no
-// command that could be carried out.
+// slashCall is the n-th command of a text as a tool call.
+func slashCall(n int, name string, args map[string]string) provider.ToolCall {
+	raw, _ := json.Marshal(args) // strings always marshal
+	return provider.NewToolCall(fmt.Sprintf("slash-%d", n), name, raw)
+}
+
+// malformed is a tool call for a line that is not a command.
+func malformed(n int, line, wrong string) provider.ToolCall {
+	return slashCall(n, malformedCommand, map[string]string{"line": line, "error": wrong})
+}
+
+// malformedCommand is the name of the tool call for a malformed command.
 const malformedCommand = "slash"
 
-// maxCommands is how many commands of one text are carried out.
+// maxCommands bounds the commands of one text.
 const maxCommands = 50
 
-// Commands are the commands in a text, as ParseSlash reads them, and of too
-// many the first ones.
-func Commands(text string) []provider.ToolCall {
-	calls := ParseSlash(text)
+// Commands returns the commands in a text as tool calls. Of too many it returns
+// the first ones, and a call that says so.
+func Commands(written string) []provider.ToolCall {
+	calls := parseSlash(written)
 	if len(calls) <= maxCommands {
 		return calls
 	}
-	raw, _ := json.Marshal(
-		map[string]string{
-			"line": "/slash",
-			"error": fmt.Sprintf(
-				"/slash error: %d commands, and at most %d of one message are carried out: the others were not",
-				len(calls),
-				maxCommands,
-			),
-		},
-	)
-	return append(
-		calls[:maxCommands],
-		provider.NewToolCall(fmt.Sprintf("slash-%d", maxCommands+1), malformedCommand, raw),
-	)
+	const form = "/slash error: %d commands, and at most %d of one message are carried out: the others were not"
+	return append(calls[:maxCommands],
+		malformed(maxCommands+1, "/slash", fmt.Sprintf(form, len(calls), maxCommands)))
 }
 
-// toolOf is the name of a command's tool.
+// toolOf returns the name of a command's tool.
 func toolOf(command string) string { return strings.ReplaceAll(command, "-", "_") }
 
-// spoken reports whether a tool call was a line of the model's text.
-func (l Caller) spoken(tc provider.ToolCall) bool {
-	return l.Start != nil && len(l.Start.Slash) > 0 && strings.HasPrefix(tc.ID, "slash-")
+// isSlashCall reports whether a tool call was a line of the model's text.
+func (c Caller) isSlashCall(tc provider.ToolCall) bool {
+	return len(c.Start.Slash) > 0 && strings.HasPrefix(tc.ID, "slash-")
 }
 
-// spoken takes the commands out of a turn's tool calls, which they stand
-// behind. What came of them is text, as they were: each with its line, and what
-// other agents have written as JSON, which nothing in it can break out of.
-func spoken(t run.Turn, results []provider.ToolResult) (called []provider.ToolCall, said string) {
+// splitSlashResults takes the commands out of a turn's tool calls, where they
+// stand behind the others. Their results are returned as text, each below its
+// line. Text from other agents is JSON in it, which nothing inside can break
+// out of.
+func splitSlashResults(
+	t run.Turn, results []provider.ToolResult,
+) (called []provider.ToolCall, written string) {
 	var lines []string
 	for i, tc := range t.Entry.Answer.ToolCalls {
 		switch {
@@ -140,38 +140,37 @@ func spoken(t run.Turn, results []provider.ToolResult) (called []provider.ToolCa
 	return called, "Results of your commands, in their order:\n\n" + strings.Join(lines[:len(lines)-1], "\n")
 }
 
-// slashed is what stands behind /slash on a line; ok is false if the line is no
-// command.
-func slashed(line string) (behind string, ok bool) {
+// cutSlash cuts /slash off a line; ok is false if the line is not a command.
+func cutSlash(line string) (behind string, ok bool) {
 	unindented := strings.TrimLeft(line, " ")
 	behind, ok = strings.CutPrefix(unindented, "/slash")
 	return behind, ok && len(line)-len(unindented) <= 3 &&
 		(behind == "" || strings.IndexFunc(behind, unicode.IsSpace) == 0)
 }
 
-// readSlash reads the command at the beginning of a text, /slash itself left
-// out, up to rest. why is the error for the model if there is none that could
-// be carried out.
-func readSlash(s string) (name string, args map[string]string, rest, why string) {
+// readSlash reads the command at the beginning of a text, behind /slash, and
+// returns the text behind it as rest. Wrong is the error for the model, "" if
+// the command is well-formed.
+func readSlash(s string) (name string, args map[string]string, rest, wrong string) {
 	written, s := word(s)
 	name = strings.ReplaceAll(strings.ToLower(written), "_", "-")
 	forms := make([]string, len(slashForms))
 	for i, f := range slashForms {
 		if f.name == name {
 			args = map[string]string{}
-			rest, why = f.read(s, args)
-			if why != "" {
-				why = fmt.Sprintf("/slash %s error: %s. Write: %s. For example: %s", name, why, f.form, f.example)
+			rest, wrong = f.read(s, args)
+			if wrong != "" {
+				wrong = fmt.Sprintf("/slash %s error: %s. Write: %s. For example: %s", name, wrong, f.form, f.example)
 			}
-			return toolOf(name), args, rest, why
+			return toolOf(name), args, rest, wrong
 		}
 		forms[i] = f.form
 	}
-	why = "/slash error: a command is missing"
+	wrong = "/slash error: a command is missing"
 	if written != "" {
-		why = "/slash " + clip(written) + " is not known"
+		wrong = "/slash " + clip(written) + " is not known"
 	}
-	return "", nil, "", why + ". The commands are: " + strings.Join(forms, "; ")
+	return "", nil, "", wrong + ". The commands are: " + strings.Join(forms, "; ")
 }
 
 func readFork(s string, args map[string]string) (rest, wrong string) {
@@ -218,7 +217,8 @@ func readWait(s string, args map[string]string) (rest, wrong string) {
 		if n, err := strconv.ParseUint(words[1], 10, 31); err != nil || n == 0 {
 			return "", fmt.Sprintf("the seconds are a whole number, at least 1, and not %q", clip(words[1]))
 		}
-		args["timeout"], words = words[1], words[2:]
+		args["timeout"] = words[1]
+		words = words[2:]
 	}
 	for _, id := range words {
 		if strings.HasPrefix(id, "--") {
@@ -232,44 +232,47 @@ func readWait(s string, args map[string]string) (rest, wrong string) {
 	return s, ""
 }
 
-// quoted reads the text argument at the beginning of s, which has to be the
-// last of its command, and says what is wrong with it, "" if nothing is.
-// missing is said of a blank one.
+// quoted reads the text argument at the beginning of s, the last one of its
+// command. It returns the mistake in it as wrong, "" if there is none. Missing
+// is the mistake of a blank argument.
 //
-// A quote ends at the next mark of its kind, and that of a later command is
-// one: however many quotes are left open, a byte is looked at once for each
-// kind.
-func quoted(s, missing string) (text, rest, wrong string) {
+// A quote ends at the next mark of its kind, even if that belongs to a later
+// command. So each byte is looked at once for each kind of quote, however many
+// quotes are left open.
+func quoted(s, missing string) (argument, rest, wrong string) {
 	s = strings.TrimLeftFunc(s, blank)
 	closed := true
 	switch {
 	case strings.HasPrefix(s, `"`):
-		text, rest, closed = unescape(s[1:])
+		argument, rest, closed = unescape(s[1:])
 	case strings.HasPrefix(s, "'"):
-		text, rest, closed = strings.Cut(s[1:], "'")
+		argument, rest, closed = strings.Cut(s[1:], "'")
 	case strings.HasPrefix(s, "“"):
 		s = s[len("“"):]
 		i := strings.IndexAny(s, "“”")
-		if closed = i >= 0 && strings.HasPrefix(s[i:], "”"); closed {
-			text, rest = s[:i], s[i+len("”"):]
+		closed = i >= 0 && strings.HasPrefix(s[i:], "”")
+		if closed {
+			argument = s[:i]
+			rest = s[i+len("”"):]
 		}
 	default:
 		line := lineOf(s)
-		text, rest = strings.TrimSpace(line), s[len(line):]
+		argument = strings.TrimSpace(line)
+		rest = s[len(line):]
 	}
 	switch {
 	case !closed:
 		wrong = "the quote is not closed"
 	case strings.TrimSpace(lineOf(rest)) != "":
 		wrong = `there is text behind the closing quote. A " inside a quote is written \"`
-	case strings.TrimSpace(text) == "":
+	case strings.TrimSpace(argument) == "":
 		wrong = missing
 	}
-	return text, rest, wrong
+	return argument, rest, wrong
 }
 
 // unescape reads up to the next " without a backslash.
-func unescape(s string) (text, rest string, closed bool) {
+func unescape(s string) (argument, rest string, closed bool) {
 	var b strings.Builder
 	for {
 		i := strings.IndexAny(s, `"\`)
@@ -296,8 +299,8 @@ func unescape(s string) (text, rest string, closed bool) {
 	}
 }
 
-// word is the first word of a line and what stands behind it, "" if the line
-// has none.
+// word returns the first word of a line, "" if the line has none, and the text
+// behind it.
 func word(s string) (first, rest string) {
 	s = strings.TrimLeftFunc(s, blank)
 	if i := strings.IndexFunc(s, unicode.IsSpace); i >= 0 {
@@ -314,6 +317,5 @@ func lineOf(s string) string {
 	return line
 }
 
-// clip is at most the first 200 bytes of a valid text; a character that would
-// be torn is left out.
-func clip(s string) string { return strings.ToValidUTF8(s[:min(len(s), 200)], "") }
+// clip returns at most the first 200 bytes of a text.
+func clip(s string) string { return text.Head(s, 200) }

@@ -11,6 +11,7 @@ import (
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/agentd/tool"
 	"github.com/axebus/axe/provider"
+	"github.com/axebus/axe/subjects"
 )
 
 // TestSpawnDefinitions: names, descriptions and required arguments are those of
@@ -41,15 +42,15 @@ func TestSpawnDefinitions(t *testing.T) {
 // TestSpawnDecided: what is wrong with a batch is said once, with its place,
 // and nothing of it is carried out.
 func TestSpawnDecided(t *testing.T) {
-	l := tool.Caller{
-		Allowed:  []string{"helper", "ghost"},
-		Depth:    1,
-		MaxDepth: 3,
-		MaxBytes: 200,
-		MaxBatch: 3,
+	caller := tool.Caller{
 		Agent:    "me",
-		Start:    &run.Start{Model: "m"},
+		Depth:    1,
+		Start:    &run.Start{Model: "m", SubAgents: []string{"helper", "ghost"}, MaxDepth: 3, MaxBatch: 3},
 		Offered:  []string{"spawn_agent", "spawn_agents"},
+		MaxBytes: 200,
+	}
+	lookup := tool.Lookup{
+		Agent: func(agent string) (tool.Listing, bool) { return tool.Listing{}, agent == "helper" },
 	}
 	for _, test := range []struct{ name, tool, arguments, want string }{
 		{"one", "spawn_agent", `{"task":"x"}`, ""},
@@ -66,19 +67,13 @@ func TestSpawnDecided(t *testing.T) {
 		{"not known", "spawn_agent", `{"task":"x","agent":"ghost"}`, `spawn_agent error: failed to load agent "ghost": agent config not found: ghost`},
 		{"another directory", "spawn_agent", `{"task":"x","cwd":"../etc"}`, `spawn_agent error: cwd "../etc" is not below the working directory`},
 		{"the root directory", "spawn_agent", `{"task":"x","cwd":"/"}`, `spawn_agent error: cwd "/" is not below the working directory`},
-		{"too large", "spawn_agent", `{"task":"` + strings.Repeat("x", 200) + `"}`, `spawn_agent error: task and context are 246 bytes, at most 200 are passed on`},
+		{"too large", "spawn_agent", `{"task":"` + strings.Repeat("x", 200) + `"}`, `spawn_agent error: task and context are 292 bytes, at most 200 are passed on`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			resp := &provider.Response{
 				ToolCalls: []provider.ToolCall{provider.NewToolCall("c", test.tool, []byte(test.arguments))},
 			}
-			calls, spread := tool.Turn(
-				resp,
-				l,
-				tool.Known{
-					Agent: func(agent string) (tool.Listing, bool) { return tool.Listing{}, agent == "helper" },
-				},
-			)
+			calls, spread := tool.Turn(resp, caller, lookup)
 			if calls[0].Error != test.want {
 				t.Errorf("got %q, want %q", calls[0].Error, test.want)
 			}
@@ -92,14 +87,11 @@ func TestSpawnDecided(t *testing.T) {
 			}
 		})
 	}
-	l.Depth = 3
-	calls, _ := tool.Turn(
-		&provider.Response{
-			ToolCalls: []provider.ToolCall{provider.NewToolCall("c", "spawn_agent", []byte(`{"task":"x"}`))},
-		},
-		l,
-		tool.Known{},
-	)
+	caller.Depth = 3
+	resp := &provider.Response{
+		ToolCalls: []provider.ToolCall{provider.NewToolCall("c", "spawn_agent", []byte(`{"task":"x"}`))},
+	}
+	calls, _ := tool.Turn(resp, caller, lookup)
 	if want := "spawn_agent error: maximum sub-agent depth (3) reached"; calls[0].Error != want ||
 		calls[0].Kind != run.KindDepth {
 		t.Errorf("%+v", calls[0])
@@ -135,12 +127,29 @@ func TestSubmitted(t *testing.T) {
 // TestErrorKinds: every way to fail has a kind of the closed set that a model
 // reads.
 func TestErrorKinds(t *testing.T) {
-	for kind, want := range map[run.Kind]tool.ErrorKind{
-		run.KindSubAgentError: "sub_agent_error", run.KindTimeout: "timed_out", run.KindCancelled: "cancelled", run.KindTurns: "turns", run.KindDepth: "depth",
-		run.KindBudget: "budget", run.KindPoisoned: "poisoned", run.KindUnknownAgent: "unknown_agent", run.KindPolicy: "policy", run.KindError: "error", "of a later version": "error",
+	for kind, want := range map[run.Kind]string{
+		run.KindSubAgentError: "sub_agent_error",
+		run.KindTimeout:       "timed_out",
+		run.KindCancelled:     "cancelled",
+		run.KindTurns:         "turns",
+		run.KindDepth:         "depth",
+		run.KindBudget:        "budget",
+		run.KindPoisoned:      "poisoned",
+		run.KindUnknownAgent:  "unknown_agent",
+		run.KindPolicy:        "policy",
+		run.KindError:         "error",
+		"of a later version":  "error",
 	} {
-		if got := tool.KindOf(kind); got != want {
-			t.Errorf("%s is %q, want %q", kind, got, want)
+		turn := run.Turn{
+			Entry: run.Entry{
+				Answer: &provider.Response{ToolCalls: []provider.ToolCall{{ID: "c"}}},
+				Calls:  []run.Call{{Agent: "a", Spawn: true}},
+			},
+			Outcomes: []*run.Outcome{new(run.Failure(kind, "no"))},
+		}
+		got := tool.Results(subjects.Root, 1, turn)[0].Content
+		if !strings.Contains(got, `"failure":{"error":"no","error_kind":"`+want+`"}`) {
+			t.Errorf("%s is %s, want %s", kind, got, want)
 		}
 	}
 }

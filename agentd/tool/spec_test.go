@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/agentd/tool"
 	"github.com/axebus/axe/provider"
 )
@@ -69,17 +70,17 @@ func TestCallAgentTool_EmptyAgents(t *testing.T) {
 }
 
 // TestExecuteCallAgent_DepthLimitReached: requirement 7.3, step 5, should a
-// call come from an agent that was offered no tool.
+// call come from an agent at the maximum depth, which is not offered the tool.
 func TestExecuteCallAgent_DepthLimitReached(t *testing.T) {
-	for _, l := range []tool.Caller{{Depth: 3, MaxDepth: 3}, {Depth: 4, MaxDepth: 3}} {
-		l.Allowed = []string{"helper"}
-		c := tool.Decide(call(`{"agent":"helper","task":"x"}`), l, func(string) (tool.Listing, bool) {
+	for _, depth := range []int{3, 4} {
+		l := tool.Caller{Depth: depth, Start: &run.Start{SubAgents: []string{"helper"}, MaxDepth: 3}}
+		c := decide(call(`{"agent":"helper","task":"x"}`), l, func(string) (tool.Listing, bool) {
 			t.Error("the agent is looked for")
 			return tool.Listing{}, true
 		})
 		text, isError := tool.Text(c, nil)
 		if want := "call_agent error: maximum sub-agent depth (3) reached"; text != want || !isError {
-			t.Errorf("depth %d: got %q, %t; want %q", l.Depth, text, isError, want)
+			t.Errorf("depth %d: got %q, %t; want %q", depth, text, isError, want)
 		}
 	}
 }

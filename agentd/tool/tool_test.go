@@ -51,12 +51,18 @@ func call(arguments string) provider.ToolCall {
 	return provider.NewToolCall("c1", tool.CallAgentToolName, []byte(arguments))
 }
 
+// decide decides on one call of an agent that is offered call_agent.
+func decide(tc provider.ToolCall, c tool.Caller, known func(agent string) (tool.Listing, bool)) run.Call {
+	c.Offered = []string{tool.CallAgentToolName}
+	calls, _ := tool.Turn(&provider.Response{ToolCalls: []provider.ToolCall{tc}}, c, tool.Lookup{Agent: known})
+	return calls[0]
+}
+
 // TestDecide is the specification's 7.3, with its exact words.
 func TestDecide(t *testing.T) {
-	limits := tool.Caller{
-		Allowed:  []string{"helper", "ghost", "half", "wrong", "../etc", "Bad Name"},
-		Depth:    1,
-		MaxDepth: 3,
+	caller := tool.Caller{
+		Depth: 1,
+		Start: &run.Start{SubAgents: []string{"helper", "ghost", "half", "wrong", "../etc", "Bad Name"}, MaxDepth: 3},
 	}
 	tests := []struct {
 		name string
@@ -148,7 +154,7 @@ func TestDecide(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			got := tool.Decide(test.call, limits, func(agent string) (tool.Listing, bool) {
+			got := decide(test.call, caller, func(agent string) (tool.Listing, bool) {
 				known := map[string]tool.Listing{
 					"helper": {Model: "a/b"},
 					"half":   {Model: "gpt"},
@@ -171,7 +177,7 @@ func TestDecide(t *testing.T) {
 // each check comes before the next, and nobody asks whether an agent is known
 // before all else is in order.
 func TestDecideInOrder(t *testing.T) {
-	limits := tool.Caller{Allowed: []string{"helper"}, Depth: 3, MaxDepth: 3, MaxBytes: 34}
+	caller := tool.Caller{Depth: 3, Start: &run.Start{SubAgents: []string{"helper"}, MaxDepth: 3}, MaxBytes: 34}
 	tc := provider.ToolCall{Name: "search", Arguments: map[string]string{"context": "0123456789"}}
 	asked, known, listing := 0, false, tool.Listing{Model: "gpt", Problem: "helper.toml: empty"}
 	tests := []struct {
@@ -185,7 +191,7 @@ func TestDecideInOrder(t *testing.T) {
 			`call_agent error: agent "stranger" is not in this agent's sub_agents list`,
 			func() { tc.Arguments["agent"] = "helper" },
 		},
-		{`call_agent error: maximum sub-agent depth (3) reached`, func() { limits.Depth = 2 }},
+		{`call_agent error: maximum sub-agent depth (3) reached`, func() { caller.Depth = 2 }},
 		{`call_agent error: failed to load agent "helper": agent config not found: helper`, func() { known = true }},
 		{`call_agent error: failed to load agent "helper": helper.toml: empty`, func() { listing.Problem = "" }},
 		{
@@ -199,7 +205,7 @@ func TestDecideInOrder(t *testing.T) {
 		{``, func() {}},
 	}
 	for i, test := range tests {
-		got := tool.Decide(tc, limits, func(string) (tool.Listing, bool) { asked++; return listing, known })
+		got := decide(tc, caller, func(string) (tool.Listing, bool) { asked++; return listing, known })
 		if got.Error != test.want {
 			t.Errorf("%d: got %q, want %q", i, got.Error, test.want)
 		}
@@ -216,12 +222,9 @@ func TestDecideDepth(t *testing.T) {
 		depth, limit int
 		refused      bool
 	}{{0, 3, false}, {2, 3, false}, {3, 3, true}, {4, 5, false}, {5, 5, true}, {0, 0, true}, {0, 1, false}, {1, 1, true}} {
-		l := tool.Caller{Allowed: []string{"a"}, Depth: test.depth, MaxDepth: test.limit}
-		got := tool.Decide(
-			call(`{"agent":"a","task":"t"}`),
-			l,
-			func(string) (tool.Listing, bool) { return tool.Listing{}, true },
-		)
+		caller := tool.Caller{Depth: test.depth, Start: &run.Start{SubAgents: []string{"a"}, MaxDepth: test.limit}}
+		known := func(string) (tool.Listing, bool) { return tool.Listing{}, true }
+		got := decide(call(`{"agent":"a","task":"t"}`), caller, known)
 		if got.Failed() != test.refused || test.refused && got.Kind != run.KindDepth {
 			t.Errorf("depth %d of %d: %+v", test.depth, test.limit, got)
 		}

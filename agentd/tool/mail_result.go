@@ -1,0 +1,115 @@
+package tool
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+
+	"github.com/axebus/axe/agentd/run"
+)
+
+// mailResult is the result of a call of one of mailTools that was carried out.
+func mailResult(t run.Turn, i int) string {
+	c := t.Entry.Calls[i]
+	switch c.Op {
+	case run.OpFork:
+		return c.To
+	case run.OpSend:
+		return "sent to " + c.To
+	case run.OpKill:
+		return "killed " + c.To
+	case run.OpMail:
+		return messagesText(ofCall(t.Took, i))
+	case run.OpWait:
+		if len(c.From) == 0 {
+			return messagesText(ofCall(t.Took, i))
+		}
+		return waitResult(c, ofCall(t.Found, i), ofCall(t.Took, i))
+	case run.OpCall, run.OpReview:
+	}
+	return ""
+}
+
+// ofCall returns the mail that a call took, or the statuses that it found. A
+// turn has none before it is carried out.
+func ofCall[T any](all [][]T, call int) []T {
+	if call >= len(all) {
+		return nil
+	}
+	return all[call]
+}
+
+// message is one message as a model reads it.
+type message struct {
+	From string `json:"from"`
+	// Message is a JSON string, or the Completion of a child.
+	Message json.RawMessage `json:"message"`
+}
+
+func messagesText(ms []run.Mail) string {
+	if len(ms) == 0 {
+		return "no mail"
+	}
+	all := make([]message, len(ms))
+	for i, m := range ms {
+		all[i] = messageOf(m)
+	}
+	return encode(map[string]any{"messages": all})
+}
+
+func messageOf(m run.Mail) message {
+	switch {
+	case m.Outcome != nil:
+		return message{m.From, json.RawMessage(encode(endOf(*m.Outcome)))}
+	case m.Idle:
+		var c Completion
+		if json.Unmarshal([]byte(m.Text), &c) == nil {
+			return message{m.From, json.RawMessage(encode(c))}
+		}
+	}
+	return message{m.From, json.RawMessage(encode(m.Text))}
+}
+
+// peerStatus is the result of a wait for one peer.
+type peerStatus struct {
+	ID       string            `json:"id"`
+	Status   run.PeerStatus    `json:"status"`
+	Messages []json.RawMessage `json:"messages,omitempty"`
+}
+
+func waitResult(c run.Call, found []run.PeerStatus, took []run.Mail) string {
+	all := make([]peerStatus, len(c.From))
+	for i, from := range c.From {
+		all[i] = peerStatus{ID: from, Status: run.PeerRunning}
+		if i < len(found) {
+			all[i].Status = found[i]
+		}
+		for _, m := range took {
+			if m.From == from {
+				all[i].Messages = append(all[i].Messages, messageOf(m).Message)
+			}
+		}
+	}
+	return encode(map[string]any{"agents": all})
+}
+
+// MailNotice is the message that an idle run is woken with.
+func MailNotice(mail []run.Mail) string {
+	lines := make([]string, len(mail))
+	for i, m := range mail {
+		lines[i] = "got mail from " + m.From
+		if m.Inline {
+			lines[i] = m.Text
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// encode returns JSON without escapes for HTML. Its values always marshal.
+func encode(v any) string {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(v)
+	return string(bytes.TrimSpace(b.Bytes()))
+}

@@ -1,0 +1,172 @@
+package tool
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/provider"
+	"github.com/axebus/axe/subjects"
+)
+
+// Caller is the run that makes the tool calls.
+type Caller struct {
+	// Path is the run's path.
+	Path subjects.Path
+	// Agent is the name of the run's agent.
+	Agent string
+	// AdHoc says that the run has no definition of its own.
+	AdHoc bool
+	// Depth is the number of runs above it, 0 for a root.
+	Depth int
+	// Turn is the number of the turn that makes the calls, from 1.
+	Turn int
+	// Start is the run's start.
+	Start *run.Start
+	// Offered are the names of the tools that the turn was offered.
+	Offered []string
+	// MaxBytes bounds the body of a child's call; 0 is no bound.
+	MaxBytes int
+}
+
+// Lookup finds things that a decision depends on. It is asked only after all
+// checks that need no look-up.
+type Lookup struct {
+	// Agent finds an agent. It returns false if no worker has announced it.
+	Agent func(agent string) (Listing, bool)
+	// Run finds another run of the tree. It returns false if there is none.
+	Run func(subjects.Path) (Peer, bool)
+	// ReadsMail reports whether such a run can read mail.
+	ReadsMail func(subjects.Path, Peer) bool
+}
+
+// Listing is an agent that may be called, as workers have announced it.
+type Listing struct {
+	// Model is "provider/model", or "" where it is not known.
+	Model string
+	// Problem says why its definition cannot be loaded, "" if it can.
+	Problem string
+}
+
+// Peer is another run of the same tree.
+type Peer struct {
+	Agent string
+	Ended bool
+}
+
+// handler decides on a tool call: one decision for the call, or one for each of
+// its tasks.
+type handler = func(Caller, provider.ToolCall, Lookup) []run.Call
+
+// handlers are the handlers of all tools, by name.
+var handlers = map[string]handler{
+	CallAgentToolName:    single(Caller.callAgent),
+	SpawnAgentToolName:   Caller.spawn,
+	SpawnAgentsToolName:  Caller.spawn,
+	ForkToolName:         single(Caller.fork),
+	SendToolName:         single(Caller.send),
+	CheckMailToolName:    single(Caller.checkMail),
+	WaitToolName:         single(Caller.wait),
+	KillToolName:         single(Caller.kill),
+	SubmitResultToolName: single(Caller.submit),
+	SubmitErrorToolName:  single(Caller.submit),
+}
+
+func single(decide func(Caller, provider.ToolCall, Lookup) run.Call) handler {
+	return func(c Caller, tc provider.ToolCall, l Lookup) []run.Call { return []run.Call{decide(c, tc, l)} }
+}
+
+// delegates reports whether a tool gives work to other runs or writes to them.
+// A policy may withhold these tools.
+func delegates(name string) bool { return handlers[name] != nil && !ends(name) }
+
+// MakesRun reports whether a tool makes runs.
+func MakesRun(name string) bool {
+	return slices.Contains([]string{CallAgentToolName, SpawnAgentToolName, SpawnAgentsToolName, ForkToolName}, name)
+}
+
+// Turn decides on every tool call of an answer. Spread is the number of
+// decisions for each tool call, nil if each has one.
+func Turn(resp *provider.Response, c Caller, l Lookup) (calls []run.Call, spread []int) {
+	alone := submitWithOthers(resp.ToolCalls, c.Offered)
+	for _, tc := range resp.ToolCalls {
+		var decided []run.Call
+		if alone != "" {
+			decided = []run.Call{refused(tc, run.KindError, "%s", alone)}
+		} else if refusal, ok := c.admit(tc); !ok {
+			decided = []run.Call{refusal}
+		} else {
+			decided = handlers[tc.Name](c, tc, l)
+		}
+		for i := range decided {
+			decided[i].Slash = c.isSlashCall(tc)
+		}
+		calls = append(calls, decided...)
+		spread = append(spread, len(decided))
+	}
+	if len(calls) == len(spread) {
+		spread = nil
+	}
+	refuseConcurrentWaits(calls)
+	for i, call := range calls {
+		if call.Op == run.OpFork && !call.Failed() {
+			calls[i].To = c.Path.Child(c.Turn, i).String()
+		}
+	}
+	return calls, spread
+}
+
+// admit checks whether a call's tool may be used at all. If it may not, ok is
+// false and refusal is the decision.
+func (c Caller) admit(tc provider.ToolCall) (refusal run.Call, ok bool) {
+	slash := c.isSlashCall(tc)
+	switch {
+	case delegates(tc.Name) && !c.Start.Policy.MayUse(tc.Name):
+		return refused(tc, run.KindPolicy, "not permitted by policy"), false
+	case slash && tc.Name == malformedCommand:
+		return run.Call{Error: tc.Arguments["error"], Kind: run.KindError}, false
+	case handlers[tc.Name] != nil && slices.Contains(c.Offered, tc.Name),
+		handlers[tc.Name] != nil && slash && slices.Contains(c.Start.Slash, tc.Name):
+		return run.Call{}, true
+	}
+	return run.Call{Error: fmt.Sprintf("Unknown tool: %q", tc.Name), Kind: run.KindError}, false
+}
+
+// refused is a call that is not made. Its error begins with the tool's name.
+func refused(tc provider.ToolCall, k run.Kind, format string, args ...any) run.Call {
+	return run.Call{Agent: tc.Arguments["agent"], Error: fmt.Sprintf(tc.Name+" error: "+format, args...), Kind: k}
+}
+
+// Refused returns an accepted call as one that a budget has no room for.
+func Refused(c run.Call, why string) run.Call {
+	switch {
+	case c.Op == run.OpReview:
+	case c.Op == run.OpFork:
+		why = ForkToolName + " error: " + why
+	case !c.Spawn:
+		why = CallAgentToolName + " error: " + why
+	}
+	c.Error = why
+	c.Kind = run.KindBudget
+	return c
+}
+
+// tooDeep returns the refusal of a call below the caller's maximum depth, "" if
+// the call is not too deep.
+func (c Caller) tooDeep() string {
+	if c.Depth < c.Start.MaxDepth {
+		return ""
+	}
+	return fmt.Sprintf("maximum sub-agent depth (%d) reached", c.Start.MaxDepth)
+}
+
+// tooLarge returns the refusal of a call that does not fit into a message, ""
+// if it fits.
+func (c Caller) tooLarge(call run.Call) string {
+	body, err := json.Marshal(c.Start.InputFor(call))
+	if err == nil && c.MaxBytes > 0 && len(body) > c.MaxBytes {
+		return fmt.Sprintf("task and context are %d bytes, at most %d are passed on", len(body), c.MaxBytes)
+	}
+	return ""
+}
