@@ -62,7 +62,7 @@ func TestStaleReadIsRepeated(t *testing.T) {
 		time.Sleep(time.Second)
 		close(concluded)
 	}
-	conn := open(bustest.Between(t, server.URL(), func(words []byte) error {
+	conn := open(bustest.Proxy(t, server.URL(), func(words []byte) error {
 		if bytes.Contains(words, []byte("subjects_filter")) {
 			once.Do(conclude)
 		}

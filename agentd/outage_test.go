@@ -147,7 +147,7 @@ func TestFullStore(t *testing.T) {
 	if _, err := o.writeAtOnce(r); err == nil {
 		t.Error("a full server stored something")
 	}
-	log.waitFor(t, "the server does not store, trying again")
+	log.waitFor(t, "write not acknowledged, retrying")
 	if err := junk.Purge(t.Context()); err != nil {
 		t.Fatal(err)
 	}

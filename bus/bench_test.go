@@ -73,9 +73,9 @@ func BenchmarkPartitions(b *testing.B) {
 	b.ReportMetric(took[0].Seconds()/took[1].Seconds(), "four/one")
 }
 
-// BenchmarkNews reads what is new of a run after others have stored a hundred
-// thousand messages: looked through, and by its subjects.
-func BenchmarkNews(b *testing.B) {
+// BenchmarkReadSince reads the new messages of a run after other runs have
+// stored a hundred thousand: by scan, and by subject.
+func BenchmarkReadSince(b *testing.B) {
 	s, err := Serve(ServerConfig{StoreDir: b.TempDir()})
 	if err != nil {
 		b.Fatal(err)

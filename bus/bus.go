@@ -16,7 +16,7 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// Config says how to reach the bus and what to expect of it.
+// Config says how to reach the bus, and sets its bounds.
 type Config struct {
 	Dial  Dial
 	Space subjects.Space
@@ -52,8 +52,8 @@ type Point struct {
 // DefaultMaxBody is the default of Config.MaxBody.
 const DefaultMaxBody = 64 << 20
 
-// DefaultScanLimit is the default of Config.ScanLimit. A server looks through so
-// many messages in less time than a read by subject takes, some 0.7 ms.
+// DefaultScanLimit is the default of Config.ScanLimit. A server looks through
+// so many messages in less time than a read by subject takes, some 0.7 ms.
 const DefaultScanLimit = 10_000
 
 // DefaultAckWait is the default of Config.AckWait.
@@ -85,8 +85,8 @@ type Conn struct {
 	sending sync.RWMutex
 }
 
-// Open connects. It waits until ctx ends for a server that is not there yet. The
-// caller closes the connection.
+// Open connects. It waits until ctx ends for a server that is not there yet.
+// The caller closes the connection.
 func Open(ctx context.Context, cfg Config) (*Conn, error) {
 	cfg.MaxBody = cmp.Or(cfg.MaxBody, DefaultMaxBody)
 	cfg.AckWait = cmp.Or(cfg.AckWait, DefaultAckWait)
@@ -153,8 +153,8 @@ func (c *Conn) PublishEphemeral(subject string, body []byte) error {
 	return c.nc.Publish(subject, body)
 }
 
-// Watch calls fn, one message at a time, for each message that is published to a
-// subject from now on, until stop is called. It misses messages while the
+// Watch calls fn, one message at a time, for each message that is published to
+// a subject from now on, until stop is called. It misses messages while the
 // connection is down. It is for views, not for decisions.
 func (c *Conn) Watch(subject string, fn func(Stored)) (stop func(), err error) {
 	sub, err := c.nc.Subscribe(subject, func(m *nats.Msg) { fn(live(m)) })

@@ -20,7 +20,7 @@ type Consumer struct {
 	next string
 }
 
-// ConsumerConfig names a consumer and says what it delivers.
+// ConsumerConfig is the configuration of a consumer.
 type ConsumerConfig struct {
 	// Stream is "RUNS" or "SUBMIT".
 	Stream string
@@ -61,12 +61,12 @@ func (c *Conn) Consumer(ctx context.Context, cfg ConsumerConfig) (*Consumer, err
 	return &Consumer{c, c.reader.api + "CONSUMER.MSG.NEXT." + stream + "." + cfg.Name}, nil
 }
 
-// Delivery is a message that this worker has received, under a lease. The server
-// delivers it to another worker when the lease is over.
+// Delivery is a message that this worker has received, under a lease. The
+// server delivers it to another worker when the lease is over.
 type Delivery struct {
 	Stored
-	// Count is the number of deliveries of the message, as the server counts
-	// them. The first one is 1.
+	// Count is the number of deliveries of the message, as the server
+	// counts them. The first one is 1.
 	Count int
 
 	conn *Conn
@@ -74,14 +74,14 @@ type Delivery struct {
 	late bool // guarded by the leases of conn
 }
 
-// Ack acknowledges the message without waiting for the server. The message comes
-// again only if the server forgets the acknowledgement.
+// Ack acknowledges the message without waiting for the server. The message
+// comes again only if the server forgets the acknowledgement.
 func (d *Delivery) Ack() error {
 	return d.release("ack", func() error { return d.msg.Ack() })
 }
 
-// Nak gives the message back. The server delivers it to another worker after the
-// delay. Nothing happens if the lease may be over: the worker that has the
+// Nak gives the message back. The server delivers it to another worker after
+// the delay. Nothing happens if the lease may be over: the worker that has the
 // message by now would lose it.
 func (d *Delivery) Nak(delay time.Duration) error {
 	if d.LeaseExpired() {
@@ -126,8 +126,8 @@ func (d *Delivery) OnLeaseExpired(fn func()) (stop func()) {
 
 // Follow calls fn for every stored message that the filter matches, from the
 // first one on, without its body, until ctx ends. The messages of one stream
-// come in order; several partitions are followed at once. Caught is called once,
-// when fn has seen all messages that were stored when Follow began.
+// come in order; several partitions are followed at once. Caught is called
+// once, when fn has seen all messages that were stored when Follow began.
 func (c *Conn) Follow(ctx context.Context, filter string, fn func(Stored), caught func()) error {
 	names := c.streams.Load().streamsOf(filter)
 	var behind atomic.Int32
@@ -158,8 +158,8 @@ func (c *Conn) consume(
 		return fmt.Errorf("follow %s: %w", strings.Join(cfg.FilterSubjects, ", "), err)
 	}
 	var once sync.Once
-	// The cached count is of the consumer's creation. A server that restarts
-	// has forgotten the consumer.
+	// The cached count is of the consumer's creation. A server that
+	// restarts has forgotten the consumer.
 	if oc.CachedInfo().NumPending == 0 {
 		once.Do(caught)
 	}
@@ -168,7 +168,9 @@ func (c *Conn) consume(
 		if err != nil {
 			return
 		}
-		fn(Stored{Subject: m.Subject(), Seq: md.Sequence.Stream, Time: md.Timestamp, Header: m.Headers(), Body: m.Data()})
+		fn(Stored{
+			Subject: m.Subject(), Seq: md.Sequence.Stream, Time: md.Timestamp, Header: m.Headers(), Body: m.Data(),
+		})
 		if md.NumPending == 0 {
 			once.Do(caught)
 		}

@@ -15,33 +15,39 @@ import (
 	"github.com/axebus/axe/internal/pause"
 )
 
-// Dial says how to reach a server. What it says itself wins over the settings
-// of its Context, and its credentials over those inside a URL.
+// Dial says how to reach a server. Its own fields win over the settings of its
+// Context, and its credentials win over those inside a URL.
 type Dial struct {
-	// comma-separated; "" without Context and Server: nats://127.0.0.1:4222
+	// URL is a comma-separated list. If URL, Context and Server are empty,
+	// it is nats://127.0.0.1:4222.
 	URL string
-	// of the nats CLI: its name, or the absolute path of its file
+	// Context is a context of the nats CLI: its name, or the absolute path
+	// of its file.
 	Context string
-	// in this process; excludes URL and Context
+	// Server is in this process. It excludes URL and Context.
 	Server *Server
 
-	// At most one of the first four. Password goes with User. file of a
-	// user's JWT and seed
-	Creds    string
-	NKey     string // file of a user's seed
-	User     string
-	Token    string
+	// Creds is a file with a user's JWT and seed. At most one of Creds,
+	// NKey, User and Token may be set.
+	Creds string
+	// NKey is a file with a user's seed.
+	NKey  string
+	User  string
+	Token string
+	// Password goes with User.
 	Password string
 
-	TLSCA, TLSCert, TLSKey string // PEM files
+	// TLSCA, TLSCert and TLSKey are PEM files.
+	TLSCA, TLSCert, TLSKey string
 
-	// of the connection, in the server's lists
+	// Name of the connection in the server's lists.
 	Name string
-	Log  *slog.Logger // nil: discard
+	// Log may be nil: nothing is logged then.
+	Log *slog.Logger
 
 	// Closed, if not nil, is called when the connection is closed for good:
-	// by its owner, or because a server that it came back to refused its
-	// credentials twice.
+	// by its owner, or because a server refused its credentials twice after
+	// a reconnect.
 	Closed func()
 
 	// disconnected and reconnected, if not nil, are called when the
@@ -49,7 +55,7 @@ type Dial struct {
 	disconnected, reconnected func()
 }
 
-// settings is what a context says about JetStream.
+// settings are a context's settings for JetStream.
 type settings struct {
 	domain    string
 	apiPrefix string
@@ -65,7 +71,7 @@ func (s *settings) jetStream(nc *nats.Conn) (jetstream.JetStream, error) {
 	return jetstream.New(nc)
 }
 
-// prefix is that of the JetStream API, with a dot at its end.
+// prefix is the prefix of the JetStream API, with a dot at its end.
 func (s *settings) prefix() string {
 	switch {
 	case s.apiPrefix != "":
@@ -76,11 +82,12 @@ func (s *settings) prefix() string {
 	return jetstream.DefaultAPIPrefix
 }
 
-const dialAgain = time.Second
+// dialRetryDelay is the pause between two attempts to connect.
+const dialRetryDelay = time.Second
 
-// connect returns a connection that comes back for ever once it was there. A
-// server that cannot be reached yet is waited for until ctx ends; what waiting
-// cannot mend is returned at once.
+// connect makes a connection that reconnects for ever. It waits until ctx ends
+// for a server that is not reachable yet. It returns an error at once if
+// waiting cannot help.
 func (d Dial) connect(ctx context.Context) (*nats.Conn, *settings, error) {
 	if err := d.validate(); err != nil {
 		return nil, nil, fmt.Errorf("connect: %w", err)
@@ -97,15 +104,16 @@ func (d Dial) connect(ctx context.Context) (*nats.Conn, *settings, error) {
 		case !waiting:
 			log.WarnContext(ctx, "waiting for the server", slog.String(keyURL, where), slog.Any(keyError, err))
 		}
-		if cause := pause.For(ctx, dialAgain); cause != nil {
+		if cause := pause.For(ctx, dialRetryDelay); cause != nil {
 			return nil, nil, fmt.Errorf("connect to %s: %w: %w", where, cause, err)
 		}
 	}
 }
 
-// try asks each server once. Where it went is named without credentials.
+// try asks each server once. Where names the servers without credentials.
 func (d Dial) try(log *slog.Logger) (where string, _ *nats.Conn, _ *settings, _ error) {
-	where = "NATS" // until decide knows better
+	// The option decide sets the real name.
+	where = "NATS"
 	opts := append(d.options(log), d.decide(&where))
 	if d.Context == "" {
 		nc, err := nats.Connect("", opts...)

@@ -9,7 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// The keys of what this package logs about connections.
+// Keys of log attributes.
 const (
 	keyURL     = "url"
 	keyError   = "error"
@@ -17,42 +17,43 @@ const (
 )
 
 func (d Dial) validate() error {
-	said := 0
+	credentials := 0
 	for _, s := range []string{d.Creds, d.NKey, d.User, d.Token} {
 		if s != "" {
-			said++
+			credentials++
 		}
 	}
 	switch {
 	case d.Server != nil && (d.URL != "" || d.Context != ""):
-		return errors.New("a server in this process has no URL and no context")
-	case said > 1:
-		return errors.New("more than one of creds, nkey, user and token")
+		return errors.New("a server in this process excludes a URL and a context")
+	case credentials > 1:
+		return errors.New("only one of creds, nkey, user and token may be set")
 	case d.Password != "" && d.User == "":
-		return errors.New("a password without a user")
+		return errors.New("a password needs a user")
 	case (d.TLSCert == "") != (d.TLSKey == ""):
-		return errors.New("a TLS certificate and its key come together")
+		return errors.New("a TLS certificate needs its key, and a key its certificate")
 	}
 	return nil
 }
 
-// options are the same for every way to reach a server.
+// options are the options for every kind of connection.
 func (d Dial) options(log *slog.Logger) []nats.Option {
 	opts := []nats.Option{
 		nats.Name(d.Name),
 		nats.MaxReconnects(-1),
 		nats.ReconnectWait(500 * time.Millisecond),
 		nats.ReconnectJitter(1500*time.Millisecond, 1500*time.Millisecond),
-		// Nothing is kept for a server that is away: a write whose
-		// writer gave up must not appear minutes later. A publish fails
-		// with ErrReconnectBufExceeded and was certainly not sent, so
-		// whoever still wants it tries again.
+		// Nothing is buffered for a server that is away: a write must
+		// not appear minutes after its writer gave up. A publish then
+		// fails with ErrReconnectBufExceeded. It was certainly not
+		// sent, so its writer may try again.
 		nats.ReconnectBufSize(-1),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			if d.disconnected != nil {
 				d.disconnected()
 			}
-			if err != nil { // nil: closed by its owner
+			// Without an error the owner has closed the connection.
+			if err != nil {
 				log.Warn("disconnected", slog.Any(keyError, err))
 			}
 		}),
@@ -60,14 +61,14 @@ func (d Dial) options(log *slog.Logger) []nats.Option {
 			if d.reconnected != nil {
 				d.reconnected()
 			}
-			log.Info("connected again", slog.String(keyURL, d.at(nc)))
+			log.Info("reconnected", slog.String(keyURL, d.at(nc)))
 		}),
 		nats.ErrorHandler(func(_ *nats.Conn, sub *nats.Subscription, err error) {
 			attrs := []any{slog.Any(keyError, err)}
 			if sub != nil {
 				attrs = append(attrs, slog.String(keySubject, sub.Subject))
 			}
-			log.Warn("connection trouble", attrs...)
+			log.Warn("connection error", attrs...)
 		}),
 		nats.ClosedHandler(func(*nats.Conn) {
 			if d.Closed != nil {
@@ -75,15 +76,15 @@ func (d Dial) options(log *slog.Logger) []nats.Option {
 			}
 		}),
 	}
-	// nothing lies between: an in-process connection is not half-open
+	// An in-process connection is never half-open.
 	if d.Server == nil {
 		opts = append(opts, nats.PingInterval(10*time.Second))
 	}
 	return opts
 }
 
-// decide is the last option. It knows what a context said and puts what d says
-// in its place.
+// decide is the last option. It replaces the settings of a context by those of
+// d.
 func (d Dial) decide(where *string) nats.Option {
 	return func(o *nats.Options) error {
 		if d.Server != nil {
@@ -101,7 +102,8 @@ func (d Dial) decide(where *string) nats.Option {
 		*where = servers.String()
 		explicit := d.Creds+d.NKey+d.User+d.Token != ""
 		if explicit {
-			servers.dropUsers() // they would win over options
+			// Users inside a URL would win over options.
+			servers.dropUsers()
 		}
 		if explicit || d.URL != "" && servers.haveUsers() {
 			o.User, o.Password, o.Token, o.Nkey, o.UserJWT, o.SignatureCB = "", "", "", "", nil, nil
@@ -144,8 +146,8 @@ func (d Dial) secrets(o *nats.Options) error {
 	return nil
 }
 
-// tryCredentials reads the files that the connection will read, so that a
-// missing one is not taken for a missing server.
+// tryCredentials reads the files that the connection will read. Otherwise a
+// missing file would look like a missing server.
 func tryCredentials(o *nats.Options) error {
 	if o.UserJWT != nil {
 		if _, err := o.UserJWT(); err != nil {
@@ -160,7 +162,7 @@ func tryCredentials(o *nats.Options) error {
 	return nil
 }
 
-// at names the server of a connection without credentials.
+// at names the server of a connection, without credentials.
 func (d Dial) at(nc *nats.Conn) string {
 	if d.Server != nil {
 		return inProcess

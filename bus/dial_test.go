@@ -19,7 +19,7 @@ import (
 
 const secret = "hunter2"
 
-// record keeps what is logged and lets a test wait for a message.
+// record keeps log lines and lets a test wait for a message.
 type record struct{ lines chan string }
 
 func newRecord() record { return record{make(chan string, 1000)} }
@@ -68,7 +68,7 @@ func natsT(t *testing.T, opts *server.Options) string {
 	return s.Addr().String()
 }
 
-// freeAddr is an address that nobody listens on.
+// freeAddr is an address without a listener.
 func freeAddr(t *testing.T) string {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -123,8 +123,8 @@ func userKey(t *testing.T) (public, file string) {
 	return public, fileT(t, "user.nk", seed)
 }
 
-// refused dials in vain and returns why; waiting for the server would be an
-// error.
+// refused dials and returns the error. It fails the test if the dial waits for
+// the server.
 func refused(t *testing.T, d Dial) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -207,9 +207,9 @@ func TestDialMistakes(t *testing.T) {
 		{"hash in a password", "malformed", Dial{URL: "nats://u:1#" + secret + "@host"}},
 		{"password without a host", "malformed", Dial{URL: "nats://u:" + secret}},
 		{"second", "server URL 2", Dial{URL: nowhere + ",nats://"}},
-		{"user and token", "more than one", Dial{URL: nowhere, User: "a", Token: "b"}},
-		{"password alone", "without a user", Dial{URL: nowhere, Password: "b"}},
-		{"server and URL", "no URL", Dial{URL: nowhere, Server: &Server{}}},
+		{"user and token", "only one of", Dial{URL: nowhere, User: "a", Token: "b"}},
+		{"password alone", "needs a user", Dial{URL: nowhere, Password: "b"}},
+		{"server and URL", "excludes a URL", Dial{URL: nowhere, Server: &Server{}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if err := refused(t, tt.d); !strings.Contains(err.Error(), tt.want) {
@@ -272,7 +272,7 @@ func TestDialWaits(t *testing.T) {
 	addr := freeAddr(t)
 	log := newRecord()
 	d := Dial{URL: "nats://u:" + secret + "@" + addr, Log: log.logger()}
-	// long enough to try twice
+	// This is long enough for two attempts.
 	ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
 	defer cancel()
 	_, _, err := d.connect(ctx)
@@ -288,7 +288,7 @@ func TestDialWaits(t *testing.T) {
 	}
 }
 
-func TestDialServerThatStartsLater(t *testing.T) {
+func TestDialWaitsForTheServer(t *testing.T) {
 	addr := freeAddr(t)
 	log := newRecord()
 	done := make(chan error, 1)
@@ -307,7 +307,7 @@ func TestDialServerThatStartsLater(t *testing.T) {
 	}
 }
 
-func TestDialServerThatRestarts(t *testing.T) {
+func TestDialReconnects(t *testing.T) {
 	cfg := ServerConfig{Listen: freeAddr(t), StoreDir: t.TempDir()}
 	s := serveT(t, cfg)
 	log, closed := newRecord(), make(chan struct{})
@@ -316,10 +316,10 @@ func TestDialServerThatRestarts(t *testing.T) {
 	s.Close()
 	log.wait(t, "disconnected")
 	if _, err := js.Publish(t.Context(), "s.a", nil); !errors.Is(err, nats.ErrReconnectBufExceeded) {
-		t.Errorf("published to nobody: %v", err)
+		t.Errorf("published without a server: %v", err)
 	}
 	serveT(t, cfg)
-	if line := log.wait(t, "connected again"); !strings.Contains(line, s.URL()) {
+	if line := log.wait(t, "reconnected"); !strings.Contains(line, s.URL()) {
 		t.Error(line)
 	}
 	if _, err := js.Publish(t.Context(), "s.a", nil); err != nil {
@@ -329,11 +329,11 @@ func TestDialServerThatRestarts(t *testing.T) {
 	select {
 	case <-closed:
 	case <-time.After(10 * time.Second):
-		t.Error("nobody was told that the connection is closed")
+		t.Error("Closed was not called")
 	}
 }
 
-func TestDialCredentialsThatChange(t *testing.T) {
+func TestDialClosesWithoutCredentials(t *testing.T) {
 	addr := freeAddr(t)
 	opts := func(password string) *server.Options {
 		return &server.Options{
@@ -358,7 +358,7 @@ func TestDialCredentialsThatChange(t *testing.T) {
 	select {
 	case <-closed:
 	case <-time.After(20 * time.Second):
-		t.Error("the connection goes on knocking")
+		t.Error("the connection still tries to reconnect")
 	}
 }
 

@@ -13,14 +13,15 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// inProcess stands in logs where a URL would.
+// inProcess stands in logs in place of a URL.
 const inProcess = "in-process"
 
 // servers is a parsed list of server URLs. Its String shows no credentials.
 type servers []*url.URL
 
-// parseServers splits and checks lists of URLs; none is the default. A URL that
-// is malformed is not shown: what stands where may well be a password.
+// parseServers splits and checks lists of URLs. Empty lists are the default
+// URL. The error does not show a malformed URL, since any part of it may be a
+// password.
 func parseServers(lists []string) (servers, error) {
 	var s servers
 	for raw := range strings.SplitSeq(strings.Join(lists, ","), ",") {
@@ -44,7 +45,7 @@ func parseServers(lists []string) (servers, error) {
 }
 
 var errMalformedURL = errors.New(
-	"malformed: want [USER:PASSWORD@]HOST[:PORT], after nats://, tls://, ws:// or wss://",
+	"malformed: must be [USER:PASSWORD@]HOST[:PORT], after nats://, tls://, ws:// or wss://",
 )
 
 func reachable(u *url.URL) bool {
@@ -93,8 +94,8 @@ func (s servers) dropUsers() {
 	}
 }
 
-// clean keeps a URL that some library could not parse (a context's proxy) out
-// of an error.
+// clean removes a URL from an error of a library that could not parse it, for
+// example a context's proxy.
 func clean(err error) error {
 	if bad, ok := errors.AsType[*url.Error](err); ok && bad.Op == "parse" {
 		return errMalformedURL
@@ -102,15 +103,15 @@ func clean(err error) error {
 	return err
 }
 
-// Refusals that end by themselves, as the server words them.
+// Refusals that pass, in the words of the server.
 var (
 	errTooMany     = errors.New("nats: maximum connections exceeded")
 	errAuthTimeout = errors.New("nats: authentication timeout")
 )
 
-// mayComeUp decides whether a connection that was refused is worth another
-// attempt: yes when nobody answered or the server was busy, no when it answered
-// that this client is not welcome, or when the client does not trust it.
+// mayComeUp reports whether a failed connection is worth another attempt. It is
+// if no server answered, or the server was busy. It is not if the server
+// refused the client, or the client does not trust the server.
 func mayComeUp(err error) bool {
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return false
@@ -122,7 +123,7 @@ func mayComeUp(err error) bool {
 		return false
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok {
-		// a TLS alert that came after the handshake
+		// A "remote error" is a TLS alert after the handshake.
 		return op.Op != "remote error"
 	}
 	for _, passing := range []error{

@@ -50,7 +50,7 @@ func (g directGet) filter() string {
 	return g.NextFor
 }
 
-// get asks the stream of runs that holds what the request asks for.
+// get asks the stream of runs that the first filter belongs to.
 func (c *Conn) get(ctx context.Context, g directGet) ([]Stored, error) {
 	stream, err := c.streams.Load().streamOf(g.filter())
 	if err != nil {
@@ -97,11 +97,12 @@ type reader struct {
 	requests atomic.Uint64
 	messages atomic.Uint64
 
-	mu   sync.Mutex
-	open map[string]*answer // by the last token of the reply subject
+	mu sync.Mutex
+	// open holds the answers by the last token of their reply subjects.
+	open map[string]*answer
 }
 
-// answer collects what the server sends for one request.
+// answer collects the messages that the server sends for one request.
 type answer struct {
 	ms []Stored
 	// whole: an answer that was cut short is an error

@@ -12,7 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Directory is the bucket of known agents: a value under each name.
+// Directory is the bucket of the known agents' cards: a value under each name.
 type Directory struct {
 	conn *Conn
 	kv   jetstream.KeyValue
@@ -63,15 +63,17 @@ func (d *Directory) Delete(ctx context.Context, key string, rev uint64) error {
 	return nil
 }
 
-// Watch calls fn for every value now and each change after, nil for a removed
-// one, until ctx ends. Caught is called once, when fn has seen all that is
-// there. A watch that breaks, as the library's does when a server refuses it
-// for a moment, is begun again; then fn may see a value once more.
+// Watch calls fn for every present value and for each later change, until ctx
+// ends. The value of a removed key is nil. Caught is called once, when fn has
+// seen all present values. The library's watch breaks when a server refuses it
+// for a moment. Watch then begins again, and fn may see a value once more.
 func (d *Directory) Watch(ctx context.Context, fn func(key string, value []byte), caught func()) error {
 	known := map[string]bool{}
 	tell := func(key string, value []byte) {
-		if known[key] = value != nil; value == nil {
+		if value == nil {
 			delete(known, key)
+		} else {
+			known[key] = true
 		}
 		fn(key, value)
 	}
@@ -84,17 +86,17 @@ func (d *Directory) Watch(ctx context.Context, fn func(key string, value []byte)
 		if first && !began {
 			return fmt.Errorf("watch agents: %w", err)
 		}
-		if err := d.conn.inflight.pause(ctx, watchAgain); err != nil {
+		if err := d.conn.inflight.pause(ctx, watchRetryDelay); err != nil {
 			return err
 		}
 	}
 }
 
-// watchAgain is the pause before a watch that broke is begun again.
-const watchAgain = 500 * time.Millisecond
+// watchRetryDelay is the pause before a broken watch begins again.
+const watchRetryDelay = 500 * time.Millisecond
 
-// watchOnce watches until the watch breaks or ctx ends; known are the keys that
-// were told before. Began is false if there was no watch.
+// watchOnce watches until the watch breaks or ctx ends. Known are the keys that
+// fn has seen in an earlier watch. Began is false if there was no watch.
 func (d *Directory) watchOnce(
 	ctx context.Context,
 	known map[string]bool,
@@ -112,7 +114,7 @@ func (d *Directory) watchOnce(
 		return false, err
 	}
 	defer func() { _ = w.Stop() }()
-	// but for those that are seen again
+	// gone holds the known keys that this watch has not seen.
 	gone := maps.Clone(known)
 	for {
 		select {
@@ -139,9 +141,9 @@ func (d *Directory) watchOnce(
 	}
 }
 
-// watch makes one attempt to watch until ctx ends: what the library has
-// subscribed to lasts for as long as the context that it is given, and that is
-// longer than the attempt.
+// watch makes one attempt to begin a watch that lasts until ctx ends. The
+// library's subscription lasts as long as the context that it is given, and
+// that has to be longer than the attempt.
 func (d *Directory) watch(ctx, attempt context.Context) (jetstream.KeyWatcher, error) {
 	own, stop := context.WithCancel(ctx)
 	over := context.AfterFunc(attempt, stop)

@@ -13,14 +13,14 @@ import (
 	"github.com/nats-io/nats-server/v2/server/ats"
 )
 
-// TestDirectoryThatWasLost: a watch goes on though the library gave it up,
-// since the bucket was not there for a while; what was removed meanwhile is
-// told as removed.
-func TestDirectoryThatWasLost(t *testing.T) {
+// TestDirectoryWatchOutlivesItsBucket: a watch goes on after the bucket was
+// gone for a while and the library gave the watch up. It reports the keys that
+// were removed meanwhile.
+func TestDirectoryWatchOutlivesItsBucket(t *testing.T) {
 	ats.Register()
 	defer ats.Unregister()
-	// the library keeps timers for later, and those of a bubble are fatal
-	// outside
+	// The library keeps timers for later use. A timer of a bubble is fatal
+	// outside of it.
 	defer func() {
 		runtime.GC()
 		runtime.GC()
@@ -41,7 +41,7 @@ func TestDirectoryThatWasLost(t *testing.T) {
 		put("stays")
 		put("goes")
 		var mu sync.Mutex
-		var told []string
+		var seen []string
 		caught := 0
 		var watching sync.WaitGroup
 		watching.Go(func() {
@@ -51,7 +51,7 @@ func TestDirectoryThatWasLost(t *testing.T) {
 				if value == nil {
 					key += " is gone"
 				}
-				told = append(told, key)
+				seen = append(seen, key)
 			}, func() { caught++ })
 		})
 		time.Sleep(time.Second)
@@ -59,8 +59,8 @@ func TestDirectoryThatWasLost(t *testing.T) {
 		if err := conn.js.DeleteStream(ctx, bucket); err != nil {
 			t.Fatal(err)
 		}
-		// the library misses the signs of life, asks for another
-		// consumer, and is refused
+		// The library misses heartbeats, asks for another consumer, and
+		// is refused.
 		time.Sleep(time.Minute)
 		if err := conn.Provision(ctx, Provision{}); err != nil {
 			t.Fatal(err)
@@ -71,8 +71,8 @@ func TestDirectoryThatWasLost(t *testing.T) {
 		time.Sleep(time.Second)
 		cancel()
 		watching.Wait()
-		if diff := cmp.Diff([]string{"stays", "goes", "goes is gone", "stays is gone", "stays", "comes"}, slices.Compact(told)); diff != "" ||
-			caught != 1 {
+		want := []string{"stays", "goes", "goes is gone", "stays is gone", "stays", "comes"}
+		if diff := cmp.Diff(want, slices.Compact(seen)); diff != "" || caught != 1 {
 			t.Errorf("caught up %d times: %s", caught, diff)
 		}
 	})

@@ -1,8 +1,8 @@
 // Package bus is the only package that knows NATS. It moves bytes: fenced
-// writes, reads of a run's messages, pulled deliveries and their leases, timers,
-// large bodies, small shared values, and the embedded server. The packages above
-// it decide what the bytes mean. Package subjects decides which subjects they
-// go to.
+// writes, reads of a run's messages, pulled deliveries and their leases,
+// timers, large bodies, small shared values, and the embedded server. The
+// packages above it know the meaning of the bytes. Package subjects decides
+// which subjects they go to.
 //
 // # Invariant
 //
@@ -11,8 +11,10 @@
 // message in the way of the write. A retry after a lost acknowledgement changes
 // nothing: the fence refuses the second copy.
 //
-//	conn, err := bus.Open(ctx, bus.Config{Dial: bus.Dial{URL: "nats://127.0.0.1:4222"}})
-//	seq, err := conn.Write(ctx, bus.Message{Subject: run.Log(), Body: b, Fence: bus.After(run.Log(), last)})
+//	conn, err := bus.Open(ctx, bus.Config{})
+//	seq, err := conn.Write(ctx, bus.Message{
+//		Subject: run.Log(), Body: b, Fence: bus.After(run.Log(), last),
+//	})
 //
 // # Reads
 //
@@ -23,8 +25,8 @@
 //	LastPerSubject  the last message of each matching subject, as of one moment
 //	LastSeq         the sequence of the last matching message, from the leader
 //	ReadSince       all messages after a sequence, by scan or by subject
-//	ReadByScan      the same; costs what the stream holds since that sequence
-//	ReadBySubject   the same; costs what the filter matches, wherever it is
+//	ReadByScan      the same; its cost grows with the stream since that sequence
+//	ReadBySubject   the same; its cost grows with the matching messages
 //	ScanUntil       ReadByScan, repeated until a given message is read
 //	Scan            ReadByScan, page by page and over all partitions
 package bus

@@ -16,8 +16,9 @@ type epoch struct {
 }
 
 // ProvablyFirst reports that no other worker can have received the message. It
-// is a first delivery, the server has kept its delivery counts since the message
-// was stored (one server, no reconnect), and half a lease has not passed.
+// is a first delivery, the server has kept its delivery counts since the
+// message was stored (one server, no reconnect), and half a lease has not
+// passed.
 func (d *Delivery) ProvablyFirst() bool {
 	c := d.conn
 	e := c.epoch.Load()

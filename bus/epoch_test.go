@@ -11,9 +11,9 @@ import (
 	"github.com/nats-io/nats-server/v2/server/ats"
 )
 
-// TestUntouched is what is delivered for the first time, was stored not long
-// ago, and since the connection was made.
-func TestUntouched(t *testing.T) {
+// TestProvablyFirst: a delivery is provably first if it is the first one of a
+// message that was stored in this epoch, less than half a lease ago.
+func TestProvablyFirst(t *testing.T) {
 	ats.Register()
 	defer ats.Unregister()
 	synctest.Test(t, func(t *testing.T) {
@@ -25,7 +25,8 @@ func TestUntouched(t *testing.T) {
 		calls := 0
 		write := func() {
 			calls++
-			if _, err := writer.Write(t.Context(), Message{Subject: fmt.Sprintf("axe.run.echo.T%d.r.call", calls)}); err != nil {
+			m := Message{Subject: fmt.Sprintf("axe.run.echo.T%d.r.call", calls)}
+			if _, err := writer.Write(t.Context(), m); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -39,47 +40,47 @@ func TestUntouched(t *testing.T) {
 		}
 		write()
 		if d := next(); d.ProvablyFirst() {
-			t.Error("there is no mark, and it is untouched")
+			t.Error("provably first without an epoch")
 		}
 		write()
 		ctx, stop := context.WithCancel(t.Context())
-		var beating sync.WaitGroup
-		beating.Go(func() { _ = c.KeepLeases(ctx) })
-		defer beating.Wait()
+		var keeping sync.WaitGroup
+		keeping.Go(func() { _ = c.KeepLeases(ctx) })
+		defer keeping.Wait()
 		defer stop()
 		synctest.Wait()
 		if d := next(); d.ProvablyFirst() {
-			t.Error("it was stored before the mark")
+			t.Error("provably first, and stored before the epoch")
 		}
 		write()
 		d := next()
 		if !d.ProvablyFirst() {
-			t.Error("a message that was just stored is not untouched")
+			t.Error("a message of this epoch is not provably first")
 		}
 		if err := d.Nak(0); err != nil {
 			t.Fatal(err)
 		}
 		if d := next(); d.Count != 2 || d.ProvablyFirst() {
-			t.Errorf("delivery %d is untouched", d.Count)
+			t.Errorf("delivery %d is provably first", d.Count)
 		}
 		write()
 		d = next()
 		time.Sleep(c.cfg.AckWait/2 + time.Second)
 		if d.ProvablyFirst() {
-			t.Error("a message that was stored half a lease ago is untouched")
+			t.Error("provably first after half a lease")
 		}
 	})
 }
 
-// TestUntouchedBeforeAReconnect: a server that was away may have forgotten
-// deliveries, until there is another mark.
-func TestUntouchedBeforeAReconnect(t *testing.T) {
+// TestReconnectEndsEpoch: a server that was away may have forgotten deliveries,
+// so no delivery is provably first until the next epoch.
+func TestReconnectEndsEpoch(t *testing.T) {
 	dir := t.TempDir()
 	server := serveT(t, ServerConfig{Listen: "127.0.0.1:0", StoreDir: dir})
 	c := openT(t, Dial{URL: server.URL()}, true)
 	c.startEpoch(t.Context())
 	feed := openFeedT(t, c, one)
-	untouched := func(n int) bool {
+	first := func(n int) bool {
 		if _, err := c.Write(t.Context(), Message{Subject: fmt.Sprintf("axe.run.echo.T%d.r.call", n)}); err != nil {
 			t.Fatal(err)
 		}
@@ -92,17 +93,17 @@ func TestUntouchedBeforeAReconnect(t *testing.T) {
 		}
 		return d.ProvablyFirst()
 	}
-	if !untouched(1) {
-		t.Error("a message that was just stored is not untouched")
+	if !first(1) {
+		t.Error("a message of this epoch is not provably first")
 	}
 	listen := server.URL()[len("nats://"):]
 	server.Close()
 	serveT(t, ServerConfig{Listen: listen, StoreDir: dir})
-	if untouched(2) {
-		t.Error("untouched, by a mark from before the server was restarted")
+	if first(2) {
+		t.Error("provably first in the epoch before the restart")
 	}
 	c.startEpoch(t.Context())
-	if !untouched(3) {
-		t.Error("a message that was just stored is not untouched after another mark")
+	if !first(3) {
+		t.Error("a message of the next epoch is not provably first")
 	}
 }

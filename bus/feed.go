@@ -12,22 +12,26 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// PullExpiry is how long one request for messages stands at the server, at most:
-// those of a connection end in step. Until then a delivery that is given back
-// may come to whoever gave it. It is short, so that a worker that stops asking
-// is soon free of what it has asked for: a request cannot be withdrawn without
-// the risk that a message on its way to it is lost until its lease is over.
+// PullExpiry is the longest time for which a pull request stands at the server.
+// The requests of a connection end together (AlignedDelay). A delivery that a
+// worker gives back may return to it while its request stands. The time is
+// short, so that a worker that stops pulling is soon done: a request cannot be
+// withdrawn without the risk that a message on its way is lost until its lease
+// is over.
 const PullExpiry = time.Second
 
-// AlignedDelay is how long it is to the next of the moments that lie d apart, which
-// are the same for all who ask: what many do now and then they do together, and
-// a process that rests is woken once for all of them, and so is its server.
+// AlignedDelay returns the time until the next multiple of d since the
+// connection was opened. Periodic work of many consumers then coincides, and
+// wakes an idle process and its server once.
 func (c *Conn) AlignedDelay(d time.Duration) time.Duration { return d - time.Since(c.opened)%d }
 
-// Feed is an open pull of a consumer, for one goroutine. It asks for messages
-// only while somebody waits in Next. (The client library's own pull, asked for
-// one message at a time, now and then does not ask at all until its heartbeat
-// is missed, half a minute later.)
+// Feed is an open pull of a consumer, for one goroutine. It requests messages
+// only while that goroutine waits in Next.
+//
+// It replaces the client library's pull. With one message at a time, that
+// sometimes sends no request until it misses a heartbeat half a minute later;
+// https://github.com/nats-io/nats.go/issues/1622 shows the same symptom. By
+// default it also takes 500 messages at once, which other workers then lack.
 type Feed struct {
 	conn  *Conn
 	next  string
@@ -36,23 +40,25 @@ type Feed struct {
 	sub   *nats.Subscription
 	msgs  chan *nats.Msg
 
-	looked time.Time // when msgs was last looked at
-	// requests sent: the last token of the current one's reply subject
+	// looked is the time of the last look at msgs.
+	looked time.Time
+	// asked is the number of requests sent. It is the last token of the
+	// current request's reply subject.
 	asked int
-	// messages asked for and not yet received
+	// open is the number of messages requested and not yet received.
 	open int
-	// the first of the requests that open is about
+	// counted is the first request that open covers.
 	counted int
-	// when the current request is certainly over
+	// expires is the time when the current request is certainly over.
 	expires time.Time
 }
 
-// ErrConsumerGone is wrapped by the error of a feed whose consumer does not
+// ErrConsumerGone is wrapped by the error of a feed if its consumer does not
 // exist any more.
-var ErrConsumerGone = errors.New("consumer deleted")
+var ErrConsumerGone = errors.New("consumer does not exist")
 
-// Open starts a feed. Ahead says how many messages it may have asked for and
-// not yet returned; it is asked before each request.
+// Open starts a feed. Ahead returns the largest number of messages that may be
+// requested and not yet returned. The feed calls it before each request.
 func (c *Consumer) Open(ahead func() int) (*Feed, error) {
 	f := &Feed{conn: c.conn, next: c.next, ahead: ahead, inbox: c.conn.nc.NewInbox(), msgs: make(chan *nats.Msg, 512)}
 	var err error
@@ -62,10 +68,10 @@ func (c *Consumer) Open(ahead func() int) (*Feed, error) {
 	return f, nil
 }
 
-// Next waits for a delivery. Its lease is kept alive until it is acknowledged
-// or given back. It returns nil when ahead is 0 and nothing that it has asked
-// for can come any more. When ctx ends the feed stays usable: what was asked
-// for is returned by a later call. A server that went away is waited for.
+// Next waits for a delivery, also while the server is away. Conn.KeepLeases
+// renews the lease until the delivery is acknowledged or given back. Next
+// returns nil when ahead is 0 and no requested message can come any more. When
+// ctx ends the feed stays usable: a later call returns the requested messages.
 func (f *Feed) Next(ctx context.Context) (*Delivery, error) {
 	for {
 		if ctx.Err() != nil {
@@ -77,8 +83,8 @@ func (f *Feed) Next(ctx context.Context) (*Delivery, error) {
 			return nil, nil
 		}
 		if err := f.ask(n); errors.Is(err, nats.ErrReconnectBufExceeded) {
+			// There is no connection at this moment.
 			f.gone()
-			// there is no connection at this moment
 			_ = f.conn.inflight.pause(ctx, PullExpiry)
 			continue
 		} else if err != nil {
@@ -91,8 +97,8 @@ func (f *Feed) Next(ctx context.Context) (*Delivery, error) {
 	}
 }
 
-// Poll asks for one message and returns nil if the server has none at this
-// moment. What earlier requests have brought meanwhile comes first.
+// Poll requests one message and returns nil if the server has none at this
+// moment. Messages of earlier requests come first.
 func (f *Feed) Poll(ctx context.Context) (*Delivery, error) {
 	f.forget()
 	if f.open == 0 {
@@ -103,8 +109,8 @@ func (f *Feed) Poll(ctx context.Context) (*Delivery, error) {
 	return f.receive(ctx)
 }
 
-// Drain returns what is still on its way after the last Next, nil when there can
-// be nothing more.
+// Drain returns a message that is still on its way after the last Next. It
+// returns nil when no message can come any more.
 func (f *Feed) Drain(ctx context.Context) *Delivery {
 	for f.open > 0 && time.Now().Before(f.expires) && ctx.Err() == nil {
 		if d, err := f.receive(ctx); d != nil || err != nil {
@@ -114,20 +120,20 @@ func (f *Feed) Drain(ctx context.Context) *Delivery {
 	return nil
 }
 
-// Close ends the feed. What Rest has not returned comes again when its lease is
-// over.
+// Close ends the feed. A message that Drain has not returned comes again when
+// its lease is over.
 func (f *Feed) Close() { _ = f.sub.Unsubscribe() }
 
-// ask sends a request when fewer than half of the n that may be on their way
-// are.
+// ask sends a request if at most half of n messages are on their way.
 func (f *Feed) ask(n int) error {
 	if n == 0 || f.open > n/2 {
 		return nil
 	}
-	return f.request(n, map[string]any{"batch": n - f.open, "expires": max(f.conn.AlignedDelay(PullExpiry), PullExpiry/100)})
+	expires := max(f.conn.AlignedDelay(PullExpiry), PullExpiry/100)
+	return f.request(n, map[string]any{"batch": n - f.open, "expires": expires})
 }
 
-// request sends a request, with which n messages are asked for in all.
+// request sends a request. After it n messages are on their way in all.
 func (f *Feed) request(n int, r map[string]any) error {
 	body, err := json.Marshal(r)
 	if err != nil {
@@ -142,12 +148,13 @@ func (f *Feed) request(n int, r map[string]any) error {
 	return nil
 }
 
-// receive waits for one message of the server: a delivery, or a word on a
+// receive waits for one message of the server: a delivery, or the status of a
 // request (nil, nil).
 func (f *Feed) receive(ctx context.Context) (*Delivery, error) {
 	defer func() { f.looked = time.Now() }()
 	select {
-	case m, ok := <-f.msgs: // without the cost of a timer
+	case m, ok := <-f.msgs:
+		// A message that is there costs no timer.
 		return f.received(ctx, m, ok)
 	default:
 	}
@@ -180,13 +187,14 @@ func (f *Feed) received(ctx context.Context, m *nats.Msg, ok bool) (*Delivery, e
 	return f.delivery(m)
 }
 
-// stale reports whether what is received now may have been sent so long ago
-// that its lease is over: this process was stopped meanwhile. No message is
-// sent for a request that has expired.
+// stale reports whether a message that is received now may be so old that its
+// lease is over, because this process was stopped meanwhile. The server sends
+// no message for a request that has expired.
 func (f *Feed) stale() bool { return time.Since(f.expires) > f.conn.cfg.AckWait/2 }
 
-// discard drops all that has come while this process was stopped, and what the
-// client library has yet to read of it. It comes again, to whoever asks.
+// discard drops all messages that came while this process was stopped, those
+// included that the client library has yet to read. The server delivers them
+// again, to any worker.
 func (f *Feed) discard(ctx context.Context) error {
 	f.gone()
 	err := Pause(ctx, 100*time.Millisecond)
@@ -194,10 +202,10 @@ func (f *Feed) discard(ctx context.Context) error {
 	return err
 }
 
-// forget gives up what is not to be relied on any more: a request that was
-// lost, or its end; and what may have waited here for long, with nobody to
-// renew its lease, while the feed was left alone. That comes again, to whoever
-// asks, and another worker may have it already.
+// forget gives up a request that was lost, or that ended unnoticed. It also
+// drops messages that may have waited here for half a lease, unrenewed, while
+// the feed was not used. The server delivers them again, and another worker may
+// have them already.
 func (f *Feed) forget() {
 	if !time.Now().Before(f.expires) {
 		f.gone()
@@ -208,19 +216,19 @@ func (f *Feed) forget() {
 	f.drop()
 }
 
-// drop gives up what has been received and not looked at.
+// drop gives up the messages that were received and not looked at.
 func (f *Feed) drop() {
 	for range len(f.msgs) {
 		<-f.msgs
 	}
 }
 
-// gone notes that none of the requests sent so far brings anything any more.
+// gone notes that no request sent so far brings a message any more.
 func (f *Feed) gone() { f.open, f.counted = 0, f.asked+1 }
 
-// ended takes note of a request that is over before all its messages came. It
-// says how many those are: of several that stand at once, one may be over while
-// another one brings all of its own.
+// ended handles the status of a request. A request that ends early says how
+// many messages it has not brought. Several requests may stand at once, and
+// only this one has ended.
 func (f *Feed) ended(m *nats.Msg, status string) error {
 	why := m.Header.Get("Description")
 	if status == "409" && strings.Contains(why, "Consumer Deleted") || status == "503" {
@@ -241,8 +249,8 @@ func (f *Feed) ended(m *nats.Msg, status string) error {
 	return nil
 }
 
-// headerPendingMessages is what a request that is over has not brought, in its
-// last message (ADR-13).
+// headerPendingMessages is the header of a request's last message that counts
+// the messages it has not brought (ADR-13).
 const headerPendingMessages = "Nats-Pending-Messages"
 
 func (f *Feed) delivery(m *nats.Msg) (*Delivery, error) {

@@ -10,8 +10,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// feedT is a feed of all runs on a server of its own, with a lease, and what
-// calls one.
+// feedT opens a feed of all runs on a server of its own, with the given lease.
+// Call stores the call of a new run.
 func feedT(t *testing.T, lease time.Duration, ahead func() int) (f *Feed, call func(tree string)) {
 	t.Helper()
 	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
@@ -22,16 +22,17 @@ func feedT(t *testing.T, lease time.Duration, ahead func() int) (f *Feed, call f
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := c.Write(t.Context(), Message{Subject: subjects.Space{}.Run(agentT(t, "a"), tree, subjects.Root).Call()}); err != nil {
+		r := subjects.Space{}.Run(agentT(t, "a"), tree, subjects.Root)
+		if _, err := c.Write(t.Context(), Message{Subject: r.Call()}); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
-// TestRequestsThatEnd: of two requests that stand at once the older one ends,
-// and the other one brings all its messages. Nothing is on its way then, and
-// more is asked for at once.
-func TestRequestsThatEnd(t *testing.T) {
+// TestOlderRequestEndsFirst: two requests stand at once. The older one ends,
+// and the other one brings all its messages. Then no message is on its way, and
+// the feed sends the next request at once.
+func TestOlderRequestEndsFirst(t *testing.T) {
 	ats.Register()
 	defer ats.Unregister()
 	synctest.Test(t, func(t *testing.T) {
@@ -54,7 +55,7 @@ func TestRequestsThatEnd(t *testing.T) {
 		call("T2")
 		take()
 		take()
-		// the second request outlasts the first
+		// The second request outlasts the first.
 		time.Sleep(c.AlignedDelay(PullExpiry) - PullExpiry/200)
 		if err := f.ask(ahead); err != nil || f.open != 4 {
 			t.Fatalf("%d asked for, %v", f.open, err)
@@ -63,7 +64,7 @@ func TestRequestsThatEnd(t *testing.T) {
 		synctest.Wait()
 		call("T3")
 		call("T4")
-		// the end of the first
+		// This is the end of the first request.
 		if _, err := f.receive(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -78,9 +79,10 @@ func TestRequestsThatEnd(t *testing.T) {
 	})
 }
 
-// TestStaleDelivery: what a process finds that was stopped for longer than a
-// lease is not taken. It comes again.
-func TestStaleDelivery(t *testing.T) {
+// TestFeedDropsStaleDelivery: a process that was stopped for longer than a
+// lease drops the delivery that it finds. The server delivers the message
+// again.
+func TestFeedDropsStaleDelivery(t *testing.T) {
 	ats.Register()
 	defer ats.Unregister()
 	synctest.Test(t, func(t *testing.T) {
@@ -90,7 +92,7 @@ func TestStaleDelivery(t *testing.T) {
 		}
 		call("T1")
 		synctest.Wait()
-		// as if the process had been stopped
+		// This is the state of a process that was stopped.
 		f.expires = time.Now().Add(-3 * time.Second)
 		if d, err := f.receive(t.Context()); d != nil || err != nil {
 			t.Fatalf("took %v, %v", d, err)

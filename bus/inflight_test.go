@@ -11,52 +11,52 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// errMute breaks a connection.
-var errMute = errors.New("mute")
+// errBroken breaks a connection.
+var errBroken = errors.New("connection broken")
 
-// mute lies between a client and a server. Once it is told, it swallows what
-// the client says, and breaks the connection at the first word of it; the next
-// connection works, if it does not refuse them.
-type mute struct {
+// breaker is a proxy between a client and a server. On request it drops the
+// next piece that the client sends and breaks the connection. The next
+// connection works, unless the breaker refuses connections.
+type breaker struct {
 	url     string
 	mu      sync.Mutex
-	next    bool // the next word is swallowed
+	next    bool // drop the next piece
 	refuses bool
 }
 
-func muteT(t *testing.T, server string) *mute {
+func breakerT(t *testing.T, server string) *breaker {
 	t.Helper()
-	m := &mute{}
-	m.url = bustest.Between(t, server, func([]byte) error {
+	m := &breaker{}
+	m.url = bustest.Proxy(t, server, func([]byte) error {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		if !m.next && !m.refuses {
 			return nil
 		}
 		m.next = false
-		return errMute
+		return errBroken
 	})
 	return m
 }
 
-// swallow breaks the connection at the client's next word, and refuses others
-// until it is told otherwise.
-func (m *mute) swallow(refuse bool) {
+// breakNext breaks the connection at the next piece that the client sends. With
+// refuse it also refuses later connections, until accept.
+func (m *breaker) breakNext(refuse bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.next, m.refuses = true, refuse
 }
 
-func (m *mute) accept() {
+func (m *breaker) accept() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.refuses = false
 }
 
-// A request whose answer is lost with the connection is made again as soon as
-// there is another one, however long its caller would have waited for the
-// answer.
-func TestAnswersThatAreLost(t *testing.T) {
+// TestLostAnswersAreAskedForAgain: a request that loses its answer with the
+// connection is made again as soon as there is another connection. It does not
+// wait for the timeout of the answer.
+func TestLostAnswersAreAskedForAgain(t *testing.T) {
 	server := serveT(t, ServerConfig{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
 	openT(t, Dial{URL: server.URL()}, true)
 	agent := agentT(t, "lead")
@@ -90,11 +90,11 @@ func TestAnswersThatAreLost(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			m := muteT(t, server.URL())
+			m := breakerT(t, server.URL())
 			conn := openT(t, Dial{URL: m.url}, true)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			m.swallow(false)
+			m.breakNext(false)
 			begin := time.Now()
 			if err := ask(ctx, conn); err != nil {
 				t.Fatal(err)
@@ -106,11 +106,11 @@ func TestAnswersThatAreLost(t *testing.T) {
 	}
 }
 
-// A feed goes on though there was no connection for longer than its requests
-// stand.
-func TestFeedOutlastsItsConnection(t *testing.T) {
+// TestFeedSurvivesReconnect: a feed goes on after the connection was down for
+// longer than a request stands.
+func TestFeedSurvivesReconnect(t *testing.T) {
 	server := serveT(t, ServerConfig{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
-	m := muteT(t, server.URL())
+	m := breakerT(t, server.URL())
 	conn := openT(t, Dial{URL: m.url}, true)
 	direct := openT(t, Dial{URL: server.URL()}, true)
 	tree, err := subjects.ParseTree("tree")
@@ -129,12 +129,12 @@ func TestFeedOutlastsItsConnection(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.swallow(true)
+	m.breakNext(true)
 	var away sync.WaitGroup
 	defer away.Wait()
 	away.Go(func() {
-		// the first request is swallowed, and the next one cannot be
-		// sent
+		// The first request is dropped, and the next one cannot be
+		// sent.
 		time.Sleep(2 * PullExpiry)
 		m.accept()
 		if _, err := direct.Write(t.Context(), Message{Subject: r.Call()}); err != nil {
@@ -150,11 +150,11 @@ func TestFeedOutlastsItsConnection(t *testing.T) {
 	}
 }
 
-// What is known of the agents is watched on, though the connection broke as it
-// was first asked for.
-func TestDirectoryThatIsWatchedAgain(t *testing.T) {
+// TestDirectoryWatchSurvivesReconnect: a watch of the directory goes on though
+// the connection broke at its first request.
+func TestDirectoryWatchSurvivesReconnect(t *testing.T) {
 	server := serveT(t, ServerConfig{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
-	m := muteT(t, server.URL())
+	m := breakerT(t, server.URL())
 	conn := openT(t, Dial{URL: m.url}, true)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
@@ -166,7 +166,7 @@ func TestDirectoryThatIsWatchedAgain(t *testing.T) {
 	var watching sync.WaitGroup
 	defer watching.Wait()
 	defer cancel()
-	m.swallow(false)
+	m.breakNext(false)
 	watching.Go(func() {
 		_ = dir.Watch(ctx, func(key string, _ []byte) { seen <- key }, func() { close(caught) })
 	})
@@ -175,7 +175,7 @@ func TestDirectoryThatIsWatchedAgain(t *testing.T) {
 	case <-ctx.Done():
 		t.Fatal("nothing was watched")
 	}
-	// the watch outlasts the attempt that made it
+	// The watch outlasts the attempt that made it.
 	time.Sleep(answerTimeout + time.Second)
 	if _, err := dir.Put(ctx, "lead", []byte("{}")); err != nil {
 		t.Fatal(err)

@@ -54,8 +54,8 @@ func (l *leases) drop(d *Delivery) {
 	delete(l.held, d)
 }
 
-// onExpired sets the function that is called when the lease of a delivery may be
-// over. It calls the function at once if the lease may be over already.
+// onExpired sets the function that is called when the lease of a delivery may
+// be over. It calls the function at once if the lease may be over already.
 func (l *leases) onExpired(d *Delivery, fn func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -68,8 +68,8 @@ func (l *leases) onExpired(d *Delivery, fn func()) {
 	}
 }
 
-// dropOverdue lets go of the deliveries whose leases were not renewed for longer
-// than they last, and returns the number of them.
+// dropOverdue lets go of the deliveries with leases that may be over, and
+// returns the number of them.
 func (l *leases) dropOverdue(now time.Time, length time.Duration) (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -83,7 +83,7 @@ func (l *leases) dropOverdue(now time.Time, length time.Duration) (n int) {
 	return n
 }
 
-// renewable lists the deliveries whose leases are to be renewed.
+// renewable lists the deliveries with leases to be renewed.
 func (l *leases) renewable(now time.Time) []*Delivery {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -114,14 +114,14 @@ func (l *leases) expired(d *Delivery, now time.Time, length time.Duration) bool 
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if h := l.held[d]; h != nil && h.over(now, length) {
-		// This is final: the caller gives the delivery up, and a beat on
-		// its way must not renew the lease.
+		// This is final: the caller gives the delivery up, and a beat
+		// on its way must not renew the lease.
 		l.lose(d, h)
 	}
 	return d.late
 }
 
-// lose lets go of a delivery whose lease may be over.
+// lose lets go of a delivery. Its lease may be over.
 func (l *leases) lose(d *Delivery, h *lease) {
 	d.late = true
 	delete(l.held, d)
@@ -133,9 +133,9 @@ func (l *leases) lose(d *Delivery, h *lease) {
 // KeepLeases renews the lease of every delivery in hand, four times within its
 // length, until ctx ends or the connection is closed for good. It runs in a
 // goroutine of its own, so that a slow handler does not lose its lease. The
-// server does not acknowledge a renewal: an echo after each round shows that the
-// renewals have reached it. While KeepLeases runs, Delivery.ProvablyFirst may be
-// true.
+// server does not acknowledge a renewal: an echo after each round shows that
+// the renewals have reached it. While KeepLeases runs, Delivery.ProvablyFirst
+// may be true.
 func (c *Conn) KeepLeases(ctx context.Context) error {
 	c.startEpoch(ctx)
 	tick := time.NewTicker(c.cfg.AckWait / 4)

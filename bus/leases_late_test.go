@@ -14,16 +14,17 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// TestLateByTheClock: a process that was stopped for longer than a lease finds
-// its leases over when it goes on, and not at the next beat: what was at a desk
-// then is handled before, and a nak takes it from whoever has it.
-func TestLateByTheClock(t *testing.T) {
+// TestStoppedProcessLosesItsLeases: a process that was stopped for longer than
+// a lease finds its leases over as soon as it goes on. It must not wait for the
+// next beat: before that it may handle a delivery, or give back one that
+// another worker has by now.
+func TestStoppedProcessLosesItsLeases(t *testing.T) {
 	ats.Register()
 	defer ats.Unregister()
 	synctest.Test(t, func(t *testing.T) {
 		const lease = 4 * time.Second
 		zombie, call := feedT(t, lease, one)
-		heir := openFeedT(t, zombie.conn, one)
+		successor := openFeedT(t, zombie.conn, one)
 		call("T1")
 		next := func(f *Feed, count int) *Delivery {
 			t.Helper()
@@ -34,7 +35,8 @@ func TestLateByTheClock(t *testing.T) {
 			return d
 		}
 		first := next(zombie, 1)
-		next(heir, 2) // nobody beats: the process is stopped
+		// No lease is renewed: the process is stopped.
+		next(successor, 2)
 		if !first.LeaseExpired() {
 			t.Error("another worker has the message, and its first holder does not count as late")
 		}
@@ -42,17 +44,17 @@ func TestLateByTheClock(t *testing.T) {
 			t.Fatal(err)
 		}
 		began := time.Now()
-		next(heir, 3)
+		next(successor, 3)
 		if d := time.Since(began); d < lease {
 			t.Errorf("the late nak has taken it from its second holder after %v", d)
 		}
 	})
 }
 
-// one message at a time is asked for.
+// one lets a feed request one message at a time.
 func one() int { return 1 }
 
-// openFeedT is a feed of all runs.
+// openFeedT opens a feed of all runs.
 func openFeedT(t *testing.T, c *Conn, ahead func() int) *Feed {
 	t.Helper()
 	consumer, err := c.Consumer(
@@ -70,13 +72,13 @@ func openFeedT(t *testing.T, c *Conn, ahead func() int) *Feed {
 	return f
 }
 
-// TestLeaseWithoutEcho: signs of life that reach the connection and not the
-// server renew nothing.
+// TestLeaseWithoutEcho: a renewal that is sent and does not reach the server
+// renews nothing.
 func TestLeaseWithoutEcho(t *testing.T) {
 	server := serveT(t, ServerConfig{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
 	c := openT(t, Dial{URL: server.URL()}, true)
 	var holding atomic.Bool
-	held := openT(t, Dial{URL: bustest.Between(t, server.URL(), func([]byte) error {
+	held := openT(t, Dial{URL: bustest.Proxy(t, server.URL(), func([]byte) error {
 		for holding.Load() {
 			time.Sleep(10 * time.Millisecond)
 		}

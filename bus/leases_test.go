@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// TestLateForGood: a delivery that somebody was told to give up is not renewed
-// by a round of beats that was on its way meanwhile: nobody would ever have it
-// again.
-func TestLateForGood(t *testing.T) {
+// TestExpiredLeaseIsNotRenewed: a delivery that its handler was told to give up
+// is not renewed by a beat that was on its way. Otherwise the server would
+// never deliver the message again.
+func TestExpiredLeaseIsNotRenewed(t *testing.T) {
 	l := leases{held: map[*Delivery]*lease{}}
 	d, begun := new(Delivery), time.Now()
 	l.hold(d, begun)

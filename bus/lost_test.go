@@ -10,16 +10,15 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// TestLost: what a server says while it has no leader is no answer, in the
-// words of either half of the library; what it says of a stream that is not
-// there is one.
+// TestLost: the error of a server without a leader is no answer, in both halves
+// of the library. The error of a missing stream is an answer.
 func TestLost(t *testing.T) {
 	for _, test := range []struct {
 		err  error
 		lost bool
 	}{
 		{&jetstream.APIError{Code: 503, ErrorCode: 10008}, true},
-		// watch agents: nats: JetStream system temporarily unavailable
+		// The text is "nats: JetStream system temporarily unavailable".
 		{&nats.APIError{Code: 503, ErrorCode: 10008}, true},
 		{&jetstream.APIError{Code: 404, ErrorCode: 10059}, false},
 		{&nats.APIError{Code: 404, ErrorCode: 10059}, false},

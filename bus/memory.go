@@ -44,8 +44,8 @@ func (m *Memory) Values(ctx context.Context, agent subjects.Agent) ([][]byte, er
 	return values, err
 }
 
-// Trim removes an agent's oldest values and keeps the last ones. A value that is
-// stored meanwhile stays: only values that were there before the count are
+// Trim removes an agent's oldest values and keeps the last ones. A value that
+// is stored meanwhile stays: only values that were there before the count are
 // removed.
 func (m *Memory) Trim(ctx context.Context, agent subjects.Agent, keep int) (removed int, err error) {
 	ms, err := m.list(ctx, agent)

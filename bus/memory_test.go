@@ -16,8 +16,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// openT connects to a server with or without the streams; the connection ends
-// with the test.
+// openT connects to a server until the test ends. With streams it provisions
+// them.
 func openT(t *testing.T, d Dial, streams bool) *Conn {
 	t.Helper()
 	c, err := Open(t.Context(), Config{Dial: d})
@@ -66,7 +66,7 @@ func wantValues(t *testing.T, b *Memory, agent subjects.Agent, want ...string) {
 	}
 }
 
-func TestBucket(t *testing.T) {
+func TestMemory(t *testing.T) {
 	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
 	b := c.Memory()
 	one, other := agentT(t, "one"), agentT(t, "one-more")
@@ -96,7 +96,7 @@ func TestBucket(t *testing.T) {
 	}
 }
 
-func TestBucketTrims(t *testing.T) {
+func TestMemoryTrims(t *testing.T) {
 	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
 	b := c.Memory()
 	one, other := agentT(t, "one"), agentT(t, "other")
@@ -120,8 +120,8 @@ func TestBucketTrims(t *testing.T) {
 	trim(3, 1)
 	wantValues(t, b, one, "8", "9", "10")
 
-	// Keys that people delete leave a marker, which is no value and counts
-	// for none.
+	// A key that a person deletes leaves a marker. A marker is no value and
+	// is not counted.
 	kv, err := c.js.KeyValue(t.Context(), "AXE_MEMORY")
 	if err != nil {
 		t.Fatal(err)
@@ -153,15 +153,16 @@ func TestBucketTrims(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// One value, and the marker of the key that was deleted after the last
-	// one.
+	// There is one value, and the marker of the key that was deleted after
+	// the last one.
 	if n := s.CachedInfo().State.Msgs; n > 2 {
 		t.Errorf("%d messages are left", n)
 	}
 }
 
-// A list that does not fit one answer of the server is read in several.
-func TestBucketIsLarge(t *testing.T) {
+// TestMemoryReadsSeveralPages: a list that is larger than one answer of the
+// server is read in several.
+func TestMemoryReadsSeveralPages(t *testing.T) {
 	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
 	b := c.Memory()
 	one := agentT(t, "one")
@@ -187,8 +188,9 @@ func TestBucketIsLarge(t *testing.T) {
 	}
 }
 
-// Many writers that meet the missing bucket at the same time lose nothing.
-func TestBucketIsMadeOnce(t *testing.T) {
+// TestMemoryIsCreatedOnce: writers that find the bucket missing at the same
+// time lose no value.
+func TestMemoryIsCreatedOnce(t *testing.T) {
 	server := serveT(t, ServerConfig{})
 	openT(t, Dial{Server: server}, true)
 	one := agentT(t, "one")
@@ -223,7 +225,7 @@ func TestBucketIsMadeOnce(t *testing.T) {
 	}
 }
 
-func TestBucketNeedsTheStreams(t *testing.T) {
+func TestMemoryNeedsTheStreams(t *testing.T) {
 	b := openT(t, Dial{Server: serveT(t, ServerConfig{})}, false).Memory()
 	if _, err := b.Values(t.Context(), agentT(t, "one")); !errors.Is(err, ErrNoStream) {
 		t.Errorf("read: %v", err)
@@ -233,7 +235,7 @@ func TestBucketNeedsTheStreams(t *testing.T) {
 	}
 }
 
-func TestBucketIsMadeAgain(t *testing.T) {
+func TestMemoryIsCreatedAgain(t *testing.T) {
 	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
 	b := c.Memory()
 	one := agentT(t, "one")
@@ -251,8 +253,9 @@ func TestBucketIsMadeAgain(t *testing.T) {
 	wantValues(t, b, one)
 }
 
-// A server that is away is waited for, until the caller's patience is over.
-func TestBucketWaitsForTheServer(t *testing.T) {
+// TestMemoryWaitsForTheServer: a request waits for a server that is away, until
+// its context ends.
+func TestMemoryWaitsForTheServer(t *testing.T) {
 	dir := t.TempDir()
 	server := serveT(t, ServerConfig{Listen: "127.0.0.1:0", StoreDir: dir})
 	at, err := url.Parse(server.URL())
@@ -287,8 +290,9 @@ func TestBucketWaitsForTheServer(t *testing.T) {
 	wantValues(t, b, one, "a", "b", "b")
 }
 
-// The connection's hook sees the values that are written, and can refuse them.
-func TestBucketIsIntercepted(t *testing.T) {
+// TestMemoryIsIntercepted: Config.Intercept is called for each value, and its
+// error refuses the write.
+func TestMemoryIsIntercepted(t *testing.T) {
 	no := errors.New("no")
 	var refuseAfter bool
 	c, err := Open(t.Context(), Config{Dial: Dial{Server: serveT(t, ServerConfig{})}, Intercept: func(p Point) error {
@@ -317,8 +321,9 @@ func TestBucketIsIntercepted(t *testing.T) {
 	wantValues(t, b, one, "a")
 }
 
-// A value whose acknowledgement was lost is stored once.
-func TestBucketStoresOnce(t *testing.T) {
+// TestMemoryStoresOnce: a value is stored once, also after its acknowledgement
+// was lost.
+func TestMemoryStoresOnce(t *testing.T) {
 	var c *Conn
 	c, err := Open(t.Context(), Config{Dial: Dial{Server: serveT(t, ServerConfig{})}, Intercept: func(p Point) error {
 		if p.Op != "write" || p.After {

@@ -15,24 +15,26 @@ import (
 	"github.com/nats-io/nuid"
 )
 
-// A body larger than the server takes is put into the object store, and the
-// message carries its name.
+// A body that is larger than the server takes is an object in the object store,
+// and the message has the object's name and size.
 const (
 	headerObject = "Axe-Object"
 	headerSize   = "Axe-Size"
 )
 
-// room is left for headers and the subject below the server's largest payload.
-const room = 64 << 10
+// headerRoom is the part of the server's largest payload that is left for
+// headers and the subject.
+const headerRoom = 64 << 10
 
-// externalize moves a large body into the object store. The object has a name
-// of its own, so that no writer ever replaces what another message refers to.
+// externalize moves a large body into the object store. The object has a new
+// name, so that no writer ever replaces an object that another message refers
+// to.
 func (c *Conn) externalize(ctx context.Context, msg *nats.Msg) error {
 	size := int64(len(msg.Data))
 	if size > c.cfg.MaxBody {
 		return fmt.Errorf("%w: %d bytes for %s, at most %d", ErrTooLarge, size, msg.Subject, c.cfg.MaxBody)
 	}
-	if size <= c.nc.MaxPayload()-room {
+	if size <= c.nc.MaxPayload()-headerRoom {
 		return nil
 	}
 	store, err := c.objectStore(ctx)
@@ -49,8 +51,8 @@ func (c *Conn) externalize(ctx context.Context, msg *nats.Msg) error {
 	return err
 }
 
-// Reference is the headers of a message's body that is in the object store,
-// none for one that is not: a copy of the message needs them.
+// Reference returns the headers that refer to the message's object, none if the
+// message has its body itself. A copy of the message needs them.
 func (m Stored) Reference() [][2]string {
 	if m.Header.Get(headerObject) == "" {
 		return nil
@@ -58,12 +60,11 @@ func (m Stored) Reference() [][2]string {
 	return [][2]string{{headerObject, m.Header.Get(headerObject)}, {headerSize, m.Header.Get(headerSize)}}
 }
 
-// ErrObjectGone is wrapped by the error of a message whose object is not in the store
-// any more.
-var ErrObjectGone = errors.New("the object of a large message is gone")
+// ErrObjectGone is wrapped by the error of a message if its object is no longer
+// in the store.
+var ErrObjectGone = errors.New("object of a large message no longer exists")
 
-// resolve is the body of a message, from the object store if that is where it
-// is.
+// resolve returns the body of a message, from the object store if it is there.
 func (c *Conn) resolve(ctx context.Context, h nats.Header, body []byte) ([]byte, error) {
 	name := h.Get(headerObject)
 	if name == "" {
@@ -101,7 +102,7 @@ func (c *Conn) resolve(ctx context.Context, h nats.Header, body []byte) ([]byte,
 	}
 }
 
-// object reads one, of which the size is known.
+// object reads an object of a known size.
 func object(ctx context.Context, store jetstream.ObjectStore, name string, size int64) ([]byte, error) {
 	obj, err := store.Get(ctx, name)
 	if err != nil {
@@ -115,9 +116,9 @@ func object(ctx context.Context, store jetstream.ObjectStore, name string, size 
 	return whole, err
 }
 
-// lags reports whether an object could not be read because the replica that was
-// asked has not heard of all of it yet: parts of it are missing, or it is not
-// there and the stream's leader has it.
+// lags reports whether an object could not be read because the replica that
+// answered lags: parts of the object are missing there, or all of it is, and
+// the stream's leader has it.
 func (c *Conn) lags(ctx context.Context, name string, err error) (bool, error) {
 	switch {
 	case c.Replicas() <= 1:
@@ -126,12 +127,9 @@ func (c *Conn) lags(ctx context.Context, name string, err error) (bool, error) {
 		return true, nil
 	case errors.Is(err, jetstream.ErrObjectNotFound):
 		bucket := c.cfg.Space.Name("OBJECTS")
-		// ADR-20
-		_, there, err := c.last(
-			ctx,
-			"OBJ_"+bucket,
-			"$O."+bucket+".M."+base64.URLEncoding.EncodeToString([]byte(name)),
-		)
+		// The subject of an object's metadata is that of ADR-20.
+		subject := "$O." + bucket + ".M." + base64.URLEncoding.EncodeToString([]byte(name))
+		_, there, err := c.last(ctx, "OBJ_"+bucket, subject)
 		return there, err
 	}
 	return false, nil

@@ -10,9 +10,10 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// TestPartitions: what is written of a tree goes to the stream of its partition
-// and is read there; what is of no single tree is read from all of them.
-func TestPartitions(t *testing.T) {
+// TestTreesStayInTheirPartition: the messages of a tree are written to the
+// stream of its partition and read there. A filter for all trees reads all
+// streams.
+func TestTreesStayInTheirPartition(t *testing.T) {
 	const n = 4
 	server := serveT(t, ServerConfig{})
 	worker, other := openT(t, Dial{Server: server}, false), openT(t, Dial{Server: server}, false)
@@ -91,15 +92,14 @@ func TestPartitions(t *testing.T) {
 	}
 	ctx, caught := context.WithCancelCause(t.Context())
 	done, got := errors.New("caught up"), make(chan Stored, trees)
-	if err := other.Follow(ctx, space.All(), func(m Stored) { got <- m }, func() { caught(done) }); !errors.Is(err, done) ||
-		len(got) != trees {
+	err = other.Follow(ctx, space.All(), func(m Stored) { got <- m }, func() { caught(done) })
+	if !errors.Is(err, done) || len(got) != trees {
 		t.Errorf("followed %d, error %v", len(got), err)
 	}
 }
 
-// TestPartitionsStay: there is no way from one number of streams to another
-// one.
-func TestPartitionsStay(t *testing.T) {
+// TestPartitionsCannotChange: Provision refuses another number of partitions.
+func TestPartitionsCannotChange(t *testing.T) {
 	for _, have := range []int{1, 3} {
 		server := serveT(t, ServerConfig{})
 		c := openT(t, Dial{Server: server}, false)

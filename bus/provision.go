@@ -14,37 +14,40 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// Provision says what the streams are to be like where they do not exist yet.
-// An existing stream keeps what an operator has made of it; only what the rules
-// depend on is put right.
+// Provision is the configuration of streams that do not exist yet. An existing
+// stream keeps an operator's changes, except for settings that the bus depends
+// on.
 type Provision struct {
-	Replicas int           // 0: 1
-	MaxAge   time.Duration // of all messages; 0: 7 days
-	// streams that the trees are spread over; 0: as many as there are, or 1
+	// Replicas of each stream; 0: 1.
+	Replicas int
+	// MaxAge of a message; 0: DefaultMaxAge.
+	MaxAge time.Duration
+	// Partitions is the number of streams that trees are spread over; 0:
+	// the existing number, or 1.
 	Partitions int
 }
 
-// ErrPartitions is wrapped by the error of a bus whose trees are spread over
-// another number of streams than was asked for: nobody would find those that
-// are there.
-var ErrPartitions = errors.New("the number of partitions cannot be changed")
+// ErrPartitions is wrapped by the error of a Provision with another number of
+// partitions than there is. With another number no worker would find the
+// existing trees.
+var ErrPartitions = errors.New("number of partitions cannot be changed")
 
-// DefaultMaxAge is how long messages are kept unless configured otherwise.
+// DefaultMaxAge is the default of Provision.MaxAge.
 const DefaultMaxAge = 7 * 24 * time.Hour
 
-// dedupe is the window within which a second outcome with the same Nats-Msg-Id
-// is not stored. It only makes doubles rare; what makes them harmless is that
-// the first in stream order counts.
+// dedupe is the deduplication window of a stream: within it, a second outcome
+// with the same Nats-Msg-Id is not stored. It only makes duplicates rare. They
+// are harmless, because the first one in stream order counts.
 const dedupe = 30 * time.Second
 
-// maxConsumers is the bound on agents that a stream takes: two consumers each.
-// Without one the server allows 1,000.
+// maxConsumers bounds the agents of a stream, which have two consumers each.
+// The server's default is 1,000.
 const maxConsumers = 100_000
 
 // Provision creates the streams, the bucket of agents and the object store
-// where they are missing. The first stream of runs comes last: who finds it
-// (Provisioned) finds all of them. The error is ErrPartitions for another
-// number of streams of runs than there is.
+// where they are missing. The first stream of runs comes last, so that a
+// process that finds it (Provisioned) finds all of them. The error wraps
+// ErrPartitions if there is another number of streams of runs.
 func (c *Conn) Provision(ctx context.Context, p Provision) error {
 	p.Replicas = cmp.Or(p.Replicas, 1)
 	p.MaxAge = cmp.Or(p.MaxAge, DefaultMaxAge)
@@ -77,10 +80,11 @@ func (c *Conn) Provision(ctx context.Context, p Provision) error {
 	return c.Provisioned(ctx)
 }
 
-// spread is how many streams of runs there are to be.
+// spread returns the number of streams of runs. Want is 0 for the existing
+// number, or 1.
 func (c *Conn) spread(ctx context.Context, want int) (int, error) {
 	if want < 0 || want > MostPartitions {
-		return 0, fmt.Errorf("%d partitions: want 1 to %d", want, MostPartitions)
+		return 0, fmt.Errorf("partitions must be 1 to %d, got %d", MostPartitions, want)
 	}
 	first, err := c.firstStream(ctx)
 	if errors.Is(err, ErrNoStream) {
@@ -91,12 +95,12 @@ func (c *Conn) spread(ctx context.Context, want int) (int, error) {
 	}
 	have, err := partitions(first)
 	if err == nil && want > 0 && want != have {
-		err = fmt.Errorf("%w: there are %d, not %d; under another prefix there may be", ErrPartitions, have, want)
+		err = fmt.Errorf("%w: there are %d, got %d; use another prefix for another number", ErrPartitions, have, want)
 	}
 	return have, err
 }
 
-// runsStream is what the stream of a partition is to be.
+// runsStream returns the configuration of the stream of a partition.
 func runsStream(sp subjects.Space, part int, p Provision) jetstream.StreamConfig {
 	st := sp.Stream(part)
 	runs := jetstream.StreamConfig{
@@ -112,11 +116,7 @@ func runsStream(sp subjects.Space, part int, p Provision) jetstream.StreamConfig
 		RePublish:         &jetstream.RePublish{Source: st.All, Destination: sp.LiveAll()},
 	}
 	if n := sp.Partitions(); n > 1 {
-		runs.Description = fmt.Sprintf(
-			"The runs of the trees of partition %d of %d; state is folded from it",
-			part,
-			n,
-		)
+		runs.Description = fmt.Sprintf("The runs of the trees of partition %d of %d; state is folded from it", part, n)
 		runs.Metadata = map[string]string{metaPartitions: strconv.Itoa(n)}
 	}
 	return runs
@@ -136,9 +136,8 @@ func (c *Conn) ensureBuckets(ctx context.Context, p Provision) error {
 	}
 	if _, err := c.js.ObjectStore(ctx, sp.Name("OBJECTS")); errors.Is(err, jetstream.ErrBucketNotFound) {
 		_, err := c.js.CreateObjectStore(ctx, jetstream.ObjectStoreConfig{
-			Bucket: sp.Name(
-				"OBJECTS",
-			), Description: "Bodies beyond the server's largest payload", TTL: p.MaxAge, Replicas: p.Replicas,
+			Bucket: sp.Name("OBJECTS"), Description: "Bodies beyond the server's largest payload",
+			TTL: p.MaxAge, Replicas: p.Replicas,
 		})
 		if err != nil && !errors.Is(err, jetstream.ErrBucketExists) {
 			return fmt.Errorf("object store %s: %w", sp.Name("OBJECTS"), err)
@@ -155,7 +154,8 @@ func (c *Conn) ensureStream(ctx context.Context, want jetstream.StreamConfig) er
 		if _, err = c.js.CreateStream(ctx, want); err == nil || !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
 			return wrapStream(want.Name, err)
 		}
-		s, err = c.js.Stream(ctx, want.Name) // another worker was quicker
+		// Another worker has created it meanwhile.
+		s, err = c.js.Stream(ctx, want.Name)
 	}
 	if err != nil {
 		return wrapStream(want.Name, err)
@@ -178,12 +178,12 @@ func (c *Conn) ensureStream(ctx context.Context, want jetstream.StreamConfig) er
 }
 
 // ErrDropsMessages is wrapped by the error of a stream that drops messages for
-// another reason than their age: a run at work would lose its history, and
-// nobody would be told.
-var ErrDropsMessages = errors.New("it drops messages of runs at work")
+// another reason than their age. A running run would lose its log, and no
+// process would notice.
+var ErrDropsMessages = errors.New("stream drops messages of running runs")
 
-// keeps refuses a stream that somebody has bounded. One that refuses what is
-// too much drops nothing.
+// keeps refuses a stream with a bound beside its age. A stream that refuses new
+// messages beyond the bound drops none.
 func keeps(have jetstream.StreamConfig) error {
 	if have.Discard == jetstream.DiscardNew {
 		return nil
@@ -193,14 +193,8 @@ func keeps(have jetstream.StreamConfig) error {
 		value int64
 	}{{"max-bytes", have.MaxBytes}, {"max-msgs", have.MaxMsgs}, {"max-msgs-per-subject", have.MaxMsgsPerSubject}} {
 		if bound.value > 0 {
-			return fmt.Errorf(
-				"%w when they are more than %s=%d: nats stream edit %s --%s=-1",
-				ErrDropsMessages,
-				bound.flag,
-				bound.value,
-				have.Name,
-				bound.flag,
-			)
+			return fmt.Errorf("%w beyond %s=%d; to correct it: nats stream edit %s --%s=-1",
+				ErrDropsMessages, bound.flag, bound.value, have.Name, bound.flag)
 		}
 	}
 	return nil

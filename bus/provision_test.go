@@ -10,8 +10,9 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// Who finds the bus set up while a worker is at it finds all of it.
-func TestProvisionedIsWhole(t *testing.T) {
+// TestProvisionedMeansEverythingExists: a client that finds the bus provisioned
+// while a worker provisions it finds all streams and buckets.
+func TestProvisionedMeansEverythingExists(t *testing.T) {
 	server := serveT(t, ServerConfig{SyncAlways: true})
 	worker, other := openT(t, Dial{Server: server}, false), openT(t, Dial{Server: server}, false)
 	done := make(chan error, 1)
@@ -40,9 +41,9 @@ func TestProvisionedIsWhole(t *testing.T) {
 	}
 }
 
-// TestBoundedStream: a stream that would drop the history of runs is not set up
-// as if it were ours.
-func TestBoundedStream(t *testing.T) {
+// TestBoundedStreamIsRefused: Provision refuses an existing stream that would
+// drop messages of running runs.
+func TestBoundedStreamIsRefused(t *testing.T) {
 	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
 	for _, bound := range []func(*jetstream.StreamConfig){
 		func(c *jetstream.StreamConfig) { c.MaxBytes = 1 << 20 },

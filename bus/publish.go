@@ -24,41 +24,46 @@ const (
 	headerTarget       = "Nats-Schedule-Target"
 )
 
-// Message is something to be stored.
+// Message is a message to be stored.
 type Message struct {
 	Subject string
 	Header  [][2]string
 	Body    []byte
-	// Nats-Msg-Id: a second one within the stream's window is not stored
-	ID    string
+	// ID is the Nats-Msg-Id. A second message with the same ID is not
+	// stored within the stream's deduplication window. It may be empty.
+	ID string
+	// Fence is the condition of the write.
 	Fence Fence
+	// Timer makes the message a schedule.
 	Timer Timer
-	// subject of a timer that this write removes
+	// Disarm is the subject of a timer that this write removes.
 	Disarm string
 }
 
-// Fence is what a write expects: that the last message of Subject is Seq. The
-// zero value expects nothing.
+// Fence is the condition of a write: Seq is the sequence of the last message of
+// Subject. The zero value is no condition.
 type Fence struct {
 	Subject string
 	Seq     uint64
 }
 
-// After is a fence: the last message of the subject is seq, 0 for none.
+// After makes a fence: the last message of the subject is seq, 0 for none.
 func After(subject string, seq uint64) Fence { return Fence{subject, seq} }
 
-// Timer makes a message a schedule: its body is stored again under Target at
-// the time At. Publishing to the same subject again re-arms it.
+// Timer makes a message a schedule: the server stores its body again under
+// Target at the time At. Another message on the same subject replaces the
+// timer.
 type Timer struct {
 	At     time.Time
 	Target string
 }
 
-// ConflictError is a refused write: Last is the message that its fence's
-// subject ends with.
+// ConflictError is the error of a write if its fence did not hold.
 type ConflictError struct {
+	// Subject is the subject of the fence.
 	Subject string
-	Last    uint64
+	// Last is the sequence of the last message of Subject, 0 for none.
+	Last uint64
 }
 
 // Error names the subject and the message.
@@ -69,14 +74,14 @@ func (e *ConflictError) Error() string {
 // ErrTooLarge is wrapped by the error of a body over Config.MaxBody.
 var ErrTooLarge = errors.New("body too large")
 
-// ErrNoStream says that no stream takes a subject: nobody has set up the bus on
-// this server.
+// ErrNoStream is the error if no stream takes a subject: no worker has set up
+// the bus on this server.
 var ErrNoStream = errors.New("no stream takes the subject (is a worker connected to this server?)")
 
 // Write stores a message and returns its sequence in the stream. A lost
-// acknowledgement is retried until ctx ends; the retry of a write that was
-// stored is refused by its own fence, and reading again shows it. The error is
-// a *ConflictError if the fence did not hold.
+// acknowledgement is retried until ctx ends. If the lost write was stored, its
+// own fence refuses the retry, and a read shows the message. The error is a
+// *ConflictError if the fence did not hold.
 func (c *Conn) Write(ctx context.Context, m Message) (uint64, error) {
 	if err := c.intercept(Point{"write", m.Subject, false}); err != nil {
 		return 0, err
@@ -173,21 +178,21 @@ func wrapWrite(subject string, err error) error {
 	return fmt.Errorf("write %s: %w", subject, err)
 }
 
-// codeAccountFull is the server's word for an account that has used what it
-// may, for now.
+// codeAccountFull is the server's code for an account that has used all of its
+// resources.
 const codeAccountFull jetstream.ErrorCode = 10002
 
-// passes reports whether what keeps a server from storing a message may be over
-// later: a write to the same subject that is still on its way to the replicas,
-// no leader, a full disk or account, too much at once.
+// passes reports whether a server may store the message later. It refuses for a
+// time while another write to the subject is on its way to the replicas, while
+// there is no leader, while its disk or the account is full, and under load.
 func passes(e *jetstream.APIError) bool {
 	return e.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant || e.ErrorCode == codeAccountFull ||
 		e.Code >= http.StatusInternalServerError || e.Code == http.StatusTooManyRequests
 }
 
-// WriteAll stores messages together: they are all on their way before the first
-// acknowledgement is waited for. The errors are in the order of the messages,
-// nil where one was stored.
+// WriteAll stores messages together: it sends all of them before it waits for
+// the first acknowledgement. The errors are in the order of the messages, nil
+// for a message that was stored.
 func (c *Conn) WriteAll(ctx context.Context, ms []Message) []error {
 	errs := make([]error, len(ms))
 	acks := make([]jetstream.PubAckFuture, len(ms))
@@ -205,8 +210,9 @@ func (c *Conn) WriteAll(ctx context.Context, ms []Message) []error {
 		if msgs[i] == nil {
 			continue
 		}
-		// too many on their way, or no connection at this moment
 		if acks[i] == nil {
+			// Too many messages were on their way, or there was no
+			// connection.
 			_, errs[i] = c.write(ctx, m, msgs[i])
 		} else {
 			errs[i] = c.await(ctx, m, msgs[i], acks[i])
@@ -218,9 +224,9 @@ func (c *Conn) WriteAll(ctx context.Context, ms []Message) []error {
 	return errs
 }
 
-// send publishes without waiting for the acknowledgement. The library sets up a
-// goroutine for these at the first one, which would outlast the connection if
-// that ended meanwhile.
+// send publishes without waiting for the acknowledgement. For the first such
+// message the library starts a goroutine. It would outlast the connection if
+// Close ran at the same time.
 func (c *Conn) send(m *nats.Msg) (jetstream.PubAckFuture, error) {
 	c.sending.RLock()
 	defer c.sending.RUnlock()
@@ -249,8 +255,8 @@ func (c *Conn) await(ctx context.Context, m Message, msg *nats.Msg, f jetstream.
 	return wrapWrite(m.Subject, err)
 }
 
-// message puts a Message into the server's form. A body beyond the server's
-// limit goes to the object store first.
+// message puts a Message into the server's form. A body that is larger than the
+// server takes is stored as an object first.
 func (c *Conn) message(ctx context.Context, m Message) (*nats.Msg, error) {
 	msg := nats.NewMsg(m.Subject)
 	msg.Data = m.Body

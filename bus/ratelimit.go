@@ -10,8 +10,8 @@ import (
 )
 
 // RateLimit is one small value that all workers change by compare-and-set: the
-// use of one provider account. It is a key of a key-value bucket. A RateLimit is
-// safe for concurrent use.
+// use of one provider account. It is a key of a key-value bucket. A RateLimit
+// is safe for concurrent use.
 type RateLimit struct {
 	*bucket
 	key string
@@ -56,14 +56,14 @@ func (r *RateLimit) Read(ctx context.Context, minSeq uint64) (value []byte, rev 
 const maxLagPolls = 500
 
 // Swap stores a value in place of the one at revision was, 0 for none. It tries
-// until ctx ends. The error wraps a *ConflictError if there is another revision.
-// That may be this value, if an acknowledgement was lost.
+// until ctx ends. The error wraps a *ConflictError if there is another
+// revision. That may be this value, if an acknowledgement was lost.
 func (r *RateLimit) Swap(ctx context.Context, was uint64, value []byte) (rev uint64, err error) {
 	return r.swap(ctx, r.key, was, value)
 }
 
-// Watch calls fn, one value at a time, for the present value and each later one,
-// until ctx ends.
+// Watch calls fn, one value at a time, for the present value and each later
+// one, until ctx ends.
 func (r *RateLimit) Watch(ctx context.Context, fn func(value []byte, rev uint64)) error {
 	if _, _, err := r.open(ctx); err != nil {
 		return fmt.Errorf("watch %s: %w", r, err)

@@ -27,7 +27,7 @@ func swapT(t *testing.T, r *RateLimit, was uint64, value string) (rev uint64) {
 	return rev
 }
 
-func TestRegister(t *testing.T) {
+func TestRateLimit(t *testing.T) {
 	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
 	one, other := c.RateLimit("openai-1"), c.RateLimit("openai-2")
 	if rev := readT(t, one, ""); rev != 0 {
@@ -48,8 +48,8 @@ func TestRegister(t *testing.T) {
 	}
 }
 
-// TestRegisterLosesNothing: what many add at once is all there.
-func TestRegisterLosesNothing(t *testing.T) {
+// TestRateLimitLosesNoSwap: every one of many concurrent additions counts.
+func TestRateLimitLosesNoSwap(t *testing.T) {
 	server := serveT(t, ServerConfig{})
 	openT(t, Dial{Server: server}, true)
 	const workers, times = 4, 25
@@ -68,9 +68,9 @@ func TestRegisterLosesNothing(t *testing.T) {
 
 func addOne(t *testing.T, r *RateLimit) {
 	t.Helper()
-	must := uint64(0)
+	minSeq := uint64(0)
 	for {
-		value, rev, err := r.Read(t.Context(), must)
+		value, rev, err := r.Read(t.Context(), minSeq)
 		if err != nil {
 			t.Error(err)
 			return
@@ -84,29 +84,29 @@ func addOne(t *testing.T, r *RateLimit) {
 			}
 			return
 		}
-		must = refused.Last
+		minSeq = refused.Last
 	}
 }
 
-// TestRegisterWatch tells what is there and what comes, and ends with its
-// context.
-func TestRegisterWatch(t *testing.T) {
+// TestRateLimitWatch: a watch reports the present value and each later one, and
+// ends with its context.
+func TestRateLimitWatch(t *testing.T) {
 	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
 	r := c.RateLimit("watched")
 	rev := swapT(t, r, 0, "a")
 	rev = swapT(t, r, rev, "b")
 	ctx, stop := context.WithCancel(t.Context())
-	told, ended := make(chan string, 10), make(chan error, 1)
-	go func() { ended <- r.Watch(ctx, func(value []byte, _ uint64) { told <- string(value) }) }()
+	seen, ended := make(chan string, 10), make(chan error, 1)
+	go func() { ended <- r.Watch(ctx, func(value []byte, _ uint64) { seen <- string(value) }) }()
 	next := func(want string) {
 		t.Helper()
 		select {
-		case got := <-told:
+		case got := <-seen:
 			if got != want {
-				t.Errorf("told %q, want %q", got, want)
+				t.Errorf("value %q, want %q", got, want)
 			}
 		case <-time.After(10 * time.Second):
-			t.Fatalf("not told %q", want)
+			t.Fatalf("value %q did not come", want)
 		}
 	}
 	next("b")
@@ -119,9 +119,9 @@ func TestRegisterWatch(t *testing.T) {
 	}
 }
 
-// TestRegisterIsMadeAgain when somebody has removed the bucket; a message that
-// went with it is not waited for for ever.
-func TestRegisterIsMadeAgain(t *testing.T) {
+// TestRateLimitIsCreatedAgain: the bucket is created again after an operator
+// has removed it. A read does not wait for ever for a removed revision.
+func TestRateLimitIsCreatedAgain(t *testing.T) {
 	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
 	r := c.RateLimit("k")
 	swapT(t, r, swapT(t, r, 0, "a"), "b")

@@ -28,7 +28,7 @@ type Stored struct {
 
 // FirstOnSubject reports whether the message is certainly the first one of its
 // subject. Its own fence proves that: the server keeps the fence with the
-// message, and stores no message whose fence does not hold.
+// message, and stores a message only if its fence holds.
 func (m Stored) FirstOnSubject() bool {
 	before, ok := m.before()
 	return ok && before == 0
@@ -43,8 +43,8 @@ func (m Stored) before() (seq uint64, ok bool) {
 	return m.Fence()
 }
 
-// Fence returns the sequence that the fenced subject ended with when the message
-// was stored; ok is false if it was written without a fence.
+// Fence returns the sequence that the fenced subject ended with when the
+// message was stored; ok is false if it was written without a fence.
 func (m Stored) Fence() (seq uint64, ok bool) {
 	seq, err := strconv.ParseUint(m.Header.Get(jetstream.ExpectedLastSubjSeqHeader), 10, 64)
 	return seq, err == nil
@@ -76,7 +76,8 @@ func (c *Conn) LastPerSubject(ctx context.Context, filters ...string) ([]Stored,
 }
 
 // LastSeq asks the stream's leader for the sequence of the last message that a
-// filter matches, 0 if there is none. On replicas other reads may lag behind it.
+// filter matches, 0 if there is none. On replicas other reads may lag behind
+// it.
 func (c *Conn) LastSeq(ctx context.Context, filter string) (uint64, error) {
 	stream, err := c.streams.Load().streamOf(filter)
 	if err != nil {
@@ -89,8 +90,8 @@ func (c *Conn) LastSeq(ctx context.Context, filter string) (uint64, error) {
 	return m.Seq, nil
 }
 
-// Scan reads every message after seq that the filter matches, in stream order, a
-// page at a time. A filter for all partitions yields one partition after the
+// Scan reads every message after seq that the filter matches, in stream order,
+// a page at a time. A filter for all partitions yields one partition after the
 // other. The scan ends with the message that was the last one when its last
 // page was read, or after an error.
 func (c *Conn) Scan(ctx context.Context, filter string, seq uint64) iter.Seq2[Stored, error] {
@@ -200,7 +201,7 @@ func (c *Conn) ReadBySubject(ctx context.Context, filter string, seq uint64, oth
 }
 
 // hiding returns the messages that hide earlier messages after seq, each the
-// last one of its subject. For a message whose fence does not say, the server's
+// last one of its subject. If the message's fence does not say, the server's
 // count of the subject decides.
 func (c *Conn) hiding(ctx context.Context, filter string, seq uint64, last []Stored) ([]Stored, error) {
 	hiding, ambiguous := classify(last, seq)
@@ -259,8 +260,8 @@ func (c *Conn) repeated(ctx context.Context, filter string) ([]string, error) {
 	return out, nil
 }
 
-// InOrder sorts messages by their place in the stream, and removes second copies
-// of a message.
+// InOrder sorts messages by their place in the stream, and removes second
+// copies of a message.
 func InOrder(ms []Stored) []Stored {
 	slices.SortFunc(ms, func(a, b Stored) int { return cmp.Compare(a.Seq, b.Seq) })
 	return slices.CompactFunc(ms, func(a, b Stored) bool { return a.Seq == b.Seq })

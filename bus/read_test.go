@@ -11,7 +11,7 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// farT is a connection to which all that is new of a run is far, and a run.
+// farT opens a connection that reads everything by subject, and names a run.
 func farT(t *testing.T) (*Conn, subjects.Run) {
 	t.Helper()
 	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
@@ -23,9 +23,9 @@ func farT(t *testing.T) (*Conn, subjects.Run) {
 	return c, c.Space().Run(agentT(t, "a"), tree, subjects.Root)
 }
 
-// TestNews: what is new of a run is the same, looked through or read by its
-// subjects, whatever is stored twice and whatever stands between.
-func TestNews(t *testing.T) {
+// TestReadBySubjectEqualsScan: both ways to read a run return the same
+// messages, with any repeated subjects, and any messages of other runs between.
+func TestReadBySubjectEqualsScan(t *testing.T) {
 	c, root := farT(t)
 	agent := root.Agent
 	write := func(t *rapid.T, m Message) uint64 {
@@ -45,7 +45,8 @@ func TestNews(t *testing.T) {
 		log, last := uint64(0), first+1
 		for i := range rapid.IntRange(0, 20).Draw(t, "messages") {
 			n := rapid.IntRange(0, 3).Draw(t, "which")
-			switch rapid.SampledFrom([]string{"log", "reply", "mail", "timer", "cancel", "other", "unfenced"}).Draw(t, "kind") {
+			kinds := []string{"log", "reply", "mail", "timer", "cancel", "other", "unfenced"}
+			switch rapid.SampledFrom(kinds).Draw(t, "kind") {
 			case "log":
 				log = write(t, Message{Subject: r.Log(), Fence: After(r.Log(), log)})
 				last = log
@@ -90,9 +91,9 @@ func TestNews(t *testing.T) {
 	})
 }
 
-// TestNewsOfMany: a run with more subjects than a server reads at once is
-// looked through.
-func TestNewsOfMany(t *testing.T) {
+// TestManySubjectsAreScanned: a run with more subjects than a server reads at
+// once is read by scan.
+func TestManySubjectsAreScanned(t *testing.T) {
 	c, r := farT(t)
 	ms := make([]Message, 1100)
 	for i := range ms {
@@ -108,13 +109,14 @@ func TestNewsOfMany(t *testing.T) {
 	}
 }
 
-// TestNewsOfMuch: a server ends a read when it has sent 64 MiB. What that
-// leaves out may hide what was sent, and is not left out.
-func TestNewsOfMuch(t *testing.T) {
+// TestManyBytesAreScanned: a server ends a read when it has sent 64 MiB. The
+// rest may hide messages, so the run is read by scan.
+func TestManyBytesAreScanned(t *testing.T) {
 	c, r := farT(t)
 	body := make([]byte, 4<<20)
 	for i := range 18 {
-		if _, err := c.Write(t.Context(), Message{Subject: r.Reply(1, i), Body: body, Fence: After(r.Log(), 0)}); err != nil {
+		m := Message{Subject: r.Reply(1, i), Body: body, Fence: After(r.Log(), 0)}
+		if _, err := c.Write(t.Context(), m); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -6,8 +6,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// TestScan reads more than one page holds, in order, whatever was deleted on
-// the way; a reader that has had enough stops.
+// TestScan: a scan yields the messages of several pages in order, also across
+// deleted messages, and ends when its caller stops.
 func TestScan(t *testing.T) {
 	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
 	tree, err := subjects.ParseTree("T")

@@ -16,25 +16,26 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// ServerConfig says what an embedded server listens on and where it keeps its
-// streams.
+// ServerConfig says where an embedded server listens and keeps its streams.
 type ServerConfig struct {
-	// HOST:PORT, port 0 for a free one; "": no socket, only Dial.Server
-	// reaches it
+	// Listen is HOST:PORT, with port 0 for a free one. If it is empty the
+	// server has no socket, and only Dial.Server reaches it.
 	Listen string
-	// required; made if it is not there, and this server's alone while it
-	// runs
+	// StoreDir is required. It is created if it is missing, and locked
+	// while the server runs.
 	StoreDir string
-	// fsync before every acknowledgement: survives a power cut, costs 0.3
-	// ms a write
+	// SyncAlways makes the server fsync before every acknowledgement. Then
+	// a power cut loses no acknowledged message, and a write costs 0.3 ms.
 	SyncAlways bool
-	// how often to fsync otherwise; 0: the server's own default
+	// SyncInterval is the time between fsyncs otherwise; 0: the server's
+	// default.
 	SyncInterval time.Duration
-	Log          *slog.Logger // nil: discard
+	// Log may be nil: nothing is logged then.
+	Log *slog.Logger
 }
 
-// Server is a NATS server with JetStream inside this process. It asks nobody
-// for credentials: let it listen where only friends can reach it.
+// Server is a NATS server with JetStream inside this process. It requires no
+// credentials, so it must listen only where all clients are trusted.
 type Server struct {
 	srv    *server.Server
 	listen bool
@@ -49,11 +50,11 @@ const (
 )
 
 var (
-	errLocked   = errors.New("in use by another server")
-	errNotReady = errors.New("not ready after " + readyTimeout.String())
+	errLocked   = errors.New("directory is in use by another server")
+	errNotReady = errors.New("server not ready after " + readyTimeout.String())
 )
 
-// Serve starts a server and returns when it takes connections. The caller
+// Serve starts a server and returns when it accepts connections. The caller
 // closes it.
 func Serve(cfg ServerConfig) (*Server, error) {
 	s, err := serve(cfg)
@@ -80,7 +81,8 @@ func serve(cfg ServerConfig) (*Server, error) {
 	lines := &serverLog{log: cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))}
 	srv.SetLoggerV2(lines, false, false, false)
 	s := &Server{srv: srv, listen: cfg.Listen != "", unlock: unlock}
-	// recovers the store before it returns, for as long as that takes
+	// Start returns after it has recovered the store, however long that
+	// takes.
 	srv.Start()
 	if err := lines.fatal(); err != nil {
 		s.Close()
@@ -93,15 +95,15 @@ func serve(cfg ServerConfig) (*Server, error) {
 	return s, nil
 }
 
-// options leaves the store's and the memory's limits to the server, which
-// derives them from the disk and the machine. Nothing is reserved: a small disk
-// refuses writes when it is full, not streams.
+// options leaves the limits of the store and of memory to the server, which
+// derives them from the disk and the machine. The server reserves nothing: a
+// small disk refuses writes when it is full, not streams.
 func (cfg ServerConfig) options() (*server.Options, error) {
 	if cfg.StoreDir == "" {
-		return nil, errors.New("no store directory")
+		return nil, errors.New("store directory must be set")
 	}
 	if cfg.SyncInterval < 0 {
-		return nil, errors.New("negative sync interval")
+		return nil, fmt.Errorf("sync interval must not be negative, got %s", cfg.SyncInterval)
 	}
 	opts := &server.Options{
 		DontListen:   cfg.Listen == "",
@@ -112,18 +114,18 @@ func (cfg ServerConfig) options() (*server.Options, error) {
 		SyncAlways:   cfg.SyncAlways,
 		SyncInterval: cfg.SyncInterval,
 	}
-	// 1,000 otherwise: two for each agent
+	// Each agent has two consumers; the default is 1,000.
 	opts.JetStreamLimits.DefaultMaxConsumers = -1
 	if opts.DontListen {
 		return opts, nil
 	}
 	host, port, err := net.SplitHostPort(cfg.Listen)
 	if err != nil {
-		return nil, fmt.Errorf("listen on %q: want HOST:PORT: %w", cfg.Listen, err)
+		return nil, fmt.Errorf("listen address must be HOST:PORT, got %q: %w", cfg.Listen, err)
 	}
 	opts.Host = host
 	if opts.Port, err = strconv.Atoi(port); err != nil || opts.Port < -1 || opts.Port > 65535 {
-		return nil, fmt.Errorf("listen on %q: port: want a number up to 65535", cfg.Listen)
+		return nil, fmt.Errorf("listen port must be 0 to 65535, got %q", cfg.Listen)
 	}
 	if opts.Port == 0 {
 		opts.Port = server.RANDOM_PORT
@@ -131,8 +133,8 @@ func (cfg ServerConfig) options() (*server.Options, error) {
 	return opts, nil
 }
 
-// own makes dir if need be and takes it for this process alone. The lock ends
-// with the process, so one that was killed leaves nothing to clean up.
+// own locks dir for this process, and creates it if it is missing. The lock
+// ends with the process, so a killed process leaves nothing to clean up.
 func own(dir string) (unlock func(), err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("store: %w", err)
@@ -148,7 +150,7 @@ func own(dir string) (unlock func(), err error) {
 	return func() { _ = lock.Unlock() }, nil
 }
 
-// URL is where clients connect, "" when the server listens on no socket.
+// URL is the address for clients. It is empty if the server has no socket.
 func (s *Server) URL() string {
 	addr, ok := s.srv.Addr().(*net.TCPAddr)
 	if !s.listen || !ok {
@@ -161,8 +163,8 @@ func (s *Server) URL() string {
 	return "nats://" + net.JoinHostPort(host, strconv.Itoa(addr.Port))
 }
 
-// Close shuts the server down and waits until its store is closed. Closing
-// again does nothing.
+// Close shuts the server down and waits until its store is closed. A second
+// call does nothing.
 func (s *Server) Close() {
 	s.once.Do(func() {
 		s.srv.Shutdown()

@@ -7,8 +7,9 @@ import (
 	"sync/atomic"
 )
 
-// serverLog is the logger of an embedded server. What is fatal to a server of
-// its own process is an error here: the first is kept, for Serve to return.
+// serverLog is the logger of an embedded server. A fatal error would end a
+// server that has a process of its own. Here the first one is kept, and Serve
+// returns it.
 type serverLog struct {
 	log   *slog.Logger
 	first atomic.Pointer[string]
@@ -27,7 +28,7 @@ func line(format string, v []any) slog.Attr {
 	return slog.String("line", fmt.Sprintf(format, v...))
 }
 
-// Noticef logs what a server says about itself when all is well.
+// Noticef logs a notice, at level debug.
 func (l *serverLog) Noticef(format string, v ...any) { l.log.Debug(serverMessage, line(format, v)) }
 
 // Warnf logs a warning.
@@ -36,7 +37,7 @@ func (l *serverLog) Warnf(format string, v ...any) { l.log.Warn(serverMessage, l
 // Errorf logs an error.
 func (l *serverLog) Errorf(format string, v ...any) { l.log.Error(serverMessage, line(format, v)) }
 
-// Fatalf logs an error and keeps it; the process goes on.
+// Fatalf logs an error and keeps it. The process goes on.
 func (l *serverLog) Fatalf(format string, v ...any) {
 	l.first.CompareAndSwap(nil, new(fmt.Sprintf(format, v...)))
 	l.log.Error(serverMessage, line(format, v))

@@ -130,10 +130,10 @@ func TestServerRefuses(t *testing.T) {
 		cfg  ServerConfig
 		want string
 	}{
-		{"no store", ServerConfig{}, "no store directory"},
+		{"no store", ServerConfig{}, "store directory must be set"},
 		{"a store that is a file", ServerConfig{StoreDir: file}, file},
 		{"a store below a file", ServerConfig{StoreDir: filepath.Join(file, "x")}, file},
-		{"no port", ServerConfig{StoreDir: dir, Listen: "localhost"}, `"localhost": want HOST:PORT`},
+		{"no port", ServerConfig{StoreDir: dir, Listen: "localhost"}, `must be HOST:PORT, got "localhost"`},
 		{"a port that is none", ServerConfig{StoreDir: dir, Listen: "localhost:nats"}, "port"},
 		{"a port too high", ServerConfig{StoreDir: dir, Listen: "localhost:65536"}, "port"},
 		{"a negative interval", ServerConfig{StoreDir: dir, SyncInterval: -time.Second}, "sync interval"},
@@ -150,7 +150,7 @@ func TestServerRefuses(t *testing.T) {
 			}
 		})
 	}
-	// whatever failed has let go of the store
+	// A server that failed to start has unlocked the store.
 	serveT(t, ServerConfig{StoreDir: dir})
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// streams is what a connection knows of the streams of runs.
+// streams describes the streams of runs, as far as a connection knows them.
 type streams struct {
 	space    subjects.Space // spread as the streams are
 	names    []string       // by partition
@@ -78,8 +78,8 @@ func (c *Conn) learn(first jetstream.StreamConfig) error {
 	return nil
 }
 
-// metaPartitions is the key of the first stream's metadata that holds the number
-// of partitions.
+// metaPartitions is the key of the first stream's metadata that holds the
+// number of partitions.
 const metaPartitions = "axe-partitions"
 
 // MostPartitions is the largest number of partitions.

@@ -7,11 +7,11 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Update stores a message that is made of the last one of its subject, nil if
-// there is none. Somebody else may store one at the same time; change is called
-// again then, with that. What change makes of the message that is stored in the
-// end was made once, lost acknowledgements or not. A change that returns nil
-// stores nothing.
+// Update replaces the last message of a subject by compare-and-set. Change
+// makes the new body from the last one, which is nil if there is none. If
+// another writer stores a message at the same time, change is called again with
+// that one. Exactly one change is stored, also after lost acknowledgements. A
+// change that returns nil stores nothing.
 func (c *Conn) Update(ctx context.Context, subject string, change func(last []byte) (next []byte)) error {
 	ms, err := c.current(ctx, subject)
 	if err != nil {
@@ -41,14 +41,16 @@ func (c *Conn) Update(ctx context.Context, subject string, change func(last []by
 		}
 		for _, other := range ms {
 			if other.Header.Get(jetstream.MsgIDHeader) == m.ID {
-				return nil // the acknowledgement was lost
+				// The write was stored and its acknowledgement
+				// lost.
+				return nil
 			}
 		}
 	}
 }
 
-// current reads the last message of a subject; on replicas the one that the
-// leader has.
+// current reads the last message of a subject. On replicas it is the message
+// that the leader has.
 func (c *Conn) current(ctx context.Context, subject string) ([]Stored, error) {
 	if c.Replicas() <= 1 {
 		return c.LastPerSubject(ctx, subject)
@@ -60,9 +62,9 @@ func (c *Conn) current(ctx context.Context, subject string) ([]Stored, error) {
 	return c.ScanUntil(ctx, subject, last-1, last)
 }
 
-// since reads what a subject has after a message, until that contains another
-// one: the one that it ends with. Where that is an earlier one, or none, what
-// was read has been removed meanwhile.
+// since reads the messages of a subject after a message, until the answer
+// contains the message last, which the subject ends with. A last that is not
+// after it, or 0, means that messages have been removed meanwhile.
 func (c *Conn) since(ctx context.Context, subject string, after, last uint64) ([]Stored, error) {
 	if last == 0 {
 		return nil, nil

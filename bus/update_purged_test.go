@@ -8,10 +8,10 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// TestAmendPurged: what was read is removed before the write, by its age or by
-// an operator. The change is made of nothing then; it is not waited for a
-// message that does not come.
-func TestAmendPurged(t *testing.T) {
+// TestUpdateOfPurgedSubject: the message that was read is removed before the
+// write, by its age or by an operator. Then the change is made from nothing.
+// Update does not wait for a message that cannot come.
+func TestUpdateOfPurgedSubject(t *testing.T) {
 	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
 	subject := tallyT(t)
 	if err := c.Update(t.Context(), subject, increment); err != nil {

@@ -18,7 +18,7 @@ func increment(last []byte) []byte {
 	return strconv.AppendInt(nil, int64(n+1), 10)
 }
 
-// lastT reads what a subject ends with.
+// lastT reads the last message of a subject.
 func lastT(t *testing.T, c *Conn, subject string) string {
 	t.Helper()
 	ms, err := c.LastPerSubject(t.Context(), subject)
@@ -37,8 +37,8 @@ func tallyT(t *testing.T) string {
 	return subjects.Space{}.Tally(tree, subjects.Root)
 }
 
-// TestAmend: of many writers at once each is counted.
-func TestAmend(t *testing.T) {
+// TestUpdateLosesNothing: the update of each of many concurrent writers counts.
+func TestUpdateLosesNothing(t *testing.T) {
 	server, err := Serve(ServerConfig{StoreDir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
@@ -69,9 +69,9 @@ func TestAmend(t *testing.T) {
 	}
 }
 
-// TestAmendWithoutAck: the first write is stored and not acknowledged, and
-// others follow it before it is tried again. It counts once.
-func TestAmendWithoutAck(t *testing.T) {
+// TestUpdateWithoutAckCountsOnce: the first write is stored and not
+// acknowledged, and other writes follow before its retry. It counts once.
+func TestUpdateWithoutAckCountsOnce(t *testing.T) {
 	ats.Register()
 	defer ats.Unregister()
 	synctest.Test(t, func(t *testing.T) {

@@ -47,7 +47,7 @@ func looking(t *testing.T, tree subjects.Tree, atQueue, atRoot func(n int32, end
 		}
 	}
 	var queue, root atomic.Int32
-	return client.New(open(bustest.Between(t, server.URL(), func(words []byte) error {
+	return client.New(open(bustest.Proxy(t, server.URL(), func(words []byte) error {
 		switch {
 		case bytes.Contains(words, []byte("MSG.GET.AXE_SUBMIT")):
 			atQueue(queue.Add(1), end)

@@ -91,8 +91,8 @@ func (x *Exchange) Ask(ctx context.Context, group string, body []byte) ([]byte, 
 // Handler makes the reply to a request.
 type Handler func(ctx context.Context, body []byte) ([]byte, error)
 
-// Serve answers the requests to a group until ctx ends, n at once. Each of its n
-// goroutines asks for one message when it is free, as a worker does with its
+// Serve answers the requests to a group until ctx ends, n at once. Each of its
+// n goroutines asks for one message when it is free, as a worker does with its
 // slots.
 func (x *Exchange) Serve(ctx context.Context, group string, n int, reply Handler) error {
 	c, err := x.consumer(ctx, group)

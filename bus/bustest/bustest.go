@@ -1,9 +1,10 @@
-// Package bustest is for tests of what happens between a client and its server:
-// it can be overheard, held up and cut off, at the word.
+// Package bustest is a proxy between a client and its server, for tests. A test
+// sees the bytes that the client sends, and can delay them or break the
+// connection at any of them.
 //
-//	url := bustest.Between(t, server.URL(), func(words []byte) error {
-//		if bytes.Contains(words, []byte("CONSUMER.MSG.NEXT")) {
-//			return errors.New("cut off as it asks for messages")
+//	url := bustest.Proxy(t, server.URL(), func(sent []byte) error {
+//		if bytes.Contains(sent, []byte("CONSUMER.MSG.NEXT")) {
+//			return errors.New("broken at a pull request")
 //		}
 //		return nil
 //	})
@@ -17,11 +18,11 @@ import (
 	"testing"
 )
 
-// Between lies between clients and a server, both by "nats://" and an address,
-// until the test ends. What a client says is told to said, one piece at a time,
-// and passed on when that returns; an error breaks the connection instead. Said
-// is called from a goroutine for each connection.
-func Between(t *testing.T, server string, said func(words []byte) error) (url string) {
+// Proxy stands between clients and a server until the test ends. Both URLs are
+// "nats://" and an address. It calls sent with each piece that a client sends,
+// and passes the piece on when sent returns. An error breaks the connection
+// instead. Each connection has a goroutine that calls sent.
+func Proxy(t *testing.T, server string, sent func(piece []byte) error) (url string) {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -42,16 +43,16 @@ func Between(t *testing.T, server string, said func(words []byte) error) (url st
 				continue
 			}
 			serving.Go(func() { _, _ = io.Copy(near, far); _ = near.Close() })
-			serving.Go(func() { pass(near, far, said); _, _ = near.Close(), far.Close() })
+			serving.Go(func() { pass(near, far, sent); _, _ = near.Close(), far.Close() })
 		}
 	})
 	return "nats://" + l.Addr().String()
 }
 
-func pass(near io.Reader, far io.Writer, said func([]byte) error) {
+func pass(near io.Reader, far io.Writer, sent func([]byte) error) {
 	for buf := make([]byte, 32<<10); ; {
 		n, err := near.Read(buf)
-		if err != nil || said(buf[:n]) != nil {
+		if err != nil || sent(buf[:n]) != nil {
 			return
 		}
 		if _, err := far.Write(buf[:n]); err != nil {
