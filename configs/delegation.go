@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Delegation says how an agent gives work to others.
+// Delegation says how an agent delegates.
 type Delegation struct {
 	// Styles select the tools that the agent is offered. An empty list
 	// stands for StyleCall.
@@ -20,7 +20,7 @@ type Delegation struct {
 	MaxTurns int
 }
 
-// Style is a set of tools with which an agent gives work to others.
+// Style is a set of tools with which an agent delegates.
 type Style string
 
 // The styles.

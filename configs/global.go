@@ -87,9 +87,8 @@ const GlobalFile = "config.toml"
 // ProviderNames returns the names of the providers that a file may configure.
 func ProviderNames() []string { return []string{"anthropic", "openai", "ollama"} }
 
-// LoadGlobal reads a config.toml. A missing file is an empty one. The error is
-// an
-// *Error.
+// LoadGlobal reads a config.toml. A missing file is an empty one. Errors have
+// the type *Error.
 func LoadGlobal(file string) (Global, error) {
 	g := Global{Providers: map[string]Provider{}, Memory: MemoryInFiles, File: file}
 	b, _, err := files.Read(file, os.O_RDONLY, maxFile)

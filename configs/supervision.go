@@ -42,14 +42,17 @@ type OnTimeout string
 
 // The decisions.
 const (
-	Deny                  OnTimeout = "deny"
-	Approve               OnTimeout = "approve"
-	maxSupervisionTimeout           = 30 * 24 * time.Hour
+	Deny    OnTimeout = "deny"
+	Approve OnTimeout = "approve"
 )
 
-// defaultSupervisionTimeout is shorter than the hour that a tree has by
-// default, so that a run has time left after a pause without a decision.
-const defaultSupervisionTimeout = 30 * time.Minute
+const (
+	// defaultSupervisionTimeout is shorter than the hour that a tree has by
+	// default, so that a run has time left after a pause without a
+	// decision.
+	defaultSupervisionTimeout = 30 * time.Minute
+	maxSupervisionTimeout     = 30 * 24 * time.Hour
+)
 
 // WithDefaults returns s with defaults in place of zero values.
 func (s Supervision) WithDefaults() Supervision {

@@ -27,8 +27,8 @@ type call struct {
 }
 
 // add appends the calls to calls, which the turn has already.
-func (c *call) add(calls []provider.ToolCall, v templateData) ([]provider.ToolCall, error) {
-	items, err := c.items(v)
+func (c *call) add(calls []provider.ToolCall, data templateData) ([]provider.ToolCall, error) {
+	items, err := c.items(data)
 	if err != nil {
 		return nil, err
 	}
@@ -36,30 +36,30 @@ func (c *call) add(calls []provider.ToolCall, v templateData) ([]provider.ToolCa
 		return nil, fmt.Errorf("more than %d calls in one turn", maxCalls)
 	}
 	for i, item := range items {
-		v.Item, v.Index = item, i
-		raw, err := c.rawArguments(v)
+		data.Item, data.Index = item, i
+		raw, err := c.rawArguments(data)
 		if err != nil {
 			return nil, err
 		}
-		calls = append(calls, provider.NewToolCall(callID(v.Turn, len(calls)), c.tool, raw))
+		calls = append(calls, provider.NewToolCall(callID(data.Turn, len(calls)), c.tool, raw))
 	}
 	return calls, nil
 }
 
 // items returns the elements. Each of them becomes one call.
-func (c *call) items(v templateData) ([]any, error) {
+func (c *call) items(data templateData) ([]any, error) {
 	switch c.each {
 	case "files":
-		return toAnys(v.Files), nil
+		return toAnys(data.Files), nil
 	case "results":
-		return toAnys(v.Results), nil
+		return toAnys(data.Results), nil
 	case "lines":
-		return toAnys(textLines(v)), nil
+		return toAnys(textLines(data)), nil
 	}
 	if c.repeat == nil {
 		return []any{nil}, nil
 	}
-	s, err := render(c.repeat, v)
+	s, err := render(c.repeat, data)
 	if err != nil {
 		return nil, err
 	}
@@ -80,22 +80,22 @@ func toAnys[T any](list []T) []any {
 
 // textLines returns the lines of the context, or else of the task. It leaves
 // out blank lines.
-func textLines(v templateData) []string {
-	text := v.Context
+func textLines(data templateData) []string {
+	text := data.Context
 	if text == "" {
-		text = v.Task
+		text = data.Task
 	}
 	return slices.DeleteFunc(lines(text), func(l string) bool { return strings.TrimSpace(l) == "" })
 }
 
-func (c *call) rawArguments(v templateData) ([]byte, error) {
+func (c *call) rawArguments(data templateData) ([]byte, error) {
 	if c.raw != nil {
-		s, err := render(c.raw, v)
+		s, err := render(c.raw, data)
 		return []byte(s), err
 	}
 	filled, err := mapLeaves("", c.arguments, func(_ string, leaf any) (any, error) {
 		if t, ok := leaf.(*template.Template); ok {
-			return render(t, v)
+			return render(t, data)
 		}
 		return leaf, nil
 	})

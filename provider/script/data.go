@@ -36,31 +36,31 @@ type result struct {
 func (r result) String() string { return r.Content }
 
 func newTemplateData(req *provider.Request) templateData {
-	v := templateData{Model: req.Model, System: req.System, Turn: 1, Files: parseFiles(req.System)}
-	v.ID = idAfter("Your id is ", req.System)
-	v.Parent = idAfter(" Your parent's id is ", req.System)
+	data := templateData{Model: req.Model, System: req.System, Turn: 1, Files: parseFiles(req.System)}
+	data.ID = idAfter("Your id is ", req.System)
+	data.Parent = idAfter(" Your parent's id is ", req.System)
 	calls := map[string]provider.ToolCall{}
 	for _, m := range req.Messages {
 		switch m.Role {
 		case provider.User:
-			if v.User == "" {
-				v.User = m.Content
+			if data.User == "" {
+				data.User = m.Content
 			}
-			v.Said = m.Content
+			data.Said = m.Content
 		case provider.Assistant:
-			v.Turn++
-			v.Results = nil
+			data.Turn++
+			data.Results = nil
 			for _, c := range m.ToolCalls {
 				calls[c.ID] = c
 			}
 		case provider.ToolRole:
 			results := newResults(m.ToolResults, calls)
-			v.AllResults = append(v.AllResults, results...)
-			v.Results = results
+			data.AllResults = append(data.AllResults, results...)
+			data.Results = results
 		}
 	}
-	v.Task, v.Context = parseUser(v.User)
-	return v
+	data.Task, data.Context = parseUser(data.User)
+	return data
 }
 
 // idAfter returns the id that follows some words in a system text, or "".

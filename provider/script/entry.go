@@ -27,14 +27,14 @@ type failure struct {
 }
 
 // matches reports whether the entry answers a request.
-func (e *entry) matches(v templateData) (bool, error) {
-	if e.turn != 0 && e.turn != v.Turn {
+func (e *entry) matches(data templateData) (bool, error) {
+	if e.turn != 0 && e.turn != data.Turn {
 		return false, nil
 	}
 	if e.when == nil {
 		return true, nil
 	}
-	s, err := render(e.when, v)
+	s, err := render(e.when, data)
 	if err != nil {
 		return false, e.wrap(err)
 	}
@@ -42,17 +42,17 @@ func (e *entry) matches(v templateData) (bool, error) {
 }
 
 // answer returns the response to a request, or the entry's failure.
-func (e *entry) answer(v templateData) (*provider.Response, error) {
+func (e *entry) answer(data templateData) (*provider.Response, error) {
 	if e.fail != nil {
-		return nil, e.fail.error(v)
+		return nil, e.fail.error(data)
 	}
-	text, err := render(e.text, v)
+	text, err := render(e.text, data)
 	if err != nil {
 		return nil, e.wrap(err)
 	}
 	resp := &provider.Response{Content: text, StopReason: "end_turn"}
 	for i := range e.calls {
-		if resp.ToolCalls, err = e.calls[i].add(resp.ToolCalls, v); err != nil {
+		if resp.ToolCalls, err = e.calls[i].add(resp.ToolCalls, data); err != nil {
 			return nil, e.wrap(err)
 		}
 	}
@@ -64,8 +64,8 @@ func (e *entry) answer(v templateData) (*provider.Response, error) {
 
 func (e *entry) wrap(err error) error { return fmt.Errorf("[[turn]] at line %d: %w", e.line, err) }
 
-func (f *failure) error(v templateData) error {
-	message, err := render(f.message, v)
+func (f *failure) error(data templateData) error {
+	message, err := render(f.message, data)
 	if err != nil {
 		return err
 	}
@@ -75,12 +75,12 @@ func (f *failure) error(v templateData) error {
 }
 
 // render executes a template. A nil template gives no text.
-func render(t *template.Template, v templateData) (string, error) {
+func render(t *template.Template, data templateData) (string, error) {
 	if t == nil {
 		return "", nil
 	}
 	var b strings.Builder
-	if err := t.Execute(&b, v); err != nil {
+	if err := t.Execute(&b, data); err != nil {
 		return "", err
 	}
 	return b.String(), nil

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"time"
 
+	"github.com/axebus/axe/internal/pause"
 	"github.com/axebus/axe/provider"
 )
 
@@ -23,13 +23,13 @@ func (s *Script) Send(ctx context.Context, req *provider.Request) (*provider.Res
 	if ctx.Err() != nil {
 		return nil, provider.ContextError(ctx)
 	}
-	v := newTemplateData(req)
-	e, err := s.choose(v)
+	data := newTemplateData(req)
+	e, err := s.choose(data)
 	if err != nil {
 		return nil, s.requestError(err)
 	}
-	resp, err := e.answer(v)
-	if !wait(ctx, e.latency) {
+	resp, err := e.answer(data)
+	if pause.For(ctx, e.latency) != nil {
 		return nil, provider.ContextError(ctx)
 	}
 	if err != nil {
@@ -41,15 +41,15 @@ func (s *Script) Send(ctx context.Context, req *provider.Request) (*provider.Res
 }
 
 // choose returns the first matching entry.
-func (s *Script) choose(v templateData) (*entry, error) {
+func (s *Script) choose(data templateData) (*entry, error) {
 	for i := range s.entries {
-		if ok, err := s.entries[i].matches(v); err != nil {
+		if ok, err := s.entries[i].matches(data); err != nil {
 			return nil, err
 		} else if ok {
 			return &s.entries[i], nil
 		}
 	}
-	return nil, fmt.Errorf("no entry matches turn %d", v.Turn)
+	return nil, fmt.Errorf("no entry matches turn %d", data.Turn)
 }
 
 // requestError returns the error of a request: the failure that the script
@@ -59,21 +59,6 @@ func (s *Script) requestError(err error) error {
 		return e
 	}
 	return &provider.Error{Category: provider.BadRequest, Message: "script " + s.name + ": " + err.Error(), Err: err}
-}
-
-// wait waits for d. It reports false if ctx ends first.
-func wait(ctx context.Context, d time.Duration) bool {
-	if d <= 0 {
-		return ctx.Err() == nil
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // callID returns an id that is unique within a conversation. A repeated request
