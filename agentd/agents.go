@@ -143,14 +143,6 @@ func (s *agentSet) removedAgents() map[subjects.Agent]time.Time {
 	return maps.Clone(s.removed)
 }
 
-// removedAt returns the time at which an agent was removed.
-func (s *agentSet) removedAt(a subjects.Agent) (at time.Time, removed bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	at, removed = s.removed[a]
-	return at, removed
-}
-
 // takeDeparted reports, once, whether the directory is to be told that an agent
 // was removed or became broken.
 func (s *agentSet) takeDeparted(a subjects.Agent) bool {
@@ -159,6 +151,23 @@ func (s *agentSet) takeDeparted(a subjects.Agent) bool {
 	departed := s.departed[a]
 	delete(s.departed, a)
 	return departed
+}
+
+// cards returns the cards of a worker's agents, broken ones included.
+func (s *agentSet) cards(cfg Config) map[subjects.Agent]Card {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	cards := make(map[subjects.Agent]Card, len(s.served)+len(s.broken))
+	for name, a := range s.served {
+		cards[name] = Card{
+			Name: a.Name, Description: a.Description, Model: cmp.Or(cfg.Model, a.Model),
+			SubAgents: a.SubAgents, Digest: a.Digest, Worker: cfg.Name,
+		}
+	}
+	for name, problem := range s.broken {
+		cards[name] = Card{Name: name.String(), Problem: problem, Worker: cfg.Name}
+	}
+	return cards
 }
 
 // definition returns a run's agent as this worker has it, with the changes that
@@ -254,7 +263,7 @@ func (w *Worker) agentsToServe(ctx context.Context) map[subjects.Agent]bool {
 
 // announceAll puts the cards of the worker's agents into the directory.
 func (w *Worker) announceAll(ctx context.Context) {
-	for name, c := range w.cards() {
+	for name, c := range w.agents.cards(w.cfg) {
 		first := c.Problem != "" && w.agents.takeDeparted(name)
 		w.retryAnnounce(ctx, func() error { return w.directory.announce(ctx, c, first) })
 	}
@@ -266,33 +275,6 @@ func (w *Worker) retryAnnounce(ctx context.Context, do func() error) {
 	pause.Retry(ctx, busRetryDelay, do, func(err error) {
 		w.log.WarnContext(ctx, "directory not changed, trying again", slog.Any(keyError, err))
 	})
-}
-
-// cards returns the cards of the worker's agents, broken ones included.
-func (w *Worker) cards() map[subjects.Agent]Card {
-	s := w.agents
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	cards := make(map[subjects.Agent]Card, len(s.served)+len(s.broken))
-	for name, def := range s.served {
-		cards[name] = w.card(def)
-	}
-	for name, problem := range s.broken {
-		cards[name] = Card{Name: name.String(), Problem: problem, Worker: w.cfg.Name}
-	}
-	return cards
-}
-
-// card returns the card of an agent that the worker serves.
-func (w *Worker) card(a configs.Agent) Card {
-	return Card{
-		Name:        a.Name,
-		Description: a.Description,
-		Model:       cmp.Or(w.cfg.Model, a.Model),
-		SubAgents:   a.SubAgents,
-		Digest:      a.Digest,
-		Worker:      w.cfg.Name,
-	}
 }
 
 // directoryChanged answers a change of the directory. The worker announces an

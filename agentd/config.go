@@ -46,8 +46,7 @@ type Config struct {
 	// with supervision by a person is then refused.
 	Unattended bool
 
-	// Memory stores what the agents with a memory have done. With nil no
-	// agent has a memory.
+	// Memory stores the memories of agents. With nil no agent has a memory.
 	Memory memory.Store
 
 	// Timeout bounds a submitted tree, from the submission to the outcome.

@@ -37,8 +37,8 @@ type runQueue struct {
 	gatherLimit int
 }
 
-// maxBehindModelCall is the number of triggers, for example mail, that wait at
-// most behind a trigger whose model is being asked.
+// maxBehindModelCall is the largest number of triggers, for example mail, that
+// wait behind a model call.
 const maxBehindModelCall = 64
 
 // enqueue puts a trigger into the queue of its run. If the handler hangs, or

@@ -84,7 +84,7 @@ func (r *loadedRun) handle(ctx context.Context, batch []*trigger) error {
 }
 
 // dropExpired leaves out the triggers that waited here beyond their leases,
-// while and the server heard nothing of this process. The server delivers them
+// while the server heard nothing of this process. The server delivers them
 // again, and another worker may have them already.
 func (r *loadedRun) dropExpired(batch []*trigger) []*trigger {
 	return slices.DeleteFunc(batch, func(t *trigger) bool {
@@ -102,7 +102,7 @@ func (r *loadedRun) readFailed(ctx context.Context, t *trigger, err error) {
 	if errors.Is(err, run.ErrCorrupt) {
 		err = r.w.failPoisoned(ctx, t, err.Error())
 	} else if t.at.Kind == subjects.Cancel && t.Count > r.w.cfg.Poison {
-		err = r.w.failPoisoned(ctx, t, "the tombstone was delivered too often")
+		err = r.w.failPoisoned(ctx, t, "the cancel message was delivered too often")
 	}
 	if err != nil {
 		r.w.retryLater(ctx, t, err)
@@ -150,7 +150,7 @@ func (x *execution) act(ctx context.Context) error {
 }
 
 // step carries out everything that the run owes now: its side effects, then its
-// main effect. The result is that of the main effect.
+// main effect, which is the last one. The result is that of the main effect.
 func (x *execution) step(ctx context.Context) (result, error) {
 	if x.state.Ended() && x.t.Count > x.w.cfg.Poison {
 		return finished, x.w.failPoisoned(ctx, x.t, "the end was delivered too often")
@@ -166,17 +166,17 @@ func (x *execution) step(ctx context.Context) (result, error) {
 	x.start = x.state.Start()
 	x.cost = callCost{}
 	owed := x.state.Outstanding()
-	main := len(owed) - 1
+	last := len(owed) - 1
 	// A ready run may be read several times before its model is asked. Its
 	// side effects are published once for each log entry.
 	if x.state.Phase != run.Ready || x.sentEntry != x.state.LogIndex {
-		for _, e := range owed[:main] {
+		for _, e := range owed[:last] {
 			if _, err := x.carryOut(ctx, e); err != nil {
 				return result{}, err
 			}
 		}
 	}
-	return x.carryOut(ctx, owed[main])
+	return x.carryOut(ctx, owed[last])
 }
 
 // carryOut carries out one effect.
@@ -214,8 +214,7 @@ func (x *execution) mustFail() (run.End, bool) {
 	case x.w.cancels.isCancelled(x.run):
 		return run.End{Kind: run.KindCancelled, Text: "cancelled"}, true
 	case x.deadlineFired() || !time.Now().Before(x.header.Deadline):
-		allowed := max(0, x.header.Deadline.Sub(x.state.CalledAt).Round(time.Second))
-		end := run.EndTimeout(allowed)
+		end := run.EndTimeout(max(0, x.header.Deadline.Sub(x.state.CalledAt)))
 		// A caller is not told that its child is supervised.
 		if x.state.Phase == run.Held && x.run.Path.IsRoot() {
 			end.Text += ": nobody had approved of what it was about to do"

@@ -95,7 +95,7 @@ func (x *execution) releaseCall(ctx context.Context) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
-	since, removed := x.w.agents.removedAt(x.run.Agent)
+	since, removed := x.w.agents.removedAgents()[x.run.Agent]
 	if known && c.Problem == "" || removed && time.Since(since) < removedGrace {
 		return result{}, errNotServed
 	}

@@ -1,0 +1,195 @@
+package agentd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/axebus/axe/agentd/budget"
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/agentd/tool"
+	"github.com/axebus/axe/provider"
+	"github.com/axebus/axe/subjects"
+)
+
+// answered makes an answer of the model durable.
+func (x *execution) answered(ctx context.Context, resp *provider.Response) (result, error) {
+	if len(x.start.Slash) > 0 && !x.state.LastTurn() {
+		resp.ToolCalls = append(resp.ToolCalls, tool.Commands(resp.Content)...)
+	}
+	submitted := tool.Submitted(resp, x.start.Tools) != nil
+	if !submitted && len(resp.ToolCalls) > 0 && len(x.start.Tools)+len(x.start.Slash) > 0 {
+		return x.delegate(ctx, resp)
+	}
+	if err := x.recordAnswer(ctx, resp, nil); err != nil {
+		return result{}, err
+	}
+	if !submitted {
+		if res, done, err := x.answerMail(ctx, resp); done || err != nil {
+			return res, err
+		}
+	}
+	o := answer(resp, x.start)
+	o.Usage = resp.Usage
+	o.Turns = 1
+	o.ModelMS = x.cost.ms()
+	o.Retries = x.cost.retries
+	return x.finishTurn(ctx, o, resp)
+}
+
+// answerMail reads a run that has answered once more. If there is mail that the
+// answer does not know of, the answer goes on the log, and the run is told of
+// the mail and asked again. It returns true if the answer is not the run's
+// outcome.
+//
+// Forks are skipped: their answers go on the log in any case. Runs without a
+// log are skipped too, so that a leaf costs no extra read, unless they have
+// inbox tools.
+func (x *execution) answerMail(ctx context.Context, resp *provider.Response) (res result, done bool, _ error) {
+	if x.state.Input.Forked != nil || x.state.LastTurn() || x.state.LogSeq == 0 && !x.start.HasInboxTools() {
+		return result{}, false, nil
+	}
+	// The execution itself stays at the messages that the answer knows.
+	now := *x.loadedRun
+	if err := now.read(ctx, x.state.Seq); err != nil {
+		return result{}, false, err
+	}
+	s := now.state
+	if s.Phase != run.Ready || s.Owner != x.state.Owner || s.LogSeq != x.state.LogSeq {
+		// The run is no longer to answer.
+		return result{minSeq: s.Seq}, true, nil
+	}
+	if s.HasUnread(x.state.Seq) {
+		res, err := x.appendTurn(ctx, run.Entry{Kind: run.EntryIdle, Answer: resp})
+		return res, true, err
+	}
+	return result{}, false, nil
+}
+
+// delegate decides on each call of an answer, and puts the turn on the log
+// before any child is called.
+func (x *execution) delegate(ctx context.Context, resp *provider.Response) (result, error) {
+	e := run.Entry{
+		Kind: run.EntryTurn, Answer: resp, Sequential: x.start.Sequential, Timeout: x.start.Timeout,
+	}
+	var err error
+	if e.Calls, e.Spread, err = x.decide(ctx, resp); err != nil {
+		return result{}, err
+	}
+	if e.Review, err = x.review(ctx, e); err != nil {
+		return result{}, err
+	}
+	e.Cut = e.Review != nil && tool.Truncated(e)
+	if err := x.reserveRuns(ctx, &e); err != nil {
+		return result{}, err
+	}
+	if e.Review == nil {
+		e.Timer = e.Schedule(time.Now(), func(int) time.Time { return x.header.Deadline })
+	} else {
+		// The turn waits for its review. The wait for the calls begins
+		// when they may be made.
+		e.Timer = e.Review.Deadline
+		e.Until = x.header.Deadline
+		e.Defer(x.header.Deadline)
+	}
+	return x.appendTurn(ctx, e)
+}
+
+// reserveRuns counts a turn and its runs in the budget. The supervisor's run
+// comes first: without it, none of the others is made. If the budget has room
+// for none of the others, there is nothing to review.
+func (x *execution) reserveRuns(ctx context.Context, e *run.Entry) error {
+	calls := slices.Clone(e.Calls)
+	if e.Review != nil {
+		calls = slices.Insert(calls, 0, *e.Review)
+	}
+	if err := x.recordAnswer(ctx, e.Answer, calls); err != nil {
+		return err
+	}
+	if e.Review != nil {
+		e.Review = &calls[0]
+		calls = calls[1:]
+	}
+	copy(e.Calls, calls)
+	if !e.HasEffect() {
+		e.Review = nil
+		e.Cut = false
+	}
+	return nil
+}
+
+// decide decides on each tool call of an answer. It asks the bus about the
+// agents and runs that they name.
+func (x *execution) decide(
+	ctx context.Context,
+	resp *provider.Response,
+) (calls []run.Call, spread []int, failed error) {
+	s := x.start
+	offered := s.Tools
+	if x.state.LastTurn() {
+		offered = tool.Ending(offered)
+	}
+	caller := tool.Caller{
+		Path:     x.run.Path,
+		Agent:    x.run.Agent.String(),
+		AdHoc:    x.state.Input.AdHoc(),
+		Depth:    x.header.Depth,
+		Turn:     x.nextTurn(),
+		Start:    s,
+		Offered:  tool.Names(offered),
+		MaxBytes: int(x.w.conn.MaxBody()),
+	}
+	calls, spread = tool.Turn(resp, caller, tool.Lookup{
+		Agent: func(agent string) (tool.Listing, bool) {
+			card, ok, err := x.w.directory.find(ctx, agent)
+			failed = errors.Join(failed, err)
+			return tool.Listing{Model: card.Model, Problem: card.Problem}, ok
+		},
+		Run: func(p subjects.Path) (tool.Peer, bool) {
+			peer, ok, err := x.w.peer(ctx, x.run, p)
+			failed = errors.Join(failed, err)
+			return peer, ok
+		},
+		ReadsMail: func(p subjects.Path, peer tool.Peer) bool {
+			reads, err := x.w.readsMail(ctx, x.run, p, peer)
+			failed = errors.Join(failed, err)
+			return reads
+		},
+	})
+	return calls, spread, errors.Join(failed, x.noteBusyPeers(ctx, calls))
+}
+
+// answer returns the outcome that an answer without calls of agents makes.
+func answer(resp *provider.Response, start *run.Start) run.Outcome {
+	o := run.Outcome{Status: run.StatusCompleted, Result: resp.Content}
+	if submitted := tool.Submitted(resp, start.Tools); submitted != nil {
+		o = *submitted
+	}
+	o.Model = start.Model
+	o.StopReason = resp.StopReason
+	return o
+}
+
+// modelFailure returns the outcome of a run that got no answer from its model.
+func (x *execution) modelFailure(err error) run.Outcome {
+	if _, exceeded := errors.AsType[*budget.ExceededError](err); exceeded {
+		return run.Failure(run.KindBudget, "%v", err)
+	}
+	o := run.Failure(run.KindError, "%v", err)
+	o.Model = x.start.Model
+	o.Turns = 1
+	o.ModelMS = x.cost.ms()
+	o.Retries = x.cost.retries
+	if pe, ok := errors.AsType[*provider.Error](err); ok {
+		o.Category = string(pe.Category)
+	}
+	return o
+}
+
+// unrecorded returns the outcome of a run with a turn that does not fit into a
+// message.
+func (x *execution) unrecorded(err error) run.Outcome {
+	return x.modelFailure(fmt.Errorf("turn %d cannot be recorded: %w", x.nextTurn(), err))
+}
