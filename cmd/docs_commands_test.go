@@ -24,6 +24,26 @@ type shown struct {
 // anything stands in a command for the output of another one.
 const anything = "ANYTHING"
 
+// inline returns our commands that stand in backquotes in the text of a page,
+// each once.
+func (p page) inline() []shown {
+	var all []shown
+	seen := map[string]bool{}
+	_, prose := p.blocks()
+	for i, line := range prose {
+		for _, m := range quoted.FindAllStringSubmatch(line, -1) {
+			if seen[m[1]] || !strings.Contains(m[1], " ") {
+				continue
+			}
+			seen[m[1]] = true
+			for _, args := range simple(strings.ReplaceAll(m[1], ` \| `, " ")) {
+				all = append(all, shown{page: p.name, line: i + 1, args: args})
+			}
+		}
+	}
+	return all
+}
+
 // commands returns the commands in the blocks of a page for a shell.
 func (p page) commands() []shown {
 	var all []shown
@@ -112,11 +132,12 @@ func (s shown) program() string {
 // TestPagesCommands: every command that a page shows is one of the programs':
 // the subcommand exists, and so does each flag, with a value that it takes.
 func TestPagesCommands(t *testing.T) {
+	t.Parallel()
 	bin := binaries(t)
 	makefile := readPage(t, "Makefile").text
 	seen := 0
 	for _, p := range pages(t) {
-		for _, c := range p.commands() {
+		for _, c := range slices.Concat(p.commands(), p.inline()) {
 			seen++
 			switch name := c.program(); {
 			case name != "":
