@@ -1,0 +1,155 @@
+package client_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/client"
+	"github.com/axebus/axe/provider"
+	"github.com/axebus/axe/subjects"
+)
+
+// withStates are the stored events, each with the state that it reports.
+func withStates(events []client.Event) []string {
+	var lines []string
+	for _, e := range events {
+		if !e.Live() {
+			lines = append(lines, fmt.Sprintf("%d %s: %s, %d turns, %d messages; caller %s, %d turns", e.Seq, tell(e),
+				e.State.Phase, len(e.State.Turns), len(e.State.Inbox), e.Caller.Phase, len(e.Caller.Turns)))
+		}
+	}
+	return lines
+}
+
+// TestFollowFromTheMiddle: a follower that begins while a tree works gets the
+// same events and states as a follower from the beginning.
+func TestFollowFromTheMiddle(t *testing.T) {
+	onStage(t, func(s *stage) {
+		t := s.t
+		s.hire()
+		tree := s.submit("pair", "x", "")
+		var wg sync.WaitGroup
+		got := make([][]client.Event, 4)
+		follow := func(i int) {
+			wg.Go(func() {
+				if err := s.Follow(t.Context(), tree, func(e client.Event) { got[i] = append(got[i], e) }); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		follow(0)
+		time.Sleep(1500 * time.Millisecond) // the fork's model is asked
+		follow(1)
+		time.Sleep(time.Minute) // the fork is idle, and the root waits
+		follow(2)
+		s.send(tree, "r-1-0", "more")
+		time.Sleep(500 * time.Millisecond)
+		if err := s.Interrupt(t.Context(), tree, s.path("r-1-0")); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if err := s.Cancel(t.Context(), tree, s.path("r-1-0"), "enough"); err != nil {
+			t.Fatal(err)
+		}
+		s.answers(tree, "dead")
+		follow(3)
+		wg.Wait()
+		for i := range got[1:] {
+			if diff := cmp.Diff(withStates(got[0]), withStates(got[i+1])); diff != "" {
+				t.Errorf("follower %d:\n%s", i+1, diff)
+			}
+		}
+		for _, e := range got[0] {
+			if e.Kind == client.ChildEnded && (e.State.Phase != run.Failed || e.Caller.Phase != run.Ready) {
+				t.Errorf("%s: the child is %s, its caller %s", tell(e), e.State.Phase, e.Caller.Phase)
+			}
+			if e.Kind == client.Asking && e.State.Phase == run.None {
+				t.Errorf("%s: without a state", tell(e))
+			}
+		}
+	})
+}
+
+// TestFollowCancelledBeforeItsCall: a submission that is cancelled in the queue
+// has a cancel message before its call.
+func TestFollowCancelledBeforeItsCall(t *testing.T) {
+	onStage(t, func(s *stage) {
+		t := s.t
+		tree := s.submit("echo", "x", "")
+		if err := s.Cancel(t.Context(), tree, subjects.Root, "enough"); err != nil {
+			t.Fatal(err)
+		}
+		s.hire()
+		s.answers(tree, "enough")
+		want := []string{"cancelled enough", "called", "concluded failed"}
+		if diff := cmp.Diff(want, s.decided(tree)); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// folded applies messages to a fold, one sequence after the other, and returns
+// their events with the state of their run.
+func folded(f *client.Fold, messages ...func(m run.Meta) (subjects.Address, run.Event)) []string {
+	var lines []string
+	for i, message := range messages {
+		m := run.Meta{Seq: uint64(i + 1), Time: time.Unix(int64(i), 0)}
+		at, e := message(m)
+		for _, e := range f.Apply(at, m, e) {
+			lines = append(lines, fmt.Sprintf("%s: %s", tell(e), e.State.Phase))
+		}
+	}
+	return lines
+}
+
+// TestFold: a message that a run's state does not accept has an event and
+// leaves the state as it was; repeated messages have none.
+func TestFold(t *testing.T) {
+	agent, err := subjects.ParseAgent("echo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := subjects.Space{}.Run(agent, client.TreeID("T"), subjects.Root)
+	called := func(m run.Meta) (subjects.Address, run.Event) {
+		return subjects.Address{Kind: subjects.Call, Run: root}, run.Called{Meta: m}
+	}
+	turn := func(index int) func(m run.Meta) (subjects.Address, run.Event) {
+		e := run.Entry{
+			Kind: run.EntryTurn, Index: index, Start: &run.Start{},
+			Answer: &provider.Response{}, Calls: []run.Call{{Agent: "echo"}},
+		}
+		return func(m run.Meta) (subjects.Address, run.Event) {
+			return subjects.Address{Kind: subjects.Log, Run: root}, e.Event(m)
+		}
+	}
+	replied := func(m run.Meta) (subjects.Address, run.Event) {
+		o := run.Outcome{Status: run.StatusCompleted, Agent: "echo", Path: "r-1-0"}
+		return subjects.Address{Kind: subjects.Reply, Run: root, Turn: 1}, run.Replied{Meta: m, Turn: 1, Outcome: o}
+	}
+	result := func(m run.Meta) (subjects.Address, run.Event) {
+		o := run.Outcome{Status: run.StatusCompleted}
+		return subjects.Address{Kind: subjects.Result, Run: root}, run.OutcomeStored{Meta: m, Outcome: o}
+	}
+
+	var f client.Fold
+	got := folded(&f, called, called, turn(1), replied, replied, turn(3), result, result, turn(2))
+	want := []string{
+		"r echo called: ready",
+		"r echo answered echo: awaiting",
+		"r-1-0 echo replied completed: completed",
+		"r echo answered echo: ready",
+		"r echo concluded completed: completed",
+		"r echo answered echo: completed",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if again := folded(&f, called, turn(1), replied, result); again != nil {
+		t.Errorf("repeated messages: %q", again)
+	}
+}
