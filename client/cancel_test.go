@@ -13,23 +13,23 @@ import (
 )
 
 func TestCancel(t *testing.T) {
-	onStage(t, func(s *stage) {
-		t := s.t
-		s.hire()
-		tree := s.submit("slowlead", "x", "")
-		time.Sleep(time.Minute) // the child's model is asked
+	withHarness(t, func(h *harness) {
+		t := h.t
+		h.startWorker()
+		tree := h.submit("slowlead", "x", "")
+		time.Sleep(time.Minute) // a worker asks the child's model
 		begin := time.Now()
-		if err := s.Cancel(t.Context(), tree, subjects.Root, "wrong branch"); err != nil {
+		if err := h.Cancel(t.Context(), tree, subjects.Root, "wrong branch"); err != nil {
 			t.Fatal(err)
 		}
-		o, err := s.Wait(t.Context(), tree)
+		o, err := h.Wait(t.Context(), tree)
 		if err != nil || o.Kind != run.KindCancelled || o.Error != "wrong branch" {
 			t.Errorf("%+v, %v", o, err)
 		}
 		if took := time.Since(begin); took > 5*time.Second {
 			t.Errorf("the end took %v", took)
 		}
-		if err := s.Cancel(t.Context(), tree, subjects.Root, ""); !errors.Is(err, client.ErrEnded) {
+		if err := h.Cancel(t.Context(), tree, subjects.Root, ""); !errors.Is(err, client.ErrEnded) {
 			t.Errorf("again: %v", err)
 		}
 	})
@@ -37,38 +37,38 @@ func TestCancel(t *testing.T) {
 
 // TestCancelQueued: a submission is cancelled before any worker has taken it.
 func TestCancelQueued(t *testing.T) {
-	onStage(t, func(s *stage) {
-		t := s.t
-		tree := s.submit("echo", "x", "")
-		if err := s.Cancel(t.Context(), tree, subjects.Root, ""); err != nil {
+	withHarness(t, func(h *harness) {
+		t := h.t
+		tree := h.submit("echo", "x", "")
+		if err := h.Cancel(t.Context(), tree, subjects.Root, ""); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Cancel(t.Context(), tree, subjects.Root, ""); !errors.Is(err, client.ErrCancelled) {
+		if err := h.Cancel(t.Context(), tree, subjects.Root, ""); !errors.Is(err, client.ErrCancelled) {
 			t.Errorf("again: %v", err)
 		}
-		s.hire()
-		s.answers(tree, "cancelled")
+		h.startWorker()
+		h.answers(tree, "cancelled")
 	})
 }
 
-// TestSettle: a cancelled run ends before what is below it; Settle waits for
-// both, and for those below a run that was cancelled alone.
-func TestSettle(t *testing.T) {
-	onStage(t, func(s *stage) {
-		t := s.t
-		s.hire()
+// TestWaitEnded: a cancelled run ends before the runs below it. WaitEnded waits
+// for all of them, also for the runs below a child that was cancelled alone.
+func TestWaitEnded(t *testing.T) {
+	withHarness(t, func(h *harness) {
+		t := h.t
+		h.startWorker()
 		child, err := subjects.ParsePath("r-1-0")
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, top := range []subjects.Path{subjects.Root, child} {
-			tree := s.submit("slowlead", "x", "")
+			tree := h.submit("slowlead", "x", "")
 			time.Sleep(time.Minute)
-			if err := s.Cancel(t.Context(), tree, top, ""); err != nil {
+			if err := h.Cancel(t.Context(), tree, top, ""); err != nil {
 				t.Fatal(err)
 			}
 			var ends []string
-			left, err := s.WaitEnded(t.Context(), tree, top, func(e client.Event) {
+			left, err := h.WaitEnded(t.Context(), tree, top, func(e client.Event) {
 				if e.Kind == client.ChildEnded || e.Kind == client.TreeEnded {
 					ends = append(ends, e.Run.Path.String()+" "+string(e.Outcome.Kind))
 				}
@@ -81,8 +81,8 @@ func TestSettle(t *testing.T) {
 				t.Errorf("after the cancel of %s: %q", top, ends)
 			}
 		}
-		if err := s.Cancel(t.Context(), s.submit("slow", "x", ""), child, ""); !errors.Is(err, client.ErrUnknownRun) {
-			t.Errorf("a run that there is not: %v", err)
+		if err := h.Cancel(t.Context(), h.submit("slow", "x", ""), child, ""); !errors.Is(err, client.ErrUnknownRun) {
+			t.Errorf("an unknown run: %v", err)
 		}
 	})
 }

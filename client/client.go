@@ -51,8 +51,8 @@ var (
 	// ErrInvalidMessage is returned for a text or a sender's name that
 	// cannot be sent to a run.
 	ErrInvalidMessage = errors.New("invalid message")
-	// ErrIDTaken is returned for a task whose id is the id of another
-	// agent's tree.
+	// ErrIDTaken is returned for a task with the id of another agent's
+	// tree.
 	ErrIDTaken = errors.New("id is taken by a tree of another agent")
 )
 

@@ -9,7 +9,7 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// EventKind says what happened to a run.
+// EventKind is the kind of an event.
 type EventKind string
 
 // The kinds of events. Asking, Retrying and RateLimited are live events: a

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/axebus/axe/agentd"
+	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/client"
 	"github.com/axebus/axe/configs"
@@ -15,124 +16,200 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// hall opens a bus that only this process reaches, with a worker for an agent
-// named echo.
-func hall(ctx context.Context) (_ *bus.Conn, leave func(), err error) {
+// exampleAgents are the agents of the examples. The supervisor watcher reviews
+// each turn of guarded.
+var exampleAgents = []configs.Agent{
+	{Name: "echo", Model: "script/echo"},
+	{Name: "slow", Model: "script/slow"},
+	{Name: "watcher", Model: "script/watcher"},
+	{
+		Name: "guarded", Model: "script/guarded", SubAgents: []string{"echo"},
+		Supervision: configs.Supervision{Mode: configs.SupervisedHuman, Agent: "watcher"},
+	},
+}
+
+// withWorker calls fn with a connection to a server in this process, and with a
+// worker that serves the agents of the examples.
+func withWorker(fn func(ctx context.Context, conn *bus.Conn) error) {
+	if err := tryWithWorker(fn); err != nil {
+		fmt.Println(err)
+	}
+}
+
+func tryWithWorker(fn func(ctx context.Context, conn *bus.Conn) error) error {
 	dir, err := os.MkdirTemp("", "client-example-")
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
-	script := []byte("[[turn]]\ntext = 'You said: {{.Task}}'\n")
-	if err := os.WriteFile(filepath.Join(dir, "echo.toml"), script, 0o600); err != nil {
-		return nil, nil, err
+	defer os.RemoveAll(dir)
+	for name, script := range map[string]string{
+		"echo":    "[[turn]]\ntext = 'You said: {{.Task}}'\n",
+		"slow":    scripts["slow"],
+		"watcher": scripts["watcher"],
+		"guarded": scripts["guarded"],
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name+".toml"), []byte(script), 0o600); err != nil {
+			return err
+		}
 	}
 	server, err := bus.Serve(bus.ServerConfig{StoreDir: dir})
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
+	defer server.Close()
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
 	conn, err := bus.Open(ctx, bus.Config{Dial: bus.Dial{Server: server}})
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
+	defer conn.Close()
 	if err := conn.Provision(ctx, bus.Provision{}); err != nil {
-		return nil, nil, err
+		return err
 	}
 	w, err := agentd.New(conn, agentd.Config{Open: catalog.New(catalog.Config{ScriptDir: dir}).Open})
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
-	if err := w.Serve([]configs.Agent{{Name: "echo", Model: "script/echo"}}); err != nil {
-		return nil, nil, err
+	if err := w.Serve(exampleAgents); err != nil {
+		return err
 	}
-	ctx, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- w.Run(ctx) }()
-	return conn, func() {
-		stop()
-		if err := <-ended; err != nil {
-			fmt.Println(err)
-		}
-		conn.Close()
-		server.Close()
-		_ = os.RemoveAll(dir)
-	}, nil
+	err = fn(ctx, conn)
+	stop()
+	return errors.Join(err, <-ended)
 }
 
+// Submit a task and wait for its outcome.
 func Example() {
-	ctx := context.Background()
-	conn, leave, err := hall(ctx)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer leave()
-	echo, err := subjects.ParseAgent("echo")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-
-	c := client.New(conn)
-	tree, err := c.Submit(ctx, client.Task{Agent: echo, Text: "hello", ID: client.TreeID("greeting")})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	outcome, err := c.Wait(ctx, tree)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	fmt.Println(outcome.Status, outcome.Result)
-
-	// Whoever knows the key has the answer too; what it would submit
-	// changes nothing.
-	again, err := c.Submit(ctx, client.Task{Agent: echo, Text: "something else", ID: client.TreeID("greeting")})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	outcome, err = c.Wait(ctx, again)
-	fmt.Println(again == tree, outcome.Result, err)
-
-	fmt.Println(errors.Is(c.Cancel(ctx, tree, subjects.Root, "too late"), client.ErrEnded))
+	withWorker(func(ctx context.Context, conn *bus.Conn) error {
+		c := client.New(conn)
+		agent, err := subjects.ParseAgent("echo")
+		if err != nil {
+			return err
+		}
+		tree, err := c.Submit(ctx, client.Task{Agent: agent, Text: "hello"})
+		if err != nil {
+			return err
+		}
+		outcome, err := c.Wait(ctx, tree)
+		fmt.Println(outcome.Status, outcome.Result)
+		return err
+	})
 	// Output:
 	// completed You said: hello
-	// true You said: hello <nil>
+}
+
+// A submission with an id can be repeated: the first one counts.
+func ExampleTreeID() {
+	withWorker(func(ctx context.Context, conn *bus.Conn) error {
+		c := client.New(conn)
+		agent, err := subjects.ParseAgent("echo")
+		if err != nil {
+			return err
+		}
+		id := client.TreeID("order 4711")
+		for _, text := range []string{"hello", "something else"} {
+			tree, err := c.Submit(ctx, client.Task{Agent: agent, Text: text, ID: id})
+			if err != nil {
+				return err
+			}
+			outcome, err := c.Wait(ctx, tree)
+			if err != nil {
+				return err
+			}
+			fmt.Println(tree == id, outcome.Result)
+		}
+		return nil
+	})
+	// Output:
+	// true You said: hello
+	// true You said: hello
+}
+
+// Follow every event of a tree until the tree has ended.
+func ExampleClient_Follow() {
+	withWorker(func(ctx context.Context, conn *bus.Conn) error {
+		c := client.New(conn)
+		agent, err := subjects.ParseAgent("echo")
+		if err != nil {
+			return err
+		}
+		tree, err := c.Submit(ctx, client.Task{Agent: agent, Text: "hello"})
+		if err != nil {
+			return err
+		}
+		return c.Follow(ctx, tree, func(e client.Event) {
+			if !e.Live() {
+				fmt.Println(e.Run.Path, e.Run.Agent, e.Kind, e.State.Phase)
+			}
+		})
+	})
+	// Output:
+	// r echo called ready
+	// r echo concluded completed
+}
+
+// Cancel a tree. A second cancellation is an error that says so.
+func ExampleClient_Cancel() {
+	withWorker(func(ctx context.Context, conn *bus.Conn) error {
+		c := client.New(conn)
+		agent, err := subjects.ParseAgent("slow")
+		if err != nil {
+			return err
+		}
+		tree, err := c.Submit(ctx, client.Task{Agent: agent, Text: "hello"})
+		if err != nil {
+			return err
+		}
+		if err := c.Cancel(ctx, tree, subjects.Root, "too slow"); err != nil {
+			return err
+		}
+		outcome, err := c.Wait(ctx, tree)
+		if err != nil {
+			return err
+		}
+		fmt.Println(outcome.Status, outcome.Kind, outcome.Error)
+		err = c.Cancel(ctx, tree, subjects.Root, "still too slow")
+		fmt.Println(errors.Is(err, client.ErrEnded))
+		return nil
+	})
+	// Output:
+	// failed cancelled too slow
 	// true
 }
 
-func ExampleClient_Follow() {
-	ctx := context.Background()
-	conn, leave, err := hall(ctx)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer leave()
-	echo, err := subjects.ParseAgent("echo")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-
-	c := client.New(conn)
-	tree, err := c.Submit(ctx, client.Task{Agent: echo, Text: "hello"})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	err = c.Follow(ctx, tree, func(e client.Event) {
-		// told live only, and not of a model this quick
-		if e.Kind != client.Asking {
-			fmt.Println(e.Run.Path, e.Run.Agent, e.Kind)
+// Approve the turn that a supervisor wants a person to decide on.
+func ExampleClient_Decide() {
+	withWorker(func(ctx context.Context, conn *bus.Conn) error {
+		c := client.New(conn)
+		agent, err := subjects.ParseAgent("guarded")
+		if err != nil {
+			return err
 		}
+		tree, err := c.Submit(ctx, client.Task{Agent: agent, Text: "hello"})
+		if err != nil {
+			return err
+		}
+		return c.Follow(ctx, tree, func(e client.Event) {
+			if e.Kind == client.Held {
+				fmt.Printf("%s calls %s: %s\n", e.Run.Agent, e.Entry.Calls[0].Agent, e.Reason)
+				approval := run.Approval{Approve: true, By: "ann"}
+				if err := c.Decide(ctx, tree, e.Run.Path, approval); err != nil {
+					fmt.Println(err)
+				}
+			}
+			if e.Kind == client.Approved {
+				fmt.Println("approved by", e.By)
+			}
+			if e.Kind == client.TreeEnded {
+				fmt.Println(e.Outcome.Result)
+			}
+		})
 	})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
 	// Output:
-	// r echo called
-	// r echo concluded
+	// guarded calls echo: why?
+	// approved by ann
+	// You said: hello
 }

@@ -171,8 +171,8 @@ func decision(before, after run.State, message run.Event) (e Event, ok bool) {
 	return e, true
 }
 
-// reviewResult returns Held, Approved or Denied for a run whose last turn was
-// reviewed, and "" for any other run.
+// reviewResult returns Held, Approved or Denied for a run with a reviewed last
+// turn, and "" for any other run.
 func reviewResult(s run.State) EventKind {
 	if len(s.Turns) == 0 || s.Turns[len(s.Turns)-1].Entry.Review == nil {
 		return ""

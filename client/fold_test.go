@@ -14,12 +14,13 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// withStates are the stored events, each with the state that it reports.
+// withStates describes the stored events, each with the states that it reports.
 func withStates(events []client.Event) []string {
 	var lines []string
 	for _, e := range events {
 		if !e.Live() {
-			lines = append(lines, fmt.Sprintf("%d %s: %s, %d turns, %d messages; caller %s, %d turns", e.Seq, tell(e),
+			lines = append(lines, fmt.Sprintf("%d %s: %s, %d turns, %d messages; caller %s, %d turns",
+				e.Seq, describe(e),
 				e.State.Phase, len(e.State.Turns), len(e.State.Inbox), e.Caller.Phase, len(e.Caller.Turns)))
 		}
 	}
@@ -29,34 +30,36 @@ func withStates(events []client.Event) []string {
 // TestFollowFromTheMiddle: a follower that begins while a tree works gets the
 // same events and states as a follower from the beginning.
 func TestFollowFromTheMiddle(t *testing.T) {
-	onStage(t, func(s *stage) {
-		t := s.t
-		s.hire()
-		tree := s.submit("pair", "x", "")
+	withHarness(t, func(h *harness) {
+		t := h.t
+		h.startWorker()
+		tree := h.submit("pair", "x", "")
 		var wg sync.WaitGroup
 		got := make([][]client.Event, 4)
 		follow := func(i int) {
 			wg.Go(func() {
-				if err := s.Follow(t.Context(), tree, func(e client.Event) { got[i] = append(got[i], e) }); err != nil {
+				if err := h.Follow(t.Context(), tree, func(e client.Event) { got[i] = append(got[i], e) }); err != nil {
 					t.Error(err)
 				}
 			})
 		}
 		follow(0)
-		time.Sleep(1500 * time.Millisecond) // the fork's model is asked
+		// a worker asks the fork's model
+		time.Sleep(1500 * time.Millisecond)
 		follow(1)
-		time.Sleep(time.Minute) // the fork is idle, and the root waits
+		// the fork is idle, and the root waits
+		time.Sleep(time.Minute)
 		follow(2)
-		s.send(tree, "r-1-0", "more")
+		h.send(tree, "r-1-0", "more")
 		time.Sleep(500 * time.Millisecond)
-		if err := s.Interrupt(t.Context(), tree, s.path("r-1-0")); err != nil {
+		if err := h.Interrupt(t.Context(), tree, h.path("r-1-0")); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
-		if err := s.Cancel(t.Context(), tree, s.path("r-1-0"), "enough"); err != nil {
+		if err := h.Cancel(t.Context(), tree, h.path("r-1-0"), "enough"); err != nil {
 			t.Fatal(err)
 		}
-		s.answers(tree, "dead")
+		h.answers(tree, "dead")
 		follow(3)
 		wg.Wait()
 		for i := range got[1:] {
@@ -66,10 +69,10 @@ func TestFollowFromTheMiddle(t *testing.T) {
 		}
 		for _, e := range got[0] {
 			if e.Kind == client.ChildEnded && (e.State.Phase != run.Failed || e.Caller.Phase != run.Ready) {
-				t.Errorf("%s: the child is %s, its caller %s", tell(e), e.State.Phase, e.Caller.Phase)
+				t.Errorf("%s: the child is %s, its caller %s", describe(e), e.State.Phase, e.Caller.Phase)
 			}
 			if e.Kind == client.Asking && e.State.Phase == run.None {
-				t.Errorf("%s: without a state", tell(e))
+				t.Errorf("%s: without a state", describe(e))
 			}
 		}
 	})
@@ -78,16 +81,16 @@ func TestFollowFromTheMiddle(t *testing.T) {
 // TestFollowCancelledBeforeItsCall: a submission that is cancelled in the queue
 // has a cancel message before its call.
 func TestFollowCancelledBeforeItsCall(t *testing.T) {
-	onStage(t, func(s *stage) {
-		t := s.t
-		tree := s.submit("echo", "x", "")
-		if err := s.Cancel(t.Context(), tree, subjects.Root, "enough"); err != nil {
+	withHarness(t, func(h *harness) {
+		t := h.t
+		tree := h.submit("echo", "x", "")
+		if err := h.Cancel(t.Context(), tree, subjects.Root, "enough"); err != nil {
 			t.Fatal(err)
 		}
-		s.hire()
-		s.answers(tree, "enough")
+		h.startWorker()
+		h.answers(tree, "enough")
 		want := []string{"cancelled enough", "called", "concluded failed"}
-		if diff := cmp.Diff(want, s.decided(tree)); diff != "" {
+		if diff := cmp.Diff(want, h.rootEvents(tree)); diff != "" {
 			t.Error(diff)
 		}
 	})
@@ -101,7 +104,7 @@ func folded(f *client.Fold, messages ...func(m run.Meta) (subjects.Address, run.
 		m := run.Meta{Seq: uint64(i + 1), Time: time.Unix(int64(i), 0)}
 		at, e := message(m)
 		for _, e := range f.Apply(at, m, e) {
-			lines = append(lines, fmt.Sprintf("%s: %s", tell(e), e.State.Phase))
+			lines = append(lines, fmt.Sprintf("%s: %s", describe(e), e.State.Phase))
 		}
 	}
 	return lines

@@ -16,8 +16,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// tell is an event in a few words.
-func tell(e client.Event) string {
+// describe returns an event in a few words.
+func describe(e client.Event) string {
 	words := []string{e.Run.Path.String(), e.Run.Agent.String(), string(e.Kind)}
 	for _, c := range e.Entry.Calls {
 		if c.Failed() {
@@ -45,7 +45,7 @@ func tell(e client.Event) string {
 	return strings.Join(words, " ")
 }
 
-// stored leaves out what is told live only, whose order is chance.
+// stored describes the stored events. The order of live events is random.
 func stored(t *testing.T, events []client.Event) []string {
 	t.Helper()
 	var out []string
@@ -55,50 +55,50 @@ func stored(t *testing.T, events []client.Event) []string {
 			continue
 		}
 		if e.Seq <= last && e.Kind != client.TreeEnded {
-			t.Errorf("message %d after %d: %s", e.Seq, last, tell(e))
+			t.Errorf("message %d after %d: %s", e.Seq, last, describe(e))
 		}
 		last = e.Seq
-		out = append(out, tell(e))
+		out = append(out, describe(e))
 	}
 	return out
 }
 
 func TestFollow(t *testing.T) {
-	onStage(t, func(s *stage) {
-		t := s.t
-		tree := s.submit("lead", "a", "")
+	withHarness(t, func(h *harness) {
+		t := h.t
+		tree := h.submit("lead", "a", "")
 		var live []client.Event
 		var wg sync.WaitGroup
 		wg.Go(func() {
-			if err := s.Follow(t.Context(), tree, func(e client.Event) { live = append(live, e) }); err != nil {
+			if err := h.Follow(t.Context(), tree, func(e client.Event) { live = append(live, e) }); err != nil {
 				t.Error(err)
 			}
 		})
 		time.Sleep(time.Minute)
-		s.hire()
-		s.answers(tree, "together: echo: a 1")
+		h.startWorker()
+		h.answers(tree, "together: echo: a 1")
 		wg.Wait()
 		asked := map[string]int{}
 		for _, e := range live {
 			if e.Kind == client.Asking {
-				asked[tell(e)]++
+				asked[describe(e)]++
 			}
 			if e.Kind != client.Called && e.Worker != "w1" {
-				t.Errorf("%s: worker %q", tell(e), e.Worker)
+				t.Errorf("%s: worker %q", describe(e), e.Worker)
 			}
 		}
 		if diff := cmp.Diff(map[string]int{
 			"r lead asking 1": 1, "r lead asking 2": 1, "r-1-0 echo asking 1": 1, "r-1-2 bad asking 1": 1,
 		}, asked); diff != "" {
-			t.Errorf("told live:\n%s", diff)
+			t.Errorf("live events:\n%s", diff)
 		}
 
 		var later []client.Event
-		if err := s.Follow(t.Context(), tree, func(e client.Event) { later = append(later, e) }); err != nil {
+		if err := h.Follow(t.Context(), tree, func(e client.Event) { later = append(later, e) }); err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(stored(t, live), stored(t, later)); diff != "" {
-			t.Errorf("live, and afterwards:\n%s", diff)
+			t.Errorf("while the tree worked, and afterwards:\n%s", diff)
 		}
 		order := stored(t, later)
 		if n := len(order); n != 7 || order[0] != "r lead called" || order[1] != "r lead answered echo nobody! bad" ||
@@ -108,21 +108,21 @@ func TestFollow(t *testing.T) {
 	})
 }
 
-// TestFollowCancelled: the tombstone and its reason are told, and the end.
+// TestFollowCancelled: a cancel message is an event with its reason.
 func TestFollowCancelled(t *testing.T) {
-	onStage(t, func(s *stage) {
-		t := s.t
-		s.hire()
-		tree := s.submit("slowlead", "x", "")
+	withHarness(t, func(h *harness) {
+		t := h.t
+		h.startWorker()
+		tree := h.submit("slowlead", "x", "")
 		var got []client.Event
 		var wg sync.WaitGroup
 		wg.Go(func() {
-			if err := s.Follow(t.Context(), tree, func(e client.Event) { got = append(got, e) }); err != nil {
+			if err := h.Follow(t.Context(), tree, func(e client.Event) { got = append(got, e) }); err != nil {
 				t.Error(err)
 			}
 		})
 		time.Sleep(time.Minute)
-		if err := s.Cancel(t.Context(), tree, subjects.Root, "why not"); err != nil {
+		if err := h.Cancel(t.Context(), tree, subjects.Root, "why not"); err != nil {
 			t.Fatal(err)
 		}
 		wg.Wait()
@@ -135,44 +135,44 @@ func TestFollowCancelled(t *testing.T) {
 		if diff := cmp.Diff(want, stored(t, got)[:4]); diff != "" {
 			t.Error(diff)
 		}
-		if last := tell(got[len(got)-1]); last != "r slowlead concluded failed" {
+		if last := describe(got[len(got)-1]); last != "r slowlead concluded failed" {
 			t.Errorf("the last is %s", last)
 		}
 	})
 }
 
-// TestFollowNonsense: what cannot be read is left out, and does not stop what
-// follows.
-func TestFollowNonsense(t *testing.T) {
-	onStage(t, func(s *stage) {
-		t := s.t
-		s.hire()
-		tree := s.submit("slow", "x", "")
+// TestFollowMalformed: a malformed message has no event, and later messages
+// have theirs.
+func TestFollowMalformed(t *testing.T) {
+	withHarness(t, func(h *harness) {
+		t := h.t
+		h.startWorker()
+		tree := h.submit("slow", "x", "")
 		time.Sleep(time.Second)
-		r := s.conn.Space().Run(s.agent("slow"), tree, subjects.Root)
+		r := h.conn.Space().Run(h.agent("slow"), tree, subjects.Root)
 		for _, m := range []bus.Message{
 			{Subject: r.Reply(1, 0), Body: []byte(`{"status":`)},
 			{Subject: r.Reply(1, 1), Body: []byte(`{"status":"perhaps"}`)},
 			{Subject: r.Reply(1, 2), Body: []byte(`{"status":"completed","agent":"NO.BODY"}`)},
 			{Subject: r.Reply(1, 3), Body: []byte(`{"status":"completed","agent":"echo"}`)},
 		} {
-			if _, err := s.conn.Write(t.Context(), m); err != nil {
+			if _, err := h.conn.Write(t.Context(), m); err != nil {
 				t.Fatal(err)
 			}
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		var got []client.Event
-		if err := s.Follow(ctx, tree, func(e client.Event) { got = append(got, e) }); err == nil {
+		if err := h.Follow(ctx, tree, func(e client.Event) { got = append(got, e) }); err == nil {
 			t.Error("the tree has not ended")
 		}
 		if diff := cmp.Diff([]string{"r slow called", "r-1-3 echo replied completed"}, stored(t, got)); diff != "" {
 			t.Error(diff)
 		}
-		if err := s.Cancel(t.Context(), tree, subjects.Root, ""); err != nil {
+		if err := h.Cancel(t.Context(), tree, subjects.Root, ""); err != nil {
 			t.Fatal(err)
 		}
-		if o, err := s.Wait(t.Context(), tree); err != nil || o.Kind != run.KindCancelled {
+		if o, err := h.Wait(t.Context(), tree); err != nil || o.Kind != run.KindCancelled {
 			t.Errorf("%+v, %v", o, err)
 		}
 	})

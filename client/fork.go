@@ -15,7 +15,7 @@ import (
 
 // ForkTask is a request to continue the conversation of a run in a new tree.
 type ForkTask struct {
-	// Tree and Path name the run whose conversation the new tree continues.
+	// Tree and Path name the run to continue.
 	Tree subjects.Tree
 	Path subjects.Path
 	// Turn is the last turn of the conversation, with the results of its

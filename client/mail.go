@@ -15,8 +15,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// DefaultName is the name of a person who sends a message or decides on a turn
-// without giving a name.
+// DefaultName stands for a person that sends a message, or decides on a turn,
+// without a name.
 const DefaultName = "user"
 
 // Send writes a message to a run and returns when it is stored. A run that is
@@ -94,7 +94,8 @@ func (c *Client) Mailbox(ctx context.Context, tree subjects.Tree, path subjects.
 		}
 		switch e := e.(type) { //nolint:gochecksumtype // no other event is mail
 		case run.Mailed:
-			if e.Mail.Seq > call { // mail before the call is never read
+			// a run never reads mail from before its call
+			if e.Mail.Seq > call {
 				dropped[e.Mail.Seq] = e.Mail
 				times[e.Mail.Seq] = e.Time
 			}

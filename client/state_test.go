@@ -88,18 +88,18 @@ func TestRootReadsAsAWorker(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onStage(t, func(s *stage) {
-				t := s.t
+			withHarness(t, func(h *harness) {
+				t := h.t
 				tree, err := subjects.ParseTree("T")
 				if err != nil {
 					t.Fatal(err)
 				}
-				for _, m := range test.messages(s.conn.Space().Run(s.agent("echo"), tree, subjects.Root)) {
-					if _, err := s.conn.Write(t.Context(), m); err != nil {
+				for _, m := range test.messages(h.conn.Space().Run(h.agent("echo"), tree, subjects.Root)) {
+					if _, err := h.conn.Write(t.Context(), m); err != nil {
 						t.Fatal(err)
 					}
 				}
-				got, err := s.RootState(t.Context(), tree)
+				got, err := h.RootState(t.Context(), tree)
 				if test.corrupt {
 					if !errors.Is(err, run.ErrCorrupt) {
 						t.Errorf("error %v, want %v", err, run.ErrCorrupt)

@@ -11,8 +11,8 @@ import (
 // calls fn for every event of the tree as Follow does. A cancelled run answers
 // at once, so runs below it may end after it.
 //
-// WaitEnded does not wait for a run whose deadline has passed without an
-// outcome: no worker serves its agent. It returns the number of such runs.
+// WaitEnded does not wait for a run without an outcome that is past its
+// deadline: no worker serves its agent. It returns the number of such runs.
 func (c *Client) WaitEnded(
 	ctx context.Context, tree subjects.Tree, top subjects.Path, fn func(Event),
 ) (abandoned int, err error) {

@@ -13,9 +13,9 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// TestWithoutLiveMessages: live messages are at-most-once, so what is stored is
-// found without any. The stream that republishes none is made by hand, which
-// takes a socket and so real time.
+// TestWithoutLiveMessages: stored messages are found without their live copies,
+// which are delivered at most once. The test turns the copies off over a
+// socket, so it takes real time.
 func TestWithoutLiveMessages(t *testing.T) {
 	t.Parallel()
 	server, err := bus.Serve(bus.ServerConfig{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
@@ -31,7 +31,7 @@ func TestWithoutLiveMessages(t *testing.T) {
 	if err := conn.Provision(t.Context(), bus.Provision{}); err != nil {
 		t.Fatal(err)
 	}
-	hush(t, server.URL())
+	disableRepublish(t, server.URL())
 
 	echo, err := subjects.ParseAgent("echo")
 	if err != nil {
@@ -70,8 +70,8 @@ func TestWithoutLiveMessages(t *testing.T) {
 	}
 }
 
-// hush ends the republishing of a server's stream of runs.
-func hush(t *testing.T, url string) {
+// disableRepublish turns off the live copies of a server's stream of runs.
+func disableRepublish(t *testing.T, url string) {
 	t.Helper()
 	nc, err := nats.Connect(url)
 	if err != nil {

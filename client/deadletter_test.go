@@ -1,0 +1,74 @@
+package client_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/client"
+	"github.com/axebus/axe/subjects"
+)
+
+// TestHostileDeadLetter: a submission with an invalid name, and a reference to
+// a body of a terabyte, does not hide the other dead letters.
+func TestHostileDeadLetter(t *testing.T) {
+	withHarness(t, func(h *harness) {
+		t := h.t
+		h.startWorker()
+		for subject, header := range map[string][][2]string{
+			"axe.submit.NoBody.a": nil,
+			"axe.submit.NoBody.b": {{"Axe-Object", "x"}, {"Axe-Size", "1099511627776"}},
+		} {
+			m := bus.Message{Subject: subject, Header: header, Body: []byte("x")}
+			if _, err := h.conn.Write(t.Context(), m); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(time.Second)
+		if letters, err := h.DeadLetters(t.Context()); err != nil || len(letters) != 2 {
+			t.Errorf("%d letters, %v", len(letters), err)
+		}
+	})
+}
+
+// TestDeadLetters: a dead letter holds its whole message, of any size. The
+// original call holds the task of its run.
+func TestDeadLetters(t *testing.T) {
+	withHarness(t, func(h *harness) {
+		t := h.t
+		h.startWorker()
+		text := strings.Repeat("x", 9<<20)
+		r := h.conn.Space().Run(h.agent("echo"), client.TreeID("T1"), subjects.Root)
+		body, err := json.Marshal(run.Input{Task: text})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := h.conn.Write(t.Context(), bus.Message{Subject: r.Call(), Body: body}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		letters, err := h.DeadLetters(t.Context())
+		if err != nil || len(letters) != 1 {
+			t.Fatalf("%d letters, %v", len(letters), err)
+		}
+		l := letters[0]
+		if l.Run != r || l.Subject != r.Call() || !bytes.Equal(l.Body, body) ||
+			!strings.HasPrefix(l.Reason, "malformed call: ") {
+			t.Errorf("letter of %s: %s, %d bytes, %s", l.Run, l.Subject, len(l.Body), l.Reason)
+		}
+		if in, _, ok, err := h.OriginalCall(t.Context(), l); !ok || err != nil || in.Task != text {
+			t.Errorf("asked %d bytes, %t, %v", len(in.Task), ok, err)
+		}
+		if tried, err := h.Retried(t.Context(), l); tried || err != nil {
+			t.Errorf("tried %t, %v", tried, err)
+		}
+		if _, err := h.DeadLetter(t.Context(), l.ID+1); !errors.Is(err, client.ErrUnknownDeadLetter) {
+			t.Errorf("another letter: %v", err)
+		}
+	})
+}

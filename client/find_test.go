@@ -1,0 +1,116 @@
+package client_test
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/bus/bustest"
+	"github.com/axebus/axe/client"
+	"github.com/axebus/axe/subjects"
+)
+
+// interceptedClient returns a client that calls atQueue before each lookup of a
+// queued submission, and atRoot before each lookup of a root, with the number
+// of the lookup. End stores the tree's outcome.
+func interceptedClient(t *testing.T, tree subjects.Tree, atQueue, atRoot func(n int32, end func())) *client.Client {
+	t.Helper()
+	server, err := bus.Serve(bus.ServerConfig{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Close)
+	open := func(url string) *bus.Conn {
+		conn, err := bus.Open(t.Context(), bus.Config{Dial: bus.Dial{URL: url}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(conn.Close)
+		return conn
+	}
+	worker := open(server.URL())
+	if err := worker.Provision(t.Context(), bus.Provision{}); err != nil {
+		t.Fatal(err)
+	}
+	echo, err := subjects.ParseAgent("echo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := func() {
+		m := bus.Message{
+			Subject: worker.Space().Result(echo, tree),
+			Body:    []byte(`{"status":"completed","result":"y","agent":"echo"}`),
+		}
+		if _, err := worker.Write(t.Context(), m); err != nil {
+			t.Error(err)
+		}
+	}
+	var queue, root atomic.Int32
+	return client.New(open(bustest.Proxy(t, server.URL(), func(words []byte) error {
+		switch {
+		case bytes.Contains(words, []byte("MSG.GET.AXE_SUBMIT")):
+			atQueue(queue.Add(1), end)
+		case bytes.Contains(words, []byte("multi_last")):
+			atRoot(root.Add(1), end)
+		}
+		return nil
+	})))
+}
+
+// TestFindDuringCall: a lookup finds a tree that leaves the queue between the
+// reads of the lookup.
+func TestFindDuringCall(t *testing.T) {
+	t.Parallel()
+	l := client.DeadLetter{ID: 7, Time: time.Now()}
+	c := interceptedClient(t, l.RetryTree(), func(_ int32, end func()) { end() }, func(int32, func()) {})
+	if retried, err := c.Retried(t.Context(), l); !retried || err != nil {
+		t.Errorf("retried %t, %v", retried, err)
+	}
+}
+
+// TestFindAfterSlowLookup: a first lookup that lasts longer than the whole
+// search may last, because the server is slow, is followed by another one.
+func TestFindAfterSlowLookup(t *testing.T) {
+	t.Parallel()
+	tree := client.TreeID("late")
+	c := interceptedClient(t, tree, func(n int32, _ func()) {
+		if n == 1 {
+			time.Sleep(2100 * time.Millisecond)
+		}
+	}, func(n int32, end func()) {
+		if n == 3 { // a lookup reads the root twice
+			end()
+		}
+	})
+	if o, err := c.Wait(t.Context(), tree); err != nil || o.Result != "y" {
+		t.Errorf("%+v, %v", o, err)
+	}
+}
+
+func TestUnknownTree(t *testing.T) {
+	withHarness(t, func(h *harness) {
+		t := h.t
+		h.startWorker()
+		begin := time.Now()
+		_, err := h.Wait(t.Context(), client.TreeID("nosuch"))
+		if !errors.Is(err, client.ErrUnknownTree) || !strings.Contains(err.Error(), "nosuch") {
+			t.Errorf("wait: %v", err)
+		}
+		if took := time.Since(begin); took > 5*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		if err := h.Cancel(t.Context(), client.TreeID("nosuch"), subjects.Root, ""); !errors.Is(
+			err,
+			client.ErrUnknownTree,
+		) {
+			t.Errorf("cancel: %v", err)
+		}
+		if err := h.Follow(t.Context(), client.TreeID("nosuch"), nil); !errors.Is(err, client.ErrUnknownTree) {
+			t.Errorf("follow: %v", err)
+		}
+	})
+}

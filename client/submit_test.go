@@ -1,0 +1,137 @@
+package client_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/client"
+	"github.com/axebus/axe/subjects"
+)
+
+func TestSubmitAndWait(t *testing.T) {
+	withHarness(t, func(h *harness) {
+		t := h.t
+		h.startWorker()
+		tree := h.submit("echo", "hello", "")
+		h.answers(tree, "echo: hello")
+		begin := time.Now()
+		h.answers(tree, "echo: hello")
+		if waited := time.Since(begin); waited > 100*time.Millisecond {
+			t.Errorf("a result that is there took %v", waited)
+		}
+	})
+}
+
+// TestOneTreePerID: several submissions with one id make one tree.
+func TestOneTreePerID(t *testing.T) {
+	withHarness(t, func(h *harness) {
+		t := h.t
+		first := h.submit("lead", "a", "2026-11-21 nightly")
+		if again := h.submit("lead", "b", "2026-11-21 nightly"); again != first {
+			t.Errorf("trees %s and %s", first, again)
+		}
+		h.startWorker()
+		o, err := h.Wait(t.Context(), first)
+		if err != nil || o.Status != run.StatusCompleted {
+			t.Fatalf("%+v, %v", o, err)
+		}
+		h.submit("lead", "c", "2026-11-21 nightly")
+		time.Sleep(time.Minute)
+		h.answers(first, o.Result)
+		calls := 0
+		ms, err := h.conn.ReadByScan(t.Context(), h.conn.Space().TreeOf(first), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range ms {
+			if strings.HasSuffix(m.Subject, ".call") {
+				calls++
+			}
+		}
+		if calls != 3 {
+			t.Errorf("%d calls, want those of the root and of two children", calls)
+		}
+		_, err = h.Submit(t.Context(), client.Task{Agent: h.agent("echo"), ID: first})
+		if !errors.Is(err, client.ErrIDTaken) {
+			t.Errorf("another agent's id: %v", err)
+		}
+	})
+}
+
+func TestTreeID(t *testing.T) {
+	for key, want := range map[string]string{
+		"abc123":         "abc123",
+		"2026-11-21":     "",
+		"":               "",
+		"a b":            "",
+		"\xff":           "",
+		"é":              "",
+		"with.dots":      "",
+		"axe.submit.*.>": "",
+	} {
+		got := client.TreeID(key)
+		if want != "" && got.String() != want {
+			t.Errorf("%q: %s, want %s", key, got, want)
+		}
+		if want == "" && len(got.String()) != 32 {
+			t.Errorf("%q: %s, want 32 digits", key, got)
+		}
+		if got != client.TreeID(key) {
+			t.Errorf("%q: not the same twice", key)
+		}
+	}
+	if client.TreeID("a.b") == client.TreeID("a-b") {
+		t.Error("two keys are one tree")
+	}
+}
+
+func FuzzTreeID(f *testing.F) {
+	f.Add("nightly 2026-11-21")
+	f.Fuzz(func(t *testing.T, key string) {
+		tree := client.TreeID(key)
+		if parsed, err := subjects.ParseTree(tree.String()); err != nil || parsed != tree {
+			t.Errorf("%q: %q, %v", key, tree, err)
+		}
+	})
+}
+
+// TestUnknownAgent: a refused submission has an outcome.
+func TestUnknownAgent(t *testing.T) {
+	withHarness(t, func(h *harness) {
+		t := h.t
+		h.startWorker()
+		tree := h.submit("nobody", "x", "")
+		o, err := h.Wait(t.Context(), tree)
+		if err != nil || o.Kind != run.KindUnknownAgent {
+			t.Errorf("%+v, %v", o, err)
+		}
+	})
+}
+
+func TestNoStreams(t *testing.T) {
+	server, err := bus.Serve(bus.ServerConfig{StoreDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	conn, err := bus.Open(t.Context(), bus.Config{Dial: bus.Dial{Server: server}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	c := client.New(conn)
+	agent, _ := subjects.ParseAgent("echo")
+	if _, err := c.Submit(t.Context(), client.Task{Agent: agent}); !errors.Is(err, bus.ErrNoStream) {
+		t.Errorf("submit: %v", err)
+	}
+	if _, err := c.Wait(t.Context(), client.TreeID("x")); !errors.Is(err, bus.ErrNoStream) {
+		t.Errorf("wait: %v", err)
+	}
+	if err := c.Cancel(t.Context(), client.TreeID("x"), subjects.Root, ""); !errors.Is(err, bus.ErrNoStream) {
+		t.Errorf("cancel: %v", err)
+	}
+}

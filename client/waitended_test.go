@@ -1,0 +1,60 @@
+package client_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/client"
+	"github.com/axebus/axe/subjects"
+)
+
+// TestWaitEndedMalformedOutcome: a malformed outcome ends a tree, for WaitEnded
+// as for Wait.
+func TestWaitEndedMalformedOutcome(t *testing.T) {
+	withHarness(t, func(h *harness) {
+		t := h.t
+		tree := h.submit("echo", "x", "")
+		m := bus.Message{Subject: h.conn.Space().Result(h.agent("echo"), tree), Body: []byte(`{"status":"perhaps"}`)}
+		if _, err := h.conn.Write(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithTimeout(t.Context(), time.Hour)
+		defer stop()
+		_, _ = h.WaitEnded(ctx, tree, subjects.Root, func(client.Event) {})
+		if ctx.Err() != nil {
+			t.Error("the outcome is stored, and WaitEnded still waits")
+		}
+	})
+}
+
+// TestWaitEndedWithoutAWorker: WaitEnded gives up a child without a worker some
+// time after the child's deadline.
+func TestWaitEndedWithoutAWorker(t *testing.T) {
+	withHarness(t, func(h *harness) {
+		t := h.t
+		h.startWorker()
+		root := h.conn.Space().Run(h.agent("slowlead"), h.submit("slowlead", "x", ""), subjects.Root)
+		time.Sleep(time.Minute)
+		// a call of an agent without a worker
+		child := root.Space.Run(h.agent("gone"), root.Tree, root.Path.Child(1, 1))
+		head := subjects.Header{
+			Tree: root.Tree, Path: child.Path, Parent: root.Agent, Depth: 1, MaxDepth: 5,
+			Deadline: time.Now().Add(10 * time.Minute), Reply: root.Reply(1, 1),
+		}
+		call := bus.Message{Subject: child.Call(), Header: head.Pairs(), Body: []byte(`{"task":"x"}`)}
+		if _, err := h.conn.Write(t.Context(), call); err != nil {
+			t.Fatal(err)
+		}
+		if err := h.Cancel(t.Context(), root.Tree, subjects.Root, ""); err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithTimeout(t.Context(), time.Hour)
+		defer stop()
+		left, err := h.WaitEnded(ctx, root.Tree, subjects.Root, func(client.Event) {})
+		if left != 1 || err != nil {
+			t.Errorf("%d abandoned, %v; want 1, soon after the deadline", left, err)
+		}
+	})
+}
