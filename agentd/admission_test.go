@@ -10,10 +10,10 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// TestAdmissionAsksForNoMoreThanFits: however many sources there are and
-// whichever of them are busy, all of them together ask for no more calls than
-// there are slots; while there are slots for all, each asks for one, and the
-// busy ones leave none of the others unasked for.
+// TestAdmissionAsksForNoMoreThanFits: all sources together ask for no more
+// calls than there are slots, however many of them are busy. While there are
+// slots for all sources, each asks for at least one call, and busy sources
+// leave no source out.
 func TestAdmissionAsksForNoMoreThanFits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sources, spare := rapid.IntRange(1, 100).Draw(t, "sources"), rapid.IntRange(0, 200).Draw(t, "spare")
@@ -54,8 +54,8 @@ func TestAdmissionAsksForNoMoreThanFits(t *testing.T) {
 	})
 }
 
-// TestAdmissionOneBusySource gets what the idle ones do not need, and nothing
-// more than they when it is idle again.
+// TestAdmissionOneBusySource: a busy source gets the slots that the idle ones
+// do not need. When it is idle again, it gets as many as they do.
 func TestAdmissionOneBusySource(t *testing.T) {
 	in, now := newAdmission(), time.Now()
 	leaf, other := source{agent: must(subjects.ParseAgent("leaf"))}, source{agent: must(subjects.ParseAgent("other"))}
@@ -74,8 +74,8 @@ func TestAdmissionOneBusySource(t *testing.T) {
 	}
 }
 
-// TestAdmissionPollPause is as long as a source has had no call, and not longer
-// than makes all together ask once in a while.
+// TestAdmissionPollPause: the pause of a source is as long as the source has
+// had no call. A bound keeps all sources together at one request in a while.
 func TestAdmissionPollPause(t *testing.T) {
 	in, now := newAdmission(), time.Now()
 	leaf := source{agent: must(subjects.ParseAgent("leaf"))}

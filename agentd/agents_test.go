@@ -160,8 +160,8 @@ func TestKnownWhileAnyWorkerServes(t *testing.T) {
 	}
 }
 
-// TestKnownAfterItsWorkersDied: a call of an agent whose workers died waits for
-// a new worker.
+// TestKnownAfterItsWorkersDied: after the workers of an agent have died, its
+// call waits for a new worker.
 func TestKnownAfterItsWorkersDied(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -198,7 +198,7 @@ func TestRemovalPoisonsNothing(t *testing.T) {
 	})
 }
 
-// TestWrongFile: the caller of an agent whose file is wrong is told the
+// TestWrongFile: while an agent's file is wrong, its caller is told the
 // mistake, until the file is corrected or another worker has a correct one.
 func TestWrongFile(t *testing.T) {
 	t.Parallel()
@@ -242,8 +242,8 @@ func TestWrongFile(t *testing.T) {
 	})
 }
 
-// TestModelWithoutProvider: the caller of an agent whose model has no provider
-// is told so, and so is its submitter.
+// TestModelWithoutProvider: an agent's model may have no provider. The agent's
+// caller is told so, and so is its submitter.
 func TestModelWithoutProvider(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {

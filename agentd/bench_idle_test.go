@@ -25,11 +25,11 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// storeEnv is the directory of the server that TestIsServer is.
+// storeEnv names the directory of the server that TestIsServer runs.
 const storeEnv = "AXE_BENCH_STORE"
 
-// TestIsServer is a server in a process of its own, until its standard input
-// ends.
+// TestIsServer runs a server in a process of its own until its standard input
+// ends. Without storeEnv it does nothing.
 func TestIsServer(t *testing.T) {
 	dir := os.Getenv(storeEnv)
 	if dir == "" {
@@ -70,8 +70,8 @@ func serveApart(b *testing.B) (url string) {
 	return ""
 }
 
-// forker forks a hundred children and one more, which waits for mail that
-// nobody writes; so does their parent.
+// forker forks forksOfOne children that answer, and one more that waits for
+// mail that never comes. So does the run itself.
 const forksOfOne = 100
 
 func forker(_ context.Context, req *provider.Request) (*provider.Response, error) {
@@ -90,9 +90,9 @@ func forker(_ context.Context, req *provider.Request) (*provider.Response, error
 	return &provider.Response{Content: "done"}, nil
 }
 
-// measured is what a worker's process holds when it has nothing to do.
+// measured returns the goroutines and the heap of an idle worker's process.
 func measured() (goroutines int, heap uint64) {
-	// goroutines at desks wait a second for another one
+	// A run queue's goroutine waits a second for another run.
 	time.Sleep(3 * time.Second)
 	runtime.GC()
 	runtime.GC()
@@ -101,10 +101,11 @@ func measured() (goroutines int, heap uint64) {
 	return runtime.NumGoroutine(), m.HeapAlloc
 }
 
-// BenchmarkIdle makes 10,000 forks that have answered and wait for mail, with a
-// worker that has its defaults and a server in another process. It tells what
-// they cost the worker, at once and when it has forgotten them, and how long
-// one of them takes then to answer what it is sent, against a fresh leaf.
+// BenchmarkIdle makes 10,000 forks that have answered and are idle, with a
+// worker of the default configuration and a server in another process. It
+// reports the worker's cost of an idle fork, with the fork in its cache and
+// without it, and the time in which an idle fork answers a message, beside that
+// of a new leaf.
 func BenchmarkIdle(b *testing.B) {
 	const parents = 100
 	leaf, _ := subjects.ParseAgent("leaf")
@@ -167,7 +168,7 @@ func idler() configs.Agent {
 	return a
 }
 
-// wake writes to a fork and waits until it has answered, for the n-th time.
+// wake writes to a fork for the n-th time and waits for its answer.
 func (w *world) wake(b *testing.B, fork subjects.Run, n int) {
 	b.Helper()
 	parent, _, _, _ := fork.Path.Parent()

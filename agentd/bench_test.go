@@ -21,7 +21,7 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// benchModel is a model in this process.
+// benchModel is a model in the process of the benchmark.
 type benchModel func(ctx context.Context, req *provider.Request) (*provider.Response, error)
 
 func (m benchModel) Send(ctx context.Context, req *provider.Request) (*provider.Response, error) {
@@ -30,7 +30,7 @@ func (m benchModel) Send(ctx context.Context, req *provider.Request) (*provider.
 
 // world is an embedded server with one worker, for benchmarks.
 type world struct {
-	conn *bus.Conn // of the requester
+	conn *bus.Conn // the requester's
 	nc   *nats.Conn
 	wait sync.Map // subject to chan struct{}
 }
@@ -45,7 +45,7 @@ func newWorld(b *testing.B, slots int, m benchModel, agents ...configs.Agent) *w
 	return worldAt(b, s.URL(), agentd.Config{Slots: slots}, m, agents...)
 }
 
-// worldAt is the same with a server that is there already.
+// worldAt is newWorld with a server that runs already.
 func worldAt(b *testing.B, url string, cfg agentd.Config, m benchModel, agents ...configs.Agent) *world {
 	b.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -100,8 +100,7 @@ func (w *world) expect(subject string) chan struct{} {
 	return c
 }
 
-// call runs an agent without the submission in front of it: one stored call,
-// one stored outcome.
+// call runs an agent without a submission: one stored call, one stored outcome.
 func (w *world) call(b *testing.B, agent subjects.Agent) {
 	b.Helper()
 	id, _ := subjects.ParseTree(bus.NewID())
@@ -129,8 +128,8 @@ func benchAgent(name string, subs ...string) configs.Agent {
 	}
 }
 
-// fan answers a user's message with n calls of the agent named by the system
-// prompt, and results with their number.
+// fan answers a user's message with n calls of the agent that the system prompt
+// names, and answers results with their number.
 func fan(n int) benchModel {
 	return func(_ context.Context, req *provider.Request) (*provider.Response, error) {
 		last := req.Messages[len(req.Messages)-1]
@@ -177,9 +176,9 @@ func (w *world) result(b *testing.B, agent subjects.Agent) run.Outcome {
 	return o
 }
 
-// BenchmarkOneSlot is fifty trees of depth 5 and fan-out 2 at once, 63 runs
-// each, on a worker with one slot: a parent that held it while it waits would
-// never finish.
+// BenchmarkOneSlot runs fifty trees of depth 5 and fan-out 2 at once, 63 runs
+// each, on a worker with one slot. A parent that held the slot while it waits
+// would never finish.
 func BenchmarkOneSlot(b *testing.B) {
 	const trees = 50
 	var agents []configs.Agent

@@ -16,16 +16,17 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// shape is what the runs of TestCacheCountsWhatItHolds look like: their turns,
-// the calls of each, how many bytes are said each time, and how many calls of
-// the last turn have been answered.
+// shape describes the runs of TestCacheCountsWhatItHolds: their turns, the
+// calls of each turn, the bytes of each text, and the answered calls of the
+// last turn.
 type shape struct {
 	turns, calls, text, answered int
 	idle                         bool
 }
 
-// TestCacheCountsWhatItHolds of runs that were read from the bus: few bytes or
-// many in a message, few messages or many.
+// TestCacheCountsWhatItHolds compares the size that the cache counts with the
+// heap, for runs read from the bus: with few and many bytes in a message, and
+// with few and many messages.
 func TestCacheCountsWhatItHolds(t *testing.T) {
 	srv, err := bus.Serve(bus.ServerConfig{StoreDir: t.TempDir()})
 	if err != nil {
@@ -82,8 +83,8 @@ func TestCacheCountsWhatItHolds(t *testing.T) {
 	}
 }
 
-// TestCacheForgets what nobody has asked for in two periods, and not what
-// somebody has.
+// TestCacheForgets: the cache drops a run that was not used for two periods,
+// and keeps a run that was.
 func TestCacheForgets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCache(1 << 20)
@@ -105,8 +106,8 @@ func TestCacheForgets(t *testing.T) {
 	})
 }
 
-// TestCacheIsBounded by its bytes, whatever is put and taken; what was put last
-// is there.
+// TestCacheIsBounded: the cache keeps within its bytes in any sequence of puts
+// and takes. The run that was put last is there.
 func TestCacheIsBounded(t *testing.T) {
 	const limit = 100_000
 	c := newCache(limit)
@@ -128,7 +129,7 @@ func TestCacheIsBounded(t *testing.T) {
 	}
 }
 
-// held is what the runs of a generation weigh.
+// held is the counted size of the runs of a generation.
 func held(g generation) (sum int) {
 	for _, h := range g.runs {
 		sum += runWeight + h.size
@@ -136,7 +137,7 @@ func held(g generation) (sum int) {
 	return sum
 }
 
-// waiting is a run that waits and takes so many bytes.
+// waiting makes a run of the given size that waits for a call.
 func waiting(agent string, size int) *loadedRun {
 	r := space.Run(must(subjects.ParseAgent(agent)), must(subjects.ParseTree("t")), subjects.Root)
 	return &loadedRun{run: r, state: run.State{Phase: run.Awaiting, Seq: 1}, size: size}

@@ -110,7 +110,8 @@ func TestDeadlineStopsTheWholeTree(t *testing.T) {
 	})
 }
 
-// TestDeadlineInThePast: a submission whose deadline has passed asks no model.
+// TestDeadlineInThePast: a submission with a deadline in the past asks no
+// model.
 func TestDeadlineInThePast(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {

@@ -10,9 +10,9 @@ import (
 	"github.com/axebus/axe/configs"
 )
 
-// TestMailToABusyRunBlocksNoOther: a run whose model is being asked gets more
-// messages than a worker pulls at once. The worker still serves other runs, and
-// loses no message.
+// TestMailToABusyRunBlocksNoOther: during a model request of a run, the run
+// gets more messages than a worker pulls at once. The worker still serves other
+// runs, and loses no message.
 func TestMailToABusyRunBlocksNoOther(t *testing.T) {
 	t.Parallel()
 	const letters = 200

@@ -10,7 +10,7 @@ import (
 	"github.com/axebus/axe/agentd/run"
 )
 
-// TestMailTakenOnce: two workers at a time serve a tree whose runs write to
+// TestMailTakenOnce: two workers at a time serve a tree of runs that write to
 // each other. One after the other is killed at a random step, and another one
 // starts. Each mail message is taken once, and the tree has the right answer.
 // Without -rapid.checks it takes two trees; make proofs kills more than 1,000

@@ -547,8 +547,8 @@ func TestSendToARunWithoutMailTools(t *testing.T) {
 	})
 }
 
-// TestForkFails: a fork whose model fails is idle and can be told to go on. The
-// end of a fork is mail too. A run whose own model fails ends its forks.
+// TestForkFails: after a failure of its model, a fork is idle and can be told
+// to go on. The end of a fork is mail too. When a run fails, its forks end.
 func TestForkFails(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {

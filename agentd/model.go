@@ -209,7 +209,10 @@ func (x *execution) attempt(
 		release(nil, err)
 		return nil, err
 	}
-	slow := time.AfterFunc(progressDelay, func() { x.w.publishProgress(ctx, x.run, progress) })
+	// The timer may fire after this run's handler has gone on, so it reads
+	// nothing of the execution.
+	w, r := x.w, x.run
+	slow := time.AfterFunc(progressDelay, func() { w.publishProgress(ctx, r, progress) })
 	defer slow.Stop()
 	began := time.Now()
 	resp, err := p.Send(ctx, req)
@@ -239,12 +242,13 @@ func (x *execution) admit(
 		return unlimited, nil
 	}
 	limiter := w.limiters.Of(account, settings)
+	addr := x.run // the timer reads nothing of x
 	long := time.AfterFunc(progressDelay, func() {
 		reason, until := limiter.Waiting()
 		p.Event = run.ProgressWaiting
 		p.Reason = string(reason)
 		p.Next = until
-		w.publishProgress(ctx, x.run, p)
+		w.publishProgress(ctx, addr, p)
 	})
 	defer long.Stop()
 	release, err = limiter.Acquire(ctx, w.leaving)

@@ -258,7 +258,7 @@ func use(name string, arguments ...any) provider.ToolCall {
 	return useJSON(name, string(raw))
 }
 
-// useJSON is a tool call whose arguments are JSON already.
+// useJSON is a tool call with arguments that are JSON already.
 func useJSON(name, arguments string) provider.ToolCall {
 	return provider.NewToolCall("", name, []byte(arguments))
 }

@@ -127,7 +127,7 @@ func (log *logLines) waitFor(t *testing.T, text string) {
 			return
 		}
 	}
-	t.Errorf("nobody said %q", text)
+	t.Errorf("%q was not logged", text)
 }
 
 // TestFullStore: a server without room stores nothing, and writers wait. When
@@ -217,5 +217,5 @@ func TestRemovedLog(t *testing.T) {
 	if err := s.Purge(t.Context(), jetstream.WithPurgeSubject(r.Log())); err != nil {
 		t.Fatal(err)
 	}
-	log.waitFor(t, "does not show why message 0 refuses a write")
+	log.waitFor(t, "do not show why message 0 refuses a write")
 }

@@ -145,7 +145,7 @@ func TestMemoryAfterACrash(t *testing.T) {
 	}
 }
 
-// failingMemory is a store whose writer dies.
+// failingMemory is a store that kills its writer's worker.
 type failingMemory struct {
 	memory.Store
 	die func(write func() error) error

@@ -209,8 +209,8 @@ func TestDrainEndsARetryPause(t *testing.T) {
 	})
 }
 
-// TestRetryIsRecorded: a later turn, on a worker whose file has no retries,
-// keeps the retries that the run was started with.
+// TestRetryIsRecorded: a later turn keeps the retries that the run was started
+// with, on a worker that has no retries in its file.
 func TestRetryIsRecorded(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {

@@ -8,8 +8,8 @@ import (
 )
 
 // TestTimersAreDisarmed: a tree that has ended leaves no scheduled message
-// behind. The one exception is the timer of the last turn of a root whose calls
-// have a timeout of their own.
+// behind. With a timeout for its calls, a root leaves the timer of its last
+// turn.
 func TestTimersAreDisarmed(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]int{"none": 0, "timeout": 1} {

@@ -14,8 +14,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// TestSequentialCalls: with parallel = false a call is not even published
-// before the one before has its outcome; without it all are asked at once.
+// TestSequentialCalls: with parallel = false a call is published after the
+// previous call's outcome. Otherwise all calls are asked at once.
 func TestSequentialCalls(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -53,8 +53,8 @@ func TestSequentialCalls(t *testing.T) {
 	})
 }
 
-// TestSlowChildTimesOut: its caller's model is told after the timeout and goes
-// on; what the child says later changes nothing.
+// TestSlowChildTimesOut: the caller's model is told after the timeout and goes
+// on. A later answer of the child changes nothing.
 func TestSlowChildTimesOut(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -77,7 +77,7 @@ func TestSlowChildTimesOut(t *testing.T) {
 		if waited := second.began.Sub(h.requests("slow")[0].began); waited < 5*time.Second || waited > 6*time.Second {
 			t.Errorf("the parent went on after %v", waited)
 		}
-		// the model is at its second turn
+		// The model is at its second turn.
 		time.Sleep(5 * time.Second)
 		h.write(bus.Message{Subject: r.Reply(1, 0), Body: []byte(`{"status":"completed","result":"too late"}`)})
 		h.awaitRequests("lead", 3)
@@ -94,8 +94,8 @@ func TestSlowChildTimesOut(t *testing.T) {
 	})
 }
 
-// TestChildWithoutWorkerTimesOut: the agent is known, but nobody is there. A
-// worker that comes later does not ask its model any more.
+// TestChildWithoutWorkerTimesOut: the agent is known, but no worker serves it.
+// A worker that starts later does not ask the agent's model.
 func TestChildWithoutWorkerTimesOut(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -112,7 +112,7 @@ func TestChildWithoutWorkerTimesOut(t *testing.T) {
 	})
 }
 
-// announce makes an agent known that nobody serves.
+// announce makes an agent known that no worker serves.
 func (h *harness) announce(name string) {
 	dir, err := h.conn.Directory(h.ctx)
 	if err != nil {
@@ -123,8 +123,8 @@ func (h *harness) announce(name string) {
 	}
 }
 
-// TestTimeoutOfEachSequentialCall: the time of one starts when the one before
-// has ended.
+// TestTimeoutOfEachSequentialCall: the timeout of a sequential call begins when
+// the previous call has ended.
 func TestTimeoutOfEachSequentialCall(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -143,8 +143,9 @@ func TestTimeoutOfEachSequentialCall(t *testing.T) {
 	})
 }
 
-// TestDeadlineIsInherited: without a timeout of its own a call has what is left
-// of its caller's time, at every level; with one, never more than that.
+// TestDeadlineIsInherited: a call without a timeout of its own gets the rest of
+// its caller's time, at every level. With a timeout it never gets more than
+// that.
 func TestDeadlineIsInherited(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -169,7 +170,7 @@ func TestDeadlineIsInherited(t *testing.T) {
 	})
 }
 
-// TestTurnsLimit: a model that never comes to an end is asked 50 times.
+// TestTurnsLimit: a model that never ends its run is asked 50 times.
 func TestTurnsLimit(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -190,8 +191,8 @@ func TestTurnsLimit(t *testing.T) {
 	})
 }
 
-// TestStartIsKept: a run goes on as it was started, though its next worker has
-// another definition.
+// TestStartIsKept: a run keeps the definition that it started with, though its
+// next worker has another one.
 func TestStartIsKept(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -224,8 +225,8 @@ func TestStartIsKept(t *testing.T) {
 	})
 }
 
-// TestTotals: each outcome counts what the run took itself, and what its whole
-// subtree did.
+// TestTotals: each outcome counts the usage of its own run, and of the run and
+// all runs below it.
 func TestTotals(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -246,7 +247,7 @@ func TestTotals(t *testing.T) {
 		h.startWorker("w2", workerOptions{})
 		r := h.submit("a", "go")
 		o := h.awaitOutcome(r, time.Hour)
-		// A turn with calls is 100, 10 and 20 tokens; an answer is 10,
+		// A turn with calls is 100, 10 and 20 tokens. An answer is 10,
 		// 1 and 2.
 		if want := (provider.Usage{InputTokens: 110, OutputTokens: 11, CachedTokens: 22}); o.Usage != want ||
 			o.Turns != 2 ||
@@ -270,9 +271,8 @@ func TestTotals(t *testing.T) {
 	})
 }
 
-// TestNestedFanOutIsParallel at every level: nine leaves below three agents are
-// asked at once, and a tree of three levels takes as long as five turns, one
-// after the other.
+// TestNestedFanOutIsParallel: nine leaves below three agents are asked at once,
+// and a tree of three levels takes as long as five turns.
 func TestNestedFanOutIsParallel(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// workers is how many are at work at any time.
+// workers is the number of running workers at any time.
 const workers = 4
 
 const (
@@ -21,10 +21,11 @@ const (
 	seedEnv  = "AXE_CHAOS_SEED"
 )
 
-// brief is what a scenario is cut down to.
-type brief struct{ trees, atLeast, drills int }
+// shortRun is the size of a scenario in a short run.
+type shortRun struct{ trees, atLeast, drills int }
 
-// scenario says who runs, what is done to them, and what it may cost.
+// scenario says which processes run, which faults strike them, and whether the
+// faults may cost model requests.
 type scenario struct {
 	name     string
 	nodes    int
@@ -32,36 +33,36 @@ type scenario struct {
 	latency  time.Duration // of the model
 	proxied  int           // workers behind proxies
 	embedded bool          // the server is in a worker
-	// streams that the trees are spread over
-	parts   int
-	drills  []drill
-	atLeast int // faults, before the load ends
-	// its faults cost no request to the model
+	// Partitions over which the trees are spread.
+	partitions int
+	drills     []faultSequence
+	atLeast    int // faults, before the load ends
+	// Its faults cost no model request.
 	free  bool
-	brief brief // what a short run has instead
+	short shortRun // the size of a short run
 }
 
 var scenarios = []scenario{
-	{name: "kill", drills: []drill{{200 * time.Millisecond, []kind{killWorker}}}},
-	{name: "server", drills: []drill{{time.Second, []kind{killServer}}}},
+	{name: "kill", drills: []faultSequence{{200 * time.Millisecond, []kind{killWorker}}}},
+	{name: "server", drills: []faultSequence{{time.Second, []kind{killServer}}}},
 	{
 		name:     "both",
 		embedded: true,
-		drills:   []drill{{200 * time.Millisecond, []kind{killWorker}}, {time.Second, []kind{killServer}}},
+		drills:   []faultSequence{{200 * time.Millisecond, []kind{killWorker}}, {time.Second, []kind{killServer}}},
 	},
-	{name: "zombies", drills: []drill{{time.Second, []kind{stopWorker}}}},
+	{name: "zombies", drills: []faultSequence{{time.Second, []kind{stopWorker}}}},
 	{
-		name: "drains", atLeast: 100, free: true, ackWait: 10 * time.Second, brief: brief{atLeast: 4},
-		drills: []drill{{50 * time.Millisecond, []kind{drainOne}}},
+		name: "drains", atLeast: 100, free: true, ackWait: 10 * time.Second, short: shortRun{atLeast: 4},
+		drills: []faultSequence{{50 * time.Millisecond, []kind{drainOne}}},
 	},
-	{name: "cut", proxied: 3, drills: []drill{{time.Second, []kind{cutConn, holdConn, slowConn}}}},
+	{name: "cut", proxied: 3, drills: []faultSequence{{time.Second, []kind{cutConn, holdConn, slowConn}}}},
 	{
-		name: "cluster", nodes: 3, brief: brief{trees: 4, drills: 1},
-		drills: []drill{{6 * time.Second, []kind{killLeader}}, {time.Second, []kind{killWorker}}},
+		name: "cluster", nodes: 3, short: shortRun{trees: 4, drills: 1},
+		drills: []faultSequence{{6 * time.Second, []kind{killLeader}}, {time.Second, []kind{killWorker}}},
 	},
 	{
-		name: "mix", proxied: 2, parts: 4, brief: brief{trees: 8},
-		drills: []drill{
+		name: "mix", proxied: 2, partitions: 4, short: shortRun{trees: 8},
+		drills: []faultSequence{
 			{
 				time.Second,
 				[]kind{
@@ -81,24 +82,24 @@ var scenarios = []scenario{
 	},
 }
 
-// sized fills in what a scenario does not say, and cuts down one of which no
-// number of trees is asked.
+// sized fills in the fields that a scenario leaves out. Without a number of
+// trees it cuts the scenario down to its short run.
 func (sc scenario) sized(trees int) (scenario, int) {
-	sc.nodes, sc.parts = max(sc.nodes, 1), max(sc.parts, 1)
+	sc.nodes, sc.partitions = max(sc.nodes, 1), max(sc.partitions, 1)
 	sc.ackWait = cmp.Or(sc.ackWait, 2*time.Second)
 	sc.latency = 200 * time.Millisecond
 	if trees == 0 {
-		trees = cmp.Or(sc.brief.trees, 12)
+		trees = cmp.Or(sc.short.trees, 12)
 		sc.latency /= 2
-		sc.atLeast = sc.brief.atLeast
-		sc.drills = sc.drills[:cmp.Or(sc.brief.drills, len(sc.drills))]
+		sc.atLeast = sc.short.atLeast
+		sc.drills = sc.drills[:cmp.Or(sc.short.drills, len(sc.drills))]
 	}
 	sc.atLeast = max(sc.atLeast, 1)
 	return sc, trees
 }
 
-// TestChaos plays every scenario. The seed is in its first line of output and
-// in every failure.
+// TestChaos runs every scenario. The seed is in its first line of output and in
+// every failure.
 func TestChaos(t *testing.T) {
 	seed, trees := rand.Uint64N(1e6), 0
 	number(t, seedEnv, func(n int) { seed = uint64(n) })
@@ -129,66 +130,50 @@ func TestChaos(t *testing.T) {
 
 func perform(t *testing.T, sc scenario, bin string, seed uint64, trees int) {
 	t.Helper()
-	st := newStage(t, sc, bin)
+	h := newHarness(t, sc, bin)
 	begin := time.Now()
-	v, l := st.play(t, seed, trees)
-	t.Logf(
-		"seed %d | %d trees | %s | took %.1fs, a tree %.1fs at most | model asked %d, minimum %d, extra %d, allowed %d | lost %d, doubled %d, misordered %d | tried again %d, gave up %d",
-		seed,
-		l.ended.Load(),
-		st.faults(),
-		time.Since(begin).Seconds(),
-		time.Duration(l.longest.Load()).Seconds(),
-		v.asked,
-		v.minimum,
-		v.extra,
-		v.allowed,
-		v.lost,
-		v.doubled,
-		v.misordered,
-		l.retries.Load(),
-		st.crew.gaveUp.Load(),
-	)
-	if kills := st.hits.count(killWorker); sc.name == "kill" && v.extra > kills*slots {
+	v, l := h.run(t, seed, trees)
+	t.Logf("seed %d | %d trees | %s | took %.1fs, a tree %.1fs at most", seed, l.ended.Load(), h.faults(),
+		time.Since(begin).Seconds(), time.Duration(l.longest.Load()).Seconds())
+	t.Logf("model asked %d, minimum %d, extra %d, allowed %d", v.asked, v.minimum, v.extra, v.allowed)
+	t.Logf("lost %d, doubled %d, misordered %d, tried again %d, gave up %d",
+		v.lost, v.doubled, v.misordered, l.retries.Load(), h.pool.unexpectedEnds.Load())
+	if kills := h.hits.count(killWorker); sc.name == "kill" && v.extra > kills*slots {
 		v.blame("%d kills of workers with %d slots cost %d requests", kills, slots, v.extra)
 	}
-	if st.hits.count("") == 0 {
-		v.blame("nothing was done to anybody")
+	if h.hits.count("") == 0 {
+		v.blame("no fault has happened")
 	}
 	if sc.free && v.extra > 0 {
-		v.blame("%d turns were asked again, though nobody was interrupted", v.extra)
+		v.blame("%d turns were asked again, though no fault costs a request", v.extra)
 	}
-	if n := st.crew.gaveUp.Load(); n > 0 {
-		v.blame("%d workers gave up; the last one has said:\n%v", n, st.crew.why.Load())
+	if n := h.pool.unexpectedEnds.Load(); n > 0 {
+		v.blame("%d workers gave up; the output of the last one:\n%v", n, h.pool.lastWords.Load())
 	}
 	if len(v.wrong) > 0 {
-		t.Errorf(
-			"%s=%d: %d faults of the product:\n%s",
-			seedEnv,
-			seed,
-			len(v.wrong),
-			strings.Join(v.wrong[:min(20, len(v.wrong))], "\n"),
-		)
+		first := strings.Join(v.wrong[:min(20, len(v.wrong))], "\n")
+		t.Errorf("%s=%d: %d faults of the product:\n%s", seedEnv, seed, len(v.wrong), first)
 	}
-	st.verify(t)
+	h.verify(t)
 }
 
-// verify has the bus checked by axe itself.
-func (st *stage) verify(t *testing.T) {
+// verify checks the stream with axe verify.
+func (h *harness) verify(t *testing.T) {
 	t.Helper()
-	axe := filepath.Join(st.bin, "axe")
+	axe := filepath.Join(h.bin, "axe")
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	help, err := exec.CommandContext(ctx, axe, "verify", "--help").CombinedOutput()
 	if err != nil || !strings.Contains(string(help), "axe verify") {
 		return
 	}
-	if out, err := exec.CommandContext(ctx, axe, "verify", "--all", "--server", st.servers.urls()).CombinedOutput(); err != nil {
+	out, err := exec.CommandContext(ctx, axe, "verify", "--all", "--server", h.servers.urls()).CombinedOutput()
+	if err != nil {
 		t.Errorf("axe verify: %v\n%s", err, out)
 	}
 }
 
-// number reads a number from the environment, if there is one.
+// number reads a number from the environment, if it is set.
 func number(t *testing.T, name string, take func(int)) {
 	t.Helper()
 	s := os.Getenv(name)
@@ -202,7 +187,7 @@ func number(t *testing.T, name string, take func(int)) {
 	take(n)
 }
 
-// binaries builds the commands, once for all scenarios.
+// binaries builds the commands once for all scenarios.
 func binaries(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -11,109 +11,113 @@ import (
 type kind string
 
 const (
-	// kill -9, and a new one in its place
+	// kill -9 of a worker, and a new worker in its place.
 	killWorker kind = "kill"
-	// frozen for longer than its leases last
+	// A worker is frozen for longer than its leases last.
 	stopWorker kind = "stop"
-	// SIGTERM, an orderly end, and a new one
+	// SIGTERM to a worker, an orderly end, and a new worker.
 	drainOne kind = "drain"
-	// kill -9, and up again on its store
+	// kill -9 of a server, and a restart on its store.
 	killServer kind = "server"
-	// the same for the node that leads the stream of runs
+	// kill -9 of the node that leads the stream of runs, and a restart.
 	killLeader kind = "leader"
-	// frozen for longer than leases last, with all that waits for it
+	// The server is frozen for longer than leases last, with all workers
+	// waiting.
 	haltServer kind = "halt"
-	// frozen for half of the time, as if its disk were slow
+	// The server is frozen half of the time, as if its disk were slow.
 	dragServer kind = "drag"
 	cutConn    kind = "cut" // a worker's connection is reset
-	// nothing passes for longer than the worker's leases last, then all of
-	// it
+	// No data passes for longer than the worker's leases last, and then all
+	// of it.
 	holdConn kind = "hold"
-	slowConn kind = "slow" // everything passes late, for a while
+	slowConn kind = "slow" // data passes late for a while
 
-	// nobody does it: what a cluster does about a fault, some time later
+	// A stream or consumer has a new leader. No schedule has it: a cluster
+	// moves leaders some time after a fault.
 	leaderMoved kind = "moved"
 )
 
-// fault is something to be done, after the one before.
+// fault is a fault of a schedule. It begins some time after the previous one.
 type fault struct {
 	after time.Duration
 	kind  kind
-	// a worker, a node: the first that is free from here on
-	whom int
-	// of one that lasts, from 0 to 1
-	long float64
+	// The number of a worker or node. The first free one from there on is
+	// struck.
+	target int
+	// The duration of a fault that lasts, from 0 to 1.
+	duration float64
 }
 
-// drill is a line of faults. Several of them may run at once.
-type drill struct {
-	// between the end of a fault and the next one, on average
+// faultSequence is a sequence of faults. Several drills may run at once.
+type faultSequence struct {
+	// Average time between the end of a fault and the next fault.
 	every time.Duration
 	kinds []kind
 }
 
-// schedule draws a drill's faults. They follow from the seed and from nothing
-// that happens.
+// schedule draws the faults of a sequence. They follow from the seed, and from no event
+// of the run.
 type schedule struct {
-	drill
+	faultSequence
 	rng *rand.Rand
 }
 
-func (d drill) schedule(seed uint64, number int) *schedule {
+func (d faultSequence) schedule(seed uint64, number int) *schedule {
 	return &schedule{d, rand.New(rand.NewPCG(seed, uint64(number)))}
 }
 
 func (s *schedule) next() fault {
 	return fault{
-		after: s.every/2 + time.Duration(s.rng.Int64N(int64(s.every))),
-		kind:  s.kinds[s.rng.IntN(len(s.kinds))],
-		whom:  s.rng.IntN(workers),
-		long:  s.rng.Float64(),
+		after:    s.every/2 + time.Duration(s.rng.Int64N(int64(s.every))),
+		kind:     s.kinds[s.rng.IntN(len(s.kinds))],
+		target:   s.rng.IntN(workers),
+		duration: s.rng.Float64(),
 	}
 }
 
-// hit is a fault as it happened: to whom ("" for all workers), and how long
-// until its effects were over.
-type hit struct {
+// injectedFault is a fault that has happened: the worker that it struck ("" for
+// all), and the time until its effects were over.
+type injectedFault struct {
 	kind     kind
 	who      string
 	from, to time.Time // to is zero while it lasts
 }
 
-// hits is all that was done.
-type hits struct {
+// faultLog are all faults that have happened.
+type faultLog struct {
 	log *journal
 	mu  sync.Mutex
-	all []*hit
+	all []*injectedFault
 }
 
-// begin notes a fault before it is done; the caller calls over when it is over.
-func (h *hits) begin(k kind, who string) (over func()) {
-	one := &hit{kind: k, who: who, from: time.Now()}
-	h.log.say("%s %s", k, who)
+// begin records a fault before it happens. The caller calls over when it is
+// over.
+func (h *faultLog) begin(k kind, who string) (over func()) {
+	one := &injectedFault{kind: k, who: who, from: time.Now()}
+	h.log.log("%s %s", k, who)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.all = append(h.all, one)
 	return func() {
-		h.log.say("%s %s is over", k, who)
+		h.log.log("%s %s is over", k, who)
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		one.to = time.Now()
 	}
 }
 
-// moved notes that something has another leader.
-func (h *hits) moved(what string) {
-	h.log.say("%s has another leader", what)
+// moved records that a stream or consumer has another leader.
+func (h *faultLog) moved(what string) {
+	h.log.log("%s has another leader", what)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := time.Now()
-	h.all = append(h.all, &hit{kind: leaderMoved, from: now, to: now})
+	h.all = append(h.all, &injectedFault{kind: leaderMoved, from: now, to: now})
 }
 
-// count is how many faults there were, of one kind or ("") of all that were
-// done.
-func (h *hits) count(k kind) int {
+// count is the number of faults of a kind; of "" the number of all scheduled
+// faults.
+func (h *faultLog) count(k kind) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	n := 0
@@ -125,9 +129,10 @@ func (h *hits) count(k kind) int {
 	return n
 }
 
-// struck reports whether a worker felt a fault, of some kinds or any, between
-// two moments. What it causes may come later than it by as much as after.
-func (h *hits) struck(who string, from, to time.Time, after time.Duration, kinds ...kind) bool {
+// struck reports whether a worker felt a fault between two moments, of the
+// given kinds or of any. The effects of a fault may come later than the fault
+// by the given time.
+func (h *faultLog) struck(who string, from, to time.Time, after time.Duration, kinds ...kind) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, one := range h.all {

@@ -8,39 +8,39 @@ import (
 	"github.com/axebus/axe/bus"
 )
 
-// harass does what a schedule says until ctx ends, or until an error says that
-// the test itself is broken.
-func (st *stage) harass(ctx context.Context, s *schedule) error {
+// injectFaults carries out a schedule until ctx ends, or until an error shows
+// that the test itself is broken.
+func (h *harness) injectFaults(ctx context.Context, s *schedule) error {
 	for f := s.next(); bus.Pause(ctx, f.after) == nil; f = s.next() {
-		if err := st.inflict(ctx, f); err != nil {
+		if err := h.inflict(ctx, f); err != nil {
 			return fmt.Errorf("%s: %w", f.kind, err)
 		}
 	}
 	return nil
 }
 
-func (st *stage) inflict(ctx context.Context, f fault) error {
+func (h *harness) inflict(ctx context.Context, f fault) error {
 	switch f.kind {
 	case killServer:
-		return st.strikeServer(ctx, st.servers.nodes[f.whom%len(st.servers.nodes)], f)
+		return h.strikeServer(ctx, h.servers.nodes[f.target%len(h.servers.nodes)], f)
 	case killLeader:
-		n, err := st.servers.leader(ctx)
+		n, err := h.servers.leader(ctx)
 		if err != nil {
-			st.log.say("no leader to kill: %v", err)
-			return nil // there is none at this moment
+			h.log.log("no leader to kill: %v", err)
+			return nil // the stream has none now
 		}
-		return st.strikeServer(ctx, n, f)
+		return h.strikeServer(ctx, n, f)
 	case haltServer, dragServer:
-		st.freezeServer(ctx, st.servers.nodes[f.whom%len(st.servers.nodes)].proc, f)
+		h.freezeServer(ctx, h.servers.nodes[f.target%len(h.servers.nodes)].proc, f)
 		return nil
 	case killWorker, stopWorker, drainOne, cutConn, holdConn, slowConn, leaderMoved:
 	}
-	b := st.crew.take(f.whom, f.kind == cutConn || f.kind == holdConn || f.kind == slowConn)
+	b := h.pool.take(f.target, f.kind == cutConn || f.kind == holdConn || f.kind == slowConn)
 	if b == nil {
-		// something is being done to each of them
+		// Another fault strikes each of them.
 		return nil
 	}
-	over := st.hits.begin(f.kind, b.worker().name)
+	over := h.hits.begin(f.kind, b.worker().name)
 	done := func() { over(); b.fault.Unlock() }
 	switch f.kind {
 	case killWorker:
@@ -60,35 +60,34 @@ func (st *stage) inflict(ctx context.Context, f fault) error {
 		b.proxy.cut()
 	case stopWorker:
 		b.worker().stop()
-		st.later(ctx, st.beyondLease(f), func() { b.worker().cont(); done() })
+		h.later(ctx, h.beyondLease(f), func() { b.worker().cont(); done() })
 	case holdConn:
 		b.proxy.hold()
-		st.later(ctx, st.beyondLease(f), func() { b.proxy.release(); done() })
+		h.later(ctx, h.beyondLease(f), func() { b.proxy.release(); done() })
 	case slowConn:
-		b.proxy.slow(time.Duration(f.long * float64(200*time.Millisecond)))
-		st.later(ctx, st.beyondLease(f), func() { b.proxy.slow(0); done() })
+		b.proxy.slow(time.Duration(f.duration * float64(200*time.Millisecond)))
+		h.later(ctx, h.beyondLease(f), func() { b.proxy.slow(0); done() })
 	case killServer, killLeader, haltServer, dragServer, leaderMoved:
 	}
 	return nil
 }
 
-// strikeServer kills a node and starts it again, some of the time after a
-// while.
-func (st *stage) strikeServer(ctx context.Context, n *node, f fault) error {
-	defer st.hits.begin(f.kind, "")()
+// strikeServer kills a node and starts it again, in some cases after a while.
+func (h *harness) strikeServer(ctx context.Context, n *node, f fault) error {
+	defer h.hits.begin(f.kind, "")()
 	n.proc.kill()
-	if f.long > 0.75 {
-		_ = bus.Pause(ctx, time.Duration(f.long*float64(time.Second)))
+	if f.duration > 0.75 {
+		_ = bus.Pause(ctx, time.Duration(f.duration*float64(time.Second)))
 	}
-	return st.servers.up(context.WithoutCancel(ctx), n)
+	return h.servers.up(context.WithoutCancel(ctx), n)
 }
 
-// freezeServer stops a server for as long as a fault that outlasts a lease
-// lasts, all the time or every other moment.
-func (st *stage) freezeServer(ctx context.Context, p *process, f fault) {
-	over := st.hits.begin(f.kind, "")
-	long := st.beyondLease(f)
-	st.lasting.Go(func() {
+// freezeServer stops a server for longer than a lease, all the time or every
+// other moment.
+func (h *harness) freezeServer(ctx context.Context, p *process, f fault) {
+	over := h.hits.begin(f.kind, "")
+	long := h.beyondLease(f)
+	h.lasting.Go(func() {
 		defer over()
 		frozen := long
 		if f.kind == dragServer {
@@ -103,14 +102,14 @@ func (st *stage) freezeServer(ctx context.Context, p *process, f fault) {
 	})
 }
 
-// beyondLease is how long a fault lasts that is to outlast a lease.
-func (st *stage) beyondLease(f fault) time.Duration {
-	return st.ackWait + time.Duration((0.2+f.long)*float64(st.ackWait))
+// beyondLease is the duration of a fault that outlasts a lease.
+func (h *harness) beyondLease(f fault) time.Duration {
+	return h.ackWait + time.Duration((0.2+f.duration)*float64(h.ackWait))
 }
 
 // later undoes a fault after a while, or at the end of ctx.
-func (st *stage) later(ctx context.Context, d time.Duration, undo func()) {
-	st.lasting.Go(func() {
+func (h *harness) later(ctx context.Context, d time.Duration, undo func()) {
+	h.lasting.Go(func() {
 		_ = bus.Pause(ctx, d)
 		undo()
 	})

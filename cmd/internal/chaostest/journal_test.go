@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// tail is how many of the last lines are printed when a scenario fails.
+// tail is the number of lines that are printed when a scenario fails.
 const tail = 400
 
-// journal keeps the last lines that all processes have written, and all of them
-// if there is a file.
+// journal keeps the last lines of output of all processes, and all lines if
+// there is a file.
 type journal struct {
 	start time.Time
 	mu    sync.Mutex
@@ -44,7 +44,7 @@ func newJournal(t *testing.T) *journal {
 	return j
 }
 
-// said is what there still is of one process.
+// said is the kept output of one process.
 func (j *journal) said(who string) string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -57,8 +57,8 @@ func (j *journal) said(who string) string {
 	return strings.Join(all, "\n")
 }
 
-// say notes what the test itself does.
-func (j *journal) say(format string, args ...any) { j.line("chaos", fmt.Sprintf(format, args...)) }
+// log records an action of the test itself.
+func (j *journal) log(format string, args ...any) { j.line("chaos", fmt.Sprintf(format, args...)) }
 
 func (j *journal) line(who, text string) {
 	j.mu.Lock()
@@ -71,7 +71,7 @@ func (j *journal) line(who, text string) {
 	}
 }
 
-// String is what is kept, oldest first.
+// String is the kept output, oldest line first.
 func (j *journal) String() string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -82,7 +82,8 @@ func (j *journal) String() string {
 	return b.String()
 }
 
-// of is what a process writes to; first is called at its first line.
+// of returns the writer for the output of a process. first is called at its
+// first line.
 func (j *journal) of(who string, first func()) io.Writer {
 	return &scribe{journal: j, who: who, first: first}
 }

@@ -7,18 +7,17 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// elections are what a cluster says when a stream or a consumer has another
-// leader.
+// elections are the subjects of a cluster's notices about new leaders of
+// streams and consumers.
 const elections = "$JS.EVENT.ADVISORY.*.LEADER_ELECTED.>"
 
-// watchLeaders notes every move of a leader until the test ends. A consumer
-// that moves delivers again what was in hand, and what its new leader has not
-// heard to be acknowledged: that may be seconds after the fault that made it
-// move. It is heard from every node, since any of them may be the one that is
-// gone.
-func (st *stage) watchLeaders(t *testing.T) {
+// watchLeaders records every move of a leader until the test ends. A consumer
+// that moves delivers again the messages in hand, and those of which its new
+// leader has seen no acknowledgement. That may be seconds after the fault that
+// moved it. watchLeaders listens at every node, since any node may be down.
+func (h *harness) watchLeaders(t *testing.T) {
 	t.Helper()
-	for _, n := range st.servers.nodes {
+	for _, n := range h.servers.nodes {
 		nc, err := nats.Connect(
 			"nats://"+n.addr(),
 			nats.IgnoreDiscoveredServers(),
@@ -30,7 +29,7 @@ func (st *stage) watchLeaders(t *testing.T) {
 		}
 		t.Cleanup(nc.Close)
 		_, err = nc.Subscribe(elections, func(m *nats.Msg) {
-			st.hits.moved(strings.TrimPrefix(m.Subject, "$JS.EVENT.ADVISORY."))
+			h.hits.moved(strings.TrimPrefix(m.Subject, "$JS.EVENT.ADVISORY."))
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -16,33 +16,32 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// submitters is how many trees are under way at once.
+// submitters is the number of trees under way at once.
 const submitters = 24
 
-// patience is how long a tree may take before it counts as lost.
-const patience = 3 * time.Minute
+// treeTimeout is the time after which a tree counts as lost.
+const treeTimeout = 3 * time.Minute
 
-// load submits trees and waits for them, whatever becomes of the servers
-// meanwhile.
+// load submits trees and waits for them, across all faults of the servers.
 type load struct {
-	stage  *stage
+	h      *harness
 	client *client.Client
 	lead   subjects.Agent
 	next   atomic.Int64
 	ended  atomic.Int64
-	// submissions and waits that failed, and were tried again
+	// Number of submissions and waits that failed and were tried again.
 	retries atomic.Int64
-	longest atomic.Int64 // time that a tree took
+	longest atomic.Int64 // duration of a tree
 
 	mu    sync.Mutex
-	wrong []string // what was wrong with trees
+	wrong []string // mistakes found in trees
 	lost  int
-	// answers that are not the right ones
+	// Number of answers that are not the right ones.
 	mixed int
 }
 
-// run submits so many trees and more until enough is done, and returns when all
-// have ended.
+// run submits the given number of trees, and more until enough returns true. It
+// returns when all have ended.
 func (l *load) run(ctx context.Context, trees int, enough func() bool) {
 	var all sync.WaitGroup
 	for range min(submitters, trees) {
@@ -60,9 +59,9 @@ func (l *load) run(ctx context.Context, trees int, enough func() bool) {
 	all.Wait()
 }
 
-// tree submits one and waits for its outcome.
+// tree submits one tree and waits for its outcome.
 func (l *load) tree(ctx context.Context, i int) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, treeTimeout)
 	defer cancel()
 	begin := time.Now()
 	label := treeLabel(i)
@@ -70,9 +69,9 @@ func (l *load) tree(ctx context.Context, i int) {
 	if i%16 == 7 {
 		submit = l.command
 	}
-	o, err := run.Outcome{}, l.again(ctx, func(ctx context.Context) error { return submit(ctx, label) })
+	o, err := run.Outcome{}, l.retry(ctx, func(ctx context.Context) error { return submit(ctx, label) })
 	if err == nil {
-		err = l.again(ctx, func(ctx context.Context) (err error) {
+		err = l.retry(ctx, func(ctx context.Context) (err error) {
 			o, err = l.client.Wait(ctx, client.TreeID(label))
 			return err
 		})
@@ -91,15 +90,16 @@ func (l *load) tree(ctx context.Context, i int) {
 	}
 }
 
-// again does something until it works: under one id that changes nothing.
-func (l *load) again(ctx context.Context, do func(context.Context) error) error {
+// retry repeats an action until it succeeds. Under one id a repetition changes
+// nothing.
+func (l *load) retry(ctx context.Context, do func(context.Context) error) error {
 	for {
 		err := do(ctx)
 		if err == nil || ctx.Err() != nil {
 			return err
 		}
 		l.retries.Add(1)
-		l.stage.log.say("again: %v", err)
+		l.h.log.log("again: %v", err)
 		if err := bus.Pause(ctx, 100*time.Millisecond); err != nil {
 			return err
 		}
@@ -111,10 +111,10 @@ func (l *load) submit(ctx context.Context, label string) error {
 	return err
 }
 
-// command submits as a shell does.
+// command submits a tree with axe-submit, as a shell does.
 func (l *load) command(ctx context.Context, label string) error {
-	cmd := exec.CommandContext(ctx, filepath.Join(l.stage.bin, "axe-submit"),
-		"--server", l.stage.servers.urls(), "--id", label, "--detach", "lead", label)
+	cmd := exec.CommandContext(ctx, filepath.Join(l.h.bin, "axe-submit"),
+		"--server", l.h.servers.urls(), "--id", label, "--detach", "lead", label)
 	_, err := cmd.Output()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		err = fmt.Errorf("axe-submit: %w: %s", err, exit.Stderr)

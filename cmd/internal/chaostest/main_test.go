@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// roleEnv makes a process of this test's own binary something else than a test.
+// roleEnv makes a process of this test's own binary play another role than a
+// test.
 const roleEnv = "AXE_CHAOS_ROLE"
 
 func TestMain(m *testing.M) {
@@ -28,9 +29,9 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// keep ends every process of its group, itself among them, as soon as the test
-// is gone: however it ended, its end of the pipe is closed then. Stopped
-// processes are killed like others.
+// keep ends every process of its group, itself included, as soon as the test is
+// gone. However the test ends, its end of the pipe is closed then. Stopped
+// processes are killed too.
 func keep() {
 	_, _ = io.Copy(io.Discard, os.Stdin)
 	_ = syscall.Kill(0, syscall.SIGKILL)

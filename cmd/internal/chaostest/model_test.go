@@ -10,47 +10,47 @@ import (
 	"time"
 )
 
-// ask is one request to the model.
-type ask struct {
+// modelRequest is one request to the model.
+type modelRequest struct {
 	worker     string
 	begin, end time.Time
 }
 
-// model is a model over HTTP, in the format of Ollama, that takes a while and
-// notes what it was asked, by whom and when: each worker asks below a path of
-// its own.
+// model is a model over HTTP, in the format of Ollama. It takes a while to
+// answer and records each request with its worker and time. Each worker has a
+// path of its own.
 type model struct {
 	latency time.Duration
 	mu      sync.Mutex
-	asks    map[turnKey][]*ask
+	asks    map[turnKey][]*modelRequest
 	asked   int
 }
 
 func newModel(latency time.Duration) *model {
-	return &model{latency: latency, asks: map[turnKey][]*ask{}}
+	return &model{latency: latency, asks: map[turnKey][]*modelRequest{}}
 }
 
-// question is what the model makes of a request.
-type question struct {
-	// of the run: what it was asked to do
+// parsedRequest is a request as the model reads it.
+type parsedRequest struct {
+	// The label of the run, which is its task.
 	label string
 	turn  int
-	// the agents to delegate to, in turn
+	// Agents to delegate to, in turn.
 	sub     string
-	results []string // of those that were called
+	results []string // answers of the called runs
 	tools   map[string]bool
-	post    post
+	post    forkMemory
 }
 
-func readQuestion(r *http.Request) (question, error) {
+func readQuestion(r *http.Request) (parsedRequest, error) {
 	var req struct {
 		Messages []struct{ Role, Content string }
 		Tools    []struct{ Function struct{ Name string } }
 	}
 	if err := json.NewDecoder(r.Body).Decode(&req); err != nil {
-		return question{}, err
+		return parsedRequest{}, err
 	}
-	q := question{turn: 1, tools: map[string]bool{}, post: post{last: map[string]string{}}}
+	q := parsedRequest{turn: 1, tools: map[string]bool{}, post: forkMemory{last: map[string]string{}}}
 	for _, t := range req.Tools {
 		q.tools[t.Function.Name] = true
 	}
@@ -81,8 +81,8 @@ func readQuestion(r *http.Request) (question, error) {
 	return q, nil
 }
 
-// ServeHTTP delegates to the agents that the system prompt names, three times,
-// and then answers with its own label and the results in order. So each tree
+// ServeHTTP delegates three times to the agents that the system prompt names,
+// and then answers with the run's label and the results in order. So each tree
 // has one right answer.
 func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	q, err := readQuestion(r)
@@ -94,7 +94,7 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	key := turnKey{q.label, q.turn}
 	a := m.begun(key, worker)
 	select {
-	case <-time.After(m.takes(key)):
+	case <-time.After(m.latencyOf(key)):
 	case <-r.Context().Done():
 		return
 	}
@@ -106,8 +106,8 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-func (m *model) begun(key turnKey, worker string) *ask {
-	a := &ask{worker: worker, begin: time.Now()}
+func (m *model) begun(key turnKey, worker string) *modelRequest {
+	a := &modelRequest{worker: worker, begin: time.Now()}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.asked++
@@ -115,16 +115,16 @@ func (m *model) begun(key turnKey, worker string) *ask {
 	return a
 }
 
-// takes is half of the latency to half as much again, the same for one turn
-// whenever it is asked.
-func (m *model) takes(key turnKey) time.Duration {
+// latencyOf is the latency of a turn, from half of the model's latency to one
+// and a half. It is the same for each request for the turn.
+func (m *model) latencyOf(key turnKey) time.Duration {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(key.String()))
 	return m.latency/2 + m.latency*time.Duration(h.Sum32()%1000)/1000
 }
 
-// answer delegates with whatever the run was offered, and ends in the same way.
-func (q question) answer() map[string]any {
+// answer delegates by the tools that the run was offered, and ends by them too.
+func (q parsedRequest) answer() map[string]any {
 	text := q.label + "(" + strings.Join(q.results, " ") + ")"
 	var tasks []map[string]string
 	for i := range width {
@@ -132,7 +132,7 @@ func (q question) answer() map[string]any {
 		if subs := strings.Fields(q.sub); len(subs) > 0 {
 			task["agent"] = subs[i%len(subs)]
 		}
-		if task["agent"] == "post" && q.odd() {
+		if task["agent"] == "post" && q.writesCommands() {
 			task["agent"] = "scribe"
 		}
 		tasks = append(tasks, task)
@@ -167,7 +167,8 @@ func (q question) answer() map[string]any {
 	return map[string]any{"role": "assistant", "content": "", "tool_calls": calls}
 }
 
-// results are those of a tool call: one, or one for each run that it spawned.
+// results are the answers in a tool call's result: one, or one for each spawned
+// run.
 func results(content string) (all []string) {
 	var spawned struct {
 		Results []struct {
@@ -186,7 +187,7 @@ func results(content string) (all []string) {
 	return all
 }
 
-// turnKey is one turn of one run, which was asked to do what its label says.
+// turnKey is one turn of one run, by the run's label.
 type turnKey struct {
 	label string
 	turn  int
@@ -194,7 +195,7 @@ type turnKey struct {
 
 func (k turnKey) String() string { return fmt.Sprintf("%s#%d", k.label, k.turn) }
 
-// count is how many requests there were so far.
+// count is the number of requests so far.
 func (m *model) count() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -23,20 +23,21 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// team is how many agents a lead of this scenario calls.
-const team = 4
+// teamSize is the number of agents that a lead of this scenario calls.
+const teamSize = 4
 
-// deadly is a model that kills whoever asks it for the agent bad, and answers
-// soon for the agent good. A lead calls those that its task names.
-type deadly struct {
+// killingModel is a model that kills each worker that asks it for the agent
+// bad, and answers soon for the agent good. A lead calls the agents that its
+// task names.
+type killingModel struct {
 	mu sync.Mutex
-	// by worker, of those that may be killed
-	berths map[string]*berth
+	// Places of the workers that may be killed, by the worker's name.
+	places map[string]*place
 	kills  atomic.Int64
 }
 
 // ServeHTTP implements http.Handler.
-func (d *deadly) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (d *killingModel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	q, err := readQuestion(r)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
@@ -57,44 +58,44 @@ func (d *deadly) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 				"arguments": map[string]string{"agent": q.label, "task": q.label},
 			},
 		}
-		message["tool_calls"] = slices.Repeat([]any{c}, team)
+		message["tool_calls"] = slices.Repeat([]any{c}, teamSize)
 	}
 	_ = json.NewEncoder(w).Encode(map[string]any{
 		"message": message, "done": true, "done_reason": "stop", "prompt_eval_count": 1, "eval_count": 1,
 	})
 }
 
-// kill ends a worker and puts another one in its place.
-func (d *deadly) kill(worker string) {
+// kill ends a worker and starts another one in its place.
+func (d *killingModel) kill(worker string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	b := d.berths[worker]
+	b := d.places[worker]
 	if b == nil {
-		return // it is dead already
+		return // dead already
 	}
-	delete(d.berths, worker)
+	delete(d.places, worker)
 	d.kills.Add(1)
 	p := b.worker()
 	p.kill()
 	_ = b.fill(p)
-	d.berths[b.worker().name] = b
+	d.places[b.worker().name] = b
 }
 
-// ward is where the agent bad has workers of its own, beside those of the
-// agents lead and good.
-type ward struct {
-	*stage
+// poisonTest is the set-up of the scenario: the agent bad has workers of its
+// own, beside the workers of the agents lead and good.
+type poisonTest struct {
+	*harness
 	conn   *bus.Conn
 	client *client.Client
-	model  *deadly
+	model  *killingModel
 }
 
-func newWard(t *testing.T, bin string, ackWait time.Duration) *ward {
+func newWard(t *testing.T, bin string, ackWait time.Duration) *poisonTest {
 	t.Helper()
-	store := t.TempDir() // removed when all processes have ended
+	store := t.TempDir() // removed after all processes
 	log := newJournal(t)
 	g := newGroup(t, log)
-	w := &ward{stage: &stage{bin: bin, log: log}, model: &deadly{berths: map[string]*berth{}}}
+	w := &poisonTest{harness: &harness{bin: bin, log: log}, model: &killingModel{places: map[string]*place{}}}
 	web := httptest.NewServer(w.model)
 	t.Cleanup(web.Close)
 	w.servers = newServers(t, g, 1, store)
@@ -113,21 +114,21 @@ func newWard(t *testing.T, bin string, ackWait time.Duration) *ward {
 			}
 		}
 		a := agentd{
-			file:    filepath.Join(bin, "agentd"),
-			agents:  dir,
-			model:   web.URL,
-			nodes:   1,
-			parts:   1,
-			ackWait: ackWait,
+			file:       filepath.Join(bin, "agentd"),
+			agents:     dir,
+			model:      web.URL,
+			nodes:      1,
+			partitions: 1,
+			ackWait:    ackWait,
 		}
-		c := newCrew(t, g, a, w.servers, 0)
-		for j, b := range c.berths[:2] {
-			b.number = 10*i + j // names that differ
+		c := newWorkerPool(t, g, a, w.servers, 0)
+		for j, b := range c.places[:2] {
+			b.number = 10*i + j // different names
 			if err := b.fill(nil); err != nil {
 				t.Fatal(err)
 			}
 			if agents[0] == "bad" {
-				w.model.berths[b.worker().name] = b
+				w.model.places[b.worker().name] = b
 			}
 		}
 	}
@@ -137,10 +138,10 @@ func newWard(t *testing.T, bin string, ackWait time.Duration) *ward {
 }
 
 // announced waits until all agents are known.
-func (w *ward) announced(ctx context.Context) error {
+func (w *poisonTest) announced(ctx context.Context) error {
 	for _, agent := range []string{"lead", "good", "bad"} {
 		for known := false; !known; {
-			// the bucket comes after the streams
+			// Workers make the bucket after the streams.
 			if dir, err := w.conn.Directory(ctx); err == nil {
 				_, _, known, _ = dir.Get(ctx, agent)
 			}
@@ -152,15 +153,14 @@ func (w *ward) announced(ctx context.Context) error {
 	return nil
 }
 
-// lead has n calls of an agent made, by leads of which so many are at work at a
-// time, and returns how long each lead took. The keys of their trees begin with
-// key.
-func (w *ward) lead(ctx context.Context, agent, key string, n, atOnce int) (took []time.Duration, _ error) {
+// lead makes n calls of an agent through leads, of which atOnce run at a time.
+// It returns the duration of each lead. The keys of the trees begin with key.
+func (w *poisonTest) lead(ctx context.Context, agent, key string, n, atOnce int) (took []time.Duration, _ error) {
 	lead, err := subjects.ParseAgent("lead")
 	if err != nil {
 		return nil, err
 	}
-	took = make([]time.Duration, n/team)
+	took = make([]time.Duration, n/teamSize)
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(atOnce)
 	for i := range took {
@@ -173,7 +173,7 @@ func (w *ward) lead(ctx context.Context, agent, key string, n, atOnce int) (took
 			}
 			o, err := w.client.Wait(ctx, id)
 			took[i] = time.Since(begin)
-			if err == nil && (o.Status != run.StatusCompleted || o.ToolCalls != team) {
+			if err == nil && (o.Status != run.StatusCompleted || o.ToolCalls != teamSize) {
 				err = fmt.Errorf("lead %s: %s %q after %d calls", id, o.Status, o.Error, o.ToolCalls)
 			}
 			return err
@@ -182,7 +182,7 @@ func (w *ward) lead(ctx context.Context, agent, key string, n, atOnce int) (took
 	return took, g.Wait()
 }
 
-// p99 is what all but a hundredth took at most.
+// p99 is the 99th percentile of durations.
 func p99(took []time.Duration) time.Duration {
 	if len(took) == 0 {
 		return 0
@@ -191,10 +191,9 @@ func p99(took []time.Duration) time.Duration {
 	return sorted[len(sorted)*99/100]
 }
 
-// ended are the outcomes of an agent's calls in trees whose keys begin with
-// key, and how long each call took, from the moment when it was stored until
-// its outcome was.
-func (r *record) ended(agent, key string) (outcomes []kept, took []time.Duration) {
+// ended returns the outcomes of an agent's calls in trees with keys that begin
+// with key. took has the time from the storing of each call to its outcome.
+func (r *record) ended(agent, key string) (outcomes []storedTurn, took []time.Duration) {
 	for at, c := range r.calls {
 		if at.Agent.String() != agent || !strings.HasPrefix(at.Tree.String(), key) {
 			continue
@@ -207,9 +206,10 @@ func (r *record) ended(agent, key string) (outcomes []kept, took []time.Duration
 	return outcomes, took
 }
 
-// poison has n calls that kill their workers beside n that do not, and more of
-// these for as long as the former last: each of the former ends as a dead
-// letter and is told to its caller, the latter are hardly slower than alone.
+// poison makes n calls that kill their workers, beside n calls that do not, and
+// more of the latter as long as the former last. Each killing call ends as a
+// dead letter, and its caller is told. The other calls are hardly slower than
+// alone.
 func poison(t *testing.T, bin string, n int, ackWait time.Duration) {
 	t.Helper()
 	w := newWard(t, bin, ackWait)
@@ -219,7 +219,7 @@ func poison(t *testing.T, bin string, n int, ackWait time.Duration) {
 		t.Fatal(err)
 	}
 	const atOnce = 3
-	if _, err := w.lead(ctx, "good", "warm", team*atOnce, atOnce); err != nil {
+	if _, err := w.lead(ctx, "good", "warm", teamSize*atOnce, atOnce); err != nil {
 		t.Fatal(err)
 	}
 	treesAlone, err := w.lead(ctx, "good", "alone", n, atOnce)
@@ -294,7 +294,7 @@ func poison(t *testing.T, bin string, n int, ackWait time.Duration) {
 			len(beside),
 		)
 	}
-	if err := w.settle(ctx); err != nil {
+	if err := w.awaitQuiet(ctx); err != nil {
 		t.Error(err)
 	}
 	w.verify(t)

@@ -14,17 +14,17 @@ import (
 	"time"
 )
 
-// errOver refuses to start a process as the test ends.
+// errOver refuses to start a process while the test ends.
 var errOver = errors.New("the test is over")
 
 // group is the process group of all children. Its leader outlives the test by a
-// moment and takes the others with it.
+// moment and ends the others.
 type group struct {
 	leader int
 	log    *journal
 	mu     sync.Mutex
 	alive  map[*process]bool
-	over   bool // nobody is started any more
+	over   bool // no process may start
 }
 
 func newGroup(t *testing.T, log *journal) *group {
@@ -48,7 +48,8 @@ func newGroup(t *testing.T, log *journal) *group {
 	return g
 }
 
-// killAll ends whoever is left, so that the files of the test can be removed.
+// killAll ends the remaining processes, so that the files of the test can be
+// removed.
 func (g *group) killAll() {
 	g.mu.Lock()
 	g.over = true
@@ -60,19 +61,19 @@ func (g *group) killAll() {
 	}
 }
 
-// process is a child. Whoever ends it says so first: an end that nobody wanted
-// is a finding.
+// process is a child process. A function that ends it announces that first: any
+// other end is a finding.
 type process struct {
 	name   string
 	cmd    *exec.Cmd
 	wanted atomic.Bool
-	// closed after its first line: it listens to signals by then
+	// Closed after its first line of output. By then it handles signals.
 	spoke chan struct{}
 	ended chan struct{} // closed after its end
-	err   error         // of its end
+	err   error         // the error of its end
 }
 
-// start runs a command in the group. What it says goes to the journal.
+// start runs a command in the group. Its output goes to the journal.
 func (g *group) start(name string, cmd *exec.Cmd) (*process, error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pgid: g.leader}
 	cmd.WaitDelay = time.Second
@@ -87,7 +88,7 @@ func (g *group) start(name string, cmd *exec.Cmd) (*process, error) {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
 	g.alive[p] = true
-	// ends with the process, which killAll waits for
+	// Ends with the process, which killAll waits for.
 	go func() {
 		p.err = cmd.Wait()
 		g.mu.Lock()
@@ -98,14 +99,14 @@ func (g *group) start(name string, cmd *exec.Cmd) (*process, error) {
 	return p, nil
 }
 
-// kill is kill -9, and waits for the end.
+// kill sends SIGKILL and waits for the end.
 func (p *process) kill() {
 	p.wanted.Store(true)
 	_ = p.cmd.Process.Kill()
 	<-p.ended
 }
 
-// drain is SIGTERM, and waits for an orderly end.
+// drain sends SIGTERM and waits for an orderly end.
 func (p *process) drain(atMost time.Duration) error {
 	p.wanted.Store(true)
 	select {

@@ -10,13 +10,13 @@ import (
 	"github.com/axebus/axe/bus"
 )
 
-// proxy lies between one worker and the server.
+// proxy is a TCP proxy between one worker and the server.
 type proxy struct {
 	net.Listener
 	target string
 	mu     sync.Mutex
 	conns  map[net.Conn]bool
-	open   chan struct{} // closed while bytes may pass
+	open   chan struct{} // closed while data may pass
 	delay  time.Duration
 }
 
@@ -30,7 +30,7 @@ func newProxy(t *testing.T, target string) *proxy {
 	close(p.open)
 	var pipes sync.WaitGroup
 	pipes.Go(func() { p.accept(t.Context(), &pipes) })
-	// t's context is over by now, so nobody is held up any more
+	// The test's context is over by now, so no connection is held any more.
 	t.Cleanup(func() {
 		_ = l.Close()
 		p.cut()
@@ -58,8 +58,8 @@ func (p *proxy) accept(ctx context.Context, pipes *sync.WaitGroup) {
 	}
 }
 
-// pipe passes bytes one way. What was read while nothing may pass is passed
-// later: that is what TCP makes of a network that comes back.
+// pipe copies data one way. Data that was read during a hold is passed on
+// later, as TCP does when a network recovers.
 func (p *proxy) pipe(ctx context.Context, from, to net.Conn) {
 	defer func() {
 		_, _ = from.Close(), to.Close()
@@ -69,7 +69,7 @@ func (p *proxy) pipe(ctx context.Context, from, to net.Conn) {
 	}()
 	for buf := make([]byte, 32<<10); ; {
 		n, err := from.Read(buf)
-		if err != nil || !p.pass(ctx) {
+		if err != nil || !p.waitOpen(ctx) {
 			return
 		}
 		if _, err := to.Write(buf[:n]); err != nil {
@@ -78,8 +78,8 @@ func (p *proxy) pipe(ctx context.Context, from, to net.Conn) {
 	}
 }
 
-// pass waits until bytes may pass.
-func (p *proxy) pass(ctx context.Context) bool {
+// waitOpen waits until data may pass.
+func (p *proxy) waitOpen(ctx context.Context) bool {
 	p.mu.Lock()
 	open, delay := p.open, p.delay
 	p.mu.Unlock()
@@ -91,21 +91,21 @@ func (p *proxy) pass(ctx context.Context) bool {
 	return delay == 0 || bus.Pause(ctx, delay) == nil
 }
 
-// cut ends all connections at once, without a word to either side.
+// cut resets all connections at once.
 func (p *proxy) cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for c := range p.conns {
 		if tcp, ok := c.(*net.TCPConn); ok {
-			// a reset: what is on its way is lost
+			// A reset drops the data on its way.
 			_ = tcp.SetLinger(0)
 		}
 		_ = c.Close()
 	}
 }
 
-// hold lets nothing pass until release: neither side can tell it from a slow
-// other side.
+// hold stops all data until release. Neither side can tell that from a slow
+// peer.
 func (p *proxy) hold() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -118,7 +118,7 @@ func (p *proxy) release() {
 	close(p.open)
 }
 
-// slow makes every piece of data late.
+// slow delays every piece of data.
 func (p *proxy) slow(by time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

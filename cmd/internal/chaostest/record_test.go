@@ -12,26 +12,26 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// kept is where a turn's answer is on the stream.
-type kept struct {
+// storedTurn is the place of a turn's answer on the stream.
+type storedTurn struct {
 	worker string
 	at     time.Time
 	kind   run.Kind // of a failed outcome
 }
 
-// record is what the stream says of all trees.
+// record is the content of the stream, for all trees.
 type record struct {
 	space subjects.Space
 	calls map[subjects.Run]call
-	// by the subject they were to go to
-	outcomes map[string][]kept
-	turns    map[turnKey]kept
-	letters  map[subjects.Tree]letters
+	// Outcomes by the subject that they belong on.
+	outcomes map[string][]storedTurn
+	turns    map[turnKey]storedTurn
+	letters  map[subjects.Tree]mailCount
 	dead     []string
 	all      []bus.Stored
 }
 
-// tell is what the stream has of the tree of a run.
+// tell lists the stored messages of a run's tree.
 func (r *record) tell(label string) string {
 	var b strings.Builder
 	tree, _, _ := strings.Cut(label, ".")
@@ -43,15 +43,15 @@ func (r *record) tell(label string) string {
 	return b.String()
 }
 
-// letters is what a tree's runs have written to each other.
-type letters struct{ all, doubled int }
+// mailCount counts the mail between the runs of a tree.
+type mailCount struct{ all, doubled int }
 
 type call struct {
 	label, reply string
 	at           time.Time
 }
 
-// readRecord reads the stream from its beginning.
+// readRecord reads the whole stream.
 func readRecord(ctx context.Context, conn *bus.Conn) (*record, error) {
 	ms, err := conn.ReadByScan(ctx, conn.Space().All(), 0)
 	if err != nil {
@@ -60,9 +60,9 @@ func readRecord(ctx context.Context, conn *bus.Conn) (*record, error) {
 	r := &record{
 		space:    conn.Space(),
 		calls:    map[subjects.Run]call{},
-		outcomes: map[string][]kept{},
-		turns:    map[turnKey]kept{},
-		letters:  map[subjects.Tree]letters{},
+		outcomes: map[string][]storedTurn{},
+		turns:    map[turnKey]storedTurn{},
+		letters:  map[subjects.Tree]mailCount{},
 		all:      ms,
 	}
 	seen := map[string]bool{}
@@ -84,7 +84,7 @@ func readRecord(ctx context.Context, conn *bus.Conn) (*record, error) {
 
 func (r *record) take(m bus.Stored) error {
 	at, err := r.space.Parse(m.Subject)
-	// a dead letter or an armed timer
+	// The message is a dead letter or an armed timer.
 	if err != nil {
 		if m.Header.Get("Axe-Reason") != "" {
 			r.dead = append(r.dead, m.Subject+": "+m.Header.Get("Axe-Reason"))
@@ -103,19 +103,19 @@ func (r *record) take(m bus.Stored) error {
 		if err != nil {
 			return err
 		}
-		r.turns[turnKey{r.calls[at.Run].label, e.Index}] = kept{worker: e.Worker, at: m.Time}
+		r.turns[turnKey{r.calls[at.Run].label, e.Index}] = storedTurn{worker: e.Worker, at: m.Time}
 	case subjects.Reply, subjects.Result:
 		o, err := run.DecodeOutcome(m.Body)
 		if err != nil {
 			return err
 		}
-		r.outcomes[m.Subject] = append(r.outcomes[m.Subject], kept{o.Worker, m.Time, o.Kind})
+		r.outcomes[m.Subject] = append(r.outcomes[m.Subject], storedTurn{o.Worker, m.Time, o.Kind})
 		return r.lastTurn(o, at, m)
 	}
 	return nil
 }
 
-// lastTurn notes the last turn of a run, whose answer its outcome is. The first
+// lastTurn records the last turn of a run. Its answer is the outcome. The first
 // outcome counts.
 func (r *record) lastTurn(o run.Outcome, at subjects.Address, m bus.Stored) error {
 	if len(r.outcomes[m.Subject]) > 1 || o.Turns == 0 {
@@ -134,8 +134,8 @@ func (r *record) lastTurn(o run.Outcome, at subjects.Address, m bus.Stored) erro
 		return fmt.Errorf("an outcome of %s.%s, which nobody called", agent, path)
 	}
 	key := turnKey{c.label, o.Turns}
-	if r.turns[key].at.IsZero() { // else it is on the log
-		r.turns[key] = kept{o.Worker, m.Time, o.Kind}
+	if r.turns[key].at.IsZero() { // otherwise the log has it
+		r.turns[key] = storedTurn{o.Worker, m.Time, o.Kind}
 	}
 	return nil
 }

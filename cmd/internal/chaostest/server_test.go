@@ -20,23 +20,22 @@ import (
 	"github.com/axebus/axe/bus"
 )
 
-// serverEnv tells a process that is a server what to be.
+// serverEnv has the configuration of a process that is a server.
 const serverEnv = "AXE_CHAOS_SERVER"
 
-// node is a NATS server that comes back as the same one: same name, ports and
-// store.
+// node is a NATS server that restarts with the same name, ports and store.
 type node struct {
 	Name, Store string
 	Port        int
-	// its port for the others, 0: it is alone
+	// Its port for the other nodes; 0: there are none.
 	Cluster int
 	Routes  string // to the others
 
 	proc *process
-	gen  int // how often it was started
+	gen  int // number of starts
 }
 
-// serve is the whole of a server process.
+// serve runs a server process.
 func serve(config string) error {
 	var n node
 	if err := json.Unmarshal([]byte(config), &n); err != nil {
@@ -52,12 +51,16 @@ func serve(config string) error {
 		select {}
 	}
 	srv, err := server.NewServer(&server.Options{
-		ServerName: n.Name, Host: "127.0.0.1", Port: n.Port, JetStream: true, StoreDir: n.Store, SyncAlways: true, NoSigs: true, NoLog: true,
-		Cluster: server.ClusterOpts{
-			Name: "chaos",
-			Host: "127.0.0.1",
-			Port: n.Cluster,
-		}, Routes: server.RoutesFromStr(n.Routes),
+		ServerName: n.Name,
+		Host:       "127.0.0.1",
+		Port:       n.Port,
+		JetStream:  true,
+		StoreDir:   n.Store,
+		SyncAlways: true,
+		NoSigs:     true,
+		NoLog:      true,
+		Cluster:    server.ClusterOpts{Name: "chaos", Host: "127.0.0.1", Port: n.Cluster},
+		Routes:     server.RoutesFromStr(n.Routes),
 	})
 	if err != nil {
 		return err
@@ -66,12 +69,12 @@ func serve(config string) error {
 	select {}
 }
 
-// servers is one server, or three that replicate.
+// servers is one server, or a cluster of three.
 type servers struct {
 	group *group
 	nodes []*node
-	// the workers that the servers are in, nil: they are processes of their
-	// own
+	// The command of the workers that the servers run in; nil: they have
+	// processes of their own.
 	in *agentd
 }
 
@@ -94,7 +97,7 @@ func newServers(t *testing.T, g *group, n int, store string) *servers {
 	return s
 }
 
-// freePort is one that nobody listens on at this moment.
+// freePort is a port without a listener at this moment.
 func freePort(t *testing.T) int {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -105,7 +108,7 @@ func freePort(t *testing.T) int {
 	return l.Addr().(*net.TCPAddr).Port //nolint:forcetypeassert // of a TCP listener
 }
 
-// urls is where clients connect.
+// urls are the addresses for clients.
 func (s *servers) urls() string {
 	var all []string
 	for _, n := range s.nodes {
@@ -116,8 +119,7 @@ func (s *servers) urls() string {
 
 func (n *node) addr() string { return fmt.Sprintf("127.0.0.1:%d", n.Port) }
 
-// command is what runs a node. The worker in whose process one is has a new
-// name each time.
+// command runs a node. A worker that contains a node has a new name each time.
 func (s *servers) command(n *node) (*exec.Cmd, error) {
 	n.gen++
 	if s.in != nil {
@@ -139,8 +141,8 @@ func (s *servers) command(n *node) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// up starts a node and waits until it takes connections: it has recovered its
-// store by then.
+// up starts a node and waits until it accepts connections. By then it has
+// recovered its store.
 func (s *servers) up(ctx context.Context, n *node) error {
 	cmd, err := s.command(n)
 	if err != nil {
@@ -167,8 +169,8 @@ func (s *servers) up(ctx context.Context, n *node) error {
 	}
 }
 
-// leader is the node that leads the stream of runs; the first one where it is
-// alone.
+// leader is the node that leads the stream of runs; the first node where there
+// is one.
 func (s *servers) leader(ctx context.Context) (*node, error) {
 	if len(s.nodes) == 1 {
 		return s.nodes[0], nil

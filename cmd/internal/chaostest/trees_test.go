@@ -9,20 +9,20 @@ import (
 	"testing"
 )
 
-// Every tree is a lead that calls two mids, each of which spawns three leaves,
-// and between them a post, which forks three more of itself: it waits for all
-// of them, writes to the first, kills the last and waits for the first again.
-// Every other tree has a scribe in its place, which does the same by lines of
-// text.
+// Every tree is a lead that calls two mids and, between them, a post. Each mid
+// spawns three leaves. A post forks three copies of itself, waits for all of
+// them, writes to the first, kills the last and waits for the first again.
+// Every other tree has a scribe instead of the post, which does the same by
+// slash commands.
 const (
 	width      = 3
 	runsOfTree = 1 + width + width*width
-	// each fork's word that it is idle, what the first is sent, and its
-	// word after that
-	lettersOfTree = width + 2
+	// Each fork's idle notice, the message to the first fork, and its
+	// second idle notice.
+	mailOfTree = width + 2
 )
 
-// turnsOf is how many turns a run takes, by what it was asked to do.
+// turnsOf is the number of turns of a run, by its label.
 func turnsOf(label string) int {
 	switch at := strings.Split(label, "."); {
 	case len(at) == 2 && at[1] == "1": // a post
@@ -35,7 +35,7 @@ func turnsOf(label string) int {
 	return 2
 }
 
-// turnsOfTree is how many turns all runs of a tree take.
+// turnsOfTree is the number of turns of all runs of a tree.
 func turnsOfTree() int {
 	n := turnsOf("T")
 	for i := range width {
@@ -48,15 +48,21 @@ func turnsOfTree() int {
 	return n
 }
 
-// onceMore is what the first fork of a post is sent.
+// onceMore is the message to the first fork of a post.
 const onceMore = "once more"
 
-// writeAgents makes the directory of the agents. Their prompts say whom to
-// call.
+// writeAgents makes the directory of the agents. Their prompts name the agents
+// to call.
 func writeAgents(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	for _, a := range []struct{ name, subs, style string }{{"lead", "mid post mid scribe", "call"}, {"mid", "leaf", "spawn"}, {"post", "", "mail"}, {"scribe", "", "slash"}, {"leaf", "", "call"}} {
+	for _, a := range []struct{ name, subs, style string }{
+		{"lead", "mid post mid scribe", "call"},
+		{"mid", "leaf", "spawn"},
+		{"post", "", "mail"},
+		{"scribe", "", "slash"},
+		{"leaf", "", "call"},
+	} {
 		toml := fmt.Sprintf("name = %q\nmodel = \"ollama/counting\"\nsystem_prompt = %q\n", a.name, a.subs)
 		if subs := strings.Fields(a.subs); len(subs) > 0 {
 			slices.Sort(subs)
@@ -70,7 +76,7 @@ func writeAgents(t *testing.T) string {
 	return dir
 }
 
-// rightAnswer is that of a run with so many levels below it.
+// rightAnswer is the answer of a run with so many levels below it.
 func rightAnswer(label string, below int) string {
 	var parts []string
 	for i := range width {
@@ -78,12 +84,12 @@ func rightAnswer(label string, below int) string {
 			parts = append(parts, rightAnswer(fmt.Sprintf("%s.%d", label, i), below-1))
 		}
 	}
-	// the first fork of a post
+	// The first fork of a post.
 	if below == 0 && strings.HasSuffix(label, ".1.0") {
 		parts = append(parts, onceMore)
 	}
 	return label + "(" + strings.Join(parts, " ") + ")"
 }
 
-// treeLabel is what the lead of a tree is asked to do, and its id.
+// treeLabel is the task of a tree's lead, and the tree's id.
 func treeLabel(i int) string { return fmt.Sprintf("T%05d", i) }

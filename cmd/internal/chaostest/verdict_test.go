@@ -9,7 +9,7 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// verdict is what came of a scenario.
+// verdict is the result of a scenario.
 type verdict struct {
 	lost, doubled, misordered int
 	asked, minimum            int
@@ -17,43 +17,43 @@ type verdict struct {
 	wrong                     []string
 }
 
-// blur is how much later than the storing of an answer somebody may ask who had
-// looked before.
-const blur = 500 * time.Millisecond
+// clockSlack is the time after the storing of an answer in which a worker that
+// has read before may still ask.
+const clockSlack = 500 * time.Millisecond
 
 func (v *verdict) blame(format string, args ...any) {
 	v.wrong = append(v.wrong, fmt.Sprintf(format, args...))
 }
 
-// judge sets what the stream holds against what was submitted and what the
-// model was asked.
-func (st *stage) judge(l *load, r *record) *verdict {
+// judge compares the stream with the submissions and with the requests to the
+// model.
+func (h *harness) judge(l *load, r *record) *verdict {
 	trees := int(l.ended.Load())
 	v := &verdict{
 		lost:       l.lost,
 		misordered: l.mixed,
 		wrong:      l.wrong,
-		asked:      st.model.count(),
+		asked:      h.model.count(),
 		minimum:    trees * turnsOfTree(),
 	}
-	st.runs(v, r, trees)
-	st.model.mu.Lock()
-	defer st.model.mu.Unlock()
-	for key, asks := range st.model.asks {
+	h.runs(v, r, trees)
+	h.model.mu.Lock()
+	defer h.model.mu.Unlock()
+	for key, asks := range h.model.asks {
 		if key.turn > turnsOf(key.label) {
 			v.blame(
 				"turn %s was asked, which no tree needs: %s\n%s",
 				key,
-				st.story(asks, r.turns[key]),
+				h.describeTurn(asks, r.turns[key]),
 				r.tell(key.label),
 			)
 		}
-		slices.SortFunc(asks, func(a, b *ask) int { return a.begin.Compare(b.begin) })
+		slices.SortFunc(asks, func(a, b *modelRequest) int { return a.begin.Compare(b.begin) })
 		v.extra += len(asks) - 1
-		v.allowed += st.inFlight(asks, r.turns[key])
+		v.allowed += h.inFlight(asks, r.turns[key])
 		for i := 1; i < len(asks); i++ {
-			if why := st.repeated(asks[i-1], asks[i], r.turns[key]); why != "" {
-				v.blame("turn %s was asked again %s: %s", key, why, st.story(asks, r.turns[key]))
+			if why := h.repeated(asks[i-1], asks[i], r.turns[key]); why != "" {
+				v.blame("turn %s was asked again %s: %s", key, why, h.describeTurn(asks, r.turns[key]))
 			}
 		}
 	}
@@ -66,8 +66,8 @@ func (st *stage) judge(l *load, r *record) *verdict {
 	return v
 }
 
-// runs counts the calls and their outcomes: each has one.
-func (st *stage) runs(v *verdict, r *record, trees int) {
+// runs checks that each call has one outcome.
+func (h *harness) runs(v *verdict, r *record, trees int) {
 	ofTree := map[subjects.Tree]int{}
 	for at, c := range r.calls {
 		ofTree[at.Tree]++
@@ -83,9 +83,9 @@ func (st *stage) runs(v *verdict, r *record, trees int) {
 				"%s has another outcome: by %s at %s, the first by %s at %s",
 				at,
 				k.worker,
-				st.clock(k.at),
+				h.clock(k.at),
 				all[0].worker,
-				st.clock(all[0].at),
+				h.clock(all[0].at),
 			)
 		}
 	}
@@ -97,13 +97,13 @@ func (st *stage) runs(v *verdict, r *record, trees int) {
 	for tree := range ofTree {
 		l := r.letters[tree]
 		v.doubled += l.doubled
-		if l.all != lettersOfTree || l.doubled > 0 {
+		if l.all != mailOfTree || l.doubled > 0 {
 			v.blame(
 				"tree %s has %d letters, %d of them for a second time, want %d",
 				tree,
 				l.all,
 				l.doubled,
-				lettersOfTree,
+				mailOfTree,
 			)
 		}
 	}
@@ -115,35 +115,35 @@ func (st *stage) runs(v *verdict, r *record, trees int) {
 	}
 }
 
-// repeated says what is wrong with a second request for a turn, nothing if a
-// fault explains it. A fault does so until the lease is over of what was on its
-// way. A request that began after the answer was stored is explained only by
-// what held up who asked, between its look at the bus and the request.
-func (st *stage) repeated(before, again *ask, k kept) string {
-	lease := st.ackWait + time.Second
-	if !k.at.IsZero() && again.begin.After(k.at.Add(blur)) {
-		if !st.hits.struck(again.worker, k.at, again.begin, blur, stopWorker, holdConn, slowConn) {
+// repeated says why a second request for a turn is wrong; "" if a fault
+// explains it. A fault explains requests in flight until its lease has expired.
+// A request that began after the answer was stored is explained only by a fault
+// that held its worker up between the read of the run and the request.
+func (h *harness) repeated(before, again *modelRequest, k storedTurn) string {
+	lease := h.ackWait + time.Second
+	if !k.at.IsZero() && again.begin.After(k.at.Add(clockSlack)) {
+		if !h.hits.struck(again.worker, k.at, again.begin, clockSlack, stopWorker, holdConn, slowConn) {
 			return "after its answer was stored"
 		}
 		return ""
 	}
-	if !st.hits.struck(before.worker, before.begin, again.begin, lease) &&
-		!st.hits.struck(again.worker, before.begin, again.begin, lease) {
+	if !h.hits.struck(before.worker, before.begin, again.begin, lease) &&
+		!h.hits.struck(again.worker, before.begin, again.begin, lease) {
 		return "and no fault had hit who asked"
 	}
 	return ""
 }
 
-// inFlight counts the requests whose answers were not stored yet when something
-// hit their worker.
-func (st *stage) inFlight(asks []*ask, k kept) int {
+// inFlight counts the requests that a fault struck before their answers were
+// stored.
+func (h *harness) inFlight(asks []*modelRequest, k storedTurn) int {
 	n := 0
 	for i, a := range asks {
 		until := k.at
 		if a.worker != k.worker && i+1 < len(asks) {
 			until = asks[i+1].begin
 		}
-		if until.IsZero() || st.hits.struck(a.worker, a.begin, until, blur) {
+		if until.IsZero() || h.hits.struck(a.worker, a.begin, until, clockSlack) {
 			n++
 		}
 	}
@@ -151,19 +151,19 @@ func (st *stage) inFlight(asks []*ask, k kept) int {
 }
 
 // clock is a moment in seconds of the journal.
-func (st *stage) clock(t time.Time) string {
+func (h *harness) clock(t time.Time) string {
 	if t.IsZero() {
 		return "never"
 	}
-	return fmt.Sprintf("%.3f", t.Sub(st.log.start).Seconds())
+	return fmt.Sprintf("%.3f", t.Sub(h.log.start).Seconds())
 }
 
-// story tells what happened to a turn.
-func (st *stage) story(asks []*ask, k kept) string {
+// describeTurn tells the events of a turn.
+func (h *harness) describeTurn(asks []*modelRequest, k storedTurn) string {
 	var s strings.Builder
 	for _, a := range asks {
-		fmt.Fprintf(&s, "%s asked at %s (answered %s), ", a.worker, st.clock(a.begin), st.clock(a.end))
+		fmt.Fprintf(&s, "%s asked at %s (answered %s), ", a.worker, h.clock(a.begin), h.clock(a.end))
 	}
-	fmt.Fprintf(&s, "stored by %s at %s", k.worker, st.clock(k.at))
+	fmt.Fprintf(&s, "stored by %s at %s", k.worker, h.clock(k.at))
 	return s.String()
 }

@@ -12,12 +12,12 @@ import (
 	"github.com/axebus/axe/bus"
 )
 
-// settle waits until nothing is under way on the bus: when all trees have
-// ended, no message is left that anybody would have to do something about.
-func (st *stage) settle(ctx context.Context) error {
+// awaitQuiet waits until no message on the bus needs any more work. That must
+// come after all trees have ended.
+func (h *harness) awaitQuiet(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	nc, err := nats.Connect(st.servers.urls())
+	nc, err := nats.Connect(h.servers.urls())
 	if err != nil {
 		return err
 	}
@@ -44,7 +44,7 @@ func (st *stage) settle(ctx context.Context) error {
 	}
 }
 
-// pending says which consumers have messages that are not acknowledged, "" for
+// pending names the consumers with messages that are not acknowledged; "" for
 // none.
 func pending(ctx context.Context, js jetstream.JetStream) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)

@@ -6,19 +6,19 @@ import (
 	"strings"
 )
 
-// post is what a run that can fork has been told by others.
-type post struct {
+// forkMemory is the mail that a run with forks has read, and its waits.
+type forkMemory struct {
 	ids []string // of its forks
-	// what each of them has answered last
+	// Last answer of each fork, by id.
 	last  map[string]string
-	waits int      // that are over
-	heard []string // what was written to it
-	// that there is mail, a moment ago
+	waits int      // waits that have ended
+	heard []string // messages to the run
+	// Its newest message is a notice of mail.
 	told bool
 }
 
-// read takes the result of a tool call.
-func (p *post) read(content string) {
+// read adds the result of a tool call.
+func (p *forkMemory) read(content string) {
 	if strings.HasPrefix(content, "r-") {
 		p.ids = append(p.ids, content)
 		return
@@ -46,8 +46,8 @@ func (p *post) read(content string) {
 	}
 }
 
-// odd reports whether a run is of one of the trees whose post writes commands.
-func (q question) odd() bool {
+// writesCommands reports whether a run belongs to a tree with slash commands.
+func (q parsedRequest) writesCommands() bool {
 	tree, _, _ := strings.Cut(q.label, ".")
 	return tree != "" && (tree[len(tree)-1]-'0')%2 == 1
 }
@@ -69,10 +69,10 @@ func slash(tool string, arguments any) string {
 	return "/slash check-mail"
 }
 
-// mail is what a post does next, or says in the end, and its forks: they
-// answer, and once more with what they are sent. What each of them waits for is
-// one thing at a time, so every tree takes the same turns.
-func (q question) mail(invoke func(tool string, arguments any)) string {
+// mail is the next action of a post or of one of its forks; the returned text
+// is a final answer. A fork answers, and answers once more to each message.
+// Every run waits for one thing at a time, so every tree takes the same turns.
+func (q parsedRequest) mail(invoke func(tool string, arguments any)) string {
 	p := q.post
 	parts := p.heard
 	switch forked := strings.Count(q.label, ".") == 2; {

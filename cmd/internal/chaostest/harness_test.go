@@ -1,0 +1,151 @@
+package chaostest
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/client"
+	"github.com/axebus/axe/subjects"
+)
+
+// harness is all that one scenario runs.
+type harness struct {
+	scenario
+	bin     string
+	log     *journal
+	model   *model
+	servers *servers
+	pool    *workerPool
+	hits    *faultLog
+	// Faults that last, until they are undone.
+	lasting sync.WaitGroup
+}
+
+// newHarness starts the servers and the workers. The end of the test ends them.
+func newHarness(t *testing.T, sc scenario, bin string) *harness {
+	t.Helper()
+	agents, store := writeAgents(t), t.TempDir()
+	h := &harness{scenario: sc, bin: bin, log: newJournal(t), model: newModel(sc.latency)}
+	h.hits = &faultLog{log: h.log}
+	web := httptest.NewServer(h.model)
+	t.Cleanup(web.Close)
+	g := newGroup(t, h.log)
+	h.servers = newServers(t, g, sc.nodes, store)
+	worker := agentd{filepath.Join(bin, "agentd"), agents, web.URL, sc.nodes, sc.partitions, sc.ackWait}
+	if sc.embedded {
+		h.servers.in = &worker
+	}
+	h.pool = newWorkerPool(t, g, worker, h.servers, sc.proxied)
+	for _, n := range h.servers.nodes {
+		if err := h.servers.up(t.Context(), n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.watchLeaders(t)
+	for _, b := range h.pool.places {
+		if err := b.fill(nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return h
+}
+
+// connect waits for the streams, which the workers make.
+func (h *harness) connect(t *testing.T) *bus.Conn {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	conn, err := bus.Open(ctx, bus.Config{Dial: bus.Dial{URL: h.servers.urls()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	for provisioned(ctx, conn) != nil {
+		if err := bus.Pause(ctx, 50*time.Millisecond); err != nil {
+			t.Fatal("the workers have not set up the streams: ", err)
+		}
+	}
+	return conn
+}
+
+// provisioned asks once. A cluster without a leader does not answer.
+func provisioned(ctx context.Context, conn *bus.Conn) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	return conn.Provisioned(ctx)
+}
+
+// run runs the load under the faults and judges the result.
+func (h *harness) run(t *testing.T, seed uint64, trees int) (*verdict, *load) {
+	t.Helper()
+	conn := h.connect(t)
+	lead, err := subjects.ParseAgent("lead")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &load{h: h, client: client.New(conn), lead: lead}
+	ctx, calm := context.WithCancel(t.Context())
+	defer calm()
+	for i, d := range h.drills {
+		s := d.schedule(seed, i)
+		h.lasting.Go(func() {
+			if err := h.injectFaults(ctx, s); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	h.lasting.Go(func() { h.reportProgress(ctx, l) })
+	l.run(t.Context(), trees, func() bool { return t.Failed() || h.hits.count("") >= h.atLeast })
+	calm()
+	h.lasting.Wait()
+	if err := h.awaitQuiet(t.Context()); err != nil {
+		t.Error(err)
+	}
+	r, err := readRecord(t.Context(), conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h.judge(l, r), l
+}
+
+// reportProgress reports the progress of a long run on stderr.
+func (h *harness) reportProgress(ctx context.Context, l *load) {
+	for os.Getenv(treesEnv) != "" && bus.Pause(ctx, 5*time.Second) == nil {
+		fmt.Fprintf(
+			os.Stderr,
+			"chaos %s: %d trees ended, %d submitted; %s; model asked %d times; %d tries again; %d gave up\n",
+			h.name,
+			l.ended.Load(),
+			l.next.Load(),
+			h.faults(),
+			h.model.count(),
+			l.retries.Load(),
+			h.pool.unexpectedEnds.Load(),
+		)
+	}
+}
+
+// faults counts the faults by kind.
+func (h *harness) faults() string {
+	kinds := map[kind]bool{}
+	for _, d := range h.drills {
+		for _, k := range d.kinds {
+			kinds[k] = true
+		}
+	}
+	var parts []string
+	for _, k := range slices.Sorted(maps.Keys(kinds)) {
+		parts = append(parts, fmt.Sprintf("%s %d", k, h.hits.count(k)))
+	}
+	return strings.Join(parts, ", ")
+}

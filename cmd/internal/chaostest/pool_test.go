@@ -1,0 +1,133 @@
+package chaostest
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// slots is the number of model calls that a worker makes at once.
+const slots = 16
+
+// workerPool is a constant number of workers. A worker that ends is replaced at once.
+type workerPool struct {
+	group  *group
+	places []*place
+	// string: the last output of the newest of them
+	lastWords atomic.Value
+	// Number of workers that ended though the test did not end them.
+	unexpectedEnds atomic.Int64
+}
+
+// place is the place of one worker after the other.
+type place struct {
+	pool    *workerPool
+	number  int
+	command func(name string) *exec.Cmd
+	proxy   *proxy // nil: a direct connection
+
+	// Held while a fault strikes the worker in this place.
+	fault sync.Mutex
+	mu    sync.Mutex
+	gen   int
+	proc  *process
+}
+
+// agentd is the command of a worker, without the server's address.
+type agentd struct {
+	file, agents string
+	model        string // the model's address
+	nodes        int
+	partitions   int
+	ackWait      time.Duration
+}
+
+func (a agentd) named(name string, args ...string) *exec.Cmd {
+	args = append(args,
+		"--agents", a.agents,
+		"--name", name,
+		"--slots", strconv.Itoa(slots),
+		"--ack-wait", a.ackWait.String(),
+		"--replicas", strconv.Itoa(a.nodes),
+		"--partitions", strconv.Itoa(a.partitions),
+		"--log-format", "text",
+	)
+	cmd := exec.Command(a.file, args...) //nolint:noctx // the group ends it
+	cmd.Env = append(os.Environ(), "AXE_OLLAMA_BASE_URL="+a.model+"/"+name)
+	return cmd
+}
+
+// newWorkerPool makes the places of all workers, the first of them behind
+// proxies.
+func newWorkerPool(t *testing.T, g *group, a agentd, s *servers, proxied int) *workerPool {
+	t.Helper()
+	c := &workerPool{group: g}
+	for i := range workers {
+		url := s.urls()
+		b := &place{pool: c, number: i}
+		if i < proxied {
+			b.proxy = newProxy(t, s.nodes[0].addr())
+			url = "nats://" + b.proxy.Addr().String()
+		}
+		b.command = func(name string) *exec.Cmd { return a.named(name, "--server", url) }
+		c.places = append(c.places, b)
+	}
+	return c
+}
+
+// fill starts a new worker in the place of one that has ended, unless another
+// goroutine has done so.
+func (b *place) fill(after *process) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.proc != after {
+		return nil
+	}
+	b.gen++
+	name := fmt.Sprintf("w%d-%d", b.number, b.gen)
+	p, err := b.pool.group.start(name, b.command(name))
+	if err != nil {
+		return err
+	}
+	b.proc = p
+	go b.replaceAfterEnd(p) // ends soon after the process
+	return nil
+}
+
+// replaceAfterEnd replaces a worker that ends of its own accord, as a
+// supervisor of processes would.
+func (b *place) replaceAfterEnd(p *process) {
+	<-p.ended
+	if p.wanted.Load() {
+		return
+	}
+	b.pool.unexpectedEnds.Add(1)
+	b.pool.group.log.log("%s gave up: %v", p.name, p.err)
+	// By the end of the test the journal may have dropped it.
+	b.pool.lastWords.Store(b.pool.group.log.said(p.name))
+	time.Sleep(200 * time.Millisecond)
+	_ = b.fill(p)
+}
+
+func (b *place) worker() *process {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.proc
+}
+
+// take finds a place that no fault strikes at this moment, from a number on,
+// with a proxy if proxied is set. The caller unlocks its fault.
+func (c *workerPool) take(from int, proxied bool) *place {
+	for i := range c.places {
+		b := c.places[(from+i)%len(c.places)]
+		if (!proxied || b.proxy != nil) && b.fault.TryLock() {
+			return b
+		}
+	}
+	return nil
+}
