@@ -19,92 +19,167 @@ func TestApply(t *testing.T) {
 	other := func(n, until int) map[string]ratelimit.Holder {
 		return map[string]ratelimit.Holder{"b": {N: n, Until: at(until)}}
 	}
+	probeOf := func(worker string, until int) ratelimit.State {
+		return ratelimit.State{ClosedUntil: at(-5), Probe: &ratelimit.Probe{Worker: worker, Until: at(until)}}
+	}
+	retryAfter := ratelimit.Settings{RetryAfter: true}
 	for _, tt := range []struct {
-		name  string
-		cfg   ratelimit.Settings
-		state ratelimit.State
-		step  ratelimit.Update
-		want  ratelimit.Decision
+		name   string
+		cfg    ratelimit.Settings
+		state  ratelimit.State
+		update ratelimit.Update
+		want   ratelimit.Decision
 	}{
-		{"nothing is limited", ratelimit.Settings{RetryAfter: true}, ratelimit.State{}, ratelimit.Update{Want: 9}, ratelimit.Decision{Granted: 9}},
-		{"room for two", ratelimit.Settings{Concurrent: 8}, ratelimit.State{Holders: other(4, 20)}, ratelimit.Update{Held: 2, Want: 5}, ratelimit.Decision{
-			Granted: 2, Reason: ratelimit.Concurrent, Next: at(10),
-		}},
-		{"the dead are forgotten", ratelimit.Settings{Concurrent: 8}, ratelimit.State{Holders: other(8, 0)}, ratelimit.Update{Want: 5}, ratelimit.Decision{
-			Granted: 5, Next: at(10),
-		}},
-		{"a lease that nobody grants", ratelimit.Settings{Concurrent: 8}, ratelimit.State{Holders: other(8, 7200)}, ratelimit.Update{Want: 1}, ratelimit.Decision{
-			Granted: 1, Next: at(10),
-		}},
-		{"somebody else's lease ends first", ratelimit.Settings{Concurrent: 1}, ratelimit.State{Holders: other(1, 5)}, ratelimit.Update{Want: 1}, ratelimit.Decision{
-			Reason: ratelimit.Concurrent, Next: at(5),
-		}},
-		{"a full window", ratelimit.Settings{Requests: 3}, ratelimit.State{Window: minute, Requests: 2}, ratelimit.Update{Want: 2}, ratelimit.Decision{
-			Granted: 1, Reason: ratelimit.Requests, Until: at(50), Next: at(30),
-		}},
-		{"another window", ratelimit.Settings{Requests: 3}, ratelimit.State{Window: minute.Add(-time.Minute), Requests: 3}, ratelimit.Update{Want: 2}, ratelimit.Decision{Granted: 2}},
-		{"the window of a clock that is ahead", ratelimit.Settings{Requests: 3}, ratelimit.State{Window: minute.Add(time.Minute), Requests: 3}, ratelimit.Update{Want: 1}, ratelimit.Decision{
-			Reason: ratelimit.Requests, Until: at(110), Next: at(30),
-		}},
-		{"all tokens are spent", ratelimit.Settings{Tokens: 100}, ratelimit.State{Window: minute, Tokens: 90}, ratelimit.Update{Want: 1, Ended: []ratelimit.Result{{Tokens: 10}}}, ratelimit.Decision{
-			Reason: ratelimit.Tokens, Until: at(50), Next: at(30),
-		}},
-		{"closed", ratelimit.Settings{RetryAfter: true}, ratelimit.State{ClosedUntil: at(5)}, ratelimit.Update{Want: 1}, ratelimit.Decision{
-			Reason: ratelimit.Closed, Until: at(5), Next: at(5),
-		}},
-		{"closed for ever", ratelimit.Settings{RetryAfter: true}, ratelimit.State{ClosedUntil: at(1 << 20)}, ratelimit.Update{Want: 1}, ratelimit.Decision{Granted: 1}},
-		{"one goes first", ratelimit.Settings{RetryAfter: true}, ratelimit.State{ClosedUntil: at(0)}, ratelimit.Update{Want: 3}, ratelimit.Decision{
-			Granted: 1, Probe: true, Reason: ratelimit.Probing, Next: at(10),
-		}},
-		{"the others wait for it", ratelimit.Settings{RetryAfter: true}, ratelimit.State{ClosedUntil: at(-5), Probe: &ratelimit.Probe{Worker: "b", Until: at(9)}}, ratelimit.Update{Want: 3}, ratelimit.Decision{
-			Reason: ratelimit.Probing, Next: at(9),
-		}},
-		{"the probe's worker died", ratelimit.Settings{RetryAfter: true}, ratelimit.State{ClosedUntil: at(-5), Probe: &ratelimit.Probe{Worker: "b", Until: at(0)}}, ratelimit.Update{Want: 1}, ratelimit.Decision{
-			Granted: 1, Probe: true, Next: at(10),
-		}},
-		{"a probe that was granted in vain", ratelimit.Settings{RetryAfter: true}, ratelimit.State{ClosedUntil: at(-5), Probe: &ratelimit.Probe{Worker: "a", Until: at(9)}}, ratelimit.Update{Want: 1}, ratelimit.Decision{
-			Granted: 1, Probe: true, Next: at(10),
-		}},
-		{"its success opens the gate", ratelimit.Settings{RetryAfter: true}, ratelimit.State{ClosedUntil: at(-5), Probe: &ratelimit.Probe{Worker: "a", Until: at(9)}}, ratelimit.Update{
-			Want: 3, Ended: []ratelimit.Result{{Probe: true, Passed: true}},
-		}, ratelimit.Decision{Granted: 3}},
-		{"but not against a new refusal", ratelimit.Settings{RetryAfter: true}, ratelimit.State{ClosedUntil: at(-5), Probe: &ratelimit.Probe{Worker: "a", Until: at(9)}}, ratelimit.Update{
-			Want: 3, Ended: []ratelimit.Result{{Probe: true, Passed: true}, {Until: at(3)}},
-		}, ratelimit.Decision{Reason: ratelimit.Closed, Until: at(3), Next: at(3)}},
-		{"after a failure that says nothing another goes", ratelimit.Settings{RetryAfter: true}, ratelimit.State{ClosedUntil: at(-5), Probe: &ratelimit.Probe{Worker: "a", Until: at(9)}}, ratelimit.Update{
-			Want: 3, Ended: []ratelimit.Result{{Probe: true}},
-		}, ratelimit.Decision{Granted: 1, Probe: true, Reason: ratelimit.Probing, Next: at(10)}},
+		{
+			name:   "nothing is limited",
+			cfg:    retryAfter,
+			update: ratelimit.Update{Want: 9},
+			want:   ratelimit.Decision{Granted: 9},
+		},
+		{
+			name:   "room for two",
+			cfg:    ratelimit.Settings{Concurrent: 8},
+			state:  ratelimit.State{Holders: other(4, 20)},
+			update: ratelimit.Update{Held: 2, Want: 5},
+			want:   ratelimit.Decision{Granted: 2, Reason: ratelimit.Concurrent, Next: at(10)},
+		},
+		{
+			name:   "requests of a dead worker are forgotten",
+			cfg:    ratelimit.Settings{Concurrent: 8},
+			state:  ratelimit.State{Holders: other(8, 0)},
+			update: ratelimit.Update{Want: 5},
+			want:   ratelimit.Decision{Granted: 5, Next: at(10)},
+		},
+		{
+			name:   "a lease longer than any worker takes",
+			cfg:    ratelimit.Settings{Concurrent: 8},
+			state:  ratelimit.State{Holders: other(8, 7200)},
+			update: ratelimit.Update{Want: 1},
+			want:   ratelimit.Decision{Granted: 1, Next: at(10)},
+		},
+		{
+			name:   "another worker's lease ends first",
+			cfg:    ratelimit.Settings{Concurrent: 1},
+			state:  ratelimit.State{Holders: other(1, 5)},
+			update: ratelimit.Update{Want: 1},
+			want:   ratelimit.Decision{Reason: ratelimit.Concurrent, Next: at(5)},
+		},
+		{
+			name:   "a full window",
+			cfg:    ratelimit.Settings{Requests: 3},
+			state:  ratelimit.State{Window: minute, Requests: 2},
+			update: ratelimit.Update{Want: 2},
+			want:   ratelimit.Decision{Granted: 1, Reason: ratelimit.Requests, Until: at(50), Next: at(30)},
+		},
+		{
+			name:   "another window",
+			cfg:    ratelimit.Settings{Requests: 3},
+			state:  ratelimit.State{Window: minute.Add(-time.Minute), Requests: 3},
+			update: ratelimit.Update{Want: 2},
+			want:   ratelimit.Decision{Granted: 2},
+		},
+		{
+			name:   "the window of a clock that is ahead",
+			cfg:    ratelimit.Settings{Requests: 3},
+			state:  ratelimit.State{Window: minute.Add(time.Minute), Requests: 3},
+			update: ratelimit.Update{Want: 1},
+			want:   ratelimit.Decision{Reason: ratelimit.Requests, Until: at(110), Next: at(30)},
+		},
+		{
+			name:   "all tokens of the window are used",
+			cfg:    ratelimit.Settings{Tokens: 100},
+			state:  ratelimit.State{Window: minute, Tokens: 90},
+			update: ratelimit.Update{Want: 1, Ended: []ratelimit.Result{{Tokens: 10}}},
+			want:   ratelimit.Decision{Reason: ratelimit.Tokens, Until: at(50), Next: at(30)},
+		},
+		{
+			name:   "closed",
+			cfg:    retryAfter,
+			state:  ratelimit.State{ClosedUntil: at(5)},
+			update: ratelimit.Update{Want: 1},
+			want:   ratelimit.Decision{Reason: ratelimit.Closed, Until: at(5), Next: at(5)},
+		},
+		{
+			name:   "closed for longer than any provider asks",
+			cfg:    retryAfter,
+			state:  ratelimit.State{ClosedUntil: at(1 << 20)},
+			update: ratelimit.Update{Want: 1},
+			want:   ratelimit.Decision{Granted: 1},
+		},
+		{
+			name:   "the probe goes first",
+			cfg:    retryAfter,
+			state:  ratelimit.State{ClosedUntil: at(0)},
+			update: ratelimit.Update{Want: 3},
+			want:   ratelimit.Decision{Granted: 1, Probe: true, Reason: ratelimit.Probing, Next: at(10)},
+		},
+		{
+			name:   "the others wait for the probe",
+			cfg:    retryAfter,
+			state:  probeOf("b", 9),
+			update: ratelimit.Update{Want: 3},
+			want:   ratelimit.Decision{Reason: ratelimit.Probing, Next: at(9)},
+		},
+		{
+			name:   "the probe's worker died",
+			cfg:    retryAfter,
+			state:  probeOf("b", 0),
+			update: ratelimit.Update{Want: 1},
+			want:   ratelimit.Decision{Granted: 1, Probe: true, Next: at(10)},
+		},
+		{
+			name:   "the probe's grant was stored and its acknowledgement lost",
+			cfg:    retryAfter,
+			state:  probeOf("a", 9),
+			update: ratelimit.Update{Want: 1},
+			want:   ratelimit.Decision{Granted: 1, Probe: true, Next: at(10)},
+		},
+		{
+			name:   "the probe's success opens the account",
+			cfg:    retryAfter,
+			state:  probeOf("a", 9),
+			update: ratelimit.Update{Want: 3, Ended: []ratelimit.Result{{Probe: true, Passed: true}}},
+			want:   ratelimit.Decision{Granted: 3},
+		},
+		{
+			name:   "a new refusal outweighs the probe's success",
+			cfg:    retryAfter,
+			state:  probeOf("a", 9),
+			update: ratelimit.Update{Want: 3, Ended: []ratelimit.Result{{Probe: true, Passed: true}, {Until: at(3)}}},
+			want:   ratelimit.Decision{Reason: ratelimit.Closed, Until: at(3), Next: at(3)},
+		},
+		{
+			name:   "another probe goes after a failure that says nothing",
+			cfg:    retryAfter,
+			state:  probeOf("a", 9),
+			update: ratelimit.Update{Want: 3, Ended: []ratelimit.Result{{Probe: true}}},
+			want:   ratelimit.Decision{Granted: 1, Probe: true, Reason: ratelimit.Probing, Next: at(10)},
+		},
 	} {
-		tt.step.Worker = "a"
-		if _, got := tt.state.Apply(tt.cfg, tt.step, noon); !cmp.Equal(tt.want, got) {
+		tt.update.Worker = "a"
+		if _, got := tt.state.Apply(tt.cfg, tt.update, noon); !cmp.Equal(tt.want, got) {
 			t.Errorf("%s:\n%s", tt.name, cmp.Diff(tt.want, got))
 		}
 	}
 }
 
-// TestNothingToSay: a step that changes nothing leaves the state as it is, so
-// that nothing is written.
-func TestNothingToSay(t *testing.T) {
+// TestNoNewsChangesNothing: an update without news leaves the state as it is,
+// so that nothing is written.
+func TestNoNewsChangesNothing(t *testing.T) {
 	t.Parallel()
-	s, _ := ratelimit.State{}.Apply(ratelimit.Settings{Concurrent: 2}, ratelimit.Update{Worker: "a", Want: 1}, noon)
-	later, _ := s.Apply(
-		ratelimit.Settings{Concurrent: 2},
-		ratelimit.Update{Worker: "a", Held: 1},
-		noon.Add(9*time.Second),
-	)
+	two := ratelimit.Settings{Concurrent: 2}
+	s, _ := ratelimit.State{}.Apply(two, ratelimit.Update{Worker: "a", Want: 1}, noon)
+	held := ratelimit.Update{Worker: "a", Held: 1}
+	later, _ := s.Apply(two, held, noon.Add(9*time.Second))
 	if diff := cmp.Diff(s, later); diff != "" {
 		t.Error(diff)
 	}
-	if renewed, _ := s.Apply(ratelimit.Settings{Concurrent: 2}, ratelimit.Update{Worker: "a", Held: 1}, noon.Add(10*time.Second)); cmp.Equal(
-		s,
-		renewed,
-	) {
+	if renewed, _ := s.Apply(two, held, noon.Add(10*time.Second)); cmp.Equal(s, renewed) {
 		t.Error("the lease was not renewed")
 	}
-	if open, _ := (ratelimit.State{}).Apply(ratelimit.Settings{RetryAfter: true}, ratelimit.Update{Worker: "a", Held: 3, Want: 5}, noon); !cmp.Equal(
-		ratelimit.State{},
-		open,
-	) {
+	busy := ratelimit.Update{Worker: "a", Held: 3, Want: 5}
+	open, _ := ratelimit.State{}.Apply(ratelimit.Settings{RetryAfter: true}, busy, noon)
+	if !cmp.Equal(ratelimit.State{}, open) {
 		t.Errorf("%+v", open)
 	}
 }
@@ -123,12 +198,15 @@ func TestResultOf(t *testing.T) {
 		{"an answer", nil, false, ratelimit.Result{Passed: true, Tokens: 12}},
 		{"too many", failure(provider.RateLimit, time.Minute), false, ratelimit.Result{Until: noon.Add(time.Minute)}},
 		{"too busy", failure(provider.Overloaded, time.Minute), false, ratelimit.Result{Until: noon.Add(time.Minute)}},
-		{"for who knows how long", failure(provider.RateLimit, 0), false, ratelimit.Result{}},
-		{"the same of a probe", failure(provider.RateLimit, 0), true, ratelimit.Result{Probe: true, Until: noon.Add(time.Second)}},
+		{"too many, without a Retry-After", failure(provider.RateLimit, 0), false, ratelimit.Result{}},
+		{
+			"the same of a probe", failure(provider.RateLimit, 0), true,
+			ratelimit.Result{Probe: true, Until: noon.Add(time.Second)},
+		},
 		{"a wrong key", failure(provider.Auth, 0), true, ratelimit.Result{Probe: true, Passed: true}},
 		{"a wrong request", failure(provider.BadRequest, 0), true, ratelimit.Result{Probe: true, Passed: true}},
 		{"broken", failure(provider.Server, time.Minute), true, ratelimit.Result{Probe: true}},
-		{"nobody there", failure(provider.Timeout, 0), true, ratelimit.Result{Probe: true}},
+		{"no answer", failure(provider.Timeout, 0), true, ratelimit.Result{Probe: true}},
 	} {
 		var resp *provider.Response
 		if tt.err == nil {

@@ -13,20 +13,23 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// world is a provider's key and the workers that use it, without a bus between:
-// each step is applied to the state that is there, now and then twice, as when
-// an acknowledgement is lost.
+// world is one provider account and its workers, without a bus. Each update is
+// applied to the stored state, now and then twice, as after a lost
+// acknowledgement.
 type world struct {
 	cfg     ratelimit.Settings
 	now     time.Time
 	stored  []byte
 	workers []*worker
 
-	windows  map[time.Time]int // requests that have begun in each
-	reliable bool              // no acknowledgement is lost any more
+	// windows has the number of requests that began in each window.
+	windows map[time.Time]int
+	// reliable says that no acknowledgement is lost any more.
+	reliable bool
 }
 
-// worker is what one of them has in flight. A dead one says nothing any more.
+// worker is one worker and its requests in flight. A dead worker makes no more
+// updates.
 type worker struct {
 	name    string
 	held    int
@@ -34,93 +37,88 @@ type worker struct {
 	dead    bool
 }
 
-// TestSimLimit: whatever workers do, fail to do and are answered, the limits
-// hold for those that live.
+// TestSimLimit walks at random: workers make requests, get answers, lose
+// acknowledgements and die. The limits hold for the living workers.
 func TestSimLimit(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		w := &world{now: time.Date(2026, 3, 1, 12, 0, 30, 0, time.UTC), windows: map[time.Time]int{}}
 		w.cfg = ratelimit.Settings{
-			Concurrent: rapid.IntRange(
-				0,
-				4,
-			).Draw(
-				t,
-				"concurrent",
-			), Requests: rapid.IntRange(0, 10).Draw(t, "requests"),
-			Tokens: rapid.SampledFrom([]int{0, 50}).Draw(t, "tokens"), RetryAfter: true,
+			Concurrent: rapid.IntRange(0, 4).Draw(t, "concurrent"),
+			Requests:   rapid.IntRange(0, 10).Draw(t, "requests"),
+			Tokens:     rapid.SampledFrom([]int{0, 50}).Draw(t, "tokens"),
+			RetryAfter: true,
 		}
 		for i := range rapid.IntRange(1, 4).Draw(t, "workers") {
 			w.workers = append(w.workers, &worker{name: fmt.Sprintf("w%d", i)})
 		}
-		for range rapid.IntRange(0, 80).Draw(t, "steps") {
-			w.step(t)
+		for range rapid.IntRange(0, 80).Draw(t, "moves") {
+			w.move(t)
 		}
 		w.recovers(t)
 	})
 }
 
-func (w *world) step(t *rapid.T) {
-	who := rapid.SampledFrom(w.workers).Draw(t, "who")
-	switch what := rapid.IntRange(0, 9).Draw(t, "what"); {
-	case what == 0:
+func (w *world) move(t *rapid.T) {
+	one := rapid.SampledFrom(w.workers).Draw(t, "worker")
+	switch action := rapid.IntRange(0, 9).Draw(t, "action"); {
+	case action == 0:
 		w.pass(t, time.Duration(rapid.Int64Range(0, int64(10*time.Second)).Draw(t, "pause")))
-	case what == 1:
+	case action == 1:
 		w.pass(t, time.Duration(rapid.Int64Range(0, int64(2*time.Minute)).Draw(t, "long pause")))
-	case who.dead:
-	case what == 2 && len(w.workers) > 1:
-		who.dead = true
-	case what < 6 && who.held > 0:
-		w.apply(t, who, 0, w.result(t, who))
+	case one.dead:
+	case action == 2 && len(w.workers) > 1:
+		one.dead = true
+	case action < 6 && one.held > 0:
+		w.apply(t, one, 0, w.result(t, one))
 	default:
-		w.apply(t, who, rapid.IntRange(0, 5).Draw(t, "want"))
+		w.apply(t, one, rapid.IntRange(0, 5).Draw(t, "want"))
 	}
 }
 
-// pass lets time go by; who lives renews its lease in time.
+// pass lets time go by. Living workers renew their leases in time.
 func (w *world) pass(t *rapid.T, d time.Duration) {
 	for end := w.now.Add(d); w.now.Before(end); {
 		w.now = w.now.Add(min(8*time.Second, end.Sub(w.now)))
-		for _, who := range w.workers {
-			if !who.dead && who.held > 0 {
-				w.apply(t, who, 0)
+		for _, one := range w.workers {
+			if !one.dead && one.held > 0 {
+				w.apply(t, one, 0)
 			}
 		}
 	}
 }
 
-// result ends one of a worker's requests. Which of them it is, only matters for
-// the probe.
-func (w *world) result(t *rapid.T, who *worker) ratelimit.Result {
+// result ends one of a worker's requests. It may be the probe.
+func (w *world) result(t *rapid.T, one *worker) ratelimit.Result {
 	outcomes := []error{
-		nil, nil, &provider.Error{Category: provider.RateLimit, RetryAfter: 5 * time.Second}, &provider.Error{Category: provider.RateLimit},
-		&provider.Error{Category: provider.Server}, &provider.Error{Category: provider.BadRequest},
+		nil,
+		nil,
+		&provider.Error{Category: provider.RateLimit, RetryAfter: 5 * time.Second},
+		&provider.Error{Category: provider.RateLimit},
+		&provider.Error{Category: provider.Server},
+		&provider.Error{Category: provider.BadRequest},
 	}
 	err := rapid.SampledFrom(outcomes).Draw(t, "err")
-	probe := who.probing && (who.held == 1 || rapid.Bool().Draw(t, "probe"))
-	r := ratelimit.ResultOf(
-		&provider.Response{Usage: provider.Usage{InputTokens: 7, OutputTokens: 2}},
-		err,
-		probe,
-		w.now,
-	)
-	who.held--
-	who.probing = who.probing && !probe
+	probe := one.probing && (one.held == 1 || rapid.Bool().Draw(t, "probe"))
+	resp := &provider.Response{Usage: provider.Usage{InputTokens: 7, OutputTokens: 2}}
+	r := ratelimit.ResultOf(resp, err, probe, w.now)
+	one.held--
+	one.probing = one.probing && !probe
 	return r
 }
 
-// apply makes a step, and checks what it allows.
-func (w *world) apply(t *rapid.T, who *worker, want int, ended ...ratelimit.Result) {
-	st := ratelimit.Update{Worker: who.name, Held: who.held, Probing: who.probing, Want: want, Ended: ended}
+// apply makes one update, and checks its decision.
+func (w *world) apply(t *rapid.T, one *worker, want int, ended ...ratelimit.Result) {
+	st := ratelimit.Update{Worker: one.name, Held: one.held, Probing: one.probing, Want: want, Ended: ended}
 	before := ratelimit.Decode(w.stored)
 	next, d := before.Apply(w.cfg, st, w.now)
 	if diff := cmp.Diff(ratelimit.Decode(w.stored), before); diff != "" {
-		t.Fatalf("the state that a step was applied to has changed:\n%s", diff)
+		t.Fatalf("the state that an update was applied to has changed:\n%s", diff)
 	}
 	if !w.reliable && rapid.IntRange(0, 9).Draw(t, "lost") == 9 {
 		again, twice := next.Apply(w.cfg, st, w.now)
 		if diff := cmp.Diff(next.Holders, again.Holders); diff != "" && d.Granted == twice.Granted {
-			t.Fatalf("a step made twice:\n%s", diff)
+			t.Fatalf("an update made twice:\n%s", diff)
 		}
 		next, d = again, twice
 	}
@@ -129,21 +127,21 @@ func (w *world) apply(t *rapid.T, who *worker, want int, ended ...ratelimit.Resu
 		t.Fatal(err)
 	}
 	w.stored = stored
-	who.held += d.Granted
-	who.probing = who.probing || d.Probe
+	one.held += d.Granted
+	one.probing = one.probing || d.Probe
 	w.windows[next.Window] += d.Granted
 	w.check(t, next, d)
 }
 
-// check holds a decision to the promises.
+// check holds a decision to the invariant of the package.
 func (w *world) check(t *rapid.T, s ratelimit.State, d ratelimit.Decision) {
 	held, probes := 0, 0
-	for _, who := range w.workers {
-		if who.dead {
+	for _, one := range w.workers {
+		if one.dead {
 			continue
 		}
-		held += who.held
-		if who.probing {
+		held += one.held
+		if one.probing {
 			probes++
 		}
 	}
@@ -161,19 +159,19 @@ func (w *world) check(t *rapid.T, s ratelimit.State, d ratelimit.Decision) {
 	}
 }
 
-// recovers: when all that live have done with their requests, and the provider
-// with its moods, one that wants to go can, within a window at most.
+// recovers checks that a request can begin within two windows after all living
+// workers have ended theirs and the provider takes every request.
 func (w *world) recovers(t *rapid.T) {
 	w.reliable = true
 	var last *worker
-	for _, who := range w.workers {
-		for !who.dead && who.held > 0 {
-			r := ratelimit.Result{Probe: who.probing, Passed: true}
-			who.held, who.probing = who.held-1, false
-			w.apply(t, who, 0, r)
+	for _, one := range w.workers {
+		for !one.dead && one.held > 0 {
+			r := ratelimit.Result{Probe: one.probing, Passed: true}
+			one.held, one.probing = one.held-1, false
+			w.apply(t, one, 0, r)
 		}
-		if !who.dead {
-			last = who
+		if !one.dead {
+			last = one
 		}
 	}
 	if last == nil {
