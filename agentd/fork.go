@@ -96,7 +96,7 @@ func (r *loadedRun) continuedConversation(ctx context.Context) (*conversation, e
 		c.messages = tool.Inherited(c.run.state, c.run.run.Path, r.run.Path, c.messages)
 		return c, nil
 	case in.Copy != nil:
-		source, err := copiedRun(r.run.Space, *in.Copy)
+		source, err := in.Copy.Run(r.run.Space)
 		// The copy knows the other run up to the sequence of its own
 		// call. That works within one stream.
 		if err == nil && source.Partition() != r.run.Partition() {
@@ -109,20 +109,6 @@ func (r *loadedRun) continuedConversation(ctx context.Context) (*conversation, e
 		return r.w.conversationBefore(ctx, source, in.Copy.Turn, r.callSeq)
 	}
 	return nil, nil
-}
-
-// copiedRun returns the run that a copy continues.
-func copiedRun(space subjects.Space, c run.Copy) (r subjects.Run, _ error) {
-	agent, err := subjects.ParseAgent(c.Agent)
-	if err != nil {
-		return r, err
-	}
-	tree, err := subjects.ParseTree(c.Tree)
-	if err != nil {
-		return r, err
-	}
-	path, err := subjects.ParsePath(c.Path)
-	return space.Run(agent, tree, path), err
 }
 
 // conversationAt returns a run as it was at the entry of a turn, which is

@@ -38,7 +38,7 @@ type mailRecord struct {
 	called  bool
 	entries []run.Entry
 	seqs    []uint64 // sequences of the entries
-	killed  []string
+	killed  []subjects.Path
 	state   run.State
 }
 
@@ -144,7 +144,7 @@ func (l *mailRecord) checkSent(r subjects.Run, keys map[string]sentMail) (wrong 
 		}
 		for k, c := range e.Calls {
 			if c.Op == run.OpSend && !c.Failed() && carriedOut(l.state, i+1) {
-				check(i+1, r.Path.MailKey(i+1, k).String(), c.To, c.Task)
+				check(i+1, r.Path.MailKey(i+1, k).String(), c.To.String(), c.Task)
 			}
 		}
 	}
@@ -195,9 +195,9 @@ func (h *harness) recordMail(l *mailRecord, at subjects.Address, m bus.Stored) {
 			return
 		}
 		c := l.entries[at.Turn-1].Calls[at.Index]
-		below := func(killed string) bool { return c.To == killed || strings.HasPrefix(c.To, killed+"-") }
+		below := func(killed subjects.Path) bool { return killed.Covers(c.To) }
 		if c.Op == run.OpFork && !slices.ContainsFunc(l.killed, below) {
-			l.mail = append(l.mail, &storedMail{seq: m.Seq, from: c.To})
+			l.mail = append(l.mail, &storedMail{seq: m.Seq, from: c.To.String()})
 		}
 	}
 }
@@ -291,7 +291,7 @@ func (l *mailRecord) mailResults(last lastRequest) (all []mailResult) {
 		e := l.entries[turn-1]
 		for k, r := range msg.ToolResults {
 			if c := e.Calls[k]; (c.Op == run.OpMail || c.Op == run.OpWait) && !c.Failed() {
-				all = append(all, mailResult{turn, l.seqs[turn-1], c.From, messagesIn(r.Content)})
+				all = append(all, mailResult{turn, l.seqs[turn-1], pathNames(c.From), messagesIn(r.Content)})
 			}
 		}
 	}
@@ -312,4 +312,11 @@ func conversationText(said []provider.Message) string {
 		b.WriteByte('\n')
 	}
 	return b.String()
+}
+
+func pathNames(paths []subjects.Path) (names []string) {
+	for _, p := range paths {
+		names = append(names, p.String())
+	}
+	return names
 }

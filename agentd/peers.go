@@ -13,11 +13,7 @@ import (
 // peerRun returns the run that a call writes to or kills.
 func peerRun(r subjects.Run, c run.Call) (subjects.Run, error) {
 	agent, err := subjects.ParseAgent(c.Agent)
-	if err != nil {
-		return subjects.Run{}, err
-	}
-	path, err := subjects.ParsePath(c.To)
-	return r.Space.Run(agent, r.Tree, path), err
+	return r.Space.Run(agent, r.Tree, c.To), err
 }
 
 // peer looks up another run of a tree. It returns false if there is none.
@@ -76,10 +72,7 @@ func (x *execution) noteBusyPeers(ctx context.Context, calls []run.Call) error {
 			if c.Failed() || !x.state.SaidIdle(from) {
 				continue
 			}
-			r, err := peerRun(x.run, run.Call{Agent: x.run.Agent.String(), To: from})
-			if err != nil {
-				return err
-			}
+			r := x.run.Space.Run(x.run.Agent, x.run.Tree, from)
 			ms, err := x.w.runs.Latest(ctx, r, "")
 			if err != nil {
 				return err

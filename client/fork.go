@@ -78,13 +78,8 @@ func (t ForkTask) input(source subjects.Run, in run.Input) run.Input {
 		in.Spawned.Turns = 0
 	}
 	return run.Input{
-		Task: t.Prompt,
-		Copy: &run.Copy{
-			Agent: source.Agent.String(),
-			Tree:  source.Tree.String(),
-			Path:  source.Path.String(),
-			Turn:  t.Turn,
-		},
+		Task:        t.Prompt,
+		Copy:        run.CopyOf(source, t.Turn),
 		Policy:      in.Policy,
 		Supervision: in.Supervision,
 		Spawned:     in.Spawned,

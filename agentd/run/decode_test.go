@@ -18,6 +18,9 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
+// comparable lets cmp compare paths.
+var comparable = cmpopts.EquateComparable(subjects.Path{})
+
 func TestDecodeEntryRefuses(t *testing.T) {
 	tests := []struct{ name, body, want string }{
 		{"nothing", ``, "unexpected end"},
@@ -27,6 +30,11 @@ func TestDecodeEntryRefuses(t *testing.T) {
 		{"no kind", `{"index":2}`, `kind "" is not known`},
 		{"a later kind", `{"index":2,"kind":"held"}`, `kind "held" is not known`},
 		{"a turn without an answer", `{"index":2,"kind":"turn","calls":[{}]}`, "one decision for each of its calls"},
+		{
+			"a call to a malformed path",
+			`{"index":2,"kind":"turn","answer":{"tool_calls":[{}]},"calls":[{"op":"send","to":"r-1"}]}`,
+			`path "r-1": malformed`,
+		},
 		{
 			"a turn without calls",
 			`{"index":2,"kind":"turn","answer":{"content":"x"}}`,
@@ -73,7 +81,7 @@ func TestDecodeEntryRefuses(t *testing.T) {
 				!strings.HasPrefix(err.Error(), "log entry") {
 				t.Errorf("error %v, want one with %q", err, test.want)
 			}
-			if diff := cmp.Diff(run.Entry{}, e); diff != "" {
+			if diff := cmp.Diff(run.Entry{}, e, comparable); diff != "" {
 				t.Errorf("an entry besides the error:\n%s", diff)
 			}
 		})
@@ -103,7 +111,7 @@ func TestDecodeEntryRestoresTheTask(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.Calls[0].Task, e.Calls[0].Context = "do it", "soon"
-	if diff := cmp.Diff(e, back); diff != "" {
+	if diff := cmp.Diff(e, back, comparable); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
@@ -141,7 +149,7 @@ func TestDecodeEntryRestoresTasks(t *testing.T) {
 	e.Calls[0].Task, e.Calls[3].Task = "first", "z"
 	e.Calls[1].Task, e.Calls[1].Cwd = "x", "sub"
 	e.Calls[2].Task, e.Calls[2].Context = "y", "c"
-	if diff := cmp.Diff(e, back); diff != "" {
+	if diff := cmp.Diff(e, back, comparable); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if back.ToolCalls() != 3 || len(back.CallsOf(1)) != 2 || back.CallsOf(2)[0].Task != "z" {
@@ -237,7 +245,7 @@ func TestDecode(t *testing.T) {
 	}
 	for _, test := range tests {
 		got, err := run.Decode(test.at, m, []byte(test.body))
-		if diff := cmp.Diff(test.want, got); diff != "" || err != nil {
+		if diff := cmp.Diff(test.want, got, comparable); diff != "" || err != nil {
 			t.Errorf("%s: error %v, (-want +got):\n%s", test.name, err, diff)
 		}
 	}
@@ -300,7 +308,7 @@ func FuzzDecodeEntry(f *testing.F) {
 		}
 		// {} for what was none
 		raw := cmpopts.IgnoreFields(provider.ToolCall{}, "Raw")
-		if diff := cmp.Diff(e, back, cmpopts.EquateEmpty(), raw); diff != "" {
+		if diff := cmp.Diff(e, back, cmpopts.EquateEmpty(), raw, comparable); diff != "" {
 			t.Fatalf("%s (-first +again):\n%s", body, diff)
 		}
 		if again, err := json.Marshal(back); err != nil || !bytes.Equal(first, again) {

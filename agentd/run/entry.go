@@ -127,16 +127,16 @@ type Call struct {
 	Slash   bool   `json:"slash,omitzero"`  // it was a line of text
 	// the path of the run that is made by a fork, written to or killed;
 	// Agent is its agent
-	To string `json:"to,omitzero"`
+	To subjects.Path `json:"to,omitzero"`
 	// the paths of those whose mail is waited for; none: anybody's
-	From []string `json:"from,omitzero"`
-	Dead []string `json:"dead,omitzero"` // those of them that had ended
+	From []subjects.Path `json:"from,omitzero"`
+	Dead []subjects.Path `json:"dead,omitzero"` // those of them that had ended
 	// those of them that were at work though they had told that they were
 	// idle
-	Busy     []string  `json:"awake,omitzero"`
-	Deadline time.Time `json:"deadline,omitzero"`
-	Error    string    `json:"error,omitzero"`
-	Kind     Kind      `json:"kind,omitzero"`
+	Busy     []subjects.Path `json:"awake,omitzero"`
+	Deadline time.Time       `json:"deadline,omitzero"`
+	Error    string          `json:"error,omitzero"`
+	Kind     Kind            `json:"kind,omitzero"`
 
 	// of a wait; 0: as for any call
 	Patience time.Duration `json:"patience_ns,omitzero"`

@@ -1,6 +1,10 @@
 package run
 
-import "time"
+import (
+	"time"
+
+	"github.com/axebus/axe/subjects"
+)
 
 // Event is something that happened to a run. The set is closed.
 //
@@ -48,6 +52,27 @@ type Input struct {
 type Forked struct {
 	// its conversation, as it was at the turn that forked
 	Inherit bool `json:"inherit,omitzero"`
+}
+
+// CopyOf makes a root continue the conversation of a run after a turn, or the
+// whole of it with turn 0.
+func CopyOf(r subjects.Run, turn int) *Copy {
+	return &Copy{Agent: r.Agent.String(), Tree: r.Tree.String(), Path: r.Path.String(), Turn: turn}
+}
+
+// Run is the address of the run in a space. The error says what is malformed:
+// a call may come from any client.
+func (c Copy) Run(space subjects.Space) (r subjects.Run, _ error) {
+	agent, err := subjects.ParseAgent(c.Agent)
+	if err != nil {
+		return r, err
+	}
+	tree, err := subjects.ParseTree(c.Tree)
+	if err != nil {
+		return r, err
+	}
+	path, err := subjects.ParsePath(c.Path)
+	return space.Run(agent, tree, path), err
 }
 
 // Copy is the run, of any tree, whose conversation a root begins with.
@@ -105,6 +130,13 @@ type Replied struct {
 	Meta
 	Turn, Index int
 	Outcome     Outcome
+}
+
+// ofItsCall reports whether the outcome is that of the run which the call made.
+func (e Replied) ofItsCall() bool {
+	path, err := subjects.ParsePath(e.Outcome.Path)
+	_, turn, index, below := path.Parent()
+	return err == nil && below && turn == e.Turn && index == e.Index
 }
 
 // TimedOut is the timer of a turn that fired.

@@ -1,6 +1,10 @@
 package run
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/axebus/axe/subjects"
+)
 
 // What an inbox has room for that nobody takes. What is written beyond is
 // dropped, and the run is told that it is: it is not known to who writes, and a
@@ -33,8 +37,10 @@ func (s State) mailed(m Mail) State {
 		s.overflown, m = true, Mail{Seq: m.Seq, From: Overflow, Text: TextOverflow}
 	}
 	s.Inbox = append(slices.Clip(s.Inbox), m)
-	if m.Idle && s.forked(m.From) && m.Seen >= s.wrote(m.From) && !slices.Contains(s.idle, m.From) {
-		s.idle = append(slices.Clip(s.idle), m.From)
+	// m.Idle is set for a fork's own notice alone
+	from, _, _ := subjects.ParseIdleKey(m.Key)
+	if m.Idle && s.forked(from) && m.Seen >= s.wrote(from) && !slices.Contains(s.idle, from) {
+		s.idle = append(slices.Clip(s.idle), from)
 	}
 	switch s.Phase {
 	case Idle:

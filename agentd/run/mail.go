@@ -4,10 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/axebus/axe/provider"
+	"github.com/axebus/axe/subjects"
 )
 
 // Mail is one message to a run.
@@ -50,10 +50,12 @@ func DecodeMail(b []byte) (Mail, error) {
 // false for any other message. Only under the fork's own key is it one: whoever
 // may write to a run does not speak for its forks.
 func (m Mail) IdleTurn() (turn int, ok bool) {
-	after, own := strings.CutPrefix(m.Key, m.From+"-idle")
-	turn, err := strconv.Atoi(after)
-	return turn, m.Idle && own && err == nil && turn > 0 && strconv.Itoa(turn) == after
+	from, turn, ok := subjects.ParseIdleKey(m.Key)
+	return turn, m.Idle && ok && m.isFrom(from)
 }
+
+// isFrom reports whether the run at a path has written the message.
+func (m Mail) isFrom(path subjects.Path) bool { return m.From == path.String() }
 
 // breaks reports whether a character ends a line, or is another control
 // character: names stand in lines that models and people read.
@@ -85,7 +87,7 @@ func (s State) Forks() []Fork {
 }
 
 // forked reports whether a run is a fork that has not ended.
-func (s State) forked(path string) bool {
+func (s State) forked(path subjects.Path) bool {
 	return slices.ContainsFunc(s.Forks(), func(f Fork) bool { return f.Call.To == path })
 }
 
@@ -96,7 +98,7 @@ func (s State) spent() Totals {
 	for _, f := range s.Forks() {
 		var last Mail
 		for _, m := range s.letters() {
-			if m.From == f.Call.To && m.Subtree != nil && m.Seq >= last.Seq {
+			if m.isFrom(f.Call.To) && m.Subtree != nil && m.Seq >= last.Seq {
 				last = m
 			}
 		}
@@ -120,7 +122,7 @@ func (s State) letters() []Mail {
 
 // wrote is the message by which the run has last written to another one, whose
 // letter is later; 0 if it has not.
-func (s State) wrote(path string) (at uint64) {
+func (s State) wrote(path subjects.Path) (at uint64) {
 	for _, t := range s.Turns {
 		for _, c := range t.Entry.Calls {
 			if c.Op == OpSend && c.To == path && t.stage == carried && !c.Failed() {
@@ -148,7 +150,7 @@ func (s State) forkEnded(e Replied) State {
 	if s.killed(path) {
 		return s // it was this run's wish
 	}
-	return s.mailed(Mail{Seq: e.Seq, From: path, Outcome: &e.Outcome})
+	return s.mailed(Mail{Seq: e.Seq, From: path.String(), Outcome: &e.Outcome})
 }
 
 // PeerStatus is what is known of a run whose mail is waited for.
@@ -165,7 +167,7 @@ const (
 // standing is what is known of a run, whatever it has written. Of runs that are
 // not this one's forks it is known only that they had not ended when the call
 // was decided.
-func (s State) standing(path string) PeerStatus {
+func (s State) standing(path subjects.Path) PeerStatus {
 	for _, t := range s.Turns {
 		for i, c := range t.Entry.Calls {
 			if c.Op == OpFork && c.To == path && t.Outcomes[i] != nil {
@@ -184,14 +186,13 @@ func (s State) standing(path string) PeerStatus {
 
 // SaidIdle reports whether the last that a run has from one of its forks is
 // that it is idle. Somebody else may have written to it since.
-func (s State) SaidIdle(path string) bool { return s.standing(path) == PeerIdle }
+func (s State) SaidIdle(path subjects.Path) bool { return s.standing(path) == PeerIdle }
 
 // killed reports whether this run has killed another one, or one above that.
-func (s State) killed(path string) bool {
+func (s State) killed(path subjects.Path) bool {
 	for _, t := range s.Turns {
 		for _, c := range t.Entry.Calls {
-			if c.Op == OpKill && t.stage == carried && !c.Failed() &&
-				(c.To == path || strings.HasPrefix(path, c.To+"-")) {
+			if c.Op == OpKill && t.stage == carried && !c.Failed() && c.To.Covers(path) {
 				return true
 			}
 		}
@@ -209,7 +210,7 @@ func (s State) find(c Call) []PeerStatus {
 		if slices.Contains(c.Dead, from) {
 			found[i] = PeerDead
 		}
-		if slices.ContainsFunc(s.Inbox, func(m Mail) bool { return m.From == from }) {
+		if slices.ContainsFunc(s.Inbox, func(m Mail) bool { return m.isFrom(from) }) {
 			found[i] = PeerWrote
 		}
 	}
@@ -255,7 +256,7 @@ func (s State) collect(owner uint64, over bool) State {
 }
 
 // wants reports whether a call that waits for mail takes a message.
-func (c Call) wants(m Mail) bool { return len(c.From) == 0 || slices.Contains(c.From, m.From) }
+func (c Call) wants(m Mail) bool { return len(c.From) == 0 || slices.ContainsFunc(c.From, m.isFrom) }
 
 // hasFor reports whether all that a call waits for is there: any message, or
 // one from each that it names and that has anything to say.
@@ -270,7 +271,7 @@ func (s State) hasFor(c Call) bool {
 func (s State) whole(m Mail) bool {
 	start := s.Start()
 	// what other runs write is a tool's result, and no user's text
-	if m.From == "r" || strings.HasPrefix(m.From, "r-") || start == nil {
+	if subjects.IsRunName(m.From) || start == nil {
 		return false
 	}
 	return !start.HasInboxTools()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/provider"
+	"github.com/axebus/axe/subjects"
 )
 
 // TestMailFrom: whom a letter is from stands in a line that its reader's model
@@ -50,8 +51,8 @@ func TestFullInbox(t *testing.T) {
 			f.apply(run.Answered{Entry: run.Entry{
 				Index: 1, Kind: run.EntryTurn, Trigger: 1, Start: start, Answer: &provider.Response{}, Timer: f.time().Add(time.Hour),
 				Calls: []run.Call{
-					{Op: run.OpFork, Agent: "a", To: "r-1-0"},
-					{Op: run.OpWait, From: []string{"r-1-9", "r-1-8"}},
+					{Op: run.OpFork, Agent: "a", To: subjects.Root.Child(1, 0)},
+					{Op: run.OpWait, From: []subjects.Path{subjects.Root.Child(1, 9), subjects.Root.Child(1, 8)}},
 				},
 			}})
 			for range test.before + 500 {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/provider"
+	"github.com/axebus/axe/subjects"
 )
 
 // TestScripts plays testdata/scripts: each command but print and reset is an
@@ -133,7 +134,14 @@ func scriptedTurn(t *testing.T, d *datadriven.TestData, s run.State) run.Entry {
 	for i, agent := range calls.Vals {
 		c := run.Call{Agent: agent, Deadline: e.Timer}
 		if len(ops.Vals) > 0 && ops.Vals[i] != "call" {
-			c.Op, c.From = run.Op(ops.Vals[i]), of.Vals
+			c.Op = run.Op(ops.Vals[i])
+			for _, from := range of.Vals {
+				path, err := subjects.ParsePath(from)
+				if err != nil {
+					t.Fatal(err)
+				}
+				c.From = append(c.From, path)
+			}
 		}
 		for _, r := range refused.Vals {
 			if r == strconv.Itoa(i) {

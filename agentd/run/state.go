@@ -4,10 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/axebus/axe/provider"
+	"github.com/axebus/axe/subjects"
 )
 
 // MaxTurns bounds the turns of a run.
@@ -66,7 +66,7 @@ type State struct {
 	// wake it
 	quiet bool
 	// the forks that have told so, and were not written to since
-	idle []string
+	idle []subjects.Path
 	// it was idle since its last turn
 	resting bool
 	// what is written is dropped, since nothing of a full inbox was taken
@@ -340,7 +340,7 @@ func (s State) carryOut(m Meta) State {
 		case c.Op == OpMail:
 			s, t.Took[i] = s.take(func(Mail) bool { return true })
 		case c.Op == OpSend:
-			s.idle = slices.DeleteFunc(slices.Clone(s.idle), func(p string) bool { return p == c.To })
+			s.idle = slices.DeleteFunc(slices.Clone(s.idle), func(p subjects.Path) bool { return p == c.To })
 		}
 	}
 	s = s.amend(t)
@@ -421,7 +421,7 @@ func (s State) ended(e Ended) (State, error) {
 }
 
 func (s State) replied(e Replied) State {
-	if !strings.HasSuffix(e.Outcome.Path, fmt.Sprintf("-%d-%d", e.Turn, e.Index)) {
+	if !e.ofItsCall() {
 		// it is of another run than the one that was called
 		e.Outcome.Subtree = Totals{}
 	}

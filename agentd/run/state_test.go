@@ -9,6 +9,7 @@ import (
 
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/provider"
+	"github.com/axebus/axe/subjects"
 )
 
 func apply(t *testing.T, s run.State, events ...run.Event) run.State {
@@ -80,7 +81,7 @@ func TestMaxTurns(t *testing.T) {
 	)
 	for name, s := range map[string]run.State{"refused": refused, "replied": waited, "timed out": timed} {
 		end := run.End{Kind: run.KindTurns, Text: "agent exceeded maximum conversation turns (50)"}
-		if diff := cmp.Diff([]run.Effect{run.PublishFailure{End: end}}, s.Outstanding()); s.Phase != run.Failed ||
+		if diff := cmp.Diff([]run.Effect{run.PublishFailure{End: end}}, s.Outstanding(), comparable); s.Phase != run.Failed ||
 			diff != "" {
 			t.Errorf("%s: %v owes (-want +got):\n%s", name, s.Phase, diff)
 		}
@@ -163,7 +164,7 @@ func TestModelCalls(t *testing.T) {
 func TestSpeaksForAnother(t *testing.T) {
 	took := run.Totals{Runs: 7}
 	forking := turnOf(2, 1, 1, "a")
-	forking.Entry.Calls[0].Op, forking.Entry.Calls[0].To = run.OpFork, "r-1-0"
+	forking.Entry.Calls[0].Op, forking.Entry.Calls[0].To = run.OpFork, subjects.Root.Child(1, 0)
 	for key, own := range map[string]bool{
 		"r-1-0-idle1": true, "r-1-0-idle12": true,
 		"": false, "x": false, "r-1-0": false, "r-1-0-1-0": false, "r-1-0-idle": false, "r-1-0-idle0": false, "r-1-0-idle01": false,

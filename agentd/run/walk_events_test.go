@@ -9,6 +9,7 @@ import (
 
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/provider"
+	"github.com/axebus/axe/subjects"
 )
 
 // draw makes an event: mostly one that fits, often one that does not.
@@ -72,7 +73,7 @@ func (w *walker) draw(t *rapid.T) run.Event {
 		return run.Replied{Meta: m, Turn: turn, Index: i, Outcome: o}
 	case "mailed":
 		letter := run.Mail{
-			From: rapid.SampledFrom(append(forkPaths(s), "r-1-0", "somebody")).Draw(t, "from"),
+			From: rapid.SampledFrom(append(names(forkPaths(s)), "r-1-0", "somebody")).Draw(t, "from"),
 			Text: "x",
 		}
 		letter.Idle = letter.From != "somebody" && rapid.Bool().Draw(t, "idle")
@@ -202,27 +203,27 @@ func (w *walker) address(t *rapid.T, c *run.Call, index int) {
 	case run.OpFork:
 		c.To = forkPath(len(w.state.Turns)+1, index)
 	case run.OpSend:
-		c.To = rapid.SampledFrom(append(known, "r", "r-9-9")).Draw(t, "to")
+		c.To = rapid.SampledFrom(append(known, subjects.Root, forkPath(9, 9))).Draw(t, "to")
 	case run.OpKill:
-		c.To = rapid.SampledFrom(append(known, "r-9-9", "r-1")).Draw(t, "victim")
+		c.To = rapid.SampledFrom(append(known, forkPath(9, 9), forkPath(1, 9))).Draw(t, "victim")
 		if len(known) > 0 && rapid.IntRange(0, 3).Draw(t, "further below") == 3 {
-			c.To += "-1-0"
+			c.To = c.To.Child(1, 0)
 		}
 	case run.OpWait:
 		if !rapid.Bool().Draw(t, "particular") {
 			return
 		}
 		c.From = rapid.SliceOfNDistinct(
-			rapid.SampledFrom(append(known, "r-9-9", "somebody")),
+			rapid.SampledFrom(append(known, forkPath(9, 9), forkPath(8, 8))),
 			1,
 			2,
-			rapid.ID[string],
+			rapid.ID[subjects.Path],
 		).Draw(
 			t,
 			"of whom",
 		)
 		for _, from := range c.From {
-			if w.dead(w.state, from) || from == "r-9-9" && rapid.Bool().Draw(t, "a dead one") {
+			if w.dead(w.state, from) || from == forkPath(9, 9) && rapid.Bool().Draw(t, "a dead one") {
 				c.Dead = append(c.Dead, from)
 			}
 		}
@@ -230,10 +231,10 @@ func (w *walker) address(t *rapid.T, c *run.Call, index int) {
 	}
 }
 
-func forkPath(turn, index int) string { return fmt.Sprintf("r-%d-%d", turn, index) }
+func forkPath(turn, index int) subjects.Path { return subjects.Root.Child(turn, index) }
 
 // forkPaths are the paths of all forks that a run has made, ended or not.
-func forkPaths(s run.State) (paths []string) {
+func forkPaths(s run.State) (paths []subjects.Path) {
 	for i, turn := range s.Turns {
 		for k, c := range turn.Entry.Calls {
 			if c.Op == run.OpFork && turn.CarriedOut() && !c.Failed() {
@@ -242,6 +243,13 @@ func forkPaths(s run.State) (paths []string) {
 		}
 	}
 	return paths
+}
+
+func names(paths []subjects.Path) (all []string) {
+	for _, p := range paths {
+		all = append(all, p.String())
+	}
+	return all
 }
 
 func drawEnd(t *rapid.T) *run.End {

@@ -2,11 +2,11 @@ package run_test
 
 import (
 	"slices"
-	"strings"
 
 	"pgregory.net/rapid"
 
 	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/subjects"
 )
 
 // hear notes what an event that is folded says to the run, and of its forks.
@@ -17,7 +17,7 @@ func (w *walker) hear(e run.Event) {
 		if w.state.Phase != run.None {
 			w.mail = append(w.mail, e.Meta.Seq)
 		}
-		if e.Idle && e.Key == e.From+"-idle1" && e.Seen >= w.sent[e.From] && slices.ContainsFunc(w.state.Forks(), func(f run.Fork) bool { return forkPath(f.Turn, f.Index) == e.From }) {
+		if e.Idle && e.Key == e.From+"-idle1" && e.Seen >= w.sent[e.From] && slices.ContainsFunc(w.state.Forks(), func(f run.Fork) bool { return forkPath(f.Turn, f.Index).String() == e.From }) {
 			w.resting[e.From] = true
 		}
 	case run.Replied:
@@ -40,8 +40,8 @@ func (w *walker) carry(after run.State, e run.Event) {
 	}
 	for _, c := range after.Turns[n-1].Entry.Calls {
 		if c.Op == run.OpSend && !c.Failed() {
-			delete(w.resting, c.To)
-			w.sent[c.To] = seqOf(e)
+			delete(w.resting, c.To.String())
+			w.sent[c.To.String()] = seqOf(e)
 		}
 	}
 }
@@ -113,10 +113,10 @@ func (w *walker) checkMade(t *rapid.T, s run.State) {
 }
 
 // killed reports whether a run has killed another one, or one above that.
-func killed(s run.State, path string) bool {
+func killed(s run.State, path subjects.Path) bool {
 	for _, turn := range s.Turns {
 		for _, c := range turn.Entry.Calls {
-			if c.Op == run.OpKill && turn.CarriedOut() && !c.Failed() && strings.HasPrefix(path+"-", c.To+"-") {
+			if c.Op == run.OpKill && turn.CarriedOut() && !c.Failed() && c.To.Covers(path) {
 				return true
 			}
 		}
@@ -125,7 +125,7 @@ func killed(s run.State, path string) bool {
 }
 
 // dead reports whether a run is known to have ended.
-func (w *walker) dead(s run.State, path string) bool {
+func (w *walker) dead(s run.State, path subjects.Path) bool {
 	for i, turn := range s.Turns {
 		for k, c := range turn.Entry.Calls {
 			if c.Op == run.OpFork && turn.CarriedOut() && forkPath(i+1, k) == path && turn.Outcomes[k] != nil {
@@ -152,7 +152,7 @@ func (w *walker) checkWaits(t *rapid.T, after run.State) {
 				t.Fatalf("call %d.%d waited for %v and has %v", k+1, i, c.From, turn.Found[i])
 			default:
 				for j, from := range c.From {
-					got := slices.ContainsFunc(turn.Took[i], func(m run.Mail) bool { return m.From == from })
+					got := slices.ContainsFunc(turn.Took[i], func(m run.Mail) bool { return m.From == from.String() })
 					if got != (turn.Found[i][j] == run.PeerWrote) {
 						t.Fatalf("call %d.%d has %v of %v with %+v", k+1, i, turn.Found[i], c.From, turn.Took[i])
 					}
@@ -168,8 +168,8 @@ func (w *walker) there(s run.State, c run.Call) bool {
 		return len(s.Inbox) > 0
 	}
 	for _, from := range c.From {
-		wrote := slices.ContainsFunc(s.Inbox, func(m run.Mail) bool { return m.From == from })
-		if !wrote && !slices.Contains(c.Dead, from) && !w.dead(s, from) && !w.resting[from] {
+		wrote := slices.ContainsFunc(s.Inbox, func(m run.Mail) bool { return m.From == from.String() })
+		if !wrote && !slices.Contains(c.Dead, from) && !w.dead(s, from) && !w.resting[from.String()] {
 			return false
 		}
 	}
@@ -203,7 +203,7 @@ func checkBelow(t *rapid.T, s run.State) {
 	if !s.Ended() || s.OutcomeStored || len(owed) == 0 {
 		return
 	}
-	want := map[string]bool{}
+	want := map[subjects.Path]bool{}
 	for i, turn := range s.Turns {
 		if s.Turns[i].Entry.Review != nil && i == len(s.Turns)-1 && !turn.CarriedOut() && turn.Withheld() == "" &&
 			turn.Why == "" &&
@@ -220,7 +220,7 @@ func checkBelow(t *rapid.T, s run.State) {
 			}
 		}
 	}
-	got := map[string]bool{}
+	got := map[subjects.Path]bool{}
 	if below, ok := owed[0].(run.CancelBelow); ok {
 		for _, f := range below.Below {
 			got[forkPath(f.Turn, f.Index)] = true
@@ -288,7 +288,7 @@ func (w *walker) checkStopped(t *rapid.T, before, after run.State, e run.Event, 
 		return
 	}
 	w.stopped = true
-	var ends []string
+	var ends []subjects.Path
 	for _, owed := range after.Outstanding() {
 		if stop, ok := owed.(run.StopBelow); ok {
 			for _, f := range stop.Below {

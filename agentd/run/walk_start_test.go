@@ -105,7 +105,7 @@ func checkSpread(t *rapid.T, s run.State) {
 		for k := range turn.Entry.Answer.ToolCalls {
 			dealt = append(dealt, turn.Entry.CallsOf(k)...)
 		}
-		if diff := cmp.Diff(turn.Entry.Calls, dealt); len(turn.Entry.Calls) > 0 && diff != "" {
+		if diff := cmp.Diff(turn.Entry.Calls, dealt, comparable); len(turn.Entry.Calls) > 0 && diff != "" {
 			t.Fatalf("the calls of turn %d are dealt otherwise (-calls +dealt):\n%s", i+1, diff)
 		}
 		made += len(turn.Entry.Answer.ToolCalls)

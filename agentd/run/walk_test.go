@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/subjects"
 )
 
 // TestSimApply feeds a State events of every kind, in and out of order, and
@@ -22,7 +23,7 @@ func TestSimApply(t *testing.T) {
 			people:  rapid.Bool().Draw(t, "people"),
 			resting: map[string]bool{},
 			sent:    map[string]uint64{},
-			made:    map[string]bool{},
+			made:    map[subjects.Path]bool{},
 			kept:    map[string]run.Outcome{},
 		}
 		if rapid.IntRange(0, 2).Draw(t, "watched") == 2 {
@@ -69,7 +70,7 @@ type walker struct {
 	kept    map[string]run.Outcome // the first outcome of each call
 	// when it has written last to each
 	sent map[string]uint64
-	made map[string]bool // runs that were to be called
+	made map[subjects.Path]bool // runs that were to be called
 	// forks that have said that they are idle, and were not written to
 	// since
 	resting map[string]bool
@@ -391,7 +392,7 @@ func checkResults(t *rapid.T, s run.State) {
 	}
 }
 
-var unexported = cmp.AllowUnexported(run.State{}, run.Turn{})
+var unexported = cmp.AllowUnexported(run.State{}, run.Turn{}, subjects.Path{})
 
 // replay folds a history from the beginning.
 func replay(t rapid.TB, history []run.Event) run.State {

@@ -116,7 +116,7 @@ func (c Caller) send(tc provider.ToolCall, l Lookup) run.Call {
 	if why != "" {
 		return refused(tc, run.KindError, "%s", why)
 	}
-	return run.Call{Op: run.OpSend, Agent: peer.Agent, To: to.String(), Task: message}
+	return run.Call{Op: run.OpSend, Agent: peer.Agent, To: to, Task: message}
 }
 
 func (c Caller) kill(tc provider.ToolCall, l Lookup) run.Call {
@@ -135,7 +135,7 @@ func (c Caller) kill(tc provider.ToolCall, l Lookup) run.Call {
 	if why != "" {
 		return refused(tc, run.KindError, "%s", why)
 	}
-	return run.Call{Op: run.OpKill, Agent: peer.Agent, To: id.String()}
+	return run.Call{Op: run.OpKill, Agent: peer.Agent, To: id}
 }
 
 // maxPatience is longer than any run may wait.
@@ -163,9 +163,9 @@ func (c Caller) wait(tc provider.ToolCall, l Lookup) run.Call {
 		case from == c.Path:
 			return refuse("you cannot wait for mail from yourself")
 		case peer.Ended:
-			call.Dead = append(call.Dead, from.String())
+			call.Dead = append(call.Dead, from)
 		}
-		call.From = append(call.From, from.String())
+		call.From = append(call.From, from)
 	}
 	return call
 }

@@ -13,11 +13,11 @@ func mailResult(t run.Turn, i int) string {
 	c := t.Entry.Calls[i]
 	switch c.Op {
 	case run.OpFork:
-		return c.To
+		return c.To.String()
 	case run.OpSend:
-		return "sent to " + c.To
+		return "sent to " + c.To.String()
 	case run.OpKill:
-		return "killed " + c.To
+		return "killed " + c.To.String()
 	case run.OpMail:
 		return messagesText(ofCall(t.Took, i))
 	case run.OpWait:
@@ -80,12 +80,12 @@ type peerStatus struct {
 func waitResult(c run.Call, found []run.PeerStatus, took []run.Mail) string {
 	all := make([]peerStatus, len(c.From))
 	for i, from := range c.From {
-		all[i] = peerStatus{ID: from, Status: run.PeerRunning}
+		all[i] = peerStatus{ID: from.String(), Status: run.PeerRunning}
 		if i < len(found) {
 			all[i].Status = found[i]
 		}
 		for _, m := range took {
-			if m.From == from {
+			if m.From == from.String() {
 				all[i].Messages = append(all[i].Messages, messageOf(m).Message)
 			}
 		}

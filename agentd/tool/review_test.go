@@ -58,9 +58,9 @@ func TestResultsBeforeTheyAre(t *testing.T) {
 	e := run.Entry{Answer: &provider.Response{}, Calls: []run.Call{
 		{Op: run.OpMail},
 		{Op: run.OpWait},
-		{Op: run.OpWait, From: []string{"r-1-9"}},
-		{Op: run.OpFork, Agent: "a", To: "r-1-3"},
-		{Op: run.OpSend, Agent: "a", To: "r-1-9"},
+		{Op: run.OpWait, From: []subjects.Path{subjects.Root.Child(1, 9)}},
+		{Op: run.OpFork, Agent: "a", To: subjects.Root.Child(1, 3)},
+		{Op: run.OpSend, Agent: "a", To: subjects.Root.Child(1, 9)},
 		{Agent: "a", Spawn: true},
 		{Agent: "a"},
 		{Error: "no such agent", Kind: run.KindUnknownAgent},
@@ -98,7 +98,7 @@ func TestWithheldCommands(t *testing.T) {
 			Content:   "/slash check-mail\n/slash kill r-1-0",
 			ToolCalls: tool.Commands("/slash check-mail\n/slash kill r-1-0"),
 		},
-		Calls: []run.Call{{Op: run.OpMail, Slash: true}, {Op: run.OpKill, Agent: "a", To: "r-1-0", Slash: true}},
+		Calls: []run.Call{{Op: run.OpMail, Slash: true}, {Op: run.OpKill, Agent: "a", To: subjects.Root.Child(1, 0), Slash: true}},
 	}
 	for _, test := range []struct {
 		then []run.Event

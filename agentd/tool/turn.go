@@ -111,7 +111,7 @@ func Turn(resp *provider.Response, c Caller, l Lookup) (calls []run.Call, spread
 	refuseConcurrentWaits(calls)
 	for i, call := range calls {
 		if call.Op == run.OpFork && !call.Failed() {
-			calls[i].To = c.Path.Child(c.Turn, i).String()
+			calls[i].To = c.Path.Child(c.Turn, i)
 		}
 	}
 	return calls, spread

@@ -62,9 +62,9 @@ func (c *Checker) mail(n *node, k subjects.Key, m Message) {
 
 // ofRun reports whether a key is one under which a run writes.
 func ofRun(key string) bool {
-	at, _, _ := strings.Cut(key, "-idle")
-	path, err := subjects.ParsePath(at)
-	return err == nil && (at != key || path != subjects.Root)
+	path, err := subjects.ParsePath(key)
+	_, _, idle := subjects.ParseIdleKey(key)
+	return idle || err == nil && path != subjects.Root
 }
 
 // got notes where a letter of a key is.
@@ -97,7 +97,7 @@ func (c *Checker) written(n *node, from subjects.Path, l run.Mail, m Message) {
 	case by.broken:
 	case !ok || call.Op != run.OpSend || call.Failed() || !by.state.Turns[turn-1].CarriedOut():
 		c.rests(by, n, m.Seq, Mail, "its writer's log sends nothing as call %d of turn %d", index, turn)
-	case call.To != n.path.String() || call.Agent != n.agent.String():
+	case call.To != n.path || call.Agent != n.agent.String():
 		c.rests(by, n, m.Seq, Mail, "its writer sends it to %s %s", call.To, call.Agent)
 	case call.Task != l.Text:
 		c.rests(by, n, m.Seq, Mail, "it says something else than its writer's model did")
@@ -200,10 +200,9 @@ func (c *Checker) sent(n *node, m Message) {
 // has reports whether what a call sends is there.
 func (t *tree) has(call run.Call, k subjects.Key) bool {
 	agent, err := subjects.ParseAgent(call.Agent)
-	path, err2 := subjects.ParsePath(call.To)
-	if err != nil || err2 != nil {
-		return true // nobody can write it
+	if err != nil || call.To.IsZero() {
+		return true // no worker can write it
 	}
-	to := t.runs[place{agent, path}]
+	to := t.runs[place{agent, call.To}]
 	return to != nil && to.letters[k.String()] != 0
 }

@@ -40,11 +40,11 @@ func newMailStory(tb testing.TB) *story {
 	clear(s.ms)
 	s.agents["r-1-0"] = "lead"
 	s.call("r", 10, deadline)
-	s.acts("r", 1, 20, 10, 10, run.Call{Op: run.OpFork, Agent: "lead", To: "r-1-0", Deadline: deadline, Task: "one"})
+	s.acts("r", 1, 20, 10, 10, run.Call{Op: run.OpFork, Agent: "lead", To: subjects.Root.Child(1, 0), Deadline: deadline, Task: "one"})
 	s.call("r-1-0", 30, deadline).body = s.asks("r", 1, 0)
 	s.idle("r-1-0", 1, 40, 30)
 	s.tells("r-1-0", 1, 50, 30)
-	s.acts("r", 2, 60, 10, 50, run.Call{Op: run.OpSend, Agent: "lead", To: "r-1-0", Task: "more"})
+	s.acts("r", 2, 60, 10, 50, run.Call{Op: run.OpSend, Agent: "lead", To: subjects.Root.Child(1, 0), Task: "more"})
 	s.write("r-1-0", "r-2-0", 70, run.Mail{From: "r", Text: "more"})
 	s.idle("r-1-0", 2, 80, 70)
 	s.tells("r-1-0", 2, 90, 70)
@@ -110,7 +110,7 @@ func TestMail(t *testing.T) {
 		{"a letter before its turn", verify.Violation, func(s *story) {
 			s.ms["mail r-2-0"].Seq, s.entry("log r-1-0 2").Trigger = 55, 55
 		}},
-		{"a letter to another run", verify.Violation, func(s *story) { s.entry("log r 2").Calls[0].To = "r-1-1" }},
+		{"a letter to another run", verify.Violation, func(s *story) { s.entry("log r 2").Calls[0].To = subjects.Root.Child(1, 1) }},
 		{"a letter of another text", verify.Violation, func(s *story) { s.ms["mail r-2-0"].body = run.Mail{From: "r", Text: "less"} }},
 		{"a letter under another's key", verify.Violation, func(s *story) { s.ms["mail r-2-0"].body = run.Mail{From: "r-1-0", Text: "more"} }},
 		{"a letter of nobody", verify.Violation, func(s *story) { s.write("r-1-0", "r-1-1-1-0", 45, run.Mail{From: "r-1-1", Text: "hi"}) }},

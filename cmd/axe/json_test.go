@@ -9,6 +9,7 @@ import (
 
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/provider"
+	"github.com/axebus/axe/subjects"
 )
 
 // folded returns the state of a run after events that are a second apart.
@@ -59,7 +60,7 @@ func TestDetails(t *testing.T) {
 		{
 			"withheld",
 			[]func(run.Meta) run.Event{called, turn(run.Entry{Review: &run.Call{Op: run.OpReview}},
-				run.Call{Agent: "a"}, run.Call{Op: run.OpFork, To: "r-1-1"}, run.Call{Op: run.OpMail},
+				run.Call{Agent: "a"}, run.Call{Op: run.OpFork, To: subjects.Root.Child(1, 1)}, run.Call{Op: run.OpMail},
 				run.Call{Error: "refused"}), replied(4, verdict)},
 			[]detail{
 				{Output: withheld, IsError: true},

@@ -17,6 +17,7 @@ import (
 	"github.com/axebus/axe/agentd/tool"
 	"github.com/axebus/axe/client"
 	"github.com/axebus/axe/cmd/internal/cli"
+	"github.com/axebus/axe/subjects"
 )
 
 const (
@@ -97,7 +98,7 @@ func send(ctx context.Context, f *cli.SessionFlags, from string, args []string) 
 // pathlike reports whether an argument is meant as a path. A malformed path
 // counts too, so that a message to a mistyped run does not go to the root.
 func pathlike(arg string) bool {
-	return (arg == "r" || strings.HasPrefix(arg, "r-")) && !strings.ContainsFunc(arg, unicode.IsSpace)
+	return subjects.IsRunName(arg) && !strings.ContainsFunc(arg, unicode.IsSpace)
 }
 
 func mailCommand() *cobra.Command {

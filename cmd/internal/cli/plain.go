@@ -133,7 +133,7 @@ func callTexts(calls []run.Call) []string {
 		case c.Op == run.OpWait:
 			waits = append(waits, waitText(c))
 		default:
-			targets[c.Op] = append(targets[c.Op], c.To)
+			targets[c.Op] = append(targets[c.Op], c.To.String())
 		}
 	}
 	var all []string
@@ -160,5 +160,9 @@ func waitText(c run.Call) string {
 	if len(c.From) == 0 {
 		return "waits for mail"
 	}
-	return "waits for mail from " + strings.Join(c.From, " ")
+	names := make([]string, len(c.From))
+	for i, from := range c.From {
+		names[i] = from.String()
+	}
+	return "waits for mail from " + strings.Join(names, " ")
 }

@@ -224,7 +224,7 @@ func (m *message) set(t *testing.T, name, value string) {
 	case "calls":
 		for call := range strings.SplitSeq(value, ",") {
 			child := m.at.Run.Path.Child(m.entry.Index, len(m.entry.Calls))
-			m.entry.Calls = append(m.entry.Calls, parseCall(call, m.text, child))
+			m.entry.Calls = append(m.entry.Calls, parseCall(t, call, m.text, child))
 		}
 	case "fork":
 		m.input.Forked = &run.Forked{Inherit: m.text == ""}
@@ -273,7 +273,17 @@ func parseDuration(t *testing.T, text string) time.Duration {
 	return d
 }
 
-func parseCall(text, why string, child subjects.Path) run.Call {
+func parsePath(t *testing.T, text string) subjects.Path {
+	t.Helper()
+	p, err := subjects.ParsePath(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func parseCall(t *testing.T, text, why string, child subjects.Path) run.Call {
+	t.Helper()
 	op, own := strings.CutPrefix(text, ":")
 	if !own {
 		c := run.Call{Agent: strings.TrimSuffix(text, "!")}
@@ -283,12 +293,16 @@ func parseCall(text, why string, child subjects.Path) run.Call {
 		return c
 	}
 	op, whom, named := strings.Cut(op, "@")
-	c := run.Call{Op: run.Op(op), To: whom}
+	c := run.Call{Op: run.Op(op)}
 	switch {
 	case c.Op == run.OpFork:
-		c.To, c.Agent = child.String(), "lead"
+		c.To, c.Agent = child, "lead"
 	case c.Op == run.OpWait && named:
-		c.To, c.From = "", strings.Split(whom, "+")
+		for path := range strings.SplitSeq(whom, "+") {
+			c.From = append(c.From, parsePath(t, path))
+		}
+	case named:
+		c.To = parsePath(t, whom)
 	}
 	return c
 }
