@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Names of the headers of a message. Routing and limits are headers, so that a
+// Names of the headers of a message. Routing and budgets are headers, so that a
 // server, a proxy or a person with the nats CLI reads them without the body.
 const (
 	HeaderTree        = "Axe-Tree"
@@ -24,26 +24,32 @@ const (
 // Schema is the version of the messages that this version writes.
 const Schema = "1"
 
-// MaxDepth is the deepest that a tree may ever get.
+// MaxDepth is the largest depth of a run. The root has depth 0.
 const MaxDepth = 5
 
-// Header is what a call says in its headers.
+// Header holds the headers of a call.
 type Header struct {
-	Tree   Tree
-	Path   Path
-	Parent Agent // zero for a root
-	Depth  int   // 0 for a root
-	// what the ancestors allow, 0 to MaxDepth
+	Tree Tree
+	Path Path
+	// Parent is the parent's agent, zero for a root.
+	Parent Agent
+	// Depth of the run, 0 for a root.
+	Depth int
+	// MaxDepth is the largest depth that the runs above allow, 0 to
+	// MaxDepth.
 	MaxDepth int
-	// absolute; RFC 3339 with fraction on the wire
+	// Deadline is absolute. It is RFC 3339 with a fraction on the wire.
 	Deadline time.Time
-	Reply    string // where the outcome goes
-	// bounds on the work of runs above and of this one, the outermost first
-	Scopes      []Scope
-	Traceparent string // W3C trace context, passed on untouched
+	// Reply is the subject of the outcome.
+	Reply string
+	// Scopes are the budgets of the runs above and of this one, the
+	// outermost first.
+	Scopes []Scope
+	// Traceparent is the W3C trace context, passed on unchanged.
+	Traceparent string
 }
 
-// Pairs lists the header's names and values, in a fixed order.
+// Pairs lists the names and values of the headers in a fixed order.
 func (h Header) Pairs() [][2]string {
 	pairs := [][2]string{
 		{HeaderSchema, Schema},
@@ -66,27 +72,23 @@ func (h Header) Pairs() [][2]string {
 	return pairs
 }
 
-// FormatDeadline writes a deadline as it stands in a header.
+// FormatDeadline formats a deadline for a header.
 func FormatDeadline(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
-// ParseDeadline reads a deadline of a header.
+// ParseDeadline parses the deadline of a header. Its year must be 2000 to 9999.
 func ParseDeadline(s string) (time.Time, error) {
 	t, err := time.Parse(time.RFC3339Nano, s)
 	if year := t.UTC().Year(); err != nil || year < 2000 || year > 9999 {
-		return time.Time{}, fmt.Errorf(
-			"%s %s: %w: want RFC 3339, for example 2026-01-02T15:04:05.678Z",
-			HeaderDeadline,
-			quote(s),
-			ErrToken,
-		)
+		return time.Time{}, fmt.Errorf("%s %s: %w: want RFC 3339, for example 2026-01-02T15:04:05.678Z",
+			HeaderDeadline, quote(s), ErrToken)
 	}
 	return t, nil
 }
 
-// ParseCall reads and checks the header of a call to a run. Nothing is believed
-// because it parsed: tree and path have to be the subject's, depth has to be
-// the path's, and the reply has to be the slot that the path names (for a root:
-// the result, or an inbox).
+// ParseCall parses and checks the headers of a call to a run. A header that
+// parses is not trusted for that: tree and path must be those of the subject,
+// and the depth must be that of the path. The reply must be the reply subject
+// of the path, or for a root its result or an inbox.
 func ParseCall(r Run, get func(name string) string) (Header, error) {
 	h := Header{
 		Tree:        r.Tree,

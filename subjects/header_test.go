@@ -25,8 +25,8 @@ func getter(m map[string]string) func(string) string {
 	return func(name string) string { return m[name] }
 }
 
-// TestHeaderRoundTrip: what a parent's worker writes is what the child's worker
-// reads.
+// TestHeaderRoundTrip: the worker of a child reads the header that the worker
+// of its parent wrote.
 func TestHeaderRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, _ := drawPath(t)
@@ -87,16 +87,19 @@ func TestParseCallRefuses(t *testing.T) {
 		{HeaderDepth, r, below, []string{"", "0", "2", "01", "-1", "one"}},
 		{HeaderMaxDepth, r, below, []string{"", "0", "6", "-1", "03", "1e1", "9999999999"}},
 		{HeaderDeadline, r, below, []string{
-			"", "soon", "0", "2026-01-02", "2026-01-02 03:04:05Z", "2026-01-02T03:04:05", "1999-12-31T23:59:59Z", "2000-01-01T00:30:00+01:00",
+			"", "soon", "0", "2026-01-02", "2026-01-02 03:04:05Z", "2026-01-02T03:04:05",
+			"1999-12-31T23:59:59Z", "2000-01-01T00:30:00+01:00",
 			"9999-12-31T23:30:00-01:00", "10000-01-01T00:00:00Z",
 		}},
 		{HeaderParent, r, below, []string{"", "Lead", "child", "lead.x", "*"}},
 		{HeaderReply, r, below, []string{
-			"", "axe.run.lead.T1.r.in.2.0", "axe.run.lead.T1.r.in.1.1", "axe.run.lead.T2.r.in.2.1", "axe.run.other.T1.r.in.2.1", "axe.run.lead.T1.r-2-1.in.2.1",
+			"", "axe.run.lead.T1.r.in.2.0", "axe.run.lead.T1.r.in.1.1", "axe.run.lead.T2.r.in.2.1",
+			"axe.run.other.T1.r.in.2.1", "axe.run.lead.T1.r-2-1.in.2.1",
 			"axe.result.lead.T1", "_INBOX.x", "axe.run.lead.T1.r.cancel", "$JS.API.STREAM.DELETE.AXE_RUNS",
 		}},
 		{HeaderReply, s.Run(lead, id, Root), root, []string{
-			"", "axe.result.child.T1", "axe.result.lead.T2", "axe.run.lead.T1.r.in.1.0", "axe.run.other.T9.r.in.1.0", "_INBOX.*", "axe.live.result.lead.T1",
+			"", "axe.result.child.T1", "axe.result.lead.T2", "axe.run.lead.T1.r.in.1.0",
+			"axe.run.other.T9.r.in.1.0", "_INBOX.*", "axe.live.result.lead.T1",
 		}},
 		{HeaderDepth, s.Run(lead, id, Root), root, []string{"1", ""}},
 	}
@@ -116,7 +119,7 @@ func TestParseCallRefuses(t *testing.T) {
 	}
 }
 
-// reason is what an error about a header says.
+// reason returns the reason in an error about a header.
 func reason(name string) string {
 	switch name {
 	case HeaderReply:

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Kind says what a subject is for.
+// Kind is the use of a subject.
 type Kind int
 
 // The kinds of subjects.
@@ -13,31 +13,38 @@ const (
 	Submission Kind = iota + 1
 	Call
 	Log
-	Reply     // in.<turn>.<index>
-	Timer     // in.timer.<turn>, a timer that fired
-	Mail      // in.mail.<key>
-	Interrupt // in.interrupt.<key>
-	Approve   // in.approve.<key>
-	// in.<kind>.<key> of a kind that this version does not know
+	// Reply is in.<turn>.<index>, the outcome of a child.
+	Reply
+	// Timer is in.timer.<turn>, a timer that fired.
+	Timer
+	// Mail is in.mail.<key>.
+	Mail
+	// Interrupt is in.interrupt.<key>.
+	Interrupt
+	// Approve is in.approve.<key>.
+	Approve
+	// Other is in.<kind>.<key> with a kind that this version does not know.
 	Other
 	Cancel
 	Result
 	Progress
 )
 
-// Address is a subject taken apart. Turn is set for Reply and Timer, Index for
-// Reply, Key for Mail, Interrupt and Approve.
+// Address is a parsed subject.
 type Address struct {
 	Kind Kind
-	// of a Submission and a Result: the root
-	Run   Run
-	Turn  int
+	// Run is the root for a Submission and a Result.
+	Run Run
+	// Turn is set for Reply and Timer.
+	Turn int
+	// Index is set for Reply.
 	Index int
-	Key   Key
+	// Key is set for Mail, Interrupt and Approve.
+	Key Key
 }
 
-// Parse takes a subject apart, of a stored message or of its live copy. Every
-// token is checked; an error wraps ErrToken.
+// Parse parses the subject of a stored message or of its live copy. It checks
+// every token. The error wraps ErrToken.
 func (s Space) Parse(subject string) (Address, error) {
 	rest, p, ok := s.unprefixed(subject)
 	if !ok {
@@ -55,8 +62,7 @@ func (s Space) Parse(subject string) (Address, error) {
 	return a, err
 }
 
-// in reports whether a tree is in the partition that its subject names, if it
-// names one.
+// in reports whether a tree is in partition p. It is true if p is -1.
 func (s Space) in(p int, t Tree) bool { return p < 0 || p == s.PartitionOf(t) }
 
 func (s Space) parse(subject string, tok []string, live bool) (Address, error) {
@@ -79,8 +85,8 @@ func (s Space) parse(subject string, tok []string, live bool) (Address, error) {
 	return Address{}, malformed(subject)
 }
 
-// ParseDead takes the subject of a dead letter apart. That of a submission
-// without a usable name or id is nobody's.
+// ParseDead parses the subject of a dead letter. The subject DeadSubmission
+// belongs to no agent's run: its agent is "submit".
 func (s Space) ParseDead(subject string) (Run, error) {
 	rest, p, ok := s.below(subject, "dead")
 	tok := strings.Split(rest, ".")
@@ -94,7 +100,7 @@ func (s Space) ParseDead(subject string) (Run, error) {
 	return a.Run, err
 }
 
-// ParseTally takes the subject of a tally apart.
+// ParseTally parses the subject of a tally.
 func (s Space) ParseTally(subject string) (Tree, Path, error) {
 	rest, part, ok := s.below(subject, "tally")
 	tree, path, two := strings.Cut(rest, ".")
@@ -112,15 +118,15 @@ func (s Space) ParseTally(subject string) (Tree, Path, error) {
 	return t, p, err
 }
 
-// below cuts off all that a stored subject of a kind begins with; p is its
-// partition, -1 if there are none.
+// below cuts the prefix, the partition and the kind off a stored subject. P is
+// the partition, -1 if the space is not spread.
 func (s Space) below(subject, kind string) (rest string, p int, ok bool) {
 	rest, p, ok = s.unprefixed(subject)
 	rest, of := strings.CutPrefix(rest, kind+".")
 	return rest, p, ok && of && (p >= 0) == (s.parts > 0)
 }
 
-// ParseTimer takes the subject of a schedule apart.
+// ParseTimer parses the subject of a schedule.
 func (s Space) ParseTimer(subject string) (r Run, turn int, err error) {
 	rest, p, ok := s.below(subject, "timer")
 	tok := strings.Split(rest, ".")
@@ -137,7 +143,8 @@ func (s Space) ParseTimer(subject string) (r Run, turn int, err error) {
 	return a.Run, turn, err
 }
 
-// keyed are the kinds of messages to a run whose writers name them.
+// keyed are the kinds of messages to a run that have a key chosen by the
+// writer.
 var keyed = map[string]Kind{"mail": Mail, "interrupt": Interrupt, "approve": Approve}
 
 func (s Space) inbound(subject string, tok []string) (Address, error) {
@@ -196,12 +203,12 @@ func (s Space) address(k Kind, agent, tree, path string) (Address, error) {
 	return Address{Kind: k, Run: s.Run(a, t, p)}, nil
 }
 
-// inboxPrefix begins every inbox.
+// inboxPrefix begins every inbox of NATS.
 const inboxPrefix = "_INBOX."
 
-// CheckReply says whether an outcome may be published to a subject: a reply
-// slot of a run, a result, or an inbox of NATS. Anything else would let a
-// call's author write anywhere with a worker's rights.
+// CheckReply checks that an outcome may be published to a subject: a reply
+// subject of a run, a result, or an inbox of NATS. With any other subject the
+// author of a call could write anywhere with the rights of a worker.
 func (s Space) CheckReply(subject string) error {
 	if inbox(subject) {
 		return nil
@@ -211,16 +218,13 @@ func (s Space) CheckReply(subject string) error {
 		return fmt.Errorf("reply subject: %w", err)
 	}
 	if a.Kind != Reply && a.Kind != Result || strings.HasPrefix(subject, s.join("live")) {
-		return fmt.Errorf(
-			"reply subject %s: %w: want a reply slot of a run, a result or an inbox",
-			quote(subject),
-			ErrToken,
-		)
+		return fmt.Errorf("reply subject %s: %w: want a reply slot of a run, a result or an inbox",
+			quote(subject), ErrToken)
 	}
 	return nil
 }
 
-// maxInbox is the length of the longest inbox that is answered.
+// maxInbox is the largest length of an inbox.
 const maxInbox = 255
 
 // inbox reports whether a subject is an inbox of NATS: tokens of printable

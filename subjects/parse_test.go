@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// build makes the subject that an address was parsed from. An Other's own
-// tokens are not kept.
+// build makes the subject that an address was parsed from. An Other does not
+// keep its kind and key.
 func build(s Space, a Address) string {
 	switch a.Kind {
 	case Submission:
@@ -40,8 +40,8 @@ func build(s Space, a Address) string {
 	return ""
 }
 
-// TestParseInvertsBuild: every subject that is built parses to what it was
-// built from, and so does its live copy.
+// TestParseInvertsBuild: every built subject parses to its parts, and so does
+// its live copy.
 func TestParseInvertsBuild(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, err := NewSpace(
@@ -83,14 +83,20 @@ func TestParseInvertsBuild(t *testing.T) {
 
 func TestParseRefuses(t *testing.T) {
 	for _, subject := range []string{
-		"", "axe", "axe.", "axe.run", "run.a.T.r.call", "other.run.a.T.r.call", "AXE.run.a.T.r.call", "axerun.a.T.r.call", "axe..run.a.T.r.call",
-		"axe.run.a.T.r", "axe.run.a.T.r.call.x", "axe.run.a.T.r.Call", "axe.run.A.T.r.call", "axe.run.a.T-1.r.call", "axe.run.a.T.x.call",
-		"axe.run.*.T.r.call", "axe.run.a.*.r.call", "axe.run.a.T.*.call", "axe.run.a.T.r.*", "axe.run.a.T.r.>", "axe.>", "axe.run.a.T.r.call ",
-		"axe.run.a.T.r.in", "axe.run.a.T.r.in.1", "axe.run.a.T.r.in.0.0", "axe.run.a.T.r.in.1.x", "axe.run.a.T.r.in.1.00", "axe.run.a.T.r.in.1.0.0",
+		"", "axe", "axe.", "axe.run", "run.a.T.r.call", "other.run.a.T.r.call",
+		"AXE.run.a.T.r.call", "axerun.a.T.r.call", "axe..run.a.T.r.call",
+		"axe.run.a.T.r", "axe.run.a.T.r.call.x", "axe.run.a.T.r.Call", "axe.run.A.T.r.call",
+		"axe.run.a.T-1.r.call", "axe.run.a.T.x.call",
+		"axe.run.*.T.r.call", "axe.run.a.*.r.call", "axe.run.a.T.*.call", "axe.run.a.T.r.*",
+		"axe.run.a.T.r.>", "axe.>", "axe.run.a.T.r.call ",
+		"axe.run.a.T.r.in", "axe.run.a.T.r.in.1", "axe.run.a.T.r.in.0.0", "axe.run.a.T.r.in.1.x",
+		"axe.run.a.T.r.in.1.00", "axe.run.a.T.r.in.1.0.0",
 		"axe.run.a.T.r.in.timer.x", "axe.run.a.T.r.in.timer.", "axe.run.a.T.r.in.timer.-1", "axe.run.a.T.r.in.1.-1",
-		"axe.run.a.T.r.in..x", "axe.run.a.T.r.in.mail.", "axe.run.a.T.r.in.mail.*", "axe.run.a.T.r.in.*.x", "axe.run.a.T.r.in.ma il.x", "axe.run.a.T.r.in.mail.\x00",
+		"axe.run.a.T.r.in..x", "axe.run.a.T.r.in.mail.", "axe.run.a.T.r.in.mail.*",
+		"axe.run.a.T.r.in.*.x", "axe.run.a.T.r.in.ma il.x", "axe.run.a.T.r.in.mail.\x00",
 		"axe.submit.a", "axe.submit.a.T.x", "axe.result.a", "axe.result.a.T.r", "axe.timer.a.T.r.1", "axe.dead.a.T.r",
-		"axe.live", "axe.live.", "axe.live.live.run.a.T.r.call", "axe.part.a.T.r", "axe.live.part.a.T", "axe.live.part.a.T.r.x",
+		"axe.live", "axe.live.", "axe.live.live.run.a.T.r.call", "axe.part.a.T.r",
+		"axe.live.part.a.T", "axe.live.part.a.T.r.x",
 	} {
 		if a, err := (Space{}).Parse(subject); !errors.Is(err, ErrToken) || a != (Address{}) {
 			t.Errorf("%q parses to %+v, error %v", subject, a, err)
@@ -98,8 +104,8 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// drawKey makes the key of a letter: of a run's, of its word that it is idle,
-// or of a person's.
+// drawKey makes the key of a message: of a run's mail, of its idle notice, or
+// of a person's mail.
 func drawKey(t *rapid.T, from Path) Key {
 	turn := rapid.IntRange(1, 50).Draw(t, "of turn")
 	switch rapid.IntRange(0, 2).Draw(t, "key") {
@@ -123,12 +129,14 @@ func TestParseKeyRefuses(t *testing.T) {
 	}
 }
 
-// TestParseOther: kinds of later versions are known for what they are, and
-// whose.
+// TestParseOther: a message of a kind of a later version parses to Other and
+// its run.
 func TestParseOther(t *testing.T) {
 	var s Space
 	r := s.Run(must(t, ParseAgent, "a"), must(t, ParseTree, "T"), Root)
-	for _, subject := range []string{"axe.run.a.T.r.in.letter.V1StGXR8", "axe.run.a.T.r.in.word.1", "axe.live.run.a.T.r.in.letter.x"} {
+	for _, subject := range []string{
+		"axe.run.a.T.r.in.letter.V1StGXR8", "axe.run.a.T.r.in.word.1", "axe.live.run.a.T.r.in.letter.x",
+	} {
 		if got, err := s.Parse(subject); err != nil || got != (Address{Kind: Other, Run: r}) {
 			t.Errorf("%s parses to %+v, error %v", subject, got, err)
 		}
@@ -138,16 +146,19 @@ func TestParseOther(t *testing.T) {
 func seeds(f *testing.F) {
 	f.Helper()
 	for _, s := range []string{
-		"axe.submit.lead.T1", "axe.run.a.T.r.call", "axe.run.a.T.r-1-0.log", "axe.run.a.T.r-1-0.in.2.3", "axe.run.a.T.r.in.timer.0",
-		"axe.run.a.T.r.in.mail.x", "axe.run.a.T.r.cancel", "axe.result.a.T", "axe.live.run.a.T.r.log", "axe.live.part.a.T.r", "axe.part.a.T.r",
-		"axe.timer.a.T.r.1", "_INBOX.abc", "_INBOX.abc.def", "_INBOX.", "_INBOX.a..b", "_INBOX.a*", "_INBOX.>", "_INBOX.a b", "_INBOX.\v", "axe.live.result.a.T",
+		"axe.submit.lead.T1", "axe.run.a.T.r.call", "axe.run.a.T.r-1-0.log",
+		"axe.run.a.T.r-1-0.in.2.3", "axe.run.a.T.r.in.timer.0",
+		"axe.run.a.T.r.in.mail.x", "axe.run.a.T.r.cancel", "axe.result.a.T",
+		"axe.live.run.a.T.r.log", "axe.live.part.a.T.r", "axe.part.a.T.r",
+		"axe.timer.a.T.r.1", "_INBOX.abc", "_INBOX.abc.def", "_INBOX.", "_INBOX.a..b", "_INBOX.a*",
+		"_INBOX.>", "_INBOX.a b", "_INBOX.\v", "axe.live.result.a.T",
 	} {
 		f.Add(s)
 	}
 }
 
-// FuzzParse: what parses is built again to the same subject, or to the one that
-// it is the live copy of.
+// FuzzParse: a subject that parses is built again from its address. The result
+// is the same subject, or the stored subject of a live copy.
 func FuzzParse(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, subject string) {
@@ -175,8 +186,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// FuzzCheckReply: nothing but a reply slot, a result or an inbox is accepted,
-// and no wildcard, no white space and no empty token in it.
+// FuzzCheckReply: only a reply subject, a result or an inbox is accepted,
+// without wildcards, white space and empty tokens.
 func FuzzCheckReply(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, subject string) {
@@ -200,9 +211,9 @@ func FuzzCheckReply(f *testing.F) {
 	})
 }
 
-// printable reports whether a subject is one that a message can be published
-// to: tokens that are not empty, without white space, wildcards or what does
-// not print.
+// printable reports whether a message can be published to a subject. Its tokens
+// must not be empty, and have only printable characters, without white space
+// and wildcards.
 func printable(subject string) bool {
 	for tok := range strings.SplitSeq(subject, ".") {
 		bad := func(r rune) bool {
@@ -218,18 +229,24 @@ func printable(subject string) bool {
 func TestCheckReply(t *testing.T) {
 	var s Space
 	for _, subject := range []string{
-		"axe.run.a.T.r.in.1.0", "axe.run.a.T.r-1-0-2-3.in.50.99", "axe.result.a.T", "_INBOX.x", "_INBOX.V1StGXR8Z5jdHi6BmyT.8", "_INBOX.a-b_c.$1",
+		"axe.run.a.T.r.in.1.0", "axe.run.a.T.r-1-0-2-3.in.50.99", "axe.result.a.T", "_INBOX.x",
+		"_INBOX.V1StGXR8Z5jdHi6BmyT.8", "_INBOX.a-b_c.$1",
 	} {
 		if err := s.CheckReply(subject); err != nil {
 			t.Errorf("%q: %v", subject, err)
 		}
 	}
 	for _, subject := range []string{
-		"", "_INBOX", "_INBOX.", "_INBOX.*", "_INBOX.>", "_INBOX.a.>", "_INBOX..a", "_INBOX.a..b", "_INBOX.a.", "_INBOX.a b", "_INBOX.a\tb", "_INBOX.a\r\n",
-		"_INBOX.\v", "_INBOX.\f", "_INBOX.\x00", "_INBOX.\x7f", "_INBOX.\u00a0", "_INBOX.é", "_INBOX." + strings.Repeat("a", 300), "_inbox.a", "x._INBOX.a",
-		"axe.run.a.T.r.call", "axe.run.a.T.r.log", "axe.run.a.T.r.cancel", "axe.run.a.T.r.in.timer.1", "axe.run.a.T.r.in.mail.x", "axe.run.a.T.r.in.0.0",
-		"axe.live.run.a.T.r.in.1.0", "axe.live.result.a.T", "axe.live.part.a.T.r", "axe.submit.a.T", "axe.timer.a.T.r.1", "axe.dead.a.T.r",
-		"axe.run.a.T.r.in.1.>", "axe.run.*.T.r.in.1.0", "axe.result.a.*", "$JS.API.STREAM.DELETE.AXE_RUNS", "$KV.agents.a", "other.result.a.T",
+		"", "_INBOX", "_INBOX.", "_INBOX.*", "_INBOX.>", "_INBOX.a.>", "_INBOX..a", "_INBOX.a..b",
+		"_INBOX.a.", "_INBOX.a b", "_INBOX.a\tb", "_INBOX.a\r\n",
+		"_INBOX.\v", "_INBOX.\f", "_INBOX.\x00", "_INBOX.\x7f", "_INBOX.\u00a0", "_INBOX.é",
+		"_INBOX." + strings.Repeat("a", 300), "_inbox.a", "x._INBOX.a",
+		"axe.run.a.T.r.call", "axe.run.a.T.r.log", "axe.run.a.T.r.cancel",
+		"axe.run.a.T.r.in.timer.1", "axe.run.a.T.r.in.mail.x", "axe.run.a.T.r.in.0.0",
+		"axe.live.run.a.T.r.in.1.0", "axe.live.result.a.T", "axe.live.part.a.T.r", "axe.submit.a.T",
+		"axe.timer.a.T.r.1", "axe.dead.a.T.r",
+		"axe.run.a.T.r.in.1.>", "axe.run.*.T.r.in.1.0", "axe.result.a.*",
+		"$JS.API.STREAM.DELETE.AXE_RUNS", "$KV.agents.a", "other.result.a.T",
 	} {
 		if err := s.CheckReply(subject); !errors.Is(err, ErrToken) {
 			t.Errorf("%q: error %v, want one that wraps ErrToken", subject, err)
@@ -237,8 +254,9 @@ func TestCheckReply(t *testing.T) {
 	}
 }
 
-// TestParseBeside: what stands on the stream besides the messages of runs.
-func TestParseBeside(t *testing.T) {
+// TestParseTimersAndDeadLetters: the subjects of schedules and dead letters
+// parse.
+func TestParseTimersAndDeadLetters(t *testing.T) {
 	s := must(t, NewSpace, "team.axe")
 	r := s.Run(must(t, ParseAgent, "lead"), must(t, ParseTree, "T1"), Root.Child(2, 1))
 	if got, turn, err := s.ParseTimer(r.Timer(3)); got != r || turn != 3 || err != nil {
@@ -247,12 +265,16 @@ func TestParseBeside(t *testing.T) {
 	if got, err := s.ParseDead(r.Dead()); got != r || err != nil {
 		t.Errorf("%s is %v, error %v", r.Dead(), got, err)
 	}
-	for _, subject := range []string{"", r.Call(), r.Fired(1), "axe.timer.a.T.r.1", "team.axe.timer.a.T.r", "team.axe.timer.a.T.r.x", "team.axe.timer.A.T.r.1", "team.axe.timer.a.T.r.1.1"} {
+	for _, subject := range []string{
+		"", r.Call(), r.Fired(1), "axe.timer.a.T.r.1", "team.axe.timer.a.T.r", "team.axe.timer.a.T.r.x", "team.axe.timer.A.T.r.1", "team.axe.timer.a.T.r.1.1",
+	} {
 		if got, _, err := s.ParseTimer(subject); !errors.Is(err, ErrToken) {
 			t.Errorf("%q is a schedule of %v, error %v", subject, got, err)
 		}
 	}
-	for _, subject := range []string{"", r.Call(), "axe.dead.a.T.r", "team.axe.dead.a.T", "team.axe.dead.a.T.x", "team.axe.dead.a.T.r.1"} {
+	for _, subject := range []string{
+		"", r.Call(), "axe.dead.a.T.r", "team.axe.dead.a.T", "team.axe.dead.a.T.x", "team.axe.dead.a.T.r.1",
+	} {
 		if got, err := s.ParseDead(subject); !errors.Is(err, ErrToken) {
 			t.Errorf("%q is a dead letter of %v, error %v", subject, got, err)
 		}

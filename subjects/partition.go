@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// Spread is the space with its trees spread over so many partitions; 1 or less
-// is none, as a space is without it.
+// Spread returns the space with its trees spread over partitions. With 1 or
+// less the space is not spread, which is the default.
 //
-// Each partition is a stream of its own, and a token behind the prefix says
-// which: axe.2.run.…, axe.2.result.…. All that belongs to a tree is in the
-// partition that its id names, so that whatever is fenced, ordered or timed
-// stays in one stream. Submissions and what is watched live have no such token.
+// Each partition is a stream of its own. Its number is the token after the
+// prefix: axe.2.run.…, axe.2.result.…. All messages of a tree are in the
+// partition that follows from the tree's id, so that fences, order and timers
+// stay within one stream. Submissions and live subjects have no such token.
 func (s Space) Spread(partitions int) Space {
 	s.parts = 0
 	if partitions > 1 {
@@ -21,22 +21,22 @@ func (s Space) Spread(partitions int) Space {
 	return s
 }
 
-// Partitions is how many there are, 1 for a space that is not spread.
+// Partitions is the number of partitions, 1 for a space that is not spread.
 func (s Space) Partitions() int { return max(1, s.parts) }
 
-// PartitionOf is the partition of a tree, from 0: the one that a subject
-// mapping of NATS names for its id, with {{partition(n,k)}} (FNV-1a).
+// PartitionOf is the partition of a tree, from 0. A subject mapping of NATS
+// with {{partition(n,k)}} computes the same number from the id (FNV-1a).
 func (s Space) PartitionOf(t Tree) int {
 	if s.parts == 0 {
 		return 0
 	}
 	h := fnv.New32a()
-	_, _ = h.Write([]byte(t.s)) // never fails
+	_, _ = h.Write([]byte(t.s))
 	return int(h.Sum32() % uint32(s.parts))
 }
 
-// PartitionIn is the partition that a subject or filter of stored messages
-// names; ok is false for a filter of all of them.
+// PartitionIn is the partition in a subject or filter of stored messages; ok is
+// false for a filter of all partitions.
 func (s Space) PartitionIn(subject string) (p int, ok bool) {
 	if s.parts == 0 {
 		return 0, true
@@ -47,14 +47,15 @@ func (s Space) PartitionIn(subject string) (p int, ok bool) {
 	return p, err == nil && p < s.parts
 }
 
-// Stream is what there is to know of the stream of a partition.
+// Stream is the stream of a partition.
 type Stream struct {
 	Name     string
 	Subjects []string
-	All      string // matches every subject of the partition
+	// All matches every subject of the partition.
+	All string
 }
 
-// Stream is that of a partition.
+// Stream returns the stream of a partition.
 func (s Space) Stream(p int) Stream {
 	name, prefix := "RUNS", s.Prefix()
 	if s.parts > 0 {
@@ -70,7 +71,7 @@ func (s Space) Stream(p int) Stream {
 	return st
 }
 
-// of is a subject of a tree.
+// of builds a subject of a tree.
 func (s Space) of(t Tree, tokens ...string) string {
 	if s.parts == 0 {
 		return s.join(tokens...)
@@ -79,7 +80,7 @@ func (s Space) of(t Tree, tokens ...string) string {
 	return s.join(append(append(all[:0], strconv.Itoa(s.PartitionOf(t))), tokens...)...)
 }
 
-// any is a filter for trees of all partitions.
+// any builds a filter for the trees of all partitions.
 func (s Space) any(tokens ...string) string {
 	if s.parts == 0 {
 		return s.join(tokens...)
@@ -87,8 +88,8 @@ func (s Space) any(tokens ...string) string {
 	return s.Prefix() + ".*." + strings.Join(tokens, ".")
 }
 
-// unprefixed cuts the prefix and the partition off a subject or a filter; p is
-// -1 if there is none to be checked.
+// unprefixed cuts the prefix and the partition off a subject or a filter. P is
+// the partition, -1 if there is none or the filter is for all.
 func (s Space) unprefixed(subject string) (rest string, p int, ok bool) {
 	rest, ok = strings.CutPrefix(subject, s.Prefix())
 	if ok {

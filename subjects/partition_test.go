@@ -11,7 +11,7 @@ import (
 )
 
 // TestPartitionIsThatOfNATS: a subject mapping of the server computes the same
-// one.
+// partition.
 func TestPartitionIsThatOfNATS(t *testing.T) {
 	for _, n := range []int{2, 3, 4, 16, 64} {
 		mapping, err := server.NewSubjectTransform("tree.*", fmt.Sprintf("{{partition(%d,1)}}", n))
@@ -36,9 +36,9 @@ func TestPartitionIsThatOfNATS(t *testing.T) {
 	}
 }
 
-// TestSpread: what is stored of a tree names its partition, the one that its id
-// has, and no other one is believed.
-func TestSpread(t *testing.T) {
+// TestStoredSubjectNamesItsPartition: a stored subject of a tree names the
+// partition that follows from the tree's id. Any other partition is refused.
+func TestStoredSubjectNamesItsPartition(t *testing.T) {
 	one := must(t, NewSpace, "team.axe")
 	if one.Spread(1) != one || one.Spread(0) != one || one.Spread(4).Spread(1) != one {
 		t.Error("a space of one partition is another one")
@@ -54,7 +54,8 @@ func TestSpread(t *testing.T) {
 		}
 		stored := fmt.Sprintf("team.axe.%d.", p)
 		for _, subject := range []string{
-			r.Call(), r.Log(), r.Reply(3, 0), r.Mail(must(t, ParseKey, "k")), r.Fired(1), r.Cancel(), s.Result(agent, tree),
+			r.Call(), r.Log(), r.Reply(3, 0), r.Mail(must(t, ParseKey, "k")), r.Fired(1),
+			r.Cancel(), s.Result(agent, tree),
 			r.Timer(1), r.Dead(), s.Tally(tree, Root),
 		} {
 			rest, ok := strings.CutPrefix(subject, stored)
@@ -68,7 +69,8 @@ func TestSpread(t *testing.T) {
 				t.Errorf("%s is watched at %s", subject, live)
 			}
 			for name, wrong := range map[string]string{
-				"that of another tree": fmt.Sprintf("team.axe.%d.%s", (p+1)%4, rest), "none": "team.axe." + rest, "one that there is not": "team.axe.4." + rest,
+				"that of another tree": fmt.Sprintf("team.axe.%d.%s", (p+1)%4, rest),
+				"none":                 "team.axe." + rest, "one that there is not": "team.axe.4." + rest,
 			} {
 				if err := s.parses(wrong); !errors.Is(err, ErrToken) {
 					t.Errorf("%s, in partition %s: %v", wrong, name, err)
@@ -81,14 +83,17 @@ func TestSpread(t *testing.T) {
 				t.Errorf("%s is of a space that is not spread", subject)
 			}
 		}
-		for _, subject := range []string{s.Submit(agent, tree), s.Live(r.Call()), s.Live(s.Result(agent, tree)), r.Progress()} {
+		for _, subject := range []string{
+			s.Submit(agent, tree), s.Live(r.Call()), s.Live(s.Result(agent, tree)), r.Progress(),
+		} {
 			if a, err := s.Parse(subject); err != nil || a.Run.Tree != tree || a.Run.Space != s {
 				t.Errorf("%s: %+v, error %v", subject, a, err)
 			}
 		}
 	}
 	for filter, want := range map[string]string{
-		s.Calls(agent): "team.axe.*.run.lead.*.*.call", s.All(): "team.axe.*.>", s.Submissions(): "team.axe.submit.>", s.Live(s.Results()): "team.axe.live.result.>",
+		s.Calls(agent): "team.axe.*.run.lead.*.*.call", s.All(): "team.axe.*.>",
+		s.Submissions(): "team.axe.submit.>", s.Live(s.Results()): "team.axe.live.result.>",
 	} {
 		if filter != want {
 			t.Errorf("%s, want %s", filter, want)
@@ -104,7 +109,7 @@ func TestSpread(t *testing.T) {
 	}
 }
 
-// parses reports what is wrong with a stored subject, whatever it is for.
+// parses returns the error of a stored subject of any kind.
 func (s Space) parses(subject string) error {
 	rest, _, _ := s.unprefixed(subject)
 	var err error

@@ -10,33 +10,30 @@ import (
 // otherwise.
 const DefaultPrefix = "axe"
 
-// Space is the subjects under one prefix. The zero value is the space of
+// Space is all subjects under one prefix. The zero value is the space of
 // DefaultPrefix.
 type Space struct {
 	prefix string
-	// Spread; 0: the trees are not spread
+	// parts is the number of partitions, 0 if the space is not spread.
 	parts int
 }
 
-// NewSpace makes the space of a prefix: one or more tokens of [A-Za-z0-9_-],
-// joined by dots; "" is DefaultPrefix.
+// NewSpace makes the space of a prefix. A prefix is one or more tokens of
+// [A-Za-z0-9_-], joined by dots. An empty one is DefaultPrefix.
 func NewSpace(prefix string) (Space, error) {
 	if prefix == "" {
 		return Space{}, nil
 	}
 	for tok := range strings.SplitSeq(prefix, ".") {
 		if !plain(tok) {
-			return Space{}, fmt.Errorf(
-				"subject prefix %s: %w: want tokens of A-Z a-z 0-9 _ - joined by dots",
-				quote(prefix),
-				ErrToken,
-			)
+			return Space{}, fmt.Errorf("subject prefix %s: %w: want tokens of A-Z a-z 0-9 _ - joined by dots",
+				quote(prefix), ErrToken)
 		}
 	}
 	return Space{prefix: prefix}, nil
 }
 
-// Prefix is the space's first token or tokens.
+// Prefix is the beginning of every subject of the space.
 func (s Space) Prefix() string {
 	if s.prefix == "" {
 		return DefaultPrefix
@@ -51,15 +48,16 @@ func (s Space) Name(what string) string {
 }
 
 func (s Space) join(tokens ...string) string {
-	// of as many as a subject has, without an allocation
+	// The array holds the tokens of any subject without an allocation.
 	var all [10]string
 	return strings.Join(append(append(all[:0], s.Prefix()), tokens...), ".")
 }
 
-// Submit is where a task for an agent is published; the id becomes the tree's.
+// Submit is the subject of a submission to an agent. The id becomes the tree's
+// id.
 func (s Space) Submit(a Agent, id Tree) string { return s.join("submit", a.s, id.s) }
 
-// Submissions matches every task from outside.
+// Submissions matches every submission.
 func (s Space) Submissions() string { return s.join("submit", ">") }
 
 // Runs matches every message of every run.
@@ -71,46 +69,45 @@ func (s Space) Results() string { return s.any("result", ">") }
 // Timers matches every schedule.
 func (s Space) Timers() string { return s.any("timer", ">") }
 
-// Tally is where the use of a run and all below it is counted, if it is
-// bounded.
+// Tally is the subject of the tally of a scope: the run at p and all runs below
+// it.
 func (s Space) Tally(t Tree, p Path) string { return s.of(t, "tally", t.s, p.s) }
 
-// Dead matches every copy of what could not be carried out.
+// Dead matches every dead letter.
 func (s Space) Dead() string { return s.any("dead", ">") }
 
 // All matches every subject of the space's streams of runs.
 func (s Space) All() string { return s.any(">") }
 
-// LiveAll is what they are republished to.
+// LiveAll matches every live subject. The streams republish all messages there.
 func (s Space) LiveAll() string { return s.join("live", ">") }
 
-// Live is the subject under which the stored message of another subject is
-// republished.
+// Live is the subject under which a stored message is republished.
 func (s Space) Live(subject string) string {
 	rest, _, _ := s.unprefixed(subject)
 	return s.join("live", rest)
 }
 
-// Result is where a root's outcome is stored.
+// Result is the subject of a root's outcome.
 func (s Space) Result(a Agent, t Tree) string { return s.of(t, "result", a.s, t.s) }
 
-// ResultOf matches a tree's outcome, whatever its root's agent.
+// ResultOf matches the outcome of a tree, of any agent.
 func (s Space) ResultOf(t Tree) string { return s.of(t, "result", "*", t.s) }
 
 // TreeOf matches every message of a tree's runs.
 func (s Space) TreeOf(t Tree) string { return s.of(t, "run", "*", t.s, ">") }
 
-// SubmissionOf matches the submission of a tree, whatever its root's agent.
+// SubmissionOf matches the submission of a tree, to any agent.
 func (s Space) SubmissionOf(t Tree) string { return s.join("submit", "*", t.s) }
 
-// PartsOf matches what is told of the progress of a tree's runs.
+// PartsOf matches the progress of all runs of a tree.
 func (s Space) PartsOf(t Tree) string { return s.join("live", "part", "*", t.s, "*") }
 
-// CallOf matches the call of a run of a tree, whatever its agent.
+// CallOf matches the call of the run at p, of any agent.
 func (s Space) CallOf(t Tree, p Path) string { return s.of(t, "run", "*", t.s, p.s, "call") }
 
-// EndsOf matches what ends a run of a tree, whatever its agent: its tombstone,
-// and its outcome where its caller finds it.
+// EndsOf matches the messages that end the run at p, of any agent: its cancel
+// message, and its outcome at its reply subject.
 func (s Space) EndsOf(t Tree, p Path) []string {
 	ends := []string{s.of(t, "run", "*", t.s, p.s, "cancel"), s.ResultOf(t)}
 	if parent, turn, index, below := p.Parent(); below {
@@ -119,34 +116,35 @@ func (s Space) EndsOf(t Tree, p Path) []string {
 	return ends
 }
 
-// RootCallOf matches the call of a tree's root, whatever its agent.
+// RootCallOf matches the call of a tree's root, of any agent.
 func (s Space) RootCallOf(t Tree) string { return s.CallOf(t, Root) }
 
 // Calls matches the calls of one agent.
 func (s Space) Calls(a Agent) string { return s.any("run", a.s, "*", "*", "call") }
 
-// Inbound matches what is said to the runs of one agent: outcomes, timers,
-// mail, and tombstones.
+// Inbound matches all messages to the runs of one agent: outcomes, timers, mail
+// and cancel messages.
 func (s Space) Inbound(a Agent) []string {
 	return []string{s.any("run", a.s, "*", "*", "in", "*", "*"), s.any("run", a.s, "*", "*", "cancel")}
 }
 
-// Interrupts matches what wants runs to stop what they are doing.
+// Interrupts matches every interrupt.
 func (s Space) Interrupts() string { return s.any("run", "*", "*", "*", "in", "interrupt", "*") }
 
-// RootEnds matches what ends a root though no worker serves its agent: its
-// deadline and its tombstone.
+// RootEnds matches the messages that end a root also while no worker serves its
+// agent: its deadline and its cancel message.
 func (s Space) RootEnds() []string {
 	return []string{s.any("run", "*", "*", Root.s, "in", "timer", "0"), s.any("run", "*", "*", Root.s, "cancel")}
 }
 
-// Cancels matches the tombstone of every run.
+// Cancels matches the cancel message of every run.
 func (s Space) Cancels() string { return s.any("run", "*", "*", "*", "cancel") }
 
-// DeadOf matches the copies of what could not be carried out for a tree.
+// DeadOf matches the dead letters of a tree.
 func (s Space) DeadOf(t Tree) string { return s.of(t, "dead", "*", t.s, "*") }
 
-// DeadSubmission is where a submission goes that has no usable name or id.
+// DeadSubmission is the subject of the dead letter of a submission without a
+// valid agent or id.
 func (s Space) DeadSubmission(key Tree) string { return s.of(key, "dead", "submit", key.s, Root.s) }
 
 // Run addresses one run.
@@ -165,7 +163,7 @@ func (r Run) join(kind string, rest ...string) string {
 	return r.Space.of(r.Tree, append(append(all[:0], kind, r.Agent.s, r.Tree.s, r.Path.s), rest...)...)
 }
 
-// Partition is that of the run's tree.
+// Partition is the partition of the run's tree.
 func (r Run) Partition() int { return r.Space.PartitionOf(r.Tree) }
 
 // String is the run's subject prefix without the space, for logs.
@@ -179,42 +177,43 @@ func (r Run) Owns(subject string) bool {
 	return strings.HasPrefix(subject, r.join("run")+".")
 }
 
-// Call is the request to run.
+// Call is the subject of the request to run.
 func (r Run) Call() string { return r.join("run", "call") }
 
-// Log is the run's own history.
+// Log is the subject of the run's own record.
 func (r Run) Log() string { return r.join("run", "log") }
 
-// Cancel is the run's tombstone.
+// Cancel is the subject of the run's cancel message.
 func (r Run) Cancel() string { return r.join("run", "cancel") }
 
-// Reply is where the outcome of the index-th call of a turn arrives.
+// Reply is the reply subject of the index-th call of a turn.
 func (r Run) Reply(turn, index int) string {
 	return r.join("run", "in", strconv.Itoa(turn), strconv.Itoa(index))
 }
 
-// Mail is where others write to the run.
+// Mail is the subject of a message to the run from another run or a person.
 func (r Run) Mail(k Key) string { return r.join("run", "in", "mail", k.s) }
 
-// Interrupt is where a person wants the run to stop what it is doing.
+// Interrupt is the subject of a person's interrupt.
 func (r Run) Interrupt(k Key) string { return r.join("run", "in", "interrupt", k.s) }
 
-// Approve is where a person has a word on what the run is about to do.
+// Approve is the subject of a person's decision about a held turn.
 func (r Run) Approve(k Key) string { return r.join("run", "in", "approve", k.s) }
 
 // Replies matches the outcomes of all calls.
 func (r Run) Replies() string { return r.join("run", "in", ">") }
 
-// Fired is where the timer of a turn fires; turn 0 is the run's own deadline.
+// Fired is the subject that the timer of a turn fires into. Turn 0 is the run's
+// own deadline.
 func (r Run) Fired(turn int) string { return r.join("run", "in", "timer", strconv.Itoa(turn)) }
 
 // Timer is the schedule that fires into Fired(turn).
 func (r Run) Timer(turn int) string { return r.join("timer", strconv.Itoa(turn)) }
 
-// Dead is where a copy of a poisoned trigger goes.
+// Dead is the subject of the run's dead letter.
 func (r Run) Dead() string { return r.join("dead") }
 
-// Progress is where a run's progress is told to who watches; it is not stored.
+// Progress is the subject of the run's progress. Its messages are ephemeral.
 func (r Run) Progress() string {
 	return r.Space.join("live", "part", r.Agent.s, r.Tree.s, r.Path.s)
 }

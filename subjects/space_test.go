@@ -26,14 +26,16 @@ func TestNewSpace(t *testing.T) {
 	if s, err := NewSpace(""); err != nil || s != (Space{}) || s.Prefix() != DefaultPrefix {
 		t.Errorf("the default is %q, error %v", s.Prefix(), err)
 	}
-	for _, prefix := range []string{".", "a.", ".a", "a..b", "a b", "*", "a.>", "$JS", "é", "a\n", strings.Repeat("a", 65)} {
+	for _, prefix := range []string{
+		".", "a.", ".a", "a..b", "a b", "*", "a.>", "$JS", "é", "a\n", strings.Repeat("a", 65),
+	} {
 		if s, err := NewSpace(prefix); !errors.Is(err, ErrToken) || s != (Space{}) {
 			t.Errorf("%q: %v, error %v", prefix, s, err)
 		}
 	}
 }
 
-// TestSubjects is the table of DESIGN.md, section 4.
+// TestSubjects holds every subject to its documented form.
 func TestSubjects(t *testing.T) {
 	var s Space
 	other := must(t, NewSpace, "team.axe")

@@ -1,27 +1,27 @@
 // Package subjects is the grammar of subjects, headers, ids and names, and the
-// only gate for tokens: an Agent, a Tree and a Path are made by their Parse
-// functions alone, so a value of these types can stand in a subject as it is.
-// Nothing else in the project joins or splits a subject.
+// only gate for tokens. Only the Parse functions make an Agent, a Tree, a Path
+// or a Key, so a value of these types is valid in a subject. No other package
+// joins or splits a subject.
 //
-//	axe.submit.<agent>.<id>                            a task from outside
-//	axe.run.<agent>.<tree>.<path>.call                 the request to run
-//	axe.run.<agent>.<tree>.<path>.log                  the run's own history
-//	axe.run.<agent>.<tree>.<path>.in.<turn>.<index>    a child's outcome
-//	axe.run.<agent>.<tree>.<path>.in.timer.<turn>      a timer that fired
-//	axe.run.<agent>.<tree>.<path>.in.mail.<key>        what another run, or a person, has written
-//	axe.run.<agent>.<tree>.<path>.in.interrupt.<key>   a person wants the run to stop what it is doing
-//	axe.run.<agent>.<tree>.<path>.in.approve.<key>     a person's word on what the run is about to do
-//	axe.run.<agent>.<tree>.<path>.cancel               the tombstone
-//	axe.result.<agent>.<tree>                          the root's outcome
-//	axe.timer.<agent>.<tree>.<path>.<turn>             a schedule that fires into in.timer.<turn>
-//	axe.tally.<tree>.<path>                            what a bounded run and all below it have used
-//	axe.dead.<agent>.<tree>.<path>                     a copy of what could not be carried out
-//	axe.live.run.…, axe.live.result.…                  the stored messages again, for watching
-//	axe.live.part.<agent>.<tree>.<path>                progress, not stored
+//	axe.submit.<agent>.<id>                          a submission
+//	axe.run.<agent>.<tree>.<path>.call               the request to run
+//	axe.run.<agent>.<tree>.<path>.log                the run's own record
+//	axe.run.<agent>.<tree>.<path>.in.<turn>.<index>  a child's outcome
+//	axe.run.<agent>.<tree>.<path>.in.timer.<turn>    a timer that fired
+//	axe.run.<agent>.<tree>.<path>.in.mail.<key>      a message from a run or a person
+//	axe.run.<agent>.<tree>.<path>.in.interrupt.<key> a person's interrupt
+//	axe.run.<agent>.<tree>.<path>.in.approve.<key>   a person's decision
+//	axe.run.<agent>.<tree>.<path>.cancel             the cancel message
+//	axe.result.<agent>.<tree>                        the root's outcome
+//	axe.timer.<agent>.<tree>.<path>.<turn>           a schedule for in.timer.<turn>
+//	axe.tally.<tree>.<path>                          the tally of a scope
+//	axe.dead.<agent>.<tree>.<path>                   a dead letter
+//	axe.live.run.…,                                  axe.live.result.…               the stored messages again
+//	axe.live.part.<agent>.<tree>.<path>              progress, not stored
 //
-// The first token is configurable (Space). Where trees are spread over several
-// streams, all of this but submissions and what is live has the number of the
-// tree's partition behind it: axe.2.run.… (Space.Spread).
+// The first token is configurable (Space). If trees are spread over several
+// streams (Space.Spread), the number of the tree's partition follows the first
+// token: axe.2.run.…. Submissions and live subjects have no such number.
 package subjects
 
 import (
@@ -44,7 +44,8 @@ type Tree struct{ s string }
 // of its first turn.
 type Path struct{ s string }
 
-// Key names a message to a run, once and for all: 1 to 600 of [A-Za-z0-9_-].
+// Key names a message to a run: 1 to 600 of [A-Za-z0-9_-]. Two messages with
+// the same key are the same message.
 type Key struct{ s string }
 
 // Root is the path of a tree's root.
@@ -158,13 +159,13 @@ func (p Path) IsZero() bool { return p.s == "" }
 // IsRoot reports whether p is a tree's root.
 func (p Path) IsRoot() bool { return p == Root }
 
-// Child is the path of the index-th call (from 0) of the given turn (from 1).
+// Child is the path of the index-th call (from 0) of a turn (from 1).
 func (p Path) Child(turn, index int) Path {
 	return Path{p.s + "-" + strconv.Itoa(turn) + "-" + strconv.Itoa(index)}
 }
 
-// Parent is the path above p and p's turn and index there; ok is false for the
-// root.
+// Parent returns the path above p, and the turn and index of p's call there; ok
+// is false for the root.
 func (p Path) Parent() (parent Path, turn, index int, ok bool) {
 	i := strings.LastIndexByte(p.s, '-')
 	if i < 0 {
@@ -176,8 +177,8 @@ func (p Path) Parent() (parent Path, turn, index int, ok bool) {
 	return Path{p.s[:j]}, turn, index, true
 }
 
-// MailKey is the key of what the run at p writes with the index-th call (from 0)
-// of the given turn (from 1).
+// MailKey is the key of the message that the run at p writes with the index-th
+// call (from 0) of a turn (from 1).
 func (p Path) MailKey(turn, index int) Key { return Key{p.Child(turn, index).s} }
 
 // IdleKey is the key of the notice that the run at p is idle after a turn.
@@ -212,8 +213,8 @@ func (p Path) Covers(q Path) bool {
 // Depth is the number of calls between the root and p.
 func (p Path) Depth() int { return strings.Count(p.s, "-") / 2 }
 
-// number parses a decimal as Itoa writes it: no sign, no leading zero, at most
-// nine digits.
+// number parses a decimal as strconv.Itoa writes it: no sign, no leading zero,
+// at most nine digits.
 func number(s string) (int, error) {
 	if s == "" || len(s) > 9 || len(s) > 1 && s[0] == '0' {
 		return 0, ErrToken

@@ -52,8 +52,10 @@ func TestParseTokens(t *testing.T) {
 			"path", path,
 			[]string{"r", "r-1-0", "r-1-0-2-3", "r-999999999-999999999", "r-10-10"},
 			[]string{
-				"", "R", "x", "r-", "r-1", "r-1-", "r--1", "r-0-0", "r-01-0", "r-1-00", "r-1-0-", "r-1-0-2", "r-1-a", "r-+1-0", "r-1-0 ",
-				"r-1000000000-0", "-1-0", "1-0", "r-1-0-0-0", "r.1.0", "r-1-*", "r->-0", "r" + strings.Repeat("-1-0", 128),
+				"", "R", "x", "r-", "r-1", "r-1-", "r--1", "r-0-0", "r-01-0", "r-1-00", "r-1-0-",
+				"r-1-0-2", "r-1-a", "r-+1-0", "r-1-0 ",
+				"r-1000000000-0", "-1-0", "1-0", "r-1-0-0-0", "r.1.0", "r-1-*", "r->-0",
+				"r" + strings.Repeat("-1-0", 128),
 			},
 		},
 	}
@@ -77,6 +79,7 @@ func TestParseTokens(t *testing.T) {
 	}
 }
 
+// TestIsZero: only a token that was never parsed is zero.
 func TestIsZero(t *testing.T) {
 	if !(Agent{}).IsZero() || !(Tree{}).IsZero() || (Agent{"a"}).IsZero() || (Tree{"T"}).IsZero() {
 		t.Error("IsZero")
@@ -86,8 +89,8 @@ func TestIsZero(t *testing.T) {
 	}
 }
 
-// TestTokensInJSON: a token is a string in JSON, a zero token is left out or
-// empty, and a malformed one is refused and changes nothing.
+// TestTokensInJSON: a token is a string in JSON. A zero token is left out or
+// empty. A malformed token is refused and changes nothing.
 func TestTokensInJSON(t *testing.T) {
 	type tokens struct {
 		Agent Agent `json:"agent"`
@@ -125,13 +128,16 @@ func TestParseIdleKeyInvertsIdleKey(t *testing.T) {
 			t.Fatalf("%s parses to %s, %d, %t", p.IdleKey(turn), got, n, ok)
 		}
 	})
-	for _, key := range []string{"", "r", "r-1-0", "r-idle", "r-idle0", "r-idle01", "r-idle1x", "r-idle-1", "x-idle1", "r-1-idle1", "idle1"} {
+	for _, key := range []string{
+		"", "r", "r-1-0", "r-idle", "r-idle0", "r-idle01", "r-idle1x", "r-idle-1", "x-idle1", "r-1-idle1", "idle1",
+	} {
 		if p, n, ok := ParseIdleKey(key); ok || n != 0 || !p.IsZero() {
 			t.Errorf("%q parses to %s, %d, %t", key, p, n, ok)
 		}
 	}
 }
 
+// TestIsRunName: r and all names that begin with r- are reserved for runs.
 func TestIsRunName(t *testing.T) {
 	for name, want := range map[string]bool{
 		"r": true, "r-1-0": true, "r-x": true, "": false, "robert": false, "R": false, "me-r-1": false,
@@ -158,7 +164,7 @@ func drawTree(t *rapid.T) Tree {
 	return id
 }
 
-// drawPath makes a path by steps from the root, and says which.
+// drawPath makes a path by steps from the root, and returns the steps.
 func drawPath(t *rapid.T) (Path, [][2]int) {
 	step := rapid.Custom(func(t *rapid.T) [2]int {
 		return [2]int{rapid.IntRange(1, 50).Draw(t, "turn"), rapid.IntRange(0, 20).Draw(t, "index")}

@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestScopesRoundTrip: what a caller's worker writes of its scopes is what the
-// callee's reads.
+// TestScopesRoundTrip: the worker of a callee reads the scopes that the worker
+// of its caller wrote.
 func TestScopesRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		bound := rapid.IntRange(0, MaxLimit)
@@ -54,8 +54,10 @@ func TestScopeJSON(t *testing.T) {
 
 func TestParseScopesRefuses(t *testing.T) {
 	for _, text := range []string{
-		"r", "agents=1", "r agents=0", "r agents=-1", "r agents=1000000000", "r agents=x", "r runs=5", "r agents=1 agents=2", "r agents",
-		"r-2-0 agents=1", "r-1-0-1-0 agents=1", "r-1-0 agents=1; r agents=2", "r agents=1; r turns=1", ";", "r agents=1;", "x agents=1",
+		"r", "agents=1", "r agents=0", "r agents=-1", "r agents=1000000000", "r agents=x",
+		"r runs=5", "r agents=1 agents=2", "r agents",
+		"r-2-0 agents=1", "r-1-0-1-0 agents=1", "r-1-0 agents=1; r agents=2",
+		"r agents=1; r turns=1", ";", "r agents=1;", "x agents=1",
 	} {
 		if got, err := ParseScopes(text, Root.Child(1, 0)); !errors.Is(err, ErrToken) {
 			t.Errorf("%q: %v, %v", text, got, err)

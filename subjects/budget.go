@@ -39,11 +39,11 @@ type Scope struct {
 	Budget
 }
 
-// MaxLimit is the largest bound that there is a number for.
+// MaxLimit is the largest bound of a budget.
 const MaxLimit = 999_999_999
 
-// FormatScopes writes scopes as they stand in a header: r agents=100
-// tokens=20000; r-1-0 turns=5.
+// FormatScopes formats scopes for a header: "r agents=100 tokens=20000; r-1-0
+// turns=5".
 func FormatScopes(scopes []Scope) string {
 	var out []string
 	for _, s := range scopes {
@@ -58,8 +58,8 @@ func FormatScopes(scopes []Scope) string {
 	return strings.Join(out, "; ")
 }
 
-// ParseScopes reads the scopes that a run is in: of runs above it or its own,
-// the outermost first.
+// ParseScopes parses the scopes of a run: its own and those of the runs above
+// it, the outermost first.
 func ParseScopes(text string, r Path) ([]Scope, error) {
 	if text == "" {
 		return nil, nil
@@ -71,13 +71,8 @@ func ParseScopes(text string, r Path) ([]Scope, error) {
 			return nil, err
 		}
 		if !s.Path.Covers(r) || len(scopes) > 0 && len(s.Path.s) <= len(scopes[len(scopes)-1].Path.s) {
-			return nil, fmt.Errorf(
-				"%s %s: %w: want runs above %s, the outermost first",
-				HeaderLimits,
-				quote(text),
-				ErrToken,
-				r,
-			)
+			return nil, fmt.Errorf("%s %s: %w: want runs above %s, the outermost first",
+				HeaderLimits, quote(text), ErrToken, r)
 		}
 		scopes = append(scopes, s)
 	}
@@ -104,12 +99,8 @@ func parseScope(text string) (Scope, error) {
 			}
 		}
 		if err != nil || n == 0 || !known {
-			return Scope{}, fmt.Errorf(
-				"%s %s: %w: want agents=, turns= or tokens= and a number",
-				HeaderLimits,
-				quote(word),
-				ErrToken,
-			)
+			return Scope{}, fmt.Errorf("%s %s: %w: want agents=, turns= or tokens= and a number",
+				HeaderLimits, quote(word), ErrToken)
 		}
 	}
 	return s, nil
@@ -120,12 +111,12 @@ type field struct {
 	value *int
 }
 
-// fields are the bounds by their names.
+// fields lists the bounds of a budget and their names.
 func fields(l *Budget) []field {
 	return []field{{"agents", &l.Agents}, {"turns", &l.Turns}, {"tokens", &l.Tokens}}
 }
 
-// Together is the narrowest of what scopes allow.
+// Together returns the narrowest budget of all scopes.
 func Together(scopes []Scope) (l Budget) {
 	for _, s := range scopes {
 		l = l.Within(s.Budget)
