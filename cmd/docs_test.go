@@ -136,13 +136,14 @@ func TestPagesLinks(t *testing.T) {
 }
 
 var (
-	quoted = regexp.MustCompile("`([^`]+)`")
-	goTest = regexp.MustCompile(`go test (\./[\w/.]*?)(/\.\.\.)?(?: -run '?([^']+?)'?)?$`)
-	target = regexp.MustCompile(`\bmake ([a-z-]+)`)
+	quoted     = regexp.MustCompile("`([^`]+)`")
+	goTest     = regexp.MustCompile(`go test (\./[\w/.]*?)(/\.\.\.)?(?: -run '?([^']+?)'?)?$`)
+	identifier = regexp.MustCompile(`^([a-z]+)((?:\.[A-Z]\w*)+)$`)
+	target     = regexp.MustCompile(`\bmake ([a-z-]+)`)
 )
 
-// TestPagesNames: every Go file, directory, test and target of make that a page
-// names exists.
+// TestPagesNames: every Go file, directory, identifier, test and target of make
+// that a page names exists.
 func TestPagesNames(t *testing.T) {
 	files, tests := sources(t)
 	makefile := readPage(t, "Makefile").text
@@ -152,6 +153,8 @@ func TestPagesNames(t *testing.T) {
 			first, _, below := strings.Cut(name, "/")
 			switch {
 			case strings.ContainsAny(name, "<*…{\n"), strings.HasPrefix(name, "/"):
+			case identifier.MatchString(name):
+				checkIdentifier(t, p, name, files)
 			case goTest.MatchString(name):
 				checkGoTest(t, p, name, tests)
 			case regexp.MustCompile(`^(Test|Benchmark|Fuzz)[A-Z]\w*$`).MatchString(name):
@@ -167,6 +170,24 @@ func TestPagesNames(t *testing.T) {
 			if m := target.FindStringSubmatch(name); m != nil && !strings.Contains(makefile, "\n"+m[1]+":") {
 				t.Errorf("%s names the target %s, which the Makefile does not have", p.name, m[1])
 			}
+		}
+	}
+}
+
+// checkIdentifier checks that a package of the repository has the words of an
+// identifier such as run.Start.InputFor.
+func checkIdentifier(t *testing.T, p page, name string, files map[string]bool) {
+	t.Helper()
+	m := identifier.FindStringSubmatch(name)
+	var source strings.Builder
+	for file := range files {
+		if path.Base(path.Dir(file)) == m[1] && strings.HasSuffix(file, ".go") {
+			source.WriteString(readPage(t, file).text)
+		}
+	}
+	for word := range strings.SplitSeq(m[2][1:], ".") {
+		if !regexp.MustCompile(`\b` + word + `\b`).MatchString(source.String()) {
+			t.Errorf("%s names %s, and package %s has no %s", p.name, name, m[1], word)
 		}
 	}
 }
