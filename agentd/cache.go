@@ -33,11 +33,10 @@ type generation struct {
 // costs a worker nothing.
 const cachePeriod = 30 * time.Second
 
-// The memory of a run, in bytes: runWeight, and for each message messageWeight
-// and
-// 1.3 times its body. Counted by the bytes of their messages alone, 60,000 waiting
-// runs once took 660 MiB within a limit of 64. TestCacheCountsWhatItHolds
-// compares the figures with the heap.
+// The memory of a run in bytes is runWeight and, for each message,
+// messageWeight and 130 % of its body. Counted by their bodies alone, 60,000
+// waiting runs once took 660 MiB within a limit of 64.
+// TestCacheCountsWhatItHolds compares the figures with the heap.
 const (
 	runWeight     = 2048
 	messageWeight = 640

@@ -134,7 +134,7 @@ func (c *cancellations) seen(r subjects.Run) uint64 {
 // pruneInterval is the time between two prunings of cancelled paths.
 const pruneInterval = time.Hour
 
-// prune forgets the paths whose cancel messages the stream has dropped: those
+// prune forgets the paths of cancel messages that the stream has dropped: those
 // older than maxAge.
 func (c *cancellations) prune(now time.Time, maxAge time.Duration) {
 	c.mu.Lock()

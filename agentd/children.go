@@ -134,8 +134,8 @@ func (r *loadedRun) coveredByOwnTimer(at time.Time) bool {
 	return r.hasOwnTimer() && !at.Before(r.header.Deadline)
 }
 
-// writeAll stores messages whose keys follow from the log. A message that is
-// there already was stored by an earlier attempt.
+// writeAll stores messages with keys that follow from the log. A message that
+// is there already was stored by an earlier attempt.
 func (w *Worker) writeAll(ctx context.Context, ms []bus.Message) error {
 	var failed []error
 	for _, err := range w.conn.WriteAll(ctx, ms) {

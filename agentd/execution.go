@@ -27,9 +27,8 @@ type execution struct {
 	// rereads counts how often the run was read again because the last read
 	// was stale when its model was about to be asked.
 	rereads int
-	// sentEntry is the index of the last log entry whose side effects
-	// (messages, forks, kills, idle notices) were published under this
-	// trigger.
+	// sentEntry is the last log index of which the side effects (messages,
+	// forks, kills, idle notices) were published under this trigger.
 	sentEntry int
 }
 

@@ -3,12 +3,10 @@ package agentd
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"log/slog"
 	"time"
 
 	"github.com/axebus/axe/agentd/run"
-	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -26,14 +24,4 @@ func (w *Worker) publishProgress(ctx context.Context, r subjects.Run, p run.Prog
 	if err != nil {
 		w.log.DebugContext(ctx, "progress not published", slog.String(keyRun, r.String()), slog.Any(keyError, err))
 	}
-}
-
-// retrying returns the progress of a run that pauses before another attempt.
-func retrying(p run.Progress, err error, next time.Time) run.Progress {
-	p.Event = run.ProgressRetrying
-	p.Next = next
-	if pe, ok := errors.AsType[*provider.Error](err); ok {
-		p.Reason = string(pe.Category)
-	}
-	return p
 }

@@ -60,7 +60,7 @@ func (x *execution) review(ctx context.Context, e run.Entry) (*run.Call, error) 
 	return &c, nil
 }
 
-// logInterrupt ends the turn of an interrupted run whose model has not
+// logInterrupt ends the turn of a run that was interrupted before its model
 // answered. The run becomes idle.
 func (x *execution) logInterrupt(ctx context.Context) (result, error) {
 	if res, ok, err := x.resolveStart(ctx); !ok {

@@ -133,7 +133,8 @@ func (x *execution) newStart(ctx context.Context) (*run.Start, error) {
 		s.Supervision = run.Supervision{}
 	case forked, continued:
 		if in.AdHoc() {
-			s.System = "" // it tells the run to submit
+			// The system text of an ad hoc run tells it to submit.
+			s.System = ""
 		}
 	case called, spawned:
 	}
@@ -161,13 +162,24 @@ func (x *execution) baseStart(ctx context.Context) (*run.Start, subjects.Budget,
 // firstUserText returns the first user text of a run that starts.
 func (x *execution) firstUserText() string {
 	in := x.state.Input
-	switch {
-	case in.Forked != nil && in.Forked.Inherit:
-		return ""
-	case x.run.Path.IsRoot() || in.Forked != nil || in.Spawned != nil && in.Context == "":
-		return prompt.RootUser(in.Task)
+	switch originOf(in) {
+	case forked:
+		if in.Forked.Inherit {
+			// The conversation that the run inherits ends with the
+			// fork.
+			return ""
+		}
+	case spawned:
+		if in.Context != "" {
+			return prompt.User(in.Task, in.Context)
+		}
+	case called, reviewing:
+		if !x.run.Path.IsRoot() {
+			return prompt.User(in.Task, in.Context)
+		}
+	case continued:
 	}
-	return prompt.User(in.Task, in.Context)
+	return prompt.RootUser(in.Task)
 }
 
 // offerTools sets the tools that the run's model is offered: those that policy
@@ -236,14 +248,4 @@ func (x *execution) definedStart(ctx context.Context) (*run.Start, subjects.Budg
 		s.Memory = &run.Memory{Path: def.Memory.Path}
 	}
 	return s, def.Budget, nil
-}
-
-// retryPolicy returns the retry policy of an agent's definition, nil if the
-// model is asked once.
-func retryPolicy(r configs.Retry) *run.Retry {
-	if r.MaxAttempts < 2 {
-		return nil
-	}
-	r = r.WithDefaults()
-	return &run.Retry{Attempts: r.MaxAttempts, Backoff: run.Backoff(r.Backoff), Initial: r.Initial, Max: r.Max}
 }

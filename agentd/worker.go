@@ -58,7 +58,7 @@ type Worker struct {
 	returns []*bus.Delivery
 }
 
-// New makes a worker on an open connection whose streams are provisioned.
+// New makes a worker on an open connection. The streams are provisioned.
 func New(conn *bus.Conn, cfg Config) (*Worker, error) {
 	cfg, err := cfg.validate()
 	if err != nil {

@@ -1,0 +1,149 @@
+package agentd
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/internal/text"
+	"github.com/axebus/axe/subjects"
+)
+
+// publishOutcome publishes the run's outcome, with its totals. After a success,
+// the agent remembers the run.
+func (x *execution) publishOutcome(ctx context.Context, o run.Outcome) (result, error) {
+	reply, ok := x.replySubject()
+	if !ok {
+		return finished, nil
+	}
+	o = x.withTotals(o)
+	res, err := x.w.publishOutcome(ctx, outcomeTarget{
+		run: x.run, reply: reply, logSeq: x.state.LogSeq, disarm: x.needlessTimer(true), inbox: x.header.Reply,
+	}, o)
+	if err != nil || !res.done {
+		return res, err
+	}
+	if x.state, err = x.state.Apply(run.OutcomeStored{Outcome: o}); err != nil {
+		return res, err
+	}
+	if o.Status == run.StatusCompleted && x.start != nil && x.start.Memory != nil {
+		x.remember(ctx, *x.start.Memory, o)
+	}
+	return res, nil
+}
+
+// withTotals completes an outcome with the work of the whole run.
+func (x *execution) withTotals(o run.Outcome) run.Outcome {
+	o.CancelsSeen = x.cancelsSeenBy(o.Status == run.StatusCompleted)
+	o.Subtree = x.state.Subtree().Add(run.Totals{Usage: o.Usage, ModelCalls: o.Turns, ModelMS: o.ModelMS})
+	o.Usage = o.Usage.Add(x.state.Usage())
+	o.ModelMS += x.state.ModelMS()
+	o.Retries += x.state.Retries()
+	o.Turns += len(x.state.Turns)
+	o.ToolCalls = x.state.ToolCalls()
+	o.DurationMS = max(0, time.Since(x.state.CalledAt).Milliseconds())
+	if o.Status == run.StatusFailed {
+		o.Partial = x.state.Partial()
+	}
+	o.Stopped = len(x.state.Forks())
+	return o
+}
+
+// outcomeTarget is where and how an outcome is published.
+type outcomeTarget struct {
+	run   subjects.Run
+	reply string
+	// logSeq is the sequence of the run's last log entry, 0 without one.
+	// The outcome is fenced by it.
+	logSeq uint64
+	// disarm is the timer that the outcome makes needless.
+	disarm string
+	// inbox receives an ephemeral copy, if it is an inbox.
+	inbox string
+}
+
+// maxErrorBytes is the length to which an error is cut if the outcome is too
+// large with all of it.
+const maxErrorBytes = 1024
+
+// publishOutcome publishes an outcome. An outcome that is too large is
+// published without its result.
+func (w *Worker) publishOutcome(ctx context.Context, to outcomeTarget, o run.Outcome) (result, error) {
+	o.Agent = to.run.Agent.String()
+	o.Tree = to.run.Tree.String()
+	o.Path = to.run.Path.String()
+	o.Worker = w.cfg.Name
+	res, body, err := w.writeOutcome(ctx, to, o)
+	if errors.Is(err, bus.ErrTooLarge) && (o.Result != "" || o.Partial != nil || len(o.Error) > maxErrorBytes) {
+		res, body, err = w.writeOutcome(ctx, to, shortened(o, err))
+	}
+	if err != nil || !res.done {
+		return res, err
+	}
+	if strings.HasPrefix(to.inbox, "_INBOX.") {
+		if err := w.conn.PublishEphemeral(to.inbox, body); err != nil {
+			w.log.WarnContext(ctx, "reply to an inbox failed",
+				slog.String(keyRun, to.run.String()), slog.Any(keyError, err))
+		}
+	}
+	return res, nil
+}
+
+// shortened returns a failed outcome without the parts that make it too large.
+func shortened(o run.Outcome, tooLarge error) run.Outcome {
+	if o.Status == run.StatusCompleted {
+		o.Status = run.StatusFailed
+		o.Kind = run.KindError
+		o.Error = tooLarge.Error()
+	}
+	o.Result = ""
+	o.Partial = nil
+	o.Error = text.Truncate(o.Error, maxErrorBytes)
+	return o
+}
+
+// writeOutcome writes an outcome once. If another worker has stored one, the
+// run is to be read.
+func (w *Worker) writeOutcome(ctx context.Context, to outcomeTarget, o run.Outcome) (result, []byte, error) {
+	body, err := json.Marshal(o)
+	if err != nil {
+		return result{}, nil, err
+	}
+	there, err := w.storeOutcome(ctx, bus.Message{
+		Subject: to.reply, Body: body, ID: to.reply, Header: schema(),
+		Fence: bus.After(to.run.Log(), to.logSeq), Disarm: to.disarm,
+	})
+	if conflict, ok := errors.AsType[*bus.ConflictError](err); ok {
+		return conflictWith(conflict), nil, nil
+	}
+	return result{done: err == nil && !there}, body, err
+}
+
+// outcomeRetryWindow bounds the retries of one outcome write. After it the
+// worker checks whether another worker has stored an outcome. It must stay
+// below the stream's deduplication window (30 s).
+const outcomeRetryWindow = 20 * time.Second
+
+var errUnsure = errors.New("another worker may have stored an outcome")
+
+// storeOutcome stores an outcome. It returns true if another outcome is there
+// instead. The window doubles after each check, because a large body takes
+// time.
+func (w *Worker) storeOutcome(ctx context.Context, m bus.Message) (there bool, _ error) {
+	for window := outcomeRetryWindow; ; window *= 2 {
+		try, cancel := context.WithTimeoutCause(ctx, window, errUnsure)
+		_, err := w.conn.Write(try, m)
+		cancel()
+		if !errors.Is(err, errUnsure) {
+			return false, err
+		}
+		if _, there, err = w.outcomeAt(ctx, m.Subject); there || err != nil {
+			return there, err
+		}
+	}
+}

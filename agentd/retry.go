@@ -1,0 +1,70 @@
+package agentd
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/internal/pause"
+	"github.com/axebus/axe/provider"
+)
+
+// retryPolicy returns the retry policy of an agent's definition, nil if the
+// model is asked once.
+func retryPolicy(r configs.Retry) *run.Retry {
+	if r.MaxAttempts < 2 {
+		return nil
+	}
+	r = r.WithDefaults()
+	return &run.Retry{Attempts: r.MaxAttempts, Backoff: run.Backoff(r.Backoff), Initial: r.Initial, Max: r.Max}
+}
+
+// sendWithRetry asks the model. If the agent's definition says so, it asks
+// again after a failure that may pass. The end of ctx ends a pause at once. So
+// does a drain: another worker gets the trigger, and begins with a first
+// attempt.
+//
+// The run keeps its slot in a pause. That is intended: a worker with an
+// overloaded provider should not pull more work for it. The policy and the
+// run's deadline bound the pause.
+func (x *execution) sendWithRetry(
+	ctx context.Context,
+	p provider.Provider,
+	req *provider.Request,
+) (*provider.Response, error) {
+	progress := run.Progress{Event: run.ProgressAsking, Turn: x.nextTurn(), Worker: x.w.cfg.Name}
+	for {
+		resp, err := x.attempt(ctx, p, req, progress)
+		if err == nil || ctx.Err() != nil {
+			return resp, err
+		}
+		retry := x.start.Retry
+		delay, again := retry.Next(x.cost.retries+1, err, time.Until(x.header.Deadline), rand.Float64())
+		if !again {
+			return nil, err
+		}
+		x.cost.retries++
+		progress.Attempt = x.cost.retries + 1
+		progress.Attempts = retry.Attempts
+		x.w.publishProgress(ctx, x.run, retrying(progress, err, time.Now().Add(delay)))
+		if err := pause.AtMost(ctx, delay, x.w.leaving); err != nil {
+			return nil, err
+		}
+		if x.w.draining.Load() {
+			return nil, errDraining
+		}
+	}
+}
+
+// retrying returns the progress of a run that pauses before another attempt.
+func retrying(p run.Progress, err error, next time.Time) run.Progress {
+	p.Event = run.ProgressRetrying
+	p.Next = next
+	if pe, ok := errors.AsType[*provider.Error](err); ok {
+		p.Reason = string(pe.Category)
+	}
+	return p
+}
