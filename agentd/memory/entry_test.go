@@ -103,7 +103,9 @@ func TestEntryEscapesBlocks(t *testing.T) {
 }
 
 func TestLastAndCount(t *testing.T) {
-	a, b, c := text("a", "1"), text("b", "## 2\n## 2"), text("c", "3\n")
+	a := text("a", "1")
+	b := text("b", "## 2\n## 2")
+	c := text("c", "3\n")
 	for _, tt := range []struct {
 		name, text string
 		n          int

@@ -1,6 +1,6 @@
 // Package files reads files that a person names. The path may lead to anything:
-// a pipe, a device, a file of any size. Read refuses them instead of blocking or
-// filling the memory.
+// a pipe, a device, a file of any size. Read refuses them instead of blocking
+// or filling the memory.
 package files
 
 import (
@@ -16,8 +16,8 @@ import (
 var ErrNotRegular = errors.New("is not a regular file")
 
 // Read opens a regular file with flag, for example os.O_RDONLY. It returns the
-// content and the permissions. Limit is the most bytes that the file may have, a
-// multiple of 1 MiB. The error is an *fs.PathError.
+// content and the permissions. Limit is the most bytes that the file may have,
+// a multiple of 1 MiB. The error is an *fs.PathError.
 func Read(path string, flag int, limit int64) ([]byte, fs.FileMode, error) {
 	f, err := os.OpenFile(path, flag|syscall.O_NONBLOCK, 0)
 	if err != nil {

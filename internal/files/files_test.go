@@ -34,7 +34,8 @@ func TestRead(t *testing.T) {
 	if _, _, err := files.Read(path, os.O_RDONLY, limit); !isPathError(err, path+": is larger than 1 MiB") {
 		t.Errorf("a large file: %v", err)
 	}
-	if _, _, err := files.Read(dir, os.O_RDONLY, limit); !errors.Is(err, files.ErrNotRegular) || !isPathError(err, dir) {
+	_, _, err = files.Read(dir, os.O_RDONLY, limit)
+	if !errors.Is(err, files.ErrNotRegular) || !isPathError(err, dir) {
 		t.Errorf("a directory: %v", err)
 	}
 	if _, _, err := files.Read(filepath.Join(dir, "b"), os.O_RDONLY, limit); !errors.Is(err, fs.ErrNotExist) {

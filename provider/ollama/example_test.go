@@ -24,9 +24,8 @@ func ExampleClient_Send() {
 
 	c := ollama.New(ollama.Config{BaseURL: local.URL})
 	resp, err := c.Send(context.Background(), &provider.Request{
-		Model:     "llama3.1",
-		Messages:  []provider.Message{{Role: provider.User, Content: "Hello?"}},
-		MaxTokens: 50,
+		Model:    "llama3",
+		Messages: []provider.Message{{Role: provider.User, Content: "Hi"}},
 	})
 	if err != nil {
 		fmt.Println(err)
@@ -34,6 +33,6 @@ func ExampleClient_Send() {
 	}
 	fmt.Println(resp.Content, resp.InputTokens, resp.OutputTokens)
 	// Output:
-	// {"model":"llama3.1","messages":[{"role":"user","content":"Hello?"}],"options":{"num_predict":50},"stream":false}
+	// {"model":"llama3","messages":[{"role":"user","content":"Hi"}],"stream":false}
 	// Hello. 11 2
 }
