@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/agentd/tool"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/subjects"
 )
@@ -216,12 +217,11 @@ func (x *execution) mustFail() (run.End, bool) {
 		end := run.EndTimeout(max(0, x.header.Deadline.Sub(x.state.CalledAt)))
 		// A caller is not told that its child is supervised.
 		if x.state.Phase == run.Held && x.run.Path.IsRoot() {
-			end.Text += ": nobody had approved of what it was about to do"
+			end.Text = tool.Unapproved(end.Text)
 		}
 		return end, true
 	case x.t.Count > x.w.cfg.Poison:
-		text := fmt.Sprintf("given up after %d deliveries of the message that moves it", x.t.Count)
-		return run.End{Kind: run.KindPoisoned, Text: text}, true
+		return run.End{Kind: run.KindPoisoned, Text: tool.GivenUp(x.t.Count)}, true
 	}
 	return run.End{}, false
 }

@@ -1,14 +1,13 @@
 package agentd
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/agentd/tool"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/provider"
@@ -54,8 +53,7 @@ func (x *execution) review(ctx context.Context, e run.Entry) (*run.Call, error) 
 	}
 	if !known || card.Problem != "" {
 		c.Kind = run.KindUnknownAgent
-		c.Error = fmt.Sprintf("the supervisor %s cannot be asked: %s",
-			c.Agent, cmp.Or(card.Problem, "no worker serves it"))
+		c.Error = tool.NoSupervisor(c.Agent, card.Problem)
 	}
 	return &c, nil
 }

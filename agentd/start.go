@@ -66,7 +66,7 @@ func (x *execution) resolveStart(ctx context.Context) (res result, ok bool, err 
 	in := x.state.Input
 	name := x.run.Agent.String()
 	if by := originOf(in); (by == called || by == spawned) && !in.AdHoc() && !in.Policy.MayCall(name) {
-		res, err = x.publishOutcome(ctx, run.Failure(run.KindPolicy, "agent %q is not permitted by policy", name))
+		res, err = x.publishOutcome(ctx, run.Failure(run.KindPolicy, "%s", tool.NotPermitted(name)))
 		return res, false, err
 	}
 	start, err := x.newStart(ctx)
@@ -105,9 +105,9 @@ func (x *execution) releaseCall(ctx context.Context) (result, error) {
 // notServed returns the outcome of a run of an agent that no worker serves.
 func notServed(name string, c Card) run.Outcome {
 	if c.Problem == "" {
-		return run.Failure(run.KindUnknownAgent, "agent config not found: %s", name)
+		return run.Failure(run.KindUnknownAgent, "%s", tool.NotFound(name))
 	}
-	o := run.Failure(run.KindError, "failed to load agent %q: %s", name, c.Problem)
+	o := run.Failure(run.KindError, "%s", tool.NotLoaded(name, c.Problem))
 	o.Category = run.CategoryConfig
 	return o
 }

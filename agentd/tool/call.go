@@ -80,17 +80,3 @@ func (c Caller) mayCall(agent string, l Lookup) (run.Kind, string) {
 	}
 	return run.KindError, ""
 }
-
-// NotPermitted is the error of a call of an agent that a policy withholds.
-func NotPermitted(agent string) string {
-	return fmt.Sprintf("agent %q is not permitted by policy", agent)
-}
-
-// NotFound is the error of a call of an agent that no worker serves.
-func NotFound(agent string) string { return "agent config not found: " + agent }
-
-// NotLoaded is the error of a call of an agent with a problem in its
-// definition.
-func NotLoaded(agent, problem string) string {
-	return fmt.Sprintf("failed to load agent %q: %s", agent, problem)
-}

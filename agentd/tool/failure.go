@@ -1,0 +1,37 @@
+package tool
+
+import (
+	"cmp"
+	"fmt"
+)
+
+// NotPermitted is the error of a call of an agent that a policy withholds.
+func NotPermitted(agent string) string {
+	return fmt.Sprintf("agent %q is not permitted by policy", agent)
+}
+
+// NotFound is the error of a call of an agent that no worker serves.
+func NotFound(agent string) string { return "agent config not found: " + agent }
+
+// NotLoaded is the error of a call of an agent with a problem in its
+// definition.
+func NotLoaded(agent, problem string) string {
+	return fmt.Sprintf("failed to load agent %q: %s", agent, problem)
+}
+
+// NoSupervisor is the error of a review by an agent that no worker serves, or
+// that has a problem in its definition.
+func NoSupervisor(agent, problem string) string {
+	return fmt.Sprintf("the supervisor %s cannot be asked: %s", agent, cmp.Or(problem, "no worker serves it"))
+}
+
+// GivenUp is the error of a run with a trigger that was delivered too often.
+func GivenUp(deliveries int) string {
+	return fmt.Sprintf("given up after %d deliveries of the message that moves it", deliveries)
+}
+
+// Unapproved is the error of a run that reached its deadline while a person was
+// to approve of its turn.
+func Unapproved(timeout string) string {
+	return timeout + ": nobody had approved of what it was about to do"
+}
