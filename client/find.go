@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/internal/pause"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -86,7 +87,7 @@ func (c *Client) find(ctx context.Context, tree subjects.Tree) (found, error) {
 		if time.Since(begin) >= lookupTimeout {
 			return found{}, fmt.Errorf("%w: %s", ErrUnknownTree, tree)
 		}
-		if err := bus.Pause(ctx, lookupInterval); err != nil {
+		if err := pause.For(ctx, lookupInterval); err != nil {
 			return found{}, err
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/internal/pause"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -217,7 +218,7 @@ func (t *tail) wait(ctx context.Context) error {
 			e.State = t.fold.State(e.Run.Path)
 			t.fn(e)
 		case <-t.hints:
-			return bus.Pause(ctx, hintDelay)
+			return pause.For(ctx, hintDelay)
 		case <-silence.C:
 			return nil
 		}

@@ -3,10 +3,10 @@ package client
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/internal/pause"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -33,7 +33,7 @@ func (c *Client) Wait(ctx context.Context, tree subjects.Tree) (run.Outcome, err
 		if ok {
 			return c.decodeOutcome(ctx, m)
 		}
-		if err := hints.wait(ctx, pollInterval); err != nil {
+		if err := pause.AtMost(ctx, pollInterval, hints); err != nil {
 			return run.Outcome{}, err
 		}
 	}
@@ -62,20 +62,5 @@ func (h hints) add(bus.Stored) {
 	select {
 	case h <- struct{}{}:
 	default:
-	}
-}
-
-// wait returns at the next hint, or after atMost without one. The error is the
-// cause of ctx.
-func (h hints) wait(ctx context.Context, atMost time.Duration) error {
-	t := time.NewTimer(atMost)
-	defer t.Stop()
-	select {
-	case <-h:
-		return nil
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
 }

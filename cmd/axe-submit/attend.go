@@ -48,7 +48,7 @@ func (l *waitFlags) attend(
 		wait, done = context.WithTimeoutCause(ctx, time.Duration(l.patience), errImpatient)
 		defer done()
 	}
-	outcome, err := ses.View.Attend(wait, ses.Client, tree, limit)
+	outcome, err := ses.View.Wait(wait, ses.Client, tree, limit)
 	_, signal := errors.AsType[cli.SignalError](err)
 	switch {
 	case err == nil:

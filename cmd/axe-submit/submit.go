@@ -57,7 +57,7 @@ func (s *submission) run(ctx context.Context, args []string) error {
 	if s.id != "" {
 		fmt.Fprintf(os.Stderr, "%s: tree %s\n", name, tree)
 	} else {
-		ses.View.Note("tree %s", tree)
+		ses.View.Notef("tree %s", tree)
 	}
 	return s.wait.attend(ctx, ses, tree, s.flags.Output, time.Duration(s.timeout))
 }

@@ -197,7 +197,7 @@ func (o *options) submit(ctx context.Context, c *client.Client, task client.Task
 	if err != nil {
 		return err
 	}
-	outcome, err := view.Attend(ctx, c, tree, o.limit())
+	outcome, err := view.Wait(ctx, c, tree, o.limit())
 	if _, signal := errors.AsType[cli.SignalError](err); signal {
 		return cli.Fail(cli.Code(err), fmt.Errorf("%w, %s", err, cli.CancelAbandoned(ctx, c, tree, "interrupted")))
 	}

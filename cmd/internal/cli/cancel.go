@@ -99,7 +99,7 @@ func (c *cancellation) run(ctx context.Context, f *SessionFlags, args []string) 
 	if !c.wait {
 		return nil
 	}
-	left, err := ses.View.Settle(ctx, ses.Client, tree, path)
+	left, err := ses.View.WaitEnded(ctx, ses.Client, tree, path)
 	if err != nil {
 		return err
 	}

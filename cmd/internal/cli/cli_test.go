@@ -240,7 +240,7 @@ func TestScreen(t *testing.T) {
 	}
 	s.Draw()
 	fmt.Fprintln(s, "between")
-	s.Leave()
+	s.Finish()
 	fmt.Fprintln(s, "after")
 	s.Mute()
 	fmt.Fprintln(s, "never")

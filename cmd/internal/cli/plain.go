@@ -155,7 +155,7 @@ func callTexts(calls []run.Call) []string {
 // refusedRun reports whether a call was refused that would have made a run.
 func refusedRun(c run.Call) bool { return c.Failed() && c.Op == run.OpCall && c.Agent != "" }
 
-// waitText names the runs whose mail a call waits for.
+// waitText names the senders that a call waits for.
 func waitText(c run.Call) string {
 	if len(c.From) == 0 {
 		return "waits for mail"

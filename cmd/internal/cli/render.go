@@ -53,7 +53,7 @@ func (d *drawing) draw(n *node, first, next string, cancelled bool) {
 	d.lines = append(d.lines, d.run(n, first, cancelled))
 	shown := n.below
 	if d.hideDone {
-		shown = slices.DeleteFunc(slices.Clone(shown), func(b *node) bool { return b.ended != nil && b.ended.mark == markDone })
+		shown = slices.DeleteFunc(slices.Clone(shown), (*node).isDone)
 	}
 	hidden := len(n.below) - len(shown)
 	for i, b := range shown {
@@ -75,7 +75,7 @@ func (d *drawing) run(n *node, prefix string, cancelled bool) string {
 	switch {
 	case name == "" && n.refusal == "":
 		name = "?"
-	case n.fork: // a person needs its path to write to it
+	case n.fork: // a person writes to a fork by path
 		name += " " + n.path.String()
 	}
 	var tail []string

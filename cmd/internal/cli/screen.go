@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"io"
 	"os"
 	"strconv"
@@ -11,11 +12,12 @@ import (
 	"golang.org/x/term"
 
 	"github.com/axebus/axe/client"
+	"github.com/axebus/axe/internal/pause"
 )
 
-// Screen is stderr: log lines above, and below them a tree that is drawn in
-// place. What is written to it goes above the tree. It is safe for concurrent
-// use; its lock is held while it writes, as a log handler's is.
+// Screen is stderr with a tree that is drawn in place. Write prints lines above
+// the tree. A Screen is safe for concurrent use. It holds its lock while it
+// writes, as a log handler does.
 type Screen struct {
 	w        io.Writer
 	size     func() (width, height int)
@@ -23,12 +25,15 @@ type Screen struct {
 
 	mu    sync.Mutex
 	muted bool
-	tree  *Tree // nil: nothing is drawn
-	tick  int
-	drawn int // lines on the terminal
+	// tree is nil if no tree is drawn.
+	tree *Tree
+	// tick is the position of the spinner.
+	tick int
+	// drawn is the number of lines that the tree takes on the terminal.
+	drawn int
 }
 
-// Stderr is the process's.
+// Stderr returns the screen of the process.
 func Stderr() *Screen {
 	fd := int(os.Stderr.Fd())
 	return &Screen{w: os.Stderr, terminal: Terminal(os.Stderr), size: func() (int, int) {
@@ -40,10 +45,10 @@ func Stderr() *Screen {
 	}}
 }
 
-// Terminal reports whether stderr is one.
+// Terminal reports whether the screen is a terminal.
 func (s *Screen) Terminal() bool { return s.terminal }
 
-// Write writes above the tree.
+// Write prints above the tree.
 func (s *Screen) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -58,15 +63,14 @@ func (s *Screen) Write(p []byte) (int, error) {
 	return len(p), err
 }
 
-// Mute drops what is written from now on: the complaints of what is being
-// closed.
+// Mute drops all later writes: the log messages of a shutdown.
 func (s *Screen) Mute() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.muted = true
 }
 
-// Apply folds an event into the tree; it is seen at the next Draw.
+// Apply adds an event to the tree. The next Draw shows it.
 func (s *Screen) Apply(e client.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -88,9 +92,8 @@ func (s *Screen) Draw() {
 	_, _ = io.WriteString(s.w, s.erase()+s.put(lines))
 }
 
-// Leave draws the tree for the last time; what is written from now on comes
-// below it.
-func (s *Screen) Leave() {
+// Finish draws the tree for the last time. Later writes come below it.
+func (s *Screen) Finish() {
 	s.Draw()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,12 +102,12 @@ func (s *Screen) Leave() {
 
 func (s *Screen) lines() []string {
 	width, height := s.size()
-	return s.tree.Lines(
-		Frame{Now: time.Now(), Tick: s.tick, Width: width, Height: max(1, height-1), Colour: colour()},
-	)
+	f := Frame{Now: time.Now(), Tick: s.tick, Width: width, Height: max(1, height-1), Colour: colour()}
+	return s.tree.Lines(f)
 }
 
-// erase goes back to the first line of the tree and clears from there.
+// erase returns the codes that clear the screen from the first line of the
+// tree.
 func (s *Screen) erase() string {
 	if s.drawn == 0 {
 		return ""
@@ -112,7 +115,15 @@ func (s *Screen) erase() string {
 	return "\x1b[" + strconv.Itoa(s.drawn) + "A\r\x1b[J"
 }
 
+// put returns the lines as text and notes their number.
 func (s *Screen) put(lines []string) string {
 	s.drawn = len(lines)
 	return strings.Join(lines, "\n") + "\n"
+}
+
+// redraw draws the tree until ctx ends.
+func (s *Screen) redraw(ctx context.Context) {
+	for pause.For(ctx, redrawInterval) == nil {
+		s.Draw()
+	}
 }

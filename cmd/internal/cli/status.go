@@ -70,7 +70,7 @@ func (n *node) asking(now time.Time) (m mark, text string) {
 	return markAsking, turn
 }
 
-// resting describes a run whose model is not asked.
+// resting describes a run while no worker asks its model.
 func (n *node) resting() (m mark, text string) {
 	turns := n.state.Turns
 	if len(turns) == 0 {
@@ -90,7 +90,7 @@ func (n *node) resting() (m mark, text string) {
 	return markQueued, fmt.Sprintf("turn %d is due", len(turns)+1)
 }
 
-// awaits says what the last turn of a run waits for.
+// awaits names the calls, the mail or the review that the last turn waits for.
 func awaits(s run.State, t run.Turn) string {
 	if t.Entry.Review != nil && !t.CarriedOut() {
 		return t.Entry.Review.Agent + " looks at it"

@@ -17,7 +17,7 @@ type transcript struct {
 	w io.Writer
 	// turn is the turn of the root's last request, 0 before the first.
 	turn int
-	// open holds the sub-agents whose end was not printed.
+	// open holds the sub-agents without a printed end.
 	open map[subjects.Path]subAgent
 }
 

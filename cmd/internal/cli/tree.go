@@ -113,6 +113,10 @@ func (t *Tree) refuse(n *node, e client.Event) {
 	}
 }
 
+// isDone reports whether the run completed.
+func (n *node) isDone() bool { return n.ended != nil && n.ended.mark == markDone }
+
+// end keeps the parts of a run's outcome that the drawing shows.
 func (n *node) end(o run.Outcome) {
 	n.ended = &ending{mark: markFailed, text: o.Error, took: time.Duration(o.DurationMS) * time.Millisecond}
 	switch {

@@ -17,7 +17,9 @@ import (
 // TestTree folds messages and draws the tree after them. In the scripts
 //
 //	tell
-//	SECONDS PATH AGENT KIND [turn=N] [calls=a,b!,c] [review=AGENT] [status=S] [kind=K] [reason=R] [took=D] [worker=W] [attempt=N] [next=D] [fork] [from=PATH] [by=NAME] [tools=a,b] [text=…]
+//	SECONDS PATH AGENT KIND [turn=N] [calls=a,b!,c] [review=AGENT]
+//		[status=S] [kind=K] [reason=R] [took=D] [worker=W] [attempt=N]
+//		[next=D] [fork] [from=PATH] [by=NAME] [tools=a,b] [text=…]
 //
 // each line is a message. Tools are the tools that the run was started with. A
 // call is an agent's name, with ! if the call is refused, or :fork,
@@ -49,7 +51,8 @@ func TestTree(t *testing.T) {
 			case "draw":
 				f := Frame{Colour: d.HasArg("colour")}
 				now := 0
-				for name, value := range map[string]*int{"now": &now, "width": &f.Width, "height": &f.Height, "tick": &f.Tick} {
+				numbers := map[string]*int{"now": &now, "width": &f.Width, "height": &f.Height, "tick": &f.Tick}
+				for name, value := range numbers {
 					if d.HasArg(name) {
 						d.ScanArgs(t, name, value)
 					}
@@ -95,7 +98,8 @@ func (s *scriptedTree) apply(t *testing.T, line string) []client.Event {
 		s.asked = map[subjects.Path]uint64{}
 		s.agents = map[subjects.Path]subjects.Agent{}
 	}
-	if kind := client.EventKind(m.kind); kind == client.Asking || kind == client.Retrying || kind == client.RateLimited {
+	kind := client.EventKind(m.kind)
+	if kind == client.Asking || kind == client.Retrying || kind == client.RateLimited {
 		s.asked[path] = s.seq
 		return []client.Event{{
 			Kind: kind, Run: m.at.Run, Time: m.time, Worker: m.progress.Worker, Turn: m.progress.Turn,
@@ -184,12 +188,14 @@ func parseMessage(t *testing.T, line string) *message {
 		t.Fatal(err)
 	}
 	m := &message{
-		at:      subjects.Address{Run: subjects.Space{}.Run(agent, client.TreeID("tree"), path)},
-		kind:    words[3],
-		text:    text,
-		time:    time.Unix(0, 0).Add(at),
-		input:   run.Input{Task: text},
-		entry:   run.Entry{Kind: run.EntryTurn, Answer: &provider.Response{StopReason: "tool_use"}, Timeout: 5 * time.Second},
+		at:    subjects.Address{Run: subjects.Space{}.Run(agent, client.TreeID("tree"), path)},
+		kind:  words[3],
+		text:  text,
+		time:  time.Unix(0, 0).Add(at),
+		input: run.Input{Task: text},
+		entry: run.Entry{
+			Kind: run.EntryTurn, Answer: &provider.Response{StopReason: "tool_use"}, Timeout: 5 * time.Second,
+		},
 		outcome: run.Outcome{Status: run.StatusCompleted, Agent: agent.String(), StopReason: "end_turn"},
 		mail:    run.Mail{Text: text},
 	}
@@ -324,8 +330,8 @@ func TestTreeDrawsAnything(t *testing.T) {
 			if kind == "replied" && path == "r" || kind == "concluded" && path != "r" {
 				continue
 			}
-			words := strings.Split(calls, ",")[:1+i%6]
-			line := fmt.Sprintf("%d %s a %s turn=%d calls=%s from=%s", i, path, kind, 1+i%3, strings.Join(words, ","), paths[i%5])
+			words := strings.Join(strings.Split(calls, ",")[:1+i%6], ",")
+			line := fmt.Sprintf("%d %s a %s turn=%d calls=%s from=%s", i, path, kind, 1+i%3, words, paths[i%5])
 			for _, e := range s.apply(t, line) {
 				tree.Apply(e)
 			}
