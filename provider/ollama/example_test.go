@@ -24,7 +24,7 @@ func ExampleClient_Send() {
 
 	c := ollama.New(ollama.Config{BaseURL: local.URL})
 	resp, err := c.Send(context.Background(), &provider.Request{
-		Model:    "llama3",
+		Model:    "phi",
 		Messages: []provider.Message{{Role: provider.User, Content: "Hi"}},
 	})
 	if err != nil {
@@ -33,6 +33,6 @@ func ExampleClient_Send() {
 	}
 	fmt.Println(resp.Content, resp.InputTokens, resp.OutputTokens)
 	// Output:
-	// {"model":"llama3","messages":[{"role":"user","content":"Hi"}],"stream":false}
+	// {"model":"phi","messages":[{"role":"user","content":"Hi"}],"stream":false}
 	// Hello. 11 2
 }
