@@ -221,7 +221,8 @@ func TestWrongFile(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		const told = `c0=call_agent error: failed to load agent "leaf": leaf.toml:3: params.temperature must be between 0 and 2`
+		const told = `c0=call_agent error: failed to load agent "leaf": leaf.toml:3: params.temperature must be ` +
+			`between 0 and 2`
 		serve(h.agents[:1], wrong)
 		try(told)
 		h.expectFailed(
@@ -252,7 +253,8 @@ func TestModelWithoutProvider(t *testing.T) {
 		h.startWorker("w", workerOptions{})
 		h.expectCompleted(
 			h.submit("lead", "go"),
-			`c0=call_agent error: invalid model for agent "leaf": invalid model format "gpt": expected provider/model-name`,
+			`c0=call_agent error: invalid model for agent "leaf": invalid model format "gpt": expected `+
+				`provider/model-name`,
 		)
 	})
 }
@@ -279,7 +281,8 @@ func TestRemovedAfterARestart(t *testing.T) {
 		h.awaitReady()
 		w.drain()
 		w = h.startWorker("w3", workerOptions{agents: h.agents[:1]})
-		if err := w.Serve(h.agents[:1], agentd.Broken{Name: h.root("leaf").Agent, Problem: "leaf.toml:1: no"}); err != nil {
+		broken := agentd.Broken{Name: h.root("leaf").Agent, Problem: "leaf.toml:1: no"}
+		if err := w.Serve(h.agents[:1], broken); err != nil {
 			t.Fatal(err)
 		}
 		h.awaitReady()

@@ -126,7 +126,8 @@ func BenchmarkIdle(b *testing.B) {
 	for range parents {
 		id, _ := subjects.ParseTree(bus.NewID())
 		roots = append(roots, w.conn.Space().Run(lead, id, subjects.Root))
-		if _, err := w.conn.Write(b.Context(), bus.Message{Subject: w.conn.Space().Submit(lead, id), Body: []byte("lead")}); err != nil {
+		m := bus.Message{Subject: w.conn.Space().Submit(lead, id), Body: []byte("lead")}
+		if _, err := w.conn.Write(b.Context(), m); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -175,7 +176,12 @@ func (w *world) wake(b *testing.B, fork subjects.Run, n int) {
 	up := fork.Space.Run(fork.Agent, fork.Tree, parent)
 	done := w.expect(fork.Space.Live(up.Mail(fork.Path.IdleKey(n))))
 	key, _ := subjects.ParseKey(bus.NewID())
-	if _, err := w.conn.Write(b.Context(), bus.Message{Subject: fork.Mail(key), Body: []byte(`{"from":"somebody","text":"go on"}`), Fence: bus.After(fork.Mail(key), 0)}); err != nil {
+	m := bus.Message{
+		Subject: fork.Mail(key),
+		Body:    []byte(`{"from":"somebody","text":"go on"}`),
+		Fence:   bus.After(fork.Mail(key), 0),
+	}
+	if _, err := w.conn.Write(b.Context(), m); err != nil {
 		b.Fatal(err)
 	}
 	<-done

@@ -114,7 +114,13 @@ func (w *world) call(b *testing.B, agent subjects.Agent) {
 		Reply:    result,
 	}
 	done := w.expect(w.conn.Space().Live(result))
-	if _, err := w.conn.Write(b.Context(), bus.Message{Subject: r.Call(), Header: head.Pairs(), Body: []byte(`{"task":"hello"}`), Fence: bus.After(r.Call(), 0)}); err != nil {
+	m := bus.Message{
+		Subject: r.Call(),
+		Header:  head.Pairs(),
+		Body:    []byte(`{"task":"hello"}`),
+		Fence:   bus.After(r.Call(), 0),
+	}
+	if _, err := w.conn.Write(b.Context(), m); err != nil {
 		b.Error(err)
 		return
 	}
@@ -161,7 +167,8 @@ func (w *world) result(b *testing.B, agent subjects.Agent) run.Outcome {
 	b.Helper()
 	id, _ := subjects.ParseTree(bus.NewID())
 	done := w.expect(w.conn.Space().Live(w.conn.Space().Result(agent, id)))
-	if _, err := w.conn.Write(b.Context(), bus.Message{Subject: w.conn.Space().Submit(agent, id), Body: []byte("go")}); err != nil {
+	task := bus.Message{Subject: w.conn.Space().Submit(agent, id), Body: []byte("go")}
+	if _, err := w.conn.Write(b.Context(), task); err != nil {
 		b.Fatal(err)
 	}
 	<-done

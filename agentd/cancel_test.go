@@ -187,7 +187,8 @@ func TestCallBelowACancelledPath(t *testing.T) {
 		h.publish(boss.Cancel(), "")
 		time.Sleep(time.Second)
 		head := subjects.Header{
-			Tree: r.Tree, Path: r.Path, Parent: boss.Agent, Depth: 1, MaxDepth: 5, Deadline: time.Now().Add(time.Minute), Reply: boss.Reply(1, 0),
+			Tree: r.Tree, Path: r.Path, Parent: boss.Agent, Depth: 1, MaxDepth: 5,
+			Deadline: time.Now().Add(time.Minute), Reply: boss.Reply(1, 0),
 		}
 		h.write(bus.Message{Subject: r.Call(), Header: head.Pairs(), Body: []byte(`{"task":"x"}`)})
 		time.Sleep(time.Second)
@@ -268,7 +269,8 @@ func TestTwoCancelsForTwoWorkers(t *testing.T) {
 			define("mid", []string{"leaf"}),
 			define("leaf", nil),
 		}
-		h.models["lead"], h.models["mid"] = turns(splitsTask("mid", n), joinsResults), turns(splitsTask("leaf", 1), joinsResults)
+		h.models["lead"] = turns(splitsTask("mid", n), joinsResults)
+		h.models["mid"] = turns(splitsTask("leaf", 1), joinsResults)
 		h.models["leaf"] = delayed(time.Minute, repeats)
 		h.startWorker("w1", workerOptions{})
 		h.startWorker("w2", workerOptions{})
@@ -343,7 +345,8 @@ func TestCancelManyAtWork(t *testing.T) {
 			define("mid", []string{"leaf"}),
 			define("leaf", []string{"leaf"}),
 		}
-		h.models["lead"], h.models["mid"] = turns(splitsTask("mid", mids), joinsResults), turns(splitsTask("leaf", leaves), joinsResults)
+		h.models["lead"] = turns(splitsTask("mid", mids), joinsResults)
+		h.models["mid"] = turns(splitsTask("leaf", leaves), joinsResults)
 		h.models["leaf"] = delayed(10*time.Minute, repeats)
 		for i := range 4 {
 			h.startWorker(fmt.Sprintf("w%d", i), workerOptions{Config: agentd.Config{Slots: 80}})

@@ -61,12 +61,9 @@ func TestCopyIsBounded(t *testing.T) {
 			a.Supervision = configs.Supervision{Mode: configs.Supervised, Agent: "watcher"}
 		}
 		h.agents = []configs.Agent{
-			define(
-				"lead",
-				[]string{"mid"},
-				bounded,
-				maxDepth(2),
-			), define("mid", []string{"leaf", "other"}), define("leaf", nil), define("other", nil), define("watcher", nil),
+			define("lead", []string{"mid"}, bounded, maxDepth(2)),
+			define("mid", []string{"leaf", "other"}),
+			define("leaf", nil), define("other", nil), define("watcher", nil),
 		}
 		h.models["watcher"] = says(`{"decision":"continue"}`)
 		h.models["lead"] = turns(calls(call("mid", "x")), joinsResults)

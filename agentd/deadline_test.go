@@ -71,7 +71,8 @@ func TestHeadersFromOutsideAreIgnored(t *testing.T) {
 		h.expectFailed(
 			bad,
 			run.KindError,
-			`submission refused: Axe-Deadline "tomorrow": malformed: want RFC 3339, for example 2026-01-02T15:04:05.678Z`,
+			`submission refused: Axe-Deadline "tomorrow": malformed: want RFC 3339, for example `+
+				`2026-01-02T15:04:05.678Z`,
 		)
 	})
 }

@@ -61,7 +61,8 @@ func TestIDOfAnotherAgentsTree(t *testing.T) {
 		h.submitTo(r, "go")
 		time.Sleep(time.Second)
 		h.submitTo(other, "go")
-		h.expectFailed(other, run.KindError, "submission refused: id "+r.Tree.String()+" is that of another agent's tree")
+		h.expectFailed(other, run.KindError, "submission refused: id "+r.Tree.String()+" is that of another "+
+			"agent's tree")
 		h.expectCompleted(r, "done")
 		if len(h.requests("other")) != 0 {
 			t.Error("the other agent was asked")

@@ -31,7 +31,11 @@ func TestSubmissionThatIsNoText(t *testing.T) {
 func TestSubmissionWithoutAnAddress(t *testing.T) {
 	t.Parallel()
 	for _, subject := range []string{
-		"axe.submit.lead", "axe.submit.lead.T.more", "axe.submit.Lead.T", "axe.submit.lead.not-an-id", "axe.submit.-x.T",
+		"axe.submit.lead",
+		"axe.submit.lead.T.more",
+		"axe.submit.Lead.T",
+		"axe.submit.lead.not-an-id",
+		"axe.submit.-x.T",
 	} {
 		t.Run(subject, func(t *testing.T) {
 			withHarness(t, func(h *harness) {
@@ -46,7 +50,8 @@ func TestSubmissionWithoutAnAddress(t *testing.T) {
 					!strings.Contains(dead[0].Header.Get("Axe-Reason"), "malformed") {
 					t.Errorf("dead letters: %v", dead)
 				}
-				if _, queued, err := h.conn.QueuedSubmission(h.ctx, h.conn.Space().Submissions()); queued || err != nil {
+				_, queued, err := h.conn.QueuedSubmission(h.ctx, h.conn.Space().Submissions())
+				if queued || err != nil {
 					t.Errorf("it is still there: %v", err)
 				}
 				h.expectCompleted(h.submit("lead", "go"), "lead")
@@ -80,7 +85,8 @@ func TestForgedCall(t *testing.T) {
 				boss.Tree, _ = subjects.ParseTree("T1")
 				r := h.child(boss, "lead", 0)
 				head := subjects.Header{
-					Tree: r.Tree, Path: r.Path, Parent: boss.Agent, Depth: 1, MaxDepth: 5, Deadline: time.Now().Add(time.Hour), Reply: boss.Reply(1, 0),
+					Tree: r.Tree, Path: r.Path, Parent: boss.Agent, Depth: 1, MaxDepth: 5,
+					Deadline: time.Now().Add(time.Hour), Reply: boss.Reply(1, 0),
 				}.Pairs()
 				for i := range head {
 					if head[i][0] == test.header {
@@ -90,7 +96,8 @@ func TestForgedCall(t *testing.T) {
 				h.write(bus.Message{Subject: r.Call(), Header: head, Body: []byte(`{"task":"evil"}`)})
 				h.eventually("a dead letter", func() bool { return len(h.readAll(r.Dead())) > 0 })
 				time.Sleep(20 * time.Second)
-				if got := h.deadLetterReasons(r.Dead()); len(got) != 1 || !strings.HasPrefix(got[0], "malformed call: ") {
+				got := h.deadLetterReasons(r.Dead())
+				if len(got) != 1 || !strings.HasPrefix(got[0], "malformed call: ") {
 					t.Errorf("dead letters %q", got)
 				}
 				if len(h.requests("")) != 0 {
@@ -109,10 +116,12 @@ func TestForgedCall(t *testing.T) {
 func TestForgedRootCall(t *testing.T) {
 	t.Parallel()
 	for reply, why := range map[string]string{
-		"":                                 `Axe-Schema "": malformed: this worker reads schema 1`,
-		"$JS.API.STREAM.DELETE.AXE_RUNS":   `reply subject: subject "$JS.API.STREAM.DELETE.AXE_RUNS": malformed`,
-		"axe.run.boss.T.r.call":            `reply subject "axe.run.boss.T.r.call": malformed: want a reply slot of a run, a result or an inbox`,
-		"axe.live.result.boss.T":           `reply subject "axe.live.result.boss.T": malformed: want a reply slot of a run, a result or an inbox`,
+		"":                               `Axe-Schema "": malformed: this worker reads schema 1`,
+		"$JS.API.STREAM.DELETE.AXE_RUNS": `reply subject: subject "$JS.API.STREAM.DELETE.AXE_RUNS": malformed`,
+		"axe.run.boss.T.r.call": `reply subject "axe.run.boss.T.r.call": malformed: want a reply slot ` +
+			`of a run, a result or an inbox`,
+		"axe.live.result.boss.T": `reply subject "axe.live.result.boss.T": malformed: want a reply ` +
+			`slot of a run, a result or an inbox`,
 		"_INBOX.>":                         `reply subject: subject "_INBOX.>": malformed`,
 		"axe.run.lead.T.r.in.1.0.and.more": `reply subject: subject "axe.run.lead.T.r.in.1.0.and.more": malformed`,
 	} {
@@ -154,9 +163,11 @@ func TestNoiseIsIgnored(t *testing.T) {
 		r := h.submit("lead", "go")
 		h.awaitRequests("leaf", 1)
 		evil := `{"status":"completed","result":"evil"}`
+		inbox := strings.TrimSuffix(r.Reply(1, 0), "1.0")
 		for _, subject := range []string{
-			r.Reply(1, 7), r.Reply(2, 0), r.Reply(9, 0), r.Fired(2), r.Fired(7), strings.TrimSuffix(r.Reply(1, 0), "1.0") + "mail.x",
-			strings.TrimSuffix(r.Reply(1, 0), "1.0") + "0.0", strings.TrimSuffix(r.Reply(1, 0), "1.0") + "1.01", h.root("lead").Reply(1, 0), h.root("lead").Fired(0),
+			r.Reply(1, 7), r.Reply(2, 0), r.Reply(9, 0), r.Fired(2), r.Fired(7),
+			inbox + "mail.x", inbox + "0.0", inbox + "1.01",
+			h.root("lead").Reply(1, 0), h.root("lead").Fired(0),
 		} {
 			h.publish(subject, evil)
 		}

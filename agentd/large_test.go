@@ -38,6 +38,7 @@ func TestLargeAnswer(t *testing.T) {
 func TestBodyOverTheLimit(t *testing.T) {
 	t.Parallel()
 	const limit = 100 << 10
+	tooLarge := strings.Repeat("x", 2*limit)
 	for name, test := range map[string]struct {
 		task    int // bytes
 		lead    scriptedModel
@@ -45,12 +46,28 @@ func TestBodyOverTheLimit(t *testing.T) {
 		failed  string // the tree's error
 		partial string // a part of the answer
 	}{
-		"task":                 {task: 2 * limit, failed: "body too large"},
-		"task by reference":    {task: 9 << 20, failed: "submission refused: body too large: 9437184 bytes by reference, at most 102400"},
-		"answer of the root":   {task: 1, lead: says(strings.Repeat("x", 2*limit)), failed: "body too large"},
-		"context for a child":  {task: 1, lead: calls(call("leaf", strings.Repeat("x", 2*limit))), failed: "turn 1 cannot be recorded: body too large"},
-		"answer of a child":    {task: 1, leaf: says(strings.Repeat("x", 2*limit)), partial: `c0=Error: sub-agent "leaf" failed - body too large`},
-		"just below the limit": {task: limit - 1<<10, leaf: says(strings.Repeat("x", limit-1<<10)), lead: turns(calls(call("leaf", "x")), says("fits")), partial: "fits"},
+		"task": {task: 2 * limit, failed: "body too large"},
+		"task by reference": {
+			task:   9 << 20,
+			failed: "submission refused: body too large: 9437184 bytes by reference, at most 102400",
+		},
+		"answer of the root": {task: 1, lead: says(tooLarge), failed: "body too large"},
+		"context for a child": {
+			task:   1,
+			lead:   calls(call("leaf", tooLarge)),
+			failed: "turn 1 cannot be recorded: body too large",
+		},
+		"answer of a child": {
+			task:    1,
+			leaf:    says(tooLarge),
+			partial: `c0=Error: sub-agent "leaf" failed - body too large`,
+		},
+		"just below the limit": {
+			task:    limit - 1<<10,
+			leaf:    says(strings.Repeat("x", limit-1<<10)),
+			lead:    turns(calls(call("leaf", "x")), says("fits")),
+			partial: "fits",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			withHarness(t, func(h *harness) {

@@ -16,12 +16,7 @@ import (
 // answers with the agent's answer.
 func passesContext(name string) scriptedModel {
 	return turns(func(ctx context.Context, req *modelRequest) (*provider.Response, error) {
-		return calls(
-			use("call_agent", "agent", name, "task", "echo", "context", req.text()),
-		)(
-			ctx,
-			req,
-		)
+		return calls(use("call_agent", "agent", name, "task", "echo", "context", req.text()))(ctx, req)
 	}, func(ctx context.Context, req *modelRequest) (*provider.Response, error) {
 		return says(req.results()[0].Content)(ctx, req)
 	})

@@ -21,7 +21,8 @@ import (
 
 // limited is a worker's configuration with rate limits for all models.
 func limited(s ratelimit.Settings) agentd.Config {
-	return agentd.Config{Slots: 4, RateLimit: func(string) (string, ratelimit.Settings) { return "sim-000000000000", s }}
+	account := func(string) (string, ratelimit.Settings) { return "sim-000000000000", s }
+	return agentd.Config{Slots: 4, RateLimit: account}
 }
 
 // startWorkers starts n workers and waits until they are ready.

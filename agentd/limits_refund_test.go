@@ -1,8 +1,6 @@
 package agentd_test
 
 import (
-	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,29 +21,13 @@ func TestRefundCountsOnceAfterACrash(t *testing.T) {
 			define("lead", []string{"mid"}, limits(subjects.Budget{Agents: 3})),
 			define("mid", []string{"leaf"}, limits(subjects.Budget{Agents: 5})), define("leaf", nil),
 		}
-		h.models["lead"], h.models["mid"], h.models["leaf"] = turns(
-			splitsTask("mid", 1),
-			joinsResults,
-		), turns(
-			splitsTask("leaf", 3),
-			joinsResults,
-		), repeats
-		var n atomic.Int64
-		dying := make(chan struct{})
-		w := h.startWorker("victim", workerOptions{atStep: func(at step) error {
-			switch {
-			case n.Load() >= 2:
-				return errKilled
-			case at.Op == "write" && at.After && strings.HasSuffix(at.Subject, ".r-1-0") && strings.Contains(at.Subject, "tally") && n.Add(1) == 2:
-				close(dying)
-				return errKilled
-			}
-			return nil
-		}})
+		h.models["lead"] = turns(splitsTask("mid", 1), joinsResults)
+		h.models["mid"] = turns(splitsTask("leaf", 3), joinsResults)
+		h.models["leaf"] = repeats
+		victim := h.startWorker("victim", workerOptions{atStep: killAfterTallyWrites(2, ".r-1-0")})
 		h.awaitReady()
 		r := h.submit("lead", "L")
-		<-dying
-		w.kill()
+		<-victim.ended
 		h.startWorker("successor", workerOptions{})
 		if o := h.awaitOutcome(r, time.Hour); o.Status != run.StatusCompleted || h.countRuns(r) != 3 {
 			t.Errorf("%s %q, %d runs", o.Status, o.Error, h.countRuns(r))

@@ -2,8 +2,6 @@ package agentd_test
 
 import (
 	"slices"
-	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -66,51 +64,44 @@ func TestSupervisorIsCountedFirst(t *testing.T) {
 // available to the next turn, once, even when the worker dies after the refund.
 func TestWithheldGrantIsRefunded(t *testing.T) {
 	t.Parallel()
+	const (
+		goOn     = `{"decision":"continue"}`
+		reorient = `{"decision":"reorient","correction":"ask nicely"}`
+		both     = "c0=leaf|c1=leaf"
+		one      = "c0=leaf|c1=call_agent error: budget exceeded: used 4 of 4 agents"
+	)
 	for name, test := range map[string]struct {
 		mode     configs.SupervisionMode
 		agents   int
 		verdicts []string
 		want     string
-		dies     bool
+		dies     bool // the worker, after the refund
 	}{
-		"by its supervisor": {configs.Supervised, 5, []string{`{"decision":"reorient","correction":"ask nicely"}`, `{"decision":"continue"}`}, "c0=leaf|c1=leaf", false},
-		"twice":             {configs.Supervised, 6, []string{"hm", "hm", `{"decision":"continue"}`}, "c0=leaf|c1=leaf", false},
-		"by a person":       {configs.SupervisedHuman, 5, []string{`{"decision":"pause"}`, `{"decision":"continue"}`}, "c0=leaf|c1=leaf", false},
-		"and no more": {
-			configs.Supervised, 4,
-			[]string{`{"decision":"reorient","correction":"ask nicely"}`, `{"decision":"continue"}`},
-			"c0=leaf|c1=call_agent error: budget exceeded: used 4 of 4 agents", false,
-		},
-		"once": {
-			configs.Supervised, 4,
-			[]string{`{"decision":"reorient","correction":"ask nicely"}`, `{"decision":"continue"}`},
-			"c0=leaf|c1=call_agent error: budget exceeded: used 4 of 4 agents", true,
-		},
+		"by its supervisor": {configs.Supervised, 5, []string{reorient, goOn}, both, false},
+		"twice":             {configs.Supervised, 6, []string{"hm", "hm", goOn}, both, false},
+		"by a person":       {configs.SupervisedHuman, 5, []string{`{"decision":"pause"}`, goOn}, both, false},
+		"and no more":       {configs.Supervised, 4, []string{reorient, goOn}, one, false},
+		"once":              {configs.Supervised, 4, []string{reorient, goOn}, one, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			withHarness(t, func(h *harness) {
 				h.supervisedWithBudget(test.agents, test.verdicts...)
-				h.agents[0].Supervision.Mode, h.agents[0].Supervision.Timeout = test.mode, time.Minute
+				h.agents[0].Supervision.Mode = test.mode
+				h.agents[0].Supervision.Timeout = time.Minute
 				ask := calls(call("leaf", "x"), call("leaf", "y"))
-				h.models["lead"] = turns(append(slices.Repeat([]scriptedModel{ask}, len(test.verdicts)), joinsResults)...)
+				asks := slices.Repeat([]scriptedModel{ask}, len(test.verdicts))
+				h.models["lead"] = turns(append(asks, joinsResults)...)
 				h.workers[0].drain()
-				var n atomic.Int64
-				dying := make(chan struct{})
-				w := h.startWorker("victim", workerOptions{atStep: func(at step) error {
-					switch {
-					case test.dies && n.Load() >= 2:
-						return errKilled
-					case test.dies && at.Op == "write" && at.After && strings.Contains(at.Subject, "tally") && n.Add(1) == 2: // the first tally write grants
-						close(dying)
-						return errKilled
-					}
-					return nil
-				}})
+				var options workerOptions
+				if test.dies {
+					// The first write of the tally grants, the second refunds.
+					options.atStep = killAfterTallyWrites(2, "")
+				}
+				victim := h.startWorker("victim", options)
 				h.awaitReady()
 				r := h.submit("lead", "go")
 				if test.dies {
-					<-dying
-					w.kill()
+					<-victim.ended
 					h.startWorker("successor", workerOptions{})
 				}
 				time.Sleep(2 * time.Minute)

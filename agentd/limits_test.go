@@ -158,16 +158,14 @@ func TestLimitsNarrow(t *testing.T) {
 				h.models["lead"], h.models["mid"], h.models["leaf"] = turns(
 					splitsTask("mid", 3),
 					joinsResults,
-				), turns(
-					splitsTask("leaf", 3),
-					joinsResults,
-				), repeats
+				), turns(splitsTask("leaf", 3), joinsResults), repeats
 				h.startWorker("w", workerOptions{})
 				h.awaitReady()
 				r := h.root("lead")
 				h.submitTo(r, "L", [2]string{subjects.HeaderLimits, test.submitted})
 				if o := h.awaitOutcome(r, time.Hour); o.Status != run.StatusCompleted || h.countRuns(r) != test.runs {
-					t.Errorf("%s %q: %d runs, want %d\n%s", o.Status, o.Error, h.countRuns(r), test.runs, h.dumpTree(r.Tree))
+					t.Errorf("%s %q: %d runs, want "+
+						"%d\n%s", o.Status, o.Error, h.countRuns(r), test.runs, h.dumpTree(r.Tree))
 				}
 			})
 		})
@@ -266,4 +264,17 @@ func TestCancelWhileCounting(t *testing.T) {
 			t.Errorf("%d requests of a cancelled run", n)
 		}
 	})
+}
+
+// killAfterTallyWrites kills a worker after its n-th write of a tally with a
+// subject that ends with suffix.
+func killAfterTallyWrites(n int64, suffix string) func(s step) error {
+	var writes atomic.Int64
+	return func(s step) error {
+		isTally := strings.Contains(s.Subject, "tally") && strings.HasSuffix(s.Subject, suffix)
+		if s.Op == "write" && s.After && isTally && writes.Add(1) == n {
+			s.worker.kill()
+		}
+		return nil
+	}
 }

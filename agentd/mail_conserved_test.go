@@ -116,7 +116,8 @@ func (l *mailRecord) checkSent(r subjects.Run, keys map[string]sentMail) (wrong 
 		case !ok && last:
 		case !ok:
 			wrong = append(wrong, fmt.Sprintf("entry %d: the letter %s was never written", turn, key))
-		case err != nil || p.Seq < l.seqs[turn-1] || p.to != to || letter.From != r.Path.String() || !strings.Contains(letter.Text, text):
+		case err != nil || p.Seq < l.seqs[turn-1] || p.to != to ||
+			letter.From != r.Path.String() || !strings.Contains(letter.Text, text):
 			wrong = append(
 				wrong,
 				fmt.Sprintf(

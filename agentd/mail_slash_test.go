@@ -49,7 +49,8 @@ func readResults(wrote []provider.ToolCall, said string) []provider.ToolResult {
 	for i, text := range strings.Split("\n\n"+said, "\n\n/slash ")[1:] {
 		_, text, _ = strings.Cut(text, "\n")
 		text = strings.TrimSuffix(text, "\n")
-		all = append(all, provider.ToolResult{CallID: wrote[i].ID, Content: text, IsError: !successful.MatchString(text)})
+		failed := !successful.MatchString(text)
+		all = append(all, provider.ToolResult{CallID: wrote[i].ID, Content: text, IsError: failed})
 	}
 	return all
 }

@@ -84,7 +84,8 @@ func TestForkAndWait(t *testing.T) {
 		h.awaitReady()
 		r := h.submit("lead", "go")
 		o := h.expectCompleted(r, `c0={"agents":[`+
-			`{"id":"r-1-1","status":"received","messages":[{"status":"idle","success":false,"error":"no such file","partial":"half of it"}]},`+
+			`{"id":"r-1-1","status":"received","messages":[{"status":"idle","success":false,"error":"no such `+
+			`file","partial":"half of it"}]},`+
 			`{"id":"r-1-0","status":"received","messages":[{"status":"idle","success":true,"summary":"done one"}]}]}`)
 		if o.Stopped != 2 {
 			t.Errorf("%d forks were ended with the run, want 2", o.Stopped)
@@ -179,7 +180,8 @@ func TestForkInherits(t *testing.T) {
 		}
 		if got := h.lastShownTo("r", 4); !strings.Contains(
 			got,
-			`{"from":"r-2-0","message":{"status":"idle","success":true,"summary":"c0={\"messages\":[{\"from\":\"r-2-0-1-0\"`,
+			`{"from":"r-2-0","message":{"status":"idle","success":true,`+
+				`"summary":"c0={\"messages\":[{\"from\":\"r-2-0-1-0\"`,
 		) {
 			t.Errorf("the parent was told %s", got)
 		}
@@ -240,17 +242,21 @@ func TestSendWakes(t *testing.T) {
 		first := h.startWorker("w1", workerOptions{})
 		h.awaitReady()
 		r := h.submit("lead", "go")
-		h.eventually("the fork is idle", func() bool { return len(h.readAll(r.Mail(r.Path.Child(1, 0).IdleKey(1)))) == 1 })
+		notice := r.Mail(r.Path.Child(1, 0).IdleKey(1))
+		h.eventually("the fork is idle", func() bool { return len(h.readAll(notice)) == 1 })
 		h.startWorker("w2", workerOptions{})
 		h.awaitReady()
 		first.drain()
 		h.expectCompleted(
 			r,
-			`c0=sent to r-1-0|c1={"agents":[{"id":"r-1-0","status":"received","messages":[{"status":"idle","success":true,`+
+			`c0=sent to r-1-0|c1={"agents":[{"id":"r-1-0","status":"received","messages":[{"status":"idle",`+
+				`"success":true,`+
 				`"summary":"c0={\"messages\":[{\"from\":\"r\",\"message\":\"and another thing\"}]}"}]}]}`,
 		)
 		if diff := cmp.Diff([]provider.Message{
-			{Role: provider.User, Content: "one"}, {Role: provider.Assistant, Content: "first"}, {Role: provider.User, Content: "got mail from r"},
+			{Role: provider.User, Content: "one"},
+			{Role: provider.Assistant, Content: "first"},
+			{Role: provider.User, Content: "got mail from r"},
 		}, h.requestsOf("r-1-0")[1].Messages); diff != "" {
 			t.Error(diff)
 		}
@@ -273,13 +279,7 @@ func TestSiblingsWrite(t *testing.T) {
 			"r-1-0": {
 				// r-1-1 may be stored after r-1-0.
 				delayed(time.Second, calls(
-					use(
-						"send",
-						"to",
-						"r-1-1",
-						"message",
-						"hello",
-					),
+					use("send", "to", "r-1-1", "message", "hello"),
 					use("send", "to", "r-1-1", "message", "again"),
 					use("send", "to", "r", "message", "so far"),
 				)), says("told"),
@@ -290,9 +290,11 @@ func TestSiblingsWrite(t *testing.T) {
 		h.awaitReady()
 		h.expectCompleted(
 			h.submit("lead", "go"),
-			`c0={"agents":[{"id":"r-1-0","status":"received","messages":["so far",{"status":"idle","success":true,"summary":"told"}]},`+
+			`c0={"agents":[{"id":"r-1-0","status":"received","messages":["so far",{"status":"idle",`+
+				`"success":true,"summary":"told"}]},`+
 				`{"id":"r-1-1","status":"received","messages":[{"status":"idle","success":true,"summary":`+
-				`"c0={\"messages\":[{\"from\":\"r-1-0\",\"message\":\"hello\"},{\"from\":\"r-1-0\",\"message\":\"again\"}]}|c1=no mail"}]}]}`,
+				`"c0={\"messages\":[{\"from\":\"r-1-0\",\"message\":\"hello\"},`+
+				`{\"from\":\"r-1-0\",\"message\":\"again\"}]}|c1=no mail"}]}]}`,
 		)
 		h.checkVerified()
 	})
@@ -327,15 +329,20 @@ func TestKillAndPeerStatus(t *testing.T) {
 		h.awaitReady()
 		r := h.submit("lead", "go")
 		h.expectCompleted(r, "c0=no mail")
-		if got, want := h.lastShownTo("r", 3), "killed r-1-0\n"+`{"messages":[{"from":"r-1-2","message":{"status":"idle","success":true,"summary":"of r-1-2"}}]}`; got != want {
+		if got, want := h.lastShownTo("r", 3), "killed r-1-0\n"+`{"messages":[{"from":"r-1-2",`+
+			`"message":{"status":"idle","success":true,"summary":"of r-1-2"}}]}`; got != want {
 			t.Errorf("\n got %s\nwant %s", got, want)
 		}
-		want := `{"agents":[{"id":"r-1-3","status":"received","messages":["hello"]},{"id":"r-1-2","status":"idle"},{"id":"r-1-1","status":"running"},{"id":"r-1-0","status":"dead"}]}`
+		want := `{"agents":[{"id":"r-1-3","status":"received","messages":["hello"]},` +
+			`{"id":"r-1-2","status":"idle"},{"id":"r-1-1","status":"running"},{"id":"r-1-0","status":"dead"}]}`
 		if got := h.lastShownTo("r", 4); got != want {
 			t.Errorf("\n got %s\nwant %s", got, want)
 		}
 		for _, id := range []string{"r-1-0-1-0", "r-1-0", "r-1-1", "r-1-3"} {
-			h.eventually(id+" was stopped", func() bool { asks := h.requestsOf(id); return asks[len(asks)-1].err != nil })
+			h.eventually(id+" was stopped", func() bool {
+				asks := h.requestsOf(id)
+				return asks[len(asks)-1].err != nil
+			})
 		}
 		h.checkVerified()
 	})
@@ -350,33 +357,17 @@ func TestMailErrors(t *testing.T) {
 				calls(use("fork", "prompt", "one"), use("fork", "prompt", "two")),
 				delayed(10*time.Second, calls(use("kill", "id", "r-1-1"))),
 				delayed(time.Minute, calls(
-					use(
-						"send",
-						"to",
-						"r-9-9",
-						"message",
-						"x",
-					),
+					use("send", "to", "r-9-9", "message", "x"),
 					use("send", "to", "no id", "message", "x"),
 					use("send", "to", "r", "message", "x"),
-					use(
-						"send",
-						"to",
-						"r-1-1",
-						"message",
-						"x",
-					),
+					use("send", "to", "r-1-1", "message", "x"),
 					use("send", "to", "r-1-0"),
 					use("send", "message", "x"),
 					use("kill", "id", "r-1-1"),
 					use("kill", "id", "r"),
 					use("kill"),
 					use("kill", "id", "r-8-0"),
-					use(
-						"wait",
-						"timeout",
-						"soon",
-					),
+					use("wait", "timeout", "soon"),
 					useJSON("wait", `{"from":["r-7-0"]}`),
 					useJSON("wait", `{"from":[1]}`),
 					use("wait", "from", "r"),
@@ -390,18 +381,27 @@ func TestMailErrors(t *testing.T) {
 		h.awaitReady()
 		r := h.submit("lead", "go")
 		o := h.awaitOutcome(r, time.Hour)
-		want := strings.Join([]string{
-			`c0=send error: there is no agent with the id "r-9-9"`, `c1=send error: there is no agent with the id "no id"`, `c2=send error: you cannot write to yourself`,
-			`c3=send error: agent "r-1-1" has ended`, `c4=send error: "message" argument is required`, `c5=send error: "to" argument is required`,
-			`c6=kill error: agent "r-1-1" has ended`, `c7=kill error: you cannot kill yourself: answer, and you are done`, `c8=kill error: "id" argument is required`,
+		want := []string{
+			`c0=send error: there is no agent with the id "r-9-9"`,
+			`c1=send error: there is no agent with the id "no id"`,
+			`c2=send error: you cannot write to yourself`,
+			`c3=send error: agent "r-1-1" has ended`,
+			`c4=send error: "message" argument is required`,
+			`c5=send error: "to" argument is required`,
+			`c6=kill error: agent "r-1-1" has ended`,
+			`c7=kill error: you cannot kill yourself: answer, and you are done`,
+			`c8=kill error: "id" argument is required`,
 			`c9=kill error: there is no agent with the id "r-8-0"`,
-			`c10=wait error: "timeout" argument: want a number of seconds above 0, not "soon"`, `c11=wait error: there is no agent with the id "r-7-0"`,
-			`c12=wait error: "from" argument: want an array of ids`, `c13=wait error: you cannot wait for mail from yourself`,
-		}, "|")
-		if diff := cmp.Diff(strings.Split(want, "|"), strings.Split(o.Result, "|")); diff != "" {
+			`c10=wait error: "timeout" argument: want a number of seconds above 0, not "soon"`,
+			`c11=wait error: there is no agent with the id "r-7-0"`,
+			`c12=wait error: "from" argument: want an array of ids`,
+			`c13=wait error: you cannot wait for mail from yourself`,
+		}
+		if diff := cmp.Diff(want, strings.Split(o.Result, "|")); diff != "" {
 			t.Error(diff)
 		}
-		if got := h.lastShownTo("r-1-0", 2); got != "kill error: agent \"r\" is above you: only those above an agent may kill it\n"+
+		if got := h.lastShownTo("r-1-0", 2); got != "kill error: agent \"r\" is above you: only those above an "+
+			"agent may kill it\n"+
 			`kill error: agent "r-1-1" is not below you: only those above an agent may kill it` {
 			t.Error(got)
 		}
@@ -428,7 +428,8 @@ func TestWaitForAWokenFork(t *testing.T) {
 		h.eventually("the first word was taken", func() bool { return len(h.requestsOf("r")) == 3 })
 		h.publish(h.child(r, "lead", 0).Mail(h.key("m")), `{"from":"user","text":"more"}`)
 		h.expectCompleted(r, `c0={"agents":[{"id":"r-1-0","status":"idle"}]}`)
-		const second = `{"agents":[{"id":"r-1-0","status":"received","messages":[{"status":"idle","success":true,"summary":"second"}]}]}`
+		const second = `{"agents":[{"id":"r-1-0","status":"received","messages":[{"status":"idle","success":true,` +
+			`"summary":"second"}]}]}`
 		if got := h.lastShownTo("r", 4); got != second {
 			t.Errorf("it was told %s", got)
 		}
@@ -536,7 +537,8 @@ func TestSendToARunWithoutMailTools(t *testing.T) {
 		r := h.submit("top", "go")
 		h.expectCompleted(
 			r,
-			`c0=c0=send error: agent "r" cannot read mail: what you have for it is your answer|c1=send error: agent "r-1-1" cannot read mail|c1=c0=done`,
+			`c0=c0=send error: agent "r" cannot read mail: what you have for it is your answer|`+
+				`c1=send error: agent "r-1-1" cannot read mail|c1=c0=done`,
 		)
 		for _, m := range h.readAll(r.Space.TreeOf(r.Tree)) {
 			if strings.Contains(m.Subject, ".in.mail.") {
@@ -573,11 +575,15 @@ func TestForkFails(t *testing.T) {
 		h.publish(h.child(r, "lead", 0).Cancel(), `{"text":"enough"}`)
 		h.expectFailed(r, run.KindError, "auth: no key")
 		want := []string{
-			`{"messages":[{"from":"r-1-0","message":{"status":"idle","success":false,"error":"server: down","partial":"calling"}}]}`,
-			"sent to r-1-0\n" + `{"messages":[{"from":"r-1-0","message":{"status":"idle","success":true,"summary":"better"}}]}`,
-			`{"messages":[{"from":"r-1-0","message":{"status":"dead","success":false,"error":"enough","error_kind":"cancelled","partial":"better"}}]}`,
+			`{"messages":[{"from":"r-1-0","message":{"status":"idle","success":false,"error":"server: down",` +
+				`"partial":"calling"}}]}`,
+			"sent to r-1-0\n" + `{"messages":[{"from":"r-1-0","message":{"status":"idle","success":true,` +
+				`"summary":"better"}}]}`,
+			`{"messages":[{"from":"r-1-0","message":{"status":"dead","success":false,"error":"enough",` +
+				`"error_kind":"cancelled","partial":"better"}}]}`,
 		}
-		if diff := cmp.Diff(want, []string{h.lastShownTo("r", 3), h.lastShownTo("r", 4), h.lastShownTo("r", 5)}); diff != "" {
+		got := []string{h.lastShownTo("r", 3), h.lastShownTo("r", 4), h.lastShownTo("r", 5)}
+		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)
 		}
 		h.checkVerified()
@@ -663,7 +669,8 @@ func TestOutdatedIdleNotice(t *testing.T) {
 		h.awaitReady()
 		h.expectCompleted(
 			h.submit("lead", "go"),
-			`c0={"agents":[{"id":"r-1-0","status":"received","messages":[{"status":"idle","success":true,"summary":"second"}]}]}`,
+			`c0={"agents":[{"id":"r-1-0","status":"received","messages":[{"status":"idle","success":true,`+
+				`"summary":"second"}]}]}`,
 		)
 		h.checkVerified()
 	})

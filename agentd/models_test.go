@@ -242,7 +242,8 @@ func maxDepth(n int) func(*configs.Agent) {
 
 // failedCall is the text that a model reads about a sub-agent that failed.
 func failedCall(agent, reason string) string {
-	return fmt.Sprintf(`Error: sub-agent "%s" failed - %s. You may retry or proceed without this result.`, agent, reason)
+	return fmt.Sprintf(`Error: sub-agent "%s" failed - %s. You may retry or proceed without this `+
+		`result.`, agent, reason)
 }
 
 // use is a tool call; arguments are pairs of a name and a value.
@@ -253,7 +254,7 @@ func use(name string, arguments ...any) provider.ToolCall {
 	}
 	raw, err := json.Marshal(values)
 	if err != nil {
-		panic(err) // texts, numbers and lists of them always marshal
+		panic(err) // texts and numbers always marshal
 	}
 	return useJSON(name, string(raw))
 }

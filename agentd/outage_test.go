@@ -29,7 +29,12 @@ type outage struct {
 
 func newOutage(t *testing.T, opts server.Options, cfg bus.Config) *outage {
 	t.Helper()
-	opts.Host, opts.Port, opts.JetStream, opts.StoreDir, opts.NoSigs, opts.NoLog = "127.0.0.1", -1, true, t.TempDir(), true, true
+	opts.Host = "127.0.0.1"
+	opts.Port = -1
+	opts.JetStream = true
+	opts.StoreDir = t.TempDir()
+	opts.NoSigs = true
+	opts.NoLog = true
 	o := &outage{opts: opts}
 	o.startServer(t)
 	t.Cleanup(func() { o.stopServer() })

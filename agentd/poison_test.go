@@ -89,7 +89,8 @@ func TestPoisonedChild(t *testing.T) {
 			return nil
 		}})
 		h.submitTo(r, "go")
-		h.expectCompleted(r, "c0="+failedCall("bad", "given up after 4 deliveries of the message that moves it")+"|c1=good")
+		h.expectCompleted(r, "c0="+failedCall("bad", "given up after 4 deliveries of the message that "+
+			"moves it")+"|c1=good")
 		if n := len(h.requests("bad")); n != 3 {
 			t.Errorf("asked %d times", n)
 		}
@@ -189,7 +190,11 @@ func TestCorruptLogIsNotResumed(t *testing.T) {
 		why   string
 	}{
 		"hole": {
-			run.Entry{Index: 3, Kind: run.EntryTurn, Trigger: 1, Answer: &provider.Response{ToolCalls: []provider.ToolCall{call("leaf", "x")}}, Calls: []run.Call{{Agent: "leaf"}}},
+			run.Entry{
+				Index: 3, Kind: run.EntryTurn, Trigger: 1,
+				Answer: &provider.Response{ToolCalls: []provider.ToolCall{call("leaf", "x")}},
+				Calls:  []run.Call{{Agent: "leaf"}},
+			},
 			"has index 3 after 1",
 		},
 		"nonsense": {run.Entry{Index: 2, Kind: "nap"}, `kind "nap" is not known`},

@@ -34,7 +34,8 @@ func TestPolicyOfATree(t *testing.T) {
 				[]string{"mid", "leaf", "other"},
 				withPolicy([]string{"mid", "leaf"}, []string{"call_agent", "spawn_agent"}),
 			),
-			define("mid", []string{"leaf", "other"}, spawning, withPolicy(nil, []string{"spawn_agent", "spawn_agents"})),
+			define("mid", []string{"leaf", "other"}, spawning,
+				withPolicy(nil, []string{"spawn_agent", "spawn_agents"})),
 			define("leaf", nil), define("other", nil),
 		}
 		h.models["lead"] = turns(
@@ -59,8 +60,10 @@ func TestPolicyOfATree(t *testing.T) {
 		r := h.submit("lead", "go")
 		h.expectCompleted(
 			r,
-			`c0=spawn_agent error: agent "other" is not permitted by policy; spawn_agents error: not permitted by policy; call_agent error: not permitted by policy; `+
-				`Unknown tool: "delete_all"|c1=call_agent error: agent "other" is not permitted by policy|c2=Unknown tool: "spawn_agent"`,
+			`c0=spawn_agent error: agent "other" is not permitted by policy; spawn_agents error: not permitted `+
+				`by policy; call_agent error: not permitted by policy; `+
+				`Unknown tool: "delete_all"|c1=call_agent error: agent "other" is not permitted by policy|`+
+				`c2=Unknown tool: "spawn_agent"`,
 		)
 		if got := tool.Names(h.requests("mid")[0].Tools); !slices.Equal(got, []string{"spawn_agent"}) {
 			t.Errorf("offered %v", got)
@@ -106,7 +109,8 @@ func TestPolicyCarried(t *testing.T) {
 
 		forged := h.root("mid")
 		head := subjects.Header{
-			Tree: forged.Tree, Path: forged.Path, MaxDepth: 5, Deadline: time.Now().Add(time.Hour), Reply: forged.Space.Result(forged.Agent, forged.Tree),
+			Tree: forged.Tree, Path: forged.Path, MaxDepth: 5,
+			Deadline: time.Now().Add(time.Hour), Reply: forged.Space.Result(forged.Agent, forged.Tree),
 		}
 		h.write(
 			bus.Message{

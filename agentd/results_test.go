@@ -63,7 +63,8 @@ func TestFailedChildIsItsOwnResult(t *testing.T) {
 		r := h.submit("lead", "go")
 		h.expectCompleted(r, "c0=a|c1="+failedCall("bad", "overloaded (HTTP 529): too busy")+"|c2=b")
 		second := h.requests("lead")[1].results()
-		if diff := cmp.Diff([]bool{false, true, false}, []bool{second[0].IsError, second[1].IsError, second[2].IsError}); diff != "" {
+		failed := []bool{second[0].IsError, second[1].IsError, second[2].IsError}
+		if diff := cmp.Diff([]bool{false, true, false}, failed); diff != "" {
 			t.Errorf("is_error:\n%s", diff)
 		}
 		o := h.outcomes(r.Reply(1, 1))[0]
@@ -83,13 +84,16 @@ func TestRefusedCalls(t *testing.T) {
 		kind run.Kind
 	}{
 		"unknown agent": {
-			call("ghost", "x"), `call_agent error: failed to load agent "ghost": agent config not found: ghost`, run.KindUnknownAgent,
+			call("ghost", "x"), `call_agent error: failed to load agent "ghost": agent config not found: ` +
+				`ghost`, run.KindUnknownAgent,
 		},
-		"not a sub-agent": {call("other", "x"), `call_agent error: agent "other" is not in this agent's sub_agents list`, run.KindError},
-		"unknown tool":    {use("read_file", "path", "/etc/passwd"), `Unknown tool: "read_file"`, run.KindError},
-		"no task":         {call("good", ""), `call_agent error: "task" argument is required`, run.KindError},
-		"no agent":        {call("", "x"), `call_agent error: "agent" argument is required`, run.KindError},
-		"nonsense":        {provider.NewToolCall("", "call_agent", []byte(`[1,`)), `call_agent error: "agent" argument is required`, run.KindError},
+		"not a sub-agent": {call("other", "x"), `call_agent error: agent "other" is not in this agent's ` +
+			`sub_agents list`, run.KindError},
+		"unknown tool": {use("read_file", "path", "/etc/passwd"), `Unknown tool: "read_file"`, run.KindError},
+		"no task":      {call("good", ""), `call_agent error: "task" argument is required`, run.KindError},
+		"no agent":     {call("", "x"), `call_agent error: "agent" argument is required`, run.KindError},
+		"nonsense": {provider.NewToolCall("", "call_agent", []byte(`[1,`)), `call_agent error: "agent" ` +
+			`argument is required`, run.KindError},
 	} {
 		t.Run(name, func(t *testing.T) {
 			withHarness(t, func(h *harness) {
@@ -192,10 +196,7 @@ func TestDepthLimit(t *testing.T) {
 func TestContextIsPassedOn(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
-		h.callingLead(
-			[]string{"good"},
-			use("call_agent", "agent", "good", "task", "look", "context", "line 7"),
-		)
+		h.callingLead([]string{"good"}, use("call_agent", "agent", "good", "task", "look", "context", "line 7"))
 		h.startWorker("w", workerOptions{})
 		h.expectCompleted(h.submit("lead", "secret"), "c0=good")
 		a := h.requests("good")[0]

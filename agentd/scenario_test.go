@@ -144,7 +144,8 @@ func drawScenario(t *rapid.T) scenario {
 	s.Forks = rapid.SampledFrom([]string{"", "", "top", "bottom"}).Draw(t, "forks")
 	if s.Forks != "" {
 		s.Slash = rapid.Bool().Draw(t, "slash")
-		s = s.limitSize() // each run that forks takes a dozen turns
+		// Each run that forks takes a dozen turns.
+		s = s.limitSize()
 	}
 	if seldom("supervision") {
 		modes := []configs.SupervisionMode{configs.Supervised, configs.SupervisedHuman}
@@ -327,7 +328,8 @@ func (s scenario) isRightEnd(tree treeSpec, label string, m *treeModel, o run.Ou
 	if o.Status == run.StatusCompleted {
 		depth := s.Depth - tree.Root
 		if s.Forks == "top" && tree.Root == 0 {
-			depth++ // the root's forks run the root's agent
+			// The root's forks run the root's agent.
+			depth++
 		}
 		return s.answerPattern(tree, label, depth, m).MatchString(o.Result)
 	}
@@ -346,7 +348,8 @@ func (s scenario) isRightEnd(tree treeSpec, label string, m *treeModel, o run.Ou
 // calls, in the order of the calls. Where the scenario allows a failure, the
 // result of a call may be a failure.
 func (s scenario) answerPattern(tree treeSpec, label string, depth int, m *treeModel) *regexp.Regexp {
-	otherwise := "" // alternatives to the usual answer of any run
+	// Alternatives to the usual answer of any run.
+	otherwise := ""
 	if s.ModelFails || s.CallTimeout > 0 || s.Budget != (subjects.Budget{}) || s.Supervision != "" ||
 		tree.cancelsChild() || tree.Deadline > 0 || tree.InterruptAfter > 0 {
 		otherwise = `|Error: sub-agent "a\d" failed - [^.]*\. You may retry or proceed without this result\.` +
@@ -371,7 +374,8 @@ func (s scenario) answerPattern(tree treeSpec, label string, depth int, m *treeM
 			if s.Supervision != "" { // a turn may have been withheld
 				text += "|" + regexp.QuoteMeta(label) + `\([^()]*` + withheldText + `[^()]*(?:\(HTTP 500\)[^()]*)*\)`
 			}
-			if tree.InterruptAfter > 0 { // an interrupted run answers without its results
+			// An interrupted run answers without its results.
+			if tree.InterruptAfter > 0 {
 				text += "|" + regexp.QuoteMeta(label)
 			}
 		}

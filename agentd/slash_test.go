@@ -61,14 +61,19 @@ func TestSlash(t *testing.T) {
 		results := "user: Results of your commands, in their order:\n\n"
 		want := []string{
 			"user: go",
-			results + "/slash fork\nr-1-0\n\n/slash fork\nr-1-1\n\n/slash frok x\n/slash frok is not known. The commands are: " +
-				`/slash fork "PROMPT", or only /slash fork for a child that inherits your context; /slash send ID "MESSAGE"; /slash check-mail; ` +
+			results + "/slash fork\nr-1-0\n\n/slash fork\nr-1-1\n\n/slash frok x\n/slash frok is not known. The " +
+				"commands are: " +
+				`/slash fork "PROMPT", or only /slash fork for a child that inherits your context; /slash send ` +
+				`ID "MESSAGE"; /slash check-mail; ` +
 				"/slash wait, or /slash wait ID ID, or /slash wait --timeout SECONDS ID ID; /slash kill ID\n",
-			results + "/slash wait\n" + `{"agents":[{"id":"r-1-0","status":"received","messages":[{"status":"idle","success":true,"summary":"say \"hello\" </slash>"}]},` +
-				`{"id":"r-1-1","status":"received","messages":[{"status":"idle","success":true,"summary":"of r-1-1"}]}]}` +
+			results + "/slash wait\n" + `{"agents":[{"id":"r-1-0","status":"received",` +
+				`"messages":[{"status":"idle","success":true,"summary":"say \"hello\" </slash>"}]},` +
+				`{"id":"r-1-1","status":"received","messages":[{"status":"idle","success":true,"summary":"of ` +
+				`r-1-1"}]}]}` +
 				"\n\n/slash kill\nkill error: you cannot kill yourself: answer, and you are done\n",
 			results + "/slash send\nsent to r-1-0\n\n/slash check-mail\nno mail\n",
-			results + "/slash wait\n" + `{"messages":[{"from":"r-1-0","message":{"status":"idle","success":true,"summary":"more"}}]}` + "\n",
+			results + "/slash wait\n" + `{"messages":[{"from":"r-1-0","message":{"status":"idle","success":true,` +
+				`"summary":"more"}}]}` + "\n",
 		}
 		for i := range want {
 			want[i] = strings.TrimSuffix(want[i], "\n")
@@ -115,7 +120,8 @@ func TestSlashForkAndKill(t *testing.T) {
 		}
 		want := []string{
 			"the task", "I shall look.\n/slash check-mail", results + "/slash check-mail\nno mail", "/slash fork",
-			results + "/slash fork\nYou are now the child r-2-0, a copy of r that knows its conversation until here. It goes on without you. " +
+			results + "/slash fork\nYou are now the child r-2-0, a copy of r that knows its conversation until " +
+				"here. It goes on without you. " +
 				"Do what you were forked for; your answer goes to it as mail.",
 		}
 		if diff := cmp.Diff(want, said); diff != "" {
@@ -159,7 +165,8 @@ func TestSlashBesideTools(t *testing.T) {
 		text := msgs[3].Content
 		if !strings.Contains(text, "/slash kill\nkill error: not permitted by policy\n") ||
 			strings.Count(text, "no mail") != 49 ||
-			!strings.Contains(text, "/slash error: 51 commands, and at most 50 of one message are carried out: the others were not") {
+			!strings.Contains(text, "/slash error: 51 commands, and at most 50 of one message are carried out: "+
+				"the others were not") {
 			t.Error(text)
 		}
 		if e := h.entries(r)[0]; len(e.Calls) != 52 || e.Calls[0].Op != run.OpCall || e.Calls[2].Op != run.OpMail {

@@ -2,6 +2,7 @@ package agentd_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -28,7 +29,8 @@ func TestSpawnEnds(t *testing.T) {
 			[]string{"leaf"},
 			useJSON(
 				"spawn_agents",
-				`{"tasks":[{"task":"slow","agent":"leaf"},{"task":"unwanted","agent":"leaf"},{"task":"hangs","agent":"leaf"}]}`,
+				`{"tasks":[{"task":"slow","agent":"leaf"},{"task":"unwanted","agent":"leaf"},`+
+					`{"task":"hangs","agent":"leaf"}]}`,
 			),
 		)
 		timeout(600)(&h.agents[0])
@@ -52,8 +54,10 @@ func TestSpawnEnds(t *testing.T) {
 		h.tookAtMost(began, 10*time.Minute+time.Second)
 		want := strings.Join([]string{
 			`{"agent_id":"r-1-0","outcome":{"success":{"result":"at last"}},"task":"slow","tokens":110,"turns":1}`,
-			`{"agent_id":"r-1-1","outcome":{"failure":{"error":"cancelled","error_kind":"cancelled"}},"task":"unwanted","tokens":0,"turns":0}`,
-			`{"agent_id":"r-1-2","outcome":{"failure":{"error":"timeout after 600s","error_kind":"timed_out"}},"task":"hangs","tokens":0,"turns":0}`,
+			`{"agent_id":"r-1-1","outcome":{"failure":{"error":"cancelled","error_kind":"cancelled"}},` +
+				`"task":"unwanted","tokens":0,"turns":0}`,
+			`{"agent_id":"r-1-2","outcome":{"failure":{"error":"timeout after 600s","error_kind":"timed_out"}},` +
+				`"task":"hangs","tokens":0,"turns":0}`,
 		}, "\n")
 		if diff := cmp.Diff(want, h.spawnResultOf(0)); diff != "" {
 			t.Error(diff)
@@ -103,7 +107,8 @@ func TestSpawnBesideOthers(t *testing.T) {
 			}
 		}
 		entry := func(id, task string) string {
-			return `{"agent_id":"` + id + `","outcome":{"success":{"result":"` + task + `"}},"task":"` + task + `","tokens":11,"turns":1}`
+			const entry = `{"agent_id":%q,"outcome":{"success":{"result":%q}},"task":%q,"tokens":11,"turns":1}`
+			return fmt.Sprintf(entry, id, task, task)
 		}
 		if diff := cmp.Diff(entry("r-1-1", "a")+"\n"+entry("r-1-2", "b"), h.spawnResultOf(1)); diff != "" {
 			t.Error(diff)
@@ -139,7 +144,8 @@ func TestSubmitBesideSpawn(t *testing.T) {
 			t.Fatalf("the model was asked %d times", len(asks))
 		}
 		for i, name := range []string{"submit_result", "spawn_agent", "spawn_agents"} {
-			want := name + " error: submit_result has to be the only call of its turn: nothing of this turn was carried out"
+			want := name + " error: submit_result has to be the only call of its turn: nothing of this turn was " +
+				"carried out"
 			if got := asks[1].results()[i]; got.Content != want || !got.IsError {
 				t.Errorf("%+v", got)
 			}

@@ -90,7 +90,8 @@ func TestSpawnAgents(t *testing.T) {
 			[]string{"leaf"},
 			useJSON(
 				"spawn_agents",
-				`{"tasks":[{"task":"one","agent":"leaf"},{"task":"two"},{"task":"three","agent":"leaf"},{"task":"four","agent":"leaf"}]}`,
+				`{"tasks":[{"task":"one","agent":"leaf"},{"task":"two"},{"task":"three","agent":"leaf"},`+
+					`{"task":"four","agent":"leaf"}]}`,
 			),
 		)
 		h.models["leaf"] = func(ctx context.Context, req *modelRequest) (*provider.Response, error) {
@@ -104,7 +105,7 @@ func TestSpawnAgents(t *testing.T) {
 		}
 		plan := h.models["lead"]
 		h.models["lead"] = func(ctx context.Context, req *modelRequest) (*provider.Response, error) {
-			if req.text() == "two" { // an ad hoc run has the lead's model
+			if req.text() == "two" { // ad hoc
 				return says("implicitly")(ctx, req)
 			}
 			return plan(ctx, req)
@@ -112,7 +113,8 @@ func TestSpawnAgents(t *testing.T) {
 		h.startWorker("w", workerOptions{})
 		h.awaitReady()
 		r := h.submit("lead", "go")
-		if o := h.awaitOutcome(r, time.Hour); o.Status != run.StatusCompleted || o.Subtree.Runs != 5 || o.ToolCalls != 1 {
+		o := h.awaitOutcome(r, time.Hour)
+		if o.Status != run.StatusCompleted || o.Subtree.Runs != 5 || o.ToolCalls != 1 {
 			t.Errorf("%+v", o)
 		}
 		asks := h.requests("lead")
@@ -125,8 +127,10 @@ func TestSpawnAgents(t *testing.T) {
 		want := strings.Join([]string{
 			`{"agent_id":"r-1-0","outcome":{"success":{"result":"done one"}},"task":"one","tokens":110,"turns":1}`,
 			`{"agent_id":"r-1-1","outcome":{"success":{"result":"implicitly"}},"task":"two","tokens":11,"turns":1}`,
-			`{"agent_id":"r-1-2","outcome":{"failure":{"error":"no such file","error_kind":"sub_agent_error"}},"task":"three","tokens":110,"turns":1}`,
-			`{"agent_id":"r-1-3","outcome":{"failure":{"error":"auth: no key","error_kind":"error"}},"task":"four","tokens":0,"turns":1}`,
+			`{"agent_id":"r-1-2","outcome":{"failure":{"error":"no such file","error_kind":"sub_agent_error"}},` +
+				`"task":"three","tokens":110,"turns":1}`,
+			`{"agent_id":"r-1-3","outcome":{"failure":{"error":"auth: no key","error_kind":"error"}},` +
+				`"task":"four","tokens":0,"turns":1}`,
 		}, "\n")
 		if diff := cmp.Diff(want, h.spawnResultOf(0)); diff != "" {
 			t.Error(diff)
@@ -150,7 +154,8 @@ func TestSpawnedRun(t *testing.T) {
 		r := h.submit("lead", "a secret")
 		h.awaitOutcome(r, time.Hour)
 		child := h.requests("lead")[1].Request
-		if diff := cmp.Diff([]provider.Message{{Role: provider.User, Content: "Task: look\n\nContext:\nat the parser"}}, child.Messages); diff != "" {
+		if diff := cmp.Diff([]provider.Message{{Role: provider.User, Content: "Task: look\n\nContext:\nat the " +
+			"parser"}}, child.Messages); diff != "" {
 			t.Error(diff)
 		}
 		if child.System != tool.AdHocSystem || child.Model != "lead" || *child.Temperature != 0.5 ||
@@ -160,7 +165,8 @@ func TestSpawnedRun(t *testing.T) {
 		if diff := cmp.Diff([]string{"submit_result", "submit_error"}, tool.Names(child.Tools)); diff != "" {
 			t.Errorf("max_depth = 1: %s", diff)
 		}
-		if diff := cmp.Diff([]string{"spawn_agent", "spawn_agents"}, tool.Names(h.requests("lead")[0].Tools)); diff != "" {
+		offered := tool.Names(h.requests("lead")[0].Tools)
+		if diff := cmp.Diff([]string{"spawn_agent", "spawn_agents"}, offered); diff != "" {
 			t.Error(diff)
 		}
 	})
@@ -172,10 +178,7 @@ func TestSpawnTwice(t *testing.T) {
 	withHarness(t, func(h *harness) {
 		h.spawningLead(
 			[]string{"leaf"},
-			useJSON(
-				"spawn_agents",
-				`{"tasks":[{"task":"a","agent":"leaf"},{"task":"b","agent":"leaf"}]}`,
-			),
+			useJSON("spawn_agents", `{"tasks":[{"task":"a","agent":"leaf"},{"task":"b","agent":"leaf"}]}`),
 			useJSON("spawn_agent", `{"task":"c","agent":"leaf"}`),
 		)
 		h.models["leaf"] = func(ctx context.Context, req *modelRequest) (*provider.Response, error) {
@@ -206,10 +209,7 @@ func TestSpawnRefused(t *testing.T) {
 		h.spawningLead(
 			[]string{"leaf"},
 			useJSON("spawn_agents", `{"tasks":[{"task":"a"},{"task":"b","agent":"stranger"}]}`),
-			useJSON(
-				"spawn_agents",
-				`{"tasks":[{"task":"1"},{"task":"2"},{"task":"3"},{"task":"4"}]}`,
-			),
+			useJSON("spawn_agents", `{"tasks":[{"task":"1"},{"task":"2"},{"task":"3"},{"task":"4"}]}`),
 			useJSON("call_agent", `{"agent":"leaf","task":"x"}`),
 		)
 		h.agents[0].Delegation.MaxBatch = 3
@@ -218,8 +218,10 @@ func TestSpawnRefused(t *testing.T) {
 		r := h.submit("lead", "go")
 		h.expectCompleted(
 			r,
-			`c0=spawn_agents error: task 2 of 2: agent "stranger" is not in this agent's sub_agents list; none was started|`+
-				`c1=spawn_agents error: 4 tasks, and at most 3 may be spawned at once: none was started|c2=Unknown tool: "call_agent"`,
+			`c0=spawn_agents error: task 2 of 2: agent "stranger" is not in this agent's sub_agents list; none `+
+				`was started|`+
+				`c1=spawn_agents error: 4 tasks, and at most 3 may be spawned at once: none was started|`+
+				`c2=Unknown tool: "call_agent"`,
 		)
 		if n := h.countRuns(r); n != 1 {
 			t.Errorf("%d runs", n)
@@ -235,10 +237,7 @@ func TestSubmitAlone(t *testing.T) {
 		h.spawningLead([]string{"leaf"}, useJSON("spawn_agent", `{"task":"x","agent":"leaf"}`))
 		var told []provider.ToolResult
 		h.models["leaf"] = turns(
-			calls(
-				use("submit_result", "result", "early"),
-				use("submit_error", "error", "or not"),
-			),
+			calls(use("submit_result", "result", "early"), use("submit_error", "error", "or not")),
 			calls(use("submit_result")),
 			func(ctx context.Context, req *modelRequest) (*provider.Response, error) {
 				for _, m := range req.Messages {
@@ -252,13 +251,15 @@ func TestSubmitAlone(t *testing.T) {
 		h.awaitOutcome(h.submit("lead", "go"), time.Hour)
 		want := []provider.ToolResult{
 			{
-				CallID:  "c0",
-				Content: "submit_result error: submit_result has to be the only call of its turn: nothing of this turn was carried out",
+				CallID: "c0",
+				Content: "submit_result error: submit_result has to be the only call of its turn: nothing of " +
+					"this turn was carried out",
 				IsError: true,
 			},
 			{
-				CallID:  "c1",
-				Content: "submit_error error: submit_result has to be the only call of its turn: nothing of this turn was carried out",
+				CallID: "c1",
+				Content: "submit_error error: submit_result has to be the only call of its turn: nothing of this " +
+					"turn was carried out",
 				IsError: true,
 			},
 			{CallID: "c0", Content: `submit_result error: "result" argument is required`, IsError: true},
@@ -298,15 +299,19 @@ func TestLastTurn(t *testing.T) {
 				if n := h.countRuns(r); n != 4 {
 					t.Errorf("%d runs: somebody was called whose result nobody will read", n)
 				}
-				want := `{"agent_id":"r-1-0","outcome":{"success":{"result":"what I have"}},"task":"x","tokens":352,"turns":3}`
+				want := `{"agent_id":"r-1-0","outcome":{"success":{"result":"what I have"}},"task":"x",` +
+					`"tokens":352,"turns":3}`
 				if !heeds {
-					want = `{"agent_id":"r-1-0","outcome":{"failure":{"error":"agent exceeded maximum conversation turns (3)","error_kind":"turns","partial":"calling"}},"task":"x","tokens":352,"turns":3}`
+					want = `{"agent_id":"r-1-0","outcome":{"failure":{"error":"agent exceeded maximum ` +
+						`conversation turns (3)","error_kind":"turns","partial":"calling"}},"task":"x",` +
+						`"tokens":352,"turns":3}`
 				}
 				if diff := cmp.Diff(want, h.spawnResultOf(0)); diff != "" {
 					t.Error(diff)
 				}
 				asks := h.requests("busy")
-				if diff := cmp.Diff([]string{"submit_result", "submit_error"}, tool.Names(asks[len(asks)-1].Tools)); diff != "" {
+				offered := tool.Names(asks[len(asks)-1].Tools)
+				if diff := cmp.Diff([]string{"submit_result", "submit_error"}, offered); diff != "" {
 					t.Error(diff)
 				}
 				h.checkVerified()
@@ -329,7 +334,8 @@ func TestSpawnBounded(t *testing.T) {
 		h.awaitReady()
 		h.awaitOutcome(h.submit("lead", "go"), time.Hour)
 		want := `{"agent_id":"r-1-0","outcome":{"success":{"result":"leaf"}},"task":"a","tokens":11,"turns":1}` + "\n" +
-			`{"agent_id":"r-1-1","outcome":{"failure":{"error":"budget exceeded: used 2 of 2 agents","error_kind":"budget"}},"task":"b","tokens":0,"turns":0}`
+			`{"agent_id":"r-1-1","outcome":{"failure":{"error":"budget exceeded: used 2 of 2 agents",` +
+			`"error_kind":"budget"}},"task":"b","tokens":0,"turns":0}`
 		if diff := cmp.Diff(want, h.spawnResultOf(0)); diff != "" {
 			t.Error(diff)
 		}
@@ -422,14 +428,12 @@ func TestAdHocIsItsParents(t *testing.T) {
 			return turns(
 				calls(use("spawn_agent", "task", "x", "agent", "deploy"), call("leaf", "y")),
 				joinsResults,
-			)(
-				ctx,
-				req,
-			)
+			)(ctx, req)
 		}
 		h.awaitReady()
 		h.awaitOutcome(h.submit("lead", "go"), time.Hour)
-		want := `c0=spawn_agent error: agent \"deploy\" is not in this agent's sub_agents list|c1=Unknown tool: \"call_agent\"`
+		want := `c0=spawn_agent error: agent \"deploy\" is not in this agent's sub_agents list|` +
+			`c1=Unknown tool: \"call_agent\"`
 		asks := h.requests("lead")
 		if len(asks) != 4 || !strings.Contains(asks[3].results()[0].Content, want) {
 			t.Fatalf("%d requests: %+v", len(asks), asks[len(asks)-1].results())

@@ -122,7 +122,8 @@ func TestReoriented(t *testing.T) {
 		r := h.submit("lead", "go")
 		h.expectCompleted(
 			r,
-			"c0=Nothing of this turn was carried out: your supervisor wants a person to look at it first, and nobody is there. the supervisor gave no verdict",
+			"c0=Nothing of this turn was carried out: your supervisor wants a person to look at it first, and "+
+				"nobody is there. the supervisor gave no verdict",
 		)
 		first := h.requests("lead")[1].results()
 		if first[0].Content != "Nothing of this turn was carried out. Your supervisor says: ask nobody" ||
@@ -130,7 +131,8 @@ func TestReoriented(t *testing.T) {
 			first[1].Content != `call_agent error: agent "nobody" is not in this agent's sub_agents list` {
 			t.Errorf("%+v", first)
 		}
-		if got := h.requests("lead")[2].results()[0].Content; got != "Nothing of this turn was carried out: your supervisor wants a person to look at it first, and nobody is there. too much" {
+		if got := h.requests("lead")[2].results()[0].Content; got != "Nothing of this turn was carried out: your "+
+			"supervisor wants a person to look at it first, and nobody is there. too much" {
 			t.Error(got)
 		}
 		if n := len(h.requests("leaf")); n != 0 {
@@ -324,7 +326,8 @@ func TestMissingSupervisorWithholds(t *testing.T) {
 		h.workers[0].serve(h.agents...)
 		h.awaitReady()
 		h.models["lead"] = turns(calls(call("leaf", "x")), joinsResults)
-		const nothing = "c0=Nothing of this turn was carried out: your supervisor wants a person to look at it first, and nobody is there. "
+		const nothing = "c0=Nothing of this turn was carried out: your supervisor wants a person to look at it " +
+			"first, and nobody is there. "
 		h.expectCompleted(h.submit("lead", "go"), nothing+"the supervisor gone cannot be asked: no worker serves it")
 		h.agents[0].Supervision.Agent = "watcher"
 		h.models["watcher"] = fails(&provider.Error{Category: provider.Auth, Message: "no key"})
@@ -339,7 +342,8 @@ func TestMissingSupervisorWithholds(t *testing.T) {
 		h.expectFailed(
 			h.submit("lead", "go"),
 			run.KindError,
-			`supervision.mode is "human", and nobody can answer here: start workers on a bus that people can reach, and submit the task there`,
+			`supervision.mode is "human", and nobody can answer here: start workers on a bus that people can `+
+				`reach, and submit the task there`,
 		)
 		if len(h.requests("lead")) != asked {
 			t.Error("its model was asked")
@@ -435,7 +439,8 @@ func TestInterruptStopsForks(t *testing.T) {
 		o := h.awaitOutcome(r, time.Hour)
 		told := strings.Split(h.lastShownTo("r", 4), "\n")
 		slices.Sort(told[:2])
-		if diff := cmp.Diff([]string{"got mail from r-1-0", "got mail from r-1-1", "got mail from user"}, told); diff != "" {
+		want := []string{"got mail from r-1-0", "got mail from r-1-1", "got mail from user"}
+		if diff := cmp.Diff(want, told); diff != "" {
 			t.Error(diff)
 		}
 		for _, want := range []string{`"status":"dead"`, "stopped by the user", "what is left?"} {
@@ -580,13 +585,15 @@ func TestCopyOfAHeldTurn(t *testing.T) {
 			"the turn is held",
 			func() bool { return len(h.readAll(r.Timer(1))) == 1 && len(h.requests("watcher")) == 1 },
 		)
-		copied := r
-		var err error
-		if copied.Tree, err = client.New(h.workers[0].conn).Fork(h.ctx, client.ForkTask{Tree: r.Tree, Path: subjects.Root, Turn: 1, Prompt: "and now?"}); err != nil {
+		task := client.ForkTask{Tree: r.Tree, Path: subjects.Root, Turn: 1, Prompt: "and now?"}
+		tree, err := client.New(h.conn).Fork(h.ctx, task)
+		if err != nil {
 			t.Fatal(err)
 		}
+		copied := r.Space.Run(r.Agent, tree, subjects.Root)
 		h.expectCompleted(copied, "user: go|assistant: calling|tool: |user: and now?")
-		if got := h.requests("lead")[1].Messages[2].ToolResults[0].Content; got != "Nothing of this turn was carried out: nobody has approved of it yet." {
+		if got := h.requests("lead")[1].Messages[2].ToolResults[0].Content; got != "Nothing of this turn was "+
+			"carried out: nobody has approved of it yet." {
 			t.Error(got)
 		}
 	})
@@ -604,7 +611,8 @@ func TestTruncatedCallIsNotApproved(t *testing.T) {
 			joinsResults,
 		)
 		h.expectCompleted(h.submit("lead", "go"), "c0=leaf")
-		const want = "Nothing of this turn was carried out: your supervisor wants a person to look at it first, and nobody is there. " +
+		const want = "Nothing of this turn was carried out: your supervisor wants a person to look at it first, " +
+			"and nobody is there. " +
 			"An argument is too long for the supervisor to see all of it."
 		if got := h.requests("lead")[1].results()[0].Content; got != want {
 			t.Error(got)

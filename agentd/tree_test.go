@@ -43,7 +43,8 @@ func TestSequentialCalls(t *testing.T) {
 				order = append(order, "reply "+at.Run.Path.Child(at.Turn, at.Index).String())
 			}
 		}
-		if diff := cmp.Diff([]string{"call r-1-0", "reply r-1-0", "call r-1-1", "reply r-1-1", "call r-1-3", "reply r-1-3"}, order); diff != "" {
+		wantOrder := []string{"call r-1-0", "reply r-1-0", "call r-1-1", "reply r-1-1", "call r-1-3", "reply r-1-3"}
+		if diff := cmp.Diff(wantOrder, order); diff != "" {
 			t.Errorf("calls and replies:\n%s", diff)
 		}
 		h.expectCompleted(h.submit("all", "go"), want)
@@ -241,7 +242,8 @@ func TestTotals(t *testing.T) {
 			delayed(2*time.Second, joinsResults),
 		)
 		h.models["b"] = turns(calls(call("c", "1"), call("c", "2")), joinsResults)
-		h.models["bad"] = delayed(500*time.Millisecond, fails(&provider.Error{Category: provider.Server, Message: "no"}))
+		failure := &provider.Error{Category: provider.Server, Message: "no"}
+		h.models["bad"] = delayed(500*time.Millisecond, fails(failure))
 		h.models["c"] = delayed(time.Second, says("c"))
 		h.startWorker("w1", workerOptions{})
 		h.startWorker("w2", workerOptions{})
@@ -289,7 +291,8 @@ func TestNestedFanOutIsParallel(t *testing.T) {
 		from := time.Now()
 		h.expectCompleted(h.submit("lead", "go"), "done")
 		h.tookAtMost(from, 5*time.Second+500*time.Millisecond)
-		if middles, leaves := peakConcurrency(h.requests("middle")), peakConcurrency(h.requests("leaf")); middles != 3 || leaves != 9 {
+		middles, leaves := peakConcurrency(h.requests("middle")), peakConcurrency(h.requests("leaf"))
+		if middles != 3 || leaves != 9 {
 			t.Errorf("%d of 3 and %d of 9 at once", middles, leaves)
 		}
 	})

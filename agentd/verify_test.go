@@ -2,6 +2,7 @@ package agentd_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -69,11 +70,7 @@ func TestVerifyTrees(t *testing.T) {
 			h.agents,
 			define("wide", []string{"middle"}),
 			define("narrow", []string{"middle"}, sequential),
-			define(
-				"hasty",
-				[]string{"slow"},
-				timeout(3),
-			),
+			define("hasty", []string{"slow"}, timeout(3)),
 			define("orderly", []string{"slow", "leaf"}, sequential, timeout(3)),
 			define("middle", []string{"leaf"}),
 			define("leaf", nil),
@@ -101,7 +98,7 @@ func TestVerifyTrees(t *testing.T) {
 		h.awaitReady()
 		n := 0
 		for round := range 3 {
-			for _, agent := range []string{"wide", "narrow", "hasty", "orderly", "odd", "broken", "wide", "narrow", "unknown"} {
+			for _, agent := range strings.Fields("wide narrow hasty orderly odd broken wide narrow unknown") {
 				r := h.root(agent)
 				n++
 				switch n % 9 {
@@ -180,7 +177,9 @@ func TestCancelsSeen(t *testing.T) {
 func TestVerifyCountsOnce(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
-		h.forkingLead(map[string][]scriptedModel{"r": {calls(use("fork", "prompt", "one")), calls(use("wait")), joinsResults}})
+		h.forkingLead(map[string][]scriptedModel{
+			"r": {calls(use("fork", "prompt", "one")), calls(use("wait")), joinsResults},
+		})
 		h.agents[0].Budget = subjects.Budget{Turns: 4}
 		h.startWorker("w", workerOptions{})
 		h.awaitReady()
@@ -210,7 +209,8 @@ func TestVerifyFindsForgedIdleNotice(t *testing.T) {
 		h.eventually("it waits", func() bool { return len(h.entries(r)) == 2 })
 		h.publish(
 			r.Mail(h.key("k")),
-			`{"from":"r-1-0","idle":true,"seen":1000,"text":"{\"status\":\"idle\",\"success\":true}","subtree":{"runs":9}}`,
+			`{"from":"r-1-0","idle":true,"seen":1000,"text":"{\"status\":\"idle\",\"success\":true}",`+
+				`"subtree":{"runs":9}}`,
 		)
 		o := h.expectCompleted(
 			r,
