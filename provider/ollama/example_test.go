@@ -25,7 +25,7 @@ func ExampleClient_Send() {
 	c := ollama.New(ollama.Config{BaseURL: local.URL})
 	resp, err := c.Send(context.Background(), &provider.Request{
 		Model:    "phi",
-		Messages: []provider.Message{{Role: provider.User, Content: "Hi"}},
+		Messages: []provider.Message{{Role: provider.User, Content: "?"}},
 	})
 	if err != nil {
 		fmt.Println(err)
@@ -33,6 +33,6 @@ func ExampleClient_Send() {
 	}
 	fmt.Println(resp.Content, resp.InputTokens, resp.OutputTokens)
 	// Output:
-	// {"model":"phi","messages":[{"role":"user","content":"Hi"}],"stream":false}
+	// {"model":"phi","messages":[{"role":"user","content":"?"}],"stream":false}
 	// Hello. 11 2
 }
