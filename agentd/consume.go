@@ -40,14 +40,14 @@ func (w *Worker) serveInbound(ctx, work context.Context, from source) {
 		Name:    "agent_" + from.agent.String() + "_in",
 		Filters: w.conn.Space().Inbound(from.agent),
 	}
-	w.pull(ctx, c, min(maxInboundPerRequest, w.maxInbound()/2), func(d *bus.Delivery) { w.take(work, d, false) })
+	w.pullInbound(ctx, work, c, min(maxInboundPerRequest, w.maxInbound()/2))
 }
 
 // serveRootEnds takes the deadlines and cancel messages of all roots. So a root
 // ends though no worker serves its agent.
 func (w *Worker) serveRootEnds(ctx, work context.Context, partition int) {
 	c := bus.ConsumerConfig{Stream: "RUNS", Part: partition, Name: "roots", Filters: w.conn.Space().RootEnds()}
-	w.pull(ctx, c, rootEndsPerRequest, func(d *bus.Delivery) { w.take(work, d, false) })
+	w.pullInbound(ctx, work, c, rootEndsPerRequest)
 }
 
 // serveSubmissions takes tasks from outside.
@@ -79,9 +79,9 @@ func (w *Worker) serveSubmissions(ctx, work context.Context) {
 // twenty runs that another worker could have served.
 func (w *Worker) maxInbound() int { return max(4, 2*w.cfg.Slots) }
 
-// pull passes every delivery of a consumer to take, until ctx ends. It pauses
-// while the worker has maxInbound messages.
-func (w *Worker) pull(ctx context.Context, c bus.ConsumerConfig, perRequest int, take func(*bus.Delivery)) {
+// pullInbound takes the deliveries of a consumer of inbound messages, until ctx
+// ends. It pauses while the worker has maxInbound messages.
+func (w *Worker) pullInbound(ctx, work context.Context, c bus.ConsumerConfig, perRequest int) {
 	w.withFeed(ctx, c, func() int { return perRequest }, func(feed *bus.Feed) error {
 		for int(w.inbound.Load()) >= w.maxInbound() {
 			if err := pause.For(ctx, time.Millisecond); err != nil {
@@ -90,7 +90,7 @@ func (w *Worker) pull(ctx context.Context, c bus.ConsumerConfig, perRequest int,
 		}
 		d, err := feed.Next(ctx)
 		if err == nil {
-			take(d)
+			w.take(work, d, false)
 		}
 		return err
 	})

@@ -193,11 +193,7 @@ func (r *loadedRun) continuedWith(ctx context.Context, turn int, answer string) 
 // foldUntil folds messages until stop returns true for the next one, and
 // returns that one. It returns nil if it has folded all messages. No run can
 // continue a corrupt one. A read from the bus that failed may succeed later.
-func (r *loadedRun) foldUntil(
-	ctx context.Context,
-	ms []bus.Stored,
-	stop func(bus.Stored) bool,
-) (*bus.Stored, error) {
+func (r *loadedRun) foldUntil(ctx context.Context, ms []bus.Stored, stop func(bus.Stored) bool) (*bus.Stored, error) {
 	for i, m := range ms {
 		if stop(m) {
 			return &m, nil

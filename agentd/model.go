@@ -122,11 +122,7 @@ func (x *execution) request(model string) *provider.Request {
 // ask sends the request, again if need be. Four things abort it: a cancel
 // message over the run, its deadline, another worker that has taken the run
 // over, and the end of ctx. The error is then the cause.
-func (x *execution) ask(
-	ctx context.Context,
-	p provider.Provider,
-	req *provider.Request,
-) (*provider.Response, error) {
+func (x *execution) ask(ctx context.Context, p provider.Provider, req *provider.Request) (*provider.Response, error) {
 	ctx, cancel := context.WithDeadlineCause(ctx, x.header.Deadline, errDeadline)
 	defer cancel()
 	ctx, abort := context.WithCancelCause(ctx)
@@ -189,10 +185,7 @@ func (x *execution) attempt(
 // The run keeps its slot while it waits, as in a pause before another attempt.
 // Its lease is renewed like that of every delivery in hand. The end of ctx and
 // a drain end the wait at once.
-func (x *execution) admit(
-	ctx context.Context,
-	p run.Progress,
-) (release func(*provider.Response, error), err error) {
+func (x *execution) admit(ctx context.Context, p run.Progress) (release func(*provider.Response, error), err error) {
 	w := x.w
 	unlimited := func(*provider.Response, error) {}
 	if w.cfg.RateLimit == nil {
