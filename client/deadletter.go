@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -111,14 +110,7 @@ func (c *Client) OriginalCall(
 	if l.Run.Agent.IsZero() {
 		return in, budget, false, nil
 	}
-	m, ok, err := c.conn.First(ctx, l.Run.Call())
-	if err != nil || !ok {
-		return in, budget, false, err
-	}
-	body, err := c.conn.Load(ctx, m)
-	if unreadable(err) {
-		return in, budget, false, nil
-	}
+	m, call, ok, err := c.readCall(ctx, l.Run)
 	if err != nil {
 		return in, budget, false, fmt.Errorf("dead letter %d: %w", l.ID, err)
 	}
@@ -126,8 +118,7 @@ func (c *Client) OriginalCall(
 	for _, s := range scopes {
 		budget = budget.Within(s.Budget)
 	}
-	ok = json.Unmarshal(body, &in) == nil
-	return in, budget, ok, nil
+	return call.Input, budget, ok && call.Malformed == nil, nil
 }
 
 // RetryTree returns the id of the tree that retries the dead letter's task. It

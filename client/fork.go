@@ -47,7 +47,7 @@ func (c *Client) Fork(ctx context.Context, t ForkTask) (subjects.Tree, error) {
 	if err := c.checkTurn(ctx, source, t.Turn); err != nil {
 		return subjects.Tree{}, err
 	}
-	in, head, err := c.readCall(ctx, source)
+	in, head, err := c.readHeader(ctx, source)
 	if err != nil {
 		return subjects.Tree{}, err
 	}
@@ -139,26 +139,22 @@ func (c *Client) callRoot(ctx context.Context, source subjects.Run, head subject
 	return nil
 }
 
-// readCall reads the input and the header of a run's call.
-func (c *Client) readCall(ctx context.Context, r subjects.Run) (in run.Input, head subjects.Header, err error) {
-	call, ok, err := c.conn.First(ctx, r.Call())
-	if err != nil {
+// readHeader reads the input and the header of a run's call.
+func (c *Client) readHeader(ctx context.Context, r subjects.Run) (in run.Input, head subjects.Header, err error) {
+	m, call, ok, err := c.readCall(ctx, r)
+	switch {
+	case err != nil:
 		return in, head, err
-	}
-	if !ok {
+	case !ok:
 		return in, head, fmt.Errorf("%w: %s", ErrUnknownRun, describe(r))
 	}
-	body, err := c.conn.Load(ctx, call)
-	if err != nil {
-		return in, head, err
-	}
-	if head, err = subjects.ParseCall(r, call.Header.Get); err == nil {
-		err = json.Unmarshal(body, &in)
+	if head, err = subjects.ParseCall(r, m.Header.Get); err == nil {
+		err = call.Malformed
 	}
 	if err != nil {
 		err = fmt.Errorf("call of %s: %w", describe(r), err)
 	}
-	return in, head, err
+	return call.Input, head, err
 }
 
 // checkTurn returns ErrUnknownTurn for a turn that a run did not take. The

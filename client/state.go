@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -26,4 +27,15 @@ func (c *Client) readState(ctx context.Context, r subjects.Run) (run.State, erro
 		return s, fmt.Errorf("%s: %w", describe(r), err)
 	}
 	return s, nil
+}
+
+// readCall reads the call of a run. Ok is false if the run was not called.
+func (c *Client) readCall(ctx context.Context, r subjects.Run) (m bus.Stored, call run.Called, ok bool, err error) {
+	m, ok, err = c.conn.First(ctx, r.Call())
+	if err != nil || !ok {
+		return m, call, false, err
+	}
+	e, err := c.runs.Event(ctx, r, m)
+	call, ok = e.(run.Called)
+	return m, call, ok, err
 }

@@ -227,8 +227,8 @@ func TestDialFlagsInside(t *testing.T) {
 	}
 }
 
-// TestScreen: what is written goes above the tree, which is drawn in place
-// below it.
+// TestScreen: lines are written above the tree, which is drawn in place below
+// them.
 func TestScreen(t *testing.T) {
 	var out bytes.Buffer
 	s := &Screen{w: &out, size: func() (int, int) { return 80, 10 }}

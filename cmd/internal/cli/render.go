@@ -75,7 +75,7 @@ func (d *drawing) run(n *node, prefix string, cancelled bool) string {
 	switch {
 	case name == "" && n.refusal == "":
 		name = "?"
-	case n.fork: // a person writes to a fork by path
+	case n.fork: // people write to this path
 		name += " " + n.path.String()
 	}
 	var tail []string
