@@ -266,7 +266,8 @@ func TestParseTimersAndDeadLetters(t *testing.T) {
 		t.Errorf("%s is %v, error %v", r.Dead(), got, err)
 	}
 	for _, subject := range []string{
-		"", r.Call(), r.Fired(1), "axe.timer.a.T.r.1", "team.axe.timer.a.T.r", "team.axe.timer.a.T.r.x", "team.axe.timer.A.T.r.1", "team.axe.timer.a.T.r.1.1",
+		"", r.Call(), r.Fired(1), "axe.timer.a.T.r.1", "team.axe.timer.a.T.r",
+		"team.axe.timer.a.T.r.x", "team.axe.timer.A.T.r.1", "team.axe.timer.a.T.r.1.1",
 	} {
 		if got, _, err := s.ParseTimer(subject); !errors.Is(err, ErrToken) {
 			t.Errorf("%q is a schedule of %v, error %v", subject, got, err)

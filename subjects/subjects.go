@@ -8,15 +8,15 @@
 //	axe.run.<agent>.<tree>.<path>.log                the run's own record
 //	axe.run.<agent>.<tree>.<path>.in.<turn>.<index>  a child's outcome
 //	axe.run.<agent>.<tree>.<path>.in.timer.<turn>    a timer that fired
-//	axe.run.<agent>.<tree>.<path>.in.mail.<key>      a message from a run or a person
+//	axe.run.<agent>.<tree>.<path>.in.mail.<key>      a message to the run
 //	axe.run.<agent>.<tree>.<path>.in.interrupt.<key> a person's interrupt
 //	axe.run.<agent>.<tree>.<path>.in.approve.<key>   a person's decision
 //	axe.run.<agent>.<tree>.<path>.cancel             the cancel message
 //	axe.result.<agent>.<tree>                        the root's outcome
-//	axe.timer.<agent>.<tree>.<path>.<turn>           a schedule for in.timer.<turn>
+//	axe.timer.<agent>.<tree>.<path>.<turn>           a timer
 //	axe.tally.<tree>.<path>                          the tally of a scope
 //	axe.dead.<agent>.<tree>.<path>                   a dead letter
-//	axe.live.run.…,                                  axe.live.result.…               the stored messages again
+//	axe.live.run.…, axe.live.result.…                 the stored messages again
 //	axe.live.part.<agent>.<tree>.<path>              progress, not stored
 //
 // The first token is configurable (Space). If trees are spread over several

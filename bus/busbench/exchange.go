@@ -1,4 +1,4 @@
-// Package busbench is what a benchmark needs of the bus and nothing else does:
+// Package busbench holds the functions of the bus that only a benchmark uses:
 // raw durable request and reply to compare runs with, and the volume and the
 // removal of all streams.
 package busbench

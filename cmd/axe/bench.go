@@ -86,7 +86,7 @@ func benchPartCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: benchPart, Hidden: true, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return bench.Part(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout())
+			return bench.RunProcess(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout())
 		},
 	}
 }

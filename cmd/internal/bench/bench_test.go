@@ -11,23 +11,23 @@ import (
 	"github.com/axebus/axe/cmd/internal/bench"
 )
 
-// partEnv makes this program a part of a benchmark.
-const partEnv = "AXE_BENCH_PART"
+// processEnv makes this program a process of a benchmark.
+const processEnv = "AXE_BENCH_PROCESS"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(partEnv) == "" {
+	if os.Getenv(processEnv) == "" {
 		os.Exit(m.Run())
 	}
-	if err := bench.Part(context.Background(), os.Stdin, os.Stdout); err != nil {
+	if err := bench.RunProcess(context.Background(), os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-// TestScale makes as many runs as it was told to, and compares what there is to
-// compare. Each part leaves its profiles.
+// TestScale: the workload scale makes the configured number of runs and
+// measures every comparison. Each process writes its profiles.
 func TestScale(t *testing.T) {
-	t.Setenv(partEnv, "1")
+	t.Setenv(processEnv, "1")
 	profiles := t.TempDir()
 	report, err := bench.Run(t.Context(), bench.Config{
 		Only: []string{"scale"}, Runs: 1500, Waiting: 100, Agents: 3, For: 20 * time.Millisecond, Slots: 8,
@@ -41,7 +41,8 @@ func TestScale(t *testing.T) {
 		got[m.Name] = m.Value
 	}
 	for name, want := range map[string]float64{
-		// a root that waits with all of its own, and trees
+		// There are one waiting root with its forks, and complete
+		// trees.
 		"runs":          102 + 1001 + 3*101 + 8*11,
 		"of which wait": 102,
 	} {
@@ -54,13 +55,16 @@ func TestScale(t *testing.T) {
 	}
 	for _, name := range []string{
 		"latency, of that on an empty stream", "rate, of that on an empty stream", "of a fresh leaf",
-		"start, of that on an empty stream", "3 more agents: latency of a leaf, of that with few", "3 more agents: rate, of that with few",
+		"start, of that on an empty stream", "3 more agents: latency of a leaf, of that with few",
+		"3 more agents: rate, of that with few",
 	} {
 		if got[name] <= 0 {
 			t.Errorf("%s: %v", name, got[name])
 		}
 	}
-	for _, name := range []string{"server", "model", "scale-worker-w1", "scale-worker-w2", "empty/server", "empty/worker-w1"} {
+	for _, name := range []string{
+		"server", "model", "scale-worker-w1", "scale-worker-w2", "empty/server", "empty/worker-w1",
+	} {
 		for _, kind := range []string{"cpu", "heap"} {
 			if info, err := os.Stat(filepath.Join(profiles, name+"."+kind+".pprof")); err != nil || info.Size() == 0 {
 				t.Errorf("the %s profile of %s: %v", kind, name, err)
@@ -69,8 +73,9 @@ func TestScale(t *testing.T) {
 	}
 }
 
-// TestBounds refuses what makes no sense before anything begins.
-func TestBounds(t *testing.T) {
+// TestConfigIsChecked: Run refuses an invalid configuration before it starts a
+// process.
+func TestConfigIsChecked(t *testing.T) {
 	for name, cfg := range map[string]bench.Config{
 		"no program":      {},
 		"slots":           {Command: []string{"true"}, Slots: -1},

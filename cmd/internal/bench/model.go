@@ -14,10 +14,10 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// agents are those that a worker of a benchmark serves. What their model does
-// stands in their system prompts: one word and what it is about. Beside those
-// of the workloads there may be others.
-func agents(model string, others int) []configs.Agent {
+// agents lists the agents that a worker of a benchmark serves: those of the
+// workloads, and extra ones. The system prompt of an agent is the script of its
+// model: a word and its arguments.
+func agents(model string, extra int) []configs.Agent {
 	define := func(name, prompt string, subs ...string) configs.Agent {
 		return configs.Agent{
 			Name: name, Model: model, SystemPrompt: prompt, SubAgents: subs,
@@ -36,7 +36,7 @@ func agents(model string, others int) []configs.Agent {
 	for _, n := range chains {
 		all = append(all, define(fmt.Sprint("chain", n), fmt.Sprint("chain leaf ", n), "leaf"))
 	}
-	for i := range others {
+	for i := range extra {
 		all = append(all, define(fmt.Sprint("other", i), "echo"))
 	}
 	lead := define("lead", fmt.Sprint("fork ", forks))
@@ -44,7 +44,7 @@ func agents(model string, others int) []configs.Agent {
 	return append(all, lead)
 }
 
-// The shapes of what is measured.
+// The shapes of the workloads.
 var (
 	fans   = []int{10, 100, 1000}
 	chains = []int{12, 24, 49}
@@ -66,7 +66,7 @@ func decide(req *provider.Request) *provider.Response {
 		return &provider.Response{Content: last.Content}
 	}
 	n, _ := strconv.Atoi(words[len(words)-1])
-	// what a run is told about itself stands behind
+	// The worker appends to the prompt of a run that forks.
 	if words[0] == "fork" {
 		n, _ = strconv.Atoi(words[1])
 	}
@@ -81,9 +81,9 @@ func decide(req *provider.Request) *provider.Response {
 	return &provider.Response{Content: strconv.Itoa(len(last.ToolResults))}
 }
 
-// forking is what the runs of the agent do that forks: the root forks so many
-// that answer, and one that waits for mail which nobody writes, and waits for
-// that.
+// forking is the model of the agent that forks. Its root forks n runs that
+// answer, and one run that waits for mail. No run writes to that one, and the
+// root waits for it.
 func forking(req *provider.Request, n int) *provider.Response {
 	last := req.Messages[len(req.Messages)-1]
 	switch task := req.Messages[0].Content; {
@@ -95,20 +95,21 @@ func forking(req *provider.Request, n int) *provider.Response {
 		return callsOf("wait", 1, map[string]any{"from": []string{last.ToolResults[n].Content}})
 	}
 	resp := callsOf("fork", n+1, map[string]any{"prompt": wakes})
-	// strings always marshal
+	// Marshalling of strings cannot fail.
 	raw, _ := json.Marshal(map[string]any{"prompt": holds})
 	resp.ToolCalls[n] = provider.NewToolCall(resp.ToolCalls[n].ID, "fork", raw)
 	return resp
 }
 
-// The tasks of forks: to answer whatever they are told, and to wait for mail.
+// The tasks of forks: to answer every message, and to wait for mail.
 const (
 	wakes = "answer"
 	holds = "hold"
 )
 
 func callsOf(tool string, n int, arguments map[string]any) *provider.Response {
-	raw, _ := json.Marshal(arguments) // strings always marshal
+	// Marshalling of strings cannot fail.
+	raw, _ := json.Marshal(arguments)
 	resp := &provider.Response{}
 	for i := range n {
 		resp.ToolCalls = append(resp.ToolCalls, provider.NewToolCall(strconv.Itoa(i), tool, raw))
@@ -175,8 +176,8 @@ func (m overHTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// requestOf is a request as the model reads it. The results of one turn are one
-// message.
+// requestOf makes the request that decide reads. The results of one turn are
+// one message.
 func requestOf(ms []chatMessage, tools int) *provider.Request {
 	req := &provider.Request{Tools: make([]provider.Tool, tools)}
 	for _, m := range ms {

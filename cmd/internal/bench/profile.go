@@ -8,9 +8,8 @@ import (
 	"runtime/pprof"
 )
 
-// profile writes what the process spends its time on, and when it is stopped
-// what it holds then, to files whose names begin with path. Without a path it
-// does nothing.
+// profile writes a CPU profile until stop is called, and then a heap profile.
+// The names of both files begin with path. Without a path it does nothing.
 func profile(path string) (stop func() error, err error) {
 	if path == "" {
 		return func() error { return nil }, nil

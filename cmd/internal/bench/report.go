@@ -14,11 +14,12 @@ import (
 type Metric struct {
 	Name  string  `json:"name"`
 	Value float64 `json:"value"`
-	// "s", "B", "/s", "x" for a ratio, "" for a count
+	// Unit is "s", "B", "/s", "x" for a ratio, or "" for a count.
 	Unit string `json:"unit"`
-	// what it is to be: "<= 1.3"
+	// Aim is the wanted value, for example "<= 1.3"; "": none.
 	Aim string `json:"aim,omitzero"`
-	Met *bool  `json:"met,omitempty"` // whether it is
+	// Met reports whether the value meets the aim; nil without an aim.
+	Met *bool `json:"met,omitempty"`
 }
 
 func duration(name string, d time.Duration) Metric {
@@ -34,14 +35,14 @@ func (m Metric) aim(sign string, v float64, met bool) Metric {
 	return m
 }
 
-// Figures are compared as they are printed.
+// Values are compared as they are printed.
 func (m Metric) atMost(v float64) Metric  { return m.aim("<=", v, round(m.Value) <= v) }
 func (m Metric) atLeast(v float64) Metric { return m.aim(">=", v, round(m.Value) >= v) }
 func (m Metric) exactly(v float64) Metric { return m.aim("=", v, round(m.Value) == v) }
 
 func round(v float64) float64 { return math.Round(v*100) / 100 }
 
-// text is the value for people.
+// text formats the value for people.
 func (m Metric) text() string {
 	switch {
 	case m.Unit == "s" && m.Value > 0 && m.Value < 10:
@@ -65,20 +66,20 @@ func precision(seconds float64) time.Duration {
 	return 100 * time.Microsecond
 }
 
-// Result is what was measured of a workload.
+// Result holds the metrics of a workload.
 type Result struct {
 	Workload string   `json:"workload"`
 	About    string   `json:"about"`
 	Metrics  []Metric `json:"metrics"`
 }
 
-// Report is what was measured, and where.
+// Report holds all results, and the machine and settings they belong to.
 type Report struct {
 	Version string `json:"version"`
 	Go      string `json:"go"`
 	System  string `json:"system"`
 	CPUs    int    `json:"cpus"`
-	// "its own, sync always" and the like
+	// Server is, for example, "its own, sync always".
 	Server  string   `json:"server"`
 	Slots   int      `json:"slots"`
 	Latency float64  `json:"model_latency_s"`
@@ -97,8 +98,9 @@ func newReport(cfg Config) Report {
 		at += fmt.Sprintf(", %d partitions", cfg.Parts)
 	}
 	return Report{
-		Version: cfg.Version, Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.NumCPU(), Server: at,
-		Slots: cfg.Slots, Latency: cfg.Latency.Seconds(),
+		Version: cfg.Version, Go: runtime.Version(),
+		System: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.NumCPU(),
+		Server: at, Slots: cfg.Slots, Latency: cfg.Latency.Seconds(),
 	}
 }
 
@@ -107,10 +109,8 @@ func (r Report) Missed() (missed []string) {
 	for _, result := range r.Results {
 		for _, m := range result.Metrics {
 			if m.Met != nil && !*m.Met {
-				missed = append(
-					missed,
-					fmt.Sprintf("%s: %s is %s, to be %s", result.Workload, m.Name, m.text(), m.Aim),
-				)
+				text := fmt.Sprintf("%s: %s must be %s, got %s", result.Workload, m.Name, m.Aim, m.text())
+				missed = append(missed, text)
 			}
 		}
 	}
@@ -126,17 +126,8 @@ func (r Report) JSON(w io.Writer) error {
 
 // Text writes the report as tables.
 func (r Report) Text(w io.Writer) error {
-	fmt.Fprintf(
-		w,
-		"axe %s, %s, %s, %d cores; server: %s; %d slots; a model that takes %s\n",
-		r.Version,
-		r.Go,
-		r.System,
-		r.CPUs,
-		r.Server,
-		r.Slots,
-		time.Duration(r.Latency*float64(time.Second)),
-	)
+	fmt.Fprintf(w, "axe %s, %s, %s, %d cores; server: %s; %d slots; model latency %s\n",
+		r.Version, r.Go, r.System, r.CPUs, r.Server, r.Slots, time.Duration(r.Latency*float64(time.Second)))
 	for _, result := range r.Results {
 		fmt.Fprintf(w, "\n%s: %s\n", result.Workload, result.About)
 		table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)

@@ -16,30 +16,31 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// scale fills a stream with runs, some of which wait, and measures beside a
-// stand whose stream is empty: leaves, the start of a worker, and a run that
-// waits and is written to. Then it measures a worker that serves many agents.
-func scale(ctx context.Context, s *stand) (ms []Metric, err error) {
+// scale fills a stream with runs, some of them waiting. Then it measures
+// leaves, the start of a worker, and mail to a waiting run, each in turn with a
+// testbed that has an empty stream. Last it measures a worker that serves many
+// agents.
+func scale(ctx context.Context, s *testbed) (ms []Metric, err error) {
 	cfg := s.cfg
 	cfg.Prefix += "-empty"
 	if cfg.Profile != "" {
 		cfg.Profile = filepath.Join(cfg.Profile, "empty")
 	}
-	empty, err := set(ctx, cfg)
+	empty, err := newTestbed(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, empty.clear(ctx)) }()
-	if err := errors.Join(s.hire(ctx, 1, false), empty.hire(ctx, 1, false)); err != nil {
+	defer func() { err = errors.Join(err, empty.close(ctx)) }()
+	if err := errors.Join(s.startWorkers(ctx, 1, false), empty.startWorkers(ctx, 1, false)); err != nil {
 		return nil, err
 	}
-	f := &filling{stand: s}
+	f := &filling{testbed: s}
 	for _, part := range []func(context.Context) ([]Metric, error){
-		f.fill, f.rest,
+		f.fill, f.idleCost,
 		func(ctx context.Context) ([]Metric, error) { return s.against(ctx, empty) },
 		f.wake,
 		func(ctx context.Context) ([]Metric, error) { return s.starts(ctx, empty) },
-		empty.many,
+		empty.manyAgents,
 	} {
 		more, err := part(ctx)
 		if ms = append(ms, more...); err != nil {
@@ -49,23 +50,26 @@ func scale(ctx context.Context, s *stand) (ms []Metric, err error) {
 	return ms, nil
 }
 
-// filling is a stream with a history.
+// filling is a testbed with many runs on its stream.
 type filling struct {
-	*stand
-	begun time.Time
-	made  int
-	said  time.Time
-	// of the worker, when it had done nothing
-	before  usage
-	waiting []subjects.Run // roots whose forks all wait
+	*testbed
+	began time.Time
+	// made is the number of runs made so far.
+	made int
+	// reported is the time of the last line of progress.
+	reported time.Time
+	// before is the usage of the worker before its first run.
+	before usage
+	// waiting are roots with forks that all wait.
+	waiting []subjects.Run
 }
 
-// fill has the worker make runs, those that wait first.
+// fill makes all runs, the waiting ones first.
 func (f *filling) fill(ctx context.Context) (ms []Metric, err error) {
-	if f.before, err = f.workers[0].rests(); err != nil {
+	if f.before, err = f.workers[0].idle(); err != nil {
 		return nil, err
 	}
-	f.begun, f.said = time.Now(), time.Now()
+	f.began, f.reported = time.Now(), time.Now()
 	for f.made < f.cfg.Waiting {
 		if err := f.wait(ctx); err != nil {
 			return nil, err
@@ -74,30 +78,28 @@ func (f *filling) fill(ctx context.Context) (ms []Metric, err error) {
 	if err := f.finish(ctx, f.cfg.Runs-f.made); err != nil {
 		return nil, err
 	}
-	took := time.Since(f.begun)
+	took := time.Since(f.began)
 	v, err := busbench.VolumeOf(ctx, f.conn)
 	return []Metric{
-		count(
-			"runs",
-			float64(f.made),
-		), count("of which wait", float64(len(f.waiting)*(forks+2))), duration("made in", took),
+		count("runs", float64(f.made)), count("of which wait", float64(len(f.waiting)*(forks+2))),
+		duration("made in", took),
 		rate("made", float64(f.made)/took.Seconds()), count("stored messages", float64(v.Last)),
 		{Name: "stored", Value: float64(v.Bytes), Unit: "B"},
 	}, err
 }
 
-// wait makes a root that waits, and its forks, which do so too.
+// wait makes a waiting root with waiting forks.
 func (f *filling) wait(ctx context.Context) error {
 	r, err := f.lead(ctx)
 	if err != nil {
 		return err
 	}
 	f.waiting = append(f.waiting, r)
-	f.tell(forks + 2)
+	f.progress(forks + 2)
 	return nil
 }
 
-// finish makes runs that end, a few trees at a time.
+// finish makes runs that complete, a few trees at a time.
 func (f *filling) finish(ctx context.Context, n int) error {
 	largest := fans[len(fans)-1]
 	for _, fan := range slices.Backward(fans) {
@@ -113,31 +115,32 @@ func (f *filling) finish(ctx context.Context, n int) error {
 				return err
 			}
 			trees -= atOnce
-			f.tell(atOnce * (fan + 1))
+			f.progress(atOnce * (fan + 1))
 		}
 	}
 	return nil
 }
 
-// tell counts runs that were made and says now and then how far that is.
-func (f *filling) tell(n int) {
+// progress counts n more runs, and reports the progress every ten seconds.
+func (f *filling) progress(n int) {
 	f.made += n
-	if time.Since(f.said) < 10*time.Second {
+	if time.Since(f.reported) < 10*time.Second {
 		return
 	}
-	f.said = time.Now()
-	left := time.Duration(float64(time.Since(f.begun)) * float64(f.cfg.Runs-f.made) / float64(f.made))
+	f.reported = time.Now()
+	left := time.Duration(float64(time.Since(f.began)) * float64(f.cfg.Runs-f.made) / float64(f.made))
 	fmt.Fprintf(f.cfg.Progress, "scale: %d of %d runs made, %s to go\n", f.made, f.cfg.Runs, left.Round(time.Second))
 }
 
-// rest is what the worker has left of all that when it has had time to forget.
-func (f *filling) rest(ctx context.Context) (_ []Metric, err error) {
+// idleCost measures the resources of the worker once its cache has expired.
+func (f *filling) idleCost(ctx context.Context) (_ []Metric, err error) {
 	var after usage
-	for end := time.Now().Add(forgets); after.Heap == 0 || after.Heap > f.before.Heap+2<<20 && time.Now().Before(end); {
+	end := time.Now().Add(cacheTime)
+	for after.Heap == 0 || after.Heap > f.before.Heap+2<<20 && time.Now().Before(end) {
 		if err := pause.For(ctx, time.Second); err != nil {
 			return nil, err
 		}
-		if after, err = f.workers[0].rests(); err != nil {
+		if after, err = f.workers[0].idle(); err != nil {
 			return nil, err
 		}
 	}
@@ -146,19 +149,13 @@ func (f *filling) rest(ctx context.Context) (_ []Metric, err error) {
 		return nil, err
 	}
 	ms := []Metric{
-		count(
-			"goroutines of the worker for each that waits",
-			float64(after.Goroutines-f.before.Goroutines)/float64(f.cfg.Waiting),
-		).atMost(
-			0,
-		),
+		count("goroutines of the worker for each waiting run",
+			float64(after.Goroutines-f.before.Goroutines)/float64(f.cfg.Waiting)).atMost(0),
 		Metric{
-			Name:  "heap of the worker for each that waits",
+			Name:  "heap of the worker for each waiting run",
 			Value: float64(after.Heap-f.before.Heap) / float64(f.cfg.Waiting),
 			Unit:  "B",
-		}.atMost(
-			16,
-		),
+		}.atMost(16),
 		memory("memory of the worker at most", m.workers.Peak),
 	}
 	if f.server != nil {
@@ -167,85 +164,86 @@ func (f *filling) rest(ctx context.Context) (_ []Metric, err error) {
 	return ms, nil
 }
 
-// forgets is how long a worker keeps something of a run that waits
-// (agentd.Config.Cache), and some.
-const forgets = 65 * time.Second
+// cacheTime is longer than a worker keeps the state of a waiting run
+// (agentd.Config.Cache).
+const cacheTime = 65 * time.Second
 
-// against compares leaves with those of a stand whose stream is empty.
-func (s *stand) against(ctx context.Context, empty *stand) ([]Metric, error) {
+// against compares leaves with leaves on an empty stream.
+func (s *testbed) against(ctx context.Context, empty *testbed) ([]Metric, error) {
 	full, none := &runner{do: s.leaf}, &runner{do: empty.leaf}
-	if err := s.race(ctx, 1, full, none); err != nil {
+	if err := s.compare(ctx, 1, full, none); err != nil {
 		return nil, err
 	}
 	ms := []Metric{
-		duration("a leaf, p50", full.at(.5)), duration("on an empty stream, p50", none.at(.5)),
-		ratio("latency, of that on an empty stream", full.at(.5).Seconds()/none.at(.5).Seconds()).atMost(1.5),
+		duration("a leaf, p50", full.quantile(.5)), duration("on an empty stream, p50", none.quantile(.5)),
+		ratio("latency, of that on an empty stream",
+			full.quantile(.5).Seconds()/none.quantile(.5).Seconds()).atMost(1.5),
 	}
 	full, none = &runner{do: full.do}, &runner{do: none.do}
-	if err := s.race(ctx, s.cfg.Slots, full, none); err != nil {
+	if err := s.compare(ctx, s.cfg.Slots, full, none); err != nil {
 		return nil, err
 	}
 	return append(ms, rate(fmt.Sprintf("%d at once", s.cfg.Slots), full.rate()),
 		ratio("rate, of that on an empty stream", full.rate()/none.rate())), nil
 }
 
-// wake writes to runs that wait, each of another tree than the one before.
+// wake writes to waiting runs, each in another tree than the one before.
 func (f *filling) wake(ctx context.Context) ([]Metric, error) {
 	next := 0
 	woken := &runner{do: func(ctx context.Context) error {
 		fork := f.waiting[next%len(f.waiting)]
 		fork.Path = fork.Path.Child(1, next/len(f.waiting)%forks)
 		next++
-		return f.stand.wake(ctx, fork)
+		return f.testbed.wake(ctx, fork)
 	}}
 	leaf := &runner{do: f.leaf}
-	if err := f.race(ctx, 1, woken, leaf); err != nil {
+	if err := f.compare(ctx, 1, woken, leaf); err != nil {
 		return nil, err
 	}
 	return []Metric{
-		duration("one that waits and is written to, p50", woken.at(.5)),
-		ratio("of a fresh leaf", woken.at(.5).Seconds()/leaf.at(.5).Seconds()).atMost(3),
+		duration("mail to a waiting run, p50", woken.quantile(.5)),
+		ratio("of a fresh leaf", woken.quantile(.5).Seconds()/leaf.quantile(.5).Seconds()).atMost(3),
 	}, nil
 }
 
-// starts compares how long it takes from the start of a worker's process to the
-// outcome of a leaf.
-func (s *stand) starts(ctx context.Context, empty *stand) ([]Metric, error) {
+// starts compares the time from the start of a worker's process to the outcome
+// of a leaf.
+func (s *testbed) starts(ctx context.Context, empty *testbed) ([]Metric, error) {
 	var starts [2]runner
 	for range 5 {
-		for i, one := range []*stand{s, empty} {
-			if err := one.dismiss(); err != nil {
+		for i, one := range []*testbed{s, empty} {
+			if err := one.stopWorkers(); err != nil {
 				return nil, err
 			}
-			begun := time.Now()
-			if err := one.hire(ctx, 1, false); err != nil {
+			began := time.Now()
+			if err := one.startWorkers(ctx, 1, false); err != nil {
 				return nil, err
 			}
-			starts[i].took = append(starts[i].took, time.Since(begun))
+			starts[i].took = append(starts[i].took, time.Since(began))
 		}
 	}
-	full, none := starts[0].at(.5), starts[1].at(.5)
+	full, none := starts[0].quantile(.5), starts[1].quantile(.5)
 	return []Metric{
 		duration("start of a worker, to its first outcome", full), duration("start on an empty stream", none),
 		ratio("start, of that on an empty stream", full.Seconds()/none.Seconds()).atMost(1.5),
 	}, nil
 }
 
-// many compares a worker that serves many agents with one that serves those of
-// the workloads alone.
-func (s *stand) many(ctx context.Context) ([]Metric, error) {
+// manyAgents compares a worker that serves many agents with a worker that
+// serves the agents of the workloads alone.
+func (s *testbed) manyAgents(ctx context.Context) ([]Metric, error) {
 	var p50, idle, idleServer [2]float64
 	var rates [2]float64
 	for i, others := range []int{0, s.cfg.Agents} {
-		s.others = others
-		if err := s.hire(ctx, 1, false); err != nil {
+		s.extraAgents = others
+		if err := s.startWorkers(ctx, 1, false); err != nil {
 			return nil, err
 		}
-		before, err := s.complete(ctx)
+		before, err := s.settled(ctx)
 		if err != nil {
 			return nil, err
 		}
-		begun := time.Now()
+		began := time.Now()
 		if err := pause.For(ctx, 2*s.cfg.For); err != nil {
 			return nil, err
 		}
@@ -253,20 +251,18 @@ func (s *stand) many(ctx context.Context) ([]Metric, error) {
 		if err != nil {
 			return nil, err
 		}
-		rested, wall := after.since(before), time.Since(begun).Seconds()
+		rested, wall := after.since(before), time.Since(began).Seconds()
 		idle[i], idleServer[i] = rested.workers.CPU.Seconds()/wall, rested.server.CPU.Seconds()/wall
 		one, several := &runner{do: s.leaf}, &runner{do: s.leaf}
-		if err := errors.Join(s.race(ctx, 1, one), s.race(ctx, s.cfg.Slots, several)); err != nil {
+		if err := errors.Join(s.compare(ctx, 1, one), s.compare(ctx, s.cfg.Slots, several)); err != nil {
 			return nil, err
 		}
-		p50[i], rates[i] = one.at(.5).Seconds(), several.rate()
+		p50[i], rates[i] = one.quantile(.5).Seconds(), several.rate()
 	}
 	name := fmt.Sprintf("%d more agents: ", s.cfg.Agents)
 	return []Metric{
-		ratio(
-			name+"latency of a leaf, of that with few",
-			p50[1]/p50[0],
-		), ratio(name+"rate, of that with few", rates[1]/rates[0]),
+		ratio(name+"latency of a leaf, of that with few", p50[1]/p50[0]),
+		ratio(name+"rate, of that with few", rates[1]/rates[0]),
 		{Name: name + "cores taken by an idle worker", Value: idle[1]},
 		{Name: "the same with few", Value: idle[0]},
 		{Name: name + "cores taken by its server", Value: idleServer[1]},
@@ -274,9 +270,9 @@ func (s *stand) many(ctx context.Context) ([]Metric, error) {
 	}, nil
 }
 
-// complete waits until a worker has the consumers of all its agents: it answers
-// for the first of them long before.
-func (s *stand) complete(ctx context.Context) (now meter, err error) {
+// settled waits until a worker has the consumers of all its agents. It answers
+// for the first agents long before.
+func (s *testbed) settled(ctx context.Context) (now meter, err error) {
 	for last := -1; now.Consumers != last; {
 		last = now.Consumers
 		if err := pause.For(ctx, time.Second); err != nil {
@@ -289,8 +285,8 @@ func (s *stand) complete(ctx context.Context) (now meter, err error) {
 	return now, nil
 }
 
-// resting is what this process holds when what is garbage has been collected.
-func resting() (u usage) {
+// idleUsage is the usage of this process at rest, without garbage.
+func idleUsage() (u usage) {
 	runtime.GC()
 	runtime.GC()
 	var m runtime.MemStats

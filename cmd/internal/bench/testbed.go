@@ -17,44 +17,51 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// stand is where workloads run: the bus, the parts, and this process's own
-// connection, which submits.
-type stand struct {
+// testbed is where workloads run: the bus, the processes, and this process's
+// own connection, which writes the calls.
+type testbed struct {
 	cfg   Config
 	dial  bus.Dial
 	space subjects.Space
-	// of the server's store and of nothing else; "" with a server that was
-	// there
-	dir     string
-	server  *child // nil: it was there
-	model   *child
-	workers []*child
-	doing   string // the name of the workload
-	// agents that its workers serve beside those of the workloads
-	others  int
-	overAll int // workers that were ever hired
+	// dir holds the store of the benchmark's own server; "": there is none.
+	dir string
+	// server is the benchmark's own; nil: attached to a running one.
+	server  *process
+	model   *process
+	workers []*process
+	// workload is the name of the present workload.
+	workload string
+	// extraAgents is the number of agents of a worker beside those of the
+	// workloads.
+	extraAgents int
+	// started is the number of workers started so far.
+	started int
 	conn    *bus.Conn
 	raw     *busbench.Exchange
-	stop    func() // of the watches
+	// stop ends the watches.
+	stop func()
 
 	mu sync.Mutex
-	// for an outcome's body, by its subject
+	// waits holds a channel for the body of each awaited outcome, by its
+	// subject.
 	waits map[string]chan []byte
-	words chan bus.Stored // what forks tell their parents
+	// idle receives the idle notices of forks.
+	idle chan bus.Stored
 }
 
-// set builds a stand. The caller clears it away.
-func set(ctx context.Context, cfg Config) (_ *stand, err error) {
-	s := &stand{
+// newTestbed starts the processes and provisions the bus. The caller closes the
+// testbed.
+func newTestbed(ctx context.Context, cfg Config) (_ *testbed, err error) {
+	s := &testbed{
 		cfg:   cfg,
 		dial:  cfg.Dial,
 		waits: map[string]chan []byte{},
-		words: make(chan bus.Stored, 1<<16),
+		idle:  make(chan bus.Stored, 1<<16),
 		stop:  func() {},
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, s.clear(ctx))
+			err = errors.Join(err, s.close(ctx))
 		}
 	}()
 	if s.space, err = subjects.NewSpace(cfg.Prefix); err != nil {
@@ -64,12 +71,13 @@ func set(ctx context.Context, cfg Config) (_ *stand, err error) {
 		if s.dir, err = os.MkdirTemp("", "axe-bench-"); err != nil {
 			return s, err
 		}
-		if s.server, err = s.spawn(ctx, order{Role: server, StoreDir: s.dir, Sync: cfg.Sync}); err != nil {
+		s.server, err = s.startProcess(ctx, processConfig{Role: server, StoreDir: s.dir, Sync: cfg.Sync})
+		if err != nil {
 			return s, err
 		}
 		s.dial = bus.Dial{URL: s.server.url}
 	}
-	if s.model, err = s.spawn(ctx, order{Role: model, Latency: cfg.Latency}); err != nil {
+	if s.model, err = s.startProcess(ctx, processConfig{Role: model, Latency: cfg.Latency}); err != nil {
 		return s, err
 	}
 	if s.conn, err = bus.Open(ctx, bus.Config{Dial: s.dial, Space: s.space}); err != nil {
@@ -88,25 +96,24 @@ func set(ctx context.Context, cfg Config) (_ *stand, err error) {
 	return s, s.watch(ctx)
 }
 
-// empty refuses a prefix that somebody has runs under: at the end all that is
-// there is removed.
-func (s *stand) empty(ctx context.Context) error {
+// empty refuses a prefix with runs below it: the benchmark removes all streams
+// below its prefix at the end.
+func (s *testbed) empty(ctx context.Context) error {
 	v, err := busbench.VolumeOf(ctx, s.conn)
 	if errors.Is(err, bus.ErrNoStream) {
 		return nil
 	}
 	if err == nil && v.Last > 0 {
-		err = fmt.Errorf(
-			"there are runs under the prefix %s, and all that is there is removed at the end: choose another one",
-			s.space.Prefix(),
-		)
+		err = fmt.Errorf("prefix %s must be unused, since all streams below it are removed at the end",
+			s.space.Prefix())
+		// Without a connection, close removes nothing.
 		s.conn.Close()
-		s.conn = nil // so that nothing is
+		s.conn = nil
 	}
 	return err
 }
 
-func (s *stand) watch(ctx context.Context) error {
+func (s *testbed) watch(ctx context.Context) error {
 	ended := func(m bus.Stored) {
 		s.mu.Lock()
 		c := s.waits[m.Subject]
@@ -125,7 +132,7 @@ func (s *stand) watch(ctx context.Context) error {
 	for filter, take := range map[string]func(bus.Stored){
 		s.space.Results(): ended,
 		s.space.Prefix() + ".run." + caller + ".*.r.in.>": ended,
-		s.space.Prefix() + ".run.lead.*.r.in.mail.*":      func(m bus.Stored) { s.words <- m },
+		s.space.Prefix() + ".run.lead.*.r.in.mail.*":      func(m bus.Stored) { s.idle <- m },
 	} {
 		stop, err := s.conn.Watch(s.space.Live(filter), take)
 		if err != nil {
@@ -133,38 +140,38 @@ func (s *stand) watch(ctx context.Context) error {
 		}
 		stops = append(stops, stop)
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, endTimeout)
 	defer cancel()
 	return s.conn.Flush(ctx)
 }
 
-func (s *stand) spawn(ctx context.Context, o order) (*child, error) {
+func (s *testbed) startProcess(ctx context.Context, o processConfig) (*process, error) {
 	if s.cfg.Profile != "" {
-		o.Profile = filepath.Join(s.cfg.Profile, strings.Trim(s.doing+"-"+string(o.Role)+"-"+o.Name, "-"))
+		o.Profile = filepath.Join(s.cfg.Profile, strings.Trim(s.workload+"-"+string(o.Role)+"-"+o.Name, "-"))
 	}
-	return spawn(ctx, s.cfg.Command, o, s.cfg.Stderr)
+	return startProcess(ctx, s.cfg.Command, o, s.cfg.Stderr)
 }
 
-// hire makes it so many workers, in place of those that there are, whose model
-// is over HTTP or in their processes.
-func (s *stand) hire(ctx context.Context, n int, overHTTP bool, raw ...group) error {
-	err := s.dismiss()
-	o := order{
-		Role:    worker,
-		Dial:    dialOf(s.dial),
-		Prefix:  s.space.Prefix(),
-		Slots:   s.cfg.Slots,
-		Others:  s.others,
-		Raw:     raw,
-		Latency: s.cfg.Latency,
+// startWorkers replaces all workers by n new ones. Their model is behind HTTP,
+// or in their own processes.
+func (s *testbed) startWorkers(ctx context.Context, n int, overHTTP bool, raw ...rawServers) error {
+	err := s.stopWorkers()
+	o := processConfig{
+		Role:        worker,
+		Dial:        dialOf(s.dial),
+		Prefix:      s.space.Prefix(),
+		Slots:       s.cfg.Slots,
+		ExtraAgents: s.extraAgents,
+		Raw:         raw,
+		Latency:     s.cfg.Latency,
 	}
 	if overHTTP {
 		o.ModelURL, o.Latency = s.model.url, 0
 	}
 	for range n {
-		s.overAll++
-		o.Name = fmt.Sprint("w", s.overAll)
-		c, failed := s.spawn(ctx, o)
+		s.started++
+		o.Name = fmt.Sprint("w", s.started)
+		c, failed := s.startProcess(ctx, o)
 		if err = errors.Join(err, failed); failed != nil {
 			return err
 		}
@@ -173,12 +180,12 @@ func (s *stand) hire(ctx context.Context, n int, overHTTP bool, raw ...group) er
 	if err != nil {
 		return err
 	}
-	// when it has answered, they are there
+	// The workers are ready when one of them has answered.
 	_, err = s.tree(ctx, "leaf")
 	return err
 }
 
-func (s *stand) dismiss() (err error) {
+func (s *testbed) stopWorkers() (err error) {
 	for _, w := range s.workers {
 		err = errors.Join(err, w.end())
 	}
@@ -186,9 +193,9 @@ func (s *stand) dismiss() (err error) {
 	return err
 }
 
-// clear ends all parts and removes all that was stored.
-func (s *stand) clear(ctx context.Context) error {
-	err := s.dismiss()
+// close ends all processes and removes all streams.
+func (s *testbed) close(ctx context.Context) error {
+	err := s.stopWorkers()
 	s.stop()
 	if s.conn != nil {
 		if s.server == nil {
@@ -196,7 +203,7 @@ func (s *stand) clear(ctx context.Context) error {
 		}
 		s.conn.Close()
 	}
-	for _, c := range []*child{s.model, s.server} {
+	for _, c := range []*process{s.model, s.server} {
 		if c != nil {
 			err = errors.Join(err, c.end())
 		}
@@ -207,18 +214,18 @@ func (s *stand) clear(ctx context.Context) error {
 	return err
 }
 
-// caller is an agent that nobody serves.
+// caller is an agent that no worker serves.
 const caller = "caller"
 
-// leaf runs an agent as a sub-agent of such a run: one stored call, as its
-// parent's worker writes it, one stored outcome. Its parent would read of that
-// as much as raw requests do here.
-func (s *stand) leaf(ctx context.Context) error {
-	parent, err := s.fresh(caller)
+// leaf runs an agent as a child of a run of caller: one stored call, as the
+// worker of a parent writes it, and one stored outcome. A parent would read as
+// much of that as a raw request does.
+func (s *testbed) leaf(ctx context.Context) error {
+	parent, err := s.newRoot(caller)
 	if err != nil {
 		return err
 	}
-	child, err := s.fresh("leaf")
+	child, err := s.newRoot("leaf")
 	if err != nil {
 		return err
 	}
@@ -230,10 +237,10 @@ func (s *stand) leaf(ctx context.Context) error {
 	return err
 }
 
-// tree runs an agent as a root, without the submission in front of it and
-// without a timer: one stored call, one stored outcome.
-func (s *stand) tree(ctx context.Context, agent string) (o run.Outcome, err error) {
-	r, err := s.fresh(agent)
+// tree runs an agent as a root, without a submission and without a timer: one
+// stored call and one stored outcome.
+func (s *testbed) tree(ctx context.Context, agent string) (o run.Outcome, err error) {
+	r, err := s.newRoot(agent)
 	if err != nil {
 		return o, err
 	}
@@ -247,8 +254,8 @@ func (s *stand) tree(ctx context.Context, agent string) (o run.Outcome, err erro
 	return o, err
 }
 
-// fresh is the root of a new tree.
-func (s *stand) fresh(agent string) (r subjects.Run, err error) {
+// newRoot addresses the root of a new tree.
+func (s *testbed) newRoot(agent string) (r subjects.Run, err error) {
 	a, err := subjects.ParseAgent(agent)
 	if err != nil {
 		return r, err
@@ -258,12 +265,12 @@ func (s *stand) fresh(agent string) (r subjects.Run, err error) {
 }
 
 // call calls a run and waits for the body of its outcome.
-func (s *stand) call(ctx context.Context, r subjects.Run, head subjects.Header) ([]byte, error) {
+func (s *testbed) call(ctx context.Context, r subjects.Run, head subjects.Header) ([]byte, error) {
 	done := make(chan []byte, 1)
 	s.mu.Lock()
 	s.waits[head.Reply] = done
 	s.mu.Unlock()
-	if err := s.begin(ctx, r, head); err != nil {
+	if err := s.storeCall(ctx, r, head); err != nil {
 		return nil, err
 	}
 	select {
@@ -274,30 +281,26 @@ func (s *stand) call(ctx context.Context, r subjects.Run, head subjects.Header) 
 	}
 }
 
-// begin stores the call of a run.
-func (s *stand) begin(ctx context.Context, r subjects.Run, head subjects.Header) error {
-	head.Tree, head.Path, head.MaxDepth, head.Deadline = r.Tree, r.Path, subjects.MaxDepth, time.Now().Add(
-		24*time.Hour,
-	)
-	_, err := s.conn.Write(
-		ctx,
-		bus.Message{
-			Subject: r.Call(),
-			Header:  head.Pairs(),
-			Body:    []byte(`{"task":"hello"}`),
-			Fence:   bus.After(r.Call(), 0),
-		},
-	)
+// storeCall stores the call of a run.
+func (s *testbed) storeCall(ctx context.Context, r subjects.Run, head subjects.Header) error {
+	head.Tree = r.Tree
+	head.Path = r.Path
+	head.MaxDepth = subjects.MaxDepth
+	head.Deadline = time.Now().Add(24 * time.Hour)
+	_, err := s.conn.Write(ctx, bus.Message{
+		Subject: r.Call(), Header: head.Pairs(), Body: []byte(`{"task":"hello"}`), Fence: bus.After(r.Call(), 0),
+	})
 	return err
 }
 
-// meter is what was used and stored up to a moment.
+// meter is the usage of all processes, and the size of the streams, at one
+// time.
 type meter struct {
 	server, workers usage
 	busbench.Volume
 }
 
-func (s *stand) meter(ctx context.Context) (m meter, err error) {
+func (s *testbed) meter(ctx context.Context) (m meter, err error) {
 	for _, w := range s.workers {
 		u, err := w.used()
 		if err != nil {
@@ -316,8 +319,8 @@ func (s *stand) meter(ctx context.Context) (m meter, err error) {
 	return m, err
 }
 
-// since is what was used and stored since an earlier moment; peaks are those of
-// all the time.
+// since is the difference to an earlier meter. Peaks are those of the whole
+// time.
 func (m meter) since(b meter) meter {
 	m.server.CPU -= b.server.CPU
 	m.workers.CPU -= b.workers.CPU
@@ -327,7 +330,7 @@ func (m meter) since(b meter) meter {
 	return m
 }
 
-// and is the sum of two spans.
+// and is the sum of two differences.
 func (m meter) and(b meter) meter {
 	m.server.CPU += b.server.CPU
 	m.workers.CPU += b.workers.CPU
