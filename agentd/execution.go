@@ -116,7 +116,7 @@ func (x *execution) owes() bool {
 	if x.state.OutcomeStored || x.state.Phase == run.None {
 		return false
 	}
-	return (x.state.Owner == x.t.Seq || x.deadlineFired()) && len(x.state.Outstanding()) > 0
+	return (x.state.Owner == x.t.Seq || x.deadlineFired()) && x.state.Outstanding().Then != nil
 }
 
 // deadlineFired reports whether the trigger is the run's own deadline.
@@ -166,17 +166,16 @@ func (x *execution) step(ctx context.Context) (result, error) {
 	x.start = x.state.Start()
 	x.cost = callCost{}
 	owed := x.state.Outstanding()
-	last := len(owed) - 1
 	// A ready run may be read several times before its model is asked. Its
 	// side effects are published once for each log entry.
 	if x.state.Phase != run.Ready || x.sentEntry != x.state.LogIndex {
-		for _, e := range owed[:last] {
+		for _, e := range owed.SideEffects {
 			if _, err := x.carryOut(ctx, e); err != nil {
 				return result{}, err
 			}
 		}
 	}
-	return x.carryOut(ctx, owed[last])
+	return x.carryOut(ctx, owed.Then)
 }
 
 // carryOut carries out one effect.

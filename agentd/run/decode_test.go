@@ -331,7 +331,7 @@ func foldAny(t *testing.T, e run.Entry) {
 	if err != nil {
 		t.Fatalf("%+v: %v", e, err)
 	}
-	if len(s.Outstanding()) == 0 {
+	if len(s.Outstanding().All()) == 0 {
 		t.Fatalf("%+v leaves nothing owed in %v", e, s.Phase)
 	}
 	s.Subtree()

@@ -1,115 +1,105 @@
 package run
 
-import (
-	"fmt"
-	"time"
-)
+import "time"
 
-// Effect is something that a state still owes. The set is closed. Doing one
-// again changes nothing: its Key follows from the log alone.
+// Effect is work that a state owes. The set is closed. Every effect follows from
+// the log alone, so that carrying it out twice changes nothing.
 //
 //sumtype:decl
-type Effect interface {
-	Key() string
-	effect()
+type Effect interface{ effect() }
+
+// Owed is the work that a state owes to the holder of its owner message.
+type Owed struct {
+	// SideEffects come first, in this order: messages to other runs, and the
+	// ends of runs. They change nothing about the run itself.
+	SideEffects []Effect
+	// Then is the main effect. It is nil if the state owes nothing.
+	Then Effect
+}
+
+// All lists the effects in the order in which they are carried out.
+func (o Owed) All() []Effect {
+	if o.Then == nil {
+		return nil
+	}
+	return append(o.SideEffects, o.Then)
 }
 
 // CallModel asks the model for a turn.
 type CallModel struct{ Turn int }
 
-// CallChildren publishes what a turn has decided: the calls that have no
-// outcome yet and its timer, and what nobody waits for.
+// CallChildren publishes the decisions of a turn. Without children and timer it
+// is a side effect.
 type CallChildren struct {
-	Turn     int
+	Turn int
+	// Children are the calls that the run waits for and that have no outcome.
 	Children []Child
-	Timer    time.Time // zero: nobody is waited for
+	// Timer ends the wait for the children. It is zero if the run waits for
+	// no child and for no mail.
+	Timer time.Time
 
-	// runs that go on beside this one
+	// Forks are the runs to start that work beside this one.
 	Forks []Child
-	Posts []Child // messages to other runs
-	Kills []Child // runs to be ended
+	// Posts are the messages to send to other runs.
+	Posts []Child
+	// Kills are the runs to end.
+	Kills []Child
 }
 
-// Child is one child to call, or another run that a call is about.
+// Child is a child run to start, or another run that a call is about.
 type Child struct {
+	// Index is the place of the call in its turn, from 0.
 	Index    int
 	Call     Call
 	Deadline time.Time
 }
 
-// CancelBelow writes the cancel message of every child that is still awaited,
-// and of every fork.
+// CancelBelow writes the cancel messages of the children and forks of a run that
+// has ended.
 type CancelBelow struct {
 	Below []Fork
 	End   End
 }
 
-// NotifyIdle tells whoever has forked the run that it is idle, with what it has
-// answered, and up to where it had read then.
+// NotifyIdle reports a fork's answer to its parent.
 type NotifyIdle struct {
 	Turn int
+	// Seen is the last sequence that the fork had read when it answered.
 	Seen uint64
 }
 
 // PublishAnswer publishes the outcome of a run whose last answer is on its log.
 type PublishAnswer struct{ Turn int }
 
-// LogEnd writes the end to the log.
+// LogEnd appends the end of the run to its log.
 type LogEnd struct{ End End }
 
-// PublishFailure publishes a failed outcome. (A completed one is what CallModel leads
-// to.)
+// PublishFailure publishes a failed outcome. A completed outcome has no effect
+// of its own: the worker that carries out CallModel publishes it.
 type PublishFailure struct{ End End }
 
-// StopBelow writes the tombstones of those that an interrupted run waits for, and of
-// its forks, and sets the timer of the wait if there is one.
+// StopBelow writes the cancel messages of the children and forks of an
+// interrupted run.
 type StopBelow struct {
 	Turn  int
 	Below []Fork
 	End   End
+	// Timer ends the wait for their outcomes. It is zero if the run does not
+	// wait for them.
 	Timer time.Time
 }
 
-// LogInterrupt writes to the log that an interrupted run has stopped before its
+// LogInterrupt appends to the log that an interrupted run has stopped before its
 // model has answered.
 type LogInterrupt struct{ Turn int }
 
-// HoldTurn sets the timer of a turn that a person is to approve of.
+// HoldTurn sets the timer of a turn that waits for a person.
 type HoldTurn struct {
 	Turn  int
 	Timer time.Time
-	Why   string
+	// Why is the reason that the supervisor gave.
+	Why string
 }
-
-// Key names the effect within its run.
-func (e CallModel) Key() string { return fmt.Sprintf("model.%d", e.Turn) }
-
-// Key names the effect within its run.
-func (e CallChildren) Key() string { return fmt.Sprintf("call.%d", e.Turn) }
-
-// Key names the effect within its run.
-func (CancelBelow) Key() string { return "cancel" }
-
-// Key names the effect within its run.
-func (LogEnd) Key() string { return "end" }
-
-// Key names the effect within its run.
-func (PublishFailure) Key() string { return "outcome" }
-
-// Key names the effect within its run.
-func (e NotifyIdle) Key() string { return fmt.Sprintf("rest.%d", e.Turn) }
-
-// Key names the effect within its run.
-func (PublishAnswer) Key() string { return "outcome" }
-
-// Key names the effect within its run.
-func (e StopBelow) Key() string { return fmt.Sprintf("stop.%d", e.Turn) }
-
-// Key names the effect within its run.
-func (e LogInterrupt) Key() string { return fmt.Sprintf("stopped.%d", e.Turn) }
-
-// Key names the effect within its run.
-func (e HoldTurn) Key() string { return fmt.Sprintf("hold.%d", e.Turn) }
 
 func (StopBelow) effect()      {}
 func (LogInterrupt) effect()   {}
@@ -122,97 +112,97 @@ func (CancelBelow) effect()    {}
 func (LogEnd) effect()         {}
 func (PublishFailure) effect() {}
 
-// Outstanding is what the state still owes, in the order in which it is to be
-// carried out. It belongs to the holder of the message Owner.
-func (s State) Outstanding() []Effect {
+// Outstanding returns the effects that the state owes. They belong to the holder
+// of the message Owner.
+func (s State) Outstanding() Owed {
 	switch s.Phase {
 	case Ready:
-		if s.halted > 0 {
-			return append(s.beside(), LogInterrupt{len(s.Turns) + 1})
+		if s.interruptedAt > 0 {
+			return Owed{s.sideEffects(), LogInterrupt{len(s.Turns) + 1}}
 		}
-		return append(s.beside(), CallModel{len(s.Turns) + 1})
+		return Owed{s.sideEffects(), CallModel{len(s.Turns) + 1}}
 	case Awaiting:
-		e := s.deliver()
-		if s.halted > 0 {
-			stop := StopBelow{Turn: e.Turn, Below: s.cutOff(), End: EndInterrupted(), Timer: s.current().Entry.Timer}
-			for _, c := range s.current().pending() {
-				stop.Below = append(stop.Below, Fork{e.Turn, c})
-			}
-			return append(s.sent(), stop)
-		}
-		for _, c := range s.current().pending() {
-			e.Children = append(e.Children, c)
-			if s.current().Entry.Sequential {
-				break
-			}
-		}
-		e.Timer = s.current().Entry.Timer
-		return append(s.ending(), e)
+		return s.owedWhileAwaiting()
 	case Idle:
-		return append(append(s.sent(), s.ending()...), NotifyIdle{len(s.Turns), s.current().ReadTo()})
+		return Owed{append(s.posts(), s.stopForks()...), NotifyIdle{len(s.Turns), s.current().ReadTo()}}
 	case Held:
-		return append(s.ending(), HoldTurn{len(s.Turns), s.current().Entry.Timer, s.current().Why})
+		return Owed{s.stopForks(), HoldTurn{len(s.Turns), s.current().Entry.Timer, s.current().Why}}
 	case Completed:
-		if s.OutcomeStored || !s.final {
-			return nil
+		if !s.OutcomeStored && s.answerLogged {
+			return Owed{s.cancelBelow(), PublishAnswer{len(s.Turns)}}
 		}
-		return append(s.cancelBelow(), PublishAnswer{len(s.Turns)})
 	case Failed:
 		switch {
 		case s.OutcomeStored:
-			return nil
-		case !s.needsLog() && s.logged:
-			return []Effect{PublishFailure{s.End}}
-		case !s.needsLog(): // it has had its turns; its forks have not
-			return append(s.cancelBelow(), PublishFailure{s.End})
+		case s.needsLog():
+			return Owed{s.cancelBelow(), LogEnd{s.End}}
+		case s.endLogged: // the runs below were cancelled before
+			return Owed{nil, PublishFailure{s.End}}
+		default:
+			return Owed{s.cancelBelow(), PublishFailure{s.End}}
 		}
-		return append(s.cancelBelow(), LogEnd{s.End})
 	case None:
-		return nil
 	}
-	return nil
+	return Owed{}
 }
 
-// beside is what a run owes before it asks its model again: what its last turn
-// has sent out that nobody waits for, by whoever was its owner then, and word
-// that it was idle: who had to give it may have died, or found the mail that
-// has made the run ready.
-func (s State) beside() []Effect {
+func (s State) owedWhileAwaiting() Owed {
+	e := s.unawaitedCalls()
+	pending := s.current().pending()
+	if s.interruptedAt > 0 {
+		stop := StopBelow{Turn: e.Turn, Below: s.stoppedForks(), End: EndInterrupted(), Timer: s.current().Entry.Timer}
+		for _, c := range pending {
+			stop.Below = append(stop.Below, Fork{e.Turn, c})
+		}
+		return Owed{s.posts(), stop}
+	}
+	if s.current().Entry.Sequential && len(pending) > 1 {
+		pending = pending[:1]
+	}
+	e.Children, e.Timer = pending, s.current().Entry.Timer
+	return Owed{s.stopForks(), e}
+}
+
+// sideEffects are the effects that a ready run owes before its model is asked.
+// They were owed before the run became ready, and the worker that had to carry
+// them out may have died: the forks and messages of the last turn, and the
+// notice that the run was idle.
+func (s State) sideEffects() []Effect {
 	if len(s.Turns) == 0 {
 		return nil
 	}
-	effects := append(s.sent(), s.ending()...)
+	effects := append(s.posts(), s.stopForks()...)
 	if s.LastTurnIdle() {
 		effects = append(effects, NotifyIdle{len(s.Turns), s.current().ReadTo()})
 	}
 	return effects
 }
 
-// ending is the end of those forks that a person has stopped with their parent,
-// and that have not ended.
-func (s State) ending() []Effect {
-	if below := s.cutOff(); len(below) > 0 {
+// stopForks ends the forks that a person has stopped by interrupting this run.
+func (s State) stopForks() []Effect {
+	if below := s.stoppedForks(); len(below) > 0 {
 		return []Effect{StopBelow{Turn: len(s.Turns), Below: below, End: EndInterrupted()}}
 	}
 	return nil
 }
 
-// sent is what the last turn sends out that nobody waits for, if it sends
-// anything.
-func (s State) sent() []Effect {
+// posts are the calls of the last turn that the run does not wait for, as one
+// effect, nil if there are none.
+func (s State) posts() []Effect {
 	if len(s.Turns) == 0 {
 		return nil
 	}
-	if e := s.deliver(); len(e.Forks)+len(e.Posts)+len(e.Kills) > 0 {
+	if e := s.unawaitedCalls(); len(e.Forks)+len(e.Posts)+len(e.Kills) > 0 {
 		return []Effect{e}
 	}
 	return nil
 }
 
-// deliver is what the last turn sends out that nobody waits for.
-func (s State) deliver() CallChildren {
+// unawaitedCalls collects the calls of the last turn that the run does not wait
+// for.
+func (s State) unawaitedCalls() CallChildren {
 	e := CallChildren{Turn: len(s.Turns)}
-	if s.current().stage != carried {
+	if s.current().stage != carriedOut {
 		return e
 	}
 	for i, c := range s.current().Entry.Calls {
@@ -230,7 +220,7 @@ func (s State) deliver() CallChildren {
 	return e
 }
 
-// cancelBelow is owed by a run that ends while others work for it.
+// cancelBelow ends the runs that work for a run that has ended.
 func (s State) cancelBelow() []Effect {
 	if len(s.Turns) == 0 {
 		return nil
@@ -246,7 +236,7 @@ func (s State) cancelBelow() []Effect {
 	return []Effect{CancelBelow{below, s.endBelow()}}
 }
 
-// needsLog reports whether the end has to stand on the log before the outcome:
-// it does for an end that came from outside, since another worker may be asking
-// the model at this moment.
-func (s State) needsLog() bool { return s.cancelled && !s.logged }
+// needsLog reports whether the end has to be on the log before the outcome is
+// published. An end from outside has to: another worker may be asking the model
+// at this moment, and the log entry fences its answer.
+func (s State) needsLog() bool { return s.cancelled && !s.endLogged }

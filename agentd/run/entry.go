@@ -17,147 +17,184 @@ type EntryKind string
 
 // The kinds of log messages.
 const (
-	// an answer of the model that calls tools
+	// EntryTurn is an answer of the model that calls tools.
 	EntryTurn EntryKind = "turn"
-	// its answer, after which the run waits for mail
+	// EntryIdle is an answer after which the run waits for mail.
 	EntryIdle EntryKind = "idle"
-	// its last answer, of a run whose forks are to be cancelled before it
-	// is told
+	// EntryFinal is the last answer of a run with forks. They are cancelled
+	// before the answer is published.
 	EntryFinal EntryKind = "final"
-	// the run was ended by its own cancel message
+	// EntryEnded is the end of a run by its own cancel message.
 	EntryEnded EntryKind = "ended"
 )
 
-// Entry is one message of a run's log. It records whatever was decided from
-// anything but messages (known agents, depth, deadlines), so that nothing is
-// decided again when it is carried out.
+// Entry is one message of a run's log. It records every decision that depends on
+// more than messages (known agents, depth, deadlines). So nothing is decided
+// again when the entry is carried out.
 type Entry struct {
-	Index int       `json:"index"` // from 1, without a hole
+	// Index counts the entries of the log from 1, without a hole.
+	Index int       `json:"index"`
 	Kind  EntryKind `json:"kind"`
-	// stream sequence of the message it was written under
+	// Trigger is the sequence of the message that the entry was written
+	// under.
 	Trigger uint64 `json:"trigger"`
-	// its writer had read the run's messages up to here
-	Seen   uint64 `json:"seen"`
+	// Seen is the last sequence of the run that its writer had read.
+	Seen uint64 `json:"seen"`
+	// Worker is the name of its writer.
 	Worker string `json:"worker"`
-	// the newest tombstone its writer knew: of a turn, when the model was
-	// asked
+	// CancelsSeen is the sequence of the newest cancel message that its
+	// writer knew, for an answer when the model was asked.
 	CancelsSeen uint64 `json:"tombs,omitzero"`
 
-	// the first entry of a run: what it was started with
-	Start  *Start             `json:"start,omitempty"`
+	// Start has the settings of the run, in its first entry alone.
+	Start *Start `json:"start,omitempty"`
+	// Answer is the model's answer, nil in an EntryEnded.
 	Answer *provider.Response `json:"answer,omitempty"`
-	// in the order of Answer's tool calls
+	// Calls are the decisions about the answer's tool calls, in their order.
 	Calls []Call `json:"calls,omitempty"`
-	// how many of Calls each tool call stands for; absent: one each
+	// Spread has the number of decisions for each tool call. Without it each
+	// tool call has one.
 	Spread []int `json:"spread,omitempty"`
 
-	// of its supervisor, which answers before any of Calls is carried out
+	// Review is the call of the supervisor, which answers before the turn
+	// takes effect. It is nil for an unsupervised run.
 	Review *Call `json:"review,omitempty"`
-	// the deadline of a run that is reviewed: nobody is waited for beyond
-	// it
+	// Until is the deadline of a supervised run. No wait for a person lasts
+	// longer.
 	Until time.Time `json:"until,omitzero"`
-	// an argument is too long for its supervisor, which is shown the
-	// beginning
+	// Cut says that an argument was too long for the supervisor, which was
+	// shown its beginning.
 	Cut bool `json:"cut,omitzero"`
-	// the next call waits for the outcome of the one before
+	// Sequential says that each call waits for the outcome of the call before
+	// it.
 	Sequential bool `json:"sequential,omitzero"`
-	// of each call; 0: what is left of the run's own time
+	// Timeout bounds each call. 0 leaves it the rest of the run's own time.
 	Timeout time.Duration `json:"timeout_ns,omitzero"`
-	// when calls without an outcome have timed out
+	// Timer is the time at which calls without an outcome time out. It is
+	// zero if the run waits for none.
 	Timer time.Time `json:"timer,omitzero"`
-	// what the answer took, in milliseconds
+	// ModelMS is the time that the answer took, in milliseconds.
 	ModelMS int64 `json:"model_ms,omitzero"`
-	// requests to the model that failed before it came
+	// Retries is the number of failed requests to the model before the
+	// answer.
 	Retries int `json:"retries,omitzero"`
 
-	// of an answer: there is none, and why
+	// End says why the run ended, or why there is no answer in an EntryIdle
+	// or EntryFinal.
 	End *End `json:"end,omitempty"`
 }
 
-// Start is what a run was started with; later turns use it whatever has become
-// of the agent's file.
+// Start has the settings that a run was started with. Its later turns use them
+// even if the agent's file has changed.
 type Start struct {
-	Model  string          `json:"model"` // provider/model
-	System string          `json:"system"`
-	User   string          `json:"user"`
-	Tools  []provider.Tool `json:"tools,omitempty"`
-	// the tools that its model uses by writing lines of text
+	// Model is the provider's name, a slash and the model's name.
+	Model string `json:"model"`
+	// System is the system prompt.
+	System string `json:"system"`
+	// User is the first user message.
+	User string `json:"user"`
+	// Tools are the tools that the model is offered.
+	Tools []provider.Tool `json:"tools,omitempty"`
+	// Slash names the tools that the model uses by writing lines of text.
 	Slash       []string `json:"slash,omitempty"`
 	Temperature *float64 `json:"temperature,omitzero"`
-	MaxTokens   int      `json:"max_tokens,omitzero"`
-	SubAgents   []string `json:"sub_agents,omitempty"`
-	// the tools of its styles; Tools are those of them that it may use
+	// MaxTokens bounds an answer. 0 is the provider's default.
+	MaxTokens int `json:"max_tokens,omitzero"`
+	// SubAgents names the agents that the run may call.
+	SubAgents []string `json:"sub_agents,omitempty"`
+	// Delegates names the tools of the agent's styles. Tools has those of
+	// them that the run may use.
 	Delegates []string `json:"-"`
-	// effective: the agent's own within its ancestors'
-	MaxDepth   int           `json:"max_depth,omitzero"`
-	Sequential bool          `json:"sequential,omitzero"`
-	Timeout    time.Duration `json:"timeout_ns,omitzero"`
+	// MaxDepth bounds the depth of the tree, from its root.
+	MaxDepth int `json:"max_depth,omitzero"`
+	// Sequential is that of the run's entries.
+	Sequential bool `json:"sequential,omitzero"`
+	// Timeout is that of the run's entries.
+	Timeout time.Duration `json:"timeout_ns,omitzero"`
 	// Scopes are the scopes that the run is in, the outermost first.
 	Scopes []subjects.Scope `json:"limits,omitempty"`
-	// its own and that of all above it together
-	Policy      Policy      `json:"policy,omitzero"`
-	Supervision Supervision `json:"supervision,omitzero"` // the same
-	// nil: a success is not remembered
+	// Policy is that of the run within those of all runs above it.
+	Policy Policy `json:"policy,omitzero"`
+	// Supervision is that of the run within those of all runs above it.
+	Supervision Supervision `json:"supervision,omitzero"`
+	// Memory says where a success is remembered. Nil remembers nothing.
 	Memory *Memory `json:"memory,omitempty"`
-	// nil: the model is asked once
+	// Retry says when a failed request is made again. Nil makes none again.
 	Retry *Retry `json:"retry,omitempty"`
-	// tasks of one spawn_agents
+	// MaxBatch bounds the tasks of one call of spawn_agents.
 	MaxBatch int `json:"max_batch,omitzero"`
-	Turns    int `json:"turns,omitzero"` // as in Spawned
-	// of those that it spawns
+	// Turns is that of Spawned.
+	Turns int `json:"turns,omitzero"`
+	// ChildTurns is the Turns of the runs that this run spawns.
 	ChildTurns int `json:"child_turns,omitzero"`
 }
 
-// Memory says that an agent remembers what it has done.
+// Memory says where an agent remembers its successes.
 type Memory struct {
-	// the agent's own, "" for that of its name
+	// Path is the file. Empty is the file of the agent's name.
 	Path string `json:"path,omitzero"`
 }
 
-// Call is what was decided about a tool call, or about one of the tasks in it:
-// a child run with its deadline, or an error at once.
+// Call is the decision about a tool call, or about one of its tasks: a child run
+// with a deadline, a message, or a refusal.
 type Call struct {
-	Op      Op     `json:"op,omitzero"`
-	Agent   string `json:"agent,omitzero"`
-	Task    string `json:"-"` // or what is written
+	Op Op `json:"op,omitzero"`
+	// Agent is the agent of the run that the call makes, writes to or kills.
+	Agent string `json:"agent,omitzero"`
+	// Task is the task of the child, or the text of the message. Task,
+	// Context and Cwd are not stored: DecodeEntry takes them from the tool
+	// call.
+	Task    string `json:"-"`
 	Context string `json:"-"`
-	Cwd     string `json:"-"`
-	Spawn   bool   `json:"spawn,omitzero"`  // it is a spawned run
-	AdHoc   bool   `json:"ad_hoc,omitzero"` // of nobody's definition
-	Slash   bool   `json:"slash,omitzero"`  // it was a line of text
-	// the path of the run that is made by a fork, written to or killed;
-	// Agent is its agent
+	// Cwd is the working directory of a spawned run.
+	Cwd string `json:"-"`
+	// Spawn marks a spawned run.
+	Spawn bool `json:"spawn,omitzero"`
+	// AdHoc marks a spawned run without a definition of its own.
+	AdHoc bool `json:"ad_hoc,omitzero"`
+	// Slash marks a call that the model made by a line of text.
+	Slash bool `json:"slash,omitzero"`
+	// To is the path of the run that the call forks, writes to or kills. It
+	// is zero for any other call.
 	To subjects.Path `json:"to,omitzero"`
-	// the paths of those whose mail is waited for; none: anybody's
+	// From has the paths of the runs whose mail a wait needs. Without any,
+	// the mail of every sender will do.
 	From []subjects.Path `json:"from,omitzero"`
-	Dead []subjects.Path `json:"dead,omitzero"` // those of them that had ended
-	// those of them that were at work though they had told that they were
-	// idle
+	// Dead has the paths in From whose runs had ended when the call was
+	// decided.
+	Dead []subjects.Path `json:"dead,omitzero"`
+	// Busy has the paths in From whose runs were at work when the call was
+	// decided, though their last notices had said that they were idle.
 	Busy     []subjects.Path `json:"awake,omitzero"`
 	Deadline time.Time       `json:"deadline,omitzero"`
-	Error    string          `json:"error,omitzero"`
-	Kind     Kind            `json:"kind,omitzero"`
-
-	// of a wait; 0: as for any call
+	// Error is the text of a refusal, empty if the call was not refused.
+	Error string `json:"error,omitzero"`
+	// Kind is the kind of a refusal.
+	Kind Kind `json:"kind,omitzero"`
+	// Patience bounds a wait. 0 bounds it by Timeout, as any other call.
 	Patience time.Duration `json:"patience_ns,omitzero"`
 }
 
 // Op says what a call does.
 type Op string
 
-// What a call may do. Only the first and OpWait are waited for.
+// The operations. A turn waits for OpCall and OpWait alone.
 const (
-	// makes a run, whose outcome is the result
+	// OpCall starts a child run. The child's outcome is the result.
 	OpCall Op = ""
-	// makes a run that goes on beside this one
+	// OpFork starts a run that works beside this one.
 	OpFork Op = "fork"
-	OpSend Op = "send"       // writes to another run
-	OpMail Op = "check_mail" // takes what others have written
-	OpWait Op = "wait"       // takes it when it is there
-	OpKill Op = "kill"       // ends a run below this one
+	// OpSend writes to another run.
+	OpSend Op = "send"
+	// OpMail takes the mail that there is.
+	OpMail Op = "check_mail"
+	// OpWait takes mail as soon as there is some.
+	OpWait Op = "wait"
+	// OpKill ends a run below this one.
+	OpKill Op = "kill"
 
-	// not of the model's: makes the supervisor's run, whose outcome is the
-	// verdict
+	// OpReview starts the supervisor's run, whose outcome is the verdict. No
+	// model can call it.
 	OpReview Op = "review"
 )
 
@@ -172,29 +209,33 @@ func (c Call) MakesRun() bool {
 // Failed reports whether the call was refused when it was decided.
 func (c Call) Failed() bool { return c.Error != "" }
 
-// End says why a run was ended from outside itself.
+// End says why a run failed. It is the body of a cancel message.
 type End struct {
-	Kind     Kind   `json:"kind"`
-	Reason   Reason `json:"reason,omitzero"`
-	Text     string `json:"text"`
-	Category string `json:"category,omitzero"` // as in Outcome
+	Kind   Kind   `json:"kind"`
+	Reason Reason `json:"reason,omitzero"`
+	// Text is for people and models.
+	Text string `json:"text"`
+	// Category is that of Outcome.
+	Category string `json:"category,omitzero"`
 }
 
-// Outcome is the failed outcome of a run that was ended so.
+// Outcome is the failed outcome of a run that ended so.
 func (e End) Outcome() Outcome {
 	return Outcome{Status: StatusFailed, Kind: e.Kind, Reason: e.Reason, Error: e.Text, Category: e.Category}
 }
 
-// Schedule sets the deadline of each call that is made or waits, none later
-// than limit says for it, and returns the last of those that are waited for,
-// zero if none is. A fork may take as long as it may.
-func (e Entry) Schedule(now time.Time, limit func(call int) time.Time) (last time.Time) {
+// Schedule returns the calls with a deadline for each that makes a run or is
+// awaited, none later than limit allows. Last is the latest deadline of an
+// awaited call, zero if there is none. A fork gets all the time that limit
+// allows. The entry itself does not change.
+func (e Entry) Schedule(now time.Time, limit func(call int) time.Time) (calls []Call, last time.Time) {
+	calls = slices.Clone(e.Calls)
 	due := time.Duration(0)
-	for i, c := range e.Calls {
+	for i, c := range calls {
 		allowed := e.Timeout
 		switch {
 		case c.Op == OpFork && !c.Failed():
-			e.Calls[i].Deadline = limit(i)
+			calls[i].Deadline = limit(i)
 			continue
 		case !c.Awaited():
 			continue
@@ -208,25 +249,28 @@ func (e Entry) Schedule(now time.Time, limit func(call int) time.Time) (last tim
 		if by := now.Add(due); allowed > 0 && by.Before(at) {
 			at = by
 		}
-		e.Calls[i].Deadline = at
+		calls[i].Deadline = at
 		if at.After(last) {
 			last = at
 		}
 	}
-	return last
+	return calls, last
 }
 
-// Defer gives each call that is made or waits all the time there is, until it
-// may be made.
-func (e Entry) Defer(limit time.Time) {
-	for i, c := range e.Calls {
+// Defer returns the calls with all the time until limit, for a turn that is
+// reviewed first. Schedule shortens it when the turn is carried out. The entry
+// itself does not change.
+func (e Entry) Defer(limit time.Time) []Call {
+	calls := slices.Clone(e.Calls)
+	for i, c := range calls {
 		if c.MakesRun() || c.Awaited() {
-			e.Calls[i].Deadline = limit
+			calls[i].Deadline = limit
 		}
 	}
+	return calls
 }
 
-// DecodeEntry reads a log message.
+// DecodeEntry reads a log message from its body.
 func DecodeEntry(b []byte) (Entry, error) {
 	var e Entry
 	if err := json.Unmarshal(b, &e); err != nil {
@@ -259,7 +303,7 @@ func DecodeEntry(b []byte) (Entry, error) {
 	return e, nil
 }
 
-// Event is what an entry says to the fold of its run.
+// Event returns the event that the entry is to the fold of its run.
 func (e Entry) Event(m Meta) Event {
 	switch e.Kind {
 	case EntryEnded:
@@ -271,7 +315,7 @@ func (e Entry) Event(m Meta) Event {
 	return Answered{m, e}
 }
 
-// spreads reports whether each tool call of a turn has its decisions.
+// spreads reports whether the decisions of a turn match its tool calls.
 func (e Entry) spreads() bool {
 	if e.Spread == nil {
 		return len(e.Calls) == len(e.Answer.ToolCalls)
@@ -294,12 +338,12 @@ func (e Entry) ToolCalls() int {
 	return len(e.Calls)
 }
 
-// HasEffect reports whether a turn does anything: not all of its calls were refused.
+// HasEffect reports whether the turn has a call that was not refused.
 func (e Entry) HasEffect() bool {
 	return slices.ContainsFunc(e.Calls, func(c Call) bool { return !c.Failed() })
 }
 
-// CallRange is where the decisions of a turn's i-th tool call are in Calls.
+// CallRange returns the range in Calls of the decisions of the i-th tool call.
 func (e Entry) CallRange(i int) (from, to int) {
 	if e.Spread == nil {
 		return i, i + 1
@@ -310,18 +354,18 @@ func (e Entry) CallRange(i int) (from, to int) {
 	return from, from + e.Spread[i]
 }
 
-// CallsOf are the decisions of a turn's i-th tool call.
+// CallsOf returns the decisions of the i-th tool call.
 func (e Entry) CallsOf(i int) []Call {
 	from, to := e.CallRange(i)
 	return e.Calls[from:to]
 }
 
-// fill takes what calls are asked from the arguments of their tool call.
+// fill takes the tasks of calls from the arguments of their tool call.
 func fill(calls []Call, tc provider.ToolCall) {
 	switch calls[0].Op {
 	case OpFork:
 		calls[0].Task = tc.Arguments["prompt"]
-		if strings.TrimSpace(calls[0].Task) == "" { // as good as none
+		if strings.TrimSpace(calls[0].Task) == "" {
 			calls[0].Task = ""
 		}
 		return
@@ -335,9 +379,8 @@ func fill(calls []Call, tc provider.ToolCall) {
 		return
 	}
 	tasks, err := ParseTasks(tc)
-	// not what this program has decided on
 	if err != nil || len(tasks) != len(calls) {
-		return
+		return // no worker decides so
 	}
 	for i, t := range tasks {
 		calls[i].Task, calls[i].Context, calls[i].Cwd = t.Task, t.Context, t.Cwd

@@ -38,14 +38,14 @@ func ExampleState_Apply() {
 			return
 		}
 		fmt.Printf("%v, message %d owes:", s.Phase, s.Owner)
-		for _, effect := range s.Outstanding() {
-			fmt.Printf(" %s", effect.Key())
+		for _, effect := range s.Outstanding().All() {
+			fmt.Printf(" %T", effect)
 		}
 		fmt.Println()
 	}
 	// Output:
-	// ready, message 10 owes: model.1
-	// awaiting, message 10 owes: call.1
-	// ready, message 15 owes: model.2
+	// ready, message 10 owes: run.CallModel
+	// awaiting, message 10 owes: run.CallChildren
+	// ready, message 15 owes: run.CallModel
 	// completed, message 15 owes:
 }

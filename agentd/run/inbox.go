@@ -6,23 +6,25 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// What an inbox has room for that nobody takes. What is written beyond is
-// dropped, and the run is told that it is: it is not known to who writes, and a
-// run that never looks must not cost more and more to fold.
+// The bounds of unread mail. Mail beyond them is dropped. The run is told once;
+// the senders are not. Without bounds, a run that never reads its mail would
+// cost more to fold with every message.
 const (
-	MaxInbox      = 1000     // messages
-	MaxInboxBytes = 16 << 20 // of text
+	// MaxInbox is in messages.
+	MaxInbox = 1000
+	// MaxInboxBytes is in bytes of text.
+	MaxInboxBytes = 16 << 20
 )
 
-// Overflow is from whom a run is told that its inbox was full, and TextOverflow
-// what.
+// The message by which a run is told that its inbox was full.
 const (
+	// Overflow is the name of its writer.
 	Overflow     = "axe"
 	TextOverflow = "Your inbox was full. Messages that came after this one were dropped, until you took some."
 )
 
-// mailed puts a message into the inbox. What was stored before the call is none
-// of the run's: who reads from the call on does not see it.
+// mailed puts a message into the inbox. Mail that was stored before the call does
+// not count: a worker that reads from the call on does not see it.
 func (s State) mailed(m Mail) State {
 	if s.Phase == None || s.Ended() {
 		return s
@@ -31,16 +33,16 @@ func (s State) mailed(m Mail) State {
 		m.Idle, m.Subtree, m.Seen = false, nil, 0
 	}
 	if s.full(m) {
-		if s.overflown {
+		if s.inboxFull {
 			return s
 		}
-		s.overflown, m = true, Mail{Seq: m.Seq, From: Overflow, Text: TextOverflow}
+		s.inboxFull, m = true, Mail{Seq: m.Seq, From: Overflow, Text: TextOverflow}
 	}
 	s.Inbox = append(slices.Clip(s.Inbox), m)
 	// m.Idle is set for a fork's own notice alone
 	from, _, _ := subjects.ParseIdleKey(m.Key)
-	if m.Idle && s.forked(from) && m.Seen >= s.wrote(from) && !slices.Contains(s.idle, from) {
-		s.idle = append(slices.Clip(s.idle), from)
+	if m.Idle && s.forked(from) && m.Seen >= s.lastSentTo(from) && !slices.Contains(s.idleForks, from) {
+		s.idleForks = append(slices.Clip(s.idleForks), from)
 	}
 	switch s.Phase {
 	case Idle:
@@ -48,13 +50,13 @@ func (s State) mailed(m Mail) State {
 			return s.ready(m.Seq)
 		}
 	case Awaiting:
-		return s.collect(m.Seq, false)
+		return s.collectMail(m.Seq, false)
 	case None, Ready, Held, Completed, Failed:
 	}
 	return s
 }
 
-// take removes from the inbox what fits, in stream order.
+// take removes the messages that fit from the inbox, in stream order.
 func (s State) take(fits func(Mail) bool) (State, []Mail) {
 	var taken, left []Mail
 	for _, m := range s.Inbox {
@@ -64,18 +66,17 @@ func (s State) take(fits func(Mail) bool) (State, []Mail) {
 			left = append(left, m)
 		}
 	}
-	s.Inbox, s.overflown = left, s.overflown && len(taken) == 0
+	s.Inbox, s.inboxFull = left, s.inboxFull && len(taken) == 0
 	return s, taken
 }
 
-// wakes reports whether a run that is idle goes on with a message.
-func (s State) wakes(m Mail) bool { return !s.quiet || m.Outcome == nil && !m.Idle }
+// wakes reports whether a message makes an idle run ready.
+func (s State) wakes(m Mail) bool { return !s.muted || m.Outcome == nil && !m.Idle }
 
-// full reports whether an inbox has no room for a message. For what a run's
-// forks tell of themselves, and for what one of its calls waits for, there
-// always is.
+// full reports whether the inbox has no room for a message. There is always room
+// for idle notices and outcomes of forks, and for mail that a call waits for.
 func (s State) full(m Mail) bool {
-	if _, word := m.IdleTurn(); word || m.Outcome != nil || s.awaits(m) {
+	if _, notice := m.IdleTurn(); notice || m.Outcome != nil || s.awaits(m) {
 		return false
 	}
 	bytes := len(m.Text)
@@ -85,16 +86,16 @@ func (s State) full(m Mail) bool {
 	return len(s.Inbox) >= MaxInbox || len(s.Inbox) > 0 && bytes > MaxInboxBytes
 }
 
-// awaits reports whether a call of the current turn waits for a message, the
-// first from whom it is from.
+// awaits reports whether a call of the last turn waits for a message, which is
+// the first of its sender in the inbox.
 func (s State) awaits(m Mail) bool {
-	if s.Phase != Awaiting || s.current().stage != carried ||
+	if s.Phase != Awaiting || s.current().stage != carriedOut ||
 		slices.ContainsFunc(s.Inbox, func(kept Mail) bool { return kept.From == m.From }) {
 		return false
 	}
 	t := s.current()
 	for i, c := range t.Entry.Calls {
-		if c.Op == OpWait && t.Outcomes[i] == nil && c.wants(m) {
+		if c.Op == OpWait && t.Outcomes[i] == nil && c.accepts(m) {
 			return true
 		}
 	}

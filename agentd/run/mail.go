@@ -10,25 +10,34 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// Mail is one message to a run.
+// Mail is one message to a run. Its JSON is the body of the stored message.
 type Mail struct {
+	// Seq is the sequence of the stored message.
 	Seq uint64 `json:"-"`
-	Key string `json:"-"` // under which it is stored
-	// the path of who wrote it; of a person, a name that is none
+	// Key is the last token of the message's subject.
+	Key string `json:"-"`
+	// From is the path of the run that wrote the message, or the name of a
+	// person. A person's name is no path.
 	From string `json:"from"`
-	Text string `json:"text"` // for the model
-	// a fork tells that it has done its task and waits for mail
+	// Text is for the model.
+	Text string `json:"text"`
+	// Idle marks the notice by which a fork reports that it has answered and
+	// waits for mail.
 	Idle bool `json:"idle,omitzero"`
-	// with that: what it and all below it have taken so far
+	// Subtree has, with Idle, the totals of the fork and all runs below it.
 	Subtree *Totals `json:"subtree,omitempty"`
-	// with that: up to where it had read when it answered
-	Seen    uint64   `json:"seen,omitzero"`
-	Outcome *Outcome `json:"-"` // a fork has ended, so
-	// of a notice: the text itself, and the message is taken with it
+	// Seen is, with Idle, the last sequence that the fork had read when it
+	// answered.
+	Seen uint64 `json:"seen,omitzero"`
+	// Outcome is set for the outcome of a fork, which reaches its parent as
+	// mail.
+	Outcome *Outcome `json:"-"`
+	// Inline is set in a notice: the model gets the text itself, and the
+	// message is taken with it.
 	Inline bool `json:"-"`
 }
 
-// maxFrom is the length of the longest name that a message may have come from.
+// maxFrom bounds Mail.From, in bytes.
 const maxFrom = 512
 
 // DecodeMail reads a message to a run from its body.
@@ -46,9 +55,9 @@ func DecodeMail(b []byte) (Mail, error) {
 	return m, nil
 }
 
-// IdleTurn is the turn after which a fork tells by a message that it is idle; ok is
-// false for any other message. Only under the fork's own key is it one: whoever
-// may write to a run does not speak for its forks.
+// IdleTurn returns the turn after which a fork reports that it is idle. It returns
+// false for any other message. A notice counts only under the fork's own key, so
+// that other writers cannot report a fork idle.
 func (m Mail) IdleTurn() (turn int, ok bool) {
 	from, turn, ok := subjects.ParseIdleKey(m.Key)
 	return turn, m.Idle && ok && m.isFrom(from)
@@ -58,18 +67,18 @@ func (m Mail) IdleTurn() (turn int, ok bool) {
 func (m Mail) isFrom(path subjects.Path) bool { return m.From == path.String() }
 
 // breaks reports whether a character ends a line, or is another control
-// character: names stand in lines that models and people read.
+// character. Names appear in lines that models and people read.
 func breaks(r rune) bool {
 	return r < ' ' || r >= '\u007f' && r <= '\u009f' || r == '\u2028' || r == '\u2029'
 }
 
-// forkOf finds the call of a turn that has made a fork which has not ended.
+// forkOf reports whether a call of a turn has made a fork that has not ended.
 func (s State) forkOf(turn, index int) bool {
 	if turn < 1 || turn > len(s.Turns) {
 		return false
 	}
 	t := s.Turns[turn-1]
-	return t.stage == carried && index >= 0 && index < len(t.Outcomes) && t.Entry.Calls[index].Op == OpFork &&
+	return t.stage == carriedOut && index >= 0 && index < len(t.Outcomes) && t.Entry.Calls[index].Op == OpFork &&
 		t.Outcomes[index] == nil
 }
 
@@ -78,7 +87,7 @@ func (s State) Forks() []Fork {
 	var out []Fork
 	for i, t := range s.Turns {
 		for index, c := range t.Entry.Calls {
-			if c.Op == OpFork && t.stage == carried && t.Outcomes[index] == nil {
+			if c.Op == OpFork && t.stage == carriedOut && t.Outcomes[index] == nil {
 				out = append(out, Fork{i + 1, Child{index, c, c.Deadline}})
 			}
 		}
@@ -86,18 +95,19 @@ func (s State) Forks() []Fork {
 	return out
 }
 
-// forked reports whether a run is a fork that has not ended.
+// forked reports whether the run at a path is a fork of this run that has not
+// ended.
 func (s State) forked(path subjects.Path) bool {
 	return slices.ContainsFunc(s.Forks(), func(f Fork) bool { return f.Call.To == path })
 }
 
-// spent is what a run's forks have taken that have not ended, as they have told
-// when they were idle last.
-func (s State) spent() Totals {
+// forkTotals sums the totals of the forks that have not ended, from their last
+// idle notices.
+func (s State) forkTotals() Totals {
 	var sum Totals
 	for _, f := range s.Forks() {
 		var last Mail
-		for _, m := range s.letters() {
+		for _, m := range s.received() {
 			if m.isFrom(f.Call.To) && m.Subtree != nil && m.Seq >= last.Seq {
 				last = m
 			}
@@ -109,8 +119,8 @@ func (s State) spent() Totals {
 	return sum
 }
 
-// letters are the messages that the run has got, taken or not.
-func (s State) letters() []Mail {
+// received lists the mail that the run has received, taken or not.
+func (s State) received() []Mail {
 	all := slices.Clone(s.Inbox)
 	for _, t := range s.Turns {
 		for _, took := range t.Took {
@@ -120,12 +130,12 @@ func (s State) letters() []Mail {
 	return all
 }
 
-// wrote is the message by which the run has last written to another one, whose
-// letter is later; 0 if it has not.
-func (s State) wrote(path subjects.Path) (at uint64) {
+// lastSentTo returns the sequence of the message that made this run write to
+// another one last, 0 if it has not written. Its mail is stored later.
+func (s State) lastSentTo(path subjects.Path) (at uint64) {
 	for _, t := range s.Turns {
 		for _, c := range t.Entry.Calls {
-			if c.Op == OpSend && c.To == path && t.stage == carried && !c.Failed() {
+			if c.Op == OpSend && c.To == path && t.stage == carriedOut && !c.Failed() {
 				at = t.at
 			}
 		}
@@ -133,41 +143,39 @@ func (s State) wrote(path subjects.Path) (at uint64) {
 	return at
 }
 
-// Fork is a child that goes on beside its parent.
+// Fork is a child that works beside its parent.
 type Fork struct {
+	// Turn is the turn of its call, from 1.
 	Turn int
 	Child
 }
 
-// forkEnded notes the outcome of a fork, which is mail.
+// forkEnded folds the outcome of a fork, which is mail. A run that has killed the
+// fork itself gets none.
 func (s State) forkEnded(e Replied) State {
-	t := s.Turns[e.Turn-1]
-	t.Outcomes = slices.Clone(t.Outcomes)
-	t.Outcomes[e.Index] = &e.Outcome
-	s.Turns = slices.Clone(s.Turns)
-	s.Turns[e.Turn-1] = t
-	path := t.Entry.Calls[e.Index].To
+	s = s.editTurn(e.Turn-1, func(t *Turn) { t.Outcomes[e.Index] = &e.Outcome })
+	path := s.Turns[e.Turn-1].Entry.Calls[e.Index].To
 	if s.killed(path) {
-		return s // it was this run's wish
+		return s
 	}
 	return s.mailed(Mail{Seq: e.Seq, From: path.String(), Outcome: &e.Outcome})
 }
 
-// PeerStatus is what is known of a run whose mail is waited for.
+// PeerStatus says what a run knows of a peer whose mail it waits for.
 type PeerStatus string
 
-// The standings.
+// The statuses.
 const (
-	PeerWrote   PeerStatus = "received" // it has written
-	PeerRunning PeerStatus = "running"  // it has not, and may
-	PeerIdle    PeerStatus = "idle"     // it waits to be written to
-	PeerDead    PeerStatus = "dead"     // it has ended
+	PeerWrote   PeerStatus = "received"
+	PeerRunning PeerStatus = "running" // has not written yet
+	PeerIdle    PeerStatus = "idle"    // waits for mail itself
+	PeerDead    PeerStatus = "dead"    // has ended
 )
 
-// standing is what is known of a run, whatever it has written. Of runs that are
-// not this one's forks it is known only that they had not ended when the call
-// was decided.
-func (s State) standing(path subjects.Path) PeerStatus {
+// peerStatus returns the status of a peer without regard to its mail. Of a peer
+// that is not a fork of this run, only the end at the time of the call is known;
+// Call.Dead has it.
+func (s State) peerStatus(path subjects.Path) PeerStatus {
 	for _, t := range s.Turns {
 		for i, c := range t.Entry.Calls {
 			if c.Op == OpFork && c.To == path && t.Outcomes[i] != nil {
@@ -178,21 +186,21 @@ func (s State) standing(path subjects.Path) PeerStatus {
 	switch {
 	case s.killed(path):
 		return PeerDead
-	case slices.Contains(s.idle, path):
+	case slices.Contains(s.idleForks, path):
 		return PeerIdle
 	}
 	return PeerRunning
 }
 
-// SaidIdle reports whether the last that a run has from one of its forks is
-// that it is idle. Somebody else may have written to it since.
-func (s State) SaidIdle(path subjects.Path) bool { return s.standing(path) == PeerIdle }
+// SaidIdle reports whether a fork's last message says that it is idle. Another run
+// or a person may have written to the fork since.
+func (s State) SaidIdle(path subjects.Path) bool { return s.peerStatus(path) == PeerIdle }
 
-// killed reports whether this run has killed another one, or one above that.
+// killed reports whether this run has killed a run, or one above it.
 func (s State) killed(path subjects.Path) bool {
 	for _, t := range s.Turns {
 		for _, c := range t.Entry.Calls {
-			if c.Op == OpKill && t.stage == carried && !c.Failed() && c.To.Covers(path) {
+			if c.Op == OpKill && t.stage == carriedOut && !c.Failed() && c.To.Covers(path) {
 				return true
 			}
 		}
@@ -200,11 +208,12 @@ func (s State) killed(path subjects.Path) bool {
 	return false
 }
 
-// find is what there is of each of those whose mail a call waits for.
-func (s State) find(c Call) []PeerStatus {
+// peerStatuses returns the status of each peer that a call waits for.
+func (s State) peerStatuses(c Call) []PeerStatus {
 	found := make([]PeerStatus, len(c.From))
 	for i, from := range c.From {
-		if found[i] = s.standing(from); found[i] == PeerIdle && slices.Contains(c.Busy, from) {
+		found[i] = s.peerStatus(from)
+		if found[i] == PeerIdle && slices.Contains(c.Busy, from) {
 			found[i] = PeerRunning
 		}
 		if slices.Contains(c.Dead, from) {
@@ -217,90 +226,79 @@ func (s State) find(c Call) []PeerStatus {
 	return found
 }
 
-// collect lets the calls of the current turn that wait for mail take what is
-// there for them: all of it when they have what they wait for, or when their
-// time is over.
-func (s State) collect(owner uint64, over bool) State {
-	t := s.current()
-	if t.stage != carried {
+// collectMail lets the calls of the last turn that wait for mail take it: each
+// call whose condition holds, or all of them when their time is over.
+func (s State) collectMail(owner uint64, over bool) State {
+	if s.current().stage != carriedOut {
 		return s
 	}
 	changed := false
-	for i, c := range t.Entry.Calls {
-		if c.Op != OpWait || t.Outcomes[i] != nil || !over && !s.hasFor(c) {
+	for i, c := range s.current().Entry.Calls {
+		if c.Op != OpWait || s.current().Outcomes[i] != nil || !over && !s.hasMailFor(c) {
 			continue
 		}
-		if !changed {
-			t.Outcomes, t.Took, t.Found, changed = slices.Clone(
-				t.Outcomes,
-			), slices.Clone(
-				t.Took,
-			), slices.Clone(
-				t.Found,
-			), true
-		}
-		t.Found[i] = s.find(c)
-		s, t.Took[i] = s.take(c.wants)
-		t.Outcomes[i] = &Outcome{Status: StatusCompleted}
-		t.left--
+		found := s.peerStatuses(c)
+		var took []Mail
+		s, took = s.take(c.accepts)
+		s = s.edit(func(t *Turn) {
+			t.Found[i], t.Took[i] = found, took
+			t.Outcomes[i] = &Outcome{Status: StatusCompleted}
+			t.pendingCount--
+		})
+		changed = true
 	}
-	if !changed {
-		return s
-	}
-	s.Turns = slices.Clone(s.Turns)
-	s.Turns[len(s.Turns)-1] = t
-	if t.left == 0 {
+	if changed && s.current().pendingCount == 0 {
 		return s.ready(owner)
 	}
 	return s
 }
 
-// wants reports whether a call that waits for mail takes a message.
-func (c Call) wants(m Mail) bool { return len(c.From) == 0 || slices.ContainsFunc(c.From, m.isFrom) }
+// accepts reports whether a call that waits for mail takes a message.
+func (c Call) accepts(m Mail) bool { return len(c.From) == 0 || slices.ContainsFunc(c.From, m.isFrom) }
 
-// hasFor reports whether all that a call waits for is there: any message, or
-// one from each that it names and that has anything to say.
-func (s State) hasFor(c Call) bool {
+// hasMailFor reports whether the wait of a call is over: there is any message, or
+// each of the peers that it names has written, is idle or has ended.
+func (s State) hasMailFor(c Call) bool {
 	if len(c.From) == 0 {
 		return len(s.Inbox) > 0
 	}
-	return !slices.Contains(s.find(c), PeerRunning)
+	return !slices.Contains(s.peerStatuses(c), PeerRunning)
 }
 
-// whole reports whether a message is given to the run as it is.
-func (s State) whole(m Mail) bool {
+// isInline reports whether the model gets a message as user text. It does where a
+// person wrote to a run that cannot look for mail. Text of other runs is a
+// tool's result and never user text.
+func (s State) isInline(m Mail) bool {
 	start := s.Start()
-	// what other runs write is a tool's result, and no user's text
 	if subjects.IsRunName(m.From) || start == nil {
 		return false
 	}
 	return !start.HasInboxTools()
 }
 
-// HasInboxTools reports whether a run can look for mail.
+// HasInboxTools reports whether the run has a tool that reads its mail.
 func (s *Start) HasInboxTools() bool {
 	looks := func(name string) bool { return name == string(OpMail) || name == string(OpWait) }
 	return slices.ContainsFunc(s.Slash, looks) ||
 		slices.ContainsFunc(s.Tools, func(t provider.Tool) bool { return looks(t.Name) })
 }
 
-// Notice is what a run that was idle is told before its next turn, of what it
-// was not told of, in stream order: of each who has written the first message,
-// and every message whole that a person has written to a run which cannot look
-// for mail itself.
+// Notice lists the mail that the model is told of before the next turn of a run
+// that was idle, in stream order. The model was not told of it before. It is the
+// first message of each sender, and every inline message.
 func (s State) Notice() []Mail {
-	if !s.resting {
+	if !s.wasIdle {
 		return nil
 	}
 	return s.notice(s.Seq)
 }
 
-// HasUnread reports whether there is mail of which the run does not know when it
-// has answered. It was asked when the messages up to a sequence had been read,
-// and was told of those if it had been idle.
+// HasUnread reports whether there is mail that the run does not know of when it
+// has answered. Its model was asked after the messages up to asked had been
+// read. A run that was idle knows of the mail among these.
 func (s State) HasUnread(asked uint64) bool {
-	if s.resting {
-		s.told = max(s.told, asked)
+	if s.wasIdle {
+		s.notifiedTo = max(s.notifiedTo, asked)
 	}
 	return len(s.notice(s.Seq)) > 0
 }
@@ -308,20 +306,19 @@ func (s State) HasUnread(asked uint64) bool {
 func (s State) notice(upTo uint64) []Mail {
 	var news []Mail
 	for _, m := range s.Inbox {
-		m.Inline = s.whole(m)
+		m.Inline = s.isInline(m)
 		known := slices.ContainsFunc(news, func(n Mail) bool { return n.From == m.From })
-		if m.Seq > s.told && m.Seq <= upTo && (m.Inline || !known) {
+		if m.Seq > s.notifiedTo && m.Seq <= upTo && (m.Inline || !known) {
 			news = append(news, m)
 		}
 	}
 	return news
 }
 
-// LastTurnIdle reports whether the last entry is an answer after which the run waits
-// for mail.
+// LastTurnIdle reports whether the run became idle with its last answer.
 func (s State) LastTurnIdle() bool { return len(s.Turns) > 0 && s.current().Entry.Kind == EntryIdle }
 
-// ReadTo is up to where a run had read that is idle after a turn. One that was
-// stopped has read all that came before that, and will not answer it unless it
-// is written to again.
-func (t Turn) ReadTo() uint64 { return max(t.Entry.Seen, t.halted) }
+// ReadTo returns the last sequence that a run had read when it became idle after
+// the turn. An interrupted run counts everything before the interrupt as read:
+// it will not answer that mail.
+func (t Turn) ReadTo() uint64 { return max(t.Entry.Seen, t.interruptedAt) }

@@ -91,7 +91,7 @@ func (w *world) owes(h *handler) bool {
 	if h.state.OutcomeStored || h.state.Phase == run.None {
 		return false
 	}
-	return (h.state.Owner == h.seq() || h.expired(w) || w.anyOwner) && len(h.state.Outstanding()) > 0
+	return (h.state.Owner == h.seq() || h.expired(w) || w.anyOwner) && len(h.state.Outstanding().All()) > 0
 }
 
 // read brings the state up to date and sees whose it is. One read of a run that
@@ -164,7 +164,7 @@ func (w *world) derive(h *handler) {
 		}
 	}
 	h.writes, h.logEnds = nil, false
-	for _, e := range h.state.Outstanding() {
+	for _, e := range h.state.Outstanding().All() {
 		switch e := e.(type) {
 		case run.CallModel:
 			h.goTo(atAsk)

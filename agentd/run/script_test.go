@@ -167,8 +167,8 @@ func describe(s run.State) string {
 		fmt.Fprintf(&b, " end=%s %q", s.End.Kind, s.End.Text)
 	}
 	b.WriteByte('\n')
-	for _, e := range s.Outstanding() {
-		fmt.Fprintf(&b, "  %s%s\n", e.Key(), describeEffect(e))
+	for _, e := range s.Outstanding().All() {
+		fmt.Fprintf(&b, "  %s%s\n", effectKey(e), describeEffect(e))
 	}
 	return b.String()
 }
@@ -239,3 +239,28 @@ func describeTurns(s run.State) string {
 func clock(seconds int) time.Time { return epoch.Add(time.Duration(seconds) * time.Second) }
 
 func since(t time.Time) string { return t.Sub(epoch).String() }
+
+// effectKey names an effect within its run.
+func effectKey(e run.Effect) string {
+	switch e := e.(type) {
+	case run.CallModel:
+		return fmt.Sprintf("model.%d", e.Turn)
+	case run.CallChildren:
+		return fmt.Sprintf("call.%d", e.Turn)
+	case run.CancelBelow:
+		return "cancel"
+	case run.LogEnd:
+		return "end"
+	case run.PublishAnswer, run.PublishFailure:
+		return "outcome"
+	case run.NotifyIdle:
+		return fmt.Sprintf("rest.%d", e.Turn)
+	case run.StopBelow:
+		return fmt.Sprintf("stop.%d", e.Turn)
+	case run.LogInterrupt:
+		return fmt.Sprintf("stopped.%d", e.Turn)
+	case run.HoldTurn:
+		return fmt.Sprintf("hold.%d", e.Turn)
+	}
+	return ""
+}

@@ -10,27 +10,26 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// MaxTurns bounds the turns of a run.
+// MaxTurns is the largest number of turns that a run may take while it is not
+// idle.
 const MaxTurns = 50
 
-// ErrCorrupt is wrapped by an error of Apply: the history has a hole, or holds
-// what no worker writes. Such a run is not resumed.
+// ErrCorrupt is wrapped by the errors of Apply and Decode: the log has a hole, or
+// holds an entry that no worker writes. Workers end such a run as poisoned.
 var ErrCorrupt = errors.New("corrupt history")
 
 // Phase is what a run is doing.
 type Phase int
 
-// The phases.
+// The phases. Completed and Failed absorb: no event leaves them.
 const (
 	None     Phase = iota // not called yet
-	Ready                 // the model is to be asked
-	Awaiting              // calls without an outcome
-	// it has answered, or was interrupted, and waits for mail
-	Idle
-	// a person is to approve of what it is about to do
-	Held
-	Completed // ended well
-	Failed    // ended badly
+	Ready                 // its model is to be asked
+	Awaiting              // calls have no outcome yet
+	Idle                  // waits for mail
+	Held                  // waits for a person's approval
+	Completed
+	Failed
 )
 
 // String names the phase.
@@ -38,74 +37,98 @@ func (p Phase) String() string {
 	return [...]string{"none", "ready", "awaiting", "idle", "held", "completed", "failed"}[p]
 }
 
-// State is a run folded from its messages. The zero value is a run nobody has
-// heard of. It is a value: Apply leaves the state that it was called on as it
-// was.
+// State is a run folded from its messages. The zero value is a run that was not
+// called. It is a value: Apply does not change the state that it is called on.
 type State struct {
 	Phase Phase
-	// the message to whose holder Outstanding belongs
-	Owner    uint64
-	Seq      uint64    // the last message folded
-	Input    Input     // what the run was asked
-	CalledAt time.Time // stream time of the call
-	Turns    []Turn
-	Inbox    []Mail // not taken yet
-	// stream sequence of the last log message, 0 if none: the fence
-	LogSeq   uint64
-	LogIndex int // its index
-	End      End // why it failed
-	// the outcome is stored: nothing is owed
+	// Owner is the sequence of the message whose holder carries out
+	// Outstanding.
+	Owner uint64
+	// Seq is the sequence of the last message folded.
+	Seq uint64
+	// Input is the body of the call.
+	Input Input
+	// CalledAt is the stream's time of the call.
+	CalledAt time.Time
+	// Turns are the entries of the log but EntryEnded, in order.
+	Turns []Turn
+	// Inbox is the mail that no turn has taken yet.
+	Inbox []Mail
+	// LogSeq is the sequence of the last log message, 0 if there is none. It
+	// fences the next write.
+	LogSeq uint64
+	// LogIndex is the index of the last log message, 0 if there is none.
+	LogIndex int
+	// End says why the run failed. It is zero for any other run.
+	End End
+	// OutcomeStored reports that the outcome is stored. Nothing is owed then.
 	OutcomeStored bool
 
-	// a person has interrupted it, and it has not stopped yet
-	halted uint64
-	// when a person has interrupted it last: what it had forked by then is
-	// to end
-	cutoff uint64
-	// it is idle since a person wanted that: what its forks tell does not
-	// wake it
-	quiet bool
-	// the forks that have told so, and were not written to since
-	idle []subjects.Path
-	// it was idle since its last turn
-	resting bool
-	// what is written is dropped, since nothing of a full inbox was taken
-	overflown bool
-	// mail up to here was told of, or taken
-	told      uint64
-	cancelled bool // by its own cancel message
-	// its last answer is on the log
-	final  bool
-	logged bool // the end is on the log
+	// interruptedAt is the sequence of the interrupt that the run is stopping
+	// for, 0 if it is not stopping.
+	interruptedAt uint64
+	// forksStoppedTo is the sequence of the last interrupt. The forks made up
+	// to it are to end.
+	forksStoppedTo uint64
+	// muted: idle because a person interrupted the run. Messages from its
+	// forks do not wake it.
+	muted bool
+	// idleForks are the forks that have reported that they are idle, and that
+	// this run has not written to since.
+	idleForks []subjects.Path
+	// wasIdle: the run was idle after its last turn.
+	wasIdle bool
+	// inboxFull: new mail is dropped until the run takes some.
+	inboxFull bool
+	// notifiedTo is the sequence up to which the run knows of its mail.
+	notifiedTo uint64
+	// cancelled: a cancel message or an EntryEnded has ended the run.
+	cancelled bool
+	// answerLogged: the run's last answer is on its log.
+	answerLogged bool
+	// endLogged: the run's end is on its log.
+	endLogged bool
 }
 
-// Turn is one entry of the log with the outcomes of its calls so far, in call
-// order.
+// Turn is one entry of the log with the outcomes of its calls so far.
 type Turn struct {
-	Entry    Entry
-	Time     time.Time
-	Outcomes []*Outcome // nil: none yet
-	Took     [][]Mail   // by each call that takes mail
-	// by each call that waits for somebody's: what there was of each of
-	// them
+	// Entry is the entry. Once its supervisor has agreed, the deadlines of
+	// its calls and its timer count from then.
+	Entry Entry
+	// Time is the stream's time of the entry.
+	Time time.Time
+	// Outcomes has one element for each call, in call order. It is nil for a
+	// call without an outcome.
+	Outcomes []*Outcome
+	// Took has the mail that each call has taken. It is nil if no call of the
+	// turn takes mail.
+	Took [][]Mail
+	// Found has, for each call that waits for mail of certain peers, the
+	// status of these peers. It is nil if no call of the turn takes mail.
 	Found [][]PeerStatus
-	// what had come when it was idle after it, as it was told then
-	Notice  []Mail
-	Verdict *Outcome // of its supervisor
-	// why it is held, or nothing of it was carried out
-	Why   string
+	// Notice is the mail that the model was told of before its next turn,
+	// after the run had been idle.
+	Notice []Mail
+	// Verdict is the outcome of the supervisor's run, nil before it.
+	Verdict *Outcome
+	// Why says why the turn is held or was withheld.
+	Why string
+
 	stage stage
-	// the interrupt that stopped the run after it, 0 if none did
-	halted uint64
-	// the message by which it was to be carried out
-	at   uint64
-	left int // how many of them are nil
-	// when the next sequential call became due
-	freed time.Time
+	// interruptedAt is the sequence of the interrupt that made the run idle
+	// after this turn, 0 if none did.
+	interruptedAt uint64
+	// at is the sequence of the message by which the turn was carried out.
+	at uint64
+	// pendingCount is the number of awaited calls without an outcome.
+	pendingCount int
+	// dueSince is the stream's time at which the next sequential call became
+	// due.
+	dueSince time.Time
 }
 
-// Start is what the run was started with, nil before its first turn is on the
-// log.
+// Start returns the settings that the run was started with. It is nil before the
+// first turn is on the log.
 func (s State) Start() *Start {
 	if len(s.Turns) == 0 {
 		return nil
@@ -113,20 +136,22 @@ func (s State) Start() *Start {
 	return s.Turns[0].Entry.Start
 }
 
-// Ended reports whether the run has come to its end.
+// Ended reports whether the run has completed or failed. Its outcome may not be
+// stored yet.
 func (s State) Ended() bool { return s.Phase == Completed || s.Phase == Failed }
 
-// Pending is the number of calls of the current turn that have no outcome.
+// Pending returns the number of awaited calls of the last turn without an
+// outcome.
 func (s State) Pending() int {
 	if s.Phase != Awaiting {
 		return 0
 	}
-	return s.current().left
+	return s.current().pendingCount
 }
 
-// OutcomesAwaited is how many outcomes have to come before the run owes anything: those
-// of all its calls, or one, where they follow one another or somebody looks at
-// the turn first.
+// OutcomesAwaited returns the number of outcomes that have to arrive before the
+// run owes anything. That is one for sequential calls and for a turn under
+// review, and all of the pending ones otherwise.
 func (s State) OutcomesAwaited() int {
 	if _, reviewing := s.review(); reviewing || s.Pending() > 0 && s.current().Entry.Sequential {
 		return 1
@@ -152,9 +177,9 @@ func (s State) ToolCalls() int {
 	return n
 }
 
-// modelCalls counts the entries of the log for which a model was asked, though
-// it may have failed: not those that say that a person has stopped the run, or
-// that a bound was reached.
+// modelCalls counts the entries of the log for which the model was asked, even
+// if it failed. It was not asked for an entry that records an interrupt or a
+// budget.
 func (s State) modelCalls() int {
 	n := 0
 	for _, t := range s.Turns {
@@ -165,7 +190,7 @@ func (s State) modelCalls() int {
 	return n
 }
 
-// ModelMS is what the model calls of the run's turns on the log took, in
+// ModelMS sums the time of the model calls of the run's turns on the log, in
 // milliseconds.
 func (s State) ModelMS() int64 {
 	var ms int64
@@ -175,8 +200,7 @@ func (s State) ModelMS() int64 {
 	return ms
 }
 
-// Retries counts the requests to the model that the run's turns on the log took
-// beyond one each.
+// Retries counts the failed requests to the model before the answers on the log.
 func (s State) Retries() int {
 	n := 0
 	for _, t := range s.Turns {
@@ -185,18 +209,17 @@ func (s State) Retries() int {
 	return n
 }
 
-// Subtree sums what the run and its children have done so far. Of forks that
-// have not ended it is what they had done when they told of it last.
+// Subtree sums the work of the run and of all runs below it so far. A fork that
+// has not ended counts with the totals of its last idle notice.
 func (s State) Subtree() Totals {
-	sum := Totals{
+	own := Totals{
 		Usage:      s.Usage(),
 		Runs:       1,
 		ModelCalls: s.modelCalls(),
 		ToolCalls:  s.ToolCalls(),
 		ModelMS:    s.ModelMS(),
-	}.Add(
-		s.spent(),
-	)
+	}
+	sum := own.Add(s.forkTotals())
 	for _, t := range s.Turns {
 		for _, o := range t.Outcomes {
 			if o != nil {
@@ -211,7 +234,7 @@ func (s State) Subtree() Totals {
 }
 
 // Apply folds one event. An event at or before Seq was folded already and
-// changes nothing, and so do late, duplicate and unknown ones. An error wraps
+// changes nothing. Nor does a late, duplicate or unknown event. The error wraps
 // ErrCorrupt; the state is then as before.
 func (s State) Apply(e Event) (State, error) {
 	if c, ok := e.(OutcomeStored); ok {
@@ -245,7 +268,7 @@ func (s State) apply(e Event) (State, error) {
 		e.Mail.Seq = e.Meta.Seq
 		return s.mailed(e.Mail), nil
 	case AnsweredWithoutCalls:
-		return s.rest(e)
+		return s.answeredWithoutCalls(e)
 	case Approved:
 		return s.approved(e), nil
 	case Interrupted:
@@ -269,7 +292,7 @@ func (s State) called(e Called) State {
 	return s
 }
 
-// append checks that an entry continues the log.
+// append checks that an entry continues the log without a hole.
 func (s State) append(m Meta, e Entry) (State, error) {
 	if s.Phase == None {
 		return s, fmt.Errorf("%w: log message %d of a run that was not called", ErrCorrupt, m.Seq)
@@ -296,63 +319,69 @@ func (s State) answered(e Answered) (State, error) {
 			t.Outcomes[i] = &o
 		}
 	}
-	// appended a moment ago, and nobody else's
+	// turn has cloned the slice
 	s.Turns[len(s.Turns)-1] = t
 	s.Phase, s.Owner = Awaiting, e.Entry.Trigger
 	switch review := e.Entry.Review; {
-	case s.halted > 0:
+	case s.interruptedAt > 0:
 		return s.withhold(e.Entry.Trigger, EndInterrupted()), nil
 	case review == nil:
 		return s.carryOut(Meta{e.Entry.Trigger, e.Time}), nil
 	case review.Failed():
-		return s.follow(Meta{e.Entry.Trigger, e.Time}, Verdict{Decision: Pause, Reason: review.Error}), nil
+		return s.decide(Meta{e.Entry.Trigger, e.Time}, Verdict{Decision: Pause, Reason: review.Error}), nil
 	default:
-		t.stage = reviewed
-		return s.amend(t), nil
+		return s.edit(func(t *Turn) { t.stage = underReview }), nil
 	}
 }
 
-// carryOut begins to do what a turn has decided, as of a message and its time.
+// carryOut makes the calls of the last turn take effect, as of a message and its
+// time.
 func (s State) carryOut(m Meta) State {
-	t := s.current()
-	t.Outcomes, t.freed, t.stage = slices.Clone(t.Outcomes), m.Time, carried
-	if t.Entry.Review != nil { // its time begins now
-		t.at = m.Seq
-		t.Entry.Calls = slices.Clone(t.Entry.Calls)
-		t.Entry.Timer = t.Entry.Schedule(m.Time, func(i int) time.Time { return t.Entry.Calls[i].Deadline })
-	}
-	calls := t.Entry.Calls
-	for i, c := range calls {
-		switch {
-		case c.Failed():
-		case c.Awaited():
-			t.left++
-		case c.Op != OpFork: // done at once; a fork's is the outcome of its run
-			t.Outcomes[i] = &Outcome{Status: StatusCompleted}
-		}
-	}
-	if slices.ContainsFunc(calls, func(c Call) bool { return c.Op == OpMail || c.Op == OpWait }) {
-		t.Took, t.Found = make([][]Mail, len(calls)), make([][]PeerStatus, len(calls))
-	}
-	for i, c := range calls {
+	s = s.edit(func(t *Turn) { t.carryOut(m) })
+	for i, c := range s.current().Entry.Calls {
 		switch {
 		case c.Failed():
 		case c.Op == OpMail:
-			s, t.Took[i] = s.take(func(Mail) bool { return true })
+			var took []Mail
+			s, took = s.take(func(Mail) bool { return true })
+			s.current().Took[i] = took // edit has cloned the slice
 		case c.Op == OpSend:
-			s.idle = slices.DeleteFunc(slices.Clone(s.idle), func(p subjects.Path) bool { return p == c.To })
+			s.idleForks = slices.DeleteFunc(slices.Clone(s.idleForks), func(p subjects.Path) bool { return p == c.To })
 		}
 	}
-	s = s.amend(t)
 	s.Phase, s.Owner = Awaiting, m.Seq
-	if t.left == 0 {
+	if s.current().pendingCount == 0 {
 		return s.ready(m.Seq)
 	}
-	return s.collect(m.Seq, false)
+	return s.collectMail(m.Seq, false)
 }
 
-// rest folds an answer that calls nobody.
-func (s State) rest(e AnsweredWithoutCalls) (State, error) {
+// carryOut gives the calls of the turn their deadlines and outcomes. The
+// deadlines of a turn that was reviewed count from now.
+func (t *Turn) carryOut(m Meta) {
+	t.stage, t.dueSince = carriedOut, m.Time
+	if t.Entry.Review != nil {
+		t.at = m.Seq
+		decided := t.Entry.Calls
+		t.Entry.Calls, t.Entry.Timer = t.Entry.Schedule(m.Time, func(i int) time.Time { return decided[i].Deadline })
+	}
+	for i, c := range t.Entry.Calls {
+		switch {
+		case c.Failed():
+		case c.Awaited():
+			t.pendingCount++
+		case c.Op != OpFork: // the outcome of a fork is that of its run
+			t.Outcomes[i] = &Outcome{Status: StatusCompleted}
+		}
+		if t.Took == nil && (c.Op == OpMail || c.Op == OpWait) {
+			t.Took = make([][]Mail, len(t.Entry.Calls))
+			t.Found = make([][]PeerStatus, len(t.Entry.Calls))
+		}
+	}
+}
+
+// answeredWithoutCalls folds an answer that makes no calls.
+func (s State) answeredWithoutCalls(e AnsweredWithoutCalls) (State, error) {
 	s, err := s.turn(e.Meta, e.Entry)
 	if err != nil || s.Ended() {
 		return s, err
@@ -362,31 +391,32 @@ func (s State) rest(e AnsweredWithoutCalls) (State, error) {
 	case e.Entry.Kind == EntryFinal && e.Entry.End != nil:
 		s.Phase, s.End = Failed, *e.Entry.End
 	case e.Entry.Kind == EntryFinal:
-		s.Phase, s.final = Completed, true
+		s.Phase, s.answerLogged = Completed, true
 	default:
-		return s.settle(e.Entry.Trigger), nil
+		return s.becomeIdle(e.Entry.Trigger), nil
 	}
 	return s, nil
 }
 
-// settle makes a run idle that has nothing to do, unless there is mail that it
-// does not know of: stored during the asking, or not looked at. One that a
-// person has stopped has to be written to anew.
-func (s State) settle(owner uint64) State {
-	since := s.halted
-	if t := s.current(); since > 0 {
-		t.halted = since
-		s = s.amend(t)
+// becomeIdle makes the run idle. If mail that it does not know of can wake it, it
+// is ready at once: mail that was stored while the model was asked, or that the
+// run did not look at. Only mail after the interrupt wakes an interrupted run.
+func (s State) becomeIdle(owner uint64) State {
+	since := s.interruptedAt
+	if since > 0 {
+		s = s.edit(func(t *Turn) { t.interruptedAt = since })
 	}
-	s.Phase, s.Owner, s.halted, s.resting, s.quiet = Idle, owner, 0, true, since > 0
+	s.Phase, s.Owner = Idle, owner
+	s.interruptedAt, s.wasIdle = 0, true
+	s.muted = since > 0
 	if slices.ContainsFunc(s.Notice(), func(m Mail) bool { return m.Seq > since && s.wakes(m) }) {
 		return s.ready(owner)
 	}
 	return s
 }
 
-// turn appends an answer of the model. What the run was told of before it was
-// asked is told now.
+// turn appends an answer of the model. The notice of mail that the model was
+// given with the request is kept with the turn before.
 func (s State) turn(m Meta, e Entry) (State, error) {
 	before := s.Phase
 	s, err := s.append(m, e)
@@ -397,10 +427,10 @@ func (s State) turn(m Meta, e Entry) (State, error) {
 		return s, fmt.Errorf("%w: log message %d is a turn while the run is %s", ErrCorrupt, m.Seq, before)
 	}
 	s.Turns = slices.Clone(s.Turns)
-	if s.resting && len(s.Turns) > 0 {
+	if s.wasIdle && len(s.Turns) > 0 {
 		s.Turns[len(s.Turns)-1].Notice = s.notice(e.Seen)
-		s.told, s.resting = max(s.told, e.Seen), false
-		s, _ = s.take(func(m Mail) bool { return m.Seq <= e.Seen && s.whole(m) })
+		s.notifiedTo, s.wasIdle = max(s.notifiedTo, e.Seen), false
+		s, _ = s.take(func(m Mail) bool { return m.Seq <= e.Seen && s.isInline(m) })
 	}
 	s.Turns = append(s.Turns, Turn{Entry: e, Time: m.Time})
 	return s, nil
@@ -412,8 +442,8 @@ func (s State) ended(e Ended) (State, error) {
 	if err != nil {
 		return s, err
 	}
-	// one that had ended by itself owes what it owed
-	s.logged = s.cancelled || !done
+	// a run that had ended by itself owes the same effects as before
+	s.endLogged = s.cancelled || !done
 	if !done {
 		s.Phase, s.Owner, s.End, s.cancelled = Failed, e.Entry.Trigger, *e.Entry.End, true
 	}
@@ -422,7 +452,7 @@ func (s State) ended(e Ended) (State, error) {
 
 func (s State) replied(e Replied) State {
 	if !e.ofItsCall() {
-		// it is of another run than the one that was called
+		// the totals of another run do not count
 		e.Outcome.Subtree = Totals{}
 	}
 	if s.forkOf(e.Turn, e.Index) {
@@ -433,7 +463,7 @@ func (s State) replied(e Replied) State {
 	}
 	if c, reviewing := s.review(); reviewing {
 		if e.Index == c.Index {
-			return s.judged(e.Meta, e.Outcome)
+			return s.reviewed(e.Meta, e.Outcome)
 		}
 		return s
 	}
@@ -443,16 +473,15 @@ func (s State) replied(e Replied) State {
 		return s
 	}
 	if t.Entry.Sequential && t.pending()[0].Index < e.Index {
-		return s // nobody has called it yet
+		return s // the call has not been published yet
 	}
-	t.Outcomes = slices.Clone(t.Outcomes)
-	t.Outcomes[e.Index] = &e.Outcome
-	t.left--
-	t.freed = e.Time
-	s.Turns = slices.Clone(s.Turns)
-	s.Turns[len(s.Turns)-1] = t
+	s = s.edit(func(t *Turn) {
+		t.Outcomes[e.Index] = &e.Outcome
+		t.pendingCount--
+		t.dueSince = e.Time
+	})
 	switch {
-	case t.left == 0:
+	case s.Pending() == 0:
 		return s.ready(e.Seq)
 	case t.Entry.Sequential:
 		s.Owner = e.Seq
@@ -464,36 +493,54 @@ func (s State) timedOut(e TimedOut) State {
 	if s.Phase != Awaiting && s.Phase != Held || e.Turn != len(s.Turns) {
 		return s
 	}
-	if s.current().Entry.Review != nil && e.Time.Before(s.current().Entry.Timer.Add(-early)) {
-		// it was set for what the turn waited for before
+	if s.current().Entry.Review != nil && e.Time.Before(s.current().Entry.Timer.Add(-timerTolerance)) {
+		// the timer was set for the review
 		return s
 	}
 	if _, reviewing := s.review(); reviewing || s.Phase == Held {
-		return s.unanswered(e)
+		return s.noAnswerInTime(e)
 	}
-	s = s.collect(e.Seq, true)
+	s = s.collectMail(e.Seq, true)
 	if s.Phase != Awaiting {
 		return s
 	}
-	t := s.current()
-	t.Outcomes = slices.Clone(t.Outcomes)
-	for _, c := range s.current().pending() {
-		o := EndTimeout(t.allowed()).Outcome()
-		if s.halted > 0 {
-			o = EndInterrupted().Outcome()
-		}
-		o.Agent = c.Call.Agent
-		t.Outcomes[c.Index] = &o
+	end := EndTimeout(s.current().allowed())
+	if s.interruptedAt > 0 {
+		end = EndInterrupted()
 	}
-	t.left = 0
-	s.Turns = slices.Clone(s.Turns)
-	s.Turns[len(s.Turns)-1] = t
-	return s.ready(e.Seq)
+	return s.edit(func(t *Turn) {
+		for _, c := range t.pending() {
+			t.end(c.Index, end)
+		}
+		t.pendingCount = 0
+	}).ready(e.Seq)
 }
 
-// early is how much earlier than it was set for a timer may fire, by the
-// stream's clock.
-const early = time.Second
+// edit changes a copy of the last turn.
+func (s State) edit(change func(*Turn)) State { return s.editTurn(len(s.Turns)-1, change) }
+
+// editTurn changes a copy of the i-th turn. The slices of outcomes and mail are
+// copied as well, and the state that it is called on stays as it was.
+func (s State) editTurn(i int, change func(*Turn)) State {
+	s.Turns = slices.Clone(s.Turns)
+	t := &s.Turns[i]
+	t.Outcomes = slices.Clone(t.Outcomes)
+	t.Took = slices.Clone(t.Took)
+	t.Found = slices.Clone(t.Found)
+	change(t)
+	return s
+}
+
+// end gives a call an outcome that its own run has not published.
+func (t *Turn) end(call int, e End) {
+	o := e.Outcome()
+	o.Agent = t.Entry.Calls[call].Agent
+	t.Outcomes[call] = &o
+}
+
+// timerTolerance is the time by which a timer may fire before it was set for, by
+// the stream's clock.
+const timerTolerance = time.Second
 
 func (s State) cancel(e Cancelled) State {
 	if s.Ended() || s.cancelled {
@@ -521,11 +568,11 @@ func (s State) conclude(e OutcomeStored) State {
 
 // ready makes the next turn owed, or ends a run that has had its turns.
 func (s State) ready(owner uint64) State {
-	if s.halted > 0 {
-		return s.settle(owner)
+	if s.interruptedAt > 0 {
+		return s.becomeIdle(owner)
 	}
-	s.Phase, s.Owner, s.quiet = Ready, owner, false
-	if most := s.maxTurns(); s.awake() >= most {
+	s.Phase, s.Owner, s.muted = Ready, owner, false
+	if most := s.maxTurns(); s.turnsSinceIdle() >= most {
 		s.Phase, s.End = Failed, End{
 			Kind: KindTurns,
 			Text: fmt.Sprintf("agent exceeded maximum conversation turns (%d)", most),
@@ -534,7 +581,8 @@ func (s State) ready(owner uint64) State {
 	return s
 }
 
-// maxTurns is how many turns the run may take, a last one to answer included.
+// maxTurns is the number of turns that the run may take while it is not idle,
+// the last one included.
 func (s State) maxTurns() int {
 	if start := s.Start(); start != nil && start.Turns > 0 {
 		return min(start.Turns+1, MaxTurns)
@@ -542,8 +590,8 @@ func (s State) maxTurns() int {
 	return MaxTurns
 }
 
-// awake counts the turns since the run was idle last.
-func (s State) awake() int {
+// turnsSinceIdle counts the turns since the run was idle last.
+func (s State) turnsSinceIdle() int {
 	for i, t := range slices.Backward(s.Turns) {
 		if t.Entry.Kind == EntryIdle {
 			return len(s.Turns) - 1 - i
@@ -552,21 +600,22 @@ func (s State) awake() int {
 	return len(s.Turns)
 }
 
-// LastTurn reports whether the turn that is owed is a last one, in which the run
-// has to answer with what it has.
+// LastTurn reports whether the next turn is the last one that the run may take.
+// Its model is told to answer with the results that it has.
 func (s State) LastTurn() bool {
 	start := s.Start()
-	return start != nil && start.Turns > 0 && s.awake() == s.maxTurns()-1
+	return start != nil && start.Turns > 0 && s.turnsSinceIdle() == s.maxTurns()-1
 }
 
 func (s State) current() Turn { return s.Turns[len(s.Turns)-1] }
 
-// pending lists the runs that are waited for, in call order.
+// pending lists the runs that the turn waits for, in call order. For a turn
+// under review that is the supervisor's run.
 func (t Turn) pending() []Child {
-	if t.stage == reviewed {
+	if t.stage == underReview {
 		return []Child{{len(t.Entry.Calls), *t.Entry.Review, t.Entry.Review.Deadline}}
 	}
-	if t.stage != carried {
+	if t.stage != carriedOut {
 		return nil
 	}
 	var out []Child
@@ -578,19 +627,19 @@ func (t Turn) pending() []Child {
 	return out
 }
 
-// deadline is that of the i-th call: as decided, and for a sequential one not
-// later than its timeout after it became due.
+// deadline is the deadline of the i-th call: as decided, and for a sequential
+// call no later than its timeout after it became due.
 func (t Turn) deadline(i int) time.Time {
 	at := t.Entry.Calls[i].Deadline
 	if t.Entry.Sequential && t.Entry.Timeout > 0 {
-		if due := t.freed.Add(t.Entry.Timeout); due.Before(at) {
+		if due := t.dueSince.Add(t.Entry.Timeout); due.Before(at) {
 			return due
 		}
 	}
 	return at
 }
 
-// allowed is the time that each call of the turn had.
+// allowed is the time that each call of the turn had to reply.
 func (t Turn) allowed() time.Duration {
 	if t.Entry.Timeout > 0 {
 		return t.Entry.Timeout

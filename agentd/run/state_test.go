@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -81,7 +82,7 @@ func TestMaxTurns(t *testing.T) {
 	)
 	for name, s := range map[string]run.State{"refused": refused, "replied": waited, "timed out": timed} {
 		end := run.End{Kind: run.KindTurns, Text: "agent exceeded maximum conversation turns (50)"}
-		if diff := cmp.Diff([]run.Effect{run.PublishFailure{End: end}}, s.Outstanding(), comparable); s.Phase != run.Failed ||
+		if diff := cmp.Diff([]run.Effect{run.PublishFailure{End: end}}, s.Outstanding().All(), comparable); s.Phase != run.Failed ||
 			diff != "" {
 			t.Errorf("%s: %v owes (-want +got):\n%s", name, s.Phase, diff)
 		}
@@ -258,5 +259,25 @@ func TestPartial(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, s.Partial()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestScheduleChangesNoSharedCalls: an entry that shares its calls with a state
+// leaves them as they are.
+func TestScheduleChangesNoSharedCalls(t *testing.T) {
+	e := run.Entry{Calls: []run.Call{{Agent: "a"}, {Op: run.OpFork, Agent: "a"}}, Timeout: time.Second}
+	limit := clock(60)
+	calls, last := e.Schedule(clock(1), func(int) time.Time { return limit })
+	if want := clock(2); !calls[0].Deadline.Equal(want) || !last.Equal(want) || !calls[1].Deadline.Equal(limit) {
+		t.Errorf("deadlines %v and %v, last %v, want %v and %v", calls[0].Deadline, calls[1].Deadline, last, want, limit)
+	}
+	deferred := e.Defer(limit)
+	if !deferred[0].Deadline.Equal(limit) || !deferred[1].Deadline.Equal(limit) {
+		t.Errorf("deferred to %v and %v, want %v", deferred[0].Deadline, deferred[1].Deadline, limit)
+	}
+	for i, c := range e.Calls {
+		if !c.Deadline.IsZero() {
+			t.Errorf("call %d of the entry got the deadline %v", i, c.Deadline)
+		}
 	}
 }

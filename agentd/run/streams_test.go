@@ -174,7 +174,7 @@ func effectLine(e run.Effect) string {
 // stateLine sums up a state in a line.
 func stateLine(s run.State) string {
 	var owed []string
-	for _, e := range s.Outstanding() {
+	for _, e := range s.Outstanding().All() {
 		owed = append(owed, effectLine(e))
 	}
 	line := fmt.Sprintf("%s owner=%d log=%d@%d pending=%d awaited=%d", s.Phase, s.Owner, s.LogIndex, s.LogSeq, s.Pending(), s.OutcomesAwaited())

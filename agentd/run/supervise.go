@@ -8,33 +8,35 @@ import (
 	"time"
 )
 
-// Mode says how closely a run is supervised. A later one is closer.
+// Mode says how closely a run is supervised. A higher mode is closer.
 type Mode int
 
 // The modes.
 const (
 	Unsupervised Mode = iota
-	// a supervisor sees each turn that would act before anything of it is
-	// done
+	// Supervised: a supervisor reviews each turn before it takes effect.
 	Supervised
-	// and where it wants to pause, a person decides
+	// Human: where the supervisor wants to pause, a person decides.
 	Human
 )
 
-// Supervision says who watches over a run. The zero value is nobody.
+// Supervision says how a run is supervised. The zero value is no supervision.
 type Supervision struct {
-	Mode  Mode   `json:"mode"`
-	Agent string `json:"agent"` // the supervisor
-	// how long a person may take, within the run's own time
+	Mode Mode `json:"mode"`
+	// Agent is the name of the supervisor.
+	Agent string `json:"agent"`
+	// Timeout is the time that a person has to decide. It ends with the run's
+	// own time at the latest.
 	Timeout time.Duration `json:"timeout_ns,omitzero"`
-	// what it comes to if nobody answered by then: true lets the turn go on
+	// OnTimeout says what happens if no person has decided by then: true
+	// approves the turn.
 	OnTimeout bool `json:"on_timeout,omitzero"`
 }
 
-// Within is the supervision of a run that has this one of its own and is called
-// by one with another: it can only be closer, and who watches over the caller
-// watches over it too. Where both want a person to decide, it has the shorter
-// of both times, and silence is approval only if it is for both.
+// Within returns the supervision of a run whose definition asks for s and whose
+// caller has above. It can only be closer than that of the caller, and the
+// caller's supervisor reviews the run too. Where both want a person to decide,
+// the shorter timeout holds, and silence approves only if it does for both.
 func (s Supervision) Within(above Supervision) Supervision {
 	switch {
 	case above.Mode == Unsupervised:
@@ -48,33 +50,36 @@ func (s Supervision) Within(above Supervision) Supervision {
 	return s
 }
 
-// Decision is what a supervisor wants to become of a turn.
+// Decision says what a supervisor decided about a turn.
 type Decision string
 
 // The decisions.
 const (
+	// Continue carries the turn out.
 	Continue Decision = "continue"
-	// nothing of it is done, and the run is told what to do instead
+	// Reorient withholds the turn and tells the run what to do instead.
 	Reorient Decision = "reorient"
-	// nothing of it is done until a person has decided
+	// Pause withholds the turn, or holds it for a person in the mode Human.
 	Pause Decision = "pause"
 )
 
 // Verdict is a supervisor's answer.
 type Verdict struct {
-	Decision   Decision `json:"decision"`
-	Correction string   `json:"correction"` // for Reorient
-	Reason     string   `json:"reason"`     // for Pause
+	Decision Decision `json:"decision"`
+	// Correction says what to do instead, for Reorient.
+	Correction string `json:"correction"`
+	// Reason says what a person has to decide, for Pause.
+	Reason string `json:"reason"`
 }
 
-// verdictOf reads the outcome of a supervisor's run. What is no verdict is a
-// pause.
+// verdictOf reads the outcome of a supervisor's run. An outcome without a verdict
+// counts as Pause.
 func verdictOf(o Outcome) Verdict {
 	if o.Status != StatusCompleted {
 		return Verdict{Decision: Pause, Reason: "the supervisor failed: " + o.Error}
 	}
 	text := o.Result
-	// around it there may be prose, or a fence
+	// the model may have put prose or a fence around the JSON
 	if i, j := strings.IndexByte(text, '{'), strings.LastIndexByte(text, '}'); i >= 0 && j > i {
 		text = text[i : j+1]
 	}
@@ -89,23 +94,26 @@ func verdictOf(o Outcome) Verdict {
 	}
 }
 
-// Approval is a person's word on a turn.
+// Approval is a person's decision about a held turn. It is the body of a message.
 type Approval struct {
-	// that it is about; 0: whichever is held
-	Turn    int    `json:"turn,omitzero"`
-	Approve bool   `json:"approve"`
-	Reason  string `json:"reason,omitzero"`
-	By      string `json:"by,omitzero"`
+	// Turn is the turn that it is about, from 1. 0 is the turn that is held.
+	Turn    int  `json:"turn,omitzero"`
+	Approve bool `json:"approve"`
+	// Reason says why the turn is denied. The run's model reads it.
+	Reason string `json:"reason,omitzero"`
+	// By is the name of the person.
+	By string `json:"by,omitzero"`
 }
 
-// HeldTurn is the body of the timer of a turn that a person is to approve of,
-// by which people find it.
+// HeldTurn is the body of the timer of a held turn. Clients find held turns by
+// these timers.
 type HeldTurn struct {
-	Turn int    `json:"turn"`
-	Why  string `json:"why"` // its supervisor wants to pause
+	Turn int `json:"turn"`
+	// Why is the reason that the supervisor gave.
+	Why string `json:"why"`
 }
 
-// DecodeApproval reads a person's word from the body of its message.
+// DecodeApproval reads an approval from the body of its message.
 func DecodeApproval(b []byte) (Approval, error) {
 	var a Approval
 	if err := json.Unmarshal(b, &a); err != nil {
@@ -114,40 +122,38 @@ func DecodeApproval(b []byte) (Approval, error) {
 	return a, nil
 }
 
-// stage is how far a turn has come to be carried out.
+// stage says how far a turn has come on its way to take effect.
 type stage int
 
 const (
-	carried  stage = iota // it is
-	reviewed              // its supervisor has not answered
-	held                  // a person is to decide
-	withheld              // nothing of it is
+	carriedOut  stage = iota
+	underReview       // the supervisor has not answered
+	held              // waits for a person
+	withheld          // its calls take no effect
 )
 
-// Review is the call of the supervisor that is waited for, if the last turn
-// waits for one.
+// review returns the call of the supervisor that the last turn waits for. It
+// returns false if the turn waits for none.
 func (s State) review() (Child, bool) {
-	if len(s.Turns) == 0 || s.Phase != Awaiting || s.current().stage != reviewed {
+	if len(s.Turns) == 0 || s.Phase != Awaiting || s.current().stage != underReview {
 		return Child{}, false
 	}
 	e := s.current().Entry
 	return Child{len(e.Calls), *e.Review, e.Review.Deadline}, true
 }
 
-// judged folds the outcome of the supervisor.
-func (s State) judged(m Meta, o Outcome) State {
-	t := s.current()
-	t.Verdict = &o
-	s = s.amend(t)
-	if s.halted > 0 {
+// reviewed folds the outcome of the supervisor.
+func (s State) reviewed(m Meta, o Outcome) State {
+	s = s.edit(func(t *Turn) { t.Verdict = &o })
+	if s.interruptedAt > 0 {
 		return s.withhold(m.Seq, EndInterrupted())
 	}
-	return s.follow(m, verdictOf(o))
+	return s.decide(m, verdictOf(o))
 }
 
-// follow does what a supervisor wants. It cannot be content with what it has
-// not seen.
-func (s State) follow(m Meta, v Verdict) State {
+// decide applies a verdict to the last turn. A supervisor that was not shown the
+// whole turn cannot let it continue.
+func (s State) decide(m Meta, v Verdict) State {
 	if v.Decision == Continue && s.current().Entry.Cut {
 		v = Verdict{Decision: Pause, Reason: "An argument is too long for the supervisor to see all of it."}
 	}
@@ -162,18 +168,19 @@ func (s State) follow(m Meta, v Verdict) State {
 		return s.withhold(m.Seq, refusal("Nothing of this turn was carried out: "+
 			"your supervisor wants a person to look at it first, and nobody is there. "+v.Reason))
 	}
-	t := s.current()
-	t.stage, t.Why = held, v.Reason
-	t.Entry.Timer = m.Time.Add(s.Start().Supervision.Timeout)
-	if until := t.Entry.Until; !until.IsZero() && until.Before(t.Entry.Timer) {
-		t.Entry.Timer = until
+	timer := m.Time.Add(s.Start().Supervision.Timeout)
+	if until := s.current().Entry.Until; !until.IsZero() && until.Before(timer) {
+		timer = until
 	}
-	s = s.amend(t)
+	s = s.edit(func(t *Turn) {
+		t.stage, t.Why = held, v.Reason
+		t.Entry.Timer = timer
+	})
 	s.Phase, s.Owner = Held, m.Seq
 	return s
 }
 
-// approved folds a person's word.
+// approved folds a person's decision.
 func (s State) approved(e Approved) State {
 	if s.Phase != Held || e.Turn != 0 && e.Turn != len(s.Turns) {
 		return s
@@ -188,18 +195,16 @@ func (s State) approved(e Approved) State {
 	return s.withhold(e.Seq, refusal(reason))
 }
 
-// unanswered folds that nobody has answered in time: the supervisor, or a
-// person. A person who had until the end of the run has let it end: what there
-// is no time left for is not decided on anybody's behalf.
-func (s State) unanswered(e TimedOut) State {
+// noAnswerInTime folds the timer of a turn under review or held. If the timer is
+// the end of the run's own time, nothing is decided: the run times out.
+func (s State) noAnswerInTime(e TimedOut) State {
 	sup := s.Start().Supervision
 	switch {
-	case s.halted > 0:
+	case s.interruptedAt > 0:
 		return s.withhold(e.Seq, EndInterrupted())
 	case s.Phase != Held:
-		return s.follow(e.Meta, Verdict{Decision: Pause, Reason: "the supervisor did not answer in time"})
+		return s.decide(e.Meta, Verdict{Decision: Pause, Reason: "the supervisor did not answer in time"})
 	case s.current().Entry.Timer.Equal(s.current().Entry.Until):
-		// it is the run's time that is over, and not the person's
 		return s
 	case sup.OnTimeout:
 		return s.carryOut(e.Meta)
@@ -208,39 +213,27 @@ func (s State) unanswered(e TimedOut) State {
 		"Nothing of this turn was carried out: nobody has approved of it within %ds", int(sup.Timeout/time.Second))))
 }
 
-// refusal is the end of a turn's calls of which nothing is carried out.
+// refusal is the end of the calls of a withheld turn.
 func refusal(text string) End { return End{Kind: KindCancelled, Text: text} }
 
-// withhold ends a turn of which nothing is carried out. Each of its calls gets
-// the end as its outcome, which the model reads.
+// withhold ends the last turn without effect. The end becomes the outcome of each
+// of its calls, which the model reads.
 func (s State) withhold(owner uint64, end End) State {
-	t := s.current()
-	t.stage, t.Why = withheld, end.Text
-	t.Outcomes = slices.Clone(t.Outcomes)
-	for i, c := range t.Entry.Calls {
-		if !c.Failed() {
-			o := end.Outcome()
-			o.Agent = c.Agent
-			t.Outcomes[i] = &o
+	return s.edit(func(t *Turn) {
+		t.stage, t.Why = withheld, end.Text
+		for i, c := range t.Entry.Calls {
+			if !c.Failed() {
+				t.end(i, end)
+			}
 		}
-	}
-	t.left = 0
-	return s.amend(t).ready(owner)
+		t.pendingCount = 0
+	}).ready(owner)
 }
 
-// amend replaces the current turn.
-func (s State) amend(t Turn) State {
-	s.Turns = slices.Clone(s.Turns)
-	s.Turns[len(s.Turns)-1] = t
-	return s
-}
+// CarriedOut reports whether the calls of the turn take effect.
+func (t Turn) CarriedOut() bool { return t.stage == carriedOut }
 
-// CarriedOut reports whether a turn is carried out: it was not withheld, and
-// nobody has to say so yet.
-func (t Turn) CarriedOut() bool { return t.stage == carried }
-
-// Withheld is why nothing of a turn was carried out, "" if it was, or may be
-// yet.
+// Withheld says why the turn was withheld. It is empty for any other turn.
 func (t Turn) Withheld() string {
 	if t.stage == withheld {
 		return t.Why
@@ -248,61 +241,49 @@ func (t Turn) Withheld() string {
 	return ""
 }
 
-// HasUnusedGrant reports whether a turn may have been granted more runs than it will
-// ever make: nothing of it was carried out, or there was room for its
-// supervisor's run and for none of those that it was to look at.
+// HasUnusedGrant reports whether the turn may have been granted more runs than it
+// will make: it was withheld, or the budget had room for the supervisor's run
+// and for none of the runs that the turn calls.
 func (t Turn) HasUnusedGrant() bool {
 	refused := func(c Call) bool { return c.Kind == KindBudget }
 	return t.stage == withheld || slices.ContainsFunc(t.Entry.Calls, refused) && !t.Entry.HasEffect()
 }
 
-// RunCount is how many runs a turn makes, its supervisor's included.
+// RunCount returns the number of runs that the turn makes, the supervisor's
+// included.
 func (t Turn) RunCount() (n int) {
 	if t.Entry.Review != nil && t.Entry.Review.MakesRun() {
 		n++
 	}
 	for _, c := range t.Entry.Calls {
-		if t.stage == carried && c.MakesRun() {
+		if t.stage == carriedOut && c.MakesRun() {
 			n++
 		}
 	}
 	return n
 }
 
-// interrupted folds that a person wants the run to stop what it is doing, and
-// all that work for it.
+// interrupted folds a person's interrupt. The run and the runs below it stop.
 func (s State) interrupted(e Interrupted) State {
-	if s.halted > 0 || s.Phase == None || s.Ended() {
-		return s // it is stopping
+	if s.interruptedAt > 0 || s.Phase == None || s.Ended() {
+		return s
 	}
-	s.cutoff = e.Seq
+	s.forksStoppedTo = e.Seq
 	switch s.Phase {
 	case Held:
-		s.halted = e.Seq
+		s.interruptedAt = e.Seq
 		return s.withhold(e.Seq, EndInterrupted())
 	case Ready:
-		s.halted, s.Owner = e.Seq, e.Seq
+		s.interruptedAt, s.Owner = e.Seq, e.Seq
 	case Awaiting:
-		s.halted = e.Seq
-		t := s.current()
-		t.Outcomes = slices.Clone(t.Outcomes)
-		for i, c := range t.pending() {
-			if t.Entry.Sequential && i > 0 { // nobody has called it yet
-				o := EndInterrupted().Outcome()
-				o.Agent = c.Call.Agent
-				t.Outcomes[c.Index] = &o
-				t.left--
-			}
-		}
-		if at := e.Time.Add(stopWithin); at.Before(t.Entry.Timer) {
-			t.Entry.Timer = at
-		}
-		s = s.amend(t).collect(e.Seq, true)
+		s.interruptedAt = e.Seq
+		s = s.edit(func(t *Turn) { t.interrupt(e.Time) }).collectMail(e.Seq, true)
 		if s.Phase == Awaiting {
 			s.Owner = e.Seq
 		}
 	case Idle:
-		if s.quiet = true; len(s.cutOff()) > 0 {
+		s.muted = true
+		if len(s.stoppedForks()) > 0 {
 			s.Owner = e.Seq
 		}
 	case None, Completed, Failed:
@@ -310,16 +291,30 @@ func (s State) interrupted(e Interrupted) State {
 	return s
 }
 
-// cutOff lists the forks that a person has stopped with their parent, and that
-// have not ended.
-func (s State) cutOff() []Fork {
-	return slices.DeleteFunc(s.Forks(), func(f Fork) bool { return s.Turns[f.Turn-1].at > s.cutoff })
+// interrupt ends the sequential calls that have not been published, and bounds
+// the wait for the others.
+func (t *Turn) interrupt(at time.Time) {
+	for i, c := range t.pending() {
+		if t.Entry.Sequential && i > 0 {
+			t.end(c.Index, EndInterrupted())
+			t.pendingCount--
+		}
+	}
+	if by := at.Add(interruptTimeout); by.Before(t.Entry.Timer) {
+		t.Entry.Timer = by
+	}
 }
 
-// stopWithin is how long an interrupted run waits for the outcomes of those
-// that it has called.
-const stopWithin = 10 * time.Second
+// stoppedForks lists the forks that an interrupt of this run has stopped, and
+// that have not ended.
+func (s State) stoppedForks() []Fork {
+	return slices.DeleteFunc(s.Forks(), func(f Fork) bool { return s.Turns[f.Turn-1].at > s.forksStoppedTo })
+}
+
+// interruptTimeout is the time that an interrupted run waits for the outcomes of
+// the runs that it has called.
+const interruptTimeout = 10 * time.Second
 
 // Interrupted reports whether a person has interrupted the run, and no message
-// has made it go on since.
-func (s State) Interrupted() bool { return s.halted > 0 || s.quiet }
+// has made it ready since.
+func (s State) Interrupted() bool { return s.interruptedAt > 0 || s.muted }

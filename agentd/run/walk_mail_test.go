@@ -76,7 +76,7 @@ func checkHeld(t *rapid.T, before, after run.State, e run.Event) {
 // checkMade: no run was to be called that its turn does not count among those
 // that it makes, and one that spares none has made all that were not refused.
 func (w *walker) checkMade(t *rapid.T, s run.State) {
-	for _, owed := range s.Outstanding() {
+	for _, owed := range s.Outstanding().All() {
 		if e, ok := owed.(run.CallChildren); ok {
 			for _, c := range slices.Concat(e.Children, e.Forks) {
 				w.made[forkPath(e.Turn, c.Index)] = true
@@ -183,7 +183,7 @@ func checkHeard(t *rapid.T, before, after run.State, e run.Event) {
 	if !ok || r.Seq <= before.Seq {
 		return
 	}
-	for _, owed := range before.Outstanding() {
+	for _, owed := range before.Outstanding().All() {
 		calls, ok := owed.(run.CallChildren)
 		if !ok || calls.Turn != r.Turn ||
 			!slices.ContainsFunc(calls.Children, func(c run.Child) bool { return c.Index == r.Index }) {
@@ -199,7 +199,7 @@ func checkHeard(t *rapid.T, before, after run.State, e run.Event) {
 // checkBelow: a run that ends owes a tombstone to each run that works for it,
 // and to no other, before its outcome and before its end is on the log.
 func checkBelow(t *rapid.T, s run.State) {
-	owed := s.Outstanding()
+	owed := s.Outstanding().All()
 	if !s.Ended() || s.OutcomeStored || len(owed) == 0 {
 		return
 	}
@@ -245,7 +245,7 @@ func checkWord(t *rapid.T, s run.State) {
 	if s.Ended() || !s.LastTurnIdle() {
 		return
 	}
-	owed := s.Outstanding()
+	owed := s.Outstanding().All()
 	tells := slices.IndexFunc(
 		owed,
 		func(e run.Effect) bool { r, ok := e.(run.NotifyIdle); return ok && r.Turn == len(s.Turns) },
@@ -289,7 +289,7 @@ func (w *walker) checkStopped(t *rapid.T, before, after run.State, e run.Event, 
 	}
 	w.stopped = true
 	var ends []subjects.Path
-	for _, owed := range after.Outstanding() {
+	for _, owed := range after.Outstanding().All() {
 		if stop, ok := owed.(run.StopBelow); ok {
 			for _, f := range stop.Below {
 				ends = append(ends, f.Call.To)

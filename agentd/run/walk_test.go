@@ -239,7 +239,7 @@ func checkEnd(t *rapid.T, before, after run.State) {
 	if !after.Ended() || after.OutcomeStored {
 		return
 	}
-	owed := after.Outstanding()
+	owed := after.Outstanding().All()
 	switch e := owed[len(owed)-1].(type) {
 	case run.PublishFailure:
 		if e.End != after.End {
@@ -266,7 +266,7 @@ func (w *walker) checkLogged(t *rapid.T, after run.State, e run.Event) {
 		last, final := e.(run.AnsweredWithoutCalls)
 		return ok || final && last.Entry.Kind == run.EntryFinal
 	}
-	for _, owed := range after.Outstanding() {
+	for _, owed := range after.Outstanding().All() {
 		c, answers := owed.(run.PublishFailure)
 		if answers && c.End.Kind != run.KindTurns && !slices.ContainsFunc(w.history, ended) && !ended(e) {
 			t.Fatalf("%+v is answered and is not on the log", c.End)
@@ -278,11 +278,11 @@ func (w *walker) checkLogged(t *rapid.T, after run.State, e run.Event) {
 // was folded.
 func checkOwed(t *rapid.T, before, after run.State) {
 	keys := map[string]bool{}
-	for _, e := range after.Outstanding() {
-		if keys[e.Key()] {
-			t.Fatalf("%s is owed twice", e.Key())
+	for _, e := range after.Outstanding().All() {
+		if keys[effectKey(e)] {
+			t.Fatalf("%s is owed twice", effectKey(e))
 		}
-		keys[e.Key()] = true
+		keys[effectKey(e)] = true
 		switch e := e.(type) {
 		case run.CallModel:
 			if after.Phase != run.Ready || e.Turn != len(after.Turns)+1 {
@@ -292,21 +292,21 @@ func checkOwed(t *rapid.T, before, after run.State) {
 			checkChildren(t, after, e)
 		case run.CancelBelow, run.LogEnd, run.PublishFailure, run.PublishAnswer:
 			if !after.Ended() || after.OutcomeStored {
-				t.Fatalf("%s is owed in %v", e.Key(), after.Phase)
+				t.Fatalf("%s is owed in %v", effectKey(e), after.Phase)
 			}
 		case run.StopBelow:
 			checkStop(t, after, e)
 		case run.LogInterrupt:
 			if after.Phase != run.Ready {
-				t.Fatalf("%s is owed in %v", e.Key(), after.Phase)
+				t.Fatalf("%s is owed in %v", effectKey(e), after.Phase)
 			}
 		case run.HoldTurn:
 			if after.Phase != run.Held || e.Timer.IsZero() {
-				t.Fatalf("%s is owed in %v", e.Key(), after.Phase)
+				t.Fatalf("%s is owed in %v", effectKey(e), after.Phase)
 			}
 		case run.NotifyIdle:
 			if after.Phase != run.Idle && after.Phase != run.Ready || e.Turn != len(after.Turns) || after.Phase == run.Ready && after.Turns[e.Turn-1].Entry.Kind != run.EntryIdle {
-				t.Fatalf("%s is owed in %v", e.Key(), after.Phase)
+				t.Fatalf("%s is owed in %v", effectKey(e), after.Phase)
 			}
 		}
 	}
@@ -316,7 +316,7 @@ func checkOwed(t *rapid.T, before, after run.State) {
 		t.Fatalf("%v at %d owes %v to %d", after.Phase, after.Seq, keys, after.Owner)
 	}
 	// whoever asks is not to go on
-	stopping := keys[run.LogInterrupt{Turn: len(after.Turns) + 1}.Key()]
+	stopping := keys[effectKey(run.LogInterrupt{Turn: len(after.Turns) + 1})]
 	if before.Phase == run.Ready && after.Phase == run.Ready && len(after.Turns) == len(before.Turns) &&
 		after.Owner != before.Owner &&
 		!stopping {
@@ -348,7 +348,7 @@ func checkChildren(t *rapid.T, s run.State, e run.CallChildren) {
 			}
 		}
 	}
-	stop, stopping := s.Outstanding()[len(s.Outstanding())-1].(run.StopBelow)
+	stop, stopping := s.Outstanding().All()[len(s.Outstanding().All())-1].(run.StopBelow)
 	stopping = stopping && !stop.Timer.IsZero()
 	if (s.Phase == run.Ready || s.Phase == run.Idle || stopping) && (want == 0 || stopping) && len(e.Children) == 0 &&
 		len(e.Forks)+len(e.Posts)+len(e.Kills) > 0 {

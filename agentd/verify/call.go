@@ -136,7 +136,7 @@ func (c *Checker) limits(by, n *node, call *run.Call, d decided) {
 // due is the deadline of a call that is owed at this moment: of a sequential
 // one, from when it became due.
 func (n *node) due(turn, index int, decided time.Time) time.Time {
-	for _, e := range n.state.Outstanding() {
+	for _, e := range n.state.Outstanding().All() {
 		if owed, ok := e.(run.CallChildren); ok && owed.Turn == turn {
 			for _, child := range owed.Children {
 				if child.Index == index {

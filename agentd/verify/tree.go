@@ -130,7 +130,7 @@ func (n *node) decision(turn, index int) (_ *run.Call, ok bool) {
 // published.
 func (n *node) unpublished() []run.Child {
 	var missing []run.Child
-	for _, e := range n.state.Outstanding() {
+	for _, e := range n.state.Outstanding().All() {
 		call, ok := e.(run.CallChildren)
 		if !ok {
 			continue
