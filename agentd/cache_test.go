@@ -211,23 +211,17 @@ func (s shape) messages(t *testing.T) []bus.Message {
 			answered = s.answered
 		}
 		for c := range answered {
-			ms = append(
-				ms,
-				bus.Message{
-					Subject: r.Reply(i+1, c),
-					Body: encode(
-						t,
-						run.Outcome{
-							Status: run.StatusCompleted,
-							Agent:  "leaf",
-							Result: text,
-							Tree:   r.Tree.String(),
-							Path:   "r.1.0",
-							Worker: "w" + bus.NewID(),
-						},
-					),
-				},
-			)
+			ms = append(ms, bus.Message{
+				Subject: r.Reply(i+1, c),
+				Body: encode(t, run.Outcome{
+					Status: run.StatusCompleted,
+					Agent:  "leaf",
+					Result: text,
+					Tree:   r.Tree.String(),
+					Path:   "r.1.0",
+					Worker: "w" + bus.NewID(),
+				}),
+			})
 		}
 	}
 	return ms

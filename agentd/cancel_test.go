@@ -108,13 +108,11 @@ func TestCancelWhileAsking(t *testing.T) {
 		r := h.submit("lead", "go")
 		h.awaitRequests("lead", 1)
 		cut := time.Now()
-		h.write(
-			bus.Message{
-				Subject: r.Cancel(),
-				Fence:   bus.After(r.Cancel(), 0),
-				Body:    []byte(`{"kind":"cancelled","text":"enough of it"}`),
-			},
-		)
+		h.write(bus.Message{
+			Subject: r.Cancel(),
+			Fence:   bus.After(r.Cancel(), 0),
+			Body:    []byte(`{"kind":"cancelled","text":"enough of it"}`),
+		})
 		h.expectFailed(r, run.KindCancelled, "enough of it")
 		h.tookAtMost(cut, 200*time.Millisecond)
 		h.expectStopped(h.requests(""), cut)

@@ -162,12 +162,10 @@ func TestFirstOutcomeCounts(t *testing.T) {
 				r := h.submit("lead", "go")
 				h.awaitRequests("slower", 1)
 				for _, text := range []string{"first", "second"} {
-					h.write(
-						bus.Message{
-							Subject: r.Reply(1, 0),
-							Body:    []byte(`{"status":"completed","result":"` + text + `"}`),
-						},
-					)
+					h.write(bus.Message{
+						Subject: r.Reply(1, 0),
+						Body:    []byte(`{"status":"completed","result":"` + text + `"}`),
+					})
 					time.Sleep(time.Second)
 				}
 				if cold {

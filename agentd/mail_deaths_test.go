@@ -17,7 +17,7 @@ import (
 // workers.
 func TestMailTakenOnce(t *testing.T) {
 	t.Parallel()
-	trees, deaths, mail := 0, 0, 0
+	var trees, deaths, mail int
 	rapid.Check(t, func(t *rapid.T) {
 		if trees == 2 && !full {
 			return

@@ -18,9 +18,8 @@ func TestIdleNoticeSurvivesAFailedWrite(t *testing.T) {
 	withHarness(t, func(h *harness) {
 		h.forkingLead(map[string][]scriptedModel{
 			"r": {
-				calls(
-					use("fork", "prompt", "one"),
-				), delayed(10*time.Second+retryWait/2, calls(use("send", "to", "r-1-0", "message", "more"))),
+				calls(use("fork", "prompt", "one")),
+				delayed(10*time.Second+retryWait/2, calls(use("send", "to", "r-1-0", "message", "more"))),
 				delayed(time.Minute, calls(use("check_mail"))), joinsResults,
 			},
 			"r-1-0": {delayed(10*time.Second, says("first")), calls(use("check_mail")), says("second")},
@@ -51,11 +50,9 @@ const retryWait = time.Second
 func TestSequentialCallAfterAFork(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
-		h.forkingLead(
-			map[string][]scriptedModel{
-				"r": {calls(use("fork", "prompt", "one"), call("leaf", "x"), call("leaf", "y")), joinsResults},
-			},
-		)
+		h.forkingLead(map[string][]scriptedModel{
+			"r": {calls(use("fork", "prompt", "one"), call("leaf", "x"), call("leaf", "y")), joinsResults},
+		})
 		h.agents[0].Delegation.Styles = append(h.agents[0].Delegation.Styles, configs.StyleCall)
 		h.agents[0].SubAgents = []string{"leaf"}
 		sequential(&h.agents[0])

@@ -158,31 +158,25 @@ func TestForkInherits(t *testing.T) {
 			"user: the task",
 			"assistant: calling [check_mail]", "tool:  <c0 false no mail>",
 			"assistant: calling [fork] [check_mail] [nonsense]",
-			"tool:  <c0 false " + born(
-				"r-2-0",
-				"r",
-			) + "> <c1 false This result goes to your parent.> <c2 true Unknown tool: \"nonsense\">",
+			"tool:  <c0 false " + born("r-2-0", "r") + "> <c1 false This result goes to your parent.>" +
+				" <c2 true Unknown tool: \"nonsense\">",
 			"assistant: calling [fork]", "tool:  <c0 false " + born("r-2-0-1-0", "r-2-0") + ">",
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)
 		}
-		if sys := h.requestsOf("r-2-0-1-0")[0].System; !strings.HasPrefix(
-			sys,
-			"the words of lead\n\n## Sub-agents\n\nYour id is r-2-0-1-0. Your parent's id is r-2-0.",
-		) {
-			t.Errorf("the system text: %s", sys)
+		wantSystem := "the words of lead\n\n## Sub-agents\n\nYour id is r-2-0-1-0. Your parent's id is r-2-0."
+		if system := h.requestsOf("r-2-0-1-0")[0].System; !strings.HasPrefix(system, wantSystem) {
+			t.Errorf("the system text: %s", system)
 		}
 		for _, call := range h.readAll(r.Space.CallOf(r.Tree, r.Path.Child(2, 0))) {
 			if strings.Contains(string(call.Body), "task") && len(call.Body) > 200 {
 				t.Errorf("the call carries the conversation: %s", call.Body)
 			}
 		}
-		if got := h.lastShownTo("r", 4); !strings.Contains(
-			got,
-			`{"from":"r-2-0","message":{"status":"idle","success":true,`+
-				`"summary":"c0={\"messages\":[{\"from\":\"r-2-0-1-0\"`,
-		) {
+		wantNotice := `{"from":"r-2-0","message":{"status":"idle","success":true,` +
+			`"summary":"c0={\"messages\":[{\"from\":\"r-2-0-1-0\"`
+		if got := h.lastShownTo("r", 4); !strings.Contains(got, wantNotice) {
 			t.Errorf("the parent was told %s", got)
 		}
 		h.checkVerified()
@@ -235,7 +229,8 @@ func TestSendWakes(t *testing.T) {
 				calls(
 					use("send", "to", "r-1-0", "message", "and another thing"),
 					useJSON("wait", `{"from":["r-1-0"]}`),
-				), joinsResults,
+				),
+				joinsResults,
 			},
 			"r-1-0": {says("first"), calls(use("check_mail")), joinsResults},
 		})
@@ -329,11 +324,12 @@ func TestKillAndPeerStatus(t *testing.T) {
 		h.awaitReady()
 		r := h.submit("lead", "go")
 		h.expectCompleted(r, "c0=no mail")
-		if got, want := h.lastShownTo("r", 3), "killed r-1-0\n"+`{"messages":[{"from":"r-1-2",`+
-			`"message":{"status":"idle","success":true,"summary":"of r-1-2"}}]}`; got != want {
+		want := "killed r-1-0\n" +
+			`{"messages":[{"from":"r-1-2","message":{"status":"idle","success":true,"summary":"of r-1-2"}}]}`
+		if got := h.lastShownTo("r", 3); got != want {
 			t.Errorf("\n got %s\nwant %s", got, want)
 		}
-		want := `{"agents":[{"id":"r-1-3","status":"received","messages":["hello"]},` +
+		want = `{"agents":[{"id":"r-1-3","status":"received","messages":["hello"]},` +
 			`{"id":"r-1-2","status":"idle"},{"id":"r-1-1","status":"running"},{"id":"r-1-0","status":"dead"}]}`
 		if got := h.lastShownTo("r", 4); got != want {
 			t.Errorf("\n got %s\nwant %s", got, want)
@@ -556,9 +552,8 @@ func TestForkFails(t *testing.T) {
 	withHarness(t, func(h *harness) {
 		h.forkingLead(map[string][]scriptedModel{
 			"r": {
-				calls(
-					use("fork", "prompt", "one"),
-				), calls(use("wait")), calls(use("send", "to", "r-1-0", "message", "once more"), use("wait")),
+				calls(use("fork", "prompt", "one")),
+				calls(use("wait")), calls(use("send", "to", "r-1-0", "message", "once more"), use("wait")),
 				calls(use("wait")), fails(&provider.Error{Category: provider.Auth, Message: "no key"}),
 			},
 			"r-1-0": {
@@ -623,12 +618,10 @@ func TestMailBeforeTheCall(t *testing.T) {
 func TestForksAreCounted(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
-		h.forkingLead(
-			map[string][]scriptedModel{
-				"r":     {calls(use("fork", "prompt", "one")), calls(use("wait")), joinsResults},
-				"r-1-0": {says("done")},
-			},
-		)
+		h.forkingLead(map[string][]scriptedModel{
+			"r":     {calls(use("fork", "prompt", "one")), calls(use("wait")), joinsResults},
+			"r-1-0": {says("done")},
+		})
 		h.startWorker("w", workerOptions{})
 		h.awaitReady()
 		r := h.submit("lead", "go")
@@ -649,13 +642,10 @@ func TestOutdatedIdleNotice(t *testing.T) {
 	withHarness(t, func(h *harness) {
 		h.forkingLead(map[string][]scriptedModel{
 			"r": {
-				calls(
-					use("fork", "prompt", "one"),
-				), delayed(10*time.Second, calls(use("send", "to", "r-1-0", "message", "more"))),
-				delayed(
-					10*time.Second,
-					calls(use("check_mail")),
-				), calls(useJSON("wait", `{"timeout":300,"from":["r-1-0"]}`)), joinsResults,
+				calls(use("fork", "prompt", "one")),
+				delayed(10*time.Second, calls(use("send", "to", "r-1-0", "message", "more"))),
+				delayed(10*time.Second, calls(use("check_mail"))),
+				calls(useJSON("wait", `{"timeout":300,"from":["r-1-0"]}`)), joinsResults,
 			},
 			"r-1-0": {says("first"), delayed(time.Minute, says("second"))},
 		})
@@ -685,9 +675,8 @@ func TestIdleNoticeOfAnInterruptedFork(t *testing.T) {
 			"r": {
 				calls(use("fork", "prompt", "one"), use("fork", "prompt", "two")),
 				delayed(10*time.Second, calls(use("send", "to", "r-1-0", "message", "more"))),
-				calls(
-					useJSON("wait", `{"timeout":3000,"from":["r-1-0"]}`),
-				), calls(useJSON("wait", `{"timeout":3000,"from":["r-1-0"]}`)), joinsResults,
+				calls(useJSON("wait", `{"timeout":3000,"from":["r-1-0"]}`)),
+				calls(useJSON("wait", `{"timeout":3000,"from":["r-1-0"]}`)), joinsResults,
 			},
 			// r-1-1 may be stored after r-1-0.
 			"r-1-0": {

@@ -109,13 +109,10 @@ func TestPoisonedCancel(t *testing.T) {
 		h.models["slow"] = delayed(time.Hour, says("slow"))
 		r := h.root("lead")
 		var broken atomic.Bool
-		h.startWorker(
-			"w",
-			workerOptions{
-				Config: agentd.Config{Poison: 3},
-				atStep: refuseWrites(&broken, strings.TrimPrefix(r.Log(), "axe.")),
-			},
-		)
+		h.startWorker("w", workerOptions{
+			Config: agentd.Config{Poison: 3},
+			atStep: refuseWrites(&broken, strings.TrimPrefix(r.Log(), "axe.")),
+		})
 		h.submitTo(r, "go")
 		h.awaitRequests("slow", 1)
 		broken.Store(true)

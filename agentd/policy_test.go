@@ -83,11 +83,8 @@ func TestPolicyCarried(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{
-			define(
-				"lead",
-				[]string{"mid"},
-				withPolicy(nil, []string{"call_agent"}),
-			), define("mid", []string{"lead"}, spawning, withPolicy([]string{"lead"}, nil)),
+			define("lead", []string{"mid"}, withPolicy(nil, []string{"call_agent"})),
+			define("mid", []string{"lead"}, spawning, withPolicy([]string{"lead"}, nil)),
 		}
 		h.models["lead"] = turns(calls(call("mid", "x")), joinsResults)
 		h.startWorker("w", workerOptions{})
@@ -112,13 +109,11 @@ func TestPolicyCarried(t *testing.T) {
 			Tree: forged.Tree, Path: forged.Path, MaxDepth: 5,
 			Deadline: time.Now().Add(time.Hour), Reply: forged.Space.Result(forged.Agent, forged.Tree),
 		}
-		h.write(
-			bus.Message{
-				Subject: forged.Call(),
-				Header:  head.Pairs(),
-				Body:    []byte(`{"task":"x","policy":{"agents":["lead"]}}`),
-			},
-		)
+		h.write(bus.Message{
+			Subject: forged.Call(),
+			Header:  head.Pairs(),
+			Body:    []byte(`{"task":"x","policy":{"agents":["lead"]}}`),
+		})
 		if o := h.awaitOutcome(forged, time.Minute); o.Kind != run.KindPolicy ||
 			o.Error != `agent "mid" is not permitted by policy` {
 			t.Errorf("%s %q", o.Kind, o.Error)

@@ -38,10 +38,8 @@ func startCluster(t *testing.T) []*server.Server {
 	var all []*server.Server
 	for i, p := range ports {
 		s, err := server.NewServer(&server.Options{
-			ServerName: fmt.Sprintf(
-				"s%d",
-				i,
-			), Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true,
+			ServerName: fmt.Sprintf("s%d", i),
+			Host:       "127.0.0.1", Port: -1, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true,
 			Cluster: server.ClusterOpts{
 				Name: "c",
 				Host: "127.0.0.1",

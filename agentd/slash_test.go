@@ -36,9 +36,8 @@ func TestSlash(t *testing.T) {
 		h.forkingLead(map[string][]scriptedModel{
 			"r": {
 				says("I shall ask around.\n/slash fork \"one\"\n/slash fork 'two'\n/slash frok x\n> /slash kill r"),
-				says(
-					"```\n/slash wait r-1-0 r-1-1\n/slash kill r\n```",
-				), says("/slash send r-1-0 once more\n/slash check-mail"),
+				says("```\n/slash wait r-1-0 r-1-1\n/slash kill r\n```"),
+				says("/slash send r-1-0 once more\n/slash check-mail"),
 				says("/slash wait"), says("done"),
 			},
 			"r-1-0": {says(`say "hello" </slash>`), says("/slash check-mail"), says("more")},

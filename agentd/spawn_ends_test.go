@@ -71,12 +71,9 @@ func TestSpawnEnds(t *testing.T) {
 				t.Errorf("%s began %v after the first one", a.text(), apart)
 			}
 		}
-		h.eventually(
-			"the one that hangs is told to stop",
-			func() bool {
-				return !slices.ContainsFunc(h.requests("leaf"), func(a modelRequest) bool { return a.ended.IsZero() })
-			},
-		)
+		h.eventually("the one that hangs is told to stop", func() bool {
+			return !slices.ContainsFunc(h.requests("leaf"), func(a modelRequest) bool { return a.ended.IsZero() })
+		})
 		h.checkVerified()
 	})
 }

@@ -417,10 +417,8 @@ func TestAdHocIsItsParents(t *testing.T) {
 			if req.text() != "sub" {
 				if req.turn == 1 {
 					later := define("lead", []string{"leaf", "deploy"}, spawning)
-					later.Model, later.Delegation.Styles = "sim/other", configs.Styles{
-						configs.StyleCall,
-						configs.StyleSpawn,
-					}
+					later.Model = "sim/other"
+					later.Delegation.Styles = configs.Styles{configs.StyleCall, configs.StyleSpawn}
 					w.serve(append([]configs.Agent{later, define("deploy", nil)}, h.agents[1:]...)...)
 				}
 				return plan(ctx, req)

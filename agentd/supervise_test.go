@@ -411,10 +411,8 @@ func TestInterruptStopsForks(t *testing.T) {
 	withHarness(t, func(h *harness) {
 		h.forkingLead(map[string][]scriptedModel{
 			"r": {
-				calls(
-					use("fork", "prompt", "one"),
-					use("fork", "prompt", "two"),
-				), calls(use("wait", "timeout", "3000")),
+				calls(use("fork", "prompt", "one"), use("fork", "prompt", "two")),
+				calls(use("wait", "timeout", "3000")),
 				calls(use("wait", "timeout", "3000")), calls(use("check_mail")), joinsResults,
 			},
 			"r-1-0": {says("one is done")},

@@ -322,7 +322,9 @@ func (p *mailMemory) awaited(fan int) (ids []string) {
 		word := p.lastWord[id]
 		suffixes := word[strings.LastIndex(word, ")")+1:]
 		lacks := func(suffix string) bool { return !strings.Contains(suffixes, suffix) }
-		first, second, copied := i == 0, i == 1 && i < fan, i == fan
+		first := i == 0
+		second := i == 1 && i < fan
+		copied := i == fan
 		switch {
 		case word == "",
 			first && asked && lacks("+told"),

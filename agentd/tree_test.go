@@ -198,9 +198,12 @@ func TestStartIsKept(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
 		was := define("lead", []string{"leaf"}, timeout(600), maxDepth(2))
-		was.SystemPrompt, was.Params = "be kind", configs.Params{Temperature: new(0.5), MaxTokens: 77}
+		was.SystemPrompt = "be kind"
+		was.Params = configs.Params{Temperature: new(0.5), MaxTokens: 77}
 		is := define("lead", []string{"other"})
-		is.SystemPrompt, is.Model, is.Digest = "be rude", "sim/rude", "changed"
+		is.SystemPrompt = "be rude"
+		is.Model = "sim/rude"
+		is.Digest = "changed"
 		h.models["lead"] = turns(calls(call("leaf", "1")), calls(call("leaf", "2"), call("other", "x")), joinsResults)
 		h.models["leaf"] = delayed(30*time.Second, repeats)
 		first := h.startWorker("w1", workerOptions{agents: []configs.Agent{was}})

@@ -24,17 +24,15 @@ func (h *harness) verifyAll() verify.Report {
 			h.tb.Fatal(err)
 		}
 		fence, fenced := m.Fence()
-		c.Add(
-			verify.Message{
-				Subject: m.Subject,
-				Seq:     m.Seq,
-				Time:    m.Time,
-				Header:  m.Header.Get,
-				Body:    body,
-				Fenced:  fenced,
-				Fence:   fence,
-			},
-		)
+		c.Add(verify.Message{
+			Subject: m.Subject,
+			Seq:     m.Seq,
+			Time:    m.Time,
+			Header:  m.Header.Get,
+			Body:    body,
+			Fenced:  fenced,
+			Fence:   fence,
+		})
 	}
 	return c.Report(time.Now())
 }

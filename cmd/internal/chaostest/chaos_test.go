@@ -115,7 +115,7 @@ func TestChaos(t *testing.T) {
 				t.Parallel()
 			}
 			sc, n := sc.sized(trees)
-			perform(t, sc, bin, seed, n)
+			sc.perform(t, bin, seed, n)
 		})
 	}
 	t.Run("poison", func(t *testing.T) {
@@ -128,7 +128,8 @@ func TestChaos(t *testing.T) {
 	})
 }
 
-func perform(t *testing.T, sc scenario, bin string, seed uint64, trees int) {
+// perform runs a scenario with commands from the directory bin.
+func (sc scenario) perform(t *testing.T, bin string, seed uint64, trees int) {
 	t.Helper()
 	h := newHarness(t, sc, bin)
 	begin := time.Now()

@@ -45,7 +45,7 @@ func newHarness(t *testing.T, sc scenario, bin string) *harness {
 	if sc.embedded {
 		h.servers.in = &worker
 	}
-	h.pool = newWorkerPool(t, g, worker, h.servers, sc.proxied)
+	h.pool = worker.newPool(t, g, h.servers, sc.proxied)
 	for _, n := range h.servers.nodes {
 		if err := h.servers.up(t.Context(), n); err != nil {
 			t.Fatal(err)

@@ -121,7 +121,7 @@ func newWard(t *testing.T, bin string, ackWait time.Duration) *poisonTest {
 			partitions: 1,
 			ackWait:    ackWait,
 		}
-		c := newWorkerPool(t, g, a, w.servers, 0)
+		c := a.newPool(t, g, w.servers, 0)
 		for j, b := range c.places[:2] {
 			b.number = 10*i + j // different names
 			if err := b.fill(nil); err != nil {

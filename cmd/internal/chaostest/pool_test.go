@@ -62,9 +62,8 @@ func (a agentd) named(name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// newWorkerPool makes the places of all workers, the first of them behind
-// proxies.
-func newWorkerPool(t *testing.T, g *group, a agentd, s *servers, proxied int) *workerPool {
+// newPool makes the places of all workers, the first of them behind proxies.
+func (a agentd) newPool(t *testing.T, g *group, s *servers, proxied int) *workerPool {
 	t.Helper()
 	c := &workerPool{group: g}
 	for i := range workers {

@@ -52,12 +52,10 @@ func TestStaleReadIsRepeated(t *testing.T) {
 	concluded := make(chan struct{})
 	var once sync.Once
 	conclude := func() {
-		write(
-			bus.Message{
-				Subject: space.Result(agent, tree),
-				Body:    []byte(`{"status":"completed","agent":"a0","tree":"old","path":"r"}`),
-			},
-		)
+		write(bus.Message{
+			Subject: space.Result(agent, tree),
+			Body:    []byte(`{"status":"completed","agent":"a0","tree":"old","path":"r"}`),
+		})
 		// A connection takes that long to come back.
 		time.Sleep(time.Second)
 		close(concluded)

@@ -155,10 +155,9 @@ func TestLimitsNarrow(t *testing.T) {
 					define("mid", []string{"leaf"}, limits(test.mid)),
 					define("leaf", nil),
 				}
-				h.models["lead"], h.models["mid"], h.models["leaf"] = turns(
-					splitsTask("mid", 3),
-					joinsResults,
-				), turns(splitsTask("leaf", 3), joinsResults), repeats
+				h.models["lead"] = turns(splitsTask("mid", 3), joinsResults)
+				h.models["mid"] = turns(splitsTask("leaf", 3), joinsResults)
+				h.models["leaf"] = repeats
 				h.startWorker("w", workerOptions{})
 				h.awaitReady()
 				r := h.root("lead")

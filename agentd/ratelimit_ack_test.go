@@ -18,18 +18,15 @@ func TestRateLimitCountsOnceWithoutAck(t *testing.T) {
 		h.agents = []configs.Agent{define("lead", nil)}
 		h.models["lead"] = repeats // 11 tokens
 		var n atomic.Int64
-		h.startWorkers(
-			1,
-			workerOptions{
-				Config: limited(ratelimit.Settings{Requests: 1000, Tokens: 100_000}),
-				atStep: func(at step) error {
-					if at.Op == "write" && at.After && strings.Contains(at.Subject, "AXE_LIMITS") && n.Add(1)%2 == 1 {
-						return errors.New("the answer was lost")
-					}
-					return nil
-				},
+		h.startWorkers(1, workerOptions{
+			Config: limited(ratelimit.Settings{Requests: 1000, Tokens: 100_000}),
+			atStep: func(at step) error {
+				if at.Op == "write" && at.After && strings.Contains(at.Subject, "AXE_LIMITS") && n.Add(1)%2 == 1 {
+					return errors.New("the answer was lost")
+				}
+				return nil
 			},
-		)
+		})
 		for range 3 {
 			h.expectCompleted(h.submit("lead", "x"), "x")
 		}

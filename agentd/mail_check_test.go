@@ -79,7 +79,7 @@ func (h *harness) checkMail(tree subjects.Tree, labels map[subjects.Run]string) 
 		}
 	}
 	for key := range keys {
-		h.tb.Errorf("the letter %s is nobody's", key)
+		h.tb.Errorf("the message %s is nobody's", key)
 	}
 	for r, l := range logs {
 		letters += len(l.mail)
@@ -108,30 +108,19 @@ type sentMail struct {
 // returns the differences. When a run was ended after an entry, the effects of
 // that entry may be missing.
 func (l *mailRecord) checkSent(r subjects.Run, keys map[string]sentMail) (wrong []string) {
+	wrongf := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	check := func(turn int, key, to, text string) {
 		p, ok := keys[key]
 		delete(keys, key)
-		letter, err := run.DecodeMail(p.Body)
+		mail, err := run.DecodeMail(p.Body)
 		switch last := turn == len(l.entries) || l.entries[turn].Kind == run.EntryEnded; {
 		case !ok && last:
 		case !ok:
-			wrong = append(wrong, fmt.Sprintf("entry %d: the letter %s was never written", turn, key))
+			wrongf("entry %d: the message %s was never written", turn, key)
 		case err != nil || p.Seq < l.seqs[turn-1] || p.to != to ||
-			letter.From != r.Path.String() || !strings.Contains(letter.Text, text):
-			wrong = append(
-				wrong,
-				fmt.Sprintf(
-					"entry %d, %d: the letter %s, %d to %s, is %s, not %q (%v)",
-					turn,
-					l.seqs[turn-1],
-					key,
-					p.Seq,
-					p.to,
-					p.Body,
-					text,
-					err,
-				),
-			)
+			mail.From != r.Path.String() || !strings.Contains(mail.Text, text):
+			wrongf("entry %d, %d: the message %s, %d to %s, is %s, not %q (%v)",
+				turn, l.seqs[turn-1], key, p.Seq, p.to, p.Body, text, err)
 		}
 	}
 	for i, e := range l.entries {
@@ -176,16 +165,16 @@ func (h *harness) recordMail(l *mailRecord, at subjects.Address, m bus.Stored) {
 			// Mail before the call is no mail of the run.
 			return
 		}
-		letter, err := run.DecodeMail(m.Body)
+		mail, err := run.DecodeMail(m.Body)
 		if err != nil {
 			h.tb.Fatal(err)
 		}
-		body := canonical([]byte(letter.Text))
-		if !letter.Idle {
-			raw, _ := json.Marshal(letter.Text)
+		body := canonical([]byte(mail.Text))
+		if !mail.Idle {
+			raw, _ := json.Marshal(mail.Text)
 			body = canonical(raw)
 		}
-		l.mail = append(l.mail, &storedMail{seq: m.Seq, from: letter.From, body: body})
+		l.mail = append(l.mail, &storedMail{seq: m.Seq, from: mail.From, body: body})
 	case subjects.Reply:
 		if at.Turn <= len(l.entries) && l.entries[at.Turn-1].Review != nil &&
 			at.Index == len(l.entries[at.Turn-1].Calls) {
@@ -216,6 +205,7 @@ func canonical(raw []byte) string {
 // checkShown compares the results that a run was shown with its stored mail,
 // and returns the differences.
 func (l *mailRecord) checkShown(last lastRequest) (wrong []string) {
+	wrongf := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	for _, t := range l.mailResults(last) {
 		// The sequence of the last message, by writer where writers are
 		// awaited.
@@ -223,35 +213,22 @@ func (l *mailRecord) checkShown(last lastRequest) (wrong []string) {
 		for _, got := range t.got {
 			i := slices.IndexFunc(l.mail, func(s *storedMail) bool { return !s.shown && s.is(got) })
 			if i < 0 {
-				wrong = append(
-					wrong,
-					fmt.Sprintf(
-						"turn %d: a message of %s is not stored, or was shown before: %s",
-						t.turn,
-						got.From,
-						got.Message,
-					),
-				)
+				wrongf("turn %d: a message of %s is not stored, or was shown before: %s", t.turn, got.From, got.Message)
 				continue
 			}
-			who := ""
+			writer := ""
 			if len(t.from) > 0 {
-				who = got.From
+				writer = got.From
 			}
-			if l.mail[i].seq < before[who] {
-				wrong = append(
-					wrong,
-					fmt.Sprintf("turn %d: message %d is behind message %d", t.turn, l.mail[i].seq, before[who]),
-				)
+			if l.mail[i].seq < before[writer] {
+				wrongf("turn %d: message %d is behind message %d", t.turn, l.mail[i].seq, before[writer])
 			}
-			l.mail[i].shown, before[who] = true, l.mail[i].seq
+			l.mail[i].shown = true
+			before[writer] = l.mail[i].seq
 		}
 		for _, s := range l.mail {
 			if !s.shown && s.seq < t.seq && (len(t.from) == 0 || slices.Contains(t.from, s.from)) {
-				wrong = append(
-					wrong,
-					fmt.Sprintf("turn %d: message %d of %s was there and is in no result", t.turn, s.seq, s.from),
-				)
+				wrongf("turn %d: message %d of %s was there and is in no result", t.turn, s.seq, s.from)
 			}
 		}
 	}
