@@ -104,11 +104,11 @@ func (r *loadedRun) minSeqFor(ctx context.Context, batch []*trigger) (uint64, er
 // read brings the run up to date: afterwards the fold contains the message
 // minSeq and all earlier ones. A follower may lag; then it reads again.
 //
-// It reads a message again that was delivered. Rule 2 of the design wants it
-// so: everything is folded in stream order. Messages that were stored before a
-// trigger may not have been delivered yet, or to another worker, and one read
-// returns them together with the trigger. Only a call with nothing before or
-// after it is folded from its delivery.
+// The trigger is read again, though its body was delivered. A run is folded in
+// stream order. Messages that were stored before the trigger may not have been
+// delivered yet, or were delivered to another worker. One read returns them
+// together with the trigger. Only a call with nothing before or after it is
+// folded from its delivery.
 func (r *loadedRun) read(ctx context.Context, minSeq uint64) error {
 	if r.isOnlyCall() {
 		r.replyRead = true
