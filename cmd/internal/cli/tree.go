@@ -113,7 +113,7 @@ func (t *Tree) refuse(n *node, e client.Event) {
 	}
 }
 
-// isDone reports whether the run completed.
+// isDone reports whether the run ended with its task done.
 func (n *node) isDone() bool { return n.ended != nil && n.ended.mark == markDone }
 
 // end keeps the parts of a run's outcome that the drawing shows.
