@@ -15,6 +15,7 @@ import (
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/client"
+	"github.com/axebus/axe/internal/pause"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -79,7 +80,7 @@ func onCluster(ctx context.Context, t *testing.T) (servers []*server.Server, ope
 		t.Cleanup(c.Close)
 		// Until the streams have a leader.
 		for provision := (bus.Provision{Replicas: 3}); c.Provision(ctx, provision) != nil; {
-			if err := bus.Pause(ctx, 200*time.Millisecond); err != nil {
+			if err := pause.For(ctx, 200*time.Millisecond); err != nil {
 				t.Fatal(err)
 			}
 		}

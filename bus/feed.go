@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/axebus/axe/internal/pause"
 )
 
 // PullExpiry is the longest time for which a pull request stands at the server.
@@ -197,7 +199,7 @@ func (f *Feed) stale() bool { return time.Since(f.expires) > f.conn.cfg.AckWait/
 // again, to any worker.
 func (f *Feed) discard(ctx context.Context) error {
 	f.gone()
-	err := Pause(ctx, 100*time.Millisecond)
+	err := pause.For(ctx, 100*time.Millisecond)
 	f.drop()
 	return err
 }

@@ -13,6 +13,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nuid"
+
+	"github.com/axebus/axe/internal/pause"
 )
 
 // A body that is larger than the server takes is an object in the object store,
@@ -88,7 +90,7 @@ func (c *Conn) resolve(ctx context.Context, h nats.Header, body []byte) ([]byte,
 		}
 		lags, failed := c.lags(ctx, name, err)
 		if lags && time.Now().Before(end) {
-			if failed = Pause(ctx, 10*time.Millisecond); failed == nil {
+			if failed = pause.For(ctx, 10*time.Millisecond); failed == nil {
 				continue
 			}
 		}

@@ -11,8 +11,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-
-	"github.com/axebus/axe/internal/pause"
 )
 
 // Headers of the server that the client library does not name.
@@ -285,6 +283,3 @@ func (c *Conn) message(ctx context.Context, m Message) (*nats.Msg, error) {
 	}
 	return msg, nil
 }
-
-// Pause waits for d, or returns the cause of ctx's end.
-func Pause(ctx context.Context, d time.Duration) error { return pause.For(ctx, d) }

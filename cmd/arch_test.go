@@ -48,7 +48,7 @@ var allowedImports = map[string][]string{
 	"bus/bustest":  {}, // for tests
 
 	"agentd/run":       {"provider", "subjects"},
-	"internal/history": {"agentd/run", "bus", "subjects"},
+	"internal/history": {"agentd/run", "bus", "internal/pause", "subjects"},
 	"agentd/tool":      {"provider", "agentd/run", "subjects"},
 	"agentd/prompt":    {"configs"},
 	"agentd/memory":    {"subjects", "internal/files", "github.com/gofrs/flock"},

@@ -15,6 +15,7 @@ import (
 
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/internal/pause"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -191,7 +192,7 @@ func CatchUp(ctx context.Context, read func(context.Context) (bool, error), form
 		if ok, err := read(ctx); ok || err != nil {
 			return err
 		}
-		if err := bus.Pause(ctx, 10*time.Millisecond); err != nil {
+		if err := pause.For(ctx, 10*time.Millisecond); err != nil {
 			return fmt.Errorf("read %s: %w", fmt.Sprintf(format, args...), err)
 		}
 	}

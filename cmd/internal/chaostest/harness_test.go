@@ -15,6 +15,7 @@ import (
 
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/client"
+	"github.com/axebus/axe/internal/pause"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -71,7 +72,7 @@ func (h *harness) connect(t *testing.T) *bus.Conn {
 	}
 	t.Cleanup(conn.Close)
 	for provisioned(ctx, conn) != nil {
-		if err := bus.Pause(ctx, 50*time.Millisecond); err != nil {
+		if err := pause.For(ctx, 50*time.Millisecond); err != nil {
 			t.Fatal("the workers have not set up the streams: ", err)
 		}
 	}
@@ -120,7 +121,7 @@ func (h *harness) run(t *testing.T, seed uint64, trees int) (*verdict, *load) {
 
 // reportProgress reports the progress of a long run on stderr.
 func (h *harness) reportProgress(ctx context.Context, l *load) {
-	for os.Getenv(treesEnv) != "" && bus.Pause(ctx, 5*time.Second) == nil {
+	for os.Getenv(treesEnv) != "" && pause.For(ctx, 5*time.Second) == nil {
 		fmt.Fprintf(
 			os.Stderr,
 			"chaos %s: %d trees ended, %d submitted; %s; model asked %d times; %d tries again; %d gave up\n",

@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/internal/pause"
 )
 
 // injectFaults carries out a schedule until ctx ends, or until an error shows
 // that the test itself is broken.
 func (h *harness) injectFaults(ctx context.Context, s *schedule) error {
-	for f := s.next(); bus.Pause(ctx, f.after) == nil; f = s.next() {
+	for f := s.next(); pause.For(ctx, f.after) == nil; f = s.next() {
 		if err := h.inflict(ctx, f); err != nil {
 			return fmt.Errorf("%s: %w", f.kind, err)
 		}
@@ -77,7 +77,7 @@ func (h *harness) strikeServer(ctx context.Context, n *node, f fault) error {
 	defer h.hits.begin(f.kind, "")()
 	n.proc.kill()
 	if f.duration > 0.75 {
-		_ = bus.Pause(ctx, time.Duration(f.duration*float64(time.Second)))
+		_ = pause.For(ctx, time.Duration(f.duration*float64(time.Second)))
 	}
 	return h.servers.up(context.WithoutCancel(ctx), n)
 }
@@ -95,9 +95,9 @@ func (h *harness) freezeServer(ctx context.Context, p *process, f fault) {
 		}
 		for calm := time.Now().Add(long); ctx.Err() == nil && time.Now().Before(calm); {
 			p.stop()
-			_ = bus.Pause(ctx, frozen)
+			_ = pause.For(ctx, frozen)
 			p.cont()
-			_ = bus.Pause(ctx, min(frozen, time.Until(calm)))
+			_ = pause.For(ctx, min(frozen, time.Until(calm)))
 		}
 	})
 }
@@ -110,7 +110,7 @@ func (h *harness) beyondLease(f fault) time.Duration {
 // later undoes a fault after a while, or at the end of ctx.
 func (h *harness) later(ctx context.Context, d time.Duration, undo func()) {
 	h.lasting.Go(func() {
-		_ = bus.Pause(ctx, d)
+		_ = pause.For(ctx, d)
 		undo()
 	})
 }

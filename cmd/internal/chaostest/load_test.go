@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/axebus/axe/agentd/run"
-	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/client"
+	"github.com/axebus/axe/internal/pause"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -100,7 +100,7 @@ func (l *load) retry(ctx context.Context, do func(context.Context) error) error 
 		}
 		l.retries.Add(1)
 		l.h.log.log("again: %v", err)
-		if err := bus.Pause(ctx, 100*time.Millisecond); err != nil {
+		if err := pause.For(ctx, 100*time.Millisecond); err != nil {
 			return err
 		}
 	}

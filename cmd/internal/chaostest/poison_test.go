@@ -20,6 +20,7 @@ import (
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/client"
+	"github.com/axebus/axe/internal/pause"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -145,7 +146,7 @@ func (w *poisonTest) announced(ctx context.Context) error {
 			if dir, err := w.conn.Directory(ctx); err == nil {
 				_, _, known, _ = dir.Get(ctx, agent)
 			}
-			if err := bus.Pause(ctx, 50*time.Millisecond); err != nil {
+			if err := pause.For(ctx, 50*time.Millisecond); err != nil {
 				return err
 			}
 		}

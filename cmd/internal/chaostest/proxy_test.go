@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/internal/pause"
 )
 
 // proxy is a TCP proxy between one worker and the server.
@@ -88,7 +88,7 @@ func (p *proxy) waitOpen(ctx context.Context) bool {
 	case <-ctx.Done():
 		return false
 	}
-	return delay == 0 || bus.Pause(ctx, delay) == nil
+	return delay == 0 || pause.For(ctx, delay) == nil
 }
 
 // cut resets all connections at once.

@@ -9,7 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/internal/pause"
 )
 
 // awaitQuiet waits until no message on the bus needs any more work. That must
@@ -38,7 +38,7 @@ func (h *harness) awaitQuiet(ctx context.Context) error {
 		default:
 			left = err.Error()
 		}
-		if bus.Pause(ctx, 100*time.Millisecond) != nil {
+		if pause.For(ctx, 100*time.Millisecond) != nil {
 			continue
 		}
 	}

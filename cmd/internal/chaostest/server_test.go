@@ -18,6 +18,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/internal/pause"
 )
 
 // serverEnv has the configuration of a process that is a server.
@@ -163,7 +164,7 @@ func (s *servers) up(ctx context.Context, n *node) error {
 			return fmt.Errorf("server %s ended: %w", n.Name, n.proc.err)
 		default:
 		}
-		if err := bus.Pause(ctx, 5*time.Millisecond); err != nil {
+		if err := pause.For(ctx, 5*time.Millisecond); err != nil {
 			return fmt.Errorf("server %s does not come up: %w", n.Name, err)
 		}
 	}

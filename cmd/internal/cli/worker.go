@@ -19,6 +19,7 @@ import (
 	"github.com/axebus/axe/agentd/ratelimit"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/internal/pause"
 	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/provider/catalog"
 )
@@ -216,7 +217,7 @@ func Provision(ctx context.Context, conn *bus.Conn, p bus.Provision, log *slog.L
 			return withCause(ctx, err)
 		}
 		log.WarnContext(ctx, "waiting for jetstream", slog.Any(keyError, err))
-		_ = bus.Pause(ctx, provisionRetryDelay)
+		_ = pause.For(ctx, provisionRetryDelay)
 	}
 }
 
