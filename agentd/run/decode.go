@@ -7,15 +7,15 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// Decode reads the event that a stored message is to the run of its address.
-// It is the only place where a message becomes an event, so every reader of a
-// run folds the same state. A body that is not there is passed as an empty one.
+// Decode reads the event that a stored message is to the run of its address. It
+// is the only place where a message becomes an event, so every reader of a run
+// folds the same state. A body that is not there is passed as an empty one.
 //
 // The event is nil for a message that says nothing to the fold: a malformed
 // mail or approval, and a kind of message that this version does not know. A
 // malformed outcome is a failed outcome. A malformed reason of a cancel message
-// is a plain cancellation. The input of a malformed call holds what could be
-// read, and Called.Malformed says what is wrong. A malformed log entry is an
+// is a plain cancellation. The input of a malformed call holds the fields that
+// could be read, and Called.Malformed says why. A malformed log entry is an
 // error that wraps ErrCorrupt.
 //
 // The outcome of the run itself is at its reply subject. For a child that is an

@@ -1,30 +1,33 @@
-// Package run is the pure state machine of one run: events in, state out, and
-// what the state still owes. It has no clock, no network, no chance and no
-// context; time enters as the stream's own time of an event.
+// Package run is the pure state machine of one run. Events go in; the state and
+// the effects that it owes come out. The package has no clock, no network, no
+// random numbers and no context. Time enters as the stream's time of an event.
 //
-//	         call                    answered: calls            last reply, or the timer
-//	none ───────────▶ ready ──────────────────────▶ awaiting ──────────────────┐
-//	  │                 ▲  │ all calls failed at once: ready again              │
-//	  │                 └──┴────────────────────────────────────────────────────┘
-//	  │ cancel, then call   │ cancel, or 50 turns       │ cancel
-//	  └──────────────┬──────┴───────────────────────────┘
-//	                 ▼
-//	              failed                completed: the model's final answer is the outcome itself;
-//	                                    both absorb, and owe nothing once the outcome is stored
+//	none ── call ──▶ ready
+//	ready ── an answer with calls ──▶ awaiting
+//	awaiting ── the last outcome, or the timer ──▶ ready
+//	ready ── an answer without calls ──▶ completed
+//	none, ready, awaiting ── a cancel message ──▶ failed
+//	ready ── too many turns ──▶ failed
 //
-// State is never stored. It is the fold of a run's messages in stream order,
-// and folding is Apply over them. What is to be done is not emitted on the way
-// but derived from the state (Outstanding), and whose it is stands in the state
-// too (Owner): the sequence of the message that made it owed. A worker that
-// holds that message acts; every other one acknowledges and forgets.
+// Three kinds of runs wait in other ways, each with an owner of its own:
 //
-// Three more phases wait, each with an owner of its own:
+//	ready ── an answer of a fork ──▶ idle ── mail ──▶ ready
+//	awaiting ── an interrupt, then the last outcome or the timer ──▶ idle
+//	ready ── an answer of a supervised run ──▶ awaiting (its supervisor)
+//	awaiting (its supervisor) ── continue ──▶ awaiting (its calls)
+//	awaiting (its supervisor) ── pause ──▶ held
+//	held ── a person, or the timer ──▶ awaiting (its calls), or ready
 //
-//	ready ── an answer of a forked run ──▶ idle ── mail ──▶ ready
-//	awaiting ── an interrupt, and then the last reply, or the timer ──▶ idle
-//	ready ── calls of a supervised run ──▶ awaiting (its supervisor) ── a pause ──▶ held ── a person, or the timer ──▶ awaiting
+// An answer leaves the run ready if all of its calls fail at once. Completed
+// and failed absorb. A run in either owes nothing once its outcome is stored.
 //
-// Mail is an event, and a call may take it; an entry of the log says up to
-// where its writer had read (Seen), and what came after that is told with the
-// next turn.
+// State is never stored. It is the fold of a run's messages in stream order:
+// Decode makes an event of a message, and Apply folds it. The effects are not
+// emitted on the way but derived from the state (Outstanding). The state also
+// names their owner (Owner): the sequence of the message that made them owed. A
+// worker that holds this message carries them out. Every other worker
+// acknowledges its message.
+//
+// Mail is an event, and a call may take it. A log entry says how far its writer
+// had read (Seen). The run's model is told of later mail with its next turn.
 package run

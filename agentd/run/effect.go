@@ -2,16 +2,16 @@ package run
 
 import "time"
 
-// Effect is work that a state owes. The set is closed. Every effect follows from
-// the log alone, so that carrying it out twice changes nothing.
+// Effect is work that a state owes. The set is closed. Every effect follows
+// from the log alone, so that carrying it out twice changes nothing.
 //
 //sumtype:decl
 type Effect interface{ effect() }
 
 // Owed is the work that a state owes to the holder of its owner message.
 type Owed struct {
-	// SideEffects come first, in this order: messages to other runs, and the
-	// ends of runs. They change nothing about the run itself.
+	// SideEffects come first, in this order: messages to other runs, and
+	// the ends of runs. They change nothing about the run itself.
 	SideEffects []Effect
 	// Then is the main effect. It is nil if the state owes nothing.
 	Then Effect
@@ -32,7 +32,8 @@ type CallModel struct{ Turn int }
 // is a side effect.
 type CallChildren struct {
 	Turn int
-	// Children are the calls that the run waits for and that have no outcome.
+	// Children are the calls that the run waits for and that have no
+	// outcome.
 	Children []Child
 	// Timer ends the wait for the children. It is zero if the run waits for
 	// no child and for no mail.
@@ -54,8 +55,8 @@ type Child struct {
 	Deadline time.Time
 }
 
-// CancelBelow writes the cancel messages of the children and forks of a run that
-// has ended.
+// CancelBelow writes the cancel messages of the children and forks of a run
+// that has ended.
 type CancelBelow struct {
 	Below []Fork
 	End   End
@@ -68,7 +69,8 @@ type NotifyIdle struct {
 	Seen uint64
 }
 
-// PublishAnswer publishes the outcome of a run whose last answer is on its log.
+// PublishAnswer publishes the outcome of a run that has its last answer on its
+// log.
 type PublishAnswer struct{ Turn int }
 
 // LogEnd appends the end of the run to its log.
@@ -84,13 +86,13 @@ type StopBelow struct {
 	Turn  int
 	Below []Fork
 	End   End
-	// Timer ends the wait for their outcomes. It is zero if the run does not
-	// wait for them.
+	// Timer ends the wait for their outcomes. It is zero if the run does
+	// not wait for them.
 	Timer time.Time
 }
 
-// LogInterrupt appends to the log that an interrupted run has stopped before its
-// model has answered.
+// LogInterrupt appends to the log that an interrupted run has stopped before
+// its model has answered.
 type LogInterrupt struct{ Turn int }
 
 // HoldTurn sets the timer of a turn that waits for a person.
@@ -112,8 +114,8 @@ func (CancelBelow) effect()    {}
 func (LogEnd) effect()         {}
 func (PublishFailure) effect() {}
 
-// Outstanding returns the effects that the state owes. They belong to the holder
-// of the message Owner.
+// Outstanding returns the effects that the state owes. They belong to the
+// holder of the message Owner.
 func (s State) Outstanding() Owed {
 	switch s.Phase {
 	case Ready:

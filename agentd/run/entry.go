@@ -12,7 +12,7 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// EntryKind says what a log message records.
+// EntryKind is the kind of a log message.
 type EntryKind string
 
 // The kinds of log messages.
@@ -28,8 +28,8 @@ const (
 	EntryEnded EntryKind = "ended"
 )
 
-// Entry is one message of a run's log. It records every decision that depends on
-// more than messages (known agents, depth, deadlines). So nothing is decided
+// Entry is one message of a run's log. It records every decision that depends
+// on more than messages (known agents, depth, deadlines). So nothing is decided
 // again when the entry is carried out.
 type Entry struct {
 	// Index counts the entries of the log from 1, without a hole.
@@ -50,10 +50,11 @@ type Entry struct {
 	Start *Start `json:"start,omitempty"`
 	// Answer is the model's answer, nil in an EntryEnded.
 	Answer *provider.Response `json:"answer,omitempty"`
-	// Calls are the decisions about the answer's tool calls, in their order.
+	// Calls are the decisions about the answer's tool calls, in their
+	// order.
 	Calls []Call `json:"calls,omitempty"`
-	// Spread has the number of decisions for each tool call. Without it each
-	// tool call has one.
+	// Spread has the number of decisions for each tool call. Without it
+	// each tool call has one.
 	Spread []int `json:"spread,omitempty"`
 
 	// Review is the call of the supervisor, which answers before the turn
@@ -65,8 +66,8 @@ type Entry struct {
 	// Cut says that an argument was too long for the supervisor, which was
 	// shown its beginning.
 	Cut bool `json:"cut,omitzero"`
-	// Sequential says that each call waits for the outcome of the call before
-	// it.
+	// Sequential says that each call waits for the outcome of the call
+	// before it.
 	Sequential bool `json:"sequential,omitzero"`
 	// Timeout bounds each call. 0 leaves it the rest of the run's own time.
 	Timeout time.Duration `json:"timeout_ns,omitzero"`
@@ -135,11 +136,12 @@ type Memory struct {
 	Path string `json:"path,omitzero"`
 }
 
-// Call is the decision about a tool call, or about one of its tasks: a child run
-// with a deadline, a message, or a refusal.
+// Call is the decision about a tool call, or about one of its tasks: a child
+// run with a deadline, a message, or a refusal.
 type Call struct {
 	Op Op `json:"op,omitzero"`
-	// Agent is the agent of the run that the call makes, writes to or kills.
+	// Agent is the agent of the run that the call makes, writes to or
+	// kills.
 	Agent string `json:"agent,omitzero"`
 	// Task is the task of the child, or the text of the message. Task,
 	// Context and Cwd are not stored: DecodeEntry takes them from the tool
@@ -157,14 +159,14 @@ type Call struct {
 	// To is the path of the run that the call forks, writes to or kills. It
 	// is zero for any other call.
 	To subjects.Path `json:"to,omitzero"`
-	// From has the paths of the runs whose mail a wait needs. Without any,
-	// the mail of every sender will do.
+	// From has the paths of the runs that a wait needs mail from. Without
+	// any, the mail of every sender will do.
 	From []subjects.Path `json:"from,omitzero"`
-	// Dead has the paths in From whose runs had ended when the call was
+	// Dead has the paths in From of runs that had ended when the call was
 	// decided.
 	Dead []subjects.Path `json:"dead,omitzero"`
-	// Busy has the paths in From whose runs were at work when the call was
-	// decided, though their last notices had said that they were idle.
+	// Busy has the paths in From of runs that were at work when the call
+	// was decided, though their last notices had said that they were idle.
 	Busy     []subjects.Path `json:"awake,omitzero"`
 	Deadline time.Time       `json:"deadline,omitzero"`
 	// Error is the text of a refusal, empty if the call was not refused.
@@ -175,7 +177,7 @@ type Call struct {
 	Patience time.Duration `json:"patience_ns,omitzero"`
 }
 
-// Op says what a call does.
+// Op is the operation of a call.
 type Op string
 
 // The operations. A turn waits for OpCall and OpWait alone.
@@ -193,7 +195,7 @@ const (
 	// OpKill ends a run below this one.
 	OpKill Op = "kill"
 
-	// OpReview starts the supervisor's run, whose outcome is the verdict. No
+	// OpReview starts the supervisor's run. Its outcome is the verdict. No
 	// model can call it.
 	OpReview Op = "review"
 )

@@ -6,7 +6,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// Event is something that happened to a run. The set is closed.
+// Event is something that happened to a run. The set is closed. Decode makes
+// events of stored messages.
 //
 //sumtype:decl
 type Event interface {
@@ -14,9 +15,11 @@ type Event interface {
 	event()
 }
 
-// Meta says where in the stream an event is, and when it was stored.
+// Meta is the place of an event's message in the stream.
 type Meta struct {
-	Seq  uint64
+	Seq uint64
+	// Time is the stream's time: the server's clock when it stored the
+	// message.
 	Time time.Time
 }
 
@@ -26,106 +29,25 @@ func (m Meta) meta() Meta { return m }
 type Called struct {
 	Meta
 	Input
-	// Malformed says why the body of the call cannot be read, nil if it can.
-	// The fold ignores it: a worker that owns the run refuses the call.
+	// Malformed says why the body of the call cannot be read, nil if it
+	// can. The fold ignores it: a worker that owns the run refuses the
+	// call.
 	Malformed error
 }
 
-// Input is what a run is asked. Context is empty for a root.
-type Input struct {
-	Task    string `json:"task"`
-	Context string `json:"context,omitzero"`
-	// by spawn_agent or spawn_agents
-	Spawned *Spawned `json:"spawned,omitempty"`
-	Forked  *Forked  `json:"forked,omitempty"` // by fork
-	// a root that goes on from where another run was
-	Copy   *Copy  `json:"copy,omitempty"`
-	Policy Policy `json:"policy,omitzero"` // of all above it together
-	// it is a supervisor's: what it is asked is what to make of a turn
-	Review bool `json:"review,omitzero"`
-
-	Supervision Supervision `json:"supervision,omitzero"` // of its caller
-}
-
-// Forked is what a forked run has from its parent. It goes on beside it: its
-// answers are mail, and between them it is idle.
-type Forked struct {
-	// its conversation, as it was at the turn that forked
-	Inherit bool `json:"inherit,omitzero"`
-}
-
-// CopyOf makes a root continue the conversation of a run after a turn, or the
-// whole of it with turn 0.
-func CopyOf(r subjects.Run, turn int) *Copy {
-	return &Copy{Agent: r.Agent.String(), Tree: r.Tree.String(), Path: r.Path.String(), Turn: turn}
-}
-
-// Run is the address of the run in a space. The error says what is malformed:
-// a call may come from any client.
-func (c Copy) Run(space subjects.Space) (r subjects.Run, _ error) {
-	agent, err := subjects.ParseAgent(c.Agent)
-	if err != nil {
-		return r, err
-	}
-	tree, err := subjects.ParseTree(c.Tree)
-	if err != nil {
-		return r, err
-	}
-	path, err := subjects.ParsePath(c.Path)
-	return space.Run(agent, tree, path), err
-}
-
-// Copy is the run, of any tree, whose conversation a root begins with.
-type Copy struct {
-	Agent string `json:"agent"`
-	Tree  string `json:"tree"`
-	Path  string `json:"path"`
-	Turn  int    `json:"turn"` // after which; 0: all of it
-}
-
-// AdHoc reports whether the run is of nobody's definition.
-func (in Input) AdHoc() bool { return in.Spawned != nil && in.Spawned.AdHoc != nil }
-
-// Spawned is what a spawned run has from its parent.
-type Spawned struct {
-	Cwd string `json:"cwd,omitzero"` // below the agent's own workdir
-	// it may take, before a last one to answer; 0: MaxTurns, and none
-	Turns int    `json:"turns,omitzero"`
-	AdHoc *AdHoc `json:"ad_hoc,omitempty"`
-}
-
-// AdHoc makes a run one of nobody's definition: it has of its parent, as that
-// was started, the model and what it may do, and nothing of what it is or
-// knows. The agent in its subject is the parent's, so that whoever serves that
-// can serve it.
-type AdHoc struct {
-	Model       string   `json:"model"`
-	Temperature *float64 `json:"temperature,omitzero"`
-	MaxTokens   int      `json:"max_tokens,omitzero"`
-	SubAgents   []string `json:"sub_agents,omitempty"`
-	// with which it may delegate
-	Tools      []string      `json:"tools,omitempty"`
-	Slash      []string      `json:"slash,omitempty"` // as in Start
-	Sequential bool          `json:"sequential,omitzero"`
-	Timeout    time.Duration `json:"timeout_ns,omitzero"`
-	MaxBatch   int           `json:"max_batch,omitzero"`
-	ChildTurns int           `json:"child_turns,omitzero"`
-	Retry      *Retry        `json:"retry,omitempty"`
-}
-
-// Answered is a turn on the log.
+// Answered is an answer on the log that calls tools.
 type Answered struct {
 	Meta
 	Entry Entry
 }
 
-// Ended is the end of a run on its log, which fences every other writer.
+// Ended is the end of the run on its log, which fences every other writer.
 type Ended struct {
 	Meta
 	Entry Entry
 }
 
-// Replied is the outcome of a child.
+// Replied is the outcome of a child, at its parent's call.
 type Replied struct {
 	Meta
 	Turn, Index int
@@ -139,42 +61,43 @@ func (e Replied) ofItsCall() bool {
 	return err == nil && below && turn == e.Turn && index == e.Index
 }
 
-// TimedOut is the timer of a turn that fired.
+// TimedOut is a timer that fired: that of a turn, or with turn 0 that of the
+// run's own deadline.
 type TimedOut struct {
 	Meta
 	Turn int
 }
 
-// Mailed is what another run, or a person, has written to this one.
+// Mailed is a message of another run or of a person.
 type Mailed struct {
 	Meta
 	Mail
 }
 
-// AnsweredWithoutCalls is an answer on the log that calls nobody.
+// AnsweredWithoutCalls is an answer on the log that calls no tools.
 type AnsweredWithoutCalls struct {
 	Meta
 	Entry Entry
 }
 
-// Approved is a person's word on what the run is about to do.
+// Approved is a person's decision about a held turn.
 type Approved struct {
 	Meta
 	Approval
 }
 
-// Interrupted tells that a person wants the run to stop what it is doing, and
-// be idle.
+// Interrupted is a person's request that the run stops its work and becomes
+// idle.
 type Interrupted struct{ Meta }
 
-// Cancelled is the run's own tombstone.
+// Cancelled is the run's cancel message.
 type Cancelled struct {
 	Meta
 	End End
 }
 
-// OutcomeStored is the run's own outcome, found at its reply subject. Its sequence
-// is not of the run's own subjects, so it may be applied at any time.
+// OutcomeStored is the run's own outcome, found at its reply subject. That is
+// not one of the run's subjects, so the event may be applied at any time.
 type OutcomeStored struct {
 	Meta
 	Outcome Outcome

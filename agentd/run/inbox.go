@@ -23,8 +23,8 @@ const (
 	TextOverflow = "Your inbox was full. Messages that came after this one were dropped, until you took some."
 )
 
-// mailed puts a message into the inbox. Mail that was stored before the call does
-// not count: a worker that reads from the call on does not see it.
+// mailed puts a message into the inbox. Mail that was stored before the call
+// does not count: a worker that reads from the call on does not see it.
 func (s State) mailed(m Mail) State {
 	if s.Phase == None || s.Ended() {
 		return s
@@ -73,8 +73,9 @@ func (s State) take(fits func(Mail) bool) (State, []Mail) {
 // wakes reports whether a message makes an idle run ready.
 func (s State) wakes(m Mail) bool { return !s.muted || m.Outcome == nil && !m.Idle }
 
-// full reports whether the inbox has no room for a message. There is always room
-// for idle notices and outcomes of forks, and for mail that a call waits for.
+// full reports whether the inbox has no room for a message. There is always
+// room for idle notices and outcomes of forks, and for mail that a call waits
+// for.
 func (s State) full(m Mail) bool {
 	if _, notice := m.IdleTurn(); notice || m.Outcome != nil || s.awaits(m) {
 		return false

@@ -21,8 +21,8 @@ type Mail struct {
 	From string `json:"from"`
 	// Text is for the model.
 	Text string `json:"text"`
-	// Idle marks the notice by which a fork reports that it has answered and
-	// waits for mail.
+	// Idle marks the notice by which a fork reports that it has answered
+	// and waits for mail.
 	Idle bool `json:"idle,omitzero"`
 	// Subtree has, with Idle, the totals of the fork and all runs below it.
 	Subtree *Totals `json:"subtree,omitempty"`
@@ -55,9 +55,9 @@ func DecodeMail(b []byte) (Mail, error) {
 	return m, nil
 }
 
-// IdleTurn returns the turn after which a fork reports that it is idle. It returns
-// false for any other message. A notice counts only under the fork's own key, so
-// that other writers cannot report a fork idle.
+// IdleTurn returns the turn after which a fork reports that it is idle. It
+// returns false for any other message. A notice counts only under the fork's
+// own key, so that other writers cannot report a fork idle.
 func (m Mail) IdleTurn() (turn int, ok bool) {
 	from, turn, ok := subjects.ParseIdleKey(m.Key)
 	return turn, m.Idle && ok && m.isFrom(from)
@@ -150,8 +150,8 @@ type Fork struct {
 	Child
 }
 
-// forkEnded folds the outcome of a fork, which is mail. A run that has killed the
-// fork itself gets none.
+// forkEnded folds the outcome of a fork, which is mail. A run that has killed
+// the fork itself gets none.
 func (s State) forkEnded(e Replied) State {
 	s = s.editTurn(e.Turn-1, func(t *Turn) { t.Outcomes[e.Index] = &e.Outcome })
 	path := s.Turns[e.Turn-1].Entry.Calls[e.Index].To
@@ -161,7 +161,7 @@ func (s State) forkEnded(e Replied) State {
 	return s.mailed(Mail{Seq: e.Seq, From: path.String(), Outcome: &e.Outcome})
 }
 
-// PeerStatus says what a run knows of a peer whose mail it waits for.
+// PeerStatus is a run's knowledge of a peer that it waits for.
 type PeerStatus string
 
 // The statuses.
@@ -173,8 +173,8 @@ const (
 )
 
 // peerStatus returns the status of a peer without regard to its mail. Of a peer
-// that is not a fork of this run, only the end at the time of the call is known;
-// Call.Dead has it.
+// that is not a fork of this run, only the end at the time of the call is
+// known; Call.Dead has it.
 func (s State) peerStatus(path subjects.Path) PeerStatus {
 	for _, t := range s.Turns {
 		for i, c := range t.Entry.Calls {
@@ -192,8 +192,8 @@ func (s State) peerStatus(path subjects.Path) PeerStatus {
 	return PeerRunning
 }
 
-// SaidIdle reports whether a fork's last message says that it is idle. Another run
-// or a person may have written to the fork since.
+// SaidIdle reports whether a fork's last message says that it is idle. Another
+// run or a person may have written to the fork since.
 func (s State) SaidIdle(path subjects.Path) bool { return s.peerStatus(path) == PeerIdle }
 
 // killed reports whether this run has killed a run, or one above it.
@@ -227,7 +227,7 @@ func (s State) peerStatuses(c Call) []PeerStatus {
 }
 
 // collectMail lets the calls of the last turn that wait for mail take it: each
-// call whose condition holds, or all of them when their time is over.
+// call with its condition met, or all of them when their time is over.
 func (s State) collectMail(owner uint64, over bool) State {
 	if s.current().stage != carriedOut {
 		return s
@@ -256,8 +256,8 @@ func (s State) collectMail(owner uint64, over bool) State {
 // accepts reports whether a call that waits for mail takes a message.
 func (c Call) accepts(m Mail) bool { return len(c.From) == 0 || slices.ContainsFunc(c.From, m.isFrom) }
 
-// hasMailFor reports whether the wait of a call is over: there is any message, or
-// each of the peers that it names has written, is idle or has ended.
+// hasMailFor reports whether the wait of a call is over: there is any message,
+// or each of the peers that it names has written, is idle or has ended.
 func (s State) hasMailFor(c Call) bool {
 	if len(c.From) == 0 {
 		return len(s.Inbox) > 0
@@ -265,8 +265,8 @@ func (s State) hasMailFor(c Call) bool {
 	return !slices.Contains(s.peerStatuses(c), PeerRunning)
 }
 
-// isInline reports whether the model gets a message as user text. It does where a
-// person wrote to a run that cannot look for mail. Text of other runs is a
+// isInline reports whether the model gets a message as user text. It does where
+// a person wrote to a run that cannot look for mail. Text of other runs is a
 // tool's result and never user text.
 func (s State) isInline(m Mail) bool {
 	start := s.Start()
@@ -284,8 +284,8 @@ func (s *Start) HasInboxTools() bool {
 }
 
 // Notice lists the mail that the model is told of before the next turn of a run
-// that was idle, in stream order. The model was not told of it before. It is the
-// first message of each sender, and every inline message.
+// that was idle, in stream order. The model was not told of it before. It is
+// the first message of each sender, and every inline message.
 func (s State) Notice() []Mail {
 	if !s.wasIdle {
 		return nil
@@ -318,7 +318,7 @@ func (s State) notice(upTo uint64) []Mail {
 // LastTurnIdle reports whether the run became idle with its last answer.
 func (s State) LastTurnIdle() bool { return len(s.Turns) > 0 && s.current().Entry.Kind == EntryIdle }
 
-// ReadTo returns the last sequence that a run had read when it became idle after
-// the turn. An interrupted run counts everything before the interrupt as read:
-// it will not answer that mail.
+// ReadTo returns the last sequence that a run had read when it became idle
+// after the turn. An interrupted run counts everything before the interrupt as
+// read: it will not answer that mail.
 func (t Turn) ReadTo() uint64 { return max(t.Entry.Seen, t.interruptedAt) }

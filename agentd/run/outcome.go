@@ -7,49 +7,58 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// Status says whether a run did what it was asked.
+// Status says whether a run has completed its task.
 type Status string
 
-// The two ways to end.
+// The statuses.
 const (
 	StatusCompleted Status = "completed"
 	StatusFailed    Status = "failed"
 )
 
-// Kind says why a run failed.
+// Kind is the class of a failure.
 type Kind string
 
 // The kinds of failure.
 const (
-	// the model, its provider or the agent's definition
+	// KindError is a failure of the model, its provider or the agent's
+	// definition.
 	KindError   Kind = "error"
-	KindTimeout Kind = "timeout" // the deadline passed
-	// somebody cancelled the run or one above it
+	KindTimeout Kind = "timeout"
+	// KindCancelled is the end of a run that was cancelled, or that is
+	// below one that ended.
 	KindCancelled Kind = "cancelled"
-	KindTurns     Kind = "turns"  // MaxTurns without a final answer
-	KindDepth     Kind = "depth"  // called deeper than allowed
-	KindBudget    Kind = "budget" // a bound on the whole tree
-	// its trigger was delivered too often without effect
+	// KindTurns is the end of a run without an answer after its last turn.
+	KindTurns Kind = "turns"
+	// KindDepth is the refusal of a call below the largest depth.
+	KindDepth Kind = "depth"
+	// KindBudget is the end of a run, or the refusal of a call, at a bound
+	// of a tree.
+	KindBudget Kind = "budget"
+	// KindPoisoned is the end of a run after too many deliveries of its
+	// trigger.
 	KindPoisoned Kind = "poisoned"
-	// no worker ever announced the agent
+	// KindUnknownAgent is the refusal of a call of an agent that no worker
+	// has announced.
 	KindUnknownAgent Kind = "unknown_agent"
-
-	KindPolicy Kind = "policy" // not permitted
-	// a spawned run says itself that its task cannot be done
+	// KindPolicy is the refusal of a call that a policy does not permit.
+	KindPolicy Kind = "policy"
+	// KindSubAgentError is the end of a spawned run that reports its task
+	// as impossible.
 	KindSubAgentError Kind = "sub_agent_error"
 )
 
-// CategoryConfig is the category of a failure whose cause is the agent's
-// definition: a file, a skill.
+// CategoryConfig is the category of a failure that the agent's definition has
+// caused: a file, a skill.
 const CategoryConfig = "config"
 
-// Totals counts the work of a run and everything below it.
+// Totals counts the work of a run and of all runs below it.
 type Totals struct {
 	provider.Usage
 	Runs       int `json:"runs"`
 	ModelCalls int `json:"model_calls"`
 	ToolCalls  int `json:"tool_calls"`
-	// what the model calls took, one after the other
+	// ModelMS sums the time of the model calls, in milliseconds.
 	ModelMS int64 `json:"model_ms"`
 }
 
@@ -68,52 +77,60 @@ func (t Totals) Add(u Totals) Totals {
 // subject.
 type Outcome struct {
 	Status Status `json:"status"`
+	// Result is the answer of a completed run.
 	Result string `json:"result,omitzero"`
+	// Error says why the run failed, for people and models.
 	Error  string `json:"error,omitzero"`
 	Kind   Kind   `json:"kind,omitzero"`
 	Reason Reason `json:"reason,omitzero"`
-	// of a provider's error, or CategoryConfig
+	// Category is that of a provider's error, or CategoryConfig.
 	Category string `json:"category,omitzero"`
 
-	// of a failed run: what there was; nil for nothing
+	// Partial has the results that a failed run had. It is nil if there
+	// were none.
 	Partial *Partial `json:"partial,omitempty"`
-	Stopped int      `json:"stopped,omitzero"` // forks that were ended with it
+	// Stopped is the number of forks that were cancelled with the run.
+	Stopped int `json:"stopped,omitzero"`
 
-	Agent      string         `json:"agent"`
-	Tree       string         `json:"tree,omitzero"`
-	Path       string         `json:"path,omitzero"`
-	Worker     string         `json:"worker,omitzero"`
-	Model      string         `json:"model,omitzero"`
-	StopReason string         `json:"stop_reason,omitzero"`
-	Turns      int            `json:"turns"`
-	ToolCalls  int            `json:"tool_calls"`
-	Usage      provider.Usage `json:"usage"` // the run's own
-	// the run's and everything below
+	Agent string `json:"agent"`
+	Tree  string `json:"tree,omitzero"`
+	Path  string `json:"path,omitzero"`
+	// Worker is the name of the worker that published the outcome.
+	Worker string `json:"worker,omitzero"`
+	Model  string `json:"model,omitzero"`
+	// StopReason is the model's reason for ending its last answer.
+	StopReason string `json:"stop_reason,omitzero"`
+	Turns      int    `json:"turns"`
+	ToolCalls  int    `json:"tool_calls"`
+	// Usage has the tokens of the run alone.
+	Usage provider.Usage `json:"usage"`
+	// Subtree has the totals of the run and of all runs below it.
 	Subtree Totals `json:"subtree"`
-	// from the call to the outcome, waiting included
+	// DurationMS is the time from the call to the outcome, in milliseconds.
 	DurationMS int64 `json:"duration_ms"`
-	// of that, what its own model calls took
+	// ModelMS is the time of the run's own model calls, in milliseconds.
 	ModelMS int64 `json:"model_ms"`
-	// of its own model calls, after failures that could pass
+	// Retries is the number of the run's failed requests to its model that
+	// were made again.
 	Retries int `json:"retries,omitzero"`
 
-	// the newest tombstone its writer knew: of a completed one, when the
-	// model was asked
+	// CancelsSeen is the sequence of the newest cancel message that its
+	// writer knew, for a completed run when the model was asked.
 	CancelsSeen uint64 `json:"tombs,omitzero"`
 }
 
-// Failure is a failed outcome of a kind.
+// Failure makes a failed outcome of a kind.
 func Failure(k Kind, format string, args ...any) Outcome {
 	return Outcome{Status: StatusFailed, Kind: k, Error: fmt.Sprintf(format, args...)}
 }
 
-// End says why a run failed that has this outcome.
+// End returns the reason of a failed outcome.
 func (o Outcome) End() End {
 	return End{Kind: o.Kind, Reason: o.Reason, Text: o.Error, Category: o.Category}
 }
 
-// DecodeOutcome reads an outcome from a message's body. A body that is none is
-// an error; an unknown status counts as malformed.
+// DecodeOutcome reads an outcome from the body of its message. An unknown
+// status is an error.
 func DecodeOutcome(b []byte) (Outcome, error) {
 	var o Outcome
 	if err := json.Unmarshal(b, &o); err != nil {

@@ -1,31 +1,34 @@
 package run
 
-// Partial is what a run that failed had by then.
+// Partial has the results of a failed run.
 type Partial struct {
-	// what its model said last, beside its calls
+	// Text is the last text that the model wrote beside its calls.
 	Text string `json:"text,omitzero"`
-	// of the calls that were completed, in call order
+	// Results has the completed calls, in call order.
 	Results []PartialResult `json:"results,omitempty"`
-	// the calls that had no outcome, in call order
+	// Waiting has the calls without an outcome, in call order.
 	Waiting []PartialCall `json:"waiting,omitempty"`
 }
 
 // PartialResult is the result of one call.
 type PartialResult struct {
-	Turn   int    `json:"turn"`  // from 1
-	Index  int    `json:"index"` // from 0
+	// Turn is counted from 1.
+	Turn int `json:"turn"`
+	// Index is the place of the call in its turn, from 0.
+	Index  int    `json:"index"`
 	Agent  string `json:"agent"`
 	Result string `json:"result"`
 }
 
-// PartialCall is a call that was waited for.
+// PartialCall is a call without an outcome. Turn and Index are those of
+// PartialResult.
 type PartialCall struct {
 	Turn  int    `json:"turn"`
 	Index int    `json:"index"`
 	Agent string `json:"agent"`
 }
 
-// Partial is what the run has so far, nil if that is nothing.
+// Partial returns the results of the run so far, nil if there are none.
 func (s State) Partial() *Partial {
 	var p Partial
 	for i, t := range s.Turns {

@@ -2,18 +2,21 @@ package run
 
 import "slices"
 
-// Policy bounds what a run and all below it may do. A nil list bounds nothing,
-// an empty one leaves nothing.
+// Policy restricts a run and all runs below it. A nil list restricts nothing,
+// an empty list permits nothing.
 type Policy struct {
-	Agents []string `json:"agents,omitzero"` // that may be called
-	// that may be used, but those that end a run
+	// Agents names the agents that may be called.
+	Agents []string `json:"agents,omitzero"`
+	// Tools names the tools that may be used. The tools that end a run
+	// always may.
 	Tools []string `json:"tools,omitzero"`
 }
 
-// IsZero reports whether a policy bounds nothing.
+// IsZero reports whether the policy restricts nothing.
 func (p Policy) IsZero() bool { return p.Agents == nil && p.Tools == nil }
 
-// Within is what both policies leave: it can only be less.
+// Within returns the policy of both together: it permits an agent or a tool
+// only if each of them does.
 func (p Policy) Within(above Policy) Policy {
 	return Policy{common(p.Agents, above.Agents), common(p.Tools, above.Tools)}
 }
@@ -26,7 +29,8 @@ func (p Policy) MayCall(agent string) bool {
 // MayUse reports whether a tool may be used.
 func (p Policy) MayUse(tool string) bool { return p.Tools == nil || slices.Contains(p.Tools, tool) }
 
-// common is what is in both lists, in the order of the first.
+// common returns the names in both lists, in the order of the first. A nil list
+// has every name.
 func common(a, b []string) []string {
 	switch {
 	case a == nil:

@@ -2,29 +2,34 @@ package run
 
 import "time"
 
-// Progress is what a worker says of a run's progress to who watches. It is told and
-// not stored.
+// Progress reports on a model call to watchers. It is published and not stored.
 type Progress struct {
-	Event  string `json:"event"` // PartAsking, PartRetrying or PartWaiting
+	// Event is ProgressAsking, ProgressRetrying or ProgressWaiting.
+	Event  string `json:"event"`
 	Turn   int    `json:"turn"`
 	Worker string `json:"worker"`
-	// it was told before, for whoever had the run then
+	// Again says that another worker has reported the same before.
 	Again bool `json:"again,omitzero"`
-	// the one that is made, or is to be; 0: the first
+	// Attempt is the number of the current or the next request, 0 for the
+	// first.
 	Attempt int `json:"attempt,omitzero"`
-	// that there may be, from the second on
+	// Attempts is the largest number of requests, set with Attempt.
 	Attempts int `json:"attempts,omitzero"`
-	// the category of the provider's error, or what is waited for
+	// Reason is the category of the provider's error, or the rate limit
+	// that the request waits for.
 	Reason string `json:"reason,omitzero"`
-	// when the attempt is to be; how long to wait at the least
+	// Next is the time of the next request, for ProgressWaiting the
+	// earliest time. It is zero if it is not known.
 	Next time.Time `json:"next,omitzero"`
 }
 
-// What a Part may tell.
+// The events of Progress.
 const (
-	ProgressAsking = "asking" // the model is being asked
-	// it failed, and is asked again after a pause
+	// ProgressAsking: the model is being asked.
+	ProgressAsking = "asking"
+	// ProgressRetrying: a request has failed, and is made again after a
+	// pause.
 	ProgressRetrying = "retrying"
-	// it may not be asked yet: see ratelimit.Reason
+	// ProgressWaiting: a rate limit does not admit the request yet.
 	ProgressWaiting = "waiting"
 )

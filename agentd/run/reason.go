@@ -6,25 +6,23 @@ import (
 )
 
 // Reason is a code for the rule that ended a run, beside its Kind. It is empty
-// where the kind says it all, and in messages of versions before there were
-// reasons. Programs decide by codes. The texts beside them are for people and
-// models.
+// if the kind is enough, and in messages of versions that had no reasons.
+// Programs decide by codes. The texts beside them are for people and models.
 type Reason string
 
-// The reasons. Each of them is one of a cancelled run.
+// The reasons. All of them are of the kind KindCancelled.
 const (
-	// The parent has answered while its fork was at work.
+	// ReasonParentAnswered: the parent answered while its fork was at work.
 	ReasonParentAnswered Reason = "parent_answered"
-	// The parent was ended from outside.
+	// ReasonParentEnded: the parent failed.
 	ReasonParentEnded Reason = "parent_ended"
-	// A person interrupted the run or its parent.
+	// ReasonInterrupted: a person interrupted the run or its parent.
 	ReasonInterrupted Reason = "interrupted"
-	// Another run killed the run.
+	// ReasonKilled: another run killed the run.
 	ReasonKilled Reason = "killed"
 )
 
-// TextInterrupted is what models and people read of work that an interrupt has
-// stopped.
+// TextInterrupted is the text about work that an interrupt has stopped.
 const TextInterrupted = "stopped by the user"
 
 // EndInterrupted is the end of work that an interrupt has stopped.

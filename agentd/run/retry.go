@@ -7,37 +7,42 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// Retry says whether and when a request to the model that failed is made again.
-// It stands in the Start of a run, so that every worker keeps to it. The nil
-// one makes no request again.
+// Retry says whether and when a failed request to the model is made again. It
+// is stored in the Start of a run, so that every worker keeps to it. A nil
+// Retry makes no request again.
 type Retry struct {
-	Attempts int           `json:"attempts"` // in all, the first one counted
-	Backoff  Backoff       `json:"backoff"`
-	Initial  time.Duration `json:"initial_ns"` // before the second attempt
-	// the longest pause, unless the provider asks for a longer one
+	// Attempts bounds the requests for a turn, the first one included.
+	Attempts int     `json:"attempts"`
+	Backoff  Backoff `json:"backoff"`
+	// Initial is the pause before the second request.
+	Initial time.Duration `json:"initial_ns"`
+	// Max bounds a pause, unless the provider asks for a longer one.
 	Max time.Duration `json:"max_ns"`
 }
 
 // Backoff says how the pauses grow.
 type Backoff string
 
-// The ways to grow. Anything else counts as Exponential.
+// The ways to grow. Any other value counts as Exponential.
 const (
-	// Initial, doubled each time, and by chance up to Initial more
+	// Exponential doubles the pause each time, and adds up to Initial by
+	// chance.
 	Exponential Backoff = "exponential"
-	Linear      Backoff = "linear" // Initial, and Initial more each time
-	Fixed       Backoff = "fixed"  // Initial
+	// Linear adds Initial to the pause each time.
+	Linear Backoff = "linear"
+	// Fixed keeps the pause at Initial.
+	Fixed Backoff = "fixed"
 )
 
-// Next decides whether a turn is asked once more after so many failed
-// attempts, the last with err, and after which pause. Left is what is left of
-// the run's time: who could only be asked after it is not asked. Chance, in [0,
-// 1), spreads runs that failed together.
+// Next decides whether a turn is asked again after failed requests, the last
+// with err, and after which pause. It is not asked again if the pause is not
+// shorter than left, the rest of the run's time. Chance, in [0, 1), spreads
+// runs that failed together.
 //
-// The category of the error is the whole rule. So a malformed answer, which
-// counts as the server's failure, is asked for again: it is mostly a proxy's,
-// and passes. Timeout is the network's or the provider's here: a caller whose
-// own time is over has no use for an answer and does not ask.
+// The category of the error is the whole rule. A malformed answer counts as the
+// server's failure and is asked for again: most come from a proxy, and pass. A
+// timeout is that of the network or the provider. A run that has no time left
+// does not ask at all.
 func (r *Retry) Next(failed int, err error, left time.Duration, chance float64) (pause time.Duration, again bool) {
 	e, ok := errors.AsType[*provider.Error](err)
 	if !ok || r == nil || failed < 1 || failed >= r.Attempts {
@@ -52,8 +57,8 @@ func (r *Retry) Next(failed int, err error, left time.Duration, chance float64) 
 	return pause, pause < left
 }
 
-// pause is that after so many failed attempts. It never overflows, whatever
-// stands in the log.
+// pause returns the pause after a number of failed requests. It never
+// overflows, whatever the log says.
 func (r *Retry) pause(failed int, chance float64) time.Duration {
 	p := r.Initial
 	switch r.Backoff {
@@ -73,7 +78,7 @@ func (r *Retry) pause(failed int, chance float64) time.Duration {
 	return max(0, min(p, r.Max))
 }
 
-// sum is a and b together, and Max where that is less.
+// sum returns a+b, at most Max.
 func (r *Retry) sum(a, b time.Duration) time.Duration {
 	if a >= r.Max || b >= r.Max-a {
 		return r.Max

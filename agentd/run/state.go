@@ -14,11 +14,11 @@ import (
 // idle.
 const MaxTurns = 50
 
-// ErrCorrupt is wrapped by the errors of Apply and Decode: the log has a hole, or
-// holds an entry that no worker writes. Workers end such a run as poisoned.
+// ErrCorrupt is wrapped by the errors of Apply and Decode: the log has a hole,
+// or holds an entry that no worker writes. Workers end such a run as poisoned.
 var ErrCorrupt = errors.New("corrupt history")
 
-// Phase is what a run is doing.
+// Phase is the stage of a run.
 type Phase int
 
 // The phases. Completed and Failed absorb: no event leaves them.
@@ -41,8 +41,8 @@ func (p Phase) String() string {
 // called. It is a value: Apply does not change the state that it is called on.
 type State struct {
 	Phase Phase
-	// Owner is the sequence of the message whose holder carries out
-	// Outstanding.
+	// Owner is the sequence of a message. The holder of this message
+	// carries out Outstanding.
 	Owner uint64
 	// Seq is the sequence of the last message folded.
 	Seq uint64
@@ -54,27 +54,28 @@ type State struct {
 	Turns []Turn
 	// Inbox is the mail that no turn has taken yet.
 	Inbox []Mail
-	// LogSeq is the sequence of the last log message, 0 if there is none. It
-	// fences the next write.
+	// LogSeq is the sequence of the last log message, 0 if there is none.
+	// It fences the next write.
 	LogSeq uint64
 	// LogIndex is the index of the last log message, 0 if there is none.
 	LogIndex int
 	// End says why the run failed. It is zero for any other run.
 	End End
-	// OutcomeStored reports that the outcome is stored. Nothing is owed then.
+	// OutcomeStored reports that the outcome is stored. Nothing is owed
+	// then.
 	OutcomeStored bool
 
-	// interruptedAt is the sequence of the interrupt that the run is stopping
-	// for, 0 if it is not stopping.
+	// interruptedAt is the sequence of the interrupt that the run is
+	// stopping for, 0 if it is not stopping.
 	interruptedAt uint64
-	// forksStoppedTo is the sequence of the last interrupt. The forks made up
-	// to it are to end.
+	// forksStoppedTo is the sequence of the last interrupt. The forks made
+	// up to it are to end.
 	forksStoppedTo uint64
 	// muted: idle because a person interrupted the run. Messages from its
 	// forks do not wake it.
 	muted bool
-	// idleForks are the forks that have reported that they are idle, and that
-	// this run has not written to since.
+	// idleForks are the forks that have reported that they are idle, and
+	// that this run has not written to since.
 	idleForks []subjects.Path
 	// wasIdle: the run was idle after its last turn.
 	wasIdle bool
@@ -97,11 +98,11 @@ type Turn struct {
 	Entry Entry
 	// Time is the stream's time of the entry.
 	Time time.Time
-	// Outcomes has one element for each call, in call order. It is nil for a
-	// call without an outcome.
+	// Outcomes has one element for each call, in call order. It is nil for
+	// a call without an outcome.
 	Outcomes []*Outcome
-	// Took has the mail that each call has taken. It is nil if no call of the
-	// turn takes mail.
+	// Took has the mail that each call has taken. It is nil if no call of
+	// the turn takes mail.
 	Took [][]Mail
 	// Found has, for each call that waits for mail of certain peers, the
 	// status of these peers. It is nil if no call of the turn takes mail.
@@ -122,13 +123,13 @@ type Turn struct {
 	at uint64
 	// pendingCount is the number of awaited calls without an outcome.
 	pendingCount int
-	// dueSince is the stream's time at which the next sequential call became
-	// due.
+	// dueSince is the stream's time at which the next sequential call
+	// became due.
 	dueSince time.Time
 }
 
-// Start returns the settings that the run was started with. It is nil before the
-// first turn is on the log.
+// Start returns the settings that the run was started with. It is nil before
+// the first turn is on the log.
 func (s State) Start() *Start {
 	if len(s.Turns) == 0 {
 		return nil
@@ -200,7 +201,8 @@ func (s State) ModelMS() int64 {
 	return ms
 }
 
-// Retries counts the failed requests to the model before the answers on the log.
+// Retries counts the failed requests to the model before the answers on the
+// log.
 func (s State) Retries() int {
 	n := 0
 	for _, t := range s.Turns {
@@ -334,8 +336,8 @@ func (s State) answered(e Answered) (State, error) {
 	}
 }
 
-// carryOut makes the calls of the last turn take effect, as of a message and its
-// time.
+// carryOut makes the calls of the last turn take effect, as of a message and
+// its time.
 func (s State) carryOut(m Meta) State {
 	s = s.edit(func(t *Turn) { t.carryOut(m) })
 	for i, c := range s.current().Entry.Calls {
@@ -370,7 +372,7 @@ func (t *Turn) carryOut(m Meta) {
 		case c.Failed():
 		case c.Awaited():
 			t.pendingCount++
-		case c.Op != OpFork: // the outcome of a fork is that of its run
+		case c.Op != OpFork: // a fork has its own outcome
 			t.Outcomes[i] = &Outcome{Status: StatusCompleted}
 		}
 		if t.Took == nil && (c.Op == OpMail || c.Op == OpWait) {
@@ -398,9 +400,10 @@ func (s State) answeredWithoutCalls(e AnsweredWithoutCalls) (State, error) {
 	return s, nil
 }
 
-// becomeIdle makes the run idle. If mail that it does not know of can wake it, it
-// is ready at once: mail that was stored while the model was asked, or that the
-// run did not look at. Only mail after the interrupt wakes an interrupted run.
+// becomeIdle makes the run idle. If mail that it does not know of can wake it,
+// it is ready at once: mail that was stored while the model was asked, or that
+// the run did not look at. Only mail after the interrupt wakes an interrupted
+// run.
 func (s State) becomeIdle(owner uint64) State {
 	since := s.interruptedAt
 	if since > 0 {
@@ -473,7 +476,7 @@ func (s State) replied(e Replied) State {
 		return s
 	}
 	if t.Entry.Sequential && t.pending()[0].Index < e.Index {
-		return s // the call has not been published yet
+		return s // not published yet
 	}
 	s = s.edit(func(t *Turn) {
 		t.Outcomes[e.Index] = &e.Outcome
@@ -538,8 +541,8 @@ func (t *Turn) end(call int, e End) {
 	t.Outcomes[call] = &o
 }
 
-// timerTolerance is the time by which a timer may fire before it was set for, by
-// the stream's clock.
+// timerTolerance is the time by which a timer may fire before it was set for,
+// by the stream's clock.
 const timerTolerance = time.Second
 
 func (s State) cancel(e Cancelled) State {

@@ -25,18 +25,18 @@ type Supervision struct {
 	Mode Mode `json:"mode"`
 	// Agent is the name of the supervisor.
 	Agent string `json:"agent"`
-	// Timeout is the time that a person has to decide. It ends with the run's
-	// own time at the latest.
+	// Timeout is the time that a person has to decide. It ends with the
+	// run's own time at the latest.
 	Timeout time.Duration `json:"timeout_ns,omitzero"`
-	// OnTimeout says what happens if no person has decided by then: true
+	// OnTimeout is the decision if no person has made one by then: true
 	// approves the turn.
 	OnTimeout bool `json:"on_timeout,omitzero"`
 }
 
-// Within returns the supervision of a run whose definition asks for s and whose
-// caller has above. It can only be closer than that of the caller, and the
-// caller's supervisor reviews the run too. Where both want a person to decide,
-// the shorter timeout holds, and silence approves only if it does for both.
+// Within returns the supervision of a run that asks for s, called by a run with
+// above. It can only be closer than that of the caller, and the caller's
+// supervisor reviews the run too. Where both want a person to decide, the
+// shorter timeout holds, and silence approves only if it does for both.
 func (s Supervision) Within(above Supervision) Supervision {
 	switch {
 	case above.Mode == Unsupervised:
@@ -50,14 +50,14 @@ func (s Supervision) Within(above Supervision) Supervision {
 	return s
 }
 
-// Decision says what a supervisor decided about a turn.
+// Decision is a supervisor's decision about a turn.
 type Decision string
 
 // The decisions.
 const (
 	// Continue carries the turn out.
 	Continue Decision = "continue"
-	// Reorient withholds the turn and tells the run what to do instead.
+	// Reorient withholds the turn and gives the run a correction.
 	Reorient Decision = "reorient"
 	// Pause withholds the turn, or holds it for a person in the mode Human.
 	Pause Decision = "pause"
@@ -66,14 +66,14 @@ const (
 // Verdict is a supervisor's answer.
 type Verdict struct {
 	Decision Decision `json:"decision"`
-	// Correction says what to do instead, for Reorient.
+	// Correction is for the run's model, with Reorient.
 	Correction string `json:"correction"`
-	// Reason says what a person has to decide, for Pause.
+	// Reason is for the person, with Pause.
 	Reason string `json:"reason"`
 }
 
-// verdictOf reads the outcome of a supervisor's run. An outcome without a verdict
-// counts as Pause.
+// verdictOf reads the outcome of a supervisor's run. An outcome without a
+// verdict counts as Pause.
 func verdictOf(o Outcome) Verdict {
 	if o.Status != StatusCompleted {
 		return Verdict{Decision: Pause, Reason: "the supervisor failed: " + o.Error}
@@ -94,9 +94,11 @@ func verdictOf(o Outcome) Verdict {
 	}
 }
 
-// Approval is a person's decision about a held turn. It is the body of a message.
+// Approval is a person's decision about a held turn. It is the body of a
+// message.
 type Approval struct {
-	// Turn is the turn that it is about, from 1. 0 is the turn that is held.
+	// Turn is the turn that it is about, from 1. 0 is the turn that is
+	// held.
 	Turn    int  `json:"turn,omitzero"`
 	Approve bool `json:"approve"`
 	// Reason says why the turn is denied. The run's model reads it.
@@ -151,8 +153,8 @@ func (s State) reviewed(m Meta, o Outcome) State {
 	return s.decide(m, verdictOf(o))
 }
 
-// decide applies a verdict to the last turn. A supervisor that was not shown the
-// whole turn cannot let it continue.
+// decide applies a verdict to the last turn. A supervisor that was not shown
+// the whole turn cannot let it continue.
 func (s State) decide(m Meta, v Verdict) State {
 	if v.Decision == Continue && s.current().Entry.Cut {
 		v = Verdict{Decision: Pause, Reason: "An argument is too long for the supervisor to see all of it."}
@@ -195,8 +197,8 @@ func (s State) approved(e Approved) State {
 	return s.withhold(e.Seq, refusal(reason))
 }
 
-// noAnswerInTime folds the timer of a turn under review or held. If the timer is
-// the end of the run's own time, nothing is decided: the run times out.
+// noAnswerInTime folds the timer of a turn under review or held. If the timer
+// is the end of the run's own time, nothing is decided: the run times out.
 func (s State) noAnswerInTime(e TimedOut) State {
 	sup := s.Start().Supervision
 	switch {
@@ -216,8 +218,8 @@ func (s State) noAnswerInTime(e TimedOut) State {
 // refusal is the end of the calls of a withheld turn.
 func refusal(text string) End { return End{Kind: KindCancelled, Text: text} }
 
-// withhold ends the last turn without effect. The end becomes the outcome of each
-// of its calls, which the model reads.
+// withhold ends the last turn without effect. The end becomes the outcome of
+// each of its calls, which the model reads.
 func (s State) withhold(owner uint64, end End) State {
 	return s.edit(func(t *Turn) {
 		t.stage, t.Why = withheld, end.Text
@@ -241,9 +243,9 @@ func (t Turn) Withheld() string {
 	return ""
 }
 
-// HasUnusedGrant reports whether the turn may have been granted more runs than it
-// will make: it was withheld, or the budget had room for the supervisor's run
-// and for none of the runs that the turn calls.
+// HasUnusedGrant reports whether the turn may have been granted more runs than
+// it will make: it was withheld, or the budget had room for the supervisor's
+// run and for none of the runs that the turn calls.
 func (t Turn) HasUnusedGrant() bool {
 	refused := func(c Call) bool { return c.Kind == KindBudget }
 	return t.stage == withheld || slices.ContainsFunc(t.Entry.Calls, refused) && !t.Entry.HasEffect()
@@ -311,8 +313,8 @@ func (s State) stoppedForks() []Fork {
 	return slices.DeleteFunc(s.Forks(), func(f Fork) bool { return s.Turns[f.Turn-1].at > s.forksStoppedTo })
 }
 
-// interruptTimeout is the time that an interrupted run waits for the outcomes of
-// the runs that it has called.
+// interruptTimeout is the time that an interrupted run waits for the outcomes
+// of the runs that it has called.
 const interruptTimeout = 10 * time.Second
 
 // Interrupted reports whether a person has interrupted the run, and no message

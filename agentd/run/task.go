@@ -7,7 +7,7 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// Task is what a tool call asks of one run.
+// Task is the task of one run in the arguments of a tool call.
 type Task struct {
 	Agent   string `json:"agent"`
 	Task    string `json:"task"`
@@ -15,9 +15,9 @@ type Task struct {
 	Cwd     string `json:"cwd"`
 }
 
-// ParseTasks reads the tasks of a tool call: those in its argument "tasks",
-// which is an array of objects, or the one that its arguments are. What is
-// missing in them is for the caller to find.
+// ParseTasks reads the tasks of a tool call: those in its argument "tasks", an
+// array of objects, or else the one task that its arguments are. It does not
+// check whether a task is complete.
 func ParseTasks(tc provider.ToolCall) ([]Task, error) {
 	list, ok := tc.Arguments["tasks"]
 	if !ok {

@@ -107,8 +107,8 @@ func (r Reader) decode(ctx context.Context, at subjects.Address, m bus.Stored) (
 	return run.Decode(at, run.Meta{Seq: m.Seq, Time: m.Time}, body)
 }
 
-// Load returns the body of a message. A body whose object is gone or too large
-// is empty, for every reader.
+// Load returns the body of a message. A body with an object that is gone or too
+// large is empty, for every reader.
 func (r Reader) Load(ctx context.Context, m bus.Stored) ([]byte, error) {
 	body, err := r.conn.Load(ctx, m)
 	if errors.Is(err, bus.ErrObjectGone) || errors.Is(err, bus.ErrTooLarge) {

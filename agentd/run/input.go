@@ -1,0 +1,144 @@
+package run
+
+import (
+	"time"
+
+	"github.com/axebus/axe/subjects"
+)
+
+// Input is the body of a call.
+type Input struct {
+	Task string `json:"task"`
+	// Context is the caller's addition to the task, empty for a root.
+	Context string `json:"context,omitzero"`
+	// Spawned is set for a run that spawn_agent or spawn_agents has
+	// started.
+	Spawned *Spawned `json:"spawned,omitempty"`
+	// Forked is set for a run that fork has started.
+	Forked *Forked `json:"forked,omitempty"`
+	// Copy is set for a root that continues the conversation of another
+	// run.
+	Copy *Copy `json:"copy,omitempty"`
+	// Policy is that of all runs above, together.
+	Policy Policy `json:"policy,omitzero"`
+	// Review marks a supervisor's run: its task is to review a turn.
+	Review bool `json:"review,omitzero"`
+	// Supervision is that of the caller.
+	Supervision Supervision `json:"supervision,omitzero"`
+}
+
+// Forked marks a fork. It works beside its parent and reports its answers as
+// mail. Between them it is idle.
+type Forked struct {
+	// Inherit gives the fork its parent's conversation up to the turn that
+	// forked.
+	Inherit bool `json:"inherit,omitzero"`
+}
+
+// CopyOf names a run for a root that continues its conversation after a turn.
+// Turn 0 continues the whole of it.
+func CopyOf(r subjects.Run, turn int) *Copy {
+	return &Copy{Agent: r.Agent.String(), Tree: r.Tree.String(), Path: r.Path.String(), Turn: turn}
+}
+
+// Run returns the address of the run in a space. The error says which token is
+// malformed.
+func (c Copy) Run(space subjects.Space) (r subjects.Run, _ error) {
+	agent, err := subjects.ParseAgent(c.Agent)
+	if err != nil {
+		return r, err
+	}
+	tree, err := subjects.ParseTree(c.Tree)
+	if err != nil {
+		return r, err
+	}
+	path, err := subjects.ParsePath(c.Path)
+	return space.Run(agent, tree, path), err
+}
+
+// Copy names a run of any tree. A root continues its conversation. Its tokens
+// are text until Run parses them: a call may come from any client.
+type Copy struct {
+	Agent string `json:"agent"`
+	Tree  string `json:"tree"`
+	Path  string `json:"path"`
+	// Turn is the last turn that is copied, 0 for the whole conversation.
+	Turn int `json:"turn"`
+}
+
+// AdHoc reports whether the run is an ad hoc run.
+func (in Input) AdHoc() bool { return in.Spawned != nil && in.Spawned.AdHoc != nil }
+
+// Spawned has the settings that a spawned run gets from its parent.
+type Spawned struct {
+	// Cwd is the working directory, below the agent's own.
+	Cwd string `json:"cwd,omitzero"`
+	// Turns is the number of turns before a last one, in which the run has
+	// to answer. 0 is MaxTurns without a last one.
+	Turns int    `json:"turns,omitzero"`
+	AdHoc *AdHoc `json:"ad_hoc,omitempty"`
+}
+
+// AdHoc makes a spawned run an ad hoc run: it has no definition of its own. It
+// gets the model and the rights of its parent, and nothing of the parent's
+// prompt or knowledge. The agent in its subject is the parent's, so that every
+// worker that serves the parent can serve it. The fields are those of Start.
+type AdHoc struct {
+	Model       string   `json:"model"`
+	Temperature *float64 `json:"temperature,omitzero"`
+	MaxTokens   int      `json:"max_tokens,omitzero"`
+	SubAgents   []string `json:"sub_agents,omitempty"`
+	// Tools names the tools that the run may use.
+	Tools      []string      `json:"tools,omitempty"`
+	Slash      []string      `json:"slash,omitempty"`
+	Sequential bool          `json:"sequential,omitzero"`
+	Timeout    time.Duration `json:"timeout_ns,omitzero"`
+	MaxBatch   int           `json:"max_batch,omitzero"`
+	ChildTurns int           `json:"child_turns,omitzero"`
+	Retry      *Retry        `json:"retry,omitempty"`
+}
+
+// InputFor returns the body of a call: everything that the child gets from its
+// parent. A nil Start passes on the task alone.
+func (s *Start) InputFor(c Call) Input {
+	in := Input{Task: c.Task, Context: c.Context}
+	if s == nil {
+		return in
+	}
+	in.Policy, in.Supervision = s.Policy, s.Supervision
+	if c.Op == OpReview {
+		in.Review, in.Supervision = true, Supervision{}
+	}
+	if c.Op == OpFork {
+		in.Forked = &Forked{Inherit: c.Task == ""}
+	}
+	if c.Spawn {
+		in.Spawned = &Spawned{Cwd: c.Cwd, Turns: s.ChildTurns}
+	}
+	if c.AdHoc {
+		in.Spawned = &Spawned{Turns: s.ChildTurns} // it has no files
+		in.Spawned.AdHoc = &AdHoc{
+			Model:       s.Model,
+			Temperature: s.Temperature,
+			MaxTokens:   s.MaxTokens,
+			SubAgents:   s.SubAgents,
+			Tools:       s.toolNames(),
+			Slash:       s.Slash,
+			Sequential:  s.Sequential,
+			Timeout:     s.Timeout,
+			MaxBatch:    s.MaxBatch,
+			ChildTurns:  s.ChildTurns,
+			Retry:       s.Retry,
+		}
+	}
+	return in
+}
+
+// toolNames returns the names of the run's tools.
+func (s *Start) toolNames() []string {
+	var names []string
+	for _, t := range s.Tools {
+		names = append(names, t.Name)
+	}
+	return names
+}
