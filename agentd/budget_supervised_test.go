@@ -94,7 +94,8 @@ func TestWithheldGrantIsRefunded(t *testing.T) {
 				h.workers[0].drain()
 				var options workerOptions
 				if test.dies {
-					// The first write of the tally grants, the second refunds.
+					// The first write of the tally grants,
+					// the second refunds.
 					options.atStep = killAfterTallyWrites(2, "")
 				}
 				victim := h.startWorker("victim", options)

@@ -66,7 +66,7 @@ func TestMaxAgents(t *testing.T) {
 			}
 		}
 		if refused == 0 {
-			t.Error("nobody was told that there is no room")
+			t.Error("no run was told that the budget has no room")
 		}
 	})
 }
@@ -225,8 +225,8 @@ func TestUncountedCallIsNotMade(t *testing.T) {
 		h.agents = []configs.Agent{define("lead", nil, limits(subjects.Budget{Turns: 5}))}
 		var broken atomic.Bool
 		broken.Store(true)
-		h.startWorker("w", workerOptions{atStep: func(at step) error {
-			if broken.Load() && at.Op == "write" && !at.After && strings.Contains(at.Subject, ".tally.") {
+		h.startWorker("w", workerOptions{atStep: func(s step) error {
+			if broken.Load() && s.Op == "write" && !s.After && strings.Contains(s.Subject, ".tally.") {
 				return errBusBroken
 			}
 			return nil
@@ -235,7 +235,7 @@ func TestUncountedCallIsNotMade(t *testing.T) {
 		r := h.submit("lead", "go")
 		time.Sleep(5 * time.Second)
 		if n := len(h.requests("lead")); n != 0 {
-			t.Errorf("%d requests that nobody counted", n)
+			t.Errorf("%d requests that were not counted", n)
 		}
 		broken.Store(false)
 		h.expectCompleted(r, "lead")
@@ -248,8 +248,8 @@ func TestCancelWhileCounting(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{define("lead", nil, limits(subjects.Budget{Turns: 5}))}
-		h.startWorker("w", workerOptions{atStep: func(at step) error {
-			if at.Op == "write" && at.After && strings.Contains(at.Subject, ".tally.") {
+		h.startWorker("w", workerOptions{atStep: func(s step) error {
+			if s.Op == "write" && s.After && strings.Contains(s.Subject, ".tally.") {
 				time.Sleep(time.Minute)
 			}
 			return nil

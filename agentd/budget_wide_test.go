@@ -26,8 +26,8 @@ func TestTallyCostGrowsLinearly(t *testing.T) {
 		var tried atomic.Int64
 		// Each worker has the default of 64 slots.
 		for i := range 4 {
-			h.startWorker(fmt.Sprintf("w%d", i), workerOptions{atStep: func(at step) error {
-				if at.Op == "write" && !at.After && strings.Contains(at.Subject, ".tally.") {
+			h.startWorker(fmt.Sprintf("w%d", i), workerOptions{atStep: func(s step) error {
+				if s.Op == "write" && !s.After && strings.Contains(s.Subject, ".tally.") {
 					tried.Add(1)
 				}
 				return nil

@@ -15,7 +15,7 @@ import (
 // runs, and loses no message.
 func TestMailToABusyRunBlocksNoOther(t *testing.T) {
 	t.Parallel()
-	const letters = 200
+	const messages = 200
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{define("busy", nil), define("lead", []string{"leaf"}), define("leaf", nil)}
 		h.models["busy"] = turns(delayed(30*time.Minute, says("done")))
@@ -24,8 +24,8 @@ func TestMailToABusyRunBlocksNoOther(t *testing.T) {
 		h.awaitReady()
 		a := h.submit("busy", "go")
 		h.awaitRequests("busy", 1)
-		for i := range letters {
-			h.publish(a.Mail(h.key(fmt.Sprint("m", i))), fmt.Sprintf(`{"from":"user","text":"letter %d."}`, i))
+		for i := range messages {
+			h.publish(a.Mail(h.key(fmt.Sprint("m", i))), fmt.Sprintf(`{"from":"user","text":"message %d."}`, i))
 		}
 		time.Sleep(time.Second)
 		began := time.Now()
@@ -35,8 +35,8 @@ func TestMailToABusyRunBlocksNoOther(t *testing.T) {
 		h.publish(a.Interrupt(h.key("stop")), "")
 		h.publish(a.Mail(h.key("last")), `{"from":"user","text":"The last."}`)
 		o := h.awaitOutcome(a, time.Hour)
-		if n := strings.Count(o.Result, "letter "); n != letters || !strings.HasSuffix(o.Result, "The last.") {
-			t.Errorf("%d letters were read, want %d: %.300s", n, letters, o.Result)
+		if n := strings.Count(o.Result, "message "); n != messages || !strings.HasSuffix(o.Result, "The last.") {
+			t.Errorf("%d messages were read, want %d: %.300s", n, messages, o.Result)
 		}
 		h.checkVerified()
 	})

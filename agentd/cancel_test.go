@@ -43,8 +43,8 @@ func (h *harness) submitThreeLevels() {
 
 // expectStopped checks that the requests below a cancelled path were aborted at
 // once, and that none was made afterwards.
-func (h *harness) expectStopped(asks []modelRequest, cut time.Time) {
-	for _, a := range asks {
+func (h *harness) expectStopped(requests []modelRequest, cut time.Time) {
+	for _, a := range requests {
 		switch {
 		case a.began.After(cut):
 			h.tb.Errorf("%s was asked %v after the cancel", a.agent, a.began.Sub(cut))

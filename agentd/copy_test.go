@@ -116,8 +116,8 @@ func TestCopyOfAnAdHocRun(t *testing.T) {
 		h.awaitOutcome(r, time.Hour)
 		h.setModel("lead", says("done"))
 		h.expectCompleted(h.fork(h.child(r, "lead", 0), "go on"), "done")
-		asks := h.requests("lead")
-		last := asks[len(asks)-1].Request
+		requests := h.requests("lead")
+		last := requests[len(requests)-1].Request
 		for _, tool := range last.Tools {
 			if strings.HasPrefix(tool.Name, "submit_") {
 				t.Errorf("a root is offered %s", tool.Name)
@@ -141,9 +141,9 @@ func TestUnreadableOriginIsRetried(t *testing.T) {
 		})
 		var forked atomic.Bool
 		began := time.Now()
-		h.startWorker("w", workerOptions{atStep: func(at step) error {
-			forked.CompareAndSwap(false, at.Op == "write" && strings.HasSuffix(at.Subject, ".r-1-0.call"))
-			if at.Op == "load" && forked.Load() && time.Since(began) < time.Minute {
+		h.startWorker("w", workerOptions{atStep: func(s step) error {
+			forked.CompareAndSwap(false, s.Op == "write" && strings.HasSuffix(s.Subject, ".r-1-0.call"))
+			if s.Op == "load" && forked.Load() && time.Since(began) < time.Minute {
 				return errBusBroken
 			}
 			return nil

@@ -169,8 +169,8 @@ func TestSlowModel(t *testing.T) {
 		h.models["lead"] = delayed(10*time.Minute, says("at last"))
 		var deliveries atomic.Int64
 		for _, name := range []string{"w1", "w2"} {
-			h.startWorker(name, workerOptions{ackWait: 30 * time.Second, atStep: func(at step) error {
-				if at.Op == "ack" && !at.After && strings.HasSuffix(at.Subject, ".call") {
+			h.startWorker(name, workerOptions{ackWait: 30 * time.Second, atStep: func(s step) error {
+				if s.Op == "ack" && !s.After && strings.HasSuffix(s.Subject, ".call") {
 					deliveries.Add(1)
 				}
 				return nil
@@ -215,8 +215,8 @@ func TestRootWhoseTimerIsLate(t *testing.T) {
 		h.announce("lonely")
 		r := h.root("lonely")
 		var died atomic.Bool
-		w := h.startWorker("w", workerOptions{atStep: func(at step) error {
-			if died.Load() || at.After && at.Subject == r.Call() {
+		w := h.startWorker("w", workerOptions{atStep: func(s step) error {
+			if died.Load() || s.After && s.Subject == r.Call() {
 				died.Store(true)
 				return errKilled
 			}

@@ -79,7 +79,7 @@ func (h *harness) checkMail(tree subjects.Tree, labels map[subjects.Run]string) 
 		}
 	}
 	for key := range keys {
-		h.tb.Errorf("the message %s is nobody's", key)
+		h.tb.Errorf("no log entry explains the message %s", key)
 	}
 	for r, l := range logs {
 		letters += len(l.mail)

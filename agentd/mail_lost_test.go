@@ -25,8 +25,8 @@ func TestIdleNoticeSurvivesAFailedWrite(t *testing.T) {
 			"r-1-0": {delayed(10*time.Second, says("first")), calls(use("check_mail")), says("second")},
 		})
 		var broken atomic.Bool
-		h.startWorker("w", workerOptions{atStep: func(at step) error {
-			if at.Op == "write" && !at.After && strings.HasSuffix(at.Subject, "-idle1") &&
+		h.startWorker("w", workerOptions{atStep: func(s step) error {
+			if s.Op == "write" && !s.After && strings.HasSuffix(s.Subject, "-idle1") &&
 				broken.CompareAndSwap(false, true) {
 				return errBusBroken
 			}
@@ -76,8 +76,8 @@ func TestLateSenderReadsAgain(t *testing.T) {
 			"r-1-0": {delayed(time.Hour, says("never"))},
 		})
 		var held atomic.Bool
-		h.startWorker("w1", workerOptions{Config: agentd.Config{Slots: 1}, frozen: &held, atStep: func(at step) error {
-			if at.Op == "write" && !at.After && strings.HasSuffix(at.Subject, ".r-1-0.call") &&
+		h.startWorker("w1", workerOptions{Config: agentd.Config{Slots: 1}, frozen: &held, atStep: func(s step) error {
+			if s.Op == "write" && !s.After && strings.HasSuffix(s.Subject, ".r-1-0.call") &&
 				held.CompareAndSwap(false, true) {
 				time.Sleep(time.Minute)
 				held.Store(false)
@@ -90,8 +90,8 @@ func TestLateSenderReadsAgain(t *testing.T) {
 		h.startWorker("w2", workerOptions{})
 		h.expectCompleted(r, "c0=r-1-0")
 		time.Sleep(2 * time.Minute)
-		if asks := h.requestsOf("r"); len(asks) != 2 || asks[1].worker.name != "w2" {
-			t.Errorf("the model was asked %d times", len(asks))
+		if requests := h.requestsOf("r"); len(requests) != 2 || requests[1].worker.name != "w2" {
+			t.Errorf("the model was asked %d times", len(requests))
 		}
 		h.checkVerified()
 	})
@@ -109,9 +109,9 @@ func TestLateAskerReadsAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			withHarness(t, func(h *harness) {
 				h.forkingLead(map[string][]scriptedModel{"r": plan})
-				var mute, held atomic.Bool
-				mute.Store(true)
-				h.startWorker("w1", workerOptions{Config: agentd.Config{Slots: 1}, frozen: &mute})
+				var frozen, held atomic.Bool
+				frozen.Store(true)
+				h.startWorker("w1", workerOptions{Config: agentd.Config{Slots: 1}, frozen: &frozen})
 				h.awaitReady()
 				r := h.submit("lead", "go")
 				h.awaitRequests("lead", 1)
@@ -123,10 +123,10 @@ func TestLateAskerReadsAgain(t *testing.T) {
 				h.awaitOutcome(r, time.Hour)
 				time.Sleep(2 * time.Minute)
 				if !held.Load() {
-					t.Error("nobody took the run over")
+					t.Error("no worker took the run over")
 				}
-				if asks := h.requestsOf("r"); len(asks) != len(plan) {
-					t.Errorf("the model was asked %d times, want %d", len(asks), len(plan))
+				if requests := h.requestsOf("r"); len(requests) != len(plan) {
+					t.Errorf("the model was asked %d times, want %d", len(requests), len(plan))
 				}
 				h.checkVerified()
 			})

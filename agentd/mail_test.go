@@ -54,11 +54,11 @@ func (h *harness) requestsOf(id string) []modelRequest {
 // lastShownTo is the last message of the n-th request of a run. Results are
 // joined.
 func (h *harness) lastShownTo(id string, n int) string {
-	asks := h.requestsOf(id)
-	if len(asks) < n {
-		h.tb.Fatalf("%s was asked %d times, want %d", id, len(asks), n)
+	requests := h.requestsOf(id)
+	if len(requests) < n {
+		h.tb.Fatalf("%s was asked %d times, want %d", id, len(requests), n)
 	}
-	last := asks[n-1].Messages[len(asks[n-1].Messages)-1]
+	last := requests[n-1].Messages[len(requests[n-1].Messages)-1]
 	parts := []string{last.Content}
 	for _, r := range last.ToolResults {
 		parts = append(parts, r.Content)
@@ -336,8 +336,8 @@ func TestKillAndPeerStatus(t *testing.T) {
 		}
 		for _, id := range []string{"r-1-0-1-0", "r-1-0", "r-1-1", "r-1-3"} {
 			h.eventually(id+" was stopped", func() bool {
-				asks := h.requestsOf(id)
-				return asks[len(asks)-1].err != nil
+				requests := h.requestsOf(id)
+				return requests[len(requests)-1].err != nil
 			})
 		}
 		h.checkVerified()
@@ -604,9 +604,9 @@ func TestMailBeforeTheCall(t *testing.T) {
 		h.awaitReady()
 		first.drain()
 		h.awaitOutcome(r, time.Hour)
-		asks := h.requestsOf("r")
-		if diff := cmp.Diff(asks[1].results(), asks[2].Messages[2].ToolResults); diff != "" ||
-			asks[1].results()[1].Content != "no mail" {
+		requests := h.requestsOf("r")
+		if diff := cmp.Diff(requests[1].results(), requests[2].Messages[2].ToolResults); diff != "" ||
+			requests[1].results()[1].Content != "no mail" {
 			t.Errorf("two workers have shown different results of one turn:\n%s", diff)
 		}
 		h.checkVerified()
@@ -649,8 +649,8 @@ func TestOutdatedIdleNotice(t *testing.T) {
 			},
 			"r-1-0": {says("first"), delayed(time.Minute, says("second"))},
 		})
-		late := func(at step) error { // the notice arrives after the message
-			if at.Op == "write" && !at.After && strings.HasSuffix(at.Subject, "r-1-0-idle1") {
+		late := func(s step) error { // the notice arrives after the message
+			if s.Op == "write" && !s.After && strings.HasSuffix(s.Subject, "r-1-0-idle1") {
 				time.Sleep(15 * time.Second)
 			}
 			return nil

@@ -16,8 +16,8 @@ import (
 
 // refuseWrites fails writes to subjects with a suffix while broken is set.
 func refuseWrites(broken *atomic.Bool, suffix string) func(step) error {
-	return func(at step) error {
-		if broken.Load() && at.Op == "write" && !at.After && strings.HasSuffix(at.Subject, suffix) {
+	return func(s step) error {
+		if broken.Load() && s.Op == "write" && !s.After && strings.HasSuffix(s.Subject, suffix) {
 			return errBusBroken
 		}
 		return nil
@@ -37,9 +37,9 @@ func testPoisoned(t *testing.T, leaf bool) {
 			refused = r.Space.Result(r.Agent, r.Tree)
 		}
 		var doomed atomic.Bool
-		intercept := func(at step) error {
-			doomed.CompareAndSwap(false, at.Op == "write" && at.Subject == r.Cancel())
-			if at.Op == "write" && !at.After && at.Subject == refused && !doomed.Load() {
+		intercept := func(s step) error {
+			doomed.CompareAndSwap(false, s.Op == "write" && s.Subject == r.Cancel())
+			if s.Op == "write" && !s.After && s.Subject == refused && !doomed.Load() {
 				return errBusBroken
 			}
 			return nil
@@ -81,9 +81,9 @@ func TestPoisonedChild(t *testing.T) {
 		h.agents[1].SubAgents = []string{"good"}
 		h.models["bad"] = calls(use("any"))
 		var doomed atomic.Bool
-		h.startWorker("w", workerOptions{Config: agentd.Config{Poison: 3}, atStep: func(at step) error {
-			doomed.CompareAndSwap(false, at.Op == "write" && at.Subject == bad.Cancel())
-			if at.Op == "write" && at.Subject == bad.Log() && !doomed.Load() {
+		h.startWorker("w", workerOptions{Config: agentd.Config{Poison: 3}, atStep: func(s step) error {
+			doomed.CompareAndSwap(false, s.Op == "write" && s.Subject == bad.Cancel())
+			if s.Op == "write" && s.Subject == bad.Log() && !doomed.Load() {
 				return errBusBroken
 			}
 			return nil

@@ -20,8 +20,8 @@ func TestRateLimitCountsOnceWithoutAck(t *testing.T) {
 		var n atomic.Int64
 		h.startWorkers(1, workerOptions{
 			Config: limited(ratelimit.Settings{Requests: 1000, Tokens: 100_000}),
-			atStep: func(at step) error {
-				if at.Op == "write" && at.After && strings.Contains(at.Subject, "AXE_LIMITS") && n.Add(1)%2 == 1 {
+			atStep: func(s step) error {
+				if s.Op == "write" && s.After && strings.Contains(s.Subject, "AXE_LIMITS") && n.Add(1)%2 == 1 {
 					return errors.New("the answer was lost")
 				}
 				return nil

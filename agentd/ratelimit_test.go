@@ -343,8 +343,8 @@ func TestWaitForAPermit(t *testing.T) {
 		w.stop()
 		h.expectCompleted(kept, "lead")
 		h.tookAtMost(at, 3*time.Second)
-		if asks := h.requests("lead"); len(asks) != 1 || asks[0].worker.name != "successor" {
-			t.Errorf("asked: %+v", asks)
+		if requests := h.requests("lead"); len(requests) != 1 || requests[0].worker.name != "successor" {
+			t.Errorf("asked: %+v", requests)
 		}
 	})
 }

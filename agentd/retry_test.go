@@ -39,9 +39,9 @@ var busy = &provider.Error{Category: provider.RateLimit, Status: 429, Message: "
 // gapsBetween is the seconds between an agent's requests.
 func (h *harness) gapsBetween(agent string) []float64 {
 	gaps := []float64{}
-	asks := h.requests(agent)
-	for i := 1; i < len(asks); i++ {
-		gaps = append(gaps, asks[i].began.Sub(asks[i-1].began).Round(100*time.Millisecond).Seconds())
+	requests := h.requests(agent)
+	for i := 1; i < len(requests); i++ {
+		gaps = append(gaps, requests[i].began.Sub(requests[i-1].began).Round(100*time.Millisecond).Seconds())
 	}
 	return gaps
 }

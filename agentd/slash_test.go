@@ -45,12 +45,12 @@ func TestSlash(t *testing.T) {
 		h.slashLead()
 		r := h.submit("lead", "go")
 		h.expectCompleted(r, "done")
-		asks := h.requestsOf("r")
-		if len(asks[0].Tools) != 1 || !strings.Contains(asks[0].System, "- /slash send ID \"MESSAGE\"\n") {
-			t.Errorf("%d tools, and %s", len(asks[0].Tools), asks[0].System)
+		requests := h.requestsOf("r")
+		if len(requests[0].Tools) != 1 || !strings.Contains(requests[0].System, "- /slash send ID \"MESSAGE\"\n") {
+			t.Errorf("%d tools, and %s", len(requests[0].Tools), requests[0].System)
 		}
 		var got []string
-		for _, m := range asks[4].Messages {
+		for _, m := range requests[4].Messages {
 			if m.Role != provider.Assistant {
 				got = append(got, string(m.Role)+": "+m.Content)
 			} else if m.ToolCalls != nil {

@@ -51,12 +51,12 @@ func TestDeepTreesWithOneSlot(t *testing.T) {
 			h.expectCompleted(r, want)
 		}
 		const turns = trees * (31*2 + 32)
-		asks := h.requests("")
-		if n := peakConcurrency(asks); n != 1 || len(asks) != turns {
-			t.Errorf("%d requests, want %d; %d at once", len(asks), turns, n)
+		requests := h.requests("")
+		if n := peakConcurrency(requests); n != 1 || len(requests) != turns {
+			t.Errorf("%d requests, want %d; %d at once", len(requests), turns, n)
 		}
 		h.tookAtMost(from, turns*time.Second*5/4) // the slot is rarely empty
-		if got := repeatedTurns(asks); len(got) > 0 {
+		if got := repeatedTurns(requests); len(got) > 0 {
 			t.Errorf("asked twice: %v", got)
 		}
 	})
@@ -304,9 +304,9 @@ func TestReplyAndCallShareOneSlot(t *testing.T) {
 			h.callingLead([]string{"leaf"}, call("leaf", "x"))
 			r := h.root("lead")
 			var replied atomic.Bool
-			victim := h.startWorker("victim", workerOptions{atStep: func(at step) error {
-				replied.CompareAndSwap(false, at.After && at.Subject == r.Reply(1, 0))
-				if replied.Load() || at.Op == "ack" && at.Subject == r.Call() {
+			victim := h.startWorker("victim", workerOptions{atStep: func(s step) error {
+				replied.CompareAndSwap(false, s.After && s.Subject == r.Reply(1, 0))
+				if replied.Load() || s.Op == "ack" && s.Subject == r.Call() {
 					return errKilled
 				}
 				return nil

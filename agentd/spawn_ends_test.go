@@ -62,12 +62,12 @@ func TestSpawnEnds(t *testing.T) {
 		if diff := cmp.Diff(want, h.spawnResultOf(0)); diff != "" {
 			t.Error(diff)
 		}
-		asks := h.requests("leaf")
-		if n := peakConcurrency(asks); n != 3 || len(asks) != 3 {
-			t.Errorf("%d of %d were at work at once", n, len(asks))
+		requests := h.requests("leaf")
+		if n := peakConcurrency(requests); n != 3 || len(requests) != 3 {
+			t.Errorf("%d of %d were at work at once", n, len(requests))
 		}
-		for _, a := range asks {
-			if apart := a.began.Sub(asks[0].began); apart > 50*time.Millisecond {
+		for _, a := range requests {
+			if apart := a.began.Sub(requests[0].began); apart > 50*time.Millisecond {
 				t.Errorf("%s began %v after the first one", a.text(), apart)
 			}
 		}
@@ -136,14 +136,14 @@ func TestSubmitBesideSpawn(t *testing.T) {
 		h.awaitReady()
 		r := h.submit("lead", "go")
 		h.awaitOutcome(r, time.Hour)
-		asks := h.requests("mid")
-		if len(asks) != 2 || len(asks[1].results()) != 3 {
-			t.Fatalf("the model was asked %d times", len(asks))
+		requests := h.requests("mid")
+		if len(requests) != 2 || len(requests[1].results()) != 3 {
+			t.Fatalf("the model was asked %d times", len(requests))
 		}
 		for i, name := range []string{"submit_result", "spawn_agent", "spawn_agents"} {
 			want := name + " error: submit_result has to be the only call of its turn: nothing of this turn was " +
 				"carried out"
-			if got := asks[1].results()[i]; got.Content != want || !got.IsError {
+			if got := requests[1].results()[i]; got.Content != want || !got.IsError {
 				t.Errorf("%+v", got)
 			}
 		}
@@ -171,11 +171,11 @@ func TestAdHocReadsNoMemory(t *testing.T) {
 			h.awaitOutcome(h.submit("lead", "an old secret"), time.Hour)
 			h.awaitReady()
 		}
-		asks := h.requests("lead")
-		if len(asks) != 6 || !strings.Contains(asks[3].System, "an old secret") {
-			t.Fatalf("%d requests; the second root is told %q", len(asks), asks[len(asks)-1].System)
+		requests := h.requests("lead")
+		if len(requests) != 6 || !strings.Contains(requests[3].System, "an old secret") {
+			t.Fatalf("%d requests; the second root is told %q", len(requests), requests[len(requests)-1].System)
 		}
-		for _, a := range []modelRequest{asks[1], asks[4]} {
+		for _, a := range []modelRequest{requests[1], requests[4]} {
 			if a.text() != "look" || a.System != tool.AdHocSystem {
 				t.Errorf("asked %q, told %q", a.text(), a.System)
 			}
@@ -269,11 +269,11 @@ func TestLastTurnOfEachWake(t *testing.T) {
 			!strings.Contains(o.Result, `{"success":{"result":"done"}}`) {
 			t.Errorf("%+v", o)
 		}
-		asks := h.requestsOf(fork)
-		if len(asks) != 10 {
-			t.Fatalf("the fork was asked %d times, want 4 and a last one, twice", len(asks))
+		requests := h.requestsOf(fork)
+		if len(requests) != 10 {
+			t.Fatalf("the fork was asked %d times, want 4 and a last one, twice", len(requests))
 		}
-		for i, a := range asks {
+		for i, a := range requests {
 			said := a.Messages[len(a.Messages)-1].Content
 			if last := i%5 == 4; strings.HasSuffix(said, tool.LastTurnNotice) != last {
 				t.Errorf("request %d ends with %q", i+1, said)

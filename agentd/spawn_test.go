@@ -58,15 +58,15 @@ func (h *harness) spawningLeadWithMemory(task string, p scriptedModel) {
 // spawnResultOf is the result of one spawn call as the lead's model reads it,
 // without the durations.
 func (h *harness) spawnResultOf(call int) string {
-	asks := h.requests("lead")
-	if len(asks) < 2 {
-		h.tb.Fatalf("the lead was asked %d times", len(asks))
+	requests := h.requests("lead")
+	if len(requests) < 2 {
+		h.tb.Fatalf("the lead was asked %d times", len(requests))
 	}
 	var all struct {
 		Results []map[string]any `json:"sub_agent_results"`
 	}
-	if err := json.Unmarshal([]byte(asks[1].results()[call].Content), &all); err != nil {
-		h.tb.Fatalf("%v: %s", err, asks[1].results()[call].Content)
+	if err := json.Unmarshal([]byte(requests[1].results()[call].Content), &all); err != nil {
+		h.tb.Fatalf("%v: %s", err, requests[1].results()[call].Content)
 	}
 	var lines []string
 	for _, r := range all.Results {
@@ -117,13 +117,13 @@ func TestSpawnAgents(t *testing.T) {
 		if o.Status != run.StatusCompleted || o.Subtree.Runs != 5 || o.ToolCalls != 1 {
 			t.Errorf("%+v", o)
 		}
-		asks := h.requests("lead")
-		for _, a := range append(h.requests("leaf"), asks[1]) {
-			if apart := a.began.Sub(asks[0].ended); apart > 50*time.Millisecond {
+		requests := h.requests("lead")
+		for _, a := range append(h.requests("leaf"), requests[1]) {
+			if apart := a.began.Sub(requests[0].ended); apart > 50*time.Millisecond {
 				t.Errorf("%s began %v after it was asked for", a.text(), apart)
 			}
 		}
-		h.asks = []*modelRequest{&asks[0], &asks[2]} // without the task two
+		h.asks = []*modelRequest{&requests[0], &requests[2]} // without the task two
 		want := strings.Join([]string{
 			`{"agent_id":"r-1-0","outcome":{"success":{"result":"done one"}},"task":"one","tokens":110,"turns":1}`,
 			`{"agent_id":"r-1-1","outcome":{"success":{"result":"implicitly"}},"task":"two","tokens":11,"turns":1}`,
@@ -297,7 +297,7 @@ func TestLastTurn(t *testing.T) {
 				r := h.submit("lead", "go")
 				h.awaitOutcome(r, time.Hour)
 				if n := h.countRuns(r); n != 4 {
-					t.Errorf("%d runs: somebody was called whose result nobody will read", n)
+					t.Errorf("%d runs: a child was called, and no turn is left to read its result", n)
 				}
 				want := `{"agent_id":"r-1-0","outcome":{"success":{"result":"what I have"}},"task":"x",` +
 					`"tokens":352,"turns":3}`
@@ -309,8 +309,8 @@ func TestLastTurn(t *testing.T) {
 				if diff := cmp.Diff(want, h.spawnResultOf(0)); diff != "" {
 					t.Error(diff)
 				}
-				asks := h.requests("busy")
-				offered := tool.Names(asks[len(asks)-1].Tools)
+				requests := h.requests("busy")
+				offered := tool.Names(requests[len(requests)-1].Tools)
 				if diff := cmp.Diff([]string{"submit_result", "submit_error"}, offered); diff != "" {
 					t.Error(diff)
 				}
@@ -367,10 +367,10 @@ func TestSpawnInADirectory(t *testing.T) {
 		h.startWorker("w", workerOptions{})
 		h.awaitReady()
 		h.awaitOutcome(h.submit("lead", "go"), time.Hour)
-		asks := h.requests("leaf")
-		if len(asks) != 1 || !strings.Contains(asks[0].System, "further down") ||
-			strings.Contains(asks[0].System, "at the top") {
-			t.Errorf("%d requests, %s", len(asks), asks[0].System)
+		requests := h.requests("leaf")
+		if len(requests) != 1 || !strings.Contains(requests[0].System, "further down") ||
+			strings.Contains(requests[0].System, "at the top") {
+			t.Errorf("%d requests, %s", len(requests), requests[0].System)
 		}
 		if got := h.spawnResultOf(0); !strings.Contains(got, `cwd \"nosuch\": no such file or directory`) {
 			t.Error(got)
@@ -386,8 +386,8 @@ func TestAdHocIsNotRemembered(t *testing.T) {
 	withHarness(t, func(h *harness) {
 		store := memory.Files{Dir: dir}
 		h.spawningLeadWithMemory("a secret", says("told"))
-		lost := func(at step) error {
-			if at.Op == "ack" && !at.After && strings.HasSuffix(at.Subject, ".r-1-0.call") {
+		lost := func(s step) error {
+			if s.Op == "ack" && !s.After && strings.HasSuffix(s.Subject, ".r-1-0.call") {
 				return errBusBroken
 			}
 			return nil
@@ -432,11 +432,11 @@ func TestAdHocIsItsParents(t *testing.T) {
 		h.awaitOutcome(h.submit("lead", "go"), time.Hour)
 		want := `c0=spawn_agent error: agent \"deploy\" is not in this agent's sub_agents list|` +
 			`c1=Unknown tool: \"call_agent\"`
-		asks := h.requests("lead")
-		if len(asks) != 4 || !strings.Contains(asks[3].results()[0].Content, want) {
-			t.Fatalf("%d requests: %+v", len(asks), asks[len(asks)-1].results())
+		requests := h.requests("lead")
+		if len(requests) != 4 || !strings.Contains(requests[3].results()[0].Content, want) {
+			t.Fatalf("%d requests: %+v", len(requests), requests[len(requests)-1].results())
 		}
-		if got := asks[1].Tools; !strings.Contains(string(got[1].Parameters["tasks"].Schema), `"maxItems":3`) {
+		if got := requests[1].Tools; !strings.Contains(string(got[1].Parameters["tasks"].Schema), `"maxItems":3`) {
 			t.Errorf("offered %+v", got)
 		}
 	})

@@ -70,11 +70,11 @@ func TestSupervised(t *testing.T) {
 		if o.Subtree.Runs != 4 {
 			t.Errorf("%d runs are counted, want 4", o.Subtree.Runs)
 		}
-		asks := h.requests("watcher")
-		if len(asks) != 1 {
-			t.Fatalf("the supervisor was asked %d times", len(asks))
+		requests := h.requests("watcher")
+		if len(requests) != 1 {
+			t.Fatalf("the supervisor was asked %d times", len(requests))
 		}
-		text := asks[0].text()
+		text := requests[0].text()
 		from, to := strings.Index(text, "{"), strings.Index(text, "}\n\nAnswer")
 		var got map[string]any
 		if err := json.Unmarshal([]byte(text[from:to+1]), &got); err != nil {
@@ -90,7 +90,7 @@ func TestSupervised(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)
 		}
-		if h.requests("leaf")[0].began.Before(asks[0].ended) {
+		if h.requests("leaf")[0].began.Before(requests[0].ended) {
 			t.Error("a leaf was asked before the supervisor had answered")
 		}
 		for _, m := range h.requests("lead")[1].Messages {
@@ -176,14 +176,14 @@ func TestVerdictsStayBelow(t *testing.T) {
 				}
 			}
 		}
-		asks := h.requests("watcher")
-		for _, a := range asks {
+		requests := h.requests("watcher")
+		for _, a := range requests {
 			if !strings.Contains(a.text(), `"agent":"lead"`) {
 				t.Errorf("the supervisor was asked about another run: %s", a.text())
 			}
 		}
-		if len(asks) != 2 || h.countRuns(r) != 5 {
-			t.Errorf("the supervisor was asked %d times, and there were %d runs", len(asks), h.countRuns(r))
+		if len(requests) != 2 || h.countRuns(r) != 5 {
+			t.Errorf("the supervisor was asked %d times, and there were %d runs", len(requests), h.countRuns(r))
 		}
 		h.checkVerified()
 	})
@@ -303,7 +303,7 @@ func TestHumanModeIsInherited(t *testing.T) {
 		h.eventually("it is held", func() bool { return h.held(below) })
 		time.Sleep(10 * time.Minute)
 		if n := len(h.requests("leaf")); n != 0 {
-			t.Errorf("%d leaves were asked before anybody had decided", n)
+			t.Errorf("%d leaves were asked before the decision", n)
 		}
 		h.publish(below.Approve(h.key("k")), `{"approve":true}`)
 		h.expectCompleted(r, "c0=c0=leaf")

@@ -23,27 +23,27 @@ func TestZombieStopsAsking(t *testing.T) {
 	withHarness(t, func(h *harness) {
 		h.callingLead(nil)
 		h.models["lead"] = delayed(10*time.Minute, says("done"))
-		var mute atomic.Bool
-		h.startWorker("victim", workerOptions{Config: agentd.Config{Slots: 1}, frozen: &mute})
+		var frozen atomic.Bool
+		h.startWorker("victim", workerOptions{Config: agentd.Config{Slots: 1}, frozen: &frozen})
 		h.awaitReady()
 		r := h.submit("lead", "go")
 		h.awaitRequests("lead", 1)
-		mute.Store(true)
+		frozen.Store(true)
 		time.Sleep(time.Minute)
-		if a := h.requests("lead"); len(a) != 1 || !a[0].ended.IsZero() {
-			t.Fatalf("%d requests, the first ended at %v: nobody else was there", len(a), a[0].ended)
+		if requests := h.requests("lead"); len(requests) != 1 || !requests[0].ended.IsZero() {
+			t.Fatalf("%d requests, the first ended at %v: no other worker was there", len(requests), requests[0].ended)
 		}
 		h.startWorker("successor", workerOptions{})
 		h.awaitRequests("lead", 2)
 		taken := time.Now()
-		mute.Store(false)
+		frozen.Store(false)
 		h.expectCompleted(r, "done")
-		a := h.requests("lead")
-		if d := a[0].ended.Sub(taken); d > bus.DefaultAckWait/2 || a[0].err == nil {
-			t.Errorf("the zombie went on for %v, error %v", d, a[0].err)
+		requests := h.requests("lead")
+		if d := requests[0].ended.Sub(taken); d > bus.DefaultAckWait/2 || requests[0].err == nil {
+			t.Errorf("the zombie went on for %v, error %v", d, requests[0].err)
 		}
-		if len(a) != 2 || a[1].worker.name != "successor" {
-			t.Errorf("%d requests, the second by %s", len(a), a[1].worker.name)
+		if len(requests) != 2 || requests[1].worker.name != "successor" {
+			t.Errorf("%d requests, the second by %s", len(requests), requests[1].worker.name)
 		}
 	})
 }
@@ -60,12 +60,12 @@ func TestZombieStopsAfterTheEnd(t *testing.T) {
 			}
 			return says("at once")(ctx, req)
 		}
-		var mute atomic.Bool
-		h.startWorker("victim", workerOptions{Config: agentd.Config{Slots: 1}, frozen: &mute})
+		var frozen atomic.Bool
+		h.startWorker("victim", workerOptions{Config: agentd.Config{Slots: 1}, frozen: &frozen})
 		h.awaitReady()
 		r := h.submit("lead", "go")
 		h.awaitRequests("lead", 1)
-		mute.Store(true)
+		frozen.Store(true)
 		h.startWorker("successor", workerOptions{})
 		if o := h.expectCompleted(r, "at once"); o.Worker != "successor" {
 			t.Errorf("%s has answered", o.Worker)
@@ -93,8 +93,8 @@ func TestSubmissionOfADeadWorker(t *testing.T) {
 				// The submission may be delivered to the victim
 				// again.
 				var again atomic.Bool
-				victim := h.startWorker("victim", workerOptions{atStep: func(at step) error {
-					if at.Op == "write" && !at.After && strings.HasSuffix(at.Subject, ".r.call") &&
+				victim := h.startWorker("victim", workerOptions{atStep: func(s step) error {
+					if s.Op == "write" && !s.After && strings.HasSuffix(s.Subject, ".r.call") &&
 						!again.Swap(true) {
 						close(held)
 						time.Sleep(3 * time.Second)

@@ -214,11 +214,11 @@ func TestStartIsKept(t *testing.T) {
 		first.drain()
 		h.startWorker("w2", workerOptions{agents: []configs.Agent{is}})
 		h.expectCompleted(r, `c0=2|c1=call_agent error: agent "other" is not in this agent's sub_agents list`)
-		asks := h.requests("lead")
-		if len(asks) != 3 || asks[1].worker.name != "w2" {
-			t.Fatalf("asked %d times, %v", len(asks), asks)
+		requests := h.requests("lead")
+		if len(requests) != 3 || requests[1].worker.name != "w2" {
+			t.Fatalf("asked %d times, %v", len(requests), requests)
 		}
-		one, three := *asks[0].Request, *asks[2].Request
+		one, three := *requests[0].Request, *requests[2].Request
 		one.Messages, three.Messages = nil, nil
 		if diff := cmp.Diff(one, three); diff != "" || one.System != "be kind" {
 			t.Errorf("the request of the second worker differs:\n%s", diff)

@@ -16,8 +16,8 @@ func TestVerifyAfterAnOutage(t *testing.T) {
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{define("lead", nil)}
 		h.models["lead"] = delayed(20*time.Second, says("done"))
-		h.startWorker("w", workerOptions{atStep: func(at step) error {
-			if at.Op == "write" && !at.After && strings.HasPrefix(at.Subject, "axe.result.") {
+		h.startWorker("w", workerOptions{atStep: func(s step) error {
+			if s.Op == "write" && !s.After && strings.HasPrefix(s.Subject, "axe.result.") {
 				// bus.Conn.Write waits like that while there is
 				// no room.
 				time.Sleep(2 * time.Minute)
