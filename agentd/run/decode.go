@@ -31,9 +31,11 @@ func Decode(at subjects.Address, m Meta, body []byte) (Event, error) {
 		}
 		return e.Event(m), nil
 	case subjects.Reply:
-		return Replied{Meta: m, Turn: at.Turn, Index: at.Index, Outcome: outcomeOf(body)}, nil
+		o, malformed := outcomeOf(body)
+		return Replied{Meta: m, Turn: at.Turn, Index: at.Index, Outcome: o, Malformed: malformed}, nil
 	case subjects.Result:
-		return OutcomeStored{Meta: m, Outcome: outcomeOf(body)}, nil
+		o, malformed := outcomeOf(body)
+		return OutcomeStored{Meta: m, Outcome: o, Malformed: malformed}, nil
 	case subjects.Mail:
 		mail, err := DecodeMail(body)
 		if err != nil {
@@ -68,12 +70,12 @@ func decodeCall(m Meta, body []byte) Called {
 
 // outcomeOf reads an outcome. A child that ended ends its parent's wait even if
 // its outcome cannot be read.
-func outcomeOf(body []byte) Outcome {
+func outcomeOf(body []byte) (Outcome, error) {
 	o, err := DecodeOutcome(body)
 	if err != nil {
-		return Failure(KindError, "malformed %v", err)
+		return Failure(KindError, "malformed %v", err), err
 	}
-	return o
+	return o, nil
 }
 
 // endOf reads the reason in a cancel message. Any client may cancel a run with

@@ -52,6 +52,8 @@ type Replied struct {
 	Meta
 	Turn, Index int
 	Outcome     Outcome
+	// Malformed says why the outcome cannot be read, nil if it can.
+	Malformed error
 }
 
 // ofItsCall reports whether the outcome is that of the run which the call made.
@@ -101,6 +103,8 @@ type Cancelled struct {
 type OutcomeStored struct {
 	Meta
 	Outcome Outcome
+	// Malformed says why the outcome cannot be read, nil if it can.
+	Malformed error
 }
 
 func (Called) event()               {}

@@ -4,138 +4,117 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/subjects"
 )
 
-// call checks the request to run.
-func (c *Checker) call(n *node, m Message) {
-	n.triggers = append(n.triggers, m.Seq)
+// call checks the call of a run.
+func (c *Checker) call(n *node, e run.Called, m Message) {
 	if n.call != 0 {
-		c.violate(n, m.Seq, Orphan, "called a second time: message %d was the first", n.call)
+		c.violate(n.on(m), Orphan, "called a second time: message %d was the first", n.call)
 		return
 	}
 	n.call = m.Seq
 	head, err := subjects.ParseCall(c.run(n), m.Header)
-	n.deadline, n.maxDepth, n.bad = head.Deadline, head.MaxDepth, err
-	in, err := inputOf(m)
-	if err != nil && n.bad == nil {
-		n.bad = err
+	n.deadline = head.Deadline
+	n.maxDepth = head.MaxDepth
+	switch {
+	case err != nil:
+		n.callErr = err
+	case m.Gone:
+		n.callErr = errors.New("the body of the call is gone")
+	case e.Malformed != nil:
+		n.callErr = e.Malformed
 	}
-	c.apply(n, run.Called{Meta: meta(m)}, m)
-	if n.bad != nil {
-		// told at the end: it may be refused
+	c.apply(n, run.Called{Meta: e.Meta}, m)
+	if n.callErr != nil {
+		// The report tells, since a worker may refuse the call.
 		return
 	}
-	n.tree.bounded(head.Scopes)
+	n.tree.addScopes(head.Scopes)
 	if _, turn, index, below := n.path.Parent(); below {
-		n.up = n.caller(head.Parent)
-		c.called(n.up, n, decided{head, in, turn, index, m})
+		n.parent = n.caller(head.Parent)
+		c.compareCall(n.parent, n, madeCall{head, e.Input, turn, index, m})
 	}
 }
 
-// inputOf is what a call asks.
-func inputOf(m Message) (in run.Input, err error) {
-	if m.Gone {
-		return in, errors.New("the body of the call is gone")
-	}
-	if err := json.Unmarshal(m.Body, &in); err != nil {
-		return in, fmt.Errorf("body of the call: %w", err)
-	}
-	return in, nil
-}
-
-// decided is a call as it was made, to be compared with what was decided.
-type decided struct {
+// madeCall is a call as it was made.
+type madeCall struct {
 	head        subjects.Header
 	in          run.Input
 	turn, index int
 	Message
 }
 
-// called compares a call with what its caller's log says of it.
-func (c *Checker) called(by, n *node, d decided) {
+// compareCall compares a call with the decision on its caller's log.
+func (c *Checker) compareCall(by, n *node, d madeCall) {
 	if by == nil || by.call == 0 {
-		c.violate(n, d.Seq, Orphan, "called by %s, which was never called itself", d.head.Parent)
+		c.violate(n.on(d.Message), Orphan, "called by %s, which was never called itself", d.head.Parent)
 		return
 	}
 	if by.broken {
 		return
 	}
+	here := n.on(d.Message).per(by)
 	call, ok := by.decision(d.turn, d.index)
 	switch {
 	case !ok:
-		c.orphan(by, n, d.Seq, "its caller's log has not decided call %d of turn %d", d.index, d.turn)
+		c.violate(here, Orphan, "its caller's log has not decided call %d of turn %d", d.index, d.turn)
 	case call.Failed():
-		c.orphan(by, n, d.Seq, "its caller had refused the call: %s", call.Error)
+		c.violate(here, Orphan, "its caller had refused the call: %s", call.Error)
 	case call.Agent != n.agent.String():
-		c.orphan(by, n, d.Seq, "its caller called %s there", call.Agent)
+		c.violate(here, Orphan, "its caller called %s there", call.Agent)
 	case call.Op == run.OpReview:
-		// what it is asked follows from texts that are not kept
-		c.limits(by, n, call, d)
-		c.calledAfterEnd(by, n, d)
+		// A review's task follows from texts that are not kept.
+		c.callBounds(by, n, call, d)
+		c.callAfterEnd(by, n, d)
 	case call.Task != d.in.Task || call.Context != d.in.Context:
-		c.orphan(by, n, d.Seq, "it is asked for something else than its caller's model did")
-	case !same(by.state.Start().InputFor(*call), d.in):
-		c.orphan(by, n, d.Seq, "it has more, or something else, from its caller than that may pass on")
+		c.violate(here, Orphan, "its task or context differs from that of its caller's model")
+	case !sameInput(by.state.Start().InputFor(*call), d.in):
+		c.violate(here, Orphan, "its caller passes on more than it may, or something else")
 	default:
-		c.limits(by, n, call, d)
-		c.calledAfterEnd(by, n, d)
-		call.Task, call.Context, call.Cwd = "", "", "" // compared: not kept
+		c.callBounds(by, n, call, d)
+		c.callAfterEnd(by, n, d)
+		// The texts were compared and are not kept.
+		call.Task = ""
+		call.Context = ""
+		call.Cwd = ""
 	}
 }
 
-// same compares what was to be asked with what was.
-func same(decided, asked run.Input) bool {
+func sameInput(decided, made run.Input) bool {
 	a, err := json.Marshal(decided)
-	b, err2 := json.Marshal(asked)
+	b, err2 := json.Marshal(made)
 	return err == nil && err2 == nil && bytes.Equal(a, b)
 }
 
-// limits checks what a call may take.
-func (c *Checker) limits(by, n *node, call *run.Call, d decided) {
+// callBounds checks a call's deadline and depth.
+func (c *Checker) callBounds(by, n *node, call *run.Call, d madeCall) {
+	here := n.on(d.Message)
+	deadline := d.head.Deadline
 	allowed := call.Deadline
 	if by.state.Turns[d.turn-1].Entry.Sequential {
-		allowed = by.due(d.turn, d.index, allowed)
+		allowed = by.dueDeadline(d.turn, d.index, allowed)
 	}
 	switch {
-	case d.head.Deadline.After(allowed):
-		c.violate(
-			n,
-			d.Seq,
-			Deadline,
-			"called with %s, which is %s later than decided",
-			stamp(d.head.Deadline),
-			d.head.Deadline.Sub(allowed),
-		)
-	case !by.deadline.IsZero() && d.head.Deadline.After(by.deadline):
-		c.violate(
-			n,
-			d.Seq,
-			Deadline,
-			"called with %s, which is %s later than its caller's own deadline",
-			stamp(d.head.Deadline),
-			d.head.Deadline.Sub(by.deadline),
-		)
+	case deadline.After(allowed):
+		const text = "called with %s, which is %s later than decided"
+		c.violate(here, Deadline, text, stamp(deadline), deadline.Sub(allowed))
+	case !by.deadline.IsZero() && deadline.After(by.deadline):
+		const text = "called with %s, which is %s later than its caller's own deadline"
+		c.violate(here, Deadline, text, stamp(deadline), deadline.Sub(by.deadline))
 	}
 	if d.head.MaxDepth > max(by.maxDepth, by.path.Depth()+1) {
-		c.violate(
-			n,
-			d.Seq,
-			Deadline,
-			"called with a depth of at most %d, where its caller may reach %d",
-			d.head.MaxDepth,
-			by.maxDepth,
-		)
+		const text = "called with a depth of at most %d, where its caller may reach %d"
+		c.violate(here, Deadline, text, d.head.MaxDepth, by.maxDepth)
 	}
 }
 
-// due is the deadline of a call that is owed at this moment: of a sequential
-// one, from when it became due.
-func (n *node) due(turn, index int, decided time.Time) time.Time {
+// dueDeadline returns the deadline of a sequential call that is owed now. It
+// counts from the moment at which the call became due.
+func (n *node) dueDeadline(turn, index int, decided time.Time) time.Time {
 	for _, e := range n.state.Outstanding().All() {
 		if owed, ok := e.(run.CallChildren); ok && owed.Turn == turn {
 			for _, child := range owed.Children {
@@ -148,21 +127,21 @@ func (n *node) due(turn, index int, decided time.Time) time.Time {
 	return decided
 }
 
-// calledAfterEnd checks that a caller that has ended calls nobody. One that
-// froze before it called may do so, where that has no effect: a tombstone is
-// there first, or the call's time is over.
-func (c *Checker) calledAfterEnd(by, n *node, d decided) {
-	over := by.logEnd
-	if over == 0 && by.end != nil {
-		over = by.end.seq
+// callAfterEnd checks that a run calls no other after its end. A worker that
+// froze before it called may do so where that has no effect: a cancel message
+// is there first, or the call's time is over.
+func (c *Checker) callAfterEnd(by, n *node, d madeCall) {
+	ended := by.logEnd
+	if ended == 0 && by.end != nil {
+		ended = by.end.seq
 	}
+	here := n.on(d.Message)
 	switch {
-	case over == 0:
-	case n.covered(d.Seq), !d.Time.Before(d.head.Deadline), by.end != nil && by.end.kind == run.KindPoisoned:
-		c.note(n, d.Seq, AfterEnd, "called after its caller's end, message %d, without effect", over)
+	case ended == 0:
+	case n.cancelledBefore(d.Seq), !d.Time.Before(d.head.Deadline),
+		by.end != nil && by.end.kind == run.KindPoisoned:
+		c.note(here, AfterEnd, "called after its caller's end, message %d, without effect", ended)
 	default:
-		c.violate(n, d.Seq, AfterEnd, "called after its caller's end, message %d", over)
+		c.violate(here, AfterEnd, "called after its caller's end, message %d", ended)
 	}
 }
-
-func meta(m Message) run.Meta { return run.Meta{Seq: m.Seq, Time: m.Time} }

@@ -2,8 +2,8 @@ package verify
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/axebus/axe/agentd/run"
@@ -15,32 +15,34 @@ type Message struct {
 	Subject string
 	Seq     uint64
 	Time    time.Time
-	Header  func(name string) string // nil: it has none
-	Body    []byte
-	// the body was stored by reference, and is not there any more
+	// Header returns the value of a header, "" if there is none. A nil
+	// Header has no values.
+	Header func(name string) string
+	Body   []byte
+	// Gone says that the body was stored by reference, and was removed.
 	Gone bool
-	// its writer expected something to be the last message …
+	// Fenced says that the writer expected a last message of a subject.
 	Fenced bool
-	Fence  uint64 // … this one, 0 for none
+	// Fence is the sequence of that last message, 0 for none.
+	Fence uint64
 }
 
-// Config says what to expect of the stream. The zero value works.
+// Config describes the stream. The zero value works.
 type Config struct {
 	Space subjects.Space
-	// what clocks, and the last writes, may differ
+	// Slack is the difference that is allowed between clocks, and for the
+	// last writes of a run.
 	Slack time.Duration
-
-	// Takeover is how long after its time something may be missing, besides
-	// Slack: another worker goes on where one died, but not before the
-	// lease of the dead one is over. 0: DefaultTakeover.
+	// Takeover is the time for which something may be missing, besides
+	// Slack. Another worker continues the runs of one that died, but only
+	// after its lease has ended. 0 is DefaultTakeover.
 	Takeover time.Duration
-
-	// the streams' first sequences, by partition: beyond 1, what was before
-	// has been forgotten
+	// First are the streams' first sequences, by partition. A sequence
+	// above 1 says that the stream has forgotten the messages before.
 	First []uint64
 }
 
-// first is that of a tree's stream.
+// first is the first sequence of a tree's stream.
 func (c Config) first(t subjects.Tree) uint64 {
 	if p := c.Space.PartitionOf(t); p < len(c.First) {
 		return c.First[p]
@@ -48,26 +50,32 @@ func (c Config) first(t subjects.Tree) uint64 {
 	return 0
 }
 
-// DefaultTakeover is three leases of 10 s: a worker may die while it takes over
-// from a dead one.
+// DefaultTakeover is three leases of 10 s, since a worker may die while it
+// takes over from a dead one.
 const DefaultTakeover = 30 * time.Second
 
-// Checker is fed messages, and reports what is wrong with them. It is for one
-// goroutine.
+// Checker checks the messages that it is fed. It is for one goroutine.
 type Checker struct {
-	cfg   Config
-	trees map[subjects.Tree]*tree
-	names map[string]string // of workers and agents, each once
-	// that runs have in their trees, each once
-	places   map[place]place
-	remarks  []remark
+	cfg      Config
 	messages int
+	trees    map[subjects.Tree]*tree
+	remarks  []remark
+
+	// names and places hold each name of a worker or agent, and each place
+	// of a run, once.
+	names  map[string]string
+	places map[place]place
 }
 
-// New makes a checker that has seen nothing.
+// New makes a checker that has seen no message.
 func New(cfg Config) *Checker {
 	cfg.Takeover = cmp.Or(cfg.Takeover, DefaultTakeover)
-	return &Checker{cfg: cfg, trees: map[subjects.Tree]*tree{}, names: map[string]string{}, places: map[place]place{}}
+	return &Checker{
+		cfg:    cfg,
+		trees:  map[subjects.Tree]*tree{},
+		names:  map[string]string{},
+		places: map[place]place{},
+	}
 }
 
 // Add takes the next message of the stream.
@@ -76,116 +84,122 @@ func (c *Checker) Add(m Message) {
 	if m.Header == nil {
 		m.Header = func(string) string { return "" }
 	}
+	if m.Gone {
+		m.Body = nil
+	}
 	at, err := c.cfg.Space.Parse(m.Subject)
-	if err != nil {
-		c.beside(m, err)
+	switch {
+	case err != nil:
+		c.otherMessage(m, err)
+		return
+	case at.Kind == subjects.Submission || at.Kind == subjects.Progress:
+		c.foreign(m, "a message that belongs on another stream: "+m.Subject)
 		return
 	}
-	switch at.Kind {
-	case subjects.Call:
-		c.call(c.node(at.Run), m)
-	case subjects.Log:
-		c.entry(c.node(at.Run), m)
-	case subjects.Reply:
-		c.reply(c.node(at.Run), at, m)
-	case subjects.Result:
-		c.result(c.node(at.Run), m)
-	case subjects.Timer:
-		c.timer(c.node(at.Run), at.Turn, m)
-	case subjects.Cancel:
-		c.cancel(c.node(at.Run), m)
-	case subjects.Mail:
-		c.mail(c.node(at.Run), at.Key, m)
-	case subjects.Interrupt:
-		c.interrupt(c.node(at.Run), m)
-	case subjects.Approve:
-		c.approve(c.node(at.Run), m)
-	case subjects.Other:
-		c.note(c.node(at.Run), m.Seq, Foreign, "this version does not know what %s is for", m.Subject)
-	case subjects.Submission, subjects.Progress:
-		c.stray(m, "a message that belongs on another stream: "+m.Subject)
+	n := c.node(at.Run)
+	if isTrigger(at.Kind) {
+		n.triggers = append(n.triggers, m.Seq)
+	}
+	event, err := run.Decode(at, run.Meta{Seq: m.Seq, Time: m.Time}, m.Body)
+	switch e := event.(type) {
+	case run.Called:
+		c.call(n, e, m)
+	case run.Answered:
+		c.entry(n, e.Entry, m)
+	case run.AnsweredWithoutCalls:
+		c.entry(n, e.Entry, m)
+	case run.Ended:
+		c.entry(n, e.Entry, m)
+	case run.Replied:
+		c.reply(n, e, m)
+	case run.OutcomeStored:
+		c.result(n, e, m)
+	case run.TimedOut:
+		c.timer(n, e, m)
+	case run.Cancelled:
+		c.cancel(n, e, m)
+	case run.Mailed:
+		c.mail(n, e, m)
+	case run.Interrupted, run.Approved:
+		c.apply(n, e, m)
+	case nil:
+		c.undecoded(n, at, err, m)
 	}
 }
 
-// beside takes what is on the stream besides the messages of runs: schedules,
-// tallies and dead letters.
-func (c *Checker) beside(m Message, malformed error) {
+// isTrigger reports whether a message of a kind may be the trigger of a run.
+func isTrigger(k subjects.Kind) bool {
+	return k != subjects.Log && k != subjects.Result && k != subjects.Other
+}
+
+// undecoded takes a message that is no event. A malformed log entry breaks the
+// log. Workers ignore any other such message.
+func (c *Checker) undecoded(n *node, at subjects.Address, err error, m Message) {
+	text := "a message of a kind that this version does not know: " + m.Subject
+	switch at.Kind { //nolint:exhaustive // the other kinds are events or unknown
+	case subjects.Log:
+		c.brokenEntry(n, err, m)
+		return
+	case subjects.Mail:
+		n.noteMail(strings.Clone(at.Key.String()), m.Seq)
+		text = "a message of mail that cannot be read"
+	case subjects.Approve:
+		text = "an approval that cannot be read"
+	}
+	c.note(n.on(m), Foreign, "%s", text)
+}
+
+// otherMessage takes a message that belongs to no run: a schedule, a tally or a
+// dead letter.
+func (c *Checker) otherMessage(m Message, malformed error) {
 	if _, _, err := c.cfg.Space.ParseTimer(m.Subject); err == nil {
 		return
 	}
 	if _, _, err := c.cfg.Space.ParseTally(m.Subject); err == nil {
-		// what it says can be counted: Limits
+		// The rule Limits counts the runs instead.
 		return
 	}
 	r, err := c.cfg.Space.ParseDead(m.Subject)
 	if err != nil {
-		c.stray(m, malformed.Error())
+		c.foreign(m, malformed.Error())
 		return
 	}
 	why := m.Header("Axe-Reason")
 	if t := c.trees[r.Tree]; t != nil && t.runs[place{r.Agent, r.Path}] != nil {
 		n := t.runs[place{r.Agent, r.Path}]
-		n.buried = true
-		c.note(n, m.Seq, Foreign, "given up: %s", why)
+		n.deadLetter = true
+		c.note(n.on(m), Foreign, "given up: %s", why)
 		return
 	}
-	c.stray(m, "given up: "+why)
+	c.foreign(m, "given up: "+why)
 }
 
-func (c *Checker) stray(m Message, text string) {
-	c.remarks = append(c.remarks, remark{Finding: Finding{Severity: Note, Rule: Foreign, Seq: m.Seq, Text: text}})
-}
-
-// note adds a finding that means nothing bad.
-func (c *Checker) note(n *node, seq uint64, r Rule, format string, args ...any) {
-	c.remarks = append(c.remarks, remark{Finding: n.finding(Note, seq, r, format, args...)})
-}
-
-// violate adds a finding.
-func (c *Checker) violate(n *node, seq uint64, r Rule, format string, args ...any) {
-	c.remarks = append(c.remarks, remark{Finding: n.finding(Violation, seq, r, format, args...)})
-}
-
-// rests adds a finding that another run's fold gives rise to.
-func (c *Checker) rests(by, n *node, seq uint64, r Rule, format string, args ...any) {
-	c.remarks = append(c.remarks, remark{n.finding(Violation, seq, r, format, args...), by})
-}
-
-// orphan adds a finding of what another run has not decided.
-func (c *Checker) orphan(by, n *node, seq uint64, format string, args ...any) {
-	c.rests(by, n, seq, Orphan, format, args...)
-}
-
-// apply folds an event. What the fold is known to refuse has been told before,
-// in better words; should it refuse something else, that is told as it says it.
+// apply folds an event. The checks before it have reported all that a fold is
+// known to refuse. An event that the fold refuses for another reason is
+// reported in the fold's own words.
 func (c *Checker) apply(n *node, e run.Event, m Message) {
 	if n.broken {
 		return
 	}
 	next, err := n.state.Apply(e)
 	if err != nil {
-		c.violate(n, m.Seq, Log, "%v", err)
+		c.violate(n.on(m), Log, "%v", err)
 		n.broken = true
 		return
 	}
-	n.state, n.moved = next, m.Time
-	if last := len(next.Turns); next.Phase == run.Idle && !next.LastTurnIdle() && !slices.Contains(n.stops, last) {
-		n.stops = append(n.stops, last)
+	n.state = next
+	n.movedAt = m.Time
+	last := len(next.Turns)
+	if next.Phase == run.Idle && !next.LastTurnIdle() && !slices.Contains(n.interrupted, last) {
+		n.interrupted = append(n.interrupted, last)
 	}
 }
 
-// name is a name that is kept once, however many messages carry it.
+// name returns a name that is kept once, however many messages carry it.
 func (c *Checker) name(name string) string {
 	if known, ok := c.names[name]; ok {
 		return known
 	}
 	c.names[name] = name
 	return name
-}
-
-func (n *node) finding(s Severity, seq uint64, r Rule, format string, args ...any) Finding {
-	return Finding{
-		Severity: s, Rule: r, Seq: seq, Text: fmt.Sprintf(format, args...),
-		Tree: n.tree.id.String(), Path: n.path.String(), Agent: n.agent.String(),
-	}
 }

@@ -7,156 +7,152 @@ import (
 	"github.com/axebus/axe/agentd/run"
 )
 
-// entry checks a log message, and folds it.
-func (c *Checker) entry(n *node, m Message) {
-	if n.call == 0 {
-		c.violate(n, m.Seq, Orphan, "a log entry of a run that was not called")
-		n.broken = true
-	}
-	if n.broken {
-		return
-	}
-	e, ok := c.decoded(n, m)
-	if !ok {
-		n.broken = true
+// entry checks a log entry, and folds it.
+func (c *Checker) entry(n *node, e run.Entry, m Message) {
+	if !c.takesEntry(n, m) {
 		return
 	}
 	if e.Index != n.state.LogIndex+1 {
-		c.violate(n, m.Seq, Log, "a hole: the entry has index %d after %d", e.Index, n.state.LogIndex)
+		c.violate(n.on(m), Log, "a hole: the entry has index %d after %d", e.Index, n.state.LogIndex)
 		n.broken = true
 		return
 	}
 	if !c.entryAfterEnd(n, e, m) {
-		c.under(n, e, m)
+		c.entryTrigger(n, e, m)
 		if e.Kind != run.EntryEnded {
 			c.answer(n, e, m)
 		}
 	}
-	c.fold(n, e, m)
+	c.foldEntry(n, e, m)
 }
 
-// decoded reads an entry; what cannot be read breaks the log.
-func (c *Checker) decoded(n *node, m Message) (run.Entry, bool) {
+// brokenEntry takes a log entry that cannot be read.
+func (c *Checker) brokenEntry(n *node, err error, m Message) {
+	if !c.takesEntry(n, m) {
+		return
+	}
 	if m.Gone {
-		c.note(n, m.Seq, Log, "the body of a log entry is gone: the run is not checked further")
-		return run.Entry{}, false
+		c.note(n.on(m), Log, "the body of a log entry is gone: the run is not checked further")
+	} else {
+		c.violate(n.on(m), Log, "%v", err)
 	}
-	e, err := run.DecodeEntry(m.Body)
-	if err != nil {
-		c.violate(n, m.Seq, Log, "%v", err)
-	}
-	return e, err == nil
+	n.broken = true
 }
 
-// fold applies an entry without what only a model needs.
-func (c *Checker) fold(n *node, e run.Entry, m Message) {
+// takesEntry reports whether the run's log is checked.
+func (c *Checker) takesEntry(n *node, m Message) bool {
+	if n.call == 0 {
+		c.violate(n.on(m), Orphan, "a log entry of a run that was not called")
+		n.broken = true
+	}
+	return !n.broken
+}
+
+// foldEntry folds an entry without the parts that only a model needs.
+func (c *Checker) foldEntry(n *node, e run.Entry, m Message) {
 	if e.Start != nil {
 		n.maxDepth = min(n.maxDepth, e.Start.MaxDepth)
-	}
-	if e.Start != nil {
 		e.Start = passedOn(*e.Start)
 	}
-	e.Answer, e.Worker = nil, ""
+	e.Answer = nil
+	e.Worker = ""
 	for i := range e.Calls {
 		e.Calls[i].Agent = c.name(e.Calls[i].Agent)
 	}
 	if e.Kind == run.EntryEnded {
 		n.logEnd = m.Seq
 	}
-	c.apply(n, e.Event(meta(m)), m)
+	c.apply(n, e.Event(run.Meta{Seq: m.Seq, Time: m.Time}), m)
 }
 
-// passedOn keeps of what a run was started with its bounds, and what it passes
-// on to those that it calls.
+// passedOn keeps of a run's start its bounds, and the parts that it passes on
+// to the runs that it calls.
 func passedOn(s run.Start) *run.Start {
-	s.System, s.User, s.Scopes, s.Memory = "", "", nil, nil
+	s.System = ""
+	s.User = ""
+	s.Scopes = nil
+	s.Memory = nil
 	s.Tools = slices.Clone(s.Tools)
 	for i := range s.Tools {
-		s.Tools[i].Description, s.Tools[i].Parameters = "", nil
+		s.Tools[i].Description = ""
+		s.Tools[i].Parameters = nil
 	}
 	return &s
 }
 
-// under checks what an entry says of how it came about.
-func (c *Checker) under(n *node, e run.Entry, m Message) {
+// entryTrigger checks the trigger of an entry, and the sequence up to which its
+// writer had read.
+func (c *Checker) entryTrigger(n *node, e run.Entry, m Message) {
 	if !slices.Contains(n.triggers, e.Trigger) {
-		c.violate(n, m.Seq, Order, "written under message %d, which is none of this run's before it", e.Trigger)
+		const text = "written under message %d, which is none of this run's before it"
+		c.violate(n.on(m), Order, text, e.Trigger)
 		return
 	}
 	if e.Seen < e.Trigger || e.Seen >= m.Seq {
-		c.violate(
-			n,
-			m.Seq,
-			Order,
-			"its writer had read up to %d, which is not between message %d, its trigger, and itself",
-			e.Seen,
-			e.Trigger,
-		)
+		const text = "its writer had read up to %d, which is not between message %d, its trigger, and itself"
+		c.violate(n.on(m), Order, text, e.Seen, e.Trigger)
 	}
 }
 
-// answer checks what the model has answered, or the word that it has not.
+// answer checks an entry with an answer of the model, or with the reason why
+// there is none.
 func (c *Checker) answer(n *node, e run.Entry, m Message) {
-	what := "an answer"
+	here := n.on(m)
+	subject := "an answer"
 	if e.Kind == run.EntryTurn {
-		what = "a turn"
+		subject = "a turn"
 		if late := c.late(n, m.Time); late > 0 {
-			c.note(
-				n,
-				m.Seq,
-				Deadline,
-				"a turn stored %s after the deadline: the model was slow to end, or the server to store",
-				late,
-			)
+			const text = "a turn stored %s after the deadline: the model was slow to end, or the server to store"
+			c.note(here, Deadline, text, late)
 		}
 	}
-	// before the call it need not have read: for that there is Tombs
-	if n.cancel > n.call && e.Seen >= n.cancel {
-		c.violate(n, m.Seq, AfterEnd, "%s whose writer had read the run's cancellation, message %d", what, n.cancel)
+	// A cancel message before the call need not have been read. CancelsSeen
+	// covers that.
+	if n.cancelled > n.call && e.Seen >= n.cancelled {
+		const text = "%s by a worker that had read the run's cancel message, message %d"
+		c.violate(here, AfterEnd, text, subject, n.cancelled)
 	}
-	if at := n.stopped(e.CancelsSeen); at != 0 {
-		c.violate(
-			n,
-			m.Seq,
-			Tombstone,
-			"the model was asked by a worker that knew of the cancellation in message %d",
-			at,
-		)
+	c.checkCancelsSeen(n, e.CancelsSeen, m)
+	if reason := n.awaits(); reason != "" {
+		c.violate(here, FanOut, "%s while %s", subject, reason)
+		n.broken = true
+		n.skippedWait = true
 	}
-	if waits := n.waits(); waits != "" {
-		c.violate(n, m.Seq, FanOut, "%s while %s", what, waits)
-		n.broken, n.hasty = true, true
+	c.sentBefore(n, m)
+}
+
+// checkCancelsSeen checks that the model was not asked by a worker that knew of
+// a cancel message over the run. Seen is the newest cancel message that the
+// worker had seen.
+func (c *Checker) checkCancelsSeen(n *node, seen uint64, m Message) {
+	if at := n.knownCancel(seen); at != 0 {
+		const text = "the model was asked by a worker that knew of the cancel message %d"
+		c.violate(n.on(m), AfterCancel, text, at)
 	}
-	c.sent(n, m)
 }
 
 // entryAfterEnd reports whether an entry was stored after the run's end. The
-// log's own end fences every writer. An outcome does not fence the log: of two
-// workers that hold one run after a redelivery, one may store an outcome and
-// the other one an entry, upon which it finds the outcome and does nothing
-// more.
+// entry that ends a log fences every writer. An outcome does not fence the log:
+// two workers may hold one run after a redelivery. One stores an outcome, and
+// the other one an entry, after which it finds the outcome and stops.
 func (c *Checker) entryAfterEnd(n *node, e run.Entry, m Message) bool {
+	here := n.on(m)
 	switch {
 	case n.logEnd != 0:
-		c.violate(n, m.Seq, AfterEnd, "a log entry after the one that ended the run, message %d", n.logEnd)
+		c.violate(here, AfterEnd, "a log entry after the one that ended the run, message %d", n.logEnd)
 	case n.end == nil:
 		return false
 	case c.name(e.Worker) != n.end.worker && e.Trigger < n.end.seq && m.Fenced && m.Fence == n.state.LogSeq:
-		c.note(
-			n,
-			m.Seq,
-			AfterEnd,
-			"a log entry after the run's outcome, message %d, by another worker, without effect",
-			n.end.seq,
-		)
+		const text = "a log entry after the run's outcome, message %d, by another worker, without effect"
+		c.note(here, AfterEnd, text, n.end.seq)
 	default:
-		c.violate(n, m.Seq, AfterEnd, "a log entry after the run's outcome, message %d", n.end.seq)
+		c.violate(here, AfterEnd, "a log entry after the run's outcome, message %d", n.end.seq)
 	}
 	return true
 }
 
-// late is how much later than the run's deadline a moment is, beyond the slack;
-// 0 if it is not.
+// late returns the time between the run's deadline and a moment beyond the
+// slack, 0 if the moment is in time.
 func (c *Checker) late(n *node, at time.Time) time.Duration {
 	if n.deadline.IsZero() || !at.After(n.deadline.Add(c.cfg.Slack)) {
 		return 0

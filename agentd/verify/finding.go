@@ -11,8 +11,10 @@ type Severity string
 
 // The severities.
 const (
-	Violation Severity = "violation" // no worker writes this
-	Note      Severity = "note"      // harmless, or not decidable
+	// Violation is something that no worker writes.
+	Violation Severity = "violation"
+	// Note is something harmless, or something that cannot be decided.
+	Note Severity = "note"
 )
 
 // Finding is one thing that was found.
@@ -22,7 +24,7 @@ type Finding struct {
 	Tree     string   `json:"tree,omitzero"`
 	Path     string   `json:"path,omitzero"`
 	Agent    string   `json:"agent,omitzero"`
-	// of the message in the stream, 0 for one that is missing
+	// Seq is the sequence of the message, 0 for a message that is missing.
 	Seq  uint64 `json:"seq,omitzero"`
 	Text string `json:"text"`
 }
@@ -39,17 +41,18 @@ func (f Finding) String() string {
 	return s + ": " + f.Text
 }
 
-// Report is what was found, and in how much.
+// Report is the result of a check.
 type Report struct {
 	Trees int `json:"trees"`
-	// of the trees: a run may still come to its end
-	UnderWay int       `json:"under_way"`
-	Runs     int       `json:"runs"`
-	Messages int       `json:"messages"`
-	Findings []Finding `json:"findings"` // by tree, in stream order
+	// UnderWay is the number of trees with a run that may still end.
+	UnderWay int `json:"under_way"`
+	Runs     int `json:"runs"`
+	Messages int `json:"messages"`
+	// Findings are sorted by tree, and within a tree in stream order.
+	Findings []Finding `json:"findings"`
 }
 
-// Violations counts what is wrong.
+// Violations returns the number of violations.
 func (r Report) Violations() int {
 	n := 0
 	for _, f := range r.Findings {
@@ -60,15 +63,65 @@ func (r Report) Violations() int {
 	return n
 }
 
-// remark is a finding with the run whose fold it rests on: it is void if that
-// fold turns out to be broken.
+// remark is a finding that may follow from the fold of another run. It is void
+// if that run's log turns out to be broken.
 type remark struct {
 	Finding
-	rests *node
+	basis *node
 }
 
-// inOrder sorts findings by tree, and by their place in the stream.
-func inOrder(fs []Finding) {
+// spot is the place of a finding: a run and a message, or no message (0).
+type spot struct {
+	run   *node
+	seq   uint64
+	basis *node
+}
+
+// on is the spot of a message of the run.
+func (n *node) on(m Message) spot { return spot{run: n, seq: m.Seq} }
+
+// at is the spot of the message with a sequence.
+func (n *node) at(seq uint64) spot { return spot{run: n, seq: seq} }
+
+// per returns the spot of a finding that follows from the fold of another run.
+func (s spot) per(basis *node) spot {
+	s.basis = basis
+	return s
+}
+
+// note adds a finding that is no violation.
+func (c *Checker) note(s spot, r Rule, format string, args ...any) {
+	c.remark(Note, s, r, fmt.Sprintf(format, args...))
+}
+
+// violate adds a violation.
+func (c *Checker) violate(s spot, r Rule, format string, args ...any) {
+	c.remark(Violation, s, r, fmt.Sprintf(format, args...))
+}
+
+func (c *Checker) remark(v Severity, s spot, r Rule, text string) {
+	n := s.run
+	c.remarks = append(c.remarks, remark{
+		Finding: Finding{
+			Severity: v,
+			Rule:     r,
+			Tree:     n.tree.id.String(),
+			Path:     n.path.String(),
+			Agent:    n.agent.String(),
+			Seq:      s.seq,
+			Text:     text,
+		},
+		basis: s.basis,
+	})
+}
+
+// foreign adds a note about a message that belongs to no run.
+func (c *Checker) foreign(m Message, text string) {
+	c.remarks = append(c.remarks, remark{Finding: Finding{Severity: Note, Rule: Foreign, Seq: m.Seq, Text: text}})
+}
+
+// sortFindings sorts findings by tree, and by their place in the stream.
+func sortFindings(fs []Finding) {
 	slices.SortStableFunc(fs, func(a, b Finding) int {
 		return cmp.Or(
 			cmp.Compare(a.Tree, b.Tree),

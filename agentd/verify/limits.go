@@ -5,24 +5,25 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// bounded notes the bounds that a call is under. Of two for one run the
-// narrower ones hold.
-func (t *tree) bounded(scopes []subjects.Scope) {
+// addScopes keeps the scopes that a call is in. Of two budgets of one run the
+// narrower bounds hold.
+func (t *tree) addScopes(scopes []subjects.Scope) {
 	for _, s := range scopes {
-		if t.bounds == nil {
-			t.bounds = map[subjects.Path]subjects.Budget{}
+		if t.budgets == nil {
+			t.budgets = map[subjects.Path]subjects.Budget{}
 		}
-		t.bounds[s.Path] = t.bounds[s.Path].Within(s.Budget)
+		t.budgets[s.Path] = t.budgets[s.Path].Within(s.Budget)
 	}
 }
 
-// unbounded looks for subtrees that have passed their bounds. A model call that
-// came to nothing leaves no message, so there may have been more than are
-// counted here, and never fewer. (Tokens may be overspent by the calls in
-// flight, so that there is nothing to hold them to.)
-func (c *Checker) unbounded(t *tree) {
-	for path, bound := range t.bounds {
-		runs, turns := 0, 0
+// checkBudgets looks for subtrees that are beyond their budgets. A model call
+// without an answer leaves no message, so there may have been more calls than
+// are counted here, and never fewer. Tokens are not checked, since calls in
+// flight may go beyond their bound.
+func (c *Checker) checkBudgets(t *tree) {
+	for path, budget := range t.budgets {
+		runs := 0
+		turns := 0
 		var top *node
 		for _, n := range t.runs {
 			if n.call == 0 || !path.Covers(n.path) {
@@ -32,34 +33,34 @@ func (c *Checker) unbounded(t *tree) {
 				top = n
 			}
 			runs++
-			turns += n.asked()
+			turns += n.modelCalls()
 		}
 		if top == nil {
 			continue
 		}
-		if bound.Agents > 0 && runs > bound.Agents {
-			c.violate(top, top.call, Limits, "%d runs, of %d that there may be", runs, bound.Agents)
+		if budget.Agents > 0 && runs > budget.Agents {
+			c.violate(top.at(top.call), Limits, "%d runs, of %d that there may be", runs, budget.Agents)
 		}
-		if bound.Turns > 0 && turns > bound.Turns {
-			c.violate(top, top.call, Limits, "%d model calls, of %d that there may be", turns, bound.Turns)
+		if budget.Turns > 0 && turns > budget.Turns {
+			c.violate(top.at(top.call), Limits, "%d model calls, of %d that there may be", turns, budget.Turns)
 		}
 	}
 }
 
-// asked counts the model calls of a run that led to something: the answers on
-// its log, and the one that is its outcome, unless that is on the log too. An
-// entry that says why there is no answer (a person has stopped the run, a bound
-// was reached) may have been written without a call.
-func (n *node) asked() (turns int) {
+// modelCalls returns the number of a run's model calls that had an answer: the
+// answers on its log, and the one in its outcome unless the log has that too.
+// An entry with an End may have been written without a model call: a person
+// interrupted the run, or it reached a bound.
+func (n *node) modelCalls() (calls int) {
 	final := false
 	for _, t := range n.state.Turns {
 		final = t.Entry.Kind == run.EntryFinal
 		if t.Entry.End == nil {
-			turns++
+			calls++
 		}
 	}
 	if n.end != nil && n.end.status == run.StatusCompleted && !final {
-		turns++
+		calls++
 	}
-	return turns
+	return calls
 }

@@ -7,35 +7,37 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// Report is what was found, and what is missing at a moment. The moment should
-// be from before the last messages were read: what was stored since then and
-// not read would be missed otherwise.
+// Report returns the findings, with the messages that are missing at a moment.
+// The moment should lie before the read of the last messages: otherwise a
+// message that was stored after the read counts as missing.
 func (c *Checker) Report(now time.Time) Report {
 	r := Report{Messages: c.messages, Findings: []Finding{}} // never null
-	cut := map[string]bool{}
+	forgotten := map[string]bool{}
 	rest := &Checker{cfg: c.cfg, names: c.names}
 	for _, t := range c.trees {
-		if t.cut(c.cfg.first(t.id)) {
-			cut[t.id.String()] = true
+		if t.forgotten(c.cfg.first(t.id)) {
+			forgotten[t.id.String()] = true
 			r.Findings = append(r.Findings, Finding{
-				Severity: Note, Rule: Foreign, Tree: t.id.String(),
-				Text: "not checked: its beginning is not on the stream any more",
+				Severity: Note,
+				Rule:     Foreign,
+				Tree:     t.id.String(),
+				Text:     "not checked: its beginning is not on the stream any more",
 			})
 			continue
 		}
-		rest.missing(t, now, &r)
+		rest.checkEnd(t, now, &r)
 	}
 	for _, f := range append(c.remarks[:len(c.remarks):len(c.remarks)], rest.remarks...) {
-		if !cut[f.Tree] && (f.rests == nil || !f.rests.broken) {
+		if !forgotten[f.Tree] && (f.basis == nil || !f.basis.broken) {
 			r.Findings = append(r.Findings, f.Finding)
 		}
 	}
-	inOrder(r.Findings)
+	sortFindings(r.Findings)
 	return r
 }
 
-// cut reports whether the stream may have forgotten a tree's beginning.
-func (t *tree) cut(first uint64) bool {
+// forgotten reports whether the stream may have forgotten a tree's beginning.
+func (t *tree) forgotten(first uint64) bool {
 	if first <= 1 {
 		return false
 	}
@@ -47,70 +49,66 @@ func (t *tree) cut(first uint64) bool {
 	return true
 }
 
-// missing looks for what a tree should have by now.
-func (c *Checker) missing(t *tree, now time.Time, r *Report) {
+// checkEnd looks for the messages that a tree should have by now.
+func (c *Checker) checkEnd(t *tree, now time.Time, r *Report) {
 	r.Trees++
-	way := false
+	underWay := false
 	for _, n := range t.runs {
 		if n.call == 0 {
 			continue
 		}
 		r.Runs++
-		if n.bad != nil {
+		if n.callErr != nil {
 			c.refused(n)
 			continue
 		}
 		if n.end == nil {
-			way = c.unfinished(n, now) || way
+			underWay = c.unfinished(n, now) || underWay
 		}
 	}
-	if way {
+	if underWay {
 		r.UnderWay++
 	}
-	c.unbounded(t)
+	c.checkBudgets(t)
 }
 
-// refused tells of a call that cannot be run. A worker buries it, and answers
-// for a root.
+// refused reports a call that cannot be carried out. A worker makes it a dead
+// letter, and stores an outcome if it is a root's.
 func (c *Checker) refused(n *node) {
-	if n.buried || n.end != nil && n.end.status == run.StatusFailed {
-		c.note(n, n.call, Header, "refused: %v", n.bad)
+	if n.deadLetter || n.end != nil && n.end.status == run.StatusFailed {
+		c.note(n.at(n.call), Header, "refused: %v", n.callErr)
 		return
 	}
-	c.violate(n, n.call, Header, "%v", n.bad)
+	c.violate(n.at(n.call), Header, "%v", n.callErr)
 }
 
 // unfinished checks a run without an outcome, and reports whether it may still
-// come to its end.
+// end.
 func (c *Checker) unfinished(n *node, now time.Time) bool {
 	if c.timerLost(n, now) {
-		at := n.state.Turns[len(n.state.Turns)-1].Entry.Timer
-		c.violate(
-			n,
-			n.state.LogSeq,
-			Deadline,
-			"waits for calls of turn %d, whose timer was to fire at %s and did not",
-			len(n.state.Turns),
-			stamp(at),
-		)
+		const text = "waits for calls of turn %d, whose timer was to fire at %s and did not"
+		last := len(n.state.Turns)
+		c.violate(n.at(n.state.LogSeq), Deadline, text, last, stamp(n.state.Turns[last-1].Entry.Timer))
 		return false
 	}
 	if c.late(n, now.Add(-c.cfg.Takeover)) == 0 {
-		c.unpublished(n, now)
+		c.noteUnpublished(n, now)
 		return true
 	}
 	by, waits := n.above()
 	switch {
-	case by != nil && (by.hasty || waits && c.timerLost(by, now)): // told of the caller
+	case by != nil && (by.skippedWait || waits && c.timerLost(by, now)):
+		// The finding of the caller says it all.
 	case !waits && !n.path.IsRoot() && n.state.LogIndex == 0:
-		c.note(n, n.call, Outcome, "no outcome: nobody has taken the call, and its caller has gone on without it")
+		const text = "no outcome: no worker has taken the call, and its caller has gone on without it"
+		c.note(n.at(n.call), Outcome, text)
 	default:
-		c.violate(n, n.call, Outcome, "lost: no outcome, and the deadline was %s", stamp(n.deadline))
+		c.violate(n.at(n.call), Outcome, "lost: no outcome, and the deadline was %s", stamp(n.deadline))
 	}
 	return false
 }
 
-// above is the run that has called n, and whether it waits for its outcome.
+// above finds the run that has called n, and whether it waits for n's outcome.
 func (n *node) above() (by *node, waits bool) {
 	path, turn, index, below := n.path.Parent()
 	if !below {
@@ -139,20 +137,13 @@ func (c *Checker) timerLost(n *node, now time.Time) bool {
 	return now.After(at.Add(c.cfg.Slack + c.cfg.Takeover))
 }
 
-// unpublished tells of calls that somebody has yet to publish.
-func (c *Checker) unpublished(n *node, now time.Time) {
-	if n.broken || n.state.Phase != run.Awaiting || !now.After(n.moved.Add(c.cfg.Slack)) {
+// noteUnpublished reports calls that a worker has yet to publish.
+func (c *Checker) noteUnpublished(n *node, now time.Time) {
+	if n.broken || n.state.Phase != run.Awaiting || !now.After(n.movedAt.Add(c.cfg.Slack)) {
 		return
 	}
 	for _, child := range n.unpublished() {
-		c.note(
-			n,
-			n.state.LogSeq,
-			FanOut,
-			"call %d of turn %d, of %s, was not published yet",
-			child.Index,
-			len(n.state.Turns),
-			child.Call.Agent,
-		)
+		const text = "call %d of turn %d, of %s, was not published yet"
+		c.note(n.at(n.state.LogSeq), FanOut, text, child.Index, len(n.state.Turns), child.Call.Agent)
 	}
 }

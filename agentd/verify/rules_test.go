@@ -213,26 +213,26 @@ func TestViolations(t *testing.T) {
 		}},
 		{"a call that was not published", verify.FanOut, func(s *story) { s.drop("call r-1-1-1-0", "cancel c", "end r-1-1-1-0", "outcome r-1-1-1-0") }},
 
-		{"a turn after a tombstone", verify.Tombstone, func(s *story) {
+		{"a turn after a tombstone", verify.AfterCancel, func(s *story) {
 			s.cancel("r", 15)
 			s.until(15)
 			s.turn("r", 1, 30, 10, deadline, "r-1-0").CancelsSeen = 15
 			s.outcome("r", 50, run.Outcome{Status: run.StatusFailed, Kind: run.KindCancelled})
 		}},
-		{"an answer to rest on after a tombstone", verify.Tombstone, func(s *story) {
+		{"an answer to rest on after a tombstone", verify.AfterCancel, func(s *story) {
 			s.until(10)
 			s.cancel("r", 15)
 			s.idle("r", 1, 30, 10).CancelsSeen = 15
 			s.outcome("r", 50, run.Outcome{Status: run.StatusFailed, Kind: run.KindCancelled})
 		}},
-		{"a last answer after a tombstone above", verify.Tombstone, func(s *story) {
+		{"a last answer after a tombstone above", verify.AfterCancel, func(s *story) {
 			s.until(70)
 			s.cancel("r-1-1", 80)
 			e := s.idle("r-1-1-1-0", 1, 90, 70)
 			e.Kind, e.CancelsSeen = run.EntryFinal, 85
 			s.outcome("r-1-1-1-0", 100, run.Outcome{CancelsSeen: 70})
 		}},
-		{"an answer after a tombstone", verify.Tombstone, func(s *story) {
+		{"an answer after a tombstone", verify.AfterCancel, func(s *story) {
 			s.until(70)
 			s.cancel("r-1-1", 80)
 			s.outcome("r-1-1-1-0", 90, run.Outcome{CancelsSeen: 85})

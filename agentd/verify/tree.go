@@ -8,14 +8,16 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// tree is what is known of one tree.
+// tree is the knowledge about one tree.
 type tree struct {
 	id   subjects.Tree
 	runs map[place]*node
-	// as calls below each path have them; nil if there are none
-	bounds map[subjects.Path]subjects.Budget
-	// the first tombstone on each path; nil while there is none
-	tombs map[subjects.Path]uint64
+	// budgets are the budgets in the calls' headers, by the scope's path;
+	// nil if there are none.
+	budgets map[subjects.Path]subjects.Budget
+	// cancels has the first cancel message on each path; nil if there are
+	// none.
+	cancels map[subjects.Path]uint64
 }
 
 // place is a run within its tree.
@@ -24,34 +26,47 @@ type place struct {
 	path  subjects.Path
 }
 
-// node is what is known of one run.
+// node is the knowledge about one run.
 type node struct {
 	tree *tree
 	place
-	state run.State // without texts
-	call  uint64    // its sequence, 0: not called
-	// that has called it, nil for a root
-	up       *node
-	bad      error // why the call cannot be run
+	// state is the run's fold, without texts.
+	state run.State
+	// call is the sequence of the call, 0 if the run was not called.
+	call uint64
+	// parent is the run that has called it, nil for a root.
+	parent *node
+	// callErr says why the call cannot be carried out, nil if it can.
+	callErr  error
 	deadline time.Time
 	maxDepth int
-	moved    time.Time // when the last event was folded
-	// what was stored in the run's subjects besides its log, until its end
+	// movedAt is the time of the last event that was folded.
+	movedAt time.Time
+	// triggers are the sequences of all messages to the run until its end.
 	triggers []uint64
-	// by their keys: the first of each
-	letters map[string]uint64
-	// the turns after which it was idle since a person had stopped it
-	stops   []int
-	overdue bool   // the run's own deadline has fired
-	cancel  uint64 // its tombstone
-	logEnd  uint64 // the entry that ended it
-	end     *end   // its first outcome
-	// its log cannot be folded: what rests on the fold is not checked
+	// mailAt has the sequence of the first message under each mail key.
+	mailAt map[string]uint64
+	// interrupted are the turns after which the run was idle because a
+	// person interrupted it.
+	interrupted []int
+	// overdue says that the run's own deadline has fired.
+	overdue bool
+	// cancelled is the sequence of the run's cancel message, 0 if there is
+	// none.
+	cancelled uint64
+	// logEnd is the sequence of the entry that ended the run, 0 if there is
+	// none.
+	logEnd uint64
+	// end is the run's first outcome, nil if there is none.
+	end *end
+	// broken says that the log cannot be folded. Nothing that rests on the
+	// fold is checked any more.
 	broken bool
-	// it went on without an outcome that it needed
-	hasty bool
-	// a message of it was given up
-	buried bool
+	// skippedWait says that the run went on without an outcome that it
+	// needed.
+	skippedWait bool
+	// deadLetter says that a message of the run was given up.
+	deadLetter bool
 }
 
 // end is a run's first outcome.
@@ -62,7 +77,7 @@ type end struct {
 	worker string
 }
 
-// node finds a run, or makes one that nothing is known of.
+// node finds a run, or makes one without any knowledge.
 func (c *Checker) node(r subjects.Run) *node {
 	t := c.trees[r.Tree]
 	if t == nil {
@@ -72,14 +87,15 @@ func (c *Checker) node(r subjects.Run) *node {
 	at := place{r.Agent, r.Path}
 	n := t.runs[at]
 	if n == nil {
-		n = &node{tree: t, place: c.once(at)}
+		n = &node{tree: t, place: c.intern(at)}
 		t.runs[n.place] = n
 	}
 	return n
 }
 
-// once is a place that does not keep the subject which it was parsed from.
-func (c *Checker) once(at place) place {
+// intern returns a place that does not keep the subject that it was parsed
+// from.
+func (c *Checker) intern(at place) place {
 	if known, ok := c.places[at]; ok {
 		return known
 	}
@@ -89,17 +105,14 @@ func (c *Checker) once(at place) place {
 
 func (c *Checker) run(n *node) subjects.Run { return c.cfg.Space.Run(n.agent, n.tree.id, n.path) }
 
-// waits says what a run waits for that its model may not be asked, "" if it
-// does not. Nothing but its log makes a run wait whose model may be asked, and
-// the log fences answers: one that is stored meanwhile is no race's.
-func (n *node) waits() string {
+// awaits says why the run's model may not be asked, "" if it may. Only the log
+// turns a ready run into a waiting one, and the log fences answers. So no race
+// explains an answer that is stored while the run waits.
+func (n *node) awaits() string {
 	switch n.state.Phase {
 	case run.Awaiting:
-		return fmt.Sprintf(
-			"%d calls of turn %d have neither an outcome nor timed out",
-			n.state.Pending(),
-			len(n.state.Turns),
-		)
+		const text = "%d calls of turn %d have neither an outcome nor timed out"
+		return fmt.Sprintf(text, n.state.Pending(), len(n.state.Turns))
 	case run.Held:
 		return fmt.Sprintf("turn %d waits for a person to approve of it", len(n.state.Turns))
 	case run.Idle:
@@ -109,21 +122,19 @@ func (n *node) waits() string {
 	return ""
 }
 
-// decision is what the log has decided about a call; ok is false if there is no
-// such call on it.
+// decision finds a call on the log; ok is false if there is none.
 func (n *node) decision(turn, index int) (_ *run.Call, ok bool) {
 	if turn < 1 || turn > len(n.state.Turns) {
 		return nil, false
 	}
 	e := n.state.Turns[turn-1].Entry
-	calls := e.Calls
-	if index == len(calls) && e.Review != nil {
+	if index == len(e.Calls) && e.Review != nil {
 		return e.Review, true
 	}
-	if index < 0 || index >= len(calls) {
+	if index < 0 || index >= len(e.Calls) {
 		return nil, false
 	}
-	return &calls[index], true
+	return &e.Calls[index], true
 }
 
 // unpublished lists the calls of the current turn that are due and were not
@@ -144,7 +155,7 @@ func (n *node) unpublished() []run.Child {
 	return missing
 }
 
-// child is the run of a call, nil if nothing is known of it.
+// child finds the run of a call, nil if no message of it was seen.
 func (n *node) child(turn int, c run.Child) *node {
 	agent, err := subjects.ParseAgent(c.Call.Agent)
 	if err != nil {
@@ -153,8 +164,8 @@ func (n *node) child(turn int, c run.Child) *node {
 	return n.tree.runs[place{agent, n.path.Child(turn, c.Index)}]
 }
 
-// caller is the run that a called run answers, nil for a root and for one that
-// nobody called.
+// caller finds the run of an agent above the run, nil if no message of it was
+// seen.
 func (n *node) caller(agent subjects.Agent) *node {
 	path, _, _, below := n.path.Parent()
 	if !below {
@@ -163,10 +174,10 @@ func (n *node) caller(agent subjects.Agent) *node {
 	return n.tree.runs[place{agent, path}]
 }
 
-// covered reports whether a tombstone stored before seq is on a run's path or
-// above it.
-func (n *node) covered(seq uint64) bool {
-	for p, at := range n.tree.tombs {
+// cancelledBefore reports whether a cancel message stored before seq covers the
+// run.
+func (n *node) cancelledBefore(seq uint64) bool {
+	for p, at := range n.tree.cancels {
 		if at < seq && p.Covers(n.path) {
 			return true
 		}
@@ -174,11 +185,11 @@ func (n *node) covered(seq uint64) bool {
 	return false
 }
 
-// stopped is a tombstone over the run that the writer of an entry or outcome
-// knew, 0 if there is none.
-func (n *node) stopped(known uint64) uint64 {
-	for p, at := range n.tree.tombs {
-		if at <= known && p.Covers(n.path) {
+// knownCancel returns a cancel message that covers the run, of those up to the
+// newest that a writer had seen; 0 if there is none.
+func (n *node) knownCancel(seen uint64) uint64 {
+	for p, at := range n.tree.cancels {
+		if at <= seen && p.Covers(n.path) {
 			return at
 		}
 	}
