@@ -150,7 +150,7 @@ func (x *execution) act(ctx context.Context) error {
 }
 
 // step carries out everything that the run owes now: its side effects, then its
-// main effect, which is the last one. The result is that of the main effect.
+// main effect. The result is that of the main effect.
 func (x *execution) step(ctx context.Context) (result, error) {
 	if x.state.Ended() && x.t.Count > x.w.cfg.Poison {
 		return finished, x.w.failPoisoned(ctx, x.t, "the end was delivered too often")

@@ -19,7 +19,8 @@ const reviewTimeout = 5 * time.Minute
 // errUnattended is the error of an agent that needs a person where no person
 // can answer.
 var errUnattended = errors.New(
-	`supervision.mode is "human", and nobody can answer here: start workers on a bus that people can reach, and submit the task there`,
+	`supervision.mode is "human", and nobody can answer here: ` +
+		`start workers on a bus that people can reach, and submit the task there`,
 )
 
 // supervision returns the supervision in an agent's definition.
