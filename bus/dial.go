@@ -16,7 +16,8 @@ import (
 )
 
 // Dial says how to reach a server. Its own fields win over the settings of its
-// Context, and its credentials win over those inside a URL.
+// Context, and its credentials win over those inside a URL. As JSON, a Dial has
+// the settings that another process can use.
 type Dial struct {
 	// URL is a comma-separated list. If URL, Context and Server are empty,
 	// it is nats://127.0.0.1:4222.
@@ -25,7 +26,7 @@ type Dial struct {
 	// of its file.
 	Context string
 	// Server is in this process. It excludes URL and Context.
-	Server *Server
+	Server *Server `json:"-"`
 
 	// Creds is a file with a user's JWT and seed. At most one of Creds,
 	// NKey, User and Token may be set.
@@ -43,12 +44,12 @@ type Dial struct {
 	// Name of the connection in the server's lists.
 	Name string
 	// Log may be nil: nothing is logged then.
-	Log *slog.Logger
+	Log *slog.Logger `json:"-"`
 
 	// Closed, if not nil, is called when the connection is closed for good:
 	// by its owner, or because a server refused its credentials twice after
 	// a reconnect.
-	Closed func()
+	Closed func() `json:"-"`
 
 	// disconnected and reconnected, if not nil, are called when the
 	// connection breaks, and when there is one again.

@@ -89,11 +89,8 @@ func (b *brief) settings(w io.Writer, more [][2]string) {
 		tokens = strconv.Itoa(n)
 	}
 	lines := append([][2]string{{"Model", b.def.Model}, {"Workdir", workdir}}, more...)
-	lines = append(
-		lines,
-		[2]string{"Timeout", seconds(b.limit)},
-		[2]string{"Params", "temperature=" + temperature + ", max_tokens=" + tokens},
-	)
+	lines = append(lines, [2]string{"Timeout", seconds(b.limit)},
+		[2]string{"Params", "temperature=" + temperature + ", max_tokens=" + tokens})
 	for _, l := range lines {
 		fmt.Fprintf(w, "%-9s %s\n", l[0]+":", l[1])
 	}
@@ -138,11 +135,8 @@ func (b *brief) system() string {
 	d := b.def.Delegation
 	policy := run.Policy{Agents: b.def.Policy.Agents, Tools: b.def.Policy.Tools}
 	withheld := func(name string) bool { return !policy.MayUse(name) }
-	guidance := tool.Guidance(
-		subjects.Root,
-		slices.DeleteFunc(d.Tools(), withheld),
-		slices.DeleteFunc(d.Commands(), withheld),
-	)
+	guidance := tool.Guidance(subjects.Root, slices.DeleteFunc(d.Tools(), withheld),
+		slices.DeleteFunc(d.Commands(), withheld))
 	return strings.Trim(b.about.Text()+"\n\n"+guidance, "\n")
 }
 

@@ -95,5 +95,5 @@ func (r *runner) perRun(total float64) float64 { return total / float64(len(r.to
 
 // cpu is the CPU time of 1,000 operations.
 func (r *runner) cpu(name string, u usage) Metric {
-	return Metric{Name: name, Value: r.perRun(u.CPU.Seconds()) * 1000, Unit: "s"}
+	return seconds(name, r.perRun(u.CPU.Seconds())*1000)
 }

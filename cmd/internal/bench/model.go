@@ -191,19 +191,13 @@ func requestOf(ms []chatMessage, tools int) *provider.Request {
 			req.System = text
 		case m.Role != provider.ToolRole:
 			req.Messages = append(req.Messages, provider.Message{Role: m.Role, Content: text})
-		case n == 0 || req.Messages[n-1].Role != provider.ToolRole:
-			req.Messages = append(
-				req.Messages,
-				provider.Message{
-					Role:        m.Role,
-					ToolResults: []provider.ToolResult{{CallID: m.ToolCallID, Content: text}},
-				},
-			)
 		default:
-			req.Messages[n-1].ToolResults = append(
-				req.Messages[n-1].ToolResults,
-				provider.ToolResult{CallID: m.ToolCallID, Content: text},
-			)
+			if n == 0 || req.Messages[n-1].Role != provider.ToolRole {
+				req.Messages = append(req.Messages, provider.Message{Role: m.Role})
+				n++
+			}
+			results := &req.Messages[n-1].ToolResults
+			*results = append(*results, provider.ToolResult{CallID: m.ToolCallID, Content: text})
 		}
 	}
 	return req

@@ -23,10 +23,10 @@ type processConfig struct {
 	StoreDir string `json:"store_dir,omitzero"`
 	Sync     bool   `json:"sync,omitzero"`
 	// Dial, Prefix, Name and Slots are those of a worker.
-	Dial   dial   `json:"dial,omitzero"`
-	Prefix string `json:"prefix,omitzero"`
-	Name   string `json:"name,omitzero"`
-	Slots  int    `json:"slots,omitzero"`
+	Dial   bus.Dial `json:"dial,omitzero"`
+	Prefix string   `json:"prefix,omitzero"`
+	Name   string   `json:"name,omitzero"`
+	Slots  int      `json:"slots,omitzero"`
 	// ExtraAgents is the number of agents that a worker serves beside those
 	// of the workloads.
 	ExtraAgents int `json:"extra_agents,omitzero"`
@@ -38,21 +38,6 @@ type processConfig struct {
 	Latency  time.Duration `json:"latency_ns,omitzero"`
 	// Profile is the beginning of the names of the profiles; "": none.
 	Profile string `json:"profile,omitzero"`
-}
-
-// dial is a bus.Dial as JSON.
-type dial struct{ URL, Context, Creds, NKey, User, Token, Password, TLSCA, TLSCert, TLSKey string }
-
-func dialOf(d bus.Dial) dial {
-	return dial{d.URL, d.Context, d.Creds, d.NKey, d.User, d.Token, d.Password, d.TLSCA, d.TLSCert, d.TLSKey}
-}
-
-func (d dial) bus() bus.Dial {
-	return bus.Dial{
-		URL: d.URL, Context: d.Context,
-		Creds: d.Creds, NKey: d.NKey, User: d.User, Token: d.Token, Password: d.Password,
-		TLSCA: d.TLSCA, TLSCert: d.TLSCert, TLSKey: d.TLSKey,
-	}
 }
 
 type role string

@@ -22,13 +22,22 @@ type Metric struct {
 	Met *bool `json:"met,omitempty"`
 }
 
-func duration(name string, d time.Duration) Metric {
-	return Metric{Name: name, Value: d.Seconds(), Unit: "s"}
-}
+func duration(name string, d time.Duration) Metric { return seconds(name, d.Seconds()) }
+func seconds(name string, v float64) Metric        { return Metric{Name: name, Value: v, Unit: "s"} }
+
 func ratio(name string, v float64) Metric { return Metric{Name: name, Value: v, Unit: "x"} }
+
 func rate(name string, v float64) Metric  { return Metric{Name: name, Value: v, Unit: "/s"} }
 func count(name string, v float64) Metric { return Metric{Name: name, Value: v} }
-func memory(name string, v int64) Metric  { return Metric{Name: name, Value: float64(v), Unit: "B"} }
+
+func size[N int64 | uint64 | float64](name string, v N) Metric {
+	return Metric{Name: name, Value: float64(v), Unit: "B"}
+}
+
+// quotient is the ratio of two median durations.
+func quotient(name string, a, b *runner) Metric {
+	return ratio(name, a.quantile(.5).Seconds()/b.quantile(.5).Seconds())
+}
 
 func (m Metric) aim(sign string, v float64, met bool) Metric {
 	m.Aim, m.Met = fmt.Sprintf("%s %g", sign, v), &met

@@ -82,9 +82,8 @@ func (f *filling) fill(ctx context.Context) (ms []Metric, err error) {
 	v, err := busbench.VolumeOf(ctx, f.conn)
 	return []Metric{
 		count("runs", float64(f.made)), count("of which wait", float64(len(f.waiting)*(forks+2))),
-		duration("made in", took),
-		rate("made", float64(f.made)/took.Seconds()), count("stored messages", float64(v.Last)),
-		{Name: "stored", Value: float64(v.Bytes), Unit: "B"},
+		duration("made in", took), rate("made", float64(f.made)/took.Seconds()),
+		count("stored messages", float64(v.Last)), size("stored", v.Bytes),
 	}, err
 }
 
@@ -148,18 +147,14 @@ func (f *filling) idleCost(ctx context.Context) (_ []Metric, err error) {
 	if err != nil {
 		return nil, err
 	}
+	goroutines, heap := float64(after.Goroutines-f.before.Goroutines), float64(after.Heap-f.before.Heap)
 	ms := []Metric{
-		count("goroutines of the worker for each waiting run",
-			float64(after.Goroutines-f.before.Goroutines)/float64(f.cfg.Waiting)).atMost(0),
-		Metric{
-			Name:  "heap of the worker for each waiting run",
-			Value: float64(after.Heap-f.before.Heap) / float64(f.cfg.Waiting),
-			Unit:  "B",
-		}.atMost(16),
-		memory("memory of the worker at most", m.workers.Peak),
+		count("goroutines of the worker for each waiting run", goroutines/float64(f.cfg.Waiting)).atMost(0),
+		size("heap of the worker for each waiting run", heap/float64(f.cfg.Waiting)).atMost(16),
+		size("memory of the worker at most", m.workers.Peak),
 	}
 	if f.server != nil {
-		ms = append(ms, memory("memory of the server at most", m.server.Peak))
+		ms = append(ms, size("memory of the server at most", m.server.Peak))
 	}
 	return ms, nil
 }
@@ -176,8 +171,7 @@ func (s *testbed) against(ctx context.Context, empty *testbed) ([]Metric, error)
 	}
 	ms := []Metric{
 		duration("a leaf, p50", full.quantile(.5)), duration("on an empty stream, p50", none.quantile(.5)),
-		ratio("latency, of that on an empty stream",
-			full.quantile(.5).Seconds()/none.quantile(.5).Seconds()).atMost(1.5),
+		quotient("latency, of that on an empty stream", full, none).atMost(1.5),
 	}
 	full, none = &runner{do: full.do}, &runner{do: none.do}
 	if err := s.compare(ctx, s.cfg.Slots, full, none); err != nil {
@@ -202,7 +196,7 @@ func (f *filling) wake(ctx context.Context) ([]Metric, error) {
 	}
 	return []Metric{
 		duration("mail to a waiting run, p50", woken.quantile(.5)),
-		ratio("of a fresh leaf", woken.quantile(.5).Seconds()/leaf.quantile(.5).Seconds()).atMost(3),
+		quotient("of a fresh leaf", woken, leaf).atMost(3),
 	}, nil
 }
 
@@ -222,10 +216,11 @@ func (s *testbed) starts(ctx context.Context, empty *testbed) ([]Metric, error) 
 			starts[i].took = append(starts[i].took, time.Since(began))
 		}
 	}
-	full, none := starts[0].quantile(.5), starts[1].quantile(.5)
+	full, none := &starts[0], &starts[1]
 	return []Metric{
-		duration("start of a worker, to its first outcome", full), duration("start on an empty stream", none),
-		ratio("start, of that on an empty stream", full.Seconds()/none.Seconds()).atMost(1.5),
+		duration("start of a worker, to its first outcome", full.quantile(.5)),
+		duration("start on an empty stream", none.quantile(.5)),
+		quotient("start, of that on an empty stream", full, none).atMost(1.5),
 	}, nil
 }
 
@@ -263,10 +258,8 @@ func (s *testbed) manyAgents(ctx context.Context) ([]Metric, error) {
 	return []Metric{
 		ratio(name+"latency of a leaf, of that with few", p50[1]/p50[0]),
 		ratio(name+"rate, of that with few", rates[1]/rates[0]),
-		{Name: name + "cores taken by an idle worker", Value: idle[1]},
-		{Name: "the same with few", Value: idle[0]},
-		{Name: name + "cores taken by its server", Value: idleServer[1]},
-		{Name: "the same with few", Value: idleServer[0]},
+		count(name+"cores taken by an idle worker", idle[1]), count("the same with few", idle[0]),
+		count(name+"cores taken by its server", idleServer[1]), count("the same with few", idleServer[0]),
 	}, nil
 }
 

@@ -125,7 +125,7 @@ func (o processConfig) work(ctx context.Context) (service, error) {
 	if err != nil {
 		return service{}, err
 	}
-	conn, err := bus.Open(ctx, bus.Config{Dial: o.Dial.bus(), Space: space})
+	conn, err := bus.Open(ctx, bus.Config{Dial: o.Dial, Space: space})
 	if err != nil {
 		return service{}, err
 	}

@@ -157,13 +157,8 @@ func (s *testbed) startProcess(ctx context.Context, o processConfig) (*process, 
 func (s *testbed) startWorkers(ctx context.Context, n int, overHTTP bool, raw ...rawServers) error {
 	err := s.stopWorkers()
 	o := processConfig{
-		Role:        worker,
-		Dial:        dialOf(s.dial),
-		Prefix:      s.space.Prefix(),
-		Slots:       s.cfg.Slots,
-		ExtraAgents: s.extraAgents,
-		Raw:         raw,
-		Latency:     s.cfg.Latency,
+		Role: worker, Dial: s.dial, Prefix: s.space.Prefix(), Slots: s.cfg.Slots,
+		ExtraAgents: s.extraAgents, Raw: raw, Latency: s.cfg.Latency,
 	}
 	if overHTTP {
 		o.ModelURL, o.Latency = s.model.url, 0

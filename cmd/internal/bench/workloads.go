@@ -22,10 +22,7 @@ type workload struct {
 }
 
 func (w workload) wanted(only []string) bool {
-	if len(only) == 0 {
-		return !w.long
-	}
-	return slices.Contains(only, w.name)
+	return len(only) == 0 && !w.long || slices.Contains(only, w.name)
 }
 
 // workloads lists all workloads in the order in which they run.
@@ -91,32 +88,25 @@ func leaves(ctx context.Context, s *testbed) (ms []Metric, err error) {
 	ms = append(ms,
 		duration("one at a time, p50", leaf.quantile(.5)), duration("one at a time, p99", leaf.quantile(.99)),
 		duration("raw, p50", pulled.quantile(.5)), duration("raw, p99", pulled.quantile(.99)),
-		ratio("latency, of raw", leaf.quantile(.5).Seconds()/pulled.quantile(.5).Seconds()).atMost(1.3),
-		ratio("latency, of raw with 500 ahead", leaf.quantile(.5).Seconds()/ahead.quantile(.5).Seconds()),
+		quotient("latency, of raw", leaf, pulled).atMost(1.3),
+		quotient("latency, of raw with 500 ahead", leaf, ahead),
 		count("stored messages for each", leaf.perRun(float64(leaf.used.Last))).exactly(2),
-		Metric{Name: "stored for each", Value: leaf.perRun(float64(leaf.used.Bytes)), Unit: "B"},
+		size("stored for each", leaf.perRun(float64(leaf.used.Bytes))),
 	)
 	leaf, pulled, ahead = &runner{do: leaf.do}, &runner{do: s.asks("many")}, &runner{do: s.asks("manyAhead")}
 	if err := s.compare(ctx, k, leaf, pulled, ahead); err != nil {
 		return nil, err
 	}
-	ms = append(
-		ms,
-		rate(fmt.Sprintf("%d at once", k), leaf.rate()),
-		rate("raw", pulled.rate()),
+	ms = append(ms, rate(fmt.Sprintf("%d at once", k), leaf.rate()), rate("raw", pulled.rate()),
 		ratio("rate, of raw", leaf.rate()/pulled.rate()).atLeast(.75),
 		ratio("rate, of raw with 500 ahead", leaf.rate()/ahead.rate()),
 		leaf.cpu("CPU time of the worker for 1,000", leaf.used.workers),
 		pulled.cpu("CPU time of the raw servers for 1,000", pulled.used.workers),
-		memory("memory of the worker", leaf.used.workers.Peak),
-	)
+		size("memory of the worker", leaf.used.workers.Peak))
 	if s.server != nil {
-		ms = append(
-			ms,
-			leaf.cpu("CPU time of the server for 1,000", leaf.used.server),
+		ms = append(ms, leaf.cpu("CPU time of the server for 1,000", leaf.used.server),
 			pulled.cpu("CPU time of the server for 1,000 raw", pulled.used.server),
-			memory("memory of the server", leaf.used.server.Peak),
-		)
+			size("memory of the server", leaf.used.server.Peak))
 	}
 	return ms, nil
 }
@@ -133,21 +123,17 @@ func fanOut(ctx context.Context, s *testbed) (ms []Metric, err error) {
 		return nil, err
 	}
 	for i, n := range fans {
-		r := all[i]
-		ms = append(
-			ms,
-			duration(fmt.Sprintf("%d children, p50", n), r.quantile(.5)),
-			// There are the root's call and outcome, n outcomes,
-			// and the turn: its entry, n calls and its timer.
-			count(fmt.Sprintf("%d children: messages of the turn, beyond one for each call", n),
-				r.perRun(float64(r.used.Last))-float64(2+2*n)).exactly(2),
-			count(fmt.Sprintf("%d children: messages read for each reply", n),
-				r.perRun(float64(r.used.workers.Read))/float64(n)).atMost(1.1),
-		)
+		r, name := all[i], fmt.Sprintf("%d children", n)
+		// There are the root's call and outcome, n outcomes, and the
+		// turn: its entry, n calls and its timer.
+		extra := r.perRun(float64(r.used.Last)) - float64(2+2*n)
+		read := r.perRun(float64(r.used.workers.Read)) / float64(n)
+		ms = append(ms, duration(name+", p50", r.quantile(.5)),
+			count(name+": messages of the turn, beyond one for each call", extra).exactly(2),
+			count(name+": messages read for each reply", read).atMost(1.1))
 	}
 	last := len(all) - 1
-	thousand, hundred := all[last].quantile(.5), all[last-1].quantile(.5)
-	return append(ms, ratio("1,000 children, of 100", thousand.Seconds()/hundred.Seconds()).atMost(12)), nil
+	return append(ms, quotient("1,000 children, of 100", all[last], all[last-1]).atMost(12)), nil
 }
 
 // tree compares a tree with raw requests and HTTP calls of the same number and
@@ -193,7 +179,7 @@ func tree(ctx context.Context, s *testbed) (ms []Metric, err error) {
 	return []Metric{
 		duration(fmt.Sprintf("%d runs, p50", treeRuns), whole.quantile(.5)), duration("p99", whole.quantile(.99)),
 		duration("raw requests and HTTP calls, p50", parts.quantile(.5)),
-		ratio("of raw requests and HTTP calls", whole.quantile(.5).Seconds()/parts.quantile(.5).Seconds()).atMost(2),
+		quotient("of raw requests and HTTP calls", whole, parts).atMost(2),
 	}, nil
 }
 
@@ -211,10 +197,8 @@ func chain(ctx context.Context, s *testbed) (ms []Metric, err error) {
 	perTurn := make([]float64, len(chains))
 	for i, n := range chains {
 		perTurn[i] = all[i].perRun(float64(all[i].used.Bytes)) / float64(n)
-		ms = append(ms,
-			duration(fmt.Sprintf("%d turns, p50", n), all[i].quantile(.5)),
-			Metric{Name: fmt.Sprintf("%d turns: stored for each", n), Value: perTurn[i], Unit: "B"},
-		)
+		name := fmt.Sprintf("%d turns", n)
+		ms = append(ms, duration(name+", p50", all[i].quantile(.5)), size(name+": stored for each", perTurn[i]))
 	}
 	last := len(chains) - 1
 	name := fmt.Sprintf("bytes of a turn, of %d to those of %d", chains[last], chains[0])
@@ -243,7 +227,7 @@ func wake(ctx context.Context, s *testbed) ([]Metric, error) {
 	return []Metric{
 		duration("p50", woken.quantile(.5)), duration("p99", woken.quantile(.99)),
 		duration("a fresh leaf, p50", leaf.quantile(.5)),
-		ratio("of a fresh leaf", woken.quantile(.5).Seconds()/leaf.quantile(.5).Seconds()).atMost(3),
+		quotient("of a fresh leaf", woken, leaf).atMost(3),
 	}, nil
 }
 
@@ -267,11 +251,8 @@ func (s *testbed) wake(ctx context.Context, fork subjects.Run) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.conn.Write(ctx, bus.Message{
-		Subject: fork.Mail(key), Fence: bus.After(fork.Mail(key), 0),
-		Body: []byte(`{"from":"somebody","text":"go on"}`),
-	})
-	if err != nil {
+	to, body := fork.Mail(key), []byte(`{"from":"somebody","text":"go on"}`)
+	if _, err := s.conn.Write(ctx, bus.Message{Subject: to, Fence: bus.After(to, 0), Body: body}); err != nil {
 		return err
 	}
 	from, err := s.idleNotice(ctx)
