@@ -52,7 +52,7 @@ test: ## run all tests with the race detector, with few random walks
 
 # The tests of agentd that take random walks, or kill a worker at a step. With
 # -rapid.checks they leave out no step.
-DEATHS = Test(CrashAnywhere|ZombieAnywhere|LimitsAfterACrash|DecisionsSurviveCrashes|ReplyAndCallShareOneSlot|MailTakenOnce|SimWorkersDie)$$
+DEATHS = Test(CrashAnywhere|ZombieAnywhere|BudgetAfterACrash|DecisionsSurviveCrashes|ReplyAndCallShareOneSlot|MailTakenOnce|SimWorkersDie)$$
 
 .PHONY: walks
 walks: ## kill a worker at each of its steps, and take WALKS (40) random walks of whole workers

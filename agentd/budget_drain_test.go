@@ -17,7 +17,7 @@ import (
 func TestWaitForAPermitCostsNoTurn(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
-		h.agents = []configs.Agent{define("busy", nil), define("lead", nil, limits(subjects.Budget{Turns: 1}))}
+		h.agents = []configs.Agent{define("busy", nil), define("lead", nil, withBudget(subjects.Budget{Turns: 1}))}
 		h.models["busy"] = delayed(10*time.Minute, repeats)
 		cfg := limited(ratelimit.Settings{Concurrent: 1})
 		cfg.Grace = time.Second

@@ -18,8 +18,8 @@ func TestRefundCountsOnceAfterACrash(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{
-			define("lead", []string{"mid"}, limits(subjects.Budget{Agents: 3})),
-			define("mid", []string{"leaf"}, limits(subjects.Budget{Agents: 5})), define("leaf", nil),
+			define("lead", []string{"mid"}, withBudget(subjects.Budget{Agents: 3})),
+			define("mid", []string{"leaf"}, withBudget(subjects.Budget{Agents: 5})), define("leaf", nil),
 		}
 		h.models["lead"] = turns(splitsTask("mid", 1), joinsResults)
 		h.models["mid"] = turns(splitsTask("leaf", 3), joinsResults)

@@ -16,13 +16,13 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-func limits(l subjects.Budget) func(*configs.Agent) {
+func withBudget(l subjects.Budget) func(*configs.Agent) {
 	return func(a *configs.Agent) { a.Budget = l }
 }
 
 // delegatesForever calls itself eight times in each of its first turns.
 func delegatesForever(h *harness, turns int, l subjects.Budget) {
-	h.agents = []configs.Agent{define("more", []string{"more"}, limits(l))}
+	h.agents = []configs.Agent{define("more", []string{"more"}, withBudget(l))}
 	h.models["more"] = func(ctx context.Context, req *modelRequest) (*provider.Response, error) {
 		if req.turn > turns {
 			return says("enough")(ctx, req)
@@ -95,7 +95,7 @@ func TestMaxTokens(t *testing.T) {
 	withHarness(t, func(h *harness) {
 		const atWork, each, budget = 50, 11, 50*11 + 300
 		h.agents = []configs.Agent{
-			define("lead", []string{"busy"}, limits(subjects.Budget{Tokens: budget})),
+			define("lead", []string{"busy"}, withBudget(subjects.Budget{Tokens: budget})),
 			define("busy", []string{"no"}),
 		}
 		var cs []provider.ToolCall
@@ -130,10 +130,10 @@ func TestMaxTokens(t *testing.T) {
 	})
 }
 
-// TestLimitsNarrow: a caller's budget bounds the runs that it calls. A callee's
-// own budget holds below it, and a submission's budget can only narrow the
-// agent's.
-func TestLimitsNarrow(t *testing.T) {
+// TestBudgetsOnlyNarrow: a caller's budget bounds the runs that it calls. A
+// callee's own budget holds below it, and a submission's budget can only narrow
+// the agent's.
+func TestBudgetsOnlyNarrow(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		lead, mid subjects.Budget
@@ -151,8 +151,8 @@ func TestLimitsNarrow(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			withHarness(t, func(h *harness) {
 				h.agents = []configs.Agent{
-					define("lead", []string{"mid"}, limits(test.lead)),
-					define("mid", []string{"leaf"}, limits(test.mid)),
+					define("lead", []string{"mid"}, withBudget(test.lead)),
+					define("mid", []string{"leaf"}, withBudget(test.mid)),
 					define("leaf", nil),
 				}
 				h.models["lead"] = turns(splitsTask("mid", 3), joinsResults)
@@ -171,8 +171,9 @@ func TestLimitsNarrow(t *testing.T) {
 	}
 }
 
-// TestLimitsRefused: a budget that cannot be parsed refuses a submission.
-func TestLimitsRefused(t *testing.T) {
+// TestMalformedBudgetIsRefused: a budget that cannot be parsed refuses a
+// submission.
+func TestMalformedBudgetIsRefused(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.callingLead(nil)
@@ -187,11 +188,11 @@ func TestLimitsRefused(t *testing.T) {
 	})
 }
 
-// TestLimitsAfterACrash: a worker is killed at one of its steps in a tree with
+// TestBudgetAfterACrash: a worker is killed at one of its steps in a tree with
 // a budget. The turn's use counts once, and the budget is not exceeded.
-func TestLimitsAfterACrash(t *testing.T) {
+func TestBudgetAfterACrash(t *testing.T) {
 	t.Parallel()
-	killAtEachStep(t, levels(3, limits(subjects.Budget{Agents: 7, Turns: 30, Tokens: 1000})), 16)
+	killAtEachStep(t, levels(3, withBudget(subjects.Budget{Agents: 7, Turns: 30, Tokens: 1000})), 16)
 }
 
 // TestTallyOfATree: a tally counts agents, turns and tokens. Package bus tests
@@ -200,7 +201,7 @@ func TestTallyOfATree(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{
-			define("lead", []string{"leaf"}, limits(subjects.Budget{Agents: 50, Turns: 50, Tokens: 5000})),
+			define("lead", []string{"leaf"}, withBudget(subjects.Budget{Agents: 50, Turns: 50, Tokens: 5000})),
 			define("leaf", nil),
 		}
 		h.models["lead"] = turns(splitsTask("leaf", 5), joinsResults)
@@ -222,7 +223,7 @@ func TestTallyOfATree(t *testing.T) {
 func TestUncountedCallIsNotMade(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
-		h.agents = []configs.Agent{define("lead", nil, limits(subjects.Budget{Turns: 5}))}
+		h.agents = []configs.Agent{define("lead", nil, withBudget(subjects.Budget{Turns: 5}))}
 		var broken atomic.Bool
 		broken.Store(true)
 		h.startWorker("w", workerOptions{atStep: func(s step) error {
@@ -247,7 +248,7 @@ func TestUncountedCallIsNotMade(t *testing.T) {
 func TestCancelWhileCounting(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
-		h.agents = []configs.Agent{define("lead", nil, limits(subjects.Budget{Turns: 5}))}
+		h.agents = []configs.Agent{define("lead", nil, withBudget(subjects.Budget{Turns: 5}))}
 		h.startWorker("w", workerOptions{atStep: func(s step) error {
 			if s.Op == "write" && s.After && strings.Contains(s.Subject, ".tally.") {
 				time.Sleep(time.Minute)

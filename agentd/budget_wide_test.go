@@ -19,7 +19,7 @@ func TestTallyCostGrowsLinearly(t *testing.T) {
 	withHarness(t, func(h *harness) {
 		const n = 200
 		h.agents = []configs.Agent{
-			define("lead", []string{"leaf"}, limits(subjects.Budget{Turns: 1000, Tokens: 1_000_000})),
+			define("lead", []string{"leaf"}, withBudget(subjects.Budget{Turns: 1000, Tokens: 1_000_000})),
 			define("leaf", nil),
 		}
 		h.models["lead"] = turns(splitsTask("leaf", n), joinsResults)

@@ -26,10 +26,10 @@ func (h *harness) fork(of subjects.Run, prompt string) subjects.Run {
 	return of.Space.Run(of.Agent, id, subjects.Root)
 }
 
-// TestCopyOfARunAtWork: a copy continues from the conversation at the time of
+// TestCopyOfARunningRun: a copy continues from the conversation at the time of
 // the copy. Later turns of the original do not show up in it, though another
 // worker reads the original while the copy runs.
-func TestCopyOfARunAtWork(t *testing.T) {
+func TestCopyOfARunningRun(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{define("lead", []string{"leaf"}), define("leaf", nil)}
