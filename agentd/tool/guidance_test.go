@@ -10,10 +10,9 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// TestGuidance holds what a run is told of itself and of how to work with
-// others to the files in testdata, word for word: of a root that calls tools,
-// and of a fork that writes commands. Who has none of the tools is told
-// nothing.
+// TestGuidance holds the guidance of a root that calls tools, and of a fork
+// that writes commands, to the files in testdata, word for word. A run without
+// the tools gets none.
 func TestGuidance(t *testing.T) {
 	all := []string{
 		tool.ForkToolName,
@@ -39,6 +38,6 @@ func TestGuidance(t *testing.T) {
 		}
 	}
 	if got := tool.Guidance(fork, []string{tool.CallAgentToolName, tool.SpawnAgentToolName}, nil); got != "" {
-		t.Errorf("who has none of the tools is told %q", got)
+		t.Errorf("a run without the tools is told %q", got)
 	}
 }

@@ -10,24 +10,24 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// TestCompleted: an answer that is the completion message itself is that, in a
-// fence or not; any other answer, JSON or not, is what the fork's parent reads,
-// with nothing left out.
+// TestCompleted: an answer that is a completion message is taken as it is, in a
+// fence or not. The fork's parent reads any other answer, JSON or not, whole.
 func TestCompleted(t *testing.T) {
+	whole := func(text string) tool.Completion { return tool.Completion{Success: true, Summary: text} }
 	const other = `{"success":true,"items":[1,2]}`
 	for answer, want := range map[string]tool.Completion{
-		"All is well.":                    {Success: true, Summary: "All is well."},
-		`{"success":true,"summary":"ok"}`: {Success: true, Summary: "ok"},
+		"All is well.":                    whole("All is well."),
+		`{"success":true,"summary":"ok"}`: whole("ok"),
 		" {\"success\":false, \"error\":\"no disk\", \"partial\":\"half\"}\n":    {Error: "no disk", Partial: "half"},
 		"```json\n{\"status\":\"idle\",\"success\":false,\"error\":\"no\"}\n```": {Error: "no"},
 		"```\n{\"success\":true}\n```":                                           {Success: true},
-		other:                                                                    {Success: true, Summary: other},
-		`{"success":"yes"}`:                                                      {Success: true, Summary: `{"success":"yes"}`},
-		`{"summary":"no word on success"}`:                                       {Success: true, Summary: `{"summary":"no word on success"}`},
-		`{"success":false} and more`:                                             {Success: true, Summary: `{"success":false} and more`},
-		"```json\n{\"success\":false}":                                           {Success: true, Summary: "```json\n{\"success\":false}"},
-		"```{\"success\":false}```":                                              {Success: true, Summary: "```{\"success\":false}```"},
-		"Done:\n```json\n{\"a\":1}\n```\nBye.":                                   {Success: true, Summary: "Done:\n```json\n{\"a\":1}\n```\nBye."},
+		other:                                                                    whole(other),
+		`{"success":"yes"}`:                                                      whole(`{"success":"yes"}`),
+		`{"summary":"no word on success"}`:                                       whole(`{"summary":"no word on success"}`),
+		`{"success":false} and more`:                                             whole(`{"success":false} and more`),
+		"```json\n{\"success\":false}":                                           whole("```json\n{\"success\":false}"),
+		"```{\"success\":false}```":                                              whole("```{\"success\":false}```"),
+		"Done:\n```json\n{\"a\":1}\n```\nBye.":                                   whole("Done:\n```json\n{\"a\":1}\n```\nBye."),
 	} {
 		want.Status = "idle"
 		s := run.State{

@@ -13,22 +13,24 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// reviewed is a run whose first turn waits for its supervisor, and then has
-// heard of what happens.
+// reviewed is a run with a first turn that waits for its supervisor, after more
+// events.
 func reviewed(t *testing.T, e run.Entry, then ...run.Event) run.State {
 	t.Helper()
 	at := func(seq uint64) run.Meta { return run.Meta{Seq: seq, Time: noon.Add(time.Duration(seq) * time.Second)} }
-	e.Index, e.Kind, e.Trigger, e.Seen = 1, run.EntryTurn, 1, 1
+	e.Index = 1
+	e.Kind = run.EntryTurn
+	e.Trigger = 1
+	e.Seen = 1
 	e.Start = &run.Start{Supervision: run.Supervision{Mode: run.Human, Agent: "watcher", Timeout: time.Hour}}
-	e.Review, e.Timer = &run.Call{
-		Op:       run.OpReview,
-		Agent:    "watcher",
-		Deadline: noon.Add(time.Minute),
-	}, noon.Add(
-		time.Minute,
-	)
+	e.Timer = noon.Add(time.Minute)
+	e.Review = &run.Call{Op: run.OpReview, Agent: "watcher", Deadline: e.Timer}
 	var s run.State
-	for _, event := range append([]run.Event{run.Called{Meta: at(1), Input: run.Input{Task: "x"}}, run.Answered{Meta: at(2), Entry: e}}, then...) {
+	events := []run.Event{
+		run.Called{Meta: at(1), Input: run.Input{Task: "x"}},
+		run.Answered{Meta: at(2), Entry: e},
+	}
+	for _, event := range append(events, then...) {
 		var err error
 		if s, err = s.Apply(event); err != nil {
 			t.Fatal(err)
@@ -39,7 +41,7 @@ func reviewed(t *testing.T, e run.Entry, then ...run.Event) run.State {
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// verdict is what the supervisor of a turn with so many calls says.
+// verdict is the answer of the supervisor of a turn with a number of calls.
 func verdict(calls int, text string) run.Event {
 	return run.Replied{
 		Meta:    run.Meta{Seq: 3, Time: noon.Add(3 * time.Second)},
@@ -49,10 +51,10 @@ func verdict(calls int, text string) run.Event {
 	}
 }
 
-// TestResultsBeforeTheyAre: a run that waits for its supervisor, or for a
-// person, may be copied, and may be shown when it was ended so: nothing of its
-// turn was carried out, whatever it had asked for.
-func TestResultsBeforeTheyAre(t *testing.T) {
+// TestResultsOfUndecidedTurn: a run may be copied, or ended, while it waits for
+// its supervisor or for a person. None of its turn's calls was carried out, and
+// their results say so.
+func TestResultsOfUndecidedTurn(t *testing.T) {
 	const undecided = "Nothing of this turn was carried out: nobody has approved of it yet."
 	ids := []string{"check", "wait", "wait for one", "fork", "send", "spawn", "call", "refused"}
 	e := run.Entry{Answer: &provider.Response{}, Calls: []run.Call{
@@ -77,7 +79,10 @@ func TestResultsBeforeTheyAre(t *testing.T) {
 	}{
 		{run.Awaiting, nil},
 		{run.Held, []run.Event{verdict(len(ids), `{"decision":"pause"}`)}},
-		{run.Failed, []run.Event{run.Cancelled{Meta: run.Meta{Seq: 3}, End: run.End{Kind: run.KindCancelled, Text: "stop"}}}},
+		{
+			run.Failed,
+			[]run.Event{run.Cancelled{Meta: run.Meta{Seq: 3}, End: run.End{Kind: run.KindCancelled, Text: "stop"}}},
+		},
 	} {
 		s := reviewed(t, e, test.then...)
 		if s.Phase != test.phase {
@@ -90,26 +95,34 @@ func TestResultsBeforeTheyAre(t *testing.T) {
 	}
 }
 
-// TestWithheldCommands: what became of commands that are lines of text is text
-// too, below each of them, as ever.
+// TestWithheldCommands: the results of commands that are lines of text are text
+// too, each below its command.
 func TestWithheldCommands(t *testing.T) {
 	e := run.Entry{
 		Answer: &provider.Response{
 			Content:   "/slash check-mail\n/slash kill r-1-0",
 			ToolCalls: tool.Commands("/slash check-mail\n/slash kill r-1-0"),
 		},
-		Calls: []run.Call{{Op: run.OpMail, Slash: true}, {Op: run.OpKill, Agent: "a", To: subjects.Root.Child(1, 0), Slash: true}},
+		Calls: []run.Call{
+			{Op: run.OpMail, Slash: true},
+			{Op: run.OpKill, Agent: "a", To: subjects.Root.Child(1, 0), Slash: true},
+		},
 	}
 	for _, test := range []struct {
 		then []run.Event
 		want string
 	}{
 		{nil, "Nothing of this turn was carried out: nobody has approved of it yet."},
-		{[]run.Event{verdict(2, `{"decision":"reorient","correction":"kill nobody"}`)}, "Nothing of this turn was carried out. Your supervisor says: kill nobody"},
+		{
+			[]run.Event{verdict(2, `{"decision":"reorient","correction":"kill nobody"}`)},
+			"Nothing of this turn was carried out. Your supervisor says: kill nobody",
+		},
 	} {
 		msgs := tool.Conversation(subjects.Root, "x", reviewed(t, e, test.then...).Turns)
 		want := provider.Message{Role: provider.User, Content: strings.Join([]string{
-			"Results of your commands, in their order:\n", "/slash check-mail", test.want + "\n", "/slash kill", test.want,
+			"Results of your commands, in their order:\n",
+			"/slash check-mail", test.want + "\n",
+			"/slash kill", test.want,
 		}, "\n")}
 		if diff := cmp.Diff(want, msgs[len(msgs)-1]); diff != "" {
 			t.Error(diff)
@@ -117,8 +130,7 @@ func TestWithheldCommands(t *testing.T) {
 	}
 }
 
-// TestReviewCut: what a supervisor is not shown all of it is told of, argument
-// by argument.
+// TestReviewCut: the review names each argument that is not shown whole.
 func TestReviewCut(t *testing.T) {
 	long := strings.Repeat("é", 40_000)
 	for _, test := range []struct {

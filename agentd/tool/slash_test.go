@@ -32,7 +32,7 @@ func send(to, message string) provider.ToolCall {
 	return slashCall("send", "to", to, "message", message)
 }
 
-// wrong is a command that teaches; what it says is in TestSlashTeaches.
+// wrong is a malformed command. TestSlashTeaches has its errors.
 func wrong(line string) provider.ToolCall { return slashCall("slash", "line", line) }
 
 // numbered gives calls their ids.
@@ -81,7 +81,7 @@ func TestSlash(t *testing.T) {
 		{"nothing", "", nil},
 		{"prose", "I could use /slash fork here.\nWhat is /slash?\n`/slash fork`", nil},
 
-		// What a command is.
+		// Lines that are commands, and lines that are not.
 		{"fork", "/slash fork", []provider.ToolCall{inherit}},
 		{"blanks behind it", "/slash \t fork \t ", []provider.ToolCall{inherit}},
 		{"tab behind it", "/slash\tfork", []provider.ToolCall{inherit}},
@@ -91,25 +91,37 @@ func TestSlash(t *testing.T) {
 		{"a space and a tab before it", " \t/slash fork", nil},
 		{"quoted", "> /slash fork\n>/slash fork", nil},
 		{"another word", "/slashes fork\n/slash-fork\n/slash/fork\n/slash\"fork\"", nil},
-		{"a fence", "```\n/slash fork \"x\"\n```\n```bash\n/slash check-mail\n```", []provider.ToolCall{fork("x"), mail}},
-		{"case of a name", "/slash FORK\n/slash Check-Mail\n/slash Kill R-1", []provider.ToolCall{inherit, mail, slashCall("kill", "id", "R-1")}},
+		{
+			"a fence", "```\n/slash fork \"x\"\n```\n```bash\n/slash check-mail\n```",
+			[]provider.ToolCall{fork("x"), mail},
+		},
+		{
+			"case of a name", "/slash FORK\n/slash Check-Mail\n/slash Kill R-1",
+			[]provider.ToolCall{inherit, mail, slashCall("kill", "id", "R-1")},
+		},
 		{"case of /slash", "/Slash fork\n/SLASH fork", nil},
 		{
 			"several with prose around them",
-			"I split this.\n\n/slash fork \"one\"\n/slash fork \"two\"\n# Later, check mail.\n/slash check-mail\nThat is all.",
+			"I split this.\n\n/slash fork \"one\"\n/slash fork \"two\"\n# Later, check mail.\n" +
+				"/slash check-mail\nThat is all.",
 			[]provider.ToolCall{fork("one"), fork("two"), mail},
 		},
 		{
 			"CRLF",
-			"So:\r\n/slash fork\r\n/slash fork \"x\"\r\n/slash send r-1-0 do more\r\n/slash wait r-1-0\r\n/slash check-mail\r\n/slash kill r-1-0\r\n/slash kill\r\n",
+			"So:\r\n/slash fork\r\n/slash fork \"x\"\r\n/slash send r-1-0 do more\r\n/slash wait r-1-0\r\n" +
+				"/slash check-mail\r\n/slash kill r-1-0\r\n/slash kill\r\n",
 			[]provider.ToolCall{
-				inherit, fork("x"), send("r-1-0", "do more"), slashCall("wait", "from", `["r-1-0"]`), mail, slashCall("kill", "id", "r-1-0"), wrong("/slash kill"),
+				inherit, fork("x"), send("r-1-0", "do more"), slashCall("wait", "from", `["r-1-0"]`), mail,
+				slashCall("kill", "id", "r-1-0"), wrong("/slash kill"),
 			},
 		},
 
 		// Each command.
 		{"send", `/slash send r-1-0 "go on"`, []provider.ToolCall{send("r-1-0", "go on")}},
-		{"send without quotes", "/slash send r-1-0   do \"it\" more \nx", []provider.ToolCall{send("r-1-0", `do "it" more`)}},
+		{
+			"send without quotes", "/slash send r-1-0   do \"it\" more \nx",
+			[]provider.ToolCall{send("r-1-0", `do "it" more`)},
+		},
 		{"send to anything", "/slash send <ID> x", []provider.ToolCall{send("<ID>", "x")}},
 		{"send without a message", "/slash send r-1-0\nhello", []provider.ToolCall{wrong("/slash send r-1-0")}},
 		{"send an empty message", `/slash send r-1-0 ""`, []provider.ToolCall{wrong(`/slash send r-1-0 ""`)}},
@@ -120,48 +132,114 @@ func TestSlash(t *testing.T) {
 		{"kill nobody", "/slash kill\nr-1-0", []provider.ToolCall{wrong("/slash kill")}},
 		{"kill two", "/slash kill r-1-0 r-1-1", []provider.ToolCall{wrong("/slash kill r-1-0 r-1-1")}},
 		{"wait", "/slash wait\nr-1-0", []provider.ToolCall{slashCall("wait")}},
-		{"wait for some", "/slash wait r-1-0 \tr-1-1", []provider.ToolCall{slashCall("wait", "from", `["r-1-0","r-1-1"]`)}},
+		{
+			"wait for some", "/slash wait r-1-0 \tr-1-1",
+			[]provider.ToolCall{slashCall("wait", "from", `["r-1-0","r-1-1"]`)},
+		},
 		{"wait for a while", "/slash wait --timeout 60", []provider.ToolCall{slashCall("wait", "timeout", "60")}},
-		{"wait for some for a while", "/slash wait --timeout 60 r-1-0", []provider.ToolCall{slashCall("wait", "timeout", "60", "from", `["r-1-0"]`)}},
+		{
+			"wait for some for a while", "/slash wait --timeout 60 r-1-0",
+			[]provider.ToolCall{slashCall("wait", "timeout", "60", "from", `["r-1-0"]`)},
+		},
 		{"a strange ID", `/slash wait a"b\`, []provider.ToolCall{slashCall("wait", "from", `["a\"b\\"]`)}},
 		{"seconds are missing", "/slash wait --timeout\n60", []provider.ToolCall{wrong("/slash wait --timeout")}},
 		{"an ID for seconds", "/slash wait --timeout r-1-0", []provider.ToolCall{wrong("/slash wait --timeout r-1-0")}},
 		{"no seconds", "/slash wait --timeout 0", []provider.ToolCall{wrong("/slash wait --timeout 0")}},
-		{"too many seconds", "/slash wait --timeout 2147483648", []provider.ToolCall{wrong("/slash wait --timeout 2147483648")}},
-		{"timeout behind", "/slash wait r-1-0 --timeout 60", []provider.ToolCall{wrong("/slash wait r-1-0 --timeout 60")}},
+		{
+			"too many seconds", "/slash wait --timeout 2147483648",
+			[]provider.ToolCall{wrong("/slash wait --timeout 2147483648")},
+		},
+		{
+			"timeout behind", "/slash wait r-1-0 --timeout 60",
+			[]provider.ToolCall{wrong("/slash wait r-1-0 --timeout 60")},
+		},
 		{"timeout in one word", "/slash wait --timeout=60", []provider.ToolCall{wrong("/slash wait --timeout=60")}},
 		{"no command", "/slash\n/slash \nfork", []provider.ToolCall{wrong("/slash"), wrong("/slash ")}},
-		{"unknown", "  /slash foo bar\n/slash fork\"x\"", []provider.ToolCall{wrong("  /slash foo bar"), wrong(`/slash fork"x"`)}},
+		{
+			"unknown", "  /slash foo bar\n/slash fork\"x\"",
+			[]provider.ToolCall{wrong("  /slash foo bar"), wrong(`/slash fork"x"`)},
+		},
 
 		// Quotes.
 		{"double", `/slash fork "it's “so”"  `, []provider.ToolCall{fork("it's “so”")}},
 		{"single", `/slash fork 'say "x" \n'`, []provider.ToolCall{fork(`say "x" \n`)}},
 		{"curly", `/slash fork “it's "so" \n”`, []provider.ToolCall{fork(`it's "so" \n`)}},
 		{"none", "/slash fork do it: \"now\" \t", []provider.ToolCall{fork(`do it: "now"`)}},
-		{"escapes", `/slash fork "\"a\" \\n \n \t \d \"`, []provider.ToolCall{wrong(`/slash fork "\"a\" \\n \n \t \d \"`)}},
+		{
+			"escapes", `/slash fork "\"a\" \\n \n \t \d \"`,
+			[]provider.ToolCall{wrong(`/slash fork "\"a\" \\n \n \t \d \"`)},
+		},
 		{"escapes, closed", `/slash fork "\"a\" \\n \n \t \d \\"`, []provider.ToolCall{fork("\"a\" \\n \n \t \\d \\")}},
 		{"blanks in quotes are kept", `/slash send r-1-0 " x	"`, []provider.ToolCall{send("r-1-0", " x	")}},
-		{"several lines", "/slash fork \"one\r\n\n/slash kill r-1-0\n    three\"\n/slash check-mail", []provider.ToolCall{fork("one\r\n\n/slash kill r-1-0\n    three"), mail}},
-		{"several lines, single", "/slash fork '\none\n'\n/slash check-mail", []provider.ToolCall{fork("\none\n"), mail}},
-		{"several lines, curly", "/slash fork “\none\n”\n/slash check-mail", []provider.ToolCall{fork("\none\n"), mail}},
-		{"an empty prompt", "/slash fork \"\"\n/slash fork ''\n/slash fork “”", []provider.ToolCall{wrong(`/slash fork ""`), wrong("/slash fork ''"), wrong("/slash fork “”")}},
-		{"a blank prompt", "/slash fork \" \n\t\"\n/slash check-mail", []provider.ToolCall{wrong(`/slash fork " `), mail}},
+		{
+			"several lines", "/slash fork \"one\r\n\n/slash kill r-1-0\n    three\"\n/slash check-mail",
+			[]provider.ToolCall{fork("one\r\n\n/slash kill r-1-0\n    three"), mail},
+		},
+		{
+			"several lines, single", "/slash fork '\none\n'\n/slash check-mail",
+			[]provider.ToolCall{fork("\none\n"), mail},
+		},
+		{
+			"several lines, curly", "/slash fork “\none\n”\n/slash check-mail",
+			[]provider.ToolCall{fork("\none\n"), mail},
+		},
+		{
+			"an empty prompt", "/slash fork \"\"\n/slash fork ''\n/slash fork “”",
+			[]provider.ToolCall{wrong(`/slash fork ""`), wrong("/slash fork ''"), wrong("/slash fork “”")},
+		},
+		{
+			"a blank prompt", "/slash fork \" \n\t\"\n/slash check-mail",
+			[]provider.ToolCall{wrong(`/slash fork " `), mail},
+		},
 		{"text behind the quote", `/slash fork "a" b`, []provider.ToolCall{wrong(`/slash fork "a" b`)}},
-		{"a quote inside the quote", `/slash send r-1-0 'don't'`, []provider.ToolCall{wrong(`/slash send r-1-0 'don't'`)}},
+		{
+			"a quote inside the quote", `/slash send r-1-0 'don't'`,
+			[]provider.ToolCall{wrong(`/slash send r-1-0 'don't'`)},
+		},
 		{"not closed", "/slash fork \"a\n/slash check-mail\nb", []provider.ToolCall{wrong(`/slash fork "a`), mail}},
-		{"not closed, single", "/slash fork 'a\n/slash check-mail\nb", []provider.ToolCall{wrong(`/slash fork 'a`), mail}},
-		{"not closed, curly", "/slash fork “a\"\n/slash check-mail\nb", []provider.ToolCall{wrong(`/slash fork “a"`), mail}},
-		{"closed with the wrong mark", "/slash fork “a“\n/slash check-mail", []provider.ToolCall{wrong("/slash fork “a“"), mail}},
+		{
+			"not closed, single", "/slash fork 'a\n/slash check-mail\nb",
+			[]provider.ToolCall{wrong(`/slash fork 'a`), mail},
+		},
+		{
+			"not closed, curly", "/slash fork “a\"\n/slash check-mail\nb",
+			[]provider.ToolCall{wrong(`/slash fork “a"`), mail},
+		},
+		{
+			"closed with the wrong mark", "/slash fork “a“\n/slash check-mail",
+			[]provider.ToolCall{wrong("/slash fork “a“"), mail},
+		},
 		{"nothing but a quote", "/slash fork \"\n", []provider.ToolCall{wrong(`/slash fork "`)}},
-		{"each not closed", "/slash fork \"a\n/slash fork \"b\n", []provider.ToolCall{wrong(`/slash fork "a`), wrong(`/slash fork "b`)}},
-		{"closed by the next command", "/slash fork \"a\n/slash send r-1-0 \"b\"\n", []provider.ToolCall{wrong(`/slash fork "a`), send("r-1-0", "b")}},
-		{"closed by the next command, curly", "/slash fork “a\n/slash fork “b”\n", []provider.ToolCall{wrong(`/slash fork “a`), fork("b")}},
-		{"text behind a quote of several lines", "/slash fork \"a\n/slash check-mail\n\" b", []provider.ToolCall{wrong(`/slash fork "a`), mail}},
+		{
+			"each not closed", "/slash fork \"a\n/slash fork \"b\n",
+			[]provider.ToolCall{wrong(`/slash fork "a`), wrong(`/slash fork "b`)},
+		},
+		{
+			"closed by the next command", "/slash fork \"a\n/slash send r-1-0 \"b\"\n",
+			[]provider.ToolCall{wrong(`/slash fork "a`), send("r-1-0", "b")},
+		},
+		{
+			"closed by the next command, curly", "/slash fork “a\n/slash fork “b”\n",
+			[]provider.ToolCall{wrong(`/slash fork “a`), fork("b")},
+		},
+		{
+			"text behind a quote of several lines", "/slash fork \"a\n/slash check-mail\n\" b",
+			[]provider.ToolCall{wrong(`/slash fork "a`), mail},
+		},
 
-		// What models and wires make of bytes.
-		{"invalid UTF-8", "\xff\n/slash fork \"\xff<&>\u2028\"\n/slash k\xffll", []provider.ToolCall{fork("\uFFFD<&>\u2028"), wrong("/slash k\uFFFDll")}},
-		{"200 bytes", "/slash x" + strings.Repeat("é", 96), []provider.ToolCall{wrong("/slash x" + strings.Repeat("é", 96))}},
-		{"201 bytes", "/slash xy" + strings.Repeat("é", 96), []provider.ToolCall{wrong("/slash xy" + strings.Repeat("é", 95))}},
+		// Bytes that are not UTF-8, and long lines.
+		{
+			"invalid UTF-8", "\xff\n/slash fork \"\xff<&>\u2028\"\n/slash k\xffll",
+			[]provider.ToolCall{fork("\uFFFD<&>\u2028"), wrong("/slash k\uFFFDll")},
+		},
+		{
+			"200 bytes", "/slash x" + strings.Repeat("é", 96),
+			[]provider.ToolCall{wrong("/slash x" + strings.Repeat("é", 96))},
+		},
+		{
+			"201 bytes", "/slash xy" + strings.Repeat("é", 96),
+			[]provider.ToolCall{wrong("/slash xy" + strings.Repeat("é", 95))},
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got := parsed(t, test.text)
@@ -178,36 +256,52 @@ func TestSlash(t *testing.T) {
 	}
 }
 
-// TestSlashTeaches holds what a model reads that made a mistake to its exact
-// words.
+// TestSlashTeaches holds the errors of malformed commands to their exact words.
 func TestSlashTeaches(t *testing.T) {
 	const (
-		all = `The commands are: /slash fork "PROMPT", or only /slash fork for a child that inherits your context; /slash send ID "MESSAGE"; /slash check-mail; ` +
+		all = `The commands are: /slash fork "PROMPT", or only /slash fork for a child that inherits your context; ` +
+			`/slash send ID "MESSAGE"; /slash check-mail; ` +
 			`/slash wait, or /slash wait ID ID, or /slash wait --timeout SECONDS ID ID; /slash kill ID`
-		forkForm = ` Write: /slash fork "PROMPT", or only /slash fork for a child that inherits your context. For example: /slash fork "Find out why the login test fails"`
+		forkForm = ` Write: /slash fork "PROMPT", or only /slash fork for a child that inherits your context. ` +
+			`For example: /slash fork "Find out why the login test fails"`
 		sendForm = ` Write: /slash send ID "MESSAGE". For example: /slash send r-1-0 "Now mend it"`
 		mailForm = ` Write: /slash check-mail. For example: /slash check-mail`
-		waitForm = ` Write: /slash wait, or /slash wait ID ID, or /slash wait --timeout SECONDS ID ID. For example: /slash wait --timeout 60 r-1-0 r-1-1`
+		waitForm = ` Write: /slash wait, or /slash wait ID ID, or /slash wait --timeout SECONDS ID ID. ` +
+			`For example: /slash wait --timeout 60 r-1-0 r-1-1`
 		killForm = ` Write: /slash kill ID. For example: /slash kill r-1-0`
 	)
 	for _, test := range []struct{ line, want string }{
 		{`/slash`, `/slash error: a command is missing. ` + all},
 		{`/slash Foo bar`, `/slash Foo is not known. ` + all},
 		{`/slash ` + strings.Repeat("x", 201), `/slash ` + strings.Repeat("x", 200) + ` is not known. ` + all},
-		{`/slash fork " "`, `/slash fork error: the prompt is empty, and a fork without one inherits your context.` + forkForm},
+		{
+			`/slash fork " "`,
+			`/slash fork error: the prompt is empty, and a fork without one inherits your context.` + forkForm,
+		},
 		{`/slash fork "a`, `/slash fork error: the quote is not closed.` + forkForm},
-		{`/slash fork "a "b" c"`, `/slash fork error: there is text behind the closing quote. A " inside a quote is written \".` + forkForm},
+		{
+			`/slash fork "a "b" c"`,
+			`/slash fork error: there is text behind the closing quote. A " inside a quote is written \".` + forkForm,
+		},
 		{`/slash send`, `/slash send error: an ID is missing.` + sendForm},
 		{`/slash send r-1-0`, `/slash send error: a message is missing.` + sendForm},
 		{`/slash CHECK_MAIL now`, `/slash check-mail error: nothing may stand behind it.` + mailForm},
 		{`/slash wait --timeout`, `/slash wait error: the seconds are missing.` + waitForm},
-		{`/slash wait --timeout 1.5`, `/slash wait error: the seconds are a whole number, at least 1, and not "1.5".` + waitForm},
-		{`/slash wait r-1-0 --timeout 5`, `/slash wait error: "--timeout" is no ID, and the timeout stands before the IDs.` + waitForm},
+		{
+			`/slash wait --timeout 1.5`,
+			`/slash wait error: the seconds are a whole number, at least 1, and not "1.5".` + waitForm,
+		},
+		{
+			`/slash wait r-1-0 --timeout 5`,
+			`/slash wait error: "--timeout" is no ID, and the timeout stands before the IDs.` + waitForm,
+		},
 		{`/slash kill`, `/slash kill error: an ID is missing.` + killForm},
 		{`/slash kill r-1-0 now`, `/slash kill error: nothing may stand behind the ID.` + killForm},
 	} {
 		got := parsed(t, test.line)
-		if diff := cmp.Diff(numbered([]provider.ToolCall{slashCall("slash", "line", test.line[:min(len(test.line), 200)], "error", test.want)}), got); diff != "" {
+		line := test.line[:min(len(test.line), 200)]
+		want := numbered([]provider.ToolCall{slashCall("slash", "line", line, "error", test.want)})
+		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", test.line, diff)
 		}
 	}
@@ -216,7 +310,9 @@ func TestSlashTeaches(t *testing.T) {
 // TestSlashTaughtIsUnderstood: the example in an answer is a command that
 // works.
 func TestSlashTaughtIsUnderstood(t *testing.T) {
-	for _, line := range []string{`/slash fork ""`, "/slash send", "/slash check-mail x", "/slash wait --timeout", "/slash kill"} {
+	for _, line := range []string{
+		`/slash fork ""`, "/slash send", "/slash check-mail x", "/slash wait --timeout", "/slash kill",
+	} {
 		_, example, _ := strings.Cut(parsed(t, line)[0].Arguments["error"], "For example: ")
 		if got := parsed(t, example); len(got) != 1 || got[0].Name == "slash" {
 			t.Errorf("the example for %s is %q, which makes %v", line, example, got)
@@ -257,8 +353,8 @@ var quoting = []func(s string) (argument string, ok bool){
 	},
 }
 
-// TestSlashComesBack: what is quoted properly is what the child or the other
-// reads, whatever stands around it.
+// TestSlashComesBack: a text that is quoted properly arrives as it is, whatever
+// stands around its command.
 func TestSlashComesBack(t *testing.T) {
 	words := rapid.SampledFrom(
 		[]string{
@@ -316,8 +412,11 @@ func TestSlashComesBack(t *testing.T) {
 
 func FuzzParseSlash(f *testing.F) {
 	for _, seed := range []string{
-		"/slash fork\n/slash fork \"a\\\"\n\\n\"\n", "/slash send r-1-0 'x'\r\n/slash send “", "/slash check-mail\n/slash kill a\n/slash foo",
-		"/slash wait --timeout 5 a b\n/slash wait\n   /slash wait --timeout\n", "/slash fork “\xff”\n/slash fork \"\xff\n/slash \xff",
+		"/slash fork\n/slash fork \"a\\\"\n\\n\"\n",
+		"/slash send r-1-0 'x'\r\n/slash send “",
+		"/slash check-mail\n/slash kill a\n/slash foo",
+		"/slash wait --timeout 5 a b\n/slash wait\n   /slash wait --timeout\n",
+		"/slash fork “\xff”\n/slash fork \"\xff\n/slash \xff",
 	} {
 		f.Add(seed)
 	}

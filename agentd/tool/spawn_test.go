@@ -39,8 +39,8 @@ func TestSpawnDefinitions(t *testing.T) {
 	}
 }
 
-// TestSpawnDecided: what is wrong with a batch is said once, with its place,
-// and nothing of it is carried out.
+// TestSpawnDecided: the first mistake in a batch is reported once, with its
+// place, and refuses the whole batch.
 func TestSpawnDecided(t *testing.T) {
 	caller := tool.Caller{
 		Agent:    "me",
@@ -58,16 +58,56 @@ func TestSpawnDecided(t *testing.T) {
 		{"several", "spawn_agents", `{"tasks":[{"task":"x"},{"task":"y","agent":"helper","cwd":"sub/dir"}]}`, ""},
 		{"nothing", "spawn_agent", `{}`, `spawn_agent error: "task" argument is required`},
 		{"no tasks", "spawn_agents", `{"task":"x"}`, `spawn_agents error: "tasks" argument is required`},
-		{"an empty list", "spawn_agents", `{"tasks":[]}`, `spawn_agents error: "tasks" argument is empty: want at least one task`},
-		{"no list", "spawn_agents", `{"tasks":"x"}`, `spawn_agents error: "tasks" argument: want an array of objects, each with a task`},
-		{"no objects", "spawn_agents", `{"tasks":["x"]}`, `spawn_agents error: "tasks" argument: want an array of objects, each with a task`},
-		{"too many", "spawn_agents", `{"tasks":[{"task":"1"},{"task":"2"},{"task":"3"},{"task":"4"}]}`, `spawn_agents error: 4 tasks, and at most 3 may be spawned at once: none was started`},
-		{"one of several without a task", "spawn_agents", `{"tasks":[{"task":"x"},{"agent":"helper"}]}`, `spawn_agents error: task 2 of 2: "task" argument is required; none was started`},
-		{"a stranger", "spawn_agents", `{"tasks":[{"task":"x","agent":"other"}]}`, `spawn_agents error: agent "other" is not in this agent's sub_agents list`},
-		{"not known", "spawn_agent", `{"task":"x","agent":"ghost"}`, `spawn_agent error: failed to load agent "ghost": agent config not found: ghost`},
-		{"another directory", "spawn_agent", `{"task":"x","cwd":"../etc"}`, `spawn_agent error: cwd "../etc" is not below the working directory`},
-		{"the root directory", "spawn_agent", `{"task":"x","cwd":"/"}`, `spawn_agent error: cwd "/" is not below the working directory`},
-		{"too large", "spawn_agent", `{"task":"` + strings.Repeat("x", 200) + `"}`, `spawn_agent error: task and context are 292 bytes, at most 200 are passed on`},
+		{
+			"an empty list", "spawn_agents",
+			`{"tasks":[]}`,
+			`spawn_agents error: "tasks" argument is empty: want at least one task`,
+		},
+		{
+			"no list", "spawn_agents",
+			`{"tasks":"x"}`,
+			`spawn_agents error: "tasks" argument: want an array of objects, each with a task`,
+		},
+		{
+			"no objects", "spawn_agents",
+			`{"tasks":["x"]}`,
+			`spawn_agents error: "tasks" argument: want an array of objects, each with a task`,
+		},
+		{
+			"too many", "spawn_agents",
+			`{"tasks":[{"task":"1"},{"task":"2"},{"task":"3"},{"task":"4"}]}`,
+			`spawn_agents error: 4 tasks, and at most 3 may be spawned at once: none was started`,
+		},
+		{
+			"one of several without a task", "spawn_agents",
+			`{"tasks":[{"task":"x"},{"agent":"helper"}]}`,
+			`spawn_agents error: task 2 of 2: "task" argument is required; none was started`,
+		},
+		{
+			"a stranger", "spawn_agents",
+			`{"tasks":[{"task":"x","agent":"other"}]}`,
+			`spawn_agents error: agent "other" is not in this agent's sub_agents list`,
+		},
+		{
+			"not known", "spawn_agent",
+			`{"task":"x","agent":"ghost"}`,
+			`spawn_agent error: failed to load agent "ghost": agent config not found: ghost`,
+		},
+		{
+			"another directory", "spawn_agent",
+			`{"task":"x","cwd":"../etc"}`,
+			`spawn_agent error: cwd "../etc" is not below the working directory`,
+		},
+		{
+			"the root directory", "spawn_agent",
+			`{"task":"x","cwd":"/"}`,
+			`spawn_agent error: cwd "/" is not below the working directory`,
+		},
+		{
+			"too large", "spawn_agent",
+			`{"task":"` + strings.Repeat("x", 200) + `"}`,
+			`spawn_agent error: task and context are 292 bytes, at most 200 are passed on`,
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			resp := &provider.Response{
@@ -109,12 +149,32 @@ func TestSubmitted(t *testing.T) {
 		tools []provider.Tool
 		want  *run.Outcome
 	}{
-		{"a result", []provider.ToolCall{result}, tool.SubmitTools(), &run.Outcome{Status: run.StatusCompleted, Result: "fine"}},
-		{"an error", []provider.ToolCall{failed}, tool.SubmitTools(), &run.Outcome{Status: run.StatusFailed, Kind: run.KindSubAgentError, Error: "cannot"}},
+		{
+			"a result",
+			[]provider.ToolCall{result},
+			tool.SubmitTools(),
+			&run.Outcome{Status: run.StatusCompleted, Result: "fine"},
+		},
+		{
+			"an error",
+			[]provider.ToolCall{failed},
+			tool.SubmitTools(),
+			&run.Outcome{Status: run.StatusFailed, Kind: run.KindSubAgentError, Error: "cannot"},
+		},
 		{"both", []provider.ToolCall{result, failed}, tool.SubmitTools(), nil},
 		{"not offered", []provider.ToolCall{result}, tool.SpawnTools(nil, 1), nil},
-		{"without its argument", []provider.ToolCall{provider.NewToolCall("c", "submit_result", []byte(`{"error":"x"}`))}, tool.SubmitTools(), nil},
-		{"another tool", []provider.ToolCall{provider.NewToolCall("c", "spawn_agent", []byte(`{"result":"x"}`))}, tool.SpawnTools(nil, 1), nil},
+		{
+			"without its argument",
+			[]provider.ToolCall{provider.NewToolCall("c", "submit_result", []byte(`{"error":"x"}`))},
+			tool.SubmitTools(),
+			nil,
+		},
+		{
+			"another tool",
+			[]provider.ToolCall{provider.NewToolCall("c", "spawn_agent", []byte(`{"result":"x"}`))},
+			tool.SpawnTools(nil, 1),
+			nil,
+		},
 		{"text", nil, tool.SubmitTools(), nil},
 	} {
 		got := tool.Submitted(&provider.Response{ToolCalls: test.calls}, test.tools)

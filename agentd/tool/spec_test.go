@@ -28,8 +28,9 @@ func TestCallAgentTool_Definition(t *testing.T) {
 	})
 	t.Run("req 6.3", func(t *testing.T) {
 		want := provider.Tool{
-			Name:        "call_agent",
-			Description: "Delegate a task to a sub-agent. The sub-agent runs independently with its own context and returns only its final result. Available agents: helper, runner",
+			Name: "call_agent",
+			Description: "Delegate a task to a sub-agent. The sub-agent runs independently with its own context " +
+				"and returns only its final result. Available agents: helper, runner",
 			Parameters: map[string]provider.ToolParameter{
 				"agent": {
 					Type:        "string",

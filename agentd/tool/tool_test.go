@@ -133,8 +133,9 @@ func TestDecide(t *testing.T) {
 			"no model", call(`{"agent":"half","task":"x"}`),
 			run.Call{
 				Agent: "half",
-				Error: `call_agent error: invalid model for agent "half": invalid model format "gpt": expected provider/model-name`,
-				Kind:  run.KindError,
+				Error: `call_agent error: invalid model for agent "half": ` +
+					`invalid model format "gpt": expected provider/model-name`,
+				Kind: run.KindError,
 			},
 		},
 		{
@@ -149,7 +150,8 @@ func TestDecide(t *testing.T) {
 			"a name that cannot be one", call(`{"agent":"Bad Name","task":"x"}`),
 			run.Call{
 				Agent: "Bad Name", Kind: run.KindUnknownAgent,
-				Error: `call_agent error: failed to load agent "Bad Name": agent name "Bad Name": malformed: want a lower-case letter or digit, then up to 63 of a-z 0-9 _ -`,
+				Error: `call_agent error: failed to load agent "Bad Name": agent name "Bad Name": malformed: ` +
+					`want a lower-case letter or digit, then up to 63 of a-z 0-9 _ -`,
 			},
 		},
 	}
@@ -174,9 +176,9 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// TestDecideInOrder mends what is wrong with a call one thing after the other:
-// each check comes before the next, and nobody asks whether an agent is known
-// before all else is in order.
+// TestDecideInOrder mends the mistakes of a call one after the other. Each
+// check comes before the next, and the agent is looked up only when all else is
+// right.
 func TestDecideInOrder(t *testing.T) {
 	caller := tool.Caller{Depth: 3, Start: &run.Start{SubAgents: []string{"helper"}, MaxDepth: 3}, MaxBytes: 34}
 	tc := provider.ToolCall{Name: "search", Arguments: map[string]string{"context": "0123456789"}}
@@ -196,7 +198,8 @@ func TestDecideInOrder(t *testing.T) {
 		{`call_agent error: failed to load agent "helper": agent config not found: helper`, func() { known = true }},
 		{`call_agent error: failed to load agent "helper": helper.toml: empty`, func() { listing.Problem = "" }},
 		{
-			`call_agent error: invalid model for agent "helper": invalid model format "gpt": expected provider/model-name`,
+			`call_agent error: invalid model for agent "helper": ` +
+				`invalid model format "gpt": expected provider/model-name`,
 			func() { listing.Model = "a/b" },
 		},
 		{
@@ -222,7 +225,16 @@ func TestDecideDepth(t *testing.T) {
 	for _, test := range []struct {
 		depth, limit int
 		refused      bool
-	}{{0, 3, false}, {2, 3, false}, {3, 3, true}, {4, 5, false}, {5, 5, true}, {0, 0, true}, {0, 1, false}, {1, 1, true}} {
+	}{
+		{0, 3, false},
+		{2, 3, false},
+		{3, 3, true},
+		{4, 5, false},
+		{5, 5, true},
+		{0, 0, true},
+		{0, 1, false},
+		{1, 1, true},
+	} {
 		caller := tool.Caller{Depth: test.depth, Start: &run.Start{SubAgents: []string{"a"}, MaxDepth: test.limit}}
 		known := func(string) (tool.Listing, bool) { return tool.Listing{}, true }
 		got := decide(call(`{"agent":"a","task":"t"}`), caller, known)
@@ -232,8 +244,8 @@ func TestDecideDepth(t *testing.T) {
 	}
 }
 
-// TestText is what becomes of an outcome; the words for a failure are the
-// specification's 13.3.
+// TestText is the result for each kind of outcome. The words for a failure are
+// the specification's 13.3.
 func TestText(t *testing.T) {
 	tests := []struct {
 		name    string
@@ -248,7 +260,8 @@ func TestText(t *testing.T) {
 			"failed",
 			run.Call{Agent: "a"},
 			&run.Outcome{Status: run.StatusFailed, Error: "overloaded (HTTP 529): too busy", Result: "half"},
-			`Error: sub-agent "a" failed - overloaded (HTTP 529): too busy. You may retry or proceed without this result.`, true,
+			`Error: sub-agent "a" failed - overloaded (HTTP 529): too busy. ` +
+				`You may retry or proceed without this result.`, true,
 		},
 		{
 			"timed out",
@@ -325,7 +338,8 @@ func TestConversation(t *testing.T) {
 		{Role: provider.Assistant, Content: "turn r", ToolCalls: second.Entry.Answer.ToolCalls},
 		{Role: provider.ToolRole, ToolResults: []provider.ToolResult{{CallID: "r", Content: "3"}}},
 	}
-	if diff := cmp.Diff(want, tool.Conversation(subjects.Root, "Task: all of it", []run.Turn{first, second})); diff != "" {
+	got := tool.Conversation(subjects.Root, "Task: all of it", []run.Turn{first, second})
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(want[:1], tool.Conversation(subjects.Root, "Task: all of it", nil)); diff != "" {

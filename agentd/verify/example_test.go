@@ -7,8 +7,8 @@ import (
 	"github.com/axebus/axe/agentd/verify"
 )
 
-// A result that nobody has asked for: only a refused submission has one, and
-// then it is failed.
+// A result without a call. Only a refused submission has one, and that result
+// is failed.
 func ExampleChecker() {
 	c := verify.New(verify.Config{Slack: 5 * time.Second})
 	c.Add(verify.Message{

@@ -2,21 +2,24 @@ package verify_test
 
 import (
 	"encoding/binary"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/axebus/axe/agentd/verify"
 )
 
-// FuzzAdd feeds what anybody may publish, between the messages of a tree:
-// nothing crashes the checker, and what was wrong with the tree before is not
-// made right.
+// FuzzAdd feeds any message between the messages of a tree. No message crashes
+// the checker.
 func FuzzAdd(f *testing.F) {
 	base := newStory(f).told()
 	for i, m := range base {
 		f.Add(m.Subject, m.Body, uint64(i), "1", false)
 	}
-	for _, subject := range []string{"", "axe.", "axe.run.lead.T.r.in.1.0", "axe.run.lead.T.r.in.timer.1", "axe.run.b.T.r-1-1.log", "axe.dead.lead.T.r", "axe.run.x.U.r-1-0.call"} {
+	for _, subject := range []string{
+		"", "axe.", "axe.run.lead.T.r.in.1.0", "axe.run.lead.T.r.in.timer.1", "axe.run.b.T.r-1-1.log",
+		"axe.dead.lead.T.r", "axe.run.x.U.r-1-0.call",
+	} {
 		f.Add(
 			subject,
 			[]byte(`{"index":1,"kind":"turn","answer":{"tool_calls":[{}]},"calls":[{}],"start":{}}`),
@@ -30,15 +33,14 @@ func FuzzAdd(f *testing.F) {
 		n := int(place % uint64(len(base)+1))
 		for i, m := range base {
 			if i == n {
-				// the second and third find what the first has
-				// left
+				// The second and third find the state that the
+				// first has left.
 				for j := range 3 {
 					c.Add(verify.Message{
 						Subject: subject, Seq: m.Seq - 9 + uint64(j), Time: m.Time, Body: body, Gone: gone && j == 0,
 						Header: func(string) string { return header },
-						Fenced: len(
-							body,
-						) > 8, Fence: binary.LittleEndian.Uint64(append(body[:len(body):len(body)], make([]byte, 8)...)),
+						Fenced: len(body) > 8,
+						Fence:  binary.LittleEndian.Uint64(slices.Concat(body, make([]byte, 8))),
 					})
 				}
 			}

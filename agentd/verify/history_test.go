@@ -131,7 +131,7 @@ func (s *story) idle(path string, index int, seq, trigger uint64) *run.Entry {
 	return e
 }
 
-// write stores a letter.
+// write stores a message of mail.
 func (s *story) write(path, key string, seq uint64, m run.Mail) {
 	s.put("mail "+key, seq, s.run(path).Mail(parsed(s.tb, subjects.ParseKey, key)), m)
 }
@@ -154,7 +154,7 @@ func (s *story) review(verdict string) {
 	s.outcome("r-1-1", 90, run.Outcome{Result: verdict})
 }
 
-// asks is what a call on the log asks of the run that it makes.
+// asks is the input of the run that a call on the log makes.
 func (s *story) asks(path string, turn, index int) run.Input {
 	e := s.entry(fmt.Sprintf("log %s %d", path, turn))
 	body, err := json.Marshal(e)
@@ -230,7 +230,8 @@ func (s *story) drop(names ...string) {
 // told is the story in the order of the stream.
 func (s *story) told() []verify.Message {
 	var out []verify.Message
-	for _, m := range slices.SortedFunc(maps.Values(s.ms), func(a, b *message) int { return cmp.Compare(a.Seq, b.Seq) }) {
+	bySeq := func(a, b *message) int { return cmp.Compare(a.Seq, b.Seq) }
+	for _, m := range slices.SortedFunc(maps.Values(s.ms), bySeq) {
 		if raw, ok := m.body.(string); ok {
 			m.Body = []byte(raw)
 		} else if body, err := json.Marshal(m.body); err != nil {
@@ -244,10 +245,9 @@ func (s *story) told() []verify.Message {
 	return out
 }
 
-// newStory is a tree in which everything happens that may. The lead calls two,
-// one of which calls a third that does not answer in time; in its second turn
-// the lead calls one that is cancelled, before it was called, and whose own
-// cancellation makes its end. All come to their ends.
+// newStory is a tree with all kinds of ends. The lead calls two runs, and one
+// of them calls a third that does not answer in time. In its second turn the
+// lead calls a run that is cancelled with the run below it. All runs end.
 //
 //	r lead ── r-1-0 a
 //	       ├─ r-1-1 b ── r-1-1-1-0 c      (the timer of b's turn fires first)

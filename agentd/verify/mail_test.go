@@ -13,8 +13,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// acts is a log entry whose calls do what they say; the Task of each is what it
-// writes or is asked.
+// acts is a log entry with calls of any kind. The Task of each is its prompt or
+// its message.
 func (s *story) acts(path string, index int, seq, trigger, seen uint64, calls ...run.Call) {
 	e := s.turn(path, index, seq, trigger, deadline)
 	e.Seen, e.Calls, e.Timer = seen, calls, time.Time{}
@@ -27,24 +27,25 @@ func (s *story) acts(path string, index int, seq, trigger, seen uint64, calls ..
 	}
 }
 
-// tells stores the word of a fork of the lead that it is idle.
+// tells stores the idle notice of a fork of the lead.
 func (s *story) tells(path string, turn int, seq, seen uint64) {
 	s.write("r", fmt.Sprintf("%s-idle%d", path, turn), seq, run.Mail{From: path, Text: "{}", Idle: true, Seen: seen})
 }
 
-// newMailStory is a tree whose root forks a run, writes to it when that is
-// idle, hears of it again and ends. The fork is ended with it.
+// newMailStory is a tree with a root that forks a run, writes to it when it is
+// idle, gets its second notice and ends. The fork ends with it.
 func newMailStory(tb testing.TB) *story {
 	tb.Helper()
 	s := newStory(tb)
 	clear(s.ms)
 	s.agents["r-1-0"] = "lead"
 	s.call("r", 10, deadline)
-	s.acts("r", 1, 20, 10, 10, run.Call{Op: run.OpFork, Agent: "lead", To: subjects.Root.Child(1, 0), Deadline: deadline, Task: "one"})
+	fork := subjects.Root.Child(1, 0)
+	s.acts("r", 1, 20, 10, 10, run.Call{Op: run.OpFork, Agent: "lead", To: fork, Deadline: deadline, Task: "one"})
 	s.call("r-1-0", 30, deadline).body = s.asks("r", 1, 0)
 	s.idle("r-1-0", 1, 40, 30)
 	s.tells("r-1-0", 1, 50, 30)
-	s.acts("r", 2, 60, 10, 50, run.Call{Op: run.OpSend, Agent: "lead", To: subjects.Root.Child(1, 0), Task: "more"})
+	s.acts("r", 2, 60, 10, 50, run.Call{Op: run.OpSend, Agent: "lead", To: fork, Task: "more"})
 	s.write("r-1-0", "r-2-0", 70, run.Mail{From: "r", Text: "more"})
 	s.idle("r-1-0", 2, 80, 70)
 	s.tells("r-1-0", 2, 90, 70)
@@ -76,70 +77,90 @@ func (s *story) stopped() {
 	}
 }
 
-// TestMail: what forks and their parents write to each other is right, in time
-// or late, and what people write too; what no run can have written is found.
+// TestMail: mail of forks, parents and people is right, in time or late. Mail
+// that no run can have written is found.
 func TestMail(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		// of what is found, "" for nothing
+		// want is the severity of all findings, "" for none.
 		want  verify.Severity
 		write func(s *story)
 	}{
 		{"all of it", "", func(*story) {}},
-		{"a word that is late", "", func(s *story) { s.ms["mail r-1-0-idle1"].Seq = 58 }},
-		{"a letter of a person", "", func(s *story) { s.write("r-1-0", "k", 45, run.Mail{From: "user", Text: "hi"}) }},
-		{"a letter that is the last, of a run that is ended", "", func(s *story) {
+		{"a notice that is late", "", func(s *story) { s.ms["mail r-1-0-idle1"].Seq = 58 }},
+		{"a message of a person", "", func(s *story) { s.write("r-1-0", "k", 45, run.Mail{From: "user", Text: "hi"}) }},
+		{"a message that is the last, of a run that is ended", "", func(s *story) {
 			s.drop("mail r-2-0", "log r-1-0 2", "mail r-1-0-idle2", "log r 3", "cancel r-1-0")
 			s.cancel("r", 100)
 			s.cancel("r-1-0", 110)
 			s.ended("r", 3, 115, 100)
-			s.ms["outcome r"].body = &run.Outcome{Status: run.StatusFailed, Kind: run.KindCancelled, Agent: "lead", Tree: "T", Path: "r"}
-			s.ms["end r-1-0"].body = &run.Entry{Index: 2, Kind: run.EntryEnded, Trigger: 110, Seen: 110, End: &run.End{Kind: run.KindCancelled}}
+			s.outcome("r", 120, run.Outcome{Status: run.StatusFailed, Kind: run.KindCancelled})
+			s.ended("r-1-0", 2, 130, 110)
 		}},
-		{"the word of a run that was stopped", "", func(s *story) {
+		{"the notice of a run that was stopped", "", func(s *story) {
 			s.stopped()
 			s.tells("r-1-0", 1, 80, 72)
 		}},
-		{"a person's letter twice", verify.Note, func(s *story) {
+		{"a person's message twice", verify.Note, func(s *story) {
 			s.write("r-1-0", "k", 45, run.Mail{From: "user", Text: "hi"})
 			s.put("again", 46, s.ms["mail k"].Subject, s.ms["mail k"].body)
 		}},
 
-		{"a letter twice", verify.Violation, func(s *story) { s.put("again", 75, s.ms["mail r-2-0"].Subject, s.ms["mail r-2-0"].body) }},
-		{"a letter that the log does not send", verify.Violation, func(s *story) { s.write("r-1-0", "r-2-1", 75, run.Mail{From: "r", Text: "more"}) }},
-		{"a letter before its turn", verify.Violation, func(s *story) {
+		{"a message twice", verify.Violation, func(s *story) {
+			s.put("again", 75, s.ms["mail r-2-0"].Subject, s.ms["mail r-2-0"].body)
+		}},
+		{"a message that the log does not send", verify.Violation, func(s *story) {
+			s.write("r-1-0", "r-2-1", 75, run.Mail{From: "r", Text: "more"})
+		}},
+		{"a message before its turn", verify.Violation, func(s *story) {
 			s.ms["mail r-2-0"].Seq, s.entry("log r-1-0 2").Trigger = 55, 55
 		}},
-		{"a letter to another run", verify.Violation, func(s *story) { s.entry("log r 2").Calls[0].To = subjects.Root.Child(1, 1) }},
-		{"a letter of another text", verify.Violation, func(s *story) { s.ms["mail r-2-0"].body = run.Mail{From: "r", Text: "less"} }},
-		{"a letter under another's key", verify.Violation, func(s *story) { s.ms["mail r-2-0"].body = run.Mail{From: "r-1-0", Text: "more"} }},
-		{"a letter of nobody", verify.Violation, func(s *story) { s.write("r-1-0", "r-1-1-1-0", 45, run.Mail{From: "r-1-1", Text: "hi"}) }},
-		{"a person's letter where a run writes", verify.Violation, func(s *story) { s.write("r", "r-1-0-idle3", 95, run.Mail{From: "user", Text: "hi"}) }},
-		{"a letter that was not written", verify.Violation, func(s *story) {
+		{"a message to another run", verify.Violation, func(s *story) {
+			s.entry("log r 2").Calls[0].To = subjects.Root.Child(1, 1)
+		}},
+		{"a message of another text", verify.Violation, func(s *story) {
+			s.ms["mail r-2-0"].body = run.Mail{From: "r", Text: "less"}
+		}},
+		{"a message under another's key", verify.Violation, func(s *story) {
+			s.ms["mail r-2-0"].body = run.Mail{From: "r-1-0", Text: "more"}
+		}},
+		{"a message of a run that was not called", verify.Violation, func(s *story) {
+			s.write("r-1-0", "r-1-1-1-0", 45, run.Mail{From: "r-1-1", Text: "hi"})
+		}},
+		{"a person's message where a run writes", verify.Violation, func(s *story) {
+			s.write("r", "r-1-0-idle3", 95, run.Mail{From: "user", Text: "hi"})
+		}},
+		{"a message that was not written", verify.Violation, func(s *story) {
 			s.drop("mail r-2-0", "log r-1-0 2", "mail r-1-0-idle2")
 			s.entry("end r-1-0").Index = 2
 		}},
-		{"a letter that was refused", verify.Violation, func(s *story) { s.entry("log r 2").Calls[0].Error = "no" }},
-		{"a word that was not written", verify.Violation, func(s *story) { s.drop("mail r-1-0-idle1") }},
-		{"a word before the answer", verify.Violation, func(s *story) { s.ms["mail r-1-0-idle1"].Seq = 35 }},
-		{"a word of a turn that is none", verify.Violation, func(s *story) { s.tells("r-1-0", 3, 95, 70) }},
-		{"a word of a run at work", verify.Violation, func(s *story) {
+		{"a message that was refused", verify.Violation, func(s *story) { s.entry("log r 2").Calls[0].Error = "no" }},
+		{"a notice that was not written", verify.Violation, func(s *story) { s.drop("mail r-1-0-idle1") }},
+		{"a notice before the answer", verify.Violation, func(s *story) { s.ms["mail r-1-0-idle1"].Seq = 35 }},
+		{"a notice of a turn that is none", verify.Violation, func(s *story) { s.tells("r-1-0", 3, 95, 70) }},
+		{"a notice of a run at work", verify.Violation, func(s *story) {
 			s.stopped()
 			s.tells("r-1-0", 1, 71, 30)
 		}},
-		{"a word of no fork", verify.Violation, func(s *story) { s.tells("r-1-1", 1, 95, 70) }},
-		{"a word of somebody else", verify.Violation, func(s *story) { s.ms["mail r-1-0-idle2"].body = run.Mail{From: "r-1-1", Idle: true, Seen: 70} }},
-		{"a word that had read less than its answer", verify.Violation, func(s *story) { s.tells("r-1-0", 2, 90, 69) }},
-		{"a word that had read more than its answer", verify.Violation, func(s *story) { s.tells("r-1-0", 2, 90, 71) }},
-		{"a word of a stopped run that had read no more than its turn", verify.Violation, func(s *story) {
+		{"a notice of no fork", verify.Violation, func(s *story) { s.tells("r-1-1", 1, 95, 70) }},
+		{"a notice of another run", verify.Violation, func(s *story) {
+			s.ms["mail r-1-0-idle2"].body = run.Mail{From: "r-1-1", Idle: true, Seen: 70}
+		}},
+		{"a notice that had read less than its answer", verify.Violation, func(s *story) {
+			s.tells("r-1-0", 2, 90, 69)
+		}},
+		{"a notice that had read more than its answer", verify.Violation, func(s *story) {
+			s.tells("r-1-0", 2, 90, 71)
+		}},
+		{"a notice of a stopped run that had read no more than its turn", verify.Violation, func(s *story) {
 			s.stopped()
 			s.tells("r-1-0", 1, 80, 30)
 		}},
-		{"a word of a stopped run that had read what came later", verify.Violation, func(s *story) {
+		{"a notice of a stopped run that had read what came later", verify.Violation, func(s *story) {
 			s.stopped()
 			s.tells("r-1-0", 1, 80, 75)
 		}},
-		{"a word of a run that a person is to approve of", verify.Violation, func(s *story) {
+		{"a notice of a run that a person is to approve of", verify.Violation, func(s *story) {
 			s.drop("log r-1-0 1", "mail r-1-0-idle1", "log r-1-0 2", "mail r-1-0-idle2")
 			e := s.turn("r-1-0", 1, 32, 30, deadline, "r-1-0-1-0")
 			e.Review = &run.Call{Op: run.OpReview, Agent: "nobody", Error: "no such agent", Kind: run.KindUnknownAgent}

@@ -6,17 +6,16 @@ import (
 
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/agentd/verify"
-	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/subjects"
 )
 
-// TestRaces: what a worker that died, froze or came too late may leave behind
-// is no violation. Where it is worth a word, it is one note.
+// TestRaces: messages that a worker may leave behind that died, froze or came
+// too late are no violation. Some are a note.
 func TestRaces(t *testing.T) {
 	failed := run.Outcome{Status: run.StatusFailed, Kind: run.KindCancelled}
 	for _, tt := range []struct {
 		name string
-		// of the one note, "" for none
+		// rule is that of the one note, "" for none.
 		rule  verify.Rule
 		write func(s *story)
 	}{
@@ -30,13 +29,19 @@ func TestRaces(t *testing.T) {
 			s.ended("r", 3, 330, 290).Worker = "w2"
 			s.ms["end r"].Fenced, s.ms["end r"].Fence = true, 220
 		}},
-		{"an answer in time that was stored late", verify.Deadline, func(s *story) { s.ms["outcome r"].Time = deadline.Add(slack + 1) }},
+		{"an answer in time that was stored late", verify.Deadline, func(s *story) {
+			s.ms["outcome r"].Time = deadline.Add(slack + 1)
+		}},
 		{"an answer that was on the log in time", verify.Deadline, func(s *story) {
-			s.put("final", 315, s.run("r").Log(), &run.Entry{Index: 3, Kind: run.EntryFinal, Trigger: 290, Seen: 310, Worker: "w1", Answer: &provider.Response{}})
+			final := s.idle("r", 3, 315, 290)
+			final.Kind = run.EntryFinal
+			final.Seen = 310
 			s.ms["outcome r"].Time = deadline.Add(slack + 1)
 			s.end("outcome r").DurationMS = (2 * time.Hour).Milliseconds()
 		}},
-		{"a turn that was stored late", verify.Deadline, func(s *story) { s.ms["log r-2-0 1"].Time = deadline.Add(slack + 1) }},
+		{"a turn that was stored late", verify.Deadline, func(s *story) {
+			s.ms["log r-2-0 1"].Time = deadline.Add(slack + 1)
+		}},
 		{"a refused submission", "", func(s *story) {
 			clear(s.ms)
 			s.outcome("r", 10, failed)
@@ -150,7 +155,9 @@ func TestRaces(t *testing.T) {
 			s.outcome("r", 50, run.Outcome{})
 		}},
 		{"a tree whose worker died before it published", verify.FanOut, func(s *story) { s.until(60) }},
-		{"mail of a later version", verify.Foreign, func(s *story) { s.put("mail", 35, "axe.run.lead.T.r.in.mail.x", "hi") }},
+		{"mail of a later version", verify.Foreign, func(s *story) {
+			s.put("mail", 35, "axe.run.lead.T.r.in.mail.x", "hi")
+		}},
 		{"a large body that is gone", verify.Outcome, func(s *story) { s.ms["outcome r-1-0"].Gone = true }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -169,8 +176,8 @@ func TestRaces(t *testing.T) {
 	}
 }
 
-// over is when a story is looked at: when all is over, or a moment after one
-// that breaks off.
+// over is the moment of a story's report: long after its end, or soon after a
+// story that breaks off.
 func (s *story) over() time.Time {
 	if s.ms["outcome r"] == nil {
 		return at(140)
@@ -178,8 +185,8 @@ func (s *story) over() time.Time {
 	return never
 }
 
-// TestForgotten: a tree whose beginning has aged away is not checked; one that
-// began later is.
+// TestForgotten: a tree is not checked if the stream has forgotten its
+// beginning. A tree that began later is.
 func TestForgotten(t *testing.T) {
 	s := newStory(t)
 	s.drop("call r", "timer", "log r 1", "call r-1-0")
@@ -200,12 +207,13 @@ func TestForgotten(t *testing.T) {
 	}
 }
 
-// TestForeign: what no worker makes anything of is told, and the same report
-// may be had twice.
+// TestForeign: messages that no worker understands are notes. A second report
+// is the same as the first.
 func TestForeign(t *testing.T) {
 	c := verify.New(verify.Config{})
 	for i, subject := range []string{
-		"axe.run.a.T.r", "axe.run.A.T.r.call", "axe.dead.submit.T.r", "axe.dead.x", "axe.timer.a.T.r", "else.where", "", "axe.submit.a.T", "axe.live.part.a.T.r",
+		"axe.run.a.T.r", "axe.run.A.T.r.call", "axe.dead.submit.T.r", "axe.dead.x", "axe.timer.a.T.r",
+		"else.where", "", "axe.submit.a.T", "axe.live.part.a.T.r",
 	} {
 		c.Add(verify.Message{Subject: subject, Seq: uint64(i + 1), Time: began})
 	}

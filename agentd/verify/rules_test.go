@@ -62,20 +62,26 @@ func TestViolations(t *testing.T) {
 		{"a malformed entry", verify.Log, func(s *story) { s.ms["log r 1"].body = "nonsense" }},
 		{"an entry of no kind", verify.Log, func(s *story) { s.entry("end r-2-0").Kind = "mail" }},
 
-		{"a call that leaves out its caller's policy", verify.Orphan, func(s *story) { s.entry("log r 1").Start.Policy = run.Policy{Tools: []string{}} }},
+		{"a call that leaves out its caller's policy", verify.Orphan, func(s *story) {
+			s.entry("log r 1").Start.Policy = run.Policy{Tools: []string{}}
+		}},
 		{"a call with a wider policy", verify.Orphan, func(s *story) {
 			s.entry("log r 1").Start.Policy = run.Policy{Tools: []string{"call_agent"}}
 			for _, path := range []string{"r-1-0", "r-1-1", "r-2-0"} {
-				s.ms["call "+path].body = run.Input{Task: "task of " + path, Policy: run.Policy{Tools: []string{"call_agent", "spawn_agents"}}}
+				wider := run.Policy{Tools: []string{"call_agent", "spawn_agents"}}
+				s.ms["call "+path].body = run.Input{Task: "task of " + path, Policy: wider}
 			}
 		}},
-		{"a call of nobody's definition that was not decided", verify.Orphan, func(s *story) {
-			s.ms["call r-1-0"].body = run.Input{Task: "task of r-1-0", Spawned: &run.Spawned{AdHoc: &run.AdHoc{Model: "a/dearer"}}}
+		{"an ad hoc call that was not decided", verify.Orphan, func(s *story) {
+			dearer := &run.Spawned{AdHoc: &run.AdHoc{Model: "a/dearer"}}
+			s.ms["call r-1-0"].body = run.Input{Task: "task of r-1-0", Spawned: dearer}
 		}},
 
 		{"an outcome by another agent", verify.Order, func(s *story) { s.end("outcome r").Agent = "other" }},
 		{"an outcome in another slot", verify.Order, func(s *story) {
-			s.ms["stray"] = s.put("stray", 75, s.run("r").Reply(1, 1), &run.Outcome{Status: run.StatusFailed, Agent: "a", Tree: "T", Path: "r-1-0"})
+			s.put("stray", 75, s.run("r").Reply(1, 1), &run.Outcome{
+				Status: run.StatusFailed, Agent: "a", Tree: "T", Path: "r-1-0",
+			})
 		}},
 		{"an outcome of another tree", verify.Order, func(s *story) { s.end("outcome r").Tree = "U" }},
 		{"a trigger of nobody's", verify.Order, func(s *story) { s.entry("log r 2").Trigger = 20 }},
@@ -91,8 +97,12 @@ func TestViolations(t *testing.T) {
 			s.entry("log r-2-0 1").Calls[0].Deadline = late
 			s.ms["call r-2-0-1-0"].header[subjects.HeaderDeadline] = subjects.FormatDeadline(late)
 		}},
-		{"a call that may go deeper", verify.Deadline, func(s *story) { s.ms["call r-1-0"].header[subjects.HeaderMaxDepth] = "4" }},
-		{"a call that may go deeper than decided", verify.Deadline, func(s *story) { s.entry("log r 1").Start.MaxDepth = 2 }},
+		{"a call that may go deeper", verify.Deadline, func(s *story) {
+			s.ms["call r-1-0"].header[subjects.HeaderMaxDepth] = "4"
+		}},
+		{"a call that may go deeper than decided", verify.Deadline, func(s *story) {
+			s.entry("log r 1").Start.MaxDepth = 2
+		}},
 		{"completed too late", verify.Deadline, func(s *story) {
 			s.ms["outcome r"].Time = deadline.Add(slack + 1)
 			s.end("outcome r").DurationMS = 1000 + deadline.Add(slack).Sub(s.ms["call r"].Time).Milliseconds()
@@ -100,9 +110,13 @@ func TestViolations(t *testing.T) {
 		{"a lost timer", verify.Deadline, func(s *story) { s.until(70) }},
 
 		{"an entry after the outcome", verify.AfterEnd, func(s *story) { s.ended("r", 3, 330, 290) }},
-		{"an entry after the outcome, unfenced", verify.AfterEnd, func(s *story) { s.ended("r", 3, 330, 290).Worker = "w2" }},
+		{"an entry after the outcome, unfenced", verify.AfterEnd, func(s *story) {
+			s.ended("r", 3, 330, 290).Worker = "w2"
+		}},
 		{"an entry after the log's end", verify.AfterEnd, func(s *story) {
-			s.put("more", 330, s.run("r-2-0").Log(), &run.Entry{Index: 3, Kind: run.EntryEnded, Trigger: 260, Seen: 260, End: &run.End{}})
+			s.put("more", 330, s.run("r-2-0").Log(), &run.Entry{
+				Index: 3, Kind: run.EntryEnded, Trigger: 260, Seen: 260, End: &run.End{},
+			})
 		}},
 		{"completed after the log's end", verify.AfterEnd, func(s *story) {
 			s.end("outcome r-2-0-1-0").Status, s.end("outcome r-2-0-1-0").CancelsSeen = run.StatusCompleted, 0
@@ -115,7 +129,7 @@ func TestViolations(t *testing.T) {
 			s.outcome("r-1-0", 60, run.Outcome{})
 			s.outcome("r-1-1", 70, run.Outcome{})
 		}},
-		{"an answer to rest on in spite of the cancellation", verify.AfterEnd, func(s *story) {
+		{"an answer to be idle in spite of the cancellation", verify.AfterEnd, func(s *story) {
 			s.until(10)
 			s.cancel("r", 20)
 			s.idle("r", 1, 30, 10).Seen = 20
@@ -130,7 +144,9 @@ func TestViolations(t *testing.T) {
 			s.outcome("r", 50, run.Outcome{Status: run.StatusFailed, Kind: run.KindCancelled})
 		}},
 
-		{"more runs than there may be", verify.Limits, func(s *story) { s.ms["call r-1-0"].header[subjects.HeaderLimits] = "r agents=5" }},
+		{"more runs than there may be", verify.Limits, func(s *story) {
+			s.ms["call r-1-0"].header[subjects.HeaderLimits] = "r agents=5"
+		}},
 		{"more model calls than there may be", verify.Limits, func(s *story) {
 			s.ms["call r-1-0"].header[subjects.HeaderLimits] = "r agents=6 turns=500"
 			s.ms["call r-2-0-1-0"].header[subjects.HeaderLimits] = "r turns=2"
@@ -148,7 +164,9 @@ func TestViolations(t *testing.T) {
 			s.agents["r-1-1"] = "x"
 			s.call("r-1-1", 50, deadline)
 		}},
-		{"a call with another task", verify.Orphan, func(s *story) { s.ms["call r-1-0"].body = run.Input{Task: "buy"} }},
+		{"a call with another task", verify.Orphan, func(s *story) {
+			s.ms["call r-1-0"].body = run.Input{Task: "buy"}
+		}},
 		{"a call with more context", verify.Orphan, func(s *story) {
 			s.ms["call r-1-0"].body = run.Input{Task: "task of r-1-0", Context: "and then"}
 		}},
@@ -200,7 +218,7 @@ func TestViolations(t *testing.T) {
 			s.turn("r", 2, 100, 90, deadline, "r-2-0")
 			s.outcome("r", 110, run.Outcome{Status: run.StatusFailed, Kind: run.KindCancelled})
 		}},
-		{"an answer to rest on while a person is to approve", verify.FanOut, func(s *story) {
+		{"an answer to be idle while a person is to approve", verify.FanOut, func(s *story) {
 			s.watched()
 			s.review("hm")
 			s.idle("r", 2, 100, 90)
@@ -211,34 +229,38 @@ func TestViolations(t *testing.T) {
 			s.idle("r", 1, 20, 10)
 			s.outcome("r", 30, run.Outcome{})
 		}},
-		{"a call that was not published", verify.FanOut, func(s *story) { s.drop("call r-1-1-1-0", "cancel c", "end r-1-1-1-0", "outcome r-1-1-1-0") }},
+		{"a call that was not published", verify.FanOut, func(s *story) {
+			s.drop("call r-1-1-1-0", "cancel c", "end r-1-1-1-0", "outcome r-1-1-1-0")
+		}},
 
-		{"a turn after a tombstone", verify.AfterCancel, func(s *story) {
+		{"a turn after a cancel message", verify.AfterCancel, func(s *story) {
 			s.cancel("r", 15)
 			s.until(15)
 			s.turn("r", 1, 30, 10, deadline, "r-1-0").CancelsSeen = 15
 			s.outcome("r", 50, run.Outcome{Status: run.StatusFailed, Kind: run.KindCancelled})
 		}},
-		{"an answer to rest on after a tombstone", verify.AfterCancel, func(s *story) {
+		{"an answer to be idle after a cancel message", verify.AfterCancel, func(s *story) {
 			s.until(10)
 			s.cancel("r", 15)
 			s.idle("r", 1, 30, 10).CancelsSeen = 15
 			s.outcome("r", 50, run.Outcome{Status: run.StatusFailed, Kind: run.KindCancelled})
 		}},
-		{"a last answer after a tombstone above", verify.AfterCancel, func(s *story) {
+		{"a last answer after a cancel message above", verify.AfterCancel, func(s *story) {
 			s.until(70)
 			s.cancel("r-1-1", 80)
 			e := s.idle("r-1-1-1-0", 1, 90, 70)
 			e.Kind, e.CancelsSeen = run.EntryFinal, 85
 			s.outcome("r-1-1-1-0", 100, run.Outcome{CancelsSeen: 70})
 		}},
-		{"an answer after a tombstone", verify.AfterCancel, func(s *story) {
+		{"an answer after a cancel message", verify.AfterCancel, func(s *story) {
 			s.until(70)
 			s.cancel("r-1-1", 80)
 			s.outcome("r-1-1-1-0", 90, run.Outcome{CancelsSeen: 85})
 		}},
 
-		{"a call of another schema", verify.Header, func(s *story) { s.ms["call r-1-0"].header[subjects.HeaderSchema] = "2" }},
+		{"a call of another schema", verify.Header, func(s *story) {
+			s.ms["call r-1-0"].header[subjects.HeaderSchema] = "2"
+		}},
 		{"a call that answers elsewhere", verify.Header, func(s *story) {
 			s.ms["call r-1-0"].header[subjects.HeaderReply] = s.run("r").Reply(1, 1)
 		}},
@@ -265,7 +287,7 @@ func TestViolations(t *testing.T) {
 	}
 }
 
-// until forgets what comes after a message.
+// until drops the messages after one.
 func (s *story) until(seq uint64) {
 	for name, m := range s.ms {
 		if m.Seq > seq {
@@ -274,8 +296,8 @@ func (s *story) until(seq uint64) {
 	}
 }
 
-// judged is when a story is looked at: when all is over if it came to its end,
-// and otherwise soon.
+// judged is the moment of a story's report: long after its end, or soon after a
+// story that breaks off.
 func (s *story) judged() time.Time {
 	last := slices.MaxFunc(s.told(), func(a, b verify.Message) int { return a.Time.Compare(b.Time) })
 	if last.Seq < 200 {
