@@ -56,7 +56,7 @@ DEATHS = Test(CrashAnywhere|ZombieAnywhere|BudgetAfterACrash|DecisionsSurviveCra
 
 .PHONY: walks
 walks: ## kill a worker at each of its steps, and take WALKS (40) random walks of whole workers
-	$(GO) test $(RACE) -count=1 -timeout 25m -run '$(DEATHS)' -rapid.checks=$(WALKS) ./agentd
+	$(GO) test $(RACE) ./agentd -count=1 -timeout 25m -run '$(DEATHS)' -rapid.checks=$(WALKS)
 
 .PHONY: check
 check: build vet fix format lint arrows tidy test walks ## everything that CI runs
