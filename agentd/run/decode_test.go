@@ -18,8 +18,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// comparable lets cmp compare paths.
-var comparable = cmpopts.EquateComparable(subjects.Path{})
+// comparePaths lets cmp compare paths.
+var comparePaths = cmpopts.EquateComparable(subjects.Path{})
 
 func TestDecodeEntryRefuses(t *testing.T) {
 	tests := []struct{ name, body, want string }{
@@ -81,7 +81,7 @@ func TestDecodeEntryRefuses(t *testing.T) {
 				!strings.HasPrefix(err.Error(), "log entry") {
 				t.Errorf("error %v, want one with %q", err, test.want)
 			}
-			if diff := cmp.Diff(run.Entry{}, e, comparable); diff != "" {
+			if diff := cmp.Diff(run.Entry{}, e, comparePaths); diff != "" {
 				t.Errorf("an entry besides the error:\n%s", diff)
 			}
 		})
@@ -111,7 +111,7 @@ func TestDecodeEntryRestoresTheTask(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.Calls[0].Task, e.Calls[0].Context = "do it", "soon"
-	if diff := cmp.Diff(e, back, comparable); diff != "" {
+	if diff := cmp.Diff(e, back, comparePaths); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
@@ -149,7 +149,7 @@ func TestDecodeEntryRestoresTasks(t *testing.T) {
 	e.Calls[0].Task, e.Calls[3].Task = "first", "z"
 	e.Calls[1].Task, e.Calls[1].Cwd = "x", "sub"
 	e.Calls[2].Task, e.Calls[2].Context = "y", "c"
-	if diff := cmp.Diff(e, back, comparable); diff != "" {
+	if diff := cmp.Diff(e, back, comparePaths); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if back.ToolCalls() != 3 || len(back.CallsOf(1)) != 2 || back.CallsOf(2)[0].Task != "z" {
@@ -185,7 +185,12 @@ func TestDecode(t *testing.T) {
 		body string
 		want run.Event
 	}{
-		{"call", subjects.Address{Kind: subjects.Call}, `{"task":"x"}`, run.Called{Meta: m, Input: run.Input{Task: "x"}}},
+		{
+			"call",
+			subjects.Address{Kind: subjects.Call},
+			`{"task":"x"}`,
+			run.Called{Meta: m, Input: run.Input{Task: "x"}},
+		},
 		{
 			"outcome of a child",
 			subjects.Address{Kind: subjects.Reply, Turn: 2, Index: 1},
@@ -196,7 +201,12 @@ func TestDecode(t *testing.T) {
 			"malformed outcome",
 			subjects.Address{Kind: subjects.Reply, Turn: 2, Index: 1},
 			`{"status":"x"}`,
-			run.Replied{Meta: m, Turn: 2, Index: 1, Outcome: run.Failure(run.KindError, `malformed outcome: status "x" is not known`)},
+			run.Replied{
+				Meta:    m,
+				Turn:    2,
+				Index:   1,
+				Outcome: run.Failure(run.KindError, `malformed outcome: status "x" is not known`),
+			},
 		},
 		{
 			"result",
@@ -208,7 +218,10 @@ func TestDecode(t *testing.T) {
 			"malformed result",
 			subjects.Address{Kind: subjects.Result},
 			"",
-			run.OutcomeStored{Meta: m, Outcome: run.Failure(run.KindError, "malformed outcome: unexpected end of JSON input")},
+			run.OutcomeStored{
+				Meta:    m,
+				Outcome: run.Failure(run.KindError, "malformed outcome: unexpected end of JSON input"),
+			},
 		},
 		{
 			"mail",
@@ -217,7 +230,12 @@ func TestDecode(t *testing.T) {
 			run.Mailed{Meta: m, Mail: run.Mail{Seq: 7, Key: "r-2-1", From: "r", Text: "x"}},
 		},
 		{"malformed mail", subjects.Address{Kind: subjects.Mail, Key: key}, `{"text":"x"}`, nil},
-		{"approval", subjects.Address{Kind: subjects.Approve}, `{"approve":true}`, run.Approved{Meta: m, Approval: run.Approval{Approve: true}}},
+		{
+			"approval",
+			subjects.Address{Kind: subjects.Approve},
+			`{"approve":true}`,
+			run.Approved{Meta: m, Approval: run.Approval{Approve: true}},
+		},
 		{"malformed approval", subjects.Address{Kind: subjects.Approve}, `yes`, nil},
 		{"interrupt", subjects.Address{Kind: subjects.Interrupt}, "", run.Interrupted{Meta: m}},
 		{"timer", subjects.Address{Kind: subjects.Timer, Turn: 3}, "", run.TimedOut{Meta: m, Turn: 3}},
@@ -249,7 +267,7 @@ func TestDecode(t *testing.T) {
 	}
 	for _, test := range tests {
 		got, err := run.Decode(test.at, m, []byte(test.body))
-		if diff := cmp.Diff(test.want, got, comparable, why); diff != "" || err != nil {
+		if diff := cmp.Diff(test.want, got, comparePaths, why); diff != "" || err != nil {
 			t.Errorf("%s: error %v, (-want +got):\n%s", test.name, err, diff)
 		}
 	}
@@ -267,7 +285,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// bodies are the messages of testdata/logs, as seeds.
+// bodies adds the messages of testdata/logs as seeds.
 func bodies(f *testing.F, subject string) {
 	f.Helper()
 	files, err := filepath.Glob("testdata/logs/*.json")
@@ -291,8 +309,8 @@ func bodies(f *testing.F, subject string) {
 	}
 }
 
-// FuzzDecodeEntry: no body makes it panic, and what it accepts is stored and
-// read as the same again.
+// FuzzDecodeEntry: no body makes DecodeEntry panic, and an accepted entry is
+// the same after it was stored and read again.
 func FuzzDecodeEntry(f *testing.F) {
 	bodies(f, "log")
 	f.Add(
@@ -314,9 +332,9 @@ func FuzzDecodeEntry(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%s cannot be read again: %v", first, err)
 		}
-		// {} for what was none
+		// {} for a field that was absent
 		raw := cmpopts.IgnoreFields(provider.ToolCall{}, "Raw")
-		if diff := cmp.Diff(e, back, cmpopts.EquateEmpty(), raw, comparable); diff != "" {
+		if diff := cmp.Diff(e, back, cmpopts.EquateEmpty(), raw, comparePaths); diff != "" {
 			t.Fatalf("%s (-first +again):\n%s", body, diff)
 		}
 		if again, err := json.Marshal(back); err != nil || !bytes.Equal(first, again) {
@@ -326,8 +344,7 @@ func FuzzDecodeEntry(f *testing.F) {
 	})
 }
 
-// foldAny holds that an entry which decodes can be folded wherever its index
-// belongs.
+// foldAny checks that an entry which decodes can be folded at its index.
 func foldAny(t *testing.T, e run.Entry) {
 	t.Helper()
 	s := run.State{Phase: run.Ready, Seq: 1, LogIndex: e.Index - 1}
@@ -345,8 +362,8 @@ func foldAny(t *testing.T, e run.Entry) {
 	s.Subtree()
 }
 
-// FuzzDecodeOutcome: no body makes it panic, and what it accepts is stored and
-// read as the same again.
+// FuzzDecodeOutcome: no body makes DecodeOutcome panic, and an accepted outcome
+// is the same after it was stored and read again.
 func FuzzDecodeOutcome(f *testing.F) {
 	bodies(f, "in.1")
 	f.Add([]byte(`{"status":"completed","result":"\ud800"}`))

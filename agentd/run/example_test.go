@@ -7,8 +7,8 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// A run that calls one child. After each message the state says what is owed,
-// and to the holder of which message.
+// A run calls one child. After each message the state names the effects that it
+// owes and the message that owns them.
 func ExampleState_Apply() {
 	turn := run.Entry{
 		Index: 1, Kind: run.EntryTurn, Trigger: 10, Start: &run.Start{Model: "anthropic/claude"},

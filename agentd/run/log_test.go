@@ -16,8 +16,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// oldLog is a run as a version of this project stored it, and what it has to
-// mean for ever. A file of testdata/logs is never changed: a new form of
+// oldLog is a run as an older version stored it, and the state that it has to
+// fold to for ever. A file of testdata/logs is never changed: a new form of
 // message gets a new file.
 type oldLog struct {
 	About    string `json:"about"`
@@ -28,8 +28,8 @@ type oldLog struct {
 		Time    time.Time       `json:"time"`
 		Body    json.RawMessage `json:"body"`
 	} `json:"messages"`
-	State []string `json:"state"` // as describe has it
-	// what the model is shown
+	State []string `json:"state"` // as describe prints it
+	// the conversation that the model is shown
 	Conversation []provider.Message `json:"conversation"`
 }
 
@@ -69,7 +69,7 @@ func (l oldLog) fold(t *testing.T) run.State {
 	return s
 }
 
-// oldEvent decodes a message whose subject is without the run's prefix.
+// oldEvent decodes a message. Its subject is without the run's prefix.
 func oldEvent(t *testing.T, meta run.Meta, subject string, body []byte) run.Event {
 	t.Helper()
 	full := "axe.run.lead.T.r." + subject
@@ -87,7 +87,8 @@ func oldEvent(t *testing.T, meta run.Meta, subject string, body []byte) run.Even
 	return e
 }
 
-// stored is a conversation as it is kept: tool calls as the model wrote them.
+// stored returns a conversation as JSON, with tool calls as the model wrote
+// them.
 func stored(t *testing.T, ms []provider.Message) []string {
 	t.Helper()
 	var out []string

@@ -13,8 +13,7 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// TestMailFrom: whom a letter is from stands in a line that its reader's model
-// is shown, and is nothing but a name.
+// TestMailFrom: the writer of a message is a name that fits in a line.
 func TestMailFrom(t *testing.T) {
 	for from, ok := range map[string]bool{
 		"user": true, "r-1-0": true, "Zoë from the 3rd floor": true, "👩‍🔧": true, strings.Repeat("x", 512): true,
@@ -32,14 +31,14 @@ func TestMailFrom(t *testing.T) {
 	}
 }
 
-// TestFullInbox: what nobody takes is kept up to a bound, and the run is told
-// where it lost something, once. What its forks tell and what it waits for it
-// gets all the same, and when it has taken its mail there is room again.
+// TestFullInbox: unread mail is kept up to a bound, and the run is told once
+// that it lost some. Messages of forks and awaited mail still arrive. Taking
+// mail makes room again.
 func TestFullInbox(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		text   string
-		before int // letters that fit
+		before int // messages that fit
 	}{
 		{"many", "x", run.MaxInbox},
 		{"long", strings.Repeat("x", 1<<20), run.MaxInboxBytes >> 20},

@@ -20,8 +20,8 @@ func drawPolicy(t *rapid.T, name string) run.Policy {
 	return run.Policy{Agents: list("agents"), Tools: list("tools")}
 }
 
-// TestPolicyOnlyNarrows: down any chain of policies, what a run may do all
-// above it may, and the order does not matter.
+// TestPolicyOnlyNarrows: in any chain of policies, a run may do no more than
+// each run above it, and the order does not matter.
 func TestPolicyOnlyNarrows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, q := drawPolicy(t, "one"), drawPolicy(t, "another")

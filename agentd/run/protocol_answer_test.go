@@ -11,13 +11,13 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// answer is what the model says: calls (some of which fail at once), or with
-// none of them the end.
+// answer is the model's answer: calls, some of which fail at once, or the end
+// if there are none.
 type answer struct {
 	calls      int
 	sequential bool
 	refused    int // a bit for each call
-	// no answer at all, but an error
+	// an error instead of an answer
 	broken bool
 }
 
@@ -45,7 +45,7 @@ func (a answer) fill(e *run.Entry) {
 	}
 }
 
-// conversation is what the model is shown of the turns so far.
+// conversation is the turns so far as the model is shown them.
 func conversation(turns []run.Turn) string {
 	var b strings.Builder
 	for i, t := range turns {

@@ -7,15 +7,18 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// What must never happen, by letter:
+// The violations, by letter:
 //
 //	A  a run that was called never ends
-//	B  an outcome that its run's log contradicts, or a call with another outcome than its first
-//	C  a turn is asked again that was stored before the delivery
-//	D  a turn is asked under two triggers, or twice without a fault, or twice by one delivery
-//	E  the fold differs from what the model saw, or is corrupt
-//	F  a child is called after the end of its parent, and no tombstone or deadline covers it
-//	G  the model is asked by a worker that knows the tombstone, or in a state that does not owe it
+//	B  an outcome contradicts the log, or is not the first of its call
+//	C  a turn is asked although it was stored before the delivery
+//	D  a turn is asked under two triggers, twice without a fault, or twice by
+//	   one delivery
+//	E  the fold differs from the conversation that the model saw, or is corrupt
+//	F  a child is called after its parent's end, and no cancel message or
+//	   deadline covers it
+//	G  the model is asked by a worker that knows the cancel message, or in a
+//	   state that does not owe it
 
 func (w *world) violate(format string, args ...any) {
 	if w.bad == "" {
@@ -66,11 +69,11 @@ func (w *world) turnStored(p subjects.Path, turn, n int) bool {
 	return turns >= turn || ok && answered(o)
 }
 
-// answered reports whether an outcome is what the model said, and not an end
+// answered reports whether an outcome is the model's answer, and not an end
 // from outside.
 func answered(o run.Outcome) bool { return o.Status == run.StatusCompleted || o.Kind == run.KindError }
 
-// checkCall is asked before a child is called.
+// checkCall checks the world before a child is called.
 func (w *world) checkCall(parent, child subjects.Path) {
 	for _, t := range w.tombs {
 		if t.Covers(child) {
@@ -83,7 +86,7 @@ func (w *world) checkCall(parent, child subjects.Path) {
 	}
 }
 
-// checkOutcome is asked before an outcome is stored.
+// checkOutcome checks the world before an outcome is stored.
 func (w *world) checkOutcome(h *handler) {
 	p := h.path(w)
 	if _, ok := w.outcome(p, len(w.stream)); ok {
@@ -105,8 +108,8 @@ func (w *world) checkOutcome(h *handler) {
 	}
 }
 
-// checkRest holds a world in which nothing happens by itself any more to having
-// come to its end.
+// checkRest checks a world in which nothing more happens by itself: every run
+// has ended.
 func (w *world) checkRest() {
 	for i := range w.workers {
 		if w.workers[i].busy {
@@ -136,7 +139,7 @@ func (w *world) checkEnd(p subjects.Path) {
 	}
 }
 
-// checkReplies holds that each call has its first outcome, or that of the
+// checkReplies checks that each call has its first outcome, or that of the
 // timer.
 func (w *world) checkReplies(p subjects.Path) {
 	if p.String() == "" {

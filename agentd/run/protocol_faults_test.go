@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// TestSimWithoutARule takes one rule away after the other: the search has to
-// find what it was for. A checker that finds nothing anywhere proves nothing.
+// TestSimWithoutARule takes away one rule after the other. The search has to
+// find the violation that the rule prevents. This shows that the checks find
+// anything at all.
 func TestSimWithoutARule(t *testing.T) {
 	t.Parallel()
 	tests := []struct {

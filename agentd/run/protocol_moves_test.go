@@ -73,7 +73,7 @@ func (w *world) move(h *handler, way int) {
 		w.moveOutcome(h, way)
 	case atSelf:
 		w.cancelSelf(h)
-		// the acknowledgement is lost, the retry refused
+		// the acknowledgement is lost and the retry refused
 		if way == 1 && h.at == atAck {
 			w.lose--
 			w.faulty = true
@@ -85,9 +85,9 @@ func (w *world) move(h *handler, way int) {
 	}
 }
 
-// moveOutcome publishes the outcome. If the acknowledgement is lost, the retry
-// is stored as well (the server does not remember the message id any more), or
-// the trigger goes back.
+// moveOutcome publishes the outcome. If the acknowledgement is lost, the
+// trigger goes back, or the retry is stored as well: the server has forgotten
+// the message id.
 func (w *world) moveOutcome(h *handler, way int) {
 	stored := w.publishOutcome(h)
 	if way == 0 || !stored {

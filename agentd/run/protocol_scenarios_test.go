@@ -2,33 +2,33 @@ package run_test
 
 import "github.com/axebus/axe/subjects"
 
-// script is what the model may answer.
+// script lists the answers that the model may give.
 type script func(p subjects.Path, turn int, redelivered bool) []answer
 
-// scenario is a tree and what may go wrong with it.
+// scenario is a tree and the faults that may happen to it.
 type scenario struct {
 	name string
-	// it begins with a submission, otherwise with the root's call
+	// the tree begins with a submission, and not with the root's call
 	submitted bool
 	script    script
 	cancelAt  subjects.Path
 	lag       bool // reads come from followers
-	// deliveries after which a trigger is given up; 0: never
+	// deliveries after which a trigger is poisoned; 0: never
 	poison  int
 	workers int // in an exhaustive search
 	may     budget
 }
 
-// rules are switches that take a rule away, to see that the checks notice.
+// rules are switches that each take away a rule of DESIGN, by its number.
 type rules struct {
-	anyOwner bool // 2: act whoever is the owner
-	noReread bool // 3: who loses a race acknowledges
-	noFence  bool // 1: write whatever the log says
+	anyOwner bool // 2: act without being the owner
+	noReread bool // 3: acknowledge after a lost race
+	noFence  bool // 1: write without a fence
 	// 3: do not look at the reply subject
 	noReply bool
 	// 2: on a redelivery read as much as usual
 	noLeader bool
-	noTombs  bool // 9: ask whatever tombstones are known
+	noTombs  bool // 9: ignore cancel messages
 	ackFirst bool // 3: acknowledge first
 }
 
@@ -44,7 +44,7 @@ func root(f func(turn int, redelivered bool) []answer) script {
 	}
 }
 
-// turns makes a script of the root's answers, the final one after them.
+// turns makes a script of the root's answers, followed by the final one.
 func turns(answers ...answer) script {
 	return root(func(turn int, _ bool) []answer {
 		if turn <= len(answers) {
@@ -54,7 +54,7 @@ func turns(answers ...answer) script {
 	})
 }
 
-// zombie answers otherwise when it is asked again.
+// zombie gives another answer when it is asked again.
 func zombie(first, again answer) script {
 	return root(func(turn int, redelivered bool) []answer {
 		switch {
@@ -67,7 +67,7 @@ func zombie(first, again answer) script {
 	})
 }
 
-// scenarios are those of the model (shared/model) that call_agent needs.
+// scenarios are the trees of calls that the model covers.
 func scenarios() []scenario {
 	leaf, one := turns(), answer{calls: 1}
 	two := turns(answer{calls: 2})

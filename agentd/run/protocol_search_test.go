@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// node is how a world was reached.
+// node is a world and the step that reached it.
 type node struct {
 	parent int32
 	step   step
 }
 
 // search visits the worlds of a scenario breadth first, at most limit of them,
-// and returns the shortest way to a violation. whole says that there are no
-// more.
+// and returns the shortest way to a violation. It returns whole if it has
+// visited all.
 func search(s scenario, r rules, limit int) (bad string, way []step, states int, whole bool) {
 	type place struct {
 		w  *world
@@ -62,7 +62,7 @@ func search(s scenario, r rules, limit int) (bad string, way []step, states int,
 	return "", nil, len(nodes), true
 }
 
-// key tells worlds apart. Handlers are interchangeable, and a state follows
+// key identifies a world. Handlers are interchangeable, and a state follows
 // from its sequence.
 func (w *world) key() []byte {
 	var b []byte
@@ -137,7 +137,7 @@ func numbers(b []byte, ns ...int) []byte {
 	return b
 }
 
-// unordered appends the keys of some things, in the order of the keys.
+// unordered appends keys in sorted order.
 func unordered[T any](b []byte, things []T, key func(T, []byte) []byte) []byte {
 	keys := make([]string, len(things))
 	for i, t := range things {
@@ -160,7 +160,7 @@ func bits(bs ...bool) (n int) {
 	return n
 }
 
-// explain takes steps again and tells what happens.
+// explain takes steps again and describes each.
 func explain(s scenario, r rules, workers int, way []step) string {
 	w := newWorld(s, r, workers)
 	w.tracing = true

@@ -7,21 +7,21 @@ import (
 	"github.com/axebus/axe/agentd/run"
 )
 
-// op is who moves.
+// op is the kind of a step.
 type op byte
 
 const (
-	deliver op = iota // message arg to worker who
-	// worker who takes its next step, in its arg-th way
+	deliver op = iota // message arg goes to a worker
+	// a worker takes its next step, in its arg-th way
 	move
-	learn // worker who hears of tombstone arg
-	crash // worker who dies
-	// the AckWait of message arg runs out
+	learn // of cancel message arg
+	crash // a worker dies
+	// the lease of message arg ends
 	ackWait
 	// the server has restarted and forgotten the consumer state of message
 	// arg
 	forget
-	cancelled // somebody cancels scenario.cancelAt
+	cancelled // a client cancels scenario.cancelAt
 	fire      // timer arg fires
 )
 
@@ -31,13 +31,13 @@ type step struct {
 	who, arg int
 }
 
-// fault reports whether a step is one that a random walk should take rarely.
+// fault reports whether a random walk should take the step rarely.
 func (s step) fault() bool { return s.op == crash || s.op == ackWait || s.op == forget }
 
 // steps lists everything that may happen next.
 func (w *world) steps() []step {
 	var out []step
-	// idle workers that know the same are the same
+	// two idle workers that know the same are interchangeable
 	seen := map[uint64]bool{}
 	for i := range w.workers {
 		h := &w.workers[i]
@@ -66,8 +66,8 @@ func (w *world) steps() []step {
 	return append(out, w.environment()...)
 }
 
-// unheard is the first tombstone that a worker does not know, -1 if it knows
-// all.
+// unheard returns the first cancel message that a worker does not know, -1 if
+// it knows all.
 func (w *world) unheard(h *handler) int {
 	for i := range w.tombs {
 		if h.known&(1<<i) == 0 {
@@ -77,7 +77,7 @@ func (w *world) unheard(h *handler) int {
 	return -1
 }
 
-// ways is in how many ways a worker's next step may go.
+// ways returns the number of ways in which a worker's next step may go.
 func (w *world) ways(h *handler) int {
 	switch h.at {
 	case atRead:

@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// effort is what -rapid.checks asks for: make sim asks for more than the 100 of
-// go test.
+// effort is the value of -rapid.checks. make sim sets more than the 100 of go
+// test.
 func effort(t *testing.T) int {
 	t.Helper()
 	n, err := strconv.Atoi(flag.Lookup("rapid.checks").Value.String())
@@ -19,8 +19,8 @@ func effort(t *testing.T) int {
 	return n
 }
 
-// TestSimProtocol walks through every scenario with four workers and more that
-// may go wrong than in the search: lagging reads, or a server that forgets.
+// TestSimProtocol walks through every scenario with four workers and more
+// faults than the search has: lagging reads, or a server that forgets.
 func TestSimProtocol(t *testing.T) {
 	t.Parallel()
 	for _, s := range scenarios() {
@@ -59,7 +59,7 @@ func walk(t *rapid.T, s scenario) {
 	}
 }
 
-// pick draws a step; faults come less often than work.
+// pick draws a step. Faults are rarer than work.
 func pick(t *rapid.T, steps []step) step {
 	var work, faults []step
 	for _, st := range steps {
@@ -76,8 +76,8 @@ func pick(t *rapid.T, steps []step) step {
 	return from[rapid.IntRange(0, len(from)-1).Draw(t, "step")]
 }
 
-// TestSimExhaustive visits every world of the small scenarios, and of the
-// larger ones as many as the effort allows.
+// TestSimExhaustive visits every world of the small scenarios, and as many
+// worlds of the larger ones as the effort allows.
 func TestSimExhaustive(t *testing.T) {
 	t.Parallel()
 	limit := 20 * effort(t)

@@ -7,53 +7,52 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// at is the next step of a handler; a worker may die before any of them.
+// at is the next step of a handler. A worker may die before any step.
 type at byte
 
 const (
-	// read the run's messages; does it owe anything under this trigger?
+	// read the run's messages and see whether it owes anything
 	atRead at = iota
-	// read the reply subject, look for doom, derive what is owed
+	// read the reply subject and derive the effects that are owed
 	atReply
 	atAsk    // send the request to the model
 	atAnswer // the model answers
 	atCommit // append to the log
-	// calls, timers and tombstones, one by one
+	// calls, timers and cancel messages, one by one
 	atWrite
 	atOutcome // publish the outcome
-	atSelf    // write the run's own tombstone
+	atSelf    // write the run's own cancel message
 	atAck
 )
 
 var ats = [...]string{"read", "reply", "ask", "answer", "commit", "write", "outcome", "self", "ack"}
 
-// handler is a worker with a trigger in hand, as package agentd's desk and act
-// carry it out.
+// handler is a worker that handles a trigger, as agentd's execution does.
 type handler struct {
 	busy bool
-	// tombstones that this worker has learnt, a bit for each in stream
+	// cancel messages that this worker knows, a bit for each in stream
 	// order
 	known uint64
 
 	trig   int // index in the stream
 	count  int // deliveries as the server counts them
-	n      int // and in truth
+	n      int // deliveries in fact
 	at     at
 	stored int // length of the stream at delivery
-	// what the next read has to contain
+	// sequence that the next read has to contain
 	must  uint64
 	state run.State
 	slot  bool
-	// it has been past its first read
+	// its first read is done
 	turned bool
-	// the last read looked at the reply subject too
+	// the last read covered the reply subject too
 	asked  bool
 	answer answer
-	// to be stored at atWrite; a fired one is a timer to be armed
+	// messages to store at atWrite; one of the kind fired is a timer to set
 	writes []msg
 	end    run.End
 	out    run.Outcome
-	// gives up: after a refused outcome the trigger goes back
+	// gives the trigger back after a refused outcome
 	desist  bool
 	logEnds bool // atCommit appends the end
 }
@@ -73,7 +72,7 @@ func (h *handler) expired(w *world) bool {
 	return m.kind == fired && m.turn == 0
 }
 
-// views lists the sequences up to which a read may show the run: followers may
+// views lists the sequences up to which a read may show the run. Followers may
 // lag.
 func (w *world) views(h *handler) []uint64 {
 	own := w.own(h.path(w))
@@ -86,7 +85,7 @@ func (w *world) views(h *handler) []uint64 {
 	return own
 }
 
-// owes is desk.go's.
+// owes is execution.owes of agentd.
 func (w *world) owes(h *handler) bool {
 	if h.state.OutcomeStored || h.state.Phase == run.None {
 		return false
@@ -94,9 +93,8 @@ func (w *world) owes(h *handler) bool {
 	return (h.state.Owner == h.seq() || h.expired(w) || w.anyOwner) && len(h.state.Outstanding().All()) > 0
 }
 
-// read brings the state up to date and sees whose it is. One read of a run that
-// is not known yet gives the reply subject as well, unless there are replicas,
-// which may lag.
+// read brings the state up to date and looks at its owner. The first read of a
+// run covers the reply subject too, unless there are replicas, which may lag.
 func (w *world) read(h *handler, upTo uint64) {
 	h.asked = h.state.Seq == 0 && !w.lag
 	h.state = w.fold(h.state, h.path(w), upTo)
@@ -109,7 +107,8 @@ func (w *world) read(h *handler, upTo uint64) {
 	}
 }
 
-// covered reports whether the worker knows of a tombstone at or above the run.
+// covered reports whether the worker knows a cancel message of the run or of a
+// run above it.
 func (w *world) covered(h *handler, p subjects.Path) bool {
 	for i, q := range w.tombs {
 		if h.known&(1<<i) != 0 && q.Covers(p) {
@@ -119,7 +118,7 @@ func (w *world) covered(h *handler, p subjects.Path) bool {
 	return false
 }
 
-// doom is act.go's.
+// doom is execution.mustFail of agentd.
 func (w *world) doom(h *handler) (run.End, bool) {
 	switch {
 	case w.covered(h, h.path(w)) && !w.noTombs:
@@ -132,15 +131,15 @@ func (w *world) doom(h *handler) (run.End, bool) {
 	return run.End{}, false
 }
 
-// conclude reads the reply subject.
+// conclude reads the reply subject and folds an outcome there.
 func (w *world) conclude(h *handler) {
 	if o, ok := w.outcome(h.path(w), len(w.stream)); ok && !w.noReply {
 		h.state, _ = h.state.Apply(run.OutcomeStored{Outcome: o})
 	}
 }
 
-// derive reads the reply subject and decides what is to be done: act.go's
-// concluded and step.
+// derive reads the reply subject and chooses the next step, as execution.act
+// and step of agentd do.
 func (w *world) derive(h *handler) {
 	p := h.path(w)
 	if !h.asked {
@@ -184,7 +183,9 @@ func (w *world) derive(h *handler) {
 			if len(h.writes) == 0 {
 				h.goTo(atCommit)
 			}
-		case run.NotifyIdle, run.PublishAnswer, run.StopBelow, run.LogInterrupt, run.HoldTurn: // no model here answers so, and nobody interferes
+		case run.NotifyIdle, run.PublishAnswer, run.StopBelow, run.LogInterrupt, run.HoldTurn:
+			// no run of these scenarios forks, is supervised or
+			// interrupted
 		case run.PublishFailure:
 			h.out = run.Failure(e.End.Kind, "%s", e.End.Text)
 			h.goTo(atOutcome)
@@ -192,7 +193,8 @@ func (w *world) derive(h *handler) {
 	}
 }
 
-// ask sends the request, unless a tombstone is known by now; then doom decides.
+// ask sends the request. If the worker knows a cancel message by now, the run
+// ends instead.
 func (w *world) ask(h *handler) {
 	if w.covered(h, h.path(w)) && !w.noTombs {
 		h.readAgain(h.state.Seq)

@@ -9,21 +9,21 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// The protocol of rules 1 to 5 around the real State: a stream in memory,
-// deliveries at least once, and workers that take the steps of package agentd.
-// Everything that may happen next is a list of steps (steps), and taking one is
-// deterministic (do), so that random walks and an exhaustive search share one
-// world. What must never happen is in protocol_check_test.go.
+// These files model the protocol of rules 1 to 5 around the real State. There
+// is a stream in memory that delivers at least once, and workers take the steps
+// of package agentd. The function steps lists everything that may happen next,
+// and do takes one step deterministically. So random walks and an exhaustive
+// search share one world. The violations are listed in protocol_check_test.go.
 
-// kind is what a message of the world is.
+// kind is the kind of a message of the world.
 type kind byte
 
 const (
 	submission kind = iota
 	call
 	logged
-	// said to path: the outcome of its child of a turn and index; to the
-	// zero path: the result
+	// the outcome of the child of a turn and index, stored for path; for
+	// the zero path the result
 	reply
 	fired
 	tombstone
@@ -31,8 +31,7 @@ const (
 
 var kinds = [...]string{"submit", "call", "log", "reply", "timer", "cancel"}
 
-// msg is one stored message; its sequence is its index in the stream and one
-// more.
+// msg is one stored message. Its sequence is its index in the stream plus one.
 type msg struct {
 	kind        kind
 	path        subjects.Path
@@ -40,11 +39,11 @@ type msg struct {
 	entry       run.Entry
 	outcome     run.Outcome
 	end         run.End
-	// ghost: what the entry was made of
+	// for the checks: the answer that the entry was made of
 	answer answer
-	// ghost: the conversation that was shown to the model
+	// for the checks: the conversation that the model was shown
 	saw string
-	by  int // ghost: who wrote it
+	by  int // its writer, for the checks
 }
 
 func (m msg) String() string {
@@ -74,7 +73,7 @@ func (m msg) triggers() bool {
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// event is the message as the run that it is said to folds it.
+// event returns the event that the message is to its run.
 func (m msg) event(seq uint64) run.Event {
 	meta := run.Meta{Seq: seq, Time: epoch.Add(time.Duration(seq) * time.Millisecond)}
 	switch m.kind {
@@ -96,12 +95,12 @@ func (m msg) event(seq uint64) run.Event {
 	return nil
 }
 
-// consumer is what the server knows of the delivery of one message.
+// consumer is the server's knowledge of the deliveries of one message.
 type consumer struct {
 	acked, due bool
-	// as the server counts, from 1 again after a restart
+	// deliveries as the server counts them, from 1 again after a restart
 	count int
-	total int // in truth
+	total int // deliveries in fact
 }
 
 // timer is a schedule that may fire.
@@ -116,10 +115,10 @@ type asked struct {
 	turn, trig, n int // n: the delivery of the trigger
 }
 
-// budget is what the environment may still do.
+// budget bounds the faults that may still happen.
 type budget struct {
 	crash int // workers that die
-	// AckWaits that run out while a worker is at work
+	// leases that end while a worker is at work
 	redel  int
 	forget int // acknowledgements that a restarted server forgets
 	lose   int // acknowledgements of publishes that are lost
@@ -134,16 +133,16 @@ type world struct {
 	budget
 	stream  []msg
 	cons    []consumer
-	tombs   []subjects.Path // in stream order
+	tombs   []subjects.Path // cancelled paths in stream order
 	workers []handler
 	armed   []timer
 	asks    []asked
-	// ghost: a crash, redelivery, restart or loss has happened
+	// for the checks: a crash, redelivery, restart or loss has happened
 	faulty bool
-	// ghost: the first violation; its first letter says what kind
+	// for the checks: the first violation, which begins with its letter
 	bad      string
 	tracing  bool
-	happened string // the last step, when tracing
+	happened string // the last step, in a trace
 }
 
 func newWorld(s scenario, r rules, workers int) *world {
@@ -188,7 +187,7 @@ func (w *world) last(k kind, p subjects.Path) uint64 {
 
 func (w *world) has(k kind, p subjects.Path) bool { return w.last(k, p) > 0 }
 
-// outcome finds the first outcome of a run among the first n messages.
+// outcome returns the first outcome of a run among the first n messages.
 func (w *world) outcome(p subjects.Path, n int) (run.Outcome, bool) {
 	parent, turn, index, _ := p.Parent()
 	for _, m := range w.stream[:n] {
@@ -242,7 +241,7 @@ func (w *world) now(p subjects.Path) run.State {
 }
 
 // late reports whether the run's deadline has passed: a timer above it has
-// fired, which never happens before the deadline of any call that it waits for.
+// fired. A timer never fires before the deadline of a call that it bounds.
 func (w *world) late(p subjects.Path) bool {
 	for _, m := range w.stream {
 		if m.kind != fired {

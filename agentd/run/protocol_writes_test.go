@@ -4,7 +4,7 @@ import (
 	"github.com/axebus/axe/agentd/run"
 )
 
-// commit appends a turn, or the end, behind what was read.
+// commit appends a turn or the end to the log, fenced by the last read.
 func (w *world) commit(h *handler) {
 	p := h.path(w)
 	if last := w.last(logged, p); last != h.state.LogSeq && !w.noFence {
@@ -29,7 +29,8 @@ func (w *world) commit(h *handler) {
 	w.now(p)
 }
 
-// refused is what becomes of a write that lost its race: read what won it.
+// refused follows a write that was refused: the handler reads the message that
+// won.
 func (w *world) refused(h *handler, last uint64) {
 	switch {
 	case h.desist:
@@ -41,7 +42,7 @@ func (w *world) refused(h *handler, last uint64) {
 	}
 }
 
-// write stores the next of the messages whose keys follow from the log.
+// write stores the next message with a key that follows from the log.
 func (w *world) write(h *handler) {
 	m := h.writes[0]
 	h.writes = h.writes[1:]
@@ -78,7 +79,7 @@ func (w *world) publishOutcome(h *handler) (stored bool) {
 	return true
 }
 
-// cancelSelf writes the run's own tombstone; its delivery does the rest.
+// cancelSelf writes the run's own cancel message. Its delivery does the rest.
 func (w *world) cancelSelf(h *handler) {
 	p := h.path(w)
 	if last := w.last(tombstone, p); last > 0 {
@@ -90,7 +91,7 @@ func (w *world) cancelSelf(h *handler) {
 	h.goTo(atAck)
 }
 
-// giveBack is a negative acknowledgement.
+// giveBack returns the trigger to the server.
 func (w *world) giveBack(h *handler) {
 	if c := &w.cons[h.trig]; !c.acked {
 		c.due = true

@@ -37,7 +37,7 @@ func TestRetryPauses(t *testing.T) {
 	}
 }
 
-// TestRetryDecides holds Again to what it says of errors, attempts and time.
+// TestRetryDecides: Next decides by the error, the attempts and the time left.
 func TestRetryDecides(t *testing.T) {
 	t.Parallel()
 	two := &run.Retry{Attempts: 2, Backoff: run.Fixed, Initial: time.Second, Max: 2 * time.Second}
@@ -75,8 +75,8 @@ func TestRetryDecides(t *testing.T) {
 	}
 }
 
-// TestSimRetry: whatever stands in the log, pauses grow until they are at the
-// longest and never beyond it, and chance adds less than one first pause.
+// TestSimRetry: pauses grow up to Max and never beyond, whatever the log says.
+// Chance adds less than Initial.
 func TestSimRetry(t *testing.T) {
 	t.Parallel()
 	failure := &provider.Error{Category: provider.Server}

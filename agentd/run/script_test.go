@@ -14,12 +14,13 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// TestScripts plays testdata/scripts: each command but print and reset is an
-// event, seq is the message's place in the stream and, in seconds, its time.
-// The answer is the state and what it owes then.
+// TestScripts plays testdata/scripts. Each command but print and reset is an
+// event. Its seq is the sequence of the message and, in seconds, its time. The
+// output is the state and the effects that it owes.
 //
 //	called seq=1
-//	answered seq=2 trigger=1 [seen=1] calls=(a,b) [ops=(call,fork)] [of=(r-1-0)] [refused=(0)] [sequential] [timeout=30s] [timer=100] [index=1]
+//	answered seq=2 trigger=1 [seen=1] calls=(a,b) [ops=(call,fork)]
+//		[of=(r-1-0)] [refused=(0)] [sequential] [timeout=30s] [timer=100] [index=1]
 //	replied seq=3 turn=1 index=0 [failed=error]
 //	timedout seq=9 turn=1
 //	mailed seq=4 [from=r-1-0]
@@ -153,7 +154,7 @@ func scriptedTurn(t *testing.T, d *datadriven.TestData, s run.State) run.Entry {
 	return e
 }
 
-// describe is a state in a line, and a line for each effect that it owes.
+// describe prints a state in a line, and each effect that it owes in another.
 func describe(s run.State) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%v seq=%d owner=%d log=%d@%d", s.Phase, s.Seq, s.Owner, s.LogIndex, s.LogSeq)
@@ -235,7 +236,7 @@ func describeTurns(s run.State) string {
 	return b.String()
 }
 
-// clock is a time of the scripts, in seconds.
+// clock returns a time of the scripts, in seconds.
 func clock(seconds int) time.Time { return epoch.Add(time.Duration(seconds) * time.Second) }
 
 func since(t time.Time) string { return t.Sub(epoch).String() }

@@ -339,7 +339,7 @@ func (s State) answered(e Answered) (State, error) {
 // carryOut makes the calls of the last turn take effect, as of a message and
 // its time.
 func (s State) carryOut(m Meta) State {
-	s = s.edit(func(t *Turn) { t.carryOut(m) })
+	s = s.edit(func(t *Turn) { carryOut(t, m) })
 	for i, c := range s.current().Entry.Calls {
 		switch {
 		case c.Failed():
@@ -358,9 +358,9 @@ func (s State) carryOut(m Meta) State {
 	return s.collectMail(m.Seq, false)
 }
 
-// carryOut gives the calls of the turn their deadlines and outcomes. The
+// carryOut gives the calls of a turn their deadlines and outcomes. The
 // deadlines of a turn that was reviewed count from now.
-func (t *Turn) carryOut(m Meta) {
+func carryOut(t *Turn, m Meta) {
 	t.stage, t.dueSince = carriedOut, m.Time
 	if t.Entry.Review != nil {
 		t.at = m.Seq
@@ -513,7 +513,7 @@ func (s State) timedOut(e TimedOut) State {
 	}
 	return s.edit(func(t *Turn) {
 		for _, c := range t.pending() {
-			t.end(c.Index, end)
+			endCall(t, c.Index, end)
 		}
 		t.pendingCount = 0
 	}).ready(e.Seq)
@@ -534,8 +534,8 @@ func (s State) editTurn(i int, change func(*Turn)) State {
 	return s
 }
 
-// end gives a call an outcome that its own run has not published.
-func (t *Turn) end(call int, e End) {
+// endCall gives a call an outcome that its own run has not published.
+func endCall(t *Turn, call int, e End) {
 	o := e.Outcome()
 	o.Agent = t.Entry.Calls[call].Agent
 	t.Outcomes[call] = &o

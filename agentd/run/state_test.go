@@ -28,8 +28,8 @@ func called() run.Called {
 	return run.Called{Meta: run.Meta{Seq: 1, Time: clock(1)}}
 }
 
-// turnOf is a turn with one call for each agent; a name that begins with ! is
-// refused.
+// turnOf makes a turn with one call for each agent. A call of a name that
+// begins with ! is refused.
 func turnOf(seq, trigger uint64, index int, agents ...string) run.Answered {
 	e := run.Entry{
 		Index:   index,
@@ -55,8 +55,8 @@ func repliedWith(seq uint64, turn, index int, o run.Outcome) run.Replied {
 	return run.Replied{Meta: run.Meta{Seq: seq, Time: clock(int(seq))}, Turn: turn, Index: index, Outcome: o}
 }
 
-// TestMaxTurns: the turn after the fiftieth is not owed, whoever would have
-// owned it.
+// TestMaxTurns: a run does not owe a turn after the fiftieth, whatever its
+// owner.
 func TestMaxTurns(t *testing.T) {
 	s := apply(t, run.State{}, called())
 	seq := uint64(1)
@@ -82,7 +82,7 @@ func TestMaxTurns(t *testing.T) {
 	)
 	for name, s := range map[string]run.State{"refused": refused, "replied": waited, "timed out": timed} {
 		end := run.End{Kind: run.KindTurns, Text: "agent exceeded maximum conversation turns (50)"}
-		if diff := cmp.Diff([]run.Effect{run.PublishFailure{End: end}}, s.Outstanding().All(), comparable); s.Phase != run.Failed ||
+		if diff := cmp.Diff([]run.Effect{run.PublishFailure{End: end}}, s.Outstanding().All(), comparePaths); s.Phase != run.Failed ||
 			diff != "" {
 			t.Errorf("%s: %v owes (-want +got):\n%s", name, s.Phase, diff)
 		}
@@ -92,8 +92,8 @@ func TestMaxTurns(t *testing.T) {
 	}
 }
 
-// TestTwoCallsInOneTurnKeepBoth: a later set of calls never replaces what an
-// earlier one got.
+// TestTwoCallsInOneTurnKeepBoth: a later set of calls never replaces the
+// results of an earlier one.
 func TestTwoCallsInOneTurnKeepBoth(t *testing.T) {
 	ok := func(result string) run.Outcome { return run.Outcome{Status: run.StatusCompleted, Result: result} }
 	s := apply(
@@ -145,23 +145,29 @@ func TestTotals(t *testing.T) {
 	}
 }
 
-// TestModelCalls: a model that failed was asked; for an entry that says that
-// the run was stopped, or has reached a bound, nobody was.
+// TestModelCalls: a failed request counts as a model call. An entry that
+// records an interrupt or a bound does not.
 func TestModelCalls(t *testing.T) {
 	for kind, want := range map[run.Kind]int{"": 2, run.KindError: 2, run.KindCancelled: 1, run.KindBudget: 1} {
 		e := run.Entry{Index: 2, Kind: run.EntryIdle, Trigger: 1, Answer: &provider.Response{}}
 		if kind != "" {
 			e.End = &run.End{Kind: kind}
 		}
-		s := apply(t, run.State{}, called(), turnOf(2, 1, 1, "!a"), run.AnsweredWithoutCalls{Meta: run.Meta{Seq: 3}, Entry: e})
+		s := apply(
+			t,
+			run.State{},
+			called(),
+			turnOf(2, 1, 1, "!a"),
+			run.AnsweredWithoutCalls{Meta: run.Meta{Seq: 3}, Entry: e},
+		)
 		if got := s.Subtree().ModelCalls; got != want {
 			t.Errorf("after an end %q there were %d model calls, want %d", kind, got, want)
 		}
 	}
 }
 
-// TestSpeaksForAnother: what is stored elsewhere than where the run that it
-// names writes is no word of that run, and its figures are nobody's.
+// TestSpeaksForAnother: an outcome or notice that is not stored where its run
+// writes does not count as that run's, and its totals do not count at all.
 func TestSpeaksForAnother(t *testing.T) {
 	took := run.Totals{Runs: 7}
 	forking := turnOf(2, 1, 1, "a")
@@ -204,7 +210,7 @@ func TestStart(t *testing.T) {
 	}
 }
 
-// TestCorruptIsOneError: whatever is wrong with a history, errors.Is says so.
+// TestCorruptIsOneError: every fault of a history is ErrCorrupt.
 func TestCorruptIsOneError(t *testing.T) {
 	s := apply(t, run.State{}, called())
 	after, err := s.Apply(turnOf(2, 1, 2, "a"))
@@ -223,8 +229,8 @@ func TestPhaseString(t *testing.T) {
 	}
 }
 
-// TestBranches: two events applied to the same state, as by two readers of it,
-// give two states that know nothing of each other.
+// TestBranches: two events applied to the same state give two independent
+// states.
 func TestBranches(t *testing.T) {
 	s := apply(t, run.State{}, called())
 	for i := 1; i < 20; i++ {
@@ -240,8 +246,8 @@ func TestBranches(t *testing.T) {
 	}
 }
 
-// TestPartial: what was completed and what was said last, and nothing of a run
-// that has neither.
+// TestPartial: a failed run keeps its completed results and its last text, and
+// has no Partial without any.
 func TestPartial(t *testing.T) {
 	ok := func(result string) run.Outcome {
 		return run.Outcome{Status: run.StatusCompleted, Agent: "a", Result: result}
@@ -269,7 +275,14 @@ func TestScheduleChangesNoSharedCalls(t *testing.T) {
 	limit := clock(60)
 	calls, last := e.Schedule(clock(1), func(int) time.Time { return limit })
 	if want := clock(2); !calls[0].Deadline.Equal(want) || !last.Equal(want) || !calls[1].Deadline.Equal(limit) {
-		t.Errorf("deadlines %v and %v, last %v, want %v and %v", calls[0].Deadline, calls[1].Deadline, last, want, limit)
+		t.Errorf(
+			"deadlines %v and %v, last %v, want %v and %v",
+			calls[0].Deadline,
+			calls[1].Deadline,
+			last,
+			want,
+			limit,
+		)
 	}
 	deferred := e.Defer(limit)
 	if !deferred[0].Deadline.Equal(limit) || !deferred[1].Deadline.Equal(limit) {

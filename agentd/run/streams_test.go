@@ -26,8 +26,9 @@ type storedLine struct {
 	Seq     uint64          `json:"seq"`
 	Time    time.Time       `json:"time"`
 	Body    json.RawMessage `json:"body"`
-	Text    string          `json:"text"`  // a body that is no JSON
-	State   json.RawMessage `json:"state"` // a string, or a list of them for a run
+	Text    string          `json:"text"` // a body that is no JSON
+	// State is a string after a message, and a list of strings for a run.
+	State json.RawMessage `json:"state"`
 
 	Run   string `json:"run"`
 	Reply string `json:"reply"` // subject of the run's outcome
@@ -119,7 +120,8 @@ func (s *storedStream) compare(t *testing.T, l storedLine) {
 	t.Helper()
 	state := s.runs[l.Run]
 	if end, ok := s.messages[l.Reply]; ok {
-		e, err := run.Decode(subjects.Address{Kind: subjects.Result}, run.Meta{Seq: end.Seq, Time: end.Time}, end.body())
+		at := subjects.Address{Kind: subjects.Result}
+		e, err := run.Decode(at, run.Meta{Seq: end.Seq, Time: end.Time}, end.body())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -177,39 +179,43 @@ func stateLine(s run.State) string {
 	for _, e := range s.Outstanding().All() {
 		owed = append(owed, effectLine(e))
 	}
-	line := fmt.Sprintf("%s owner=%d log=%d@%d pending=%d awaited=%d", s.Phase, s.Owner, s.LogIndex, s.LogSeq, s.Pending(), s.OutcomesAwaited())
+	var line strings.Builder
+	add := func(format string, args ...any) { fmt.Fprintf(&line, format, args...) }
+	add("%s owner=%d log=%d@%d pending=%d awaited=%d",
+		s.Phase, s.Owner, s.LogIndex, s.LogSeq, s.Pending(), s.OutcomesAwaited())
 	if s.End.Kind != "" {
-		line += fmt.Sprintf(" end=%s,%q,%s", s.End.Kind, s.End.Text, s.End.Category)
+		add(" end=%s,%q,%s", s.End.Kind, s.End.Text, s.End.Category)
 	}
 	if s.OutcomeStored {
-		line += " stored"
+		add(" stored")
 	}
 	for _, m := range s.Inbox {
-		line += fmt.Sprintf(" inbox=%d,%s", m.Seq, m.From)
+		add(" inbox=%d,%s", m.Seq, m.From)
 	}
 	for _, m := range s.Notice() {
-		line += fmt.Sprintf(" notice=%d,%t", m.Seq, m.Inline)
+		add(" notice=%d,%t", m.Seq, m.Inline)
 	}
 	for _, f := range s.Forks() {
-		line += fmt.Sprintf(" fork=%d.%d,%t", f.Turn, f.Index, s.SaidIdle(f.Call.To))
+		add(" fork=%d.%d,%t", f.Turn, f.Index, s.SaidIdle(f.Call.To))
 	}
-	return line + " owes=" + strings.Join(owed, "; ")
+	add(" owes=%s", strings.Join(owed, "; "))
+	return line.String()
 }
 
 func childrenLine(name string, cs []run.Child) string {
-	line := ""
+	var line strings.Builder
 	for _, c := range cs {
-		line += fmt.Sprintf(" %s=%d,%s,%s,%s", name, c.Index, c.Call.Agent, c.Call.To, timeLine(c.Deadline))
+		fmt.Fprintf(&line, " %s=%d,%s,%s,%s", name, c.Index, c.Call.Agent, c.Call.To, timeLine(c.Deadline))
 	}
-	return line
+	return line.String()
 }
 
 func forksLine(fs []run.Fork) string {
-	line := ""
+	var line strings.Builder
 	for _, f := range fs {
-		line += fmt.Sprintf(" %d.%d", f.Turn, f.Index)
+		fmt.Fprintf(&line, " %d.%d", f.Turn, f.Index)
 	}
-	return line
+	return line.String()
 }
 
 func timeLine(t time.Time) string {
@@ -224,15 +230,17 @@ func stateText(s run.State) []string {
 	lines := []string{stateLine(s)}
 	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	add("seq %d called %s input %s", s.Seq, timeLine(s.CalledAt), short(s.Input))
-	add("usage %s tools %d model_ms %d retries %d last %t", short(s.Usage()), s.ToolCalls(), s.ModelMS(), s.Retries(), s.LastTurn())
+	add("usage %s tools %d model_ms %d retries %d last %t",
+		short(s.Usage()), s.ToolCalls(), s.ModelMS(), s.Retries(), s.LastTurn())
 	add("subtree %s", short(s.Subtree()))
 	add("partial %s", short(s.Partial()))
 	for _, m := range s.Inbox {
 		add("inbox %s", mailText(m))
 	}
 	for i, t := range s.Turns {
-		add("turn %d at %s timer %s carried %t withheld %q why %q grant %t runs %d read %d verdict %s", i+1, timeLine(t.Time), timeLine(t.Entry.Timer),
-			t.CarriedOut(), t.Withheld(), t.Why, t.HasUnusedGrant(), t.RunCount(), t.ReadTo(), short(t.Verdict))
+		add("turn %d at %s timer %s carried %t withheld %q why %q grant %t runs %d read %d verdict %s",
+			i+1, timeLine(t.Time), timeLine(t.Entry.Timer), t.CarriedOut(), t.Withheld(), t.Why,
+			t.HasUnusedGrant(), t.RunCount(), t.ReadTo(), short(t.Verdict))
 		for j, c := range t.Entry.Calls {
 			add(" call %d %s task %q context %q cwd %q", j, short(c), c.Task, c.Context, c.Cwd)
 			add("  outcome %s", short(t.Outcomes[j]))

@@ -225,7 +225,7 @@ func (s State) withhold(owner uint64, end End) State {
 		t.stage, t.Why = withheld, end.Text
 		for i, c := range t.Entry.Calls {
 			if !c.Failed() {
-				t.end(i, end)
+				endCall(t, i, end)
 			}
 		}
 		t.pendingCount = 0
@@ -279,7 +279,7 @@ func (s State) interrupted(e Interrupted) State {
 		s.interruptedAt, s.Owner = e.Seq, e.Seq
 	case Awaiting:
 		s.interruptedAt = e.Seq
-		s = s.edit(func(t *Turn) { t.interrupt(e.Time) }).collectMail(e.Seq, true)
+		s = s.edit(func(t *Turn) { stopCalls(t, e.Time) }).collectMail(e.Seq, true)
 		if s.Phase == Awaiting {
 			s.Owner = e.Seq
 		}
@@ -293,12 +293,12 @@ func (s State) interrupted(e Interrupted) State {
 	return s
 }
 
-// interrupt ends the sequential calls that have not been published, and bounds
-// the wait for the others.
-func (t *Turn) interrupt(at time.Time) {
+// stopCalls ends the sequential calls of a turn that have not been published,
+// and bounds the wait for the others.
+func stopCalls(t *Turn, at time.Time) {
 	for i, c := range t.pending() {
 		if t.Entry.Sequential && i > 0 {
-			t.end(c.Index, EndInterrupted())
+			endCall(t, c.Index, EndInterrupted())
 			t.pendingCount--
 		}
 	}

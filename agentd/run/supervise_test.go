@@ -23,10 +23,9 @@ func drawSupervision(t *rapid.T, name string) run.Supervision {
 	return s
 }
 
-// TestSupervisionOnlyGetsCloser: whatever its own file says, a run is watched
-// over as closely as its caller at least, by the same; a person has no more
-// time for it than both grant, and silence is no approval if it is none for one
-// of both.
+// TestSupervisionOnlyGetsCloser: a run is supervised at least as closely as its
+// caller, by the same supervisor, whatever its own file says. A person has no
+// more time than both grant. Silence approves only if both say so.
 func TestSupervisionOnlyGetsCloser(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		own, above := drawSupervision(t, "own"), drawSupervision(t, "above")

@@ -12,7 +12,7 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// draw makes an event: mostly one that fits, often one that does not.
+// draw makes an event. Most fit the state, and many do not.
 func (w *walker) draw(t *rapid.T) run.Event {
 	s := w.state
 	m := run.Meta{Seq: s.Seq + uint64(rapid.IntRange(1, 3).Draw(t, "after"))}
@@ -51,7 +51,7 @@ func (w *walker) draw(t *rapid.T) run.Event {
 			f := rapid.SampledFrom(forks).Draw(t, "fork")
 			turn, i = f.Turn, f.Index
 		}
-		// no two are the same
+		// each is unique
 		o := run.Outcome{Status: run.StatusCompleted, Result: place(turn, i), Worker: fmt.Sprint("w", m.Seq)}
 		if n := len(s.Turns); n > 0 && s.Turns[n-1].Entry.Review != nil && rapid.Bool().Draw(t, "a verdict") {
 			turn, i = n, len(s.Turns[n-1].Entry.Calls)
@@ -109,7 +109,8 @@ func (w *walker) draw(t *rapid.T) run.Event {
 	return run.Cancelled{Meta: m, End: *drawEnd(t)}
 }
 
-// likely lists the kinds of events, those that move the state several times.
+// likely lists the kinds of events. Kinds that move the state are listed
+// several times.
 func likely(s run.State) []string {
 	kinds := []string{
 		"called",
@@ -139,13 +140,13 @@ func likely(s run.State) []string {
 	return kinds
 }
 
-// index is that of the next entry of the log, or leaves a hole.
+// index returns the index of the next entry, or one that leaves a hole.
 func (w *walker) index(t *rapid.T) int {
 	return max(1, w.state.LogIndex+1+rapid.SampledFrom([]int{0, 0, 0, 0, 1, -1}).Draw(t, "hole"))
 }
 
-// seen is up to where the writer of an entry had read: often not the last
-// messages, which came during the asking.
+// seen returns the sequence up to which the writer of an entry had read. Often
+// the last messages came later, while the model was asked.
 func (w *walker) seen(t *rapid.T) uint64 {
 	return uint64(rapid.IntRange(int(min(w.state.Owner, w.state.Seq)), int(w.state.Seq)).Draw(t, "seen"))
 }
@@ -171,7 +172,7 @@ func (w *walker) turn(t *rapid.T, m run.Meta) run.Entry {
 			t,
 			"cut",
 		) == 3
-		// after the person's time, or before
+		// after the time that the person has, or before
 		if rapid.Bool().Draw(t, "ends soon") {
 			e.Until = m.Time.Add(time.Duration(rapid.IntRange(2, 90).Draw(t, "until")) * time.Second)
 		}
@@ -196,7 +197,7 @@ func (w *walker) turn(t *rapid.T, m run.Meta) run.Entry {
 	return e
 }
 
-// address fills in whom a call is about, as tool.Turn does.
+// address fills in the peers of a call, as package tool does.
 func (w *walker) address(t *rapid.T, c *run.Call, index int) {
 	known := forkPaths(w.state)
 	switch c.Op {
@@ -233,7 +234,7 @@ func (w *walker) address(t *rapid.T, c *run.Call, index int) {
 
 func forkPath(turn, index int) subjects.Path { return subjects.Root.Child(turn, index) }
 
-// forkPaths are the paths of all forks that a run has made, ended or not.
+// forkPaths returns the paths of all forks of a run, ended or not.
 func forkPaths(s run.State) (paths []subjects.Path) {
 	for i, turn := range s.Turns {
 		for k, c := range turn.Entry.Calls {
@@ -257,7 +258,7 @@ func drawEnd(t *rapid.T) *run.End {
 	return &run.End{Kind: k, Text: string(k)}
 }
 
-// place names a call, so that outcomes are told apart.
+// place names a call, so that each outcome is unique.
 func place(turn, index int) string { return fmt.Sprint(turn, ".", index) }
 
 func isConcluded(e run.Event) bool {

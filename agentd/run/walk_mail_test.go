@@ -9,11 +9,11 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// hear notes what an event that is folded says to the run, and of its forks.
+// hear notes the mail in a folded event, and the state of the forks.
 func (w *walker) hear(e run.Event) {
 	switch e := e.(type) {
 	case run.Mailed:
-		// what stands before the call is none of the run's
+		// mail before the call does not count
 		if w.state.Phase != run.None {
 			w.mail = append(w.mail, e.Meta.Seq)
 		}
@@ -23,7 +23,7 @@ func (w *walker) hear(e run.Event) {
 	case run.Replied:
 		path := forkPath(e.Turn, e.Index)
 		forked := slices.ContainsFunc(w.state.Forks(), func(f run.Fork) bool { return f.Turn == e.Turn && f.Index == e.Index })
-		// of one that the run has killed itself nothing is to be said
+		// a run gets no mail about a fork that it has killed
 		if forked && !killed(w.state, path) {
 			w.mail = append(w.mail, e.Seq)
 		}
@@ -31,8 +31,7 @@ func (w *walker) hear(e run.Event) {
 	}
 }
 
-// carry notes what a turn that is carried out since the event before does to
-// forks.
+// carry notes the messages to forks of a turn that the event has carried out.
 func (w *walker) carry(after run.State, e run.Event) {
 	n := len(after.Turns)
 	if n == 0 || !after.Turns[n-1].CarriedOut() || len(w.state.Turns) == n && w.state.Turns[n-1].CarriedOut() {
@@ -46,9 +45,9 @@ func (w *walker) carry(after run.State, e run.Event) {
 	}
 }
 
-// checkHeld: a turn waits for a person only where there is one, for no time
-// without end, and not beyond the run's own; and what the run has no time for
-// any more no timer decides, nor its supervisor what it has not seen.
+// checkHeld: a turn waits for a person only in the mode Human, for a bounded
+// time within the run's own. No timer decides a turn after the run's time is
+// over. No supervisor decides a turn that it has not seen whole.
 func checkHeld(t *rapid.T, before, after run.State, e run.Event) {
 	for _, s := range []run.State{before, after} {
 		if s.Phase != run.Held {
@@ -73,8 +72,8 @@ func checkHeld(t *rapid.T, before, after run.State, e run.Event) {
 	}
 }
 
-// checkMade: no run was to be called that its turn does not count among those
-// that it makes, and one that spares none has made all that were not refused.
+// checkMade: a turn counts every run that it starts. A turn without an unused
+// grant has started all of its runs that were not refused.
 func (w *walker) checkMade(t *rapid.T, s run.State) {
 	for _, owed := range s.Outstanding().All() {
 		if e, ok := owed.(run.CallChildren); ok {
@@ -112,7 +111,7 @@ func (w *walker) checkMade(t *rapid.T, s run.State) {
 	}
 }
 
-// killed reports whether a run has killed another one, or one above that.
+// killed reports whether a run has killed another one, or a run above it.
 func killed(s run.State, path subjects.Path) bool {
 	for _, turn := range s.Turns {
 		for _, c := range turn.Entry.Calls {
@@ -136,9 +135,9 @@ func (w *walker) dead(s run.State, path subjects.Path) bool {
 	return killed(s, path)
 }
 
-// checkWaits: nobody waits when there is what he waits for; who has waited for
-// some has a standing for each of them, in his order, which is that he has
-// received something if he has.
+// checkWaits: no call waits for mail that is there. A call that has waited for
+// peers has a status for each of them, in its order. The status is PeerWrote
+// exactly if the call has taken mail of the peer.
 func (w *walker) checkWaits(t *rapid.T, after run.State) {
 	for k, turn := range after.Turns {
 		for i, c := range turn.Entry.Calls {
@@ -162,7 +161,7 @@ func (w *walker) checkWaits(t *rapid.T, after run.State) {
 	}
 }
 
-// there reports whether a call need not wait.
+// there reports whether the wait of a call is over.
 func (w *walker) there(s run.State, c run.Call) bool {
 	if len(c.From) == 0 {
 		return len(s.Inbox) > 0
@@ -176,8 +175,8 @@ func (w *walker) there(s run.State, c run.Call) bool {
 	return true
 }
 
-// checkHeard: the outcome of a call that is out counts, whatever else its turn
-// has asked for.
+// checkHeard: the outcome of a published call counts, with any other calls in
+// its turn.
 func checkHeard(t *rapid.T, before, after run.State, e run.Event) {
 	r, ok := e.(run.Replied)
 	if !ok || r.Seq <= before.Seq {
@@ -196,8 +195,8 @@ func checkHeard(t *rapid.T, before, after run.State, e run.Event) {
 	}
 }
 
-// checkBelow: a run that ends owes a tombstone to each run that works for it,
-// and to no other, before its outcome and before its end is on the log.
+// checkBelow: a run that ends owes a cancel message to each run that works for
+// it, and to no other run, before its outcome and before its end is on the log.
 func checkBelow(t *rapid.T, s run.State) {
 	owed := s.Outstanding().All()
 	if !s.Ended() || s.OutcomeStored || len(owed) == 0 {
@@ -226,7 +225,7 @@ func checkBelow(t *rapid.T, s run.State) {
 			got[forkPath(f.Turn, f.Index)] = true
 		}
 	} else if _, last := owed[0].(run.PublishFailure); last && s.End.Kind != run.KindTurns && s.End.Kind != run.KindError {
-		// they were told before the end was put on the log
+		// their cancel messages came before the log entry
 		return
 	}
 	if len(want) != len(got) {
@@ -239,8 +238,8 @@ func checkBelow(t *rapid.T, s run.State) {
 	}
 }
 
-// checkWord: whoever has forked a run is told of each of its answers before the
-// run goes on.
+// checkWord: the parent of a fork gets a notice of each answer before the
+// fork's next turn.
 func checkWord(t *rapid.T, s run.State) {
 	if s.Ended() || !s.LastTurnIdle() {
 		return
@@ -256,8 +255,8 @@ func checkWord(t *rapid.T, s run.State) {
 	}
 }
 
-// checkStop: a run that a person has stopped ends those that work for it, and
-// has a time for it where it waits for them.
+// checkStop: an interrupted run ends the runs that work for it, and waits for
+// them for a bounded time.
 func checkStop(t *rapid.T, after run.State, e run.StopBelow) {
 	if after.Ended() || len(e.Below) == 0 || !e.Timer.IsZero() && after.Phase != run.Awaiting {
 		t.Fatalf("%+v is owed in %v", e, after.Phase)
@@ -269,8 +268,8 @@ func checkStop(t *rapid.T, after run.State, e run.StopBelow) {
 	}
 }
 
-// checkStopped: an interrupt is the end of all that the run has forked, and
-// what these tell does not wake it.
+// checkStopped: an interrupt ends all forks of the run, and their messages do
+// not wake it.
 func (w *walker) checkStopped(t *rapid.T, before, after run.State, e run.Event, err error) {
 	if err != nil || seqOf(e) <= before.Seq {
 		return

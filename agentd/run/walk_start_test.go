@@ -11,9 +11,8 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// drawStart makes what a run is started with: in some walks a budget of turns,
-// and the tools by which it looks for mail itself, as calls or as lines of
-// text.
+// drawStart draws the settings of a run. In some walks they bound its turns, or
+// give it the tools that read mail, as calls or as lines of text.
 func drawStart(t *rapid.T, watched run.Supervision) *run.Start {
 	s := &run.Start{Supervision: watched, Turns: max(0, rapid.IntRange(-3, 3).Draw(t, "budget of turns"))}
 	looks := rapid.SampledFrom([]run.Op{run.OpMail, run.OpWait}).Draw(t, "looks by")
@@ -26,8 +25,8 @@ func drawStart(t *rapid.T, watched run.Supervision) *run.Start {
 	return s
 }
 
-// spread gives the calls of a turn the tool calls that they came from: one
-// each, or some of them several at once.
+// spread gives the decisions of a turn their tool calls. Some tool calls have
+// several decisions.
 func spread(t *rapid.T, e *run.Entry) {
 	if rapid.Bool().Draw(t, "one each") {
 		for i := range e.Calls {
@@ -41,8 +40,8 @@ func spread(t *rapid.T, e *run.Entry) {
 	}
 }
 
-// checkKept: what a call got first is what it has ever after, whatever comes
-// again or late; so the completed only increase.
+// checkKept: the first outcome of a call stays, in spite of later and repeated
+// ones.
 func (w *walker) checkKept(t *rapid.T, after run.State) {
 	there := map[string]bool{}
 	keep := func(call string, o *run.Outcome) {
@@ -69,9 +68,9 @@ func (w *walker) checkKept(t *rapid.T, after run.State) {
 	}
 }
 
-// checkTurns: a run takes as many turns as it was given since it was idle last,
-// and one more in which it has to answer. It is told so then, and before that
-// it does not end for them.
+// checkTurns: since it was idle last, a run may take the turns that it was
+// given and a last one, which LastTurn reports. It does not fail with KindTurns
+// before.
 func checkTurns(t *rapid.T, s run.State) {
 	budget := run.MaxTurns
 	if start := s.Start(); start != nil && start.Turns > 0 {
@@ -96,8 +95,8 @@ func checkTurns(t *rapid.T, s run.State) {
 	}
 }
 
-// checkSpread: the tool calls of each turn have its decisions among them, in
-// their order, and are what is counted.
+// checkSpread: the tool calls of each turn share its decisions in their order,
+// and ToolCalls counts the tool calls.
 func checkSpread(t *rapid.T, s run.State) {
 	made := 0
 	for i, turn := range s.Turns {
@@ -105,7 +104,7 @@ func checkSpread(t *rapid.T, s run.State) {
 		for k := range turn.Entry.Answer.ToolCalls {
 			dealt = append(dealt, turn.Entry.CallsOf(k)...)
 		}
-		if diff := cmp.Diff(turn.Entry.Calls, dealt, comparable); len(turn.Entry.Calls) > 0 && diff != "" {
+		if diff := cmp.Diff(turn.Entry.Calls, dealt, comparePaths); len(turn.Entry.Calls) > 0 && diff != "" {
 			t.Fatalf("the calls of turn %d are dealt otherwise (-calls +dealt):\n%s", i+1, diff)
 		}
 		made += len(turn.Entry.Answer.ToolCalls)
@@ -115,8 +114,8 @@ func checkSpread(t *rapid.T, s run.State) {
 	}
 }
 
-// checkNotice: a person's text is given to a run whole where that cannot look
-// for it, and only there; other runs' never is.
+// checkNotice: a person's text is inline exactly if the run cannot read its
+// mail. The text of other runs never is.
 func (w *walker) checkNotice(t *rapid.T, s run.State) {
 	blind := len(w.start.Tools) == 0 && len(w.start.Slash) == 0
 	notices := [][]run.Mail{s.Notice()}

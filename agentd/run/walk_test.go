@@ -13,8 +13,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// TestSimApply feeds a State events of every kind, in and out of order, and
-// holds it to what doc.go and DESIGN.md promise after each.
+// TestSimApply feeds a State events of every kind, in and out of order. After
+// each it checks the promises of doc.go and DESIGN.md.
 func TestSimApply(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -42,8 +42,8 @@ func TestSimApply(t *testing.T) {
 			e := w.draw(t)
 			before := w.state
 			after, err := before.Apply(e)
-			// another reader of the same state, which must not
-			// disturb this one
+			// a second reader of the same state does not disturb
+			// this one
 			_, _ = before.Apply(w.draw(t))
 			w.check(t, before, after, e, err)
 			if err == nil && seqOf(e) > before.Seq || isConcluded(e) {
@@ -54,32 +54,31 @@ func TestSimApply(t *testing.T) {
 	})
 }
 
-// walker is one walk: the state so far, and the events that it was made of.
+// walker is one walk: the state so far, and the events that it was folded from.
 type walker struct {
 	state   run.State
 	history []run.Event
-	// its model uses other tools than call_agent too
+	// the model uses tools besides call_agent
 	mails bool
-	// all that was written to it, while it had not ended
+	// sequences of the mail that came before the end
 	mail    []uint64
-	people  bool // some interrupt it
+	people  bool // people interrupt the run
 	watched run.Supervision
-	// a person has, and it was not written to since
+	// a person has interrupted it, and no mail came since
 	stopped bool
-	start   *run.Start             // what it is started with
+	start   *run.Start             // settings of the run
 	kept    map[string]run.Outcome // the first outcome of each call
-	// when it has written last to each
+	// sequence of the last message to each run
 	sent map[string]uint64
 	made map[subjects.Path]bool // runs that were to be called
-	// forks that have said that they are idle, and were not written to
-	// since
+	// forks that have reported idle, and were not written to since
 	resting map[string]bool
 }
 
-// check holds one application of an event to every promise.
+// check checks every promise after one event.
 func (w *walker) check(t *rapid.T, before, after run.State, e run.Event, err error) {
-	// A replayed history gives the same state; and so nothing that before
-	// shares with after has changed.
+	// A replayed history gives the same state. So the event has changed
+	// nothing that the states share.
 	if diff := cmp.Diff(replay(t, w.history), before, unexported); diff != "" {
 		t.Fatalf("%T changed the state that it was applied to (-replayed +was):\n%s", e, diff)
 	}
@@ -115,8 +114,8 @@ func (w *walker) check(t *rapid.T, before, after run.State, e run.Event, err err
 	w.checkNotice(t, after)
 }
 
-// checkMail: what was written to a run is in its inbox or was taken, once, by a
-// call that may take it, in stream order; nobody waits for what is there.
+// checkMail: every message is in the inbox or was taken once, in stream order,
+// by a call that may take it. No call waits for mail that is there.
 func (w *walker) checkMail(t *rapid.T, after run.State, e run.Event, err error) {
 	if err == nil && seqOf(e) > w.state.Seq && !w.state.Ended() {
 		w.hear(e)
@@ -158,14 +157,14 @@ func (w *walker) checkMail(t *rapid.T, after run.State, e run.Event, err error) 
 	if !slices.Equal(seen, w.mail) {
 		t.Fatalf("the messages %v are %v in the inbox and with who took them", w.mail, seen)
 	}
-	// one that was stopped knows of no more than it did
+	// an interrupted run knows of no more mail than before
 	if after.Phase == run.Idle && len(after.Notice()) > 0 && !w.people {
 		t.Fatalf("idle, with mail of %v", after.Notice())
 	}
 	w.checkWaits(t, after)
 }
 
-// mustRefuse reports whether an event is one that no history can hold.
+// mustRefuse reports whether no history can hold an event.
 func mustRefuse(s run.State, e run.Event) bool {
 	var index int
 	turn := false
@@ -194,7 +193,7 @@ func checkCounts(t *rapid.T, before, after run.State) {
 		}
 		last := i == len(after.Turns)-1
 		if last && !turn.CarriedOut() && turn.Withheld() == "" {
-			continue // nobody is called yet
+			continue // no call is made yet
 		}
 		if len(turn.Outcomes) != len(turn.Entry.Calls) || !last && missing > 0 {
 			t.Fatalf(
@@ -221,7 +220,7 @@ func checkCounts(t *rapid.T, before, after run.State) {
 	}
 }
 
-// checkEnd: the terminal states absorb, and owe one outcome until it is stored.
+// checkEnd: terminal states absorb, and owe one outcome until it is stored.
 func checkEnd(t *rapid.T, before, after run.State) {
 	if before.Ended() &&
 		(after.Phase != before.Phase || after.End != before.End || len(after.Turns) != len(before.Turns)) {
@@ -258,8 +257,8 @@ func checkEnd(t *rapid.T, before, after run.State) {
 	}
 }
 
-// checkLogged: an end from outside is on the log, which fences whoever is at
-// work, before it is answered.
+// checkLogged: an end from outside is on the log before it is published. The
+// log entry fences other workers.
 func (w *walker) checkLogged(t *rapid.T, after run.State, e run.Event) {
 	ended := func(e run.Event) bool {
 		_, ok := e.(run.Ended)
@@ -274,8 +273,7 @@ func (w *walker) checkLogged(t *rapid.T, after run.State, e run.Event) {
 	}
 }
 
-// checkOwed: each phase owes its own effects, to the holder of a message that
-// was folded.
+// checkOwed: each phase owes its own effects, and a folded message owns them.
 func checkOwed(t *rapid.T, before, after run.State) {
 	keys := map[string]bool{}
 	for _, e := range after.Outstanding().All() {
@@ -315,7 +313,7 @@ func checkOwed(t *rapid.T, before, after run.State) {
 	if live && len(keys) == 0 || live && (after.Owner == 0 || after.Owner > after.Seq) {
 		t.Fatalf("%v at %d owes %v to %d", after.Phase, after.Seq, keys, after.Owner)
 	}
-	// whoever asks is not to go on
+	// a request in flight is not to go on
 	stopping := keys[effectKey(run.LogInterrupt{Turn: len(after.Turns) + 1})]
 	if before.Phase == run.Ready && after.Phase == run.Ready && len(after.Turns) == len(before.Turns) &&
 		after.Owner != before.Owner &&
@@ -324,7 +322,8 @@ func checkOwed(t *rapid.T, before, after run.State) {
 	}
 }
 
-// checkChildren: all that are pending are called, or the first of them.
+// checkChildren: every pending call is published, or the first of a sequential
+// turn.
 func checkChildren(t *rapid.T, s run.State, e run.CallChildren) {
 	turn := s.Turns[len(s.Turns)-1]
 	if !turn.CarriedOut() {
@@ -367,7 +366,7 @@ func checkChildren(t *rapid.T, s run.State, e run.CallChildren) {
 	}
 }
 
-// checkResults: what a call got is what was decided, its own child's outcome,
+// checkResults: the outcome of a call is its refusal, its own child's outcome,
 // or that of the timer.
 func checkResults(t *rapid.T, s run.State) {
 	for k, turn := range s.Turns {
