@@ -78,7 +78,7 @@ func (x *execution) inheritedStart(ctx context.Context) (*run.Start, subjects.Bu
 		return &s, none, nil
 	}
 	s.MaxDepth = max(0, s.MaxDepth-c.run.header.Depth) // the copy is a root
-	return &s, subjects.Together(s.Scopes), nil
+	return &s, subjects.Narrowest(s.Scopes), nil
 }
 
 // continuedConversation returns the conversation that a run continues, nil if

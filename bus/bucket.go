@@ -48,9 +48,10 @@ func (b *bucket) target(key string) string {
 	return b.subject(key)
 }
 
-// swap stores a value in place of the one at revision was, 0 for none. It tries
-// until ctx ends. The error wraps a *ConflictError if the key has another
-// revision. That may be this value, if an acknowledgement was lost.
+// swap stores a value if the last revision of the key is was; 0 means that the
+// key has no value. It tries until ctx ends. The error wraps a *ConflictError
+// if the key has another revision. After a lost acknowledgement that revision
+// may be the value itself.
 func (b *bucket) swap(ctx context.Context, key string, was uint64, value []byte) (rev uint64, err error) {
 	msg := nats.NewMsg(b.target(key))
 	msg.Data = value
@@ -77,8 +78,8 @@ func (b *bucket) get(ctx context.Context, g directGet) (ms []Stored, again bool,
 	return b.conn.getOnce(ctx, b.streamName(), g)
 }
 
-// do carries out an operation, and again if it may be tried again. Before the
-// next attempt it looks for the bucket, which may have been removed.
+// do calls op until the call is final or ctx ends. After an attempt it looks
+// for the bucket again, since the bucket may have been removed.
 func (b *bucket) do(ctx context.Context, op func(jetstream.Stream) (again bool, err error)) error {
 	err := b.conn.inflight.retry(ctx, func() (bool, error) {
 		s, again, err := b.open(ctx)

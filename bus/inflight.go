@@ -89,9 +89,9 @@ func (f *inflight) pause(ctx context.Context, d time.Duration) error {
 	return pause.AtMost(ctx, d, up)
 }
 
-// ask makes a request that may be made twice, again and again while its answer
-// is lost, until ctx ends. It makes one attempt only while the connection has
-// not seen the streams: until then an answer may never come.
+// ask makes a request, and repeats it until there is an answer or ctx ends. The
+// request must be harmless when it is repeated. As long as the connection has
+// not seen the streams, ask makes one attempt: an answer may never come.
 func ask[T any](ctx context.Context, c *Conn, do func(context.Context) (T, error)) (v T, _ error) {
 	err := c.inflight.retry(ctx, func() (again bool, err error) {
 		v, err = askOnce(ctx, c, do)

@@ -108,14 +108,14 @@ func (l *leases) renewed(ds []*Delivery, now time.Time) {
 }
 
 // expired reports whether the lease of a delivery may be over, so that another
-// worker may have the message. The next beat would notice that, but a process
-// that was stopped may come to something else first.
+// worker may have the message. The next renewal would notice that, but a
+// process that was stopped may do other work before it.
 func (l *leases) expired(d *Delivery, now time.Time, length time.Duration) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if h := l.held[d]; h != nil && h.over(now, length) {
-		// This is final: the caller gives the delivery up, and a beat
-		// on its way must not renew the lease.
+		// This is final: the caller gives the delivery up, and a
+		// renewal on its way must not renew the lease.
 		l.lose(d, h)
 	}
 	return d.late

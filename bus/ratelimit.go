@@ -27,8 +27,8 @@ func (c *Conn) RateLimit(key string) *RateLimit {
 func (r *RateLimit) String() string { return r.bucket.String() + ", key " + r.key }
 
 // Read returns the value and its revision, 0 if there is none. It tries until
-// ctx ends. A replica may lag: after a write was refused, pass the revision in
-// its way as minSeq, and the answer is that revision or a later one.
+// ctx ends. The replica that answers may lag. The answer is revision minSeq or
+// a later one: after a refused write, pass ConflictError.Last.
 func (r *RateLimit) Read(ctx context.Context, minSeq uint64) (value []byte, rev uint64, err error) {
 	err = r.do(ctx, func(jetstream.Stream) (again bool, _ error) {
 		for range maxLagPolls {
@@ -55,9 +55,10 @@ func (r *RateLimit) Read(ctx context.Context, minSeq uint64) (value []byte, rev 
 // have been removed.
 const maxLagPolls = 500
 
-// Swap stores a value in place of the one at revision was, 0 for none. It tries
-// until ctx ends. The error wraps a *ConflictError if there is another
-// revision. That may be this value, if an acknowledgement was lost.
+// Swap stores a value if the last revision is was; 0 means that there is no
+// value. It tries until ctx ends. The error wraps a *ConflictError if there is
+// another revision. After a lost acknowledgement that revision may be the value
+// itself.
 func (r *RateLimit) Swap(ctx context.Context, was uint64, value []byte) (rev uint64, err error) {
 	return r.swap(ctx, r.key, was, value)
 }

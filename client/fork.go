@@ -103,7 +103,7 @@ func rootHeader(source subjects.Run, head subjects.Header, timeout time.Duration
 		Deadline: time.Now().Add(timeout),
 		Reply:    source.Space.Result(source.Agent, id),
 	}
-	if b := subjects.Together(head.Scopes); b != (subjects.Budget{}) {
+	if b := subjects.Narrowest(head.Scopes); b != (subjects.Budget{}) {
 		root.Scopes = []subjects.Scope{{Path: subjects.Root, Budget: b}}
 	}
 	return root, nil

@@ -253,7 +253,9 @@ var (
 	flagOfHelp = regexp.MustCompile(`(?m)^ +(?:-\w, )?--([\w-]+)(?:.*\(default "?([^")]*)"?\))?`)
 	flagOfPage = regexp.MustCompile("`--([\\w-]+)`")
 	subcommand = regexp.MustCompile(`(?m)^  ([\w-]+) +\S`)
-	ruleOfHelp = regexp.MustCompile(`(?m)^  ([a-z-]+) {2,}\S`)
+	// wrappedFlag is the line break in the text of a flag.
+	wrappedFlag = regexp.MustCompile(`\n {12,}`)
+	ruleOfHelp  = regexp.MustCompile(`(?m)^  ([a-z-]+) {2,}\S`)
 )
 
 // checkCLIPage holds docs/cli.md to the programs: it has every command with
@@ -347,6 +349,7 @@ func visit(t *testing.T, bin string, command []string, fn func(command []string,
 	t.Helper()
 	help := output(t, bin, append(slices.Clone(command), "--help")...)
 	_, all, _ := strings.Cut(help, "Flags:\n")
+	all = wrappedFlag.ReplaceAllString(all, " ")
 	flags := map[string]string{}
 	for _, m := range flagOfHelp.FindAllStringSubmatch(all, -1) {
 		flags[m[1]] = m[2]

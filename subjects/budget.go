@@ -19,10 +19,11 @@ type Budget struct {
 }
 
 // Within returns the narrower of two budgets, bound by bound.
-func (l Budget) Within(m Budget) Budget {
-	return Budget{narrower(l.Agents, m.Agents), narrower(l.Turns, m.Turns), narrower(l.Tokens, m.Tokens)}
+func (b Budget) Within(c Budget) Budget {
+	return Budget{narrower(b.Agents, c.Agents), narrower(b.Turns, c.Turns), narrower(b.Tokens, c.Tokens)}
 }
 
+// narrower returns the smaller of two bounds. 0 is no bound.
 func narrower(a, b int) int {
 	if a == 0 || b != 0 && b < a {
 		return b
@@ -112,14 +113,14 @@ type field struct {
 }
 
 // fields lists the bounds of a budget and their names.
-func fields(l *Budget) []field {
-	return []field{{"agents", &l.Agents}, {"turns", &l.Turns}, {"tokens", &l.Tokens}}
+func fields(b *Budget) []field {
+	return []field{{"agents", &b.Agents}, {"turns", &b.Turns}, {"tokens", &b.Tokens}}
 }
 
-// Together returns the narrowest budget of all scopes.
-func Together(scopes []Scope) (l Budget) {
+// Narrowest returns the budget that is within the budgets of all scopes.
+func Narrowest(scopes []Scope) (b Budget) {
 	for _, s := range scopes {
-		l = l.Within(s.Budget)
+		b = b.Within(s.Budget)
 	}
-	return l
+	return b
 }

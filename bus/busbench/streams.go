@@ -15,7 +15,7 @@ type Volume struct {
 	// Last is the number of messages that were ever stored: the sum of the
 	// streams' last sequences.
 	Last uint64
-	// Bytes counts the messages that are still stored.
+	// Bytes is the size of the messages that are still stored.
 	Bytes     uint64
 	Consumers int
 }

@@ -24,8 +24,8 @@ definition. The script of an offline model is read once.
 
 A model is named provider/model. API keys come from the environment
 (ANTHROPIC_API_KEY, OPENAI_API_KEY), base URLs from AXE_ANTHROPIC_BASE_URL,
-AXE_OPENAI_BASE_URL and AXE_OLLAMA_BASE_URL. Both may also stand in config.toml in
-$XDG_CONFIG_HOME/axe. script/NAME is an offline model: the file NAME.toml in
+AXE_OPENAI_BASE_URL and AXE_OLLAMA_BASE_URL. Both may also stand in config.toml
+in $XDG_CONFIG_HOME/axe. script/NAME is an offline model: the file NAME.toml in
 AXE_SCRIPT_DIR, or in the directory scripts/ below the agents.
 
 SIGTERM and SIGINT drain the worker: it takes no new work, waits for the model
@@ -40,7 +40,7 @@ Exit codes: 0 drained, 1 the bus cannot be used, 2 usage or a missing directory.
   # More workers on the same bus, here or elsewhere.
   agentd --agents ./agents --server nats://127.0.0.1:4222 --slots 8
 
-  # A bus of your own: a context of the nats CLI, three replicas of every stream.
+  # A bus of your own: a context of the nats CLI, three replicas of each stream.
   agentd --agents /etc/axe/agents --context production --replicas 3
 
   # Try agents with another model than their own.

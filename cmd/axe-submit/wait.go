@@ -11,7 +11,8 @@ func waitCommand(f *cli.SessionFlags) *cobra.Command {
 	l := &waitFlags{}
 	cmd := &cobra.Command{
 		Use: "wait ID", Short: "Wait for a tree and print its answer", Args: cobra.ExactArgs(1),
-		Long: "Wait for a tree and print its answer, at once if it has ended. ID is the tree's id, or the key of --id.",
+		Long: "Wait for a tree and print its answer, at once if it has ended. ID is the\n" +
+			"tree's id, or the key of --id.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := l.check(); err != nil {
 				return err

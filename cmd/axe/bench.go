@@ -36,9 +36,10 @@ and a worker with --agents more agents than in the other workloads.`
 
 	benchExamples = `  axe bench
   axe bench --only leaf,fan-out --for 10s
-  axe bench --only leaf --profile profiles   # go tool pprof -top profiles/leaf-worker-w1.cpu.pprof
+  axe bench --only leaf --profile profiles
+  go tool pprof -top profiles/leaf-worker-w1.cpu.pprof
   axe bench --only scale --runs 100000 --waiting 10000
-  axe bench --sync always --output json | jq '.results[].metrics[] | select(.met == false)'
+  axe bench --output json | jq '.results[].metrics[] | select(.met == false)'
   axe bench --server nats://10.0.0.7:4222 --replicas 3`
 
 	benchPart = "bench-part"

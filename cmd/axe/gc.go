@@ -29,12 +29,12 @@ if the model fails, and no entry that the model has not seen.
 The model is the agent's own, unless --model or AXE_MODEL names another.
 
 Memory is in files below $XDG_DATA_HOME/axe/memory, or at the agent's [memory]
-path. With store = "bus" in [memory] of config.toml it is on a running bus, which
---server or --context names.
+path. With store = "bus" in [memory] of config.toml it is on a running bus,
+which --server or --context names.
 
 Exit codes: 0 done, or nothing to do; 1 a bad model name, or with --all an agent
-that failed; 2 usage, an unknown agent or an invalid file; 3 the model's provider
-failed or the time was over; 130 ended by ^C.`
+that failed; 2 usage, an unknown agent or an invalid file; 3 the model's
+provider failed or the time was over; 130 ended by ^C.`
 
 // gc holds the flags of axe gc.
 type gc struct {

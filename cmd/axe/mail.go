@@ -40,10 +40,10 @@ after the id that begins with r- is a path.`
   axe send 5Rt0yAkYxJ --from ann That is enough`
 
 	mailLong = `Show the messages to a run, the oldest first: to the root of a tree or, with a
-PATH, to a run below it. FROM is the path of the run that wrote the message, or a
-person's name. A fork sends a message when it is idle, with its result. The end
-of a fork is a message too, unless the run itself killed the fork. TAKEN tells
-whether the run has read the message.
+PATH, to a run below it. FROM is the path of the run that wrote the message, or
+a person's name. A fork sends a message when it is idle, with its result. The
+end of a fork is a message too, unless the run itself killed the fork. TAKEN
+tells whether the run has read the message.
 
 --json prints an object a line: seq, time, from, text, idle, outcome (of a fork
 that has ended) and taken.`

@@ -21,21 +21,21 @@ import (
 
 const (
 	interruptLong = `Stop the current work of a run without ending the run: the root of a tree or,
-with a PATH, a run below it. The request to its model is aborted. The runs that it
-waits for and its forks are cancelled. When they have ended, or ten seconds later,
-the run is idle until it gets a message (axe send). It goes on with that message,
-and it knows the results of its calls. Without a message it ends at its deadline.
-axe cancel ends a run for good.`
+with a PATH, a run below it. The request to its model is aborted. The runs that
+it waits for and its forks are cancelled. When they have ended, or ten seconds
+later, the run is idle until it gets a message (axe send). It goes on with that
+message, and it knows the results of its calls. Without a message it ends at its
+deadline. axe cancel ends a run for good.`
 
 	interruptExamples = `  axe interrupt 5Rt0yAkYxJ
   axe send 5Rt0yAkYxJ "Leave the tests alone, and go on"`
 
-	forkLong = `Start a new tree that continues the conversation of a run, even of a run that has
-ended. The new tree continues after a turn (ID@TURN), with the results of that
-turn's calls, or after the end. It has the run's conversation, model and tools,
-and reads the prompt next. With a PATH it continues a run below the root. A turn
-that the run has not had is an error. The command prints the id of the new tree;
-axe-submit wait ID waits for its answer.`
+	forkLong = `Start a new tree that continues the conversation of a run, even of a run that
+has ended. The new tree continues after a turn (ID@TURN), with the results of
+that turn's calls, or after the end. It has the run's conversation, model and
+tools, and reads the prompt next. With a PATH it continues a run below the root.
+A turn that the run has not had is an error. The command prints the id of the
+new tree; axe-submit wait ID waits for its answer.`
 
 	forkExamples = `  axe fork 5Rt0yAkYxJ --prompt "And in French?"
   axe fork 5Rt0yAkYxJ@2 r-1-0 --prompt "Do it without the library" --timeout 10m`
@@ -52,9 +52,10 @@ and until.`
   axe pending 5Rt0yAkYxJ --json | jq -r .why`
 
 	approveLong = `Carry out the whole turn that a run holds: the root of a tree or, with a PATH, a
-run below it, as axe pending lists them. The command returns when the approval is
-stored. The time limits of the turn's calls start then. It is an error if the run
-does not hold a turn (any more). Of two decisions on one turn the first counts.`
+run below it, as axe pending lists them. The command returns when the approval
+is stored. The time limits of the turn's calls start then. It is an error if the
+run does not hold a turn (any more). Of two decisions on one turn the first
+counts.`
 
 	approveExamples = `  axe pending
   axe approve 5Rt0yAkYxJ r-1-0 --by ann`
@@ -62,8 +63,8 @@ does not hold a turn (any more). Of two decisions on one turn the first counts.`
 	denyLong = `Withhold the turn that a run holds: the root of a tree or, with a PATH, a run
 below it, as axe pending lists them. The run goes on and reads the reason as the
 result of each call of the turn. axe cancel ends the run instead. It is an error
-if the run does not hold a turn (any more). Of two decisions on one turn the first
-counts.`
+if the run does not hold a turn (any more). Of two decisions on one turn the
+first counts.`
 
 	denyExamples = `  axe pending
   axe deny 5Rt0yAkYxJ r-1-0 --reason "not on a Sunday"`

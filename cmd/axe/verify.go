@@ -25,12 +25,11 @@ the workers at any time. TREE is a tree's id, or the key of axe-submit --id.
 
 The rules:
 
-%s
-A violation is a message, or a missing message, that no worker produces: a
-message was lost or deleted, another program wrote it, or there is a bug. Look at
-the tree with "nats stream view AXE_RUNS --subject 'axe.run.*.TREE.>'". A note is
-harmless, for example a second outcome after a worker froze, or it cannot be
-decided, for example because a large body is no longer stored.
+%s A violation is a message, or a missing message, that no worker produces: a
+message was lost or deleted, another program wrote it, or there is a bug. Look
+at the tree with "nats stream view AXE_RUNS --subject 'axe.run.*.TREE.>'". A
+note is harmless, for example a second outcome after a worker froze, or it
+cannot be decided, for example because a large body is no longer stored.
 
 A run whose deadline has not passed may still end. Its tree counts as under way,
 and nothing of it counts as missing. --slack allows for different clocks and for

@@ -26,15 +26,15 @@ func CancelCommand(f *SessionFlags) *cobra.Command {
 	c := &cancellation{done: "cancelled"}
 	return c.command(f, "", &cobra.Command{
 		Use: "cancel ID [PATH]", Short: "Cancel a tree, or a run and all runs below it", Args: cobra.RangeArgs(1, 2),
-		Long: `Cancel a whole tree or, with a PATH, a run and all runs below it. --progress plain
-and outcomes show paths: r-1-0 is the first call of the root's first turn. The
-caller of a cancelled run is told and goes on.
+		Long: `Cancel a whole tree or, with a PATH, a run and all runs below it. --progress
+plain and outcomes show paths: r-1-0 is the first call of the root's first turn.
+The caller of a cancelled run is told and goes on.
 
 The command returns when the cancellation is stored. From then on no model is
-asked, requests in flight are aborted, and the cancelled run answers at once with
-its partial results. --wait waits until every run below has ended too, and shows
-the runs that have not. Cancelling a run twice is fine. Cancelling a run that has
-ended is an error.`,
+asked, requests in flight are aborted, and the cancelled run answers at once
+with its partial results. --wait waits until every run below has ended too, and
+shows the runs that have not. Cancelling a run twice is fine. Cancelling a run
+that has ended is an error.`,
 		Example: `  ` + f.Name + ` cancel 5Rt0yAkYxJ --reason "wrong branch"
   ` + f.Name + ` cancel 5Rt0yAkYxJ r-1-2 --wait`,
 	})
@@ -48,11 +48,11 @@ func KillCommand(f *SessionFlags) *cobra.Command {
 		Use: "kill ID [PATH]", Short: "End a fork, or a tree, as the tool kill does", Args: cobra.RangeArgs(1, 2),
 		Long: `End a run and all runs below it, as an agent does with the tool kill: the whole
 tree or, with a PATH, a run below the root. axe mail and --progress plain show
-paths: r-1-0 is the run of the first call of the root's first turn. The parent of
-a fork gets mail that the fork is dead.
+paths: r-1-0 is the run of the first call of the root's first turn. The parent
+of a fork gets mail that the fork is dead.
 
-The command is axe cancel with another reason. It returns when the cancellation is
-stored. --wait waits until all runs have ended.`,
+The command is axe cancel with another reason. It returns when the cancellation
+is stored. --wait waits until all runs have ended.`,
 		Example: `  ` + f.Name + ` kill 5Rt0yAkYxJ r-1-0 --wait
   ` + f.Name + ` kill 5Rt0yAkYxJ`,
 	})

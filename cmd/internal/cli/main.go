@@ -21,6 +21,8 @@ func Main(cmd *cobra.Command) int {
 	defer stop()
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	cmd.Version = Version()
+	// The tables of flags fit a terminal of 80 columns.
+	cmd.SetUsageTemplate(strings.ReplaceAll(cmd.UsageTemplate(), ".FlagUsages ", ".FlagUsagesWrapped 80 "))
 	began := false
 	markStart(cmd, &began)
 	at, err := cmd.ExecuteContextC(ctx)
