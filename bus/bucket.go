@@ -75,7 +75,7 @@ func (b *bucket) swap(ctx context.Context, key string, was uint64, value []byte)
 
 // get reads from the bucket's stream once.
 func (b *bucket) get(ctx context.Context, g directGet) (ms []Stored, again bool, err error) {
-	return b.conn.getOnce(ctx, b.streamName(), g)
+	return b.conn.reader.askOnce(ctx, b.streamName(), g)
 }
 
 // do calls op until the call is final or ctx ends. After an attempt it looks

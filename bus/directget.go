@@ -56,26 +56,26 @@ func (c *Conn) get(ctx context.Context, g directGet) ([]Stored, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.getFrom(ctx, stream, g)
+	return c.reader.ask(ctx, stream, g)
 }
 
-// getFrom asks until there is an answer or ctx ends. A server that restarts
-// answers later.
-func (c *Conn) getFrom(ctx context.Context, stream string, g directGet) (ms []Stored, _ error) {
-	err := c.inflight.retry(ctx, func() (again bool, err error) {
-		ms, again, err = c.getOnce(ctx, stream, g)
+// ask asks until there is an answer or ctx ends. A server that restarts answers
+// later.
+func (r *reader) ask(ctx context.Context, stream string, g directGet) (ms []Stored, _ error) {
+	err := r.inflight.retry(ctx, func() (again bool, err error) {
+		ms, again, err = r.askOnce(ctx, stream, g)
 		return again, err
 	})
 	return ms, err
 }
 
-// getOnce asks once. Again is true if there was no answer and may be one later.
-func (c *Conn) getOnce(ctx context.Context, stream string, g directGet) (ms []Stored, again bool, err error) {
-	ms, err = c.reader.get(ctx, stream, g)
+// askOnce asks once. Again is true if there was no answer and may be one later.
+func (r *reader) askOnce(ctx context.Context, stream string, g directGet) (ms []Stored, again bool, err error) {
+	ms, err = r.get(ctx, stream, g)
 	switch {
 	case !errors.Is(err, errNoAnswer):
 		return ms, false, err
-	case c.nc.IsClosed():
+	case r.nc.IsClosed():
 		return nil, false, fmt.Errorf("read: %w", nats.ErrConnectionClosed)
 	}
 	return nil, true, err

@@ -65,15 +65,15 @@ func (c *Conn) Provision(ctx context.Context, p Provision) error {
 		Duplicates:  min(dedupe, p.MaxAge),
 		Replicas:    p.Replicas,
 	}
-	if err := c.ensureStream(ctx, submit); err != nil {
+	if err := ensureStream(ctx, c.js, submit); err != nil {
 		return err
 	}
-	if err := c.ensureBuckets(ctx, p); err != nil {
+	if err := ensureBuckets(ctx, c.js, sp, p); err != nil {
 		return err
 	}
 	sp = sp.Spread(p.Partitions)
 	for part := p.Partitions - 1; part >= 0; part-- {
-		if err := c.ensureStream(ctx, runsStream(sp, part, p)); err != nil {
+		if err := ensureStream(ctx, c.js, runsStream(sp, part, p)); err != nil {
 			return err
 		}
 	}
@@ -122,40 +122,43 @@ func runsStream(sp subjects.Space, part int, p Provision) jetstream.StreamConfig
 	return runs
 }
 
-func (c *Conn) ensureBuckets(ctx context.Context, p Provision) error {
-	sp := c.cfg.Space
-	if _, err := c.js.KeyValue(ctx, sp.Name("AGENTS")); errors.Is(err, jetstream.ErrBucketNotFound) {
-		_, err := c.js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
-			Bucket: sp.Name("AGENTS"), Description: "Agents that workers serve or served", Replicas: p.Replicas,
-		})
-		if err != nil && !errors.Is(err, jetstream.ErrBucketExists) {
-			return fmt.Errorf("bucket %s: %w", sp.Name("AGENTS"), err)
-		}
-	} else if err != nil {
-		return fmt.Errorf("bucket %s: %w", sp.Name("AGENTS"), err)
+// ensureBuckets creates the bucket of agents and the object store, unless they
+// exist.
+func ensureBuckets(ctx context.Context, js jetstream.JetStream, sp subjects.Space, p Provision) error {
+	agents := jetstream.KeyValueConfig{
+		Bucket: sp.Name("AGENTS"), Description: "Agents that workers serve or served", Replicas: p.Replicas,
 	}
-	if _, err := c.js.ObjectStore(ctx, sp.Name("OBJECTS")); errors.Is(err, jetstream.ErrBucketNotFound) {
-		_, err := c.js.CreateObjectStore(ctx, jetstream.ObjectStoreConfig{
-			Bucket: sp.Name("OBJECTS"), Description: "Bodies beyond the server's largest payload",
-			TTL: p.MaxAge, Replicas: p.Replicas,
-		})
-		if err != nil && !errors.Is(err, jetstream.ErrBucketExists) {
-			return fmt.Errorf("object store %s: %w", sp.Name("OBJECTS"), err)
-		}
-	} else if err != nil {
-		return fmt.Errorf("object store %s: %w", sp.Name("OBJECTS"), err)
+	_, err := js.KeyValue(ctx, agents.Bucket)
+	if errors.Is(err, jetstream.ErrBucketNotFound) {
+		_, err = js.CreateKeyValue(ctx, agents)
+	}
+	if err != nil && !errors.Is(err, jetstream.ErrBucketExists) {
+		return fmt.Errorf("bucket %s: %w", agents.Bucket, err)
+	}
+	objects := jetstream.ObjectStoreConfig{
+		Bucket: sp.Name("OBJECTS"), Description: "Bodies beyond the server's largest payload",
+		TTL: p.MaxAge, Replicas: p.Replicas,
+	}
+	_, err = js.ObjectStore(ctx, objects.Bucket)
+	if errors.Is(err, jetstream.ErrBucketNotFound) {
+		_, err = js.CreateObjectStore(ctx, objects)
+	}
+	if err != nil && !errors.Is(err, jetstream.ErrBucketExists) {
+		return fmt.Errorf("object store %s: %w", objects.Bucket, err)
 	}
 	return nil
 }
 
-func (c *Conn) ensureStream(ctx context.Context, want jetstream.StreamConfig) error {
-	s, err := c.js.Stream(ctx, want.Name)
+// ensureStream creates a stream, or changes the settings of an existing one that
+// axe depends on.
+func ensureStream(ctx context.Context, js jetstream.JetStream, want jetstream.StreamConfig) error {
+	s, err := js.Stream(ctx, want.Name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		if _, err = c.js.CreateStream(ctx, want); err == nil || !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+		if _, err = js.CreateStream(ctx, want); err == nil || !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
 			return wrapStream(want.Name, err)
 		}
 		// Another worker has created it meanwhile.
-		s, err = c.js.Stream(ctx, want.Name)
+		s, err = js.Stream(ctx, want.Name)
 	}
 	if err != nil {
 		return wrapStream(want.Name, err)
@@ -173,7 +176,7 @@ func (c *Conn) ensureStream(ctx context.Context, want jetstream.StreamConfig) er
 		slices.Equal(have.Subjects, fixed.Subjects) && samePublish(have.RePublish, fixed.RePublish) {
 		return nil
 	}
-	_, err = c.js.UpdateStream(ctx, fixed)
+	_, err = js.UpdateStream(ctx, fixed)
 	return wrapStream(want.Name, err)
 }
 

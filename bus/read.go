@@ -97,7 +97,7 @@ func (c *Conn) LastSeq(ctx context.Context, filter string) (uint64, error) {
 func (c *Conn) Scan(ctx context.Context, filter string, seq uint64) iter.Seq2[Stored, error] {
 	return func(yield func(Stored, error) bool) {
 		for _, stream := range c.streams.Load().streamsOf(filter) {
-			for page, err := range c.pages(ctx, stream, filter, seq) {
+			for page, err := range c.reader.pages(ctx, stream, filter, seq) {
 				if err != nil {
 					yield(Stored{}, err)
 					return
@@ -113,10 +113,10 @@ func (c *Conn) Scan(ctx context.Context, filter string, seq uint64) iter.Seq2[St
 }
 
 // pages yields the pages of a scan of one stream. It ends after an error.
-func (c *Conn) pages(ctx context.Context, stream, filter string, seq uint64) iter.Seq2[[]Stored, error] {
+func (r *reader) pages(ctx context.Context, stream, filter string, seq uint64) iter.Seq2[[]Stored, error] {
 	return func(yield func([]Stored, error) bool) {
 		for more := true; more; {
-			page, err := c.getFrom(ctx, stream, pageAfter(filter, seq))
+			page, err := r.ask(ctx, stream, pageAfter(filter, seq))
 			if !yield(page, err) || err != nil {
 				return
 			}
