@@ -16,12 +16,8 @@ const (
 	MaxInboxBytes = 16 << 20
 )
 
-// The message by which a run is told that its inbox was full.
-const (
-	// Overflow is the name of its writer.
-	Overflow     = "axe"
-	TextOverflow = "Your inbox was full. Messages that came after this one were dropped, until you took some."
-)
+// Overflow is the writer of the message to a run with a full inbox.
+const Overflow = "axe"
 
 // mailed puts a message into the inbox. Mail that was stored before the call
 // does not count: a worker that reads from the call on does not see it.

@@ -1,9 +1,6 @@
 package run
 
-import (
-	"fmt"
-	"time"
-)
+import "time"
 
 // Reason is a code for the rule that ended a run, beside its Kind. It is empty
 // if the kind is enough, and in messages of versions that had no reasons.
@@ -22,9 +19,6 @@ const (
 	ReasonKilled Reason = "killed"
 )
 
-// TextInterrupted is the text about work that an interrupt has stopped.
-const TextInterrupted = "stopped by the user"
-
 // EndInterrupted is the end of work that an interrupt has stopped.
 func EndInterrupted() End {
 	return End{Kind: KindCancelled, Reason: ReasonInterrupted, Text: TextInterrupted}
@@ -37,13 +31,13 @@ func EndKilled(by string) End {
 
 // EndTimeout is the end of a run that had no more than the allowed time.
 func EndTimeout(allowed time.Duration) End {
-	return End{Kind: KindTimeout, Text: fmt.Sprintf("timeout after %ds", int(allowed.Round(time.Second)/time.Second))}
+	return End{Kind: KindTimeout, Text: textTimeout(allowed)}
 }
 
 // endBelow is the end of the runs that work for a run that has ended.
 func (s State) endBelow() End {
 	if s.Phase == Completed {
-		return End{Kind: KindCancelled, Reason: ReasonParentAnswered, Text: "the run above it has answered"}
+		return End{Kind: KindCancelled, Reason: ReasonParentAnswered, Text: textParentAnswered}
 	}
-	return End{Kind: KindCancelled, Reason: ReasonParentEnded, Text: "the run above it was ended: " + s.End.Text}
+	return End{Kind: KindCancelled, Reason: ReasonParentEnded, Text: textParentEnded + s.End.Text}
 }

@@ -576,10 +576,8 @@ func (s State) ready(owner uint64) State {
 	}
 	s.Phase, s.Owner, s.muted = Ready, owner, false
 	if most := s.maxTurns(); s.turnsSinceIdle() >= most {
-		s.Phase, s.End = Failed, End{
-			Kind: KindTurns,
-			Text: fmt.Sprintf("agent exceeded maximum conversation turns (%d)", most),
-		}
+		s.Phase = Failed
+		s.End = End{Kind: KindTurns, Text: textTurns(most)}
 	}
 	return s
 }

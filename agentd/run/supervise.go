@@ -76,7 +76,7 @@ type Verdict struct {
 // verdict counts as Pause.
 func verdictOf(o Outcome) Verdict {
 	if o.Status != StatusCompleted {
-		return Verdict{Decision: Pause, Reason: "the supervisor failed: " + o.Error}
+		return Verdict{Decision: Pause, Reason: textSupervisorFailed + o.Error}
 	}
 	text := o.Result
 	// the model may have put prose or a fence around the JSON
@@ -90,7 +90,7 @@ func verdictOf(o Outcome) Verdict {
 		err == nil && v.Decision == Reorient && v.Correction != "":
 		return v
 	default:
-		return Verdict{Decision: Pause, Reason: "the supervisor gave no verdict"}
+		return Verdict{Decision: Pause, Reason: textNoVerdict}
 	}
 }
 
@@ -157,18 +157,17 @@ func (s State) reviewed(m Meta, o Outcome) State {
 // the whole turn cannot let it continue.
 func (s State) decide(m Meta, v Verdict) State {
 	if v.Decision == Continue && s.current().Entry.Cut {
-		v = Verdict{Decision: Pause, Reason: "An argument is too long for the supervisor to see all of it."}
+		v = Verdict{Decision: Pause, Reason: textCutArgument}
 	}
 	switch v.Decision {
 	case Continue:
 		return s.carryOut(m)
 	case Reorient:
-		return s.withhold(m.Seq, refusal("Nothing of this turn was carried out. Your supervisor says: "+v.Correction))
+		return s.withhold(m.Seq, refusal(textReoriented(v.Correction)))
 	case Pause:
 	}
 	if s.Start().Supervision.Mode < Human {
-		return s.withhold(m.Seq, refusal("Nothing of this turn was carried out: "+
-			"your supervisor wants a person to look at it first, and nobody is there. "+v.Reason))
+		return s.withhold(m.Seq, refusal(textUnattended(v.Reason)))
 	}
 	timer := m.Time.Add(s.Start().Supervision.Timeout)
 	if until := s.current().Entry.Until; !until.IsZero() && until.Before(timer) {
@@ -190,11 +189,7 @@ func (s State) approved(e Approved) State {
 	if e.Approve {
 		return s.carryOut(e.Meta)
 	}
-	reason := "Nothing of this turn was carried out: it was denied"
-	if e.Reason != "" {
-		reason += ". " + e.Reason
-	}
-	return s.withhold(e.Seq, refusal(reason))
+	return s.withhold(e.Seq, refusal(textDenied(e.Reason)))
 }
 
 // noAnswerInTime folds the timer of a turn under review or held. If the timer
@@ -205,14 +200,13 @@ func (s State) noAnswerInTime(e TimedOut) State {
 	case s.interruptedAt > 0:
 		return s.withhold(e.Seq, EndInterrupted())
 	case s.Phase != Held:
-		return s.decide(e.Meta, Verdict{Decision: Pause, Reason: "the supervisor did not answer in time"})
+		return s.decide(e.Meta, Verdict{Decision: Pause, Reason: textLateVerdict})
 	case s.current().Entry.Timer.Equal(s.current().Entry.Until):
 		return s
 	case sup.OnTimeout:
 		return s.carryOut(e.Meta)
 	}
-	return s.withhold(e.Seq, refusal(fmt.Sprintf(
-		"Nothing of this turn was carried out: nobody has approved of it within %ds", int(sup.Timeout/time.Second))))
+	return s.withhold(e.Seq, refusal(textUnapproved(sup.Timeout)))
 }
 
 // refusal is the end of the calls of a withheld turn.
