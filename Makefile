@@ -74,8 +74,9 @@ format: $(LINT) ## fail on a file that is not formatted
 	$(LINT) fmt -c $(CONF) --diff
 
 .PHONY: lint
-lint: $(LINT) ## run the linters
+lint: $(LINT) ## run the linters, and hold comments to 80 columns and to plain words
 	$(LINT) run -c $(CONF)
+	$(GO) test -count=1 -run Prose ./cmd
 
 .PHONY: arrows
 arrows: ## fail on an import against the table in cmd/arch_test.go
