@@ -9,7 +9,6 @@ import (
 	"os"
 	"strings"
 	"syscall"
-	"unicode/utf8"
 )
 
 var (
@@ -96,8 +95,5 @@ func binary(b []byte) bool { return bytes.IndexByte(b[:min(len(b), 8<<10)], 0) >
 // validUTF8 returns b as a string with U+FFFD for invalid bytes. A message can
 // carry only valid UTF-8.
 func validUTF8(b []byte) string {
-	if utf8.Valid(b) {
-		return string(b)
-	}
 	return strings.ToValidUTF8(string(b), "\uFFFD")
 }

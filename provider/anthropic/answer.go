@@ -30,22 +30,13 @@ type usage struct {
 	CacheCreate int `json:"cache_creation_input_tokens"`
 }
 
-// Check implements wire.Answer. An answer may have an empty list of blocks. An
-// answer without a list is malformed.
-func (a *answer) Check() error {
+// Response implements wire.Answer. An answer may have an empty list of blocks.
+// An answer without a list is malformed. Response leaves out blocks of other
+// types, for example thinking.
+func (a *answer) Response() (*provider.Response, error) {
 	if a.Content == nil {
-		return errors.New("no content")
+		return nil, errors.New("no content")
 	}
-	for _, b := range a.Content {
-		if b.Type == "tool_use" && (b.ID == "" || b.Name == "") {
-			return errors.New("a tool_use without an id or a name")
-		}
-	}
-	return nil
-}
-
-// response leaves out blocks of other types, for example thinking.
-func (a *answer) response() *provider.Response {
 	r := &provider.Response{Model: a.Model, StopReason: a.StopReason, Usage: provider.Usage{
 		InputTokens:  a.Usage.Input + a.Usage.CacheRead + a.Usage.CacheCreate,
 		OutputTokens: a.Usage.Output,
@@ -57,9 +48,12 @@ func (a *answer) response() *provider.Response {
 		case "text":
 			text.WriteString(b.Text)
 		case "tool_use":
+			if b.ID == "" || b.Name == "" {
+				return nil, errors.New("a tool_use without an id or a name")
+			}
 			r.ToolCalls = append(r.ToolCalls, provider.NewToolCall(b.ID, b.Name, b.Input))
 		}
 	}
 	r.Content = text.String()
-	return r
+	return r, nil
 }

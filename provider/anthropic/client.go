@@ -50,9 +50,5 @@ func New(cfg Config) *Client {
 
 // Send implements provider.Provider.
 func (c *Client) Send(ctx context.Context, req *provider.Request) (*provider.Response, error) {
-	var out answer
-	if err := c.endpoint.Post(ctx, newRequest(req), &out); err != nil {
-		return nil, err
-	}
-	return out.response(), nil
+	return c.endpoint.Post(ctx, newRequest(req), &answer{})
 }

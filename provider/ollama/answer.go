@@ -16,15 +16,11 @@ type answer struct {
 	Eval       int      `json:"eval_count"`
 }
 
-// Check implements wire.Answer.
-func (a *answer) Check() error {
+// Response implements wire.Answer.
+func (a *answer) Response() (*provider.Response, error) {
 	if a.Message == nil {
-		return errors.New("no message")
+		return nil, errors.New("no message")
 	}
-	return nil
-}
-
-func (a *answer) response() *provider.Response {
 	r := &provider.Response{
 		Content:    a.Message.Content,
 		Model:      a.Model,
@@ -38,7 +34,7 @@ func (a *answer) response() *provider.Response {
 	if len(r.ToolCalls) > 0 {
 		r.StopReason = "tool_calls" // Ollama sends "stop"
 	}
-	return r
+	return r, nil
 }
 
 // object returns arguments as an object. Some model templates produce the

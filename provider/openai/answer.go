@@ -27,19 +27,15 @@ type usage struct {
 	} `json:"prompt_tokens_details"`
 }
 
-// Check implements wire.Answer.
-func (a *answer) Check() error {
+// Response implements wire.Answer.
+func (a *answer) Response() (*provider.Response, error) {
 	if len(a.Choices) == 0 {
-		return errors.New("no choices")
+		return nil, errors.New("no choices")
 	}
-	if a.Choices[0].Message == nil {
-		return errors.New("a choice without a message")
-	}
-	return nil
-}
-
-func (a *answer) response() *provider.Response {
 	first := a.Choices[0]
+	if first.Message == nil {
+		return nil, errors.New("a choice without a message")
+	}
 	r := &provider.Response{Model: a.Model, StopReason: first.FinishReason, Usage: provider.Usage{
 		InputTokens:  a.Usage.Prompt,
 		OutputTokens: a.Usage.Completion,
@@ -53,5 +49,5 @@ func (a *answer) response() *provider.Response {
 		id := cmp.Or(c.ID, "openai_"+strconv.Itoa(i))
 		r.ToolCalls = append(r.ToolCalls, provider.NewToolCall(id, c.Function.Name, []byte(c.Function.Arguments)))
 	}
-	return r
+	return r, nil
 }

@@ -58,9 +58,5 @@ func (c *Client) Send(ctx context.Context, req *provider.Request) (*provider.Res
 		// only max_tokens.
 		in.MaxTokens, in.MaxCompletionTokens = 0, in.MaxTokens
 	}
-	var out answer
-	if err := c.endpoint.Post(ctx, in, &out); err != nil {
-		return nil, err
-	}
-	return out.response(), nil
+	return c.endpoint.Post(ctx, in, &answer{})
 }

@@ -21,83 +21,77 @@ func (t *turnTable) compile() (entry, error) {
 	if t.Turn != nil && *t.Turn < 1 {
 		return entry{}, fmt.Errorf("turn must be at least 1, got %d", *t.Turn)
 	}
-	var e entry
+	var c compiler
+	e := entry{latency: c.duration("latency", t.Latency), when: c.template("when", t.When)}
 	if t.Turn != nil {
 		e.turn = *t.Turn
 	}
-	var err error
-	if e.latency, err = duration("latency", t.Latency); err != nil {
-		return entry{}, err
-	}
-	if e.when, err = compile("when", t.When); err != nil {
-		return entry{}, err
-	}
 	if t.Text != nil {
-		if e.text, err = compile("text", *t.Text); err != nil {
-			return entry{}, err
-		}
+		e.text = c.template("text", *t.Text)
 	}
 	if t.Fail != nil {
-		if e.fail, err = t.Fail.compile(); err != nil {
-			return entry{}, err
-		}
+		e.fail = c.failure(t.Fail)
 	}
-	for _, c := range t.Call {
-		compiled, err := c.compile()
-		if err != nil {
-			return entry{}, err
-		}
-		e.calls = append(e.calls, compiled)
+	for _, table := range t.Call {
+		e.calls = append(e.calls, c.call(table))
 	}
-	return e, nil
+	return e, c.err
 }
 
-func (f *failTable) compile() (*failure, error) {
-	c := provider.Category(f.Category)
-	switch c {
+// compiler compiles the values of one [[turn]]. It keeps the first error.
+type compiler struct{ err error }
+
+func (c *compiler) fail(err error) { c.err = cmp.Or(c.err, err) }
+
+func (c *compiler) failure(f *failTable) *failure {
+	category := provider.Category(f.Category)
+	switch category {
 	case provider.Auth, provider.RateLimit, provider.Timeout, provider.Overloaded, provider.BadRequest, provider.Server:
 	default:
 		const known = "auth, rate_limit, timeout, overloaded, bad_request, server"
-		return nil, fmt.Errorf("fail.category must be one of %s, got %q", known, f.Category)
+		c.fail(fmt.Errorf("fail.category must be one of %s, got %q", known, f.Category))
 	}
-	after, err := duration("fail.retry_after", f.RetryAfter)
-	if err != nil {
-		return nil, err
-	}
-	message, err := compile("fail.message", f.Message)
-	if err != nil {
-		return nil, err
-	}
-	return &failure{provider.Error{Category: c, Status: f.Status, RetryAfter: after}, message}, nil
+	after := c.duration("fail.retry_after", f.RetryAfter)
+	message := c.template("fail.message", f.Message)
+	return &failure{provider.Error{Category: category, Status: f.Status, RetryAfter: after}, message}
 }
 
-func (t *callTable) compile() (call, error) {
-	named := map[string]string{"agent": t.Agent, "task": t.Task, "context": t.Context}
-	c := call{tool: cmp.Or(t.Tool, callAgent), each: t.Each, arguments: map[string]any{}}
-	if err := t.check(); err != nil {
-		return call{}, err
-	}
-	var err error
-	if c.repeat, err = compile("repeat", t.Repeat); err != nil {
-		return call{}, err
-	}
-	if c.raw, err = compile("raw", t.Raw); err != nil {
-		return call{}, err
+func (c *compiler) call(t callTable) call {
+	c.fail(t.check())
+	compiled := call{
+		tool: cmp.Or(t.Tool, callAgent), each: t.Each, arguments: map[string]any{},
+		repeat: c.template("repeat", t.Repeat), raw: c.template("raw", t.Raw),
 	}
 	for k, value := range t.Arguments {
-		if c.arguments[k], err = mapLeaves(k, value, compileLeaf); err != nil {
-			return call{}, err
+		var err error
+		compiled.arguments[k], err = mapLeaves(k, value, compileLeaf)
+		c.fail(err)
+	}
+	for k, text := range map[string]string{"agent": t.Agent, "task": t.Task, "context": t.Context} {
+		if text != "" {
+			compiled.arguments[k] = c.template(k, text)
 		}
 	}
-	for k, text := range named {
-		if text == "" {
-			continue
-		}
-		if c.arguments[k], err = compile(k, text); err != nil {
-			return call{}, err
-		}
+	return compiled
+}
+
+// template parses a template. The empty text gives nil.
+func (c *compiler) template(key, text string) *template.Template {
+	if text == "" {
+		return nil
 	}
-	return c, nil
+	t, err := parseTemplate(key, text)
+	c.fail(err)
+	return t
+}
+
+// duration parses a duration. The empty text gives 0.
+func (c *compiler) duration(key, text string) time.Duration {
+	d, err := time.ParseDuration(cmp.Or(text, "0"))
+	if err != nil || d < 0 {
+		c.fail(fmt.Errorf("%s must be a duration such as 200ms, got %q", key, text))
+	}
+	return d
 }
 
 // check returns an error for keys that exclude each other.
@@ -153,25 +147,6 @@ func compileLeaf(key string, leaf any) (any, error) {
 	return parseTemplate(key, text)
 }
 
-// compile parses a template. The empty text gives nil.
-func compile(key, text string) (*template.Template, error) {
-	if text == "" {
-		return nil, nil
-	}
-	return parseTemplate(key, text)
-}
-
 func parseTemplate(key, text string) (*template.Template, error) {
 	return template.New(key).Option("missingkey=error").Funcs(funcs()).Parse(text)
-}
-
-func duration(key, s string) (time.Duration, error) {
-	if s == "" {
-		return 0, nil
-	}
-	d, err := time.ParseDuration(s)
-	if err != nil || d < 0 {
-		return 0, fmt.Errorf("%s must be a duration such as 200ms, got %q", key, s)
-	}
-	return d, nil
 }

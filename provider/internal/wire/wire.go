@@ -6,8 +6,7 @@
 // configured base URL. Redirects are not followed.
 //
 //	e := wire.New(wire.Config{Name: "openai", Base: base, Path: path, Key: key})
-//	var out answer
-//	err := e.Post(ctx, request{Model: "gpt-4o"}, &out)
+//	resp, err := e.Post(ctx, request{Model: "gpt-4o"}, &answer{})
 package wire
 
 import (
@@ -60,8 +59,8 @@ type Endpoint struct {
 
 // Answer is the value that a response body is decoded into.
 type Answer interface {
-	// Check returns an error if a part of the answer is missing.
-	Check() error
+	// Response returns an error if a part of the answer is missing.
+	Response() (*provider.Response, error)
 }
 
 // New makes an Endpoint. Post returns the errors in cfg.
@@ -83,33 +82,34 @@ func New(cfg Config) *Endpoint {
 }
 
 // Post sends in as JSON and decodes the body of a successful response into out.
-func (e *Endpoint) Post(ctx context.Context, in any, out Answer) error {
+func (e *Endpoint) Post(ctx context.Context, in any, out Answer) (*provider.Response, error) {
 	if e.err != nil {
-		return e.err
+		return nil, e.err
 	}
 	req, err := e.request(ctx, in)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	resp, err := e.http.Do(req)
 	if err != nil {
-		return e.unreachable(ctx, err)
+		return nil, e.unreachable(ctx, err)
 	}
 	defer resp.Body.Close()
 	body, err := readBounded(resp.Body, maxBody)
 	if err != nil && ctx.Err() != nil {
-		return provider.ContextError(ctx)
+		return nil, provider.ContextError(ctx)
 	}
 	if resp.StatusCode/100 != 2 {
-		return e.refused(resp, body)
+		return nil, e.refused(resp, body)
 	}
 	if err != nil {
-		return e.fail(networkCategory(err), resp.StatusCode, "the answer broke off", err)
+		return nil, e.fail(networkCategory(err), resp.StatusCode, "the answer broke off", err)
 	}
-	if err := decode(body, out); err != nil {
-		return e.malformed(resp.StatusCode, body, err)
+	answer, err := decode(body, out)
+	if err != nil {
+		return nil, e.malformed(resp.StatusCode, body, err)
 	}
-	return nil
+	return answer, nil
 }
 
 func (e *Endpoint) request(ctx context.Context, in any) (*http.Request, error) {
@@ -127,11 +127,11 @@ func (e *Endpoint) request(ctx context.Context, in any) (*http.Request, error) {
 	return req, nil
 }
 
-func decode(body []byte, out Answer) error {
+func decode(body []byte, out Answer) (*provider.Response, error) {
 	if err := json.Unmarshal(body, out); err != nil {
-		return err
+		return nil, err
 	}
-	return out.Check()
+	return out.Response()
 }
 
 // readBounded returns at most limit bytes of r. It returns bytes also with an

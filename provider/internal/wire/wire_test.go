@@ -111,7 +111,7 @@ func TestNetworkTimeoutIsATimeout(t *testing.T) {
 	} {
 		broken := roundTripper(func(*http.Request) (*http.Response, error) { return nil, cause })
 		cfg := Config{Base: "http://host", KeyOptional: true, HTTP: &http.Client{Transport: broken}}
-		err := New(cfg).Post(t.Context(), nil, nil)
+		_, err := New(cfg).Post(t.Context(), nil, nil)
 		e, ok := errors.AsType[*provider.Error](err)
 		if !ok || e.Category != want || !errors.Is(err, cause) {
 			t.Errorf("%v: got %v", cause, err)
@@ -130,7 +130,7 @@ func TestBodyIsClosed(t *testing.T) {
 			return &http.Response{StatusCode: status, Body: body}, nil
 		})
 		cfg := Config{Base: "http://host", KeyOptional: true, HTTP: &http.Client{Transport: answers}}
-		err := New(cfg).Post(t.Context(), nil, nil)
+		_, err := New(cfg).Post(t.Context(), nil, nil)
 		if err == nil || !body.closed {
 			t.Errorf("%d: %v, closed: %v", status, err, body.closed)
 		}
