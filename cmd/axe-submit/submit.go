@@ -42,11 +42,10 @@ func (s *submission) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	ses, err := s.flags.Open(ctx)
-	if err != nil {
-		return err
-	}
-	defer ses.Conn.Close()
+	return s.flags.Use(ctx, func(ses *cli.Session) error { return s.submit(ctx, ses, task) })
+}
+
+func (s *submission) submit(ctx context.Context, ses *cli.Session, task client.Task) error {
 	tree, err := cli.Submit(ctx, ses.Client, task)
 	if err != nil {
 		return err

@@ -3,7 +3,6 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/axebus/axe/client"
 	"github.com/axebus/axe/cmd/internal/cli"
 )
 
@@ -17,12 +16,9 @@ func waitCommand(f *cli.SessionFlags) *cobra.Command {
 			if err := l.check(); err != nil {
 				return err
 			}
-			ses, err := f.Open(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer ses.Conn.Close()
-			return cli.WithKey(args[0], l.attend(cmd.Context(), ses, client.TreeID(args[0]), f.Output, 0))
+			return f.UseRun(cmd.Context(), args, func(ses *cli.Session, t cli.Target) error {
+				return l.attend(cmd.Context(), ses, t.Tree, f.Output, 0)
+			})
 		},
 	}
 	l.register(cmd)

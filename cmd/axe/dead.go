@@ -62,16 +62,6 @@ too. Its time limit starts anew.`,
 	return cmd
 }
 
-// with opens a session, calls fn with it and closes it.
-func (d *deadLetters) with(ctx context.Context, fn func(*cli.Session) error) error {
-	ses, err := d.flags.Open(ctx)
-	if err != nil {
-		return err
-	}
-	defer ses.Conn.Close()
-	return fn(ses)
-}
-
 // findLetter returns the dead letter with the number in arg.
 func findLetter(ctx context.Context, ses *cli.Session, arg string) (client.DeadLetter, error) {
 	id, err := strconv.ParseUint(arg, 10, 64)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strconv"
@@ -45,7 +44,7 @@ func describeLetter(ctx context.Context, ses *cli.Session, l client.DeadLetter) 
 }
 
 func (d *deadLetters) list(ctx context.Context, stdout io.Writer) error {
-	return d.with(ctx, func(ses *cli.Session) error {
+	return d.flags.Use(ctx, func(ses *cli.Session) error {
 		letters, err := d.selected(ctx, ses)
 		if err != nil {
 			return err
@@ -60,7 +59,7 @@ func (d *deadLetters) list(ctx context.Context, stdout io.Writer) error {
 				return err
 			}
 			if d.flags.Output == "json" {
-				err = printLine(w, a)
+				err = cli.PrintJSON(w, a)
 			} else {
 				_, err = fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\t%s\n", a.ID, a.Time.Local().Format(time.DateTime),
 					dash(a.Agent), dash(a.Tree), dash(a.Path), dash(a.Retried), cli.Printable(a.Reason))
@@ -90,7 +89,7 @@ func (d *deadLetters) selected(ctx context.Context, ses *cli.Session) ([]client.
 }
 
 func (d *deadLetters) show(ctx context.Context, stdout io.Writer, arg string) error {
-	return d.with(ctx, func(ses *cli.Session) error {
+	return d.flags.Use(ctx, func(ses *cli.Session) error {
 		l, err := findLetter(ctx, ses, arg)
 		if err != nil {
 			return err
@@ -105,7 +104,7 @@ func (d *deadLetters) show(ctx context.Context, stdout io.Writer, arg string) er
 		}
 		a.Task, a.Context, a.Body = in.Task, in.Context, string(l.Body)
 		if d.flags.Output == "json" {
-			return printLine(stdout, a)
+			return cli.PrintJSON(stdout, a)
 		}
 		var t table
 		t.add("Letter", strconv.FormatUint(a.ID, 10))
@@ -132,12 +131,6 @@ func harmless(text string) string {
 		lines[i] = cli.Printable(line)
 	}
 	return strings.Join(lines, "\n")
-}
-
-func printLine(w io.Writer, v any) error {
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	return enc.Encode(v)
 }
 
 func dash(s string) string {

@@ -16,7 +16,7 @@ func (d *deadLetters) retry(ctx context.Context, stdout io.Writer, args []string
 	if d.all == (len(args) > 0) || len(args) > 0 && d.tree != "" {
 		return cli.Usage("name letters, or give --all")
 	}
-	return d.with(ctx, func(ses *cli.Session) error {
+	return d.flags.Use(ctx, func(ses *cli.Session) error {
 		letters, err := d.toRetry(ctx, ses, args)
 		if err != nil {
 			return err

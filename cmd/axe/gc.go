@@ -197,12 +197,8 @@ func (g *gc) store(
 	if err != nil {
 		return nil, nil, err
 	}
-	conn, err := cli.Open(ctx, cfg, connectTimeout)
+	conn, err := cli.OpenReady(ctx, cfg, connectTimeout)
 	if err != nil {
-		return nil, nil, err
-	}
-	if err := cli.Ready(ctx, conn); err != nil {
-		conn.Close()
 		return nil, nil, err
 	}
 	return cli.Memory(global, conn), conn.Close, nil

@@ -69,9 +69,7 @@ func printJSON(ctx context.Context, w io.Writer, c *client.Client, tree subjects
 	if err != nil {
 		return err
 	}
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	err = enc.Encode(envelope{
+	err = cli.PrintJSON(w, envelope{
 		Model: o.Model, Content: o.Result, StopReason: o.StopReason,
 		InputTokens: o.Usage.InputTokens, OutputTokens: o.Usage.OutputTokens, CachedTokens: o.Usage.CachedTokens,
 		DurationMS: o.DurationMS, ModelMS: o.ModelMS, RetryAttempts: o.Retries,

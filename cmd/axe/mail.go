@@ -67,32 +67,28 @@ func sendCommand() *cobra.Command {
 }
 
 func send(ctx context.Context, f *cli.SessionFlags, from string, args []string) error {
-	id, rest := args[0], args[1:]
-	var named []string
-	if pathlike(rest[0]) {
-		named, rest = rest[:1], rest[1:]
+	named := 1
+	if pathlike(args[1]) {
+		named = 2
 	}
-	tree, path, what, err := cli.Target(id, named...)
+	t, err := cli.ParseTarget(args[:named]...)
 	switch {
 	case err != nil:
 		return err
-	case len(rest) == 0:
-		return cli.Usage("no message for %s", what)
+	case len(args) == named:
+		return cli.Usage("no message for %s", t)
 	}
-	text, err := cli.MessageText(ctx, name, strings.Join(rest, " "), f.MaxBody())
+	text, err := cli.MessageText(ctx, name, strings.Join(args[named:], " "), f.MaxBody())
 	if err != nil {
 		return err
 	}
-	ses, err := f.Open(ctx)
-	if err != nil {
-		return err
-	}
-	defer ses.Conn.Close()
-	if err := ses.Send(ctx, tree, path, from, text); err != nil {
-		return cli.WithKey(id, err)
-	}
-	fmt.Fprintf(os.Stderr, "%s: sent to %s\n", name, what)
-	return nil
+	return f.UseTarget(ctx, t, func(ses *cli.Session) error {
+		if err := ses.Send(ctx, t.Tree, t.Path, from, text); err != nil {
+			return err
+		}
+		fmt.Fprintf(os.Stderr, "%s: sent to %s\n", name, t)
+		return nil
+	})
 }
 
 // pathlike reports whether an argument is meant as a path. A malformed path
@@ -108,7 +104,13 @@ func mailCommand() *cobra.Command {
 			Use: "mail ID [PATH]", Short: "Show the messages to a run", Long: mailLong, Example: mailExamples,
 			Args: cobra.RangeArgs(1, 2),
 			RunE: func(cmd *cobra.Command, args []string) error {
-				return showMail(cmd.Context(), cmd.OutOrStdout(), f, asJSON, args)
+				return f.UseRun(cmd.Context(), args, func(ses *cli.Session, t cli.Target) error {
+					all, err := ses.Mailbox(cmd.Context(), t.Tree, t.Path)
+					if err != nil {
+						return err
+					}
+					return printMail(cmd.OutOrStdout(), all, asJSON)
+				})
 			},
 		}
 		cmd.Flags().BoolVar(&asJSON, "json", false, "print each message as one line of JSON")
@@ -116,28 +118,19 @@ func mailCommand() *cobra.Command {
 	})
 }
 
-func showMail(ctx context.Context, stdout io.Writer, f *cli.SessionFlags, asJSON bool, args []string) error {
-	tree, path, _, err := cli.Target(args[0], args[1:]...)
-	if err != nil {
-		return err
-	}
-	ses, err := f.Open(ctx)
-	if err != nil {
-		return err
-	}
-	defer ses.Conn.Close()
-	all, err := ses.Mailbox(ctx, tree, path)
-	if err != nil {
-		return cli.WithKey(args[0], err)
-	}
-	if asJSON {
-		return printMail(stdout, all)
-	}
+func printMail(stdout io.Writer, all []client.ReceivedMail, asJSON bool) error {
 	w := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
-	if len(all) > 0 {
+	if len(all) > 0 && !asJSON {
 		fmt.Fprintln(w, "TIME\tFROM\tTAKEN\tMESSAGE")
 	}
 	for _, m := range all {
+		if asJSON {
+			line := messageJSON{m.Seq, m.Time, m.From, m.Text, m.Idle, m.Outcome, m.Taken}
+			if err := cli.PrintJSON(stdout, line); err != nil {
+				return err
+			}
+			continue
+		}
 		taken := "no"
 		if m.Taken {
 			taken = "yes"
@@ -157,16 +150,6 @@ type messageJSON struct {
 	Idle    bool         `json:"idle"`
 	Outcome *run.Outcome `json:"outcome,omitempty"`
 	Taken   bool         `json:"taken"`
-}
-
-func printMail(stdout io.Writer, all []client.ReceivedMail) error {
-	for _, m := range all {
-		line := messageJSON{m.Seq, m.Time, m.From, m.Text, m.Idle, m.Outcome, m.Taken}
-		if err := printLine(stdout, line); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // messageText returns a message as a person reads it.

@@ -92,20 +92,13 @@ type action struct {
 
 // onRun does an action to the run that args name, and reports it on stderr.
 func onRun(ctx context.Context, f *cli.SessionFlags, args []string, a action) error {
-	tree, path, what, err := cli.Target(args[0], args[1:]...)
-	if err != nil {
-		return err
-	}
-	ses, err := f.Open(ctx)
-	if err != nil {
-		return err
-	}
-	defer ses.Conn.Close()
-	if err := a.do(ses, ctx, tree, path); err != nil {
-		return cli.WithKey(args[0], err)
-	}
-	fmt.Fprintf(os.Stderr, "%s: %s is %s\n", name, what, a.done)
-	return nil
+	return f.UseRun(ctx, args, func(ses *cli.Session, t cli.Target) error {
+		if err := a.do(ses, ctx, t.Tree, t.Path); err != nil {
+			return err
+		}
+		fmt.Fprintf(os.Stderr, "%s: %s is %s\n", name, t, a.done)
+		return nil
+	})
 }
 
 func forkCommand() *cobra.Command {
@@ -156,7 +149,7 @@ func fork(ctx context.Context, f *cli.SessionFlags, args []string, b branch) (ma
 		}
 		turn = n
 	}
-	tree, path, _, err := cli.Target(id, args[1:]...)
+	t, err := cli.ParseTarget(append([]string{id}, args[1:]...)...)
 	if err != nil {
 		return made, err
 	}
@@ -164,15 +157,11 @@ func fork(ctx context.Context, f *cli.SessionFlags, args []string, b branch) (ma
 	if err != nil {
 		return made, err
 	}
-	ses, err := f.Open(ctx)
-	if err != nil {
-		return made, err
-	}
-	defer ses.Conn.Close()
-	made, err = ses.Fork(ctx, client.ForkTask{Tree: tree, Path: path, Turn: turn, Prompt: text, Timeout: b.timeout})
-	if err != nil {
-		err = cli.WithKey(id, err)
-	}
+	task := client.ForkTask{Tree: t.Tree, Path: t.Path, Turn: turn, Prompt: text, Timeout: b.timeout}
+	err = f.UseTarget(ctx, t, func(ses *cli.Session) error {
+		made, err = ses.Fork(ctx, task)
+		return err
+	})
 	return made, err
 }
 
@@ -217,7 +206,13 @@ func pendingCommand() *cobra.Command {
 			Long: pendingLong, Example: pendingExamples,
 			Args: cobra.MaximumNArgs(1),
 			RunE: func(cmd *cobra.Command, args []string) error {
-				return showPending(cmd.Context(), cmd.OutOrStdout(), f, asJSON, args)
+				return f.UseRun(cmd.Context(), args, func(ses *cli.Session, t cli.Target) error {
+					all, err := ses.HeldTurns(cmd.Context(), t.Tree)
+					if err != nil {
+						return err
+					}
+					return printPending(cmd.OutOrStdout(), all, asJSON)
+				})
 			},
 		}
 		cmd.Flags().BoolVar(&asJSON, "json", false, "print each turn as one line of JSON")
@@ -238,26 +233,10 @@ type pendingJSON struct {
 	Until time.Time         `json:"until"`
 }
 
-func showPending(ctx context.Context, stdout io.Writer, f *cli.SessionFlags, asJSON bool, args []string) error {
-	var tree subjects.Tree
-	if len(args) > 0 {
-		var err error
-		if tree, _, _, err = cli.Target(args[0]); err != nil {
-			return err
-		}
-	}
-	ses, err := f.Open(ctx)
-	if err != nil {
-		return err
-	}
-	defer ses.Conn.Close()
-	all, err := ses.HeldTurns(ctx, tree)
-	if err != nil {
-		return cli.WithKey(strings.Join(args, ""), err)
-	}
+func printPending(stdout io.Writer, all []client.HeldTurn, asJSON bool) error {
 	for _, p := range all {
 		if asJSON {
-			err := printLine(stdout, pendingJSON{
+			err := cli.PrintJSON(stdout, pendingJSON{
 				Tree: p.Run.Tree.String(), Path: p.Run.Path.String(), Agent: p.Run.Agent.String(), Turn: p.Turn,
 				Why: p.Reason, Said: p.Text, Calls: p.Calls, Since: p.Since, Until: p.Until,
 			})

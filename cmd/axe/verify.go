@@ -103,12 +103,11 @@ func (v *verification) run(ctx context.Context, args []string) error {
 	if err := v.check(args); err != nil {
 		return err
 	}
-	s, err := v.session.Open(ctx)
-	if err != nil {
+	var report verify.Report
+	err := v.session.Use(ctx, func(s *cli.Session) (err error) {
+		report, err = v.read(ctx, s.Conn, args)
 		return err
-	}
-	defer s.Conn.Close()
-	report, err := v.read(ctx, s.Conn, args)
+	})
 	if err != nil {
 		return err
 	}

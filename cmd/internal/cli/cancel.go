@@ -65,58 +65,29 @@ func (c *cancellation) command(f *SessionFlags, reason string, cmd *cobra.Comman
 	return cmd
 }
 
-// Target returns the run that the first arguments of a command name: a tree's
-// id, or the key of --id, and an optional path. The third result describes the
-// run for messages.
-func Target(id string, path ...string) (tree subjects.Tree, p subjects.Path, what string, err error) {
-	tree, p = client.TreeID(id), subjects.Root
-	what = "tree " + tree.String()
-	if len(path) > 0 {
-		p, err = subjects.ParsePath(path[0])
-		what = "run " + p.String() + " of " + what
-	}
-	return tree, p, what, err
-}
-
 func (c *cancellation) run(ctx context.Context, f *SessionFlags, args []string) error {
-	tree, path, what, err := Target(args[0], args[1:]...)
-	if err != nil {
-		return err
-	}
-	ses, err := f.Open(ctx)
-	if err != nil {
-		return err
-	}
-	defer ses.Conn.Close()
-	switch err := ses.Cancel(ctx, tree, path, c.reason); {
-	case err == nil:
-		fmt.Fprintf(os.Stderr, "%s: %s is %s\n", f.Name, what, c.done)
-	case errors.Is(err, client.ErrCancelled), errors.Is(err, client.ErrEnded) && c.wait:
-		fmt.Fprintf(os.Stderr, "%s: %v\n", f.Name, err)
-	default:
-		return WithKey(args[0], err)
-	}
-	if !c.wait {
+	return f.UseRun(ctx, args, func(ses *Session, t Target) error {
+		switch err := ses.Cancel(ctx, t.Tree, t.Path, c.reason); {
+		case err == nil:
+			fmt.Fprintf(os.Stderr, "%s: %s is %s\n", f.Name, t, c.done)
+		case errors.Is(err, client.ErrCancelled), errors.Is(err, client.ErrEnded) && c.wait:
+			fmt.Fprintf(os.Stderr, "%s: %v\n", f.Name, err)
+		default:
+			return err
+		}
+		if !c.wait {
+			return nil
+		}
+		left, err := ses.View.WaitEnded(ctx, ses.Client, t.Tree, t.Path)
+		if err != nil {
+			return err
+		}
+		if left > 0 {
+			return fmt.Errorf("%d runs have no outcome after their deadline: no worker serves their agents", left)
+		}
+		fmt.Fprintf(os.Stderr, "%s: all runs have ended\n", f.Name)
 		return nil
-	}
-	left, err := ses.View.WaitEnded(ctx, ses.Client, tree, path)
-	if err != nil {
-		return err
-	}
-	if left > 0 {
-		return fmt.Errorf("%d runs have no outcome after their deadline: no worker serves their agents", left)
-	}
-	fmt.Fprintf(os.Stderr, "%s: all runs have ended\n", f.Name)
-	return nil
-}
-
-// WithKey adds the key to the error of an unknown tree, if the tree's id was
-// made from the key.
-func WithKey(key string, err error) error {
-	if errors.Is(err, client.ErrUnknownTree) && client.TreeID(key).String() != key {
-		return fmt.Errorf("%w (of key %q)", err, key)
-	}
-	return err
+	})
 }
 
 // abandonTimeout bounds the wait for the end of an abandoned tree.

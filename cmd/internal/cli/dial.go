@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/internal/pause"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -145,6 +146,19 @@ func Open(ctx context.Context, cfg bus.Config, atMost time.Duration) (*bus.Conn,
 	return conn, err
 }
 
+// OpenReady is Open for a bus that must have its streams.
+func OpenReady(ctx context.Context, cfg bus.Config, atMost time.Duration) (*bus.Conn, error) {
+	conn, err := Open(ctx, cfg, atMost)
+	if err != nil {
+		return nil, err
+	}
+	if err := Ready(ctx, conn); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return conn, nil
+}
+
 // streamsTimeout bounds the wait for streams. A worker may be creating them.
 const streamsTimeout = 3 * time.Second
 
@@ -156,10 +170,8 @@ func Ready(ctx context.Context, conn *bus.Conn) error {
 		if !errors.Is(err, bus.ErrNoStream) || time.Since(begin) > streamsTimeout {
 			return err
 		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(streamsTimeout / 10):
+		if err := pause.For(ctx, streamsTimeout/10); err != nil {
+			return err
 		}
 	}
 }

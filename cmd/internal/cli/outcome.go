@@ -25,9 +25,7 @@ func Print(w io.Writer, format string, o run.Outcome) error {
 	var err error
 	switch {
 	case format == "json":
-		enc := json.NewEncoder(w)
-		enc.SetEscapeHTML(false)
-		err = enc.Encode(o)
+		err = PrintJSON(w, o)
 	case o.Status == run.StatusCompleted:
 		answer := o.Result
 		if !strings.HasSuffix(answer, "\n") {
@@ -39,6 +37,13 @@ func Print(w io.Writer, format string, o run.Outcome) error {
 		return err
 	}
 	return Failed(o)
+}
+
+// PrintJSON writes a value as one line of JSON.
+func PrintJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
 }
 
 // PrintTree writes the id of a tree.

@@ -54,9 +54,32 @@ type Session struct {
 	Log  *slog.Logger
 }
 
-// Open checks the flags and connects to a bus that has its streams. The caller
-// closes the connection.
-func (f *SessionFlags) Open(ctx context.Context) (*Session, error) {
+// Use calls fn with a session on a bus that has its streams. The session ends
+// with fn.
+func (f *SessionFlags) Use(ctx context.Context, fn func(*Session) error) error {
+	ses, err := f.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer ses.Conn.Close()
+	return fn(ses)
+}
+
+// UseRun is Use for a command about the run that args name.
+func (f *SessionFlags) UseRun(ctx context.Context, args []string, fn func(*Session, Target) error) error {
+	t, err := ParseTarget(args...)
+	if err != nil {
+		return err
+	}
+	return f.UseTarget(ctx, t, func(ses *Session) error { return fn(ses, t) })
+}
+
+// UseTarget is Use with the key of t in the error of an unknown tree.
+func (f *SessionFlags) UseTarget(ctx context.Context, t Target, fn func(*Session) error) error {
+	return f.Use(ctx, func(ses *Session) error { return t.withKey(fn(ses)) })
+}
+
+func (f *SessionFlags) open(ctx context.Context) (*Session, error) {
 	if err := CheckOutput(cmp.Or(f.Output, "text")); err != nil {
 		return nil, err
 	}
@@ -76,12 +99,8 @@ func (f *SessionFlags) Open(ctx context.Context) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	conn, err := Open(ctx, cfg, f.connectTimeout)
+	conn, err := OpenReady(ctx, cfg, f.connectTimeout)
 	if err != nil {
-		return nil, err
-	}
-	if err := Ready(ctx, conn); err != nil {
-		conn.Close()
 		return nil, err
 	}
 	return &Session{client.New(conn), conn, view, log}, nil

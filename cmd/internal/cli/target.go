@@ -1,0 +1,46 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/axebus/axe/client"
+	"github.com/axebus/axe/subjects"
+)
+
+// Target is the run that the arguments of a command name.
+type Target struct {
+	Tree subjects.Tree
+	Path subjects.Path
+	// key is the argument for the tree: its id, or the key of --id.
+	key string
+}
+
+// ParseTarget reads a tree's id, or the key of --id, and an optional path.
+// Without a path the target is the root. Without arguments it is no run.
+func ParseTarget(args ...string) (t Target, err error) {
+	if len(args) > 0 {
+		t = Target{client.TreeID(args[0]), subjects.Root, args[0]}
+	}
+	if len(args) > 1 {
+		t.Path, err = subjects.ParsePath(args[1])
+	}
+	return t, err
+}
+
+// String describes the run for messages. The root stands for its tree.
+func (t Target) String() string {
+	if t.Path.IsRoot() {
+		return "tree " + t.Tree.String()
+	}
+	return "run " + t.Path.String() + " of tree " + t.Tree.String()
+}
+
+// withKey adds the key to the error of an unknown tree, if the tree's id was
+// made from the key.
+func (t Target) withKey(err error) error {
+	if errors.Is(err, client.ErrUnknownTree) && t.Tree.String() != t.key {
+		return fmt.Errorf("%w (of key %q)", err, t.key)
+	}
+	return err
+}
