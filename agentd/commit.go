@@ -42,7 +42,7 @@ func (x *execution) finishTurn(ctx context.Context, o run.Outcome, resp *provide
 	if x.state.Input.Forked != nil && o.Kind != run.KindBudget {
 		kind = run.EntryIdle
 	}
-	if kind == run.EntryFinal && len(x.state.Forks()) == 0 {
+	if kind == run.EntryFinal && len(x.state.Turns.Forks()) == 0 {
 		return x.publishOutcome(ctx, o)
 	}
 	e := run.Entry{Kind: kind, Answer: resp}

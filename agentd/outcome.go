@@ -41,16 +41,16 @@ func (x *execution) publishOutcome(ctx context.Context, o run.Outcome) (result, 
 func (x *execution) withTotals(o run.Outcome) run.Outcome {
 	o.CancelsSeen = x.cancelsSeenBy(o.Status == run.StatusCompleted)
 	o.Subtree = x.state.Subtree().Add(run.Totals{Usage: o.Usage, ModelCalls: o.Turns, ModelMS: o.ModelMS})
-	o.Usage = o.Usage.Add(x.state.Usage())
-	o.ModelMS += x.state.ModelMS()
-	o.Retries += x.state.Retries()
+	o.Usage = o.Usage.Add(x.state.Turns.Usage())
+	o.ModelMS += x.state.Turns.ModelMS()
+	o.Retries += x.state.Turns.Retries()
 	o.Turns += len(x.state.Turns)
-	o.ToolCalls = x.state.ToolCalls()
+	o.ToolCalls = x.state.Turns.ToolCalls()
 	o.DurationMS = max(0, time.Since(x.state.CalledAt).Milliseconds())
 	if o.Status == run.StatusFailed {
 		o.Partial = x.state.Partial()
 	}
-	o.Stopped = len(x.state.Forks())
+	o.Stopped = len(x.state.Turns.Forks())
 	return o
 }
 

@@ -126,9 +126,9 @@ func (s State) Outstanding() Owed {
 	case Awaiting:
 		return s.owedWhileAwaiting()
 	case Idle:
-		return Owed{append(s.posts(), s.stopForks()...), NotifyIdle{len(s.Turns), s.current().ReadTo()}}
+		return Owed{append(s.posts(), s.stopForks()...), NotifyIdle{len(s.Turns), s.Turns.last().ReadTo()}}
 	case Held:
-		return Owed{s.stopForks(), HoldTurn{len(s.Turns), s.current().Entry.Timer, s.current().Why}}
+		return Owed{s.stopForks(), HoldTurn{len(s.Turns), s.Turns.last().Entry.Timer, s.Turns.last().Why}}
 	case Completed:
 		if !s.OutcomeStored && s.answerLogged {
 			return Owed{s.cancelBelow(), PublishAnswer{len(s.Turns)}}
@@ -149,19 +149,19 @@ func (s State) Outstanding() Owed {
 }
 
 func (s State) owedWhileAwaiting() Owed {
-	e := s.unawaitedCalls()
-	pending := s.current().pending()
+	e := s.Turns.unawaitedCalls()
+	pending := s.Turns.last().pending()
 	if s.interruptedAt > 0 {
-		stop := StopBelow{Turn: e.Turn, Below: s.stoppedForks(), End: EndInterrupted(), Timer: s.current().Entry.Timer}
+		stop := StopBelow{Turn: e.Turn, Below: s.stoppedForks(), End: EndInterrupted(), Timer: s.Turns.last().Entry.Timer}
 		for _, c := range pending {
 			stop.Below = append(stop.Below, Fork{e.Turn, c})
 		}
 		return Owed{s.posts(), stop}
 	}
-	if s.current().Entry.Sequential && len(pending) > 1 {
+	if s.Turns.last().Entry.Sequential && len(pending) > 1 {
 		pending = pending[:1]
 	}
-	e.Children, e.Timer = pending, s.current().Entry.Timer
+	e.Children, e.Timer = pending, s.Turns.last().Entry.Timer
 	return Owed{s.stopForks(), e}
 }
 
@@ -175,7 +175,7 @@ func (s State) sideEffects() []Effect {
 	}
 	effects := append(s.posts(), s.stopForks()...)
 	if s.LastTurnIdle() {
-		effects = append(effects, NotifyIdle{len(s.Turns), s.current().ReadTo()})
+		effects = append(effects, NotifyIdle{len(s.Turns), s.Turns.last().ReadTo()})
 	}
 	return effects
 }
@@ -194,7 +194,7 @@ func (s State) posts() []Effect {
 	if len(s.Turns) == 0 {
 		return nil
 	}
-	if e := s.unawaitedCalls(); len(e.Forks)+len(e.Posts)+len(e.Kills) > 0 {
+	if e := s.Turns.unawaitedCalls(); len(e.Forks)+len(e.Posts)+len(e.Kills) > 0 {
 		return []Effect{e}
 	}
 	return nil
@@ -202,16 +202,16 @@ func (s State) posts() []Effect {
 
 // unawaitedCalls collects the calls of the last turn that the run does not wait
 // for.
-func (s State) unawaitedCalls() CallChildren {
-	e := CallChildren{Turn: len(s.Turns)}
-	if s.current().stage != carriedOut {
+func (ts Turns) unawaitedCalls() CallChildren {
+	e := CallChildren{Turn: len(ts)}
+	if ts.last().stage != carriedOut {
 		return e
 	}
-	for i, c := range s.current().Entry.Calls {
+	for i, c := range ts.last().Entry.Calls {
 		child := Child{i, c, c.Deadline}
 		switch {
 		case c.Failed():
-		case c.Op == OpFork && s.current().Outcomes[i] == nil:
+		case c.Op == OpFork && ts.last().Outcomes[i] == nil:
 			e.Forks = append(e.Forks, child)
 		case c.Op == OpSend:
 			e.Posts = append(e.Posts, child)
@@ -228,10 +228,10 @@ func (s State) cancelBelow() []Effect {
 		return nil
 	}
 	var below []Fork
-	for _, c := range s.current().pending() {
+	for _, c := range s.Turns.last().pending() {
 		below = append(below, Fork{len(s.Turns), c})
 	}
-	below = append(below, s.Forks()...)
+	below = append(below, s.Turns.Forks()...)
 	if len(below) == 0 {
 		return nil
 	}

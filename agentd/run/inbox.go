@@ -37,7 +37,7 @@ func (s State) mailed(m Mail) State {
 	s.Inbox = append(slices.Clip(s.Inbox), m)
 	// m.Idle is set for a fork's own notice alone
 	from, _, _ := subjects.ParseIdleKey(m.Key)
-	if m.Idle && s.forked(from) && m.Seen >= s.lastSentTo(from) && !slices.Contains(s.idleForks, from) {
+	if m.Idle && s.Turns.forked(from) && m.Seen >= s.Turns.lastSentTo(from) && !slices.Contains(s.idleForks, from) {
 		s.idleForks = append(slices.Clip(s.idleForks), from)
 	}
 	switch s.Phase {
@@ -86,11 +86,11 @@ func (s State) full(m Mail) bool {
 // awaits reports whether a call of the last turn waits for a message, which is
 // the first of its sender in the inbox.
 func (s State) awaits(m Mail) bool {
-	if s.Phase != Awaiting || s.current().stage != carriedOut ||
+	if s.Phase != Awaiting || s.Turns.last().stage != carriedOut ||
 		slices.ContainsFunc(s.Inbox, func(kept Mail) bool { return kept.From == m.From }) {
 		return false
 	}
-	t := s.current()
+	t := s.Turns.last()
 	for i, c := range t.Entry.Calls {
 		if c.Op == OpWait && t.Outcomes[i] == nil && c.accepts(m) {
 			return true

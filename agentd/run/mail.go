@@ -73,19 +73,19 @@ func breaks(r rune) bool {
 }
 
 // forkOf reports whether a call of a turn has made a fork that has not ended.
-func (s State) forkOf(turn, index int) bool {
-	if turn < 1 || turn > len(s.Turns) {
+func (ts Turns) forkOf(turn, index int) bool {
+	if turn < 1 || turn > len(ts) {
 		return false
 	}
-	t := s.Turns[turn-1]
+	t := ts[turn-1]
 	return t.stage == carriedOut && index >= 0 && index < len(t.Outcomes) && t.Entry.Calls[index].Op == OpFork &&
 		t.Outcomes[index] == nil
 }
 
 // Forks lists the forks that have not ended, in the order of their calls.
-func (s State) Forks() []Fork {
+func (ts Turns) Forks() []Fork {
 	var out []Fork
-	for i, t := range s.Turns {
+	for i, t := range ts {
 		for index, c := range t.Entry.Calls {
 			if c.Op == OpFork && t.stage == carriedOut && t.Outcomes[index] == nil {
 				out = append(out, Fork{i + 1, Child{index, c, c.Deadline}})
@@ -97,15 +97,15 @@ func (s State) Forks() []Fork {
 
 // forked reports whether the run at a path is a fork of this run that has not
 // ended.
-func (s State) forked(path subjects.Path) bool {
-	return slices.ContainsFunc(s.Forks(), func(f Fork) bool { return f.Call.To == path })
+func (ts Turns) forked(path subjects.Path) bool {
+	return slices.ContainsFunc(ts.Forks(), func(f Fork) bool { return f.Call.To == path })
 }
 
 // forkTotals sums the totals of the forks that have not ended, from their last
 // idle notices.
 func (s State) forkTotals() Totals {
 	var sum Totals
-	for _, f := range s.Forks() {
+	for _, f := range s.Turns.Forks() {
 		var last Mail
 		for _, m := range s.received() {
 			if m.isFrom(f.Call.To) && m.Subtree != nil && m.Seq >= last.Seq {
@@ -132,8 +132,8 @@ func (s State) received() []Mail {
 
 // lastSentTo returns the sequence of the message that made this run write to
 // another one last, 0 if it has not written. Its mail is stored later.
-func (s State) lastSentTo(path subjects.Path) (at uint64) {
-	for _, t := range s.Turns {
+func (ts Turns) lastSentTo(path subjects.Path) (at uint64) {
+	for _, t := range ts {
 		for _, c := range t.Entry.Calls {
 			if c.Op == OpSend && c.To == path && t.stage == carriedOut && !c.Failed() {
 				at = t.at
@@ -155,7 +155,7 @@ type Fork struct {
 func (s State) forkEnded(e Replied) State {
 	s = s.editTurn(e.Turn-1, func(t *Turn) { t.Outcomes[e.Index] = &e.Outcome })
 	path := s.Turns[e.Turn-1].Entry.Calls[e.Index].To
-	if s.killed(path) {
+	if s.Turns.killed(path) {
 		return s
 	}
 	return s.mailed(Mail{Seq: e.Seq, From: path.String(), Outcome: &e.Outcome})
@@ -184,7 +184,7 @@ func (s State) peerStatus(path subjects.Path) PeerStatus {
 		}
 	}
 	switch {
-	case s.killed(path):
+	case s.Turns.killed(path):
 		return PeerDead
 	case slices.Contains(s.idleForks, path):
 		return PeerIdle
@@ -197,8 +197,8 @@ func (s State) peerStatus(path subjects.Path) PeerStatus {
 func (s State) SaidIdle(path subjects.Path) bool { return s.peerStatus(path) == PeerIdle }
 
 // killed reports whether this run has killed a run, or one above it.
-func (s State) killed(path subjects.Path) bool {
-	for _, t := range s.Turns {
+func (ts Turns) killed(path subjects.Path) bool {
+	for _, t := range ts {
 		for _, c := range t.Entry.Calls {
 			if c.Op == OpKill && t.stage == carriedOut && !c.Failed() && c.To.Covers(path) {
 				return true
@@ -229,12 +229,12 @@ func (s State) peerStatuses(c Call) []PeerStatus {
 // collectMail lets the calls of the last turn that wait for mail take it: each
 // call with its condition met, or all of them when their time is over.
 func (s State) collectMail(owner uint64, over bool) State {
-	if s.current().stage != carriedOut {
+	if s.Turns.last().stage != carriedOut {
 		return s
 	}
 	changed := false
-	for i, c := range s.current().Entry.Calls {
-		if c.Op != OpWait || s.current().Outcomes[i] != nil || !over && !s.hasMailFor(c) {
+	for i, c := range s.Turns.last().Entry.Calls {
+		if c.Op != OpWait || s.Turns.last().Outcomes[i] != nil || !over && !s.hasMailFor(c) {
 			continue
 		}
 		found := s.peerStatuses(c)
@@ -247,7 +247,7 @@ func (s State) collectMail(owner uint64, over bool) State {
 		})
 		changed = true
 	}
-	if changed && s.current().pendingCount == 0 {
+	if changed && s.Turns.last().pendingCount == 0 {
 		return s.ready(owner)
 	}
 	return s
@@ -316,7 +316,7 @@ func (s State) notice(upTo uint64) []Mail {
 }
 
 // LastTurnIdle reports whether the run became idle with its last answer.
-func (s State) LastTurnIdle() bool { return len(s.Turns) > 0 && s.current().Entry.Kind == EntryIdle }
+func (s State) LastTurnIdle() bool { return len(s.Turns) > 0 && s.Turns.last().Entry.Kind == EntryIdle }
 
 // ReadTo returns the last sequence that a run had read when it became idle
 // after the turn. An interrupted run counts everything before the interrupt as

@@ -51,7 +51,7 @@ type State struct {
 	// CalledAt is the stream's time of the call.
 	CalledAt time.Time
 	// Turns are the entries of the log but EntryEnded, in order.
-	Turns []Turn
+	Turns Turns
 	// Inbox is the mail that no turn has taken yet.
 	Inbox []Mail
 	// LogSeq is the sequence of the last log message, 0 if there is none.
@@ -128,6 +128,9 @@ type Turn struct {
 	dueSince time.Time
 }
 
+// Turns holds the turns of a run that are on its log, in their order.
+type Turns []Turn
+
 // Start returns the settings that the run was started with. It is nil before
 // the first turn is on the log.
 func (s State) Start() *Start {
@@ -147,32 +150,32 @@ func (s State) Pending() int {
 	if s.Phase != Awaiting {
 		return 0
 	}
-	return s.current().pendingCount
+	return s.Turns.last().pendingCount
 }
 
 // OutcomesAwaited returns the number of outcomes that have to arrive before the
 // run owes anything. That is one for sequential calls and for a turn under
 // review, and all of the pending ones otherwise.
 func (s State) OutcomesAwaited() int {
-	if _, reviewing := s.review(); reviewing || s.Pending() > 0 && s.current().Entry.Sequential {
+	if _, reviewing := s.review(); reviewing || s.Pending() > 0 && s.Turns.last().Entry.Sequential {
 		return 1
 	}
 	return s.Pending()
 }
 
 // Usage sums the tokens of the run's own turns on the log.
-func (s State) Usage() provider.Usage {
+func (ts Turns) Usage() provider.Usage {
 	var u provider.Usage
-	for _, t := range s.Turns {
+	for _, t := range ts {
 		u = u.Add(t.Entry.Answer.Usage)
 	}
 	return u
 }
 
 // ToolCalls counts the tool calls of the run's own turns on the log.
-func (s State) ToolCalls() int {
+func (ts Turns) ToolCalls() int {
 	n := 0
-	for _, t := range s.Turns {
+	for _, t := range ts {
 		n += t.Entry.ToolCalls()
 	}
 	return n
@@ -181,9 +184,9 @@ func (s State) ToolCalls() int {
 // modelCalls counts the entries of the log for which the model was asked, even
 // if it failed. It was not asked for an entry that records an interrupt or a
 // budget.
-func (s State) modelCalls() int {
+func (ts Turns) modelCalls() int {
 	n := 0
-	for _, t := range s.Turns {
+	for _, t := range ts {
 		if end := t.Entry.End; end == nil || end.Kind == KindError {
 			n++
 		}
@@ -193,9 +196,9 @@ func (s State) modelCalls() int {
 
 // ModelMS sums the time of the model calls of the run's turns on the log, in
 // milliseconds.
-func (s State) ModelMS() int64 {
+func (ts Turns) ModelMS() int64 {
 	var ms int64
-	for _, t := range s.Turns {
+	for _, t := range ts {
 		ms += t.Entry.ModelMS
 	}
 	return ms
@@ -203,9 +206,9 @@ func (s State) ModelMS() int64 {
 
 // Retries counts the failed requests to the model before the answers on the
 // log.
-func (s State) Retries() int {
+func (ts Turns) Retries() int {
 	n := 0
-	for _, t := range s.Turns {
+	for _, t := range ts {
 		n += t.Entry.Retries
 	}
 	return n
@@ -215,11 +218,11 @@ func (s State) Retries() int {
 // has not ended counts with the totals of its last idle notice.
 func (s State) Subtree() Totals {
 	own := Totals{
-		Usage:      s.Usage(),
+		Usage:      s.Turns.Usage(),
 		Runs:       1,
-		ModelCalls: s.modelCalls(),
-		ToolCalls:  s.ToolCalls(),
-		ModelMS:    s.ModelMS(),
+		ModelCalls: s.Turns.modelCalls(),
+		ToolCalls:  s.Turns.ToolCalls(),
+		ModelMS:    s.Turns.ModelMS(),
 	}
 	sum := own.Add(s.forkTotals())
 	for _, t := range s.Turns {
@@ -311,7 +314,7 @@ func (s State) answered(e Answered) (State, error) {
 	if err != nil || s.Ended() {
 		return s, err
 	}
-	t := s.current()
+	t := s.Turns.last()
 	t.at = e.Seq
 	t.Outcomes = make([]*Outcome, len(e.Entry.Calls))
 	for i, c := range e.Entry.Calls {
@@ -340,19 +343,19 @@ func (s State) answered(e Answered) (State, error) {
 // its time.
 func (s State) carryOut(m Meta) State {
 	s = s.edit(func(t *Turn) { carryOut(t, m) })
-	for i, c := range s.current().Entry.Calls {
+	for i, c := range s.Turns.last().Entry.Calls {
 		switch {
 		case c.Failed():
 		case c.Op == OpMail:
 			var took []Mail
 			s, took = s.take(func(Mail) bool { return true })
-			s.current().Took[i] = took // edit has cloned the slice
+			s.Turns.last().Took[i] = took // edit has cloned the slice
 		case c.Op == OpSend:
 			s.idleForks = slices.DeleteFunc(slices.Clone(s.idleForks), func(p subjects.Path) bool { return p == c.To })
 		}
 	}
 	s.Phase, s.Owner = Awaiting, m.Seq
-	if s.current().pendingCount == 0 {
+	if s.Turns.last().pendingCount == 0 {
 		return s.ready(m.Seq)
 	}
 	return s.collectMail(m.Seq, false)
@@ -458,7 +461,7 @@ func (s State) replied(e Replied) State {
 		// the totals of another run do not count
 		e.Outcome.Subtree = Totals{}
 	}
-	if s.forkOf(e.Turn, e.Index) {
+	if s.Turns.forkOf(e.Turn, e.Index) {
 		return s.forkEnded(e)
 	}
 	if s.Phase != Awaiting || e.Turn != len(s.Turns) {
@@ -470,7 +473,7 @@ func (s State) replied(e Replied) State {
 		}
 		return s
 	}
-	t := s.current()
+	t := s.Turns.last()
 	if e.Index < 0 || e.Index >= len(t.Outcomes) || t.Outcomes[e.Index] != nil ||
 		t.Entry.Calls[e.Index].Op != OpCall {
 		return s
@@ -496,7 +499,7 @@ func (s State) timedOut(e TimedOut) State {
 	if s.Phase != Awaiting && s.Phase != Held || e.Turn != len(s.Turns) {
 		return s
 	}
-	if s.current().Entry.Review != nil && e.Time.Before(s.current().Entry.Timer.Add(-timerTolerance)) {
+	if s.Turns.last().Entry.Review != nil && e.Time.Before(s.Turns.last().Entry.Timer.Add(-timerTolerance)) {
 		// the timer was set for the review
 		return s
 	}
@@ -507,7 +510,7 @@ func (s State) timedOut(e TimedOut) State {
 	if s.Phase != Awaiting {
 		return s
 	}
-	end := EndTimeout(s.current().allowed())
+	end := EndTimeout(s.Turns.last().allowed())
 	if s.interruptedAt > 0 {
 		end = EndInterrupted()
 	}
@@ -575,7 +578,7 @@ func (s State) ready(owner uint64) State {
 		return s.becomeIdle(owner)
 	}
 	s.Phase, s.Owner, s.muted = Ready, owner, false
-	if most := s.maxTurns(); s.turnsSinceIdle() >= most {
+	if most := s.maxTurns(); s.Turns.sinceIdle() >= most {
 		s.Phase = Failed
 		s.End = End{Kind: KindTurns, Text: textTurns(most)}
 	}
@@ -591,24 +594,24 @@ func (s State) maxTurns() int {
 	return MaxTurns
 }
 
-// turnsSinceIdle counts the turns since the run was idle last.
-func (s State) turnsSinceIdle() int {
-	for i, t := range slices.Backward(s.Turns) {
+// sinceIdle counts the turns since the run was idle last.
+func (ts Turns) sinceIdle() int {
+	for i, t := range slices.Backward(ts) {
 		if t.Entry.Kind == EntryIdle {
-			return len(s.Turns) - 1 - i
+			return len(ts) - 1 - i
 		}
 	}
-	return len(s.Turns)
+	return len(ts)
 }
 
 // LastTurn reports whether the next turn is the last one that the run may take.
 // Its model is told to answer with the results that it has.
 func (s State) LastTurn() bool {
 	start := s.Start()
-	return start != nil && start.Turns > 0 && s.turnsSinceIdle() == s.maxTurns()-1
+	return start != nil && start.Turns > 0 && s.Turns.sinceIdle() == s.maxTurns()-1
 }
 
-func (s State) current() Turn { return s.Turns[len(s.Turns)-1] }
+func (ts Turns) last() Turn { return ts[len(ts)-1] }
 
 // pending lists the runs that the turn waits for, in call order. For a turn
 // under review that is the supervisor's run.

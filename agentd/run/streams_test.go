@@ -195,7 +195,7 @@ func stateLine(s run.State) string {
 	for _, m := range s.Notice() {
 		add(" notice=%d,%t", m.Seq, m.Inline)
 	}
-	for _, f := range s.Forks() {
+	for _, f := range s.Turns.Forks() {
 		add(" fork=%d.%d,%t", f.Turn, f.Index, s.SaidIdle(f.Call.To))
 	}
 	add(" owes=%s", strings.Join(owed, "; "))
@@ -231,7 +231,7 @@ func stateText(s run.State) []string {
 	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	add("seq %d called %s input %s", s.Seq, timeLine(s.CalledAt), short(s.Input))
 	add("usage %s tools %d model_ms %d retries %d last %t",
-		short(s.Usage()), s.ToolCalls(), s.ModelMS(), s.Retries(), s.LastTurn())
+		short(s.Turns.Usage()), s.Turns.ToolCalls(), s.Turns.ModelMS(), s.Turns.Retries(), s.LastTurn())
 	add("subtree %s", short(s.Subtree()))
 	add("partial %s", short(s.Partial()))
 	for _, m := range s.Inbox {

@@ -137,10 +137,10 @@ const (
 // review returns the call of the supervisor that the last turn waits for. It
 // returns false if the turn waits for none.
 func (s State) review() (Child, bool) {
-	if len(s.Turns) == 0 || s.Phase != Awaiting || s.current().stage != underReview {
+	if len(s.Turns) == 0 || s.Phase != Awaiting || s.Turns.last().stage != underReview {
 		return Child{}, false
 	}
-	e := s.current().Entry
+	e := s.Turns.last().Entry
 	return Child{len(e.Calls), *e.Review, e.Review.Deadline}, true
 }
 
@@ -156,7 +156,7 @@ func (s State) reviewed(m Meta, o Outcome) State {
 // decide applies a verdict to the last turn. A supervisor that was not shown
 // the whole turn cannot let it continue.
 func (s State) decide(m Meta, v Verdict) State {
-	if v.Decision == Continue && s.current().Entry.Cut {
+	if v.Decision == Continue && s.Turns.last().Entry.Cut {
 		v = Verdict{Decision: Pause, Reason: textCutArgument}
 	}
 	switch v.Decision {
@@ -170,7 +170,7 @@ func (s State) decide(m Meta, v Verdict) State {
 		return s.withhold(m.Seq, refusal(textUnattended(v.Reason)))
 	}
 	timer := m.Time.Add(s.Start().Supervision.Timeout)
-	if until := s.current().Entry.Until; !until.IsZero() && until.Before(timer) {
+	if until := s.Turns.last().Entry.Until; !until.IsZero() && until.Before(timer) {
 		timer = until
 	}
 	s = s.edit(func(t *Turn) {
@@ -201,7 +201,7 @@ func (s State) noAnswerInTime(e TimedOut) State {
 		return s.withhold(e.Seq, EndInterrupted())
 	case s.Phase != Held:
 		return s.decide(e.Meta, Verdict{Decision: Pause, Reason: textLateVerdict})
-	case s.current().Entry.Timer.Equal(s.current().Entry.Until):
+	case s.Turns.last().Entry.Timer.Equal(s.Turns.last().Entry.Until):
 		return s
 	case sup.OnTimeout:
 		return s.carryOut(e.Meta)
@@ -304,7 +304,7 @@ func stopCalls(t *Turn, at time.Time) {
 // stoppedForks lists the forks that an interrupt of this run has stopped, and
 // that have not ended.
 func (s State) stoppedForks() []Fork {
-	return slices.DeleteFunc(s.Forks(), func(f Fork) bool { return s.Turns[f.Turn-1].at > s.forksStoppedTo })
+	return slices.DeleteFunc(s.Turns.Forks(), func(f Fork) bool { return s.Turns[f.Turn-1].at > s.forksStoppedTo })
 }
 
 // interruptTimeout is the time that an interrupted run waits for the outcomes

@@ -47,7 +47,7 @@ func (w *walker) draw(t *rapid.T) run.Event {
 		}
 	case "replied":
 		i := rapid.IntRange(-1, 4).Draw(t, "index")
-		if forks := s.Forks(); len(forks) > 0 && rapid.IntRange(0, 3).Draw(t, "a fork's") == 3 {
+		if forks := s.Turns.Forks(); len(forks) > 0 && rapid.IntRange(0, 3).Draw(t, "a fork's") == 3 {
 			f := rapid.SampledFrom(forks).Draw(t, "fork")
 			turn, i = f.Turn, f.Index
 		}

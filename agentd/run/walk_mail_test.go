@@ -17,12 +17,12 @@ func (w *walker) hear(e run.Event) {
 		if w.state.Phase != run.None {
 			w.mail = append(w.mail, e.Meta.Seq)
 		}
-		if e.Idle && e.Key == e.From+"-idle1" && e.Seen >= w.sent[e.From] && slices.ContainsFunc(w.state.Forks(), func(f run.Fork) bool { return forkPath(f.Turn, f.Index).String() == e.From }) {
+		if e.Idle && e.Key == e.From+"-idle1" && e.Seen >= w.sent[e.From] && slices.ContainsFunc(w.state.Turns.Forks(), func(f run.Fork) bool { return forkPath(f.Turn, f.Index).String() == e.From }) {
 			w.resting[e.From] = true
 		}
 	case run.Replied:
 		path := forkPath(e.Turn, e.Index)
-		forked := slices.ContainsFunc(w.state.Forks(), func(f run.Fork) bool { return f.Turn == e.Turn && f.Index == e.Index })
+		forked := slices.ContainsFunc(w.state.Turns.Forks(), func(f run.Fork) bool { return f.Turn == e.Turn && f.Index == e.Index })
 		// a run gets no mail about a fork that it has killed
 		if forked && !killed(w.state, path) {
 			w.mail = append(w.mail, e.Seq)
@@ -295,7 +295,7 @@ func (w *walker) checkStopped(t *rapid.T, before, after run.State, e run.Event, 
 			}
 		}
 	}
-	for _, f := range after.Forks() {
+	for _, f := range after.Turns.Forks() {
 		if !slices.Contains(ends, f.Call.To) {
 			t.Fatalf("it was stopped, and %s goes on", f.Call.To)
 		}

@@ -169,7 +169,7 @@ func (c *Checker) forksEnded(n *node, o run.Outcome, m Message) {
 	if n.broken || o.Kind == run.KindPoisoned {
 		return
 	}
-	for _, f := range n.state.Forks() {
+	for _, f := range n.state.Turns.Forks() {
 		if b := n.child(f.Turn, f.Child); b == nil || b.cancelled == 0 && b.end == nil {
 			const text = "%s while its fork %s was at work, and nobody told it to end"
 			c.violate(n.on(m), FanOut, text, o.Status, f.Call.To)
