@@ -11,8 +11,8 @@ import (
 )
 
 // slots bounds the model calls in flight. Work under way (a run with all its
-// outcomes) comes before new calls: it waits here, in line, while a call is not
-// even pulled without a free slot.
+// outcomes) comes before new calls: it waits here in line, and a worker pulls a
+// new call only while a slot is free.
 type slots struct {
 	mu   sync.Mutex
 	free int

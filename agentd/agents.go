@@ -221,7 +221,7 @@ func (w *Worker) serveAgents(ctx, work context.Context) {
 	}
 }
 
-// logChanges logs which agents came and went since an earlier call, which
+// logChanges logs which agents came and went since the last call, which
 // returned before. It returns the agents that are served now.
 func (w *Worker) logChanges(
 	ctx context.Context,
@@ -277,10 +277,10 @@ func (w *Worker) retryAnnounce(ctx context.Context, do func() error) {
 	})
 }
 
-// directoryChanged answers a change of the directory. The worker announces an
-// agent again that another worker has withdrawn, or calls broken though it is
-// right here. An agent that this worker removed may now be served by no worker;
-// then this worker winds its runs up.
+// directoryChanged answers a change of the directory. If another worker has
+// withdrawn an agent of this worker, or has announced it as broken, this worker
+// announces it again. An agent that this worker removed may now be served by no
+// worker; then this worker winds its runs up.
 func (w *Worker) directoryChanged(name string, c Card, gone bool) {
 	a, err := subjects.ParseAgent(name)
 	if err != nil {

@@ -7,9 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/axebus/axe/subjects"
-
 	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/subjects"
 )
 
 // TestTallyCostGrowsLinearly: 200 runs that begin at once share one tally. The

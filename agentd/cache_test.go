@@ -94,14 +94,14 @@ func TestCacheForgets(t *testing.T) {
 			c.put(asked)
 			time.Sleep(cachePeriod * 9 / 10)
 			if c.take(asked.run) == nil {
-				t.Fatal("a run is forgotten within the period")
+				t.Fatal("the cache has dropped a run within the period")
 			}
 		}
 		c.put(asked)
 		time.Sleep(2 * cachePeriod)
 		synctest.Wait()
 		if c.take(other.run) != nil || c.take(asked.run) != nil || c.young.size+c.old.size != 0 {
-			t.Errorf("there is something after two periods: %d and %d bytes", c.young.size, c.old.size)
+			t.Errorf("the cache holds %d and %d bytes after two periods, want 0", c.young.size, c.old.size)
 		}
 	})
 }
@@ -119,13 +119,13 @@ func TestCacheIsBounded(t *testing.T) {
 			t.Fatalf("after %d: holds %d, counts %d and %d", i, held, c.young.size, c.old.size)
 		}
 		if c.take(h.run) != h {
-			t.Fatalf("the %d-th is not there", i)
+			t.Fatalf("the cache has dropped run %d, which was put last", i)
 		}
 		c.put(h)
 	}
 	c.put(waiting("large", limit/2))
 	if c.take(waiting("large", 0).run) != nil || len(c.young.runs)+len(c.old.runs) < 10 {
-		t.Error("one that is too large has driven out the others")
+		t.Error("a run that is too large for the cache has driven out the others")
 	}
 }
 

@@ -161,7 +161,7 @@ func TestCancelReachesChildrenNobodyServes(t *testing.T) {
 		h.expectFailed(r, run.KindCancelled, "cancelled")
 		for i := range 2 {
 			if n := len(h.readAll(h.child(r, "lonely", i).Cancel())); n != 1 {
-				t.Errorf("child %d has %d tombstones", i, n)
+				t.Errorf("child %d has %d cancel messages", i, n)
 			}
 		}
 		h.startWorker("late", workerOptions{agents: h.agents[1:]})
@@ -249,7 +249,7 @@ func TestCancelTwice(t *testing.T) {
 		}
 		for i := range 2 {
 			if n := len(h.readAll(h.child(r, "mid", i).Cancel())); n != 1 {
-				t.Errorf("%d tombstones of child %d", n, i)
+				t.Errorf("%d cancel messages of child %d", n, i)
 			}
 		}
 	})

@@ -71,9 +71,9 @@ func (d *directory) follow(
 const reannounceDelay = 250 * time.Millisecond
 
 // find returns the card of an agent. It returns false if no worker announces
-// the agent. Before it says so, or that the agent is broken, it reads the
-// bucket twice, with a pause between: the agent may be announced, again or
-// mended, at this moment.
+// the agent. A missing card, or a card with a problem, may be replaced at this
+// moment. So find reads the bucket twice, with a pause between, before it
+// returns either.
 func (d *directory) find(ctx context.Context, agent string) (c Card, ok bool, _ error) {
 	d.mu.Lock()
 	c, ok = d.cards[agent]
@@ -107,9 +107,9 @@ func (d *directory) announced(agent subjects.Agent) bool {
 }
 
 // announce puts a card, unless the directory has the same one. A card with a
-// problem does not replace one without: another worker has the agent right.
-// Only the first such card does, because that worker may be gone; if it is not,
-// it announces the agent again.
+// problem does not replace a card without one, since another worker serves the
+// agent. The first card of this worker does, because the other worker may be
+// gone. If it is not, it announces the agent again.
 func (d *directory) announce(ctx context.Context, c Card, first bool) error {
 	d.mu.Lock()
 	stored, ok := d.cards[c.Name]

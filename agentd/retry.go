@@ -27,9 +27,9 @@ func retryPolicy(r configs.Retry) *run.Retry {
 // does a drain: another worker gets the trigger, and begins with a first
 // attempt.
 //
-// The run keeps its slot in a pause. That is intended: a worker with an
-// overloaded provider should not pull more work for it. The policy and the
-// run's deadline bound the pause.
+// The run keeps its slot in a pause. That is intended: a worker should not pull
+// more work for an overloaded provider. The policy and the run's deadline bound
+// the pause.
 func (x *execution) sendWithRetry(
 	ctx context.Context,
 	p provider.Provider,

@@ -26,8 +26,9 @@ const takeoverChecksPerLease = 4
 //
 // A lease alone proves nothing. The server may just have been away, and then no
 // other worker has the run. Proof is a message that moves the run on, or a
-// worker that says that it is asking. So a worker that has a redelivered
-// trigger says so again and again. The caller calls done, which ends ctx.
+// worker that says that it is asking. So a worker with a redelivered trigger
+// announces again and again that it is asking. The caller calls done, which
+// ends ctx.
 func (x *execution) abortIfTakenOver(ctx context.Context, abort context.CancelCauseFunc) (done func()) {
 	var watchers sync.WaitGroup
 	if x.t.Count > 1 {
@@ -71,8 +72,8 @@ func (x *execution) watchTakeover(ctx context.Context, abort context.CancelCause
 	}
 }
 
-// keepAnnouncing says again and again that this worker is asking, until ctx
-// ends. The worker that had the trigger before may still be asking. It then
+// keepAnnouncing announces again and again that this worker is asking, until
+// ctx ends. The worker that had the trigger before may still be asking. It then
 // learns that its request is not needed any more.
 func (x *execution) keepAnnouncing(ctx context.Context) {
 	p := run.Progress{Event: run.ProgressAsking, Turn: x.nextTurn(), Worker: x.w.cfg.Name, Again: true}

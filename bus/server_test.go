@@ -66,7 +66,7 @@ func TestServerListens(t *testing.T) {
 			t.Errorf("%s: max payload %d", listen, got)
 		}
 		if strings.Contains(s.URL(), "0.0.0.0") || strings.Contains(s.URL(), "[::]") {
-			t.Errorf("%s: nobody can dial %s", listen, s.URL())
+			t.Errorf("%s: no client can dial %s", listen, s.URL())
 		}
 	}
 }

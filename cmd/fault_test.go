@@ -67,7 +67,7 @@ func faults(t *testing.T) []fault {
 			f.edits[section.Name] = append(f.edits[section.Name], edits(string(section.Data))...)
 		}
 		if len(f.finds) == 0 || len(f.edits) == 0 {
-			t.Fatalf("%s has nothing to plant, or nobody to find it", file)
+			t.Fatalf("%s plants no fault, or names no test that finds it", file)
 		}
 		all = append(all, f)
 	}

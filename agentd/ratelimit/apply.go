@@ -5,17 +5,18 @@ import (
 	"time"
 )
 
-// Update is one worker's news for the state.
+// Update is the report of one worker to the shared state.
 type Update struct {
 	// Worker is the worker's name.
 	Worker string
-	// Held is the number of its requests in flight.
+	// Held is the number of the worker's requests in flight.
 	Held int
 	// Probing says that one of the held requests is the probe.
 	Probing bool
-	// Want is the number of its requests that wait.
+	// Want is the number of the worker's requests that wait.
 	Want int
-	// Ended are the results of its requests since its last stored update.
+	// Ended holds the results of the requests that have ended since the
+	// worker's last stored update.
 	Ended []Result
 }
 

@@ -6,9 +6,9 @@
 //
 // The package keeps an invariant for workers that agree on the Settings.
 // Requests in flight are never more than Concurrent. Requests of one window are
-// never more than Requests. A refusal with a Retry-After closes the account.
-// Of the requests that begin after it, at most one, the probe, is in flight
-// until one has succeeded, or has gone unanswered for so long that it was not
+// never more than Requests. A refusal with a Retry-After closes the account. Of
+// the requests that begin after it, at most one, the probe, is in flight until
+// one has succeeded, or has gone unanswered for so long that it was not
 // refused.
 //
 // A window is a minute of the clock, from :00 to :00 UTC. Tokens count in the

@@ -46,8 +46,8 @@ type Limiter struct {
 	work chan struct{}
 
 	mu sync.Mutex
-	// queue is the requests that wait, the oldest first. Each is admitted by
-	// a value: true admits it as the probe.
+	// queue is the requests that wait, the oldest first. Each is admitted
+	// by a value: true admits it as the probe.
 	queue []chan bool
 	// held is the number of requests in flight.
 	held int

@@ -13,8 +13,8 @@ type Result struct {
 	Probe bool
 	// Passed says that the provider took the request.
 	Passed bool
-	// Until is the end of the pause that the provider has asked for; zero if
-	// it has asked for none.
+	// Until is the end of the pause that the provider has asked for; zero
+	// if it has asked for none.
 	Until time.Time
 	// Tokens is the number of input and output tokens.
 	Tokens int

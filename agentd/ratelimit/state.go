@@ -41,8 +41,8 @@ type State struct {
 	Tokens int `json:"tokens,omitzero"`
 	// Holders are the workers with requests in flight, by name.
 	Holders map[string]Holder `json:"holders,omitempty"`
-	// Step names the update that made this state. Its worker knows the state
-	// again by it.
+	// Step names the update that made this state. Its worker knows the
+	// state again by it.
 	Step string `json:"step,omitzero"`
 }
 

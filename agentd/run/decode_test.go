@@ -66,7 +66,7 @@ func TestDecodeEntryRefuses(t *testing.T) {
 			"one decision for each of its calls",
 		},
 		{"an end without a reason", `{"index":2,"kind":"ended"}`, "needs its reason"},
-		{"an end that calls", `{"index":2,"kind":"ended","end":{},"calls":[{}]}`, "calls nobody"},
+		{"an end that calls", `{"index":2,"kind":"ended","end":{},"calls":[{}]}`, "has no calls"},
 		{
 			"a first turn without its start",
 			`{"index":1,"kind":"turn","answer":{"tool_calls":[{}]},"calls":[{}]}`,
@@ -116,8 +116,8 @@ func TestDecodeEntryRestoresTheTask(t *testing.T) {
 	}
 }
 
-// TestDecodeEntryRestoresTasks: so are the tasks of a call that spawns several
-// runs.
+// TestDecodeEntryRestoresTasks: the tasks of a call that spawns several runs
+// are on the log once, in the model's own words.
 func TestDecodeEntryRestoresTasks(t *testing.T) {
 	e := run.Entry{
 		Index: 2, Kind: run.EntryTurn,

@@ -38,12 +38,13 @@ type Entry struct {
 	// Trigger is the sequence of the message that the entry was written
 	// under.
 	Trigger uint64 `json:"trigger"`
-	// Seen is the last sequence of the run that its writer had read.
+	// Seen is the last sequence of the run that the worker had read.
 	Seen uint64 `json:"seen"`
-	// Worker is the name of its writer.
+	// Worker is the name of the worker that wrote the entry.
 	Worker string `json:"worker"`
-	// CancelsSeen is the sequence of the newest cancel message that its
-	// writer knew, for an answer when the model was asked.
+	// CancelsSeen is the sequence of the newest cancel message that the
+	// worker knew. For an answer it is the newest one when the model was
+	// asked.
 	CancelsSeen uint64 `json:"tombs,omitzero"`
 
 	// Start has the settings of the run, in its first entry alone.
@@ -103,20 +104,23 @@ type Start struct {
 	MaxTokens int `json:"max_tokens,omitzero"`
 	// SubAgents names the agents that the run may call.
 	SubAgents []string `json:"sub_agents,omitempty"`
-	// Delegates names the tools of the agent's styles. Tools has those of
-	// them that the run may use.
+	// Delegates names the tools of the agent's styles. Tools holds only the
+	// ones that the run may use.
 	Delegates []string `json:"-"`
 	// MaxDepth bounds the depth of the tree, from its root.
 	MaxDepth int `json:"max_depth,omitzero"`
-	// Sequential is that of the run's entries.
+	// Sequential says that each call of a turn waits for the outcome of the
+	// call before it.
 	Sequential bool `json:"sequential,omitzero"`
-	// Timeout is that of the run's entries.
+	// Timeout bounds each call of the run. 0 leaves a call the rest of the
+	// run's own time.
 	Timeout time.Duration `json:"timeout_ns,omitzero"`
 	// Scopes are the scopes that the run is in, the outermost first.
 	Scopes []subjects.Scope `json:"limits,omitempty"`
-	// Policy is that of the run within those of all runs above it.
+	// Policy is the run's policy within the policies of all runs above it.
 	Policy Policy `json:"policy,omitzero"`
-	// Supervision is that of the run within those of all runs above it.
+	// Supervision is the run's supervision within the supervision of all
+	// runs above it.
 	Supervision Supervision `json:"supervision,omitzero"`
 	// Memory says where a success is remembered. Nil remembers nothing.
 	Memory *Memory `json:"memory,omitempty"`
@@ -124,9 +128,9 @@ type Start struct {
 	Retry *Retry `json:"retry,omitempty"`
 	// MaxBatch bounds the tasks of one call of spawn_agents.
 	MaxBatch int `json:"max_batch,omitzero"`
-	// Turns is that of Spawned.
+	// Turns bounds the turns of a spawned run (Spawned.Turns).
 	Turns int `json:"turns,omitzero"`
-	// ChildTurns is the Turns of the runs that this run spawns.
+	// ChildTurns bounds the turns of the runs that this run spawns.
 	ChildTurns int `json:"child_turns,omitzero"`
 }
 
@@ -217,7 +221,7 @@ type End struct {
 	Reason Reason `json:"reason,omitzero"`
 	// Text is for people and models.
 	Text string `json:"text"`
-	// Category is that of Outcome.
+	// Category is the category of a provider's error, or CategoryConfig.
 	Category string `json:"category,omitzero"`
 }
 
@@ -289,9 +293,9 @@ func DecodeEntry(b []byte) (Entry, error) {
 	case e.Review != nil && (e.Kind != EntryTurn || e.Review.Op != OpReview):
 		return Entry{}, fmt.Errorf("log entry %d: nothing to review", e.Index)
 	case e.Kind == EntryEnded && (e.End == nil || len(e.Calls) > 0):
-		return Entry{}, fmt.Errorf("log entry %d: an end needs its reason and calls nobody", e.Index)
+		return Entry{}, fmt.Errorf("log entry %d: an end needs its reason and has no calls", e.Index)
 	case (e.Kind == EntryIdle || e.Kind == EntryFinal) && (e.Answer == nil || len(e.Calls) > 0):
-		return Entry{}, fmt.Errorf("log entry %d: it needs an answer, which calls nobody", e.Index)
+		return Entry{}, fmt.Errorf("log entry %d: it needs an answer without calls", e.Index)
 	case e.Kind != EntryTurn && e.Kind != EntryIdle && e.Kind != EntryFinal && e.Kind != EntryEnded:
 		return Entry{}, fmt.Errorf("log entry %d: kind %q is not known", e.Index, e.Kind)
 	case e.Index == 1 && e.Kind != EntryEnded && e.Start == nil:

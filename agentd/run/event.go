@@ -56,15 +56,15 @@ type Replied struct {
 	Malformed error
 }
 
-// ofItsCall reports whether the outcome is that of the run which the call made.
+// ofItsCall reports whether the run that the call made has written the outcome.
 func (e Replied) ofItsCall() bool {
 	path, err := subjects.ParsePath(e.Outcome.Path)
 	_, turn, index, below := path.Parent()
 	return err == nil && below && turn == e.Turn && index == e.Index
 }
 
-// TimedOut is a timer that fired: that of a turn, or with turn 0 that of the
-// run's own deadline.
+// TimedOut is a timer that fired: the timer of a turn or, with turn 0, the
+// timer of the run's own deadline.
 type TimedOut struct {
 	Meta
 	Turn int

@@ -19,11 +19,11 @@ type Input struct {
 	// Copy is set for a root that continues the conversation of another
 	// run.
 	Copy *Copy `json:"copy,omitempty"`
-	// Policy is that of all runs above, together.
+	// Policy is the policy of all runs above together.
 	Policy Policy `json:"policy,omitzero"`
 	// Review marks a supervisor's run: its task is to review a turn.
 	Review bool `json:"review,omitzero"`
-	// Supervision is that of the caller.
+	// Supervision is the caller's supervision.
 	Supervision Supervision `json:"supervision,omitzero"`
 }
 

@@ -130,8 +130,9 @@ func (s State) received() []Mail {
 	return all
 }
 
-// lastSentTo returns the sequence of the message that made this run write to
-// another one last, 0 if it has not written. Its mail is stored later.
+// lastSentTo returns the sequence of the message by which the last turn that
+// wrote to another run was carried out, 0 if there is no such turn. The mail
+// itself is stored later.
 func (ts Turns) lastSentTo(path subjects.Path) (at uint64) {
 	for _, t := range ts {
 		for _, c := range t.Entry.Calls {

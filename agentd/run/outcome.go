@@ -83,7 +83,7 @@ type Outcome struct {
 	Error  string `json:"error,omitzero"`
 	Kind   Kind   `json:"kind,omitzero"`
 	Reason Reason `json:"reason,omitzero"`
-	// Category is that of a provider's error, or CategoryConfig.
+	// Category is the category of a provider's error, or CategoryConfig.
 	Category string `json:"category,omitzero"`
 
 	// Partial has the results that a failed run had. It is nil if there
@@ -114,8 +114,9 @@ type Outcome struct {
 	// were made again.
 	Retries int `json:"retries,omitzero"`
 
-	// CancelsSeen is the sequence of the newest cancel message that its
-	// writer knew, for a completed run when the model was asked.
+	// CancelsSeen is the sequence of the newest cancel message that the
+	// worker knew. For a completed run it is the newest one when the model
+	// was asked.
 	CancelsSeen uint64 `json:"tombs,omitzero"`
 }
 

@@ -29,7 +29,7 @@ func (w *world) violate(format string, args ...any) {
 func (w *world) checkAsk(h *handler) {
 	p, turn := h.path(w), len(h.state.Turns)+1
 	if w.covered(h, p) {
-		w.violate("G the model is asked for %s after its worker saw the tombstone", p)
+		w.violate("G the model is asked for %s after its worker saw the cancel message", p)
 	}
 	if h.state.Phase != run.Ready {
 		w.violate("G the model is asked for %s in %v", p, h.state.Phase)

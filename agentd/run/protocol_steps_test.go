@@ -152,7 +152,7 @@ func (w *world) do(s step) {
 		w.tell("worker %d (#%d) %s, way %d: next %s", s.who, trig, ats[was], s.arg, ats[h.at])
 	case learn:
 		w.learn(h, s.arg)
-		w.tell("worker %d hears of the tombstone of %s", s.who, w.tombs[s.arg])
+		w.tell("worker %d hears of the cancel message of %s", s.who, w.tombs[s.arg])
 	case crash:
 		w.tell("worker %d (#%d) dies before %s", s.who, h.seq(), ats[h.at])
 		w.crash--
@@ -169,7 +169,7 @@ func (w *world) do(s step) {
 	case cancelled:
 		w.cancel--
 		w.publish(msg{kind: tombstone, path: w.cancelAt, end: run.End{Kind: run.KindCancelled, Text: "cancelled"}})
-		w.tell("#%d somebody cancels %s", len(w.stream), w.cancelAt)
+		w.tell("#%d a person cancels %s", len(w.stream), w.cancelAt)
 	case fire:
 		w.fire--
 		w.publish(msg{kind: fired, path: w.armed[s.arg].path, turn: w.armed[s.arg].turn})

@@ -155,7 +155,7 @@ func (w *walker) checkMail(t *rapid.T, after run.State, e run.Event, err error) 
 	}
 	slices.Sort(seen)
 	if !slices.Equal(seen, w.mail) {
-		t.Fatalf("the messages %v are %v in the inbox and with who took them", w.mail, seen)
+		t.Fatalf("the inbox and the calls hold the messages %v, want %v", seen, w.mail)
 	}
 	// an interrupted run knows of no more mail than before
 	if after.Phase == run.Idle && len(after.Notice()) > 0 && !w.people {

@@ -93,7 +93,7 @@ func TestRaces(t *testing.T) {
 			s.ended("r", 2, 30, 10)
 			s.outcome("r", 40, failed)
 		}},
-		{"an answer that was asked for before the tombstone", "", func(s *story) {
+		{"an answer that was asked for before the cancel message", "", func(s *story) {
 			s.until(70)
 			s.cancel("r-1-1", 80)
 			s.outcome("r-1-1-1-0", 90, run.Outcome{CancelsSeen: 79})
@@ -105,7 +105,7 @@ func TestRaces(t *testing.T) {
 			s.outcome("r-1-1", 80, run.Outcome{})
 		}},
 		{"a dead letter", verify.Foreign, func(s *story) { s.put("dead", 330, s.run("r-1-0").Dead(), "x") }},
-		{"a call that nobody took", verify.Outcome, func(s *story) {
+		{"a call that no worker took", verify.Outcome, func(s *story) {
 			s.drop("cancel c", "end r-1-1-1-0", "outcome r-1-1-1-0")
 		}},
 		{"a sequential call that was due when time was over", verify.FanOut, func(s *story) {
@@ -137,7 +137,7 @@ func TestRaces(t *testing.T) {
 			s.ended("r-1-1", 1, 80, 50)
 			s.outcome("r-1-1", 90, failed)
 		}},
-		{"an approval after which nobody came until the calls had no time left", verify.FanOut, func(s *story) {
+		{"an approval after which no worker came until the calls had no time left", verify.FanOut, func(s *story) {
 			s.watched()
 			s.entry("log r 1").Calls[0].Deadline = at(150)
 			s.review(`{"decision":"pause","reason":"who pays?"}`)

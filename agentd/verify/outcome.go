@@ -171,7 +171,7 @@ func (c *Checker) forksEnded(n *node, o run.Outcome, m Message) {
 	}
 	for _, f := range n.state.Turns.Forks() {
 		if b := n.child(f.Turn, f.Child); b == nil || b.cancelled == 0 && b.end == nil {
-			const text = "%s while its fork %s was at work, and nobody told it to end"
+			const text = "%s while its fork %s was at work and has no cancel message"
 			c.violate(n.on(m), FanOut, text, o.Status, f.Call.To)
 		}
 	}

@@ -84,7 +84,7 @@ func TestViolations(t *testing.T) {
 			})
 		}},
 		{"an outcome of another tree", verify.Order, func(s *story) { s.end("outcome r").Tree = "U" }},
-		{"a trigger of nobody's", verify.Order, func(s *story) { s.entry("log r 2").Trigger = 20 }},
+		{"a trigger that does not exist", verify.Order, func(s *story) { s.entry("log r 2").Trigger = 20 }},
 		{"a trigger to come", verify.Order, func(s *story) { s.entry("log r 1").Trigger = 80 }},
 		{"seen before its trigger", verify.Order, func(s *story) { s.entry("log r 2").Seen = 170 }},
 		{"seen after itself", verify.Order, func(s *story) { s.entry("log r 2").Seen = 220 }},
@@ -152,7 +152,7 @@ func TestViolations(t *testing.T) {
 			s.ms["call r-2-0-1-0"].header[subjects.HeaderLimits] = "r turns=2"
 		}},
 
-		{"a call of nobody's", verify.Orphan, func(s *story) {
+		{"a call that its caller has not decided", verify.Orphan, func(s *story) {
 			s.agents["r-1-2"] = "a"
 			s.call("r-1-2", 100, deadline)
 			s.drop("outcome r-1-0") // it would be looked for
@@ -174,7 +174,7 @@ func TestViolations(t *testing.T) {
 			s.until(50)
 			s.entry("log r 1").Calls[1].Error = "no"
 		}},
-		{"a call by nobody", verify.Orphan, func(s *story) {
+		{"a call by a run that was not called", verify.Orphan, func(s *story) {
 			clear(s.ms)
 			s.call("r-1-0", 10, deadline)
 		}},
@@ -190,11 +190,11 @@ func TestViolations(t *testing.T) {
 			s.until(40)
 			s.outcome("r-1-1", 50, run.Outcome{})
 		}},
-		{"an outcome for nobody", verify.Orphan, func(s *story) {
+		{"an outcome for a run that was not called", verify.Orphan, func(s *story) {
 			s.agents["r-1-2"] = "a"
 			s.put("stray", 100, s.run("r-1-2").Reply(1, 0), &run.Outcome{Status: run.StatusFailed})
 		}},
-		{"a log of nobody's", verify.Orphan, func(s *story) {
+		{"a log of a run that was not called", verify.Orphan, func(s *story) {
 			s.agents["r-1-2"] = "a"
 			s.ended("r-1-2", 1, 100, 90)
 		}},

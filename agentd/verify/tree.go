@@ -116,7 +116,7 @@ func (n *node) awaits() string {
 	case run.Held:
 		return fmt.Sprintf("turn %d waits for a person to approve of it", len(n.state.Turns))
 	case run.Idle:
-		return "it is idle and nobody has written to it"
+		return "it is idle, and no message has come"
 	case run.None, run.Ready, run.Completed, run.Failed:
 	}
 	return ""

@@ -25,7 +25,8 @@ the workers at any time. TREE is a tree's id, or the key of axe-submit --id.
 
 The rules:
 
-%s A violation is a message, or a missing message, that no worker produces: a
+%s
+A violation is a message, or a missing message, that no worker produces: a
 message was lost or deleted, another program wrote it, or there is a bug. Look
 at the tree with "nats stream view AXE_RUNS --subject 'axe.run.*.TREE.>'". A
 note is harmless, for example a second outcome after a worker froze, or it
@@ -78,11 +79,19 @@ func verifyCommand() *cobra.Command {
 	return cmd
 }
 
-// ruleLines lists the rules as the help shows them.
+// ruleLines lists the rules as the help shows them, in at most 80 columns.
 func ruleLines() string {
 	var b strings.Builder
 	for _, r := range verify.Rules() {
-		fmt.Fprintf(&b, "  %-10s %s\n", r.Rule, r.Text)
+		line := fmt.Sprintf("  %-10s", r.Rule)
+		for word := range strings.FieldsSeq(r.Text) {
+			if len(line)+1+len(word) > 80 {
+				fmt.Fprintln(&b, line)
+				line = strings.Repeat(" ", 12)
+			}
+			line += " " + word
+		}
+		fmt.Fprintln(&b, line)
 	}
 	return b.String()
 }

@@ -131,7 +131,7 @@ func (r *record) lastTurn(o run.Outcome, at subjects.Address, m bus.Stored) erro
 	}
 	c, ok := r.calls[r.space.Run(agent, at.Run.Tree, path)]
 	if !ok {
-		return fmt.Errorf("an outcome of %s.%s, which nobody called", agent, path)
+		return fmt.Errorf("an outcome of %s.%s, which was not called", agent, path)
 	}
 	key := turnKey{c.label, o.Turns}
 	if r.turns[key].at.IsZero() { // otherwise the log has it

@@ -196,5 +196,5 @@ func (s *servers) leader(ctx context.Context) (*node, error) {
 			return n, nil
 		}
 	}
-	return nil, errors.New("nobody leads")
+	return nil, errors.New("no server leads the stream")
 }

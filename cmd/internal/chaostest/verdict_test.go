@@ -129,7 +129,7 @@ func (h *harness) repeated(before, again *modelRequest, k storedTurn) string {
 	}
 	if !h.hits.struck(before.worker, before.begin, again.begin, lease) &&
 		!h.hits.struck(again.worker, before.begin, again.begin, lease) {
-		return "and no fault had hit who asked"
+		return "and no fault had struck the worker that asked"
 	}
 	return ""
 }
