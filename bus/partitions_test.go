@@ -25,7 +25,8 @@ func TestTreesStayInTheirPartition(t *testing.T) {
 	}
 	space := other.Space()
 	if space.Partitions() != n || worker.Space() != space {
-		t.Fatalf("%d partitions, and %d for the worker that has set them up", space.Partitions(), worker.Space().Partitions())
+		t.Fatalf("%d partitions, and %d for the worker that has set them up",
+			space.Partitions(), worker.Space().Partitions())
 	}
 	watched := make(chan Stored, 100)
 	stop, err := other.Watch(space.Live(space.Calls(agentT(t, "a"))), func(m Stored) { watched <- m })
