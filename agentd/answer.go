@@ -7,9 +7,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/axebus/axe/agentd/budget"
 	"github.com/axebus/axe/agentd/run"
-	"github.com/axebus/axe/agentd/tool"
+	"github.com/axebus/axe/internal/budget"
+	"github.com/axebus/axe/internal/tool"
 	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/subjects"
 )

@@ -3,9 +3,9 @@ package agentd
 import (
 	"context"
 
-	"github.com/axebus/axe/agentd/budget"
 	"github.com/axebus/axe/agentd/run"
-	"github.com/axebus/axe/agentd/tool"
+	"github.com/axebus/axe/internal/budget"
+	"github.com/axebus/axe/internal/tool"
 	"github.com/axebus/axe/provider"
 )
 

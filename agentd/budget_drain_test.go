@@ -7,8 +7,8 @@ import (
 	"github.com/axebus/axe/subjects"
 
 	"github.com/axebus/axe/agentd"
-	"github.com/axebus/axe/agentd/ratelimit"
 	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/internal/ratelimit"
 )
 
 // TestWaitForAPermitCostsNoTurn: a run waits for a permit, its worker drains,

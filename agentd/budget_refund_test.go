@@ -4,9 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/axebus/axe/agentd/budget"
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/internal/budget"
 	"github.com/axebus/axe/subjects"
 )
 

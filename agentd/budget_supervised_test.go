@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/axebus/axe/agentd/budget"
 	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/internal/budget"
 	"github.com/axebus/axe/subjects"
 )
 

@@ -8,11 +8,15 @@ import (
 	"time"
 
 	"github.com/axebus/axe/agentd/memory"
-	"github.com/axebus/axe/agentd/ratelimit"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/internal/ratelimit"
 	"github.com/axebus/axe/provider"
 )
+
+// RateLimit bounds the requests of all workers together to one account of a
+// provider. The zero value is no limit.
+type RateLimit = ratelimit.Settings
 
 // Config configures a worker. Only Open is required.
 type Config struct {
@@ -40,7 +44,7 @@ type Config struct {
 	// rate limit that all workers together keep for that account. The
 	// account is a name for a provider and an API key. With nil, or with
 	// zero Settings, the requests are not limited.
-	RateLimit func(model string) (account string, s ratelimit.Settings)
+	RateLimit func(model string) (account string, s RateLimit)
 
 	// Unattended says that no person can answer the worker's runs. An agent
 	// with supervision by a person is then refused.

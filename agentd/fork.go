@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/axebus/axe/agentd/prompt"
 	"github.com/axebus/axe/agentd/run"
-	"github.com/axebus/axe/agentd/tool"
 	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/internal/prompt"
+	"github.com/axebus/axe/internal/tool"
 	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/subjects"
 )

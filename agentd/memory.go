@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/axebus/axe/agentd/memory"
-	"github.com/axebus/axe/agentd/prompt"
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/internal/prompt"
 	"github.com/axebus/axe/subjects"
 )
 

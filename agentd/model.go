@@ -5,10 +5,10 @@ import (
 	"errors"
 	"time"
 
-	"github.com/axebus/axe/agentd/budget"
-	"github.com/axebus/axe/agentd/ratelimit"
 	"github.com/axebus/axe/agentd/run"
-	"github.com/axebus/axe/agentd/tool"
+	"github.com/axebus/axe/internal/budget"
+	"github.com/axebus/axe/internal/ratelimit"
+	"github.com/axebus/axe/internal/tool"
 	"github.com/axebus/axe/provider"
 )
 

@@ -5,8 +5,8 @@ import (
 	"errors"
 
 	"github.com/axebus/axe/agentd/run"
-	"github.com/axebus/axe/agentd/tool"
 	"github.com/axebus/axe/internal/history"
+	"github.com/axebus/axe/internal/tool"
 	"github.com/axebus/axe/subjects"
 )
 

@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/axebus/axe/agentd/ratelimit"
 	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/internal/ratelimit"
 )
 
 // TestRateLimitCountsOnceWithoutAck: every second acknowledgement of a write to

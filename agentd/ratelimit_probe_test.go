@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/axebus/axe/agentd/ratelimit"
 	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/internal/ratelimit"
 	"github.com/axebus/axe/provider"
 )
 

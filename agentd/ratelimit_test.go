@@ -12,9 +12,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/axebus/axe/agentd"
-	"github.com/axebus/axe/agentd/ratelimit"
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/internal/ratelimit"
 	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/subjects"
 )

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/axebus/axe/agentd/run"
-	"github.com/axebus/axe/agentd/tool"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/internal/tool"
 	"github.com/axebus/axe/provider"
 )
 

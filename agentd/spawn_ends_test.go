@@ -13,8 +13,8 @@ import (
 	"github.com/axebus/axe/agentd"
 	"github.com/axebus/axe/agentd/memory"
 	"github.com/axebus/axe/agentd/run"
-	"github.com/axebus/axe/agentd/tool"
 	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/internal/tool"
 	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/subjects"
 )

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/axebus/axe/bus"
-	"github.com/axebus/axe/bus/bustest"
+	"github.com/axebus/axe/internal/bustest"
 	"github.com/axebus/axe/subjects"
 )
 

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/axebus/axe/agentd/tool"
+	"github.com/axebus/axe/internal/tool"
 	"github.com/axebus/axe/provider"
 )
 

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/axebus/axe/agentd/verify"
 	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/internal/verify"
 	"github.com/axebus/axe/subjects"
 )
 

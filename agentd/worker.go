@@ -10,11 +10,11 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/axebus/axe/agentd/budget"
-	"github.com/axebus/axe/agentd/ratelimit"
 	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/internal/budget"
 	"github.com/axebus/axe/internal/history"
 	"github.com/axebus/axe/internal/pause"
+	"github.com/axebus/axe/internal/ratelimit"
 	"github.com/axebus/axe/subjects"
 )
 

@@ -9,7 +9,7 @@ import (
 
 	"github.com/axebus/axe/agentd"
 	"github.com/axebus/axe/agentd/run"
-	"github.com/axebus/axe/agentd/verify"
+	"github.com/axebus/axe/internal/verify"
 	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/subjects"
 )

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/axebus/axe/bus/bustest"
+	"github.com/axebus/axe/internal/bustest"
 	"github.com/axebus/axe/subjects"
 )
 

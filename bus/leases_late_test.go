@@ -10,7 +10,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server/ats"
 
-	"github.com/axebus/axe/bus/bustest"
+	"github.com/axebus/axe/internal/bustest"
 	"github.com/axebus/axe/subjects"
 )
 

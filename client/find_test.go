@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/axebus/axe/bus"
-	"github.com/axebus/axe/bus/bustest"
 	"github.com/axebus/axe/client"
+	"github.com/axebus/axe/internal/bustest"
 	"github.com/axebus/axe/subjects"
 )
 

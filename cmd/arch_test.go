@@ -44,20 +44,20 @@ var allowedImports = map[string][]string{
 		"github.com/gofrs/flock",
 		"golang.org/x/...",
 	},
-	"bus/busbench": {"bus", "github.com/nats-io/..."},
-	"bus/bustest":  {}, // for tests
+	"bus/busbench":     {"bus", "github.com/nats-io/..."},
+	"internal/bustest": {}, // for tests
 
-	"agentd/run":       {"provider", "subjects"},
-	"internal/history": {"agentd/run", "bus", "internal/pause", "subjects"},
-	"agentd/tool":      {"provider", "agentd/run", "subjects"},
-	"agentd/prompt":    {"configs"},
-	"agentd/memory":    {"subjects", "internal/files", "github.com/gofrs/flock"},
-	"agentd/verify":    {"agentd/run", "subjects"},
-	"agentd/ratelimit": {"bus", "internal/pause", "provider"},
-	"agentd/budget":    {"subjects", "bus"},
-	"client":           {"bus", "subjects", "agentd/run", "internal/history", "internal/pause", "provider"},
+	"agentd/run":         {"provider", "subjects"},
+	"internal/history":   {"agentd/run", "bus", "internal/pause", "subjects"},
+	"internal/tool":      {"provider", "agentd/run", "subjects"},
+	"internal/prompt":    {"configs"},
+	"agentd/memory":      {"subjects", "internal/files", "github.com/gofrs/flock"},
+	"internal/verify":    {"agentd/run", "subjects"},
+	"internal/ratelimit": {"bus", "internal/pause", "provider"},
+	"internal/budget":    {"subjects", "bus"},
+	"client":             {"bus", "subjects", "agentd/run", "internal/history", "internal/pause", "provider"},
 	"agentd": {
-		"agentd/run", "agentd/tool", "agentd/prompt", "agentd/memory", "agentd/ratelimit", "agentd/budget", "bus",
+		"agentd/run", "internal/tool", "internal/prompt", "agentd/memory", "internal/ratelimit", "internal/budget", "bus",
 		"configs", "provider", "provider/catalog",
 		"internal/history", "internal/pause", "subjects", "golang.org/x/sync/...",
 	},
@@ -101,7 +101,7 @@ var allowedImports = map[string][]string{
 
 // withBelow returns the packages below cmd, and more.
 func withBelow(more ...string) []string {
-	return append(more, "agentd/...", "client", "bus", "configs/...", "provider/...", "subjects", "internal/pause")
+	return append(more, "agentd/...", "client", "bus", "configs/...", "provider/...", "subjects", "internal/...")
 }
 
 type pkg struct {
@@ -188,7 +188,7 @@ func TestTableOfArrows(t *testing.T) {
 		{"provider", module + "/provider/catalog", false},
 		{"bus", "github.com/nats-io/nats.go/jetstream", true},
 		{"bus", module + "/provider", false},
-		{"agentd/tool", module + "/internal/text", true},
+		{"internal/tool", module + "/internal/text", true},
 		{"agentd", "github.com/nats-io/nats.go", false},
 		{"client", module + "/agentd", false},
 		{"cmd/axe", module + "/client", true},

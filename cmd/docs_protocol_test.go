@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/axebus/axe/agentd"
-	"github.com/axebus/axe/agentd/budget"
 	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/internal/budget"
 	"github.com/axebus/axe/subjects"
 )
 

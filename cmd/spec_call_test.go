@@ -15,7 +15,7 @@ import (
 // specification names in 7.7. In each, a parent's model makes the call, and the
 // test looks at the result that comes back. The parent uses Anthropic's format,
 // which says whether a result is an error.
-// TestExecuteCallAgent_DepthLimitReached is in agentd/tool, since a model at
+// TestExecuteCallAgent_DepthLimitReached is in internal/tool, since a model at
 // the limit is offered no tool (see TestRun_ToolCallsWithoutTools).
 
 // caller adds a parent that makes calls and then answers with their results.

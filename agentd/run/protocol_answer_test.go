@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/axebus/axe/agentd/run"
-	"github.com/axebus/axe/agentd/tool"
+	"github.com/axebus/axe/internal/tool"
 	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/subjects"
 )

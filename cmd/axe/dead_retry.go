@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/axebus/axe/agentd/prompt"
 	"github.com/axebus/axe/client"
 	"github.com/axebus/axe/cmd/internal/cli"
+	"github.com/axebus/axe/internal/prompt"
 	"github.com/axebus/axe/subjects"
 )
 

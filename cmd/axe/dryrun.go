@@ -13,11 +13,11 @@ import (
 	"time"
 
 	"github.com/axebus/axe/agentd/memory"
-	"github.com/axebus/axe/agentd/prompt"
 	"github.com/axebus/axe/agentd/run"
-	"github.com/axebus/axe/agentd/tool"
 	"github.com/axebus/axe/cmd/internal/cli"
 	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/internal/prompt"
+	"github.com/axebus/axe/internal/tool"
 	"github.com/axebus/axe/subjects"
 )
 

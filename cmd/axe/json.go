@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"github.com/axebus/axe/agentd/run"
-	"github.com/axebus/axe/agentd/tool"
 	"github.com/axebus/axe/client"
 	"github.com/axebus/axe/cmd/internal/cli"
 	"github.com/axebus/axe/internal/text"
+	"github.com/axebus/axe/internal/tool"
 	"github.com/axebus/axe/subjects"
 )
 

@@ -9,9 +9,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/axebus/axe/agentd/verify"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/client"
+	"github.com/axebus/axe/internal/verify"
 	"github.com/axebus/axe/subjects"
 )
 

@@ -18,8 +18,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/axebus/axe/agentd/prompt"
 	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/internal/prompt"
 	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/provider/script"
 )

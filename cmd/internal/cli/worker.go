@@ -16,7 +16,6 @@ import (
 
 	"github.com/axebus/axe/agentd"
 	"github.com/axebus/axe/agentd/memory"
-	"github.com/axebus/axe/agentd/ratelimit"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/internal/pause"
@@ -168,10 +167,10 @@ func (f *WorkerFlags) Work(ctx context.Context, conn *bus.Conn, log *slog.Logger
 
 // rateLimit returns the account and the rate limit of a model's provider, as
 // config.toml sets them.
-func (f *WorkerFlags) rateLimit(model string) (account string, _ ratelimit.Settings) {
+func (f *WorkerFlags) rateLimit(model string) (account string, _ agentd.RateLimit) {
 	vendor, _, _ := strings.Cut(model, "/")
 	p := f.global.Providers[vendor]
-	s := ratelimit.Settings{
+	s := agentd.RateLimit{
 		Concurrent: p.MaxConcurrent,
 		Requests:   p.RequestsPerMinute,
 		Tokens:     p.TokensPerMinute,

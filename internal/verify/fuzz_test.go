@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/axebus/axe/agentd/verify"
+	"github.com/axebus/axe/internal/verify"
 )
 
 // FuzzAdd feeds any message between the messages of a tree. No message crashes

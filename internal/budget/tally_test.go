@@ -5,7 +5,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/axebus/axe/agentd/budget"
+	"github.com/axebus/axe/internal/budget"
 	"github.com/axebus/axe/subjects"
 )
 

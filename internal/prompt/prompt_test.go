@@ -8,8 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/axebus/axe/agentd/prompt"
 	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/internal/prompt"
 )
 
 // write makes files below a new directory and returns the directory.

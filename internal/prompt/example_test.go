@@ -5,8 +5,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/axebus/axe/agentd/prompt"
 	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/internal/prompt"
 )
 
 func ExampleResolve() {

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/axebus/axe/agentd/run"
-	"github.com/axebus/axe/agentd/verify"
+	"github.com/axebus/axe/internal/verify"
 	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/subjects"
 )

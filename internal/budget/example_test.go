@@ -3,7 +3,7 @@ package budget_test
 import (
 	"fmt"
 
-	"github.com/axebus/axe/agentd/budget"
+	"github.com/axebus/axe/internal/budget"
 	"github.com/axebus/axe/subjects"
 )
 

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/axebus/axe/agentd/tool"
+	"github.com/axebus/axe/internal/tool"
 	"github.com/axebus/axe/provider"
 )
 

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/axebus/axe/agentd/verify"
+	"github.com/axebus/axe/internal/verify"
 )
 
 // BenchmarkTree feeds trees of six runs and 24 messages, one after the other.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/axebus/axe/agentd/ratelimit"
+	"github.com/axebus/axe/internal/ratelimit"
 	"github.com/axebus/axe/provider"
 )
 

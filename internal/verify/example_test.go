@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/axebus/axe/agentd/verify"
+	"github.com/axebus/axe/internal/verify"
 )
 
 // A result without a call. Only a refused submission has one, and that result

@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/axebus/axe/agentd/tool"
+	"github.com/axebus/axe/internal/tool"
 	"github.com/axebus/axe/subjects"
 )
 

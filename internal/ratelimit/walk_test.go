@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/axebus/axe/agentd/ratelimit"
+	"github.com/axebus/axe/internal/ratelimit"
 	"github.com/axebus/axe/provider"
 )
 

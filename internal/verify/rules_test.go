@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/axebus/axe/agentd/run"
-	"github.com/axebus/axe/agentd/verify"
+	"github.com/axebus/axe/internal/verify"
 	"github.com/axebus/axe/subjects"
 )
 

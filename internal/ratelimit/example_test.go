@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/axebus/axe/agentd/ratelimit"
+	"github.com/axebus/axe/internal/ratelimit"
 )
 
 // The limit is eight requests at a time. Another worker has five in flight.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/axebus/axe/agentd/run"
-	"github.com/axebus/axe/agentd/tool"
+	"github.com/axebus/axe/internal/tool"
 	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/subjects"
 )
