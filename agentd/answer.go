@@ -123,8 +123,7 @@ func (x *execution) reserveRuns(ctx context.Context, e *run.Entry) error {
 // decide decides on each tool call of an answer. It asks the bus about the
 // agents and runs that they name.
 func (x *execution) decide(
-	ctx context.Context,
-	resp *provider.Response,
+	ctx context.Context, resp *provider.Response,
 ) (calls []run.Call, spread []int, failed error) {
 	s := x.start
 	offered := s.Tools

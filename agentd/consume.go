@@ -109,10 +109,7 @@ func (w *Worker) openFeed(ctx context.Context, c bus.ConsumerConfig, perRequest 
 // ends. Then it gives back the messages that were on their way. After a fault
 // of the bus it pauses, and opens another feed.
 func (w *Worker) withFeed(
-	ctx context.Context,
-	c bus.ConsumerConfig,
-	perRequest func() int,
-	next func(*bus.Feed) error,
+	ctx context.Context, c bus.ConsumerConfig, perRequest func() int, next func(*bus.Feed) error,
 ) {
 	for ctx.Err() == nil {
 		feed, err := w.openFeed(ctx, c, perRequest)

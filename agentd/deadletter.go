@@ -20,12 +20,8 @@ func (w *Worker) deadLetter(ctx context.Context, subject string, d *bus.Delivery
 		Subject: subject,
 		Body:    d.Body,
 		ID:      fmt.Sprintf("dead.%s.%d", d.Subject, d.Seq),
-		Header: append(
-			d.Reference(),
-			[2]string{"Axe-Reason", strings.Join(strings.Fields(reason), " ")},
-			[2]string{"Axe-Subject", d.Subject},
-			[2]string{"Axe-Sequence", strconv.FormatUint(d.Seq, 10)},
-		),
+		Header: append(d.Reference(), [2]string{"Axe-Reason", strings.Join(strings.Fields(reason), " ")},
+			[2]string{"Axe-Subject", d.Subject}, [2]string{"Axe-Sequence", strconv.FormatUint(d.Seq, 10)}),
 	})
 	if err == nil {
 		w.log.ErrorContext(ctx, "dead letter", slog.String(keySubject, d.Subject), slog.String(keyError, reason))

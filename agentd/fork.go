@@ -134,10 +134,7 @@ func (w *Worker) conversationAt(ctx context.Context, r subjects.Run, turn int) (
 // Messages after the sequence seq are left out, so the conversation is the same
 // for every worker at any time.
 func (w *Worker) conversationBefore(
-	ctx context.Context,
-	r subjects.Run,
-	turn int,
-	seq uint64,
+	ctx context.Context, r subjects.Run, turn int, seq uint64,
 ) (*conversation, error) {
 	of := &loadedRun{w: w, run: r}
 	call, ok, err := w.conn.First(ctx, r.Call())

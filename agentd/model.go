@@ -145,10 +145,7 @@ func (x *execution) ask(ctx context.Context, p provider.Provider, req *provider.
 // first attempt of a turn reserves the model call in the budget. It does so
 // last, so that a call that is not made is not counted.
 func (x *execution) attempt(
-	ctx context.Context,
-	p provider.Provider,
-	req *provider.Request,
-	progress run.Progress,
+	ctx context.Context, p provider.Provider, req *provider.Request, progress run.Progress,
 ) (*provider.Response, error) {
 	release, err := x.admit(ctx, progress)
 	if err != nil {

@@ -31,9 +31,7 @@ func retryPolicy(r configs.Retry) *run.Retry {
 // more work for an overloaded provider. The policy and the run's deadline bound
 // the pause.
 func (x *execution) sendWithRetry(
-	ctx context.Context,
-	p provider.Provider,
-	req *provider.Request,
+	ctx context.Context, p provider.Provider, req *provider.Request,
 ) (*provider.Response, error) {
 	progress := run.Progress{Event: run.ProgressAsking, Turn: x.nextTurn(), Worker: x.w.cfg.Name}
 	for {

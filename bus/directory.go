@@ -31,11 +31,8 @@ func (c *Conn) Directory(ctx context.Context) (*Directory, error) {
 
 // Get reads a value; ok is false if there is none.
 func (d *Directory) Get(ctx context.Context, key string) (value []byte, rev uint64, ok bool, err error) {
-	e, err := ask(
-		ctx,
-		d.conn,
-		func(ctx context.Context) (jetstream.KeyValueEntry, error) { return d.kv.Get(ctx, key) },
-	)
+	e, err := ask(ctx, d.conn,
+		func(ctx context.Context) (jetstream.KeyValueEntry, error) { return d.kv.Get(ctx, key) })
 	if errors.Is(err, jetstream.ErrKeyNotFound) {
 		return nil, 0, false, nil
 	}
@@ -98,18 +95,12 @@ const watchRetryDelay = 500 * time.Millisecond
 // watchOnce watches until the watch breaks or ctx ends. Known are the keys that
 // fn has seen in an earlier watch. Began is false if there was no watch.
 func (d *Directory) watchOnce(
-	ctx context.Context,
-	known map[string]bool,
-	fn func(key string, value []byte),
-	caught func(),
+	ctx context.Context, known map[string]bool, fn func(key string, value []byte), caught func(),
 ) (began bool, _ error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	w, err := ask(
-		ctx,
-		d.conn,
-		func(attempt context.Context) (jetstream.KeyWatcher, error) { return d.watch(ctx, attempt) },
-	)
+	w, err := ask(ctx, d.conn,
+		func(attempt context.Context) (jetstream.KeyWatcher, error) { return d.watch(ctx, attempt) })
 	if err != nil {
 		return false, err
 	}

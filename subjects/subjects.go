@@ -61,8 +61,7 @@ const (
 func ParseAgent(s string) (Agent, error) {
 	bad := func() (Agent, error) {
 		return Agent{}, fmt.Errorf(
-			"agent name %s: %w: want a lower-case letter or digit, then up to 63 of a-z 0-9 _ -",
-			quote(s),
+			"agent name %s: %w: want a lower-case letter or digit, then up to 63 of a-z 0-9 _ -", quote(s),
 			ErrToken,
 		)
 	}

@@ -286,10 +286,8 @@ func DecodeEntry(b []byte) (Entry, error) {
 	case e.Index < 1:
 		return Entry{}, fmt.Errorf("log entry: index %d", e.Index)
 	case e.Kind == EntryTurn && (e.Answer == nil || len(e.Calls) == 0 || !e.spreads()):
-		return Entry{}, fmt.Errorf(
-			"log entry %d: a turn needs an answer and one decision for each of its calls",
-			e.Index,
-		)
+		return Entry{}, fmt.Errorf("log entry %d: a turn needs an answer and one decision for each of its calls",
+			e.Index)
 	case e.Review != nil && (e.Kind != EntryTurn || e.Review.Op != OpReview):
 		return Entry{}, fmt.Errorf("log entry %d: nothing to review", e.Index)
 	case e.Kind == EntryEnded && (e.End == nil || len(e.Calls) > 0):

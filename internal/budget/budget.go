@@ -114,9 +114,7 @@ func (b *Tallies) Record(
 
 // record counts an answer in one scope. It returns the number of runs that the
 // scope has room for.
-func (b *Tallies) record(
-	ctx context.Context, t Turn, s subjects.Scope, tokens, wanted int,
-) (granted int, _ error) {
+func (b *Tallies) record(ctx context.Context, t Turn, s subjects.Scope, tokens, wanted int) (granted int, _ error) {
 	if (s.Tokens == 0 || tokens == 0) && (s.Agents == 0 || wanted == 0) {
 		return wanted, nil
 	}

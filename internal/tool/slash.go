@@ -118,9 +118,7 @@ func (c Caller) isSlashCall(tc provider.ToolCall) bool {
 // stand behind the others. Their results are returned as text, each below its
 // line. Text from other agents is JSON in it, which nothing inside can break
 // out of.
-func splitSlashResults(
-	t run.Turn, results []provider.ToolResult,
-) (called []provider.ToolCall, written string) {
+func splitSlashResults(t run.Turn, results []provider.ToolResult) (called []provider.ToolCall, written string) {
 	var lines []string
 	for i, tc := range t.Entry.Answer.ToolCalls {
 		switch {

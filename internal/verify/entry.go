@@ -84,8 +84,7 @@ func passedOn(s run.Start) *run.Start {
 // writer had read.
 func (c *Checker) entryTrigger(n *node, e run.Entry, m Message) {
 	if !slices.Contains(n.triggers, e.Trigger) {
-		const text = "written under message %d, which is none of this run's before it"
-		c.violate(n.on(m), Order, text, e.Trigger)
+		c.violate(n.on(m), Order, "written under message %d, which is none of this run's before it", e.Trigger)
 		return
 	}
 	if e.Seen < e.Trigger || e.Seen >= m.Seq {
@@ -126,8 +125,7 @@ func (c *Checker) answer(n *node, e run.Entry, m Message) {
 // worker had seen.
 func (c *Checker) checkCancelsSeen(n *node, seen uint64, m Message) {
 	if at := n.knownCancel(seen); at != 0 {
-		const text = "the model was asked by a worker that knew of the cancel message %d"
-		c.violate(n.on(m), AfterCancel, text, at)
+		c.violate(n.on(m), AfterCancel, "the model was asked by a worker that knew of the cancel message %d", at)
 	}
 }
 

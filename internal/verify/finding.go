@@ -123,11 +123,7 @@ func (c *Checker) foreign(m Message, text string) {
 // sortFindings sorts findings by tree, and by their place in the stream.
 func sortFindings(fs []Finding) {
 	slices.SortStableFunc(fs, func(a, b Finding) int {
-		return cmp.Or(
-			cmp.Compare(a.Tree, b.Tree),
-			cmp.Compare(a.Seq, b.Seq),
-			cmp.Compare(a.Path, b.Path),
-			cmp.Compare(a.Rule, b.Rule),
-		)
+		return cmp.Or(cmp.Compare(a.Tree, b.Tree), cmp.Compare(a.Seq, b.Seq), cmp.Compare(a.Path, b.Path),
+			cmp.Compare(a.Rule, b.Rule))
 	})
 }

@@ -19,11 +19,9 @@ func (c *Checker) mail(n *node, e run.Mailed, m Message) {
 	byRun := err == nil
 	switch {
 	case !byRun && isRunKey(e.Key):
-		const text = "mail of %q is under %s, where a run writes: it cannot any more"
-		c.violate(here, Mail, text, e.From, e.Key)
+		c.violate(here, Mail, "mail of %q is under %s, where a run writes: it cannot any more", e.From, e.Key)
 	case !byRun && again:
-		const text = "a second message under %s, message %d was the first: both are taken"
-		c.note(here, Mail, text, e.Key, first)
+		c.note(here, Mail, "a second message under %s, message %d was the first: both are taken", e.Key, first)
 	case again:
 		const text = "a second message of %s under %s, message %d was the first: both are taken"
 		c.violate(here, Mail, text, from, e.Key, first)
@@ -61,8 +59,7 @@ func (c *Checker) writtenByRun(n *node, from subjects.Path, l run.Mail, m Messag
 	at, err := subjects.ParsePath(l.Key)
 	up, turn, index, below := at.Parent()
 	if err != nil || !below || up != from || l.Idle {
-		const text = "mail of %s is under %s, where that run writes no such message"
-		c.violate(here, Mail, text, from, l.Key)
+		c.violate(here, Mail, "mail of %s is under %s, where that run writes no such message", from, l.Key)
 		return
 	}
 	by := n.tree.calledAt(from)
@@ -99,8 +96,7 @@ func (c *Checker) idleNotice(n *node, from subjects.Path, turn int, l run.Mail, 
 	case by.broken:
 		return
 	case !by.wasIdle(turn):
-		const text = "%s says that it is idle after turn %d, after which it was not"
-		c.violate(here.per(by), Mail, text, from, turn)
+		c.violate(here.per(by), Mail, "%s says that it is idle after turn %d, after which it was not", from, turn)
 		return
 	}
 	if read := by.state.Turns[turn-1].ReadTo(); l.Seen != read {
