@@ -127,7 +127,8 @@ func (w *Worker) Run(ctx context.Context) error {
 	failed := work.Err() != nil && !errors.Is(context.Cause(work), errDraining)
 	endLimiters()
 	abort(errDraining)
-	if err := base.Wait(); failed {
+	err := base.Wait()
+	if failed {
 		return err
 	}
 	return nil

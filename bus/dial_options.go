@@ -106,7 +106,12 @@ func (d Dial) decide(where *string) nats.Option {
 			servers.dropUsers()
 		}
 		if explicit || d.URL != "" && servers.haveUsers() {
-			o.User, o.Password, o.Token, o.Nkey, o.UserJWT, o.SignatureCB = "", "", "", "", nil, nil
+			o.User = ""
+			o.Password = ""
+			o.Token = ""
+			o.Nkey = ""
+			o.UserJWT = nil
+			o.SignatureCB = nil
 		}
 		o.Servers = servers.list()
 		if err := d.secrets(o); err != nil {

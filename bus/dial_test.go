@@ -52,7 +52,9 @@ func (r record) wait(t *testing.T, msg string) string {
 // natsT starts a server with options of its own and returns its HOST:PORT.
 func natsT(t *testing.T, opts *server.Options) string {
 	t.Helper()
-	opts.Host, opts.NoLog, opts.NoSigs = "127.0.0.1", true, true
+	opts.Host = "127.0.0.1"
+	opts.NoLog = true
+	opts.NoSigs = true
 	if opts.Port == 0 {
 		opts.Port = server.RANDOM_PORT
 	}

@@ -57,7 +57,9 @@ func (f *Fold) Apply(at subjects.Address, m run.Meta, message run.Event) []Event
 		events = append(events, e)
 	}
 	if d, ok := decision(before, known.state, message); ok {
-		d.Run, d.Seq, d.Time = at.Run, m.Seq, m.Time
+		d.Run = at.Run
+		d.Seq = m.Seq
+		d.Time = m.Time
 		events = append(events, d)
 	}
 	return events
@@ -93,7 +95,9 @@ func (f *Fold) describe(e *Event, at subjects.Address, before run.State, message
 	case run.Cancelled:
 		e.Kind, e.Cause = Cancelled, m.End
 	case run.OutcomeStored:
-		e.Kind, e.Outcome, e.Worker = TreeEnded, m.Outcome, m.Outcome.Worker
+		e.Kind = TreeEnded
+		e.Outcome = m.Outcome
+		e.Worker = m.Outcome.Worker
 		f.runs[at.Run.Path] = knownRun{at.Run, endedState(m.Outcome)}
 		return !before.OutcomeStored
 	case run.Ended, run.Approved: // their outcome or decision tells more
@@ -132,7 +136,10 @@ func (f *Fold) endChild(e *Event, at subjects.Address, m run.Replied) bool {
 		child.run = at.Run.Space.Run(agent, at.Run.Tree, path)
 	}
 	ended := child.state.OutcomeStored
-	e.Kind, e.Run, e.Outcome, e.Worker = ChildEnded, child.run, m.Outcome, m.Outcome.Worker
+	e.Kind = ChildEnded
+	e.Run = child.run
+	e.Outcome = m.Outcome
+	e.Worker = m.Outcome.Worker
 	e.Caller = e.State
 	e.State, _ = child.state.Apply(run.OutcomeStored{Meta: m.Meta, Outcome: m.Outcome})
 	f.runs[path] = knownRun{child.run, endedState(m.Outcome)}

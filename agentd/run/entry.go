@@ -387,6 +387,8 @@ func fill(calls []Call, tc provider.ToolCall) {
 		return // no worker decides so
 	}
 	for i, t := range tasks {
-		calls[i].Task, calls[i].Context, calls[i].Cwd = t.Task, t.Context, t.Cwd
+		calls[i].Task = t.Task
+		calls[i].Context = t.Context
+		calls[i].Cwd = t.Cwd
 	}
 }

@@ -26,7 +26,9 @@ func (s State) mailed(m Mail) State {
 		return s
 	}
 	if _, ok := m.IdleTurn(); !ok {
-		m.Idle, m.Subtree, m.Seen = false, nil, 0
+		m.Idle = false
+		m.Subtree = nil
+		m.Seen = 0
 	}
 	if s.full(m) {
 		if s.inboxFull {

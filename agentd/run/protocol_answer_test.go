@@ -34,7 +34,9 @@ func (a answer) String() string {
 // fill makes the entry of the answer.
 func (a answer) fill(e *run.Entry) {
 	e.Answer, e.Start = &provider.Response{}, &run.Start{}
-	e.Sequential, e.Timeout, e.Timer = a.sequential, 30*time.Second, epoch.Add(time.Hour)
+	e.Sequential = a.sequential
+	e.Timeout = 30 * time.Second
+	e.Timer = epoch.Add(time.Hour)
 	for i := range a.calls {
 		c := run.Call{Agent: "a", Deadline: e.Timer}
 		if a.refused&(1<<i) != 0 {

@@ -290,7 +290,10 @@ func (s State) called(e Called) State {
 	if s.Phase != None {
 		return s
 	}
-	s.Phase, s.Owner, s.Input, s.CalledAt = Ready, e.Seq, e.Input, e.Time
+	s.Phase = Ready
+	s.Owner = e.Seq
+	s.Input = e.Input
+	s.CalledAt = e.Time
 	if s.cancelled {
 		s.Phase = Failed
 	}
@@ -451,7 +454,10 @@ func (s State) ended(e Ended) (State, error) {
 	// a run that had ended by itself owes the same effects as before
 	s.endLogged = s.cancelled || !done
 	if !done {
-		s.Phase, s.Owner, s.End, s.cancelled = Failed, e.Entry.Trigger, *e.Entry.End, true
+		s.Phase = Failed
+		s.Owner = e.Entry.Trigger
+		s.End = *e.Entry.End
+		s.cancelled = true
 	}
 	return s, nil
 }
@@ -577,7 +583,9 @@ func (s State) ready(owner uint64) State {
 	if s.interruptedAt > 0 {
 		return s.becomeIdle(owner)
 	}
-	s.Phase, s.Owner, s.muted = Ready, owner, false
+	s.Phase = Ready
+	s.Owner = owner
+	s.muted = false
 	if most := s.maxTurns(); s.Turns.sinceIdle() >= most {
 		s.Phase = Failed
 		s.End = End{Kind: KindTurns, Text: textTurns(most)}

@@ -100,7 +100,9 @@ func (o *benchOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	o.cfg.Command, o.cfg.Version, o.cfg.Stderr = []string{self, benchPart}, cli.Version(), os.Stderr
+	o.cfg.Command = []string{self, benchPart}
+	o.cfg.Version = cli.Version()
+	o.cfg.Stderr = os.Stderr
 	if o.progress {
 		o.cfg.Progress = os.Stderr
 	}

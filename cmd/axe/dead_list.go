@@ -102,7 +102,9 @@ func (d *deadLetters) show(ctx context.Context, stdout io.Writer, arg string) er
 		if err != nil {
 			return err
 		}
-		a.Task, a.Context, a.Body = in.Task, in.Context, string(l.Body)
+		a.Task = in.Task
+		a.Context = in.Context
+		a.Body = string(l.Body)
 		if d.flags.Output == "json" {
 			return cli.PrintJSON(stdout, a)
 		}

@@ -98,7 +98,8 @@ func (d *deadLetters) task(ctx context.Context, ses *cli.Session, l client.DeadL
 	case !in.Policy.IsZero():
 		err = cli.Usage("its run was under the policies of the runs above it, and a new tree would not be")
 	}
-	if t.Text = in.Task; !l.Run.Path.IsRoot() {
+	t.Text = in.Task
+	if !l.Run.Path.IsRoot() {
 		t.Text = prompt.User(in.Task, in.Context)
 	}
 	return t, err

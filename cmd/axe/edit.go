@@ -43,7 +43,9 @@ func (a *agentFiles) edit(ctx context.Context, stderr io.Writer, arg string) err
 func runEditor(ctx context.Context, editor, file string) error {
 	args := editorArgs(editor, file)
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), args[0], args[1:]...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.Stdin = os.Stdin
+	cmd.Stdout = os.Stdout
+	cmd.Stderr = os.Stderr
 	err := cmd.Run()
 	if err == nil {
 		return nil

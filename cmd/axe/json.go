@@ -101,7 +101,9 @@ func details(turns []run.Turn) []detail {
 // detailOf describes the call with an index, which belongs to a turn's i-th
 // tool call. The outcome of a refused call is its refusal.
 func detailOf(n int, t run.Turn, i, index int) detail {
-	tc, call, o := t.Entry.Answer.ToolCalls[i], t.Entry.Calls[index], t.Outcomes[index]
+	tc := t.Entry.Answer.ToolCalls[i]
+	call := t.Entry.Calls[index]
+	o := t.Outcomes[index]
 	d := detail{Turn: n, Name: tc.Name, Input: tc.RawArguments()}
 	if call.Spawn {
 		// Marshalling strings cannot fail.

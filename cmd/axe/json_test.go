@@ -29,7 +29,11 @@ func called(m run.Meta) run.Event { return run.Called{Meta: m} }
 
 // turn makes the first turn of a run, with calls.
 func turn(e run.Entry, calls ...run.Call) func(run.Meta) run.Event {
-	e.Index, e.Kind, e.Trigger, e.Calls, e.Start = 1, run.EntryTurn, 1, calls, &run.Start{}
+	e.Index = 1
+	e.Kind = run.EntryTurn
+	e.Trigger = 1
+	e.Calls = calls
+	e.Start = &run.Start{}
 	e.Answer = &provider.Response{}
 	for range calls {
 		e.Answer.ToolCalls = append(e.Answer.ToolCalls, provider.ToolCall{Name: "tool"})
@@ -83,7 +87,9 @@ func TestDetails(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			got := details(folded(t, test.events...).Turns)
 			for i := range got {
-				got[i].Name, got[i].Input, got[i].DurationMS = "", nil, 0
+				got[i].Name = ""
+				got[i].Input = nil
+				got[i].DurationMS = 0
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Error(diff)

@@ -21,7 +21,7 @@ func TestTally(t *testing.T) {
 			Tokens: bound.Draw(t, "tokens"),
 		}
 		var tally budget.Tally
-		granted, asks, wanted, most := 0, 0, 0, 0
+		var granted, asks, wanted, most int
 		for turn := range rapid.IntRange(0, 60).Draw(t, "steps") {
 			next, refusal := tally.ReserveTurn(s)
 			over := s.Tokens > 0 && tally.Tokens >= s.Tokens || s.Turns > 0 && asks >= s.Turns

@@ -182,7 +182,11 @@ func TestDecide(t *testing.T) {
 func TestDecideInOrder(t *testing.T) {
 	caller := tool.Caller{Depth: 3, Start: &run.Start{SubAgents: []string{"helper"}, MaxDepth: 3}, MaxBytes: 34}
 	tc := provider.ToolCall{Name: "search", Arguments: map[string]string{"context": "0123456789"}}
-	asked, known, listing := 0, false, tool.Listing{Model: "gpt", Problem: "helper.toml: empty"}
+	var (
+		asked int
+		known bool
+	)
+	listing := tool.Listing{Model: "gpt", Problem: "helper.toml: empty"}
 	tests := []struct {
 		want string
 		mend func()

@@ -17,7 +17,9 @@ import (
 // its message.
 func (s *story) acts(path string, index int, seq, trigger, seen uint64, calls ...run.Call) {
 	e := s.turn(path, index, seq, trigger, deadline)
-	e.Seen, e.Calls, e.Timer = seen, calls, time.Time{}
+	e.Seen = seen
+	e.Calls = calls
+	e.Timer = time.Time{}
 	for i, c := range calls {
 		args, err := json.Marshal(map[string]string{"prompt": c.Task, "message": c.Task})
 		if err != nil {

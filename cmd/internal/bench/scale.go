@@ -43,7 +43,8 @@ func scale(ctx context.Context, s *testbed) (ms []Metric, err error) {
 		empty.manyAgents,
 	} {
 		more, err := part(ctx)
-		if ms = append(ms, more...); err != nil {
+		ms = append(ms, more...)
+		if err != nil {
 			return ms, err
 		}
 	}

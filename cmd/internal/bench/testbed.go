@@ -167,7 +167,8 @@ func (s *testbed) startWorkers(ctx context.Context, n int, overHTTP bool, raw ..
 		s.started++
 		o.Name = fmt.Sprint("w", s.started)
 		c, failed := s.startProcess(ctx, o)
-		if err = errors.Join(err, failed); failed != nil {
+		err = errors.Join(err, failed)
+		if failed != nil {
 			return err
 		}
 		s.workers = append(s.workers, c)

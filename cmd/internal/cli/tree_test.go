@@ -146,7 +146,9 @@ func (m *message) event(t *testing.T, meta run.Meta) run.Event {
 	case "replied":
 		m.at.Kind = subjects.Reply
 		above, turn, index, _ := m.at.Run.Path.Parent()
-		m.at.Run.Path, m.at.Turn, m.at.Index = above, turn, index
+		m.at.Run.Path = above
+		m.at.Turn = turn
+		m.at.Index = index
 		return run.Replied{Meta: meta, Turn: turn, Index: index, Outcome: m.outcome}
 	case "concluded":
 		m.at.Kind = subjects.Result
@@ -226,7 +228,9 @@ func (m *message) set(t *testing.T, name, value string) {
 	switch name {
 	case "turn":
 		turn := int(value[0] - '0')
-		m.entry.Index, m.progress.Turn, m.outcome.Turns = turn, turn, turn
+		m.entry.Index = turn
+		m.progress.Turn = turn
+		m.outcome.Turns = turn
 	case "calls":
 		for call := range strings.SplitSeq(value, ",") {
 			child := m.at.Run.Path.Child(m.entry.Index, len(m.entry.Calls))
@@ -260,7 +264,9 @@ func (m *message) set(t *testing.T, name, value string) {
 	case "took":
 		m.outcome.DurationMS = parseDuration(t, value).Milliseconds()
 	case "worker":
-		m.entry.Worker, m.progress.Worker, m.outcome.Worker = value, value, value
+		m.entry.Worker = value
+		m.progress.Worker = value
+		m.outcome.Worker = value
 	case "attempt":
 		m.progress.Attempt, m.progress.Attempts = int(value[0]-'0'), 3
 	case "next":
