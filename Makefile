@@ -76,7 +76,7 @@ format: $(LINT) ## fail on a file that is not formatted
 .PHONY: lint
 lint: $(LINT) ## run the linters, and hold comments to 80 columns and to plain words
 	$(LINT) run -c $(CONF)
-	$(GO) test -count=1 -run Prose ./cmd
+	$(GO) test -count=1 -run 'Prose|Shape' ./cmd
 
 .PHONY: arrows
 arrows: ## fail on an import against the table in cmd/arch_test.go
