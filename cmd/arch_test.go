@@ -57,7 +57,8 @@ var allowedImports = map[string][]string{
 	"internal/budget":    {"subjects", "bus"},
 	"client":             {"bus", "subjects", "agentd/run", "internal/history", "internal/pause", "provider"},
 	"agentd": {
-		"agentd/run", "internal/tool", "internal/prompt", "agentd/memory", "internal/ratelimit", "internal/budget", "bus",
+		"agentd/run", "internal/tool", "internal/prompt", "agentd/memory", "internal/ratelimit", "internal/budget",
+		"bus",
 		"configs", "provider", "provider/catalog",
 		"internal/history", "internal/pause", "subjects", "golang.org/x/sync/...",
 	},

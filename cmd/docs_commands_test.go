@@ -282,7 +282,8 @@ func checkCLIPage(t *testing.T, bin string) {
 					t.Errorf("docs/cli.md: %s has no flag --%s", name, flag)
 				}
 				literal := strings.Trim(said, "`")
-				if len(said) == len(literal)+2 && byDefault != "" && literal[0] != '$' && literal != strings.TrimSuffix(byDefault, "0m0s") {
+				if len(said) == len(literal)+2 && byDefault != "" && literal[0] != '$' &&
+					literal != strings.TrimSuffix(byDefault, "0m0s") {
 					t.Errorf("docs/cli.md: the default of %s --%s is %s, not %s", name, flag, byDefault, said)
 				}
 			}

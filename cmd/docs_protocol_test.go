@@ -36,7 +36,8 @@ var bodies = map[string]any{
 // table.
 var tables = map[string]string{
 	"Outcome": "outcome", "Call": "call", "Log entry": "entry", "Mail": "mail", "Approval": "approval",
-	"Cancel message": "end", "Start": "start", "Decision": "decision", "Tally": "tally", "Progress": "progress", "Card": "card",
+	"Cancel message": "end", "Start": "start", "Decision": "decision", "Tally": "tally", "Progress": "progress",
+	"Card": "card",
 }
 
 // TestProtocolPage: each body of docs/protocol.md is decoded without a field

@@ -315,7 +315,8 @@ func FuzzDecodeEntry(f *testing.F) {
 	bodies(f, "log")
 	f.Add(
 		[]byte(
-			`{"index":1,"kind":"turn","start":{},"answer":{"tool_calls":[{"arguments":"[1"}]},"calls":[{"deadline":"9999-12-31T23:59:59.999999999-12:00"}]}`,
+			`{"index":1,"kind":"turn","start":{},"answer":{"tool_calls":[{"arguments":"[1"}]},` +
+				`"calls":[{"deadline":"9999-12-31T23:59:59.999999999-12:00"}]}`,
 		),
 	)
 	f.Add([]byte(`{"index":9,"kind":"ended","end":{},"calls":[{}],"timer":"0001-01-01T00:00:00Z"}`))

@@ -152,7 +152,10 @@ func (s State) owedWhileAwaiting() Owed {
 	e := s.Turns.unawaitedCalls()
 	pending := s.Turns.last().pending()
 	if s.interruptedAt > 0 {
-		stop := StopBelow{Turn: e.Turn, Below: s.stoppedForks(), End: EndInterrupted(), Timer: s.Turns.last().Entry.Timer}
+		stop := StopBelow{
+			Turn: e.Turn, Below: s.stoppedForks(), End: EndInterrupted(),
+			Timer: s.Turns.last().Entry.Timer,
+		}
 		for _, c := range pending {
 			stop.Below = append(stop.Below, Fork{e.Turn, c})
 		}

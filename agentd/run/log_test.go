@@ -52,7 +52,8 @@ func TestOldLogs(t *testing.T) {
 			if diff := cmp.Diff(l.State, lines(describe(s)+describeTurns(s))); diff != "" {
 				t.Errorf("state (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(stored(t, l.Conversation), stored(t, tool.Conversation(subjects.Root, s.Start().User, s.Turns))); diff != "" {
+			if diff := cmp.Diff(stored(t, l.Conversation), stored(t,
+				tool.Conversation(subjects.Root, s.Start().User, s.Turns))); diff != "" {
 				t.Errorf("conversation (-want +got):\n%s", diff)
 			}
 		})

@@ -17,7 +17,8 @@ import (
 func TestMailFrom(t *testing.T) {
 	for from, ok := range map[string]bool{
 		"user": true, "r-1-0": true, "Zoë from the 3rd floor": true, "👩‍🔧": true, strings.Repeat("x", 512): true,
-		"": false, strings.Repeat("x", 513): false, "user\ngot mail from r": false, "user\r": false, "a\tb": false, "\x00": false,
+		"": false, strings.Repeat("x", 513): false, "user\ngot mail from r": false, "user\r": false, "a\tb": false,
+		"\x00":    false,
 		"\x1b[2J": false, "a\u0085b": false, "a\u2028b": false, "a\u2029b": false, "\x7f": false,
 	} {
 		body, err := json.Marshal(run.Mail{From: from, Text: "several\nlines"})
@@ -48,7 +49,8 @@ func TestFullInbox(t *testing.T) {
 			f.apply(run.Called{Input: run.Input{Task: "x"}})
 			start := &run.Start{Tools: []provider.Tool{{Name: "check_mail"}, {Name: "wait"}}}
 			f.apply(run.Answered{Entry: run.Entry{
-				Index: 1, Kind: run.EntryTurn, Trigger: 1, Start: start, Answer: &provider.Response{}, Timer: f.time().Add(time.Hour),
+				Index: 1, Kind: run.EntryTurn, Trigger: 1, Start: start, Answer: &provider.Response{},
+				Timer: f.time().Add(time.Hour),
 				Calls: []run.Call{
 					{Op: run.OpFork, Agent: "a", To: subjects.Root.Child(1, 0)},
 					{Op: run.OpWait, From: []subjects.Path{subjects.Root.Child(1, 9), subjects.Root.Child(1, 8)}},
@@ -72,7 +74,8 @@ func TestFullInbox(t *testing.T) {
 				t.Error(diff)
 			}
 			f.apply(run.Answered{Entry: run.Entry{
-				Index: 2, Kind: run.EntryTurn, Trigger: f.state.Owner, Seen: f.state.Seq, Answer: &provider.Response{}, Calls: []run.Call{{Op: run.OpMail}},
+				Index: 2, Kind: run.EntryTurn, Trigger: f.state.Owner, Seen: f.state.Seq,
+				Answer: &provider.Response{}, Calls: []run.Call{{Op: run.OpMail}},
 			}})
 			f.apply(run.Mailed{Mail: run.Mail{From: "loud", Text: "again"}})
 			if got := f.state.Inbox; len(got) != 1 || got[0].Text != "again" {
@@ -105,7 +108,8 @@ func (f *folding) apply(e run.Event) {
 	case run.Mailed:
 		event.Meta = meta
 		e = event
-	case run.Ended, run.Replied, run.TimedOut, run.AnsweredWithoutCalls, run.Approved, run.Interrupted, run.Cancelled, run.OutcomeStored:
+	case run.Ended, run.Replied, run.TimedOut, run.AnsweredWithoutCalls, run.Approved, run.Interrupted,
+		run.Cancelled, run.OutcomeStored:
 		f.t.Fatalf("%T", e)
 	}
 	var err error

@@ -175,7 +175,10 @@ func (w *world) derive(h *handler) {
 			h.goTo(atWrite)
 		case run.CancelBelow:
 			for _, c := range e.Below {
-				h.writes = append(h.writes, msg{kind: tombstone, path: p.Child(c.Turn, c.Index), end: run.End{Kind: run.KindCancelled, Text: "above"}})
+				h.writes = append(h.writes, msg{
+					kind: tombstone, path: p.Child(c.Turn, c.Index),
+					end: run.End{Kind: run.KindCancelled, Text: "above"},
+				})
 			}
 			h.goTo(atWrite)
 		case run.LogEnd:

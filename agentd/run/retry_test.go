@@ -22,7 +22,10 @@ func TestRetryPauses(t *testing.T) {
 		want    []time.Duration
 	}{
 		{run.Exponential, 0, []time.Duration{s, 2 * s, 4 * s, 8 * s, 10 * s, 10 * s}},
-		{run.Exponential, 0.5, []time.Duration{1500 * time.Millisecond, 2500 * time.Millisecond, 4500 * time.Millisecond, 8500 * time.Millisecond, 10 * s, 10 * s}},
+		{run.Exponential, 0.5, []time.Duration{
+			1500 * time.Millisecond, 2500 * time.Millisecond,
+			4500 * time.Millisecond, 8500 * time.Millisecond, 10 * s, 10 * s,
+		}},
 		{run.Linear, 0.5, []time.Duration{s, 2 * s, 3 * s, 4 * s, 5 * s, 6 * s, 7 * s, 8 * s, 9 * s, 10 * s, 10 * s}},
 		{run.Fixed, 0.5, []time.Duration{s, s, s, s}},
 		{"of another version", 0, []time.Duration{s, 2 * s, 4 * s}},

@@ -82,7 +82,8 @@ func TestMaxTurns(t *testing.T) {
 	)
 	for name, s := range map[string]run.State{"refused": refused, "replied": waited, "timed out": timed} {
 		end := run.End{Kind: run.KindTurns, Text: "agent exceeded maximum conversation turns (50)"}
-		if diff := cmp.Diff([]run.Effect{run.PublishFailure{End: end}}, s.Outstanding().All(), comparePaths); s.Phase != run.Failed ||
+		if diff := cmp.Diff([]run.Effect{run.PublishFailure{End: end}}, s.Outstanding().All(),
+			comparePaths); s.Phase != run.Failed ||
 			diff != "" {
 			t.Errorf("%s: %v owes (-want +got):\n%s", name, s.Phase, diff)
 		}
@@ -174,7 +175,8 @@ func TestSpeaksForAnother(t *testing.T) {
 	forking.Entry.Calls[0].Op, forking.Entry.Calls[0].To = run.OpFork, subjects.Root.Child(1, 0)
 	for key, own := range map[string]bool{
 		"r-1-0-idle1": true, "r-1-0-idle12": true,
-		"": false, "x": false, "r-1-0": false, "r-1-0-1-0": false, "r-1-0-idle": false, "r-1-0-idle0": false, "r-1-0-idle01": false,
+		"": false, "x": false, "r-1-0": false, "r-1-0-1-0": false, "r-1-0-idle": false, "r-1-0-idle0": false,
+		"r-1-0-idle01": false,
 		"r-1-0-idle+1": false, "r-1-1-idle1": false, "r-1-0-1-0-idle1": false, "r-idle1": false,
 	} {
 		word := run.Mail{Key: key, From: "r-1-0", Idle: true, Seen: 9, Subtree: &took}
@@ -183,7 +185,10 @@ func TestSpeaksForAnother(t *testing.T) {
 			t.Errorf("a word under %q: it is one, %v, and counts, %v; want %v", key, s.Inbox[0].Idle, got, own)
 		}
 	}
-	for path, own := range map[string]bool{"r-1-0": true, "": false, "r": false, "r-1-1": false, "r-2-0": false, "r-11-0": false} {
+	for path, own := range map[string]bool{
+		"r-1-0": true, "": false, "r": false, "r-1-1": false, "r-2-0": false,
+		"r-11-0": false,
+	} {
 		s := apply(
 			t,
 			run.State{},
@@ -261,7 +266,8 @@ func TestPartial(t *testing.T) {
 	s = apply(t, s, first, repliedWith(3, 1, 0, ok("one")), second, repliedWith(5, 2, 2, ok("three")),
 		repliedWith(6, 2, 0, run.Failure(run.KindError, "broken")))
 	want := &run.Partial{
-		Text: "I shall ask", Results: []run.PartialResult{{1, 0, "a", "one"}, {2, 2, "a", "three"}}, Waiting: []run.PartialCall{{2, 1, "a"}},
+		Text: "I shall ask", Results: []run.PartialResult{{1, 0, "a", "one"}, {2, 2, "a", "three"}},
+		Waiting: []run.PartialCall{{2, 1, "a"}},
 	}
 	if diff := cmp.Diff(want, s.Partial()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

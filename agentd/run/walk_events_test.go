@@ -89,7 +89,10 @@ func (w *walker) draw(t *rapid.T) run.Event {
 		e := run.Entry{
 			Index: w.index(
 				t,
-			), Kind: rapid.SampledFrom([]run.EntryKind{run.EntryIdle, run.EntryIdle, run.EntryIdle, run.EntryFinal}).Draw(t, "rest"),
+			), Kind: rapid.SampledFrom([]run.EntryKind{
+				run.EntryIdle, run.EntryIdle, run.EntryIdle,
+				run.EntryFinal,
+			}).Draw(t, "rest"),
 			Trigger: max(
 				1,
 				w.state.Owner,
@@ -188,7 +191,10 @@ func (w *walker) turn(t *rapid.T, m run.Meta) run.Entry {
 		if rapid.IntRange(0, 3).Draw(t, "refused") == 3 {
 			c = run.Call{Error: "no such agent", Kind: run.KindUnknownAgent}
 		} else if w.mails {
-			c.Op = rapid.SampledFrom([]run.Op{run.OpCall, run.OpCall, run.OpFork, run.OpSend, run.OpMail, run.OpWait, run.OpKill}).Draw(t, "op")
+			c.Op = rapid.SampledFrom([]run.Op{
+				run.OpCall, run.OpCall, run.OpFork, run.OpSend, run.OpMail,
+				run.OpWait, run.OpKill,
+			}).Draw(t, "op")
 		}
 		w.address(t, &c, i)
 		e.Calls = append(e.Calls, c)

@@ -17,17 +17,21 @@ func (w *walker) hear(e run.Event) {
 		if w.state.Phase != run.None {
 			w.mail = append(w.mail, e.Meta.Seq)
 		}
-		if e.Idle && e.Key == e.From+"-idle1" && e.Seen >= w.sent[e.From] && slices.ContainsFunc(w.state.Turns.Forks(), func(f run.Fork) bool { return forkPath(f.Turn, f.Index).String() == e.From }) {
+		if e.Idle && e.Key == e.From+"-idle1" && e.Seen >= w.sent[e.From] &&
+			slices.ContainsFunc(w.state.Turns.Forks(),
+				func(f run.Fork) bool { return forkPath(f.Turn, f.Index).String() == e.From }) {
 			w.resting[e.From] = true
 		}
 	case run.Replied:
 		path := forkPath(e.Turn, e.Index)
-		forked := slices.ContainsFunc(w.state.Turns.Forks(), func(f run.Fork) bool { return f.Turn == e.Turn && f.Index == e.Index })
+		forked := slices.ContainsFunc(w.state.Turns.Forks(),
+			func(f run.Fork) bool { return f.Turn == e.Turn && f.Index == e.Index })
 		// a run gets no mail about a fork that it has killed
 		if forked && !killed(w.state, path) {
 			w.mail = append(w.mail, e.Seq)
 		}
-	case run.Called, run.Answered, run.Ended, run.TimedOut, run.AnsweredWithoutCalls, run.Approved, run.Interrupted, run.Cancelled, run.OutcomeStored:
+	case run.Called, run.Answered, run.Ended, run.TimedOut, run.AnsweredWithoutCalls, run.Approved,
+		run.Interrupted, run.Cancelled, run.OutcomeStored:
 	}
 }
 
@@ -224,7 +228,8 @@ func checkBelow(t *rapid.T, s run.State) {
 		for _, f := range below.Below {
 			got[forkPath(f.Turn, f.Index)] = true
 		}
-	} else if _, last := owed[0].(run.PublishFailure); last && s.End.Kind != run.KindTurns && s.End.Kind != run.KindError {
+	} else if _, last := owed[0].(run.PublishFailure); last && s.End.Kind != run.KindTurns &&
+		s.End.Kind != run.KindError {
 		// their cancel messages came before the log entry
 		return
 	}

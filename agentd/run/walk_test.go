@@ -175,7 +175,8 @@ func mustRefuse(s run.State, e run.Event) bool {
 		index, turn = e.Entry.Index, true
 	case run.Ended:
 		index = e.Entry.Index
-	case run.Called, run.Replied, run.TimedOut, run.Mailed, run.Approved, run.Interrupted, run.Cancelled, run.OutcomeStored:
+	case run.Called, run.Replied, run.TimedOut, run.Mailed, run.Approved, run.Interrupted,
+		run.Cancelled, run.OutcomeStored:
 		return false
 	}
 	return s.Phase == run.None || index != s.LogIndex+1 ||
@@ -252,7 +253,8 @@ func checkEnd(t *rapid.T, before, after run.State) {
 		if e.End != after.End {
 			t.Fatalf("the log is owed %+v at the end %+v", e.End, after.End)
 		}
-	case run.CallModel, run.CallChildren, run.CancelBelow, run.NotifyIdle, run.StopBelow, run.LogInterrupt, run.HoldTurn:
+	case run.CallModel, run.CallChildren, run.CancelBelow, run.NotifyIdle,
+		run.StopBelow, run.LogInterrupt, run.HoldTurn:
 		t.Fatalf("%v owes %+v", after.Phase, owed)
 	}
 }
@@ -303,7 +305,8 @@ func checkOwed(t *rapid.T, before, after run.State) {
 				t.Fatalf("%s is owed in %v", effectKey(e), after.Phase)
 			}
 		case run.NotifyIdle:
-			if after.Phase != run.Idle && after.Phase != run.Ready || e.Turn != len(after.Turns) || after.Phase == run.Ready && after.Turns[e.Turn-1].Entry.Kind != run.EntryIdle {
+			if after.Phase != run.Idle && after.Phase != run.Ready || e.Turn != len(after.Turns) ||
+				after.Phase == run.Ready && after.Turns[e.Turn-1].Entry.Kind != run.EntryIdle {
 				t.Fatalf("%s is owed in %v", effectKey(e), after.Phase)
 			}
 		}

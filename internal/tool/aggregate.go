@@ -48,9 +48,10 @@ func errorKind(k run.Kind) string {
 	return string(run.KindError)
 }
 
-// aggregate is the result of a tool call with the decisions from one index to
-// before another.
-func aggregate(at subjects.Path, turn int, t run.Turn, from, to int) string {
+// aggregate returns the result of a turn's i-th tool call, with one entry for
+// each run.
+func aggregate(at subjects.Path, turn int, t run.Turn, i int) string {
+	from, to := t.Entry.CallRange(i)
 	all := make([]subAgentResult, 0, to-from)
 	for i := from; i < to; i++ {
 		r := resultOf(t.Entry.Calls[i], t.Outcomes[i])

@@ -64,14 +64,14 @@ func results(t run.Turn, text func(call int) (text string, isError bool)) []prov
 // waits for its supervisor or for a person has results, too: the run may be
 // copied, or ended, in that state.
 func result(at subjects.Path, n int, t run.Turn, i int) (text string, isError bool) {
-	from, to := t.Entry.CallRange(i)
+	from, _ := t.Entry.CallRange(i)
 	switch c := t.Entry.Calls[from]; {
 	case t.Withheld() != "" && !c.Failed():
 		return t.Withheld(), true
 	case !t.CarriedOut() && !c.Failed():
 		return undecided, true
 	case c.Spawn:
-		return aggregate(at, n, t, from, to), false
+		return aggregate(at, n, t, i), false
 	case c.Op != run.OpCall && !c.Failed():
 		return mailResult(t, from), false
 	default:

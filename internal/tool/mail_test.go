@@ -21,13 +21,14 @@ func TestCompleted(t *testing.T) {
 		" {\"success\":false, \"error\":\"no disk\", \"partial\":\"half\"}\n":    {Error: "no disk", Partial: "half"},
 		"```json\n{\"status\":\"idle\",\"success\":false,\"error\":\"no\"}\n```": {Error: "no"},
 		"```\n{\"success\":true}\n```":                                           {Success: true},
-		other:                                                                    whole(other),
-		`{"success":"yes"}`:                                                      whole(`{"success":"yes"}`),
-		`{"summary":"no word on success"}`:                                       whole(`{"summary":"no word on success"}`),
-		`{"success":false} and more`:                                             whole(`{"success":false} and more`),
-		"```json\n{\"success\":false}":                                           whole("```json\n{\"success\":false}"),
-		"```{\"success\":false}```":                                              whole("```{\"success\":false}```"),
-		"Done:\n```json\n{\"a\":1}\n```\nBye.":                                   whole("Done:\n```json\n{\"a\":1}\n```\nBye."),
+
+		other:                                  whole(other),
+		`{"success":"yes"}`:                    whole(`{"success":"yes"}`),
+		`{"summary":"no word on success"}`:     whole(`{"summary":"no word on success"}`),
+		`{"success":false} and more`:           whole(`{"success":false} and more`),
+		"```json\n{\"success\":false}":         whole("```json\n{\"success\":false}"),
+		"```{\"success\":false}```":            whole("```{\"success\":false}```"),
+		"Done:\n```json\n{\"a\":1}\n```\nBye.": whole("Done:\n```json\n{\"a\":1}\n```\nBye."),
 	} {
 		want.Status = "idle"
 		s := run.State{

@@ -51,11 +51,11 @@ func (n *node) noteMail(key string, seq uint64) {
 
 // writtenByRun checks a message that names a run as its writer.
 func (c *Checker) writtenByRun(n *node, from subjects.Path, l run.Mail, m Message) {
+	here := n.on(m)
 	if turn, ok := l.IdleTurn(); ok {
-		c.idleNotice(n, from, turn, l, m)
+		c.idleNotice(here, from, turn, l)
 		return
 	}
-	here := n.on(m)
 	at, err := subjects.ParsePath(l.Key)
 	up, turn, index, below := at.Parent()
 	if err != nil || !below || up != from || l.Idle {
@@ -84,8 +84,8 @@ func (c *Checker) writtenByRun(n *node, from subjects.Path, l run.Mail, m Messag
 // idleNotice checks that the writer of an idle notice is a fork that was idle
 // after the turn. The notice has the sequence up to which the fork had read
 // when it answered. An interrupted fork may have read on since.
-func (c *Checker) idleNotice(n *node, from subjects.Path, turn int, l run.Mail, m Message) {
-	here := n.on(m)
+func (c *Checker) idleNotice(here spot, from subjects.Path, turn int, l run.Mail) {
+	n := here.run
 	by := n.fork(from)
 	switch {
 	case n.broken:

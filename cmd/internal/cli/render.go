@@ -34,7 +34,7 @@ func (t *Tree) Lines(f Frame) []string {
 		d.draw(t.root, "", "", false)
 	}
 	if n := len(d.lines); f.Height > 0 && n > f.Height {
-		more := d.line("… "+strconv.Itoa(n-f.Height+1)+" more", mark{}, "", "", "")
+		more := d.line("… "+strconv.Itoa(n-f.Height+1)+" more", mark{}, "")
 		d.lines = append(d.lines[:f.Height-1], more)
 	}
 	return d.lines
@@ -64,7 +64,7 @@ func (d *drawing) draw(n *node, first, next string, cancelled bool) {
 		}
 	}
 	if hidden > 0 {
-		d.lines = append(d.lines, d.line(next+"└─ ", markDone, strconv.Itoa(hidden)+" done", "", ""))
+		d.lines = append(d.lines, d.line(next+"└─ ", markDone, strconv.Itoa(hidden)+" done"))
 	}
 }
 
@@ -100,7 +100,7 @@ func (n *node) duration(now time.Time) time.Duration {
 }
 
 // line joins the parts of a line and cuts it to the width of the frame.
-func (d *drawing) line(prefix string, m mark, name, status, tail string) string {
+func (d *drawing) line(prefix string, m mark, name string, details ...string) string {
 	room := d.frame.Width
 	if room <= 0 {
 		room = 1 << 20
@@ -119,11 +119,10 @@ func (d *drawing) line(prefix string, m mark, name, status, tail string) string 
 	if name != "" {
 		add("", " "+name)
 	}
-	if status != "" {
-		add(dim, "  "+status)
-	}
-	if tail != "" {
-		add(dim, "  "+tail)
+	for _, text := range details {
+		if text != "" {
+			add(dim, "  "+text)
+		}
 	}
 	return b.String()
 }
