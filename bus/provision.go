@@ -149,8 +149,8 @@ func ensureBuckets(ctx context.Context, js jetstream.JetStream, sp subjects.Spac
 	return nil
 }
 
-// ensureStream creates a stream, or changes the settings of an existing one that
-// axe depends on.
+// ensureStream creates a stream, or changes the settings of an existing one
+// that axe depends on.
 func ensureStream(ctx context.Context, js jetstream.JetStream, want jetstream.StreamConfig) error {
 	s, err := js.Stream(ctx, want.Name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {

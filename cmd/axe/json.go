@@ -118,8 +118,9 @@ func detailOf(n int, t run.Turn, i, index int) detail {
 	return d
 }
 
-// resultOf returns the text that the model read as the result of a call. A model
-// reads the results of spawned runs together; here each of them has its own.
+// resultOf returns the text that the model read as the result of a call. A
+// model reads the results of spawned runs together; here each of them has its
+// own.
 func resultOf(n int, t run.Turn, i, index int) (result string, failed bool) {
 	call, o := t.Entry.Calls[index], t.Outcomes[index]
 	switch {

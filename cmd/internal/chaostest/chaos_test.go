@@ -33,11 +33,12 @@ type scenario struct {
 	latency  time.Duration // of the model
 	proxied  int           // workers behind proxies
 	embedded bool          // the server is in a worker
-	// Partitions over which the trees are spread.
+	// partitions is the number of partitions over which the trees are
+	// spread.
 	partitions int
 	drills     []faultSequence
 	atLeast    int // faults, before the load ends
-	// Its faults cost no model request.
+	// free says that the scenario's faults cost no model request.
 	free  bool
 	short shortRun // the size of a short run
 }

@@ -41,22 +41,23 @@ const (
 type fault struct {
 	after time.Duration
 	kind  kind
-	// The number of a worker or node. The first free one from there on is
-	// struck.
+	// target is the number of a worker or node. The fault strikes the first
+	// free one from that number on.
 	target int
-	// The duration of a fault that lasts, from 0 to 1.
+	// duration is the duration of a fault that lasts, from 0 to 1.
 	duration float64
 }
 
 // faultSequence is a sequence of faults. Several drills may run at once.
 type faultSequence struct {
-	// Average time between the end of a fault and the next fault.
+	// every is the average time between the end of a fault and the next
+	// fault.
 	every time.Duration
 	kinds []kind
 }
 
-// schedule draws the faults of a sequence. They follow from the seed, and from no event
-// of the run.
+// schedule draws the faults of a sequence. They follow from the seed, and from
+// no event of the run.
 type schedule struct {
 	faultSequence
 	rng *rand.Rand
@@ -79,7 +80,7 @@ func (s *schedule) next() fault {
 // all), and the time until its effects were over.
 type injectedFault struct {
 	kind     kind
-	who      string
+	worker   string
 	from, to time.Time // to is zero while it lasts
 }
 
@@ -92,14 +93,14 @@ type faultLog struct {
 
 // begin records a fault before it happens. The caller calls over when it is
 // over.
-func (h *faultLog) begin(k kind, who string) (over func()) {
-	one := &injectedFault{kind: k, who: who, from: time.Now()}
-	h.log.log("%s %s", k, who)
+func (h *faultLog) begin(k kind, worker string) (over func()) {
+	one := &injectedFault{kind: k, worker: worker, from: time.Now()}
+	h.log.log("%s %s", k, worker)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.all = append(h.all, one)
 	return func() {
-		h.log.log("%s %s is over", k, who)
+		h.log.log("%s %s is over", k, worker)
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		one.to = time.Now()
@@ -107,8 +108,8 @@ func (h *faultLog) begin(k kind, who string) (over func()) {
 }
 
 // moved records that a stream or consumer has another leader.
-func (h *faultLog) moved(what string) {
-	h.log.log("%s has another leader", what)
+func (h *faultLog) moved(asset string) {
+	h.log.log("%s has another leader", asset)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := time.Now()
@@ -132,11 +133,11 @@ func (h *faultLog) count(k kind) int {
 // struck reports whether a worker felt a fault between two moments, of the
 // given kinds or of any. The effects of a fault may come later than the fault
 // by the given time.
-func (h *faultLog) struck(who string, from, to time.Time, after time.Duration, kinds ...kind) bool {
+func (h *faultLog) struck(worker string, from, to time.Time, after time.Duration, kinds ...kind) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, one := range h.all {
-		mine := (one.who == "" || one.who == who) && (len(kinds) == 0 || slices.Contains(kinds, one.kind))
+		mine := (one.worker == "" || one.worker == worker) && (len(kinds) == 0 || slices.Contains(kinds, one.kind))
 		if mine && !one.from.After(to) && (one.to.IsZero() || !one.to.Add(after).Before(from)) {
 			return true
 		}

@@ -9,11 +9,11 @@ import (
 // forkMemory is the mail that a run with forks has read, and its waits.
 type forkMemory struct {
 	ids []string // of its forks
-	// Last answer of each fork, by id.
+	// last has the last answer of each fork, by id.
 	last  map[string]string
 	waits int      // waits that have ended
 	heard []string // messages to the run
-	// Its newest message is a notice of mail.
+	// told says that the run's newest message is a notice of mail.
 	told bool
 }
 

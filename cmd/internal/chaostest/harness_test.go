@@ -28,7 +28,7 @@ type harness struct {
 	servers *servers
 	pool    *workerPool
 	hits    *faultLog
-	// Faults that last, until they are undone.
+	// lasting counts the faults that last, until they are undone.
 	lasting sync.WaitGroup
 }
 

@@ -45,12 +45,12 @@ func newJournal(t *testing.T) *journal {
 }
 
 // said is the kept output of one process.
-func (j *journal) said(who string) string {
+func (j *journal) said(process string) string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	var all []string
 	for i := range j.lines {
-		if line := j.lines[(j.next+i)%len(j.lines)]; strings.Contains(line, " "+who+" ") {
+		if line := j.lines[(j.next+i)%len(j.lines)]; strings.Contains(line, " "+process+" ") {
 			all = append(all, line)
 		}
 	}
@@ -60,10 +60,10 @@ func (j *journal) said(who string) string {
 // log records an action of the test itself.
 func (j *journal) log(format string, args ...any) { j.line("chaos", fmt.Sprintf(format, args...)) }
 
-func (j *journal) line(who, text string) {
+func (j *journal) line(process, text string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	line := fmt.Sprintf("%8.3f %-10s %s", time.Since(j.start).Seconds(), who, text)
+	line := fmt.Sprintf("%8.3f %-10s %s", time.Since(j.start).Seconds(), process, text)
 	j.lines[j.next%len(j.lines)] = line
 	j.next++
 	if j.file != nil {
@@ -84,13 +84,13 @@ func (j *journal) String() string {
 
 // of returns the writer for the output of a process. first is called at its
 // first line.
-func (j *journal) of(who string, first func()) io.Writer {
-	return &scribe{journal: j, who: who, first: first}
+func (j *journal) of(process string, first func()) io.Writer {
+	return &scribe{journal: j, process: process, first: first}
 }
 
 type scribe struct {
 	journal *journal
-	who     string
+	process string
 	first   func()
 	once    sync.Once
 	rest    []byte // an unfinished line
@@ -105,7 +105,7 @@ func (s *scribe) Write(p []byte) (int, error) {
 			return len(p), nil
 		}
 		s.once.Do(s.first)
-		s.journal.line(s.who, string(line))
+		s.journal.line(s.process, string(line))
 		s.rest = rest
 	}
 }

@@ -29,14 +29,15 @@ type load struct {
 	lead   subjects.Agent
 	next   atomic.Int64
 	ended  atomic.Int64
-	// Number of submissions and waits that failed and were tried again.
+	// retries is the number of submissions and waits that failed and were
+	// tried again.
 	retries atomic.Int64
 	longest atomic.Int64 // duration of a tree
 
 	mu    sync.Mutex
 	wrong []string // mistakes found in trees
 	lost  int
-	// Number of answers that are not the right ones.
+	// mixed is the number of wrong answers.
 	mixed int
 }
 

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 	default:
-		fmt.Fprintf(os.Stderr, "%s=%q: what is that?\n", roleEnv, role)
+		fmt.Fprintf(os.Stderr, "%s=%q: the role is not known\n", roleEnv, role)
 		os.Exit(2)
 	}
 }

@@ -32,10 +32,10 @@ func newModel(latency time.Duration) *model {
 
 // parsedRequest is a request as the model reads it.
 type parsedRequest struct {
-	// The label of the run, which is its task.
+	// label is the label of the run, which is its task.
 	label string
 	turn  int
-	// Agents to delegate to, in turn.
+	// sub names the agents to delegate to, in turn.
 	sub     string
 	results []string // answers of the called runs
 	tools   map[string]bool

@@ -32,7 +32,8 @@ const teamSize = 4
 // task names.
 type killingModel struct {
 	mu sync.Mutex
-	// Places of the workers that may be killed, by the worker's name.
+	// places has the places of the workers that may be killed, by the
+	// worker's name.
 	places map[string]*place
 	kills  atomic.Int64
 }

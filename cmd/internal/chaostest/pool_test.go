@@ -14,13 +14,15 @@ import (
 // slots is the number of model calls that a worker makes at once.
 const slots = 16
 
-// workerPool is a constant number of workers. A worker that ends is replaced at once.
+// workerPool is a constant number of workers. A worker that ends is replaced at
+// once.
 type workerPool struct {
 	group  *group
 	places []*place
-	// string: the last output of the newest of them
+	// lastWords holds a string: the last output of the newest such worker.
 	lastWords atomic.Value
-	// Number of workers that ended though the test did not end them.
+	// unexpectedEnds is the number of workers that ended though the test
+	// did not end them.
 	unexpectedEnds atomic.Int64
 }
 
@@ -31,7 +33,7 @@ type place struct {
 	command func(name string) *exec.Cmd
 	proxy   *proxy // nil: a direct connection
 
-	// Held while a fault strikes the worker in this place.
+	// fault is held while a fault strikes the worker in this place.
 	fault sync.Mutex
 	mu    sync.Mutex
 	gen   int
@@ -107,7 +109,7 @@ func (b *place) replaceAfterEnd(p *process) {
 	}
 	b.pool.unexpectedEnds.Add(1)
 	b.pool.group.log.log("%s gave up: %v", p.name, p.err)
-	// By the end of the test the journal may have dropped it.
+	// By the end of the test the journal may have dropped this output.
 	b.pool.lastWords.Store(b.pool.group.log.said(p.name))
 	time.Sleep(200 * time.Millisecond)
 	_ = b.fill(p)

@@ -67,7 +67,8 @@ type process struct {
 	name   string
 	cmd    *exec.Cmd
 	wanted atomic.Bool
-	// Closed after its first line of output. By then it handles signals.
+	// spoke is closed after the process's first line of output. By then the
+	// process handles signals.
 	spoke chan struct{}
 	ended chan struct{} // closed after its end
 	err   error         // the error of its end
@@ -88,7 +89,7 @@ func (g *group) start(name string, cmd *exec.Cmd) (*process, error) {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
 	g.alive[p] = true
-	// Ends with the process, which killAll waits for.
+	// This goroutine ends with the process, which killAll waits for.
 	go func() {
 		p.err = cmd.Wait()
 		g.mu.Lock()

@@ -23,7 +23,7 @@ type storedTurn struct {
 type record struct {
 	space subjects.Space
 	calls map[subjects.Run]call
-	// Outcomes by the subject that they belong on.
+	// outcomes has the outcomes by the subject that they belong on.
 	outcomes map[string][]storedTurn
 	turns    map[turnKey]storedTurn
 	letters  map[subjects.Tree]mailCount

@@ -28,7 +28,7 @@ const serverEnv = "AXE_CHAOS_SERVER"
 type node struct {
 	Name, Store string
 	Port        int
-	// Its port for the other nodes; 0: there are none.
+	// Cluster is the server's port for the other nodes; 0: there are none.
 	Cluster int
 	Routes  string // to the others
 
@@ -74,8 +74,8 @@ func serve(config string) error {
 type servers struct {
 	group *group
 	nodes []*node
-	// The command of the workers that the servers run in; nil: they have
-	// processes of their own.
+	// in is the command of the workers that the servers run in; nil: the
+	// servers have processes of their own.
 	in *agentd
 }
 
