@@ -48,18 +48,23 @@ import (
 type harness struct {
 	tb  testReporter
 	ctx context.Context //nolint:containedctx // the bubble's, as long as it lasts
-	// The server of the bubble; nil where a test brings its own server.
+	// server is the server of the bubble; nil where a test brings its own
+	// server.
 	server *bus.Server
-	// The connection of the test itself, as submitter and as observer.
+	// conn is the connection of the test itself, as submitter and as
+	// observer.
 	conn *bus.Conn
-	// The agents that a worker serves unless its options name others.
+	// agents are the agents that a worker serves unless its options name
+	// others.
 	agents []configs.Agent
-	// The scripts by name of the model: an agent of the model "sim/lead" is
-	// answered by models["lead"].
+	// models has the scripts by the name of the model: models["lead"]
+	// answers for an agent with the model "sim/lead".
 	models map[string]scriptedModel
-	// The model of the agents that levels makes; it is models["tree"].
+	// tree is the model of the agents that levels makes; it is
+	// models["tree"].
 	tree *treeModel
-	// Mail messages found in the trees that checkTree has seen.
+	// mailCount is the number of mail messages in the trees that checkTree
+	// has seen.
 	mailCount int
 
 	mu      sync.Mutex
@@ -214,22 +219,26 @@ type step struct {
 // that serves the harness's agents and does nothing unusual.
 type workerOptions struct {
 	agentd.Config
-	// The agents that it serves; nil: the harness's agents.
+	// agents are the agents that the worker serves; nil: the harness's
+	// agents.
 	agents []configs.Agent
-	// Its connection; nil: a new one to the harness's server. The three
-	// fields below concern a new connection alone.
+	// conn is the worker's connection; nil: a new one to the harness's
+	// server.
 	conn *bus.Conn
-	// The size from which a body is stored as an object; 0: bus's default.
+	// maxBody is the largest body in bytes of a new connection; 0: bus's
+	// default.
 	maxBody int64
-	// The lease of a delivery; 0: bus's default.
+	// ackWait is the lease of a delivery to a new connection; 0: bus's
+	// default.
 	ackWait time.Duration
-	// Called at each step. The step fails with the error that it returns.
-	// It may sleep, and may kill the worker.
+	// atStep is called at each step of a new connection. The step fails
+	// with the error that atStep returns. atStep may sleep, and may kill
+	// the worker.
 	atStep func(s step) error
-	// While it is set, the worker sends no heartbeats, so that its leases
-	// expire.
+	// frozen stops the heartbeats of the worker while it is true, so that
+	// the leases expire.
 	frozen *atomic.Bool
-	// Called before each request to a model. It may sleep.
+	// beforeModel is called before each request to a model. It may sleep.
 	beforeModel func()
 }
 

@@ -17,8 +17,8 @@ import (
 type storedMail struct {
 	seq  uint64
 	from string
-	// Canonical JSON; "" for the end of a fork, where only the status
-	// counts.
+	// body is canonical JSON; "" for the end of a fork, where only the
+	// status counts.
 	body  string
 	shown bool
 }
@@ -27,7 +27,7 @@ type storedMail struct {
 type mailResult struct {
 	turn int
 	seq  uint64 // of the turn's entry
-	// Awaited writers; empty: any writer.
+	// from lists the awaited writers; empty: any writer.
 	from []string
 	got  []shownMessage
 }

@@ -29,7 +29,7 @@ type modelRequest struct {
 	worker *worker
 	turn   int // 1 for the run's first turn
 	began  time.Time
-	// The end of the request; zero while it is in flight.
+	// ended is the time of the request's end; zero while it is in flight.
 	ended time.Time
 	err   error
 }

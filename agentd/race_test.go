@@ -32,12 +32,13 @@ func TestRaceLost(t *testing.T) {
 
 // race is a race of two workers for the log of a run.
 type race struct {
-	// The subject that the winner writes to, or the end of it.
+	// log is the subject that the winner writes to, or the end of that
+	// subject.
 	log string
-	// A part of the subject that the loser writes to.
+	// write is a part of the subject that the loser writes to.
 	write string
-	// The turn that the loser's model answers at once while the winner's
-	// model calls children.
+	// whim is the turn that the loser's model answers at once while the
+	// winner's model calls children.
 	whim string
 }
 

@@ -20,53 +20,60 @@ import (
 // agents, the behaviour of their models, the faults of the workers, and the
 // trees with the actions of people. A failing walk prints its scenario.
 type scenario struct {
-	// Four workers, each with one fault.
+	// Faults has one fault for each of the four workers.
 	Faults []fault
-	// Model calls at once on each worker.
+	// Slots is the number of model calls that each worker makes at once.
 	Slots int
-	// Trees are spread over so many partitions.
+	// Partitions is the number of partitions over which the trees are
+	// spread.
 	Partitions int
 
-	// The agents a0 … aDepth, of which each may call the next one.
+	// Depth is the number of the last agent: of a0 … aDepth each may call
+	// the next one.
 	Depth int
-	// Children of each run that has any.
+	// Fan is the number of children of each run that has any.
 	Fan int
-	// The calls of a turn are made one after the other.
+	// Sequential says that the calls of a turn are made one after the
+	// other.
 	Sequential bool
-	// The agents delegate by spawn_agents instead of call_agent.
+	// Spawn says that the agents delegate by spawn_agents instead of
+	// call_agent.
 	Spawn bool
-	// Spawned runs end with submit_result instead of a text.
+	// Submits says that spawned runs end with submit_result instead of a
+	// text.
 	Submits bool
-	// The runs that fork: "" none; "top" the roots of a0, which call
-	// children too; "bottom" the runs of the last agent.
+	// Forks names the runs that fork: "" none; "top" the roots of a0, which
+	// call children too; "bottom" the runs of the last agent.
 	Forks string
-	// Forking runs write slash commands instead of tool calls.
+	// Slash says that forking runs write slash commands instead of tool
+	// calls.
 	Slash bool
-	// A supervisor reviews the turns of a0 and of all runs below it, in
-	// this mode; "" for no supervisor.
+	// Supervision is the mode in which a supervisor reviews the turns of a0
+	// and of all runs below it; "" for no supervisor.
 	Supervision configs.SupervisionMode
-	// The budget of each tree; zero fields are unbounded.
+	// Budget is the budget of each tree; a zero field sets no bound.
 	Budget subjects.Budget
-	// Timeout of each call in seconds; 0: none.
+	// CallTimeout is the timeout of each call in seconds; 0: none.
 	CallTimeout int
-	// No worker serves the last agent, though it is announced. Calls of it
-	// time out.
+	// LastAgentUnserved says that no worker serves the last agent, though
+	// it is announced. Calls of that agent time out.
 	LastAgentUnserved bool
 
-	// Every choice of a model follows from this seed and from the turn.
+	// Seed decides, together with the turn, every choice of a model.
 	Seed int
-	// Some runs below the root answer at once though they could call
-	// children.
+	// UnevenDepth says that some runs below the root answer at once though
+	// they could call children.
 	UnevenDepth bool
-	// A model call takes between a second and a second plus MaxLatency
-	// seconds.
+	// MaxLatency bounds the latency: a model call takes between a second
+	// and a second plus MaxLatency seconds.
 	MaxLatency int
-	// One answer in four is "whim" instead of the usual one. Which one
-	// depends on the worker too, so that two workers answer differently.
+	// RandomAnswers says that one answer in four is "whim" instead of the
+	// usual one. The choice depends on the worker too, so that two workers
+	// answer differently.
 	RandomAnswers bool
-	// One model call in four fails, and is retried.
+	// ModelFails says that one model call in four fails, and is retried.
 	ModelFails bool
-	// Attempts of each model call.
+	// Attempts is the number of attempts of each model call.
 	Attempts int
 
 	Trees []treeSpec
@@ -96,17 +103,18 @@ const (
 // treeSpec is one tree of a scenario, and the actions of people on it. Times
 // are in seconds after the submission.
 type treeSpec struct {
-	// The number of the root's agent.
+	// Root is the number of the root's agent.
 	Root int
-	// The run that people cancel and interrupt: 0 is the root, n is child
-	// n-1 of the root's first turn, modulo the fan.
+	// Target is the run that people cancel and interrupt: 0 is the root, n
+	// is child n-1 of the root's first turn, modulo the fan.
 	Target int
-	// When the target is cancelled; negative: never.
-	CancelAfter int
-	// When the target is interrupted; it is written to 15 seconds later. 0:
+	// CancelAfter is the time at which the target is cancelled; negative:
 	// never.
+	CancelAfter int
+	// InterruptAfter is the time at which the target is interrupted; 0:
+	// never. A person writes to the target 15 seconds later.
 	InterruptAfter int
-	// The deadline of the tree; 0: none.
+	// Deadline is the deadline of the tree; 0: none.
 	Deadline int
 }
 

@@ -42,23 +42,25 @@ type treeModel struct {
 	// Reports whether a run answers at once though it could call children;
 	// nil: no run does.
 	stopsAt func(label string) bool
-	// The answer of a supervisor.
+	// review makes the answer of a supervisor.
 	review func(turn string) *provider.Response
-	// Spawned runs end with the tool submit_result instead of a text.
+	// submits says that spawned runs end with the tool submit_result
+	// instead of a text.
 	submits bool
-	// Runs whose labels have forkDepth dots fork their children instead of
-	// calling them; see mailTurn.
+	// forks says that the runs with forkDepth dots in their labels fork
+	// their children instead of calling them; see mailTurn.
 	forks     bool
 	forkDepth int
-	// Timeout of each wait for mail, in seconds; 300 by default.
+	// waitSeconds is the timeout of each wait for mail; 300 by default.
 	waitSeconds int
 
 	mu sync.Mutex
-	// The workers that asked for a turn, in order.
+	// askedBy has the workers that asked for each turn, in order.
 	askedBy map[string][]string
-	// The end of the last request for a turn.
+	// endedAt has the end of the last request for each turn.
 	endedAt map[string]time.Time
-	// The request for the newest turn of a run, by label.
+	// lastRequest has the request for the newest turn of each run, by
+	// label.
 	lastRequest map[string]lastRequest
 }
 
