@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -80,12 +81,7 @@ func (s servers) String() string {
 }
 
 func (s servers) haveUsers() bool {
-	for _, u := range s {
-		if u.User != nil {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s, func(u *url.URL) bool { return u.User != nil })
 }
 
 func (s servers) dropUsers() {
@@ -126,13 +122,9 @@ func mayComeUp(err error) bool {
 		// A "remote error" is a TLS alert after the handshake.
 		return op.Op != "remote error"
 	}
-	for _, passing := range []error{
+	passing := []error{
 		nats.ErrNoServers, nats.ErrTimeout, nats.ErrStaleConnection, nats.ErrMaxAccountConnectionsExceeded,
 		errTooMany, errAuthTimeout, io.EOF, io.ErrUnexpectedEOF,
-	} {
-		if errors.Is(err, passing) {
-			return true
-		}
 	}
-	return false
+	return slices.ContainsFunc(passing, func(e error) bool { return errors.Is(err, e) })
 }

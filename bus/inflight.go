@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -116,13 +117,9 @@ func Lost(err error) bool {
 	if api, ok := errors.AsType[*nats.APIError](err); ok {
 		return api.Code == http.StatusServiceUnavailable
 	}
-	for _, e := range []error{
+	passing := []error{
 		context.DeadlineExceeded, context.Canceled,
 		nats.ErrTimeout, nats.ErrNoResponders, nats.ErrReconnectBufExceeded, nats.ErrDisconnected,
-	} {
-		if errors.Is(err, e) {
-			return true
-		}
 	}
-	return false
+	return slices.ContainsFunc(passing, func(e error) bool { return errors.Is(err, e) })
 }

@@ -1,6 +1,7 @@
 package subjects
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -35,10 +36,7 @@ func NewSpace(prefix string) (Space, error) {
 
 // Prefix is the beginning of every subject of the space.
 func (s Space) Prefix() string {
-	if s.prefix == "" {
-		return DefaultPrefix
-	}
-	return s.prefix
+	return cmp.Or(s.prefix, DefaultPrefix)
 }
 
 // Name is the name of a stream or bucket of this space: AXE_RUNS for "RUNS"

@@ -22,15 +22,21 @@ func CallAgentTool(agents []string) provider.Tool {
 		Description: "Delegate a task to a sub-agent. The sub-agent runs independently with its own context " +
 			"and returns only its final result. Available agents: " + names,
 		Parameters: map[string]provider.ToolParameter{
-			"agent": {
-				Type:        "string",
-				Description: "Name of the sub-agent to invoke (must be one of: " + names + ")",
-				Required:    true,
-			},
-			"task":    {Type: "string", Description: "What you need the sub-agent to do", Required: true},
-			"context": {Type: "string", Description: "Additional context from your conversation to pass along"},
+			"agent":   required("Name of the sub-agent to invoke (must be one of: " + names + ")"),
+			"task":    required("What you need the sub-agent to do"),
+			"context": optional("Additional context from your conversation to pass along"),
 		},
 	}
+}
+
+// required is a string that a call of a tool must have.
+func required(description string) provider.ToolParameter {
+	return provider.ToolParameter{Type: "string", Description: description, Required: true}
+}
+
+// optional is a string that a call of a tool may have.
+func optional(description string) provider.ToolParameter {
+	return provider.ToolParameter{Type: "string", Description: description}
 }
 
 // callAgent decides on a call of call_agent. The checks come in the order of

@@ -28,9 +28,6 @@ var mailNames = []string{ForkToolName, SendToolName, CheckMailToolName, WaitTool
 
 // mailTools defines fork, send, check_mail, wait and kill.
 func mailTools() []provider.Tool {
-	text := func(description string, required bool) provider.ToolParameter {
-		return provider.ToolParameter{Type: "string", Description: description, Required: required}
-	}
 	return []provider.Tool{
 		{
 			Name: ForkToolName,
@@ -38,8 +35,8 @@ func mailTools() []provider.Tool {
 				"It writes to you when it has done its task, and then waits for more from you. " +
 				"The result is the child's id.",
 			Parameters: map[string]provider.ToolParameter{
-				"prompt": text("The child's task; it knows nothing else. "+
-					"Without one the child is a copy of you that knows your whole conversation", false),
+				"prompt": optional("The child's task; it knows nothing else. " +
+					"Without one the child is a copy of you that knows your whole conversation"),
 			},
 		},
 		{
@@ -47,8 +44,8 @@ func mailTools() []provider.Tool {
 			Description: "Write a message to another agent whose id you know: a child, your parent, " +
 				"or another child of it. One that is idle goes on with it.",
 			Parameters: map[string]provider.ToolParameter{
-				"to":      text("Id of the agent", true),
-				"message": text("What you have to say", true),
+				"to":      required("Id of the agent"),
+				"message": required("What you have to say"),
 			},
 		},
 		{
@@ -62,7 +59,7 @@ func mailTools() []provider.Tool {
 				"has written, is idle or has ended; there is one result for each of them in your order: " +
 				"received with its messages, running (when the time was over before it wrote), idle, or dead.",
 			Parameters: map[string]provider.ToolParameter{
-				"timeout": text("Seconds to wait at the most", false),
+				"timeout": optional("Seconds to wait at the most"),
 				"from": {
 					Type:        "array",
 					Description: "Ids of the agents whose mail you wait for; anybody's without",
@@ -73,7 +70,7 @@ func mailTools() []provider.Tool {
 		{
 			Name:        KillToolName,
 			Description: "End an agent below you, and all that work for it.",
-			Parameters:  map[string]provider.ToolParameter{"id": text("Id of the agent", true)},
+			Parameters:  map[string]provider.ToolParameter{"id": required("Id of the agent")},
 		},
 	}
 }

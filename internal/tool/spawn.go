@@ -21,19 +21,13 @@ const (
 // tasks to the given agents, and to ad hoc runs.
 func spawnTools(agents []string, maxBatch int) []provider.Tool {
 	parameters := map[string]provider.ToolParameter{
-		"task": {Type: "string", Description: "Task description for the sub-agent", Required: true},
-		"cwd":  {Type: "string", Description: "Working directory (defaults to parent's cwd)"},
-		"context": {
-			Type:        "string",
-			Description: "Additional context from your conversation to pass along",
-		},
+		"task":    required("Task description for the sub-agent"),
+		"cwd":     optional("Working directory (defaults to parent's cwd)"),
+		"context": optional("Additional context from your conversation to pass along"),
 	}
 	if len(agents) > 0 {
-		parameters["agent"] = provider.ToolParameter{
-			Type: "string",
-			Description: "Agent definition to use: " + strings.Join(agents, ", ") +
-				". Without one, a fresh agent with your model works on the task",
-		}
+		parameters["agent"] = optional("Agent definition to use: " + strings.Join(agents, ", ") +
+			". Without one, a fresh agent with your model works on the task")
 	}
 	return []provider.Tool{
 		{

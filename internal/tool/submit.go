@@ -22,7 +22,7 @@ func SubmitTools() []provider.Tool {
 			Description: "Submit your final result to the parent conversation. " +
 				"Call this when you have completed your assigned task. After calling this, your conversation ends.",
 			Parameters: map[string]provider.ToolParameter{
-				"result": {Type: "string", Description: "Your final result, summary, or output", Required: true},
+				"result": required("Your final result, summary, or output"),
 			},
 		},
 		{
@@ -31,11 +31,7 @@ func SubmitTools() []provider.Tool {
 				"Call this if you encounter an unrecoverable error or determine the task is impossible. " +
 				"After calling this, your conversation ends.",
 			Parameters: map[string]provider.ToolParameter{
-				"error": {
-					Type:        "string",
-					Description: "Description of why the task could not be completed",
-					Required:    true,
-				},
+				"error": required("Description of why the task could not be completed"),
 			},
 		},
 	}
@@ -46,13 +42,7 @@ func ends(name string) bool { return name == SubmitResultToolName || name == Sub
 
 // Ending returns the tools that end a run.
 func Ending(tools []provider.Tool) []provider.Tool {
-	var ending []provider.Tool
-	for _, t := range tools {
-		if ends(t.Name) {
-			ending = append(ending, t)
-		}
-	}
-	return ending
+	return slices.DeleteFunc(slices.Clone(tools), func(t provider.Tool) bool { return !ends(t.Name) })
 }
 
 // Submitted returns the outcome of an answer that ends its run with a single

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -92,12 +93,7 @@ func (d *DialFlags) MaxBody() int64 { return int64(d.maxBody) }
 func (d *DialFlags) Explicit() bool { return d.changed(d.address()) }
 
 func (d *DialFlags) changed(group []setting) bool {
-	for _, s := range group {
-		if d.cmd.PersistentFlags().Changed(s.flag) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(group, func(s setting) bool { return d.cmd.PersistentFlags().Changed(s.flag) })
 }
 
 // Config makes the configuration from the flags and the environment. With a
