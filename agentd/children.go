@@ -1,6 +1,7 @@
 package agentd
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,60 +20,62 @@ import (
 // turn, and the messages for which the turn does not wait: forks, mail and
 // kills.
 func (r *loadedRun) callChildren(ctx context.Context, e run.CallChildren) error {
-	ms, err := r.unawaited(e)
-	if err != nil {
-		return err
-	}
+	var out outbox
+	r.addUnawaited(&out, e)
 	for _, c := range e.Children {
 		m, _, err := r.callMessage(e.Turn, c)
-		if err != nil {
-			return err
-		}
-		ms = append(ms, m)
+		out.add(m, err)
 	}
 	if !e.Timer.IsZero() {
 		turn := e.Turn
 		if r.coveredByOwnTimer(e.Timer) {
 			turn = 0
 		}
-		ms = append(ms, timer(r.run, turn, e.Timer))
+		out.add(timer(r.run, turn, e.Timer), nil)
 	}
-	return r.w.writeAll(ctx, ms)
+	return out.write(ctx, r.w)
 }
 
-// unawaited returns the messages of a turn for which the turn does not wait.
-func (r *loadedRun) unawaited(e run.CallChildren) (ms []bus.Message, _ error) {
+// addUnawaited adds the messages of a turn for which the turn does not wait.
+func (r *loadedRun) addUnawaited(out *outbox, e run.CallChildren) {
 	for _, c := range e.Forks {
 		call, child, err := r.callMessage(e.Turn, c)
-		if err != nil {
-			return nil, err
-		}
-		ms = append(ms, call, timer(child, 0, c.Deadline))
+		out.add(call, err)
+		out.add(timer(child, 0, c.Deadline), nil)
 	}
 	for _, c := range e.Posts {
 		to, err := peerRun(r.run, c.Call)
-		if err != nil {
-			return nil, err
-		}
+		out.fail(err)
 		mail := run.Mail{From: r.run.Path.String(), Text: c.Call.Task}
-		m, err := mailMessage(to, r.run.Path.MailKey(e.Turn, c.Index), mail)
-		if err != nil {
-			return nil, err
-		}
-		ms = append(ms, m)
+		out.add(mailMessage(to, r.run.Path.MailKey(e.Turn, c.Index), mail))
 	}
 	for _, c := range e.Kills {
 		to, err := peerRun(r.run, c.Call)
-		if err != nil {
-			return nil, err
-		}
-		m, err := cancelMessage(to, run.EndKilled(r.run.Path.String()))
-		if err != nil {
-			return nil, err
-		}
-		ms = append(ms, m)
+		out.fail(err)
+		out.add(cancelMessage(to, run.EndKilled(r.run.Path.String())))
 	}
-	return ms, nil
+}
+
+// outbox collects messages that are written together. After an error it writes
+// none of them.
+type outbox struct {
+	ms []bus.Message
+	// err is the first error in making a message.
+	err error
+}
+
+func (o *outbox) fail(err error) { o.err = cmp.Or(o.err, err) }
+
+func (o *outbox) add(m bus.Message, err error) {
+	o.fail(err)
+	o.ms = append(o.ms, m)
+}
+
+func (o *outbox) write(ctx context.Context, w *Worker) error {
+	if o.err != nil {
+		return o.err
+	}
+	return w.writeAll(ctx, o.ms)
 }
 
 // callMessage returns the request to run a child.
@@ -92,21 +95,14 @@ func (r *loadedRun) callMessage(turn int, c run.Child) (m bus.Message, child sub
 		Depth: depth, MaxDepth: max(start.MaxDepth, depth), Deadline: c.Deadline,
 		Reply: r.run.Reply(turn, c.Index), Scopes: start.Scopes, Traceparent: r.header.Traceparent,
 	}
-	return bus.Message{
-		Subject: child.Call(),
-		Header:  header.Pairs(),
-		Body:    body,
-		Fence:   bus.After(child.Call(), 0),
-	}, child, err
+	m = bus.Message{Subject: child.Call(), Header: header.Pairs(), Body: body, Fence: bus.After(child.Call(), 0)}
+	return m, child, err
 }
 
 // childRun returns the run that a call starts.
 func childRun(r subjects.Run, turn int, c run.Child) (subjects.Run, error) {
 	agent, err := subjects.ParseAgent(c.Call.Agent)
-	if err != nil {
-		return subjects.Run{}, err
-	}
-	return r.Space.Run(agent, r.Tree, r.Path.Child(turn, c.Index)), nil
+	return r.Space.Run(agent, r.Tree, r.Path.Child(turn, c.Index)), err
 }
 
 // mailMessage returns a message to a run's inbox. Its key follows from the log
@@ -149,19 +145,13 @@ func (w *Worker) writeAll(ctx context.Context, ms []bus.Message) error {
 // cancelBelow writes the cancel messages of children and forks. It does not
 // wait for their ends.
 func (r *loadedRun) cancelBelow(ctx context.Context, below []run.Fork, end run.End) error {
-	var ms []bus.Message
+	var out outbox
 	for _, c := range below {
 		child, err := childRun(r.run, c.Turn, c.Child)
-		if err != nil {
-			return err
-		}
-		m, err := cancelMessage(child, end)
-		if err != nil {
-			return err
-		}
-		ms = append(ms, m)
+		out.fail(err)
+		out.add(cancelMessage(child, end))
 	}
-	return r.w.writeAll(ctx, ms)
+	return out.write(ctx, r.w)
 }
 
 // stopBelow cancels the runs that an interrupted run waits for, and bounds that
@@ -195,9 +185,7 @@ func (r *loadedRun) notifyIdle(ctx context.Context, e run.NotifyIdle) error {
 		From: r.run.Path.String(), Text: string(text), Idle: true, Subtree: &subtree, Seen: e.Seen,
 	}
 	parent := r.run.Space.Run(r.header.Parent, r.run.Tree, path)
-	m, err := mailMessage(parent, r.run.Path.IdleKey(e.Turn), notice)
-	if err != nil {
-		return err
-	}
-	return r.w.writeAll(ctx, []bus.Message{m})
+	var out outbox
+	out.add(mailMessage(parent, r.run.Path.IdleKey(e.Turn), notice))
+	return out.write(ctx, r.w)
 }
