@@ -1,7 +1,6 @@
 package subjects
 
 import (
-	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -36,7 +35,10 @@ func NewSpace(prefix string) (Space, error) {
 
 // Prefix is the beginning of every subject of the space.
 func (s Space) Prefix() string {
-	return cmp.Or(s.prefix, DefaultPrefix)
+	if s.prefix == "" {
+		return DefaultPrefix
+	}
+	return s.prefix
 }
 
 // Name is the name of a stream or bucket of this space: AXE_RUNS for "RUNS"
