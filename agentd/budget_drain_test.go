@@ -4,11 +4,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/axebus/axe/subjects"
-
 	"github.com/axebus/axe/agentd"
 	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/internal/ratelimit"
+	"github.com/axebus/axe/subjects"
 )
 
 // TestWaitForAPermitCostsNoTurn: a run waits for a permit, its worker drains,

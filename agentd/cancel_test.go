@@ -28,9 +28,9 @@ func (h *harness) startThreeLevels() {
 	h.awaitReady()
 }
 
-// submitThreeLevels submits the tree and waits until its leaves are in flight
-// on both workers.
-func (h *harness) submitThreeLevels() {
+// awaitThreeLevels waits until the leaves of the tree are in flight on both
+// workers.
+func (h *harness) awaitThreeLevels() {
 	h.awaitRequests("leaf", 4)
 	workers := map[string]bool{}
 	for _, a := range h.requests("leaf") {
@@ -64,7 +64,7 @@ func TestCancelWhileAwaiting(t *testing.T) {
 	withHarness(t, func(h *harness) {
 		h.startThreeLevels()
 		r := h.submit("lead", "go")
-		h.submitThreeLevels()
+		h.awaitThreeLevels()
 		time.Sleep(10 * time.Second)
 		cut := time.Now()
 		h.publish(r.Cancel(), "")
@@ -147,9 +147,9 @@ func TestCancelBeforeCall(t *testing.T) {
 	}
 }
 
-// TestCancelReachesChildrenNobodyServes: each awaited child gets its cancel
-// message at once, and its outcome when a worker for its agent starts.
-func TestCancelReachesChildrenNobodyServes(t *testing.T) {
+// TestCancelReachesUnservedChildren: each awaited child gets its cancel message
+// at once, and its outcome when a worker for its agent starts.
+func TestCancelReachesUnservedChildren(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.callingLead([]string{"lonely"}, call("lonely", "x"), call("lonely", "y"))
@@ -206,7 +206,7 @@ func TestCancelInTheMiddle(t *testing.T) {
 	withHarness(t, func(h *harness) {
 		h.startThreeLevels()
 		r := h.submit("lead", "go")
-		h.submitThreeLevels()
+		h.awaitThreeLevels()
 		cut := time.Now()
 		h.publish(h.child(r, "mid", 0).Cancel(), "")
 		h.expectCompleted(r, "c0="+failedCall("mid", "cancelled")+"|c1=c0=1|c1=2")
@@ -234,7 +234,7 @@ func TestCancelTwice(t *testing.T) {
 	withHarness(t, func(h *harness) {
 		h.startThreeLevels()
 		r := h.submit("lead", "go")
-		h.submitThreeLevels()
+		h.awaitThreeLevels()
 		h.publish(r.Cancel(), "")
 		h.publish(r.Cancel(), `{"kind":"timeout","text":"another reason"}`)
 		h.expectFailed(r, run.KindCancelled, "cancelled")
@@ -314,7 +314,7 @@ func TestCancelWithoutWorkers(t *testing.T) {
 	withHarness(t, func(h *harness) {
 		h.startThreeLevels()
 		r := h.submit("lead", "go")
-		h.submitThreeLevels()
+		h.awaitThreeLevels()
 		for _, w := range h.workers {
 			w.kill()
 		}

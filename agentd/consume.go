@@ -35,10 +35,10 @@ const (
 // serveInbound takes the inbound messages of the runs of one agent.
 func (w *Worker) serveInbound(ctx, work context.Context, from source) {
 	c := bus.ConsumerConfig{
-		Stream:  "RUNS",
-		Part:    from.partition,
-		Name:    "agent_" + from.agent.String() + "_in",
-		Filters: w.conn.Space().Inbound(from.agent),
+		Stream:    "RUNS",
+		Partition: from.partition,
+		Name:      "agent_" + from.agent.String() + "_in",
+		Filters:   w.conn.Space().Inbound(from.agent),
 	}
 	w.pullInbound(ctx, work, c, min(maxInboundPerRequest, w.maxInbound()/2))
 }
@@ -46,17 +46,17 @@ func (w *Worker) serveInbound(ctx, work context.Context, from source) {
 // serveRootEnds takes the deadlines and cancel messages of all roots. So a root
 // ends though no worker serves its agent.
 func (w *Worker) serveRootEnds(ctx, work context.Context, partition int) {
-	c := bus.ConsumerConfig{Stream: "RUNS", Part: partition, Name: "roots", Filters: w.conn.Space().RootEnds()}
+	c := bus.ConsumerConfig{Stream: "RUNS", Partition: partition, Name: "roots", Filters: w.conn.Space().RootEnds()}
 	w.pullInbound(ctx, work, c, rootEndsPerRequest)
 }
 
 // serveSubmissions takes tasks from outside.
 func (w *Worker) serveSubmissions(ctx, work context.Context) {
 	c := bus.ConsumerConfig{
-		Stream:  "SUBMIT",
-		Name:    "submissions",
-		Filters: []string{w.conn.Space().Submissions()},
-		Soon:    submissionLease,
+		Stream:     "SUBMIT",
+		Name:       "submissions",
+		Filters:    []string{w.conn.Space().Submissions()},
+		FirstLease: submissionLease,
 	}
 	room := make(chan struct{}, maxSubmissions)
 	w.withFeed(ctx, c, func() int { return submissionsPerRequest }, func(feed *bus.Feed) error {
@@ -148,10 +148,10 @@ func (w *Worker) drainFeed(ctx context.Context, feed *bus.Feed) {
 // could reach the poison limit though no worker ever ran it.
 func (w *Worker) serveCalls(ctx, work context.Context, from source) {
 	c := bus.ConsumerConfig{
-		Stream:  "RUNS",
-		Part:    from.partition,
-		Name:    "agent_" + from.agent.String(),
-		Filters: []string{w.conn.Space().Calls(from.agent)},
+		Stream:    "RUNS",
+		Partition: from.partition,
+		Name:      "agent_" + from.agent.String(),
+		Filters:   []string{w.conn.Space().Calls(from.agent)},
 	}
 	w.withFeed(ctx, c, func() int { return w.share(from) }, func(feed *bus.Feed) error {
 		if err := w.slots.waitFree(ctx); err != nil {

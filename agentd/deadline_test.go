@@ -102,7 +102,7 @@ func TestDeadlineStopsTheWholeTree(t *testing.T) {
 		h.startThreeLevels()
 		r, end := h.root("lead"), time.Now().Add(30*time.Second)
 		h.submitTo(r, "go", due(end))
-		h.submitThreeLevels()
+		h.awaitThreeLevels()
 		h.expectFailed(r, run.KindTimeout, "timeout after 30s")
 		h.tookAtMost(end, time.Second)
 		time.Sleep(3 * time.Minute)

@@ -106,7 +106,7 @@ func TestDrainLeavesNothingBehind(t *testing.T) {
 	withHarness(t, func(h *harness) {
 		h.startThreeLevels()
 		h.submit("lead", "go")
-		h.submitThreeLevels()
+		h.awaitThreeLevels()
 		h.workers[0].serve(h.agents[0])
 		time.Sleep(time.Second)
 		for _, w := range h.workers {

@@ -26,21 +26,21 @@ import (
 //
 // The fields before mu are set before the first worker starts.
 type treeModel struct {
-	// Children of each run that has any; 2 by default.
+	// fan is the number of children of each run that has any; 2 by default.
 	fan int
-	// Time that a request takes; a second by default.
+	// latency is the time that a request takes; a second by default.
 	latency time.Duration
-	// Time that a request for a turn takes, instead of latency; nil:
+	// latencyOf returns the time that a request for a turn takes; nil:
 	// latency.
 	latencyOf func(turn string) time.Duration
-	// Another answer than the usual one, or nil; a nil function: always the
-	// usual one.
+	// override returns another answer than the usual one, or nil for the
+	// usual one. A nil override changes no answer.
 	override func(worker, turn string) *provider.Response
-	// The error of the n-th request for a turn, counted from 1; a nil
-	// function: no errors.
+	// failure returns the error of the n-th request for a turn, from 1;
+	// nil: no request fails.
 	failure func(turn string, n int) error
-	// Reports whether a run answers at once though it could call children;
-	// nil: no run does.
+	// stopsAt reports whether a run answers at once though it could call
+	// children; nil: no run does.
 	stopsAt func(label string) bool
 	// review makes the answer of a supervisor.
 	review func(turn string) *provider.Response

@@ -24,15 +24,16 @@ type Consumer struct {
 type ConsumerConfig struct {
 	// Stream is "RUNS" or "SUBMIT".
 	Stream string
-	// Part is the partition of RUNS.
-	Part int
-	Name string
+	// Partition is the partition of RUNS.
+	Partition int
+	Name      string
 	// Filters are the subjects that are delivered.
 	Filters []string
 
-	// Soon is the lease of a first delivery; 0: Config.AckWait. A short one
-	// suits messages that a worker handles at once, and twice without harm.
-	Soon time.Duration
+	// FirstLease is the lease of a first delivery; 0: Config.AckWait. A
+	// short one suits messages that a worker handles at once, and twice
+	// without harm.
+	FirstLease time.Duration
 }
 
 // Consumer creates a durable consumer, or takes the one that is there. The
@@ -41,7 +42,7 @@ type ConsumerConfig struct {
 func (c *Conn) Consumer(ctx context.Context, cfg ConsumerConfig) (*Consumer, error) {
 	stream := c.cfg.Space.Name(cfg.Stream)
 	if cfg.Stream == "RUNS" {
-		stream = c.streams.Load().names[cfg.Part]
+		stream = c.streams.Load().names[cfg.Partition]
 	}
 	js := jetstream.ConsumerConfig{
 		Durable:        cfg.Name,
@@ -52,8 +53,8 @@ func (c *Conn) Consumer(ctx context.Context, cfg ConsumerConfig) (*Consumer, err
 		MaxAckPending:  -1,
 		MaxWaiting:     4096,
 	}
-	if cfg.Soon > 0 {
-		js.BackOff = []time.Duration{min(cfg.Soon, c.cfg.AckWait), c.cfg.AckWait}
+	if cfg.FirstLease > 0 {
+		js.BackOff = []time.Duration{min(cfg.FirstLease, c.cfg.AckWait), c.cfg.AckWait}
 	}
 	if _, err := c.js.CreateOrUpdateConsumer(ctx, stream, js); err != nil {
 		return nil, fmt.Errorf("consumer %s: %w", cfg.Name, err)

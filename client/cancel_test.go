@@ -6,10 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/axebus/axe/subjects"
-
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/client"
+	"github.com/axebus/axe/subjects"
 )
 
 func TestCancel(t *testing.T) {

@@ -30,8 +30,11 @@ func (c *Client) WaitEnded(
 
 // openRuns holds the runs of a tree that were called and have no outcome.
 type openRuns struct {
+	// deadlines has the deadline of each open run.
 	deadlines map[subjects.Path]time.Time
-	closed    map[subjects.Path]bool
+	// closed has the runs with an outcome. A later call does not open such
+	// a run again.
+	closed map[subjects.Path]bool
 }
 
 func newOpenRuns() *openRuns {

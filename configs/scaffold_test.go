@@ -7,12 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/axebus/axe/subjects"
-
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/subjects"
 )
 
 // commented matches a line with a key or a table behind "# ".

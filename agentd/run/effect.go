@@ -126,7 +126,7 @@ func (s State) Outstanding() Owed {
 	case Awaiting:
 		return s.owedWhileAwaiting()
 	case Idle:
-		return Owed{append(s.posts(), s.stopForks()...), NotifyIdle{len(s.Turns), s.Turns.last().ReadTo()}}
+		return Owed{append(s.unawaitedEffect(), s.stopForks()...), NotifyIdle{len(s.Turns), s.Turns.last().ReadTo()}}
 	case Held:
 		return Owed{s.stopForks(), HoldTurn{len(s.Turns), s.Turns.last().Entry.Timer, s.Turns.last().Why}}
 	case Completed:
@@ -159,7 +159,7 @@ func (s State) owedWhileAwaiting() Owed {
 		for _, c := range pending {
 			stop.Below = append(stop.Below, Fork{e.Turn, c})
 		}
-		return Owed{s.posts(), stop}
+		return Owed{s.unawaitedEffect(), stop}
 	}
 	if s.Turns.last().Entry.Sequential && len(pending) > 1 {
 		pending = pending[:1]
@@ -176,7 +176,7 @@ func (s State) sideEffects() []Effect {
 	if len(s.Turns) == 0 {
 		return nil
 	}
-	effects := append(s.posts(), s.stopForks()...)
+	effects := append(s.unawaitedEffect(), s.stopForks()...)
 	if s.LastTurnIdle() {
 		effects = append(effects, NotifyIdle{len(s.Turns), s.Turns.last().ReadTo()})
 	}
@@ -191,9 +191,9 @@ func (s State) stopForks() []Effect {
 	return nil
 }
 
-// posts are the calls of the last turn that the run does not wait for, as one
-// effect, nil if there are none.
-func (s State) posts() []Effect {
+// unawaitedEffect returns the calls of the last turn that the run does not wait
+// for, as one effect. It returns nil if there are none.
+func (s State) unawaitedEffect() []Effect {
 	if len(s.Turns) == 0 {
 		return nil
 	}

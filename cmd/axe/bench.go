@@ -69,7 +69,7 @@ func benchCommand() *cobra.Command {
 	flags.DurationVar(&o.cfg.For, "for", 3*time.Second, "duration of each measurement")
 	flags.IntVar(&o.cfg.Slots, "slots", 64, "slots of a worker, and runs in flight")
 	flags.DurationVar(&o.cfg.Latency, "latency", 0, "latency of the model")
-	flags.IntVar(&o.cfg.Parts, "partitions", 1, "number of streams over which runs are spread")
+	flags.IntVar(&o.cfg.Partitions, "partitions", 1, "number of streams over which runs are spread")
 	flags.IntVar(&o.cfg.Runs, "runs", 1_000_000, "number of runs in scale")
 	flags.IntVar(&o.cfg.Waiting, "waiting", 100_000, "number of waiting runs in scale")
 	flags.IntVar(&o.cfg.Agents, "agents", 500, "number of additional agents of a worker in scale")
@@ -138,7 +138,7 @@ func (o *benchOptions) check() error {
 	}
 	for flag, wrong := range map[string]bool{
 		"for": o.cfg.For <= 0, "slots": o.cfg.Slots < 1, "latency": o.cfg.Latency < 0, "replicas": o.cfg.Replicas < 1,
-		"partitions": o.cfg.Parts < 1 || o.cfg.Parts > bus.MostPartitions,
+		"partitions": o.cfg.Partitions < 1 || o.cfg.Partitions > bus.MostPartitions,
 		"runs":       o.cfg.Runs < 1, "waiting": o.cfg.Waiting < 1 || o.cfg.Waiting > o.cfg.Runs,
 		"agents": o.cfg.Agents < 1,
 	} {

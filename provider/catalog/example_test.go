@@ -10,6 +10,8 @@ import (
 	"github.com/axebus/axe/provider/catalog"
 )
 
+// A catalog opens a model by its full name, and finds the address of its
+// provider in the environment.
 func Example() {
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, `{"message": {"role": "assistant", "content": "Hello from %s."}}`, r.URL.Path)

@@ -23,8 +23,8 @@ type Config struct {
 	Prefix string
 	// Replicas of the streams; 0: 1.
 	Replicas int
-	// Parts is the number of partitions of the runs; 0: 1.
-	Parts int
+	// Partitions is the number of partitions of the runs; 0: 1.
+	Partitions int
 	// Sync makes the benchmark's own server sync before each
 	// acknowledgement, as a resident server does.
 	Sync bool
@@ -62,7 +62,7 @@ func (c Config) validate() (Config, error) {
 	c.Prefix = cmp.Or(c.Prefix, "axebench")
 	c.Slots = cmp.Or(c.Slots, 64)
 	c.For = cmp.Or(c.For, 3*time.Second)
-	c.Parts = cmp.Or(c.Parts, 1)
+	c.Partitions = cmp.Or(c.Partitions, 1)
 	c.Runs = cmp.Or(c.Runs, 1_000_000)
 	c.Waiting = cmp.Or(c.Waiting, 100_000)
 	c.Agents = cmp.Or(c.Agents, 500)
@@ -78,8 +78,8 @@ func (c Config) validate() (Config, error) {
 		return c, fmt.Errorf("duration must be positive, got %s", c.For)
 	case c.Replicas < 0:
 		return c, fmt.Errorf("replicas must be positive, got %d", c.Replicas)
-	case c.Parts < 1 || c.Parts > bus.MostPartitions:
-		return c, fmt.Errorf("partitions must be 1 to %d, got %d", bus.MostPartitions, c.Parts)
+	case c.Partitions < 1 || c.Partitions > bus.MostPartitions:
+		return c, fmt.Errorf("partitions must be 1 to %d, got %d", bus.MostPartitions, c.Partitions)
 	case c.Waiting < 0 || c.Waiting > c.Runs:
 		return c, fmt.Errorf("waiting runs must be 0 to %d (all runs), got %d", c.Runs, c.Waiting)
 	case c.Agents < 0:

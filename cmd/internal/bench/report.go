@@ -103,8 +103,8 @@ func newReport(cfg Config) Report {
 			at = "its own, sync always"
 		}
 	}
-	if cfg.Parts > 1 {
-		at += fmt.Sprintf(", %d partitions", cfg.Parts)
+	if cfg.Partitions > 1 {
+		at += fmt.Sprintf(", %d partitions", cfg.Partitions)
 	}
 	return Report{
 		Version: cfg.Version, Go: runtime.Version(),

@@ -86,7 +86,7 @@ func newTestbed(ctx context.Context, cfg Config) (_ *testbed, err error) {
 	if err = s.empty(ctx); err != nil {
 		return s, err
 	}
-	if err = s.conn.Provision(ctx, bus.Provision{Replicas: cfg.Replicas, Partitions: cfg.Parts}); err != nil {
+	if err = s.conn.Provision(ctx, bus.Provision{Replicas: cfg.Replicas, Partitions: cfg.Partitions}); err != nil {
 		return s, err
 	}
 	s.space = s.conn.Space()

@@ -93,7 +93,7 @@ func (n *node) resting() (m mark, text string) {
 // awaits names the calls, the mail or the review that the last turn waits for.
 func awaits(s run.State, t run.Turn) string {
 	if t.Entry.Review != nil && !t.CarriedOut() {
-		return t.Entry.Review.Agent + " looks at it"
+		return t.Entry.Review.Agent + " reviews it"
 	}
 	calls := 0
 	for i, c := range t.Entry.Calls {
