@@ -23,7 +23,7 @@ func (w *Worker) recall(ctx context.Context, a subjects.Agent, m configs.Memory)
 	}
 	text, err := w.cfg.Memory.Open(a, m.Path).Read(ctx)
 	if err != nil {
-		w.log.WarnContext(ctx, "memory is not read", slog.String(keyAgent, a.String()), slog.Any(keyError, err))
+		w.log.WarnContext(ctx, "memory not read", slog.String(keyAgent, a.String()), slog.Any(keyError, err))
 		return ""
 	}
 	if n := memory.Count(text); m.MaxEntries > 0 && n >= m.MaxEntries {
@@ -59,7 +59,7 @@ func (r *loadedRun) memoryEntry(o run.Outcome) memory.Entry {
 }
 
 func (x *execution) notRemembered(ctx context.Context, err error) {
-	x.w.log.WarnContext(ctx, "a run is not remembered", slog.String(keyRun, x.run.String()), slog.Any(keyError, err))
+	x.w.log.WarnContext(ctx, "run not remembered", slog.String(keyRun, x.run.String()), slog.Any(keyError, err))
 }
 
 // rememberAgain does the work of a worker that died between the outcome and the

@@ -47,10 +47,10 @@ func DecodeMail(b []byte) (Mail, error) {
 		return Mail{}, fmt.Errorf("mail: %w", err)
 	}
 	if m.From == "" || len(m.From) > maxFrom {
-		return Mail{}, fmt.Errorf("mail: it does not say whom it is from, in at most %d bytes", maxFrom)
+		return Mail{}, fmt.Errorf("mail: from must be 1 to %d bytes, got %d", maxFrom, len(m.From))
 	}
 	if strings.ContainsFunc(m.From, breaks) {
-		return Mail{}, fmt.Errorf("mail: whom it is from, %q, is more than a name", m.From)
+		return Mail{}, fmt.Errorf("mail: from must be one line without control characters, got %q", m.From)
 	}
 	return m, nil
 }
