@@ -41,11 +41,12 @@ func (x *execution) publishOutcome(ctx context.Context, o run.Outcome) (result, 
 func (x *execution) withTotals(o run.Outcome) run.Outcome {
 	o.CancelsSeen = x.cancelsSeenBy(o.Status == run.StatusCompleted)
 	o.Subtree = x.state.Subtree().Add(run.Totals{Usage: o.Usage, ModelCalls: o.Turns, ModelMS: o.ModelMS})
-	o.Usage = o.Usage.Add(x.state.Turns.Usage())
-	o.ModelMS += x.state.Turns.ModelMS()
+	own := x.state.Turns.Totals()
+	o.Usage = o.Usage.Add(own.Usage)
+	o.ModelMS += own.ModelMS
 	o.Retries += x.state.Turns.Retries()
 	o.Turns += len(x.state.Turns)
-	o.ToolCalls = x.state.Turns.ToolCalls()
+	o.ToolCalls = own.ToolCalls
 	o.DurationMS = max(0, time.Since(x.state.CalledAt).Milliseconds())
 	if o.Status == run.StatusFailed {
 		o.Partial = x.state.Partial()

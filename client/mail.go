@@ -145,7 +145,7 @@ func (c *Client) readInline(
 	if err != nil || o.Status != run.StatusCompleted {
 		return nil, err
 	}
-	asked := end.Time.Add(-time.Duration(o.ModelMS-s.Turns.ModelMS()) * time.Millisecond)
+	asked := end.Time.Add(-time.Duration(o.ModelMS-s.Turns.Totals().ModelMS) * time.Millisecond)
 	read := map[uint64]bool{}
 	for _, m := range notice {
 		read[m.Seq] = m.Inline && (m.Seq <= s.Owner || times[m.Seq].Before(asked))

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -163,45 +162,19 @@ func (s State) OutcomesAwaited() int {
 	return s.Pending()
 }
 
-// Usage sums the tokens of the run's own turns on the log.
-func (ts Turns) Usage() provider.Usage {
-	var u provider.Usage
+// Totals counts the work of the run's own turns on the log, without the runs
+// below it. The model was asked for an entry even if it failed, but not for one
+// that records an interrupt or a budget.
+func (ts Turns) Totals() (sum Totals) {
 	for _, t := range ts {
-		u = u.Add(t.Entry.Answer.Usage)
-	}
-	return u
-}
-
-// ToolCalls counts the tool calls of the run's own turns on the log.
-func (ts Turns) ToolCalls() int {
-	n := 0
-	for _, t := range ts {
-		n += t.Entry.ToolCalls()
-	}
-	return n
-}
-
-// modelCalls counts the entries of the log for which the model was asked, even
-// if it failed. It was not asked for an entry that records an interrupt or a
-// budget.
-func (ts Turns) modelCalls() int {
-	n := 0
-	for _, t := range ts {
+		sum.Usage = sum.Usage.Add(t.Entry.Answer.Usage)
+		sum.ToolCalls += t.Entry.ToolCalls()
+		sum.ModelMS += t.Entry.ModelMS
 		if end := t.Entry.End; end == nil || end.Kind == KindError {
-			n++
+			sum.ModelCalls++
 		}
 	}
-	return n
-}
-
-// ModelMS sums the time of the model calls of the run's turns on the log, in
-// milliseconds.
-func (ts Turns) ModelMS() int64 {
-	var ms int64
-	for _, t := range ts {
-		ms += t.Entry.ModelMS
-	}
-	return ms
+	return sum
 }
 
 // Retries counts the failed requests to the model before the answers on the
@@ -217,14 +190,8 @@ func (ts Turns) Retries() int {
 // Subtree sums the work of the run and of all runs below it so far. A fork that
 // has not ended counts with the totals of its last idle notice.
 func (s State) Subtree() Totals {
-	own := Totals{
-		Usage:      s.Turns.Usage(),
-		Runs:       1,
-		ModelCalls: s.Turns.modelCalls(),
-		ToolCalls:  s.Turns.ToolCalls(),
-		ModelMS:    s.Turns.ModelMS(),
-	}
-	sum := own.Add(s.forkTotals())
+	sum := s.Turns.Totals().Add(s.forkTotals())
+	sum.Runs++
 	for _, t := range s.Turns {
 		for _, o := range t.Outcomes {
 			if o != nil {

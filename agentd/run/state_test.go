@@ -129,10 +129,10 @@ func TestTotals(t *testing.T) {
 			}, Runs: 2, ModelCalls: 3, ToolCalls: 1,
 		}}),
 		run.TimedOut{Meta: run.Meta{Seq: 4}, Turn: 1}, turnOf(5, 4, 2, "a"))
-	if got, want := s.Turns.Usage(), (provider.Usage{InputTokens: 20, OutputTokens: 2}); got != want {
+	if got, want := s.Turns.Totals().Usage, (provider.Usage{InputTokens: 20, OutputTokens: 2}); got != want {
 		t.Errorf("usage %+v, want %+v", got, want)
 	}
-	if got := s.Turns.ToolCalls(); got != 4 {
+	if got := s.Turns.Totals().ToolCalls; got != 4 {
 		t.Errorf("%d tool calls, want 4", got)
 	}
 	want := run.Totals{

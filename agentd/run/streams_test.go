@@ -230,8 +230,9 @@ func stateText(s run.State) []string {
 	lines := []string{stateLine(s)}
 	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	add("seq %d called %s input %s", s.Seq, timeLine(s.CalledAt), short(s.Input))
+	own := s.Turns.Totals()
 	add("usage %s tools %d model_ms %d retries %d last %t",
-		short(s.Turns.Usage()), s.Turns.ToolCalls(), s.Turns.ModelMS(), s.Turns.Retries(), s.LastTurn())
+		short(own.Usage), own.ToolCalls, own.ModelMS, s.Turns.Retries(), s.LastTurn())
 	add("subtree %s", short(s.Subtree()))
 	add("partial %s", short(s.Partial()))
 	for _, m := range s.Inbox {

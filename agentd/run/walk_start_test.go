@@ -109,8 +109,8 @@ func checkSpread(t *rapid.T, s run.State) {
 		}
 		made += len(turn.Entry.Answer.ToolCalls)
 	}
-	if s.Turns.ToolCalls() != made {
-		t.Fatalf("%d tool calls are counted, and %d were made", s.Turns.ToolCalls(), made)
+	if s.Turns.Totals().ToolCalls != made {
+		t.Fatalf("%d tool calls are counted, and %d were made", s.Turns.Totals().ToolCalls, made)
 	}
 }
 
