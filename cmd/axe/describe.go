@@ -33,7 +33,7 @@ func describe(a configs.Agent) string {
 	}
 	if delegates(a) {
 		t.add("Max Depth", strconv.Itoa(a.MaxDepth()))
-		t.add("Parallel", cmp.Or(yes(a.SubAgentsConf.Parallel), "no"))
+		t.add("Parallel", yesNo(a.SubAgentsConf.Parallel))
 		t.add("Timeout", callTimeout(a.SubAgentsConf))
 	}
 	t.add("Policy Agents", permitted(a.Policy.Agents))
@@ -100,6 +100,8 @@ func callTimeout(c configs.SubAgentsConfig) string {
 	}
 	return strconv.Itoa(c.Timeout) + "s"
 }
+
+func yesNo(b bool) string { return cmp.Or(yes(b), "no") }
 
 func yes(b bool) string {
 	if b {

@@ -54,14 +54,10 @@ const none = "(none)"
 
 // head prints the lines that --verbose shows before the first request.
 func (b *brief) head(w io.Writer) {
-	stdin := "no"
-	if b.piped {
-		stdin = "yes"
-	}
 	b.settings(w, [][2]string{
 		{"Skill", cmp.Or(b.def.Skill, none)},
 		{"Files", fmt.Sprintf("%d file(s)", len(b.about.Files))},
-		{"Stdin", stdin},
+		{"Stdin", yesNo(b.piped)},
 	})
 	switch {
 	case !b.def.Memory.Enabled:
@@ -81,12 +77,9 @@ func (b *brief) settings(w io.Writer, more [][2]string) {
 	if abs, err := filepath.Abs(workdir); err == nil {
 		workdir = abs
 	}
-	temperature, tokens := "default", "default"
+	temperature, tokens := "default", cmp.Or(count(b.def.Params.MaxTokens), "default")
 	if t := b.def.Params.Temperature; t != nil {
 		temperature = strconv.FormatFloat(*t, 'g', -1, 64)
-	}
-	if n := b.def.Params.MaxTokens; n > 0 {
-		tokens = strconv.Itoa(n)
 	}
 	lines := append([][2]string{{"Model", b.def.Model}, {"Workdir", workdir}}, more...)
 	lines = append(lines, [2]string{"Timeout", seconds(b.limit)},
@@ -163,12 +156,8 @@ func (b *brief) subAgents() string {
 	default:
 		whom = "its own forks only"
 	}
-	parallel := "no"
-	if b.def.SubAgentsConf.Parallel {
-		parallel = "yes"
-	}
 	text := fmt.Sprintf("%s\nMax Depth: %d\nParallel:  %s\nTimeout:   %ds",
-		whom, b.def.MaxDepth(), parallel, b.def.SubAgentsConf.Timeout)
+		whom, b.def.MaxDepth(), yesNo(b.def.SubAgentsConf.Parallel), b.def.SubAgentsConf.Timeout)
 	if len(d.Styles) > 0 {
 		text += fmt.Sprintf("\nStyle:     %s", d.Styles)
 	}

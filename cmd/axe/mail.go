@@ -131,12 +131,8 @@ func printMail(stdout io.Writer, all []client.ReceivedMail, asJSON bool) error {
 			}
 			continue
 		}
-		taken := "no"
-		if m.Taken {
-			taken = "yes"
-		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", m.Time.Local().Format(time.DateTime),
-			cli.Printable(m.From), taken, cli.Printable(messageText(m.Mail)))
+			cli.Printable(m.From), yesNo(m.Taken), cli.Printable(messageText(m.Mail)))
 	}
 	return w.Flush()
 }
