@@ -224,8 +224,7 @@ func (w *Worker) serveAgents(ctx, work context.Context) {
 // logChanges logs which agents came and went since the last call, which
 // returned before. It returns the agents that are served now.
 func (w *Worker) logChanges(
-	ctx context.Context,
-	before map[subjects.Agent]configs.Agent,
+	ctx context.Context, before map[subjects.Agent]configs.Agent,
 ) map[subjects.Agent]configs.Agent {
 	now := w.agents.definitions()
 	for name := range before {

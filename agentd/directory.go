@@ -40,10 +40,7 @@ func newDirectory() *directory {
 // follow keeps the copy current until ctx ends. It calls changed for each card
 // that was put or removed, and ready when the copy is complete.
 func (d *directory) follow(
-	ctx context.Context,
-	conn *bus.Conn,
-	changed func(name string, c Card, gone bool),
-	ready func(),
+	ctx context.Context, conn *bus.Conn, changed func(name string, c Card, gone bool), ready func(),
 ) error {
 	dir, err := conn.Directory(ctx)
 	if err != nil {
