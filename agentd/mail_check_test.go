@@ -46,7 +46,7 @@ type mailRecord struct {
 // models were shown. It returns the number of messages. Every message is stored
 // once and is in one result at most. A message that was there when a matching
 // call was appended is in a result. Results have the messages in stream order.
-func (h *harness) checkMail(tree subjects.Tree, labels map[subjects.Run]string) (letters int) {
+func (h *harness) checkMail(tree subjects.Tree, labels map[subjects.Run]string) (messages int) {
 	logs := map[subjects.Run]*mailRecord{}
 	seen := map[string]bool{}
 	// All messages that runs have written, by key.
@@ -82,7 +82,7 @@ func (h *harness) checkMail(tree subjects.Tree, labels map[subjects.Run]string) 
 		h.tb.Errorf("no log entry explains the message %s", key)
 	}
 	for r, l := range logs {
-		letters += len(l.mail)
+		messages += len(l.mail)
 		// Runs without mail may share their labels with runs of other
 		// trees.
 		if !l.readsMail() {
@@ -95,7 +95,7 @@ func (h *harness) checkMail(tree subjects.Tree, labels map[subjects.Run]string) 
 			h.tb.Errorf("%s (%s): %s\n%s", r, labels[r], wrong, conversationText(shown.messages))
 		}
 	}
-	return letters
+	return messages
 }
 
 // sentMail is a stored message that no log entry has explained yet.

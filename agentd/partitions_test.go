@@ -108,12 +108,12 @@ func TestDeadLettersOfPartitions(t *testing.T) {
 		seen := map[uint64]bool{}
 		for i, l := range all {
 			if seen[l.ID] || i > 0 && l.Time.Before(all[i-1].Time) {
-				t.Errorf("letter %d at %s", l.ID, l.Time)
+				t.Errorf("dead letter %d at %s", l.ID, l.Time)
 			}
 			seen[l.ID] = true
 			again, err := people.DeadLetter(h.ctx, l.ID)
 			if err != nil || again.Subject != l.Subject {
-				t.Errorf("letter %d is %s, and %s of all: %v", l.ID, again.Subject, l.Subject, err)
+				t.Errorf("dead letter %d is %s, and %s of all: %v", l.ID, again.Subject, l.Subject, err)
 			}
 		}
 		if _, err := people.DeadLetter(h.ctx, 1<<40); !errors.Is(err, client.ErrUnknownDeadLetter) {

@@ -75,7 +75,7 @@ func answered(o run.Outcome) bool { return o.Status == run.StatusCompleted || o.
 
 // checkCall checks the world before a child is called.
 func (w *world) checkCall(parent, child subjects.Path) {
-	for _, t := range w.tombs {
+	for _, t := range w.cancels {
 		if t.Covers(child) {
 			return
 		}
@@ -127,7 +127,7 @@ func (w *world) checkRest() {
 			w.checkEnd(m.path)
 		case reply:
 			w.checkReplies(m.path)
-		case submission, logged, fired, tombstone:
+		case submission, logged, fired, cancelMessage:
 		}
 	}
 }

@@ -23,7 +23,7 @@ func TestSimWithoutARule(t *testing.T) {
 		{"fence", rules{noFence: true}, "zombie restart", "BE"},
 		{"reply subject", rules{noReply: true}, "leaf restart", "C"},
 		{"reply subject", rules{noReply: true}, "zombie final then tools", "CDF"},
-		{"tombstones", rules{noTombs: true}, "nested cancel root", "G"},
+		{"cancel messages", rules{noCancels: true}, "nested cancel root", "G"},
 		{"read what the leader has", rules{noLeader: true}, "two lagging", "C"},
 		{"acknowledge last", rules{ackFirst: true}, "two crash and redelivery", "A"},
 	}

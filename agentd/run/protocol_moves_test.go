@@ -30,9 +30,9 @@ func (w *world) deliver(h *handler, k int) {
 }
 
 // learn aborts a request in flight.
-func (w *world) learn(h *handler, tomb int) {
-	h.known |= 1 << tomb
-	if h.busy && h.at == atAnswer && !w.noTombs && w.tombs[tomb].Covers(h.path(w)) {
+func (w *world) learn(h *handler, cancel int) {
+	h.known |= 1 << cancel
+	if h.busy && h.at == atAnswer && !w.noCancels && w.cancels[cancel].Covers(h.path(w)) {
 		h.readAgain(h.state.Seq)
 	}
 }
@@ -77,7 +77,7 @@ func (w *world) move(h *handler, way int) {
 		if way == 1 && h.at == atAck {
 			w.lose--
 			w.faulty = true
-			h.readAgain(w.last(tombstone, h.path(w)))
+			h.readAgain(w.last(cancelMessage, h.path(w)))
 		}
 	case atAck:
 		w.cons[h.trig].acked, w.cons[h.trig].due = true, false

@@ -27,9 +27,9 @@ type rules struct {
 	// 3: do not look at the reply subject
 	noReply bool
 	// 2: on a redelivery read as much as usual
-	noLeader bool
-	noTombs  bool // 9: ignore cancel messages
-	ackFirst bool // 3: acknowledge first
+	noLeader  bool
+	noCancels bool // 9: ignore cancel messages
+	ackFirst  bool // 3: acknowledge first
 }
 
 var final = answer{}

@@ -27,8 +27,8 @@ const (
 
 // step is one thing that may happen.
 type step struct {
-	op       op
-	who, arg int
+	op          op
+	worker, arg int
 }
 
 // fault reports whether a random walk should take the step rarely.
@@ -69,7 +69,7 @@ func (w *world) steps() []step {
 // unheard returns the first cancel message that a worker does not know, -1 if
 // it knows all.
 func (w *world) unheard(h *handler) int {
-	for i := range w.tombs {
+	for i := range w.cancels {
 		if h.known&(1<<i) == 0 {
 			return i
 		}
@@ -122,7 +122,7 @@ func (w *world) environment() []step {
 			out = append(out, step{forget, 0, k})
 		}
 	}
-	if w.cancel > 0 && w.has(call, w.cancelAt) && !w.has(tombstone, w.cancelAt) {
+	if w.cancel > 0 && w.has(call, w.cancelAt) && !w.has(cancelMessage, w.cancelAt) {
 		out = append(out, step{cancelled, 0, 0})
 	}
 	if w.fire > 0 {
@@ -141,20 +141,20 @@ func (w *world) arm(t timer) {
 
 // do takes a step.
 func (w *world) do(s step) {
-	h := &w.workers[s.who]
+	h := &w.workers[s.worker]
 	switch s.op {
 	case deliver:
 		w.deliver(h, s.arg)
-		w.tell("worker %d gets #%d %v, delivery %d", s.who, s.arg+1, w.stream[s.arg], h.count)
+		w.tell("worker %d gets #%d %v, delivery %d", s.worker, s.arg+1, w.stream[s.arg], h.count)
 	case move:
 		was, trig := h.at, h.seq()
 		w.move(h, s.arg)
-		w.tell("worker %d (#%d) %s, way %d: next %s", s.who, trig, ats[was], s.arg, ats[h.at])
+		w.tell("worker %d (#%d) %s, way %d: next %s", s.worker, trig, ats[was], s.arg, ats[h.at])
 	case learn:
 		w.learn(h, s.arg)
-		w.tell("worker %d hears of the cancel message of %s", s.who, w.tombs[s.arg])
+		w.tell("worker %d hears of the cancel message of %s", s.worker, w.cancels[s.arg])
 	case crash:
-		w.tell("worker %d (#%d) dies before %s", s.who, h.seq(), ats[h.at])
+		w.tell("worker %d (#%d) dies before %s", s.worker, h.seq(), ats[h.at])
 		w.crash--
 		w.faulty = true
 		w.giveBack(h)
@@ -168,7 +168,7 @@ func (w *world) do(s step) {
 		w.faulty, w.cons[s.arg] = true, consumer{due: true, total: w.cons[s.arg].total}
 	case cancelled:
 		w.cancel--
-		w.publish(msg{kind: tombstone, path: w.cancelAt, end: run.End{Kind: run.KindCancelled, Text: "cancelled"}})
+		w.publish(msg{kind: cancelMessage, path: w.cancelAt, end: run.End{Kind: run.KindCancelled, Text: "cancelled"}})
 		w.tell("#%d a person cancels %s", len(w.stream), w.cancelAt)
 	case fire:
 		w.fire--

@@ -110,7 +110,7 @@ func (w *world) read(h *handler, upTo uint64) {
 // covered reports whether the worker knows a cancel message of the run or of a
 // run above it.
 func (w *world) covered(h *handler, p subjects.Path) bool {
-	for i, q := range w.tombs {
+	for i, q := range w.cancels {
 		if h.known&(1<<i) != 0 && q.Covers(p) {
 			return true
 		}
@@ -121,7 +121,7 @@ func (w *world) covered(h *handler, p subjects.Path) bool {
 // doom is execution.mustFail of agentd.
 func (w *world) doom(h *handler) (run.End, bool) {
 	switch {
-	case w.covered(h, h.path(w)) && !w.noTombs:
+	case w.covered(h, h.path(w)) && !w.noCancels:
 		return run.End{Kind: run.KindCancelled, Text: "cancelled"}, true
 	case h.expired(w) || w.late(h.path(w)):
 		return run.End{Kind: run.KindTimeout, Text: "timeout"}, true
@@ -176,7 +176,7 @@ func (w *world) derive(h *handler) {
 		case run.CancelBelow:
 			for _, c := range e.Below {
 				h.writes = append(h.writes, msg{
-					kind: tombstone, path: p.Child(c.Turn, c.Index),
+					kind: cancelMessage, path: p.Child(c.Turn, c.Index),
 					end: run.End{Kind: run.KindCancelled, Text: "above"},
 				})
 			}
@@ -199,7 +199,7 @@ func (w *world) derive(h *handler) {
 // ask sends the request. If the worker knows a cancel message by now, the run
 // ends instead.
 func (w *world) ask(h *handler) {
-	if w.covered(h, h.path(w)) && !w.noTombs {
+	if w.covered(h, h.path(w)) && !w.noCancels {
 		h.readAgain(h.state.Seq)
 		return
 	}

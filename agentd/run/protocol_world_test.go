@@ -26,7 +26,7 @@ const (
 	// the zero path the result
 	reply
 	fired
-	tombstone
+	cancelMessage
 )
 
 var kinds = [...]string{"submit", "call", "log", "reply", "timer", "cancel"}
@@ -61,7 +61,7 @@ func (m msg) String() string {
 		return fmt.Sprintf("%s.in.%d.%d=%s%s", m.path, m.turn, m.index, m.outcome.Status, m.outcome.Kind)
 	case fired:
 		return fmt.Sprintf("%s.in.timer.%d", m.path, m.turn)
-	case submission, call, tombstone:
+	case submission, call, cancelMessage:
 	}
 	return m.path.String() + "." + kinds[m.kind]
 }
@@ -88,7 +88,7 @@ func (m msg) event(seq uint64) run.Event {
 		return run.Replied{Meta: meta, Turn: m.turn, Index: m.index, Outcome: m.outcome}
 	case fired:
 		return run.TimedOut{Meta: meta, Turn: m.turn}
-	case tombstone:
+	case cancelMessage:
 		return run.Cancelled{Meta: meta, End: m.end}
 	case submission:
 	}
@@ -133,7 +133,7 @@ type world struct {
 	budget
 	stream  []msg
 	cons    []consumer
-	tombs   []subjects.Path // cancelled paths in stream order
+	cancels []subjects.Path // cancelled paths in stream order
 	workers []handler
 	armed   []timer
 	asks    []asked
@@ -158,7 +158,7 @@ func newWorld(s scenario, r rules, workers int) *world {
 func (w *world) clone() *world {
 	n := *w
 	n.stream = slices.Clip(w.stream) // stored messages never change
-	n.tombs = slices.Clip(w.tombs)
+	n.cancels = slices.Clip(w.cancels)
 	n.armed = slices.Clip(w.armed)
 	n.asks = slices.Clip(w.asks)
 	n.cons = slices.Clone(w.cons)
@@ -169,8 +169,8 @@ func (w *world) clone() *world {
 func (w *world) publish(m msg) (seq uint64) {
 	w.stream = append(w.stream, m)
 	w.cons = append(w.cons, consumer{due: m.triggers()})
-	if m.kind == tombstone {
-		w.tombs = append(w.tombs, m.path)
+	if m.kind == cancelMessage {
+		w.cancels = append(w.cancels, m.path)
 	}
 	return uint64(len(w.stream))
 }

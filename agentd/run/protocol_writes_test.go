@@ -82,12 +82,12 @@ func (w *world) publishOutcome(h *handler) (stored bool) {
 // cancelSelf writes the run's own cancel message. Its delivery does the rest.
 func (w *world) cancelSelf(h *handler) {
 	p := h.path(w)
-	if last := w.last(tombstone, p); last > 0 {
+	if last := w.last(cancelMessage, p); last > 0 {
 		w.refused(h, last)
 		return
 	}
-	w.publish(msg{kind: tombstone, path: p, end: h.end, by: h.trig<<8 | h.n})
-	h.known |= 1 << (len(w.tombs) - 1)
+	w.publish(msg{kind: cancelMessage, path: p, end: h.end, by: h.trig<<8 | h.n})
+	h.known |= 1 << (len(w.cancels) - 1)
 	h.goTo(atAck)
 }
 

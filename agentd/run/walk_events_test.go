@@ -72,19 +72,19 @@ func (w *walker) draw(t *rapid.T) run.Event {
 		}
 		return run.Replied{Meta: m, Turn: turn, Index: i, Outcome: o}
 	case "mailed":
-		letter := run.Mail{
+		message := run.Mail{
 			From: rapid.SampledFrom(append(names(forkPaths(s)), "r-1-0", "somebody")).Draw(t, "from"),
 			Text: "x",
 		}
-		letter.Idle = letter.From != "somebody" && rapid.Bool().Draw(t, "idle")
-		letter.Seen = uint64(rapid.IntRange(0, int(m.Seq)).Draw(t, "had read"))
-		letter.Key = rapid.SampledFrom(
-			[]string{letter.From, letter.From, letter.From, "r-7-7"},
+		message.Idle = message.From != "somebody" && rapid.Bool().Draw(t, "idle")
+		message.Seen = uint64(rapid.IntRange(0, int(m.Seq)).Draw(t, "had read"))
+		message.Key = rapid.SampledFrom(
+			[]string{message.From, message.From, message.From, "r-7-7"},
 		).Draw(
 			t,
 			"key",
 		) + "-idle1"
-		return run.Mailed{Meta: m, Mail: letter}
+		return run.Mailed{Meta: m, Mail: message}
 	case "rested":
 		e := run.Entry{
 			Index: w.index(

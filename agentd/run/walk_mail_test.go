@@ -279,8 +279,8 @@ func (w *walker) checkStopped(t *rapid.T, before, after run.State, e run.Event, 
 	if err != nil || seqOf(e) <= before.Seq {
 		return
 	}
-	letter, written := e.(run.Mailed)
-	if told := !written || letter.Idle && letter.Key == letter.From+"-idle1"; w.stopped && told &&
+	message, written := e.(run.Mailed)
+	if told := !written || message.Idle && message.Key == message.From+"-idle1"; w.stopped && told &&
 		before.Phase == run.Idle &&
 		after.Phase == run.Ready {
 		t.Fatalf("it was stopped, and %+v has woken it", e)

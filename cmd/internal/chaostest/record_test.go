@@ -26,7 +26,7 @@ type record struct {
 	// outcomes has the outcomes by the subject that they belong on.
 	outcomes map[string][]storedTurn
 	turns    map[turnKey]storedTurn
-	letters  map[subjects.Tree]mailCount
+	mail     map[subjects.Tree]mailCount
 	dead     []string
 	all      []bus.Stored
 }
@@ -62,7 +62,7 @@ func readRecord(ctx context.Context, conn *bus.Conn) (*record, error) {
 		calls:    map[subjects.Run]call{},
 		outcomes: map[string][]storedTurn{},
 		turns:    map[turnKey]storedTurn{},
-		letters:  map[subjects.Tree]mailCount{},
+		mail:     map[subjects.Tree]mailCount{},
 		all:      ms,
 	}
 	seen := map[string]bool{}
@@ -71,11 +71,11 @@ func readRecord(ctx context.Context, conn *bus.Conn) (*record, error) {
 			return nil, fmt.Errorf("%s: %w", m.Subject, err)
 		}
 		if at, err := r.space.Parse(m.Subject); err == nil && at.Kind == subjects.Mail {
-			l := r.letters[at.Run.Tree]
+			l := r.mail[at.Run.Tree]
 			if l.all++; seen[m.Subject] {
 				l.doubled++
 			}
-			r.letters[at.Run.Tree] = l
+			r.mail[at.Run.Tree] = l
 			seen[m.Subject] = true
 		}
 	}

@@ -95,11 +95,11 @@ func (h *harness) runs(v *verdict, r *record, trees int) {
 		}
 	}
 	for tree := range ofTree {
-		l := r.letters[tree]
+		l := r.mail[tree]
 		v.doubled += l.doubled
 		if l.all != mailOfTree || l.doubled > 0 {
 			v.blame(
-				"tree %s has %d letters, %d of them for a second time, want %d",
+				"tree %s has %d messages of mail, %d of them for a second time, want %d",
 				tree,
 				l.all,
 				l.doubled,
