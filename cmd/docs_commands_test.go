@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/axebus/axe/subjects"
 )
@@ -345,10 +346,17 @@ func flagSections(p page) (sections map[string]map[string]string, shared map[str
 }
 
 // visit calls fn for a command and all below it, with its flags and their
-// defaults.
+// defaults. It checks that each help page fits into 80 columns.
 func visit(t *testing.T, bin string, command []string, fn func(command []string, flags map[string]string)) {
 	t.Helper()
 	help := output(t, bin, append(slices.Clone(command), "--help")...)
+	for line := range strings.Lines(help) {
+		// The pages of completion are cobra's. A default may be a long path.
+		foreign := slices.Contains(command, "completion") || strings.Contains(line, `(default "/`)
+		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 && !foreign {
+			t.Errorf("help of %v: %d columns, want at most 80: %s", command, n, line)
+		}
+	}
 	_, all, _ := strings.Cut(help, "Flags:\n")
 	all = wrappedFlag.ReplaceAllString(all, " ")
 	flags := map[string]string{}

@@ -16,7 +16,7 @@ var (
 	errLinked     = errors.New("has another name (a hard link), which may be outside of the workdir")
 )
 
-// A source reads files of bounded size.
+// source reads files of bounded size.
 type source struct {
 	stat func(name string) (fs.FileInfo, error)
 	open func(name string, flag int, perm fs.FileMode) (*os.File, error)

@@ -31,7 +31,7 @@ func Rules() []Description {
 		{Outcome, "every run that is called ends with one outcome, by its deadline; " +
 			"of two the first counts (a note)"},
 		{Log, "a run's log has the indexes 1, 2, 3 ... and folds to a state"},
-		{Order, "an outcome is that of the call in whose slot it is; " +
+		{Order, "the outcome in a reply slot is of that slot's call; " +
 			"a log entry follows the message under which it was written"},
 		{Deadline, "no call outlives its caller's decision, no turn or answer its deadline, no wait its timer"},
 		{AfterEnd, "nothing is decided or called after a run's end; " +
@@ -43,8 +43,8 @@ func Rules() []Description {
 		{Mail, "a message of a run is under that run's key, once, and its log sends it before the run goes on"},
 		{AfterCancel, "no model is asked for a run by a worker that knew of a cancel message of the run, " +
 			"or of a run above it"},
-		{Limits, "a run with a budget and all runs below it are no more runs, " +
-			"and ask no more often, than the budget allows"},
+		{Limits, "a run with a budget and all runs below it stay within its bounds " +
+			"on runs and model calls"},
 		{Header, "a call's headers agree with its subject: schema, depth, limits, and where the outcome goes"},
 		{Foreign, "the stream holds only messages of workers and clients, " +
 			"and none is a dead letter (only ever a note)"},
