@@ -202,7 +202,7 @@ func TestSendErrors(t *testing.T) {
 		refused(tree, "r", "", "\xff", client.ErrInvalidMessage, "not UTF-8")
 		refused(tree, "r", "\xff", "x", client.ErrInvalidMessage, "not UTF-8")
 		refused(tree, "r", "r-1-0", "x", client.ErrInvalidMessage, "is the path of a run")
-		refused(tree, "r", strings.Repeat("x", 513), "x", client.ErrInvalidMessage, "at most 512 bytes")
+		refused(tree, "r", strings.Repeat("x", 513), "x", client.ErrInvalidMessage, "must be 1 to 512 bytes")
 		if err := h.Cancel(t.Context(), tree, h.path("r-1-0"), ""); err != nil {
 			t.Fatal(err)
 		}
