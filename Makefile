@@ -43,7 +43,7 @@ build: ## build bin/agentd, bin/axe-submit and bin/axe
 
 # go test prints packages in their order. The slowest one comes last, so that
 # the others print as they end.
-PACKAGES = $$($(GO) list ./... | awk '/\/agentd$$/ { last = $$0; next } { print } END { print last }')
+PACKAGES = $$($(GO) list ./... | grep -vx 'github.com/axebus/axe/agentd') ./agentd
 
 .PHONY: test
 test: ## run all tests with the race detector, with few random walks

@@ -96,7 +96,7 @@ func TestVerifyTrees(t *testing.T) {
 		h.awaitReady()
 		n := 0
 		for round := range 3 {
-			for _, agent := range strings.Fields("wide narrow hasty orderly odd broken wide narrow unknown") {
+			for agent := range strings.FieldsSeq("wide narrow hasty orderly odd broken wide narrow unknown") {
 				r := h.root(agent)
 				n++
 				switch n % 9 {

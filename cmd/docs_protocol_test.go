@@ -93,8 +93,7 @@ func TestProtocolPage(t *testing.T) {
 // jsonFields lists the names of a struct's fields in JSON.
 func jsonFields(s reflect.Type) []string {
 	var names []string
-	for i := range s.NumField() {
-		f := s.Field(i)
+	for f := range s.Fields() {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		switch {
 		case f.Anonymous && name == "":
