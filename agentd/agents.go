@@ -39,7 +39,7 @@ func (w *Worker) Serve(agents []configs.Agent, broken ...Broken) error {
 		set[name] = a
 	}
 	w.agents.replace(set, broken)
-	notify(w.agents.changed)
+	pause.Notify(w.agents.changed)
 	return nil
 }
 
@@ -287,15 +287,6 @@ func (w *Worker) directoryChanged(name string, c Card, gone bool) {
 	}
 	served, broken, removed := w.agents.status(a)
 	if removed || gone && (served || broken) || served && c.Problem != "" {
-		notify(w.agents.changed)
-	}
-}
-
-// notify wakes the goroutine that waits on c. It never blocks; pending
-// notifications coalesce.
-func notify(c chan<- struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
+		pause.Notify(w.agents.changed)
 	}
 }

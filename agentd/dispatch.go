@@ -63,7 +63,7 @@ func (w *Worker) enqueue(ctx context.Context, t *trigger) {
 	}
 	q.triggers = append(q.triggers, t)
 	if q.enough != nil && !onlyOutcomes(q.triggers, q.gatherLimit) {
-		notify(q.enough)
+		pause.Notify(q.enough)
 	}
 }
 

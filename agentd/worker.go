@@ -148,7 +148,7 @@ func (w *Worker) prepared(ctx, work context.Context, known <-chan struct{}) bool
 	select {
 	case <-w.agents.changed:
 		w.announceAll(ctx)
-		notify(w.agents.changed)
+		pause.Notify(w.agents.changed)
 		return true
 	case <-work.Done():
 		return false

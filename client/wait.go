@@ -58,9 +58,4 @@ type hints chan struct{}
 
 func newHints() hints { return make(hints, 1) }
 
-func (h hints) add(bus.Stored) {
-	select {
-	case h <- struct{}{}:
-	default:
-	}
-}
+func (h hints) add(bus.Stored) { pause.Notify(h) }

@@ -1,5 +1,6 @@
 // Package pause waits: for a time, until a channel is ready or until a context
-// ends. It is the only place of the project that makes a timer for that.
+// ends. It is the only place of the project that makes a timer for that. Notify
+// makes such a channel ready.
 package pause
 
 import (
@@ -39,5 +40,14 @@ func AtMost(ctx context.Context, d time.Duration, early <-chan struct{}) error {
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
+	}
+}
+
+// Notify makes c ready, a channel of capacity one, unless c is ready already. It
+// never waits.
+func Notify(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
 	}
 }

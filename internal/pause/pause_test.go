@@ -58,3 +58,18 @@ func TestForWaits(t *testing.T) {
 		}
 	})
 }
+
+// TestNotifyCoalesces: a second notice neither waits nor adds to the first.
+func TestNotifyCoalesces(t *testing.T) {
+	c := make(chan struct{}, 1)
+	pause.Notify(c)
+	pause.Notify(c)
+	if len(c) != 1 {
+		t.Fatalf("got %d notices", len(c))
+	}
+	<-c
+	pause.Notify(c)
+	if len(c) != 1 {
+		t.Fatal("no notice after the first was taken")
+	}
+}

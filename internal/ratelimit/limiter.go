@@ -81,7 +81,7 @@ func (l *Limiter) Acquire(
 	l.mu.Lock()
 	l.queue = append(l.queue, admitted)
 	l.mu.Unlock()
-	notify(l.work)
+	pause.Notify(l.work)
 	select {
 	case probe := <-admitted:
 		if probe {
@@ -107,7 +107,7 @@ func (l *Limiter) probe() (release func(*provider.Response, error)) {
 		l.probing = false
 		l.ended = append(l.ended, Result{Probe: true, Passed: true})
 		l.mu.Unlock()
-		notify(l.work)
+		pause.Notify(l.work)
 	})
 	return func(resp *provider.Response, err error) {
 		l.release(ResultOf(resp, err, timeout.Stop(), time.Now()))
@@ -133,7 +133,7 @@ func (l *Limiter) release(r Result) {
 	l.probing = l.probing && !r.Probe
 	l.ended = append(l.ended, r)
 	l.mu.Unlock()
-	notify(l.work)
+	pause.Notify(l.work)
 }
 
 // Waiting returns the reason why requests wait, and the time until which they
@@ -191,13 +191,4 @@ func (l *Limiter) retry(ctx context.Context, do func() error) {
 	pause.Retry(ctx, retryDelay, do, func(err error) {
 		l.log.WarnContext(ctx, "rate limit not synced", slog.Any("error", err))
 	})
-}
-
-// notify wakes the goroutine that waits on c. It never blocks; pending
-// notifications coalesce.
-func notify(c chan<- struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/internal/pause"
 )
 
 // Limiters are the limiters of one worker, one for each provider account that
@@ -72,6 +73,6 @@ func (l *Limiters) Of(account string, s Settings) *Limiter {
 	}
 	l.byAccount[account] = one
 	l.idle = append(l.idle, one)
-	notify(l.added)
+	pause.Notify(l.added)
 	return one
 }

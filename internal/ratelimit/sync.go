@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/internal/pause"
 )
 
 // attempt is an update that may have been stored.
@@ -136,7 +137,7 @@ func (l *Limiter) admit(try *attempt, revision uint64) {
 	l.held += n
 	l.probing = l.probing || d.Probe && n > 0
 	if n < d.Granted {
-		notify(l.work)
+		pause.Notify(l.work)
 	}
 }
 
@@ -170,7 +171,7 @@ func (l *Limiter) watch(ctx context.Context) {
 			defer l.mu.Unlock()
 			if revision > l.revision {
 				l.learn(Decode(value), revision)
-				notify(l.work)
+				pause.Notify(l.work)
 			}
 		})
 	})
