@@ -92,7 +92,8 @@ func (o *options) task(ctx context.Context, args []string) (job, error) {
 		if def, err = cli.FindAgent(o.worker.Agents, agent.String()); err != nil {
 			return job{}, err
 		}
-		def = o.change.apply(o.worker.Override(def))
+		def.Model = cmp.Or(o.worker.Model, def.Model)
+		def = o.change.apply(def)
 	}
 	limits, err := o.limits.Budget()
 	if err != nil {

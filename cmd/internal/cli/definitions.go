@@ -2,7 +2,9 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"path/filepath"
@@ -39,7 +41,7 @@ func (d *definitions) merge(
 		kept, ok := d.last[e.File]
 		if ok {
 			good[e.File] = kept
-		} else if name, ok := agentOf(e, d.dir); ok {
+		} else if name, ok := AgentOf(e, d.dir); ok {
 			broken = append(broken, agentd.Broken{Name: name, Problem: problem(e)})
 		}
 		if e.File == d.dir {
@@ -57,9 +59,9 @@ func (d *definitions) merge(
 	return slices.Collect(maps.Values(good)), broken
 }
 
-// agentOf returns the agent of an invalid file. It reports false for an error
+// AgentOf returns the agent of an invalid file. It reports false for an error
 // of the directory itself.
-func agentOf(e *configs.Error, dir string) (subjects.Agent, bool) {
+func AgentOf(e *configs.Error, dir string) (subjects.Agent, bool) {
 	name, err := subjects.ParseAgent(strings.TrimSuffix(filepath.Base(e.File), ".toml"))
 	return name, err == nil && e.File != dir
 }
@@ -91,19 +93,26 @@ func FileErrors(err error) []*configs.Error {
 // FindAgent returns an agent of a directory. If the agent's file is invalid, it
 // returns the error of the file.
 func FindAgent(dir, agent string) (configs.Agent, error) {
-	agents, err := configs.LoadDir(dir)
-	for _, e := range FileErrors(err) {
-		if e.File == dir || e.File == filepath.Join(dir, agent+".toml") {
-			return configs.Agent{}, e
+	a, err := configs.Load(filepath.Join(dir, agent+".toml"))
+	if !errors.Is(err, fs.ErrNotExist) {
+		return a, err
+	}
+	if err := CheckDir(dir); err != nil {
+		return a, err
+	}
+	return a, Fail(CodeConfig, fmt.Errorf("agent config not found: %s: no %s.toml in %s", agent, agent, dir))
+}
+
+// CheckDir returns an error if the directory cannot be read. It ignores errors
+// of the files in it.
+func CheckDir(dir string) error {
+	_, err := configs.LoadDir(dir)
+	for _, wrong := range FileErrors(err) {
+		if wrong.File == dir {
+			return wrong
 		}
 	}
-	for _, a := range agents {
-		if a.Name == agent {
-			return a, nil
-		}
-	}
-	err = fmt.Errorf("agent config not found: %s: no %s.toml in %s", agent, agent, dir)
-	return configs.Agent{}, Fail(CodeConfig, err)
+	return nil
 }
 
 // WaitAnnounced waits until workers have announced all agents of a directory,
@@ -115,7 +124,7 @@ func WaitAnnounced(ctx context.Context, conn *bus.Conn, dir string) error {
 		missing[a.Name] = true
 	}
 	for _, e := range FileErrors(err) {
-		if name, ok := agentOf(e, dir); ok {
+		if name, ok := AgentOf(e, dir); ok {
 			missing[name.String()] = true
 		}
 	}

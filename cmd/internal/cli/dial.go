@@ -65,10 +65,8 @@ func (d *DialFlags) space() []setting {
 // Register adds the flags to a command and all below it.
 func (d *DialFlags) Register(cmd *cobra.Command) {
 	d.cmd = cmd
-	for _, group := range [][]setting{d.address(), d.credentials(), d.tls(), d.space()} {
-		for _, s := range group {
-			cmd.PersistentFlags().StringVar(s.value, s.flag, "", fmt.Sprintf("%s (env %s)", s.help, s.env))
-		}
+	for _, s := range slices.Concat(d.address(), d.credentials(), d.tls(), d.space()) {
+		cmd.PersistentFlags().StringVar(s.value, s.flag, "", fmt.Sprintf("%s (env %s)", s.help, s.env))
 	}
 	cmd.PersistentFlags().Var(&d.maxBody, "max-body", "largest task or answer")
 }
@@ -76,11 +74,9 @@ func (d *DialFlags) Register(cmd *cobra.Command) {
 // CheckUnused returns an error if the command line has a connection flag. It is
 // for commands that use a server in their own process.
 func (d *DialFlags) CheckUnused() error {
-	for _, group := range [][]setting{d.address(), d.credentials(), d.tls()} {
-		for _, s := range group {
-			if d.cmd.PersistentFlags().Changed(s.flag) {
-				return Usage("--%s does not apply to the server in this process", s.flag)
-			}
+	for _, s := range slices.Concat(d.address(), d.credentials(), d.tls()) {
+		if d.cmd.PersistentFlags().Changed(s.flag) {
+			return Usage("--%s does not apply to the server in this process", s.flag)
 		}
 	}
 	return nil

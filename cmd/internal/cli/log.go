@@ -32,15 +32,14 @@ func (l *LogFlags) Register(cmd *cobra.Command, level string) {
 
 // Logger makes the logger. A terminal gets colours, unless NO_COLOR is set.
 func (l *LogFlags) Logger(w io.Writer, terminal bool) (*slog.Logger, error) {
-	var level slog.Level
-	switch l.level {
-	case "off":
+	levels := map[string]slog.Level{
+		"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError,
+	}
+	level, ok := levels[l.level]
+	switch {
+	case l.level == "off":
 		return slog.New(slog.DiscardHandler), nil
-	case "debug", "info", "warn", "error":
-		if err := level.UnmarshalText([]byte(l.level)); err != nil {
-			return nil, err
-		}
-	default:
+	case !ok:
 		return nil, Usage("--log-level must be debug, info, warn, error or off, got %q", l.level)
 	}
 	opts := &slog.HandlerOptions{Level: level}

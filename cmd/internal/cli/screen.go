@@ -58,9 +58,7 @@ func (s *Screen) Write(p []byte) (int, error) {
 	if s.drawn == 0 {
 		return s.w.Write(p)
 	}
-	lines := s.lines()
-	_, err := io.WriteString(s.w, s.erase()+string(p)+s.put(lines))
-	return len(p), err
+	return len(p), s.repaint(string(p))
 }
 
 // Mute drops all later writes: the log messages of a shutdown.
@@ -84,12 +82,10 @@ func (s *Screen) Apply(e client.Event) {
 func (s *Screen) Draw() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.tree == nil {
-		return
+	if s.tree != nil {
+		s.tick++
+		_ = s.repaint("")
 	}
-	s.tick++
-	lines := s.lines()
-	_, _ = io.WriteString(s.w, s.erase()+s.put(lines))
 }
 
 // Finish draws the tree for the last time. Later writes come below it.
@@ -100,25 +96,19 @@ func (s *Screen) Finish() {
 	s.tree, s.drawn = nil, 0
 }
 
-func (s *Screen) lines() []string {
+// repaint erases the drawn tree, prints a text in its place, and draws the tree
+// as it is now below that text.
+func (s *Screen) repaint(above string) error {
 	width, height := s.size()
 	f := Frame{Now: time.Now(), Tick: s.tick, Width: width, Height: max(1, height-1), Colour: colour()}
-	return s.tree.Lines(f)
-}
-
-// erase returns the codes that clear the screen from the first line of the
-// tree.
-func (s *Screen) erase() string {
-	if s.drawn == 0 {
-		return ""
+	lines := s.tree.Lines(f)
+	erase := ""
+	if s.drawn > 0 {
+		erase = "\x1b[" + strconv.Itoa(s.drawn) + "A\r\x1b[J"
 	}
-	return "\x1b[" + strconv.Itoa(s.drawn) + "A\r\x1b[J"
-}
-
-// put returns the lines as text and notes their number.
-func (s *Screen) put(lines []string) string {
 	s.drawn = len(lines)
-	return strings.Join(lines, "\n") + "\n"
+	_, err := io.WriteString(s.w, erase+above+strings.Join(lines, "\n")+"\n")
+	return err
 }
 
 // redraw draws the tree until ctx ends.

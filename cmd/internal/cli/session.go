@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"log/slog"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -51,7 +50,6 @@ type Session struct {
 	*client.Client
 	Conn *bus.Conn
 	View *View
-	Log  *slog.Logger
 }
 
 // Use calls fn with a session on a bus that has its streams. The session ends
@@ -103,5 +101,5 @@ func (f *SessionFlags) open(ctx context.Context) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Session{client.New(conn), conn, view, log}, nil
+	return &Session{client.New(conn), conn, view}, nil
 }

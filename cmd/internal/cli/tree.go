@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/client"
@@ -172,10 +173,7 @@ func Printable(s string) string {
 		switch {
 		case r == '\n' || r == '\t':
 			return ' '
-		case r < ' ', r == 0x7f, 0x80 <= r && r < 0xa0,
-			r == '\u2028', r == '\u2029',
-			0x202a <= r && r <= 0x202e,
-			0x2066 <= r && r <= 0x2069:
+		case unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp, unicode.Bidi_Control):
 			return -1
 		}
 		return r

@@ -102,12 +102,6 @@ func (f *WorkerFlags) Open(model string) (p provider.Provider, name string, err 
 	return f.models.Open(model)
 }
 
-// Override returns a definition with the worker's model.
-func (f *WorkerFlags) Override(a configs.Agent) configs.Agent {
-	a.Model = cmp.Or(f.Model, a.Model)
-	return a
-}
-
 // workerName makes a name that no other worker has.
 func workerName() string {
 	host, err := os.Hostname()
@@ -227,16 +221,4 @@ func IgnoreSignal(err error) error {
 		return nil
 	}
 	return err
-}
-
-// CheckDir returns an error if the directory cannot be read. It ignores errors
-// of the files in it.
-func CheckDir(dir string) error {
-	_, err := configs.LoadDir(dir)
-	for _, wrong := range FileErrors(err) {
-		if wrong.File == dir {
-			return wrong
-		}
-	}
-	return nil
 }
