@@ -159,8 +159,7 @@ func completeAgents(cmd *cobra.Command, args []string, begun string) ([]cobra.Co
 	}
 	agents, err := configs.LoadDir(dir)
 	for _, wrong := range cli.FileErrors(err) {
-		if agent, err := subjects.ParseAgent(strings.TrimSuffix(filepath.Base(wrong.File), ".toml")); err == nil &&
-			wrong.File != dir {
+		if agent, ok := cli.AgentOf(wrong, dir); ok {
 			agents = append(agents, configs.Agent{Name: agent.String(), Description: "(its file is wrong)"})
 		}
 	}

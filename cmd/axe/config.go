@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -21,40 +22,34 @@ func configCommand() *cobra.Command {
 		&cobra.Command{
 			Use: "path", Short: "Print the configuration directory", Args: cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error {
-				dir, err := configDir()
-				if err != nil {
-					return err
-				}
-				_, err = fmt.Fprintln(cmd.OutOrStdout(), dir)
-				return err
+				return printConfigDir(cmd.OutOrStdout(), func(string) error { return nil })
 			},
 		},
 		&cobra.Command{
 			Use: "init", Short: "Create the configuration directory, with a sample skill", Args: cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error {
-				dir, err := configDir()
-				if err != nil {
-					return err
-				}
-				if err := initConfig(dir); err != nil {
-					return err
-				}
-				_, err = fmt.Fprintln(cmd.OutOrStdout(), dir)
-				return err
+				return printConfigDir(cmd.OutOrStdout(), initConfig)
 			},
 		},
 	)
 	return cmd
 }
 
-// configDir returns the absolute path of the configuration directory, which may
-// not exist.
-func configDir() (string, error) {
+// printConfigDir prepares the configuration directory, which may not exist, and
+// prints its absolute path.
+func printConfigDir(stdout io.Writer, prepare func(dir string) error) error {
 	dir, err := configs.ConfigDir()
 	if err != nil {
-		return "", err
+		return err
 	}
-	return filepath.Abs(dir)
+	if dir, err = filepath.Abs(dir); err != nil {
+		return err
+	}
+	if err := prepare(dir); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(stdout, dir)
+	return err
 }
 
 // initConfig creates the missing parts of a configuration directory. It does

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -76,17 +77,9 @@ func (d *deadLetters) list(ctx context.Context, stdout io.Writer) error {
 // selected returns the letters that match --agent and --tree.
 func (d *deadLetters) selected(ctx context.Context, ses *cli.Session) ([]client.DeadLetter, error) {
 	all, err := ses.DeadLetters(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var out []client.DeadLetter
-	for _, l := range all {
-		agent, tree := l.Run.Agent.String(), l.Run.Tree.String()
-		if (d.agent == "" || agent == d.agent) && (d.tree == "" || tree == client.TreeID(d.tree).String()) {
-			out = append(out, l)
-		}
-	}
-	return out, nil
+	return slices.DeleteFunc(all, func(l client.DeadLetter) bool {
+		return d.agent != "" && d.agent != l.Run.Agent.String() || d.tree != "" && client.TreeID(d.tree) != l.Run.Tree
+	}), err
 }
 
 func (d *deadLetters) show(ctx context.Context, stdout io.Writer, arg string) error {

@@ -23,10 +23,7 @@ func describe(a configs.Agent) string {
 	t.add("Files", strings.Join(a.Files, ", "))
 	t.add("Workdir", a.Workdir)
 	t.add("Sub-Agents", strings.Join(a.SubAgents, ", "))
-	// Style call is the default.
-	if d := a.Delegation; len(d.Styles) > 0 {
-		t.add("Style", d.Styles.String())
-	}
+	t.add("Style", a.Delegation.Styles.String())
 	if a.Delegation.Has(configs.StyleSpawn) {
 		t.add("Max Batch", strconv.Itoa(a.Delegation.Batch()))
 		t.add("Turns Each", count(a.Delegation.MaxTurns))
@@ -46,10 +43,7 @@ func describe(a configs.Agent) string {
 	t.add("Memory Path", a.Memory.Path)
 	t.add("Memory LastN", count(a.Memory.LastN))
 	t.add("Memory MaxEntries", count(a.Memory.MaxEntries))
-	// A temperature of 0 is a setting.
-	if temperature := a.Params.Temperature; temperature != nil {
-		t.add("Temperature", strconv.FormatFloat(*temperature, 'g', -1, 64))
-	}
+	t.add("Temperature", temperature(a))
 	t.add("Max Tokens", count(a.Params.MaxTokens))
 	t.add("Retry", retries(a.Retry))
 	return t.String()
@@ -58,9 +52,8 @@ func describe(a configs.Agent) string {
 // delegates reports whether an agent can start other runs: named sub-agents, ad
 // hoc runs or forks.
 func delegates(a configs.Agent) bool {
-	makes := func(s configs.Style) bool { return a.Delegation.Has(s) }
-	return len(a.SubAgents) > 0 ||
-		slices.ContainsFunc([]configs.Style{configs.StyleSpawn, configs.StyleMail, configs.StyleSlash}, makes)
+	makeRuns := []configs.Style{configs.StyleSpawn, configs.StyleMail, configs.StyleSlash}
+	return len(a.SubAgents) > 0 || slices.ContainsFunc(makeRuns, a.Delegation.Has)
 }
 
 // supervision adds the supervision settings. The settings about a person's
@@ -99,6 +92,14 @@ func callTimeout(c configs.SubAgentsConfig) string {
 		return "0s (what is left of the caller's time)"
 	}
 	return strconv.Itoa(c.Timeout) + "s"
+}
+
+// temperature returns an agent's temperature, "" if it is not set. 0 is set.
+func temperature(a configs.Agent) string {
+	if a.Params.Temperature == nil {
+		return ""
+	}
+	return strconv.FormatFloat(*a.Params.Temperature, 'g', -1, 64)
 }
 
 func yesNo(b bool) string { return cmp.Or(yes(b), "no") }

@@ -77,14 +77,11 @@ func (b *brief) settings(w io.Writer, more [][2]string) {
 	if abs, err := filepath.Abs(workdir); err == nil {
 		workdir = abs
 	}
-	temperature, tokens := "default", cmp.Or(count(b.def.Params.MaxTokens), "default")
-	if t := b.def.Params.Temperature; t != nil {
-		temperature = strconv.FormatFloat(*t, 'g', -1, 64)
-	}
-	lines := append([][2]string{{"Model", b.def.Model}, {"Workdir", workdir}}, more...)
-	lines = append(lines, [2]string{"Timeout", seconds(b.limit)},
-		[2]string{"Params", "temperature=" + temperature + ", max_tokens=" + tokens})
-	for _, l := range lines {
+	params := fmt.Sprintf("temperature=%s, max_tokens=%s",
+		cmp.Or(temperature(b.def), "default"), cmp.Or(count(b.def.Params.MaxTokens), "default"))
+	first := [][2]string{{"Model", b.def.Model}, {"Workdir", workdir}}
+	last := [][2]string{{"Timeout", seconds(b.limit)}, {"Params", params}}
+	for _, l := range slices.Concat(first, more, last) {
 		fmt.Fprintf(w, "%-9s %s\n", l[0]+":", l[1])
 	}
 }

@@ -15,7 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/axebus/axe/agentd/memory"
+	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/cmd/internal/cli"
 	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/subjects"
@@ -98,17 +98,11 @@ func (g *gc) one(ctx context.Context, name string) error {
 		fmt.Fprintf(g.stderr, "Warning: agent %q does not have memory enabled. Skipping.\n", name)
 		return nil
 	}
-	c, done, err := g.collector(ctx)
-	if err != nil {
-		return err
-	}
-	defer done()
-	return c.collect(ctx, agent)
+	return g.use(ctx, func(c *collector) error { return c.collect(ctx, agent) })
 }
 
-// allAgents collects the memory of every agent in the directory. It goes on
-// after an agent that fails. An invalid file counts as a failed agent, since
-// its memory settings are unknown.
+// allAgents collects the memory of every agent in the directory. An invalid
+// file counts as a failed agent, since its memory settings are unknown.
 func (g *gc) allAgents(ctx context.Context) error {
 	agents, err := configs.LoadDir(g.agents)
 	agents = slices.DeleteFunc(agents, func(a configs.Agent) bool { return !a.Memory.Enabled })
@@ -126,11 +120,12 @@ func (g *gc) allAgents(ctx context.Context) error {
 		return err
 	}
 	slices.SortFunc(agents, func(a, b configs.Agent) int { return cmp.Compare(a.Name, b.Name) })
-	c, done, err := g.collector(ctx)
-	if err != nil {
-		return err
-	}
-	defer done()
+	return g.use(ctx, func(c *collector) error { return g.each(ctx, c, agents, wrong) })
+}
+
+// each collects the memory of the agents, one after the other. It goes on after
+// an agent that fails. An agent in wrong has failed already.
+func (g *gc) each(ctx context.Context, c *collector, agents []configs.Agent, wrong map[string]error) error {
 	failed := 0
 	for _, agent := range agents {
 		if _, err := fmt.Fprintf(g.stdout, "=== GC: %s ===\n", agent.Name); err != nil {
@@ -155,51 +150,48 @@ func (g *gc) allAgents(ctx context.Context) error {
 	return nil
 }
 
-// collector makes a collector from the flags and config.toml. The caller calls
-// done, which closes the connection to the bus.
-func (g *gc) collector(ctx context.Context) (_ *collector, done func(), err error) {
+// use calls fn with a collector from the flags and config.toml. A connection to
+// the bus ends with fn.
+func (g *gc) use(ctx context.Context, fn func(*collector) error) error {
 	log, err := g.log.Logger(g.stderr, cli.Terminal(os.Stderr))
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
 	models, global, err := cli.Models(g.agents, 1, log)
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
-	store, done, err := g.store(ctx, global, log)
+	conn, err := g.connect(ctx, global, log)
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
-	return &collector{
-		store: store, open: models.Open, model: cmp.Or(g.model, os.Getenv("AXE_MODEL")),
+	if conn != nil {
+		defer conn.Close()
+	}
+	return fn(&collector{
+		store: cli.Memory(global, conn), open: models.Open, model: cmp.Or(g.model, os.Getenv("AXE_MODEL")),
 		dryRun: g.dryRun, timeout: time.Duration(g.timeout), stdout: g.stdout,
-	}, done, nil
+	})
 }
 
-// store opens the memory store that config.toml names. The command line names
-// the bus of a store on a bus.
-func (g *gc) store(
-	ctx context.Context, global configs.Global, log *slog.Logger,
-) (_ memory.Store, done func(), err error) {
+// connect opens the bus that the command line names, if config.toml keeps
+// memory on a bus. Otherwise it returns nil.
+func (g *gc) connect(ctx context.Context, global configs.Global, log *slog.Logger) (*bus.Conn, error) {
 	onBus := global.Memory == configs.MemoryOnBus
 	switch {
 	case onBus && !g.dial.Explicit():
-		return nil, nil, cli.Usage("--server or --context is required: %s keeps memory on the bus", global.File)
+		return nil, cli.Usage("--server or --context is required: %s keeps memory on the bus", global.File)
 	case !onBus && g.dial.Explicit():
-		return nil, nil, cli.Usage(
+		return nil, cli.Usage(
 			"--server and --context do not apply: memory is in files, unless %s has store = \"bus\" in [memory]",
 			global.File,
 		)
 	case !onBus:
-		return cli.Memory(global, nil), func() {}, nil
+		return nil, nil
 	}
 	cfg, err := g.dial.Config(nil, log)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	conn, err := cli.OpenReady(ctx, cfg, connectTimeout)
-	if err != nil {
-		return nil, nil, err
-	}
-	return cli.Memory(global, conn), conn.Close, nil
+	return cli.OpenReady(ctx, cfg, connectTimeout)
 }

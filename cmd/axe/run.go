@@ -55,19 +55,16 @@ func (o *options) run(ctx context.Context, args []string) error {
 		}
 		b.head(screen)
 	}
-	conn, done, err := o.connect(ctx, log)
-	if err != nil {
-		return err
-	}
-	defer done()
-	submit := func(ctx context.Context) error { return o.submit(ctx, client.New(conn), j.task, view) }
-	if o.works() {
-		return o.work(ctx, conn, log, screen, submit)
-	}
-	if err := cli.Ready(ctx, conn); err != nil {
-		return err
-	}
-	return submit(ctx)
+	return o.use(ctx, log, func(conn *bus.Conn) error {
+		submit := func(ctx context.Context) error { return o.submit(ctx, client.New(conn), j.task, view) }
+		if o.works() {
+			return o.work(ctx, conn, log, screen, submit)
+		}
+		if err := cli.Ready(ctx, conn); err != nil {
+			return err
+		}
+		return submit(ctx)
+	})
 }
 
 // job is a task for an agent.
@@ -110,48 +107,32 @@ func (o *options) job(ctx context.Context, args []string, log *slog.Logger) (job
 	return j, err
 }
 
-// connect opens the bus. The caller calls done, which closes the connection and
-// the server.
-func (o *options) connect(ctx context.Context, log *slog.Logger) (_ *bus.Conn, done func(), err error) {
+// use calls fn with a connection to the bus: a running one, or a server that
+// only this process can reach. The connection, the server and its store end
+// with fn.
+func (o *options) use(ctx context.Context, log *slog.Logger, fn func(*bus.Conn) error) error {
 	var server *bus.Server
-	closeServer := func() {}
 	if !o.remote() {
-		if server, closeServer, err = temporary(log); err != nil {
-			return nil, nil, err
+		dir, err := os.MkdirTemp("", "axe-run-")
+		if err != nil {
+			return fmt.Errorf("store: %w", err)
 		}
+		defer func() { _ = os.RemoveAll(dir) }()
+		if server, err = bus.Serve(bus.ServerConfig{StoreDir: dir, Log: log}); err != nil {
+			return err
+		}
+		defer server.Close()
 	}
 	cfg, err := o.dial.Config(server, log)
 	if err != nil {
-		closeServer()
-		return nil, nil, err
+		return err
 	}
 	conn, err := cli.Open(ctx, cfg, connectTimeout)
 	if err != nil {
-		closeServer()
-		return nil, nil, err
+		return err
 	}
-	return conn, func() {
-		conn.Close()
-		closeServer()
-	}, nil
-}
-
-// temporary starts a server that only this process can reach. done removes its
-// store.
-func temporary(log *slog.Logger) (_ *bus.Server, done func(), err error) {
-	dir, err := os.MkdirTemp("", "axe-run-")
-	if err != nil {
-		return nil, nil, fmt.Errorf("store: %w", err)
-	}
-	server, err := bus.Serve(bus.ServerConfig{StoreDir: dir, Log: log})
-	if err != nil {
-		_ = os.RemoveAll(dir)
-		return nil, nil, err
-	}
-	return server, func() {
-		server.Close()
-		_ = os.RemoveAll(dir)
-	}, nil
+	defer conn.Close()
+	return fn(conn)
 }
 
 // work runs a worker until submit returns. A signal does not end the worker

@@ -77,26 +77,23 @@ func interruptCommand() *cobra.Command {
 			Long: interruptLong, Example: interruptExamples,
 			Args: cobra.RangeArgs(1, 2),
 			RunE: func(cmd *cobra.Command, args []string) error {
-				return onRun(cmd.Context(), f, args, action{"interrupted", (*cli.Session).Interrupt})
+				return onRun(cmd.Context(), f, args, "interrupted", (*cli.Session).Interrupt)
 			},
 		}
 	})
 }
 
-// action is something that a command does to one run.
-type action struct {
-	// done is the past participle for the message on stderr.
-	done string
-	do   func(*cli.Session, context.Context, subjects.Tree, subjects.Path) error
-}
-
-// onRun does an action to the run that args name, and reports it on stderr.
-func onRun(ctx context.Context, f *cli.SessionFlags, args []string, a action) error {
+// onRun does something to the run that args name, and reports it on stderr.
+// Done is the past participle of do.
+func onRun(
+	ctx context.Context, f *cli.SessionFlags, args []string,
+	done string, do func(*cli.Session, context.Context, subjects.Tree, subjects.Path) error,
+) error {
 	return f.UseRun(ctx, args, func(ses *cli.Session, t cli.Target) error {
-		if err := a.do(ses, ctx, t.Tree, t.Path); err != nil {
+		if err := do(ses, ctx, t.Tree, t.Path); err != nil {
 			return err
 		}
-		fmt.Fprintf(os.Stderr, "%s: %s is %s\n", name, t, a.done)
+		fmt.Fprintf(os.Stderr, "%s: %s is %s\n", name, t, done)
 		return nil
 	})
 }
@@ -110,7 +107,8 @@ func forkCommand() *cobra.Command {
 			Long: forkLong, Example: forkExamples,
 			Args: cobra.RangeArgs(1, 2),
 			RunE: func(cmd *cobra.Command, args []string) error {
-				made, err := fork(cmd.Context(), f, args, branch{prompt, time.Duration(timeout)})
+				task := client.ForkTask{Prompt: prompt, Timeout: time.Duration(timeout)}
+				made, err := fork(cmd.Context(), f, args, task)
 				if err != nil {
 					return err
 				}
@@ -124,40 +122,33 @@ func forkCommand() *cobra.Command {
 	})
 }
 
-// branch holds the flags of axe fork.
-type branch struct {
-	prompt  string
-	timeout time.Duration
-}
-
-// fork starts the new tree and returns its id.
-func fork(ctx context.Context, f *cli.SessionFlags, args []string, b branch) (made subjects.Tree, _ error) {
+// fork starts the new tree and returns its id. The task has the flags. The
+// arguments are added to it.
+func fork(
+	ctx context.Context, f *cli.SessionFlags, args []string, task client.ForkTask,
+) (made subjects.Tree, err error) {
 	// The prompt is checked before the arguments, since a person may have
 	// written the prompt as an argument.
-	if b.prompt == "" {
+	if task.Prompt == "" {
 		return made, cli.Usage("--prompt is required: the next message of the conversation")
 	}
-	if b.timeout <= 0 {
-		return made, cli.Usage("--timeout must be positive, got %s", new(cli.Seconds(b.timeout)))
+	if task.Timeout <= 0 {
+		return made, cli.Usage("--timeout must be positive, got %s", new(cli.Seconds(task.Timeout)))
 	}
 	id, at, named := strings.Cut(args[0], "@")
-	turn := 0
 	if named {
-		n, err := strconv.Atoi(at)
-		if err != nil || n < 1 {
+		if task.Turn, err = strconv.Atoi(at); err != nil || task.Turn < 1 {
 			return made, cli.Usage("turn must be a number from 1 on, as in ID@2, got %q", at)
 		}
-		turn = n
 	}
 	t, err := cli.ParseTarget(append([]string{id}, args[1:]...)...)
 	if err != nil {
 		return made, err
 	}
-	text, err := cli.MessageText(ctx, name, b.prompt, f.MaxBody())
-	if err != nil {
+	task.Tree, task.Path = t.Tree, t.Path
+	if task.Prompt, err = cli.MessageText(ctx, name, task.Prompt, f.MaxBody()); err != nil {
 		return made, err
 	}
-	task := client.ForkTask{Tree: t.Tree, Path: t.Path, Turn: turn, Prompt: text, Timeout: b.timeout}
 	err = f.UseTarget(ctx, t, func(ses *cli.Session) error {
 		made, err = ses.Fork(ctx, task)
 		return err
@@ -191,7 +182,7 @@ func decideCommand(done string, cmd *cobra.Command, approval *run.Approval) *cob
 			decide := func(s *cli.Session, ctx context.Context, tree subjects.Tree, path subjects.Path) error {
 				return s.Decide(ctx, tree, path, *approval)
 			}
-			return onRun(cmd.Context(), f, args, action{done, decide})
+			return onRun(cmd.Context(), f, args, done, decide)
 		}
 		cmd.Flags().StringVar(&approval.By, "by", os.Getenv("USER"), "your name, for the record")
 		return cmd
