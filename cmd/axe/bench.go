@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/cmd/internal/bench"
 	"github.com/axebus/axe/cmd/internal/cli"
 )
@@ -110,11 +109,12 @@ func (o *benchOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	write := report.Text
 	if o.output == "json" {
-		write = report.JSON
+		err = cli.PrintJSON(o.cmd.OutOrStdout(), report)
+	} else {
+		err = report.Text(o.cmd.OutOrStdout())
 	}
-	if err := write(o.cmd.OutOrStdout()); err != nil {
+	if err != nil {
 		return err
 	}
 	if missed := report.Missed(); len(missed) > 0 {
@@ -136,15 +136,8 @@ func (o *benchOptions) check() error {
 			return cli.Usage("--only must be one of %s, got %s", strings.Join(bench.Names(), ", "), name)
 		}
 	}
-	for flag, wrong := range map[string]bool{
-		"for": o.cfg.For <= 0, "slots": o.cfg.Slots < 1, "latency": o.cfg.Latency < 0, "replicas": o.cfg.Replicas < 1,
-		"partitions": o.cfg.Partitions < 1 || o.cfg.Partitions > bus.MostPartitions,
-		"runs":       o.cfg.Runs < 1, "waiting": o.cfg.Waiting < 1 || o.cfg.Waiting > o.cfg.Runs,
-		"agents": o.cfg.Agents < 1,
-	} {
-		if wrong {
-			return cli.Usage("--%s %s is out of range", flag, o.cmd.Flags().Lookup(flag).Value)
-		}
+	if flag := o.cfg.OutOfRange(); flag != "" {
+		return cli.Usage("--%s %s is out of range", flag, o.cmd.Flags().Lookup(flag).Value)
 	}
 	o.cfg.Sync, o.cfg.Attached = o.sync == "always", o.dial.Explicit()
 	if o.cfg.Attached && o.cmd.Flags().Changed("sync") {

@@ -21,28 +21,27 @@ type Config struct {
 	// Prefix of all subjects; "": axebench. All streams below it are
 	// removed at the end.
 	Prefix string
-	// Replicas of the streams; 0: 1.
+	// Replicas of the streams.
 	Replicas int
-	// Partitions is the number of partitions of the runs; 0: 1.
+	// Partitions is the number of partitions of the runs.
 	Partitions int
 	// Sync makes the benchmark's own server sync before each
 	// acknowledgement, as a resident server does.
 	Sync bool
-	// Slots of each worker, which is also the number of runs in flight; 0:
-	// 64.
+	// Slots of each worker, which is also the number of runs in flight.
 	Slots int
 	// Latency of the model.
 	Latency time.Duration
-	// For is the duration of each measurement; 0: 3 s.
+	// For is the duration of each measurement.
 	For time.Duration
 	// Only lists workloads (Names); empty: all but the long ones.
 	Only []string
-	// Runs is the number of runs of the workload scale; 0: 1,000,000.
+	// Runs is the number of runs of the workload scale.
 	Runs int
-	// Waiting is the number of waiting runs among Runs; 0: 100,000.
+	// Waiting is the number of waiting runs among Runs.
 	Waiting int
 	// Agents is the number of additional agents of a worker in the workload
-	// scale; 0: 500.
+	// scale.
 	Agents int
 	// Profile is a directory for the CPU and heap profiles of each process;
 	// "": none.
@@ -58,42 +57,33 @@ type Config struct {
 	Stderr io.Writer
 }
 
-func (c Config) validate() (Config, error) {
-	c.Prefix = cmp.Or(c.Prefix, "axebench")
-	c.Slots = cmp.Or(c.Slots, 64)
-	c.For = cmp.Or(c.For, 3*time.Second)
-	c.Partitions = cmp.Or(c.Partitions, 1)
-	c.Runs = cmp.Or(c.Runs, 1_000_000)
-	c.Waiting = cmp.Or(c.Waiting, 100_000)
-	c.Agents = cmp.Or(c.Agents, 500)
-	c.Progress = cmp.Or(c.Progress, io.Discard)
-	switch {
-	case len(c.Command) == 0:
-		return c, errors.New("command must be set")
-	case c.Slots < 1:
-		return c, fmt.Errorf("slots must be positive, got %d", c.Slots)
-	case c.Latency < 0:
-		return c, fmt.Errorf("latency must not be negative, got %s", c.Latency)
-	case c.For < 0:
-		return c, fmt.Errorf("duration must be positive, got %s", c.For)
-	case c.Replicas < 0:
-		return c, fmt.Errorf("replicas must be positive, got %d", c.Replicas)
-	case c.Partitions < 1 || c.Partitions > bus.MostPartitions:
-		return c, fmt.Errorf("partitions must be 1 to %d, got %d", bus.MostPartitions, c.Partitions)
-	case c.Waiting < 0 || c.Waiting > c.Runs:
-		return c, fmt.Errorf("waiting runs must be 0 to %d (all runs), got %d", c.Runs, c.Waiting)
-	case c.Agents < 0:
-		return c, fmt.Errorf("agents must not be negative, got %d", c.Agents)
+// OutOfRange returns the name of a number of the configuration that is out of
+// range, "" if there is none. The names are those of the flags of axe bench.
+func (c Config) OutOfRange() string {
+	for name, wrong := range map[string]bool{
+		"for": c.For <= 0, "slots": c.Slots < 1, "latency": c.Latency < 0, "replicas": c.Replicas < 1,
+		"partitions": c.Partitions < 1 || c.Partitions > bus.MostPartitions,
+		"runs":       c.Runs < 1, "waiting": c.Waiting < 1 || c.Waiting > c.Runs,
+		"agents": c.Agents < 1,
+	} {
+		if wrong {
+			return name
+		}
 	}
-	return c, nil
+	return ""
 }
 
 // Run measures the workloads. After an error the report has the results of the
 // workloads before it.
 func Run(ctx context.Context, cfg Config) (r Report, err error) {
-	if cfg, err = cfg.validate(); err != nil {
-		return r, err
+	if len(cfg.Command) == 0 {
+		return r, errors.New("command must be set")
 	}
+	if name := cfg.OutOfRange(); name != "" {
+		return r, fmt.Errorf("%s is out of range", name)
+	}
+	cfg.Prefix = cmp.Or(cfg.Prefix, "axebench")
+	cfg.Progress = cmp.Or(cfg.Progress, io.Discard)
 	r = newReport(cfg)
 	s, err := newTestbed(ctx, cfg)
 	if err != nil {

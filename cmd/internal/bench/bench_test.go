@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/cmd/internal/bench"
 )
 
@@ -31,7 +32,7 @@ func TestScale(t *testing.T) {
 	profiles := t.TempDir()
 	report, err := bench.Run(t.Context(), bench.Config{
 		Only: []string{"scale"}, Runs: 1500, Waiting: 100, Agents: 3, For: 20 * time.Millisecond, Slots: 8,
-		Command: []string{os.Args[0]}, Stderr: os.Stderr, Profile: profiles,
+		Replicas: 1, Partitions: 1, Command: []string{os.Args[0]}, Stderr: os.Stderr, Profile: profiles,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -76,14 +77,20 @@ func TestScale(t *testing.T) {
 // TestConfigIsChecked: Run refuses an invalid configuration before it starts a
 // process.
 func TestConfigIsChecked(t *testing.T) {
-	for name, cfg := range map[string]bench.Config{
-		"no program":      {},
-		"slots":           {Command: []string{"true"}, Slots: -1},
-		"more wait":       {Command: []string{"true"}, Runs: 10, Waiting: 11},
-		"negative agents": {Command: []string{"true"}, Agents: -1},
+	for want, change := range map[string]func(*bench.Config){
+		"command must be set":        func(c *bench.Config) { c.Command = nil },
+		"slots is out of range":      func(c *bench.Config) { c.Slots = 0 },
+		"waiting is out of range":    func(c *bench.Config) { c.Waiting = c.Runs + 1 },
+		"agents is out of range":     func(c *bench.Config) { c.Agents = -1 },
+		"partitions is out of range": func(c *bench.Config) { c.Partitions = bus.MostPartitions + 1 },
 	} {
-		if _, err := bench.Run(t.Context(), cfg); err == nil {
-			t.Errorf("%s: no error", name)
+		cfg := bench.Config{
+			Command: []string{"true"}, Replicas: 1, Partitions: 1, Slots: 1, For: time.Second,
+			Runs: 10, Waiting: 10, Agents: 1,
+		}
+		change(&cfg)
+		if _, err := bench.Run(t.Context(), cfg); err == nil || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
 		}
 	}
 }

@@ -48,7 +48,7 @@ func (s *testbed) compare(ctx context.Context, k int, runners ...*runner) error 
 			if err != nil {
 				return err
 			}
-			r.used = r.used.and(after.since(before))
+			r.used.add(before, after)
 		}
 	}
 	return nil
@@ -78,6 +78,15 @@ func (r *runner) round(ctx context.Context, n, k int) error {
 	r.wall += time.Since(start)
 	r.took = append(r.took, took...)
 	return err
+}
+
+// times carries out an operation n times, all at once.
+func times(ctx context.Context, n int, do func(context.Context) error) error {
+	all, ctx := errgroup.WithContext(ctx)
+	for range n {
+		all.Go(func() error { return do(ctx) })
+	}
+	return all.Wait()
 }
 
 // rate is the number of operations a second.

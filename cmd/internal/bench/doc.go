@@ -7,6 +7,6 @@
 // their processor time and memory are known, and a worker shares nothing with
 // the submitter. All subjects lie under one prefix, and are removed at the end.
 //
-//	report, err := bench.Run(ctx, bench.Config{Progress: os.Stderr})
+//	report, err := bench.Run(ctx, cfg)
 //	report.Text(os.Stdout)
 package bench

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -124,13 +123,6 @@ func (r Report) Missed() (missed []string) {
 		}
 	}
 	return missed
-}
-
-// JSON writes the report on one line.
-func (r Report) JSON(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	return e.Encode(r)
 }
 
 // Text writes the report as tables.

@@ -9,8 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/axebus/axe/bus/busbench"
 	"github.com/axebus/axe/internal/pause"
 	"github.com/axebus/axe/subjects"
@@ -107,11 +105,7 @@ func (f *filling) finish(ctx context.Context, n int) error {
 		n -= trees * (fan + 1)
 		for trees > 0 {
 			atOnce := min(trees, max(1, 2*largest/fan))
-			all, ctx := errgroup.WithContext(ctx)
-			for range atOnce {
-				all.Go(func() error { return f.calls(fmt.Sprint("fan", fan))(ctx) })
-			}
-			if err := all.Wait(); err != nil {
+			if err := times(ctx, atOnce, f.calls(fmt.Sprint("fan", fan))); err != nil {
 				return err
 			}
 			trees -= atOnce
@@ -247,8 +241,9 @@ func (s *testbed) manyAgents(ctx context.Context) ([]Metric, error) {
 		if err != nil {
 			return nil, err
 		}
-		rested, wall := after.since(before), time.Since(began).Seconds()
-		idle[i], idleServer[i] = rested.workers.CPU.Seconds()/wall, rested.server.CPU.Seconds()/wall
+		wall := time.Since(began).Seconds()
+		idle[i] = (after.workers.CPU - before.workers.CPU).Seconds() / wall
+		idleServer[i] = (after.server.CPU - before.server.CPU).Seconds() / wall
 		one, several := &runner{do: s.leaf}, &runner{do: s.leaf}
 		if err := errors.Join(s.compare(ctx, 1, one), s.compare(ctx, s.cfg.Slots, several)); err != nil {
 			return nil, err

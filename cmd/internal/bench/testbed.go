@@ -38,8 +38,8 @@ type testbed struct {
 	started int
 	conn    *bus.Conn
 	raw     *busbench.Exchange
-	// stop ends the watches.
-	stop func()
+	// stops end the watches.
+	stops []func()
 
 	mu sync.Mutex
 	// waits holds a channel for the body of each awaited outcome, by its
@@ -57,7 +57,6 @@ func newTestbed(ctx context.Context, cfg Config) (_ *testbed, err error) {
 		dial:  cfg.Dial,
 		waits: map[string]chan []byte{},
 		idle:  make(chan bus.Stored, 1<<16),
-		stop:  func() {},
 	}
 	defer func() {
 		if err != nil {
@@ -123,12 +122,6 @@ func (s *testbed) watch(ctx context.Context) error {
 			c <- m.Body
 		}
 	}
-	var stops []func()
-	s.stop = func() {
-		for _, stop := range stops {
-			stop()
-		}
-	}
 	for filter, take := range map[string]func(bus.Stored){
 		s.space.Results(): ended,
 		s.space.Prefix() + ".run." + caller + ".*.r.in.>": ended,
@@ -138,7 +131,7 @@ func (s *testbed) watch(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		stops = append(stops, stop)
+		s.stops = append(s.stops, stop)
 	}
 	ctx, cancel := context.WithTimeout(ctx, endTimeout)
 	defer cancel()
@@ -155,7 +148,9 @@ func (s *testbed) startProcess(ctx context.Context, o processConfig) (*process, 
 // startWorkers replaces all workers by n new ones. Their model is behind HTTP,
 // or in their own processes.
 func (s *testbed) startWorkers(ctx context.Context, n int, overHTTP bool, raw ...rawServers) error {
-	err := s.stopWorkers()
+	if err := s.stopWorkers(); err != nil {
+		return err
+	}
 	o := processConfig{
 		Role: worker, Dial: s.dial, Prefix: s.space.Prefix(), Slots: s.cfg.Slots,
 		ExtraAgents: s.extraAgents, Raw: raw, Latency: s.cfg.Latency,
@@ -166,18 +161,14 @@ func (s *testbed) startWorkers(ctx context.Context, n int, overHTTP bool, raw ..
 	for range n {
 		s.started++
 		o.Name = fmt.Sprint("w", s.started)
-		c, failed := s.startProcess(ctx, o)
-		err = errors.Join(err, failed)
-		if failed != nil {
+		c, err := s.startProcess(ctx, o)
+		if err != nil {
 			return err
 		}
 		s.workers = append(s.workers, c)
 	}
-	if err != nil {
-		return err
-	}
 	// The workers are ready when one of them has answered.
-	_, err = s.tree(ctx, "leaf")
+	_, err := s.tree(ctx, "leaf")
 	return err
 }
 
@@ -192,7 +183,9 @@ func (s *testbed) stopWorkers() (err error) {
 // close ends all processes and removes all streams.
 func (s *testbed) close(ctx context.Context) error {
 	err := s.stopWorkers()
-	s.stop()
+	for _, stop := range s.stops {
+		stop()
+	}
 	if s.conn != nil {
 		if s.server == nil {
 			err = errors.Join(err, busbench.Drop(context.WithoutCancel(ctx), s.conn))
@@ -315,24 +308,13 @@ func (s *testbed) meter(ctx context.Context) (m meter, err error) {
 	return m, err
 }
 
-// since is the difference to an earlier meter. Peaks are those of the whole
-// time.
-func (m meter) since(b meter) meter {
-	m.server.CPU -= b.server.CPU
-	m.workers.CPU -= b.workers.CPU
-	m.workers.Read -= b.workers.Read
-	m.Last -= b.Last
-	m.Bytes -= b.Bytes
-	return m
-}
-
-// and is the sum of two differences.
-func (m meter) and(b meter) meter {
-	m.server.CPU += b.server.CPU
-	m.workers.CPU += b.workers.CPU
-	m.workers.Read += b.workers.Read
-	m.Last += b.Last
-	m.Bytes += b.Bytes
-	m.server.Peak, m.workers.Peak = max(m.server.Peak, b.server.Peak), max(m.workers.Peak, b.workers.Peak)
-	return m
+// add adds the difference of two meters. Peaks are those of the whole time.
+func (m *meter) add(before, after meter) {
+	m.server.CPU += after.server.CPU - before.server.CPU
+	m.workers.CPU += after.workers.CPU - before.workers.CPU
+	m.workers.Read += after.workers.Read - before.workers.Read
+	m.Last += after.Last - before.Last
+	m.Bytes += after.Bytes - before.Bytes
+	m.server.Peak = max(m.server.Peak, after.server.Peak)
+	m.workers.Peak = max(m.workers.Peak, after.workers.Peak)
 }

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/subjects"
 )
@@ -144,23 +142,16 @@ func tree(ctx context.Context, s *testbed) (ms []Metric, err error) {
 		return nil, err
 	}
 	direct := processConfig{ModelURL: s.model.url, Slots: s.cfg.Slots}.provider()
-	level := func(ctx context.Context, n int, do func(context.Context) error) error {
-		all, ctx := errgroup.WithContext(ctx)
-		for range n {
-			all.Go(func() error { return do(ctx) })
-		}
-		return all.Wait()
-	}
 	parts := &runner{do: func(ctx context.Context) error {
 		n := 1
 		for range treeDepth + 1 {
-			if err := level(ctx, n, s.asks("tree")); err != nil {
+			if err := times(ctx, n, s.asks("tree")); err != nil {
 				return err
 			}
 			n *= treeFan
 		}
 		for n /= treeFan * treeFan; n > 0; n /= treeFan {
-			if err := level(ctx, n, func(ctx context.Context) error { return ping(ctx, direct) }); err != nil {
+			if err := times(ctx, n, func(ctx context.Context) error { return ping(ctx, direct) }); err != nil {
 				return err
 			}
 		}
