@@ -120,7 +120,7 @@ func (w *Worker) checkRoot(ctx context.Context, r subjects.Run) (*run.Outcome, e
 	if !ok || c.Problem != "" {
 		return new(notServed(r.Agent.String(), c)), nil
 	}
-	roots, err := w.conn.LastPerSubject(ctx, r.Space.RootCallOf(r.Tree))
+	roots, err := w.conn.LastPerSubject(ctx, r.Space.CallOf(r.Tree, subjects.Root))
 	if err != nil {
 		return nil, err
 	}

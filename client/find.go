@@ -48,7 +48,7 @@ func (c *Client) lookup(ctx context.Context, tree subjects.Tree) (found, error) 
 // lookupRoot reads the call or the outcome of a tree's root.
 func (c *Client) lookupRoot(ctx context.Context, tree subjects.Tree) (found, error) {
 	space := c.conn.Space()
-	ms, err := c.conn.LastPerSubject(ctx, space.RootCallOf(tree), space.ResultOf(tree))
+	ms, err := c.conn.LastPerSubject(ctx, space.CallOf(tree, subjects.Root), space.ResultOf(tree))
 	if err != nil {
 		return found{}, fmt.Errorf("tree %s: %w", tree, err)
 	}

@@ -47,160 +47,137 @@ type Address struct {
 // every token. The error wraps ErrToken.
 func (s Space) Parse(subject string) (Address, error) {
 	rest, p, ok := s.unprefixed(subject)
-	if !ok {
-		return Address{}, malformed(subject)
-	}
 	rest, live := strings.CutPrefix(rest, "live.")
 	tok := strings.Split(rest, ".")
-	if stored := !live && tok[0] != "submit"; stored != (p >= 0) && s.parts > 0 {
+	stored := !live && tok[0] != "submit"
+	a, known := parseKind(tok, live)
+	if !ok || !known || stored != (p >= 0) && s.parts > 0 {
 		return Address{}, malformed(subject)
 	}
-	a, err := s.parse(subject, tok, live)
-	if err == nil && !s.in(p, a.Run.Tree) {
-		return Address{}, malformed(subject)
+	path := Root.s
+	if len(tok) > 3 {
+		path = tok[3]
 	}
-	return a, err
+	var err error
+	if a.Run, err = s.parseRun(tok[1], tok[2], path, p); err != nil {
+		return Address{}, err
+	}
+	return a, nil
 }
 
-// in reports whether a tree is in partition p. It is true if p is -1.
-func (s Space) in(p int, t Tree) bool { return p < 0 || p == s.PartitionOf(t) }
-
-func (s Space) parse(subject string, tok []string, live bool) (Address, error) {
+// parseKind parses all tokens of a subject but those of its run.
+func parseKind(tok []string, live bool) (a Address, ok bool) {
 	switch {
 	case tok[0] == "submit" && len(tok) == 3:
-		return s.address(Submission, tok[1], tok[2], Root.s)
+		a.Kind = Submission
 	case tok[0] == "result" && len(tok) == 3:
-		return s.address(Result, tok[1], tok[2], Root.s)
+		a.Kind = Result
 	case live && tok[0] == "part" && len(tok) == 4:
-		return s.address(Progress, tok[1], tok[2], tok[3])
-	case tok[0] == "run" && len(tok) == 5 && tok[4] == "call":
-		return s.address(Call, tok[1], tok[2], tok[3])
-	case tok[0] == "run" && len(tok) == 5 && tok[4] == "log":
-		return s.address(Log, tok[1], tok[2], tok[3])
-	case tok[0] == "run" && len(tok) == 5 && tok[4] == "cancel":
-		return s.address(Cancel, tok[1], tok[2], tok[3])
+		a.Kind = Progress
+	case tok[0] == "run" && len(tok) == 5:
+		a.Kind = ofRun[tok[4]]
 	case tok[0] == "run" && len(tok) == 7 && tok[4] == "in":
-		return s.inbound(subject, tok)
+		return parseInbound(tok[5], tok[6])
 	}
-	return Address{}, malformed(subject)
+	return a, a.Kind != 0
 }
 
-// ParseDead parses the subject of a dead letter. The subject DeadSubmission
-// belongs to no agent's run: its agent is "submit".
-func (s Space) ParseDead(subject string) (Run, error) {
-	rest, p, ok := s.below(subject, "dead")
-	tok := strings.Split(rest, ".")
-	if !ok || len(tok) != 3 {
-		return Run{}, malformed(subject)
-	}
-	a, err := s.address(Other, tok[0], tok[1], tok[2])
-	if err == nil && !s.in(p, a.Run.Tree) {
-		err = malformed(subject)
-	}
-	return a.Run, err
-}
-
-// ParseTally parses the subject of a tally.
-func (s Space) ParseTally(subject string) (Tree, Path, error) {
-	rest, part, ok := s.below(subject, "tally")
-	tree, path, two := strings.Cut(rest, ".")
-	if !ok || !two {
-		return Tree{}, Path{}, malformed(subject)
-	}
-	t, err := ParseTree(tree)
-	if err != nil {
-		return Tree{}, Path{}, err
-	}
-	p, err := ParsePath(path)
-	if err == nil && !s.in(part, t) {
-		err = malformed(subject)
-	}
-	return t, p, err
-}
-
-// below cuts the prefix, the partition and the kind off a stored subject. P is
-// the partition, -1 if the space is not spread.
-func (s Space) below(subject, kind string) (rest string, p int, ok bool) {
-	rest, p, ok = s.unprefixed(subject)
-	rest, of := strings.CutPrefix(rest, kind+".")
-	return rest, p, ok && of && (p >= 0) == (s.parts > 0)
-}
-
-// ParseTimer parses the subject of a schedule.
-func (s Space) ParseTimer(subject string) (r Run, turn int, err error) {
-	rest, p, ok := s.below(subject, "timer")
-	tok := strings.Split(rest, ".")
-	if !ok || len(tok) != 4 {
-		return Run{}, 0, malformed(subject)
-	}
-	if turn, err = number(tok[3]); err != nil {
-		return Run{}, 0, malformed(subject)
-	}
-	a, err := s.address(Timer, tok[0], tok[1], tok[2])
-	if err == nil && !s.in(p, a.Run.Tree) {
-		err = malformed(subject)
-	}
-	return a.Run, turn, err
-}
+// ofRun are the kinds of messages with a subject of one token behind the run.
+var ofRun = map[string]Kind{"call": Call, "log": Log, "cancel": Cancel}
 
 // keyed are the kinds of messages to a run that have a key chosen by the
 // writer.
 var keyed = map[string]Kind{"mail": Mail, "interrupt": Interrupt, "approve": Approve}
 
-func (s Space) inbound(subject string, tok []string) (Address, error) {
-	key, keyErr := number(tok[6])
-	if kind, ok := keyed[tok[5]]; ok {
-		k, err := ParseKey(tok[6])
-		if err != nil {
-			return Address{}, malformed(subject)
-		}
-		a, err := s.address(kind, tok[1], tok[2], tok[3])
-		if err == nil {
-			a.Key = k
-		}
-		return a, err
+// parseInbound parses the two tokens behind "in".
+func parseInbound(what, last string) (a Address, ok bool) {
+	if kind, ok := keyed[what]; ok {
+		key, err := ParseKey(last)
+		return Address{Kind: kind, Key: key}, err == nil
 	}
-	if tok[5] == "timer" {
-		if keyErr != nil {
-			return Address{}, malformed(subject)
-		}
-		a, err := s.address(Timer, tok[1], tok[2], tok[3])
-		if err == nil {
-			a.Turn = key
-		}
-		return a, err
+	n, lastErr := number(last)
+	if what == "timer" {
+		return Address{Kind: Timer, Turn: n}, lastErr == nil
 	}
-	turn, err := number(tok[5])
+	turn, err := number(what)
 	if err != nil {
-		if !plain(tok[5]) || !plain(tok[6]) {
-			return Address{}, malformed(subject)
-		}
-		return s.address(Other, tok[1], tok[2], tok[3])
+		return Address{Kind: Other}, plain(what) && plain(last)
 	}
-	if keyErr != nil || turn == 0 {
-		return Address{}, malformed(subject)
-	}
-	a, err := s.address(Reply, tok[1], tok[2], tok[3])
-	if err == nil {
-		a.Turn, a.Index = turn, key
-	}
-	return a, err
+	return Address{Kind: Reply, Turn: turn, Index: n}, lastErr == nil && turn > 0
 }
 
-func (s Space) address(k Kind, agent, tree, path string) (Address, error) {
+// ParseDead parses the subject of a dead letter. The subject DeadSubmission
+// belongs to no agent's run: its agent is "submit".
+func (s Space) ParseDead(subject string) (Run, error) {
+	tok, p, ok := s.below(subject, "dead", 3)
+	if !ok {
+		return Run{}, malformed(subject)
+	}
+	return s.parseRun(tok[0], tok[1], tok[2], p)
+}
+
+// ParseTally parses the subject of a tally.
+func (s Space) ParseTally(subject string) (Tree, Path, error) {
+	tok, part, ok := s.below(subject, "tally", 2)
+	if !ok {
+		return Tree{}, Path{}, malformed(subject)
+	}
+	t, err := s.parseTree(tok[0], part)
+	if err != nil {
+		return Tree{}, Path{}, err
+	}
+	p, err := ParsePath(tok[1])
+	return t, p, err
+}
+
+// ParseTimer parses the subject of a schedule.
+func (s Space) ParseTimer(subject string) (r Run, turn int, err error) {
+	tok, p, ok := s.below(subject, "timer", 4)
+	if !ok {
+		return Run{}, 0, malformed(subject)
+	}
+	if turn, err = number(tok[3]); err != nil {
+		return Run{}, 0, malformed(subject)
+	}
+	r, err = s.parseRun(tok[0], tok[1], tok[2], p)
+	return r, turn, err
+}
+
+// below cuts the prefix, the partition and the kind off a stored subject, and
+// returns the n tokens behind them. P is the partition, -1 if the space is not
+// spread.
+func (s Space) below(subject, kind string, n int) (tok []string, p int, ok bool) {
+	rest, p, ok := s.unprefixed(subject)
+	rest, of := strings.CutPrefix(rest, kind+".")
+	tok = strings.Split(rest, ".")
+	return tok, p, ok && of && len(tok) == n && (p >= 0) == (s.parts > 0)
+}
+
+// parseRun parses the address of a run. Its tree must be in the partition, unless that
+// is -1.
+func (s Space) parseRun(agent, tree, path string, part int) (Run, error) {
 	a, err := ParseAgent(agent)
 	if err != nil {
-		return Address{}, err
+		return Run{}, err
 	}
-	t, err := ParseTree(tree)
+	t, err := s.parseTree(tree, part)
 	if err != nil {
-		return Address{}, err
+		return Run{}, err
 	}
 	p, err := ParsePath(path)
 	if err != nil {
-		return Address{}, err
+		return Run{}, err
 	}
-	return Address{Kind: k, Run: s.Run(a, t, p)}, nil
+	return s.Run(a, t, p), nil
+}
+
+// parseTree parses the id of a tree. It must be in partition p, unless that is -1.
+func (s Space) parseTree(id string, p int) (Tree, error) {
+	t, err := ParseTree(id)
+	if err == nil && p >= 0 && p != s.PartitionOf(t) {
+		return Tree{}, fmt.Errorf("tree id %s: %w: it is not in partition %d", quote(id), ErrToken, p)
+	}
+	return t, err
 }
 
 // inboxPrefix begins every inbox of NATS.
@@ -231,19 +208,9 @@ const maxInbox = 255
 // ASCII, and no wildcard.
 func inbox(subject string) bool {
 	rest, ok := strings.CutPrefix(subject, inboxPrefix)
-	if !ok || len(subject) > maxInbox {
-		return false
-	}
-	for tok := range strings.SplitSeq(rest, ".") {
-		bad := tok == ""
-		for i := range len(tok) {
-			bad = bad || tok[i] <= ' ' || tok[i] > '~' || tok[i] == '*' || tok[i] == '>'
-		}
-		if bad {
-			return false
-		}
-	}
-	return true
+	return ok && len(subject) <= maxInbox &&
+		!strings.Contains("."+rest+".", "..") && // an empty token
+		!strings.ContainsFunc(rest, func(c rune) bool { return c <= ' ' || c > '~' || c == '*' || c == '>' })
 }
 
 func malformed(subject string) error {

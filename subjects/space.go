@@ -116,9 +116,6 @@ func (s Space) EndsOf(t Tree, p Path) []string {
 	return ends
 }
 
-// RootCallOf matches the call of a tree's root, of any agent.
-func (s Space) RootCallOf(t Tree) string { return s.CallOf(t, Root) }
-
 // Calls matches the calls of one agent.
 func (s Space) Calls(a Agent) string { return s.any("run", a.s, "*", "*", "call") }
 

@@ -60,7 +60,7 @@ func TestSubjects(t *testing.T) {
 		{s.SubmissionOf(id), "axe.submit.*.T1"},
 		{s.PartsOf(id), "axe.live.part.*.T1.*"},
 		{s.DeadOf(id), "axe.dead.*.T1.*"},
-		{s.RootCallOf(id), "axe.run.*.T1.r.call"},
+		{s.CallOf(id, Root), "axe.run.*.T1.r.call"},
 		{s.Calls(a), "axe.run.lead.*.*.call"},
 		{s.Cancels(), "axe.run.*.*.*.cancel"},
 		{s.DeadSubmission(id), "axe.dead.submit.T1.r"},

@@ -59,19 +59,13 @@ const (
 
 // ParseAgent checks a name.
 func ParseAgent(s string) (Agent, error) {
-	bad := func() (Agent, error) {
-		return Agent{}, fmt.Errorf(
-			"agent name %s: %w: want a lower-case letter or digit, then up to 63 of a-z 0-9 _ -", quote(s),
-			ErrToken,
-		)
-	}
-	if s == "" || len(s) > maxToken || s[0] == '-' || s[0] == '_' {
-		return bad()
-	}
+	bad := s == "" || len(s) > maxToken || s[0] == '-' || s[0] == '_'
 	for i := range len(s) {
-		if c := s[i]; !lower(c) && !digit(c) && c != '_' && c != '-' {
-			return bad()
-		}
+		bad = bad || !lower(s[i]) && !digit(s[i]) && s[i] != '_' && s[i] != '-'
+	}
+	if bad {
+		return Agent{}, fmt.Errorf("agent name %s: %w: want a lower-case letter or digit, then up to 63 of a-z 0-9 _ -",
+			quote(s), ErrToken)
 	}
 	return Agent{s}, nil
 }
