@@ -108,11 +108,11 @@ func Open(ctx context.Context, cfg Config) (*Conn, error) {
 		leases:   leases{held: map[*Delivery]*lease{}},
 	}
 	c.streams.Store(newStreams(cfg.Space))
-	if c.js, err = api.jetStream(nc); err != nil {
+	if c.js, err = jetstream.NewWithAPIPrefix(nc, api); err != nil {
 		nc.Close()
 		return nil, fmt.Errorf("jetstream: %w", err)
 	}
-	if c.reader, err = newReader(nc, requests, api.prefix()); err != nil {
+	if c.reader, err = newReader(nc, requests, api); err != nil {
 		nc.Close()
 		return nil, err
 	}

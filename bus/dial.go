@@ -56,29 +56,14 @@ type Dial struct {
 	disconnected, reconnected func()
 }
 
-// settings are a context's settings for JetStream.
-type settings struct {
-	domain    string
-	apiPrefix string
-}
-
-func (s *settings) jetStream(nc *nats.Conn) (jetstream.JetStream, error) {
+// apiPrefix is the prefix of the JetStream API under the settings of a context,
+// with a dot at its end.
+func apiPrefix(of natscontext.Settings) string {
 	switch {
-	case s.apiPrefix != "":
-		return jetstream.NewWithAPIPrefix(nc, s.apiPrefix)
-	case s.domain != "":
-		return jetstream.NewWithDomain(nc, s.domain)
-	}
-	return jetstream.New(nc)
-}
-
-// prefix is the prefix of the JetStream API, with a dot at its end.
-func (s *settings) prefix() string {
-	switch {
-	case s.apiPrefix != "":
-		return strings.TrimSuffix(s.apiPrefix, ".") + "."
-	case s.domain != "":
-		return "$JS." + s.domain + ".API."
+	case of.JSAPIPrefix != "":
+		return strings.TrimSuffix(of.JSAPIPrefix, ".") + "."
+	case of.JSDomain != "":
+		return "$JS." + of.JSDomain + ".API."
 	}
 	return jetstream.DefaultAPIPrefix
 }
@@ -88,10 +73,10 @@ const dialRetryDelay = time.Second
 
 // connect makes a connection that reconnects for ever. It waits until ctx ends
 // for a server that is not reachable yet. It returns an error at once if
-// waiting cannot help.
-func (d Dial) connect(ctx context.Context) (*nats.Conn, *settings, error) {
+// waiting cannot help. Api is the prefix of the JetStream API.
+func (d Dial) connect(ctx context.Context) (_ *nats.Conn, api string, _ error) {
 	if err := d.validate(); err != nil {
-		return nil, nil, fmt.Errorf("connect: %w", err)
+		return nil, "", fmt.Errorf("connect: %w", err)
 	}
 	log := cmp.Or(d.Log, slog.New(slog.DiscardHandler))
 	for waiting := false; ; waiting = true {
@@ -101,26 +86,26 @@ func (d Dial) connect(ctx context.Context) (*nats.Conn, *settings, error) {
 			log.InfoContext(ctx, "connected", slog.String(keyURL, where))
 			return nc, api, nil
 		case !mayComeUp(err):
-			return nil, nil, fmt.Errorf("connect to %s: %w", where, err)
+			return nil, "", fmt.Errorf("connect to %s: %w", where, err)
 		case !waiting:
 			log.WarnContext(ctx, "waiting for the server", slog.String(keyURL, where), slog.Any(keyError, err))
 		}
 		if cause := pause.For(ctx, dialRetryDelay); cause != nil {
-			return nil, nil, fmt.Errorf("connect to %s: %w: %w", where, cause, err)
+			return nil, "", fmt.Errorf("connect to %s: %w: %w", where, cause, err)
 		}
 	}
 }
 
 // try asks each server once. Where names the servers without credentials.
-func (d Dial) try(log *slog.Logger) (where string, _ *nats.Conn, _ *settings, _ error) {
+func (d Dial) try(log *slog.Logger) (where string, _ *nats.Conn, api string, _ error) {
 	// The option decide sets the real name.
 	where = "NATS"
 	opts := append(d.options(log), d.decide(&where))
 	if d.Context == "" {
 		nc, err := nats.Connect("", opts...)
-		return where, nc, &settings{}, err
+		return where, nc, jetstream.DefaultAPIPrefix, err
 	}
 	where = "context " + d.Context
 	nc, of, err := natscontext.Connect(d.Context, opts...)
-	return where, nc, &settings{domain: of.JSDomain, apiPrefix: of.JSAPIPrefix}, clean(err)
+	return where, nc, apiPrefix(of), clean(err)
 }

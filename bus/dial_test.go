@@ -235,8 +235,8 @@ func TestDialContext(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer nc.Close()
-	if api.prefix() != "$JS.hub.API." || !strings.HasPrefix(nc.NewInbox(), "_MINE.") {
-		t.Errorf("prefix %s, inbox %s", api.prefix(), nc.NewInbox())
+	if api != "$JS.hub.API." || !strings.HasPrefix(nc.NewInbox(), "_MINE.") {
+		t.Errorf("prefix %s, inbox %s", api, nc.NewInbox())
 	}
 
 	connectT(t, Dial{Context: "prod", User: "b", Password: "other"})
@@ -256,8 +256,8 @@ func TestDialContext(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer nc.Close()
-	if api.prefix() != "from.hub." {
-		t.Errorf("prefix %s", api.prefix())
+	if api != "from.hub." {
+		t.Errorf("prefix %s", api)
 	}
 
 	contextT(t, "bad", map[string]string{"url": "nats://u:" + secret + "@host:port"})

@@ -66,15 +66,16 @@ func (m Stored) Reference() [][2]string {
 // in the store.
 var ErrObjectGone = errors.New("object of a large message no longer exists")
 
-// resolve returns the body of a message, from the object store if it is there.
-func (c *Conn) resolve(ctx context.Context, h nats.Header, body []byte) ([]byte, error) {
-	name := h.Get(headerObject)
+// Load returns the message's body, from the object store if it is there.
+func (c *Conn) Load(ctx context.Context, m Stored) ([]byte, error) {
+	name := m.Header.Get(headerObject)
 	if name == "" {
-		return body, nil
+		return m.Body, nil
 	}
-	size, err := strconv.ParseInt(h.Get(headerSize), 10, 64)
+	text := m.Header.Get(headerSize)
+	size, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || size < 0 || size > c.cfg.MaxBody {
-		return nil, fmt.Errorf("%w: %s bytes by reference, at most %d", ErrTooLarge, h.Get(headerSize), c.cfg.MaxBody)
+		return nil, fmt.Errorf("%w: %s bytes by reference, at most %d", ErrTooLarge, text, c.cfg.MaxBody)
 	}
 	if err := c.intercept(Point{"load", name, false}); err != nil {
 		return nil, err

@@ -54,11 +54,6 @@ func (m Stored) Fence() (seq uint64, ok bool) {
 // subjects, or more bytes, than a server reads at once.
 var ErrTooMany = errors.New("too many messages for one read")
 
-// Load returns the message's body, from the object store if it is there.
-func (c *Conn) Load(ctx context.Context, m Stored) ([]byte, error) {
-	return c.resolve(ctx, m.Header, m.Body)
-}
-
 // First reads the first message of a subject; ok is false if there is none.
 func (c *Conn) First(ctx context.Context, subject string) (m Stored, ok bool, err error) {
 	ms, err := c.get(ctx, directGet{NextFor: subject, Seq: 1, Batch: 1})
@@ -204,7 +199,16 @@ func (c *Conn) ReadBySubject(ctx context.Context, filter string, seq uint64, oth
 // last one of its subject. If the message's fence does not say, the server's
 // count of the subject decides.
 func (c *Conn) hiding(ctx context.Context, filter string, seq uint64, last []Stored) ([]Stored, error) {
-	hiding, ambiguous := classify(last, seq)
+	var hiding, ambiguous []Stored
+	for _, m := range last {
+		before, ok := m.before()
+		switch {
+		case !ok:
+			ambiguous = append(ambiguous, m)
+		case before > seq:
+			hiding = append(hiding, m)
+		}
+	}
 	if len(ambiguous) == 0 {
 		return hiding, nil
 	}
@@ -218,21 +222,6 @@ func (c *Conn) hiding(ctx context.Context, filter string, seq uint64, last []Sto
 		}
 	}
 	return hiding, nil
-}
-
-// classify sorts the last messages of subjects by their fences: a message hides
-// earlier ones after seq, hides none (it is left out), or does not say.
-func classify(last []Stored, seq uint64) (hiding, ambiguous []Stored) {
-	for _, m := range last {
-		before, ok := m.before()
-		switch {
-		case !ok:
-			ambiguous = append(ambiguous, m)
-		case before > seq:
-			hiding = append(hiding, m)
-		}
-	}
-	return hiding, ambiguous
 }
 
 // repeated lists the subjects below a filter that hold more than one message.

@@ -38,7 +38,7 @@ func connectT(t *testing.T, d Dial) (*nats.Conn, jetstream.JetStream) {
 		t.Fatal(err)
 	}
 	t.Cleanup(nc.Close)
-	js, err := api.jetStream(nc)
+	js, err := jetstream.NewWithAPIPrefix(nc, api)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +190,7 @@ func TestServerInVirtualTime(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer nc.Close()
-		js, err := api.jetStream(nc)
+		js, err := jetstream.NewWithAPIPrefix(nc, api)
 		if err != nil {
 			t.Fatal(err)
 		}

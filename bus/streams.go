@@ -42,14 +42,21 @@ func (c *Conn) MaxAge() time.Duration { return c.streams.Load().maxAge }
 
 func (c *Conn) provisioned() bool { return c.Replicas() > 0 }
 
-// Provisioned learns how many streams of runs there are. The error is
-// ErrNoStream if there are none.
+// Provisioned learns the number, the replicas and the age of the streams of
+// runs. The error is ErrNoStream if there are none.
 func (c *Conn) Provisioned(ctx context.Context) error {
 	first, err := c.firstStream(ctx)
 	if err != nil {
 		return err
 	}
-	return c.learn(first)
+	n, err := partitions(first)
+	if err != nil {
+		return err
+	}
+	s := newStreams(c.cfg.Space.Spread(n))
+	s.replicas, s.maxAge = max(1, first.Replicas), first.MaxAge
+	c.streams.Store(s)
+	return nil
 }
 
 // firstStream returns the configuration of the first stream of runs, which says
@@ -64,18 +71,6 @@ func (c *Conn) firstStream(ctx context.Context) (jetstream.StreamConfig, error) 
 		return jetstream.StreamConfig{}, wrapStream(name, err)
 	}
 	return s.CachedInfo().Config, nil
-}
-
-// learn notes the number, the replicas and the age of the streams of runs.
-func (c *Conn) learn(first jetstream.StreamConfig) error {
-	n, err := partitions(first)
-	if err != nil {
-		return err
-	}
-	s := newStreams(c.cfg.Space.Spread(n))
-	s.replicas, s.maxAge = max(1, first.Replicas), first.MaxAge
-	c.streams.Store(s)
-	return nil
 }
 
 // metaPartitions is the key of the first stream's metadata that holds the
