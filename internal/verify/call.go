@@ -34,8 +34,8 @@ func (c *Checker) call(n *node, e run.Called, m Message) {
 		return
 	}
 	n.tree.addScopes(head.Scopes)
-	if _, turn, index, below := n.path.Parent(); below {
-		n.parent = n.caller(head.Parent)
+	if path, turn, index, below := n.path.Parent(); below {
+		n.parent = n.tree.runs[place{head.Parent, path}]
 		c.compareCall(n.parent, n, madeCall{head, e.Input, turn, index, m})
 	}
 }
@@ -115,13 +115,9 @@ func (c *Checker) callBounds(by, n *node, call *run.Call, d madeCall) {
 // dueDeadline returns the deadline of a sequential call that is owed now. It
 // counts from the moment at which the call became due.
 func (n *node) dueDeadline(turn, index int, decided time.Time) time.Time {
-	for _, e := range n.state.Outstanding().All() {
-		if owed, ok := e.(run.CallChildren); ok && owed.Turn == turn {
-			for _, child := range owed.Children {
-				if child.Index == index {
-					return child.Deadline
-				}
-			}
+	for _, child := range n.due() {
+		if turn == len(n.state.Turns) && child.Index == index {
+			return child.Deadline
 		}
 	}
 	return decided
@@ -138,7 +134,7 @@ func (c *Checker) callAfterEnd(by, n *node, d madeCall) {
 	here := n.on(d.Message)
 	switch {
 	case ended == 0:
-	case n.cancelledBefore(d.Seq), !d.Time.Before(d.head.Deadline),
+	case n.cancelUpTo(d.Seq) != 0, !d.Time.Before(d.head.Deadline),
 		by.end != nil && by.end.kind == run.KindPoisoned:
 		c.note(here, AfterEnd, "called after its caller's end, message %d, without effect", ended)
 	default:

@@ -124,7 +124,7 @@ func (c *Checker) answer(n *node, e run.Entry, m Message) {
 // a cancel message over the run. Seen is the newest cancel message that the
 // worker had seen.
 func (c *Checker) checkCancelsSeen(n *node, seen uint64, m Message) {
-	if at := n.knownCancel(seen); at != 0 {
+	if at := n.cancelUpTo(seen); at != 0 {
 		c.violate(n.on(m), AfterCancel, "the model was asked by a worker that knew of the cancel message %d", at)
 	}
 }

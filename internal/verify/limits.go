@@ -22,21 +22,17 @@ func (t *tree) addScopes(scopes []subjects.Scope) {
 // flight may go beyond their bound.
 func (c *Checker) checkBudgets(t *tree) {
 	for path, budget := range t.budgets {
-		runs := 0
-		turns := 0
-		var top *node
-		for _, n := range t.runs {
-			if n.call == 0 || !path.Covers(n.path) {
-				continue
-			}
-			if n.path == path {
-				top = n
-			}
-			runs++
-			turns += n.modelCalls()
-		}
+		top := t.calledAt(path)
 		if top == nil {
 			continue
+		}
+		runs := 0
+		turns := 0
+		for _, n := range t.runs {
+			if n.call != 0 && path.Covers(n.path) {
+				runs++
+				turns += n.modelCalls()
+			}
 		}
 		if budget.Agents > 0 && runs > budget.Agents {
 			c.violate(top.at(top.call), Limits, "%d runs, of %d that there may be", runs, budget.Agents)

@@ -95,9 +95,8 @@ func (c *Checker) unfinished(n *node, now time.Time) bool {
 		c.noteUnpublished(n, now)
 		return true
 	}
-	by, waits := n.above()
-	switch {
-	case by != nil && (by.skippedWait || waits && c.timerLost(by, now)):
+	switch waits := n.awaited(); {
+	case n.parent != nil && n.parent.skippedWait, waits && c.timerLost(n.parent, now):
 		// The finding of the caller says it all.
 	case !waits && !n.path.IsRoot() && n.state.LogIndex == 0:
 		const text = "no outcome: no worker has taken the call, and its caller has gone on without it"
@@ -108,23 +107,15 @@ func (c *Checker) unfinished(n *node, now time.Time) bool {
 	return false
 }
 
-// above finds the run that has called n, and whether it waits for n's outcome.
-func (n *node) above() (by *node, waits bool) {
-	path, turn, index, below := n.path.Parent()
-	if !below {
-		return nil, false
+// awaited reports whether the run that has called n waits for n's outcome.
+func (n *node) awaited() bool {
+	by := n.parent
+	_, turn, index, _ := n.path.Parent()
+	if by == nil || by.state.Phase != run.Awaiting || turn != len(by.state.Turns) {
+		return false
 	}
-	for at, up := range n.tree.runs {
-		if at.path != path || up.call == 0 {
-			continue
-		}
-		by = up
-		if up.state.Phase == run.Awaiting && turn == len(up.state.Turns) {
-			o := up.state.Turns[turn-1].Outcomes
-			return up, index < len(o) && o[index] == nil
-		}
-	}
-	return by, false
+	o := by.state.Turns[turn-1].Outcomes
+	return index < len(o) && o[index] == nil
 }
 
 // timerLost reports whether a run still waits though its timer should have

@@ -2,6 +2,7 @@ package verify
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/axebus/axe/agentd/run"
@@ -137,22 +138,19 @@ func (n *node) decision(turn, index int) (_ *run.Call, ok bool) {
 	return &e.Calls[index], true
 }
 
+// due lists the calls of the current turn that are due and have no outcome.
+func (n *node) due() []run.Child {
+	call, _ := n.state.Outstanding().Then.(run.CallChildren)
+	return call.Children
+}
+
 // unpublished lists the calls of the current turn that are due and were not
 // published.
 func (n *node) unpublished() []run.Child {
-	var missing []run.Child
-	for _, e := range n.state.Outstanding().All() {
-		call, ok := e.(run.CallChildren)
-		if !ok {
-			continue
-		}
-		for _, child := range call.Children {
-			if c := n.child(call.Turn, child); c == nil || c.call == 0 {
-				missing = append(missing, child)
-			}
-		}
-	}
-	return missing
+	return slices.DeleteFunc(n.due(), func(child run.Child) bool {
+		c := n.child(len(n.state.Turns), child)
+		return c != nil && c.call != 0
+	})
 }
 
 // child finds the run of a call, nil if no message of it was seen.
@@ -164,32 +162,11 @@ func (n *node) child(turn int, c run.Child) *node {
 	return n.tree.runs[place{agent, n.path.Child(turn, c.Index)}]
 }
 
-// caller finds the run of an agent above the run, nil if no message of it was
-// seen.
-func (n *node) caller(agent subjects.Agent) *node {
-	path, _, _, below := n.path.Parent()
-	if !below {
-		return nil
-	}
-	return n.tree.runs[place{agent, path}]
-}
-
-// cancelledBefore reports whether a cancel message stored before seq covers the
-// run.
-func (n *node) cancelledBefore(seq uint64) bool {
+// cancelUpTo returns a cancel message with a sequence up to seq that covers the
+// run, 0 if there is none.
+func (n *node) cancelUpTo(seq uint64) uint64 {
 	for p, at := range n.tree.cancels {
-		if at < seq && p.Covers(n.path) {
-			return true
-		}
-	}
-	return false
-}
-
-// knownCancel returns a cancel message that covers the run, of those up to the
-// newest that a writer had seen; 0 if there is none.
-func (n *node) knownCancel(seen uint64) uint64 {
-	for p, at := range n.tree.cancels {
-		if at <= seen && p.Covers(n.path) {
+		if at <= seq && p.Covers(n.path) {
 			return at
 		}
 	}
