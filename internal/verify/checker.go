@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unique"
 
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/subjects"
@@ -60,22 +61,12 @@ type Checker struct {
 	messages int
 	trees    map[subjects.Tree]*tree
 	remarks  []remark
-
-	// names and places hold each name of a worker or agent, and each place
-	// of a run, once.
-	names  map[string]string
-	places map[place]place
 }
 
 // New makes a checker that has seen no message.
 func New(cfg Config) *Checker {
 	cfg.Takeover = cmp.Or(cfg.Takeover, DefaultTakeover)
-	return &Checker{
-		cfg:    cfg,
-		trees:  map[subjects.Tree]*tree{},
-		names:  map[string]string{},
-		places: map[place]place{},
-	}
+	return &Checker{cfg: cfg, trees: map[subjects.Tree]*tree{}}
 }
 
 // Add takes the next message of the stream.
@@ -195,11 +186,7 @@ func (c *Checker) apply(n *node, e run.Event, m Message) {
 	}
 }
 
-// name returns a name that is kept once, however many messages carry it.
-func (c *Checker) name(name string) string {
-	if known, ok := c.names[name]; ok {
-		return known
-	}
-	c.names[name] = name
-	return name
-}
+// shared returns a copy of a name or a place that does not keep the message that
+// it was parsed from. Equal values share one copy between two garbage
+// collections.
+func shared[T comparable](v T) T { return unique.Make(v).Value() }

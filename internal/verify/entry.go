@@ -57,7 +57,7 @@ func (c *Checker) foldEntry(n *node, e run.Entry, m Message) {
 	e.Answer = nil
 	e.Worker = ""
 	for i := range e.Calls {
-		e.Calls[i].Agent = c.name(e.Calls[i].Agent)
+		e.Calls[i].Agent = shared(e.Calls[i].Agent)
 	}
 	if e.Kind == run.EntryEnded {
 		n.logEnd = m.Seq
@@ -140,7 +140,7 @@ func (c *Checker) entryAfterEnd(n *node, e run.Entry, m Message) bool {
 		c.violate(here, AfterEnd, "a log entry after the one that ended the run, message %d", n.logEnd)
 	case n.end == nil:
 		return false
-	case c.name(e.Worker) != n.end.worker && e.Trigger < n.end.seq && m.Fenced && m.Fence == n.state.LogSeq:
+	case shared(e.Worker) != n.end.worker && e.Trigger < n.end.seq && m.Fenced && m.Fence == n.state.LogSeq:
 		const text = "a log entry after the run's outcome, message %d, by another worker, without effect"
 		c.note(here, AfterEnd, text, n.end.seq)
 	default:

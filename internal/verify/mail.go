@@ -28,7 +28,7 @@ func (c *Checker) mail(n *node, e run.Mailed, m Message) {
 	case byRun:
 		c.writtenByRun(n, from, e.Mail, m)
 	}
-	kept := run.Mail{Seq: m.Seq, From: c.name(e.From), Key: e.Key, Idle: e.Idle, Seen: e.Seen}
+	kept := run.Mail{Seq: m.Seq, From: shared(e.From), Key: e.Key, Idle: e.Idle, Seen: e.Seen}
 	c.apply(n, run.Mailed{Meta: e.Meta, Mail: kept}, m)
 }
 

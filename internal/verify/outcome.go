@@ -97,7 +97,7 @@ func (c *Checker) conclude(n *node, o run.Outcome, valid bool, m Message) {
 		c.note(n.on(m), Outcome, "a second outcome: message %d was the first, and counts", n.end.seq)
 		return
 	}
-	n.end = &end{m.Seq, o.Status, o.Kind, c.name(o.Worker)}
+	n.end = &end{m.Seq, o.Status, o.Kind, shared(o.Worker)}
 	if valid && n.call != 0 {
 		c.ended(n, o, m)
 	}

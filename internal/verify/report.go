@@ -13,7 +13,7 @@ import (
 func (c *Checker) Report(now time.Time) Report {
 	r := Report{Messages: c.messages, Findings: []Finding{}} // never null
 	forgotten := map[string]bool{}
-	rest := &Checker{cfg: c.cfg, names: c.names}
+	rest := &Checker{cfg: c.cfg}
 	for _, t := range c.trees {
 		if t.forgotten(c.cfg.first(t.id)) {
 			forgotten[t.id.String()] = true

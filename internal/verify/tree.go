@@ -88,20 +88,10 @@ func (c *Checker) node(r subjects.Run) *node {
 	at := place{r.Agent, r.Path}
 	n := t.runs[at]
 	if n == nil {
-		n = &node{tree: t, place: c.intern(at)}
+		n = &node{tree: t, place: shared(at)}
 		t.runs[n.place] = n
 	}
 	return n
-}
-
-// intern returns a place that does not keep the subject that it was parsed
-// from.
-func (c *Checker) intern(at place) place {
-	if known, ok := c.places[at]; ok {
-		return known
-	}
-	c.places[at] = at
-	return at
 }
 
 func (c *Checker) run(n *node) subjects.Run { return c.cfg.Space.Run(n.agent, n.tree.id, n.path) }
