@@ -108,9 +108,5 @@ func (c *Client) Decide(ctx context.Context, tree subjects.Tree, path subjects.P
 		return fmt.Errorf("%s: %w", describe(r), ErrNotHeld)
 	}
 	approval.Turn = len(s.Turns)
-	body, err := json.Marshal(approval)
-	if err != nil {
-		return err
-	}
-	return c.writeTo(ctx, r.Approve, body)
+	return c.writeTo(ctx, r.Approve, approval)
 }

@@ -115,10 +115,7 @@ func (c *Client) OriginalCall(
 		return in, budget, false, fmt.Errorf("dead letter %d: %w", l.ID, err)
 	}
 	scopes, _ := subjects.ParseScopes(m.Header.Get(subjects.HeaderLimits), l.Run.Path)
-	for _, s := range scopes {
-		budget = budget.Within(s.Budget)
-	}
-	return call.Input, budget, ok && call.Malformed == nil, nil
+	return call.Input, subjects.Narrowest(scopes), ok && call.Malformed == nil, nil
 }
 
 // RetryTree returns the id of the tree that retries the dead letter's task. It

@@ -14,11 +14,9 @@ import (
 type found struct {
 	// root has a zero Agent if the tree is unknown.
 	root subjects.Run
-	// called reports whether the root was called. A submission that was
-	// refused has an outcome and no call.
-	called bool
-	// seq is the sequence of the root's call, 0 without a call.
-	seq uint64
+	// call is the sequence of the root's call, 0 without a call. A
+	// submission that was refused has an outcome and no call.
+	call uint64
 }
 
 // lookup looks for a tree once: for the root's call, then for its outcome, then
@@ -57,8 +55,8 @@ func (c *Client) lookupRoot(ctx context.Context, tree subjects.Tree) (found, err
 		at, err := space.Parse(m.Subject)
 		switch {
 		case err != nil: // no worker wrote it
-		case at.Kind == subjects.Call && !f.called:
-			f = found{at.Run, true, m.Seq}
+		case at.Kind == subjects.Call && f.call == 0:
+			f = found{at.Run, m.Seq}
 		case f.root.Agent.IsZero():
 			f.root = at.Run
 		}
@@ -100,7 +98,7 @@ func (c *Client) findRun(
 ) (r subjects.Run, call uint64, err error) {
 	f, err := c.find(ctx, tree)
 	if err != nil || path.IsRoot() {
-		return f.root, f.seq, err
+		return f.root, f.call, err
 	}
 	ms, err := c.conn.LastPerSubject(ctx, f.root.Space.CallOf(tree, path))
 	if err != nil {

@@ -52,15 +52,13 @@ func (f *Fold) Apply(at subjects.Address, m run.Meta, message run.Event) []Event
 	f.runs[at.Run.Path] = known
 
 	e := Event{Run: at.Run, Seq: m.Seq, Time: m.Time, State: known.state}
+	decided := e
 	var events []Event
 	if f.describe(&e, at, before, message) {
 		events = append(events, e)
 	}
-	if d, ok := decision(before, known.state, message); ok {
-		d.Run = at.Run
-		d.Seq = m.Seq
-		d.Time = m.Time
-		events = append(events, d)
+	if decided.decide(before, message) {
+		events = append(events, decided)
 	}
 	return events
 }
@@ -153,17 +151,21 @@ func endedState(o run.Outcome) run.State {
 	return s
 }
 
-// decision returns the decision on a reviewed turn that follows from a message.
-// No message holds a decision: it follows from the state of the run. Ok is
-// false if nothing was decided. A turn that an interrupt withholds was not
-// denied.
-func decision(before, after run.State, message run.Event) (e Event, ok bool) {
+// decide completes the event of a decision on a reviewed turn that follows from
+// a message. No message holds a decision: it follows from the state of the run.
+// It returns false if nothing was decided. A turn that an interrupt withholds
+// was not denied.
+func (e *Event) decide(before run.State, message run.Event) bool {
+	after := e.State
 	was, now := reviewResult(before), reviewResult(after)
 	if now == "" || after.Interrupted() || now == was && len(before.Turns) == len(after.Turns) {
-		return e, false
+		return false
 	}
 	t := after.Turns[len(after.Turns)-1]
-	e = Event{Kind: now, State: after, Turn: len(after.Turns), Entry: t.Entry, By: after.Start().Supervision.Agent}
+	e.Kind = now
+	e.Turn = len(after.Turns)
+	e.Entry = t.Entry
+	e.By = after.Start().Supervision.Agent
 	if now != Approved {
 		e.Reason = t.Why
 	}
@@ -175,7 +177,7 @@ func decision(before, after run.State, message run.Event) (e Event, ok bool) {
 			e.By, e.Reason = "", "no person decided in time"
 		}
 	}
-	return e, true
+	return true
 }
 
 // reviewResult returns Held, Approved or Denied for a run with a reviewed last

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"encoding/json"
 
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/subjects"
@@ -17,12 +18,16 @@ func (c *Client) Interrupt(ctx context.Context, tree subjects.Tree, path subject
 	if err != nil {
 		return err
 	}
-	return c.writeTo(ctx, r.Interrupt, []byte("{}"))
+	return c.writeTo(ctx, r.Interrupt, struct{}{})
 }
 
-// writeTo stores a message to a run under a new key. Subject returns the
-// subject for a key.
-func (c *Client) writeTo(ctx context.Context, subject func(subjects.Key) string, body []byte) error {
+// writeTo stores a message, as JSON, to a run under a new key. Subject returns
+// the subject for a key.
+func (c *Client) writeTo(ctx context.Context, subject func(subjects.Key) string, message any) error {
+	body, err := json.Marshal(message)
+	if err != nil {
+		return err
+	}
 	k, err := subjects.ParseKey(bus.NewID())
 	if err != nil {
 		return err

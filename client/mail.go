@@ -34,11 +34,7 @@ func (c *Client) Send(ctx context.Context, tree subjects.Tree, path subjects.Pat
 	if err != nil {
 		return err
 	}
-	body, err := json.Marshal(m)
-	if err != nil {
-		return err
-	}
-	return c.writeTo(ctx, r.Mail, body)
+	return c.writeTo(ctx, r.Mail, m)
 }
 
 // validateMail reports a message that a run would not read as a person's text.

@@ -14,7 +14,7 @@ import (
 // error is ErrUnknownTree for a tree that is not found.
 func (c *Client) RootState(ctx context.Context, tree subjects.Tree) (run.State, error) {
 	f, err := c.find(ctx, tree)
-	if err != nil || !f.called {
+	if err != nil || f.call == 0 {
 		return run.State{}, err
 	}
 	return c.readState(ctx, f.root)

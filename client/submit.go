@@ -75,7 +75,7 @@ func (c *Client) checkID(ctx context.Context, t Task) error {
 	if err != nil {
 		return err
 	}
-	if f.called && f.root.Agent != t.Agent {
+	if f.call != 0 && f.root.Agent != t.Agent {
 		return fmt.Errorf("tree %s: %w: %s", t.ID, ErrIDTaken, f.root.Agent)
 	}
 	return nil

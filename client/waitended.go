@@ -16,7 +16,7 @@ import (
 func (c *Client) WaitEnded(
 	ctx context.Context, tree subjects.Tree, top subjects.Path, fn func(Event),
 ) (abandoned int, err error) {
-	o := newOpenRuns()
+	o := openRuns{deadlines: map[subjects.Path]time.Time{}, closed: map[subjects.Path]bool{}}
 	err = c.follow(ctx, tree, func(e Event) {
 		o.apply(e)
 		fn(e)
@@ -37,11 +37,7 @@ type openRuns struct {
 	closed map[subjects.Path]bool
 }
 
-func newOpenRuns() *openRuns {
-	return &openRuns{deadlines: map[subjects.Path]time.Time{}, closed: map[subjects.Path]bool{}}
-}
-
-func (o *openRuns) apply(e Event) {
+func (o openRuns) apply(e Event) {
 	p := e.Run.Path
 	switch e.Kind { //nolint:exhaustive // no other event begins or ends a run
 	case Called:
@@ -59,7 +55,7 @@ const deadlineGrace = 15 * time.Second
 
 // ended reports whether a run and all runs called below it have ended or are
 // past their deadline. It returns the number of the latter.
-func (o *openRuns) ended(top subjects.Path, now time.Time) (abandoned int, ok bool) {
+func (o openRuns) ended(top subjects.Path, now time.Time) (abandoned int, ok bool) {
 	for p, deadline := range o.deadlines {
 		if !top.Covers(p) {
 			continue
