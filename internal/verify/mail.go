@@ -131,7 +131,7 @@ func (n *node) fork(path subjects.Path) *node {
 	if !ok || call.Op != run.OpFork || call.Failed() {
 		return nil
 	}
-	f := n.child(turn, run.Child{Index: index, Call: *call})
+	f := n.child(turn, index, call.Agent)
 	if f == nil || f.call == 0 {
 		return nil
 	}

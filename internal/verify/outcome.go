@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/axebus/axe/agentd/run"
-	"github.com/axebus/axe/subjects"
 )
 
 // result checks the outcome of a root.
@@ -48,7 +47,7 @@ func (c *Checker) calledRun(by *node, e run.Replied, m Message) *node {
 		c.violate(here, Orphan, "an outcome of call %d of turn %d, which its log does not make", e.Index, e.Turn)
 		return by.claimed(e)
 	}
-	n := by.child(e.Turn, run.Child{Index: e.Index, Call: *call})
+	n := by.child(e.Turn, e.Index, call.Agent)
 	if n == nil || n.call == 0 {
 		c.violate(here, Orphan, "an outcome of call %d of turn %d, which was not published", e.Index, e.Turn)
 		return nil
@@ -59,9 +58,8 @@ func (c *Checker) calledRun(by *node, e run.Replied, m Message) *node {
 // claimed finds the run that an outcome names, for a caller without a usable
 // log; nil if that run was not called.
 func (n *node) claimed(e run.Replied) *node {
-	agent, err := subjects.ParseAgent(e.Outcome.Agent)
-	child := n.tree.runs[place{agent, n.path.Child(e.Turn, e.Index)}]
-	if err != nil || child == nil || child.call == 0 || e.Outcome.Path != child.path.String() {
+	child := n.child(e.Turn, e.Index, e.Outcome.Agent)
+	if child == nil || child.call == 0 || e.Outcome.Path != child.path.String() {
 		return nil
 	}
 	return child
@@ -170,7 +168,7 @@ func (c *Checker) forksEnded(n *node, o run.Outcome, m Message) {
 		return
 	}
 	for _, f := range n.state.Turns.Forks() {
-		if b := n.child(f.Turn, f.Child); b == nil || b.cancelled == 0 && b.end == nil {
+		if b := n.child(f.Turn, f.Index, f.Call.Agent); b == nil || b.cancelled == 0 && b.end == nil {
 			const text = "%s while its fork %s was at work and has no cancel message"
 			c.violate(n.on(m), FanOut, text, o.Status, f.Call.To)
 		}

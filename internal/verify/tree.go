@@ -138,18 +138,15 @@ func (n *node) due() []run.Child {
 // published.
 func (n *node) unpublished() []run.Child {
 	return slices.DeleteFunc(n.due(), func(child run.Child) bool {
-		c := n.child(len(n.state.Turns), child)
+		c := n.child(len(n.state.Turns), child.Index, child.Call.Agent)
 		return c != nil && c.call != 0
 	})
 }
 
-// child finds the run of a call, nil if no message of it was seen.
-func (n *node) child(turn int, c run.Child) *node {
-	agent, err := subjects.ParseAgent(c.Call.Agent)
-	if err != nil {
-		return nil
-	}
-	return n.tree.runs[place{agent, n.path.Child(turn, c.Index)}]
+// child finds the run of a call of an agent, nil if no message of it was seen.
+func (n *node) child(turn, index int, agent string) *node {
+	a, _ := subjects.ParseAgent(agent) // no run has the zero agent
+	return n.tree.runs[place{a, n.path.Child(turn, index)}]
 }
 
 // cancelUpTo returns a cancel message with a sequence up to seq that covers the
