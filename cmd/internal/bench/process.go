@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
-	"sync"
 	"time"
 
 	"github.com/axebus/axe/bus"
@@ -85,13 +83,12 @@ type usage struct {
 // restLine asks a process for its usage at rest.
 const restLine = "rest"
 
-// process is a process that this one has started.
+// process is a process that this one has started. It is for one goroutine.
 type process struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
 	out *json.Decoder
 	url string
-	mu  sync.Mutex
 }
 
 // startProcess starts this program again as a process with a role.
@@ -133,8 +130,6 @@ func (c *process) used() (usage, error) { return c.asked("") }
 func (c *process) idle() (usage, error) { return c.asked(restLine) }
 
 func (c *process) asked(line string) (usage, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	var r status
 	if _, err := io.WriteString(c.in, line+"\n"); err != nil {
 		return usage{}, err
@@ -149,7 +144,7 @@ const endTimeout = 10 * time.Second
 // end closes the process's input and waits until it has ended.
 func (c *process) end() error {
 	_ = c.in.Close()
-	t := time.AfterFunc(endTimeout, func() { _ = c.cmd.Process.Signal(os.Kill) })
+	t := time.AfterFunc(endTimeout, func() { _ = c.cmd.Process.Kill() })
 	defer t.Stop()
 	return c.cmd.Wait()
 }
