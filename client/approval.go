@@ -13,18 +13,18 @@ import (
 
 // HeldTurn is a turn that is held until a person approves or denies it.
 type HeldTurn struct {
-	Run subjects.Run
+	Run subjects.Run `json:"-"`
 	// Turn counts from 1.
-	Turn int
+	Turn int `json:"turn"`
 	// Reason is the supervisor's reason for the pause.
-	Reason string
+	Reason string `json:"why"`
 	// Text is the model's text beside the tool calls.
-	Text  string
-	Calls []ToolCall
+	Text  string     `json:"said,omitzero"`
+	Calls []ToolCall `json:"calls"`
 	// Since is the time at which the turn was stored.
-	Since time.Time
+	Since time.Time `json:"since"`
 	// Until is the time at which the agent's policy decides instead.
-	Until time.Time
+	Until time.Time `json:"until"`
 }
 
 // ToolCall is one tool call of a held turn.

@@ -213,25 +213,17 @@ func pendingCommand() *cobra.Command {
 
 // pendingJSON is one line of axe pending --json.
 type pendingJSON struct {
-	Tree  string            `json:"tree"`
-	Path  string            `json:"path"`
-	Agent string            `json:"agent"`
-	Turn  int               `json:"turn"`
-	Why   string            `json:"why"`
-	Said  string            `json:"said,omitzero"`
-	Calls []client.ToolCall `json:"calls"`
-	Since time.Time         `json:"since"`
-	Until time.Time         `json:"until"`
+	Tree  string `json:"tree"`
+	Path  string `json:"path"`
+	Agent string `json:"agent"`
+	client.HeldTurn
 }
 
 func printPending(stdout io.Writer, all []client.HeldTurn, asJSON bool) error {
 	for _, p := range all {
 		if asJSON {
-			err := cli.PrintJSON(stdout, pendingJSON{
-				Tree: p.Run.Tree.String(), Path: p.Run.Path.String(), Agent: p.Run.Agent.String(), Turn: p.Turn,
-				Why: p.Reason, Said: p.Text, Calls: p.Calls, Since: p.Since, Until: p.Until,
-			})
-			if err != nil {
+			line := pendingJSON{p.Run.Tree.String(), p.Run.Path.String(), p.Run.Agent.String(), p}
+			if err := cli.PrintJSON(stdout, line); err != nil {
 				return err
 			}
 			continue
