@@ -34,8 +34,8 @@ func (l *waitFlags) check() error {
 	return nil
 }
 
-// errImpatient ends a wait after --patience.
-var errImpatient = errors.New("no answer in time")
+// errImpatient ends a wait after --patience. Its code is that of a timeout.
+var errImpatient = cli.Fail(cli.CodeAPI, errors.New("no answer in time"))
 
 // attend waits for a tree and prints its outcome. Limit is the time limit of
 // the tree, 0 if it is not known.
@@ -56,18 +56,9 @@ func (l *waitFlags) attend(
 	case !signal && !errors.Is(err, errImpatient):
 		return err
 	case l.cancel:
-		return cli.Fail(code(err), fmt.Errorf("%w, %s", err, cli.CancelAbandoned(ctx, ses.Client, tree, err.Error())))
+		return fmt.Errorf("%w, %s", err, cli.CancelAbandoned(ctx, ses.Client, tree, err.Error()))
 	case signal:
-		err = cli.Fail(code(err), errors.New("detached"))
+		err = cli.Fail(cli.Code(err), errors.New("detached"))
 	}
-	return cli.Fail(code(err), fmt.Errorf("%w, the tree goes on; to attach again: %s wait %s", err, name, tree))
-}
-
-// code returns the exit code of an error. The end of the patience has the code
-// of a timeout.
-func code(err error) int {
-	if errors.Is(err, errImpatient) {
-		return cli.CodeAPI
-	}
-	return cli.Code(err)
+	return fmt.Errorf("%w, the tree goes on; to attach again: %s wait %s", err, name, tree)
 }

@@ -57,7 +57,7 @@ func agentsCommand() *cobra.Command {
 // list prints each valid agent on stdout and a warning for each invalid file on
 // stderr.
 func (a *agentFiles) list(stdout, stderr io.Writer) error {
-	if err := a.checkDir(); err != nil {
+	if err := checkAgents(a.dir); err != nil {
 		return err
 	}
 	agents, err := configs.LoadDir(a.dir)
@@ -122,9 +122,9 @@ func (a *agentFiles) init(stdout io.Writer, arg string) error {
 	return err
 }
 
-// checkDir returns an error if the directory is not set and has no default.
-func (a *agentFiles) checkDir() error {
-	if a.dir == "" {
+// checkAgents returns an error if --agents is not set and has no default.
+func checkAgents(dir string) error {
+	if dir == "" {
 		return cli.Usage("--agents is required: there is no home directory to take a default from")
 	}
 	return nil
@@ -132,7 +132,7 @@ func (a *agentFiles) checkDir() error {
 
 // file returns the path of an agent's file, which may not exist.
 func (a *agentFiles) file(arg string) (string, error) {
-	if err := a.checkDir(); err != nil {
+	if err := checkAgents(a.dir); err != nil {
 		return "", err
 	}
 	agent, err := subjects.ParseAgent(arg)

@@ -78,9 +78,11 @@ func (g *gc) run(ctx context.Context, args []string) error {
 		return errors.New("agent name is required (or use --all)")
 	case g.timeout <= 0:
 		return cli.Usage("--timeout must be positive, got %s", &g.timeout)
-	case g.agents == "":
-		return cli.Usage("--agents is required: there is no home directory to take a default from")
-	case g.all:
+	}
+	if err := checkAgents(g.agents); err != nil {
+		return err
+	}
+	if g.all {
 		return g.allAgents(ctx)
 	}
 	return g.one(ctx, args[0])

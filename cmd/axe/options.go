@@ -67,8 +67,10 @@ func (o *options) check() error {
 	if o.limit() <= 0 {
 		return cli.Usage("--timeout must be positive, got %s", &o.timeout)
 	}
-	if (o.works() || o.dry) && o.worker.Agents == "" {
-		return cli.Usage("--agents is required: there is no home directory to take a default from")
+	if o.works() || o.dry {
+		if err := checkAgents(o.worker.Agents); err != nil {
+			return err
+		}
 	}
 	if o.change.skill != "" {
 		agents := o.worker.Agents

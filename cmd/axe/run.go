@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/axebus/axe/bus"
@@ -146,15 +147,14 @@ func (o *options) work(
 	working, stop := context.WithCancel(context.WithoutCancel(ctx))
 	ctx, broken := context.WithCancelCause(ctx)
 	defer broken(nil)
-	ended := make(chan struct{})
 	// stop ends this goroutine. On a running bus the deferred function
 	// waits for it.
-	go func() {
-		defer close(ended)
+	var worker sync.WaitGroup
+	worker.Go(func() {
 		if err := o.worker.Work(working, conn, log); err != nil {
 			broken(err)
 		}
-	}()
+	})
 	defer func() {
 		// Without a running bus there is no other worker to give work back to.
 		if !o.remote() {
@@ -164,7 +164,7 @@ func (o *options) work(
 			return
 		}
 		stop()
-		<-ended
+		worker.Wait()
 	}()
 	if err := cli.WaitAnnounced(ctx, conn, o.worker.Agents); err != nil {
 		return err
@@ -180,7 +180,7 @@ func (o *options) submit(ctx context.Context, c *client.Client, task client.Task
 	}
 	outcome, err := view.Wait(ctx, c, tree, o.limit())
 	if _, signal := errors.AsType[cli.SignalError](err); signal {
-		return cli.Fail(cli.Code(err), fmt.Errorf("%w, %s", err, cli.CancelAbandoned(ctx, c, tree, "interrupted")))
+		return fmt.Errorf("%w, %s", err, cli.CancelAbandoned(ctx, c, tree, "interrupted"))
 	}
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,7 +48,7 @@ func (r *reading) feedTree(ctx context.Context, tree subjects.Tree) error {
 		}
 		results = append(results, ms...)
 	}
-	slices.SortFunc(results, func(a, b bus.Stored) int { return int(int64(a.Seq) - int64(b.Seq)) })
+	slices.SortFunc(results, func(a, b bus.Stored) int { return cmp.Compare(a.Seq, b.Seq) })
 	found := len(results) > 0
 	for m, err := range r.conn.Scan(ctx, space.TreeOf(tree), 0) {
 		if err != nil {

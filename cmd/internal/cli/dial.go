@@ -116,19 +116,13 @@ func (d *DialFlags) Config(server *bus.Server, log *slog.Logger) (bus.Config, er
 	return bus.Config{Dial: d.dial, Space: space, MaxBody: int64(d.maxBody), Log: log}, nil
 }
 
-// noServerError is the cause of an Open that reached its time limit.
-type noServerError time.Duration
-
-// Error names the time limit.
-func (e noServerError) Error() string { return "no answer within " + time.Duration(e).String() }
-
 // Open connects to the bus. It waits for a server that is not there yet, at
 // most for the time atMost; 0 waits without a bound. Every other error is a
 // configuration error.
 func Open(ctx context.Context, cfg bus.Config, atMost time.Duration) (*bus.Conn, error) {
 	if atMost > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, atMost, noServerError(atMost))
+		ctx, cancel = context.WithTimeoutCause(ctx, atMost, fmt.Errorf("no answer within %s", atMost))
 		defer cancel()
 	}
 	conn, err := bus.Open(ctx, cfg)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -160,10 +161,7 @@ func (t *Tree) at(p subjects.Path) *node {
 func order(a, b subjects.Path) int {
 	_, aTurn, aIndex, _ := a.Parent()
 	_, bTurn, bIndex, _ := b.Parent()
-	if aTurn != bTurn {
-		return aTurn - bTurn
-	}
-	return aIndex - bIndex
+	return cmp.Or(aTurn-bTurn, aIndex-bIndex)
 }
 
 // Printable returns a text on one line, without characters that control a
