@@ -197,7 +197,7 @@ func (c *cancellations) watch(r subjects.Run, abort context.CancelCauseFunc) (se
 // stored.
 func (w *Worker) followInterrupts(ctx context.Context) error {
 	space := w.conn.Space()
-	stop, err := w.conn.Watch(space.Live(space.Interrupts()), func(m bus.Stored) {
+	err := w.conn.Watch(ctx, space.Live(space.Interrupts()), func(m bus.Stored) {
 		if at, err := space.Parse(m.Subject); err == nil && at.Kind == subjects.Interrupt {
 			w.cancels.interrupt(at.Run)
 		}
@@ -205,7 +205,6 @@ func (w *Worker) followInterrupts(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer stop()
 	<-ctx.Done()
 	return context.Cause(ctx)
 }

@@ -1,6 +1,7 @@
 package agentd_test
 
 import (
+	"context"
 	"encoding/json"
 	"slices"
 	"sync"
@@ -18,7 +19,8 @@ import (
 func (h *harness) subscribe(subject string) func() []bus.Stored {
 	var mu sync.Mutex
 	var got []bus.Stored
-	stop, err := h.conn.Watch(subject, func(m bus.Stored) {
+	ctx, stop := context.WithCancel(h.ctx)
+	err := h.conn.Watch(ctx, subject, func(m bus.Stored) {
 		mu.Lock()
 		defer mu.Unlock()
 		got = append(got, m)

@@ -339,7 +339,7 @@ func TestIdleWorkerPullsInStep(t *testing.T) {
 				var mu sync.Mutex
 				asked := map[time.Duration]int{}
 				from := time.Now()
-				stop, err := h.conn.Watch("$JS.API.CONSUMER.MSG.NEXT.>", func(bus.Stored) {
+				err := h.conn.Watch(h.ctx, "$JS.API.CONSUMER.MSG.NEXT.>", func(bus.Stored) {
 					mu.Lock()
 					defer mu.Unlock()
 					asked[time.Since(from).Round(5*time.Millisecond)]++
@@ -347,7 +347,6 @@ func TestIdleWorkerPullsInStep(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				defer stop()
 				h.startWorker("w", workerOptions{Config: agentd.Config{Slots: slots}})
 				// Each agent gets its task at a moment of its
 				// own.

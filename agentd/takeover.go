@@ -47,7 +47,7 @@ func (x *execution) watchTakeover(ctx context.Context, abort context.CancelCause
 	conn := x.w.conn
 	turn := x.nextTurn()
 	log := x.w.log.With(slog.String(keyRun, x.run.String()), slog.Int(keyTurn, turn))
-	stop, err := conn.Watch(x.run.Progress(), func(m bus.Stored) {
+	err := conn.Watch(ctx, x.run.Progress(), func(m bus.Stored) {
 		var p run.Progress
 		if json.Unmarshal(m.Body, &p) == nil && p.Worker != x.w.cfg.Name && p.Turn >= turn {
 			abort(errTakenOver)
@@ -57,7 +57,6 @@ func (x *execution) watchTakeover(ctx context.Context, abort context.CancelCause
 		log.WarnContext(ctx, "watch takeover failed", slog.Any(keyError, err))
 		return
 	}
-	defer stop()
 	reply, _ := x.replySubject()
 	for {
 		ms, err := conn.LastPerSubject(ctx, x.run.Log(), reply)

@@ -154,14 +154,22 @@ func (c *Conn) PublishEphemeral(subject string, body []byte) error {
 }
 
 // Watch calls fn, one message at a time, for each message that is published to
-// a subject from now on, until stop is called. It misses messages while the
-// connection is down. It is for views, not for decisions.
-func (c *Conn) Watch(subject string, fn func(Stored)) (stop func(), err error) {
-	sub, err := c.nc.Subscribe(subject, func(m *nats.Msg) { fn(live(m)) })
+// a subject from now on, until ctx ends. It returns at once. It misses messages
+// while the connection is down. It is for views, not for decisions.
+func (c *Conn) Watch(ctx context.Context, subject string, fn func(Stored)) error {
+	sub, err := c.nc.Subscribe(subject, func(m *nats.Msg) {
+		s := stored(m)
+		if s.Seq == 0 {
+			// An ephemeral message has its subject alone.
+			s.Subject = m.Subject
+		}
+		fn(s)
+	})
 	if err != nil {
-		return nil, fmt.Errorf("watch %s: %w", subject, err)
+		return fmt.Errorf("watch %s: %w", subject, err)
 	}
-	return func() { _ = sub.Unsubscribe() }, nil
+	context.AfterFunc(ctx, func() { _ = sub.Unsubscribe() })
+	return nil
 }
 
 // NewID makes an unused id: 22 of [A-Za-z0-9], valid as the id of a tree.

@@ -42,17 +42,9 @@ func pageEnd(page []Stored) (seq uint64, more bool) {
 // headerNumPending is the number of messages that an answer has left out.
 const headerNumPending = "Nats-Num-Pending"
 
-// filter is the first filter of the request.
-func (g directGet) filter() string {
-	if len(g.MultiLast) > 0 {
-		return g.MultiLast[0]
-	}
-	return g.NextFor
-}
-
-// get asks the stream of runs that the first filter belongs to.
-func (c *Conn) get(ctx context.Context, g directGet) ([]Stored, error) {
-	stream, err := c.streams.Load().streamOf(g.filter())
+// get asks the stream of runs that a filter belongs to.
+func (c *Conn) get(ctx context.Context, filter string, g directGet) ([]Stored, error) {
+	stream, err := c.streams.Load().streamOf(filter)
 	if err != nil {
 		return nil, err
 	}
@@ -206,16 +198,6 @@ func stored(m *nats.Msg) Stored {
 	s := Stored{Subject: m.Header.Get(jetstream.SubjectHeader), Header: m.Header, Body: m.Data}
 	s.Seq, _ = strconv.ParseUint(m.Header.Get(jetstream.SequenceHeader), 10, 64)
 	s.Time, _ = time.Parse(time.RFC3339Nano, m.Header.Get(jetstream.TimeStampHeaer))
-	return s
-}
-
-// live converts a watched message. A republished message has its place in the
-// stream; an ephemeral message has its subject alone.
-func live(m *nats.Msg) Stored {
-	s := stored(m)
-	if s.Seq == 0 {
-		s.Subject = m.Subject
-	}
 	return s
 }
 

@@ -29,11 +29,10 @@ func TestTreesStayInTheirPartition(t *testing.T) {
 			space.Partitions(), worker.Space().Partitions())
 	}
 	watched := make(chan Stored, 100)
-	stop, err := other.Watch(space.Live(space.Calls(agentT(t, "a"))), func(m Stored) { watched <- m })
+	err := other.Watch(t.Context(), space.Live(space.Calls(agentT(t, "a"))), func(m Stored) { watched <- m })
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer stop()
 	soon, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	if err := other.Flush(soon); err != nil {

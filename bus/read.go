@@ -56,7 +56,7 @@ var ErrTooMany = errors.New("too many messages for one read")
 
 // First reads the first message of a subject; ok is false if there is none.
 func (c *Conn) First(ctx context.Context, subject string) (m Stored, ok bool, err error) {
-	ms, err := c.get(ctx, directGet{NextFor: subject, Seq: 1, Batch: 1})
+	ms, err := c.get(ctx, subject, directGet{NextFor: subject, Seq: 1, Batch: 1})
 	if err != nil || len(ms) == 0 {
 		return Stored{}, false, err
 	}
@@ -66,7 +66,7 @@ func (c *Conn) First(ctx context.Context, subject string) (m Stored, ok bool, er
 // LastPerSubject reads the last message of every subject that a filter matches,
 // as of one moment, in stream order.
 func (c *Conn) LastPerSubject(ctx context.Context, filters ...string) ([]Stored, error) {
-	ms, err := c.get(ctx, directGet{MultiLast: filters})
+	ms, err := c.get(ctx, filters[0], directGet{MultiLast: filters})
 	return InOrder(ms), err
 }
 
@@ -175,7 +175,7 @@ func (c *Conn) ReadSince(ctx context.Context, filter string, seq, minSeq uint64)
 // reads the last message of each subject, as of one moment. Each subject that
 // hides messages is then read by itself, up to that moment.
 func (c *Conn) ReadBySubject(ctx context.Context, filter string, seq uint64, others ...string) ([]Stored, error) {
-	ms, err := c.get(ctx, directGet{MultiLast: append([]string{filter}, others...), Seq: seq + 1})
+	ms, err := c.get(ctx, filter, directGet{MultiLast: append([]string{filter}, others...), Seq: seq + 1})
 	if err != nil || len(ms) == 0 {
 		return nil, err
 	}

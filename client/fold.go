@@ -57,7 +57,7 @@ func (f *Fold) Apply(at subjects.Address, m run.Meta, message run.Event) []Event
 	if f.describe(&e, at, before, message) {
 		events = append(events, e)
 	}
-	if decided.decide(before, message) {
+	if decide(&decided, before, message) {
 		events = append(events, decided)
 	}
 	return events
@@ -155,7 +155,7 @@ func endedState(o run.Outcome) run.State {
 // a message. No message holds a decision: it follows from the state of the run.
 // It returns false if nothing was decided. A turn that an interrupt withholds
 // was not denied.
-func (e *Event) decide(before run.State, message run.Event) bool {
+func decide(e *Event, before run.State, message run.Event) bool {
 	after := e.State
 	was, now := reviewResult(before), reviewResult(after)
 	if now == "" || after.Interrupted() || now == was && len(before.Turns) == len(after.Turns) {

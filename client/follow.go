@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -39,11 +40,11 @@ func (c *Client) follow(ctx context.Context, tree subjects.Tree, fn func(Event),
 		return err
 	}
 	t := &tail{c: c, root: f.root, hints: newHints(), live: make(chan Event, maxLive), fn: fn}
-	stop, err := t.watch()
-	if err != nil {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	if err := t.watch(ctx); err != nil {
 		return err
 	}
-	defer stop()
 	for {
 		if err := t.read(ctx); err != nil || done(t) {
 			return err
@@ -74,31 +75,15 @@ type tail struct {
 }
 
 // watch subscribes to the live copies of the tree's messages and to live
-// events.
-func (t *tail) watch() (stop func(), err error) {
+// events, until ctx ends.
+func (t *tail) watch(ctx context.Context) error {
 	space := t.root.Space
-	var stops []func()
-	stop = func() {
-		for _, s := range stops {
-			s()
-		}
-	}
-	for _, w := range []struct {
-		subject string
-		handle  func(bus.Stored)
-	}{
-		{space.Live(space.TreeOf(t.root.Tree)), t.hints.add},
-		{space.Live(space.Result(t.root.Agent, t.root.Tree)), t.hints.add},
-		{space.PartsOf(t.root.Tree), t.addLive},
-	} {
-		s, err := t.c.conn.Watch(w.subject, w.handle)
-		if err != nil {
-			stop()
-			return nil, err
-		}
-		stops = append(stops, s)
-	}
-	return stop, nil
+	conn := t.c.conn
+	return errors.Join(
+		conn.Watch(ctx, space.Live(space.TreeOf(t.root.Tree)), t.hints.add),
+		conn.Watch(ctx, space.Live(space.Result(t.root.Agent, t.root.Tree)), t.hints.add),
+		conn.Watch(ctx, space.PartsOf(t.root.Tree), t.addLive),
+	)
 }
 
 // addLive queues a live event, or drops it if the caller is too slow.

@@ -20,11 +20,11 @@ func (c *Client) Wait(ctx context.Context, tree subjects.Tree) (run.Outcome, err
 	}
 	hints := newHints()
 	space := c.conn.Space()
-	stop, err := c.conn.Watch(space.Live(space.Result(f.root.Agent, tree)), hints.add)
-	if err != nil {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	if err := c.conn.Watch(ctx, space.Live(space.Result(f.root.Agent, tree)), hints.add); err != nil {
 		return run.Outcome{}, err
 	}
-	defer stop()
 	for {
 		m, ok, err := c.readResult(ctx, f.root)
 		if err != nil {

@@ -23,8 +23,7 @@ type Exchange struct {
 	stream string
 	prefix string // of its subjects
 
-	mu      sync.Mutex
-	replies map[string]chan []byte // by the id of the request
+	replies sync.Map // of chan []byte, by the id of the request
 }
 
 // NewExchange opens an exchange for its clients and its servers. It makes the
@@ -36,8 +35,7 @@ func NewExchange(ctx context.Context, conn *bus.Conn, replicas int) (*Exchange, 
 		js:     js,
 		stream: space.Name("RAW"),
 		// No stream of runs takes subjects with a token of this kind.
-		prefix:  space.Prefix() + ".raw.",
-		replies: map[string]chan []byte{},
+		prefix: space.Prefix() + ".raw.",
 	}
 	live := func(filter string) string { return space.Live(x.prefix + filter) }
 	_, err := js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
@@ -56,12 +54,8 @@ func NewExchange(ctx context.Context, conn *bus.Conn, replicas int) (*Exchange, 
 
 func (x *Exchange) replied(m *nats.Msg) {
 	id := m.Subject[strings.LastIndexByte(m.Subject, '.')+1:]
-	x.mu.Lock()
-	c := x.replies[id]
-	delete(x.replies, id)
-	x.mu.Unlock()
-	if c != nil {
-		c <- m.Data
+	if c, ok := x.replies.LoadAndDelete(id); ok {
+		c.(chan []byte) <- m.Data
 	}
 }
 
@@ -69,14 +63,8 @@ func (x *Exchange) replied(m *nats.Msg) {
 // stored.
 func (x *Exchange) Ask(ctx context.Context, group string, body []byte) ([]byte, error) {
 	id, c := bus.NewID(), make(chan []byte, 1)
-	x.mu.Lock()
-	x.replies[id] = c
-	x.mu.Unlock()
-	defer func() {
-		x.mu.Lock()
-		delete(x.replies, id)
-		x.mu.Unlock()
-	}()
+	x.replies.Store(id, c)
+	defer x.replies.Delete(id)
 	if _, err := x.js.Publish(ctx, x.prefix+"call."+group+"."+id, body); err != nil {
 		return nil, fmt.Errorf("raw request: %w", err)
 	}

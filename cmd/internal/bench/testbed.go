@@ -38,8 +38,6 @@ type testbed struct {
 	started int
 	conn    *bus.Conn
 	raw     *busbench.Exchange
-	// stops end the watches.
-	stops []func()
 
 	mu sync.Mutex
 	// waits holds a channel for the body of each awaited outcome, by its
@@ -127,11 +125,9 @@ func (s *testbed) watch(ctx context.Context) error {
 		s.space.Prefix() + ".run." + caller + ".*.r.in.>": ended,
 		s.space.Prefix() + ".run.lead.*.r.in.mail.*":      func(m bus.Stored) { s.idle <- m },
 	} {
-		stop, err := s.conn.Watch(s.space.Live(filter), take)
-		if err != nil {
+		if err := s.conn.Watch(ctx, s.space.Live(filter), take); err != nil {
 			return err
 		}
-		s.stops = append(s.stops, stop)
 	}
 	ctx, cancel := context.WithTimeout(ctx, endTimeout)
 	defer cancel()
@@ -183,9 +179,6 @@ func (s *testbed) stopWorkers() (err error) {
 // close ends all processes and removes all streams.
 func (s *testbed) close(ctx context.Context) error {
 	err := s.stopWorkers()
-	for _, stop := range s.stops {
-		stop()
-	}
 	if s.conn != nil {
 		if s.server == nil {
 			err = errors.Join(err, busbench.Drop(context.WithoutCancel(ctx), s.conn))
