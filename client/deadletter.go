@@ -67,18 +67,20 @@ func (c *Client) DeadLetter(ctx context.Context, id uint64) (DeadLetter, error) 
 }
 
 func (c *Client) decodeDeadLetter(ctx context.Context, m bus.Stored) (DeadLetter, error) {
+	space := c.conn.Space()
+	p, _ := space.PartitionIn(m.Subject)
 	l := DeadLetter{
-		ID:      c.deadLetterID(m),
+		ID:      m.Seq*uint64(space.Partitions()) + uint64(p),
 		Time:    m.Time,
 		Reason:  m.Header.Get("Axe-Reason"),
 		Subject: m.Header.Get("Axe-Subject"),
 	}
 	l.Seq, _ = strconv.ParseUint(m.Header.Get("Axe-Sequence"), 10, 64)
-	if at, err := c.conn.Space().Parse(l.Subject); err == nil {
+	if at, err := space.Parse(l.Subject); err == nil {
 		l.Run = at.Run
 	}
 	body, err := c.conn.Load(ctx, m)
-	if unreadable(err) {
+	if errors.Is(err, bus.ErrObjectGone) || errors.Is(err, bus.ErrTooLarge) {
 		// Any submitter can write such a reference. It must not hide
 		// the other dead letters.
 		body, err = m.Body, nil
@@ -88,18 +90,6 @@ func (c *Client) decodeDeadLetter(ctx context.Context, m bus.Stored) (DeadLetter
 	}
 	l.Body = body
 	return l, nil
-}
-
-// unreadable reports whether an error of a body says that no retry can read it.
-func unreadable(err error) bool {
-	return errors.Is(err, bus.ErrObjectGone) || errors.Is(err, bus.ErrTooLarge)
-}
-
-// deadLetterID makes the sequence of a dead letter unique over all partitions.
-func (c *Client) deadLetterID(m bus.Stored) uint64 {
-	space := c.conn.Space()
-	p, _ := space.PartitionIn(m.Subject)
-	return m.Seq*uint64(space.Partitions()) + uint64(p)
 }
 
 // OriginalCall returns the input and the budget of a dead letter's run, as its

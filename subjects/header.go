@@ -100,17 +100,15 @@ func ParseCall(r Run, get func(name string) string) (Header, error) {
 	bad := func(name, why string) (Header, error) {
 		return h, fmt.Errorf("%s %s: %w: %s", name, quote(get(name)), ErrToken, why)
 	}
-	if s := get(HeaderSchema); s != Schema {
-		return bad(HeaderSchema, "this worker reads schema "+Schema)
-	}
-	if get(HeaderTree) != r.Tree.s {
-		return bad(HeaderTree, "differs from the subject")
-	}
-	if get(HeaderPath) != r.Path.s {
-		return bad(HeaderPath, "differs from the subject")
-	}
-	if get(HeaderDepth) != strconv.Itoa(h.Depth) {
-		return bad(HeaderDepth, "differs from the path")
+	for _, fixed := range []struct{ name, value, why string }{
+		{HeaderSchema, Schema, "this worker reads schema " + Schema},
+		{HeaderTree, r.Tree.s, "differs from the subject"},
+		{HeaderPath, r.Path.s, "differs from the subject"},
+		{HeaderDepth, strconv.Itoa(h.Depth), "differs from the path"},
+	} {
+		if get(fixed.name) != fixed.value {
+			return bad(fixed.name, fixed.why)
+		}
 	}
 	limit, err := number(get(HeaderMaxDepth))
 	if err != nil || limit > MaxDepth {

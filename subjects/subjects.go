@@ -183,11 +183,8 @@ const idleMark = "-idle"
 func ParseIdleKey(key string) (p Path, turn int, ok bool) {
 	before, after, _ := strings.Cut(key, idleMark)
 	p, err := ParsePath(before)
-	if err != nil {
-		return Path{}, 0, false
-	}
-	turn, err = number(after)
-	if err != nil || turn == 0 {
+	turn, turnErr := number(after)
+	if err != nil || turnErr != nil || turn == 0 {
 		return Path{}, 0, false
 	}
 	return p, turn, true
