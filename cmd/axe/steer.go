@@ -71,30 +71,31 @@ first counts.`
 )
 
 func interruptCommand() *cobra.Command {
-	return busCommand(func(f *cli.SessionFlags) *cobra.Command {
-		return &cobra.Command{
-			Use: "interrupt ID [PATH]", Short: "Stop the current work of a run; it then waits for mail",
-			Long: interruptLong, Example: interruptExamples,
-			Args: cobra.RangeArgs(1, 2),
-			RunE: func(cmd *cobra.Command, args []string) error {
-				return onRun(cmd.Context(), f, args, "interrupted", (*cli.Session).Interrupt)
-			},
-		}
-	})
+	return actionCommand("interrupted", &cobra.Command{
+		Use: "interrupt ID [PATH]", Short: "Stop the current work of a run; it then waits for mail",
+		Long: interruptLong, Example: interruptExamples,
+	}, (*cli.Session).Interrupt)
 }
 
-// onRun does something to the run that args name, and reports it on stderr.
-// Done is the past participle of do.
-func onRun(
-	ctx context.Context, f *cli.SessionFlags, args []string,
-	done string, do func(*cli.Session, context.Context, subjects.Tree, subjects.Path) error,
-) error {
-	return f.UseRun(ctx, args, func(ses *cli.Session, t cli.Target) error {
-		if err := do(ses, ctx, t.Tree, t.Path); err != nil {
-			return err
+// action does something to one run.
+type action = func(*cli.Session, context.Context, subjects.Tree, subjects.Path) error
+
+// actionCommand makes a command that does an action to the run that its
+// arguments name, and reports it on stderr. Done is the action's past
+// participle.
+func actionCommand(done string, cmd *cobra.Command, do action) *cobra.Command {
+	return busCommand(func(f *cli.SessionFlags) *cobra.Command {
+		cmd.Args = cobra.RangeArgs(1, 2)
+		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			return f.UseRun(cmd.Context(), args, func(ses *cli.Session, t cli.Target) error {
+				if err := do(ses, cmd.Context(), t.Tree, t.Path); err != nil {
+					return err
+				}
+				fmt.Fprintf(os.Stderr, "%s: %s is %s\n", name, t, done)
+				return nil
+			})
 		}
-		fmt.Fprintf(os.Stderr, "%s: %s is %s\n", name, t, done)
-		return nil
+		return cmd
 	})
 }
 
@@ -176,17 +177,11 @@ func denyCommand() *cobra.Command {
 // decideCommand makes a command that approves or denies the turn that a run
 // holds.
 func decideCommand(done string, cmd *cobra.Command, approval *run.Approval) *cobra.Command {
-	return busCommand(func(f *cli.SessionFlags) *cobra.Command {
-		cmd.Args = cobra.RangeArgs(1, 2)
-		cmd.RunE = func(cmd *cobra.Command, args []string) error {
-			decide := func(s *cli.Session, ctx context.Context, tree subjects.Tree, path subjects.Path) error {
-				return s.Decide(ctx, tree, path, *approval)
-			}
-			return onRun(cmd.Context(), f, args, done, decide)
-		}
-		cmd.Flags().StringVar(&approval.By, "by", os.Getenv("USER"), "your name, for the record")
-		return cmd
-	})
+	cmd.Flags().StringVar(&approval.By, "by", os.Getenv("USER"), "your name, for the record")
+	decide := func(s *cli.Session, ctx context.Context, tree subjects.Tree, path subjects.Path) error {
+		return s.Decide(ctx, tree, path, *approval)
+	}
+	return actionCommand(done, cmd, decide)
 }
 
 func pendingCommand() *cobra.Command {
