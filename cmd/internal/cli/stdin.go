@@ -9,33 +9,18 @@ import (
 	"time"
 )
 
-// silenceLimit is the time without input after which readStdin checks whether
-// any process can still write to it.
+// silenceLimit is the time without input after which readStdin reacts.
 const silenceLimit = 3 * time.Second
 
-// errSilent is the error of a standard input that is empty and that no process
-// will write to.
-var errSilent = errors.New("nothing came on standard input")
-
-// pipedIn reads a piped standard input, and returns "" without input. It waits
-// for another command of the same pipeline until that ends or ctx ends, as any
-// filter does. It does not wait for a pipe or socket that only the ancestors of
-// this process hold open. Programs that start a child with an open, unused
-// standard input are common (Node's child_process does so by default).
-func pipedIn(ctx context.Context, name, what string, limit int64) (string, error) {
-	text, err := readStdin(ctx, name, what, limit, func() bool { return !hasWriter(os.Stdin) })
-	if errors.Is(err, errSilent) {
-		fmt.Fprintf(os.Stderr, "%s: standard input is silent, going on without it (-f - waits for it)\n", name)
-		return "", nil
-	}
-	return text, err
-}
-
-// readStdin reads until the end of standard input or of ctx. After silenceLimit
-// without input it returns errSilent if unused reports true. Otherwise it
-// prints a notice and goes on. Nothing can end a read from a silent pipe, so
-// the reading goroutine is left to end with the process.
-func readStdin(ctx context.Context, name, what string, limit int64, unused func() bool) (string, error) {
+// readStdin reads until the end of standard input or of ctx. It waits for
+// another command of the same pipeline until that ends, as any filter does.
+// After silenceLimit without input it prints a notice and goes on. If the input
+// is optional, it returns "" then for a pipe or socket that only the ancestors
+// of this process hold open. Programs that start a child with an open, unused
+// standard input are common (Node's child_process does so by default). Nothing
+// can end a read from a silent pipe, so the reading goroutine is left to end
+// with the process.
+func (in input) readStdin(ctx context.Context, optional bool) (string, error) {
 	type result struct {
 		text string
 		err  error
@@ -48,7 +33,7 @@ func readStdin(ctx context.Context, name, what string, limit int64, unused func(
 		var rest []byte
 		switch {
 		case err == nil:
-			rest, err = io.ReadAll(io.LimitReader(os.Stdin, limit))
+			rest, err = io.ReadAll(io.LimitReader(os.Stdin, in.limit))
 		case errors.Is(err, io.EOF):
 			err = nil
 		}
@@ -67,10 +52,12 @@ func readStdin(ctx context.Context, name, what string, limit int64, unused func(
 			begun = nil
 			quiet.Stop()
 		case <-quiet.C:
-			if unused() {
-				return "", errSilent
+			if optional && !hasWriter(os.Stdin) {
+				const notice = "%s: standard input is silent, going on without it (-f - waits for it)\n"
+				fmt.Fprintf(os.Stderr, notice, in.program)
+				return "", nil
 			}
-			fmt.Fprintf(os.Stderr, "%s: reading %s from standard input\n", name, what)
+			fmt.Fprintf(os.Stderr, "%s: reading %s from standard input\n", in.program, in.what)
 		case <-ctx.Done():
 			return "", context.Cause(ctx)
 		}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -28,14 +29,12 @@ func MessageText(ctx context.Context, name, arg string, limit int64) (string, er
 type input struct {
 	program string
 	what    string // the text's name in messages
-	limit   int64  // bytes
+	limit   int64  // bytes; 0 is bus.DefaultMaxBody
 }
 
 func (in input) read(ctx context.Context, arg *string, file string) (string, error) {
-	what, limit := in.what, in.limit
-	if limit == 0 {
-		limit = bus.DefaultMaxBody
-	}
+	in.limit = cmp.Or(in.limit, bus.DefaultMaxBody)
+	unnamed := arg == nil && file == ""
 	var text string
 	var err error
 	switch {
@@ -44,21 +43,19 @@ func (in input) read(ctx context.Context, arg *string, file string) (string, err
 	case !FromStdin(arg, file) && arg != nil:
 		text = *arg
 	case !FromStdin(arg, file):
-		text, err = readFile(file, limit)
-	case arg == nil && file == "" && Terminal(os.Stdin):
+		text, err = readFile(file, in.limit)
+	case unnamed && Terminal(os.Stdin):
 		return "", nil
-	case arg == nil && file == "":
-		text, err = pipedIn(ctx, in.program, what, limit)
 	default:
-		text, err = readStdin(ctx, in.program, what, limit, func() bool { return false })
+		text, err = in.readStdin(ctx, unnamed)
 	}
 	switch {
 	case err != nil:
 		return "", err
-	case int64(len(text)) > limit:
-		return "", fmt.Errorf("%w: %s has more than %d bytes", bus.ErrTooLarge, what, limit)
+	case int64(len(text)) > in.limit:
+		return "", fmt.Errorf("%w: %s has more than %d bytes", bus.ErrTooLarge, in.what, in.limit)
 	case !utf8.ValidString(text):
-		return "", Usage("%s is not UTF-8 text", what)
+		return "", Usage("%s is not UTF-8 text", in.what)
 	}
 	return text, nil
 }
