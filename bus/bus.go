@@ -61,9 +61,11 @@ const DefaultAckWait = 10 * time.Second
 
 // Conn is a connection to the bus. It is safe for concurrent use.
 type Conn struct {
-	cfg      Config
-	nc       *nats.Conn
-	js       jetstream.JetStream
+	cfg Config
+	nc  *nats.Conn
+	js  jetstream.JetStream
+	// leaders is the library's older half: it asks the leaders of streams.
+	leaders  nats.JetStreamManager
 	log      *slog.Logger
 	inflight *inflight
 	reader   *reader
@@ -109,6 +111,10 @@ func Open(ctx context.Context, cfg Config) (*Conn, error) {
 	}
 	c.streams.Store(newStreams(cfg.Space))
 	if c.js, err = jetstream.NewWithAPIPrefix(nc, api); err != nil {
+		nc.Close()
+		return nil, fmt.Errorf("jetstream: %w", err)
+	}
+	if c.leaders, err = nc.JetStream(nats.APIPrefix(api)); err != nil {
 		nc.Close()
 		return nil, fmt.Errorf("jetstream: %w", err)
 	}

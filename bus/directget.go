@@ -201,45 +201,18 @@ func stored(m *nats.Msg) Stored {
 	return s
 }
 
-// found is a stream leader's answer to STREAM.MSG.GET.
-type found struct {
-	Error   *jetstream.APIError `json:"error"`
-	Message struct {
-		Subject string    `json:"subject"`
-		Seq     uint64    `json:"seq"`
-		Time    time.Time `json:"time"`
-		Header  []byte    `json:"hdrs"`
-	} `json:"message"`
-}
-
 // last asks a stream's leader for the last message that a filter matches,
-// without its body; ok is false if there is none. The client library's own
-// request does not do: any replica may answer it if the stream allows direct
-// gets.
+// without its body; ok is false if there is none. Package jetstream does not do:
+// with it any replica may answer if the stream allows direct gets.
 func (c *Conn) last(ctx context.Context, stream, filter string) (s Stored, ok bool, err error) {
-	body, err := json.Marshal(map[string]string{"last_by_subj": filter})
-	if err != nil {
-		return s, false, err
-	}
-	f, err := ask(ctx, c, func(ctx context.Context) (f found, err error) {
-		m, err := c.nc.RequestWithContext(ctx, c.reader.api+"STREAM.MSG.GET."+stream, body)
-		if err == nil {
-			err = json.Unmarshal(m.Data, &f)
-		}
-		if err == nil && f.Error != nil {
-			err = f.Error
-		}
-		return f, err
+	m, err := ask(ctx, c, func(ctx context.Context) (*nats.RawStreamMsg, error) {
+		return c.leaders.GetLastMsg(stream, filter, nats.Context(ctx))
 	})
-	if errors.Is(err, jetstream.ErrMsgNotFound) {
+	if errors.Is(err, nats.ErrMsgNotFound) {
 		return s, false, nil
 	}
 	if err != nil {
 		return s, false, err
 	}
-	s = Stored{Subject: f.Message.Subject, Seq: f.Message.Seq, Time: f.Message.Time}
-	if len(f.Message.Header) > 0 {
-		s.Header, err = nats.DecodeHeadersMsg(f.Message.Header)
-	}
-	return s, err == nil, err
+	return Stored{Subject: m.Subject, Seq: m.Sequence, Time: m.Time, Header: m.Header}, true, nil
 }

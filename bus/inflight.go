@@ -113,7 +113,8 @@ func Lost(err error) bool {
 	if api, ok := errors.AsType[*jetstream.APIError](err); ok {
 		return api.Code == http.StatusServiceUnavailable
 	}
-	// The library watches a bucket with its older half.
+	// The library watches a bucket with its older half, and Conn.last uses
+	// that too.
 	if api, ok := errors.AsType[*nats.APIError](err); ok {
 		return api.Code == http.StatusServiceUnavailable
 	}
