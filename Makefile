@@ -42,11 +42,11 @@ build: ## build bin/agentd, bin/axe-submit and bin/axe
 	$(GO) build -o bin/ ./cmd/agentd ./cmd/axe-submit ./cmd/axe
 
 # go test prints packages in their order. The slowest one comes last, so that
-# the others print as they end.
-PACKAGES = $$($(GO) list ./... | grep -vx 'github.com/axebus/axe/agentd') ./agentd
+# the others print as they end. Chaos tests are not here but in walks.
+PACKAGES = $$($(GO) list ./... | grep -vE '^github.com/axebus/axe/(agentd|cmd/internal/chaostest)$$') ./agentd
 
 .PHONY: test
-test: ## run all tests with the race detector, with few random walks
+test: ## run the tests with the race detector, with few random walks
 	$(GO) test $(RACE) -shuffle=on -timeout 20m $(PACKAGES)
 	$(GO) test -run 'TestLargeBodies' ./agentd # too slow under the race detector
 
@@ -55,7 +55,8 @@ test: ## run all tests with the race detector, with few random walks
 DEATHS = Test(CrashAnywhere|ZombieAnywhere|BudgetAfterACrash|DecisionsSurviveCrashes|ReplyAndCallShareOneSlot|MailTakenOnce|SimWorkersDie)$$
 
 .PHONY: walks
-walks: ## kill a worker at each of its steps, and take WALKS (40) random walks of whole workers
+walks: ## kill real processes, kill a worker at each of its steps, and take WALKS (40) random walks of whole workers
+	$(GO) test $(RACE) ./cmd/internal/chaostest -count=1
 	$(GO) test $(RACE) ./agentd -count=1 -timeout 25m -run '$(DEATHS)' -rapid.checks=$(WALKS)
 
 .PHONY: check

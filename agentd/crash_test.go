@@ -23,16 +23,16 @@ var crashTrees = map[string][]configs.Agent{
 // TestCrashAnywhere kills a worker at each of its steps in a tree of three
 // levels, before and after every write and every acknowledgement. A successor
 // completes the tree, and asks again only for turns that were in flight.
-// Without -rapid.checks it takes one step in 8, and one in 24 of the tree with
+// Without -rapid.checks it takes one step in 16, and one in 48 of the tree with
 // mail.
 func TestCrashAnywhere(t *testing.T) {
 	t.Parallel()
 	for name, agents := range crashTrees {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			stride := 8
+			stride := 16
 			if name == "mail" {
-				stride = 24
+				stride = 48
 			}
 			killAtEachStep(t, agents, stride)
 		})

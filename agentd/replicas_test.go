@@ -130,7 +130,7 @@ func TestReferencesOnReplicas(t *testing.T) {
 	t.Parallel()
 	_, open := onCluster(t.Context(), t)
 	conns := []*bus.Conn{open(0), open(1), open(2)}
-	body := bytes.Repeat([]byte("x"), 2<<20)
+	body := bytes.Repeat([]byte("x"), 1<<20+1)
 	for i := range 4 {
 		t.Run(strconv.Itoa(i), func(t *testing.T) {
 			t.Parallel()
