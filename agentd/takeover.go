@@ -46,10 +46,11 @@ func (x *execution) abortIfTakenOver(ctx context.Context, abort context.CancelCa
 func (x *execution) watchTakeover(ctx context.Context, abort context.CancelCauseFunc) {
 	conn := x.w.conn
 	turn := x.nextTurn()
+	self := x.w.cfg.Name
 	log := x.w.log.With(slog.String(keyRun, x.run.String()), slog.Int(keyTurn, turn))
 	err := conn.Watch(ctx, x.run.Progress(), func(m bus.Stored) {
 		var p run.Progress
-		if json.Unmarshal(m.Body, &p) == nil && p.Worker != x.w.cfg.Name && p.Turn >= turn {
+		if json.Unmarshal(m.Body, &p) == nil && p.Worker != self && p.Turn >= turn {
 			abort(errTakenOver)
 		}
 	})

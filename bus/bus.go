@@ -160,8 +160,9 @@ func (c *Conn) PublishEphemeral(subject string, body []byte) error {
 }
 
 // Watch calls fn, one message at a time, for each message that is published to
-// a subject from now on, until ctx ends. It returns at once. It misses messages
-// while the connection is down. It is for views, not for decisions.
+// a subject from now on, until ctx ends. It returns at once. fn may still run
+// once after ctx has ended. Watch misses messages while the connection is down.
+// It is for views, not for decisions.
 func (c *Conn) Watch(ctx context.Context, subject string, fn func(Stored)) error {
 	sub, err := c.nc.Subscribe(subject, func(m *nats.Msg) {
 		s := stored(m)
