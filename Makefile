@@ -42,22 +42,23 @@ build: ## build bin/agentd, bin/axe-submit and bin/axe
 	$(GO) build -o bin/ ./cmd/agentd ./cmd/axe-submit ./cmd/axe
 
 # go test prints packages in their order. The slowest one comes last, so that
-# the others print as they end. Chaos tests are not here but in walks.
+# the others print as they end. Four run at a time, because many tests wait.
+# Chaos tests are not here but in walks.
 PACKAGES = $$($(GO) list ./... | grep -vE '^github.com/axebus/axe/(agentd|cmd/internal/chaostest)$$') ./agentd
 
 .PHONY: test
 test: ## run the tests with the race detector, with few random walks
-	$(GO) test $(RACE) -shuffle=on -timeout 20m $(PACKAGES)
+	$(GO) test $(RACE) -p 4 -shuffle=on -timeout 20m $(PACKAGES)
 	$(GO) test -run 'TestLargeBodies' ./agentd # too slow under the race detector
 
-# The tests of agentd that take random walks, or kill a worker at a step. With
-# -rapid.checks they leave out no step.
-DEATHS = Test(CrashAnywhere|ZombieAnywhere|BudgetAfterACrash|DecisionsSurviveCrashes|ReplyAndCallShareOneSlot|MailTakenOnce|SimWorkersDie)$$
+# The tests of agentd that take random walks, kill a worker at a step, or meet a
+# race by chance. With -rapid.checks they leave out no step.
+THOROUGH = Test(ReferencesOnReplicas|CrashAnywhere|ZombieAnywhere|BudgetAfterACrash|DecisionsSurviveCrashes|ReplyAndCallShareOneSlot|MailTakenOnce|SimWorkersDie)$$
 
 .PHONY: walks
 walks: ## kill real processes, kill a worker at each of its steps, and take WALKS (40) random walks of whole workers
 	$(GO) test $(RACE) ./cmd/internal/chaostest -count=1
-	$(GO) test $(RACE) ./agentd -count=1 -timeout 25m -run '$(DEATHS)' -rapid.checks=$(WALKS)
+	$(GO) test $(RACE) ./agentd -count=1 -timeout 25m -run '$(THOROUGH)' -rapid.checks=$(WALKS)
 
 .PHONY: check
 check: build vet fix format lint arrows tidy test walks ## everything that CI runs

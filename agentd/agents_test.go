@@ -324,7 +324,7 @@ func TestDifferingWorkersStopAnnouncing(t *testing.T) {
 				w.serve(h.agents[0], leaf)
 			}
 		}
-		time.Sleep(time.Hour)
+		time.Sleep(10 * time.Minute)
 		if _, after, _, err := dir.Get(h.ctx, "leaf"); err != nil || after > before+40 {
 			t.Errorf("%d changes, %v", after-before, err)
 		}

@@ -57,9 +57,9 @@ func TestCacheCountsWhatItHolds(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			runs := make([]subjects.Run, 20)
+			runs := make([]subjects.Run, 10)
 			if s.turns*s.calls < 2 && s.text < 1000 {
-				runs = make([]subjects.Run, 500)
+				runs = make([]subjects.Run, 200)
 			}
 			for i := range runs {
 				runs[i] = s.write(t, conn)

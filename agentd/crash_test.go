@@ -135,13 +135,13 @@ func (f *faultAt) runTree(h *harness) (root subjects.Run, o run.Outcome) {
 
 // TestZombieAnywhere freezes a worker at one of its steps until its leases have
 // expired and a successor has completed the tree. Then the worker goes on where
-// it was, and changes nothing. Without -rapid.checks it takes one step in 24.
+// it was, and changes nothing. Without -rapid.checks it takes one step in 48.
 func TestZombieAnywhere(t *testing.T) {
 	t.Parallel()
 	for name, agents := range crashTrees {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			atEachStep(t, 24, func(h *harness, at int) (reached bool) {
+			atEachStep(t, 48, func(h *harness, at int) (reached bool) {
 				h.useTreeAgents(agents)
 				f := &faultAt{step: at}
 				f.strike = func(step) {

@@ -121,8 +121,8 @@ func TestVerifyTrees(t *testing.T) {
 			}
 			time.Sleep(1300 * time.Millisecond)
 		}
-		for range 60 {
-			time.Sleep(time.Second)
+		for range 20 {
+			time.Sleep(3 * time.Second)
 			h.checkVerified()
 		}
 		time.Sleep(10 * time.Minute)
