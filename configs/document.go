@@ -2,7 +2,7 @@ package configs
 
 import (
 	"errors"
-	"strings"
+	"slices"
 
 	"github.com/BurntSushi/toml"
 )
@@ -14,15 +14,14 @@ type document struct {
 	root map[string]toml.Primitive
 }
 
-func newDocument(file, text string) (*document, error) {
-	d := &document{file: file}
-	meta, err := toml.Decode(text, &d.root)
+func newDocument(file, text string) (d *document, err error) {
+	d = &document{file: file}
+	d.meta, err = toml.Decode(text, &d.root)
 	if e, ok := errors.AsType[toml.ParseError](err); ok {
 		return nil, &Error{File: file, Line: e.Position.Line, Message: e.Message}
 	} else if err != nil {
 		return nil, &Error{File: file, Message: err.Error()}
 	}
-	d.meta = meta
 	return d, nil
 }
 
@@ -36,7 +35,7 @@ func (d *document) decode(fields map[string]any) *Error {
 		switch {
 		case ok && d.meta.PrimitiveDecode(value, into) != nil:
 			return d.locate(invalid(name, "must be "+typeName(into)))
-		case !ok && !isTable(fields, name):
+		case !ok && !slices.Contains(names(fields), name):
 			return d.locate(invalid(name, unknownKey(fields, key)))
 		case !ok && d.table(value) == nil:
 			return d.locate(invalid(name, "must be a table"))
@@ -110,13 +109,4 @@ func typeName(into any) string {
 	default:
 		return "another type"
 	}
-}
-
-func isTable(fields map[string]any, name string) bool {
-	for f := range fields {
-		if strings.HasPrefix(f, name+".") {
-			return true
-		}
-	}
-	return false
 }

@@ -1,14 +1,13 @@
 package configs
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"math"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/axebus/axe/internal/files"
 )
@@ -60,15 +59,6 @@ type Provider struct {
 	RespectRetryAfter bool
 }
 
-// rateLimits maps the keys of a provider's rate limits to their fields.
-func (p *Provider) rateLimits(name string) map[string]*int {
-	return map[string]*int{
-		"providers." + name + ".max_concurrent":      &p.MaxConcurrent,
-		"providers." + name + ".requests_per_minute": &p.RequestsPerMinute,
-		"providers." + name + ".tokens_per_minute":   &p.TokensPerMinute,
-	}
-}
-
 // MemoryStore is the place of the agents' memory.
 type MemoryStore string
 
@@ -102,47 +92,39 @@ func LoadGlobal(file string) (Global, error) {
 	if err != nil {
 		return Global{}, err
 	}
-	store := string(g.Memory)
-	into := map[string]any{"memory.store": &store}
+	into := map[string]any{"memory.store": (*string)(&g.Memory)}
 	providers := map[string]*Provider{}
 	for _, name := range ProviderNames() {
 		p := &Provider{}
 		providers[name] = p
-		into["providers."+name+".api_key"] = &p.APIKey
-		into["providers."+name+".base_url"] = &p.BaseURL
-		into["providers."+name+".respect_retry_after"] = &p.RespectRetryAfter
-		for key, value := range p.rateLimits(name) {
-			into[key] = value
-		}
+		table := "providers." + name
+		into[table+".api_key"] = &p.APIKey
+		into[table+".base_url"] = &p.BaseURL
+		into[table+".max_concurrent"] = &p.MaxConcurrent
+		into[table+".requests_per_minute"] = &p.RequestsPerMinute
+		into[table+".tokens_per_minute"] = &p.TokensPerMinute
+		into[table+".respect_retry_after"] = &p.RespectRetryAfter
 	}
 	if err := doc.decode(into); err != nil {
 		return Global{}, err
 	}
-	switch g.Memory = MemoryStore(store); g.Memory {
-	case MemoryInFiles, MemoryOnBus:
-	default:
-		return Global{}, doc.locate(invalid("memory.store", fmt.Sprintf(`must be "file" or "bus", got %q`, store)))
+	if g.Memory != MemoryInFiles && g.Memory != MemoryOnBus {
+		return Global{}, doc.locate(invalid("memory.store", fmt.Sprintf(`must be "file" or "bus", got %q`, g.Memory)))
 	}
 	for _, name := range ProviderNames() {
-		if err := checkRateLimits(name, providers[name]); err != nil {
+		p := providers[name]
+		table := "providers." + name
+		if err := cmp.Or(
+			checkNumber(table+".max_concurrent", p.MaxConcurrent, math.MaxInt),
+			checkNumber(table+".requests_per_minute", p.RequestsPerMinute, math.MaxInt),
+			checkNumber(table+".tokens_per_minute", p.TokensPerMinute, math.MaxInt),
+		); err != nil {
 			return Global{}, doc.locate(err)
 		}
-	}
-	for name, p := range providers {
 		g.Providers[name] = *p
 		g.Exposed = g.Exposed || p.APIKey != "" && readableByOthers(file)
 	}
 	return g, nil
-}
-
-func checkRateLimits(name string, p *Provider) *Error {
-	values := p.rateLimits(name)
-	for _, key := range slices.Sorted(maps.Keys(values)) {
-		if err := checkNumber(key, *values[key], math.MaxInt); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // DefaultGlobal reads the config.toml of ConfigDir. Without a home directory,

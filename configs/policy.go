@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/axebus/axe/subjects"
 )
 
 // Policy bounds the actions of an agent and of all runs below it. The policy of
@@ -22,10 +20,8 @@ type Policy struct {
 var policyTools = append([]string{"call_agent", "spawn_agent", "spawn_agents"}, mailTools...)
 
 func checkPolicy(a Agent) *Error {
-	for _, name := range a.Policy.Agents {
-		if _, err := subjects.ParseAgent(name); err != nil {
-			return invalid("policy.agents", err.Error())
-		}
+	if err := checkAgents("policy.agents", a.Policy.Agents...); err != nil {
+		return err
 	}
 	for _, t := range a.Policy.Tools {
 		if !slices.Contains(policyTools, t) {

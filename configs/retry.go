@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -53,12 +54,9 @@ func (r Retry) WithDefaults() Retry {
 
 func checkRetry(a Agent) *Error {
 	r := a.Retry.WithDefaults()
-	switch r.Backoff {
-	case Exponential, Linear, Fixed:
-	default:
-		return invalid("retry.backoff", "retry.backoff must be one of: exponential, linear, fixed")
-	}
 	switch {
+	case !slices.Contains([]Backoff{Exponential, Linear, Fixed}, r.Backoff):
+		return invalid("retry.backoff", "retry.backoff must be one of: exponential, linear, fixed")
 	case r.Max > maxRetryPause:
 		return invalid("retry.max", "retry.max cannot exceed one hour")
 	case r.Max < r.Initial && a.Retry.Max == 0:

@@ -3,6 +3,7 @@ package configs
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -22,21 +23,18 @@ func FindSkill(path string, dirs ...string) string {
 	if path == "" || filepath.IsAbs(path) || len(dirs) == 0 {
 		return path
 	}
-	var candidates []string
-	for _, dir := range dirs {
-		candidates = append(candidates, filepath.Join(dir, path))
-	}
 	if !strings.ContainsAny(path, `/`+string(filepath.Separator)) {
+		dirs = slices.Clip(dirs)
 		for _, dir := range dirs {
-			candidates = append(candidates, filepath.Join(dir, "skills", path))
+			dirs = append(dirs, filepath.Join(dir, "skills"))
 		}
 	}
-	for _, c := range candidates {
-		if isSkill(c) {
-			return c
+	for _, dir := range dirs {
+		if skill := filepath.Join(dir, path); isSkill(skill) {
+			return skill
 		}
 	}
-	return candidates[0]
+	return filepath.Join(dirs[0], path)
 }
 
 func isSkill(path string) bool {

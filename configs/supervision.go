@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"slices"
 	"time"
-
-	"github.com/axebus/axe/subjects"
 )
 
 // Supervision says how the turns of an agent, and of all runs below it, are
@@ -81,8 +79,5 @@ func checkSupervision(a Agent) *Error {
 	case s.Agent == a.Name:
 		return invalid("supervision.agent", "an agent cannot supervise itself")
 	}
-	if _, err := subjects.ParseAgent(s.Agent); err != nil {
-		return invalid("supervision.agent", err.Error())
-	}
-	return nil
+	return checkAgents("supervision.agent", s.Agent)
 }

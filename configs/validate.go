@@ -12,16 +12,10 @@ import (
 
 // validate returns the first error in the values of a.
 func validate(a Agent) *Error {
-	checks := []func(Agent) *Error{
-		checkName, checkModel, checkSubAgents, checkNumbers, checkDelegation, checkPolicy, checkParams, checkRetry,
-		checkSupervision,
-	}
-	for _, check := range checks {
-		if err := check(a); err != nil {
-			return err
-		}
-	}
-	return nil
+	return cmp.Or(
+		checkName(a), checkModel(a), checkAgents("sub_agents", a.SubAgents...), checkNumbers(a), checkDelegation(a),
+		checkPolicy(a), checkParams(a), checkRetry(a), checkSupervision(a),
+	)
 }
 
 func checkName(a Agent) *Error {
@@ -29,8 +23,8 @@ func checkName(a Agent) *Error {
 	if a.Name == "" {
 		return invalid("name", fmt.Sprintf("is required; this file defines the agent %q", want))
 	}
-	if _, err := subjects.ParseAgent(a.Name); err != nil {
-		return invalid("name", err.Error())
+	if err := checkAgents("name", a.Name); err != nil {
+		return err
 	}
 	if a.Name != want {
 		const format = "is %q, but an agent is named after its file: rename the file to %s.toml, or the agent to %q"
@@ -49,10 +43,11 @@ func checkModel(a Agent) *Error {
 	return nil
 }
 
-func checkSubAgents(a Agent) *Error {
-	for _, name := range a.SubAgents {
+// checkAgents checks names of agents, the values of a key.
+func checkAgents(key string, names ...string) *Error {
+	for _, name := range names {
 		if _, err := subjects.ParseAgent(name); err != nil {
-			return invalid("sub_agents", err.Error())
+			return invalid(key, err.Error())
 		}
 	}
 	return nil

@@ -17,30 +17,21 @@ type File struct {
 func blocks(files []File) string {
 	texts := make([]string, len(files))
 	for i, f := range files {
-		texts[i] = f.block()
+		fence, content := fence(f.Content), f.Content
+		if content != "" && !strings.HasSuffix(content, "\n") {
+			content += "\n"
+		}
+		texts[i] = "### " + f.Path + "\n" + fence + language(f.Path) + "\n" + content + fence
 	}
 	return strings.Join(texts, "\n\n")
-}
-
-func (f File) block() string {
-	fence, content := fence(f.Content), f.Content
-	if content != "" && !strings.HasSuffix(content, "\n") {
-		content += "\n"
-	}
-	return "### " + f.Path + "\n" + fence + language(f.Path) + "\n" + content + fence
 }
 
 // fence returns a run of backticks that is longer than any run in content. It
 // has at least three.
 func fence(content string) string {
-	longest, run := 2, 0
-	for i := range len(content) {
-		if content[i] != '`' {
-			run = 0
-			continue
-		}
-		run++
-		longest = max(longest, run)
+	longest := 2
+	for run := range strings.FieldsFuncSeq(content, func(r rune) bool { return r != '`' }) {
+		longest = max(longest, len(run))
 	}
 	return strings.Repeat("`", longest+1)
 }

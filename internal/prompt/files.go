@@ -1,10 +1,13 @@
 package prompt
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"os"
 	"slices"
+
+	"github.com/axebus/axe/internal/files"
 )
 
 const (
@@ -18,12 +21,10 @@ func readFiles(workdir string, patterns []string) ([]File, error) {
 	if len(patterns) == 0 {
 		return nil, nil
 	}
-	if workdir == "" {
-		workdir = "."
-	}
+	workdir = cmp.Or(workdir, ".")
 	root, err := os.OpenRoot(workdir)
 	if err != nil {
-		return nil, fmt.Errorf("workdir %s: %w", workdir, bare(err))
+		return nil, fmt.Errorf("workdir %s: %w", workdir, files.Bare(err))
 	}
 	defer root.Close()
 	found := map[string]bool{}
@@ -38,7 +39,7 @@ func readFiles(workdir string, patterns []string) ([]File, error) {
 // readAll reads the named files. It leaves out binary files.
 func readAll(root *os.Root, names []string) ([]File, error) {
 	src := source{root.Stat, root.OpenFile, maxContent, checkUnlinked}
-	var files []File
+	var all []File
 	total := 0
 	for _, name := range names {
 		b, err := src.read(name)
@@ -51,7 +52,7 @@ func readAll(root *os.Root, names []string) ([]File, error) {
 		if total += len(b); total > maxTotal {
 			return nil, fmt.Errorf("%s: files are larger than %d MiB together: match fewer files", name, maxTotal>>20)
 		}
-		files = append(files, File{Path: name, Content: validUTF8(b)})
+		all = append(all, File{Path: name, Content: validUTF8(b)})
 	}
-	return files, nil
+	return all, nil
 }

@@ -9,11 +9,8 @@ import (
 	"os"
 	"strings"
 	"syscall"
-)
 
-var (
-	errNotRegular = errors.New("is not a regular file")
-	errLinked     = errors.New("has another name (a hard link), which may be outside of the workdir")
+	"github.com/axebus/axe/internal/files"
 )
 
 // source reads files of bounded size.
@@ -33,25 +30,25 @@ type source struct {
 func (s source) read(name string) ([]byte, error) {
 	info, err := s.stat(name)
 	if err != nil {
-		return nil, bare(err)
+		return nil, files.Bare(err)
 	}
 	if err := s.check(info); err != nil {
 		return nil, err
 	}
 	f, err := s.open(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return nil, bare(err)
+		return nil, files.Bare(err)
 	}
 	defer f.Close()
 	if info, err = f.Stat(); err != nil {
-		return nil, bare(err)
+		return nil, files.Bare(err)
 	}
 	if err := s.check(info); err != nil {
 		return nil, err
 	}
 	b, err := io.ReadAll(io.LimitReader(f, s.limit+1))
 	if err != nil {
-		return nil, bare(err)
+		return nil, files.Bare(err)
 	}
 	if int64(len(b)) > s.limit && !binary(b) {
 		return nil, fmt.Errorf("is larger than %d MiB", s.limit>>20)
@@ -63,7 +60,7 @@ func (s source) read(name string) ([]byte, error) {
 // operator names.
 func checkRegular(info fs.FileInfo) error {
 	if !info.Mode().IsRegular() {
-		return errNotRegular
+		return files.ErrNotRegular
 	}
 	return nil
 }
@@ -75,18 +72,9 @@ func checkUnlinked(info fs.FileInfo) error {
 		return err
 	}
 	if links(info) > 1 {
-		return errLinked
+		return errors.New("has another name (a hard link), which may be outside of the workdir")
 	}
 	return nil
-}
-
-// bare returns an error without its operation and path. The caller adds its
-// own.
-func bare(err error) error {
-	if e, ok := errors.AsType[*fs.PathError](err); ok {
-		return e.Err
-	}
-	return err
 }
 
 // binary reports whether b has a NUL byte in its first 8 KiB. Text does not.
@@ -94,6 +82,4 @@ func binary(b []byte) bool { return bytes.IndexByte(b[:min(len(b), 8<<10)], 0) >
 
 // validUTF8 returns b as a string with U+FFFD for invalid bytes. A message can
 // carry only valid UTF-8.
-func validUTF8(b []byte) string {
-	return strings.ToValidUTF8(string(b), "\uFFFD")
-}
+func validUTF8(b []byte) string { return strings.ToValidUTF8(string(b), "\uFFFD") }

@@ -6,10 +6,7 @@ import (
 	"path/filepath"
 )
 
-const (
-	maxSkill  = 1 << 20 // bytes
-	skillFile = "SKILL.md"
-)
+const maxSkill = 1 << 20 // bytes
 
 // readSkill returns the text of the skill at a path. The path names a file, or
 // a directory that holds a SKILL.md. An operator chooses the path, so it may
@@ -19,7 +16,7 @@ func readSkill(name string) (string, error) {
 		return "", nil
 	}
 	if info, err := os.Stat(name); err == nil && info.IsDir() {
-		name = filepath.Join(name, skillFile)
+		name = filepath.Join(name, "SKILL.md")
 	}
 	b, err := source{os.Stat, os.OpenFile, maxSkill, checkRegular}.read(name)
 	if err != nil {
