@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-
-	"github.com/axebus/axe/internal/files"
 )
 
 // Below returns the path of the directory cwd below a workdir. An empty workdir
@@ -19,13 +17,13 @@ func Below(workdir, cwd string) (string, error) {
 	}
 	root, err := os.OpenRoot(cmp.Or(workdir, "."))
 	if err != nil {
-		return "", fmt.Errorf("workdir %s: %w", workdir, files.Bare(err))
+		return "", fmt.Errorf("workdir %s: %w", workdir, bare(err))
 	}
 	defer root.Close()
 	info, err := root.Stat(cwd)
 	switch {
 	case err != nil:
-		return "", fmt.Errorf("cwd %q: %w", cwd, files.Bare(err))
+		return "", fmt.Errorf("cwd %q: %w", cwd, bare(err))
 	case !info.IsDir():
 		return "", fmt.Errorf("cwd %q is not a directory", cwd)
 	}

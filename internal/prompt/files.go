@@ -6,8 +6,6 @@ import (
 	"maps"
 	"os"
 	"slices"
-
-	"github.com/axebus/axe/internal/files"
 )
 
 const (
@@ -24,7 +22,7 @@ func readFiles(workdir string, patterns []string) ([]File, error) {
 	workdir = cmp.Or(workdir, ".")
 	root, err := os.OpenRoot(workdir)
 	if err != nil {
-		return nil, fmt.Errorf("workdir %s: %w", workdir, files.Bare(err))
+		return nil, fmt.Errorf("workdir %s: %w", workdir, bare(err))
 	}
 	defer root.Close()
 	found := map[string]bool{}
@@ -39,7 +37,7 @@ func readFiles(workdir string, patterns []string) ([]File, error) {
 // readAll reads the named files. It leaves out binary files.
 func readAll(root *os.Root, names []string) ([]File, error) {
 	src := source{root.Stat, root.OpenFile, maxContent, checkUnlinked}
-	var all []File
+	var files []File
 	total := 0
 	for _, name := range names {
 		b, err := src.read(name)
@@ -52,7 +50,7 @@ func readAll(root *os.Root, names []string) ([]File, error) {
 		if total += len(b); total > maxTotal {
 			return nil, fmt.Errorf("%s: files are larger than %d MiB together: match fewer files", name, maxTotal>>20)
 		}
-		all = append(all, File{Path: name, Content: validUTF8(b)})
+		files = append(files, File{Path: name, Content: validUTF8(b)})
 	}
-	return all, nil
+	return files, nil
 }

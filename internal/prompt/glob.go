@@ -6,8 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path"
-
-	"github.com/axebus/axe/internal/files"
 )
 
 // maxEntries bounds the directory entries that the search for one pattern
@@ -37,7 +35,7 @@ func find(root *os.Root, pattern string, found map[string]bool) error {
 		found[name] = true
 		info, err := root.Stat(name)
 		if err != nil {
-			return files.Bare(err)
+			return bare(err)
 		}
 		return checkUnlinked(info)
 	}
@@ -133,7 +131,7 @@ func (g *glob) enter(name string, rest []string) error {
 	info, err := g.root.Stat(name)
 	switch {
 	case err != nil:
-		return fmt.Errorf("%s: %w", name, files.Bare(err))
+		return fmt.Errorf("%s: %w", name, bare(err))
 	case len(rest) > 0 && info.IsDir():
 		return g.expand(name, rest)
 	case len(rest) == 0 && checkUnlinked(info) == nil:
@@ -145,7 +143,7 @@ func (g *glob) enter(name string, rest []string) error {
 func (g *glob) list(dir string) ([]fs.DirEntry, error) {
 	entries, err := fs.ReadDir(g.root.FS(), dir)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", dir, files.Bare(err))
+		return nil, fmt.Errorf("%s: %w", dir, bare(err))
 	}
 	g.entries += len(entries)
 	if g.entries > maxEntries {

@@ -9,8 +9,6 @@ import (
 	"os"
 	"strings"
 	"syscall"
-
-	"github.com/axebus/axe/internal/files"
 )
 
 // source reads files of bounded size.
@@ -30,25 +28,25 @@ type source struct {
 func (s source) read(name string) ([]byte, error) {
 	info, err := s.stat(name)
 	if err != nil {
-		return nil, files.Bare(err)
+		return nil, bare(err)
 	}
 	if err := s.check(info); err != nil {
 		return nil, err
 	}
 	f, err := s.open(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return nil, files.Bare(err)
+		return nil, bare(err)
 	}
 	defer f.Close()
 	if info, err = f.Stat(); err != nil {
-		return nil, files.Bare(err)
+		return nil, bare(err)
 	}
 	if err := s.check(info); err != nil {
 		return nil, err
 	}
 	b, err := io.ReadAll(io.LimitReader(f, s.limit+1))
 	if err != nil {
-		return nil, files.Bare(err)
+		return nil, bare(err)
 	}
 	if int64(len(b)) > s.limit && !binary(b) {
 		return nil, fmt.Errorf("is larger than %d MiB", s.limit>>20)
@@ -60,7 +58,7 @@ func (s source) read(name string) ([]byte, error) {
 // operator names.
 func checkRegular(info fs.FileInfo) error {
 	if !info.Mode().IsRegular() {
-		return files.ErrNotRegular
+		return errors.New("is not a regular file")
 	}
 	return nil
 }
@@ -75,6 +73,15 @@ func checkUnlinked(info fs.FileInfo) error {
 		return errors.New("has another name (a hard link), which may be outside of the workdir")
 	}
 	return nil
+}
+
+// bare returns an error without its operation and path. The caller adds its
+// own.
+func bare(err error) error {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		return e.Err
+	}
+	return err
 }
 
 // binary reports whether b has a NUL byte in its first 8 KiB. Text does not.
