@@ -1,6 +1,7 @@
 package script
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -81,11 +82,8 @@ func toAnys[T any](list []T) []any {
 // textLines returns the lines of the context, or else of the task. It leaves
 // out blank lines.
 func textLines(data templateData) []string {
-	text := data.Context
-	if text == "" {
-		text = data.Task
-	}
-	return slices.DeleteFunc(lines(text), func(l string) bool { return strings.TrimSpace(l) == "" })
+	text := lines(cmp.Or(data.Context, data.Task))
+	return slices.DeleteFunc(text, func(l string) bool { return strings.TrimSpace(l) == "" })
 }
 
 func (c *call) rawArguments(data templateData) ([]byte, error) {

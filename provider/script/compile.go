@@ -22,15 +22,13 @@ func (t *turnTable) compile() (entry, error) {
 		return entry{}, fmt.Errorf("turn must be at least 1, got %d", *t.Turn)
 	}
 	var c compiler
-	e := entry{latency: c.duration("latency", t.Latency), when: c.template("when", t.When)}
-	if t.Turn != nil {
-		e.turn = *t.Turn
-	}
+	e := entry{turn: t.Turn, latency: c.duration("latency", t.Latency), when: c.template("when", t.When)}
 	if t.Text != nil {
 		e.text = c.template("text", *t.Text)
 	}
 	if t.Fail != nil {
 		e.fail = c.failure(t.Fail)
+		e.failMessage = c.template("fail.message", t.Fail.Message)
 	}
 	for _, table := range t.Call {
 		e.calls = append(e.calls, c.call(table))
@@ -43,7 +41,8 @@ type compiler struct{ err error }
 
 func (c *compiler) fail(err error) { c.err = cmp.Or(c.err, err) }
 
-func (c *compiler) failure(f *failTable) *failure {
+// failure returns the error of an entry without its message.
+func (c *compiler) failure(f *failTable) *provider.Error {
 	category := provider.Category(f.Category)
 	switch category {
 	case provider.Auth, provider.RateLimit, provider.Timeout, provider.Overloaded, provider.BadRequest, provider.Server:
@@ -52,8 +51,7 @@ func (c *compiler) failure(f *failTable) *failure {
 		c.fail(fmt.Errorf("fail.category must be one of %s, got %q", known, f.Category))
 	}
 	after := c.duration("fail.retry_after", f.RetryAfter)
-	message := c.template("fail.message", f.Message)
-	return &failure{provider.Error{Category: category, Status: f.Status, RetryAfter: after}, message}
+	return &provider.Error{Category: category, Status: f.Status, RetryAfter: after}
 }
 
 func (c *compiler) call(t callTable) call {

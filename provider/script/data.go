@@ -1,6 +1,7 @@
 package script
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/axebus/axe/provider"
@@ -43,9 +44,7 @@ func newTemplateData(req *provider.Request) templateData {
 	for _, m := range req.Messages {
 		switch m.Role {
 		case provider.User:
-			if data.User == "" {
-				data.User = m.Content
-			}
+			data.User = cmp.Or(data.User, m.Content)
 			data.Said = m.Content
 		case provider.Assistant:
 			data.Turn++
@@ -54,9 +53,12 @@ func newTemplateData(req *provider.Request) templateData {
 				calls[c.ID] = c
 			}
 		case provider.ToolRole:
-			results := newResults(m.ToolResults, calls)
-			data.AllResults = append(data.AllResults, results...)
-			data.Results = results
+			data.Results = make([]result, len(m.ToolResults))
+			for i, r := range m.ToolResults {
+				args := calls[r.CallID].Arguments
+				data.Results[i] = result{r.Content, r.IsError, i, args["agent"], args["task"]}
+			}
+			data.AllResults = append(data.AllResults, data.Results...)
 		}
 	}
 	data.Task, data.Context = parseUser(data.User)
@@ -68,15 +70,6 @@ func idAfter(words, system string) string {
 	_, after, _ := strings.Cut(system, words)
 	id, _, _ := strings.Cut(after, ".")
 	return id
-}
-
-func newResults(from []provider.ToolResult, calls map[string]provider.ToolCall) []result {
-	results := make([]result, len(from))
-	for i, r := range from {
-		args := calls[r.CallID].Arguments
-		results[i] = result{r.Content, r.IsError, i, args["agent"], args["task"]}
-	}
-	return results
 }
 
 // parseUser splits the first user message of a called run into task and

@@ -12,23 +12,19 @@ import (
 // entry is one [[turn]] with compiled templates.
 type entry struct {
 	line    int
-	turn    int // 0: every turn
+	turn    *int // nil: every turn
 	when    *template.Template
 	latency time.Duration
 	text    *template.Template
 	calls   []call
-	fail    *failure
-}
-
-// failure is the error of an entry.
-type failure struct {
-	err     provider.Error
-	message *template.Template
+	// fail is the answer if it is an error; failMessage gives its message.
+	fail        *provider.Error
+	failMessage *template.Template
 }
 
 // matches reports whether the entry answers a request.
 func (e *entry) matches(data templateData) (bool, error) {
-	if e.turn != 0 && e.turn != data.Turn {
+	if e.turn != nil && *e.turn != data.Turn {
 		return false, nil
 	}
 	if e.when == nil {
@@ -44,7 +40,13 @@ func (e *entry) matches(data templateData) (bool, error) {
 // answer returns the response to a request, or the entry's failure.
 func (e *entry) answer(data templateData) (*provider.Response, error) {
 	if e.fail != nil {
-		return nil, e.fail.error(data)
+		message, err := render(e.failMessage, data)
+		if err != nil {
+			return nil, err
+		}
+		failed := *e.fail
+		failed.Message = message
+		return nil, &failed
 	}
 	text, err := render(e.text, data)
 	if err != nil {
@@ -63,16 +65,6 @@ func (e *entry) answer(data templateData) (*provider.Response, error) {
 }
 
 func (e *entry) wrap(err error) error { return fmt.Errorf("[[turn]] at line %d: %w", e.line, err) }
-
-func (f *failure) error(data templateData) error {
-	message, err := render(f.message, data)
-	if err != nil {
-		return err
-	}
-	answer := f.err
-	answer.Message = message
-	return &answer
-}
 
 // render executes a template. A nil template gives no text.
 func render(t *template.Template, data templateData) (string, error) {

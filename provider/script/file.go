@@ -1,8 +1,6 @@
 package script
 
-import (
-	"strings"
-)
+import "strings"
 
 const filesHeading = "## Context Files\n"
 
@@ -52,25 +50,19 @@ func parseFiles(system string) []file {
 // parseBlock reads a fenced block from the beginning of a text. It also returns
 // the rest of the text.
 func parseBlock(text string) (f file, rest string, ok bool) {
-	info, body, ok := strings.Cut(text, "\n")
-	if !ok {
-		return file{}, "", false
-	}
+	info, body, _ := strings.Cut(text, "\n")
 	lang := strings.TrimLeft(info, "`")
 	fence := info[:len(info)-len(lang)]
 	if len(fence) < 3 {
 		return file{}, "", false
 	}
-	for at := 0; at <= len(body); {
-		line, _, more := strings.Cut(body[at:], "\n")
+	at := 0
+	for line := range strings.Lines(body) {
 		end := at + len(line)
-		if line == fence {
-			return file{Lang: lang, Content: body[:at]}, strings.TrimPrefix(body[end:], "\n"), true
+		if strings.TrimSuffix(line, "\n") == fence {
+			return file{Lang: lang, Content: body[:at]}, body[end:], true
 		}
-		if !more {
-			break
-		}
-		at = end + 1
+		at = end
 	}
 	return file{}, "", false
 }

@@ -20,13 +20,13 @@ const maxFile = 1 << 20
 func Load(dir, name string) (*Script, error) {
 	s, err := load(dir, name)
 	if err != nil {
-		return nil, &provider.Error{
-			Category: provider.BadRequest,
-			Message:  "script " + name + ": " + err.Error(),
-			Err:      err,
-		}
+		return nil, badRequest(name, err)
 	}
 	return s, nil
+}
+
+func badRequest(script string, err error) error {
+	return &provider.Error{Category: provider.BadRequest, Message: "script " + script + ": " + err.Error(), Err: err}
 }
 
 var errNoDirectory = errors.New("no scripts directory is set: " +

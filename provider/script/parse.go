@@ -8,11 +8,6 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-// document is the TOML form of a script.
-type document struct {
-	Turn []toml.Primitive `toml:"turn"`
-}
-
 type turnTable struct {
 	Turn    *int        `toml:"turn"`
 	When    string      `toml:"when"`
@@ -42,7 +37,9 @@ type callTable struct {
 
 // parse returns the entries of a script. Its errors begin with a line number.
 func parse(text string) ([]entry, error) {
-	var doc document
+	var doc struct {
+		Turn []toml.Primitive `toml:"turn"`
+	}
 	meta, err := toml.Decode(text, &doc)
 	if e, ok := errors.AsType[toml.ParseError](err); ok {
 		return nil, fmt.Errorf("%d: %s", e.Position.Line, e.Message)

@@ -58,7 +58,7 @@ func (s *Script) requestError(err error) error {
 	if e, ok := errors.AsType[*provider.Error](err); ok {
 		return e
 	}
-	return &provider.Error{Category: provider.BadRequest, Message: "script " + s.name + ": " + err.Error(), Err: err}
+	return badRequest(s.name, err)
 }
 
 // callID returns an id that is unique within a conversation. A repeated request
