@@ -60,8 +60,7 @@ func (s Subject) baseURL(t *testing.T) {
 	for _, base := range []string{
 		"localhost:11434", "ftp://host", "http://", "://", "host", " http://host", "http://ho st",
 		"http://user:hunter2@ho st", "http://user:hunter2@host:port", "http://user:hun%zzter2@host/x@y",
-		"hunter2@host",
-		"ftp://host?token=hunter2", "http://user:hunter2/more@host",
+		"hunter2@host", "ftp://host?token=hunter2", "http://user:hunter2/more@host",
 	} {
 		t.Run(base, func(t *testing.T) {
 			e := s.sendFails(t, s.open(base, nil), provider.BadRequest)
@@ -71,11 +70,8 @@ func (s Subject) baseURL(t *testing.T) {
 		})
 	}
 	for _, test := range []struct{ below, prefix string }{
-		{"", ""},
-		{"/", ""},
-		{"/some/path", "/some/path"},
-		{"/some/path/", "/some/path"},
-		{"/some%20path", "/some path"},
+		{"", ""}, {"/", ""},
+		{"/some/path", "/some/path"}, {"/some/path/", "/some/path"}, {"/some%20path", "/some path"},
 	} {
 		t.Run("the server's and "+test.below, func(t *testing.T) {
 			inner := s

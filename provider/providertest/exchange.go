@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-
-	"github.com/axebus/axe/provider"
 )
 
 // Exchange is one request and its answer. Both were checked as a whole. Has and
@@ -18,30 +16,13 @@ import (
 //	{
 //	  "sent": the body of the request,
 //	  "got": {
-//	    "content": "…", "tool_calls": [{"arguments": {…}, "raw": "…", …}], …
+//	    "content": "…", "stop_reason": "…",
+//	    "tool_calls": [{"id": "…", "name": "…", "arguments": {…}, "raw": "…"}]
 //	  }
 //	}
 type Exchange struct {
 	t   *testing.T
 	doc json.RawMessage
-}
-
-// flatResponse is a response with every field in its JSON.
-type flatResponse struct {
-	Content      string     `json:"content"`
-	Model        string     `json:"model"`
-	StopReason   string     `json:"stop_reason"`
-	InputTokens  int        `json:"input_tokens"`
-	OutputTokens int        `json:"output_tokens"`
-	CachedTokens int        `json:"cached_tokens"`
-	ToolCalls    []flatCall `json:"tool_calls"`
-}
-
-type flatCall struct {
-	ID        string            `json:"id"`
-	Name      string            `json:"name"`
-	Arguments map[string]string `json:"arguments"`
-	Raw       string            `json:"raw"`
 }
 
 // Exchange sends the request of a fixture. The server checks the method, the
@@ -61,19 +42,17 @@ func (s Subject) Exchange(t *testing.T, name string) Exchange {
 	})
 	resp := send(t, p, requests()[name])
 	f.check(t, resp)
-	doc, err := json.Marshal(map[string]any{"sent": sent, "got": flat(resp)})
+	var calls []map[string]any
+	for _, c := range resp.ToolCalls {
+		call := map[string]any{"id": c.ID, "name": c.Name, "arguments": c.Arguments, "raw": string(c.Raw)}
+		calls = append(calls, call)
+	}
+	got := map[string]any{"content": resp.Content, "stop_reason": resp.StopReason, "tool_calls": calls}
+	doc, err := json.Marshal(map[string]any{"sent": sent, "got": got})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return Exchange{t, doc}
-}
-
-func flat(r *provider.Response) flatResponse {
-	g := flatResponse{r.Content, r.Model, r.StopReason, r.InputTokens, r.OutputTokens, r.CachedTokens, nil}
-	for _, c := range r.ToolCalls {
-		g.ToolCalls = append(g.ToolCalls, flatCall{c.ID, c.Name, c.Arguments, string(c.Raw)})
-	}
-	return g
 }
 
 // Has is a sub-test. It fails unless the document has the JSON want at the

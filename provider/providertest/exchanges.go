@@ -69,22 +69,17 @@ func (s Subject) echo(t *testing.T) {
 			got := s.sentArguments(t, provider.NewToolCall("id_0", "call_agent", []byte(test.raw)))
 			var text string
 			if json.Unmarshal(got, &text) != nil {
-				text, want = string(got), compact(t, want)
+				var b bytes.Buffer
+				if err := json.Compact(&b, []byte(want)); err != nil {
+					t.Fatal(err)
+				}
+				text, want = string(got), b.String()
 			}
 			if text != want {
 				t.Errorf("sent %s, want %s", text, want)
 			}
 		})
 	}
-}
-
-func compact(t *testing.T, text string) string {
-	t.Helper()
-	var b bytes.Buffer
-	if err := json.Compact(&b, []byte(text)); err != nil {
-		t.Fatal(err)
-	}
-	return b.String()
 }
 
 // sentArguments returns the arguments of a call in the history, as sent.
@@ -119,9 +114,7 @@ func (s Subject) sameBytes(t *testing.T) {
 	first := ""
 	for range 100 {
 		send(t, p, requests()["history"])
-		if first == "" {
-			first = recorder.Sent
-		}
+		first = cmp.Or(first, recorder.Sent)
 		if recorder.Sent != first {
 			t.Fatalf("first\n%s\nthen\n%s", first, recorder.Sent)
 		}

@@ -26,15 +26,8 @@ func categories() map[int]provider.Category {
 	}
 }
 
-func (s Subject) refusal(t *testing.T) string {
-	t.Helper()
-	var body json.RawMessage
-	s.load(t, "refusal", &body)
-	return string(body)
-}
-
 func (s Subject) statuses(t *testing.T) {
-	body := s.refusal(t)
+	body := string(load[json.RawMessage](t, s, "refusal"))
 	for status, want := range categories() {
 		t.Run(strconv.Itoa(status), func(t *testing.T) {
 			e := s.sendFails(t, s.serveAnswer(t, status, body), want)
@@ -107,9 +100,8 @@ func (s Subject) retryAfter(t *testing.T) {
 // malformed tests invalid answers with a status of success. Each is a failure
 // of the server.
 func (s Subject) malformed(t *testing.T) {
-	bodies := []json.RawMessage{}
-	s.load(t, "wrong", &bodies)
-	for _, body := range []string{"", "{", "null", "[]", `"x"`, "{}", "<html>", "{}{}", s.refusal(t)} {
+	bodies := append(load[[]json.RawMessage](t, s, "wrong"), load[json.RawMessage](t, s, "refusal"))
+	for _, body := range []string{"", "{", "null", "[]", `"x"`, "{}", "<html>", "{}{}"} {
 		bodies = append(bodies, json.RawMessage(body))
 	}
 	for _, body := range bodies {

@@ -3,7 +3,6 @@ package providertest
 import (
 	"context"
 	"net"
-	"sync"
 )
 
 // pipes is a net.Listener that uses net.Pipe instead of sockets. The clock of a
@@ -12,11 +11,6 @@ import (
 type pipes struct {
 	conns  chan net.Conn
 	closed chan struct{}
-	once   sync.Once
-}
-
-func newPipes() *pipes {
-	return &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
 }
 
 // Accept implements net.Listener.
@@ -29,9 +23,9 @@ func (l *pipes) Accept() (net.Conn, error) {
 	}
 }
 
-// Close implements net.Listener.
+// Close implements net.Listener. An http.Server calls it once.
 func (l *pipes) Close() error {
-	l.once.Do(func() { close(l.closed) })
+	close(l.closed)
 	return nil
 }
 

@@ -24,9 +24,6 @@ func (rec *Recorder) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	rec.URL, rec.Sent = r.URL.String(), string(sent)
-	return &http.Response{
-		StatusCode: rec.Status,
-		Header:     http.Header{},
-		Body:       io.NopCloser(strings.NewReader(rec.Answer)),
-	}, nil
+	body := io.NopCloser(strings.NewReader(rec.Answer))
+	return &http.Response{StatusCode: rec.Status, Header: http.Header{}, Body: body}, nil
 }

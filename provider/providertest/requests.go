@@ -53,11 +53,9 @@ func history() []provider.Message {
 		{Role: provider.Assistant, Content: "I ask one.", ToolCalls: []provider.ToolCall{
 			provider.NewToolCall("id_0", "call_agent", []byte(`{"agent":"a","task":"b"}`)),
 		}},
-		{
-			Role:        provider.ToolRole,
-			Content:     "never sent",
-			ToolResults: []provider.ToolResult{{CallID: "id_0", Content: "done"}},
-		},
+		{Role: provider.ToolRole, Content: "never sent", ToolResults: []provider.ToolResult{
+			{CallID: "id_0", Content: "done"},
+		}},
 		{Role: provider.Assistant, ToolCalls: []provider.ToolCall{
 			provider.NewToolCall("id_0", "now", nil),
 			{ID: "id_1", Name: "call_agent", Arguments: map[string]string{"task": "d", "agent": "c"}},
@@ -86,10 +84,9 @@ func numbers() []provider.Message {
 	const arguments = `{"n": 12345678901234567890, "f": 1.50, "e": -1e-7, "o": {"b": [1, {"c": null}], "a": "x"}}`
 	return []provider.Message{
 		{Role: provider.User, Content: "Count."},
-		{
-			Role:      provider.Assistant,
-			ToolCalls: []provider.ToolCall{provider.NewToolCall("id_0", "count", []byte(arguments))},
-		},
+		{Role: provider.Assistant, ToolCalls: []provider.ToolCall{
+			provider.NewToolCall("id_0", "count", []byte(arguments)),
+		}},
 		{Role: provider.ToolRole, ToolResults: []provider.ToolResult{{CallID: "id_0", Content: "counted"}}},
 	}
 }

@@ -94,9 +94,7 @@ type fixture struct {
 
 func (s Subject) fixture(tb testing.TB, name string) fixture {
 	tb.Helper()
-	var f fixture
-	s.load(tb, name, &f)
-	return f
+	return load[fixture](tb, s, name)
 }
 
 // check compares the whole response.
@@ -107,13 +105,15 @@ func (f fixture) check(t *testing.T, resp *provider.Response) {
 	}
 }
 
-func (s Subject) load(tb testing.TB, name string, into any) {
+// load reads a file in a provider's testdata.
+func load[T any](tb testing.TB, s Subject, name string) (v T) {
 	tb.Helper()
 	b, err := fs.ReadFile(s.Data, name+".json")
-	if err != nil {
-		tb.Fatal(err)
+	if err == nil {
+		err = json.Unmarshal(b, &v)
 	}
-	if err := json.Unmarshal(b, into); err != nil {
+	if err != nil {
 		tb.Fatalf("%s: %v", name, err)
 	}
+	return v
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -17,23 +18,19 @@ import (
 // handler returns when the client aborts its request.
 func stallingHandlers() map[string]handler {
 	return map[string]handler{
-		"before the header": func(_ http.ResponseWriter, r *http.Request, _ []byte) {
-			<-r.Context().Done()
-		},
-		"in the body": func(w http.ResponseWriter, r *http.Request, _ []byte) {
-			stall(w, r, http.StatusOK)
-		},
-		"in a refusal": func(w http.ResponseWriter, r *http.Request, _ []byte) {
-			stall(w, r, http.StatusInternalServerError)
-		},
+		"before the header": func(_ http.ResponseWriter, r *http.Request, _ []byte) { <-r.Context().Done() },
+		"in the body":       stallInBody(http.StatusOK),
+		"in a refusal":      stallInBody(http.StatusInternalServerError),
 	}
 }
 
-func stall(w http.ResponseWriter, r *http.Request, status int) {
-	w.WriteHeader(status)
-	_, _ = io.WriteString(w, `{"model":`)
-	_ = http.NewResponseController(w).Flush()
-	<-r.Context().Done()
+func stallInBody(status int) handler {
+	return func(w http.ResponseWriter, r *http.Request, _ []byte) {
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, `{"model":`)
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}
 }
 
 // bubble runs f in virtual time. The provider reaches its server through
@@ -42,7 +39,7 @@ func stall(w http.ResponseWriter, r *http.Request, status int) {
 func (s Subject) bubble(t *testing.T, timeout time.Duration, h handler, f func(*testing.T, provider.Provider)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		l := newPipes()
+		l := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
 		srv := &http.Server{Handler: s.checkingHandler(t, h)}
 		done := make(chan struct{})
 		go func() { defer close(done); _ = srv.Serve(l) }()
