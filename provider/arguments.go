@@ -34,11 +34,8 @@ func (c ToolCall) RawArguments() json.RawMessage {
 	if len(c.Raw) > 0 {
 		return c.Raw
 	}
-	if len(c.Arguments) == 0 {
-		return json.RawMessage("{}")
-	}
 	raw, err := json.Marshal(c.Arguments)
-	if err != nil { // a map of strings always marshals
+	if err != nil || len(c.Arguments) == 0 { // a map of strings always marshals
 		return json.RawMessage("{}")
 	}
 	return raw

@@ -62,23 +62,18 @@ func newRequest(req *provider.Request) request {
 		Temperature: req.Temperature,
 	}
 	for _, m := range req.Messages {
-		if content := contentOf(m); content != nil {
-			r.Messages = append(r.Messages, message{Role: roleOf(m), Content: content})
+		content := contentOf(m)
+		if m.Role == provider.ToolRole {
+			m.Role = provider.User // this API's role of tool results
+		}
+		if content != nil {
+			r.Messages = append(r.Messages, message{m.Role, content})
 		}
 	}
 	for _, t := range req.Tools {
 		r.Tools = append(r.Tools, tool{Name: t.Name, Description: t.Description, InputSchema: wire.SchemaOf(t)})
 	}
 	return r
-}
-
-// roleOf returns the role of a message. This API sends tool results as the
-// user.
-func roleOf(m provider.Message) provider.Role {
-	if m.Role == provider.ToolRole {
-		return provider.User
-	}
-	return m.Role
 }
 
 // contentOf returns the content of a message. It is nil for messages that the
@@ -88,15 +83,14 @@ func contentOf(m provider.Message) any {
 	switch {
 	case m.Role == provider.ToolRole:
 		for _, r := range m.ToolResults {
-			b := resultBlock{Type: "tool_result", ToolUseID: r.CallID, Content: r.Content, IsError: r.IsError}
-			blocks = append(blocks, b)
+			blocks = append(blocks, resultBlock{"tool_result", r.CallID, r.Content, r.IsError})
 		}
 	case m.Role == provider.Assistant && len(m.ToolCalls) > 0:
 		if !isBlank(m.Content) {
-			blocks = append(blocks, textBlock{Type: "text", Text: m.Content})
+			blocks = append(blocks, textBlock{"text", m.Content})
 		}
 		for _, c := range m.ToolCalls {
-			blocks = append(blocks, useBlock{Type: "tool_use", ID: c.ID, Name: c.Name, Input: c.RawArguments()})
+			blocks = append(blocks, useBlock{"tool_use", c.ID, c.Name, c.RawArguments()})
 		}
 	case m.Role == provider.Assistant && isBlank(m.Content):
 		return nil

@@ -32,9 +32,7 @@ type Config struct {
 }
 
 // Client implements provider.Provider. It is safe for concurrent use.
-type Client struct {
-	endpoint *wire.Endpoint
-}
+type Client struct{ endpoint *wire.Endpoint }
 
 // New makes a Client. Send returns the errors in cfg.
 func New(cfg Config) *Client {

@@ -53,21 +53,16 @@ func newRequest(req *provider.Request) request {
 }
 
 // messagesOf returns one message, or one for each tool result.
-func messagesOf(m provider.Message) []message {
-	if m.Role != provider.ToolRole {
-		return []message{{Role: m.Role, Content: m.Content, ToolCalls: callsOf(m.ToolCalls)}}
+func messagesOf(m provider.Message) (out []message) {
+	if m.Role == provider.ToolRole {
+		for _, r := range m.ToolResults {
+			out = append(out, message{Role: m.Role, Content: r.Content})
+		}
+		return out
 	}
-	var out []message
-	for _, r := range m.ToolResults {
-		out = append(out, message{Role: provider.ToolRole, Content: r.Content})
+	var calls []call
+	for _, c := range m.ToolCalls {
+		calls = append(calls, call{Function: function{Name: c.Name, Arguments: c.RawArguments()}})
 	}
-	return out
-}
-
-func callsOf(calls []provider.ToolCall) []call {
-	var out []call
-	for _, c := range calls {
-		out = append(out, call{Function: function{Name: c.Name, Arguments: c.RawArguments()}})
-	}
-	return out
+	return []message{{Role: m.Role, Content: m.Content, ToolCalls: calls}}
 }

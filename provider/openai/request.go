@@ -65,26 +65,20 @@ func newRequest(req *provider.Request) request {
 }
 
 // messagesOf returns one message, or one for each tool result.
-func messagesOf(m provider.Message) []message {
-	if m.Role != provider.ToolRole {
-		out := message{Role: m.Role, Content: &m.Content, ToolCalls: callsOf(m.ToolCalls)}
-		if m.Content == "" && len(m.ToolCalls) > 0 {
-			out.Content = nil
+func messagesOf(m provider.Message) (out []message) {
+	if m.Role == provider.ToolRole {
+		for _, r := range m.ToolResults {
+			out = append(out, message{Role: m.Role, Content: &r.Content, ToolCallID: r.CallID})
 		}
-		return []message{out}
+		return out
 	}
-	var out []message
-	for _, r := range m.ToolResults {
-		out = append(out, message{Role: provider.ToolRole, Content: &r.Content, ToolCallID: r.CallID})
+	one := message{Role: m.Role, Content: &m.Content}
+	if m.Content == "" && len(m.ToolCalls) > 0 {
+		one.Content = nil
 	}
-	return out
-}
-
-func callsOf(calls []provider.ToolCall) []call {
-	var out []call
-	for _, c := range calls {
+	for _, c := range m.ToolCalls {
 		f := function{Name: c.Name, Arguments: arguments(c.RawArguments())}
-		out = append(out, call{ID: c.ID, Type: "function", Function: f})
+		one.ToolCalls = append(one.ToolCalls, call{ID: c.ID, Type: "function", Function: f})
 	}
-	return out
+	return []message{one}
 }

@@ -28,14 +28,11 @@ func resolveURL(base, path string) (target, shown string, err error) {
 // redactURL removes possible secrets from a malformed URL.
 func redactURL(base string) string {
 	const limit = 100
-	scheme, rest, ok := strings.Cut(base, "://")
-	if !ok {
-		scheme, rest = "", base
-	} else {
-		scheme += "://"
+	scheme, rest := "", base
+	if i := strings.Index(base, "://"); i >= 0 {
+		scheme, rest = base[:i+3], base[i+3:]
 	}
 	rest = rest[strings.LastIndexByte(rest, '@')+1:]
 	rest, _, _ = strings.Cut(rest, "?")
-	e := Endpoint{}
-	return `"` + e.printable(scheme+rest, limit) + `"`
+	return `"` + new(Endpoint).printable(scheme+rest, limit) + `"`
 }

@@ -23,10 +23,9 @@ func (e *Endpoint) unreachable(ctx context.Context, err error) error {
 		err = u.Err
 	}
 	if e.refusedHint != "" && isConnRefused(err) {
-		message := e.printable("connection refused: "+e.refusedHint+" (expected at "+e.base+")", maxMessage)
-		return &provider.Error{Category: provider.Server, Message: message, Err: err}
+		return e.fail(provider.Server, 0, "connection refused: "+e.refusedHint+" (expected at "+e.base+")", err)
 	}
-	return e.fail(networkCategory(err), 0, "cannot reach "+e.base, err)
+	return e.fail(networkCategory(err), 0, "cannot reach "+e.base+": "+err.Error(), err)
 }
 
 // isConnRefused reports that no server listens at the host. A proxy that
@@ -43,8 +42,7 @@ func (e *Endpoint) malformed(status int, body []byte, err error) error {
 	if text := e.errorText(body); text != "" {
 		message += ": " + text
 	}
-	message = e.printable(message, maxMessage)
-	return &provider.Error{Category: provider.Server, Status: status, Message: message, Err: err}
+	return e.fail(provider.Server, status, message, err)
 }
 
 // refused returns the error of a status other than success.
@@ -68,10 +66,9 @@ func (e *Endpoint) refused(resp *http.Response, body []byte) error {
 	}
 }
 
-// fail returns an error with the message "context: err".
-func (e *Endpoint) fail(c provider.Category, status int, context string, err error) error {
-	message := e.printable(context+": "+err.Error(), maxMessage)
-	return &provider.Error{Category: c, Status: status, Message: message, Err: err}
+// fail returns an error with a message, which need not be printable.
+func (e *Endpoint) fail(c provider.Category, status int, message string, err error) error {
+	return &provider.Error{Category: c, Status: status, Message: e.printable(message, maxMessage), Err: err}
 }
 
 // networkCategory returns Timeout for a network timeout, and Server for any

@@ -11,10 +11,12 @@ package wire
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 
@@ -65,19 +67,12 @@ type Answer interface {
 
 // New makes an Endpoint. Post returns the errors in cfg.
 func New(cfg Config) *Endpoint {
-	e := &Endpoint{
-		key: cfg.Key, refusedHint: cfg.RefusedHint, header: cfg.Header.Clone(), http: withoutRedirects(cfg.HTTP),
-	}
-	if e.header == nil {
-		e.header = http.Header{}
-	}
-	e.header.Set("Content-Type", "application/json")
-	e.header.Set("Accept", "application/json")
-	e.header.Set("User-Agent", "axe")
+	const mime = "application/json"
+	header := http.Header{"Content-Type": {mime}, "Accept": {mime}, "User-Agent": {"axe"}}
+	maps.Copy(header, cfg.Header)
+	e := &Endpoint{key: cfg.Key, refusedHint: cfg.RefusedHint, header: header, http: withoutRedirects(cfg.HTTP)}
 	e.url, e.base, e.err = resolveURL(cfg.Base, cfg.Path)
-	if err := checkKey(cfg); err != nil {
-		e.err = err
-	}
+	e.err = cmp.Or(checkKey(cfg), e.err)
 	return e
 }
 
@@ -103,7 +98,7 @@ func (e *Endpoint) Post(ctx context.Context, in any, out Answer) (*provider.Resp
 		return nil, e.refused(resp, body)
 	}
 	if err != nil {
-		return nil, e.fail(networkCategory(err), resp.StatusCode, "the answer broke off", err)
+		return nil, e.fail(networkCategory(err), resp.StatusCode, "the answer broke off: "+err.Error(), err)
 	}
 	answer, err := decode(body, out)
 	if err != nil {
@@ -117,11 +112,11 @@ func (e *Endpoint) request(ctx context.Context, in any) (*http.Request, error) {
 	enc := json.NewEncoder(&body)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(in); err != nil {
-		return nil, e.fail(provider.BadRequest, 0, "the request cannot be encoded as JSON", err)
+		return nil, e.fail(provider.BadRequest, 0, "the request cannot be encoded as JSON: "+err.Error(), err)
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, e.url, &body)
 	if err != nil {
-		return nil, e.fail(provider.BadRequest, 0, "the request is malformed", err)
+		return nil, e.fail(provider.BadRequest, 0, "the request is malformed: "+err.Error(), err)
 	}
 	req.Header = e.header.Clone()
 	return req, nil
@@ -157,8 +152,6 @@ func checkKey(cfg Config) error {
 	default:
 		return nil
 	}
-	return &provider.Error{
-		Category: provider.Auth,
-		Message:  fmt.Sprintf("API key for provider %q %s", cfg.Name, problem),
-	}
+	message := fmt.Sprintf("API key for provider %q %s", cfg.Name, problem)
+	return &provider.Error{Category: provider.Auth, Message: message}
 }
