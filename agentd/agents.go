@@ -62,9 +62,7 @@ type agentSet struct {
 
 func newAgentSet() *agentSet {
 	return &agentSet{
-		changed:  make(chan struct{}, 1),
-		removed:  map[subjects.Agent]time.Time{},
-		departed: map[subjects.Agent]bool{},
+		changed: make(chan struct{}, 1), removed: map[subjects.Agent]time.Time{}, departed: map[subjects.Agent]bool{},
 	}
 }
 

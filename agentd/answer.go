@@ -71,9 +71,7 @@ func (x *execution) answerMail(ctx context.Context, resp *provider.Response) (re
 // delegate decides on each call of an answer, and puts the turn on the log
 // before any child is called.
 func (x *execution) delegate(ctx context.Context, resp *provider.Response) (result, error) {
-	e := run.Entry{
-		Kind: run.EntryTurn, Answer: resp, Sequential: x.start.Sequential, Timeout: x.start.Timeout,
-	}
+	e := run.Entry{Kind: run.EntryTurn, Answer: resp, Sequential: x.start.Sequential, Timeout: x.start.Timeout}
 	var err error
 	if e.Calls, e.Spread, err = x.decide(ctx, resp); err != nil {
 		return result{}, err
@@ -131,14 +129,8 @@ func (x *execution) decide(
 		offered = tool.Ending(offered)
 	}
 	caller := tool.Caller{
-		Path:     x.run.Path,
-		Agent:    x.run.Agent.String(),
-		AdHoc:    x.state.Input.AdHoc(),
-		Depth:    x.header.Depth,
-		Turn:     x.nextTurn(),
-		Start:    s,
-		Offered:  tool.Names(offered),
-		MaxBytes: int(x.w.conn.MaxBody()),
+		Path: x.run.Path, Agent: x.run.Agent.String(), AdHoc: x.state.Input.AdHoc(), Depth: x.header.Depth,
+		Turn: x.nextTurn(), Start: s, Offered: tool.Names(offered), MaxBytes: int(x.w.conn.MaxBody()),
 	}
 	calls, spread = tool.Turn(resp, caller, tool.Lookup{
 		Agent: func(agent string) (tool.Listing, bool) {

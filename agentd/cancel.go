@@ -43,9 +43,7 @@ type inFlight struct {
 
 func newCancellations() *cancellations {
 	return &cancellations{
-		loaded:   make(chan struct{}),
-		newest:   map[int]uint64{},
-		paths:    map[subjects.Tree]map[subjects.Path]time.Time{},
+		loaded: make(chan struct{}), newest: map[int]uint64{}, paths: map[subjects.Tree]map[subjects.Path]time.Time{},
 		requests: map[subjects.Tree]map[*inFlight]bool{},
 	}
 }

@@ -181,9 +181,7 @@ func (r *loadedRun) notifyIdle(ctx context.Context, e run.NotifyIdle) error {
 		return err
 	}
 	subtree := r.state.Subtree()
-	notice := run.Mail{
-		From: r.run.Path.String(), Text: string(text), Idle: true, Subtree: &subtree, Seen: e.Seen,
-	}
+	notice := run.Mail{From: r.run.Path.String(), Text: string(text), Idle: true, Subtree: &subtree, Seen: e.Seen}
 	parent := r.run.Space.Run(r.header.Parent, r.run.Tree, path)
 	var out outbox
 	out.add(mailMessage(parent, r.run.Path.IdleKey(e.Turn), notice))

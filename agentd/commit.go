@@ -27,10 +27,7 @@ func (x *execution) appendEntry(ctx context.Context, e run.Entry) (result, error
 		Subject: x.run.Log(), Body: body, Header: schema(),
 		Fence: bus.After(x.run.Log(), x.state.LogSeq), Disarm: x.needlessTimer(false),
 	})
-	if conflict, ok := errors.AsType[*bus.ConflictError](err); ok {
-		return conflictWith(conflict), nil
-	}
-	return result{minSeq: seq}, err
+	return unlessRefused(result{minSeq: seq}, err)
 }
 
 // finishTurn ends a run with the outcome of its last turn. A forked run becomes

@@ -35,10 +35,8 @@ const (
 // serveInbound takes the inbound messages of the runs of one agent.
 func (w *Worker) serveInbound(ctx, work context.Context, from source) {
 	c := bus.ConsumerConfig{
-		Stream:    "RUNS",
-		Partition: from.partition,
-		Name:      "agent_" + from.agent.String() + "_in",
-		Filters:   w.conn.Space().Inbound(from.agent),
+		Stream: "RUNS", Partition: from.partition, Name: "agent_" + from.agent.String() + "_in",
+		Filters: w.conn.Space().Inbound(from.agent),
 	}
 	w.pullInbound(ctx, work, c, min(maxInboundPerRequest, w.maxInbound()/2))
 }
@@ -53,9 +51,7 @@ func (w *Worker) serveRootEnds(ctx, work context.Context, partition int) {
 // serveSubmissions takes tasks from outside.
 func (w *Worker) serveSubmissions(ctx, work context.Context) {
 	c := bus.ConsumerConfig{
-		Stream:     "SUBMIT",
-		Name:       "submissions",
-		Filters:    []string{w.conn.Space().Submissions()},
+		Stream: "SUBMIT", Name: "submissions", Filters: []string{w.conn.Space().Submissions()},
 		FirstLease: submissionLease,
 	}
 	room := make(chan struct{}, maxSubmissions)
@@ -96,23 +92,19 @@ func (w *Worker) pullInbound(ctx, work context.Context, c bus.ConsumerConfig, pe
 	})
 }
 
-// openFeed opens a feed of a consumer. It makes the consumer if it is missing.
-func (w *Worker) openFeed(ctx context.Context, c bus.ConsumerConfig, perRequest func() int) (*bus.Feed, error) {
-	bc, err := w.conn.Consumer(ctx, c)
-	if err != nil {
-		return nil, err
-	}
-	return bc.Open(perRequest)
-}
-
 // withFeed calls next again and again with a feed of the consumer, until ctx
-// ends. Then it gives back the messages that were on their way. After a fault
-// of the bus it pauses, and opens another feed.
+// ends. It makes the consumer if it is missing. At the end it gives back the
+// messages that were on their way. After a fault of the bus it pauses, and
+// opens another feed.
 func (w *Worker) withFeed(
 	ctx context.Context, c bus.ConsumerConfig, perRequest func() int, next func(*bus.Feed) error,
 ) {
 	for ctx.Err() == nil {
-		feed, err := w.openFeed(ctx, c, perRequest)
+		var feed *bus.Feed
+		bc, err := w.conn.Consumer(ctx, c)
+		if err == nil {
+			feed, err = bc.Open(perRequest)
+		}
 		for err == nil {
 			err = next(feed)
 		}
@@ -148,10 +140,8 @@ func (w *Worker) drainFeed(ctx context.Context, feed *bus.Feed) {
 // could reach the poison limit though no worker ever ran it.
 func (w *Worker) serveCalls(ctx, work context.Context, from source) {
 	c := bus.ConsumerConfig{
-		Stream:    "RUNS",
-		Partition: from.partition,
-		Name:      "agent_" + from.agent.String(),
-		Filters:   []string{w.conn.Space().Calls(from.agent)},
+		Stream: "RUNS", Partition: from.partition, Name: "agent_" + from.agent.String(),
+		Filters: []string{w.conn.Space().Calls(from.agent)},
 	}
 	w.withFeed(ctx, c, func() int { return w.share(from) }, func(feed *bus.Feed) error {
 		if err := w.slots.waitFree(ctx); err != nil {

@@ -17,9 +17,7 @@ import (
 // reason as one line. The copy has an ID, so a second one is dropped.
 func (w *Worker) deadLetter(ctx context.Context, subject string, d *bus.Delivery, reason string) error {
 	_, err := w.conn.Write(ctx, bus.Message{
-		Subject: subject,
-		Body:    d.Body,
-		ID:      fmt.Sprintf("dead.%s.%d", d.Subject, d.Seq),
+		Subject: subject, Body: d.Body, ID: fmt.Sprintf("dead.%s.%d", d.Subject, d.Seq),
 		Header: append(d.Reference(), [2]string{"Axe-Reason", strings.Join(strings.Fields(reason), " ")},
 			[2]string{"Axe-Subject", d.Subject}, [2]string{"Axe-Sequence", strconv.FormatUint(d.Seq, 10)}),
 	})

@@ -63,6 +63,15 @@ func (d *directory) follow(
 	}, ready)
 }
 
+// heard returns the copy's card of an agent, and the bucket of all cards. It
+// returns false if the copy has no card of the agent.
+func (d *directory) heard(agent string) (c Card, ok bool, dir *bus.Directory) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	c, ok = d.cards[agent]
+	return c, ok, d.bus
+}
+
 // reannounceDelay is the time in which a worker announces an agent again that
 // another worker has withdrawn.
 const reannounceDelay = 250 * time.Millisecond
@@ -72,10 +81,7 @@ const reannounceDelay = 250 * time.Millisecond
 // moment. So find reads the bucket twice, with a pause between, before it
 // returns either.
 func (d *directory) find(ctx context.Context, agent string) (c Card, ok bool, _ error) {
-	d.mu.Lock()
-	c, ok = d.cards[agent]
-	dir := d.bus
-	d.mu.Unlock()
+	c, ok, dir := d.heard(agent)
 	for reads := 0; ; reads++ {
 		if ok && c.Problem == "" || reads == 2 {
 			return c, ok, nil
@@ -97,9 +103,7 @@ func (d *directory) find(ctx context.Context, agent string) (c Card, ok bool, _ 
 // announced reports whether, as far as this worker has heard, some worker
 // serves the agent.
 func (d *directory) announced(agent subjects.Agent) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	c, ok := d.cards[agent.String()]
+	c, ok, _ := d.heard(agent.String())
 	return ok && c.Problem == ""
 }
 
@@ -108,10 +112,7 @@ func (d *directory) announced(agent subjects.Agent) bool {
 // agent. The first card of this worker does, because the other worker may be
 // gone. If it is not, it announces the agent again.
 func (d *directory) announce(ctx context.Context, c Card, first bool) error {
-	d.mu.Lock()
-	stored, ok := d.cards[c.Name]
-	dir := d.bus
-	d.mu.Unlock()
+	stored, ok, dir := d.heard(c.Name)
 	if ok && stored.Digest == c.Digest && stored.Problem == c.Problem && c.Digest+c.Problem != "" {
 		return nil
 	}
@@ -134,9 +135,7 @@ func (d *directory) announce(ctx context.Context, c Card, first bool) error {
 // withdraw removes the card of an agent, whichever worker put it: that worker
 // may be gone. A worker that still serves the agent announces it again.
 func (d *directory) withdraw(ctx context.Context, agent subjects.Agent) error {
-	d.mu.Lock()
-	dir := d.bus
-	d.mu.Unlock()
+	_, _, dir := d.heard(agent.String())
 	_, rev, ok, err := dir.Get(ctx, agent.String())
 	if err != nil || !ok {
 		return err

@@ -45,8 +45,14 @@ type result struct {
 
 var finished = result{done: true}
 
-// conflictWith is the result of a write that was refused.
-func conflictWith(err *bus.ConflictError) result { return result{minSeq: err.Last, conflict: true} }
+// unlessRefused returns res and err, the result of a write and its error. If
+// another message has refused the write, it returns a conflict and no error.
+func unlessRefused(res result, err error) (result, error) {
+	if conflict, ok := errors.AsType[*bus.ConflictError](err); ok {
+		return result{minSeq: conflict.Last, conflict: true}, nil
+	}
+	return res, err
+}
 
 // handle reads once for a batch of triggers. It acknowledges the triggers that
 // do not own the effects that the run owes, and acts under the others. After an
@@ -237,12 +243,8 @@ func (x *execution) cancelSelf(ctx context.Context, end run.End) (result, error)
 	if err != nil {
 		return result{}, err
 	}
-	_, err = x.w.conn.Write(ctx, m)
-	if conflict, ok := errors.AsType[*bus.ConflictError](err); ok {
-		return conflictWith(conflict), nil
-	}
-	if err != nil {
-		return result{}, err
+	if _, err = x.w.conn.Write(ctx, m); err != nil {
+		return unlessRefused(result{}, err)
 	}
 	x.w.cancels.add(x.run.Tree, x.run.Path, time.Now())
 	return finished, nil

@@ -48,8 +48,7 @@ func (x *execution) remember(ctx context.Context, m run.Memory, o run.Outcome) {
 // so every worker makes the same entry.
 func (r *loadedRun) memoryEntry(o run.Outcome) memory.Entry {
 	e := memory.Entry{
-		Time:   r.state.CalledAt.Add(time.Duration(o.DurationMS) * time.Millisecond),
-		Task:   r.state.Input.Task,
+		Time: r.state.CalledAt.Add(time.Duration(o.DurationMS) * time.Millisecond), Task: r.state.Input.Task,
 		Result: o.Result,
 	}
 	if r.run.Path.IsRoot() {

@@ -119,10 +119,8 @@ func (w *Worker) writeOutcome(ctx context.Context, to outcomeTarget, o run.Outco
 		Subject: to.reply, Body: body, ID: to.reply, Header: schema(),
 		Fence: bus.After(to.run.Log(), to.logSeq), Disarm: to.disarm,
 	})
-	if conflict, ok := errors.AsType[*bus.ConflictError](err); ok {
-		return conflictWith(conflict), nil, nil
-	}
-	return result{done: err == nil && !there}, body, err
+	res, err := unlessRefused(result{done: err == nil && !there}, err)
+	return res, body, err
 }
 
 // outcomeRetryWindow bounds the retries of one outcome write. After it the

@@ -205,8 +205,7 @@ func adHocStart(a run.AdHoc) *run.Start {
 	return &run.Start{
 		Model: a.Model, System: tool.AdHocSystem, Temperature: a.Temperature, MaxTokens: a.MaxTokens,
 		SubAgents: a.SubAgents, Delegates: a.Tools, Slash: a.Slash, MaxDepth: subjects.MaxDepth,
-		Sequential: a.Sequential, Timeout: a.Timeout, Retry: a.Retry,
-		MaxBatch: a.MaxBatch, ChildTurns: a.ChildTurns,
+		Sequential: a.Sequential, Timeout: a.Timeout, Retry: a.Retry, MaxBatch: a.MaxBatch, ChildTurns: a.ChildTurns,
 	}
 }
 

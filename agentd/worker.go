@@ -66,24 +66,14 @@ func New(conn *bus.Conn, cfg Config) (*Worker, error) {
 	}
 	log := cfg.Log.With(slog.String(keyWorker, cfg.Name))
 	return &Worker{
-		cfg:  cfg,
-		conn: conn,
-		runs: history.New(conn),
-		log:  log,
+		cfg: cfg, conn: conn, runs: history.New(conn), log: log,
 
-		agents:    newAgentSet(),
-		directory: newDirectory(),
-		slots:     newSlots(cfg.Slots),
-		admission: newAdmission(),
-		cancels:   newCancellations(),
-		cache:     newCache(cfg.Cache),
-		limiters:  ratelimit.New(conn, cfg.Name, log),
-		tallies:   budget.New(conn),
+		agents: newAgentSet(), directory: newDirectory(), slots: newSlots(cfg.Slots), admission: newAdmission(),
+		cancels: newCancellations(), cache: newCache(cfg.Cache), limiters: ratelimit.New(conn, cfg.Name, log),
+		tallies: budget.New(conn),
 
-		polling: make(chan struct{}, 1),
-		leaving: make(chan struct{}),
-		spare:   make(chan *runQueue),
-		queues:  map[subjects.Run]*runQueue{},
+		polling: make(chan struct{}, 1), leaving: make(chan struct{}), spare: make(chan *runQueue),
+		queues: map[subjects.Run]*runQueue{},
 	}, nil
 }
 
@@ -138,23 +128,18 @@ func (w *Worker) Run(ctx context.Context) error {
 // has announced them: otherwise a submission could find them unknown. It
 // returns false if the worker has to end.
 func (w *Worker) prepared(ctx, work context.Context, known <-chan struct{}) bool {
-	select {
-	case <-known:
-	case <-work.Done():
-		return false
-	case <-ctx.Done():
-		return false
+	for _, ready := range []<-chan struct{}{known, w.agents.changed} {
+		select {
+		case <-ready:
+		case <-work.Done():
+			return false
+		case <-ctx.Done():
+			return false
+		}
 	}
-	select {
-	case <-w.agents.changed:
-		w.announceAll(ctx)
-		pause.Notify(w.agents.changed)
-		return true
-	case <-work.Done():
-		return false
-	case <-ctx.Done():
-		return false
-	}
+	w.announceAll(ctx)
+	pause.Notify(w.agents.changed)
+	return true
 }
 
 // flushTimeout bounds the wait for the last acknowledgements to leave the
