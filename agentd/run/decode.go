@@ -23,7 +23,11 @@ import (
 func Decode(at subjects.Address, m Meta, body []byte) (Event, error) {
 	switch at.Kind {
 	case subjects.Call:
-		return decodeCall(m, body), nil
+		e := Called{Meta: m}
+		if err := json.Unmarshal(body, &e.Input); err != nil {
+			e.Malformed = fmt.Errorf("body of the call: %w", err)
+		}
+		return e, nil
 	case subjects.Log:
 		e, err := DecodeEntry(body)
 		if err != nil {
@@ -58,14 +62,6 @@ func Decode(at subjects.Address, m Meta, body []byte) (Event, error) {
 	case subjects.Submission, subjects.Other, subjects.Progress:
 	}
 	return nil, nil
-}
-
-func decodeCall(m Meta, body []byte) Called {
-	e := Called{Meta: m}
-	if err := json.Unmarshal(body, &e.Input); err != nil {
-		e.Malformed = fmt.Errorf("body of the call: %w", err)
-	}
-	return e
 }
 
 // outcomeOf reads an outcome. A child that ended ends its parent's wait even if

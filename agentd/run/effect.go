@@ -153,8 +153,7 @@ func (s State) owedWhileAwaiting() Owed {
 	pending := s.Turns.last().pending()
 	if s.interruptedAt > 0 {
 		stop := StopBelow{
-			Turn: e.Turn, Below: s.stoppedForks(), End: EndInterrupted(),
-			Timer: s.Turns.last().Entry.Timer,
+			Turn: e.Turn, Below: s.stoppedForks(), End: EndInterrupted(), Timer: s.Turns.last().Entry.Timer,
 		}
 		for _, c := range pending {
 			stop.Below = append(stop.Below, Fork{e.Turn, c})

@@ -118,17 +118,9 @@ func (s *Start) InputFor(c Call) Input {
 	if c.AdHoc {
 		in.Spawned = &Spawned{Turns: s.ChildTurns} // it has no files
 		in.Spawned.AdHoc = &AdHoc{
-			Model:       s.Model,
-			Temperature: s.Temperature,
-			MaxTokens:   s.MaxTokens,
-			SubAgents:   s.SubAgents,
-			Tools:       s.toolNames(),
-			Slash:       s.Slash,
-			Sequential:  s.Sequential,
-			Timeout:     s.Timeout,
-			MaxBatch:    s.MaxBatch,
-			ChildTurns:  s.ChildTurns,
-			Retry:       s.Retry,
+			Model: s.Model, Temperature: s.Temperature, MaxTokens: s.MaxTokens, SubAgents: s.SubAgents,
+			Tools: s.toolNames(), Slash: s.Slash, Sequential: s.Sequential, Timeout: s.Timeout, MaxBatch: s.MaxBatch,
+			ChildTurns: s.ChildTurns, Retry: s.Retry,
 		}
 	}
 	return in

@@ -65,10 +65,7 @@ type Totals struct {
 // Add returns the sum of two totals.
 func (t Totals) Add(u Totals) Totals {
 	return Totals{
-		t.Usage.Add(u.Usage),
-		t.Runs + u.Runs,
-		t.ModelCalls + u.ModelCalls,
-		t.ToolCalls + u.ToolCalls,
+		t.Usage.Add(u.Usage), t.Runs + u.Runs, t.ModelCalls + u.ModelCalls, t.ToolCalls + u.ToolCalls,
 		t.ModelMS + u.ModelMS,
 	}
 }
