@@ -81,9 +81,7 @@ func (c *Client) heldTurn(ctx context.Context, r subjects.Run, turn int) (h Held
 		return h, false, err
 	}
 	t := s.Turns[turn-1]
-	h = HeldTurn{
-		Run: r, Turn: turn, Reason: t.Why, Text: t.Entry.Answer.Content, Since: t.Time, Until: t.Entry.Timer,
-	}
+	h = HeldTurn{Run: r, Turn: turn, Reason: t.Why, Text: t.Entry.Answer.Content, Since: t.Time, Until: t.Entry.Timer}
 	for i, tc := range t.Entry.Answer.ToolCalls {
 		if !t.Entry.CallsOf(i)[0].Failed() {
 			h.Calls = append(h.Calls, ToolCall{tc.Name, tc.Arguments})

@@ -70,9 +70,7 @@ func (c *Client) decodeDeadLetter(ctx context.Context, m bus.Stored) (DeadLetter
 	space := c.conn.Space()
 	p, _ := space.PartitionIn(m.Subject)
 	l := DeadLetter{
-		ID:      m.Seq*uint64(space.Partitions()) + uint64(p),
-		Time:    m.Time,
-		Reason:  m.Header.Get("Axe-Reason"),
+		ID: m.Seq*uint64(space.Partitions()) + uint64(p), Time: m.Time, Reason: m.Header.Get("Axe-Reason"),
 		Subject: m.Header.Get("Axe-Subject"),
 	}
 	l.Seq, _ = strconv.ParseUint(m.Header.Get("Axe-Sequence"), 10, 64)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/internal/pause"
 	"github.com/axebus/axe/subjects"
@@ -157,6 +158,17 @@ func (c *Client) readEnd(ctx context.Context, r subjects.Run) (m bus.Stored, ok 
 		return m, false, nil //nolint:nilerr // the run's worker refuses such a call
 	}
 	return c.conn.First(ctx, reply)
+}
+
+// readOutcome reads the outcome of a run and the time at which it was stored.
+// Both are zero if the run has none.
+func (c *Client) readOutcome(ctx context.Context, r subjects.Run) (o run.Outcome, at time.Time, err error) {
+	m, ok, err := c.readEnd(ctx, r)
+	if err != nil || !ok {
+		return o, at, err
+	}
+	o, err = c.decodeOutcome(ctx, m)
+	return o, m.Time, err
 }
 
 // readResult reads the message that holds the outcome of a root. Of two

@@ -78,11 +78,8 @@ func (t ForkTask) input(source subjects.Run, in run.Input) run.Input {
 		in.Spawned.Turns = 0
 	}
 	return run.Input{
-		Task:        t.Prompt,
-		Copy:        run.CopyOf(source, t.Turn),
-		Policy:      in.Policy,
-		Supervision: in.Supervision,
-		Spawned:     in.Spawned,
+		Task: t.Prompt, Copy: run.CopyOf(source, t.Turn), Policy: in.Policy, Supervision: in.Supervision,
+		Spawned: in.Spawned,
 	}
 }
 
@@ -97,11 +94,8 @@ func rootHeader(source subjects.Run, head subjects.Header, timeout time.Duration
 		timeout = time.Hour
 	}
 	root := subjects.Header{
-		Tree:     id,
-		Path:     subjects.Root,
-		MaxDepth: max(0, head.MaxDepth-head.Depth),
-		Deadline: time.Now().Add(timeout),
-		Reply:    source.Space.Result(source.Agent, id),
+		Tree: id, Path: subjects.Root, MaxDepth: max(0, head.MaxDepth-head.Depth), Deadline: time.Now().Add(timeout),
+		Reply: source.Space.Result(source.Agent, id),
 	}
 	if b := subjects.Narrowest(head.Scopes); b != (subjects.Budget{}) {
 		root.Scopes = []subjects.Scope{{Path: subjects.Root, Budget: b}}
@@ -168,18 +162,12 @@ func (c *Client) checkTurn(ctx context.Context, r subjects.Run, turn int) error 
 		return err
 	}
 	turns := len(s.Turns)
-	end, ok, err := c.readEnd(ctx, r)
+	o, _, err := c.readOutcome(ctx, r)
 	if err != nil {
 		return err
 	}
-	if ok {
-		o, err := c.decodeOutcome(ctx, end)
-		if err != nil {
-			return err
-		}
-		if o.Result != "" {
-			turns++
-		}
+	if o.Result != "" {
+		turns++
 	}
 	if turn > turns {
 		return fmt.Errorf("%w: %s took %d turns, not %d", ErrUnknownTurn, describe(r), turns, turn)

@@ -33,10 +33,8 @@ func (c *Client) writeTo(ctx context.Context, subject func(subjects.Key) string,
 		return err
 	}
 	_, err = c.conn.Write(ctx, bus.Message{
-		Subject: subject(k),
-		Header:  [][2]string{{subjects.HeaderSchema, subjects.Schema}},
-		Body:    body,
-		Fence:   bus.After(subject(k), 0),
+		Subject: subject(k), Header: [][2]string{{subjects.HeaderSchema, subjects.Schema}}, Body: body,
+		Fence: bus.After(subject(k), 0),
 	})
 	return err
 }

@@ -133,15 +133,11 @@ func (c *Client) readInline(
 	if len(notice) == 0 {
 		return nil, nil
 	}
-	end, ok, err := c.readEnd(ctx, r)
-	if err != nil || !ok {
-		return nil, err
-	}
-	o, err := c.decodeOutcome(ctx, end)
+	o, at, err := c.readOutcome(ctx, r)
 	if err != nil || o.Status != run.StatusCompleted {
 		return nil, err
 	}
-	asked := end.Time.Add(-time.Duration(o.ModelMS-s.Turns.Totals().ModelMS) * time.Millisecond)
+	asked := at.Add(-time.Duration(o.ModelMS-s.Turns.Totals().ModelMS) * time.Millisecond)
 	read := map[uint64]bool{}
 	for _, m := range notice {
 		read[m.Seq] = m.Inline && (m.Seq <= s.Owner || times[m.Seq].Before(asked))
