@@ -55,8 +55,7 @@ Exit codes: see axe help exit-codes.`
 
 func command() *cobra.Command {
 	root := &cobra.Command{
-		Use: name, Short: "Run agents that call other agents",
-		Args: cobra.NoArgs,
+		Use: name, Short: "Run agents that call other agents", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.AddCommand(agentsCommand(), configCommand(), exitCodesTopic(), endCommand(cli.CancelCommand), deadCommand())

@@ -57,8 +57,7 @@ func sendCommand() *cobra.Command {
 		var from string
 		cmd := &cobra.Command{
 			Use: "send ID [PATH] MESSAGE…", Short: "Send a message to a run that has not ended",
-			Long: sendLong, Example: sendExamples,
-			Args: cobra.MinimumNArgs(2),
+			Long: sendLong, Example: sendExamples, Args: cobra.MinimumNArgs(2),
 			RunE: func(cmd *cobra.Command, args []string) error { return send(cmd.Context(), f, from, args) },
 		}
 		cmd.Flags().StringVar(&from, "from", client.DefaultName, "your name, which the run reads")
@@ -98,27 +97,34 @@ func pathlike(arg string) bool {
 }
 
 func mailCommand() *cobra.Command {
+	return listCommand("message", &cobra.Command{
+		Use: "mail ID [PATH]", Short: "Show the messages to a run", Long: mailLong, Example: mailExamples,
+		Args: cobra.RangeArgs(1, 2),
+	}, printMail)
+}
+
+// listCommand makes a command that prints what the run, or the tree, of its
+// arguments has. Item names one line of the output.
+func listCommand(item string, cmd *cobra.Command, list printer) *cobra.Command {
 	return busCommand(func(f *cli.SessionFlags) *cobra.Command {
-		var asJSON bool
-		cmd := &cobra.Command{
-			Use: "mail ID [PATH]", Short: "Show the messages to a run", Long: mailLong, Example: mailExamples,
-			Args: cobra.RangeArgs(1, 2),
-			RunE: func(cmd *cobra.Command, args []string) error {
-				return f.UseRun(cmd.Context(), args, func(ses *cli.Session, t cli.Target) error {
-					all, err := ses.Mailbox(cmd.Context(), t.Tree, t.Path)
-					if err != nil {
-						return err
-					}
-					return printMail(cmd.OutOrStdout(), all, asJSON)
-				})
-			},
+		asJSON := cmd.Flags().Bool("json", false, "print each "+item+" as one line of JSON")
+		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			return f.UseRun(cmd.Context(), args, func(ses *cli.Session, t cli.Target) error {
+				return list(cmd.Context(), ses, t, cmd.OutOrStdout(), *asJSON)
+			})
 		}
-		cmd.Flags().BoolVar(&asJSON, "json", false, "print each message as one line of JSON")
 		return cmd
 	})
 }
 
-func printMail(stdout io.Writer, all []client.ReceivedMail, asJSON bool) error {
+// printer reads something about a run or a tree and prints it.
+type printer func(ctx context.Context, ses *cli.Session, t cli.Target, stdout io.Writer, asJSON bool) error
+
+func printMail(ctx context.Context, ses *cli.Session, t cli.Target, stdout io.Writer, asJSON bool) error {
+	all, err := ses.Mailbox(ctx, t.Tree, t.Path)
+	if err != nil {
+		return err
+	}
 	w := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
 	if len(all) > 0 && !asJSON {
 		fmt.Fprintln(w, "TIME\tFROM\tTAKEN\tMESSAGE")

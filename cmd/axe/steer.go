@@ -105,8 +105,7 @@ func forkCommand() *cobra.Command {
 		timeout := cli.Seconds(time.Hour)
 		cmd := &cobra.Command{
 			Use: "fork ID[@TURN] [PATH] --prompt TEXT", Short: "Start a new tree that continues a run of another tree",
-			Long: forkLong, Example: forkExamples,
-			Args: cobra.RangeArgs(1, 2),
+			Long: forkLong, Example: forkExamples, Args: cobra.RangeArgs(1, 2),
 			RunE: func(cmd *cobra.Command, args []string) error {
 				task := client.ForkTask{Prompt: prompt, Timeout: time.Duration(timeout)}
 				made, err := fork(cmd.Context(), f, args, task)
@@ -185,25 +184,10 @@ func decideCommand(done string, cmd *cobra.Command, approval *run.Approval) *cob
 }
 
 func pendingCommand() *cobra.Command {
-	return busCommand(func(f *cli.SessionFlags) *cobra.Command {
-		var asJSON bool
-		cmd := &cobra.Command{
-			Use: "pending [ID]", Short: "List the turns that wait for a person",
-			Long: pendingLong, Example: pendingExamples,
-			Args: cobra.MaximumNArgs(1),
-			RunE: func(cmd *cobra.Command, args []string) error {
-				return f.UseRun(cmd.Context(), args, func(ses *cli.Session, t cli.Target) error {
-					all, err := ses.HeldTurns(cmd.Context(), t.Tree)
-					if err != nil {
-						return err
-					}
-					return printPending(cmd.OutOrStdout(), all, asJSON)
-				})
-			},
-		}
-		cmd.Flags().BoolVar(&asJSON, "json", false, "print each turn as one line of JSON")
-		return cmd
-	})
+	return listCommand("turn", &cobra.Command{
+		Use: "pending [ID]", Short: "List the turns that wait for a person",
+		Long: pendingLong, Example: pendingExamples, Args: cobra.MaximumNArgs(1),
+	}, printPending)
 }
 
 // pendingJSON is one line of axe pending --json.
@@ -214,7 +198,11 @@ type pendingJSON struct {
 	client.HeldTurn
 }
 
-func printPending(stdout io.Writer, all []client.HeldTurn, asJSON bool) error {
+func printPending(ctx context.Context, ses *cli.Session, t cli.Target, stdout io.Writer, asJSON bool) error {
+	all, err := ses.HeldTurns(ctx, t.Tree)
+	if err != nil {
+		return err
+	}
 	for _, p := range all {
 		if asJSON {
 			line := pendingJSON{p.Run.Tree.String(), p.Run.Path.String(), p.Run.Agent.String(), p}

@@ -20,9 +20,7 @@ func (f *BudgetFlags) Register(cmd *cobra.Command) {
 
 // Budget checks the flags and returns the budget.
 func (f *BudgetFlags) Budget() (subjects.Budget, error) {
-	flags := map[string]int{
-		"max-agents": f.budget.Agents, "max-turns": f.budget.Turns, "max-tokens": f.budget.Tokens,
-	}
+	flags := map[string]int{"max-agents": f.budget.Agents, "max-turns": f.budget.Turns, "max-tokens": f.budget.Tokens}
 	for name, n := range flags {
 		if n < 0 || n > subjects.MaxLimit {
 			return subjects.Budget{}, Usage("--%s must be 0 to %d, got %d", name, subjects.MaxLimit, n)

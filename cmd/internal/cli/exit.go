@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -81,19 +82,14 @@ func Code(err error) int {
 	if e, ok := errors.AsType[SignalError](err); ok {
 		return 128 + int(e.Signal)
 	}
-	if _, ok := errors.AsType[*usageError](err); ok {
-		return CodeConfig
-	}
-	if _, ok := errors.AsType[*configs.Error](err); ok {
-		return CodeConfig
-	}
-	for _, bad := range []error{
+	_, usage := errors.AsType[*usageError](err)
+	_, file := errors.AsType[*configs.Error](err)
+	input := []error{
 		subjects.ErrToken, bus.ErrTooLarge, client.ErrUnknownTree, client.ErrUnknownRun, client.ErrUnknownTurn,
 		client.ErrUnknownDeadLetter, client.ErrInvalidMessage, client.ErrIDTaken,
-	} {
-		if errors.Is(err, bad) {
-			return CodeConfig
-		}
+	}
+	if usage || file || slices.ContainsFunc(input, func(bad error) bool { return errors.Is(err, bad) }) {
+		return CodeConfig
 	}
 	return CodeFailed
 }

@@ -68,9 +68,10 @@ func (t *transcript) print(e client.Event) {
 	case client.Called:
 		t.called(e)
 	case client.Retrying:
-		t.retrying(e)
+		about := retryText(e.Progress, e.Time)
+		t.delayed(e, "[turn %d] Provider failed, %s", "[sub-agent] %q: provider failed, %s", about)
 	case client.RateLimited:
-		t.rateLimited(e)
+		t.delayed(e, "[turn %d] It %s", "[sub-agent] %q %s", limitText(e.Progress, e.Time))
 	case client.Answered:
 		if e.Run.Path.IsRoot() {
 			t.received(e.Entry.Answer.StopReason, e.Entry.ToolCalls())
@@ -124,21 +125,13 @@ func opening(text string) string {
 	return string(runes[:min(len(runes), 80)])
 }
 
-func (t *transcript) retrying(e client.Event) {
-	about := retryText(e.Progress, e.Time)
+// delayed prints that a request waits. The format for the root is of its turn,
+// the one for any other run of its agent.
+func (t *transcript) delayed(e client.Event, forRoot, forOthers, about string) {
 	if e.Run.Path.IsRoot() {
-		t.printf("[turn %d] Provider failed, %s", e.Turn, about)
+		t.printf(forRoot, e.Turn, about)
 	} else {
-		t.printf("[sub-agent] %q: provider failed, %s", e.Run.Agent, about)
-	}
-}
-
-func (t *transcript) rateLimited(e client.Event) {
-	about := limitText(e.Progress, e.Time)
-	if e.Run.Path.IsRoot() {
-		t.printf("[turn %d] It %s", e.Turn, about)
-	} else {
-		t.printf("[sub-agent] %q %s", e.Run.Agent, about)
+		t.printf(forOthers, e.Run.Agent, about)
 	}
 }
 

@@ -123,9 +123,8 @@ func workerName() string {
 // first.
 func (f *WorkerFlags) Work(ctx context.Context, conn *bus.Conn, log *slog.Logger) error {
 	w, err := agentd.New(conn, agentd.Config{
-		Name: f.Name, Open: f.models.Open, Model: f.Model, Root: f.Root, RateLimit: f.rateLimit,
-		Slots: f.Slots, Memory: f.Memory(conn), Unattended: f.Ephemeral,
-		Timeout: f.Timeout, Grace: f.Grace, Log: log,
+		Name: f.Name, Open: f.models.Open, Model: f.Model, Root: f.Root, RateLimit: f.rateLimit, Slots: f.Slots,
+		Memory: f.Memory(conn), Unattended: f.Ephemeral, Timeout: f.Timeout, Grace: f.Grace, Log: log,
 	})
 	if err != nil {
 		return err
@@ -165,9 +164,7 @@ func (f *WorkerFlags) rateLimit(model string) (account string, _ agentd.RateLimi
 	vendor, _, _ := strings.Cut(model, "/")
 	p := f.global.Providers[vendor]
 	s := agentd.RateLimit{
-		Concurrent: p.MaxConcurrent,
-		Requests:   p.RequestsPerMinute,
-		Tokens:     p.TokensPerMinute,
+		Concurrent: p.MaxConcurrent, Requests: p.RequestsPerMinute, Tokens: p.TokensPerMinute,
 		RetryAfter: p.RespectRetryAfter,
 	}
 	if !s.On() {
