@@ -62,24 +62,17 @@ func aggregate(at subjects.Path, turn int, t run.Turn, i int) string {
 }
 
 func resultOf(c run.Call, o *run.Outcome) subAgentResult {
-	r := subAgentResult{Task: c.Task}
-	switch {
-	case c.Failed():
-		r.Outcome.Failure = &failure{Error: c.Error, ErrorKind: errorKind(c.Kind)}
-		return r
-	case o == nil:
-		r.Outcome.Failure = &failure{Error: noOutcome, ErrorKind: string(run.KindError)}
-		return r
-	case o.Status == run.StatusCompleted:
-		r.Outcome.Success = &success{o.Result}
-	default:
-		r.Outcome.Failure = &failure{Error: o.Error, ErrorKind: errorKind(o.Kind)}
-		if o.Partial != nil {
-			r.Outcome.Failure.Partial = o.Partial.Text
-		}
+	if c.Failed() {
+		o = &run.Outcome{Error: c.Error, Kind: c.Kind}
+	} else if o == nil {
+		o = &run.Outcome{Error: noOutcome, Kind: run.KindError}
 	}
-	r.Tokens = o.Subtree.InputTokens + o.Subtree.OutputTokens
-	r.Turns = o.Turns
-	r.DurationMS = o.DurationMS
+	tokens := o.Subtree.InputTokens + o.Subtree.OutputTokens
+	r := subAgentResult{Task: c.Task, Tokens: tokens, Turns: o.Turns, DurationMS: o.DurationMS}
+	if o.Status == run.StatusCompleted {
+		r.Outcome.Success = &success{o.Result}
+		return r
+	}
+	r.Outcome.Failure = &failure{Error: o.Error, ErrorKind: errorKind(o.Kind), Partial: partialText(o.Partial)}
 	return r
 }

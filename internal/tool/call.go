@@ -44,19 +44,14 @@ func optional(description string) provider.ToolParameter {
 // deadline.
 func (c Caller) callAgent(tc provider.ToolCall, l Lookup) run.Call {
 	t := run.Task{Agent: tc.Arguments["agent"], Task: tc.Arguments["task"], Context: tc.Arguments["context"]}
-	switch {
-	case t.Agent == "":
+	if t.Agent == "" {
 		return refused(tc, run.KindError, `"agent" argument is required`)
-	case t.Task == "":
-		return refused(tc, run.KindError, `"task" argument is required`)
 	}
-	if k, why := c.mayCall(t.Agent, l); why != "" {
+	call := run.Call{Agent: t.Agent}
+	if k, why := c.mayGive(call, t, l); why != "" {
 		return refused(tc, k, "%s", why)
 	}
-	if why := c.tooLarge(run.Call{Task: t.Task, Context: t.Context}); why != "" {
-		return refused(tc, run.KindError, "%s", why)
-	}
-	return run.Call{Agent: t.Agent}
+	return call
 }
 
 // mayCall checks whether the caller may give a task to an agent. It returns the

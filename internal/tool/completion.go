@@ -27,12 +27,9 @@ type Completion struct {
 func Completed(s run.State) Completion {
 	last := s.Turns[len(s.Turns)-1].Entry
 	if last.End != nil || len(last.Calls) > 0 {
-		c := Completion{Status: string(run.PeerIdle), Error: run.TextInterrupted}
+		c := Completion{Status: string(run.PeerIdle), Error: run.TextInterrupted, Partial: partialText(s.Partial())}
 		if last.End != nil {
 			c.Error = last.End.Text
-		}
-		if p := s.Partial(); p != nil {
-			c.Partial = p.Text
 		}
 		return c
 	}
@@ -72,16 +69,20 @@ func parseCompletion(text string) (c Completion, ok bool) {
 // endOf returns the report of a forked run that has ended.
 func endOf(o run.Outcome) Completion {
 	c := Completion{
-		Status:  string(run.PeerDead),
-		Success: o.Status == run.StatusCompleted,
-		Summary: o.Result,
-		Error:   o.Error,
+		Status: string(run.PeerDead), Success: o.Status == run.StatusCompleted,
+		Summary: o.Result, Error: o.Error, Partial: partialText(o.Partial),
 	}
 	if !c.Success {
 		c.Kind = errorKind(o.Kind)
 	}
-	if o.Partial != nil {
-		c.Partial = o.Partial.Text
-	}
 	return c
+}
+
+// partialText returns the text of the work from before a failure, "" if there
+// is none.
+func partialText(p *run.Partial) string {
+	if p == nil {
+		return ""
+	}
+	return p.Text
 }

@@ -12,11 +12,8 @@ import (
 // ForkNotice is the result of the fork call that a copy of the parent reads in
 // its own conversation.
 func ForkNotice(id, parent subjects.Path) string {
-	return fmt.Sprintf(
-		"You are now the child %s, a copy of %s that knows its conversation until here. It goes on without you. "+
-			"Do what you were forked for; your answer goes to it as mail.",
-		id, parent,
-	)
+	return fmt.Sprintf("You are now the child %s, a copy of %s that knows its conversation until here. "+
+		"It goes on without you. Do what you were forked for; your answer goes to it as mail.", id, parent)
 }
 
 // textForParent is the text that a copy reads in place of the results that its

@@ -179,22 +179,18 @@ func parseIDs(text string) (ids []string, ok bool) {
 // find finds the run with an id that an argument names. It returns the refusal,
 // "" if there is none.
 func (c Caller) find(id, argument string, l Lookup) (subjects.Path, Peer, string) {
-	if id == "" {
-		return subjects.Path{}, Peer{}, fmt.Sprintf("%q argument is required", argument)
-	}
-	unknown := fmt.Sprintf("there is no agent with the id %q", id)
 	path, err := subjects.ParsePath(id)
-	if err != nil {
-		return path, Peer{}, unknown
-	}
-	if path == c.Path {
+	switch {
+	case id == "":
+		return path, Peer{}, fmt.Sprintf("%q argument is required", argument)
+	case err == nil && path == c.Path:
 		return path, Peer{}, ""
+	case err == nil:
+		if peer, ok := l.Run(path); ok {
+			return path, peer, ""
+		}
 	}
-	peer, ok := l.Run(path)
-	if !ok {
-		return path, peer, unknown
-	}
-	return path, peer, ""
+	return path, Peer{}, fmt.Sprintf("there is no agent with the id %q", id)
 }
 
 func hasEnded(p subjects.Path) string { return fmt.Sprintf("agent %q has ended", p) }

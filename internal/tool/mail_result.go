@@ -42,8 +42,8 @@ func ofCall[T any](all [][]T, call int) []T {
 // message is one message as a model reads it.
 type message struct {
 	From string `json:"from"`
-	// Message is a JSON string, or the Completion of a child.
-	Message json.RawMessage `json:"message"`
+	// Message is a string, or the Completion of a child.
+	Message any `json:"message"`
 }
 
 func messagesText(ms []run.Mail) string {
@@ -52,29 +52,28 @@ func messagesText(ms []run.Mail) string {
 	}
 	all := make([]message, len(ms))
 	for i, m := range ms {
-		all[i] = messageOf(m)
+		all[i] = message{m.From, contentOf(m)}
 	}
 	return encode(map[string]any{"messages": all})
 }
 
-func messageOf(m run.Mail) message {
-	switch {
-	case m.Outcome != nil:
-		return message{m.From, json.RawMessage(encode(endOf(*m.Outcome)))}
-	case m.Idle:
-		var c Completion
-		if json.Unmarshal([]byte(m.Text), &c) == nil {
-			return message{m.From, json.RawMessage(encode(c))}
-		}
+// contentOf returns a string, or the Completion of a child.
+func contentOf(m run.Mail) any {
+	if m.Outcome != nil {
+		return endOf(*m.Outcome)
 	}
-	return message{m.From, json.RawMessage(encode(m.Text))}
+	var c Completion
+	if m.Idle && json.Unmarshal([]byte(m.Text), &c) == nil {
+		return c
+	}
+	return m.Text
 }
 
 // peerStatus is the result of a wait for one peer.
 type peerStatus struct {
-	ID       string            `json:"id"`
-	Status   run.PeerStatus    `json:"status"`
-	Messages []json.RawMessage `json:"messages,omitempty"`
+	ID       string         `json:"id"`
+	Status   run.PeerStatus `json:"status"`
+	Messages []any          `json:"messages,omitempty"`
 }
 
 func waitResult(c run.Call, found []run.PeerStatus, took []run.Mail) string {
@@ -86,7 +85,7 @@ func waitResult(c run.Call, found []run.PeerStatus, took []run.Mail) string {
 		}
 		for _, m := range took {
 			if m.From == from.String() {
-				all[i].Messages = append(all[i].Messages, messageOf(m).Message)
+				all[i].Messages = append(all[i].Messages, contentOf(m))
 			}
 		}
 	}

@@ -20,18 +20,14 @@ var slashForms = []struct {
 	read                func(s string, args map[string]string) (rest, wrong string)
 }{
 	{
-		"fork",
-		`/slash fork "PROMPT", or only /slash fork for a child that inherits your context`,
-		`/slash fork "Find out why the login test fails"`,
-		readFork,
+		"fork", `/slash fork "PROMPT", or only /slash fork for a child that inherits your context`,
+		`/slash fork "Find out why the login test fails"`, readFork,
 	},
 	{"send", `/slash send ID "MESSAGE"`, `/slash send r-1-0 "Now mend it"`, readSend},
 	{"check-mail", `/slash check-mail`, `/slash check-mail`, readCheckMail},
 	{
-		"wait",
-		`/slash wait, or /slash wait ID ID, or /slash wait --timeout SECONDS ID ID`,
-		`/slash wait --timeout 60 r-1-0 r-1-1`,
-		readWait,
+		"wait", `/slash wait, or /slash wait ID ID, or /slash wait --timeout SECONDS ID ID`,
+		`/slash wait --timeout 60 r-1-0 r-1-1`, readWait,
 	},
 	{"kill", `/slash kill ID`, `/slash kill r-1-0`, readKill},
 }

@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"path"
@@ -43,10 +44,8 @@ func spawnTools(agents []string, maxBatch int) []provider.Tool {
 				"codebase, parallel research or analysis tasks, or divide-and-conquer problem solving.",
 			Parameters: map[string]provider.ToolParameter{
 				"tasks": {
-					Type:        "array",
-					Description: "List of tasks to execute in parallel",
-					Required:    true,
-					Schema:      tasksSchema(parameters, maxBatch),
+					Type: "array", Description: "List of tasks to execute in parallel", Required: true,
+					Schema: tasksSchema(parameters, maxBatch),
 				},
 			},
 		},
@@ -106,12 +105,8 @@ func (c Caller) spawn(tc provider.ToolCall, l Lookup) []run.Call {
 	}
 	var calls []run.Call
 	for i, t := range tasks {
-		call := run.Call{Agent: t.Agent, Spawn: true}
-		if t.Agent == "" {
-			call.Agent = c.Agent
-			call.AdHoc = true
-		}
-		k, why := c.maySpawn(call, t, l)
+		call := run.Call{Agent: cmp.Or(t.Agent, c.Agent), AdHoc: t.Agent == "", Spawn: true}
+		k, why := c.mayGive(call, t, l)
 		if why != "" && len(tasks) > 1 {
 			why = fmt.Sprintf("task %d of %d: %s; none was started", i+1, len(tasks), why)
 		}
@@ -123,9 +118,9 @@ func (c Caller) spawn(tc provider.ToolCall, l Lookup) []run.Call {
 	return calls
 }
 
-// maySpawn checks whether a call with a task may be made. It returns the
+// mayGive checks whether a call with a task may be made. It returns the
 // refusal, "" if there is none.
-func (c Caller) maySpawn(call run.Call, t run.Task, l Lookup) (run.Kind, string) {
+func (c Caller) mayGive(call run.Call, t run.Task, l Lookup) (run.Kind, string) {
 	switch {
 	case t.Task == "":
 		return run.KindError, `"task" argument is required`

@@ -21,9 +21,7 @@ func SubmitTools() []provider.Tool {
 			Name: SubmitResultToolName,
 			Description: "Submit your final result to the parent conversation. " +
 				"Call this when you have completed your assigned task. After calling this, your conversation ends.",
-			Parameters: map[string]provider.ToolParameter{
-				"result": required("Your final result, summary, or output"),
-			},
+			Parameters: map[string]provider.ToolParameter{"result": required("Your final result, summary, or output")},
 		},
 		{
 			Name: SubmitErrorToolName,

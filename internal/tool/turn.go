@@ -126,8 +126,8 @@ func (c Caller) admit(tc provider.ToolCall) (refusal run.Call, ok bool) {
 		return refused(tc, run.KindPolicy, "not permitted by policy"), false
 	case slash && tc.Name == malformedCommand:
 		return run.Call{Error: tc.Arguments["error"], Kind: run.KindError}, false
-	case handlers[tc.Name] != nil && slices.Contains(c.Offered, tc.Name),
-		handlers[tc.Name] != nil && slash && slices.Contains(c.Start.Slash, tc.Name):
+	case handlers[tc.Name] == nil:
+	case slices.Contains(c.Offered, tc.Name), slash && slices.Contains(c.Start.Slash, tc.Name):
 		return run.Call{}, true
 	}
 	return run.Call{Error: fmt.Sprintf("Unknown tool: %q", tc.Name), Kind: run.KindError}, false
