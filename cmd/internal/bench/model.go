@@ -135,7 +135,7 @@ type overHTTP struct{ latency time.Duration }
 
 type chatMessage struct {
 	Role       provider.Role `json:"role"`
-	Content    *string       `json:"content"`
+	Content    string        `json:"content"`
 	ToolCalls  []chatCall    `json:"tool_calls,omitempty"`
 	ToolCallID string        `json:"tool_call_id,omitempty"`
 }
@@ -163,7 +163,7 @@ func (m overHTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	resp := decide(requestOf(in.Messages, len(in.Tools)))
-	out := chatMessage{Role: provider.Assistant, Content: &resp.Content}
+	out := chatMessage{Role: provider.Assistant, Content: resp.Content}
 	for _, tc := range resp.ToolCalls {
 		c := chatCall{ID: tc.ID, Type: "function"}
 		c.Function.Name, c.Function.Arguments = tc.Name, string(tc.Raw)
@@ -181,23 +181,19 @@ func (m overHTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func requestOf(ms []chatMessage, tools int) *provider.Request {
 	req := &provider.Request{Tools: make([]provider.Tool, tools)}
 	for _, m := range ms {
-		text := ""
-		if m.Content != nil {
-			text = *m.Content
-		}
 		n := len(req.Messages)
 		switch {
 		case m.Role == "system":
-			req.System = text
+			req.System = m.Content
 		case m.Role != provider.ToolRole:
-			req.Messages = append(req.Messages, provider.Message{Role: m.Role, Content: text})
+			req.Messages = append(req.Messages, provider.Message{Role: m.Role, Content: m.Content})
 		default:
 			if n == 0 || req.Messages[n-1].Role != provider.ToolRole {
 				req.Messages = append(req.Messages, provider.Message{Role: m.Role})
 				n++
 			}
 			results := &req.Messages[n-1].ToolResults
-			*results = append(*results, provider.ToolResult{CallID: m.ToolCallID, Content: text})
+			*results = append(*results, provider.ToolResult{CallID: m.ToolCallID, Content: m.Content})
 		}
 	}
 	return req

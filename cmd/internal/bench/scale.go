@@ -178,15 +178,8 @@ func (s *testbed) against(ctx context.Context, empty *testbed) ([]Metric, error)
 
 // wake writes to waiting runs, each in another tree than the one before.
 func (f *filling) wake(ctx context.Context) ([]Metric, error) {
-	next := 0
-	woken := &runner{do: func(ctx context.Context) error {
-		fork := f.waiting[next%len(f.waiting)]
-		fork.Path = fork.Path.Child(1, next/len(f.waiting)%forks)
-		next++
-		return f.testbed.wake(ctx, fork)
-	}}
-	leaf := &runner{do: f.leaf}
-	if err := f.compare(ctx, 1, woken, leaf); err != nil {
+	woken, leaf, err := f.compareMail(ctx, f.waiting...)
+	if err != nil {
 		return nil, err
 	}
 	return []Metric{
@@ -222,8 +215,7 @@ func (s *testbed) starts(ctx context.Context, empty *testbed) ([]Metric, error) 
 // manyAgents compares a worker that serves many agents with a worker that
 // serves the agents of the workloads alone.
 func (s *testbed) manyAgents(ctx context.Context) ([]Metric, error) {
-	var p50, idle, idleServer [2]float64
-	var rates [2]float64
+	var p50, rates, idle, idleServer [2]float64
 	for i, others := range []int{0, s.cfg.Agents} {
 		s.extraAgents = others
 		if err := s.startWorkers(ctx, 1, false); err != nil {

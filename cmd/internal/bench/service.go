@@ -137,11 +137,10 @@ func (o processConfig) work(ctx context.Context) (service, error) {
 	if err == nil {
 		err = w.Serve(agents("in/bench", o.ExtraAgents))
 	}
-	if err != nil {
-		conn.Close()
-		return service{}, err
+	var raw *busbench.Exchange
+	if err == nil {
+		raw, err = busbench.NewExchange(ctx, conn, 0)
 	}
-	raw, err := busbench.NewExchange(ctx, conn, 0)
 	if err != nil {
 		conn.Close()
 		return service{}, err

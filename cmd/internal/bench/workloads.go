@@ -26,26 +26,20 @@ func (w workload) wanted(only []string) bool {
 // workloads lists all workloads in the order in which they run.
 var workloads = []workload{
 	{
-		"leaf",
-		"leaf runs, one at a time and one for each slot at once, in turn with raw durable request and reply",
-		leaves,
-		false,
+		"leaf", "leaf runs, one at a time and one for each slot at once, in turn with raw durable request and reply",
+		leaves, false,
 	},
 	{"fan-out", "a parent with 10, 100 and 1,000 children", fanOut, false},
 	{
-		"tree",
-		"a tree of 156 runs with the model behind HTTP, in turn with as many raw requests and HTTP calls",
-		tree,
-		false,
+		"tree", "a tree of 156 runs with the model behind HTTP, in turn with as many raw requests and HTTP calls",
+		tree, false,
 	},
 	{"chain", "conversations of 12, 24 and 49 turns, each with one call", chain, false},
 	{"wake", "mail to an idle child, in turn with new leaves", wake, false},
 	{"workers", "leaf runs with one worker process and with two, in turn", workers, false},
 	{
-		"scale",
-		"a stream of a million runs, many waiting, in turn with an empty one; a worker with many agents",
-		scale,
-		true,
+		"scale", "a stream of a million runs, many waiting, in turn with an empty one; a worker with many agents",
+		scale, true,
 	},
 }
 
@@ -109,15 +103,21 @@ func leaves(ctx context.Context, s *testbed) (ms []Metric, err error) {
 	return ms, nil
 }
 
-func fanOut(ctx context.Context, s *testbed) (ms []Metric, err error) {
+// compareSizes starts a worker and compares the sizes of a shape. An agent's
+// name is the shape and the size.
+func (s *testbed) compareSizes(ctx context.Context, shape string, sizes []int) (all []*runner, err error) {
 	if err := s.startWorkers(ctx, 1, false); err != nil {
 		return nil, err
 	}
-	var all []*runner
-	for _, n := range fans {
-		all = append(all, &runner{do: s.calls(fmt.Sprint("fan", n))})
+	for _, n := range sizes {
+		all = append(all, &runner{do: s.calls(fmt.Sprint(shape, n))})
 	}
-	if err := s.compare(ctx, 1, all...); err != nil {
+	return all, s.compare(ctx, 1, all...)
+}
+
+func fanOut(ctx context.Context, s *testbed) (ms []Metric, err error) {
+	all, err := s.compareSizes(ctx, "fan", fans)
+	if err != nil {
 		return nil, err
 	}
 	for i, n := range fans {
@@ -175,14 +175,8 @@ func tree(ctx context.Context, s *testbed) (ms []Metric, err error) {
 }
 
 func chain(ctx context.Context, s *testbed) (ms []Metric, err error) {
-	if err := s.startWorkers(ctx, 1, false); err != nil {
-		return nil, err
-	}
-	var all []*runner
-	for _, n := range chains {
-		all = append(all, &runner{do: s.calls(fmt.Sprint("chain", n))})
-	}
-	if err := s.compare(ctx, 1, all...); err != nil {
+	all, err := s.compareSizes(ctx, "chain", chains)
+	if err != nil {
 		return nil, err
 	}
 	perTurn := make([]float64, len(chains))
@@ -204,15 +198,8 @@ func wake(ctx context.Context, s *testbed) ([]Metric, error) {
 	if err != nil {
 		return nil, err
 	}
-	next := 0
-	woken := &runner{do: func(ctx context.Context) error {
-		fork := root
-		fork.Path = root.Path.Child(1, next%forks)
-		next++
-		return s.wake(ctx, fork)
-	}}
-	leaf := &runner{do: s.leaf}
-	if err := s.compare(ctx, 1, woken, leaf); err != nil {
+	woken, leaf, err := s.compareMail(ctx, root)
+	if err != nil {
 		return nil, err
 	}
 	return []Metric{
@@ -234,6 +221,20 @@ func (s *testbed) lead(ctx context.Context) (subjects.Run, error) {
 		}
 	}
 	return r, err
+}
+
+// compareMail compares mail to the idle forks of roots with leaves. It writes to
+// each root's fork in turn.
+func (s *testbed) compareMail(ctx context.Context, roots ...subjects.Run) (woken, leaf *runner, err error) {
+	next := 0
+	woken = &runner{do: func(ctx context.Context) error {
+		fork := roots[next%len(roots)]
+		fork.Path = fork.Path.Child(1, next/len(roots)%forks)
+		next++
+		return s.wake(ctx, fork)
+	}}
+	leaf = &runner{do: s.leaf}
+	return woken, leaf, s.compare(ctx, 1, woken, leaf)
 }
 
 // wake writes to a fork that is idle and waits until it is idle again.
