@@ -52,14 +52,12 @@ type Settings struct{ APIKey, BaseURL string }
 
 // Catalog opens models. It is safe for concurrent use.
 type Catalog struct {
-	getenv     func(string) string
-	configured map[string]Settings
-	http       *http.Client
-	scriptDir  string
+	cfg Config
+	// scripts has each *script.Script read so far, by name.
+	scripts sync.Map
 
 	mu      sync.Mutex
 	clients map[string]*client
-	scripts map[string]*script.Script
 }
 
 // client is an opened provider with its settings.
@@ -83,14 +81,7 @@ func New(cfg Config) *Catalog {
 	if cfg.HTTP == nil {
 		cfg.HTTP = &http.Client{Transport: wire.Transport(cfg.MaxConns)}
 	}
-	return &Catalog{
-		getenv:     cfg.Getenv,
-		configured: cfg.Settings,
-		http:       cfg.HTTP,
-		scriptDir:  cfg.ScriptDir,
-		clients:    map[string]*client{},
-		scripts:    map[string]*script.Script{},
-	}
+	return &Catalog{cfg: cfg, clients: map[string]*client{}}
 }
 
 // Open returns the provider of a model, and the model's name without the
@@ -140,10 +131,11 @@ func (c *Catalog) Account(model string) string {
 // settings returns the current settings of a real provider.
 func (c *Catalog) settings(vendor string) settings {
 	env := strings.ToUpper(vendor)
+	configured := c.cfg.Settings[vendor]
 	return settings{
-		Key:     cmp.Or(c.getenv(env+"_API_KEY"), c.configured[vendor].APIKey),
-		BaseURL: cmp.Or(c.getenv("AXE_"+env+"_BASE_URL"), c.configured[vendor].BaseURL),
-		HTTP:    c.http,
+		Key:     cmp.Or(c.cfg.Getenv(env+"_API_KEY"), configured.APIKey),
+		BaseURL: cmp.Or(c.cfg.Getenv("AXE_"+env+"_BASE_URL"), configured.BaseURL),
+		HTTP:    c.cfg.HTTP,
 	}
 }
 
@@ -162,18 +154,12 @@ func (c *Catalog) client(vendor string, open func(settings) provider.Provider) p
 
 // script reads a script once. Two concurrent callers may both read it.
 func (c *Catalog) script(name string) (*script.Script, error) {
-	c.mu.Lock()
-	s, ok := c.scripts[name]
-	c.mu.Unlock()
-	if ok {
-		return s, nil
+	if s, ok := c.scripts.Load(name); ok {
+		return s.(*script.Script), nil
 	}
-	s, err := script.Load(c.scriptDir, name)
-	if err != nil {
-		return nil, err
+	s, err := script.Load(c.cfg.ScriptDir, name)
+	if err == nil {
+		c.scripts.Store(name, s)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.scripts[name] = s
-	return s, nil
+	return s, err
 }
