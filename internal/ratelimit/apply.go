@@ -110,9 +110,7 @@ func (s State) decide(cfg Settings, u Update, now time.Time) Decision {
 	d := Decision{Granted: max(0, u.Want)}
 	allow := func(n int, why Reason, until time.Time) {
 		if n = max(0, n); n < d.Granted {
-			d.Granted = n
-			d.Reason = why
-			d.Until = until
+			d = Decision{Granted: n, Reason: why, Until: until}
 		}
 	}
 	switch {

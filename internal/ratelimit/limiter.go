@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -87,7 +88,7 @@ func (l *Limiter) Acquire(
 		if probe {
 			return l.probe(), nil
 		}
-		return func(resp *provider.Response, err error) { l.release(ResultOf(resp, err, false, time.Now())) }, nil
+		return func(resp *provider.Response, err error) { l.end(ResultOf(resp, err, false, time.Now()), 1) }, nil
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	case <-stop:
@@ -95,7 +96,7 @@ func (l *Limiter) Acquire(
 	}
 	if !l.leave(admitted) {
 		// It was admitted in the meantime.
-		l.release(Result{Probe: <-admitted})
+		l.end(Result{Probe: <-admitted}, 1)
 	}
 	return nil, err
 }
@@ -103,14 +104,10 @@ func (l *Limiter) Acquire(
 // probe returns the release function of a probe, and starts its timeout.
 func (l *Limiter) probe() (release func(*provider.Response, error)) {
 	timeout := time.AfterFunc(probeTimeout, func() {
-		l.mu.Lock()
-		l.probing = false
-		l.ended = append(l.ended, Result{Probe: true, Passed: true})
-		l.mu.Unlock()
-		pause.Notify(l.work)
+		l.end(Result{Probe: true, Passed: true}, 0)
 	})
 	return func(resp *provider.Response, err error) {
-		l.release(ResultOf(resp, err, timeout.Stop(), time.Now()))
+		l.end(ResultOf(resp, err, timeout.Stop(), time.Now()), 1)
 	}
 }
 
@@ -126,10 +123,10 @@ func (l *Limiter) leave(admitted chan bool) bool {
 	return i >= 0
 }
 
-// release ends a request.
-func (l *Limiter) release(r Result) {
+// end counts a result, and n requests less in flight.
+func (l *Limiter) end(r Result, n int) {
 	l.mu.Lock()
-	l.held--
+	l.held -= n
 	l.probing = l.probing && !r.Probe
 	l.ended = append(l.ended, r)
 	l.mu.Unlock()
@@ -158,7 +155,12 @@ func (l *Limiter) run(ctx context.Context) {
 			next, err = l.sync(ctx)
 			return err
 		})
-		l.sleep(ctx, next)
+		// Wait until there may be something to bring, and until next.
+		wait := time.Until(next)
+		if next.IsZero() {
+			wait = math.MaxInt64
+		}
+		_ = pause.AtMost(ctx, wait, l.work)
 	}
 	l.mu.Lock()
 	l.closed = true
@@ -167,22 +169,6 @@ func (l *Limiter) run(ctx context.Context) {
 	defer cancel()
 	if _, err := l.sync(last); err != nil {
 		l.log.DebugContext(last, "held requests not given back", slog.Any("error", err))
-	}
-}
-
-// sleep waits until there may be something to bring, and until next at most. A
-// zero next is never.
-func (l *Limiter) sleep(ctx context.Context, next time.Time) {
-	var due <-chan time.Time
-	if !next.IsZero() {
-		t := time.NewTimer(time.Until(next))
-		defer t.Stop()
-		due = t.C
-	}
-	select {
-	case <-l.work:
-	case <-due:
-	case <-ctx.Done():
 	}
 }
 

@@ -26,13 +26,8 @@ type Limiters struct {
 
 // New makes the limiters of a worker. They admit requests only while Run runs.
 func New(conn *bus.Conn, worker string, log *slog.Logger) *Limiters {
-	return &Limiters{
-		conn:      conn,
-		worker:    worker,
-		log:       log,
-		byAccount: map[string]*Limiter{},
-		added:     make(chan struct{}, 1),
-	}
+	added := make(chan struct{}, 1)
+	return &Limiters{conn: conn, worker: worker, log: log, byAccount: map[string]*Limiter{}, added: added}
 }
 
 // Run runs the limiters until ctx ends, and returns its cause after the last of

@@ -77,15 +77,9 @@ func (l *Limiter) reread(ctx context.Context, from, last uint64) error {
 func (l *Limiter) attempt() (*attempt, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	u := Update{
-		Worker:  l.worker,
-		Held:    l.held,
-		Probing: l.probing,
-		Want:    len(l.queue),
-		Ended:   slices.Clone(l.ended),
-	}
-	if l.closed {
-		u.Want = 0
+	u := Update{Worker: l.worker, Held: l.held, Probing: l.probing, Ended: slices.Clone(l.ended)}
+	if !l.closed {
+		u.Want = len(l.queue)
 	}
 	try := &attempt{Update: u, from: l.revision}
 	try.after, try.decision = l.state.Apply(l.settings, u, time.Now())
