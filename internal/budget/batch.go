@@ -1,6 +1,7 @@
 package budget
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,19 +20,18 @@ type batcher struct {
 	conn *bus.Conn
 
 	mu sync.Mutex
-	// queues are the tallies that are being changed, by subject.
+	// queues are the tallies that are being changed, by subject. The mutex
+	// guards the fields of each queue too.
 	queues map[string]*queue
 }
 
 // queue is the changes of one tally that are not stored yet.
 type queue struct {
-	// users is the number of updates under way. batcher.mu guards it.
-	users int
+	// users is the number of updates under way.
+	users   int
+	changes []*change
 	// storing is full while one of the updates stores the changes of all.
 	storing chan struct{}
-
-	mu      sync.Mutex
-	changes []*change
 }
 
 // change is one run's change of a tally.
@@ -48,10 +48,8 @@ var errAborted = errors.New("batch aborted")
 
 // update changes the tally at a subject. It tries until ctx ends.
 func (b *batcher) update(ctx context.Context, subject string, apply func(Tally) (Tally, bool)) error {
-	q := b.join(subject)
-	defer b.leave(subject, q)
 	for {
-		err := b.enqueue(ctx, subject, q, apply)
+		err := b.enqueue(ctx, subject, apply)
 		if !errors.Is(err, errAborted) {
 			return err
 		}
@@ -63,17 +61,18 @@ func (b *batcher) update(ctx context.Context, subject string, apply func(Tally) 
 
 // enqueue adds a change to a queue, and returns when it is stored. An update
 // that finds no other one storing stores all changes that are queued by then.
-func (b *batcher) enqueue(ctx context.Context, subject string, q *queue, apply func(Tally) (Tally, bool)) error {
+func (b *batcher) enqueue(ctx context.Context, subject string, apply func(Tally) (Tally, bool)) error {
 	c := &change{apply, make(chan error, 1)}
-	q.add(c)
+	q := b.join(subject, c)
+	defer b.leave(subject, q)
 	select {
 	case err := <-c.done:
 		return err
 	case q.storing <- struct{}{}:
-		b.storeAll(ctx, subject, q.takeAll())
+		b.storeAll(ctx, subject, b.takeAll(q))
 		<-q.storing
 	case <-ctx.Done():
-		if q.remove(c) {
+		if b.remove(q, c) {
 			return context.Cause(ctx)
 		}
 	}
@@ -101,9 +100,7 @@ func (b *batcher) storeAll(ctx context.Context, subject string, changes []*chang
 		failed = err
 		return body
 	})
-	if err == nil {
-		err = failed
-	}
+	err = cmp.Or(err, failed)
 	if err != nil && ctx.Err() != nil {
 		err = errAborted
 	}
@@ -112,8 +109,9 @@ func (b *batcher) storeAll(ctx context.Context, subject string, changes []*chang
 	}
 }
 
-// join finds or makes the queue of a subject. The caller calls leave.
-func (b *batcher) join(subject string) *queue {
+// join adds a change to the queue of its subject, and makes the queue if there
+// is none. The caller calls leave.
+func (b *batcher) join(subject string, c *change) *queue {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	q := b.queues[subject]
@@ -122,6 +120,7 @@ func (b *batcher) join(subject string) *queue {
 		b.queues[subject] = q
 	}
 	q.users++
+	q.changes = append(q.changes, c)
 	return q
 }
 
@@ -134,24 +133,18 @@ func (b *batcher) leave(subject string, q *queue) {
 	}
 }
 
-func (q *queue) add(c *change) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.changes = append(q.changes, c)
-}
-
-func (q *queue) takeAll() []*change {
-	q.mu.Lock()
-	defer q.mu.Unlock()
+func (b *batcher) takeAll(q *queue) []*change {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	all := q.changes
 	q.changes = nil
 	return all
 }
 
 // remove takes a change back. It returns false if an update has taken it.
-func (q *queue) remove(c *change) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
+func (b *batcher) remove(q *queue, c *change) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	i := slices.Index(q.changes, c)
 	if i >= 0 {
 		q.changes = slices.Delete(q.changes, i, i+1)
