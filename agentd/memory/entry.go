@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -90,10 +91,7 @@ func visible(r rune) bool { return unicode.IsGraphic(r) && !unicode.IsSpace(r) }
 // beginsBlock reports whether a line that starts with s begins a Markdown block
 // or a part of an entry.
 func beginsBlock(s string) bool {
-	for _, mark := range []string{"#", "```", "~~~", "---", "===", "***", "___", "**Task:**", "**Result:**"} {
-		if strings.HasPrefix(s, mark) {
-			return true
-		}
-	}
-	return strings.IndexFunc(s, func(r rune) bool { return visible(r) && !strings.ContainsRune("-=*_", r) }) < 0
+	marks := []string{"#", "```", "~~~", "---", "===", "***", "___", "**Task:**", "**Result:**"}
+	return slices.ContainsFunc(marks, func(mark string) bool { return strings.HasPrefix(s, mark) }) ||
+		!strings.ContainsFunc(s, func(r rune) bool { return visible(r) && !strings.ContainsRune("-=*_", r) })
 }

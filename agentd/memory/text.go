@@ -40,15 +40,12 @@ func joined(text, more string) string {
 // starts returns the offsets at which the entries of a text begin.
 func starts(text string) []int {
 	var at []int
-	for i := 0; i < len(text); {
-		if strings.HasPrefix(text[i:], heading) {
-			at = append(at, i)
+	offset := 0
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, heading) {
+			at = append(at, offset)
 		}
-		next := strings.IndexByte(text[i:], '\n')
-		if next < 0 {
-			break
-		}
-		i += next + 1
+		offset += len(line)
 	}
 	return at
 }
