@@ -20,19 +20,17 @@ type Error struct {
 // Error returns "file:line: key: message". It leaves out unknown parts, and the
 // key if the message begins with the key.
 func (e *Error) Error() string {
-	var b strings.Builder
-	b.WriteString(e.File)
+	prefix := e.File
 	if e.Line > 0 {
-		b.WriteString(":" + strconv.Itoa(e.Line))
+		prefix += ":" + strconv.Itoa(e.Line)
 	}
-	if b.Len() > 0 {
-		b.WriteString(": ")
+	if prefix != "" {
+		prefix += ": "
 	}
 	if e.Key != "" && !strings.HasPrefix(e.Message, e.Key+" ") {
-		b.WriteString(e.Key + ": ")
+		prefix += e.Key + ": "
 	}
-	b.WriteString(e.Message)
-	return b.String()
+	return prefix + e.Message
 }
 
 // Unwrap returns the file system's error, or nil.
