@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 )
 
 // maxEntries bounds the directory entries that the search for one pattern
@@ -86,12 +87,12 @@ func (g *glob) descend(dir string, elems []string) error {
 	if err := g.expand(dir, elems[1:]); err != nil {
 		return err
 	}
-	entries, err := g.list(dir)
+	entries, err := g.list(dir, "*")
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
-		if !e.IsDir() || !matches("*", e.Name()) {
+		if !e.IsDir() {
 			continue
 		}
 		if err := g.expand(path.Join(dir, e.Name()), elems); err != nil {
@@ -103,14 +104,11 @@ func (g *glob) descend(dir string, elems []string) error {
 
 // match enters the entries of dir that the first element matches.
 func (g *glob) match(dir string, elems []string) error {
-	entries, err := g.list(dir)
+	entries, err := g.list(dir, elems[0])
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
-		if !matches(elems[0], e.Name()) {
-			continue
-		}
 		name := path.Join(dir, e.Name())
 		if e.Type()&fs.ModeSymlink != 0 {
 			if _, err := g.root.Stat(name); err != nil {
@@ -140,7 +138,8 @@ func (g *glob) enter(name string, rest []string) error {
 	return nil
 }
 
-func (g *glob) list(dir string) ([]fs.DirEntry, error) {
+// list returns the entries of dir that an element matches.
+func (g *glob) list(dir, elem string) ([]fs.DirEntry, error) {
 	entries, err := fs.ReadDir(g.root.FS(), dir)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, bare(err))
@@ -149,5 +148,5 @@ func (g *glob) list(dir string) ([]fs.DirEntry, error) {
 	if g.entries > maxEntries {
 		return nil, errTooMany
 	}
-	return entries, nil
+	return slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return !matches(elem, e.Name()) }), nil
 }
