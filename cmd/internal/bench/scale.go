@@ -70,9 +70,13 @@ func (f *filling) fill(ctx context.Context) (ms []Metric, err error) {
 	}
 	f.began, f.reported = time.Now(), time.Now()
 	for f.made < f.cfg.Waiting {
-		if err := f.wait(ctx); err != nil {
+		// A waiting root has its idle forks, and one more that it waits for.
+		r, err := f.lead(ctx)
+		if err != nil {
 			return nil, err
 		}
+		f.waiting = append(f.waiting, r)
+		f.progress(forks + 2)
 	}
 	if err := f.finish(ctx, f.cfg.Runs-f.made); err != nil {
 		return nil, err
@@ -84,17 +88,6 @@ func (f *filling) fill(ctx context.Context) (ms []Metric, err error) {
 		duration("made in", took), rate("made", float64(f.made)/took.Seconds()),
 		count("stored messages", float64(v.Last)), size("stored", v.Bytes),
 	}, err
-}
-
-// wait makes a waiting root with waiting forks.
-func (f *filling) wait(ctx context.Context) error {
-	r, err := f.lead(ctx)
-	if err != nil {
-		return err
-	}
-	f.waiting = append(f.waiting, r)
-	f.progress(forks + 2)
-	return nil
 }
 
 // finish makes runs that complete, a few trees at a time.
