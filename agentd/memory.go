@@ -68,12 +68,9 @@ func (x *execution) rememberAgain(ctx context.Context) {
 	if x.t.Count < 2 || !x.state.OutcomeStored || x.state.Phase != run.Completed || x.state.Owner != x.t.Seq {
 		return
 	}
-	m, ok := x.memory()
-	if !ok {
-		return
-	}
+	m, remembers := x.memory()
 	reply, ok := x.replySubject()
-	if !ok {
+	if !remembers || !ok {
 		return
 	}
 	stored, ok, err := x.w.outcomeAt(ctx, reply)

@@ -289,9 +289,7 @@ func (s State) answered(e Answered) (State, error) {
 	t.Outcomes = make([]*Outcome, len(e.Entry.Calls))
 	for i, c := range e.Entry.Calls {
 		if c.Failed() {
-			o := Failure(c.Kind, "%s", c.Error)
-			o.Agent = c.Agent
-			t.Outcomes[i] = &o
+			endCall(&t, i, End{Kind: c.Kind, Text: c.Error})
 		}
 	}
 	// turn has cloned the slice

@@ -85,13 +85,10 @@ func verdictOf(o Outcome) Verdict {
 	}
 	var v Verdict
 	err := json.Unmarshal([]byte(text), &v)
-	switch {
-	case err == nil && (v.Decision == Continue || v.Decision == Pause),
-		err == nil && v.Decision == Reorient && v.Correction != "":
+	if err == nil && (v.Decision == Continue || v.Decision == Pause || v.Decision == Reorient && v.Correction != "") {
 		return v
-	default:
-		return Verdict{Decision: Pause, Reason: textNoVerdict}
 	}
+	return Verdict{Decision: Pause, Reason: textNoVerdict}
 }
 
 // Approval is a person's decision about a held turn. It is the body of a
