@@ -130,7 +130,7 @@ func (x *execution) decide(
 	}
 	caller := tool.Caller{
 		Path: x.run.Path, Agent: x.run.Agent.String(), AdHoc: x.state.Input.AdHoc(), Depth: x.header.Depth,
-		Turn: x.nextTurn(), Start: s, Offered: tool.Names(offered), MaxBytes: int(x.w.conn.MaxBody()),
+		Turn: x.nextTurn(), Start: s, Offered: provider.ToolNames(offered), MaxBytes: int(x.w.conn.MaxBody()),
 	}
 	calls, spread = tool.Turn(resp, caller, tool.Lookup{
 		Agent: func(agent string) (tool.Listing, bool) {

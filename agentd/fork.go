@@ -71,7 +71,7 @@ func (x *execution) inheritedStart(ctx context.Context) (*run.Start, subjects.Bu
 		return nil, none, nil
 	}
 	s := *c.run.state.Start()
-	s.Delegates = tool.Names(s.Tools)
+	s.Delegates = provider.ToolNames(s.Tools)
 	s.Memory = nil
 	s.Turns = 0
 	if x.state.Input.Copy == nil {

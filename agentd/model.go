@@ -103,7 +103,7 @@ func (x *execution) request(model string) *provider.Request {
 	// A run that can work with others is told so at the end of the system
 	// text.
 	system := s.System
-	if guidance := tool.Guidance(x.run.Path, tool.Names(s.Tools), s.Slash); system != "" && guidance != "" {
+	if guidance := tool.Guidance(x.run.Path, provider.ToolNames(s.Tools), s.Slash); system != "" && guidance != "" {
 		system += "\n\n" + guidance
 	} else {
 		system += guidance

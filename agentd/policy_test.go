@@ -13,7 +13,6 @@ import (
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/configs"
-	"github.com/axebus/axe/internal/tool"
 	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/subjects"
 )
@@ -65,7 +64,7 @@ func TestPolicyOfATree(t *testing.T) {
 				`Unknown tool: "delete_all"|c1=call_agent error: agent "other" is not permitted by policy|`+
 				`c2=Unknown tool: "spawn_agent"`,
 		)
-		if got := tool.Names(h.requests("mid")[0].Tools); !slices.Equal(got, []string{"spawn_agent"}) {
+		if got := provider.ToolNames(h.requests("mid")[0].Tools); !slices.Equal(got, []string{"spawn_agent"}) {
 			t.Errorf("offered %v", got)
 		}
 		if text := h.requests("lead")[0].Tools[0].Description; strings.Contains(text, "other") {
@@ -92,7 +91,7 @@ func TestPolicyCarried(t *testing.T) {
 		r := h.submit("lead", "go")
 		h.expectCompleted(r, "c0=mid")
 		if tools := h.requests("mid")[0].Tools; len(tools) != 0 {
-			t.Errorf("offered %v", tool.Names(tools))
+			t.Errorf("offered %v", provider.ToolNames(tools))
 		}
 		var in run.Input
 		for _, m := range h.readAll(h.child(r, "mid", 0).Call()) {

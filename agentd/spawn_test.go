@@ -162,10 +162,10 @@ func TestSpawnedRun(t *testing.T) {
 			child.MaxTokens != 99 {
 			t.Errorf("%q, %s, %v, %d", child.System, child.Model, child.Temperature, child.MaxTokens)
 		}
-		if diff := cmp.Diff([]string{"submit_result", "submit_error"}, tool.Names(child.Tools)); diff != "" {
+		if diff := cmp.Diff([]string{"submit_result", "submit_error"}, provider.ToolNames(child.Tools)); diff != "" {
 			t.Errorf("max_depth = 1: %s", diff)
 		}
-		offered := tool.Names(h.requests("lead")[0].Tools)
+		offered := provider.ToolNames(h.requests("lead")[0].Tools)
 		if diff := cmp.Diff([]string{"spawn_agent", "spawn_agents"}, offered); diff != "" {
 			t.Error(diff)
 		}
@@ -310,7 +310,7 @@ func TestLastTurn(t *testing.T) {
 					t.Error(diff)
 				}
 				requests := h.requests("busy")
-				offered := tool.Names(requests[len(requests)-1].Tools)
+				offered := provider.ToolNames(requests[len(requests)-1].Tools)
 				if diff := cmp.Diff([]string{"submit_result", "submit_error"}, offered); diff != "" {
 					t.Error(diff)
 				}

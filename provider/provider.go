@@ -85,6 +85,15 @@ type Tool struct {
 	Parameters  map[string]ToolParameter `json:"parameters"`
 }
 
+// ToolNames returns the names of tools.
+func ToolNames(tools []Tool) []string {
+	names := make([]string, len(tools))
+	for i, t := range tools {
+		names[i] = t.Name
+	}
+	return names
+}
+
 // ToolParameter describes one argument of a tool.
 type ToolParameter struct {
 	// Type is a JSON Schema type.

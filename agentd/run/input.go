@@ -3,6 +3,7 @@ package run
 import (
 	"time"
 
+	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -119,18 +120,9 @@ func (s *Start) InputFor(c Call) Input {
 		in.Spawned = &Spawned{Turns: s.ChildTurns} // it has no files
 		in.Spawned.AdHoc = &AdHoc{
 			Model: s.Model, Temperature: s.Temperature, MaxTokens: s.MaxTokens, SubAgents: s.SubAgents,
-			Tools: s.toolNames(), Slash: s.Slash, Sequential: s.Sequential, Timeout: s.Timeout, MaxBatch: s.MaxBatch,
+			Tools: provider.ToolNames(s.Tools), Slash: s.Slash, Sequential: s.Sequential, Timeout: s.Timeout, MaxBatch: s.MaxBatch,
 			ChildTurns: s.ChildTurns, Retry: s.Retry,
 		}
 	}
 	return in
-}
-
-// toolNames returns the names of the run's tools.
-func (s *Start) toolNames() []string {
-	var names []string
-	for _, t := range s.Tools {
-		names = append(names, t.Name)
-	}
-	return names
 }

@@ -148,15 +148,6 @@ func escapes(cwd string) bool {
 	return path.IsAbs(c) || c == ".." || strings.HasPrefix(c, "../")
 }
 
-// Names returns the names of tools.
-func Names(tools []provider.Tool) []string {
-	names := make([]string, len(tools))
-	for i, t := range tools {
-		names[i] = t.Name
-	}
-	return names
-}
-
 // AdHocSystem is the system text of an ad hoc run.
 const AdHocSystem = "You are a sub-agent that was given one task by another agent. " +
 	"You know nothing of its conversation but the task. " +

@@ -50,7 +50,7 @@ func Submitted(resp *provider.Response, tools []provider.Tool) *run.Outcome {
 		return nil
 	}
 	tc := resp.ToolCalls[0]
-	if submitProblem(tc) != "" || !slices.Contains(Names(tools), tc.Name) {
+	if submitProblem(tc) != "" || !slices.Contains(provider.ToolNames(tools), tc.Name) {
 		return nil
 	}
 	if tc.Name == SubmitErrorToolName {
