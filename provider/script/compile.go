@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"text/template"
 	"time"
 
@@ -22,7 +24,8 @@ func (t *turnTable) compile() (entry, error) {
 		return entry{}, fmt.Errorf("turn must be at least 1, got %d", *t.Turn)
 	}
 	var c compiler
-	e := entry{turn: t.Turn, latency: c.duration("latency", t.Latency), when: c.template("when", t.When)}
+	latency := c.duration("latency", t.Latency)
+	e := entry{turn: t.Turn, latency: latency, when: c.template("when", cmp.Or(t.When, "true"))}
 	if t.Text != nil {
 		e.text = c.template("text", *t.Text)
 	}
@@ -43,15 +46,12 @@ func (c *compiler) fail(err error) { c.err = cmp.Or(c.err, err) }
 
 // failure returns the error of an entry without its message.
 func (c *compiler) failure(f *failTable) *provider.Error {
-	category := provider.Category(f.Category)
-	switch category {
-	case provider.Auth, provider.RateLimit, provider.Timeout, provider.Overloaded, provider.BadRequest, provider.Server:
-	default:
-		const known = "auth, rate_limit, timeout, overloaded, bad_request, server"
+	const known = "auth, rate_limit, timeout, overloaded, bad_request, server"
+	if !slices.Contains(strings.Split(known, ", "), f.Category) {
 		c.fail(fmt.Errorf("fail.category must be one of %s, got %q", known, f.Category))
 	}
 	after := c.duration("fail.retry_after", f.RetryAfter)
-	return &provider.Error{Category: category, Status: f.Status, RetryAfter: after}
+	return &provider.Error{Category: provider.Category(f.Category), Status: f.Status, RetryAfter: after}
 }
 
 func (c *compiler) call(t callTable) call {

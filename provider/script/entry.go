@@ -27,9 +27,6 @@ func (e *entry) matches(data templateData) (bool, error) {
 	if e.turn != nil && *e.turn != data.Turn {
 		return false, nil
 	}
-	if e.when == nil {
-		return true, nil
-	}
 	s, err := render(e.when, data)
 	if err != nil {
 		return false, e.wrap(err)
