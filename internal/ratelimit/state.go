@@ -113,8 +113,7 @@ func (s State) current(cfg Settings, u Update, now time.Time) State {
 	}
 	if w := now.UTC().Truncate(window); w.After(s.Window) || s.Window.After(now.Add(window)) {
 		s.Window = w
-		s.Requests = 0
-		s.Tokens = 0
+		s.Requests, s.Tokens = 0, 0
 	}
 	return s
 }

@@ -20,8 +20,8 @@ type attempt struct {
 	// after is the state with the update applied, and decision its result.
 	after    State
 	decision Decision
-	// writes is false if the update changed nothing.
-	writes bool
+	// value is the encoded state; nil if the update changed nothing.
+	value []byte
 }
 
 // sync brings the results and the waiting requests of this worker to the stored
@@ -38,12 +38,8 @@ func (l *Limiter) sync(ctx context.Context) (next time.Time, err error) {
 			return next, err
 		}
 		revision := try.from
-		if try.writes {
-			value, err := json.Marshal(try.after)
-			if err != nil {
-				return next, err
-			}
-			revision, err = l.register.Swap(ctx, try.from, value)
+		if try.value != nil {
+			revision, err = l.register.Swap(ctx, try.from, try.value)
 			if conflict, ok := errors.AsType[*bus.ConflictError](err); ok {
 				if err := l.reread(ctx, try.from, conflict.Last); err != nil {
 					return next, err
@@ -65,8 +61,7 @@ func (l *Limiter) sync(ctx context.Context) (next time.Time, err error) {
 func (l *Limiter) reread(ctx context.Context, from, last uint64) error {
 	if last < from {
 		l.mu.Lock()
-		l.state = State{}
-		l.revision = 0
+		l.state, l.revision = State{}, 0
 		l.mu.Unlock()
 	}
 	return l.read(ctx, last)
@@ -93,9 +88,9 @@ func (l *Limiter) attempt() (*attempt, error) {
 	}
 	l.attempts++
 	try.after.Step = l.worker + "#" + strconv.Itoa(l.attempts)
-	try.writes = true
+	try.value, err = json.Marshal(try.after)
 	l.pending = try
-	return try, nil
+	return try, err
 }
 
 // wasStored reports whether the pending update turns out to have been stored
@@ -103,8 +98,7 @@ func (l *Limiter) attempt() (*attempt, error) {
 func (l *Limiter) wasStored() (next time.Time, ok bool) {
 	l.mu.Lock()
 	try := l.pending
-	state := l.state
-	revision := l.revision
+	state, revision := l.state, l.revision
 	l.mu.Unlock()
 	if try == nil || state.Step != try.after.Step {
 		return time.Time{}, false
@@ -139,8 +133,7 @@ func (l *Limiter) admit(try *attempt, revision uint64) {
 // lock.
 func (l *Limiter) learn(s State, revision uint64) {
 	if revision >= l.revision {
-		l.state = s
-		l.revision = revision
+		l.state, l.revision = s, revision
 	}
 }
 
