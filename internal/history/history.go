@@ -126,7 +126,7 @@ func (r Reader) Whole(ctx context.Context, of subjects.Run, reply string) ([]bus
 	}
 	ms, err := r.conn.ReadBySubject(ctx, of.All(), 0, others...)
 	if errors.Is(err, bus.ErrTooMany) {
-		return r.wholeByScan(ctx, of, reply)
+		return r.wholeByScan(ctx, of, others)
 	}
 	return ms, err
 }
@@ -134,16 +134,13 @@ func (r Reader) Whole(ctx context.Context, of subjects.Run, reply string) ([]bus
 // wholeByScan reads a run that has more subjects than one read covers. It scans
 // the stream from the call on, which is slow for an old run and exact for any.
 // The only message before the call that counts is a cancel message.
-func (r Reader) wholeByScan(ctx context.Context, of subjects.Run, reply string) ([]bus.Stored, error) {
+func (r Reader) wholeByScan(ctx context.Context, of subjects.Run, others []string) ([]bus.Stored, error) {
 	call, ok, err := r.conn.First(ctx, of.Call())
 	if err != nil || !ok {
 		return nil, err
 	}
 	var ms []bus.Stored
-	for _, subject := range []string{reply, of.Cancel()} {
-		if subject == "" {
-			continue
-		}
+	for _, subject := range append(others, of.Cancel()) {
 		first, ok, err := r.conn.First(ctx, subject)
 		if err != nil {
 			return nil, err
