@@ -21,12 +21,8 @@ func (a *answer) Response() (*provider.Response, error) {
 	if a.Message == nil {
 		return nil, errors.New("no message")
 	}
-	r := &provider.Response{
-		Content:    a.Message.Content,
-		Model:      a.Model,
-		StopReason: a.DoneReason,
-		Usage:      provider.Usage{InputTokens: a.Prompt, OutputTokens: a.Eval},
-	}
+	usage := provider.Usage{InputTokens: a.Prompt, OutputTokens: a.Eval}
+	r := &provider.Response{Content: a.Message.Content, Model: a.Model, StopReason: a.DoneReason, Usage: usage}
 	for i, c := range a.Message.ToolCalls {
 		id := "ollama_" + strconv.Itoa(i)
 		r.ToolCalls = append(r.ToolCalls, provider.NewToolCall(id, c.Function.Name, object(c.Function.Arguments)))

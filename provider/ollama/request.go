@@ -37,12 +37,8 @@ type function struct {
 }
 
 func newRequest(req *provider.Request) request {
-	r := request{
-		Model:    req.Model,
-		Messages: []message{},
-		Tools:    wire.Functions(req.Tools),
-		Options:  options{Temperature: req.Temperature, NumPredict: req.MaxTokens},
-	}
+	settings := options{Temperature: req.Temperature, NumPredict: req.MaxTokens}
+	r := request{Model: req.Model, Messages: []message{}, Tools: wire.Functions(req.Tools), Options: settings}
 	if req.System != "" {
 		r.Messages = append(r.Messages, message{Role: "system", Content: req.System})
 	}

@@ -14,10 +14,8 @@ func resolveURL(base, path string) (target, shown string, err error) {
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		shown = redactURL(base)
 		// The parser's own error may quote a password.
-		return "", shown, &provider.Error{
-			Category: provider.BadRequest,
-			Message:  "base URL " + shown + " is malformed: it must be http://host or https://host",
-		}
+		message := "base URL " + shown + " is malformed: it must be http://host or https://host"
+		return "", shown, &provider.Error{Category: provider.BadRequest, Message: message}
 	}
 	u.Fragment = ""
 	target = u.JoinPath(path).String()
