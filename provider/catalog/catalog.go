@@ -95,22 +95,19 @@ func (c *Catalog) Open(model string) (p provider.Provider, name string, err erro
 	switch vendor {
 	case "anthropic":
 		p = c.client(vendor, func(s settings) provider.Provider { return anthropic.New(anthropic.Config(s)) })
-		return p, name, nil
 	case "openai":
 		p = c.client(vendor, func(s settings) provider.Provider { return openai.New(openai.Config(s)) })
-		return p, name, nil
 	case "ollama":
 		p = c.client(vendor, func(s settings) provider.Provider { return ollama.New(ollama.Config(s)) })
-		return p, name, nil
 	case "script":
-		s, err := c.script(name)
-		if err != nil {
+		if p, err = c.script(name); err != nil {
 			return nil, "", fmt.Errorf("model %q: %w", model, err)
 		}
-		return s, name, nil
+	default:
+		const supported = "anthropic, openai, ollama (and script, offline)"
+		return nil, "", fmt.Errorf("unsupported provider %q: supported providers are %s", vendor, supported)
 	}
-	const supported = "anthropic, openai, ollama (and script, offline)"
-	return nil, "", fmt.Errorf("unsupported provider %q: supported providers are %s", vendor, supported)
+	return p, name, nil
 }
 
 // Account returns a name for the provider account of a model:
