@@ -18,7 +18,6 @@ func (h *harness) checkTree(tree subjects.Tree) (storedBy map[string]string) {
 	labels := map[subjects.Run]string{}
 	outcomes := map[string]int{}
 	entries := map[subjects.Run]int{}
-	replies := map[string]bool{}
 	for _, m := range h.readTree(tree) {
 		at, err := h.conn.Space().Parse(m.Subject)
 		if err != nil {
@@ -27,7 +26,6 @@ func (h *harness) checkTree(tree subjects.Tree) (storedBy map[string]string) {
 		switch at.Kind { //nolint:exhaustive // other messages have nothing to check
 		case subjects.Call:
 			labels[at.Run] = h.labelOf(labels, at.Run, m)
-			replies[m.Header.Get(subjects.HeaderReply)] = true
 		case subjects.Log:
 			e, err := run.DecodeEntry(m.Body)
 			if err != nil {
@@ -55,14 +53,25 @@ func (h *harness) checkTree(tree subjects.Tree) (storedBy map[string]string) {
 			}
 		}
 	}
-	for reply := range replies {
-		if outcomes[reply] == 0 {
-			h.tb.Errorf("no outcome at %s", reply)
-		}
+	for _, reply := range h.unanswered(tree) {
+		h.tb.Errorf("no outcome at %s", reply)
 	}
 	h.mailCount += h.checkMail(tree, labels)
 	h.checkVerified()
 	return storedBy
+}
+
+// unanswered returns the reply subjects of a tree's calls that hold no outcome.
+func (h *harness) unanswered(tree subjects.Tree) []string {
+	stored := map[string]bool{}
+	var replies []string
+	for _, m := range h.readTree(tree) {
+		stored[m.Subject] = true
+		if reply := m.Header.Get(subjects.HeaderReply); reply != "" {
+			replies = append(replies, reply)
+		}
+	}
+	return slices.DeleteFunc(replies, func(reply string) bool { return stored[reply] })
 }
 
 // labelOf is the label of a run, from its call. The label of a copy is made

@@ -224,15 +224,18 @@ func (w *walk) writeLater(seconds int, subject, body string) {
 	})
 }
 
-// awaitEnd waits until every run has ended and every worker is back, three
-// minutes at most, and then until unacknowledged messages have come again.
+// awaitEnd waits until every run has an outcome and every worker is back, three
+// minutes at most, and then until unacknowledged messages have come again. A
+// tree that has ended may still have a run without an outcome: its worker was
+// killed, and a disconnected worker takes the trigger again and again.
 func (w *walk) awaitEnd() {
 	for range 36 {
 		time.Sleep(5 * time.Second)
 		w.mu.Lock()
 		back := time.Now().After(w.allBackAt)
 		w.mu.Unlock()
-		if back && w.verifyAll().UnderWay == 0 {
+		unanswered := func(r subjects.Run) bool { return len(w.unanswered(r.Tree)) > 0 }
+		if back && w.verifyAll().UnderWay == 0 && !slices.ContainsFunc(w.roots, unanswered) {
 			break
 		}
 	}
