@@ -118,7 +118,8 @@ func checkDelegation(a Agent) *Error {
 	known := Styles{StyleCall, StyleSpawn, StyleMail, StyleSlash}
 	for _, s := range a.Delegation.Styles {
 		if !slices.Contains(known, s) {
-			return invalid("delegation.style", fmt.Sprintf("delegation.style must be one or more of %s, got %q", known, s))
+			text := fmt.Sprintf("delegation.style must be one or more of %s, got %q", known, s)
+			return invalid("delegation.style", text)
 		}
 	}
 	return nil

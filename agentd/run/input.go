@@ -120,7 +120,8 @@ func (s *Start) InputFor(c Call) Input {
 		in.Spawned = &Spawned{Turns: s.ChildTurns} // it has no files
 		in.Spawned.AdHoc = &AdHoc{
 			Model: s.Model, Temperature: s.Temperature, MaxTokens: s.MaxTokens, SubAgents: s.SubAgents,
-			Tools: provider.ToolNames(s.Tools), Slash: s.Slash, Sequential: s.Sequential, Timeout: s.Timeout, MaxBatch: s.MaxBatch,
+			Tools: provider.ToolNames(s.Tools), Slash: s.Slash, Sequential: s.Sequential, Timeout: s.Timeout,
+			MaxBatch:   s.MaxBatch,
 			ChildTurns: s.ChildTurns, Retry: s.Retry,
 		}
 	}

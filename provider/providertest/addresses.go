@@ -70,8 +70,11 @@ func (s Subject) baseURL(t *testing.T) {
 		})
 	}
 	for _, test := range []struct{ below, prefix string }{
-		{"", ""}, {"/", ""},
-		{"/some/path", "/some/path"}, {"/some/path/", "/some/path"}, {"/some%20path", "/some path"},
+		{"", ""},
+		{"/", ""},
+		{"/some/path", "/some/path"},
+		{"/some/path/", "/some/path"},
+		{"/some%20path", "/some path"},
 	} {
 		t.Run("the server's and "+test.below, func(t *testing.T) {
 			inner := s
