@@ -214,5 +214,5 @@ func (c *Conn) last(ctx context.Context, stream, filter string) (s Stored, ok bo
 	if err != nil {
 		return s, false, err
 	}
-	return Stored{Subject: m.Subject, Seq: m.Sequence, Time: m.Time, Header: m.Header}, true, nil
+	return Stored{Subject: m.Subject, Seq: m.Sequence, Time: m.Time, Header: m.Header, Body: m.Data}, true, nil
 }

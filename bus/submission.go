@@ -9,7 +9,7 @@ import (
 )
 
 // QueuedSubmission reads the last matching submission that no worker has taken
-// yet, without its body; ok is false if there is none.
+// yet; ok is false if there is none.
 func (c *Conn) QueuedSubmission(ctx context.Context, filter string) (m Stored, ok bool, err error) {
 	m, ok, err = c.last(ctx, c.cfg.Space.Name("SUBMIT"), filter)
 	if errors.Is(err, nats.ErrStreamNotFound) {

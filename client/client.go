@@ -54,6 +54,9 @@ var (
 	// ErrIDTaken is returned for a task with the id of another agent's
 	// tree.
 	ErrIDTaken = errors.New("id is taken by a tree of another agent")
+	// ErrIDReused is returned for a task with the id of a tree of the same
+	// agent that was submitted with another text or another budget.
+	ErrIDReused = errors.New("id was submitted before")
 )
 
 const (

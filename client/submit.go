@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"time"
 
@@ -39,7 +40,9 @@ func TreeID(key string) subjects.Tree {
 // Submit publishes a task and returns the id of its tree once the task is
 // stored. A second submission with the same id changes nothing: the tree and
 // its outcome are those of the first. The error is ErrIDTaken if the id belongs
-// to a tree of another agent.
+// to a tree of another agent, and ErrIDReused if it was submitted with another
+// text or another budget. The timeout does not count: the deadline of the first
+// submission stays.
 func (c *Client) Submit(ctx context.Context, t Task) (subjects.Tree, error) {
 	if err := c.conn.Provisioned(ctx); err != nil {
 		return subjects.Tree{}, err
@@ -51,16 +54,15 @@ func (c *Client) Submit(ctx context.Context, t Task) (subjects.Tree, error) {
 		}
 		t.ID = id
 	} else if err := c.checkID(ctx, t); err != nil {
-		return t.ID, err
+		return t.ID, fmt.Errorf("tree %s: %w", t.ID, err)
 	}
 	m := bus.Message{Subject: c.conn.Space().Submit(t.Agent, t.ID), Body: []byte(t.Text)}
 	if t.Timeout > 0 {
 		deadline := subjects.FormatDeadline(time.Now().Add(t.Timeout))
 		m.Header = append(m.Header, [2]string{subjects.HeaderDeadline, deadline})
 	}
-	if t.Budget != (subjects.Budget{}) {
-		scopes := []subjects.Scope{{Path: subjects.Root, Budget: t.Budget}}
-		m.Header = append(m.Header, [2]string{subjects.HeaderLimits, subjects.FormatScopes(scopes)})
+	if limits := t.limits(); limits != "" {
+		m.Header = append(m.Header, [2]string{subjects.HeaderLimits, limits})
 	}
 	if _, err := c.conn.Write(ctx, m); err != nil {
 		return t.ID, fmt.Errorf("submit: %w", err)
@@ -68,15 +70,56 @@ func (c *Client) Submit(ctx context.Context, t Task) (subjects.Tree, error) {
 	return t.ID, nil
 }
 
-// checkID reports early an id that a worker would refuse: that of another
-// agent's tree.
+// limits returns the value of Axe-Limits, "" without a budget.
+func (t Task) limits() string {
+	if t.Budget == (subjects.Budget{}) {
+		return ""
+	}
+	return subjects.FormatScopes([]subjects.Scope{{Path: subjects.Root, Budget: t.Budget}})
+}
+
+// checkID refuses the id of another agent's tree, and that of another task. It
+// accepts a tree of which neither the root's call nor the submission is stored
+// any more.
 func (c *Client) checkID(ctx context.Context, t Task) error {
 	f, err := c.lookupRoot(ctx, t.ID)
-	if err != nil {
+	switch {
+	case err != nil:
+		return err
+	case f.call != 0 && f.root.Agent != t.Agent:
+		return fmt.Errorf("%w: %s", ErrIDTaken, f.root.Agent)
+	}
+	m, text, ok, err := c.readTask(ctx, t, f)
+	if errors.Is(err, bus.ErrObjectGone) {
+		return nil
+	}
+	if err != nil || !ok {
 		return err
 	}
-	if f.call != 0 && f.root.Agent != t.Agent {
-		return fmt.Errorf("tree %s: %w: %s", t.ID, ErrIDTaken, f.root.Agent)
+	var what string
+	switch {
+	case text != t.Text:
+		what = "with another text"
+	case m.Header.Get(subjects.HeaderLimits) != t.limits():
+		what = "with other limits"
+	default:
+		return nil
 	}
-	return nil
+	age := time.Since(m.Time).Round(time.Second)
+	return fmt.Errorf("%w, %s ago, %s: wait for that tree, or take another id", ErrIDReused, age, what)
+}
+
+// readTask reads the text of a tree's task: from the root's call, or from the
+// submission that waits for a worker.
+func (c *Client) readTask(ctx context.Context, t Task, f found) (m bus.Stored, text string, ok bool, err error) {
+	if f.call != 0 {
+		m, call, ok, err := c.readCall(ctx, f.root)
+		return m, call.Task, ok && call.Malformed == nil, err
+	}
+	m, ok, err = c.conn.QueuedSubmission(ctx, c.conn.Space().Submit(t.Agent, t.ID))
+	if err != nil || !ok {
+		return m, "", false, err
+	}
+	body, err := c.conn.Load(ctx, m)
+	return m, string(body), true, err
 }

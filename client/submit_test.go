@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -31,7 +32,7 @@ func TestOneTreePerID(t *testing.T) {
 	withHarness(t, func(h *harness) {
 		t := h.t
 		first := h.submit("lead", "a", "2026-11-21 nightly")
-		if again := h.submit("lead", "b", "2026-11-21 nightly"); again != first {
+		if again := h.submit("lead", "a", "2026-11-21 nightly"); again != first {
 			t.Errorf("trees %s and %s", first, again)
 		}
 		h.startWorker()
@@ -39,7 +40,7 @@ func TestOneTreePerID(t *testing.T) {
 		if err != nil || o.Status != run.StatusCompleted {
 			t.Fatalf("%+v, %v", o, err)
 		}
-		h.submit("lead", "c", "2026-11-21 nightly")
+		h.submit("lead", "a", "2026-11-21 nightly")
 		time.Sleep(time.Minute)
 		h.answers(first, o.Result)
 		calls := 0
@@ -59,6 +60,54 @@ func TestOneTreePerID(t *testing.T) {
 		if !errors.Is(err, client.ErrIDTaken) {
 			t.Errorf("another agent's id: %v", err)
 		}
+	})
+}
+
+// TestIDReused: a submission with the id of another task is refused, while the
+// first waits for a worker, while it runs, and when it has ended.
+func TestIDReused(t *testing.T) {
+	withHarness(t, func(h *harness) {
+		t := h.t
+		budget := subjects.Budget{Turns: 7}
+		first := client.Task{Agent: h.agent("lead"), ID: client.TreeID("nightly"), Text: "a", Budget: budget}
+		submit := func(task client.Task) error {
+			_, err := h.Submit(t.Context(), task)
+			return err
+		}
+		otherText, otherLimits, otherTimeout := first, first, first
+		otherText.Text = "b"
+		otherLimits.Budget.Turns = 8
+		otherTimeout.Timeout = time.Hour
+		check := func() {
+			t.Helper()
+			const advice = "ago, with %s: wait for that tree, or take another id"
+			for what, task := range map[string]client.Task{"another text": otherText, "other limits": otherLimits} {
+				err := submit(task)
+				if !errors.Is(err, client.ErrIDReused) || !strings.HasSuffix(err.Error(), fmt.Sprintf(advice, what)) {
+					t.Errorf("%s: %v", what, err)
+				}
+			}
+			for _, task := range []client.Task{first, otherTimeout} {
+				if err := submit(task); err != nil {
+					t.Errorf("the same task: %v", err)
+				}
+			}
+		}
+		if err := submit(first); err != nil {
+			t.Fatal(err)
+		}
+		check()
+		h.startWorker()
+		time.Sleep(2 * time.Second)
+		if queued, err := h.Queued(t.Context(), first.ID); queued || err != nil {
+			t.Fatalf("the task is not taken, %v", err)
+		}
+		check()
+		if _, err := h.Wait(t.Context(), first.ID); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		check()
 	})
 }
 
