@@ -11,7 +11,7 @@ import (
 // unknownKey returns the message for a key that is not a field. It suggests the
 // most similar field or table.
 func unknownKey(fields map[string]any, key toml.Key) string {
-	if near := nearest(names(fields), key.String()); near != "" {
+	if near := Nearest(names(fields), key.String()); near != "" {
 		return fmt.Sprintf("unknown key; did you mean %q?", near)
 	}
 	return "unknown key"
@@ -32,9 +32,9 @@ func names(fields map[string]any) []string {
 	return slices.Compact(all)
 }
 
-// nearest returns the name that differs least from key, or that has the same
-// last part. It returns "" if no name is near.
-func nearest(names []string, key string) string {
+// Nearest returns the name that differs least from key, or that has the same
+// last part after a dot. It returns "" if no name is near.
+func Nearest(names []string, key string) string {
 	best, least := "", max(2, len(key)/3)+1
 	for _, name := range names {
 		d := distance(key, name)

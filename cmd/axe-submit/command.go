@@ -31,7 +31,7 @@ Exit codes: 0 answered, 1 the agent failed, 2 usage, bad name or unknown agent,
 the tree, 5 cancelled, 130 detached by ^C.`
 
 	examples = `  axe-submit lead "Review the bus package"
-  git diff | axe-submit reviewer
+  git diff | axe-submit reviewer "Focus on security"
   axe-submit lead -f task.md --timeout 10m -o json
   axe-submit lead "Quickly" --patience 30s --cancel       # within 30 s or never
   id=$(axe-submit lead "Review the bus package" --detach); axe-submit wait $id
@@ -44,7 +44,7 @@ func command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: name + " AGENT [TEXT]", Short: "Submit a task to an agent and print the answer",
 		Long: long, Example: examples,
-		Args: cobra.RangeArgs(1, 2),
+		Args: cli.AgentAndText,
 		RunE: func(cmd *cobra.Command, args []string) error { return s.run(cmd.Context(), args) },
 	}
 	s.flags.Register(cmd)

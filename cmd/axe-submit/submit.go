@@ -27,7 +27,7 @@ type submission struct {
 
 func (s *submission) register(cmd *cobra.Command) {
 	s.cmd = cmd
-	cmd.Flags().StringVarP(&s.file, "file", "f", "", "file with the task, - for stdin")
+	cmd.Flags().StringVarP(&s.file, "file", "f", "", "file with the task, or more of it; - for stdin")
 	cmd.Flags().StringVar(&s.id, "id", "",
 		"key that makes the submission idempotent; a key of letters and digits is the tree's id")
 	cmd.Flags().BoolVar(&s.detach, "detach", false, "print the tree's id and do not wait")
@@ -87,10 +87,11 @@ func (s *submission) task(ctx context.Context, args []string) (client.Task, erro
 		}
 		task.ID = client.TreeID(s.id)
 	}
-	var arg *string
+	from := cli.TaskFlags{Program: name, File: s.file, Limit: s.flags.MaxBody()}
 	if len(args) > 1 {
-		arg = &args[1]
+		from.Text = &args[1]
 	}
-	task.Text, err = cli.TaskText(ctx, name, arg, s.file, s.flags.MaxBody())
+	text, err := from.Read(ctx)
+	task.Text = text.Text
 	return task, err
 }

@@ -24,7 +24,7 @@ type agentFiles struct{ dir string }
 func agentsCommand() *cobra.Command {
 	a := &agentFiles{}
 	cmd := &cobra.Command{
-		Use: "agents", Short: "Manage agent configurations", Args: cobra.NoArgs,
+		Use: "agents", Short: "Manage agent configurations", Args: cli.Subcommands,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.PersistentFlags().StringVar(&a.dir, "agents", defaultAgents(), "directory of the agents, one TOML file each")

@@ -47,7 +47,7 @@ agents below it; the tree's id; and error, kind and category of a failure.
 Exit codes: see axe help exit-codes.`
 
 	examples = `  axe run lead --agents configs/examples "Review this repository's own files"
-  git diff | axe run reviewer
+  git diff | axe run reviewer "Focus on security"
   axe run reviewer -f task.md --model ollama/llama3.1 --timeout 10m
   axe run lead "Review this" --json | jq .subtree
   axe run lead "Review this" --server nats://127.0.0.1:4222`
@@ -55,7 +55,7 @@ Exit codes: see axe help exit-codes.`
 
 func command() *cobra.Command {
 	root := &cobra.Command{
-		Use: name, Short: "Run agents that call other agents", Args: cobra.NoArgs,
+		Use: name, Short: "Run agents that call other agents", Args: cli.Subcommands,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.AddCommand(agentsCommand(), configCommand(), exitCodesTopic(), endCommand(cli.CancelCommand), deadCommand())
@@ -75,7 +75,7 @@ func runCommand() *cobra.Command {
 	o := &options{timeout: cli.Seconds(120 * time.Second)}
 	cmd := &cobra.Command{
 		Use: "run AGENT [TEXT]", Short: "Run an agent and print the answer", Long: long, Example: examples,
-		Args: cobra.RangeArgs(1, 2), ValidArgsFunction: completeAgents,
+		Args: cli.AgentAndText, ValidArgsFunction: completeAgents,
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) },
 	}
 	o.cmd = cmd
@@ -83,7 +83,7 @@ func runCommand() *cobra.Command {
 	flags.StringVar(&o.worker.Agents, "agents", defaultAgents(), "directory of the agents, one TOML file each")
 	flags.Var(&o.timeout, "timeout", "time limit of the whole tree: seconds, or a duration like 10m")
 	flags.StringVarP(&o.prompt, "prompt", "p", "", "the task, instead of the argument")
-	flags.StringVarP(&o.file, "file", "f", "", "file with the task, - for stdin")
+	flags.StringVarP(&o.file, "file", "f", "", "file with the task, or more of it; - for stdin")
 	flags.StringVar(&o.change.model, "model", "", "provider/model, instead of the agent's own")
 	flags.StringVar(&o.change.skill, "skill", "",
 		"skill, instead of the agent's own: a file, a directory with a SKILL.md, or a name")

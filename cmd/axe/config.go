@@ -10,12 +10,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/axebus/axe/cmd/internal/cli"
 	"github.com/axebus/axe/configs"
 )
 
 func configCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "config", Short: "Manage the configuration directory", Args: cobra.NoArgs,
+		Use: "config", Short: "Manage the configuration directory", Args: cli.Subcommands,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(

@@ -21,7 +21,7 @@ type deadLetters struct {
 func deadCommand() *cobra.Command {
 	d := &deadLetters{flags: cli.SessionFlags{Name: name}}
 	cmd := &cobra.Command{
-		Use: "dead", Short: "List, show and retry dead letters", Args: cobra.NoArgs,
+		Use: "dead", Short: "List, show and retry dead letters", Args: cli.Subcommands,
 		Long: `A worker gives up a message that was delivered too often without effect, for
 example because it crashes its workers or cannot be read. The run ends as
 poisoned, its caller is told, and a copy of the message with the reason is

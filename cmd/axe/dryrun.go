@@ -57,7 +57,7 @@ func (b *brief) head(w io.Writer) {
 	b.settings(w, [][2]string{
 		{"Skill", cmp.Or(b.def.Skill, none)},
 		{"Files", fmt.Sprintf("%d file(s)", len(b.about.Files))},
-		{"Stdin", yesNo(b.piped)},
+		{"Stdin", yesNo(b.stdin != "")},
 	})
 	switch {
 	case !b.def.Memory.Enabled:
@@ -104,7 +104,8 @@ func (b *brief) print(w io.Writer) error {
 		files = append(files, f.Path)
 	}
 	section(fmt.Sprintf("Files (%d)", len(files)), strings.Join(files, "\n"))
-	section("Stdin", b.task.Text)
+	section("Task", b.task.Text)
+	section("Stdin", b.stdin)
 	switch {
 	case b.memoryErr != nil:
 		section("Memory", fmt.Sprintf("(error: %v)", b.memoryErr))

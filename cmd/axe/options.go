@@ -101,9 +101,9 @@ func (o *options) task(ctx context.Context, args []string) (job, error) {
 	if err != nil {
 		return job{}, err
 	}
-	text, err := cli.TaskText(ctx, name, arg, o.file, o.dial.MaxBody())
-	task := client.Task{Agent: agent, Text: text, Timeout: o.limit(), Budget: limits}
-	return job{task, def, text != "" && cli.FromStdin(arg, o.file)}, err
+	text, err := cli.TaskFlags{Program: name, Text: arg, File: o.file, Limit: o.dial.MaxBody()}.Read(ctx)
+	task := client.Task{Agent: agent, Text: text.Text, Timeout: o.limit(), Budget: limits}
+	return job{task, def, text.Stdin}, err
 }
 
 // text returns the text on the command line, nil if there is none.

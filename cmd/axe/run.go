@@ -74,8 +74,8 @@ type job struct {
 	// def is the agent's definition after the flags. It is empty if this
 	// process does not serve the agent.
 	def configs.Agent
-	// piped is set if the text came on standard input.
-	piped bool
+	// stdin is the part of the task's text that came on standard input.
+	stdin string
 }
 
 func (j job) local() bool { return j.def.Name != "" }

@@ -100,7 +100,15 @@ func FindAgent(dir, agent string) (configs.Agent, error) {
 	if err := CheckDir(dir); err != nil {
 		return a, err
 	}
-	return a, Fail(CodeConfig, fmt.Errorf("agent config not found: %s: no %s.toml in %s", agent, agent, dir))
+	text := fmt.Sprintf("agent config not found: %s: no %s.toml in %s", agent, agent, dir)
+	files, _ := filepath.Glob(filepath.Join(dir, "*.toml"))
+	for i, file := range files {
+		files[i] = strings.TrimSuffix(filepath.Base(file), ".toml")
+	}
+	if near := configs.Nearest(files, agent); near != "" {
+		text += fmt.Sprintf("; did you mean %q?", near)
+	}
+	return a, Fail(CodeConfig, errors.New(text))
 }
 
 // CheckDir returns an error if the directory cannot be read. It ignores errors

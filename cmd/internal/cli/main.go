@@ -41,6 +41,20 @@ func Main(cmd *cobra.Command) int {
 	return Code(err)
 }
 
+// Subcommands accepts no arguments: a command of subcommands has none of its
+// own. The error for a mistyped subcommand suggests the right one.
+func Subcommands(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	cmd.SuggestionsMinimumDistance = 2
+	text := fmt.Sprintf("unknown command %q for %q", args[0], cmd.CommandPath())
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		text += fmt.Sprintf("; did you mean %q?", near[0])
+	}
+	return Usage("%s", text)
+}
+
 // markStart sets began when the work of a command starts. An error before that
 // is an error of the command line.
 func markStart(cmd *cobra.Command, began *bool) {

@@ -33,7 +33,7 @@ func (in input) readStdin(ctx context.Context, optional bool) (string, error) {
 		var rest []byte
 		switch {
 		case err == nil:
-			rest, err = io.ReadAll(io.LimitReader(os.Stdin, in.limit))
+			rest, err = io.ReadAll(io.LimitReader(os.Stdin, in.max()))
 		case errors.Is(err, io.EOF):
 			err = nil
 		}

@@ -6,23 +6,135 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
 	"unicode/utf8"
+
+	"github.com/spf13/cobra"
 
 	"github.com/axebus/axe/bus"
 )
 
-// TaskText returns the text of a task: the argument, the file, or else the
-// piped standard input. "-" names the standard input in both places. A terminal
-// is read only for "-". limit bounds the text in bytes; 0 is
-// bus.DefaultMaxBody.
-func TaskText(ctx context.Context, name string, arg *string, file string, limit int64) (string, error) {
-	return input{name, "the task", limit}.read(ctx, arg, file)
+// TaskFlags are the places of a command line that a task's text comes from.
+type TaskFlags struct {
+	// Program is the name of the command in its notices.
+	Program string
+	// Text is the text on the command line, nil without one. "-" names the
+	// standard input.
+	Text *string
+	// File is the name of a file with text, "" without one. "-" names the
+	// standard input.
+	File string
+	// Limit bounds the text in bytes; 0 is bus.DefaultMaxBody.
+	Limit int64
+}
+
+// AgentAndText accepts the arguments AGENT [TEXT].
+func AgentAndText(cmd *cobra.Command, args []string) error {
+	switch {
+	case len(args) == 0:
+		return Usage("give the name of an agent: %s", cmd.UseLine())
+	case len(args) > 2:
+		return Usage("%d words after the agent: quote the text, as in %s %s %q",
+			len(args)-1, cmd.CommandPath(), args[0], strings.Join(args[1:], " "))
+	}
+	return nil
+}
+
+// TaskText is the text of a task.
+type TaskText struct {
+	// Text is all that the agent is sent.
+	Text string
+	// Stdin is the part that came from the standard input.
+	Stdin string
+}
+
+// Read reads all places that the command line names, and standard input unless
+// it is a terminal. The text of the command line comes first, then the file,
+// then the standard input. The first of them is sent as it is. Each of the
+// others follows in a fenced block. Text that is named and blank is refused.
+func (f TaskFlags) Read(ctx context.Context) (TaskText, error) {
+	in := input{f.Program, "the task", f.Limit}
+	asText := f.Text != nil && *f.Text == "-"
+	asFile := f.File == "-"
+	if asText && asFile {
+		return TaskText{}, Usage("standard input is the task or the --file, not both")
+	}
+	var t TaskText
+	var err error
+	if asText || asFile || !Terminal(os.Stdin) {
+		if t.Stdin, err = in.readStdin(ctx, !asText && !asFile); err != nil {
+			return TaskText{}, err
+		}
+	}
+	var parts []part
+	if f.Text != nil && !asText {
+		parts = append(parts, part{"", *f.Text})
+	}
+	if f.File != "" && !asFile {
+		text, err := readFile(f.File, in.max())
+		if err != nil {
+			return TaskText{}, err
+		}
+		parts = append(parts, part{f.File, text})
+	}
+	if asText {
+		parts = slices.Insert(parts, 0, part{"", t.Stdin})
+	} else if asFile || strings.TrimSpace(t.Stdin) != "" {
+		parts = append(parts, part{"Standard input", t.Stdin})
+	}
+	for _, p := range parts {
+		if strings.TrimSpace(p.text) == "" {
+			return TaskText{}, Usage(
+				"%s is empty: to have an agent carry out its own instructions, leave the text out",
+				cmp.Or(p.name, "the task"),
+			)
+		}
+	}
+	t.Text, err = in.check(join(parts))
+	return t, err
+}
+
+// part is a part of a task's text.
+type part struct {
+	name string
+	text string
+}
+
+// join returns a single part as it is. It puts each further part into a fenced
+// block below its name. A fence is longer than any run of backticks in the
+// text.
+func join(parts []part) string {
+	var blocks []string
+	for i, p := range parts {
+		text := p.text
+		if len(parts) > 1 {
+			text = strings.TrimRight(text, "\n")
+		}
+		if i > 0 {
+			fence := "```"
+			for strings.Contains(text, fence) {
+				fence += "`"
+			}
+			text = fmt.Sprintf("%s:\n\n%s\n%s\n%s", p.name, fence, text, fence)
+		}
+		blocks = append(blocks, text)
+	}
+	return strings.Join(blocks, "\n\n")
 }
 
 // MessageText returns the text of a message: arg, or the standard input if arg
-// is "-".
+// is "-". limit bounds it in bytes; 0 is bus.DefaultMaxBody.
 func MessageText(ctx context.Context, name, arg string, limit int64) (string, error) {
-	return input{name, "the message", limit}.read(ctx, &arg, "")
+	in := input{name, "the message", limit}
+	if arg != "-" {
+		return in.check(arg)
+	}
+	text, err := in.readStdin(ctx, false)
+	if err != nil {
+		return "", err
+	}
+	return in.check(text)
 }
 
 // input is a text that a command reads.
@@ -32,37 +144,17 @@ type input struct {
 	limit   int64  // bytes; 0 is bus.DefaultMaxBody
 }
 
-func (in input) read(ctx context.Context, arg *string, file string) (string, error) {
-	in.limit = cmp.Or(in.limit, bus.DefaultMaxBody)
-	unnamed := arg == nil && file == ""
-	var text string
-	var err error
+func (in input) max() int64 { return cmp.Or(in.limit, bus.DefaultMaxBody) }
+
+// check returns a text that can be sent.
+func (in input) check(text string) (string, error) {
 	switch {
-	case arg != nil && file != "":
-		return "", Usage("give the task as an argument or with --file, not both")
-	case !FromStdin(arg, file) && arg != nil:
-		text = *arg
-	case !FromStdin(arg, file):
-		text, err = readFile(file, in.limit)
-	case unnamed && Terminal(os.Stdin):
-		return "", nil
-	default:
-		text, err = in.readStdin(ctx, unnamed)
-	}
-	switch {
-	case err != nil:
-		return "", err
-	case int64(len(text)) > in.limit:
-		return "", fmt.Errorf("%w: %s has more than %d bytes", bus.ErrTooLarge, in.what, in.limit)
+	case int64(len(text)) > in.max():
+		return "", fmt.Errorf("%w: %s has more than %d bytes", bus.ErrTooLarge, in.what, in.max())
 	case !utf8.ValidString(text):
 		return "", Usage("%s is not UTF-8 text", in.what)
 	}
 	return text, nil
-}
-
-// FromStdin reports whether a text is read from standard input.
-func FromStdin(arg *string, file string) bool {
-	return (arg == nil || *arg == "-") && (file == "" || file == "-")
 }
 
 func readFile(file string, limit int64) (string, error) {
