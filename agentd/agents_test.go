@@ -331,3 +331,31 @@ func TestDifferingWorkersStopAnnouncing(t *testing.T) {
 		h.expectCompleted(h.submit("leaf", "go"), "leaf")
 	})
 }
+
+// TestCallersReadDescriptions: the model of a caller reads what an agent of
+// another worker does. A changed description holds for the next tree.
+func TestCallersReadDescriptions(t *testing.T) {
+	t.Parallel()
+	withHarness(t, func(h *harness) {
+		h.callingLead([]string{"leaf"}, call("leaf", "x"))
+		leaf := h.agents[1]
+		leaf.Description = "Knows leaves."
+		leaf.Digest = "first"
+		h.startWorker("w1", workerOptions{agents: h.agents[:1]})
+		other := h.startWorker("w2", workerOptions{agents: []configs.Agent{leaf}})
+		h.awaitReady()
+		check := func(n int, want string) {
+			t.Helper()
+			h.expectCompleted(h.submit("lead", "go"), "c0=leaf")
+			if got := h.requests("lead")[n].Tools[0].Description; !strings.HasSuffix(got, "\n- leaf: "+want) {
+				t.Errorf("the model read %q", got)
+			}
+		}
+		check(0, "Knows leaves.")
+		leaf.Description = "Knows roots."
+		leaf.Digest = "second"
+		other.serve(leaf)
+		h.awaitReady()
+		check(2, "Knows roots.")
+	})
+}

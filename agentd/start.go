@@ -183,15 +183,22 @@ func (x *execution) firstUserText() string {
 }
 
 // offerTools sets the tools that the run's model is offered: those that policy
-// and depth permit. The review of a turn is a run below it, so a supervised run
-// at the last level is offered no tools at all.
+// and depth permit. They describe the sub-agents that this worker has heard of.
+// The review of a turn is a run below it, so a supervised run at the last level
+// is offered no tools at all.
 func (x *execution) offerTools(s *run.Start) {
 	tooDeep := x.header.Depth >= subjects.MaxDepth && s.Supervision.Mode != run.Unsupervised
 	withheld := func(name string) bool {
 		return tooDeep || x.header.Depth >= s.MaxDepth && tool.MakesRun(name) || !s.Policy.MayUse(name)
 	}
-	callable := slices.DeleteFunc(slices.Clone(s.SubAgents), func(a string) bool { return !s.Policy.MayCall(a) })
-	s.Tools = slices.DeleteFunc(tool.Offer(s.Delegates, callable, s.MaxBatch), func(t provider.Tool) bool {
+	var callees []tool.Callee
+	for _, agent := range s.SubAgents {
+		if s.Policy.MayCall(agent) {
+			c, _, _ := x.w.directory.heard(agent)
+			callees = append(callees, tool.Callee{Name: agent, Description: c.Description})
+		}
+	}
+	s.Tools = slices.DeleteFunc(tool.Offer(s.Delegates, callees, s.MaxBatch), func(t provider.Tool) bool {
 		return withheld(t.Name)
 	})
 	s.Slash = slices.DeleteFunc(slices.Clone(s.Slash), withheld)

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -28,6 +29,8 @@ type brief struct {
 	job
 	about prompt.Context
 	limit time.Duration
+	// agents is the directory of the agents that this one may call.
+	agents string
 
 	// memory is the location of the agent's memory.
 	memory string
@@ -43,7 +46,7 @@ func (o *options) brief(ctx context.Context, j job) (*brief, error) {
 	if err != nil {
 		return nil, cli.Fail(cli.CodeConfig, err)
 	}
-	b := &brief{job: j, about: about, limit: o.limit()}
+	b := &brief{job: j, about: about, limit: o.limit(), agents: o.worker.Agents}
 	if j.def.Memory.Enabled {
 		b.recall(ctx, o)
 	}
@@ -98,7 +101,7 @@ func (b *brief) print(w io.Writer) error {
 		fmt.Fprintf(&out, "\n--- %s ---\n%s\n", title, cmp.Or(strings.TrimRight(text, "\n"), none))
 	}
 	section("System Prompt", b.system())
-	section("Skill", b.about.Skill)
+	section("Skill", b.def.Skill)
 	var files []string
 	for _, f := range b.about.Files {
 		files = append(files, f.Path)
@@ -112,11 +115,16 @@ func (b *brief) print(w io.Writer) error {
 	case b.def.Memory.Enabled:
 		section("Memory", b.about.Memory)
 	}
+	tools, err := b.tools()
+	if err != nil {
+		return err
+	}
+	section("Tools", tools)
 	section("Sub-Agents", b.subAgents())
 	if s := b.def.Supervision.WithDefaults(); s.Mode != configs.Unsupervised {
 		section("Supervision", watch(s))
 	}
-	_, err := io.WriteString(w, out.String())
+	_, err = io.WriteString(w, out.String())
 	return err
 }
 
@@ -124,11 +132,38 @@ func (b *brief) print(w io.Writer) error {
 // the guidance on forks that a root receives.
 func (b *brief) system() string {
 	d := b.def.Delegation
-	policy := run.Policy{Agents: b.def.Policy.Agents, Tools: b.def.Policy.Tools}
-	withheld := func(name string) bool { return !policy.MayUse(name) }
-	guidance := tool.Guidance(subjects.Root, slices.DeleteFunc(d.Tools(), withheld),
-		slices.DeleteFunc(d.Commands(), withheld))
+	guidance := tool.Guidance(subjects.Root, b.permitted(d.Tools()), b.permitted(d.Commands()))
 	return strings.Trim(b.about.Text()+"\n\n"+guidance, "\n")
+}
+
+// tools returns the tools that the model is offered, one line of JSON each.
+func (b *brief) tools() (string, error) {
+	d := b.def.Delegation
+	var callees []tool.Callee
+	for _, agent := range b.def.SubAgents {
+		if b.policy().MayCall(agent) {
+			def, _ := cli.FindAgent(b.agents, agent)
+			callees = append(callees, tool.Callee{Name: agent, Description: def.Description})
+		}
+	}
+	var lines []string
+	for _, t := range tool.Offer(b.permitted(d.Tools()), callees, d.Batch()) {
+		line, err := json.Marshal(t)
+		if err != nil {
+			return "", err
+		}
+		lines = append(lines, string(line))
+	}
+	return strings.Join(lines, "\n"), nil
+}
+
+func (b *brief) policy() run.Policy {
+	return run.Policy{Agents: b.def.Policy.Agents, Tools: b.def.Policy.Tools}
+}
+
+// permitted returns the names of those tools that the agent's policy permits.
+func (b *brief) permitted(tools []string) []string {
+	return slices.DeleteFunc(tools, func(name string) bool { return !b.policy().MayUse(name) })
 }
 
 // watch describes the agent's supervision. In mode human it includes the time

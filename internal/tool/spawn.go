@@ -19,8 +19,8 @@ const (
 )
 
 // spawnTools defines spawn_agent and spawn_agents for an agent that may give
-// tasks to the given agents, and to ad hoc runs.
-func spawnTools(agents []string, maxBatch int) []provider.Tool {
+// tasks to the given agents, which about describes, and to ad hoc runs.
+func spawnTools(agents []string, about string, maxBatch int) []provider.Tool {
 	parameters := map[string]provider.ToolParameter{
 		"task":    required("Task description for the sub-agent"),
 		"cwd":     optional("Working directory (defaults to parent's cwd)"),
@@ -28,7 +28,7 @@ func spawnTools(agents []string, maxBatch int) []provider.Tool {
 	}
 	if len(agents) > 0 {
 		parameters["agent"] = optional("Agent definition to use: " + strings.Join(agents, ", ") +
-			". Without one, a fresh agent with your model works on the task")
+			". Without one, a fresh agent with your model works on the task" + about)
 	}
 	return []provider.Tool{
 		{
@@ -69,14 +69,21 @@ func tasksSchema(parameters map[string]provider.ToolParameter, maxBatch int) jso
 
 // Offer defines the tools of some names with which work is given to the given
 // agents. It builds only the sets that are named, since most runs have none.
-func Offer(names, agents []string, maxBatch int) []provider.Tool {
+func Offer(names []string, callees []Callee, maxBatch int) []provider.Tool {
 	named := func(name string) bool { return slices.Contains(names, name) }
+	var agents []string
+	for _, c := range callees {
+		agents = append(agents, c.Name)
+	}
+	about := describe(callees)
 	var tools []provider.Tool
 	if named(CallAgentToolName) && len(agents) > 0 {
-		tools = append(tools, CallAgentTool(agents))
+		call := CallAgentTool(agents)
+		call.Description += about
+		tools = append(tools, call)
 	}
 	if named(SpawnAgentToolName) || named(SpawnAgentsToolName) {
-		tools = append(tools, spawnTools(agents, maxBatch)...)
+		tools = append(tools, spawnTools(agents, about, maxBatch)...)
 	}
 	if slices.ContainsFunc(mailNames, named) {
 		tools = append(tools, mailTools()...)

@@ -23,7 +23,7 @@ func TestSpawnDefinitions(t *testing.T) {
 	}
 	for range 20 {
 		got, err := json.MarshalIndent(
-			append(tool.SpawnTools([]string{"helper"}, 10), tool.SubmitTools()...),
+			append(tool.SpawnTools([]string{"helper"}, "", 10), tool.SubmitTools()...),
 			"",
 			"  ",
 		)
@@ -34,7 +34,7 @@ func TestSpawnDefinitions(t *testing.T) {
 			t.Fatalf("(-want +got):\n%s", diff)
 		}
 	}
-	if _, named := tool.SpawnTools(nil, 10)[0].Parameters["agent"]; named {
+	if _, named := tool.SpawnTools(nil, "", 10)[0].Parameters["agent"]; named {
 		t.Error("an agent may be named where there is none")
 	}
 }
@@ -162,7 +162,7 @@ func TestSubmitted(t *testing.T) {
 			&run.Outcome{Status: run.StatusFailed, Kind: run.KindSubAgentError, Error: "cannot"},
 		},
 		{"both", []provider.ToolCall{result, failed}, tool.SubmitTools(), nil},
-		{"not offered", []provider.ToolCall{result}, tool.SpawnTools(nil, 1), nil},
+		{"not offered", []provider.ToolCall{result}, tool.SpawnTools(nil, "", 1), nil},
 		{
 			"without its argument",
 			[]provider.ToolCall{provider.NewToolCall("c", "submit_result", []byte(`{"error":"x"}`))},
@@ -172,7 +172,7 @@ func TestSubmitted(t *testing.T) {
 		{
 			"another tool",
 			[]provider.ToolCall{provider.NewToolCall("c", "spawn_agent", []byte(`{"result":"x"}`))},
-			tool.SpawnTools(nil, 1),
+			tool.SpawnTools(nil, "", 1),
 			nil,
 		},
 		{"text", nil, tool.SubmitTools(), nil},
