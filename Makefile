@@ -34,6 +34,8 @@ help: ## list the targets
 
 .PHONY: demo
 demo: ## a tree of three levels reviews this repository, offline: no key, no server; STYLE is call, spawn, mail, slash or supervised
+	$(if $(DEMO_$(STYLE)),,$(error no STYLE "$(STYLE)": want call, spawn, mail, slash or supervised))
+	@echo "building bin/axe, which takes half a minute at the first time" >&2
 	@$(GO) build -o bin/ ./cmd/axe
 	$(DEMO_$(STYLE))
 

@@ -383,3 +383,12 @@ func output(t *testing.T, bin string, command ...string) string {
 	}
 	return string(out)
 }
+
+// TestDemoStyles: make demo names the styles to a person who mistypes one.
+func TestDemoStyles(t *testing.T) {
+	out, err := exec.CommandContext(t.Context(), "make", "-C", "..", "-n", "demo", "STYLE=nonsense").CombinedOutput()
+	const want = `no STYLE "nonsense": want call, spawn, mail, slash or supervised`
+	if err == nil || !strings.Contains(string(out), want) {
+		t.Errorf("%v: %s", err, out)
+	}
+}
