@@ -152,14 +152,20 @@ func (x *execution) decide(
 	return calls, spread, errors.Join(failed, x.noteBusyPeers(ctx, calls))
 }
 
-// answer returns the outcome that an answer without calls of agents makes.
+// answer returns the outcome that an answer without calls of agents makes. The
+// text of an answer that was cut is partial where the run is to fail.
 func answer(resp *provider.Response, start *run.Start) run.Outcome {
 	o := run.Outcome{Status: run.StatusCompleted, Result: resp.Content}
 	if submitted := tool.Submitted(resp, start.Tools); submitted != nil {
 		o = *submitted
 	}
+	if resp.Truncated() && start.FailTruncated {
+		o = run.Failure(run.KindError, "answer cut at the limit of output tokens (stop reason %s)", resp.StopReason)
+		o.Partial = &run.Partial{Text: resp.Content}
+	}
 	o.Model = start.Model
 	o.StopReason = resp.StopReason
+	o.Truncated = resp.Truncated()
 	return o
 }
 

@@ -1,6 +1,7 @@
 package agentd
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -49,7 +50,12 @@ func (x *execution) withTotals(o run.Outcome) run.Outcome {
 	o.ToolCalls = own.ToolCalls
 	o.DurationMS = max(0, time.Since(x.state.CalledAt).Milliseconds())
 	if o.Status == run.StatusFailed {
+		cut := o.Partial
 		o.Partial = x.state.Partial()
+		if cut != nil {
+			o.Partial = cmp.Or(o.Partial, &run.Partial{})
+			o.Partial.Text = cut.Text
+		}
 	}
 	o.Stopped = len(x.state.Turns.Forks())
 	return o

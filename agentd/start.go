@@ -239,7 +239,8 @@ func (x *execution) definedStart(ctx context.Context) (*run.Start, subjects.Budg
 	}
 	s := &run.Start{
 		Model: def.Model, System: text.Text(), Temperature: def.Params.Temperature, MaxTokens: def.Params.MaxTokens,
-		SubAgents: def.SubAgents, Delegates: def.Delegation.Tools(), Slash: def.Delegation.Commands(),
+		FailTruncated: def.Params.OnTruncated == configs.FailTruncated,
+		SubAgents:     def.SubAgents, Delegates: def.Delegation.Tools(), Slash: def.Delegation.Commands(),
 		MaxDepth: def.MaxDepth(), Sequential: !def.SubAgentsConf.Parallel,
 		Timeout:     time.Duration(def.SubAgentsConf.Timeout) * time.Second,
 		Policy:      run.Policy{Agents: def.Policy.Agents, Tools: def.Policy.Tools},

@@ -180,6 +180,8 @@ type testModel struct {
 //	broken      status 500
 //	busy        status 429
 //	silent      no answer
+//	cut         half an answer, cut at the limit of output tokens
+//	mute        an answer without text
 //	refuses     no server listens
 func startModel(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 1, "model HOW")
@@ -208,6 +210,12 @@ func startModel(ts *testscript.TestScript, neg bool, args []string) {
 			case <-r.Context().Done():
 			case <-released:
 			}
+		case "cut":
+			fmt.Fprint(w, `{"model":"m","message":{"role":"assistant","content":"half of"},`+
+				`"done":true,"done_reason":"length","prompt_eval_count":1,"eval_count":2}`)
+		case "mute":
+			fmt.Fprint(w, `{"model":"m","message":{"role":"assistant","content":""},`+
+				`"done":true,"done_reason":"stop","prompt_eval_count":1,"eval_count":0}`)
 		default:
 			http.Error(w, "the script asks for "+args[0], http.StatusTeapot)
 		}

@@ -64,7 +64,21 @@ type SubAgentsConfig struct {
 type Params struct {
 	Temperature *float64
 	MaxTokens   int
+	// OnTruncated says what an answer is that was cut at MaxTokens, or at
+	// the provider's own limit. The empty value stands for WarnTruncated.
+	OnTruncated OnTruncated
 }
+
+// OnTruncated says what becomes of an answer that was cut.
+type OnTruncated string
+
+// The choices about an answer that was cut.
+const (
+	// WarnTruncated keeps the answer, and marks it.
+	WarnTruncated OnTruncated = "warn"
+	// FailTruncated fails the run.
+	FailTruncated OnTruncated = "fail"
+)
 
 // Memory says how an agent remembers its own runs.
 type Memory struct {
@@ -173,8 +187,9 @@ func fields(a *Agent) map[string]any {
 		"limits.max_turns":  &a.Budget.Turns,
 		"limits.max_tokens": &a.Budget.Tokens,
 
-		"params.temperature": &a.Params.Temperature,
-		"params.max_tokens":  &a.Params.MaxTokens,
+		"params.temperature":  &a.Params.Temperature,
+		"params.max_tokens":   &a.Params.MaxTokens,
+		"params.on_truncated": (*string)(&a.Params.OnTruncated),
 
 		"memory.enabled":     &a.Memory.Enabled,
 		"memory.path":        &a.Memory.Path,

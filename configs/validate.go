@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/axebus/axe/subjects"
@@ -56,6 +57,9 @@ func checkAgents(key string, names ...string) *Error {
 func checkParams(a Agent) *Error {
 	if t := a.Params.Temperature; t != nil && !(0 <= *t && *t <= 2) {
 		return invalid("params.temperature", "params.temperature must be between 0 and 2")
+	}
+	if !slices.Contains([]OnTruncated{"", WarnTruncated, FailTruncated}, a.Params.OnTruncated) {
+		return invalid("params.on_truncated", "params.on_truncated must be one of: warn, fail")
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ package provider
 import (
 	"context"
 	"encoding/json"
+	"slices"
 )
 
 // Provider sends one request to a model and returns the complete answer. Send
@@ -63,6 +64,13 @@ type Response struct {
 	ToolCalls  []ToolCall `json:"tool_calls,omitempty"`
 	StopReason string     `json:"stop_reason,omitzero"`
 	Usage
+}
+
+// Truncated reports whether the answer was cut because it had as many tokens as
+// were allowed, or as the model's context has. The reasons are those of the
+// providers: "length" of OpenAI and Ollama, the others of Anthropic.
+func (r *Response) Truncated() bool {
+	return slices.Contains([]string{"length", "max_tokens", "model_context_window_exceeded"}, r.StopReason)
 }
 
 // Usage counts the tokens of one or many responses.

@@ -102,6 +102,8 @@ type Start struct {
 	Temperature *float64 `json:"temperature,omitzero"`
 	// MaxTokens bounds an answer. 0 is the provider's default.
 	MaxTokens int `json:"max_tokens,omitzero"`
+	// FailTruncated says that an answer that was cut fails the run.
+	FailTruncated bool `json:"fail_truncated,omitzero"`
 	// SubAgents names the agents that the run may call.
 	SubAgents []string `json:"sub_agents,omitempty"`
 	// Delegates names the tools of the agent's styles. Tools holds only the

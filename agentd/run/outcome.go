@@ -97,8 +97,11 @@ type Outcome struct {
 	Model  string `json:"model,omitzero"`
 	// StopReason is the model's reason for ending its last answer.
 	StopReason string `json:"stop_reason,omitzero"`
-	Turns      int    `json:"turns"`
-	ToolCalls  int    `json:"tool_calls"`
+	// Truncated says that the last answer was cut at the limit of output
+	// tokens.
+	Truncated bool `json:"truncated,omitzero"`
+	Turns     int  `json:"turns"`
+	ToolCalls int  `json:"tool_calls"`
 	// Usage has the tokens of the run alone.
 	Usage provider.Usage `json:"usage"`
 	// Subtree has the totals of the run and of all runs below it.

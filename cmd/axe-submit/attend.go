@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/axebus/axe/client"
 	"github.com/axebus/axe/cmd/internal/cli"
 	"github.com/axebus/axe/subjects"
 )
@@ -49,9 +50,16 @@ func (l *waitFlags) attend(
 		defer done()
 	}
 	outcome, err := ses.View.Wait(wait, ses.Client, tree, limit)
+	if errors.Is(err, errImpatient) {
+		// The patience may be shorter than the search for the tree.
+		if _, e := ses.RootState(ctx, tree); errors.Is(e, client.ErrUnknownTree) {
+			return e
+		}
+	}
 	_, signal := errors.AsType[cli.SignalError](err)
 	switch {
 	case err == nil:
+		cli.Warn(name, outcome)
 		return cli.Print(os.Stdout, output, outcome)
 	case !signal && !errors.Is(err, errImpatient):
 		return err

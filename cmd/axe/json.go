@@ -24,7 +24,9 @@ type envelope struct {
 	OutputTokens int    `json:"output_tokens"`
 	CachedTokens int    `json:"cached_tokens"`
 	StopReason   string `json:"stop_reason"`
-	DurationMS   int64  `json:"duration_ms"`
+	// Truncated says that the answer was cut at the limit of output tokens.
+	Truncated  bool  `json:"truncated,omitzero"`
+	DurationMS int64 `json:"duration_ms"`
 	// ModelMS is the time of the agent's own model calls, in milliseconds.
 	ModelMS int64 `json:"model_ms"`
 	// RetryAttempts counts the repeated requests of the agent's model
@@ -70,7 +72,7 @@ func printJSON(ctx context.Context, w io.Writer, c *client.Client, tree subjects
 		return err
 	}
 	err = cli.PrintJSON(w, envelope{
-		Model: o.Model, Content: o.Result, StopReason: o.StopReason,
+		Model: o.Model, Content: o.Result, StopReason: o.StopReason, Truncated: o.Truncated,
 		InputTokens: o.Usage.InputTokens, OutputTokens: o.Usage.OutputTokens, CachedTokens: o.Usage.CachedTokens,
 		DurationMS: o.DurationMS, ModelMS: o.ModelMS, RetryAttempts: o.Retries,
 		Turns: o.Turns, ToolCalls: o.ToolCalls, ToolCallDetails: details(root.Turns),

@@ -185,6 +185,7 @@ func (o *options) submit(ctx context.Context, c *client.Client, task client.Task
 	if err != nil {
 		return err
 	}
+	cli.Warn(name, outcome)
 	if o.json {
 		return printJSON(ctx, os.Stdout, c, tree, outcome)
 	}

@@ -90,11 +90,16 @@ func Text(c run.Call, o *run.Outcome) (text string, isError bool) {
 		return c.Error, true
 	case o == nil:
 		return failed(c.Agent, noOutcome), true
+	case o.Status == run.StatusCompleted && o.Truncated:
+		return o.Result + cutMark, false
 	case o.Status == run.StatusCompleted:
 		return o.Result, false
 	}
 	return failed(c.Agent, o.Error), true
 }
+
+// cutMark follows an answer that was cut.
+const cutMark = "\n\n[This answer was cut at its limit of output tokens. It is not complete.]"
 
 // noOutcome is the error of a call without an outcome.
 const noOutcome = "no outcome"

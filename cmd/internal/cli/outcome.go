@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	"github.com/axebus/axe/agentd/run"
@@ -37,6 +38,20 @@ func Print(w io.Writer, format string, o run.Outcome) error {
 		return err
 	}
 	return Failed(o)
+}
+
+// Warn prints warnings about the answer of a completed run on standard error:
+// that it was cut, or is empty.
+func Warn(program string, o run.Outcome) {
+	switch {
+	case o.Status != run.StatusCompleted:
+	case o.Truncated:
+		const text = "%s: warning: the answer was cut at the limit of output tokens (stop reason %s): " +
+			"raise max_tokens in the agent's [params]\n"
+		fmt.Fprintf(os.Stderr, text, program, o.StopReason)
+	case strings.TrimSpace(o.Result) == "":
+		fmt.Fprintf(os.Stderr, "%s: warning: the answer is empty\n", program)
+	}
 }
 
 // PrintJSON writes a value as one line of JSON.
