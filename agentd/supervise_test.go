@@ -478,6 +478,31 @@ func TestInterruptAsking(t *testing.T) {
 	})
 }
 
+// TestMailBehindAnInterrupt: a person interrupts a run that mail has woken, and
+// writes to it, while no worker is there. The mail wakes the run.
+func TestMailBehindAnInterrupt(t *testing.T) {
+	t.Parallel()
+	withHarness(t, func(h *harness) {
+		h.agents = []configs.Agent{define("lead", nil)}
+		h.models["lead"] = delayed(time.Hour, says("never"))
+		w1 := h.startWorker("w1", workerOptions{})
+		h.awaitReady()
+		r := h.submit("lead", "go")
+		h.awaitRequests("lead", 1)
+		h.publish(r.Interrupt(h.key("stop")), "")
+		h.eventually("it is idle", func() bool { return len(h.entries(r)) == 1 })
+		h.publish(r.Mail(h.key("m1")), `{"from":"user","text":"and now?"}`)
+		h.awaitRequests("lead", 2)
+		w1.kill()
+		h.publish(r.Interrupt(h.key("again")), "")
+		h.publish(r.Mail(h.key("m2")), `{"from":"user","text":"go on"}`)
+		h.setModel("lead", recites)
+		h.startWorker("w2", workerOptions{})
+		h.expectCompleted(r, "user: go|user: and now?|user: go on")
+		h.checkVerified()
+	})
+}
+
 // TestInterruptBounded: an interrupted run becomes idle though its children do
 // not answer. An idle run that gets no mail ends at its deadline.
 func TestInterruptBounded(t *testing.T) {

@@ -402,9 +402,14 @@ func (s State) turn(m Meta, e Entry) (State, error) {
 	}
 	s.Turns = slices.Clone(s.Turns)
 	if s.wasIdle && len(s.Turns) > 0 {
-		s.Turns[len(s.Turns)-1].Notice = s.notice(e.Seen)
-		s.notifiedTo, s.wasIdle = max(s.notifiedTo, e.Seen), false
-		s, _ = s.take(func(m Mail) bool { return m.Seq <= e.Seen && s.isInline(m) })
+		read := e.Seen
+		if s.interruptedAt > 0 {
+			// No model was asked after the interrupt.
+			read = min(read, s.interruptedAt)
+		}
+		s.Turns[len(s.Turns)-1].Notice = s.notice(read)
+		s.notifiedTo, s.wasIdle = max(s.notifiedTo, read), false
+		s, _ = s.take(func(m Mail) bool { return m.Seq <= read && s.isInline(m) })
 	}
 	s.Turns = append(s.Turns, Turn{Entry: e, Time: m.Time})
 	return s, nil
