@@ -47,3 +47,6 @@ func list(dir string) ([]string, error) {
 	}
 	return files, nil
 }
+
+// NameOf returns the name of the agent that a file defines.
+func NameOf(file string) string { return strings.TrimSuffix(filepath.Base(file), ".toml") }

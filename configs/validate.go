@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -20,7 +19,7 @@ func validate(a Agent) *Error {
 }
 
 func checkName(a Agent) *Error {
-	want := strings.TrimSuffix(filepath.Base(a.File), ".toml")
+	want := NameOf(a.File)
 	if a.Name == "" {
 		return invalid("name", fmt.Sprintf("is required; this file defines the agent %q", want))
 	}

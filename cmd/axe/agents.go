@@ -1,13 +1,11 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -87,14 +85,10 @@ func (a *agentFiles) list(stdout, stderr io.Writer) error {
 
 // show prints the configuration of one agent.
 func (a *agentFiles) show(stdout io.Writer, arg string) error {
-	file, err := a.file(arg)
-	if err != nil {
+	if _, err := a.file(arg); err != nil {
 		return err
 	}
-	agent, err := configs.Load(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		return notFound(arg)
-	}
+	agent, err := cli.FindAgent(a.dir, arg)
 	if err != nil {
 		return err
 	}
@@ -139,10 +133,6 @@ func (a *agentFiles) file(arg string) (string, error) {
 	return filepath.Join(a.dir, agent.String()+".toml"), err
 }
 
-func notFound(agent string) error {
-	return cli.Fail(cli.CodeConfig, fmt.Errorf("agent config not found: %s", agent))
-}
-
 // warn prints a warning. The command goes on.
 func warn(stderr io.Writer, err error) { fmt.Fprintf(stderr, "%s: warning: %v\n", name, err) }
 
@@ -157,13 +147,10 @@ func completeAgents(cmd *cobra.Command, args []string, begun string) ([]cobra.Co
 	if err != nil || len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	agents, err := configs.LoadDir(dir)
-	for _, wrong := range cli.FileErrors(err) {
-		if agent, ok := cli.AgentOf(wrong, dir); ok {
-			agents = append(agents, configs.Agent{Name: agent.String(), Description: "(its file is wrong)"})
-		}
+	agents, err := cli.AllAgents(dir)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	slices.SortFunc(agents, func(a, b configs.Agent) int { return cmp.Compare(a.Name, b.Name) })
 	var names []cobra.Completion
 	for _, agent := range agents {
 		if strings.HasPrefix(agent.Name, begun) {

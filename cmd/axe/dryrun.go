@@ -142,7 +142,7 @@ func (b *brief) tools() (string, error) {
 	var callees []tool.Callee
 	for _, agent := range b.def.SubAgents {
 		if b.policy().MayCall(agent) {
-			def, _ := cli.FindAgent(b.agents, agent)
+			def, _ := configs.Load(filepath.Join(b.agents, agent+".toml"))
 			callees = append(callees, tool.Callee{Name: agent, Description: def.Description})
 		}
 	}

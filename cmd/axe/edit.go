@@ -27,7 +27,7 @@ func (a *agentFiles) edit(ctx context.Context, stderr io.Writer, arg string) err
 		return err
 	}
 	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
-		return notFound(arg)
+		return cli.NotFound(a.dir, arg)
 	}
 	if err := runEditor(ctx, editor, file); err != nil {
 		return err

@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -113,7 +112,7 @@ func (g *gc) allAgents(ctx context.Context) error {
 		if e.File == g.agents {
 			return e
 		}
-		name := strings.TrimSuffix(filepath.Base(e.File), ".toml")
+		name := configs.NameOf(e.File)
 		wrong[name] = e
 		agents = append(agents, configs.Agent{Name: name})
 	}

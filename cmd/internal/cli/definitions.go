@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +10,6 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/axebus/axe/agentd"
 	"github.com/axebus/axe/bus"
@@ -62,7 +62,7 @@ func (d *definitions) merge(
 // AgentOf returns the agent of an invalid file. It reports false for an error
 // of the directory itself.
 func AgentOf(e *configs.Error, dir string) (subjects.Agent, bool) {
-	name, err := subjects.ParseAgent(strings.TrimSuffix(filepath.Base(e.File), ".toml"))
+	name, err := subjects.ParseAgent(configs.NameOf(e.File))
 	return name, err == nil && e.File != dir
 }
 
@@ -90,51 +90,69 @@ func FileErrors(err error) []*configs.Error {
 	return nil
 }
 
+// AllAgents returns the agents of a directory, sorted by name. An agent with an
+// invalid file has a name, and a description that says so. The error is that of
+// the directory.
+func AllAgents(dir string) ([]configs.Agent, error) {
+	agents, err := configs.LoadDir(dir)
+	for _, e := range FileErrors(err) {
+		if e.File == dir {
+			return nil, e
+		}
+		if name, ok := AgentOf(e, dir); ok {
+			agents = append(agents, configs.Agent{Name: name.String(), Description: "(its file is wrong)"})
+		}
+	}
+	slices.SortFunc(agents, func(a, b configs.Agent) int { return cmp.Compare(a.Name, b.Name) })
+	return agents, nil
+}
+
 // FindAgent returns an agent of a directory. If the agent's file is invalid, it
 // returns the error of the file.
 func FindAgent(dir, agent string) (configs.Agent, error) {
 	a, err := configs.Load(filepath.Join(dir, agent+".toml"))
-	if !errors.Is(err, fs.ErrNotExist) {
-		return a, err
+	if errors.Is(err, fs.ErrNotExist) {
+		err = NotFound(dir, agent)
 	}
-	if err := CheckDir(dir); err != nil {
-		return a, err
+	return a, err
+}
+
+// NotFound returns the error for an agent without a file in a directory. It
+// suggests the agent with the most similar name. If the directory cannot be
+// read, it returns the error of the directory.
+func NotFound(dir, agent string) error {
+	agents, err := AllAgents(dir)
+	if err != nil {
+		return err
+	}
+	names := make([]string, len(agents))
+	for i, a := range agents {
+		names[i] = a.Name
 	}
 	text := fmt.Sprintf("agent config not found: %s: no %s.toml in %s", agent, agent, dir)
-	files, _ := filepath.Glob(filepath.Join(dir, "*.toml"))
-	for i, file := range files {
-		files[i] = strings.TrimSuffix(filepath.Base(file), ".toml")
-	}
-	if near := configs.Nearest(files, agent); near != "" {
+	if near := configs.Nearest(names, agent); near != "" {
 		text += fmt.Sprintf("; did you mean %q?", near)
 	}
-	return a, Fail(CodeConfig, errors.New(text))
+	return Fail(CodeConfig, errors.New(text))
 }
 
 // CheckDir returns an error if the directory cannot be read. It ignores errors
 // of the files in it.
 func CheckDir(dir string) error {
-	_, err := configs.LoadDir(dir)
-	for _, wrong := range FileErrors(err) {
-		if wrong.File == dir {
-			return wrong
-		}
-	}
-	return nil
+	_, err := AllAgents(dir)
+	return err
 }
 
 // WaitAnnounced waits until workers have announced all agents of a directory,
 // including the agents with invalid files.
 func WaitAnnounced(ctx context.Context, conn *bus.Conn, dir string) error {
-	agents, err := configs.LoadDir(dir)
+	agents, err := AllAgents(dir)
+	if err != nil {
+		return err
+	}
 	missing := make(map[string]bool, len(agents))
 	for _, a := range agents {
 		missing[a.Name] = true
-	}
-	for _, e := range FileErrors(err) {
-		if name, ok := AgentOf(e, dir); ok {
-			missing[name.String()] = true
-		}
 	}
 	cards, err := conn.Directory(ctx)
 	if err != nil {
