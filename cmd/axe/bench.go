@@ -100,7 +100,7 @@ func (o *benchOptions) run(ctx context.Context) error {
 		return err
 	}
 	o.cfg.Command = []string{self, benchPart}
-	o.cfg.Version = cli.Version()
+	o.cfg.Version = cli.ReadBuild(name).Version
 	o.cfg.Stderr = os.Stderr
 	if o.progress {
 		o.cfg.Progress = os.Stderr

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"path/filepath"
 	"time"
 
@@ -61,13 +60,7 @@ func command() *cobra.Command {
 	root.AddCommand(agentsCommand(), configCommand(), exitCodesTopic(), endCommand(cli.CancelCommand), deadCommand())
 	root.AddCommand(sendCommand(), mailCommand(), endCommand(cli.KillCommand))
 	root.AddCommand(interruptCommand(), forkCommand(), pendingCommand(), approveCommand(), denyCommand())
-	root.AddCommand(runCommand(), verifyCommand(), gcCommand(), benchCommand(), benchPartCommand(), &cobra.Command{
-		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Println(name, "version", cli.Version())
-			return err
-		},
-	})
+	root.AddCommand(runCommand(), verifyCommand(), gcCommand(), benchCommand(), benchPartCommand(), versionCommand())
 	return root
 }
 

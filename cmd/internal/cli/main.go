@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"strings"
 	"syscall"
 
@@ -20,7 +19,7 @@ func Main(cmd *cobra.Command) int {
 	ctx, stop := signals(context.Background())
 	defer stop()
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
-	cmd.Version = Version()
+	cmd.Version = ReadBuild(cmd.Name()).String()
 	// The tables of flags fit a terminal of 80 columns.
 	cmd.SetUsageTemplate(strings.ReplaceAll(cmd.UsageTemplate(), ".FlagUsages ", ".FlagUsagesWrapped 80 "))
 	began := false
@@ -111,14 +110,4 @@ func withCause(ctx context.Context, err error) error {
 
 func oneLine(s string) string {
 	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
-}
-
-// Version returns the module's version, "(devel)" if the build does not know
-// it.
-func Version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" {
-		return "(devel)"
-	}
-	return info.Main.Version
 }
