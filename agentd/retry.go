@@ -3,6 +3,7 @@ package agentd
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -42,7 +43,7 @@ func (x *execution) sendWithRetry(
 		retry := x.start.Retry
 		delay, again := retry.Next(x.cost.retries+1, err, time.Until(x.header.Deadline), rand.Float64())
 		if !again {
-			return nil, err
+			return nil, beyondDeadline(err, delay)
 		}
 		x.cost.retries++
 		progress.Attempt = x.cost.retries + 1
@@ -55,6 +56,17 @@ func (x *execution) sendWithRetry(
 			return nil, errDraining
 		}
 	}
+}
+
+// beyondDeadline returns the error of an attempt that is the last one only
+// because the run's deadline comes before the end of the pause. Without a pause
+// it is the error itself.
+func beyondDeadline(err error, delay time.Duration) error {
+	if delay == 0 {
+		return err
+	}
+	return fmt.Errorf("%w (the next attempt would be in %v, after the run's deadline)",
+		err, delay.Round(100*time.Millisecond))
 }
 
 // retrying returns the progress of a run that pauses before another attempt.

@@ -52,6 +52,9 @@ func TestRetry(t *testing.T) {
 		return &provider.Error{Category: provider.Overloaded, RetryAfter: d, Message: "later"}
 	}
 	denied := &provider.Error{Category: provider.Auth, Message: "who are you"}
+	late := func(err error, pause string) string {
+		return err.Error() + " (the next attempt would be in " + pause + ", after the run's deadline)"
+	}
 	none := []float64{}
 	for name, test := range map[string]struct {
 		attempts, failures int
@@ -61,15 +64,15 @@ func TestRetry(t *testing.T) {
 		want               string // of the error; "": it answers
 		retries            int
 	}{
-		"off by default":                   {0, 1, busy, 0, none, busy.Error(), 0},
+		"off without a file":               {0, 1, busy, 0, none, busy.Error(), 0},
 		"one attempt is none more":         {1, 1, busy, 0, none, busy.Error(), 0},
 		"to success":                       {3, 2, busy, 0, []float64{4, 4}, "", 2},
 		"until there are no attempts left": {3, 5, busy, 0, []float64{4, 4}, busy.Error(), 2},
 		"a refused key is final":           {3, 1, denied, 0, none, denied.Error(), 0},
 		"as the provider asks":             {3, 1, after(time.Minute), 0, []float64{60}, "", 1},
 		"not less than configured":         {3, 1, after(time.Second), 0, []float64{4}, "", 1},
-		"not beyond the deadline":          {3, 1, after(time.Minute), 30 * time.Second, none, after(0).Error(), 0},
-		"while the deadline allows it":     {9, 9, busy, 10 * time.Second, []float64{4, 4}, busy.Error(), 2},
+		"not beyond the deadline":          {3, 1, after(time.Hour), time.Minute, none, late(after(0), "1h0m0s"), 0},
+		"while the deadline allows it":     {9, 9, busy, 10 * time.Second, []float64{4, 4}, late(busy, "4s"), 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			withHarness(t, func(h *harness) {

@@ -2,10 +2,15 @@ package cmd_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"regexp"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/axebus/axe/provider"
 )
 
 // TestRunRetries: axe run retries as the agent's file says, and not earlier
@@ -44,12 +49,72 @@ func TestRunRetries(t *testing.T) {
 	}
 }
 
-// TestRunRetriesNotUnlessAsked: without [retry] the model is asked once, and
-// the provider's failure gives the exit code.
-func TestRunRetriesNotUnlessAsked(t *testing.T) {
+// defaultRetry is a [retry] table that leaves all to the defaults.
+const defaultRetry = "\n[retry]\n"
+
+// TestRunRetriesByDefault: an agent calls nine others at once, and the provider
+// refuses the first two requests of each. All nine complete.
+func TestRunRetriesByDefault(t *testing.T) {
+	const readers = 9
 	p := newScenario(t)
-	p.agent("parent", "", refuses(503, "overloaded"))
-	if end := p.run("parent", "go"); end.code != 3 {
+	var tcs []provider.ToolCall
+	var want []string
+	for i := range readers {
+		task := fmt.Sprintf("part %d", i)
+		tcs = append(tcs, call("reader", task))
+		want = append(want, "read "+task)
+	}
+	p.agent("parent", subAgents("reader"), delegates(tcs...))
+	var mu sync.Mutex
+	refused := map[string]int{}
+	p.agent("reader", defaultRetry, func(a *modelRequest) reply {
+		mu.Lock()
+		defer mu.Unlock()
+		task := strings.TrimPrefix(a.user(), "Task: ")
+		if refused[task] < 2 {
+			refused[task]++
+			return reply{status: 429, message: "slow down", later: "1"}
+		}
+		return reply{text: "read " + task}
+	})
+	if got := p.wantAnswer("parent", "go"); got != strings.Join(want, " | ") {
+		t.Errorf("got %q", got)
+	}
+	p.wantRequests("reader", 3*readers)
+}
+
+// TestRunRetriesAtMostTwice: the provider's third failure gives the exit code.
+// An agent that wants one attempt has one.
+func TestRunRetriesAtMostTwice(t *testing.T) {
+	for name, test := range map[string]struct {
+		retry    string
+		requests int
+	}{
+		"by default": {defaultRetry, 3},
+		"turned off": {defaultRetry + "max_attempts = 1\n", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newScenario(t)
+			p.agent("parent", test.retry, refuses(503, "overloaded"))
+			if end := p.run("parent", "go"); end.code != 3 {
+				t.Errorf("exit code %d, stderr %q", end.code, end.stderr)
+			}
+			p.wantRequests("parent", test.requests)
+		})
+	}
+}
+
+// TestRunRetriesOnlyInTime: a provider asks for a pause that is longer than the
+// run may take. The run fails at once and says why.
+func TestRunRetriesOnlyInTime(t *testing.T) {
+	p := newScenario(t)
+	p.agent("parent", defaultRetry, func(*modelRequest) reply {
+		return reply{status: 429, message: "slow down", later: "3600"}
+	})
+	end := p.run("parent", "go", "--timeout", "600")
+	const want = "axe: rate_limit (HTTP 429): slow down " +
+		"(the next attempt would be in 1h0m0s, after the run's deadline)\n"
+	if end.code != 3 || end.stderr != want {
 		t.Errorf("exit code %d, stderr %q", end.code, end.stderr)
 	}
 	p.wantRequests("parent", 1)

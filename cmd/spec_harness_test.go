@@ -98,7 +98,8 @@ func (p *scenario) write(name, text string) {
 
 // agent writes an agent's file and sets its behavior. The file is the text. A
 // name, a model and a system prompt are added if the text has none: the agent's
-// name, openai/ and the name, and a sentence.
+// name, openai/ and the name, and a sentence. A text without a [retry] table
+// gets one that turns retries off, since the specification knows none.
 func (p *scenario) agent(name, text string, play behavior) {
 	p.t.Helper()
 	for _, line := range [][2]string{
@@ -109,6 +110,9 @@ func (p *scenario) agent(name, text string, play behavior) {
 		if !strings.Contains("\n"+text, "\n"+line[0]+" =") {
 			text = fmt.Sprintf("%s = %q\n%s", line[0], line[1], text)
 		}
+	}
+	if !strings.Contains(text, "[retry]") {
+		text += "\n[retry]\nmax_attempts = 1\n"
 	}
 	p.write("agents/"+name+".toml", text)
 	p.handle(name, play)

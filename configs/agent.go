@@ -121,7 +121,10 @@ func Load(file string) (Agent, error) {
 // parse decodes an agent from a file's bytes.
 func parse(file string, b []byte) (Agent, error) {
 	sum := sha256.Sum256(b)
-	a := Agent{File: file, Digest: hex.EncodeToString(sum[:]), SubAgentsConf: SubAgentsConfig{Parallel: true}}
+	a := Agent{
+		File: file, Digest: hex.EncodeToString(sum[:]),
+		SubAgentsConf: SubAgentsConfig{Parallel: true}, Retry: Retry{MaxAttempts: DefaultMaxAttempts},
+	}
 	doc, err := newDocument(file, string(b))
 	if err != nil {
 		return Agent{}, err

@@ -31,7 +31,7 @@
 //	max_tokens = 4096
 //
 //	[retry]
-//	max_attempts = 3                       # 0 and 1: one attempt
+//	max_attempts = 3                       # the default; 1: no retry
 //	backoff = "exponential"
 //	initial = "500ms"                      # or a number of seconds
 //	max = "30s"

@@ -13,7 +13,8 @@ import (
 // may pass.
 type Retry struct {
 	// MaxAttempts counts the first attempt too. With 0 or 1 a worker does
-	// not retry.
+	// not retry. An agent whose file does not set it has
+	// DefaultMaxAttempts.
 	MaxAttempts int
 	Backoff     Backoff
 	// Initial is the pause before the second attempt. 0 stands for 500 ms.
@@ -35,6 +36,11 @@ const (
 	// Fixed keeps the pause.
 	Fixed Backoff = "fixed"
 )
+
+// DefaultMaxAttempts is the number of attempts of an agent whose file sets no
+// other. Agents that begin side by side meet the rate limit of their provider
+// at once.
+const DefaultMaxAttempts = 3
 
 const (
 	defaultInitial = 500 * time.Millisecond

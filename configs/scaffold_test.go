@@ -28,6 +28,7 @@ func TestScaffold(t *testing.T) {
 	}
 	want := configs.Agent{
 		Name: "reviewer", Model: "provider/model-name", SubAgentsConf: configs.SubAgentsConfig{Parallel: true},
+		Retry: configs.Retry{MaxAttempts: configs.DefaultMaxAttempts},
 	}
 	if diff := cmp.Diff(want, got, ignored); diff != "" {
 		t.Error(diff)

@@ -36,7 +36,8 @@ const (
 
 // Next decides whether a turn is asked again after failed requests, the last
 // with err, and after which pause. It is not asked again if the pause is not
-// shorter than left, the rest of the run's time. Chance, in [0, 1), spreads
+// shorter than left, the rest of the run's time. In all other cases in which it
+// is not asked again, the pause is 0. Chance, in [0, 1), spreads
 // runs that failed together.
 //
 // The category of the error is the whole rule. A malformed answer counts as the

@@ -11,8 +11,8 @@ import (
 )
 
 // describe returns the settings of an agent's file, one aligned line for each
-// setting. Unset settings are left out. The settings about sub-agents are shown
-// with their defaults applied.
+// setting. Unset settings are left out. The settings about sub-agents and
+// retries are shown with their defaults applied.
 func describe(a configs.Agent) string {
 	var t table
 	t.add("Name", a.Name)
@@ -67,10 +67,10 @@ func (t *table) supervision(s configs.Supervision) {
 	}
 }
 
-// retries describes the retries of model requests, "" without retries.
+// retries describes the attempts of a model request.
 func retries(r configs.Retry) string {
 	if r.MaxAttempts < 2 {
-		return ""
+		return "1 attempt"
 	}
 	r = r.WithDefaults()
 	if r.Backoff == configs.Fixed {

@@ -38,7 +38,7 @@ func TestAgentsShow_SubAgentsConfigWhenSubAgentsIsNonEmpty(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.agent.Name, tt.agent.Model = "a", "openai/x"
-			want := "Name:           a\nModel:          openai/x\n" + tt.want
+			want := "Name:           a\nModel:          openai/x\n" + tt.want + "Retry:          1 attempt\n"
 			if diff := cmp.Diff(want, describe(tt.agent)); diff != "" {
 				t.Error(diff)
 			}

@@ -96,7 +96,7 @@ func seconds(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), '
 func (b *brief) print(w io.Writer) error {
 	var out strings.Builder
 	out.WriteString("=== Dry Run ===\n\n")
-	b.settings(&out, nil)
+	b.settings(&out, [][2]string{{"Retry", retries(b.def.Retry)}})
 	section := func(title, text string) {
 		fmt.Fprintf(&out, "\n--- %s ---\n%s\n", title, cmp.Or(strings.TrimRight(text, "\n"), none))
 	}
