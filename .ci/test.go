@@ -1,0 +1,80 @@
+// Test runs go test with its arguments, and prints each package when it ends. Go
+// test itself prints packages in their order: a slow one holds back all behind
+// it.
+//
+//	go run .ci/test.go -race ./...
+//
+// A package that passes prints its one line. A package that fails prints the
+// output of the tests that failed, and its own. Test exits with 1 then.
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+)
+
+// event is a line of go test -json: see go doc test2json.
+type event struct {
+	Action  string
+	Package string // empty for the output of the compiler
+	Test    string // empty for the package itself
+	Output  string
+}
+
+func main() {
+	if err := test(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "test:", err)
+		os.Exit(1)
+	}
+}
+
+// test runs go test -json with some arguments and prints its events.
+func test(args []string) error {
+	cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...)
+	cmd.Stderr = os.Stderr
+	events, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	return errors.Join(show(events, os.Stdout), cmd.Wait())
+}
+
+// show prints the packages of a stream of events in the order of their ends.
+// Until then it keeps the output of each, without that of tests that passed.
+func show(events io.Reader, w io.Writer) error {
+	packages := map[string][]event{}
+	lines := json.NewDecoder(events)
+	for {
+		var e event
+		if err := lines.Decode(&e); err == io.EOF {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		written := packages[e.Package]
+		switch {
+		case e.Package == "":
+			fmt.Fprint(w, e.Output)
+		case e.Action == "output" && !strings.HasPrefix(e.Output, "=== "):
+			packages[e.Package] = append(written, e)
+		case e.Test != "" && (e.Action == "pass" || e.Action == "skip"):
+			packages[e.Package] = slices.DeleteFunc(written, func(o event) bool { return o.Test == e.Test })
+		case e.Test == "" && slices.Contains([]string{"pass", "skip", "fail"}, e.Action):
+			if e.Action != "fail" {
+				written = written[max(0, len(written)-1):]
+			}
+			for _, o := range written {
+				fmt.Fprint(w, o.Output)
+			}
+		}
+	}
+}
