@@ -136,8 +136,12 @@ func TestReview(t *testing.T) {
 		if diff := cmp.Diff(want, tr.runs); diff != "" {
 			t.Error(diff)
 		}
-		if took := time.Since(began); took < time.Second || took > 2*time.Second {
+		took := time.Since(began)
+		if took < time.Second || took > 2*time.Second {
 			t.Errorf("a review takes %v, want 1s to 2s", took)
+		}
+		if slow := took * readmeSlowdown(t); slow < 18*time.Second || slow > 22*time.Second {
+			t.Errorf("the review of the README takes %v, want 20s", slow)
 		}
 		for _, part := range []string{
 			"# Code review\n\n3 perspectives, ",
@@ -157,6 +161,24 @@ func TestReview(t *testing.T) {
 			t.Log(report)
 		}
 	})
+}
+
+// readmeSlowdown returns the factor by which the README slows the models down.
+func readmeSlowdown(t *testing.T) time.Duration {
+	t.Helper()
+	text, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(`AXE_SCRIPT_SLOWDOWN=(\d+) `).FindSubmatch(text)
+	if found == nil {
+		t.Fatal("the README slows no models down")
+	}
+	n, err := strconv.Atoi(string(found[1]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(n)
 }
 
 // checkPlaces compares every place in a report with the file.

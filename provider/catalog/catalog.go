@@ -45,6 +45,8 @@ type Config struct {
 	MaxConns int
 	// ScriptDir is the directory of the scripts.
 	ScriptDir string
+	// ScriptSlowdown multiplies the latencies of scripts. 0 stands for 1.
+	ScriptSlowdown int
 }
 
 // Settings are a machine's settings of one provider.
@@ -155,8 +157,10 @@ func (c *Catalog) script(name string) (*script.Script, error) {
 		return s.(*script.Script), nil
 	}
 	s, err := script.Load(c.cfg.ScriptDir, name)
-	if err == nil {
-		c.scripts.Store(name, s)
+	if err != nil {
+		return nil, err
 	}
-	return s, err
+	s = s.SlowDown(c.cfg.ScriptSlowdown)
+	c.scripts.Store(name, s)
+	return s, nil
 }

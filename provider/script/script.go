@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/axebus/axe/internal/pause"
 	"github.com/axebus/axe/provider"
@@ -14,9 +15,18 @@ import (
 type Script struct {
 	name    string
 	entries []entry
+	// slowdown multiplies the latencies. 0 stands for 1.
+	slowdown int
 }
 
 var _ provider.Provider = (*Script)(nil)
+
+// SlowDown returns the script with latencies that are n times as long.
+func (s *Script) SlowDown(n int) *Script {
+	slow := *s
+	slow.slowdown = n
+	return &slow
+}
 
 // Send answers with the first matching entry, after its latency.
 func (s *Script) Send(ctx context.Context, req *provider.Request) (*provider.Response, error) {
@@ -29,7 +39,7 @@ func (s *Script) Send(ctx context.Context, req *provider.Request) (*provider.Res
 		return nil, s.requestError(err)
 	}
 	resp, err := e.answer(data)
-	if pause.For(ctx, e.latency) != nil {
+	if pause.For(ctx, e.latency*time.Duration(max(1, s.slowdown))) != nil {
 		return nil, provider.ContextError(ctx)
 	}
 	if err != nil {

@@ -252,6 +252,19 @@ func TestLatency(t *testing.T) {
 	})
 }
 
+func TestSlowDown(t *testing.T) {
+	s := load(t, "[[turn]]\nlatency='200ms'\ntext='late'")
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		if got := format(s.SlowDown(15).Send(t.Context(), firstTurn("go"))); got != "end_turn: late" {
+			t.Error(got)
+		}
+		if took := time.Since(began); took != 3*time.Second {
+			t.Errorf("took %v, want 3s", took)
+		}
+	})
+}
+
 // The end of the context ends every kind of answer, as with other providers.
 func TestContextEnds(t *testing.T) {
 	for name, text := range map[string]string{

@@ -93,8 +93,25 @@ func Models(agents string, slots int, log *slog.Logger) (*catalog.Catalog, confi
 	for name, p := range global.Providers {
 		settings[name] = catalog.Settings{APIKey: p.APIKey, BaseURL: p.BaseURL}
 	}
+	slowdown, err := scriptSlowdown()
+	if err != nil {
+		return nil, global, err
+	}
 	scripts := cmp.Or(os.Getenv("AXE_SCRIPT_DIR"), filepath.Join(agents, "scripts"))
-	return catalog.New(catalog.Config{MaxConns: slots, ScriptDir: scripts, Settings: settings}), global, nil
+	return catalog.New(catalog.Config{
+		MaxConns: slots, ScriptDir: scripts, ScriptSlowdown: slowdown, Settings: settings,
+	}), global, nil
+}
+
+// scriptSlowdown returns the factor by which offline models are slowed down.
+func scriptSlowdown() (int, error) {
+	const name = "AXE_SCRIPT_SLOWDOWN"
+	text := cmp.Or(os.Getenv(name), "1")
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > 1000 {
+		return 0, Usage("%s must be 1 to 1000, got %q", name, text)
+	}
+	return n, nil
 }
 
 // Open opens a model in the same way as the worker.
