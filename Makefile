@@ -37,7 +37,8 @@ demo: ## a tree of three levels reviews this repository, offline: no key, no ser
 	$(if $(DEMO_$(STYLE)),,$(error no STYLE "$(STYLE)": want call, spawn, mail, slash or supervised))
 	@echo "building bin/axe, which takes half a minute at the first time" >&2
 	@$(GO) build -o bin/ ./cmd/axe
-	$(DEMO_$(STYLE))
+	$(DEMO_$(STYLE)) >bin/answer.md
+	@awk 'NR <= 3; END { print "the whole answer: bin/answer.md, " NR " lines" }' bin/answer.md
 
 .PHONY: build
 build: ## build bin/agentd, bin/axe-submit and bin/axe

@@ -384,11 +384,21 @@ func output(t *testing.T, bin string, command ...string) string {
 	return string(out)
 }
 
-// TestDemoStyles: make demo names the styles to a person who mistypes one.
+// TestDemoStyles: make demo names the styles to a person who mistypes one. It
+// keeps the answer, which is long, from scrolling the tree away.
 func TestDemoStyles(t *testing.T) {
-	out, err := exec.CommandContext(t.Context(), "make", "-C", "..", "-n", "demo", "STYLE=nonsense").CombinedOutput()
+	demo := func(style string) (string, error) {
+		cmd := exec.CommandContext(t.Context(), "make", "-C", "..", "-n", "demo", "STYLE="+style)
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
 	const want = `no STYLE "nonsense": want call, spawn, mail, slash or supervised`
-	if err == nil || !strings.Contains(string(out), want) {
+	if out, err := demo("nonsense"); err == nil || !strings.Contains(out, want) {
 		t.Errorf("%v: %s", err, out)
+	}
+	for _, style := range []string{"call", "spawn", "mail", "slash", "supervised"} {
+		if out, err := demo(style); err != nil || !strings.Contains(out, "\" >bin/answer.md\n") {
+			t.Errorf("%s: %v: %s", style, err, out)
+		}
 	}
 }
