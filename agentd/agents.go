@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"strings"
 	"sync"
 	"time"
 
@@ -219,8 +220,8 @@ func (w *Worker) serveAgents(ctx, work context.Context) {
 	}
 }
 
-// logChanges logs which agents came and went since the last call, which
-// returned before. It returns the agents that are served now.
+// logChanges logs which agents came, changed and went since the last call,
+// which returned before. It returns the agents that are served now.
 func (w *Worker) logChanges(
 	ctx context.Context, before map[subjects.Agent]configs.Agent,
 ) map[subjects.Agent]configs.Agent {
@@ -231,9 +232,12 @@ func (w *Worker) logChanges(
 		}
 	}
 	for name, def := range now {
-		if _, ok := before[name]; !ok {
-			w.log.InfoContext(ctx, "serving agent",
-				slog.String(keyAgent, name.String()), slog.String(keyFile, def.File))
+		log := w.log.With(slog.String(keyAgent, name.String()), slog.String(keyFile, def.File))
+		old, ok := before[name]
+		if !ok {
+			log.InfoContext(ctx, "serving agent")
+		} else if keys := configs.ChangedKeys(old, def); len(keys) > 0 {
+			log.InfoContext(ctx, "agent changed", slog.String(keyKeys, strings.Join(keys, ", ")))
 		}
 	}
 	return now

@@ -7,6 +7,7 @@ const (
 	keyEntries    = "entries"
 	keyError      = "error"
 	keyFile       = "file"
+	keyKeys       = "keys"
 	keyRun        = "run"
 	keyMaxEntries = "max_entries"
 	keySeq        = "seq"
