@@ -51,6 +51,7 @@ var allowedImports = map[string][]string{
 	"internal/history":   {"agentd/run", "bus", "internal/pause", "subjects"},
 	"internal/tool":      {"provider", "agentd/run", "subjects"},
 	"internal/prompt":    {"configs"},
+	"internal/check":     {"configs", "internal/prompt", "provider/catalog"},
 	"agentd/memory":      {"subjects", "internal/files", "github.com/gofrs/flock"},
 	"internal/verify":    {"agentd/run", "subjects"},
 	"internal/ratelimit": {"bus", "internal/pause", "provider"},

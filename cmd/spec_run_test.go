@@ -155,6 +155,7 @@ func TestRun_ConversationLoop_ToolCall(t *testing.T) {
 func TestRun_ConversationLoop_MaxTurns(t *testing.T) {
 	p := newScenario(t)
 	p.agent("parent", subAgents("helper"), calls(call("helper", "")))
+	p.agent("helper", "", nil)
 	p.wantFailure(1, "agent exceeded maximum conversation turns (50)", "go")
 	p.wantRequests("parent", 50)
 	if n := len(p.nthRequest("parent", 50).request.Messages); n != 99 {

@@ -20,7 +20,8 @@ workers as you like. A worker that dies loses nothing.
 
 The worker picks up files that are added, changed or removed, without a restart.
 It logs an invalid file with its line and key, and keeps the agent's last valid
-definition. The script of an offline model is read once.
+definition. The script of an offline model is read once. The worker also checks
+all definitions together, as axe agents check does, and logs each finding.
 
 A model is named provider/model. API keys come from the environment
 (ANTHROPIC_API_KEY, OPENAI_API_KEY), base URLs from AXE_ANTHROPIC_BASE_URL,

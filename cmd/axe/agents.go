@@ -48,6 +48,7 @@ func agentsCommand() *cobra.Command {
 				return a.edit(cmd.Context(), cmd.ErrOrStderr(), args[0])
 			},
 		},
+		checkCommand(a),
 	)
 	return cmd
 }
@@ -58,7 +59,13 @@ func (a *agentFiles) list(stdout, stderr io.Writer) error {
 	if err := checkAgents(a.dir); err != nil {
 		return err
 	}
-	agents, err := configs.LoadDir(a.dir)
+	agents, invalid, err := cli.LoadDir(a.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
 	for _, agent := range agents {
 		line := agent.Name
 		if about := summary(agent); about != "" {
@@ -68,17 +75,8 @@ func (a *agentFiles) list(stdout, stderr io.Writer) error {
 			return err
 		}
 	}
-	for _, a := range cli.WithoutSupervisor(agents) {
-		warn(stderr, fmt.Errorf("%s: supervision.agent: no agent %q in this directory: "+
-			"the turns of %s are withheld unless another worker serves it", a.File, a.Supervision.Agent, a.Name))
-	}
-	for _, wrong := range cli.FileErrors(err) {
-		switch {
-		case wrong.File != a.dir:
-			warn(stderr, wrong)
-		case !errors.Is(wrong, fs.ErrNotExist):
-			return wrong
-		}
+	for _, wrong := range invalid {
+		warn(stderr, wrong)
 	}
 	return nil
 }

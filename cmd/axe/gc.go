@@ -105,13 +105,13 @@ func (g *gc) one(ctx context.Context, name string) error {
 // allAgents collects the memory of every agent in the directory. An invalid
 // file counts as a failed agent, since its memory settings are unknown.
 func (g *gc) allAgents(ctx context.Context) error {
-	agents, err := configs.LoadDir(g.agents)
+	agents, invalid, err := cli.LoadDir(g.agents)
+	if err != nil {
+		return err
+	}
 	agents = slices.DeleteFunc(agents, func(a configs.Agent) bool { return !a.Memory.Enabled })
 	wrong := map[string]error{}
-	for _, e := range cli.FileErrors(err) {
-		if e.File == g.agents {
-			return e
-		}
+	for _, e := range invalid {
 		name := configs.NameOf(e.File)
 		wrong[name] = e
 		agents = append(agents, configs.Agent{Name: name})

@@ -98,14 +98,32 @@ func (o *options) job(ctx context.Context, args []string, log *slog.Logger) (job
 		log.WarnContext(ctx, "memory is on a bus: without --server it is neither read nor kept",
 			slog.String(keyAgent, j.def.Name))
 	}
-	if s := j.def.Supervision.WithDefaults(); s.Mode != configs.Unsupervised && !o.remote() {
-		if _, err := cli.FindAgent(o.worker.Agents, s.Agent); err != nil {
-			log.WarnContext(ctx, "supervisor not found: the agent's turns are withheld",
-				slog.String(keyAgent, j.def.Name), slog.Any(keyError, err))
-		}
+	if _, _, err = o.worker.Open(j.def.Model); err != nil {
+		return j, o.modelError(j.def, err)
 	}
-	_, _, err = o.worker.Open(j.def.Model)
-	return j, err
+	return j, o.warn(j.def)
+}
+
+// modelError adds to the error of a model the place that names the model, if
+// that is the agent's file.
+func (o *options) modelError(def configs.Agent, err error) error {
+	if o.change.model != "" || o.worker.Model != "" {
+		return err
+	}
+	return fmt.Errorf("%s: model: %w", def.File, err)
+}
+
+// warn prints a warning for each mistake in the definitions of the tree. On a
+// running bus the worker logs them, as other workers may serve more agents.
+func (o *options) warn(root configs.Agent) error {
+	if o.remote() {
+		return nil
+	}
+	findings, err := o.worker.CheckTree(root)
+	for _, f := range findings {
+		warn(os.Stderr, errors.New(cli.Printable(f.String())))
+	}
+	return err
 }
 
 // use calls fn with a connection to the bus: a running one, or a server that

@@ -13,9 +13,9 @@ const (
 	maxTotal   = 32 << 20 // bytes of all files
 )
 
-// readFiles returns the text files below workdir that the patterns match. Each
+// ReadFiles returns the text files below workdir that the patterns match. Each
 // file comes once. Files are sorted by path.
-func readFiles(workdir string, patterns []string) ([]File, error) {
+func ReadFiles(workdir string, patterns []string) ([]File, error) {
 	if len(patterns) == 0 {
 		return nil, nil
 	}

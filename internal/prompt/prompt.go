@@ -26,11 +26,11 @@ type Context struct {
 // and it reads no context file outside of the workdir. An error names the
 // agent, the key and the file.
 func Resolve(a configs.Agent) (Context, error) {
-	skill, err := readSkill(a.Skill)
+	skill, err := ReadSkill(a.Skill)
 	if err != nil {
 		return Context{}, fmt.Errorf("agent %q: skill: %w", a.Name, err)
 	}
-	files, err := readFiles(a.Workdir, a.Files)
+	files, err := ReadFiles(a.Workdir, a.Files)
 	if err != nil {
 		return Context{}, fmt.Errorf("agent %q: files: %w", a.Name, err)
 	}

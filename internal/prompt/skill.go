@@ -8,10 +8,10 @@ import (
 
 const maxSkill = 1 << 20 // bytes
 
-// readSkill returns the text of the skill at a path. The path names a file, or
+// ReadSkill returns the text of the skill at a path. The path names a file, or
 // a directory that holds a SKILL.md. An operator chooses the path, so it may
 // lead out of the workdir, unlike context files.
-func readSkill(name string) (string, error) {
+func ReadSkill(name string) (string, error) {
 	if name == "" {
 		return "", nil
 	}

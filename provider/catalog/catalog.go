@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 
@@ -127,12 +128,27 @@ func (c *Catalog) Account(model string) string {
 	return vendor + "-" + hex.EncodeToString(sum[:6])
 }
 
+// MissingKey returns the environment variable for the API key of a model, if
+// the model's provider wants a key and there is none. Otherwise it returns "".
+func (c *Catalog) MissingKey(model string) string {
+	vendor, _, err := provider.SplitModel(model)
+	if err != nil || !slices.Contains([]string{"anthropic", "openai"}, vendor) {
+		return ""
+	}
+	if strings.TrimSpace(c.settings(vendor).Key) != "" {
+		return ""
+	}
+	return keyVariable(vendor)
+}
+
+func keyVariable(vendor string) string { return strings.ToUpper(vendor) + "_API_KEY" }
+
 // settings returns the current settings of a real provider.
 func (c *Catalog) settings(vendor string) settings {
 	env := strings.ToUpper(vendor)
 	configured := c.cfg.Settings[vendor]
 	return settings{
-		Key:     cmp.Or(c.cfg.Getenv(env+"_API_KEY"), configured.APIKey),
+		Key:     cmp.Or(c.cfg.Getenv(keyVariable(vendor)), configured.APIKey),
 		BaseURL: cmp.Or(c.cfg.Getenv("AXE_"+env+"_BASE_URL"), configured.BaseURL),
 		HTTP:    c.cfg.HTTP,
 	}

@@ -102,6 +102,11 @@ func TestOpenIsSafeForConcurrentUse(t *testing.T) {
 // A client reports a missing key when a request needs the key.
 func TestMissingKey(t *testing.T) {
 	c := New(Config{Getenv: func(string) string { return "" }})
+	for _, model := range []string{"ollama/a", "script/a", "nonsense", "acme/a"} {
+		if got := c.MissingKey(model); got != "" {
+			t.Errorf("%s wants %s", model, got)
+		}
+	}
 	for model, want := range map[string]string{
 		"anthropic/a": `"anthropic" is not configured (set ANTHROPIC_API_KEY or add to config.toml)`,
 		"openai/a":    `"openai" is not configured (set OPENAI_API_KEY or add to config.toml)`,
@@ -111,6 +116,14 @@ func TestMissingKey(t *testing.T) {
 		e, ok := errors.AsType[*provider.Error](err)
 		if !ok || e.Category != provider.Auth || e.Message != want {
 			t.Errorf("%s: got %v, want %s", model, err, want)
+		}
+		variable := c.MissingKey(model)
+		if variable == "" || !strings.Contains(want, "set "+variable) {
+			t.Errorf("%s: MissingKey returned %q", model, variable)
+		}
+		with := New(Config{Getenv: func(name string) string { return map[string]string{variable: "key"}[name] }})
+		if got := with.MissingKey(model); got != "" {
+			t.Errorf("%s: with a key MissingKey returned %q", model, got)
 		}
 	}
 }

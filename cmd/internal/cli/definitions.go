@@ -37,11 +37,11 @@ func (d *definitions) merge(
 		good[a.File] = a
 	}
 	var broken []agentd.Broken
-	for _, e := range FileErrors(err) {
+	for _, e := range fileErrors(err) {
 		kept, ok := d.last[e.File]
 		if ok {
 			good[e.File] = kept
-		} else if name, ok := AgentOf(e, d.dir); ok {
+		} else if name, ok := agentOf(e, d.dir); ok {
 			broken = append(broken, agentd.Broken{Name: name, Problem: problem(e)})
 		}
 		if e.File == d.dir {
@@ -59,9 +59,9 @@ func (d *definitions) merge(
 	return slices.Collect(maps.Values(good)), broken
 }
 
-// AgentOf returns the agent of an invalid file. It reports false for an error
+// agentOf returns the agent of an invalid file. It reports false for an error
 // of the directory itself.
-func AgentOf(e *configs.Error, dir string) (subjects.Agent, bool) {
+func agentOf(e *configs.Error, dir string) (subjects.Agent, bool) {
 	name, err := subjects.ParseAgent(configs.NameOf(e.File))
 	return name, err == nil && e.File != dir
 }
@@ -74,32 +74,45 @@ func problem(e *configs.Error) string {
 	return short.Error()
 }
 
-// FileErrors lists the errors in a result of configs.LoadDir, one for each
+// fileErrors lists the errors in a result of configs.LoadDir, one for each
 // file.
-func FileErrors(err error) []*configs.Error {
+func fileErrors(err error) []*configs.Error {
 	switch e := err.(type) { //nolint:errorlint // takes joined errors apart
 	case *configs.Error:
 		return []*configs.Error{e}
 	case interface{ Unwrap() []error }:
 		var all []*configs.Error
 		for _, one := range e.Unwrap() {
-			all = append(all, FileErrors(one)...)
+			all = append(all, fileErrors(one)...)
 		}
 		return all
 	}
 	return nil
 }
 
+// LoadDir returns the agents of a directory, sorted by name, and the errors of
+// its invalid files. The third result is the error of the directory itself.
+func LoadDir(dir string) ([]configs.Agent, []*configs.Error, error) {
+	agents, err := configs.LoadDir(dir)
+	invalid := fileErrors(err)
+	for _, e := range invalid {
+		if e.File == dir {
+			return nil, nil, e
+		}
+	}
+	return agents, invalid, nil
+}
+
 // AllAgents returns the agents of a directory, sorted by name. An agent with an
 // invalid file has a name, and a description that says so. The error is that of
 // the directory.
 func AllAgents(dir string) ([]configs.Agent, error) {
-	agents, err := configs.LoadDir(dir)
-	for _, e := range FileErrors(err) {
-		if e.File == dir {
-			return nil, e
-		}
-		if name, ok := AgentOf(e, dir); ok {
+	agents, invalid, err := LoadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range invalid {
+		if name, ok := agentOf(e, dir); ok {
 			agents = append(agents, configs.Agent{Name: name.String(), Description: "(its file is wrong)"})
 		}
 	}

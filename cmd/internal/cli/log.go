@@ -17,8 +17,9 @@ const (
 	keyFile  = "file"
 	keyKept  = "last_good_kept"
 	keyAgent = "agent"
+	keyKey   = "key"
 
-	keySupervisor = "supervisor"
+	keyProblem = "problem"
 )
 
 // LogFlags are the flags for the log on stderr.

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"log/slog"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -44,6 +45,16 @@ func (f *SessionFlags) RegisterOutput(cmd *cobra.Command, help string) {
 
 // MaxBody returns the bound of a body in bytes, 0 if the flag is not set.
 func (f *SessionFlags) MaxBody() int64 { return f.dial.MaxBody() }
+
+// Connects reports whether the command line has a connection flag. It is for
+// commands that use a bus only if they are told to.
+func (f *SessionFlags) Connects() bool { return f.dial.CheckUnused() != nil }
+
+// Logger makes the logger of a command that shows no tree.
+func (f *SessionFlags) Logger() (*slog.Logger, error) {
+	screen := Stderr()
+	return f.log.Logger(screen, screen.Terminal())
+}
 
 // Session is an open connection with a view of its trees.
 type Session struct {

@@ -18,6 +18,7 @@ import (
 	"github.com/axebus/axe/agentd/memory"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/internal/check"
 	"github.com/axebus/axe/internal/pause"
 	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/provider/catalog"
@@ -148,7 +149,7 @@ func (f *WorkerFlags) Work(ctx context.Context, conn *bus.Conn, log *slog.Logger
 	}
 	f.worker.Store(w)
 	defs := definitions{dir: f.Agents, log: log, level: f.FileErrorLevel}
-	watchers := supervisors{conn: conn, log: log, warned: map[[2]string]bool{}}
+	var seen map[check.Finding]bool
 	watching, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	watched := make(chan error, 1)
@@ -158,9 +159,9 @@ func (f *WorkerFlags) Work(ctx context.Context, conn *bus.Conn, log *slog.Logger
 			if err := w.Serve(good, broken...); err != nil {
 				log.ErrorContext(ctx, "serving agents failed", slog.Any(keyError, err))
 			}
-			// axe run checks the supervisor of its own agent.
+			// axe run checks the agents of its own tree.
 			if !f.Ephemeral {
-				watchers.check(watching, good)
+				seen = logFindings(watching, log, f.findings(watching, conn, good, broken), seen)
 			}
 		})
 		stop(err)
@@ -173,6 +174,22 @@ func (f *WorkerFlags) Work(ctx context.Context, conn *bus.Conn, log *slog.Logger
 		err = lost
 	}
 	return err
+}
+
+// findings checks the agents that the worker serves. It asks the bus for agents
+// of other workers.
+func (f *WorkerFlags) findings(
+	ctx context.Context, conn *bus.Conn, agents []configs.Agent, broken []agentd.Broken,
+) []check.Finding {
+	names := make([]string, len(broken))
+	for i, b := range broken {
+		names[i] = b.Name.String()
+	}
+	return check.Agents(agents, f.checkConfig(names, func(agent string) bool {
+		// Without an answer of the bus the agent counts as unknown.
+		ok, _ := Announced(ctx, conn, agent)
+		return ok
+	}))
 }
 
 // rateLimit returns the account and the rate limit of a model's provider, as

@@ -1,0 +1,119 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"slices"
+
+	"github.com/axebus/axe/agentd"
+	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/internal/check"
+)
+
+// Report is the result of a check of a directory of agents.
+type Report struct {
+	// Agents is the number of files.
+	Agents   int             `json:"agents"`
+	Errors   int             `json:"errors"`
+	Warnings int             `json:"warnings"`
+	Findings []check.Finding `json:"findings"`
+}
+
+// Check checks the agents of the worker's directory together. Elsewhere reports
+// whether another worker serves an agent, nil for none. The error is that of
+// the directory. The caller calls Load first.
+func (f *WorkerFlags) Check(elsewhere func(agent string) bool) (Report, error) {
+	agents, invalid, err := LoadDir(f.Agents)
+	if err != nil {
+		return Report{}, err
+	}
+	r := Report{Agents: len(agents) + len(invalid), Findings: []check.Finding{}}
+	var broken []string
+	for _, e := range invalid {
+		r.Findings = append(r.Findings, check.Invalid(e))
+		broken = append(broken, configs.NameOf(e.File))
+	}
+	r.Findings = append(r.Findings, check.Agents(agents, f.checkConfig(broken, elsewhere))...)
+	slices.SortStableFunc(r.Findings, func(a, b check.Finding) int { return cmp.Compare(a.File, b.File) })
+	for _, found := range r.Findings {
+		switch found.Severity {
+		case check.Error:
+			r.Errors++
+		case check.Warning:
+			r.Warnings++
+		}
+	}
+	return r, nil
+}
+
+// CheckTree checks the definitions of a tree: of its root, after the flags, and
+// of the agents that may work below it. All agents are local. It leaves out
+// what the run of the root says itself, and what harms no run.
+func (f *WorkerFlags) CheckTree(root configs.Agent) ([]check.Finding, error) {
+	agents, invalid, err := LoadDir(f.Agents)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, a := range agents {
+		names = append(names, a.Name)
+	}
+	for _, e := range invalid {
+		names = append(names, configs.NameOf(e.File))
+	}
+	var findings []check.Finding
+	for _, found := range check.Agents(check.Below(root, agents), f.checkConfig(names, nil)) {
+		fatal := found.Severity == check.Error && (found.Key == "skill" || found.Key == "files")
+		if own := found.Agent == root.Name && (fatal || found.Key == "model"); !own && found.Key != "description" {
+			findings = append(findings, found)
+		}
+	}
+	return findings, nil
+}
+
+func (f *WorkerFlags) checkConfig(known []string, elsewhere func(string) bool) check.Config {
+	return check.Config{Models: f.models, Model: f.Model, Known: known, Elsewhere: elsewhere}
+}
+
+// Announced reports whether a worker on the bus has announced an agent that it
+// can serve.
+func Announced(ctx context.Context, conn *bus.Conn, agent string) (bool, error) {
+	dir, err := conn.Directory(ctx)
+	if err != nil {
+		return false, err
+	}
+	value, _, ok, err := dir.Get(ctx, agent)
+	if err != nil || !ok {
+		return false, err
+	}
+	var card agentd.Card
+	if err := json.Unmarshal(value, &card); err != nil {
+		return false, fmt.Errorf("card of agent %s: %w", agent, err)
+	}
+	return card.Problem == "", nil
+}
+
+// logFindings logs the findings of a check, each once. It returns the findings
+// that it has seen, for the next call.
+func logFindings(
+	ctx context.Context, log *slog.Logger, findings []check.Finding, before map[check.Finding]bool,
+) map[check.Finding]bool {
+	now := make(map[check.Finding]bool, len(findings))
+	for _, f := range findings {
+		now[f] = true
+		if before[f] {
+			continue
+		}
+		level := slog.LevelWarn
+		if f.Severity == check.Error {
+			level = slog.LevelError
+		}
+		log.Log(ctx, level, "agent check", slog.String(keyAgent, f.Agent), slog.String(keyFile, f.File),
+			slog.String(keyKey, f.Key), slog.String(keyProblem, f.Text))
+	}
+	return now
+}

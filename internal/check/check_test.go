@@ -1,0 +1,180 @@
+package check_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/internal/check"
+	"github.com/axebus/axe/provider/catalog"
+)
+
+// agent makes a definition with a description, so that it gives no finding.
+func agent(name string, subAgents ...string) configs.Agent {
+	return configs.Agent{
+		Name: name, File: name + ".toml", Description: "Does " + name, Model: "ollama/x", SubAgents: subAgents,
+	}
+}
+
+func with(a configs.Agent, change func(*configs.Agent)) configs.Agent {
+	change(&a)
+	return a
+}
+
+// wantFindings compares findings, each as its severity and its line.
+func wantFindings(t *testing.T, got []check.Finding, want ...string) {
+	t.Helper()
+	var lines []string
+	for _, f := range got {
+		lines = append(lines, string(f.Severity)+": "+f.String())
+	}
+	if diff := cmp.Diff(want, lines); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestReferences(t *testing.T) {
+	watched := with(agent("watched"), func(a *configs.Agent) {
+		a.Supervision = configs.Supervision{Mode: configs.Supervised, Agent: "watcher"}
+		a.Policy.Agents = []string{"reader", "reserchr"}
+	})
+	agents := []configs.Agent{watched, agent("lead", "reserchr", "reader", "reserchr"), agent("researcher")}
+	wantFindings(t, check.Agents(agents, check.Config{Known: []string{"reader"}}),
+		`error: lead.toml: sub_agents: no agent "reserchr"; did you mean "researcher"?`,
+		`error: watched.toml: supervision.agent: no agent "watcher": the turns of watched are withheld`,
+		`warning: watched.toml: policy.agents: no agent "reserchr"; did you mean "researcher"?`,
+	)
+	elsewhere := func(agent string) bool { return agent == "watcher" }
+	wantFindings(t, check.Agents(agents, check.Config{Known: []string{"reader"}, Elsewhere: elsewhere}),
+		`warning: lead.toml: sub_agents: no agent "reserchr" here, and no worker announces it; `+
+			`did you mean "researcher"?`,
+		`warning: watched.toml: policy.agents: no agent "reserchr" here, and no worker announces it; `+
+			`did you mean "researcher"?`,
+	)
+}
+
+func TestDescriptions(t *testing.T) {
+	silent := func(name string, subAgents ...string) configs.Agent {
+		return with(agent(name, subAgents...), func(a *configs.Agent) { a.Description = " " })
+	}
+	agents := []configs.Agent{silent("root", "a", "b"), agent("a", "b"), silent("b")}
+	wantFindings(t, check.Agents(agents, check.Config{}),
+		"warning: b.toml: description: is empty: the models of its callers (a, root) read it to choose an agent")
+}
+
+func TestCycles(t *testing.T) {
+	deep := func(a configs.Agent, levels int) configs.Agent {
+		return with(a, func(a *configs.Agent) { a.SubAgentsConf.MaxDepth = levels })
+	}
+	bounded := func(a configs.Agent) configs.Agent {
+		return with(a, func(a *configs.Agent) { a.Budget.Agents = 100 })
+	}
+	warning := func(file, cycle, levels, runs string) string {
+		return "warning: " + file + ".toml: sub_agents: cycle " + cycle + ": max_depth ends it after " + levels +
+			" levels; with 10 calls of each run these are " + runs + " runs: set max_agents in [limits]"
+	}
+	for name, test := range map[string]struct {
+		agents []configs.Agent
+		want   []string
+	}{
+		"none":        {[]configs.Agent{agent("a", "b", "c"), agent("b", "c"), agent("c")}, nil},
+		"a self-call": {[]configs.Agent{agent("a", "a")}, []string{warning("a", "a → a", "3", "1110")}},
+		"two agents, the least depth": {
+			[]configs.Agent{deep(agent("b", "a"), 2), deep(agent("a", "b"), 5)},
+			[]string{warning("a", "a → b → a", "2", "110")},
+		},
+		"the shortest way, and no agent twice": {
+			[]configs.Agent{agent("a", "b", "c"), agent("b", "c"), agent("c", "a")},
+			[]string{warning("a", "a → c → a", "3", "1110")},
+		},
+		"two circles": {
+			[]configs.Agent{agent("a", "a", "b"), agent("b", "c"), agent("c", "b")},
+			[]string{warning("a", "a → a", "3", "1110"), warning("b", "b → c → b", "3", "1110")},
+		},
+		"an agent above a circle": {
+			[]configs.Agent{agent("a", "b"), agent("b", "b")},
+			[]string{warning("b", "b → b", "3", "1110")},
+		},
+		"max_depth ends it before it closes": {[]configs.Agent{deep(agent("a", "b"), 1), agent("b", "a")}, nil},
+		"a budget of runs":                   {[]configs.Agent{agent("a", "b"), bounded(agent("b", "a"))}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			wantFindings(t, check.Agents(test.agents, check.Config{}), test.want...)
+		})
+	}
+}
+
+func TestModels(t *testing.T) {
+	key := ""
+	models := catalog.New(catalog.Config{Getenv: func(name string) string {
+		return map[string]string{"OPENAI_API_KEY": key}[name]
+	}})
+	agents := []configs.Agent{
+		with(agent("a"), func(a *configs.Agent) { a.Model = "openai/gpt-5" }),
+		with(agent("b"), func(a *configs.Agent) { a.Model = "gpt-5" }),
+	}
+	noKey := "warning: a.toml: model: openai/gpt-5 has no API key: set OPENAI_API_KEY, or api_key in config.toml"
+	noFormat := `error: b.toml: model: invalid model format "gpt-5": expected provider/model-name`
+	wantFindings(t, check.Agents(agents, check.Config{Models: models}), noKey, noFormat)
+	wantFindings(t, check.Agents(agents, check.Config{Models: models, Model: "ollama/x"}))
+	key = "sk-1"
+	wantFindings(t, check.Agents(agents, check.Config{Models: models}), noFormat)
+}
+
+func TestFiles(t *testing.T) {
+	dir := t.TempDir()
+	for name, size := range map[string]int{"a.md": 1, "b.md": 0, "large.txt": 9 << 20} {
+		if err := os.WriteFile(filepath.Join(dir, name), make([]byte, size), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text := []byte(strings.Repeat("text\n", 5<<20/5))
+	for _, name := range []string{"1.log", "2.log", "3.log", "4.log", "5.log", "6.log", "7.log"} {
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, test := range []struct {
+		files []string
+		want  []string
+	}{
+		{[]string{"b.md"}, nil},
+		{[]string{"*.go", "**/b.md"}, []string{`warning: a.toml: files: "*.go" matches no text file in ` + dir}},
+		{[]string{"a.md"}, []string{`warning: a.toml: files: "a.md" matches no text file in ` + dir}},
+		{[]string{"c.md"}, []string{`error: a.toml: files: "c.md" in ` + dir + ": no such file or directory"}},
+		{
+			[]string{"[123].log", "[4567].log"},
+			[]string{"error: a.toml: files: 7.log: files are larger than 32 MiB together: match fewer files"},
+		},
+	} {
+		a := with(agent("a"), func(a *configs.Agent) { a.Workdir, a.Files = dir, test.files })
+		wantFindings(t, check.Agents([]configs.Agent{a}, check.Config{}), test.want...)
+	}
+}
+
+func TestSkill(t *testing.T) {
+	dir := t.TempDir()
+	a := with(agent("a"), func(a *configs.Agent) { a.Skill = dir })
+	missing := "error: a.toml: skill: " + filepath.Join(dir, "SKILL.md") + ": no such file or directory"
+	wantFindings(t, check.Agents([]configs.Agent{a}, check.Config{}), missing)
+	if err := os.WriteFile(filepath.Join(dir, "SKILL.md"), []byte("Read."), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	wantFindings(t, check.Agents([]configs.Agent{a}, check.Config{}))
+}
+
+func TestBelow(t *testing.T) {
+	root := with(agent("root", "a", "nobody"), func(a *configs.Agent) { a.Supervision.Agent = "watcher" })
+	all := []configs.Agent{root, agent("a", "b", "root"), agent("b"), agent("watcher"), agent("other", "root")}
+	var names []string
+	for _, a := range check.Below(root, all) {
+		names = append(names, a.Name)
+	}
+	if got := strings.Join(names, " "); got != "root a watcher b" {
+		t.Errorf("got %s", got)
+	}
+}
