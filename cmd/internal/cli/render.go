@@ -34,8 +34,8 @@ func (t *Tree) Lines(f Frame) []string {
 		d.draw(t.root, "", "", false)
 	}
 	if n := len(d.lines); f.Height > 0 && n > f.Height {
-		more := d.line("… "+strconv.Itoa(n-f.Height+1)+" more", mark{}, "")
-		d.lines = append(d.lines[:f.Height-1], more)
+		more := d.start("… "+strconv.Itoa(n-f.Height+1)+" more", mark{})
+		d.lines = append(d.lines[:f.Height-1], more.String())
 	}
 	return d.lines
 }
@@ -64,28 +64,74 @@ func (d *drawing) draw(n *node, first, next string, cancelled bool) {
 		}
 	}
 	if hidden > 0 {
-		d.lines = append(d.lines, d.line(next+"└─ ", markDone, strconv.Itoa(hidden)+" done"))
+		l := d.start(next+"└─ ", markDone)
+		l.add("", " ", strconv.Itoa(hidden)+" done")
+		d.lines = append(d.lines, l.String())
 	}
 }
 
-// run draws the line of one run.
+const (
+	// minName is the number of columns of a name that is longer and has to
+	// leave room for the run's path.
+	minName = 4
+	// minTask is the number of columns of a task that is longer and has to
+	// leave room for the run's numbers.
+	minTask = 12
+)
+
+// run draws the line of one run: its name, its path or the tree's id, its
+// state, and then numbers and its task. The task takes the columns that are
+// left. Where these are few, the last numbers go first.
 func (d *drawing) run(n *node, prefix string, cancelled bool) string {
 	mark, status := n.status(d.frame.Now, cancelled)
+	l := d.start(prefix, mark)
 	name := Printable(n.agent)
-	switch {
-	case name == "" && n.refusal == "":
+	if name == "" && n.refusal == "" {
 		name = "?"
-	case n.fork: // people write to this path
-		name += " " + n.path.String()
 	}
-	var tail []string
-	if took := n.duration(d.frame.Now); took > 0 {
-		tail = append(tail, seconds(took))
+	address := n.address()
+	if room := l.room - len("  ") - cells(address); address != "" {
+		name = fit(name, max(minName, room))
+	}
+	l.add("", " ", name)
+	l.add(dim, " ", address)
+	l.add(dim, "  ", Printable(status))
+	numbers := n.numbers(d.frame.Now)
+	room := min(minTask, cells(n.task))
+	for len(numbers) > 0 && room > 0 && cells(strings.Join(numbers, " "))+len("    ")+room > l.room {
+		numbers = numbers[:len(numbers)-1]
+	}
+	l.add(dim, "  ", strings.Join(numbers, " "))
+	l.add("", "  ", n.task)
+	return l.String()
+}
+
+// address returns the name by which commands know a run: its path, and for the
+// root the tree's id.
+func (n *node) address() string {
+	if n.path.IsRoot() {
+		return n.tree
+	}
+	if n.refusal != "" {
+		return "" // there is no run
+	}
+	return n.path.String()
+}
+
+// numbers returns the run's time, tokens and worker, without those that are
+// not known.
+func (n *node) numbers(now time.Time) []string {
+	var all []string
+	if took := n.duration(now); took > 0 {
+		all = append(all, seconds(took))
+	}
+	if used := n.tokens(); used > 0 {
+		all = append(all, count(used)+" tok")
 	}
 	if n.worker != "" {
-		tail = append(tail, n.worker)
+		all = append(all, Printable(n.worker))
 	}
-	return d.line(prefix, mark, name, Printable(status), strings.Join(tail, " "))
+	return all
 }
 
 // duration returns the time that a run has taken so far.
@@ -99,52 +145,62 @@ func (n *node) duration(now time.Time) time.Duration {
 	return now.Sub(n.state.CalledAt)
 }
 
-// line joins the parts of a line and cuts it to the width of the frame.
-func (d *drawing) line(prefix string, m mark, name string, details ...string) string {
-	room := d.frame.Width
-	if room <= 0 {
-		room = 1 << 20
-	}
-	var b strings.Builder
-	add := func(style, text string) {
-		text = fit(text, room)
-		room -= cells(text)
-		b.WriteString(d.paint(style, text))
+// line is a line of a drawing that is cut to the width of its frame.
+type line struct {
+	strings.Builder
+	colour bool
+	// room is the number of columns that are left.
+	room int
+}
+
+// start begins a line with its prefix and mark.
+func (d *drawing) start(prefix string, m mark) *line {
+	l := &line{colour: d.frame.Colour, room: d.frame.Width}
+	if l.room <= 0 {
+		l.room = 1 << 20
 	}
 	if m == markAsking {
 		m.sign = string(spinner[d.frame.Tick%len(spinner)])
 	}
-	add(dim, prefix)
-	add(m.style, m.sign)
-	if name != "" {
-		add("", " "+name)
+	l.add(dim, "", prefix)
+	l.add(m.style, "", m.sign)
+	return l
+}
+
+// add adds a gap and a text, unless the text is empty.
+func (l *line) add(style, gap, text string) {
+	if text == "" {
+		return
 	}
-	for _, text := range details {
-		if text != "" {
-			add(dim, "  "+text)
-		}
+	text = fit(gap+text, l.room)
+	l.room -= cells(text)
+	if l.colour && style != "" && text != "" {
+		text = "\x1b[" + style + "m" + text + "\x1b[0m"
 	}
-	return b.String()
+	l.WriteString(text)
 }
 
 var spinner = []rune("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏")
 
 // fit cuts a text to a number of cells.
 func fit(text string, room int) string {
-	if cells(text) <= room {
-		return text
-	}
-	var b strings.Builder
-	for _, r := range text {
-		if room -= width(r); room < 1 {
+	used := 0
+	end := 0 // where the text is cut if it is too long
+	for i, r := range text {
+		if used < room {
+			end = i
+		}
+		if used += width(r); used > room {
 			break
 		}
-		b.WriteRune(r)
 	}
-	if room < 0 {
+	switch {
+	case used <= room:
+		return text
+	case room < 1:
 		return ""
 	}
-	return b.String() + "…"
+	return text[:end] + "…"
 }
 
 // cells returns the number of terminal columns of a text.
@@ -177,11 +233,15 @@ const (
 	cyan   = "36"
 )
 
-func (d *drawing) paint(style, text string) string {
-	if !d.frame.Colour || style == "" || text == "" {
-		return text
+// count returns a number in a few characters.
+func count(n int) string {
+	switch {
+	case n < 1000:
+		return strconv.Itoa(n)
+	case n < 999_950:
+		return fmt.Sprintf("%.1fk", float64(n)/1e3)
 	}
-	return "\x1b[" + style + "m" + text + "\x1b[0m"
+	return fmt.Sprintf("%.1fM", float64(n)/1e6)
 }
 
 func seconds(d time.Duration) string {

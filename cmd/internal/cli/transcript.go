@@ -3,7 +3,6 @@ package cli
 import (
 	"fmt"
 	"io"
-	"strconv"
 
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/client"
@@ -12,7 +11,7 @@ import (
 
 // transcript prints a tree as axe does with --verbose: the turns of the root,
 // and every sub-agent. The lines have the forms of axe's specification, 7.5 and
-// 8.7.
+// 8.7. A sub-agent's lines say at their end which run it is.
 type transcript struct {
 	w io.Writer
 	// turn is the turn of the root's last request, 0 before the first.
@@ -21,10 +20,7 @@ type transcript struct {
 	open map[subjects.Path]subAgent
 }
 
-type subAgent struct {
-	agent string
-	fork  bool
-}
+type subAgent struct{ agent, task string }
 
 func newTranscript(w io.Writer) *transcript {
 	return &transcript{w: w, open: map[subjects.Path]subAgent{}}
@@ -69,12 +65,14 @@ func (t *transcript) print(e client.Event) {
 		t.called(e)
 	case client.Retrying:
 		about := retryText(e.Progress, e.Time)
-		t.delayed(e, "[turn %d] Provider failed, %s", "[sub-agent] %q: provider failed, %s", about)
+		t.delayed(e, "[turn %d] Provider failed, %s", "%q: provider failed, %s", about)
 	case client.RateLimited:
-		t.delayed(e, "[turn %d] It %s", "[sub-agent] %q %s", limitText(e.Progress, e.Time))
+		t.delayed(e, "[turn %d] It %s", "%q %s", limitText(e.Progress, e.Time))
 	case client.Answered:
 		if e.Run.Path.IsRoot() {
 			t.received(e.Entry.Answer.StopReason, e.Entry.ToolCalls())
+		} else {
+			t.below(e, "%q %s", e.Run.Agent, eventText(e))
 		}
 		if e.Entry.Review == nil {
 			t.carriedOut(e)
@@ -86,7 +84,7 @@ func (t *transcript) print(e client.Event) {
 			t.printf("[mail] %s to %s: %s...", e.Mail.From, e.Run.Path, opening(e.Mail.Text))
 		}
 	case client.ChildEnded:
-		t.ended(e.Run.Path, e.Outcome)
+		t.ended(e, e.Outcome)
 	case client.TimedOut:
 		t.timedOut(e)
 	case client.TreeEnded:
@@ -108,15 +106,29 @@ func (t *transcript) called(e client.Event) {
 		return
 	}
 	agent := e.Run.Agent.String()
-	t.open[path] = subAgent{agent, e.Input.Forked != nil}
+	t.open[path] = subAgent{agent: agent} // the line has the task
 	switch {
 	case e.Input.Forked == nil:
-		t.printf("[sub-agent] Calling %q (depth %d) with task: %s...", agent, path.Depth(), opening(e.Input.Task))
+		t.below(e, "Calling %q (depth %d) with task: %s...", agent, path.Depth(), opening(e.Input.Task))
 	case e.Input.Forked.Inherit:
-		t.printf("[sub-agent] Forked %s of %q, which knows the conversation", path, agent)
+		t.below(e, "Forked %q, which knows the conversation", agent)
 	default:
-		t.printf("[sub-agent] Forked %s of %q with task: %s...", path, agent, opening(e.Input.Task))
+		t.below(e, "Forked %q with task: %s...", agent, opening(e.Input.Task))
 	}
+	t.open[path] = subAgent{agent, title(e)}
+}
+
+// below prints a line about a run below the root, with its path, its worker and
+// the beginning of its task.
+func (t *transcript) below(e client.Event, format string, args ...any) {
+	which := e.Run.Path.String()
+	if e.Worker != "" {
+		which += " on " + e.Worker
+	}
+	if task := t.open[e.Run.Path].task; task != "" {
+		which += ": " + task
+	}
+	t.printf("[sub-agent] %s [%s]", fmt.Sprintf(format, args...), which)
 }
 
 // opening returns the first 80 characters of a text.
@@ -131,7 +143,7 @@ func (t *transcript) delayed(e client.Event, forRoot, forOthers, about string) {
 	if e.Run.Path.IsRoot() {
 		t.printf(forRoot, e.Turn, about)
 	} else {
-		t.printf(forOthers, e.Run.Agent, about)
+		t.below(e, forOthers, e.Run.Agent, about)
 	}
 }
 
@@ -145,7 +157,8 @@ func (t *transcript) carriedOut(e client.Event) {
 		case c.Failed():
 			t.printf("[sub-agent] %q failed: %s", c.Agent, c.Error)
 		case c.Op == run.OpCall:
-			t.open[e.Run.Path.Child(e.Turn, i)] = subAgent{agent: c.Agent}
+			t.open[e.Run.Path.Child(e.Turn, i)] = subAgent{c.Agent, firstWords(c.Task)}
+		case !e.Run.Path.IsRoot(): // the line of its turn says so
 		case c.Op == run.OpWait:
 			t.printf("[mail] %s %s", e.Run.Path, waitText(c))
 		case c.Op == run.OpKill:
@@ -156,9 +169,9 @@ func (t *transcript) carriedOut(e client.Event) {
 
 func (t *transcript) becameIdle(e client.Event) {
 	if e.Outcome.Status == run.StatusCompleted {
-		t.printf("[sub-agent] %s of %q is idle: %s...", e.Run.Path, e.Run.Agent, opening(e.Outcome.Result))
+		t.below(e, "%q is idle: %s...", e.Run.Agent, opening(e.Outcome.Result))
 	} else {
-		t.printf("[sub-agent] %s of %q is idle, it failed: %s", e.Run.Path, e.Run.Agent, e.Outcome.Error)
+		t.below(e, "%q is idle, it failed: %s", e.Run.Agent, e.Outcome.Error)
 	}
 }
 
@@ -168,24 +181,20 @@ func (t *transcript) received(stop string, calls int) {
 
 // ended prints the end of a sub-agent. Its caller may have given up on it
 // before: then the end was printed.
-func (t *transcript) ended(p subjects.Path, o run.Outcome) {
-	c, ok := t.open[p]
+func (t *transcript) ended(e client.Event, o run.Outcome) {
+	c, ok := t.open[e.Run.Path]
 	if !ok {
 		return
 	}
-	delete(t.open, p)
-	name := strconv.Quote(c.agent)
-	if c.fork {
-		name = p.String() + " of " + name
-	}
 	switch {
 	case o.Status == run.StatusCompleted:
-		t.printf("[sub-agent] %s completed in %dms (%d chars returned)", name, o.DurationMS, len([]rune(o.Result)))
+		t.below(e, "%q completed in %dms (%d chars returned)", c.agent, o.DurationMS, len([]rune(o.Result)))
 	case o.Reason == run.ReasonParentAnswered:
-		t.printf("[sub-agent] %s %s", name, endedWithParent)
+		t.below(e, "%q %s", c.agent, endedWithParent)
 	default:
-		t.printf("[sub-agent] %s failed: %s", name, o.Error)
+		t.below(e, "%q failed: %s", c.agent, o.Error)
 	}
+	delete(t.open, e.Run.Path)
 }
 
 // timedOut prints the end of the sub-agents that their caller gave up.
@@ -196,7 +205,9 @@ func (t *transcript) timedOut(e client.Event) {
 	turn := e.State.Turns[e.Turn-1]
 	for i, c := range turn.Entry.Calls {
 		if o := turn.Outcomes[i]; c.Op == run.OpCall && o != nil {
-			t.ended(e.Run.Path.Child(e.Turn, i), *o)
+			below := e.Run
+			below.Path = e.Run.Path.Child(e.Turn, i)
+			t.ended(client.Event{Run: below}, *o)
 		}
 	}
 }

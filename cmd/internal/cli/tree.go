@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -9,6 +10,8 @@ import (
 
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/client"
+	"github.com/axebus/axe/internal/text"
+	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -23,6 +26,10 @@ type Tree struct {
 type node struct {
 	path  subjects.Path
 	agent string
+	// task is the beginning of the run's task.
+	task string
+	// tree is the id of the root's tree, if a person can use it.
+	tree string
 	// state is the run's state until the run has ended.
 	state run.State
 	// progress is the last live report. It counts if it is about a turn
@@ -44,9 +51,10 @@ type node struct {
 
 // ending is the part of an outcome that the drawing shows.
 type ending struct {
-	mark mark
-	text string
-	took time.Duration
+	mark   mark
+	text   string
+	took   time.Duration
+	tokens int
 }
 
 // Apply adds an event. Late and repeated events change nothing.
@@ -67,6 +75,11 @@ func (t *Tree) Apply(e client.Event) {
 		n.worker = e.Worker
 	}
 	switch e.Kind { //nolint:exhaustive // the state says the rest
+	case client.Called:
+		n.task = title(e)
+		if n == t.root && !e.Run.Tree.IsZero() {
+			n.tree = e.Run.Tree.String()
+		}
 	case client.Answered, client.Approved:
 		t.refuse(n, e)
 	case client.Cancelled:
@@ -110,6 +123,7 @@ func (t *Tree) refuse(n *node, e client.Event) {
 		if refusedRun(call) {
 			below := t.at(n.path.Child(e.Turn, i))
 			below.agent = call.Agent
+			below.task = firstWords(call.Task)
 			below.refusal = call.Error
 		}
 	}
@@ -120,7 +134,9 @@ func (n *node) isDone() bool { return n.ended != nil && n.ended.mark == markDone
 
 // end keeps the parts of a run's outcome that the drawing shows.
 func (n *node) end(o run.Outcome) {
-	n.ended = &ending{mark: markFailed, text: o.Error, took: time.Duration(o.DurationMS) * time.Millisecond}
+	n.ended = &ending{
+		mark: markFailed, text: o.Error, took: time.Duration(o.DurationMS) * time.Millisecond, tokens: tokens(o.Usage),
+	}
 	switch {
 	case o.Status == run.StatusCompleted:
 		n.ended.mark, n.ended.text = markDone, turnsTaken(o.Turns)
@@ -134,6 +150,21 @@ func (n *node) end(o run.Outcome) {
 	}
 	n.state = run.State{}
 }
+
+// tokens returns the tokens that the run and all runs below it are known to
+// have used.
+func (n *node) tokens() int {
+	sum := tokens(n.state.Turns.Totals().Usage)
+	if n.ended != nil {
+		sum = n.ended.tokens
+	}
+	for _, b := range n.below {
+		sum += b.tokens()
+	}
+	return sum
+}
+
+func tokens(u provider.Usage) int { return u.InputTokens + u.OutputTokens }
 
 // at returns the node of a path. It makes the node, and those above it, if need
 // be.
@@ -162,6 +193,25 @@ func order(a, b subjects.Path) int {
 	_, aTurn, aIndex, _ := a.Parent()
 	_, bTurn, bIndex, _ := b.Parent()
 	return cmp.Or(aTurn-bTurn, aIndex-bIndex)
+}
+
+// title returns the beginning of a called run's task. That of a supervisor is
+// to review a turn.
+func title(e client.Event) string {
+	if _, turn, _, _ := e.Run.Path.Parent(); e.Input.Review {
+		return fmt.Sprintf("reviews turn %d", turn)
+	}
+	return firstWords(e.Input.Task)
+}
+
+// firstWords returns the beginning of a text on one line.
+func firstWords(s string) string {
+	words := strings.Join(strings.Fields(text.Head(s, 1<<10)), " ")
+	first := opening(words)
+	if first != words {
+		first += "…"
+	}
+	return Printable(first)
 }
 
 // Printable returns a text on one line, without characters that control a

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -19,7 +20,7 @@ import (
 //	tell
 //	SECONDS PATH AGENT KIND [turn=N] [calls=a,b!,c] [review=AGENT]
 //		[status=S] [kind=K] [reason=R] [took=D] [worker=W] [attempt=N]
-//		[next=D] [fork] [from=PATH] [by=NAME] [tools=a,b] [text=…]
+//		[next=D] [fork] [from=PATH] [by=NAME] [tools=a,b] [tokens=N] [text=…]
 //
 // each line is a message. Tools are the tools that the run was started with. A
 // call is an agent's name, with ! if the call is refused, or :fork,
@@ -269,6 +270,13 @@ func (m *message) set(t *testing.T, name, value string) {
 		m.outcome.Worker = value
 	case "attempt":
 		m.progress.Attempt, m.progress.Attempts = int(value[0]-'0'), 3
+	case "tokens":
+		used, err := strconv.Atoi(value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.outcome.Usage = provider.Usage{InputTokens: used - 1, OutputTokens: 1}
+		m.entry.Answer.Usage = m.outcome.Usage
 	case "next":
 		m.progress.Next = m.time.Add(parseDuration(t, value))
 	default:
