@@ -38,6 +38,9 @@ func (o *options) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	if !o.remote() {
+		view.HideNames()
+	}
 	log, err := o.log.Logger(screen, screen.Terminal())
 	if err != nil {
 		return err
@@ -207,5 +210,7 @@ func (o *options) submit(ctx context.Context, c *client.Client, task client.Task
 	if o.json {
 		return printJSON(ctx, os.Stdout, c, tree, outcome)
 	}
-	return cli.Print(os.Stdout, "text", outcome)
+	err = cli.Print(os.Stdout, "text", outcome)
+	view.Summarise(tree, outcome)
+	return err
 }

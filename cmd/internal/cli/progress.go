@@ -36,7 +36,9 @@ type View struct {
 	screen *Screen
 	style  style
 	// name is the name of the command, for its messages.
-	name       string
+	name string
+	// private hides the names of the worker and of the tree.
+	private    bool
 	transcript *transcript // for styleVerbose
 }
 
@@ -66,6 +68,10 @@ func (p *ProgressFlags) View(s *Screen, name string) (*View, error) {
 	}
 	return v, nil
 }
+
+// HideNames leaves out the names of the worker and of the tree. They say nothing
+// where a bus has one worker and no other process can reach it.
+func (v *View) HideNames() { v.private = true }
 
 // piped reports whether a file is a pipe or a socket.
 func piped(f *os.File) bool {
@@ -170,7 +176,27 @@ func (v *View) Notef(format string, args ...any) {
 	}
 }
 
+// Summarise prints a tree's id and its totals in one line, if a person may need
+// them: where the tree is on a bus, or where the view shows more than one run.
+func (v *View) Summarise(tree subjects.Tree, o run.Outcome) {
+	shown := v.Verbose() || v.style != styleNone && o.Subtree.Runs > 1
+	if v.private && !shown {
+		return
+	}
+	runs := "1 run"
+	if n := o.Subtree.Runs; n != 1 {
+		runs = fmt.Sprintf("%d runs", n)
+	}
+	took := time.Duration(o.DurationMS) * time.Millisecond
+	fmt.Fprintf(v.screen, "%s: tree %s: %s, %s tokens, %s\n",
+		v.name, tree, runs, count(tokens(o.Subtree.Usage)), seconds(took))
+}
+
 func (v *View) event(e client.Event) {
+	if v.private {
+		e.Worker = ""
+		e.Run.Tree = subjects.Tree{}
+	}
 	switch v.style {
 	case stylePlain:
 		fmt.Fprintln(v.screen, Line(e))
