@@ -2,6 +2,7 @@ package cmd_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -35,7 +36,9 @@ import (
 //	model HOW                       an Ollama that fails, at AXE_OLLAMA_BASE_URL (see startModel)
 //	asked                           wait until that model was asked
 //
-// and EXAMPLES, the directory of the example agents.
+// and EXAMPLES, the directory of the example agents. The condition tmux holds
+// where tmux is installed. With AXE_NEED_TMUX in the environment it fails where
+// tmux is missing.
 func TestScripts(t *testing.T) {
 	bin := binaries(t)
 	examples, err := filepath.Abs("../configs/examples")
@@ -51,6 +54,7 @@ func TestScripts(t *testing.T) {
 			env.Values[stageKey{}] = &scriptEnv{processes: map[string]*process{}}
 			return nil
 		},
+		Condition: hasTmux,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits, "settles": settles, "start": start, "says": says, "signal": signal, "end": end,
 			"bus": startBus, "publish": publish, "delete": deleteStored, "called": called, "ended": ended,
@@ -78,6 +82,18 @@ func binaries(t *testing.T) string {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	return dir
+}
+
+// hasTmux is the condition of scripts that need tmux.
+func hasTmux(condition string) (bool, error) {
+	if condition != "tmux" {
+		return false, fmt.Errorf("unknown condition %q", condition)
+	}
+	_, err := exec.LookPath("tmux")
+	if err != nil && os.Getenv("AXE_NEED_TMUX") != "" {
+		return false, err
+	}
+	return err == nil, nil
 }
 
 // scriptEnv holds the processes and servers of one script.

@@ -227,30 +227,6 @@ func TestDialFlagsInside(t *testing.T) {
 	}
 }
 
-// TestScreen: lines are written above the tree, which is drawn in place below
-// them.
-func TestScreen(t *testing.T) {
-	var out bytes.Buffer
-	s := &Screen{w: &out, size: func() (int, int) { return 80, 10 }}
-	t.Setenv("NO_COLOR", "1")
-	fmt.Fprintln(s, "before")
-	s.Draw() // nothing is known yet
-	for _, e := range (&scriptedTree{}).apply(t, "0 r lead concluded took=1s") {
-		s.Apply(e)
-	}
-	s.Draw()
-	fmt.Fprintln(s, "between")
-	s.Finish()
-	fmt.Fprintln(s, "after")
-	s.Mute()
-	fmt.Fprintln(s, "never")
-	const tree = "✓ lead  done  1.0s\n"
-	const back = "\x1b[1A\r\x1b[J"
-	if diff := cmp.Diff("before\n"+tree+back+"between\n"+tree+back+tree+"after\n", out.String()); diff != "" {
-		t.Error(diff)
-	}
-}
-
 func TestBecause(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	err := errors.New("x")

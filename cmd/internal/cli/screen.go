@@ -96,19 +96,54 @@ func (s *Screen) Finish() {
 	s.tree, s.drawn = nil, 0
 }
 
-// repaint erases the drawn tree, prints a text in its place, and draws the tree
-// as it is now below that text.
+// The control sequences of a frame. No sequence clears the screen: a terminal
+// may keep each screen that was cleared in its scrollback, as tmux does.
+const (
+	eraseLine = "\x1b[2K"
+	// noWrap cuts lines that are too long, until wrap.
+	noWrap = "\x1b[?7l"
+	wrap   = "\x1b[?7h"
+)
+
+// repaint prints a text in the place of the drawn tree, and draws the tree as
+// it is now below that text. The last row of the terminal is the cursor's, so
+// that a frame does not scroll.
 func (s *Screen) repaint(above string) error {
 	width, height := s.size()
 	f := Frame{Now: time.Now(), Tick: s.tick, Width: width, Height: max(1, height-1), Colour: colour()}
 	lines := s.tree.Lines(f)
-	erase := ""
-	if s.drawn > 0 {
-		erase = "\x1b[" + strconv.Itoa(s.drawn) + "A\r\x1b[J"
+	var b strings.Builder
+	old := min(s.drawn, f.Height)
+	moveUp(&b, old)
+	if above != "" {
+		eraseRows(&b, old)
+		b.WriteString(strings.TrimSuffix(above, "\n") + "\n")
+		old = 0
 	}
+	b.WriteString(noWrap)
+	for _, line := range lines {
+		b.WriteString(eraseLine + line + "\n")
+	}
+	b.WriteString(wrap)
+	eraseRows(&b, old-len(lines))
 	s.drawn = len(lines)
-	_, err := io.WriteString(s.w, erase+above+strings.Join(lines, "\n")+"\n")
+	_, err := io.WriteString(s.w, b.String())
 	return err
+}
+
+// eraseRows erases n rows from the cursor's row on. The cursor stays.
+func eraseRows(b *strings.Builder, n int) {
+	if n > 0 {
+		b.WriteString(strings.Repeat(eraseLine+"\n", n))
+		moveUp(b, n)
+	}
+}
+
+// moveUp moves the cursor to the start of the row n above.
+func moveUp(b *strings.Builder, n int) {
+	if n > 0 {
+		b.WriteString("\x1b[" + strconv.Itoa(n) + "A\r")
+	}
 }
 
 // redraw draws the tree until ctx ends.

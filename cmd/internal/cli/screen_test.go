@@ -1,0 +1,116 @@
+package cli
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// terminal is a terminal of a few rows that knows the control sequences of a
+// Screen. Rows that scroll out of it go into its scrollback.
+type terminal struct {
+	width, height int
+	rows          []string
+	scrollback    []string
+	row           int
+}
+
+func (term *terminal) size() (int, int) { return term.width, term.height }
+
+var control = regexp.MustCompile(`^\x1b\[(\??[0-9]*)([A-Za-z])`)
+
+// Write implements io.Writer. An unknown control sequence is an error.
+func (term *terminal) Write(p []byte) (int, error) {
+	for line := range strings.Lines(string(p)) {
+		for line != "" && line != "\n" {
+			found := control.FindStringSubmatch(line)
+			switch {
+			case found == nil:
+				n := strings.IndexAny(line+"\x1b", "\x1b\n\r")
+				term.rows[term.row] += line[:n]
+				line = strings.TrimPrefix(line[n:], "\r")
+				continue
+			case found[2] == "A":
+				n, _ := strconv.Atoi(found[1])
+				term.row = max(0, term.row-n)
+			case found[1]+found[2] == "2K":
+				term.rows[term.row] = ""
+			case found[1]+found[2] != "?7l" && found[1]+found[2] != "?7h":
+				return 0, fmt.Errorf("unknown control sequence in %q", line)
+			}
+			line = line[len(found[0]):]
+		}
+		if line == "\n" {
+			term.newline()
+		}
+	}
+	return len(p), nil
+}
+
+func (term *terminal) newline() {
+	if term.row++; term.row == term.height {
+		term.row--
+		term.scrollback = append(term.scrollback, term.rows[0])
+		term.rows = append(slices.Delete(term.rows, 0, 1), "")
+	}
+}
+
+// TestScreen draws a tree that grows and shrinks. Lines are written above it,
+// and they alone get into the scrollback.
+func TestScreen(t *testing.T) {
+	t.Setenv("NO_COLOR", "1")
+	synctest.Test(t, func(t *testing.T) {
+		term := &terminal{width: 40, height: 6, rows: make([]string, 6)}
+		s := &Screen{w: term, size: term.size}
+		script := &scriptedTree{}
+		apply := func(line string) {
+			for _, e := range script.apply(t, line) {
+				s.Apply(e)
+			}
+		}
+		write := func(text string) {
+			if _, err := s.Write([]byte(text)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		write("before\n")
+		s.Draw() // nothing is known yet
+		apply("0 r lead called text=all of it")
+		apply("0 r lead answered turn=1 calls=a,a,a,a,a,a")
+		for i := range 6 {
+			apply(fmt.Sprintf("0 r-1-%d a called text=part %d", i, i))
+			s.Draw()
+			write(fmt.Sprintf("line %d\n", i))
+		}
+		for range 20 {
+			s.Draw()
+		}
+		for i := range 6 {
+			apply(fmt.Sprintf("0 r-1-%d a replied text=done", i))
+			s.Draw()
+		}
+		s.Finish()
+		write("after\n")
+		s.Mute()
+		write("never\n")
+		var lines []string
+		for _, line := range append(term.scrollback, term.rows...) {
+			if line != "" {
+				lines = append(lines, line)
+			}
+		}
+		want := []string{
+			"before", "line 0", "line 1", "line 2", "line 3", "line 4", "line 5",
+			"· lead tree  turn 2 is due  all of it", "└─ ✓ 6 done", "after",
+		}
+		if diff := cmp.Diff(want, lines); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+}
