@@ -39,10 +39,12 @@ func agentsCommand() *cobra.Command {
 		&cobra.Command{
 			Use: "init AGENT", Short: "Write the file of a new agent",
 			Args: cobra.ExactArgs(1), ValidArgsFunction: cobra.NoFileCompletions,
-			RunE: func(cmd *cobra.Command, args []string) error { return a.init(cmd.OutOrStdout(), args[0]) },
+			RunE: func(cmd *cobra.Command, args []string) error {
+				return a.init(cmd.OutOrStdout(), cmd.ErrOrStderr(), args[0])
+			},
 		},
 		&cobra.Command{
-			Use: "edit AGENT", Short: "Open an agent's file in $EDITOR",
+			Use: "edit AGENT", Short: "Open an agent's file in an editor",
 			Args: cobra.ExactArgs(1), ValidArgsFunction: completeAgents,
 			RunE: func(cmd *cobra.Command, args []string) error {
 				return a.edit(cmd.Context(), cmd.ErrOrStderr(), args[0])
@@ -94,8 +96,9 @@ func (a *agentFiles) show(stdout io.Writer, arg string) error {
 	return err
 }
 
-// init writes the file of a new agent. It never overwrites a file.
-func (a *agentFiles) init(stdout io.Writer, arg string) error {
+// init writes the file of a new agent, and says on stderr how to run the agent.
+// It never overwrites a file.
+func (a *agentFiles) init(stdout, stderr io.Writer, arg string) error {
 	file, err := a.file(arg)
 	if err != nil {
 		return err
@@ -110,8 +113,14 @@ func (a *agentFiles) init(stdout io.Writer, arg string) error {
 	if !made {
 		return cli.Fail(cli.CodeConfig, fmt.Errorf("agent config already exists: %s", file))
 	}
-	_, err = fmt.Fprintln(stdout, file)
-	return err
+	if _, err = fmt.Fprintln(stdout, file); err != nil {
+		return err
+	}
+	agent, err := configs.Load(file)
+	if err != nil {
+		return err
+	}
+	return a.printNext(stderr, agent)
 }
 
 // checkAgents returns an error if --agents is not set and has no default.

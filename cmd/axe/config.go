@@ -29,7 +29,11 @@ func configCommand() *cobra.Command {
 		&cobra.Command{
 			Use: "init", Short: "Create the configuration directory, with a sample skill", Args: cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error {
-				return printConfigDir(cmd.OutOrStdout(), initConfig)
+				if err := printConfigDir(cmd.OutOrStdout(), initConfig); err != nil {
+					return err
+				}
+				printNext(cmd.ErrOrStderr(), "axe agents init greeter")
+				return nil
 			},
 		},
 	)

@@ -18,16 +18,16 @@ import (
 // edit opens an agent's file in the person's editor. Afterwards it prints a
 // warning if the file is invalid.
 func (a *agentFiles) edit(ctx context.Context, stderr io.Writer, arg string) error {
-	editor := strings.TrimSpace(cmp.Or(os.Getenv("EDITOR"), os.Getenv("VISUAL")))
-	if editor == "" {
-		return errors.New("$EDITOR environment variable is not set")
-	}
 	file, err := a.file(arg)
 	if err != nil {
 		return err
 	}
 	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
 		return cli.NotFound(a.dir, arg)
+	}
+	editor, err := chooseEditor()
+	if err != nil {
+		return err
 	}
 	if err := runEditor(ctx, editor, file); err != nil {
 		return err
@@ -36,6 +36,19 @@ func (a *agentFiles) edit(ctx context.Context, stderr io.Writer, arg string) err
 		warn(stderr, err)
 	}
 	return nil
+}
+
+// chooseEditor returns the command line of the person's editor: $EDITOR,
+// $VISUAL, or vi.
+func chooseEditor() (string, error) {
+	if set := strings.TrimSpace(cmp.Or(os.Getenv("EDITOR"), os.Getenv("VISUAL"))); set != "" {
+		return set, nil
+	}
+	if _, err := exec.LookPath("vi"); err == nil {
+		return "vi", nil
+	}
+	const text = "no editor: EDITOR and VISUAL are not set, and there is no vi; set one, for example export EDITOR=nano"
+	return "", cli.Fail(cli.CodeConfig, errors.New(text))
 }
 
 // runEditor runs an editor on a file, on this process's terminal. A signal
