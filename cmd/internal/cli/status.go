@@ -31,6 +31,8 @@ func (n *node) status(now time.Time, above bool) (m mark, text string) {
 	switch {
 	case n.refusal != "":
 		return markFailed, n.refusal
+	case n.isDone():
+		return n.ended.mark, n.ended.text + n.takeover.String()
 	case n.ended != nil:
 		return n.ended.mark, n.ended.text
 	case n.state.Ended() && n.state.End.Text == "":
@@ -41,6 +43,9 @@ func (n *node) status(now time.Time, above bool) (m mark, text string) {
 		return markEnding, "ending: the run above it was cancelled"
 	case n.asks():
 		m, text = n.asking(now)
+		if n.takeover.turn == n.progress.Turn {
+			text += n.takeover.String()
+		}
 	default:
 		m, text = n.resting()
 	}

@@ -36,7 +36,9 @@ type node struct {
 	// that the state does not have yet.
 	progress run.Progress
 	worker   string
-	fork     bool
+	// request is the last request to the run's model that is known.
+	request  request
+	takeover takeover
 	// cancelled reports whether the run has a cancel message.
 	cancelled bool
 	// wasIdle reports whether the run was idle before it was ended.
@@ -71,6 +73,7 @@ func (t *Tree) Apply(e client.Event) {
 		n.report(e)
 		return
 	}
+	n.noteTakeover(e)
 	if e.Worker != "" {
 		n.worker = e.Worker
 	}
@@ -98,7 +101,6 @@ func (n *node) update(s run.State) {
 	if n.ended != nil {
 		return
 	}
-	n.fork = n.fork || s.Input.Forked != nil
 	if !s.Ended() {
 		n.wasIdle = s.Phase == run.Idle
 	}
@@ -108,6 +110,7 @@ func (n *node) update(s run.State) {
 // report keeps a live report, unless it is late.
 func (n *node) report(e client.Event) {
 	if e.Progress.Turn > len(n.state.Turns) {
+		n.noteTakeover(e)
 		n.progress = e.Progress
 		n.worker = e.Worker
 	}

@@ -346,6 +346,9 @@ func TestTreeDrawsAnything(t *testing.T) {
 			}
 			words := strings.Join(strings.Split(calls, ",")[:1+i%6], ",")
 			line := fmt.Sprintf("%d %s a %s turn=%d calls=%s from=%s", i, path, kind, 1+i%3, words, paths[i%5])
+			if kind == "called" {
+				line += " text=世界 e\u0301\x1b[2J 界界 👩‍👧 ✅"
+			}
 			for _, e := range s.apply(t, line) {
 				tree.Apply(e)
 			}
