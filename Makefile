@@ -25,12 +25,13 @@ CHAOS     ?= .
 TOOLS := .tmp
 LINT  := $(TOOLS)/golangci-lint
 CONF  := .ci/golangci.yml
+SBOM  := $(TOOLS)/cyclonedx-gomod
 
 .DEFAULT_GOAL := help
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: ## a tree of three levels reviews this repository, offline: no key, no server; STYLE is call, spawn, mail, slash or supervised
@@ -135,11 +136,27 @@ proofs: ## cancel 300 running runs, a model slower than twenty leases, budgets o
 	$(GO) test -count=1 -v -run 'TestCancelManyAtWork|TestSlowModel$$|TestMax(Agents|Turns|Tokens)|TestRetryAfterStopsAllWorkers' ./agentd
 	$(GO) test -count=1 -v -timeout 30m ./agentd -run 'TestMailTakenOnce$$' -rapid.checks=250
 
+.PHONY: release
+release: $(SBOM) ## archives, checksums and SBOMs of this commit in dist/, for PLATFORMS (linux and darwin, amd64 and arm64)
+	CYCLONEDX=$(abspath $(SBOM)) .ci/release dist
+	@ls -l dist
+
+.PHONY: release-check
+release-check: $(SBOM) ## build the release in two clones, the second without a build cache, and compare the checksums
+	CYCLONEDX=$(abspath $(SBOM)) .ci/release $(TOOLS)/release
+	GOCACHE=$(abspath $(TOOLS)/cache) CYCLONEDX=$(abspath $(SBOM)) .ci/release $(TOOLS)/again
+	diff $(TOOLS)/release/SHA256SUMS $(TOOLS)/again/SHA256SUMS
+	rm -rf $(TOOLS)/release $(TOOLS)/again $(TOOLS)/cache
+
 .PHONY: clean
 clean: ## remove what was built
-	rm -rf bin $(TOOLS)
+	rm -rf bin dist $(TOOLS)
 
-# The linter has a module file of its own, so that it never enters go.mod.
+# The tools have a module file of their own, so that they never enter go.mod.
 $(LINT): .ci/tools.mod .ci/tools.sum
 	$(GO) build -modfile=.ci/tools.mod -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	@touch $@
+
+$(SBOM): .ci/release.mod .ci/release.sum
+	CGO_ENABLED=0 $(GO) build -modfile=.ci/release.mod -trimpath -buildvcs=false -o $@ github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod
 	@touch $@
