@@ -46,7 +46,8 @@ func TestScaffold_IncludesSubAgentsConfig(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if section := "[sub_agents_config]\nmax_depth = 3\nparallel = true\ntimeout = 120\n"; !strings.Contains(string(b), section) {
+	const section = "[sub_agents_config]\nmax_depth = 3\nparallel = true\ntimeout = 120\n"
+	if !strings.Contains(string(b), section) {
 		t.Errorf("the page does not have\n%s", section)
 	}
 }

@@ -27,22 +27,15 @@ func (c *checker) skill(a configs.Agent) {
 	}
 }
 
-// files checks each pattern of an agent's files, and then all of them together.
+// files checks that an agent's files can be read, and that each pattern matches
+// one.
 func (c *checker) files(a configs.Agent) {
-	for _, pattern := range a.Files {
-		files, err := prompt.ReadFiles(a.Workdir, []string{pattern})
-		if err != nil {
-			c.add(a, "files", Error, "%v", err)
-			return
-		}
-		if len(files) == 0 {
-			c.add(a, "files", Warning, "%q matches no text file in %s", pattern,
-				cmp.Or(a.Workdir, "the current directory, as workdir is not set"))
-		}
+	_, unmatched, err := prompt.ReadFiles(a.Workdir, a.Files)
+	if err != nil {
+		c.add(a, "files", Error, "%v", err)
 	}
-	if len(a.Files) > 1 {
-		if _, err := prompt.ReadFiles(a.Workdir, a.Files); err != nil {
-			c.add(a, "files", Error, "%v", err)
-		}
+	for _, pattern := range unmatched {
+		c.add(a, "files", Warning, "%q matches no file in %s", pattern,
+			cmp.Or(a.Workdir, "the current directory, as workdir is not set"))
 	}
 }

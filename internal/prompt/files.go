@@ -14,24 +14,31 @@ const (
 )
 
 // ReadFiles returns the text files below workdir that the patterns match. Each
-// file comes once. Files are sorted by path.
-func ReadFiles(workdir string, patterns []string) ([]File, error) {
+// file comes once. Files are sorted by path. Unmatched are the patterns that
+// match no file.
+func ReadFiles(workdir string, patterns []string) (files []File, unmatched []string, err error) {
 	if len(patterns) == 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
 	workdir = cmp.Or(workdir, ".")
 	root, err := os.OpenRoot(workdir)
 	if err != nil {
-		return nil, fmt.Errorf("workdir %s: %w", workdir, bare(err))
+		return nil, nil, fmt.Errorf("workdir %s: %w", workdir, bare(err))
 	}
 	defer root.Close()
 	found := map[string]bool{}
 	for _, p := range patterns {
-		if err := find(root, p, found); err != nil {
-			return nil, fmt.Errorf("%q in %s: %w", p, workdir, err)
+		matched := map[string]bool{}
+		if err := find(root, p, matched); err != nil {
+			return nil, nil, fmt.Errorf("%q in %s: %w", p, workdir, err)
 		}
+		if len(matched) == 0 {
+			unmatched = append(unmatched, p)
+		}
+		maps.Copy(found, matched)
 	}
-	return readAll(root, slices.Sorted(maps.Keys(found)))
+	files, err = readAll(root, slices.Sorted(maps.Keys(found)))
+	return files, unmatched, err
 }
 
 // readAll reads the named files. It leaves out binary files.

@@ -85,7 +85,7 @@ func TestReadFiles(t *testing.T) {
 	} {
 		t.Run(tt.patterns, func(t *testing.T) {
 			patterns := strings.Split(tt.patterns, " ")
-			files, err := ReadFiles(dir, patterns)
+			files, _, err := ReadFiles(dir, patterns)
 			var got []string
 			for _, f := range files {
 				got = append(got, f.Path)
@@ -100,7 +100,7 @@ func TestReadFiles(t *testing.T) {
 			}
 		})
 	}
-	if _, err := ReadFiles(dir, []string{""}); err == nil || !strings.Contains(err.Error(), "must not be empty") {
+	if _, _, err := ReadFiles(dir, []string{""}); err == nil || !strings.Contains(err.Error(), "must not be empty") {
 		t.Error(err)
 	}
 }
@@ -115,21 +115,21 @@ func TestReadFilesIsBounded(t *testing.T) {
 	}
 	size("large.txt", maxContent+1, 'x')
 	size("large.bin", maxContent+1, 0)
-	if _, err := ReadFiles(dir, []string{"large.txt"}); err == nil ||
+	if _, _, err := ReadFiles(dir, []string{"large.txt"}); err == nil ||
 		err.Error() != "large.txt: is larger than 8 MiB" {
 		t.Error(err)
 	}
-	if files, err := ReadFiles(dir, []string{"*.bin"}); len(files) != 0 || err != nil {
+	if files, _, err := ReadFiles(dir, []string{"*.bin"}); len(files) != 0 || err != nil {
 		t.Error(len(files), err)
 	}
 	for _, name := range []string{"1", "2", "3", "4"} {
 		size(name+".md", maxContent, 'x')
 	}
-	if files, err := ReadFiles(dir, []string{"*.md"}); len(files) != 4 || err != nil {
+	if files, _, err := ReadFiles(dir, []string{"*.md"}); len(files) != 4 || err != nil {
 		t.Error(len(files), err)
 	}
 	size("5.md", 1, 'x')
-	if _, err := ReadFiles(dir, []string{"*.md"}); err == nil ||
+	if _, _, err := ReadFiles(dir, []string{"*.md"}); err == nil ||
 		err.Error() != "5.md: files are larger than 32 MiB together: match fewer files" {
 		t.Error(err)
 	}

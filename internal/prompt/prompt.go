@@ -30,7 +30,7 @@ func Resolve(a configs.Agent) (Context, error) {
 	if err != nil {
 		return Context{}, fmt.Errorf("agent %q: skill: %w", a.Name, err)
 	}
-	files, err := ReadFiles(a.Workdir, a.Files)
+	files, _, err := ReadFiles(a.Workdir, a.Files)
 	if err != nil {
 		return Context{}, fmt.Errorf("agent %q: files: %w", a.Name, err)
 	}
