@@ -61,6 +61,14 @@ func (term *terminal) newline() {
 	}
 }
 
+// show folds the message of a line, and shows its events on a screen.
+func (s *scriptedTree) show(t *testing.T, screen *Screen, line string) {
+	t.Helper()
+	for _, e := range s.apply(t, line) {
+		screen.Apply(e)
+	}
+}
+
 // TestScreen draws a tree that grows and shrinks. Lines are written above it,
 // and they alone get into the scrollback.
 func TestScreen(t *testing.T) {
@@ -69,11 +77,7 @@ func TestScreen(t *testing.T) {
 		term := &terminal{width: 40, height: 6, rows: make([]string, 6)}
 		s := &Screen{w: term, size: term.size}
 		script := &scriptedTree{}
-		apply := func(line string) {
-			for _, e := range script.apply(t, line) {
-				s.Apply(e)
-			}
-		}
+		apply := func(line string) { script.show(t, s, line) }
 		write := func(text string) {
 			if _, err := s.Write([]byte(text)); err != nil {
 				t.Fatal(err)
@@ -113,4 +117,31 @@ func TestScreen(t *testing.T) {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 	})
+}
+
+// TestScreenShrinks: the terminal has fewer rows than the drawn tree. The next
+// frame does not scroll.
+func TestScreenShrinks(t *testing.T) {
+	t.Setenv("NO_COLOR", "1")
+	term := &terminal{width: 40, height: 10, rows: make([]string, 10)}
+	s := &Screen{w: term, size: term.size}
+	script := &scriptedTree{}
+	apply := func(line string) { script.show(t, s, line) }
+	apply("0 r lead called")
+	for i := range 8 {
+		apply(fmt.Sprintf("0 r-1-%d a called", i))
+	}
+	s.Draw()
+	term.height = 4
+	term.rows, term.row = term.rows[6:], 3
+	for i := range 8 {
+		apply(fmt.Sprintf("0 r-1-%d a replied", i))
+	}
+	s.Draw()
+	if len(term.scrollback) > 0 {
+		t.Errorf("in the scrollback: %q", term.scrollback)
+	}
+	if !strings.HasPrefix(term.rows[0], "· lead ") || term.rows[1] != "└─ ✓ 8 done" || term.rows[2] != "" {
+		t.Errorf("on the terminal: %q", term.rows)
+	}
 }
