@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -118,6 +119,18 @@ func (s *agentSet) definition(a subjects.Agent) (configs.Agent, bool) {
 	return def, ok
 }
 
+// names returns the names of the served agents, sorted.
+func (s *agentSet) names() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	names := make([]string, 0, len(s.served))
+	for name := range s.served {
+		names = append(names, name.String())
+	}
+	slices.Sort(names)
+	return names
+}
+
 // len returns the number of served agents.
 func (s *agentSet) len() int {
 	s.mu.Lock()
@@ -197,6 +210,7 @@ func (w *Worker) serveAgents(ctx, work context.Context) {
 		case <-w.agents.changed:
 		}
 		w.announceAll(ctx)
+		pause.Notify(w.entryChanged)
 		agents := w.agentsToServe(ctx)
 		for name, stop := range stops {
 			if !agents[name] {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/axebus/axe/agentd/run"
@@ -33,7 +34,15 @@ func (r *loadedRun) callChildren(ctx context.Context, e run.CallChildren) error 
 		}
 		out.add(timer(r.run, turn, e.Timer), nil)
 	}
-	return out.write(ctx, r.w)
+	if err := out.write(ctx, r.w); err != nil {
+		return err
+	}
+	for _, c := range slices.Concat(e.Children, e.Forks) {
+		if child, err := childRun(r.run, e.Turn, c); err == nil {
+			r.w.warnUnserved(ctx, child)
+		}
+	}
+	return nil
 }
 
 // addUnawaited adds the messages of a turn for which the turn does not wait.

@@ -72,6 +72,10 @@ type Config struct {
 
 	// Log receives the worker's log messages. With nil they are discarded.
 	Log *slog.Logger
+
+	// TreeLog receives the messages about trees and their runs. The default
+	// is Log.
+	TreeLog *slog.Logger
 }
 
 // Defaults of Config.
@@ -102,6 +106,7 @@ func (c Config) validate() (Config, error) {
 	c.Poison = cmp.Or(c.Poison, DefaultPoison)
 	c.Cache = cmp.Or(c.Cache, DefaultCache)
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
+	c.TreeLog = cmp.Or(c.TreeLog, c.Log)
 	if c.Name == "" {
 		c.Name = "w" + bus.NewID()
 	}

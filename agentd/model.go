@@ -3,6 +3,7 @@ package agentd
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/axebus/axe/agentd/run"
@@ -134,6 +135,9 @@ func (x *execution) ask(ctx context.Context, p provider.Provider, req *provider.
 		return nil, context.Cause(ctx)
 	}
 	defer x.abortIfTakenOver(ctx, abort)()
+	if x.run.Path.IsRoot() && x.state.LogSeq == 0 && x.t.Count == 1 {
+		x.w.trees.begun(ctx, x.run)
+	}
 	resp, err := x.sendWithRetry(ctx, p, req)
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -170,9 +174,26 @@ func (x *execution) attempt(
 	defer slow.Stop()
 	began := time.Now()
 	resp, err := p.Send(ctx, req)
-	x.cost.time += time.Since(began)
+	took := time.Since(began)
+	x.cost.time += took
 	release(resp, err)
+	x.logModelCall(ctx, resp, err, took)
 	return resp, err
+}
+
+// logModelCall logs a request to the model.
+func (x *execution) logModelCall(ctx context.Context, resp *provider.Response, err error, took time.Duration) {
+	if !x.w.log.Enabled(ctx, slog.LevelDebug) {
+		return
+	}
+	log := x.w.log.With(slog.String(keyRun, x.run.String()), slog.Int(keyTurn, x.nextTurn()),
+		slog.String(keyModel, x.start.Model), slog.Int64(keyMS, took.Milliseconds()))
+	if err != nil {
+		log.DebugContext(ctx, "model call failed", slog.Any(keyError, err))
+		return
+	}
+	log.DebugContext(ctx, "model call", slog.Int(keyInput, resp.InputTokens),
+		slog.Int(keyOutput, resp.OutputTokens))
 }
 
 // admit waits until the rate limit of the model's account admits one more

@@ -92,6 +92,7 @@ func (w *Worker) publishOutcome(ctx context.Context, to outcomeTarget, o run.Out
 	if err != nil || !res.done {
 		return res, err
 	}
+	w.trees.ended(ctx, to.run, o)
 	if strings.HasPrefix(to.inbox, "_INBOX.") {
 		if err := w.conn.PublishEphemeral(to.inbox, body); err != nil {
 			w.log.WarnContext(ctx, "reply to an inbox failed",

@@ -83,6 +83,7 @@ func (w *Worker) callRoot(ctx context.Context, r subjects.Run, header subjects.H
 	if err != nil {
 		return err
 	}
+	w.warnUnserved(ctx, r)
 	return w.writeAll(ctx, []bus.Message{timer(r, 0, header.Deadline)})
 }
 
@@ -150,7 +151,6 @@ func (w *Worker) setRootTimer(ctx context.Context, r subjects.Run) error {
 // refuseSubmission writes the failed result of a submission that never becomes
 // a run.
 func (w *Worker) refuseSubmission(ctx context.Context, r subjects.Run, o run.Outcome) error {
-	w.log.InfoContext(ctx, "submission refused", slog.String(keyRun, r.String()), slog.String(keyError, o.Error))
 	_, err := w.publishOutcome(ctx, outcomeTarget{run: r, reply: r.Space.Result(r.Agent, r.Tree)}, o)
 	return err
 }

@@ -32,6 +32,7 @@ const takeoverChecksPerLease = 4
 func (x *execution) abortIfTakenOver(ctx context.Context, abort context.CancelCauseFunc) (done func()) {
 	var watchers sync.WaitGroup
 	if x.t.Count > 1 {
+		x.logTakeover(context.WithoutCancel(ctx))
 		watchers.Go(func() { x.keepAnnouncing(ctx) })
 	}
 	stop := x.t.OnLeaseExpired(func() { watchers.Go(func() { x.watchTakeover(ctx, abort) }) })

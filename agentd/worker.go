@@ -14,6 +14,7 @@ import (
 	"github.com/axebus/axe/internal/budget"
 	"github.com/axebus/axe/internal/history"
 	"github.com/axebus/axe/internal/pause"
+	"github.com/axebus/axe/internal/presence"
 	"github.com/axebus/axe/internal/ratelimit"
 	"github.com/axebus/axe/subjects"
 )
@@ -34,6 +35,12 @@ type Worker struct {
 	cache     *cache
 	limiters  *ratelimit.Limiters
 	tallies   *budget.Tallies
+	registry  presence.Registry
+	// entryChanged is ready when the worker's entry among the workers has
+	// changed.
+	entryChanged chan struct{}
+	checks       servedChecks
+	trees        *treeLog
 
 	// polling is full while one agent is polled for a call for a last slot.
 	polling chan struct{}
@@ -70,7 +77,8 @@ func New(conn *bus.Conn, cfg Config) (*Worker, error) {
 
 		agents: newAgentSet(), directory: newDirectory(), slots: newSlots(cfg.Slots), admission: newAdmission(),
 		cancels: newCancellations(), cache: newCache(cfg.Cache), limiters: ratelimit.New(conn, cfg.Name, log),
-		tallies: budget.New(conn),
+		tallies: budget.New(conn), registry: presence.New(conn), entryChanged: make(chan struct{}, 1),
+		trees: &treeLog{log: cfg.TreeLog.With(slog.String(keyWorker, cfg.Name))},
 
 		polling: make(chan struct{}, 1), leaving: make(chan struct{}), spare: make(chan *runQueue),
 		queues: map[subjects.Run]*runQueue{},
@@ -102,9 +110,10 @@ func (w *Worker) Run(ctx context.Context) error {
 	base, work := errgroup.WithContext(work)
 	known := make(chan struct{})
 	base.Go(func() error { return w.conn.KeepLeases(work) })
-	// The limiters end after the last request has ended.
-	limiting, endLimiters := context.WithCancel(context.WithoutCancel(ctx))
-	base.Go(func() error { return w.limiters.Run(limiting) })
+	// These two end after the last request has ended.
+	serving, endServing := context.WithCancel(context.WithoutCancel(ctx))
+	base.Go(func() error { return w.limiters.Run(serving) })
+	base.Go(func() error { return w.keepPresence(serving) })
 	base.Go(func() error { return w.cancels.follow(work, w.conn) })
 	base.Go(func() error { return w.followInterrupts(work) })
 	base.Go(func() error {
@@ -115,7 +124,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		w.work(ctx, work, abort)
 	}
 	failed := work.Err() != nil && !errors.Is(context.Cause(work), errDraining)
-	endLimiters()
+	endServing()
 	abort(errDraining)
 	err := base.Wait()
 	if failed {
@@ -168,6 +177,7 @@ func (w *Worker) work(ctx, work context.Context, abort context.CancelCauseFunc) 
 	pulls.Wait()
 	w.giveBackAll(work)
 	w.handlers.Wait()
+	w.trees.endWindow(ctx)
 	flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
 	defer cancel()
 	if err := w.conn.Flush(flush); err != nil {

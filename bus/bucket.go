@@ -4,16 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
 // bucket is a key-value bucket that is made when it is first used, with as many
-// replicas as the streams, and made again if somebody removes it. Memory and
-// RateLimit are thin types over it. A bucket is safe for concurrent use.
+// replicas as the streams, and made again if somebody removes it. Memory,
+// RateLimit and Workers are thin types over it. A bucket is safe for concurrent use.
 //
 // Directory is not one. Its watch has to survive the loss of its bucket, and
 // the client library's own type does the rest.
@@ -21,6 +23,9 @@ type bucket struct {
 	conn        *Conn
 	name        string
 	description string
+	// maxAge removes a value that nobody has stored again for that long. 0
+	// keeps all values.
+	maxAge time.Duration
 
 	mu sync.Mutex
 	// nil until it was found or made
@@ -53,12 +58,20 @@ func (b *bucket) target(key string) string {
 // if the key has another revision. After a lost acknowledgement that revision
 // may be the value itself.
 func (b *bucket) swap(ctx context.Context, key string, was uint64, value []byte) (rev uint64, err error) {
+	if err := b.conn.intercept(Point{"write", b.target(key), false}); err != nil {
+		return 0, err
+	}
+	if rev, err = b.store(ctx, key, was, value); err != nil {
+		return 0, err
+	}
+	return rev, b.conn.intercept(Point{"write", b.target(key), true})
+}
+
+// store is swap without the points at which a test intervenes.
+func (b *bucket) store(ctx context.Context, key string, was uint64, value []byte) (rev uint64, err error) {
 	msg := nats.NewMsg(b.target(key))
 	msg.Data = value
 	msg.Header.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(was, 10))
-	if err := b.conn.intercept(Point{"write", msg.Subject, false}); err != nil {
-		return 0, err
-	}
 	err = b.do(ctx, func(jetstream.Stream) (again bool, _ error) {
 		ack, err := b.conn.once(ctx, msg)
 		if err != nil {
@@ -67,15 +80,27 @@ func (b *bucket) swap(ctx context.Context, key string, was uint64, value []byte)
 		rev = ack.Sequence
 		return false, nil
 	})
-	if err != nil {
-		return 0, err
-	}
-	return rev, b.conn.intercept(Point{"write", msg.Subject, true})
+	return rev, err
 }
 
 // get reads from the bucket's stream once.
 func (b *bucket) get(ctx context.Context, g directGet) (ms []Stored, again bool, err error) {
 	return b.conn.reader.askOnce(ctx, b.streamName(), g)
+}
+
+// list reads the last messages of the keys that a pattern matches, once. It
+// leaves out the markers of keys that somebody has deleted.
+func (b *bucket) list(ctx context.Context, keys string) (all []Stored, again bool, err error) {
+	var seq uint64
+	for more := true; more; {
+		page, again, err := b.get(ctx, pageAfter(b.subject(keys), seq))
+		if err != nil {
+			return nil, again, err
+		}
+		all = append(all, page...)
+		seq, more = pageEnd(page)
+	}
+	return slices.DeleteFunc(all, func(m Stored) bool { return m.Header.Get("KV-Operation") != "" }), false, nil
 }
 
 // do calls op until the call is final or ctx ends. After an attempt it looks
@@ -124,7 +149,7 @@ func (b *bucket) open(ctx context.Context) (_ jetstream.Stream, again bool, err 
 
 func (b *bucket) create(ctx context.Context) (jetstream.Stream, error) {
 	_, err := b.conn.js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
-		Bucket: b.name, Description: b.description, Replicas: b.conn.Replicas(),
+		Bucket: b.name, Description: b.description, Replicas: b.conn.Replicas(), TTL: b.maxAge,
 		Storage: jetstream.FileStorage, History: 1,
 	})
 	// Another writer may have made it first.

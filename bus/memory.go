@@ -3,7 +3,6 @@ package bus
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -36,7 +35,7 @@ func (m *Memory) Append(ctx context.Context, agent subjects.Agent, value []byte)
 
 // Values reads all values of an agent, the oldest first.
 func (m *Memory) Values(ctx context.Context, agent subjects.Agent) ([][]byte, error) {
-	ms, err := m.list(ctx, agent)
+	ms, err := m.of(ctx, agent)
 	values := make([][]byte, len(ms))
 	for i, m := range ms {
 		values[i] = m.Body
@@ -48,14 +47,14 @@ func (m *Memory) Values(ctx context.Context, agent subjects.Agent) ([][]byte, er
 // is stored meanwhile stays: only values that were there before the count are
 // removed.
 func (m *Memory) Trim(ctx context.Context, agent subjects.Agent, keep int) (removed int, err error) {
-	ms, err := m.list(ctx, agent)
+	ms, err := m.of(ctx, agent)
 	old := len(ms) - max(keep, 0)
 	if err != nil || old <= 0 {
 		return 0, err
 	}
 	return old, m.do(ctx, func(s jetstream.Stream) (again bool, _ error) {
 		err := s.Purge(ctx,
-			jetstream.WithPurgeSubject(m.keys(agent)), jetstream.WithPurgeSequence(ms[old-1].Seq+1))
+			jetstream.WithPurgeSubject(m.subject(m.keys(agent))), jetstream.WithPurgeSequence(ms[old-1].Seq+1))
 		if err == nil {
 			return false, nil
 		}
@@ -64,26 +63,13 @@ func (m *Memory) Trim(ctx context.Context, agent subjects.Agent, keep int) (remo
 }
 
 // keys matches the keys of an agent's values.
-func (m *Memory) keys(agent subjects.Agent) string { return m.subject(agent.String() + ".*") }
+func (m *Memory) keys(agent subjects.Agent) string { return agent.String() + ".*" }
 
-// list reads the messages of an agent's keys. It leaves out the markers of keys
-// that somebody has deleted.
-func (m *Memory) list(ctx context.Context, agent subjects.Agent) ([]Stored, error) {
-	var all []Stored
-	var seq uint64
-	err := m.do(ctx, func(jetstream.Stream) (bool, error) {
-		for more := true; more; {
-			page, again, err := m.get(ctx, pageAfter(m.keys(agent), seq))
-			if err != nil {
-				return again, err
-			}
-			all = append(all, page...)
-			seq, more = pageEnd(page)
-		}
-		return false, nil
+// of reads the messages of an agent's keys.
+func (m *Memory) of(ctx context.Context, agent subjects.Agent) (all []Stored, _ error) {
+	err := m.do(ctx, func(jetstream.Stream) (again bool, err error) {
+		all, again, err = m.list(ctx, m.keys(agent))
+		return again, err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return slices.DeleteFunc(all, func(m Stored) bool { return m.Header.Get("KV-Operation") != "" }), nil
+	return all, err
 }

@@ -12,8 +12,8 @@ import (
 // EventKind is the kind of an event.
 type EventKind string
 
-// The kinds of events. Asking, Retrying and RateLimited are live events: a
-// worker publishes them, and no stream stores them.
+// The kinds of events. Asking, Retrying, RateLimited and Stalled are live
+// events: no stream stores them.
 const (
 	// Called: the run was asked to start.
 	Called EventKind = "called"
@@ -23,6 +23,9 @@ const (
 	Retrying EventKind = run.ProgressRetrying
 	// RateLimited: a request waits for a limit of the model's provider.
 	RateLimited EventKind = run.ProgressWaiting
+	// Stalled: the run needs a worker and has none, for Event.Reason. With
+	// an empty Reason it has one again. The follower finds this itself.
+	Stalled EventKind = "stalled"
 	// Answered: the model called tools.
 	Answered EventKind = "answered"
 	// BecameIdle: the run gave an answer and waits for mail.
@@ -84,9 +87,12 @@ type Event struct {
 	Mail run.Mail
 	// Cause says why the run ends, for Cancelled.
 	Cause run.End
-	// Reason says why, for Held, Approved and Denied. For TimedOut it is
+	// Reason says why, for Held, Approved, Denied and Stalled. For TimedOut it is
 	// "interrupted" if an interrupt ended the wait.
 	Reason string
+	// Again says that an earlier event told the same, for Stalled. Reason
+	// has the age of now.
+	Again bool
 	// By names the supervisor or the person behind Held, Approved and
 	// Denied. It is empty if a timeout decided.
 	By string

@@ -9,6 +9,7 @@ import (
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/internal/pause"
+	"github.com/axebus/axe/internal/presence"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -39,7 +40,10 @@ func (c *Client) follow(ctx context.Context, tree subjects.Tree, fn func(Event),
 	if err != nil {
 		return err
 	}
-	t := &tail{c: c, root: f.root, hints: newHints(), live: make(chan Event, maxLive), fn: fn}
+	t := &tail{
+		c: c, root: f.root, hints: newHints(), live: make(chan Event, maxLive), fn: fn,
+		stalls: newStalls(presence.New(c.conn)),
+	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	if err := t.watch(ctx); err != nil {
@@ -71,7 +75,8 @@ type tail struct {
 	seq  uint64
 	fold Fold
 	// ended reports whether the root's outcome was read.
-	ended bool
+	ended  bool
+	stalls stalls
 }
 
 // watch subscribes to the live copies of the tree's messages and to live
@@ -138,6 +143,7 @@ func (t *tail) apply(ctx context.Context, m bus.Stored) error {
 	if err != nil || message == nil {
 		return nil //nolint:nilerr // malformed: it has no event
 	}
+	delete(t.stalls.asking, at.Run.Path) // the request is over, or out of date
 	for _, e := range t.fold.Apply(at, meta, message) {
 		if e.Kind == Called {
 			e.Deadline, _ = subjects.ParseDeadline(m.Header.Get(subjects.HeaderDeadline))
@@ -191,17 +197,23 @@ func (t *tail) begin(ctx context.Context) ([]bus.Stored, error) {
 }
 
 // wait returns when there may be something to read. Meanwhile it passes live
-// events to fn.
+// events to fn, and looks for runs without a worker.
 func (t *tail) wait(ctx context.Context) error {
 	silence := time.NewTimer(pollInterval)
 	defer silence.Stop()
+	check := time.NewTimer(time.Until(t.stalls.next))
+	defer check.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case e := <-t.live:
 			e.State = t.fold.State(e.Run.Path)
+			t.stalls.asking[e.Run.Path] = e.Worker
 			t.fn(e)
+		case <-check.C:
+			t.checkStalls(ctx)
+			check.Reset(time.Until(t.stalls.next))
 		case <-t.hints:
 			return pause.For(ctx, hintDelay)
 		case <-silence.C:

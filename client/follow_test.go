@@ -38,6 +38,8 @@ func describe(e client.Event) string {
 		words = append(words, e.Reason)
 	case client.Approved, client.Denied:
 		words = append(words, "by "+e.By, e.Reason)
+	case client.Stalled:
+		words = append(words, e.Reason)
 	case client.TimedOut:
 		words = append(words, strconv.Itoa(e.Turn), e.Reason)
 	case client.Called, client.Answered, client.BecameIdle, client.MailReceived, client.Interrupted:

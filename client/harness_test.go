@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -180,8 +181,8 @@ func (h *harness) connect() *bus.Conn {
 	return conn
 }
 
-// startWorker runs the worker w1 until the end of the test.
-func (h *harness) startWorker() {
+// startWorker runs the worker w1 until drain is called or the test ends.
+func (h *harness) startWorker() (drain func()) {
 	conn := h.connect()
 	w, err := agentd.New(conn, agentd.Config{Name: "w1", Open: h.models.Open, Grace: time.Second})
 	if err != nil {
@@ -209,13 +210,15 @@ func (h *harness) startWorker() {
 	ctx, stop := context.WithCancel(h.t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- w.Run(ctx) }()
-	h.ends = append([]func(){func() {
+	drain = sync.OnceFunc(func() {
 		stop()
 		if err := <-ended; err != nil {
 			h.t.Error(err)
 		}
-	}}, h.ends...)
+	})
+	h.ends = append([]func(){drain}, h.ends...)
 	h.awaitAnnounced()
+	return drain
 }
 
 // awaitAnnounced waits until every agent is in the directory.

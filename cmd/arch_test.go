@@ -56,12 +56,15 @@ var allowedImports = map[string][]string{
 	"internal/verify":    {"agentd/run", "subjects"},
 	"internal/ratelimit": {"bus", "internal/pause", "provider"},
 	"internal/budget":    {"subjects", "bus"},
-	"client":             {"bus", "subjects", "agentd/run", "internal/history", "internal/pause", "provider"},
+	"internal/presence":  {"subjects", "bus", "internal/pause"},
+	"client": {
+		"bus", "subjects", "agentd/run", "internal/history", "internal/pause", "internal/presence", "provider",
+	},
 	"agentd": {
 		"agentd/run", "internal/tool", "internal/prompt", "agentd/memory", "internal/ratelimit", "internal/budget",
 		"bus",
 		"configs", "provider", "provider/catalog",
-		"internal/history", "internal/pause", "subjects", "golang.org/x/sync/...",
+		"internal/history", "internal/pause", "internal/presence", "subjects", "golang.org/x/sync/...",
 	},
 
 	"cmd/internal/chaostest": {}, // tests alone

@@ -12,6 +12,7 @@ import (
 	"github.com/axebus/axe/agentd"
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/internal/budget"
+	"github.com/axebus/axe/internal/presence"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -28,6 +29,7 @@ var bodies = map[string]any{
 	"tally":    budget.Tally{},
 	"progress": run.Progress{},
 	"card":     agentd.Card{},
+	"worker":   presence.Entry{},
 	"start":    run.Start{},
 	"decision": run.Call{},
 }
@@ -37,7 +39,7 @@ var bodies = map[string]any{
 var tables = map[string]string{
 	"Outcome": "outcome", "Call": "call", "Log entry": "entry", "Mail": "mail", "Approval": "approval",
 	"Cancel message": "end", "Start": "start", "Decision": "decision", "Tally": "tally", "Progress": "progress",
-	"Card": "card",
+	"Card": "card", "Worker": "worker",
 }
 
 // TestProtocolPage: each body of docs/protocol.md is decoded without a field

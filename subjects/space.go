@@ -144,6 +144,9 @@ func (s Space) DeadOf(t Tree) string { return s.of(t, "dead", "*", t.s, "*") }
 // valid agent or id.
 func (s Space) DeadSubmission(key Tree) string { return s.of(key, "dead", "submit", key.s, Root.s) }
 
+// Worker is the subject of requests to a worker.
+func (s Space) Worker(w Worker) string { return s.join("worker", w.s) }
+
 // Run addresses one run.
 func (s Space) Run(a Agent, t Tree, p Path) Run { return Run{s, a, t, p} }
 

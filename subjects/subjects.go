@@ -18,6 +18,7 @@
 //	axe.dead.<agent>.<tree>.<path>                   a dead letter
 //	axe.live.run.…, axe.live.result.…                 the stored messages again
 //	axe.live.part.<agent>.<tree>.<path>              progress, not stored
+//	axe.worker.<worker>                              requests to a worker
 //
 // The first token is configurable (Space). If trees are spread over several
 // streams (Space.Spread), the number of the tree's partition follows the first
@@ -47,6 +48,9 @@ type Path struct{ s string }
 // Key names a message to a run: 1 to 600 of [A-Za-z0-9_-]. Two messages with
 // the same key are the same message.
 type Key struct{ s string }
+
+// Worker is the name of a worker: 1 to 64 of [A-Za-z0-9_-].
+type Worker struct{ s string }
 
 // Root is the path of a tree's root.
 var Root = Path{"r"}
@@ -105,10 +109,26 @@ func ParseKey(s string) (Key, error) {
 	return Key{s}, nil
 }
 
-func (a Agent) String() string { return a.s }
-func (t Tree) String() string  { return t.s }
-func (p Path) String() string  { return p.s }
-func (k Key) String() string   { return k.s }
+// WorkerOf makes a worker's name of any text. It replaces other characters by
+// "-", and cuts the text. Empty text gives "-".
+func WorkerOf(s string) Worker {
+	safe := strings.Map(func(r rune) rune {
+		if r > '~' || !word(byte(r)) {
+			return '-'
+		}
+		return r
+	}, s)
+	if safe == "" {
+		safe = "-"
+	}
+	return Worker{safe[:min(len(safe), maxToken)]}
+}
+
+func (a Agent) String() string  { return a.s }
+func (t Tree) String() string   { return t.s }
+func (p Path) String() string   { return p.s }
+func (k Key) String() string    { return k.s }
+func (w Worker) String() string { return w.s }
 
 // MarshalText returns the name. It makes an Agent a string in JSON.
 func (a Agent) MarshalText() ([]byte, error) { return []byte(a.s), nil }

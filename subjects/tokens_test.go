@@ -232,3 +232,15 @@ func TestCoversIsNoPrefix(t *testing.T) {
 		t.Error("r-1-1 covers r-1-10, or does not cover r-1-1-1-0")
 	}
 }
+
+// TestWorkerOf: any text gives a token for a subject.
+func TestWorkerOf(t *testing.T) {
+	for text, want := range map[string]string{
+		"one": "one", "host-7_A": "host-7_A", "my worker": "my-worker", "a.b.*.>": "a-b----", "é": "-", "": "-",
+		strings.Repeat("x", 100): strings.Repeat("x", 64),
+	} {
+		if got := WorkerOf(text).String(); got != want {
+			t.Errorf("%q gives %q, want %q", text, got, want)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -28,6 +29,8 @@ func eventText(e client.Event) string {
 		return fmt.Sprintf("turn %d: %s", e.Turn, retryText(e.Progress, e.Time))
 	case client.RateLimited:
 		return fmt.Sprintf("turn %d: %s", e.Turn, limitText(e.Progress, e.Time))
+	case client.Stalled:
+		return stallText(e)
 	case client.Answered:
 		calls := strings.Join(callTexts(e.Entry.Calls), ", ")
 		if e.Entry.Review != nil {
@@ -63,6 +66,8 @@ func eventText(e client.Event) string {
 	}
 	return string(e.Kind)
 }
+
+func stallText(e client.Event) string { return cmp.Or(e.Reason, "has a worker again") }
 
 func timeoutText(e client.Event) string {
 	switch {

@@ -87,9 +87,11 @@ const (
 	// failedLinger bounds the time for which a drawn tree that failed is
 	// shown while runs below its root still end.
 	failedLinger = 10 * time.Second
-	// reminderDelay is the time after which a view says that no worker has
-	// taken the task.
-	reminderDelay = 5 * time.Second
+	// firstReminder is the time after which a view looks for the first time
+	// whether workers go on with the tree, maxReminder the longest time
+	// between two looks.
+	firstReminder = time.Second
+	maxReminder   = time.Minute
 )
 
 // Wait waits for the outcome of a tree and shows the tree meanwhile. Limit is
@@ -193,6 +195,9 @@ func (v *View) Summarise(tree subjects.Tree, o run.Outcome) {
 }
 
 func (v *View) event(e client.Event) {
+	if e.Again && v.style != styleTree {
+		return
+	}
 	if v.private {
 		e.Worker = ""
 		e.Run.Tree = subjects.Tree{}
@@ -208,12 +213,29 @@ func (v *View) event(e client.Event) {
 	}
 }
 
-// remind says once that no worker has taken the task, if that takes long.
+// remind says that no worker has taken the task, or that no worker goes on with
+// a run. It says each thing once. A drawn or printed tree shows the latter
+// itself.
 func (v *View) remind(ctx context.Context, c *client.Client, tree subjects.Tree) {
-	if pause.For(ctx, reminderDelay) != nil {
-		return
+	said := map[string]bool{}
+	say := func(about, what string) {
+		if !said[about] {
+			said[about] = true
+			fmt.Fprintf(v.screen, "%s: %s, still waiting\n", v.name, what)
+		}
 	}
-	if queued, err := c.Queued(ctx, tree); err == nil && queued {
-		fmt.Fprintf(v.screen, "%s: no worker has taken %s yet, still waiting\n", v.name, tree)
+	for delay := firstReminder; pause.For(ctx, delay) == nil; delay = min(2*delay, maxReminder) {
+		queued, err := c.Queued(ctx, tree)
+		if err == nil && queued && delay > firstReminder {
+			say("", "no worker has taken "+tree.String()+" yet")
+		}
+		if v.style != styleNone {
+			continue
+		}
+		stalled, _ := c.Stalls(ctx, tree) // without an answer: the next look tells more
+		for _, e := range stalled {
+			path := e.Run.Path.String()
+			say(path, path+" "+e.Run.Agent.String()+": "+e.Reason)
+		}
 	}
 }

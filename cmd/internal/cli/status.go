@@ -20,6 +20,7 @@ var (
 	markHeld    = mark{yellow, "?"}
 	markIdle    = mark{dim, "◌"}
 	markEnding  = mark{yellow, "!"}
+	markStalled = mark{yellow, "!"}
 	markDone    = mark{green, "✓"}
 	markFailed  = mark{red, "✗"}
 	markCut     = mark{yellow, "⊘"}
@@ -41,6 +42,8 @@ func (n *node) status(now time.Time, above bool) (m mark, text string) {
 		return markEnding, "ending: " + n.state.End.Text
 	case above:
 		return markEnding, "ending: the run above it was cancelled"
+	case n.stalled != "":
+		m, text = markStalled, n.stalled
 	case n.asks():
 		m, text = n.asking(now)
 		if n.takeover.turn == n.progress.Turn {

@@ -94,6 +94,8 @@ func (t *transcript) print(e client.Event) {
 		if e.Kind == client.Approved {
 			t.carriedOut(e)
 		}
+	case client.Stalled:
+		t.printf("[stalled] %s %s: %s", e.Run.Path, e.Run.Agent, stallText(e))
 	case client.Interrupted:
 		t.printf("[supervision] %s is interrupted", e.Run.Path)
 	case client.Asking, client.Cancelled:

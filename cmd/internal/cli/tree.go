@@ -39,6 +39,8 @@ type node struct {
 	// request is the last request to the run's model that is known.
 	request  request
 	takeover takeover
+	// stalled says why no worker goes on with the run, empty if one may.
+	stalled string
 	// cancelled reports whether the run has a cancel message.
 	cancelled bool
 	// wasIdle reports whether the run was idle before it was ended.
@@ -69,6 +71,11 @@ func (t *Tree) Apply(e client.Event) {
 		return
 	}
 	n.update(e.State)
+	n.stalled = ""
+	if e.Kind == client.Stalled {
+		n.stalled = e.Reason
+		return
+	}
 	if e.Live() {
 		n.report(e)
 		return

@@ -22,6 +22,7 @@ import (
 	"github.com/axebus/axe/internal/pause"
 	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/provider/catalog"
+	"github.com/axebus/axe/subjects"
 )
 
 // WorkerFlags are the flags of a worker, for agentd and axe run.
@@ -126,12 +127,7 @@ func workerName() string {
 	if err != nil || host == "" {
 		host = "worker"
 	}
-	safe := strings.Map(func(r rune) rune {
-		if r == '-' || r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
-			return r
-		}
-		return '-'
-	}, host)
+	safe := subjects.WorkerOf(host).String()
 	return safe[:min(len(safe), 40)] + "-" + strconv.Itoa(os.Getpid())
 }
 
@@ -140,9 +136,15 @@ func workerName() string {
 // error; the loss of the directory's watch is an error. The caller calls Load
 // first.
 func (f *WorkerFlags) Work(ctx context.Context, conn *bus.Conn, log *slog.Logger) error {
+	trees := log
+	if f.Ephemeral && !log.Enabled(ctx, slog.LevelInfo) {
+		// The command itself says how its tree ended.
+		trees = slog.New(slog.DiscardHandler)
+	}
 	w, err := agentd.New(conn, agentd.Config{
 		Name: f.Name, Open: f.models.Open, Model: f.Model, Root: f.Root, RateLimit: f.rateLimit, Slots: f.Slots,
 		Memory: f.Memory(conn), Unattended: f.Ephemeral, Timeout: f.Timeout, Grace: f.Grace, Log: log,
+		TreeLog: trees,
 	})
 	if err != nil {
 		return err

@@ -1,0 +1,120 @@
+package agentd
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/axebus/axe/internal/presence"
+	"github.com/axebus/axe/subjects"
+)
+
+// keepPresence keeps the worker's entry among the workers on the bus until ctx
+// ends. It logs the workers that this one finds gone.
+func (w *Worker) keepPresence(ctx context.Context) error {
+	host, _ := os.Hostname() // without a name the entry has none
+	began := time.Now().UTC()
+	k := presence.Keeper{
+		Registry: w.registry,
+		Entry: func() presence.Entry {
+			return presence.Entry{
+				Name: w.cfg.Name, Host: host, PID: os.Getpid(), Slots: w.cfg.Slots, Since: began,
+				Agents: w.agents.names(),
+			}
+		},
+		Changed: w.entryChanged,
+		Namesake: func(other presence.Worker) {
+			w.log.WarnContext(ctx, "another worker has the same name", slog.String(keyHost, other.Host),
+				slog.Int(keyPID, other.PID))
+		},
+		Found: func(gone presence.Worker, unserved []string) {
+			w.log.WarnContext(ctx, "worker found gone", slog.String(keyGone, gone.Name))
+			for _, agent := range unserved {
+				w.log.WarnContext(ctx, "no worker serves agent any more", slog.String(keyAgent, agent))
+			}
+		},
+	}
+	return k.Run(ctx)
+}
+
+const (
+	// servedInterval is the time for which an agent that is served is not
+	// checked again.
+	servedInterval = time.Second
+	// unservedInterval is the time for which a worker does not repeat that
+	// no worker serves an agent.
+	unservedInterval = time.Minute
+	// maxChecked bounds the memory of servedChecks.
+	maxChecked = 10_000
+)
+
+// servedChecks has the time of the next check for the workers of each agent.
+type servedChecks struct {
+	mu   sync.Mutex
+	next map[subjects.Agent]time.Time
+}
+
+// due reports whether an agent is to be checked now.
+func (c *servedChecks) due(a subjects.Agent, now time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if now.Before(c.next[a]) {
+		return false
+	}
+	if c.next == nil || len(c.next) > maxChecked {
+		c.next = map[subjects.Agent]time.Time{}
+	}
+	c.next[a] = now.Add(servedInterval)
+	return true
+}
+
+// unserved notes that no worker serves an agent.
+func (c *servedChecks) unserved(a subjects.Agent, now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.next[a] = now.Add(unservedInterval)
+}
+
+// warnUnserved logs that a run was called of an agent that no worker serves. It
+// does not wait for the answers of other workers.
+func (w *Worker) warnUnserved(ctx context.Context, called subjects.Run) {
+	if served, _, _ := w.agents.status(called.Agent); served || !w.checks.due(called.Agent, time.Now()) {
+		return
+	}
+	w.handlers.Go(func() {
+		s, err := w.registry.Serving(ctx, called.Agent.String())
+		if err == nil && s.Unserved() {
+			w.checks.unserved(called.Agent, time.Now())
+			w.log.WarnContext(ctx, "no worker serves agent: its runs wait", slog.String(keyAgent, s.Agent),
+				slog.String(keyRun, called.String()), slog.String(keyFormer, strings.Join(s.Former, ",")),
+				slog.Time(keySince, s.Since))
+		}
+	})
+}
+
+// logTakeover logs that this worker goes on with a turn that a lost worker had
+// begun. A turn that a worker has given back is no takeover. It does not wait
+// for the answers of other workers.
+func (x *execution) logTakeover(ctx context.Context) {
+	w := x.w
+	r := x.run
+	turn := x.nextTurn()
+	deliveries := x.t.Count
+	w.handlers.Go(func() {
+		lost, err := w.registry.Lost(ctx, r.Agent.String(), 3*w.conn.AckWait()+time.Minute)
+		if err != nil || len(lost) == 0 {
+			return
+		}
+		var names []string
+		for _, loss := range lost {
+			names = append(names, loss.Worker)
+		}
+		after := time.Since(lost[0].At).Round(time.Millisecond)
+		w.log.InfoContext(ctx, "run taken over", slog.String(keyRun, r.String()), slog.Int(keyTurn, turn),
+			slog.String(keyFrom, strings.Join(names, ",")), slog.Duration(keyAfter, after),
+			slog.Int(keyCount, deliveries))
+	})
+}

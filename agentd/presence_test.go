@@ -1,0 +1,171 @@
+package agentd_test
+
+import (
+	"log/slog"
+	"regexp"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/axebus/axe/agentd"
+	"github.com/axebus/axe/client"
+	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/internal/presence"
+)
+
+// attr reads a numeric attribute of a log line.
+func attr(t *testing.T, line, key string) int {
+	t.Helper()
+	m := regexp.MustCompile(`\b` + key + `=(\d+)`).FindStringSubmatch(line)
+	if m == nil {
+		t.Fatalf("no %s in %q", key, line)
+	}
+	n, err := strconv.Atoi(m[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func (h *harness) serving(agent string) presence.Service {
+	s, err := presence.New(h.conn).Serving(h.ctx, agent)
+	if err != nil {
+		h.tb.Fatal(err)
+	}
+	return s
+}
+
+// TestServing: the bus knows which workers serve an agent, from the moment at
+// which a process is gone, and for a day after.
+func TestServing(t *testing.T) {
+	t.Parallel()
+	withHarness(t, func(h *harness) {
+		h.agents = []configs.Agent{define("leaf", nil)}
+		if s, err := presence.New(h.conn).Serving(h.ctx, "leaf"); err == nil {
+			t.Errorf("before any worker: %+v, want an error", s)
+		}
+		one := h.startWorker("one", workerOptions{})
+		two := h.startWorker("two", workerOptions{})
+		h.awaitReady()
+		if s := h.serving("leaf"); !slices.Equal(s.Live, []string{"one", "two"}) || s.Unserved() {
+			t.Errorf("with two workers: %+v", s)
+		}
+		if s := h.serving("other"); s.Unserved() || len(s.Live) > 0 {
+			t.Errorf("an agent that no worker ever had: %+v", s)
+		}
+		one.stop()
+		<-one.ended
+		if s := h.serving("leaf"); !slices.Equal(s.Live, []string{"two"}) || !slices.Equal(s.Former, []string{"one"}) {
+			t.Errorf("after a drain: %+v", s)
+		}
+		time.Sleep(15 * time.Second)
+		two.kill()
+		<-two.ended
+		s := h.serving("leaf")
+		if len(s.Live) > 0 || !s.Unserved() {
+			t.Errorf("after a kill: %+v", s)
+		}
+		time.Sleep(3*time.Minute + 30*time.Second)
+		text := h.serving("leaf").Text(time.Now())
+		if want := "no worker serves leaf since 3 min; workers that did: two, one"; text != want {
+			t.Errorf("%q, want %q", text, want)
+		}
+		h.startWorker("two", workerOptions{})
+		h.awaitReady()
+		if s := h.serving("leaf"); !slices.Equal(s.Live, []string{"two"}) {
+			t.Errorf("after a new start: %+v", s)
+		}
+	})
+}
+
+// TestWorkerFoundGone: a worker finds within two seconds that another one is
+// gone, and logs which agents no worker serves any more. It logs a call of such
+// an agent. The worker that goes on with the runs of the lost one says so.
+func TestWorkerFoundGone(t *testing.T) {
+	t.Parallel()
+	withHarness(t, func(h *harness) {
+		h.callingLead([]string{"leaf"}, call("leaf", "1"))
+		leaf := []configs.Agent{h.agents[1]}
+		lead := []configs.Agent{h.agents[0]}
+		h.models["leaf"] = delayed(30*time.Second, says("done"))
+		log, lines := storyLog(slog.LevelInfo)
+		h.startWorker("one", workerOptions{Config: agentd.Config{Log: log}, agents: lead})
+		two := h.startWorker("two", workerOptions{agents: leaf})
+		h.awaitReady()
+		r := h.submit("lead", "go")
+		h.awaitRequests("leaf", 1)
+		two.kill()
+		time.Sleep(2500 * time.Millisecond)
+		h.expectLines(lines(), `level=WARN msg="worker found gone" gone=two`,
+			`level=WARN msg="no worker serves agent any more" agent=leaf`)
+		waiting := h.submit("lead", "go again")
+		time.Sleep(2 * time.Second)
+		h.expectLines(lines(), `level=WARN msg="no worker serves agent: its runs wait" agent=leaf run=`+
+			h.child(waiting, "leaf", 0).String()+` former=two`)
+		logThree, linesThree := storyLog(slog.LevelInfo)
+		h.startWorker("three", workerOptions{Config: agentd.Config{Log: logThree}, agents: leaf})
+		h.expectCompleted(r, "c0=done")
+		h.expectCompleted(waiting, "c0=done")
+		h.expectLines(linesThree(), `level=INFO msg="run taken over" run=`+
+			h.child(r, "leaf", 0).String()+` turn=1 from=two`)
+	})
+}
+
+// TestNoFalseLoss: a worker that drains, and one that only loses its connection
+// to the server for a moment, are not reported as gone.
+func TestNoFalseLoss(t *testing.T) {
+	t.Parallel()
+	withHarness(t, func(h *harness) {
+		h.agents = []configs.Agent{define("leaf", nil)}
+		log, lines := storyLog(slog.LevelInfo)
+		h.startWorker("one", workerOptions{Config: agentd.Config{Log: log}})
+		two := h.startWorker("two", workerOptions{})
+		h.awaitReady()
+		two.stop()
+		<-two.ended
+		time.Sleep(time.Minute)
+		if diff := cmp.Diff([]string(nil), withText(lines(), "gone")); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// TestStalledByDeath: a follower of a tree learns within two seconds that the
+// worker that asks a model is gone, though another worker serves the agent.
+func TestStalledByDeath(t *testing.T) {
+	t.Parallel()
+	withHarness(t, func(h *harness) {
+		h.agents = []configs.Agent{define("leaf", nil)}
+		h.models["leaf"] = delayed(30*time.Second, says("done"))
+		one := h.startWorker("one", workerOptions{})
+		h.awaitReady()
+		r := h.submit("leaf", "go")
+		h.awaitRequests("leaf", 1)
+		h.startWorker("two", workerOptions{})
+		reasons := make(chan string, 100)
+		go func() {
+			_ = client.New(h.conn).Follow(h.ctx, r.Tree, func(e client.Event) {
+				if e.Kind == client.Stalled {
+					reasons <- e.Reason
+				}
+			})
+			close(reasons)
+		}()
+		time.Sleep(5 * time.Second)
+		if len(reasons) > 0 {
+			t.Errorf("a run with a worker stalls: %s", <-reasons)
+		}
+		died := time.Now()
+		one.kill()
+		if got := <-reasons; got != "its worker one is gone, another one takes over soon" {
+			t.Errorf("reason %q", got)
+		}
+		h.tookAtMost(died, 2500*time.Millisecond)
+		h.expectCompleted(r, "done")
+		for range reasons {
+		}
+	})
+}

@@ -1,0 +1,78 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/axebus/axe/subjects"
+)
+
+// Workers is the bucket of the workers' entries: one small value for each
+// worker, under its name. A worker also answers requests on a subject of its
+// own, so the server knows at once when its process is gone. Workers is safe
+// for concurrent use.
+type Workers struct{ *bucket }
+
+// workerMaxAge is the time for which the bucket remembers a worker that is
+// gone.
+const workerMaxAge = 24 * time.Hour
+
+// Workers is the bucket of the workers' entries. It makes no request yet.
+func (c *Conn) Workers() *Workers {
+	b := c.bucket("WORKERS", "Workers that serve agents, or served them in the last day")
+	b.maxAge = workerMaxAge
+	return &Workers{b}
+}
+
+// workersTimeout bounds a request that is made once. A bus that no worker has
+// used has no bucket, and then no server answers.
+const workersTimeout = time.Second
+
+// List reads the entries of all workers. It asks once.
+func (w *Workers) List(ctx context.Context) ([]Stored, error) {
+	ctx, cancel := context.WithTimeout(ctx, workersTimeout)
+	defer cancel()
+	all, _, err := w.list(ctx, "*")
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", w, err)
+	}
+	return all, nil
+}
+
+// Swap stores a worker's entry if the last revision is was; 0 means that there
+// is none. It tries until ctx ends. The error wraps a *ConflictError if there
+// is another revision.
+func (w *Workers) Swap(ctx context.Context, worker subjects.Worker, was uint64, entry []byte) (rev uint64, err error) {
+	return w.store(ctx, worker.String(), was, entry)
+}
+
+// Answer answers requests to a worker until ctx ends.
+func (w *Workers) Answer(ctx context.Context, worker subjects.Worker) error {
+	subject := w.conn.Space().Worker(worker)
+	sub, err := w.conn.nc.Subscribe(subject, func(m *nats.Msg) { _ = m.Respond(nil) })
+	if err != nil {
+		return fmt.Errorf("subscribe to %s: %w", subject, err)
+	}
+	context.AfterFunc(ctx, func() { _ = sub.Unsubscribe() })
+	return nil
+}
+
+// ErrNoWorker is the error of a request to a worker whose process is gone.
+var ErrNoWorker = errors.New("no process answers for the worker")
+
+// Ask asks a worker for a sign of life. The error is ErrNoWorker if the server
+// knows no process of that name. After any other error the worker may be alive:
+// it may be frozen, or cut off from the server.
+func (w *Workers) Ask(ctx context.Context, worker subjects.Worker) error {
+	ctx, cancel := context.WithTimeout(ctx, workersTimeout)
+	defer cancel()
+	_, err := w.conn.nc.RequestWithContext(ctx, w.conn.Space().Worker(worker), nil)
+	if errors.Is(err, nats.ErrNoResponders) {
+		return ErrNoWorker
+	}
+	return err
+}

@@ -1,0 +1,97 @@
+package client_test
+
+import (
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/axebus/axe/client"
+)
+
+// TestStalled: a follower learns within two seconds that a run has no worker,
+// and that it has one again.
+func TestStalled(t *testing.T) {
+	withHarness(t, func(h *harness) {
+		drain := h.startWorker()
+		tree := h.submit("slow", "x", "")
+		var mu sync.Mutex
+		var stalled []client.Event
+		last := func() client.Event {
+			mu.Lock()
+			defer mu.Unlock()
+			if len(stalled) == 0 {
+				return client.Event{}
+			}
+			return stalled[len(stalled)-1]
+		}
+		var following sync.WaitGroup
+		following.Go(func() {
+			err := h.Follow(h.t.Context(), tree, func(e client.Event) {
+				mu.Lock()
+				defer mu.Unlock()
+				if e.Kind == client.Stalled {
+					stalled = append(stalled, e)
+				}
+			})
+			if err != nil {
+				h.t.Error(err)
+			}
+		})
+		expectStalls := func(want int) {
+			h.t.Helper()
+			events, err := h.Stalls(h.t.Context(), tree)
+			if err != nil || len(events) != want {
+				h.t.Errorf("%d runs stall, %v; want %d", len(events), err, want)
+			}
+			for _, e := range events {
+				if !strings.HasPrefix(e.Reason, "no worker serves slow since ") {
+					h.t.Errorf("reason %q", e.Reason)
+				}
+			}
+		}
+		time.Sleep(time.Minute)
+		expectStalls(0)
+		if e := last(); e.Kind != "" {
+			h.t.Errorf("a run with a worker stalls: %q", e.Reason)
+		}
+		drain()
+		time.Sleep(2500 * time.Millisecond)
+		if want := "no worker serves slow since 1 s; workers that did: w1"; last().Reason != want {
+			h.t.Errorf("the worker is gone: %q, want %q", last().Reason, want)
+		}
+		if e := last(); e.Run.Path.String() != "r" || !e.Live() {
+			h.t.Errorf("event %+v", e)
+		}
+		expectStalls(1)
+		if e := last(); e.Again {
+			h.t.Error("the first event tells that there was one before")
+		}
+		time.Sleep(2 * time.Second)
+		if e := last(); !e.Again || !strings.Contains(e.Reason, "since 3 s") {
+			h.t.Errorf("two seconds later: %+v", e)
+		}
+		h.startWorker()
+		time.Sleep(5 * time.Second)
+		if e := last(); e.Reason != "" {
+			h.t.Errorf("there is a worker again: %q", e.Reason)
+		}
+		expectStalls(0)
+		h.answers(tree, "slow: x")
+		following.Wait()
+	})
+}
+
+// TestStalledSubmission: a submission that no worker takes stalls if all workers
+// are gone.
+func TestStalledSubmission(t *testing.T) {
+	withHarness(t, func(h *harness) {
+		h.startWorker()()
+		time.Sleep(3 * time.Minute)
+		events, err := h.Stalls(h.t.Context(), h.submit("echo", "x", ""))
+		const want = "no worker is there since 3 min; workers that were: w1"
+		if err != nil || len(events) != 1 || events[0].Reason != want {
+			h.t.Errorf("%+v, %v", events, err)
+		}
+	})
+}

@@ -1,0 +1,177 @@
+package presence
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/internal/pause"
+)
+
+const (
+	// refreshInterval is the time after which a worker stores its entry
+	// again.
+	refreshInterval = 10 * time.Second
+	// checkInterval is the time between two looks at a neighbour.
+	checkInterval = time.Second
+	// writeTimeout bounds a write of an entry.
+	writeTimeout = 2 * time.Second
+)
+
+// Keeper keeps the entry of one worker. It also watches over one neighbour: the
+// worker that follows by name. It marks the entry of a neighbour whose process
+// is gone. So a bus with at least two workers knows of a death within two
+// seconds, for one read and one request a second for each worker.
+type Keeper struct {
+	Registry Registry
+	// Entry returns the worker's entry as it is now.
+	Entry func() Entry
+	// Changed is ready when the entry has changed.
+	Changed <-chan struct{}
+	// Found is called with a worker whose process this keeper has found
+	// gone, and with the agents that no worker serves any more.
+	Found func(gone Worker, unserved []string)
+
+	// Namesake is called, once, if another live worker has the same name.
+	Namesake func(Worker)
+
+	// predecessor is Entry.Predecessor of the worker.
+	predecessor time.Time
+	namesake    bool
+	// refreshed is the time of the last write of the entry.
+	refreshed time.Time
+	// suspect is the name of the neighbour that did not answer at the last
+	// look.
+	suspect string
+}
+
+// Run keeps the entry until ctx ends, and then notes the worker's end. A bus
+// that fails meanwhile does not end it.
+func (k *Keeper) Run(ctx context.Context) error {
+	if err := k.Registry.workers.Answer(ctx, Worker{Entry: k.Entry()}.token()); err != nil {
+		return err
+	}
+	for ctx.Err() == nil {
+		// Without a list the worker has no entry, or the next list has it.
+		all, _ := k.Registry.Workers(ctx)
+		k.refresh(ctx, all)
+		k.checkNeighbour(ctx, all)
+		_ = pause.AtMost(ctx, checkInterval, k.Changed)
+	}
+	k.sayFarewell(context.WithoutCancel(ctx))
+	return context.Cause(ctx)
+}
+
+// refresh stores the entry if the bucket has another one, or an old one.
+func (k *Keeper) refresh(ctx context.Context, all []Worker) {
+	entry := k.Entry()
+	own := named(all, entry.Name)
+	switch {
+	case own.Since.After(entry.Since):
+		if !k.namesake {
+			k.namesake = true
+			k.Namesake(own)
+		}
+		return
+	case own.Since.Before(entry.Since) && own.Ended.IsZero():
+		k.predecessor = own.Seen
+	}
+	entry.Predecessor = k.predecessor
+	if equal(own.Entry, entry) && time.Since(k.refreshed) < refreshInterval {
+		return
+	}
+	if k.put(ctx, own.rev, entry) == nil {
+		k.refreshed = time.Now()
+	}
+}
+
+// sayFarewell notes that the worker has ended.
+func (k *Keeper) sayFarewell(ctx context.Context) {
+	all, err := k.Registry.Workers(ctx)
+	if err != nil {
+		return
+	}
+	entry := k.Entry()
+	own := named(all, entry.Name)
+	entry.Ended = time.Now().UTC()
+	_ = k.put(ctx, own.rev, entry)
+}
+
+// checkNeighbour asks the neighbour for a sign of life. It marks a neighbour
+// that is gone at two looks in a row, so that a worker has time to come back to
+// a server that was away.
+func (k *Keeper) checkNeighbour(ctx context.Context, all []Worker) {
+	n, ok := neighbour(all, k.Entry().Name)
+	if !ok || !errors.Is(k.Registry.workers.Ask(ctx, n.token()), bus.ErrNoWorker) {
+		k.suspect = ""
+		return
+	}
+	if k.suspect != n.Name {
+		k.suspect = n.Name
+		return
+	}
+	k.suspect = ""
+	gone := n
+	gone.Ended = time.Now().UTC()
+	gone.FoundBy = k.Entry().Name
+	if k.put(ctx, n.rev, gone.Entry) == nil {
+		k.Found(gone, k.unserved(ctx, gone, all))
+	}
+}
+
+// unserved returns the agents of a worker that is gone which no other worker
+// serves.
+func (k *Keeper) unserved(ctx context.Context, gone Worker, all []Worker) []string {
+	i := slices.IndexFunc(all, func(w Worker) bool { return w.Name == gone.Name })
+	all[i] = gone
+	var unserved []string
+	survey := k.Registry.surveyOf(all)
+	for _, agent := range gone.Agents {
+		if survey.Serving(ctx, agent).Unserved() {
+			unserved = append(unserved, agent)
+		}
+	}
+	return unserved
+}
+
+func (k *Keeper) put(ctx context.Context, rev uint64, entry Entry) error {
+	body, err := json.Marshal(entry)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	_, err = k.Registry.workers.Swap(ctx, Worker{Entry: entry}.token(), rev, body)
+	return err
+}
+
+// named returns the worker of a name, the zero Worker if there is none.
+func named(all []Worker, name string) Worker {
+	i := slices.IndexFunc(all, func(w Worker) bool { return w.Name == name })
+	if i < 0 {
+		return Worker{}
+	}
+	return all[i]
+}
+
+// neighbour returns the worker that follows by name among those that have not
+// ended. The first one follows the last one.
+func neighbour(all []Worker, name string) (Worker, bool) {
+	there := slices.DeleteFunc(slices.Clone(all), func(w Worker) bool { return !w.Ended.IsZero() || w.Name == name })
+	if len(there) == 0 {
+		return Worker{}, false
+	}
+	i := slices.IndexFunc(there, func(w Worker) bool { return w.Name > name })
+	return there[max(i, 0)], true
+}
+
+// equal reports whether two entries are the same in JSON.
+func equal(a, b Entry) bool {
+	left, err := json.Marshal(a)
+	right, failed := json.Marshal(b)
+	return err == nil && failed == nil && bytes.Equal(left, right)
+}

@@ -1,0 +1,263 @@
+// Package presence tells which workers are on the bus, and which agents they
+// serve.
+//
+// A worker keeps an entry in a bucket, and answers requests on a subject of its
+// own. The entry says which agents it serves. The answer says that its process
+// is there: the server refuses a request to a process that is gone at once. So
+// nothing waits for an entry to grow old.
+//
+//	s, err := presence.New(conn).Serving(ctx, "reader")
+//	if err == nil && s.Unserved() {
+//		fmt.Println(s.Text(time.Now()))
+//	}
+package presence
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/internal/pause"
+	"github.com/axebus/axe/subjects"
+)
+
+// Entry is a worker's entry in the bucket AXE_WORKERS.
+type Entry struct {
+	Name string `json:"name"`
+	Host string `json:"host,omitzero"`
+	PID  int    `json:"pid,omitzero"`
+	// Slots is the number of model calls that the worker makes at a time.
+	Slots  int      `json:"slots"`
+	Agents []string `json:"agents"`
+	// Since is the time at which the worker began.
+	Since time.Time `json:"since"`
+	// Ended is the time at which the worker ended, or was found gone.
+	Ended time.Time `json:"ended,omitzero"`
+	// Predecessor is the time of the last sign of life of an earlier process
+	// with this name that did not drain.
+	Predecessor time.Time `json:"predecessor,omitzero"`
+	// FoundBy is the name of the worker that found the process gone. It is
+	// empty for a worker that has drained.
+	FoundBy string `json:"found_by,omitzero"`
+}
+
+// Worker is a worker as the bus knows it.
+type Worker struct {
+	Entry
+	// Seen is the time at which the server stored the entry.
+	Seen time.Time
+	rev  uint64
+}
+
+// token is the worker's name in subjects.
+func (w Worker) token() subjects.Worker { return subjects.WorkerOf(w.Name) }
+
+// serves reports whether the worker serves an agent, or served it until it
+// ended.
+func (w Worker) serves(agent string) bool { return slices.Contains(w.Agents, agent) }
+
+// lastSeen is the time of the last sign of life of a worker that is gone.
+func (w Worker) lastSeen() time.Time {
+	if w.Ended.IsZero() {
+		return w.Seen
+	}
+	return w.Ended
+}
+
+// Registry is all workers on a bus. It keeps nothing between requests.
+type Registry struct{ workers *bus.Workers }
+
+// New makes the registry of an open connection, which stays the caller's to
+// close.
+func New(conn *bus.Conn) Registry { return Registry{conn.Workers()} }
+
+// Workers lists the workers on the bus and those of the last day, by name.
+func (r Registry) Workers(ctx context.Context) ([]Worker, error) {
+	entries, err := r.workers.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var all []Worker
+	for _, m := range entries {
+		w := Worker{Seen: m.Time, rev: m.Seq}
+		if json.Unmarshal(m.Body, &w.Entry) == nil {
+			all = append(all, w)
+		}
+	}
+	slices.SortFunc(all, func(a, b Worker) int { return cmp.Compare(a.Name, b.Name) })
+	return all, nil
+}
+
+// staleAge is the age at which the entry of a worker that does not answer
+// counts as that of a worker that is gone: its host froze, or is cut off.
+const staleAge = 3 * refreshInterval
+
+// Alive reports whether a worker is there.
+func (r Registry) Alive(ctx context.Context, w Worker) bool {
+	if !w.Ended.IsZero() {
+		return false
+	}
+	err := r.workers.Ask(ctx, w.token())
+	return err == nil || !errors.Is(err, bus.ErrNoWorker) && time.Since(w.Seen) < staleAge
+}
+
+// Service says which workers serve an agent.
+type Service struct {
+	// Agent is empty for a Service of all workers.
+	Agent string
+	// Live are the names of the workers that serve the agent.
+	Live []string
+	// Former are the names of the workers that served it and are gone, the
+	// last one first.
+	Former []string
+	// Since is the time of the last sign of life of the workers in Former.
+	Since time.Time
+}
+
+// Unserved reports whether no worker serves the agent any more. It is false for
+// an agent that no worker has served in the last day: the agent may be a program
+// of another kind.
+func (s Service) Unserved() bool { return len(s.Live) == 0 && len(s.Former) > 0 }
+
+// maxNamed is the number of former workers that Text names.
+const maxNamed = 5
+
+// Text describes an unserved agent.
+func (s Service) Text(now time.Time) string {
+	names := strings.Join(s.Former[:min(len(s.Former), maxNamed)], ", ")
+	if more := len(s.Former) - maxNamed; more > 0 {
+		names += fmt.Sprintf(" and %d more", more)
+	}
+	claim, did := "no worker serves "+s.Agent, "did"
+	if s.Agent == "" {
+		claim, did = "no worker is there", "were"
+	}
+	return fmt.Sprintf("%s since %s; workers that %s: %s", claim, Age(now.Sub(s.Since)), did, names)
+}
+
+// Age formats a time span for people, in its largest unit: 8 s, 3 min, 2 h.
+func Age(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%d s", max(0, int(d.Seconds())))
+	case d < time.Hour:
+		return fmt.Sprintf("%d min", int(d.Minutes()))
+	}
+	return fmt.Sprintf("%d h", int(d.Hours()))
+}
+
+// reconnectTime is the time that a worker gets to come back to a server that was
+// away.
+const reconnectTime = 300 * time.Millisecond
+
+// Serving finds the workers that serve an agent. An agent counts as unserved
+// after two looks.
+func (r Registry) Serving(ctx context.Context, agent string) (s Service, err error) {
+	for range 2 {
+		survey, err := r.Survey(ctx)
+		if err != nil {
+			return Service{}, err
+		}
+		if s = survey.Serving(ctx, agent); !s.Unserved() {
+			break
+		}
+		if err := pause.For(ctx, reconnectTime); err != nil {
+			return Service{}, err
+		}
+	}
+	return s, nil
+}
+
+// Survey is one look at all workers. It asks each worker at most once.
+type Survey struct {
+	registry Registry
+	workers  []Worker
+	alive    map[string]bool
+}
+
+// Survey begins a look at all workers.
+func (r Registry) Survey(ctx context.Context) (*Survey, error) {
+	all, err := r.Workers(ctx)
+	return r.surveyOf(all), err
+}
+
+func (r Registry) surveyOf(all []Worker) *Survey { return &Survey{r, all, map[string]bool{}} }
+
+// isAlive reports whether a worker is there.
+func (s *Survey) isAlive(ctx context.Context, w Worker) bool {
+	alive, asked := s.alive[w.Name]
+	if !asked {
+		alive = s.registry.Alive(ctx, w)
+		s.alive[w.Name] = alive
+	}
+	return alive
+}
+
+// Gone reports whether a worker is known, and its process is gone.
+func (s *Survey) Gone(ctx context.Context, name string) bool {
+	w := named(s.workers, name)
+	return w.Name != "" && !s.isAlive(ctx, w)
+}
+
+// Serving sorts the workers of an agent into live and former ones. With no
+// agent it sorts all workers.
+func (s *Survey) Serving(ctx context.Context, agent string) Service {
+	found := Service{Agent: agent}
+	var former []Worker
+	for _, w := range s.workers {
+		switch {
+		case agent != "" && !w.serves(agent):
+		case s.isAlive(ctx, w):
+			found.Live = append(found.Live, w.Name)
+		default:
+			former = append(former, w)
+		}
+	}
+	slices.SortStableFunc(former, func(a, b Worker) int { return b.lastSeen().Compare(a.lastSeen()) })
+	for _, w := range former {
+		found.Former = append(found.Former, w.Name)
+	}
+	if len(former) > 0 {
+		found.Since = former[0].lastSeen()
+	}
+	return found
+}
+
+// Loss is the loss of a worker's process.
+type Loss struct {
+	Worker string
+	// At is the time of the last sign of life.
+	At time.Time
+}
+
+// Lost returns the processes that served an agent and were lost within a time
+// span, the last one first. A worker that has drained is not lost.
+func (r Registry) Lost(ctx context.Context, agent string, within time.Duration) ([]Loss, error) {
+	all, err := r.Workers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var lost []Loss
+	add := func(w Worker, at time.Time) {
+		if time.Since(at) <= within {
+			lost = append(lost, Loss{w.Name, at})
+		}
+	}
+	for _, w := range all {
+		if !w.serves(agent) {
+			continue
+		}
+		add(w, w.Predecessor)
+		if w.FoundBy != "" || w.Ended.IsZero() && !r.Alive(ctx, w) {
+			add(w, w.lastSeen())
+		}
+	}
+	slices.SortStableFunc(lost, func(a, b Loss) int { return b.At.Compare(a.At) })
+	return lost, nil
+}
