@@ -100,6 +100,11 @@ func (s *scriptedTree) apply(t *testing.T, line string) []client.Event {
 		s.agents = map[subjects.Path]subjects.Agent{}
 	}
 	kind := client.EventKind(m.kind)
+	if kind == client.Stalled {
+		return []client.Event{{
+			Kind: kind, Run: m.at.Run, Time: m.time, State: s.fold.State(path), Reason: m.text,
+		}}
+	}
 	if kind == client.Asking || kind == client.Retrying || kind == client.RateLimited {
 		s.asked[path] = s.seq
 		return []client.Event{{
