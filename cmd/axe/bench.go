@@ -49,7 +49,7 @@ type benchOptions struct {
 	cmd      *cobra.Command
 	cfg      bench.Config
 	sync     string
-	output   string
+	output   cli.Output
 	progress bool
 }
 
@@ -76,7 +76,7 @@ func benchCommand() *cobra.Command {
 	flags.IntVar(&o.cfg.Replicas, "replicas", 1, "replicas of the streams")
 	flags.StringVar(&o.sync, "sync", "interval",
 		"sync of the command's own server: interval, as in axe run, or always, as in agentd --embedded")
-	flags.StringVarP(&o.output, "output", "o", "text", "text or json")
+	o.output.Register(cmd, "text or json")
 	flags.BoolVar(&o.progress, "progress", true, "report progress on stderr")
 	return cmd
 }
@@ -109,7 +109,7 @@ func (o *benchOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if o.output == "json" {
+	if o.output.JSON() {
 		err = cli.PrintJSON(o.cmd.OutOrStdout(), report)
 	} else {
 		err = report.Text(o.cmd.OutOrStdout())
@@ -125,9 +125,6 @@ func (o *benchOptions) run(ctx context.Context) error {
 
 // check validates the flags and completes the configuration.
 func (o *benchOptions) check() error {
-	if err := cli.CheckOutput(o.output); err != nil {
-		return err
-	}
 	if o.sync != "always" && o.sync != "interval" {
 		return cli.Usage("--sync must be interval or always, got %q", o.sync)
 	}

@@ -59,15 +59,12 @@ func checkCommand(a *agentFiles) *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&c.strict, "strict", false, "let a warning count as an error")
 	c.session.Register(cmd)
-	c.session.RegisterOutput(cmd, "text: a line for each finding; json: one object")
+	c.session.Output.Register(cmd, "text: a line for each finding; json: one object")
 	return cmd
 }
 
 func (c *agentsCheck) run(ctx context.Context, dir string) error {
 	if err := checkAgents(dir); err != nil {
-		return err
-	}
-	if err := cli.CheckOutput(c.session.Output); err != nil {
 		return err
 	}
 	log, err := c.session.Logger()
@@ -115,7 +112,7 @@ func (c *agentsCheck) check(ctx context.Context, worker *cli.WorkerFlags) (repor
 }
 
 func (c *agentsCheck) print(r cli.Report) error {
-	if c.session.Output == "json" {
+	if c.session.Output.JSON() {
 		return json.NewEncoder(c.stdout).Encode(r)
 	}
 	for _, f := range r.Findings {

@@ -19,7 +19,7 @@ answer does not go into a pipe.
 
 Everything runs in this process: a NATS server that no other process can reach,
 whose store is removed at the end; a worker that serves the agents of the
-directory; and a submission. The code is the same as in agentd and axe-submit.
+directory; and a submission. The code is the same as in agentd and axe submit.
 With --server or --context the command uses a running bus and its workers
 instead. With --agents as well, this process is one more worker on that bus.
 The variable NATS_URL alone does not select a running bus.
@@ -38,7 +38,7 @@ AXE_OPENAI_BASE_URL and AXE_OLLAMA_BASE_URL. Both may also stand in config.toml
 (see axe config init). script/NAME is an offline model: the file NAME.toml in
 AXE_SCRIPT_DIR, or in the directory scripts/ below the agents.
 
---json prints one line: model, content, input_tokens, output_tokens,
+-o json prints one line: model, content, input_tokens, output_tokens,
 cached_tokens, stop_reason, duration_ms, model_ms, turns, tool_calls and
 tool_call_details of the agent itself; subtree, the sums over the agent and all
 agents below it; the tree's id; and error, kind and category of a failure.
@@ -48,7 +48,7 @@ Exit codes: see axe help exit-codes.`
 	examples = `  axe run lead --agents configs/examples "Review this repository's own files"
   git diff | axe run reviewer "Focus on security"
   axe run reviewer -f task.md --model ollama/llama3.1 --timeout 10m
-  axe run lead "Review this" --json | jq .subtree
+  axe run lead "Review this" -o json | jq .subtree
   axe run lead "Review this" --server nats://127.0.0.1:4222`
 )
 
@@ -57,8 +57,9 @@ func command() *cobra.Command {
 		Use: name, Short: "Run agents that call other agents", Args: cli.Subcommands,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.AddCommand(agentsCommand(), configCommand(), exitCodesTopic(), endCommand(cli.CancelCommand), deadCommand())
-	root.AddCommand(sendCommand(), mailCommand(), endCommand(cli.KillCommand))
+	root.AddCommand(agentsCommand(), configCommand(), exitCodesTopic(), deadCommand())
+	root.AddCommand(treeCommand(submitCommand), treeCommand(cli.WaitCommand), treeCommand(cli.CancelCommand))
+	root.AddCommand(sendCommand(), mailCommand(), treeCommand(cli.KillCommand))
 	root.AddCommand(interruptCommand(), forkCommand(), pendingCommand(), approveCommand(), denyCommand())
 	root.AddCommand(runCommand(), verifyCommand(), gcCommand(), benchCommand(), benchPartCommand(), versionCommand())
 	return root
@@ -82,7 +83,7 @@ func runCommand() *cobra.Command {
 		"skill, instead of the agent's own: a file, a directory with a SKILL.md, or a name")
 	flags.StringVar(&o.change.workdir, "workdir", "", "directory of the agent's files, instead of its own workdir")
 	flags.BoolVar(&o.dry, "dry-run", false, "print the first request to the model, and send nothing")
-	flags.BoolVar(&o.json, "json", false, "print the answer and its usage as one line of JSON")
+	o.output.Register(cmd, "text: the answer; json: the answer and its usage on one line")
 	o.limits.Register(cmd)
 	o.worker.Register(cmd)
 	o.dial.Register(cmd)
@@ -99,15 +100,18 @@ func busCommand(command func(*cli.SessionFlags) *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// endCommand is a busCommand that may wait until a tree has ended. It shows the
-// tree meanwhile.
-func endCommand(command func(*cli.SessionFlags) *cobra.Command) *cobra.Command {
+// treeCommand is a busCommand that may wait for a tree. It shows the tree
+// meanwhile.
+func treeCommand(command func(*cli.SessionFlags) *cobra.Command) *cobra.Command {
 	return busCommand(func(f *cli.SessionFlags) *cobra.Command {
 		cmd := command(f)
 		f.RegisterProgress(cmd)
 		return cmd
 	})
 }
+
+// submitCommand is the command of axe-submit.
+func submitCommand(f *cli.SessionFlags) *cobra.Command { return cli.SubmitCommand(f, "submit") }
 
 // defaultAgents returns the directory of the person's agents, "" if there is no
 // home directory.

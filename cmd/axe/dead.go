@@ -28,11 +28,10 @@ poisoned, its caller is told, and a copy of the message with the reason is
 stored as a dead letter.`,
 		Example: `  axe dead list --agent reviewer
   axe dead show 4711
-  id=$(axe dead retry 4711); axe-submit wait $id`,
+  id=$(axe dead retry 4711); axe wait $id`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	d.flags.Register(cmd)
-	d.flags.RegisterOutput(cmd, "text, or json: one object a line")
 	list := &cobra.Command{
 		Use: "list", Short: "List the dead letters, the oldest first", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return d.list(cmd.Context(), cmd.OutOrStdout()) },
@@ -46,7 +45,7 @@ stored as a dead letter.`,
 	retry := &cobra.Command{
 		Use: "retry LETTER… | --all", Short: "Submit the task of a dead letter again, as a new tree",
 		Long: `Submit the task of a dead letter again, to the same agent, and print the id of
-the new tree. axe-submit wait takes that id. The original tree does not change:
+the new tree. axe wait takes that id. The original tree does not change:
 its caller was told of the failure. A second retry of the same letter submits
 nothing and prints the id of the first. The run's budget applies to the new tree
 too. Its time limit starts anew.`,
@@ -56,6 +55,9 @@ too. Its time limit starts anew.`,
 		sub.Flags().StringVar(&d.agent, "agent", "",
 			"only letters of this agent; with retry LETTER, the agent for a letter that names none")
 		sub.Flags().StringVar(&d.tree, "tree", "", "only letters of this tree")
+	}
+	for _, sub := range []*cobra.Command{list, show, retry} {
+		d.flags.Output.Register(sub, "text, or json: one object a line")
 	}
 	retry.Flags().BoolVar(&d.all, "all", false, "all letters that were not retried yet")
 	cmd.AddCommand(list, show, retry)

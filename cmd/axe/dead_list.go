@@ -52,7 +52,7 @@ func (d *deadLetters) list(ctx context.Context, stdout io.Writer) error {
 			return err
 		}
 		w := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
-		if len(letters) > 0 && d.flags.Output == "text" {
+		if len(letters) > 0 && !d.flags.Output.JSON() {
 			fmt.Fprintln(w, "LETTER\tTIME\tAGENT\tTREE\tPATH\tRETRIED\tREASON")
 		}
 		for _, l := range letters {
@@ -60,7 +60,7 @@ func (d *deadLetters) list(ctx context.Context, stdout io.Writer) error {
 			if err != nil {
 				return err
 			}
-			if d.flags.Output == "json" {
+			if d.flags.Output.JSON() {
 				err = cli.PrintJSON(w, a)
 			} else {
 				_, err = fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\t%s\n", a.ID, a.Time.Local().Format(time.DateTime),
@@ -99,7 +99,7 @@ func (d *deadLetters) show(ctx context.Context, stdout io.Writer, arg string) er
 		a.Task = in.Task
 		a.Context = in.Context
 		a.Body = string(l.Body)
-		if d.flags.Output == "json" {
+		if d.flags.Output.JSON() {
 			return cli.PrintJSON(stdout, a)
 		}
 		var t table

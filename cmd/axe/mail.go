@@ -45,11 +45,11 @@ a person's name. A fork sends a message when it is idle, with its result. The
 end of a fork is a message too, unless the run itself killed the fork. TAKEN
 tells whether the run has read the message.
 
---json prints an object a line: seq, time, from, text, idle, outcome (of a fork
+-o json prints an object a line: seq, time, from, text, idle, outcome (of a fork
 that has ended) and taken.`
 
 	mailExamples = `  axe mail 5Rt0yAkYxJ
-  axe mail 5Rt0yAkYxJ r-1-0 --json | jq -r 'select(.taken | not) | .text'`
+  axe mail 5Rt0yAkYxJ r-1-0 -o json | jq -r 'select(.taken | not) | .text'`
 )
 
 func sendCommand() *cobra.Command {
@@ -97,20 +97,20 @@ func pathlike(arg string) bool {
 }
 
 func mailCommand() *cobra.Command {
-	return listCommand("message", &cobra.Command{
+	return listCommand(&cobra.Command{
 		Use: "mail ID [PATH]", Short: "Show the messages to a run", Long: mailLong, Example: mailExamples,
 		Args: cobra.RangeArgs(1, 2),
 	}, printMail)
 }
 
 // listCommand makes a command that prints what the run, or the tree, of its
-// arguments has. Item names one line of the output.
-func listCommand(item string, cmd *cobra.Command, list printer) *cobra.Command {
+// arguments has.
+func listCommand(cmd *cobra.Command, list printer) *cobra.Command {
 	return busCommand(func(f *cli.SessionFlags) *cobra.Command {
-		asJSON := cmd.Flags().Bool("json", false, "print each "+item+" as one line of JSON")
+		f.Output.Register(cmd, "text; json: one object a line")
 		cmd.RunE = func(cmd *cobra.Command, args []string) error {
 			return f.UseRun(cmd.Context(), args, func(ses *cli.Session, t cli.Target) error {
-				return list(cmd.Context(), ses, t, cmd.OutOrStdout(), *asJSON)
+				return list(cmd.Context(), ses, t, cmd.OutOrStdout(), f.Output)
 			})
 		}
 		return cmd
@@ -118,19 +118,19 @@ func listCommand(item string, cmd *cobra.Command, list printer) *cobra.Command {
 }
 
 // printer reads something about a run or a tree and prints it.
-type printer func(ctx context.Context, ses *cli.Session, t cli.Target, stdout io.Writer, asJSON bool) error
+type printer func(ctx context.Context, ses *cli.Session, t cli.Target, stdout io.Writer, format cli.Output) error
 
-func printMail(ctx context.Context, ses *cli.Session, t cli.Target, stdout io.Writer, asJSON bool) error {
+func printMail(ctx context.Context, ses *cli.Session, t cli.Target, stdout io.Writer, format cli.Output) error {
 	all, err := ses.Mailbox(ctx, t.Tree, t.Path)
 	if err != nil {
 		return err
 	}
 	w := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
-	if len(all) > 0 && !asJSON {
+	if len(all) > 0 && !format.JSON() {
 		fmt.Fprintln(w, "TIME\tFROM\tTAKEN\tMESSAGE")
 	}
 	for _, m := range all {
-		if asJSON {
+		if format.JSON() {
 			line := messageJSON{m.Seq, m.Time, m.From, m.Text, m.Idle, m.Outcome, m.Taken}
 			if err := cli.PrintJSON(stdout, line); err != nil {
 				return err
@@ -143,7 +143,7 @@ func printMail(ctx context.Context, ses *cli.Session, t cli.Target, stdout io.Wr
 	return w.Flush()
 }
 
-// messageJSON is one line of axe mail --json.
+// messageJSON is one line of axe mail -o json.
 type messageJSON struct {
 	Seq     uint64       `json:"seq"`
 	Time    time.Time    `json:"time"`

@@ -26,7 +26,7 @@ type options struct {
 	prompt   string
 	file     string
 	dry      bool
-	json     bool
+	output   cli.Output
 	cmd      *cobra.Command
 }
 

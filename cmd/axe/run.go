@@ -207,10 +207,10 @@ func (o *options) submit(ctx context.Context, c *client.Client, task client.Task
 		return err
 	}
 	cli.Warn(name, outcome)
-	if o.json {
+	if o.output.JSON() {
 		return printJSON(ctx, os.Stdout, c, tree, outcome)
 	}
-	err = cli.Print(os.Stdout, "text", outcome)
+	err = cli.Print(os.Stdout, o.output, outcome)
 	view.Summarise(tree, outcome)
 	return err
 }

@@ -35,7 +35,7 @@ has ended. The new tree continues after a turn (ID@TURN), with the results of
 that turn's calls, or after the end. It has the run's conversation, model and
 tools, and reads the prompt next. With a PATH it continues a run below the root.
 A turn that the run has not had is an error. The command prints the id of the
-new tree; axe-submit wait ID waits for its answer.`
+new tree; axe wait ID waits for its answer.`
 
 	forkExamples = `  axe fork 5Rt0yAkYxJ --prompt "And in French?"
   axe fork 5Rt0yAkYxJ@2 r-1-0 --prompt "Do it without the library" --timeout 10m`
@@ -45,11 +45,11 @@ mode human and the supervisor answered pause. axe approve carries the turn out.
 axe deny withholds it, and the run reads the reason. Without a decision the
 agent's supervision.on_timeout applies. With an ID the list shows one tree only.
 
---json prints an object a line: tree, path, agent, turn, why, said, calls, since
-and until.`
+-o json prints an object a line: tree, path, agent, turn, why, said, calls,
+since and until.`
 
 	pendingExamples = `  axe pending
-  axe pending 5Rt0yAkYxJ --json | jq -r .why`
+  axe pending 5Rt0yAkYxJ -o json | jq -r .why`
 
 	approveLong = `Carry out the whole turn that a run holds: the root of a tree or, with a PATH, a
 run below it, as axe pending lists them. The command returns when the approval
@@ -112,11 +112,11 @@ func forkCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				_, err = fmt.Fprintln(cmd.OutOrStdout(), made)
-				return err
+				return cli.PrintTree(cmd.OutOrStdout(), f.Output, made)
 			},
 		}
 		cmd.Flags().StringVarP(&prompt, "prompt", "p", "", "next message of the conversation, - for stdin")
+		f.Output.Register(cmd, "text: the id of the new tree; json: an object with it")
 		cmd.Flags().Var(&timeout, "timeout", "time limit of the new tree: seconds, or a duration like 10m")
 		return cmd
 	})
@@ -184,13 +184,13 @@ func decideCommand(done string, cmd *cobra.Command, approval *run.Approval) *cob
 }
 
 func pendingCommand() *cobra.Command {
-	return listCommand("turn", &cobra.Command{
+	return listCommand(&cobra.Command{
 		Use: "pending [ID]", Short: "List the turns that wait for a person",
 		Long: pendingLong, Example: pendingExamples, Args: cobra.MaximumNArgs(1),
 	}, printPending)
 }
 
-// pendingJSON is one line of axe pending --json.
+// pendingJSON is one line of axe pending -o json.
 type pendingJSON struct {
 	Tree  string `json:"tree"`
 	Path  string `json:"path"`
@@ -198,13 +198,13 @@ type pendingJSON struct {
 	client.HeldTurn
 }
 
-func printPending(ctx context.Context, ses *cli.Session, t cli.Target, stdout io.Writer, asJSON bool) error {
+func printPending(ctx context.Context, ses *cli.Session, t cli.Target, stdout io.Writer, format cli.Output) error {
 	all, err := ses.HeldTurns(ctx, t.Tree)
 	if err != nil {
 		return err
 	}
 	for _, p := range all {
-		if asJSON {
+		if format.JSON() {
 			line := pendingJSON{p.Run.Tree.String(), p.Run.Path.String(), p.Run.Agent.String(), p}
 			if err := cli.PrintJSON(stdout, line); err != nil {
 				return err

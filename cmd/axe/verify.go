@@ -20,7 +20,7 @@ const (
 	verifyLong = `Read the stream of a running bus, fold every run of the trees as a worker does,
 and check each message against the rules. The rules hold even if processes die,
 freeze or receive messages twice. The command changes nothing and may run beside
-the workers at any time. TREE is a tree's id, or the key of axe-submit --id.
+the workers at any time. TREE is a tree's id, or the key of --id.
 --all checks every tree.
 
 The rules:
@@ -75,7 +75,7 @@ func verifyCommand() *cobra.Command {
 	flags.DurationVar(&v.takeover, "takeover", verify.DefaultTakeover,
 		"time until another worker takes over from a dead one")
 	v.session.Register(cmd)
-	v.session.RegisterOutput(cmd, "text: a line for each finding; json: one object")
+	v.session.Output.Register(cmd, "text: a line for each finding; json: one object")
 	return cmd
 }
 
@@ -165,7 +165,7 @@ func (v *verification) read(ctx context.Context, conn *bus.Conn, args []string) 
 }
 
 func (v *verification) print(r verify.Report) error {
-	if v.session.Output == "json" {
+	if v.session.Output.JSON() {
 		return json.NewEncoder(v.stdout).Encode(r)
 	}
 	for _, f := range r.Findings {

@@ -11,21 +11,13 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// CheckOutput returns an error for an unknown output format.
-func CheckOutput(format string) error {
-	if format != "text" && format != "json" {
-		return Usage("-o must be text or json, got %q", format)
-	}
-	return nil
-}
-
 // Print writes an outcome: as text the answer of a completed run with a final
-// newline, as json the whole outcome of any run. It returns the error of a
+// newline, as JSON the whole outcome of any run. It returns the error of a
 // failed outcome.
-func Print(w io.Writer, format string, o run.Outcome) error {
+func Print(w io.Writer, format Output, o run.Outcome) error {
 	var err error
 	switch {
-	case format == "json":
+	case format.JSON():
 		err = PrintJSON(w, o)
 	case o.Status == run.StatusCompleted:
 		answer := o.Result
@@ -62,9 +54,9 @@ func PrintJSON(w io.Writer, v any) error {
 }
 
 // PrintTree writes the id of a tree.
-func PrintTree(w io.Writer, format string, tree subjects.Tree) error {
+func PrintTree(w io.Writer, format Output, tree subjects.Tree) error {
 	line := "%s\n"
-	if format == "json" {
+	if format.JSON() {
 		line = `{"tree":"%s"}` + "\n" // an id needs no escapes
 	}
 	_, err := fmt.Fprintf(w, line, tree)

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"log/slog"
 	"time"
@@ -17,8 +16,8 @@ import (
 type SessionFlags struct {
 	// Name is the name of the program in messages.
 	Name string
-	// Output is "text" or "json", or "" for a command without the flag.
-	Output string
+	// Output is the format of the command's results.
+	Output Output
 
 	dial           DialFlags
 	log            LogFlags
@@ -37,11 +36,6 @@ func (f *SessionFlags) Register(cmd *cobra.Command) {
 // RegisterProgress adds the flags for the view of a tree. Without them no tree
 // is shown.
 func (f *SessionFlags) RegisterProgress(cmd *cobra.Command) { f.progress.Register(cmd) }
-
-// RegisterOutput adds the flag for the output format.
-func (f *SessionFlags) RegisterOutput(cmd *cobra.Command, help string) {
-	cmd.PersistentFlags().StringVarP(&f.Output, "output", "o", "text", help)
-}
 
 // MaxBody returns the bound of a body in bytes, 0 if the flag is not set.
 func (f *SessionFlags) MaxBody() int64 { return f.dial.MaxBody() }
@@ -89,9 +83,6 @@ func (f *SessionFlags) UseTarget(ctx context.Context, t Target, fn func(*Session
 }
 
 func (f *SessionFlags) open(ctx context.Context) (*Session, error) {
-	if err := CheckOutput(cmp.Or(f.Output, "text")); err != nil {
-		return nil, err
-	}
 	if f.connectTimeout < 0 {
 		return nil, Usage("--connect-timeout must not be negative, got %s", f.connectTimeout)
 	}
