@@ -68,7 +68,7 @@ func command() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&o.worker.Agents, "agents", "", "directory of the agents, one TOML file each")
+	cli.RegisterAgents(cmd, &o.worker.Agents, "")
 	flags.StringVar(&o.worker.Name, "name", "", "name of the worker in logs and outcomes (default HOST-PID)")
 	flags.DurationVar(&o.worker.Timeout, "timeout", agentd.DefaultTimeout, "time limit of a submitted tree")
 	flags.DurationVar(&o.worker.Grace, "grace", agentd.DefaultGrace,
@@ -83,8 +83,5 @@ func command() *cobra.Command {
 	o.embedded.register(cmd)
 	o.dial.Register(cmd)
 	o.log.Register(cmd, "info")
-	if err := cmd.MarkFlagRequired("agents"); err != nil {
-		panic(err) // the flag is defined above
-	}
 	return cmd
 }

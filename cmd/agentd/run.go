@@ -66,6 +66,9 @@ func (o *options) run(ctx context.Context) error {
 
 // check validates the flags before anything is started.
 func (o *options) check() error {
+	if o.worker.Agents == "" {
+		return cli.Usage("--agents is required: the directory of the agents")
+	}
 	if o.replicas < 1 || o.replicas > 5 {
 		return cli.Usage("--replicas must be 1 to 5, got %d", o.replicas)
 	}

@@ -25,7 +25,7 @@ func agentsCommand() *cobra.Command {
 		Use: "agents", Short: "Manage agent configurations", Args: cli.Subcommands,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.PersistentFlags().StringVar(&a.dir, "agents", defaultAgents(), "directory of the agents, one TOML file each")
+	cli.RegisterAgents(cmd, &a.dir, defaultAgents())
 	cmd.AddCommand(
 		&cobra.Command{
 			Use: "list", Short: "List all agents", Args: cobra.NoArgs,

@@ -22,7 +22,7 @@ whose store is removed at the end; a worker that serves the agents of the
 directory; and a submission. The code is the same as in agentd and axe submit.
 With --server or --context the command uses a running bus and its workers
 instead. With --agents as well, this process is one more worker on that bus.
-The variable NATS_URL alone does not select a running bus.
+The variables NATS_URL and AXE_AGENTS alone do neither.
 
 The task is the second argument, the value of -p, a file (-f), or the standard
 input. Without a task the agent executes the task described in its instructions.
@@ -74,7 +74,7 @@ func runCommand() *cobra.Command {
 	}
 	o.cmd = cmd
 	flags := cmd.Flags()
-	flags.StringVar(&o.worker.Agents, "agents", defaultAgents(), "directory of the agents, one TOML file each")
+	cli.RegisterAgents(cmd, &o.worker.Agents, defaultAgents())
 	flags.Var(&o.timeout, "timeout", "time limit of the whole tree: seconds, or a duration like 10m")
 	flags.StringVarP(&o.prompt, "prompt", "p", "", "the task, instead of the argument")
 	flags.StringVarP(&o.file, "file", "f", "", "file with the task, or more of it; - for stdin")

@@ -58,8 +58,8 @@ func gcCommand() *cobra.Command {
 			return g.run(cmd.Context(), args)
 		},
 	}
+	cli.RegisterAgents(cmd, &g.agents, defaultAgents())
 	flags := cmd.Flags()
-	flags.StringVar(&g.agents, "agents", defaultAgents(), "directory of the agents, one TOML file each")
 	flags.StringVar(&g.model, "model", "", "provider/model in place of the agent's own (env AXE_MODEL)")
 	flags.BoolVar(&g.all, "all", false, "all agents with memory enabled, one after the other")
 	flags.BoolVar(&g.dryRun, "dry-run", false, "remove nothing")

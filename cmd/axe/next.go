@@ -27,7 +27,7 @@ func (a *agentFiles) printNext(stderr io.Writer, agent configs.Agent) error {
 		commands = append(commands, "export "+variable+"=…")
 	}
 	flag := ""
-	if a.dir != defaultAgents() {
+	if a.dir != cli.AgentsDir(defaultAgents()) {
 		flag = " --agents " + shellWord(a.dir)
 	}
 	run := "axe run " + agent.Name + flag + ` "What can you do?"`

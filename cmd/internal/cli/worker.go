@@ -54,6 +54,16 @@ type WorkerFlags struct {
 	worker atomic.Pointer[agentd.Worker] // the worker of Work
 }
 
+// RegisterAgents adds the flag for the directory of the agents to a command and
+// all below it. Its default is AgentsDir(byDefault).
+func RegisterAgents(cmd *cobra.Command, dir *string, byDefault string) {
+	cmd.PersistentFlags().StringVar(dir, "agents", AgentsDir(byDefault),
+		"directory of the agents, one TOML file each (env AXE_AGENTS)")
+}
+
+// AgentsDir returns the directory in AXE_AGENTS, or else byDefault.
+func AgentsDir(byDefault string) string { return cmp.Or(os.Getenv("AXE_AGENTS"), byDefault) }
+
 // Register adds the flags that agentd and axe run share.
 func (f *WorkerFlags) Register(cmd *cobra.Command) {
 	cmd.Flags().IntVar(&f.Slots, "slots", agentd.DefaultSlots, "model calls at once")
