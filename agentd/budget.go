@@ -1,7 +1,10 @@
 package agentd
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"time"
 
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/internal/budget"
@@ -12,7 +15,80 @@ import (
 // budgetTurn returns the run's next turn, to be counted in its scopes. An
 // earlier delivery of the trigger may have counted it already.
 func (x *execution) budgetTurn() budget.Turn {
-	return budget.Turn{Run: x.run, Number: x.nextTurn(), Scopes: x.start.Scopes, Redelivered: x.t.Count > 1}
+	return budget.Turn{
+		Run: x.run, Number: x.nextTurn(), Scopes: x.start.Scopes,
+		Redelivered: x.t.Count > 1, Deadline: x.header.Deadline,
+	}
+}
+
+// reserve counts the model call that is about to be made, and reserves its
+// tokens, unless the run has waited for that and has it already.
+func (x *execution) reserve(ctx context.Context, req *provider.Request) error {
+	if x.reserved {
+		return nil
+	}
+	err := x.w.tallies.Reserve(ctx, x.budgetTurn(), x.estimate(req))
+	x.reserved = err == nil
+	return err
+}
+
+// awaitRoom waits until the requests in flight have left room for this one, and
+// reserves it. A long wait is published as progress.
+//
+// The run has no slot meanwhile: a run whose worker died with a request in
+// flight may need the slot to go on, and this one waits for it.
+func (x *execution) awaitRoom(ctx context.Context, req *provider.Request, p run.Progress) error {
+	x.t.slot = false
+	x.w.slots.give()
+	p.Event = run.ProgressWaiting
+	p.Reason = run.WaitingForBudget
+	w, r := x.w, x.run // the timer reads nothing of x
+	long := time.AfterFunc(progressDelay, func() { w.publishProgress(ctx, r, p) })
+	err := w.tallies.Await(ctx, x.budgetTurn(), x.estimate(req), w.leaving)
+	long.Stop()
+	if errors.Is(err, budget.ErrStopped) {
+		return errDraining
+	}
+	if err == nil {
+		x.reserved = true
+		err = w.slots.take(ctx)
+		x.t.slot = err == nil
+	}
+	return err
+}
+
+// releaseTokens ends the reservation of the run's next turn, which gets no
+// answer. The worker that made it may have died.
+func (x *execution) releaseTokens(ctx context.Context) error {
+	t := budget.Turn{Run: x.run, Number: x.nextTurn(), Scopes: x.header.Scopes}
+	if x.start != nil {
+		t.Scopes = x.start.Scopes
+	}
+	return x.w.tallies.Release(ctx, t)
+}
+
+const (
+	// bytesPerToken is the size of a token of a request, as a rule.
+	bytesPerToken = 4
+	// usualAnswer is the estimate in tokens of an answer without a bound.
+	usualAnswer = 1024
+)
+
+// estimate returns the tokens that a request is expected to use. The provider
+// has counted all messages up to its last answer. Without a count, and for the
+// messages after it, the estimate is a quarter of the bytes.
+func (x *execution) estimate(req *provider.Request) budget.Estimate {
+	e := budget.Estimate{Output: cmp.Or(req.MaxTokens, usualAnswer)}
+	var counted provider.Usage
+	if n := len(x.state.Turns); n > 0 {
+		counted = x.state.Turns[n-1].Entry.Answer.Usage
+	}
+	if counted.InputTokens > 0 {
+		e.Input = counted.InputTokens + counted.OutputTokens + req.NewBytes()/bytesPerToken
+	} else {
+		e.Input = req.Bytes() / bytesPerToken
+	}
+	return e
 }
 
 // recordAnswer counts the tokens of a turn's answer and the runs that its calls

@@ -22,6 +22,9 @@ type execution struct {
 	start *run.Start
 	// cost is the cost of the requests to the model for the current turn.
 	cost callCost
+	// reserved says that the budgets have the model call of the current
+	// turn.
+	reserved bool
 	// cancelsSeen is the newest cancel message that was known when the
 	// model was asked last.
 	cancelsSeen uint64
@@ -171,6 +174,7 @@ func (x *execution) step(ctx context.Context) (result, error) {
 	}
 	x.start = x.state.Start()
 	x.cost = callCost{}
+	x.reserved = false
 	owed := x.state.Outstanding()
 	// A ready run may be read several times before its model is asked. Its
 	// side effects are published once for each log entry.
@@ -205,6 +209,9 @@ func (x *execution) carryOut(ctx context.Context, e run.Effect) (result, error) 
 	case run.PublishAnswer:
 		return x.publishOutcome(ctx, answer(x.state.Turns[e.Turn-1].Entry.Answer, x.start))
 	case run.LogEnd:
+		if err := x.releaseTokens(ctx); err != nil {
+			return result{}, err
+		}
 		return x.appendEntry(ctx, run.Entry{Kind: run.EntryEnded, End: &e.End})
 	case run.PublishFailure:
 		return x.publishOutcome(ctx, e.End.Outcome())

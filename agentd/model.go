@@ -57,6 +57,9 @@ func (x *execution) takeTurn(ctx context.Context) (result, error) {
 	case errors.Is(err, errTakenOver):
 		return result{}, err
 	case err != nil:
+		if err := x.releaseTokens(ctx); err != nil {
+			return result{}, err
+		}
 		return x.finishTurn(ctx, x.modelFailure(err), nil)
 	}
 	return x.answered(ctx, resp)
@@ -147,7 +150,8 @@ func (x *execution) ask(ctx context.Context, p provider.Provider, req *provider.
 
 // attempt sends the request once, as soon as the rate limit admits it. The
 // first attempt of a turn reserves the model call in the budget. It does so
-// last, so that a call that is not made is not counted.
+// last, so that a call that is not made is not counted. The error is
+// budget.ErrFull if there is no room for the call yet.
 func (x *execution) attempt(
 	ctx context.Context, p provider.Provider, req *provider.Request, progress run.Progress,
 ) (*provider.Response, error) {
@@ -155,10 +159,7 @@ func (x *execution) attempt(
 	if err != nil {
 		return nil, err
 	}
-	if progress.Attempt == 0 {
-		err = x.w.tallies.Reserve(ctx, x.budgetTurn())
-	}
-	if err == nil {
+	if err = x.reserve(ctx, req); err == nil {
 		// The bus may have taken its time, and the run may have ended
 		// meanwhile.
 		err = context.Cause(ctx)

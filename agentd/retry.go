@@ -9,6 +9,7 @@ import (
 
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/internal/budget"
 	"github.com/axebus/axe/internal/pause"
 	"github.com/axebus/axe/provider"
 )
@@ -39,6 +40,12 @@ func (x *execution) sendWithRetry(
 		resp, err := x.attempt(ctx, p, req, progress)
 		if err == nil || ctx.Err() != nil {
 			return resp, err
+		}
+		if errors.Is(err, budget.ErrFull) {
+			if err := x.awaitRoom(ctx, req, progress); err != nil {
+				return nil, err
+			}
+			continue
 		}
 		retry := x.start.Retry
 		delay, again := retry.Next(x.cost.retries+1, err, time.Until(x.header.Deadline), rand.Float64())

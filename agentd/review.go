@@ -65,6 +65,9 @@ func (x *execution) logInterrupt(ctx context.Context) (result, error) {
 	if res, ok, err := x.resolveStart(ctx); !ok {
 		return res, err
 	}
+	if err := x.releaseTokens(ctx); err != nil {
+		return result{}, err
+	}
 	end := run.EndInterrupted()
 	return x.appendTurn(ctx, run.Entry{Kind: run.EntryIdle, Answer: &provider.Response{}, End: &end})
 }

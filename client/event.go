@@ -21,7 +21,8 @@ const (
 	Asking EventKind = run.ProgressAsking
 	// Retrying: a request failed and will be sent again after a pause.
 	Retrying EventKind = run.ProgressRetrying
-	// RateLimited: a request waits for a limit of the model's provider.
+	// RateLimited: a request waits for a limit of the model's provider, or
+	// for room in its budget.
 	RateLimited EventKind = run.ProgressWaiting
 	// Stalled: the run needs a worker and has none, for Event.Reason. With
 	// an empty Reason it has one again. The follower finds this itself.

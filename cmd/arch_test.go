@@ -55,7 +55,7 @@ var allowedImports = map[string][]string{
 	"agentd/memory":      {"subjects", "internal/files", "github.com/gofrs/flock"},
 	"internal/verify":    {"agentd/run", "subjects"},
 	"internal/ratelimit": {"bus", "internal/pause", "provider"},
-	"internal/budget":    {"subjects", "bus"},
+	"internal/budget":    {"subjects", "bus", "internal/pause"},
 	"internal/presence":  {"subjects", "bus", "internal/pause"},
 	"client": {
 		"bus", "subjects", "agentd/run", "internal/history", "internal/pause", "internal/presence", "provider",

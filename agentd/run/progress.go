@@ -15,8 +15,8 @@ type Progress struct {
 	Attempt int `json:"attempt,omitzero"`
 	// Attempts is the largest number of requests, set with Attempt.
 	Attempts int `json:"attempts,omitzero"`
-	// Reason is the category of the provider's error, or the rate limit
-	// that the request waits for.
+	// Reason is the category of the provider's error, the rate limit that
+	// the request waits for, or WaitingForBudget.
 	Reason string `json:"reason,omitzero"`
 	// Next is the time of the next request, for ProgressWaiting the
 	// earliest time. It is zero if it is not known.
@@ -30,6 +30,11 @@ const (
 	// ProgressRetrying: a request has failed, and is made again after a
 	// pause.
 	ProgressRetrying = "retrying"
-	// ProgressWaiting: a rate limit does not admit the request yet.
+	// ProgressWaiting: a rate limit or the budget does not admit the
+	// request yet.
 	ProgressWaiting = "waiting"
 )
+
+// WaitingForBudget is the reason of a request that waits until others in flight
+// have left room in the budget.
+const WaitingForBudget = "budget"

@@ -1,13 +1,16 @@
 package budget
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/internal/pause"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -24,6 +27,9 @@ func New(conn *bus.Conn) *Tallies {
 	return &Tallies{batcher{conn: conn, queues: map[string]*queue{}}}
 }
 
+// ErrStopped reports that the worker drains before there was room.
+var ErrStopped = errors.New("stopped before there was room in the budget")
+
 // Turn is one turn of a run with a budget.
 type Turn struct {
 	Run subjects.Run
@@ -34,6 +40,8 @@ type Turn struct {
 	// Redelivered says that an earlier delivery of the trigger may have
 	// recorded the turn.
 	Redelivered bool
+	// Deadline is the run's. Its reservations end by then.
+	Deadline time.Time
 }
 
 // Scopes returns the scopes of the run at p: those of its caller, then its own.
@@ -57,30 +65,122 @@ func (t Turn) subject(s subjects.Scope) string { return t.Run.Space.Tally(t.Run.
 
 func (t Turn) grant(calls int) Grant { return Grant{By: t.Run.Path, Turn: t.Number, Calls: calls} }
 
-// Reserve counts the model call that a turn is about to make. The error is an
-// *ExceededError if a scope has no room for it. It wraps ErrUncounted if the
+// Reserve counts the model call that a turn is about to make, and reserves the
+// tokens of its estimate. The error is an *ExceededError if a scope has no room
+// for it, and ErrFull if there may be room later. It wraps ErrUncounted if the
 // bus could not count it.
-func (b *Tallies) Reserve(ctx context.Context, t Turn) error {
-	for _, s := range slices.Backward(t.Scopes) {
+func (b *Tallies) Reserve(ctx context.Context, t Turn, e Estimate) error {
+	_, err := b.reserveAll(ctx, t, e)
+	return err
+}
+
+// reserveAll counts a model call in all scopes, or in none after ErrFull. The
+// error is that of the scope with the index refused.
+func (b *Tallies) reserveAll(ctx context.Context, t Turn, e Estimate) (refused int, _ error) {
+	for i, s := range slices.Backward(t.Scopes) {
 		if s.Tokens == 0 && s.Turns == 0 {
 			continue
 		}
-		var exceeded *ExceededError
+		if err := b.reserve(ctx, t, s, e); err != nil {
+			unmade := errors.Is(err, ErrFull)
+			return i, cmp.Or(b.release(ctx, t, t.Scopes[i+1:], unmade), err)
+		}
+	}
+	return 0, nil
+}
+
+// reserve counts a model call in one scope.
+func (b *Tallies) reserve(ctx context.Context, t Turn, s subjects.Scope, e Estimate) error {
+	var refused error
+	err := b.update(ctx, t.subject(s), func(tally Tally) (Tally, bool) {
+		r := Reservation{By: t.Run.Path, Turn: t.Number, Until: t.Deadline}
+		tally, refused = tally.Reserve(s.Budget, r, e, time.Now())
+		return tally, refused == nil
+	})
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrUncounted, err)
+	}
+	return refused
+}
+
+// roomPoll is the time after which Await looks again though it was not told of
+// a change. The bus may have lost the message, and reservations expire.
+const roomPoll = 5 * time.Second
+
+// Await waits until there is room for a turn for which Reserve has found none,
+// and reserves it. Its errors are those of Reserve, without ErrFull, the cause
+// of the end of ctx, and ErrStopped once stop is closed.
+func (b *Tallies) Await(ctx context.Context, t Turn, e Estimate, stop <-chan struct{}) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	changed, err := b.watch(ctx, t)
+	if err != nil {
+		return err
+	}
+	poll := time.NewTicker(roomPoll)
+	defer poll.Stop()
+	for {
+		full, err := b.reserveAll(ctx, t, e)
+		if !errors.Is(err, ErrFull) {
+			return err
+		}
+		// An attempt changes the tallies of the scopes inside the full
+		// one, and must not wake itself.
+		select {
+		case <-changed[full]:
+		case <-poll.C:
+		case <-stop:
+			return ErrStopped
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// watch returns a channel for each scope of a turn, which becomes ready when the
+// scope's tally changes, until ctx ends.
+func (b *Tallies) watch(ctx context.Context, t Turn) ([]chan struct{}, error) {
+	all := make([]chan struct{}, len(t.Scopes))
+	for i, s := range t.Scopes {
+		changed := make(chan struct{}, 1)
+		all[i] = changed
+		stored := t.Run.Space.Live(t.subject(s))
+		if err := b.conn.Watch(ctx, stored, func(bus.Stored) { pause.Notify(changed) }); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrUncounted, err)
+		}
+	}
+	return all, nil
+}
+
+// Release ends the reservations of a turn that has got no answer. The model
+// call stays counted. An error wraps ErrUncounted.
+func (b *Tallies) Release(ctx context.Context, t Turn) error {
+	return b.release(ctx, t, t.Scopes, false)
+}
+
+// release ends the reservations of a turn in some scopes. A model call that is
+// unmade is not counted any more.
+func (b *Tallies) release(ctx context.Context, t Turn, scopes []subjects.Scope, unmade bool) error {
+	for _, s := range scopes {
+		if s.Tokens == 0 && (s.Turns == 0 || !unmade) {
+			continue
+		}
 		err := b.update(ctx, t.subject(s), func(tally Tally) (Tally, bool) {
-			tally, exceeded = tally.ReserveTurn(s.Budget)
-			return tally, exceeded == nil && s.Turns > 0
+			tally, stores := tally.Release(t.Run.Path, t.Number, time.Now())
+			if unmade {
+				tally.Turns--
+			}
+			return tally, stores || unmade
 		})
-		switch {
-		case err != nil:
+		if err != nil {
 			return fmt.Errorf("%w: %w", ErrUncounted, err)
-		case exceeded != nil:
-			return exceeded
 		}
 	}
 	return nil
 }
 
-// Record counts the tokens of a turn's answer, and grants the turn as many of
+// Record counts the tokens of a turn's answer in place of those that it had
+// reserved, and grants the turn as many of
 // the wanted runs as all scopes have room for. If that is fewer than wanted,
 // exceeded says which scope has no more room.
 func (b *Tallies) Record(
@@ -94,7 +194,7 @@ func (b *Tallies) Record(
 		}
 		if counted[i] < granted {
 			granted = counted[i]
-			exceeded = &ExceededError{s.Agents, s.Agents, "agents"}
+			exceeded = &ExceededError{Used: s.Agents, Limit: s.Agents, Unit: "agents"}
 		}
 	}
 	// An outer scope may have granted less than the scopes inside it.
@@ -115,7 +215,7 @@ func (b *Tallies) Record(
 // record counts an answer in one scope. It returns the number of runs that the
 // scope has room for.
 func (b *Tallies) record(ctx context.Context, t Turn, s subjects.Scope, tokens, wanted int) (granted int, _ error) {
-	if (s.Tokens == 0 || tokens == 0) && (s.Agents == 0 || wanted == 0) {
+	if s.Tokens == 0 && (s.Agents == 0 || wanted == 0) {
 		return wanted, nil
 	}
 	g := t.grant(wanted)

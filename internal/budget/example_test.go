@@ -2,6 +2,7 @@ package budget_test
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/axebus/axe/internal/budget"
 	"github.com/axebus/axe/subjects"
@@ -11,9 +12,12 @@ import (
 // more model call than it may.
 func ExampleTally() {
 	limits := subjects.Budget{Agents: 4, Turns: 1}
-	tally, _ := budget.Tally{}.ReserveTurn(limits)
+	now := time.Now()
+	first := budget.Reservation{By: subjects.Root, Turn: 1, Until: now.Add(time.Hour)}
+	tally, _ := budget.Tally{}.Reserve(limits, first, budget.Estimate{}, now)
 	tally, granted := tally.Record(limits, budget.Grant{By: subjects.Root, Turn: 1, Calls: 5}, 0, 0)
-	_, exceeded := tally.ReserveTurn(limits)
+	second := budget.Reservation{By: subjects.Root, Turn: 2, Until: now.Add(time.Hour)}
+	_, exceeded := tally.Reserve(limits, second, budget.Estimate{}, now)
 	fmt.Println("granted:", granted)
 	fmt.Println(exceeded)
 	// Output:

@@ -3,6 +3,7 @@ package budget
 import (
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/axebus/axe/subjects"
 )
@@ -17,6 +18,9 @@ type Tally struct {
 	Turns int `json:"turns"`
 	// Tokens is the number of input and output tokens of the answers.
 	Tokens int `json:"tokens"`
+	// Reserved are the reservations of the requests in flight. A scope
+	// without a bound on tokens has none.
+	Reserved []Reservation `json:"reserved,omitempty"`
 	// Grants are the grants that this message of the tally made or changed.
 	Grants []Grant `json:"grants,omitempty"`
 }
@@ -38,12 +42,19 @@ type ExceededError struct {
 	Limit int
 	// Unit is "agents", "turns" or "tokens".
 	Unit string
+	// Needs is the estimate of a request that has too little room, 0 if
+	// there is no room at all.
+	Needs int
 }
 
 // Error is the text of the outcome that the bound brings about. A parent's
 // model reads it.
 func (e *ExceededError) Error() string {
-	return fmt.Sprintf("budget exceeded: used %d of %d %s", e.Used, e.Limit, e.Unit)
+	text := fmt.Sprintf("budget exceeded: used %d of %d %s", e.Used, e.Limit, e.Unit)
+	if e.Needs > 0 {
+		text += fmt.Sprintf(", and the next request needs about %d", e.Needs)
+	}
+	return text
 }
 
 // Decode reads a stored tally. An empty or unreadable body is the zero tally.
@@ -73,28 +84,16 @@ func (t Tally) Granted(by subjects.Path, turn int) (calls int, ok bool) {
 	return calls, ok
 }
 
-// ReserveTurn counts one model call. If the scope has no room for it, the tally
-// is unchanged and the error says which bound was reached.
-func (t Tally) ReserveTurn(b subjects.Budget) (Tally, *ExceededError) {
-	switch {
-	case b.Tokens > 0 && t.Tokens >= b.Tokens:
-		return t, &ExceededError{t.Tokens, b.Tokens, "tokens"}
-	case b.Turns > 0 && t.Turns >= b.Turns:
-		return t, &ExceededError{t.Turns, b.Turns, "turns"}
-	}
-	t.Turns++
-	return t, nil
-}
-
-// Record counts the tokens of an answer, and grants its turn as many of the
-// wanted g.Calls as the scope has room for. Already is the number that the same
-// turn was granted before, by a worker that may have died then. These grants
-// are kept.
+// Record counts the tokens of an answer in place of its reservation, and grants
+// its turn as many of the wanted g.Calls as the scope has room for. Already is
+// the number that the same turn was granted before, by a worker that may have
+// died then. These grants are kept.
 func (t Tally) Record(b subjects.Budget, g Grant, tokens, already int) (_ Tally, granted int) {
 	granted = g.Calls
 	if b.Agents > 0 {
 		granted = max(0, min(granted, already+b.Agents-1-t.Agents))
 	}
+	t, _ = t.Release(g.By, g.Turn, time.Time{})
 	t.Agents += max(0, granted-already)
 	t.Tokens += tokens
 	g.Calls = max(granted, already)

@@ -2,12 +2,16 @@ package budget_test
 
 import (
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
 	"github.com/axebus/axe/internal/budget"
 	"github.com/axebus/axe/subjects"
 )
+
+// deadline is that of the runs of a test, at the zero time.
+var deadline = time.Time{}.Add(time.Hour)
 
 // TestTally walks at random through model calls, answers, repeated answers and
 // refunds. Grants never go beyond the budget, and use all of it once the turns
@@ -23,7 +27,8 @@ func TestTally(t *testing.T) {
 		var tally budget.Tally
 		var granted, asks, wanted, most int
 		for turn := range rapid.IntRange(0, 60).Draw(t, "steps") {
-			next, refusal := tally.ReserveTurn(s)
+			r := budget.Reservation{By: subjects.Root, Turn: turn, Until: deadline}
+			next, refusal := tally.Reserve(s, r, budget.Estimate{}, time.Time{})
 			over := s.Tokens > 0 && tally.Tokens >= s.Tokens || s.Turns > 0 && asks >= s.Turns
 			if over != (refusal != nil) {
 				t.Fatalf("%+v of %+v after %d asks: refusal %v", tally, s, asks, refusal)

@@ -116,9 +116,12 @@ func retryText(p run.Progress, now time.Time) string {
 	return fmt.Sprintf("attempt %d of %d in %s (%s)", p.Attempt, p.Attempts, in, p.Reason)
 }
 
-// limitText names the limit of its provider that a model waits for, and the
+// limitText names the limit that a request to a model waits for, and the
 // minimum wait if it is known.
 func limitText(p run.Progress, now time.Time) string {
+	if p.Reason == run.WaitingForBudget {
+		return "waits for room in its budget"
+	}
 	if p.Next.IsZero() {
 		return "waits at its provider's limit (" + p.Reason + ")"
 	}

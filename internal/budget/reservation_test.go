@@ -1,0 +1,122 @@
+package budget_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/axebus/axe/internal/budget"
+	"github.com/axebus/axe/subjects"
+)
+
+// request is a request of a test's walk. A run makes one request in all.
+type request struct {
+	by       subjects.Path
+	estimate budget.Estimate
+}
+
+// path returns the path of the n-th run of a test.
+func path(tb rapid.TB, n int) subjects.Path {
+	p, err := subjects.ParsePath(fmt.Sprintf("r-1-%d", n))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return p
+}
+
+// TestReservations begins and ends requests at random. Each uses at most its
+// estimate. So a tally passes its bound by the answer of one request that was
+// alone, and by no more. A request waits only for others, and the reservations
+// are those of the requests in flight.
+func TestReservations(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		bound := subjects.Budget{Tokens: rapid.IntRange(1, 300).Draw(t, "tokens")}
+		const largest = 100
+		var tally budget.Tally
+		flying := map[int]request{}
+		for n := range rapid.IntRange(0, 80).Draw(t, "steps") {
+			size := rapid.IntRange(0, largest)
+			r := request{path(t, n), budget.Estimate{Input: size.Draw(t, "input"), Output: size.Draw(t, "output")}}
+			own := budget.Reservation{By: r.by, Turn: 1, Until: deadline}
+			next, err := tally.Reserve(bound, own, r.estimate, time.Time{})
+			switch {
+			case err == nil:
+				tally = next
+				flying[n] = r
+			case errors.Is(err, budget.ErrFull) && len(flying) == 0:
+				t.Fatalf("%+v waits for nothing", tally)
+			}
+			for _, k := range slices.Sorted(maps.Keys(flying)) {
+				r := flying[k]
+				if !rapid.Bool().Draw(t, "ends") {
+					continue
+				}
+				used := rapid.IntRange(0, r.estimate.Input+r.estimate.Output).Draw(t, "used")
+				tally, _ = tally.Next().Record(bound, budget.Grant{By: r.by, Turn: 1}, used, 0)
+				delete(flying, k)
+			}
+			if len(tally.Reserved) != len(flying) {
+				t.Fatalf("%d reservations of %d requests", len(tally.Reserved), len(flying))
+			}
+		}
+		if tally.Tokens > bound.Tokens+largest {
+			t.Fatalf("%+v is over %+v", tally, bound)
+		}
+	})
+}
+
+// TestReservationOfATurnIsOne: the reservation of a turn that is asked for again
+// takes the place of the one before. It ends with the release, which may come
+// twice, or with the deadline of its run.
+func TestReservationOfATurnIsOne(t *testing.T) {
+	t.Parallel()
+	bound := subjects.Budget{Tokens: 100}
+	mine := budget.Reservation{By: path(t, 0), Turn: 1, Until: deadline}
+	others := budget.Reservation{By: path(t, 1), Turn: 1, Until: deadline.Add(time.Hour)}
+	e := budget.Estimate{Input: 20, Output: 40}
+	reserve := func(tally budget.Tally, r budget.Reservation, now time.Time, want error) budget.Tally {
+		t.Helper()
+		next, err := tally.Reserve(bound, r, e, now)
+		if !errors.Is(err, want) {
+			t.Fatalf("got %v, want %v", err, want)
+		}
+		return next
+	}
+	var began time.Time
+	tally := reserve(budget.Tally{}, mine, began, nil)
+	tally = reserve(tally, mine, began, nil)
+	if len(tally.Reserved) != 1 || tally.Turns != 2 {
+		t.Errorf("%+v", tally)
+	}
+	reserve(tally, others, began, budget.ErrFull)
+	reserve(tally, others, deadline, nil)
+	released, stores := tally.Release(mine.By, mine.Turn, began)
+	if !stores {
+		t.Error("nothing was released")
+	}
+	reserve(released, others, began, nil)
+	if _, stores := released.Release(mine.By, mine.Turn, began); stores {
+		t.Error("released twice")
+	}
+}
+
+// TestRequestAlone: a request that is alone needs room for its input only.
+func TestRequestAlone(t *testing.T) {
+	t.Parallel()
+	bound := subjects.Budget{Tokens: 100}
+	r := budget.Reservation{By: subjects.Root, Turn: 1, Until: deadline}
+	tally := budget.Tally{Tokens: 60}
+	if _, err := tally.Reserve(bound, r, budget.Estimate{Input: 40, Output: 8192}, time.Time{}); err != nil {
+		t.Error(err)
+	}
+	_, err := tally.Reserve(bound, r, budget.Estimate{Input: 41}, time.Time{})
+	const want = "budget exceeded: used 60 of 100 tokens, and the next request needs about 41"
+	if err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
