@@ -42,6 +42,23 @@ func (d *Directory) Get(ctx context.Context, key string) (value []byte, rev uint
 	return e.Value(), e.Revision(), true, nil
 }
 
+// All reads the values of all names.
+func (d *Directory) All(ctx context.Context) (values [][]byte, _ error) {
+	b := d.conn.bucket("AGENTS", "")
+	err := d.conn.inflight.retry(ctx, func() (bool, error) {
+		ms, again, err := b.list(ctx, "*")
+		values = nil
+		for _, m := range ms {
+			values = append(values, m.Body)
+		}
+		return again, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", b, err)
+	}
+	return values, nil
+}
+
 // Put stores a value.
 func (d *Directory) Put(ctx context.Context, key string, value []byte) (rev uint64, err error) {
 	rev, err = ask(ctx, d.conn, func(ctx context.Context) (uint64, error) { return d.kv.Put(ctx, key, value) })

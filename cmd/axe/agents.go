@@ -1,10 +1,8 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"path/filepath"
 	"strings"
 
@@ -27,10 +25,7 @@ func agentsCommand() *cobra.Command {
 	}
 	cli.RegisterAgents(cmd, &a.dir, defaultAgents())
 	cmd.AddCommand(
-		&cobra.Command{
-			Use: "list", Short: "List all agents", Args: cobra.NoArgs,
-			RunE: func(cmd *cobra.Command, _ []string) error { return a.list(cmd.OutOrStdout(), cmd.ErrOrStderr()) },
-		},
+		agentsListCommand(a),
 		&cobra.Command{
 			Use: "show AGENT", Short: "Show an agent's configuration",
 			Args: cobra.ExactArgs(1), ValidArgsFunction: completeAgents,
@@ -53,34 +48,6 @@ func agentsCommand() *cobra.Command {
 		checkCommand(a),
 	)
 	return cmd
-}
-
-// list prints each valid agent on stdout and a warning for each invalid file on
-// stderr.
-func (a *agentFiles) list(stdout, stderr io.Writer) error {
-	if err := checkAgents(a.dir); err != nil {
-		return err
-	}
-	agents, invalid, err := cli.LoadDir(a.dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	for _, agent := range agents {
-		line := agent.Name
-		if about := summary(agent); about != "" {
-			line += " - " + about
-		}
-		if _, err := fmt.Fprintln(stdout, line); err != nil {
-			return err
-		}
-	}
-	for _, wrong := range invalid {
-		warn(stderr, wrong)
-	}
-	return nil
 }
 
 // show prints the configuration of one agent.
@@ -143,8 +110,8 @@ func (a *agentFiles) file(arg string) (string, error) {
 // warn prints a warning. The command goes on.
 func warn(stderr io.Writer, err error) { fmt.Fprintf(stderr, "%s: warning: %v\n", name, err) }
 
-// summary returns an agent's description on one line.
-func summary(agent configs.Agent) string { return strings.Join(strings.Fields(agent.Description), " ") }
+// summary returns a description on one line.
+func summary(description string) string { return strings.Join(strings.Fields(description), " ") }
 
 // completeAgents completes a command's first argument with the agents of the
 // --agents directory. Agents with an invalid file are offered too; the command
@@ -161,7 +128,7 @@ func completeAgents(cmd *cobra.Command, args []string, begun string) ([]cobra.Co
 	var names []cobra.Completion
 	for _, agent := range agents {
 		if strings.HasPrefix(agent.Name, begun) {
-			names = append(names, cobra.CompletionWithDesc(agent.Name, summary(agent)))
+			names = append(names, cobra.CompletionWithDesc(agent.Name, summary(agent.Description)))
 		}
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
