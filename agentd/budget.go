@@ -76,8 +76,12 @@ const (
 
 // estimate returns the tokens that a request is expected to use. The provider
 // has counted all messages up to its last answer. Without a count, and for the
-// messages after it, the estimate is a quarter of the bytes.
+// messages after it, the estimate is a quarter of the bytes. A run without a
+// budget has no estimate, since it costs a walk over all messages.
 func (x *execution) estimate(req *provider.Request) budget.Estimate {
+	if len(x.start.Scopes) == 0 {
+		return budget.Estimate{}
+	}
 	e := budget.Estimate{Output: cmp.Or(req.MaxTokens, usualAnswer)}
 	var counted provider.Usage
 	if n := len(x.state.Turns); n > 0 {
