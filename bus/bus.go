@@ -97,6 +97,7 @@ func Open(ctx context.Context, cfg Config) (*Conn, error) {
 	cfg.Dial.Log = cmp.Or(cfg.Dial.Log, log)
 	requests := newInflight()
 	cfg.Dial.disconnected, cfg.Dial.reconnected = requests.disconnected, requests.reconnected
+	cfg.Dial.violated = requests.violated
 	nc, api, err := cfg.Dial.connect(ctx)
 	if err != nil {
 		return nil, err

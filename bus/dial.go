@@ -54,6 +54,9 @@ type Dial struct {
 	// disconnected and reconnected, if not nil, are called when the
 	// connection breaks, and when there is one again.
 	disconnected, reconnected func()
+	// violated, if not nil, is told that the server refused a message for
+	// want of a permission. It reports whether a request has failed by it.
+	violated func(error) bool
 }
 
 // apiPrefix is the prefix of the JetStream API under the settings of a context,

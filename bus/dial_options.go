@@ -64,6 +64,9 @@ func (d Dial) options(log *slog.Logger) []nats.Option {
 			log.Info("reconnected", slog.String(keyURL, d.at(nc)))
 		}),
 		nats.ErrorHandler(func(_ *nats.Conn, sub *nats.Subscription, err error) {
+			if Forbidden(err) && d.violated != nil && d.violated(err) {
+				return
+			}
 			attrs := []any{slog.Any(keyError, err)}
 			if sub != nil {
 				attrs = append(attrs, slog.String(keySubject, sub.Subject))

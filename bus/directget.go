@@ -131,9 +131,10 @@ func (r *reader) get(ctx context.Context, stream string, g directGet) ([]Stored,
 		delete(r.open, token)
 		r.mu.Unlock()
 	}()
-	waiting, done := r.inflight.begin(ctx)
-	defer done()
-	if err := r.nc.PublishRequest(r.api+"DIRECT.GET."+stream, r.inbox+"."+token, body); err != nil {
+	subject := r.api + "DIRECT.GET." + stream
+	waiting, asked := r.inflight.begin(ctx, subject)
+	defer asked.done()
+	if err := r.nc.PublishRequest(subject, r.inbox+"."+token, body); err != nil {
 		return nil, fmt.Errorf("%w: %w", errNoAnswer, err)
 	}
 	select {
@@ -142,7 +143,7 @@ func (r *reader) get(ctx context.Context, stream string, g directGet) ([]Stored,
 	case <-waiting.Done():
 	}
 	if ctx.Err() == nil {
-		return nil, errNoAnswer
+		return nil, asked.reason(errNoAnswer)
 	}
 	return nil, fmt.Errorf("read: %w", context.Cause(ctx))
 }

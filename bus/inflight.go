@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -23,40 +25,93 @@ const answerTimeout = 5 * time.Second
 // They may be made again as soon as there is another connection.
 type inflight struct {
 	mu   sync.Mutex
-	ends map[*context.CancelFunc]bool
+	open map[*request]bool
 	// closed when there is a connection again
 	up chan struct{}
 }
 
 func newInflight() *inflight {
-	return &inflight{ends: map[*context.CancelFunc]bool{}, up: make(chan struct{})}
+	return &inflight{open: map[*request]bool{}, up: make(chan struct{})}
+}
+
+// request is a request that has no answer yet.
+type request struct {
+	of *inflight
+	// subject is empty for a request of the library, which chooses it.
+	subject string
+	end     context.CancelFunc
+	// refusal is the violation of a permission that ended the request.
+	refusal error
 }
 
 // begin makes the context of one request. It ends when the answer cannot come
 // any more. The caller calls done.
-func (f *inflight) begin(ctx context.Context) (_ context.Context, done func()) {
+func (f *inflight) begin(ctx context.Context, subject string) (context.Context, *request) {
 	ctx, end := context.WithTimeout(ctx, answerTimeout)
+	r := &request{of: f, subject: subject, end: end}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.ends[&end] = true
-	return ctx, func() {
-		end()
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		delete(f.ends, &end)
+	f.open[r] = true
+	return ctx, r
+}
+
+func (r *request) done() {
+	r.end()
+	r.of.mu.Lock()
+	defer r.of.mu.Unlock()
+	delete(r.of.open, r)
+}
+
+// reason returns the reason for an error of the request: the violation of a
+// permission that ended it, or else the error itself.
+func (r *request) reason(err error) error {
+	r.of.mu.Lock()
+	defer r.of.mu.Unlock()
+	if err != nil && r.refusal != nil {
+		return r.refusal
 	}
+	return err
 }
 
 // disconnected ends every request.
 func (f *inflight) disconnected() {
 	f.mu.Lock()
-	ends := f.ends
-	f.ends = map[*context.CancelFunc]bool{}
+	open := f.open
+	f.open = map[*request]bool{}
 	f.mu.Unlock()
-	for end := range ends {
-		(*end)()
+	for r := range open {
+		r.end()
 	}
 }
+
+// violated ends the requests that a server may have refused for want of a
+// permission, which it says apart from the request. It reports whether there
+// are any. A request of the library may be the one if no other has the subject.
+func (f *inflight) violated(err error) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var named, others []*request
+	for r := range f.open {
+		switch {
+		case r.subject == "":
+			others = append(others, r)
+		case strings.Contains(err.Error(), strconv.Quote(r.subject)):
+			named = append(named, r)
+		}
+	}
+	if len(named) == 0 {
+		named = others
+	}
+	for _, r := range named {
+		r.refusal = err
+		r.end()
+	}
+	return len(named) > 0
+}
+
+// Forbidden reports whether an error is the violation of a permission: the
+// server does not let the user of the connection do this.
+func Forbidden(err error) bool { return errors.Is(err, nats.ErrPermissionViolation) }
 
 // reconnected ends every pause.
 func (f *inflight) reconnected() {
@@ -102,9 +157,10 @@ func ask[T any](ctx context.Context, c *Conn, do func(context.Context) (T, error
 }
 
 func askOnce[T any](ctx context.Context, c *Conn, do func(context.Context) (T, error)) (T, error) {
-	ctx, done := c.inflight.begin(ctx)
-	defer done()
-	return do(ctx)
+	ctx, r := c.inflight.begin(ctx, "")
+	defer r.done()
+	v, err := do(ctx)
+	return v, r.reason(err)
 }
 
 // Lost reports whether a request to JetStream got no answer, or an answer that

@@ -131,9 +131,10 @@ func (c *Conn) warnRetrying(ctx context.Context, subject string, err error) {
 const warnInterval = 10 * time.Second
 
 func (c *Conn) once(ctx context.Context, msg *nats.Msg) (*jetstream.PubAck, error) {
-	ctx, done := c.inflight.begin(ctx)
-	defer done()
-	return c.js.PublishMsg(ctx, msg, jetstream.WithRetryAttempts(0))
+	ctx, r := c.inflight.begin(ctx, msg.Subject)
+	defer r.done()
+	ack, err := c.js.PublishMsg(ctx, msg, jetstream.WithRetryAttempts(0))
+	return ack, r.reason(err)
 }
 
 // failed decides for the whole package whether a write without an
@@ -161,7 +162,7 @@ func (c *Conn) failed(ctx context.Context, fence Fence, err error) (again bool, 
 	case errors.Is(err, nats.ErrConnectionClosed),
 		errors.Is(err, nats.ErrMaxPayload),
 		errors.Is(err, nats.ErrBadSubject),
-		errors.Is(err, nats.ErrPermissionViolation):
+		Forbidden(err):
 		return false, err
 	}
 	return true, err

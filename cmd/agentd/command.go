@@ -61,7 +61,9 @@ type options struct {
 }
 
 func command() *cobra.Command {
-	o := &options{}
+	o := &options{
+		lease: bus.DefaultAckWait, worker: cli.WorkerFlags{Timeout: agentd.DefaultTimeout, Grace: agentd.DefaultGrace},
+	}
 	cmd := &cobra.Command{
 		Use: name + " --agents DIR", Short: "Serve agents on NATS JetStream", Long: long, Example: examples,
 		Args: cobra.NoArgs,
@@ -70,11 +72,9 @@ func command() *cobra.Command {
 	flags := cmd.Flags()
 	cli.RegisterAgents(cmd, &o.worker.Agents, "")
 	flags.StringVar(&o.worker.Name, "name", "", "name of the worker in logs and outcomes (default HOST-PID)")
-	flags.DurationVar(&o.worker.Timeout, "timeout", agentd.DefaultTimeout, "time limit of a submitted tree")
-	flags.DurationVar(&o.worker.Grace, "grace", agentd.DefaultGrace,
-		"time that model calls in flight have when the worker drains")
-	flags.DurationVar(&o.lease, "ack-wait", bus.DefaultAckWait,
-		"time until another worker takes over from a dead one")
+	flags.Var((*cli.Seconds)(&o.worker.Timeout), "timeout", "time limit of a submitted tree")
+	flags.Var((*cli.Seconds)(&o.worker.Grace), "grace", "time that model calls in flight have when the worker drains")
+	flags.Var((*cli.Seconds)(&o.lease), "ack-wait", "time until another worker takes over from a dead one")
 	flags.IntVar(&o.replicas, "replicas", 1, "replicas of the streams, when the worker creates them")
 	flags.IntVar(&o.partitions, "partitions", 0,
 		"number of streams over which trees are spread, when the worker creates them (default 1)")

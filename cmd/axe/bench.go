@@ -54,7 +54,7 @@ type benchOptions struct {
 }
 
 func benchCommand() *cobra.Command {
-	o := &benchOptions{}
+	o := &benchOptions{cfg: bench.Config{For: 3 * time.Second}}
 	cmd := &cobra.Command{
 		Use: "bench", Short: "Measure the cost of runs against raw JetStream",
 		Long: benchLong, Example: benchExamples, Args: cobra.NoArgs,
@@ -65,9 +65,9 @@ func benchCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringSliceVar(&o.cfg.Only, "only", nil,
 		"workloads: "+strings.Join(bench.Names(), ", ")+" (default all but scale)")
-	flags.DurationVar(&o.cfg.For, "for", 3*time.Second, "duration of each measurement")
+	flags.Var((*cli.Seconds)(&o.cfg.For), "for", "duration of each measurement")
 	flags.IntVar(&o.cfg.Slots, "slots", 64, "slots of a worker, and runs in flight")
-	flags.DurationVar(&o.cfg.Latency, "latency", 0, "latency of the model")
+	flags.Var((*cli.Seconds)(&o.cfg.Latency), "latency", "latency of the model")
 	flags.IntVar(&o.cfg.Partitions, "partitions", 1, "number of streams over which runs are spread")
 	flags.IntVar(&o.cfg.Runs, "runs", 1_000_000, "number of runs in scale")
 	flags.IntVar(&o.cfg.Waiting, "waiting", 100_000, "number of waiting runs in scale")

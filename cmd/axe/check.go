@@ -41,7 +41,7 @@ type agentsCheck struct {
 }
 
 func checkCommand(a *agentFiles) *cobra.Command {
-	c := &agentsCheck{session: cli.SessionFlags{Name: name}}
+	c := &agentsCheck{session: cli.SessionFlags{Name: name, Looks: true}}
 	cmd := &cobra.Command{
 		Use: "check [DIR]", Short: "Check all agents together", Long: checkLong, Example: checkExamples,
 		Args: cobra.MaximumNArgs(1),

@@ -19,7 +19,7 @@ type deadLetters struct {
 }
 
 func deadCommand() *cobra.Command {
-	d := &deadLetters{flags: cli.SessionFlags{Name: name}}
+	d := &deadLetters{flags: cli.SessionFlags{Name: name, Looks: true}}
 	cmd := &cobra.Command{
 		Use: "dead", Short: "List, show and retry dead letters", Args: cli.Subcommands,
 		Long: `A worker gives up a message that was delivered too often without effect, for

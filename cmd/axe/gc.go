@@ -194,5 +194,5 @@ func (g *gc) connect(ctx context.Context, global configs.Global, log *slog.Logge
 	if err != nil {
 		return nil, err
 	}
-	return cli.OpenReady(ctx, cfg, connectTimeout)
+	return cli.OpenReady(ctx, cfg, cli.ConnectTimeout)
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -82,7 +83,10 @@ func send(ctx context.Context, f *cli.SessionFlags, from string, args []string) 
 		return err
 	}
 	return f.UseTarget(ctx, t, func(ses *cli.Session) error {
-		if err := ses.Send(ctx, t.Tree, t.Path, from, text); err != nil {
+		switch err := ses.Send(ctx, t.Tree, t.Path, from, text); {
+		case errors.Is(err, client.ErrEnded):
+			return fmt.Errorf("%w; axe fork continues its conversation in a new tree", err)
+		case err != nil:
 			return err
 		}
 		fmt.Fprintf(os.Stderr, "%s: sent to %s\n", name, t)
@@ -107,6 +111,7 @@ func mailCommand() *cobra.Command {
 // arguments has.
 func listCommand(cmd *cobra.Command, list printer) *cobra.Command {
 	return busCommand(func(f *cli.SessionFlags) *cobra.Command {
+		f.Looks = true
 		f.Output.Register(cmd, "text; json: one object a line")
 		cmd.RunE = func(cmd *cobra.Command, args []string) error {
 			return f.UseRun(cmd.Context(), args, func(ses *cli.Session, t cli.Target) error {

@@ -21,12 +21,8 @@ const (
 	keyError = "error"
 )
 
-const (
-	// connectTimeout bounds the connection to a running bus.
-	connectTimeout = 10 * time.Second
-	// drainTimeout bounds the drain of the worker in this process.
-	drainTimeout = 3 * time.Second
-)
+// drainTimeout bounds the drain of the worker in this process.
+const drainTimeout = 3 * time.Second
 
 // run runs a task on a bus of its own, or on a running one.
 func (o *options) run(ctx context.Context, args []string) error {
@@ -149,7 +145,7 @@ func (o *options) use(ctx context.Context, log *slog.Logger, fn func(*bus.Conn) 
 	if err != nil {
 		return err
 	}
-	conn, err := cli.Open(ctx, cfg, connectTimeout)
+	conn, err := cli.Open(ctx, cfg, cli.ConnectTimeout)
 	if err != nil {
 		return err
 	}

@@ -60,7 +60,9 @@ type verification struct {
 }
 
 func verifyCommand() *cobra.Command {
-	v := &verification{session: cli.SessionFlags{Name: name}}
+	v := &verification{
+		session: cli.SessionFlags{Name: name, Looks: true}, slack: 5 * time.Second, takeover: verify.DefaultTakeover,
+	}
 	cmd := &cobra.Command{
 		Use: "verify TREE... | --all", Short: "Check the stored messages of trees against the rules",
 		Long: fmt.Sprintf(verifyLong, ruleLines()), Example: verifyExamples,
@@ -71,9 +73,8 @@ func verifyCommand() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.BoolVar(&v.all, "all", false, "check every tree on the stream")
-	flags.DurationVar(&v.slack, "slack", 5*time.Second, "tolerance for different clocks and for the last writes")
-	flags.DurationVar(&v.takeover, "takeover", verify.DefaultTakeover,
-		"time until another worker takes over from a dead one")
+	flags.Var((*cli.Seconds)(&v.slack), "slack", "tolerance for different clocks and for the last writes")
+	flags.Var((*cli.Seconds)(&v.takeover), "takeover", "time until another worker takes over from a dead one")
 	v.session.Register(cmd)
 	v.session.Output.Register(cmd, "text: a line for each finding; json: one object")
 	return cmd

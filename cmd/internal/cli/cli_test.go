@@ -3,6 +3,8 @@ package cli
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,6 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/nats-io/nats.go"
 	"github.com/spf13/cobra"
 
 	"github.com/axebus/axe/agentd/run"
@@ -250,6 +253,38 @@ func TestSeconds(t *testing.T) {
 		if got := seconds(d); got != want {
 			t.Errorf("%v: %s", d, got)
 		}
+	}
+}
+
+func TestSecondsForm(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0", -time.Second: "-1s", 10 * time.Second: "10s", 2 * time.Minute: "2m", 90 * time.Second: "1m30s",
+		time.Hour: "1h", 70 * time.Minute: "1h10m", 100 * time.Millisecond: "100ms",
+	} {
+		s := Seconds(d)
+		if got := s.String(); got != want {
+			t.Errorf("%v: %s, want %s", d, got, want)
+		}
+	}
+}
+
+// TestAdvice: an error that a person can do something about says what.
+func TestAdvice(t *testing.T) {
+	for want, err := range map[string]error{
+		"axe verify --all": fmt.Errorf("x: %w", client.ErrUnknownTree),
+		"axe wait ID":      client.ErrUnknownRun,
+		"axe pending":      client.ErrNotHeld,
+		"axe dead list":    client.ErrUnknownDeadLetter,
+		"--embedded":       fmt.Errorf("connect: %w: %w", &noServerError{time.Second}, errors.New("refused")),
+		"--tls-ca":         &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}},
+		"the permission":   fmt.Errorf("stream: %w", nats.ErrPermissionViolation),
+	} {
+		if got := advice(err); !strings.Contains(got, want) {
+			t.Errorf("%v: %q, want %s", err, got, want)
+		}
+	}
+	if got := advice(errors.New("x")); got != "" {
+		t.Error(got)
 	}
 }
 

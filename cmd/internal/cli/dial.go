@@ -122,7 +122,7 @@ func (d *DialFlags) Config(server *bus.Server, log *slog.Logger) (bus.Config, er
 func Open(ctx context.Context, cfg bus.Config, atMost time.Duration) (*bus.Conn, error) {
 	if atMost > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, atMost, fmt.Errorf("no answer within %s", atMost))
+		ctx, cancel = context.WithTimeoutCause(ctx, atMost, &noServerError{atMost})
 		defer cancel()
 	}
 	conn, err := bus.Open(ctx, cfg)
@@ -131,6 +131,12 @@ func Open(ctx context.Context, cfg bus.Config, atMost time.Duration) (*bus.Conn,
 	}
 	return conn, err
 }
+
+// noServerError ends a wait for a server.
+type noServerError struct{ after time.Duration }
+
+// Error says how long the wait was.
+func (e *noServerError) Error() string { return fmt.Sprintf("no answer within %s", e.after) }
 
 // OpenReady is Open for a bus that must have its streams.
 func OpenReady(ctx context.Context, cfg bus.Config, atMost time.Duration) (*bus.Conn, error) {

@@ -32,6 +32,9 @@ func Main(cmd *cobra.Command) int {
 		err = withCause(ctx, err)
 	}
 	line := cmd.Name() + ": " + oneLine(err.Error())
+	if step := advice(err); step != "" {
+		line += "; " + step
+	}
 	if _, usage := errors.AsType[*usageError](err); usage || !began {
 		err = &usageError{err}
 		line += " (see " + at.CommandPath() + " --help)"

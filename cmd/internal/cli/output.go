@@ -23,7 +23,7 @@ func (o *Output) Register(cmd *cobra.Command, help string) {
 }
 
 // JSON reports whether the format is JSON.
-func (o Output) JSON() bool { return o == outputJSON }
+func (o *Output) JSON() bool { return *o == outputJSON }
 
 // String returns the format.
 func (o *Output) String() string { return string(*o) }
@@ -44,7 +44,7 @@ func (*Output) Type() string { return "format" }
 type jsonAlias Output
 
 // String returns the flag's value.
-func (a *jsonAlias) String() string { return strconv.FormatBool(Output(*a).JSON()) }
+func (a *jsonAlias) String() string { return strconv.FormatBool((*Output)(a).JSON()) }
 
 // Set makes the format JSON, or text again for --json=false.
 func (a *jsonAlias) Set(text string) error {

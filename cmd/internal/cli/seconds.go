@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -10,12 +11,19 @@ import (
 // 2m30s.
 type Seconds time.Duration
 
-// String returns the value in the form that Set reads.
+// String returns the value as a duration without parts that are zero: 2m, not
+// 2m0s.
 func (s *Seconds) String() string {
-	if d := time.Duration(*s); d%time.Second != 0 {
-		return d.String()
+	text := time.Duration(*s).String()
+	switch {
+	case *s == 0:
+		return "0"
+	case strings.HasSuffix(text, "h0m0s"):
+		return strings.TrimSuffix(text, "0m0s")
+	case strings.HasSuffix(text, "m0s"):
+		return strings.TrimSuffix(text, "0s")
 	}
-	return strconv.FormatInt(int64(time.Duration(*s)/time.Second), 10)
+	return text
 }
 
 // Set parses a value.

@@ -16,21 +16,35 @@ import (
 type SessionFlags struct {
 	// Name is the name of the program in messages.
 	Name string
+	// Looks is set for a command that only looks: it waits less for a server
+	// that is not there.
+	Looks bool
 	// Output is the format of the command's results.
 	Output Output
 
 	dial           DialFlags
 	log            LogFlags
 	progress       ProgressFlags
-	connectTimeout time.Duration
+	connectTimeout Seconds
 }
+
+const (
+	// ConnectTimeout is the default time to wait for a server.
+	ConnectTimeout = 10 * time.Second
+	// lookTimeout is the same for commands that only look.
+	lookTimeout = 2 * time.Second
+)
 
 // Register adds the flags to a command and all below it.
 func (f *SessionFlags) Register(cmd *cobra.Command) {
 	f.dial.Register(cmd)
 	f.log.Register(cmd, "warn")
-	cmd.PersistentFlags().DurationVar(&f.connectTimeout, "connect-timeout", 10*time.Second,
-		"time to wait for a server that is not there; 0 waits without a bound")
+	f.connectTimeout = Seconds(ConnectTimeout)
+	if f.Looks {
+		f.connectTimeout = Seconds(lookTimeout)
+	}
+	cmd.PersistentFlags().Var(&f.connectTimeout, "connect-timeout",
+		"time to wait for a server that is not there: seconds, or a duration like 1m; 0 waits without a bound")
 }
 
 // RegisterProgress adds the flags for the view of a tree. Without them no tree
@@ -84,7 +98,7 @@ func (f *SessionFlags) UseTarget(ctx context.Context, t Target, fn func(*Session
 
 func (f *SessionFlags) open(ctx context.Context) (*Session, error) {
 	if f.connectTimeout < 0 {
-		return nil, Usage("--connect-timeout must not be negative, got %s", f.connectTimeout)
+		return nil, Usage("--connect-timeout must not be negative, got %s", &f.connectTimeout)
 	}
 	screen := Stderr()
 	view, err := f.progress.View(screen, f.Name)
@@ -99,7 +113,7 @@ func (f *SessionFlags) open(ctx context.Context) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	conn, err := OpenReady(ctx, cfg, f.connectTimeout)
+	conn, err := OpenReady(ctx, cfg, time.Duration(f.connectTimeout))
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,76 @@
+package bus
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+)
+
+// TestForbidden: a request that the server refuses for want of a permission
+// fails at once, with the subject. Other requests go on.
+func TestForbidden(t *testing.T) {
+	const submit = "axe.submit.lead.t1"
+	for _, test := range []struct{ forbidden, want string }{
+		{"$JS.API.STREAM.INFO.AXE_RUNS", `stream AXE_RUNS: nats: permissions violation: `},
+		{"$JS.API.DIRECT.GET.AXE_RUNS", `nats: permissions violation: `},
+		{submit, "write " + submit + ": nats: permissions violation: "},
+	} {
+		all := &server.Permissions{
+			Publish:   &server.SubjectPermission{Deny: []string{test.forbidden}},
+			Subscribe: &server.SubjectPermission{Allow: []string{">"}},
+		}
+		url := natsT(t, &server.Options{
+			JetStream: true, StoreDir: t.TempDir(),
+			Users: []*server.User{{Username: "op", Password: "x"}, {Username: "bound", Password: "x", Permissions: all}},
+		})
+		openT(t, Dial{URL: url, User: "op", Password: "x"}, true)
+		c := openT(t, Dial{URL: url, User: "bound", Password: "x"}, false)
+		began := time.Now()
+		err := c.Provisioned(t.Context())
+		if err == nil {
+			_, _, err = c.First(t.Context(), "axe.run.lead.t1.r.call")
+		}
+		if err == nil {
+			_, err = c.Write(t.Context(), Message{Subject: submit})
+		}
+		if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), test.forbidden) {
+			t.Errorf("%s: %v", test.forbidden, err)
+		}
+		if !Forbidden(err) || time.Since(began) > answerTimeout {
+			t.Errorf("%s: after %s: %v", test.forbidden, time.Since(began), err)
+		}
+	}
+}
+
+// violation is the error of the client library.
+func violation(subject string) error {
+	return fmt.Errorf("%w: Permissions Violation for Publish to %q", nats.ErrPermissionViolation, subject)
+}
+
+// TestForbiddenNamesTheRequest: a violation ends the request with its subject,
+// and without such a request those of the library, whose subjects are unknown.
+func TestForbiddenNamesTheRequest(t *testing.T) {
+	f := newInflight()
+	named, a := f.begin(t.Context(), "a.b")
+	library, l := f.begin(t.Context(), "")
+	defer a.done()
+	defer l.done()
+	if f.violated(violation("a")); named.Err() != nil {
+		t.Error("a.b ended with the violation of a")
+	}
+	if library.Err() == nil || !Forbidden(l.reason(errBroken)) {
+		t.Errorf("the library's request goes on: %v", l.reason(errBroken))
+	}
+	if !f.violated(violation("a.b")) || named.Err() == nil || !Forbidden(a.reason(errBroken)) {
+		t.Errorf("a.b goes on: %v", a.reason(errBroken))
+	}
+	a.done()
+	l.done()
+	if f.violated(violation("a.b")) {
+		t.Error("no request is left")
+	}
+}
