@@ -3,6 +3,7 @@ package agentd
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,6 +19,8 @@ type Card struct {
 	// Model is "provider/model".
 	Model     string   `json:"model,omitzero"`
 	SubAgents []string `json:"sub_agents,omitempty"`
+	// Style has the agent's styles of delegation. Older workers leave it out.
+	Style []string `json:"style,omitempty"`
 	// Digest is the hash of the agent's file.
 	Digest string `json:"digest"`
 	// Problem says why no worker serves the agent: its file is wrong.
@@ -113,7 +116,8 @@ func (d *directory) announced(agent subjects.Agent) bool {
 // gone. If it is not, it announces the agent again.
 func (d *directory) announce(ctx context.Context, c Card, first bool) error {
 	stored, ok, dir := d.heard(c.Name)
-	if ok && stored.Digest == c.Digest && stored.Problem == c.Problem && c.Digest+c.Problem != "" {
+	same := stored.Digest == c.Digest && stored.Problem == c.Problem && slices.Equal(stored.Style, c.Style)
+	if ok && same && c.Digest+c.Problem != "" {
 		return nil
 	}
 	if ok && c.Problem != "" && stored.Problem == "" && !first {

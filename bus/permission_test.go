@@ -25,7 +25,9 @@ func TestForbidden(t *testing.T) {
 		}
 		url := natsT(t, &server.Options{
 			JetStream: true, StoreDir: t.TempDir(),
-			Users: []*server.User{{Username: "op", Password: "x"}, {Username: "bound", Password: "x", Permissions: all}},
+			Users: []*server.User{
+				{Username: "op", Password: "x"}, {Username: "bound", Password: "x", Permissions: all},
+			},
 		})
 		openT(t, Dial{URL: url, User: "op", Password: "x"}, true)
 		c := openT(t, Dial{URL: url, User: "bound", Password: "x"}, false)

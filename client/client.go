@@ -48,6 +48,8 @@ var (
 	// ErrNotHeld is returned for a decision about a run that does not wait
 	// for one.
 	ErrNotHeld = errors.New("run is not held for approval")
+	// ErrNoMail is returned for a message to a run that would never read it.
+	ErrNoMail = errors.New("run cannot read mail")
 	// ErrInvalidMessage is returned for a text or a sender's name that
 	// cannot be sent to a run.
 	ErrInvalidMessage = errors.New("invalid message")

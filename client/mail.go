@@ -23,8 +23,8 @@ const DefaultName = "user"
 // idle or waits for mail goes on with the message. Any other run reads it when
 // it checks its mail. The default of from is DefaultName; a path is refused,
 // since it names a run. The error is ErrUnknownTree, ErrUnknownRun,
-// ErrNotStarted, ErrEnded or ErrCancelled if the run will not read the message,
-// and ErrInvalidMessage for a message that cannot be sent.
+// ErrNotStarted, ErrEnded, ErrCancelled or ErrNoMail if the run will not read
+// the message, and ErrInvalidMessage for a message that cannot be sent.
 func (c *Client) Send(ctx context.Context, tree subjects.Tree, path subjects.Path, from, text string) error {
 	m := run.Mail{From: cmp.Or(from, DefaultName), Text: text}
 	if err := validateMail(m); err != nil {
@@ -34,7 +34,52 @@ func (c *Client) Send(ctx context.Context, tree subjects.Tree, path subjects.Pat
 	if err != nil {
 		return err
 	}
+	if err := c.checkReadsMail(ctx, r); err != nil {
+		return err
+	}
 	return c.writeTo(ctx, r.Mail, m)
+}
+
+// checkReadsMail returns ErrNoMail for a run in its first turn that has no tools:
+// it ends with its answer. An interrupted run reads mail in any case. A run
+// whose tools are not known counts as one that can read mail.
+func (c *Client) checkReadsMail(ctx context.Context, r subjects.Run) error {
+	s, err := c.readState(ctx, r)
+	if err != nil || s.LogSeq != 0 || s.Interrupted() || s.Input.Forked != nil || s.Input.Copy != nil {
+		return err
+	}
+	tools := true
+	if s.Input.AdHoc() {
+		tools = len(s.Input.Spawned.AdHoc.Tools)+len(s.Input.Spawned.AdHoc.Slash) > 0
+	} else if tools, err = c.hasTools(ctx, r.Agent); err != nil {
+		return err
+	}
+	if !tools {
+		return fmt.Errorf("%s: %w: %s calls no agents and has no mail tools", describe(r), ErrNoMail, r.Agent)
+	}
+	return nil
+}
+
+// hasTools reports whether an agent is offered tools, according to the card that
+// a worker has announced. It returns true for a card that does not say so.
+func (c *Client) hasTools(ctx context.Context, agent subjects.Agent) (bool, error) {
+	dir, err := c.conn.Directory(ctx)
+	if err != nil {
+		return false, err
+	}
+	value, _, ok, err := dir.Get(ctx, agent.String())
+	if err != nil || !ok {
+		return true, err
+	}
+	var card struct {
+		SubAgents []string `json:"sub_agents"`
+		Style     []string `json:"style"`
+	}
+	if json.Unmarshal(value, &card) != nil || len(card.Style) == 0 {
+		return true, nil
+	}
+	onlyCalls := slices.Equal(card.Style, []string{"call"})
+	return !onlyCalls || len(card.SubAgents) > 0, nil
 }
 
 // validateMail reports a message that a run would not read as a person's text.

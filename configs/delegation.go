@@ -84,6 +84,18 @@ func (d Delegation) Has(s Style) bool {
 	return slices.Contains(d.Styles, s) || len(d.Styles) == 0 && s == StyleCall
 }
 
+// Names returns the names of an agent's styles.
+func (d Delegation) Names() []string {
+	if len(d.Styles) == 0 {
+		return []string{string(StyleCall)}
+	}
+	names := make([]string, len(d.Styles))
+	for i, s := range d.Styles {
+		names[i] = string(s)
+	}
+	return names
+}
+
 // mailTools are the names of the tools of StyleMail.
 var mailTools = []string{"fork", "send", "check_mail", "wait", "kill"}
 

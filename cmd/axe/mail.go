@@ -31,7 +31,8 @@ receives it. A running agent of style mail or slash finds it when it checks its
 mail. Any other running agent learns of it when it has an answer, and goes on
 with it. A run that has called no agent and has no mail tools ends with its
 answer and never sees the message. axe mail shows which messages a run has read.
-axe interrupt stops a run at once. A run that has ended takes no messages.
+axe interrupt stops a run at once. A message is refused if the run has ended, or
+if its agent has no tools at all, unless the run was interrupted.
 
 MESSAGE is the rest of the line, or the standard input if it is -. An argument
 after the id that begins with r- is a path.`

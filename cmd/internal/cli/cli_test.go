@@ -274,6 +274,7 @@ func TestAdvice(t *testing.T) {
 		"axe verify --all": fmt.Errorf("x: %w", client.ErrUnknownTree),
 		"axe wait ID":      client.ErrUnknownRun,
 		"axe pending":      client.ErrNotHeld,
+		"axe interrupt":    client.ErrNoMail,
 		"axe dead list":    client.ErrUnknownDeadLetter,
 		"--embedded":       fmt.Errorf("connect: %w: %w", &noServerError{time.Second}, errors.New("refused")),
 		"--tls-ca":         &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}},
