@@ -32,12 +32,12 @@ at the tree with "nats stream view AXE_RUNS --subject 'axe.run.*.TREE.>'". A
 note is harmless, for example a second outcome after a worker froze, or it
 cannot be decided, for example because a large body is no longer stored.
 
-A run whose deadline has not passed may still end. Its tree counts as under way,
-and nothing of it counts as missing. --slack allows for different clocks and for
-the last writes. --takeover is added before a message counts as missing, since
-the work of a dead worker waits until its lease is over. If no worker has run
-since then, an outcome may be missing for that reason alone. A tree that began
-before the oldest message on the stream is not checked.
+A run whose deadline has not passed may still end. Its tree counts as under way
+and is named, and nothing of it counts as missing. --slack allows for different
+clocks and for the last writes. --takeover is added before a message counts as
+missing, since the work of a dead worker waits until its lease is over. If no
+worker has run since then, an outcome may be missing for that reason alone. A
+tree that began before the oldest message on the stream is not checked.
 
 Each finding is a line on stdout. The last line is the summary. -o json prints
 one object.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/axebus/axe/bus"
@@ -128,7 +129,20 @@ func verdict(r verify.Report) string {
 		s += ", " + counted(n, "note")
 	}
 	if r.UnderWay > 0 {
-		s += fmt.Sprintf("; %s under way", counted(r.UnderWay, "tree"))
+		s += fmt.Sprintf("; %s under way: %s", counted(r.UnderWay, "tree"), underWay(r))
+	}
+	return s
+}
+
+// shownUnderWay bounds the trees under way that the verdict names.
+const shownUnderWay = 10
+
+// underWay names the trees under way.
+func underWay(r verify.Report) string {
+	shown := r.UnderWayTrees[:min(len(r.UnderWayTrees), shownUnderWay)]
+	s := strings.Join(shown, ", ")
+	if more := r.UnderWay - len(shown); more > 0 {
+		s += fmt.Sprintf(" and %s more", thousands(more))
 	}
 	return s
 }

@@ -41,13 +41,19 @@ func (f Finding) String() string {
 	return s + ": " + f.Text
 }
 
+// MaxUnderWayTrees bounds Report.UnderWayTrees.
+const MaxUnderWayTrees = 100
+
 // Report is the result of a check.
 type Report struct {
 	Trees int `json:"trees"`
 	// UnderWay is the number of trees with a run that may still end.
 	UnderWay int `json:"under_way"`
-	Runs     int `json:"runs"`
-	Messages int `json:"messages"`
+	// UnderWayTrees has the ids of these trees, sorted, and at most
+	// MaxUnderWayTrees of them.
+	UnderWayTrees []string `json:"under_way_trees,omitempty"`
+	Runs          int      `json:"runs"`
+	Messages      int      `json:"messages"`
 	// Findings are sorted by tree, and within a tree in stream order.
 	Findings []Finding `json:"findings"`
 }

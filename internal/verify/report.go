@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"slices"
 	"time"
 
 	"github.com/axebus/axe/agentd/run"
@@ -33,6 +34,9 @@ func (c *Checker) Report(now time.Time) Report {
 		}
 	}
 	sortFindings(r.Findings)
+	slices.Sort(r.UnderWayTrees)
+	r.UnderWay = len(r.UnderWayTrees)
+	r.UnderWayTrees = r.UnderWayTrees[:min(r.UnderWay, MaxUnderWayTrees)]
 	return r
 }
 
@@ -67,7 +71,7 @@ func (c *Checker) checkEnd(t *tree, now time.Time, r *Report) {
 		}
 	}
 	if underWay {
-		r.UnderWay++
+		r.UnderWayTrees = append(r.UnderWayTrees, t.id.String())
 	}
 	c.checkBudgets(t)
 }

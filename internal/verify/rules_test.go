@@ -30,7 +30,7 @@ func TestUnderWay(t *testing.T) {
 			continue
 		}
 		r := c.Report(all[n-1].Time)
-		if r.Violations() != 0 || r.UnderWay != 1 {
+		if r.Violations() != 0 || r.UnderWay != 1 || len(r.UnderWayTrees) != 1 {
 			t.Errorf("the first %d messages: %+v", n, r)
 		}
 	}

@@ -1,0 +1,25 @@
+package main
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/axebus/axe/internal/verify"
+)
+
+// TestVerdictNamesTrees: the verdict names the trees under way, up to a number.
+func TestVerdictNamesTrees(t *testing.T) {
+	r := verify.Report{Trees: 2000, UnderWay: 1500}
+	for i := range 12 {
+		r.UnderWayTrees = append(r.UnderWayTrees, fmt.Sprintf("t%02d", i))
+	}
+	const want = "2,000 trees, 0 runs, 0 messages: nothing is wrong; " +
+		"1,500 trees under way: t00, t01, t02, t03, t04, t05, t06, t07, t08, t09 and 1,490 more"
+	if got := verdict(r); got != want {
+		t.Error(got)
+	}
+	r.UnderWay, r.UnderWayTrees = 1, r.UnderWayTrees[:1]
+	if got := underWay(r); got != "t00" {
+		t.Error(got)
+	}
+}
