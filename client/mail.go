@@ -48,16 +48,16 @@ func (c *Client) checkReadsMail(ctx context.Context, r subjects.Run) error {
 	if err != nil || s.LogSeq != 0 || s.Interrupted() || s.Input.Forked != nil || s.Input.Copy != nil {
 		return err
 	}
-	tools := true
+	var tools bool
 	if s.Input.AdHoc() {
 		tools = len(s.Input.Spawned.AdHoc.Tools)+len(s.Input.Spawned.AdHoc.Slash) > 0
-	} else if tools, err = c.hasTools(ctx, r.Agent); err != nil {
-		return err
+	} else {
+		tools, err = c.hasTools(ctx, r.Agent)
 	}
-	if !tools {
-		return fmt.Errorf("%s: %w: %s calls no agents and has no mail tools", describe(r), ErrNoMail, r.Agent)
+	if err == nil && !tools {
+		err = fmt.Errorf("%s: %w: %s calls no agents and has no mail tools", describe(r), ErrNoMail, r.Agent)
 	}
-	return nil
+	return err
 }
 
 // hasTools reports whether an agent is offered tools, according to the card that
@@ -75,11 +75,8 @@ func (c *Client) hasTools(ctx context.Context, agent subjects.Agent) (bool, erro
 		SubAgents []string `json:"sub_agents"`
 		Style     []string `json:"style"`
 	}
-	if json.Unmarshal(value, &card) != nil || len(card.Style) == 0 {
-		return true, nil
-	}
-	onlyCalls := slices.Equal(card.Style, []string{"call"})
-	return !onlyCalls || len(card.SubAgents) > 0, nil
+	calls := json.Unmarshal(value, &card) == nil && slices.Equal(card.Style, []string{"call"})
+	return !calls || len(card.SubAgents) > 0, nil
 }
 
 // validateMail reports a message that a run would not read as a person's text.

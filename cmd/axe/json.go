@@ -54,9 +54,11 @@ type detail struct {
 	// task.
 	Input json.RawMessage `json:"input"`
 	// Output holds the first maxOutput bytes of the result or the error.
-	Output     string `json:"output"`
-	IsError    bool   `json:"is_error"`
-	DurationMS int64  `json:"duration_ms"`
+	Output string `json:"output"`
+	// Truncated says that Output is not the whole of it.
+	Truncated  bool  `json:"truncated,omitzero"`
+	IsError    bool  `json:"is_error"`
+	DurationMS int64 `json:"duration_ms"`
 	// Path is the path of the child run, "" if the call started none.
 	Path string `json:"path,omitzero"`
 }
@@ -113,6 +115,7 @@ func detailOf(n int, t run.Turn, i, index int) detail {
 	}
 	result, failed := resultOf(n, t, i, index)
 	d.Output, d.IsError = text.Head(result, maxOutput), failed
+	d.Truncated = len(d.Output) < len(result)
 	if made(t, index) {
 		d.Path = subjects.Root.Child(n+1, index).String()
 		d.DurationMS = took(t, index, o)

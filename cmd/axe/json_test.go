@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -51,6 +52,7 @@ func TestDetails(t *testing.T) {
 	const withheld = "Nothing of this turn was carried out. Your supervisor says: no"
 	verdict := run.Outcome{Status: run.StatusCompleted, Result: `{"decision":"reorient","correction":"no"}`}
 	answer := run.Outcome{Status: run.StatusCompleted, Result: "ok", Path: "r-1-0"}
+	long := run.Outcome{Status: run.StatusCompleted, Result: strings.Repeat("x", maxOutput+1), Path: "r-1-0"}
 	timedOut := func(agent string) string {
 		return fmt.Sprintf("Error: sub-agent %q failed - timeout after 1s. "+
 			"You may retry or proceed without this result.", agent)
@@ -82,6 +84,11 @@ func TestDetails(t *testing.T) {
 				{Output: timedOut("b"), IsError: true, Path: "r-1-1"},
 				{Output: timedOut("c"), IsError: true},
 			},
+		},
+		{
+			"a long output",
+			[]func(run.Meta) run.Event{called, turn(run.Entry{}, run.Call{Agent: "a"}), replied(0, long)},
+			[]detail{{Output: strings.Repeat("x", maxOutput), Truncated: true, Path: "r-1-0"}},
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -104,7 +104,7 @@ func pathlike(arg string) bool {
 func mailCommand() *cobra.Command {
 	return listCommand(&cobra.Command{
 		Use: "mail ID [PATH]", Short: "Show the messages to a run", Long: mailLong, Example: mailExamples,
-		Args: cobra.RangeArgs(1, 2),
+		Args: cli.RunArgs,
 	}, printMail)
 }
 

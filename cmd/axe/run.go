@@ -207,6 +207,9 @@ func (o *options) submit(ctx context.Context, c *client.Client, task client.Task
 		return printJSON(ctx, os.Stdout, c, tree, outcome)
 	}
 	err = cli.Print(os.Stdout, o.output, outcome)
+	if o.remote() {
+		err = cli.AtWorker(err, outcome)
+	}
 	view.Summarise(tree, outcome)
 	return err
 }

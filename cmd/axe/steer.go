@@ -85,7 +85,7 @@ type action = func(*cli.Session, context.Context, subjects.Tree, subjects.Path) 
 // participle.
 func actionCommand(done string, cmd *cobra.Command, do action) *cobra.Command {
 	return busCommand(func(f *cli.SessionFlags) *cobra.Command {
-		cmd.Args = cobra.RangeArgs(1, 2)
+		cmd.Args = cli.RunArgs
 		cmd.RunE = func(cmd *cobra.Command, args []string) error {
 			return f.UseRun(cmd.Context(), args, func(ses *cli.Session, t cli.Target) error {
 				if err := do(ses, cmd.Context(), t.Tree, t.Path); err != nil {
@@ -105,7 +105,7 @@ func forkCommand() *cobra.Command {
 		timeout := cli.Seconds(time.Hour)
 		cmd := &cobra.Command{
 			Use: "fork ID[@TURN] [PATH] --prompt TEXT", Short: "Start a new tree that continues a run of another tree",
-			Long: forkLong, Example: forkExamples, Args: cobra.RangeArgs(1, 2),
+			Long: forkLong, Example: forkExamples, Args: cli.RunArgs,
 			RunE: func(cmd *cobra.Command, args []string) error {
 				task := client.ForkTask{Prompt: prompt, Timeout: time.Duration(timeout)}
 				made, err := fork(cmd.Context(), f, args, task)

@@ -18,7 +18,7 @@ func advice(err error) string {
 	case errors.Is(err, client.ErrUnknownRun):
 		return "axe wait ID shows the paths of a tree's runs"
 	case errors.Is(err, client.ErrNoMail):
-		return `axe interrupt makes it wait for mail, and style = "mail" in its agent's [delegation] gives it mail tools`
+		return `axe interrupt makes it wait for mail, and style = "mail" in its agent's file gives it mail tools`
 	case errors.Is(err, client.ErrNotHeld):
 		return "axe pending lists the turns that wait for a person"
 	case errors.Is(err, client.ErrUnknownDeadLetter):

@@ -25,7 +25,7 @@ type cancellation struct {
 func CancelCommand(f *SessionFlags) *cobra.Command {
 	c := &cancellation{done: "cancelled"}
 	return c.command(f, "", &cobra.Command{
-		Use: "cancel ID [PATH]", Short: "Cancel a tree, or a run and all runs below it", Args: cobra.RangeArgs(1, 2),
+		Use: "cancel ID [PATH]", Short: "Cancel a tree, or a run and all runs below it", Args: RunArgs,
 		Long: `Cancel a whole tree or, with a PATH, a run and all runs below it. --progress
 plain and outcomes show paths: r-1-0 is the first call of the root's first turn.
 The caller of a cancelled run is told and goes on.
@@ -45,7 +45,7 @@ that has ended is an error.`,
 func KillCommand(f *SessionFlags) *cobra.Command {
 	c := &cancellation{done: "killed"}
 	return c.command(f, "killed by "+client.DefaultName, &cobra.Command{
-		Use: "kill ID [PATH]", Short: "End a fork, or a tree, as the tool kill does", Args: cobra.RangeArgs(1, 2),
+		Use: "kill ID [PATH]", Short: "End a fork, or a tree, as the tool kill does", Args: RunArgs,
 		Long: `End a run and all runs below it, as an agent does with the tool kill: the whole
 tree or, with a PATH, a run below the root. axe mail and --progress plain show
 paths: r-1-0 is the run of the first call of the root's first turn. The parent

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/spf13/cobra"
+
 	"github.com/axebus/axe/client"
 	"github.com/axebus/axe/subjects"
 )
@@ -14,6 +16,17 @@ type Target struct {
 	Path subjects.Path
 	// key is the argument for the tree: its id, or the key of --id.
 	key string
+}
+
+// RunArgs accepts the arguments ID [PATH].
+func RunArgs(cmd *cobra.Command, args []string) error {
+	switch {
+	case len(args) == 0:
+		return Usage("give the id of a tree: %s", cmd.UseLine())
+	case len(args) > 2:
+		return Usage("%d words after the id, want a path at most: quote a text of several words", len(args)-1)
+	}
+	return nil
 }
 
 // ParseTarget reads a tree's id, or the key of --id, and an optional path.
