@@ -56,13 +56,15 @@ type options struct {
 	embedded embedded
 	lease    time.Duration
 	replicas int
+	maxAge   time.Duration
 	// partitions is 0 to take the number of an existing bus, or 1.
 	partitions int
 }
 
 func command() *cobra.Command {
 	o := &options{
-		lease: bus.DefaultAckWait, worker: cli.WorkerFlags{Timeout: agentd.DefaultTimeout, Grace: agentd.DefaultGrace},
+		lease: bus.DefaultAckWait, maxAge: bus.DefaultMaxAge,
+		worker: cli.WorkerFlags{Timeout: agentd.DefaultTimeout, Grace: agentd.DefaultGrace},
 	}
 	cmd := &cobra.Command{
 		Use: name + " --agents DIR", Short: "Serve agents on NATS JetStream", Long: long, Example: examples,
@@ -78,6 +80,7 @@ func command() *cobra.Command {
 	flags.IntVar(&o.replicas, "replicas", 1, "replicas of the streams, when the worker creates them")
 	flags.IntVar(&o.partitions, "partitions", 0,
 		"number of streams over which trees are spread, when the worker creates them (default 1)")
+	flags.Var((*cli.Seconds)(&o.maxAge), "max-age", "age at which messages are dropped, when the worker creates the streams")
 	flags.StringVar(&o.worker.Model, "model", "", "provider/model for every agent, instead of its own (env AXE_MODEL)")
 	o.worker.Register(cmd)
 	o.embedded.register(cmd)

@@ -55,7 +55,7 @@ func (o *options) run(ctx context.Context) error {
 		return cli.IgnoreSignal(err)
 	}
 	defer conn.Close()
-	if err := cli.Provision(ctx, conn, bus.Provision{Replicas: o.replicas, Partitions: o.partitions}, log); err != nil {
+	if err := cli.Provision(ctx, conn, bus.Provision{Replicas: o.replicas, MaxAge: o.maxAge, Partitions: o.partitions}, log); err != nil {
 		return cli.IgnoreSignal(err)
 	}
 	if err := o.worker.Work(ctx, conn, log); err != nil {
@@ -77,6 +77,10 @@ func (o *options) check() error {
 	}
 	if o.lease <= 0 {
 		return cli.Usage("--ack-wait must be positive, got %s", o.lease)
+	}
+	if o.maxAge < o.worker.Timeout {
+		return cli.Usage("--max-age must be at least --timeout, or trees lose their history: got %s and %s",
+			(*cli.Seconds)(&o.maxAge), (*cli.Seconds)(&o.worker.Timeout))
 	}
 	if err := o.embedded.check(&o.dial); err != nil {
 		return err
