@@ -40,7 +40,8 @@ worker has run since then, an outcome may be missing for that reason alone. A
 tree that began before the oldest message on the stream is not checked.
 
 Each finding is a line on stdout. The last line is the summary. -o json prints
-one object.
+one object. A run that no worker goes on with is a line too, and no violation:
+the first ten trees under way are asked for such runs.
 
 Exit codes: 0 no violation, 1 a violation, or the bus could not be read, 2 usage
 or an unknown tree.`
@@ -113,9 +114,12 @@ func (v *verification) run(ctx context.Context, args []string) error {
 	if err := v.check(args); err != nil {
 		return err
 	}
-	var report verify.Report
+	var report checkedTrees
 	err := v.session.Use(ctx, func(s *cli.Session) (err error) {
-		report, err = v.read(ctx, s.Conn, args)
+		if report.Report, err = v.read(ctx, s.Conn, args); err != nil {
+			return err
+		}
+		report.Stalled, err = stalledRuns(ctx, s.Client, report.Report)
 		return err
 	})
 	if err != nil {
@@ -165,7 +169,7 @@ func (v *verification) read(ctx context.Context, conn *bus.Conn, args []string) 
 	return r.checker.Report(now), nil
 }
 
-func (v *verification) print(r verify.Report) error {
+func (v *verification) print(r checkedTrees) error {
 	if v.session.Output.JSON() {
 		return json.NewEncoder(v.stdout).Encode(r)
 	}
@@ -174,6 +178,11 @@ func (v *verification) print(r verify.Report) error {
 			return err
 		}
 	}
-	_, err := fmt.Fprintln(v.stdout, verdict(r))
+	for _, s := range r.Stalled {
+		if _, err := fmt.Fprintln(v.stdout, cli.Printable(s.String())); err != nil {
+			return err
+		}
+	}
+	_, err := fmt.Fprintln(v.stdout, verdict(r.Report))
 	return err
 }
