@@ -80,7 +80,8 @@ func command() *cobra.Command {
 	flags.IntVar(&o.replicas, "replicas", 1, "replicas of the streams, when the worker creates them")
 	flags.IntVar(&o.partitions, "partitions", 0,
 		"number of streams over which trees are spread, when the worker creates them (default 1)")
-	flags.Var((*cli.Seconds)(&o.maxAge), "max-age", "age at which messages are dropped, when the worker creates the streams")
+	flags.Var((*cli.Seconds)(&o.maxAge), "max-age",
+		"age at which messages are dropped, when the worker creates the streams")
 	flags.StringVar(&o.worker.Model, "model", "", "provider/model for every agent, instead of its own (env AXE_MODEL)")
 	o.worker.Register(cmd)
 	o.embedded.register(cmd)

@@ -55,7 +55,8 @@ func (o *options) run(ctx context.Context) error {
 		return cli.IgnoreSignal(err)
 	}
 	defer conn.Close()
-	if err := cli.Provision(ctx, conn, bus.Provision{Replicas: o.replicas, MaxAge: o.maxAge, Partitions: o.partitions}, log); err != nil {
+	streams := bus.Provision{Replicas: o.replicas, MaxAge: o.maxAge, Partitions: o.partitions}
+	if err := cli.Provision(ctx, conn, streams, log); err != nil {
 		return cli.IgnoreSignal(err)
 	}
 	if err := o.worker.Work(ctx, conn, log); err != nil {

@@ -42,7 +42,7 @@ type agentsList struct {
 }
 
 func agentsListCommand(a *agentFiles) *cobra.Command {
-	l := &agentsList{session: cli.SessionFlags{Name: name}}
+	l := &agentsList{session: cli.SessionFlags{Name: name, Looks: true}}
 	cmd := &cobra.Command{
 		Use: "list", Short: "List all agents", Long: listLong, Example: listExamples, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

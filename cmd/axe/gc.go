@@ -60,7 +60,7 @@ func gcCommand() *cobra.Command {
 	}
 	cli.RegisterAgents(cmd, &g.agents, defaultAgents())
 	flags := cmd.Flags()
-	flags.StringVar(&g.model, "model", "", "provider/model in place of the agent's own (env AXE_MODEL)")
+	flags.StringVar(&g.model, "model", "", "provider/model, instead of the agent's own (env AXE_MODEL)")
 	flags.BoolVar(&g.all, "all", false, "all agents with memory enabled, one after the other")
 	flags.BoolVar(&g.dryRun, "dry-run", false, "remove nothing")
 	flags.Var(&g.timeout, "timeout", "time limit of the model request: seconds, or a duration like 10m")

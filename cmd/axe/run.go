@@ -56,7 +56,7 @@ func (o *options) run(ctx context.Context, args []string) error {
 		b.head(screen)
 	}
 	return o.use(ctx, log, func(conn *bus.Conn) error {
-		submit := func(ctx context.Context) error { return o.submit(ctx, client.New(conn), j.task, view) }
+		submit := func(ctx context.Context) error { return o.submit(ctx, conn, j.task, view) }
 		if o.works() {
 			return o.work(ctx, conn, log, screen, submit)
 		}
@@ -190,7 +190,8 @@ func (o *options) work(
 }
 
 // submit submits the task and prints the answer. ^C cancels the tree.
-func (o *options) submit(ctx context.Context, c *client.Client, task client.Task, view *cli.View) error {
+func (o *options) submit(ctx context.Context, conn *bus.Conn, task client.Task, view *cli.View) error {
+	c := client.New(conn)
 	tree, err := cli.Submit(ctx, c, task)
 	if err != nil {
 		return err
@@ -208,7 +209,7 @@ func (o *options) submit(ctx context.Context, c *client.Client, task client.Task
 	}
 	err = cli.Print(os.Stdout, o.output, outcome)
 	if o.remote() {
-		err = cli.AtWorker(err, outcome)
+		err = cli.Explain(ctx, conn, err, outcome)
 	}
 	view.Summarise(tree, outcome)
 	return err

@@ -1,11 +1,18 @@
 package cli
 
 import (
+	"context"
 	"crypto/x509"
+	"encoding/json"
 	"errors"
+	"fmt"
 
+	"github.com/axebus/axe/agentd"
+	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/client"
+	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/provider"
 )
 
 // advice returns what a person can do about an error, "" without advice.
@@ -31,4 +38,43 @@ func advice(err error) string {
 		return "the server does not let this user do that: connect as another user, or give this one the permission"
 	}
 	return ""
+}
+
+// Explain adds to the error of an outcome what the bus knows about it: the
+// worker whose own configuration is at fault, for example by a missing key, or
+// an agent with a name like that of an unknown one.
+func Explain(ctx context.Context, conn *bus.Conn, err error, o run.Outcome) error {
+	local := o.Category == string(provider.Auth) || o.Category == run.CategoryConfig
+	switch {
+	case err == nil:
+	case local && o.Worker != "":
+		return fmt.Errorf("%w (worker %s)", err, o.Worker)
+	case o.Kind == run.KindUnknownAgent:
+		if near := nearestAgent(ctx, conn, o.Agent); near != "" {
+			return fmt.Errorf("%w; did you mean %q?", err, near)
+		}
+		return fmt.Errorf("%w; axe agents list --server URL lists the agents on the bus", err)
+	}
+	return err
+}
+
+// nearestAgent returns the agent on the bus with the most similar name, "" if
+// there is none or the bus does not answer.
+func nearestAgent(ctx context.Context, conn *bus.Conn, agent string) string {
+	dir, err := conn.Directory(ctx)
+	if err != nil {
+		return ""
+	}
+	cards, err := dir.All(ctx)
+	if err != nil {
+		return ""
+	}
+	var names []string
+	for _, value := range cards {
+		var c agentd.Card
+		if json.Unmarshal(value, &c) == nil && c.Problem == "" {
+			names = append(names, c.Name)
+		}
+	}
+	return configs.Nearest(names, agent)
 }

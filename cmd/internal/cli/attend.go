@@ -86,7 +86,7 @@ func (w *waitFlags) attend(
 	switch {
 	case err == nil:
 		Warn(f.Name, outcome)
-		return AtWorker(Print(os.Stdout, f.Output, outcome), outcome)
+		return Explain(ctx, ses.Conn, Print(os.Stdout, f.Output, outcome), outcome)
 	case !signal && !errors.Is(err, errImpatient):
 		return err
 	case w.cancel:

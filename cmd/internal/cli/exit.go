@@ -110,16 +110,6 @@ func Failed(o run.Outcome) error {
 	return Fail(outcomeCode(o), errors.New(text))
 }
 
-// AtWorker adds the worker's name to the error of an outcome that failed by the
-// worker's own configuration, such as a missing key.
-func AtWorker(err error, o run.Outcome) error {
-	local := o.Category == string(provider.Auth) || o.Category == run.CategoryConfig
-	if err == nil || !local || o.Worker == "" {
-		return err
-	}
-	return fmt.Errorf("%w (worker %s)", err, o.Worker)
-}
-
 func outcomeCode(o run.Outcome) int {
 	switch o.Kind {
 	case run.KindTimeout:
