@@ -181,6 +181,9 @@ func (v *View) Notef(format string, args ...any) {
 // Summarise prints a tree's id and its totals in one line, if a person may need
 // them: where the tree is on a bus, or where the view shows more than one run.
 func (v *View) Summarise(tree subjects.Tree, o run.Outcome) {
+	if o.Subtree.Runs == 0 {
+		return // the task was refused
+	}
 	shown := v.Verbose() || v.style != styleNone && o.Subtree.Runs > 1
 	if v.private && !shown {
 		return
