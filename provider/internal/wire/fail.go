@@ -3,6 +3,7 @@ package wire
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/url"
@@ -12,8 +13,13 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// unreachable returns the error of an exchange without a response.
-func (e *Endpoint) unreachable(ctx context.Context, err error) error {
+// largeRequest is a size in bytes that proxies often refuse, by closing the
+// connection.
+const largeRequest = 1 << 20
+
+// unreachable returns the error of an exchange without a response. Size is the
+// length of the request in bytes.
+func (e *Endpoint) unreachable(ctx context.Context, err error, size int64) error {
 	if ctx.Err() != nil {
 		return provider.ContextError(ctx)
 	}
@@ -25,7 +31,12 @@ func (e *Endpoint) unreachable(ctx context.Context, err error) error {
 	if e.refusedHint != "" && isConnRefused(err) {
 		return e.fail(provider.Server, 0, "connection refused: "+e.refusedHint+" (expected at "+e.base+")", err)
 	}
-	return e.fail(networkCategory(err), 0, "cannot reach "+e.base+": "+err.Error(), err)
+	message := "cannot reach " + e.base + ": " + err.Error()
+	if size > largeRequest {
+		const hint = "; the request has %.1f MB, which may be more than it takes: shorten the task"
+		message += fmt.Sprintf(hint, float64(size)/1e6)
+	}
+	return e.fail(networkCategory(err), 0, message, err)
 }
 
 // isConnRefused reports that no server listens at the host. A proxy that

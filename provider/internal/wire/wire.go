@@ -87,7 +87,7 @@ func (e *Endpoint) Post(ctx context.Context, in any, out Answer) (*provider.Resp
 	}
 	resp, err := e.http.Do(req)
 	if err != nil {
-		return nil, e.unreachable(ctx, err)
+		return nil, e.unreachable(ctx, err, req.ContentLength)
 	}
 	defer resp.Body.Close()
 	body, err := readBounded(resp.Body, maxBody)
