@@ -227,6 +227,10 @@ func TestLoadRefuses(t *testing.T) {
 			"typo", ok + "system_promt = \"x\"\n",
 			`a.toml:3: system_promt: unknown key; did you mean "system_prompt"?`,
 		},
+		{
+			"near in the table", ok + "[supervision]\nhuman = true\n",
+			`a.toml:4: supervision.human: unknown key; did you mean "supervision.agent"?`,
+		},
 		{"case", ok + "Skill = \"x\"\n", `a.toml:3: Skill: unknown key; did you mean "skill"?`},
 		{
 			"typo in table", ok + "\n[sub_agents_config]\nparallels = true\n",

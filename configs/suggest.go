@@ -35,13 +35,14 @@ func names(fields map[string]any) []string {
 // Nearest returns the name that differs least from key, or that has the same
 // last part after a dot. It returns "" if no name is near.
 func Nearest(names []string, key string) string {
-	best, least := "", max(2, len(key)/3)+1
+	best, least := "", mostTypos(key)+1
 	for _, name := range names {
 		d := distance(key, name)
-		if leaf(key) == leaf(name) {
+		last := distance(leaf(key), leaf(name))
+		if last == 0 {
 			d = min(d, 1)
-		} else if leaf(key) != key || leaf(name) != name {
-			d = min(d, 1+distance(leaf(key), leaf(name)))
+		} else if last <= mostTypos(leaf(key)) && len(leaf(key))+len(leaf(name)) < len(key)+len(name) {
+			d = min(d, 1+last)
 		}
 		if d < least {
 			best, least = name, d
@@ -49,6 +50,10 @@ func Nearest(names []string, key string) string {
 	}
 	return best
 }
+
+// mostTypos is the largest distance of a name that is near. A name that differs
+// in every byte is not near.
+func mostTypos(key string) int { return min(max(2, len(key)/3), len(key)-1) }
 
 func leaf(key string) string { return key[strings.LastIndexByte(key, '.')+1:] }
 
