@@ -106,9 +106,9 @@ func (d Dial) try(log *slog.Logger) (where string, _ *nats.Conn, api string, _ e
 	opts := append(d.options(log), d.decide(&where))
 	if d.Context == "" {
 		nc, err := nats.Connect("", opts...)
-		return where, nc, jetstream.DefaultAPIPrefix, err
+		return where, nc, jetstream.DefaultAPIPrefix, mute(err)
 	}
 	where = "context " + d.Context
 	nc, of, err := natscontext.Connect(d.Context, opts...)
-	return where, nc, apiPrefix(of), clean(err)
+	return where, nc, apiPrefix(of), mute(clean(err))
 }

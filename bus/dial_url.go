@@ -96,6 +96,19 @@ func clean(err error) error {
 	if bad, ok := errors.AsType[*url.Error](err); ok && bad.Op == "parse" {
 		return errMalformedURL
 	}
+	if err != nil && strings.HasPrefix(err.Error(), "unknown context") {
+		return fmt.Errorf("%w; nats context ls lists the contexts of this machine", err)
+	}
+	return err
+}
+
+// mute explains the timeout of a read: a program took the connection and sent
+// nothing, where a NATS server sends the first line.
+func mute(err error) error {
+	op, ok := errors.AsType[*net.OpError](err)
+	if ok && op.Op == "read" && op.Timeout() {
+		return fmt.Errorf("the port is open, and no NATS server answers there: %w", err)
+	}
 	return err
 }
 

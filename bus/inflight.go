@@ -113,6 +113,10 @@ func (f *inflight) violated(err error) bool {
 // server does not let the user of the connection do this.
 func Forbidden(err error) bool { return errors.Is(err, nats.ErrPermissionViolation) }
 
+// Unauthorized reports whether an error is that of a server that does not know
+// the credentials of the connection.
+func Unauthorized(err error) bool { return errors.Is(err, nats.ErrAuthorization) }
+
 // reconnected ends every pause.
 func (f *inflight) reconnected() {
 	f.mu.Lock()

@@ -8,15 +8,16 @@ import (
 )
 
 // serverLog is the logger of an embedded server. A fatal error would end a
-// server that has a process of its own. Here the first one is kept, and Serve
-// returns it.
+// server that has a process of its own. Here Serve returns the first one of the
+// start, which is not logged.
 type serverLog struct {
 	log   *slog.Logger
 	first atomic.Pointer[string]
 }
 
+// fatal returns the first fatal error of the start. Later ones are logged.
 func (l *serverLog) fatal() error {
-	if s := l.first.Load(); s != nil {
+	if s := l.first.Swap(new(string)); s != nil {
 		return errors.New(*s)
 	}
 	return nil
@@ -37,10 +38,12 @@ func (l *serverLog) Warnf(format string, v ...any) { l.log.Warn(serverMessage, l
 // Errorf logs an error.
 func (l *serverLog) Errorf(format string, v ...any) { l.log.Error(serverMessage, line(format, v)) }
 
-// Fatalf logs an error and keeps it. The process goes on.
+// Fatalf keeps the first error of the start, and logs every other error. The
+// process goes on.
 func (l *serverLog) Fatalf(format string, v ...any) {
-	l.first.CompareAndSwap(nil, new(fmt.Sprintf(format, v...)))
-	l.log.Error(serverMessage, line(format, v))
+	if !l.first.CompareAndSwap(nil, new(fmt.Sprintf(format, v...))) {
+		l.log.Error(serverMessage, line(format, v))
+	}
 }
 
 // Debugf is never called: debugging is off.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -69,5 +70,9 @@ func (e *embedded) serve(log *slog.Logger) (*bus.Server, error) {
 		}
 		cfg.StoreDir = filepath.Join(state, "axe", "jetstream")
 	}
-	return bus.Serve(cfg)
+	server, err := bus.Serve(cfg)
+	if err != nil {
+		err = fmt.Errorf("%w; --listen names another address, --store another directory", err)
+	}
+	return server, err
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -84,10 +83,7 @@ func send(ctx context.Context, f *cli.SessionFlags, from string, args []string) 
 		return err
 	}
 	return f.UseTarget(ctx, t, func(ses *cli.Session) error {
-		switch err := ses.Send(ctx, t.Tree, t.Path, from, text); {
-		case errors.Is(err, client.ErrEnded):
-			return fmt.Errorf("%w; axe fork continues its conversation in a new tree", err)
-		case err != nil:
+		if err := ses.Send(ctx, t.Tree, t.Path, from, text); err != nil {
 			return err
 		}
 		fmt.Fprintf(os.Stderr, "%s: sent to %s\n", name, t)

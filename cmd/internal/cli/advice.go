@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
+	"path/filepath"
 
 	"github.com/axebus/axe/agentd"
 	"github.com/axebus/axe/agentd/run"
@@ -19,17 +21,28 @@ import (
 func advice(err error) string {
 	_, absent := errors.AsType[*noServerError](err)
 	_, untrusted := errors.AsType[x509.UnknownAuthorityError](err)
+	file, _ := errors.AsType[*configs.Error](err)
 	switch {
 	case errors.Is(err, client.ErrUnknownTree):
 		return "axe verify --all names the trees under way"
 	case errors.Is(err, client.ErrUnknownRun):
 		return "axe wait ID shows the paths of a tree's runs"
+	case errors.Is(err, client.ErrEnded):
+		return "axe wait prints the outcome of the tree, and axe fork continues its conversation in a new one"
 	case errors.Is(err, client.ErrNoMail):
 		return `axe interrupt makes it wait for mail, and style = "mail" in its agent's file gives it mail tools`
 	case errors.Is(err, client.ErrNotHeld):
 		return "axe pending lists the turns that wait for a person"
 	case errors.Is(err, client.ErrUnknownDeadLetter):
 		return "axe dead list has the dead letters"
+	case errors.Is(err, client.ErrIDTaken):
+		return "take another id"
+	case errors.Is(err, bus.ErrNoStream):
+		return "agentd --agents DIR --server URL connects one"
+	case bus.Unauthorized(err):
+		return "--user, --token, --creds or --nkey names a user that the server knows"
+	case file != nil && errors.Is(err, fs.ErrNotExist) && filepath.Ext(file.File) != ".toml":
+		return "axe agents init NAME --agents " + file.File + " makes the directory and an agent"
 	case absent:
 		return "--server names another server, and agentd --agents DIR --embedded starts one"
 	case untrusted:

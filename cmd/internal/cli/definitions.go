@@ -53,7 +53,7 @@ func (d *definitions) merge(
 		}
 	}
 	if len(good) == 0 {
-		d.log.WarnContext(ctx, "no agents to serve", slog.String(keyDir, d.dir))
+		d.log.WarnContext(ctx, "no agents to serve: a file that is added is served at once", slog.String(keyDir, d.dir))
 	}
 	d.last, d.wrong = good, wrong
 	return slices.Collect(maps.Values(good)), broken
@@ -143,8 +143,12 @@ func NotFound(dir, agent string) error {
 		names[i] = a.Name
 	}
 	text := fmt.Sprintf("agent config not found: %s: no %s.toml in %s", agent, agent, dir)
-	if near := configs.Nearest(names, agent); near != "" {
+	near := configs.Nearest(names, agent)
+	switch {
+	case near != "":
 		text += fmt.Sprintf("; did you mean %q?", near)
+	case len(names) == 0:
+		text += fmt.Sprintf("; axe agents init %s --agents %s makes one", agent, dir)
 	}
 	return Fail(CodeConfig, errors.New(text))
 }

@@ -26,7 +26,7 @@ type ProgressFlags struct {
 func (p *ProgressFlags) Register(cmd *cobra.Command) {
 	const usage = "how the tree is shown on stderr: tree, plain (a line for each event), none, or auto " +
 		"(tree on a terminal unless the answer goes into a pipe, whose reader may use that terminal)"
-	const verboseUsage = "print every turn and every sub-agent on stderr, instead of the tree"
+	const verboseUsage = "print the agent's turns and its sub-agents on stderr, instead of the tree"
 	cmd.PersistentFlags().StringVar(&p.style, "progress", "auto", usage)
 	cmd.PersistentFlags().BoolVarP(&p.verbose, "verbose", "v", false, verboseUsage)
 }
@@ -181,9 +181,6 @@ func (v *View) Notef(format string, args ...any) {
 // Summarise prints a tree's id and its totals in one line, if a person may need
 // them: where the tree is on a bus, or where the view shows more than one run.
 func (v *View) Summarise(tree subjects.Tree, o run.Outcome) {
-	if o.Subtree.Runs == 0 {
-		return // the task was refused
-	}
 	shown := v.Verbose() || v.style != styleNone && o.Subtree.Runs > 1
 	if v.private && !shown {
 		return
