@@ -1,7 +1,6 @@
 package agentd_test
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -330,29 +329,6 @@ func TestDifferingWorkersStopAnnouncing(t *testing.T) {
 			t.Errorf("%d changes, %v", after-before, err)
 		}
 		h.expectCompleted(h.submit("leaf", "go"), "leaf")
-	})
-}
-
-// TestCardOfAnOlderWorker: the card of a worker that does not name styles is
-// replaced, though the agent's file is the same.
-func TestCardOfAnOlderWorker(t *testing.T) {
-	t.Parallel()
-	withHarness(t, func(h *harness) {
-		h.callingLead([]string{"leaf"})
-		dir, err := h.conn.Directory(h.ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		old := fmt.Sprintf(`{"name":"leaf","digest":%q,"worker":"old"}`, h.agents[1].Digest)
-		if _, err := dir.Put(h.ctx, "leaf", []byte(old)); err != nil {
-			t.Fatal(err)
-		}
-		h.startWorker("w1", workerOptions{})
-		h.awaitReady()
-		value, _, _, err := dir.Get(h.ctx, "leaf")
-		if err != nil || !strings.Contains(string(value), `"style":["call"]`) {
-			t.Errorf("%s, %v", value, err)
-		}
 	})
 }
 

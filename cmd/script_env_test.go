@@ -182,6 +182,7 @@ type testModel struct {
 //	silent      no answer
 //	cut         half an answer, cut at the limit of output tokens
 //	mute        an answer without text
+//	drops       the connection ends without an answer
 //	refuses     no server listens
 func startModel(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 1, "model HOW")
@@ -210,6 +211,8 @@ func startModel(ts *testscript.TestScript, neg bool, args []string) {
 			case <-r.Context().Done():
 			case <-released:
 			}
+		case "drops":
+			panic(http.ErrAbortHandler)
 		case "cut":
 			fmt.Fprint(w, `{"model":"m","message":{"role":"assistant","content":"half of"},`+
 				`"done":true,"done_reason":"length","prompt_eval_count":1,"eval_count":2}`)

@@ -26,6 +26,7 @@ import (
 //	signal NAME SIGNAL              send it TERM, INT or KILL
 //	end NAME SIGNAL CODE            send it a signal (- for none) and expect an exit code
 //	bus [streams]                   a NATS server, with its URL in NATS_URL; with the streams or without
+//	guarded [tls]                   a NATS server that knows the users op and bound (see startGuarded), in NATS_URL
 //	publish SUBJECT QUOTED [N:V]…   publish as nats pub does; the text is quoted as in Go, headers may follow
 //	delete SUBJECT N                delete the N-th message of a subject on the stream of runs
 //	called TREE [PATH]              wait until a tree's root, or a run below it, was called
@@ -57,8 +58,8 @@ func TestScripts(t *testing.T) {
 		Condition: hasTmux,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits, "settles": settles, "start": start, "says": says, "signal": signal, "end": end,
-			"bus": startBus, "publish": publish, "delete": deleteStored, "called": called, "ended": ended,
-			"held": held, "word": word,
+			"bus": startBus, "guarded": startGuarded, "publish": publish, "delete": deleteStored,
+			"called": called, "ended": ended, "held": held, "word": word,
 			"freeport": freePort, "model": startModel, "asked": asked, "keep": keep,
 		},
 	})

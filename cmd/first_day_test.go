@@ -1,0 +1,98 @@
+package cmd_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const scripts = "testdata/script"
+
+var (
+	// row is the first line of a mistake: its number and its name.
+	row = regexp.MustCompile(`^# (\d+b?)\. \S`)
+	// other names a line of another script that holds a mistake.
+	other = regexp.MustCompile(`^# see (\w+\.txt): (.+)$`)
+
+	checksExit   = regexp.MustCompile(`(?m)^(exits|settles|end) `)
+	checksOutput = regexp.MustCompile(`(?m)^(stdout|stderr|says|cmp|cmpenv) `)
+)
+
+// TestFirstDay: the scripts first_day_*.txt have each of the 57 mistakes of a
+// first day once, and each of them has an exit code and a text. A mistake may
+// name the lines of another script that hold it.
+func TestFirstDay(t *testing.T) {
+	rows := firstDay(t)
+	want := []string{"1b", "11b"}
+	for i := range 55 {
+		want = append(want, strconv.Itoa(i+1))
+	}
+	for number, lines := range rows {
+		if !slices.Contains(want, number) {
+			t.Errorf("mistake %s: unknown number", number)
+		}
+		text := strings.Join(lines, "\n")
+		if !checksExit.MatchString(text) || !checksOutput.MatchString(text) {
+			t.Errorf("mistake %s: must have an exit code and a text:\n%s", number, text)
+		}
+	}
+	for _, number := range want {
+		if rows[number] == nil {
+			t.Errorf("mistake %s: is in no script first_day_*.txt", number)
+		}
+	}
+}
+
+// firstDay returns the lines of each mistake. Lines of other scripts stand in
+// place of the comments that name them.
+func firstDay(t *testing.T) map[string][]string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(scripts, "first_day_*.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := map[string][]string{}
+	for _, file := range files {
+		number := ""
+		for _, line := range scriptLines(t, file) {
+			if m := row.FindStringSubmatch(line); m != nil {
+				number = m[1]
+				if rows[number] != nil {
+					t.Errorf("%s: mistake %s is there twice", file, number)
+				}
+			}
+			rows[number] = append(rows[number], elsewhere(t, line))
+		}
+	}
+	delete(rows, "") // the head of a script
+	return rows
+}
+
+// elsewhere returns the line of another script that a comment names, and any
+// other line as it is.
+func elsewhere(t *testing.T, line string) string {
+	t.Helper()
+	m := other.FindStringSubmatch(line)
+	if m == nil {
+		return line
+	}
+	if !slices.Contains(scriptLines(t, filepath.Join(scripts, m[1])), m[2]) {
+		t.Errorf("%s has no line %s", m[1], m[2])
+	}
+	return m[2]
+}
+
+// scriptLines returns the lines of a script before its files.
+func scriptLines(t *testing.T, file string) []string {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, _, _ := strings.Cut(string(b), "\n-- ")
+	return strings.Split(text, "\n")
+}
