@@ -10,7 +10,7 @@ import (
 func (r *Request) Bytes() int {
 	n := len(r.System) + bytesOf(r.Messages)
 	if len(r.Tools) > 0 {
-		tools, _ := json.Marshal(r.Tools) // no value of it can fail
+		tools, _ := json.Marshal(r.Tools) // strings alone cannot fail
 		n += len(tools)
 	}
 	return n
