@@ -84,13 +84,13 @@ func (x *execution) delegate(ctx context.Context, resp *provider.Response) (resu
 		return result{}, err
 	}
 	if e.Review == nil {
-		e.Calls, e.Timer = e.Schedule(time.Now(), func(int) time.Time { return x.header.Deadline })
+		e.Calls, e.Timer = e.Schedule(x.clock().Now(), func(int) time.Time { return x.deadline() })
 	} else {
 		// The turn waits for its review. The wait for the calls begins
 		// when they may be made.
 		e.Timer = e.Review.Deadline
-		e.Until = x.header.Deadline
-		e.Calls = e.Defer(x.header.Deadline)
+		e.Until = x.deadline()
+		e.Calls = e.Defer(x.deadline())
 	}
 	return x.appendTurn(ctx, e)
 }

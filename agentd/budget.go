@@ -17,7 +17,7 @@ import (
 func (x *execution) budgetTurn() budget.Turn {
 	return budget.Turn{
 		Run: x.run, Number: x.nextTurn(), Scopes: x.start.Scopes,
-		Redelivered: x.t.Count > 1, Deadline: x.header.Deadline,
+		Redelivered: x.t.Count > 1, Deadline: x.deadline(),
 	}
 }
 

@@ -136,7 +136,7 @@ func timer(r subjects.Run, turn int, at time.Time) bus.Message {
 // coveredByOwnTimer reports whether a wait until at ends with the deadline of a
 // run that has its own timer. That timer then serves for both.
 func (r *loadedRun) coveredByOwnTimer(at time.Time) bool {
-	return r.hasOwnTimer() && !at.Before(r.header.Deadline)
+	return r.hasOwnTimer() && !at.Before(r.deadline())
 }
 
 // writeAll stores messages with keys that follow from the log. A message that
@@ -179,7 +179,7 @@ func (r *loadedRun) stopBelow(ctx context.Context, e run.StopBelow) error {
 // called, and interrupted by a person, gets a timer of its own instead.
 func (r *loadedRun) notifyIdle(ctx context.Context, e run.NotifyIdle) error {
 	if !r.hasOwnTimer() {
-		return r.w.writeAll(ctx, []bus.Message{timer(r.run, 0, r.header.Deadline)})
+		return r.w.writeAll(ctx, []bus.Message{timer(r.run, 0, r.deadline())})
 	}
 	path, _, _, hasParent := r.run.Path.Parent()
 	if !hasParent {

@@ -111,23 +111,6 @@ func TestDeadlineStopsTheWholeTree(t *testing.T) {
 	})
 }
 
-// TestDeadlineInThePast: a submission with a deadline in the past asks no
-// model.
-func TestDeadlineInThePast(t *testing.T) {
-	t.Parallel()
-	withHarness(t, func(h *harness) {
-		h.callingLead(nil)
-		h.startWorker("w", workerOptions{})
-		time.Sleep(2 * time.Minute)
-		r := h.root("lead")
-		h.submitTo(r, "go", due(time.Now().Add(-time.Minute)))
-		h.expectFailed(r, run.KindTimeout, "timeout after 0s")
-		if len(h.requests("")) != 0 {
-			t.Error("the model was asked")
-		}
-	})
-}
-
 // TestRootWithoutWorker: the root's agent is known, but no worker serves it. A
 // worker of other agents ends the root at its deadline.
 func TestRootWithoutWorker(t *testing.T) {

@@ -31,6 +31,9 @@ type execution struct {
 	// rereads counts how often the run was read again because the last read
 	// was stale when its model was about to be asked.
 	rereads int
+	// overdue says that a request to the model was aborted by the run's
+	// deadline.
+	overdue bool
 	// sentEntry is the last log index of which the side effects (messages,
 	// forks, kills, idle notices) were published under this trigger.
 	sentEntry int
@@ -64,7 +67,7 @@ func (r *loadedRun) handle(ctx context.Context, batch []*trigger) error {
 	if batch = r.dropExpired(batch); len(batch) == 0 {
 		return nil
 	}
-	if err := r.readFor(ctx, batch); err != nil {
+	if err := r.settleAndRead(ctx, batch); err != nil {
 		for _, t := range batch {
 			r.readFailed(ctx, t, err)
 		}
@@ -168,7 +171,11 @@ func (x *execution) step(ctx context.Context) (result, error) {
 		if x.callErr != nil {
 			return x.refuseCall(ctx)
 		}
-		if end, failed := x.mustFail(); failed {
+		end, failed, err := x.mustFail(ctx)
+		if err != nil {
+			return result{}, err
+		}
+		if failed {
 			return x.cancelSelf(ctx, end)
 		}
 	}
@@ -221,21 +228,28 @@ func (x *execution) carryOut(ctx context.Context, e run.Effect) (result, error) 
 
 // mustFail reports whether the run has to end badly before anything else is
 // done for it, and how.
-func (x *execution) mustFail() (run.End, bool) {
+func (x *execution) mustFail(ctx context.Context) (end run.End, failed bool, err error) {
+	if x.w.cancels.isCancelled(x.run) {
+		return run.End{Kind: run.KindCancelled, Text: "cancelled"}, true, nil
+	}
+	late := x.deadlineFired() || x.overdue
+	if !late {
+		if late, err = x.clock().Passed(ctx, x.deadline()); err != nil {
+			return run.End{}, false, err
+		}
+	}
 	switch {
-	case x.w.cancels.isCancelled(x.run):
-		return run.End{Kind: run.KindCancelled, Text: "cancelled"}, true
-	case x.deadlineFired() || !time.Now().Before(x.header.Deadline):
+	case late:
 		end := run.EndTimeout(max(0, x.header.Deadline.Sub(x.state.CalledAt)))
 		// A caller is not told that its child is supervised.
 		if x.state.Phase == run.Held && x.run.Path.IsRoot() {
 			end.Text = tool.Unapproved(end.Text)
 		}
-		return end, true
+		return end, true, nil
 	case x.t.Count > x.w.cfg.Poison:
-		return run.End{Kind: run.KindPoisoned, Text: tool.GivenUp(x.t.Count)}, true
+		return run.End{Kind: run.KindPoisoned, Text: tool.GivenUp(x.t.Count)}, true, nil
 	}
-	return run.End{}, false
+	return run.End{}, false, nil
 }
 
 // cancelSelf writes the run's own cancel message: the one way to end badly. The

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -71,6 +72,37 @@ type harness struct {
 	workers []*worker
 	asks    []*modelRequest
 	opened  uint64 // connections
+	// settings are the times at which the server's clock was set, the first
+	// one first.
+	settings []clockSetting
+}
+
+// clockSetting is a change of the server's clock. From then on it is ahead of
+// the bubble's time.
+type clockSetting struct {
+	at    time.Time
+	ahead time.Duration
+}
+
+// setServerClock sets the server's clock, so that it is ahead of the bubble's
+// time. Messages keep the times that they were stored with. The server itself
+// goes on in the bubble's time: only the connections show another one.
+func (h *harness) setServerClock(ahead time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.settings = append(h.settings, clockSetting{time.Now(), ahead})
+}
+
+// serverTime is the time that the server's clock shows at a time of the bubble.
+func (h *harness) serverTime(t time.Time) time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, s := range slices.Backward(h.settings) {
+		if !t.Before(s.at) {
+			return t.Add(s.ahead)
+		}
+	}
+	return t
 }
 
 // testReporter is the part of testing.T and rapid.T that the harness uses.
@@ -173,6 +205,7 @@ func exitStuck(test string) {
 func (h *harness) open(cfg bus.Config) *bus.Conn {
 	h.mu.Lock()
 	cfg.Dial, cfg.ScanLimit = bus.Dial{Server: h.server}, h.opened%2
+	cfg.ServerTime = h.serverTime
 	h.opened++
 	h.mu.Unlock()
 	c, err := bus.Open(h.ctx, cfg)

@@ -36,6 +36,9 @@ type loadedRun struct {
 	call bus.Stored
 	// firstDelivery says that no other worker can have received call.
 	firstDelivery bool
+	// stepped is the sum of the steps of the stream's clock when the run was
+	// read. The times in state and header are times of that clock.
+	stepped time.Duration
 	// readAt is the time at which the last read began.
 	readAt time.Time
 	// replyRead says that the last read included the reply subject, and
@@ -47,6 +50,24 @@ type loadedRun struct {
 // have ended the run meanwhile. It is shorter than the time in which a lost
 // connection comes back.
 const staleReadAge = 250 * time.Millisecond
+
+// clock is the clock of the run's stream.
+func (r *loadedRun) clock() *bus.Clock { return r.w.conn.Clocks.Of(r.run) }
+
+// deadline is the run's deadline on the stream's present clock.
+func (r *loadedRun) deadline() time.Time {
+	return r.header.Deadline.Add(r.clock().Stepped() - r.stepped)
+}
+
+// forgetOldTimes drops all that was read of the run if the server's clock was
+// set since. The next read reads the whole run, in times of the present clock.
+func (r *loadedRun) forgetOldTimes() {
+	stepped := r.clock().Stepped()
+	if stepped != r.stepped && r.state.Seq > 0 {
+		*r = loadedRun{w: r.w, run: r.run}
+	}
+	r.stepped = stepped
+}
 
 // replySubject returns the subject of the run's own outcome. It returns false
 // if the call names none that is valid.
@@ -79,6 +100,17 @@ func (r *loadedRun) readFor(ctx context.Context, batch []*trigger) error {
 	return r.read(ctx, minSeq)
 }
 
+// settleAndRead reads the messages that a batch of triggers needs, after it has
+// put right a clock that the triggers show to be wrong.
+func (r *loadedRun) settleAndRead(ctx context.Context, batch []*trigger) error {
+	for _, t := range batch {
+		if err := r.clock().Settle(ctx, t.Delivery); err != nil {
+			return err
+		}
+	}
+	return r.readFor(ctx, batch)
+}
+
 // minSeqFor returns the sequence that a read for these triggers has to contain:
 // that of the last trigger. On replicas a follower may lag. For a call or a
 // redelivered message the read then has to contain all that is stored by now.
@@ -91,7 +123,7 @@ func (r *loadedRun) minSeqFor(ctx context.Context, batch []*trigger) (uint64, er
 		if t.at.Kind == subjects.Call && r.state.Seq == 0 {
 			r.call = t.Stored
 			r.firstDelivery = t.ProvablyFirst()
-			r.header, r.callErr = subjects.ParseCall(r.run, t.Header.Get)
+			r.parseCall(t.Stored)
 		}
 	}
 	if !askLeader || r.w.conn.Replicas() <= 1 {
@@ -110,6 +142,7 @@ func (r *loadedRun) minSeqFor(ctx context.Context, batch []*trigger) (uint64, er
 // together with the trigger. Only a call with nothing before or after it is
 // folded from its delivery.
 func (r *loadedRun) read(ctx context.Context, minSeq uint64) error {
+	r.forgetOldTimes()
 	if r.isOnlyCall() {
 		r.replyRead = true
 		r.readAt = time.Now()
@@ -263,13 +296,19 @@ func (r *loadedRun) fold(ctx context.Context, ms []bus.Stored) error {
 // noteCall notes the header of the first call, and why the call cannot be run.
 func (r *loadedRun) noteCall(m bus.Stored, e run.Called) {
 	if m.Seq != r.call.Seq { // minSeqFor has not parsed it
-		r.header, r.callErr = subjects.ParseCall(r.run, m.Header.Get)
+		r.parseCall(m)
 	}
 	if r.callErr == nil {
 		r.callErr = e.Malformed
 	}
 	r.call = bus.Stored{}
 	r.callSeq = m.Seq
+}
+
+// parseCall parses the header of the run's call.
+func (r *loadedRun) parseCall(call bus.Stored) {
+	r.header, r.callErr = subjects.ParseCall(r.run, call.Header.Get)
+	r.header.Deadline = r.header.Deadline.Add(r.clock().Shift(call))
 }
 
 // outcomeAt reads the first message of a reply subject. On replicas the leader

@@ -53,6 +53,7 @@ func (x *execution) takeTurn(ctx context.Context) (result, error) {
 	case errors.Is(err, errDraining), errors.Is(err, budget.ErrUncounted):
 		return result{}, err
 	case x.w.cancels.isCancelled(x.run), errors.Is(err, errDeadline), errors.Is(err, errInterrupted):
+		x.overdue = errors.Is(err, errDeadline)
 		return x.reread(), nil // mustFail decides
 	case errors.Is(err, errTakenOver):
 		return result{}, err
@@ -83,7 +84,7 @@ func (x *execution) prepare(ctx context.Context) (res result, ready bool, err er
 		return x.reread(), false, nil
 	}
 	x.t.slot = true
-	x.w.limitLease(x.t, x.header.Deadline.Add(x.w.conn.AckWait()))
+	x.w.limitLease(x.t, time.Now().Add(x.clock().Until(x.deadline())+x.w.conn.AckWait()))
 	if res, ok, err := x.resolveStart(ctx); !ok {
 		return res, false, err
 	}
@@ -127,7 +128,7 @@ func (x *execution) request(model string) *provider.Request {
 // message over the run, its deadline, another worker that has taken the run
 // over, and the end of ctx. The error is then the cause.
 func (x *execution) ask(ctx context.Context, p provider.Provider, req *provider.Request) (*provider.Response, error) {
-	ctx, cancel := context.WithDeadlineCause(ctx, x.header.Deadline, errDeadline)
+	ctx, cancel := context.WithTimeoutCause(ctx, x.clock().Until(x.deadline()), errDeadline)
 	defer cancel()
 	ctx, abort := context.WithCancelCause(ctx)
 	defer abort(nil)

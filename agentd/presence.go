@@ -16,13 +16,13 @@ import (
 // ends. It logs the workers that this one finds gone.
 func (w *Worker) keepPresence(ctx context.Context) error {
 	host, _ := os.Hostname() // without a name the entry has none
-	began := time.Now().UTC()
+	began := w.conn.Clocks.Now().UTC()
 	k := presence.Keeper{
 		Registry: w.registry,
 		Entry: func() presence.Entry {
 			return presence.Entry{
 				Name: w.cfg.Name, Host: host, PID: os.Getpid(), Slots: w.cfg.Slots, Since: began,
-				Agents: w.agents.names(),
+				Agents: w.agents.names(), ClockSteps: w.conn.Clocks.Steps(),
 			}
 		},
 		Changed: w.entryChanged,
@@ -112,7 +112,7 @@ func (x *execution) logTakeover(ctx context.Context) {
 		for _, loss := range lost {
 			names = append(names, loss.Worker)
 		}
-		after := time.Since(lost[0].At).Round(time.Millisecond)
+		after := w.conn.Clocks.Now().Sub(lost[0].At).Round(time.Millisecond)
 		w.log.InfoContext(ctx, "run taken over", slog.String(keyRun, r.String()), slog.Int(keyTurn, turn),
 			slog.String(keyFrom, strings.Join(names, ",")), slog.Duration(keyAfter, after),
 			slog.Int(keyCount, deliveries))

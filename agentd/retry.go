@@ -48,14 +48,14 @@ func (x *execution) sendWithRetry(
 			continue
 		}
 		retry := x.start.Retry
-		delay, again := retry.Next(x.cost.retries+1, err, time.Until(x.header.Deadline), rand.Float64())
+		delay, again := retry.Next(x.cost.retries+1, err, x.clock().Until(x.deadline()), rand.Float64())
 		if !again {
 			return nil, beyondDeadline(err, delay)
 		}
 		x.cost.retries++
 		progress.Attempt = x.cost.retries + 1
 		progress.Attempts = retry.Attempts
-		x.w.publishProgress(ctx, x.run, retrying(progress, err, time.Now().Add(delay)))
+		x.w.publishProgress(ctx, x.run, retrying(progress, err, x.clock().Now().Add(delay)))
 		if err := pause.AtMost(ctx, delay, x.w.leaving); err != nil {
 			return nil, err
 		}

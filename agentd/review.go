@@ -44,9 +44,9 @@ func (x *execution) review(ctx context.Context, e run.Entry) (*run.Call, error) 
 	if s.Mode == run.Unsupervised || !e.HasEffect() {
 		return nil, nil
 	}
-	c := run.Call{Op: run.OpReview, Agent: s.Agent, Deadline: time.Now().Add(reviewTimeout)}
-	if c.Deadline.After(x.header.Deadline) {
-		c.Deadline = x.header.Deadline
+	c := run.Call{Op: run.OpReview, Agent: s.Agent, Deadline: x.clock().Now().Add(reviewTimeout)}
+	if c.Deadline.After(x.deadline()) {
+		c.Deadline = x.deadline()
 	}
 	card, known, err := x.w.directory.find(ctx, c.Agent)
 	if err != nil {
@@ -83,8 +83,8 @@ func (r *loadedRun) holdTurn(ctx context.Context, e run.HoldTurn) error {
 		return err
 	}
 	ms := []bus.Message{m}
-	if !r.hasOwnTimer() && !e.Timer.Before(r.header.Deadline) {
-		ms = append(ms, timer(r.run, 0, r.header.Deadline))
+	if !r.hasOwnTimer() && !e.Timer.Before(r.deadline()) {
+		ms = append(ms, timer(r.run, 0, r.deadline()))
 	}
 	return r.w.writeAll(ctx, ms)
 }

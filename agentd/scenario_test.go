@@ -28,6 +28,12 @@ type scenario struct {
 	// spread.
 	Partitions int
 
+	// ClockAhead is the error of the server's clock in minutes.
+	ClockAhead int
+	// ClockSetAfter is the time in seconds after which the server's clock is
+	// wrong. 0 is from the beginning.
+	ClockSetAfter int
+
 	// Depth is the number of the last agent: of a0 … aDepth each may call
 	// the next one.
 	Depth int
@@ -142,6 +148,10 @@ func drawScenario(t *rapid.T) scenario {
 		ModelFails:        seldom("model fails"),
 		LastAgentUnserved: seldom("last agent unserved"),
 		Attempts:          1,
+	}
+	if seldom("wrong clock") {
+		s.ClockAhead = rapid.SampledFrom([]int{-60, -5, 5, 60}).Draw(t, "minutes ahead")
+		s.ClockSetAfter = number("set after", 0, 20)
 	}
 	if seldom("partitions") {
 		s.Partitions = 4

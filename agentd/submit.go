@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 	"unicode/utf8"
 
 	"github.com/axebus/axe/agentd/run"
@@ -29,6 +30,9 @@ func (w *Worker) submitted(ctx context.Context, d *bus.Delivery) {
 // forward turns a submission into the call of a root, or into a failed result.
 // The same id again changes nothing: the call is there.
 func (w *Worker) forward(ctx context.Context, d *bus.Delivery) error {
+	if err := w.conn.Clocks.Submissions().Settle(ctx, d); err != nil {
+		return err
+	}
 	at, err := w.conn.Space().Parse(d.Subject)
 	if err != nil {
 		// The subject has no usable agent or id, so there is no place
@@ -88,27 +92,58 @@ func (w *Worker) callRoot(ctx context.Context, r subjects.Run, header subjects.H
 }
 
 // rootHeader returns the header of a root's call. The headers of a submission
-// are from outside. They can only narrow: its deadline counts if it is earlier
-// than the worker's own, and its budget lies within the agent's.
+// are from outside. They can only narrow: its time counts if it is shorter than
+// the worker's own, and its budget lies within the agent's.
 func (w *Worker) rootHeader(r subjects.Run, d *bus.Delivery) (subjects.Header, error) {
 	scopes, err := subjects.ParseScopes(d.Header.Get(subjects.HeaderLimits), subjects.Root)
 	if err != nil {
 		return subjects.Header{}, err
 	}
-	deadline := d.Time.Add(w.cfg.Timeout)
-	if s := d.Header.Get(subjects.HeaderDeadline); s != "" {
-		at, err := subjects.ParseDeadline(s)
-		if err != nil {
-			return subjects.Header{}, err
-		}
-		if at.Before(deadline) {
-			deadline = at
-		}
+	timeout, err := submittedTimeout(d)
+	if err != nil {
+		return subjects.Header{}, err
 	}
+	if timeout == 0 || timeout > w.cfg.Timeout {
+		timeout = w.cfg.Timeout
+	}
+	// The time that the submission has waited counts. It is reckoned in the
+	// time of its own stream, and the deadline in that of the run's stream.
+	submissions := w.conn.Clocks.Submissions()
+	waited := submissions.Now().Sub(d.Time.Add(submissions.Shift(d.Stored)))
+	deadline := w.conn.Clocks.Of(r).Now().Add(timeout - max(0, waited))
 	return subjects.Header{
 		Tree: r.Tree, Path: subjects.Root, MaxDepth: subjects.MaxDepth, Deadline: deadline, Scopes: scopes,
 		Reply: r.Space.Result(r.Agent, r.Tree), Traceparent: d.Header.Get(subjects.HeaderTraceparent),
 	}, nil
+}
+
+// submittedTimeout returns the time that a submission asks for, from the moment
+// at which it was stored, 0 if it asks for none. A producer without a clock that
+// agrees with the server's sends Axe-Timeout. Beside that, Axe-Deadline is there
+// for workers of an earlier version.
+func submittedTimeout(d *bus.Delivery) (time.Duration, error) {
+	if s := d.Header.Get(subjects.HeaderTimeout); s != "" {
+		return subjects.ParseTimeout(s)
+	}
+	s := d.Header.Get(subjects.HeaderDeadline)
+	if s == "" {
+		return 0, nil
+	}
+	at, err := subjects.ParseDeadline(s)
+	if err != nil {
+		return 0, err
+	}
+	timeout := at.Sub(d.Time)
+	if timeout > 0 && timeout <= subjects.MaxTimeout {
+		return timeout, nil
+	}
+	what := "has passed"
+	if timeout > 0 {
+		what = "is too far away"
+	}
+	return 0, fmt.Errorf("%s %s %s: the server stored the submission at %s; send %s instead, for example 120",
+		subjects.HeaderDeadline, subjects.FormatDeadline(at), what, subjects.FormatDeadline(d.Time),
+		subjects.HeaderTimeout)
 }
 
 // checkRoot returns the outcome of a root that cannot be called, nil if it can:
@@ -145,6 +180,7 @@ func (w *Worker) setRootTimer(ctx context.Context, r subjects.Run) error {
 	if err != nil {
 		return nil //nolint:nilerr // a malformed call is refused where it is served
 	}
+	deadline = deadline.Add(w.conn.Clocks.Of(r).Shift(call))
 	return w.writeAll(ctx, []bus.Message{timer(r, 0, deadline)})
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/internal/presence"
 	"github.com/axebus/axe/internal/verify"
 	"github.com/axebus/axe/subjects"
 )
@@ -14,6 +15,9 @@ import (
 // verifyAll checks all messages on the stream against the rules, as of now. No
 // message is stored while it reads, since time stands still.
 func (h *harness) verifyAll() verify.Report {
+	if err := presence.LearnClockSteps(h.ctx, h.conn); err != nil {
+		h.tb.Logf("no steps of the clock are known: %v", err)
+	}
 	c := verify.New(verify.Config{Slack: 5 * time.Second})
 	for m, err := range h.conn.Scan(h.ctx, h.conn.Space().All(), 0) {
 		if err != nil {
@@ -28,13 +32,24 @@ func (h *harness) verifyAll() verify.Report {
 			Subject: m.Subject,
 			Seq:     m.Seq,
 			Time:    m.Time,
+			Shift:   h.clockShift(m),
 			Header:  m.Header.Get,
 			Body:    body,
 			Fenced:  fenced,
 			Fence:   fence,
 		})
 	}
-	return c.Report(time.Now())
+	return c.Report(h.conn.Clocks.Now())
+}
+
+// clockShift is the sum of the steps of the server's clock since a message was
+// stored.
+func (h *harness) clockShift(m bus.Stored) time.Duration {
+	at, err := h.conn.Space().Parse(m.Subject)
+	if err != nil {
+		return 0
+	}
+	return h.conn.Clocks.Of(at.Run).Shift(m)
 }
 
 // checkVerified expects no violation on the stream.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -85,6 +86,7 @@ func (w *walk) label(i int) string { return fmt.Sprintf("L%d", i) }
 // run submits the trees and checks their outcomes. After 40 seconds a worker
 // without a fault joins, since the four may all be dead.
 func (w *walk) run() {
+	w.setClock()
 	all, served := w.makeAgents()
 	w.script(w.tree)
 	w.cancelledAt = map[string]time.Time{}
@@ -123,6 +125,19 @@ func (w *walk) run() {
 		w.checkTree(r.Tree)
 	}
 	w.checkRequests()
+}
+
+// setClock makes the server's clock wrong, now or later.
+func (w *walk) setClock() {
+	if w.ClockAhead == 0 {
+		return
+	}
+	time.Sleep(2 * time.Hour) // no deadline is of an earlier year than 2000
+	ahead := time.Duration(w.ClockAhead) * time.Minute
+	time.AfterFunc(time.Duration(w.ClockSetAfter)*time.Second, func() { w.setServerClock(ahead) })
+	if w.ClockSetAfter == 0 {
+		time.Sleep(time.Second)
+	}
 }
 
 // announceAndDie makes all agents known by a worker that then dies. A call of
@@ -178,7 +193,7 @@ func (w *walk) submitTree(i int, tree treeSpec) {
 	w.roots = append(w.roots, root)
 	var header [][2]string
 	if tree.Deadline > 0 {
-		header = append(header, due(time.Now().Add(time.Duration(tree.Deadline)*time.Second)))
+		header = append(header, [2]string{subjects.HeaderTimeout, strconv.Itoa(tree.Deadline)})
 	}
 	w.submitTo(root, w.label(i), header...)
 	if w.Supervision == configs.SupervisedHuman {

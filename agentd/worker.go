@@ -98,8 +98,7 @@ var errDraining = errors.New("the worker is draining")
 // Everything that was pulled is handled under a context of its own, so that the
 // end of ctx does not cut off a turn that is about to be written.
 func (w *Worker) Run(ctx context.Context) error {
-	// The connection learns the number of partitions.
-	if err := w.conn.Provisioned(ctx); err != nil {
+	if err := learnStreams(ctx, w.conn); err != nil {
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // it was told to end
 		}
@@ -110,6 +109,8 @@ func (w *Worker) Run(ctx context.Context) error {
 	base, work := errgroup.WithContext(work)
 	known := make(chan struct{})
 	base.Go(func() error { return w.conn.KeepLeases(work) })
+	clocks := clockWatch{clocks: w.conn.Clocks, log: w.log, entryChanged: w.entryChanged}
+	base.Go(func() error { return clocks.run(work) })
 	// These two end after the last request has ended.
 	serving, endServing := context.WithCancel(context.WithoutCancel(ctx))
 	base.Go(func() error { return w.limiters.Run(serving) })

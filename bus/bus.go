@@ -36,6 +36,10 @@ type Config struct {
 	// and before every renewal of a lease. Its error becomes the
 	// operation's. Tests use it to stop a worker at any step.
 	Intercept func(Point) error
+	// ServerTime returns the time that the server pretends for a time of
+	// its clock; nil: the same. Tests use it for a server with a wrong
+	// clock.
+	ServerTime func(time.Time) time.Time
 }
 
 // Point is a step at which Config.Intercept is called.
@@ -61,6 +65,9 @@ const DefaultAckWait = 10 * time.Second
 
 // Conn is a connection to the bus. It is safe for concurrent use.
 type Conn struct {
+	// Clocks tell the time of the streams.
+	Clocks *Clocks
+
 	cfg Config
 	nc  *nats.Conn
 	js  jetstream.JetStream
@@ -111,6 +118,7 @@ func Open(ctx context.Context, cfg Config) (*Conn, error) {
 		leases:   leases{held: map[*Delivery]*lease{}},
 	}
 	c.streams.Store(newStreams(cfg.Space))
+	c.Clocks = newClocks(c)
 	if c.js, err = jetstream.NewWithAPIPrefix(nc, api); err != nil {
 		nc.Close()
 		return nil, fmt.Errorf("jetstream: %w", err)
@@ -119,7 +127,7 @@ func Open(ctx context.Context, cfg Config) (*Conn, error) {
 		nc.Close()
 		return nil, fmt.Errorf("jetstream: %w", err)
 	}
-	if c.reader, err = newReader(nc, requests, api); err != nil {
+	if c.reader, err = newReader(c, requests, api); err != nil {
 		nc.Close()
 		return nil, err
 	}
@@ -166,7 +174,7 @@ func (c *Conn) PublishEphemeral(subject string, body []byte) error {
 // It is for views, not for decisions.
 func (c *Conn) Watch(ctx context.Context, subject string, fn func(Stored)) error {
 	sub, err := c.nc.Subscribe(subject, func(m *nats.Msg) {
-		s := stored(m)
+		s := stored(c.Clocks, m)
 		if s.Seq == 0 {
 			// An ephemeral message has its subject alone.
 			s.Subject = m.Subject

@@ -170,7 +170,8 @@ func (c *Conn) consume(
 			return
 		}
 		fn(Stored{
-			Subject: m.Subject(), Seq: md.Sequence.Stream, Time: md.Timestamp, Header: m.Headers(), Body: m.Data(),
+			Subject: m.Subject(), Seq: md.Sequence.Stream, Time: c.Clocks.stamp(md.Timestamp), Header: m.Headers(),
+			Body: m.Data(),
 		})
 		if md.NumPending == 0 {
 			once.Do(caught)

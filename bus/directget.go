@@ -80,6 +80,7 @@ func (r *reader) askOnce(ctx context.Context, stream string, g directGet) (ms []
 // GetLastMsgsFor) subscribe for each read and wait for the server to confirm
 // that. Measured here, one read costs 700 µs with them and 30 µs with a reader.
 type reader struct {
+	conn     *Conn
 	nc       *nats.Conn
 	inflight *inflight
 	// prefix of the JetStream API, with a dot at its end
@@ -106,8 +107,9 @@ type answer struct {
 // errNoAnswer is the error of a read that may be tried again.
 var errNoAnswer = errors.New("read: the server did not answer")
 
-func newReader(nc *nats.Conn, requests *inflight, api string) (*reader, error) {
-	r := &reader{nc: nc, inflight: requests, api: api, inbox: nc.NewInbox(), open: map[string]*answer{}}
+func newReader(c *Conn, requests *inflight, api string) (*reader, error) {
+	nc := c.nc
+	r := &reader{conn: c, nc: nc, inflight: requests, api: api, inbox: nc.NewInbox(), open: map[string]*answer{}}
 	sub, err := nc.Subscribe(r.inbox+".*", r.receive)
 	if err != nil {
 		return nil, fmt.Errorf("subscribe for reads: %w", err)
@@ -158,7 +160,7 @@ func (r *reader) receive(m *nats.Msg) {
 	if a == nil {
 		return
 	}
-	s := stored(m)
+	s := stored(r.conn.Clocks, m)
 	if s.Seq != 0 {
 		r.messages.Add(1)
 		a.ms = append(a.ms, s)
@@ -195,10 +197,11 @@ func (a *answer) end(m *nats.Msg) {
 
 // stored takes a message's place in the stream from the headers of a direct get
 // or of a republished copy.
-func stored(m *nats.Msg) Stored {
+func stored(cs *Clocks, m *nats.Msg) Stored {
 	s := Stored{Subject: m.Header.Get(jetstream.SubjectHeader), Header: m.Header, Body: m.Data}
 	s.Seq, _ = strconv.ParseUint(m.Header.Get(jetstream.SequenceHeader), 10, 64)
 	s.Time, _ = time.Parse(time.RFC3339Nano, m.Header.Get(jetstream.TimeStampHeaer))
+	cs.pretend(&s)
 	return s
 }
 
@@ -215,5 +218,6 @@ func (c *Conn) last(ctx context.Context, stream, filter string) (s Stored, ok bo
 	if err != nil {
 		return s, false, err
 	}
-	return Stored{Subject: m.Subject, Seq: m.Sequence, Time: m.Time, Header: m.Header, Body: m.Data}, true, nil
+	s = Stored{Subject: m.Subject, Seq: m.Sequence, Time: c.Clocks.stamp(m.Time), Header: m.Header, Body: m.Data}
+	return s, true, nil
 }

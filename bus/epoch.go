@@ -2,7 +2,6 @@ package bus
 
 import (
 	"context"
-	"time"
 )
 
 // epoch is a time since which one server has kept the delivery counts of all
@@ -25,11 +24,11 @@ func (d *Delivery) ProvablyFirst() bool {
 	if e == nil || d.Count != 1 || c.nc.Stats().Reconnects != e.reconnects {
 		return false
 	}
-	if time.Since(d.Time) > c.cfg.AckWait/2 || d.LeaseExpired() {
+	p, ok := c.Space().PartitionIn(d.Subject)
+	if !ok || p >= len(e.last) || d.Seq <= e.last[p] || d.LeaseExpired() {
 		return false
 	}
-	p, ok := c.Space().PartitionIn(d.Subject)
-	return ok && p < len(e.last) && d.Seq > e.last[p]
+	return c.Clocks.clock(c.streams.Load().names[p]).Now().Sub(d.Time) <= c.cfg.AckWait/2
 }
 
 // startEpoch begins an epoch if none has begun since the connection was made.

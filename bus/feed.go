@@ -261,7 +261,8 @@ func (f *Feed) delivery(m *nats.Msg) (*Delivery, error) {
 		return nil, fmt.Errorf("pull: %w", err)
 	}
 	d := &Delivery{conn: f.conn, msg: m, Count: int(md.NumDelivered), Stored: Stored{
-		Subject: m.Subject, Seq: md.Sequence.Stream, Time: md.Timestamp, Header: m.Header, Body: m.Data,
+		Subject: m.Subject, Seq: md.Sequence.Stream, Time: f.conn.Clocks.stamp(md.Timestamp), Header: m.Header,
+		Body: m.Data,
 	}}
 	f.conn.leases.hold(d, time.Now())
 	return d, nil

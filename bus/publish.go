@@ -272,7 +272,7 @@ func (c *Conn) message(ctx context.Context, m Message) (*nats.Msg, error) {
 		}
 	}
 	if m.Timer.Target != "" {
-		msg.Header.Set(headerSchedule, "@at "+m.Timer.At.UTC().Format(time.RFC3339Nano))
+		msg.Header.Set(headerSchedule, "@at "+c.Clocks.serverTime(m.Timer.At).UTC().Format(time.RFC3339Nano))
 		msg.Header.Set(headerTarget, m.Timer.Target)
 	}
 	if m.Disarm != "" {

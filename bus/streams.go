@@ -63,13 +63,18 @@ func (c *Conn) Provisioned(ctx context.Context) error {
 // how many there are.
 func (c *Conn) firstStream(ctx context.Context) (jetstream.StreamConfig, error) {
 	name := c.cfg.Space.Stream(0).Name
-	s, err := ask(ctx, c, func(ctx context.Context) (jetstream.Stream, error) { return c.js.Stream(ctx, name) })
+	var sent time.Time
+	s, err := ask(ctx, c, func(ctx context.Context) (jetstream.Stream, error) {
+		sent = time.Now()
+		return c.js.Stream(ctx, name)
+	})
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return jetstream.StreamConfig{}, ErrNoStream
 	}
 	if err != nil {
 		return jetstream.StreamConfig{}, wrapStream(name, err)
 	}
+	c.Clocks.clock(name).read(sent, s.CachedInfo())
 	return s.CachedInfo().Config, nil
 }
 

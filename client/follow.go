@@ -94,6 +94,9 @@ func (t *tail) watch(ctx context.Context) error {
 // addLive queues a live event, or drops it if the caller is too slow.
 func (t *tail) addLive(m bus.Stored) {
 	if e, ok := decodeProgress(t.root.Space, m); ok {
+		if !e.Progress.Next.IsZero() {
+			e.Progress.Next = e.Progress.Next.Add(t.c.toLocalClock())
+		}
 		select {
 		case t.live <- e:
 		default:
@@ -138,7 +141,7 @@ func (t *tail) apply(ctx context.Context, m bus.Stored) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", m.Subject, err)
 	}
-	meta := run.Meta{Seq: m.Seq, Time: m.Time}
+	meta := run.Meta{Seq: m.Seq, Time: m.Time, Shift: t.c.toLocalClock()}
 	message, err := run.Decode(at, meta, body)
 	if err != nil || message == nil {
 		return nil //nolint:nilerr // malformed: it has no event
@@ -146,11 +149,26 @@ func (t *tail) apply(ctx context.Context, m bus.Stored) error {
 	delete(t.stalls.asking, at.Run.Path) // the request is over, or out of date
 	for _, e := range t.fold.Apply(at, meta, message) {
 		if e.Kind == Called {
-			e.Deadline, _ = subjects.ParseDeadline(m.Header.Get(subjects.HeaderDeadline))
+			deadline, _ := subjects.ParseDeadline(m.Header.Get(subjects.HeaderDeadline))
+			e.Deadline = deadline.Add(meta.Shift)
 		}
 		t.fn(e)
 	}
 	return nil
+}
+
+// clockTolerance is the difference between the clocks of the server and of this
+// machine that a view does not correct.
+const clockTolerance = time.Second
+
+// toLocalClock is the duration by which a time of the server is moved to become
+// a time of this machine's clock. A view shows how long ago something happened.
+func (c *Client) toLocalClock() time.Duration {
+	offset, bound := c.conn.Clocks.Offset()
+	if offset.Abs() <= clockTolerance+bound {
+		return 0
+	}
+	return -offset
 }
 
 // readNew reads the new messages of the tree. After the root's outcome it reads

@@ -51,7 +51,10 @@ func (c *Client) Fork(ctx context.Context, t ForkTask) (subjects.Tree, error) {
 	if err != nil {
 		return subjects.Tree{}, err
 	}
-	head, err = rootHeader(source, head, t.Timeout)
+	if t.Timeout <= 0 {
+		t.Timeout = time.Hour
+	}
+	head, err = rootHeader(source, head, c.conn.Clocks.Of(source).Now().Add(t.Timeout))
 	if err != nil {
 		return subjects.Tree{}, err
 	}
@@ -85,16 +88,13 @@ func (t ForkTask) input(source subjects.Run, in run.Input) run.Input {
 
 // rootHeader returns the call header of a new root that continues a run with a
 // header. The run's bounds become bounds of the new root.
-func rootHeader(source subjects.Run, head subjects.Header, timeout time.Duration) (subjects.Header, error) {
+func rootHeader(source subjects.Run, head subjects.Header, deadline time.Time) (subjects.Header, error) {
 	id, err := samePartitionID(source)
 	if err != nil {
 		return subjects.Header{}, err
 	}
-	if timeout <= 0 {
-		timeout = time.Hour
-	}
 	root := subjects.Header{
-		Tree: id, Path: subjects.Root, MaxDepth: max(0, head.MaxDepth-head.Depth), Deadline: time.Now().Add(timeout),
+		Tree: id, Path: subjects.Root, MaxDepth: max(0, head.MaxDepth-head.Depth), Deadline: deadline,
 		Reply: source.Space.Result(source.Agent, id),
 	}
 	if b := subjects.Narrowest(head.Scopes); b != (subjects.Budget{}) {

@@ -114,7 +114,7 @@ func (t *tail) findStalls(ctx context.Context) map[subjects.Path]string {
 		}
 		worker := t.stalls.asking[r.Path]
 		if s := survey.Serving(ctx, agent); s.Unserved() {
-			found[r.Path] = s.Text(time.Now())
+			found[r.Path] = s.Text(t.c.conn.Clocks.Now())
 		} else if worker != "" && survey.Gone(ctx, worker) {
 			found[r.Path] = "its worker " + worker + " is gone, another one takes over soon"
 		}

@@ -58,8 +58,11 @@ func (c *Client) Submit(ctx context.Context, t Task) (subjects.Tree, error) {
 	}
 	m := bus.Message{Subject: c.conn.Space().Submit(t.Agent, t.ID), Body: []byte(t.Text)}
 	if t.Timeout > 0 {
-		deadline := subjects.FormatDeadline(time.Now().Add(t.Timeout))
-		m.Header = append(m.Header, [2]string{subjects.HeaderDeadline, deadline})
+		// Workers of an earlier version know a deadline alone. It is a time
+		// of the server's clock, whatever this machine's clock says.
+		deadline := subjects.FormatDeadline(c.conn.Clocks.Now().Add(t.Timeout))
+		m.Header = append(m.Header, [2]string{subjects.HeaderTimeout, subjects.FormatTimeout(t.Timeout)},
+			[2]string{subjects.HeaderDeadline, deadline})
 	}
 	if limits := t.limits(); limits != "" {
 		m.Header = append(m.Header, [2]string{subjects.HeaderLimits, limits})
@@ -105,7 +108,7 @@ func (c *Client) checkID(ctx context.Context, t Task) error {
 	default:
 		return nil
 	}
-	age := time.Since(m.Time).Round(time.Second)
+	age := c.conn.Clocks.Now().Sub(m.Time).Round(time.Second)
 	return fmt.Errorf("%w, %s ago, %s: wait for that tree, or take another id", ErrIDReused, age, what)
 }
 

@@ -155,7 +155,7 @@ func checkMessage(t *testing.T, b block) {
 	case err == nil && at.Kind == subjects.Call:
 		_, err = subjects.ParseCall(at.Run, head.Get)
 	case err == nil && at.Kind == subjects.Submission:
-		if _, err = subjects.ParseDeadline(head.Get(subjects.HeaderDeadline)); err == nil {
+		if _, err = subjects.ParseTimeout(head.Get(subjects.HeaderTimeout)); err == nil {
 			_, err = subjects.ParseScopes(head.Get(subjects.HeaderLimits), subjects.Root)
 		}
 	}

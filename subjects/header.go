@@ -15,6 +15,7 @@ const (
 	HeaderDepth       = "Axe-Depth"
 	HeaderMaxDepth    = "Axe-Max-Depth"
 	HeaderDeadline    = "Axe-Deadline"
+	HeaderTimeout     = "Axe-Timeout"
 	HeaderReply       = "Axe-Reply"
 	HeaderLimits      = "Axe-Limits"
 	HeaderSchema      = "Axe-Schema"
@@ -84,6 +85,27 @@ func ParseDeadline(s string) (time.Time, error) {
 	}
 	return t, nil
 }
+
+// FormatTimeout formats a timeout for a header.
+func FormatTimeout(d time.Duration) string { return d.String() }
+
+// ParseTimeout parses the timeout of a header: seconds, such as 90 or 1.5, or a
+// duration such as 2m30s. It must be positive, and at most MaxTimeout.
+func ParseTimeout(s string) (time.Duration, error) {
+	d, err := time.ParseDuration(s)
+	if n, wrong := strconv.ParseFloat(s, 64); wrong == nil && n > 0 && n <= MaxTimeout.Seconds() {
+		d, err = time.Duration(n*float64(time.Second)), nil
+	}
+	if err != nil || d <= 0 || d > MaxTimeout {
+		return 0, fmt.Errorf("%s %s: %w: want seconds, for example 120, or a duration like 2m30s, at most %v",
+			HeaderTimeout, quote(s), ErrToken, MaxTimeout)
+	}
+	return d, nil
+}
+
+// MaxTimeout is the longest time that a submission may ask for: ten years. A
+// longer one, and a deadline that is further away, is a mistake in its units.
+const MaxTimeout = 10 * 365 * 24 * time.Hour
 
 // ParseCall parses and checks the headers of a call to a run. A header that
 // parses is not trusted for that: tree and path must be those of the subject,

@@ -21,6 +21,7 @@ import (
 // The outcome of the run itself is at its reply subject. For a child that is an
 // address of its parent, where it decodes as Replied.
 func Decode(at subjects.Address, m Meta, body []byte) (Event, error) {
+	m.Time = m.Time.Add(m.Shift)
 	switch at.Kind {
 	case subjects.Call:
 		e := Called{Meta: m}
@@ -33,7 +34,7 @@ func Decode(at subjects.Address, m Meta, body []byte) (Event, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
 		}
-		return e.Event(m), nil
+		return e.shifted(m.Shift).Event(m), nil
 	case subjects.Reply:
 		o, malformed := outcomeOf(body)
 		return Replied{Meta: m, Turn: at.Turn, Index: at.Index, Outcome: o, Malformed: malformed}, nil

@@ -278,6 +278,30 @@ func (e Entry) Defer(limit time.Time) []Call {
 	return calls
 }
 
+// shifted returns the entry with its times moved by a duration. The entry
+// itself does not change.
+func (e Entry) shifted(by time.Duration) Entry {
+	if by == 0 {
+		return e
+	}
+	move := func(t *time.Time) {
+		if !t.IsZero() {
+			*t = t.Add(by)
+		}
+	}
+	move(&e.Until)
+	move(&e.Timer)
+	e.Calls = slices.Clone(e.Calls)
+	for i := range e.Calls {
+		move(&e.Calls[i].Deadline)
+	}
+	if e.Review != nil {
+		e.Review = new(*e.Review)
+		move(&e.Review.Deadline)
+	}
+	return e
+}
+
 // DecodeEntry reads a log message from its body.
 func DecodeEntry(b []byte) (Entry, error) {
 	var e Entry

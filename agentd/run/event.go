@@ -21,6 +21,10 @@ type Meta struct {
 	// Time is the stream's time: the server's clock when it stored the
 	// message.
 	Time time.Time
+	// Shift is the sum of the steps of the server's clock since then. Decode
+	// moves Time, and the times in a log entry, by it: they are then times
+	// of the server's present clock.
+	Shift time.Duration
 }
 
 func (m Meta) meta() Meta { return m }

@@ -299,9 +299,9 @@ func (s State) answered(e Answered) (State, error) {
 	case s.interruptedAt > 0:
 		return s.withhold(e.Entry.Trigger, EndInterrupted()), nil
 	case review == nil:
-		return s.carryOut(Meta{e.Entry.Trigger, e.Time}), nil
+		return s.carryOut(Meta{Seq: e.Entry.Trigger, Time: e.Time}), nil
 	case review.Failed():
-		return s.decide(Meta{e.Entry.Trigger, e.Time}, Verdict{Decision: Pause, Reason: review.Error}), nil
+		return s.decide(Meta{Seq: e.Entry.Trigger, Time: e.Time}, Verdict{Decision: Pause, Reason: review.Error}), nil
 	default:
 		return s.edit(func(t *Turn) { t.stage = underReview }), nil
 	}

@@ -39,6 +39,8 @@ Exit codes: 0 listed, 1 the bus cannot be reached, 2 usage.`
 type agentsList struct {
 	session cli.SessionFlags
 	stdout  io.Writer
+	// now is the time of the server, or here without one.
+	now time.Time
 }
 
 func agentsListCommand(a *agentFiles) *cobra.Command {
@@ -64,7 +66,7 @@ func (l *agentsList) run(ctx context.Context, dir string, stderr io.Writer) erro
 		return json.NewEncoder(l.stdout).Encode(all)
 	}
 	for _, a := range all {
-		if _, err := fmt.Fprintln(l.stdout, cli.Printable(a.line(time.Now()))); err != nil {
+		if _, err := fmt.Fprintln(l.stdout, cli.Printable(a.line(l.now))); err != nil {
 			return err
 		}
 	}
@@ -112,10 +114,12 @@ func (a listedAgent) line(now time.Time) string {
 // agents lists the agents of the bus, if the command line has a connection
 // flag, or else those of the directory.
 func (l *agentsList) agents(ctx context.Context, dir string, stderr io.Writer) (all []listedAgent, err error) {
+	l.now = time.Now()
 	if !l.session.Connects() {
 		return agentsIn(dir, stderr)
 	}
 	err = l.session.Use(ctx, func(ses *cli.Session) (err error) {
+		l.now = ses.Conn.Clocks.Now()
 		all, err = agentsOn(ctx, ses.Conn)
 		return err
 	})

@@ -13,6 +13,7 @@ import (
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/client"
 	"github.com/axebus/axe/cmd/internal/cli"
+	"github.com/axebus/axe/internal/presence"
 	"github.com/axebus/axe/internal/verify"
 )
 
@@ -137,7 +138,9 @@ func (v *verification) run(ctx context.Context, args []string) error {
 // read gives the messages to the checker. Missing messages are judged as of the
 // moment before the read.
 func (v *verification) read(ctx context.Context, conn *bus.Conn, args []string) (verify.Report, error) {
-	now := time.Now()
+	// Without the bucket no worker was there to measure a step.
+	_ = presence.LearnClockSteps(ctx, conn)
+	now := conn.Clocks.Now()
 	bounds, err := conn.Bounds(ctx)
 	if err != nil {
 		return verify.Report{}, err

@@ -85,13 +85,23 @@ func (r *reading) feed(ctx context.Context, m bus.Stored) error {
 	}
 	fence, fenced := m.Fence()
 	r.checker.Add(verify.Message{
-		Subject: m.Subject, Seq: m.Seq, Time: m.Time, Header: m.Header.Get,
+		Subject: m.Subject, Seq: m.Seq, Time: m.Time, Shift: r.shift(m), Header: m.Header.Get,
 		Body: body, Gone: gone, Fence: fence, Fenced: fenced,
 	})
 	if r.meter != nil {
 		r.meter.read()
 	}
 	return nil
+}
+
+// shift is the sum of the steps of the server's clock since a message was
+// stored.
+func (r *reading) shift(m bus.Stored) time.Duration {
+	at, err := r.conn.Space().Parse(m.Subject)
+	if err != nil {
+		return 0
+	}
+	return r.conn.Clocks.Of(at.Run).Shift(m)
 }
 
 // meter shows the progress of a long read on a line of the terminal.

@@ -94,7 +94,7 @@ func (b *Tallies) reserve(ctx context.Context, t Turn, s subjects.Scope, e Estim
 	var refused error
 	err := b.update(ctx, t.subject(s), func(tally Tally) (Tally, bool) {
 		r := Reservation{By: t.Run.Path, Turn: t.Number, Until: t.Deadline}
-		tally, refused = tally.Reserve(s.Budget, r, e, time.Now())
+		tally, refused = tally.Reserve(s.Budget, r, e, b.conn.Clocks.Now())
 		return tally, refused == nil
 	})
 	if err != nil {
@@ -166,7 +166,7 @@ func (b *Tallies) release(ctx context.Context, t Turn, scopes []subjects.Scope, 
 			continue
 		}
 		err := b.update(ctx, t.subject(s), func(tally Tally) (Tally, bool) {
-			tally, stores := tally.Release(t.Run.Path, t.Number, time.Now())
+			tally, stores := tally.Release(t.Run.Path, t.Number, b.conn.Clocks.Now())
 			if unmade {
 				tally.Turns--
 			}

@@ -104,7 +104,11 @@ func (r Reader) decode(ctx context.Context, at subjects.Address, m bus.Stored) (
 	if err != nil {
 		return nil, err
 	}
-	return run.Decode(at, run.Meta{Seq: m.Seq, Time: m.Time}, body)
+	meta := run.Meta{Seq: m.Seq, Time: m.Time}
+	if at.Kind != subjects.Result {
+		meta.Shift = r.conn.Clocks.Of(at.Run).Shift(m)
+	}
+	return run.Decode(at, meta, body)
 }
 
 // Load returns the body of a message. A body with an object that is gone or too

@@ -97,7 +97,7 @@ func (k *Keeper) sayFarewell(ctx context.Context) {
 	}
 	entry := k.Entry()
 	own := named(all, entry.Name)
-	entry.Ended = time.Now().UTC()
+	entry.Ended = k.Registry.clocks.Now().UTC()
 	_ = k.put(ctx, own.rev, entry)
 }
 
@@ -116,7 +116,7 @@ func (k *Keeper) checkNeighbour(ctx context.Context, all []Worker) {
 	}
 	k.suspect = ""
 	gone := n
-	gone.Ended = time.Now().UTC()
+	gone.Ended = k.Registry.clocks.Now().UTC()
 	gone.FoundBy = k.Entry().Name
 	if k.put(ctx, n.rev, gone.Entry) == nil {
 		k.Found(gone, k.unserved(ctx, gone, all))

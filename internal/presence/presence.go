@@ -45,6 +45,9 @@ type Entry struct {
 	// FoundBy is the name of the worker that found the process gone. It is
 	// empty for a worker that has drained.
 	FoundBy string `json:"found_by,omitzero"`
+	// ClockSteps are the steps of the server's clock that the worker knows
+	// of. Workers that start later learn them from here.
+	ClockSteps []bus.Step `json:"clock_steps,omitzero"`
 }
 
 // Worker is a worker as the bus knows it.
@@ -71,11 +74,14 @@ func (w Worker) lastSeen() time.Time {
 }
 
 // Registry is all workers on a bus. It keeps nothing between requests.
-type Registry struct{ workers *bus.Workers }
+type Registry struct {
+	workers *bus.Workers
+	clocks  *bus.Clocks
+}
 
 // New makes the registry of an open connection, which stays the caller's to
 // close.
-func New(conn *bus.Conn) Registry { return Registry{conn.Workers()} }
+func New(conn *bus.Conn) Registry { return Registry{conn.Workers(), conn.Clocks} }
 
 // Workers lists the workers on the bus and those of the last day, by name.
 func (r Registry) Workers(ctx context.Context) ([]Worker, error) {
@@ -94,6 +100,16 @@ func (r Registry) Workers(ctx context.Context) ([]Worker, error) {
 	return all, nil
 }
 
+// LearnClockSteps tells a connection the steps of the server's clock that the
+// workers of the last day have measured.
+func LearnClockSteps(ctx context.Context, conn *bus.Conn) error {
+	all, err := New(conn).Workers(ctx)
+	for _, w := range all {
+		conn.Clocks.Learn(w.ClockSteps)
+	}
+	return err
+}
+
 // staleAge is the age at which the entry of a worker that does not answer
 // counts as that of a worker that is gone: its host froze, or is cut off.
 const staleAge = 3 * refreshInterval
@@ -104,7 +120,7 @@ func (r Registry) Alive(ctx context.Context, w Worker) bool {
 		return false
 	}
 	err := r.workers.Ask(ctx, w.token())
-	return err == nil || !errors.Is(err, bus.ErrNoWorker) && time.Since(w.Seen) < staleAge
+	return err == nil || !errors.Is(err, bus.ErrNoWorker) && r.clocks.Now().Sub(w.Seen) < staleAge
 }
 
 // Service says which workers serve an agent.
@@ -245,7 +261,7 @@ func (r Registry) Lost(ctx context.Context, agent string, within time.Duration) 
 	}
 	var lost []Loss
 	add := func(w Worker, at time.Time) {
-		if time.Since(at) <= within {
+		if r.clocks.Now().Sub(at) <= within {
 			lost = append(lost, Loss{w.Name, at})
 		}
 	}

@@ -39,7 +39,10 @@ const (
 type Limiter struct {
 	register *bus.RateLimit
 	settings Settings
-	log      *slog.Logger
+	// clocks tell the time that the state is reckoned in, which is the same
+	// for all workers.
+	clocks *bus.Clocks
+	log    *slog.Logger
 	// worker names this process. A worker that is started again is another
 	// holder.
 	worker string
@@ -88,7 +91,7 @@ func (l *Limiter) Acquire(
 		if probe {
 			return l.probe(), nil
 		}
-		return func(resp *provider.Response, err error) { l.end(ResultOf(resp, err, false, time.Now()), 1) }, nil
+		return func(resp *provider.Response, err error) { l.end(ResultOf(resp, err, false, l.clocks.Now()), 1) }, nil
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	case <-stop:
@@ -107,7 +110,7 @@ func (l *Limiter) probe() (release func(*provider.Response, error)) {
 		l.end(Result{Probe: true, Passed: true}, 0)
 	})
 	return func(resp *provider.Response, err error) {
-		l.end(ResultOf(resp, err, timeout.Stop(), time.Now()), 1)
+		l.end(ResultOf(resp, err, timeout.Stop(), l.clocks.Now()), 1)
 	}
 }
 
@@ -156,7 +159,7 @@ func (l *Limiter) run(ctx context.Context) {
 			return err
 		})
 		// Wait until there may be something to bring, and until next.
-		wait := time.Until(next)
+		wait := next.Sub(l.clocks.Now())
 		if next.IsZero() {
 			wait = math.MaxInt64
 		}

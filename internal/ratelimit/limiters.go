@@ -60,6 +60,7 @@ func (l *Limiters) Of(account string, s Settings) *Limiter {
 		return known
 	}
 	one := &Limiter{
+		clocks:   l.conn.Clocks,
 		register: l.conn.RateLimit(account),
 		settings: s,
 		worker:   l.worker + "/" + bus.NewID(),

@@ -77,7 +77,7 @@ func (l *Limiter) attempt() (*attempt, error) {
 		u.Want = len(l.queue)
 	}
 	try := &attempt{Update: u, from: l.revision}
-	try.after, try.decision = l.state.Apply(l.settings, u, time.Now())
+	try.after, try.decision = l.state.Apply(l.settings, u, l.clocks.Now())
 	before, err := json.Marshal(l.state)
 	if err != nil {
 		return nil, err

@@ -18,6 +18,7 @@ func (c *Checker) call(n *node, e run.Called, m Message) {
 	}
 	n.call = m.Seq
 	head, err := subjects.ParseCall(c.run(n), m.Header)
+	head.Deadline = head.Deadline.Add(m.Shift)
 	n.deadline = head.Deadline
 	n.maxDepth = head.MaxDepth
 	switch {

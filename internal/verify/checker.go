@@ -16,6 +16,9 @@ type Message struct {
 	Subject string
 	Seq     uint64
 	Time    time.Time
+	// Shift is the sum of the steps of the server's clock since the message
+	// was stored.
+	Shift time.Duration
 	// Header returns the value of a header, "" if there is none. A nil
 	// Header has no values.
 	Header func(name string) string
@@ -91,7 +94,8 @@ func (c *Checker) Add(m Message) {
 	if isTrigger(at.Kind) {
 		n.triggers = append(n.triggers, m.Seq)
 	}
-	event, err := run.Decode(at, run.Meta{Seq: m.Seq, Time: m.Time}, m.Body)
+	event, err := run.Decode(at, run.Meta{Seq: m.Seq, Time: m.Time, Shift: m.Shift}, m.Body)
+	m.Time = m.Time.Add(m.Shift)
 	switch e := event.(type) {
 	case run.Called:
 		c.call(n, e, m)

@@ -1,0 +1,158 @@
+package agentd_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/axebus/axe/agentd"
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/subjects"
+)
+
+// clockErrors are the errors of clocks that must do no harm.
+var clockErrors = []time.Duration{-time.Hour, -5 * time.Minute, 5 * time.Minute, time.Hour}
+
+// TestClockOfTheServerIsWrong: the server's clock differs from the clock of all
+// workers, from the beginning or from the middle of a tree on. The tree is
+// answered like any other. A call that hangs ends at its own timeout, in true
+// time.
+func TestClockOfTheServerIsWrong(t *testing.T) {
+	t.Parallel()
+	for _, by := range clockErrors {
+		for _, inTheMiddle := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%v/set in the middle %t", by, inTheMiddle), func(t *testing.T) {
+				t.Parallel()
+				withHarness(t, func(h *harness) { h.checkUnderWrongClock(by, inTheMiddle) })
+			})
+		}
+	}
+}
+
+func (h *harness) checkUnderWrongClock(by time.Duration, inTheMiddle bool) {
+	if by < 0 {
+		time.Sleep(2 * time.Hour) // no deadline is of an earlier year than 2000
+	}
+	if !inTheMiddle {
+		h.setServerClock(by)
+	}
+	h.agents = []configs.Agent{
+		define("lead", []string{"mid", "stuck"}, timeout(120)), define("mid", []string{"leaf"}, timeout(120)),
+		define("leaf", nil), define("stuck", nil),
+	}
+	h.models["lead"] = turns(calls(call("mid", "1"), call("mid", "2"), call("stuck", "3")), joinsResults)
+	h.models["mid"] = turns(calls(call("leaf", "1"), call("leaf", "2")), joinsResults)
+	h.models["leaf"] = delayed(40*time.Second, says("leaf"))
+	h.models["stuck"] = delayed(time.Hour, says("too late"))
+	for _, name := range []string{"w1", "w2"} {
+		h.startWorker(name, workerOptions{})
+	}
+	h.awaitReady()
+	from := time.Now()
+	r := h.submit("lead", "go")
+	time.Sleep(20 * time.Second)
+	if inTheMiddle {
+		h.setServerClock(by)
+	}
+	o := h.expectCompleted(r, "c0=c0=leaf|c1=leaf|c1=c0=leaf|c1=leaf|c2=Error: sub-agent \"stuck\" failed - "+
+		"timeout after 120s. You may retry or proceed without this result.")
+	if took := time.Since(from); (took - 2*time.Minute).Abs() > time.Second {
+		h.tb.Errorf("the call with a timeout of 2 min ended after %v", took)
+	}
+	if said := time.Duration(o.DurationMS) * time.Millisecond; (said - 2*time.Minute).Abs() > time.Second {
+		h.tb.Errorf("the outcome says that the tree took %v", said)
+	}
+	time.Sleep(time.Minute)
+	h.checkVerified()
+}
+
+// TestClockOfTheServerIsSetWhileARunWaits: nobody works on the tree when its
+// deadline comes. Its timer was set before the server's clock was, and fires at
+// the time that was meant.
+func TestClockOfTheServerIsSetWhileARunWaits(t *testing.T) {
+	t.Parallel()
+	const allowed = 70 * time.Minute
+	for _, by := range []time.Duration{-time.Hour, 5 * time.Minute} {
+		t.Run(by.String(), func(t *testing.T) {
+			t.Parallel()
+			withHarness(t, func(h *harness) {
+				if by < 0 {
+					time.Sleep(2 * time.Hour) // no deadline is of an earlier year than 2000
+				}
+				h.announce("lonely")
+				h.callingLead(nil)
+				h.startWorker("w", workerOptions{Config: agentd.Config{Timeout: allowed}})
+				from := time.Now()
+				r := h.submit("lonely", "go")
+				time.Sleep(20 * time.Second)
+				h.setServerClock(by)
+				o := h.awaitOutcome(r, 4*time.Hour)
+				if o.Kind != run.KindTimeout || o.Error != "timeout after 4200s" {
+					h.tb.Errorf("outcome %s %q", o.Kind, o.Error)
+				}
+				// The harness looks for an outcome every few seconds.
+				said, took := time.Duration(o.DurationMS)*time.Millisecond, time.Since(from)
+				if (said-allowed).Abs() > time.Second || (took-allowed).Abs() > 10*time.Second {
+					h.tb.Errorf("the root with a timeout of %v ended after %v, and says %v", allowed, took, said)
+				}
+			})
+		})
+	}
+}
+
+// TestClockStepsAreHandedOn: a worker that starts after the server's clock was
+// set learns of it from the workers before.
+func TestClockStepsAreHandedOn(t *testing.T) {
+	t.Parallel()
+	withHarness(t, func(h *harness) {
+		h.callingLead(nil)
+		h.models["lead"] = delayed(90*time.Second, says("lead"))
+		first := h.startWorker("first", workerOptions{})
+		r := h.root("lead")
+		h.submitTo(r, "go", [2]string{subjects.HeaderTimeout, "300"})
+		time.Sleep(20 * time.Second)
+		h.setServerClock(5 * time.Minute)
+		time.Sleep(20 * time.Second)
+		first.kill()
+		<-first.ended
+		second := h.startWorker("second", workerOptions{})
+		h.expectCompleted(r, "lead")
+		steps := second.conn.Clocks.Steps()
+		if len(steps) == 0 || (steps[0].By-5*time.Minute).Abs() > time.Second {
+			t.Errorf("the second worker knows the steps %+v, want one of 5 min", steps)
+		}
+	})
+}
+
+// TestDeadlineThatHasPassed: a producer's clock is an hour behind, so its
+// deadline has passed when the submission is stored. The refusal says both
+// times. So does that of a deadline in a hundred years.
+func TestDeadlineThatHasPassed(t *testing.T) {
+	t.Parallel()
+	withHarness(t, func(h *harness) {
+		h.callingLead(nil)
+		h.startWorker("w", workerOptions{})
+		time.Sleep(2 * time.Hour) // a deadline is of the year 2000 at least
+		for at, why := range map[time.Time]string{
+			time.Now().Add(-time.Hour):          "has passed",
+			time.Now().AddDate(100, 0, 0).UTC(): "is too far away",
+		} {
+			r := h.root("lead")
+			h.submitTo(r, "go", due(at))
+			stored := time.Now()
+			h.expectFailed(r, run.KindError, fmt.Sprintf("submission refused: Axe-Deadline %s %s: the server stored "+
+				"the submission at %s; send Axe-Timeout instead, for example 120",
+				subjects.FormatDeadline(at), why, subjects.FormatDeadline(stored)))
+		}
+		for _, wrong := range []string{"0", "-5", "soon", "1e300", "200000h", "NaN"} {
+			r := h.root("lead")
+			h.submitTo(r, "go", [2]string{subjects.HeaderTimeout, wrong})
+			h.expectFailed(r, run.KindError, fmt.Sprintf("submission refused: Axe-Timeout %q: malformed: "+
+				"want seconds, for example 120, or a duration like 2m30s, at most 87600h0m0s", wrong))
+		}
+		if len(h.requests("")) != 0 {
+			t.Error("the model was asked")
+		}
+	})
+}

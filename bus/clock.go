@@ -1,0 +1,513 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/axebus/axe/internal/pause"
+	"github.com/axebus/axe/subjects"
+)
+
+// Clocks are the clocks of a connection's streams. The server that leads a
+// stream stamps its messages. Deadlines, timers and ages are reckoned in that
+// time, so the clock of this machine does not matter, and need not be right.
+type Clocks struct {
+	conn *Conn
+
+	mu       sync.Mutex
+	byStream map[string]*Clock
+	// stepped is ready when Keep was not told of a step of a clock.
+	stepped chan struct{}
+	untold  []Step
+}
+
+// Clock is the clock of a stream, as this process has measured it. Before the
+// first measurement it is the clock of this machine.
+//
+// A reading is the server's time at a moment of this machine's monotonic clock.
+// Between two readings the time is reckoned with the monotonic clock and with
+// the time that the machine was suspended. So it does not matter if this
+// machine's own clock is set.
+type Clock struct {
+	clocks *Clocks
+	stream string
+
+	// measuring holds a token during a measurement.
+	measuring chan struct{}
+	mu        sync.Mutex
+	reading   reading
+	// measured is the time here of the last measurement. It is later than
+	// that of the reading if an earlier reading is the better one.
+	measured time.Time
+	// steps has the newest steps, in the order of the stream.
+	steps []Step
+	// stepped is the sum of all steps so far.
+	stepped time.Duration
+}
+
+// reading is one measurement of a clock.
+type reading struct {
+	// at is the time here, with its monotonic part; zero before the first
+	// measurement.
+	at time.Time
+	// suspended is the time for which this machine had been suspended.
+	suspended time.Duration
+	// server is the server's time at that moment. It is wrong by bound at
+	// most.
+	server time.Time
+	bound  time.Duration
+	// last is the last sequence of the stream at that moment.
+	last uint64
+	// reconnects counts the reconnects of the connection until then.
+	reconnects uint64
+}
+
+// Step is a change of a server's clock between two measurements. A person or a
+// time service has set the clock, or a server with another clock leads the
+// stream now.
+type Step struct {
+	Stream string `json:"stream"`
+	// Before is a sequence of the stream: that message and all earlier ones
+	// were stored before the step.
+	Before uint64 `json:"before"`
+	// After is a sequence of the stream: all later messages were stored
+	// after the step.
+	After uint64 `json:"after"`
+	// From and To are the server's times before and after the step.
+	From time.Time `json:"from"`
+	To   time.Time `json:"to"`
+	// By is the length of the step. It is negative if the clock was set
+	// back.
+	By time.Duration `json:"by_ns"`
+}
+
+const (
+	// clockInterval is the time between two measurements of a clock that is
+	// not in doubt.
+	clockInterval = 10 * time.Second
+	// doubtInterval is the least time between two measurements because of
+	// messages that look old. They may only have waited.
+	doubtInterval = time.Second
+	// leastStep is the smallest difference from the expected time that
+	// counts as a step of the server's clock. A smaller one is drift.
+	leastStep = 250 * time.Millisecond
+	// drift is the divisor of the time since a reading that bounds the
+	// drift of two clocks: one in a thousand.
+	drift = 1000
+	// maxSteps is the number of steps that a clock remembers.
+	maxSteps = 16
+)
+
+func newClocks(c *Conn) *Clocks {
+	return &Clocks{conn: c, byStream: map[string]*Clock{}, stepped: make(chan struct{}, 1)}
+}
+
+// Of returns the clock of the stream of a run.
+func (cs *Clocks) Of(r subjects.Run) *Clock {
+	return cs.clock(cs.conn.streams.Load().names[r.Partition()])
+}
+
+// Submissions returns the clock of the stream of submissions.
+func (cs *Clocks) Submissions() *Clock { return cs.clock(cs.conn.cfg.Space.Name("SUBMIT")) }
+
+// Now is the present time of the first stream of runs.
+func (cs *Clocks) Now() time.Time { return cs.clock(cs.conn.streams.Load().names[0]).Now() }
+
+// clock returns the clock of a stream.
+func (cs *Clocks) clock(stream string) *Clock {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	c := cs.byStream[stream]
+	if c == nil {
+		c = &Clock{clocks: cs, stream: stream, measuring: make(chan struct{}, 1)}
+		cs.byStream[stream] = c
+	}
+	return c
+}
+
+// Measure measures the clocks of all streams once.
+func (cs *Clocks) Measure(ctx context.Context) error {
+	for _, c := range cs.all() {
+		if err := c.measure(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// all returns the clocks of all streams.
+func (cs *Clocks) all() []*Clock {
+	out := []*Clock{cs.Submissions()}
+	for _, stream := range cs.conn.streams.Load().names {
+		out = append(out, cs.clock(stream))
+	}
+	return out
+}
+
+// Keep measures the clocks every ten seconds until ctx ends. It calls measured
+// after each measurement, with the steps of the servers' clocks that were found
+// since the last call. A failed measurement is made again later: until then the
+// clocks go on from their last readings.
+func (cs *Clocks) Keep(ctx context.Context, measured func([]Step)) error {
+	tick := time.NewTicker(clockInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-tick.C:
+			limited, cancel := context.WithTimeout(ctx, clockInterval/2)
+			_ = cs.Measure(limited)
+			cancel()
+		case <-cs.stepped:
+		}
+		measured(cs.takeUntold())
+	}
+}
+
+func (cs *Clocks) takeUntold() []Step {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	out := cs.untold
+	cs.untold = nil
+	return out
+}
+
+// Steps returns the known steps of all clocks.
+func (cs *Clocks) Steps() []Step {
+	var out []Step
+	for _, c := range cs.all() {
+		c.mu.Lock()
+		out = append(out, c.steps...)
+		c.mu.Unlock()
+	}
+	return out
+}
+
+// Learn takes over the steps that another process has measured. It leaves out
+// those that are known already: two processes measure one step at different
+// moments.
+func (cs *Clocks) Learn(steps []Step) {
+	for _, s := range steps {
+		cs.clock(s.Stream).learn(s)
+	}
+}
+
+func (c *Clock) learn(s Step) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s.Before > s.After || slices.ContainsFunc(c.steps, s.same) {
+		return
+	}
+	c.addStep(s)
+}
+
+// same reports whether two processes may have measured one step.
+func (s Step) same(o Step) bool {
+	return s.Before <= o.After && o.Before <= s.After && (s.By < 0) == (o.By < 0)
+}
+
+// addStep adds a step in the order of the stream. The caller holds the lock.
+func (c *Clock) addStep(s Step) {
+	c.stepped += s.By
+	c.steps = append(c.steps, s)
+	slices.SortFunc(c.steps, func(a, b Step) int {
+		switch {
+		case a.Before < b.Before:
+			return -1
+		case a.Before > b.Before:
+			return 1
+		}
+		return a.From.Compare(b.From)
+	})
+	c.steps = c.steps[max(0, len(c.steps)-maxSteps):]
+}
+
+// expected returns the server's time at a moment here. It is zero before the
+// first measurement.
+func (r reading) expected(now time.Time, suspended time.Duration) time.Time {
+	if r.at.IsZero() {
+		return time.Time{}
+	}
+	elapsed := now.Sub(r.at)
+	// A shorter time is an error of the two readings of the clocks.
+	if slept := suspended - r.suspended; slept > 100*time.Millisecond {
+		elapsed += slept
+	}
+	return r.server.Add(elapsed)
+}
+
+// Now is the server's present time.
+func (c *Clock) Now() time.Time {
+	now := time.Now()
+	c.mu.Lock()
+	r := c.reading
+	c.mu.Unlock()
+	if r.at.IsZero() {
+		return c.clocks.otherNow(c, now)
+	}
+	return r.expected(now, suspended())
+}
+
+// otherNow returns the time of a clock that was measured, in place of one that
+// was not. Without any it is the time here.
+func (cs *Clocks) otherNow(except *Clock, now time.Time) time.Time {
+	cs.mu.Lock()
+	var known []*Clock
+	for _, c := range cs.byStream {
+		if c != except {
+			known = append(known, c)
+		}
+	}
+	cs.mu.Unlock()
+	for _, c := range known {
+		c.mu.Lock()
+		r := c.reading
+		c.mu.Unlock()
+		if !r.at.IsZero() {
+			return r.expected(now, suspended())
+		}
+	}
+	return now.UTC()
+}
+
+// Offset is the time of the first stream of runs less the time of this machine's
+// own clock, with the bound of its error. It is 0 before the first measurement.
+func (cs *Clocks) Offset() (offset, bound time.Duration) {
+	return cs.clock(cs.conn.streams.Load().names[0]).offset()
+}
+
+// Until is the time until an instant of the server's present clock.
+func (c *Clock) Until(at time.Time) time.Duration { return at.Sub(c.Now()) }
+
+// Passed reports whether an instant has passed. Before it says so, it measures
+// the clock again unless it did in the last second: work must not be given up
+// because of an old reading.
+func (c *Clock) Passed(ctx context.Context, at time.Time) (bool, error) {
+	if c.Now().Before(at) {
+		return false, nil
+	}
+	if c.age() > doubtInterval {
+		if err := c.measure(ctx); err != nil {
+			return false, err
+		}
+	}
+	return !c.Now().Before(at), nil
+}
+
+func (c *Clock) offset() (offset, bound time.Duration) {
+	c.mu.Lock()
+	r := c.reading
+	c.mu.Unlock()
+	if r.at.IsZero() {
+		return 0, 0
+	}
+	now := time.Now()
+	return r.expected(now, suspended()).Sub(now.Round(0)), r.bound
+}
+
+// age is the time since the last measurement.
+func (c *Clock) age() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return time.Since(c.measured)
+}
+
+// Stepped is the sum of all steps that this process has learned of. If it
+// changes, instants that were read before are off by the difference.
+func (c *Clock) Stepped() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.stepped
+}
+
+// Shift is the sum of all steps of the clock since a message was stored. An
+// instant that the message names, plus Shift, is the same instant of the
+// server's present clock.
+func (c *Clock) Shift(m Stored) (by time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range c.steps {
+		if s.follows(m) {
+			by += s.By
+		}
+	}
+	return by
+}
+
+// follows reports whether a message was stored before the step. Of a message
+// between the two measurements, its stamp says which side it is on.
+func (s Step) follows(m Stored) bool {
+	switch {
+	case m.Seq <= s.Before:
+		return true
+	case m.Seq > s.After:
+		return false
+	}
+	return m.Time.Sub(s.From).Abs() < m.Time.Sub(s.To).Abs()
+}
+
+// Settle measures the clock if a delivery shows that the last reading may be
+// wrong: its stamp lies in the future, or it seems to be old, or the connection
+// was lost since. It is cheap otherwise.
+func (c *Clock) Settle(ctx context.Context, d *Delivery) error {
+	if !c.doubtful(d) {
+		return nil
+	}
+	return c.measure(ctx)
+}
+
+func (c *Clock) doubtful(d *Delivery) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r := c.reading
+	if r.at.IsZero() || r.reconnects != c.clocks.conn.nc.Stats().Reconnects {
+		return true
+	}
+	now := time.Now()
+	age := r.expected(now, suspended()).Sub(d.Time)
+	return age < -(leastStep+r.bound) || d.Count == 1 && age > doubtInterval && now.Sub(c.measured) > doubtInterval
+}
+
+// measure asks the stream's leader for its time. If another goroutine measures
+// at this moment, its reading serves for both.
+func (c *Clock) measure(ctx context.Context) error {
+	began := time.Now()
+	select {
+	case c.measuring <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	defer func() { <-c.measuring }()
+	c.mu.Lock()
+	done := c.measured.After(began)
+	c.mu.Unlock()
+	if done {
+		return nil
+	}
+	sent := time.Now()
+	s, err := ask(ctx, c.clocks.conn, func(ctx context.Context) (jetstream.Stream, error) {
+		sent = time.Now()
+		return c.clocks.conn.js.Stream(ctx, c.stream)
+	})
+	if err != nil {
+		return wrapStream(c.stream, err)
+	}
+	c.read(sent, s.CachedInfo())
+	return nil
+}
+
+// read takes a reading from an answer to a request that was sent at a time. The
+// server answered at some time between then and now.
+func (c *Clock) read(sent time.Time, info *jetstream.StreamInfo) {
+	conn := c.clocks.conn
+	now := time.Now()
+	half := now.Sub(sent) / 2
+	r := reading{
+		at: now, suspended: suspended(), server: c.clocks.stamp(info.TimeStamp).Add(half), bound: half,
+		last: info.State.LastSeq, reconnects: conn.nc.Stats().Reconnects,
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	old := c.reading
+	if info.TimeStamp.IsZero() || old.at.After(now) {
+		return
+	}
+	c.measured = now
+	expected := old.expected(now, r.suspended)
+	slack := now.Sub(old.at) / drift
+	by := r.server.Sub(expected)
+	switch {
+	case old.at.IsZero():
+		c.reading = r
+	case by.Abs() > leastStep+r.bound+old.bound+slack:
+		c.reading = r
+		c.step(Step{
+			Stream: c.stream, Before: old.last, After: max(old.last, r.last), From: old.server, To: r.server,
+			By: by.Round(time.Millisecond),
+		})
+	case r.bound <= old.bound+slack:
+		c.reading = r
+	default:
+		// The old reading is the better one. It has seen the stream now.
+		c.reading.last = r.last
+		c.reading.reconnects = r.reconnects
+	}
+}
+
+// step notes a step that this process has measured. The caller holds the lock.
+func (c *Clock) step(s Step) {
+	c.addStep(s)
+	c.clocks.mu.Lock()
+	c.clocks.untold = append(c.clocks.untold, s)
+	c.clocks.mu.Unlock()
+	pause.Notify(c.clocks.stepped)
+}
+
+// stamp returns a time of the server as Config.ServerTime shows it.
+func (cs *Clocks) stamp(t time.Time) time.Time {
+	if cs.conn.cfg.ServerTime == nil {
+		return t
+	}
+	return cs.conn.cfg.ServerTime(t)
+}
+
+// Rearm sets the timers anew that were set before a step of their server's
+// clock, so that they fire after the time that they were set for. A timer that
+// has fired meanwhile, or that another worker has set anew, is left alone.
+func (cs *Clocks) Rearm(ctx context.Context, s Step) error {
+	c := cs.clock(s.Stream)
+	timers := cs.conn.Space().Timers()
+	for page, err := range cs.conn.reader.pages(ctx, s.Stream, timers, 0) {
+		if err != nil {
+			return err
+		}
+		var ms []Message
+		for _, t := range page {
+			if by := c.Shift(t); by != 0 {
+				ms = append(ms, later(t, by))
+			}
+		}
+		for _, err := range cs.conn.WriteAll(ctx, ms) {
+			if _, gone := errors.AsType[*ConflictError](err); err != nil && !gone {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// later is a stored timer, set anew to fire later by a duration.
+func later(t Stored, by time.Duration) Message {
+	at, _ := time.Parse(time.RFC3339Nano, strings.TrimPrefix(t.Header.Get(headerSchedule), "@at "))
+	return Message{
+		Subject: t.Subject, Body: t.Body, Fence: After(t.Subject, t.Seq),
+		Timer: Timer{At: at.Add(by), Target: t.Header.Get(headerTarget)},
+	}
+}
+
+// pretend shows the times of a message as Config.ServerTime shows them. A timer
+// was set by the clock of the time at which it was stored.
+func (cs *Clocks) pretend(s *Stored) {
+	if cs.conn.cfg.ServerTime == nil {
+		return
+	}
+	was := s.Time
+	s.Time = cs.stamp(was)
+	schedule, ok := strings.CutPrefix(s.Header.Get(headerSchedule), "@at ")
+	if at, err := time.Parse(time.RFC3339Nano, schedule); ok && err == nil {
+		s.Header.Set(headerSchedule, "@at "+at.Add(s.Time.Sub(was)).Format(time.RFC3339Nano))
+	}
+}
+
+// serverTime is the inverse of stamp at the present moment.
+func (cs *Clocks) serverTime(t time.Time) time.Time {
+	now := time.Now()
+	return t.Add(now.Sub(cs.stamp(now)))
+}

@@ -1,0 +1,153 @@
+package bus
+
+import (
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server/ats"
+
+	"github.com/axebus/axe/subjects"
+)
+
+// skewedT opens a connection to a server with a clock that the test sets.
+func skewedT(t *testing.T, server *Server, by *atomic.Int64) *Conn {
+	t.Helper()
+	c, err := Open(t.Context(), Config{
+		Dial:       Dial{Server: server},
+		ServerTime: func(at time.Time) time.Time { return at.Add(time.Duration(by.Load())) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	if err := c.Provision(t.Context(), Provision{}); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// rootT returns the root of a new tree.
+func rootT(t *testing.T, c *Conn) subjects.Run {
+	t.Helper()
+	tree, err := subjects.ParseTree(NewID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.Space().Run(agentT(t, "echo"), tree, subjects.Root)
+}
+
+// TestClockFollowsTheServer: a clock tells the server's time, goes on between
+// two measurements, and finds out that the server's clock was set: by a message
+// from the future at once, and before it says that an instant has passed.
+func TestClockFollowsTheServer(t *testing.T) {
+	ats.Register()
+	defer ats.Unregister()
+	synctest.Test(t, func(t *testing.T) {
+		var by atomic.Int64
+		by.Store(int64(-5 * time.Minute))
+		c := skewedT(t, serveT(t, ServerConfig{}), &by)
+		r := rootT(t, c)
+		clock := c.Clocks.Of(r)
+		expect := func(ahead, stepped time.Duration) {
+			t.Helper()
+			if got := time.Until(clock.Now()); (got - ahead).Abs() > time.Millisecond {
+				t.Errorf("the clock is ahead by %v, want %v", got, ahead)
+			}
+			if got := clock.Stepped(); (got - stepped).Abs() > time.Millisecond {
+				t.Errorf("the server's clock was set by %v, want %v", got, stepped)
+			}
+		}
+		expect(-5*time.Minute, 0)
+		time.Sleep(time.Hour)
+		expect(-5*time.Minute, 0)
+
+		by.Store(int64(time.Hour))
+		late := &Delivery{conn: c, Count: 1, Stored: Stored{Time: time.Now().Add(time.Hour)}}
+		if err := clock.Settle(t.Context(), late); err != nil {
+			t.Fatal(err)
+		}
+		expect(time.Hour, 65*time.Minute)
+
+		time.Sleep(time.Minute)
+		by.Store(0)
+		if passed, err := clock.Passed(t.Context(), time.Now().Add(30*time.Minute)); passed || err != nil {
+			t.Errorf("an instant in 30 min has passed: %t, %v", passed, err)
+		}
+		expect(0, 5*time.Minute)
+		if passed, err := clock.Passed(t.Context(), time.Now().Add(-time.Second)); !passed || err != nil {
+			t.Errorf("an instant a second ago has passed: %t, %v", passed, err)
+		}
+	})
+}
+
+// TestRearm: a timer that was set before the server's clock was set is set anew
+// by the step, once. A timer that was set afterwards is left alone.
+func TestRearm(t *testing.T) {
+	for _, step := range []time.Duration{5 * time.Minute, -5 * time.Minute} {
+		t.Run(step.String(), func(t *testing.T) {
+			server := serveT(t, ServerConfig{})
+			c := openT(t, Dial{Server: server}, true)
+			before, after := rootT(t, c), rootT(t, c)
+			at := time.Now().Add(time.Hour).UTC()
+			set := func(r subjects.Run) uint64 {
+				t.Helper()
+				seq, err := c.Write(t.Context(), Message{
+					Subject: r.Timer(0), Body: []byte("{}"), Timer: Timer{At: at, Target: r.Fired(0)},
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return seq
+			}
+			seq := set(before)
+			set(after)
+			s := Step{
+				Stream: "AXE_RUNS", Before: seq, After: seq, From: time.Now(), To: time.Now().Add(step), By: step,
+			}
+			for range 2 {
+				c.Clocks.Learn([]Step{s})
+				if err := c.Clocks.Rearm(t.Context(), s); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for r, want := range map[subjects.Run]time.Time{before: at.Add(step), after: at} {
+				ms, err := c.ReadByScan(t.Context(), r.Timer(0), 0)
+				if err != nil || len(ms) != 1 {
+					t.Fatalf("%d timers: %v", len(ms), err)
+				}
+				if got := ms[0].Header.Get(headerSchedule); got != "@at "+want.Format(time.RFC3339Nano) {
+					t.Errorf("the timer is set to %s, want %s", got, want)
+				}
+			}
+		})
+	}
+}
+
+// TestShift: a message's times move by the steps that followed it. Between the
+// two measurements of a step, the message's stamp says which side it is on.
+func TestShift(t *testing.T) {
+	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	for _, by := range []time.Duration{5 * time.Minute, -5 * time.Minute} {
+		c := &Clock{clocks: &Clocks{}}
+		c.learn(Step{Before: 10, After: 20, From: noon, To: noon.Add(by), By: by})
+		c.learn(Step{Before: 12, After: 25, From: noon, To: noon.Add(by), By: by}) // the same one
+		c.learn(Step{Before: 100, After: 100, From: noon, To: noon.Add(time.Hour), By: time.Hour})
+		for _, test := range []struct {
+			seq  uint64
+			at   time.Time
+			want time.Duration
+		}{
+			{5, noon, by + time.Hour},
+			{15, noon.Add(3 * time.Second), by + time.Hour},
+			{15, noon.Add(by - 3*time.Second), time.Hour},
+			{50, noon, time.Hour},
+			{101, noon, 0},
+		} {
+			if got := c.Shift(Stored{Seq: test.seq, Time: test.at}); got != test.want {
+				t.Errorf("after a step of %v, message %d moves by %v, want %v", by, test.seq, got, test.want)
+			}
+		}
+	}
+}
