@@ -81,6 +81,8 @@ type Conn struct {
 	opened time.Time
 
 	streams atomic.Pointer[streams]
+	// handles are the library's handles of streams, by the stream's name.
+	handles sync.Map
 	// epoch is nil before the first one.
 	epoch atomic.Pointer[epoch]
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
 	"strings"
 	"time"
 
@@ -27,6 +28,10 @@ type Dial struct {
 	Context string
 	// Server is in this process. It excludes URL and Context.
 	Server *Server `json:"-"`
+
+	// Wrap, if not nil, wraps each connection to Server. Tests use it to
+	// delay what passes, or to cut the connection.
+	Wrap func(net.Conn) net.Conn `json:"-"`
 
 	// Creds is a file with a user's JWT and seed. At most one of Creds,
 	// NKey, User and Token may be set.

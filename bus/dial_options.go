@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -92,7 +93,7 @@ func (d Dial) decide(where *string) nats.Option {
 	return func(o *nats.Options) error {
 		if d.Server != nil {
 			*where = inProcess
-			o.InProcessServer = d.Server.srv
+			o.InProcessServer = d
 			return nil
 		}
 		if d.URL != "" {
@@ -180,4 +181,13 @@ func (d Dial) at(nc *nats.Conn) string {
 		return ""
 	}
 	return servers.String()
+}
+
+// InProcessConn connects to the server in this process.
+func (d Dial) InProcessConn() (net.Conn, error) {
+	conn, err := d.Server.srv.InProcessConn()
+	if err != nil || d.Wrap == nil {
+		return conn, err
+	}
+	return d.Wrap(conn), nil
 }

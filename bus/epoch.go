@@ -47,6 +47,7 @@ func (c *Conn) startEpoch(ctx context.Context) {
 		if err != nil {
 			return
 		}
+		c.handles.Store(name, s)
 		info := s.CachedInfo()
 		if at := info.Cluster; at == nil || at.Name != "" || at.Leader != c.nc.ConnectedServerName() {
 			e.last = nil

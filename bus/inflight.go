@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -28,6 +29,8 @@ type inflight struct {
 	open map[*request]bool
 	// closed when there is a connection again
 	up chan struct{}
+	// repeats is the number of attempts that were made again.
+	repeats atomic.Uint64
 }
 
 func newInflight() *inflight {
@@ -125,6 +128,12 @@ func (f *inflight) reconnected() {
 	f.up = make(chan struct{})
 }
 
+// Interruptions counts the times at which the server was away: the connection
+// was made again, or a request got no answer and was repeated. While the number
+// stays the same, every answer has come from a server that was there since the
+// request was made.
+func (c *Conn) Interruptions() uint64 { return c.nc.Stats().Reconnects + c.inflight.repeats.Load() }
+
 // retry makes attempts until one is final, or until ctx ends. Between two
 // attempts it pauses for 50 ms at first, and for twice as long each time, up to
 // 2 s. A new connection ends a pause.
@@ -134,6 +143,7 @@ func (f *inflight) retry(ctx context.Context, attempt func() (again bool, err er
 		if !again {
 			return err
 		}
+		f.repeats.Add(1)
 		if cause := f.pause(ctx, delay); cause != nil {
 			return fmt.Errorf("%w: %w", err, cause)
 		}

@@ -71,9 +71,9 @@ func TestLostAnswersAreAskedForAgain(t *testing.T) {
 			_, err := conn.Write(ctx, Message{Subject: r.Call()})
 			return err
 		},
-		"first":    func(ctx context.Context, conn *Conn) error { _, _, err := conn.First(ctx, r.Call()); return err },
-		"last":     func(ctx context.Context, conn *Conn) error { _, err := conn.LastSeq(ctx, r.Call()); return err },
-		"repeated": func(ctx context.Context, conn *Conn) error { _, err := conn.repeated(ctx, r.All()); return err },
+		"first": func(ctx context.Context, conn *Conn) error { _, _, err := conn.First(ctx, r.Call()); return err },
+		"last":  func(ctx context.Context, conn *Conn) error { _, err := conn.LastSeq(ctx, r.Call()); return err },
+		"count": func(ctx context.Context, conn *Conn) error { _, err := count(ctx, conn, r.All()); return err },
 		"queued": func(ctx context.Context, conn *Conn) error {
 			_, _, err := conn.QueuedSubmission(ctx, conn.Space().SubmissionOf(tree))
 			return err

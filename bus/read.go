@@ -12,6 +12,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/axebus/axe/internal/pause"
 )
@@ -174,12 +175,27 @@ func (c *Conn) ReadSince(ctx context.Context, filter string, seq, minSeq uint64)
 // ones, unless its fence proves that there are none after seq. So one request
 // reads the last message of each subject, as of one moment. Each subject that
 // hides messages is then read by itself, up to that moment.
-func (c *Conn) ReadBySubject(ctx context.Context, filter string, seq uint64, others ...string) ([]Stored, error) {
-	ms, err := c.get(ctx, filter, directGet{MultiLast: append([]string{filter}, others...), Seq: seq + 1})
-	if err != nil || len(ms) == 0 {
+//
+// A read of a whole run asks for the server's counts at the same time. It is
+// made when an outcome of another run has arrived, and the fence of that
+// outcome does not say.
+func (c *Conn) ReadBySubject(ctx context.Context, filter string, seq uint64, others ...string) (ms []Stored, _ error) {
+	var counted counts
+	both, reading := errgroup.WithContext(ctx)
+	both.Go(func() (err error) {
+		ms, err = c.get(reading, filter, directGet{MultiLast: append([]string{filter}, others...), Seq: seq + 1})
+		return err
+	})
+	if seq == 0 {
+		both.Go(func() (err error) {
+			counted, err = count(reading, c, filter)
+			return err
+		})
+	}
+	if err := both.Wait(); err != nil || len(ms) == 0 {
 		return nil, err
 	}
-	hiding, err := c.hiding(ctx, filter, seq, slices.DeleteFunc(slices.Clone(ms), func(m Stored) bool {
+	hiding, err := c.hiding(ctx, filter, seq, counted, slices.DeleteFunc(slices.Clone(ms), func(m Stored) bool {
 		return slices.Contains(others, m.Subject)
 	}))
 	if err != nil {
@@ -197,56 +213,67 @@ func (c *Conn) ReadBySubject(ctx context.Context, filter string, seq uint64, oth
 
 // hiding returns the messages that hide earlier messages after seq, each the
 // last one of its subject. If the message's fence does not say, the server's
-// count of the subject decides.
-func (c *Conn) hiding(ctx context.Context, filter string, seq uint64, last []Stored) ([]Stored, error) {
+// count of the subject decides. Counts from before the message was stored are
+// asked for again.
+func (c *Conn) hiding(ctx context.Context, filter string, seq uint64, counted counts, last []Stored) ([]Stored, error) {
 	var hiding, ambiguous []Stored
+	var newest uint64
 	for _, m := range last {
 		before, ok := m.before()
 		switch {
 		case !ok:
 			ambiguous = append(ambiguous, m)
+			newest = max(newest, m.Seq)
 		case before > seq:
 			hiding = append(hiding, m)
 		}
 	}
-	if len(ambiguous) == 0 {
-		return hiding, nil
-	}
-	repeated, err := c.repeated(ctx, filter)
-	if err != nil {
-		return nil, err
+	if newest > counted.last {
+		var err error
+		if counted, err = count(ctx, c, filter); err != nil {
+			return nil, err
+		}
 	}
 	for _, m := range ambiguous {
-		if slices.Contains(repeated, m.Subject) {
+		if counted.subjects[m.Subject] > 1 {
 			hiding = append(hiding, m)
 		}
 	}
 	return hiding, nil
 }
 
-// repeated lists the subjects below a filter that hold more than one message.
-func (c *Conn) repeated(ctx context.Context, filter string) ([]string, error) {
+// counts are the numbers of messages on the subjects below a filter.
+type counts struct {
+	subjects map[string]uint64
+	// last is the sequence up to which every message is counted.
+	last uint64
+}
+
+// count asks the stream's leader for the counts of the subjects below a filter.
+// The server takes the sequence before it counts.
+func count(ctx context.Context, c *Conn, filter string) (counts, error) {
 	stream, err := c.streams.Load().streamOf(filter)
 	if err != nil {
-		return nil, err
+		return counts{}, err
 	}
 	info, err := ask(ctx, c, func(ctx context.Context) (*jetstream.StreamInfo, error) {
-		s, err := c.js.Stream(ctx, stream)
-		if err != nil {
-			return nil, err
+		// The library asks for the stream to make a handle, so each is
+		// kept.
+		s, ok := c.handles.Load(stream)
+		if !ok {
+			made, err := c.js.Stream(ctx, stream)
+			if err != nil {
+				return nil, err
+			}
+			s, _ = c.handles.LoadOrStore(stream, made)
 		}
-		return s.Info(ctx, jetstream.WithSubjectFilter(filter))
+		//nolint:forcetypeassert // nothing else is stored
+		return s.(jetstream.Stream).Info(ctx, jetstream.WithSubjectFilter(filter))
 	})
 	if err != nil {
-		return nil, fmt.Errorf("subjects of %s: %w", filter, err)
+		return counts{}, fmt.Errorf("subjects of %s: %w", filter, err)
 	}
-	var out []string
-	for subject, n := range info.State.Subjects {
-		if n > 1 {
-			out = append(out, subject)
-		}
-	}
-	return out, nil
+	return counts{info.State.Subjects, info.State.LastSeq}, nil
 }
 
 // InOrder sorts messages by their place in the stream, and removes second

@@ -127,3 +127,28 @@ func TestManyBytesAreScanned(t *testing.T) {
 		t.Errorf("%d messages, %v", len(got), err)
 	}
 }
+
+// TestOldCountsAreNotTrusted: the counts of a read may be older than a message
+// that it returns. The message may then hide another one nevertheless.
+func TestOldCountsAreNotTrusted(t *testing.T) {
+	c, r := farT(t)
+	outcome := Message{Subject: r.Reply(1, 0), Fence: After(r.Log(), 0)}
+	write := func() {
+		if _, err := c.Write(t.Context(), outcome); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write()
+	old, err := count(t.Context(), c, r.All())
+	if err != nil {
+		t.Fatal(err)
+	}
+	write()
+	last, err := c.LastPerSubject(t.Context(), r.All())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := c.hiding(t.Context(), r.All(), 0, old, last); err != nil || len(got) != 1 {
+		t.Errorf("%d messages hide others, %v; want the second outcome", len(got), err)
+	}
+}
