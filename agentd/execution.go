@@ -34,6 +34,9 @@ type execution struct {
 	// overdue says that a request to the model was aborted by the run's
 	// deadline.
 	overdue bool
+	// expiredAtRead says that the trigger's lease may have been over when
+	// the last read began.
+	expiredAtRead bool
 	// sentEntry is the last log index of which the side effects (messages,
 	// forks, kills, idle notices) were published under this trigger.
 	sentEntry int
@@ -154,6 +157,7 @@ func (x *execution) act(ctx context.Context) error {
 			return fmt.Errorf("the messages of %s up to %d do not show why message %d refuses a write",
 				x.run, x.state.Seq, res.minSeq)
 		}
+		x.expiredAtRead = x.t.LeaseExpired()
 		if err := x.readWithReply(ctx, res.minSeq); err != nil {
 			return err
 		}

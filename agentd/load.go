@@ -39,17 +39,19 @@ type loadedRun struct {
 	// stepped is the sum of the steps of the stream's clock when the run was
 	// read. The times in state and header are times of that clock.
 	stepped time.Duration
-	// readAt is the time at which the last read began.
+	// readAt is the time at which the last read ended.
 	readAt time.Time
+	// interruptions is the connection's number of interruptions when the
+	// last read began.
+	interruptions uint64
 	// replyRead says that the last read included the reply subject, and
-	// that it was recent.
+	// that the server was there throughout the read.
 	replyRead bool
 }
 
-// staleReadAge is the age at which a read counts as stale: another worker may
-// have ended the run meanwhile. It is shorter than the time in which a lost
-// connection comes back.
-const staleReadAge = 250 * time.Millisecond
+// interrupted reports whether the server was away since the last read began.
+// Another worker may then have ended the run.
+func (r *loadedRun) interrupted() bool { return r.w.conn.Interruptions() != r.interruptions }
 
 // clock is the clock of the run's stream.
 func (r *loadedRun) clock() *bus.Clock { return r.w.conn.Clocks.Of(r.run) }
@@ -83,8 +85,8 @@ func (r *loadedRun) replySubject() (string, bool) {
 func (r *loadedRun) hasOwnTimer() bool { return r.run.Path.IsRoot() || r.state.Input.Forked != nil }
 
 // readFor reads the messages that a batch of triggers needs. If the run is
-// idle, or if these may be the last outcomes that it waits for, it will go on;
-// then the reply subject is read as well.
+// ready or idle, or if these may be the last outcomes that it waits for, it
+// will go on; then the reply subject is read as well.
 func (r *loadedRun) readFor(ctx context.Context, batch []*trigger) error {
 	if err := r.w.cancels.waitLoaded(ctx, r.run); err != nil {
 		return err
@@ -94,7 +96,7 @@ func (r *loadedRun) readFor(ctx context.Context, batch []*trigger) error {
 		return err
 	}
 	last := r.state.Phase == run.Awaiting && r.state.OutcomesAwaited() <= countOutcomes(batch)
-	if last || r.state.Phase == run.Idle {
+	if last || r.state.Phase == run.Idle || r.state.Phase == run.Ready {
 		return r.readWithReply(ctx, minSeq)
 	}
 	return r.read(ctx, minSeq)
@@ -145,6 +147,7 @@ func (r *loadedRun) read(ctx context.Context, minSeq uint64) error {
 	r.forgetOldTimes()
 	if r.isOnlyCall() {
 		r.replyRead = true
+		r.interruptions = r.w.conn.Interruptions()
 		r.readAt = time.Now()
 		if err := r.fold(ctx, []bus.Stored{r.call}); err != nil || r.state.Seq >= minSeq {
 			return err
@@ -160,7 +163,8 @@ func (r *loadedRun) read(ctx context.Context, minSeq uint64) error {
 // returns all messages and the one at the reply subject.
 func (r *loadedRun) readOnce(ctx context.Context, minSeq uint64) error {
 	r.replyRead = false
-	r.readAt = time.Now()
+	r.interruptions = r.w.conn.Interruptions()
+	defer func() { r.readAt = time.Now() }()
 	if r.state.Seq > 0 {
 		ms, err := r.w.conn.ReadSince(ctx, r.run.All(), r.state.Seq, minSeq)
 		if err != nil {
@@ -172,12 +176,11 @@ func (r *loadedRun) readOnce(ctx context.Context, minSeq uint64) error {
 		return err
 	}
 	reply, ok := r.replySubject()
-	began := time.Now()
 	ms, err := r.w.runs.Whole(ctx, r.run, reply)
 	if err != nil {
 		return err
 	}
-	r.replyRead = ok && r.w.conn.Replicas() <= 1 && time.Since(began) < staleReadAge
+	r.replyRead = ok && r.w.conn.Replicas() <= 1 && !r.interrupted()
 	if err := r.fold(ctx, ms); err != nil {
 		return err
 	}
@@ -233,7 +236,7 @@ func (r *loadedRun) readWithReply(ctx context.Context, minSeq uint64) error {
 	}
 	var outcome bus.Stored
 	var there bool
-	began := time.Now()
+	began := r.w.conn.Interruptions()
 	both, readCtx := errgroup.WithContext(ctx)
 	both.Go(func() (err error) {
 		outcome, there, err = r.w.outcomeAt(readCtx, reply)
@@ -243,7 +246,8 @@ func (r *loadedRun) readWithReply(ctx context.Context, minSeq uint64) error {
 	if err := both.Wait(); err != nil {
 		return err
 	}
-	r.replyRead = time.Since(began) < staleReadAge
+	r.interruptions = began
+	r.replyRead = !r.interrupted()
 	if there {
 		return r.applyOutcome(ctx, outcome)
 	}

@@ -40,9 +40,7 @@ func (x *execution) takeTurn(ctx context.Context) (result, error) {
 	if err != nil {
 		return x.finishTurn(ctx, run.Failure(run.KindError, "%v", err), nil)
 	}
-	// The read may be old, for example because the server was away. Another
-	// worker may have gone on with the run.
-	if time.Since(x.readAt) > staleReadAge && x.rereads < maxRereads {
+	if x.isStale() && x.rereads < maxRereads {
 		x.rereads++
 		return x.reread(), nil
 	}
@@ -64,6 +62,15 @@ func (x *execution) takeTurn(ctx context.Context) (result, error) {
 		return x.finishTurn(ctx, x.modelFailure(err), nil)
 	}
 	return x.answered(ctx, resp)
+}
+
+// isStale reports whether another worker may have gone on with the run since it
+// was read. It may have if the server was away, if the trigger's lease may have
+// ended, or if this worker has been held up for half a lease. The time that the
+// read itself took says nothing: on a slow link every read is old.
+func (x *execution) isStale() bool {
+	return x.interrupted() || !x.expiredAtRead && x.t.LeaseExpired() ||
+		time.Since(x.readAt) > x.w.conn.AckWait()/2
 }
 
 // reread is the result of a turn that is taken only after another read.

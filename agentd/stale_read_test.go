@@ -2,11 +2,15 @@ package agentd_test
 
 import (
 	"bytes"
+	"errors"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/internal/bustest"
 	"github.com/axebus/axe/subjects"
 )
@@ -49,22 +53,18 @@ func TestStaleReadIsRepeated(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	concluded := make(chan struct{})
 	var once sync.Once
-	conclude := func() {
-		write(bus.Message{
-			Subject: space.Result(agent, tree),
-			Body:    []byte(`{"status":"completed","agent":"a0","tree":"old","path":"r"}`),
-		})
-		// A connection takes that long to come back.
-		time.Sleep(time.Second)
-		close(concluded)
-	}
-	conn := open(bustest.Proxy(t, server.URL(), func(words []byte) error {
-		if bytes.Contains(words, []byte("subjects_filter")) {
-			once.Do(conclude)
+	conn := open(bustest.Proxy(t, server.URL(), func(words []byte) (broken error) {
+		if bytes.Contains(words, []byte(`"next_by_subj":"`+r.Call()+`"`)) {
+			once.Do(func() {
+				write(bus.Message{
+					Subject: space.Result(agent, tree),
+					Body:    []byte(`{"status":"completed","agent":"a0","tree":"old","path":"r"}`),
+				})
+				broken = errors.New("the server is away")
+			})
 		}
-		return nil
+		return broken
 	}))
 	head := subjects.Header{
 		Tree:     tree,
@@ -73,15 +73,68 @@ func TestStaleReadIsRepeated(t *testing.T) {
 		Deadline: time.Now().Add(time.Hour),
 		Reply:    space.Result(agent, tree),
 	}
-	// The call is not provably first, so the worker reads the whole run.
-	write(bus.Message{Subject: r.Call(), Header: head.Pairs(), Body: []byte(`{"task":"L"}`)})
+	// The call is not provably first, so the worker reads the whole run. The
+	// second call hides the first one, so it reads once more.
+	for range 2 {
+		write(bus.Message{Subject: r.Call(), Header: head.Pairs(), Body: []byte(`{"task":"L"}`)})
+	}
 	other.agents = levels(1)
 	w := other.startWorker("w", workerOptions{conn: conn})
-	<-concluded
+	other.eventually("the server is away", func() bool { return conn.Interruptions() > 0 })
+	if _, _, err := conn.First(ctx, r.Call()); err != nil { // when it is back
+		t.Fatal(err)
+	}
 	// By then the worker has asked, or never will.
 	time.Sleep(time.Second)
 	w.drain()
 	if n := other.tree.turnsAsked(); n > 0 {
 		t.Errorf("the model was asked for %d turns", n)
 	}
+}
+
+// TestReadOfAStoppedWorkerIsRepeated: a worker is stopped while it waits for a
+// read, until its lease is over and another worker has ended the run. It asks
+// no model on that read, although it has just ended.
+func TestReadOfAStoppedWorkerIsRepeated(t *testing.T) {
+	t.Parallel()
+	withHarness(t, func(h *harness) {
+		h.agents = []configs.Agent{define("leaf", nil)}
+		r := h.root("leaf")
+		head := subjects.Header{
+			Tree: r.Tree, Path: r.Path, MaxDepth: 3, Deadline: time.Now().Add(time.Hour),
+			Reply: r.Space.Result(r.Agent, r.Tree),
+		}
+		// The call is older than the worker, so it is not provably first.
+		h.write(bus.Message{Subject: r.Call(), Header: head.Pairs(), Body: []byte(`{"task":"go"}`)})
+		read := []byte(`"multi_last":["` + strings.TrimSuffix(r.Call(), "call"))
+		var stopped atomic.Bool
+		line := &bustest.Line{}
+		line.Sent = func(piece []byte) {
+			if bytes.Contains(piece, read) && stopped.CompareAndSwap(false, true) {
+				line.Hold(4 * time.Second)
+			}
+		}
+		const lease = 3 * time.Second
+		conn, err := bus.Open(h.ctx, bus.Config{
+			Dial: bus.Dial{Server: h.server, Wrap: line.Wrap}, AckWait: lease,
+			Intercept: func(at bus.Point) error {
+				if at.Op == "beat" && stopped.Load() {
+					return errBusBroken
+				}
+				return nil
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.startWorker("w1", workerOptions{conn: conn})
+		h.eventually("the worker reads", stopped.Load)
+		h.startWorker("w2", workerOptions{ackWait: lease})
+		h.expectCompleted(r, "leaf")
+		time.Sleep(time.Minute)
+		if asks := h.requests("leaf"); len(asks) != 1 || asks[0].worker.name != "w2" {
+			t.Errorf("the model was asked %d times, want once by w2", len(asks))
+		}
+		h.checkVerified()
+	})
 }

@@ -1,0 +1,136 @@
+package agentd_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/axebus/axe/agentd"
+	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/internal/bustest"
+	"github.com/axebus/axe/subjects"
+)
+
+// linkTimes has the times of a tree, without those of its models.
+type linkTimes struct {
+	// tree is the time from the root's call to its outcome.
+	tree time.Duration
+	// calls is the longest time from the call of a parent to the calls of
+	// its children, and answer from their last outcome to its own.
+	calls, answer time.Duration
+}
+
+// maxTurnTrips is the largest number of round trips of one turn of a parent.
+const maxTurnTrips = 5
+
+// maxTreeTrips is the largest number of round trips of a tree of three levels
+// after its submission: three for each of its four parents' turns in line, one
+// for a leaf, and one for each of the five runs that may meet no request for
+// messages at the server.
+const maxTreeTrips = 4*3 + 1 + 5
+
+// TestSlowLink: the time that a tree takes grows with the round trip to the
+// server, and has no cliff. A turn of a parent takes at most five round trips.
+// The tree has 1 run, 3 and 9, and all workers are equally far away.
+func TestSlowLink(t *testing.T) {
+	t.Parallel()
+	for _, ms := range []int{0, 100, 200, 240, 260, 300, 1000} {
+		roundTrip := time.Duration(ms) * time.Millisecond
+		t.Run(roundTrip.String(), func(t *testing.T) {
+			t.Parallel()
+			withPartitions(t, 1, func(h *harness) { testSlowLink(t, h, roundTrip) })
+		})
+	}
+}
+
+func testSlowLink(t *testing.T, h *harness, roundTrip time.Duration) {
+	t.Helper()
+	h.useTreeAgents(levels(3))
+	h.tree.fan = 3
+	h.tree.latency = 200 * time.Millisecond
+	var workers []*worker
+	line := &bustest.Line{RoundTrip: roundTrip}
+	for i := range 3 {
+		far, err := bus.Open(h.ctx, bus.Config{Dial: bus.Dial{Server: h.server, Wrap: line.Wrap}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		workers = append(workers, h.startWorker(fmt.Sprint("w", i),
+			workerOptions{conn: far, Config: agentd.Config{Slots: 64}}))
+	}
+	time.Sleep(10 * time.Second)
+	var sum, worst linkTimes
+	const trees = 8
+	// The workers' requests for messages are made again each second. The
+	// trees begin at different times of it.
+	for i := range trees {
+		time.Sleep(time.Second + time.Duration(i)*time.Second/trees)
+		at := h.timeTree()
+		sum.tree += at.tree / trees
+		worst = linkTimes{
+			max(worst.tree, at.tree), max(worst.calls, at.calls), max(worst.answer, at.answer),
+		}
+	}
+	// A request within the server takes no virtual time, but the workers'
+	// pauses of a millisecond do.
+	const pauses = 30 * time.Millisecond
+	trips := func(d time.Duration) float64 { return float64(d) / float64(max(roundTrip, time.Nanosecond)) }
+	if roundTrip > 0 {
+		t.Logf("round trip %v: a tree takes %v and its models 1s: %.1f round trips, at most %.1f; "+
+			"a parent's calls %.1f, its answer %.1f",
+			roundTrip, sum.tree+time.Second, trips(sum.tree), trips(worst.tree),
+			trips(worst.calls), trips(worst.answer))
+	}
+	if worst.calls > maxTurnTrips*roundTrip+pauses || worst.answer > maxTurnTrips*roundTrip+pauses {
+		t.Errorf("a turn of a parent took %v and %v besides its model, want at most %d round trips",
+			worst.calls, worst.answer, maxTurnTrips)
+	}
+	if worst.tree > maxTreeTrips*roundTrip+pauses {
+		t.Errorf("a tree took %v besides its models, want at most %d round trips", worst.tree, maxTreeTrips)
+	}
+	if asked := len(h.requests("tree")); asked != trees*17 {
+		t.Errorf("the model was asked %d times, want once for each of %d turns", asked, trees*17)
+	}
+	for _, w := range workers {
+		w.drain()
+	}
+	h.checkVerified()
+}
+
+// timeTree submits a tree of three levels and times its messages.
+func (h *harness) timeTree() linkTimes {
+	r := h.submit("a0", "L")
+	h.expectAnswer(h.awaitOutcome(r, time.Hour), 2)
+	called, outcome := map[subjects.Path]time.Time{}, map[subjects.Path]time.Time{}
+	for _, m := range h.readTree(r.Tree) {
+		at, err := h.conn.Space().Parse(m.Subject)
+		switch {
+		case err != nil:
+			h.tb.Fatal(err)
+		case at.Kind == subjects.Call:
+			called[at.Run.Path] = m.Time
+		case at.Kind == subjects.Reply:
+			outcome[at.Run.Path.Child(at.Turn, at.Index)] = m.Time
+		case strings.HasPrefix(m.Subject, "axe.result."):
+			outcome[subjects.Root] = m.Time
+		}
+	}
+	out := linkTimes{tree: outcome[subjects.Root].Sub(called[subjects.Root]) - 5*h.tree.latency}
+	for path, began := range called {
+		var last, first time.Time
+		for i := range h.tree.fan {
+			if child := path.Child(1, i); !called[child].IsZero() {
+				first = called[child]
+				if outcome[child].After(last) {
+					last = outcome[child]
+				}
+			}
+		}
+		if !first.IsZero() {
+			out.calls = max(out.calls, first.Sub(began)-h.tree.latency)
+			out.answer = max(out.answer, outcome[path].Sub(last)-h.tree.latency)
+		}
+	}
+	return out
+}
