@@ -47,6 +47,10 @@ type Provider struct {
 	APIKey  string
 	BaseURL string
 
+	// IdleTimeout is the time in seconds in which an answer that has begun
+	// has to bring a kilobyte; 0: any time.
+	IdleTimeout int
+
 	// MaxConcurrent bounds the requests in flight.
 	MaxConcurrent int
 	// RequestsPerMinute bounds the requests in one minute of the clock.
@@ -77,6 +81,12 @@ const GlobalFile = "config.toml"
 // ProviderNames returns the names of the providers that a file may configure.
 func ProviderNames() []string { return []string{"anthropic", "openai", "ollama"} }
 
+// DefaultIdleTimeout is the default of Provider.IdleTimeout.
+const DefaultIdleTimeout = 60
+
+// maxIdleTimeout is a day.
+const maxIdleTimeout = 24 * 60 * 60
+
 // LoadGlobal reads a config.toml. A missing file is an empty one. Errors have
 // the type *Error.
 func LoadGlobal(file string) (Global, error) {
@@ -95,11 +105,12 @@ func LoadGlobal(file string) (Global, error) {
 	into := map[string]any{"memory.store": (*string)(&g.Memory)}
 	providers := map[string]*Provider{}
 	for _, name := range ProviderNames() {
-		p := &Provider{}
+		p := &Provider{IdleTimeout: DefaultIdleTimeout}
 		providers[name] = p
 		table := "providers." + name
 		into[table+".api_key"] = &p.APIKey
 		into[table+".base_url"] = &p.BaseURL
+		into[table+".idle_timeout"] = &p.IdleTimeout
 		into[table+".max_concurrent"] = &p.MaxConcurrent
 		into[table+".requests_per_minute"] = &p.RequestsPerMinute
 		into[table+".tokens_per_minute"] = &p.TokensPerMinute
@@ -115,6 +126,7 @@ func LoadGlobal(file string) (Global, error) {
 		p := providers[name]
 		table := "providers." + name
 		if err := cmp.Or(
+			checkNumber(table+".idle_timeout", p.IdleTimeout, maxIdleTimeout),
 			checkNumber(table+".max_concurrent", p.MaxConcurrent, math.MaxInt),
 			checkNumber(table+".requests_per_minute", p.RequestsPerMinute, math.MaxInt),
 			checkNumber(table+".tokens_per_minute", p.TokensPerMinute, math.MaxInt),

@@ -20,14 +20,15 @@ tokens_per_minute = 200000
 
 [providers.ollama]
 respect_retry_after = true
+idle_timeout = 0
 `))
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]configs.Provider{
-		"openai":    {MaxConcurrent: 8, RequestsPerMinute: 500, TokensPerMinute: 200000},
-		"ollama":    {RespectRetryAfter: true},
-		"anthropic": {},
+		"openai":    {MaxConcurrent: 8, RequestsPerMinute: 500, TokensPerMinute: 200000, IdleTimeout: 60},
+		"ollama":    {RespectRetryAfter: true, IdleTimeout: 0},
+		"anthropic": {IdleTimeout: 60},
 	}
 	if diff := cmp.Diff(want, g.Providers); diff != "" {
 		t.Error(diff)
@@ -39,6 +40,8 @@ func TestGlobalRefusesRateLimits(t *testing.T) {
 		"max_concurrent = -1":         "config.toml:2: providers.openai.max_concurrent must be non-negative",
 		"requests_per_minute = -1":    "config.toml:2: providers.openai.requests_per_minute must be non-negative",
 		"tokens_per_minute = -1":      "config.toml:2: providers.openai.tokens_per_minute must be non-negative",
+		"idle_timeout = -1":           "config.toml:2: providers.openai.idle_timeout must be non-negative",
+		"idle_timeout = 86401":        "config.toml:2: providers.openai.idle_timeout cannot exceed 86400",
 		"max_concurrent = 1.5":        "config.toml:2: providers.openai.max_concurrent: must be an integer",
 		`respect_retry_after = "yes"`: "config.toml:2: providers.openai.respect_retry_after: must be true or false",
 		"max_concurent = 3": "config.toml:2: providers.openai.max_concurent: unknown key; " +

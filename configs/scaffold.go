@@ -42,6 +42,10 @@ const globalTemplate = `# Settings that all agents on this machine share.
 # [providers.ollama]
 # base_url = "http://localhost:11434"
 
+# Any provider may have an idle timeout: the seconds in which an answer that has
+# begun has to bring a kilobyte. 0 is any time.
+# idle_timeout = 60
+
 # Rate limits: bounds on the requests of all workers on a bus together, to one
 # provider with one API key. Any provider may have them. Set the same values on
 # every machine.

@@ -74,7 +74,7 @@ func TestScaffoldGlobal(t *testing.T) {
 		t.Fatalf("%v\n%s", err, whole)
 	}
 	want.Providers["ollama"] = configs.Provider{
-		BaseURL: "http://localhost:11434", MaxConcurrent: 8,
+		BaseURL: "http://localhost:11434", IdleTimeout: 60, MaxConcurrent: 8,
 		RequestsPerMinute: 500, TokensPerMinute: 200000, RespectRetryAfter: true,
 	}
 	if diff := cmp.Diff(want, got, ignored); diff != "" {

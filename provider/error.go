@@ -23,6 +23,9 @@ const (
 	Overloaded Category = "overloaded"
 	// BadRequest means that the request has a wrong model, size or format.
 	BadRequest Category = "bad_request"
+	// ContextWindow means that the conversation has more tokens than the
+	// model's window.
+	ContextWindow Category = "context_window"
 	// Server means that the provider failed, sent a malformed answer, or
 	// cannot be reached.
 	Server Category = "server"

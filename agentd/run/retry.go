@@ -50,7 +50,7 @@ func (r *Retry) Next(failed int, err error, left time.Duration, chance float64) 
 		return 0, false
 	}
 	switch e.Category {
-	case provider.Auth, provider.BadRequest:
+	case provider.Auth, provider.BadRequest, provider.ContextWindow:
 		return 0, false
 	case provider.RateLimit, provider.Overloaded, provider.Server, provider.Timeout:
 	}

@@ -65,6 +65,7 @@ func TestRetryDecides(t *testing.T) {
 		{"wrapped", two, 1, fmt.Errorf("model: %w", limited), time.Hour, time.Second},
 		{"auth", two, 1, &provider.Error{Category: provider.Auth, Status: 401}, time.Hour, -1},
 		{"bad request", two, 1, &provider.Error{Category: provider.BadRequest, Status: 400}, time.Hour, -1},
+		{"too long", two, 1, &provider.Error{Category: provider.ContextWindow, Status: 400}, time.Hour, -1},
 		{"not the provider's", two, 1, errors.New("cancelled"), time.Hour, -1},
 		{"a shorter wish", two, 1, asks(time.Millisecond), time.Hour, time.Second},
 		{"a longer wish, beyond the longest pause", two, 1, asks(time.Minute), time.Hour, time.Minute},

@@ -45,7 +45,7 @@ func ResultOf(resp *provider.Response, err error, probe bool, now time.Time) Res
 		if pause > 0 {
 			r.Until = now.Add(pause).UTC()
 		}
-	case provider.Auth, provider.BadRequest:
+	case provider.Auth, provider.BadRequest, provider.ContextWindow:
 		r.Passed = true
 	case provider.Server, provider.Timeout:
 	}

@@ -10,6 +10,7 @@ import (
 	"context"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/provider/internal/wire"
@@ -28,6 +29,9 @@ type Config struct {
 	BaseURL string
 	// HTTP is a new client by default.
 	HTTP *http.Client
+	// IdleTimeout ends a request with an answer that has begun and brings
+	// less than a kilobyte in that time; 0: a minute, less: none.
+	IdleTimeout time.Duration
 }
 
 // Client implements provider.Provider. It is safe for concurrent use.
@@ -37,12 +41,13 @@ type Client struct{ endpoint *wire.Endpoint }
 func New(cfg Config) *Client {
 	key := strings.TrimSpace(cfg.Key)
 	return &Client{endpoint: wire.New(wire.Config{
-		Name:   "anthropic",
-		Base:   cmp.Or(cfg.BaseURL, defaultBase),
-		Path:   "v1/messages",
-		Key:    key,
-		Header: http.Header{"X-Api-Key": {key}, "Anthropic-Version": {version}},
-		HTTP:   cfg.HTTP,
+		Name:        "anthropic",
+		Base:        cmp.Or(cfg.BaseURL, defaultBase),
+		Path:        "v1/messages",
+		Key:         key,
+		Header:      http.Header{"X-Api-Key": {key}, "Anthropic-Version": {version}},
+		HTTP:        cfg.HTTP,
+		IdleTimeout: cfg.IdleTimeout,
 	})}
 }
 

@@ -23,6 +23,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/provider/anthropic"
@@ -51,7 +52,12 @@ type Config struct {
 }
 
 // Settings are a machine's settings of one provider.
-type Settings struct{ APIKey, BaseURL string }
+type Settings struct {
+	APIKey, BaseURL string
+	// IdleTimeout ends a request with an answer that has begun and brings
+	// less than a kilobyte in that time; 0: a minute, less: none.
+	IdleTimeout time.Duration
+}
 
 // Catalog opens models. It is safe for concurrent use.
 type Catalog struct {
@@ -74,6 +80,8 @@ type settings struct {
 	Key     string
 	BaseURL string
 	HTTP    *http.Client
+
+	IdleTimeout time.Duration
 }
 
 // New makes a Catalog.
@@ -151,6 +159,8 @@ func (c *Catalog) settings(vendor string) settings {
 		Key:     cmp.Or(c.cfg.Getenv(keyVariable(vendor)), configured.APIKey),
 		BaseURL: cmp.Or(c.cfg.Getenv("AXE_"+env+"_BASE_URL"), configured.BaseURL),
 		HTTP:    c.cfg.HTTP,
+
+		IdleTimeout: configured.IdleTimeout,
 	}
 }
 

@@ -1,15 +1,18 @@
 package catalog
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/provider/providertest"
@@ -224,6 +227,34 @@ func TestAccount(t *testing.T) {
 	for _, none := range []string{"script/x", "nonsense"} {
 		if got := account(key, Settings{}, none); got != "" {
 			t.Errorf("%s: %q", none, got)
+		}
+	}
+}
+
+// TestIdleTimeout: each provider has its own idle timeout. It ends a request
+// with an answer that has begun.
+func TestIdleTimeout(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, "{")
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}))
+	defer srv.Close()
+	for i, name := range []string{"anthropic", "openai", "ollama"} {
+		idle := time.Duration(i+1) * time.Millisecond
+		c := New(Config{Getenv: func(string) string { return "" }, Settings: map[string]Settings{
+			name: {APIKey: "sk-test-0123456789", BaseURL: srv.URL, IdleTimeout: idle},
+		}})
+		p, model, err := c.Open(name + "/m")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		_, err = p.Send(ctx, &provider.Request{Model: model})
+		cancel()
+		if e, ok := errors.AsType[*provider.Error](err); !ok || e.Category != provider.Timeout ||
+			!strings.Contains(e.Message, idle.String()) {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"context"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/provider/internal/wire"
@@ -29,6 +30,9 @@ type Config struct {
 	BaseURL string
 	// HTTP is a new client by default.
 	HTTP *http.Client
+	// IdleTimeout ends a request with an answer that has begun and brings
+	// less than a kilobyte in that time; 0: a minute, less: none.
+	IdleTimeout time.Duration
 }
 
 // Client implements provider.Provider. It is safe for concurrent use.
@@ -50,6 +54,7 @@ func New(cfg Config) *Client {
 		RefusedHint: "is Ollama running?",
 		Header:      header,
 		HTTP:        cfg.HTTP,
+		IdleTimeout: cfg.IdleTimeout,
 	})}
 }
 

@@ -11,6 +11,7 @@ import (
 	"context"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/provider/internal/wire"
@@ -27,6 +28,9 @@ type Config struct {
 	BaseURL string
 	// HTTP is a new client by default.
 	HTTP *http.Client
+	// IdleTimeout ends a request with an answer that has begun and brings
+	// less than a kilobyte in that time; 0: a minute, less: none.
+	IdleTimeout time.Duration
 }
 
 // Client implements provider.Provider. It is safe for concurrent use.
@@ -41,12 +45,13 @@ func New(cfg Config) *Client {
 	key := strings.TrimSpace(cfg.Key)
 	base := strings.TrimSuffix(strings.TrimRight(cmp.Or(cfg.BaseURL, defaultBase), "/"), "/v1")
 	return &Client{original: base == defaultBase, endpoint: wire.New(wire.Config{
-		Name:   "openai",
-		Base:   base,
-		Path:   "v1/chat/completions",
-		Key:    key,
-		Header: http.Header{"Authorization": {"Bearer " + key}},
-		HTTP:   cfg.HTTP,
+		Name:        "openai",
+		Base:        base,
+		Path:        "v1/chat/completions",
+		Key:         key,
+		Header:      http.Header{"Authorization": {"Bearer " + key}},
+		HTTP:        cfg.HTTP,
+		IdleTimeout: cfg.IdleTimeout,
 	})}
 }
 

@@ -1,9 +1,11 @@
 package providertest
 
 import (
+	"bytes"
 	"encoding/json"
 	"math"
 	"net/http"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -142,5 +144,71 @@ func (s Subject) truncated(t *testing.T) {
 		"before the header": func(http.ResponseWriter, *http.Request, []byte) { panic(http.ErrAbortHandler) },
 	} {
 		t.Run(name, func(t *testing.T) { _ = s.sendFails(t, s.serve(t, h), provider.Server) })
+	}
+}
+
+// tooLong tests answers of 100 MB. The provider stops at 16 MiB, and reads
+// nothing of an answer that announces its length.
+func (s Subject) tooLong(t *testing.T) {
+	const mib = 1 << 20
+	piece := bytes.Repeat([]byte("x"), mib)
+	for _, test := range []struct {
+		name   string
+		length int
+		// read and allocated bound the MiB that are sent, which
+		// includes the buffers of the sockets, and allocated.
+		read, allocated int
+	}{
+		{"announced", 100 * mib, 12, 4},
+		{"in chunks", 0, 28, 56},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			sent := make(chan int, 1)
+			p := s.serve(t, func(w http.ResponseWriter, _ *http.Request, _ []byte) {
+				if test.length > 0 {
+					w.Header().Set("Content-Length", strconv.Itoa(test.length))
+				}
+				n := 0
+				for n < 100 {
+					if _, err := w.Write(piece); err != nil {
+						break
+					}
+					n++
+				}
+				sent <- n
+			})
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			e := s.sendFails(t, p, provider.Server)
+			runtime.ReadMemStats(&after)
+			if !strings.Contains(e.Message, "longer than 16777216 bytes") {
+				t.Errorf("message = %q", e.Message)
+			}
+			if n := <-sent; n > test.read {
+				t.Errorf("%d MiB were sent, want at most %d", n, test.read)
+			}
+			if n := int(after.TotalAlloc-before.TotalAlloc) / mib; n > test.allocated {
+				t.Errorf("%d MiB were allocated, want at most %d", n, test.allocated)
+			}
+		})
+	}
+}
+
+// outgrown tests the refusals of a conversation that has outgrown the model's
+// window. The error names the tokens.
+func (s Subject) outgrown(t *testing.T) {
+	for _, test := range load[[]struct {
+		Status int             `json:"status"`
+		Answer json.RawMessage `json:"answer"`
+		// Want is the beginning of the message.
+		Want string `json:"want"`
+	}](t, s, "window") {
+		t.Run(test.Want, func(t *testing.T) {
+			e := s.sendFails(t, s.serveAnswer(t, test.Status, string(test.Answer)), provider.ContextWindow)
+			const words = "the conversation has outgrown the model's window: it has "
+			if !strings.HasPrefix(e.Message, words+test.Want) || e.Status != test.Status {
+				t.Errorf("status %d, message %q", e.Status, e.Message)
+			}
+		})
 	}
 }

@@ -13,7 +13,8 @@
 //
 // Each name in requests.go has a file with the JSON of the request, the answer
 // to it, and the wanted response. The file refusal.json is an error as the
-// provider writes it. The file wrong.json lists incomplete answers.
+// provider writes it. The file wrong.json lists incomplete answers. The file
+// window.json lists refusals of conversations that have outgrown the window.
 package providertest
 
 import (
@@ -78,7 +79,11 @@ func Run(t *testing.T, s Subject) {
 	t.Run("BaseURL", s.baseURL)
 	t.Run("Redirect", s.redirect)
 
+	t.Run("TooLong", s.tooLong)
+	t.Run("Window", s.outgrown)
+
 	t.Run("SlowModel", s.slowModel)
+	t.Run("Stalled", s.stalled)
 	t.Run("Deadline", s.deadline)
 	t.Run("Cancel", s.cancel)
 	t.Run("Queue", s.queue)

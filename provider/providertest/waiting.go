@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -51,15 +52,78 @@ func (s Subject) bubble(t *testing.T, timeout time.Duration, h handler, f func(*
 	})
 }
 
-// slowModel tests that only the context bounds the time of an answer.
+// sendNow sends a part of an answer.
+func sendNow(w http.ResponseWriter, text string) {
+	_, _ = io.WriteString(w, text)
+	_ = http.NewResponseController(w).Flush()
+}
+
+// stalled tests answers that have begun and come no further. Each ends the
+// request after a minute, so that it does not hold a slot until the deadline.
+func (s Subject) stalled(t *testing.T) {
+	for name, test := range map[string]struct {
+		h    handler
+		want provider.Category
+	}{
+		"silence":   {stallInBody(http.StatusOK), provider.Timeout},
+		"a refusal": {stallInBody(http.StatusServiceUnavailable), provider.Overloaded},
+		"a byte a second": {func(w http.ResponseWriter, r *http.Request, _ []byte) {
+			for range 600 {
+				sendNow(w, "[")
+				select {
+				case <-time.After(time.Second):
+				case <-r.Context().Done():
+					return
+				}
+			}
+		}, provider.Timeout},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s.bubble(t, 0, test.h, func(t *testing.T, p provider.Provider) {
+				t.Helper()
+				start := time.Now()
+				e := s.sendFails(t, p, test.want)
+				if took := time.Since(start); took != time.Minute {
+					t.Errorf("took %v, want a minute: %v", took, e)
+				}
+				if test.want == provider.Timeout && !strings.Contains(e.Message, "the answer stalled") {
+					t.Errorf("message = %q", e.Message)
+				}
+			})
+		})
+	}
+	t.Run("a slow line", func(t *testing.T) {
+		f := s.fixture(t, "large")
+		text := strings.Repeat("x", 1<<10)
+		parts := strings.Split(string(f.Answer), "LARGE")
+		slow := func(w http.ResponseWriter, _ *http.Request, _ []byte) {
+			sendNow(w, strings.Join(parts[:len(parts)-1], text))
+			for range 60 {
+				sendNow(w, text)
+				time.Sleep(59 * time.Second)
+			}
+			sendNow(w, parts[len(parts)-1])
+		}
+		s.bubble(t, 0, slow, func(t *testing.T, p provider.Provider) {
+			t.Helper()
+			if got := send(t, p, hello()); len(got.Content) < 60*len(text) {
+				t.Errorf("%d bytes", len(got.Content))
+			}
+		})
+	})
+}
+
+// slowModel tests that only the context bounds the time until an answer begins.
 func (s Subject) slowModel(t *testing.T) {
 	f := s.fixture(t, "defaults")
 	slow := func(w http.ResponseWriter, _ *http.Request, _ []byte) {
 		time.Sleep(time.Hour)
-		_, _ = w.Write(f.Answer[:1])
-		_ = http.NewResponseController(w).Flush()
-		time.Sleep(time.Hour)
-		_, _ = w.Write(f.Answer[1:])
+		for range 60 {
+			// Some servers keep the connection alive so.
+			sendNow(w, "\n")
+			time.Sleep(time.Minute)
+		}
+		_, _ = w.Write(f.Answer)
 	}
 	s.bubble(t, 0, slow, func(t *testing.T, p provider.Provider) {
 		t.Helper()
@@ -110,7 +174,7 @@ func (s Subject) clientTimeout(t *testing.T) {
 	want := map[string]provider.Category{"in a refusal": provider.Server}
 	for name, h := range stallingHandlers() {
 		t.Run(name, func(t *testing.T) {
-			s.bubble(t, 90*time.Second, h, func(t *testing.T, p provider.Provider) {
+			s.bubble(t, 45*time.Second, h, func(t *testing.T, p provider.Provider) {
 				t.Helper()
 				_ = s.sendFails(t, p, cmp.Or(want[name], provider.Timeout))
 			})
@@ -125,7 +189,7 @@ var errCause = errors.New("the tree was cancelled")
 // Timeout. It runs in a synctest bubble. Silent must not answer for hours.
 func CheckDeadline(t *testing.T, silent provider.Provider) {
 	t.Helper()
-	for _, after := range []time.Duration{90 * time.Second, 0, -time.Hour} {
+	for _, after := range []time.Duration{45 * time.Second, 0, -time.Hour} {
 		start := time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), after)
 		resp, err := silent.Send(ctx, hello())

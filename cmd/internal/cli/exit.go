@@ -122,7 +122,7 @@ func outcomeCode(o run.Outcome) int {
 		return CodeConfig
 	case run.KindError:
 		switch o.Category {
-		case "", string(provider.BadRequest):
+		case "", string(provider.BadRequest), string(provider.ContextWindow):
 			return CodeFailed
 		case run.CategoryConfig:
 			return CodeConfig

@@ -103,7 +103,7 @@ func Models(agents string, slots int, log *slog.Logger) (*catalog.Catalog, confi
 	}
 	settings := make(map[string]catalog.Settings, len(global.Providers))
 	for name, p := range global.Providers {
-		settings[name] = catalog.Settings{APIKey: p.APIKey, BaseURL: p.BaseURL}
+		settings[name] = catalog.Settings{APIKey: p.APIKey, BaseURL: p.BaseURL, IdleTimeout: idleTimeout(p)}
 	}
 	slowdown, err := scriptSlowdown()
 	if err != nil {
@@ -113,6 +113,15 @@ func Models(agents string, slots int, log *slog.Logger) (*catalog.Catalog, confi
 	return catalog.New(catalog.Config{
 		MaxConns: slots, ScriptDir: scripts, ScriptSlowdown: slowdown, Settings: settings,
 	}), global, nil
+}
+
+// idleTimeout returns a provider's idle timeout in the form of a catalog, where
+// 0 is the default.
+func idleTimeout(p configs.Provider) time.Duration {
+	if p.IdleTimeout == 0 {
+		return -1
+	}
+	return time.Duration(p.IdleTimeout) * time.Second
 }
 
 // scriptSlowdown returns the factor by which offline models are slowed down.

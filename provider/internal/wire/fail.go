@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,9 +57,22 @@ func (e *Endpoint) malformed(status int, body []byte, err error) error {
 	return e.fail(provider.Server, status, message, err)
 }
 
-// refused returns the error of a status other than success.
-func (e *Endpoint) refused(resp *http.Response, body []byte) error {
+// stalled returns the error of an answer that has begun and came no further.
+func (e *Endpoint) stalled(status, bytes int, err error) error {
+	message := fmt.Sprintf("the answer stalled: %d bytes came, and then less than %d in %v "+
+		"(idle_timeout in config.toml)", bytes, leastProgress, e.idle)
+	return e.fail(provider.Timeout, status, message, cmp.Or(err, errStalled))
+}
+
+// refused returns the error of a status other than success. Size is the length
+// of the request in bytes.
+func (e *Endpoint) refused(resp *http.Response, body []byte, size int64) error {
 	message := e.errorText(body)
+	of := category(resp.StatusCode)
+	if over, ok := overflow(resp.StatusCode, body); ok {
+		message = over.String(size) + ": " + message
+		of = provider.ContextWindow
+	}
 	if resp.StatusCode/100 == 3 {
 		message = "redirected; check the base URL " + e.base
 	}
@@ -70,7 +84,7 @@ func (e *Endpoint) refused(resp *http.Response, body []byte) error {
 		message += "; check the base URL " + e.base
 	}
 	return &provider.Error{
-		Category:   category(resp.StatusCode),
+		Category:   of,
 		Status:     resp.StatusCode,
 		Message:    message,
 		RetryAfter: retryAfter(resp.Header.Get("Retry-After"), time.Now()),

@@ -14,17 +14,15 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/axebus/axe/provider"
 )
-
-// maxBody bounds the bytes of one answer.
-const maxBody = 64 << 20
 
 // Config describes one endpoint of one provider.
 type Config struct {
@@ -44,6 +42,11 @@ type Config struct {
 	Header http.Header
 	// HTTP is the client. Nil stands for a new client with a Transport.
 	HTTP *http.Client
+	// IdleTimeout ends a request with an answer that has begun and brings
+	// less than a kilobyte in that time; 0: DefaultIdleTimeout, less: none.
+	// Before the answer begins, only the context bounds its time: a model
+	// may think for minutes.
+	IdleTimeout time.Duration
 }
 
 // Endpoint sends requests to one URL. It is safe for concurrent use.
@@ -55,6 +58,7 @@ type Endpoint struct {
 	refusedHint string
 	header      http.Header
 	http        *http.Client
+	idle        time.Duration
 	// err is the error in the Config. Post returns it before it sends.
 	err error
 }
@@ -70,7 +74,10 @@ func New(cfg Config) *Endpoint {
 	const mime = "application/json"
 	header := http.Header{"Content-Type": {mime}, "Accept": {mime}, "User-Agent": {"axe"}}
 	maps.Copy(header, cfg.Header)
-	e := &Endpoint{key: cfg.Key, refusedHint: cfg.RefusedHint, header: header, http: withoutRedirects(cfg.HTTP)}
+	e := &Endpoint{
+		key: cfg.Key, refusedHint: cfg.RefusedHint, header: header, http: withoutRedirects(cfg.HTTP),
+		idle: cmp.Or(cfg.IdleTimeout, DefaultIdleTimeout),
+	}
 	e.url, e.base, e.err = resolveURL(cfg.Base, cfg.Path)
 	e.err = cmp.Or(checkKey(cfg), e.err)
 	return e
@@ -81,7 +88,9 @@ func (e *Endpoint) Post(ctx context.Context, in any, out Answer) (*provider.Resp
 	if e.err != nil {
 		return nil, e.err
 	}
-	req, err := e.request(ctx, in)
+	reading, abort := context.WithCancelCause(ctx)
+	defer abort(nil)
+	req, err := e.request(reading, in)
 	if err != nil {
 		return nil, err
 	}
@@ -90,12 +99,15 @@ func (e *Endpoint) Post(ctx context.Context, in any, out Answer) (*provider.Resp
 		return nil, e.unreachable(ctx, err, req.ContentLength)
 	}
 	defer resp.Body.Close()
-	body, err := readBounded(resp.Body, maxBody)
+	body, err := e.readBody(resp, abort)
 	if err != nil && ctx.Err() != nil {
 		return nil, provider.ContextError(ctx)
 	}
 	if resp.StatusCode/100 != 2 {
-		return nil, e.refused(resp, body)
+		return nil, e.refused(resp, body, req.ContentLength)
+	}
+	if errors.Is(context.Cause(reading), errStalled) {
+		return nil, e.stalled(resp.StatusCode, len(body), err)
 	}
 	if err != nil {
 		return nil, e.fail(networkCategory(err), resp.StatusCode, "the answer broke off: "+err.Error(), err)
@@ -127,16 +139,6 @@ func decode(body []byte, out Answer) (*provider.Response, error) {
 		return nil, err
 	}
 	return out.Response()
-}
-
-// readBounded returns at most limit bytes of r. It returns bytes also with an
-// error, because a part of an error's body is worth showing.
-func readBounded(r io.Reader, limit int64) ([]byte, error) {
-	body, err := io.ReadAll(io.LimitReader(r, limit+1))
-	if err == nil && int64(len(body)) > limit {
-		return body[:limit], fmt.Errorf("longer than %d bytes", limit)
-	}
-	return body, err
 }
 
 // checkKey returns an error for a key that is missing, or that a header cannot
