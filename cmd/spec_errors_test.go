@@ -305,8 +305,9 @@ func TestSpec_ExitCodes(t *testing.T) {
 			p.agent("agent", test.file, test.play)
 			p.agent("helper", "", nil)
 			end := p.run("agent", append(test.args, "go")...)
-			if end.code != test.code || test.code != 0 && !strings.HasSuffix(end.stderr, test.line+"\n") ||
-				strings.Count(end.stderr, "\n") > 1 {
+			said, hinted := errorLine(end.stderr)
+			if end.code != test.code || test.code != 0 && !strings.HasSuffix(said, test.line) ||
+				!hinted {
 				t.Errorf("exit code %d, want %d; stderr %q, want %q", end.code, test.code, end.stderr, test.line)
 			}
 		})

@@ -53,6 +53,42 @@ func advice(err error) string {
 	return ""
 }
 
+// hint returns what a person can do about a failed outcome, "" without advice.
+func hint(o run.Outcome) string {
+	switch o.Kind {
+	case run.KindTimeout:
+		return "--timeout gives a tree more time, and --progress plain shows where it goes"
+	case run.KindTurns:
+		return "its model called tools in every turn: tell it in the system_prompt when to answer, " +
+			"or take agents out of sub_agents; --progress plain shows the calls"
+	case run.KindPoisoned:
+		return "axe dead list has the message that was given up"
+	case run.KindError:
+		return hintAtError(o)
+	case run.KindCancelled, run.KindDepth, run.KindBudget, run.KindUnknownAgent, run.KindPolicy, run.KindSubAgentError:
+	}
+	return ""
+}
+
+// hintAtError returns what a person can do about an outcome of the kind error.
+func hintAtError(o run.Outcome) string {
+	switch o.Category {
+	case run.CategoryConfig:
+		return "correct the agent's file; axe agents check DIR names everything that is wrong there"
+	case string(provider.BadRequest):
+		return "check model and [params] in the agent's file"
+	case string(provider.ContextWindow):
+		return "give the agent less text, or a model with a larger window"
+	case string(provider.RateLimit), string(provider.Overloaded), string(provider.Server), string(provider.Timeout):
+		const later = "try again later, or raise max_attempts in the agent's [retry]"
+		if o.Retries == 0 {
+			return "the request was sent once: " + later
+		}
+		return fmt.Sprintf("requests were sent again %d times in all: %s", o.Retries, later)
+	}
+	return ""
+}
+
 // Explain adds to the error of an outcome what the bus knows about it: the
 // worker whose own configuration is at fault, for example by a missing key, or
 // an agent with a name like that of an unknown one.

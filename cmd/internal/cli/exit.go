@@ -107,8 +107,19 @@ func Failed(o run.Outcome) error {
 	case o.Kind == run.KindCancelled && !strings.HasPrefix(text, "cancelled"):
 		text = "cancelled: " + text
 	}
-	return Fail(outcomeCode(o), errors.New(text))
+	return Fail(outcomeCode(o), &outcomeError{text, hint(o)})
 }
+
+// outcomeError is the error of a failed outcome. Its text is the outcome's own,
+// which other programs compare.
+type outcomeError struct {
+	text string
+	// hint is a person's next step. It has a line of its own.
+	hint string
+}
+
+// Error returns the outcome's text.
+func (e *outcomeError) Error() string { return e.text }
 
 func outcomeCode(o run.Outcome) int {
 	switch o.Kind {

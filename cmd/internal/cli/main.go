@@ -40,6 +40,9 @@ func Main(cmd *cobra.Command) int {
 		line += " (see " + at.CommandPath() + " --help)"
 	}
 	fmt.Fprintln(os.Stderr, line)
+	if failed, ok := errors.AsType[*outcomeError](err); ok && failed.hint != "" {
+		fmt.Fprintln(os.Stderr, cmd.Name()+": hint: "+failed.hint)
+	}
 	return Code(err)
 }
 

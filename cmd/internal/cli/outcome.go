@@ -42,7 +42,8 @@ func Warn(program string, o run.Outcome) {
 			"raise max_tokens in the agent's [params]\n"
 		fmt.Fprintf(os.Stderr, text, program, o.StopReason)
 	case strings.TrimSpace(o.Result) == "":
-		fmt.Fprintf(os.Stderr, "%s: warning: the answer is empty\n", program)
+		fmt.Fprintf(os.Stderr, "%s: warning: the answer is empty: say in the agent's system_prompt what to answer, "+
+			"or ask again\n", program)
 	}
 }
 
