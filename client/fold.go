@@ -98,7 +98,7 @@ func (f *Fold) describe(e *Event, at subjects.Address, before run.State, message
 		e.Worker = m.Outcome.Worker
 		f.runs[at.Run.Path] = knownRun{at.Run, endedState(m.Outcome)}
 		return !before.OutcomeStored
-	case run.Ended, run.Approved: // their outcome or decision tells more
+	case run.Ended, run.Approved, run.Returned: // their outcome, decision or successor tells more
 		return false
 	}
 	return true

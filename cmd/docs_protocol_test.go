@@ -25,6 +25,7 @@ var bodies = map[string]any{
 	"mail":     run.Mail{},
 	"approval": run.Approval{},
 	"end":      run.End{},
+	"return":   run.Return{},
 	"held":     run.HeldTurn{},
 	"tally":    budget.Tally{},
 	"progress": run.Progress{},
@@ -39,7 +40,7 @@ var bodies = map[string]any{
 var tables = map[string]string{
 	"Outcome": "outcome", "Call": "call", "Log entry": "entry", "Mail": "mail", "Approval": "approval",
 	"Cancel message": "end", "Start": "start", "Decision": "decision", "Tally": "tally", "Progress": "progress",
-	"Card": "card", "Worker": "worker",
+	"Card": "card", "Worker": "worker", "Return": "return",
 }
 
 // TestProtocolPage: each body of docs/protocol.md is decoded without a field

@@ -23,6 +23,8 @@ const (
 	Interrupt
 	// Approve is in.approve.<key>.
 	Approve
+	// Returned is in.returned.<key>.
+	Returned
 	// Other is in.<kind>.<key> with a kind that this version does not know.
 	Other
 	Cancel
@@ -39,7 +41,7 @@ type Address struct {
 	Turn int
 	// Index is set for Reply.
 	Index int
-	// Key is set for Mail, Interrupt and Approve.
+	// Key is set for Mail, Interrupt, Approve and Returned.
 	Key Key
 }
 
@@ -87,7 +89,7 @@ var ofRun = map[string]Kind{"call": Call, "log": Log, "cancel": Cancel}
 
 // keyed are the kinds of messages to a run that have a key chosen by the
 // writer.
-var keyed = map[string]Kind{"mail": Mail, "interrupt": Interrupt, "approve": Approve}
+var keyed = map[string]Kind{"mail": Mail, "interrupt": Interrupt, "approve": Approve, "returned": Returned}
 
 // parseInbound parses the two tokens behind "in".
 func parseInbound(what, last string) (a Address, ok bool) {

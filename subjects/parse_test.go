@@ -29,6 +29,8 @@ func build(s Space, a Address) string {
 		return a.Run.Interrupt(a.Key)
 	case Approve:
 		return a.Run.Approve(a.Key)
+	case Returned:
+		return a.Run.Returned(a.Key)
 	case Cancel:
 		return a.Run.Cancel()
 	case Result:
@@ -60,6 +62,8 @@ func TestParseInvertsBuild(t *testing.T) {
 			want.Turn, want.Index = rapid.IntRange(1, 50).Draw(t, "turn"), rapid.IntRange(0, 99).Draw(t, "index")
 		case Timer:
 			want.Turn = rapid.IntRange(0, 50).Draw(t, "turn")
+		case Returned:
+			want.Key = ReturnKey(rapid.Uint64Min(1).Draw(t, "seq"), rapid.IntRange(1, 999_999_999).Draw(t, "delivery"))
 		case Mail, Interrupt, Approve:
 			want.Key = drawKey(t, p)
 		case Submission, Result:

@@ -200,6 +200,9 @@ func (r Run) Interrupt(k Key) string { return r.join("run", "in", "interrupt", k
 // Approve is the subject of a person's decision about a held turn.
 func (r Run) Approve(k Key) string { return r.join("run", "in", "approve", k.s) }
 
+// Returned is the subject of a worker's return of a delivery.
+func (r Run) Returned(k Key) string { return r.join("run", "in", "returned", k.s) }
+
 // Replies matches the outcomes of all calls.
 func (r Run) Replies() string { return r.join("run", "in", ">") }
 

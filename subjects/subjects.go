@@ -11,6 +11,7 @@
 //	axe.run.<agent>.<tree>.<path>.in.mail.<key>      a message to the run
 //	axe.run.<agent>.<tree>.<path>.in.interrupt.<key> a person's interrupt
 //	axe.run.<agent>.<tree>.<path>.in.approve.<key>   a person's decision
+//	axe.run.<agent>.<tree>.<path>.in.returned.<key>  a worker's return
 //	axe.run.<agent>.<tree>.<path>.cancel             the cancel message
 //	axe.result.<agent>.<tree>                        the root's outcome
 //	axe.timer.<agent>.<tree>.<path>.<turn>           a timer
@@ -208,6 +209,23 @@ func ParseIdleKey(key string) (p Path, turn int, ok bool) {
 		return Path{}, 0, false
 	}
 	return p, turn, true
+}
+
+// ReturnKey is the key of the return of a delivery: of the message with a
+// sequence, and the number of the delivery, from 1.
+func ReturnKey(seq uint64, delivery int) Key {
+	return Key{strconv.FormatUint(seq, 10) + "-" + strconv.Itoa(delivery)}
+}
+
+// ParseReturnKey inverts ReturnKey; ok is false for any other key.
+func ParseReturnKey(key string) (seq uint64, delivery int, ok bool) {
+	before, after, _ := strings.Cut(key, "-")
+	seq, err := strconv.ParseUint(before, 10, 64)
+	delivery, deliveryErr := number(after)
+	if err != nil || deliveryErr != nil || delivery == 0 || ReturnKey(seq, delivery).s != key {
+		return 0, 0, false
+	}
+	return seq, delivery, seq > 0
 }
 
 // IsRunName reports whether a mail's writer, given by name, is a run and not a

@@ -244,3 +244,25 @@ func TestWorkerOf(t *testing.T) {
 		}
 	}
 }
+
+// TestParseReturnKeyInvertsReturnKey: only the keys that ReturnKey makes are
+// parsed, and each is a token that workers of any version accept.
+func TestParseReturnKeyInvertsReturnKey(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		seq, delivery := rapid.Uint64Min(1).Draw(t, "seq"), rapid.IntRange(1, 999_999_999).Draw(t, "delivery")
+		key := ReturnKey(seq, delivery).String()
+		if got, n, ok := ParseReturnKey(key); got != seq || n != delivery || !ok {
+			t.Fatalf("%s parses to %d, %d, %t", key, got, n, ok)
+		}
+		if !plain(key) {
+			t.Fatalf("%s is no token of a kind that is not known", key)
+		}
+	})
+	for _, key := range []string{
+		"", "5", "5-", "-1", "0-1", "5-0", "05-1", "5-01", "5-1-1", "+5-1", "x-1", "5-x", "18446744073709551616-1",
+	} {
+		if seq, delivery, ok := ParseReturnKey(key); ok {
+			t.Errorf("%q parses to %d, %d", key, seq, delivery)
+		}
+	}
+}

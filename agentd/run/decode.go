@@ -56,6 +56,8 @@ func Decode(at subjects.Address, m Meta, body []byte) (Event, error) {
 		return Approved{m, a}, nil
 	case subjects.Interrupt:
 		return Interrupted{m}, nil
+	case subjects.Returned:
+		return decodeReturned(at.Key, m, body), nil
 	case subjects.Timer:
 		return TimedOut{Meta: m, Turn: at.Turn}, nil
 	case subjects.Cancel:

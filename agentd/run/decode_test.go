@@ -238,6 +238,21 @@ func TestDecode(t *testing.T) {
 		},
 		{"malformed approval", subjects.Address{Kind: subjects.Approve}, `yes`, nil},
 		{"interrupt", subjects.Address{Kind: subjects.Interrupt}, "", run.Interrupted{Meta: m}},
+		{
+			"return",
+			subjects.Address{Kind: subjects.Returned, Key: subjects.ReturnKey(5, 21)},
+			`{"cause":"drained","turn":2,"asked_ms":4000,"attempt":2,"worker":"one"}`,
+			run.Returned{Meta: m, Trigger: 5, Delivery: 21, Return: run.Return{
+				Cause: run.ReturnDrained, Turn: 2, AskedMS: 4000, Attempt: 2, Worker: "one",
+			}},
+		},
+		{"return without a delivery", subjects.Address{Kind: subjects.Returned, Key: key}, `{"cause":"drained"}`, nil},
+		{
+			"return without a cause",
+			subjects.Address{Kind: subjects.Returned, Key: subjects.ReturnKey(5, 21)},
+			`{"worker":"one"}`,
+			nil,
+		},
 		{"timer", subjects.Address{Kind: subjects.Timer, Turn: 3}, "", run.TimedOut{Meta: m, Turn: 3}},
 		{
 			"cancel message",

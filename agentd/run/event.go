@@ -96,6 +96,17 @@ type Approved struct {
 // idle.
 type Interrupted struct{ Meta }
 
+// Returned is a worker's word that it let go of a delivery. It makes nothing
+// owed, and changes no owner.
+type Returned struct {
+	Meta
+	// Trigger is the sequence of the message that was delivered.
+	Trigger uint64
+	// Delivery is the number of the delivery, from 1.
+	Delivery int
+	Return
+}
+
 // Cancelled is the run's cancel message.
 type Cancelled struct {
 	Meta
@@ -120,5 +131,6 @@ func (Mailed) event()               {}
 func (AnsweredWithoutCalls) event() {}
 func (Approved) event()             {}
 func (Interrupted) event()          {}
+func (Returned) event()             {}
 func (Cancelled) event()            {}
 func (OutcomeStored) event()        {}

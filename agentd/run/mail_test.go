@@ -109,7 +109,7 @@ func (f *folding) apply(e run.Event) {
 		event.Meta = meta
 		e = event
 	case run.Ended, run.Replied, run.TimedOut, run.AnsweredWithoutCalls, run.Approved, run.Interrupted,
-		run.Cancelled, run.OutcomeStored:
+		run.Returned, run.Cancelled, run.OutcomeStored:
 		f.t.Fatalf("%T", e)
 	}
 	var err error

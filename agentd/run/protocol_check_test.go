@@ -19,6 +19,7 @@ import (
 //	   deadline covers it
 //	G  the model is asked by a worker that knows the cancel message, or in a
 //	   state that does not owe it
+//	H  a trigger is poisoned by deliveries that have returns
 
 func (w *world) violate(format string, args ...any) {
 	if w.bad == "" {
@@ -72,6 +73,20 @@ func (w *world) turnStored(p subjects.Path, turn, n int) bool {
 // answered reports whether an outcome is the model's answer, and not an end
 // from outside.
 func answered(o run.Outcome) bool { return o.Status == run.StatusCompleted || o.Kind == run.KindError }
+
+// checkPoisoned checks the world before a run ends as poisoned. A zombie may
+// store a return after its successor has read the run.
+func (w *world) checkPoisoned(h *handler) {
+	silent := w.cons[h.trig].total - 1
+	for _, m := range w.stream[:h.state.Seq] {
+		if m.kind == returned && m.index == h.trig {
+			silent--
+		}
+	}
+	if silent < w.poison {
+		w.violate("H #%d is poisoned after %d deliveries without a return, want %d", h.seq(), silent, w.poison)
+	}
+}
 
 // checkCall checks the world before a child is called.
 func (w *world) checkCall(parent, child subjects.Path) {
@@ -127,7 +142,7 @@ func (w *world) checkRest() {
 			w.checkEnd(m.path)
 		case reply:
 			w.checkReplies(m.path)
-		case submission, logged, fired, cancelMessage:
+		case submission, logged, fired, cancelMessage, returned:
 		}
 	}
 }

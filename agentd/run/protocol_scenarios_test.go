@@ -100,6 +100,8 @@ func scenarios() []scenario {
 		{name: "two restart", script: two, may: budget{forget: 1}},
 		{name: "two timer and redelivery", script: two, may: budget{fire: 1, redel: 1}},
 		{name: "two poison", script: two, poison: 1, may: budget{crash: 1, redel: 1}},
+		{name: "leaf poison and drains", script: leaf, poison: 1, may: budget{crash: 1, drain: 3}},
+		{name: "two poison and drains", script: two, poison: 1, may: budget{crash: 1, redel: 1, drain: 2}},
 		{name: "sequential crash and redelivery", script: seq, may: budget{crash: 1, redel: 1}},
 		{name: "sequential timer and redelivery", script: seq, may: budget{fire: 1, redel: 1}},
 		{name: "sequential cancel", script: seq, cancelAt: subjects.Root, may: budget{cancel: 1}},

@@ -88,7 +88,7 @@ func (w *world) key() []byte {
 	b = unordered(b, w.workers, handlerKey)
 	b = unordered(b, w.asks, asked.key)
 	b = unordered(b, w.armed, timer.key)
-	return numbers(b, w.crash, w.redel, w.forget, w.lose, w.cancel, w.fire, bits(w.faulty))
+	return numbers(b, w.crash, w.redel, w.forget, w.lose, w.cancel, w.fire, w.drain, bits(w.faulty))
 }
 
 func handlerKey(h handler, b []byte) []byte {

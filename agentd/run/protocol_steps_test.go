@@ -16,6 +16,7 @@ const (
 	move
 	learn // of cancel message arg
 	crash // a worker dies
+	drain // a worker gives its trigger back, and says so first
 	// the lease of message arg ends
 	ackWait
 	// the server has restarted and forgotten the consumer state of message
@@ -32,7 +33,9 @@ type step struct {
 }
 
 // fault reports whether a random walk should take the step rarely.
-func (s step) fault() bool { return s.op == crash || s.op == ackWait || s.op == forget }
+func (s step) fault() bool {
+	return s.op == crash || s.op == drain || s.op == ackWait || s.op == forget
+}
 
 // steps lists everything that may happen next.
 func (w *world) steps() []step {
@@ -50,6 +53,9 @@ func (w *world) steps() []step {
 			}
 			if w.crash > 0 && (h.at != atRead || h.turned) {
 				out = append(out, step{crash, i, 0})
+			}
+			if w.drain > 0 {
+				out = append(out, step{drain, i, 0})
 			}
 			continue
 		}
@@ -158,6 +164,11 @@ func (w *world) do(s step) {
 		w.crash--
 		w.faulty = true
 		w.giveBack(h)
+	case drain:
+		w.tell("worker %d (#%d) drains before %s", s.worker, h.seq(), ats[h.at])
+		w.drain--
+		w.faulty = true
+		w.drained(h)
 	case ackWait:
 		w.tell("AckWait of #%d runs out", s.arg+1)
 		w.redel--

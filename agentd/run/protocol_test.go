@@ -36,6 +36,7 @@ func walk(t *rapid.T, s scenario) {
 	s.may.crash += 2
 	s.may.redel += 2
 	s.may.lose++
+	s.may.drain += 2
 	if !s.lag {
 		s.may.forget = 2
 	}

@@ -125,10 +125,19 @@ func (w *world) doom(h *handler) (run.End, bool) {
 		return run.End{Kind: run.KindCancelled, Text: "cancelled"}, true
 	case h.expired(w) || w.late(h.path(w)):
 		return run.End{Kind: run.KindTimeout, Text: "timeout"}, true
-	case w.poison > 0 && h.count > w.poison:
+	case w.poisoned(h):
 		return run.End{Kind: run.KindPoisoned, Text: "poisoned"}, true
 	}
 	return run.End{}, false
+}
+
+// poisoned is execution.isPoisoned of agentd.
+func (w *world) poisoned(h *handler) bool {
+	if w.poison == 0 || h.state.Returns.Of(h.seq()).Counted(h.count) <= w.poison {
+		return false
+	}
+	w.checkPoisoned(h)
+	return true
 }
 
 // conclude reads the reply subject and folds an outcome there.
@@ -149,7 +158,7 @@ func (w *world) derive(h *handler) {
 		h.goTo(atAck)
 		return
 	}
-	if h.state.Ended() && w.poison > 0 && h.count > w.poison {
+	if h.state.Ended() && w.poisoned(h) {
 		h.out, h.desist = run.Failure(run.KindPoisoned, "given up"), true
 		h.state.LogSeq = w.last(logged, p)
 		h.goTo(atOutcome)

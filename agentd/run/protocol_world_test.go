@@ -27,9 +27,12 @@ const (
 	reply
 	fired
 	cancelMessage
+	// the return of a delivery: turn is its number, and index the place of
+	// the delivered message in the stream
+	returned
 )
 
-var kinds = [...]string{"submit", "call", "log", "reply", "timer", "cancel"}
+var kinds = [...]string{"submit", "call", "log", "reply", "timer", "cancel", "returned"}
 
 // msg is one stored message. Its sequence is its index in the stream plus one.
 type msg struct {
@@ -61,6 +64,8 @@ func (m msg) String() string {
 		return fmt.Sprintf("%s.in.%d.%d=%s%s", m.path, m.turn, m.index, m.outcome.Status, m.outcome.Kind)
 	case fired:
 		return fmt.Sprintf("%s.in.timer.%d", m.path, m.turn)
+	case returned:
+		return fmt.Sprintf("%s.in.returned.%d-%d", m.path, m.index+1, m.turn)
 	case submission, call, cancelMessage:
 	}
 	return m.path.String() + "." + kinds[m.kind]
@@ -90,6 +95,10 @@ func (m msg) event(seq uint64) run.Event {
 		return run.TimedOut{Meta: meta, Turn: m.turn}
 	case cancelMessage:
 		return run.Cancelled{Meta: meta, End: m.end}
+	case returned:
+		return run.Returned{
+			Meta: meta, Trigger: uint64(m.index + 1), Delivery: m.turn, Return: run.Return{Cause: run.ReturnDrained},
+		}
 	case submission:
 	}
 	return nil
@@ -124,6 +133,7 @@ type budget struct {
 	lose   int // acknowledgements of publishes that are lost
 	cancel int
 	fire   int
+	drain  int // workers that give their trigger back
 }
 
 // world is one state of everything.

@@ -1,6 +1,8 @@
 package run_test
 
 import (
+	"slices"
+
 	"github.com/axebus/axe/agentd/run"
 )
 
@@ -90,6 +92,19 @@ func (w *world) cancelSelf(h *handler) {
 	h.known |= 1 << (len(w.cancels) - 1)
 	h.goTo(atAck)
 }
+
+// drained stores the return of a delivery, if it is not there, and gives the
+// trigger back. A submission has no run, so it has no return.
+func (w *world) drained(h *handler) {
+	m := msg{kind: returned, path: h.path(w), turn: h.count, index: h.trig}
+	if w.stream[h.trig].kind != submission && !slices.ContainsFunc(w.stream, m.same) {
+		w.publish(m)
+	}
+	w.giveBack(h)
+}
+
+// same reports whether two returns are of one delivery.
+func (m msg) same(n msg) bool { return n.kind == returned && n.turn == m.turn && n.index == m.index }
 
 // giveBack returns the trigger to the server.
 func (w *world) giveBack(h *handler) {

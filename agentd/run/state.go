@@ -63,6 +63,10 @@ type State struct {
 	// OutcomeStored reports that the outcome is stored. Nothing is owed
 	// then.
 	OutcomeStored bool
+	// Returns counts the deliveries that workers have let go of. They make
+	// nothing owed and change no owner, so a zombie may write one at any
+	// time.
+	Returns TriggerReturns
 
 	// interruptedAt is the sequence of the interrupt that the run is
 	// stopping for, 0 if it is not stopping.
@@ -245,6 +249,11 @@ func (s State) apply(e Event) (State, error) {
 		return s.approved(e), nil
 	case Interrupted:
 		return s.interrupted(e), nil
+	case Returned:
+		if !s.OutcomeStored {
+			s.Returns = s.Returns.with(e)
+		}
+		return s, nil
 	case Cancelled:
 		return s.cancel(e), nil
 	case OutcomeStored:

@@ -28,6 +28,8 @@ func (w *walker) draw(t *rapid.T) run.Event {
 	switch rapid.SampledFrom(kinds).Draw(t, "kind") {
 	case "interrupted":
 		return run.Interrupted{Meta: m}
+	case "returned":
+		return drawReturned(t, m)
 	case "approved":
 		return run.Approved{
 			Meta: m,
@@ -124,6 +126,7 @@ func likely(s run.State) []string {
 		"mailed",
 		"rested",
 		"approved",
+		"returned",
 		"cancelled",
 		"concluded",
 	}
@@ -291,6 +294,8 @@ func seqOf(e run.Event) uint64 {
 	case run.Approved:
 		return e.Seq
 	case run.Interrupted:
+		return e.Seq
+	case run.Returned:
 		return e.Seq
 	case run.Cancelled:
 		return e.Seq

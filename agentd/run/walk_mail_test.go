@@ -31,7 +31,7 @@ func (w *walker) hear(e run.Event) {
 			w.mail = append(w.mail, e.Seq)
 		}
 	case run.Called, run.Answered, run.Ended, run.TimedOut, run.AnsweredWithoutCalls, run.Approved,
-		run.Interrupted, run.Cancelled, run.OutcomeStored:
+		run.Interrupted, run.Returned, run.Cancelled, run.OutcomeStored:
 	}
 }
 

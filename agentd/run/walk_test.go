@@ -25,6 +25,7 @@ func TestSimApply(t *testing.T) {
 			sent:    map[string]uint64{},
 			made:    map[subjects.Path]bool{},
 			kept:    map[string]run.Outcome{},
+			let:     map[uint64]map[int]bool{},
 		}
 		if rapid.IntRange(0, 2).Draw(t, "watched") == 2 {
 			w.watched = run.Supervision{
@@ -73,6 +74,8 @@ type walker struct {
 	made map[subjects.Path]bool // runs that were to be called
 	// forks that have reported idle, and were not written to since
 	resting map[string]bool
+	// the deliveries with a return, by trigger, and whether it excuses them
+	let map[uint64]map[int]bool
 }
 
 // check checks every promise after one event.
@@ -103,6 +106,7 @@ func (w *walker) check(t *rapid.T, before, after run.State, e run.Event, err err
 	checkResults(t, after)
 	w.checkMail(t, after, e, err)
 	checkHeard(t, before, after, e)
+	w.checkReturns(t, before, after, e)
 	checkHeld(t, before, after, e)
 	w.checkMade(t, after)
 	checkBelow(t, after)
@@ -176,7 +180,7 @@ func mustRefuse(s run.State, e run.Event) bool {
 	case run.Ended:
 		index = e.Entry.Index
 	case run.Called, run.Replied, run.TimedOut, run.Mailed, run.Approved, run.Interrupted,
-		run.Cancelled, run.OutcomeStored:
+		run.Returned, run.Cancelled, run.OutcomeStored:
 		return false
 	}
 	return s.Phase == run.None || index != s.LogIndex+1 ||
@@ -394,7 +398,7 @@ func checkResults(t *rapid.T, s run.State) {
 	}
 }
 
-var unexported = cmp.AllowUnexported(run.State{}, run.Turn{}, subjects.Path{})
+var unexported = cmp.AllowUnexported(run.State{}, run.Turn{}, run.Returns{}, subjects.Path{})
 
 // replay folds a history from the beginning.
 func replay(t rapid.TB, history []run.Event) run.State {

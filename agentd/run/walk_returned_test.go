@@ -1,0 +1,54 @@
+package run_test
+
+import (
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
+	"github.com/axebus/axe/agentd/run"
+)
+
+// drawReturned draws a return: of the owner, of another message or of none, in
+// time, late or for a second time.
+func drawReturned(t *rapid.T, m run.Meta) run.Event {
+	return run.Returned{
+		Meta:     m,
+		Trigger:  uint64(rapid.IntRange(1, 8).Draw(t, "trigger")),
+		Delivery: rapid.IntRange(1, 40).Draw(t, "delivery"),
+		Return: run.Return{Cause: rapid.SampledFrom([]run.ReturnCause{
+			run.ReturnDrained, run.ReturnLeaseLost, run.ReturnUnused, run.ReturnFailed, "a later version's",
+		}).Draw(t, "cause")},
+	}
+}
+
+// checkReturns: a return changes nothing about a run but the count of its
+// trigger's deliveries. Each delivery counts once, and its first return
+// decides. Nothing is counted once the outcome is stored.
+func (w *walker) checkReturns(t *rapid.T, before, after run.State, e run.Event) {
+	if m, ok := e.(run.Returned); ok && m.Seq > before.Seq {
+		ignored := cmpopts.IgnoreFields(run.State{}, "Seq", "Returns")
+		if diff := cmp.Diff(before, after, unexported, ignored); diff != "" {
+			t.Fatalf("%+v changed the run:\n%s", m, diff)
+		}
+		if _, again := w.let[m.Trigger][m.Delivery]; !again && !before.OutcomeStored {
+			if w.let[m.Trigger] == nil {
+				w.let[m.Trigger] = map[int]bool{}
+			}
+			w.let[m.Trigger][m.Delivery] = m.Cause != run.ReturnFailed
+		}
+	}
+	for trigger := uint64(1); trigger <= 8; trigger++ {
+		excused, failed := 0, 0
+		for _, excuses := range w.let[trigger] {
+			if excuses {
+				excused++
+			} else {
+				failed++
+			}
+		}
+		got := after.Returns.Of(trigger)
+		if got.Excused != excused || got.Failed != failed || after.Returns.Of(trigger).Counted(50) != 50-excused {
+			t.Fatalf("trigger %d: %+v, want %d excused and %d failed", trigger, got, excused, failed)
+		}
+	}
+}
