@@ -138,6 +138,10 @@ func verdict(r verify.Report) string {
 	if n := len(r.Findings) - r.Violations(); n > 0 {
 		s += ", " + counted(n, "note")
 	}
+	if r.WastedRequests > 0 {
+		wasted := (time.Duration(r.WastedMS) * time.Millisecond).Round(time.Second / 10)
+		s += fmt.Sprintf("; %s wasted (%v)", counted(r.WastedRequests, "model request"), wasted)
+	}
 	if r.UnderWay > 0 {
 		s += fmt.Sprintf("; %s under way: %s", counted(r.UnderWay, "tree"), underWay(r))
 	}

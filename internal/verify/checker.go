@@ -64,6 +64,10 @@ type Checker struct {
 	messages int
 	trees    map[subjects.Tree]*tree
 	remarks  []remark
+	// wasted counts the requests of Report.WastedRequests, and wastedMS
+	// their time.
+	wasted   int
+	wastedMS int64
 }
 
 // New makes a checker that has seen no message.
@@ -117,6 +121,8 @@ func (c *Checker) Add(m Message) {
 		c.mail(n, e, m)
 	case run.Interrupted, run.Approved:
 		c.apply(n, e, m)
+	case run.Returned:
+		c.returned(n, e, m)
 	case nil:
 		c.undecoded(n, at, err, m)
 	}
@@ -124,7 +130,7 @@ func (c *Checker) Add(m Message) {
 
 // isTrigger reports whether a message of a kind may be the trigger of a run.
 func isTrigger(k subjects.Kind) bool {
-	return k != subjects.Log && k != subjects.Result && k != subjects.Other
+	return k != subjects.Log && k != subjects.Result && k != subjects.Returned && k != subjects.Other
 }
 
 // undecoded takes a message that is no event. A malformed log entry breaks the

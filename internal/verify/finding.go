@@ -54,6 +54,11 @@ type Report struct {
 	UnderWayTrees []string `json:"under_way_trees,omitempty"`
 	Runs          int      `json:"runs"`
 	Messages      int      `json:"messages"`
+	// WastedRequests is the number of requests to a model whose answers
+	// were not stored, because their workers let go of the run. WastedMS is
+	// their time in ms. Workers that died are not counted.
+	WastedRequests int   `json:"wasted_requests"`
+	WastedMS       int64 `json:"wasted_ms"`
 	// Findings are sorted by tree, and within a tree in stream order.
 	Findings []Finding `json:"findings"`
 }

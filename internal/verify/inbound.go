@@ -2,6 +2,7 @@ package verify
 
 import (
 	"slices"
+	"time"
 
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/subjects"
@@ -54,4 +55,19 @@ func (c *Checker) cancel(n *node, e run.Cancelled, m Message) {
 		n.cancelled = m.Seq
 	}
 	c.apply(n, run.Cancelled{Meta: e.Meta}, m)
+}
+
+// returned folds a return, and counts the request to the model that its worker
+// has given up. Nothing about a return is a violation: a zombie may write one
+// at any time.
+func (c *Checker) returned(n *node, e run.Returned, m Message) {
+	if e.AskedMS > 0 {
+		c.wasted++
+		c.wastedMS += e.AskedMS
+		const text = "%s let go of turn %d (%s) after the model had been asked for %v"
+		asked := time.Duration(e.AskedMS) * time.Millisecond
+		c.note(n.on(m), Waste, text, e.Worker, e.Turn, e.Cause, asked)
+	}
+	e.Error = "" // the state of a node has no texts
+	c.apply(n, e, m)
 }

@@ -13,6 +13,7 @@ import (
 // message that was stored after the read counts as missing.
 func (c *Checker) Report(now time.Time) Report {
 	r := Report{Messages: c.messages, Findings: []Finding{}} // never null
+	r.WastedRequests, r.WastedMS = c.wasted, c.wastedMS
 	forgotten := map[string]bool{}
 	rest := &Checker{cfg: c.cfg}
 	for _, t := range c.trees {

@@ -16,6 +16,7 @@ const (
 	AfterCancel Rule = "tombstone"
 	Limits      Rule = "limits"
 	Header      Rule = "header"
+	Waste       Rule = "waste"
 	Foreign     Rule = "foreign"
 )
 
@@ -46,6 +47,8 @@ func Rules() []Description {
 		{Limits, "a run with a budget and all runs below it stay within its bounds " +
 			"on runs and model calls"},
 		{Header, "a call's headers agree with its subject: schema, depth, limits, and where the outcome goes"},
+		{Waste, "no worker lets go of a run while it asks the model, " +
+			"so that the model is asked again (only ever a note)"},
 		{Foreign, "the stream holds only messages of workers and clients, " +
 			"and none is a dead letter (only ever a note)"},
 	}
