@@ -7,6 +7,7 @@ import (
 
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/internal/pause"
+	"github.com/axebus/axe/subjects"
 )
 
 // busRetryDelay is the pause before a worker repeats something that failed on
@@ -128,16 +129,13 @@ func (w *Worker) drainFeed(ctx context.Context, feed *bus.Feed) {
 		late = append(late, d)
 	}
 	feed.Close()
-	for _, d := range late {
-		w.giveBack(ctx, d, 0)
-	}
+	w.returnUnused(ctx, 0, late...)
 }
 
 // serveCalls takes the calls of one agent, each with a free slot to run it.
 // With spare slots it keeps a request for several calls at the server. Without
 // them it polls: standing requests of all agents would bring more calls than
-// there are slots. A call that is given back counts as delivered; so a call
-// could reach the poison limit though no worker ever ran it.
+// there are slots. A call that is given back costs a return, and time.
 func (w *Worker) serveCalls(ctx, work context.Context, from source) {
 	c := bus.ConsumerConfig{
 		Stream: "RUNS", Partition: from.partition, Name: "agent_" + from.agent.String(),
@@ -210,7 +208,13 @@ func (w *Worker) takeCall(ctx, work context.Context, d *bus.Delivery) {
 		if err != nil {
 			// After this delay, this worker's own request has run
 			// out.
-			w.giveBack(work, d, bus.PullExpiry)
+			if d.Count == 1 {
+				// A return would cost a call that waits for its
+				// first slot two messages.
+				w.giveBack(work, d, bus.PullExpiry)
+			} else {
+				w.returnUnused(work, bus.PullExpiry, d)
+			}
 			return
 		}
 	}
@@ -257,6 +261,11 @@ func (w *Worker) take(work context.Context, d *bus.Delivery, slot bool) {
 	var err error
 	if t.at, err = w.conn.Space().Parse(d.Subject); err != nil {
 		w.log.WarnContext(work, "message dropped", slog.String(keySubject, d.Subject), slog.Any(keyError, err))
+		w.acknowledge(work, t)
+		return
+	}
+	if t.at.Kind == subjects.Returned {
+		// It makes nothing owed. The next read of its run finds it.
 		w.acknowledge(work, t)
 		return
 	}

@@ -212,28 +212,6 @@ func (w *Worker) acknowledge(ctx context.Context, t *trigger) {
 	}
 }
 
-// maxRedeliveryShift bounds the delay of a redelivery to busRetryDelay times
-// two to the power of it: 32 s.
-const maxRedeliveryShift = 5
-
-// retryLater gives back a trigger that could not be carried out, to this worker
-// or another one. The delay doubles with each delivery, so that a lasting fault
-// does not poison the run.
-func (w *Worker) retryLater(ctx context.Context, t *trigger, err error) {
-	w.release(t)
-	if w.draining.Load() {
-		w.giveBack(ctx, t.Delivery, 0)
-		return
-	}
-	log := w.log.With(slog.String(keyRun, t.at.Run.String()), slog.Uint64(keySeq, t.Seq), slog.Any(keyError, err))
-	if t.LeaseExpired() {
-		log.WarnContext(ctx, "trigger left to another worker")
-		return
-	}
-	log.WarnContext(ctx, "trigger given back", slog.Int(keyCount, t.Count))
-	w.giveBack(ctx, t.Delivery, busRetryDelay<<min(t.Count-1, maxRedeliveryShift))
-}
-
 // uncount stops counting a trigger against the inbound limit.
 func (w *Worker) uncount(t *trigger) {
 	if t.inbound {

@@ -67,13 +67,11 @@ func unlessRefused(res result, err error) (result, error) {
 // do not own the effects that the run owes, and acts under the others. After an
 // error the caller drops the loaded run.
 func (r *loadedRun) handle(ctx context.Context, batch []*trigger) error {
-	if batch = r.dropExpired(batch); len(batch) == 0 {
+	if batch = r.dropExpired(ctx, batch); len(batch) == 0 {
 		return nil
 	}
 	if err := r.settleAndRead(ctx, batch); err != nil {
-		for _, t := range batch {
-			r.readFailed(ctx, t, err)
-		}
+		r.readFailed(ctx, batch, err)
 		return err
 	}
 	var owners []*execution
@@ -90,7 +88,7 @@ func (r *loadedRun) handle(ctx context.Context, batch []*trigger) error {
 	for _, x := range owners {
 		if err := x.act(ctx); err != nil {
 			failed = err
-			r.w.retryLater(ctx, x.t, err)
+			x.letGo(ctx, err, x)
 			continue
 		}
 		r.w.acknowledge(ctx, x.t)
@@ -101,29 +99,43 @@ func (r *loadedRun) handle(ctx context.Context, batch []*trigger) error {
 // dropExpired leaves out the triggers that waited here beyond their leases,
 // while the server heard nothing of this process. The server delivers them
 // again, and another worker may have them already.
-func (r *loadedRun) dropExpired(batch []*trigger) []*trigger {
-	return slices.DeleteFunc(batch, func(t *trigger) bool {
-		expired := t.LeaseExpired()
-		if expired {
-			r.w.release(t)
+func (r *loadedRun) dropExpired(ctx context.Context, batch []*trigger) []*trigger {
+	var expired []*execution
+	rest := slices.DeleteFunc(batch, func(t *trigger) bool {
+		if !t.LeaseExpired() {
+			return false
 		}
-		return expired
+		expired = append(expired, &execution{loadedRun: r, t: t})
+		return true
 	})
+	r.letGo(ctx, errLeaseLost, expired...)
+	return rest
 }
 
-// readFailed handles a trigger after a failed read. A corrupt run ends; any
+// readFailed handles triggers after a failed read. A corrupt run ends; any
 // other failure may pass.
-func (r *loadedRun) readFailed(ctx context.Context, t *trigger, err error) {
-	if errors.Is(err, run.ErrCorrupt) {
-		err = r.w.failPoisoned(ctx, t, err.Error())
-	} else if t.at.Kind == subjects.Cancel && t.Count > r.w.cfg.Poison {
-		err = r.w.failPoisoned(ctx, t, "the cancel message was delivered too often")
+//
+// Without the run no worker knows the returns of a cancel message, so all of
+// its deliveries count. A read takes no model call, and hardly ever meets a
+// drain.
+func (r *loadedRun) readFailed(ctx context.Context, batch []*trigger, failed error) {
+	var kept []*execution
+	why := failed
+	for _, t := range batch {
+		err := failed
+		if errors.Is(err, run.ErrCorrupt) {
+			err = r.w.failPoisoned(ctx, t, err.Error())
+		} else if t.at.Kind == subjects.Cancel && t.Count > r.w.cfg.Poison {
+			err = r.w.failPoisoned(ctx, t, "the cancel message was delivered too often")
+		}
+		if err == nil {
+			r.w.acknowledge(ctx, t)
+		} else {
+			why = err
+			kept = append(kept, &execution{loadedRun: r, t: t})
+		}
 	}
-	if err != nil {
-		r.w.retryLater(ctx, t, err)
-		return
-	}
-	r.w.acknowledge(ctx, t)
+	r.letGo(ctx, why, kept...)
 }
 
 // owes reports whether the run owes an effect to the holder of the trigger.
@@ -168,7 +180,7 @@ func (x *execution) act(ctx context.Context) error {
 // step carries out everything that the run owes now: its side effects, then its
 // main effect. The result is that of the main effect.
 func (x *execution) step(ctx context.Context) (result, error) {
-	if x.state.Ended() && x.t.Count > x.w.cfg.Poison {
+	if x.state.Ended() && x.isPoisoned() {
 		return finished, x.w.failPoisoned(ctx, x.t, "the end was delivered too often")
 	}
 	if !x.state.Ended() {
@@ -250,10 +262,17 @@ func (x *execution) mustFail(ctx context.Context) (end run.End, failed bool, err
 			end.Text = tool.Unapproved(end.Text)
 		}
 		return end, true, nil
-	case x.t.Count > x.w.cfg.Poison:
-		return run.End{Kind: run.KindPoisoned, Text: tool.GivenUp(x.t.Count)}, true, nil
+	case x.isPoisoned():
+		text := tool.GivenUp(x.t.Count-1, x.state.Returns.Of(x.t.Seq))
+		return run.End{Kind: run.KindPoisoned, Text: text}, true, nil
 	}
 	return run.End{}, false, nil
+}
+
+// isPoisoned reports whether the trigger was delivered too often. Only the
+// deliveries count that failed, or that ended without a word from their worker.
+func (x *execution) isPoisoned() bool {
+	return x.state.Returns.Of(x.t.Seq).Counted(x.t.Count) > x.w.cfg.Poison
 }
 
 // cancelSelf writes the run's own cancel message: the one way to end badly. The

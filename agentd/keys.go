@@ -6,6 +6,7 @@ const (
 	keyAgent       = "agent"
 	keyBegun       = "begun"
 	keyBy          = "by"
+	keyCause       = "cause"
 	keyCompleted   = "completed"
 	keyCount       = "deliveries"
 	keyEntries     = "entries"

@@ -26,6 +26,9 @@ type callCost struct {
 	time time.Duration
 	// retries is the number of requests after the first.
 	retries int
+	// unstored is the time of the last request if its answer is not stored
+	// yet, or if it was aborted. It is 0 if the provider has failed.
+	unstored time.Duration
 }
 
 func (c callCost) ms() int64 { return c.time.Milliseconds() }
@@ -185,6 +188,10 @@ func (x *execution) attempt(
 	resp, err := p.Send(ctx, req)
 	took := time.Since(began)
 	x.cost.time += took
+	x.cost.unstored = 0
+	if err == nil || ctx.Err() != nil {
+		x.cost.unstored = max(took, 1)
+	}
 	release(resp, err)
 	x.logModelCall(ctx, resp, err, took)
 	return resp, err

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/internal/presence"
 	"github.com/axebus/axe/subjects"
 )
@@ -95,14 +96,25 @@ func (w *Worker) warnUnserved(ctx context.Context, called subjects.Run) {
 	})
 }
 
-// logTakeover logs that this worker goes on with a turn that a lost worker had
-// begun. A turn that a worker has given back is no takeover. It does not wait
-// for the answers of other workers.
+// logTakeover logs that this worker goes on with a turn that another worker had
+// begun: one that has handed it on, or one that is lost. A turn that a worker
+// has given back after a failure is no takeover. It does not wait for the
+// answers of other workers.
 func (x *execution) logTakeover(ctx context.Context) {
 	w := x.w
 	r := x.run
 	turn := x.nextTurn()
 	deliveries := x.t.Count
+	before := x.state.Returns.Of(x.t.Seq)
+	if last := before.Last; before.Delivery == deliveries-1 && last.Turn == turn {
+		if last.Cause == run.ReturnFailed {
+			return
+		}
+		w.log.InfoContext(ctx, "run handed on", slog.String(keyRun, r.String()), slog.Int(keyTurn, turn),
+			slog.String(keyFrom, last.Worker), slog.String(keyCause, string(last.Cause)),
+			slog.Int64(keyMS, last.AskedMS), slog.Int(keyCount, deliveries))
+		return
+	}
 	w.handlers.Go(func() {
 		lost, err := w.registry.Lost(ctx, r.Agent.String(), 3*w.conn.AckWait()+time.Minute)
 		if err != nil || len(lost) == 0 {

@@ -26,8 +26,8 @@ func retryPolicy(r configs.Retry) *run.Retry {
 
 // sendWithRetry asks the model. If the agent's definition says so, it asks
 // again after a failure that may pass. The end of ctx ends a pause at once. So
-// does a drain: another worker gets the trigger, and begins with a first
-// attempt.
+// does a drain: another worker gets the trigger, and goes on with the attempt
+// that was due.
 //
 // The run keeps its slot in a pause. That is intended: a worker should not pull
 // more work for an overloaded provider. The policy and the run's deadline bound
@@ -36,6 +36,10 @@ func (x *execution) sendWithRetry(
 	ctx context.Context, p provider.Provider, req *provider.Request,
 ) (*provider.Response, error) {
 	progress := run.Progress{Event: run.ProgressAsking, Turn: x.nextTurn(), Worker: x.w.cfg.Name}
+	if x.cost.retries = x.retriesBefore(); x.cost.retries > 0 {
+		progress.Attempt = x.cost.retries + 1
+		progress.Attempts = x.start.Retry.Attempts
+	}
 	for {
 		resp, err := x.attempt(ctx, p, req, progress)
 		if err == nil || ctx.Err() != nil {
@@ -63,6 +67,16 @@ func (x *execution) sendWithRetry(
 			return nil, errDraining
 		}
 	}
+}
+
+// retriesBefore returns the number of attempts of the turn that failed on
+// workers which handed the trigger on. At least one attempt is left.
+func (x *execution) retriesBefore() int {
+	last := x.state.Returns.Of(x.t.Seq).Last
+	if x.start.Retry == nil || last.Turn != x.nextTurn() {
+		return 0
+	}
+	return max(0, min(last.Attempt, x.start.Retry.Attempts)-1)
 }
 
 // beyondDeadline returns the error of an attempt that is the last one only

@@ -186,7 +186,7 @@ func TestCancelEndsARetryPause(t *testing.T) {
 }
 
 // TestDrainEndsARetryPause: a drain ends a pause between attempts at once.
-// Another worker goes on with a first attempt.
+// Another worker goes on with the attempt that was due.
 func TestDrainEndsARetryPause(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -206,7 +206,7 @@ func TestDrainEndsARetryPause(t *testing.T) {
 		h.awaitReady()
 		from := time.Now()
 		w.drain()
-		if o := h.expectCompleted(r, "go"); o.Worker != "successor" || o.Retries != 0 {
+		if o := h.expectCompleted(r, "go"); o.Worker != "successor" || o.Retries != 1 {
 			t.Errorf("%+v", o)
 		}
 		h.tookAtMost(from, 3*time.Second)

@@ -175,7 +175,11 @@ func (w *walk) startFaulty(name string, f fault) {
 		}
 		return nil
 	}
-	w.startWorker(name, workerOptions{Config: agentd.Config{Slots: w.Slots}, frozen: &frozen, atStep: strike})
+	cfg := agentd.Config{Slots: w.Slots}
+	if f.Kind == drain { // a request in flight is handed on
+		cfg.Grace = 500 * time.Millisecond
+	}
+	w.startWorker(name, workerOptions{Config: cfg, frozen: &frozen, atStep: strike})
 }
 
 // expectAway notes that a worker will be away for a time.

@@ -3,6 +3,8 @@ package tool
 import (
 	"cmp"
 	"fmt"
+
+	"github.com/axebus/axe/agentd/run"
 )
 
 // NotPermitted is the error of a call of an agent that a policy withholds.
@@ -25,9 +27,24 @@ func NoSupervisor(agent, problem string) string {
 	return fmt.Sprintf("the supervisor %s cannot be asked: %s", agent, cmp.Or(problem, "no worker serves it"))
 }
 
-// GivenUp is the error of a run with a trigger that was delivered too often.
-func GivenUp(deliveries int) string {
-	return fmt.Sprintf("given up after %d deliveries of the message that moves it", deliveries)
+// GivenUp is the error of a run with a trigger that was delivered too often. It
+// says how the deliveries ended that were made before it was given up.
+func GivenUp(deliveries int, r run.Returns) string {
+	text := fmt.Sprintf("given up after %d deliveries of the message that moves it: ", deliveries)
+	silent := max(0, deliveries-r.Failed-r.Excused)
+	if r.Failed > 0 {
+		text += fmt.Sprintf("%d failed (the last: %s)", r.Failed, r.Error)
+	}
+	if r.Failed > 0 && silent > 0 {
+		text += ", "
+	}
+	if silent > 0 {
+		text += fmt.Sprintf("%d ended without a word from their worker", silent)
+	}
+	if r.Excused > 0 {
+		text += fmt.Sprintf("; %d that were handed on do not count", r.Excused)
+	}
+	return text
 }
 
 // Unapproved is the error of a run that reached its deadline while a person was

@@ -1,0 +1,139 @@
+package agentd
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/subjects"
+)
+
+// errLeaseLost is the reason to let go of triggers that waited here beyond
+// their leases.
+var errLeaseLost = errors.New("the lease was over before the worker had begun")
+
+// returnTimeout bounds the wait until returns are stored. A delivery goes back
+// also without its return. It then counts against its trigger.
+const returnTimeout = 5 * time.Second
+
+// maxErrorInReturn is the largest length in bytes of an error in a return.
+const maxErrorInReturn = 300
+
+// maxRedeliveryShift bounds the delay of a redelivery to busRetryDelay times
+// two to the power of it: 32 s.
+const maxRedeliveryShift = 5
+
+// letGo gives back triggers of a run that could not be carried out, to this
+// worker or another one. It stores a return of each first. So the next worker
+// knows, before it decides whether a trigger is poisoned, which of the
+// deliveries say nothing about it.
+//
+// After a failure the delay doubles with each delivery that counts, so that a
+// lasting fault does not poison the run.
+func (r *loadedRun) letGo(ctx context.Context, err error, xs ...*execution) {
+	w := r.w
+	returns := returnBatch{w: w}
+	for _, x := range xs {
+		w.release(x.t)
+		returns.add(r.run, x.t.Delivery, x.returned(ctx, err))
+	}
+	returns.store(ctx)
+	for _, x := range xs {
+		if w.draining.Load() {
+			w.giveBack(ctx, x.t.Delivery, 0)
+			continue
+		}
+		log := w.log.With(slog.String(keyRun, r.run.String()), slog.Uint64(keySeq, x.t.Seq), slog.Any(keyError, err))
+		if x.t.LeaseExpired() {
+			log.WarnContext(ctx, "trigger left to another worker")
+			continue
+		}
+		log.WarnContext(ctx, "trigger given back", slog.Int(keyCount, x.t.Count))
+		counted := max(1, r.state.Returns.Of(x.t.Seq).Counted(x.t.Count))
+		w.giveBack(ctx, x.t.Delivery, busRetryDelay<<min(counted-1, maxRedeliveryShift))
+	}
+}
+
+// returned returns why this worker lets go of the trigger, and what the next
+// worker has to know. Err is the reason.
+func (x *execution) returned(ctx context.Context, err error) run.Return {
+	ret := run.Return{AskedMS: x.cost.unstored.Milliseconds()}
+	if x.cost.unstored > 0 {
+		ret.AskedMS = max(1, ret.AskedMS)
+	}
+	if x.state.Phase == run.Ready {
+		ret.Turn = x.nextTurn()
+	}
+	if x.cost.retries > 0 {
+		ret.Attempt = x.cost.retries + 1
+	}
+	// This worker may have to let go before it knows of the attempts before.
+	if before := x.state.Returns.Of(x.t.Seq).Last; before.Turn == ret.Turn {
+		ret.Attempt = max(ret.Attempt, before.Attempt)
+	}
+	switch {
+	case x.t.LeaseExpired():
+		ret.Cause = run.ReturnLeaseLost
+	case ctx.Err() != nil, errors.Is(err, errDraining):
+		ret.Cause = run.ReturnDrained
+	default:
+		ret.Cause = run.ReturnFailed
+		ret.Error = err.Error()
+		ret.Error = ret.Error[:min(len(ret.Error), maxErrorInReturn)]
+	}
+	return ret
+}
+
+// returnBatch are returns that are stored together.
+type returnBatch struct {
+	w  *Worker
+	ms []bus.Message
+}
+
+// add adds the return of a delivery of a run. Its fence lets one delivery have
+// one return.
+func (b *returnBatch) add(r subjects.Run, d *bus.Delivery, ret run.Return) {
+	ret.Worker = b.w.cfg.Name
+	body, _ := json.Marshal(ret) // strings and numbers
+	subject := r.Returned(subjects.ReturnKey(d.Seq, d.Count))
+	b.ms = append(b.ms, bus.Message{
+		Subject: subject, Header: [][2]string{{subjects.HeaderSchema, subjects.Schema}}, Body: body,
+		Fence: bus.After(subject, 0),
+	})
+}
+
+// store stores the returns, also when ctx has ended. A return that is there
+// already, or that cannot be stored, changes nothing.
+func (b *returnBatch) store(ctx context.Context) {
+	if len(b.ms) == 0 {
+		return
+	}
+	storing, cancel := context.WithTimeout(context.WithoutCancel(ctx), returnTimeout)
+	defer cancel()
+	for i, err := range b.w.conn.WriteAll(storing, b.ms) {
+		if _, there := errors.AsType[*bus.ConflictError](err); err != nil && !there {
+			b.w.log.DebugContext(ctx, "return not stored",
+				slog.String(keySubject, b.ms[i].Subject), slog.Any(keyError, err))
+		}
+	}
+}
+
+// returnUnused gives back deliveries that this worker has not begun with, after
+// a delay. It stores their returns first.
+func (w *Worker) returnUnused(ctx context.Context, delay time.Duration, ds ...*bus.Delivery) {
+	returns := returnBatch{w: w}
+	for _, d := range ds {
+		at, err := w.conn.Space().Parse(d.Subject)
+		if err == nil && at.Kind != subjects.Submission && at.Kind != subjects.Returned {
+			returns.add(at.Run, d, run.Return{Cause: run.ReturnUnused})
+		}
+	}
+	returns.store(ctx)
+	for _, d := range ds {
+		w.giveBack(ctx, d, delay)
+	}
+}

@@ -1,0 +1,244 @@
+package agentd_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/axebus/axe/agentd"
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/subjects"
+)
+
+// returns reads the returns of a run, by their keys.
+func (h *harness) returns(r subjects.Run) map[string]run.Return {
+	all := map[string]run.Return{}
+	for _, m := range h.readAll(r.All()) {
+		at, err := h.conn.Space().Parse(m.Subject)
+		if err != nil || at.Kind != subjects.Returned {
+			continue
+		}
+		var ret run.Return
+		if err := json.Unmarshal(m.Body, &ret); err != nil {
+			h.tb.Fatal(err)
+		}
+		all[at.Key.String()] = ret
+	}
+	return all
+}
+
+// firstKey is the key of the return of a run's call, for a delivery.
+func (h *harness) firstKey(r subjects.Run, delivery int) string {
+	return subjects.ReturnKey(h.readAll(r.Call())[0].Seq, delivery).String()
+}
+
+// TestDeathsPoison: a trigger is poisoned by the deaths of so many workers that
+// carried it out, however many others have handed it on in between.
+func TestDeathsPoison(t *testing.T) {
+	t.Parallel()
+	const limit = 3
+	for deaths, want := range map[int]run.Kind{limit - 1: "", limit: run.KindPoisoned} {
+		t.Run(strconv.Itoa(deaths), func(t *testing.T) {
+			withHarness(t, func(h *harness) {
+				h.callingLead(nil)
+				h.models["lead"] = delayed(time.Minute, says("done"))
+				r := h.submit("lead", "go")
+				ends := strings.Split("drain drain drain drain drain"+strings.Repeat(" die drain drain", deaths), " ")
+				for i, end := range ends {
+					w := h.startWorker(fmt.Sprint(end, i), workerOptions{
+						Config: agentd.Config{Poison: limit, Grace: 100 * time.Millisecond},
+					})
+					h.awaitRequests("lead", i+1)
+					if end == "drain" {
+						w.drain()
+					} else {
+						w.kill()
+					}
+					if end == "die" && strings.Count(strings.Join(ends[:i+1], " "), "die") == limit {
+						break
+					}
+				}
+				h.startWorker("patient", workerOptions{Config: agentd.Config{Poison: limit}})
+				if want == "" {
+					h.expectCompleted(r, "done")
+					return
+				}
+				const drains = 5 + 2*(limit-1)
+				h.expectFailed(r, want, fmt.Sprintf("given up after %d deliveries of the message that moves it: "+
+					"%d ended without a word from their worker; %d that were handed on do not count",
+					drains+limit, limit, drains))
+			})
+		})
+	}
+}
+
+// TestLostLeasesPoisonNothing: workers that were frozen for longer than their
+// leases last say so, each when it finds that another worker has the run. None
+// of their deliveries counts.
+func TestLostLeasesPoisonNothing(t *testing.T) {
+	t.Parallel()
+	withHarness(t, func(h *harness) {
+		const limit, freezes = 2, 6
+		h.callingLead(nil)
+		h.models["lead"] = delayed(10*time.Minute, says("done"))
+		frozen := make([]atomic.Bool, freezes+1)
+		start := func(i int) {
+			cfg := agentd.Config{Poison: limit, Slots: 1} // no slot for another delivery
+			h.startWorker(fmt.Sprint("w", i), workerOptions{Config: cfg, frozen: &frozen[i]})
+		}
+		start(0)
+		h.awaitReady()
+		r := h.submit("lead", "go")
+		for i := range freezes {
+			h.awaitRequests("lead", i+1)
+			frozen[i].Store(true)
+			start(i + 1)
+			h.awaitRequests("lead", i+2)
+			frozen[i].Store(false)
+			key := h.firstKey(r, i+1)
+			h.eventually("the return of "+key, func() bool { return h.returns(r)[key].Cause != "" })
+			if got := h.returns(r)[key]; got.Cause != run.ReturnLeaseLost || got.AskedMS < 1000 || got.Turn != 1 {
+				t.Errorf("return %+v", got)
+			}
+			h.workers[i].drain()
+		}
+		if o := h.expectCompleted(r, "done"); o.Worker != fmt.Sprint("w", freezes) {
+			t.Errorf("the answer is of %s", o.Worker)
+		}
+		if n := len(h.requests("lead")); n != freezes+1 {
+			t.Errorf("%d requests for %d takeovers", n, freezes)
+		}
+		h.checkVerified()
+	})
+}
+
+// TestReturnTellsTheSuccessor: the return of a drained worker says what the
+// model was asked, and for how long. It is stored before the call goes back. The
+// successor logs it, goes on with the same attempt, and verify counts the
+// request.
+func TestReturnTellsTheSuccessor(t *testing.T) {
+	t.Parallel()
+	withHarness(t, func(h *harness) {
+		h.agents = []configs.Agent{define("lead", nil, withRetry(3))}
+		h.models["lead"] = failsTimes(1, busy, delayed(time.Minute, says("done")))
+		r := h.root("lead")
+		var stored, early atomic.Bool
+		w := h.startWorker("one", workerOptions{
+			Config: agentd.Config{Grace: 2 * time.Second},
+			atStep: func(s step) error {
+				switch {
+				case s.Op == "write" && s.After && strings.Contains(s.Subject, ".in.returned."):
+					stored.Store(true)
+				case s.Op == "nak" && s.Subject == r.Call() && !stored.Load():
+					early.Store(true)
+				}
+				return nil
+			},
+		})
+		h.submitTo(r, "go")
+		h.awaitRequests("lead", 2)
+		time.Sleep(3 * time.Second)
+		log, lines := storyLog(slog.LevelInfo)
+		w.drain()
+		if !stored.Load() || early.Load() {
+			t.Errorf("the return is stored: %t, the call went back before: %t", stored.Load(), early.Load())
+		}
+		h.startWorker("two", workerOptions{Config: agentd.Config{Log: log}})
+		if o := h.expectCompleted(r, "done"); o.Retries != 1 || o.Worker != "two" {
+			t.Errorf("%+v", o)
+		}
+		got := h.returns(r)
+		key := h.firstKey(r, 1)
+		want := map[string]run.Return{
+			key: {Cause: run.ReturnDrained, Turn: 1, AskedMS: 5000, Attempt: 2, Worker: "one"},
+		}
+		if ms := got[key].AskedMS; ms > 5000 && ms < 5200 { // awaitRequests polls
+			want[key] = run.Return{Cause: run.ReturnDrained, Turn: 1, AskedMS: ms, Attempt: 2, Worker: "one"}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+		h.expectLines(lines(), `level=INFO msg="run handed on" run=`+r.String()+` turn=1 from=one cause=drained`)
+		if report := h.verifyAll(); report.WastedRequests != 1 || report.WastedMS != got[key].AskedMS {
+			t.Errorf("verify counts %d requests and %d ms", report.WastedRequests, report.WastedMS)
+		}
+	})
+}
+
+// TestFailureIsReturned: a return names the error of a write that failed, and a
+// run without a fault has no return.
+func TestFailureIsReturned(t *testing.T) {
+	t.Parallel()
+	for name, fail := range map[string]bool{"failed": true, "without a fault": false} {
+		t.Run(name, func(t *testing.T) {
+			withHarness(t, func(h *harness) {
+				h.callingLead([]string{"leaf"}, call("leaf", "x"))
+				var failed atomic.Bool
+				failed.Store(!fail)
+				h.startWorker("w", workerOptions{atStep: func(s step) error {
+					if s.Op == "write" && strings.HasSuffix(s.Subject, ".log") && failed.CompareAndSwap(false, true) {
+						return errBusBroken
+					}
+					return nil
+				}})
+				r := h.submit("lead", "go")
+				h.expectCompleted(r, "c0=leaf")
+				want := map[string]run.Return{}
+				if fail {
+					want[h.firstKey(r, 1)] = run.Return{
+						Cause: run.ReturnFailed, Error: errBusBroken.Error(), Turn: 1, AskedMS: 1, Worker: "w",
+					}
+				}
+				if diff := cmp.Diff(want, h.returns(r)); diff != "" {
+					t.Error(diff)
+				}
+			})
+		})
+	}
+}
+
+// TestLateReturnsChangeNothing: returns that come late, from outside, or with
+// bodies that no worker writes are ignored, as an older version ignores a kind
+// of message that it does not know.
+func TestLateReturnsChangeNothing(t *testing.T) {
+	t.Parallel()
+	withHarness(t, func(h *harness) {
+		h.callingLead([]string{"leaf"}, call("leaf", "x"))
+		h.models["leaf"] = delayed(30*time.Second, says("leaf"))
+		h.startWorker("w", workerOptions{})
+		r := h.submit("lead", "go")
+		h.awaitRequests("leaf", 1)
+		publish := func() {
+			call := h.readAll(r.Call())[0].Seq
+			for _, at := range []subjects.Run{r, h.child(r, "leaf", 0)} {
+				h.publish(at.Returned(subjects.ReturnKey(call, 1)), `{"cause":"drained","worker":"w"}`)
+				h.publish(at.Returned(subjects.ReturnKey(call, 2)), `{"cause":"lease_lost","worker":"w","turn":7}`)
+				h.publish(at.Returned(subjects.ReturnKey(call, 3)), `nonsense`)
+				h.publish(at.Returned(h.key("no-delivery")), `{"cause":"drained"}`)
+				unknown := strings.TrimSuffix(at.Call(), "call") + "in.later.7-1"
+				h.publish(unknown, `{"cause":"drained"}`)
+			}
+		}
+		publish()
+		h.expectCompleted(r, "c0=leaf")
+		publish()
+		time.Sleep(time.Minute)
+		if n := len(h.requests("")); n != 3 {
+			t.Errorf("%d requests, want three", n)
+		}
+		if err := h.workers[0].WaitIdle(h.ctx); err != nil {
+			t.Error(err)
+		}
+		if report := h.verifyAll(); report.Violations() > 0 || report.WastedRequests > 0 {
+			t.Errorf("verify: %+v", report)
+		}
+	})
+}
