@@ -21,6 +21,8 @@ type takeover struct {
 	turn  int
 	from  string
 	after time.Duration
+	// drained says that the former worker has handed the turn on.
+	drained bool
 }
 
 // String returns the end of a state, empty without a takeover.
@@ -28,12 +30,15 @@ func (t takeover) String() string {
 	if t.turn == 0 {
 		return ""
 	}
+	if t.drained {
+		return ", handed on by " + t.from + " (drained) after " + seconds(t.after)
+	}
 	return ", taken over from " + t.from + " after " + seconds(t.after)
 }
 
 // noteTakeover compares the worker of an event with the worker that has
 // reported the request for the same turn. Another one has taken the run over:
-// the first one died, drained, or was cut off from the server.
+// the first one died, or was cut off from the server, or has handed it on.
 func (n *node) noteTakeover(e client.Event) {
 	r := n.request
 	turn := requestedTurn(e)
@@ -41,7 +46,9 @@ func (n *node) noteTakeover(e client.Event) {
 		return
 	}
 	if turn == r.turn {
-		n.takeover = takeover{turn, r.worker, max(0, e.Time.Sub(r.since))}
+		last := n.state.Returns.Of(n.state.Owner).Last
+		drained := last.Cause == run.ReturnDrained && last.Worker == r.worker && last.Turn == turn
+		n.takeover = takeover{turn, r.worker, max(0, e.Time.Sub(r.since)), drained}
 	}
 	n.request = request{turn, e.Worker, e.Time}
 }

@@ -171,6 +171,10 @@ func (m *message) event(t *testing.T, meta run.Meta) run.Event {
 	case "interrupted":
 		m.at.Kind = subjects.Interrupt
 		return run.Interrupted{Meta: meta}
+	case "returned":
+		m.at.Kind = subjects.Returned
+		ret := run.Return{Cause: run.ReturnCause(m.text), Turn: m.entry.Index, Worker: m.entry.Worker}
+		return run.Returned{Meta: meta, Trigger: meta.Seq - 1, Delivery: 1, Return: ret}
 	case "cancelled":
 		m.at.Kind = subjects.Cancel
 		return run.Cancelled{Meta: meta, End: run.End{Kind: run.KindCancelled, Reason: m.outcome.Reason, Text: m.text}}
@@ -340,6 +344,7 @@ func TestTreeDrawsAnything(t *testing.T) {
 	kinds := []string{
 		"asking", "retrying", "waiting", "timed_out", "cancelled", "answered", "called", "idle",
 		"mail", "approved", "denied", "interrupted", "answered review=watcher", "replied", "concluded",
+		"returned text=drained",
 	}
 	for first := range kinds {
 		tree := &Tree{}
