@@ -127,6 +127,13 @@ func TestChaos(t *testing.T) {
 		}
 		poison(t, bin, n, ackWait)
 	})
+	t.Run("rollout", func(t *testing.T) {
+		if trees == 0 {
+			t.Parallel()
+		}
+		r := sizedRollout(trees)
+		r.perform(t, bin)
+	})
 }
 
 // perform runs a scenario with commands from the directory bin.
