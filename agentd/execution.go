@@ -180,7 +180,7 @@ func (x *execution) act(ctx context.Context) error {
 // step carries out everything that the run owes now: its side effects, then its
 // main effect. The result is that of the main effect.
 func (x *execution) step(ctx context.Context) (result, error) {
-	if x.state.Ended() && x.isPoisoned() {
+	if x.state.Ended() && x.isPoisoned(x.t) {
 		return finished, x.w.failPoisoned(ctx, x.t, "the end was delivered too often")
 	}
 	if !x.state.Ended() {
@@ -262,17 +262,17 @@ func (x *execution) mustFail(ctx context.Context) (end run.End, failed bool, err
 			end.Text = tool.Unapproved(end.Text)
 		}
 		return end, true, nil
-	case x.isPoisoned():
+	case x.isPoisoned(x.t):
 		text := tool.GivenUp(x.t.Count-1, x.state.Returns.Of(x.t.Seq))
 		return run.End{Kind: run.KindPoisoned, Text: text}, true, nil
 	}
 	return run.End{}, false, nil
 }
 
-// isPoisoned reports whether the trigger was delivered too often. Only the
+// isPoisoned reports whether a trigger was delivered too often. Only the
 // deliveries count that failed, or that ended without a word from their worker.
-func (x *execution) isPoisoned() bool {
-	return x.state.Returns.Of(x.t.Seq).Counted(x.t.Count) > x.w.cfg.Poison
+func (r *loadedRun) isPoisoned(t *trigger) bool {
+	return r.state.Returns.Of(t.Seq).Counted(t.Count) > r.w.cfg.Poison
 }
 
 // cancelSelf writes the run's own cancel message: the one way to end badly. The
