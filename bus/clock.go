@@ -24,6 +24,8 @@ type Clocks struct {
 	byStream map[string]*Clock
 	// stepped is ready when Keep was not told of a step of a clock.
 	stepped chan struct{}
+	// doubted is ready when Keep has to measure before its next time.
+	doubted chan struct{}
 	untold  []Step
 }
 
@@ -105,7 +107,9 @@ const (
 )
 
 func newClocks(c *Conn) *Clocks {
-	return &Clocks{conn: c, byStream: map[string]*Clock{}, stepped: make(chan struct{}, 1)}
+	return &Clocks{
+		conn: c, byStream: map[string]*Clock{}, stepped: make(chan struct{}, 1), doubted: make(chan struct{}, 1),
+	}
 }
 
 // Of returns the clock of the stream of a run.
@@ -162,13 +166,19 @@ func (cs *Clocks) Keep(ctx context.Context, measured func([]Step)) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-tick.C:
-			limited, cancel := context.WithTimeout(ctx, clockInterval/2)
-			_ = cs.Measure(limited)
-			cancel()
+			cs.tryMeasure(ctx)
+		case <-cs.doubted:
+			cs.tryMeasure(ctx)
 		case <-cs.stepped:
 		}
 		measured(cs.takeUntold())
 	}
+}
+
+func (cs *Clocks) tryMeasure(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, clockInterval/2)
+	defer cancel()
+	_ = cs.Measure(ctx)
 }
 
 func (cs *Clocks) takeUntold() []Step {
@@ -353,26 +363,31 @@ func (s Step) follows(m Stored) bool {
 	return m.Time.Sub(s.From).Abs() < m.Time.Sub(s.To).Abs()
 }
 
-// Settle measures the clock if a delivery shows that the last reading may be
-// wrong: its stamp lies in the future, or it seems to be old, or the connection
-// was lost since. It is cheap otherwise.
+// Settle measures the clock if a delivery shows that the last reading is wrong,
+// since its stamp lies in the future, or if the connection was lost since. A
+// delivery that seems to be old may only have waited: Keep then measures soon,
+// and Settle does not wait for it. It is cheap otherwise.
 func (c *Clock) Settle(ctx context.Context, d *Delivery) error {
-	if !c.doubtful(d) {
+	wrong, old := c.doubts(d)
+	if old {
+		pause.Notify(c.clocks.doubted)
+	}
+	if !wrong {
 		return nil
 	}
 	return c.measure(ctx)
 }
 
-func (c *Clock) doubtful(d *Delivery) bool {
+func (c *Clock) doubts(d *Delivery) (wrong, old bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r := c.reading
 	if r.at.IsZero() || r.reconnects != c.clocks.conn.nc.Stats().Reconnects {
-		return true
+		return true, false
 	}
 	now := time.Now()
 	age := r.expected(now, suspended()).Sub(d.Time)
-	return age < -(leastStep+r.bound) || d.Count == 1 && age > doubtInterval && now.Sub(c.measured) > doubtInterval
+	return age < -(leastStep + r.bound), d.Count == 1 && age > doubtInterval && now.Sub(c.measured) > doubtInterval
 }
 
 // measure asks the stream's leader for its time. If another goroutine measures
