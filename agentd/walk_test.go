@@ -127,14 +127,24 @@ func (w *walk) run() {
 	w.checkRequests()
 }
 
-// setClock makes the server's clock wrong, now or later.
+// setClock makes the server's clock wrong, now or later. The workers notice it
+// at once: a turn that is decided before its worker has noticed has deadlines of
+// the old clock (docs/limitations.md).
 func (w *walk) setClock() {
 	if w.ClockAhead == 0 {
 		return
 	}
 	time.Sleep(2 * time.Hour) // no deadline is of an earlier year than 2000
 	ahead := time.Duration(w.ClockAhead) * time.Minute
-	time.AfterFunc(time.Duration(w.ClockSetAfter)*time.Second, func() { w.setServerClock(ahead) })
+	time.AfterFunc(time.Duration(w.ClockSetAfter)*time.Second, func() {
+		w.harness.mu.Lock()
+		workers := slices.Clone(w.workers)
+		w.harness.mu.Unlock()
+		w.setServerClock(ahead)
+		for _, one := range workers {
+			go func() { _ = one.conn.Clocks.Measure(w.ctx) }()
+		}
+	})
 	if w.ClockSetAfter == 0 {
 		time.Sleep(time.Second)
 	}

@@ -92,7 +92,7 @@ type Step struct {
 const (
 	// clockInterval is the time between two measurements of a clock that is
 	// not in doubt.
-	clockInterval = 10 * time.Second
+	clockInterval = 2 * time.Second
 	// doubtInterval is the least time between two measurements because of
 	// messages that look old. They may only have waited.
 	doubtInterval = time.Second
@@ -154,7 +154,7 @@ func (cs *Clocks) all() []*Clock {
 	return out
 }
 
-// Keep measures the clocks every ten seconds until ctx ends. It calls measured
+// Keep measures the clocks every two seconds until ctx ends. It calls measured
 // after each measurement, with the steps of the servers' clocks that were found
 // since the last call. A failed measurement is made again later: until then the
 // clocks go on from their last readings.

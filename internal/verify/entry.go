@@ -12,6 +12,7 @@ func (c *Checker) entry(n *node, e run.Entry, m Message) {
 	if !c.takesEntry(n, m) {
 		return
 	}
+	n.entryShift = m.Shift
 	if e.Index != n.state.LogIndex+1 {
 		c.violate(n.on(m), Log, "a hole: the entry has index %d after %d", e.Index, n.state.LogIndex)
 		n.broken = true
