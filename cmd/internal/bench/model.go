@@ -37,7 +37,9 @@ func agents(model string, extra int) []configs.Agent {
 		all = append(all, define(fmt.Sprint("chain", n), fmt.Sprint("chain leaf ", n), "leaf"))
 	}
 	for i := range extra {
-		all = append(all, define(fmt.Sprint("other", i), "echo"))
+		other := define(fmt.Sprint("other", i), "echo")
+		other.Digest = other.Name // as an agent of a file has
+		all = append(all, other)
 	}
 	lead := define("lead", fmt.Sprint("fork ", forks))
 	lead.Delegation.Styles = configs.Styles{configs.StyleMail}

@@ -17,8 +17,9 @@ import (
 // the line "rest" asks for the usage at rest. The process ends with its input.
 type processConfig struct {
 	Role role `json:"role"`
-	// StoreDir and Sync are those of a server.
+	// StoreDir, Sync and Listen are those of a server.
 	StoreDir string `json:"store_dir,omitzero"`
+	Listen   string `json:"listen,omitzero"`
 	Sync     bool   `json:"sync,omitzero"`
 	// Dial, Prefix, Name and Slots are those of a worker.
 	Dial   bus.Dial `json:"dial,omitzero"`

@@ -93,7 +93,7 @@ func (o processConfig) begin(ctx context.Context) (service, error) {
 }
 
 func (o processConfig) serve() (service, error) {
-	s, err := bus.Serve(bus.ServerConfig{Listen: "127.0.0.1:0", StoreDir: o.StoreDir, SyncAlways: o.Sync})
+	s, err := bus.Serve(bus.ServerConfig{Listen: o.Listen, StoreDir: o.StoreDir, SyncAlways: o.Sync})
 	if err != nil {
 		return service{}, err
 	}

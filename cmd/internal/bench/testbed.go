@@ -68,8 +68,7 @@ func newTestbed(ctx context.Context, cfg Config) (_ *testbed, err error) {
 		if s.dir, err = os.MkdirTemp("", "axe-bench-"); err != nil {
 			return s, err
 		}
-		s.server, err = s.startProcess(ctx, processConfig{Role: server, StoreDir: s.dir, Sync: cfg.Sync})
-		if err != nil {
+		if err = s.startServer(ctx, "127.0.0.1:0"); err != nil {
 			return s, err
 		}
 		s.dial = bus.Dial{URL: s.server.url}
@@ -141,6 +140,14 @@ func (s *testbed) startProcess(ctx context.Context, o processConfig) (*process, 
 	return startProcess(ctx, s.cfg.Command, o, s.cfg.Stderr)
 }
 
+// startServer starts the benchmark's own server on its store.
+func (s *testbed) startServer(ctx context.Context, listen string) (err error) {
+	s.server, err = s.startProcess(ctx, processConfig{
+		Role: server, StoreDir: s.dir, Sync: s.cfg.Sync, Listen: listen,
+	})
+	return err
+}
+
 // startWorkers replaces all workers by n new ones. Their model is behind HTTP,
 // or in their own processes.
 func (s *testbed) startWorkers(ctx context.Context, n int, overHTTP bool, raw ...rawServers) error {
@@ -202,12 +209,15 @@ const caller = "caller"
 // leaf runs an agent as a child of a run of caller: one stored call, as the
 // worker of a parent writes it, and one stored outcome. A parent would read as
 // much of that as a raw request does.
-func (s *testbed) leaf(ctx context.Context) error {
+func (s *testbed) leaf(ctx context.Context) error { return s.leafOf(ctx, "leaf") }
+
+// leafOf is leaf for any agent whose model answers at once.
+func (s *testbed) leafOf(ctx context.Context, agent string) error {
 	parent, err := s.newRoot(caller)
 	if err != nil {
 		return err
 	}
-	child, err := s.newRoot("leaf")
+	child, err := s.newRoot(agent)
 	if err != nil {
 		return err
 	}

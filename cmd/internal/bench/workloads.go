@@ -41,6 +41,7 @@ var workloads = []workload{
 		"scale", "a stream of a million runs, many waiting, in turn with an empty one; a worker with many agents",
 		scale, true,
 	},
+	{"agents", "three workers with many agents, compared with three workers with few", agentsAtWork, true},
 }
 
 // Names lists the workloads.
