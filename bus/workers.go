@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/axebus/axe/subjects"
 )
@@ -75,4 +76,40 @@ func (w *Workers) Ask(ctx context.Context, worker subjects.Worker) error {
 		return ErrNoWorker
 	}
 	return err
+}
+
+// agentsKey is the key of a list of agents. List does not see it.
+func agentsKey(list string) string { return "agents." + list }
+
+// PutAgents stores a list of agents under its name, which follows from the
+// list. It tries until ctx ends.
+func (w *Workers) PutAgents(ctx context.Context, list string, body []byte) error {
+	_, rev, _, err := w.agents(ctx, list)
+	if err != nil {
+		return err
+	}
+	_, err = w.store(ctx, agentsKey(list), rev, body)
+	if _, there := errors.AsType[*ConflictError](err); there {
+		return nil // another worker has stored the same list
+	}
+	return err
+}
+
+// Agents reads a list of agents; ok is false if there is none.
+func (w *Workers) Agents(ctx context.Context, list string) (body []byte, ok bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, workersTimeout)
+	defer cancel()
+	body, _, ok, err = w.agents(ctx, list)
+	return body, ok, err
+}
+
+func (w *Workers) agents(ctx context.Context, list string) (body []byte, rev uint64, ok bool, err error) {
+	err = w.do(ctx, func(jetstream.Stream) (again bool, _ error) {
+		ms, again, err := w.get(ctx, directGet{MultiLast: []string{w.subject(agentsKey(list))}})
+		if err == nil && len(ms) > 0 {
+			body, rev, ok = ms[0].Body, ms[0].Seq, true
+		}
+		return again, err
+	})
+	return body, rev, ok, err
 }

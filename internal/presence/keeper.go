@@ -81,6 +81,7 @@ func (k *Keeper) refresh(ctx context.Context, all []Worker) {
 		k.predecessor = own.Seen
 	}
 	entry.Predecessor = k.predecessor
+	entry.AgentsIn = listOf(entry.Agents)
 	if equal(own.Entry, entry) && time.Since(k.refreshed) < refreshInterval {
 		return
 	}
@@ -138,13 +139,20 @@ func (k *Keeper) unserved(ctx context.Context, gone Worker, all []Worker) []stri
 	return unserved
 }
 
+// put stores an entry. A long list of agents is stored before it.
 func (k *Keeper) put(ctx context.Context, rev uint64, entry Entry) error {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	if entry.AgentsIn = listOf(entry.Agents); entry.AgentsIn != "" {
+		if err := k.Registry.lists.keep(ctx, entry.AgentsIn, entry.Agents); err != nil {
+			return err
+		}
+		entry.Agents = []string{}
+	}
 	body, err := json.Marshal(entry)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
-	defer cancel()
 	_, err = k.Registry.workers.Swap(ctx, Worker{Entry: entry}.token(), rev, body)
 	return err
 }
@@ -171,6 +179,9 @@ func neighbour(all []Worker, name string) (Worker, bool) {
 
 // equal reports whether two entries are the same in JSON.
 func equal(a, b Entry) bool {
+	if a.AgentsIn != "" && a.AgentsIn == b.AgentsIn {
+		a.Agents, b.Agents = nil, nil
+	}
 	left, err := json.Marshal(a)
 	right, failed := json.Marshal(b)
 	return err == nil && failed == nil && bytes.Equal(left, right)

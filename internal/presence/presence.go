@@ -35,6 +35,13 @@ type Entry struct {
 	// Slots is the number of model calls that the worker makes at a time.
 	Slots  int      `json:"slots"`
 	Agents []string `json:"agents"`
+	// ActiveAgents is the number of agents beyond which the worker pulls
+	// only for those that have work. It is 0 for a worker that pulls for
+	// all its agents.
+	ActiveAgents int `json:"active_agents,omitzero"`
+	// AgentsIn names the list of agents that Agents has no room for. Agents
+	// is empty then in the bucket. Readers of Workers find it filled in.
+	AgentsIn string `json:"agents_in,omitzero"`
 	// Since is the time at which the worker began.
 	Since time.Time `json:"since"`
 	// Ended is the time at which the worker ended, or was found gone.
@@ -56,6 +63,8 @@ type Worker struct {
 	// Seen is the time at which the server stored the entry.
 	Seen time.Time
 	rev  uint64
+	// list is the list that AgentsIn names; nil if Agents is the list.
+	list *agentList
 }
 
 // token is the worker's name in subjects.
@@ -63,7 +72,12 @@ func (w Worker) token() subjects.Worker { return subjects.WorkerOf(w.Name) }
 
 // serves reports whether the worker serves an agent, or served it until it
 // ended.
-func (w Worker) serves(agent string) bool { return slices.Contains(w.Agents, agent) }
+func (w Worker) serves(agent string) bool {
+	if w.list != nil {
+		return w.list.has[agent]
+	}
+	return slices.Contains(w.Agents, agent)
+}
 
 // lastSeen is the time of the last sign of life of a worker that is gone.
 func (w Worker) lastSeen() time.Time {
@@ -73,15 +87,20 @@ func (w Worker) lastSeen() time.Time {
 	return w.Ended
 }
 
-// Registry is all workers on a bus. It keeps nothing between requests.
+// Registry is all workers on a bus. It keeps nothing between requests but long
+// lists of agents, which never change.
 type Registry struct {
 	workers *bus.Workers
 	clocks  *bus.Clocks
+	lists   *agentLists
 }
 
 // New makes the registry of an open connection, which stays the caller's to
 // close.
-func New(conn *bus.Conn) Registry { return Registry{conn.Workers(), conn.Clocks} }
+func New(conn *bus.Conn) Registry {
+	workers := conn.Workers()
+	return Registry{workers, conn.Clocks, &agentLists{workers: workers}}
+}
 
 // Workers lists the workers on the bus and those of the last day, by name.
 func (r Registry) Workers(ctx context.Context) ([]Worker, error) {
@@ -92,9 +111,16 @@ func (r Registry) Workers(ctx context.Context) ([]Worker, error) {
 	var all []Worker
 	for _, m := range entries {
 		w := Worker{Seen: m.Time, rev: m.Seq}
-		if json.Unmarshal(m.Body, &w.Entry) == nil {
-			all = append(all, w)
+		if json.Unmarshal(m.Body, &w.Entry) != nil {
+			continue
 		}
+		if w.AgentsIn != "" {
+			if w.list, err = r.lists.read(ctx, w.AgentsIn); err != nil {
+				return nil, err
+			}
+			w.Agents = w.list.names
+		}
+		all = append(all, w)
 	}
 	slices.SortFunc(all, func(a, b Worker) int { return cmp.Compare(a.Name, b.Name) })
 	return all, nil
@@ -276,4 +302,23 @@ func (r Registry) Lost(ctx context.Context, agent string, within time.Duration) 
 	}
 	slices.SortStableFunc(lost, func(a, b Loss) int { return b.At.Compare(a.At) })
 	return lost, nil
+}
+
+// Held returns the agents of the workers that pull for all their agents, also
+// for those without work. A worker that may be gone counts.
+func (r Registry) Held(ctx context.Context) (map[string]bool, error) {
+	all, err := r.Workers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	held := map[string]bool{}
+	for _, w := range all {
+		if !w.Ended.IsZero() || w.ActiveAgents > 0 {
+			continue
+		}
+		for _, agent := range w.Agents {
+			held[agent] = true
+		}
+	}
+	return held, nil
 }
