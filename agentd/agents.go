@@ -53,6 +53,8 @@ type agentSet struct {
 
 	mu     sync.Mutex
 	served map[subjects.Agent]configs.Agent
+	// sorted has the names of the served agents.
+	sorted []string
 	// broken has, for each agent with a wrong file, the problem.
 	broken map[subjects.Agent]string
 	// removed has the time at which a served or broken agent was removed.
@@ -74,6 +76,11 @@ func (s *agentSet) replace(served map[subjects.Agent]configs.Agent, broken []Bro
 	defer s.mu.Unlock()
 	oldServed, oldBroken := s.served, s.broken
 	s.served = served
+	s.sorted = make([]string, 0, len(served))
+	for name := range served {
+		s.sorted = append(s.sorted, name.String())
+	}
+	slices.Sort(s.sorted)
 	s.broken = map[subjects.Agent]string{}
 	for _, b := range broken {
 		if _, ok := served[b.Name]; !ok {
@@ -119,16 +126,12 @@ func (s *agentSet) definition(a subjects.Agent) (configs.Agent, bool) {
 	return def, ok
 }
 
-// names returns the names of the served agents, sorted.
+// names returns the names of the served agents, sorted. The caller does not
+// change them.
 func (s *agentSet) names() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	names := make([]string, 0, len(s.served))
-	for name := range s.served {
-		names = append(names, name.String())
-	}
-	slices.Sort(names)
-	return names
+	return s.sorted
 }
 
 // len returns the number of served agents.
@@ -193,45 +196,101 @@ func (w *Worker) definition(r subjects.Run) (configs.Agent, bool) {
 	return def, ok
 }
 
-// serveAgents starts and stops the loops of agents as Serve and the directory
-// change, until ctx ends. Then it waits for all loops.
+// serveAgents starts and stops the loops of sources as Serve, the directory and
+// the records of active sources change, until ctx ends. Then it waits for all
+// loops.
 func (w *Worker) serveAgents(ctx, work context.Context) {
 	var loops sync.WaitGroup
 	defer loops.Wait()
-	stops := map[subjects.Agent]context.CancelFunc{}
+	stops := map[source]context.CancelFunc{}
+	defer func() {
+		for _, stop := range stops {
+			stop()
+		}
+	}()
 	logged := map[subjects.Agent]configs.Agent{}
+	var agents map[subjects.Agent]bool
+	var activations context.CancelFunc
 	for {
 		select {
 		case <-ctx.Done():
-			for _, stop := range stops {
-				stop()
+			if activations != nil {
+				activations()
 			}
 			return
+		case <-w.activity.changed:
 		case <-w.agents.changed:
+			w.announceAll(ctx)
+			agents = w.agentsToServe(ctx)
+			logged = w.logChanges(ctx, logged)
+			activations = activeAgents{w}.turnActivity(ctx, work, &loops, activations)
+			pause.Notify(w.entryChanged)
 		}
-		w.announceAll(ctx)
-		pause.Notify(w.entryChanged)
-		agents := w.agentsToServe(ctx)
-		for name, stop := range stops {
-			if !agents[name] {
+		sources := activeAgents{w}.sourcesToServe(agents)
+		w.pulled.Store(int64(len(sources)))
+		for from, stop := range stops {
+			if !sources[from] {
 				stop()
-				delete(stops, name)
+				delete(stops, from)
 			}
 		}
-		for name := range agents {
-			if stops[name] != nil {
+		for from := range sources {
+			if stops[from] != nil {
 				continue
 			}
 			loop, stop := context.WithCancel(ctx)
-			stops[name] = stop
-			for partition := range w.conn.Space().Partitions() {
-				from := source{name, partition}
-				loops.Go(func() { w.serveCalls(loop, work, from) })
-				loops.Go(func() { w.serveInbound(loop, work, from) })
+			stops[from] = stop
+			loops.Go(func() { w.serveCalls(loop, work, from) })
+			loops.Go(func() { w.serveInbound(loop, work, from) })
+		}
+	}
+}
+
+// turnActivity begins or ends to pull for active agents alone, as the number of
+// agents demands. Stop ends what has begun; it is nil if nothing has.
+func (w activeAgents) turnActivity(
+	ctx, work context.Context, loops *sync.WaitGroup, stop context.CancelFunc,
+) context.CancelFunc {
+	switch many := w.agents.len() > w.cfg.ActiveAgents; {
+	case !many && stop != nil:
+		stop()
+		w.activity.turn(false)
+		return nil
+	case !many || stop != nil:
+		return stop
+	}
+	ctx, stop = context.WithCancel(ctx)
+	w.activity.turn(true)
+	loops.Go(func() {
+		pause.Retry(ctx, busRetryDelay, func() error { return w.activity.load(ctx) }, w.pullFailures.add)
+		for partition := range w.conn.Space().Partitions() {
+			pause.Retry(ctx, busRetryDelay, func() error { return w.adopt(ctx, partition) }, w.pullFailures.add)
+			loops.Go(func() { w.serveActivations(ctx, work, partition) })
+		}
+		loops.Go(func() { w.letAgentsGo(ctx) })
+		w.activity.follow(ctx, w.pullFailures.add)
+	})
+	return stop
+}
+
+// sourcesToServe returns the sources of the agents to serve, of active ones
+// alone if the agents are many.
+func (w activeAgents) sourcesToServe(agents map[subjects.Agent]bool) map[source]bool {
+	sources := map[source]bool{}
+	if w.activity.isOn() {
+		for _, s := range w.activity.activeSources() {
+			if agents[s.agent] {
+				sources[s] = true
 			}
 		}
-		logged = w.logChanges(ctx, logged)
+		return sources
 	}
+	for name := range agents {
+		for partition := range w.conn.Space().Partitions() {
+			sources[source{name, partition}] = true
+		}
+	}
+	return sources
 }
 
 // logChanges logs which agents came, changed and went since the last call,
@@ -240,22 +299,35 @@ func (w *Worker) logChanges(
 	ctx context.Context, before map[subjects.Agent]configs.Agent,
 ) map[subjects.Agent]configs.Agent {
 	now := w.agents.definitions()
+	var added, removed int
 	for name := range before {
 		if _, ok := now[name]; !ok {
-			w.log.InfoContext(ctx, "agent removed", slog.String(keyAgent, name.String()))
+			if removed++; removed <= maxAgentLines {
+				w.log.InfoContext(ctx, "agent removed", slog.String(keyAgent, name.String()))
+			}
 		}
 	}
 	for name, def := range now {
 		log := w.log.With(slog.String(keyAgent, name.String()), slog.String(keyFile, def.File))
 		old, ok := before[name]
 		if !ok {
-			log.InfoContext(ctx, "serving agent")
+			if added++; added <= maxAgentLines {
+				log.InfoContext(ctx, "serving agent")
+			}
 		} else if keys := configs.ChangedKeys(old, def); len(keys) > 0 {
 			log.InfoContext(ctx, "agent changed", slog.String(keyKeys, strings.Join(keys, ", ")))
 		}
 	}
+	if added > maxAgentLines || removed > maxAgentLines {
+		w.log.InfoContext(ctx, "serving many agents", slog.Int(keyAgents, len(now)), slog.Int(keyAdded, added),
+			slog.Int(keyRemoved, removed))
+	}
 	return now
 }
+
+// maxAgentLines is the number of agents that a worker logs a line for at a
+// time. Of the others it logs the number.
+const maxAgentLines = 100
 
 // agentsToServe returns the worker's own agents, and the removed agents that no
 // other worker serves: their runs under way go on, and new calls are refused
@@ -276,12 +348,24 @@ func (w *Worker) agentsToServe(ctx context.Context) map[subjects.Agent]bool {
 	return agents
 }
 
-// announceAll puts the cards of the worker's agents into the directory.
+// announceAll puts the cards of the worker's agents into the directory, where
+// it has others.
 func (w *Worker) announceAll(ctx context.Context) {
+	type announcement struct {
+		Card
+		first bool
+	}
+	var news []announcement
 	for name, c := range w.agents.cards(w.cfg) {
 		first := c.Problem != "" && w.agents.takeDeparted(name)
-		w.retryAnnounce(ctx, func() error { return w.directory.announce(ctx, c, first) })
+		if w.directory.lacks(c, first) {
+			news = append(news, announcement{c, first})
+		}
 	}
+	_ = each(ctx, news, func(ctx context.Context, n announcement) error {
+		w.retryAnnounce(ctx, func() error { return w.directory.announce(ctx, n.Card, n.first) })
+		return nil // it has succeeded, or ctx has ended
+	})
 }
 
 // retryAnnounce changes the directory: it calls do until it succeeds or ctx

@@ -40,6 +40,15 @@ type Config struct {
 	// The default is DefaultSlots.
 	Slots int
 
+	// ActiveAgents is the number of agents for which the worker always pulls.
+	// If it serves more, it pulls only for those that have work, and lets
+	// the others go dormant. The default is DefaultActiveAgents.
+	ActiveAgents int
+
+	// DormantAfter is the time without work after which an agent may become
+	// dormant. The default is DefaultDormantAfter.
+	DormantAfter time.Duration
+
 	// RateLimit returns the account with which a model is asked, and the
 	// rate limit that all workers together keep for that account. The
 	// account is a name for a provider and an API key. With nil, or with
@@ -85,6 +94,9 @@ const (
 	DefaultGrace   = 30 * time.Second
 	DefaultPoison  = 20
 	DefaultCache   = 64 << 20
+
+	DefaultActiveAgents = 250
+	DefaultDormantAfter = time.Minute
 )
 
 // validate returns the configuration with its defaults filled in.
@@ -94,7 +106,8 @@ func (c Config) validate() (Config, error) {
 	}
 	for name, value := range map[string]int64{
 		"Slots": int64(c.Slots), "Timeout": int64(c.Timeout), "Grace": int64(c.Grace),
-		"Poison": int64(c.Poison), "Cache": int64(c.Cache),
+		"Poison": int64(c.Poison), "Cache": int64(c.Cache), "ActiveAgents": int64(c.ActiveAgents),
+		"DormantAfter": int64(c.DormantAfter),
 	} {
 		if value < 0 {
 			return c, fmt.Errorf("agentd: Config.%s must not be negative, got %d", name, value)
@@ -105,6 +118,8 @@ func (c Config) validate() (Config, error) {
 	c.Grace = cmp.Or(c.Grace, DefaultGrace)
 	c.Poison = cmp.Or(c.Poison, DefaultPoison)
 	c.Cache = cmp.Or(c.Cache, DefaultCache)
+	c.ActiveAgents = cmp.Or(c.ActiveAgents, DefaultActiveAgents)
+	c.DormantAfter = cmp.Or(c.DormantAfter, DefaultDormantAfter)
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	c.TreeLog = cmp.Or(c.TreeLog, c.Log)
 	if c.Name == "" {

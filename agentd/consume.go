@@ -2,7 +2,9 @@ package agentd
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"math/rand/v2"
 	"time"
 
 	"github.com/axebus/axe/bus"
@@ -35,18 +37,16 @@ const (
 
 // serveInbound takes the inbound messages of the runs of one agent.
 func (w *Worker) serveInbound(ctx, work context.Context, from source) {
-	c := bus.ConsumerConfig{
-		Stream: "RUNS", Partition: from.partition, Name: "agent_" + from.agent.String() + "_in",
-		Filters: w.conn.Space().Inbound(from.agent),
-	}
-	w.pullInbound(ctx, work, c, min(maxInboundPerRequest, w.maxInbound()/2))
+	all := activeAgents{w}
+	open := all.opensSource(from, all.inboundOf(from))
+	w.pullInbound(ctx, work, open, min(maxInboundPerRequest, w.maxInbound()/2), func() { w.activity.use(from) })
 }
 
 // serveRootEnds takes the deadlines and cancel messages of all roots. So a root
 // ends though no worker serves its agent.
 func (w *Worker) serveRootEnds(ctx, work context.Context, partition int) {
 	c := bus.ConsumerConfig{Stream: "RUNS", Partition: partition, Name: "roots", Filters: w.conn.Space().RootEnds()}
-	w.pullInbound(ctx, work, c, rootEndsPerRequest)
+	w.pullInbound(ctx, work, activeAgents{w}.opens(c), rootEndsPerRequest, func() {})
 }
 
 // serveSubmissions takes tasks from outside.
@@ -56,7 +56,7 @@ func (w *Worker) serveSubmissions(ctx, work context.Context) {
 		FirstLease: submissionLease,
 	}
 	room := make(chan struct{}, maxSubmissions)
-	w.withFeed(ctx, c, func() int { return submissionsPerRequest }, func(feed *bus.Feed) error {
+	w.withFeed(ctx, activeAgents{w}.opens(c), func() int { return submissionsPerRequest }, func(feed *bus.Feed) error {
 		d, err := feed.Next(ctx)
 		if err != nil {
 			return err
@@ -77,9 +77,10 @@ func (w *Worker) serveSubmissions(ctx, work context.Context) {
 func (w *Worker) maxInbound() int { return max(4, 2*w.cfg.Slots) }
 
 // pullInbound takes the deliveries of a consumer of inbound messages, until ctx
-// ends. It pauses while the worker has maxInbound messages.
-func (w *Worker) pullInbound(ctx, work context.Context, c bus.ConsumerConfig, perRequest int) {
-	w.withFeed(ctx, c, func() int { return perRequest }, func(feed *bus.Feed) error {
+// ends. It pauses while the worker has maxInbound messages. It calls took for
+// each delivery.
+func (w *Worker) pullInbound(ctx, work context.Context, open opener, perRequest int, took func()) {
+	w.withFeed(ctx, open, func() int { return perRequest }, func(feed *bus.Feed) error {
 		for int(w.inbound.Load()) >= w.maxInbound() {
 			if err := pause.For(ctx, time.Millisecond); err != nil {
 				return err
@@ -87,36 +88,97 @@ func (w *Worker) pullInbound(ctx, work context.Context, c bus.ConsumerConfig, pe
 		}
 		d, err := feed.Next(ctx)
 		if err == nil {
+			took()
 			w.take(work, d, false)
 		}
 		return err
 	})
 }
 
-// withFeed calls next again and again with a feed of the consumer, until ctx
-// ends. It makes the consumer if it is missing. At the end it gives back the
-// messages that were on their way. After a fault of the bus it pauses, and
-// opens another feed.
-func (w *Worker) withFeed(
-	ctx context.Context, c bus.ConsumerConfig, perRequest func() int, next func(*bus.Feed) error,
-) {
-	for ctx.Err() == nil {
-		var feed *bus.Feed
-		bc, err := w.conn.Consumer(ctx, c)
-		if err == nil {
-			feed, err = bc.Open(perRequest)
+// opener finds a consumer, or makes it if it is missing.
+type opener func(context.Context) (*bus.Consumer, error)
+
+// opens returns the opener of a consumer that always exists.
+func (w activeAgents) opens(c bus.ConsumerConfig) opener {
+	return func(ctx context.Context) (*bus.Consumer, error) { return w.conn.Consumer(ctx, c) }
+}
+
+// errDormant is the error of an opener if no worker pulls from the source.
+var errDormant = errors.New("the agent is dormant")
+
+// opensSource returns the opener of a consumer of a source.
+func (w activeAgents) opensSource(s source, c bus.ConsumerConfig) opener {
+	return func(ctx context.Context) (*bus.Consumer, error) {
+		if !w.activity.isOn() {
+			return w.conn.Consumer(ctx, c)
 		}
+		// The copy of the record may be old, and the consumer's place
+		// follows from the record.
+		r, err := w.activity.look(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		if r.State != active {
+			return nil, errDormant
+		}
+		return w.consumers().ConsumerAfter(ctx, c, r.After)
+	}
+}
+
+// withFeed calls next again and again with a feed of a consumer, until ctx
+// ends. At the end it gives back the messages that were on their way. After a
+// fault of the bus it pauses, and opens another feed: at first for about a
+// second, and for about twice as long each time.
+func (w *Worker) withFeed(
+	ctx context.Context, open opener, perRequest func() int, next func(*bus.Feed) error,
+) {
+	delay := busRetryDelay
+	for ctx.Err() == nil {
+		feed, err := activeAgents{w}.openFeed(ctx, open, perRequest)
+		opened := time.Now()
 		for err == nil {
 			err = next(feed)
 		}
 		if feed != nil {
 			w.drainFeed(ctx, feed)
 		}
-		if ctx.Err() == nil {
-			w.log.WarnContext(ctx, "pull failed", slog.Any(keyError, err))
-			_ = pause.For(ctx, busRetryDelay)
+		if ctx.Err() != nil {
+			return
 		}
+		if !errors.Is(err, errDormant) {
+			w.pullFailures.add(err)
+		}
+		if feed != nil && time.Since(opened) > delay {
+			delay = busRetryDelay
+		}
+		// The consumers of many agents fail together, for example when
+		// a server restarts. They do not begin again together.
+		_ = pause.For(ctx, delay/2+rand.N(delay))
+		delay = min(2*delay, maxBusRetryDelay)
 	}
+}
+
+// maxBusRetryDelay bounds the pause before a consumer is opened again.
+const maxBusRetryDelay = 8 * time.Second
+
+// maxOpening is the number of consumers that a worker opens at a time. A server
+// makes one after the other. Requests beyond that wait there, for longer than
+// their senders do.
+const maxOpening = 16
+
+// openFeed opens a consumer and a feed of it.
+func (w activeAgents) openFeed(ctx context.Context, open opener, perRequest func() int) (*bus.Feed, error) {
+	select {
+	case w.opening <- struct{}{}:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	defer func() { <-w.opening }()
+	c, err := open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return c.Open(perRequest)
 }
 
 // drainFeed closes a feed and gives back the messages that came late. It gives
@@ -137,25 +199,23 @@ func (w *Worker) drainFeed(ctx context.Context, feed *bus.Feed) {
 // them it polls: standing requests of all agents would bring more calls than
 // there are slots. A call that is given back costs a return, and time.
 func (w *Worker) serveCalls(ctx, work context.Context, from source) {
-	c := bus.ConsumerConfig{
-		Stream: "RUNS", Partition: from.partition, Name: "agent_" + from.agent.String(),
-		Filters: []string{w.conn.Space().Calls(from.agent)},
-	}
-	w.withFeed(ctx, c, func() int { return w.share(from) }, func(feed *bus.Feed) error {
+	all := activeAgents{w}
+	open := all.opensSource(from, all.callsOf(from))
+	w.withFeed(ctx, open, func() int { return w.share(from) }, func(feed *bus.Feed) error {
 		if err := w.slots.waitFree(ctx); err != nil {
 			return err
 		}
 		if w.share(from) > 0 {
 			d, err := feed.Next(ctx)
 			if d != nil {
-				w.admission.received(from, time.Now())
+				activeAgents{w}.received(from)
 				w.takeCall(ctx, work, d)
 			}
 			return err
 		}
 		d, err := w.poll(ctx, feed)
 		if d != nil {
-			w.admission.received(from, time.Now())
+			activeAgents{w}.received(from)
 			w.take(work, d, true)
 		}
 		if d != nil || err != nil {
@@ -168,8 +228,14 @@ func (w *Worker) serveCalls(ctx, work context.Context, from source) {
 			// all: 0.07 of a core instead of 0.18.
 			delay = w.conn.AlignedDelay(delay)
 		}
-		return pause.For(ctx, delay)
+		return pause.AtMost(ctx, delay, w.activity.polls(from))
 	})
+}
+
+// received notes a call.
+func (w activeAgents) received(from source) {
+	w.admission.received(from, time.Now())
+	w.activity.use(from)
 }
 
 // poll takes a slot and a call, if there is one of each at this moment. One
@@ -195,8 +261,8 @@ func (w *Worker) share(from source) int {
 	return w.admission.share(from, time.Now(), w.sources(), w.slots.spare())
 }
 
-// sources returns the number of sources of calls.
-func (w *Worker) sources() int { return w.agents.len() * w.conn.Space().Partitions() }
+// sources returns the number of sources of calls that the worker pulls from.
+func (w *Worker) sources() int { return int(w.pulled.Load()) }
 
 // takeCall starts a call. Calls of several agents may have come for one slot. A
 // call that finds no slot for a while goes back, for another worker.

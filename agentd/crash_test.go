@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/axebus/axe/agentd"
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/subjects"
@@ -87,6 +88,8 @@ type faultAt struct {
 	strike func(s step)
 	// frozen is the victim's option of that name.
 	frozen atomic.Bool
+	// config is that of the victim and the successor.
+	config agentd.Config
 
 	begun chan struct{}
 	once  sync.Once
@@ -109,15 +112,20 @@ func (f *faultAt) struck() bool {
 // returns the tree's outcome. Where no fault has happened, it waits until the
 // victim has taken its last steps.
 func (f *faultAt) runTree(h *harness) (root subjects.Run, o run.Outcome) {
+	return f.runTask(h, "a0", "L")
+}
+
+// runTask is runTree for any agent and task.
+func (f *faultAt) runTask(h *harness, agent, task string) (root subjects.Run, o run.Outcome) {
 	f.begun = make(chan struct{})
-	h.startWorker("victim", workerOptions{frozen: &f.frozen, atStep: func(s step) error {
+	h.startWorker("victim", workerOptions{Config: f.config, frozen: &f.frozen, atStep: func(s step) error {
 		if s.n == f.step {
 			f.strike(s)
 			f.markBegun()
 		}
 		return nil
 	}})
-	root = h.submit("a0", "L")
+	root = h.submit(agent, task)
 	finished := make(chan run.Outcome, 1)
 	go func() {
 		defer close(finished) // no outcome ends this goroutine alone
@@ -125,7 +133,7 @@ func (f *faultAt) runTree(h *harness) (root subjects.Run, o run.Outcome) {
 	}()
 	select {
 	case <-f.begun:
-		h.startWorker("successor", workerOptions{})
+		h.startWorker("successor", workerOptions{Config: f.config})
 		o = <-finished
 	case o = <-finished:
 		time.Sleep(time.Minute)

@@ -110,17 +110,23 @@ func (d *directory) announced(agent subjects.Agent) bool {
 	return ok && c.Problem == ""
 }
 
-// announce puts a card, unless the directory has the same one. A card with a
-// problem does not replace a card without one, since another worker serves the
-// agent. The first card of this worker does, because the other worker may be
-// gone. If it is not, it announces the agent again.
-func (d *directory) announce(ctx context.Context, c Card, first bool) error {
-	stored, ok, dir := d.heard(c.Name)
+// lacks reports whether a card is to be put: the directory has another one. A
+// card with a problem does not replace a card without one, since another worker
+// serves the agent. The first card of this worker does, because the other
+// worker may be gone. If it is not, it announces the agent again.
+func (d *directory) lacks(c Card, first bool) bool {
+	stored, ok, _ := d.heard(c.Name)
 	same := stored.Digest == c.Digest && stored.Problem == c.Problem && slices.Equal(stored.Style, c.Style)
 	if ok && same && c.Digest+c.Problem != "" {
-		return nil
+		return false
 	}
-	if ok && c.Problem != "" && stored.Problem == "" && !first {
+	return !ok || c.Problem == "" || stored.Problem != "" || first
+}
+
+// announce puts a card, unless the directory has received it meanwhile (lacks).
+func (d *directory) announce(ctx context.Context, c Card, first bool) error {
+	_, _, dir := d.heard(c.Name)
+	if !d.lacks(c, first) {
 		return nil
 	}
 	body, err := json.Marshal(c)

@@ -2,8 +2,10 @@ package agentd
 
 // Keys of log attributes.
 const (
+	keyAdded       = "added"
 	keyAfter       = "after"
 	keyAgent       = "agent"
+	keyAgents      = "agents"
 	keyBegun       = "begun"
 	keyBy          = "by"
 	keyCause       = "cause"
@@ -13,6 +15,7 @@ const (
 	keyError       = "error"
 	keyFailed      = "failed"
 	keyFailedRuns  = "failed_runs"
+	keyFailures    = "failures"
 	keyFile        = "file"
 	keyKeys        = "keys"
 	keyFormer      = "former"
@@ -25,6 +28,7 @@ const (
 	keyMS          = "ms"
 	keyOutput      = "output_tokens"
 	keyPath        = "path"
+	keyRemoved     = "removed"
 	keyRun         = "run"
 	keyMaxEntries  = "max_entries"
 	keyPID         = "pid"

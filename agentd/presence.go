@@ -21,10 +21,14 @@ func (w *Worker) keepPresence(ctx context.Context) error {
 	k := presence.Keeper{
 		Registry: w.registry,
 		Entry: func() presence.Entry {
-			return presence.Entry{
+			e := presence.Entry{
 				Name: w.cfg.Name, Host: host, PID: os.Getpid(), Slots: w.cfg.Slots, Since: began,
 				Agents: w.agents.names(), ClockSteps: w.conn.Clocks.Steps(),
 			}
+			if w.activity.isOn() {
+				e.ActiveAgents = w.cfg.ActiveAgents
+			}
+			return e
 		},
 		Changed: w.entryChanged,
 		Namesake: func(other presence.Worker) {
@@ -33,8 +37,11 @@ func (w *Worker) keepPresence(ctx context.Context) error {
 		},
 		Found: func(gone presence.Worker, unserved []string) {
 			w.log.WarnContext(ctx, "worker found gone", slog.String(keyGone, gone.Name))
-			for _, agent := range unserved {
+			for _, agent := range unserved[:min(len(unserved), maxAgentLines)] {
 				w.log.WarnContext(ctx, "no worker serves agent any more", slog.String(keyAgent, agent))
+			}
+			if len(unserved) > maxAgentLines {
+				w.log.WarnContext(ctx, "no worker serves many agents any more", slog.Int(keyAgents, len(unserved)))
 			}
 		},
 	}

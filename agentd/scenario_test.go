@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/axebus/axe/agentd"
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/provider"
@@ -64,6 +65,10 @@ type scenario struct {
 	// LastAgentUnserved says that no worker serves the last agent, though
 	// it is announced. Calls of that agent time out.
 	LastAgentUnserved bool
+
+	// Dormant says that the workers pull only for agents with work, and let
+	// the others go dormant after a second.
+	Dormant bool
 
 	// Seed decides, together with the turn, every choice of a model.
 	Seed int
@@ -159,6 +164,7 @@ func drawScenario(t *rapid.T) scenario {
 	if seldom("slow models") {
 		s.MaxLatency = 20
 	}
+	s.Dormant = rapid.Bool().Draw(t, "dormant")
 	s.Forks = rapid.SampledFrom([]string{"", "", "top", "bottom"}).Draw(t, "forks")
 	if s.Forks != "" {
 		s.Slash = rapid.Bool().Draw(t, "slash")
@@ -187,6 +193,15 @@ func drawScenario(t *rapid.T) scenario {
 	}
 	s.Trees = rapid.SliceOfN(rapid.Custom(s.drawTree), 1, most).Draw(t, "trees")
 	return s
+}
+
+// config is the configuration of the scenario's workers.
+func (s scenario) config() agentd.Config {
+	c := agentd.Config{Slots: s.Slots}
+	if s.Dormant {
+		c.ActiveAgents, c.DormantAfter = fewActive.ActiveAgents, fewActive.DormantAfter
+	}
+	return c
 }
 
 // limitSize keeps a walk with many turns to each run short.

@@ -14,7 +14,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/axebus/axe/agentd"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/subjects"
@@ -104,7 +103,7 @@ func (w *walk) run() {
 	rescued := make(chan bool)
 	rescue := time.AfterFunc(40*time.Second, func() {
 		defer close(rescued)
-		w.startWorker("rescue", workerOptions{Config: agentd.Config{Slots: w.Slots}})
+		w.startWorker("rescue", workerOptions{Config: w.config()})
 	})
 	defer func() {
 		if !rescue.Stop() {
@@ -119,7 +118,9 @@ func (w *walk) run() {
 			w.tb.Errorf("%s: outcome %s %s %q %s\n%s", label, o.Status, o.Kind, o.Result, o.Error, stored)
 		}
 	}
-	w.startWorker("last", workerOptions{Config: agentd.Config{Slots: 8}, agents: all})
+	last := w.config()
+	last.Slots = 8
+	w.startWorker("last", workerOptions{Config: last, agents: all})
 	w.awaitEnd()
 	for _, r := range w.roots {
 		w.checkTree(r.Tree)
@@ -185,7 +186,7 @@ func (w *walk) startFaulty(name string, f fault) {
 		}
 		return nil
 	}
-	cfg := agentd.Config{Slots: w.Slots}
+	cfg := w.config()
 	if f.Kind == drain { // a request in flight is handed on
 		cfg.Grace = 500 * time.Millisecond
 	}

@@ -40,10 +40,18 @@ type Worker struct {
 	// changed.
 	entryChanged chan struct{}
 	checks       servedChecks
+	activity     *activity
 	trees        *treeLog
 
 	// polling is full while one agent is polled for a call for a last slot.
 	polling chan struct{}
+	// opening holds a token for each consumer that is being opened.
+	opening chan struct{}
+	// activating holds a token for each source that is being made active.
+	activating chan struct{}
+	// pulled is the number of sources that the worker pulls from.
+	pulled       atomic.Int64
+	pullFailures *failures
 	// inbound is the number of inbound messages that the worker has taken
 	// and not finished.
 	inbound  atomic.Int64
@@ -79,6 +87,9 @@ func New(conn *bus.Conn, cfg Config) (*Worker, error) {
 		cancels: newCancellations(), cache: newCache(cfg.Cache), limiters: ratelimit.New(conn, cfg.Name, log),
 		tallies: budget.New(conn), registry: presence.New(conn), entryChanged: make(chan struct{}, 1),
 		trees: &treeLog{log: cfg.TreeLog.With(slog.String(keyWorker, cfg.Name))},
+
+		activity: newActivity(conn.Activity(), cfg.Name), opening: make(chan struct{}, maxOpening),
+		activating: make(chan struct{}, maxActivations), pullFailures: &failures{log: log},
 
 		polling: make(chan struct{}, 1), leaving: make(chan struct{}), spare: make(chan *runQueue),
 		queues: map[subjects.Run]*runQueue{},
@@ -179,6 +190,7 @@ func (w *Worker) work(ctx, work context.Context, abort context.CancelCauseFunc) 
 	w.giveBackAll(work)
 	w.handlers.Wait()
 	w.trees.endWindow(ctx)
+	w.pullFailures.flush()
 	flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
 	defer cancel()
 	if err := w.conn.Flush(flush); err != nil {

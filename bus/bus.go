@@ -44,10 +44,10 @@ type Config struct {
 
 // Point is a step at which Config.Intercept is called.
 type Point struct {
-	// Op is "write", "ack", "nak", "beat" or "load".
+	// Op is "write", "ack", "nak", "beat", "load" or "expire".
 	Op string
 	// Subject is that of the message written or delivered. For "load" it is
-	// the name of the object.
+	// the name of the object, for "expire" that of the consumer.
 	Subject string
 	// After is true when the operation has succeeded.
 	After bool

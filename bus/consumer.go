@@ -29,7 +29,8 @@ type ConsumerConfig struct {
 	Name      string
 	// Filters are the subjects that are delivered.
 	Filters []string
-
+	// HeadersOnly leaves the bodies out.
+	HeadersOnly bool
 	// FirstLease is the lease of a first delivery; 0: Config.AckWait. A
 	// short one suits messages that a worker handles at once, and twice
 	// without harm.
@@ -40,7 +41,17 @@ type ConsumerConfig struct {
 // number of deliveries of a message, and of deliveries in flight, is unlimited:
 // slots limit work, and the worker counts deliveries itself.
 func (c *Conn) Consumer(ctx context.Context, cfg ConsumerConfig) (*Consumer, error) {
-	stream := c.cfg.Space.Name(cfg.Stream)
+	return Consumers{c}.ConsumerAfter(ctx, cfg, 0)
+}
+
+func (c Consumers) consumer(stream, name string) *Consumer {
+	return &Consumer{c.Conn, c.reader.api + "CONSUMER.MSG.NEXT." + stream + "." + name}
+}
+
+// consumerConfig returns the stream of a consumer, and its configuration as the
+// server knows it.
+func (c Consumers) consumerConfig(cfg ConsumerConfig) (stream string, _ jetstream.ConsumerConfig) {
+	stream = c.cfg.Space.Name(cfg.Stream)
 	if cfg.Stream == "RUNS" {
 		stream = c.streams.Load().names[cfg.Partition]
 	}
@@ -52,14 +63,12 @@ func (c *Conn) Consumer(ctx context.Context, cfg ConsumerConfig) (*Consumer, err
 		MaxDeliver:     -1,
 		MaxAckPending:  -1,
 		MaxWaiting:     4096,
+		HeadersOnly:    cfg.HeadersOnly,
 	}
 	if cfg.FirstLease > 0 {
 		js.BackOff = []time.Duration{min(cfg.FirstLease, c.cfg.AckWait), c.cfg.AckWait}
 	}
-	if _, err := c.js.CreateOrUpdateConsumer(ctx, stream, js); err != nil {
-		return nil, fmt.Errorf("consumer %s: %w", cfg.Name, err)
-	}
-	return &Consumer{c, c.reader.api + "CONSUMER.MSG.NEXT." + stream + "." + cfg.Name}, nil
+	return stream, js
 }
 
 // Delivery is a message that this worker has received, under a lease. The

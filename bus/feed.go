@@ -104,7 +104,12 @@ func (f *Feed) Next(ctx context.Context) (*Delivery, error) {
 func (f *Feed) Poll(ctx context.Context) (*Delivery, error) {
 	f.forget()
 	if f.open == 0 {
-		if err := f.request(1, map[string]any{"batch": 1, "no_wait": true}); err != nil {
+		err := f.request(1, map[string]any{"batch": 1, "no_wait": true})
+		if errors.Is(err, nats.ErrReconnectBufExceeded) {
+			// There is no connection at this moment.
+			f.gone()
+			return nil, nil
+		} else if err != nil {
 			return nil, err
 		}
 	}
@@ -179,7 +184,7 @@ func (f *Feed) received(ctx context.Context, m *nats.Msg, ok bool) (*Delivery, e
 	if !ok || f.conn.nc.IsClosed() {
 		return nil, fmt.Errorf("pull: %w", nats.ErrConnectionClosed)
 	}
-	if status := m.Header.Get("Status"); status != "" && len(m.Data) == 0 {
+	if status := m.Header.Get("Status"); status != "" && len(m.Data) == 0 && m.Reply == "" {
 		return nil, f.ended(m, status)
 	}
 	if f.stale() {

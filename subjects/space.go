@@ -125,6 +125,13 @@ func (s Space) Inbound(a Agent) []string {
 	return []string{s.any("run", a.s, "*", "*", "in", "*", "*"), s.any("run", a.s, "*", "*", "cancel")}
 }
 
+// Triggers matches all calls and all messages to runs, of all agents.
+func (s Space) Triggers() []string {
+	return []string{
+		s.any("run", "*", "*", "*", "call"), s.any("run", "*", "*", "*", "in", "*", "*"), s.Cancels(),
+	}
+}
+
 // Interrupts matches every interrupt.
 func (s Space) Interrupts() string { return s.any("run", "*", "*", "*", "in", "interrupt", "*") }
 

@@ -74,6 +74,8 @@ func command() *cobra.Command {
 	flags := cmd.Flags()
 	cli.RegisterAgents(cmd, &o.worker.Agents, "")
 	flags.StringVar(&o.worker.Name, "name", "", "name of the worker in logs and outcomes (default HOST-PID)")
+	flags.IntVar(&o.worker.ActiveAgents, "active-agents", agentd.DefaultActiveAgents,
+		"number of agents beyond which the worker pulls only for those with work")
 	flags.Var((*cli.Seconds)(&o.worker.Timeout), "timeout", "time limit of a submitted tree")
 	flags.Var((*cli.Seconds)(&o.worker.Grace), "grace", "time that model calls in flight have when the worker drains")
 	flags.Var((*cli.Seconds)(&o.lease), "ack-wait", "time until another worker takes over from a dead one")

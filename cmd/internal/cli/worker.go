@@ -33,6 +33,9 @@ type WorkerFlags struct {
 	Model string
 	// Slots is the number of model calls at once.
 	Slots int
+	// ActiveAgents is the number of agents beyond which the worker pulls
+	// only for those with work. 0 is the default of agentd.
+	ActiveAgents int
 	// Name names the worker. Empty makes a name of the host and the process
 	// id.
 	Name string
@@ -76,6 +79,9 @@ func (f *WorkerFlags) Load(log *slog.Logger) error {
 	f.Name = cmp.Or(f.Name, workerName())
 	if f.Slots < 1 {
 		return Usage("--slots must be positive, got %d", f.Slots)
+	}
+	if f.ActiveAgents < 0 {
+		return Usage("--active-agents must be positive, got %d", f.ActiveAgents)
 	}
 	if f.Timeout < 0 || f.Grace < 0 {
 		return Usage("--timeout and --grace must not be negative")
@@ -162,7 +168,8 @@ func (f *WorkerFlags) Work(ctx context.Context, conn *bus.Conn, log *slog.Logger
 	}
 	w, err := agentd.New(conn, agentd.Config{
 		Name: f.Name, Open: f.models.Open, Model: f.Model, Root: f.Root, RateLimit: f.rateLimit, Slots: f.Slots,
-		Memory: f.Memory(conn), Unattended: f.Ephemeral, Timeout: f.Timeout, Grace: f.Grace, Log: log,
+		ActiveAgents: f.ActiveAgents,
+		Memory:       f.Memory(conn), Unattended: f.Ephemeral, Timeout: f.Timeout, Grace: f.Grace, Log: log,
 		TreeLog: trees,
 	})
 	if err != nil {

@@ -1,0 +1,196 @@
+package agentd_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/axebus/axe/agentd"
+	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/subjects"
+)
+
+// fewActive lets every agent but one go dormant after a second without work.
+var fewActive = agentd.Config{ActiveAgents: 1, DormantAfter: time.Second}
+
+// untilDormant is longer than agents without work stay active with fewActive,
+// and than the server keeps their consumers.
+const untilDormant = time.Minute
+
+// consumers returns the agents that have a consumer for calls.
+func (h *harness) consumers() (agents []string) {
+	for _, a := range h.agents {
+		c := bus.ConsumerConfig{Stream: "RUNS", Name: "agent_" + a.Name}
+		_, ok, err := bus.Consumers{Conn: h.conn}.Position(h.ctx, c)
+		if err != nil {
+			h.tb.Fatal(err)
+		}
+		if ok {
+			agents = append(agents, a.Name)
+		}
+	}
+	return agents
+}
+
+// severalAgents makes the agents m0, m1 …, without sub-agents.
+func severalAgents(n int) (all []configs.Agent) {
+	for i := range n {
+		all = append(all, define(fmt.Sprint("m", i), nil))
+	}
+	return all
+}
+
+// startSeveral starts workers that let agents go dormant.
+func (h *harness) startSeveral(names ...string) {
+	for _, name := range names {
+		h.startWorker(name, workerOptions{Config: fewActive})
+	}
+	h.awaitReady()
+}
+
+// TestDormantAgents: of many agents, one has consumers only while it has work.
+// It gets them with its first call, loses them after a time without work, and
+// gets them again with the next call.
+func TestDormantAgents(t *testing.T) {
+	t.Parallel()
+	withHarness(t, func(h *harness) {
+		h.agents = severalAgents(5)
+		h.startSeveral("w1", "w2")
+		if left := h.consumers(); len(left) > 0 {
+			t.Errorf("%v have consumers before their first call", left)
+		}
+		for range 2 {
+			began := time.Now()
+			for _, a := range h.agents {
+				h.expectCompleted(h.submit(a.Name, "go"), a.Name)
+			}
+			h.tookAtMost(began, 5*time.Second)
+			if n := len(h.consumers()); n != 5 {
+				t.Errorf("%d agents have consumers, want 5", n)
+			}
+			time.Sleep(untilDormant)
+			if left := h.consumers(); len(left) > 1 {
+				t.Errorf("%v have consumers without work", left)
+			}
+		}
+	})
+}
+
+// TestFewAgentsStayActive: a worker with few agents keeps the consumers of all
+// of them, also beside a worker that would let them go. An autoscaler watches
+// the consumers.
+func TestFewAgentsStayActive(t *testing.T) {
+	t.Parallel()
+	withHarness(t, func(h *harness) {
+		h.agents = severalAgents(3)
+		h.startWorker("few", workerOptions{})
+		h.startSeveral("many")
+		for _, a := range h.agents {
+			h.expectCompleted(h.submit(a.Name, "go"), a.Name)
+		}
+		time.Sleep(10 * untilDormant)
+		if n := len(h.consumers()); n != 3 {
+			t.Errorf("%d agents have consumers, want 3", n)
+		}
+	})
+}
+
+// TestWorkOfDormantAgents: a run goes on though its agent became dormant while
+// it waited: for a child, and while no worker was there.
+func TestWorkOfDormantAgents(t *testing.T) {
+	t.Parallel()
+	withPartitions(t, 4, func(h *harness) {
+		h.callingLead([]string{"leaf", "other"}, call("leaf", "x"), call("other", "y"))
+		h.models["leaf"] = delayed(2*untilDormant, says("leaf"))
+		h.startSeveral("w1")
+		for range 4 {
+			h.submit("other", "go") // one of them may stay active
+		}
+		r := h.submit("lead", "go")
+		h.awaitRequests("leaf", 1)
+		h.workers[0].drain()
+		h.startSeveral("w2", "w3")
+		h.expectCompleted(r, "c0=leaf|c1=other")
+		time.Sleep(untilDormant)
+		for _, w := range h.workers[1:] {
+			w.kill()
+			<-w.ended
+		}
+		r = h.submit("lead", "go")
+		other := h.submit("other", "go")
+		time.Sleep(untilDormant)
+		h.startSeveral("w4")
+		h.expectCompleted(other, "other")
+		h.expectCompleted(r, "c0=leaf|c1=other")
+		h.checkVerified()
+	})
+}
+
+// TestCallWhileLeaving: a call that comes while a worker checks whether the
+// agent is without work keeps the agent active. The worker that has taken the
+// call dies, and another one takes it.
+func TestCallWhileLeaving(t *testing.T) {
+	t.Parallel()
+	withHarness(t, func(h *harness) {
+		h.agents = severalAgents(3)
+		h.models["m0"] = delayed(20*time.Second, says("m0"))
+		var late subjects.Run
+		h.startWorker("checks", workerOptions{
+			Config: agentd.Config{ActiveAgents: 1, DormantAfter: 30 * time.Second, Slots: 1},
+			atStep: func(s step) error {
+				if s.Op != "write" || s.After || !strings.HasSuffix(s.Subject, "AXE_ACTIVE.0.m0") {
+					return nil
+				}
+				if len(h.requests("m0")) != 1 || late.Tree != (subjects.Tree{}) {
+					return nil
+				}
+				// The worker has seen that there is no work.
+				late = h.submit("m0", "again")
+				h.awaitRequests("m0", 2)
+				return nil
+			},
+		})
+		h.awaitReady()
+		for _, a := range h.agents {
+			h.expectCompleted(h.submit(a.Name, "go"), a.Name)
+		}
+		h.eventually("the agent is checked", func() bool { return len(h.requests("m0")) == 2 })
+		time.Sleep(10 * time.Second)
+		h.workers[0].kill() // it may be the one that has the call
+		h.startSeveral("other")
+		h.expectCompleted(late, "m0")
+	})
+}
+
+// TestCrashWhileDormant kills a worker at each of its steps while agents become
+// active and dormant. A successor completes the tree. Without -rapid.checks it
+// takes one step in 12.
+func TestCrashWhileDormant(t *testing.T) {
+	t.Parallel()
+	steps := atEachStep(t, 12, func(h *harness, at int) (reached bool) {
+		h.callingLead([]string{"leaf", "other"})
+		h.models["lead"] = turns(calls(call("leaf", "x")), calls(call("other", "y")), joinsResults)
+		h.models["leaf"] = delayed(20*time.Second, says("leaf"))
+		h.models["other"] = delayed(2*untilDormant, says("other"))
+		f := &faultAt{step: at, config: fewActive, strike: func(s step) { s.worker.kill() }}
+		root, o := f.runTask(h, "lead", "go")
+		if o.Result != "c0=other" {
+			h.tb.Errorf("outcome %s %s %q", o.Status, o.Error, o.Result)
+		}
+		if n := len(h.requests("lead")); n > 4 {
+			h.tb.Errorf("%s: lead was asked %d times", root, n)
+		}
+		h.checkVerified()
+		h.startSeveral("last") // the victim may have died after the outcome
+		time.Sleep(2 * untilDormant)
+		if left := h.consumers(); len(left) > 1 {
+			h.tb.Errorf("%v have consumers without work", left)
+		}
+		return f.struck()
+	})
+	if steps < 40 {
+		t.Errorf("only %d steps: the worker does more than that", steps)
+	}
+}
