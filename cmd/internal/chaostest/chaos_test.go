@@ -134,6 +134,7 @@ func TestChaos(t *testing.T) {
 		r := sizedRollout(trees)
 		r.perform(t, bin)
 	})
+	t.Run("clocks", func(t *testing.T) { clocks(t, bin, trees) })
 }
 
 // perform runs a scenario with commands from the directory bin.

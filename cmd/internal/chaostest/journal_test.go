@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -23,6 +24,9 @@ type journal struct {
 	lines []string
 	next  int
 	file  io.Writer
+	// keep marks lines that are kept in kept, however many others follow.
+	keep string
+	kept []string
 }
 
 func newJournal(t *testing.T) *journal {
@@ -66,9 +70,21 @@ func (j *journal) line(process, text string) {
 	line := fmt.Sprintf("%8.3f %-10s %s", time.Since(j.start).Seconds(), process, text)
 	j.lines[j.next%len(j.lines)] = line
 	j.next++
+	if j.keep != "" && strings.Contains(text, j.keep) {
+		j.kept = append(j.kept, line)
+	}
 	if j.file != nil {
 		_, _ = fmt.Fprintln(j.file, line)
 	}
+}
+
+// saidSo reports whether a process has said a text in a line that keep marks.
+func (j *journal) saidSo(process, text string) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.ContainsFunc(j.kept, func(line string) bool {
+		return strings.Contains(line, " "+process+" ") && strings.Contains(line, text)
+	})
 }
 
 // String is the kept output, oldest line first.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"sync"
@@ -27,8 +28,15 @@ type load struct {
 	h      *harness
 	client *client.Client
 	lead   subjects.Agent
-	next   atomic.Int64
-	ended  atomic.Int64
+	// answer is the right answer of a tree; nil: that of a tree without
+	// failures.
+	answer func(label string) string
+	// submitter is the environment of axe-submit, and args its further
+	// arguments. With them axe-submit submits every tree.
+	submitter, args []string
+
+	next  atomic.Int64
+	ended atomic.Int64
 	// retries is the number of submissions and waits that failed and were
 	// tried again.
 	retries atomic.Int64
@@ -67,7 +75,7 @@ func (l *load) tree(ctx context.Context, i int) {
 	begin := time.Now()
 	label := treeLabel(i)
 	submit := l.submit
-	if i%16 == 7 {
+	if i%16 == 7 || len(l.args) > 0 {
 		submit = l.command
 	}
 	o, err := run.Outcome{}, l.retry(ctx, func(ctx context.Context) error { return submit(ctx, label) })
@@ -85,10 +93,18 @@ func (l *load) tree(ctx context.Context, i int) {
 	case err != nil:
 		l.lost++
 		l.wrong = append(l.wrong, fmt.Sprintf("%s has no outcome: %v", label, err))
-	case o.Status != run.StatusCompleted || o.Result != rightAnswer(label, 2):
+	case o.Status != run.StatusCompleted || o.Result != l.rightAnswer(label):
 		l.mixed++
 		l.wrong = append(l.wrong, fmt.Sprintf("%s: %s %s %s%s", label, o.Status, o.Kind, o.Result, o.Error))
 	}
+}
+
+// rightAnswer is the answer that a tree must have.
+func (l *load) rightAnswer(label string) string {
+	if l.answer != nil {
+		return l.answer(label)
+	}
+	return rightAnswer(label, 2)
 }
 
 // retry repeats an action until it succeeds. Under one id a repetition changes
@@ -114,8 +130,9 @@ func (l *load) submit(ctx context.Context, label string) error {
 
 // command submits a tree with axe-submit, as a shell does.
 func (l *load) command(ctx context.Context, label string) error {
-	cmd := exec.CommandContext(ctx, filepath.Join(l.h.bin, "axe-submit"),
-		"--server", l.h.servers.urls(), "--id", label, "--detach", "lead", label)
+	args := append([]string{"--server", l.h.servers.urls(), "--id", label, "--detach"}, l.args...)
+	cmd := exec.CommandContext(ctx, filepath.Join(l.h.bin, "axe-submit"), append(args, "lead", label)...)
+	cmd.Env = append(os.Environ(), l.submitter...)
 	_, err := cmd.Output()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		err = fmt.Errorf("axe-submit: %w: %s", err, exit.Stderr)

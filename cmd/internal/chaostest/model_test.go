@@ -14,6 +14,8 @@ import (
 type modelRequest struct {
 	worker     string
 	begin, end time.Time
+	// left is the time at which the worker gave the request up.
+	left time.Time
 }
 
 // model is a model over HTTP, in the format of Ollama. It takes a while to
@@ -21,9 +23,11 @@ type modelRequest struct {
 // path of its own.
 type model struct {
 	latency time.Duration
-	mu      sync.Mutex
-	asks    map[turnKey][]*modelRequest
-	asked   int
+	// hangs says which runs the model never answers; nil: none.
+	hangs func(label string) bool
+	mu    sync.Mutex
+	asks  map[turnKey][]*modelRequest
+	asked int
 }
 
 func newModel(latency time.Duration) *model {
@@ -93,9 +97,16 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	worker, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	key := turnKey{q.label, q.turn}
 	a := m.begun(key, worker)
+	answered := time.After(m.latencyOf(key))
+	if m.hangs != nil && m.hangs(q.label) {
+		answered = nil
+	}
 	select {
-	case <-time.After(m.latencyOf(key)):
+	case <-answered:
 	case <-r.Context().Done():
+		m.mu.Lock()
+		a.left = time.Now()
+		m.mu.Unlock()
 		return
 	}
 	m.mu.Lock()

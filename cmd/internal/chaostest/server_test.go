@@ -74,6 +74,10 @@ func serve(config string) error {
 type servers struct {
 	group *group
 	nodes []*node
+	// program is this test's own binary, or one with another clock. env is
+	// added to its environment.
+	program string
+	env     []string
 	// in is the command of the workers that the servers run in; nil: the
 	// servers have processes of their own.
 	in *agentd
@@ -81,7 +85,7 @@ type servers struct {
 
 func newServers(t *testing.T, g *group, n int, store string) *servers {
 	t.Helper()
-	s := &servers{group: g}
+	s := &servers{group: g, program: os.Args[0]}
 	var routes []string
 	for i := range n {
 		nd := &node{Name: fmt.Sprintf("s%d", i), Port: freePort(t)}
@@ -137,8 +141,8 @@ func (s *servers) command(n *node) (*exec.Cmd, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(os.Args[0]) //nolint:noctx // the group ends it
-	cmd.Env = append(os.Environ(), roleEnv+"=server", serverEnv+"="+string(config))
+	cmd := exec.Command(s.program) //nolint:noctx // the group ends it
+	cmd.Env = append(append(os.Environ(), roleEnv+"=server", serverEnv+"="+string(config)), s.env...)
 	return cmd, nil
 }
 
