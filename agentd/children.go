@@ -104,7 +104,9 @@ func (r *loadedRun) callMessage(turn int, c run.Child) (m bus.Message, child sub
 		Depth: depth, MaxDepth: max(start.MaxDepth, depth), Deadline: c.Deadline,
 		Reply: r.run.Reply(turn, c.Index), Scopes: start.Scopes, Traceparent: r.header.Traceparent,
 	}
-	m = bus.Message{Subject: child.Call(), Header: header.Pairs(), Body: body, Fence: bus.After(child.Call(), 0)}
+	m = bus.Message{
+		Subject: child.Call(), Header: header.Pairs(), Body: body, Fence: bus.After(child.Call(), 0), Dated: r.clock(),
+	}
 	return m, child, err
 }
 

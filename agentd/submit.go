@@ -77,6 +77,7 @@ func (w *Worker) callRoot(ctx context.Context, r subjects.Run, header subjects.H
 	}
 	_, err = w.conn.Write(ctx, bus.Message{
 		Subject: r.Call(), Header: header.Pairs(), Body: body, Fence: bus.After(r.Call(), 0),
+		Dated: w.conn.Clocks.Of(r),
 	})
 	if _, there := errors.AsType[*bus.ConflictError](err); there {
 		return w.setRootTimer(ctx, r)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -351,16 +352,17 @@ func (c *Clock) Shift(m Stored) (by time.Duration) {
 	return by
 }
 
-// follows reports whether a message was stored before the step. Of a message
-// between the two measurements, its stamp says which side it is on.
+// follows reports whether the times in a message are those from before the step.
+// Of a message between the two measurements, its stamp says on which side of the
+// step it was stored. A writer that had not noticed the step wrote times from
+// before it all the same: its own time was off from the stamp by the step.
 func (s Step) follows(m Stored) bool {
-	switch {
-	case m.Seq <= s.Before:
+	if m.Seq <= s.Before || m.Seq <= s.After && m.Time.Sub(s.From).Abs() < m.Time.Sub(s.To).Abs() {
 		return true
-	case m.Seq > s.After:
-		return false
 	}
-	return m.Time.Sub(s.From).Abs() < m.Time.Sub(s.To).Abs()
+	ms, err := strconv.ParseInt(m.Header.Get(headerWritten), 10, 64)
+	behind := m.Time.Sub(time.UnixMilli(ms))
+	return err == nil && (behind-s.By).Abs() < behind.Abs()
 }
 
 // Settle measures the clock if a delivery shows that the last reading is wrong,

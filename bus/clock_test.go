@@ -1,12 +1,14 @@
 package bus
 
 import (
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server/ats"
+	"github.com/nats-io/nats.go"
 
 	"github.com/axebus/axe/subjects"
 )
@@ -147,6 +149,16 @@ func TestShift(t *testing.T) {
 		} {
 			if got := c.Shift(Stored{Seq: test.seq, Time: test.at}); got != test.want {
 				t.Errorf("after a step of %v, message %d moves by %v, want %v", by, test.seq, got, test.want)
+			}
+		}
+		for written, want := range map[time.Time]time.Duration{noon: by + time.Hour, noon.Add(by): time.Hour} {
+			// The message was stored after the step by a writer that had
+			// not noticed it, and by one that had.
+			m := Stored{Seq: 30, Time: noon.Add(by + 5*time.Millisecond), Header: nats.Header{
+				headerWritten: {strconv.FormatInt(written.UnixMilli(), 10)},
+			}}
+			if got := c.Shift(m); got != want {
+				t.Errorf("after a step of %v, a message written at %v moves by %v, want %v", by, written, got, want)
 			}
 		}
 	}

@@ -20,6 +20,9 @@ const (
 	headerScheduleNext = "Nats-Schedule-Next"
 	headerSchedule     = "Nats-Schedule"
 	headerTarget       = "Nats-Schedule-Target"
+	// headerWritten is the server's time as the writer of a message knew it,
+	// in milliseconds since 1970.
+	headerWritten = "Axe-Written"
 )
 
 // Message is a message to be stored.
@@ -34,6 +37,9 @@ type Message struct {
 	Fence Fence
 	// Timer makes the message a schedule.
 	Timer Timer
+	// Dated is the clock of the times that the message names; nil if it
+	// names none. The message says which time it was by that clock.
+	Dated *Clock
 	// Disarm is the subject of a timer that this write removes.
 	Disarm string
 }
@@ -270,6 +276,12 @@ func (c *Conn) message(ctx context.Context, m Message) (*nats.Msg, error) {
 		if m.Fence.Subject != m.Subject {
 			msg.Header.Set(headerFenceSubject, m.Fence.Subject)
 		}
+	}
+	if stream, err := c.streams.Load().streamOf(m.Subject); m.Timer.Target != "" && err == nil {
+		m.Dated = c.Clocks.clock(stream)
+	}
+	if m.Dated != nil {
+		msg.Header.Set(headerWritten, strconv.FormatInt(m.Dated.Now().UnixMilli(), 10))
 	}
 	if m.Timer.Target != "" {
 		msg.Header.Set(headerSchedule, "@at "+c.Clocks.serverTime(m.Timer.At).UTC().Format(time.RFC3339Nano))

@@ -122,7 +122,10 @@ func (c *Client) callRoot(ctx context.Context, source subjects.Run, head subject
 	}
 	r := source.Space.Run(source.Agent, head.Tree, subjects.Root)
 	ms := []bus.Message{
-		{Subject: r.Call(), Header: head.Pairs(), Body: body, Fence: bus.After(r.Call(), 0)},
+		{
+			Subject: r.Call(), Header: head.Pairs(), Body: body, Fence: bus.After(r.Call(), 0),
+			Dated: c.conn.Clocks.Of(r),
+		},
 		{Subject: r.Timer(0), Body: []byte("{}"), Timer: bus.Timer{At: head.Deadline, Target: r.Fired(0)}},
 	}
 	for _, err := range c.conn.WriteAll(ctx, ms) {
