@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -42,7 +43,14 @@ type Message struct {
 	Dated *Clock
 	// Disarm is the subject of a timer that this write removes.
 	Disarm string
+	// Patience is the time for which a full server may refuse the message
+	// until the write fails with ErrNoRoom. 0 is no bound.
+	Patience time.Duration
 }
+
+// ErrNoRoom is wrapped by the error of a write with Patience that a full server
+// has refused. The server's own words follow.
+var ErrNoRoom = errors.New("the server has no room")
 
 // Fence is the condition of a write: Seq is the sequence of the last message of
 // Subject. The zero value is no condition.
@@ -103,6 +111,7 @@ func (c *Conn) Write(ctx context.Context, m Message) (uint64, error) {
 
 func (c *Conn) write(ctx context.Context, m Message, msg *nats.Msg) (seq uint64, _ error) {
 	began := time.Now()
+	var refused time.Time
 	err := c.inflight.retry(ctx, func() (again bool, _ error) {
 		ack, err := c.once(ctx, msg)
 		if err == nil {
@@ -110,6 +119,14 @@ func (c *Conn) write(ctx context.Context, m Message, msg *nats.Msg) (seq uint64,
 			return false, nil
 		}
 		again, err = c.failed(ctx, m.Fence, err)
+		switch {
+		case !noRoom(err):
+			refused = time.Time{}
+		case refused.IsZero():
+			refused = time.Now()
+		case m.Patience > 0 && time.Since(refused) >= m.Patience:
+			return false, fmt.Errorf("%w: %w", ErrNoRoom, err)
+		}
 		if again && time.Since(began) > time.Second {
 			c.warnRetrying(ctx, m.Subject, err)
 		}
@@ -186,6 +203,21 @@ func wrapWrite(subject string, err error) error {
 // codeAccountFull is the server's code for an account that has used all of its
 // resources.
 const codeAccountFull jetstream.ErrorCode = 10002
+
+// Codes of a server whose disk, memory or stream is full.
+const (
+	codeNoResources  jetstream.ErrorCode = 10023
+	codeMemoryFull   jetstream.ErrorCode = 10028
+	codeStorageFull  jetstream.ErrorCode = 10047
+	codeStoreRefused jetstream.ErrorCode = 10077
+)
+
+// noRoom reports whether a server has refused a message because it is full.
+func noRoom(err error) bool {
+	api, ok := errors.AsType[*jetstream.APIError](err)
+	full := []jetstream.ErrorCode{codeAccountFull, codeNoResources, codeMemoryFull, codeStorageFull, codeStoreRefused}
+	return ok && slices.Contains(full, api.ErrorCode)
+}
 
 // passes reports whether a server may store the message later. It refuses for a
 // time while another write to the subject is on its way to the replicas, while

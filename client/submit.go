@@ -42,7 +42,7 @@ func TreeID(key string) subjects.Tree {
 // its outcome are those of the first. The error is ErrIDTaken if the id belongs
 // to a tree of another agent, and ErrIDReused if it was submitted with another
 // text or another budget. The timeout does not count: the deadline of the first
-// submission stays.
+// submission stays. The error wraps bus.ErrNoRoom if the server is full.
 func (c *Client) Submit(ctx context.Context, t Task) (subjects.Tree, error) {
 	if err := c.conn.Provisioned(ctx); err != nil {
 		return subjects.Tree{}, err
@@ -67,11 +67,16 @@ func (c *Client) Submit(ctx context.Context, t Task) (subjects.Tree, error) {
 	if limits := t.limits(); limits != "" {
 		m.Header = append(m.Header, [2]string{subjects.HeaderLimits, limits})
 	}
+	m.Patience = submitPatience
 	if _, err := c.conn.Write(ctx, m); err != nil {
 		return t.ID, fmt.Errorf("submit: %w", err)
 	}
 	return t.ID, nil
 }
+
+// submitPatience is the time for which a full server may refuse a task. A
+// person waits for the answer.
+const submitPatience = time.Second
 
 // limits returns the value of Axe-Limits, "" without a budget.
 func (t Task) limits() string {

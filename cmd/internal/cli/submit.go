@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/client"
 	"github.com/axebus/axe/subjects"
 )
@@ -31,6 +32,9 @@ func Submit(ctx context.Context, c *client.Client, t client.Task) (subjects.Tree
 	tree, err := c.Submit(ctx, t)
 	if errors.Is(err, errNotStored) {
 		return tree, fmt.Errorf("%w; the task may be stored: wait for %s, or submit it again with that id", err, tree)
+	}
+	if errors.Is(err, bus.ErrNoRoom) {
+		return tree, fmt.Errorf("%w; submit it again with --id %s", err, tree)
 	}
 	return tree, withCause(ctx, err)
 }
