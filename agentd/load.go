@@ -240,10 +240,12 @@ func (r *loadedRun) readWithReply(ctx context.Context, minSeq uint64) error {
 	}
 	var outcome bus.Stored
 	var there bool
-	began := r.w.conn.Interruptions()
+	// The read may replace all of r, after a step of the server's clock.
+	w := r.w
+	began := w.conn.Interruptions()
 	both, readCtx := errgroup.WithContext(ctx)
 	both.Go(func() (err error) {
-		outcome, there, err = r.w.outcomeAt(readCtx, reply)
+		outcome, there, err = w.outcomeAt(readCtx, reply)
 		return err
 	})
 	both.Go(func() error { return r.read(readCtx, minSeq) })
