@@ -381,20 +381,13 @@ func (a *activity) take(s source, d *bus.Delivery, now time.Time) (certain, firs
 	if l := a.local[s]; l != nil {
 		l.used = now
 		pause.Notify(l.poll)
-		if r := a.records[s]; r.After < d.Seq && sinceByBoth(l.confirmed, now) < confirmedFor {
+		if r := a.records[s]; r.After < d.Seq && pause.Elapsed(l.confirmed, now) < confirmedFor {
 			return true, false
 		}
 	}
 	all, others := a.waiting[s]
 	a.waiting[s] = append(all, d)
 	return false, !others
-}
-
-// sinceByBoth is the time since t by the clock that shows more: the monotonic
-// one stands still while the machine sleeps, and a person may set the wall clock
-// back.
-func sinceByBoth(t, now time.Time) time.Duration {
-	return max(now.Sub(t), now.Round(0).Sub(t.Round(0)))
 }
 
 // confirmedFor is the time after a read of a record for which a source counts

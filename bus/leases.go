@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/axebus/axe/internal/pause"
 )
 
 // leases holds the deliveries that this process works on.
@@ -27,11 +29,9 @@ type lease struct {
 	expired func()
 }
 
-// over reports whether the lease was not renewed for longer than it lasts. Both
-// clocks count: the monotonic one, which stands still while the machine sleeps,
-// and the wall clock, which a person may set.
+// over reports whether the lease was not renewed for longer than it lasts.
 func (l *lease) over(now time.Time, length time.Duration) bool {
-	return max(now.Sub(l.renewed), now.Round(0).Sub(l.renewed.Round(0))) > length
+	return pause.Elapsed(l.renewed, now) > length
 }
 
 func (l *leases) hold(d *Delivery, now time.Time) {

@@ -51,3 +51,10 @@ func Notify(c chan<- struct{}) {
 	default:
 	}
 }
+
+// Elapsed is the time from since to now by the clock that shows more. The
+// monotonic one stands still while the machine sleeps, and a person may set the
+// wall clock.
+func Elapsed(since, now time.Time) time.Duration {
+	return max(now.Sub(since), now.Round(0).Sub(since.Round(0)))
+}
