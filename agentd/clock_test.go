@@ -125,6 +125,30 @@ func TestClockStepsAreHandedOn(t *testing.T) {
 	})
 }
 
+// TestClockIsSetDuringAModelCall: the outcome of a run says how long it took,
+// though the server's clock was set while its model was asked.
+func TestClockIsSetDuringAModelCall(t *testing.T) {
+	t.Parallel()
+	for _, by := range []time.Duration{-5 * time.Minute, 5 * time.Minute} {
+		t.Run(by.String(), func(t *testing.T) {
+			t.Parallel()
+			withHarness(t, func(h *harness) {
+				time.Sleep(time.Hour) // no deadline is of an earlier year than 2000
+				h.callingLead(nil)
+				h.models["lead"] = delayed(90*time.Second, says("lead"))
+				h.startWorker("w", workerOptions{})
+				r := h.submit("lead", "go")
+				time.Sleep(20 * time.Second)
+				h.setServerClock(by)
+				o := h.expectCompleted(r, "lead")
+				if took := time.Duration(o.DurationMS) * time.Millisecond; (took - 90*time.Second).Abs() > time.Second {
+					t.Errorf("the outcome says that the run took %v, want 90 s", took)
+				}
+			})
+		})
+	}
+}
+
 // TestDeadlineThatHasPassed: a producer's clock is an hour behind, so its
 // deadline has passed when the submission is stored. The refusal says both
 // times. So does that of a deadline in a hundred years.

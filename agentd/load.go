@@ -60,9 +60,11 @@ func (r *loadedRun) interrupted() bool { return r.w.conn.Interruptions() != r.in
 func (r *loadedRun) clock() *bus.Clock { return r.w.conn.Clocks.Of(r.run) }
 
 // deadline is the run's deadline on the stream's present clock.
-func (r *loadedRun) deadline() time.Time {
-	return r.header.Deadline.Add(r.clock().Stepped() - r.stepped)
-}
+func (r *loadedRun) deadline() time.Time { return r.present(r.header.Deadline) }
+
+// present returns a time of the state or the header on the stream's present
+// clock, which may have been set since the run was read.
+func (r *loadedRun) present(t time.Time) time.Time { return t.Add(r.clock().Stepped() - r.stepped) }
 
 // forgetOldTimes drops all that was read of the run if the server's clock was
 // set since. The next read reads the whole run, in times of the present clock.
