@@ -125,6 +125,10 @@ func (d Dial) decide(where *string) nats.Option {
 	}
 }
 
+// ErrCredentials is wrapped by the error of a connection whose credentials are
+// in a file that cannot be read.
+var ErrCredentials = errors.New("credentials")
+
 func (d Dial) secrets(o *nats.Options) error {
 	var opts []nats.Option
 	switch {
@@ -133,7 +137,7 @@ func (d Dial) secrets(o *nats.Options) error {
 	case d.NKey != "":
 		opt, err := nats.NkeyOptionFromSeed(d.NKey)
 		if err != nil {
-			return fmt.Errorf("nkey %s: %w", d.NKey, err)
+			return fmt.Errorf("%w: nkey %s: %w", ErrCredentials, d.NKey, err)
 		}
 		opts = append(opts, opt)
 	case d.User != "":
@@ -160,12 +164,12 @@ func (d Dial) secrets(o *nats.Options) error {
 func tryCredentials(o *nats.Options) error {
 	if o.UserJWT != nil {
 		if _, err := o.UserJWT(); err != nil {
-			return fmt.Errorf("credentials: %w", err)
+			return fmt.Errorf("%w: %w", ErrCredentials, err)
 		}
 	}
 	if o.SignatureCB != nil {
 		if _, err := o.SignatureCB(nil); err != nil {
-			return fmt.Errorf("credentials: %w", err)
+			return fmt.Errorf("%w: %w", ErrCredentials, err)
 		}
 	}
 	return nil

@@ -18,7 +18,7 @@ func newDocument(file, text string) (d *document, err error) {
 	d = &document{file: file}
 	d.meta, err = toml.Decode(text, &d.root)
 	if e, ok := errors.AsType[toml.ParseError](err); ok {
-		return nil, &Error{File: file, Line: e.Position.Line, Message: e.Message}
+		return nil, &Error{File: file, Line: e.Position.Line, Message: e.Message, cause: ErrSyntax}
 	} else if err != nil {
 		return nil, &Error{File: file, Message: err.Error()}
 	}

@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"errors"
 	"strconv"
 	"strings"
 )
@@ -33,7 +34,10 @@ func (e *Error) Error() string {
 	return prefix + e.Message
 }
 
-// Unwrap returns the file system's error, or nil.
+// ErrSyntax is wrapped by the error of a file that is not TOML.
+var ErrSyntax = errors.New("not TOML")
+
+// Unwrap returns the file system's error, ErrSyntax, or nil.
 func (e *Error) Unwrap() error { return e.cause }
 
 // invalid returns an Error about a key. The document adds file and line.

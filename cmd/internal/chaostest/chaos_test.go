@@ -120,7 +120,8 @@ func TestChaos(t *testing.T) {
 		})
 	}
 	t.Run("poison", func(t *testing.T) {
-		n, ackWait := trees/2, 2*time.Second
+		// The calls of whole teams.
+		n, ackWait := trees/2/teamSize*teamSize, 2*time.Second
 		if trees == 0 {
 			t.Parallel()
 			n, ackWait = 12, 500*time.Millisecond
