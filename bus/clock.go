@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -28,6 +29,31 @@ type Clocks struct {
 	// doubted is ready when Keep has to measure before its next time.
 	doubted chan struct{}
 	untold  []Step
+
+	began time.Time
+	sleep atomic.Pointer[sleep]
+}
+
+// sleep is a reading of the time for which this machine was suspended.
+type sleep struct {
+	suspended time.Duration
+	// apart is the time by which this machine's own clock has moved further
+	// than its monotonic clock since the process began to measure.
+	apart time.Duration
+}
+
+// suspended is the time for which this machine had been suspended at a moment.
+// It makes system calls only if the machine's own clock has moved further than
+// the monotonic clock since the last one: that clock was set, or the machine
+// was suspended.
+func (cs *Clocks) suspended(now time.Time) time.Duration {
+	apart := now.Round(0).Sub(cs.began.Round(0)) - now.Sub(cs.began)
+	if last := cs.sleep.Load(); last != nil && (apart-last.apart).Abs() < leastSleep {
+		return last.suspended
+	}
+	s := sleep{suspended: suspended(), apart: apart}
+	cs.sleep.Store(&s)
+	return s.suspended
 }
 
 // Clock is the clock of a stream, as this process has measured it. Before the
@@ -103,6 +129,9 @@ const (
 	// drift is the divisor of the time since a reading that bounds the
 	// drift of two clocks: one in a thousand.
 	drift = 1000
+	// leastSleep is the shortest time for which a machine counts as
+	// suspended. A shorter time is an error of the readings of its clocks.
+	leastSleep = 100 * time.Millisecond
 	// maxSteps is the number of steps that a clock remembers.
 	maxSteps = 16
 )
@@ -110,6 +139,7 @@ const (
 func newClocks(c *Conn) *Clocks {
 	return &Clocks{
 		conn: c, byStream: map[string]*Clock{}, stepped: make(chan struct{}, 1), doubted: make(chan struct{}, 1),
+		began: time.Now(),
 	}
 }
 
@@ -247,8 +277,7 @@ func (r reading) expected(now time.Time, suspended time.Duration) time.Time {
 		return time.Time{}
 	}
 	elapsed := now.Sub(r.at)
-	// A shorter time is an error of the two readings of the clocks.
-	if slept := suspended - r.suspended; slept > 100*time.Millisecond {
+	if slept := suspended - r.suspended; slept > leastSleep {
 		elapsed += slept
 	}
 	return r.server.Add(elapsed)
@@ -263,7 +292,7 @@ func (c *Clock) Now() time.Time {
 	if r.at.IsZero() {
 		return c.clocks.otherNow(c, now)
 	}
-	return r.expected(now, suspended())
+	return r.expected(now, c.clocks.suspended(now))
 }
 
 // otherNow returns the time of a clock that was measured, in place of one that
@@ -282,7 +311,7 @@ func (cs *Clocks) otherNow(except *Clock, now time.Time) time.Time {
 		r := c.reading
 		c.mu.Unlock()
 		if !r.at.IsZero() {
-			return r.expected(now, suspended())
+			return r.expected(now, cs.suspended(now))
 		}
 	}
 	return now.UTC()
@@ -320,7 +349,7 @@ func (c *Clock) offset() (offset, bound time.Duration) {
 		return 0, 0
 	}
 	now := time.Now()
-	return r.expected(now, suspended()).Sub(now.Round(0)), r.bound
+	return r.expected(now, c.clocks.suspended(now)).Sub(now.Round(0)), r.bound
 }
 
 // age is the time since the last measurement.
@@ -388,7 +417,7 @@ func (c *Clock) doubts(d *Delivery) (wrong, old bool) {
 		return true, false
 	}
 	now := time.Now()
-	age := r.expected(now, suspended()).Sub(d.Time)
+	age := r.expected(now, c.clocks.suspended(now)).Sub(d.Time)
 	return age < -(leastStep + r.bound), d.Count == 1 && age > doubtInterval && now.Sub(c.measured) > doubtInterval
 }
 
@@ -427,7 +456,7 @@ func (c *Clock) read(sent time.Time, info *jetstream.StreamInfo) {
 	now := time.Now()
 	half := now.Sub(sent) / 2
 	r := reading{
-		at: now, suspended: suspended(), server: c.clocks.stamp(info.TimeStamp).Add(half), bound: half,
+		at: now, suspended: c.clocks.suspended(now), server: c.clocks.stamp(info.TimeStamp).Add(half), bound: half,
 		last: info.State.LastSeq, reconnects: conn.nc.Stats().Reconnects,
 	}
 	c.mu.Lock()
