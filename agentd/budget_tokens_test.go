@@ -45,9 +45,9 @@ func (h *harness) expectNothingReserved(r subjects.Run) {
 	}
 }
 
-// TestMaxTokensOfWideReaders: nine readers with inputs of 20,000 tokens begin at
-// once. As many are asked as the budget has room for, and no more. The readers'
-// estimates are a twelfth below what the model counts.
+// TestMaxTokensOfWideReaders: nine readers with inputs of 20,000 tokens begin
+// at once. As many are asked as the budget has room for, and no more. The
+// readers' estimates are a twelfth below what the model counts.
 func TestMaxTokensOfWideReaders(t *testing.T) {
 	t.Parallel()
 	const readers, input, output = 9, 21_700, 26
@@ -80,8 +80,8 @@ func TestMaxTokensOfWideReaders(t *testing.T) {
 }
 
 // TestRequestsWaitForRoom: five short requests may have long answers, and the
-// budget has room for one long answer. They are made one after the other, on two
-// workers. The runs that wait say so, and leave their slots to other trees.
+// budget has room for one long answer. They are made one after the other, on
+// two workers. The runs that wait say so, and leave their slots to other trees.
 func TestRequestsWaitForRoom(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {

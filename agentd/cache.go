@@ -94,6 +94,13 @@ func (c *cache) put(h *loadedRun) {
 	c.young.size += size
 }
 
+// clear drops all runs.
+func (c *cache) clear() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.young, c.old = generation{}, generation{}
+}
+
 // nextGeneration drops the old generation. The caller holds the lock.
 func (c *cache) nextGeneration() {
 	c.old = c.young

@@ -91,7 +91,8 @@ func TestClockOfTheServerIsSetWhileARunWaits(t *testing.T) {
 				if o.Kind != run.KindTimeout || o.Error != "timeout after 4200s" {
 					h.tb.Errorf("outcome %s %q", o.Kind, o.Error)
 				}
-				// The harness looks for an outcome every few seconds.
+				// The harness looks for an outcome every few
+				// seconds.
 				said, took := time.Duration(o.DurationMS)*time.Millisecond, time.Since(from)
 				if (said-allowed).Abs() > time.Second || (took-allowed).Abs() > 10*time.Second {
 					h.tb.Errorf("the root with a timeout of %v ended after %v, and says %v", allowed, took, said)

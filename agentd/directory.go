@@ -66,6 +66,13 @@ func (d *directory) follow(
 	}, ready)
 }
 
+// forget empties the copy. A card that is missing is read from the bucket.
+func (d *directory) forget() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	clear(d.cards)
+}
+
 // heard returns the copy's card of an agent, and the bucket of all cards. It
 // returns false if the copy has no card of the agent.
 func (d *directory) heard(agent string) (c Card, ok bool, dir *bus.Directory) {

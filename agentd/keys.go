@@ -2,6 +2,7 @@ package agentd
 
 // Keys of log attributes.
 const (
+	keyAdvice      = "advice"
 	keyAdded       = "added"
 	keyAfter       = "after"
 	keyAgent       = "agent"
@@ -24,9 +25,11 @@ const (
 	keyHost        = "host"
 	keyInput       = "input_tokens"
 	keyKind        = "kind"
+	keyLimit       = "limit"
 	keyModel       = "model"
 	keyMS          = "ms"
 	keyOutput      = "output_tokens"
+	keyProblem     = "problem"
 	keyPath        = "path"
 	keyRemoved     = "removed"
 	keyRun         = "run"

@@ -121,8 +121,8 @@ func TestLostLeasesPoisonNothing(t *testing.T) {
 }
 
 // TestReturnTellsTheSuccessor: the return of a drained worker says what the
-// model was asked, and for how long. It is stored before the call goes back. The
-// successor logs it, goes on with the same attempt, and verify counts the
+// model was asked, and for how long. It is stored before the call goes back.
+// The successor logs it, goes on with the same attempt, and verify counts the
 // request.
 func TestReturnTellsTheSuccessor(t *testing.T) {
 	t.Parallel()

@@ -119,9 +119,9 @@ func (w *Worker) rootHeader(r subjects.Run, d *bus.Delivery) (subjects.Header, e
 }
 
 // submittedTimeout returns the time that a submission asks for, from the moment
-// at which it was stored, 0 if it asks for none. A producer without a clock that
-// agrees with the server's sends Axe-Timeout. Beside that, Axe-Deadline is there
-// for workers of an earlier version.
+// at which it was stored, 0 if it asks for none. A producer without a clock
+// that agrees with the server's sends Axe-Timeout. Beside that, Axe-Deadline is
+// there for workers of an earlier version.
 func submittedTimeout(d *bus.Delivery) (time.Duration, error) {
 	if s := d.Header.Get(subjects.HeaderTimeout); s != "" {
 		return subjects.ParseTimeout(s)

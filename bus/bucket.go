@@ -15,7 +15,8 @@ import (
 
 // bucket is a key-value bucket that is made when it is first used, with as many
 // replicas as the streams, and made again if somebody removes it. Memory,
-// RateLimit and Workers are thin types over it. A bucket is safe for concurrent use.
+// RateLimit and Workers are thin types over it. A bucket is safe for concurrent
+// use.
 //
 // Directory is not one. Its watch has to survive the loss of its bucket, and
 // the client library's own type does the rest.

@@ -67,6 +67,8 @@ const DefaultAckWait = 10 * time.Second
 type Conn struct {
 	// Clocks tell the time of the streams.
 	Clocks *Clocks
+	// Health knows the faults of the streams.
+	Health *Health
 
 	cfg Config
 	nc  *nats.Conn
@@ -121,6 +123,7 @@ func Open(ctx context.Context, cfg Config) (*Conn, error) {
 	}
 	c.streams.Store(newStreams(cfg.Space))
 	c.Clocks = newClocks(c)
+	c.Health = newHealth(c)
 	if c.js, err = jetstream.NewWithAPIPrefix(nc, api); err != nil {
 		nc.Close()
 		return nil, fmt.Errorf("jetstream: %w", err)

@@ -168,12 +168,14 @@ func (cs *Clocks) clock(stream string) *Clock {
 
 // Measure measures the clocks of all streams once.
 func (cs *Clocks) Measure(ctx context.Context) error {
+	var failed []error
 	for _, c := range cs.all() {
-		if err := c.measure(ctx); err != nil {
-			return err
+		if ctx.Err() != nil {
+			break
 		}
+		failed = append(failed, c.measure(ctx))
 	}
-	return nil
+	return errors.Join(append(failed, context.Cause(ctx))...)
 }
 
 // all returns the clocks of all streams.
@@ -317,8 +319,9 @@ func (cs *Clocks) otherNow(except *Clock, now time.Time) time.Time {
 	return now.UTC()
 }
 
-// Offset is the time of the first stream of runs less the time of this machine's
-// own clock, with the bound of its error. It is 0 before the first measurement.
+// Offset is the time of the first stream of runs less the time of this
+// machine's own clock, with the bound of its error. It is 0 before the first
+// measurement.
 func (cs *Clocks) Offset() (offset, bound time.Duration) {
 	return cs.clock(cs.conn.streams.Load().names[0]).offset()
 }
@@ -381,10 +384,10 @@ func (c *Clock) Shift(m Stored) (by time.Duration) {
 	return by
 }
 
-// follows reports whether the times in a message are those from before the step.
-// Of a message between the two measurements, its stamp says on which side of the
-// step it was stored. A writer that had not noticed the step wrote times from
-// before it all the same: its own time was off from the stamp by the step.
+// follows reports whether the times in a message are those from before the
+// step. Of a message between the two measurements, its stamp says on which side
+// of the step it was stored. A writer that had not noticed the step wrote times
+// from before it all the same: its own time was off from the stamp by the step.
 func (s Step) follows(m Stored) bool {
 	if m.Seq <= s.Before || m.Seq <= s.After && m.Time.Sub(s.From).Abs() < m.Time.Sub(s.To).Abs() {
 		return true
@@ -443,8 +446,10 @@ func (c *Clock) measure(ctx context.Context) error {
 		return c.clocks.conn.js.Stream(ctx, c.stream)
 	})
 	if err != nil {
+		c.clocks.conn.Health.saw(c.stream, nil, err)
 		return wrapStream(c.stream, err)
 	}
+	c.clocks.conn.Health.saw(c.stream, s.CachedInfo(), nil)
 	c.read(sent, s.CachedInfo())
 	return nil
 }
@@ -481,7 +486,8 @@ func (c *Clock) read(sent time.Time, info *jetstream.StreamInfo) {
 	case r.bound <= old.bound+slack:
 		c.reading = r
 	default:
-		// The old reading is the better one. It has seen the stream now.
+		// The old reading is the better one. It has seen the stream
+		// now.
 		c.reading.last = r.last
 		c.reading.reconnects = r.reconnects
 	}

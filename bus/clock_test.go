@@ -152,8 +152,8 @@ func TestShift(t *testing.T) {
 			}
 		}
 		for written, want := range map[time.Time]time.Duration{noon: by + time.Hour, noon.Add(by): time.Hour} {
-			// The message was stored after the step by a writer that had
-			// not noticed it, and by one that had.
+			// The message was stored after the step by a writer
+			// that had not noticed it, and by one that had.
 			m := Stored{Seq: 30, Time: noon.Add(by + 5*time.Millisecond), Header: nats.Header{
 				headerWritten: {strconv.FormatInt(written.UnixMilli(), 10)},
 			}}

@@ -54,12 +54,27 @@ func (c *Conn) get(ctx context.Context, filter string, g directGet) ([]Stored, e
 // ask asks until there is an answer or ctx ends. A server that restarts answers
 // later.
 func (r *reader) ask(ctx context.Context, stream string, g directGet) (ms []Stored, _ error) {
+	var unknown time.Time
 	err := r.inflight.retry(ctx, func() (again bool, err error) {
 		ms, again, err = r.askOnce(ctx, stream, g)
+		switch {
+		case !errors.Is(err, errNoResponder):
+			unknown = time.Time{}
+		case unknown.IsZero():
+			unknown = time.Now()
+		case time.Since(unknown) > correctionTime:
+			if why := r.conn.Health.unread(ctx, stream); why != nil {
+				return false, why
+			}
+		}
 		return again, err
 	})
 	return ms, err
 }
+
+// correctionTime is the time in which running workers correct a stream that
+// answers no read.
+const correctionTime = 10 * time.Second
 
 // askOnce asks once. Again is true if there was no answer and may be one later.
 func (r *reader) askOnce(ctx context.Context, stream string, g directGet) (ms []Stored, again bool, err error) {
@@ -106,6 +121,10 @@ type answer struct {
 
 // errNoAnswer is the error of a read that may be tried again.
 var errNoAnswer = errors.New("read: the server did not answer")
+
+// errNoResponder is the error of a read of a stream that the server does not
+// know, or that allows no direct gets. It is an errNoAnswer.
+var errNoResponder = fmt.Errorf("%w: it knows no such stream", errNoAnswer)
 
 func newReader(c *Conn, requests *inflight, api string) (*reader, error) {
 	nc := c.nc
@@ -188,7 +207,7 @@ func (a *answer) end(m *nats.Msg) {
 	case status == "413":
 		a.err = ErrTooMany
 	case status == "503":
-		a.err = errNoAnswer
+		a.err = errNoResponder
 	default:
 		a.err = fmt.Errorf("read: the server answered %s %s", status, why)
 	}
@@ -206,8 +225,8 @@ func stored(cs *Clocks, m *nats.Msg) Stored {
 }
 
 // last asks a stream's leader for the last message that a filter matches,
-// without its body; ok is false if there is none. Package jetstream does not do:
-// with it any replica may answer if the stream allows direct gets.
+// without its body; ok is false if there is none. Package jetstream does not
+// do: with it any replica may answer if the stream allows direct gets.
 func (c *Conn) last(ctx context.Context, stream, filter string) (s Stored, ok bool, err error) {
 	m, err := ask(ctx, c, func(ctx context.Context) (*nats.RawStreamMsg, error) {
 		return c.leaders.GetLastMsg(stream, filter, nats.Context(ctx))

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"time"
 
@@ -25,6 +24,9 @@ type Provision struct {
 	// Partitions is the number of streams that trees are spread over; 0:
 	// the existing number, or 1.
 	Partitions int
+	// Longest is the longest time that a tree may take. A stream of runs
+	// that drops younger messages is refused. 0 refuses none for its age.
+	Longest time.Duration
 }
 
 // ErrPartitions is wrapped by the error of a Provision with another number of
@@ -56,7 +58,25 @@ func (c *Conn) Provision(ctx context.Context, p Provision) error {
 	if p.Partitions, err = c.spread(ctx, p.Partitions); err != nil {
 		return err
 	}
-	submit := jetstream.StreamConfig{
+	if err := ensureStream(ctx, c.js, submitStream(sp, p), 0); err != nil {
+		return err
+	}
+	if err := ensureBuckets(ctx, c.js, sp, p); err != nil {
+		return err
+	}
+	sp = sp.Spread(p.Partitions)
+	for part := p.Partitions - 1; part >= 0; part-- {
+		if err := ensureStream(ctx, c.js, runsStream(sp, part, p), p.Longest); err != nil {
+			return err
+		}
+	}
+	c.Health.forget()
+	return c.Provisioned(ctx)
+}
+
+// submitStream returns the configuration of the stream of submissions.
+func submitStream(sp subjects.Space, p Provision) jetstream.StreamConfig {
+	return jetstream.StreamConfig{
 		Name:        sp.Name("SUBMIT"),
 		Description: "Tasks from outside, until a worker has made them runs",
 		Subjects:    []string{sp.Submissions()},
@@ -65,19 +85,12 @@ func (c *Conn) Provision(ctx context.Context, p Provision) error {
 		Duplicates:  min(dedupe, p.MaxAge),
 		Replicas:    p.Replicas,
 	}
-	if err := ensureStream(ctx, c.js, submit); err != nil {
-		return err
-	}
-	if err := ensureBuckets(ctx, c.js, sp, p); err != nil {
-		return err
-	}
-	sp = sp.Spread(p.Partitions)
-	for part := p.Partitions - 1; part >= 0; part-- {
-		if err := ensureStream(ctx, c.js, runsStream(sp, part, p)); err != nil {
-			return err
-		}
-	}
-	return c.Provisioned(ctx)
+}
+
+// bucketStreams returns the names of the streams behind the bucket of agents
+// and the object store.
+func bucketStreams(sp subjects.Space) []string {
+	return []string{"KV_" + sp.Name("AGENTS"), "OBJ_" + sp.Name("OBJECTS")}
 }
 
 // spread returns the number of streams of runs. Want is 0 for the existing
@@ -150,8 +163,11 @@ func ensureBuckets(ctx context.Context, js jetstream.JetStream, sp subjects.Spac
 }
 
 // ensureStream creates a stream, or changes the settings of an existing one
-// that axe depends on.
-func ensureStream(ctx context.Context, js jetstream.JetStream, want jetstream.StreamConfig) error {
+// that axe depends on. Longest is the longest time that a tree may take, 0 for
+// a stream without runs.
+func ensureStream(
+	ctx context.Context, js jetstream.JetStream, want jetstream.StreamConfig, longest time.Duration,
+) error {
 	s, err := js.Stream(ctx, want.Name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		if _, err = js.CreateStream(ctx, want); err == nil || !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
@@ -164,43 +180,19 @@ func ensureStream(ctx context.Context, js jetstream.JetStream, want jetstream.St
 		return wrapStream(want.Name, err)
 	}
 	have := s.CachedInfo().Config
-	if err := keeps(have); err != nil {
-		return wrapStream(want.Name, err)
+	for _, f := range drops(have, longest) {
+		return errors.New(f.String())
+	}
+	if _, wrong := settings(have, want); !wrong {
+		return nil
 	}
 	fixed := have
 	fixed.Subjects = want.Subjects
 	fixed.AllowDirect = want.AllowDirect
 	fixed.AllowMsgSchedules = want.AllowMsgSchedules
 	fixed.RePublish = want.RePublish
-	if have.AllowDirect == fixed.AllowDirect && have.AllowMsgSchedules == fixed.AllowMsgSchedules &&
-		slices.Equal(have.Subjects, fixed.Subjects) && samePublish(have.RePublish, fixed.RePublish) {
-		return nil
-	}
 	_, err = js.UpdateStream(ctx, fixed)
 	return wrapStream(want.Name, err)
-}
-
-// ErrDropsMessages is wrapped by the error of a stream that drops messages for
-// another reason than their age. A running run would lose its log, and no
-// process would notice.
-var ErrDropsMessages = errors.New("stream drops messages of running runs")
-
-// keeps refuses a stream with a bound beside its age. A stream that refuses new
-// messages beyond the bound drops none.
-func keeps(have jetstream.StreamConfig) error {
-	if have.Discard == jetstream.DiscardNew {
-		return nil
-	}
-	for _, bound := range []struct {
-		flag  string
-		value int64
-	}{{"max-bytes", have.MaxBytes}, {"max-msgs", have.MaxMsgs}, {"max-msgs-per-subject", have.MaxMsgsPerSubject}} {
-		if bound.value > 0 {
-			return fmt.Errorf("%w beyond %s=%d; to correct it: nats stream edit %s --%s=-1",
-				ErrDropsMessages, bound.flag, bound.value, have.Name, bound.flag)
-		}
-	}
-	return nil
 }
 
 func samePublish(a, b *jetstream.RePublish) bool {

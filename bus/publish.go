@@ -21,8 +21,8 @@ const (
 	headerScheduleNext = "Nats-Schedule-Next"
 	headerSchedule     = "Nats-Schedule"
 	headerTarget       = "Nats-Schedule-Target"
-	// headerWritten is the server's time as the writer of a message knew it,
-	// in milliseconds since 1970.
+	// headerWritten is the server's time as the writer of a message knew
+	// it, in milliseconds since 1970.
 	headerWritten = "Axe-Written"
 )
 
@@ -44,7 +44,9 @@ type Message struct {
 	// Disarm is the subject of a timer that this write removes.
 	Disarm string
 	// Patience is the time for which a full server may refuse the message
-	// until the write fails with ErrNoRoom. 0 is no bound.
+	// until the write fails with ErrNoRoom. A server that answers other
+	// requests may leave the message without an answer for half as long
+	// again. 0 is no bound.
 	Patience time.Duration
 }
 
@@ -112,14 +114,23 @@ func (c *Conn) Write(ctx context.Context, m Message) (uint64, error) {
 func (c *Conn) write(ctx context.Context, m Message, msg *nats.Msg) (seq uint64, _ error) {
 	began := time.Now()
 	var refused time.Time
+	var silences int
 	err := c.inflight.retry(ctx, func() (again bool, _ error) {
-		ack, err := c.once(ctx, msg)
+		ack, err := c.Health.attempt(ctx, m, msg)
 		if err == nil {
 			seq = ack.Sequence
+			c.Health.stored(m.Subject)
 			return false, nil
 		}
-		again, err = c.failed(ctx, m.Fence, err)
+		if again, err = c.failed(ctx, m.Fence, err); again {
+			c.Health.refused(m.Subject, err)
+		}
 		switch {
+		case m.Patience > 0 && silent(err):
+			silences++
+			if why := c.Health.silent(ctx, m.Subject); why != nil && silences > 1 {
+				return false, fmt.Errorf("%w: %w", ErrNoRoom, why)
+			}
 		case !noRoom(err):
 			refused = time.Time{}
 		case refused.IsZero():
@@ -276,6 +287,7 @@ func (c *Conn) await(ctx context.Context, m Message, msg *nats.Msg, f jetstream.
 	var err error
 	select {
 	case <-f.Ok():
+		c.Health.stored(m.Subject)
 		return nil
 	case err = <-f.Err():
 	case <-lost.C:
@@ -285,6 +297,7 @@ func (c *Conn) await(ctx context.Context, m Message, msg *nats.Msg, f jetstream.
 	}
 	again, err := c.failed(ctx, m.Fence, err)
 	if again {
+		c.Health.refused(m.Subject, err)
 		msg.Reply = ""
 		_, err = c.write(ctx, m, msg)
 		return err

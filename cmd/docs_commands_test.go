@@ -331,8 +331,8 @@ func sameCommand(command []string) []string {
 	return append([]string{"axe"}, command[1:]...)
 }
 
-// flagSections returns the flags in the tables of the sections of the page, with
-// their defaults, by the commands that the headings name, and those of the
+// flagSections returns the flags in the tables of the sections of the page,
+// with their defaults, by the commands that the headings name, and those of the
 // shared sections.
 func flagSections(p page) (sections map[string]map[string]string, shared map[string]string) {
 	sections, shared = map[string]map[string]string{}, map[string]string{"help": "", "version": ""}
@@ -364,7 +364,8 @@ func visit(t *testing.T, bin string, command []string, fn func(command []string,
 	t.Helper()
 	help := output(t, bin, append(slices.Clone(command), "--help")...)
 	for line := range strings.Lines(help) {
-		// The pages of completion are cobra's. A default may be a long path.
+		// The pages of completion are cobra's. A default may be a long
+		// path.
 		foreign := slices.Contains(command, "completion") || strings.Contains(line, `(default "/`)
 		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 && !foreign {
 			t.Errorf("help of %v: %d columns, want at most 80: %s", command, n, line)

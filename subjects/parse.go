@@ -155,8 +155,8 @@ func (s Space) below(subject, kind string, n int) (tok []string, p int, ok bool)
 	return tok, p, ok && of && len(tok) == n && (p >= 0) == (s.parts > 0)
 }
 
-// parseRun parses the address of a run. Its tree must be in the partition, unless that
-// is -1.
+// parseRun parses the address of a run. Its tree must be in the partition,
+// unless that is -1.
 func (s Space) parseRun(agent, tree, path string, part int) (Run, error) {
 	a, err := ParseAgent(agent)
 	if err != nil {
@@ -173,7 +173,8 @@ func (s Space) parseRun(agent, tree, path string, part int) (Run, error) {
 	return s.Run(a, t, p), nil
 }
 
-// parseTree parses the id of a tree. It must be in partition p, unless that is -1.
+// parseTree parses the id of a tree. It must be in partition p, unless that is
+// -1.
 func (s Space) parseTree(id string, p int) (Tree, error) {
 	t, err := ParseTree(id)
 	if err == nil && p >= 0 && p != s.PartitionOf(t) {

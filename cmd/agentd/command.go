@@ -57,6 +57,8 @@ type options struct {
 	lease    time.Duration
 	replicas int
 	maxAge   time.Duration
+	// exitOnLostStream ends the process when a stream of runs is removed.
+	exitOnLostStream bool
 	// partitions is 0 to take the number of an existing bus, or 1.
 	partitions int
 }
@@ -84,6 +86,8 @@ func command() *cobra.Command {
 		"number of streams over which trees are spread, when the worker creates them (default 1)")
 	flags.Var((*cli.Seconds)(&o.maxAge), "max-age",
 		"age at which messages are dropped, when the worker creates the streams")
+	flags.BoolVar(&o.exitOnLostStream, "exit-on-lost-stream", false,
+		"end with exit code 1 when a stream of runs is removed, instead of making the streams again")
 	flags.StringVar(&o.worker.Model, "model", "", "provider/model for every agent, instead of its own (env AXE_MODEL)")
 	o.worker.Register(cmd)
 	o.embedded.register(cmd)

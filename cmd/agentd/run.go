@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 
+	"github.com/axebus/axe/agentd"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/cmd/internal/cli"
 )
@@ -55,14 +56,28 @@ func (o *options) run(ctx context.Context) error {
 		return cli.IgnoreSignal(err)
 	}
 	defer conn.Close()
-	streams := bus.Provision{Replicas: o.replicas, MaxAge: o.maxAge, Partitions: o.partitions}
-	if err := cli.Provision(ctx, conn, streams, log); err != nil {
-		return cli.IgnoreSignal(err)
-	}
-	if err := o.worker.Work(ctx, conn, log); err != nil {
+	if err := o.work(ctx, conn, log); err != nil {
 		return cli.IgnoreSignal(err)
 	}
 	return cli.IgnoreSignal(context.Cause(ctx))
+}
+
+// work runs the worker. When a stream of runs was removed, it makes the streams
+// again and begins anew: a worker remembers much of the messages on them.
+func (o *options) work(ctx context.Context, conn *bus.Conn, log *slog.Logger) error {
+	streams := bus.Provision{
+		Replicas: o.replicas, MaxAge: o.maxAge, Partitions: o.partitions, Longest: o.worker.Timeout,
+	}
+	for {
+		if err := cli.Provision(ctx, conn, streams, log); err != nil {
+			return err
+		}
+		err := o.worker.Work(ctx, conn, log)
+		if !errors.Is(err, agentd.ErrStreamLost) || o.exitOnLostStream {
+			return err
+		}
+		log.ErrorContext(ctx, "all trees on it are lost, making the streams again", slog.Any(keyCause, err))
+	}
 }
 
 // check validates the flags before anything is started.

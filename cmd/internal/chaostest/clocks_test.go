@@ -22,14 +22,14 @@ const clocksEnv = "AXE_CHAOS_CLOCKS"
 // clockRow is one wrong clock in a fleet of one server and three workers.
 type clockRow struct {
 	name string
-	// worker, server and submitter are the errors of the clocks of the first
-	// worker, the server, and axe-submit.
+	// worker, server and submitter are the errors of the clocks of the
+	// first worker, the server, and axe-submit.
 	worker, server, submitter time.Duration
-	// step is the time by which the clock of the worker or the server is set
-	// when half of the trees have ended.
+	// step is the time by which the clock of the worker or the server is
+	// set when half of the trees have ended.
 	workerStep, serverStep time.Duration
-	// hang says that the model does not answer the leaves of the mids. Their
-	// calls have a short timeout.
+	// hang says that the model does not answer the leaves of the mids.
+	// Their calls have a short timeout.
 	hang bool
 	// inShort says that a short run has this row.
 	inShort bool
@@ -119,7 +119,8 @@ func (row clockRow) start(t *testing.T, bin string) *fleet {
 	for i := range fleetSize {
 		name := fmt.Sprintf("w%d", i+1)
 		cmd := worker.named(name, "--server", f.servers.urls())
-		// No call waits for a slot, so that a hang lasts for its timeout.
+		// No call waits for a slot, so that a hang lasts for its
+		// timeout.
 		cmd.Args = append(cmd.Args, "--slots", strconv.Itoa(submitters*runsOfTree))
 		if i == 0 {
 			cmd.Env = append(cmd.Env, f.worker.env())

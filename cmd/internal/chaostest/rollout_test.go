@@ -24,8 +24,8 @@ import (
 )
 
 // rollout is a fleet of three workers that is replaced without end: the oldest
-// worker is drained, with a grace that no model call lasts within, while another
-// one takes its place. Then the fleet is left alone.
+// worker is drained, with a grace that no model call lasts within, while
+// another one takes its place. Then the fleet is left alone.
 type rollout struct {
 	*harness
 	trees int

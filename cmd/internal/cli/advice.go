@@ -42,7 +42,8 @@ func advice(err error) string {
 	case bus.Unauthorized(err):
 		return "--user, --token, --creds or --nkey names a user that the server knows"
 	case errors.Is(err, bus.ErrCredentials):
-		return "--creds names a file with a user's JWT and seed, as nsc generate creds writes it, and --nkey one with a seed"
+		return "--creds names a file with a user's JWT and seed, as nsc generate creds writes it, " +
+			"and --nkey one with a seed"
 	case errors.Is(err, configs.ErrSyntax):
 		return `a line of TOML is key = value or a [table]; text stands in "", and text of several lines in """ """`
 	case file != nil && errors.Is(err, fs.ErrNotExist) && filepath.Ext(file.File) != ".toml":

@@ -69,8 +69,8 @@ func (p *ProgressFlags) View(s *Screen, name string) (*View, error) {
 	return v, nil
 }
 
-// HideNames leaves out the names of the worker and of the tree. They say nothing
-// where a bus has one worker and no other process can reach it.
+// HideNames leaves out the names of the worker and of the tree. They say
+// nothing where a bus has one worker and no other process can reach it.
 func (v *View) HideNames() { v.private = true }
 
 // piped reports whether a file is a pipe or a socket.

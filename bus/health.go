@@ -1,0 +1,277 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/axebus/axe/subjects"
+)
+
+// Health is the condition of the streams, as this process sees it. Persons may
+// change, empty or remove them while workers run, and their disk may be full.
+// Health learns from the readings of Clocks and from the answers to writes.
+type Health struct {
+	conn *Conn
+	// refusing says that some stream has stored nothing since it refused a
+	// write.
+	refusing atomic.Bool
+
+	mu       sync.Mutex
+	byStream map[string]*condition
+}
+
+// condition is the condition of a stream.
+type condition struct {
+	// info is the newest state of the stream; nil before the first.
+	info *jetstream.StreamInfo
+	// read is the time here of that state.
+	read    time.Time
+	missing bool
+	// lost are the messages that were removed, or the whole stream; nil if
+	// none were.
+	lost *Fault
+	// refused is the time of the first write that was not stored, and
+	// refusedLast that of the last one; zero after a write that was stored.
+	refused, refusedLast time.Time
+	// answer is the server's answer to the last one; nil without an answer.
+	answer *jetstream.APIError
+}
+
+const (
+	// refusalMemory is the time after its last refused write for which a
+	// stream counts as one that stores nothing. A write is repeated more
+	// often than that until it is stored.
+	refusalMemory = 15 * time.Second
+	// unansweredTime is the time for which a stream has to leave writes
+	// without an answer until that is a fault. A server that is busy, or
+	// that moves a stream to another leader, takes less.
+	unansweredTime = 4 * time.Second
+	// roundTrips is the number of round trips to the server that an attempt
+	// of a write waits at least.
+	roundTrips = 5
+	// infoTimeout bounds a request for the state of a stream.
+	infoTimeout = 2 * time.Second
+)
+
+func newHealth(c *Conn) *Health { return &Health{conn: c, byStream: map[string]*condition{}} }
+
+// of returns the condition of a stream. The caller holds the lock.
+func (h *Health) of(stream string) *condition {
+	c := h.byStream[stream]
+	if c == nil {
+		c = &condition{}
+		h.byStream[stream] = c
+	}
+	return c
+}
+
+// forget forgets the conditions of all streams: they were made or corrected.
+func (h *Health) forget() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	clear(h.byStream)
+	h.refusing.Store(false)
+}
+
+// saw notes the result of a request for the state of a stream.
+func (h *Health) saw(stream string, info *jetstream.StreamInfo, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	c := h.of(stream)
+	c.missing = errors.Is(err, jetstream.ErrStreamNotFound)
+	if err != nil {
+		return
+	}
+	if c.info != nil {
+		if f, ok := lost(c.info, info); ok {
+			c.lost = &f
+		}
+	}
+	c.info, c.read = info, time.Now()
+}
+
+// stored notes that a message was stored.
+func (h *Health) stored(subject string) {
+	stream, ok := h.streamOf(subject)
+	if !ok || !h.refusing.Load() {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.of(stream).refused = time.Time{}
+	h.refusing.Store(false)
+	for _, c := range h.byStream {
+		if !c.refused.IsZero() {
+			h.refusing.Store(true)
+		}
+	}
+}
+
+// refused notes that a message was not stored, with the reason.
+func (h *Health) refused(subject string, err error) {
+	stream, ok := h.streamOf(subject)
+	if !ok || !silent(err) && !noRoom(err) {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	c := h.of(stream)
+	now := time.Now()
+	if c.refused.IsZero() || now.Sub(c.refusedLast) > refusalMemory {
+		c.refused = now
+	}
+	c.refusedLast = now
+	c.answer, _ = errors.AsType[*jetstream.APIError](err)
+	h.refusing.Store(true)
+}
+
+// silent reports whether a write got no answer.
+func silent(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout)
+}
+
+// attempt sends a message once and waits for the answer. It waits less for a
+// message with patience, as far as the way to the server allows.
+func (h *Health) attempt(ctx context.Context, m Message, msg *nats.Msg) (*jetstream.PubAck, error) {
+	if m.Patience > 0 {
+		_, half := h.conn.Clocks.Offset()
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, max(m.Patience*3/4, roundTrips*2*half))
+		defer cancel()
+	}
+	return h.conn.once(ctx, msg)
+}
+
+// silent returns the reason for which a write got no answer: the server answers
+// a request for the state of the stream, and stores nothing. It is nil if the
+// server does not answer that either.
+func (h *Health) silent(ctx context.Context, subject string) error {
+	stream, ok := h.streamOf(subject)
+	if !ok {
+		return nil
+	}
+	if _, err := h.info(ctx, stream); err != nil {
+		return nil //nolint:nilerr // the server is away
+	}
+	return errors.New(unanswering(stream).String())
+}
+
+// streamOf returns the stream of runs or of submissions that stores a subject.
+func (h *Health) streamOf(subject string) (string, bool) {
+	space := h.conn.Space()
+	if at, err := space.Parse(subject); err == nil && at.Kind == subjects.Submission {
+		return space.Name("SUBMIT"), true
+	}
+	stream, err := h.conn.streams.Load().streamOf(subject)
+	return stream, err == nil
+}
+
+// Look asks for the state of the streams that Clocks do not measure: the
+// buckets of agents and of objects. The error says that the server did not
+// answer.
+func (h *Health) Look(ctx context.Context) error {
+	for _, name := range bucketStreams(h.conn.Space()) {
+		_, err := h.info(ctx, name)
+		if err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
+			return err
+		}
+	}
+	return nil
+}
+
+// Faults returns the faults of the streams. Longest is the longest time that a
+// tree may take.
+func (h *Health) Faults(longest time.Duration) (all []Fault) {
+	space := h.conn.Space()
+	p := Provision{Partitions: space.Partitions()}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for part := range p.Partitions {
+		all = append(all, h.of(space.Stream(part).Name).faults(runsStream(space, part, p), longest)...)
+	}
+	for i := range all {
+		all[i].OfRuns = true
+	}
+	submit := submitStream(space, p)
+	all = append(all, h.of(submit.Name).faults(submit, 0)...)
+	for _, name := range bucketStreams(space) {
+		if h.of(name).missing {
+			all = append(all, missing(name))
+		}
+	}
+	return all
+}
+
+// faults are the faults of a stream that should have some settings.
+func (c *condition) faults(want jetstream.StreamConfig, longest time.Duration) (all []Fault) {
+	switch {
+	case c.missing:
+		return []Fault{missing(want.Name)}
+	case c.info == nil:
+		return nil
+	}
+	all = drops(c.info.Config, longest)
+	dropping := len(all) > 0
+	if f, ok := settings(c.info.Config, want); ok {
+		all = append(all, f)
+	}
+	if longest > 0 && c.lost != nil && (!dropping || c.lost.Kind == FaultReplaced) {
+		all = append(all, *c.lost)
+	}
+	return append(all, c.room()...)
+}
+
+// room returns the fault of a stream that stores nothing at this moment though
+// its server answers.
+func (c *condition) room() []Fault {
+	stream := c.info.Config.Name
+	switch {
+	case c.refused.IsZero() || time.Since(c.refusedLast) > refusalMemory:
+		return nil
+	case c.answer != nil:
+		return []Fault{refuses(stream, c.answer)}
+	case c.refusedLast.Sub(c.refused) < unansweredTime || c.read.Before(c.refused):
+		return nil
+	}
+	return []Fault{unanswering(stream)}
+}
+
+// info asks once for the configuration and the state of a stream.
+func (h *Health) info(ctx context.Context, stream string) (*jetstream.StreamInfo, error) {
+	ctx, cancel := context.WithTimeout(ctx, infoTimeout)
+	defer cancel()
+	s, err := askOnce(ctx, h.conn, func(ctx context.Context) (jetstream.Stream, error) {
+		return h.conn.js.Stream(ctx, stream)
+	})
+	if err != nil {
+		h.saw(stream, nil, err)
+		return nil, wrapStream(stream, err)
+	}
+	h.saw(stream, s.CachedInfo(), nil)
+	return s.CachedInfo(), nil
+}
+
+// ErrNotRead is wrapped by the error of a read from a stream that answers no
+// read and will not answer one soon.
+var ErrNotRead = errors.New("cannot be read")
+
+// unread returns the reason for which no server answers the reads of a stream;
+// nil if an answer may come in a moment.
+func (h *Health) unread(ctx context.Context, stream string) error {
+	info, err := h.info(ctx, stream)
+	switch {
+	case errors.Is(err, jetstream.ErrStreamNotFound):
+		return fmt.Errorf("stream %s %w: it does not exist any more", stream, ErrNotRead)
+	case err == nil && !info.Config.AllowDirect:
+		return fmt.Errorf("stream %s %w: it does not allow direct gets; to correct it: "+
+			"nats stream edit %s --allow-direct", stream, ErrNotRead, stream)
+	}
+	return nil
+}

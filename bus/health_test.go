@@ -1,0 +1,194 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server/ats"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/axebus/axe/subjects"
+)
+
+// inBubble runs a test with a connection in virtual time.
+func inBubble(t *testing.T, do func(t *testing.T, c *Conn)) {
+	t.Helper()
+	ats.Register()
+	defer ats.Unregister()
+	synctest.Test(t, func(t *testing.T) { do(t, openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)) })
+}
+
+// editT changes the configuration of a stream.
+func editT(t *testing.T, c *Conn, stream string, change func(*jetstream.StreamConfig)) {
+	t.Helper()
+	s, err := c.js.Stream(t.Context(), stream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := s.CachedInfo().Config
+	change(&cfg)
+	if _, err := c.js.UpdateStream(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func treeT(t *testing.T, id string) subjects.Tree {
+	t.Helper()
+	tree, err := subjects.ParseTree(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tree
+}
+
+func submissionT(t *testing.T, c *Conn, id string) Message {
+	t.Helper()
+	return Message{Subject: c.Space().Submit(agentT(t, "a"), treeT(t, id)), Patience: time.Second}
+}
+
+// faultsT measures the streams and returns their faults, a line each, for trees
+// of an hour.
+func faultsT(t *testing.T, c *Conn) (lines []string) {
+	t.Helper()
+	time.Sleep(clockInterval)
+	_ = c.Clocks.Measure(t.Context()) // a stream may be missing
+	for _, f := range c.Health.Faults(time.Hour) {
+		lines = append(lines, f.String())
+	}
+	return lines
+}
+
+// expectFault expects one fault with a text.
+func expectFault(t *testing.T, got []string, text string) {
+	t.Helper()
+	if len(got) != 1 || !strings.Contains(got[0], text) {
+		t.Errorf("faults %q, want one with %q", got, text)
+	}
+}
+
+// TestStreamWithoutRoom: a stream that refuses writes is at fault, with the
+// server's words, until it stores a message.
+func TestStreamWithoutRoom(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *Conn) {
+		t.Helper()
+		room := func(most int64) {
+			editT(t, c, "AXE_SUBMIT", func(s *jetstream.StreamConfig) {
+				s.MaxMsgs = most
+				s.Discard = jetstream.DiscardNew
+			})
+		}
+		room(1)
+		if _, err := c.Write(t.Context(), submissionT(t, c, "first")); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Write(t.Context(), submissionT(t, c, "second")); !errors.Is(err, ErrNoRoom) {
+			t.Fatal(err)
+		}
+		expectFault(t, faultsT(t, c), "AXE_SUBMIT stores nothing: the server says: maximum messages exceeded")
+		room(-1)
+		if _, err := c.Write(t.Context(), submissionT(t, c, "second")); err != nil {
+			t.Fatal(err)
+		}
+		if got := faultsT(t, c); len(got) > 0 {
+			t.Errorf("faults %q, want none", got)
+		}
+	})
+}
+
+// TestStreamThatDoesNotAnswer: a write with patience fails within two seconds
+// if its stream answers no write and its server answers other requests. A
+// write without patience goes on, and the stream is at fault.
+func TestStreamThatDoesNotAnswer(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *Conn) {
+		t.Helper()
+		editT(t, c, "AXE_SUBMIT", func(s *jetstream.StreamConfig) { s.NoAck = true })
+		began := time.Now()
+		_, err := c.Write(t.Context(), submissionT(t, c, "first"))
+		if took := time.Since(began); took > 2*time.Second {
+			t.Errorf("the write took %v", took)
+		}
+		if !errors.Is(err, ErrNoRoom) || !strings.Contains(err.Error(), "make room on the disk") {
+			t.Errorf("%v, want advice about the disk", err)
+		}
+		if got := faultsT(t, c); len(got) > 0 {
+			t.Errorf("faults %q after two seconds, want none", got)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 3*answerTimeout)
+		defer cancel()
+		m := submissionT(t, c, "second")
+		m.Patience = 0
+		if _, err := c.Write(ctx, m); errors.Is(err, ErrNoRoom) || ctx.Err() == nil {
+			t.Errorf("%v, want a write that goes on", err)
+		}
+		expectFault(t, faultsT(t, c), "AXE_SUBMIT stores nothing: the server answers requests and no write")
+	})
+}
+
+// TestRemovedStreams: a stream that was removed, made again or emptied is at
+// fault. A stream that loses a few messages is not: workers remove timers.
+func TestRemovedStreams(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *Conn) {
+		t.Helper()
+		call := Message{Subject: c.Space().Run(agentT(t, "a"), treeT(t, "T1"), subjects.Root).Call()}
+		for range 3 {
+			if _, err := c.Write(t.Context(), call); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s, err := c.js.Stream(t.Context(), "AXE_RUNS")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := faultsT(t, c); len(got) > 0 {
+			t.Fatalf("faults %q, want none", got)
+		}
+		if err := s.DeleteMsg(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		if got := faultsT(t, c); len(got) > 0 {
+			t.Errorf("faults %q after a message was removed, want none", got)
+		}
+		if err := s.Purge(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		expectFault(t, faultsT(t, c), "stream AXE_RUNS has lost its messages up to 3 before their age")
+		if err := c.js.DeleteStream(t.Context(), "AXE_RUNS"); err != nil {
+			t.Fatal(err)
+		}
+		expectFault(t, faultsT(t, c), "stream AXE_RUNS does not exist any more")
+		cfg := s.CachedInfo().Config
+		if _, err := c.js.CreateStream(t.Context(), cfg); err != nil {
+			t.Fatal(err)
+		}
+		expectFault(t, faultsT(t, c), "stream AXE_RUNS was removed and made again")
+		if err := c.Provision(t.Context(), Provision{}); err != nil {
+			t.Fatal(err)
+		}
+		if got := faultsT(t, c); len(got) > 0 {
+			t.Errorf("faults %q after the streams were provisioned, want none", got)
+		}
+	})
+}
+
+// TestProvisionRefusesShortAge: a stream of runs that forgets a tree before its
+// end is refused.
+func TestProvisionRefusesShortAge(t *testing.T) {
+	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
+	editT(t, c, "AXE_RUNS", func(s *jetstream.StreamConfig) {
+		s.MaxAge = time.Minute
+		s.Duplicates = time.Minute
+	})
+	if err := c.Provision(t.Context(), Provision{Longest: time.Minute}); err != nil {
+		t.Errorf("trees of a minute: %v", err)
+	}
+	err := c.Provision(t.Context(), Provision{Longest: time.Hour})
+	want := "stream AXE_RUNS drops messages of running runs after max-age=1m0s, and a tree may take 1h0m0s; " +
+		"to correct it: nats stream edit AXE_RUNS --max-age=168h0m0s"
+	if err == nil || err.Error() != want {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
+}
