@@ -42,18 +42,23 @@ func (x *execution) refuseCall(ctx context.Context) (result, error) {
 }
 
 // failPoisoned ends a run that cannot be folded. The trigger becomes a dead
-// letter. The outcome is written with two facts about the run: where its log
-// ends, and its reply subject.
+// letter.
 func (w *Worker) failPoisoned(ctx context.Context, t *trigger, reason string) error {
-	r := t.at.Run
-	if err := w.deadLetter(ctx, r.Dead(), t.Delivery, reason); err != nil {
+	if err := w.deadLetter(ctx, t.at.Run.Dead(), t.Delivery, reason); err != nil {
 		return err
 	}
+	return failUnread(ctx, w, t.at.Run, run.Failure(run.KindPoisoned, "%s", reason))
+}
+
+// failUnread ends a run that cannot be folded. The outcome is written with two
+// facts about the run: where its log ends, and its reply subject. A run that
+// has an outcome keeps it.
+func failUnread(ctx context.Context, w *Worker, r subjects.Run, o run.Outcome) error {
 	ms, err := w.conn.LastPerSubject(ctx, r.Call(), r.Log())
 	if err != nil {
 		return err
 	}
-	unread := loadedRun{w: w, run: r, callErr: errors.New("not read")}
+	unread := loadedRun{w: w, run: r, callErr: errNoCall}
 	for _, m := range ms {
 		switch m.Subject {
 		case r.Call():
@@ -63,11 +68,17 @@ func (w *Worker) failPoisoned(ctx context.Context, t *trigger, reason string) er
 		}
 	}
 	reply, ok := unread.replySubject()
-	if !ok {
-		return nil
+	if errors.Is(unread.callErr, errNoCall) && !ok {
+		reply, ok, err = replyOfParent(ctx, w, r)
+	}
+	if err != nil || !ok {
+		return err
+	}
+	if _, there, err := w.outcomeAt(ctx, reply); err != nil || there {
+		return err
 	}
 	to := outcomeTarget{run: r, reply: reply, logSeq: unread.state.LogSeq, inbox: unread.header.Reply}
-	res, err := w.publishOutcome(ctx, to, run.Failure(run.KindPoisoned, "%s", reason))
+	res, err := w.publishOutcome(ctx, to, o)
 	if err == nil && !res.done {
 		err = fmt.Errorf("the log of %s moved on", r)
 	}

@@ -123,9 +123,12 @@ func (r *loadedRun) readFailed(ctx context.Context, batch []*trigger, failed err
 	why := failed
 	for _, t := range batch {
 		err := failed
-		if errors.Is(err, run.ErrCorrupt) {
+		switch {
+		case errors.Is(err, run.ErrRemoved):
+			err = failRemoved(ctx, r.w, t, err)
+		case errors.Is(err, run.ErrCorrupt):
 			err = r.w.failPoisoned(ctx, t, err.Error())
-		} else if t.at.Kind == subjects.Cancel && t.Count > r.w.cfg.Poison {
+		case t.at.Kind == subjects.Cancel && t.Count > r.w.cfg.Poison:
 			err = r.w.failPoisoned(ctx, t, "the cancel message was delivered too often")
 		}
 		if err == nil {

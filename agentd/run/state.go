@@ -17,6 +17,19 @@ const MaxTurns = 50
 // or holds an entry that no worker writes. Workers end such a run as poisoned.
 var ErrCorrupt = errors.New("corrupt history")
 
+// ErrRemoved is wrapped by the errors of a history with a log and without a
+// call: the beginning of the run was removed from the stream. No worker has
+// written anything wrong. It is one kind of ErrCorrupt.
+var ErrRemoved error = removedError{}
+
+type removedError struct{}
+
+// Error names the cause.
+func (removedError) Error() string { return "lost by removal" }
+
+// Is reports whether target is ErrCorrupt.
+func (removedError) Is(target error) bool { return target == ErrCorrupt }
+
 // Phase is the stage of a run.
 type Phase int
 
@@ -279,7 +292,7 @@ func (s State) called(e Called) State {
 // append checks that an entry continues the log without a hole.
 func (s State) append(m Meta, e Entry) (State, error) {
 	if s.Phase == None {
-		return s, fmt.Errorf("%w: log message %d of a run that was not called", ErrCorrupt, m.Seq)
+		return s, fmt.Errorf("%w: the call before log message %d is not on the stream any more", ErrRemoved, m.Seq)
 	}
 	if e.Index != s.LogIndex+1 {
 		return s, fmt.Errorf("%w: log message %d has index %d after %d", ErrCorrupt, m.Seq, e.Index, s.LogIndex)

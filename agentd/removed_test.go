@@ -1,0 +1,89 @@
+package agentd_test
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/axebus/axe/agentd"
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/subjects"
+)
+
+// purge removes messages from the only stream of runs, as `nats stream purge`
+// does: those of a subject, or all if it is "".
+func (h *harness) purge(subject string) {
+	_, js := h.conn.NATS()
+	s, err := js.Stream(h.ctx, "AXE_RUNS")
+	if err != nil {
+		h.tb.Fatal(err)
+	}
+	if err := s.Purge(h.ctx, jetstream.WithPurgeSubject(subject)); err != nil {
+		h.tb.Fatal(err)
+	}
+}
+
+// testRemovedCall removes the call of a run that waits for a leaf. Another
+// worker takes the leaf's outcome, which comes after five minutes. It returns
+// the tree's root and the log of that worker.
+func (h *harness) testRemovedCall(of func(root subjects.Run) subjects.Run) (root subjects.Run, lines func() []string) {
+	h.agents = []configs.Agent{
+		define("lead", []string{"mid"}), define("mid", []string{"leaf"}), define("leaf", nil),
+	}
+	h.models["lead"] = turns(calls(call("mid", "1")), joinsResults)
+	h.models["mid"] = turns(calls(call("leaf", "2")), joinsResults)
+	h.models["leaf"] = delayed(5*time.Minute, repeats)
+	first := h.startWorker("w1", workerOptions{})
+	root = h.submit("lead", "x")
+	h.awaitRequests("leaf", 1)
+	h.purge(of(root).Call())
+	first.drain()
+	log, lines := storyLog(slog.LevelError)
+	h.startWorker("w2", workerOptions{Config: agentd.Config{Log: log}})
+	return root, lines
+}
+
+// TestRemovedRoot: a tree whose first message was removed is lost by removal,
+// and not poisoned. Its id may be used again once all of it is removed.
+func TestRemovedRoot(t *testing.T) {
+	t.Parallel()
+	withPartitions(t, 1, func(h *harness) {
+		r, lines := h.testRemovedCall(func(r subjects.Run) subjects.Run { return r })
+		o := h.awaitOutcome(r, 10*time.Minute)
+		if o.Kind != run.KindError || !strings.HasPrefix(o.Error, "lost by removal: ") {
+			t.Errorf("outcome %s %q", o.Kind, o.Error)
+		}
+		h.expectLines(lines(), "run lost by removal")
+		if reasons := h.deadLetterReasons(r.Dead()); len(reasons) > 0 {
+			t.Errorf("dead letters: %q", reasons)
+		}
+		// A late message of the tree makes no second outcome, not even
+		// after the window in which the server drops a duplicate.
+		time.Sleep(time.Minute)
+		h.publish(r.Reply(1, 0), `{"status":"completed"}`)
+		time.Sleep(time.Minute)
+		if n := len(h.readAll(r.Space.Result(r.Agent, r.Tree))); n != 1 {
+			t.Errorf("%d outcomes", n)
+		}
+		h.purge("")
+		h.setModel("leaf", repeats)
+		h.submitTo(r, "x")
+		h.expectCompleted(r, "c0=c0=2")
+	})
+}
+
+// TestRemovedChild: the parent of a run whose call was removed is told as soon
+// as a worker notices, and goes on.
+func TestRemovedChild(t *testing.T) {
+	t.Parallel()
+	withPartitions(t, 1, func(h *harness) {
+		r, _ := h.testRemovedCall(func(r subjects.Run) subjects.Run { return h.child(r, "mid", 0) })
+		if o := h.awaitOutcome(r, 10*time.Minute); !strings.Contains(o.Result, "lost by removal: ") {
+			t.Errorf("outcome %+v", o)
+		}
+	})
+}
