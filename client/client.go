@@ -30,6 +30,15 @@ var (
 	// ErrUnknownTree is returned for a tree id without a submission, a run
 	// or an outcome.
 	ErrUnknownTree = errors.New("unknown tree id")
+	// ErrRemoved is returned for a tree whose messages were removed from the
+	// stream while the client waited for it.
+	ErrRemoved = errors.New("the tree is lost: its messages were removed from the stream")
+	// ErrNeverTaken is returned for a task whose submission was removed
+	// before a worker took it.
+	ErrNeverTaken = errors.New("the task was removed from the bus before a worker took it")
+	// ErrOverdue is returned for a tree that has no outcome 15 seconds after
+	// its deadline. Workers end a tree at its deadline.
+	ErrOverdue = errors.New("no outcome after the deadline: no worker ends the tree")
 	// ErrUnknownRun is returned for a path that was not called, or not yet.
 	ErrUnknownRun = errors.New("unknown run")
 	// ErrUnknownTurn is returned for a turn that the run did not take, or

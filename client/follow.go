@@ -30,7 +30,7 @@ const (
 // begins to follow a tree. TreeEnded is the last. Held, Approved and Denied
 // follow the event that decides. Live events come between them as they arrive,
 // and may be lost; they can be older than the state. A malformed message has no
-// event.
+// event. The errors are those of Wait.
 func (c *Client) Follow(ctx context.Context, tree subjects.Tree, fn func(Event)) error {
 	return c.follow(ctx, tree, fn, func(t *tail) bool { return t.ended })
 }
@@ -49,9 +49,17 @@ func (c *Client) follow(ctx context.Context, tree subjects.Tree, fn func(Event),
 	if err := t.watch(ctx); err != nil {
 		return err
 	}
+	if t.missing, err = newMissing(ctx, c, f); err != nil {
+		return err
+	}
 	for {
 		if err := t.read(ctx); err != nil || done(t) {
 			return err
+		}
+		if !t.ended {
+			if err := t.missing.check(ctx); err != nil {
+				return err
+			}
 		}
 		if err := t.wait(ctx); err != nil {
 			return err
@@ -64,6 +72,8 @@ type tail struct {
 	c    *Client
 	root subjects.Run
 	fn   func(Event)
+	// missing finds out that the tree gets no outcome.
+	missing *missing
 
 	// hints says that a message was stored.
 	hints hints

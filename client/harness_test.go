@@ -32,6 +32,10 @@ type harness struct {
 	conn   *bus.Conn
 	server *bus.Server
 	models *catalog.Catalog
+	// stepAt is the time at which the server's clock is set forward by
+	// stepBy; zero for never.
+	stepAt time.Time
+	stepBy time.Duration
 	// ends holds the functions that stop the workers and the connections.
 	ends []func()
 }
@@ -173,7 +177,15 @@ func withHarness(t *testing.T, fn func(h *harness)) {
 }
 
 func (h *harness) connect() *bus.Conn {
-	conn, err := bus.Open(h.t.Context(), bus.Config{Dial: bus.Dial{Server: h.server}})
+	conn, err := bus.Open(h.t.Context(), bus.Config{
+		Dial: bus.Dial{Server: h.server},
+		ServerTime: func(t time.Time) time.Time {
+			if h.stepAt.IsZero() || t.Before(h.stepAt) {
+				return t
+			}
+			return t.Add(h.stepBy)
+		},
+	})
 	if err != nil {
 		h.t.Fatal(err)
 	}

@@ -12,7 +12,8 @@ import (
 
 // Wait returns the outcome of a tree, at once if it has ended. Without an
 // outcome it returns when ctx ends, with its cause. The error is ErrUnknownTree
-// for a tree that is not found.
+// for a tree that is not found, ErrRemoved or ErrNeverTaken for a tree that is
+// removed meanwhile, and ErrOverdue for a tree that no worker ends.
 func (c *Client) Wait(ctx context.Context, tree subjects.Tree) (run.Outcome, error) {
 	f, err := c.find(ctx, tree)
 	if err != nil {
@@ -25,6 +26,10 @@ func (c *Client) Wait(ctx context.Context, tree subjects.Tree) (run.Outcome, err
 	if err := c.conn.Watch(ctx, space.Live(space.Result(f.root.Agent, tree)), hints.add); err != nil {
 		return run.Outcome{}, err
 	}
+	missing, err := newMissing(ctx, c, f)
+	if err != nil {
+		return run.Outcome{}, err
+	}
 	for {
 		m, ok, err := c.readResult(ctx, f.root)
 		if err != nil {
@@ -32,6 +37,9 @@ func (c *Client) Wait(ctx context.Context, tree subjects.Tree) (run.Outcome, err
 		}
 		if ok {
 			return c.decodeOutcome(ctx, m)
+		}
+		if err := missing.check(ctx); err != nil {
+			return run.Outcome{}, err
 		}
 		if err := pause.AtMost(ctx, pollInterval, hints); err != nil {
 			return run.Outcome{}, err

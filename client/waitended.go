@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/axebus/axe/subjects"
@@ -25,6 +26,10 @@ func (c *Client) WaitEnded(
 		abandoned, ended = o.ended(top, time.Now())
 		return ended
 	})
+	if n := o.open(top); n > 0 && errors.Is(err, ErrOverdue) {
+		// No run has a later deadline than the root.
+		return n, nil
+	}
 	return abandoned, err
 }
 
@@ -57,14 +62,20 @@ const deadlineGrace = 15 * time.Second
 // past their deadline. It returns the number of the latter.
 func (o openRuns) ended(top subjects.Path, now time.Time) (abandoned int, ok bool) {
 	for p, deadline := range o.deadlines {
-		if !top.Covers(p) {
-			continue
-		}
-		if now.Before(deadline.Add(deadlineGrace)) {
+		if top.Covers(p) && now.Before(deadline.Add(deadlineGrace)) {
 			return 0, false
 		}
-		abandoned++
 	}
 	_, called := o.deadlines[top]
-	return abandoned, called || o.closed[top]
+	return o.open(top), called || o.closed[top]
+}
+
+// open returns the number of runs at or below top that have no outcome.
+func (o openRuns) open(top subjects.Path) (n int) {
+	for p := range o.deadlines {
+		if top.Covers(p) {
+			n++
+		}
+	}
+	return n
 }

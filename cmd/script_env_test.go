@@ -87,13 +87,7 @@ func deleteStored(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 2, "delete SUBJECT N")
 	ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
 	defer cancel()
-	nc, err := nats.Connect(ts.Getenv("NATS_URL"))
-	ts.Check(err)
-	defer nc.Close()
-	js, err := jetstream.New(nc)
-	ts.Check(err)
-	s, err := js.Stream(ctx, "AXE_RUNS")
-	ts.Check(err)
+	s := stream(ctx, ts, "AXE_RUNS")
 	var seq uint64
 	for range number(ts, args[1]) {
 		m, err := s.GetMsg(ctx, seq+1, jetstream.WithGetMsgSubject(args[0]))
@@ -101,6 +95,26 @@ func deleteStored(ts *testscript.TestScript, neg bool, args []string) {
 		seq = m.Sequence
 	}
 	ts.Check(s.DeleteMsg(ctx, seq))
+}
+
+// purge removes all messages of a stream as nats stream purge does.
+func purge(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 1, "purge STREAM")
+	ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
+	defer cancel()
+	ts.Check(stream(ctx, ts, args[0]).Purge(ctx))
+}
+
+// stream opens a stream with a plain NATS client.
+func stream(ctx context.Context, ts *testscript.TestScript, name string) jetstream.Stream {
+	nc, err := nats.Connect(ts.Getenv("NATS_URL"))
+	ts.Check(err)
+	ts.Defer(nc.Close)
+	js, err := jetstream.New(nc)
+	ts.Check(err)
+	s, err := js.Stream(ctx, name)
+	ts.Check(err)
+	return s
 }
 
 func called(ts *testscript.TestScript, neg bool, args []string) {

@@ -29,6 +29,7 @@ import (
 //	guarded [tls]                   a NATS server that knows the users op and bound (see startGuarded), in NATS_URL
 //	publish SUBJECT QUOTED [N:V]…   publish as nats pub does; the text is quoted as in Go, headers may follow
 //	delete SUBJECT N                delete the N-th message of a subject on the stream of runs
+//	purge STREAM                    remove all messages of a stream
 //	called TREE [PATH]              wait until a tree's root, or a run below it, was called
 //	ended TREE PATH                 wait until a run below the root has an outcome
 //	held TREE                       wait until a turn of the root waits for a person
@@ -58,7 +59,7 @@ func TestScripts(t *testing.T) {
 		Condition: hasTmux,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits, "settles": settles, "start": start, "says": says, "signal": signal, "end": end,
-			"bus": startBus, "guarded": startGuarded, "publish": publish, "delete": deleteStored,
+			"bus": startBus, "guarded": startGuarded, "publish": publish, "delete": deleteStored, "purge": purge,
 			"called": called, "ended": ended, "held": held, "word": word,
 			"freeport": freePort, "model": startModel, "asked": asked, "keep": keep,
 		},

@@ -196,7 +196,7 @@ func (o *options) submit(ctx context.Context, conn *bus.Conn, task client.Task, 
 	if err != nil {
 		return err
 	}
-	outcome, err := view.Wait(ctx, c, tree, o.limit())
+	outcome, err := view.Wait(ctx, c, tree)
 	if _, signal := errors.AsType[cli.SignalError](err); signal {
 		return fmt.Errorf("%w, %s", err, cli.CancelAbandoned(ctx, c, tree, "interrupted"))
 	}

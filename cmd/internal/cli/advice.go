@@ -25,6 +25,9 @@ func advice(err error) string {
 	switch {
 	case errors.Is(err, client.ErrUnknownTree):
 		return "axe verify --all names the trees under way"
+	case errors.Is(err, client.ErrRemoved):
+		// Workers may still write messages of this tree.
+		return "submit it again with another --id"
 	case errors.Is(err, client.ErrUnknownRun):
 		return "axe wait ID shows the paths of a tree's runs"
 	case errors.Is(err, client.ErrEnded):

@@ -49,7 +49,7 @@ id, or the key of --id. ^C and --patience end the wait, and not the tree. With
 				return err
 			}
 			return f.UseRun(cmd.Context(), args, func(ses *Session, t Target) error {
-				return w.attend(cmd.Context(), f, ses, t.Tree, 0)
+				return w.attend(cmd.Context(), f, ses, t.Tree)
 			})
 		},
 	}
@@ -64,18 +64,15 @@ const outcomeOutput = "text: the answer; json: the whole outcome, failed or not"
 // errImpatient ends a wait after --patience. Its code is that of a timeout.
 var errImpatient = Fail(CodeAPI, errors.New("no answer in time"))
 
-// attend waits for a tree and prints its outcome. Limit is the time limit of
-// the tree, 0 if it is not known.
-func (w *waitFlags) attend(
-	ctx context.Context, f *SessionFlags, ses *Session, tree subjects.Tree, limit time.Duration,
-) error {
+// attend waits for a tree and prints its outcome.
+func (w *waitFlags) attend(ctx context.Context, f *SessionFlags, ses *Session, tree subjects.Tree) error {
 	wait := ctx
 	if w.patience > 0 {
 		var done context.CancelFunc
 		wait, done = context.WithTimeoutCause(ctx, time.Duration(w.patience), errImpatient)
 		defer done()
 	}
-	outcome, err := ses.View.Wait(wait, ses.Client, tree, limit)
+	outcome, err := ses.View.Wait(wait, ses.Client, tree)
 	if errors.Is(err, errImpatient) {
 		// The patience may be shorter than the search for the tree.
 		if _, e := ses.RootState(ctx, tree); errors.Is(e, client.ErrUnknownTree) {
@@ -87,6 +84,8 @@ func (w *waitFlags) attend(
 	case err == nil:
 		Warn(f.Name, outcome)
 		return Explain(ctx, ses.Conn, Print(os.Stdout, f.Output, outcome), outcome)
+	case errors.Is(err, client.ErrNeverTaken):
+		return fmt.Errorf("%w; submit it again with --id %s", err, tree)
 	case !signal && !errors.Is(err, errImpatient):
 		return err
 	case w.cancel:

@@ -39,6 +39,8 @@ func TestCode(t *testing.T) {
 		{&configs.Error{File: "a.toml"}, 2},
 		{fmt.Errorf("x: %w", subjects.ErrToken), 2},
 		{fmt.Errorf("x: %w", client.ErrUnknownTree), 2},
+		{fmt.Errorf("x: %w", client.ErrRemoved), 1},
+		{fmt.Errorf("x: %w", client.ErrOverdue), 3},
 		{fmt.Errorf("x: %w", bus.ErrTooLarge), 2},
 		{SignalError{syscall.SIGINT}, 130},
 		{fmt.Errorf("connect: %w", SignalError{syscall.SIGTERM}), 143},
@@ -272,6 +274,7 @@ func TestSecondsForm(t *testing.T) {
 func TestAdvice(t *testing.T) {
 	for want, err := range map[string]error{
 		"axe verify --all": fmt.Errorf("x: %w", client.ErrUnknownTree),
+		"another --id":     fmt.Errorf("x: %w", client.ErrRemoved),
 		"axe wait ID":      client.ErrUnknownRun,
 		"axe pending":      client.ErrNotHeld,
 		"axe interrupt":    client.ErrNoMail,

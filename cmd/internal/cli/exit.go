@@ -82,6 +82,9 @@ func Code(err error) int {
 	if e, ok := errors.AsType[SignalError](err); ok {
 		return 128 + int(e.Signal)
 	}
+	if errors.Is(err, client.ErrOverdue) {
+		return CodeAPI
+	}
 	_, usage := errors.AsType[*usageError](err)
 	_, file := errors.AsType[*configs.Error](err)
 	input := []error{

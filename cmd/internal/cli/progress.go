@@ -94,15 +94,10 @@ const (
 	maxReminder   = time.Minute
 )
 
-// Wait waits for the outcome of a tree and shows the tree meanwhile. Limit is
-// the tree's own time limit, 0 without one: a little later Wait gives up. A
-// drawn tree that failed is shown a little longer if runs below its root have
-// not ended yet.
-func (v *View) Wait(
-	ctx context.Context, c *client.Client, tree subjects.Tree, limit time.Duration,
-) (run.Outcome, error) {
-	ctx, cancel := withTimeLimit(ctx, limit)
-	defer cancel()
+// Wait waits for the outcome of a tree and shows the tree meanwhile. A drawn
+// tree that failed is shown a little longer if runs below its root have not
+// ended yet.
+func (v *View) Wait(ctx context.Context, c *client.Client, tree subjects.Tree) (run.Outcome, error) {
 	outcomeShown := make(chan struct{})
 	allEnded := make(chan struct{})
 	finish := v.show(ctx, func(ctx context.Context, fn func(client.Event)) {

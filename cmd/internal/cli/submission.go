@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -109,7 +110,12 @@ func (s *submission) submit(ctx context.Context, ses *Session, task client.Task)
 	} else {
 		ses.View.Notef("tree %s", tree)
 	}
-	return s.wait.attend(ctx, s.flags, ses, tree, time.Duration(s.timeout))
+	err = s.wait.attend(ctx, s.flags, ses, tree)
+	if errors.Is(err, client.ErrUnknownTree) {
+		// The task was stored a moment ago.
+		err = fmt.Errorf("%w: %s; submit it again with --id %s", client.ErrNeverTaken, tree, tree)
+	}
+	return err
 }
 
 // task makes a task from the command line. It checks everything before anything

@@ -11,18 +11,10 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-const (
-	// submitAckTimeout bounds the wait for the bus to store a submission.
-	submitAckTimeout = 30 * time.Second
-	// outcomeGrace is added to a tree's time limit in the wait for its
-	// outcome.
-	outcomeGrace = 15 * time.Second
-)
+// submitAckTimeout bounds the wait for the bus to store a submission.
+const submitAckTimeout = 30 * time.Second
 
-var (
-	errNotStored = errors.New("the bus did not acknowledge the task within " + submitAckTimeout.String())
-	errNoOutcome = errors.New("no outcome after the time limit: no worker serves the bus")
-)
+var errNotStored = errors.New("the bus did not acknowledge the task within " + submitAckTimeout.String())
 
 // Submit submits a task. It waits at most submitAckTimeout for the bus to store
 // it.
@@ -37,13 +29,4 @@ func Submit(ctx context.Context, c *client.Client, t client.Task) (subjects.Tree
 		return tree, fmt.Errorf("%w; submit it again with --id %s", err, tree)
 	}
 	return tree, withCause(ctx, err)
-}
-
-// withTimeLimit bounds the wait for a tree that has a time limit; 0 is no
-// limit. Workers enforce the deadline of a tree, but there may be no worker.
-func withTimeLimit(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
-	if limit <= 0 {
-		return context.WithCancel(ctx)
-	}
-	return context.WithTimeoutCause(ctx, limit+outcomeGrace, Fail(CodeAPI, errNoOutcome))
 }

@@ -1,0 +1,157 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/client"
+	"github.com/axebus/axe/subjects"
+)
+
+// purge removes all messages of a stream, as an operator may.
+func (h *harness) purge(stream string) {
+	h.t.Helper()
+	_, js := h.conn.NATS()
+	s, err := js.Stream(h.t.Context(), stream)
+	if err == nil {
+		err = s.Purge(h.t.Context())
+	}
+	if err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// expectLost runs lose while Wait and Follow wait for a tree. Both return want,
+// between after and half a minute later.
+func (h *harness) expectLost(tree subjects.Tree, want error, after time.Duration, lose func()) {
+	h.t.Helper()
+	ctx, stop := context.WithTimeout(h.t.Context(), 2*time.Hour)
+	defer stop()
+	begun := time.Now()
+	var waiting sync.WaitGroup
+	check := func(name string, wait func() error) {
+		waiting.Go(func() {
+			err := wait()
+			if took := time.Since(begun); !errors.Is(err, want) || took < after || took > after+31*time.Second {
+				h.t.Errorf("%s returned %v after %v, want %v after %v", name, err, took, want, after)
+			}
+		})
+	}
+	check("Wait", func() error {
+		_, err := h.Wait(ctx, tree)
+		return err
+	})
+	check("Follow", func() error { return h.Follow(ctx, tree, func(client.Event) {}) })
+	lose()
+	waiting.Wait()
+}
+
+// TestRemovedTree: a client that waits for a tree learns that the tree's
+// messages were removed.
+func TestRemovedTree(t *testing.T) {
+	withHarness(t, func(h *harness) {
+		h.startWorker()
+		h.expectLost(h.submit("slow", "x", ""), client.ErrRemoved, time.Minute, func() {
+			time.Sleep(time.Minute)
+			h.purge("AXE_RUNS")
+		})
+	})
+}
+
+// TestTakenAndRemoved: a worker takes a task between two looks of the client,
+// and a person removes the tree at once. The task was taken.
+func TestTakenAndRemoved(t *testing.T) {
+	withHarness(t, func(h *harness) {
+		h.expectLost(h.submit("slow", "x", ""), client.ErrRemoved, time.Minute, func() {
+			time.Sleep(time.Minute)
+			h.startWorker()
+			time.Sleep(time.Second)
+			h.purge("AXE_RUNS")
+		})
+	})
+}
+
+// TestNeverTaken: a client that waits for a worker to take a task learns that
+// the task was removed. The same id may be submitted again.
+func TestNeverTaken(t *testing.T) {
+	withHarness(t, func(h *harness) {
+		h.expectLost(h.submit("echo", "x", "order"), client.ErrNeverTaken, time.Minute, func() {
+			time.Sleep(time.Minute)
+			h.purge("AXE_SUBMIT")
+		})
+		h.startWorker()
+		h.answers(h.submit("echo", "x", "order"), "echo: x")
+	})
+}
+
+// TestOverdue: a client does not wait for a tree whose deadline has passed and
+// that no worker ends, whether or not a worker has taken the task.
+func TestOverdue(t *testing.T) {
+	const timeout = 20 * time.Minute
+	for _, taken := range []bool{true, false} {
+		withHarness(t, func(h *harness) {
+			t := h.t
+			drain := h.startWorker()
+			if !taken {
+				drain()
+			}
+			tree, err := h.Submit(t.Context(), client.Task{Agent: h.agent("slow"), Text: "x", Timeout: timeout})
+			if err != nil {
+				t.Fatal(err)
+			}
+			h.expectLost(tree, client.ErrOverdue, timeout+15*time.Second, func() {
+				time.Sleep(time.Minute)
+				drain()
+			})
+			left, err := h.WaitEnded(t.Context(), tree, subjects.Root, func(client.Event) {})
+			if taken && (left != 1 || err != nil) || !taken && !errors.Is(err, client.ErrOverdue) {
+				t.Errorf("%d abandoned, %v", left, err)
+			}
+		})
+	}
+}
+
+// TestOverdueAfterAStep: the server's clock is set while a tree works. The
+// deadline moves with the clock, also for a client that has come later.
+func TestOverdueAfterAStep(t *testing.T) {
+	withHarness(t, func(h *harness) {
+		t := h.t
+		h.stepAt, h.stepBy = time.Now().Add(time.Minute), 2*time.Hour
+		h.startWorker()
+		tree, err := h.Submit(t.Context(), client.Task{Agent: h.agent("slow"), Text: "x", Timeout: 20 * time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var waiting sync.WaitGroup
+		for _, c := range []*client.Client{h.Client, client.New(h.connect())} {
+			waiting.Go(func() {
+				if o, err := c.Wait(t.Context(), tree); err != nil || o.Status != run.StatusCompleted {
+					t.Errorf("%+v, %v", o, err)
+				}
+			})
+			time.Sleep(2 * time.Minute)
+		}
+		waiting.Wait()
+	})
+}
+
+// TestWaitReadsLittle: to find out that a tree is missing costs a client that
+// waits for it hardly a read.
+func TestWaitReadsLittle(t *testing.T) {
+	withHarness(t, func(h *harness) {
+		h.startWorker()
+		tree := h.submit("slow", "x", "")
+		conn := h.connect()
+		if _, err := client.New(conn).Wait(h.t.Context(), tree); err != nil {
+			h.t.Fatal(err)
+		}
+		// One read every two seconds for ten minutes, and 24 looks.
+		if n := conn.Stats().Reads; n < 300 || n > 330 {
+			h.t.Errorf("%d reads", n)
+		}
+	})
+}
