@@ -135,6 +135,9 @@ func TestChaos(t *testing.T) {
 		r := sizedRollout(trees)
 		r.perform(t, bin)
 	})
+	t.Run("operators", func(t *testing.T) { operators(t, bin, trees) })
+	t.Run("full", func(t *testing.T) { full(t, bin, trees) })
+	t.Run("agents", func(t *testing.T) { agentsAtWork(t, bin, trees) })
 	t.Run("clocks", func(t *testing.T) { clocks(t, bin, trees) })
 }
 

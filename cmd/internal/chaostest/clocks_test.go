@@ -115,7 +115,7 @@ func (row clockRow) start(t *testing.T, bin string) *fleet {
 	if err := f.servers.up(t.Context(), f.servers.nodes[0]); err != nil {
 		t.Fatal(err)
 	}
-	worker := agentd{filepath.Join(bin, "agentd"), agents, web.URL, 1, 1, f.ackWait}
+	worker := agentd{filepath.Join(bin, "agentd"), agents, web.URL, 1, 1, f.ackWait, nil}
 	for i := range fleetSize {
 		name := fmt.Sprintf("w%d", i+1)
 		cmd := worker.named(name, "--server", f.servers.urls())

@@ -42,7 +42,7 @@ func newHarness(t *testing.T, sc scenario, bin string) *harness {
 	t.Cleanup(web.Close)
 	g := newGroup(t, h.log)
 	h.servers = newServers(t, g, sc.nodes, store)
-	worker := agentd{filepath.Join(bin, "agentd"), agents, web.URL, sc.nodes, sc.partitions, sc.ackWait}
+	worker := agentd{filepath.Join(bin, "agentd"), agents, web.URL, sc.nodes, sc.partitions, sc.ackWait, nil}
 	if sc.embedded {
 		h.servers.in = &worker
 	}

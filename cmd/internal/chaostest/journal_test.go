@@ -78,12 +78,13 @@ func (j *journal) line(process, text string) {
 	}
 }
 
-// saidSo reports whether a process has said a text in a line that keep marks.
+// saidSo reports whether a process has said a text in a line that keep marks. An
+// empty name is any process.
 func (j *journal) saidSo(process, text string) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return slices.ContainsFunc(j.kept, func(line string) bool {
-		return strings.Contains(line, " "+process+" ") && strings.Contains(line, text)
+		return (process == "" || strings.Contains(line, " "+process+" ")) && strings.Contains(line, text)
 	})
 }
 

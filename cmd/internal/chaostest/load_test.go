@@ -35,6 +35,9 @@ type load struct {
 	// arguments. With them axe-submit submits every tree.
 	submitter, args []string
 
+	// mayTell says that a submitter may be told that its tree was removed.
+	mayTell bool
+
 	next  atomic.Int64
 	ended atomic.Int64
 	// retries is the number of submissions and waits that failed and were
@@ -47,6 +50,9 @@ type load struct {
 	lost  int
 	// mixed is the number of wrong answers.
 	mixed int
+	// told is the number of trees of which the submitter was told that they
+	// were removed.
+	told int
 }
 
 // run submits the given number of trees, and more until enough returns true. It
@@ -78,10 +84,15 @@ func (l *load) tree(ctx context.Context, i int) {
 	if i%16 == 7 || len(l.args) > 0 {
 		submit = l.command
 	}
+	told := false
 	o, err := run.Outcome{}, l.retry(ctx, func(ctx context.Context) error { return submit(ctx, label) })
 	if err == nil {
 		err = l.retry(ctx, func(ctx context.Context) (err error) {
 			o, err = l.client.Wait(ctx, client.TreeID(label))
+			if l.mayTell && tells(o, err) {
+				told = true
+				return nil
+			}
 			return err
 		})
 	}
@@ -90,6 +101,8 @@ func (l *load) tree(ctx context.Context, i int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
+	case told:
+		l.told++
 	case err != nil:
 		l.lost++
 		l.wrong = append(l.wrong, fmt.Sprintf("%s has no outcome: %v", label, err))

@@ -47,10 +47,11 @@ type agentd struct {
 	nodes        int
 	partitions   int
 	ackWait      time.Duration
+	args         []string
 }
 
 func (a agentd) named(name string, args ...string) *exec.Cmd {
-	args = append(args,
+	args = append(append(args, a.args...),
 		"--agents", a.agents,
 		"--name", name,
 		"--slots", strconv.Itoa(slots),
@@ -113,6 +114,13 @@ func (b *place) replaceAfterEnd(p *process) {
 	b.pool.lastWords.Store(b.pool.group.log.said(p.name))
 	time.Sleep(200 * time.Millisecond)
 	_ = b.fill(p)
+}
+
+// each calls a function with each worker.
+func (c *workerPool) each(do func(*process)) {
+	for _, b := range c.places {
+		do(b.worker())
+	}
 }
 
 func (b *place) worker() *process {

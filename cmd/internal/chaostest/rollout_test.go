@@ -76,7 +76,7 @@ func (r *rollout) start(t *testing.T, bin string) {
 	if err := r.servers.up(t.Context(), r.servers.nodes[0]); err != nil {
 		t.Fatal(err)
 	}
-	r.worker = agentd{filepath.Join(bin, "agentd"), agents, web.URL, 1, 1, 10 * time.Second}
+	r.worker = agentd{filepath.Join(bin, "agentd"), agents, web.URL, 1, 1, 10 * time.Second, nil}
 	for range fleetSize {
 		if err := r.join(); err != nil {
 			t.Fatal(err)

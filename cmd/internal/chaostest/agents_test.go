@@ -1,0 +1,181 @@
+package chaostest
+
+import (
+	"context"
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/client"
+	"github.com/axebus/axe/subjects"
+)
+
+// manyAgents is the number of agents in the directory of the workers.
+const manyAgents = 10_000
+
+// agentFleet is three workers that serve a directory of agents.
+type agentFleet struct {
+	*harness
+	client *client.Client
+	agents int
+	began  time.Time
+}
+
+// startAgents starts a server and three workers with so many agents.
+func startAgents(t *testing.T, bin string, agents int) *agentFleet {
+	t.Helper()
+	dir := t.TempDir()
+	for i := range agents {
+		name := agentName(i)
+		toml := fmt.Sprintf("name = %q\nmodel = \"ollama/counting\"\n", name)
+		if err := os.WriteFile(filepath.Join(dir, name+".toml"), []byte(toml), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h := &harness{bin: bin, log: newJournal(t), model: newModel(0)}
+	h.name = fmt.Sprintf("%d agents", agents)
+	h.hits = &faultLog{log: h.log}
+	h.log.keep = "pull failed"
+	web := httptest.NewServer(h.model)
+	t.Cleanup(web.Close)
+	g := newGroup(t, h.log)
+	h.servers = newServers(t, g, 1, t.TempDir())
+	if err := h.servers.up(t.Context(), h.servers.nodes[0]); err != nil {
+		t.Fatal(err)
+	}
+	f := &agentFleet{harness: h, agents: agents, began: time.Now()}
+	worker := agentd{filepath.Join(bin, "agentd"), dir, web.URL, 1, 1, 10 * time.Second, nil}
+	for i := range fleetSize {
+		name := "w" + strconv.Itoa(i+1)
+		if _, err := g.start(name, worker.named(name, "--server", h.servers.urls())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.client = client.New(h.connect(t))
+	return f
+}
+
+func agentName(i int) string { return fmt.Sprintf("agent%05d", i) }
+
+// leaf submits a task to one of the agents, waits for the answer and returns
+// the time that it took.
+func (f *agentFleet) leaf(ctx context.Context, t *testing.T, label string, agent int) time.Duration {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(ctx, treeTimeout)
+	defer cancel()
+	a, err := subjects.ParseAgent(agentName(agent % f.agents))
+	if err != nil {
+		t.Error(err)
+		return 0
+	}
+	l := &load{h: f.harness, client: f.client, lead: a}
+	begin := time.Now()
+	err = l.retry(ctx, func(ctx context.Context) error { return l.submit(ctx, label) })
+	var o run.Outcome
+	if err == nil {
+		err = l.retry(ctx, func(ctx context.Context) (err error) {
+			o, err = f.client.Wait(ctx, client.TreeID(label))
+			return err
+		})
+	}
+	if err != nil || o.Status != run.StatusCompleted || o.Result != label+"()" {
+		t.Errorf("%s of %s: %s %s%s, error %v", label, a, o.Status, o.Result, o.Error, err)
+	}
+	return time.Since(begin)
+}
+
+// figures are the figures of a fleet.
+type figures struct {
+	start, latency time.Duration
+	// rate is in leaves a second.
+	rate    float64
+	restart time.Duration
+}
+
+// String is the row of a table.
+func (m figures) String() string {
+	return fmt.Sprintf("%5.2fs  %7.2fms  %5.0f/s  %6.2fs",
+		m.start.Seconds(), float64(m.latency)/float64(time.Millisecond), m.rate, m.restart.Seconds())
+}
+
+// measure takes the figures of a fleet with so many trees in each measurement.
+// Each tree is of another agent, as far as there are so many.
+func (f *agentFleet) measure(t *testing.T, trees int) (m figures) {
+	t.Helper()
+	ctx := t.Context()
+	f.leaf(ctx, t, "first", f.agents-1)
+	m.start = time.Since(f.began)
+	var took []time.Duration
+	for i := range trees {
+		took = append(took, f.leaf(ctx, t, fmt.Sprintf("one%d", i), 37*i))
+	}
+	slices.Sort(took)
+	m.latency = took[len(took)/2]
+	begin := time.Now()
+	f.together(ctx, t, "many", 5*trees)
+	m.rate = float64(5*trees) / time.Since(begin).Seconds()
+	node := f.servers.nodes[0]
+	node.proc.wanted.Store(true)
+	node.proc.kill()
+	begin = time.Now()
+	if err := f.servers.up(ctx, node); err != nil {
+		t.Fatal(err)
+	}
+	f.leaf(ctx, t, "again", f.agents/2)
+	m.restart = time.Since(begin)
+	f.together(ctx, t, "after", trees)
+	return m
+}
+
+// together runs trees of different agents, 64 at once.
+func (f *agentFleet) together(ctx context.Context, t *testing.T, label string, trees int) {
+	t.Helper()
+	room := make(chan struct{}, 64)
+	var all sync.WaitGroup
+	for i := range trees {
+		room <- struct{}{}
+		all.Go(func() {
+			f.leaf(ctx, t, fmt.Sprintf("%s%d", label, i), 41*i)
+			<-room
+		})
+	}
+	all.Wait()
+}
+
+// agentsAtWork compares three workers with 10,000 agents and three with ten:
+// their start, the latency and the rate of leaves, and the time from the death
+// of the server to the first leaf.
+func agentsAtWork(t *testing.T, bin string, trees int) {
+	t.Helper()
+	if trees == 0 {
+		t.Skip("not in a short run: make chaos CHAOS=agents")
+	}
+	few := startAgents(t, bin, 10).measure(t, trees)
+	fleet := startAgents(t, bin, manyAgents)
+	many := fleet.measure(t, trees)
+	t.Logf("agents   start   latency    rate  restart\n    10  %s\n%6d  %s", few, manyAgents, many)
+	for _, bar := range []struct {
+		name      string
+		got, most float64
+	}{
+		{"seconds to start", many.start.Seconds(), 10},
+		{"latency, of that with ten agents", float64(many.latency) / float64(few.latency), 1.5},
+		{"time of a leaf at full load, of that with ten agents", few.rate / many.rate, 1 / 0.8},
+		{"seconds from the server's restart to the first leaf", many.restart.Seconds(), 5},
+	} {
+		if bar.got > bar.most {
+			t.Errorf("%s: %.2f, want at most %.2f", bar.name, bar.got, bar.most)
+		}
+	}
+	if err := fleet.awaitQuiet(t.Context()); err != nil {
+		t.Error(err)
+	}
+	fleet.verify(t)
+}

@@ -1,0 +1,188 @@
+package chaostest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/axebus/axe/client"
+	"github.com/axebus/axe/internal/pause"
+	"github.com/axebus/axe/subjects"
+)
+
+// fullDisk is a file system in memory for the server's store. Ballast fills it.
+type fullDisk struct{ dir string }
+
+// diskSize is the size of the file system. A tree takes some 60 KiB of it.
+const diskSize = 256 << 20
+
+// newFullDisk mounts the file system. It skips the test where the machine does
+// not allow that.
+func newFullDisk(t *testing.T) fullDisk {
+	t.Helper()
+	d := fullDisk{t.TempDir()}
+	size := fmt.Sprintf("size=%d", diskSize)
+	cmd := exec.CommandContext(t.Context(), "mount", "-t", "tmpfs", "-o", size, "tmpfs", d.dir)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Skipf("no file system in memory can be mounted, which root may do on Linux: %v: %s", err, out)
+	}
+	t.Cleanup(func() {
+		// A process that is about to end may hold a file open.
+		for range 50 {
+			if syscall.Unmount(d.dir, 0) == nil {
+				return
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		t.Errorf("%s is still mounted", d.dir)
+	})
+	return d
+}
+
+func (d fullDisk) ballast() string { return filepath.Join(d.dir, "ballast") }
+
+// fill takes the rest of the room.
+func (d fullDisk) fill() error {
+	f, err := os.Create(d.ballast())
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	block := make([]byte, 1<<20)
+	for size := len(block); size > 0; size /= 2 {
+		for err == nil {
+			_, err = f.Write(block[:size])
+		}
+		if !errors.Is(err, syscall.ENOSPC) {
+			return err
+		}
+		err = nil
+	}
+	return nil
+}
+
+func (d fullDisk) empty() error { return os.Remove(d.ballast()) }
+
+// full fills the disk of the server while trees are under way. A submitter is
+// told within two seconds, each worker says the reason once, and no model is
+// asked. With room again and a server that has been restarted, all trees
+// complete.
+func full(t *testing.T, bin string, trees int) {
+	t.Helper()
+	if trees == 0 {
+		t.Skip("not in a short run: make chaos CHAOS=full")
+	}
+	disk := newFullDisk(t)
+	h := &harness{bin: bin, log: newJournal(t), model: newModel(200 * time.Millisecond)}
+	h.name = "full"
+	h.ackWait = 10 * time.Second
+	h.log.keep = "stream at fault"
+	h.hits = &faultLog{log: h.log}
+	web := httptest.NewServer(h.model)
+	t.Cleanup(web.Close)
+	g := newGroup(t, h.log)
+	h.servers = newServers(t, g, 1, disk.dir)
+	node := h.servers.nodes[0]
+	if err := h.servers.up(t.Context(), node); err != nil {
+		t.Fatal(err)
+	}
+	worker := agentd{filepath.Join(bin, "agentd"), writeAgents(t), web.URL, 1, 1, h.ackWait, nil}
+	for i := range fleetSize {
+		name := fmt.Sprintf("w%d", i+1)
+		if _, err := g.start(name, worker.named(name, "--server", h.servers.urls())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	conn := h.connect(t)
+	lead, err := subjects.ParseAgent("lead")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &load{h: h, client: client.New(conn), lead: lead}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var load sync.WaitGroup
+	load.Go(func() { l.run(ctx, trees, func() bool { return true }) })
+	for int(l.ended.Load()) < trees/2 {
+		if err := pause.For(ctx, 10*time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.log.log("the disk is filled after %d trees", l.ended.Load())
+	if err := disk.fill(); err != nil {
+		t.Fatal(err)
+	}
+	h.expectNoRoom(ctx, t)
+	asked := h.model.count()
+	if err := pause.For(ctx, 10*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if now := h.model.count(); now != asked {
+		t.Errorf("the model was asked %d times without room", now-asked)
+	}
+	if err := disk.empty(); err != nil {
+		t.Fatal(err)
+	}
+	h.log.log("there is room, and the server restarts")
+	node.proc.wanted.Store(true)
+	if err := node.proc.drain(time.Minute); err != nil {
+		h.log.log("the server ended with %v", err)
+	}
+	if err := h.servers.up(ctx, node); err != nil {
+		t.Fatal(err)
+	}
+	restarted := time.Now()
+	load.Wait()
+	t.Logf("%d trees; the rest ended within %.1fs of the restart; the model was asked %d times, %d of them again",
+		l.ended.Load(), time.Since(restarted).Seconds(), h.model.count(), h.model.extra())
+	if len(l.wrong) > 0 {
+		t.Errorf("%d trees are wrong:\n%s", len(l.wrong), strings.Join(l.wrong[:min(10, len(l.wrong))], "\n"))
+	}
+	if err := h.awaitQuiet(t.Context()); err != nil {
+		t.Error(err)
+	}
+	h.verify(t)
+}
+
+// expectNoRoom expects that each worker says within a minute, once, that the
+// disk is full, and that a submitter is told within two seconds.
+func (h *harness) expectNoRoom(ctx context.Context, t *testing.T) {
+	t.Helper()
+	filled := time.Now()
+	for i := range fleetSize {
+		for name := fmt.Sprintf("w%d", i+1); !h.log.saidSo(name, "restart that server"); {
+			if time.Since(filled) > time.Minute {
+				t.Errorf("%s has not said within a minute that the disk is full", name)
+				break
+			}
+			if err := pause.For(ctx, 50*time.Millisecond); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	t.Logf("all workers have said so after %.1fs", time.Since(filled).Seconds())
+	for _, flag := range []string{"--detach", "--progress=plain"} {
+		begin := time.Now()
+		cmd := exec.CommandContext(ctx, filepath.Join(h.bin, "axe-submit"),
+			"--server", h.servers.urls(), "--id", "full"+flag, flag, "lead", "x")
+		out, err := cmd.CombinedOutput()
+		exit, _ := errors.AsType[*exec.ExitError](err)
+		took := time.Since(begin)
+		t.Logf("axe-submit %s after %.1fs: %v: %s", flag, took.Seconds(), err, out)
+		if exit == nil || exit.ExitCode() != 1 || !strings.Contains(string(out), "submit it again with --id") {
+			t.Errorf("axe-submit %s: %v, want exit code 1 and the next step:\n%s", flag, err, out)
+		}
+		if took > 3*time.Second {
+			t.Errorf("axe-submit %s took %s", flag, took)
+		}
+	}
+}
