@@ -56,8 +56,6 @@ const (
 	// roundTrips is the number of round trips to the server that an attempt
 	// of a write waits at least.
 	roundTrips = 5
-	// infoTimeout bounds a request for the state of a stream.
-	infoTimeout = 2 * time.Second
 )
 
 func newHealth(c *Conn) *Health { return &Health{conn: c, byStream: map[string]*condition{}} }
@@ -245,8 +243,6 @@ func (c *condition) room() []Fault {
 
 // info asks once for the configuration and the state of a stream.
 func (h *Health) info(ctx context.Context, stream string) (*jetstream.StreamInfo, error) {
-	ctx, cancel := context.WithTimeout(ctx, infoTimeout)
-	defer cancel()
 	s, err := askOnce(ctx, h.conn, func(ctx context.Context) (jetstream.Stream, error) {
 		return h.conn.js.Stream(ctx, stream)
 	})

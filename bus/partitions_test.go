@@ -86,7 +86,7 @@ func TestTreesStayInTheirPartition(t *testing.T) {
 		t.Fatal(bounds, err)
 	}
 	for p, b := range bounds {
-		if b != (Bounds{1, uint64(per[p])}) || seen[p] != b.Last {
+		if b != (Bounds{First: 1, Last: uint64(per[p])}) || seen[p] != b.Last {
 			t.Errorf("partition %d: bounds %v, read up to %d, want %d", p, b, seen[p], per[p])
 		}
 	}

@@ -48,7 +48,7 @@ func TestScan(t *testing.T) {
 	if len(seqs) != 5 || seqs[0] != 2 || seqs[4] != 7 || c.Stats().Reads-reads < 2 {
 		t.Errorf("read %v with %d reads", seqs, c.Stats().Reads-reads)
 	}
-	if b, err := c.Bounds(t.Context()); err != nil || len(b) != 1 || b[0] != (Bounds{2, 7}) {
+	if b, err := c.Bounds(t.Context()); err != nil || len(b) != 1 || b[0] != (Bounds{First: 2, Last: 7}) {
 		t.Errorf("bounds %v, error %v", b, err)
 	}
 	for _, err := range c.Scan(t.Context(), c.Space().All(), 0) {

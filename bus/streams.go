@@ -119,17 +119,21 @@ func (s *streams) streamsOf(filter string) []string {
 
 // Bounds are the first and the last sequence of a stream of runs. Messages
 // before the first one have been removed.
-type Bounds struct{ First, Last uint64 }
+type Bounds struct {
+	First, Last uint64
+	// Aged is the time before which the stream may have dropped messages
+	// for their age; zero if it has dropped none.
+	Aged time.Time
+}
 
 // Bounds returns the bounds of the streams of runs, by partition.
 func (c *Conn) Bounds(ctx context.Context) (all []Bounds, err error) {
 	for _, name := range c.streams.Load().names {
-		s, err := c.js.Stream(ctx, name)
+		info, err := c.Health.info(ctx, name)
 		if err != nil {
-			return nil, wrapStream(name, err)
+			return nil, err
 		}
-		state := s.CachedInfo().State
-		all = append(all, Bounds{state.FirstSeq, state.LastSeq})
+		all = append(all, Bounds{info.State.FirstSeq, info.State.LastSeq, aged(info)})
 	}
 	return all, nil
 }

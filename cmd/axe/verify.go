@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/axebus/axe/agentd"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/client"
 	"github.com/axebus/axe/cmd/internal/cli"
@@ -38,7 +40,8 @@ and is named, and nothing of it counts as missing. --slack allows for different
 clocks and for the last writes. --takeover is added before a message counts as
 missing, since the work of a dead worker waits until its lease is over. If no
 worker has run since then, an outcome may be missing for that reason alone. A
-tree that began before the oldest message on the stream is not checked.
+tree that began before the oldest message on the stream is not checked. It is a
+violation if its beginning was too young to be dropped for its age.
 
 Each finding is a line on stdout. The last line is the summary. -o json prints
 one object. A run that no worker goes on with is a line too, and no violation:
@@ -145,16 +148,14 @@ func (v *verification) read(ctx context.Context, conn *bus.Conn, args []string) 
 	if err != nil {
 		return verify.Report{}, err
 	}
-	var first []uint64
+	cfg := verify.Config{Space: conn.Space(), Slack: v.slack, Takeover: v.takeover}
 	var all uint64
 	for _, b := range bounds {
-		first = append(first, b.First)
+		cfg.First = append(cfg.First, b.First)
+		cfg.Aged = append(cfg.Aged, b.Aged)
 		all += b.Last - min(b.Last, b.First-1)
 	}
-	r := reading{
-		conn:    conn,
-		checker: verify.New(verify.Config{Space: conn.Space(), Slack: v.slack, Takeover: v.takeover, First: first}),
-	}
+	r := reading{conn: conn, checker: verify.New(cfg)}
 	if screen := cli.Stderr(); screen.Terminal() {
 		r.meter = &meter{w: screen, all: all}
 		defer r.meter.clear()
@@ -169,7 +170,17 @@ func (v *verification) read(ctx context.Context, conn *bus.Conn, args []string) 
 			return verify.Report{}, err
 		}
 	}
-	return r.checker.Report(now), nil
+	losses, err := conn.Health.Losses(ctx, cmp.Or(r.checker.Longest(), agentd.DefaultTimeout))
+	if err != nil {
+		return verify.Report{}, err
+	}
+	findings := []verify.Finding{} // never null
+	for _, l := range losses {
+		findings = append(findings, verify.Finding{Severity: verify.Violation, Rule: verify.Stream, Text: l.String()})
+	}
+	report := r.checker.Report(now)
+	report.Findings = append(findings, report.Findings...)
+	return report, nil
 }
 
 func (v *verification) print(r checkedTrees) error {

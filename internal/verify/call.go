@@ -21,6 +21,9 @@ func (c *Checker) call(n *node, e run.Called, m Message) {
 	head.Deadline = head.Deadline.Add(m.Shift)
 	n.deadline = head.Deadline
 	n.callShift = m.Shift
+	if n.path.IsRoot() {
+		c.longest = max(c.longest, head.Deadline.Sub(m.Time))
+	}
 	n.maxDepth = head.MaxDepth
 	switch {
 	case err != nil:

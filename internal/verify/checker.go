@@ -44,6 +44,20 @@ type Config struct {
 	// First are the streams' first sequences, by partition. A sequence
 	// above 1 says that the stream has forgotten the messages before.
 	First []uint64
+	// Aged are the times before which the streams may have dropped messages
+	// for their age, by partition. A message that is gone and was stored
+	// later was removed. Without such a time every message may have been
+	// dropped for its age.
+	Aged []time.Time
+}
+
+// aged is the time before which a tree's stream may have dropped messages for
+// their age; ok is false if it is not known.
+func (c Config) aged(t subjects.Tree) (at time.Time, ok bool) {
+	if p := c.Space.PartitionOf(t); p < len(c.Aged) {
+		return c.Aged[p], true
+	}
+	return at, false
 }
 
 // first is the first sequence of a tree's stream.
@@ -68,7 +82,13 @@ type Checker struct {
 	// their time.
 	wasted   int
 	wastedMS int64
+	// longest is the longest time that a root's call leaves to its tree.
+	longest time.Duration
 }
+
+// Longest is the longest time that the call of a root has left to its tree,
+// among the messages so far. It is 0 without such a call.
+func (c *Checker) Longest() time.Duration { return c.longest }
 
 // New makes a checker that has seen no message.
 func New(cfg Config) *Checker {
@@ -95,6 +115,9 @@ func (c *Checker) Add(m Message) {
 		return
 	}
 	n := c.node(at.Run)
+	if n.tree.oldest.IsZero() {
+		n.tree.oldest = m.Time
+	}
 	if isTrigger(at.Kind) {
 		n.triggers = append(n.triggers, m.Seq)
 	}

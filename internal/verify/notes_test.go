@@ -207,6 +207,27 @@ func TestForgotten(t *testing.T) {
 	}
 }
 
+// TestRemovedBeginning: a tree whose beginning is gone though it is too young
+// for that was removed. It is not judged by anything else.
+func TestRemovedBeginning(t *testing.T) {
+	for aged, want := range map[time.Time]verify.Severity{
+		{}:                            verify.Violation, // no message is that old
+		at(50).Add(-61 * time.Minute): verify.Violation,
+		at(50).Add(-59 * time.Minute): verify.Note,
+	} {
+		s := newStory(t)
+		s.drop("call r", "timer", "log r 1", "call r-1-0")
+		c := verify.New(verify.Config{First: []uint64{50}, Aged: []time.Time{aged}, Slack: slack})
+		for _, m := range s.told() {
+			c.Add(m)
+		}
+		if r := c.Report(never); len(r.Findings) != 1 || r.Findings[0].Severity != want ||
+			(r.Findings[0].Rule == verify.Stream) != (want == verify.Violation) {
+			t.Errorf("messages before %v may be gone: %+v", aged, r.Findings)
+		}
+	}
+}
+
 // TestForeign: messages that no worker understands are notes. A second report
 // is the same as the first.
 func TestForeign(t *testing.T) {

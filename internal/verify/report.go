@@ -19,12 +19,7 @@ func (c *Checker) Report(now time.Time) Report {
 	for _, t := range c.trees {
 		if t.forgotten(c.cfg.first(t.id)) {
 			forgotten[t.id.String()] = true
-			r.Findings = append(r.Findings, Finding{
-				Severity: Note,
-				Rule:     Foreign,
-				Tree:     t.id.String(),
-				Text:     "not checked: its beginning is not on the stream any more",
-			})
+			r.Findings = append(r.Findings, c.beginningGone(t))
 			continue
 		}
 		rest.checkEnd(t, now, &r)
@@ -39,6 +34,22 @@ func (c *Checker) Report(now time.Time) Report {
 	r.UnderWay = len(r.UnderWayTrees)
 	r.UnderWayTrees = r.UnderWayTrees[:min(r.UnderWay, MaxUnderWayTrees)]
 	return r
+}
+
+// minLongest is the least value of the longest time that a tree may take: the
+// workers' default.
+const minLongest = time.Hour
+
+// beginningGone is the finding about a tree that is not checked. It is a
+// violation if the missing messages were too young to be dropped for their age.
+func (c *Checker) beginningGone(t *tree) Finding {
+	began := t.oldest.Add(-max(c.longest, minLongest))
+	if aged, ok := c.cfg.aged(t.id); ok && began.After(aged) {
+		const text = "lost by removal: its beginning was removed from the stream before its age"
+		return Finding{Severity: Violation, Rule: Stream, Tree: t.id.String(), Text: text}
+	}
+	const text = "not checked: its beginning is not on the stream any more"
+	return Finding{Severity: Note, Rule: Foreign, Tree: t.id.String(), Text: text}
 }
 
 // forgotten reports whether the stream may have forgotten a tree's beginning.

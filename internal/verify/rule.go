@@ -18,6 +18,7 @@ const (
 	Header      Rule = "header"
 	Waste       Rule = "waste"
 	Foreign     Rule = "foreign"
+	Stream      Rule = "stream"
 )
 
 // Description is a rule in one line.
@@ -51,5 +52,6 @@ func Rules() []Description {
 			"so that the model is asked again (only ever a note)"},
 		{Foreign, "the stream holds only messages of workers and clients, " +
 			"and none is a dead letter (only ever a note)"},
+		{Stream, "no stream drops messages of running trees, and none has lost messages before their age"},
 	}
 }

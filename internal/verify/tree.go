@@ -19,6 +19,8 @@ type tree struct {
 	// cancels has the first cancel message on each path; nil if there are
 	// none.
 	cancels map[subjects.Path]uint64
+	// oldest is the stamp of the tree's first message.
+	oldest time.Time
 }
 
 // place is a run within its tree.

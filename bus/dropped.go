@@ -1,0 +1,54 @@
+package bus
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Losses looks once at the streams of runs and of submissions. It returns the
+// limits by which they drop messages of running runs, and the messages that
+// they have lost before their age. Longest is the longest time that a tree may
+// take.
+func (h *Health) Losses(ctx context.Context, longest time.Duration) (all []Fault, err error) {
+	submissions := h.conn.cfg.Space.Name("SUBMIT")
+	for _, name := range append([]string{submissions}, h.conn.streams.Load().names...) {
+		info, err := h.info(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		if name == submissions {
+			all = append(all, drops(info.Config, 0)...)
+			continue
+		}
+		all = append(all, drops(info.Config, longest)...)
+		if n := removed(info); n > 0 {
+			const text = "has lost messages before their age: number %d and those before it are not there"
+			all = append(all, Fault{Kind: FaultRemoved, Stream: name, OfRuns: true, Problem: fmt.Sprintf(text, n)})
+		}
+	}
+	return all, nil
+}
+
+// aged returns the time before which a stream may have dropped messages for
+// their age; zero if the stream is younger than that.
+func aged(info *jetstream.StreamInfo) time.Time {
+	at := cmp.Or(info.TimeStamp, time.Now()).Add(-info.Config.MaxAge)
+	if info.Config.MaxAge == 0 || at.Before(info.Created) {
+		return time.Time{}
+	}
+	return at
+}
+
+// removed returns the sequence up to which messages of a stream are not there,
+// if one of them was certainly removed before its age; 0 otherwise.
+func removed(info *jetstream.StreamInfo) uint64 {
+	is, old := info.State, aged(info)
+	if is.FirstSeq <= 1 || !old.IsZero() && (is.Msgs > 0 || is.LastTime.Before(old)) {
+		return 0
+	}
+	return is.FirstSeq - 1
+}
