@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"time"
 
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/bus"
@@ -23,9 +22,10 @@ func (x *execution) appendEntry(ctx context.Context, e run.Entry) (result, error
 	if err != nil {
 		return result{}, err
 	}
+	turn, _ := x.needlessTimers(false)
 	seq, err := x.w.conn.Write(ctx, bus.Message{
 		Subject: x.run.Log(), Body: body, Header: schema(),
-		Fence: bus.After(x.run.Log(), x.state.LogSeq), Disarm: x.needlessTimer(false), Dated: x.clock(),
+		Fence: bus.After(x.run.Log(), x.state.LogSeq), Disarm: turn, Dated: x.clock(),
 	})
 	return unlessRefused(result{minSeq: seq}, err)
 }
@@ -80,21 +80,19 @@ func (x *execution) cancelsSeenBy(answered bool) uint64 {
 // The subject and the body say everything else.
 func schema() [][2]string { return [][2]string{{subjects.HeaderSchema, subjects.Schema}} }
 
-// needlessTimer returns the timer that the run's next message makes needless,
-// "" if there is none: the timer of the last turn or, for the outcome of a run
-// with its own timer, that one.
-func (r *loadedRun) needlessTimer(outcome bool) string {
-	// at is the end of the last turn's wait; it is zero without a wait.
-	var at time.Time
+// needlessTimers returns the timers that the run's next message makes needless,
+// "" for none: the timer of the last turn and, if the message is the outcome of
+// a run with its own timer, that one.
+func (r *loadedRun) needlessTimers(outcome bool) (turn, own string) {
 	n := len(r.state.Turns)
-	if n > 0 {
-		at = r.state.Turns[n-1].Entry.Timer
+	// The entry that ends a log has removed the timer of the last turn.
+	if n > 0 && r.state.LogIndex == n {
+		if at := r.state.Turns[n-1].Entry.Timer; !at.IsZero() && !r.coveredByOwnTimer(at) {
+			turn = r.run.Timer(n)
+		}
 	}
-	switch {
-	case !at.IsZero() && !r.coveredByOwnTimer(at):
-		return r.run.Timer(n)
-	case outcome && r.hasOwnTimer():
-		return r.run.Timer(0)
+	if outcome && r.hasOwnTimer() {
+		own = r.run.Timer(0)
 	}
-	return ""
+	return turn, own
 }

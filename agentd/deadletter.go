@@ -78,6 +78,9 @@ func failUnread(ctx context.Context, w *Worker, r subjects.Run, o run.Outcome) e
 		return err
 	}
 	to := outcomeTarget{run: r, reply: reply, logSeq: unread.state.LogSeq, inbox: unread.header.Reply}
+	if r.Path.IsRoot() {
+		to.disarm = r.Timer(0)
+	}
 	res, err := w.publishOutcome(ctx, to, o)
 	if err == nil && !res.done {
 		err = fmt.Errorf("the log of %s moved on", r)

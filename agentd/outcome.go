@@ -23,11 +23,19 @@ func (x *execution) publishOutcome(ctx context.Context, o run.Outcome) (result, 
 		return finished, nil
 	}
 	o = x.withTotals(o)
+	// A write removes one timer.
+	turn, own := x.needlessTimers(true)
 	res, err := x.w.publishOutcome(ctx, outcomeTarget{
-		run: x.run, reply: reply, logSeq: x.state.LogSeq, disarm: x.needlessTimer(true), inbox: x.header.Reply,
+		run: x.run, reply: reply, logSeq: x.state.LogSeq, disarm: cmp.Or(own, turn), inbox: x.header.Reply,
 	}, o)
 	if err != nil || !res.done {
 		return res, err
+	}
+	if own != "" && turn != "" {
+		// A timer that is left fires without an effect.
+		if err := bus.RemoveTimer(ctx, x.w.conn, turn); err != nil {
+			x.w.log.DebugContext(ctx, "timer not removed", slog.String(keySubject, turn), slog.Any(keyError, err))
+		}
 	}
 	if x.state, err = x.state.Apply(run.OutcomeStored{Outcome: o}); err != nil {
 		return res, err

@@ -61,6 +61,9 @@ func TestRemovedRoot(t *testing.T) {
 		if reasons := h.deadLetterReasons(r.Dead()); len(reasons) > 0 {
 			t.Errorf("dead letters: %q", reasons)
 		}
+		if left := h.readAll(r.Timer(0)); len(left) > 0 {
+			t.Errorf("the root's timer is left: %v", left)
+		}
 		// A late message of the tree makes no second outcome, not even
 		// after the window in which the server drops a duplicate.
 		time.Sleep(time.Minute)

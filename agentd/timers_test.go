@@ -5,28 +5,66 @@ import (
 	"time"
 
 	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/subjects"
 )
 
 // TestTimersAreDisarmed: a tree that has ended leaves no scheduled message
-// behind. With a timeout for its calls, a root leaves the timer of its last
-// turn.
+// behind, with and without a timeout for its calls.
 func TestTimersAreDisarmed(t *testing.T) {
 	t.Parallel()
-	for name, want := range map[string]int{"none": 0, "timeout": 1} {
+	for name, timeout := range map[string]int{"none": 0, "timeout": 60} {
 		t.Run(name, func(t *testing.T) {
 			withHarness(t, func(h *harness) {
-				h.agents = levels(3, func(a *configs.Agent) {
-					if name == "timeout" {
-						a.SubAgentsConf.Timeout = 60
-					}
-				})
+				h.agents = levels(3, func(a *configs.Agent) { a.SubAgentsConf.Timeout = timeout })
 				w := h.startWorker("w", workerOptions{})
 				r := h.submit("a0", "L")
 				h.expectAnswer(h.awaitOutcome(r, time.Hour), 2)
-				if left := h.readAll(h.conn.Space().Timers()); len(left) != want {
-					t.Errorf("%d schedules are left, want %d: %v", len(left), want, left)
-				}
+				h.expectNoTimer()
 				w.drain()
+			})
+		})
+	}
+}
+
+// expectNoTimer expects that the stream has no scheduled message, a little
+// later.
+func (h *harness) expectNoTimer() {
+	time.Sleep(time.Second)
+	for _, m := range h.readAll(h.conn.Space().Timers()) {
+		h.tb.Errorf("%s is left", m.Subject)
+	}
+}
+
+// TestNoTimerAfterABadEnd: a tree with a timeout for its calls leaves no
+// scheduled message behind, however it ends.
+func TestNoTimerAfterABadEnd(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		latency time.Duration
+		header  [][2]string
+		meddle  func(h *harness, r subjects.Run)
+	}{
+		"a call times out": {latency: 5 * time.Minute},
+		"cancelled": {latency: 30 * time.Second, meddle: func(h *harness, r subjects.Run) {
+			h.publish(r.Cancel(), "")
+		}},
+		"past its deadline": {latency: 5 * time.Minute, header: [][2]string{{subjects.HeaderTimeout, "90s"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			withHarness(t, func(h *harness) {
+				h.callingLead([]string{"leaf"}, call("leaf", "x"))
+				timeout(60)(&h.agents[0])
+				h.models["leaf"] = delayed(test.latency, repeats)
+				h.startWorker("w", workerOptions{})
+				r := h.root("lead")
+				h.submitTo(r, "go", test.header...)
+				h.awaitRequests("leaf", 1)
+				if test.meddle != nil {
+					test.meddle(h, r)
+				}
+				h.awaitOutcome(r, time.Hour)
+				h.expectNoTimer()
 			})
 		})
 	}

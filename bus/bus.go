@@ -44,7 +44,7 @@ type Config struct {
 
 // Point is a step at which Config.Intercept is called.
 type Point struct {
-	// Op is "write", "ack", "nak", "beat", "load" or "expire".
+	// Op is "write", "ack", "nak", "beat", "load", "expire" or "purge".
 	Op string
 	// Subject is that of the message written or delivered. For "load" it is
 	// the name of the object, for "expire" that of the consumer.
