@@ -183,7 +183,8 @@ func TestMalformedBudgetIsRefused(t *testing.T) {
 		h.expectFailed(
 			r,
 			run.KindError,
-			`submission refused: Axe-Limits "agents=-1": malformed: want agents=, turns= or tokens= and a number`,
+			`submission refused: Axe-Limits "agents=-1": malformed: `+
+				`want agents=N, turns=N or tokens=N, each once, with N from 1 to 999999999`,
 		)
 	})
 }

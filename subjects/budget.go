@@ -100,8 +100,8 @@ func parseScope(text string) (Scope, error) {
 			}
 		}
 		if err != nil || n == 0 || !known {
-			return Scope{}, fmt.Errorf("%s %s: %w: want agents=, turns= or tokens= and a number",
-				HeaderLimits, quote(word), ErrToken)
+			return Scope{}, fmt.Errorf("%s %s: %w: want agents=N, turns=N or tokens=N, each once, with N from 1 to %d",
+				HeaderLimits, quote(word), ErrToken, MaxLimit)
 		}
 	}
 	return s, nil
