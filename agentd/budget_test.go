@@ -16,15 +16,16 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-func withBudget(l subjects.Budget) func(*configs.Agent) {
-	return func(a *configs.Agent) { a.Budget = l }
+func withBudget(b subjects.Budget) func(*configs.Agent) {
+	return func(a *configs.Agent) { a.Budget = b }
 }
 
-// delegatesForever calls itself eight times in each of its first turns.
-func delegatesForever(h *harness, turns int, l subjects.Budget) {
-	h.agents = []configs.Agent{define("more", []string{"more"}, withBudget(l))}
+// serveSelfCaller starts three workers with the agent "more". In each of its
+// first turns, up to the turn last, a run of it calls the agent eight times.
+func serveSelfCaller(h *harness, last int, b subjects.Budget) {
+	h.agents = []configs.Agent{define("more", []string{"more"}, withBudget(b))}
 	h.models["more"] = func(ctx context.Context, req *modelRequest) (*provider.Response, error) {
-		if req.turn > turns {
+		if req.turn > last {
 			return says("enough")(ctx, req)
 		}
 		return delayed(time.Second, splitsTask("more", 8))(ctx, req)
@@ -51,11 +52,11 @@ func (h *harness) countRuns(r subjects.Run) (n int) {
 func TestMaxAgents(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
-		delegatesForever(h, 3, subjects.Budget{Agents: 100})
+		serveSelfCaller(h, 3, subjects.Budget{Agents: 100})
 		r := h.submit("more", "L")
 		o := h.expectCompleted(r, "enough")
 		if n := h.countRuns(r); n != 100 || o.Subtree.Runs != 100 {
-			t.Errorf("%d runs, the outcome says %d", n, o.Subtree.Runs)
+			t.Errorf("%d runs, the outcome says %d; want 100", n, o.Subtree.Runs)
 		}
 		refused := 0
 		for _, a := range h.requests("") {
@@ -71,42 +72,53 @@ func TestMaxAgents(t *testing.T) {
 	})
 }
 
-// TestMaxTurns: a tree makes as many model calls as its budget has, and not one
-// more. The outcome has the partial result.
+// TestMaxTurns: a tree makes exactly as many model calls as its budget has
+// turns. The outcome has the partial result.
 func TestMaxTurns(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
-		delegatesForever(h, 50, subjects.Budget{Turns: 77})
+		serveSelfCaller(h, 50, subjects.Budget{Turns: 77})
 		r := h.submit("more", "L")
 		h.expectFailed(r, run.KindBudget, "budget exceeded: used 77 of 77 turns")
 		if n := len(h.requests("")); n != 77 {
-			t.Errorf("%d requests", n)
+			t.Errorf("%d requests, want 77", n)
 		}
 		if o := h.outcomes(r.Space.Result(r.Agent, r.Tree))[0]; o.Partial == nil || o.Partial.Text != "calling" {
-			t.Errorf("partial %+v", o.Partial)
+			t.Errorf("partial result %+v, want the text \"calling\"", o.Partial)
 		}
 	})
 }
 
-// TestMaxTokens: when the tokens that are left are fewer than a request needs,
-// it is not made. Fifty runs together use no more than the budget.
+// TestMaxTokens: a request that needs more tokens than are left is not made.
+// Fifty runs together use no more than the budget, and nearly all of it.
 func TestMaxTokens(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
-		const atWork, each, budget = 50, 11, 50*11 + 300
+		const (
+			runs    = 50
+			perTurn = 11 // tokens
+			// It has room for the lead's turn, which uses 110 tokens,
+			// and for 67 turns of the 50 runs.
+			maxTokens = 850
+			// A later turn of a run is estimated at 28 tokens of input.
+			// With fewer tokens left, no request is made.
+			maxUnused = 5 * perTurn
+		)
 		h.agents = []configs.Agent{
-			define("lead", []string{"busy"}, withBudget(subjects.Budget{Tokens: budget})),
+			define("lead", []string{"busy"}, withBudget(subjects.Budget{Tokens: maxTokens})),
 			define("busy", []string{"no"}, func(a *configs.Agent) { a.Params.MaxTokens = 1 }),
 		}
 		var cs []provider.ToolCall
-		for i := range atWork {
+		for i := range runs {
 			cs = append(cs, call("busy", strconv.Itoa(i)))
 		}
 		h.models["lead"] = turns(calls(cs...), joinsResults)
 		h.models["busy"] = func(ctx context.Context, req *modelRequest) (*provider.Response, error) {
+			// Requests that begin together do not end together: a request
+			// takes longer with a longer task, and with each turn.
 			time.Sleep(time.Duration(len(req.text())*req.turn) * 100 * time.Millisecond)
 			resp, err := calls(call("no", "x"))(ctx, req)
-			resp.Usage = provider.Usage{InputTokens: each - 1, OutputTokens: 1}
+			resp.Usage = provider.Usage{InputTokens: perTurn - 1, OutputTokens: 1}
 			return resp, err
 		}
 		h.startWorker("w0", workerOptions{})
@@ -116,23 +128,24 @@ func TestMaxTokens(t *testing.T) {
 		o := h.awaitOutcome(r, time.Hour)
 		spent := o.Subtree.InputTokens + o.Subtree.OutputTokens
 		if o.Kind != run.KindBudget ||
-			!strings.HasPrefix(o.Error, fmt.Sprintf("budget exceeded: used %d of %d tokens", spent, budget)) {
-			t.Errorf("outcome %s %q, spent %d", o.Kind, o.Error, spent)
+			!strings.HasPrefix(o.Error, fmt.Sprintf("budget exceeded: used %d of %d tokens", spent, maxTokens)) {
+			t.Errorf("outcome %s %q, want a failure that says: used %d of %d tokens", o.Kind, o.Error, spent, maxTokens)
 		}
-		if spent < budget-5*each || spent > budget {
-			t.Errorf("spent %d of %d, with %d of %d at work", spent, budget, atWork, each)
+		if spent < maxTokens-maxUnused || spent > maxTokens {
+			t.Errorf("%d runs used %d tokens, want %d to %d", runs, spent, maxTokens-maxUnused, maxTokens)
 		}
-		for i := range atWork {
+		for i := range runs {
 			if got := h.outcomes(r.Reply(1, i)); len(got) != 1 || got[0].Kind != run.KindBudget {
-				t.Errorf("run %d: %+v", i, got)
+				t.Errorf("run %d: outcomes %+v, want one of kind %s", i, got, run.KindBudget)
 			}
 		}
 	})
 }
 
-// TestBudgetsOnlyNarrow: a caller's budget bounds the runs that it calls. A
-// callee's own budget holds below it, and a submission's budget can only narrow
-// the agent's.
+// TestBudgetsOnlyNarrow: a budget bounds a run and all runs below it. The
+// budget of a callee can only narrow that of its caller, and the budget of a
+// submission can only narrow that of its agent. Without a budget the tree has a
+// lead, 3 mids and 9 leaves.
 func TestBudgetsOnlyNarrow(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -140,13 +153,13 @@ func TestBudgetsOnlyNarrow(t *testing.T) {
 		submitted string
 		runs      int
 	}{
-		"none":                    {runs: 1 + 3 + 9},
-		"of the root":             {lead: subjects.Budget{Agents: 5}, runs: 5},
-		"of the callee":           {mid: subjects.Budget{Agents: 2}, runs: 1 + 3 + 3},
-		"of both":                 {lead: subjects.Budget{Agents: 6}, mid: subjects.Budget{Agents: 2}, runs: 6},
-		"wider below":             {lead: subjects.Budget{Agents: 6}, mid: subjects.Budget{Agents: 200}, runs: 6},
-		"narrowed by a submitter": {lead: subjects.Budget{Agents: 6}, submitted: "r agents=4", runs: 4},
-		"widened by a submitter":  {lead: subjects.Budget{Agents: 6}, submitted: "r agents=400 turns=999", runs: 6},
+		"no budget":                {runs: 1 + 3 + 9},
+		"root has one":             {lead: subjects.Budget{Agents: 5}, runs: 5},
+		"callees have one":         {mid: subjects.Budget{Agents: 2}, runs: 1 + 3 + 3},
+		"root and callees":         {lead: subjects.Budget{Agents: 6}, mid: subjects.Budget{Agents: 2}, runs: 6},
+		"callees have a wider one": {lead: subjects.Budget{Agents: 6}, mid: subjects.Budget{Agents: 200}, runs: 6},
+		"submission narrows":       {lead: subjects.Budget{Agents: 6}, submitted: "r agents=4", runs: 4},
+		"submission cannot widen":  {lead: subjects.Budget{Agents: 6}, submitted: "r agents=400 turns=999", runs: 6},
 	} {
 		t.Run(name, func(t *testing.T) {
 			withHarness(t, func(h *harness) {
@@ -163,8 +176,8 @@ func TestBudgetsOnlyNarrow(t *testing.T) {
 				r := h.root("lead")
 				h.submitTo(r, "L", [2]string{subjects.HeaderLimits, test.submitted})
 				if o := h.awaitOutcome(r, time.Hour); o.Status != run.StatusCompleted || h.countRuns(r) != test.runs {
-					t.Errorf("%s %q: %d runs, want "+
-						"%d\n%s", o.Status, o.Error, h.countRuns(r), test.runs, h.dumpTree(r.Tree))
+					t.Errorf("%s %q: %d runs, want completed and %d\n%s",
+						o.Status, o.Error, h.countRuns(r), test.runs, h.dumpTree(r.Tree))
 				}
 			})
 		})
@@ -189,15 +202,16 @@ func TestMalformedBudgetIsRefused(t *testing.T) {
 	})
 }
 
-// TestBudgetAfterACrash: a worker is killed at one of its steps in a tree with
-// a budget. The turn's use counts once, and the budget is not exceeded.
+// TestBudgetAfterACrash: a worker is killed at every 16th of its steps, in a
+// tree with a budget. The turn's use counts once, and the budget is not
+// exceeded.
 func TestBudgetAfterACrash(t *testing.T) {
 	t.Parallel()
 	killAtEachStep(t, levels(3, withBudget(subjects.Budget{Agents: 7, Turns: 30, Tokens: 1000})), 16)
 }
 
-// TestTallyOfATree: a tally counts agents, turns and tokens. Package bus tests
-// that a change counts once though its acknowledgement is lost.
+// TestTallyOfATree: a tally counts agents, turns and tokens. A test of package
+// bus shows that a change counts once even if its acknowledgement is lost.
 func TestTallyOfATree(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -212,8 +226,13 @@ func TestTallyOfATree(t *testing.T) {
 		h.awaitOutcome(r, time.Minute)
 		ms := h.readAll(r.Space.Tally(r.Tree, subjects.Root))
 		last := budget.Decode(ms[len(ms)-1].Body)
-		if last.Agents != 5 || last.Turns != 7 || last.Tokens != 110+5*11+11 {
-			t.Errorf("%+v", last)
+		const (
+			agents = 5              // the leaves, without the lead
+			turns  = 2 + 5          // two of the lead, one of each leaf
+			tokens = 110 + (1+5)*11 // a turn with calls, and six answers
+		)
+		if last.Agents != agents || last.Turns != turns || last.Tokens != tokens {
+			t.Errorf("tally %+v, want %d agents, %d turns, %d tokens", last, agents, turns, tokens)
 		}
 	})
 }
@@ -237,7 +256,7 @@ func TestUncountedCallIsNotMade(t *testing.T) {
 		r := h.submit("lead", "go")
 		time.Sleep(5 * time.Second)
 		if n := len(h.requests("lead")); n != 0 {
-			t.Errorf("%d requests that were not counted", n)
+			t.Errorf("%d requests that were not counted, want none", n)
 		}
 		broken.Store(false)
 		h.expectCompleted(r, "lead")
@@ -262,13 +281,13 @@ func TestCancelWhileCounting(t *testing.T) {
 		h.publish(r.Cancel(), "")
 		h.expectFailed(r, run.KindCancelled, "cancelled")
 		if n := len(h.requests("lead")); n != 0 {
-			t.Errorf("%d requests of a cancelled run", n)
+			t.Errorf("%d requests of a cancelled run, want none", n)
 		}
 	})
 }
 
-// killAfterTallyWrites kills a worker after its n-th write of a tally with a
-// subject that ends with suffix.
+// killAfterTallyWrites returns an atStep that kills the worker that makes the
+// n-th write of all workers to a tally with a subject that ends with suffix.
 func killAfterTallyWrites(n int64, suffix string) func(s step) error {
 	var writes atomic.Int64
 	return func(s step) error {
