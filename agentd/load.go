@@ -22,12 +22,13 @@ type loadedRun struct {
 	state run.State
 	// header is the header of the call.
 	header subjects.Header
-	// callErr says why the call cannot be run.
+	// callErr says why the call cannot be carried out. It is nil for a valid
+	// call.
 	callErr error
 	// callSeq is the sequence of the call.
 	callSeq uint64
-	// inherited is the conversation that the run continues, once it was
-	// read.
+	// inherited is the conversation that the run continues. It is nil until
+	// it is read, and for a run that continues none.
 	inherited []provider.Message
 	// size is the memory of the run in bytes, as the cache counts it.
 	size int
@@ -36,38 +37,42 @@ type loadedRun struct {
 	call bus.Stored
 	// firstDelivery says that no other worker can have received call.
 	firstDelivery bool
+	// redelivered says that the server delivered call before. Workers may
+	// have stored returns of it since.
+	redelivered bool
 	// stepped is the sum of the steps of the stream's clock when the run was
 	// read. The times in state and header are times of that clock.
 	stepped time.Duration
-	// redelivered says that call was delivered before, so that it may have
-	// returns.
-	redelivered bool
 	// readAt is the time at which the last read ended.
 	readAt time.Time
 	// interruptions is the connection's number of interruptions when the
 	// last read began.
 	interruptions uint64
-	// replyRead says that the last read included the reply subject, and
-	// that the server was there throughout the read.
-	replyRead bool
+	// replyKnown says that state includes the run's outcome if one was
+	// stored when the last read began. That read included the reply subject
+	// without an interruption, or the call proved that no outcome existed.
+	replyKnown bool
 }
 
-// interrupted reports whether the server was away since the last read began.
-// Another worker may then have ended the run.
+// interrupted reports whether the connection was interrupted after the last
+// read began. Another worker may have ended the run during the interruption.
 func (r *loadedRun) interrupted() bool { return r.w.conn.Interruptions() != r.interruptions }
 
 // clock is the clock of the run's stream.
 func (r *loadedRun) clock() *bus.Clock { return r.w.conn.Clocks.Of(r.run) }
 
 // deadline is the run's deadline on the stream's present clock.
-func (r *loadedRun) deadline() time.Time { return r.present(r.header.Deadline) }
+func (r *loadedRun) deadline() time.Time { return r.onPresentClock(r.header.Deadline) }
 
-// present returns a time of the state or the header on the stream's present
-// clock, which may have been set since the run was read.
-func (r *loadedRun) present(t time.Time) time.Time { return t.Add(r.clock().Stepped() - r.stepped) }
+// onPresentClock converts a time of state or header to the stream's present
+// clock. The clock may have been set since the run was read.
+func (r *loadedRun) onPresentClock(t time.Time) time.Time {
+	return t.Add(r.clock().Stepped() - r.stepped)
+}
 
-// forgetOldTimes drops all that was read of the run if the server's clock was
-// set since. The next read reads the whole run, in times of the present clock.
+// forgetOldTimes drops everything that was read of the run if the stream's
+// clock was set after the read. The next read reads the whole run, in times of
+// the present clock.
 func (r *loadedRun) forgetOldTimes() {
 	stepped := r.clock().Stepped()
 	if stepped != r.stepped && r.state.Seq > 0 {
@@ -77,7 +82,7 @@ func (r *loadedRun) forgetOldTimes() {
 }
 
 // replySubject returns the subject of the run's own outcome. It returns false
-// if the call names none that is valid.
+// for a run below a root if the call is malformed or names no reply subject.
 func (r *loadedRun) replySubject() (string, bool) {
 	if r.run.Path.IsRoot() {
 		return r.run.Space.Result(r.run.Agent, r.run.Tree), true
@@ -85,17 +90,19 @@ func (r *loadedRun) replySubject() (string, bool) {
 	return r.header.Reply, r.callErr == nil && r.header.Reply != ""
 }
 
-// hasOwnTimer reports whether the run has a timer of its own, with turn 0, from
-// its call on. No turn of another run waits for such a run.
+// hasOwnTimer reports whether the run has a timer of its own, set with its call
+// for turn 0. Roots and forks have one. The timer of its parent's turn bounds
+// every other run.
 func (r *loadedRun) hasOwnTimer() bool { return r.run.Path.IsRoot() || r.state.Input.Forked != nil }
 
-// readFor reads the messages that a batch of triggers needs. If the run is
-// ready or idle, or if these may be the last outcomes that it waits for, it
-// will go on; then the reply subject is read as well.
+// readFor reads the messages that a batch of triggers needs. It reads the reply
+// subject too if the run may go on: a run that is ready or idle, or that waits
+// for no more outcomes than the batch has.
 func (r *loadedRun) readFor(ctx context.Context, batch []*trigger) error {
 	if err := r.w.cancels.waitLoaded(ctx, r.run); err != nil {
 		return err
 	}
+	r.keepCall(batch)
 	minSeq, err := r.minSeqFor(ctx, batch)
 	if err != nil {
 		return err
@@ -107,8 +114,9 @@ func (r *loadedRun) readFor(ctx context.Context, batch []*trigger) error {
 	return r.read(ctx, minSeq)
 }
 
-// settleAndRead reads the messages that a batch of triggers needs, after it has
-// put right a clock that the triggers show to be wrong.
+// settleAndRead reads the messages that a batch of triggers needs. It first
+// measures the stream's clock if a trigger shows that the last reading is
+// wrong.
 func (r *loadedRun) settleAndRead(ctx context.Context, batch []*trigger) error {
 	for _, t := range batch {
 		if err := r.clock().Settle(ctx, t.Delivery); err != nil {
@@ -118,21 +126,29 @@ func (r *loadedRun) settleAndRead(ctx context.Context, batch []*trigger) error {
 	return r.readFor(ctx, batch)
 }
 
-// minSeqFor returns the sequence that a read for these triggers has to contain:
-// that of the last trigger. On replicas a follower may lag. For a call or a
-// redelivered message the read then has to contain all that is stored by now.
-func (r *loadedRun) minSeqFor(ctx context.Context, batch []*trigger) (uint64, error) {
-	var minSeq uint64
-	var askLeader bool
+// keepCall keeps the call of a run of which nothing has been read, if it is in
+// the batch. It parses the call's header.
+func (r *loadedRun) keepCall(batch []*trigger) {
 	for _, t := range batch {
-		minSeq = max(minSeq, t.Seq)
-		askLeader = askLeader || t.Count > 1 || t.at.Kind == subjects.Call
 		if t.at.Kind == subjects.Call && r.state.Seq == 0 {
 			r.call = t.Stored
 			r.firstDelivery = t.ProvablyFirst()
 			r.redelivered = t.Count > 1
 			r.parseCall(t.Stored)
 		}
+	}
+}
+
+// minSeqFor returns the minimum sequence of a read for a batch: that of its
+// last trigger. On replicas a follower may lag. A read for a call or for a
+// redelivered message has to contain every message that is stored by now, so
+// minSeqFor then asks the leader for the last sequence.
+func (r *loadedRun) minSeqFor(ctx context.Context, batch []*trigger) (uint64, error) {
+	var minSeq uint64
+	var askLeader bool
+	for _, t := range batch {
+		minSeq = max(minSeq, t.Seq)
+		askLeader = askLeader || t.Count > 1 || t.at.Kind == subjects.Call
 	}
 	if !askLeader || r.w.conn.Replicas() <= 1 {
 		return minSeq, nil
@@ -142,17 +158,18 @@ func (r *loadedRun) minSeqFor(ctx context.Context, batch []*trigger) (uint64, er
 }
 
 // read brings the run up to date: afterwards the fold contains the message
-// minSeq and all earlier ones. A follower may lag; then it reads again.
+// minSeq and all earlier ones. If a follower lags behind minSeq, read repeats
+// the read, for 10 s at most. Then it returns an error.
 //
-// The trigger is read again, though its body was delivered. A run is folded in
-// stream order. Messages that were stored before the trigger may not have been
-// delivered yet, or were delivered to another worker. One read returns them
-// together with the trigger. Only a call with nothing before or after it is
-// folded from its delivery.
+// The read returns the trigger again, though its body was delivered. A run is
+// folded in stream order. Messages that were stored before the trigger may not
+// have been delivered yet, or were delivered to another worker. One read
+// returns them together with the trigger. Only a call with nothing before or
+// after it is folded from its delivery.
 func (r *loadedRun) read(ctx context.Context, minSeq uint64) error {
 	r.forgetOldTimes()
 	if r.isOnlyCall() {
-		r.replyRead = true
+		r.replyKnown = true
 		r.interruptions = r.w.conn.Interruptions()
 		r.readAt = time.Now()
 		if err := r.fold(ctx, []bus.Stored{r.call}); err != nil || r.state.Seq >= minSeq {
@@ -165,10 +182,11 @@ func (r *loadedRun) read(ctx context.Context, minSeq uint64) error {
 	}, "%s up to %d", r.run, minSeq)
 }
 
-// readOnce reads the new messages. Of a run that was not read before, one read
-// returns all messages and the one at the reply subject.
+// readOnce makes one read of the messages after state.Seq, and folds them. For
+// a run that was not read before, that read also returns the outcome at the
+// reply subject. On a follower that lags, the fold may end before minSeq.
 func (r *loadedRun) readOnce(ctx context.Context, minSeq uint64) error {
-	r.replyRead = false
+	r.replyKnown = false
 	r.interruptions = r.w.conn.Interruptions()
 	defer func() { r.readAt = time.Now() }()
 	if r.state.Seq > 0 {
@@ -186,7 +204,7 @@ func (r *loadedRun) readOnce(ctx context.Context, minSeq uint64) error {
 	if err != nil {
 		return err
 	}
-	r.replyRead = ok && r.w.conn.Replicas() <= 1 && !r.interrupted()
+	r.replyKnown = ok && r.w.conn.Replicas() <= 1 && !r.interrupted()
 	if err := r.fold(ctx, ms); err != nil {
 		return err
 	}
@@ -198,28 +216,28 @@ func (r *loadedRun) readOnce(ctx context.Context, minSeq uint64) error {
 	return nil
 }
 
-// isOnlyCall reports that the run has no message but its call, because no other
-// worker can have received the call. Then nothing has to be read, which saves a
-// third of a leaf's latency. At most a cancel message can be there besides.
-// Every worker is told of those; one that is still on its way ends the run a
-// moment later.
+// isOnlyCall reports whether the run provably has no message but its call: no
+// other worker can have received the call. Then nothing has to be read, which
+// saves a third of a leaf's latency. One exception is a cancel message that is
+// still on its way to this worker. It ends the run when it arrives.
 func (r *loadedRun) isOnlyCall() bool {
 	_, ok := r.firstCall()
 	return ok && r.firstDelivery && r.w.cancels.isLoaded() && !r.w.cancels.isCancelled(r.run)
 }
 
-// firstCall reports whether the delivered call is the first message of its
-// subject: the fence in its headers says so. It returns the run's reply
-// subject.
+// firstCall reports whether the fence in the delivered call's headers proves
+// that the call is the first message of its subject. It also returns the run's
+// reply subject.
 func (r *loadedRun) firstCall() (reply string, ok bool) {
 	reply, ok = r.replySubject()
 	return reply, ok && r.call.Seq != 0 && r.call.FirstOnSubject() && r.w.conn.Replicas() <= 1
 }
 
 // readFirstCall makes the smallest read that a call needs: whether the run has
-// a log, a cancel message or an outcome. If it has none of these, the call is
-// the whole run, and readFirstCall returns true. The read takes 30 µs on a
-// stream of any size. A call that was delivered before needs its returns too.
+// a log, a cancel message or an outcome. If the run has none of the three, the
+// call is the whole run. readFirstCall then folds the call and returns true.
+// The read takes 30 µs on a stream of any size. A call that was delivered
+// before needs its returns too, so readFirstCall returns false for it.
 func (r *loadedRun) readFirstCall(ctx context.Context) (bool, error) {
 	reply, ok := r.firstCall()
 	if !ok || r.redelivered {
@@ -229,25 +247,26 @@ func (r *loadedRun) readFirstCall(ctx context.Context) (bool, error) {
 	if err != nil || len(ms) > 0 {
 		return false, err
 	}
-	r.replyRead = true
+	r.replyKnown = true
 	return true, r.fold(ctx, []bus.Stored{r.call})
 }
 
 // readWithReply reads the new messages and, at the same time, the reply
-// subject. An outcome there ends the run, before anything more is done.
+// subject. An outcome at the reply subject ends the run, before the worker does
+// anything more.
 func (r *loadedRun) readWithReply(ctx context.Context, minSeq uint64) error {
 	reply, ok := r.replySubject()
 	if !ok {
 		return r.read(ctx, minSeq)
 	}
 	var outcome bus.Stored
-	var there bool
-	// The read may replace all of r, after a step of the server's clock.
+	var found bool
+	// After a step of the stream's clock, the read replaces all of r.
 	w := r.w
 	began := w.conn.Interruptions()
 	both, readCtx := errgroup.WithContext(ctx)
 	both.Go(func() (err error) {
-		outcome, there, err = w.outcomeAt(readCtx, reply)
+		outcome, found, err = w.outcomeAt(readCtx, reply)
 		return err
 	})
 	both.Go(func() error { return r.read(readCtx, minSeq) })
@@ -255,23 +274,23 @@ func (r *loadedRun) readWithReply(ctx context.Context, minSeq uint64) error {
 		return err
 	}
 	r.interruptions = began
-	r.replyRead = !r.interrupted()
-	if there {
+	r.replyKnown = !r.interrupted()
+	if found {
 		return r.applyOutcome(ctx, outcome)
 	}
 	return nil
 }
 
 // hasOutcome reports whether an outcome of the run is stored. It reads the
-// reply subject, unless the last read did. An outcome there ends the run,
-// whatever its log says.
+// reply subject, unless its content is known. An outcome ends the run, even if
+// the run's log does not show an end.
 func (r *loadedRun) hasOutcome(ctx context.Context) (bool, error) {
 	reply, ok := r.replySubject()
-	if !ok || r.replyRead {
+	if !ok || r.replyKnown {
 		return r.state.OutcomeStored, nil
 	}
-	m, there, err := r.w.outcomeAt(ctx, reply)
-	if err != nil || !there {
+	m, found, err := r.w.outcomeAt(ctx, reply)
+	if err != nil || !found {
 		return false, err
 	}
 	return true, r.applyOutcome(ctx, m)
@@ -305,9 +324,10 @@ func (r *loadedRun) fold(ctx context.Context, ms []bus.Stored) error {
 	return nil
 }
 
-// noteCall notes the header of the first call, and why the call cannot be run.
+// noteCall keeps the header and the sequence of the first call, and the reason
+// why the call cannot be carried out.
 func (r *loadedRun) noteCall(m bus.Stored, e run.Called) {
-	if m.Seq != r.call.Seq { // minSeqFor has not parsed it
+	if m.Seq != r.call.Seq { // keepCall has not parsed it
 		r.parseCall(m)
 	}
 	if r.callErr == nil {
@@ -323,10 +343,11 @@ func (r *loadedRun) parseCall(call bus.Stored) {
 	r.header.Deadline = r.header.Deadline.Add(r.clock().Shift(call))
 }
 
-// outcomeAt reads the first message of a reply subject. On replicas the leader
-// says whether there is one: an answer of a lagging follower would make the
-// worker ask the model again.
-func (w *Worker) outcomeAt(ctx context.Context, reply string) (m bus.Stored, there bool, err error) {
+// outcomeAt reads the first message of a reply subject. It returns false if
+// there is none. On replicas it asks the leader first: an answer of a lagging
+// follower would make the worker ask the model again. A follower that lags for
+// 10 s is an error.
+func (w *Worker) outcomeAt(ctx context.Context, reply string) (m bus.Stored, found bool, err error) {
 	if w.conn.Replicas() <= 1 {
 		return w.conn.First(ctx, reply)
 	}

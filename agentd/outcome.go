@@ -56,7 +56,7 @@ func (x *execution) withTotals(o run.Outcome) run.Outcome {
 	o.Retries += x.state.Turns.Retries()
 	o.Turns += len(x.state.Turns)
 	o.ToolCalls = own.ToolCalls
-	o.DurationMS = max(0, x.clock().Now().Sub(x.present(x.state.CalledAt)).Milliseconds())
+	o.DurationMS = max(0, x.clock().Now().Sub(x.onPresentClock(x.state.CalledAt)).Milliseconds())
 	if o.Status == run.StatusFailed {
 		cut := o.Partial
 		o.Partial = x.state.Partial()
