@@ -26,7 +26,7 @@ func EndInterrupted() End {
 
 // EndKilled is the end of a run that another run, at by, has killed.
 func EndKilled(by string) End {
-	return End{Kind: KindCancelled, Reason: ReasonKilled, Text: "killed by " + by}
+	return End{Kind: KindCancelled, Reason: ReasonKilled, Text: textKilled + by}
 }
 
 // EndTimeout is the end of a run that had no more than the allowed time.
