@@ -14,16 +14,16 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// shout is a provider with a model that answers in capitals.
-type shout struct{}
+// upper is a provider with a model that answers with its task in capitals.
+type upper struct{}
 
-func (shout) Send(_ context.Context, req *provider.Request) (*provider.Response, error) {
+func (upper) Send(_ context.Context, req *provider.Request) (*provider.Response, error) {
 	task := req.Messages[len(req.Messages)-1].Content
 	return &provider.Response{Content: strings.ToUpper(task)}, nil
 }
 
-// A worker serves one agent on a server in this process, and a client submits a
-// task to it.
+// A worker serves one agent on an embedded NATS server, and a client submits a
+// task to the agent.
 func Example() {
 	if err := serveOneTask(); err != nil {
 		fmt.Println(err)
@@ -54,23 +54,24 @@ func serveOneTask() error {
 	}
 
 	w, err := agentd.New(conn, agentd.Config{
-		Open: func(model string) (provider.Provider, string, error) { return shout{}, model, nil },
+		// Open returns the model's provider and the model's name there.
+		Open: func(model string) (provider.Provider, string, error) { return upper{}, model, nil },
 	})
 	if err != nil {
 		return err
 	}
-	echo, err := subjects.ParseAgent("echo")
+	agent, err := subjects.ParseAgent("shout")
 	if err != nil {
 		return err
 	}
-	if err := w.Serve([]configs.Agent{{Name: echo.String(), Model: "example/shout"}}); err != nil {
+	if err := w.Serve([]configs.Agent{{Name: agent.String(), Model: "example/upper"}}); err != nil {
 		return err
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- w.Run(ctx) }()
 
 	c := client.New(conn)
-	tree, err := c.Submit(ctx, client.Task{Agent: echo, Text: "hello, worker"})
+	tree, err := c.Submit(ctx, client.Task{Agent: agent, Text: "hello, worker"})
 	if err != nil {
 		return err
 	}

@@ -6,8 +6,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// fold folds the stored messages of a tree to the states of its runs. Outcomes
-// of the runs themselves are left out.
+// fold folds the stored messages of a tree to the states of its runs. It leaves
+// out each run's own outcome: a state shows the outcomes of its children.
 func (h *harness) fold(tree subjects.Tree) map[subjects.Run]run.State {
 	runs := map[subjects.Run]run.State{}
 	for _, m := range h.readTree(tree) {
@@ -29,10 +29,11 @@ func (h *harness) fold(tree subjects.Tree) map[subjects.Run]run.State {
 	return runs
 }
 
-// eventOf decodes a message to an event of its run; nil for no event.
+// eventOf decodes a message to an event of its run. It returns nil for a
+// message that is no event.
 func eventOf(at subjects.Address, m bus.Stored) (run.Event, error) {
 	meta := run.Meta{Seq: m.Seq, Time: m.Time}
-	switch at.Kind { //nolint:exhaustive // other messages are of no run, or end it
+	switch at.Kind { //nolint:exhaustive // the rest is no event here
 	case subjects.Call:
 		return run.Called{Meta: meta}, nil
 	case subjects.Log:
