@@ -27,7 +27,7 @@ func configCommand() *cobra.Command {
 			},
 		},
 		&cobra.Command{
-			Use: "init", Short: "Create the configuration directory, with a sample skill", Args: cobra.NoArgs,
+			Use: "init", Short: "Create the directory, with config.toml and a sample skill", Args: cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error {
 				if err := printConfigDir(cmd.OutOrStdout(), initConfig); err != nil {
 					return err
@@ -40,8 +40,8 @@ func configCommand() *cobra.Command {
 	return cmd
 }
 
-// printConfigDir prepares the configuration directory, which may not exist, and
-// prints its absolute path.
+// printConfigDir calls prepare with the absolute path of the configuration
+// directory, which may not exist, and then prints the path.
 func printConfigDir(stdout io.Writer, prepare func(dir string) error) error {
 	dir, err := configs.ConfigDir()
 	if err != nil {
@@ -57,8 +57,8 @@ func printConfigDir(stdout io.Writer, prepare func(dir string) error) error {
 	return err
 }
 
-// initConfig creates the missing parts of a configuration directory. It does
-// not change existing files.
+// initConfig creates the missing parts of a configuration directory: agents/,
+// a sample skill and config.toml. It does not change existing files.
 func initConfig(dir string) error {
 	if err := os.MkdirAll(filepath.Join(dir, "agents"), 0o700); err != nil {
 		return err
@@ -71,8 +71,9 @@ func initConfig(dir string) error {
 	return err
 }
 
-// create writes a new file and the missing directories above it. It reports
-// false, and changes nothing, if the file exists.
+// create writes a new file with fileMode, and makes the missing directories
+// above it with dirMode. It returns false, and changes no file, if the file
+// exists.
 func create(file, text string, dirMode, fileMode fs.FileMode) (bool, error) {
 	if err := os.MkdirAll(filepath.Dir(file), dirMode); err != nil {
 		return false, err

@@ -10,7 +10,8 @@ import (
 // 0 means that the flag is not set.
 type Size int64
 
-// String returns the value in the form that Set reads.
+// String returns the value with the largest unit that divides it, as 64MiB, or
+// in plain bytes. Set parses it back, unless it is 0.
 func (s *Size) String() string {
 	n := int64(*s)
 	for _, u := range units() {
@@ -21,7 +22,8 @@ func (s *Size) String() string {
 	return strconv.FormatInt(n, 10)
 }
 
-// Set parses a value.
+// Set parses a whole number of bytes from 1 to 4 EiB, with the suffix KiB, MiB,
+// GiB or none. After an error the value is unchanged.
 func (s *Size) Set(text string) error {
 	number, factor := text, int64(1)
 	for _, u := range units() {
@@ -32,7 +34,7 @@ func (s *Size) Set(text string) error {
 	}
 	n, err := strconv.ParseInt(number, 10, 64)
 	if err != nil || n <= 0 || n > (1<<62)/factor {
-		return errors.New("must be a number of bytes, for example 1048576 or 64MiB")
+		return errors.New("must be a number of bytes of at least 1, for example 1048576 or 64MiB")
 	}
 	*s = Size(n * factor)
 	return nil

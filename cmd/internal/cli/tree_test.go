@@ -18,18 +18,37 @@ import (
 // TestTree folds messages and draws the tree after them. In the scripts
 //
 //	tell
-//	SECONDS PATH AGENT KIND [turn=N] [calls=a,b!,c] [review=AGENT]
+//	SECONDS PATH AGENT KIND [turn=N] [calls=CALL,...] [review=AGENT[!]]
 //		[status=S] [kind=K] [reason=R] [took=D] [worker=W] [attempt=N]
-//		[next=D] [fork] [from=PATH] [by=NAME] [tools=a,b] [tokens=N] [text=…]
+//		[next=D] [fork] [from=PATH[!]] [by=NAME] [tools=NAME,...]
+//		[tokens=N] [text=...]
 //
-// each line is a message. Tools are the tools that the run was started with. A
-// call is an agent's name, with ! if the call is refused, or :fork,
-// :check_mail, :wait, :wait@PATH+PATH, :send@PATH, :kill@PATH. The text of a
-// supervisor's reply is its verdict. The output holds each event of the
-// messages as --progress plain prints it.
+// each line is a message, stored SECONDS after the start. The output holds each
+// event of the messages as --progress plain prints it.
 //
-// "draw [now=SECONDS] [width=N] [height=N] [colour]" draws the tree. go test
-// -rewrite writes the output into the scripts.
+// KIND is called, asking, retrying, waiting, stalled, answered, idle, mail,
+// timed_out, approved, denied, interrupted, returned, cancelled, replied or
+// concluded. "kind=K" is the kind of a failed outcome. N of turn and attempt is
+// one digit. "text" is the last property: it goes on to the end of the line.
+//
+// CALL is a call of the turn:
+//
+//	AGENT            calls an agent
+//	AGENT!           is refused, with text as the reason
+//	:fork            starts a fork
+//	:check_mail      takes the mail
+//	:wait            waits for mail
+//	:wait@PATH+PATH  waits for mail of these runs
+//	:send@PATH       writes to a run
+//	:kill@PATH       kills a run
+//
+// "review=AGENT!" is a review that is refused. "from=PATH!" is mail in which a
+// fork says that it is idle. "tools" are the tools that the run was started
+// with. The text of a supervisor's reply is its verdict.
+//
+// "draw [now=SECONDS] [width=N] [height=N] [tick=N] [colour]" draws the tree.
+// Tick is the position of the spinner. go test -rewrite writes the output into
+// the scripts.
 func TestTree(t *testing.T) {
 	datadriven.Walk(t, "testdata/tree", func(t *testing.T, path string) {
 		t.Helper()
@@ -67,30 +86,35 @@ func TestTree(t *testing.T) {
 	})
 }
 
-// scriptedTree makes events of the lines of a script.
+// scriptedTree turns the lines of a script into events.
 type scriptedTree struct {
 	fold client.Fold
-	seq  uint64
-	// asked holds the last sequence before each run's model was asked.
-	asked  map[subjects.Path]uint64
+	// seq is the sequence of the last stored message.
+	seq uint64
+	// asked holds, for each run with a request to its model, the value of
+	// seq at the start of the request.
+	asked map[subjects.Path]uint64
+	// agents holds the agent of each called run.
 	agents map[subjects.Path]subjects.Agent
 }
 
-// message is one line of a script.
+// message is one line of a script. The kind says which fields are used.
 type message struct {
-	at       subjects.Address
-	kind     string
-	text     string
-	time     time.Time
+	at   subjects.Address
+	kind string
+	text string
+	time time.Time
+	// by is the name of the person that approves or denies.
+	by       string
 	input    run.Input
 	entry    run.Entry
 	outcome  run.Outcome
 	mail     run.Mail
-	by       string
 	progress run.Progress
 }
 
-// apply folds the message of a line.
+// apply folds the message of a line, and returns the events that follow from
+// it. A live event is not folded.
 func (s *scriptedTree) apply(t *testing.T, line string) []client.Event {
 	t.Helper()
 	m := parseMessage(t, line)
@@ -151,8 +175,8 @@ func (m *message) event(t *testing.T, meta run.Meta) run.Event {
 		return m.entry.Event(meta)
 	case "replied":
 		m.at.Kind = subjects.Reply
-		above, turn, index, _ := m.at.Run.Path.Parent()
-		m.at.Run.Path = above
+		parent, turn, index, _ := m.at.Run.Path.Parent()
+		m.at.Run.Path = parent
 		m.at.Turn = turn
 		m.at.Index = index
 		return run.Replied{Meta: meta, Turn: turn, Index: index, Outcome: m.outcome}
@@ -179,7 +203,7 @@ func (m *message) event(t *testing.T, meta run.Meta) run.Event {
 		m.at.Kind = subjects.Cancel
 		return run.Cancelled{Meta: meta, End: run.End{Kind: run.KindCancelled, Reason: m.outcome.Reason, Text: m.text}}
 	}
-	t.Fatalf("unknown kind %s", m.kind)
+	t.Fatalf("unknown kind %q: TestTree lists the kinds", m.kind)
 	return nil
 }
 
@@ -311,33 +335,35 @@ func parsePath(t *testing.T, text string) subjects.Path {
 	return p
 }
 
-func parseCall(t *testing.T, text, why string, child subjects.Path) run.Call {
+// parseCall parses a CALL. Refusal is the reason of a refused call, child the
+// path of a forked run.
+func parseCall(t *testing.T, text, refusal string, child subjects.Path) run.Call {
 	t.Helper()
-	op, own := strings.CutPrefix(text, ":")
-	if !own {
+	op, isOp := strings.CutPrefix(text, ":")
+	if !isOp {
 		c := run.Call{Agent: strings.TrimSuffix(text, "!")}
 		if c.Agent != text {
-			c.Error = "refused: " + why
+			c.Error = "refused: " + refusal
 		}
 		return c
 	}
-	op, whom, named := strings.Cut(op, "@")
+	op, target, hasTarget := strings.Cut(op, "@")
 	c := run.Call{Op: run.Op(op)}
 	switch {
 	case c.Op == run.OpFork:
 		c.To, c.Agent = child, "lead"
-	case c.Op == run.OpWait && named:
-		for path := range strings.SplitSeq(whom, "+") {
+	case c.Op == run.OpWait && hasTarget:
+		for path := range strings.SplitSeq(target, "+") {
 			c.From = append(c.From, parsePath(t, path))
 		}
-	case named:
-		c.To = parsePath(t, whom)
+	case hasTarget:
+		c.To = parsePath(t, target)
 	}
 	return c
 }
 
-// TestTreeDrawsAnything: events in any order, for runs in any order, never
-// break a drawing.
+// TestTreeDrawsAnything: a drawing fits into its frame after events in any
+// order, for runs in any order.
 func TestTreeDrawsAnything(t *testing.T) {
 	calls := "b!,b,:fork,:wait@r-1-0+r,:wait,:kill@r-1-0,:check_mail"
 	paths := []string{"r-3-1-2-0", "r-1-0", "r", "r-2-11", "r-2-9", "r-1-0-1-0"}
@@ -375,7 +401,7 @@ func checkFrame(t *testing.T, tree *Tree, f Frame) {
 	lines := tree.Lines(f)
 	for _, l := range lines {
 		if f.Width > 0 && cells(l) > f.Width {
-			t.Fatalf("%q is wider than %d", l, f.Width)
+			t.Fatalf("%q has %d columns, want %d at most", l, cells(l), f.Width)
 		}
 	}
 	if f.Height > 0 && len(lines) > f.Height {
