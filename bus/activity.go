@@ -86,9 +86,9 @@ func (a *Activity) Notices(ctx context.Context, fn func()) error {
 // of them.
 type Consumers struct{ *Conn }
 
-// ConsumerAfter is Consumer, but a consumer that is missing begins after a
-// sequence of the stream; 0: with the first message. One that is there goes on
-// where it was.
+// ConsumerAfter finds a consumer, or makes it if it is missing. A new consumer
+// begins after the sequence seq of the stream. With seq 0 it begins with the
+// first message. An existing consumer goes on from its own place.
 func (c Consumers) ConsumerAfter(ctx context.Context, cfg ConsumerConfig, seq uint64) (*Consumer, error) {
 	stream, want := c.consumerConfig(cfg)
 	if seq > 0 {
@@ -96,7 +96,7 @@ func (c Consumers) ConsumerAfter(ctx context.Context, cfg ConsumerConfig, seq ui
 	}
 	_, err := c.js.CreateConsumer(ctx, stream, want)
 	if errors.Is(err, jetstream.ErrConsumerExists) {
-		// Where it began cannot be changed.
+		// The beginning of a consumer cannot be changed.
 		err = c.alterConsumer(ctx, stream, cfg.Name, func(have jetstream.ConsumerConfig) jetstream.ConsumerConfig {
 			want.DeliverPolicy = have.DeliverPolicy
 			want.OptStartSeq, want.OptStartTime = have.OptStartSeq, have.OptStartTime
@@ -126,11 +126,11 @@ func (c Consumers) alterConsumer(
 const consumerExpiry = 30 * time.Second
 
 // ExpireConsumer lets the server remove a consumer from which no worker pulls
-// for consumerExpiry. Consumer and ConsumerAfter take that back. A consumer
-// that is not there is no error. It asks once.
+// for consumerExpiry. A later call of Consumer or ConsumerAfter keeps the
+// consumer. A missing consumer is no error. ExpireConsumer asks once.
 //
-// The server does not remove it at once, since this process may have been
-// stopped: by now, workers may pull again.
+// The consumer is not removed at once. This process may have been stopped
+// before the call, and other workers may pull from the consumer again.
 func (c Consumers) ExpireConsumer(ctx context.Context, cfg ConsumerConfig) error {
 	stream, _ := c.consumerConfig(cfg)
 	if err := c.intercept(Point{"expire", cfg.Name, false}); err != nil {
@@ -199,8 +199,8 @@ func (c Consumers) ConsumerNames(ctx context.Context, partition int) ([]string, 
 	})
 }
 
-// Newest is the sequence of the newest message of a partition, as the leader of
-// its stream counts.
+// Newest returns the sequence of the newest message of a partition from the
+// leader of its stream, 0 if there was no message.
 func (c Consumers) Newest(ctx context.Context, partition int) (uint64, error) {
 	return ask(ctx, c.Conn, func(ctx context.Context) (uint64, error) {
 		s, err := c.js.Stream(ctx, c.streams.Load().names[partition])

@@ -14,9 +14,8 @@ import (
 )
 
 // bucket is a key-value bucket that is made when it is first used, with as many
-// replicas as the streams, and made again if somebody removes it. Memory,
-// RateLimit and Workers are thin types over it. A bucket is safe for concurrent
-// use.
+// replicas as the streams, and made again if it was removed. Memory, RateLimit
+// and Workers are thin types over it. A bucket is safe for concurrent use.
 //
 // Directory is not one. Its watch has to survive the loss of its bucket, and
 // the client library's own type does the rest.
@@ -24,8 +23,8 @@ type bucket struct {
 	conn        *Conn
 	name        string
 	description string
-	// maxAge removes a value that nobody has stored again for that long. 0
-	// keeps all values.
+	// maxAge is the time after which the server removes a value that was
+	// not stored again. With 0 it keeps all values.
 	maxAge time.Duration
 
 	mu sync.Mutex

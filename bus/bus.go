@@ -36,9 +36,9 @@ type Config struct {
 	// and before every renewal of a lease. Its error becomes the
 	// operation's. Tests use it to stop a worker at any step.
 	Intercept func(Point) error
-	// ServerTime returns the time that the server pretends for a time of
-	// its clock; nil: the same. Tests use it for a server with a wrong
-	// clock.
+	// ServerTime returns the time that this connection takes for a time of
+	// the server's clock. With nil the connection takes the server's time.
+	// Tests use it for a server with a wrong clock.
 	ServerTime func(time.Time) time.Time
 }
 

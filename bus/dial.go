@@ -111,9 +111,9 @@ func (d Dial) try(log *slog.Logger) (where string, _ *nats.Conn, api string, _ e
 	opts := append(d.options(log), d.decide(&where))
 	if d.Context == "" {
 		nc, err := nats.Connect("", opts...)
-		return where, nc, jetstream.DefaultAPIPrefix, mute(err)
+		return where, nc, jetstream.DefaultAPIPrefix, explainTimeout(err)
 	}
 	where = "context " + d.Context
 	nc, of, err := natscontext.Connect(d.Context, opts...)
-	return where, nc, apiPrefix(of), mute(clean(err))
+	return where, nc, apiPrefix(of), explainTimeout(clean(err))
 }

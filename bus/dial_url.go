@@ -102,9 +102,10 @@ func clean(err error) error {
 	return err
 }
 
-// mute explains the timeout of a read: a program took the connection and sent
-// nothing, where a NATS server sends the first line.
-func mute(err error) error {
+// explainTimeout adds the likely reason to the timeout of a read: a NATS server
+// sends the first line, and another program took the connection and sent
+// nothing. It returns every other error unchanged.
+func explainTimeout(err error) error {
 	op, ok := errors.AsType[*net.OpError](err)
 	if ok && op.Op == "read" && op.Timeout() {
 		return fmt.Errorf("the port is open, and no NATS server answers there: %w", err)

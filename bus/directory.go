@@ -29,7 +29,8 @@ func (c *Conn) Directory(ctx context.Context) (*Directory, error) {
 	return &Directory{c, kv}, nil
 }
 
-// Get reads a value; ok is false if there is none.
+// Get reads the value of a key; ok is false if there is none. It tries until
+// ctx ends.
 func (d *Directory) Get(ctx context.Context, key string) (value []byte, rev uint64, ok bool, err error) {
 	e, err := ask(ctx, d.conn,
 		func(ctx context.Context) (jetstream.KeyValueEntry, error) { return d.kv.Get(ctx, key) })
@@ -42,7 +43,7 @@ func (d *Directory) Get(ctx context.Context, key string) (value []byte, rev uint
 	return e.Value(), e.Revision(), true, nil
 }
 
-// All reads the values of all names.
+// All reads the values of all keys. It tries until ctx ends.
 func (d *Directory) All(ctx context.Context) (values [][]byte, _ error) {
 	b := d.conn.bucket("AGENTS", "")
 	err := d.conn.inflight.retry(ctx, func() (bool, error) {
@@ -59,7 +60,7 @@ func (d *Directory) All(ctx context.Context) (values [][]byte, _ error) {
 	return values, nil
 }
 
-// Put stores a value.
+// Put stores a value, whatever value the key has. It tries until ctx ends.
 func (d *Directory) Put(ctx context.Context, key string, value []byte) (rev uint64, err error) {
 	rev, err = ask(ctx, d.conn, func(ctx context.Context) (uint64, error) { return d.kv.Put(ctx, key, value) })
 	if err != nil {
@@ -68,7 +69,9 @@ func (d *Directory) Put(ctx context.Context, key string, value []byte) (rev uint
 	return rev, nil
 }
 
-// Delete removes a value if it is still that of the given revision.
+// Delete removes the value of a key if the value has the given revision.
+// Another revision is an error, a key without a value is none. Delete tries
+// once.
 func (d *Directory) Delete(ctx context.Context, key string, rev uint64) error {
 	err := d.kv.Delete(ctx, key, jetstream.LastRevision(rev))
 	if err != nil && !errors.Is(err, jetstream.ErrKeyNotFound) {

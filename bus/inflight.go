@@ -47,8 +47,9 @@ type request struct {
 	refusal error
 }
 
-// begin makes the context of one request. It ends when the answer cannot come
-// any more. The caller calls done.
+// begin makes the context of one request. The context ends after answerTimeout,
+// when the connection breaks, and when a permission for the request is missing.
+// The caller calls done.
 func (f *inflight) begin(ctx context.Context, subject string) (context.Context, *request) {
 	ctx, end := context.WithTimeout(ctx, answerTimeout)
 	r := &request{of: f, subject: subject, end: end}
@@ -88,8 +89,9 @@ func (f *inflight) disconnected() {
 }
 
 // violated ends the requests that a server may have refused for want of a
-// permission, which it says apart from the request. It reports whether there
-// are any. A request of the library may be the one if no other has the subject.
+// permission. The server reports a violation apart from the request, with its
+// subject. If no open request has that subject, violated ends all requests of
+// the library, whose subjects are unknown. It reports whether it ended any.
 func (f *inflight) violated(err error) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -128,10 +130,10 @@ func (f *inflight) reconnected() {
 	f.up = make(chan struct{})
 }
 
-// Interruptions counts the times at which the server was away: the connection
-// was made again, or a request got no answer and was repeated. While the number
-// stays the same, every answer has come from a server that was there since the
-// request was made.
+// Interruptions counts the interruptions since the connection was opened: the
+// connection was made again, or a request got no answer and was repeated. While
+// the number stays the same, every answer has come from a server that was
+// reachable since the request was made.
 func (c *Conn) Interruptions() uint64 { return c.nc.Stats().Reconnects + c.inflight.repeats.Load() }
 
 // retry makes attempts until one is final, or until ctx ends. Between two

@@ -43,9 +43,10 @@ func (m *Memory) Values(ctx context.Context, agent subjects.Agent) ([][]byte, er
 	return values, err
 }
 
-// Trim removes an agent's oldest values and keeps the last ones. A value that
-// is stored meanwhile stays: only values that were there before the count are
-// removed.
+// Trim removes an agent's values but the last keep ones; with keep 0 or less it
+// removes all. It returns the number of removed values. It tries until ctx
+// ends. A value that is stored meanwhile stays: Trim removes only values that
+// it has counted.
 func (m *Memory) Trim(ctx context.Context, agent subjects.Agent, keep int) (removed int, err error) {
 	ms, err := m.of(ctx, agent)
 	old := len(ms) - max(keep, 0)

@@ -28,9 +28,10 @@ const (
 // headers and the subject.
 const headerRoom = 64 << 10
 
-// externalize moves a large body into the object store. The object has a new
-// name, so that no writer ever replaces an object that another message refers
-// to.
+// externalize moves the body of a message into the object store if the server
+// would not take it. The error wraps ErrTooLarge for more than Config.MaxBody
+// bytes. The object has a new name, so that no writer ever replaces an object
+// that another message refers to.
 func (c *Conn) externalize(ctx context.Context, msg *nats.Msg) error {
 	size := int64(len(msg.Data))
 	if size > c.cfg.MaxBody {
@@ -66,7 +67,10 @@ func (m Stored) Reference() [][2]string {
 // in the store.
 var ErrObjectGone = errors.New("object of a large message no longer exists")
 
-// Load returns the message's body, from the object store if it is there.
+// Load returns the message's body, from the object store if the message refers
+// to an object. On replicas that lag it tries for 5 s. The error wraps
+// ErrTooLarge for an object of more than Config.MaxBody bytes, and
+// ErrObjectGone if the store no longer has the object.
 func (c *Conn) Load(ctx context.Context, m Stored) ([]byte, error) {
 	name := m.Header.Get(headerObject)
 	if name == "" {

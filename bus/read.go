@@ -36,7 +36,7 @@ func (m Stored) FirstOnSubject() bool {
 }
 
 // before returns the sequence of the message before this one on its subject, 0
-// for none; ok is false if the message's fence does not say.
+// for none; ok is false if the message has no fence, or one of another subject.
 func (m Stored) before() (seq uint64, ok bool) {
 	if m.Header.Get(headerFenceSubject) != "" {
 		return 0, false
@@ -55,7 +55,8 @@ func (m Stored) Fence() (seq uint64, ok bool) {
 // subjects, or more bytes, than a server reads at once.
 var ErrTooMany = errors.New("too many messages for one read")
 
-// First reads the first message of a subject; ok is false if there is none.
+// First reads the first message of a subject; ok is false if the replica that
+// answers has none.
 func (c *Conn) First(ctx context.Context, subject string) (m Stored, ok bool, err error) {
 	ms, err := c.get(ctx, subject, directGet{NextFor: subject, Seq: 1, Batch: 1})
 	if err != nil || len(ms) == 0 {
@@ -64,8 +65,9 @@ func (c *Conn) First(ctx context.Context, subject string) (m Stored, ok bool, er
 	return ms[0], true, nil
 }
 
-// LastPerSubject reads the last message of every subject that a filter matches,
-// as of one moment, in stream order.
+// LastPerSubject reads the last message of every subject that one of the
+// filters matches, as of one moment, in stream order. It needs at least one
+// filter, and all of them must be of the same partition.
 func (c *Conn) LastPerSubject(ctx context.Context, filters ...string) ([]Stored, error) {
 	ms, err := c.get(ctx, filters[0], directGet{MultiLast: filters})
 	return InOrder(ms), err
@@ -169,16 +171,17 @@ func (c *Conn) ReadSince(ctx context.Context, filter string, seq, minSeq uint64)
 // ReadBySubject reads every message after seq that the filter matches, and the
 // last message after seq of each other subject, in stream order. Its cost
 // depends on the matching messages alone, not on the length of the stream. The
-// error is ErrTooMany if those are more than a server reads at once.
+// error is ErrTooMany if the filter matches more than a server reads at once.
 //
 // The read holds one invariant: the last message of a subject hides the earlier
 // ones, unless its fence proves that there are none after seq. So one request
 // reads the last message of each subject, as of one moment. Each subject that
 // hides messages is then read by itself, up to that moment.
 //
-// A read of a whole run asks for the server's counts at the same time. It is
-// made when an outcome of another run has arrived, and the fence of that
-// outcome does not say.
+// With seq 0, the read also asks for the server's counts of messages by
+// subject. A run is usually read as a whole when an outcome of another run has
+// arrived for it. That outcome is fenced by the other run's log, so its fence
+// does not tell whether its own subject has earlier messages.
 func (c *Conn) ReadBySubject(ctx context.Context, filter string, seq uint64, others ...string) (ms []Stored, _ error) {
 	var counted counts
 	both, reading := errgroup.WithContext(ctx)
@@ -211,10 +214,10 @@ func (c *Conn) ReadBySubject(ctx context.Context, filter string, seq uint64, oth
 	return InOrder(ms), nil
 }
 
-// hiding returns the messages that hide earlier messages after seq, each the
-// last one of its subject. If the message's fence does not say, the server's
-// count of the subject decides. Counts from before the message was stored are
-// asked for again.
+// hiding returns the messages that hide earlier messages after seq. Last has
+// the last message of each subject. If the fence of a message does not tell
+// which message came before, the server's count of the subject decides. If
+// counted is older than such a message, hiding asks for the counts again.
 func (c *Conn) hiding(ctx context.Context, filter string, seq uint64, counted counts, last []Stored) ([]Stored, error) {
 	var hiding, ambiguous []Stored
 	var newest uint64

@@ -27,8 +27,8 @@ type ServerConfig struct {
 	// SyncAlways makes the server fsync before every acknowledgement. Then
 	// a power cut loses no acknowledged message, and a write costs 0.3 ms.
 	SyncAlways bool
-	// SyncInterval is the time between fsyncs otherwise; 0: the server's
-	// default.
+	// SyncInterval is the time between two fsyncs without SyncAlways; 0:
+	// the server's default of 2 minutes. A negative one is an error.
 	SyncInterval time.Duration
 	// Log may be nil: nothing is logged then.
 	Log *slog.Logger

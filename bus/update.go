@@ -8,10 +8,11 @@ import (
 )
 
 // Update replaces the last message of a subject by compare-and-set. Change
-// makes the new body from the last one, which is nil if there is none. If
-// another writer stores a message at the same time, change is called again with
-// that one. Exactly one change is stored, also after lost acknowledgements. A
-// change that returns nil stores nothing.
+// makes the new body from the last one, which is nil if the subject has no
+// message. If another writer stores a message at the same time, Update calls
+// change again with the new last body. Exactly one change is stored, also after
+// lost acknowledgements. If change returns nil, Update stores nothing and
+// returns no error.
 func (c *Conn) Update(ctx context.Context, subject string, change func(last []byte) (next []byte)) error {
 	ms, err := c.current(ctx, subject)
 	if err != nil {
@@ -62,9 +63,9 @@ func (c *Conn) current(ctx context.Context, subject string) ([]Stored, error) {
 	return c.ScanUntil(ctx, subject, last-1, last)
 }
 
-// since reads the messages of a subject after a message, until the answer
-// contains the message last, which the subject ends with. A last that is not
-// after it, or 0, means that messages have been removed meanwhile.
+// since reads the messages of a subject that follow the sequence after. It
+// reads until the answer contains the subject's last message, of the sequence
+// last. If last is 0 or at most after, messages have been removed meanwhile.
 func (c *Conn) since(ctx context.Context, subject string, after, last uint64) ([]Stored, error) {
 	if last == 0 {
 		return nil, nil

@@ -33,7 +33,8 @@ func (c *Conn) Workers() *Workers {
 // used has no bucket, and then no server answers.
 const workersTimeout = time.Second
 
-// List reads the entries of all workers. It asks once.
+// List reads the entries of all workers. It asks once, and waits for 1 s at
+// most.
 func (w *Workers) List(ctx context.Context) ([]Stored, error) {
 	ctx, cancel := context.WithTimeout(ctx, workersTimeout)
 	defer cancel()
@@ -51,7 +52,8 @@ func (w *Workers) Swap(ctx context.Context, worker subjects.Worker, was uint64, 
 	return w.store(ctx, worker.String(), was, entry)
 }
 
-// Answer answers requests to a worker until ctx ends.
+// Answer begins to answer requests to a worker, and returns. The answers end
+// with ctx.
 func (w *Workers) Answer(ctx context.Context, worker subjects.Worker) error {
 	subject := w.conn.Space().Worker(worker)
 	sub, err := w.conn.nc.Subscribe(subject, func(m *nats.Msg) { _ = m.Respond(nil) })
@@ -65,9 +67,10 @@ func (w *Workers) Answer(ctx context.Context, worker subjects.Worker) error {
 // ErrNoWorker is the error of a request to a worker whose process is gone.
 var ErrNoWorker = errors.New("no process answers for the worker")
 
-// Ask asks a worker for a sign of life. The error is ErrNoWorker if the server
-// knows no process of that name. After any other error the worker may be alive:
-// it may be frozen, or cut off from the server.
+// Ask asks a worker for a sign of life, once, and waits for 1 s at most. The
+// error is ErrNoWorker if the server knows no process of that name. After any
+// other error the worker may be alive: it may be frozen, or cut off from the
+// server.
 func (w *Workers) Ask(ctx context.Context, worker subjects.Worker) error {
 	ctx, cancel := context.WithTimeout(ctx, workersTimeout)
 	defer cancel()
@@ -95,7 +98,8 @@ func (w *Workers) PutAgents(ctx context.Context, list string, body []byte) error
 	return err
 }
 
-// Agents reads a list of agents; ok is false if there is none.
+// Agents reads a list of agents; ok is false if there is none. It tries for 1
+// s.
 func (w *Workers) Agents(ctx context.Context, list string) (body []byte, ok bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, workersTimeout)
 	defer cancel()
