@@ -25,8 +25,8 @@ func TestDecodeEntryRefuses(t *testing.T) {
 	tests := []struct{ name, body, want string }{
 		{"nothing", ``, "unexpected end"},
 		{"no object", `[]`, "cannot unmarshal"},
-		{"no index", `{"kind":"ended","end":{}}`, "index 0"},
-		{"negative index", `{"index":-1,"kind":"ended","end":{}}`, "index -1"},
+		{"no index", `{"kind":"ended","end":{}}`, "index must be at least 1, got 0"},
+		{"negative index", `{"index":-1,"kind":"ended","end":{}}`, "index must be at least 1, got -1"},
 		{"no kind", `{"index":2}`, `kind "" is not known`},
 		{"a later kind", `{"index":2,"kind":"held"}`, `kind "held" is not known`},
 		{"a turn without an answer", `{"index":2,"kind":"turn","calls":[{}]}`, "one decision for each of its calls"},

@@ -310,16 +310,16 @@ func DecodeEntry(b []byte) (Entry, error) {
 	}
 	switch {
 	case e.Index < 1:
-		return Entry{}, fmt.Errorf("log entry: index %d", e.Index)
+		return Entry{}, fmt.Errorf("log entry: index must be at least 1, got %d", e.Index)
 	case e.Kind == EntryTurn && (e.Answer == nil || len(e.Calls) == 0 || !e.spreads()):
 		return Entry{}, fmt.Errorf("log entry %d: a turn needs an answer and one decision for each of its calls",
 			e.Index)
 	case e.Review != nil && (e.Kind != EntryTurn || e.Review.Op != OpReview):
-		return Entry{}, fmt.Errorf("log entry %d: nothing to review", e.Index)
+		return Entry{}, fmt.Errorf("log entry %d: a review needs a turn and the op %q", e.Index, OpReview)
 	case e.Kind == EntryEnded && (e.End == nil || len(e.Calls) > 0):
 		return Entry{}, fmt.Errorf("log entry %d: an end needs its reason and has no calls", e.Index)
 	case (e.Kind == EntryIdle || e.Kind == EntryFinal) && (e.Answer == nil || len(e.Calls) > 0):
-		return Entry{}, fmt.Errorf("log entry %d: it needs an answer without calls", e.Index)
+		return Entry{}, fmt.Errorf("log entry %d: kind %q needs an answer and no calls", e.Index, e.Kind)
 	case e.Kind != EntryTurn && e.Kind != EntryIdle && e.Kind != EntryFinal && e.Kind != EntryEnded:
 		return Entry{}, fmt.Errorf("log entry %d: kind %q is not known", e.Index, e.Kind)
 	case e.Index == 1 && e.Kind != EntryEnded && e.Start == nil:
