@@ -195,8 +195,9 @@ func (a *activity) len() int {
 	return len(a.records)
 }
 
-// unused returns the n sources that this worker has not used for longest, and
-// not since a time.
+// unused returns at most n active sources that this worker has not used since a
+// time, the longest unused first. It returns only sources for which served is
+// true.
 func (a *activity) unused(since time.Time, n int, served func(source) bool) []source {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -210,8 +211,8 @@ func (a *activity) unused(since time.Time, n int, served func(source) bool) []so
 	return all[:min(n, len(all))]
 }
 
-// abandoned returns the sources that have been leaving for so long that the
-// worker which checks them must have died.
+// abandoned returns the sources that have been leaving for more than three
+// times leaveDelay. The worker that checks them must have died.
 func (a *activity) abandoned(now time.Time) (all []source) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -331,8 +332,8 @@ func (a *activity) confirm(s source, began time.Time) {
 	}
 }
 
-// change replaces the record of a source, and returns the new one. It returns
-// false if another worker has replaced the record meanwhile.
+// change replaces the record was by the record now, and returns the new record.
+// It returns false, and no error, if another worker has replaced was meanwhile.
 func (a *activity) change(ctx context.Context, s source, was, now activityRecord) (activityRecord, bool, error) {
 	now.Worker = a.worker
 	body, err := json.Marshal(now)
@@ -371,10 +372,11 @@ func (a *activity) activate(ctx context.Context, s source, seq uint64) error {
 	}
 }
 
-// take takes a delivery of the consumer "activations". It returns true if the
-// delivery may be acknowledged: its source was certainly active after it was
-// stored, and every check that lets the source go is later than that.
-// Otherwise the delivery waits; first is true if no other one waits.
+// take takes a delivery of the consumer "activations". Certain says that the
+// delivery may be acknowledged: the source was certainly active after the
+// trigger was stored, so any check that lets the source go sees the trigger.
+// Otherwise the delivery waits for a read of the record. First says that no
+// other delivery of the source waits.
 func (a *activity) take(s source, d *bus.Delivery, now time.Time) (certain, first bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -59,10 +59,11 @@ func (c *cancellations) follow(ctx context.Context, conn *bus.Conn) error {
 	}, func() { close(c.loaded) })
 }
 
-// waitLoaded waits until all stored cancel messages over a run are known. That
-// takes the server a tenth of a second for a million runs. A root does not
-// wait: only its own cancel message covers it, and every read of the run
-// includes that.
+// waitLoaded waits until all stored cancel messages over a run are known, or
+// until ctx ends. For a million runs the server takes a tenth of a second to
+// deliver the messages. waitLoaded returns at once for a root: only the root's
+// own cancel message covers it, and every read of the root includes that
+// message.
 func (c *cancellations) waitLoaded(ctx context.Context, r subjects.Run) error {
 	if r.Path.IsRoot() {
 		return nil
@@ -112,9 +113,9 @@ func (c *cancellations) interrupt(r subjects.Run) {
 	}
 }
 
-// knownUpTo notes that every stored cancel message up to a sequence is known. A
-// cancel message that the worker itself wrote does not count: earlier ones may
-// still be on their way here.
+// knownUpTo notes that every stored cancel message up to a sequence is known.
+// The caller does not pass the sequence of a cancel message that this worker
+// wrote: earlier ones may not have been delivered to this worker yet.
 func (c *cancellations) knownUpTo(partition int, seq uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -166,9 +167,10 @@ func (c *cancellations) covers(r subjects.Run) bool {
 	return false
 }
 
-// watch lets a cancel message over the run abort a request: at once if it is
-// known already. It returns the sequence up to which all cancel messages were
-// known then. The caller calls done after the request.
+// watch registers a request of a run. A cancel message over the run aborts the
+// request, at once if the message is known already. Seen is the sequence up to
+// which all cancel messages were known at the registration. The caller calls
+// done after the request.
 func (c *cancellations) watch(r subjects.Run, abort context.CancelCauseFunc) (seen uint64, done func()) {
 	request := &inFlight{r.Path, abort}
 	c.mu.Lock()

@@ -18,7 +18,8 @@ import (
 // provider. The zero value is no limit.
 type RateLimit = ratelimit.Settings
 
-// Config configures a worker. Only Open is required.
+// Config configures a worker. Only Open is required. A number or duration of 0
+// is the default, and a negative one is an error of New.
 type Config struct {
 	// Name is the worker's name in log entries and outcomes. The default is
 	// a random one.

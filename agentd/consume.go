@@ -126,9 +126,11 @@ func (w activeAgents) opensSource(s source, c bus.ConsumerConfig) opener {
 }
 
 // withFeed calls next again and again with a feed of a consumer, until ctx
-// ends. At the end it gives back the messages that were on their way. After a
-// fault of the bus it pauses, and opens another feed: at first for about a
-// second, and for about twice as long each time.
+// ends. After an error it pauses and opens another feed. The pause is about
+// busRetryDelay at first and doubles with each error, up to about
+// maxBusRetryDelay. A feed that stayed open for longer than the pause resets
+// it. Whenever a feed ends, withFeed gives back the messages that came too
+// late.
 func (w *Worker) withFeed(
 	ctx context.Context, open opener, perRequest func() int, next func(*bus.Feed) error,
 ) {
@@ -264,8 +266,9 @@ func (w *Worker) share(from source) int {
 // sources returns the number of sources of calls that the worker pulls from.
 func (w *Worker) sources() int { return int(w.pulled.Load()) }
 
-// takeCall starts a call. Calls of several agents may have come for one slot. A
-// call that finds no slot for a while goes back, for another worker.
+// takeCall takes a slot for a call and starts it. Several agents' requests may
+// have brought calls for one free slot. A call that finds no slot within
+// slotWait is given back for another worker.
 func (w *Worker) takeCall(ctx, work context.Context, d *bus.Delivery) {
 	if !w.slots.tryTake() {
 		wait, cancel := context.WithTimeout(ctx, slotWait)
@@ -287,9 +290,9 @@ func (w *Worker) takeCall(ctx, work context.Context, d *bus.Delivery) {
 	w.take(work, d, true)
 }
 
-// giveBack returns a delivery after a delay, for another worker. A draining
-// worker keeps it until its own requests have run out: before, the server would
-// deliver it here again and again.
+// giveBack asks the server to deliver a message again after a delay, 0 for at
+// once. A draining worker keeps the delivery until its own requests have run
+// out: until then, the server could deliver the message to this worker again.
 func (w *Worker) giveBack(ctx context.Context, d *bus.Delivery, delay time.Duration) {
 	w.mu.Lock()
 	keep := w.draining.Load() && !w.pullsEnded
@@ -317,8 +320,9 @@ func (w *Worker) giveBackAll(ctx context.Context) {
 	}
 }
 
-// take dispatches a delivery to the queue of its run. Slot says that it holds
-// one; a delivery without a slot is an inbound message.
+// take dispatches a delivery to the queue of its run. Slot says that the
+// delivery is a call that holds a slot. A delivery without a slot is an inbound
+// message.
 func (w *Worker) take(work context.Context, d *bus.Delivery, slot bool) {
 	t := &trigger{Delivery: d, slot: slot, inbound: !slot}
 	if t.inbound {
@@ -331,7 +335,7 @@ func (w *Worker) take(work context.Context, d *bus.Delivery, slot bool) {
 		return
 	}
 	if t.at.Kind == subjects.Returned {
-		// It makes nothing owed. The next read of its run finds it.
+		// A return makes nothing owed. The next read of the run has it.
 		w.acknowledge(work, t)
 		return
 	}

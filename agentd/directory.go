@@ -82,14 +82,15 @@ func (d *directory) heard(agent string) (c Card, ok bool, dir *bus.Directory) {
 	return c, ok, d.bus
 }
 
-// reannounceDelay is the time in which a worker announces an agent again that
-// another worker has withdrawn.
+// reannounceDelay is the pause of find between two reads. In that time, a
+// worker announces its agent again after another worker has withdrawn the
+// agent.
 const reannounceDelay = 250 * time.Millisecond
 
 // find returns the card of an agent. It returns false if no worker announces
 // the agent. A missing card, or a card with a problem, may be replaced at this
-// moment. So find reads the bucket twice, with a pause between, before it
-// returns either.
+// moment. So find reads the bucket twice, with a pause between the reads,
+// before it returns false or a card with a problem.
 func (d *directory) find(ctx context.Context, agent string) (c Card, ok bool, _ error) {
 	c, ok, dir := d.heard(agent)
 	for reads := 0; ; reads++ {
@@ -101,12 +102,12 @@ func (d *directory) find(ctx context.Context, agent string) (c Card, ok bool, _ 
 				return Card{}, false, err
 			}
 		}
-		value, _, there, err := dir.Get(ctx, agent)
+		value, _, found, err := dir.Get(ctx, agent)
 		if err != nil {
 			return Card{}, false, err
 		}
 		c = Card{}
-		ok = there && json.Unmarshal(value, &c) == nil
+		ok = found && json.Unmarshal(value, &c) == nil
 	}
 }
 
@@ -117,10 +118,12 @@ func (d *directory) announced(agent subjects.Agent) bool {
 	return ok && c.Problem == ""
 }
 
-// lacks reports whether a card is to be put: the directory has another one. A
-// card with a problem does not replace a card without one, since another worker
-// serves the agent. The first card of this worker does, because the other
-// worker may be gone. If it is not, it announces the agent again.
+// lacks reports whether the directory needs a card of this worker: it has none
+// of the agent, or a different one. A card with a problem does not replace a
+// card without one, since another worker serves the agent. With first, the card
+// is the worker's first report of the problem and replaces every card: the
+// other worker may be gone. A worker that is not gone announces its agent
+// again.
 func (d *directory) lacks(c Card, first bool) bool {
 	stored, ok, _ := d.heard(c.Name)
 	same := stored.Digest == c.Digest && stored.Problem == c.Problem && slices.Equal(stored.Style, c.Style)
@@ -130,7 +133,8 @@ func (d *directory) lacks(c Card, first bool) bool {
 	return !ok || c.Problem == "" || stored.Problem != "" || first
 }
 
-// announce puts a card, unless the directory has received it meanwhile (lacks).
+// announce puts a card into the directory, unless the directory no longer lacks
+// it.
 func (d *directory) announce(ctx context.Context, c Card, first bool) error {
 	_, _, dir := d.heard(c.Name)
 	if !d.lacks(c, first) {

@@ -67,8 +67,8 @@ func (w *Worker) enqueue(ctx context.Context, t *trigger) {
 	}
 }
 
-// limitLease ends at a time the lease of a trigger, and those of the triggers
-// that wait behind it: work past its deadline is not worth keeping.
+// limitLease ends the leases of a trigger and of the triggers behind it at a
+// time. A handler that still works after that time counts as hung (enqueue).
 func (w *Worker) limitLease(t *trigger, until time.Time) {
 	t.LimitLease(until)
 	w.mu.Lock()
@@ -140,7 +140,8 @@ func (q *runQueue) handleAll(ctx context.Context) {
 	}
 }
 
-// next takes all triggers, or removes the queue if it is empty.
+// next takes all triggers of the queue. If there are none, it removes the
+// queue, puts the run into the cache, and returns nil.
 func (q *runQueue) next(ctx context.Context, h *loadedRun) []*trigger {
 	q.gather(ctx, h)
 	w := q.w
@@ -161,10 +162,10 @@ func (q *runQueue) next(ctx context.Context, h *loadedRun) []*trigger {
 // gatherDelay is the time for which outcomes wait for further outcomes.
 const gatherDelay = time.Millisecond
 
-// gather waits for gatherDelay if only outcomes have come, and too few of them
-// for the run to owe anything. They are then read together with the next ones:
-// the outcomes of a parent's five children were read three or four times
-// before, and are read once.
+// gather waits for gatherDelay if the queue holds only outcomes, and too few of
+// them for the run to owe anything. The next batch then has the outcomes that
+// came during the wait too. Without gather, a parent with five children made
+// three or four reads for their outcomes; with it, one.
 func (q *runQueue) gather(ctx context.Context, h *loadedRun) {
 	limit := min(q.w.maxInbound()/2, h.state.OutcomesAwaited()-1)
 	if limit <= 0 {

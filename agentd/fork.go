@@ -29,8 +29,9 @@ type conversation struct {
 }
 
 // loadInherited reads the conversation that the run continues, unless it was
-// read before. If that conversation cannot be read, the run ends. It returns
-// false if the turn is not taken.
+// read before. If there is no such conversation, loadInherited ends the run. It
+// returns true if the turn may go on: the conversation was read, or the run
+// continues none.
 func (x *execution) loadInherited(ctx context.Context) (res result, ok bool, err error) {
 	if x.inherited != nil {
 		return result{}, true, nil
@@ -187,9 +188,10 @@ func (r *loadedRun) continuedWith(ctx context.Context, turn int, answer string) 
 	return c, nil
 }
 
-// foldUntil folds messages until stop returns true for the next one, and
-// returns that one. It returns nil if it has folded all messages. No run can
-// continue a corrupt one. A read from the bus that failed may succeed later.
+// foldUntil folds messages until stop returns true for the next message, and
+// returns that message. It returns nil if it has folded all messages. The error
+// wraps errNoConversation if the history is corrupt. Any other error is that of
+// a read from the bus, which may succeed later.
 func (r *loadedRun) foldUntil(ctx context.Context, ms []bus.Stored, stop func(bus.Stored) bool) (*bus.Stored, error) {
 	for i, m := range ms {
 		if stop(m) {

@@ -100,8 +100,10 @@ func (w activeAgents) letGoRound(ctx context.Context) error {
 	return errors.Join(err, w.letGoMarked(ctx, marked))
 }
 
-// markLeaving marks a source that seems to have no work. Held has the agents of
-// workers that pull for all their agents.
+// markLeaving changes the record of a source to leaving if the source seems to
+// have no work. It returns the new record. It returns false for a source with
+// work, or if another worker changed the record. Held has the agents of workers
+// that pull for all their agents; their sources stay active.
 func (w activeAgents) markLeaving(
 	ctx context.Context, s source, held map[string]bool,
 ) (r activityRecord, ok bool, _ error) {
@@ -148,9 +150,9 @@ func (w activeAgents) letGoMarked(ctx context.Context, marked map[source]activit
 	})
 }
 
-// letGo makes a source dormant if every trigger of it up to now is
-// acknowledged, and active again if not. Newest is the sequence of a message
-// that was stored before the check.
+// letGo makes a source dormant if the source has no work, and active again if
+// it has. The record r says that the source is leaving. Newest was the newest
+// sequence of the source's stream before the check.
 func (w activeAgents) letGo(ctx context.Context, s source, r activityRecord, newest uint64) error {
 	free, err := w.withoutWork(ctx, s, r)
 	if err != nil {
@@ -184,8 +186,9 @@ func (w activeAgents) letGo(ctx context.Context, s source, r activityRecord, new
 	return nil
 }
 
-// withoutWork reports whether all triggers of a source are acknowledged that
-// its stream's leader has. The leader of a consumer may lag behind it.
+// withoutWork reports whether a source has no work: every trigger of it that
+// the stream's leader has is acknowledged, and no worker requests one. The
+// leader of a consumer may lag behind the stream's leader, so both are asked.
 func (w activeAgents) withoutWork(ctx context.Context, s source, r activityRecord) (bool, error) {
 	for _, c := range w.consumersOf(s) {
 		p, there, err := w.consumers().Position(ctx, c)

@@ -76,7 +76,8 @@ func (x *execution) isStale() bool {
 		time.Since(x.readAt) > x.w.conn.AckWait()/2
 }
 
-// reread is the result of a turn that is taken only after another read.
+// reread returns the result that makes the worker read the run again before the
+// run takes its turn.
 func (x *execution) reread() result { return result{minSeq: x.state.Seq} }
 
 // prepare takes a slot, and resolves everything that the request to the model

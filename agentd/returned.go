@@ -28,12 +28,13 @@ const maxErrorInReturn = 300
 const maxRedeliveryShift = 5
 
 // letGo gives back triggers of a run that could not be carried out, to this
-// worker or another one. It stores a return of each first. So the next worker
-// knows, before it decides whether a trigger is poisoned, which of the
-// deliveries say nothing about it.
+// worker or another one. It first stores a return for each trigger. From the
+// returns the next worker learns which deliveries do not count when it decides
+// whether a trigger is poisoned.
 //
-// After a failure the delay doubles with each delivery that counts, so that a
-// lasting fault does not poison the run.
+// The delay is busRetryDelay after the first delivery that counts. It doubles
+// with each further one, up to 32 s, so that a lasting fault does not poison
+// the run.
 func (r *loadedRun) letGo(ctx context.Context, err error, xs ...*execution) {
 	w := r.w
 	returns := returnBatch{w: w}

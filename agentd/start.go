@@ -57,8 +57,8 @@ var errNotServed = errors.New("this worker does not have the agent any more")
 // are refused. A deployment may remove the file and bring it back.
 const removedGrace = 5 * time.Second
 
-// resolveStart sets start, unless the log has it. It returns false if the run
-// is not to be started, or not here.
+// resolveStart sets x.start, unless the log has the run's start. It returns
+// false after an error, and after it has published a failed outcome.
 func (x *execution) resolveStart(ctx context.Context) (res result, ok bool, err error) {
 	if x.start != nil {
 		return result{}, true, nil
@@ -86,9 +86,10 @@ func (x *execution) resolveStart(ctx context.Context) (res result, ok bool, err 
 	return res, false, err
 }
 
-// releaseCall gives back the call of an agent that was removed here, for a
-// worker that has it. If no worker has it, the call is refused, as its caller
-// would have been refused a moment later.
+// releaseCall handles the call of an agent that this worker no longer serves.
+// It returns errNotServed, which gives the call back, if the directory says
+// that another worker serves the agent, or if the agent was removed here less
+// than removedGrace ago. Otherwise it refuses the call.
 func (x *execution) releaseCall(ctx context.Context) (result, error) {
 	name := x.run.Agent.String()
 	c, known, err := x.w.directory.find(ctx, name)

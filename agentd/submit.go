@@ -28,7 +28,8 @@ func (w *Worker) submitted(ctx context.Context, d *bus.Delivery) {
 }
 
 // forward turns a submission into the call of a root, or into a failed result.
-// The same id again changes nothing: the call is there.
+// A second submission with the same id changes nothing, because the fence of
+// the call refuses a second call. After an error the submission is tried again.
 func (w *Worker) forward(ctx context.Context, d *bus.Delivery) error {
 	if err := w.conn.Clocks.Submissions().Settle(ctx, d); err != nil {
 		return err
@@ -118,10 +119,11 @@ func (w *Worker) rootHeader(r subjects.Run, d *bus.Delivery) (subjects.Header, e
 	}, nil
 }
 
-// submittedTimeout returns the time that a submission asks for, from the moment
-// at which it was stored, 0 if it asks for none. A producer without a clock
-// that agrees with the server's sends Axe-Timeout. Beside that, Axe-Deadline is
-// there for workers of an earlier version.
+// submittedTimeout returns the time that a submission asks for, counted from
+// the moment at which it was stored, 0 if it asks for none. It reads
+// Axe-Timeout, and Axe-Deadline if that is missing. Axe-Timeout needs no clock
+// that agrees with the server's. Workers of an earlier version read
+// Axe-Deadline alone, so a submission may have both.
 func submittedTimeout(d *bus.Delivery) (time.Duration, error) {
 	if s := d.Header.Get(subjects.HeaderTimeout); s != "" {
 		return subjects.ParseTimeout(s)
