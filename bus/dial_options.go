@@ -133,7 +133,9 @@ func (d Dial) secrets(o *nats.Options) error {
 	var opts []nats.Option
 	switch {
 	case d.Creds != "":
-		opts = append(opts, nats.UserCredentials(d.Creds))
+		if err := nats.UserCredentials(d.Creds)(o); err != nil {
+			return fmt.Errorf("%w: %w", ErrCredentials, err)
+		}
 	case d.NKey != "":
 		opt, err := nats.NkeyOptionFromSeed(d.NKey)
 		if err != nil {

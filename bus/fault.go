@@ -136,7 +136,7 @@ func lost(was, is *jetstream.StreamInfo) (f Fault, ok bool) {
 		Kind: FaultRemoved, Stream: is.Config.Name, Limit: fmt.Sprintf("first sequence %d", is.State.FirstSeq),
 		Problem: fmt.Sprintf("has lost its messages up to %d before their age: trees with a message there are lost",
 			is.State.FirstSeq-1),
-		Advice: "submit those trees again with --id",
+		Advice: "submit those trees again under other ids",
 	}, was.State.Msgs > 0 && (gone >= leastRemoved || emptied) && !aged
 }
 

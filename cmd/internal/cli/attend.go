@@ -17,6 +17,8 @@ import (
 type waitFlags struct {
 	// patience is the longest wait, 0 without a bound.
 	patience Seconds
+	// until is the end of the patience; zero before the first wait.
+	until time.Time
 	// cancel cancels the tree when the wait ends early.
 	cancel bool
 }
@@ -32,6 +34,18 @@ func (w *waitFlags) check() error {
 		return Usage("--patience must not be negative, got %s", &w.patience)
 	}
 	return nil
+}
+
+// bound bounds a wait by what is left of the patience, which begins with the
+// first wait.
+func (w *waitFlags) bound(ctx context.Context) (context.Context, context.CancelFunc) {
+	if w.patience == 0 {
+		return context.WithCancel(ctx)
+	}
+	if w.until.IsZero() {
+		w.until = time.Now().Add(time.Duration(w.patience))
+	}
+	return context.WithDeadlineCause(ctx, w.until, errImpatient)
 }
 
 // WaitCommand makes the wait subcommand of a command with the flags f.
@@ -66,12 +80,8 @@ var errImpatient = Fail(CodeAPI, errors.New("no answer in time"))
 
 // attend waits for a tree and prints its outcome.
 func (w *waitFlags) attend(ctx context.Context, f *SessionFlags, ses *Session, tree subjects.Tree) error {
-	wait := ctx
-	if w.patience > 0 {
-		var done context.CancelFunc
-		wait, done = context.WithTimeoutCause(ctx, time.Duration(w.patience), errImpatient)
-		defer done()
-	}
+	wait, done := w.bound(ctx)
+	defer done()
 	outcome, err := ses.View.Wait(wait, ses.Client, tree)
 	if errors.Is(err, errImpatient) {
 		// The patience may be shorter than the search for the tree.

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -311,4 +312,24 @@ func TestSecondsFlag(t *testing.T) {
 			t.Errorf("%q: %s", text, &s)
 		}
 	}
+}
+
+// TestPatienceCountsTheSubmission: the wait for an answer has what the
+// submission has left of the patience.
+func TestPatienceCountsTheSubmission(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := waitFlags{patience: Seconds(10 * time.Second)}
+		submission, done := w.bound(t.Context())
+		defer done()
+		time.Sleep(7 * time.Second)
+		wait, end := w.bound(t.Context())
+		defer end()
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		for _, ctx := range []context.Context{submission, wait} {
+			if err := context.Cause(ctx); !errors.Is(err, errImpatient) {
+				t.Errorf("after ten seconds: %v, want %v", err, errImpatient)
+			}
+		}
+	})
 }

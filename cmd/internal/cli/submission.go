@@ -98,7 +98,9 @@ func (s *submission) run(ctx context.Context, args []string) error {
 }
 
 func (s *submission) submit(ctx context.Context, ses *Session, task client.Task) error {
-	tree, err := Submit(ctx, ses.Client, task)
+	wait, done := s.wait.bound(ctx)
+	defer done()
+	tree, err := Submit(wait, ses.Client, task)
 	if err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ func Submit(ctx context.Context, c *client.Client, t client.Task) (subjects.Tree
 	ctx, cancel := context.WithTimeoutCause(ctx, submitAckTimeout, errNotStored)
 	defer cancel()
 	tree, err := c.Submit(ctx, t)
-	if errors.Is(err, errNotStored) {
+	if errors.Is(err, errNotStored) || errors.Is(err, errImpatient) {
 		return tree, fmt.Errorf("%w; the task may be stored: wait for %s, or submit it again with that id", err, tree)
 	}
 	if errors.Is(err, bus.ErrNoRoom) {
