@@ -119,7 +119,7 @@ func Open(ctx context.Context, cfg Config) (*Conn, error) {
 		log:      log,
 		opened:   time.Now(),
 		inflight: requests,
-		leases:   leases{held: map[*Delivery]*lease{}},
+		leases:   leases{held: map[message]*lease{}},
 	}
 	c.streams.Store(newStreams(cfg.Space))
 	c.Clocks = newClocks(c)

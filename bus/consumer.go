@@ -15,9 +15,39 @@ import (
 
 // Consumer is a durable pull consumer that many workers serve.
 type Consumer struct {
-	conn *Conn
-	// next is the subject that pull requests are sent to.
-	next string
+	conn         *Conn
+	stream, name string
+	// creation is the server's last word about the consumer's creation; nil
+	// before the first one.
+	creation atomic.Pointer[creation]
+}
+
+// creation says when a consumer was made.
+type creation struct {
+	at time.Time
+	// asked is the time at which the server was asked.
+	asked time.Time
+}
+
+// creationAge is the age at which the time of a consumer's creation counts as
+// unknown. Workers wait for as long before they make a removed consumer again.
+const creationAge = 500 * time.Millisecond
+
+// createdAt asks the server when it made the consumer, at most once in
+// creationAge. It tries until ctx ends.
+func (c *Consumer) createdAt(ctx context.Context) (time.Time, error) {
+	known, asked := c.creation.Load(), time.Now()
+	if known != nil && asked.Sub(known.asked) < creationAge {
+		return known.at, nil
+	}
+	there, err := ask(ctx, c.conn, func(ctx context.Context) (jetstream.Consumer, error) {
+		return c.conn.js.Consumer(ctx, c.stream, c.name)
+	})
+	if err != nil {
+		return time.Time{}, fmt.Errorf("consumer %s: %w", c.name, err)
+	}
+	c.creation.Store(&creation{there.CachedInfo().Created, asked})
+	return there.CachedInfo().Created, nil
 }
 
 // ConsumerConfig is the configuration of a consumer.
@@ -42,10 +72,6 @@ type ConsumerConfig struct {
 // slots limit work, and the worker counts deliveries itself.
 func (c *Conn) Consumer(ctx context.Context, cfg ConsumerConfig) (*Consumer, error) {
 	return Consumers{c}.ConsumerAfter(ctx, cfg, 0)
-}
-
-func (c Consumers) consumer(stream, name string) *Consumer {
-	return &Consumer{c.Conn, c.reader.api + "CONSUMER.MSG.NEXT." + stream + "." + name}
 }
 
 // consumerConfig returns the stream of a consumer, and its configuration as the
@@ -80,14 +106,27 @@ type Delivery struct {
 	Count int
 
 	conn *Conn
-	msg  *nats.Msg
+	from *Consumer
+	id   message
+	// msg is the newest delivery of the message to any worker, as far as
+	// this one knows.
+	msg  atomic.Pointer[nats.Msg]
 	late bool // guarded by the leases of conn
+}
+
+// Replayed reports whether the message is older than its consumer. An earlier
+// consumer, which was removed, may have delivered it, and another worker may
+// have it in hand (Workers.Keeps). Replayed is true as well if the server does
+// not say when the consumer was made.
+func (d *Delivery) Replayed(ctx context.Context) bool {
+	created, err := d.from.createdAt(ctx)
+	return err != nil || d.id.stored < created.UnixNano()
 }
 
 // Ack acknowledges the message without waiting for the server. The message
 // comes again only if the server forgets the acknowledgement.
 func (d *Delivery) Ack() error {
-	return d.release("ack", func() error { return d.msg.Ack() })
+	return d.release("ack", func() error { return d.msg.Load().Ack() })
 }
 
 // Nak gives the message back. The server delivers it to another worker after
@@ -99,11 +138,15 @@ func (d *Delivery) Nak(delay time.Duration) error {
 	}
 	return d.release("nak", func() error {
 		if delay > 0 {
-			return d.msg.NakWithDelay(delay)
+			return d.msg.Load().NakWithDelay(delay)
 		}
-		return d.msg.Nak()
+		return d.msg.Load().Nak()
 	})
 }
+
+// Leave forgets the delivery without a word to the server: another worker keeps
+// the message.
+func (d *Delivery) Leave() { d.conn.leases.drop(d) }
 
 func (d *Delivery) release(op string, do func() error) error {
 	d.conn.leases.drop(d)

@@ -35,7 +35,9 @@ func (c *Conn) AlignedDelay(d time.Duration) time.Duration { return d - time.Sin
 // https://github.com/nats-io/nats.go/issues/1622 shows the same symptom. By
 // default it also takes 500 messages at once, which other workers then lack.
 type Feed struct {
-	conn  *Conn
+	conn *Conn
+	from *Consumer
+	// next is the subject that requests are sent to.
 	next  string
 	ahead func() int
 	inbox string
@@ -62,7 +64,10 @@ var ErrConsumerGone = errors.New("consumer does not exist")
 // Open starts a feed. Ahead returns the largest number of messages that may be
 // requested and not yet returned. The feed calls it before each request.
 func (c *Consumer) Open(ahead func() int) (*Feed, error) {
-	f := &Feed{conn: c.conn, next: c.next, ahead: ahead, inbox: c.conn.nc.NewInbox(), msgs: make(chan *nats.Msg, 512)}
+	f := &Feed{
+		conn: c.conn, from: c, next: c.conn.reader.api + "CONSUMER.MSG.NEXT." + c.stream + "." + c.name,
+		ahead: ahead, inbox: c.conn.nc.NewInbox(), msgs: make(chan *nats.Msg, 512),
+	}
 	var err error
 	if f.sub, err = c.conn.nc.ChanSubscribe(f.inbox+".*", f.msgs); err != nil {
 		return nil, fmt.Errorf("pull: %w", err)
@@ -260,15 +265,19 @@ func (f *Feed) ended(m *nats.Msg, status string) error {
 // the messages it has not brought (ADR-13).
 const headerPendingMessages = "Nats-Pending-Messages"
 
+// delivery returns nil if this process has the message in hand already.
 func (f *Feed) delivery(m *nats.Msg) (*Delivery, error) {
-	md, err := m.Metadata()
+	id, md, err := messageOf(m)
 	if err != nil {
 		return nil, fmt.Errorf("pull: %w", err)
 	}
-	d := &Delivery{conn: f.conn, msg: m, Count: int(md.NumDelivered), Stored: Stored{
+	d := &Delivery{conn: f.conn, from: f.from, id: id, Count: int(md.NumDelivered), Stored: Stored{
 		Subject: m.Subject, Seq: md.Sequence.Stream, Time: f.conn.Clocks.stamp(md.Timestamp), Header: m.Header,
 		Body: m.Data,
 	}}
-	f.conn.leases.hold(d, time.Now())
+	d.msg.Store(m)
+	if !f.conn.leases.hold(d, time.Now(), f.conn.cfg.AckWait) {
+		return nil, nil
+	}
 	return d, nil
 }

@@ -15,11 +15,31 @@ import (
 // leases holds the deliveries that this process works on.
 type leases struct {
 	mu   sync.Mutex
-	held map[*Delivery]*lease
+	held map[message]*lease
+}
+
+// message identifies a message of a consumer. A stream or a consumer that was
+// removed and made again has the same name.
+type message struct {
+	stream, consumer string
+	seq              uint64
+	// stored is the time in ns since 1970 at which it was stored.
+	stored int64
+}
+
+// messageOf returns the message of a delivery. The subject for its
+// acknowledgement names the message.
+func messageOf(m *nats.Msg) (message, *nats.MsgMetadata, error) {
+	md, err := m.Metadata()
+	if err != nil {
+		return message{}, nil, err
+	}
+	return message{md.Stream, md.Consumer, md.Sequence.Stream, md.Timestamp.UnixNano()}, md, nil
 }
 
 // lease is the lease of one delivery.
 type lease struct {
+	d *Delivery
 	// limit is the time after which the lease is not renewed; zero: none.
 	limit time.Time
 	// renewed is the last time at which the server certainly counted the
@@ -34,16 +54,56 @@ func (l *lease) over(now time.Time, length time.Duration) bool {
 	return pause.Elapsed(l.renewed, now) > length
 }
 
-func (l *leases) hold(d *Delivery, now time.Time) {
+// hold begins the lease of a delivery. It returns false if this process has the
+// message in hand already: the earlier delivery goes on in place of the new one.
+func (l *leases) hold(d *Delivery, now time.Time, length time.Duration) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.held[d] = &lease{renewed: now}
+	if h := l.replace(d.id, d.msg.Load(), now, length); h != nil {
+		h.renewed = now
+		return false
+	}
+	l.held[d.id] = &lease{d: d, renewed: now}
+	return true
+}
+
+// keep is hold for a message that the server has delivered to another process.
+func (l *leases) keep(m *nats.Msg, now time.Time, length time.Duration) bool {
+	id, _, err := messageOf(m)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return err == nil && l.replace(id, m, now, length) != nil
+}
+
+// replace lets the delivery in hand of a message be acknowledged, renewed and
+// given back as the message's newest delivery. It returns nil if there is none,
+// or if its lease may be over. The caller holds the lock.
+func (l *leases) replace(id message, newest *nats.Msg, now time.Time, length time.Duration) *lease {
+	h := l.held[id]
+	if h == nil {
+		return nil
+	}
+	if h.over(now, length) {
+		l.lose(h)
+		return nil
+	}
+	h.d.msg.Store(newest)
+	return h
+}
+
+// of returns the lease of a delivery; nil if the delivery is not in hand any
+// more. The caller holds the lock.
+func (l *leases) of(d *Delivery) *lease {
+	if h := l.held[d.id]; h != nil && h.d == d {
+		return h
+	}
+	return nil
 }
 
 func (l *leases) limit(d *Delivery, t time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if h := l.held[d]; h != nil {
+	if h := l.of(d); h != nil {
 		h.limit = t
 	}
 }
@@ -51,7 +111,9 @@ func (l *leases) limit(d *Delivery, t time.Time) {
 func (l *leases) drop(d *Delivery) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.held, d)
+	if l.of(d) != nil {
+		delete(l.held, d.id)
+	}
 }
 
 // onExpired sets the function that is called when the lease of a delivery may
@@ -59,7 +121,7 @@ func (l *leases) drop(d *Delivery) {
 func (l *leases) onExpired(d *Delivery, fn func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	h := l.held[d]
+	h := l.of(d)
 	switch {
 	case h != nil:
 		h.expired = fn
@@ -73,12 +135,12 @@ func (l *leases) onExpired(d *Delivery, fn func()) {
 func (l *leases) dropOverdue(now time.Time, length time.Duration) (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for d, h := range l.held {
+	for _, h := range l.held {
 		if !h.over(now, length) {
 			continue
 		}
 		n++
-		l.lose(d, h)
+		l.lose(h)
 	}
 	return n
 }
@@ -88,9 +150,9 @@ func (l *leases) renewable(now time.Time) []*Delivery {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	out := make([]*Delivery, 0, len(l.held))
-	for d, h := range l.held {
+	for _, h := range l.held {
 		if h.limit.IsZero() || now.Before(h.limit) {
-			out = append(out, d)
+			out = append(out, h.d)
 		}
 	}
 	return out
@@ -101,7 +163,7 @@ func (l *leases) renewed(ds []*Delivery, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, d := range ds {
-		if h := l.held[d]; h != nil {
+		if h := l.of(d); h != nil {
 			h.renewed = now
 		}
 	}
@@ -113,18 +175,18 @@ func (l *leases) renewed(ds []*Delivery, now time.Time) {
 func (l *leases) expired(d *Delivery, now time.Time, length time.Duration) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if h := l.held[d]; h != nil && h.over(now, length) {
+	if h := l.of(d); h != nil && h.over(now, length) {
 		// This is final: the caller gives the delivery up, and a
 		// renewal on its way must not renew the lease.
-		l.lose(d, h)
+		l.lose(h)
 	}
 	return d.late
 }
 
 // lose lets go of a delivery. Its lease may be over.
-func (l *leases) lose(d *Delivery, h *lease) {
-	d.late = true
-	delete(l.held, d)
+func (l *leases) lose(h *lease) {
+	h.d.late = true
+	delete(l.held, h.d.id)
 	if h.expired != nil {
 		h.expired()
 	}
@@ -164,7 +226,7 @@ func (c *Conn) beat(ctx context.Context, now time.Time) {
 		if c.intercept(Point{"beat", d.Subject, false}) != nil {
 			continue
 		}
-		if err := d.msg.InProgress(); err != nil {
+		if err := d.msg.Load().InProgress(); err != nil {
 			c.log.DebugContext(ctx, "lease not renewed", slog.String(keySubject, d.Subject), slog.Any(keyError, err))
 			continue
 		}

@@ -9,9 +9,9 @@ import (
 // is not renewed by a beat that was on its way. Otherwise the server would
 // never deliver the message again.
 func TestExpiredLeaseIsNotRenewed(t *testing.T) {
-	l := leases{held: map[*Delivery]*lease{}}
+	l := leases{held: map[message]*lease{}}
 	d, begun := new(Delivery), time.Now()
-	l.hold(d, begun)
+	l.hold(d, begun, 10*time.Second)
 	told := l.renewable(begun.Add(8 * time.Second))
 	if !l.expired(d, begun.Add(11*time.Second), 10*time.Second) {
 		t.Fatal("not late after 11 s of 10")

@@ -52,16 +52,39 @@ func (w *Workers) Swap(ctx context.Context, worker subjects.Worker, was uint64, 
 	return w.store(ctx, worker.String(), was, entry)
 }
 
-// Answer begins to answer requests to a worker, and returns. The answers end
-// with ctx.
+// Answer begins to answer requests to a worker, and returns: signs of life, and
+// the questions of Keeps. The answers end with ctx.
 func (w *Workers) Answer(ctx context.Context, worker subjects.Worker) error {
 	subject := w.conn.Space().Worker(worker)
-	sub, err := w.conn.nc.Subscribe(subject, func(m *nats.Msg) { _ = m.Respond(nil) })
+	sub, err := w.conn.nc.Subscribe(subject, func(m *nats.Msg) { _ = m.Respond(w.answer(m)) })
 	if err != nil {
 		return fmt.Errorf("subscribe to %s: %w", subject, err)
 	}
 	context.AfterFunc(ctx, func() { _ = sub.Unsubscribe() })
 	return nil
+}
+
+// keeping is the answer of a worker that keeps a message.
+const keeping = "keeping"
+
+// answer answers a request. One with a body names a delivery by the subject for
+// its acknowledgement.
+func (w *Workers) answer(request *nats.Msg) []byte {
+	named := &nats.Msg{Reply: string(request.Data), Sub: request.Sub}
+	if len(request.Data) > 0 && w.conn.leases.keep(named, time.Now(), w.conn.cfg.AckWait) {
+		return []byte(keeping)
+	}
+	return nil
+}
+
+// Keeps asks a worker whether it has the message of a delivery in hand from an
+// earlier delivery, and its lease is not over. If so, that worker keeps the
+// message: from then on it renews and acknowledges this delivery. The caller
+// must Leave it. A worker that does not answer within a second has no message in
+// hand.
+func (w *Workers) Keeps(ctx context.Context, worker subjects.Worker, d *Delivery) bool {
+	answer, err := w.request(ctx, worker, []byte(d.msg.Load().Reply))
+	return err == nil && string(answer) == keeping
 }
 
 // ErrNoWorker is the error of a request to a worker whose process is gone.
@@ -72,13 +95,21 @@ var ErrNoWorker = errors.New("no process answers for the worker")
 // other error the worker may be alive: it may be frozen, or cut off from the
 // server.
 func (w *Workers) Ask(ctx context.Context, worker subjects.Worker) error {
-	ctx, cancel := context.WithTimeout(ctx, workersTimeout)
-	defer cancel()
-	_, err := w.conn.nc.RequestWithContext(ctx, w.conn.Space().Worker(worker), nil)
+	_, err := w.request(ctx, worker, nil)
 	if errors.Is(err, nats.ErrNoResponders) {
 		return ErrNoWorker
 	}
 	return err
+}
+
+func (w *Workers) request(ctx context.Context, worker subjects.Worker, body []byte) (answer []byte, _ error) {
+	ctx, cancel := context.WithTimeout(ctx, workersTimeout)
+	defer cancel()
+	m, err := w.conn.nc.RequestWithContext(ctx, w.conn.Space().Worker(worker), body)
+	if err != nil {
+		return nil, err
+	}
+	return m.Data, nil
 }
 
 // agentsKey is the key of a list of agents. List does not see it.

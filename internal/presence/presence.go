@@ -20,6 +20,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/axebus/axe/bus"
@@ -147,6 +149,33 @@ func (r Registry) Alive(ctx context.Context, w Worker) bool {
 	}
 	err := r.workers.Ask(ctx, w.token())
 	return err == nil || !errors.Is(err, bus.ErrNoWorker) && r.clocks.Now().Sub(w.Seen) < staleAge
+}
+
+// Kept reports whether another live worker than self keeps the message of a
+// delivery (bus.Workers.Keeps). It asks all at once, and waits for a second at
+// most.
+func (r Registry) Kept(ctx context.Context, self string, d *bus.Delivery) (bool, error) {
+	all, err := r.Workers(ctx)
+	if err != nil {
+		return false, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var kept atomic.Bool
+	var asked sync.WaitGroup
+	for _, w := range all {
+		if !w.Ended.IsZero() || w.Name == self || r.clocks.Now().Sub(w.Seen) >= staleAge {
+			continue
+		}
+		asked.Go(func() {
+			if r.workers.Keeps(ctx, w.token(), d) {
+				kept.Store(true)
+				cancel() // the other answers say no
+			}
+		})
+	}
+	asked.Wait()
+	return kept.Load(), nil
 }
 
 // Service says which workers serve an agent.

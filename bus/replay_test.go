@@ -1,0 +1,166 @@
+package bus
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server/ats"
+
+	"github.com/axebus/axe/subjects"
+)
+
+// replay is a message that a holder has in hand, though the server has given it
+// back several times. Then its consumer was removed.
+type replay struct {
+	t      *testing.T
+	ctx    context.Context //nolint:containedctx // the bubble's, as long as it lasts
+	holder *Feed
+	other  *Conn
+	held   *Delivery
+}
+
+const replayLease = 4 * time.Second
+
+// withReplay runs fn in a bubble.
+func withReplay(t *testing.T, fn func(r *replay)) {
+	t.Helper()
+	ats.Register()
+	defer ats.Unregister()
+	synctest.Test(t, func(t *testing.T) {
+		server := serveT(t, ServerConfig{})
+		c := openT(t, Dial{Server: server}, true)
+		c.cfg.AckWait = replayLease
+		other := openT(t, Dial{Server: server}, false)
+		other.cfg.AckWait = replayLease
+		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+		defer stop()
+		r := &replay{t: t, ctx: ctx, holder: openFeedT(t, c, one), other: other}
+		if err := c.Workers().Answer(ctx, subjects.WorkerOf("holder")); err != nil {
+			t.Fatal(err)
+		}
+		r.write("axe.run.echo.T1.r.call")
+		for range 3 {
+			if err := r.next(r.holder).Nak(0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.held = r.next(r.holder)
+		if r.held.Replayed(r.ctx) {
+			t.Error("replayed, though its consumer is older")
+		}
+		time.Sleep(time.Second)
+		if err := c.js.DeleteConsumer(t.Context(), "AXE_RUNS", "test"); err != nil {
+			t.Fatal(err)
+		}
+		fn(r)
+	})
+}
+
+func (r *replay) write(subject string) {
+	r.t.Helper()
+	if _, err := r.holder.conn.Write(r.ctx, Message{Subject: subject}); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *replay) next(f *Feed) *Delivery {
+	r.t.Helper()
+	d, err := f.Next(r.ctx)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return d
+}
+
+// kept asks the holder whether it keeps a delivery.
+func (r *replay) kept(d *Delivery) bool {
+	return r.other.Workers().Keeps(r.ctx, subjects.WorkerOf("holder"), d)
+}
+
+// expectAgain gives back the message in hand. The server must deliver it again
+// at once: it has understood.
+func (r *replay) expectAgain(f *Feed) {
+	r.t.Helper()
+	began := time.Now()
+	if err := r.held.Nak(0); err != nil {
+		r.t.Fatal(err)
+	}
+	if d := r.next(f); d.Count != 2 || d.Seq != r.held.Seq || time.Since(began) > 0 {
+		r.t.Errorf("delivery %d of message %d, after %v", d.Count, d.Seq, time.Since(began))
+	}
+}
+
+// TestReplayToItsHolder: a process that receives a message which it has in hand
+// goes on with the delivery that it has.
+func TestReplayToItsHolder(t *testing.T) {
+	withReplay(t, func(r *replay) {
+		again := openFeedT(r.t, r.holder.conn, one)
+		r.write("axe.run.echo.T2.r.call")
+		if d := r.next(again); d.Subject != "axe.run.echo.T2.r.call" {
+			t.Errorf("%s was delivered twice", d.Subject)
+		}
+		time.Sleep(replayLease * 7 / 8)
+		if r.held.LeaseExpired() {
+			t.Error("late, though the server has just delivered it")
+		}
+		r.expectAgain(again)
+	})
+}
+
+// TestReplayToAnotherProcess: a process that receives a message asks its holder,
+// which keeps it and gives it back in place of the other one.
+func TestReplayToAnotherProcess(t *testing.T) {
+	withReplay(t, func(r *replay) {
+		feed := openFeedT(r.t, r.other, one)
+		d := r.next(feed)
+		if !d.Replayed(r.ctx) {
+			t.Error("not replayed, though its consumer is younger")
+		}
+		if !r.kept(d) {
+			t.Fatal("the holder does not keep the message")
+		}
+		d.Leave()
+		r.expectAgain(feed)
+	})
+}
+
+// TestHolderWithoutLease: a process keeps no message when its lease may be over,
+// or when it has acknowledged the message.
+func TestHolderWithoutLease(t *testing.T) {
+	for name, end := range map[string]func(r *replay){
+		"late":         func(*replay) { time.Sleep(replayLease) },
+		"acknowledged": func(r *replay) { _ = r.held.Ack() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			withReplay(t, func(r *replay) {
+				end(r)
+				if d := r.next(openFeedT(r.t, r.other, one)); r.kept(d) {
+					t.Error("it keeps the message")
+				}
+				if late := r.held.LeaseExpired(); late != (name == "late") {
+					t.Errorf("late: %v", late)
+				}
+			})
+		})
+	}
+}
+
+// TestFeedOfANewConsumer: a process that has no request at its consumer does not
+// notice that the consumer was removed and made again. It finds the messages of
+// the new one replayed all the same.
+func TestFeedOfANewConsumer(t *testing.T) {
+	withReplay(t, func(r *replay) {
+		time.Sleep(time.Second)
+		if err := openFeedT(r.t, r.other, one).conn.Flush(r.ctx); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.held.Ack(); err != nil {
+			t.Fatal(err)
+		}
+		if d := r.next(r.holder); d.Count != 1 || !d.Replayed(r.ctx) {
+			t.Errorf("delivery %d is not replayed", d.Count)
+		}
+	})
+}
