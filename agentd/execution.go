@@ -37,6 +37,8 @@ type execution struct {
 	// expiredAtRead says that the trigger's lease may have been over when
 	// the last read began.
 	expiredAtRead bool
+	// claimed says that no other worker keeps the trigger (claim).
+	claimed bool
 	// sentEntry is the last log index of which the side effects (messages,
 	// forks, kills, idle notices) were published under this trigger.
 	sentEntry int
@@ -86,7 +88,11 @@ func (r *loadedRun) handle(ctx context.Context, batch []*trigger) error {
 	}
 	var failed error
 	for _, x := range owners {
-		if err := x.act(ctx); err != nil {
+		if err := x.act(ctx); errors.Is(err, errKept) {
+			r.w.release(x.t)
+			x.t.Leave()
+			continue
+		} else if err != nil {
 			failed = err
 			x.letGo(ctx, err, x)
 			continue

@@ -43,6 +43,9 @@ func (x *execution) takeTurn(ctx context.Context) (result, error) {
 	if err != nil {
 		return x.finishTurn(ctx, run.Failure(run.KindError, "%v", err), nil)
 	}
+	if !x.claimed && x.mayBeKept(ctx) {
+		return x.claim(ctx)
+	}
 	if x.isStale() && x.rereads < maxRereads {
 		x.rereads++
 		return x.reread(), nil

@@ -35,6 +35,10 @@ type scenario struct {
 	// wrong. 0 is from the beginning.
 	ClockSetAfter int
 
+	// ConsumersRemovedAfter are the times in seconds after which a person
+	// removes all consumers that the workers share.
+	ConsumersRemovedAfter []int
+
 	// Depth is the number of the last agent: of a0 … aDepth each may call
 	// the next one.
 	Depth int
@@ -163,6 +167,10 @@ func drawScenario(t *rapid.T) scenario {
 	}
 	if seldom("slow models") {
 		s.MaxLatency = 20
+	}
+	if seldom("consumers removed") {
+		times := rapid.SliceOfN(rapid.IntRange(1, 60), 1, 3)
+		s.ConsumersRemovedAfter = times.Draw(t, "removed after")
 	}
 	s.Dormant = rapid.Bool().Draw(t, "dormant")
 	s.Forks = rapid.SampledFrom([]string{"", "", "top", "bottom"}).Draw(t, "forks")

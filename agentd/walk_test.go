@@ -100,6 +100,10 @@ func (w *walk) run() {
 	for i, tree := range w.Trees {
 		w.submitTree(i, tree)
 	}
+	for _, seconds := range w.ConsumersRemovedAfter {
+		// The walk may be over by then, so an error does not matter.
+		time.AfterFunc(time.Duration(seconds)*time.Second, func() { _ = w.removeConsumers() })
+	}
 	rescued := make(chan bool)
 	rescue := time.AfterFunc(40*time.Second, func() {
 		defer close(rescued)

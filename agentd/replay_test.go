@@ -1,0 +1,232 @@
+package agentd_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/axebus/axe/agentd"
+	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/provider"
+	"github.com/axebus/axe/subjects"
+)
+
+// removeConsumers removes the consumers of the runs that workers share, as a
+// person may.
+func (h *harness) removeConsumers() error {
+	_, js := h.conn.NATS()
+	for partition := range h.conn.Space().Partitions() {
+		names, err := bus.Consumers{Conn: h.conn}.ConsumerNames(h.ctx, partition)
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			if !strings.HasPrefix(name, "agent_") && name != "roots" && name != "activations" {
+				continue
+			}
+			err := js.DeleteConsumer(h.ctx, h.conn.Space().Stream(partition).Name, name)
+			if err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// countQuestions counts the questions for messages that workers are asked.
+func (h *harness) countQuestions() *atomic.Int64 {
+	var n atomic.Int64
+	err := h.conn.Watch(h.ctx, "axe.worker.*", func(m bus.Stored) {
+		if len(m.Body) > 0 {
+			n.Add(1)
+		}
+	})
+	if err != nil {
+		h.tb.Fatal(err)
+	}
+	return &n
+}
+
+// heldRuns is the number of runs that holdRuns submits.
+const heldRuns = 12
+
+// otherRequests is the number of requests that holdRuns needs for all else.
+const otherRequests = heldRuns + 2 + 2
+
+// holdRuns starts workers, and submits runs that they ask their models for: ten
+// leaves, under their calls, and two leads, under the outcomes of their children.
+// When it returns, all of them are being asked. The models answer one after the
+// other, the first one after 20 seconds. Other runs were there before, and some of
+// these waited for a slot.
+func (h *harness) holdRuns(workers, slots int) (held []subjects.Run) {
+	h.agents = []configs.Agent{define("lead", []string{"quick"}), define("leaf", nil), define("quick", nil)}
+	h.models["quick"] = delayed(2*time.Second, says("quick"))
+	var asked atomic.Int64
+	slow := func(ctx context.Context, req *modelRequest) (*provider.Response, error) {
+		return delayed(time.Duration(12+8*asked.Add(1))*time.Second, says("done"))(ctx, req)
+	}
+	h.models["lead"], h.models["leaf"] = turns(calls(call("quick", "x")), slow), slow
+	for i := range workers {
+		h.startWorker(fmt.Sprint("w", i), workerOptions{Config: agentd.Config{Slots: slots, Grace: time.Millisecond}})
+	}
+	h.awaitReady()
+	submit := func(agent string, n int) {
+		for range n {
+			held = append(held, h.submit(agent, "x"))
+		}
+		h.eventually("all runs are being asked", func() bool { return int(asked.Load()) == len(held) })
+	}
+	submit("lead", 2)
+	for range heldRuns {
+		h.submit("quick", "x")
+	}
+	time.Sleep(time.Second)
+	submit("leaf", heldRuns-2)
+	time.Sleep(time.Second)
+	return held
+}
+
+// expectAsked waits for the runs' answers, and for the replays that come behind
+// them. Then it compares the number of requests that they took.
+func (h *harness) expectAsked(held []subjects.Run, want int) {
+	for _, r := range held {
+		h.expectCompleted(r, "done")
+	}
+	time.Sleep(time.Minute)
+	if n := len(h.requests("")) - otherRequests; n != want {
+		h.tb.Errorf("the models were asked %d times, want %d", n, want)
+	}
+	h.checkVerified()
+}
+
+// TestRemovedConsumer: all messages come again after their consumers were
+// removed. No model is asked again for a message that a worker has in hand: not
+// by that worker, and not by another one. A worker with all its slots in use has
+// no request at a consumer, and does not learn that it was removed.
+func TestRemovedConsumer(t *testing.T) {
+	t.Parallel()
+	for _, workers := range []int{1, 3} {
+		for _, slots := range []int{heldRuns / workers, 2 * heldRuns} {
+			t.Run(fmt.Sprintf("%d workers with %d slots", workers, slots), func(t *testing.T) {
+				t.Parallel()
+				withPartitions(t, 1, func(h *harness) {
+					held := h.holdRuns(workers, slots)
+					if err := h.removeConsumers(); err != nil {
+						t.Fatal(err)
+					}
+					h.expectAsked(held, heldRuns)
+				})
+			})
+		}
+	}
+}
+
+// TestReplaysOfOneRun: more messages of a run come again than wait behind a model
+// call. The run gets a second queue, but the model is not asked a second time.
+func TestReplaysOfOneRun(t *testing.T) {
+	t.Parallel()
+	withPartitions(t, 1, func(h *harness) {
+		h.agents = []configs.Agent{define("lead", []string{"leaf"}), define("leaf", nil)}
+		h.models["lead"] = turns(calls(call("leaf", "x")), delayed(time.Minute, says("done")))
+		h.models["leaf"] = delayed(10*time.Second, repeats)
+		h.startWorker("w", workerOptions{})
+		h.awaitReady()
+		r := h.submit("lead", "x")
+		h.awaitRequests("leaf", 1)
+		for i := range 100 {
+			h.write(bus.Message{Subject: r.Mail(h.key(fmt.Sprint("m", i))), Body: []byte(`{"from":"user","text":"hi"}`)})
+		}
+		h.awaitRequests("lead", 2)
+		if err := h.removeConsumers(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(50 * time.Second)
+		if n := len(h.requests("lead")); n != 2 {
+			t.Errorf("the model was asked %d times, want 2", n)
+		}
+	})
+}
+
+// TestReplayOutlivesItsHolder: a worker dies, or drains, that kept messages when
+// they came again from a new consumer. Another worker goes on with each of them:
+// after the lease, or at once.
+func TestReplayOutlivesItsHolder(t *testing.T) {
+	t.Parallel()
+	for end, limit := range map[string]time.Duration{"dies": bus.DefaultAckWait + 10*time.Second, "drains": 5 * time.Second} {
+		t.Run(end, func(t *testing.T) {
+			t.Parallel()
+			withPartitions(t, 1, func(h *harness) {
+				held := h.holdRuns(3, 2*heldRuns)
+				if err := h.removeConsumers(); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(10 * time.Second)
+				lost := 0
+				for _, q := range h.requests("") {
+					if q.ended.IsZero() && q.worker == h.workers[0] {
+						lost++
+					}
+				}
+				began := time.Now()
+				if end == "dies" {
+					h.workers[0].kill()
+				} else {
+					h.workers[0].drain()
+				}
+				h.awaitRequests("", heldRuns+otherRequests+lost)
+				h.tookAtMost(began, limit)
+				h.expectAsked(held, heldRuns+lost)
+			})
+		})
+	}
+}
+
+// TestOrdinaryDeliveriesAskNoWorker: a worker asks no other one for a message in
+// hand unless the message's consumer was removed. Calls that wait long for a
+// slot are no reason. Nor are calls that wake a dormant agent, though its consumers
+// are younger.
+func TestOrdinaryDeliveriesAskNoWorker(t *testing.T) {
+	t.Parallel()
+	waking := fewActive
+	waking.Slots = 10
+	for name, config := range map[string]agentd.Config{"waiting": {Slots: 1}, "waking": waking} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			withPartitions(t, 1, func(h *harness) {
+				h.agents = severalAgents(5)
+				for _, a := range h.agents {
+					h.models[a.Name] = delayed(3*time.Second, says("done"))
+				}
+				for _, name := range []string{"w1", "w2"} {
+					h.startWorker(name, workerOptions{Config: config, atStep: func(step) error {
+						// A consumer that a call needs is younger than the call.
+						time.Sleep(10 * time.Millisecond)
+						return nil
+					}})
+				}
+				h.awaitReady()
+				questions := h.countQuestions()
+				for round := range 2 {
+					var all []subjects.Run
+					for i := range 10 {
+						all = append(all, h.submit(h.agents[i%(5-4*round)].Name, "x"))
+					}
+					for _, r := range all {
+						h.expectCompleted(r, "done")
+					}
+					time.Sleep(untilDormant)
+				}
+				if n := questions.Load(); n != 0 {
+					t.Errorf("%d questions", n)
+				}
+			})
+		})
+	}
+}
