@@ -129,12 +129,6 @@ func cancelMessage(r subjects.Run, end run.End) (bus.Message, error) {
 	return bus.Message{Subject: r.Cancel(), Body: body, Fence: bus.After(r.Cancel(), 0)}, err
 }
 
-// timer returns the schedule that ends a turn's wait or, with turn 0, the run.
-// A second firing changes nothing.
-func timer(r subjects.Run, turn int, at time.Time) bus.Message {
-	return bus.Message{Subject: r.Timer(turn), Body: []byte("{}"), Timer: bus.Timer{At: at, Target: r.Fired(turn)}}
-}
-
 // coveredByOwnTimer reports whether a wait until at ends with the deadline of a
 // run that has its own timer. That timer then serves for both.
 func (r *loadedRun) coveredByOwnTimer(at time.Time) bool {

@@ -2,12 +2,16 @@ package agentd_test
 
 import (
 	"fmt"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/axebus/axe/agentd"
 	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/internal/history"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -73,7 +77,7 @@ func (h *harness) checkUnderWrongClock(by time.Duration, inTheMiddle bool) {
 func TestClockOfTheServerIsSetWhileARunWaits(t *testing.T) {
 	t.Parallel()
 	const allowed = 70 * time.Minute
-	for _, by := range []time.Duration{-time.Hour, 5 * time.Minute} {
+	for _, by := range []time.Duration{-time.Hour, 5 * time.Minute, 2 * time.Hour} {
 		t.Run(by.String(), func(t *testing.T) {
 			t.Parallel()
 			withHarness(t, func(h *harness) {
@@ -100,6 +104,111 @@ func TestClockOfTheServerIsSetWhileARunWaits(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestTimersThatFireEarly: the server's clock is set forward, and the server
+// fires the timer of a wait before its time. The wait ends at its time. Until
+// then the run waits for every reader, also for one that knows no step.
+func TestTimersThatFireEarly(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		agents []configs.Agent
+		phase  run.Phase
+		// allowed is the time that the wait may take.
+		allowed time.Duration
+		want    string
+	}{
+		"a call": {
+			agents: []configs.Agent{define("lead", []string{"lonely"}, timeout(120))}, phase: run.Awaiting,
+			allowed: 2 * time.Minute, want: "timeout after 120s",
+		},
+		"a review": {
+			agents:  []configs.Agent{define("lead", []string{"lonely"}, supervisedBy(configs.Supervised))},
+			phase:   run.Awaiting,
+			allowed: 5 * time.Minute, want: withheldText,
+		},
+		"a person": {
+			agents: []configs.Agent{
+				define("lead", []string{"lonely"}, supervisedBy(configs.SupervisedHuman)), define("watcher", nil),
+			},
+			phase:   run.Held,
+			allowed: time.Hour, want: "nobody has approved of it within 3600s",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			withHarness(t, func(h *harness) {
+				h.agents = test.agents
+				h.models["lead"] = turns(calls(call("lonely", "x")), joinsResults)
+				h.models["watcher"] = says(pauseVerdict)
+				h.announce("lonely")
+				h.announce("watcher")
+				for _, name := range []string{"w1", "w2"} {
+					h.startWorker(name, workerOptions{Config: agentd.Config{Timeout: 5 * time.Hour}})
+				}
+				h.awaitReady()
+				from := time.Now()
+				r := h.submit("lead", "go")
+				time.Sleep(20 * time.Second)
+				h.setServerClock(2 * time.Hour)
+				time.Sleep(20 * time.Second)
+				if n := len(h.readAll(r.Due(1))); n != 1 {
+					t.Errorf("the timer has fired %d times, want once", n)
+				}
+				fresh := h.open(bus.Config{})
+				defer fresh.Close()
+				s, err := history.New(fresh).State(h.ctx, r)
+				if err != nil || s.Phase != test.phase {
+					t.Errorf("the run is %s, error %v, want %s", s.Phase, err, test.phase)
+				}
+				if test.phase == run.Held && !h.held(r) {
+					t.Error("the timer does not say why the turn is held")
+				}
+				time.Sleep(time.Until(from.Add(test.allowed - 2*time.Second)))
+				h.awaitRequests("lead", 2)
+				if took := time.Since(from); (took - test.allowed).Abs() > time.Second {
+					t.Errorf("the wait of %v took %v", test.allowed, took)
+				}
+				if o := h.awaitOutcome(r, time.Minute); !strings.Contains(o.Result, test.want) {
+					t.Errorf("the outcome is %q, want %q", o.Result, test.want)
+				}
+				h.checkVerified()
+			})
+		})
+	}
+}
+
+// TestEarlyTimerWhereAWorkerDies kills one of two workers at each of its steps,
+// while a timer fires before its time, is set again and ends a wait. The wait
+// ends once, at its time or after the lease of the dead worker.
+func TestEarlyTimerWhereAWorkerDies(t *testing.T) {
+	t.Parallel()
+	atEachStep(t, 2, func(h *harness, at int) (reached bool) {
+		h.agents = []configs.Agent{define("lead", []string{"lonely"}, timeout(120))}
+		h.models["lead"] = turns(calls(call("lonely", "x")), joinsResults)
+		h.announce("lonely")
+		var struck atomic.Bool
+		h.startWorker("victim", workerOptions{atStep: func(s step) error {
+			if s.n == at {
+				struck.Store(true)
+				s.worker.kill()
+			}
+			return nil
+		}})
+		h.startWorker("other", workerOptions{})
+		h.awaitReady()
+		from := time.Now()
+		r := h.submit("lead", "go")
+		time.Sleep(20 * time.Second)
+		h.setServerClock(5 * time.Minute)
+		h.expectCompleted(r, "c0="+failedCall("lonely", "timeout after 120s"))
+		if took := time.Since(from); took < 119*time.Second || took > 2*time.Minute+15*time.Second {
+			h.tb.Errorf("the wait of 2 min took %v", took)
+		}
+		time.Sleep(time.Minute)
+		h.checkVerified()
+		return struck.Load()
+	})
 }
 
 // TestClockStepsAreHandedOn: a worker that starts after the server's clock was

@@ -31,7 +31,7 @@ const maxSubmissions = 64
 // Numbers of messages that a request asks for.
 const (
 	submissionsPerRequest = 8
-	rootEndsPerRequest    = 8
+	sharedPerRequest      = 8
 	maxInboundPerRequest  = 64
 )
 
@@ -42,11 +42,20 @@ func (w *Worker) serveInbound(ctx, work context.Context, from source) {
 	w.pullInbound(ctx, work, open, min(maxInboundPerRequest, w.maxInbound()/2), func() { w.activity.use(from) })
 }
 
-// serveRootEnds takes the deadlines and cancel messages of all roots. So a root
-// ends though no worker serves its agent.
-func (w *Worker) serveRootEnds(ctx, work context.Context, partition int) {
-	c := bus.ConsumerConfig{Stream: "RUNS", Partition: partition, Name: "roots", Filters: w.conn.Space().RootEnds()}
-	w.pullInbound(ctx, work, activeAgents{w}.opens(c), rootEndsPerRequest, func() {})
+// sharedConsumers are the consumers of a partition that every worker serves,
+// whatever its agents are. One has the deadlines and cancel messages of all
+// roots. So a root ends though no worker serves its agent. The other one has the
+// timers of all turns.
+func sharedConsumers(s subjects.Space, partition int) []bus.ConsumerConfig {
+	return []bus.ConsumerConfig{
+		{Stream: "RUNS", Partition: partition, Name: "roots", Filters: s.RootEnds()},
+		{Stream: "RUNS", Partition: partition, Name: "timers", Filters: []string{s.DueTimers()}},
+	}
+}
+
+// serveShared takes the messages of a consumer that every worker serves.
+func (w *Worker) serveShared(ctx, work context.Context, c bus.ConsumerConfig) {
+	w.pullInbound(ctx, work, activeAgents{w}.opens(c), sharedPerRequest, func() {})
 }
 
 // serveSubmissions takes tasks from outside.

@@ -152,7 +152,8 @@ func (x *execution) owes() bool {
 	if x.state.OutcomeStored || x.state.Phase == run.None {
 		return false
 	}
-	return (x.state.Owner == x.t.Seq || x.deadlineFired()) && x.state.Outstanding().Then != nil
+	_, fired := firingOf(x)
+	return (x.state.Owner == x.t.Seq || x.deadlineFired() || fired) && x.state.Outstanding().Then != nil
 }
 
 // deadlineFired reports whether the trigger is the run's own deadline.
@@ -189,6 +190,12 @@ func (x *execution) act(ctx context.Context) error {
 // step carries out everything that the run owes now: its side effects, then its
 // main effect. The result is that of the main effect.
 func (x *execution) step(ctx context.Context) (result, error) {
+	f, fired := firingOf(x)
+	if fired {
+		if early, err := f.setAgain(ctx); early || err != nil {
+			return finished, err
+		}
+	}
 	if x.state.Ended() && x.isPoisoned(x.t) {
 		return finished, x.w.failPoisoned(ctx, x.t, "the end was delivered too often")
 	}
@@ -203,6 +210,9 @@ func (x *execution) step(ctx context.Context) (result, error) {
 		if failed {
 			return x.cancelSelf(ctx, end)
 		}
+	}
+	if fired {
+		return finished, f.endWait(ctx)
 	}
 	x.start = x.state.Start()
 	x.cost = callCost{}

@@ -86,11 +86,38 @@ type clockSetting struct {
 
 // setServerClock sets the server's clock, so that it is ahead of the bubble's
 // time. Messages keep the times that they were stored with. The server itself
-// goes on in the bubble's time: only the connections show another one.
+// goes on in the bubble's time: only the connections show another one. The
+// timers that are due by the new time fire at once.
 func (h *harness) setServerClock(ahead time.Duration) {
 	h.mu.Lock()
-	defer h.mu.Unlock()
 	h.settings = append(h.settings, clockSetting{time.Now(), ahead})
+	h.mu.Unlock()
+	for m, err := range h.conn.Scan(h.ctx, h.conn.Space().Timers(), 0) {
+		if h.ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			h.tb.Errorf("timers: %v", err)
+			return
+		}
+		h.fireIfDue(m)
+	}
+}
+
+// fireIfDue fires a timer as the server does, if it is due by the server's
+// clock.
+func (h *harness) fireIfDue(m bus.Stored) {
+	at, err := time.Parse(time.RFC3339Nano, strings.TrimPrefix(m.Header.Get("Nats-Schedule"), "@at "))
+	if err != nil || at.After(h.serverTime(time.Now())) {
+		return
+	}
+	_, err = h.conn.Write(h.ctx, bus.Message{
+		Subject: m.Header.Get("Nats-Schedule-Target"), Body: m.Body, Disarm: m.Subject,
+		Header: [][2]string{{"Axe-Written", m.Header.Get("Axe-Written")}}, Fence: bus.After(m.Subject, m.Seq),
+	})
+	if _, gone := errors.AsType[*bus.ConflictError](err); err != nil && !gone && h.ctx.Err() == nil {
+		h.tb.Errorf("fire %s: %v", m.Subject, err)
+	}
 }
 
 // serverTime is the time that the server's clock shows at a time of the bubble.

@@ -2,7 +2,6 @@ package agentd
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"time"
 
@@ -72,17 +71,11 @@ func (x *execution) logInterrupt(ctx context.Context) (result, error) {
 	return x.appendTurn(ctx, run.Entry{Kind: run.EntryIdle, Answer: &provider.Response{}, End: &end})
 }
 
-// holdTurn bounds the wait for a person. The body of the timer says why the
-// turn is held, for clients that list held turns. If the person has until the
-// run's deadline, the run ends with the wait. A run without its own timer gets
-// one for that.
+// holdTurn bounds the wait for a person. If the person has until the run's
+// deadline, the run ends with the wait. A run without its own timer gets one for
+// that.
 func (r *loadedRun) holdTurn(ctx context.Context, e run.HoldTurn) error {
-	m := timer(r.run, e.Turn, e.Timer)
-	var err error
-	if m.Body, err = json.Marshal(run.HeldTurn{Turn: e.Turn, Why: e.Why}); err != nil {
-		return err
-	}
-	ms := []bus.Message{m}
+	ms := []bus.Message{heldTimer(r.run, e)}
 	if !r.hasOwnTimer() && !e.Timer.Before(r.deadline()) {
 		ms = append(ms, timer(r.run, 0, r.deadline()))
 	}

@@ -182,7 +182,9 @@ func (w *Worker) work(ctx, work context.Context, abort context.CancelCauseFunc) 
 	var pulls sync.WaitGroup
 	pulls.Go(func() { w.serveSubmissions(pulling, work) })
 	for partition := range w.conn.Space().Partitions() {
-		pulls.Go(func() { w.serveRootEnds(pulling, work, partition) })
+		for _, c := range sharedConsumers(w.conn.Space(), partition) {
+			pulls.Go(func() { w.serveShared(pulling, work, c) })
+		}
 	}
 	pulls.Go(func() { w.serveAgents(pulling, work) })
 	select {

@@ -15,8 +15,12 @@ const (
 	Log
 	// Reply is in.<turn>.<index>, the outcome of a child.
 	Reply
-	// Timer is in.timer.<turn>, a timer that fired.
+	// Timer is in.timer.<turn>: the time of a turn's calls is over or, with
+	// turn 0, the run's own time.
 	Timer
+	// Due is due.<turn>: the timer of a turn fired. A worker decides
+	// whether its time has come.
+	Due
 	// Mail is in.mail.<key>.
 	Mail
 	// Interrupt is in.interrupt.<key>.
@@ -37,7 +41,7 @@ type Address struct {
 	Kind Kind
 	// Run is the root for a Submission and a Result.
 	Run Run
-	// Turn is set for Reply and Timer.
+	// Turn is set for Reply, Timer and Due.
 	Turn int
 	// Index is set for Reply.
 	Index int
@@ -78,6 +82,9 @@ func parseKind(tok []string, live bool) (a Address, ok bool) {
 		a.Kind = Progress
 	case tok[0] == "run" && len(tok) == 5:
 		a.Kind = ofRun[tok[4]]
+	case tok[0] == "run" && len(tok) == 6 && tok[4] == "due":
+		turn, err := number(tok[5])
+		return Address{Kind: Due, Turn: turn}, err == nil && turn > 0
 	case tok[0] == "run" && len(tok) == 7 && tok[4] == "in":
 		return parseInbound(tok[5], tok[6])
 	}

@@ -23,6 +23,8 @@ func build(s Space, a Address) string {
 		return a.Run.Reply(a.Turn, a.Index)
 	case Timer:
 		return a.Run.Fired(a.Turn)
+	case Due:
+		return a.Run.Due(a.Turn)
 	case Mail:
 		return a.Run.Mail(a.Key)
 	case Interrupt:
@@ -62,6 +64,8 @@ func TestParseInvertsBuild(t *testing.T) {
 			want.Turn, want.Index = rapid.IntRange(1, 50).Draw(t, "turn"), rapid.IntRange(0, 99).Draw(t, "index")
 		case Timer:
 			want.Turn = rapid.IntRange(0, 50).Draw(t, "turn")
+		case Due:
+			want.Turn = rapid.IntRange(1, 50).Draw(t, "turn")
 		case Returned:
 			want.Key = ReturnKey(rapid.Uint64Min(1).Draw(t, "seq"), rapid.IntRange(1, 999_999_999).Draw(t, "delivery"))
 		case Mail, Interrupt, Approve:
@@ -96,6 +100,8 @@ func TestParseRefuses(t *testing.T) {
 		"axe.run.a.T.r.in", "axe.run.a.T.r.in.1", "axe.run.a.T.r.in.0.0", "axe.run.a.T.r.in.1.x",
 		"axe.run.a.T.r.in.1.00", "axe.run.a.T.r.in.1.0.0",
 		"axe.run.a.T.r.in.timer.x", "axe.run.a.T.r.in.timer.", "axe.run.a.T.r.in.timer.-1", "axe.run.a.T.r.in.1.-1",
+		"axe.run.a.T.r.due", "axe.run.a.T.r.due.0", "axe.run.a.T.r.due.x", "axe.run.a.T.r.due.1.1",
+		"axe.run.a.T.r.log.1",
 		"axe.run.a.T.r.in..x", "axe.run.a.T.r.in.mail.", "axe.run.a.T.r.in.mail.*",
 		"axe.run.a.T.r.in.*.x", "axe.run.a.T.r.in.ma il.x", "axe.run.a.T.r.in.mail.\x00",
 		"axe.submit.a", "axe.submit.a.T.x", "axe.result.a", "axe.result.a.T.r", "axe.timer.a.T.r.1", "axe.dead.a.T.r",
@@ -151,7 +157,7 @@ func seeds(f *testing.F) {
 	f.Helper()
 	for _, s := range []string{
 		"axe.submit.lead.T1", "axe.run.a.T.r.call", "axe.run.a.T.r-1-0.log",
-		"axe.run.a.T.r-1-0.in.2.3", "axe.run.a.T.r.in.timer.0",
+		"axe.run.a.T.r-1-0.in.2.3", "axe.run.a.T.r.in.timer.0", "axe.run.a.T.r.due.1",
 		"axe.run.a.T.r.in.mail.x", "axe.run.a.T.r.cancel", "axe.result.a.T",
 		"axe.live.run.a.T.r.log", "axe.live.part.a.T.r", "axe.part.a.T.r",
 		"axe.timer.a.T.r.1", "_INBOX.abc", "_INBOX.abc.def", "_INBOX.", "_INBOX.a..b", "_INBOX.a*",

@@ -54,7 +54,7 @@ func TestStoredSubjectNamesItsPartition(t *testing.T) {
 		}
 		stored := fmt.Sprintf("team.axe.%d.", p)
 		for _, subject := range []string{
-			r.Call(), r.Log(), r.Reply(3, 0), r.Mail(must(t, ParseKey, "k")), r.Fired(1),
+			r.Call(), r.Log(), r.Reply(3, 0), r.Mail(must(t, ParseKey, "k")), r.Fired(1), r.Due(1),
 			r.Cancel(), s.Result(agent, tree),
 			r.Timer(1), r.Dead(), s.Tally(tree, Root),
 		} {

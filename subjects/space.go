@@ -141,6 +141,9 @@ func (s Space) RootEnds() []string {
 	return []string{s.any("run", "*", "*", Root.s, "in", "timer", "0"), s.any("run", "*", "*", Root.s, "cancel")}
 }
 
+// DueTimers matches every timer of a turn whose time has come.
+func (s Space) DueTimers() string { return s.any("run", "*", "*", "*", "due", "*") }
+
 // Cancels matches the cancel message of every run.
 func (s Space) Cancels() string { return s.any("run", "*", "*", "*", "cancel") }
 
@@ -213,11 +216,14 @@ func (r Run) Returned(k Key) string { return r.join("run", "in", "returned", k.s
 // Replies matches the outcomes of all calls.
 func (r Run) Replies() string { return r.join("run", "in", ">") }
 
-// Fired is the subject that the timer of a turn fires into. Turn 0 is the run's
-// own deadline.
+// Fired is the subject of the message that a turn's time is over. The timer of
+// the run's own deadline, with turn 0, fires into it.
 func (r Run) Fired(turn int) string { return r.join("run", "in", "timer", strconv.Itoa(turn)) }
 
-// Timer is the schedule that fires into Fired(turn).
+// Due is the subject that the timer of a turn fires into.
+func (r Run) Due(turn int) string { return r.join("run", "due", strconv.Itoa(turn)) }
+
+// Timer is the schedule of a turn's timer or, with turn 0, of the run's own.
 func (r Run) Timer(turn int) string { return r.join("timer", strconv.Itoa(turn)) }
 
 // Dead is the subject of the run's dead letter.

@@ -7,11 +7,12 @@
 //	axe.run.<agent>.<tree>.<path>.call               the request to run
 //	axe.run.<agent>.<tree>.<path>.log                the run's own record
 //	axe.run.<agent>.<tree>.<path>.in.<turn>.<index>  a child's outcome
-//	axe.run.<agent>.<tree>.<path>.in.timer.<turn>    a timer that fired
+//	axe.run.<agent>.<tree>.<path>.in.timer.<turn>    the end of a turn's time
 //	axe.run.<agent>.<tree>.<path>.in.mail.<key>      a message to the run
 //	axe.run.<agent>.<tree>.<path>.in.interrupt.<key> a person's interrupt
 //	axe.run.<agent>.<tree>.<path>.in.approve.<key>   a person's decision
 //	axe.run.<agent>.<tree>.<path>.in.returned.<key>  a worker's return
+//	axe.run.<agent>.<tree>.<path>.due.<turn>         a turn's timer that fired
 //	axe.run.<agent>.<tree>.<path>.cancel             the cancel message
 //	axe.result.<agent>.<tree>                        the root's outcome
 //	axe.timer.<agent>.<tree>.<path>.<turn>           a timer

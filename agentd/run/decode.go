@@ -12,7 +12,8 @@ import (
 // folds the same state. A body that is not there is passed as an empty one.
 //
 // The event is nil for a message that says nothing to the fold: a malformed
-// mail or approval, and a kind of message that this version does not know. A
+// mail or approval, a timer whose time a worker has yet to check, and a kind of
+// message that this version does not know. A
 // malformed outcome is a failed outcome. A malformed reason of a cancel message
 // is a plain cancellation. The input of a malformed call holds the fields that
 // could be read, and Called.Malformed says why. A malformed log entry is an
@@ -62,7 +63,7 @@ func Decode(at subjects.Address, m Meta, body []byte) (Event, error) {
 		return TimedOut{Meta: m, Turn: at.Turn}, nil
 	case subjects.Cancel:
 		return Cancelled{m, endOf(body)}, nil
-	case subjects.Submission, subjects.Other, subjects.Progress:
+	case subjects.Submission, subjects.Due, subjects.Other, subjects.Progress:
 	}
 	return nil, nil
 }

@@ -254,6 +254,7 @@ func TestDecode(t *testing.T) {
 			nil,
 		},
 		{"timer", subjects.Address{Kind: subjects.Timer, Turn: 3}, "", run.TimedOut{Meta: m, Turn: 3}},
+		{"timer that no worker has checked", subjects.Address{Kind: subjects.Due, Turn: 3}, "{}", nil},
 		{
 			"cancel message",
 			subjects.Address{Kind: subjects.Cancel},

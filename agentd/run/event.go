@@ -67,8 +67,8 @@ func (e Replied) ofItsCall() bool {
 	return err == nil && below && turn == e.Turn && index == e.Index
 }
 
-// TimedOut is a timer that fired: the timer of a turn or, with turn 0, the
-// timer of the run's own deadline.
+// TimedOut is the end of the time of a turn or, with turn 0, a firing of the
+// timer of the run's own deadline, which the fold ignores.
 type TimedOut struct {
 	Meta
 	Turn int

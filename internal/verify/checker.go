@@ -153,7 +153,8 @@ func (c *Checker) Add(m Message) {
 
 // isTrigger reports whether a message of a kind may be the trigger of a run.
 func isTrigger(k subjects.Kind) bool {
-	return k != subjects.Log && k != subjects.Result && k != subjects.Returned && k != subjects.Other
+	return k != subjects.Log && k != subjects.Due && k != subjects.Result && k != subjects.Returned &&
+		k != subjects.Other
 }
 
 // undecoded takes a message that is no event. A malformed log entry breaks the
@@ -164,6 +165,8 @@ func (c *Checker) undecoded(n *node, at subjects.Address, err error, m Message) 
 	case subjects.Log:
 		c.brokenEntry(n, err, m)
 		return
+	case subjects.Due:
+		return // a worker decides
 	case subjects.Mail:
 		n.noteMail(strings.Clone(at.Key.String()), m.Seq)
 		text = "a message of mail that cannot be read"

@@ -17,8 +17,8 @@ func FuzzAdd(f *testing.F) {
 		f.Add(m.Subject, m.Body, uint64(i), "1", false)
 	}
 	for _, subject := range []string{
-		"", "axe.", "axe.run.lead.T.r.in.1.0", "axe.run.lead.T.r.in.timer.1", "axe.run.b.T.r-1-1.log",
-		"axe.dead.lead.T.r", "axe.run.x.U.r-1-0.call",
+		"", "axe.", "axe.run.lead.T.r.in.1.0", "axe.run.lead.T.r.in.timer.1", "axe.run.lead.T.r.due.1",
+		"axe.run.b.T.r-1-1.log", "axe.dead.lead.T.r", "axe.run.x.U.r-1-0.call",
 	} {
 		f.Add(
 			subject,

@@ -122,6 +122,7 @@ func TestRaces(t *testing.T) {
 			s.watched()
 			s.review(`{"decision":"continue"}`)
 			// it was set for the review
+			s.put("due", 100, s.run("r").Due(1), "{}")
 			s.put("fired", 101, s.run("r").Fired(1), "{}")
 			s.call("r-1-0", 110, deadline).body = s.asks("r", 1, 0)
 			s.outcome("r-1-0", 120, run.Outcome{})

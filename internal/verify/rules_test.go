@@ -85,6 +85,10 @@ func TestViolations(t *testing.T) {
 		}},
 		{"an outcome of another tree", verify.Order, func(s *story) { s.end("outcome r").Tree = "U" }},
 		{"a trigger that does not exist", verify.Order, func(s *story) { s.entry("log r 2").Trigger = 20 }},
+		{"a timer that fired as the trigger", verify.Order, func(s *story) {
+			s.put("due", 165, s.run("r").Due(1), "{}")
+			s.entry("log r 2").Trigger = 165
+		}},
 		{"a trigger to come", verify.Order, func(s *story) { s.entry("log r 1").Trigger = 80 }},
 		{"seen before its trigger", verify.Order, func(s *story) { s.entry("log r 2").Seen = 170 }},
 		{"seen after itself", verify.Order, func(s *story) { s.entry("log r 2").Seen = 220 }},
