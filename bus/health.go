@@ -207,6 +207,21 @@ func (h *Health) Faults(longest time.Duration) (all []Fault) {
 	return all
 }
 
+// trouble returns the fault of a stream of runs that stores nothing; "" without
+// one.
+func (h *Health) trouble() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, name := range h.conn.streams.Load().names {
+		if c := h.byStream[name]; c != nil && c.info != nil {
+			for _, f := range c.room() {
+				return f.String()
+			}
+		}
+	}
+	return ""
+}
+
 // faults are the faults of a stream that should have some settings.
 func (c *condition) faults(want jetstream.StreamConfig, longest time.Duration) (all []Fault) {
 	switch {

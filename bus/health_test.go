@@ -192,3 +192,33 @@ func TestProvisionRefusesShortAge(t *testing.T) {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
 }
+
+// TestWorkerTellsItsTrouble: a worker that is asked for a sign of life says that
+// a stream of runs stores nothing.
+func TestWorkerTellsItsTrouble(t *testing.T) {
+	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
+	worker := subjects.WorkerOf("one")
+	if err := c.Workers().Answer(t.Context(), worker); err != nil {
+		t.Fatal(err)
+	}
+	expect := func(want string) {
+		t.Helper()
+		if got, err := c.Workers().Ask(t.Context(), worker); err != nil || got != want {
+			t.Errorf("trouble %q, error %v, want %q", got, err, want)
+		}
+	}
+	if err := c.Clocks.Measure(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	expect("")
+	call := c.Space().Run(agentT(t, "a"), treeT(t, "T1"), subjects.Root).Call()
+	c.Health.refused(call, &jetstream.APIError{
+		Code: 503, ErrorCode: codeNoResources, Description: "insufficient resources",
+	})
+	expect("stream AXE_RUNS stores nothing: the server says: insufficient resources (10023); " +
+		"to correct it: raise the JetStream limits of the account or the server, or remove old messages")
+	if _, err := c.Write(t.Context(), Message{Subject: call}); err != nil {
+		t.Fatal(err)
+	}
+	expect("")
+}

@@ -68,10 +68,14 @@ func (w *Workers) Answer(ctx context.Context, worker subjects.Worker) error {
 const keeping = "keeping"
 
 // answer answers a request. One with a body names a delivery by the subject for
-// its acknowledgement.
+// its acknowledgement. The answer to one without a body is the stream that
+// keeps the worker from its work, and why.
 func (w *Workers) answer(request *nats.Msg) []byte {
+	if len(request.Data) == 0 {
+		return []byte(w.conn.Health.trouble())
+	}
 	named := &nats.Msg{Reply: string(request.Data), Sub: request.Sub}
-	if len(request.Data) > 0 && w.conn.leases.keep(named, time.Now(), w.conn.cfg.AckWait) {
+	if w.conn.leases.keep(named, time.Now(), w.conn.cfg.AckWait) {
 		return []byte(keeping)
 	}
 	return nil
@@ -94,12 +98,15 @@ var ErrNoWorker = errors.New("no process answers for the worker")
 // error is ErrNoWorker if the server knows no process of that name. After any
 // other error the worker may be alive: it may be frozen, or cut off from the
 // server.
-func (w *Workers) Ask(ctx context.Context, worker subjects.Worker) error {
-	_, err := w.request(ctx, worker, nil)
+//
+// Trouble is the stream that keeps the worker from its work, and why; "" without
+// one. An older worker says nothing of it.
+func (w *Workers) Ask(ctx context.Context, worker subjects.Worker) (trouble string, _ error) {
+	answer, err := w.request(ctx, worker, nil)
 	if errors.Is(err, nats.ErrNoResponders) {
-		return ErrNoWorker
+		err = ErrNoWorker
 	}
-	return err
+	return string(answer), err
 }
 
 func (w *Workers) request(ctx context.Context, worker subjects.Worker, body []byte) (answer []byte, _ error) {

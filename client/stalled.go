@@ -3,6 +3,8 @@ package client
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -68,6 +70,30 @@ func (c *Client) Stalls(ctx context.Context, tree subjects.Tree) (events []Event
 	return events, nil
 }
 
+// troubleTimeout bounds the time for which Trouble waits for answers.
+const troubleTimeout = 500 * time.Millisecond
+
+// ErrNoProgress is wrapped by the error of a bus of which no worker can go on: a
+// stream of runs stores nothing.
+var ErrNoProgress = errors.New("no worker can go on")
+
+// Trouble asks the workers whether they can go on. The error is ErrNoProgress if
+// one of them says that it cannot, with the reason. It is nil if none says so
+// within half a second: there may be no worker.
+func (c *Client) Trouble(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, troubleTimeout)
+	defer cancel()
+	survey, err := presence.New(c.conn).Survey(ctx)
+	if err != nil {
+		return nil //nolint:nilerr // the server is away, or no worker has ever been there
+	}
+	survey.Serving(ctx, "")
+	if trouble := survey.Trouble(); trouble != "" {
+		return fmt.Errorf("%w: %s", ErrNoProgress, trouble)
+	}
+	return nil
+}
+
 // checkStalls looks once which runs need a worker and have none. It passes an
 // event to fn at each look for each one that two looks have found, and once for
 // each one that has a worker again.
@@ -117,6 +143,8 @@ func (t *tail) findStalls(ctx context.Context) map[subjects.Path]string {
 			found[r.Path] = s.Text(t.c.conn.Clocks.Now())
 		} else if worker != "" && survey.Gone(ctx, worker) {
 			found[r.Path] = "its worker " + worker + " is gone, another one takes over soon"
+		} else if trouble := survey.Trouble(); trouble != "" {
+			found[r.Path] = ErrNoProgress.Error() + ": " + trouble
 		}
 	}
 	return found

@@ -285,7 +285,8 @@ func TestSpec_ExitCodes(t *testing.T) {
 		},
 		{
 			"2 invalid TOML", 2, "model = \nname = \"agent\"\nsystem_prompt = \"\"", nil, nil,
-			`:1: expected value but found '\n' instead`,
+			`:1: expected value but found '\n' instead; a line of TOML is key = value or a [table]; ` +
+				`text stands in "", and text of several lines in """ """`,
 		},
 		{"2 no name", 2, `name = ""`, nil, nil, `name: is required; this file defines the agent "agent"`},
 		{"2 no model", 2, `model = ""`, nil, nil, "model: is required, as provider/model"},

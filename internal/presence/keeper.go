@@ -4,11 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"slices"
 	"time"
 
-	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/internal/pause"
 )
 
@@ -107,7 +105,7 @@ func (k *Keeper) sayFarewell(ctx context.Context) {
 // a server that was away.
 func (k *Keeper) checkNeighbour(ctx context.Context, all []Worker) {
 	n, ok := neighbour(all, k.Entry().Name)
-	if !ok || !errors.Is(k.Registry.workers.Ask(ctx, n.token()), bus.ErrNoWorker) {
+	if !ok || k.Registry.answers(ctx, n) {
 		k.suspect = ""
 		return
 	}

@@ -142,13 +142,20 @@ func LearnClockSteps(ctx context.Context, conn *bus.Conn) error {
 // counts as that of a worker that is gone: its host froze, or is cut off.
 const staleAge = 3 * refreshInterval
 
-// Alive reports whether a worker is there.
-func (r Registry) Alive(ctx context.Context, w Worker) bool {
+// Alive reports whether a worker is there. Trouble is the stream that keeps it
+// from its work, and why; "" without one.
+func (r Registry) Alive(ctx context.Context, w Worker) (alive bool, trouble string) {
 	if !w.Ended.IsZero() {
-		return false
+		return false, ""
 	}
-	err := r.workers.Ask(ctx, w.token())
-	return err == nil || !errors.Is(err, bus.ErrNoWorker) && r.clocks.Now().Sub(w.Seen) < staleAge
+	trouble, err := r.workers.Ask(ctx, w.token())
+	return err == nil || !errors.Is(err, bus.ErrNoWorker) && r.clocks.Now().Sub(w.Seen) < staleAge, trouble
+}
+
+// answers reports whether the server knows the process of a worker.
+func (r Registry) answers(ctx context.Context, w Worker) bool {
+	_, err := r.workers.Ask(ctx, w.token())
+	return !errors.Is(err, bus.ErrNoWorker)
 }
 
 // Kept reports whether another live worker than self keeps the message of a
@@ -250,6 +257,8 @@ type Survey struct {
 	registry Registry
 	workers  []Worker
 	alive    map[string]bool
+	// trouble is what a worker has said of a stream.
+	trouble string
 }
 
 // Survey begins a look at all workers.
@@ -258,17 +267,23 @@ func (r Registry) Survey(ctx context.Context) (*Survey, error) {
 	return r.surveyOf(all), err
 }
 
-func (r Registry) surveyOf(all []Worker) *Survey { return &Survey{r, all, map[string]bool{}} }
+func (r Registry) surveyOf(all []Worker) *Survey { return &Survey{registry: r, workers: all, alive: map[string]bool{}} }
 
 // isAlive reports whether a worker is there.
 func (s *Survey) isAlive(ctx context.Context, w Worker) bool {
 	alive, asked := s.alive[w.Name]
 	if !asked {
-		alive = s.registry.Alive(ctx, w)
+		var trouble string
+		alive, trouble = s.registry.Alive(ctx, w)
 		s.alive[w.Name] = alive
+		s.trouble = cmp.Or(s.trouble, trouble)
 	}
 	return alive
 }
+
+// Trouble is the stream that keeps the workers that were asked so far from their
+// work, and why; "" without one.
+func (s *Survey) Trouble() string { return s.trouble }
 
 // Gone reports whether a worker is known, and its process is gone.
 func (s *Survey) Gone(ctx context.Context, name string) bool {
@@ -325,7 +340,7 @@ func (r Registry) Lost(ctx context.Context, agent string, within time.Duration) 
 			continue
 		}
 		add(w, w.Predecessor)
-		if w.FoundBy != "" || w.Ended.IsZero() && !r.Alive(ctx, w) {
+		if w.FoundBy != "" || w.Ended.IsZero() && !r.surveyOf(nil).isAlive(ctx, w) {
 			add(w, w.lastSeen())
 		}
 	}

@@ -159,7 +159,7 @@ func (h *harness) expectNoRoom(ctx context.Context, t *testing.T) {
 	t.Helper()
 	filled := time.Now()
 	for i := range fleetSize {
-		for name := fmt.Sprintf("w%d", i+1); !h.log.saidSo(name, "restart that server"); {
+		for name := fmt.Sprintf("w%d", i+1); !h.log.saidSo(name, "stores nothing"); {
 			if time.Since(filled) > time.Minute {
 				t.Errorf("%s has not said within a minute that the disk is full", name)
 				break
@@ -172,9 +172,11 @@ func (h *harness) expectNoRoom(ctx context.Context, t *testing.T) {
 	t.Logf("all workers have said so after %.1fs", time.Since(filled).Seconds())
 	for _, flag := range []string{"--detach", "--progress=plain"} {
 		begin := time.Now()
-		cmd := exec.CommandContext(ctx, filepath.Join(h.bin, "axe-submit"),
+		bounded, end := context.WithTimeout(ctx, 30*time.Second)
+		cmd := exec.CommandContext(bounded, filepath.Join(h.bin, "axe-submit"),
 			"--server", h.servers.urls(), "--id", "full"+flag, flag, "lead", "x")
 		out, err := cmd.CombinedOutput()
+		end()
 		exit, _ := errors.AsType[*exec.ExitError](err)
 		took := time.Since(begin)
 		t.Logf("axe-submit %s after %.1fs: %v: %s", flag, took.Seconds(), err, out)

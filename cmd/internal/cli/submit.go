@@ -28,5 +28,11 @@ func Submit(ctx context.Context, c *client.Client, t client.Task) (subjects.Tree
 	if errors.Is(err, bus.ErrNoRoom) {
 		return tree, fmt.Errorf("%w; submit it again with --id %s", err, tree)
 	}
+	if err == nil {
+		err = c.Trouble(ctx)
+	}
+	if errors.Is(err, client.ErrNoProgress) {
+		return tree, fmt.Errorf("%w; the task is stored: wait for %s, or submit it again with --id %s", err, tree, tree)
+	}
 	return tree, withCause(ctx, err)
 }
