@@ -88,11 +88,12 @@ func (r *loadedRun) handle(ctx context.Context, batch []*trigger) error {
 	}
 	var failed error
 	for _, x := range owners {
-		if err := x.act(ctx); errors.Is(err, errKept) {
-			r.w.release(x.t)
-			x.t.Leave()
-			continue
-		} else if err != nil {
+		if err := x.act(ctx); err != nil {
+			if errors.Is(err, errKept) {
+				r.w.release(x.t)
+				x.t.Leave()
+				continue
+			}
 			failed = err
 			x.letGo(ctx, err, x)
 			continue

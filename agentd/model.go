@@ -43,8 +43,8 @@ func (x *execution) takeTurn(ctx context.Context) (result, error) {
 	if err != nil {
 		return x.finishTurn(ctx, run.Failure(run.KindError, "%v", err), nil)
 	}
-	if !x.claimed && x.mayBeKept(ctx) {
-		return x.claim(ctx)
+	if !x.claimed && mayBeKept(ctx, x) {
+		return claim(ctx, x)
 	}
 	if x.isStale() && x.rereads < maxRereads {
 		x.rereads++

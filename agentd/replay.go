@@ -14,18 +14,18 @@ var errKept = errors.New("another worker keeps the message")
 // new one has all messages of the old one again. Workers make it after half of
 // busRetryDelay at the earliest, so a younger trigger needs no check. Most
 // triggers are younger.
-func (x *execution) mayBeKept(ctx context.Context) bool {
+func mayBeKept(ctx context.Context, x *execution) bool {
 	stored := x.t.Time.Add(x.clock().Shift(x.t.Stored))
 	return x.clock().Now().Sub(stored) > busRetryDelay/2 && x.t.Replayed(ctx)
 }
 
 // claim asks the other workers whether one has the trigger in hand. That worker
-// then keeps it. If none has it, the run is read again: a worker that had it may
-// have stored the answer just now.
+// then keeps it. If none has it, the run is read again: a worker that had it
+// may have stored the answer just now.
 //
 // A frozen worker does not answer and counts as one without the trigger. That
 // costs a second model call, as the end of its lease does.
-func (x *execution) claim(ctx context.Context) (result, error) {
+func claim(ctx context.Context, x *execution) (result, error) {
 	kept, err := x.w.registry.Kept(ctx, x.w.cfg.Name, x.t.Delivery)
 	if err != nil {
 		x.w.log.WarnContext(ctx, "other workers not asked", slog.String(keyRun, x.run.String()),

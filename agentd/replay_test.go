@@ -61,10 +61,10 @@ const heldRuns = 12
 const otherRequests = heldRuns + 2 + 2
 
 // holdRuns starts workers, and submits runs that they ask their models for: ten
-// leaves, under their calls, and two leads, under the outcomes of their children.
-// When it returns, all of them are being asked. The models answer one after the
-// other, the first one after 20 seconds. Other runs were there before, and some of
-// these waited for a slot.
+// leaves, under their calls, and two leads, under the outcomes of their
+// children. When it returns, all of them are being asked. The models answer one
+// after the other, the first one after 20 seconds. Other runs were there
+// before, and some of these waited for a slot.
 func (h *harness) holdRuns(workers, slots int) (held []subjects.Run) {
 	h.agents = []configs.Agent{define("lead", []string{"quick"}), define("leaf", nil), define("quick", nil)}
 	h.models["quick"] = delayed(2*time.Second, says("quick"))
@@ -108,8 +108,8 @@ func (h *harness) expectAsked(held []subjects.Run, want int) {
 
 // TestRemovedConsumer: all messages come again after their consumers were
 // removed. No model is asked again for a message that a worker has in hand: not
-// by that worker, and not by another one. A worker with all its slots in use has
-// no request at a consumer, and does not learn that it was removed.
+// by that worker, and not by another one. A worker with all its slots in use
+// has no request at a consumer, and does not learn that it was removed.
 func TestRemovedConsumer(t *testing.T) {
 	t.Parallel()
 	for _, workers := range []int{1, 3} {
@@ -128,8 +128,9 @@ func TestRemovedConsumer(t *testing.T) {
 	}
 }
 
-// TestReplaysOfOneRun: more messages of a run come again than wait behind a model
-// call. The run gets a second queue, but the model is not asked a second time.
+// TestReplaysOfOneRun: more messages of a run come again than wait behind a
+// model call. The run gets a second queue, but the model is not asked a second
+// time.
 func TestReplaysOfOneRun(t *testing.T) {
 	t.Parallel()
 	withPartitions(t, 1, func(h *harness) {
@@ -154,9 +155,9 @@ func TestReplaysOfOneRun(t *testing.T) {
 	})
 }
 
-// TestReplayOutlivesItsHolder: a worker dies, or drains, that kept messages when
-// they came again from a new consumer. Another worker goes on with each of them:
-// after the lease, or at once.
+// TestReplayOutlivesItsHolder: a worker dies, or drains, that kept messages
+// when they came again from a new consumer. Another worker goes on with each of
+// them: after the lease, or at once.
 func TestReplayOutlivesItsHolder(t *testing.T) {
 	t.Parallel()
 	for end, limit := range map[string]time.Duration{"dies": bus.DefaultAckWait + 10*time.Second, "drains": 5 * time.Second} {
@@ -188,10 +189,10 @@ func TestReplayOutlivesItsHolder(t *testing.T) {
 	}
 }
 
-// TestOrdinaryDeliveriesAskNoWorker: a worker asks no other one for a message in
-// hand unless the message's consumer was removed. Calls that wait long for a
-// slot are no reason. Nor are calls that wake a dormant agent, though its consumers
-// are younger.
+// TestOrdinaryDeliveriesAskNoWorker: a worker asks no other one for a message
+// in hand unless the message's consumer was removed. Calls that wait long for a
+// slot are no reason. Nor are calls that wake a dormant agent, though its
+// consumers are younger.
 func TestOrdinaryDeliveriesAskNoWorker(t *testing.T) {
 	t.Parallel()
 	waking := fewActive
@@ -206,7 +207,8 @@ func TestOrdinaryDeliveriesAskNoWorker(t *testing.T) {
 				}
 				for _, name := range []string{"w1", "w2"} {
 					h.startWorker(name, workerOptions{Config: config, atStep: func(step) error {
-						// A consumer that a call needs is younger than the call.
+						// A consumer that a call needs
+						// is younger than the call.
 						time.Sleep(10 * time.Millisecond)
 						return nil
 					}})

@@ -55,7 +55,8 @@ func (l *lease) over(now time.Time, length time.Duration) bool {
 }
 
 // hold begins the lease of a delivery. It returns false if this process has the
-// message in hand already: the earlier delivery goes on in place of the new one.
+// message in hand already: the earlier delivery goes on in place of the new
+// one.
 func (l *leases) hold(d *Delivery, now time.Time, length time.Duration) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

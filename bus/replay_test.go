@@ -109,8 +109,8 @@ func TestReplayToItsHolder(t *testing.T) {
 	})
 }
 
-// TestReplayToAnotherProcess: a process that receives a message asks its holder,
-// which keeps it and gives it back in place of the other one.
+// TestReplayToAnotherProcess: a process that receives a message asks its
+// holder, which keeps it and gives it back in place of the other one.
 func TestReplayToAnotherProcess(t *testing.T) {
 	withReplay(t, func(r *replay) {
 		feed := openFeedT(r.t, r.other, one)
@@ -126,8 +126,8 @@ func TestReplayToAnotherProcess(t *testing.T) {
 	})
 }
 
-// TestHolderWithoutLease: a process keeps no message when its lease may be over,
-// or when it has acknowledged the message.
+// TestHolderWithoutLease: a process keeps no message when its lease may be
+// over, or when it has acknowledged the message.
 func TestHolderWithoutLease(t *testing.T) {
 	for name, end := range map[string]func(r *replay){
 		"late":         func(*replay) { time.Sleep(replayLease) },
@@ -147,9 +147,9 @@ func TestHolderWithoutLease(t *testing.T) {
 	}
 }
 
-// TestFeedOfANewConsumer: a process that has no request at its consumer does not
-// notice that the consumer was removed and made again. It finds the messages of
-// the new one replayed all the same.
+// TestFeedOfANewConsumer: a process that has no request at its consumer does
+// not notice that the consumer was removed and made again. It finds the
+// messages of the new one replayed all the same.
 func TestFeedOfANewConsumer(t *testing.T) {
 	withReplay(t, func(r *replay) {
 		time.Sleep(time.Second)

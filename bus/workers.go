@@ -84,8 +84,8 @@ func (w *Workers) answer(request *nats.Msg) []byte {
 // Keeps asks a worker whether it has the message of a delivery in hand from an
 // earlier delivery, and its lease is not over. If so, that worker keeps the
 // message: from then on it renews and acknowledges this delivery. The caller
-// must Leave it. A worker that does not answer within a second has no message in
-// hand.
+// must Leave it. A worker that does not answer within a second has no message
+// in hand.
 func (w *Workers) Keeps(ctx context.Context, worker subjects.Worker, d *Delivery) bool {
 	answer, err := w.request(ctx, worker, []byte(d.msg.Load().Reply))
 	return err == nil && string(answer) == keeping
