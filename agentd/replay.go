@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"time"
 )
 
 // errKept ends the work under a trigger that another worker keeps.
@@ -12,11 +13,14 @@ var errKept = errors.New("another worker keeps the message")
 // mayBeKept reports whether another worker may have the trigger in hand though
 // the server has delivered it here. A person may have removed its consumer. The
 // new one has all messages of the old one again. Workers make it after half of
-// busRetryDelay at the earliest, so a younger trigger needs no check. Most
-// triggers are younger.
+// busRetryDelay at the earliest. So a trigger that was younger when it came
+// needs no check, and most triggers are. Its age is that of its delivery by the
+// server: a slow link adds the bound of the clock's error, half a round trip.
 func mayBeKept(ctx context.Context, x *execution) bool {
 	stored := x.t.Time.Add(x.clock().Shift(x.t.Stored))
-	return x.clock().Now().Sub(stored) > busRetryDelay/2 && x.t.Replayed(ctx)
+	age := x.clock().Now().Sub(stored) - time.Since(x.t.Received)
+	_, onTheWay := x.w.conn.Clocks.Offset()
+	return age-onTheWay > busRetryDelay/2 && x.t.Replayed(ctx)
 }
 
 // claim asks the other workers whether one has the trigger in hand. That worker

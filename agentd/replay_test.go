@@ -142,7 +142,8 @@ func TestReplaysOfOneRun(t *testing.T) {
 		r := h.submit("lead", "x")
 		h.awaitRequests("leaf", 1)
 		for i := range 100 {
-			h.write(bus.Message{Subject: r.Mail(h.key(fmt.Sprint("m", i))), Body: []byte(`{"from":"user","text":"hi"}`)})
+			mail := r.Mail(h.key(fmt.Sprint("m", i)))
+			h.write(bus.Message{Subject: mail, Body: []byte(`{"from":"user","text":"hi"}`)})
 		}
 		h.awaitRequests("lead", 2)
 		if err := h.removeConsumers(); err != nil {
@@ -160,7 +161,8 @@ func TestReplaysOfOneRun(t *testing.T) {
 // them: after the lease, or at once.
 func TestReplayOutlivesItsHolder(t *testing.T) {
 	t.Parallel()
-	for end, limit := range map[string]time.Duration{"dies": bus.DefaultAckWait + 10*time.Second, "drains": 5 * time.Second} {
+	limits := map[string]time.Duration{"dies": bus.DefaultAckWait + 10*time.Second, "drains": 5 * time.Second}
+	for end, limit := range limits {
 		t.Run(end, func(t *testing.T) {
 			t.Parallel()
 			withPartitions(t, 1, func(h *harness) {

@@ -104,6 +104,9 @@ type Delivery struct {
 	// Count is the number of deliveries of the message, as the server
 	// counts them. The first one is 1.
 	Count int
+	// Received is the time at which this process received the message, by
+	// its own clock.
+	Received time.Time
 
 	conn *Conn
 	from *Consumer

@@ -271,12 +271,13 @@ func (f *Feed) delivery(m *nats.Msg) (*Delivery, error) {
 	if err != nil {
 		return nil, fmt.Errorf("pull: %w", err)
 	}
-	d := &Delivery{conn: f.conn, from: f.from, id: id, Count: int(md.NumDelivered), Stored: Stored{
+	now := time.Now()
+	d := &Delivery{conn: f.conn, from: f.from, id: id, Count: int(md.NumDelivered), Received: now, Stored: Stored{
 		Subject: m.Subject, Seq: md.Sequence.Stream, Time: f.conn.Clocks.stamp(md.Timestamp), Header: m.Header,
 		Body: m.Data,
 	}}
 	d.msg.Store(m)
-	if !f.conn.leases.hold(d, time.Now(), f.conn.cfg.AckWait) {
+	if !f.conn.leases.hold(d, now, f.conn.cfg.AckWait) {
 		return nil, nil
 	}
 	return d, nil
