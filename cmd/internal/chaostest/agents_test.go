@@ -122,7 +122,6 @@ func (f *agentFleet) measure(t *testing.T, trees int) (m figures) {
 	f.together(ctx, t, "many", 5*trees)
 	m.rate = float64(5*trees) / time.Since(begin).Seconds()
 	node := f.servers.nodes[0]
-	node.proc.wanted.Store(true)
 	node.proc.kill()
 	begin = time.Now()
 	if err := f.servers.up(ctx, node); err != nil {

@@ -133,10 +133,7 @@ func full(t *testing.T, bin string, trees int) {
 		t.Fatal(err)
 	}
 	h.log.log("there is room, and the server restarts")
-	node.proc.wanted.Store(true)
-	if err := node.proc.drain(time.Minute); err != nil {
-		h.log.log("the server ended with %v", err)
-	}
+	node.proc.kill()
 	if err := h.servers.up(ctx, node); err != nil {
 		t.Fatal(err)
 	}
