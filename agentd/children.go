@@ -105,7 +105,8 @@ func (r *loadedRun) callMessage(turn int, c run.Child) (m bus.Message, child sub
 		Reply: r.run.Reply(turn, c.Index), Scopes: start.Scopes, Traceparent: r.header.Traceparent,
 	}
 	m = bus.Message{
-		Subject: child.Call(), Header: header.Pairs(), Body: body, Fence: bus.After(child.Call(), 0), Dated: r.clock(),
+		Subject: child.Call(), Header: header.Pairs(), Body: body, Fence: bus.After(child.Call(), 0),
+		Dated: r.dated(),
 	}
 	return m, child, err
 }

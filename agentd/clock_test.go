@@ -2,7 +2,9 @@ package agentd_test
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -209,6 +211,65 @@ func TestEarlyTimerWhereAWorkerDies(t *testing.T) {
 		h.checkVerified()
 		return struck.Load()
 	})
+}
+
+// TestStepIsNoticedBetween: a worker notices that the server's clock was set
+// after it has reckoned the times in a message, and before it stores the
+// message, or while it reads the run. Readers take the times for those of the
+// clock that they are of, and nothing ends early or late.
+func TestStepIsNoticedBetween(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		// suffix is the end of the subject of the message.
+		suffix string
+		// stored says that the step is noticed in the read after it.
+		stored bool
+	}{
+		{suffix: ".r.call"},
+		{suffix: ".r.0"},
+		{suffix: ".r.log"},
+		{suffix: ".r-1-0.call"},
+		{suffix: ".r.1"},
+		{suffix: ".r.log", stored: true},
+	} {
+		t.Run(fmt.Sprint(test), func(t *testing.T) {
+			t.Parallel()
+			withHarness(t, func(h *harness) {
+				h.callingLead([]string{"leaf"}, call("leaf", "x"))
+				h.agents[0].SubAgentsConf.Timeout = 120
+				h.models["leaf"] = delayed(time.Minute, says("leaf"))
+				var once sync.Once
+				h.startWorker("w", workerOptions{atStep: func(s step) error {
+					notice := func() {
+						h.setServerClock(time.Hour)
+						if err := s.worker.conn.Clocks.Measure(h.ctx); err != nil {
+							h.tb.Errorf("measure: %v", err)
+						}
+					}
+					if s.Op == "write" && s.After == test.stored && strings.HasSuffix(s.Subject, test.suffix) {
+						once.Do(func() {
+							if test.stored {
+								h.asked.Store(&notice)
+							} else {
+								notice()
+							}
+						})
+					}
+					return nil
+				}})
+				r := h.submit("lead", "go")
+				h.expectCompleted(r, "c0=leaf")
+				m := h.readAll(h.child(r, "leaf", 0).Call())[0]
+				deadline, err := subjects.ParseDeadline(m.Header.Get(subjects.HeaderDeadline))
+				written, failed := strconv.ParseInt(m.Header.Get("Axe-Written"), 10, 64)
+				if allowed := deadline.Sub(time.UnixMilli(written)); err != nil || failed != nil ||
+					(allowed-2*time.Minute).Abs() > time.Second {
+					t.Errorf("the call has a deadline in %v, want 2 min: %v", allowed, m.Header)
+				}
+				h.checkVerified()
+			})
+		})
+	}
 }
 
 // TestClockStepsAreHandedOn: a worker that starts after the server's clock was

@@ -25,7 +25,7 @@ func (x *execution) appendEntry(ctx context.Context, e run.Entry) (result, error
 	turn, _ := x.needlessTimers(false)
 	seq, err := x.w.conn.Write(ctx, bus.Message{
 		Subject: x.run.Log(), Body: body, Header: schema(),
-		Fence: bus.After(x.run.Log(), x.state.LogSeq), Disarm: turn, Dated: x.clock(),
+		Fence: bus.After(x.run.Log(), x.state.LogSeq), Disarm: turn, Dated: x.clock().Now(),
 	})
 	return unlessRefused(result{minSeq: seq}, err)
 }

@@ -75,6 +75,9 @@ type harness struct {
 	// settings are the times at which the server's clock was set, the first
 	// one first.
 	settings []clockSetting
+	// asked is called once when the server's time is asked for next. It may
+	// be nil.
+	asked atomic.Pointer[func()]
 }
 
 // clockSetting is a change of the server's clock. From then on it is ahead of
@@ -122,6 +125,9 @@ func (h *harness) fireIfDue(m bus.Stored) {
 
 // serverTime is the time that the server's clock shows at a time of the bubble.
 func (h *harness) serverTime(t time.Time) time.Time {
+	if asked := h.asked.Swap(nil); asked != nil {
+		(*asked)()
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, s := range slices.Backward(h.settings) {

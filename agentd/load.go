@@ -70,6 +70,10 @@ func (r *loadedRun) onPresentClock(t time.Time) time.Time {
 	return t.Add(r.clock().Stepped() - r.stepped)
 }
 
+// dated is the present time of the clock that the times in state and header
+// are of. A message with such a time says it.
+func (r *loadedRun) dated() time.Time { return r.clock().Now().Add(r.stepped - r.clock().Stepped()) }
+
 // forgetOldTimes drops everything that was read of the run if the stream's
 // clock was set after the read. The next read reads the whole run, in times of
 // the present clock.
@@ -177,8 +181,9 @@ func (r *loadedRun) read(ctx context.Context, minSeq uint64) error {
 		}
 	}
 	return history.CatchUp(ctx, func(ctx context.Context) (bool, error) {
+		r.forgetOldTimes()
 		err := r.readOnce(ctx, minSeq)
-		return r.state.Seq >= minSeq, err
+		return r.state.Seq >= minSeq && r.clock().Stepped() == r.stepped, err
 	}, "%s up to %d", r.run, minSeq)
 }
 
@@ -327,9 +332,7 @@ func (r *loadedRun) fold(ctx context.Context, ms []bus.Stored) error {
 // noteCall keeps the header and the sequence of the first call, and the reason
 // why the call cannot be carried out.
 func (r *loadedRun) noteCall(m bus.Stored, e run.Called) {
-	if m.Seq != r.call.Seq { // keepCall has not parsed it
-		r.parseCall(m)
-	}
+	r.parseCall(m) // again, if keepCall has parsed it before a step
 	if r.callErr == nil {
 		r.callErr = e.Malformed
 	}

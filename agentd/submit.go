@@ -49,6 +49,7 @@ func (w *Worker) forward(ctx context.Context, d *bus.Delivery) error {
 	if err != nil && !errors.Is(err, bus.ErrObjectGone) && !errors.Is(err, bus.ErrTooLarge) {
 		return err
 	}
+	dated := w.conn.Clocks.Of(r).Now()
 	header, invalid := w.rootHeader(r, d)
 	switch {
 	case invalid != nil:
@@ -67,19 +68,18 @@ func (w *Worker) forward(ctx context.Context, d *bus.Delivery) error {
 	if refusal != nil {
 		return w.refuseSubmission(ctx, r, *refusal)
 	}
-	return w.callRoot(ctx, r, header, string(task))
-}
-
-// callRoot writes the call and the timer of a root.
-func (w *Worker) callRoot(ctx context.Context, r subjects.Run, header subjects.Header, task string) error {
-	body, err := json.Marshal(run.Input{Task: task})
+	body, err := json.Marshal(run.Input{Task: string(task)})
 	if err != nil {
 		return err
 	}
-	_, err = w.conn.Write(ctx, bus.Message{
-		Subject: r.Call(), Header: header.Pairs(), Body: body, Fence: bus.After(r.Call(), 0),
-		Dated: w.conn.Clocks.Of(r),
+	return w.callRoot(ctx, r, header.Deadline, bus.Message{
+		Subject: r.Call(), Header: header.Pairs(), Body: body, Fence: bus.After(r.Call(), 0), Dated: dated,
 	})
+}
+
+// callRoot writes the call and the timer of a root.
+func (w *Worker) callRoot(ctx context.Context, r subjects.Run, deadline time.Time, call bus.Message) error {
+	_, err := w.conn.Write(ctx, call)
 	if _, there := errors.AsType[*bus.ConflictError](err); there {
 		return w.setRootTimer(ctx, r)
 	}
@@ -90,7 +90,7 @@ func (w *Worker) callRoot(ctx context.Context, r subjects.Run, header subjects.H
 		return err
 	}
 	w.warnUnserved(ctx, r)
-	return w.writeAll(ctx, []bus.Message{timer(r, 0, header.Deadline)})
+	return w.writeAll(ctx, []bus.Message{timer(r, 0, deadline)})
 }
 
 // rootHeader returns the header of a root's call. The headers of a submission

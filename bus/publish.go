@@ -38,9 +38,11 @@ type Message struct {
 	Fence Fence
 	// Timer makes the message a schedule.
 	Timer Timer
-	// Dated is the clock of the times that the message names; nil if it
-	// names none. The message says which time it was by that clock.
-	Dated *Clock
+	// Dated is the time at which the times that the message names were
+	// reckoned, by the same clock; zero if it names none. The message says
+	// so. After a step of the clock, a reader knows from it which clock the
+	// times are of.
+	Dated time.Time
 	// Disarm is the subject of a timer that this write removes.
 	Disarm string
 	// Patience is the time for which a full server may refuse the message
@@ -323,10 +325,10 @@ func (c *Conn) message(ctx context.Context, m Message) (*nats.Msg, error) {
 		}
 	}
 	if stream, err := c.streams.Load().streamOf(m.Subject); m.Timer.Target != "" && err == nil {
-		m.Dated = c.Clocks.clock(stream)
+		m.Dated = c.Clocks.clock(stream).Now()
 	}
-	if m.Dated != nil {
-		msg.Header.Set(headerWritten, strconv.FormatInt(m.Dated.Now().UnixMilli(), 10))
+	if !m.Dated.IsZero() {
+		msg.Header.Set(headerWritten, strconv.FormatInt(m.Dated.UnixMilli(), 10))
 	}
 	if m.Timer.Target != "" {
 		msg.Header.Set(headerSchedule, "@at "+c.Clocks.serverTime(m.Timer.At).UTC().Format(time.RFC3339Nano))

@@ -124,7 +124,7 @@ func (c *Client) callRoot(ctx context.Context, source subjects.Run, head subject
 	ms := []bus.Message{
 		{
 			Subject: r.Call(), Header: head.Pairs(), Body: body, Fence: bus.After(r.Call(), 0),
-			Dated: c.conn.Clocks.Of(r),
+			Dated: c.conn.Clocks.Of(r).Now(),
 		},
 		{Subject: r.Timer(0), Body: []byte("{}"), Timer: bus.Timer{At: head.Deadline, Target: r.Fired(0)}},
 	}
