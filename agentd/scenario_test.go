@@ -173,6 +173,9 @@ func drawScenario(t *rapid.T) scenario {
 		s.ConsumersRemovedAfter = times.Draw(t, "removed after")
 	}
 	s.Dormant = rapid.Bool().Draw(t, "dormant")
+	if s.Dormant { // a run may wait then (docs/limitations.md)
+		s.ConsumersRemovedAfter = nil
+	}
 	s.Forks = rapid.SampledFrom([]string{"", "", "top", "bottom"}).Draw(t, "forks")
 	if s.Forks != "" {
 		s.Slash = rapid.Bool().Draw(t, "slash")
