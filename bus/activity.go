@@ -106,7 +106,7 @@ func (c Consumers) ConsumerAfter(ctx context.Context, cfg ConsumerConfig, seq ui
 	if err != nil {
 		return nil, fmt.Errorf("consumer %s: %w", cfg.Name, err)
 	}
-	return &Consumer{conn: c.Conn, stream: stream, name: cfg.Name}, nil
+	return &Consumer{conn: c.Conn, stream: stream, name: cfg.Name, firstLease: cfg.FirstLease}, nil
 }
 
 // alterConsumer changes the configuration of a consumer that is there.

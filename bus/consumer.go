@@ -17,6 +17,7 @@ import (
 type Consumer struct {
 	conn         *Conn
 	stream, name string
+	firstLease   time.Duration
 	// creation is the server's last word about the consumer's creation; nil
 	// before the first one.
 	creation atomic.Pointer[creation]

@@ -271,6 +271,9 @@ func (f *Feed) delivery(m *nats.Msg) (*Delivery, error) {
 	if err != nil {
 		return nil, fmt.Errorf("pull: %w", err)
 	}
+	if f.from.firstLease > 0 {
+		id.delivery = md.NumDelivered
+	}
 	now := time.Now()
 	d := &Delivery{conn: f.conn, from: f.from, id: id, Count: int(md.NumDelivered), Received: now, Stored: Stored{
 		Subject: m.Subject, Seq: md.Sequence.Stream, Time: f.conn.Clocks.stamp(md.Timestamp), Header: m.Header,

@@ -25,6 +25,10 @@ type message struct {
 	seq              uint64
 	// stored is the time in ns since 1970 at which it was stored.
 	stored int64
+	// delivery is the number of the delivery, if the consumer has a short
+	// first lease. A second delivery is then meant to be handled beside the
+	// first one. It is 0 for other consumers.
+	delivery uint64
 }
 
 // messageOf returns the message of a delivery. The subject for its
@@ -34,7 +38,7 @@ func messageOf(m *nats.Msg) (message, *nats.MsgMetadata, error) {
 	if err != nil {
 		return message{}, nil, err
 	}
-	return message{md.Stream, md.Consumer, md.Sequence.Stream, md.Timestamp.UnixNano()}, md, nil
+	return message{md.Stream, md.Consumer, md.Sequence.Stream, md.Timestamp.UnixNano(), 0}, md, nil
 }
 
 // lease is the lease of one delivery.
