@@ -85,7 +85,7 @@ func (c *Client) Trouble(ctx context.Context) error {
 	defer cancel()
 	survey, err := presence.New(c.conn).Survey(ctx)
 	if err != nil {
-		return nil //nolint:nilerr // the server is away, or no worker has ever been there
+		return nil // the server is away, or no worker has ever been there
 	}
 	survey.Serving(ctx, "")
 	if trouble := survey.Trouble(); trouble != "" {

@@ -267,7 +267,9 @@ func (r Registry) Survey(ctx context.Context) (*Survey, error) {
 	return r.surveyOf(all), err
 }
 
-func (r Registry) surveyOf(all []Worker) *Survey { return &Survey{registry: r, workers: all, alive: map[string]bool{}} }
+func (r Registry) surveyOf(all []Worker) *Survey {
+	return &Survey{registry: r, workers: all, alive: map[string]bool{}}
+}
 
 // isAlive reports whether a worker is there.
 func (s *Survey) isAlive(ctx context.Context, w Worker) bool {
