@@ -22,6 +22,9 @@ type loadedRun struct {
 	state run.State
 	// header is the header of the call.
 	header subjects.Header
+	// sentDeadline is the deadline as the call names it, by the clock that
+	// its writer knew.
+	sentDeadline time.Time
 	// callErr says why the call cannot be carried out. It is nil for a valid
 	// call.
 	callErr error
@@ -332,7 +335,10 @@ func (r *loadedRun) fold(ctx context.Context, ms []bus.Stored) error {
 // noteCall keeps the header and the sequence of the first call, and the reason
 // why the call cannot be carried out.
 func (r *loadedRun) noteCall(m bus.Stored, e run.Called) {
-	r.parseCall(m) // again, if keepCall has parsed it before a step
+	if m.Seq != r.call.Seq { // keepCall has not parsed it
+		r.parseCall(m)
+	}
+	r.header.Deadline = r.sentDeadline.Add(r.clock().Shift(m))
 	if r.callErr == nil {
 		r.callErr = e.Malformed
 	}
@@ -343,7 +349,7 @@ func (r *loadedRun) noteCall(m bus.Stored, e run.Called) {
 // parseCall parses the header of the run's call.
 func (r *loadedRun) parseCall(call bus.Stored) {
 	r.header, r.callErr = subjects.ParseCall(r.run, call.Header.Get)
-	r.header.Deadline = r.header.Deadline.Add(r.clock().Shift(call))
+	r.sentDeadline = r.header.Deadline
 }
 
 // outcomeAt reads the first message of a reply subject. It returns false if

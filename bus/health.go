@@ -97,8 +97,11 @@ func (h *Health) saw(stream string, info *jetstream.StreamInfo, err error) {
 
 // stored notes that a message was stored.
 func (h *Health) stored(subject string) {
+	if !h.refusing.Load() {
+		return
+	}
 	stream, ok := h.streamOf(subject)
-	if !ok || !h.refusing.Load() {
+	if !ok {
 		return
 	}
 	h.mu.Lock()
