@@ -66,11 +66,16 @@ func (d *directory) follow(
 	}, ready)
 }
 
-// forget empties the copy. A card that is missing is read from the bucket.
-func (d *directory) forget() {
+// followAgain makes follow begin again: the bucket was removed and made again.
+// The cards that the new bucket has not count as removed, so each worker
+// announces its agents again.
+func (d *directory) followAgain() {
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	clear(d.cards)
+	dir := d.bus
+	d.mu.Unlock()
+	if dir != nil {
+		dir.WatchAgain()
+	}
 }
 
 // heard returns the copy's card of an agent, and the bucket of all cards. It

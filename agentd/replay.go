@@ -12,9 +12,11 @@ var errKept = errors.New("another worker keeps the message")
 
 // mayBeKept reports whether another worker may have the trigger in hand though
 // the server has delivered it here. A person may have removed its consumer. The
-// new one has all messages of the old one again. Workers make it after half of
-// busRetryDelay at the earliest. So a trigger that was younger when it came
-// needs no check, and most triggers are. Its age is that of its delivery by the
+// new one has all messages of the old one again. A worker that pulled from it
+// makes it after half of busRetryDelay at the earliest. So a trigger that was
+// younger when it came needs no check, and most triggers are. (A worker that
+// starts at that moment makes it at once. That costs a second model call at
+// most.) Its age is that of its delivery by the
 // server: a slow link adds the bound of the clock's error, half a round trip.
 func mayBeKept(ctx context.Context, x *execution) bool {
 	stored := x.t.Time.Add(x.clock().Shift(x.t.Stored))

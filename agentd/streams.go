@@ -21,6 +21,8 @@ const (
 	// streamInterval is the time between two looks at the faults of the
 	// streams. The clocks measure the streams as often.
 	streamInterval = 2 * time.Second
+	// maxCorrectDelay is the longest pause between two corrections that fail.
+	maxCorrectDelay = time.Minute
 	// bucketInterval is the time between two looks at the buckets.
 	bucketInterval = 16 * time.Second
 )
@@ -35,11 +37,15 @@ type streamWatch struct {
 	// removed is called after messages of runs were removed: the worker may
 	// remember runs of which the messages are gone.
 	removed func()
-	// remade is called after streams were made again or corrected.
-	remade func()
+	// replaced is called after a bucket was removed and made again.
+	replaced func()
 
 	// faults are those of the last look.
 	faults []bus.Fault
+	// failures counts the corrections that have failed since the last one
+	// that succeeded, and next is the time of the next one.
+	failures int
+	next     time.Time
 }
 
 // run looks at the streams until ctx ends. The error is ErrStreamLost if a
@@ -76,7 +82,12 @@ func (s *streamWatch) note(ctx context.Context, now []bus.Fault) error {
 				s.removed()
 			}
 		case bus.FaultReplaced:
-			return fmt.Errorf("%w: %s", ErrStreamLost, f)
+			if f.OfRuns {
+				return fmt.Errorf("%w: %s", ErrStreamLost, f)
+			}
+			if !known {
+				s.replaced()
+			}
 		case bus.FaultMissing:
 			if f.OfRuns {
 				return fmt.Errorf("%w: %s", ErrStreamLost, f)
@@ -93,7 +104,7 @@ func (s *streamWatch) note(ctx context.Context, now []bus.Fault) error {
 				slog.String(keyKind, string(f.Kind)))
 		}
 	}
-	if correctable {
+	if correctable && !time.Now().Before(s.next) {
 		s.correct(ctx)
 	}
 	return nil
@@ -110,17 +121,17 @@ func (s *streamWatch) logFault(ctx context.Context, f bus.Fault) {
 	s.log.LogAttrs(ctx, slog.LevelError, "stream at fault", attrs...)
 }
 
-// correct makes the streams that are missing, and the settings that are not as
-// workers need them. The next look tries again after a failure.
+// correct corrects the streams. After a failure it pauses: the worker's user may
+// not be allowed to do it.
 func (s *streamWatch) correct(ctx context.Context) {
-	space := s.conn.Space()
-	err := s.conn.Provision(ctx, bus.Provision{
-		Replicas: s.conn.Replicas(), MaxAge: s.conn.MaxAge(), Partitions: space.Partitions(),
-	})
-	if err != nil {
-		s.log.WarnContext(ctx, "streams not corrected, trying again", slog.Any(keyError, err))
+	if err := s.conn.Health.Correct(ctx); err != nil {
+		if s.failures == 0 {
+			s.log.WarnContext(ctx, "streams not corrected, trying again", slog.Any(keyError, err))
+		}
+		s.next = time.Now().Add(min(streamInterval<<s.failures, maxCorrectDelay))
+		s.failures = min(s.failures+1, 5)
 		return
 	}
+	s.failures = 0
 	s.log.InfoContext(ctx, "streams corrected")
-	s.remade()
 }

@@ -159,16 +159,22 @@ func TestBucketOfAgentsIsMadeAgain(t *testing.T) {
 		log, lines := storyLog(slog.LevelInfo)
 		h.startWorker("w", workerOptions{Config: agentd.Config{Log: log}})
 		h.awaitReady()
+		dir, err := h.conn.Directory(h.ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The new bucket begins with lower sequences than the old one had.
+		for range 10 {
+			if _, err := dir.Put(h.ctx, "other", []byte("{}")); err != nil {
+				t.Fatal(err)
+			}
+		}
 		_, js := h.conn.NATS()
 		if err := js.DeleteStream(h.ctx, "KV_AXE_AGENTS"); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
 		h.expectLines(lines(), "problem=\"does not exist any more", "streams corrected")
-		dir, err := h.conn.Directory(h.ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
 		if _, _, ok, err := dir.Get(h.ctx, "leaf"); !ok {
 			t.Errorf("the agent is not announced again: %v", err)
 		}

@@ -123,11 +123,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	clocks := clockWatch{clocks: w.conn.Clocks, log: w.log, entryChanged: w.entryChanged}
 	base.Go(func() error { return clocks.run(work) })
 	streams := streamWatch{
-		conn: w.conn, log: w.log, longest: w.cfg.Timeout, removed: w.cache.clear, remade: func() {
-			// The bucket may have lost the cards of this worker's agents.
-			w.directory.forget()
-			pause.Notify(w.agents.changed)
-		},
+		conn: w.conn, log: w.log, longest: w.cfg.Timeout, removed: w.cache.clear, replaced: w.directory.followAgain,
 	}
 	base.Go(func() error { return streams.run(work) })
 	// These two end after the last request has ended.

@@ -74,6 +74,9 @@ type Clock struct {
 	// measured is the time here of the last measurement. It is later than
 	// that of the reading if an earlier reading is the better one.
 	measured time.Time
+	// created is the time at which the stream was made. A stream that was
+	// removed and made again has no step.
+	created time.Time
 	// steps has the newest steps, in the order of the stream.
 	steps []Step
 	// stepped is the sum of all steps so far.
@@ -180,11 +183,11 @@ func (cs *Clocks) Measure(ctx context.Context) error {
 
 // all returns the clocks of all streams.
 func (cs *Clocks) all() []*Clock {
-	out := []*Clock{cs.Submissions()}
+	var out []*Clock
 	for _, stream := range cs.conn.streams.Load().names {
 		out = append(out, cs.clock(stream))
 	}
-	return out
+	return append(out, cs.Submissions())
 }
 
 // Keep measures the clocks every two seconds until ctx ends. It calls measured
@@ -471,6 +474,10 @@ func (c *Clock) read(sent time.Time, info *jetstream.StreamInfo) {
 		return
 	}
 	c.measured = now
+	if !c.created.Equal(info.Created) {
+		c.created = info.Created
+		c.steps = nil
+	}
 	expected := old.expected(now, r.suspended)
 	slack := now.Sub(old.at) / drift
 	by := r.server.Sub(expected)

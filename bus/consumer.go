@@ -31,7 +31,8 @@ type creation struct {
 }
 
 // creationAge is the age at which the time of a consumer's creation counts as
-// unknown. Workers wait for as long before they make a removed consumer again.
+// unknown. A worker that pulls waits for as long before it makes a removed
+// consumer again.
 const creationAge = 500 * time.Millisecond
 
 // createdAt asks the server when it made the consumer, at most once in

@@ -10,12 +10,16 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/axebus/axe/internal/pause"
 )
 
 // Directory is the bucket of the known agents' cards: a value under each name.
 type Directory struct {
 	conn *Conn
 	kv   jetstream.KeyValue
+	// again is ready when the watch has to begin again.
+	again chan struct{}
 }
 
 // Directory opens the bucket that Provision made.
@@ -26,7 +30,7 @@ func (c *Conn) Directory(ctx context.Context) (*Directory, error) {
 	if err != nil {
 		return nil, fmt.Errorf("bucket %s: %w", c.cfg.Space.Name("AGENTS"), err)
 	}
-	return &Directory{c, kv}, nil
+	return &Directory{c, kv, make(chan struct{}, 1)}, nil
 }
 
 // Get reads the value of a key; ok is false if there is none. It tries until
@@ -109,6 +113,11 @@ func (d *Directory) Watch(ctx context.Context, fn func(key string, value []byte)
 	}
 }
 
+// WatchAgain ends the present watch, so that Watch begins again and tells all
+// values. The library does not notice that the bucket was removed and made
+// again: it waits for the sequence that comes after the old bucket's last one.
+func (d *Directory) WatchAgain() { pause.Notify(d.again) }
+
 // watchRetryDelay is the pause before a broken watch begins again.
 const watchRetryDelay = 500 * time.Millisecond
 
@@ -130,6 +139,8 @@ func (d *Directory) watchOnce(
 	for {
 		select {
 		case <-ctx.Done():
+			return true, nil
+		case <-d.again:
 			return true, nil
 		case e, ok := <-w.Updates():
 			switch {

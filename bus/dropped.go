@@ -26,7 +26,8 @@ func (h *Health) Losses(ctx context.Context, longest time.Duration) (all []Fault
 		}
 		all = append(all, drops(info.Config, longest)...)
 		if n := removed(info); n > 0 {
-			const text = "has lost messages before their age: number %d and those before it are not there"
+			const text = "has lost messages before their age: number %d and those before it are not there " +
+				"(so it looks too where max-age was raised)"
 			all = append(all, Fault{Kind: FaultRemoved, Stream: name, OfRuns: true, Problem: fmt.Sprintf(text, n)})
 		}
 	}

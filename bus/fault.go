@@ -35,7 +35,8 @@ const (
 	// FaultReplaced is a stream that was removed and made again.
 	FaultReplaced FaultKind = "replaced"
 	// FaultRemoved is a stream of which messages were removed before their
-	// age. The fault is a past event, and stays.
+	// age. This fault and FaultReplaced are past events. They stay until
+	// the streams are provisioned again.
 	FaultRemoved FaultKind = "removed"
 	// FaultDrops is a stream that drops messages of running runs.
 	FaultDrops FaultKind = "drops"
@@ -123,21 +124,24 @@ const leastRemoved = 100
 func lost(was, is *jetstream.StreamInfo) (f Fault, ok bool) {
 	if !was.Created.Equal(is.Created) {
 		return Fault{
-			Kind: FaultReplaced, Stream: is.Config.Name,
-			Problem: "was removed and made again: the trees on it are lost",
+			Kind: FaultReplaced, Stream: is.Config.Name, Limit: "made at " + is.Created.UTC().Format(time.RFC3339),
+			Problem: "was removed and made again: its messages are lost",
 		}, true
 	}
-	first := was.State.FirstSeq
+	first, stored := was.State.FirstSeq, was.State.FirstTime
+	if was.State.Msgs == 0 {
+		first, stored = was.State.LastSeq+1, was.TimeStamp
+	}
 	gone := is.State.FirstSeq - min(first, is.State.FirstSeq)
 	emptied := was.State.Msgs > 1 && is.State.FirstSeq > was.State.LastSeq
 	age := is.Config.MaxAge
-	aged := age > 0 && is.TimeStamp.Sub(was.State.FirstTime) >= age
+	aged := age > 0 && is.TimeStamp.Sub(stored) >= age
 	return Fault{
 		Kind: FaultRemoved, Stream: is.Config.Name, Limit: fmt.Sprintf("first sequence %d", is.State.FirstSeq),
 		Problem: fmt.Sprintf("has lost its messages up to %d before their age: trees with a message there are lost",
 			is.State.FirstSeq-1),
 		Advice: "submit those trees again under other ids",
-	}, was.State.Msgs > 0 && (gone >= leastRemoved || emptied) && !aged
+	}, (gone >= leastRemoved || emptied) && !aged
 }
 
 // refuses is the fault of a stream of which the server refuses writes.
@@ -158,6 +162,7 @@ func unanswering(stream string) Fault {
 	return Fault{
 		Kind: FaultNoRoom, Stream: stream, Limit: "disk of the server",
 		Problem: "stores nothing: the server answers requests and no write, as after its disk was full",
-		Advice:  "make room on the disk of the NATS server, then restart that server",
+		Advice: "make room on the disk of the NATS server, then restart that server; " +
+			"with replicas, look whether most of them are there",
 	}
 }

@@ -83,10 +83,11 @@ func (h *Health) saw(stream string, info *jetstream.StreamInfo, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	c := h.of(stream)
-	c.missing = errors.Is(err, jetstream.ErrStreamNotFound)
 	if err != nil {
+		c.missing = c.missing || errors.Is(err, jetstream.ErrStreamNotFound)
 		return
 	}
+	c.missing = false
 	if c.info != nil {
 		if f, ok := lost(c.info, info); ok {
 			c.lost = &f
@@ -115,8 +116,13 @@ func (h *Health) stored(subject string) {
 	}
 }
 
-// refused notes that a message was not stored, with the reason.
-func (h *Health) refused(subject string, err error) {
+// failed notes the error of a write. A stream that refuses a fence stores
+// messages.
+func (h *Health) failed(subject string, err error) {
+	if _, conflict := errors.AsType[*ConflictError](err); conflict {
+		h.stored(subject)
+		return
+	}
 	stream, ok := h.streamOf(subject)
 	if !ok || !silent(err) && !noRoom(err) {
 		return
@@ -187,6 +193,39 @@ func (h *Health) Look(ctx context.Context) error {
 	return nil
 }
 
+// Correct makes AXE_SUBMIT and the buckets again where they are missing, and
+// corrects the settings of the streams. It makes no stream of runs: a worker has
+// to begin anew on one.
+func (h *Health) Correct(ctx context.Context) error {
+	c := h.conn
+	space := c.Space()
+	p := Provision{Replicas: c.Replicas(), MaxAge: c.MaxAge(), Partitions: space.Partitions()}
+	submit := submitStream(space, p)
+	streams := []jetstream.StreamConfig{submit}
+	for part := range p.Partitions {
+		streams = append(streams, runsStream(space, part, p))
+	}
+	var failed []error
+	for _, want := range streams {
+		info, err := h.info(ctx, want.Name)
+		switch {
+		case err == nil:
+			err = correctSettings(ctx, c.js, info.Config, want)
+		case errors.Is(err, jetstream.ErrStreamNotFound) && want.Name == submit.Name:
+			_, err = c.js.CreateStream(ctx, want)
+			if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+				err = nil // another worker has made it
+			}
+		}
+		if err == nil {
+			_, err = h.info(ctx, want.Name)
+		}
+		failed = append(failed, err)
+	}
+	failed = append(failed, ensureBuckets(ctx, c.js, space, p), h.Look(ctx))
+	return errors.Join(failed...)
+}
+
 // Faults returns the faults of the streams. Longest is the longest time that a
 // tree may take.
 func (h *Health) Faults(longest time.Duration) (all []Fault) {
@@ -203,8 +242,11 @@ func (h *Health) Faults(longest time.Duration) (all []Fault) {
 	submit := submitStream(space, p)
 	all = append(all, h.of(submit.Name).faults(submit, 0)...)
 	for _, name := range bucketStreams(space) {
-		if h.of(name).missing {
+		switch c := h.of(name); {
+		case c.missing:
 			all = append(all, missing(name))
+		case c.lost != nil && c.lost.Kind == FaultReplaced:
+			all = append(all, *c.lost)
 		}
 	}
 	return all

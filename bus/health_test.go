@@ -156,6 +156,15 @@ func TestRemovedStreams(t *testing.T) {
 			t.Fatal(err)
 		}
 		expectFault(t, faultsT(t, c), "stream AXE_RUNS has lost its messages up to 3 before their age")
+		for range 2 * leastRemoved {
+			if _, err := c.Write(t.Context(), call); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.Purge(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		expectFault(t, faultsT(t, c), "has lost its messages up to 203 before their age")
 		if err := c.js.DeleteStream(t.Context(), "AXE_RUNS"); err != nil {
 			t.Fatal(err)
 		}
@@ -212,7 +221,7 @@ func TestWorkerTellsItsTrouble(t *testing.T) {
 	}
 	expect("")
 	call := c.Space().Run(agentT(t, "a"), treeT(t, "T1"), subjects.Root).Call()
-	c.Health.refused(call, &jetstream.APIError{
+	c.Health.failed(call, &jetstream.APIError{
 		Code: 503, ErrorCode: codeNoResources, Description: "insufficient resources",
 	})
 	expect("stream AXE_RUNS stores nothing: the server says: insufficient resources (10023); " +
@@ -221,4 +230,21 @@ func TestWorkerTellsItsTrouble(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect("")
+}
+
+// TestFailedWrites: a stream whose writes have got no answer is at fault until
+// it refuses the fence of one: the write before was stored.
+func TestFailedWrites(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *Conn) {
+		t.Helper()
+		call := c.Space().Run(agentT(t, "a"), treeT(t, "T1"), subjects.Root).Call()
+		c.Health.failed(call, context.DeadlineExceeded)
+		time.Sleep(unansweredTime)
+		c.Health.failed(call, context.DeadlineExceeded)
+		expectFault(t, faultsT(t, c), "AXE_RUNS stores nothing: the server answers requests and no write")
+		c.Health.failed(call, &ConflictError{Subject: call, Last: 1})
+		if got := faultsT(t, c); len(got) > 0 {
+			t.Errorf("faults %q, want none", got)
+		}
+	})
 }

@@ -183,6 +183,12 @@ func ensureStream(
 	for _, f := range drops(have, longest) {
 		return errors.New(f.String())
 	}
+	return correctSettings(ctx, js, have, want)
+}
+
+// correctSettings changes the settings of a stream that axe depends on, where
+// they are wrong.
+func correctSettings(ctx context.Context, js jetstream.JetStream, have, want jetstream.StreamConfig) error {
 	if _, wrong := settings(have, want); !wrong {
 		return nil
 	}
@@ -191,7 +197,7 @@ func ensureStream(
 	fixed.AllowDirect = want.AllowDirect
 	fixed.AllowMsgSchedules = want.AllowMsgSchedules
 	fixed.RePublish = want.RePublish
-	_, err = js.UpdateStream(ctx, fixed)
+	_, err := js.UpdateStream(ctx, fixed)
 	return wrapStream(want.Name, err)
 }
 

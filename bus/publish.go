@@ -124,9 +124,8 @@ func (c *Conn) write(ctx context.Context, m Message, msg *nats.Msg) (seq uint64,
 			c.Health.stored(m.Subject)
 			return false, nil
 		}
-		if again, err = c.failed(ctx, m.Fence, err); again {
-			c.Health.refused(m.Subject, err)
-		}
+		again, err = c.failed(ctx, m.Fence, err)
+		c.Health.failed(m.Subject, err)
 		switch {
 		case m.Patience > 0 && silent(err):
 			silences++
@@ -298,8 +297,8 @@ func (c *Conn) await(ctx context.Context, m Message, msg *nats.Msg, f jetstream.
 		err = ctx.Err()
 	}
 	again, err := c.failed(ctx, m.Fence, err)
+	c.Health.failed(m.Subject, err)
 	if again {
-		c.Health.refused(m.Subject, err)
 		msg.Reply = ""
 		_, err = c.write(ctx, m, msg)
 		return err

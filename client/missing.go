@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -77,7 +78,7 @@ func (m *missing) look(ctx context.Context) error {
 	}
 	if !m.begun.Load() {
 		submission, ok, err := conn.QueuedSubmission(ctx, space.Submit(m.root.Agent, m.root.Tree))
-		if err != nil {
+		if err != nil && !errors.Is(err, bus.ErrNoStream) {
 			return err
 		}
 		if ok {

@@ -77,6 +77,10 @@ func (o *options) work(ctx context.Context, conn *bus.Conn, log *slog.Logger) er
 			return err
 		}
 		log.ErrorContext(ctx, "all trees on it are lost, making the streams again", slog.Any(keyCause, err))
+		// The first stream, which says how many there are, may be gone.
+		streams.Partitions = conn.Space().Partitions()
+		streams.Replicas = conn.Replicas()
+		streams.MaxAge = conn.MaxAge()
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/client"
 	"github.com/axebus/axe/internal/pause"
 	"github.com/axebus/axe/subjects"
@@ -233,6 +234,11 @@ func (s slip) make(
 	}
 	if s.queued > 0 {
 		h.pool.each((*process).stop)
+		// The server delivers to a frozen worker until its requests for
+		// messages have run out.
+		if err := pause.For(ctx, 2*bus.PullExpiry); err != nil {
+			return 0, err
+		}
 		for i := range s.queued {
 			queued.Go(func() { l.tree(ctx, trees+i) })
 		}
