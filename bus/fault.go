@@ -133,7 +133,9 @@ func lost(was, is *jetstream.StreamInfo) (f Fault, ok bool) {
 		first, stored = was.State.LastSeq+1, was.TimeStamp
 	}
 	gone := is.State.FirstSeq - min(first, is.State.FirstSeq)
-	emptied := was.State.Msgs > 1 && is.State.FirstSeq > was.State.LastSeq
+	// A timer alone may have been there. No timer is the first message that
+	// an empty stream gets.
+	emptied := was.State.Msgs != 1 && is.State.FirstSeq > max(first, was.State.LastSeq)
 	age := is.Config.MaxAge
 	aged := age > 0 && is.TimeStamp.Sub(stored) >= age
 	return Fault{

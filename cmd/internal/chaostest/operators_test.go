@@ -285,9 +285,10 @@ func awaitQueued(ctx context.Context, c *client.Client, tree subjects.Tree) erro
 }
 
 // tells reports whether the end of a tree tells its submitter that an operator
-// has removed it.
+// has removed it. A tree that was submitted and is unknown was never taken.
 func tells(o run.Outcome, err error) bool {
-	return errors.Is(err, client.ErrRemoved) || errors.Is(err, client.ErrNeverTaken) ||
+	return errors.Is(err, client.ErrUnknownTree) || errors.Is(err, client.ErrRemoved) ||
+		errors.Is(err, client.ErrNeverTaken) ||
 		err == nil && o.Status != run.StatusCompleted && strings.Contains(o.Error, run.ErrRemoved.Error())
 }
 
