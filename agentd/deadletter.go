@@ -14,9 +14,21 @@ import (
 )
 
 // deadLetter stores a copy of a message that could not be carried out, with the
-// reason as one line. The copy has an ID, so a second one is dropped.
+// reason as one line. It stores no second copy if the last one on the subject is
+// of the same message: a worker may have died after it. The copy also has an ID,
+// by which the server drops a second one within 30 s.
 func (w *Worker) deadLetter(ctx context.Context, subject string, d *bus.Delivery, reason string) error {
-	_, err := w.conn.Write(ctx, bus.Message{
+	letters, err := w.conn.LastPerSubject(ctx, subject)
+	if err != nil {
+		return err
+	}
+	for _, last := range letters {
+		if last.Header.Get("Axe-Sequence") == strconv.FormatUint(d.Seq, 10) &&
+			last.Header.Get("Axe-Subject") == d.Subject {
+			return nil
+		}
+	}
+	_, err = w.conn.Write(ctx, bus.Message{
 		Subject: subject, Body: d.Body, ID: fmt.Sprintf("dead.%s.%d", d.Subject, d.Seq),
 		Header: append(d.Reference(), [2]string{"Axe-Reason", strings.Join(strings.Fields(reason), " ")},
 			[2]string{"Axe-Subject", d.Subject}, [2]string{"Axe-Sequence", strconv.FormatUint(d.Seq, 10)}),

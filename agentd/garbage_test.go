@@ -7,6 +7,7 @@ import (
 
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -109,6 +110,33 @@ func TestForgedCall(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestDeadLetterOnce: a worker that takes over after the death of another one
+// stores no second dead letter, however late it is.
+func TestDeadLetterOnce(t *testing.T) {
+	t.Parallel()
+	withHarness(t, func(h *harness) {
+		h.agents = []configs.Agent{define("leaf", nil)}
+		r := h.root("leaf")
+		victim := h.startWorker("victim", workerOptions{atStep: func(s step) error {
+			if s.Op == "write" && s.After && s.Subject == r.Dead() {
+				s.worker.kill()
+			}
+			return nil
+		}})
+		h.awaitReady()
+		h.write(bus.Message{Subject: r.Call(), Body: []byte(`{"task":"x"}`)})
+		<-victim.ended
+		time.Sleep(time.Minute) // the server has forgotten the letter's ID
+		h.startWorker("successor", workerOptions{})
+		if o := h.awaitOutcome(r, time.Hour); o.Kind != run.KindError {
+			t.Errorf("outcome %s %q", o.Kind, o.Error)
+		}
+		if got := h.deadLetterReasons(r.Dead()); len(got) != 1 {
+			t.Errorf("dead letters %q, want one", got)
+		}
+	})
 }
 
 // TestForgedRootCall: a submitter that waits for a root's result gets one, on
