@@ -474,10 +474,10 @@ func (c *Clock) read(sent time.Time, info *jetstream.StreamInfo) {
 		return
 	}
 	c.measured = now
-	if !c.created.Equal(info.Created) {
-		c.created = info.Created
+	if !c.created.IsZero() && !c.created.Equal(info.Created) {
 		c.steps = nil
 	}
+	c.created = info.Created
 	expected := old.expected(now, r.suspended)
 	slack := now.Sub(old.at) / drift
 	by := r.server.Sub(expected)

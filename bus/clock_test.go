@@ -163,3 +163,16 @@ func TestShift(t *testing.T) {
 		}
 	}
 }
+
+// TestLearnedBeforeTheFirstReading: a clock that has not been read keeps the
+// steps that another process has measured.
+func TestLearnedBeforeTheFirstReading(t *testing.T) {
+	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
+	c.Clocks.Learn([]Step{{Stream: "AXE_SUBMIT", Before: 1, After: 1, By: time.Hour}})
+	if err := c.Clocks.Measure(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if steps := c.Clocks.Steps(); len(steps) != 1 {
+		t.Errorf("steps %v, want the one that was learned", steps)
+	}
+}
