@@ -142,9 +142,15 @@ func LearnClockSteps(ctx context.Context, conn *bus.Conn) error {
 // counts as that of a worker that is gone: its host froze, or is cut off.
 const staleAge = 3 * refreshInterval
 
-// Alive reports whether a worker is there. Trouble is the stream that keeps it
-// from its work, and why; "" without one.
-func (r Registry) Alive(ctx context.Context, w Worker) (alive bool, trouble string) {
+// Alive reports whether a worker is there.
+func (r Registry) Alive(ctx context.Context, w Worker) bool {
+	alive, _ := r.sign(ctx, w)
+	return alive
+}
+
+// sign asks a worker for a sign of life. Trouble is the stream that keeps the
+// worker from its work, and why; "" without one.
+func (r Registry) sign(ctx context.Context, w Worker) (alive bool, trouble string) {
 	if !w.Ended.IsZero() {
 		return false, ""
 	}
@@ -276,7 +282,7 @@ func (s *Survey) isAlive(ctx context.Context, w Worker) bool {
 	alive, asked := s.alive[w.Name]
 	if !asked {
 		var trouble string
-		alive, trouble = s.registry.Alive(ctx, w)
+		alive, trouble = s.registry.sign(ctx, w)
 		s.alive[w.Name] = alive
 		s.trouble = cmp.Or(s.trouble, trouble)
 	}
@@ -342,7 +348,7 @@ func (r Registry) Lost(ctx context.Context, agent string, within time.Duration) 
 			continue
 		}
 		add(w, w.Predecessor)
-		if w.FoundBy != "" || w.Ended.IsZero() && !r.surveyOf(nil).isAlive(ctx, w) {
+		if w.FoundBy != "" || w.Ended.IsZero() && !r.Alive(ctx, w) {
 			add(w, w.lastSeen())
 		}
 	}
