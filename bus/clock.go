@@ -448,12 +448,11 @@ func (c *Clock) measure(ctx context.Context) error {
 		sent = time.Now()
 		return c.clocks.conn.js.Stream(ctx, c.stream)
 	})
+	info, err := c.clocks.conn.Health.saw(c.stream, s, err)
 	if err != nil {
-		c.clocks.conn.Health.saw(c.stream, nil, err)
-		return wrapStream(c.stream, err)
+		return err
 	}
-	c.clocks.conn.Health.saw(c.stream, s.CachedInfo(), nil)
-	c.read(sent, s.CachedInfo())
+	c.read(sent, info)
 	return nil
 }
 

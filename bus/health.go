@@ -78,15 +78,17 @@ func (h *Health) forget() {
 	h.refusing.Store(false)
 }
 
-// saw notes the result of a request for the state of a stream.
-func (h *Health) saw(stream string, info *jetstream.StreamInfo, err error) {
+// saw notes the result of a request for a stream, and returns the stream's
+// state.
+func (h *Health) saw(stream string, s jetstream.Stream, err error) (*jetstream.StreamInfo, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	c := h.of(stream)
 	if err != nil {
 		c.missing = c.missing || errors.Is(err, jetstream.ErrStreamNotFound)
-		return
+		return nil, wrapStream(stream, err)
 	}
+	info := s.CachedInfo()
 	c.missing = false
 	if c.info != nil {
 		if f, ok := lost(c.info, info); ok {
@@ -94,6 +96,7 @@ func (h *Health) saw(stream string, info *jetstream.StreamInfo, err error) {
 		}
 	}
 	c.info, c.read = info, time.Now()
+	return info, nil
 }
 
 // stored notes that a message was stored.
@@ -306,12 +309,7 @@ func (h *Health) info(ctx context.Context, stream string) (*jetstream.StreamInfo
 	s, err := askOnce(ctx, h.conn, func(ctx context.Context) (jetstream.Stream, error) {
 		return h.conn.js.Stream(ctx, stream)
 	})
-	if err != nil {
-		h.saw(stream, nil, err)
-		return nil, wrapStream(stream, err)
-	}
-	h.saw(stream, s.CachedInfo(), nil)
-	return s.CachedInfo(), nil
+	return h.saw(stream, s, err)
 }
 
 // ErrNotRead is wrapped by the error of a read from a stream that answers no
