@@ -9,35 +9,34 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// MaxTurns is the largest number of turns that a run may take while it is not
+// MaxTurns is the largest number of turns that a run may take without becoming
 // idle.
 const MaxTurns = 50
 
 // ErrCorrupt is wrapped by the errors of Apply and Decode: the log has a hole,
-// or holds an entry that no worker writes. Workers end such a run as poisoned.
+// or holds an entry that no worker writes. Workers end such a run as poisoned,
+// unless the error wraps ErrRemoved too.
 var ErrCorrupt = errors.New("corrupt history")
 
-// ErrRemoved is wrapped by the errors of a history with a log and without a
-// call: the beginning of the run was removed from the stream. No worker has
-// written anything wrong. It is one kind of ErrCorrupt.
+// ErrRemoved is wrapped by the error of Apply for a log entry before any call:
+// the beginning of the run was removed from the stream. No worker has written
+// anything wrong. errors.Is finds ErrCorrupt in it too.
 var ErrRemoved error = removedError{}
 
 type removedError struct{}
 
-// Error names the cause.
 func (removedError) Error() string { return "lost by removal" }
 
-// Is reports whether target is ErrCorrupt.
 func (removedError) Is(target error) bool { return target == ErrCorrupt }
 
-// Phase is the stage of a run.
+// Phase is the activity of a run.
 type Phase int
 
-// The phases. Completed and Failed absorb: no event leaves them.
+// The phases. No event takes a run out of Completed or Failed.
 const (
 	None     Phase = iota // not called yet
-	Ready                 // its model is to be asked
-	Awaiting              // calls have no outcome yet
+	Ready                 // the model has to be asked
+	Awaiting              // waits for calls or a supervisor
 	Idle                  // waits for mail
 	Held                  // waits for a person's approval
 	Completed
@@ -50,11 +49,11 @@ func (p Phase) String() string {
 }
 
 // State is a run folded from its messages. The zero value is a run that was not
-// called. It is a value: Apply does not change the state that it is called on.
+// called. Apply returns a new State and leaves its receiver as it is.
 type State struct {
 	Phase Phase
-	// Owner is the sequence of a message. The holder of this message
-	// carries out Outstanding.
+	// Owner is the sequence of the trigger that made Outstanding owed. The
+	// worker that holds this trigger carries Outstanding out.
 	Owner uint64
 	// Seq is the sequence of the last message folded.
 	Seq uint64
@@ -62,71 +61,79 @@ type State struct {
 	Input Input
 	// CalledAt is the stream's time of the call.
 	CalledAt time.Time
-	// Turns are the entries of the log but EntryEnded, in order.
+	// Turns are the entries of the log, in order, without EntryEnded and
+	// without entries that were stored after the run's end.
 	Turns Turns
 	// Inbox is the mail that no turn has taken yet.
 	Inbox []Mail
 	// LogSeq is the sequence of the last log message, 0 if there is none.
-	// It fences the next write.
+	// It fences the next entry, or the outcome.
 	LogSeq uint64
 	// LogIndex is the index of the last log message, 0 if there is none.
 	LogIndex int
-	// End says why the run failed. It is zero for any other run.
+	// End says why the run failed, or will fail when it is called. It is
+	// zero for any other run.
 	End End
-	// OutcomeStored reports that the outcome is stored. Nothing is owed
+	// OutcomeStored says that the outcome is stored. The run owes nothing
 	// then.
 	OutcomeStored bool
-	// Returns counts the deliveries that workers have let go of. They make
-	// nothing owed and change no owner, so a zombie may write one at any
-	// time.
+	// Returns counts the deliveries that workers have returned. A return
+	// makes nothing owed and changes no owner. So a worker that has lost
+	// its lease may write one at any time.
 	Returns TriggerReturns
 
 	// interruptedAt is the sequence of the interrupt that the run is
 	// stopping for, 0 if it is not stopping.
 	interruptedAt uint64
-	// forksStoppedTo is the sequence of the last interrupt. The forks made
-	// up to it are to end.
+	// forksStoppedTo is the sequence of the last interrupt that took
+	// effect. The forks of turns that were carried out before it have to
+	// end.
 	forksStoppedTo uint64
-	// muted: idle because a person interrupted the run. Messages from its
-	// forks do not wake it.
+	// muted: idle because a person interrupted the run. Outcomes and idle
+	// notices of its forks do not wake it.
 	muted bool
-	// idleForks are the forks that have reported that they are idle, and
-	// that this run has not written to since.
+	// idleForks are the forks that reported that they are idle, and to
+	// which this run has not written since.
 	idleForks []subjects.Path
 	// wasIdle: the run was idle after its last turn.
 	wasIdle bool
-	// inboxFull: new mail is dropped until the run takes some.
+	// inboxFull: mail was dropped and the inbox says so. It does not say so
+	// again until the run takes mail.
 	inboxFull bool
 	// notifiedTo is the sequence up to which the run knows of its mail.
 	notifiedTo uint64
-	// cancelled: a cancel message or an EntryEnded has ended the run.
+	// cancelled: a cancel message or an EntryEnded has ended the run. A run
+	// that was not called yet ends with its call.
 	cancelled bool
-	// answerLogged: the run's last answer is on its log.
+	// answerLogged: the answer that completes the run is on its log.
 	answerLogged bool
-	// endLogged: the run's end is on its log.
+	// endLogged: an EntryEnded with the run's end is on its log.
 	endLogged bool
 }
 
 // Turn is one entry of the log with the outcomes of its calls so far.
 type Turn struct {
-	// Entry is the entry. Once its supervisor has agreed, the deadlines of
-	// its calls and its timer count from then.
+	// Entry is the entry. Once a reviewed turn is carried out, the
+	// deadlines of its calls and its timer count from then. The timer of a
+	// held turn ends the wait for a person. An interrupt may bring the
+	// timer forward.
 	Entry Entry
 	// Time is the stream's time of the entry.
 	Time time.Time
-	// Outcomes has one element for each call, in call order. It is nil for
-	// a call without an outcome.
+	// Outcomes has one element for each call, in call order. The element of
+	// a call without an outcome is nil.
 	Outcomes []*Outcome
-	// Took has the mail that each call has taken. It is nil if no call of
-	// the turn takes mail.
+	// Took has the mail that each call has taken, in call order. It is nil
+	// if no call of the turn takes mail.
 	Took [][]Mail
-	// Found has, for each call that waits for mail of certain peers, the
-	// status of these peers. It is nil if no call of the turn takes mail.
+	// Found has one element for each call, in call order: the status of
+	// each peer that the call names, at the end of its wait for mail. It is
+	// nil if no call of the turn takes mail.
 	Found [][]PeerStatus
-	// Notice is the mail that the model was told of before its next turn,
-	// after the run had been idle.
+	// Notice is the mail that the model was told of in its next request. It
+	// is nil if the run did not become idle after the turn.
 	Notice []Mail
-	// Verdict is the outcome of the supervisor's run, nil before it.
+	// Verdict is the outcome of the supervisor's run, nil if there is none.
 	Verdict *Outcome
 	// Why says why the turn is held or was withheld.
 	Why string
@@ -136,6 +143,7 @@ type Turn struct {
 	// after this turn, 0 if none did.
 	interruptedAt uint64
 	// at is the sequence of the message by which the turn was carried out.
+	// That is the entry itself for a turn without a review.
 	at uint64
 	// pendingCount is the number of awaited calls without an outcome.
 	pendingCount int
@@ -144,7 +152,7 @@ type Turn struct {
 	dueSince time.Time
 }
 
-// Turns holds the turns of a run that are on its log, in their order.
+// Turns are the turns of a run, in the order of its log.
 type Turns []Turn
 
 // Start returns the settings that the run was started with. It is nil before
@@ -170,8 +178,8 @@ func (s State) Pending() int {
 }
 
 // OutcomesAwaited returns the number of outcomes that have to arrive before the
-// run owes anything. That is one for sequential calls and for a turn under
-// review, and all of the pending ones otherwise.
+// run owes a new effect. That is one for sequential calls and for a turn under
+// review, and otherwise Pending. A wait for mail counts as one.
 func (s State) OutcomesAwaited() int {
 	if _, reviewing := s.review(); reviewing || s.Pending() > 0 && s.Turns.last().Entry.Sequential {
 		return 1
@@ -179,9 +187,9 @@ func (s State) OutcomesAwaited() int {
 	return s.Pending()
 }
 
-// Totals counts the work of the run's own turns on the log, without the runs
-// below it. The model was asked for an entry even if it failed, but not for one
-// that records an interrupt or a budget.
+// Totals counts the work of the run's own turns, without the runs below it. An
+// entry counts as a model call even if the model failed, but not if it records
+// an interrupt or the end of a budget.
 func (ts Turns) Totals() (sum Totals) {
 	for _, t := range ts {
 		sum.Usage = sum.Usage.Add(t.Entry.Answer.Usage)
@@ -194,8 +202,8 @@ func (ts Turns) Totals() (sum Totals) {
 	return sum
 }
 
-// Retries counts the failed requests to the model before the answers on the
-// log.
+// Retries counts the failed requests to the model that were made again, as far
+// as the log has them.
 func (ts Turns) Retries() int {
 	n := 0
 	for _, t := range ts {
@@ -204,8 +212,9 @@ func (ts Turns) Retries() int {
 	return n
 }
 
-// Subtree sums the work of the run and of all runs below it so far. A fork that
-// has not ended counts with the totals of its last idle notice.
+// Subtree sums the work of the run and of the runs below it. A fork that has
+// not ended counts with the totals of its last idle notice. Any other child
+// without an outcome does not count.
 func (s State) Subtree() Totals {
 	sum := s.Turns.Totals().Add(s.forkTotals())
 	sum.Runs++
@@ -223,7 +232,7 @@ func (s State) Subtree() Totals {
 }
 
 // Apply folds one event. An event at or before Seq was folded already and
-// changes nothing. Nor does a late, duplicate or unknown event. The error wraps
+// changes nothing. A late or duplicate event changes Seq alone. The error wraps
 // ErrCorrupt; the state is then as before.
 func (s State) Apply(e Event) (State, error) {
 	if c, ok := e.(OutcomeStored); ok {
@@ -289,7 +298,8 @@ func (s State) called(e Called) State {
 	return s
 }
 
-// append checks that an entry continues the log without a hole.
+// append makes an entry the last one of the log. An entry that leaves a hole,
+// or comes before the call, is an error.
 func (s State) append(m Meta, e Entry) (State, error) {
 	if s.Phase == None {
 		return s, fmt.Errorf("%w: the call before log message %d is not on the stream any more", ErrRemoved, m.Seq)
@@ -314,7 +324,7 @@ func (s State) answered(e Answered) (State, error) {
 			endCall(&t, i, End{Kind: c.Kind, Text: c.Error})
 		}
 	}
-	// turn has cloned the slice
+	// s.turn has cloned s.Turns.
 	s.Turns[len(s.Turns)-1] = t
 	s.Phase, s.Owner = Awaiting, e.Entry.Trigger
 	switch review := e.Entry.Review; {
@@ -329,8 +339,8 @@ func (s State) answered(e Answered) (State, error) {
 	}
 }
 
-// carryOut makes the calls of the last turn take effect, as of a message and
-// its time.
+// carryOut makes the calls of the last turn take effect. The message of m owns
+// the effects, and the times of the calls count from m.Time.
 func (s State) carryOut(m Meta) State {
 	s = s.edit(func(t *Turn) { carryOut(t, m) })
 	for i, c := range s.Turns.last().Entry.Calls {
@@ -339,7 +349,7 @@ func (s State) carryOut(m Meta) State {
 		case c.Op == OpMail:
 			var took []Mail
 			s, took = s.take(func(Mail) bool { return true })
-			s.Turns.last().Took[i] = took // edit has cloned the slice
+			s.Turns.last().Took[i] = took // edit has cloned Took
 		case c.Op == OpSend:
 			s.idleForks = slices.DeleteFunc(slices.Clone(s.idleForks), func(p subjects.Path) bool { return p == c.To })
 		}
@@ -351,8 +361,9 @@ func (s State) carryOut(m Meta) State {
 	return s.collectMail(m.Seq, false)
 }
 
-// carryOut gives the calls of a turn their deadlines and outcomes. The
-// deadlines of a turn that was reviewed count from now.
+// carryOut marks a turn as carried out. It completes the calls that the run
+// does not wait for, except forks. The deadlines of a turn that was reviewed
+// count from m.Time.
 func carryOut(t *Turn, m Meta) {
 	t.stage, t.dueSince = carriedOut, m.Time
 	if t.Entry.Review != nil {
@@ -365,7 +376,7 @@ func carryOut(t *Turn, m Meta) {
 		case c.Failed():
 		case c.Awaited():
 			t.pendingCount++
-		case c.Op != OpFork: // a fork has its own outcome
+		case c.Op != OpFork: // a fork publishes its outcome later
 			t.Outcomes[i] = &Outcome{Status: StatusCompleted}
 		}
 		if t.Took == nil && (c.Op == OpMail || c.Op == OpWait) {
@@ -375,7 +386,6 @@ func carryOut(t *Turn, m Meta) {
 	}
 }
 
-// answeredWithoutCalls folds an answer that makes no calls.
 func (s State) answeredWithoutCalls(e AnsweredWithoutCalls) (State, error) {
 	s, err := s.turn(e.Meta, e.Entry)
 	if err != nil || s.Ended() {
@@ -393,10 +403,9 @@ func (s State) answeredWithoutCalls(e AnsweredWithoutCalls) (State, error) {
 	return s, nil
 }
 
-// becomeIdle makes the run idle. If mail that it does not know of can wake it,
-// it is ready at once: mail that was stored while the model was asked, or that
-// the run did not look at. Only mail after the interrupt wakes an interrupted
-// run.
+// becomeIdle makes the run idle. Mail that it does not know of may wake it at
+// once, for example mail that was stored while the model was asked. Only mail
+// after the interrupt wakes an interrupted run.
 func (s State) becomeIdle(owner uint64) State {
 	since := s.interruptedAt
 	if since > 0 {
@@ -411,8 +420,8 @@ func (s State) becomeIdle(owner uint64) State {
 	return s
 }
 
-// turn appends an answer of the model. The notice of mail that the model was
-// given with the request is kept with the turn before.
+// turn appends a turn. The mail that the model was told of in the request
+// becomes the Notice of the turn before.
 func (s State) turn(m Meta, e Entry) (State, error) {
 	before := s.Phase
 	s, err := s.append(m, e)
@@ -443,7 +452,7 @@ func (s State) ended(e Ended) (State, error) {
 	if err != nil {
 		return s, err
 	}
-	// a run that had ended by itself owes the same effects as before
+	// A run that had ended by itself owes the same effects as before.
 	s.endLogged = s.cancelled || !done
 	if !done {
 		s.Phase = Failed
@@ -456,7 +465,7 @@ func (s State) ended(e Ended) (State, error) {
 
 func (s State) replied(e Replied) State {
 	if !e.ofItsCall() {
-		// the totals of another run do not count
+		// Another run has written the outcome. Its totals do not count.
 		e.Outcome.Subtree = Totals{}
 	}
 	if s.Turns.forkOf(e.Turn, e.Index) {
@@ -477,7 +486,7 @@ func (s State) replied(e Replied) State {
 		return s
 	}
 	if t.Entry.Sequential && t.pending()[0].Index < e.Index {
-		return s // not published yet
+		return s // the call is not due yet
 	}
 	s = s.edit(func(t *Turn) {
 		t.Outcomes[e.Index] = &e.Outcome
@@ -498,7 +507,8 @@ func (s State) timedOut(e TimedOut) State {
 		return s
 	}
 	if s.Turns.last().Entry.Review != nil && e.Time.Before(s.Turns.last().Entry.Timer.Add(-timerTolerance)) {
-		// the timer was set for the review
+		// The timer was set for the review, or for the time in which
+		// the turn was held.
 		return s
 	}
 	if _, reviewing := s.review(); reviewing || s.Phase == Held {
@@ -523,8 +533,8 @@ func (s State) timedOut(e TimedOut) State {
 // edit changes a copy of the last turn.
 func (s State) edit(change func(*Turn)) State { return s.editTurn(len(s.Turns)-1, change) }
 
-// editTurn changes a copy of the i-th turn. The slices of outcomes and mail are
-// copied as well, and the state that it is called on stays as it was.
+// editTurn changes a copy of the i-th turn, with copies of its outcomes and
+// mail. Its receiver stays as it is.
 func (s State) editTurn(i int, change func(*Turn)) State {
 	s.Turns = slices.Clone(s.Turns)
 	t := &s.Turns[i]
@@ -535,15 +545,15 @@ func (s State) editTurn(i int, change func(*Turn)) State {
 	return s
 }
 
-// endCall gives a call an outcome that its own run has not published.
+// endCall ends a call without an outcome of its run.
 func endCall(t *Turn, call int, e End) {
 	o := e.Outcome()
 	o.Agent = t.Entry.Calls[call].Agent
 	t.Outcomes[call] = &o
 }
 
-// timerTolerance is the time by which a timer may fire before it was set for,
-// by the stream's clock.
+// timerTolerance bounds the time by which a timer fires too early, by the
+// stream's clock.
 const timerTolerance = time.Second
 
 func (s State) cancel(e Cancelled) State {
@@ -570,7 +580,8 @@ func (s State) conclude(e OutcomeStored) State {
 	return s
 }
 
-// ready makes the next turn owed, or ends a run that has had its turns.
+// ready makes the next turn owed. It ends a run that has no turn left, and
+// makes an interrupted run idle.
 func (s State) ready(owner uint64) State {
 	if s.interruptedAt > 0 {
 		return s.becomeIdle(owner)
@@ -585,8 +596,8 @@ func (s State) ready(owner uint64) State {
 	return s
 }
 
-// maxTurns is the number of turns that the run may take while it is not idle,
-// the last one included.
+// maxTurns is the number of turns that the run may take without becoming idle.
+// A bound in its start leaves one more turn, for the final answer.
 func (s State) maxTurns() int {
 	if start := s.Start(); start != nil && start.Turns > 0 {
 		return min(start.Turns+1, MaxTurns)
@@ -594,7 +605,7 @@ func (s State) maxTurns() int {
 	return MaxTurns
 }
 
-// sinceIdle counts the turns since the run was idle last.
+// sinceIdle counts the turns since the run was last idle.
 func (ts Turns) sinceIdle() int {
 	for i, t := range slices.Backward(ts) {
 		if t.Entry.Kind == EntryIdle {
@@ -604,8 +615,9 @@ func (ts Turns) sinceIdle() int {
 	return len(ts)
 }
 
-// LastTurn reports whether the next turn is the last one that the run may take.
-// Its model is told to answer with the results that it has.
+// LastTurn reports whether the next turn is the last one that Start.Turns
+// allows. The model is then told to answer with the results that it has. It is
+// false for a run without such a bound.
 func (s State) LastTurn() bool {
 	start := s.Start()
 	return start != nil && start.Turns > 0 && s.Turns.sinceIdle() == s.maxTurns()-1
@@ -631,8 +643,8 @@ func (t Turn) pending() []Child {
 	return out
 }
 
-// deadline is the deadline of the i-th call: as decided, and for a sequential
-// call no later than its timeout after it became due.
+// deadline is the deadline that was decided for the i-th call. A sequential
+// call has no more than Entry.Timeout from the time at which it became due.
 func (t Turn) deadline(i int) time.Time {
 	at := t.Entry.Calls[i].Deadline
 	if t.Entry.Sequential && t.Entry.Timeout > 0 {
