@@ -1,10 +1,10 @@
-// Package provider defines the terms between a worker and a language model:
+// Package provider defines the interface between a worker and a language model:
 // messages, tools, requests, responses, and errors with a category. It knows no
-// wire format and does not import net/http. The packages below it have the
-// formats, and each of them passes the suite in providertest.
+// wire format and does not import net/http. The packages anthropic, openai and
+// ollama have the wire formats, and pass the suite in providertest.
 //
-// A Response holds text, tool calls, or both. A turn is a tool turn if
-// len(ToolCalls) > 0. StopReason does not decide that; it is informational.
+// A Response holds text, tool calls, or both. ToolCalls alone says whether the
+// model called tools. StopReason decides nothing but Truncated.
 package provider
 
 import (
@@ -34,19 +34,20 @@ const (
 
 // Request is one request to a model.
 type Request struct {
-	// Model is the model's name without the provider's.
+	// Model is the model's name without the provider's name before it.
 	Model    string    `json:"model"`
 	System   string    `json:"system,omitzero"`
 	Messages []Message `json:"messages"`
-	// Tools is left out of the request if it is empty.
+	// Tools are the tools that the model may call. Providers leave an empty
+	// list out.
 	Tools []Tool `json:"tools,omitempty"`
-	// Temperature is the provider's default if it is nil.
+	// Temperature is for sampling. Nil stands for the provider's default.
 	Temperature *float64 `json:"temperature,omitzero"`
 	// MaxTokens bounds the answer. 0 stands for the provider's default.
 	MaxTokens int `json:"max_tokens,omitzero"`
 }
 
-// Message is one entry of a conversation. An Assistant message may carry
+// Message is one message of a conversation. An Assistant message may carry
 // ToolCalls. A ToolRole message carries ToolResults, and providers ignore its
 // Content.
 type Message struct {
@@ -66,14 +67,14 @@ type Response struct {
 	Usage
 }
 
-// Truncated reports whether the answer was cut because it had as many tokens as
-// were allowed, or as the model's context has. The reasons are those of the
-// providers: "length" of OpenAI and Ollama, the others of Anthropic.
+// Truncated reports whether the answer was cut at MaxTokens, or at the end of
+// the model's context window. "length" is a stop reason of OpenAI and
+// Ollama. The others are Anthropic's.
 func (r *Response) Truncated() bool {
 	return slices.Contains([]string{"length", "max_tokens", "model_context_window_exceeded"}, r.StopReason)
 }
 
-// Usage counts the tokens of one or many responses.
+// Usage counts the tokens of one or more responses.
 type Usage struct {
 	InputTokens  int `json:"input_tokens"`
 	OutputTokens int `json:"output_tokens"`
@@ -93,7 +94,7 @@ type Tool struct {
 	Parameters  map[string]ToolParameter `json:"parameters"`
 }
 
-// ToolNames returns the names of tools.
+// ToolNames returns the names of tools, in their order.
 func ToolNames(tools []Tool) []string {
 	names := make([]string, len(tools))
 	for i, t := range tools {
@@ -102,7 +103,7 @@ func ToolNames(tools []Tool) []string {
 	return names
 }
 
-// ToolParameter describes one argument of a tool.
+// ToolParameter describes one parameter of a tool.
 type ToolParameter struct {
 	// Type is a JSON Schema type.
 	Type        string `json:"type"`
@@ -114,7 +115,7 @@ type ToolParameter struct {
 	Schema json.RawMessage `json:"schema,omitempty"`
 }
 
-// ToolCall is one call of a tool that a model asked for.
+// ToolCall is one call of a tool in a model's answer.
 type ToolCall struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
@@ -122,8 +123,9 @@ type ToolCall struct {
 	// itself, another value for its JSON text, and null is left out.
 	// Arguments is empty if the model did not write a JSON object.
 	Arguments map[string]string `json:"-"`
-	// Raw is the arguments object exactly as the model wrote it, so that
-	// later requests repeat it byte for byte.
+	// Raw is the arguments object as the model wrote it, with U+FFFD for
+	// invalid UTF-8. Later requests repeat it byte for byte. It is empty if
+	// the model did not write a JSON object.
 	Raw json.RawMessage `json:"-"`
 }
 
