@@ -12,10 +12,10 @@ import (
 
 func TestNewToolCall(t *testing.T) {
 	tests := []struct {
-		name string
-		raw  string
-		want map[string]string
-		echo string
+		name    string
+		raw     string
+		want    map[string]string
+		wantRaw string // "": the same as raw
 	}{
 		{"strings", `{"agent":"a","task":"do \"it\""}`, map[string]string{"agent": "a", "task": `do "it"`}, ""},
 		{"white space is kept", "{ \"a\" :\n1 }", map[string]string{"a": "1"}, ""},
@@ -28,7 +28,7 @@ func TestNewToolCall(t *testing.T) {
 			"",
 		},
 		{"booleans", `{"yes":true,"no":false}`, map[string]string{"yes": "true", "no": "false"}, ""},
-		{"null was not given", `{"context":null,"task":"null"}`, map[string]string{"task": "null"}, ""},
+		{"null is a missing argument", `{"context":null,"task":"null"}`, map[string]string{"task": "null"}, ""},
 		{"escapes", `{"a":"\u00e9\ud83d\ude00<&>"}`, map[string]string{"a": "é😀<&>"}, ""},
 		{"the last of equal keys", `{"a":"1","a":"2"}`, map[string]string{"a": "2"}, ""},
 		{"empty object", `{}`, map[string]string{}, ""},
@@ -46,47 +46,49 @@ func TestNewToolCall(t *testing.T) {
 			if diff := cmp.Diff(test.want, c.Arguments); diff != "" {
 				t.Errorf("arguments (-want +got):\n%s", diff)
 			}
-			echo := test.echo
-			if echo == "" {
-				echo = test.raw
+			wantRaw := test.wantRaw
+			if wantRaw == "" {
+				wantRaw = test.raw
 			}
-			if got := string(c.RawArguments()); got != echo {
-				t.Errorf("echo = %s, want %s", got, echo)
+			if got := string(c.RawArguments()); got != wantRaw {
+				t.Errorf("RawArguments() = %s, want %s", got, wantRaw)
 			}
 		})
 	}
 }
 
-func TestNewToolCallKeepsNoBuffer(t *testing.T) {
+func TestNewToolCallCopiesArguments(t *testing.T) {
 	raw := []byte(`{"a":"1"}`)
 	c := NewToolCall("id", "tool", raw)
 	copy(raw, "overwritten")
-	if got := string(c.RawArguments()); got != `{"a":"1"}` {
-		t.Errorf("echo = %s", got)
+	if got, want := string(c.RawArguments()), `{"a":"1"}`; got != want {
+		t.Errorf("RawArguments() = %s, want %s", got, want)
 	}
 }
 
-func TestRawArgumentsOfAnAssembledCall(t *testing.T) {
+func TestRawArgumentsWithoutRaw(t *testing.T) {
 	c := ToolCall{Arguments: map[string]string{"task": "x", "agent": "y"}}
 	if got, want := string(c.RawArguments()), `{"agent":"y","task":"x"}`; got != want {
-		t.Errorf("echo = %s, want %s", got, want)
+		t.Errorf("RawArguments() = %s, want %s", got, want)
 	}
 	if got := string(ToolCall{}.RawArguments()); got != "{}" {
-		t.Errorf("echo of nothing = %s", got)
+		t.Errorf("RawArguments() = %s without arguments, want {}", got)
 	}
 }
 
-func TestToolCallRefusesOtherJSON(t *testing.T) {
+// TestUnmarshalMalformedToolCall: JSON that MarshalJSON never writes is an
+// error.
+func TestUnmarshalMalformedToolCall(t *testing.T) {
 	for _, text := range []string{`[]`, `"x"`, `{"id":1}`, `{"arguments":{"a":"b"}}`} {
 		var c ToolCall
 		if err := json.Unmarshal([]byte(text), &c); err == nil {
-			t.Errorf("%s was taken for %+v", text, c)
+			t.Errorf("Unmarshal(%s) = %+v, want an error", text, c)
 		}
 	}
 }
 
-// Storing a call keeps its arguments byte for byte, with any indentation, also
-// inside other JSON.
+// TestToolCallIsStoredLosslessly: a stored call has the bytes of its arguments,
+// even indented ones, though the JSON around them is indented otherwise.
 func TestToolCallIsStoredLosslessly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		raw, err := json.Marshal(rapid.MapOf(rapid.String(), value(3)).Draw(t, "arguments"))
@@ -112,15 +114,16 @@ func TestToolCallIsStoredLosslessly(t *testing.T) {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(sent, back); diff != "" {
-			t.Fatalf("(-sent +back):\n%s", diff)
+			t.Fatalf("message (-sent +back):\n%s", diff)
 		}
 		if got := back.ToolCalls[0].RawArguments(); !bytes.Equal(got, raw) {
-			t.Fatalf("echo = %s, want %s", got, raw)
+			t.Fatalf("RawArguments() = %s, want %s", got, raw)
 		}
 	})
 }
 
-// value draws a JSON value with at most depth levels.
+// value draws a JSON value with at most depth lists and objects inside one
+// another.
 func value(depth int) *rapid.Generator[any] {
 	return rapid.Custom(func(t *rapid.T) any {
 		kind := rapid.IntRange(0, 6).Draw(t, "kind")
@@ -145,6 +148,7 @@ func value(depth int) *rapid.Generator[any] {
 	})
 }
 
+// FuzzToolCall: a call with any arguments is the same call after it was stored.
 func FuzzToolCall(f *testing.F) {
 	for _, seed := range []string{
 		`{"agent":"a","task":"b"}`, `{"n":1e400,"o":{"a":[null]}}`, "{\"\xff\":\"\xfe\"}", `null`, ``, `[`,
@@ -153,11 +157,11 @@ func FuzzToolCall(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, id, name string, raw []byte) {
 		if !utf8.ValidString(id) || !utf8.ValidString(name) {
-			t.Skip("providers decode ids and names from JSON strings")
+			t.Skip("ids and names are decoded from JSON, so they are valid UTF-8")
 		}
 		c := NewToolCall(id, name, raw)
 		if !json.Valid(c.RawArguments()) {
-			t.Fatalf("the arguments are not JSON: %q", c.RawArguments())
+			t.Fatalf("RawArguments() = %q, want JSON", c.RawArguments())
 		}
 		stored, err := json.Marshal(c)
 		if err != nil {
