@@ -2,9 +2,10 @@ package anthropic_test
 
 import "testing"
 
-// The axe M5 specification names these tests in 7.3, for the requirements of
-// 3.2. Each test makes one of the exchanges in testdata. The server checks the
-// whole request, and the test checks the part in its name.
+// These are the tests that 7.3 of axe's M5 specification names. The number in a
+// sub-test's name is that of a requirement in 3.2, or in 3.1 for 1.N.
+// cmd/testdata/spec.txt lists them. Exchange checks the whole request and the
+// whole response. Has and Lacks check the part that a requirement is about.
 
 func TestAnthropic_Send_WithTools(t *testing.T) {
 	x := subject().Exchange(t, "tool_call")
@@ -21,7 +22,7 @@ func TestAnthropic_Send_WithTools(t *testing.T) {
 			"required": ["agent", "task"]
 		}
 	}`)
-	x.Has("req 2.2 required holds the required, sorted", "sent.tools.0.input_schema.required", `["agent", "task"]`)
+	x.Has("req 2.2 required parameters, sorted", "sent.tools.0.input_schema.required", `["agent", "task"]`)
 	x.Has("req 2.2 a tool without parameters", "sent.tools.1.input_schema", `{"type": "object", "properties": {}}`)
 }
 
@@ -44,13 +45,13 @@ func TestAnthropic_Send_ToolCallResponse(t *testing.T) {
 func TestAnthropic_Send_ToolCallWithText(t *testing.T) {
 	x := subject().Exchange(t, "tool_calls")
 	x.Has("req 2.5 the text of all blocks", "got.content", `"I ask everybody."`)
-	x.Has("req 2.5 and the calls", "got.tool_calls.1.name", `"now"`)
+	x.Has("req 2.5 the calls beside the text", "got.tool_calls.1.name", `"now"`)
 }
 
 func TestAnthropic_Send_ToolCallNoText(t *testing.T) {
 	x := subject().Exchange(t, "tool_call")
 	x.Has("req 2.5 no text", "got.content", `""`)
-	x.Has("req 2.5 and the call", "got.tool_calls.0.name", `"call_agent"`)
+	x.Has("req 2.5 the call without a text", "got.tool_calls.0.name", `"call_agent"`)
 }
 
 func TestAnthropic_Send_ToolResultMessage(t *testing.T) {
@@ -71,7 +72,7 @@ func TestAnthropic_Send_AssistantToolCallMessage(t *testing.T) {
 		{"type": "tool_use", "id": "id_0", "name": "call_agent", "input": {"agent": "a", "task": "b"}}
 	]}`)
 	x.Has("req 2.7 no text block for an empty text", "sent.messages.3.content.0.type", `"tool_use"`)
-	x.Has("req 2.7 no arguments are {}", "sent.messages.3.content.0.input", `{}`)
+	x.Has("req 2.7 a call without arguments has the input {}", "sent.messages.3.content.0.input", `{}`)
 }
 
 func TestAnthropic_Send_ToolsStopReason(t *testing.T) {

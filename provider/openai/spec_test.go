@@ -5,9 +5,10 @@ import (
 	"testing"
 )
 
-// The axe M5 specification names these tests in 7.4, for the requirements of
-// 3.3. Each test makes one of the exchanges in testdata. The server checks the
-// whole request, and the test checks the part in its name.
+// These are the tests that 7.4 of axe's M5 specification names. The number in a
+// sub-test's name is that of a requirement in 3.3, or in 3.1 for 1.N.
+// cmd/testdata/spec.txt lists them. Exchange checks the whole request and the
+// whole response. Has and Lacks check the part that a requirement is about.
 
 func TestOpenAI_Send_WithTools(t *testing.T) {
 	x := subject().Exchange(t, "tool_call")
