@@ -14,15 +14,15 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// RateLimit bounds the requests of all workers together to one account of a
-// provider. The zero value is no limit.
+// RateLimit is the rate limit of one provider account, for the requests of all
+// workers together. The zero value is no limit.
 type RateLimit = ratelimit.Settings
 
 // Config configures a worker. Only Open is required. A number or duration of 0
-// is the default, and a negative one is an error of New.
+// stands for the default. New refuses a negative one.
 type Config struct {
-	// Name is the worker's name in log entries and outcomes. The default is
-	// a random one.
+	// Name is the worker's name in log entries, in outcomes and among the
+	// workers on the bus. The default is a random name.
 	Name string
 
 	// Open returns the provider for a "provider/model", and the model's
@@ -33,17 +33,18 @@ type Config struct {
 	// With "" every agent uses its own.
 	Model string
 
-	// Root changes the definition of an agent for the runs that are roots.
-	// With nil roots use the definition as it is.
+	// Root changes the definition of an agent for root runs. With nil they
+	// use the definition as it is.
 	Root func(configs.Agent) configs.Agent
 
 	// Slots is the number of model calls that the worker makes at a time.
 	// The default is DefaultSlots.
 	Slots int
 
-	// ActiveAgents is the number of agents for which the worker always pulls.
-	// If it serves more, it pulls only for those that have work, and lets
-	// the others go dormant. The default is DefaultActiveAgents.
+	// ActiveAgents is the largest number of agents for which the worker
+	// always pulls. If it serves more, it pulls for the active ones alone,
+	// and makes unused ones dormant while more than ActiveAgents are
+	// active. The default is DefaultActiveAgents.
 	ActiveAgents int
 
 	// DormantAfter is the time without work after which an agent may become
@@ -51,32 +52,35 @@ type Config struct {
 	DormantAfter time.Duration
 
 	// RateLimit returns the account with which a model is asked, and the
-	// rate limit that all workers together keep for that account. The
-	// account is a name for a provider and an API key. With nil, or with
-	// zero Settings, the requests are not limited.
+	// rate limit of that account. The account is a name for a provider and
+	// an API key. With nil, or for a zero RateLimit, the worker does not
+	// limit its requests.
 	RateLimit func(model string) (account string, s RateLimit)
 
-	// Unattended says that no person can answer the worker's runs. An agent
-	// with supervision by a person is then refused.
+	// Unattended says that no person can answer the worker's runs. A run
+	// with supervision in the mode run.Human then fails at its start.
 	Unattended bool
 
 	// Memory stores the memories of agents. With nil no agent has a memory.
 	Memory memory.Store
 
-	// Timeout bounds a submitted tree, from the submission to the outcome.
-	// The default is DefaultTimeout.
+	// Timeout bounds the time of a submitted tree, from the submission to
+	// the outcome. A submission may ask for less. The default is
+	// DefaultTimeout.
 	Timeout time.Duration
 
-	// Grace is the time that model calls in flight get when the worker
-	// drains. The default is DefaultGrace.
+	// Grace is the time that model calls in flight have to end when the
+	// worker drains. Then the worker aborts them. The default is
+	// DefaultGrace.
 	Grace time.Duration
 
-	// Poison is the number of deliveries of a trigger after which its run
-	// ends as poisoned. The default is DefaultPoison.
+	// Poison is the number of deliveries of a trigger that may fail, or end
+	// without a return. At the next delivery the run ends as poisoned. The
+	// default is DefaultPoison.
 	Poison int
 
-	// Cache is the number of bytes of memory for folded states of waiting
-	// runs. A state is kept for a minute at most. The default is
+	// Cache bounds the memory for the folded states of waiting runs, in
+	// bytes. A state is kept for a minute at most. The default is
 	// DefaultCache.
 	Cache int
 
@@ -100,7 +104,8 @@ const (
 	DefaultDormantAfter = time.Minute
 )
 
-// validate returns the configuration with its defaults filled in.
+// validate returns the configuration with its defaults filled in. The error
+// names a field that is missing or negative.
 func (c Config) validate() (Config, error) {
 	if c.Open == nil {
 		return c, errors.New("agentd: Config.Open is required")
