@@ -105,7 +105,7 @@ func (k *Keeper) sayFarewell(ctx context.Context) {
 // a server that was away.
 func (k *Keeper) checkNeighbour(ctx context.Context, all []Worker) {
 	n, ok := neighbour(all, k.Entry().Name)
-	if !ok || k.Registry.answers(ctx, n) {
+	if !ok || k.Registry.hasProcess(ctx, n) {
 		k.suspect = ""
 		return
 	}

@@ -3,8 +3,9 @@
 //
 // A worker keeps an entry in a bucket, and answers requests on a subject of its
 // own. The entry says which agents it serves. The answer says that its process
-// is there: the server refuses a request to a process that is gone at once. So
-// nothing waits for an entry to grow old.
+// is there. The server refuses a request to a process that is gone at once, so
+// the death of a process is known at once. A process that is frozen or cut off
+// counts as gone when its entry is 30 s old.
 //
 //	s, err := presence.New(conn).Serving(ctx, "reader")
 //	if err == nil && s.Unserved() {
@@ -49,10 +50,10 @@ type Entry struct {
 	// Ended is the time at which the worker ended, or was found gone.
 	Ended time.Time `json:"ended,omitzero"`
 	// Predecessor is the time of the last sign of life of an earlier process
-	// with this name that did not drain.
+	// with this name that neither drained nor was found gone.
 	Predecessor time.Time `json:"predecessor,omitzero"`
 	// FoundBy is the name of the worker that found the process gone. It is
-	// empty for a worker that has drained.
+	// empty for a worker that is there, or has drained.
 	FoundBy string `json:"found_by,omitzero"`
 	// ClockSteps are the steps of the server's clock that the worker knows
 	// of. Workers that start later learn them from here.
@@ -89,7 +90,7 @@ func (w Worker) lastSeen() time.Time {
 	return w.Ended
 }
 
-// Registry is all workers on a bus. It keeps nothing between requests but long
+// Registry reads the workers of a bus. Between requests it keeps only long
 // lists of agents, which never change.
 type Registry struct {
 	workers *bus.Workers
@@ -104,7 +105,8 @@ func New(conn *bus.Conn) Registry {
 	return Registry{workers, conn.Clocks, &agentLists{workers: workers}}
 }
 
-// Workers lists the workers on the bus and those of the last day, by name.
+// Workers lists the workers on the bus and those of the last day, sorted by
+// name.
 func (r Registry) Workers(ctx context.Context) ([]Worker, error) {
 	entries, err := r.workers.List(ctx)
 	if err != nil {
@@ -138,18 +140,20 @@ func LearnClockSteps(ctx context.Context, conn *bus.Conn) error {
 	return err
 }
 
-// staleAge is the age at which the entry of a worker that does not answer
-// counts as that of a worker that is gone: its host froze, or is cut off.
+// staleAge is the age of its entry at which a worker that does not answer
+// counts as gone. Its process may be frozen, or cut off from the server.
 const staleAge = 3 * refreshInterval
 
-// Alive reports whether a worker is there.
+// Alive reports whether a worker is there. A worker that does not answer is
+// there as long as the server knows its process and its entry is younger than
+// 30 s.
 func (r Registry) Alive(ctx context.Context, w Worker) bool {
 	alive, _ := r.sign(ctx, w)
 	return alive
 }
 
-// sign asks a worker for a sign of life. Trouble is the stream that keeps the
-// worker from its work, and why; "" without one.
+// sign asks a worker for a sign of life. Trouble names the stream that keeps
+// the worker from its work, and says why. It is "" without one.
 func (r Registry) sign(ctx context.Context, w Worker) (alive bool, trouble string) {
 	if !w.Ended.IsZero() {
 		return false, ""
@@ -158,15 +162,17 @@ func (r Registry) sign(ctx context.Context, w Worker) (alive bool, trouble strin
 	return err == nil || !errors.Is(err, bus.ErrNoWorker) && r.clocks.Now().Sub(w.Seen) < staleAge, trouble
 }
 
-// answers reports whether the server knows the process of a worker.
-func (r Registry) answers(ctx context.Context, w Worker) bool {
+// hasProcess reports whether the server knows the process of a worker. It is
+// true as well if no answer came in time.
+func (r Registry) hasProcess(ctx context.Context, w Worker) bool {
 	_, err := r.workers.Ask(ctx, w.token())
 	return !errors.Is(err, bus.ErrNoWorker)
 }
 
-// Kept reports whether another live worker than self keeps the message of a
-// delivery (bus.Workers.Keeps). It asks all at once, and waits for a second at
-// most.
+// Kept asks the live workers other than self whether one of them has the
+// message of a delivery in hand. If one has, that worker keeps the message
+// (bus.Workers.Keeps), and Kept returns true. It asks all at once, and waits
+// for their answers for a second at most.
 func (r Registry) Kept(ctx context.Context, self string, d *bus.Delivery) (bool, error) {
 	all, err := r.Workers(ctx)
 	if err != nil {
@@ -183,7 +189,7 @@ func (r Registry) Kept(ctx context.Context, self string, d *bus.Delivery) (bool,
 		asked.Go(func() {
 			if r.workers.Keeps(ctx, w.token(), d) {
 				kept.Store(true)
-				cancel() // the other answers say no
+				cancel() // no other answer matters
 			}
 		})
 	}
@@ -195,24 +201,24 @@ func (r Registry) Kept(ctx context.Context, self string, d *bus.Delivery) (bool,
 type Service struct {
 	// Agent is empty for a Service of all workers.
 	Agent string
-	// Live are the names of the workers that serve the agent.
+	// Live has the names of the workers that serve the agent.
 	Live []string
-	// Former are the names of the workers that served it and are gone, the
-	// last one first.
+	// Former has the names of the workers that served the agent in the last
+	// day and are gone, the last one first.
 	Former []string
-	// Since is the time of the last sign of life of the workers in Former.
+	// Since is the time of the last sign of life of any worker in Former.
 	Since time.Time
 }
 
 // Unserved reports whether no worker serves the agent any more. It is false for
-// an agent that no worker has served in the last day: the agent may be a program
-// of another kind.
+// an agent that no worker has served in the last day: the agent may be a
+// program of another kind.
 func (s Service) Unserved() bool { return len(s.Live) == 0 && len(s.Former) > 0 }
 
 // maxNamed is the number of former workers that Text names.
 const maxNamed = 5
 
-// Text describes an unserved agent.
+// Text describes an unserved agent or, without an agent, a bus without workers.
 func (s Service) Text(now time.Time) string {
 	names := strings.Join(s.Former[:min(len(s.Former), maxNamed)], ", ")
 	if more := len(s.Former) - maxNamed; more > 0 {
@@ -225,7 +231,7 @@ func (s Service) Text(now time.Time) string {
 	return fmt.Sprintf("%s since %s; workers that %s: %s", claim, Age(now.Sub(s.Since)), did, names)
 }
 
-// Age formats a time span for people, in its largest unit: 8 s, 3 min, 2 h.
+// Age formats a time span in whole seconds, minutes or hours: 8 s, 3 min, 2 h.
 func Age(d time.Duration) string {
 	switch {
 	case d < time.Minute:
@@ -236,12 +242,12 @@ func Age(d time.Duration) string {
 	return fmt.Sprintf("%d h", int(d.Hours()))
 }
 
-// reconnectTime is the time that a worker gets to come back to a server that was
-// away.
+// reconnectTime is the time that a worker gets to connect again to a server
+// that was away.
 const reconnectTime = 300 * time.Millisecond
 
-// Serving finds the workers that serve an agent. An agent counts as unserved
-// after two looks.
+// Serving finds the workers that serve an agent. An agent counts as unserved if
+// two looks, reconnectTime apart, find no live worker.
 func (r Registry) Serving(ctx context.Context, agent string) (s Service, err error) {
 	for range 2 {
 		survey, err := r.Survey(ctx)
@@ -263,7 +269,7 @@ type Survey struct {
 	registry Registry
 	workers  []Worker
 	alive    map[string]bool
-	// trouble is what a worker has said of a stream.
+	// trouble is the first trouble of a worker (sign).
 	trouble string
 }
 
@@ -289,18 +295,18 @@ func (s *Survey) isAlive(ctx context.Context, w Worker) bool {
 	return alive
 }
 
-// Trouble is the stream that keeps the workers that were asked so far from their
-// work, and why; "" without one.
+// Trouble names a stream that keeps a worker from its work, and says why. It is
+// "" if no worker that was asked so far has said so.
 func (s *Survey) Trouble() string { return s.trouble }
 
-// Gone reports whether a worker is known, and its process is gone.
+// Gone reports whether a worker has an entry and is not alive.
 func (s *Survey) Gone(ctx context.Context, name string) bool {
 	w := named(s.workers, name)
 	return w.Name != "" && !s.isAlive(ctx, w)
 }
 
-// Serving sorts the workers of an agent into live and former ones. With no
-// agent it sorts all workers.
+// Serving sorts the workers of an agent into live and former ones. For the
+// agent "" it sorts all workers.
 func (s *Survey) Serving(ctx context.Context, agent string) Service {
 	found := Service{Agent: agent}
 	var former []Worker
@@ -330,8 +336,9 @@ type Loss struct {
 	At time.Time
 }
 
-// Lost returns the processes that served an agent and were lost within a time
-// span, the last one first. A worker that has drained is not lost.
+// Lost returns the losses of processes that served an agent, the last one
+// first. No loss is longer ago than within. A worker that has drained is not
+// lost.
 func (r Registry) Lost(ctx context.Context, agent string, within time.Duration) ([]Loss, error) {
 	all, err := r.Workers(ctx)
 	if err != nil {
@@ -357,7 +364,8 @@ func (r Registry) Lost(ctx context.Context, agent string, within time.Duration) 
 }
 
 // Held returns the agents of the workers that pull for all their agents, also
-// for those without work. A worker that may be gone counts.
+// for those without work. A worker without an end counts, though it may be
+// gone.
 func (r Registry) Held(ctx context.Context) (map[string]bool, error) {
 	all, err := r.Workers(ctx)
 	if err != nil {
