@@ -18,21 +18,23 @@ type leases struct {
 	held map[message]*lease
 }
 
-// message identifies a message of a consumer. A stream or a consumer that was
-// removed and made again has the same name.
+// message identifies a message of a consumer. A consumer that was removed and
+// made again delivers the same messages. A stream that was removed and made
+// again has other messages under the same sequences: their time differs.
 type message struct {
 	stream, consumer string
 	seq              uint64
-	// stored is the time in ns since 1970 at which it was stored.
+	// stored is the time in ns since 1970 at which the stream stored the
+	// message.
 	stored int64
 	// delivery is the number of the delivery, if the consumer has a short
-	// first lease. A second delivery is then meant to be handled beside the
-	// first one. It is 0 for other consumers.
+	// first lease (ConsumerConfig.FirstLease), and 0 otherwise. A process
+	// handles the second delivery of such a consumer beside the first one.
 	delivery uint64
 }
 
-// messageOf returns the message of a delivery. The subject for its
-// acknowledgement names the message.
+// messageOf reads the message of a delivery from the subject for its
+// acknowledgement. It leaves message.delivery 0.
 func messageOf(m *nats.Msg) (message, *nats.MsgMetadata, error) {
 	md, err := m.Metadata()
 	if err != nil {
@@ -46,21 +48,23 @@ type lease struct {
 	d *Delivery
 	// limit is the time after which the lease is not renewed; zero: none.
 	limit time.Time
-	// renewed is the last time at which the server certainly counted the
-	// delivery as this process's.
+	// renewed is the time at which this process received the delivery or, if
+	// that is later, began the last renewal that reached the server.
 	renewed time.Time
-	// expired is called once when the lease may be over; it may be nil.
+	// expired is called once when the lease may be over, under the lock of
+	// leases. It may be nil.
 	expired func()
 }
 
-// over reports whether the lease was not renewed for longer than it lasts.
+// over reports whether the lease may be over: its last renewal is longer ago
+// than its length.
 func (l *lease) over(now time.Time, length time.Duration) bool {
 	return pause.Elapsed(l.renewed, now) > length
 }
 
 // hold begins the lease of a delivery. It returns false if this process has the
-// message in hand already: the earlier delivery goes on in place of the new
-// one.
+// message in hand already. The earlier delivery then goes on, under the lease
+// of the new one.
 func (l *leases) hold(d *Delivery, now time.Time, length time.Duration) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -72,7 +76,9 @@ func (l *leases) hold(d *Delivery, now time.Time, length time.Duration) bool {
 	return true
 }
 
-// keep is hold for a message that the server has delivered to another process.
+// keep lets a delivery in hand go on under the lease of a delivery to another
+// process. It returns false if this process does not have the message in hand,
+// or if its lease may be over.
 func (l *leases) keep(m *nats.Msg, now time.Time, length time.Duration) bool {
 	id, _, err := messageOf(m)
 	l.mu.Lock()
@@ -81,8 +87,9 @@ func (l *leases) keep(m *nats.Msg, now time.Time, length time.Duration) bool {
 }
 
 // replace lets the delivery in hand of a message be acknowledged, renewed and
-// given back as the message's newest delivery. It returns nil if there is none,
-// or if its lease may be over. The caller holds the lock.
+// given back as the message's newest delivery. It returns nil if this process
+// does not have the message in hand, or if its lease may be over. The caller
+// holds the lock.
 func (l *leases) replace(id message, newest *nats.Msg, now time.Time, length time.Duration) *lease {
 	h := l.held[id]
 	if h == nil {
@@ -122,7 +129,8 @@ func (l *leases) drop(d *Delivery) {
 }
 
 // onExpired sets the function that is called when the lease of a delivery may
-// be over. It calls the function at once if the lease may be over already.
+// be over. With nil none is called. If the delivery was let go for that reason
+// already, onExpired calls the function at once.
 func (l *leases) onExpired(d *Delivery, fn func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -135,8 +143,8 @@ func (l *leases) onExpired(d *Delivery, fn func()) {
 	}
 }
 
-// dropOverdue lets go of the deliveries with leases that may be over, and
-// returns the number of them.
+// dropOverdue lets go of the deliveries whose leases may be over, and returns
+// their number.
 func (l *leases) dropOverdue(now time.Time, length time.Duration) (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -150,7 +158,7 @@ func (l *leases) dropOverdue(now time.Time, length time.Duration) (n int) {
 	return n
 }
 
-// renewable lists the deliveries with leases to be renewed.
+// renewable lists the deliveries whose leases are not past their limit.
 func (l *leases) renewable(now time.Time) []*Delivery {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -163,7 +171,8 @@ func (l *leases) renewable(now time.Time) []*Delivery {
 	return out
 }
 
-// renewed notes that the server has heard of the deliveries since now.
+// renewed notes that renewals of the deliveries have reached the server. Now is
+// the time before the first of them was sent.
 func (l *leases) renewed(ds []*Delivery, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -175,8 +184,9 @@ func (l *leases) renewed(ds []*Delivery, now time.Time) {
 }
 
 // expired reports whether the lease of a delivery may be over, so that another
-// worker may have the message. The next renewal would notice that, but a
-// process that was stopped may do other work before it.
+// worker may have the message. If so, it lets go of the delivery. The next
+// renewal would do that too, but a process that was stopped may do other work
+// before it.
 func (l *leases) expired(d *Delivery, now time.Time, length time.Duration) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -188,7 +198,8 @@ func (l *leases) expired(d *Delivery, now time.Time, length time.Duration) bool 
 	return d.late
 }
 
-// lose lets go of a delivery. Its lease may be over.
+// lose lets go of a delivery whose lease may be over. The caller holds the
+// lock.
 func (l *leases) lose(h *lease) {
 	h.d.late = true
 	delete(l.held, h.d.id)
@@ -197,12 +208,12 @@ func (l *leases) lose(h *lease) {
 	}
 }
 
-// KeepLeases renews the lease of every delivery in hand, four times within its
-// length, until ctx ends or the connection is closed for good. It runs in a
-// goroutine of its own, so that a slow handler does not lose its lease. The
-// server does not acknowledge a renewal: an echo after each round shows that
-// the renewals have reached it. While KeepLeases runs, Delivery.ProvablyFirst
-// may be true.
+// KeepLeases renews the leases of the deliveries in hand, four times in
+// Config.AckWait, until ctx ends or the connection is closed for good. Call it
+// in a goroutine of its own, so that a slow handler does not lose its lease.
+// The server does not acknowledge a renewal. So each round ends with a ping:
+// the server's answer shows that the renewals have reached it.
+// Delivery.ProvablyFirst is false unless KeepLeases has run.
 func (c *Conn) KeepLeases(ctx context.Context) error {
 	c.startEpoch(ctx)
 	tick := time.NewTicker(c.cfg.AckWait / 4)
@@ -221,7 +232,8 @@ func (c *Conn) KeepLeases(ctx context.Context) error {
 	}
 }
 
-// beat renews all leases once.
+// beat lets go of the deliveries whose leases may be over, and renews the other
+// leases once.
 func (c *Conn) beat(ctx context.Context, now time.Time) {
 	if n := c.leases.dropOverdue(now, c.cfg.AckWait); n > 0 {
 		c.log.WarnContext(ctx, "leases may be over", slog.Int("deliveries", n))
