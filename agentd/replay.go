@@ -10,14 +10,18 @@ import (
 // errKept ends the work under a trigger that another worker keeps.
 var errKept = errors.New("another worker keeps the message")
 
-// mayBeKept reports whether another worker may have the trigger in hand though
-// the server has delivered it here. A person may have removed its consumer. The
-// new one has all messages of the old one again. A worker that pulled from it
-// makes it after half of busRetryDelay at the earliest. So a trigger that was
-// younger when it came needs no check, and most triggers are. (A worker that
-// starts at that moment makes it at once. That costs a second model call at
-// most.) Its age is that of its delivery by the
-// server: a slow link adds the bound of the clock's error, half a round trip.
+// mayBeKept reports whether another worker may have the trigger in hand, though
+// the server has delivered it to this one. That happens after a person has
+// removed the consumer: the new one delivers all messages again.
+//
+// A worker that pulled from the removed consumer makes the new one after half
+// of busRetryDelay at the earliest. A trigger that was younger at its delivery
+// needs no check, and most triggers were. A worker that starts at that moment
+// makes the consumer at once. That costs a second model call at most.
+//
+// The age is that at the delivery by the server. At its receipt the trigger was
+// older, on a slow link by up to the bound of the clock's error, half a round
+// trip.
 func mayBeKept(ctx context.Context, x *execution) bool {
 	stored := x.t.Time.Add(x.clock().Shift(x.t.Stored))
 	age := x.clock().Now().Sub(stored) - time.Since(x.t.Received)
@@ -25,9 +29,10 @@ func mayBeKept(ctx context.Context, x *execution) bool {
 	return age-onTheWay > busRetryDelay/2 && x.t.Replayed(ctx)
 }
 
-// claim asks the other workers whether one has the trigger in hand. That worker
-// then keeps it. If none has it, the run is read again: a worker that had it
-// may have stored the answer just now.
+// claim asks the other workers whether one of them has the trigger in hand. If
+// one has, that worker keeps the trigger, and claim returns errKept. Otherwise
+// the run is read again: a worker that had the trigger may have stored the
+// answer just now.
 //
 // A frozen worker does not answer and counts as one without the trigger. That
 // costs a second model call, as the end of its lease does.
