@@ -12,44 +12,46 @@ import (
 	"github.com/axebus/axe/internal/pause"
 )
 
-// ErrStreamLost is wrapped by the error of Run if a stream of runs was removed.
-// All trees on it are lost. The streams have to be provisioned again before
-// another worker runs.
+// ErrStreamLost is wrapped by the error of Worker.Run if a stream of runs was
+// removed. All trees on it are lost. The caller has to provision the streams
+// again before it runs another worker.
 var ErrStreamLost = errors.New("a stream of runs was removed")
 
 const (
 	// streamInterval is the time between two looks at the faults of the
-	// streams. The clocks measure the streams as often.
+	// streams. bus.Clocks reads the state of the streams as often.
 	streamInterval = 2 * time.Second
-	// maxCorrectDelay is the longest pause between two corrections that fail.
+	// maxCorrectDelay is the longest time from a correction that failed to
+	// the next one.
 	maxCorrectDelay = time.Minute
 	// bucketInterval is the time between two looks at the buckets.
 	bucketInterval = 16 * time.Second
 )
 
-// streamWatch watches over the streams for one worker. It logs each fault once,
-// and corrects what a worker can.
+// streamWatch watches over the streams for one worker. It logs each fault when
+// it appears, and corrects the faults that a worker can correct.
 type streamWatch struct {
 	conn *bus.Conn
 	log  *slog.Logger
 	// longest is the longest time that a tree may take.
 	longest time.Duration
-	// removed is called after messages of runs were removed: the worker may
-	// remember runs of which the messages are gone.
+	// removed is called after messages of runs were removed. The cache may
+	// have states of runs whose messages are gone.
 	removed func()
 	// replaced is called after a bucket was removed and made again.
 	replaced func()
 
-	// faults are those of the last look.
+	// faults has the faults that the last look found.
 	faults []bus.Fault
-	// failures counts the corrections that have failed since the last one
-	// that succeeded, and next is the time of the next one.
+	// failures is the number of failed corrections since the last one that
+	// succeeded, 5 at most.
 	failures int
-	next     time.Time
+	// next is the earliest time of the next correction.
+	next time.Time
 }
 
-// run looks at the streams until ctx ends. The error is ErrStreamLost if a
-// stream of runs was removed.
+// run looks at the streams until ctx ends, or until a stream of runs was
+// removed. The error then wraps ErrStreamLost.
 func (s *streamWatch) run(ctx context.Context) error {
 	for looks := 0; ; looks++ {
 		if looks%int(bucketInterval/streamInterval) == 0 {
@@ -66,7 +68,9 @@ func (s *streamWatch) run(ctx context.Context) error {
 	}
 }
 
-// note takes the faults of a look in place of those of the last one.
+// note compares the faults of a look with those of the last one. It logs new
+// faults and faults that are gone, calls removed or replaced, and corrects the
+// streams. The error wraps ErrStreamLost if a stream of runs was removed.
 func (s *streamWatch) note(ctx context.Context, now []bus.Fault) error {
 	before := s.faults
 	s.faults = now
@@ -121,8 +125,8 @@ func (s *streamWatch) logFault(ctx context.Context, f bus.Fault) {
 	s.log.LogAttrs(ctx, slog.LevelError, "stream at fault", attrs...)
 }
 
-// correct corrects the streams. After a failure it pauses: the worker's user may
-// not be allowed to do it.
+// correct corrects the streams. After each failure it puts the next correction
+// off for longer: the worker's user may lack the permission.
 func (s *streamWatch) correct(ctx context.Context) {
 	if err := s.conn.Health.Correct(ctx); err != nil {
 		if s.failures == 0 {
