@@ -35,13 +35,13 @@ func (h *harness) returns(r subjects.Run) map[string]run.Return {
 	return all
 }
 
-// firstKey is the key of the return of a run's call, for a delivery.
+// firstKey is the key of the return of a delivery of a run's call.
 func (h *harness) firstKey(r subjects.Run, delivery int) string {
 	return subjects.ReturnKey(h.readAll(r.Call())[0].Seq, delivery).String()
 }
 
-// TestDeathsPoison: a trigger is poisoned by the deaths of so many workers that
-// carried it out, however many others have handed it on in between.
+// TestDeathsPoison: a run ends as poisoned once Config.Poison workers have died
+// with its trigger in hand. Workers that drained and handed it on do not count.
 func TestDeathsPoison(t *testing.T) {
 	t.Parallel()
 	const limit = 3
@@ -80,9 +80,9 @@ func TestDeathsPoison(t *testing.T) {
 	}
 }
 
-// TestLostLeasesPoisonNothing: workers that were frozen for longer than their
-// leases last say so, each when it finds that another worker has the run. None
-// of their deliveries counts.
+// TestLostLeasesPoisonNothing: a worker that was frozen for longer than its
+// lease finds that another worker has the run, and stores a return. Its
+// delivery does not count against the run.
 func TestLostLeasesPoisonNothing(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -111,19 +111,19 @@ func TestLostLeasesPoisonNothing(t *testing.T) {
 			h.workers[i].drain()
 		}
 		if o := h.expectCompleted(r, "done"); o.Worker != fmt.Sprint("w", freezes) {
-			t.Errorf("the answer is of %s", o.Worker)
+			t.Errorf("worker %s answered, want the last one", o.Worker)
 		}
 		if n := len(h.requests("lead")); n != freezes+1 {
-			t.Errorf("%d requests for %d takeovers", n, freezes)
+			t.Errorf("%d requests, want %d: one, and one for each takeover", n, freezes+1)
 		}
 		h.checkVerified()
 	})
 }
 
-// TestReturnTellsTheSuccessor: the return of a drained worker says what the
-// model was asked, and for how long. It is stored before the call goes back.
-// The successor logs it, goes on with the same attempt, and verify counts the
-// request.
+// TestReturnTellsTheSuccessor: the return of a drained worker has the turn, the
+// attempt and the time for which the model was asked. It is stored before the
+// call goes back. The successor logs it and goes on with the same attempt.
+// Verify counts the request as wasted.
 func TestReturnTellsTheSuccessor(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -206,8 +206,8 @@ func TestFailureIsReturned(t *testing.T) {
 }
 
 // TestLateReturnsChangeNothing: returns that come late, from outside, or with
-// bodies that no worker writes are ignored, as an older version ignores a kind
-// of message that it does not know.
+// bodies that no worker writes do not change a tree. Neither do messages of a
+// kind that this version does not know.
 func TestLateReturnsChangeNothing(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
