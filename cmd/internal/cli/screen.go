@@ -33,7 +33,7 @@ type Screen struct {
 	drawn int
 }
 
-// Stderr returns the screen of the process.
+// Stderr returns a screen on the stderr of the process.
 func Stderr() *Screen {
 	fd := int(os.Stderr.Fd())
 	return &Screen{w: os.Stderr, terminal: Terminal(os.Stderr), size: func() (int, int) {
@@ -45,10 +45,10 @@ func Stderr() *Screen {
 	}}
 }
 
-// Terminal reports whether the screen is a terminal.
+// Terminal reports whether stderr is a terminal.
 func (s *Screen) Terminal() bool { return s.terminal }
 
-// Write prints above the tree.
+// Write prints lines above the tree.
 func (s *Screen) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -61,7 +61,7 @@ func (s *Screen) Write(p []byte) (int, error) {
 	return len(p), s.repaint(string(p))
 }
 
-// Mute drops all later writes: the log messages of a shutdown.
+// Mute makes Write drop all later text, such as the log messages of a shutdown.
 func (s *Screen) Mute() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,8 +106,8 @@ const (
 )
 
 // repaint prints a text in the place of the drawn tree, and draws the tree as
-// it is now below that text. The last row of the terminal is the cursor's, so
-// that a frame does not scroll.
+// it is now below that text. The tree leaves the last row of the terminal to
+// the cursor, so that the next frame does not scroll.
 func (s *Screen) repaint(above string) error {
 	width, height := s.size()
 	f := Frame{Now: time.Now(), Tick: s.tick, Width: width, Height: max(1, height-1), Colour: colour()}
@@ -131,7 +131,8 @@ func (s *Screen) repaint(above string) error {
 	return err
 }
 
-// eraseRows erases n rows from the cursor's row on. The cursor stays.
+// eraseRows erases n rows from the cursor's row on. The cursor ends at the
+// start of its row.
 func eraseRows(b *strings.Builder, n int) {
 	if n > 0 {
 		b.WriteString(strings.Repeat(eraseLine+"\n", n))
@@ -139,14 +140,14 @@ func eraseRows(b *strings.Builder, n int) {
 	}
 }
 
-// moveUp moves the cursor to the start of the row n above.
+// moveUp moves the cursor to the start of the row that is n rows above.
 func moveUp(b *strings.Builder, n int) {
 	if n > 0 {
 		b.WriteString("\x1b[" + strconv.Itoa(n) + "A\r")
 	}
 }
 
-// redraw draws the tree until ctx ends.
+// redraw draws the tree every redrawInterval until ctx ends.
 func (s *Screen) redraw(ctx context.Context) {
 	for pause.For(ctx, redrawInterval) == nil {
 		s.Draw()
