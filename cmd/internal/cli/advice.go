@@ -17,7 +17,7 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// advice returns what a person can do about an error, "" without advice.
+// advice returns a person's next step after an error, "" without one.
 func advice(err error) string {
 	_, absent := errors.AsType[*noServerError](err)
 	_, untrusted := errors.AsType[x509.UnknownAuthorityError](err)
@@ -26,7 +26,8 @@ func advice(err error) string {
 	case errors.Is(err, client.ErrUnknownTree):
 		return "axe verify --all names the trees under way"
 	case errors.Is(err, client.ErrRemoved):
-		// Workers may still write messages of this tree.
+		// Workers may still write messages of this tree, so another
+		// tree must not have its id.
 		return "submit it again with another --id"
 	case errors.Is(err, client.ErrUnknownRun):
 		return "axe wait ID shows the paths of a tree's runs"
@@ -61,7 +62,7 @@ func advice(err error) string {
 	return ""
 }
 
-// hint returns what a person can do about a failed outcome, "" without advice.
+// hint returns a person's next step after a failed outcome, "" without one.
 func hint(o run.Outcome) string {
 	switch o.Kind {
 	case run.KindTimeout:
@@ -78,7 +79,7 @@ func hint(o run.Outcome) string {
 	return ""
 }
 
-// hintAtError returns what a person can do about an outcome of the kind error.
+// hintAtError is hint for an outcome of the kind error.
 func hintAtError(o run.Outcome) string {
 	switch o.Category {
 	case run.CategoryConfig:
@@ -97,9 +98,10 @@ func hintAtError(o run.Outcome) string {
 	return ""
 }
 
-// Explain adds to the error of an outcome what the bus knows about it: the
-// worker whose own configuration is at fault, for example by a missing key, or
-// an agent with a name like that of an unknown one.
+// Explain adds to the error of an outcome the worker whose own configuration is
+// at fault, for example by a missing key. To the error of an unknown agent it
+// adds an agent on the bus with a similar name or, without one, the command
+// that lists the agents.
 func Explain(ctx context.Context, conn *bus.Conn, err error, o run.Outcome) error {
 	local := o.Category == string(provider.Auth) || o.Category == run.CategoryConfig
 	switch {
@@ -115,8 +117,8 @@ func Explain(ctx context.Context, conn *bus.Conn, err error, o run.Outcome) erro
 	return err
 }
 
-// nearestAgent returns the agent on the bus with the most similar name, "" if
-// there is none or the bus does not answer.
+// nearestAgent returns the agent on the bus whose name is most similar. It
+// returns "" if no name is similar, or if the bus does not answer.
 func nearestAgent(ctx context.Context, conn *bus.Conn, agent string) string {
 	dir, err := conn.Directory(ctx)
 	if err != nil {
