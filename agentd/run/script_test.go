@@ -14,22 +14,26 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// TestScripts plays testdata/scripts. Each command but print and reset is an
-// event. Its seq is the sequence of the message and, in seconds, its time. The
-// output is the state and the effects that it owes.
+// TestScripts plays testdata/scripts. The command print prints the turns too,
+// and reset begins a new run. Each other command applies the event of its name:
 //
 //	called seq=1
 //	answered seq=2 trigger=1 [seen=1] calls=(a,b) [ops=(call,fork)]
-//		[of=(r-1-0)] [refused=(0)] [sequential] [timeout=30s] [timer=100] [index=1]
+//		[of=(r-1-0)] [refused=(0)] [sequential] [timeout=30s] [timer=100]
+//		[index=1]
 //	replied seq=3 turn=1 index=0 [failed=error]
-//	timedout seq=9 turn=1
+//	timed_out seq=9 turn=1
 //	mailed seq=4 [from=r-1-0]
-//	rested seq=5 trigger=1 [seen=4] [final]
+//	answered_without_calls seq=5 trigger=1 [seen=4] [final]
 //	cancelled seq=9 [kind=poisoned]
-//	ended seq=10 trigger=9 [index=2]
-//	concluded completed|error
-//	print                                    the turns too
-//	reset
+//	ended seq=10 trigger=9 [kind=poisoned] [index=2]
+//	outcome_stored completed|error
+//
+// The output is the state and the effects that it owes. The argument seq is the
+// sequence of the message and, in seconds after epoch, its time. The timer is a
+// time in seconds too. The lists calls and ops have the agent and the operation
+// of each call. The list refused has the indices of the refused calls. A wait is
+// for the peers in the list of.
 func TestScripts(t *testing.T) {
 	datadriven.Walk(t, "testdata/scripts", func(t *testing.T, path string) {
 		t.Helper()
@@ -43,7 +47,7 @@ func TestScripts(t *testing.T) {
 			case "print":
 				return describe(s) + describeTurns(s)
 			}
-			next, err := s.Apply(scripted(t, d, s))
+			next, err := s.Apply(scriptedEvent(t, d, s))
 			if err != nil {
 				return fmt.Sprintf("error: %v\n", err)
 			}
@@ -53,7 +57,8 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-func scripted(t *testing.T, d *datadriven.TestData, s run.State) run.Event {
+// scriptedEvent makes the event of a command.
+func scriptedEvent(t *testing.T, d *datadriven.TestData, s run.State) run.Event {
 	t.Helper()
 	var m run.Meta
 	d.MaybeScanArgs(t, "seq", &m.Seq)
@@ -76,7 +81,7 @@ func scripted(t *testing.T, d *datadriven.TestData, s run.State) run.Event {
 			o = run.Failure(run.Kind(failed), "#%d", m.Seq)
 		}
 		return run.Replied{Meta: m, Turn: turn, Index: index, Outcome: o}
-	case "timedout":
+	case "timed_out":
 		return run.TimedOut{Meta: m, Turn: turn}
 	case "cancelled":
 		return run.Cancelled{Meta: m, End: end}
@@ -89,7 +94,7 @@ func scripted(t *testing.T, d *datadriven.TestData, s run.State) run.Event {
 		from := "somebody"
 		d.MaybeScanArgs(t, "from", &from)
 		return run.Mailed{Meta: m, Mail: run.Mail{From: from}}
-	case "rested":
+	case "answered_without_calls":
 		e := run.Entry{Kind: run.EntryIdle, Index: s.LogIndex + 1, Answer: &provider.Response{Content: "done"}}
 		if d.HasArg("final") {
 			e.Kind = run.EntryFinal
@@ -97,7 +102,7 @@ func scripted(t *testing.T, d *datadriven.TestData, s run.State) run.Event {
 		d.MaybeScanArgs(t, "trigger", &e.Trigger)
 		d.MaybeScanArgs(t, "seen", &e.Seen)
 		return run.AnsweredWithoutCalls{Meta: m, Entry: e}
-	case "concluded":
+	case "outcome_stored":
 		if d.HasArg("completed") {
 			return run.OutcomeStored{Outcome: run.Outcome{Status: run.StatusCompleted}}
 		}
@@ -107,6 +112,7 @@ func scripted(t *testing.T, d *datadriven.TestData, s run.State) run.Event {
 	return nil
 }
 
+// scriptedTurn makes the log entry of the command answered.
 func scriptedTurn(t *testing.T, d *datadriven.TestData, s run.State) run.Entry {
 	t.Helper()
 	e := run.Entry{
@@ -154,7 +160,7 @@ func scriptedTurn(t *testing.T, d *datadriven.TestData, s run.State) run.Entry {
 	return e
 }
 
-// describe prints a state in a line, and each effect that it owes in another.
+// describe prints a state on one line, and each effect that it owes on another.
 func describe(s run.State) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%v seq=%d owner=%d log=%d@%d", s.Phase, s.Seq, s.Owner, s.LogIndex, s.LogSeq)
@@ -184,10 +190,10 @@ func describeEffect(e run.Effect) string {
 	switch e := e.(type) {
 	case run.CallChildren:
 		children(e.Children)
-		for i, beside := range [][]run.Child{e.Forks, e.Posts, e.Kills} {
-			if len(beside) > 0 {
+		for i, unawaited := range [][]run.Child{e.Forks, e.Posts, e.Kills} {
+			if len(unawaited) > 0 {
 				b.WriteString([]string{" fork", " send", " kill"}[i])
-				children(beside)
+				children(unawaited)
 			}
 		}
 		if !e.Timer.IsZero() {
@@ -236,12 +242,13 @@ func describeTurns(s run.State) string {
 	return b.String()
 }
 
-// clock returns a time of the scripts, in seconds.
+// clock returns the time that is a number of seconds after epoch.
 func clock(seconds int) time.Time { return epoch.Add(time.Duration(seconds) * time.Second) }
 
+// since prints the time that has passed since epoch.
 func since(t time.Time) string { return t.Sub(epoch).String() }
 
-// effectKey names an effect within its run.
+// effectKey names an effect. A state owes no two effects of one name.
 func effectKey(e run.Effect) string {
 	switch e := e.(type) {
 	case run.CallModel:
