@@ -14,13 +14,14 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// Health is the condition of the streams, as this process sees it. Persons may
-// change, empty or remove them while workers run, and their disk may be full.
-// Health learns from the readings of Clocks and from the answers to writes.
+// Health is the condition of the streams, as this process sees it. A person may
+// change, empty or remove a stream while workers run, and its disk may be full.
+// Health learns from the measurements of Clocks, from its own requests and from
+// the results of writes.
 type Health struct {
 	conn *Conn
-	// refusing says that some stream has stored nothing since it refused a
-	// write.
+	// refusing says that some stream has stored nothing since a write
+	// failed.
 	refusing atomic.Bool
 
 	mu       sync.Mutex
@@ -31,30 +32,33 @@ type Health struct {
 type condition struct {
 	// info is the newest state of the stream; nil before the first.
 	info *jetstream.StreamInfo
-	// read is the time here of that state.
-	read    time.Time
+	// read is the local time at which info arrived.
+	read time.Time
+	// missing says that the stream does not exist.
 	missing bool
-	// lost are the messages that were removed, or the whole stream; nil if
-	// none were.
+	// lost is the fault of removed messages, or of a stream that was
+	// removed and made again; nil if there is none.
 	lost *Fault
-	// refused is the time of the first write that was not stored, and
-	// refusedLast that of the last one; zero after a write that was stored.
-	refused, refusedLast time.Time
-	// answer is the server's answer to the last one; nil without an answer.
+	// refused is the time of the first failed write since a stored one, or
+	// since a refusalMemory without any. It is zero after a stored write.
+	refused time.Time
+	// refusedLast is the time of the last write that failed.
+	refusedLast time.Time
+	// answer is the server's answer to that write; nil if there was none.
 	answer *jetstream.APIError
 }
 
 const (
-	// refusalMemory is the time after its last refused write for which a
-	// stream counts as one that stores nothing. A write is repeated more
-	// often than that until it is stored.
+	// refusalMemory is the time after its last failed write for which a
+	// stream counts as one that stores nothing. A writer repeats its write
+	// more often than that.
 	refusalMemory = 15 * time.Second
-	// unansweredTime is the time for which a stream has to leave writes
-	// without an answer until that is a fault. A server that is busy, or
-	// that moves a stream to another leader, takes less.
+	// unansweredTime is the time after which a stream that leaves writes
+	// without an answer is at fault. A server that is busy, or that moves
+	// a stream to another leader, takes less.
 	unansweredTime = 4 * time.Second
-	// roundTrips is the number of round trips to the server that an attempt
-	// of a write waits at least.
+	// roundTrips is the least time that an attempt of a write waits for its
+	// answer, in round trips to the server.
 	roundTrips = 5
 )
 
@@ -70,7 +74,8 @@ func (h *Health) of(stream string) *condition {
 	return c
 }
 
-// forget forgets the conditions of all streams: they were made or corrected.
+// forget forgets the conditions of all streams. Provision has made or corrected
+// them.
 func (h *Health) forget() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -99,7 +104,7 @@ func (h *Health) saw(stream string, s jetstream.Stream, err error) (*jetstream.S
 	return info, nil
 }
 
-// stored notes that a message was stored.
+// stored notes that the stream of a subject has stored a message.
 func (h *Health) stored(subject string) {
 	if !h.refusing.Load() {
 		return
@@ -119,8 +124,9 @@ func (h *Health) stored(subject string) {
 	}
 }
 
-// failed notes the error of a write. A stream that refuses a fence stores
-// messages.
+// failed notes the error of a write. A missing answer or a full server is a
+// failed write. A conflict shows that the stream stores messages. Other errors
+// say nothing about the stream.
 func (h *Health) failed(subject string, err error) {
 	if _, conflict := errors.AsType[*ConflictError](err); conflict {
 		h.stored(subject)
@@ -147,8 +153,8 @@ func silent(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout)
 }
 
-// attempt sends a message once and waits for the answer. It waits less for a
-// message with patience, as far as the way to the server allows.
+// attempt sends a message once and waits for the answer. For a message with
+// Patience it waits three quarters of that, or roundTrips if that is longer.
 func (h *Health) attempt(ctx context.Context, m Message, msg *nats.Msg) (*jetstream.PubAck, error) {
 	if m.Patience > 0 {
 		_, half := h.conn.Clocks.Offset()
@@ -159,10 +165,10 @@ func (h *Health) attempt(ctx context.Context, m Message, msg *nats.Msg) (*jetstr
 	return h.conn.once(ctx, msg)
 }
 
-// silent returns the reason for which a write got no answer: the server answers
-// a request for the state of the stream, and stores nothing. It is nil if the
-// server does not answer that either.
-func (h *Health) silent(ctx context.Context, subject string) error {
+// unanswered explains a write without an answer. It requests the state of the
+// stream. If the server answers, the error says that the stream stores nothing.
+// It is nil if the server does not answer that either.
+func (h *Health) unanswered(ctx context.Context, subject string) error {
 	stream, ok := h.streamOf(subject)
 	if !ok {
 		return nil
@@ -173,7 +179,7 @@ func (h *Health) silent(ctx context.Context, subject string) error {
 	return errors.New(unanswering(stream).String())
 }
 
-// streamOf returns the stream of runs or of submissions that stores a subject.
+// streamOf returns the stream that stores a subject of a run or a submission.
 func (h *Health) streamOf(subject string) (string, bool) {
 	space := h.conn.Space()
 	if at, err := space.Parse(subject); err == nil && at.Kind == subjects.Submission {
@@ -183,9 +189,9 @@ func (h *Health) streamOf(subject string) (string, bool) {
 	return stream, err == nil
 }
 
-// Look asks for the state of the streams that Clocks do not measure: the
-// buckets of agents and of objects. The error says that the server did not
-// answer.
+// Look requests the state of the streams behind the bucket of agents and the
+// object store. Clocks do not measure these. A missing stream is no error, but
+// one of the Faults.
 func (h *Health) Look(ctx context.Context) error {
 	for _, name := range bucketStreams(h.conn.Space()) {
 		_, err := h.info(ctx, name)
@@ -196,9 +202,9 @@ func (h *Health) Look(ctx context.Context) error {
 	return nil
 }
 
-// Correct makes AXE_SUBMIT and the buckets again where they are missing, and
-// corrects the settings of the streams. It makes no stream of runs: a worker has
-// to begin anew on one.
+// Correct makes the stream of submissions, the bucket of agents and the object
+// store again where they are missing. It corrects the settings of the streams
+// of submissions and of runs. Provision alone makes a stream of runs.
 func (h *Health) Correct(ctx context.Context) error {
 	c := h.conn
 	space := c.Space()
@@ -229,8 +235,8 @@ func (h *Health) Correct(ctx context.Context) error {
 	return errors.Join(failed...)
 }
 
-// Faults returns the faults of the streams. Longest is the longest time that a
-// tree may take.
+// Faults returns the known faults of the streams. Longest is the longest time
+// that a tree may take.
 func (h *Health) Faults(longest time.Duration) (all []Fault) {
 	space := h.conn.Space()
 	p := Provision{Partitions: space.Partitions()}
@@ -255,8 +261,8 @@ func (h *Health) Faults(longest time.Duration) (all []Fault) {
 	return all
 }
 
-// trouble returns the fault of a stream of runs that stores nothing; "" without
-// one.
+// trouble returns the fault of the first stream of runs that stores nothing, in
+// one line; "" if there is none.
 func (h *Health) trouble() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -270,7 +276,8 @@ func (h *Health) trouble() string {
 	return ""
 }
 
-// faults are the faults of a stream that should have some settings.
+// faults returns the faults of a stream. Want has the settings that it needs.
+// Longest is 0 for a stream without runs. Its messages may be removed.
 func (c *condition) faults(want jetstream.StreamConfig, longest time.Duration) (all []Fault) {
 	switch {
 	case c.missing:
@@ -289,8 +296,8 @@ func (c *condition) faults(want jetstream.StreamConfig, longest time.Duration) (
 	return append(all, c.room()...)
 }
 
-// room returns the fault of a stream that stores nothing at this moment though
-// its server answers.
+// room returns the fault of a stream that stores nothing although its server
+// answers. It needs c.info.
 func (c *condition) room() []Fault {
 	stream := c.info.Config.Name
 	switch {
@@ -304,7 +311,8 @@ func (c *condition) room() []Fault {
 	return []Fault{unanswering(stream)}
 }
 
-// info asks once for the configuration and the state of a stream.
+// info requests the configuration and the state of a stream once, and notes the
+// result.
 func (h *Health) info(ctx context.Context, stream string) (*jetstream.StreamInfo, error) {
 	s, err := askOnce(ctx, h.conn, func(ctx context.Context) (jetstream.Stream, error) {
 		return h.conn.js.Stream(ctx, stream)
@@ -316,8 +324,8 @@ func (h *Health) info(ctx context.Context, stream string) (*jetstream.StreamInfo
 // read and will not answer one soon.
 var ErrNotRead = errors.New("cannot be read")
 
-// unread returns the reason for which no server answers the reads of a stream;
-// nil if an answer may come in a moment.
+// unread explains why no server answers the reads of a stream. It returns nil
+// if an answer may come in a moment.
 func (h *Health) unread(ctx context.Context, stream string) error {
 	info, err := h.info(ctx, stream)
 	switch {

@@ -129,7 +129,7 @@ func (c *Conn) write(ctx context.Context, m Message, msg *nats.Msg) (seq uint64,
 		switch {
 		case m.Patience > 0 && silent(err):
 			silences++
-			if why := c.Health.silent(ctx, m.Subject); why != nil && silences > 1 {
+			if why := c.Health.unanswered(ctx, m.Subject); why != nil && silences > 1 {
 				return false, fmt.Errorf("%w: %w", ErrNoRoom, why)
 			}
 		case !noRoom(err):
