@@ -19,11 +19,13 @@ type HeldTurn struct {
 	// Reason is the supervisor's reason for the pause.
 	Reason string `json:"why"`
 	// Text is the model's text beside the tool calls.
-	Text  string     `json:"said,omitzero"`
+	Text string `json:"said,omitzero"`
+	// Calls are the tool calls that were not refused.
 	Calls []ToolCall `json:"calls"`
 	// Since is the time at which the turn was stored.
 	Since time.Time `json:"since"`
-	// Until is the time at which the agent's policy decides instead.
+	// Until is the time at which the agent's on_timeout decides instead. If
+	// it is the run's deadline, the run times out.
 	Until time.Time `json:"until"`
 }
 
@@ -47,8 +49,8 @@ func (c *Client) HeldTurns(ctx context.Context, tree subjects.Tree) ([]HeldTurn,
 	}
 	space := c.conn.Space()
 	var all []HeldTurn
-	// The timer of a held turn is the only message that is found without
-	// knowing its run.
+	// Of the messages about a held turn, only its timer can be found
+	// without knowing the run.
 	for m, err := range c.conn.Scan(ctx, space.Timers(), 0) {
 		if err != nil {
 			return nil, fmt.Errorf("held turns: %w", err)
@@ -92,7 +94,9 @@ func (c *Client) heldTurn(ctx context.Context, r subjects.Run, turn int) (h Held
 
 // Decide sends a person's decision about the turn that a run holds: the turn is
 // carried out, or no call of it is, and the model reads the reason. Decide sets
-// the turn of the approval. The errors are those of Send, and ErrNotHeld.
+// the turn of the approval. The error is ErrUnknownTree, ErrUnknownRun,
+// ErrNotStarted, ErrEnded, ErrCancelled or ErrNotHeld if there is nothing to
+// decide.
 func (c *Client) Decide(ctx context.Context, tree subjects.Tree, path subjects.Path, approval run.Approval) error {
 	r, err := c.findActive(ctx, tree, path)
 	if err != nil {

@@ -31,7 +31,8 @@ type ForkTask struct {
 // has the run's model, tools and budget. The run itself is not touched, and may
 // have ended. Fork returns the new tree's id when its call is stored. The error
 // is ErrUnknownTree, ErrUnknownRun, ErrUnknownTurn or ErrNotStarted if there is
-// no such conversation. If messages of the conversation are gone when a worker
+// no such conversation, and ErrInvalidMessage for a prompt that cannot be sent.
+// If messages of the conversation are gone when a worker
 // starts the new tree, the new tree's outcome says so.
 func (c *Client) Fork(ctx context.Context, t ForkTask) (subjects.Tree, error) {
 	if err := t.validate(); err != nil {
@@ -155,7 +156,8 @@ func (c *Client) readHeader(ctx context.Context, r subjects.Run) (in run.Input, 
 }
 
 // checkTurn returns ErrUnknownTurn for a turn that a run did not take. The
-// answer that ends a run is a turn too, though its log has no entry for it.
+// answer that ends a run is a turn too. Only a run with forks has a log entry
+// for it.
 func (c *Client) checkTurn(ctx context.Context, r subjects.Run, turn int) error {
 	if turn == 0 {
 		return nil

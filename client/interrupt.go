@@ -12,7 +12,8 @@ import (
 // to its model is aborted, and the children and forks of the run are cancelled.
 // When they have ended, or after ten seconds, the run is idle: it goes on with
 // the next message that it is sent. Interrupt returns when its message is
-// stored. An idle run stays idle. The errors are those of Send.
+// stored. An idle run stays idle. The error is ErrUnknownTree, ErrUnknownRun,
+// ErrNotStarted, ErrEnded or ErrCancelled if there is nothing to interrupt.
 func (c *Client) Interrupt(ctx context.Context, tree subjects.Tree, path subjects.Path) error {
 	r, err := c.findActive(ctx, tree, path)
 	if err != nil {
