@@ -8,7 +8,8 @@
 // submission is the message that `nats pub axe.submit.<agent>.<id> TEXT` sends,
 // and every answer is read from stored messages. So a submitter may exit at any
 // time, and another process that knows the tree's id continues in its place.
-// Live messages only say that there is something new to read.
+// Live copies of messages only say that there is something new to read, and
+// live events only report progress.
 //
 //	c := client.New(conn)
 //	tree, err := c.Submit(ctx, client.Task{Agent: lead, Text: "Review this."})

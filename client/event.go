@@ -29,7 +29,8 @@ const (
 	Stalled EventKind = "stalled"
 	// Answered: the model called tools.
 	Answered EventKind = "answered"
-	// BecameIdle: the run gave an answer and waits for mail.
+	// BecameIdle: the run's turn ended with an answer or a failure, and the
+	// run waits for mail.
 	BecameIdle EventKind = "idle"
 	// MailReceived: another run or a person wrote to the run.
 	MailReceived EventKind = "mail"
@@ -82,20 +83,20 @@ type Event struct {
 	// Approved and Denied.
 	Entry run.Entry
 	// Outcome is the outcome of the run, for ChildEnded and TreeEnded. For
-	// BecameIdle it is the answer so far.
+	// BecameIdle it is the answer so far, or the failure.
 	Outcome run.Outcome
 	// Mail is the message, for MailReceived.
 	Mail run.Mail
 	// Cause says why the run ends, for Cancelled.
 	Cause run.End
-	// Reason says why, for Held, Approved, Denied and Stalled. For TimedOut it is
-	// "interrupted" if an interrupt ended the wait.
+	// Reason says why, for Held, Approved, Denied and Stalled. For TimedOut
+	// it is "interrupted" if an interrupt ended the wait.
 	Reason string
-	// Again says that an earlier event told the same, for Stalled. Reason
-	// has the age of now.
+	// Again says, for Stalled, that an earlier event reported the same.
+	// Times in Reason are up to date.
 	Again bool
 	// By names the supervisor or the person behind Held, Approved and
-	// Denied. It is empty if a timeout decided.
+	// Denied. It is empty if no person decided on a held turn in time.
 	By string
 	// Progress is the worker's report, for a live event.
 	Progress run.Progress
@@ -105,7 +106,7 @@ type Event struct {
 func (e Event) Live() bool { return e.Seq == 0 }
 
 // decodeProgress decodes a live event. Ok is false for any other message, and
-// for a report that was published before by another worker.
+// for a report that another worker has published before.
 func decodeProgress(space subjects.Space, m bus.Stored) (e Event, ok bool) {
 	at, err := space.Parse(m.Subject)
 	if err != nil || at.Kind != subjects.Progress {

@@ -98,7 +98,7 @@ func (f *Fold) describe(e *Event, at subjects.Address, before run.State, message
 		e.Worker = m.Outcome.Worker
 		f.runs[at.Run.Path] = knownRun{at.Run, endedState(m.Outcome)}
 		return !before.OutcomeStored
-	case run.Ended, run.Approved, run.Returned: // their outcome, decision or successor tells more
+	case run.Ended, run.Approved, run.Returned: // the event that follows tells more
 		return false
 	}
 	return true
@@ -152,9 +152,9 @@ func endedState(o run.Outcome) run.State {
 }
 
 // decide completes the event of a decision on a reviewed turn that follows from
-// a message. No message holds a decision: it follows from the state of the run.
-// It returns false if nothing was decided. A turn that an interrupt withholds
-// was not denied.
+// a message: the supervisor's outcome, a person's approval, or a timer. Whether
+// the message decides follows from the state of the run. It returns false if
+// nothing was decided. A turn that an interrupt withholds was not denied.
 func decide(e *Event, before run.State, message run.Event) bool {
 	after := e.State
 	was, now := reviewResult(before), reviewResult(after)
