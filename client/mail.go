@@ -21,7 +21,8 @@ const DefaultName = "user"
 
 // Send writes a message to a run and returns when it is stored. A run that is
 // idle or waits for mail goes on with the message. Any other run reads it when
-// it checks its mail. The default of from is DefaultName; a path is refused,
+// it checks its mail or, without mail tools, when it has an answer. The default
+// of from is DefaultName; a path is refused,
 // since it names a run. The error is ErrUnknownTree, ErrUnknownRun,
 // ErrNotStarted, ErrEnded, ErrCancelled or ErrNoMail if the run will not read
 // the message, and ErrInvalidMessage for a message that cannot be sent.
@@ -61,7 +62,7 @@ func (c *Client) checkReadsMail(ctx context.Context, r subjects.Run) error {
 }
 
 // hasTools reports whether an agent is offered tools, according to the card that
-// a worker has announced. It returns true for a card that does not say so.
+// a worker has announced. It returns true without a readable card.
 func (c *Client) hasTools(ctx context.Context, agent subjects.Agent) (bool, error) {
 	dir, err := c.conn.Directory(ctx)
 	if err != nil {
@@ -119,7 +120,8 @@ func (c *Client) Mailbox(ctx context.Context, tree subjects.Tree, path subjects.
 	if err != nil || call == 0 {
 		return nil, err
 	}
-	// The fold keeps no times, and drops mail that comes after the end.
+	// The fold keeps no times. It drops mail that comes after the end, or
+	// that a full inbox has no room for.
 	times := map[uint64]time.Time{}
 	dropped := map[uint64]run.Mail{}
 	var s run.State
