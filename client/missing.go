@@ -24,13 +24,14 @@ type missing struct {
 	root subjects.Run
 	// begun says that the root's call was seen, stored or live.
 	begun atomic.Bool
-	// next is the time of the next look, and interval the time after that.
+	// next is the time of the next look, and interval the time from that
+	// look to the one after it.
 	next     time.Time
 	interval time.Duration
 
 	// from is the message that gives the tree its deadline: the root's call,
-	// or the submission. The deadline is a time of the message's stream. It
-	// is zero if it is not known.
+	// or the submission. The deadline is a time of the clock of that
+	// message's stream. It is zero if it is not known.
 	from     bus.Stored
 	clock    *bus.Clock
 	deadline time.Time

@@ -48,7 +48,8 @@ func newStalls(r presence.Registry) stalls {
 }
 
 // Stalls returns a Stalled event for each run of a tree that needs a worker and
-// has none. The workers that ask a model at this moment are not known to it.
+// has none. It does not find a run whose worker died during a request to the
+// model if other workers serve the agent.
 func (c *Client) Stalls(ctx context.Context, tree subjects.Tree) (events []Event, err error) {
 	f, err := c.find(ctx, tree)
 	if err != nil {
@@ -73,8 +74,8 @@ func (c *Client) Stalls(ctx context.Context, tree subjects.Tree) (events []Event
 // troubleTimeout bounds the time for which Trouble waits for answers.
 const troubleTimeout = 500 * time.Millisecond
 
-// ErrNoProgress is wrapped by the error of a bus of which no worker can go on: a
-// stream of runs stores nothing.
+// ErrNoProgress is wrapped by the error of Trouble: a worker cannot go on,
+// because a stream keeps it from its work.
 var ErrNoProgress = errors.New("no worker can go on")
 
 // Trouble asks the workers whether they can go on. The error is ErrNoProgress if

@@ -10,8 +10,9 @@ import (
 )
 
 // RootState returns the state of a tree's root, folded from the messages stored
-// so far. The state of a tree that has an outcome and no call has no turns. The
-// error is ErrUnknownTree for a tree that is not found.
+// so far. The state is zero for a tree whose root has no call, for example a
+// submission that waits for a worker, or one that was refused. The error is
+// ErrUnknownTree for a tree that is not found.
 func (c *Client) RootState(ctx context.Context, tree subjects.Tree) (run.State, error) {
 	f, err := c.find(ctx, tree)
 	if err != nil || f.call == 0 {

@@ -40,9 +40,10 @@ func TreeID(key string) subjects.Tree {
 // Submit publishes a task and returns the id of its tree once the task is
 // stored. A second submission with the same id changes nothing: the tree and
 // its outcome are those of the first. The error is ErrIDTaken if the id belongs
-// to a tree of another agent, and ErrIDReused if it was submitted with another
-// text or another budget. The timeout does not count: the deadline of the first
-// submission stays. The error wraps bus.ErrNoRoom if the server is full.
+// to a tree of another agent whose root was called, and ErrIDReused if it was
+// submitted with another text or another budget. The timeout does not count:
+// the deadline of the first submission stays. The error wraps bus.ErrNoRoom if
+// the server is full.
 func (c *Client) Submit(ctx context.Context, t Task) (subjects.Tree, error) {
 	if err := c.conn.Provisioned(ctx); err != nil {
 		return subjects.Tree{}, err
@@ -88,7 +89,8 @@ func (t Task) limits() string {
 
 // checkID refuses the id of another agent's tree, and that of another task. It
 // accepts a tree of which neither the root's call nor the submission is stored
-// any more.
+// any more. It does not see a submission to another agent that waits for a
+// worker; the worker refuses the second one.
 func (c *Client) checkID(ctx context.Context, t Task) error {
 	f, err := c.lookupRoot(ctx, t.ID)
 	switch {
