@@ -35,7 +35,7 @@ func (c *Checker) call(n *node, e run.Called, m Message) {
 	}
 	c.apply(n, run.Called{Meta: e.Meta}, m)
 	if n.callErr != nil {
-		// The report tells, since a worker may refuse the call.
+		// Report judges the call, since a worker may refuse it later.
 		return
 	}
 	n.tree.addScopes(head.Scopes)
@@ -139,7 +139,7 @@ func (n *node) dueDeadline(turn, index int, decided time.Time) time.Time {
 
 // callAfterEnd checks that a run calls no other after its end. A worker that
 // froze before it called may do so where that has no effect: a cancel message
-// is there first, or the call's time is over.
+// is there first, the call's time is over, or the caller was poisoned.
 func (c *Checker) callAfterEnd(by, n *node, d madeCall) {
 	ended := by.logEnd
 	if ended == 0 && by.end != nil {

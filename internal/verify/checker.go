@@ -166,7 +166,7 @@ func (c *Checker) undecoded(n *node, at subjects.Address, err error, m Message) 
 		c.brokenEntry(n, err, m)
 		return
 	case subjects.Due:
-		return // a worker decides
+		return // a worker decides whether its time has come
 	case subjects.Mail:
 		n.noteMail(strings.Clone(at.Key.String()), m.Seq)
 		text = "a message of mail that cannot be read"

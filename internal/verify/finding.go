@@ -24,7 +24,9 @@ type Finding struct {
 	Tree     string   `json:"tree,omitzero"`
 	Path     string   `json:"path,omitzero"`
 	Agent    string   `json:"agent,omitzero"`
-	// Seq is the sequence of the message, 0 for a message that is missing.
+	// Seq is the sequence of the message. If a message is missing, it is
+	// the sequence of the call or log entry that made it due. It is 0 for a
+	// finding about a whole tree or stream.
 	Seq  uint64 `json:"seq,omitzero"`
 	Text string `json:"text"`
 }
@@ -81,7 +83,7 @@ type remark struct {
 	basis *node
 }
 
-// spot is the place of a finding: a run and a message, or no message (0).
+// spot is the place of a finding: a message of a run.
 type spot struct {
 	run   *node
 	seq   uint64

@@ -19,7 +19,8 @@ type tree struct {
 	// cancels has the first cancel message on each path; nil if there are
 	// none.
 	cancels map[subjects.Path]uint64
-	// oldest is the stamp of the tree's first message.
+	// oldest is the time at which the server stored the tree's first
+	// message.
 	oldest time.Time
 }
 
@@ -49,7 +50,8 @@ type node struct {
 	entryShift time.Duration
 	// movedAt is the time of the last event that was folded.
 	movedAt time.Time
-	// triggers are the sequences of all messages to the run until its end.
+	// triggers are the sequences of the messages that may be the trigger of
+	// a log entry. They are dropped when the run ends.
 	triggers []uint64
 	// mailAt has the sequence of the first message under each mail key.
 	mailAt map[string]uint64
