@@ -58,8 +58,8 @@ type Config struct {
 	// Known are the names of more agents that exist. They are not checked.
 	Known []string
 	// Elsewhere reports whether another worker serves an agent. With nil
-	// there is no other worker, and an agent that is not known is an Error
-	// in place of a Warning.
+	// there is no other worker, and an unknown sub-agent or supervisor is
+	// an Error in place of a Warning.
 	Elsewhere func(agent string) bool
 }
 

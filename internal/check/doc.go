@@ -3,8 +3,9 @@
 // model without a key. Package configs has refused the files that are wrong on
 // their own.
 //
-// The invariant: a definition without an Error can be carried out as it stands.
-// A Warning is about a definition that works, and perhaps not as meant.
+// An Error is about a definition that cannot be carried out. A Warning is about
+// one that may not do what its author wants, or that lacks something here: the
+// key of its model, or an agent that another worker may serve.
 //
 //	agents, err := configs.LoadDir("agents")
 //	for _, f := range check.Agents(agents, check.Config{Models: models}) {
