@@ -64,12 +64,12 @@ type SubAgentsConfig struct {
 type Params struct {
 	Temperature *float64
 	MaxTokens   int
-	// OnTruncated says what an answer is that was cut at MaxTokens, or at
+	// OnTruncated decides about an answer that was cut at MaxTokens, or at
 	// the provider's own limit. The empty value stands for WarnTruncated.
 	OnTruncated OnTruncated
 }
 
-// OnTruncated says what becomes of an answer that was cut.
+// OnTruncated is the decision about an answer that was cut.
 type OnTruncated string
 
 // The choices about an answer that was cut.

@@ -27,7 +27,7 @@ import (
 //	store = "bus"                      # "file" is the default
 type Global struct {
 	// Providers has an entry for each of ProviderNames, also for those that
-	// the file does not name.
+	// the file does not name. It is empty if there is no file.
 	Providers map[string]Provider
 	Memory    MemoryStore
 
