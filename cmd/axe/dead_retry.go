@@ -74,7 +74,8 @@ func (d *deadLetters) toRetry(ctx context.Context, ses *cli.Session, args []stri
 	return out, nil
 }
 
-// task makes a task for a new tree from the input of the letter's run.
+// task makes a task for a new tree from the input of the letter's run. For a
+// letter that names no agent, the body of the letter is the text.
 func (d *deadLetters) task(ctx context.Context, ses *cli.Session, l client.DeadLetter) (client.Task, error) {
 	t := client.Task{Agent: l.Run.Agent, ID: l.RetryTree(), Text: string(l.Body)}
 	if t.Agent.IsZero() {

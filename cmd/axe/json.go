@@ -50,8 +50,8 @@ type envelope struct {
 type detail struct {
 	Turn int    `json:"turn"` // from 0
 	Name string `json:"name"`
-	// Input holds the arguments of the tool call; of a spawned run, its own
-	// task.
+	// Input holds the arguments of the tool call. For a spawned run it
+	// holds the agent and the task of that run.
 	Input json.RawMessage `json:"input"`
 	// Output holds the first maxOutput bytes of the result or the error.
 	Output string `json:"output"`

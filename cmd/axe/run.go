@@ -71,7 +71,7 @@ func (o *options) run(ctx context.Context, args []string) error {
 type job struct {
 	task client.Task
 	// def is the agent's definition after the flags. It is empty if this
-	// process does not serve the agent.
+	// process is no worker, unless --dry-run needs it.
 	def configs.Agent
 	// stdin is the part of the task's text that came on standard input.
 	stdin string
@@ -164,8 +164,8 @@ func (o *options) work(
 	working, stop := context.WithCancel(context.WithoutCancel(ctx))
 	ctx, broken := context.WithCancelCause(ctx)
 	defer broken(nil)
-	// stop ends this goroutine. On a running bus the deferred function
-	// waits for it.
+	// stop ends the worker's goroutine. On a running bus the deferred
+	// function waits for it.
 	var worker sync.WaitGroup
 	worker.Go(func() {
 		if err := o.worker.Work(working, conn, log); err != nil {
