@@ -13,7 +13,7 @@ import (
 	"github.com/axebus/axe/cmd/internal/cli"
 )
 
-// embedded is the NATS server inside the worker.
+// embedded holds the flags of the NATS server inside the worker.
 type embedded struct {
 	on     bool
 	listen string
