@@ -32,9 +32,9 @@ type Config struct {
 	// Log may be nil: nothing is logged then.
 	Log *slog.Logger
 
-	// Intercept is called before and after every write and acknowledgement,
-	// and before every renewal of a lease. Its error becomes the
-	// operation's. Tests use it to stop a worker at any step.
+	// Intercept, if not nil, is called at each Point. Its error becomes the
+	// operation's. Before the renewal of a lease it prevents the renewal.
+	// Tests use it to stop a worker at any step.
 	Intercept func(Point) error
 	// ServerTime returns the time that this connection takes for a time of
 	// the server's clock. With nil the connection takes the server's time.
@@ -42,14 +42,18 @@ type Config struct {
 	ServerTime func(time.Time) time.Time
 }
 
-// Point is a step at which Config.Intercept is called.
+// Point is a step at which Config.Intercept is called. Ephemeral messages, and
+// writes to Directory and Workers, have none.
 type Point struct {
-	// Op is "write", "ack", "nak", "beat", "load", "expire" or "purge".
+	// Op is "write", "ack", "nak", "beat" (the renewal of a lease), "load"
+	// (the read of an object), "expire" (ExpireConsumer) or "purge"
+	// (RemoveTimer).
 	Op string
 	// Subject is that of the message written or delivered. For "load" it is
 	// the name of the object, for "expire" that of the consumer.
 	Subject string
-	// After is true when the operation has succeeded.
+	// After is true when the operation has succeeded, and false before it.
+	// For "beat" and "load" there is no point after the operation.
 	After bool
 }
 
@@ -93,8 +97,7 @@ type Conn struct {
 	// warned is the time of the last warning about retried writes.
 	warned time.Time
 
-	// sending is held by publishes without an acknowledgement, and by Close
-	// alone.
+	// sending is locked for reading by send, and for writing by Close.
 	sending sync.RWMutex
 }
 
@@ -175,13 +178,14 @@ func (c *Conn) PublishEphemeral(subject string, body []byte) error {
 
 // Watch calls fn, one message at a time, for each message that is published to
 // a subject from now on, until ctx ends. It returns at once. fn may still run
-// once after ctx has ended. Watch misses messages while the connection is down.
+// for a moment after ctx has ended. Watch misses messages while the connection
+// is down.
 // It is for views, not for decisions.
 func (c *Conn) Watch(ctx context.Context, subject string, fn func(Stored)) error {
 	sub, err := c.nc.Subscribe(subject, func(m *nats.Msg) {
 		s := stored(c.Clocks, m)
 		if s.Seq == 0 {
-			// An ephemeral message has its subject alone.
+			// An ephemeral message has no headers of a stream.
 			s.Subject = m.Subject
 		}
 		fn(s)
@@ -193,5 +197,5 @@ func (c *Conn) Watch(ctx context.Context, subject string, fn func(Stored)) error
 	return nil
 }
 
-// NewID makes an unused id: 22 of [A-Za-z0-9], valid as the id of a tree.
+// NewID makes a unique id: 22 of [A-Za-z0-9], valid as the id of a tree.
 func NewID() string { return nuid.Next() }

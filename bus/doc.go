@@ -6,10 +6,11 @@
 //
 // # Invariant
 //
-// A write is either stored at the place in its subject's history that its
-// writer expected, or refused with a *ConflictError. The error names the
-// message in the way of the write. A retry after a lost acknowledgement changes
-// nothing: the fence refuses the second copy.
+// A write with a fence is stored at the place in its subject's history that its
+// writer expected, or not at all. If its fence did not hold, the error is a
+// *ConflictError, which names the message in the way of the write. A retry
+// after a lost acknowledgement changes nothing: the fence refuses the second
+// copy.
 //
 //	conn, err := bus.Open(ctx, bus.Config{})
 //	seq, err := conn.Write(ctx, bus.Message{
@@ -18,8 +19,8 @@
 //
 // # Reads
 //
-// On a stream with replicas any replica answers a read, and it may lag. Only
-// LastSeq asks the stream's leader.
+// On a stream with replicas any replica answers these reads, and it may lag.
+// Only LastSeq has the answer of the stream's leader.
 //
 //	First           the first message of a subject
 //	LastPerSubject  the last message of each matching subject, as of one moment
@@ -28,5 +29,5 @@
 //	ReadByScan      the same; its cost grows with the stream since that sequence
 //	ReadBySubject   the same; its cost grows with the matching messages
 //	ScanUntil       ReadByScan, repeated until a given message is read
-//	Scan            ReadByScan, page by page and over all partitions
+//	Scan            ReadByScan, page by page
 package bus
