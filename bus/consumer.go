@@ -13,13 +13,13 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Consumer is a durable pull consumer that many workers serve.
+// Consumer is a durable pull consumer from which many workers pull.
 type Consumer struct {
 	conn         *Conn
 	stream, name string
 	firstLease   time.Duration
-	// creation is the server's last word about the consumer's creation; nil
-	// before the first one.
+	// creation is the server's newest answer about the consumer's creation;
+	// nil before the first.
 	creation atomic.Pointer[creation]
 }
 
@@ -31,7 +31,7 @@ type creation struct {
 }
 
 // creationAge is the age at which the time of a consumer's creation counts as
-// unknown. A worker that pulls waits for as long before it makes a removed
+// unknown. A worker that pulls waits at least as long before it makes a removed
 // consumer again.
 const creationAge = 500 * time.Millisecond
 
@@ -69,9 +69,10 @@ type ConsumerConfig struct {
 	FirstLease time.Duration
 }
 
-// Consumer creates a durable consumer, or takes the one that is there. The
-// number of deliveries of a message, and of deliveries in flight, is unlimited:
-// slots limit work, and the worker counts deliveries itself.
+// Consumer creates a durable consumer, which begins with the first message of
+// its stream. A consumer that is there takes over cfg. The number of deliveries
+// of a message, and of deliveries in flight, is unlimited: slots limit work,
+// and the worker counts deliveries itself.
 func (c *Conn) Consumer(ctx context.Context, cfg ConsumerConfig) (*Consumer, error) {
 	return Consumers{c}.ConsumerAfter(ctx, cfg, 0)
 }
@@ -100,7 +101,7 @@ func (c Consumers) consumerConfig(cfg ConsumerConfig) (stream string, _ jetstrea
 }
 
 // Delivery is a message that this worker has received, under a lease. The
-// server delivers it to another worker when the lease is over.
+// server delivers it again, to any worker, when the lease is over.
 type Delivery struct {
 	Stored
 	// Count is the number of deliveries of the message, as the server
@@ -115,8 +116,10 @@ type Delivery struct {
 	id   message
 	// msg is the newest delivery of the message to any worker, as far as
 	// this one knows.
-	msg  atomic.Pointer[nats.Msg]
-	late bool // guarded by the leases of conn
+	msg atomic.Pointer[nats.Msg]
+	// late says that the delivery was let go because its lease may be over.
+	// The lock of the connection's leases guards it.
+	late bool
 }
 
 // Replayed reports whether the message is older than its consumer. An earlier
@@ -129,13 +132,14 @@ func (d *Delivery) Replayed(ctx context.Context) bool {
 }
 
 // Ack acknowledges the message without waiting for the server. The message
-// comes again only if the server forgets the acknowledgement.
+// comes again only if the acknowledgement is lost: on its way, or by the
+// server.
 func (d *Delivery) Ack() error {
 	return d.release("ack", func() error { return d.msg.Load().Ack() })
 }
 
-// Nak gives the message back. The server delivers it to another worker after
-// the delay. Nothing happens if the lease may be over: the worker that has the
+// Nak gives the message back. The server delivers it again after the delay, to
+// any worker. Nothing happens if the lease may be over: the worker that has the
 // message by now would lose it.
 func (d *Delivery) Nak(delay time.Duration) error {
 	if d.LeaseExpired() {
@@ -175,8 +179,10 @@ func (d *Delivery) LeaseExpired() bool {
 
 // OnLeaseExpired calls fn once when the lease may be over: no renewal has
 // reached the server for the length of the lease, and another worker may have
-// the message. It does not wait for fn. After the caller has called stop, fn is
-// not called any more.
+// the message. If the delivery was let go for that already, it calls fn before
+// it returns. fn holds up all leases: it must return at once, and must not call
+// a method of a Delivery. After the caller has called stop, fn is not called
+// any more.
 func (d *Delivery) OnLeaseExpired(fn func()) (stop func()) {
 	d.conn.leases.onExpired(d, fn)
 	return func() { d.conn.leases.onExpired(d, nil) }
@@ -184,8 +190,9 @@ func (d *Delivery) OnLeaseExpired(fn func()) (stop func()) {
 
 // Follow calls fn for every stored message that the filter matches, from the
 // first one on, without its body, until ctx ends. The messages of one stream
-// come in order; several partitions are followed at once. Caught is called
-// once, when fn has seen all messages that were stored when Follow began.
+// come in order. Several partitions are followed at once, and fn may then run
+// in several goroutines at once. Caught is called once, when fn has seen all
+// messages that were stored when Follow began.
 func (c *Conn) Follow(ctx context.Context, filter string, fn func(Stored), caught func()) error {
 	names := c.streams.Load().streamsOf(filter)
 	var behind atomic.Int32
