@@ -24,12 +24,14 @@ type Clocks struct {
 
 	mu       sync.Mutex
 	byStream map[string]*Clock
-	// stepped is ready when Keep was not told of a step of a clock.
+	// stepped is ready when untold has got a step.
 	stepped chan struct{}
 	// doubted is ready when Keep has to measure before its next time.
 	doubted chan struct{}
-	untold  []Step
+	// untold has the steps measured here that Keep has not passed on.
+	untold []Step
 
+	// began is the origin of sleep.apart.
 	began time.Time
 	sleep atomic.Pointer[sleep]
 }
@@ -56,8 +58,9 @@ func (cs *Clocks) suspended(now time.Time) time.Duration {
 	return s.suspended
 }
 
-// Clock is the clock of a stream, as this process has measured it. Before the
-// first measurement it is the clock of this machine.
+// Clock is the clock of a stream, as this process has measured it. Before its
+// first measurement it shows the time of another measured clock of the
+// connection or, without one, of this machine.
 //
 // A reading is the server's time at a moment of this machine's monotonic clock.
 // Between two readings the time is reckoned with the monotonic clock and with
@@ -74,8 +77,8 @@ type Clock struct {
 	// measured is the time here of the last measurement. It is later than
 	// that of the reading if an earlier reading is the better one.
 	measured time.Time
-	// created is the time at which the stream was made. A stream that was
-	// removed and made again has no step.
+	// created is the time at which the stream was made. When it changes,
+	// the stream was removed and made again, and its old steps are dropped.
 	created time.Time
 	// steps has the newest steps, in the order of the stream.
 	steps []Step
@@ -111,7 +114,8 @@ type Step struct {
 	// After is a sequence of the stream: all later messages were stored
 	// after the step.
 	After uint64 `json:"after"`
-	// From and To are the server's times before and after the step.
+	// From and To are the server's times at the last reading before the
+	// step and at the first one after it.
 	From time.Time `json:"from"`
 	To   time.Time `json:"to"`
 	// By is the length of the step. It is negative if the clock was set
@@ -190,10 +194,11 @@ func (cs *Clocks) all() []*Clock {
 	return append(out, cs.Submissions())
 }
 
-// Keep measures the clocks every two seconds until ctx ends. It calls measured
-// after each measurement, with the steps of the servers' clocks that were found
-// since the last call. A failed measurement is made again later: until then the
-// clocks go on from their last readings.
+// Keep measures the clocks every two seconds until ctx ends, and sooner if a
+// clock is in doubt (Settle). It calls measured after each attempt, and when
+// another measurement of this process has found a step. It passes the steps
+// found since the last call, often none. A failed measurement is made again
+// later: until then the clocks go on from their last readings.
 func (cs *Clocks) Keep(ctx context.Context, measured func([]Step)) error {
 	tick := time.NewTicker(clockInterval)
 	defer tick.Stop()
@@ -373,8 +378,8 @@ func (c *Clock) Stepped() time.Duration {
 	return c.stepped
 }
 
-// Shift is the sum of all steps of the clock since a message was stored. An
-// instant that the message names, plus Shift, is the same instant of the
+// Shift is the sum of the known steps of the clock since a message was stored.
+// An instant that the message names, plus Shift, is the same instant of the
 // server's present clock.
 func (c *Clock) Shift(m Stored) (by time.Duration) {
 	c.mu.Lock()
@@ -388,9 +393,10 @@ func (c *Clock) Shift(m Stored) (by time.Duration) {
 }
 
 // follows reports whether the times in a message are those from before the
-// step. Of a message between the two measurements, its stamp says on which side
-// of the step it was stored. A writer that had not noticed the step wrote times
-// from before it all the same: its own time was off from the stamp by the step.
+// step. A message between the two measurements counts as stored before the step
+// if its stamp is nearer to From than to To. A writer that had not noticed the
+// step wrote times from before it all the same: its own time was off from the
+// stamp by the step.
 func (s Step) follows(m Stored) bool {
 	if m.Seq <= s.Before || m.Seq <= s.After && m.Time.Sub(s.From).Abs() < m.Time.Sub(s.To).Abs() {
 		return true
@@ -400,10 +406,10 @@ func (s Step) follows(m Stored) bool {
 	return err == nil && (behind-s.By).Abs() < behind.Abs()
 }
 
-// Settle measures the clock if a delivery shows that the last reading is wrong,
-// since its stamp lies in the future, or if the connection was lost since. A
-// delivery that seems to be old may only have waited: Keep then measures soon,
-// and Settle does not wait for it. It is cheap otherwise.
+// Settle measures the clock if there is no reading yet, if the connection was
+// lost since, or if a delivery shows that the reading is wrong: its stamp lies
+// in the future. A delivery that seems to be old may only have waited: Keep
+// then measures soon, and Settle does not wait for it. It is cheap otherwise.
 func (c *Clock) Settle(ctx context.Context, d *Delivery) error {
 	wrong, old := c.doubts(d)
 	if old {
@@ -492,8 +498,7 @@ func (c *Clock) read(sent time.Time, info *jetstream.StreamInfo) {
 	case r.bound <= old.bound+slack:
 		c.reading = r
 	default:
-		// The old reading is the better one. It has seen the stream
-		// now.
+		// The old reading of the time is the better one.
 		c.reading.last = r.last
 		c.reading.reconnects = r.reconnects
 	}
