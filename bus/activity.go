@@ -23,7 +23,7 @@ func (c *Conn) Activity() *Activity {
 	return &Activity{c.bucket("ACTIVE", "Agents that have work, of workers that serve many agents")}
 }
 
-// Record is a value of the bucket.
+// Record is a value of the bucket, with its revision.
 type Record struct {
 	Key   string
 	Value []byte
@@ -76,8 +76,9 @@ func (a *Activity) Swap(ctx context.Context, key string, was uint64, value []byt
 	return a.swap(ctx, key, was, value)
 }
 
-// Notices calls fn after a value may have changed, until ctx ends. It returns
-// at once. It misses changes while the connection is down.
+// Notices calls fn when a writer has sent a value, until ctx ends. It returns
+// at once. A read in fn may still miss the value: the server may not have
+// stored it yet. Notices misses changes while the connection is down.
 func (a *Activity) Notices(ctx context.Context, fn func()) error {
 	return a.conn.Watch(ctx, a.subject(">"), func(Stored) { fn() })
 }
@@ -88,7 +89,8 @@ type Consumers struct{ *Conn }
 
 // ConsumerAfter finds a consumer, or makes it if it is missing. A new consumer
 // begins after the sequence seq of the stream. With seq 0 it begins with the
-// first message. An existing consumer goes on from its own place.
+// first message. An existing consumer takes over cfg, and goes on from its own
+// place.
 func (c Consumers) ConsumerAfter(ctx context.Context, cfg ConsumerConfig, seq uint64) (*Consumer, error) {
 	stream, want := c.consumerConfig(cfg)
 	if seq > 0 {

@@ -52,7 +52,8 @@ func (c *Conn) get(ctx context.Context, filter string, g directGet) ([]Stored, e
 }
 
 // ask asks until there is an answer or ctx ends. A server that restarts answers
-// later.
+// later. The error wraps ErrNotRead if the stream does not exist, or allows no
+// direct gets, for longer than correctionTime.
 func (r *reader) ask(ctx context.Context, stream string, g directGet) (ms []Stored, _ error) {
 	var unknown time.Time
 	err := r.inflight.retry(ctx, func() (again bool, err error) {
@@ -98,9 +99,10 @@ type reader struct {
 	conn     *Conn
 	nc       *nats.Conn
 	inflight *inflight
-	// prefix of the JetStream API, with a dot at its end
-	api      string
-	inbox    string
+	// api is the prefix of the JetStream API, with a dot at its end.
+	api   string
+	inbox string
+	// next is the number of the newest request.
 	next     atomic.Uint64
 	requests atomic.Uint64
 	messages atomic.Uint64
@@ -113,7 +115,7 @@ type reader struct {
 // answer collects the messages that the server sends for one request.
 type answer struct {
 	ms []Stored
-	// whole: an answer that was cut short is an error
+	// whole says that an answer that was cut short is an error.
 	whole bool
 	err   error
 	done  chan struct{}
@@ -224,9 +226,9 @@ func stored(cs *Clocks, m *nats.Msg) Stored {
 	return s
 }
 
-// last asks a stream's leader for the last message that a filter matches,
-// without its body; ok is false if there is none. Package jetstream does not
-// do: with it any replica may answer if the stream allows direct gets.
+// last asks a stream's leader for the last message that a filter matches; ok is
+// false if there is none. Package jetstream does not do: with it any replica
+// may answer if the stream allows direct gets.
 func (c *Conn) last(ctx context.Context, stream, filter string) (s Stored, ok bool, err error) {
 	m, err := ask(ctx, c, func(ctx context.Context) (*nats.RawStreamMsg, error) {
 		return c.leaders.GetLastMsg(stream, filter, nats.Context(ctx))

@@ -35,7 +35,7 @@ func (h *Health) Losses(ctx context.Context, longest time.Duration) (all []Fault
 }
 
 // aged returns the time before which a stream may have dropped messages for
-// their age; zero if the stream is younger than that.
+// their age; zero if the stream is younger than that, or has no largest age.
 func aged(info *jetstream.StreamInfo) time.Time {
 	at := cmp.Or(info.TimeStamp, time.Now()).Add(-info.Config.MaxAge)
 	if info.Config.MaxAge == 0 || at.Before(info.Created) {

@@ -90,8 +90,8 @@ func (c *Conn) LastSeq(ctx context.Context, filter string) (uint64, error) {
 
 // Scan reads every message after seq that the filter matches, in stream order,
 // a page at a time. A filter for all partitions yields one partition after the
-// other. The scan ends with the message that was the last one when its last
-// page was read, or after an error.
+// other, each after seq. The scan ends with the message that was the last one
+// when its last page was read, or after an error.
 func (c *Conn) Scan(ctx context.Context, filter string, seq uint64) iter.Seq2[Stored, error] {
 	return func(yield func(Stored, error) bool) {
 		for _, stream := range c.streams.Load().streamsOf(filter) {
@@ -138,7 +138,7 @@ func (c *Conn) ReadByScan(ctx context.Context, filter string, seq uint64) ([]Sto
 
 // ScanUntil reads as ReadByScan does, until the answer contains the message
 // minSeq or a later one. A replica that lags behind the writer of minSeq is
-// asked again.
+// asked again, until ctx ends.
 func (c *Conn) ScanUntil(ctx context.Context, filter string, seq, minSeq uint64) ([]Stored, error) {
 	for {
 		ms, err := c.ReadByScan(ctx, filter, seq)
@@ -156,8 +156,8 @@ const lagPoll = 10 * time.Millisecond
 
 // ReadSince reads every message after seq that the filter matches, in stream
 // order. It chooses the cheaper way: by scan if the message minSeq is near seq
-// (Config.ScanLimit), by subject if it is far. The answer need not contain
-// minSeq.
+// (Config.ScanLimit), by subject if it is far. It scans all the same if that
+// read is too large (ErrTooMany). The answer need not contain minSeq.
 func (c *Conn) ReadSince(ctx context.Context, filter string, seq, minSeq uint64) ([]Stored, error) {
 	if minSeq > seq && minSeq-seq > c.cfg.ScanLimit {
 		ms, err := c.ReadBySubject(ctx, filter, seq)
@@ -169,7 +169,7 @@ func (c *Conn) ReadSince(ctx context.Context, filter string, seq, minSeq uint64)
 }
 
 // ReadBySubject reads every message after seq that the filter matches, and the
-// last message after seq of each other subject, in stream order. Its cost
+// last message after seq of each subject of others, in stream order. Its cost
 // depends on the matching messages alone, not on the length of the stream. The
 // error is ErrTooMany if the filter matches more than a server reads at once.
 //
@@ -286,7 +286,8 @@ func InOrder(ms []Stored) []Stored {
 	return slices.CompactFunc(ms, func(a, b Stored) bool { return a.Seq == b.Seq })
 }
 
-// Stats counts the reads of a connection. Deliveries are not counted.
+// Stats counts the direct gets of a connection. Requests to a stream's leader,
+// such as LastSeq, and deliveries are not counted.
 type Stats struct {
 	// Reads is the number of requests.
 	Reads uint64

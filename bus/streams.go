@@ -100,7 +100,7 @@ func partitions(first jetstream.StreamConfig) (int, error) {
 }
 
 // streamOf returns the stream that holds the messages of a filter. A filter for
-// all partitions is an error: only Scan reads several streams.
+// all partitions is an error: only a scan reads several streams.
 func (s *streams) streamOf(filter string) (string, error) {
 	p, ok := s.space.PartitionIn(filter)
 	if !ok {
@@ -122,7 +122,7 @@ func (s *streams) streamsOf(filter string) []string {
 type Bounds struct {
 	First, Last uint64
 	// Aged is the time before which the stream may have dropped messages
-	// for their age; zero if it has dropped none.
+	// for their age; zero if it has dropped none for it.
 	Aged time.Time
 }
 

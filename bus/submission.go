@@ -8,8 +8,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// QueuedSubmission reads the last matching submission that no worker has taken
-// yet; ok is false if there is none.
+// QueuedSubmission reads the last matching submission that is still stored: no
+// worker has acknowledged it yet. ok is false if there is none.
 func (c *Conn) QueuedSubmission(ctx context.Context, filter string) (m Stored, ok bool, err error) {
 	m, ok, err = c.last(ctx, c.cfg.Space.Name("SUBMIT"), filter)
 	if errors.Is(err, nats.ErrStreamNotFound) {
