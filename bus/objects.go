@@ -69,8 +69,8 @@ var ErrObjectGone = errors.New("object of a large message no longer exists")
 
 // Load returns the message's body, from the object store if the message refers
 // to an object. On replicas that lag it tries for 5 s. The error wraps
-// ErrTooLarge for an object of more than Config.MaxBody bytes, and
-// ErrObjectGone if the store no longer has the object.
+// ErrTooLarge for an object of more than Config.MaxBody bytes or of an unknown
+// size, and ErrObjectGone if the store no longer has the object.
 func (c *Conn) Load(ctx context.Context, m Stored) ([]byte, error) {
 	name := m.Header.Get(headerObject)
 	if name == "" {

@@ -14,17 +14,18 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Headers of the server that the client library does not name.
+// Headers of the server.
 const (
 	headerFenceSubject = "Nats-Expected-Last-Subject-Sequence-Subject"
 	headerScheduler    = "Nats-Scheduler"
 	headerScheduleNext = "Nats-Schedule-Next"
 	headerSchedule     = "Nats-Schedule"
 	headerTarget       = "Nats-Schedule-Target"
-	// headerWritten is the server's time as the writer of a message knew
-	// it, in milliseconds since 1970.
-	headerWritten = "Axe-Written"
 )
+
+// headerWritten is the server's time as the writer of a message knew it, in
+// milliseconds since 1970 (Message.Dated).
+const headerWritten = "Axe-Written"
 
 // Message is a message to be stored.
 type Message struct {
@@ -39,9 +40,9 @@ type Message struct {
 	// Timer makes the message a schedule.
 	Timer Timer
 	// Dated is the time at which the times that the message names were
-	// reckoned, by the same clock; zero if it names none. The message says
-	// so. After a step of the clock, a reader knows from it which clock the
-	// times are of.
+	// reckoned, by the same clock; zero if it names none. A write sets it
+	// for a Timer. A header stores it: after a step of the clock, a reader
+	// knows from it which clock the times are of.
 	Dated time.Time
 	// Disarm is the subject of a timer that this write removes.
 	Disarm string
@@ -53,7 +54,7 @@ type Message struct {
 }
 
 // ErrNoRoom is wrapped by the error of a write with Patience that a full server
-// has refused. The server's own words follow.
+// has refused or left without an answer. The reason follows.
 var ErrNoRoom = errors.New("the server has no room")
 
 // Fence is the condition of a write: Seq is the sequence of the last message of
@@ -94,9 +95,11 @@ var ErrTooLarge = errors.New("body too large")
 // the bus on this server.
 var ErrNoStream = errors.New("no stream takes the subject (is a worker connected to this server?)")
 
-// Write stores a message and returns its sequence in the stream. A lost
-// acknowledgement is retried until ctx ends. If the lost write was stored, its
-// own fence refuses the retry, and a read shows the message. The error is a
+// Write stores a message and returns its sequence in the stream. It retries
+// until ctx ends, or Message.Patience is over, if the acknowledgement is lost
+// or the server refuses the message for a time. If the lost write was stored,
+// its own fence refuses the retry, and a read shows the message. Without a
+// fence and an ID the message may be stored twice. The error is a
 // *ConflictError if the fence did not hold.
 func (c *Conn) Write(ctx context.Context, m Message) (uint64, error) {
 	if err := c.intercept(Point{"write", m.Subject, false}); err != nil {

@@ -10,9 +10,9 @@ import (
 // removeTimeout bounds the removal of a timer.
 const removeTimeout = 2 * time.Second
 
-// RemoveTimer removes a timer, if it is there. It takes one request. A write
-// with Message.Disarm costs less, and removes one timer. RemoveTimer gives up
-// after two seconds: a timer that is left fires without an effect.
+// RemoveTimer removes a timer, if it is there. It takes one request. A timer
+// that a write removes (Message.Disarm) takes none. RemoveTimer gives up after
+// two seconds: a timer that is left fires without an effect.
 func RemoveTimer(ctx context.Context, c *Conn, subject string) error {
 	if err := c.intercept(Point{"purge", subject, false}); err != nil {
 		return err

@@ -7,9 +7,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Update replaces the last message of a subject by compare-and-set. Change
-// makes the new body from the last one, which is nil if the subject has no
-// message. If another writer stores a message at the same time, Update calls
+// Update stores the next message of a subject by compare-and-set. Change makes
+// its body from the body of the last message, which is nil if the subject has
+// no message. If another writer stores a message at the same time, Update calls
 // change again with the new last body. Exactly one change is stored, also after
 // lost acknowledgements. If change returns nil, Update stores nothing and
 // returns no error.
