@@ -14,15 +14,15 @@ import (
 type Fault struct {
 	Kind   FaultKind
 	Stream string
-	// OfRuns says that the stream holds runs.
+	// OfRuns says that the stream holds runs. Health.Faults sets it.
 	OfRuns bool
-	// Problem is the fault in a sentence without the stream's name.
+	// Problem is the fault in a sentence without its subject, the stream.
 	Problem string
 	// Limit is the setting or the resource that causes the fault. It may be
 	// empty.
 	Limit string
 	// Advice says how a person corrects the fault. It is empty if a worker
-	// does.
+	// does, or if it cannot be corrected.
 	Advice string
 }
 
@@ -41,7 +41,7 @@ const (
 	// FaultDrops is a stream that drops messages of running runs.
 	FaultDrops FaultKind = "drops"
 	// FaultSettings is a stream with other settings than the bus needs.
-	// Provision corrects them.
+	// Provision and Health.Correct correct them.
 	FaultSettings FaultKind = "settings"
 	// FaultNoRoom is a stream that stores nothing.
 	FaultNoRoom FaultKind = "no room"
@@ -115,8 +115,8 @@ func settings(have, want jetstream.StreamConfig) (f Fault, ok bool) {
 }
 
 // leastRemoved is the smallest number of sequences at the beginning of a stream
-// whose loss counts as a removal. Workers remove timers themselves, which may
-// stand there.
+// whose loss counts as a removal, unless the stream was emptied. Workers remove
+// timers themselves, which may stand there.
 const leastRemoved = 100
 
 // lost is the fault of a stream that has lost messages between two states of

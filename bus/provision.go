@@ -47,9 +47,11 @@ const dedupe = 30 * time.Second
 const maxConsumers = 100_000
 
 // Provision creates the streams, the bucket of agents and the object store
-// where they are missing. The first stream of runs comes last, so that a
-// process that finds it (Provisioned) finds all of them. The error wraps
-// ErrPartitions if there is another number of streams of runs.
+// where they are missing, and corrects the settings of existing streams. The
+// first stream of runs comes last, so that a process that finds it
+// (Provisioned) finds all of them. The error wraps ErrPartitions if there is
+// another number of streams of runs. A stream that drops messages of running
+// runs is an error.
 func (c *Conn) Provision(ctx context.Context, p Provision) error {
 	p.Replicas = cmp.Or(p.Replicas, 1)
 	p.MaxAge = cmp.Or(p.MaxAge, DefaultMaxAge)
@@ -163,8 +165,8 @@ func ensureBuckets(ctx context.Context, js jetstream.JetStream, sp subjects.Spac
 }
 
 // ensureStream creates a stream, or changes the settings of an existing one
-// that axe depends on. Longest is the longest time that a tree may take, 0 for
-// a stream without runs.
+// that axe depends on. It refuses a stream with a fault of drops. Longest is
+// the longest time that a tree may take, 0 for a stream without runs.
 func ensureStream(
 	ctx context.Context, js jetstream.JetStream, want jetstream.StreamConfig, longest time.Duration,
 ) error {
