@@ -14,11 +14,12 @@ import (
 )
 
 // bucket is a key-value bucket that is made when it is first used, with as many
-// replicas as the streams, and made again if it was removed. Memory, RateLimit
-// and Workers are thin types over it. A bucket is safe for concurrent use.
+// replicas as the streams, and made again if it was removed. Activity, Memory,
+// RateLimit and Workers are thin types over it. A bucket is safe for concurrent
+// use.
 //
 // Directory is not one. Its watch has to survive the loss of its bucket, and
-// the client library's own type does the rest.
+// the client library's own type does the rest, except for Directory.All.
 type bucket struct {
 	conn        *Conn
 	name        string
@@ -28,7 +29,7 @@ type bucket struct {
 	maxAge time.Duration
 
 	mu sync.Mutex
-	// nil until it was found or made
+	// stream is nil until it was found or made.
 	stream jetstream.Stream
 }
 
@@ -89,7 +90,7 @@ func (b *bucket) get(ctx context.Context, g directGet) (ms []Stored, again bool,
 }
 
 // list reads the last messages of the keys that a pattern matches, once. It
-// leaves out the markers of keys that somebody has deleted.
+// leaves out the markers of deleted keys.
 func (b *bucket) list(ctx context.Context, keys string) (all []Stored, again bool, err error) {
 	var seq uint64
 	for more := true; more; {
@@ -103,8 +104,8 @@ func (b *bucket) list(ctx context.Context, keys string) (all []Stored, again boo
 	return slices.DeleteFunc(all, func(m Stored) bool { return m.Header.Get("KV-Operation") != "" }), false, nil
 }
 
-// do calls op until the call is final or ctx ends. After an attempt it looks
-// for the bucket again, since the bucket may have been removed.
+// do calls op until the call is final or ctx ends. Before it repeats a call it
+// looks for the bucket again, since the bucket may have been removed.
 func (b *bucket) do(ctx context.Context, op func(jetstream.Stream) (again bool, err error)) error {
 	err := b.conn.inflight.retry(ctx, func() (bool, error) {
 		s, again, err := b.open(ctx)

@@ -20,8 +20,8 @@ import (
 // Context, and its credentials win over those inside a URL. As JSON, a Dial has
 // the settings that another process can use.
 type Dial struct {
-	// URL is a comma-separated list. If URL, Context and Server are empty,
-	// it is nats://127.0.0.1:4222.
+	// URL is a comma-separated list of the URLs of servers. If URL, Context
+	// and Server are empty, it is nats://127.0.0.1:4222.
 	URL string
 	// Context is a context of the nats CLI: its name, or the absolute path
 	// of its file.

@@ -91,7 +91,7 @@ func (s servers) dropUsers() {
 }
 
 // clean removes a URL from an error of a library that could not parse it, for
-// example a context's proxy.
+// example a context's proxy. It adds advice to the error of an unknown context.
 func clean(err error) error {
 	if bad, ok := errors.AsType[*url.Error](err); ok && bad.Op == "parse" {
 		return errMalformedURL

@@ -73,9 +73,8 @@ func (d *Directory) Put(ctx context.Context, key string, value []byte) (rev uint
 	return rev, nil
 }
 
-// Delete removes the value of a key if the value has the given revision.
-// Another revision is an error, a key without a value is none. Delete tries
-// once.
+// Delete removes the value of a key if the last revision of the key is rev;
+// with rev 0 it removes any. Another revision is an error. Delete tries once.
 func (d *Directory) Delete(ctx context.Context, key string, rev uint64) error {
 	err := d.kv.Delete(ctx, key, jetstream.LastRevision(rev))
 	if err != nil && !errors.Is(err, jetstream.ErrKeyNotFound) {
@@ -113,9 +112,10 @@ func (d *Directory) Watch(ctx context.Context, fn func(key string, value []byte)
 	}
 }
 
-// WatchAgain ends the present watch, so that Watch begins again and tells all
-// values. The library does not notice that the bucket was removed and made
-// again: it waits for the sequence that comes after the old bucket's last one.
+// WatchAgain ends the present watch, so that Watch begins again and calls fn
+// for all values. The library does not notice that the bucket was removed and
+// made again: it waits for the sequence that comes after the old bucket's last
+// one.
 func (d *Directory) WatchAgain() { pause.Notify(d.again) }
 
 // watchRetryDelay is the pause before a broken watch begins again.

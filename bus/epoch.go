@@ -7,10 +7,10 @@ import (
 // epoch is a time since which one server has kept the delivery counts of all
 // streams of runs, with this connection to it unbroken.
 type epoch struct {
-	// reconnects of the connection when the epoch began
+	// reconnects is the number of reconnects when the epoch began.
 	reconnects uint64
-	// last sequence of each stream when the epoch began, by partition; nil
-	// if there is no epoch
+	// last has the last sequence of each stream when the epoch began, by
+	// partition. It is nil if there is no epoch (startEpoch).
 	last []uint64
 }
 
@@ -31,9 +31,9 @@ func (d *Delivery) ProvablyFirst() bool {
 	return c.Clocks.clock(c.streams.Load().names[p]).Now().Sub(d.Time) <= c.cfg.AckWait/2
 }
 
-// startEpoch begins an epoch if none has begun since the connection was made.
-// With a cluster or a leaf node there is no epoch: another server leads a
-// stream, or may lead one later.
+// startEpoch begins an epoch if none has begun since the last reconnect. With a
+// cluster or a leaf node there is no epoch: another server leads a stream, or
+// may lead one later.
 func (c *Conn) startEpoch(ctx context.Context) {
 	now := c.nc.Stats().Reconnects
 	if e := c.epoch.Load(); e != nil && e.reconnects == now {

@@ -28,7 +28,7 @@ const PullExpiry = time.Second
 func (c *Conn) AlignedDelay(d time.Duration) time.Duration { return d - time.Since(c.opened)%d }
 
 // Feed is an open pull of a consumer, for one goroutine. It requests messages
-// only while that goroutine waits in Next.
+// only while that goroutine is in Next or Poll.
 //
 // It replaces the client library's pull. With one message at a time, that
 // sometimes sends no request until it misses a heartbeat half a minute later;
@@ -58,7 +58,7 @@ type Feed struct {
 }
 
 // ErrConsumerGone is wrapped by the error of a feed if its consumer does not
-// exist any more.
+// exist any more, or has no leader at this moment.
 var ErrConsumerGone = errors.New("consumer does not exist")
 
 // Open starts a feed. Ahead returns the largest number of messages that may be
@@ -105,7 +105,7 @@ func (f *Feed) Next(ctx context.Context) (*Delivery, error) {
 }
 
 // Poll requests one message and returns nil if the server has none at this
-// moment. Messages of earlier requests come first.
+// moment, or is away. Messages of earlier requests come first.
 func (f *Feed) Poll(ctx context.Context) (*Delivery, error) {
 	f.forget()
 	if f.open == 0 {

@@ -27,7 +27,7 @@ const answerTimeout = 5 * time.Second
 type inflight struct {
 	mu   sync.Mutex
 	open map[*request]bool
-	// closed when there is a connection again
+	// up is closed when there is a connection again.
 	up chan struct{}
 	// repeats is the number of attempts that were made again.
 	repeats atomic.Uint64
@@ -131,9 +131,9 @@ func (f *inflight) reconnected() {
 }
 
 // Interruptions counts the interruptions since the connection was opened: the
-// connection was made again, or a request got no answer and was repeated. While
-// the number stays the same, every answer has come from a server that was
-// reachable since the request was made.
+// connection was made again, or a request was repeated, because it got no
+// answer or was refused for a moment. While the number stays the same, every
+// answer has come from a server that was reachable since the request was made.
 func (c *Conn) Interruptions() uint64 { return c.nc.Stats().Reconnects + c.inflight.repeats.Load() }
 
 // retry makes attempts until one is final, or until ctx ends. Between two

@@ -13,7 +13,8 @@ import (
 )
 
 // Workers is the bucket of the workers' entries: one small value for each
-// worker, under its name. A worker also answers requests on a subject of its
+// worker, under its name. It has the lists of agents that the entries name, too
+// (PutAgents). A worker also answers requests on a subject of its
 // own, so the server knows at once when its process is gone. Workers is safe
 // for concurrent use.
 type Workers struct{ *bucket }
@@ -29,8 +30,8 @@ func (c *Conn) Workers() *Workers {
 	return &Workers{b}
 }
 
-// workersTimeout bounds a request that is made once. A bus that no worker has
-// used has no bucket, and then no server answers.
+// workersTimeout bounds a read of the bucket, and a request to a worker. A bus
+// that no worker has used has no bucket, and then no server answers.
 const workersTimeout = time.Second
 
 // List reads the entries of all workers. It asks once, and waits for 1 s at
@@ -84,8 +85,8 @@ func (w *Workers) answer(request *nats.Msg) []byte {
 // Keeps asks a worker whether it has the message of a delivery in hand from an
 // earlier delivery, and its lease is not over. If so, that worker keeps the
 // message: from then on it renews and acknowledges this delivery. The caller
-// must Leave it. A worker that does not answer within a second has no message
-// in hand.
+// must Leave it. A worker that does not answer within a second counts as one
+// without the message.
 func (w *Workers) Keeps(ctx context.Context, worker subjects.Worker, d *Delivery) bool {
 	answer, err := w.request(ctx, worker, []byte(d.msg.Load().Reply))
 	return err == nil && string(answer) == keeping
@@ -99,8 +100,8 @@ var ErrNoWorker = errors.New("no process answers for the worker")
 // other error the worker may be alive: it may be frozen, or cut off from the
 // server.
 //
-// Trouble is the stream that keeps the worker from its work, and why; "" without
-// one. An older worker says nothing of it.
+// Trouble is the stream that keeps the worker from its work, and why; ""
+// without one. An older worker says nothing of it.
 func (w *Workers) Ask(ctx context.Context, worker subjects.Worker) (trouble string, _ error) {
 	answer, err := w.request(ctx, worker, nil)
 	if errors.Is(err, nats.ErrNoResponders) {
@@ -136,8 +137,8 @@ func (w *Workers) PutAgents(ctx context.Context, list string, body []byte) error
 	return err
 }
 
-// Agents reads a list of agents; ok is false if there is none. It tries for 1
-// s.
+// Agents reads a list of agents; ok is false if there is none. It tries for
+// 1 s.
 func (w *Workers) Agents(ctx context.Context, list string) (body []byte, ok bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, workersTimeout)
 	defer cancel()
