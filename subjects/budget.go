@@ -43,8 +43,9 @@ type Scope struct {
 // MaxLimit is the largest bound of a budget.
 const MaxLimit = 999_999_999
 
-// FormatScopes formats scopes for a header: "r agents=100 tokens=20000; r-1-0
-// turns=5".
+// FormatScopes formats scopes for a header:
+//
+//	r agents=100 tokens=20000; r-1-0 turns=5
 func FormatScopes(scopes []Scope) string {
 	var out []string
 	for _, s := range scopes {

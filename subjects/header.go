@@ -39,7 +39,8 @@ type Header struct {
 	// MaxDepth is the largest depth that the runs above allow, 0 to
 	// MaxDepth.
 	MaxDepth int
-	// Deadline is absolute. It is RFC 3339 with a fraction on the wire.
+	// Deadline is absolute. On the wire it is RFC 3339 in UTC, with a
+	// fraction of a second unless that is 0.
 	Deadline time.Time
 	// Reply is the subject of the outcome.
 	Reply string

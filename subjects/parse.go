@@ -15,8 +15,9 @@ const (
 	Log
 	// Reply is in.<turn>.<index>, the outcome of a child.
 	Reply
-	// Timer is in.timer.<turn>: the time of a turn's calls is over or, with
-	// turn 0, the run's own time.
+	// Timer is in.timer.<turn>: the time of a turn's calls is over. With
+	// turn 0 the timer of the run's own deadline fired, and a worker
+	// decides whether its time has come.
 	Timer
 	// Due is due.<turn>: the timer of a turn fired. A worker decides
 	// whether its time has come.
@@ -49,8 +50,10 @@ type Address struct {
 	Key Key
 }
 
-// Parse parses the subject of a stored message or of its live copy. It checks
-// every token. The error wraps ErrToken.
+// Parse parses the subject of a submission, of a run's message, of a result or
+// of progress. It also parses the live copies. It checks every token. The error
+// wraps ErrToken. ParseTimer, ParseTally and ParseDead parse the other
+// subjects.
 func (s Space) Parse(subject string) (Address, error) {
 	rest, p, ok := s.unprefixed(subject)
 	rest, live := strings.CutPrefix(rest, "live.")

@@ -12,7 +12,8 @@ import (
 // Each partition is a stream of its own. Its number is the token after the
 // prefix: axe.2.run.…, axe.2.result.…. All messages of a tree are in the
 // partition that follows from the tree's id, so that fences, order and timers
-// stay within one stream. Submissions and live subjects have no such token.
+// stay within one stream. Submissions, live subjects and those of workers have
+// no such token.
 func (s Space) Spread(partitions int) Space {
 	s.parts = 0
 	if partitions > 1 {

@@ -79,7 +79,8 @@ func (s Space) Dead() string { return s.any("dead", ">") }
 // All matches every subject of the space's streams of runs.
 func (s Space) All() string { return s.any(">") }
 
-// LiveAll matches every live subject. The streams republish all messages there.
+// LiveAll matches every live subject. The streams of runs republish all their
+// messages there.
 func (s Space) LiveAll() string { return s.join("live", ">") }
 
 // Live is the subject under which a stored message is republished.
@@ -119,8 +120,8 @@ func (s Space) EndsOf(t Tree, p Path) []string {
 // Calls matches the calls of one agent.
 func (s Space) Calls(a Agent) string { return s.any("run", a.s, "*", "*", "call") }
 
-// Inbound matches all messages to the runs of one agent: outcomes, timers, mail
-// and cancel messages.
+// Inbound matches all messages to the runs of one agent, except their calls. It
+// includes cancel messages.
 func (s Space) Inbound(a Agent) []string {
 	return []string{s.any("run", a.s, "*", "*", "in", "*", "*"), s.any("run", a.s, "*", "*", "cancel")}
 }
@@ -141,7 +142,7 @@ func (s Space) RootEnds() []string {
 	return []string{s.any("run", "*", "*", Root.s, "in", "timer", "0"), s.any("run", "*", "*", Root.s, "cancel")}
 }
 
-// DueTimers matches every timer of a turn whose time has come.
+// DueTimers matches every timer of a turn that has fired.
 func (s Space) DueTimers() string { return s.any("run", "*", "*", "*", "due", "*") }
 
 // Cancels matches the cancel message of every run.
@@ -213,7 +214,8 @@ func (r Run) Approve(k Key) string { return r.join("run", "in", "approve", k.s) 
 // Returned is the subject of a worker's return of a delivery.
 func (r Run) Returned(k Key) string { return r.join("run", "in", "returned", k.s) }
 
-// Replies matches the outcomes of all calls.
+// Replies matches the outcomes of all calls, and all other messages to the run
+// except its call and its cancel message.
 func (r Run) Replies() string { return r.join("run", "in", ">") }
 
 // Fired is the subject of the message that a turn's time is over. The timer of
@@ -223,7 +225,7 @@ func (r Run) Fired(turn int) string { return r.join("run", "in", "timer", strcon
 // Due is the subject that the timer of a turn fires into.
 func (r Run) Due(turn int) string { return r.join("run", "due", strconv.Itoa(turn)) }
 
-// Timer is the schedule of a turn's timer or, with turn 0, of the run's own.
+// Timer is the subject of a turn's timer or, with turn 0, of the run's own.
 func (r Run) Timer(turn int) string { return r.join("timer", strconv.Itoa(turn)) }
 
 // Dead is the subject of the run's dead letter.

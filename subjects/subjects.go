@@ -1,7 +1,8 @@
 // Package subjects is the grammar of subjects, headers, ids and names, and the
-// only gate for tokens. Only the Parse functions make an Agent, a Tree, a Path
-// or a Key, so a value of these types is valid in a subject. No other package
-// joins or splits a subject.
+// only gate for tokens. An Agent, a Tree, a Path or a Key comes from a Parse
+// function, or from values that came from one. So a value of these types,
+// unless it is zero, is valid in a subject. No other package joins or splits a
+// subject.
 //
 //	axe.submit.<agent>.<id>                          a submission
 //	axe.run.<agent>.<tree>.<path>.call               the request to run
@@ -24,7 +25,8 @@
 //
 // The first token is configurable (Space). If trees are spread over several
 // streams (Space.Spread), the number of the tree's partition follows the first
-// token: axe.2.run.…. Submissions and live subjects have no such number.
+// token: axe.2.run.…. Submissions, live subjects and those of workers have no
+// such number.
 package subjects
 
 import (
@@ -111,8 +113,8 @@ func ParseKey(s string) (Key, error) {
 	return Key{s}, nil
 }
 
-// WorkerOf makes a worker's name of any text. It replaces other characters by
-// "-", and cuts the text. Empty text gives "-".
+// WorkerOf makes a worker's name of any text. It replaces each other character
+// by "-", and cuts the text to 64 characters. Empty text gives "-".
 func WorkerOf(s string) Worker {
 	safe := strings.Map(func(r rune) rune {
 		if r > '~' || !word(byte(r)) {
@@ -162,13 +164,13 @@ func unmarshal[T any](into *T, text []byte, parse func(string) (T, error)) error
 	return nil
 }
 
-// IsZero reports whether a was never parsed.
+// IsZero reports whether a is the zero Agent.
 func (a Agent) IsZero() bool { return a.s == "" }
 
-// IsZero reports whether t was never parsed.
+// IsZero reports whether t is the zero Tree.
 func (t Tree) IsZero() bool { return t.s == "" }
 
-// IsZero reports whether p was never parsed.
+// IsZero reports whether p is the zero Path.
 func (p Path) IsZero() bool { return p.s == "" }
 
 // IsRoot reports whether p is a tree's root.
@@ -212,8 +214,8 @@ func ParseIdleKey(key string) (p Path, turn int, ok bool) {
 	return p, turn, true
 }
 
-// ReturnKey is the key of the return of a delivery: of the message with a
-// sequence, and the number of the delivery, from 1.
+// ReturnKey is the key of the return of a delivery. Seq is the sequence of the
+// message, and delivery the number of its delivery, from 1.
 func ReturnKey(seq uint64, delivery int) Key {
 	return Key{strconv.FormatUint(seq, 10) + "-" + strconv.Itoa(delivery)}
 }
