@@ -14,10 +14,10 @@ type epoch struct {
 	last []uint64
 }
 
-// ProvablyFirst reports that no other worker can have received the message. It
-// is a first delivery, the server has kept its delivery counts since the
-// message was stored (one server, no reconnect), and half a lease has not
-// passed.
+// ProvablyFirst reports that no other worker can have received the message,
+// unless an earlier consumer delivered it (Replayed). It is a first delivery,
+// the server has kept its delivery counts since the message was stored (one
+// server, no reconnect), and half a lease has not passed.
 func (d *Delivery) ProvablyFirst() bool {
 	c := d.conn
 	e := c.epoch.Load()

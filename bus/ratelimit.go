@@ -28,7 +28,8 @@ func (r *RateLimit) String() string { return r.bucket.String() + ", key " + r.ke
 
 // Read returns the value and its revision, 0 if there is none. It tries until
 // ctx ends. The replica that answers may lag. The answer is revision minSeq or
-// a later one: after a refused write, pass ConflictError.Last.
+// a later one: after a refused write, pass ConflictError.Last. Read fails if
+// replicas answer without that revision for 5 s.
 func (r *RateLimit) Read(ctx context.Context, minSeq uint64) (value []byte, rev uint64, err error) {
 	err = r.do(ctx, func(jetstream.Stream) (again bool, _ error) {
 		for range maxLagPolls {

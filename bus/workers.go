@@ -14,9 +14,9 @@ import (
 
 // Workers is the bucket of the workers' entries: one small value for each
 // worker, under its name. It has the lists of agents that the entries name, too
-// (PutAgents). A worker also answers requests on a subject of its
-// own, so the server knows at once when its process is gone. Workers is safe
-// for concurrent use.
+// (PutAgents). A worker also answers requests on a subject of its own, so the
+// server knows at once when its process is gone. Workers is safe for concurrent
+// use.
 type Workers struct{ *bucket }
 
 // workerMaxAge is the time for which the bucket remembers a worker that is
