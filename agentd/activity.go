@@ -23,14 +23,16 @@ import (
 // active ones alone: those with a record in the bucket AXE_ACTIVE that says so.
 // The record of a source, and nothing else, decides. Two rules hold:
 //
-//   - Each trigger is acknowledged to the consumer "activations" only by a
-//     worker that has read a record that was active after the trigger was
-//     stored, or has made it active.
-//   - A record becomes dormant only after it was leaving, and after every
-//     trigger that was stored until then was found acknowledged.
+//   - A worker acknowledges a trigger to the consumer "activations" only if it
+//     has found the record active, or has made it active. It has done so after
+//     it received the trigger, or less than confirmedFor before.
+//   - A record becomes dormant only leaveDelay after it became leaving, and
+//     only if every trigger that was stored until then was found acknowledged.
 //
-// So a source with a trigger to handle is active, whatever dies. A consumer is
-// a copy of that: a worker makes a missing one again from the record.
+// leaveDelay is longer than confirmedFor, so the second rule covers every
+// trigger that the first one lets go. A source with a trigger to handle is
+// active or becomes active, whichever worker dies. Its consumers follow from
+// the record: a worker makes a missing one of an active source again.
 
 // activeState is the state of a source.
 type activeState string
@@ -52,13 +54,14 @@ type activityRecord struct {
 	// Worker is the name of the worker that wrote the record.
 	Worker string `json:"worker"`
 
+	// rev is the revision of the record, 0 if the source has none.
 	rev uint64
 }
 
 // activeKey is the key of a source's record.
 func activeKey(s source) string { return strconv.Itoa(s.partition) + "." + s.agent.String() }
 
-// sourceOf is the source of a key.
+// sourceOf returns the source of a key. It returns false for any other key.
 func sourceOf(key string) (source, bool) {
 	partition, name, _ := strings.Cut(key, ".")
 	p, err := strconv.Atoi(partition)
@@ -73,7 +76,7 @@ type activity struct {
 	worker string
 	// changed holds a token after a change of the copy.
 	changed chan struct{}
-	// noticed holds a token while the bucket may be ahead of the copy.
+	// noticed holds a token after a notice that the bucket has changed.
 	noticed chan struct{}
 
 	// read is the revision up to which the bucket was read.
@@ -84,19 +87,20 @@ type activity struct {
 	records map[source]activityRecord
 	local   map[source]*localActivity
 	// waiting has the deliveries of "activations" that wait for a read of
-	// their source's record.
+	// their source's record. A source has an element, maybe empty, while a
+	// goroutine makes it active.
 	waiting map[source][]*bus.Delivery
 }
 
 // localActivity is a worker's own knowledge of a source that is not dormant.
 type localActivity struct {
-	// confirmed is the beginning of the last read that found the source
-	// active.
+	// confirmed is the beginning of the last request that found the source
+	// active, or made it active.
 	confirmed time.Time
-	// used is the time of the last delivery to this worker, or of the first
-	// record.
+	// used is the time at which this worker last saw work of the source. At
+	// first it is the time at which the record became known.
 	used time.Time
-	// noted is the time of the last change of the record.
+	// noted is the time at which this worker took over the record.
 	noted time.Time
 	// poll is ready when a call may be there.
 	poll chan struct{}
@@ -155,7 +159,8 @@ func (a *activity) localOf(s source) *localActivity {
 	return l
 }
 
-// use notes that this worker has received a message of a source.
+// use notes that a source has work: this worker has received a message of it,
+// or has found that it must not become dormant.
 func (a *activity) use(s source) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -164,8 +169,9 @@ func (a *activity) use(s source) {
 	}
 }
 
-// polls returns the channel that is ready when a source may have a call; nil
-// while no record of the source is known.
+// polls returns the channel that is ready when a source may have a call. It
+// returns nil for a dormant source, and while the worker pulls for all its
+// agents.
 func (a *activity) polls(s source) <-chan struct{} {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -212,7 +218,7 @@ func (a *activity) unused(since time.Time, n int, served func(source) bool) []so
 }
 
 // abandoned returns the sources that have been leaving for more than three
-// times leaveDelay. The worker that checks them must have died.
+// times leaveDelay. The worker that checks them seems to have died.
 func (a *activity) abandoned(now time.Time) (all []source) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -224,7 +230,8 @@ func (a *activity) abandoned(now time.Time) (all []source) {
 	return all
 }
 
-// follow keeps the copy current until ctx ends.
+// follow keeps the copy current until ctx ends. It passes each error to failed
+// and goes on.
 func (a *activity) follow(ctx context.Context, failed func(error)) {
 	notices := func() error { return a.bucket.Notices(ctx, func() { pause.Notify(a.noticed) }) }
 	pause.Retry(ctx, busRetryDelay, notices, failed)
@@ -309,7 +316,8 @@ func decodeActivity(b bus.Record) activityRecord {
 	return r
 }
 
-// look reads the record of a source as the bucket's leader has it.
+// look reads the record of a source as the bucket's leader has it, and takes it
+// over into the copy. A source without a record is dormant.
 func (a *activity) look(ctx context.Context, s source) (activityRecord, error) {
 	began := time.Now()
 	b, ok, err := a.bucket.Get(ctx, activeKey(s))
@@ -333,7 +341,8 @@ func (a *activity) confirm(s source, began time.Time) {
 }
 
 // change replaces the record was by the record now, and returns the new record.
-// It returns false, and no error, if another worker has replaced was meanwhile.
+// It returns false, and no error, if the bucket has another record than was.
+// After a lost acknowledgement that may be now itself.
 func (a *activity) change(ctx context.Context, s source, was, now activityRecord) (activityRecord, bool, error) {
 	now.Worker = a.worker
 	body, err := json.Marshal(now)
@@ -373,10 +382,11 @@ func (a *activity) activate(ctx context.Context, s source, seq uint64) error {
 }
 
 // take takes a delivery of the consumer "activations". Certain says that the
-// delivery may be acknowledged: the source was certainly active after the
-// trigger was stored, so any check that lets the source go sees the trigger.
-// Otherwise the delivery waits for a read of the record. First says that no
-// other delivery of the source waits.
+// delivery may be acknowledged: the record was active less than confirmedFor
+// ago, so any check that makes the source dormant comes later and sees the
+// trigger. Otherwise the delivery waits for a read of the record. First says
+// that no goroutine handles the waiting deliveries of the source. The caller
+// then sees to it (activateWaiting).
 func (a *activity) take(s source, d *bus.Delivery, now time.Time) (certain, first bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -392,12 +402,13 @@ func (a *activity) take(s source, d *bus.Delivery, now time.Time) (certain, firs
 	return false, !others
 }
 
-// confirmedFor is the time after a read of a record for which a source counts
-// as active. A worker lets a source go only after leaveDelay.
+// confirmedFor is the time after a read of an active record for which a worker
+// acknowledges activations without another read. It has to be shorter than
+// leaveDelay.
 const confirmedFor = leaveDelay / 2
 
-// takeWaiting returns the deliveries that wait for a source's record. If there
-// are none, the source no longer waits.
+// takeWaiting returns the deliveries that wait for a source's record. After it
+// has returned none, the next delivery that has to wait is the first again.
 func (a *activity) takeWaiting(s source) []*bus.Delivery {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -410,15 +421,17 @@ func (a *activity) takeWaiting(s source) []*bus.Delivery {
 	return all
 }
 
-// maxActivations is the number of sources that a worker makes active at a time.
+// maxActivations is the largest number of sources that a worker makes active at
+// a time.
 const maxActivations = 64
 
-// activationsPerRequest is the number of triggers that a worker requests at a
-// time to see which sources they belong to.
+// activationsPerRequest is the number of messages that a request for
+// activations asks for.
 const activationsPerRequest = 256
 
-// serveActivations makes the sources of a partition active that have a trigger.
-// All workers together see each trigger once, without its body.
+// serveActivations makes the sources of a partition active that have a trigger,
+// those of other workers' agents too. The server delivers each trigger to one
+// of the workers with many agents, without its body.
 func (w activeAgents) serveActivations(ctx, work context.Context, partition int) {
 	c := bus.ConsumerConfig{
 		Stream: "RUNS", Partition: partition, Name: "activations", Filters: w.conn.Space().Triggers(),
@@ -495,9 +508,9 @@ func (w activeAgents) activateWaiting(ctx context.Context, s source) {
 	}
 }
 
-// adopt makes the sources active that have a consumer and no record: those of
-// workers that served them before they were so many. Their consumers may have
-// work that was delivered to "activations" long ago.
+// adopt makes the sources of this worker's agents active that have a consumer
+// and no record. Their consumers were made by workers that pulled for all their
+// agents, and may have work that was delivered to "activations" long ago.
 func (w activeAgents) adopt(ctx context.Context, partition int) error {
 	names, err := w.consumers().ConsumerNames(ctx, partition)
 	if err != nil {
