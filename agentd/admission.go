@@ -119,17 +119,18 @@ func (s *slots) waitFree(ctx context.Context) error {
 	}
 }
 
-// source is an origin of calls and inbound messages: the consumers of an agent
-// on the stream of a partition.
+// source is the consumers of an agent on one partition. Calls and inbound
+// messages come from there.
 type source struct {
 	agent     subjects.Agent
 	partition int
 }
 
 // admission decides how many calls a worker requests, and from which sources.
-// Together, the requests never ask for more calls than the worker has free
-// slots. A source that had calls lately is busy; it gets the slots that the
-// others do not need. With an equal share for each source, however idle, a
+// At any moment the shares of all sources add up to no more than the free
+// slots. A request that was sent before may ask for more. A source that had
+// calls lately is busy: it gets the slots that the others do not need. With an
+// equal share for each source, however idle, a
 // worker with a dozen agents reached 0.35 of the rate of raw requests, and its
 // processors were half idle.
 type admission struct {
@@ -173,8 +174,9 @@ func (a *admission) share(from source, now time.Time, sources, spare int) int {
 	return 0
 }
 
-// Bounds of the pause before a source is polled again that had no call for the
-// last slot. All sources together are polled at most once in pollInterval.
+// Bounds of the pause before a source that had no call is polled again. The
+// upper bound is at least maxPollPause, and grows with the number of sources:
+// all idle sources together are polled at most once in pollInterval.
 const (
 	minPollPause = 2 * time.Millisecond
 	maxPollPause = 100 * time.Millisecond
@@ -196,6 +198,7 @@ func (a *admission) pollPause(from source, now time.Time, sources int) (d time.D
 }
 
 // countBusy forgets the sources that are no longer busy, and counts the others.
+// The caller holds the lock.
 func (a *admission) countBusy(now time.Time) int {
 	maps.DeleteFunc(a.busy, func(_ source, last time.Time) bool { return now.Sub(last) > busyWindow })
 	return len(a.busy)
