@@ -27,7 +27,8 @@ type Broken struct {
 // ones: their callers are told the problem. Runs under way keep the definition
 // with which they were started. A call of an agent that is no longer served
 // goes to a worker that has the agent; without one it is refused. Run takes no
-// trigger before the first call of Serve.
+// trigger before the first call of Serve. An agent with an invalid name, or
+// defined twice, is an error, and nothing changes then.
 func (w *Worker) Serve(agents []configs.Agent, broken ...Broken) error {
 	set := make(map[subjects.Agent]configs.Agent, len(agents))
 	for _, a := range agents {
@@ -59,8 +60,8 @@ type agentSet struct {
 	broken map[subjects.Agent]string
 	// removed has the time at which a served or broken agent was removed.
 	removed map[subjects.Agent]time.Time
-	// departed are the agents that were removed, or became broken, and of
-	// which the directory has not been told yet.
+	// departed are the agents that were removed, or are broken with a new
+	// problem, and of which the directory has not been told yet.
 	departed map[subjects.Agent]bool
 }
 
@@ -126,7 +127,7 @@ func (s *agentSet) definition(a subjects.Agent) (configs.Agent, bool) {
 	return def, ok
 }
 
-// names returns the names of the served agents, sorted. The caller does not
+// names returns the names of the served agents, sorted. The caller must not
 // change them.
 func (s *agentSet) names() []string {
 	s.mu.Lock()
@@ -246,8 +247,9 @@ func (w *Worker) serveAgents(ctx, work context.Context) {
 	}
 }
 
-// turnActivity begins or ends to pull for active agents alone, as the number of
-// agents demands. Stop ends what has begun; it is nil if nothing has.
+// turnActivity makes the worker pull for active agents alone, or for all its
+// agents, as their number demands. Stop ends the goroutines of the former. It
+// is nil while the worker pulls for all. turnActivity returns the new stop.
 func (w activeAgents) turnActivity(
 	ctx, work context.Context, loops *sync.WaitGroup, stop context.CancelFunc,
 ) context.CancelFunc {
@@ -325,13 +327,15 @@ func (w *Worker) logChanges(
 	return now
 }
 
-// maxAgentLines is the number of agents that a worker logs a line for at a
-// time. Of the others it logs the number.
+// maxAgentLines is the largest number of agents of one kind, for example added
+// ones, for which a worker logs a line each at a time. If there are more, it
+// also logs how many there are.
 const maxAgentLines = 100
 
 // agentsToServe returns the worker's own agents, and the removed agents that no
 // other worker serves: their runs under way go on, and new calls are refused
-// instead of left waiting.
+// instead of left waiting. It first withdraws the cards of agents that were
+// removed since the last call.
 func (w *Worker) agentsToServe(ctx context.Context) map[subjects.Agent]bool {
 	agents := map[subjects.Agent]bool{}
 	for name := range w.agents.definitions() {
@@ -348,8 +352,8 @@ func (w *Worker) agentsToServe(ctx context.Context) map[subjects.Agent]bool {
 	return agents
 }
 
-// announceAll puts the cards of the worker's agents into the directory, where
-// it has others.
+// announceAll puts those cards of the worker's agents into the directory that
+// the directory lacks. It tries until ctx ends.
 func (w *Worker) announceAll(ctx context.Context) {
 	type announcement struct {
 		Card

@@ -23,7 +23,8 @@ type Card struct {
 	Style []string `json:"style,omitempty"`
 	// Digest is the hash of the agent's file.
 	Digest string `json:"digest"`
-	// Problem says why no worker serves the agent: its file is wrong.
+	// Problem says why the worker does not serve the agent: its file is
+	// wrong. It is empty if the worker serves the agent.
 	Problem string `json:"problem,omitzero"`
 	// Worker is the name of the worker that announced the card.
 	Worker string `json:"worker"`
@@ -67,7 +68,7 @@ func (d *directory) follow(
 }
 
 // followAgain makes follow begin again: the bucket was removed and made again.
-// The cards that the new bucket has not count as removed, so each worker
+// The cards that the new bucket lacks count as removed, so each worker
 // announces its agents again.
 func (d *directory) followAgain() {
 	d.mu.Lock()
@@ -124,11 +125,12 @@ func (d *directory) announced(agent subjects.Agent) bool {
 }
 
 // lacks reports whether the directory needs a card of this worker: it has none
-// of the agent, or a different one. A card with a problem does not replace a
-// card without one, since another worker serves the agent. With first, the card
-// is the worker's first report of the problem and replaces every card: the
-// other worker may be gone. A worker that is not gone announces its agent
-// again.
+// of the agent, or one with another digest, style or problem. A card with
+// neither digest nor problem is always needed. A card with a problem does not
+// replace a card without one, since another worker serves the agent. With
+// first, the card is the worker's first report of the problem and replaces
+// every card: the other worker may be gone. A worker that is not gone announces
+// its agent again.
 func (d *directory) lacks(c Card, first bool) bool {
 	stored, ok, _ := d.heard(c.Name)
 	same := stored.Digest == c.Digest && stored.Problem == c.Problem && slices.Equal(stored.Style, c.Style)
