@@ -16,24 +16,25 @@ import (
 
 const (
 	// leaveDelay is the time between the record that a source is leaving and
-	// the check that it has no work. Within it every worker stops to pull,
-	// and no worker trusts an older record.
+	// the check that it has no work. Within it every worker stops pulling,
+	// and no worker trusts an older record any more (confirmedFor).
 	leaveDelay = 4 * time.Second
 	// letGoInterval is the time between two rounds of letting go.
 	letGoInterval = time.Second
-	// maxLetGo is the number of sources of one round.
+	// maxLetGo is the largest number of sources of one round.
 	maxLetGo = 256
-	// atOnce is the number of requests that each sends at a time.
+	// atOnce is the largest number of calls that each makes at a time.
 	atOnce = 16
 )
 
 // activeAgents is the part of a worker that keeps the agents with work active,
-// and lets the others go.
+// and makes the others dormant.
 type activeAgents struct{ *Worker }
 
 func (w activeAgents) consumers() bus.Consumers { return bus.Consumers{Conn: w.conn} }
 
-// each calls do for each value, a few at a time. It returns the first error.
+// each calls do for each value, atOnce at a time. It returns the first error,
+// which ends the context of the other calls.
 func each[T any](ctx context.Context, all []T, do func(context.Context, T) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(atOnce)
@@ -44,18 +45,20 @@ func each[T any](ctx context.Context, all []T, do func(context.Context, T) error
 }
 
 // letAgentsGo makes sources dormant while more are active than the worker is
-// configured for: those that were not used for longest.
+// configured for: the longest unused first, and none that was used within
+// Config.DormantAfter.
 func (w activeAgents) letAgentsGo(ctx context.Context) {
 	for ctx.Err() == nil {
 		if err := w.letGoRound(ctx); err != nil && ctx.Err() == nil {
 			w.log.WarnContext(ctx, "agents without work not let go", slog.Any(keyError, err))
 		}
-		// Workers that begin together do not go on together.
+		// Workers that begin together should not go on together.
 		_ = pause.For(ctx, letGoInterval+rand.N(letGoInterval))
 	}
 }
 
-// letGoRound makes sources dormant once.
+// letGoRound makes one round: it makes abandoned sources active again, and
+// surplus ones dormant.
 func (w activeAgents) letGoRound(ctx context.Context) error {
 	if !w.activity.isOn() {
 		return nil
