@@ -39,14 +39,15 @@ func (x *execution) answered(ctx context.Context, resp *provider.Response) (resu
 	return x.finishTurn(ctx, o, resp)
 }
 
-// answerMail reads a run that has answered once more. If there is mail that the
-// answer does not know of, the answer goes on the log, and the run is told of
-// the mail and asked again. It returns true if the answer is not the run's
-// outcome.
+// answerMail reads the run once more after its model has answered. If there is
+// mail that the answer does not know of, the answer goes on the log, and the
+// model is told of the mail and asked again. It returns true if the answer is
+// not the run's outcome.
 //
-// Forks are skipped: their answers go on the log in any case. Runs without a
-// log are skipped too, so that a leaf costs no extra read, unless they have
-// inbox tools.
+// Forks are skipped: their answers go on the log in any case. So are runs in
+// their last turn, which have no turn left for the mail. Runs without a log are
+// skipped too, so that a leaf costs no extra read, unless they have inbox
+// tools.
 func (x *execution) answerMail(ctx context.Context, resp *provider.Response) (res result, done bool, _ error) {
 	if x.state.Input.Forked != nil || x.state.LastTurn() || x.state.LogSeq == 0 && !x.start.HasInboxTools() {
 		return result{}, false, nil
@@ -95,9 +96,10 @@ func (x *execution) delegate(ctx context.Context, resp *provider.Response) (resu
 	return x.appendTurn(ctx, e)
 }
 
-// reserveRuns counts a turn and its runs in the budget. The supervisor's run
-// comes first: without it, none of the others is made. If the budget has room
-// for none of the others, there is nothing to review.
+// reserveRuns counts the tokens of a turn and its runs in the budget. The
+// supervisor's run comes first: without it, none of the others is made. If the
+// budget refuses the others, and no other call is left, there is nothing to
+// review.
 func (x *execution) reserveRuns(ctx context.Context, e *run.Entry) error {
 	calls := slices.Clone(e.Calls)
 	if e.Review != nil {
@@ -152,8 +154,9 @@ func (x *execution) decide(
 	return calls, spread, errors.Join(failed, x.noteBusyPeers(ctx, calls))
 }
 
-// answer returns the outcome that an answer without calls of agents makes. The
-// text of an answer that was cut is partial where the run is to fail.
+// answer returns the outcome of a run whose last answer calls no agent. An
+// answer that was cut fails the run if its agent's definition says so. The text
+// of such an answer is the partial result.
 func answer(resp *provider.Response, start *run.Start) run.Outcome {
 	o := run.Outcome{Status: run.StatusCompleted, Result: resp.Content}
 	if submitted := tool.Submitted(resp, start.Tools); submitted != nil {
@@ -185,8 +188,8 @@ func (x *execution) modelFailure(err error) run.Outcome {
 	return o
 }
 
-// unrecorded returns the outcome of a run with a turn that does not fit into a
-// message.
+// unrecorded returns the outcome of a run with a turn that is too large to be
+// stored.
 func (x *execution) unrecorded(err error) run.Outcome {
 	return x.modelFailure(fmt.Errorf("turn %d cannot be recorded: %w", x.nextTurn(), err))
 }

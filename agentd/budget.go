@@ -22,7 +22,7 @@ func (x *execution) budgetTurn() budget.Turn {
 }
 
 // reserve counts the model call that is about to be made, and reserves its
-// tokens, unless the run has waited for that and has it already.
+// tokens, unless an earlier attempt of the turn or awaitRoom has done so.
 func (x *execution) reserve(ctx context.Context, req *provider.Request) error {
 	if x.reserved {
 		return nil
@@ -118,8 +118,8 @@ func (x *execution) recordAnswer(ctx context.Context, resp *provider.Response, c
 	return nil
 }
 
-// refundGrant gives back the runs that the last turn was granted and never
-// starts, because its supervisor or a person had none of its calls carried out.
+// refundGrant refunds the runs that the last turn was granted and never starts:
+// the turn was withheld, or the budget had room for its supervisor's run alone.
 // It comes before the next model call, which may need the room.
 func (x *execution) refundGrant(ctx context.Context) error {
 	if len(x.state.Turns) == 0 {

@@ -11,7 +11,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// appendEntry appends an entry to the run's log.
+// appendEntry appends an entry to the run's log. If another message has refused
+// the write, the result is a conflict.
 func (x *execution) appendEntry(ctx context.Context, e run.Entry) (result, error) {
 	e.Index = x.state.LogIndex + 1
 	e.Trigger = x.t.Seq
@@ -51,7 +52,7 @@ func (x *execution) finishTurn(ctx context.Context, o run.Outcome, resp *provide
 }
 
 // appendTurn appends an entry with the cost of its turn. If the entry is too
-// large for a message, the turn fails instead.
+// large to be stored, the turn fails instead.
 func (x *execution) appendTurn(ctx context.Context, e run.Entry) (result, error) {
 	e.ModelMS = x.cost.ms()
 	e.Retries = x.cost.retries
