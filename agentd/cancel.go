@@ -26,7 +26,8 @@ type cancellations struct {
 	paths map[subjects.Tree]map[subjects.Path]time.Time
 	// requests are the requests to a model in flight.
 	requests map[subjects.Tree]map[*inFlight]bool
-	pruned   time.Time
+	// pruned is the stream's time of the last pruning of paths.
+	pruned time.Time
 	// loaded is closed when all cancel messages are known that were stored
 	// when the worker began.
 	loaded chan struct{}
@@ -59,11 +60,11 @@ func (c *cancellations) follow(ctx context.Context, conn *bus.Conn) error {
 	}, func() { close(c.loaded) })
 }
 
-// waitLoaded waits until all stored cancel messages over a run are known, or
-// until ctx ends. For a million runs the server takes a tenth of a second to
-// deliver the messages. waitLoaded returns at once for a root: only the root's
-// own cancel message covers it, and every read of the root includes that
-// message.
+// waitLoaded waits until all cancel messages are known that were stored when
+// the worker began, or until ctx ends. For a million runs the server takes a
+// tenth of a second to deliver the messages. waitLoaded returns at once for a
+// root: only the root's own cancel message covers it, and every read of the
+// root includes that message.
 func (c *cancellations) waitLoaded(ctx context.Context, r subjects.Run) error {
 	if r.Path.IsRoot() {
 		return nil
@@ -87,7 +88,8 @@ func (c *cancellations) isLoaded() bool {
 	}
 }
 
-// add notes a cancelled path, and aborts the requests below it.
+// add notes a cancelled path, and aborts the requests of the runs that it
+// covers.
 func (c *cancellations) add(tree subjects.Tree, path subjects.Path, at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -193,8 +195,9 @@ func (c *cancellations) watch(r subjects.Run, abort context.CancelCauseFunc) (se
 }
 
 // followInterrupts aborts the requests of runs that people interrupt, until ctx
-// ends. A missed interrupt costs the rest of a request: its answer is not
-// stored.
+// ends. A missed interrupt costs the rest of a request. If another worker takes
+// the interrupt's trigger, its idle entry fences the answer out. In this worker
+// the trigger waits behind the request, and the answer is stored.
 func (w *Worker) followInterrupts(ctx context.Context) error {
 	space := w.conn.Space()
 	err := w.conn.Watch(ctx, space.Live(space.Interrupts()), func(m bus.Stored) {
