@@ -87,7 +87,7 @@ func (o *outbox) write(ctx context.Context, w *Worker) error {
 	return w.writeAll(ctx, o.ms)
 }
 
-// callMessage returns the request to run a child.
+// callMessage returns the call of a child, and the child.
 func (r *loadedRun) callMessage(turn int, c run.Child) (m bus.Message, child subjects.Run, err error) {
 	if child, err = childRun(r.run, turn, c); err != nil {
 		return m, child, err
@@ -160,8 +160,8 @@ func (r *loadedRun) cancelBelow(ctx context.Context, below []run.Fork, end run.E
 	return out.write(ctx, r.w)
 }
 
-// stopBelow cancels the runs that an interrupted run waits for, and bounds that
-// wait.
+// stopBelow cancels the children and forks of an interrupted run, and bounds
+// the wait for the children.
 func (r *loadedRun) stopBelow(ctx context.Context, e run.StopBelow) error {
 	if err := r.cancelBelow(ctx, e.Below, e.End); err != nil {
 		return err
@@ -172,8 +172,9 @@ func (r *loadedRun) stopBelow(ctx context.Context, e run.StopBelow) error {
 	return r.w.writeAll(ctx, []bus.Message{timer(r.run, e.Turn, e.Timer)})
 }
 
-// notifyIdle tells the parent of a fork that the fork is idle. A run that was
-// called, and interrupted by a person, gets a timer of its own instead.
+// notifyIdle tells the parent of a fork that the fork is idle. An idle root has
+// no parent to tell. A child that was called can become idle too, for example
+// by an interrupt. It gets a timer of its own, for its deadline.
 func (r *loadedRun) notifyIdle(ctx context.Context, e run.NotifyIdle) error {
 	if !r.hasOwnTimer() {
 		return r.w.writeAll(ctx, []bus.Message{timer(r.run, 0, r.deadline())})
