@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// tolerableOffset is the difference between this machine's clock and a
-	// server's clock that is not logged. A difference does no harm to runs,
-	// but the logs of several machines are hard to compare.
+	// tolerableOffset is the largest difference between this machine's
+	// clock and a server's clock that is not logged. A difference does no
+	// harm to runs, but the logs of several machines are hard to compare.
 	tolerableOffset = 2 * time.Second
 	// rearmTimeout bounds the time for setting timers anew.
 	rearmTimeout = 30 * time.Second
@@ -30,7 +30,8 @@ type clockWatch struct {
 	logged time.Duration
 }
 
-// learnStreams learns the number of partitions and the time of each stream.
+// learnStreams learns the number of partitions, the time of each stream, and
+// the steps of the servers' clocks that other workers have measured.
 func learnStreams(ctx context.Context, conn *bus.Conn) error {
 	if err := conn.Provisioned(ctx); err != nil {
 		return err
@@ -67,7 +68,9 @@ func (c *clockWatch) rearm(ctx context.Context, s bus.Step) {
 	}
 }
 
-// logOffset logs, once, that this machine's clock differs from the server's.
+// logOffset logs that this machine's clock differs from the server's. It logs
+// that again only after the difference has changed by more than
+// tolerableOffset.
 func (c *clockWatch) logOffset(ctx context.Context) {
 	offset, bound := c.clocks.Offset()
 	if offset.Abs() <= tolerableOffset+bound || (offset-c.logged).Abs() <= tolerableOffset {
