@@ -20,9 +20,9 @@ const busRetryDelay = time.Second
 // worker gives it back.
 const slotWait = 100 * time.Millisecond
 
-// submissionLease is the lease of a submission. It is short, because a worker
-// forwards a submission as soon as it has it; a second worker finds the call
-// there.
+// submissionLease is the lease of a submission's first delivery. It is short,
+// because a worker forwards a submission as soon as it has it. A second worker
+// finds the call there.
 const submissionLease = time.Second
 
 // maxSubmissions is the number of submissions that a worker handles at a time.
@@ -35,7 +35,7 @@ const (
 	maxInboundPerRequest  = 64
 )
 
-// serveInbound takes the inbound messages of the runs of one agent.
+// serveInbound takes the inbound messages of one source.
 func (w *Worker) serveInbound(ctx, work context.Context, from source) {
 	all := activeAgents{w}
 	open := all.opensSource(from, all.inboundOf(from))
@@ -44,8 +44,8 @@ func (w *Worker) serveInbound(ctx, work context.Context, from source) {
 
 // sharedConsumers are the consumers of a partition that every worker serves,
 // whatever its agents are. One has the deadlines and cancel messages of all
-// roots. So a root ends though no worker serves its agent. The other one has the
-// timers of all turns.
+// roots. So a root ends though no worker serves its agent. The other one has
+// the firings of the timers of all turns.
 func sharedConsumers(s subjects.Space, partition int) []bus.ConsumerConfig {
 	return []bus.ConsumerConfig{
 		{Stream: "RUNS", Partition: partition, Name: "roots", Filters: s.RootEnds()},
@@ -205,10 +205,10 @@ func (w *Worker) drainFeed(ctx context.Context, feed *bus.Feed) {
 	w.returnUnused(ctx, 0, late...)
 }
 
-// serveCalls takes the calls of one agent, each with a free slot to run it.
+// serveCalls takes the calls of one source, each with a free slot to run it.
 // With spare slots it keeps a request for several calls at the server. Without
-// them it polls: standing requests of all agents would bring more calls than
-// there are slots. A call that is given back costs a return, and time.
+// them it polls: standing requests of all sources would bring more calls than
+// there are slots. A call that is given back costs time and another delivery.
 func (w *Worker) serveCalls(ctx, work context.Context, from source) {
 	all := activeAgents{w}
 	open := all.opensSource(from, all.callsOf(from))
@@ -234,7 +234,7 @@ func (w *Worker) serveCalls(ctx, work context.Context, from source) {
 		}
 		delay, longest := w.admission.pollPause(from, time.Now(), w.sources())
 		if longest {
-			// The longest pauses of all agents end together, so
+			// The longest pauses of all sources end together, so
 			// that a process with 500 idle agents wakes once for
 			// all: 0.07 of a core instead of 0.18.
 			delay = w.conn.AlignedDelay(delay)
@@ -275,9 +275,9 @@ func (w *Worker) share(from source) int {
 // sources returns the number of sources of calls that the worker pulls from.
 func (w *Worker) sources() int { return int(w.pulled.Load()) }
 
-// takeCall takes a slot for a call and starts it. Several agents' requests may
-// have brought calls for one free slot. A call that finds no slot within
-// slotWait is given back for another worker.
+// takeCall takes a slot for a call and starts it. The requests of several
+// sources may have brought calls for one free slot. A call that finds no slot
+// within slotWait is given back for another worker.
 func (w *Worker) takeCall(ctx, work context.Context, d *bus.Delivery) {
 	if !w.slots.tryTake() {
 		wait, cancel := context.WithTimeout(ctx, slotWait)
@@ -287,8 +287,8 @@ func (w *Worker) takeCall(ctx, work context.Context, d *bus.Delivery) {
 			// After this delay, this worker's own request has run
 			// out.
 			if d.Count == 1 {
-				// A return would cost a call that waits for its
-				// first slot two messages.
+				// A return would cost two messages. Without
+				// one, the delivery counts against the call.
 				w.giveBack(work, d, bus.PullExpiry)
 			} else {
 				w.returnUnused(work, bus.PullExpiry, d)
@@ -331,7 +331,8 @@ func (w *Worker) giveBackAll(ctx context.Context) {
 
 // take dispatches a delivery to the queue of its run. Slot says that the
 // delivery is a call that holds a slot. A delivery without a slot is an inbound
-// message.
+// message. A return, and a message with a malformed subject, are acknowledged
+// at once.
 func (w *Worker) take(work context.Context, d *bus.Delivery, slot bool) {
 	t := &trigger{Delivery: d, slot: slot, inbound: !slot}
 	if t.inbound {
