@@ -14,9 +14,9 @@ import (
 )
 
 // deadLetter stores a copy of a message that could not be carried out, with the
-// reason as one line. It stores no second copy if the last one on the subject is
-// of the same message: a worker may have died after it. The copy also has an ID,
-// by which the server drops a second one within 30 s.
+// reason as one line. It stores no second copy if the last one on the subject
+// is of the same message: a worker may have died after it. The copy also has an
+// ID, by which the server drops a second one within 30 s.
 func (w *Worker) deadLetter(ctx context.Context, subject string, d *bus.Delivery, reason string) error {
 	letters, err := w.conn.LastPerSubject(ctx, subject)
 	if err != nil {
@@ -53,8 +53,8 @@ func (x *execution) refuseCall(ctx context.Context) (result, error) {
 	return x.publishOutcome(ctx, run.Failure(run.KindError, "%s", reason))
 }
 
-// failPoisoned ends a run that cannot be folded. The trigger becomes a dead
-// letter.
+// failPoisoned ends a run as poisoned, without a fold of its messages. The
+// trigger becomes a dead letter.
 func (w *Worker) failPoisoned(ctx context.Context, t *trigger, reason string) error {
 	if err := w.deadLetter(ctx, t.at.Run.Dead(), t.Delivery, reason); err != nil {
 		return err
@@ -62,9 +62,10 @@ func (w *Worker) failPoisoned(ctx context.Context, t *trigger, reason string) er
 	return failUnread(ctx, w, t.at.Run, run.Failure(run.KindPoisoned, "%s", reason))
 }
 
-// failUnread ends a run that cannot be folded. The outcome is written with two
-// facts about the run: where its log ends, and its reply subject. A run that
-// has an outcome keeps it.
+// failUnread ends a run without a fold of its messages. The outcome is written
+// with two facts about the run: where its log ends, and its reply subject. A
+// run that has an outcome keeps it. A run without a known reply subject gets
+// none.
 func failUnread(ctx context.Context, w *Worker, r subjects.Run, o run.Outcome) error {
 	ms, err := w.conn.LastPerSubject(ctx, r.Call(), r.Log())
 	if err != nil {
