@@ -21,8 +21,8 @@ type trigger struct {
 }
 
 // runQueue is the queue of triggers of one run in one worker. One goroutine
-// handles them, one batch after another. The queue exists while it has
-// triggers.
+// handles them, one batch after another. The queue ends when the goroutine
+// finds it empty.
 type runQueue struct {
 	w        *Worker
 	run      subjects.Run
@@ -109,7 +109,8 @@ func (w *Worker) startHandler(ctx context.Context, q *runQueue) {
 // before it ends.
 const handlerIdleTime = time.Second
 
-// awaitQueue waits for another queue. It returns nil if none came.
+// awaitQueue waits for another queue. It returns nil if none came, or if the
+// worker drains.
 func (w *Worker) awaitQueue(ctx context.Context) *runQueue {
 	if w.draining.Load() {
 		return nil
@@ -125,9 +126,8 @@ func (w *Worker) awaitQueue(ctx context.Context) *runQueue {
 	return nil
 }
 
-// handleAll handles the triggers until the queue is empty. It reads once for
-// all triggers that came meanwhile, so that the fan-in of N outcomes costs N
-// reads and not N times N.
+// handleAll handles the triggers until the queue is empty. It reads the run
+// once for all triggers that came while it handled the last batch.
 func (q *runQueue) handleAll(ctx context.Context) {
 	h := q.w.cache.take(q.run)
 	if h == nil {
