@@ -4,9 +4,11 @@
 // cache may be dropped at any time.
 //
 // The invariant it keeps: an effect is carried out only by the holder of the
-// message that the folded state names as its owner, and every write that
-// advances or ends a run is fenced by the run's log. So any number of workers
-// may hold the same run, die at any step, or come back from the dead.
+// message that the folded state names as its owner, and every log entry and
+// every outcome is fenced by the run's log. The firing of a run's own timer is
+// the one other message: its holder too carries out what an ended run owes. So
+// any number of workers may hold the same run, die at any step, or come back
+// from the dead.
 //
 //	w, err := agentd.New(conn, agentd.Config{Name: "w1", Open: catalog.Open})
 //	err = w.Serve(agents) // again whenever the definitions change

@@ -18,12 +18,12 @@ type execution struct {
 	*loadedRun
 	t *trigger
 	// start is the run's start: that of the first log entry, or the one
-	// that this entry will record. It is nil until it is resolved.
+	// that the first entry will record. It is nil until it is resolved.
 	start *run.Start
 	// cost is the cost of the requests to the model for the current turn.
 	cost callCost
-	// reserved says that the budgets have the model call of the current
-	// turn.
+	// reserved says that the model call of the current turn is counted and
+	// its tokens are reserved in the budget.
 	reserved bool
 	// cancelsSeen is the newest cancel message that was known when the
 	// model was asked last.
@@ -119,8 +119,9 @@ func (r *loadedRun) dropExpired(ctx context.Context, batch []*trigger) []*trigge
 	return rest
 }
 
-// readFailed handles triggers after a failed read. A corrupt run ends; any
-// other failure may pass.
+// readFailed handles triggers after a failed read. A run that is corrupt, or
+// lost by removal, ends. Any other failure may pass, but a cancel message that
+// was delivered more than Config.Poison times ends the run all the same.
 //
 // Without the run no worker knows the returns of a cancel message, so all of
 // its deliveries count. A read takes no model call, and hardly ever meets a
@@ -148,7 +149,9 @@ func (r *loadedRun) readFailed(ctx context.Context, batch []*trigger, failed err
 	r.letGo(ctx, why, kept...)
 }
 
-// owes reports whether the run owes an effect to the holder of the trigger.
+// owes reports whether the run owes an effect to the holder of the trigger: the
+// trigger owns it, or is the firing of the run's own timer or of the one that
+// its last turn waits for.
 func (x *execution) owes() bool {
 	if x.state.OutcomeStored || x.state.Phase == run.None {
 		return false
@@ -157,13 +160,14 @@ func (x *execution) owes() bool {
 	return (x.state.Owner == x.t.Seq || x.deadlineFired() || fired) && x.state.Outstanding().Then != nil
 }
 
-// deadlineFired reports whether the trigger is the run's own deadline.
+// deadlineFired reports whether the trigger is the firing of the run's own
+// timer.
 func (x *execution) deadlineFired() bool { return x.t.at.Kind == subjects.Timer && x.t.at.Turn == 0 }
 
 // act carries out the effects that the run owes to the holder of the trigger.
-// After every write, stored or refused, it reads again and carries out the
-// effects that are owed then. A stored outcome needs no read. On nil the
-// trigger may be acknowledged.
+// If step is not done, for example after a log entry or a refused write, it
+// reads the run again and carries out the effects that are owed then. On nil
+// the trigger may be acknowledged.
 //
 // A message that was read already may refuse a write. It would refuse it for
 // ever. That is an error, after which the whole run is read.
@@ -189,7 +193,10 @@ func (x *execution) act(ctx context.Context) error {
 }
 
 // step carries out everything that the run owes now: its side effects, then its
-// main effect. The result is that of the main effect.
+// main effect. The result is that of the main effect. Before that, step sets a
+// timer again that fired too early, refuses a malformed call, makes a run fail
+// that has to, and ends a wait whose time is over. Each of these takes the
+// place of the effects.
 func (x *execution) step(ctx context.Context) (result, error) {
 	f, fired := firingOf(x)
 	if fired {
@@ -262,8 +269,8 @@ func (x *execution) carryOut(ctx context.Context, e run.Effect) (result, error) 
 	return finished, nil
 }
 
-// mustFail reports whether the run has to end badly before anything else is
-// done for it, and how.
+// mustFail reports whether the run has to fail before anything else is done for
+// it, and with which end.
 func (x *execution) mustFail(ctx context.Context) (end run.End, failed bool, err error) {
 	if x.w.cancels.isCancelled(x.run) {
 		return run.End{Kind: run.KindCancelled, Text: "cancelled"}, true, nil
@@ -290,13 +297,13 @@ func (x *execution) mustFail(ctx context.Context) (end run.End, failed bool, err
 }
 
 // isPoisoned reports whether a trigger was delivered too often. Only the
-// deliveries count that failed, or that ended without a word from their worker.
+// deliveries count that failed, or that ended without a return.
 func (r *loadedRun) isPoisoned(t *trigger) bool {
 	return r.state.Returns.Of(t.Seq).Counted(t.Count) > r.w.cfg.Poison
 }
 
-// cancelSelf writes the run's own cancel message: the one way to end badly. The
-// delivery of that message does the rest.
+// cancelSelf writes the run's own cancel message. The delivery of that message
+// does the rest. The trigger of a poisoned run becomes a dead letter first.
 func (x *execution) cancelSelf(ctx context.Context, end run.End) (result, error) {
 	if end.Kind == run.KindPoisoned {
 		if err := x.w.deadLetter(ctx, x.run.Dead(), x.t.Delivery, end.Text); err != nil {
