@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// failures logs failed pulls that come many at a time as one line: the first error
-// and the number of them.
+// failures logs errors of pulls that come many at a time as one line: the first
+// error and the number of errors.
 type failures struct {
 	log *slog.Logger
 

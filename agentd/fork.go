@@ -29,9 +29,9 @@ type conversation struct {
 }
 
 // loadInherited reads the conversation that the run continues, unless it was
-// read before. If there is no such conversation, loadInherited ends the run. It
-// returns true if the turn may go on: the conversation was read, or the run
-// continues none.
+// read before. If there is no such conversation, loadInherited finishes the
+// turn with a failure. It returns true if the turn may go on: the conversation
+// was read, or the run continues none.
 func (x *execution) loadInherited(ctx context.Context) (res result, ok bool, err error) {
 	if x.inherited != nil {
 		return result{}, true, nil
@@ -53,13 +53,13 @@ func (x *execution) loadInherited(ctx context.Context) (res result, ok bool, err
 
 // inheritedStart returns the start that a run takes over from the run that it
 // continues. For a root it returns the budget of that run too, because no
-// caller passes it on. It returns nil if the run continues none, or one that
-// has left nothing. The error wraps errUnread if another try may succeed.
+// caller passes it on. It returns nil if the run continues none, or one without
+// a start on its log. The error wraps errUnread.
 func (x *execution) inheritedStart(ctx context.Context) (*run.Start, subjects.Budget, error) {
 	var none subjects.Budget
 	c, err := x.continuedConversation(ctx)
 	if errors.Is(err, errNoConversation) {
-		return nil, none, nil // loadInherited ends the run
+		return nil, none, nil // loadInherited reports it
 	}
 	if err != nil {
 		return nil, none, fmt.Errorf("%w: %w", errUnread, err)
@@ -112,8 +112,9 @@ func (r *loadedRun) continuedConversation(ctx context.Context) (*conversation, e
 	return nil, nil
 }
 
-// conversationAt returns a run as it was at the entry of a turn, which is
-// stored. Its messages are only those that the run had inherited.
+// conversationAt returns a run as it was after the entry of a turn. The
+// messages are only those that the run had inherited. The error wraps
+// errNoConversation if the run has no such entry.
 func (w *Worker) conversationAt(ctx context.Context, r subjects.Run, turn int) (*conversation, error) {
 	ms, err := w.runs.Latest(ctx, r, "")
 	if err != nil {
@@ -133,7 +134,8 @@ func (w *Worker) conversationAt(ctx context.Context, r subjects.Run, turn int) (
 // conversationBefore returns the conversation of a run after a turn, with the
 // results of the turn's calls. With turn 0 it is the whole conversation.
 // Messages after the sequence seq are left out, so the conversation is the same
-// for every worker at any time.
+// for every worker at any time. The error wraps errNoConversation if there is
+// no such run or turn.
 func (w *Worker) conversationBefore(
 	ctx context.Context, r subjects.Run, turn int, seq uint64,
 ) (*conversation, error) {
