@@ -73,8 +73,8 @@ func (r *loadedRun) onPresentClock(t time.Time) time.Time {
 	return t.Add(r.clock().Stepped() - r.stepped)
 }
 
-// dated is the present time of the clock that the times in state and header
-// are of. A message with such a time says it.
+// dated is the present time by the clock that the times in state and header are
+// of. A message that names such a time carries it (bus.Message.Dated).
 func (r *loadedRun) dated() time.Time { return r.clock().Now().Add(r.stepped - r.clock().Stepped()) }
 
 // forgetOldTimes drops everything that was read of the run if the stream's
@@ -224,10 +224,11 @@ func (r *loadedRun) readOnce(ctx context.Context, minSeq uint64) error {
 	return nil
 }
 
-// isOnlyCall reports whether the run provably has no message but its call: no
-// other worker can have received the call. Then nothing has to be read, which
-// saves a third of a leaf's latency. One exception is a cancel message that is
-// still on its way to this worker. It ends the run when it arrives.
+// isOnlyCall reports whether the run can be folded from its call alone: no
+// other worker can have received the call, so none has moved the run on. Then
+// nothing has to be read, which saves a third of a leaf's latency. A cancel
+// message, an interrupt or mail may be stored already. It takes effect when it
+// is delivered or with the next read.
 func (r *loadedRun) isOnlyCall() bool {
 	_, ok := r.firstCall()
 	return ok && r.firstDelivery && r.w.cancels.isLoaded() && !r.w.cancels.isCancelled(r.run)
@@ -242,10 +243,11 @@ func (r *loadedRun) firstCall() (reply string, ok bool) {
 }
 
 // readFirstCall makes the smallest read that a call needs: whether the run has
-// a log, a cancel message or an outcome. If the run has none of the three, the
-// call is the whole run. readFirstCall then folds the call and returns true.
-// The read takes 30 µs on a stream of any size. A call that was delivered
-// before needs its returns too, so readFirstCall returns false for it.
+// a log, a cancel message or an outcome. If the run has none of the three, no
+// worker has moved it on. readFirstCall then folds the call and returns true;
+// mail comes with the next read. The read takes 30 µs on a stream of any size.
+// A call that was delivered before needs its returns too, so readFirstCall
+// returns false for it.
 func (r *loadedRun) readFirstCall(ctx context.Context) (bool, error) {
 	reply, ok := r.firstCall()
 	if !ok || r.redelivered {
