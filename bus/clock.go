@@ -521,9 +521,10 @@ func (cs *Clocks) stamp(t time.Time) time.Time {
 	return cs.conn.cfg.ServerTime(t)
 }
 
-// Rearm sets the timers anew that were set before a step of their server's
-// clock, so that they fire after the time that they were set for. A timer that
-// has fired meanwhile, or that another worker has set anew, is left alone.
+// Rearm sets the timers of a step's stream anew that were set before a step of
+// their server's clock, so that each fires at the instant that it was set for.
+// A timer that has fired meanwhile, or that another worker has set anew, is
+// left alone.
 func (cs *Clocks) Rearm(ctx context.Context, s Step) error {
 	c := cs.clock(s.Stream)
 	timers := cs.conn.Space().Timers()
