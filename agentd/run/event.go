@@ -51,7 +51,8 @@ type Ended struct {
 	Entry Entry
 }
 
-// Replied is the outcome of a child, at its parent's call.
+// Replied is the outcome of a child, or of a supervisor's run, in its reply
+// slot.
 type Replied struct {
 	Meta
 	Turn, Index int
@@ -80,7 +81,8 @@ type Mailed struct {
 	Mail
 }
 
-// AnsweredWithoutCalls is an answer on the log that calls no tools.
+// AnsweredWithoutCalls is an entry of the log without calls: an answer, or the
+// end of a turn that got none (Entry.End).
 type AnsweredWithoutCalls struct {
 	Meta
 	Entry Entry
