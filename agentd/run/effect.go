@@ -3,15 +3,16 @@ package run
 import "time"
 
 // Effect is work that a state owes. The set is closed. Every effect follows
-// from the log alone, so that carrying it out twice changes nothing.
+// from the run's messages alone. So its writes are the same for every worker,
+// and a second worker that carries it out stores nothing new.
 //
 //sumtype:decl
 type Effect interface{ effect() }
 
 // Owed is the work that a state owes to the holder of its owner message.
 type Owed struct {
-	// SideEffects come first, in this order: messages to other runs, and
-	// the ends of runs. They change nothing about the run itself.
+	// SideEffects are carried out first, in their order. They start forks,
+	// write to other runs or end them. They do not move the run itself.
 	SideEffects []Effect
 	// Then is the main effect. It is nil if the state owes nothing.
 	Then Effect
@@ -33,10 +34,11 @@ type CallModel struct{ Turn int }
 type CallChildren struct {
 	Turn int
 	// Children are the calls that the run waits for and that have no
-	// outcome.
+	// outcome. Of sequential calls it has the first alone. For a turn under
+	// review it has the supervisor's run.
 	Children []Child
-	// Timer ends the wait for the children. It is zero if the run waits for
-	// no child and for no mail.
+	// Timer ends the wait for the children and for mail. It is zero if the
+	// run waits for neither.
 	Timer time.Time
 
 	// Forks are the runs to start that work beside this one.
@@ -62,10 +64,12 @@ type CancelBelow struct {
 	End   End
 }
 
-// NotifyIdle reports a fork's answer to its parent.
+// NotifyIdle is owed by a run that has become idle. A fork tells its parent. A
+// run that its parent waits for gets a timer for its own deadline. A root does
+// nothing.
 type NotifyIdle struct {
 	Turn int
-	// Seen is the last sequence that the fork had read when it answered.
+	// Seen is the last sequence that the run counts as read (Turn.ReadTo).
 	Seen uint64
 }
 
@@ -76,8 +80,9 @@ type PublishAnswer struct{ Turn int }
 // LogEnd appends the end of the run to its log.
 type LogEnd struct{ End End }
 
-// PublishFailure publishes a failed outcome. A completed outcome has no effect
-// of its own: the worker that carries out CallModel publishes it.
+// PublishFailure publishes the outcome of a run whose messages show that it has
+// failed. The outcome of a turn that is not on the log, completed or failed,
+// has no effect of its own: the worker that carries out CallModel publishes it.
 type PublishFailure struct{ End End }
 
 // StopBelow writes the cancel messages of the children and forks of an
@@ -167,10 +172,10 @@ func (s State) owedWhileAwaiting() Owed {
 	return Owed{s.stopForks(), e}
 }
 
-// sideEffects are the effects that a ready run owes before its model is asked.
-// They were owed before the run became ready, and the worker that had to carry
-// them out may have died: the forks and messages of the last turn, and the
-// notice that the run was idle.
+// sideEffects are the effects that a ready run owes before its model is asked:
+// the forks, messages and kills of the last turn, the ends of stopped forks,
+// and the notice that the run was idle. A worker may have carried them out
+// before the run became ready, or may have died before it did.
 func (s State) sideEffects() []Effect {
 	if len(s.Turns) == 0 {
 		return nil
