@@ -19,7 +19,9 @@ type EntryKind string
 const (
 	// EntryTurn is an answer of the model that calls tools.
 	EntryTurn EntryKind = "turn"
-	// EntryIdle is an answer after which the run waits for mail.
+	// EntryIdle ends a turn after which the run is idle: an answer, a
+	// failure of a fork's model, or an interrupt. Mail that the run does
+	// not know of makes it ready at once.
 	EntryIdle EntryKind = "idle"
 	// EntryFinal is the last answer of a run with forks. They are cancelled
 	// before the answer is published.
@@ -59,10 +61,11 @@ type Entry struct {
 	Spread []int `json:"spread,omitempty"`
 
 	// Review is the call of the supervisor, which answers before the turn
-	// takes effect. It is nil for an unsupervised run.
+	// takes effect. It is nil for a turn that is not reviewed: the run is
+	// unsupervised, or all calls of the turn were refused.
 	Review *Call `json:"review,omitempty"`
-	// Until is the deadline of a supervised run. No wait for a person lasts
-	// longer.
+	// Until is the run's deadline, for a turn with a review. No wait for a
+	// person lasts longer.
 	Until time.Time `json:"until,omitzero"`
 	// Cut says that an argument was too long for the supervisor, which was
 	// shown its beginning.
@@ -70,15 +73,18 @@ type Entry struct {
 	// Sequential says that each call waits for the outcome of the call
 	// before it.
 	Sequential bool `json:"sequential,omitzero"`
-	// Timeout bounds each call. 0 leaves it the rest of the run's own time.
+	// Timeout bounds each call that the run waits for. 0 leaves it the rest
+	// of the run's own time.
 	Timeout time.Duration `json:"timeout_ns,omitzero"`
 	// Timer is the time at which calls without an outcome time out. It is
-	// zero if the run waits for none.
+	// zero if the run waits for none. For a turn with a review it is the
+	// review's deadline.
 	Timer time.Time `json:"timer,omitzero"`
-	// ModelMS is the time that the answer took, in milliseconds.
+	// ModelMS is the time of the requests to the model, without the pauses
+	// between them, in milliseconds.
 	ModelMS int64 `json:"model_ms,omitzero"`
-	// Retries is the number of failed requests to the model before the
-	// answer.
+	// Retries is the number of failed requests to the model that were made
+	// again.
 	Retries int `json:"retries,omitzero"`
 
 	// End says why the run ended, or why there is no answer in an EntryIdle
@@ -114,8 +120,8 @@ type Start struct {
 	// Sequential says that each call of a turn waits for the outcome of the
 	// call before it.
 	Sequential bool `json:"sequential,omitzero"`
-	// Timeout bounds each call of the run. 0 leaves a call the rest of the
-	// run's own time.
+	// Timeout bounds each call that the run waits for. 0 leaves a call the
+	// rest of the run's own time.
 	Timeout time.Duration `json:"timeout_ns,omitzero"`
 	// Scopes are the scopes that the run is in, the outermost first.
 	Scopes []subjects.Scope `json:"limits,omitempty"`
@@ -138,7 +144,8 @@ type Start struct {
 
 // Memory says where an agent remembers its successes.
 type Memory struct {
-	// Path is the file. Empty is the file of the agent's name.
+	// Path is the file. Empty is the file of the agent's name. A memory on
+	// the bus ignores it.
 	Path string `json:"path,omitzero"`
 }
 
@@ -173,8 +180,9 @@ type Call struct {
 	Dead []subjects.Path `json:"dead,omitzero"`
 	// Busy has the paths in From of runs that were at work when the call
 	// was decided, though their last notices had said that they were idle.
-	Busy     []subjects.Path `json:"awake,omitzero"`
-	Deadline time.Time       `json:"deadline,omitzero"`
+	Busy []subjects.Path `json:"awake,omitzero"`
+	// Deadline is the deadline of the child, or the end of the wait.
+	Deadline time.Time `json:"deadline,omitzero"`
 	// Error is the text of a refusal, empty if the call was not refused.
 	Error string `json:"error,omitzero"`
 	// Kind is the kind of a refusal.

@@ -13,7 +13,8 @@ type Input struct {
 	// Context is the caller's addition to the task, empty for a root.
 	Context string `json:"context,omitzero"`
 	// Spawned is set for a run that spawn_agent or spawn_agents has
-	// started.
+	// started. It is also set for a fork of an ad hoc run, and for a root
+	// that continues any of these.
 	Spawned *Spawned `json:"spawned,omitempty"`
 	// Forked is set for a run that fork has started.
 	Forked *Forked `json:"forked,omitempty"`
@@ -100,7 +101,7 @@ type AdHoc struct {
 }
 
 // InputFor returns the body of a call: everything that the child gets from its
-// parent. A nil Start passes on the task alone.
+// parent. A nil Start passes on the task and the context alone.
 func (s *Start) InputFor(c Call) Input {
 	in := Input{Task: c.Task, Context: c.Context}
 	if s == nil {
