@@ -6,9 +6,9 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// The bounds of unread mail. Mail beyond them is dropped. The run is told once;
-// the senders are not. Without bounds, a run that never reads its mail would
-// cost more to fold with every message.
+// The bounds of unread mail. Mail beyond them is dropped. The run is told once,
+// until it takes mail; the senders are not told. Without bounds, a run that
+// never reads its mail would cost more to fold with every message.
 const (
 	// MaxInbox is in messages.
 	MaxInbox = 1000
@@ -85,8 +85,8 @@ func (s State) full(m Mail) bool {
 	return len(s.Inbox) >= MaxInbox || len(s.Inbox) > 0 && bytes > MaxInboxBytes
 }
 
-// awaits reports whether a call of the last turn waits for a message, which is
-// the first of its sender in the inbox.
+// awaits reports whether a call of the last turn waits for a message. It
+// returns false if the inbox has a message of the same sender already.
 func (s State) awaits(m Mail) bool {
 	if s.Phase != Awaiting || s.Turns.last().stage != carriedOut ||
 		slices.ContainsFunc(s.Inbox, func(kept Mail) bool { return kept.From == m.From }) {

@@ -21,13 +21,12 @@ type Mail struct {
 	From string `json:"from"`
 	// Text is for the model.
 	Text string `json:"text"`
-	// Idle marks the notice by which a fork reports that it has answered
-	// and waits for mail.
+	// Idle marks the notice by which a fork reports that it is idle.
 	Idle bool `json:"idle,omitzero"`
 	// Subtree has, with Idle, the totals of the fork and all runs below it.
 	Subtree *Totals `json:"subtree,omitempty"`
-	// Seen is, with Idle, the last sequence that the fork had read when it
-	// answered.
+	// Seen is, with Idle, the last sequence that the fork counts as read
+	// (Turn.ReadTo).
 	Seen uint64 `json:"seen,omitzero"`
 	// Outcome is set for the outcome of a fork, which reaches its parent as
 	// mail.
@@ -193,8 +192,8 @@ func (s State) peerStatus(path subjects.Path) PeerStatus {
 	return PeerRunning
 }
 
-// SaidIdle reports whether a fork's last message says that it is idle. Another
-// run or a person may have written to the fork since.
+// SaidIdle reports whether a fork has said that it is idle, and this run has
+// not written to it since. Another run or a person may have.
 func (s State) SaidIdle(path subjects.Path) bool { return s.peerStatus(path) == PeerIdle }
 
 // killed reports whether this run has killed a run, or one above it.
@@ -316,7 +315,7 @@ func (s State) notice(upTo uint64) []Mail {
 	return news
 }
 
-// LastTurnIdle reports whether the run became idle with its last answer.
+// LastTurnIdle reports whether the entry of the last turn is an EntryIdle.
 func (s State) LastTurnIdle() bool { return len(s.Turns) > 0 && s.Turns.last().Entry.Kind == EntryIdle }
 
 // ReadTo returns the last sequence that a run had read when it became idle
