@@ -21,8 +21,8 @@ type Kind string
 
 // The kinds of failure.
 const (
-	// KindError is a failure of the model, its provider or the agent's
-	// definition.
+	// KindError is any failure without a kind of its own, for example of
+	// the model, its provider or the agent's definition.
 	KindError   Kind = "error"
 	KindTimeout Kind = "timeout"
 	// KindCancelled is the end of a run that was cancelled, or that is
@@ -33,15 +33,17 @@ const (
 	// KindDepth is the refusal of a call below the largest depth.
 	KindDepth Kind = "depth"
 	// KindBudget is the end of a run, or the refusal of a call, at a bound
-	// of a tree.
+	// of a budget.
 	KindBudget Kind = "budget"
 	// KindPoisoned is the end of a run after too many deliveries of its
-	// trigger.
+	// trigger have failed or ended without a return, or of a run with a
+	// corrupt history.
 	KindPoisoned Kind = "poisoned"
 	// KindUnknownAgent is the refusal of a call of an agent that no worker
 	// has announced.
 	KindUnknownAgent Kind = "unknown_agent"
-	// KindPolicy is the refusal of a call that a policy does not permit.
+	// KindPolicy is the refusal of a call, or the end of a run, that a
+	// policy does not permit.
 	KindPolicy Kind = "policy"
 	// KindSubAgentError is the end of a spawned run that reports its task
 	// as impossible.
@@ -52,7 +54,7 @@ const (
 // caused: a file, a skill.
 const CategoryConfig = "config"
 
-// Totals counts the work of a run and of all runs below it.
+// Totals counts the work of one or more runs.
 type Totals struct {
 	provider.Usage
 	Runs       int `json:"runs"`

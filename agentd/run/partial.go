@@ -2,7 +2,7 @@ package run
 
 // Partial has the results of a failed run.
 type Partial struct {
-	// Text is the last text that the model wrote beside its calls.
+	// Text is the last text that the model wrote.
 	Text string `json:"text,omitzero"`
 	// Results has the completed calls, in call order.
 	Results []PartialResult `json:"results,omitempty"`

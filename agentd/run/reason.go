@@ -9,7 +9,7 @@ type Reason string
 
 // The reasons. All of them are of the kind KindCancelled.
 const (
-	// ReasonParentAnswered: the parent answered while its fork was at work.
+	// ReasonParentAnswered: the parent answered before its fork had ended.
 	ReasonParentAnswered Reason = "parent_answered"
 	// ReasonParentEnded: the parent failed.
 	ReasonParentEnded Reason = "parent_ended"
