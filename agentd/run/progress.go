@@ -8,7 +8,8 @@ type Progress struct {
 	Event  string `json:"event"`
 	Turn   int    `json:"turn"`
 	Worker string `json:"worker"`
-	// Again says that another worker has reported the same before.
+	// Again marks the reports that a worker with a redelivered trigger
+	// repeats, for a worker that may still be asking for the same turn.
 	Again bool `json:"again,omitzero"`
 	// Attempt is the number of the current or the next request, 0 for the
 	// first.

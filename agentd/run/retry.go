@@ -34,16 +34,15 @@ const (
 	Fixed Backoff = "fixed"
 )
 
-// Next decides whether a turn is asked again after failed requests, the last
-// with err, and after which pause. It is not asked again if the pause is not
-// shorter than left, the rest of the run's time. In all other cases in which it
-// is not asked again, the pause is 0. Chance, in [0, 1), spreads
-// runs that failed together.
+// Next decides whether the model is asked again for a turn, and after which
+// pause. Failed is the number of failed requests, and err the error of the last
+// one. The model is not asked again if the pause is not shorter than left, the
+// rest of the run's time. In all other cases in which it is not asked again,
+// the pause is 0. Chance, in [0, 1), spreads runs that failed together.
 //
-// The category of the error is the whole rule. A malformed answer counts as the
-// server's failure and is asked for again: most come from a proxy, and pass. A
-// timeout is that of the network or the provider. A run that has no time left
-// does not ask at all.
+// The category alone says whether an error may pass. A malformed answer counts
+// as the server's failure and is asked for again: most come from a proxy, and
+// pass. A timeout is that of the network or the provider.
 func (r *Retry) Next(failed int, err error, left time.Duration, chance float64) (pause time.Duration, again bool) {
 	e, ok := errors.AsType[*provider.Error](err)
 	if !ok || r == nil || failed < 1 || failed >= r.Attempts {

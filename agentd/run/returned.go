@@ -15,12 +15,12 @@ type Return struct {
 	Cause ReturnCause `json:"cause"`
 	// Error is the error of a ReturnFailed.
 	Error string `json:"error,omitzero"`
-	// Turn is the turn that the run was to take, from 1. It is 0 if the
-	// worker had not begun with the run.
+	// Turn is the turn that the run was to take, from 1. It is 0 if the run
+	// was not ready, as far as the worker had read it.
 	Turn int `json:"turn,omitzero"`
-	// AskedMS is the time in ms for which the model had been asked, if the
-	// answer is not stored. It is at least 1, and 0 if there is no such
-	// request.
+	// AskedMS is the time in ms of the last request to the model, if its
+	// answer is not stored. It is then at least 1. It is 0 if there is no
+	// such request.
 	AskedMS int64 `json:"asked_ms,omitzero"`
 	// Attempt is the number of that request, or of the next one, if other
 	// requests for the turn have failed before. Otherwise it is 0.
@@ -85,7 +85,7 @@ type Returns struct {
 	Error string
 	// Delivery is the number of the newest delivery that has a return.
 	Delivery int
-	// Last is the newest return of a worker that had begun with the run.
+	// Last is the newest return with a Turn.
 	Last Return
 
 	// seen has a bit for each of the deliveries Delivery, Delivery-1 …
