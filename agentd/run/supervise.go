@@ -34,9 +34,10 @@ type Supervision struct {
 }
 
 // Within returns the supervision of a run that asks for s, called by a run with
-// above. It can only be closer than that of the caller, and the caller's
-// supervisor reviews the run too. Where both want a person to decide, the
-// shorter timeout holds, and silence approves only if it does for both.
+// above. It is at least as close as the caller's. If the caller is supervised,
+// its supervisor reviews the run, in place of the run's own. Where both want a
+// person to decide, the shorter timeout holds, and silence approves only if it
+// does for both.
 func (s Supervision) Within(above Supervision) Supervision {
 	switch {
 	case above.Mode == Unsupervised:
@@ -68,7 +69,8 @@ type Verdict struct {
 	Decision Decision `json:"decision"`
 	// Correction is for the run's model, with Reorient.
 	Correction string `json:"correction"`
-	// Reason is for the person, with Pause.
+	// Reason is for the person, with Pause. Where no person decides, the
+	// run's model reads it.
 	Reason string `json:"reason"`
 }
 
@@ -125,10 +127,10 @@ func DecodeApproval(b []byte) (Approval, error) {
 type stage int
 
 const (
-	carriedOut  stage = iota
-	underReview       // the supervisor has not answered
-	held              // waits for a person
-	withheld          // its calls take no effect
+	carriedOut  stage = iota // its calls take effect
+	underReview              // the supervisor has not answered
+	held                     // waits for a person
+	withheld                 // its calls take no effect
 )
 
 // review returns the call of the supervisor that the last turn waits for. It
@@ -189,8 +191,9 @@ func (s State) approved(e Approved) State {
 	return s.withhold(e.Seq, refusal(textDenied(e.Reason)))
 }
 
-// noAnswerInTime folds the timer of a turn under review or held. If the timer
-// is the end of the run's own time, nothing is decided: the run times out.
+// noAnswerInTime folds the timer of a turn that is under review or held. If the
+// wait for a person ends with the run's own time, nothing is decided: the run
+// times out.
 func (s State) noAnswerInTime(e TimedOut) State {
 	sup := s.Start().Supervision
 	switch {
