@@ -40,8 +40,8 @@ func optional(description string) provider.ToolParameter {
 }
 
 // callAgent decides on a call of call_agent. The checks come in the order of
-// the specification, the look-up of the agent last but one. The caller sets the
-// deadline.
+// the specification. The look-up of the agent and the size of the call are the
+// last ones. The call has no deadline yet (run.Entry.Schedule).
 func (c Caller) callAgent(tc provider.ToolCall, l Lookup) run.Call {
 	t := run.Task{Agent: tc.Arguments["agent"], Task: tc.Arguments["task"], Context: tc.Arguments["context"]}
 	if t.Agent == "" {

@@ -26,18 +26,19 @@ type Caller struct {
 	Start *run.Start
 	// Offered are the names of the tools that the turn was offered.
 	Offered []string
-	// MaxBytes bounds the body of a child's call; 0 is no bound.
+	// MaxBytes bounds the body of a child's call, and the text of a
+	// message. 0 is no bound.
 	MaxBytes int
 }
 
-// Lookup finds things that a decision depends on. It is asked only after all
-// checks that need no look-up.
+// Lookup finds the agents and runs that a decision depends on. A look-up may
+// take a request to the bus.
 type Lookup struct {
 	// Agent finds an agent. It returns false if no worker has announced it.
 	Agent func(agent string) (Listing, bool)
 	// Run finds another run of the tree. It returns false if there is none.
 	Run func(subjects.Path) (Peer, bool)
-	// ReadsMail reports whether such a run can read mail.
+	// ReadsMail reports whether a run that Run has found can read mail.
 	ReadsMail func(subjects.Path, Peer) bool
 }
 
@@ -161,8 +162,8 @@ func (c Caller) tooDeep() string {
 	return fmt.Sprintf("maximum sub-agent depth (%d) reached", c.Start.MaxDepth)
 }
 
-// tooLarge returns the refusal of a call that does not fit into a message, ""
-// if it fits.
+// tooLarge returns the refusal of a call with a body of more than MaxBytes, ""
+// if it has no more.
 func (c Caller) tooLarge(call run.Call) string {
 	body, err := json.Marshal(c.Start.InputFor(call))
 	if err == nil && c.MaxBytes > 0 && len(body) > c.MaxBytes {
