@@ -22,8 +22,9 @@ type Completion struct {
 	Partial string `json:"partial,omitzero"`
 }
 
-// Completed returns the report of a fork's last turn, an answer without calls.
-// A model that knows of its failure may answer with the report itself.
+// Completed returns the report of a fork that has become idle: its answer, or
+// why it has none. A model that knows of its failure may answer with the report
+// itself.
 func Completed(s run.State) Completion {
 	last := s.Turns[len(s.Turns)-1].Entry
 	if last.End != nil || len(last.Calls) > 0 {

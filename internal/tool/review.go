@@ -6,10 +6,10 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// Bounds of a supervisor's view. Arguments are shown whole as a rule, since no
-// call is carried out that the supervisor has not seen.
+// Bounds of a supervisor's view. Arguments are shown whole as a rule, since a
+// supervisor cannot let a call continue that it has not seen whole.
 const (
-	// reviewTurns is the number of turns with their text.
+	// reviewTurns is the number of last turns whose texts are shown.
 	reviewTurns = 10
 	// maxReviewText is the number of bytes of the task and of each text.
 	maxReviewText = 8 << 10
@@ -24,7 +24,8 @@ func Review(r subjects.Run, s run.State) string {
 	type act struct {
 		Tool      string            `json:"tool"`
 		Arguments map[string]string `json:"arguments"`
-		// Cut has the number of bytes of each argument that is cut off.
+		// Cut has the full length in bytes of each argument that was
+		// cut.
 		Cut map[string]int `json:"cut,omitempty"`
 	}
 	about := struct {
