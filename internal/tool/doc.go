@@ -7,8 +7,8 @@
 // 3.6, 3.7 and 3.13), and of the documents about sub-agents.
 //
 // Two kinds of text come from elsewhere, and this package passes them on as
-// they are. Package run words the ends that it decides itself, such as a
-// timeout, a verdict or an interrupt (run/text.go). They are part of stored
-// outcomes, and clients show them to people. An error of a provider or of a
-// budget is worded by its own package.
+// they are. Packages run and agentd word the ends that they decide themselves,
+// such as a timeout, a verdict or an interrupt (run/text.go). They are part of
+// stored outcomes, and clients show them to people. An error of a provider or
+// of a budget is worded by its own package.
 package tool

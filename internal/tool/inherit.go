@@ -16,8 +16,8 @@ func ForkNotice(id, parent subjects.Path) string {
 		"It goes on without you. Do what you were forked for; your answer goes to it as mail.", id, parent)
 }
 
-// textForParent is the text that a copy reads in place of the results that its
-// parent waits for.
+// textForParent is the text that a copy reads in place of the results of its
+// parent's other calls.
 const textForParent = "This result goes to your parent."
 
 // Inherited is the conversation that a copy inherits from the run at a path

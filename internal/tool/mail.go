@@ -135,7 +135,7 @@ func (c Caller) kill(tc provider.ToolCall, l Lookup) run.Call {
 	return run.Call{Op: run.OpKill, Agent: peer.Agent, To: id}
 }
 
-// maxPatience is longer than any run may wait.
+// maxPatience bounds the timeout of a wait, so that it fits a time.Duration.
 const maxPatience = 1000 * time.Hour
 
 func (c Caller) wait(tc provider.ToolCall, l Lookup) run.Call {

@@ -79,7 +79,7 @@ func slashCall(n int, name string, args map[string]string) provider.ToolCall {
 	return provider.NewToolCall(fmt.Sprintf("slash-%d", n), name, raw)
 }
 
-// malformed is a tool call for a line that is not a command.
+// malformed is a tool call for a command that is unknown or malformed.
 func malformed(n int, line, wrong string) provider.ToolCall {
 	return slashCall(n, malformedCommand, map[string]string{"line": line, "error": wrong})
 }

@@ -67,8 +67,9 @@ func tasksSchema(parameters map[string]provider.ToolParameter, maxBatch int) jso
 	return schema
 }
 
-// Offer defines the tools of some names with which work is given to the given
-// agents. It builds only the sets that are named, since most runs have none.
+// Offer defines the tools with the given names that delegate work to the
+// callees. A name of any other tool has no effect, nor has call_agent without
+// callees. A call of spawn_agents may have at most maxBatch tasks.
 func Offer(names []string, callees []Callee, maxBatch int) []provider.Tool {
 	named := func(name string) bool { return slices.Contains(names, name) }
 	var agents []string
