@@ -16,12 +16,15 @@ const maxEntries = 100_000
 var errTooMany = fmt.Errorf("reads more than %d directory entries: name the directories to search", maxEntries)
 
 // find adds to found the files that a pattern matches. A pattern without meta
-// characters must name a regular file. Other patterns match as path.Match does,
-// with ** for any number of directories. They skip
+// characters must name a regular file without a second hard link. Other
+// patterns match as path.Match does, with ** for any number of directories.
+// They skip
 //   - anything but regular files,
 //   - files with a second hard link,
-//   - symbolic links that lead out of the root,
+//   - symbolic links that lead nowhere, or out of the root,
 //   - like a shell, names with a leading dot, unless the pattern has the dot.
+//
+// An element without meta characters that leads out of the root is an error.
 //
 // As in a shell, * enters a linked directory and ** does not. The module
 // github.com/bmatcuk/doublestar cannot do both: it follows links for * and **,
@@ -123,8 +126,8 @@ func (g *glob) match(dir string, elems []string) error {
 	return nil
 }
 
-// enter matches the rest of a pattern at name. Name is a file if no element is
-// left, and a directory otherwise.
+// enter matches the rest of a pattern at name: at a file if no element is left,
+// and at a directory otherwise. It skips anything else.
 func (g *glob) enter(name string, rest []string) error {
 	info, err := g.root.Stat(name)
 	switch {

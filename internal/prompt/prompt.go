@@ -24,7 +24,7 @@ type Context struct {
 
 // Resolve reads an agent's skill and files. It bounds the bytes that it reads,
 // and it reads no context file outside of the workdir. An error names the
-// agent, the key and the file.
+// agent, the key, and the file, the pattern or the workdir.
 func Resolve(a configs.Agent) (Context, error) {
 	skill, err := ReadSkill(a.Skill)
 	if err != nil {
@@ -52,7 +52,8 @@ func (c Context) Text() string {
 	return strings.Join(parts, separator)
 }
 
-// User returns the first user message of a run that another agent called.
+// User returns the first user message of a run that another agent called. The
+// context may be empty.
 func User(task, context string) string {
 	if context == "" {
 		return "Task: " + task
@@ -60,8 +61,9 @@ func User(task, context string) string {
 	return "Task: " + task + "\n\nContext:\n" + context
 }
 
-// RootUser returns the first user message of a tree's root. It is the input, or
-// a fixed sentence for a blank input.
+// RootUser returns the first user message of a run that gets its task as it is:
+// a root, a fork, or a spawned run without a context. It is the input, or a
+// fixed sentence for a blank input.
 func RootUser(input string) string {
 	if strings.TrimSpace(input) == "" {
 		return "Execute the task described in your instructions."
