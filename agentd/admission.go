@@ -169,7 +169,7 @@ func (a *admission) share(from source, now time.Time, sources, spare int) int {
 	case spare >= sources:
 		return min(maxPerRequest, 1+(spare-sources)/busy)
 	case isBusy:
-		return min(maxPerRequest, (spare-1)/busy)
+		return min(maxPerRequest, max(0, spare-1)/busy)
 	}
 	return 0
 }

@@ -30,7 +30,10 @@ func TestAdmissionAsksForNoMoreThanFits(t *testing.T) {
 		}
 		sum := 0
 		for i := range sources {
-			n := max(0, in.share(at(i), now, sources, spare))
+			n := in.share(at(i), now, sources, spare)
+			if n < 0 {
+				t.Errorf("source %d of %d asks for %d calls with %d slots to spare", i, sources, n, spare)
+			}
 			if spare >= sources && n == 0 {
 				t.Errorf("source %d of %d asks for nothing with %d slots to spare", i, sources, spare)
 			}
