@@ -1,6 +1,6 @@
-// Package history reads runs from the bus. Workers and clients read through it
-// alone, so that they cannot disagree about the state of a run: it holds the
-// same messages, the same bodies and the same events for all of them.
+// Package history reads runs from the bus, and folds their messages. Workers
+// and clients fold the same bodies by the same rules, so that they cannot
+// disagree about the state of a run.
 //
 //	s, err := history.New(conn).State(ctx, r)
 package history
@@ -121,8 +121,10 @@ func (r Reader) Load(ctx context.Context, m bus.Stored) ([]byte, error) {
 	return body, err
 }
 
-// Whole reads all messages of a run, and the first message at reply unless that
-// is empty, in stream order. On replicas the answer may lag behind the leader.
+// Whole reads all messages of a run and, if reply is not empty, one message at
+// the subject reply, in stream order. Of several messages there it is the last
+// one, or the first one if the run is too large for one read. On replicas the
+// answer may lag behind the leader.
 func (r Reader) Whole(ctx context.Context, of subjects.Run, reply string) ([]bus.Stored, error) {
 	var others []string
 	if reply != "" {
