@@ -108,8 +108,8 @@ func (b *Tallies) reserve(ctx context.Context, t Turn, s subjects.Scope, e Estim
 const roomPoll = 5 * time.Second
 
 // Await waits until there is room for a turn for which Reserve has found none,
-// and reserves it. Its errors are those of Reserve, without ErrFull, the cause
-// of the end of ctx, and ErrStopped once stop is closed.
+// and reserves it. It returns the errors of Reserve other than ErrFull. It
+// returns the cause of the end of ctx, and ErrStopped once stop is closed.
 func (b *Tallies) Await(ctx context.Context, t Turn, e Estimate, stop <-chan struct{}) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -137,8 +137,8 @@ func (b *Tallies) Await(ctx context.Context, t Turn, e Estimate, stop <-chan str
 	}
 }
 
-// watch returns a channel for each scope of a turn, which becomes ready when the
-// scope's tally changes, until ctx ends.
+// watch returns a channel for each scope of a turn, which becomes ready when
+// the scope's tally changes, until ctx ends.
 func (b *Tallies) watch(ctx context.Context, t Turn) ([]chan struct{}, error) {
 	all := make([]chan struct{}, len(t.Scopes))
 	for i, s := range t.Scopes {
@@ -180,9 +180,9 @@ func (b *Tallies) release(ctx context.Context, t Turn, scopes []subjects.Scope, 
 }
 
 // Record counts the tokens of a turn's answer in place of those that it had
-// reserved, and grants the turn as many of
-// the wanted runs as all scopes have room for. If that is fewer than wanted,
-// exceeded says which scope has no more room.
+// reserved. It grants the turn as many of the wanted runs as all scopes have
+// room for. If that is fewer than wanted, exceeded has the bound of the scope
+// with the least room. An error does not wrap ErrUncounted.
 func (b *Tallies) Record(
 	ctx context.Context, t Turn, tokens, wanted int,
 ) (granted int, exceeded *ExceededError, err error) {
@@ -234,8 +234,9 @@ func (b *Tallies) record(ctx context.Context, t Turn, s subjects.Scope, tokens, 
 	return granted, err
 }
 
-// Refund lowers the grant of a turn to the number of runs that the turn starts.
-// The turn's own trigger has the sequence after. An error wraps ErrUncounted.
+// Refund lowers the grant of a turn to calls, the number of runs that the turn
+// starts. The grant was stored after the sequence after, that of the turn's
+// trigger. An error wraps ErrUncounted.
 func (b *Tallies) Refund(ctx context.Context, t Turn, calls int, after uint64) error {
 	for _, s := range t.Scopes {
 		if s.Agents == 0 {

@@ -1,19 +1,21 @@
 // Package budget counts the runs, model calls and tokens that a tree uses, and
 // refuses those beyond its budgets ([limits] in an agent's file).
 //
-// All runs of a scope share one tally on the bus. Each change of a tally is one
-// message, which is stored only directly after the message that it was computed
-// from. The invariant: a tally never shows less than its scope has used. A
-// worker counts a model call or a child's run before it begins. If the worker
-// dies in between, they stay counted, so a bound on them may be reached early
-// and is never passed.
+// All runs of a scope share one tally on the bus. A message of a tally is
+// stored only directly after the message that it was computed from. It contains
+// the changes that one worker makes at the same time. The invariant: where a
+// scope bounds runs or model calls, its tally never shows fewer than the scope
+// has used. A worker counts a model call or a child's run before it begins. If
+// the worker dies in between, they stay counted, so a bound on them may be
+// reached early and is never passed.
 //
 // A run without a scope reads and writes no tally.
 //
 // The tokens of a request are reserved before it is sent: an estimate of its
 // input, and the bound of its answer. So the requests in flight do not pass a
 // bound together that each of them alone keeps. The bound is passed by what
-// they use beyond their estimates, and by the answer of a request that is alone.
+// they use beyond their estimates, and by the answer of a request that is
+// alone.
 //
 //	next, err := budget.Decode(last).Next().Reserve(scope.Budget, reservation, estimate, now)
 package budget

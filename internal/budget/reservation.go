@@ -34,8 +34,8 @@ type Reservation struct {
 // *ExceededError if a bound leaves no room, or ErrFull if there may be room
 // later.
 //
-// A request that is alone in its scope needs room for its input only. A generous
-// bound of the answer then refuses nothing.
+// A request that is alone in its scope needs room for its input only. A
+// generous bound of the answer then refuses nothing.
 func (t Tally) Reserve(b subjects.Budget, r Reservation, e Estimate, now time.Time) (Tally, error) {
 	next := t.settle(r.By, r.Turn, now)
 	used := t.Tokens + e.Input
