@@ -20,7 +20,7 @@ type Update struct {
 	Ended []Result
 }
 
-// hasProbe reports whether the probe has ended.
+// hasProbe reports whether one of the ended requests was the probe.
 func (u Update) hasProbe() bool {
 	return slices.ContainsFunc(u.Ended, func(r Result) bool { return r.Probe })
 }
@@ -105,7 +105,8 @@ func (s State) ended(cfg Settings, u Update, now time.Time) State {
 	return s
 }
 
-// decide returns the number of waiting requests that may begin.
+// decide returns the number of waiting requests that may begin, and why the
+// others wait.
 func (s State) decide(cfg Settings, u Update, now time.Time) Decision {
 	d := Decision{Granted: max(0, u.Want)}
 	allow := func(n int, why Reason, until time.Time) {

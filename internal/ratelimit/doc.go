@@ -20,11 +20,12 @@
 // the window are counted twice, which is the safe side. The requests of a
 // worker are forgotten one Lease after its last sign of life.
 //
-// Time is that of the workers' own clocks, which may differ by 10 s. A lease is
-// 30 s and is renewed when 20 s of it are left, so no clock within that
-// difference sees the end of a living worker's lease. The edges of a window and
-// the end of a closed time are as exact as the clocks are. The number of
-// requests in a window is exact.
+// Time is that of the server that leads the first stream of runs, as each
+// worker has measured it (bus.Clocks). The measurements may differ by 10 s. A
+// lease is 30 s and is renewed when 20 s of it are left, so no worker within
+// that difference sees the end of a living worker's lease. The edges of a
+// window and the end of a closed time are as exact as the measurements are. The
+// number of requests in a window is exact.
 //
 //	limiters := ratelimit.New(conn, "worker-1", log)
 //	// One goroutine runs limiters.Run(ctx). Then, for each request:

@@ -55,8 +55,8 @@ type Limiter struct {
 	queue []chan bool
 	// held is the number of requests in flight.
 	held int
-	// probing says that one of the held requests is a probe without an
-	// answer.
+	// probing says that one of the held requests is the probe. It is false
+	// after probeTimeout.
 	probing bool
 	// ended are the results that no stored update contains yet.
 	ended []Result
@@ -144,8 +144,9 @@ func (l *Limiter) Waiting() (Reason, time.Time) {
 	return l.last.Reason, l.last.Until
 }
 
-// run admits requests until ctx ends. Then it gives back the requests that this
-// worker holds, so that other workers need not wait until its lease ends.
+// run admits requests until ctx ends. Then it stores the results of the last
+// requests, so that other workers need not wait until this worker's lease ends.
+// A request that is still in flight stays counted until then.
 func (l *Limiter) run(ctx context.Context) {
 	var watch sync.WaitGroup
 	defer watch.Wait()

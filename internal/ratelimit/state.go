@@ -90,8 +90,10 @@ func holds(until, now time.Time) bool {
 	return now.Before(until) && until.Before(now.Add(2*Lease))
 }
 
-// current returns the state without the leases, the window and the closed time
-// that are over by now. It shares no memory with s.
+// current returns the state without the leases and the window that are over by
+// now, and without a closed time that is too long to be true. A closed time
+// that is over stays, because a probe has to follow it. The result shares no
+// memory with s.
 func (s State) current(cfg Settings, u Update, now time.Time) State {
 	s.Holders = maps.Clone(s.Holders)
 	maps.DeleteFunc(s.Holders, func(_ string, h Holder) bool { return h.N <= 0 || !holds(h.Until, now) })
