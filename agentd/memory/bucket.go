@@ -12,6 +12,7 @@ import (
 // list at once. A bus.Memory is one.
 type Values interface {
 	fmt.Stringer
+	// Append adds a value after all others of an agent.
 	Append(ctx context.Context, agent subjects.Agent, value []byte) error
 	// Values returns an agent's values, the oldest first.
 	Values(ctx context.Context, agent subjects.Agent) ([][]byte, error)
@@ -21,7 +22,8 @@ type Values interface {
 
 // Bucket keeps logs on the bus, for all machines. Each entry is one value, with
 // the text that it has in a file. Entries are in the order in which the bus
-// stored them. A bucket ignores an agent's own path.
+// stored them. A value that a person has written counts as one entry for Trim,
+// whatever it contains. A bucket ignores an agent's own path.
 type Bucket struct{ Values Values }
 
 // Open returns the log of an agent. It sends no request.

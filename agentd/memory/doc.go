@@ -11,11 +11,11 @@
 // Text before the first entry belongs to no entry.
 //
 // The invariant: the text of a task or a result never leaves its own entry.
-// Both are cut to 1000 characters, and every kind of line break becomes a
-// newline. In a result, a line that begins like Markdown with a meaning of its
-// own gets a backslash: a heading, a separator, a fence or a part of an entry
-// (see Entry). Writers that append at the same time lose nothing: each entry is
-// stored once, whole.
+// Both are cut to 1000 characters. Every kind of line break becomes a newline
+// in a result and a space in a task. In a result, a line that begins like
+// Markdown with a meaning of its own gets a backslash: a heading, a separator,
+// a fence or a part of an entry (see Entry.String). Writers that append at the
+// same time lose nothing: each entry is stored once, whole.
 //
 // Two stores keep logs: Files on this machine, and a Bucket that many machines
 // share.

@@ -23,8 +23,8 @@ type Entry struct {
 	Result string
 }
 
-// String returns the entry's text. A blank task or result is "(none)". A task
-// or result that was cut ends with "...".
+// String returns the entry's text. The task is one line. A blank task or result
+// is "(none)". A task or result that was cut ends with "...".
 //
 // Each line of the result but the first gets a backslash in two cases, judged
 // after leading blanks and invisible characters:

@@ -6,7 +6,7 @@ import "strings"
 func Count(text string) int { return len(starts(text)) }
 
 // Last returns the last n entries of a log's text, byte for byte. An n of 0
-// stands for all.
+// stands for all. Text before the first entry is left out.
 func Last(text string, n int) string {
 	at := starts(text)
 	if len(at) == 0 {
