@@ -33,8 +33,8 @@ func (w *Worker) recall(ctx context.Context, a subjects.Agent, m configs.Memory)
 	return memory.Last(text, m.LastN)
 }
 
-// remember appends a run to its agent's memory. It follows the storing of the
-// outcome, which only one of two workers does.
+// remember appends a run to its agent's memory. The caller has stored the run's
+// outcome.
 func (x *execution) remember(ctx context.Context, m run.Memory, o run.Outcome) {
 	if x.w.cfg.Memory == nil {
 		return
@@ -57,6 +57,7 @@ func (r *loadedRun) memoryEntry(o run.Outcome) memory.Entry {
 	return e
 }
 
+// notRemembered logs that a run is missing from its agent's memory.
 func (x *execution) notRemembered(ctx context.Context, err error) {
 	x.w.log.WarnContext(ctx, "run not remembered", slog.String(keyRun, x.run.String()), slog.Any(keyError, err))
 }

@@ -15,8 +15,9 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// publishOutcome publishes the run's outcome, with its totals. After a success,
-// the agent remembers the run.
+// publishOutcome publishes the run's outcome, with its totals. The agent
+// remembers a completed run. The outcome of a run without a reply subject is
+// not published.
 func (x *execution) publishOutcome(ctx context.Context, o run.Outcome) (result, error) {
 	reply, ok := x.replySubject()
 	if !ok {
@@ -76,9 +77,10 @@ type outcomeTarget struct {
 	// logSeq is the sequence of the run's last log entry, 0 without one.
 	// The outcome is fenced by it.
 	logSeq uint64
-	// disarm is the timer that the outcome makes needless.
+	// disarm is the timer that the outcome makes needless, "" for none.
 	disarm string
-	// inbox receives an ephemeral copy, if it is an inbox.
+	// inbox is the reply subject that the call names. If it begins with
+	// _INBOX., an ephemeral copy is published there.
 	inbox string
 }
 
@@ -86,8 +88,8 @@ type outcomeTarget struct {
 // large with all of it.
 const maxErrorBytes = 1024
 
-// publishOutcome publishes an outcome. An outcome that is too large is
-// published without its result.
+// publishOutcome publishes an outcome. In place of one that is too large, it
+// publishes a failure without the result (shortened).
 func (w *Worker) publishOutcome(ctx context.Context, to outcomeTarget, o run.Outcome) (result, error) {
 	o.Agent = to.run.Agent.String()
 	o.Tree = to.run.Tree.String()
@@ -110,7 +112,8 @@ func (w *Worker) publishOutcome(ctx context.Context, to outcomeTarget, o run.Out
 	return res, nil
 }
 
-// shortened returns a failed outcome without the parts that make it too large.
+// shortened returns an outcome without the parts that make it too large. A
+// completed outcome becomes a failed one.
 func shortened(o run.Outcome, tooLarge error) run.Outcome {
 	if o.Status == run.StatusCompleted {
 		o.Status = run.StatusFailed
@@ -123,8 +126,8 @@ func shortened(o run.Outcome, tooLarge error) run.Outcome {
 	return o
 }
 
-// writeOutcome writes an outcome once. If another worker has stored one, the
-// run is to be read.
+// writeOutcome stores an outcome and returns its body. If another worker has
+// stored one, or has moved the run's log on, the run is to be read.
 func (w *Worker) writeOutcome(ctx context.Context, to outcomeTarget, o run.Outcome) (result, []byte, error) {
 	body, err := json.Marshal(o)
 	if err != nil {
@@ -138,8 +141,8 @@ func (w *Worker) writeOutcome(ctx context.Context, to outcomeTarget, o run.Outco
 	return res, body, err
 }
 
-// outcomeRetryWindow bounds the retries of one outcome write. After it the
-// worker checks whether another worker has stored an outcome. It must stay
+// outcomeRetryWindow bounds the first retries of an outcome's write. After it
+// the worker checks whether another worker has stored an outcome. It must stay
 // below the stream's deduplication window (30 s).
 const outcomeRetryWindow = 20 * time.Second
 
