@@ -138,9 +138,10 @@ func (x *execution) request(model string) *provider.Request {
 	return req
 }
 
-// ask sends the request, again if need be. Four things abort it: a cancel
-// message over the run, its deadline, another worker that has taken the run
-// over, and the end of ctx. The error is then the cause.
+// ask sends the request, again if need be. Five things abort it: a cancel
+// message over the run, a person's interrupt of the run, its deadline, another
+// worker that has taken the run over, and the end of ctx. The error is then the
+// cause.
 func (x *execution) ask(ctx context.Context, p provider.Provider, req *provider.Request) (*provider.Response, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, x.clock().Until(x.deadline()), errDeadline)
 	defer cancel()

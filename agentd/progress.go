@@ -10,8 +10,9 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// progressDelay is the duration of a model call after which the worker
-// publishes progress. So fast calls cost nothing.
+// progressDelay is the duration of a model call, or of a wait for the rate
+// limit or the budget, after which the worker publishes progress. So fast calls
+// cost nothing.
 const progressDelay = 20 * time.Millisecond
 
 // publishProgress publishes the progress of a run, for watchers. It is not
