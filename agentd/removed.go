@@ -9,6 +9,7 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
+// errNoCall says that the stream has no call of a run.
 var errNoCall = errors.New("the run has no call")
 
 // failRemoved ends a run whose call is not on the stream any more. No worker

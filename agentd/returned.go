@@ -33,8 +33,10 @@ const maxRedeliveryShift = 5
 // whether a trigger is poisoned.
 //
 // The delay is busRetryDelay after the first delivery that counts. It doubles
-// with each further one, up to 32 s, so that a lasting fault does not poison
-// the run.
+// with each further one, up to 32 s. So a fault that lasts for less than eight
+// minutes does not poison a run with the default Config.Poison. A worker that
+// drains gives back without a delay. A trigger with an expired lease is not
+// given back: the server delivers it again.
 func (r *loadedRun) letGo(ctx context.Context, err error, xs ...*execution) {
 	w := r.w
 	returns := returnBatch{w: w}
@@ -124,7 +126,7 @@ func (b *returnBatch) store(ctx context.Context) {
 }
 
 // returnUnused gives back deliveries that this worker has not begun with, after
-// a delay. It stores their returns first.
+// a delay. It first stores a return for each one. A submission has no return.
 func (w *Worker) returnUnused(ctx context.Context, delay time.Duration, ds ...*bus.Delivery) {
 	returns := returnBatch{w: w}
 	for _, d := range ds {

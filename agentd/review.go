@@ -72,8 +72,8 @@ func (x *execution) logInterrupt(ctx context.Context) (result, error) {
 }
 
 // holdTurn bounds the wait for a person. If the person has until the run's
-// deadline, the run ends with the wait. A run without its own timer gets one for
-// that.
+// deadline, the run ends with the wait. A run without its own timer gets one
+// for that.
 func (r *loadedRun) holdTurn(ctx context.Context, e run.HoldTurn) error {
 	ms := []bus.Message{heldTimer(r.run, e)}
 	if !r.hasOwnTimer() && !e.Timer.Before(r.deadline()) {
