@@ -21,8 +21,8 @@ type origin int
 const (
 	// called: by call_agent, or by a submission.
 	called origin = iota
-	// spawned: by spawn_agent or spawn_agents. The run ends by a submit
-	// tool.
+	// spawned: by spawn_agent or spawn_agents. The run is offered the
+	// submit tools.
 	spawned
 	// forked: by fork. The run goes on beside its parent.
 	forked
@@ -183,10 +183,11 @@ func (x *execution) firstUserText() string {
 	return prompt.RootUser(in.Task)
 }
 
-// offerTools sets the tools that the run's model is offered: those that policy
-// and depth permit. They describe the sub-agents that this worker has heard of.
-// The review of a turn is a run below it, so a supervised run at the last level
-// is offered no tools at all.
+// offerTools sets the tools and commands that the run's model is offered: those
+// that policy and depth permit. They name all permitted sub-agents, and
+// describe those that this worker has heard of. The review of a turn is a run
+// below it, so a supervised run at the last level is offered none. A spawned
+// run is offered the submit tools in any case.
 func (x *execution) offerTools(s *run.Start) {
 	tooDeep := x.header.Depth >= subjects.MaxDepth && s.Supervision.Mode != run.Unsupervised
 	withheld := func(name string) bool {
