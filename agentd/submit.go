@@ -28,8 +28,9 @@ func (w *Worker) submitted(ctx context.Context, d *bus.Delivery) {
 }
 
 // forward turns a submission into the call of a root, or into a failed result.
-// A second submission with the same id changes nothing, because the fence of
-// the call refuses a second call. After an error the submission is tried again.
+// A submission with a malformed subject becomes a dead letter. A second
+// submission with the same id makes no second call, because the fence of the
+// call refuses it. After an error the submission is tried again.
 func (w *Worker) forward(ctx context.Context, d *bus.Delivery) error {
 	if err := w.conn.Clocks.Submissions().Settle(ctx, d); err != nil {
 		return err
@@ -77,7 +78,8 @@ func (w *Worker) forward(ctx context.Context, d *bus.Delivery) error {
 	})
 }
 
-// callRoot writes the call and the timer of a root.
+// callRoot writes the call and the timer of a root. A call that is there stays,
+// and gets its timer. A call that is too large becomes a failed result.
 func (w *Worker) callRoot(ctx context.Context, r subjects.Run, deadline time.Time, call bus.Message) error {
 	_, err := w.conn.Write(ctx, call)
 	if _, there := errors.AsType[*bus.ConflictError](err); there {
