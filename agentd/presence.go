@@ -41,7 +41,7 @@ func (w *Worker) keepPresence(ctx context.Context) error {
 				w.log.WarnContext(ctx, "no worker serves agent any more", slog.String(keyAgent, agent))
 			}
 			if len(unserved) > maxAgentLines {
-				w.log.WarnContext(ctx, "no worker serves many agents any more", slog.Int(keyAgents, len(unserved)))
+				w.log.WarnContext(ctx, "many agents have no worker any more", slog.Int(keyAgents, len(unserved)))
 			}
 		},
 	}
@@ -49,13 +49,13 @@ func (w *Worker) keepPresence(ctx context.Context) error {
 }
 
 const (
-	// servedInterval is the time for which an agent that is served is not
-	// checked again.
+	// servedInterval is the time for which an agent is not checked again
+	// after a check that did not find it unserved.
 	servedInterval = time.Second
 	// unservedInterval is the time for which a worker does not repeat that
 	// no worker serves an agent.
 	unservedInterval = time.Minute
-	// maxChecked bounds the memory of servedChecks.
+	// maxChecked bounds the agents that servedChecks remembers.
 	maxChecked = 10_000
 )
 

@@ -38,7 +38,9 @@ type treeLog struct {
 
 // treeSums counts lines that were not logged.
 type treeSums struct {
-	begun, completed, failed int
+	begun int
+	// completed includes the trees that were cancelled.
+	completed, failed int
 	// failedRuns are the failed runs that are no roots.
 	failedRuns int
 	totals     run.Totals
@@ -123,7 +125,7 @@ func (l *treeLog) admit(ctx context.Context, count func(*treeSums)) bool {
 	return false
 }
 
-// endWindow logs the sums of a window, if lines were left out.
+// endWindow ends a window, and logs its sums if lines were left out.
 func (l *treeLog) endWindow(ctx context.Context) {
 	l.mu.Lock()
 	s := l.sums
