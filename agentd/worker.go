@@ -53,12 +53,13 @@ type Worker struct {
 	pulled       atomic.Int64
 	pullFailures *failures
 	// inbound is the number of inbound messages that the worker has taken
-	// and not finished.
+	// and not finished. Those behind a model call do not count.
 	inbound  atomic.Int64
 	draining atomic.Bool
 	// leaving is closed when the worker begins to drain.
 	leaving chan struct{}
-	// handlers counts the goroutines of run queues, and of submissions.
+	// handlers counts the goroutines that a drain waits for, such as those
+	// of run queues and submissions.
 	handlers sync.WaitGroup
 	// spare hands a run queue to a goroutine that has just emptied another.
 	spare chan *runQueue
@@ -73,7 +74,8 @@ type Worker struct {
 	returns []*bus.Delivery
 }
 
-// New makes a worker on an open connection. The streams are provisioned.
+// New makes a worker on an open connection, which stays the caller's to close.
+// It sends no request. The error says which field of cfg is wrong.
 func New(conn *bus.Conn, cfg Config) (*Worker, error) {
 	cfg, err := cfg.validate()
 	if err != nil {
@@ -99,12 +101,15 @@ func New(conn *bus.Conn, cfg Config) (*Worker, error) {
 // Name is the worker's name.
 func (w *Worker) Name() string { return w.cfg.Name }
 
-// errDraining aborts model calls when the grace of a drain is over.
+// errDraining ends the waits of runs when the worker begins to drain, and
+// aborts model calls when the grace is over.
 var errDraining = errors.New("the worker is draining")
 
 // Run serves until ctx ends, then drains and returns nil. To drain, it stops
 // pulling, lets model calls end within the grace or aborts them, and gives
-// unfinished work back. An error means that it cannot go on.
+// unfinished work back. An error means that it cannot go on. The error wraps
+// bus.ErrNoStream if the streams are not provisioned, and ErrStreamLost if a
+// stream of runs was removed.
 //
 // Everything that was pulled is handled under a context of its own, so that the
 // end of ctx does not cut off a turn that is about to be written.
@@ -204,8 +209,10 @@ func (w *Worker) work(ctx, work context.Context, abort context.CancelCauseFunc) 
 	}
 }
 
-// WaitIdle waits until the worker has finished all triggers that it has taken.
+// WaitIdle waits until the worker has finished all triggers in its run queues.
 // That is later than an outcome: the worker's last work for a run follows it.
+// It does not wait for submissions, nor for the first queue of a run that has a
+// second one (enqueue). The error is the cause of the end of ctx.
 func (w *Worker) WaitIdle(ctx context.Context) error {
 	for {
 		w.mu.Lock()
