@@ -13,9 +13,10 @@ import (
 )
 
 // ErrStreamLost is wrapped by the error of Worker.Run if a stream of runs was
-// removed. All trees on it are lost. The caller has to provision the streams
-// again before it runs another worker.
-var ErrStreamLost = errors.New("a stream of runs was removed")
+// removed, or replaced by another one, perhaps from a backup. The trees that the
+// stream does not have are lost. The caller has to provision the streams again
+// before it runs another worker.
+var ErrStreamLost = errors.New("the worker's stream of runs is gone")
 
 const (
 	// streamInterval is the time between two looks at the faults of the
@@ -62,7 +63,7 @@ func (s *streamWatch) run(ctx context.Context) error {
 		if err := s.note(ctx, s.conn.Health.Faults(s.longest)); err != nil {
 			return err
 		}
-		if err := pause.For(ctx, streamInterval); err != nil {
+		if err := pause.AtMost(ctx, streamInterval, s.conn.Health.Replaced()); err != nil {
 			return err
 		}
 	}

@@ -114,7 +114,11 @@ var errDraining = errors.New("the worker is draining")
 // Everything that was pulled is handled under a context of its own, so that the
 // end of ctx does not cut off a turn that is about to be written.
 func (w *Worker) Run(ctx context.Context) error {
-	if err := learnStreams(ctx, w.conn); err != nil {
+	err := learnStreams(ctx, w.conn)
+	if err == nil {
+		err = w.conn.Health.Confirm(ctx)
+	}
+	if err != nil {
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // it was told to end
 		}
@@ -147,7 +151,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	failed := work.Err() != nil && !errors.Is(context.Cause(work), errDraining)
 	endServing()
 	abort(errDraining)
-	err := base.Wait()
+	err = base.Wait()
 	if failed {
 		return err
 	}

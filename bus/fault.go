@@ -32,7 +32,8 @@ type FaultKind string
 const (
 	// FaultMissing is a stream that does not exist any more.
 	FaultMissing FaultKind = "missing"
-	// FaultReplaced is a stream that was removed and made again.
+	// FaultReplaced is a stream that was removed and made again, or restored
+	// from a backup.
 	FaultReplaced FaultKind = "replaced"
 	// FaultRemoved is a stream of which messages were removed before their
 	// age. This fault and FaultReplaced are past events. They stay until
@@ -123,9 +124,13 @@ const leastRemoved = 100
 // it; ok is false if it has not. The server drops messages beyond their age.
 func lost(was, is *jetstream.StreamInfo) (f Fault, ok bool) {
 	if !was.Created.Equal(is.Created) {
+		problem := "was removed and made again: its messages are lost"
+		if isRestored(is) {
+			problem = "was restored from a backup: messages that were stored since the backup are lost"
+		}
 		return Fault{
 			Kind: FaultReplaced, Stream: is.Config.Name, Limit: "made at " + is.Created.UTC().Format(time.RFC3339),
-			Problem: "was removed and made again: its messages are lost",
+			Problem: problem,
 		}, true
 	}
 	first, stored := was.State.FirstSeq, was.State.FirstTime

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/axebus/axe/internal/pause"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -23,6 +24,9 @@ type Health struct {
 	// refusing says that some stream has stored nothing since a write
 	// failed.
 	refusing atomic.Bool
+	identity identity
+	// replaced is ready after a stream was found to be replaced.
+	replaced chan struct{}
 
 	mu       sync.Mutex
 	byStream map[string]*condition
@@ -62,7 +66,12 @@ const (
 	roundTrips = 5
 )
 
-func newHealth(c *Conn) *Health { return &Health{conn: c, byStream: map[string]*condition{}} }
+func newHealth(c *Conn) *Health {
+	return &Health{
+		conn: c, identity: identity{checking: make(chan struct{}, 1)}, replaced: make(chan struct{}, 1),
+		byStream: map[string]*condition{},
+	}
+}
 
 // of returns the condition of a stream. The caller holds the lock.
 func (h *Health) of(stream string) *condition {
@@ -95,9 +104,12 @@ func (h *Health) saw(stream string, s jetstream.Stream, err error) (*jetstream.S
 	}
 	info := s.CachedInfo()
 	c.missing = false
-	if c.info != nil {
+	if c.info != nil && (c.lost == nil || c.lost.Kind != FaultReplaced) {
 		if f, ok := lost(c.info, info); ok {
 			c.lost = &f
+			if f.Kind == FaultReplaced {
+				pause.Notify(h.replaced)
+			}
 		}
 	}
 	c.info, c.read = info, time.Now()

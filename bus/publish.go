@@ -121,6 +121,9 @@ func (c *Conn) write(ctx context.Context, m Message, msg *nats.Msg) (seq uint64,
 	var refused time.Time
 	var silences int
 	err := c.inflight.retry(ctx, func() (again bool, _ error) {
+		if err := c.Health.confirm(ctx); err != nil {
+			return errors.Is(err, errUnconfirmed), err
+		}
 		ack, err := c.Health.attempt(ctx, m, msg)
 		if err == nil {
 			seq = ack.Sequence
@@ -263,8 +266,8 @@ func (c *Conn) WriteAll(ctx context.Context, ms []Message) []error {
 			continue
 		}
 		if acks[i] == nil {
-			// Too many messages were on their way, or there was no
-			// connection.
+			// Too many messages were on their way, there was no
+			// connection, or the streams have to be asked first.
 			_, errs[i] = c.write(ctx, m, msgs[i])
 		} else {
 			errs[i] = c.await(ctx, m, msgs[i], acks[i])
@@ -280,6 +283,9 @@ func (c *Conn) WriteAll(ctx context.Context, ms []Message) []error {
 // message the library starts a goroutine. It would outlast the connection if
 // Close ran at the same time.
 func (c *Conn) send(m *nats.Msg) (jetstream.PubAckFuture, error) {
+	if !c.Health.isConfirmed() {
+		return nil, errUnconfirmed
+	}
 	c.sending.RLock()
 	defer c.sending.RUnlock()
 	return c.js.PublishMsgAsync(m)

@@ -62,8 +62,9 @@ func (o *options) run(ctx context.Context) error {
 	return cli.IgnoreSignal(context.Cause(ctx))
 }
 
-// work runs the worker. When a stream of runs was removed, it makes the streams
-// again and begins anew: a worker remembers much of the messages on them.
+// work runs the worker. When a stream of runs was removed or restored, it makes
+// the streams that are missing and begins anew: a worker remembers much of the
+// messages on them.
 func (o *options) work(ctx context.Context, conn *bus.Conn, log *slog.Logger) error {
 	streams := bus.Provision{
 		Replicas: o.replicas, MaxAge: o.maxAge, Partitions: o.partitions, Longest: o.worker.Timeout,
@@ -76,7 +77,7 @@ func (o *options) work(ctx context.Context, conn *bus.Conn, log *slog.Logger) er
 		if !errors.Is(err, agentd.ErrStreamLost) || o.exitOnLostStream {
 			return err
 		}
-		log.ErrorContext(ctx, "all trees on it are lost, making the streams again", slog.Any(keyCause, err))
+		log.ErrorContext(ctx, "beginning anew on the streams", slog.Any(keyCause, err))
 		// The first stream, which says how many there are, may be gone.
 		streams.Partitions = conn.Space().Partitions()
 		streams.Replicas = conn.Replicas()

@@ -1,6 +1,6 @@
-// Package bustest is a proxy between a client and its server, for tests. A test
-// sees the bytes that the client sends, and can delay them or break the
-// connection at any of them.
+// Package bustest has a proxy between a client and its server, for tests, and
+// the backup of streams. With the proxy a test sees the bytes that the client
+// sends, and can delay them or break the connection at any of them.
 //
 //	url := bustest.Proxy(t, server.URL(), func(sent []byte) error {
 //		if bytes.Contains(sent, []byte("CONSUMER.MSG.NEXT")) {

@@ -1,0 +1,101 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// ErrReplaced is wrapped by the error of a write to a stream of runs that was
+// removed and made again, or restored from a backup, since this process began to
+// work on it. Another message may have the sequence of one that the process has
+// read, so no fence holds.
+var ErrReplaced = errors.New("the stream was replaced")
+
+// errUnconfirmed is the error of a request that is not sent: the streams may
+// have been replaced since the last answer from them.
+var errUnconfirmed = errors.New("the streams may have been replaced")
+
+// identity says whether the streams of runs are those that this process works
+// on. Only another connection, or a request without an answer, leaves room for
+// a replacement that a write could miss.
+type identity struct {
+	// watched says that writes depend on it (Health.Confirm).
+	watched atomic.Bool
+	// confirmed is 1 more than Conn.Interruptions at the last time when the
+	// streams were the same; 0 before the first time.
+	confirmed atomic.Uint64
+	// checking holds a token while the streams are asked.
+	checking chan struct{}
+}
+
+// Confirm makes writes to the streams of runs, and acknowledgements, depend on
+// the streams' identity from now on: after an interruption the streams are asked
+// first, and ErrReplaced is the error if one was replaced. A process that
+// remembers messages needs that. Provision ends the error.
+func (h *Health) Confirm(ctx context.Context) error {
+	h.identity.watched.Store(true)
+	return h.confirm(ctx)
+}
+
+// isConfirmed reports whether the streams are certainly the same.
+func (h *Health) isConfirmed() bool {
+	return !h.identity.watched.Load() || h.identity.confirmed.Load() == h.conn.Interruptions()+1
+}
+
+// confirm asks the streams after an interruption. One goroutine asks for all.
+func (h *Health) confirm(ctx context.Context) error {
+	if h.isConfirmed() {
+		return nil
+	}
+	select {
+	case h.identity.checking <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	defer func() { <-h.identity.checking }()
+	if h.isConfirmed() {
+		return nil
+	}
+	before := h.conn.Interruptions()
+	for _, name := range h.conn.streams.Load().names {
+		if _, err := h.info(ctx, name); err != nil {
+			return fmt.Errorf("%w: %w", errUnconfirmed, err)
+		}
+		if h.wasReplaced(name) {
+			return fmt.Errorf("%s: %w", name, ErrReplaced)
+		}
+	}
+	h.identity.confirmed.Store(before + 1)
+	return nil
+}
+
+// wasReplaced reports whether a stream was replaced since it was provisioned.
+func (h *Health) wasReplaced(stream string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	c := h.of(stream)
+	return c.lost != nil && c.lost.Kind == FaultReplaced
+}
+
+// Replaced is ready after a stream was found to be replaced.
+func (h *Health) Replaced() <-chan struct{} { return h.replaced }
+
+// Restored reports whether the stream of a partition was restored from a backup,
+// not longer ago than a time span.
+func (h *Health) Restored(partition int, within time.Duration) bool {
+	name := h.conn.streams.Load().names[partition]
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	info := h.of(name).info
+	return info != nil && isRestored(info) && info.TimeStamp.Sub(info.Created) < within
+}
+
+// isRestored reports whether a stream has messages that are older than itself.
+func isRestored(is *jetstream.StreamInfo) bool {
+	return is.State.Msgs > 0 && is.State.FirstTime.Before(is.Created)
+}

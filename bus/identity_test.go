@@ -1,0 +1,115 @@
+package bus
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/axebus/axe/internal/bustest"
+)
+
+// TestReplacedStreamTakesNoWrite: a process that has read a stream writes and
+// acknowledges nothing on another one that took its place while the connection
+// was down, until it has provisioned the streams again. A process that has not
+// read one, as axe-submit, writes.
+func TestReplacedStreamTakesNoWrite(t *testing.T) {
+	dial := Dial{Server: serveT(t, ServerConfig{})}
+	c, other, client := openT(t, dial, true), openT(t, dial, false), openT(t, dial, false)
+	if err := client.Provisioned(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Health.Confirm(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	const subject = "axe.run.echo.T1.r.call"
+	m := Message{Subject: subject, Body: []byte("{}"), Fence: After(subject, 0)}
+	if _, err := c.Write(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	feed := openFeedT(t, c, one)
+	d, err := feed.Next(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := other.js.DeleteStream(t.Context(), "AXE_RUNS"); err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Provision(t.Context(), Provision{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, conn := range []*Conn{c, client} {
+		before := conn.Interruptions()
+		if err := conn.nc.ForceReconnect(); err != nil {
+			t.Fatal(err)
+		}
+		for conn.Interruptions() == before {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	if err := d.Ack(); !errors.Is(err, errUnconfirmed) {
+		t.Errorf("acknowledgement: %v, want %v", err, errUnconfirmed)
+	}
+	if _, err := c.Write(t.Context(), m); !errors.Is(err, ErrReplaced) {
+		t.Errorf("write: %v, want %v", err, ErrReplaced)
+	}
+	for _, err := range c.WriteAll(t.Context(), []Message{m}) {
+		if !errors.Is(err, ErrReplaced) {
+			t.Errorf("writes together: %v, want %v", err, ErrReplaced)
+		}
+	}
+	select {
+	case <-c.Health.Replaced():
+	default:
+		t.Error("Replaced is not ready")
+	}
+	if last, err := client.LastSeq(t.Context(), subject); err != nil || last != 0 {
+		t.Errorf("the new stream ends with message %d, error %v, want an empty one", last, err)
+	}
+	if _, err := client.Write(t.Context(), m); err != nil {
+		t.Errorf("write of a process that has read no stream: %v", err)
+	}
+	if err := c.Provision(t.Context(), Provision{}); err != nil {
+		t.Fatal(err)
+	}
+	m.Fence = After(subject, 1)
+	if _, err := c.Write(t.Context(), m); err != nil {
+		t.Errorf("write after Provision: %v", err)
+	}
+	if c.Health.Restored(0, time.Hour) {
+		t.Error("a stream that was made again counts as restored")
+	}
+}
+
+// TestRestoredStream: a stream from a backup counts as restored for a while, and
+// its fault says so.
+func TestRestoredStream(t *testing.T) {
+	dial := Dial{Server: serveT(t, ServerConfig{})}
+	c, other := openT(t, dial, true), openT(t, dial, false)
+	if _, err := c.Write(t.Context(), Message{Subject: "axe.run.echo.T1.r.call"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Clocks.Measure(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if c.Health.Restored(0, time.Hour) {
+		t.Error("the first stream counts as restored")
+	}
+	nc, js := other.NATS()
+	copied, err := bustest.BackUp(t.Context(), nc, []string{"AXE_RUNS"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := js.DeleteStream(t.Context(), "AXE_RUNS"); err != nil {
+		t.Fatal(err)
+	}
+	if err := copied.Restore(t.Context(), nc); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Clocks.Measure(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	expectFault(t, faultsT(t, c), "stream AXE_RUNS was restored from a backup")
+	if !c.Health.Restored(0, time.Hour) || c.Health.Restored(0, 0) {
+		t.Error("a stream from a backup counts as restored within an hour and not within no time, or the other way round")
+	}
+}
