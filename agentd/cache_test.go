@@ -73,7 +73,7 @@ func TestCacheCountsWhatItHolds(t *testing.T) {
 				w.cache.put(h)
 			}
 			held, counted := heap()-before, w.cache.young.size
-			if n := len(w.cache.young.runs); n != len(runs) {
+			if n := len(w.cache.young.values); n != len(runs) {
 				t.Fatalf("%d runs are kept of %d", n, len(runs))
 			}
 			if r := float64(held) / float64(counted); r < 0.67 || r > 1.5 {
@@ -93,14 +93,14 @@ func TestCacheForgets(t *testing.T) {
 		for range 10 {
 			c.put(asked)
 			time.Sleep(cachePeriod * 9 / 10)
-			if c.take(asked.run) == nil {
+			if !has(c, asked) {
 				t.Fatal("the cache has dropped a run within the period")
 			}
 		}
 		c.put(asked)
 		time.Sleep(2 * cachePeriod)
 		synctest.Wait()
-		if c.take(other.run) != nil || c.take(asked.run) != nil || c.young.size+c.old.size != 0 {
+		if has(c, other) || has(c, asked) || c.young.size+c.old.size != 0 {
 			t.Errorf("the cache holds %d and %d bytes after two periods, want 0", c.young.size, c.old.size)
 		}
 	})
@@ -118,21 +118,27 @@ func TestCacheIsBounded(t *testing.T) {
 		if held := held(c.young) + held(c.old); held != c.young.size+c.old.size || held > limit {
 			t.Fatalf("after %d: holds %d, counts %d and %d", i, held, c.young.size, c.old.size)
 		}
-		if c.take(h.run) != h {
+		if !has(c, h) {
 			t.Fatalf("the cache has dropped run %d, which was put last", i)
 		}
 		c.put(h)
 	}
 	c.put(waiting("large", limit/2))
-	if c.take(waiting("large", 0).run) != nil || len(c.young.runs)+len(c.old.runs) < 10 {
+	if has(c, waiting("large", 0)) || len(c.young.values)+len(c.old.values) < 10 {
 		t.Error("a run that is too large for the cache has driven out the others")
 	}
 }
 
+// has takes a run from the cache, and reports whether it was there.
+func has(c *cache, h *loadedRun) bool {
+	_, ok := c.take(h.run)
+	return ok
+}
+
 // held is the counted size of the runs of a generation.
-func held(g generation) (sum int) {
-	for _, h := range g.runs {
-		sum += runWeight + h.size
+func held(g generation[subjects.Run, *loadedRun]) (sum int) {
+	for _, h := range g.values {
+		sum += runWeight + h.value.size
 	}
 	return sum
 }

@@ -84,6 +84,11 @@ type Config struct {
 	// DefaultCache.
 	Cache int
 
+	// Answers are the answers of models that the process remembers. A
+	// worker that follows another one in the same process gets those of
+	// that one. The default is a new memory.
+	Answers *Answers
+
 	// Log receives the worker's log messages. With nil they are discarded.
 	Log *slog.Logger
 
@@ -128,6 +133,9 @@ func (c Config) validate() (Config, error) {
 	c.DormantAfter = cmp.Or(c.DormantAfter, DefaultDormantAfter)
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	c.TreeLog = cmp.Or(c.TreeLog, c.Log)
+	if c.Answers == nil {
+		c.Answers = NewAnswers()
+	}
 	if c.Name == "" {
 		c.Name = "w" + bus.NewID()
 	}

@@ -129,8 +129,8 @@ func (w *Worker) awaitQueue(ctx context.Context) *runQueue {
 // handleAll handles the triggers until the queue is empty. It reads the run
 // once for all triggers that came while it handled the last batch.
 func (q *runQueue) handleAll(ctx context.Context) {
-	h := q.w.cache.take(q.run)
-	if h == nil {
+	h, ok := q.w.cache.take(q.run)
+	if !ok {
 		h = &loadedRun{w: q.w, run: q.run}
 	}
 	for batch := q.next(ctx, h); len(batch) > 0; batch = q.next(ctx, h) {

@@ -190,7 +190,7 @@ func (x *execution) attempt(
 	slow := time.AfterFunc(progressDelay, func() { w.publishProgress(ctx, r, progress) })
 	defer slow.Stop()
 	began := time.Now()
-	resp, err := p.Send(ctx, req)
+	resp, err := send(ctx, x, p, req)
 	took := time.Since(began)
 	x.cost.time += took
 	x.cost.unstored = 0

@@ -37,7 +37,7 @@ func withReplay(t *testing.T, fn func(r *replay)) {
 		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 		defer stop()
 		r := &replay{t: t, ctx: ctx, holder: openFeedT(t, c, one), other: other}
-		if err := c.Workers().Answer(ctx, subjects.WorkerOf("holder")); err != nil {
+		if err := c.Workers().Answer(ctx, subjects.WorkerOf("holder"), knowsNothing); err != nil {
 			t.Fatal(err)
 		}
 		r.write("axe.run.echo.T1.r.call")
@@ -164,3 +164,6 @@ func TestFeedOfANewConsumer(t *testing.T) {
 		}
 	})
 }
+
+// knowsNothing recalls no answer of a model.
+func knowsNothing(string) []byte { return nil }

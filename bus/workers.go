@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -54,10 +55,10 @@ func (w *Workers) Swap(ctx context.Context, worker subjects.Worker, was uint64, 
 }
 
 // Answer begins to answer requests to a worker, and returns: signs of life, and
-// the questions of Keeps. The answers end with ctx.
-func (w *Workers) Answer(ctx context.Context, worker subjects.Worker) error {
+// the questions of Keeps and of Recall. The answers end with ctx.
+func (w *Workers) Answer(ctx context.Context, worker subjects.Worker, recall func(key string) []byte) error {
 	subject := w.conn.Space().Worker(worker)
-	sub, err := w.conn.nc.Subscribe(subject, func(m *nats.Msg) { _ = m.Respond(w.answer(m)) })
+	sub, err := w.conn.nc.Subscribe(subject, func(m *nats.Msg) { _ = m.Respond(w.answer(m, recall)) })
 	if err != nil {
 		return fmt.Errorf("subscribe to %s: %w", subject, err)
 	}
@@ -68,12 +69,18 @@ func (w *Workers) Answer(ctx context.Context, worker subjects.Worker) error {
 // keeping is the answer of a worker that keeps a message.
 const keeping = "keeping"
 
-// answer answers a request. One with a body names a delivery by the subject for
-// its acknowledgement. The answer to one without a body is the stream that
-// keeps the worker from its work, and why.
-func (w *Workers) answer(request *nats.Msg) []byte {
+// recalling begins the body of a request for the answer of a model.
+const recalling = "recall "
+
+// answer answers a request. One with a body asks for the answer of a model, or
+// names a delivery by the subject for its acknowledgement. The answer to one
+// without a body is the stream that keeps the worker from its work, and why.
+func (w *Workers) answer(request *nats.Msg, recall func(key string) []byte) []byte {
 	if len(request.Data) == 0 {
 		return []byte(w.conn.Health.trouble())
+	}
+	if key, ok := strings.CutPrefix(string(request.Data), recalling); ok {
+		return recall(key)
 	}
 	named := &nats.Msg{Reply: string(request.Data), Sub: request.Sub}
 	if w.conn.leases.keep(named, time.Now(), w.conn.cfg.AckWait) {
@@ -90,6 +97,16 @@ func (w *Workers) answer(request *nats.Msg) []byte {
 func (w *Workers) Keeps(ctx context.Context, worker subjects.Worker, d *Delivery) bool {
 	answer, err := w.request(ctx, worker, []byte(d.msg.Load().Reply))
 	return err == nil && string(answer) == keeping
+}
+
+// Recall asks a worker for the answer of a model; nil if the worker does not
+// know it. A worker that does not answer within a second does not know it.
+func (w *Workers) Recall(ctx context.Context, worker subjects.Worker, key string) []byte {
+	answer, err := w.request(ctx, worker, []byte(recalling+key))
+	if err != nil {
+		return nil
+	}
+	return answer
 }
 
 // ErrNoWorker is the error of a request to a worker whose process is gone.

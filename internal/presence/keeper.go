@@ -28,6 +28,9 @@ type Keeper struct {
 	Registry Registry
 	// Entry returns the worker's entry as it is now.
 	Entry func() Entry
+	// Recall returns the answer of a model that another worker asks for;
+	// nil if the worker does not know it.
+	Recall func(key string) []byte
 	// Changed is ready when the entry has changed.
 	Changed <-chan struct{}
 	// Found is called with a worker whose process this keeper has found
@@ -50,7 +53,7 @@ type Keeper struct {
 // Run keeps the entry until ctx ends, and then notes the worker's end. A bus
 // that fails meanwhile does not end it.
 func (k *Keeper) Run(ctx context.Context) error {
-	if err := k.Registry.workers.Answer(ctx, Worker{Entry: k.Entry()}.token()); err != nil {
+	if err := k.Registry.workers.Answer(ctx, Worker{Entry: k.Entry()}.token(), k.Recall); err != nil {
 		return err
 	}
 	for ctx.Err() == nil {

@@ -174,27 +174,57 @@ func (r Registry) hasProcess(ctx context.Context, w Worker) bool {
 // (bus.Workers.Keeps), and Kept returns true. It asks all at once, and waits
 // for their answers for a second at most.
 func (r Registry) Kept(ctx context.Context, self string, d *bus.Delivery) (bool, error) {
+	var kept atomic.Bool
+	err := r.askOthers(ctx, self, func(ctx context.Context, w subjects.Worker) bool {
+		yes := r.workers.Keeps(ctx, w, d)
+		if yes {
+			kept.Store(true)
+		}
+		return yes
+	})
+	return kept.Load(), err
+}
+
+// Recall asks the live workers other than self for the answer of a model; nil if
+// none knows it. It asks all at once, and waits for their answers for a second
+// at most.
+func (r Registry) Recall(ctx context.Context, self, key string) []byte {
+	var known atomic.Pointer[[]byte]
+	_ = r.askOthers(ctx, self, func(ctx context.Context, w subjects.Worker) bool {
+		b := r.workers.Recall(ctx, w, key)
+		if len(b) > 0 {
+			known.Store(&b)
+		}
+		return len(b) > 0
+	})
+	if b := known.Load(); b != nil {
+		return *b
+	}
+	return nil
+}
+
+// askOthers calls ask at once for each live worker other than self. The context
+// ends when one of the calls has returned true: no other answer matters.
+func (r Registry) askOthers(ctx context.Context, self string, ask func(context.Context, subjects.Worker) bool) error {
 	all, err := r.Workers(ctx)
 	if err != nil {
-		return false, err
+		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var kept atomic.Bool
 	var asked sync.WaitGroup
 	for _, w := range all {
 		if !w.Ended.IsZero() || w.Name == self || r.clocks.Now().Sub(w.Seen) >= staleAge {
 			continue
 		}
 		asked.Go(func() {
-			if r.workers.Keeps(ctx, w.token(), d) {
-				kept.Store(true)
-				cancel() // no other answer matters
+			if ask(ctx, w.token()) {
+				cancel()
 			}
 		})
 	}
 	asked.Wait()
-	return kept.Load(), nil
+	return nil
 }
 
 // Service says which workers serve an agent.

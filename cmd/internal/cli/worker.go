@@ -55,6 +55,8 @@ type WorkerFlags struct {
 	models *catalog.Catalog
 	global configs.Global
 	worker atomic.Pointer[agentd.Worker] // the worker of Work
+	// answers are remembered from one worker of the process to the next.
+	answers *agentd.Answers
 }
 
 // RegisterAgents adds the flag for the directory of the agents to a command and
@@ -166,10 +168,13 @@ func (f *WorkerFlags) Work(ctx context.Context, conn *bus.Conn, log *slog.Logger
 		// The command itself says how its tree ended.
 		trees = slog.New(slog.DiscardHandler)
 	}
+	if f.answers == nil {
+		f.answers = agentd.NewAnswers()
+	}
 	w, err := agentd.New(conn, agentd.Config{
 		Name: f.Name, Open: f.models.Open, Model: f.Model, Root: f.Root, RateLimit: f.rateLimit, Slots: f.Slots,
-		ActiveAgents: f.ActiveAgents,
-		Memory:       f.Memory(conn), Unattended: f.Ephemeral, Timeout: f.Timeout, Grace: f.Grace, Log: log,
+		ActiveAgents: f.ActiveAgents, Answers: f.answers,
+		Memory: f.Memory(conn), Unattended: f.Ephemeral, Timeout: f.Timeout, Grace: f.Grace, Log: log,
 		TreeLog: trees,
 	})
 	if err != nil {

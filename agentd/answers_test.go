@@ -1,0 +1,93 @@
+package agentd
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/axebus/axe/provider"
+	"github.com/axebus/axe/subjects"
+)
+
+// TestAnswersAreAsGiven: an answer is kept as the model gave it, whatever the
+// worker makes of it, and is given out once. It is dropped after a while.
+func TestAnswersAreAsGiven(t *testing.T) {
+	given := func() *provider.Response {
+		return &provider.Response{
+			Content: "/slash check-mail", StopReason: "stop", Usage: provider.Usage{InputTokens: 3, OutputTokens: 4},
+			ToolCalls: slices.Grow([]provider.ToolCall{
+				{ID: "1", Name: "call_agent", Arguments: map[string]string{"task": "x"}, Raw: []byte(`{"task":"x"}`)},
+			}, 4),
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		a := NewAnswers()
+		resp := given()
+		a.remember("key", resp)
+		resp.ToolCalls[0].Name = "changed"
+		resp.ToolCalls = append(resp.ToolCalls, provider.ToolCall{Name: "check_mail"})
+		var got provider.Response
+		if err := json.Unmarshal(a.Recall("key"), &got); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(given(), &got); diff != "" {
+			t.Errorf("the answer is another one than the model gave (-want +got):\n%s", diff)
+		}
+		if b := a.Recall("key"); b != nil {
+			t.Errorf("the answer was given out twice: %s", b)
+		}
+		a.remember("key", given())
+		time.Sleep(2 * answersPeriod)
+		synctest.Wait()
+		if b := a.Recall("key"); b != nil {
+			t.Errorf("the answer is kept for ever: %s", b)
+		}
+	})
+}
+
+// TestAnswerKey: two requests have one key only if they are for the same turn of
+// the same run, with the same messages.
+func TestAnswerKey(t *testing.T) {
+	agent, err := subjects.ParseAgent("reader")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree, err := subjects.ParseTree("T1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := subjects.Run{Tree: tree, Agent: agent, Path: subjects.Root}
+	child := root
+	child.Path = root.Path.Child(1, 0)
+	message := func(role provider.Role, text string) provider.Message {
+		return provider.Message{Role: role, Content: text}
+	}
+	request := func(messages ...provider.Message) *provider.Request {
+		return &provider.Request{Model: "m", System: "s", Messages: messages}
+	}
+	called := provider.Message{Role: provider.Assistant, ToolCalls: []provider.ToolCall{{ID: "1", Name: "n"}}}
+	result := provider.Message{Role: provider.ToolRole, ToolResults: []provider.ToolResult{{CallID: "1", Content: "r"}}}
+	keys := []string{
+		answerKey(root, 1, request(message(provider.User, "ab"))),
+		answerKey(root, 2, request(message(provider.User, "ab"))),
+		answerKey(child, 1, request(message(provider.User, "ab"))),
+		answerKey(root, 1, request(message(provider.User, "ba"))),
+		answerKey(root, 1, request(message(provider.User, "a"), message(provider.User, "b"))),
+		answerKey(root, 1, request(message(provider.Assistant, "ab"))),
+		answerKey(root, 1, request(message(provider.User, "ab"), called)),
+		answerKey(root, 1, request(message(provider.User, "ab"), called, result)),
+		answerKey(root, 1, &provider.Request{Model: "m", Messages: request(message(provider.User, "ab")).Messages}),
+	}
+	for i, key := range keys {
+		if slices.Index(keys, key) != i {
+			t.Errorf("the requests %d and %d have one key: %s", slices.Index(keys, key), i, key)
+		}
+	}
+	if again := answerKey(root, 1, request(message(provider.User, "ab"))); again != keys[0] {
+		t.Errorf("the same request has another key: %s and %s", keys[0], again)
+	}
+}

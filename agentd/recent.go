@@ -1,0 +1,108 @@
+package agentd
+
+import (
+	"sync"
+	"time"
+)
+
+// recent keeps the values that were put last, up to a number of bytes and for a
+// while. It is safe for concurrent use.
+//
+// It has two generations. put adds to the young generation. When that holds
+// half of the bytes, and after every period, it becomes the old generation, and
+// the old one is dropped.
+type recent[K comparable, V any] struct {
+	mu    sync.Mutex
+	max   int
+	young generation[K, V]
+	old   generation[K, V]
+	// period is the age of a generation. A value stays for one period at
+	// least, unless others need the room, and for two at most.
+	period time.Duration
+	// aging runs while there is a value; nil before the first.
+	aging *time.Timer
+}
+
+// generation is a half of the values.
+type generation[K comparable, V any] struct {
+	values map[K]sized[V]
+	size   int
+}
+
+// sized is a value and its memory in bytes.
+type sized[V any] struct {
+	value V
+	size  int
+}
+
+func newRecent[K comparable, V any](limit int, period time.Duration) recent[K, V] {
+	return recent[K, V]{max: limit, period: period}
+}
+
+// take removes a value and returns it; ok is false if it is missing.
+func (c *recent[K, V]) take(key K) (v V, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if v, ok = c.young.take(key); !ok {
+		v, ok = c.old.take(key)
+	}
+	return v, ok
+}
+
+func (g *generation[K, V]) take(key K) (V, bool) {
+	v, ok := g.values[key]
+	if ok {
+		delete(g.values, key)
+		g.size -= v.size
+	}
+	return v.value, ok
+}
+
+// put keeps a value of so many bytes. It drops a value that needs more than
+// half of the room.
+func (c *recent[K, V]) put(key K, v V, size int) {
+	if size > c.max/2 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.young.take(key)
+	if c.young.size+size > c.max/2 {
+		c.nextGeneration()
+	}
+	switch {
+	case c.aging == nil:
+		c.aging = time.AfterFunc(c.period, c.age)
+	case c.young.values == nil && c.old.values == nil:
+		c.aging.Reset(c.period)
+	}
+	if c.young.values == nil {
+		c.young.values = map[K]sized[V]{}
+	}
+	c.young.values[key] = sized[V]{v, size}
+	c.young.size += size
+}
+
+// clear drops all values.
+func (c *recent[K, V]) clear() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.young, c.old = generation[K, V]{}, generation[K, V]{}
+}
+
+// nextGeneration drops the old generation. The caller holds the lock.
+func (c *recent[K, V]) nextGeneration() {
+	c.old = c.young
+	c.young = generation[K, V]{}
+}
+
+// age begins a new generation, and again after each period until there is no
+// value.
+func (c *recent[K, V]) age() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.nextGeneration()
+	if c.old.values != nil {
+		c.aging.Reset(c.period)
+	}
+}
