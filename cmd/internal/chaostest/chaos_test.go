@@ -137,6 +137,7 @@ func TestChaos(t *testing.T) {
 	})
 	t.Run("operators", func(t *testing.T) { operators(t, bin, trees) })
 	t.Run("full", func(t *testing.T) { full(t, bin, trees) })
+	t.Run("restore", func(t *testing.T) { restored(t, bin, trees) })
 	t.Run("agents", func(t *testing.T) { agentsAtWork(t, bin, trees) })
 	t.Run("clocks", func(t *testing.T) { clocks(t, bin, trees) })
 }
