@@ -90,11 +90,13 @@ func failUnread(ctx context.Context, w *Worker, r subjects.Run, o run.Outcome) e
 	if _, there, err := w.outcomeAt(ctx, reply); err != nil || there {
 		return err
 	}
-	to := outcomeTarget{run: r, reply: reply, logSeq: unread.state.LogSeq, inbox: unread.header.Reply}
+	to := outcomeTarget{
+		run: r, reply: reply, fence: bus.After(r.Log(), unread.state.LogSeq), inbox: unread.header.Reply,
+	}
 	if r.Path.IsRoot() {
 		to.disarm = r.Timer(0)
 	}
-	res, err := w.publishOutcome(ctx, to, o)
+	_, res, err := w.publishOutcome(ctx, to, o)
 	if err == nil && !res.done {
 		err = fmt.Errorf("the log of %s moved on", r)
 	}

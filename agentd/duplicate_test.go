@@ -3,12 +3,14 @@ package agentd_test
 import (
 	"errors"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/subjects"
 )
 
 // TestSubmissionTwice: submissions with the same id are one tree, whether the
@@ -179,4 +181,26 @@ func TestFirstOutcomeCounts(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestRefusedSubmissionEndsNoRun: a second submission with the id of a run that
+// is being carried out changes nothing, though it is one that a worker refuses.
+func TestRefusedSubmissionEndsNoRun(t *testing.T) {
+	t.Parallel()
+	withHarness(t, func(h *harness) {
+		h.agents = []configs.Agent{define("leaf", nil)}
+		h.models["leaf"] = delayed(10*time.Second, says("done"))
+		h.startWorker("w", workerOptions{})
+		h.awaitReady()
+		r := h.submit("leaf", "go")
+		h.awaitRequests("leaf", 1)
+		h.submitTo(r, "go", [2]string{subjects.HeaderTimeout, "soon"})
+		h.submitTo(r, "\xff")
+		h.expectCompleted(r, "done")
+		for _, m := range h.readAll(r.Space.Result(r.Agent, r.Tree)) {
+			if !strings.Contains(string(m.Body), "done") {
+				t.Errorf("another outcome is stored: %s", m.Body)
+			}
+		}
+	})
 }

@@ -2,11 +2,14 @@ package agentd_test
 
 import (
 	"context"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/axebus/axe/agentd"
 	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/provider"
 )
 
@@ -109,5 +112,23 @@ func TestPartialIsLeftOut(t *testing.T) {
 		if o.Kind != run.KindError || o.Error != errBusBroken.Error() || o.Partial != nil {
 			t.Errorf("outcome %s %q, partial: %t", o.Kind, o.Error, o.Partial != nil)
 		}
+	})
+}
+
+// TestLogOfAnAnswerOverTheLimit: a worker logs the outcome that it has stored.
+// That of an answer over the limit is a failure.
+func TestLogOfAnAnswerOverTheLimit(t *testing.T) {
+	t.Parallel()
+	withHarness(t, func(h *harness) {
+		h.agents = []configs.Agent{define("leaf", nil)}
+		h.models["leaf"] = says(strings.Repeat("x", 200<<10))
+		log, lines := storyLog(slog.LevelInfo)
+		h.startWorker("one", workerOptions{Config: agentd.Config{Log: log}, maxBody: 100 << 10})
+		h.awaitReady()
+		r := h.submit("leaf", "go")
+		if o := h.awaitOutcome(r, time.Minute); o.Status != run.StatusFailed {
+			t.Fatalf("outcome %s, want a failure", o.Status)
+		}
+		h.expectLines(lines(), `level=WARN msg="tree ended" tree=`+r.Tree.String()+` agent=leaf status=failed kind=error`)
 	})
 }

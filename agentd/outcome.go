@@ -26,8 +26,9 @@ func (x *execution) publishOutcome(ctx context.Context, o run.Outcome) (result, 
 	o = x.withTotals(o)
 	// A write removes one timer.
 	turn, own := x.needlessTimers(true)
-	res, err := x.w.publishOutcome(ctx, outcomeTarget{
-		run: x.run, reply: reply, logSeq: x.state.LogSeq, disarm: cmp.Or(own, turn), inbox: x.header.Reply,
+	o, res, err := x.w.publishOutcome(ctx, outcomeTarget{
+		run: x.run, reply: reply, fence: bus.After(x.run.Log(), x.state.LogSeq), disarm: cmp.Or(own, turn),
+		inbox: x.header.Reply,
 	}, o)
 	if err != nil || !res.done {
 		return res, err
@@ -74,9 +75,9 @@ func (x *execution) withTotals(o run.Outcome) run.Outcome {
 type outcomeTarget struct {
 	run   subjects.Run
 	reply string
-	// logSeq is the sequence of the run's last log entry, 0 without one.
-	// The outcome is fenced by it.
-	logSeq uint64
+	// fence is the condition under which the outcome is stored: the run's
+	// log has not moved on, or the run was never called.
+	fence bus.Fence
 	// disarm is the timer that the outcome makes needless, "" for none.
 	disarm string
 	// inbox is the reply subject that the call names. If it begins with
@@ -88,19 +89,23 @@ type outcomeTarget struct {
 // large with all of it.
 const maxErrorBytes = 1024
 
-// publishOutcome publishes an outcome. In place of one that is too large, it
-// publishes a failure without the result (shortened).
-func (w *Worker) publishOutcome(ctx context.Context, to outcomeTarget, o run.Outcome) (result, error) {
+// publishOutcome publishes an outcome, and returns it as it was published. In
+// place of one that is too large, it publishes a failure without the result
+// (shortened).
+func (w *Worker) publishOutcome(
+	ctx context.Context, to outcomeTarget, o run.Outcome,
+) (published run.Outcome, _ result, _ error) {
 	o.Agent = to.run.Agent.String()
 	o.Tree = to.run.Tree.String()
 	o.Path = to.run.Path.String()
 	o.Worker = w.cfg.Name
 	res, body, err := w.writeOutcome(ctx, to, o)
 	if errors.Is(err, bus.ErrTooLarge) && (o.Result != "" || o.Partial != nil || len(o.Error) > maxErrorBytes) {
-		res, body, err = w.writeOutcome(ctx, to, shortened(o, err))
+		o = shortened(o, err)
+		res, body, err = w.writeOutcome(ctx, to, o)
 	}
 	if err != nil || !res.done {
-		return res, err
+		return o, res, err
 	}
 	w.trees.ended(ctx, to.run, o)
 	if strings.HasPrefix(to.inbox, "_INBOX.") {
@@ -109,7 +114,7 @@ func (w *Worker) publishOutcome(ctx context.Context, to outcomeTarget, o run.Out
 				slog.String(keyRun, to.run.String()), slog.Any(keyError, err))
 		}
 	}
-	return res, nil
+	return o, res, nil
 }
 
 // shortened returns an outcome without the parts that make it too large. A
@@ -135,7 +140,7 @@ func (w *Worker) writeOutcome(ctx context.Context, to outcomeTarget, o run.Outco
 	}
 	there, err := w.storeOutcome(ctx, bus.Message{
 		Subject: to.reply, Body: body, ID: to.reply, Header: schema(),
-		Fence: bus.After(to.run.Log(), to.logSeq), Disarm: to.disarm,
+		Fence: to.fence, Disarm: to.disarm,
 	})
 	res, err := unlessRefused(result{done: err == nil && !there}, err)
 	return res, body, err

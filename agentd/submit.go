@@ -190,8 +190,11 @@ func (w *Worker) setRootTimer(ctx context.Context, r subjects.Run) error {
 }
 
 // refuseSubmission writes the failed result of a submission that never becomes
-// a run.
+// a run. It writes none if the root was called: then an earlier submission has
+// the same id.
 func (w *Worker) refuseSubmission(ctx context.Context, r subjects.Run, o run.Outcome) error {
-	_, err := w.publishOutcome(ctx, outcomeTarget{run: r, reply: r.Space.Result(r.Agent, r.Tree)}, o)
+	_, _, err := w.publishOutcome(ctx, outcomeTarget{
+		run: r, reply: r.Space.Result(r.Agent, r.Tree), fence: bus.After(r.Call(), 0),
+	}, o)
 	return err
 }
