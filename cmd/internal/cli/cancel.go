@@ -33,8 +33,8 @@ The caller of a cancelled run is told and goes on.
 The command returns when the cancellation is stored. From then on no model is
 asked, requests in flight are aborted, and the cancelled run answers at once
 with its partial results. --wait waits until every run below has ended too, and
-shows the runs that have not. Cancelling a run twice is fine. Cancelling a run
-that has ended is an error.`,
+shows the runs that have not. A second cancellation before the end changes
+nothing. After the end it is an error, unless with --wait.`,
 		Example: `  ` + f.Name + ` cancel 5Rt0yAkYxJ --reason "wrong branch"
   ` + f.Name + ` cancel 5Rt0yAkYxJ r-1-2 --wait`,
 	})

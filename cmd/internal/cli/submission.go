@@ -27,9 +27,9 @@ detaches after a time. With --cancel the tree is cancelled instead. --timeout is
 the time limit of the tree itself. --id makes a submission idempotent: the same
 key gives the same tree and the same result, however often it is submitted.
 
-The bus is found as the nats CLI finds it: --server, NATS_URL, a context, or
-nats://127.0.0.1:4222. "nats pub axe.submit.AGENT.ID TEXT" publishes the same
-submission.
+The bus is at --server or NATS_URL, in --context or NATS_CONTEXT (a context of
+the nats CLI), or at nats://127.0.0.1:4222. "nats pub axe.submit.AGENT.ID TEXT"
+publishes the same submission.
 
 Exit codes: 0 answered, 1 the agent failed, 2 usage, bad name or unknown agent,
 3 the model's provider failed or the time or the patience was over, 4 a limit on
@@ -86,7 +86,7 @@ func (s *submission) register(cmd *cobra.Command) {
 	s.limits.Register(cmd)
 	s.flags.Output.Register(cmd, outcomeOutput)
 	cmd.Flags().Var(&s.timeout, "timeout",
-		"time limit of the whole tree: seconds, or a duration like 10m; 0 takes the limit of the workers")
+		"time limit of the whole tree: seconds, or a duration like 10m; the workers' limit bounds it, and 0 takes that")
 }
 
 func (s *submission) run(ctx context.Context, args []string) error {
