@@ -83,10 +83,11 @@ func (f *WorkerFlags) Load(log *slog.Logger) error {
 		return Usage("--slots must be positive, got %d", f.Slots)
 	}
 	if f.ActiveAgents < 0 {
-		return Usage("--active-agents must be positive, got %d", f.ActiveAgents)
+		return Usage("--active-agents must not be negative, got %d", f.ActiveAgents)
 	}
 	if f.Timeout < 0 || f.Grace < 0 {
-		return Usage("--timeout and --grace must not be negative")
+		return Usage("--timeout and --grace must not be negative, got %s and %s",
+			(*Seconds)(&f.Timeout), (*Seconds)(&f.Grace))
 	}
 	var err error
 	if f.models, f.global, err = Models(f.Agents, f.Slots, log); err != nil {
