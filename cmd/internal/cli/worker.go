@@ -39,10 +39,11 @@ type WorkerFlags struct {
 	// Name names the worker. Empty makes a name of the host and the process
 	// id.
 	Name string
-	// Timeout is the time limit of a submitted tree.
+	// Timeout is the time limit of a submitted tree. 0 is the default of
+	// agentd.
 	Timeout time.Duration
 	// Grace is the time that model calls in flight have when the worker
-	// drains.
+	// drains. 0 is the default of agentd.
 	Grace time.Duration
 	// Root changes the definitions of root agents. Nil changes none.
 	Root func(configs.Agent) configs.Agent
@@ -124,8 +125,8 @@ func Models(agents string, slots int, log *slog.Logger) (*catalog.Catalog, confi
 	}), global, nil
 }
 
-// idleTimeout returns a provider's idle timeout in the form of a catalog, where
-// 0 is the default.
+// idleTimeout returns a provider's idle timeout in the form of a catalog: there
+// 0 is the default, and a negative one is none.
 func idleTimeout(p configs.Provider) time.Duration {
 	if p.IdleTimeout == 0 {
 		return -1
@@ -149,7 +150,8 @@ func (f *WorkerFlags) Open(model string) (p provider.Provider, name string, err 
 	return f.models.Open(model)
 }
 
-// workerName makes a name that no other worker has.
+// workerName makes a name of the host's name, cut to 40 bytes, and the process
+// id.
 func workerName() string {
 	host, err := os.Hostname()
 	if err != nil || host == "" {
@@ -161,8 +163,8 @@ func workerName() string {
 
 // Work runs a worker for the agents of the directory until ctx ends, then
 // drains it. The worker follows changes of the directory. The end of ctx is no
-// error; the loss of the directory's watch is an error. The caller calls Load
-// first.
+// error. A directory that cannot be read at first is an error; later the worker
+// logs it and keeps its agents. The caller calls Load first.
 func (f *WorkerFlags) Work(ctx context.Context, conn *bus.Conn, log *slog.Logger) error {
 	trees := log
 	if f.Ephemeral && !log.Enabled(ctx, slog.LevelInfo) {
