@@ -16,8 +16,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// setting is a flag with an environment variable as its default. The names are
-// those of the nats CLI.
+// setting is a flag with an environment variable as its default. The variables
+// NATS_… are those of the nats CLI.
 type setting struct {
 	flag, env, help string
 	value           *string
@@ -31,8 +31,8 @@ type DialFlags struct {
 	cmd     *cobra.Command
 }
 
-// The settings of address, of credentials and of tls belong together: if the
-// command line has one of a group, the environment sets none of that group.
+// address is one group of settings. If the command line has a setting of a
+// group, the environment sets none of that group.
 func (d *DialFlags) address() []setting {
 	return []setting{
 		{"server", "NATS_URL", "URL of the NATS server, or several with commas", &d.dial.URL},
@@ -93,7 +93,7 @@ func (d *DialFlags) changed(group []setting) bool {
 }
 
 // Config makes the configuration from the flags and the environment. With a
-// server in this process the address and the credentials are not used.
+// server in this process it takes only the prefix from the environment.
 func (d *DialFlags) Config(server *bus.Server, log *slog.Logger) (bus.Config, error) {
 	groups := [][]setting{d.space()}
 	if server == nil {
