@@ -23,13 +23,14 @@ const (
 	// that the provider refused as bad), the bus cannot be reached, or any
 	// failure without a code of its own.
 	CodeFailed = 1
-	// CodeConfig: usage, a bad name, an unknown agent, an invalid file, or
-	// an unknown id.
+	// CodeConfig: usage, a bad name, an unknown agent, an invalid file, an
+	// unknown id, refused credentials, or a call that a policy does not
+	// permit.
 	CodeConfig = 2
 	// CodeAPI: the model's provider failed, has no key, or a time limit
 	// passed.
 	CodeAPI = 3
-	// CodeBudget: a limit on the whole tree.
+	// CodeBudget: a budget, or the largest depth of a tree.
 	CodeBudget = 4
 	// CodeCancelled: the tree was cancelled.
 	CodeCancelled = 5
@@ -41,7 +42,7 @@ type Error struct {
 	Err  error
 }
 
-// Error returns the line that a person reads.
+// Error returns the text of the failure.
 func (e *Error) Error() string { return e.Err.Error() }
 
 // Unwrap returns the failure.
@@ -113,15 +114,15 @@ func Failed(o run.Outcome) error {
 	return Fail(outcomeCode(o), &outcomeError{text, hint(o)})
 }
 
-// outcomeError is the error of a failed outcome. Its text is the outcome's own,
-// which other programs compare.
+// outcomeError is the error of a failed outcome. Other programs compare its
+// text, so the hint is not in it.
 type outcomeError struct {
 	text string
 	// hint is a person's next step. It has a line of its own.
 	hint string
 }
 
-// Error returns the outcome's text.
+// Error returns the text without the hint.
 func (e *outcomeError) Error() string { return e.text }
 
 func outcomeCode(o run.Outcome) int {
