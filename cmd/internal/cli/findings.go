@@ -50,9 +50,10 @@ func (f *WorkerFlags) Check(elsewhere func(agent string) bool) (Report, error) {
 	return r, nil
 }
 
-// CheckTree checks the definitions of a tree: of its root, after the flags, and
-// of the agents that may work below it. All agents are local. It leaves out
-// what the run of the root says itself, and what harms no run.
+// CheckTree checks root, which the flags may have changed, and the agents of
+// the directory that may work below it. No other worker serves an agent. It
+// leaves out the mistakes that end the root's own run with an error, and
+// missing descriptions, which harm no run.
 func (f *WorkerFlags) CheckTree(root configs.Agent) ([]check.Finding, error) {
 	agents, invalid, err := LoadDir(f.Agents)
 	if err != nil {
