@@ -25,13 +25,15 @@ const (
 // LogFlags are the flags for the log on stderr.
 type LogFlags struct{ level, format string }
 
-// Register adds the flags to a command; level is the default.
+// Register adds the flags to a command and all below it. Level is the default
+// of --log-level.
 func (l *LogFlags) Register(cmd *cobra.Command, level string) {
 	cmd.PersistentFlags().StringVar(&l.level, "log-level", level, "lowest level: debug, info, warn, error or off")
 	cmd.PersistentFlags().StringVar(&l.format, "log-format", "text", "text or json")
 }
 
-// Logger makes the logger. A terminal gets colours, unless NO_COLOR is set.
+// Logger makes the logger. A terminal gets colours, unless NO_COLOR is set or
+// TERM is dumb.
 func (l *LogFlags) Logger(w io.Writer, terminal bool) (*slog.Logger, error) {
 	levels := map[string]slog.Level{
 		"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError,

@@ -69,8 +69,9 @@ func (p *ProgressFlags) View(s *Screen, name string) (*View, error) {
 	return v, nil
 }
 
-// HideNames leaves out the names of the worker and of the tree. They say
-// nothing where a bus has one worker and no other process can reach it.
+// HideNames leaves the names of the worker and of the tree out of the events.
+// They say nothing where a bus has one worker and no other process can reach
+// it.
 func (v *View) HideNames() { v.private = true }
 
 // piped reports whether a file is a pipe or a socket.
@@ -147,8 +148,9 @@ func (v *View) WaitEnded(
 	return abandoned, err
 }
 
-// show runs follow and shows the events that follow passes to its argument. The
-// caller calls finish, which cancels follow's context and waits for it.
+// show starts follow in a goroutine and shows the events that follow passes to
+// its callback. The caller calls finish, which cancels follow's context and
+// waits for it.
 func (v *View) show(ctx context.Context, follow func(context.Context, func(client.Event))) (finish func()) {
 	ctx, stop := context.WithCancel(ctx)
 	var wg sync.WaitGroup
@@ -173,8 +175,8 @@ func (v *View) Notef(format string, args ...any) {
 	}
 }
 
-// Summarise prints a tree's id and its totals in one line, if a person may need
-// them: where the tree is on a bus, or where the view shows more than one run.
+// Summarise prints a tree's id and its totals in one line. After HideNames it
+// prints them only if the view is verbose, or shows more than one run.
 func (v *View) Summarise(tree subjects.Tree, o run.Outcome) {
 	shown := v.Verbose() || v.style != styleNone && o.Subtree.Runs > 1
 	if v.private && !shown {

@@ -71,11 +71,11 @@ func (d *drawing) draw(n *node, first, next string, cancelled bool) {
 }
 
 const (
-	// minName is the number of columns of a name that is longer and has to
+	// minName is the least number of columns to which a name is cut, to
 	// leave room for the run's path.
 	minName = 4
-	// minTask is the number of columns of a task that is longer and has to
-	// leave room for the run's numbers.
+	// minTask is the number of columns that the run's numbers leave to its
+	// task. A shorter task needs fewer.
 	minTask = 12
 )
 
@@ -182,7 +182,7 @@ func (l *line) add(style, gap, text string) {
 
 var spinner = []rune("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏")
 
-// fit cuts a text to a number of cells.
+// fit cuts a text to a number of cells. A text that is cut ends in "…".
 func fit(text string, room int) string {
 	used := 0
 	end := 0 // where the text is cut if it is too long

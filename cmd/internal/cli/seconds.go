@@ -11,7 +11,7 @@ import (
 // 2m30s.
 type Seconds time.Duration
 
-// String returns the value as a duration without parts that are zero: 2m, not
+// String returns the value as a duration without zero parts at its end: 2m, not
 // 2m0s.
 func (s *Seconds) String() string {
 	text := time.Duration(*s).String()

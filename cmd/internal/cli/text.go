@@ -51,8 +51,8 @@ type TaskText struct {
 
 // Read reads all places that the command line names, and standard input unless
 // it is a terminal. The text of the command line comes first, then the file,
-// then the standard input. The first of them is sent as it is. Each of the
-// others follows in a fenced block. Text that is named and blank is refused.
+// then the standard input. The first has no fence, and each of the others
+// follows in a fenced block. Text that is named and blank is refused.
 func (f TaskFlags) Read(ctx context.Context) (TaskText, error) {
 	in := input{f.Program, "the task", f.Limit}
 	asText := f.Text != nil && *f.Text == "-"
@@ -101,9 +101,9 @@ type part struct {
 	text string
 }
 
-// join returns a single part as it is. It puts each further part into a fenced
-// block below its name. A fence is longer than any run of backticks in the
-// text.
+// join returns a single part as it is. Of several parts, each loses the line
+// breaks at its end, and each but the first is in a fenced block below its name.
+// A fence is longer than any run of backticks in the text.
 func join(parts []part) string {
 	var blocks []string
 	for i, p := range parts {

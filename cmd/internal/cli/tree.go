@@ -205,8 +205,8 @@ func order(a, b subjects.Path) int {
 	return cmp.Or(aTurn-bTurn, aIndex-bIndex)
 }
 
-// title returns the beginning of a called run's task. That of a supervisor is
-// to review a turn.
+// title returns the beginning of a called run's task. For a review it names the
+// turn under review.
 func title(e client.Event) string {
 	if _, turn, _, _ := e.Run.Path.Parent(); e.Input.Review {
 		return fmt.Sprintf("reviews turn %d", turn)
