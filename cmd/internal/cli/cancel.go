@@ -90,12 +90,12 @@ func (c *cancellation) run(ctx context.Context, f *SessionFlags, args []string) 
 	})
 }
 
-// abandonTimeout bounds the wait for the end of an abandoned tree.
+// abandonTimeout bounds the time for a cancellation and the end of its tree.
 const abandonTimeout = 3 * time.Second
 
-// CancelAbandoned cancels a tree that its submitter no longer waits for. It
-// waits at most abandonTimeout for the end of the tree and returns a text for
-// the error message.
+// CancelAbandoned cancels a tree that its submitter no longer waits for, and
+// waits for the end of the tree, in all at most abandonTimeout. It returns a
+// text for the error message.
 func CancelAbandoned(ctx context.Context, c *client.Client, tree subjects.Tree, why string) string {
 	ctx, done := context.WithTimeout(context.WithoutCancel(ctx), abandonTimeout)
 	defer done()

@@ -44,9 +44,9 @@ the tree, 5 cancelled, 130 detached by ^C.`
   PROGRAM cancel $id --reason "wrong branch"`
 )
 
-// SubmitCommand makes the command that submits a task, with the flags f and a
-// name. A program of the same name has nothing but this command and those
-// below it.
+// SubmitCommand makes the command that submits a task, with the flags f. Name
+// is the command's name. It equals f.Name if the command is the program's root,
+// and otherwise names a subcommand.
 func SubmitCommand(f *SessionFlags, name string) *cobra.Command {
 	s := &submission{flags: f}
 	path := name

@@ -17,7 +17,8 @@ const submitAckTimeout = 30 * time.Second
 var errNotStored = errors.New("the bus did not acknowledge the task within " + submitAckTimeout.String())
 
 // Submit submits a task. It waits at most submitAckTimeout for the bus to store
-// it.
+// it. The error wraps client.ErrNoProgress if the task is stored and a worker
+// says that it cannot go on.
 func Submit(ctx context.Context, c *client.Client, t client.Task) (subjects.Tree, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, submitAckTimeout, errNotStored)
 	defer cancel()
