@@ -22,7 +22,7 @@ import (
 type definitions struct {
 	dir   string
 	log   *slog.Logger
-	level slog.Level               // of invalid files
+	level slog.Level               // of messages about invalid files
 	last  map[string]configs.Agent // by file
 	wrong map[string]string        // last error, by file
 }
@@ -60,7 +60,7 @@ func (d *definitions) merge(
 }
 
 // agentOf returns the agent of an invalid file. It reports false for an error
-// of the directory itself.
+// of the directory itself, and for a file whose name cannot be an agent's.
 func agentOf(e *configs.Error, dir string) (subjects.Agent, bool) {
 	name, err := subjects.ParseAgent(configs.NameOf(e.File))
 	return name, err == nil && e.File != dir

@@ -8,10 +8,9 @@ import (
 	"strconv"
 )
 
-// hasWriter reports whether another command of the same pipeline may write to
-// the pipe f. Ancestors of this process do not count. A process of the same
-// session that cannot be inspected counts (sudo). A socket has no writer; any
-// other file has.
+// hasWriter reports whether another process may write to the pipe f. Ancestors
+// of this process do not count. A process of the same session that cannot be
+// inspected counts (sudo). A socket has no writer; any other file has.
 func hasWriter(f *os.File) bool {
 	info, err := f.Stat()
 	if err != nil {
