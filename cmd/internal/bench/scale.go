@@ -14,10 +14,11 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// scale fills a stream with runs, some of them waiting. Then it measures
-// leaves, the start of a worker, and mail to a waiting run, each in turn with a
-// testbed that has an empty stream. Last it measures a worker that serves many
-// agents.
+// scale fills a stream with runs, some of them waiting, and measures the
+// resources that the worker takes then. It compares leaves, and the start of a
+// worker, with those of a testbed that has an empty stream. It compares mail to
+// a waiting run with a leaf on the same stream. Last it compares a worker that
+// serves many agents with a worker that serves few.
 func scale(ctx context.Context, s *testbed) (ms []Metric, err error) {
 	cfg := s.cfg
 	cfg.Prefix += "-empty"
@@ -244,8 +245,8 @@ func (s *testbed) manyAgents(ctx context.Context) ([]Metric, error) {
 	}, nil
 }
 
-// settled waits until a worker has the consumers of all its agents. It answers
-// for the first agents long before.
+// settled waits until the number of consumers has not changed for a second. A
+// worker serves its first agents long before it has the consumers of all.
 func (s *testbed) settled(ctx context.Context) (now meter, err error) {
 	for last := -1; now.Consumers != last; {
 		last = now.Consumers

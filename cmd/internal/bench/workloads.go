@@ -15,7 +15,7 @@ import (
 type workload struct {
 	name, about string
 	run         func(ctx context.Context, s *testbed) ([]Metric, error)
-	// long: the workload runs only if Config.Only names it
+	// long reports that the workload runs only if Config.Only names it.
 	long bool
 }
 
@@ -38,7 +38,7 @@ var workloads = []workload{
 	{"wake", "mail to an idle child, in turn with new leaves", wake, false},
 	{"workers", "leaf runs with one worker process and with two, in turn", workers, false},
 	{
-		"scale", "a stream of a million runs, many waiting, in turn with an empty one; a worker with many agents",
+		"scale", "a stream of many runs, some waiting, in turn with an empty one; a worker with many agents",
 		scale, true,
 	},
 	{"agents", "three workers with many agents, compared with three workers with few", agentsAtWork, true},
