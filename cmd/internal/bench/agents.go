@@ -24,13 +24,14 @@ type fleet struct {
 	back time.Duration
 	// usedByServer and usedByWorkers are cores that they take without work.
 	usedByServer, usedByWorkers float64
-	// memory is the largest one of the server.
+	// memory is the server's largest resident memory in bytes.
 	memory    int64
 	consumers int
 }
 
 // agentsAtWork compares workers that serve many agents, of which few have work,
-// with workers that serve few. Each group has a server of its own.
+// with workers that serve few. Each group has a server of its own, unless the
+// benchmark is attached to a running one.
 func agentsAtWork(ctx context.Context, s *testbed) (ms []Metric, err error) {
 	cfg := s.cfg
 	cfg.Prefix += "-few"

@@ -18,8 +18,9 @@ type Config struct {
 	Attached bool
 	// Dial is the running bus.
 	Dial bus.Dial
-	// Prefix of all subjects; "": axebench. All streams below it are
-	// removed at the end.
+	// Prefix of all subjects; "": axebench. The workloads scale and agents
+	// also use it with -empty and -few at its end. All streams below these
+	// prefixes are removed at the end.
 	Prefix string
 	// Replicas of the streams.
 	Replicas int
@@ -40,8 +41,8 @@ type Config struct {
 	Runs int
 	// Waiting is the number of waiting runs among Runs.
 	Waiting int
-	// Agents is the number of additional agents of a worker in the workload
-	// scale.
+	// Agents is the number of additional agents of a worker in the
+	// workloads scale and agents.
 	Agents int
 	// Profile is a directory for the CPU and heap profiles of each process;
 	// "": none.
