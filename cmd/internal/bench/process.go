@@ -69,14 +69,14 @@ type status struct {
 // usage is the use of resources by a process since it began.
 type usage struct {
 	CPU time.Duration `json:"cpu_ns"`
-	// Peak is the largest amount of memory in bytes.
+	// Peak is the largest resident memory in bytes.
 	Peak int64 `json:"peak_bytes"`
 	// Read is the number of messages of runs that the process has read,
 	// deliveries not counted.
 	Read uint64 `json:"read"`
 
-	// Heap in bytes, without garbage. Heap and Goroutines are set for the
-	// usage at rest alone.
+	// Heap is in bytes, without garbage. A usage at rest has Heap and
+	// Goroutines alone. Any other usage has neither.
 	Heap       int64 `json:"heap_bytes,omitzero"`
 	Goroutines int   `json:"goroutines,omitzero"`
 }

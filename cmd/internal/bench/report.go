@@ -43,7 +43,7 @@ func (m Metric) aim(sign string, v float64, met bool) Metric {
 	return m
 }
 
-// Values are compared as they are printed.
+// A value is rounded to two decimals before it is compared with its aim.
 func (m Metric) atMost(v float64) Metric  { return m.aim("<=", v, round(m.Value) <= v) }
 func (m Metric) atLeast(v float64) Metric { return m.aim(">=", v, round(m.Value) >= v) }
 func (m Metric) exactly(v float64) Metric { return m.aim("=", v, round(m.Value) == v) }

@@ -97,7 +97,7 @@ func (o processConfig) serve() (service, error) {
 	if err != nil {
 		return service{}, err
 	}
-	// The server ends with its process. Its store is removed then.
+	// The server ends with its process, without a shutdown.
 	return service{url: s.URL(), wait: func() error { return nil }}, nil
 }
 

@@ -47,8 +47,8 @@ type testbed struct {
 	idle chan bus.Stored
 }
 
-// newTestbed starts the processes and provisions the bus. The caller closes the
-// testbed.
+// newTestbed starts the server and the model, and provisions the bus. The
+// caller closes the testbed, unless there is an error.
 func newTestbed(ctx context.Context, cfg Config) (_ *testbed, err error) {
 	s := &testbed{
 		cfg:   cfg,
@@ -229,8 +229,8 @@ func (s *testbed) leafOf(ctx context.Context, agent string) error {
 	return err
 }
 
-// tree runs an agent as a root, without a submission and without a timer: one
-// stored call and one stored outcome.
+// tree runs an agent as a root, without a submission and without a timer. A
+// leaf is then one stored call and one stored outcome.
 func (s *testbed) tree(ctx context.Context, agent string) (o run.Outcome, err error) {
 	r, err := s.newRoot(agent)
 	if err != nil {
@@ -285,8 +285,8 @@ func (s *testbed) storeCall(ctx context.Context, r subjects.Run, head subjects.H
 	return err
 }
 
-// meter is the usage of all processes, and the size of the streams, at one
-// time.
+// meter is the usage of the server and the workers, and the size of the
+// streams, at one time. The workers' Peak is that of the largest worker.
 type meter struct {
 	server, workers usage
 	busbench.Volume
