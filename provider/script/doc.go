@@ -35,7 +35,8 @@
 //	[[turn]]
 //	turn = 2
 //	[turn.fail]                         # the answer is an error
-//	category = "rate_limit"             # a provider.Category
+//	category = "rate_limit"             # a provider.Category, except
+//	                                    # "context_window"
 //	message = "slow down"               # a template
 //	status = 429                        # optional
 //	retry_after = "1s"                  # optional
@@ -78,9 +79,9 @@
 //	                         counts for the line of its beginning, or of the
 //	                         beginning of the first group
 //	count PATTERN TEXT       the number of lines that grep returns
-//	first N LIST             at most N elements
-//	join SEPARATOR LIST      files by path, results by content, matches as
-//	                         N: text
+//	first N LIST             at most N lines, words, files, results or matches
+//	join SEPARATOR LIST      lines and words as they are, files by path, results
+//	                         by content, matches as N: text
 //	contains PART TEXT       whether TEXT has PART
 //	trim, upper, lower TEXT
 //	words TEXT               the words of TEXT, separated by blanks

@@ -102,7 +102,7 @@ func first(n int, list any) (any, error) {
 	case []match:
 		return l[:min(n, len(l))], nil
 	default:
-		return nil, fmt.Errorf("first: %T is not a list", list)
+		return nil, fmt.Errorf("first: LIST must be lines, words, files, results or matches, got %T", list)
 	}
 }
 
@@ -117,7 +117,7 @@ func join(separator string, list any) (string, error) {
 	case []match:
 		return joinAll(separator, l), nil
 	default:
-		return "", fmt.Errorf("join: %T is not a list", list)
+		return "", fmt.Errorf("join: LIST must be lines, words, files, results or matches, got %T", list)
 	}
 }
 
