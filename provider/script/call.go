@@ -27,7 +27,7 @@ type call struct {
 	arguments map[string]any
 }
 
-// add appends the calls to calls, which the turn has already.
+// add appends the calls that c stands for to calls, those of the turn so far.
 func (c *call) add(calls []provider.ToolCall, data templateData) ([]provider.ToolCall, error) {
 	items, err := c.items(data)
 	if err != nil {
@@ -47,7 +47,8 @@ func (c *call) add(calls []provider.ToolCall, data templateData) ([]provider.Too
 	return calls, nil
 }
 
-// items returns the elements. Each of them becomes one call.
+// items returns the elements. Each of them becomes one call. Without each and
+// repeat there is one.
 func (c *call) items(data templateData) ([]any, error) {
 	switch c.each {
 	case "files":

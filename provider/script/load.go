@@ -15,8 +15,8 @@ import (
 const maxFile = 1 << 20
 
 // Load reads the script dir/name.toml. It reads the file each time. Its error
-// is a *provider.Error of the category bad_request, which names the file, the
-// line and the key.
+// is a *provider.Error of the category bad_request. For a malformed file it
+// names the file and the line, and the key if one is at fault.
 func Load(dir, name string) (*Script, error) {
 	s, err := load(dir, name)
 	if err != nil {
