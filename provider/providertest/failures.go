@@ -17,8 +17,8 @@ import (
 // refusal is the message in refusal.json.
 const refusal = "the model says no"
 
-// categories maps statuses to categories. 402, 418 and 520 stand for statuses
-// that the code does not list.
+// categories maps statuses to categories. 402, 418 and 520 stand for all other
+// statuses of failure.
 func categories() map[int]provider.Category {
 	return map[int]provider.Category{
 		400: provider.BadRequest, 401: provider.Auth, 402: provider.BadRequest, 403: provider.Auth,
@@ -147,8 +147,8 @@ func (s Subject) truncated(t *testing.T) {
 	}
 }
 
-// tooLong tests answers of 100 MB. The provider stops at 16 MiB, and reads
-// nothing of an answer that announces its length.
+// tooLong tests answers of 100 MiB. The provider stops at 16 MiB, and reads
+// nothing of an answer that announces more.
 func (s Subject) tooLong(t *testing.T) {
 	const mib = 1 << 20
 	piece := bytes.Repeat([]byte("x"), mib)

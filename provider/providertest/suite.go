@@ -12,9 +12,10 @@
 //	}
 //
 // Each name in requests.go has a file with the JSON of the request, the answer
-// to it, and the wanted response. The file refusal.json is an error as the
-// provider writes it. The file wrong.json lists incomplete answers. The file
-// window.json lists refusals of conversations that have outgrown the window.
+// to it, and the wanted response. The file large.json has the same, with LARGE
+// in place of a long text. The file refusal.json is an error as the provider
+// writes it. The file wrong.json lists incomplete answers. The file window.json
+// lists refusals of conversations that have outgrown the window.
 package providertest
 
 import (
