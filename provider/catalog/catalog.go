@@ -6,7 +6,7 @@
 // AXE_<PROVIDER>_BASE_URL and <PROVIDER>_API_KEY. Open reads them each time, so
 // that a new key needs no new Catalog. Missing ones come from Config.Settings.
 // The last choice for an address is the provider's default. No error shows a
-// key. Open reads a script once.
+// key of 8 bytes or more. Open reads a script once.
 //
 //	c := catalog.New(catalog.Config{ScriptDir: "scripts"})
 //	p, name, err := c.Open("openai/gpt-4o")
@@ -40,7 +40,7 @@ type Config struct {
 	Getenv func(string) string
 	// Settings, by provider, apply where the environment has no value.
 	Settings map[string]Settings
-	// HTTP is a client that all providers share by default.
+	// HTTP is the client of all providers. Nil stands for a new one.
 	HTTP *http.Client
 	// MaxConns bounds the connections to one host. 0 stands for 128. A
 	// Catalog with HTTP ignores it.
@@ -55,7 +55,8 @@ type Config struct {
 type Settings struct {
 	APIKey, BaseURL string
 	// IdleTimeout ends a request with an answer that has begun and brings
-	// less than a kilobyte in that time; 0: a minute, less: none.
+	// less than a kilobyte in that time. 0 stands for a minute, and a
+	// negative value for no timeout.
 	IdleTimeout time.Duration
 }
 

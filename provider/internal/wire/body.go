@@ -15,7 +15,7 @@ import (
 const maxBody = 16 << 20
 
 // maxRefusal bounds the bytes of an answer with a status of failure. An error
-// shows a thousand characters of it.
+// shows at most a thousand characters of it.
 const maxRefusal = 64 << 10
 
 // DefaultIdleTimeout is the default of Config.IdleTimeout.
@@ -44,7 +44,7 @@ func (e *Endpoint) readBody(resp *http.Response, abort context.CancelCauseFunc) 
 	return readBounded(r, limit)
 }
 
-// readBounded returns at most limit bytes of r.
+// readBounded returns at most limit bytes of r, with an error if r has more.
 func readBounded(r io.Reader, limit int64) ([]byte, error) {
 	body, err := io.ReadAll(io.LimitReader(r, limit+1))
 	if err == nil && int64(len(body)) > limit {

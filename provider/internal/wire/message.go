@@ -32,8 +32,8 @@ func (e *Endpoint) printable(s string, limit int) string {
 	if len(e.key) >= minKeyLength {
 		s = strings.ReplaceAll(s, e.key, "[key]")
 	}
-	// These bytes suffice for limit characters of four bytes, and for the
-	// white space that the next step removes.
+	// These bytes suffice for limit characters of four bytes, and for much
+	// white space, which the next step removes.
 	s = s[:min(len(s), 16*maxMessage)]
 	s = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(s, "\uFFFD"), blank), " ")
 	if r := []rune(s); len(r) > limit {

@@ -14,7 +14,7 @@ const defaultConns = 128
 // Transport returns a transport for few hosts, many parallel requests, and
 // answers that take minutes. Conns bounds the connections to one host; 0 stands
 // for 128. Requests beyond them wait for a connection until their context ends.
-// Only the context bounds the time of an answer.
+// The transport does not bound the time of an answer.
 func Transport(conns int) *http.Transport {
 	if conns <= 0 {
 		conns = defaultConns

@@ -2,8 +2,8 @@
 // receives JSON, and maps each failure to a *provider.Error. The packages of
 // the providers have the formats.
 //
-// The invariant: no error of Post shows the key, and the key goes only to the
-// configured base URL. Redirects are not followed.
+// The invariant: no error of Post shows a key of 8 bytes or more, and the key
+// goes only to the configured base URL. Redirects are not followed.
 //
 //	e := wire.New(wire.Config{Name: "openai", Base: base, Path: path, Key: key})
 //	resp, err := e.Post(ctx, request{Model: "gpt-4o"}, &answer{})
@@ -32,7 +32,7 @@ type Config struct {
 	Base string
 	// Path is the path of the endpoint below Base.
 	Path string
-	// Key is the API key. No error shows it.
+	// Key is the API key. No error shows it if it has 8 bytes or more.
 	Key string
 	// KeyOptional permits an empty Key.
 	KeyOptional bool
@@ -43,9 +43,9 @@ type Config struct {
 	// HTTP is the client. Nil stands for a new client with a Transport.
 	HTTP *http.Client
 	// IdleTimeout ends a request with an answer that has begun and brings
-	// less than a kilobyte in that time; 0: DefaultIdleTimeout, less: none.
-	// Before the answer begins, only the context bounds its time: a model
-	// may think for minutes.
+	// less than a kilobyte in that time. 0 stands for DefaultIdleTimeout,
+	// and a negative value for no timeout. Before the answer begins, only
+	// the context bounds its time: a model may think for minutes.
 	IdleTimeout time.Duration
 }
 
