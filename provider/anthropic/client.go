@@ -30,7 +30,8 @@ type Config struct {
 	// HTTP is a new client by default.
 	HTTP *http.Client
 	// IdleTimeout ends a request with an answer that has begun and brings
-	// less than a kilobyte in that time; 0: a minute, less: none.
+	// less than a kilobyte in that time. 0 stands for a minute, and a
+	// negative value for no timeout.
 	IdleTimeout time.Duration
 }
 

@@ -77,7 +77,8 @@ func newRequest(req *provider.Request) request {
 }
 
 // contentOf returns the content of a message. It is nil for messages that the
-// API refuses: those without a block, and assistant messages without text.
+// API refuses: tool messages without a result, and assistant messages with
+// neither text nor tool calls.
 func contentOf(m provider.Message) any {
 	var blocks []any
 	switch {
