@@ -47,7 +47,7 @@
 //
 //	.Model .Turn .System  the model, the turn and the system text
 //	.ID .Parent           the ids of the run and of its parent; empty for a run
-//	                      that cannot send mail
+//	                      without mail tools; .Parent is empty for the root
 //	.User                 the first user message
 //	.Said                 the last user message
 //	.Task .Context        parts of the first user message, if that is
