@@ -230,16 +230,16 @@ func (a *activity) abandoned(now time.Time) (all []source) {
 	return all
 }
 
-// follow keeps the copy current until ctx ends. It passes each error to failed
-// and goes on.
-func (a *activity) follow(ctx context.Context, failed func(error)) {
+// follow keeps the copy current until ctx ends, and calls load at intervals. It
+// passes each error to failed and goes on.
+func (a *activity) follow(ctx context.Context, load func(context.Context) error, failed func(error)) {
 	notices := func() error { return a.bucket.Notices(ctx, func() { pause.Notify(a.noticed) }) }
 	pause.Retry(ctx, busRetryDelay, notices, failed)
 	for complete := time.Now(); ctx.Err() == nil; {
 		sync := a.sync
 		if time.Since(complete) > completeInterval {
 			complete = time.Now()
-			sync = a.load
+			sync = load
 		}
 		if err := sync(ctx); err != nil && ctx.Err() == nil {
 			failed(err)
@@ -508,15 +508,31 @@ func (w activeAgents) activateWaiting(ctx context.Context, s source) {
 	}
 }
 
+// loadActivity reads all records, and makes those sources active that have a
+// consumer and no record: a person may have removed the bucket.
+func (w activeAgents) loadActivity(ctx context.Context) error {
+	if err := w.activity.load(ctx); err != nil {
+		return err
+	}
+	for partition := range w.conn.Space().Partitions() {
+		if err := w.adopt(ctx, partition); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // adopt makes the sources of this worker's agents active that have a consumer
 // and no record. Their consumers were made by workers that pulled for all their
-// agents, and may have work that was delivered to "activations" long ago.
+// agents, or before the bucket was removed. They may have work that was delivered
+// to "activations" long ago.
 func (w activeAgents) adopt(ctx context.Context, partition int) error {
 	names, err := w.consumers().ConsumerNames(ctx, partition)
 	if err != nil {
 		return err
 	}
 	found := map[source]bool{}
+	known := w.activity.activeSources()
 	for _, name := range names {
 		name, ok := strings.CutPrefix(name, "agent_")
 		if !ok {
@@ -524,8 +540,9 @@ func (w activeAgents) adopt(ctx context.Context, partition int) error {
 		}
 		for _, name := range []string{name, strings.TrimSuffix(name, inboundSuffix)} {
 			if agent, err := subjects.ParseAgent(name); err == nil {
-				if _, served := w.agents.definition(agent); served {
-					found[source{agent, partition}] = true
+				s := source{agent, partition}
+				if _, served := w.agents.definition(agent); served && !slices.Contains(known, s) {
+					found[s] = true
 				}
 			}
 		}

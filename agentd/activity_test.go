@@ -194,3 +194,33 @@ func TestCrashWhileDormant(t *testing.T) {
 		t.Errorf("only %d steps: the worker does more than that", steps)
 	}
 }
+
+// TestActiveBucketRemoved: calls that wait for a slot are served though a person
+// removes the records of the active agents. No worker sees their triggers again.
+func TestActiveBucketRemoved(t *testing.T) {
+	t.Parallel()
+	withHarness(t, func(h *harness) {
+		h.agents = severalAgents(5)
+		for _, a := range h.agents {
+			h.models[a.Name] = delayed(2*time.Minute, says(a.Name))
+		}
+		cfg := fewActive
+		cfg.Slots = 1
+		h.startWorker("w", workerOptions{Config: cfg})
+		h.awaitReady()
+		var waiting []subjects.Run
+		for _, a := range h.agents {
+			waiting = append(waiting, h.submit(a.Name, "go"))
+		}
+		time.Sleep(time.Minute)
+		_, js := h.conn.NATS()
+		if err := js.DeleteKeyValue(h.ctx, "AXE_ACTIVE"); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		for i, r := range waiting {
+			h.expectCompleted(r, h.agents[i].Name)
+		}
+		h.tookAtMost(began, 15*time.Minute)
+	})
+}

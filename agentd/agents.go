@@ -264,13 +264,12 @@ func (w activeAgents) turnActivity(
 	ctx, stop = context.WithCancel(ctx)
 	w.activity.turn(true)
 	loops.Go(func() {
-		pause.Retry(ctx, busRetryDelay, func() error { return w.activity.load(ctx) }, w.pullFailures.add)
+		pause.Retry(ctx, busRetryDelay, func() error { return w.loadActivity(ctx) }, w.pullFailures.add)
 		for partition := range w.conn.Space().Partitions() {
-			pause.Retry(ctx, busRetryDelay, func() error { return w.adopt(ctx, partition) }, w.pullFailures.add)
 			loops.Go(func() { w.serveActivations(ctx, work, partition) })
 		}
 		loops.Go(func() { w.letAgentsGo(ctx) })
-		w.activity.follow(ctx, w.pullFailures.add)
+		w.activity.follow(ctx, w.loadActivity, w.pullFailures.add)
 	})
 	return stop
 }
