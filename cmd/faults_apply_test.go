@@ -46,7 +46,7 @@ func exports(t *testing.T) map[string]string {
 		"-export",
 		"-deps",
 		"-json=ImportPath,Export",
-		module+"/agentd", module+"/provider/catalog",
+		module+"/agentd", module+"/provider/catalog", module+"/cmd/internal/bench",
 	)
 	out, err := cmd.Output()
 	if err != nil {

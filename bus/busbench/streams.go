@@ -40,15 +40,32 @@ func VolumeOf(ctx context.Context, conn *bus.Conn) (v Volume, err error) {
 	return v, nil
 }
 
+// InUse returns the name of a stream or bucket of the connection's space that
+// has ever stored a message; "" if there is none.
+func InUse(ctx context.Context, conn *bus.Conn) (stream string, _ error) {
+	if err := conn.Provisioned(ctx); err != nil && !errors.Is(err, bus.ErrNoStream) {
+		return "", err // the number of partitions is not known
+	}
+	_, js := conn.NATS()
+	for _, name := range all(conn) {
+		s, err := js.Stream(ctx, name)
+		switch {
+		case errors.Is(err, jetstream.ErrStreamNotFound):
+		case err != nil:
+			return "", fmt.Errorf("stream %s: %w", name, err)
+		case s.CachedInfo().State.LastSeq > 0:
+			return name, nil
+		}
+	}
+	return "", nil
+}
+
 // Drop deletes all streams and buckets of the connection's space, with all that
 // is in them.
 func Drop(ctx context.Context, conn *bus.Conn) error {
 	_, js := conn.NATS()
-	name := conn.Space().Name
-	all := append(names(conn), name("SUBMIT"), name("RAW"), "OBJ_"+name("OBJECTS"),
-		"KV_"+name("AGENTS"), "KV_"+name("LIMITS"), "KV_"+name("MEMORY"))
 	var failed []error
-	for _, stream := range all {
+	for _, stream := range all(conn) {
 		if err := js.DeleteStream(ctx, stream); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
 			failed = append(failed, fmt.Errorf("stream %s: %w", stream, err))
 		}
@@ -56,11 +73,21 @@ func Drop(ctx context.Context, conn *bus.Conn) error {
 	return errors.Join(failed...)
 }
 
+// all lists the streams and those behind the buckets.
+func all(conn *bus.Conn) []string {
+	name := conn.Space().Name
+	list := append(names(conn), name("SUBMIT"), name("RAW"), "OBJ_"+name("OBJECTS"))
+	for _, bucket := range []string{"AGENTS", "LIMITS", "MEMORY", "WORKERS", "ACTIVE"} {
+		list = append(list, "KV_"+name(bucket))
+	}
+	return list
+}
+
 // names lists the streams of runs.
-func names(conn *bus.Conn) (all []string) {
+func names(conn *bus.Conn) (list []string) {
 	space := conn.Space()
 	for p := range space.Partitions() {
-		all = append(all, space.Stream(p).Name)
+		list = append(list, space.Stream(p).Name)
 	}
-	return all
+	return list
 }

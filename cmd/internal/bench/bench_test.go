@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -70,6 +71,43 @@ func TestScale(t *testing.T) {
 			if info, err := os.Stat(filepath.Join(profiles, name+"."+kind+".pprof")); err != nil || info.Size() == 0 {
 				t.Errorf("the %s profile of %s: %v", kind, name, err)
 			}
+		}
+	}
+}
+
+// TestBusInUseIsKept: on a running bus a benchmark refuses a prefix that is in
+// use, and removes nothing: not a task that no worker has taken yet either, and
+// not if it is interrupted before it has looked.
+func TestBusInUseIsKept(t *testing.T) {
+	t.Setenv(processEnv, "1")
+	server, err := bus.Serve(bus.ServerConfig{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Close)
+	conn, err := bus.Open(t.Context(), bus.Config{Dial: bus.Dial{URL: server.URL()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	if err := conn.Provision(t.Context(), bus.Provision{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Write(t.Context(), bus.Message{Subject: "axe.submit.lead.T1", Body: []byte("go")}); err != nil {
+		t.Fatal(err)
+	}
+	interrupted, interrupt := context.WithCancel(t.Context())
+	interrupt()
+	for name, ctx := range map[string]context.Context{"queued task": t.Context(), "interrupted": interrupted} {
+		_, err := bench.Run(ctx, bench.Config{
+			Attached: true, Dial: bus.Dial{URL: server.URL()}, Prefix: "axe", Only: []string{"leaf"}, Runs: 10, Waiting: 1,
+			Agents: 1, For: time.Millisecond, Slots: 1, Replicas: 1, Partitions: 1, Command: []string{os.Args[0]}, Stderr: os.Stderr,
+		})
+		if err == nil || name == "queued task" && !strings.Contains(err.Error(), "AXE_SUBMIT is in use") {
+			t.Errorf("%s: %v, want that the prefix is in use", name, err)
+		}
+		if err := conn.Provisioned(t.Context()); err != nil {
+			t.Errorf("%s: the streams are gone: %v", name, err)
 		}
 	}
 }

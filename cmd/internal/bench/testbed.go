@@ -26,7 +26,9 @@ type testbed struct {
 	// dir holds the store of the benchmark's own server; "": there is none.
 	dir string
 	// server is the benchmark's own; nil: attached to a running one.
-	server  *process
+	server *process
+	// claimed says that the prefix was unused when the benchmark began.
+	claimed bool
 	model   *process
 	workers []*process
 	// workload is the name of the present workload.
@@ -79,7 +81,7 @@ func newTestbed(ctx context.Context, cfg Config) (_ *testbed, err error) {
 	if s.conn, err = bus.Open(ctx, bus.Config{Dial: s.dial, Space: s.space}); err != nil {
 		return s, err
 	}
-	if err = s.empty(ctx); err != nil {
+	if err = s.claim(ctx); err != nil {
 		return s, err
 	}
 	if err = s.conn.Provision(ctx, bus.Provision{Replicas: cfg.Replicas, Partitions: cfg.Partitions}); err != nil {
@@ -92,21 +94,19 @@ func newTestbed(ctx context.Context, cfg Config) (_ *testbed, err error) {
 	return s, s.watch(ctx)
 }
 
-// empty refuses a prefix with runs below it: the benchmark removes all streams
-// below its prefix at the end.
-func (s *testbed) empty(ctx context.Context) error {
-	v, err := busbench.VolumeOf(ctx, s.conn)
-	if errors.Is(err, bus.ErrNoStream) {
-		return nil
+// claim refuses a prefix that is in use: the benchmark removes all streams below
+// its prefix at the end. Without a claim it removes none.
+func (s *testbed) claim(ctx context.Context) error {
+	used, err := busbench.InUse(ctx, s.conn)
+	if err != nil {
+		return err
 	}
-	if err == nil && v.Last > 0 {
-		err = fmt.Errorf("prefix %s must be unused, since all streams below it are removed at the end",
-			s.space.Prefix())
-		// Without a connection, close removes nothing.
-		s.conn.Close()
-		s.conn = nil
+	if used != "" {
+		return fmt.Errorf("prefix %s must be unused, since all streams below it are removed at the end: %s is in use",
+			s.space.Prefix(), used)
 	}
-	return err
+	s.claimed = true
+	return nil
 }
 
 func (s *testbed) watch(ctx context.Context) error {
@@ -183,11 +183,12 @@ func (s *testbed) stopWorkers() (err error) {
 	return err
 }
 
-// close ends all processes and removes all streams.
+// close ends all processes. On a running bus it removes the streams of its
+// prefix.
 func (s *testbed) close(ctx context.Context) error {
 	err := s.stopWorkers()
 	if s.conn != nil {
-		if s.server == nil {
+		if s.server == nil && s.claimed {
 			err = errors.Join(err, busbench.Drop(context.WithoutCancel(ctx), s.conn))
 		}
 		s.conn.Close()
