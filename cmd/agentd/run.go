@@ -96,6 +96,13 @@ func (o *options) check() error {
 	if o.partitions < 0 || o.partitions > bus.MostPartitions {
 		return cli.Usage("--partitions must be 1 to %d, got %d", bus.MostPartitions, o.partitions)
 	}
+	if o.worker.Timeout <= 0 {
+		return cli.Usage("--timeout must be positive, got %s", (*cli.Seconds)(&o.worker.Timeout))
+	}
+	if o.worker.Grace == 0 {
+		// 0 is the default of a worker, and here no grace at all.
+		o.worker.Grace = 1
+	}
 	if o.lease <= 0 {
 		return cli.Usage("--ack-wait must be positive, got %s", o.lease)
 	}

@@ -15,10 +15,10 @@ func exitCodesTopic() *cobra.Command {
         not possible (any more), because the run has ended or holds no turn.
   2     Usage and configuration: the command line, an unknown agent, an invalid
         file, a server that refuses the credentials, an unknown tree, run, turn
-        or dead letter.
+        or dead letter, an agent that the policy does not permit.
   3     The model's provider: authentication, a missing key, a rate limit,
         overload, a server error, or the time limit.
-  4     A limit on the tree: a budget or a policy.
+  4     A limit on the tree: a budget, or the largest depth.
   5     The tree was cancelled.
   130   Interrupted by ^C. Any other signal that ends axe is 128 plus its
         number.

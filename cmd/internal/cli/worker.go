@@ -150,15 +150,15 @@ func (f *WorkerFlags) Open(model string) (p provider.Provider, name string, err 
 	return f.models.Open(model)
 }
 
-// workerName makes a name of the host's name, cut to 40 bytes, and the process
-// id.
+// workerName makes a name of the last 40 bytes of the host's name and of the
+// process id. The names of an orchestrator's hosts differ at their ends, and all
+// workers may have process id 1 there.
 func workerName() string {
 	host, err := os.Hostname()
 	if err != nil || host == "" {
 		host = "worker"
 	}
-	safe := subjects.WorkerOf(host).String()
-	return safe[:min(len(safe), 40)] + "-" + strconv.Itoa(os.Getpid())
+	return subjects.WorkerOf(host[max(0, len(host)-40):]).String() + "-" + strconv.Itoa(os.Getpid())
 }
 
 // Work runs a worker for the agents of the directory until ctx ends, then
