@@ -118,13 +118,14 @@ func (x *execution) logTakeover(ctx context.Context) {
 		if last.Cause == run.ReturnFailed {
 			return
 		}
-		w.log.InfoContext(ctx, "run handed on", slog.String(keyRun, r.String()), slog.Int(keyTurn, turn),
+		w.log.InfoContext(ctx, "run handed on", append(addressAttrs(r), slog.Int(keyTurn, turn),
 			slog.String(keyFrom, last.Worker), slog.String(keyCause, string(last.Cause)),
-			slog.Int64(keyMS, last.AskedMS), slog.Int(keyCount, deliveries))
+			slog.Int64(keyMS, last.AskedMS), slog.Int(keyCount, deliveries))...)
 		return
 	}
+	stored := x.t.Time.Add(x.clock().Shift(x.t.Stored))
 	w.handlers.Go(func() {
-		lost, err := w.registry.Lost(ctx, r.Agent.String(), 3*w.conn.AckWait()+time.Minute)
+		lost, err := w.registry.Lost(ctx, r.Agent.String(), stored)
 		if err != nil || len(lost) == 0 {
 			return
 		}
@@ -133,8 +134,8 @@ func (x *execution) logTakeover(ctx context.Context) {
 			names = append(names, loss.Worker)
 		}
 		after := w.conn.Clocks.Now().Sub(lost[0].At).Round(time.Millisecond)
-		w.log.InfoContext(ctx, "run taken over", slog.String(keyRun, r.String()), slog.Int(keyTurn, turn),
+		w.log.InfoContext(ctx, "run taken over", append(addressAttrs(r), slog.Int(keyTurn, turn),
 			slog.String(keyFrom, strings.Join(names, ",")), slog.Duration(keyAfter, after),
-			slog.Int(keyCount, deliveries))
+			slog.Int(keyCount, deliveries))...)
 	})
 }

@@ -93,8 +93,11 @@ func TestWorkerFoundGone(t *testing.T) {
 		h.models["leaf"] = delayed(30*time.Second, says("done"))
 		log, lines := storyLog(slog.LevelInfo)
 		h.startWorker("one", workerOptions{Config: agentd.Config{Log: log}, agents: lead})
+		early := h.startWorker("early", workerOptions{agents: leaf})
 		two := h.startWorker("two", workerOptions{agents: leaf})
 		h.awaitReady()
+		early.kill() // it has no part in what follows
+		time.Sleep(2500 * time.Millisecond)
 		r := h.submit("lead", "go")
 		h.awaitRequests("leaf", 1)
 		two.kill()
@@ -104,13 +107,13 @@ func TestWorkerFoundGone(t *testing.T) {
 		waiting := h.submit("lead", "go again")
 		time.Sleep(2 * time.Second)
 		h.expectLines(lines(), `level=WARN msg="no worker serves agent: its runs wait" agent=leaf run=`+
-			h.child(waiting, "leaf", 0).String()+` former=two`)
+			h.child(waiting, "leaf", 0).String()+` former=two,early`)
 		logThree, linesThree := storyLog(slog.LevelInfo)
 		h.startWorker("three", workerOptions{Config: agentd.Config{Log: logThree}, agents: leaf})
 		h.expectCompleted(r, "c0=done")
 		h.expectCompleted(waiting, "c0=done")
-		h.expectLines(linesThree(), `level=INFO msg="run taken over" run=`+
-			h.child(r, "leaf", 0).String()+` turn=1 from=two`)
+		h.expectLines(linesThree(), `level=INFO msg="run taken over" tree=`+r.Tree.String()+
+			` agent=leaf path=r-1-0 turn=1 from=two after=`)
 	})
 }
 

@@ -166,7 +166,8 @@ func TestReturnTellsTheSuccessor(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)
 		}
-		h.expectLines(lines(), `level=INFO msg="run handed on" run=`+r.String()+` turn=1 from=one cause=drained`)
+		h.expectLines(lines(), `level=INFO msg="run handed on" tree=`+r.Tree.String()+
+			` agent=`+r.Agent.String()+` path=r turn=1 from=one cause=drained`)
 		if report := h.verifyAll(); report.WastedRequests != 1 || report.WastedMS != got[key].AskedMS {
 			t.Errorf("verify counts %d requests and %d ms", report.WastedRequests, report.WastedMS)
 		}

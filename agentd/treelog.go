@@ -96,8 +96,12 @@ func treeAttrs(r subjects.Run) []any {
 	return []any{slog.String(keyTree, r.Tree.String()), slog.String(keyAgent, r.Agent.String())}
 }
 
+func addressAttrs(r subjects.Run) []any {
+	return append(treeAttrs(r), slog.String(keyPath, r.Path.String()))
+}
+
 func runAttrs(r subjects.Run, o run.Outcome) []any {
-	return append(append(treeAttrs(r), slog.String(keyPath, r.Path.String())), failureAttrs(o)...)
+	return append(addressAttrs(r), failureAttrs(o)...)
 }
 
 func failureAttrs(o run.Outcome) []any {

@@ -46,8 +46,9 @@ type Keeper struct {
 	// refreshed is the time of the last write of the entry.
 	refreshed time.Time
 	// suspect is the name of the neighbour that did not answer at the last
-	// look.
+	// look, and missed the server's time of that look.
 	suspect string
+	missed  time.Time
 }
 
 // Run keeps the entry until ctx ends, and then notes the worker's end. A bus
@@ -113,12 +114,12 @@ func (k *Keeper) checkNeighbour(ctx context.Context, all []Worker) {
 		return
 	}
 	if k.suspect != n.Name {
-		k.suspect = n.Name
+		k.suspect, k.missed = n.Name, k.Registry.clocks.Now().UTC()
 		return
 	}
 	k.suspect = ""
 	gone := n
-	gone.Ended = k.Registry.clocks.Now().UTC()
+	gone.Ended = k.missed
 	gone.FoundBy = k.Entry().Name
 	if k.put(ctx, n.rev, gone.Entry) == nil {
 		k.Found(gone, k.unserved(ctx, gone, all))

@@ -47,7 +47,8 @@ type Entry struct {
 	AgentsIn string `json:"agents_in,omitzero"`
 	// Since is the time at which the worker began.
 	Since time.Time `json:"since"`
-	// Ended is the time at which the worker ended, or was found gone.
+	// Ended is the time at which the worker ended, or at which its process
+	// was first missed: another worker looks for it each second.
 	Ended time.Time `json:"ended,omitzero"`
 	// Predecessor is the time of the last sign of life of an earlier process
 	// with this name that neither drained nor was found gone.
@@ -367,16 +368,17 @@ type Loss struct {
 }
 
 // Lost returns the losses of processes that served an agent, the last one
-// first. No loss is longer ago than within. A worker that has drained is not
-// lost.
-func (r Registry) Lost(ctx context.Context, agent string, within time.Duration) ([]Loss, error) {
+// first. It leaves out the processes that were gone before since, a time of the
+// server. A worker that has drained is not lost.
+func (r Registry) Lost(ctx context.Context, agent string, since time.Time) ([]Loss, error) {
 	all, err := r.Workers(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var lost []Loss
-	add := func(w Worker, at time.Time) {
-		if r.clocks.Now().Sub(at) <= within {
+	// A worker that was seen may have lived until it had to be seen again.
+	add := func(w Worker, at time.Time, lived time.Duration) {
+		if !at.Add(lived).Before(since) {
 			lost = append(lost, Loss{w.Name, at})
 		}
 	}
@@ -384,9 +386,14 @@ func (r Registry) Lost(ctx context.Context, agent string, within time.Duration) 
 		if !w.serves(agent) {
 			continue
 		}
-		add(w, w.Predecessor)
-		if w.FoundBy != "" || w.Ended.IsZero() && !r.Alive(ctx, w) {
-			add(w, w.lastSeen())
+		if !w.Predecessor.IsZero() {
+			add(w, w.Predecessor, refreshInterval)
+		}
+		switch {
+		case w.FoundBy != "":
+			add(w, w.Ended, 0)
+		case w.Ended.IsZero() && !r.Alive(ctx, w):
+			add(w, w.Seen, staleAge)
 		}
 	}
 	slices.SortStableFunc(lost, func(a, b Loss) int { return b.At.Compare(a.At) })
