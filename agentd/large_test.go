@@ -129,6 +129,7 @@ func TestLogOfAnAnswerOverTheLimit(t *testing.T) {
 		if o := h.awaitOutcome(r, time.Minute); o.Status != run.StatusFailed {
 			t.Fatalf("outcome %s, want a failure", o.Status)
 		}
-		h.expectLines(lines(), `level=WARN msg="tree ended" tree=`+r.Tree.String()+` agent=leaf status=failed kind=error`)
+		h.expectLines(lines(), `level=WARN msg="tree ended" tree=`+r.Tree.String()+
+			` agent=leaf status=failed kind=error`)
 	})
 }

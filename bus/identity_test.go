@@ -110,6 +110,6 @@ func TestRestoredStream(t *testing.T) {
 	}
 	expectFault(t, faultsT(t, c), "stream AXE_RUNS was restored from a backup")
 	if !c.Health.Restored(0, time.Hour) || c.Health.Restored(0, 0) {
-		t.Error("a stream from a backup counts as restored within an hour and not within no time, or the other way round")
+		t.Error("a stream from a backup has to count as restored within an hour, and not within no time")
 	}
 }

@@ -100,8 +100,9 @@ func TestBusInUseIsKept(t *testing.T) {
 	interrupt()
 	for name, ctx := range map[string]context.Context{"queued task": t.Context(), "interrupted": interrupted} {
 		_, err := bench.Run(ctx, bench.Config{
-			Attached: true, Dial: bus.Dial{URL: server.URL()}, Prefix: "axe", Only: []string{"leaf"}, Runs: 10, Waiting: 1,
-			Agents: 1, For: time.Millisecond, Slots: 1, Replicas: 1, Partitions: 1, Command: []string{os.Args[0]}, Stderr: os.Stderr,
+			Attached: true, Dial: bus.Dial{URL: server.URL()}, Prefix: "axe", Only: []string{"leaf"}, Runs: 10,
+			Waiting: 1, Agents: 1, For: time.Millisecond, Slots: 1, Replicas: 1, Partitions: 1,
+			Command: []string{os.Args[0]}, Stderr: os.Stderr,
 		})
 		if err == nil || name == "queued task" && !strings.Contains(err.Error(), "AXE_SUBMIT is in use") {
 			t.Errorf("%s: %v, want that the prefix is in use", name, err)

@@ -1,7 +1,6 @@
 package chaostest
 
 import (
-	"context"
 	"fmt"
 	"net/http/httptest"
 	"path/filepath"
@@ -65,7 +64,7 @@ func restored(t *testing.T, bin string, trees int) {
 			t.Fatal(err)
 		}
 	}
-	asked, err := h.loseServer(ctx, t, node)
+	asked, err := h.loseServer(t, node)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +72,7 @@ func restored(t *testing.T, bin string, trees int) {
 	t.Logf("%d trees, %d of them submitted after the backup; %d requests to the model, %d between the backup and the "+
 		"loss of the server; %d again", l.ended.Load(), l.told, h.model.count(), asked, h.model.extra())
 	if extra := h.model.extra(); 2*extra > asked {
-		t.Errorf("the model was asked again for %d turns, want at most half of the %d that the backup lacks", extra, asked)
+		t.Errorf("the model was asked again for %d turns, want at most half of the %d since the backup", extra, asked)
 	}
 	if len(l.wrong) > 0 {
 		t.Errorf("%d trees are wrong:\n%s", len(l.wrong), strings.Join(l.wrong[:min(10, len(l.wrong))], "\n"))
@@ -87,8 +86,9 @@ func restored(t *testing.T, bin string, trees int) {
 // loseServer backs up the server, loses it, and starts another one in its place.
 // It returns the number of requests to the model between the backup and the
 // loss.
-func (h *harness) loseServer(ctx context.Context, t *testing.T, node *node) (asked int, _ error) {
+func (h *harness) loseServer(t *testing.T, node *node) (asked int, _ error) {
 	t.Helper()
+	ctx := t.Context()
 	nc, err := nats.Connect(h.servers.urls())
 	if err != nil {
 		return 0, err
