@@ -195,8 +195,9 @@ func TestCrashWhileDormant(t *testing.T) {
 	}
 }
 
-// TestActiveBucketRemoved: calls that wait for a slot are served though a person
-// removes the records of the active agents. No worker sees their triggers again.
+// TestActiveBucketRemoved: calls that wait for a slot are served though a
+// person removes the records of the active agents. No worker sees their
+// triggers again.
 func TestActiveBucketRemoved(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {

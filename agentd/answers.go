@@ -15,8 +15,9 @@ import (
 )
 
 // Answers are the newest answers of models to the requests of this process. The
-// messages that a stream has lost since its backup may hold answers: the workers
-// that asked for them still know them, so that nobody pays for them again.
+// messages that a stream has lost since its backup may hold answers: the
+// workers that asked for them still know them, so that nobody pays for them
+// again.
 type Answers struct {
 	recent[string, *provider.Response]
 }
@@ -90,8 +91,8 @@ func answerKey(r subjects.Run, turn int, req *provider.Request) string {
 	return fmt.Sprintf("%s %d %d %08x", r, turn, length, sum)
 }
 
-// send sends the request for a turn. On a stream that was restored from a backup
-// it first asks this worker and the others for the answer.
+// send sends the request for a turn. On a stream that was restored from a
+// backup it first asks this worker and the others for the answer.
 func send(ctx context.Context, x *execution, p provider.Provider, req *provider.Request) (*provider.Response, error) {
 	w := x.w
 	key := answerKey(x.run, x.nextTurn(), req)

@@ -134,8 +134,8 @@ func (w *walk) run() {
 }
 
 // setClock makes the server's clock wrong, now or later. The workers notice it
-// at once: a turn that is decided before its worker has noticed has deadlines of
-// the old clock (docs/limitations.md).
+// at once: a turn that is decided before its worker has noticed has deadlines
+// of the old clock (docs/limitations.md).
 func (w *walk) setClock() {
 	if w.ClockAhead == 0 {
 		return
@@ -157,8 +157,8 @@ func (w *walk) setClock() {
 }
 
 // stepIsUnknown reports whether the server's clock was set and no worker has
-// told the step to the others: all of them were dead by then. Workers that start
-// later take deadlines from before the step for those of the new clock.
+// told the step to the others: all of them were dead by then. Workers that
+// start later take deadlines from before the step for those of the new clock.
 func (w *walk) stepIsUnknown() bool {
 	if w.ClockAhead == 0 || w.ClockSetAfter == 0 {
 		return false

@@ -11,9 +11,9 @@ import (
 )
 
 // ErrReplaced is wrapped by the error of a write to a stream of runs that was
-// removed and made again, or restored from a backup, since this process began to
-// work on it. Another message may have the sequence of one that the process has
-// read, so no fence holds.
+// removed and made again, or restored from a backup, since this process began
+// to work on it. Another message may have the sequence of one that the process
+// has read, so no fence holds.
 var ErrReplaced = errors.New("the stream was replaced")
 
 // errUnconfirmed is the error of a request that is not sent: the streams may
@@ -34,8 +34,8 @@ type identity struct {
 }
 
 // Confirm makes writes to the streams of runs, and acknowledgements, depend on
-// the streams' identity from now on: after an interruption the streams are asked
-// first, and ErrReplaced is the error if one was replaced. A process that
+// the streams' identity from now on: after an interruption the streams are
+// asked first, and ErrReplaced is the error if one was replaced. A process that
 // remembers messages needs that. Provision ends the error.
 func (h *Health) Confirm(ctx context.Context) error {
 	h.identity.watched.Store(true)
@@ -85,8 +85,8 @@ func (h *Health) wasReplaced(stream string) bool {
 // Replaced is ready after a stream was found to be replaced.
 func (h *Health) Replaced() <-chan struct{} { return h.replaced }
 
-// Restored reports whether the stream of a partition was restored from a backup,
-// not longer ago than a time span.
+// Restored reports whether the stream of a partition was restored from a
+// backup, not longer ago than a time span.
 func (h *Health) Restored(partition int, within time.Duration) bool {
 	name := h.conn.streams.Load().names[partition]
 	h.mu.Lock()

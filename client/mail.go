@@ -41,9 +41,9 @@ func (c *Client) Send(ctx context.Context, tree subjects.Tree, path subjects.Pat
 	return c.writeTo(ctx, r.Mail, m)
 }
 
-// checkReadsMail returns ErrNoMail for a run in its first turn that has no tools:
-// it ends with its answer. An interrupted run reads mail in any case. A run
-// whose tools are not known counts as one that can read mail.
+// checkReadsMail returns ErrNoMail for a run in its first turn that has no
+// tools: it ends with its answer. An interrupted run reads mail in any case. A
+// run whose tools are not known counts as one that can read mail.
 func (c *Client) checkReadsMail(ctx context.Context, r subjects.Run) error {
 	s, err := c.readState(ctx, r)
 	if err != nil || s.LogSeq != 0 || s.Interrupted() || s.Input.Forked != nil || s.Input.Copy != nil {
@@ -61,8 +61,8 @@ func (c *Client) checkReadsMail(ctx context.Context, r subjects.Run) error {
 	return err
 }
 
-// hasTools reports whether an agent is offered tools, according to the card that
-// a worker has announced. It returns true without a readable card.
+// hasTools reports whether an agent is offered tools, according to the card
+// that a worker has announced. It returns true without a readable card.
 func (c *Client) hasTools(ctx context.Context, agent subjects.Agent) (bool, error) {
 	dir, err := c.conn.Directory(ctx)
 	if err != nil {

@@ -94,8 +94,8 @@ func newTestbed(ctx context.Context, cfg Config) (_ *testbed, err error) {
 	return s, s.watch(ctx)
 }
 
-// claim refuses a prefix that is in use: the benchmark removes all streams below
-// its prefix at the end. Without a claim it removes none.
+// claim refuses a prefix that is in use: the benchmark removes all streams
+// below its prefix at the end. Without a claim it removes none.
 func (s *testbed) claim(ctx context.Context) error {
 	used, err := busbench.InUse(ctx, s.conn)
 	if err != nil {

@@ -25,8 +25,8 @@ const lostAfter = 3 * time.Second
 
 // restored loses a server with its disk while trees are under way. Another one
 // takes its place with the streams of a backup that was made while the first
-// one worked. The workers stay. Each tree has its right answer, and the model is
-// asked again for few turns: the workers still know what it answered.
+// one worked. The workers stay. Each tree has its right answer, and the model
+// is asked again for few turns: the workers still know what it answered.
 func restored(t *testing.T, bin string, trees int) {
 	t.Helper()
 	if trees == 0 {
@@ -83,9 +83,9 @@ func restored(t *testing.T, bin string, trees int) {
 	h.verify(t)
 }
 
-// loseServer backs up the server, loses it, and starts another one in its place.
-// It returns the number of requests to the model between the backup and the
-// loss.
+// loseServer backs up the server, loses it, and starts another one in its
+// place. It returns the number of requests to the model between the backup and
+// the loss.
 func (h *harness) loseServer(t *testing.T, node *node) (asked int, _ error) {
 	t.Helper()
 	ctx := t.Context()
