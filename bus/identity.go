@@ -21,33 +21,43 @@ var ErrReplaced = errors.New("the stream was replaced")
 var errUnconfirmed = errors.New("the streams may have been replaced")
 
 // identity says whether the streams of runs are those that this process works
-// on. Only another connection, or a request without an answer, leaves room for
-// a replacement that a write could miss.
+// on. Only another connection, or a time without the stream, leaves room for a
+// replacement that a write could miss.
 type identity struct {
 	// watched says that writes depend on it (Health.Confirm).
 	watched atomic.Bool
-	// confirmed is 1 more than Conn.Interruptions at the last time when the
+	// absences counts the writes that no stream has taken.
+	absences atomic.Uint64
+	// confirmed is 1 more than Health.doubts at the last time when the
 	// streams were the same; 0 before the first time.
 	confirmed atomic.Uint64
 	// checking holds a token while the streams are asked.
 	checking chan struct{}
 }
 
+// confirmTimeout bounds the question to each stream. A link on which five round
+// trips take longer gets more.
+const confirmTimeout = time.Second
+
 // Confirm makes writes to the streams of runs, and acknowledgements, depend on
-// the streams' identity from now on: after an interruption the streams are
-// asked first, and ErrReplaced is the error if one was replaced. A process that
-// remembers messages needs that. Provision ends the error.
+// the streams' identity from now on: after a reconnect, or a time without a
+// stream, the streams are asked first, and ErrReplaced is the error if one was
+// replaced. A process that remembers messages needs that. Provision ends the
+// error.
 func (h *Health) Confirm(ctx context.Context) error {
 	h.identity.watched.Store(true)
 	return h.confirm(ctx)
 }
 
+// doubts counts the occasions on which a stream may have been replaced.
+func (h *Health) doubts() uint64 { return h.conn.nc.Stats().Reconnects + h.identity.absences.Load() }
+
 // isConfirmed reports whether the streams are certainly the same.
 func (h *Health) isConfirmed() bool {
-	return !h.identity.watched.Load() || h.identity.confirmed.Load() == h.conn.Interruptions()+1
+	return !h.identity.watched.Load() || h.identity.confirmed.Load() == h.doubts()+1
 }
 
-// confirm asks the streams after an interruption. One goroutine asks for all.
+// confirm asks the streams if they are in doubt. One goroutine asks for all.
 func (h *Health) confirm(ctx context.Context) error {
 	if h.isConfirmed() {
 		return nil
@@ -61,9 +71,14 @@ func (h *Health) confirm(ctx context.Context) error {
 	if h.isConfirmed() {
 		return nil
 	}
-	before := h.conn.Interruptions()
+	before := h.doubts()
+	_, half := h.conn.Clocks.Offset()
+	timeout := max(confirmTimeout, roundTrips*2*half)
 	for _, name := range h.conn.streams.Load().names {
-		if _, err := h.info(ctx, name); err != nil {
+		ask, cancel := context.WithTimeout(ctx, timeout)
+		_, err := h.info(ask, name)
+		cancel()
+		if err != nil {
 			return fmt.Errorf("%w: %w", errUnconfirmed, err)
 		}
 		if h.wasReplaced(name) {

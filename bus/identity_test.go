@@ -38,11 +38,11 @@ func TestReplacedStreamTakesNoWrite(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, conn := range []*Conn{c, client} {
-		before := conn.Interruptions()
+		before := conn.Health.doubts()
 		if err := conn.nc.ForceReconnect(); err != nil {
 			t.Fatal(err)
 		}
-		for conn.Interruptions() == before {
+		for conn.Health.doubts() == before {
 			time.Sleep(time.Millisecond)
 		}
 	}
@@ -77,6 +77,33 @@ func TestReplacedStreamTakesNoWrite(t *testing.T) {
 	}
 	if c.Health.Restored(0, time.Hour) {
 		t.Error("a stream that was made again counts as restored")
+	}
+}
+
+// TestStreamReplacedBehindALiveConnection: a process that has met no stream asks
+// which one is there before it writes again.
+func TestStreamReplacedBehindALiveConnection(t *testing.T) {
+	dial := Dial{Server: serveT(t, ServerConfig{})}
+	c, other := openT(t, dial, true), openT(t, dial, false)
+	if err := c.Health.Confirm(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := other.js.DeleteStream(t.Context(), "AXE_RUNS"); err != nil {
+		t.Fatal(err)
+	}
+	written := make(chan error, 1)
+	go func() { // ends when the stream is there again, or with the test
+		_, err := c.Write(t.Context(), Message{Subject: "axe.run.echo.T1.r.call", Body: []byte("{}")})
+		written <- err
+	}()
+	for c.Health.identity.absences.Load() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	if err := other.Provision(t.Context(), Provision{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-written; !errors.Is(err, ErrReplaced) {
+		t.Errorf("write: %v, want %v", err, ErrReplaced)
 	}
 }
 

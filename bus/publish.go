@@ -195,6 +195,7 @@ func (c *Conn) failed(ctx context.Context, fence Fence, err error) (again bool, 
 	}
 	switch {
 	case errors.Is(err, jetstream.ErrNoStreamResponse), errors.Is(err, nats.ErrNoResponders):
+		c.Health.identity.absences.Add(1)
 		if c.provisioned() {
 			// The stream has no leader at this moment.
 			return true, err
