@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/crc32"
+	"hash/fnv"
 	"log/slog"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/axebus/axe/provider"
@@ -19,7 +21,7 @@ import (
 // workers that asked for them still know them, so that nobody pays for them
 // again.
 type Answers struct {
-	recent[string, *provider.Response]
+	recent[answerKey, *provider.Response]
 }
 
 const (
@@ -33,23 +35,28 @@ const (
 
 // NewAnswers makes an empty memory of answers.
 func NewAnswers() *Answers {
-	return &Answers{newRecent[string, *provider.Response](answersLimit, answersPeriod)}
+	return &Answers{newRecent[answerKey, *provider.Response](answersLimit, answersPeriod)}
 }
 
 // remember keeps an answer as the model gave it. The caller may change resp
 // afterwards: a run's commands in the text become calls.
-func (a *Answers) remember(key string, resp *provider.Response) {
+func (a *Answers) remember(key answerKey, resp *provider.Response) {
 	given := *resp
 	given.ToolCalls = slices.Clone(resp.ToolCalls)
-	size := answerWeight + len(key) + len(resp.Content)
+	size := answerWeight + len(resp.Content)
 	for _, c := range resp.ToolCalls {
 		size += answerWeight + 2*len(c.Raw)
 	}
 	a.put(key, &given, size)
 }
 
-// Recall returns an answer as JSON, and forgets it; nil if it is not known.
-func (a *Answers) Recall(key string) []byte {
+// Recall returns an answer as JSON, and forgets it; nil if it is not known. The
+// key is that of another worker.
+func (a *Answers) Recall(text string) []byte {
+	var key answerKey
+	if _, err := fmt.Sscanf(text, keyFormat, &key.turn, &key.length, &key.sum); err != nil {
+		return nil
+	}
 	resp, ok := a.take(key)
 	if !ok {
 		return nil
@@ -61,21 +68,38 @@ func (a *Answers) Recall(key string) []byte {
 	return b
 }
 
+// answerKey identifies the request for a turn of a run. The checksums tell apart
+// the requests for one turn, which differ if the run had other messages before
+// it. A key has no pointers: a worker holds thousands.
+type answerKey struct {
+	// turn is a hash of the run and the number of its turn.
+	turn uint64
+	// length is the length of all texts of the request in bytes, and sum
+	// their checksum.
+	length uint64
+	sum    uint32
+}
+
+// keyFormat is the form in which a worker names a key to another one.
+const keyFormat = "%x %x %x"
+
+// String is the key as another worker reads it.
+func (k answerKey) String() string { return fmt.Sprintf(keyFormat, k.turn, k.length, k.sum) }
+
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// answerKey identifies the request for a turn of a run. A checksum tells apart
-// the requests for one turn, which differ if the run had other messages before
-// it.
-func answerKey(r subjects.Run, turn int, req *provider.Request) string {
-	var sum uint32
-	var length int
-	var buf []byte
+// newAnswerKey makes the key of the request for a turn.
+func newAnswerKey(r subjects.Run, turn int, req *provider.Request) answerKey {
+	h := fnv.New64a()
+	buf := make([]byte, 0, 256)
+	buf = append(append(append(append(buf, r.Tree.String()...), '.'), r.Path.String()...), '.')
+	_, _ = h.Write(strconv.AppendInt(buf, int64(turn), 10))
+	k := answerKey{turn: h.Sum64()}
 	add := func(texts ...string) {
 		for _, s := range texts {
-			buf = binary.AppendUvarint(buf[:0], uint64(len(s)))
-			buf = append(buf, s...)
-			sum = crc32.Update(sum, castagnoli, buf)
-			length += len(s)
+			buf = append(binary.AppendUvarint(buf[:0], uint64(len(s))), s...)
+			k.sum = crc32.Update(k.sum, castagnoli, buf)
+			k.length += uint64(len(s))
 		}
 	}
 	add(req.Model, req.System)
@@ -88,14 +112,14 @@ func answerKey(r subjects.Run, turn int, req *provider.Request) string {
 			add(res.CallID, res.Content)
 		}
 	}
-	return fmt.Sprintf("%s %d %d %08x", r, turn, length, sum)
+	return k
 }
 
 // send sends the request for a turn. On a stream that was restored from a
 // backup it first asks this worker and the others for the answer.
 func send(ctx context.Context, x *execution, p provider.Provider, req *provider.Request) (*provider.Response, error) {
 	w := x.w
-	key := answerKey(x.run, x.nextTurn(), req)
+	key := newAnswerKey(x.run, x.nextTurn(), req)
 	if w.conn.Health.Restored(x.run.Partition(), answersPeriod) {
 		if resp := recall(ctx, w, key); resp != nil {
 			w.log.DebugContext(ctx, "answer known from before the restore", slog.String(keyRun, x.run.String()),
@@ -112,12 +136,12 @@ func send(ctx context.Context, x *execution, p provider.Provider, req *provider.
 
 // recall returns an answer that this worker or another one knows; nil if none
 // does.
-func recall(ctx context.Context, w *Worker, key string) *provider.Response {
+func recall(ctx context.Context, w *Worker, key answerKey) *provider.Response {
 	if resp, ok := w.cfg.Answers.take(key); ok {
 		return resp
 	}
 	var resp provider.Response
-	b := w.registry.Recall(ctx, w.cfg.Name, key)
+	b := w.registry.Recall(ctx, w.cfg.Name, key.String())
 	if b == nil || json.Unmarshal(b, &resp) != nil {
 		return nil
 	}

@@ -25,25 +25,25 @@ func TestAnswersAreAsGiven(t *testing.T) {
 		}
 	}
 	synctest.Test(t, func(t *testing.T) {
-		a := NewAnswers()
+		a, key := NewAnswers(), answerKey{turn: 1 << 63, length: 3, sum: 1 << 31}
 		resp := given()
-		a.remember("key", resp)
+		a.remember(key, resp)
 		resp.ToolCalls[0].Name = "changed"
 		resp.ToolCalls = append(resp.ToolCalls, provider.ToolCall{Name: "check_mail"})
 		var got provider.Response
-		if err := json.Unmarshal(a.Recall("key"), &got); err != nil {
+		if err := json.Unmarshal(a.Recall(key.String()), &got); err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(given(), &got); diff != "" {
 			t.Errorf("the answer is another one than the model gave (-want +got):\n%s", diff)
 		}
-		if b := a.Recall("key"); b != nil {
+		if b := a.Recall(key.String()); b != nil {
 			t.Errorf("the answer was given out twice: %s", b)
 		}
-		a.remember("key", given())
+		a.remember(key, given())
 		time.Sleep(2 * answersPeriod)
 		synctest.Wait()
-		if b := a.Recall("key"); b != nil {
+		if b := a.Recall(key.String()); b != nil {
 			t.Errorf("the answer is kept for ever: %s", b)
 		}
 	})
@@ -71,23 +71,35 @@ func TestAnswerKey(t *testing.T) {
 	}
 	called := provider.Message{Role: provider.Assistant, ToolCalls: []provider.ToolCall{{ID: "1", Name: "n"}}}
 	result := provider.Message{Role: provider.ToolRole, ToolResults: []provider.ToolResult{{CallID: "1", Content: "r"}}}
-	keys := []string{
-		answerKey(root, 1, request(message(provider.User, "ab"))),
-		answerKey(root, 2, request(message(provider.User, "ab"))),
-		answerKey(child, 1, request(message(provider.User, "ab"))),
-		answerKey(root, 1, request(message(provider.User, "ba"))),
-		answerKey(root, 1, request(message(provider.User, "a"), message(provider.User, "b"))),
-		answerKey(root, 1, request(message(provider.Assistant, "ab"))),
-		answerKey(root, 1, request(message(provider.User, "ab"), called)),
-		answerKey(root, 1, request(message(provider.User, "ab"), called, result)),
-		answerKey(root, 1, &provider.Request{Model: "m", Messages: request(message(provider.User, "ab")).Messages}),
+	keys := []answerKey{
+		newAnswerKey(root, 1, request(message(provider.User, "ab"))),
+		newAnswerKey(root, 2, request(message(provider.User, "ab"))),
+		newAnswerKey(child, 1, request(message(provider.User, "ab"))),
+		newAnswerKey(root, 1, request(message(provider.User, "ba"))),
+		newAnswerKey(root, 1, request(message(provider.User, "a"), message(provider.User, "b"))),
+		newAnswerKey(root, 1, request(message(provider.Assistant, "ab"))),
+		newAnswerKey(root, 1, request(message(provider.User, "ab"), called)),
+		newAnswerKey(root, 1, request(message(provider.User, "ab"), called, result)),
+		newAnswerKey(root, 1, &provider.Request{Model: "m", Messages: request(message(provider.User, "ab")).Messages}),
 	}
 	for i, key := range keys {
 		if slices.Index(keys, key) != i {
 			t.Errorf("the requests %d and %d have one key: %s", slices.Index(keys, key), i, key)
 		}
 	}
-	if again := answerKey(root, 1, request(message(provider.User, "ab"))); again != keys[0] {
+	if again := newAnswerKey(root, 1, request(message(provider.User, "ab"))); again != keys[0] {
 		t.Errorf("the same request has another key: %s and %s", keys[0], again)
+	}
+}
+
+// BenchmarkRememberAnswer is the cost of the memory of answers for a leaf.
+func BenchmarkRememberAnswer(b *testing.B) {
+	a := NewAnswers()
+	r := subjects.Run{Path: subjects.Root}
+	req := &provider.Request{Model: "m", System: "s", Messages: []provider.Message{{Role: provider.User, Content: "go"}}}
+	turn := 0
+	for b.Loop() {
+		turn++
+		a.remember(newAnswerKey(r, turn, req), &provider.Response{Content: "done"})
 	}
 }
