@@ -96,8 +96,10 @@ func TestStreamReplacedBehindALiveConnection(t *testing.T) {
 		_, err := c.Write(t.Context(), Message{Subject: "axe.run.echo.T1.r.call", Body: []byte("{}")})
 		written <- err
 	}()
-	for c.Health.identity.absences.Load() == 0 {
-		time.Sleep(time.Millisecond)
+	for began := time.Now(); c.Health.identity.absences.Load() == 0; time.Sleep(time.Millisecond) {
+		if time.Since(began) > 10*time.Second {
+			t.Fatal("the absence of the stream was not noticed")
+		}
 	}
 	if err := other.Provision(t.Context(), Provision{}); err != nil {
 		t.Fatal(err)
