@@ -60,6 +60,10 @@ func (s *streamWatch) run(ctx context.Context) error {
 				s.log.DebugContext(ctx, "buckets not looked at", slog.Any(keyError, err))
 			}
 		}
+		// Acknowledgements wait for this after a reconnect.
+		if err := s.conn.Health.Confirm(ctx); err != nil {
+			s.log.DebugContext(ctx, "streams not confirmed", slog.Any(keyError, err))
+		}
 		if err := s.note(ctx, s.conn.Health.Faults(s.longest)); err != nil {
 			return err
 		}

@@ -114,16 +114,13 @@ var errDraining = errors.New("the worker is draining")
 // Everything that was pulled is handled under a context of its own, so that the
 // end of ctx does not cut off a turn that is about to be written.
 func (w *Worker) Run(ctx context.Context) error {
-	err := learnStreams(ctx, w.conn)
-	if err == nil {
-		err = w.conn.Health.Confirm(ctx)
-	}
-	if err != nil {
+	if err := learnStreams(ctx, w.conn); err != nil {
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // it was told to end
 		}
 		return err
 	}
+	w.conn.Health.Guard()
 	work, abort := context.WithCancelCause(context.WithoutCancel(ctx))
 	// Every handler needs all of these goroutines: if one ends, all end.
 	base, work := errgroup.WithContext(work)
@@ -151,7 +148,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	failed := work.Err() != nil && !errors.Is(context.Cause(work), errDraining)
 	endServing()
 	abort(errDraining)
-	err = base.Wait()
+	err := base.Wait()
 	if failed {
 		return err
 	}

@@ -24,7 +24,7 @@ var errUnconfirmed = errors.New("the streams may have been replaced")
 // on. Only another connection, or a time without the stream, leaves room for a
 // replacement that a write could miss.
 type identity struct {
-	// watched says that writes depend on it (Health.Confirm).
+	// watched says that writes depend on it (Health.Guard).
 	watched atomic.Bool
 	// absences counts the writes that no stream has taken.
 	absences atomic.Uint64
@@ -39,15 +39,12 @@ type identity struct {
 // trips take longer gets more.
 const confirmTimeout = time.Second
 
-// Confirm makes writes to the streams of runs, and acknowledgements, depend on
-// the streams' identity from now on: after a reconnect, or a time without a
-// stream, the streams are asked first, and ErrReplaced is the error if one was
-// replaced. A process that remembers messages needs that. Provision ends the
-// error.
-func (h *Health) Confirm(ctx context.Context) error {
-	h.identity.watched.Store(true)
-	return h.confirm(ctx)
-}
+// Guard makes writes to the streams of runs, and acknowledgements, depend on the
+// streams' identity from now on: after a reconnect, or a time without a stream,
+// the streams are asked first, and ErrReplaced is the error if one was replaced.
+// A process that remembers messages needs that. The clocks have to be measured
+// before. Provision ends the error.
+func (h *Health) Guard() { h.identity.watched.Store(true) }
 
 // doubts counts the occasions on which a stream may have been replaced.
 func (h *Health) doubts() uint64 { return h.conn.nc.Stats().Reconnects + h.identity.absences.Load() }
@@ -57,8 +54,10 @@ func (h *Health) isConfirmed() bool {
 	return !h.identity.watched.Load() || h.identity.confirmed.Load() == h.doubts()+1
 }
 
-// confirm asks the streams if they are in doubt. One goroutine asks for all.
-func (h *Health) confirm(ctx context.Context) error {
+// Confirm asks the streams if they are in doubt. One goroutine asks for all. A
+// write asks by itself; acknowledgements are held back until some write has, or
+// a caller of Confirm.
+func (h *Health) Confirm(ctx context.Context) error {
 	if h.isConfirmed() {
 		return nil
 	}

@@ -18,9 +18,10 @@ func TestReplacedStreamTakesNoWrite(t *testing.T) {
 	if err := client.Provisioned(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Health.Confirm(t.Context()); err != nil {
+	if err := c.Clocks.Measure(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	c.Health.Guard()
 	const subject = "axe.run.echo.T1.r.call"
 	m := Message{Subject: subject, Body: []byte("{}"), Fence: After(subject, 0)}
 	if _, err := c.Write(t.Context(), m); err != nil {
@@ -80,12 +81,50 @@ func TestReplacedStreamTakesNoWrite(t *testing.T) {
 	}
 }
 
+// TestAcknowledgementAfterReconnect: an acknowledgement is held back until the
+// streams were asked, also if nothing is written.
+func TestAcknowledgementAfterReconnect(t *testing.T) {
+	dial := Dial{Server: serveT(t, ServerConfig{})}
+	c := openT(t, dial, true)
+	if err := c.Clocks.Measure(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c.Health.Guard()
+	if _, err := c.Write(t.Context(), Message{Subject: "axe.run.echo.T1.r.call", Body: []byte("{}")}); err != nil {
+		t.Fatal(err)
+	}
+	d, err := openFeedT(t, c, one).Next(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := c.Health.doubts()
+	if err := c.nc.ForceReconnect(); err != nil {
+		t.Fatal(err)
+	}
+	for c.Health.doubts() == before {
+		time.Sleep(time.Millisecond)
+	}
+	if err := d.Ack(); !errors.Is(err, errUnconfirmed) {
+		t.Errorf("acknowledgement: %v, want %v", err, errUnconfirmed)
+	}
+	if err := c.Health.Confirm(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Ack(); err != nil {
+		t.Errorf("acknowledgement after the question: %v", err)
+	}
+}
+
 // TestStreamReplacedBehindALiveConnection: a process that has met no stream asks
 // which one is there before it writes again.
 func TestStreamReplacedBehindALiveConnection(t *testing.T) {
 	dial := Dial{Server: serveT(t, ServerConfig{})}
 	c, other := openT(t, dial, true), openT(t, dial, false)
-	if err := c.Health.Confirm(t.Context()); err != nil {
+	if err := c.Clocks.Measure(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c.Health.Guard()
+	if _, err := c.Write(t.Context(), Message{Subject: "axe.run.echo.T0.r.call", Body: []byte("{}")}); err != nil {
 		t.Fatal(err)
 	}
 	if err := other.js.DeleteStream(t.Context(), "AXE_RUNS"); err != nil {

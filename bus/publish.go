@@ -121,7 +121,7 @@ func (c *Conn) write(ctx context.Context, m Message, msg *nats.Msg) (seq uint64,
 	var refused time.Time
 	var silences int
 	err := c.inflight.retry(ctx, func() (again bool, _ error) {
-		if err := c.Health.confirm(ctx); err != nil {
+		if err := c.Health.Confirm(ctx); err != nil {
 			return errors.Is(err, errUnconfirmed), err
 		}
 		ack, err := c.Health.attempt(ctx, m, msg)
