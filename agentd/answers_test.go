@@ -96,7 +96,8 @@ func TestAnswerKey(t *testing.T) {
 func BenchmarkRememberAnswer(b *testing.B) {
 	a := NewAnswers()
 	r := subjects.Run{Path: subjects.Root}
-	req := &provider.Request{Model: "m", System: "s", Messages: []provider.Message{{Role: provider.User, Content: "go"}}}
+	task := provider.Message{Role: provider.User, Content: "go"}
+	req := &provider.Request{Model: "m", System: "s", Messages: []provider.Message{task}}
 	turn := 0
 	for b.Loop() {
 		turn++
