@@ -3,11 +3,9 @@ package chaostest
 import (
 	"context"
 	"fmt"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -39,25 +37,12 @@ func startAgents(t *testing.T, bin string, agents int) *agentFleet {
 			t.Fatal(err)
 		}
 	}
-	h := &harness{bin: bin, log: newJournal(t), model: newModel(0)}
+	h, worker := newFleet(t, bin, t.TempDir(), 0)
 	h.name = fmt.Sprintf("%d agents", agents)
-	h.hits = &faultLog{log: h.log}
 	h.log.keep = "pull failed"
-	web := httptest.NewServer(h.model)
-	t.Cleanup(web.Close)
-	g := newGroup(t, h.log)
-	h.servers = newServers(t, g, 1, t.TempDir())
-	if err := h.servers.up(t.Context(), h.servers.nodes[0]); err != nil {
-		t.Fatal(err)
-	}
+	worker.agents = dir
 	f := &agentFleet{harness: h, agents: agents, began: time.Now()}
-	worker := agentd{filepath.Join(bin, "agentd"), dir, web.URL, 1, 1, 10 * time.Second, nil}
-	for i := range fleetSize {
-		name := "w" + strconv.Itoa(i+1)
-		if _, err := g.start(name, worker.named(name, "--server", h.servers.urls())); err != nil {
-			t.Fatal(err)
-		}
-	}
+	h.startFleet(t, worker)
 	f.client = client.New(h.connect(t))
 	return f
 }

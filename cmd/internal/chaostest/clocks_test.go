@@ -3,7 +3,6 @@ package chaostest
 import (
 	"context"
 	"fmt"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -95,27 +94,19 @@ func (row clockRow) start(t *testing.T, bin string) *fleet {
 	if err := row.setTimeouts(agents); err != nil {
 		t.Fatal(err)
 	}
-	f := &fleet{
-		harness: &harness{bin: bin, log: newJournal(t), model: newModel(200 * time.Millisecond)},
-		worker:  newOffClock(t, row.worker), server: newOffClock(t, row.server),
-	}
+	h, worker := newFleet(t, bin, store, 200*time.Millisecond)
+	f := &fleet{harness: h, worker: newOffClock(t, row.worker), server: newOffClock(t, row.server)}
 	f.name = "clocks, " + row.name
-	f.ackWait = 10 * time.Second
 	f.log.keep = "clock"
-	f.hits = &faultLog{log: f.log}
 	if row.hang {
 		f.model.hangs = leafOfMid
 	}
-	web := httptest.NewServer(f.model)
-	t.Cleanup(web.Close)
-	g := newGroup(t, f.log)
-	f.pool = &workerPool{group: g}
-	f.servers = newServers(t, g, 1, store)
+	f.pool = &workerPool{group: f.servers.group}
 	f.servers.program, f.servers.env = filepath.Join(bin, "server"), []string{f.server.env()}
 	if err := f.servers.up(t.Context(), f.servers.nodes[0]); err != nil {
 		t.Fatal(err)
 	}
-	worker := agentd{filepath.Join(bin, "agentd"), agents, web.URL, 1, 1, f.ackWait, nil}
+	worker.agents = agents
 	for i := range fleetSize {
 		name := fmt.Sprintf("w%d", i+1)
 		cmd := worker.named(name, "--server", f.servers.urls())
@@ -125,7 +116,7 @@ func (row clockRow) start(t *testing.T, bin string) *fleet {
 		if i == 0 {
 			cmd.Env = append(cmd.Env, f.worker.env())
 		}
-		if _, err := g.start(name, cmd); err != nil {
+		if _, err := f.servers.group.start(name, cmd); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -82,26 +81,12 @@ func full(t *testing.T, bin string, trees int) {
 		t.Skip("not in a short run: make chaos CHAOS=full")
 	}
 	disk := newFullDisk(t)
-	h := &harness{bin: bin, log: newJournal(t), model: newModel(200 * time.Millisecond)}
+	h, worker := newFleet(t, bin, disk.dir, 200*time.Millisecond)
 	h.name = "full"
-	h.ackWait = 10 * time.Second
 	h.log.keep = "stream at fault"
-	h.hits = &faultLog{log: h.log}
-	web := httptest.NewServer(h.model)
-	t.Cleanup(web.Close)
-	g := newGroup(t, h.log)
-	h.servers = newServers(t, g, 1, disk.dir)
+	worker.agents = writeAgents(t)
+	h.startFleet(t, worker)
 	node := h.servers.nodes[0]
-	if err := h.servers.up(t.Context(), node); err != nil {
-		t.Fatal(err)
-	}
-	worker := agentd{filepath.Join(bin, "agentd"), writeAgents(t), web.URL, 1, 1, h.ackWait, nil}
-	for i := range fleetSize {
-		name := fmt.Sprintf("w%d", i+1)
-		if _, err := g.start(name, worker.named(name, "--server", h.servers.urls())); err != nil {
-			t.Fatal(err)
-		}
-	}
 	conn := h.connect(t)
 	lead, err := subjects.ParseAgent("lead")
 	if err != nil {

@@ -32,6 +32,34 @@ type harness struct {
 	lasting sync.WaitGroup
 }
 
+// newFleet makes a harness with one server, which keeps its streams in the
+// directory store, and a model of the given latency. It returns the command of
+// the workers, which still needs its agents. Nothing is started.
+func newFleet(t *testing.T, bin, store string, latency time.Duration) (*harness, agentd) {
+	t.Helper()
+	h := &harness{bin: bin, log: newJournal(t), model: newModel(latency)}
+	h.ackWait = 10 * time.Second
+	h.hits = &faultLog{log: h.log}
+	web := httptest.NewServer(h.model)
+	t.Cleanup(web.Close)
+	h.servers = newServers(t, newGroup(t, h.log), 1, store)
+	return h, agentd{filepath.Join(bin, "agentd"), "", web.URL, 1, 1, h.ackWait, nil}
+}
+
+// startFleet starts the server and three workers. The end of the test ends them.
+func (h *harness) startFleet(t *testing.T, worker agentd) {
+	t.Helper()
+	if err := h.servers.up(t.Context(), h.servers.nodes[0]); err != nil {
+		t.Fatal(err)
+	}
+	for i := range fleetSize {
+		name := fmt.Sprintf("w%d", i+1)
+		if _, err := h.servers.group.start(name, worker.named(name, "--server", h.servers.urls())); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // newHarness starts the servers and the workers. The end of the test ends them.
 func newHarness(t *testing.T, sc scenario, bin string) *harness {
 	t.Helper()

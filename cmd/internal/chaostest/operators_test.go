@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http/httptest"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -135,21 +133,15 @@ func operators(t *testing.T, bin string, trees int) {
 // start starts the server and three workers, which are replaced when they end.
 func (s slip) start(t *testing.T, bin string) *harness {
 	t.Helper()
-	h := &harness{bin: bin, log: newJournal(t), model: newModel(200 * time.Millisecond)}
+	h, worker := newFleet(t, bin, t.TempDir(), 200*time.Millisecond)
 	h.name = "operators, " + s.name
-	h.ackWait = 10 * time.Second
 	h.log.keep = s.says
-	h.hits = &faultLog{log: h.log}
-	web := httptest.NewServer(h.model)
-	t.Cleanup(web.Close)
-	g := newGroup(t, h.log)
-	h.servers = newServers(t, g, 1, t.TempDir())
 	if err := h.servers.up(t.Context(), h.servers.nodes[0]); err != nil {
 		t.Fatal(err)
 	}
-	worker := agentd{filepath.Join(bin, "agentd"), writeAgents(t), web.URL, 1, 1, h.ackWait, nil}
+	worker.agents = writeAgents(t)
 	worker.args = s.args
-	h.pool = worker.newPool(t, g, h.servers, 0)
+	h.pool = worker.newPool(t, h.servers.group, h.servers, 0)
 	for _, b := range h.pool.places {
 		if err := b.fill(nil); err != nil {
 			t.Fatal(err)

@@ -1,9 +1,6 @@
 package chaostest
 
 import (
-	"fmt"
-	"net/http/httptest"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -32,25 +29,10 @@ func restored(t *testing.T, bin string, trees int) {
 	if trees == 0 {
 		trees = submitters
 	}
-	h := &harness{bin: bin, log: newJournal(t), model: newModel(time.Second)}
+	h, worker := newFleet(t, bin, t.TempDir(), time.Second)
 	h.name = "restore"
-	h.ackWait = 10 * time.Second
-	h.hits = &faultLog{log: h.log}
-	web := httptest.NewServer(h.model)
-	t.Cleanup(web.Close)
-	g := newGroup(t, h.log)
-	h.servers = newServers(t, g, 1, t.TempDir())
-	node := h.servers.nodes[0]
-	if err := h.servers.up(t.Context(), node); err != nil {
-		t.Fatal(err)
-	}
-	worker := agentd{filepath.Join(bin, "agentd"), writeAgents(t), web.URL, 1, 1, h.ackWait, nil}
-	for i := range fleetSize {
-		name := fmt.Sprintf("w%d", i+1)
-		if _, err := g.start(name, worker.named(name, "--server", h.servers.urls())); err != nil {
-			t.Fatal(err)
-		}
-	}
+	worker.agents = writeAgents(t)
+	h.startFleet(t, worker)
 	lead, err := subjects.ParseAgent("lead")
 	if err != nil {
 		t.Fatal(err)
@@ -64,7 +46,7 @@ func restored(t *testing.T, bin string, trees int) {
 			t.Fatal(err)
 		}
 	}
-	asked, err := h.loseServer(t, node)
+	asked, err := h.loseServer(t, h.servers.nodes[0])
 	if err != nil {
 		t.Fatal(err)
 	}

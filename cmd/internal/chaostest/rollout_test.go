@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -37,7 +36,6 @@ type rollout struct {
 	grace  time.Duration
 	drains int
 
-	group  *group
 	worker agentd
 	fleet  []*process
 	began  int
@@ -67,16 +65,11 @@ func (r *rollout) start(t *testing.T, bin string) {
 	if err := os.WriteFile(filepath.Join(agents, "lead.toml"), []byte(toml), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r.harness = &harness{bin: bin, log: newJournal(t), model: newModel(r.latency)}
-	r.hits = &faultLog{log: r.log}
-	web := httptest.NewServer(r.model)
-	t.Cleanup(web.Close)
-	r.group = newGroup(t, r.log)
-	r.servers = newServers(t, r.group, 1, store)
+	r.harness, r.worker = newFleet(t, bin, store, r.latency)
+	r.worker.agents = agents
 	if err := r.servers.up(t.Context(), r.servers.nodes[0]); err != nil {
 		t.Fatal(err)
 	}
-	r.worker = agentd{filepath.Join(bin, "agentd"), agents, web.URL, 1, 1, 10 * time.Second, nil}
 	for range fleetSize {
 		if err := r.join(); err != nil {
 			t.Fatal(err)
@@ -91,7 +84,7 @@ func (r *rollout) join() error {
 	cmd := r.worker.named(name, "--server", r.servers.urls(), "--grace", r.grace.String())
 	// Any worker can take all trees.
 	cmd.Args = append(cmd.Args, "--slots", strconv.Itoa(r.trees))
-	p, err := r.group.start(name, cmd)
+	p, err := r.servers.group.start(name, cmd)
 	if err != nil {
 		return err
 	}
