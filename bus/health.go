@@ -104,10 +104,10 @@ func (h *Health) saw(stream string, s jetstream.Stream, err error) (*jetstream.S
 	}
 	info := s.CachedInfo()
 	c.missing = false
-	if c.info != nil && (c.lost == nil || c.lost.Kind != FaultReplaced) {
+	if c.info != nil && !c.replaced() {
 		if f, ok := lost(c.info, info); ok {
 			c.lost = &f
-			if f.Kind == FaultReplaced {
+			if c.replaced() {
 				pause.Notify(h.replaced)
 			}
 		}
@@ -266,7 +266,7 @@ func (h *Health) Faults(longest time.Duration) (all []Fault) {
 		switch c := h.of(name); {
 		case c.missing:
 			all = append(all, missing(name))
-		case c.lost != nil && c.lost.Kind == FaultReplaced:
+		case c.replaced():
 			all = append(all, *c.lost)
 		}
 	}
@@ -302,11 +302,15 @@ func (c *condition) faults(want jetstream.StreamConfig, longest time.Duration) (
 	if f, ok := settings(c.info.Config, want); ok {
 		all = append(all, f)
 	}
-	if longest > 0 && c.lost != nil && (!dropping || c.lost.Kind == FaultReplaced) {
+	if longest > 0 && c.lost != nil && (!dropping || c.replaced()) {
 		all = append(all, *c.lost)
 	}
 	return append(all, c.room()...)
 }
+
+// replaced reports whether the stream was removed and made again, or restored,
+// since it was provisioned.
+func (c *condition) replaced() bool { return c.lost != nil && c.lost.Kind == FaultReplaced }
 
 // room returns the fault of a stream that stores nothing although its server
 // answers. It needs c.info.

@@ -92,8 +92,7 @@ func (h *Health) Confirm(ctx context.Context) error {
 func (h *Health) wasReplaced(stream string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	c := h.of(stream)
-	return c.lost != nil && c.lost.Kind == FaultReplaced
+	return h.of(stream).replaced()
 }
 
 // Replaced is ready after a stream was found to be replaced.

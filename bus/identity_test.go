@@ -8,6 +8,27 @@ import (
 	"github.com/axebus/axe/internal/bustest"
 )
 
+// guardT makes a connection that of a process that remembers messages.
+func guardT(t *testing.T, c *Conn) {
+	t.Helper()
+	if err := c.Clocks.Measure(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c.Health.Guard()
+}
+
+// reconnectT breaks a connection, and waits until it is made again.
+func reconnectT(t *testing.T, c *Conn) {
+	t.Helper()
+	before := c.Health.doubts()
+	if err := c.nc.ForceReconnect(); err != nil {
+		t.Fatal(err)
+	}
+	for c.Health.doubts() == before {
+		time.Sleep(time.Millisecond)
+	}
+}
+
 // TestReplacedStreamTakesNoWrite: a process that has read a stream writes and
 // acknowledges nothing on another one that took its place while the connection
 // was down, until it has provisioned the streams again. A process that has not
@@ -18,10 +39,7 @@ func TestReplacedStreamTakesNoWrite(t *testing.T) {
 	if err := client.Provisioned(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Clocks.Measure(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	c.Health.Guard()
+	guardT(t, c)
 	const subject = "axe.run.echo.T1.r.call"
 	m := Message{Subject: subject, Body: []byte("{}"), Fence: After(subject, 0)}
 	if _, err := c.Write(t.Context(), m); err != nil {
@@ -38,15 +56,8 @@ func TestReplacedStreamTakesNoWrite(t *testing.T) {
 	if err := other.Provision(t.Context(), Provision{}); err != nil {
 		t.Fatal(err)
 	}
-	for _, conn := range []*Conn{c, client} {
-		before := conn.Health.doubts()
-		if err := conn.nc.ForceReconnect(); err != nil {
-			t.Fatal(err)
-		}
-		for conn.Health.doubts() == before {
-			time.Sleep(time.Millisecond)
-		}
-	}
+	reconnectT(t, c)
+	reconnectT(t, client)
 	if err := d.Ack(); !errors.Is(err, errUnconfirmed) {
 		t.Errorf("acknowledgement: %v, want %v", err, errUnconfirmed)
 	}
@@ -86,10 +97,7 @@ func TestReplacedStreamTakesNoWrite(t *testing.T) {
 func TestAcknowledgementAfterReconnect(t *testing.T) {
 	dial := Dial{Server: serveT(t, ServerConfig{})}
 	c := openT(t, dial, true)
-	if err := c.Clocks.Measure(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	c.Health.Guard()
+	guardT(t, c)
 	if _, err := c.Write(t.Context(), Message{Subject: "axe.run.echo.T1.r.call", Body: []byte("{}")}); err != nil {
 		t.Fatal(err)
 	}
@@ -97,13 +105,7 @@ func TestAcknowledgementAfterReconnect(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := c.Health.doubts()
-	if err := c.nc.ForceReconnect(); err != nil {
-		t.Fatal(err)
-	}
-	for c.Health.doubts() == before {
-		time.Sleep(time.Millisecond)
-	}
+	reconnectT(t, c)
 	if err := d.Ack(); !errors.Is(err, errUnconfirmed) {
 		t.Errorf("acknowledgement: %v, want %v", err, errUnconfirmed)
 	}
@@ -120,10 +122,7 @@ func TestAcknowledgementAfterReconnect(t *testing.T) {
 func TestStreamReplacedBehindALiveConnection(t *testing.T) {
 	dial := Dial{Server: serveT(t, ServerConfig{})}
 	c, other := openT(t, dial, true), openT(t, dial, false)
-	if err := c.Clocks.Measure(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	c.Health.Guard()
+	guardT(t, c)
 	if _, err := c.Write(t.Context(), Message{Subject: "axe.run.echo.T0.r.call", Body: []byte("{}")}); err != nil {
 		t.Fatal(err)
 	}

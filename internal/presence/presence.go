@@ -175,44 +175,48 @@ func (r Registry) hasProcess(ctx context.Context, w Worker) bool {
 // (bus.Workers.Keeps), and Kept returns true. It asks all at once, and waits
 // for their answers for a second at most.
 func (r Registry) Kept(ctx context.Context, self string, d *bus.Delivery) (bool, error) {
-	var kept atomic.Bool
-	err := r.askOthers(ctx, self, func(ctx context.Context, w subjects.Worker) bool {
-		yes := r.workers.Keeps(ctx, w, d)
-		if yes {
-			kept.Store(true)
-		}
-		return yes
+	return r.askOthers(ctx, self, func(ctx context.Context, w subjects.Worker) bool {
+		return r.workers.Keeps(ctx, w, d)
 	})
-	return kept.Load(), err
 }
 
 // Recall asks the live workers other than self for the answer of a model; nil if
 // none knows it. It asks all at once, and waits for their answers for a second
 // at most.
 func (r Registry) Recall(ctx context.Context, self, key string) []byte {
-	var known atomic.Pointer[[]byte]
-	_ = r.askOthers(ctx, self, func(ctx context.Context, w subjects.Worker) bool {
-		b := r.workers.Recall(ctx, w, key)
-		if len(b) > 0 {
-			known.Store(&b)
+	found := make(chan []byte, 1)
+	_, _ = r.askOthers(ctx, self, func(ctx context.Context, w subjects.Worker) bool {
+		answer := r.workers.Recall(ctx, w, key)
+		if len(answer) == 0 {
+			return false
 		}
-		return len(b) > 0
+		select {
+		case found <- answer:
+		default: // another worker knew it as well
+		}
+		return true
 	})
-	if b := known.Load(); b != nil {
-		return *b
+	select {
+	case answer := <-found:
+		return answer
+	default:
+		return nil
 	}
-	return nil
 }
 
-// askOthers calls ask at once for each live worker other than self. The context
-// ends when one of the calls has returned true: no other answer matters.
-func (r Registry) askOthers(ctx context.Context, self string, ask func(context.Context, subjects.Worker) bool) error {
+// askOthers calls ask at once for each live worker other than self, and reports
+// whether one of the calls has returned true. The context of the others then
+// ends: their answers do not matter.
+func (r Registry) askOthers(
+	ctx context.Context, self string, ask func(context.Context, subjects.Worker) bool,
+) (bool, error) {
 	all, err := r.Workers(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	var yes atomic.Bool
 	var asked sync.WaitGroup
 	for _, w := range all {
 		if !w.Ended.IsZero() || w.Name == self || r.clocks.Now().Sub(w.Seen) >= staleAge {
@@ -220,12 +224,13 @@ func (r Registry) askOthers(ctx context.Context, self string, ask func(context.C
 		}
 		asked.Go(func() {
 			if ask(ctx, w.token()) {
+				yes.Store(true)
 				cancel()
 			}
 		})
 	}
 	asked.Wait()
-	return nil
+	return yes.Load(), nil
 }
 
 // Service says which workers serve an agent.
