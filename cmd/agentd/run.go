@@ -29,6 +29,10 @@ func (o *options) run(ctx context.Context) error {
 		return err
 	}
 	o.worker.FileErrorLevel = slog.LevelError
+	if o.worker.Grace == 0 {
+		// 0 is the default of a worker, and here no grace at all.
+		o.worker.Grace = 1
+	}
 	if err := o.worker.Load(log); err != nil {
 		return cli.Fail(cli.CodeConfig, err)
 	}
@@ -98,10 +102,6 @@ func (o *options) check() error {
 	}
 	if o.worker.Timeout <= 0 {
 		return cli.Usage("--timeout must be positive, got %s", (*cli.Seconds)(&o.worker.Timeout))
-	}
-	if o.worker.Grace == 0 {
-		// 0 is the default of a worker, and here no grace at all.
-		o.worker.Grace = 1
 	}
 	if o.lease <= 0 {
 		return cli.Usage("--ack-wait must be positive, got %s", o.lease)

@@ -102,7 +102,7 @@ func first(n int, list any) (any, error) {
 	case []match:
 		return l[:min(n, len(l))], nil
 	default:
-		return nil, fmt.Errorf("first: LIST must be lines, words, files, results or matches, got %T", list)
+		return nil, notAList("first", list)
 	}
 }
 
@@ -117,8 +117,13 @@ func join(separator string, list any) (string, error) {
 	case []match:
 		return joinAll(separator, l), nil
 	default:
-		return "", fmt.Errorf("join: LIST must be lines, words, files, results or matches, got %T", list)
+		return "", notAList("join", list)
 	}
+}
+
+// notAList is the error of a function that takes a list.
+func notAList(function string, got any) error {
+	return fmt.Errorf("%s: LIST must be lines, words, files, results or matches, got %T", function, got)
 }
 
 func joinAll[T fmt.Stringer](separator string, list []T) string {

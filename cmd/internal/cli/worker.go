@@ -80,6 +80,7 @@ func (f *WorkerFlags) Register(cmd *cobra.Command) {
 func (f *WorkerFlags) Load(log *slog.Logger) error {
 	f.Model = cmp.Or(f.Model, os.Getenv("AXE_MODEL"))
 	f.Name = cmp.Or(f.Name, workerName())
+	f.answers = agentd.NewAnswers()
 	if f.Slots < 1 {
 		return Usage("--slots must be positive, got %d", f.Slots)
 	}
@@ -170,9 +171,6 @@ func (f *WorkerFlags) Work(ctx context.Context, conn *bus.Conn, log *slog.Logger
 	if f.Ephemeral && !log.Enabled(ctx, slog.LevelInfo) {
 		// The command itself says how its tree ended.
 		trees = slog.New(slog.DiscardHandler)
-	}
-	if f.answers == nil {
-		f.answers = agentd.NewAnswers()
 	}
 	w, err := agentd.New(conn, agentd.Config{
 		Name: f.Name, Open: f.models.Open, Model: f.Model, Root: f.Root, RateLimit: f.rateLimit, Slots: f.Slots,
