@@ -97,7 +97,9 @@ func TestWorkerFoundGone(t *testing.T) {
 		two := h.startWorker("two", workerOptions{agents: leaf})
 		h.awaitReady()
 		early.kill() // it has no part in what follows
-		time.Sleep(2500 * time.Millisecond)
+		// A look at the moment of the death waits for a second, and does
+		// not miss the process yet. Two looks later it is gone.
+		time.Sleep(4 * time.Second)
 		r := h.submit("lead", "go")
 		h.awaitRequests("leaf", 1)
 		two.kill()
