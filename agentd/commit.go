@@ -11,8 +11,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// appendEntry appends an entry to the run's log. If another message has refused
-// the write, the result is a conflict.
+// appendEntry appends an entry to the run's log. If the fence refuses the
+// write, the result is a conflict.
 func (x *execution) appendEntry(ctx context.Context, e run.Entry) (result, error) {
 	e.Index = x.state.LogIndex + 1
 	e.Trigger = x.t.Seq
@@ -77,8 +77,8 @@ func (x *execution) cancelsSeenBy(answered bool) uint64 {
 	return x.w.cancels.seen(x.run)
 }
 
-// schema returns the headers of a message without routing: its version alone.
-// The subject and the body say everything else.
+// schema returns the headers of a message that needs no routing: the version of
+// its body alone.
 func schema() [][2]string { return [][2]string{{subjects.HeaderSchema, subjects.Schema}} }
 
 // needlessTimers returns the timers that the run's next message makes needless,

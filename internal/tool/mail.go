@@ -167,8 +167,8 @@ func (c Caller) wait(tc provider.ToolCall, l Lookup) run.Call {
 	return call
 }
 
-// parseIDs reads a list of ids: a JSON array, or one or more ids with blanks or
-// commas between them.
+// parseIDs reads a list of ids: a JSON array, or ids separated by white space or
+// commas. Ok is false if a JSON array is malformed.
 func parseIDs(text string) (ids []string, ok bool) {
 	if strings.HasPrefix(strings.TrimSpace(text), "[") {
 		return ids, json.Unmarshal([]byte(text), &ids) == nil
@@ -176,8 +176,9 @@ func parseIDs(text string) (ids []string, ok bool) {
 	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' || r == '\t' }), true
 }
 
-// find finds the run with an id that an argument names. It returns the refusal,
-// "" if there is none.
+// find returns the run with an id, and its path. Argument is the name of the
+// tool's argument that gave the id. The last result is the refusal, "" if there
+// is such a run.
 func (c Caller) find(id, argument string, l Lookup) (subjects.Path, Peer, string) {
 	path, err := subjects.ParsePath(id)
 	switch {
@@ -195,8 +196,9 @@ func (c Caller) find(id, argument string, l Lookup) (subjects.Path, Peer, string
 
 func hasEnded(p subjects.Path) string { return fmt.Sprintf("agent %q has ended", p) }
 
-// refuseConcurrentWaits refuses each wait for mail of an answer that makes
-// other calls to be waited for. A wait could take the mail of another one.
+// refuseConcurrentWaits refuses the waits for mail among the calls of a turn, if
+// the turn waits for another call too. One wait could take the mail that
+// another one waits for.
 func refuseConcurrentWaits(calls []run.Call) {
 	awaited := 0
 	for _, c := range calls {

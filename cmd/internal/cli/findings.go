@@ -16,16 +16,17 @@ import (
 
 // Report is the result of a check of a directory of agents.
 type Report struct {
-	// Agents is the number of files.
+	// Agents is the number of agents' files, those that do not load included.
 	Agents   int             `json:"agents"`
 	Errors   int             `json:"errors"`
 	Warnings int             `json:"warnings"`
 	Findings []check.Finding `json:"findings"`
 }
 
-// Check checks the agents of the worker's directory together. Elsewhere reports
-// whether another worker serves an agent, nil for none. The error is that of
-// the directory. The caller calls Load first.
+// Check checks all agents of the worker's directory, each by itself and as each
+// other's sub-agents. Elsewhere reports whether another worker serves an agent;
+// nil means that none does. Check fails if it cannot read the directory. The
+// caller calls Load first.
 func (f *WorkerFlags) Check(elsewhere func(agent string) bool) (Report, error) {
 	agents, invalid, err := LoadDir(f.Agents)
 	if err != nil {
@@ -51,9 +52,9 @@ func (f *WorkerFlags) Check(elsewhere func(agent string) bool) (Report, error) {
 }
 
 // CheckTree checks root, which the flags may have changed, and the agents of
-// the directory that may work below it. No other worker serves an agent. It
-// leaves out the mistakes that end the root's own run with an error, and
-// missing descriptions, which harm no run.
+// the directory that may work below it. It assumes that no other worker serves
+// an agent. It leaves out the mistakes that end the root's own run with an
+// error, and missing descriptions, which harm no run.
 func (f *WorkerFlags) CheckTree(root configs.Agent) ([]check.Finding, error) {
 	agents, invalid, err := LoadDir(f.Agents)
 	if err != nil {
@@ -80,8 +81,8 @@ func (f *WorkerFlags) checkConfig(known []string, elsewhere func(string) bool) c
 	return check.Config{Models: f.models, Model: f.Model, Known: known, Elsewhere: elsewhere}
 }
 
-// Announced reports whether a worker on the bus has announced an agent that it
-// can serve.
+// Announced reports whether the directory of the bus has a card of an agent
+// without a problem: a worker can serve it.
 func Announced(ctx context.Context, conn *bus.Conn, agent string) (bool, error) {
 	dir, err := conn.Directory(ctx)
 	if err != nil {
@@ -98,8 +99,8 @@ func Announced(ctx context.Context, conn *bus.Conn, agent string) (bool, error) 
 	return card.Problem == "", nil
 }
 
-// logFindings logs the findings of a check, each once. It returns the findings
-// that it has seen, for the next call.
+// logFindings logs the findings that are not in before. It returns all findings
+// as a set, which the next call takes as before.
 func logFindings(
 	ctx context.Context, log *slog.Logger, findings []check.Finding, before map[check.Finding]bool,
 ) map[check.Finding]bool {

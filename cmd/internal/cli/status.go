@@ -26,8 +26,8 @@ var (
 	markCut     = mark{yellow, "⊘"}
 )
 
-// status returns the mark of a run and its state in a few words. Above reports
-// whether a run above it was cancelled.
+// status returns the mark of a run and its state in a few words. Above is true
+// if a run above it was cancelled.
 func (n *node) status(now time.Time, above bool) (m mark, text string) {
 	switch {
 	case n.refusal != "":
@@ -50,7 +50,7 @@ func (n *node) status(now time.Time, above bool) (m mark, text string) {
 			text += n.takeover.String()
 		}
 	default:
-		m, text = n.resting()
+		m, text = n.withoutRequest()
 	}
 	if n.state.Interrupted() {
 		text += ", interrupted"
@@ -78,8 +78,8 @@ func (n *node) asking(now time.Time) (m mark, text string) {
 	return markAsking, turn
 }
 
-// resting describes a run while no worker asks its model.
-func (n *node) resting() (m mark, text string) {
+// withoutRequest describes a run while no worker asks its model.
+func (n *node) withoutRequest() (m mark, text string) {
 	turns := n.state.Turns
 	if len(turns) == 0 {
 		return markQueued, "called"
@@ -98,7 +98,8 @@ func (n *node) resting() (m mark, text string) {
 	return markQueued, fmt.Sprintf("turn %d is due", len(turns)+1)
 }
 
-// awaits names the calls, the mail or the review that the last turn waits for.
+// awaits describes the calls, the mail or the review that turn t, the last one
+// of s, waits for.
 func awaits(s run.State, t run.Turn) string {
 	if t.Entry.Review != nil && !t.CarriedOut() {
 		return t.Entry.Review.Agent + " reviews it"
@@ -126,7 +127,7 @@ func (n *node) hasUnread() bool {
 	return len(inbox) > len(notice)
 }
 
-// turnsTaken describes the end of a completed run.
+// turnsTaken describes the end of a run that completed in a number of turns.
 func turnsTaken(turns int) string {
 	if turns > 1 {
 		return fmt.Sprintf("done in %d turns", turns)
