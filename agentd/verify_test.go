@@ -15,9 +15,7 @@ import (
 // verifyAll checks all messages on the stream against the rules, as of now. No
 // message is stored while it reads, since time stands still.
 func (h *harness) verifyAll() verify.Report {
-	if err := presence.LearnClockSteps(h.ctx, h.conn); err != nil {
-		h.tb.Logf("no steps of the clock are known: %v", err)
-	}
+	h.learnClockSteps()
 	c := verify.New(verify.Config{Slack: 5 * time.Second})
 	for m, err := range h.conn.Scan(h.ctx, h.conn.Space().All(), 0) {
 		if err != nil {
@@ -40,6 +38,14 @@ func (h *harness) verifyAll() verify.Report {
 		})
 	}
 	return c.Report(h.conn.Clocks.Now())
+}
+
+// learnClockSteps takes over the steps of the server's clock that the workers
+// have measured.
+func (h *harness) learnClockSteps() {
+	if err := presence.LearnClockSteps(h.ctx, h.conn); err != nil {
+		h.tb.Logf("no steps of the clock are known: %v", err)
+	}
 }
 
 // clockShift is the sum of the steps of the server's clock since a message was
