@@ -101,12 +101,13 @@ func (c *Client) findRun(
 	if err != nil || path.IsRoot() {
 		return f.root, f.call, err
 	}
-	ms, err := c.conn.LastPerSubject(ctx, f.root.Space.CallOf(tree, path))
+	space := f.root.Space
+	ms, err := c.conn.LastPerSubject(ctx, space.CallOf(tree, path), space.ToolCallOf(tree, path))
 	if err != nil {
 		return subjects.Run{}, 0, fmt.Errorf("tree %s: %w", tree, err)
 	}
 	for _, m := range ms {
-		if at, err := f.root.Space.Parse(m.Subject); err == nil {
+		if at, err := space.Parse(m.Subject); err == nil {
 			return at.Run, m.Seq, nil
 		}
 	}

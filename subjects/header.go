@@ -112,7 +112,13 @@ const MaxTimeout = 10 * 365 * 24 * time.Hour
 // parses is not trusted for that: tree and path must be those of the subject,
 // and the depth must be that of the path. The reply must be the reply subject
 // of the path, or for a root its result or an inbox.
-func ParseCall(r Run, get func(name string) string) (Header, error) {
+func ParseCall(r Run, get func(name string) string) (Header, error) { return parseCall(r, 0, get) }
+
+// ParseToolCall parses and checks the headers of the call of a tool run. It may
+// be one level deeper than the runs above allow.
+func ParseToolCall(r Run, get func(name string) string) (Header, error) { return parseCall(r, 1, get) }
+
+func parseCall(r Run, below int, get func(name string) string) (Header, error) {
 	h := Header{
 		Tree:        r.Tree,
 		Path:        r.Path,
@@ -137,7 +143,7 @@ func ParseCall(r Run, get func(name string) string) (Header, error) {
 	if err != nil || limit > MaxDepth {
 		return bad(HeaderMaxDepth, "want 0 to "+strconv.Itoa(MaxDepth))
 	}
-	if h.Depth > limit {
+	if h.Depth > limit+below {
 		return bad(HeaderDepth, "is deeper than allowed")
 	}
 	h.MaxDepth = limit
@@ -150,8 +156,8 @@ func ParseCall(r Run, get func(name string) string) (Header, error) {
 	if err := r.Space.CheckReply(h.Reply); err != nil {
 		return h, err
 	}
-	parent, turn, index, below := r.Path.Parent()
-	if !below {
+	parent, turn, index, hasParent := r.Path.Parent()
+	if !hasParent {
 		if h.Reply != r.Space.Result(r.Agent, r.Tree) && !inbox(h.Reply) {
 			return bad(HeaderReply, "is neither the result of this tree nor an inbox")
 		}

@@ -12,6 +12,8 @@ type Kind int
 const (
 	Submission Kind = iota + 1
 	Call
+	// Tool is the call of a tool run: a run without a model.
+	Tool
 	Log
 	// Reply is in.<turn>.<index>, the outcome of a child.
 	Reply
@@ -36,6 +38,9 @@ const (
 	Result
 	Progress
 )
+
+// Begins reports whether a message of this kind is the call of a run.
+func (k Kind) Begins() bool { return k == Call || k == Tool }
 
 // Address is a parsed subject.
 type Address struct {
@@ -95,7 +100,7 @@ func parseKind(tok []string, live bool) (a Address, ok bool) {
 }
 
 // ofRun are the kinds of messages with a subject of one token behind the run.
-var ofRun = map[string]Kind{"call": Call, "log": Log, "cancel": Cancel}
+var ofRun = map[string]Kind{"call": Call, "tool": Tool, "log": Log, "cancel": Cancel}
 
 // keyed are the kinds of messages to a run that have a key chosen by the
 // writer.

@@ -74,7 +74,7 @@ func TestParseInvertsBuild(t *testing.T) {
 			want.Run.Path = Root
 		case Other:
 			t.Skip()
-		case Call, Log, Cancel, Progress:
+		case Call, Tool, Log, Cancel, Progress:
 		}
 		subject := build(s, want)
 		if got, err := s.Parse(subject); err != nil || got != want {

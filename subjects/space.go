@@ -107,6 +107,9 @@ func (s Space) PartsOf(t Tree) string { return s.join("live", "part", "*", t.s, 
 // CallOf matches the call of the run at p, of any agent.
 func (s Space) CallOf(t Tree, p Path) string { return s.of(t, "run", "*", t.s, p.s, "call") }
 
+// ToolCallOf matches the call of the tool run at p, of any agent or toolset.
+func (s Space) ToolCallOf(t Tree, p Path) string { return s.of(t, "run", "*", t.s, p.s, "tool") }
+
 // EndsOf matches the messages that end the run at p, of any agent: its cancel
 // message, and its outcome at its reply subject.
 func (s Space) EndsOf(t Tree, p Path) []string {
@@ -117,19 +120,23 @@ func (s Space) EndsOf(t Tree, p Path) []string {
 	return ends
 }
 
-// Calls matches the calls of one agent.
+// Calls matches the calls of one agent, except those of its tools.
 func (s Space) Calls(a Agent) string { return s.any("run", a.s, "*", "*", "call") }
 
-// Inbound matches all messages to the runs of one agent, except their calls. It
-// includes cancel messages.
+// Inbound matches the messages of work under way at one agent: all messages to
+// its runs, with cancel messages, and the calls of its tools.
 func (s Space) Inbound(a Agent) []string {
-	return []string{s.any("run", a.s, "*", "*", "in", "*", "*"), s.any("run", a.s, "*", "*", "cancel")}
+	return []string{
+		s.any("run", a.s, "*", "*", "in", "*", "*"), s.any("run", a.s, "*", "*", "cancel"),
+		s.any("run", a.s, "*", "*", "tool"),
+	}
 }
 
 // Triggers matches all calls and all messages to runs, of all agents.
 func (s Space) Triggers() []string {
 	return []string{
-		s.any("run", "*", "*", "*", "call"), s.any("run", "*", "*", "*", "in", "*", "*"), s.Cancels(),
+		s.any("run", "*", "*", "*", "call"), s.any("run", "*", "*", "*", "tool"),
+		s.any("run", "*", "*", "*", "in", "*", "*"), s.Cancels(),
 	}
 }
 
@@ -190,6 +197,9 @@ func (r Run) Owns(subject string) bool {
 
 // Call is the subject of the request to run.
 func (r Run) Call() string { return r.join("run", "call") }
+
+// ToolCall is the subject of the request to run a tool.
+func (r Run) ToolCall() string { return r.join("run", "tool") }
 
 // Log is the subject of the run's own record.
 func (r Run) Log() string { return r.join("run", "log") }

@@ -84,7 +84,8 @@ func TestSubjects(t *testing.T) {
 			t.Errorf("got %s, want %s", test.got, test.want)
 		}
 	}
-	if diff := cmp.Diff([]string{"axe.run.lead.*.*.in.*.*", "axe.run.lead.*.*.cancel"}, s.Inbound(a)); diff != "" {
+	inbound := []string{"axe.run.lead.*.*.in.*.*", "axe.run.lead.*.*.cancel", "axe.run.lead.*.*.tool"}
+	if diff := cmp.Diff(inbound, s.Inbound(a)); diff != "" {
 		t.Errorf("inbound (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{"axe.run.*.*.r.in.timer.0", "axe.run.*.*.r.cancel"}, s.RootEnds()); diff != "" {

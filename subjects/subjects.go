@@ -6,6 +6,7 @@
 //
 //	axe.submit.<agent>.<id>                          a submission
 //	axe.run.<agent>.<tree>.<path>.call               the request to run
+//	axe.run.<agent>.<tree>.<path>.tool               the request to run a tool
 //	axe.run.<agent>.<tree>.<path>.log                the run's own record
 //	axe.run.<agent>.<tree>.<path>.in.<turn>.<index>  a child's outcome
 //	axe.run.<agent>.<tree>.<path>.in.timer.<turn>    the end of a turn's time
