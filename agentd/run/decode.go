@@ -1,8 +1,11 @@
 package run
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/axebus/axe/subjects"
 )
@@ -24,12 +27,8 @@ import (
 func Decode(at subjects.Address, m Meta, body []byte) (Event, error) {
 	m.Time = m.Time.Add(m.Shift)
 	switch at.Kind {
-	case subjects.Call:
-		e := Called{Meta: m}
-		if err := json.Unmarshal(body, &e.Input); err != nil {
-			e.Malformed = fmt.Errorf("body of the call: %w", err)
-		}
-		return e, nil
+	case subjects.Call, subjects.Tool:
+		return decodeCall(at.Kind, m, body), nil
 	case subjects.Log:
 		e, err := DecodeEntry(body)
 		if err != nil {
@@ -68,6 +67,23 @@ func Decode(at subjects.Address, m Meta, body []byte) (Event, error) {
 	return nil, nil
 }
 
+// decodeCall reads the call of a run. Its subject says whether that is a tool
+// run, and the body has to agree.
+func decodeCall(k subjects.Kind, m Meta, body []byte) Called {
+	e := Called{Meta: m}
+	if err := json.Unmarshal(body, &e.Input); err != nil {
+		e.Malformed = fmt.Errorf("body of the call: %w", err)
+	}
+	switch isTool := k == subjects.Tool; {
+	case isTool && e.Input.Tool == nil:
+		e.Input.Tool = &ToolInput{}
+		e.Malformed = cmp.Or(e.Malformed, errors.New("body of the call: the tool is missing"))
+	case !isTool:
+		e.Input.Tool = nil
+	}
+	return e
+}
+
 // outcomeOf reads an outcome. A child that ended ends its parent's wait even if
 // its outcome cannot be read.
 func outcomeOf(body []byte) (Outcome, error) {
@@ -86,7 +102,7 @@ func endOf(body []byte) End {
 	if json.Unmarshal(body, &e) != nil {
 		e = End{}
 	}
-	if e.Kind != KindPoisoned && e.Kind != KindTimeout && e.Kind != KindBudget {
+	if !slices.Contains([]Kind{KindPoisoned, KindTimeout, KindBudget, KindUnknown}, e.Kind) {
 		e.Kind = KindCancelled
 	}
 	if e.Text == "" {

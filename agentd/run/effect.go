@@ -29,13 +29,17 @@ func (o Owed) All() []Effect {
 // CallModel asks the model for a turn.
 type CallModel struct{ Turn int }
 
+// RunTool carries out the tool of a tool run. The outcome has no effect of its
+// own: the worker that carries out RunTool publishes it.
+type RunTool struct{}
+
 // CallChildren publishes the decisions of a turn. Without children and timer it
 // is a side effect.
 type CallChildren struct {
 	Turn int
-	// Children are the calls that the run waits for and that have no
-	// outcome. Of sequential calls it has the first alone. For a turn under
-	// review it has the supervisor's run.
+	// Children are the calls that the run waits for, that have no outcome,
+	// and that are due: no earlier call has to end first. For a turn under
+	// review that is the supervisor's run.
 	Children []Child
 	// Timer ends the wait for the children and for mail. It is zero if the
 	// run waits for neither.
@@ -112,6 +116,7 @@ func (StopBelow) effect()      {}
 func (LogInterrupt) effect()   {}
 func (HoldTurn) effect()       {}
 func (CallModel) effect()      {}
+func (RunTool) effect()        {}
 func (NotifyIdle) effect()     {}
 func (PublishAnswer) effect()  {}
 func (CallChildren) effect()   {}
@@ -126,6 +131,9 @@ func (s State) Outstanding() Owed {
 	case Ready:
 		if s.interruptedAt > 0 {
 			return Owed{s.sideEffects(), LogInterrupt{len(s.Turns) + 1}}
+		}
+		if s.Input.Tool != nil {
+			return Owed{Then: RunTool{}}
 		}
 		return Owed{s.sideEffects(), CallModel{len(s.Turns) + 1}}
 	case Awaiting:
@@ -165,10 +173,7 @@ func (s State) owedWhileAwaiting() Owed {
 		}
 		return Owed{s.unawaitedEffect(), stop}
 	}
-	if s.Turns.last().Entry.Sequential && len(pending) > 1 {
-		pending = pending[:1]
-	}
-	e.Children, e.Timer = pending, s.Turns.last().Entry.Timer
+	e.Children, e.Timer = s.Turns.last().due(), s.Turns.last().Entry.Timer
 	return Owed{s.stopForks(), e}
 }
 

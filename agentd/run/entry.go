@@ -1,9 +1,11 @@
 package run
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -28,7 +30,15 @@ const (
 	EntryFinal EntryKind = "final"
 	// EntryEnded is the end of a run by its own cancel message.
 	EntryEnded EntryKind = "ended"
+	// EntryStarted says that a worker begins to carry out a tool whose
+	// effect may happen once (ToolOnce).
+	EntryStarted EntryKind = "started"
 )
+
+// isTurn reports whether the entry is a turn of a model.
+func (k EntryKind) isTurn() bool { return k == EntryTurn || k == EntryIdle || k == EntryFinal }
+
+func (k EntryKind) known() bool { return k.isTurn() || k == EntryEnded || k == EntryStarted }
 
 // Entry is one message of a run's log. It records every decision that depends
 // on more than messages (known agents, depth, deadlines). So nothing is decided
@@ -51,7 +61,7 @@ type Entry struct {
 
 	// Start has the settings of the run, in its first entry alone.
 	Start *Start `json:"start,omitempty"`
-	// Answer is the model's answer, nil in an EntryEnded.
+	// Answer is the model's answer, nil in an EntryEnded and an EntryStarted.
 	Answer *provider.Response `json:"answer,omitempty"`
 	// Calls are the decisions about the answer's tool calls, in their
 	// order.
@@ -90,6 +100,9 @@ type Entry struct {
 	// End says why the run ended, or why there is no answer in an EntryIdle
 	// or EntryFinal.
 	End *End `json:"end,omitempty"`
+
+	// Attempt is the attempt that an EntryStarted begins.
+	Attempt *Attempt `json:"attempt,omitempty"`
 }
 
 // Start has the settings that a run was started with. Its later turns use them
@@ -103,6 +116,10 @@ type Start struct {
 	User string `json:"user"`
 	// Tools are the tools that the model is offered.
 	Tools []provider.Tool `json:"tools,omitempty"`
+	// Served are the tools in Tools that tool runs carry out.
+	Served []ServedTool `json:"served,omitempty"`
+	// Cwd is the working directory of a spawned run, below the agent's own.
+	Cwd string `json:"cwd,omitzero"`
 	// Slash names the tools that the model uses by writing lines of text.
 	Slash       []string `json:"slash,omitempty"`
 	Temperature *float64 `json:"temperature,omitzero"`
@@ -163,6 +180,15 @@ type Call struct {
 	Context string `json:"-"`
 	// Cwd is the working directory of a spawned run.
 	Cwd string `json:"-"`
+	// Tool is the tool's name at the agent or toolset that serves it, for an
+	// OpTool. It is not stored if it is the name in the tool call.
+	Tool string `json:"tool,omitzero"`
+	// Effect is the effect of the tool, for an OpTool.
+	Effect    ToolEffect `json:"effect,omitzero"`
+	OnUnknown OnUnknown  `json:"on_unknown,omitzero"`
+	// Arguments is the JSON object of the tool's arguments. It is not
+	// stored: DecodeEntry takes it from the tool call.
+	Arguments json.RawMessage `json:"-"`
 	// Spawn marks a spawned run.
 	Spawn bool `json:"spawn,omitzero"`
 	// AdHoc marks a spawned run without a definition of its own.
@@ -187,17 +213,20 @@ type Call struct {
 	Error string `json:"error,omitzero"`
 	// Kind is the kind of a refusal.
 	Kind Kind `json:"kind,omitzero"`
-	// Patience bounds a wait. 0 bounds it by Timeout, as any other call.
+	// Patience bounds a wait, and the time of a tool. 0 bounds a wait by
+	// Timeout, as any other call, and a tool by the run's own time alone.
 	Patience time.Duration `json:"patience_ns,omitzero"`
 }
 
 // Op is the operation of a call.
 type Op string
 
-// The operations. A turn waits for OpCall and OpWait alone.
+// The operations. A turn waits for OpCall, OpTool and OpWait alone.
 const (
 	// OpCall starts a child run. The child's outcome is the result.
 	OpCall Op = ""
+	// OpTool starts a tool run. Its outcome is the result.
+	OpTool Op = "tool"
 	// OpFork starts a run that works beside this one.
 	OpFork Op = "fork"
 	// OpSend writes to another run.
@@ -215,9 +244,17 @@ const (
 )
 
 // Awaited reports whether the turn waits for the call.
-func (c Call) Awaited() bool { return !c.Failed() && (c.Op == OpCall || c.Op == OpWait) }
+func (c Call) Awaited() bool { return c.HasReply() || !c.Failed() && c.Op == OpWait }
 
-// MakesRun reports whether the call makes a run.
+// HasReply reports whether the result of the call is the outcome of a run that
+// the turn waits for: of a child, or of a tool run.
+func (c Call) HasReply() bool { return !c.Failed() && (c.Op == OpCall || c.Op == OpTool) }
+
+// writes reports whether the call may change something that another call of its
+// turn reads.
+func (c *Call) writes() bool { return c.Op == OpTool && c.Effect != ToolReads }
+
+// MakesRun reports whether the call makes a run with a model.
 func (c Call) MakesRun() bool {
 	return !c.Failed() && (c.Op == OpCall || c.Op == OpFork || c.Op == OpReview)
 }
@@ -243,34 +280,59 @@ func (e End) Outcome() Outcome {
 // Schedule returns the calls with a deadline for each that makes a run or is
 // awaited, none later than limit allows. Last is the latest deadline of an
 // awaited call, zero if there is none. A fork gets all the time that limit
-// allows. The entry itself does not change.
+// allows. The time of a call that waits for calls before it begins when they
+// have used all of theirs. The entry itself does not change.
 func (e Entry) Schedule(now time.Time, limit func(call int) time.Time) (calls []Call, last time.Time) {
 	calls = slices.Clone(e.Calls)
-	due := time.Duration(0)
-	for i, c := range calls {
-		allowed := e.Timeout
-		switch {
-		case c.Op == OpFork && !c.Failed():
-			calls[i].Deadline = limit(i)
+	var begin, end time.Duration // of the calls that run side by side
+	var before *Call
+	for i := range calls {
+		c := &calls[i]
+		if c.Op == OpFork && !c.Failed() {
+			c.Deadline = limit(i)
 			continue
-		case !c.Awaited():
+		}
+		if !c.Awaited() {
 			continue
-		case c.Op == OpWait && c.Patience > 0:
-			allowed = c.Patience
 		}
-		if due == 0 || e.Sequential {
-			due += allowed
+		if before != nil && !e.sideBySide(before, c) {
+			begin = end
 		}
-		at := limit(i)
-		if by := now.Add(due); allowed > 0 && by.Before(at) {
-			at = by
+		before = c
+		c.Deadline = limit(i)
+		if allowed := e.allowed(c); allowed == 0 || begin == unlimited {
+			end = unlimited
+		} else {
+			end = max(end, begin+allowed)
+			if by := now.Add(begin + allowed); by.Before(c.Deadline) {
+				c.Deadline = by
+			}
 		}
-		calls[i].Deadline = at
-		if at.After(last) {
-			last = at
+		if c.Deadline.After(last) {
+			last = c.Deadline
 		}
 	}
 	return calls, last
+}
+
+// unlimited is a time without an end of its own.
+const unlimited = time.Duration(math.MaxInt64)
+
+// allowed returns the time that an awaited call has. 0 leaves it the rest of
+// the run's own time.
+func (e Entry) allowed(c *Call) time.Duration {
+	if c.Patience > 0 || c.Op == OpTool {
+		return c.Patience
+	}
+	return e.Timeout
+}
+
+// sideBySide reports whether two calls of the turn may run at the same time.
+func (e Entry) sideBySide(a, b *Call) bool { return !e.Sequential && !a.writes() && !b.writes() }
+
+// Ordered reports whether a call of the turn has to wait for another one.
+func (e Entry) Ordered() bool {
+	return e.Sequential || slices.ContainsFunc(e.Calls, func(c Call) bool { return c.writes() })
 }
 
 // Defer returns the calls with all the time until limit, for a turn that is
@@ -324,13 +386,15 @@ func DecodeEntry(b []byte) (Entry, error) {
 			e.Index)
 	case e.Review != nil && (e.Kind != EntryTurn || e.Review.Op != OpReview):
 		return Entry{}, fmt.Errorf("log entry %d: a review needs a turn and the op %q", e.Index, OpReview)
+	case e.Kind == EntryStarted && (e.Attempt == nil || len(e.Calls) > 0):
+		return Entry{}, fmt.Errorf("log entry %d: a start of a tool needs its attempt and has no calls", e.Index)
 	case e.Kind == EntryEnded && (e.End == nil || len(e.Calls) > 0):
 		return Entry{}, fmt.Errorf("log entry %d: an end needs its reason and has no calls", e.Index)
 	case (e.Kind == EntryIdle || e.Kind == EntryFinal) && (e.Answer == nil || len(e.Calls) > 0):
 		return Entry{}, fmt.Errorf("log entry %d: kind %q needs an answer and no calls", e.Index, e.Kind)
-	case e.Kind != EntryTurn && e.Kind != EntryIdle && e.Kind != EntryFinal && e.Kind != EntryEnded:
+	case !e.Kind.known():
 		return Entry{}, fmt.Errorf("log entry %d: kind %q is not known", e.Index, e.Kind)
-	case e.Index == 1 && e.Kind != EntryEnded && e.Start == nil:
+	case e.Index == 1 && e.Kind.isTurn() && e.Start == nil:
 		return Entry{}, errors.New("log entry 1: the start is missing")
 	}
 	if e.Kind == EntryTurn {
@@ -348,6 +412,8 @@ func (e Entry) Event(m Meta) Event {
 		return Ended{m, e}
 	case EntryIdle, EntryFinal:
 		return AnsweredWithoutCalls{m, e}
+	case EntryStarted:
+		return ToolStarted{m, e}
 	case EntryTurn:
 	}
 	return Answered{m, e}
@@ -409,6 +475,10 @@ func fill(calls []Call, tc provider.ToolCall) {
 		return
 	case OpSend:
 		calls[0].Task = tc.Arguments["message"]
+		return
+	case OpTool:
+		calls[0].Tool = cmp.Or(calls[0].Tool, tc.Name)
+		calls[0].Arguments = tc.RawArguments()
 		return
 	case OpCall, OpMail, OpWait, OpKill, OpReview:
 	}

@@ -51,7 +51,13 @@ type Ended struct {
 	Entry Entry
 }
 
-// Replied is the outcome of a child, or of a supervisor's run, in its reply
+// ToolStarted is the start of a tool's work on its log.
+type ToolStarted struct {
+	Meta
+	Entry Entry
+}
+
+// Replied is the outcome of a child, of a tool run, or of a supervisor's run, in its reply
 // slot.
 type Replied struct {
 	Meta
@@ -127,6 +133,7 @@ type OutcomeStored struct {
 func (Called) event()               {}
 func (Answered) event()             {}
 func (Ended) event()                {}
+func (ToolStarted) event()          {}
 func (Replied) event()              {}
 func (TimedOut) event()             {}
 func (Mailed) event()               {}

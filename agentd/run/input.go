@@ -23,6 +23,8 @@ type Input struct {
 	Copy *Copy `json:"copy,omitempty"`
 	// Policy is the policy of all runs above together.
 	Policy Policy `json:"policy,omitzero"`
+	// Tool is set for a tool run.
+	Tool *ToolInput `json:"tool,omitempty"`
 	// Review marks a supervisor's run: its task is to review a turn.
 	Review bool `json:"review,omitzero"`
 	// Supervision is the caller's supervision.
@@ -92,6 +94,7 @@ type AdHoc struct {
 	SubAgents   []string `json:"sub_agents,omitempty"`
 	// Tools names the tools that the run may use.
 	Tools      []string      `json:"tools,omitempty"`
+	Served     []ServedTool  `json:"served,omitempty"`
 	Slash      []string      `json:"slash,omitempty"`
 	Sequential bool          `json:"sequential,omitzero"`
 	Timeout    time.Duration `json:"timeout_ns,omitzero"`
@@ -107,6 +110,10 @@ func (s *Start) InputFor(c Call) Input {
 	if s == nil {
 		return in
 	}
+	if c.Op == OpTool {
+		in.Tool = &ToolInput{Name: c.Tool, Arguments: c.Arguments, OnUnknown: c.OnUnknown, Cwd: s.Cwd}
+		return in
+	}
 	in.Policy, in.Supervision = s.Policy, s.Supervision
 	if c.Op == OpReview {
 		in.Review, in.Supervision = true, Supervision{}
@@ -118,10 +125,10 @@ func (s *Start) InputFor(c Call) Input {
 		in.Spawned = &Spawned{Cwd: c.Cwd, Turns: s.ChildTurns}
 	}
 	if c.AdHoc {
-		in.Spawned = &Spawned{Turns: s.ChildTurns} // it has no files
+		in.Spawned = &Spawned{Cwd: c.Cwd, Turns: s.ChildTurns}
 		in.Spawned.AdHoc = &AdHoc{
 			Model: s.Model, Temperature: s.Temperature, MaxTokens: s.MaxTokens, SubAgents: s.SubAgents,
-			Tools: provider.ToolNames(s.Tools), Slash: s.Slash, Sequential: s.Sequential, Timeout: s.Timeout,
+			Tools: provider.ToolNames(s.Tools), Served: s.Served, Slash: s.Slash, Sequential: s.Sequential, Timeout: s.Timeout,
 			MaxBatch:   s.MaxBatch,
 			ChildTurns: s.ChildTurns, Retry: s.Retry,
 		}

@@ -45,6 +45,9 @@ const (
 	// KindPolicy is the refusal of a call, or the end of a run, that a
 	// policy does not permit.
 	KindPolicy Kind = "policy"
+	// KindUnknown is the end of a tool run that may have taken effect: a
+	// worker began it, and did not report.
+	KindUnknown Kind = "unknown"
 	// KindSubAgentError is the end of a spawned run that reports its task
 	// as impossible.
 	KindSubAgentError Kind = "sub_agent_error"
@@ -92,7 +95,9 @@ type Outcome struct {
 	Stopped int `json:"stopped,omitzero"`
 
 	Agent string `json:"agent"`
-	Tree  string `json:"tree,omitzero"`
+	// Tool is the tool's name, for a tool run.
+	Tool string `json:"tool,omitzero"`
+	Tree string `json:"tree,omitzero"`
 	Path  string `json:"path,omitzero"`
 	// Worker is the name of the worker that published the outcome.
 	Worker string `json:"worker,omitzero"`

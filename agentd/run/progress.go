@@ -4,7 +4,8 @@ import "time"
 
 // Progress reports on a model call to watchers. It is published and not stored.
 type Progress struct {
-	// Event is ProgressAsking, ProgressRetrying or ProgressWaiting.
+	// Event is ProgressAsking, ProgressRetrying, ProgressWaiting or
+	// ProgressRunning.
 	Event  string `json:"event"`
 	Turn   int    `json:"turn"`
 	Worker string `json:"worker"`
@@ -34,6 +35,8 @@ const (
 	// ProgressWaiting: a rate limit or the budget does not admit the
 	// request yet.
 	ProgressWaiting = "waiting"
+	// ProgressRunning: a tool run carries out its tool.
+	ProgressRunning = "running"
 )
 
 // WaitingForBudget is the reason of a request that waits until others in flight

@@ -1,6 +1,9 @@
 package run
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Reason is a code for the rule that ended a run, beside its Kind. It is empty
 // if the kind is enough, and in messages of versions that had no reasons.
@@ -32,6 +35,12 @@ func EndKilled(by string) End {
 // EndTimeout is the end of a run that had no more than the allowed time.
 func EndTimeout(allowed time.Duration) End {
 	return End{Kind: KindTimeout, Text: textTimeout(allowed)}
+}
+
+// EndUnknown is the end of a tool run that may have taken effect. The worker
+// began it some time ago. The key is that of the call.
+func EndUnknown(worker string, ago time.Duration, key string) End {
+	return End{Kind: KindUnknown, Text: fmt.Sprintf(textUnknown, worker, int(ago.Seconds()), key)}
 }
 
 // endBelow is the end of the runs that work for a run that has ended.

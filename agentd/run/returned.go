@@ -25,6 +25,9 @@ type Return struct {
 	// Attempt is the number of that request, or of the next one, if other
 	// requests for the turn have failed before. Otherwise it is 0.
 	Attempt int `json:"attempt,omitzero"`
+	// Late is the outcome that the worker found out too late, or the output
+	// of a tool that was stopped. It changes nothing: it is for people.
+	Late *Outcome `json:"late,omitempty"`
 	// Worker is the name of the worker.
 	Worker string `json:"worker"`
 }
@@ -46,6 +49,9 @@ const (
 	// ReturnFailed: the worker could not carry out the effects that the run
 	// owed.
 	ReturnFailed ReturnCause = "failed"
+	// ReturnLate: the run had ended before the worker knew the outcome of a
+	// tool, or while the tool was at work.
+	ReturnLate ReturnCause = "late"
 )
 
 // excuses reports whether a delivery with this return says nothing about the

@@ -77,6 +77,9 @@ type State struct {
 	// OutcomeStored says that the outcome is stored. The run owes nothing
 	// then.
 	OutcomeStored bool
+	// Attempt is the last attempt of a tool run that its log shows, nil if it
+	// shows none.
+	Attempt *StartedAttempt
 	// Returns counts the deliveries that workers have returned. A return
 	// makes nothing owed and changes no owner. So a worker that has lost
 	// its lease may write one at any time.
@@ -147,8 +150,10 @@ type Turn struct {
 	at uint64
 	// pendingCount is the number of awaited calls without an outcome.
 	pendingCount int
-	// dueSince is the stream's time at which the next sequential call
-	// became due.
+	// ordered says that a call of the turn has to wait for another one.
+	ordered bool
+	// dueSince is the stream's time at which the calls became due that are
+	// due now, if the turn is ordered.
 	dueSince time.Time
 }
 
@@ -178,13 +183,16 @@ func (s State) Pending() int {
 }
 
 // OutcomesAwaited returns the number of outcomes that have to arrive before the
-// run owes a new effect. That is one for sequential calls and for a turn under
-// review, and otherwise Pending. A wait for mail counts as one.
+// run owes a new effect. Without calls that wait for others that is Pending. A
+// wait for mail counts as one.
 func (s State) OutcomesAwaited() int {
-	if _, reviewing := s.review(); reviewing || s.Pending() > 0 && s.Turns.last().Entry.Sequential {
-		return 1
+	if s.Phase != Awaiting {
+		return 0
 	}
-	return s.Pending()
+	if t := s.Turns.last(); t.ordered || t.stage == underReview {
+		return len(t.due())
+	}
+	return s.Turns.last().pendingCount
 }
 
 // Totals counts the work of the run's own turns, without the runs below it. An
@@ -212,12 +220,15 @@ func (ts Turns) Retries() int {
 	return n
 }
 
-// Subtree sums the work of the run and of the runs below it. A fork that has
+// Subtree sums the work of the run and of the runs below it. A tool run counts
+// in the tool calls of its parent, and not as a run. A fork that has
 // not ended counts with the totals of its last idle notice. Any other child
 // without an outcome does not count.
 func (s State) Subtree() Totals {
 	sum := s.Turns.Totals().Add(s.forkTotals())
-	sum.Runs++
+	if s.Input.Tool == nil {
+		sum.Runs++
+	}
 	for _, t := range s.Turns {
 		for _, o := range t.Outcomes {
 			if o != nil {
@@ -258,6 +269,8 @@ func (s State) apply(e Event) (State, error) {
 		return s.answered(e)
 	case Ended:
 		return s.ended(e)
+	case ToolStarted:
+		return s.toolStarted(e)
 	case Replied:
 		return s.replied(e), nil
 	case TimedOut:
@@ -366,6 +379,7 @@ func (s State) carryOut(m Meta) State {
 // count from m.Time.
 func carryOut(t *Turn, m Meta) {
 	t.stage, t.dueSince = carriedOut, m.Time
+	t.ordered = t.Entry.Ordered()
 	if t.Entry.Review != nil {
 		t.at = m.Seq
 		decided := t.Entry.Calls
@@ -428,7 +442,7 @@ func (s State) turn(m Meta, e Entry) (State, error) {
 	if err != nil || s.Ended() {
 		return s, err
 	}
-	if before != Ready {
+	if before != Ready || s.Input.Tool != nil {
 		return s, fmt.Errorf("%w: log message %d is a turn while the run is %s", ErrCorrupt, m.Seq, before)
 	}
 	s.Turns = slices.Clone(s.Turns)
@@ -482,11 +496,8 @@ func (s State) replied(e Replied) State {
 	}
 	t := s.Turns.last()
 	if e.Index < 0 || e.Index >= len(t.Outcomes) || t.Outcomes[e.Index] != nil ||
-		t.Entry.Calls[e.Index].Op != OpCall {
+		!t.Entry.Calls[e.Index].HasReply() || !t.isDue(e.Index) {
 		return s
-	}
-	if t.Entry.Sequential && t.pending()[0].Index < e.Index {
-		return s // the call is not due yet
 	}
 	s = s.edit(func(t *Turn) {
 		t.Outcomes[e.Index] = &e.Outcome
@@ -496,7 +507,7 @@ func (s State) replied(e Replied) State {
 	switch {
 	case s.Pending() == 0:
 		return s.ready(e.Seq)
-	case t.Entry.Sequential:
+	case s.Turns.last().hasMoreDueThan(t):
 		s.Owner = e.Seq
 	}
 	return s
@@ -518,12 +529,12 @@ func (s State) timedOut(e TimedOut) State {
 	if s.Phase != Awaiting {
 		return s
 	}
-	end := EndTimeout(s.Turns.last().allowed())
-	if s.interruptedAt > 0 {
-		end = EndInterrupted()
-	}
 	return s.edit(func(t *Turn) {
 		for _, c := range t.pending() {
+			end := EndTimeout(t.allowed(c.Index))
+			if s.interruptedAt > 0 {
+				end = EndInterrupted()
+			}
 			endCall(t, c.Index, end)
 		}
 		t.pendingCount = 0
@@ -589,6 +600,10 @@ func (s State) ready(owner uint64) State {
 	s.Phase = Ready
 	s.Owner = owner
 	s.muted = false
+	if end, fails := s.Turns.unknownEnd(); fails {
+		s.Phase, s.End = Failed, end
+		return s
+	}
 	if most := s.maxTurns(); s.Turns.sinceIdle() >= most {
 		s.Phase = Failed
 		s.End = End{Kind: KindTurns, Text: textTurns(most)}
@@ -636,29 +651,66 @@ func (t Turn) pending() []Child {
 	}
 	var out []Child
 	for i, o := range t.Outcomes {
-		if o == nil && t.Entry.Calls[i].Op == OpCall {
+		if o == nil && t.Entry.Calls[i].HasReply() {
 			out = append(out, Child{i, t.Entry.Calls[i], t.deadline(i)})
 		}
 	}
 	return out
 }
 
-// deadline is the deadline that was decided for the i-th call. A sequential
-// call has no more than Entry.Timeout from the time at which it became due.
+// due lists the pending runs that no earlier call of the turn holds back. They
+// are the first ones of pending.
+func (t Turn) due() []Child {
+	pending := t.pending()
+	for i, c := range pending {
+		if t.ordered && !t.isDue(c.Index) {
+			return pending[:i]
+		}
+	}
+	return pending
+}
+
+// isDue reports whether no earlier call of the turn holds the i-th one back: a
+// call that may not run at the same time, and that has no outcome.
+func (t Turn) isDue(i int) bool {
+	if !t.ordered {
+		return true
+	}
+	for j := range i {
+		before := &t.Entry.Calls[j]
+		if t.Outcomes[j] == nil && before.HasReply() && !t.Entry.sideBySide(before, &t.Entry.Calls[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// hasMoreDueThan reports whether a call is due that an earlier state of the turn
+// held back.
+func (t Turn) hasMoreDueThan(before Turn) bool {
+	if !t.ordered {
+		return false
+	}
+	due := t.due()
+	return len(due) > 0 && !before.isDue(due[len(due)-1].Index)
+}
+
+// deadline is the deadline that was decided for the i-th call. A call that had
+// to wait for others has no more than its allowed time from then on.
 func (t Turn) deadline(i int) time.Time {
 	at := t.Entry.Calls[i].Deadline
-	if t.Entry.Sequential && t.Entry.Timeout > 0 {
-		if due := t.dueSince.Add(t.Entry.Timeout); due.Before(at) {
+	if allowed := t.Entry.allowed(&t.Entry.Calls[i]); t.ordered && allowed > 0 {
+		if due := t.dueSince.Add(allowed); due.Before(at) {
 			return due
 		}
 	}
 	return at
 }
 
-// allowed is the time that each call of the turn had to reply.
-func (t Turn) allowed() time.Duration {
-	if t.Entry.Timeout > 0 {
-		return t.Entry.Timeout
+// allowed is the time that the i-th call had to reply.
+func (t Turn) allowed(i int) time.Duration {
+	if allowed := t.Entry.allowed(&t.Entry.Calls[i]); allowed > 0 {
+		return allowed
 	}
 	return t.Entry.Timer.Sub(t.Time)
 }

@@ -261,7 +261,7 @@ func (t Turn) RunCount() (n int) {
 
 // interrupted folds a person's interrupt. The run and the runs below it stop.
 func (s State) interrupted(e Interrupted) State {
-	if s.interruptedAt > 0 || s.Phase == None || s.Ended() {
+	if s.interruptedAt > 0 || s.Phase == None || s.Ended() || s.Input.Tool != nil {
 		return s
 	}
 	s.forksStoppedTo = e.Seq

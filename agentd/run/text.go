@@ -24,6 +24,10 @@ const (
 	// The path of the killing run follows.
 	textKilled = "killed by "
 
+	// The name of a worker, seconds and the key of a call follow.
+	textUnknown = "it may have taken effect: worker %s began it %ds ago and did not report (key %s). " +
+		"Find out before you do it again."
+
 	// The reasons of a pause that no verdict of the supervisor asked for.
 	// textUnattended puts them after a full stop.
 

@@ -1,6 +1,11 @@
 package run
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+)
 
 // ToolEffect says how often the effect of a tool may happen.
 type ToolEffect string
@@ -19,6 +24,41 @@ const (
 	ToolOnce ToolEffect = "once"
 )
 
+// OnUnknown says how a run goes on after a call of a tool that may have taken
+// effect (KindUnknown).
+type OnUnknown string
+
+// The choices. The empty value is UnknownTell.
+const (
+	// UnknownTell: the run's model is told, and decides.
+	UnknownTell OnUnknown = "tell"
+	// UnknownAgain: the tool is asked again.
+	UnknownAgain OnUnknown = "again"
+	// UnknownFail: the run fails.
+	UnknownFail OnUnknown = "fail"
+)
+
+// ServedTool is a tool of a run's model that a tool run carries out.
+type ServedTool struct {
+	// Name is the tool's name for the model.
+	Name string `json:"name"`
+	// By is the agent or the toolset that serves the tool.
+	By     string     `json:"by"`
+	Effect ToolEffect `json:"effect"`
+	// Timeout bounds a call. 0 leaves it the rest of the run's own time.
+	Timeout   time.Duration `json:"timeout_ns,omitzero"`
+	OnUnknown OnUnknown     `json:"on_unknown,omitzero"`
+}
+
+// ServedTool returns the served tool with a name.
+func (s *Start) ServedTool(name string) (ServedTool, bool) {
+	i := slices.IndexFunc(s.Served, func(t ServedTool) bool { return t.Name == name })
+	if i < 0 {
+		return ServedTool{}, false
+	}
+	return s.Served[i], true
+}
+
 // ToolInput is the part of a call's body that makes its run a tool run: a run
 // without a model, which carries out one tool call.
 type ToolInput struct {
@@ -26,5 +66,61 @@ type ToolInput struct {
 	Name string `json:"name"`
 	// Arguments is the JSON object of the model's arguments.
 	Arguments json.RawMessage `json:"arguments"`
-	Effect    ToolEffect      `json:"effect"`
+	// OnUnknown is UnknownAgain if a call that may have taken effect is to
+	// be made again.
+	OnUnknown OnUnknown `json:"on_unknown,omitzero"`
+	// Cwd is the working directory of the run that calls the tool, below the
+	// agent's own.
+	Cwd string `json:"cwd,omitzero"`
+}
+
+// Attempt is one attempt to carry out a tool whose effect may happen once. It
+// is on the log of the tool run before the tool begins.
+type Attempt struct {
+	// ID tells the attempt from every other one. A worker that finds its own
+	// attempt on the log may go on with it: the answer to its write was lost.
+	ID string `json:"id"`
+	// Detail is what the tool needs to find out later whether the attempt
+	// took effect. Most tools have none.
+	Detail json.RawMessage `json:"detail,omitempty"`
+}
+
+// StartedAttempt is an attempt on the log.
+type StartedAttempt struct {
+	Attempt
+	// Worker is the name of the worker that makes the attempt.
+	Worker string
+	// Time is the stream's time of the entry.
+	Time time.Time
+}
+
+// toolStarted folds the start of a tool's work. The run goes on under the same
+// owner.
+func (s State) toolStarted(e ToolStarted) (State, error) {
+	before := s.Phase
+	s, err := s.append(e.Meta, e.Entry)
+	if err != nil || s.Ended() {
+		return s, err
+	}
+	if before != Ready || s.Input.Tool == nil {
+		return s, fmt.Errorf("%w: log message %d starts a tool in a run that is none", ErrCorrupt, e.Seq)
+	}
+	s.Attempt = &StartedAttempt{*e.Entry.Attempt, e.Entry.Worker, e.Time}
+	s.Owner = e.Entry.Trigger
+	return s, nil
+}
+
+// unknownEnd returns the end of a run by a call of its last turn that may have
+// taken effect, if the run is to fail then.
+func (ts Turns) unknownEnd() (End, bool) {
+	if len(ts) == 0 {
+		return End{}, false
+	}
+	for i, o := range ts.last().Outcomes {
+		c := ts.last().Entry.Calls[i]
+		if o != nil && o.Kind == KindUnknown && c.Op == OpTool && c.OnUnknown == UnknownFail {
+			return End{Kind: KindUnknown, Text: c.Tool + ": " + o.Error}, true
+		}
+	}
+	return End{}, false
 }
