@@ -1,0 +1,114 @@
+// Package builtin has the tools that an agent's file may name: they read and
+// change files, run commands, and fetch pages. Names, parameters, limits and
+// texts are those of axe 1.8, where axe has the tool.
+//
+// A tool sees one call at a time and keeps nothing. Its file system is the
+// working directory of the agent: no path leads out of it, by "..", by a link,
+// or by a race (os.Root).
+package builtin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/provider"
+)
+
+// Tool is a built-in tool.
+type Tool struct {
+	Definition provider.Tool
+	Effect     run.ToolEffect
+	// Run carries out a call and returns its result. The error is for the
+	// model. If ctx ends, the result is what there was until then.
+	Run func(ctx context.Context, c Call) (string, error)
+	// Plan returns what Settle needs, before the call is carried out. Its
+	// error is for the model, and the call is then not carried out. It is
+	// nil for a tool that cannot find out whether it took effect.
+	Plan func(Call) (json.RawMessage, error)
+	// Settle finds out whether a call with a plan took effect, after its
+	// worker has died. It is nil if Plan is.
+	Settle func(c Call, plan json.RawMessage) (result string, settled Settled)
+}
+
+// Settled is the answer of Tool.Settle.
+type Settled int
+
+// The answers.
+const (
+	// Unsettled: the call may have taken effect.
+	Unsettled Settled = iota
+	// NotDone: the call has not taken effect.
+	NotDone
+	// Done: the call has taken effect.
+	Done
+)
+
+// Call is one call of a tool.
+type Call struct {
+	// Arguments has every argument as text (provider.ToolCall).
+	Arguments map[string]string
+	// Dir is the working directory of the agent.
+	Dir string
+	// Key is the same for every attempt at the call, and for no other call.
+	Key string
+}
+
+// All returns the tools, in the order in which a model is offered them.
+func All() []Tool {
+	return []Tool{listDirectory(), readFile(), writeFile(), editFile()}
+}
+
+// Names returns the names of all tools.
+func Names() []string {
+	var names []string
+	for _, t := range All() {
+		names = append(names, t.Definition.Name)
+	}
+	return names
+}
+
+// Find returns the tool with a name.
+func Find(name string) (Tool, bool) {
+	all := All()
+	i := slices.IndexFunc(all, func(t Tool) bool { return t.Definition.Name == name })
+	if i < 0 {
+		return Tool{}, false
+	}
+	return all[i], true
+}
+
+// Check returns what is wrong with the arguments of a call, nil if they fit the
+// tool's parameters.
+func (t Tool) Check(c Call) error {
+	for _, name := range t.Definition.Required() {
+		if _, ok := c.Arguments[name]; !ok {
+			return errors.New(name + " is required")
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Arguments)) {
+		if _, ok := t.Definition.Parameters[name]; !ok {
+			known := slices.Sorted(maps.Keys(t.Definition.Parameters))
+			return fmt.Errorf("unknown argument %q: %s takes %s", name, t.Definition.Name, strings.Join(known, ", "))
+		}
+	}
+	return nil
+}
+
+// define makes a definition with parameters that are strings, as axe's are.
+func define(name, description string, parameters map[string]provider.ToolParameter) provider.Tool {
+	return provider.Tool{Name: name, Description: description, Parameters: parameters}
+}
+
+func required(description string) provider.ToolParameter {
+	return provider.ToolParameter{Type: "string", Description: description, Required: true}
+}
+
+func optional(description string) provider.ToolParameter {
+	return provider.ToolParameter{Type: "string", Description: description}
+}
