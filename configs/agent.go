@@ -30,6 +30,14 @@ type Agent struct {
 	// Workdir is the directory of the context files. Empty stands for the
 	// current directory of the process.
 	Workdir string
+	// Tools are the built-in tools that the agent may use.
+	Tools []string
+	// ToolConf has the settings of tools, by name. A tool without any is not
+	// in it.
+	ToolConf map[string]ToolConfig
+	// AllowedHosts are the hosts that url_fetch may ask. An empty list
+	// allows every public host.
+	AllowedHosts []string
 	// SubAgents are the agents that this agent may call.
 	SubAgents     []string
 	SubAgentsConf SubAgentsConfig
@@ -129,9 +137,11 @@ func parse(file string, b []byte) (Agent, error) {
 	if err != nil {
 		return Agent{}, err
 	}
-	if err := doc.decode(fields(&a)); err != nil {
+	tools := toolConf(nil)
+	if err := doc.decode(fields(&a, tools)); err != nil {
 		return Agent{}, err
 	}
+	a.ToolConf = settings(tools)
 	if err := validate(a); err != nil {
 		return Agent{}, doc.locate(err)
 	}
@@ -163,9 +173,10 @@ func resolve(a *Agent, dir string) *Error {
 	return nil
 }
 
-// fields maps every key of the format to the variable for its value.
-func fields(a *Agent) map[string]any {
-	return map[string]any{
+// fields maps every key of the format to the variable for its value. Tools are
+// the settings of each tool.
+func fields(a *Agent, tools map[string]*ToolConfig) map[string]any {
+	all := map[string]any{
 		"name":          &a.Name,
 		"description":   &a.Description,
 		"model":         &a.Model,
@@ -173,6 +184,8 @@ func fields(a *Agent) map[string]any {
 		"skill":         &a.Skill,
 		"files":         &a.Files,
 		"workdir":       &a.Workdir,
+		"tools":         &a.Tools,
+		"allowed_hosts": &a.AllowedHosts,
 		"sub_agents":    &a.SubAgents,
 
 		"sub_agents_config.max_depth": &a.SubAgentsConf.MaxDepth,
@@ -209,6 +222,12 @@ func fields(a *Agent) map[string]any {
 		"supervision.timeout":    (*duration)(&a.Supervision.Timeout),
 		"supervision.on_timeout": (*string)(&a.Supervision.OnTimeout),
 	}
+	for name, c := range tools {
+		all["tool."+name+".effect"] = (*string)(&c.Effect)
+		all["tool."+name+".timeout"] = (*duration)(&c.Timeout)
+		all["tool."+name+".on_unknown"] = (*string)(&c.OnUnknown)
+	}
+	return all
 }
 
 // withoutPath returns the text of an error without the path, which an Error

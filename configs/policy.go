@@ -17,7 +17,7 @@ type Policy struct {
 }
 
 // policyTools are the tools that a policy may name.
-var policyTools = append([]string{"call_agent", "spawn_agent", "spawn_agents"}, mailTools...)
+var policyTools = slices.Concat([]string{"call_agent", "spawn_agent", "spawn_agents"}, mailTools, builtinTools)
 
 func checkPolicy(a Agent) *Error {
 	if err := checkAgents("policy.agents", a.Policy.Agents...); err != nil {
