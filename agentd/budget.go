@@ -38,8 +38,7 @@ func (x *execution) reserve(ctx context.Context, req *provider.Request) error {
 // The run has no slot meanwhile: a run whose worker died with a request in
 // flight may need the slot to go on, and this one waits for it.
 func (x *execution) awaitRoom(ctx context.Context, req *provider.Request, p run.Progress) error {
-	x.t.slot = false
-	x.w.slots.give()
+	x.t.giveSlot()
 	p.Event = run.ProgressWaiting
 	p.Reason = run.WaitingForBudget
 	w, r := x.w, x.run // the timer reads nothing of x
@@ -51,8 +50,7 @@ func (x *execution) awaitRoom(ctx context.Context, req *provider.Request, p run.
 	}
 	if err == nil {
 		x.reserved = true
-		err = w.slots.take(ctx)
-		x.t.slot = err == nil
+		err = x.t.takeSlot(ctx, w.slots)
 	}
 	return err
 }

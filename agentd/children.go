@@ -104,8 +104,14 @@ func (r *loadedRun) callMessage(turn int, c run.Child) (m bus.Message, child sub
 		Depth: depth, MaxDepth: max(start.MaxDepth, depth), Deadline: c.Deadline,
 		Reply: r.run.Reply(turn, c.Index), Scopes: start.Scopes, Traceparent: r.header.Traceparent,
 	}
+	subject := child.Call()
+	if call.Op == run.OpTool {
+		subject = child.ToolCall()
+		header.MaxDepth = start.MaxDepth
+		header.Scopes = nil // no tally counts tool runs
+	}
 	m = bus.Message{
-		Subject: child.Call(), Header: header.Pairs(), Body: body, Fence: bus.After(child.Call(), 0),
+		Subject: subject, Header: header.Pairs(), Body: body, Fence: bus.After(subject, 0),
 		Dated: r.dated(),
 	}
 	return m, child, err

@@ -41,6 +41,10 @@ type Config struct {
 	// The default is DefaultSlots.
 	Slots int
 
+	// ToolSlots is the number of tools that the worker runs at a time. The
+	// default is DefaultToolSlots.
+	ToolSlots int
+
 	// ActiveAgents is the largest number of agents for which the worker
 	// always pulls. If it serves more, it pulls for the active ones alone,
 	// and makes unused ones dormant while more than ActiveAgents are
@@ -100,6 +104,8 @@ type Config struct {
 // Defaults of Config.
 const (
 	DefaultSlots   = 64
+	// DefaultToolSlots is smaller: a tool may take a processor.
+	DefaultToolSlots = 16
 	DefaultTimeout = time.Hour
 	DefaultGrace   = 30 * time.Second
 	DefaultPoison  = 20
@@ -116,7 +122,7 @@ func (c Config) validate() (Config, error) {
 		return c, errors.New("agentd: Config.Open is required")
 	}
 	for name, value := range map[string]int64{
-		"Slots": int64(c.Slots), "Timeout": int64(c.Timeout), "Grace": int64(c.Grace),
+		"Slots": int64(c.Slots), "ToolSlots": int64(c.ToolSlots), "Timeout": int64(c.Timeout), "Grace": int64(c.Grace),
 		"Poison": int64(c.Poison), "Cache": int64(c.Cache), "ActiveAgents": int64(c.ActiveAgents),
 		"DormantAfter": int64(c.DormantAfter),
 	} {
@@ -125,6 +131,7 @@ func (c Config) validate() (Config, error) {
 		}
 	}
 	c.Slots = cmp.Or(c.Slots, DefaultSlots)
+	c.ToolSlots = cmp.Or(c.ToolSlots, DefaultToolSlots)
 	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
 	c.Grace = cmp.Or(c.Grace, DefaultGrace)
 	c.Poison = cmp.Or(c.Poison, DefaultPoison)

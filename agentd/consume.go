@@ -334,7 +334,10 @@ func (w *Worker) giveBackAll(ctx context.Context) {
 // message. A return, and a message with a malformed subject, are acknowledged
 // at once.
 func (w *Worker) take(work context.Context, d *bus.Delivery, slot bool) {
-	t := &trigger{Delivery: d, slot: slot, inbound: !slot}
+	t := &trigger{Delivery: d, inbound: !slot}
+	if slot {
+		t.pool = w.slots
+	}
 	if t.inbound {
 		w.inbound.Add(1)
 	}

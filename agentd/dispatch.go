@@ -14,10 +14,27 @@ import (
 type trigger struct {
 	*bus.Delivery
 	at subjects.Address
-	// slot says that the trigger holds a slot.
-	slot bool
+	// pool is the pool of which the trigger holds a slot, nil without a slot.
+	pool *slots
 	// inbound says that the trigger counts against the inbound limit.
 	inbound bool
+}
+
+// takeSlot waits for a slot of a pool.
+func (t *trigger) takeSlot(ctx context.Context, pool *slots) error {
+	err := pool.take(ctx)
+	if err == nil {
+		t.pool = pool
+	}
+	return err
+}
+
+// giveSlot frees the slot of the trigger, if it holds one.
+func (t *trigger) giveSlot() {
+	if t.pool != nil {
+		t.pool.give()
+		t.pool = nil
+	}
 }
 
 // runQueue is the queue of triggers of one run in one worker. One goroutine
@@ -53,10 +70,9 @@ func (w *Worker) enqueue(ctx context.Context, t *trigger) {
 		q = &runQueue{w: w, run: t.at.Run}
 		w.queues[t.at.Run] = q
 		w.startHandler(ctx, q)
-	case t.slot:
+	default:
 		// The handler of the queue may be waiting for this very slot.
-		t.slot = false
-		w.slots.give()
+		t.giveSlot()
 	}
 	if !q.until.IsZero() {
 		w.waitBehind(t, q.until)
@@ -224,8 +240,5 @@ func (w *Worker) uncount(t *trigger) {
 // release stops counting a trigger, and frees its slot if it holds one.
 func (w *Worker) release(t *trigger) {
 	w.uncount(t)
-	if t.slot {
-		t.slot = false
-		w.slots.give()
-	}
+	t.giveSlot()
 }

@@ -39,6 +39,9 @@ type execution struct {
 	expiredAtRead bool
 	// claimed says that no other worker keeps the trigger (claim).
 	claimed bool
+	// attemptID is the id of this execution's attempt at its tool, ""
+	// before it has one.
+	attemptID string
 	// sentEntry is the last log index of which the side effects (messages,
 	// forks, kills, idle notices) were published under this trigger.
 	sentEntry int
@@ -244,6 +247,8 @@ func (x *execution) carryOut(ctx context.Context, e run.Effect) (result, error) 
 	case run.CallModel:
 		x.sentEntry = x.state.LogIndex
 		return x.takeTurn(ctx)
+	case run.RunTool:
+		return x.runTool(ctx)
 	case run.CallChildren:
 		return finished, x.callChildren(ctx, e)
 	case run.CancelBelow:

@@ -137,7 +137,7 @@ func (r *loadedRun) settleAndRead(ctx context.Context, batch []*trigger) error {
 // the batch. It parses the call's header.
 func (r *loadedRun) keepCall(batch []*trigger) {
 	for _, t := range batch {
-		if t.at.Kind == subjects.Call && r.state.Seq == 0 {
+		if t.at.Kind.Begins() && r.state.Seq == 0 {
 			r.call = t.Stored
 			r.firstDelivery = t.ProvablyFirst()
 			r.redelivered = t.Count > 1
@@ -155,7 +155,7 @@ func (r *loadedRun) minSeqFor(ctx context.Context, batch []*trigger) (uint64, er
 	var askLeader bool
 	for _, t := range batch {
 		minSeq = max(minSeq, t.Seq)
-		askLeader = askLeader || t.Count > 1 || t.at.Kind == subjects.Call
+		askLeader = askLeader || t.Count > 1 || t.at.Kind.Begins()
 	}
 	if !askLeader || r.w.conn.Replicas() <= 1 {
 		return minSeq, nil
@@ -350,7 +350,11 @@ func (r *loadedRun) noteCall(m bus.Stored, e run.Called) {
 
 // parseCall parses the header of the run's call.
 func (r *loadedRun) parseCall(call bus.Stored) {
-	r.header, r.callErr = subjects.ParseCall(r.run, call.Header.Get)
+	if call.Subject == r.run.ToolCall() {
+		r.header, r.callErr = subjects.ParseToolCall(r.run, call.Header.Get)
+	} else {
+		r.header, r.callErr = subjects.ParseCall(r.run, call.Header.Get)
+	}
 	r.sentDeadline = r.header.Deadline
 }
 

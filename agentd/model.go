@@ -43,12 +43,8 @@ func (x *execution) takeTurn(ctx context.Context) (result, error) {
 	if err != nil {
 		return x.finishTurn(ctx, run.Failure(run.KindError, "%v", err), nil)
 	}
-	if !x.claimed && mayBeKept(ctx, x) {
-		return claim(ctx, x)
-	}
-	if x.isStale() && x.rereads < maxRereads {
-		x.rereads++
-		return x.reread(), nil
+	if res, ok, err := x.mayBegin(ctx); !ok {
+		return res, err
 	}
 	resp, err := x.ask(ctx, p, x.request(model))
 	switch {
@@ -70,6 +66,20 @@ func (x *execution) takeTurn(ctx context.Context) (result, error) {
 	return x.answered(ctx, resp)
 }
 
+// mayBegin reports whether the work may begin: no other worker has it in hand,
+// and the last read is fresh.
+func (x *execution) mayBegin(ctx context.Context) (res result, ok bool, err error) {
+	if !x.claimed && mayBeKept(ctx, x) {
+		res, err = claim(ctx, x)
+		return res, false, err
+	}
+	if x.isStale() && x.rereads < maxRereads {
+		x.rereads++
+		return x.reread(), false, nil
+	}
+	return result{}, true, nil
+}
+
 // isStale reports whether another worker may have gone on with the run since it
 // was read. It may have if the server was away, if the trigger's lease may have
 // ended, or if this worker has been held up for half a lease. The time that the
@@ -83,22 +93,31 @@ func (x *execution) isStale() bool {
 // run takes its turn.
 func (x *execution) reread() result { return result{minSeq: x.state.Seq} }
 
-// prepare takes a slot, and resolves everything that the request to the model
-// needs. It returns false if the model is not to be asked now.
-func (x *execution) prepare(ctx context.Context) (res result, ready bool, err error) {
+// enter takes a slot of a pool for the work of the run, and bounds the lease of
+// the trigger by the run's deadline. It returns false if the worker drains, and
+// after a wait: the run is then to be read again.
+func (x *execution) enter(ctx context.Context, pool *slots) (res result, ok bool, err error) {
 	if x.w.draining.Load() {
 		return result{}, false, errDraining
 	}
-	if !x.t.slot && !x.w.slots.tryTake() {
-		if err := x.w.slots.take(ctx); err != nil {
+	if x.t.pool == nil && !pool.tryTake() {
+		if err := x.t.takeSlot(ctx, pool); err != nil {
 			return result{}, false, err
 		}
-		x.t.slot = true
 		// Much may have happened during the wait.
 		return x.reread(), false, nil
 	}
-	x.t.slot = true
+	x.t.pool = pool
 	x.w.limitLease(x.t, time.Now().Add(x.clock().Until(x.deadline())+x.w.conn.AckWait()))
+	return result{}, true, nil
+}
+
+// prepare takes a slot, and resolves everything that the request to the model
+// needs. It returns false if the model is not to be asked now.
+func (x *execution) prepare(ctx context.Context) (res result, ready bool, err error) {
+	if res, ok, err := x.enter(ctx, x.w.slots); !ok {
+		return res, false, err
+	}
 	if res, ok, err := x.resolveStart(ctx); !ok {
 		return res, false, err
 	}
@@ -138,22 +157,35 @@ func (x *execution) request(model string) *provider.Request {
 	return req
 }
 
-// ask sends the request, again if need be. Five things abort it: a cancel
-// message over the run, a person's interrupt of the run, its deadline, another
-// worker that has taken the run over, and the end of ctx. The error is then the
-// cause.
-func (x *execution) ask(ctx context.Context, p provider.Provider, req *provider.Request) (*provider.Response, error) {
+// watched returns the context for the work of a run. Five things end it: a
+// cancel message over the run, a person's interrupt of the run, its deadline,
+// another worker that has taken the run over, and the end of ctx. The caller
+// calls done.
+func (x *execution) watched(ctx context.Context) (_ context.Context, done func()) {
 	ctx, cancel := context.WithTimeoutCause(ctx, x.clock().Until(x.deadline()), errDeadline)
-	defer cancel()
 	ctx, abort := context.WithCancelCause(ctx)
-	defer abort(nil)
-	seen, done := x.w.cancels.watch(x.run, abort)
-	defer done()
+	seen, unwatch := x.w.cancels.watch(x.run, abort)
 	x.cancelsSeen = seen
+	endTakeover := func() {}
+	if ctx.Err() == nil {
+		endTakeover = x.abortIfTakenOver(ctx, abort)
+	}
+	return ctx, func() {
+		endTakeover()
+		unwatch()
+		abort(nil)
+		cancel()
+	}
+}
+
+// ask sends the request, again if need be. The error is the cause if the watched
+// context ended.
+func (x *execution) ask(ctx context.Context, p provider.Provider, req *provider.Request) (*provider.Response, error) {
+	ctx, done := x.watched(ctx)
+	defer done()
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	defer x.abortIfTakenOver(ctx, abort)()
 	if x.run.Path.IsRoot() && x.state.LogSeq == 0 && x.t.Count == 1 {
 		x.w.trees.begun(ctx, x.run)
 	}

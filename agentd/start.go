@@ -155,7 +155,9 @@ func (x *execution) baseStart(ctx context.Context) (*run.Start, subjects.Budget,
 	case err != nil || s != nil:
 		return s, own, err
 	case in.AdHoc():
-		return adHocStart(*in.Spawned.AdHoc), subjects.Budget{}, nil
+		s := adHocStart(*in.Spawned.AdHoc)
+		s.Cwd = in.Spawned.Cwd
+		return s, subjects.Budget{}, nil
 	}
 	return x.definedStart(ctx)
 }
@@ -200,9 +202,8 @@ func (x *execution) offerTools(s *run.Start) {
 			callees = append(callees, tool.Callee{Name: agent, Description: c.Description})
 		}
 	}
-	s.Tools = slices.DeleteFunc(tool.Offer(s.Delegates, callees, s.MaxBatch), func(t provider.Tool) bool {
-		return withheld(t.Name)
-	})
+	offered := append(servedTools(s), tool.Offer(s.Delegates, callees, s.MaxBatch)...)
+	s.Tools = slices.DeleteFunc(offered, func(t provider.Tool) bool { return withheld(t.Name) })
 	s.Slash = slices.DeleteFunc(slices.Clone(s.Slash), withheld)
 	if originOf(x.state.Input) == spawned {
 		s.Tools = append(s.Tools, tool.SubmitTools()...)
@@ -213,7 +214,7 @@ func (x *execution) offerTools(s *run.Start) {
 func adHocStart(a run.AdHoc) *run.Start {
 	return &run.Start{
 		Model: a.Model, System: tool.AdHocSystem, Temperature: a.Temperature, MaxTokens: a.MaxTokens,
-		SubAgents: a.SubAgents, Delegates: a.Tools, Slash: a.Slash, MaxDepth: subjects.MaxDepth,
+		SubAgents: a.SubAgents, Served: a.Served, Delegates: a.Tools, Slash: a.Slash, MaxDepth: subjects.MaxDepth,
 		Sequential: a.Sequential, Timeout: a.Timeout, Retry: a.Retry, MaxBatch: a.MaxBatch, ChildTurns: a.ChildTurns,
 	}
 }
@@ -242,12 +243,16 @@ func (x *execution) definedStart(ctx context.Context) (*run.Start, subjects.Budg
 	s := &run.Start{
 		Model: def.Model, System: text.Text(), Temperature: def.Params.Temperature, MaxTokens: def.Params.MaxTokens,
 		FailTruncated: def.Params.OnTruncated == configs.FailTruncated,
+		Served:        served(def),
 		SubAgents:     def.SubAgents, Delegates: def.Delegation.Tools(), Slash: def.Delegation.Commands(),
 		MaxDepth: def.MaxDepth(), Sequential: !def.SubAgentsConf.Parallel,
 		Timeout:     time.Duration(def.SubAgentsConf.Timeout) * time.Second,
 		Policy:      run.Policy{Agents: def.Policy.Agents, Tools: def.Policy.Tools},
 		Supervision: supervision(def.Supervision),
 		Retry:       retryPolicy(def.Retry),
+	}
+	if in.Spawned != nil {
+		s.Cwd = in.Spawned.Cwd
 	}
 	if def.Delegation.Has(configs.StyleSpawn) {
 		s.MaxBatch = def.Delegation.Batch()

@@ -41,8 +41,8 @@ func errorKind(k run.Kind) string {
 	switch k {
 	case run.KindTimeout:
 		return "timed_out"
-	case run.KindSubAgentError, run.KindCancelled, run.KindTurns, run.KindDepth, run.KindBudget, run.KindPoisoned,
-		run.KindUnknownAgent, run.KindPolicy, run.KindError:
+	case run.KindSubAgentError, run.KindUnknown, run.KindCancelled, run.KindTurns, run.KindDepth, run.KindBudget,
+		run.KindPoisoned, run.KindUnknownAgent, run.KindPolicy, run.KindError:
 		return string(k)
 	}
 	return string(run.KindError)

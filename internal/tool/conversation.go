@@ -72,7 +72,7 @@ func result(at subjects.Path, n int, t run.Turn, i int) (text string, isError bo
 		return undecided, true
 	case c.Spawn:
 		return aggregate(at, n, t, i), false
-	case c.Op != run.OpCall && !c.Failed():
+	case !c.HasReply() && !c.Failed():
 		return mailResult(t, from), false
 	default:
 		return Text(c, t.Outcomes[from])
@@ -88,12 +88,16 @@ func Text(c run.Call, o *run.Outcome) (text string, isError bool) {
 	switch {
 	case c.Failed():
 		return c.Error, true
+	case o == nil && c.Op == run.OpTool:
+		return noOutcome, true
 	case o == nil:
 		return failed(c.Agent, noOutcome), true
 	case o.Status == run.StatusCompleted && o.Truncated:
 		return o.Result + cutMark, false
 	case o.Status == run.StatusCompleted:
 		return o.Result, false
+	case c.Op == run.OpTool:
+		return o.Error, true
 	}
 	return failed(c.Agent, o.Error), true
 }

@@ -25,7 +25,7 @@ func mailResult(t run.Turn, i int) string {
 			return messagesText(ofCall(t.Took, i))
 		}
 		return waitResult(c, ofCall(t.Found, i), ofCall(t.Took, i))
-	case run.OpCall, run.OpReview:
+	case run.OpCall, run.OpTool, run.OpReview:
 	}
 	return ""
 }

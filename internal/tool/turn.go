@@ -97,6 +97,8 @@ func Turn(resp *provider.Response, c Caller, l Lookup) (calls []run.Call, spread
 			decided = []run.Call{refused(tc, run.KindError, "%s", alone)}
 		} else if refusal, ok := c.admit(tc); !ok {
 			decided = []run.Call{refusal}
+		} else if served, ok := c.Start.ServedTool(tc.Name); ok {
+			decided = []run.Call{c.use(tc, served)}
 		} else {
 			decided = handlers[tc.Name](c, tc, l)
 		}
@@ -122,12 +124,13 @@ func Turn(resp *provider.Response, c Caller, l Lookup) (calls []run.Call, spread
 // false and refusal is the decision.
 func (c Caller) admit(tc provider.ToolCall) (refusal run.Call, ok bool) {
 	slash := c.isSlashCall(tc)
+	_, served := c.Start.ServedTool(tc.Name)
 	switch {
-	case delegates(tc.Name) && !c.Start.Policy.MayUse(tc.Name):
+	case (served || delegates(tc.Name)) && !c.Start.Policy.MayUse(tc.Name):
 		return refused(tc, run.KindPolicy, "not permitted by policy"), false
 	case slash && tc.Name == malformedCommand:
 		return run.Call{Error: tc.Arguments["error"], Kind: run.KindError}, false
-	case handlers[tc.Name] == nil:
+	case handlers[tc.Name] == nil && !served:
 	case slices.Contains(c.Offered, tc.Name), slash && slices.Contains(c.Start.Slash, tc.Name):
 		return run.Call{}, true
 	}
@@ -167,7 +170,11 @@ func (c Caller) tooDeep() string {
 func (c Caller) tooLarge(call run.Call) string {
 	body, err := json.Marshal(c.Start.InputFor(call))
 	if err == nil && c.MaxBytes > 0 && len(body) > c.MaxBytes {
-		return fmt.Sprintf("task and context are %d bytes, at most %d are passed on", len(body), c.MaxBytes)
+		what := "task and context are"
+		if call.Op == run.OpTool {
+			what = "the arguments are"
+		}
+		return fmt.Sprintf("%s %d bytes, at most %d are passed on", what, len(body), c.MaxBytes)
 	}
 	return ""
 }

@@ -17,7 +17,11 @@ func (c *Checker) call(n *node, e run.Called, m Message) {
 		return
 	}
 	n.call = m.Seq
-	head, err := subjects.ParseCall(c.run(n), m.Header)
+	parse := subjects.ParseCall
+	if e.Input.Tool != nil {
+		parse = subjects.ParseToolCall
+	}
+	head, err := parse(c.run(n), m.Header)
 	head.Deadline = head.Deadline.Add(m.Shift)
 	n.deadline = head.Deadline
 	n.callShift = m.Shift
@@ -33,7 +37,11 @@ func (c *Checker) call(n *node, e run.Called, m Message) {
 	case e.Malformed != nil:
 		n.callErr = e.Malformed
 	}
-	c.apply(n, run.Called{Meta: e.Meta}, m)
+	called := run.Called{Meta: e.Meta}
+	if t := e.Input.Tool; t != nil {
+		called.Input.Tool = &run.ToolInput{Name: shared(t.Name), OnUnknown: t.OnUnknown}
+	}
+	c.apply(n, called, m)
 	if n.callErr != nil {
 		// Report judges the call, since a worker may refuse it later.
 		return
@@ -86,6 +94,7 @@ func (c *Checker) compareCall(by, n *node, d madeCall) {
 		call.Task = ""
 		call.Context = ""
 		call.Cwd = ""
+		call.Arguments = nil
 	}
 }
 
@@ -104,10 +113,7 @@ func (c *Checker) callBounds(by, n *node, call *run.Call, d madeCall) {
 		// differently.
 		deadline = deadline.Add(-c.cfg.Slack)
 	}
-	allowed := call.Deadline
-	if by.state.Turns[d.turn-1].Entry.Sequential {
-		allowed = by.dueDeadline(d.turn, d.index, allowed)
-	}
+	allowed := by.dueDeadline(d.turn, d.index, call.Deadline)
 	switch {
 	case d.Shift != by.callShift || d.Shift != by.entryShift:
 		// The server's clock was set between the decision and the call.
@@ -126,8 +132,8 @@ func (c *Checker) callBounds(by, n *node, call *run.Call, d madeCall) {
 	}
 }
 
-// dueDeadline returns the deadline of a sequential call that is owed now. It
-// counts from the moment at which the call became due.
+// dueDeadline returns the deadline of a call that is owed now. If the call had
+// to wait for others, it counts from the moment at which the call became due.
 func (n *node) dueDeadline(turn, index int, decided time.Time) time.Time {
 	for _, child := range n.due() {
 		if turn == len(n.state.Turns) && child.Index == index {

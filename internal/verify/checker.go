@@ -132,6 +132,8 @@ func (c *Checker) Add(m Message) {
 		c.entry(n, e.Entry, m)
 	case run.Ended:
 		c.entry(n, e.Entry, m)
+	case run.ToolStarted:
+		c.entry(n, e.Entry, m)
 	case run.Replied:
 		c.reply(n, e, m)
 	case run.OutcomeStored:

@@ -20,11 +20,29 @@ func (c *Checker) entry(n *node, e run.Entry, m Message) {
 	}
 	if !c.entryAfterEnd(n, e, m) {
 		c.entryTrigger(n, e, m)
-		if e.Kind != run.EntryEnded {
+		switch e.Kind {
+		case run.EntryTurn, run.EntryIdle, run.EntryFinal:
 			c.answer(n, e, m)
+		case run.EntryStarted:
+			c.attempt(n, m)
+		case run.EntryEnded:
 		}
 	}
 	c.foldEntry(n, e, m)
+}
+
+// attempt checks the start of a tool whose effect may happen once. A second
+// attempt has to be one that the tool's settings ask for, or follow one that the
+// tool can show to have had no effect.
+func (c *Checker) attempt(n *node, m Message) {
+	before, in := n.state.Attempt, n.state.Input.Tool
+	switch {
+	case before == nil || in == nil:
+	case in.OnUnknown == run.UnknownAgain, len(before.Detail) > 0:
+		c.note(n.on(m), Effect, "begun again, after an attempt of %s", before.Worker)
+	default:
+		c.violate(n.on(m), Effect, "begun again, after an attempt of %s that may have taken effect", before.Worker)
+	}
 }
 
 // brokenEntry takes a log entry that cannot be read.
@@ -56,7 +74,9 @@ func (c *Checker) foldEntry(n *node, e run.Entry, m Message) {
 		e.Start = passedOn(*e.Start)
 	}
 	e.Answer = nil
-	e.Worker = ""
+	if e.Kind != run.EntryStarted {
+		e.Worker = ""
+	}
 	for i := range e.Calls {
 		e.Calls[i].Agent = shared(e.Calls[i].Agent)
 	}

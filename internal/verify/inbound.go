@@ -27,15 +27,15 @@ func (n *node) movesOn(e run.Event) bool {
 // timedOut checks that the calls of a turn were published before its timer
 // fired. A worker publishes the timer after the calls that are due at first.
 //
-// Two kinds of calls may still be missing. A later call of a sequential turn
-// waits for another worker if the one with the outcome before it dies. The
+// Two kinds of calls may still be missing. A call that has to wait for others
+// waits for another worker if the one with the last outcome dies. The
 // timer of a reviewed turn was set before its calls were due.
 func (c *Checker) timedOut(n *node, turn int, m Message) {
 	e := n.state.Turns[turn-1].Entry
 	first := slices.IndexFunc(e.Calls, func(call run.Call) bool { return !call.Failed() })
 	for _, child := range n.unpublished() {
 		report := c.violate
-		if e.Sequential && child.Index > first || e.Review != nil {
+		if e.Ordered() && child.Index > first || e.Review != nil {
 			report = c.note
 		}
 		const text = "call %d of turn %d, of %s, timed out without having been published"

@@ -17,6 +17,7 @@ const (
 	Limits      Rule = "limits"
 	Header      Rule = "header"
 	Waste       Rule = "waste"
+	Effect      Rule = "effect"
 	Foreign     Rule = "foreign"
 	Stream      Rule = "stream"
 )
@@ -48,6 +49,8 @@ func Rules() []Description {
 		{Limits, "a run with a budget and all runs below it stay within its bounds " +
 			"on runs and model calls"},
 		{Header, "a call's headers agree with its subject: schema, depth, limits, and where the outcome goes"},
+		{Effect, "a tool whose effect may happen once is begun once, " +
+			"or again if the first attempt had no effect or the tool's settings ask for it (a note)"},
 		{Waste, "no worker lets go of a run while it asks the model, " +
 			"so that the model is asked again (only ever a note)"},
 		{Foreign, "the stream holds only messages of workers and clients, " +

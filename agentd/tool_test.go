@@ -1,0 +1,119 @@
+package agentd_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/configs"
+)
+
+// withTools gives an agent tools, and a working directory.
+func withTools(dir string, tools ...string) func(*configs.Agent) {
+	return func(a *configs.Agent) {
+		a.Tools = tools
+		a.Workdir = dir
+	}
+}
+
+// TestTools lets a model write, edit, read and list files in one turn each.
+// Every call is a run of its own, and costs two stored messages; a call whose
+// effect may happen once has an entry of its log too.
+func TestTools(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	withHarness(t, func(h *harness) {
+		h.agents = []configs.Agent{
+			define("mender", nil, withTools(dir, "write_file", "edit_file", "read_file", "list_directory")),
+		}
+		h.models["mender"] = turns(
+			calls(use("write_file", "path", "notes/a.txt", "content", "one\ntwo\n")),
+			calls(
+				use("edit_file", "path", "notes/a.txt", "old_string", "two", "new_string", "three"),
+				use("read_file", "path", "notes/a.txt"),
+				use("list_directory", "path", "notes"),
+				use("read_file", "path", "../a.txt"),
+				use("run_command", "command", "rm -rf notes"),
+			),
+			joinsResults,
+		)
+		h.startWorker("w", workerOptions{})
+		h.awaitReady()
+		root := h.submit("mender", "mend it")
+		o := h.awaitOutcome(root, time.Hour)
+		want := "c0=replaced 1 occurrence(s) in notes/a.txt|c1=1: one\n2: three|c2=a.txt|" +
+			`c3=path escapes workdir|c4=Unknown tool: "run_command"`
+		if o.Result != want {
+			t.Errorf("got %q, want %q", o.Result, want)
+		}
+		b, err := os.ReadFile(filepath.Join(dir, "notes/a.txt"))
+		if err != nil || string(b) != "one\nthree\n" {
+			t.Errorf("the file is %q, %v", b, err)
+		}
+		write := h.child(root, "mender", 0)
+		if ms := h.readAll(write.All()); len(ms) != 1 {
+			t.Errorf("the run of write_file has %d messages, want its call alone", len(ms))
+		}
+		if o.Subtree.Runs != 1 || o.Subtree.ToolCalls != 6 {
+			t.Errorf("%d runs and %d tool calls, want 1 and 6", o.Subtree.Runs, o.Subtree.ToolCalls)
+		}
+		h.checkVerified()
+	})
+}
+
+// TestToolMayHaveTakenEffect kills a worker after it has written that it begins
+// an edit. The file then tells whether the edit was made. If neither digest
+// fits, the model is told that the call may have taken effect.
+func TestToolMayHaveTakenEffect(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ name, found, want string }{
+		{"not made", "one\n", "replaced 1 occurrence(s) in a.txt"},
+		{"made", "two\n", "replaced 1 occurrence(s) in a.txt"},
+		{"unknown", "three\n", "it may have taken effect: worker victim began it"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			file := filepath.Join(dir, "a.txt")
+			write := func(text string) {
+				if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+					t.Error(err)
+				}
+			}
+			write("one\n")
+			withHarness(t, func(h *harness) {
+				h.agents = []configs.Agent{define("mender", nil, withTools(dir, "edit_file"))}
+				h.models["mender"] = turns(
+					calls(use("edit_file", "path", "a.txt", "old_string", "one", "new_string", "two")),
+					joinsResults,
+				)
+				victim := h.startWorker("victim", workerOptions{atStep: func(s step) error {
+					if s.Op == "write" && s.After && strings.HasSuffix(s.Subject, "r-1-0.log") {
+						s.worker.kill()
+					}
+					return nil
+				}})
+				h.awaitReady()
+				root := h.submit("mender", "mend it")
+				<-victim.ended
+				write(test.found)
+				h.startWorker("successor", workerOptions{})
+				o := h.awaitOutcome(root, time.Hour)
+				if !strings.HasPrefix(o.Result, "c0="+test.want) {
+					t.Errorf("got %q, want %q", o.Result, test.want)
+				}
+				outcomes := h.outcomes(root.Reply(1, 0))
+				if len(outcomes) != 1 {
+					t.Fatalf("%d outcomes of the edit, want 1", len(outcomes))
+				}
+				if unknown := outcomes[0].Kind == run.KindUnknown; unknown != (test.name == "unknown") {
+					t.Errorf("the edit ended as %+v", outcomes[0])
+				}
+				h.checkVerified()
+			})
+		})
+	}
+}
