@@ -17,6 +17,8 @@ func build(s Space, a Address) string {
 		return s.Submit(a.Run.Agent, a.Run.Tree)
 	case Call:
 		return a.Run.Call()
+	case Tool:
+		return a.Run.ToolCall()
 	case Log:
 		return a.Run.Log()
 	case Reply:
