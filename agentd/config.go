@@ -103,13 +103,13 @@ type Config struct {
 
 // Defaults of Config.
 const (
-	DefaultSlots   = 64
+	DefaultSlots = 64
 	// DefaultToolSlots is smaller: a tool may take a processor.
 	DefaultToolSlots = 16
-	DefaultTimeout = time.Hour
-	DefaultGrace   = 30 * time.Second
-	DefaultPoison  = 20
-	DefaultCache   = 64 << 20
+	DefaultTimeout   = time.Hour
+	DefaultGrace     = 30 * time.Second
+	DefaultPoison    = 20
+	DefaultCache     = 64 << 20
 
 	DefaultActiveAgents = 250
 	DefaultDormantAfter = time.Minute

@@ -247,7 +247,7 @@ func (x *execution) carryOut(ctx context.Context, e run.Effect) (result, error) 
 	case run.CallModel:
 		x.sentEntry = x.state.LogIndex
 		return x.takeTurn(ctx)
-	case run.RunTool:
+	case run.CallTool:
 		return x.runTool(ctx)
 	case run.CallChildren:
 		return finished, x.callChildren(ctx, e)

@@ -124,9 +124,28 @@ func (x *execution) beginOnce(ctx context.Context, t builtin.Tool, c builtin.Cal
 // callTool calls a tool and publishes its outcome. The output of a tool that was
 // stopped by the end of its run stays on the stream as a remark.
 func (x *execution) callTool(ctx context.Context, t builtin.Tool, c builtin.Call) (result, error) {
-	working, done := x.watched(ctx)
 	left := x.clock().Until(x.deadline())
 	left -= min(toolMargin, left/10)
+	o, stopped := x.useTool(ctx, t, c, left)
+	switch {
+	case ctx.Err() != nil:
+		return result{}, context.Cause(ctx)
+	case errors.Is(stopped, errTakenOver):
+		return result{}, stopped
+	case stopped != nil: // a cancel message
+		x.remark(ctx, o)
+		return x.reread(), nil // mustFail decides
+	}
+	return x.publishTool(ctx, o)
+}
+
+// useTool calls a tool, for at most the time that is left, and returns its
+// outcome. Stopped is the reason if the tool was stopped for another reason than
+// its time. The outcome then has the output of the tool until then.
+func (x *execution) useTool(
+	ctx context.Context, t builtin.Tool, c builtin.Call, left time.Duration,
+) (o run.Outcome, stopped error) {
+	working, done := x.watched(ctx)
 	timed, stop := context.WithTimeoutCause(working, left, errToolTime)
 	w, r := x.w, x.run // the timer reads nothing of x
 	slow := time.AfterFunc(progressDelay, func() {
@@ -138,19 +157,14 @@ func (x *execution) callTool(ctx context.Context, t builtin.Tool, c builtin.Call
 	stop()
 	done()
 	switch {
-	case ctx.Err() != nil:
-		return result{}, context.Cause(ctx)
 	case errors.Is(ended, errToolTime), errors.Is(ended, errDeadline):
-		return x.publishTool(ctx, toolTimeout(left, text))
-	case errors.Is(ended, errTakenOver):
-		return result{}, ended
-	case ended != nil: // a cancel message
-		x.remark(ctx, run.Outcome{Status: run.StatusFailed, Kind: run.KindCancelled, Error: text})
-		return x.reread(), nil // mustFail decides
+		return toolTimeout(left, text), nil
+	case ended != nil:
+		return run.Outcome{Status: run.StatusFailed, Kind: run.KindCancelled, Error: text}, ended
 	case err != nil:
-		return x.publishTool(ctx, run.Failure(run.KindError, "%v", err))
+		return run.Failure(run.KindError, "%v", err), nil
 	}
-	return x.publishTool(ctx, run.Outcome{Status: run.StatusCompleted, Result: text})
+	return run.Outcome{Status: run.StatusCompleted, Result: text}, nil
 }
 
 // toolTimeout is the outcome of a tool that was stopped after a time. Output is

@@ -86,9 +86,9 @@ func New(conn *bus.Conn, cfg Config) (*Worker, error) {
 	return &Worker{
 		cfg: cfg, conn: conn, runs: history.New(conn), log: log,
 
-		agents: newAgentSet(), directory: newDirectory(), slots: newSlots(cfg.Slots), toolSlots: newSlots(cfg.ToolSlots),
-		admission: newAdmission(),
-		cancels: newCancellations(), cache: newCache(cfg.Cache), limiters: ratelimit.New(conn, cfg.Name, log),
+		agents: newAgentSet(), directory: newDirectory(), slots: newSlots(cfg.Slots),
+		toolSlots: newSlots(cfg.ToolSlots), admission: newAdmission(), cancels: newCancellations(),
+		cache: newCache(cfg.Cache), limiters: ratelimit.New(conn, cfg.Name, log),
 		tallies: budget.New(conn), registry: presence.New(conn), entryChanged: make(chan struct{}, 1),
 		trees: &treeLog{log: cfg.TreeLog.With(slog.String(keyWorker, cfg.Name))},
 

@@ -90,6 +90,8 @@ func (f *Fold) describe(e *Event, at subjects.Address, before run.State, message
 		_, e.Mail.Idle = m.IdleTurn()
 	case run.Interrupted:
 		e.Kind = Interrupted
+	case run.ToolStarted:
+		return false // nothing that a watcher waits for
 	case run.Cancelled:
 		e.Kind, e.Cause = Cancelled, m.End
 	case run.OutcomeStored:

@@ -62,7 +62,8 @@ var allowedImports = map[string][]string{
 		"bus", "subjects", "agentd/run", "internal/history", "internal/pause", "internal/presence", "provider",
 	},
 	"agentd": {
-		"agentd/run", "internal/tool", "internal/builtin", "internal/prompt", "agentd/memory", "internal/ratelimit", "internal/budget",
+		"agentd/run", "internal/tool", "internal/builtin",
+		"internal/prompt", "agentd/memory", "internal/ratelimit", "internal/budget",
 		"bus",
 		"configs", "provider", "provider/catalog",
 		"internal/history", "internal/pause", "internal/presence", "subjects", "golang.org/x/sync/...",

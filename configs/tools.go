@@ -94,9 +94,9 @@ func checkTools(a Agent) *Error {
 		c, key := a.ToolConf[name], "tool."+name
 		switch {
 		case !slices.Contains([]ToolEffect{"", ToolReads, ToolIdempotent, ToolOnce}, c.Effect):
-			return invalid(key+".effect", fmt.Sprintf("%s.effect must be one of: read, idempotent, once", key))
+			return invalid(key+".effect", key+".effect must be one of: read, idempotent, once")
 		case !slices.Contains([]OnUnknown{"", UnknownTell, UnknownAgain, UnknownFail}, c.OnUnknown):
-			return invalid(key+".on_unknown", fmt.Sprintf("%s.on_unknown must be one of: tell, again, fail", key))
+			return invalid(key+".on_unknown", key+".on_unknown must be one of: tell, again, fail")
 		case c.Timeout < 0:
 			return invalid(key+".timeout", fmt.Sprintf("%s.timeout must not be negative, got %v", key, c.Timeout))
 		}

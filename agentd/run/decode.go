@@ -75,11 +75,11 @@ func decodeCall(k subjects.Kind, m Meta, body []byte) Called {
 		e.Malformed = fmt.Errorf("body of the call: %w", err)
 	}
 	switch isTool := k == subjects.Tool; {
-	case isTool && e.Input.Tool == nil:
-		e.Input.Tool = &ToolInput{}
+	case isTool && e.Tool == nil:
+		e.Tool = &ToolInput{}
 		e.Malformed = cmp.Or(e.Malformed, errors.New("body of the call: the tool is missing"))
 	case !isTool:
-		e.Input.Tool = nil
+		e.Tool = nil
 	}
 	return e
 }

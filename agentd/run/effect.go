@@ -29,9 +29,9 @@ func (o Owed) All() []Effect {
 // CallModel asks the model for a turn.
 type CallModel struct{ Turn int }
 
-// RunTool carries out the tool of a tool run. The outcome has no effect of its
-// own: the worker that carries out RunTool publishes it.
-type RunTool struct{}
+// CallTool carries out the tool of a tool run. The outcome has no effect of its
+// own: the worker that carries out CallTool publishes it.
+type CallTool struct{}
 
 // CallChildren publishes the decisions of a turn. Without children and timer it
 // is a side effect.
@@ -116,7 +116,7 @@ func (StopBelow) effect()      {}
 func (LogInterrupt) effect()   {}
 func (HoldTurn) effect()       {}
 func (CallModel) effect()      {}
-func (RunTool) effect()        {}
+func (CallTool) effect()       {}
 func (NotifyIdle) effect()     {}
 func (PublishAnswer) effect()  {}
 func (CallChildren) effect()   {}
@@ -133,7 +133,7 @@ func (s State) Outstanding() Owed {
 			return Owed{s.sideEffects(), LogInterrupt{len(s.Turns) + 1}}
 		}
 		if s.Input.Tool != nil {
-			return Owed{Then: RunTool{}}
+			return Owed{Then: CallTool{}}
 		}
 		return Owed{s.sideEffects(), CallModel{len(s.Turns) + 1}}
 	case Awaiting:

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -252,7 +251,7 @@ func (c Call) HasReply() bool { return !c.Failed() && (c.Op == OpCall || c.Op ==
 
 // writes reports whether the call may change something that another call of its
 // turn reads.
-func (c *Call) writes() bool { return c.Op == OpTool && c.Effect != ToolReads }
+func (c Call) writes() bool { return c.Op == OpTool && c.Effect != ToolReads }
 
 // MakesRun reports whether the call makes a run with a model.
 func (c Call) MakesRun() bool {
@@ -316,7 +315,7 @@ func (e Entry) Schedule(now time.Time, limit func(call int) time.Time) (calls []
 }
 
 // unlimited is a time without an end of its own.
-const unlimited = time.Duration(math.MaxInt64)
+const unlimited time.Duration = 1<<63 - 1
 
 // allowed returns the time that an awaited call has. 0 leaves it the rest of
 // the run's own time.
@@ -332,7 +331,7 @@ func (e Entry) sideBySide(a, b *Call) bool { return !e.Sequential && !a.writes()
 
 // Ordered reports whether a call of the turn has to wait for another one.
 func (e Entry) Ordered() bool {
-	return e.Sequential || slices.ContainsFunc(e.Calls, func(c Call) bool { return c.writes() })
+	return e.Sequential || slices.ContainsFunc(e.Calls, Call.writes)
 }
 
 // Defer returns the calls with all the time until limit, for a turn that is

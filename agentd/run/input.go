@@ -128,9 +128,8 @@ func (s *Start) InputFor(c Call) Input {
 		in.Spawned = &Spawned{Cwd: c.Cwd, Turns: s.ChildTurns}
 		in.Spawned.AdHoc = &AdHoc{
 			Model: s.Model, Temperature: s.Temperature, MaxTokens: s.MaxTokens, SubAgents: s.SubAgents,
-			Tools: provider.ToolNames(s.Tools), Served: s.Served, Slash: s.Slash, Sequential: s.Sequential, Timeout: s.Timeout,
-			MaxBatch:   s.MaxBatch,
-			ChildTurns: s.ChildTurns, Retry: s.Retry,
+			Tools: provider.ToolNames(s.Tools), Served: s.Served, Slash: s.Slash, Sequential: s.Sequential,
+			Timeout: s.Timeout, MaxBatch: s.MaxBatch, ChildTurns: s.ChildTurns, Retry: s.Retry,
 		}
 	}
 	return in

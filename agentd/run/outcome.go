@@ -98,7 +98,7 @@ type Outcome struct {
 	// Tool is the tool's name, for a tool run.
 	Tool string `json:"tool,omitzero"`
 	Tree string `json:"tree,omitzero"`
-	Path  string `json:"path,omitzero"`
+	Path string `json:"path,omitzero"`
 	// Worker is the name of the worker that published the outcome.
 	Worker string `json:"worker,omitzero"`
 	Model  string `json:"model,omitzero"`

@@ -20,8 +20,9 @@ func editFile() Tool {
 		Definition: define("edit_file",
 			"Replace exact text in a file relative to the working directory.",
 			map[string]provider.ToolParameter{
-				"path":        required("Relative path to the file to edit."),
-				"old_string":  required("The exact text to find. It must be in the file once, unless replace_all is true."),
+				"path": required("Relative path to the file to edit."),
+				"old_string": required("The exact text to find. " +
+					"It must be in the file once, unless replace_all is true."),
 				"new_string":  required("The text that replaces it."),
 				"replace_all": optional(`When "true", replace every occurrence of old_string.`),
 				"artifact":    optional(inArtifacts("edit a file in")),

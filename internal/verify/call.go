@@ -18,7 +18,7 @@ func (c *Checker) call(n *node, e run.Called, m Message) {
 	}
 	n.call = m.Seq
 	parse := subjects.ParseCall
-	if e.Input.Tool != nil {
+	if e.Tool != nil {
 		parse = subjects.ParseToolCall
 	}
 	head, err := parse(c.run(n), m.Header)
@@ -38,8 +38,8 @@ func (c *Checker) call(n *node, e run.Called, m Message) {
 		n.callErr = e.Malformed
 	}
 	called := run.Called{Meta: e.Meta}
-	if t := e.Input.Tool; t != nil {
-		called.Input.Tool = &run.ToolInput{Name: shared(t.Name), OnUnknown: t.OnUnknown}
+	if t := e.Tool; t != nil {
+		called.Tool = &run.ToolInput{Name: shared(t.Name), OnUnknown: t.OnUnknown}
 	}
 	c.apply(n, called, m)
 	if n.callErr != nil {

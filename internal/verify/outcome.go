@@ -181,7 +181,8 @@ func fromOutside(o run.Outcome) bool {
 	switch o.Kind {
 	case run.KindCancelled, run.KindTimeout, run.KindPoisoned, run.KindBudget:
 		return o.Status == run.StatusFailed
-	case run.KindUnknown, run.KindError, run.KindTurns, run.KindDepth, run.KindUnknownAgent, run.KindSubAgentError, run.KindPolicy:
+	case run.KindUnknown, run.KindError, run.KindTurns, run.KindDepth, run.KindUnknownAgent, run.KindSubAgentError,
+		run.KindPolicy:
 	}
 	return false
 }

@@ -74,7 +74,8 @@ func hint(o run.Outcome) string {
 		return "axe dead list has the message that was given up"
 	case run.KindError:
 		return hintAtError(o)
-	case run.KindCancelled, run.KindDepth, run.KindBudget, run.KindUnknownAgent, run.KindPolicy, run.KindSubAgentError:
+	case run.KindCancelled, run.KindDepth, run.KindBudget, run.KindUnknownAgent, run.KindPolicy, run.KindSubAgentError,
+		run.KindUnknown:
 	}
 	return ""
 }

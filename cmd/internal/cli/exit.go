@@ -143,7 +143,7 @@ func outcomeCode(o run.Outcome) int {
 			return CodeConfig
 		}
 		return CodeAPI
-	case run.KindTurns, run.KindPoisoned, run.KindSubAgentError:
+	case run.KindTurns, run.KindPoisoned, run.KindSubAgentError, run.KindUnknown:
 	}
 	return CodeFailed
 }
