@@ -55,6 +55,7 @@ var allowedImports = map[string][]string{
 	"internal/check":     {"configs", "internal/prompt", "provider/catalog"},
 	"agentd/memory":      {"subjects", "internal/files", "github.com/gofrs/flock"},
 	"internal/verify":    {"agentd/run", "subjects"},
+	"internal/sandbox":   {"golang.org/x/sys/unix"},
 	"internal/ratelimit": {"bus", "internal/pause", "provider"},
 	"internal/budget":    {"subjects", "bus", "internal/pause"},
 	"internal/presence":  {"subjects", "bus", "internal/pause"},

@@ -1,0 +1,177 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// marked counts the living processes with a mark in their command line. Each
+// test uses marks of its own: numbers of seconds to sleep.
+func marked(t *testing.T, mark string) int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, e := range entries {
+		line, err := os.ReadFile("/proc/" + e.Name() + "/cmdline") // empty for a zombie
+		if err == nil && strings.Contains(string(line), mark) {
+			n++
+		}
+	}
+	return n
+}
+
+// mark returns a time to sleep that no other test uses.
+func mark(t *testing.T) string {
+	t.Helper()
+	return fmt.Sprintf("%d.%d", 3600+os.Getpid(), time.Now().UnixNano()%1e9)
+}
+
+func eventually(t *testing.T, within time.Duration, cond func() bool) time.Duration {
+	t.Helper()
+	begin := time.Now()
+	for !cond() {
+		if time.Since(begin) > within {
+			t.Fatalf("still not so after %v", within)
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+	return time.Since(begin)
+}
+
+func TestBackgroundProcessesDie(t *testing.T) {
+	t.Parallel()
+	for name, script := range map[string]string{
+		"background":  `sleep MARK & sleep 0.1`,
+		"nohup":       `nohup sleep MARK >/dev/null 2>&1 & sleep 0.1`,
+		"setsid":      `setsid sleep MARK >/dev/null 2>&1 & sleep 0.1`,
+		"double fork": `(setsid sh -c '(trap "" TERM HUP INT; sleep MARK; :) & exit' >/dev/null 2>&1 &); sleep 0.1`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bothModes(t, func(t *testing.T, c Config) {
+				t.Helper()
+				m := mark(t)
+				r := shell(t, c, strings.ReplaceAll(script, "MARK", m)+"; exit 4")
+				if n := marked(t, m); n > 0 || r.Code != 4 || r.Left != 0 {
+					t.Errorf("%d processes outlived the program, which ended with %+v", n, r)
+				}
+			})
+		})
+	}
+}
+
+func TestCancelEndsManyTrees(t *testing.T) {
+	t.Parallel()
+	bothModes(t, func(t *testing.T, c Config) {
+		t.Helper()
+		const trees = 50
+		m := mark(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		for range trees {
+			wg.Go(func() {
+				r, err := Run(ctx, c, []string{"sh", "-c", "(setsid sleep " + m + " &); sleep " + m + " & wait"}, nil)
+				if err != nil || !errors.Is(r.Cause, context.Canceled) {
+					t.Errorf("ended with %+v, %v", r, err)
+				}
+			})
+		}
+		eventually(t, time.Minute, func() bool { return marked(t, m) >= 3*trees })
+		begin := time.Now()
+		cancel()
+		wg.Wait()
+		if took := time.Since(begin); took > time.Second {
+			t.Errorf("%d trees took %v to end, want 1s", trees, took)
+		}
+		if n := marked(t, m); n > 0 {
+			t.Errorf("%d processes are alive", n)
+		}
+	})
+}
+
+// A worker that is killed takes its programs along, and their TMPDIRs.
+func TestWorkerKilled(t *testing.T) {
+	t.Parallel()
+	bothModes(t, func(t *testing.T, c Config) {
+		t.Helper()
+		m := mark(t)
+		worker := exec.CommandContext(t.Context(), os.Args[0],
+			attemptArg, "worker", c.Dir, c.TempBase, m, strconv.FormatBool(c.Off))
+		worker.Stderr = os.Stderr
+		if err := worker.Start(); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, 10*time.Second, func() bool { return marked(t, "sleep\x00"+m) == 2 })
+		_ = worker.Process.Kill()
+		_ = worker.Wait()
+		took := eventually(t, 3*time.Second, func() bool { return marked(t, m) == 0 })
+		t.Logf("all processes ended %v after the worker", took)
+		eventually(t, 3*time.Second, func() bool { e, _ := os.ReadDir(c.TempBase); return len(e) == 0 })
+	})
+}
+
+// A helper that is killed takes its program along.
+func TestHelperKilled(t *testing.T) {
+	t.Parallel()
+	bothModes(t, func(t *testing.T, c Config) {
+		t.Helper()
+		m := mark(t)
+		done := make(chan error)
+		go func() {
+			_, err := Run(t.Context(), c, []string{"sleep", m}, nil)
+			done <- err
+		}()
+		eventually(t, 10*time.Second, func() bool { return marked(t, "sleep\x00"+m) == 1 })
+		if err := unix.Kill(parentOf(t, "sleep\x00"+m), unix.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-done; err == nil || !strings.Contains(err.Error(), "the helper died") {
+			t.Errorf("got error %v, want that the helper died", err)
+		}
+		eventually(t, 3*time.Second, func() bool { return marked(t, m) == 0 })
+	})
+}
+
+// parentOf returns the parent of the one process with a mark.
+func parentOf(t *testing.T, mark string) int {
+	t.Helper()
+	for parent, children := range allParents() {
+		for _, child := range children {
+			line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", child))
+			if strings.HasPrefix(string(line), mark) {
+				return parent
+			}
+		}
+	}
+	t.Fatalf("no process %q", mark)
+	return 0
+}
+
+func TestScanOfAllProcesses(t *testing.T) {
+	t.Parallel()
+	cmd := exec.CommandContext(t.Context(), "sleep", "60")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
+	found := false
+	for _, pid := range allParents()[os.Getpid()] {
+		found = found || pid == cmd.Process.Pid
+	}
+	if !found {
+		t.Errorf("the scan does not show the child %d", cmd.Process.Pid)
+	}
+}

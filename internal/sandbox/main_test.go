@@ -1,0 +1,43 @@
+package sandbox
+
+import (
+	"context"
+	"os"
+	"testing"
+	"time"
+)
+
+func TestMain(m *testing.M) {
+	MaybeExec()
+	if len(os.Args) > 2 && os.Args[1] == attemptArg {
+		os.Exit(attempt(os.Args[2], os.Args[3:]))
+	}
+	os.Exit(m.Run())
+}
+
+// attemptArg makes the test binary try one thing, in a sandbox or without.
+const attemptArg = "sandbox-attempt"
+
+// setUp returns a Config for programs that may write their working directory.
+func setUp(t *testing.T) Config {
+	t.Helper()
+	dir := t.TempDir()
+	return Config{Dir: dir, Write: []string{dir}, Env: []string{"PATH=" + os.Getenv("PATH")}, TempBase: t.TempDir()}
+}
+
+// shell runs a script of sh. It fails the test if the script does not run.
+func shell(t *testing.T, c Config, script string) Result {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	return shellUntil(ctx, t, c, script)
+}
+
+func shellUntil(ctx context.Context, t *testing.T, c Config, script string) Result {
+	t.Helper()
+	result, err := Run(ctx, c, []string{"/bin/sh", "-c", script}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result
+}

@@ -1,0 +1,40 @@
+package sandbox
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+)
+
+func TestBuffer(t *testing.T) {
+	t.Parallel()
+	var text []byte
+	for i := range 40 {
+		text = append(text, byte('A'+i))
+	}
+	for length := range text {
+		for step := 1; step < 17; step++ {
+			b := &buffer{head: 5, tail: 7}
+			for rest := text[:length]; len(rest) > 0; {
+				n := min(step, len(rest))
+				_, _ = b.Write(rest[:n])
+				rest = rest[n:]
+			}
+			if err := whole(text[:length], b.output()); err != nil {
+				t.Fatalf("%d bytes, %d at a time: %v", length, step, err)
+			}
+		}
+	}
+}
+
+// whole checks that an output is its text, without the middle.
+func whole(text []byte, o Output) error {
+	head, tail := text[:min(5, len(text))], text[max(min(5, len(text)), len(text)-7):]
+	if !bytes.Equal(o.Head, head) || !bytes.Equal(o.Tail, tail) {
+		return fmt.Errorf("kept %q and %q, want %q and %q", o.Head, o.Tail, head, tail)
+	}
+	if got, want := int(o.Dropped), len(text)-len(head)-len(tail); got != want {
+		return fmt.Errorf("%d bytes dropped, want %d", got, want)
+	}
+	return nil
+}

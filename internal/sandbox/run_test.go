@@ -1,0 +1,154 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+// bothModes runs a test in the sandbox and without.
+func bothModes(t *testing.T, test func(t *testing.T, c Config)) {
+	t.Helper()
+	t.Run("off", func(t *testing.T) {
+		t.Parallel()
+		c := setUp(t)
+		c.Off = true
+		test(t, c)
+	})
+	t.Run("sandbox", func(t *testing.T) {
+		t.Parallel()
+		needSandbox(t)
+		test(t, setUp(t))
+	})
+}
+
+// needSandbox skips a test where there is none.
+func needSandbox(t *testing.T) {
+	t.Helper()
+	if err := Probe(t.Context()); err != nil {
+		t.Skipf("no sandbox here: %v", err)
+	}
+}
+
+func TestRun(t *testing.T) {
+	t.Parallel()
+	bothModes(t, func(t *testing.T, c Config) {
+		t.Helper()
+		c.Env = append(c.Env, "GREETING=hello")
+		script := "read name; echo $GREETING $name; pwd; echo bad >&2; exit 3"
+		out, err := Run(t.Context(), c, []string{"sh", "-c", script}, []byte("Ada\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := out.Output.String(), "hello Ada\n"+c.Dir+"\nbad\n"; got != want {
+			t.Errorf("output %q, want %q", got, want)
+		}
+		if out.Code != 3 || out.Signal != 0 || out.Cause != nil {
+			t.Errorf("ended with %+v, want code 3", out)
+		}
+	})
+}
+
+func TestEndedBySignal(t *testing.T) {
+	t.Parallel()
+	bothModes(t, func(t *testing.T, c Config) {
+		t.Helper()
+		if r := shell(t, c, "kill -9 $$"); r.Code != 137 || r.Signal != 9 || r.Cause != nil {
+			t.Errorf("ended with %+v, want code 137 and signal 9", r)
+		}
+	})
+}
+
+func TestNotRun(t *testing.T) {
+	t.Parallel()
+	bothModes(t, func(t *testing.T, c Config) {
+		t.Helper()
+		for want, change := range map[string]func(c *Config, argv *[]string){
+			`absent" is not in the PATH`: func(_ *Config, argv *[]string) { *argv = []string{"absent"} },
+			"no program was given":       func(_ *Config, argv *[]string) { *argv = nil },
+			"must be an absolute path":   func(c *Config, _ *[]string) { c.Dir = "here" },
+			"no such file":               func(c *Config, _ *[]string) { c.Dir += "/no-such" },
+			"NAME=VALUE":                 func(c *Config, _ *[]string) { c.Env = []string{"x"} },
+			"16 or more open files":      func(c *Config, _ *[]string) { c.MaxOpen = 1 },
+			"memory limit":               func(c *Config, _ *[]string) { c.MaxMemory = 1 },
+		} {
+			changed, argv := c, []string{"sh"}
+			change(&changed, &argv)
+			if _, err := Run(t.Context(), changed, argv, nil); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("got error %v, want %q", err, want)
+			}
+		}
+		left(t, c.TempBase)
+	})
+}
+
+// left fails if a directory has an entry.
+func left(t *testing.T, dir string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) > 0 {
+		t.Errorf("%s has %v (%v), want nothing", dir, entries, err)
+	}
+}
+
+func TestTempIsRemoved(t *testing.T) {
+	t.Parallel()
+	bothModes(t, func(t *testing.T, c Config) {
+		t.Helper()
+		r := shell(t, c, `set -e; cd "$TMPDIR"; stat -c %a . 2>/dev/null || stat -f %Lp .; mkdir -p a/b c; echo x >a/b/f
+			ln -s / a/root; mkfifo a/pipe; chmod 000 a/b c; chmod 100 a; chmod 000 .`)
+		if got := r.Output.String(); got != "700\n" {
+			t.Errorf("TMPDIR has mode %q, want 700 (%+v)", got, r)
+		}
+		left(t, c.TempBase)
+	})
+}
+
+func TestEnvironmentIsComplete(t *testing.T) {
+	t.Setenv("AXE_TEST_SECRET", "secret")
+	c := setUp(t)
+	c.Off = runtime.GOOS != "linux"
+	c.Env = []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=/elsewhere"}
+	r := shell(t, c, "env")
+	for line := range strings.Lines(r.Output.String()) {
+		name, value, _ := strings.Cut(line, "=")
+		switch name {
+		case "PATH", "PWD", "SHLVL", "_", "OLDPWD":
+		case "TMPDIR":
+			if filepath.Dir(value) != c.TempBase {
+				t.Errorf("TMPDIR is %s, want a directory below %s", value, c.TempBase)
+			}
+		default:
+			t.Errorf("the environment has %s", line)
+		}
+	}
+}
+
+func TestGrace(t *testing.T) {
+	t.Parallel()
+	bothModes(t, func(t *testing.T, c Config) {
+		t.Helper()
+		cause := errors.New("no more time")
+		for _, tt := range []struct {
+			script string
+			code   int
+			last   string
+		}{
+			{"trap 'echo bye; exit 7' TERM; echo ready; while :; do sleep 0.05; done", 7, "bye\n"},
+			{"trap '' TERM; echo ready; while :; do sleep 0.05; done", 137, "ready\n"},
+		} {
+			c.Grace = 300 * time.Millisecond
+			ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, cause)
+			r := shellUntil(ctx, t, c, tt.script)
+			cancel()
+			if r.Code != tt.code || !errors.Is(r.Cause, cause) || !strings.HasSuffix(r.Output.String(), tt.last) {
+				t.Errorf("%s: %+v (%s), want code %d and %q", tt.script, r, r.Output, tt.code, tt.last)
+			}
+		}
+	})
+}
