@@ -3,7 +3,11 @@ package sandbox
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
+	"runtime"
+
+	"golang.org/x/sys/unix"
 )
 
 // attempt tries one thing. It returns 0 if that worked, and 1 with a reason if
@@ -21,10 +25,14 @@ func attempt(name string, args []string) int {
 	return 0
 }
 
-func attempts() map[string]func(args []string) error {
-	return map[string]func(args []string) error{
-		"worker": work,
+func attempts() map[string]attemptFunc {
+	all := map[string]attemptFunc{"worker": work, "filtered": filtered}
+	for _, some := range []map[string]attemptFunc{
+		fileAttempts(), processAttempts(), networkAttempts(), kernelAttempts(), resourceAttempts(),
+	} {
+		maps.Copy(all, some)
 	}
+	return all
 }
 
 // work is a worker that runs two processes in one sandbox, until it is killed.
@@ -34,4 +42,17 @@ func work(args []string) error {
 	script := "(setsid sleep " + seconds + " &); sleep " + seconds
 	_, err := Run(context.Background(), c, []string{"sh", "-c", script}, nil)
 	return err
+}
+
+// filtered tries something behind the seccomp filter for a version of Landlock,
+// without Landlock.
+func filtered(args []string) error {
+	runtime.LockOSThread()
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return err
+	}
+	if err := installFilter(false, number(args[0])); err != nil {
+		return err
+	}
+	return fileAttempts()[args[1]](args[2:])
 }

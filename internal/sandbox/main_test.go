@@ -3,6 +3,7 @@ package sandbox
 import (
 	"context"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 )
@@ -21,8 +22,14 @@ const attemptArg = "sandbox-attempt"
 // setUp returns a Config for programs that may write their working directory.
 func setUp(t *testing.T) Config {
 	t.Helper()
-	dir := t.TempDir()
-	return Config{Dir: dir, Write: []string{dir}, Env: []string{"PATH=" + os.Getenv("PATH")}, TempBase: t.TempDir()}
+	base := t.TempDir()
+	dir, temp := filepath.Join(base, "work"), filepath.Join(base, "tmp")
+	for _, d := range []string{dir, temp} {
+		if err := os.Mkdir(d, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return Config{Dir: dir, Write: []string{dir}, Env: []string{"PATH=" + os.Getenv("PATH")}, TempBase: temp}
 }
 
 // shell runs a script of sh. It fails the test if the script does not run.

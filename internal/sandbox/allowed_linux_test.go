@@ -1,0 +1,166 @@
+package sandbox
+
+import (
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestAllowed shows that ordinary work goes on in the sandbox.
+func TestAllowed(t *testing.T) {
+	t.Parallel()
+	needSandbox(t)
+	for name, script := range map[string]string{
+		"write, rename, link":     `echo x >a && mkdir -p d/e && mv a d/e/b && ln d/e/b c && ln -s c s && rm -r d`,
+		"modes and times":         `echo x >a && chmod 755 a && touch -d @0 a && ./a; test -x a`,
+		"TMPDIR":                  `f=$(mktemp) && echo x >"$f" && cp "$f" "$TMPDIR/y" && mkfifo "$TMPDIR/p"`,
+		"devices":                 `head -c 9 /dev/urandom >/dev/null && : >/dev/null && head -c 1 /dev/zero | wc -c`,
+		"process substitution":    `bash -c 'diff <(echo a) <(echo a)'`,
+		"here documents":          "bash -c 'cat <<x\ny\nx'",
+		"writing to /dev/stderr":  `bash -c 'echo x >/dev/stderr'`,
+		"own processes":           `sleep 60 & kill $! && wait $!; test $? -eq 143`,
+		"jobs and pipes":          `yes | head -n 2 | sort | uniq -c`,
+		"users":                   `id && ls -l / 2>/dev/null; ls -l /usr >/dev/null`,
+		"information of the CPUs": `nproc && grep -c . /proc/cpuinfo && cat /proc/sys/kernel/osrelease`,
+		"nice":                    `nice -n 1 true`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if r := shell(t, setUp(t), script); r.Code != 0 {
+				t.Errorf("code %d: %s", r.Code, r.Output)
+			}
+		})
+	}
+}
+
+func TestAllowedPrograms(t *testing.T) {
+	t.Parallel()
+	needSandbox(t)
+	for program, script := range map[string]string{
+		"git": `export HOME=$TMPDIR; git init -q . && git config user.name a && git config user.email a@b &&
+			git commit -q --allow-empty -m x && git log`,
+		"perl": `perl -MSocket -e 'socketpair(A, B, AF_UNIX, SOCK_STREAM, 0) or die; print "x"'`,
+		"gcc":  `echo 'int main(void){return 0;}' >a.c && gcc a.c -o a && ./a`,
+		"go": `export HOME=$TMPDIR GOFLAGS=-mod=mod GOPROXY=off; printf 'module m\ngo 1.21\n' >go.mod
+			printf 'package main\nfunc main() { println(1) }\n' >m.go; go run .`,
+	} {
+		t.Run(program, func(t *testing.T) {
+			t.Parallel()
+			path, err := exec.LookPath(program)
+			if err != nil {
+				t.Skip(err)
+			}
+			c := setUp(t)
+			if path, err = filepath.EvalSymlinks(path); err != nil {
+				t.Fatal(err)
+			}
+			c.Read = []string{filepath.Dir(filepath.Dir(path))}
+			if r := shell(t, c, script); r.Code != 0 {
+				t.Errorf("code %d: %s", r.Code, r.Output)
+			}
+		})
+	}
+}
+
+// TestNetwork shows that the network is there if it is granted.
+func TestNetwork(t *testing.T) {
+	t.Parallel()
+	needSandbox(t)
+	c := setUp(t)
+	c.Env = append(c.Env, outside(t, c)...)
+	c.Network = true
+	c.Read = []string{os.Args[0]}
+	for _, try := range [][]string{
+		{"dial", "tcp", variable(c, "TCP")},
+		{"dial", "tcp", variable(c, "TCP6")},
+		{"send", variable(c, "UDP")},
+		{"dns", variable(c, "UDP")},
+		{"listen"},
+		{"socket", "16", "3", "0"}, // addresses, by netlink
+	} {
+		r, err := Run(t.Context(), c, append([]string{os.Args[0], attemptArg}, try...), nil)
+		if err != nil || r.Code != 0 {
+			t.Errorf("%v: code %d, %v: %s", try, r.Code, err, r.Output)
+		}
+	}
+}
+
+// An earlier program may have put a link in the place of a directory.
+func TestLinkInPlaceOfWritable(t *testing.T) {
+	t.Parallel()
+	needSandbox(t)
+	c := setUp(t)
+	c.Env = append(c.Env, outside(t, c)...)
+	if r := shell(t, c, `ln -s "$OUT" build && ln -s inner kept && mkdir inner`); r.Code != 0 {
+		t.Fatal(r)
+	}
+	for _, name := range []string{"build", filepath.Join(c.Dir, "build"), "./x/../build"} {
+		changed := c
+		changed.Write = []string{name}
+		if r, err := Run(t.Context(), changed, []string{"true"}, nil); err == nil {
+			t.Errorf("%s was granted: %+v", name, r)
+		}
+		changed.Write, changed.Read = nil, []string{name}
+		if r, err := Run(t.Context(), changed, []string{"true"}, nil); err == nil {
+			t.Errorf("%s was granted: %+v", name, r)
+		}
+	}
+	c.Write = []string{"kept"}
+	if r := shell(t, c, `echo x >inner/f && ! echo x >f`); r.Code != 0 {
+		t.Errorf("a link below the working directory: %+v", r)
+	}
+}
+
+// Without a sandbox, each thing that must be refused is not, so that the probe
+// would tell.
+func TestProbeFindsWhatIsNotRefused(t *testing.T) {
+	t.Parallel()
+	needSandbox(t)
+	if os.Geteuid() != 0 {
+		t.Skip("a user may not do all of it, even without a sandbox")
+	}
+	base := t.TempDir()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	port := listener.Addr().(*net.TCPAddr).Port
+	k := &check{Secret: filepath.Join(base, "outside", "secret"), Worker: os.Getpid(), Port: port}
+	c, err := Config{Dir: filepath.Join(base, "work"), Off: true, TempBase: base}.prepare(k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := spec{Config: c, Tmp: base, Check: k}
+	r, err := run(t.Context(), spec{Config: c, Argv: []string{"/"}, Check: k}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, try := range k.tries(s) {
+		if told := strings.Contains(r.Output.String(), try.name); told == try.allowed {
+			t.Errorf("%q: told %t: %s", try.name, told, r.Output)
+		}
+	}
+}
+
+// A kernel with an older Landlock needs the filter against truncation.
+func TestOldLandlock(t *testing.T) {
+	t.Parallel()
+	needSandbox(t)
+	out := filepath.Join(t.TempDir(), "f")
+	if err := os.WriteFile(out, []byte("text"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"truncate", "truncate-open"} {
+		for _, abi := range []string{"2", "3"} {
+			cmd := exec.CommandContext(t.Context(), os.Args[0], attemptArg, "filtered", abi, name, out)
+			text, err := cmd.CombinedOutput()
+			if (err == nil) != (abi == "3") {
+				t.Errorf("%s with the filter for Landlock %s: %v, %s", name, abi, err, text)
+			}
+		}
+	}
+}

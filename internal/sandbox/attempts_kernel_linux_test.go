@@ -1,0 +1,118 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"strconv"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+func kernelAttempts() map[string]attemptFunc {
+	return map[string]attemptFunc{
+		"namespace": func(args []string) error {
+			cmd := exec.CommandContext(context.Background(), "/bin/true")
+			cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: uintptr(number(args[0]))}
+			return cmd.Run()
+		},
+		"clone3": func(args []string) error {
+			// Not a valid call: to be asked for the reason is enough.
+			attr := [11]uint64{uint64(number(args[0]))}
+			err := call(unix.SYS_CLONE3, uintptr(unsafe.Pointer(&attr)), 1)
+			if errors.Is(err, unix.EINVAL) {
+				return nil
+			}
+			return err
+		},
+		"mount":  mount,
+		"fsopen": func([]string) error { return second(unix.Fsopen("tmpfs", 0)) },
+		"io_uring": func([]string) error {
+			params := make([]byte, 120)
+			return call(unix.SYS_IO_URING_SETUP, 1, uintptr(unsafe.Pointer(&params[0])))
+		},
+		"bpf":  func([]string) error { return bpfMap() },
+		"perf": func([]string) error { return perf() },
+		"userfaultfd": func([]string) error {
+			return call(unix.SYS_USERFAULTFD, 1) // UFFD_USER_MODE_ONLY
+		},
+		"keyctl": func([]string) error {
+			_, err := unix.KeyctlGetKeyringID(unix.KEY_SPEC_USER_KEYRING, true)
+			return err
+		},
+		"shmget":  func([]string) error { return call(unix.SYS_SHMGET, 0, 4096, 0o600|unix.IPC_CREAT) },
+		"semget":  func([]string) error { return call(unix.SYS_SEMGET, 0, 1, 0o600|unix.IPC_CREAT) },
+		"mq_open": queue,
+		"fanotify": func([]string) error {
+			return second(unix.FanotifyInit(unix.FAN_CLASS_NOTIF, unix.O_RDONLY))
+		},
+		"clock": func([]string) error {
+			var now unix.Timex
+			if _, err := unix.Adjtimex(&now); err != nil {
+				return err
+			}
+			now.Modes = 1 // ADJ_OFFSET, of 0
+			now.Offset = 0
+			_, err := unix.Adjtimex(&now)
+			return err
+		},
+		"hostname": func([]string) error {
+			name, err := os.Hostname()
+			if err != nil {
+				return err
+			}
+			return unix.Sethostname([]byte(name))
+		},
+		"tiocsti": typeInto,
+	}
+}
+
+func second(_ int, err error) error { return err }
+
+func mount([]string) error {
+	if err := os.Mkdir("m", 0o700); err != nil {
+		return err
+	}
+	if err := unix.Mount("tmpfs", "m", "tmpfs", 0, ""); err != nil {
+		return err
+	}
+	return unix.Unmount("m", unix.MNT_DETACH)
+}
+
+func bpfMap() error {
+	attr := struct{ kind, key, value, entries, pad [1]uint32 }{
+		kind: [1]uint32{unix.BPF_MAP_TYPE_ARRAY}, key: [1]uint32{4}, value: [1]uint32{4}, entries: [1]uint32{1},
+	}
+	return call(unix.SYS_BPF, unix.BPF_MAP_CREATE, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr))
+}
+
+func perf() error {
+	attr := unix.PerfEventAttr{Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_DUMMY}
+	attr.Size = uint32(unsafe.Sizeof(attr))
+	return second(unix.PerfEventOpen(&attr, 0, -1, -1, 0))
+}
+
+// queue opens a message queue, and removes it.
+func queue([]string) error {
+	name, err := unix.BytePtrFromString("axe-escape-" + strconv.Itoa(os.Getpid()))
+	if err != nil {
+		return err
+	}
+	if err := call(unix.SYS_MQ_OPEN, uintptr(unsafe.Pointer(name)), unix.O_CREAT|unix.O_RDWR, 0o600); err != nil {
+		return err
+	}
+	return call(unix.SYS_MQ_UNLINK, uintptr(unsafe.Pointer(name)))
+}
+
+// typeInto types into its standard input, which is no terminal: any error but
+// that of the filter shows that the call reached the kernel.
+func typeInto([]string) error {
+	err := call(unix.SYS_IOCTL, 0, unix.TIOCSTI, uintptr(unsafe.Pointer(new(byte))))
+	if errors.Is(err, unix.ENOTTY) || errors.Is(err, unix.EINVAL) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,174 @@
+package sandbox
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// escape is something that a program in a sandbox must not be able to do. Each
+// is a script of sh, which ends with 0 if it worked, or an attempt of the test
+// binary.
+//
+// Variables: OUT is a directory outside with a file "secret", a file "plain"
+// and a program "prog". READ is a file that may be read and not written. VICTIM
+// is a process outside, whose environment has the word "secret". TCP, TCP6 and
+// UDP are addresses of sockets outside, SOCK is the path of a Unix socket, and
+// ABSTRACT the name of one. FD is a file that the worker has inherited.
+type escape struct {
+	name   string
+	script string   // of sh
+	try    []string // or an attempt, with variables
+	root   bool     // works for root only, even without a sandbox
+	change func(c *Config)
+	abi    int // the least version of Landlock that refuses it
+}
+
+// TestEscapes shows that each attempt works without a sandbox, and that it does
+// not work inside.
+func TestEscapes(t *testing.T) {
+	t.Parallel()
+	needSandbox(t)
+	abi, err := landlockVersion()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range escapes() {
+		t.Run(e.name, func(t *testing.T) {
+			t.Parallel()
+			if e.root && os.Geteuid() != 0 {
+				t.Skip("it needs root, even without a sandbox")
+			}
+			if abi < e.abi {
+				t.Skipf("it is refused by Landlock %d or later, this is %d", e.abi, abi)
+			}
+			if r := e.run(t, true); r.Code != 0 {
+				t.Skipf("it does not work here without a sandbox either: code %d, %s", r.Code, r.Output)
+			}
+			r := e.run(t, false)
+			if r.Code == 0 || r.Code >= 126 {
+				t.Errorf("code %d, want that the attempt was refused: %s", r.Code, r.Output)
+			}
+			t.Logf("refused: %s", strings.TrimSpace(r.Output.String()))
+		})
+	}
+}
+
+// run runs an attempt with a place of its own.
+func (e escape) run(t *testing.T, off bool) Result {
+	t.Helper()
+	c := setUp(t)
+	c.Off = off
+	c.Env = append(c.Env, outside(t, c)...)
+	c.Read = []string{os.Args[0], variable(c, "READ")}
+	if e.change != nil {
+		e.change(&c)
+	}
+	argv := []string{"/bin/sh", "-c", e.script}
+	if e.try != nil {
+		argv = []string{os.Args[0], attemptArg}
+		for _, arg := range e.try {
+			argv = append(argv, os.Expand(arg, func(name string) string { return variable(c, name) }))
+		}
+	}
+	r, err := Run(t.Context(), c, argv, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func variable(c Config, name string) string {
+	for _, e := range c.Env {
+		if value, ok := strings.CutPrefix(e, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+// outside makes everything that attempts reach for, and returns its variables.
+func outside(t *testing.T, c Config) []string {
+	t.Helper()
+	out := filepath.Join(filepath.Dir(c.Dir), "outside")
+	if err := os.Mkdir(out, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, mode := range map[string]os.FileMode{"secret": 0o600, "plain": 0o644, "prog": 0o755} {
+		if err := os.WriteFile(filepath.Join(out, name), []byte("#!/bin/sh\necho secret\n"), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	env := []string{
+		"OUT=" + out, "READ=" + filepath.Join(out, "plain"), "VICTIM=" + strconv.Itoa(victim(t)),
+		"FD=" + strconv.Itoa(inheritable(t, filepath.Join(out, "secret"))),
+	}
+	return append(env, listeners(t, out)...)
+}
+
+// victim starts a process outside.
+func victim(t *testing.T) int {
+	t.Helper()
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), "sleep", "600")
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "KEY=secret"}
+	cmd.Dir = "/"
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	return cmd.Process.Pid
+}
+
+// inheritable opens a file as one that this process had from its parent, so
+// that it is not closed for programs.
+func inheritable(t *testing.T, path string) int {
+	t.Helper()
+	fd, err := unix.Open(path, unix.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	high, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD, 100) // beyond the pipes of helpers
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = unix.Close(fd)
+	t.Cleanup(func() { _ = unix.Close(high) })
+	return high
+}
+
+// listeners opens sockets outside.
+func listeners(t *testing.T, out string) []string {
+	t.Helper()
+	var config net.ListenConfig
+	abstract := fmt.Sprintf("@axe-%x", sha256.Sum256([]byte(out))) // out is there once
+	var env []string
+	for _, l := range []struct{ name, network, address string }{
+		{"TCP", "tcp4", "127.0.0.1:0"},
+		{"TCP6", "tcp6", "[::1]:0"},
+		{"SOCK", "unix", filepath.Join(out, "s")},
+		{"ABSTRACT", "unix", abstract},
+	} {
+		listener, err := config.Listen(t.Context(), l.network, l.address)
+		if err != nil {
+			t.Logf("no listener %s: %v", l.name, err)
+			continue
+		}
+		t.Cleanup(func() { _ = listener.Close() })
+		env = append(env, l.name+"="+listener.Addr().String())
+	}
+	udp, err := config.ListenPacket(t.Context(), "udp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = udp.Close() })
+	return append(env, "UDP="+udp.LocalAddr().String())
+}
