@@ -28,8 +28,10 @@ func kernelAttempts() map[string]attemptFunc {
 			}
 			return err
 		},
-		"mount":  mount,
-		"fsopen": func([]string) error { return second(unix.Fsopen("tmpfs", 0)) },
+		"mount":   mount,
+		"remount": remount,
+		"unmount": unmount,
+		"fsopen":  func([]string) error { return second(unix.Fsopen("tmpfs", 0)) },
 		"io_uring": func([]string) error {
 			params := make([]byte, 120)
 			return call(unix.SYS_IO_URING_SETUP, 1, uintptr(unsafe.Pointer(&params[0])))
@@ -80,6 +82,25 @@ func mount([]string) error {
 		return err
 	}
 	return unix.Unmount("m", unix.MNT_DETACH)
+}
+
+// remount makes a mount of a directory writable.
+func remount(args []string) error {
+	if err := unix.Mount(args[0], args[0], "", unix.MS_BIND, ""); err != nil {
+		return err
+	}
+	attr := &unix.MountAttr{Attr_clr: unix.MOUNT_ATTR_RDONLY}
+	err := unix.MountSetattr(unix.AT_FDCWD, args[0], 0, attr)
+	return errors.Join(err, unix.Unmount(args[0], unix.MNT_DETACH))
+}
+
+// unmount asks to unmount a directory that is no mount.
+func unmount([]string) error {
+	err := unix.Unmount("/usr/bin/.", 0)
+	if errors.Is(err, unix.EINVAL) {
+		return nil
+	}
+	return err
 }
 
 func bpfMap() error {

@@ -30,44 +30,49 @@ type escape struct {
 	try    []string // or an attempt, with variables
 	root   bool     // works for root only, even without a sandbox
 	change func(c *Config)
-	abi    int // the least version of Landlock that refuses it
+	abi    int  // the least version of Landlock that refuses it
+	mounts bool // refused only with namespaces
 }
 
 // TestEscapes shows that each attempt works without a sandbox, and that it does
 // not work inside.
 func TestEscapes(t *testing.T) {
 	t.Parallel()
-	needSandbox(t)
-	abi, err := landlockVersion()
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, e := range escapes() {
 		t.Run(e.name, func(t *testing.T) {
 			t.Parallel()
 			if e.root && os.Geteuid() != 0 {
 				t.Skip("it needs root, even without a sandbox")
 			}
-			if abi < e.abi {
-				t.Skipf("it is refused by Landlock %d or later, this is %d", e.abi, abi)
-			}
-			if r := e.run(t, true); r.Code != 0 {
+			c := setUp(t)
+			c.Off = true
+			if r := e.run(t, c); r.Code != 0 {
 				t.Skipf("it does not work here without a sandbox either: code %d, %s", r.Code, r.Output)
 			}
-			r := e.run(t, false)
-			if r.Code == 0 || r.Code >= 126 {
-				t.Errorf("code %d, want that the attempt was refused: %s", r.Code, r.Output)
-			}
-			t.Logf("refused: %s", strings.TrimSpace(r.Output.String()))
+			bothSandboxes(t, e.refused)
 		})
 	}
 }
 
-// run runs an attempt with a place of its own.
-func (e escape) run(t *testing.T, off bool) Result {
+// refused runs an attempt that must not work.
+func (e escape) refused(t *testing.T, c Config) {
 	t.Helper()
-	c := setUp(t)
-	c.Off = off
+	switch means := needSandbox(t); {
+	case !c.Namespaces && e.mounts:
+		t.Skip("it is refused only with namespaces")
+	case !c.Namespaces && means.Landlock < e.abi:
+		t.Skipf("it is refused by Landlock %d or later, or with namespaces", e.abi)
+	}
+	r := e.run(t, c)
+	if r.Code == 0 || r.Code >= 126 {
+		t.Errorf("code %d, want that the attempt was refused: %s", r.Code, r.Output)
+	}
+	t.Logf("refused: %s", strings.TrimSpace(r.Output.String()))
+}
+
+// run runs an attempt with a place of its own.
+func (e escape) run(t *testing.T, c Config) Result {
+	t.Helper()
 	c.Env = append(c.Env, outside(t, c)...)
 	c.Read = []string{os.Args[0], variable(c, "READ")}
 	if e.change != nil {

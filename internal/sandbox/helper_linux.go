@@ -18,6 +18,7 @@ import (
 const (
 	controlFD = 3
 	reportFD  = 4
+	baseFD    = 5 // the directory of TMPDIR, outside
 )
 
 const (
@@ -31,6 +32,7 @@ const (
 func helper() int {
 	unix.CloseOnExec(controlFD)
 	unix.CloseOnExec(reportFD)
+	unix.CloseOnExec(baseFD)
 	control := bufio.NewReader(os.NewFile(controlFD, "control"))
 	line, err := control.ReadBytes('\n')
 	if err != nil {
@@ -38,9 +40,13 @@ func helper() int {
 	}
 	var s spec
 	var rep report
-	if err := json.Unmarshal(line, &s); err == nil {
+	err = json.Unmarshal(line, &s)
+	if err == nil && s.Namespaces {
+		err = s.mount()
+	}
+	if err == nil {
 		rep = supervise(s, control)
-		_ = removeTemp(s.Tmp) // if the worker is dead, no other process does
+		s.removeTempOutside() // if the worker is dead, no other process does
 	} else {
 		rep.Error = err.Error()
 	}

@@ -123,19 +123,21 @@ func TestWorkerKilled(t *testing.T) {
 	})
 }
 
-// A helper that is killed takes its program along.
+// A helper that is killed takes its program along. The worker, or the namespace,
+// does so with everything else.
 func TestHelperKilled(t *testing.T) {
 	t.Parallel()
 	bothModes(t, func(t *testing.T, c Config) {
 		t.Helper()
 		m := mark(t)
 		done := make(chan error)
+		script := "(setsid sleep " + m + " &); sleep " + m + "; :"
 		go func() {
-			_, err := Run(t.Context(), c, []string{"sleep", m}, nil)
+			_, err := Run(t.Context(), c, []string{"sh", "-c", script}, nil)
 			done <- err
 		}()
-		eventually(t, 10*time.Second, func() bool { return marked(t, "sleep\x00"+m) == 1 })
-		if err := unix.Kill(parentOf(t, "sleep\x00"+m), unix.SIGKILL); err != nil {
+		eventually(t, 10*time.Second, func() bool { return marked(t, m) == 3 })
+		if err := unix.Kill(parentOf(t, "sh\x00-c\x00"+script), unix.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
 		if err := <-done; err == nil || !strings.Contains(err.Error(), "the helper died") {

@@ -100,7 +100,7 @@ func (s spec) addRules(r rules) error {
 		{[]string{s.Tmp}, writeRights},
 		{[]string{s.Dir}, readRights},
 		{s.Read, readRights},
-		{systemPaths(s.Network), readRights},
+		{s.systemPaths(), readRights},
 		{[]string{"/dev/null", "/dev/zero", "/dev/full"}, deviceRights},
 		{[]string{"/dev/urandom", "/dev/random"}, unix.LANDLOCK_ACCESS_FS_READ_FILE},
 	} {

@@ -8,30 +8,27 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strconv"
 )
 
-// Means names how programs are held, for outcomes and logs, such as
-// "landlock7+seccomp". It is "none" where there is no sandbox.
-func Means() string {
+// Probe tries forbidden things in a sandbox, and says how programs are held. It
+// returns an error that names the things that were not refused, or why there is
+// no sandbox. A worker that gets an error must not call Run, unless with
+// Config.Off. Probe makes its files below os.TempDir().
+func Probe(ctx context.Context) (Means, error) {
 	abi, err := landlockVersion()
-	if err != nil || auditArch == 0 {
-		return "none"
-	}
-	return "landlock" + strconv.Itoa(abi) + "+seccomp"
-}
-
-// Probe tries forbidden things in a sandbox, and returns an error that names
-// those that were not refused, or why there is no sandbox. A worker that gets an
-// error must not call Run, unless with Config.Off. Probe makes its files below
-// os.TempDir().
-func Probe(ctx context.Context) (err error) {
-	if _, err := landlockVersion(); err != nil {
-		return fmt.Errorf("sandbox: %w", err)
+	if err != nil {
+		return Means{}, fmt.Errorf("sandbox: %w", err)
 	}
 	if auditArch == 0 {
-		return errors.New("sandbox: there is no seccomp filter for " + runtime.GOARCH)
+		return Means{}, errors.New("sandbox: there is no seccomp filter for " + runtime.GOARCH)
 	}
+	if err := probe(ctx, Config{}); err != nil {
+		return Means{}, err
+	}
+	return Means{Landlock: abi, Namespaces: probe(ctx, Config{Namespaces: true}) == nil}, nil
+}
+
+func probe(ctx context.Context, c Config) (err error) {
 	dir, err := os.MkdirTemp("", "axe-probe-")
 	if err != nil {
 		return fmt.Errorf("sandbox: make the probe's files: %w", err)
@@ -46,7 +43,8 @@ func Probe(ctx context.Context) (err error) {
 		Secret: filepath.Join(dir, "outside", "secret"), Worker: os.Getpid(),
 		Port: listener.Addr().(*net.TCPAddr).Port,
 	}
-	c, err := Config{Dir: filepath.Join(dir, "work")}.prepare(k)
+	c.Dir = filepath.Join(dir, "work")
+	c, err = c.prepare(k)
 	if err != nil {
 		return err
 	}

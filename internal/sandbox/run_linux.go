@@ -93,6 +93,7 @@ func run(ctx context.Context, s spec, stdin []byte) (_ Result, err error) {
 	}
 	rep, err := h.wait(ctx, s.Grace+backstop)
 	if err != nil {
+		killOrphans(s.Tmp)
 		return Result{}, err
 	}
 	result := Result{Code: rep.Code, Signal: rep.Signal, Left: rep.Left, Output: out.output()}
@@ -128,11 +129,22 @@ func startHelper(s spec, stdin []byte, out *buffer) (*started, error) {
 		return nil, fmt.Errorf("sandbox: report pipe: %w", err)
 	}
 	defer func() { _ = reportW.Close() }()
+	base, err := os.Open(s.TempBase)
+	if err != nil {
+		_ = controlW.Close()
+		_ = reportR.Close()
+		return nil, fmt.Errorf("sandbox: %w", err)
+	}
+	defer func() { _ = base.Close() }()
+	attr := &syscall.SysProcAttr{Setsid: true}
+	if s.Namespaces {
+		isolate(attr)
+	}
 	cmd := &exec.Cmd{
 		Path: self, Args: []string{helperName}, Env: []string{}, Dir: "/",
 		Stdin: bytes.NewReader(stdin), Stdout: out, Stderr: out,
-		ExtraFiles:  []*os.File{controlR, reportW},
-		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
+		ExtraFiles:  []*os.File{controlR, reportW, base},
+		SysProcAttr: attr,
 		WaitDelay:   drain,
 	}
 	err = cmd.Start()

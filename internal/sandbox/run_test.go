@@ -3,10 +3,12 @@ package sandbox
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -22,17 +24,36 @@ func bothModes(t *testing.T, test func(t *testing.T, c Config)) {
 	})
 	t.Run("sandbox", func(t *testing.T) {
 		t.Parallel()
-		needSandbox(t)
-		test(t, setUp(t))
+		bothSandboxes(t, test)
 	})
 }
 
-// needSandbox skips a test where there is none.
-func needSandbox(t *testing.T) {
+// bothSandboxes runs a test in a sandbox without and with namespaces.
+func bothSandboxes(t *testing.T, test func(t *testing.T, c Config)) {
 	t.Helper()
-	if err := Probe(t.Context()); err != nil {
+	for _, namespaces := range []bool{false, true} {
+		t.Run(fmt.Sprintf("namespaces %t", namespaces), func(t *testing.T) {
+			t.Parallel()
+			if means := needSandbox(t); namespaces && !means.Namespaces {
+				t.Skip("the kernel allows no namespaces here")
+			}
+			c := setUp(t)
+			c.Namespaces = namespaces
+			test(t, c)
+		})
+	}
+}
+
+var probed = sync.OnceValues(func() (Means, error) { return Probe(context.Background()) })
+
+// needSandbox skips a test where there is none.
+func needSandbox(t *testing.T) Means {
+	t.Helper()
+	means, err := probed()
+	if err != nil {
 		t.Skipf("no sandbox here: %v", err)
 	}
+	return means
 }
 
 func TestRun(t *testing.T) {

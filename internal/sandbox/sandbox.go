@@ -47,6 +47,9 @@ type Config struct {
 	Network bool
 	// Env is the whole environment, besides TMPDIR. Nothing is inherited.
 	Env []string
+	// Namespaces adds namespaces of processes and mounts. Set it to
+	// Means.Namespaces: where the kernel does not allow them, Run fails.
+	Namespaces bool
 	// Off runs the program without a sandbox and without the limits below on
 	// processes, memory and files.
 	Off bool
@@ -76,6 +79,24 @@ type Config struct {
 	// TempBase is the directory below which TMPDIR is made. The default is
 	// os.TempDir().
 	TempBase string
+}
+
+// Means says how programs are held.
+type Means struct {
+	Landlock   int  // version
+	Namespaces bool // of processes and mounts
+}
+
+// String returns such as "landlock7+seccomp+namespaces", for outcomes and logs.
+// It returns "none" where there is no sandbox.
+func (m Means) String() string {
+	switch {
+	case m.Landlock == 0:
+		return "none"
+	case m.Namespaces:
+		return fmt.Sprintf("landlock%d+seccomp+namespaces", m.Landlock)
+	}
+	return fmt.Sprintf("landlock%d+seccomp", m.Landlock)
 }
 
 // Result says how a program ended.
@@ -109,6 +130,7 @@ func (c Config) validate() (Config, error) {
 			return c, errors.New("sandbox: an entry of the environment must be NAME=VALUE")
 		}
 	}
+	c.Namespaces = c.Namespaces && !c.Off
 	c.MaxProcs = defaulted(c.MaxProcs, DefaultMaxProcs)
 	c.MaxMemory = defaulted(c.MaxMemory, DefaultMaxMemory)
 	c.MaxFile = defaulted(c.MaxFile, DefaultMaxFile)

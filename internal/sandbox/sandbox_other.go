@@ -15,13 +15,10 @@ import (
 // MaybeExec returns: only Linux has a helper.
 func MaybeExec() {}
 
-// Means is "none": only Linux has a sandbox.
-func Means() string { return "none" }
-
 var errNoSandbox = errors.New("sandbox: only Linux has a sandbox")
 
 // Probe returns an error: only Linux has a sandbox.
-func Probe(context.Context) error { return errNoSandbox }
+func Probe(context.Context) (Means, error) { return Means{}, errNoSandbox }
 
 // Run runs a program without a sandbox, and returns an error unless c.Off is
 // set. If ctx ends, the program's process group gets SIGTERM, and after c.Grace

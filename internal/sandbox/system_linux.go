@@ -4,7 +4,7 @@ package sandbox
 // may read and execute, if they exist. The list leaves out the rest of /etc, of
 // /dev and of /proc: it holds the secrets of services and the command lines of
 // other processes. The home directory and /var are not the system.
-func systemPaths(network bool) []string {
+func (s spec) systemPaths() []string {
 	paths := []string{
 		"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt",
 		"/nix/store", "/run/current-system", "/gnu/store", "/snap",
@@ -21,14 +21,17 @@ func systemPaths(network bool) []string {
 	} {
 		paths = append(paths, "/etc/"+name)
 	}
-	for _, name := range []string{
-		"cpuinfo", "filesystems", "loadavg", "meminfo", "stat", "sys", "uptime", "version",
-	} {
-		paths = append(paths, "/proc/"+name)
+	if s.Namespaces {
+		paths = append(paths, "/proc") // it shows no other processes
+	} else {
+		for _, name := range []string{
+			"cpuinfo", "filesystems", "loadavg", "meminfo", "stat", "sys", "uptime", "version",
+			"self", // of the program itself, not of its children
+		} {
+			paths = append(paths, "/proc/"+name)
+		}
 	}
-	// The program's own process. Its children have other directories.
-	paths = append(paths, "/proc/self")
-	if network {
+	if s.Network {
 		paths = append(paths, "/etc/resolv.conf", "/run/systemd/resolve/stub-resolv.conf",
 			"/run/systemd/resolve/resolv.conf")
 	}
