@@ -27,9 +27,12 @@ type Broken struct {
 // ones: their callers are told the problem. Runs under way keep the definition
 // with which they were started. A call of an agent that is no longer served
 // goes to a worker that has the agent; without one it is refused. Run takes no
-// trigger before the first call of Serve. An agent with an invalid name, or
-// defined twice, is an error, and nothing changes then.
+// trigger before the first call of Serve. An agent with commands counts as
+// broken if the worker cannot hold them (Config.Sandbox). An agent with an
+// invalid name, or defined twice, is an error, and nothing changes then.
 func (w *Worker) Serve(agents []configs.Agent, broken ...Broken) error {
+	agents, refused := w.cfg.Sandbox.withoutCommands(agents)
+	broken = append(broken, refused...)
 	set := make(map[subjects.Agent]configs.Agent, len(agents))
 	for _, a := range agents {
 		name, err := subjects.ParseAgent(a.Name)

@@ -41,6 +41,10 @@ type Config struct {
 	// The default is DefaultSlots.
 	Slots int
 
+	// Sandbox runs the commands of agents. With nil the worker serves no
+	// agent with commands.
+	Sandbox *Sandbox
+
 	// ToolSlots is the number of tools that the worker runs at a time. The
 	// default is DefaultToolSlots.
 	ToolSlots int

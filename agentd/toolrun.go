@@ -72,7 +72,7 @@ func (x *execution) tool() (builtin.Tool, builtin.Call, error) {
 	}
 	c := builtin.Call{
 		Arguments: provider.NewToolCall("", in.Name, in.Arguments).Arguments,
-		Dir:       cmp.Or(dir, "."), Key: toolKey(x.run),
+		Dir:       cmp.Or(dir, "."), Key: toolKey(x.run), Sandbox: x.w.cfg.Sandbox.of(def),
 	}
 	return t, c, t.Check(c)
 }

@@ -14,6 +14,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/axebus/axe/agentd"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/internal/presence"
@@ -47,6 +48,7 @@ var full bool
 // TestMain reads the flags before any test starts, since tests run in parallel.
 // At least four do: some of them wait for a server in real time.
 func TestMain(m *testing.M) {
+	agentd.MaybeExec()
 	flag.Parse()
 	defaults := map[string]string{"rapid.checks": "10"}
 	if runtime.GOMAXPROCS(0) < 4 {

@@ -50,7 +50,7 @@ var allowedImports = map[string][]string{
 	"agentd/run":         {"provider", "subjects"},
 	"internal/history":   {"agentd/run", "bus", "internal/pause", "subjects"},
 	"internal/tool":      {"provider", "agentd/run", "subjects"},
-	"internal/builtin":   {"provider", "agentd/run", "internal/files"},
+	"internal/builtin":   {"provider", "agentd/run", "internal/files", "internal/sandbox"},
 	"internal/prompt":    {"configs"},
 	"internal/check":     {"configs", "internal/prompt", "provider/catalog"},
 	"agentd/memory":      {"subjects", "internal/files", "github.com/gofrs/flock"},
@@ -63,7 +63,7 @@ var allowedImports = map[string][]string{
 		"bus", "subjects", "agentd/run", "internal/history", "internal/pause", "internal/presence", "provider",
 	},
 	"agentd": {
-		"agentd/run", "internal/tool", "internal/builtin",
+		"agentd/run", "internal/tool", "internal/builtin", "internal/sandbox",
 		"internal/prompt", "agentd/memory", "internal/ratelimit", "internal/budget",
 		"bus",
 		"configs", "provider", "provider/catalog",

@@ -38,6 +38,8 @@ type Agent struct {
 	// AllowedHosts are the hosts that url_fetch may ask. An empty list
 	// allows every public host.
 	AllowedHosts []string
+	// Sandbox says what the commands of the agent may do.
+	Sandbox Sandbox
 	// SubAgents are the agents that this agent may call.
 	SubAgents     []string
 	SubAgentsConf SubAgentsConfig
@@ -159,6 +161,9 @@ func resolve(a *Agent, dir string) *Error {
 		return invalid("skill", err.Error())
 	}
 	a.Skill = FindSkill(a.Skill, dir, filepath.Join(dir, ".."))
+	if a.Sandbox, err = a.Sandbox.expanded(); err != nil {
+		return invalid("sandbox.read", err.Error())
+	}
 	for _, p := range []struct {
 		key  string
 		path *string
@@ -216,6 +221,11 @@ func fields(a *Agent, tools map[string]*ToolConfig) map[string]any {
 		"retry.backoff":      (*string)(&a.Retry.Backoff),
 		"retry.initial":      (*duration)(&a.Retry.Initial),
 		"retry.max":          (*duration)(&a.Retry.Max),
+
+		"sandbox.network": &a.Sandbox.Network,
+		"sandbox.write":   &a.Sandbox.Write,
+		"sandbox.read":    &a.Sandbox.Read,
+		"sandbox.env":     &a.Sandbox.Env,
 
 		"supervision.mode":       (*string)(&a.Supervision.Mode),
 		"supervision.agent":      &a.Supervision.Agent,

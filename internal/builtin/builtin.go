@@ -57,11 +57,13 @@ type Call struct {
 	Dir string
 	// Key is the same for every attempt at the call, and for no other call.
 	Key string
+	// Sandbox says how commands are held.
+	Sandbox Sandbox
 }
 
 // All returns the tools, in the order in which a model is offered them.
 func All() []Tool {
-	return []Tool{listDirectory(), readFile(), writeFile(), editFile()}
+	return []Tool{listDirectory(), readFile(), writeFile(), editFile(), runCommand()}
 }
 
 // Names returns the names of all tools.

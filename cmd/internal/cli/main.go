@@ -10,12 +10,15 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/axebus/axe/agentd"
 )
 
 // Main runs a command and returns the exit code. The first SIGINT or SIGTERM
 // ends the command's context, with a SignalError as its cause. The second
 // signal ends the process at once.
 func Main(cmd *cobra.Command) int {
+	agentd.MaybeExec()
 	ctx, stop := signals(context.Background())
 	defer stop()
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true

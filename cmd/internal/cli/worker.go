@@ -33,6 +33,10 @@ type WorkerFlags struct {
 	Model string
 	// Slots is the number of model calls at once.
 	Slots int
+	// ToolSlots is the number of tools at once.
+	ToolSlots int
+	// Sandbox is "on", or "off" for commands that run without one.
+	Sandbox string
 	// ActiveAgents is the number of agents beyond which the worker pulls
 	// only for those with work. 0 is the default of agentd.
 	ActiveAgents int
@@ -70,9 +74,26 @@ func RegisterAgents(cmd *cobra.Command, dir *string, byDefault string) {
 // AgentsDir returns the directory in AXE_AGENTS, or else byDefault.
 func AgentsDir(byDefault string) string { return cmp.Or(os.Getenv("AXE_AGENTS"), byDefault) }
 
+// The values of --sandbox.
+const (
+	SandboxOn  = "on"
+	SandboxOff = "off"
+)
+
+// sandbox returns the sandbox of the worker's commands.
+func (f *WorkerFlags) sandbox() *agentd.Sandbox {
+	if f.Sandbox == SandboxOff {
+		return agentd.NoSandbox()
+	}
+	return agentd.NewSandbox()
+}
+
 // Register adds the flags that agentd and axe run share.
 func (f *WorkerFlags) Register(cmd *cobra.Command) {
 	cmd.Flags().IntVar(&f.Slots, "slots", agentd.DefaultSlots, "model calls at once")
+	cmd.Flags().IntVar(&f.ToolSlots, "tool-slots", agentd.DefaultToolSlots, "tools at work at once")
+	cmd.Flags().StringVar(&f.Sandbox, "sandbox", SandboxOn,
+		`"on" holds the agents' commands in a sandbox; "off" gives them all rights of this process`)
 }
 
 // Load checks the flags and reads config.toml. It returns an error if Model
@@ -83,6 +104,12 @@ func (f *WorkerFlags) Load(log *slog.Logger) error {
 	f.answers = agentd.NewAnswers()
 	if f.Slots < 1 {
 		return Usage("--slots must be positive, got %d", f.Slots)
+	}
+	if f.ToolSlots < 0 {
+		return Usage("--tool-slots must not be negative, got %d", f.ToolSlots)
+	}
+	if f.Sandbox != "" && f.Sandbox != SandboxOn && f.Sandbox != SandboxOff {
+		return Usage("--sandbox must be on or off, got %q", f.Sandbox)
 	}
 	if f.ActiveAgents < 0 {
 		return Usage("--active-agents must not be negative, got %d", f.ActiveAgents)
@@ -174,7 +201,7 @@ func (f *WorkerFlags) Work(ctx context.Context, conn *bus.Conn, log *slog.Logger
 	}
 	w, err := agentd.New(conn, agentd.Config{
 		Name: f.Name, Open: f.models.Open, Model: f.Model, Root: f.Root, RateLimit: f.rateLimit, Slots: f.Slots,
-		ActiveAgents: f.ActiveAgents, Answers: f.answers,
+		ToolSlots: f.ToolSlots, Sandbox: f.sandbox(), ActiveAgents: f.ActiveAgents, Answers: f.answers,
 		Memory: f.Memory(conn), Unattended: f.Ephemeral, Timeout: f.Timeout, Grace: f.Grace, Log: log,
 		TreeLog: trees,
 	})

@@ -1,0 +1,104 @@
+package builtin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/internal/sandbox"
+	"github.com/axebus/axe/provider"
+)
+
+// Sandbox says how commands are held.
+type Sandbox struct {
+	// Off runs commands without a sandbox.
+	Off bool
+	// Namespaces adds namespaces to the other means (sandbox.Config).
+	Namespaces bool
+	// Network lets commands use the network.
+	Network bool
+	// Write are the directories that commands may write, relative to the
+	// working directory. Read are what they may read besides it.
+	Write, Read []string
+	// Env are the names of the variables that commands get from the
+	// environment of the worker.
+	Env []string
+}
+
+// maxOutput is the number of bytes of a command's output that are kept, half of
+// them from its beginning and half from its end.
+const maxOutput = 100 << 10
+
+func runCommand() Tool {
+	return Tool{
+		Definition: define("run_command",
+			"Execute a shell command in the agent's working directory via sh -c and return the combined "+
+				"stdout/stderr output. Commands are sandboxed to the working directory: "+
+				"files outside it cannot be changed, and there is no network unless the agent was given one.",
+			map[string]provider.ToolParameter{
+				"command": required("The shell command to execute."),
+			}),
+		Effect: run.ToolOnce,
+		Run: func(ctx context.Context, c Call) (string, error) {
+			command := c.Arguments["command"]
+			if strings.TrimSpace(command) == "" {
+				return "", errors.New("command is required")
+			}
+			dir, err := filepath.Abs(c.Dir)
+			if err != nil {
+				return "", err
+			}
+			r, err := sandbox.Run(ctx, c.held(dir), []string{"/bin/sh", "-c", command}, nil)
+			if err != nil {
+				return "", err
+			}
+			return outputOf(r)
+		},
+	}
+}
+
+// held returns the configuration of the sandbox for a command.
+func (c Call) held(dir string) sandbox.Config {
+	return sandbox.Config{
+		Dir: dir, Write: c.Sandbox.Write, Read: c.Sandbox.Read, Network: c.Sandbox.Network, Off: c.Sandbox.Off,
+		Namespaces: c.Sandbox.Namespaces, Env: c.environment(dir), Head: maxOutput / 2, Tail: maxOutput / 2,
+	}
+}
+
+// environment returns the environment of a command: that of axe, the key of the
+// call, and the variables that the agent names. No other variable of the worker
+// is in it.
+func (c Call) environment(dir string) []string {
+	env := []string{"HOME=" + dir, "AXE_IDEMPOTENCY_KEY=" + c.Key}
+	for _, name := range append([]string{"PATH", "LANG", "LC_ALL", "USER", "LOGNAME", "TERM"}, c.Sandbox.Env...) {
+		if value, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+value)
+		}
+	}
+	return env
+}
+
+// outputOf returns the output of a command. A command that failed is an error
+// with its exit code before the output, and one that was ended for its use of
+// the machine says so.
+func outputOf(r sandbox.Result) (string, error) {
+	text := string(r.Output.Head) + string(r.Output.Tail)
+	if r.Output.Dropped > 0 {
+		const mark = "%s\n... [output truncated, exceeded 100KB: %d bytes left out here]\n%s"
+		text = fmt.Sprintf(mark, r.Output.Head, r.Output.Dropped, r.Output.Tail)
+	}
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	switch {
+	case errors.Is(r.Cause, sandbox.ErrProcesses), errors.Is(r.Cause, sandbox.ErrMemory):
+		return "", fmt.Errorf("%w\n%s", r.Cause, text)
+	case r.Cause != nil:
+		return text, r.Cause
+	case r.Code != 0:
+		return "", fmt.Errorf("exit code %d\n%s", r.Code, text)
+	}
+	return text, nil
+}
