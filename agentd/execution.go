@@ -248,7 +248,7 @@ func (x *execution) carryOut(ctx context.Context, e run.Effect) (result, error) 
 		x.sentEntry = x.state.LogIndex
 		return x.takeTurn(ctx)
 	case run.CallTool:
-		return x.runTool(ctx)
+		return runTool(ctx, x)
 	case run.CallChildren:
 		return finished, x.callChildren(ctx, e)
 	case run.CancelBelow:

@@ -43,7 +43,7 @@ func (x *execution) takeTurn(ctx context.Context) (result, error) {
 	if err != nil {
 		return x.finishTurn(ctx, run.Failure(run.KindError, "%v", err), nil)
 	}
-	if res, ok, err := x.mayBegin(ctx); !ok {
+	if res, ok, err := mayBegin(ctx, x); !ok {
 		return res, err
 	}
 	resp, err := x.ask(ctx, p, x.request(model))
@@ -68,7 +68,7 @@ func (x *execution) takeTurn(ctx context.Context) (result, error) {
 
 // mayBegin reports whether the work may begin: no other worker has it in hand,
 // and the last read is fresh.
-func (x *execution) mayBegin(ctx context.Context) (res result, ok bool, err error) {
+func mayBegin(ctx context.Context, x *execution) (res result, ok bool, err error) {
 	if !x.claimed && mayBeKept(ctx, x) {
 		res, err = claim(ctx, x)
 		return res, false, err
@@ -96,7 +96,7 @@ func (x *execution) reread() result { return result{minSeq: x.state.Seq} }
 // enter takes a slot of a pool for the work of the run, and bounds the lease of
 // the trigger by the run's deadline. It returns false if the worker drains, and
 // after a wait: the run is then to be read again.
-func (x *execution) enter(ctx context.Context, pool *slots) (res result, ok bool, err error) {
+func enter(ctx context.Context, x *execution, pool *slots) (res result, ok bool, err error) {
 	if x.w.draining.Load() {
 		return result{}, false, errDraining
 	}
@@ -115,7 +115,7 @@ func (x *execution) enter(ctx context.Context, pool *slots) (res result, ok bool
 // prepare takes a slot, and resolves everything that the request to the model
 // needs. It returns false if the model is not to be asked now.
 func (x *execution) prepare(ctx context.Context) (res result, ready bool, err error) {
-	if res, ok, err := x.enter(ctx, x.w.slots); !ok {
+	if res, ok, err := enter(ctx, x, x.w.slots); !ok {
 		return res, false, err
 	}
 	if res, ok, err := x.resolveStart(ctx); !ok {
@@ -161,7 +161,7 @@ func (x *execution) request(model string) *provider.Request {
 // cancel message over the run, a person's interrupt of the run, its deadline,
 // another worker that has taken the run over, and the end of ctx. The caller
 // calls done.
-func (x *execution) watched(ctx context.Context) (_ context.Context, done func()) {
+func watched(ctx context.Context, x *execution) (_ context.Context, done func()) {
 	ctx, cancel := context.WithTimeoutCause(ctx, x.clock().Until(x.deadline()), errDeadline)
 	ctx, abort := context.WithCancelCause(ctx)
 	seen, unwatch := x.w.cancels.watch(x.run, abort)
@@ -181,7 +181,7 @@ func (x *execution) watched(ctx context.Context) (_ context.Context, done func()
 // ask sends the request, again if need be. The error is the cause if the watched
 // context ended.
 func (x *execution) ask(ctx context.Context, p provider.Provider, req *provider.Request) (*provider.Response, error) {
-	ctx, done := x.watched(ctx)
+	ctx, done := watched(ctx, x)
 	defer done()
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)

@@ -31,15 +31,15 @@ var toolDeaths = []toolDeath{
 
 // TestToolCrashTable kills the worker of a command at each moment, for each
 // effect. The command counts its effects in a file. An effect that may happen
-// once happens once at most, and its outcome is unknown exactly where it is. Any
-// other effect may happen twice, with the same key.
+// once happens once at most, and its outcome is unknown exactly where it is.
+// Any other effect may happen twice, with the same key.
 func TestToolCrashTable(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		effect configs.ToolEffect
 		death  int // index in toolDeaths
-		// effects is the number of effects, and kind that of the outcome, ""
-		// for a completed one.
+		// effects is the number of effects, and kind that of the
+		// outcome, "" for a completed one.
 		effects int
 		kind    run.Kind
 	}{
@@ -82,8 +82,8 @@ func TestToolCrashTable(t *testing.T) {
 	}
 }
 
-// TestToolUnknown shows the other ways to go on after a call that may have taken
-// effect: the call is made again, or the run fails.
+// TestToolUnknown shows the other ways to go on after a call that may have
+// taken effect: the call is made again, or the run fails.
 func TestToolUnknown(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -113,8 +113,8 @@ func TestToolUnknown(t *testing.T) {
 	}
 }
 
-// serveCommands makes an agent that runs one command, which notes its key in the
-// file effects of the directory.
+// serveCommands makes an agent that runs one command, which notes its key in
+// the file effects of the directory.
 func (h *harness) serveCommands(dir string, effect configs.ToolEffect, onUnknown configs.OnUnknown) {
 	h.agents = []configs.Agent{define("ops", nil, withTools(dir, "run_command"), func(a *configs.Agent) {
 		a.ToolConf = map[string]configs.ToolConfig{"run_command": {Effect: effect, OnUnknown: onUnknown}}

@@ -12,6 +12,7 @@ import (
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/internal/builtin"
 	"github.com/axebus/axe/internal/prompt"
+	"github.com/axebus/axe/internal/text"
 	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/subjects"
 )
@@ -20,98 +21,101 @@ import (
 var errToolTime = errors.New("the time of the tool is over")
 
 // toolMargin is the time before the deadline of a tool run at which its tool is
-// stopped: the time that the outcome needs to reach the caller before the caller
-// stops waiting. It is at most a tenth of the time that is left.
+// stopped: the time that the outcome needs to reach the caller before the
+// caller stops waiting. It is at most a tenth of the time that is left.
 const toolMargin = 2 * time.Second
 
+// toolRun is the call of a tool that an execution carries out.
+type toolRun struct {
+	x    *execution
+	tool builtin.Tool
+	call builtin.Call
+}
+
 // runTool carries out the tool of a tool run, and publishes its outcome. A tool
-// whose effect may happen once is carried out under an attempt on the log. An
-// attempt of another execution says that the tool may have taken effect.
-func (x *execution) runTool(ctx context.Context) (result, error) {
-	res, ok, err := x.enter(ctx, x.w.toolSlots)
+// whose effect may happen once is carried out under an attempt on the log.
+func runTool(ctx context.Context, x *execution) (result, error) {
+	res, ok, err := enter(ctx, x, x.w.toolSlots)
 	if !ok {
 		return res, err
 	}
 	// The worker goes on to pull other messages while the tool is at work.
 	x.w.uncount(x.t)
-	if res, ok, err := x.mayBegin(ctx); !ok {
+	if res, ok, err := mayBegin(ctx, x); !ok {
 		return res, err
 	}
-	t, c, err := x.tool()
-	switch {
+	r := &toolRun{x: x}
+	switch err := r.resolve(); {
 	case errors.Is(err, errNotServed):
 		return x.releaseCall(ctx)
 	case err != nil:
 		return x.publishOutcome(ctx, run.Failure(run.KindError, "%v", err))
 	}
-	if t.Effect == run.ToolOnce {
-		if res, ok, err := x.beginOnce(ctx, t, c); !ok {
+	if r.tool.Effect == run.ToolOnce {
+		if res, ok, err := r.begin(ctx); !ok {
 			return res, err
 		}
 	}
-	return x.callTool(ctx, t, c)
+	return r.carryOut(ctx)
 }
 
-// tool returns the tool of a tool run, and the call. The definition of the
-// agent that this worker has says whether the agent has the tool, and where its
-// files are.
-func (x *execution) tool() (builtin.Tool, builtin.Call, error) {
-	in := x.state.Input.Tool
-	def, ok := x.w.definition(caller(x.run))
+// resolve finds the tool, and makes the call. The definition of the agent that
+// this worker has says whether the agent has the tool, and where its files are.
+func (r *toolRun) resolve() error {
+	x, in := r.x, r.x.state.Input.Tool
+	calling := x.run // as a run of the agent that serves the tool
+	calling.Path, _, _, _ = x.run.Path.Parent()
+	def, ok := x.w.definition(calling)
 	if !ok {
-		return builtin.Tool{}, builtin.Call{}, errNotServed
+		return errNotServed
 	}
-	t, ok := builtin.Find(in.Name)
+	r.tool, ok = builtin.Find(in.Name)
 	if !ok || !slices.Contains(def.Tools, in.Name) {
-		return t, builtin.Call{}, fmt.Errorf("agent %q has no tool %q", def.Name, in.Name)
+		return fmt.Errorf("agent %q has no tool %q", def.Name, in.Name)
 	}
-	t.Effect = cmp.Or(run.ToolEffect(def.ToolConf[in.Name].Effect), t.Effect)
+	r.tool.Effect = cmp.Or(run.ToolEffect(def.ToolConf[in.Name].Effect), r.tool.Effect)
 	dir, err := prompt.Below(def.Workdir, in.Cwd)
 	if err != nil {
-		return t, builtin.Call{}, err
+		return err
 	}
-	c := builtin.Call{
+	r.call = builtin.Call{
 		Arguments: provider.NewToolCall("", in.Name, in.Arguments).Arguments,
 		Dir:       cmp.Or(dir, "."), Key: toolKey(x.run), Sandbox: x.w.cfg.Sandbox.of(def),
 	}
-	return t, c, t.Check(c)
-}
-
-// caller returns the run that calls a tool run, as a run of the same agent.
-func caller(r subjects.Run) subjects.Run {
-	r.Path, _, _, _ = r.Path.Parent()
-	return r
+	return r.tool.Check(r.call)
 }
 
 // toolKey is the same for every attempt at a call of a tool, and for no other
 // call: it is the address of the call.
 func toolKey(r subjects.Run) string { return r.Tree.String() + "." + r.Path.String() }
 
-// beginOnce puts an attempt on the log before a tool is carried out whose effect
-// may happen once. It returns true if the log shows the attempt of this
-// execution. The attempt of another one may have taken effect. If the tool
-// cannot find that out, the run ends as unknown.
-func (x *execution) beginOnce(ctx context.Context, t builtin.Tool, c builtin.Call) (res result, ok bool, err error) {
+// begin puts an attempt on the log. It returns true if the log shows the
+// attempt of this execution. The attempt of another one may have taken effect:
+// the tool then finds that out, or the run ends as unknown, or its settings ask
+// for another attempt.
+func (r *toolRun) begin(ctx context.Context) (res result, ok bool, err error) {
+	x := r.x
 	if last := x.state.Attempt; last != nil {
 		if last.ID == x.attemptID {
 			return result{}, true, nil
 		}
-		text, settled := "", builtin.Unsettled
-		if t.Settle != nil {
-			text, settled = t.Settle(c, last.Detail)
+		done, settled := "", builtin.Unsettled
+		if r.tool.Settle != nil {
+			done, settled = r.tool.Settle(r.call, last.Detail)
 		}
 		switch {
 		case settled == builtin.Done:
-			res, err = x.publishOutcome(ctx, run.Outcome{Status: run.StatusCompleted, Result: text})
+			res, err = x.publishOutcome(ctx, run.Outcome{Status: run.StatusCompleted, Result: done})
 			return res, false, err
 		case settled == builtin.Unsettled && x.state.Input.Tool.OnUnknown != run.UnknownAgain:
-			res, err = x.cancelSelf(ctx, run.EndUnknown(last.Worker, x.clock().Now().Sub(last.Time), c.Key))
+			ago := x.clock().Now().Sub(x.onPresentClock(last.Time))
+			res, err = x.cancelSelf(ctx, run.EndUnknown(last.Worker, ago, r.call.Key))
 			return res, false, err
 		}
 	}
 	attempt := run.Attempt{ID: bus.NewID()}
-	if t.Plan != nil {
-		if attempt.Detail, err = t.Plan(c); err != nil {
+	if r.tool.Plan != nil {
+		if attempt.Detail, err = r.tool.Plan(r.call); err != nil {
 			res, err = x.publishOutcome(ctx, run.Failure(run.KindError, "%v", err))
 			return res, false, err
 		}
@@ -121,68 +125,69 @@ func (x *execution) beginOnce(ctx context.Context, t builtin.Tool, c builtin.Cal
 	return res, false, err
 }
 
-// callTool calls a tool and publishes its outcome. The output of a tool that was
-// stopped by the end of its run stays on the stream as a remark.
-func (x *execution) callTool(ctx context.Context, t builtin.Tool, c builtin.Call) (result, error) {
-	left := x.clock().Until(x.deadline())
-	left -= min(toolMargin, left/10)
-	o, stopped := x.useTool(ctx, t, c, left)
+// carryOut calls the tool and publishes its outcome. The output of a tool that
+// was stopped by the end of its run stays on the stream as a remark.
+func (r *toolRun) carryOut(ctx context.Context) (result, error) {
+	o, stopped := r.use(ctx)
 	switch {
 	case ctx.Err() != nil:
 		return result{}, context.Cause(ctx)
+	case stopped == nil:
+		return r.publish(ctx, o)
 	case errors.Is(stopped, errTakenOver):
 		return result{}, stopped
-	case stopped != nil: // a cancel message
-		x.remark(ctx, o)
-		return x.reread(), nil // mustFail decides
 	}
-	return x.publishTool(ctx, o)
+	// A cancel message, and mustFail decides.
+	r.remark(ctx, o)
+	return r.x.reread(), nil
 }
 
-// useTool calls a tool, for at most the time that is left, and returns its
-// outcome. Stopped is the reason if the tool was stopped for another reason than
-// its time. The outcome then has the output of the tool until then.
-func (x *execution) useTool(
-	ctx context.Context, t builtin.Tool, c builtin.Call, left time.Duration,
-) (o run.Outcome, stopped error) {
-	working, done := x.watched(ctx)
+// use calls the tool and returns its outcome. Stopped is the reason if the tool
+// was stopped for another reason than its time. The outcome then has the output
+// of the tool until then.
+func (r *toolRun) use(ctx context.Context) (o run.Outcome, stopped error) {
+	x := r.x
+	left := x.clock().Until(x.deadline())
+	left -= min(toolMargin, left/10)
+	working, done := watched(ctx, x)
 	timed, stop := context.WithTimeoutCause(working, left, errToolTime)
-	w, r := x.w, x.run // the timer reads nothing of x
+	w, addr := x.w, x.run // the timer reads nothing of x
 	slow := time.AfterFunc(progressDelay, func() {
-		w.publishProgress(ctx, r, run.Progress{Event: run.ProgressRunning, Turn: 1, Worker: w.cfg.Name})
+		w.publishProgress(ctx, addr, run.Progress{Event: run.ProgressRunning, Turn: 1, Worker: w.cfg.Name})
 	})
-	text, err := t.Run(timed, c)
+	output, err := r.tool.Run(timed, r.call)
 	ended := context.Cause(timed)
 	slow.Stop()
 	stop()
 	done()
 	switch {
 	case errors.Is(ended, errToolTime), errors.Is(ended, errDeadline):
-		return toolTimeout(left, text), nil
+		return toolTimeout(left, output), nil
 	case ended != nil:
-		return run.Outcome{Status: run.StatusFailed, Kind: run.KindCancelled, Error: text}, ended
+		return run.Outcome{Status: run.StatusFailed, Kind: run.KindCancelled, Error: output}, ended
 	case err != nil:
 		return run.Failure(run.KindError, "%v", err), nil
 	}
-	return run.Outcome{Status: run.StatusCompleted, Result: text}, nil
+	return run.Outcome{Status: run.StatusCompleted, Result: output}, nil
 }
 
 // toolTimeout is the outcome of a tool that was stopped after a time. Output is
-// what it had written until then.
+// the text that it had written until then.
 func toolTimeout(after time.Duration, output string) run.Outcome {
-	text := run.EndTimeout(after).Text
+	why := run.EndTimeout(after).Text
 	if output != "" {
-		text += "\n" + output
+		why += "\n" + output
 	}
-	return run.Failure(run.KindTimeout, "%s", text)
+	return run.Failure(run.KindTimeout, "%s", why)
 }
 
-// publishTool publishes the outcome of a tool that was called. An outcome that
+// publish publishes the outcome of a tool that was called. An outcome that
 // comes too late stays on the stream as a remark.
-func (x *execution) publishTool(ctx context.Context, o run.Outcome) (result, error) {
-	res, err := x.publishOutcome(ctx, o)
+func (r *toolRun) publish(ctx context.Context, o run.Outcome) (result, error) {
+	o.Tool = r.tool.Definition.Name
+	res, err := r.x.publishOutcome(ctx, o)
 	if err == nil && res.conflict {
-		x.remark(ctx, o)
+		r.remark(ctx, o)
 	}
 	return res, err
 }
@@ -191,10 +196,10 @@ func (x *execution) publishTool(ctx context.Context, o run.Outcome) (result, err
 const maxRemark = 16 << 10
 
 // remark keeps an outcome that comes too late, as the return of the trigger.
-func (x *execution) remark(ctx context.Context, o run.Outcome) {
-	o.Result = o.Result[:min(len(o.Result), maxRemark)]
-	o.Error = o.Error[:min(len(o.Error), maxRemark)]
-	returns := returnBatch{w: x.w}
-	returns.add(x.run, x.t.Delivery, run.Return{Cause: run.ReturnLate, Late: &o})
+func (r *toolRun) remark(ctx context.Context, o run.Outcome) {
+	o.Result = text.Truncate(o.Result, maxRemark)
+	o.Error = text.Truncate(o.Error, maxRemark)
+	returns := returnBatch{w: r.x.w}
+	returns.add(r.x.run, r.x.t.Delivery, run.Return{Cause: run.ReturnLate, Late: &o})
 	returns.store(ctx)
 }

@@ -126,7 +126,7 @@ func TestAgentsPage(t *testing.T) {
 func checkKind(t *testing.T, key, kind string, load func(text string) error) {
 	t.Helper()
 	err := load(key + " = 1979-05-27\n")
-	if err == nil || strings.Contains(err.Error(), "unknown") {
+	if err == nil || strings.Contains(err.Error(), "unknown key") {
 		t.Errorf("%s is no key: %v", key, err)
 		return
 	}

@@ -56,7 +56,7 @@ func checkSandbox(a Agent) *Error {
 		case name == "" || strings.ContainsAny(name, "= \x00"):
 			return invalid("sandbox.env", fmt.Sprintf("must be names of variables, got %q", name))
 		case secretVariable.MatchString(name):
-			return invalid("sandbox.env", fmt.Sprintf("%s may hold a secret: no command gets it", name))
+			return invalid("sandbox.env", name+" may hold a secret: no command gets it")
 		}
 	}
 	for _, dir := range a.Sandbox.Write {

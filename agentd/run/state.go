@@ -270,7 +270,7 @@ func (s State) apply(e Event) (State, error) {
 	case Ended:
 		return s.ended(e)
 	case ToolStarted:
-		return s.toolStarted(e)
+		return startTool(s, e)
 	case Replied:
 		return s.replied(e), nil
 	case TimedOut:

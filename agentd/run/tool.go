@@ -69,16 +69,17 @@ type ToolInput struct {
 	// OnUnknown is UnknownAgain if a call that may have taken effect is to
 	// be made again.
 	OnUnknown OnUnknown `json:"on_unknown,omitzero"`
-	// Cwd is the working directory of the run that calls the tool, below the
-	// agent's own.
+	// Cwd is the working directory of the run that calls the tool, below
+	// the agent's own.
 	Cwd string `json:"cwd,omitzero"`
 }
 
 // Attempt is one attempt to carry out a tool whose effect may happen once. It
 // is on the log of the tool run before the tool begins.
 type Attempt struct {
-	// ID tells the attempt from every other one. A worker that finds its own
-	// attempt on the log may go on with it: the answer to its write was lost.
+	// ID tells the attempt from every other one. A worker that finds its
+	// own attempt on the log may go on with it: the answer to its write was
+	// lost.
 	ID string `json:"id"`
 	// Detail is what the tool needs to find out later whether the attempt
 	// took effect. Most tools have none.
@@ -94,9 +95,9 @@ type StartedAttempt struct {
 	Time time.Time
 }
 
-// toolStarted folds the start of a tool's work. The run goes on under the same
+// startTool folds the start of a tool's work. The run goes on under the same
 // owner.
-func (s State) toolStarted(e ToolStarted) (State, error) {
+func startTool(s State, e ToolStarted) (State, error) {
 	before := s.Phase
 	s, err := s.append(e.Meta, e.Entry)
 	if err != nil || s.Ended() {

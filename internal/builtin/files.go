@@ -24,8 +24,8 @@ var (
 	errEscapes  = errors.New("path escapes workdir")
 )
 
-// inRoot opens the working directory, and calls use with it and the checked path
-// of the argument "path".
+// inRoot opens the working directory, and calls use with it and the checked
+// path of the argument "path".
 func inRoot(c Call, use func(root *os.Root, name string) (string, error)) (string, error) {
 	name := c.Arguments["path"]
 	switch {
@@ -102,8 +102,8 @@ type replacement struct {
 	mode fs.FileMode
 }
 
-// write puts the content in the place of the file with a name: a reader sees all
-// of it or nothing. A symbolic link stays, and the file that it names is
+// write puts the content in the place of the file with a name: a reader sees
+// all of it or nothing. A symbolic link stays, and the file that it names is
 // replaced. A hard link ends: the other names keep the old content.
 func (r replacement) write(root *os.Root, name string) error {
 	for range maxLinks {
