@@ -108,7 +108,7 @@ func (f *folding) apply(e run.Event) {
 	case run.Mailed:
 		event.Meta = meta
 		e = event
-	case run.Ended, run.Replied, run.TimedOut, run.AnsweredWithoutCalls, run.Approved, run.Interrupted,
+	case run.Ended, run.ToolStarted, run.Replied, run.TimedOut, run.AnsweredWithoutCalls, run.Approved, run.Interrupted,
 		run.Returned, run.Cancelled, run.OutcomeStored:
 		f.t.Fatalf("%T", e)
 	}

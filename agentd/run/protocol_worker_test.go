@@ -195,7 +195,7 @@ func (w *world) derive(h *handler) {
 			if len(h.writes) == 0 {
 				h.goTo(atCommit)
 			}
-		case run.NotifyIdle, run.PublishAnswer, run.StopBelow, run.LogInterrupt, run.HoldTurn:
+		case run.CallTool, run.NotifyIdle, run.PublishAnswer, run.StopBelow, run.LogInterrupt, run.HoldTurn:
 			// no run of these scenarios forks, is supervised or
 			// interrupted
 		case run.PublishFailure:

@@ -207,7 +207,7 @@ func describeEffect(e run.Effect) string {
 		fmt.Fprintf(&b, " %s", e.End.Kind)
 	case run.PublishFailure:
 		fmt.Fprintf(&b, " %s", e.End.Kind)
-	case run.CallModel, run.NotifyIdle, run.PublishAnswer, run.StopBelow, run.LogInterrupt, run.HoldTurn:
+	case run.CallModel, run.CallTool, run.NotifyIdle, run.PublishAnswer, run.StopBelow, run.LogInterrupt, run.HoldTurn:
 	}
 	return b.String()
 }
@@ -253,6 +253,8 @@ func effectKey(e run.Effect) string {
 	switch e := e.(type) {
 	case run.CallModel:
 		return fmt.Sprintf("model.%d", e.Turn)
+	case run.CallTool:
+		return "tool"
 	case run.CallChildren:
 		return fmt.Sprintf("call.%d", e.Turn)
 	case run.CancelBelow:

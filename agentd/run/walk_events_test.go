@@ -22,6 +22,9 @@ func (w *walker) draw(t *rapid.T) run.Event {
 	m.Time = epoch.Add(time.Duration(m.Seq) * time.Second)
 	turn := max(0, len(s.Turns)+rapid.SampledFrom([]int{0, 0, 0, -1, 1}).Draw(t, "turn"))
 	kinds := likely(s)
+	if w.tool {
+		kinds = append(kinds, slices.Repeat([]string{"started"}, 5)...)
+	}
 	if w.people {
 		kinds = append(kinds, "interrupted")
 	}
@@ -39,7 +42,14 @@ func (w *walker) draw(t *rapid.T) run.Event {
 			},
 		}
 	case "called":
-		return run.Called{Meta: m, Input: run.Input{Task: "a task"}}
+		in := run.Input{Task: "a task"}
+		if w.tool {
+			in.Tool = &run.ToolInput{Name: "a tool"}
+		}
+		return run.Called{Meta: m, Input: in}
+	case "started":
+		e := run.Entry{Index: w.index(t), Kind: run.EntryStarted, Trigger: max(1, s.Owner), Attempt: &run.Attempt{ID: "a"}}
+		return run.ToolStarted{Meta: m, Entry: e}
 	case "answered":
 		return run.Answered{Meta: m, Entry: w.turn(t, m)}
 	case "ended":
@@ -127,6 +137,7 @@ func likely(s run.State) []string {
 		"rested",
 		"approved",
 		"returned",
+		"started",
 		"cancelled",
 		"concluded",
 	}
@@ -199,6 +210,11 @@ func (w *walker) turn(t *rapid.T, m run.Meta) run.Entry {
 				run.OpWait, run.OpKill,
 			}).Draw(t, "op")
 		}
+		if c.Op == run.OpCall && !c.Failed() && rapid.Bool().Draw(t, "a tool") {
+			c.Op = run.OpTool
+			effects := []run.ToolEffect{run.ToolReads, run.ToolReads, run.ToolIdempotent, run.ToolOnce}
+			c.Effect = rapid.SampledFrom(effects).Draw(t, "effect")
+		}
 		w.address(t, &c, i)
 		e.Calls = append(e.Calls, c)
 	}
@@ -237,7 +253,7 @@ func (w *walker) address(t *rapid.T, c *run.Call, index int) {
 				c.Dead = append(c.Dead, from)
 			}
 		}
-	case run.OpCall, run.OpMail, run.OpReview:
+	case run.OpCall, run.OpTool, run.OpMail, run.OpReview:
 	}
 }
 
@@ -282,6 +298,8 @@ func seqOf(e run.Event) uint64 {
 	case run.Answered:
 		return e.Seq
 	case run.Ended:
+		return e.Seq
+	case run.ToolStarted:
 		return e.Seq
 	case run.Replied:
 		return e.Seq

@@ -30,7 +30,7 @@ func (w *walker) hear(e run.Event) {
 		if forked && !killed(w.state, path) {
 			w.mail = append(w.mail, e.Seq)
 		}
-	case run.Called, run.Answered, run.Ended, run.TimedOut, run.AnsweredWithoutCalls, run.Approved,
+	case run.Called, run.Answered, run.Ended, run.ToolStarted, run.TimedOut, run.AnsweredWithoutCalls, run.Approved,
 		run.Interrupted, run.Returned, run.Cancelled, run.OutcomeStored:
 	}
 }
@@ -82,7 +82,9 @@ func (w *walker) checkMade(t *rapid.T, s run.State) {
 	for _, owed := range s.Outstanding().All() {
 		if e, ok := owed.(run.CallChildren); ok {
 			for _, c := range slices.Concat(e.Children, e.Forks) {
-				w.made[forkPath(e.Turn, c.Index)] = true
+				if c.Call.MakesRun() {
+					w.made[forkPath(e.Turn, c.Index)] = true
+				}
 			}
 		}
 	}
@@ -217,7 +219,7 @@ func checkBelow(t *rapid.T, s run.State) {
 			if !turn.CarriedOut() {
 				continue
 			}
-			waited := c.Op == run.OpCall && i == len(s.Turns)-1
+			waited := c.HasReply() && i == len(s.Turns)-1
 			if turn.Outcomes[k] == nil && (c.Op == run.OpFork || waited) {
 				want[forkPath(i+1, k)] = true
 			}

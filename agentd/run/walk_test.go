@@ -20,6 +20,7 @@ func TestSimApply(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := walker{
 			mails:   rapid.Bool().Draw(t, "mails"),
+			tool:    rapid.IntRange(0, 5).Draw(t, "a tool run") == 5,
 			people:  rapid.Bool().Draw(t, "people"),
 			resting: map[string]bool{},
 			sent:    map[string]uint64{},
@@ -61,6 +62,8 @@ type walker struct {
 	history []run.Event
 	// the model uses tools besides call_agent
 	mails bool
+	// the run is a tool run
+	tool bool
 	// sequences of the mail that came before the end
 	mail    []uint64
 	people  bool // people interrupt the run
@@ -171,7 +174,7 @@ func (w *walker) checkMail(t *rapid.T, after run.State, e run.Event, err error) 
 // mustRefuse reports whether no history can hold an event.
 func mustRefuse(s run.State, e run.Event) bool {
 	var index int
-	turn := false
+	turn, started := false, false
 	switch e := e.(type) {
 	case run.Answered:
 		index, turn = e.Entry.Index, true
@@ -179,12 +182,16 @@ func mustRefuse(s run.State, e run.Event) bool {
 		index, turn = e.Entry.Index, true
 	case run.Ended:
 		index = e.Entry.Index
+	case run.ToolStarted:
+		index, started = e.Entry.Index, true
 	case run.Called, run.Replied, run.TimedOut, run.Mailed, run.Approved, run.Interrupted,
 		run.Returned, run.Cancelled, run.OutcomeStored:
 		return false
 	}
+	isTool := s.Input.Tool != nil
 	return s.Phase == run.None || index != s.LogIndex+1 ||
-		turn && (s.Phase == run.Awaiting || s.Phase == run.Idle || s.Phase == run.Held)
+		turn && (s.Phase == run.Awaiting || s.Phase == run.Idle || s.Phase == run.Held) ||
+		!s.Ended() && (turn && isTool || started && (!isTool || s.Phase != run.Ready))
 }
 
 // checkCounts: pending + outcomes = N, and within a turn pending only shrinks.
@@ -289,11 +296,16 @@ func checkOwed(t *rapid.T, before, after run.State) {
 		keys[effectKey(e)] = true
 		switch e := e.(type) {
 		case run.CallModel:
-			if after.Phase != run.Ready || e.Turn != len(after.Turns)+1 {
+			if after.Phase != run.Ready || e.Turn != len(after.Turns)+1 || after.Input.Tool != nil {
 				t.Fatalf("turn %d is owed in %v after %d turns", e.Turn, after.Phase, len(after.Turns))
+			}
+		case run.CallTool:
+			if after.Phase != run.Ready || after.Input.Tool == nil {
+				t.Fatalf("a tool is owed in %v", after.Phase)
 			}
 		case run.CallChildren:
 			checkChildren(t, after, e)
+			checkNewlyDue(t, before, after, e)
 		case run.CancelBelow, run.LogEnd, run.PublishFailure, run.PublishAnswer:
 			if !after.Ended() || after.OutcomeStored {
 				t.Fatalf("%s is owed in %v", effectKey(e), after.Phase)
@@ -329,8 +341,37 @@ func checkOwed(t *rapid.T, before, after run.State) {
 	}
 }
 
-// checkChildren: every pending call is published, or the first of a sequential
-// turn.
+// checkNewlyDue: a call that is due now, and was not before, belongs to the
+// message that made it due.
+func checkNewlyDue(t *rapid.T, before, after run.State, e run.CallChildren) {
+	owed, _ := before.Outstanding().Then.(run.CallChildren)
+	if before.Phase != run.Awaiting || after.Phase != run.Awaiting || owed.Turn != e.Turn || after.Seq == before.Seq {
+		return
+	}
+	for _, c := range e.Children {
+		known := slices.ContainsFunc(owed.Children, func(o run.Child) bool { return o.Index == c.Index })
+		if !known && after.Owner != after.Seq {
+			t.Fatalf("call %d is due by message %d, and %d owns it", c.Index, after.Seq, after.Owner)
+		}
+	}
+}
+
+// due counts the calls of a turn that are due and have no outcome: those before
+// the first one that changes something, or that one alone.
+func due(turn run.Turn) (n int) {
+	for i, c := range turn.Entry.Calls {
+		if !c.HasReply() || turn.Outcomes[i] != nil {
+			continue
+		}
+		if turn.Entry.Sequential || c.Op == run.OpTool && c.Effect != run.ToolReads {
+			return max(n, 1)
+		}
+		n++
+	}
+	return n
+}
+
+// checkChildren: every call that is due is published, and no other.
 func checkChildren(t *rapid.T, s run.State, e run.CallChildren) {
 	turn := s.Turns[len(s.Turns)-1]
 	if !turn.CarriedOut() {
@@ -341,12 +382,7 @@ func checkChildren(t *rapid.T, s run.State, e run.CallChildren) {
 		}
 		return
 	}
-	want := 0
-	for i, c := range turn.Entry.Calls {
-		if c.Op == run.OpCall && turn.Outcomes[i] == nil && (want == 0 || !turn.Entry.Sequential) {
-			want++
-		}
-	}
+	want := due(turn)
 	for _, beside := range [][]run.Child{e.Forks, e.Posts, e.Kills} {
 		for _, c := range beside {
 			if c.Call.Failed() || c.Call.Awaited() {
@@ -387,7 +423,7 @@ func checkResults(t *rapid.T, s run.State) {
 				}
 			case o.Kind == run.KindTimeout,
 				o.Kind == run.KindCancelled && (o.Error == turn.Withheld() || o.Error == "stopped by the user"):
-			case c.Op != run.OpCall && c.Op != run.OpFork:
+			case !c.HasReply() && c.Op != run.OpFork:
 				if o.Status != run.StatusCompleted {
 					t.Fatalf("call %d.%d (%s) has %+v", k+1, i, c.Op, o)
 				}
