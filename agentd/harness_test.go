@@ -167,7 +167,7 @@ func withPartitions(t *testing.T, partitions int, fn func(h *harness)) {
 	ats.Register()
 	defer ats.Unregister()
 	defer startWatchdog(t.Name())()
-	synctest.Test(t, func(t *testing.T) { inBubble(t, t.TempDir(), partitions, fn) })
+	synctest.Test(t, func(t *testing.T) { runHarness(t, t.TempDir(), partitions, fn) })
 }
 
 // withRapid is withPartitions for one walk of a rapid check.
@@ -181,13 +181,20 @@ func withRapid(t *rapid.T, walk string, partitions int, fn func(h *harness)) {
 			t.Fatal(err)
 		}
 		defer os.RemoveAll(dir)
-		inBubble(t, dir, partitions, fn)
+		runHarness(t, dir, partitions, fn)
 	})
 }
 
-// inBubble starts the server, runs fn and stops all workers. The caller has
-// made the bubble.
-func inBubble(tb testReporter, dir string, partitions int, fn func(h *harness)) {
+// inRealTime runs fn with a harness and without a bubble: for tests of commands
+// that take their time. A bubble's time does not pass while a process runs.
+func inRealTime(t *testing.T, fn func(h *harness)) {
+	t.Helper()
+	runHarness(t, t.TempDir(), *partitions, fn)
+}
+
+// runHarness starts the server, runs fn and stops all workers. The caller has
+// made the bubble, if there is one.
+func runHarness(tb testReporter, dir string, partitions int, fn func(h *harness)) {
 	server, err := bus.Serve(bus.ServerConfig{StoreDir: dir})
 	if err != nil {
 		tb.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/axebus/axe/agentd"
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/configs"
 )
@@ -116,4 +117,107 @@ func TestToolMayHaveTakenEffect(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestToolsWait: in one turn, calls that only read run side by side. A call that
+// may change something waits for those before it, and holds back those after
+// it.
+func TestToolsWait(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	withHarness(t, func(h *harness) {
+		h.agents = []configs.Agent{
+			define("mender", []string{"slow"}, withTools(dir, "write_file", "read_file")),
+			define("slow", nil),
+		}
+		h.models["slow"] = delayed(time.Minute, repeats)
+		h.models["mender"] = turns(
+			calls(
+				use("read_file", "path", "a.txt"),
+				call("slow", "first"),
+				use("write_file", "path", "a.txt", "content", "one"),
+				use("read_file", "path", "a.txt"),
+				use("write_file", "path", "a.txt", "content", "two"),
+				use("read_file", "path", "a.txt"),
+			),
+			joinsResults,
+		)
+		h.startWorker("w", workerOptions{})
+		h.awaitReady()
+		o := h.awaitOutcome(h.submit("mender", "mend it"), time.Hour)
+		want := "c0=no such file or directory|c1=first|c2=wrote 3 bytes to a.txt|c3=1: one|" +
+			"c4=wrote 3 bytes to a.txt|c5=1: two"
+		if o.Result != want {
+			t.Errorf("got %q, want %q", o.Result, want)
+		}
+		h.checkVerified()
+	})
+}
+
+// TestToolTimeout: a command that takes longer than its tool may is stopped, and
+// its model reads the output until then. All model slots of the worker are taken
+// meanwhile: a tool needs none.
+func TestToolTimeout(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	inRealTime(t, func(h *harness) {
+		h.agents = []configs.Agent{
+			define("ops", nil, withTools(dir, "run_command"), func(a *configs.Agent) {
+				a.ToolConf = map[string]configs.ToolConfig{"run_command": {Timeout: 2 * time.Second}}
+			}),
+			define("slow", nil),
+		}
+		h.models["slow"] = delayed(time.Hour, repeats)
+		h.models["ops"] = turns(
+			calls(use("run_command", "command", "echo begun; sleep 1000; echo ended")),
+			joinsResults,
+		)
+		h.startWorker("w", workerOptions{Config: agentd.Config{Slots: 1, Sandbox: agentd.NewSandbox()}})
+		h.awaitReady()
+		root := h.submit("ops", "do it")
+		h.awaitRequests("ops", 1)
+		h.submit("slow", "take the slot")
+		h.awaitRequests("slow", 1)
+		call := h.child(root, "ops", 0)
+		h.eventually("the tool is called", func() bool { return len(h.readAll(call.ToolCall())) == 1 })
+		h.eventually("the tool has ended", func() bool { return len(h.outcomes(root.Reply(1, 0))) == 1 })
+		o := h.outcomes(root.Reply(1, 0))[0]
+		if want := "timeout after 2s\nbegun\n"; o.Kind != run.KindTimeout || o.Error != want {
+			t.Errorf("got %s %q, want %q", o.Kind, o.Error, want)
+		}
+	})
+}
+
+// TestToolCancelled: a cancel message ends a command at once, with all of its
+// processes. What it has printed stays on the stream.
+func TestToolCancelled(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	inRealTime(t, func(h *harness) {
+		h.agents = []configs.Agent{define("ops", nil, withTools(dir, "run_command"))}
+		h.models["ops"] = turns(
+			calls(use("run_command", "command", "echo begun; touch begun; sleep 1000 & wait")),
+			joinsResults,
+		)
+		h.startWorker("w", workerOptions{Config: agentd.Config{Sandbox: agentd.NewSandbox()}})
+		h.awaitReady()
+		root := h.submit("ops", "do it")
+		begun := func() bool { _, err := os.Stat(filepath.Join(dir, "begun")); return err == nil }
+		h.eventually("the command has begun", begun)
+		h.publish(root.Cancel(), "")
+		o := h.awaitOutcome(root, time.Minute)
+		if o.Kind != run.KindCancelled {
+			t.Errorf("the run ended as %+v", o)
+		}
+		tool := h.child(root, "ops", 0)
+		h.eventually("the tool run has ended", func() bool { return len(h.outcomes(root.Reply(1, 0))) == 1 })
+		late := false
+		for _, m := range h.readAll(tool.All()) {
+			late = late || strings.Contains(m.Subject, ".in.returned.") && strings.Contains(string(m.Body), `"begun\n"`)
+		}
+		if !late {
+			t.Errorf("the output of the command is not on the stream:\n%s", h.dumpTree(root.Tree))
+		}
+		h.checkVerified()
+	})
 }
