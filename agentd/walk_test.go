@@ -119,7 +119,7 @@ func (w *walk) run() {
 	}()
 	for i, tree := range w.Trees {
 		label := w.label(i)
-		o := w.awaitOutcome(w.roots[i], 30*time.Minute)
+		o := w.awaitOutcome(w.roots[i], w.longest())
 		if !w.isRightEnd(tree, label, w.tree, o) && !w.stepIsUnknown() {
 			stored := w.dumpTree(w.roots[i].Tree)
 			w.tb.Errorf("%s: outcome %s %s %q %s\n%s", label, o.Status, o.Kind, o.Result, o.Error, stored)
@@ -133,6 +133,13 @@ func (w *walk) run() {
 		w.checkTree(r.Tree)
 	}
 	w.checkRequests()
+}
+
+// longest is the time in which every tree ends. A tree that no worker serves
+// ends at its deadline. If no worker has noticed that the server's clock was set
+// back, its deadline is later by that time.
+func (w *walk) longest() time.Duration {
+	return 30*time.Minute + max(0, time.Duration(-w.ClockAhead)*time.Minute)
 }
 
 // setClock makes the server's clock wrong, now or later. The workers notice it
