@@ -45,8 +45,16 @@ func kernelAttempts() map[string]attemptFunc {
 			_, err := unix.KeyctlGetKeyringID(unix.KEY_SPEC_USER_KEYRING, true)
 			return err
 		},
-		"shmget":  func([]string) error { return call(unix.SYS_SHMGET, 0, 4096, 0o600|unix.IPC_CREAT) },
-		"semget":  func([]string) error { return call(unix.SYS_SEMGET, 0, 1, 0o600|unix.IPC_CREAT) },
+		"shmget": func([]string) error {
+			return makeIPC(unix.SYS_SHMGET, 4096, func(id uintptr) error {
+				return call(unix.SYS_SHMCTL, id, unix.IPC_RMID)
+			})
+		},
+		"semget": func([]string) error {
+			return makeIPC(unix.SYS_SEMGET, 1, func(id uintptr) error {
+				return call(unix.SYS_SEMCTL, id, 0, unix.IPC_RMID)
+			})
+		},
 		"mq_open": queue,
 		"fanotify": func([]string) error {
 			return second(unix.FanotifyInit(unix.FAN_CLASS_NOTIF, unix.O_RDONLY))
@@ -114,6 +122,15 @@ func perf() error {
 	attr := unix.PerfEventAttr{Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_DUMMY}
 	attr.Size = uint32(unsafe.Sizeof(attr))
 	return second(unix.PerfEventOpen(&attr, 0, -1, -1, 0))
+}
+
+// makeIPC makes a thing of SysV, and removes it.
+func makeIPC(nr, size uintptr, remove func(id uintptr) error) error {
+	id, _, errno := unix.Syscall(nr, 0, size, 0o600|unix.IPC_CREAT)
+	if errno != 0 {
+		return errno
+	}
+	return remove(id)
 }
 
 // queue opens a message queue, and removes it.

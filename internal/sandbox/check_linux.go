@@ -25,7 +25,7 @@ func (k check) run(s spec) {
 		}
 	}
 	if len(wrong) == 0 {
-		os.Exit(0)
+		unix.Exit(0)
 	}
 	for i, w := range wrong {
 		if i > 0 {
@@ -33,7 +33,7 @@ func (k check) run(s spec) {
 		}
 		fmt.Print(w)
 	}
-	os.Exit(1)
+	unix.Exit(1)
 }
 
 type try struct {

@@ -50,7 +50,7 @@ func fileEscapes() []escape {
 		{name: "read /etc/shadow", script: `cat /etc/shadow`, root: true},
 		{name: "read a home directory", script: `ls ~root`, root: true},
 		{name: "change a mode", script: `chmod 777 "$OUT/secret"`, mounts: true},
-		{name: "change a mode for all", script: `chmod 0 "$OUT"`, mounts: true},
+		{name: "change a mode for all", script: `chmod 0 "$OUT" && chmod 700 "$OUT"`, mounts: true},
 		{name: "change a time", script: `touch -d @0 "$OUT/secret"`, mounts: true},
 		{name: "change an owner", script: `chown 12345 "$OUT/secret"`, root: true, mounts: true},
 		{name: "remount", try: []string{"remount", "$OUT"}, root: true},

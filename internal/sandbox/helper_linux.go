@@ -23,7 +23,7 @@ const (
 
 const (
 	watchEvery = 250 * time.Millisecond
-	killEvery  = 5 * time.Millisecond
+	killEvery  = 50 * time.Millisecond
 	giveUp     = 5 * time.Second
 )
 

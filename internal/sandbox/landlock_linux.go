@@ -158,10 +158,14 @@ func (r rules) open(path string) (int, error) {
 		return 0, err
 	}
 	defer func() { _ = unix.Close(dir) }()
-	return unix.Openat2(dir, rel, &unix.OpenHow{
+	fd, err := unix.Openat2(dir, rel, &unix.OpenHow{
 		Flags:   unix.O_PATH | unix.O_CLOEXEC,
 		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS,
 	})
+	if errors.Is(err, unix.EXDEV) {
+		return 0, fmt.Errorf("a symbolic link leads out of %s", r.dir)
+	}
+	return fd, err
 }
 
 // pathBeneath returns a struct landlock_path_beneath_attr. The kernel's is

@@ -7,8 +7,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// limit sets the limits of a process. Its children inherit them.
-func (s spec) limit() error {
+// threadsAProcess is a number of threads that most programs do not reach.
+const threadsAProcess = 16
+
+// limit sets the limits of a process. Its children inherit them. The user has so
+// many threads already.
+func (s spec) limit(threads int) error {
 	for _, l := range []struct {
 		name     string
 		resource int
@@ -18,6 +22,9 @@ func (s spec) limit() error {
 		{"size of a file", unix.RLIMIT_FSIZE, uint64(s.MaxFile)},
 		{"open files", unix.RLIMIT_NOFILE, uint64(s.MaxOpen)},
 		{"core files", unix.RLIMIT_CORE, 0},
+		// The helper counts processes. This bounds how many there may be
+		// between two looks, and threads. It does not bind root.
+		{"processes of the user", unix.RLIMIT_NPROC, uint64(threads + threadsAProcess*s.MaxProcs)},
 	} {
 		var now unix.Rlimit
 		if err := unix.Getrlimit(l.resource, &now); err != nil {

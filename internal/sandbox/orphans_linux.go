@@ -13,10 +13,8 @@ import (
 // itself. They have the TMPDIR of their run in the environment that they were
 // started with.
 func killOrphans(tmp string) {
-	again := time.NewTicker(killEvery)
-	defer again.Stop()
 	end := time.After(giveUp)
-	for {
+	for pause := time.Millisecond; ; pause = min(2*pause, killEvery) {
 		orphans := orphansOf(tmp)
 		if len(orphans) == 0 {
 			return
@@ -27,7 +25,7 @@ func killOrphans(tmp string) {
 		select {
 		case <-end:
 			return
-		case <-again.C:
+		case <-time.After(pause):
 		}
 	}
 }
@@ -35,13 +33,8 @@ func killOrphans(tmp string) {
 func orphansOf(tmp string) []int {
 	entry := []byte("TMPDIR=" + tmp)
 	var orphans []int
-	entries, _ := os.ReadDir("/proc")
-	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil || pid == os.Getpid() {
-			continue
-		}
-		env, err := os.ReadFile("/proc/" + e.Name() + "/environ") // of one's own user
+	for _, pid := range allProcesses() {
+		env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ") // of one's own user
 		if err != nil {
 			continue
 		}

@@ -54,13 +54,8 @@ func childrenOf(pid int) []int {
 // allParents lists the children of every process of the machine.
 func allParents() map[int][]int {
 	children := map[int][]int{}
-	entries, _ := os.ReadDir("/proc")
-	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil {
-			continue
-		}
-		stat, err := os.ReadFile("/proc/" + e.Name() + "/stat")
+	for _, pid := range allProcesses() {
+		stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 		if err != nil {
 			continue
 		}
@@ -74,6 +69,32 @@ func allParents() map[int][]int {
 		}
 	}
 	return children
+}
+
+// allProcesses lists the processes that /proc shows.
+func allProcesses() []int {
+	var all []int
+	entries, _ := os.ReadDir("/proc")
+	for _, e := range entries {
+		if pid, err := strconv.Atoi(e.Name()); err == nil {
+			all = append(all, pid)
+		}
+	}
+	return all
+}
+
+// userThreads counts the threads of this user that /proc shows: in a namespace,
+// those of the sandbox.
+func userThreads() int {
+	n := 0
+	uid := uint32(os.Getuid())
+	for _, pid := range allProcesses() {
+		var stat unix.Stat_t
+		if err := unix.Stat("/proc/"+strconv.Itoa(pid)+"/task", &stat); err == nil && stat.Uid == uid {
+			n += int(stat.Nlink) - 2
+		}
+	}
+	return n
 }
 
 // usage returns the number of processes and the bytes of memory that they do

@@ -66,14 +66,13 @@ func closeAll() error {
 }
 
 // restrict puts this thread into the sandbox, for ever. Landlock needs
-// no_new_privs, and opens paths, so it comes before the seccomp filter.
+// no_new_privs, and opens paths, so it comes before the seccomp filter. The
+// limits come last: they are the program's, and may be too low for this code.
 func (s spec) restrict() error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("set no_new_privs: %w", err)
 	}
-	if err := s.limit(); err != nil {
-		return err
-	}
+	threads := userThreads()
 	if err := dropCapabilities(); err != nil {
 		return err
 	}
@@ -81,5 +80,8 @@ func (s spec) restrict() error {
 	if err != nil {
 		return err
 	}
-	return installFilter(s.Network, abi)
+	if err := installFilter(s.Network, abi); err != nil {
+		return err
+	}
+	return s.limit(threads)
 }

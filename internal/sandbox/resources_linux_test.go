@@ -4,43 +4,21 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
 )
 
-func resourceAttempts() map[string]attemptFunc {
-	return map[string]attemptFunc{
-		// Uses so many MiB, in so many pieces.
-		"memory": func(args []string) error {
-			var held [][]byte
-			for range number(args[0]) {
-				piece := make([]byte, 1<<20)
-				for i := 0; i < len(piece); i += 4096 {
-					piece[i] = 1
-				}
-				held = append(held, piece)
-			}
-			if len(args) > 1 {
-				time.Sleep(time.Minute)
-			}
-			runtime.KeepAlive(held)
-			return nil
-		},
-	}
-}
-
+// A line that does not end is held by tail.
 func TestMemoryOfAProcess(t *testing.T) {
 	t.Parallel()
 	bothModes(t, func(t *testing.T, c Config) {
 		t.Helper()
-		c.Read = []string{os.Args[0]}
-		c.MaxMemory = 200 << 20
-		r, err := Run(t.Context(), c, []string{os.Args[0], attemptArg, "memory", "400"}, nil)
-		if err != nil || (r.Code == 0) != c.Off {
-			t.Errorf("ended with %+v, %v: in the sandbox it has no 400 MiB", r.Code, err)
+		c.MaxMemory = 100 << 20
+		if r := shell(t, c, "head -c 200000000 /dev/zero | tail >/dev/null"); (r.Code == 0) != c.Off {
+			t.Errorf("ended with %+v: in the sandbox it has no 200 MB", r)
 		}
 	})
 }
@@ -49,10 +27,10 @@ func TestMemoryOfManyProcesses(t *testing.T) {
 	t.Parallel()
 	bothSandboxes(t, func(t *testing.T, c Config) {
 		t.Helper()
-		c.Read = []string{os.Args[0]}
-		c.MaxMemory = 300 << 20
+		c.MaxMemory = 200 << 20
 		m := mark(t)
-		r := shell(t, c, "for i in 1 2 3 4; do '"+os.Args[0]+"' "+attemptArg+" memory 100 "+m+" & done; wait")
+		hog := "(head -c 80000000 /dev/zero; sleep " + m + ") | tail >/dev/null & "
+		r := shell(t, c, strings.Repeat(hog, 5)+"wait")
 		if !errors.Is(r.Cause, ErrMemory) || r.Code != 137 || marked(t, m) > 0 {
 			t.Errorf("ended with %+v, want %v and no process left", r, ErrMemory)
 		}
@@ -113,11 +91,19 @@ func TestHugeFile(t *testing.T) {
 	})
 }
 
-func TestOpenFiles(t *testing.T) {
+func TestLimits(t *testing.T) {
 	t.Parallel()
 	bothSandboxes(t, func(t *testing.T, c Config) {
 		t.Helper()
 		c.MaxOpen = 64
+		c.MaxProcs = 100
+		if _, err := exec.LookPath("bash"); err == nil {
+			var most int
+			r := shell(t, c, "bash -c 'ulimit -Hu'")
+			if _, err := fmt.Sscan(r.Output.String(), &most); err != nil || most < 1600 || most > 1e5 {
+				t.Errorf("limit of processes %q, want 1600 more than now", r.Output)
+			}
+		}
 		if r := shell(t, c, "ulimit -n; ulimit -Hn; ulimit -c"); r.Output.String() != "64\n64\n0\n" {
 			t.Errorf("limits %q, want 64, 64 and 0", r.Output)
 		}

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // The names by which the executable is started again.
@@ -57,9 +59,9 @@ const (
 func MaybeExec() {
 	switch os.Args[0] {
 	case helperName:
-		os.Exit(helper())
+		unix.Exit(helper()) // os.Exit takes a second with the race detector
 	case programName:
-		os.Exit(program())
+		unix.Exit(program())
 	}
 }
 

@@ -84,20 +84,20 @@ func (w *watch) excess() string {
 }
 
 // killAll kills until the helper has no child. A process that starts others as
-// fast is caught, since a signal to a group reaches all of it at once.
+// fast is caught, since a signal to a group reaches all of it at once. Most
+// programs have only one group, so killAll does not look for others at first.
 func (w *watch) killAll(rep *report) {
-	again := time.NewTicker(killEvery)
-	defer again.Stop()
+	_ = unix.Kill(-w.pid, unix.SIGKILL)
 	end := time.After(giveUp)
-	for {
-		signalAll(w.pid, unix.SIGKILL)
+	for pause := time.Millisecond; ; pause = min(2*pause, killEvery) {
 		select {
 		case <-w.empty:
 			return
 		case <-end:
 			rep.Left = len(descendants())
 			return
-		case <-again.C:
+		case <-time.After(pause):
+			signalAll(w.pid, unix.SIGKILL)
 		}
 	}
 }
