@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"bufio"
+	"encoding/gob"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -34,13 +35,9 @@ func helper() int {
 	unix.CloseOnExec(reportFD)
 	unix.CloseOnExec(baseFD)
 	control := bufio.NewReader(os.NewFile(controlFD, "control"))
-	line, err := control.ReadBytes('\n')
-	if err != nil {
-		return 1
-	}
 	var s spec
 	var rep report
-	err = json.Unmarshal(line, &s)
+	err := gob.NewDecoder(control).Decode(&s) // reads no byte more
 	if err == nil && s.Namespaces {
 		err = s.mount()
 	}
@@ -110,7 +107,7 @@ func forkProgram(s spec) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("start the program: %w", err)
 	}
-	err = json.NewEncoder(specW).Encode(s)
+	err = gob.NewEncoder(specW).Encode(s)
 	_ = specW.Close()
 	failure, readErr := io.ReadAll(failR)
 	_ = failR.Close()

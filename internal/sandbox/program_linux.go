@@ -1,7 +1,7 @@
 package sandbox
 
 import (
-	"encoding/json"
+	"encoding/gob"
 	"fmt"
 	"math"
 	"os"
@@ -24,7 +24,7 @@ func program() int {
 	unix.CloseOnExec(failFD)
 	file := os.NewFile(specFD, "spec")
 	var s spec
-	err := json.NewDecoder(file).Decode(&s)
+	err := gob.NewDecoder(file).Decode(&s)
 	_ = file.Close()
 	if err == nil {
 		err = s.become()

@@ -3,6 +3,7 @@ package sandbox
 import (
 	"bytes"
 	"context"
+	"encoding/gob"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -29,7 +30,8 @@ const (
 	drain     = time.Second     // for output that a stranger holds open
 )
 
-// spec is a checked Config with its program, on the way to the helper.
+// spec is a checked Config with its program, on the way to the helper. It goes
+// there with gob, since arguments may be no UTF-8.
 type spec struct {
 	Config
 
@@ -152,7 +154,7 @@ func startHelper(s spec, stdin []byte, out *buffer) (*started, error) {
 	err = cmd.Start()
 	if err == nil {
 		h := &started{cmd: cmd, control: controlW, report: reportR}
-		if err = json.NewEncoder(controlW).Encode(s); err == nil {
+		if err = gob.NewEncoder(controlW).Encode(s); err == nil {
 			return h, nil
 		}
 		h.kill()

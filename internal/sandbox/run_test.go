@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -71,6 +72,23 @@ func TestRun(t *testing.T) {
 		}
 		if out.Code != 3 || out.Signal != 0 || out.Cause != nil {
 			t.Errorf("ended with %+v, want code 3", out)
+		}
+	})
+}
+
+// Arguments, variables and input may be any bytes.
+func TestBytes(t *testing.T) {
+	t.Parallel()
+	bothModes(t, func(t *testing.T, c Config) {
+		t.Helper()
+		c.Env = append(c.Env, "V=\xff")
+		input := bytes.Repeat([]byte("0123456789abcdef"), 1<<14) // more than a pipe holds
+		r, err := Run(t.Context(), c, []string{"sh", "-c", `printf '%s' "$1$V"; wc -c`, "sh", "\xfe\n"}, input)
+		if got := string(r.Output.Head); err != nil || got != "\xfe\n\xff262144\n" {
+			t.Errorf("output %q, %v", got, err)
+		}
+		if r := shell(t, c, "exec true"); r.Code != 0 {
+			t.Errorf("a program that reads no input: %+v", r)
 		}
 	})
 }

@@ -1,0 +1,36 @@
+package sandbox
+
+import (
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// Each version of Landlock refuses everything that the one before refuses.
+func TestHandledGrows(t *testing.T) {
+	t.Parallel()
+	for abi := 2; abi < 12; abi++ {
+		before, now := handled(abi-1, false), handled(abi, false)
+		if before.Handled_access_fs&^now.Handled_access_fs != 0 ||
+			before.Handled_access_net&^now.Handled_access_net != 0 || before.Scoped&^now.Scoped != 0 {
+			t.Errorf("version %d refuses less than version %d", abi, abi-1)
+		}
+	}
+	if now := handled(4, true); now.Handled_access_net != 0 {
+		t.Errorf("network is refused where it is granted: %+v", now)
+	}
+}
+
+// The right to make or to control devices, and to connect to sockets, is never
+// given.
+func TestRightsThatAreNeverGiven(t *testing.T) {
+	t.Parallel()
+	const never = unix.LANDLOCK_ACCESS_FS_MAKE_CHAR | unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK |
+		unix.LANDLOCK_ACCESS_FS_IOCTL_DEV | unix.LANDLOCK_ACCESS_FS_RESOLVE_UNIX
+	if got := (writeRights | readRights | deviceRights) & never; got != 0 {
+		t.Errorf("rights %#x are given", got)
+	}
+	if all := handled(9, false).Handled_access_fs; all != writeRights|never {
+		t.Errorf("rights %#x are neither given nor never given", all&^(writeRights|never))
+	}
+}
