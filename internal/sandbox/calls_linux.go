@@ -19,7 +19,8 @@ func refusedCalls() []uint32 {
 		// Much code of the kernel, or ways around this filter.
 		unix.SYS_BPF, unix.SYS_PERF_EVENT_OPEN, unix.SYS_USERFAULTFD, unix.SYS_IO_URING_SETUP,
 		unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER,
-		// Keys, messages and memory that belong to the user and not to a process.
+		// Keys, messages and memory that belong to the user and not to a
+		// process.
 		unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY, unix.SYS_KEYCTL,
 		unix.SYS_SHMGET, unix.SYS_SHMAT, unix.SYS_SHMCTL, unix.SYS_SHMDT, unix.SYS_MSGGET, unix.SYS_MSGSND,
 		unix.SYS_MSGRCV, unix.SYS_MSGCTL, unix.SYS_SEMGET, unix.SYS_SEMOP, unix.SYS_SEMTIMEDOP, unix.SYS_SEMCTL,

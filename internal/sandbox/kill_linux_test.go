@@ -126,8 +126,8 @@ func TestWorkerKilled(t *testing.T) {
 	})
 }
 
-// A helper that is killed takes its program along. The worker, or the namespace,
-// does so with everything else.
+// A helper that is killed takes its program along. The worker, or the
+// namespace, does so with everything else.
 func TestHelperKilled(t *testing.T) {
 	t.Parallel()
 	bothModes(t, func(t *testing.T, c Config) {
@@ -143,8 +143,8 @@ func TestHelperKilled(t *testing.T) {
 		if err := unix.Kill(parentOf(t, "sh\x00-c\x00"+script), unix.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
-		if err := <-done; err == nil || !strings.Contains(err.Error(), "the helper died") {
-			t.Errorf("got error %v, want that the helper died", err)
+		if err := <-done; !errors.Is(err, ErrLost) {
+			t.Errorf("got error %v, want %v", err, ErrLost)
 		}
 		eventually(t, 3*time.Second, func() bool { return marked(t, m) == 0 })
 	})

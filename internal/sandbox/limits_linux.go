@@ -10,8 +10,8 @@ import (
 // threadsAProcess is a number of threads that most programs do not reach.
 const threadsAProcess = 16
 
-// limit sets the limits of a process. Its children inherit them. The user has so
-// many threads already.
+// limit sets the limits of a process. Its children inherit them. The user has
+// so many threads already.
 func (s spec) limit(threads int) error {
 	for _, l := range []struct {
 		name     string

@@ -43,8 +43,8 @@ func shell(t *testing.T, c Config, script string) Result {
 func shellUntil(ctx context.Context, t *testing.T, c Config, script string) Result {
 	t.Helper()
 	result, err := Run(ctx, c, []string{"/bin/sh", "-c", script}, nil)
-	if err != nil {
-		t.Fatal(err)
+	if err != nil || result.TempErr != nil {
+		t.Fatal(err, result.TempErr)
 	}
 	return result
 }

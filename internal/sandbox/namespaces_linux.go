@@ -25,9 +25,9 @@ func isolate(attr *syscall.SysProcAttr) {
 	}
 }
 
-// mount makes everything read-only for the sandbox, except Write and TMPDIR, and
-// gives it a /proc with its own processes only. Landlock does the same for the
-// contents of files; this is for their modes, owners and times too.
+// mount makes everything read-only for the sandbox, except Write and TMPDIR,
+// and gives it a /proc with its own processes only. Landlock does the same for
+// the contents of files; this is for their modes, owners and times too.
 func (s spec) mount() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make mounts private: %w", err)
@@ -70,8 +70,8 @@ func setReadOnly(path string) error {
 	return unix.MountSetattr(unix.AT_FDCWD, path, unix.AT_RECURSIVE, attr)
 }
 
-// setWritable makes a mount writable, with the mounts below it. Mounts that were
-// read-only before the sandbox stay so.
+// setWritable makes a mount writable, with the mounts below it. Mounts that
+// were read-only before the sandbox stay so.
 func (s spec) setWritable(path string) error {
 	fd, err := rules{dir: s.Dir}.open(path)
 	if err != nil {

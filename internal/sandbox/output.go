@@ -21,8 +21,8 @@ func (o Output) String() string {
 }
 
 // buffer keeps the first head and the last tail bytes that are written to it.
-// Its memory does not grow beyond them. Writing never fails, so that the program
-// goes on while its output is dropped.
+// Its memory does not grow beyond them. Writing never fails, so that the
+// program goes on while its output is dropped.
 type buffer struct {
 	head, tail int
 

@@ -69,8 +69,10 @@ func MaybeExec() {
 
 // Run runs a program, and returns when it and all processes that it has started
 // are dead. The program gets stdin as its standard input. If ctx ends, all of
-// its processes get SIGTERM, and after c.Grace SIGKILL; this is no error. Run
-// returns an error if the program did not run.
+// its processes get SIGTERM, and after c.Grace SIGKILL; this is no error.
+//
+// Run returns an error if the program did not run. If the error is ErrLost, it
+// may have run, and Result has the output only.
 func Run(ctx context.Context, c Config, argv []string, stdin []byte) (Result, error) {
 	c, err := c.validate()
 	if err != nil {
@@ -82,14 +84,14 @@ func Run(ctx context.Context, c Config, argv []string, stdin []byte) (Result, er
 	return run(ctx, spec{Config: c, Argv: argv}, stdin)
 }
 
-func run(ctx context.Context, s spec, stdin []byte) (_ Result, err error) {
+func run(ctx context.Context, s spec, stdin []byte) (result Result, err error) {
 	if ctx.Err() != nil {
 		return Result{}, context.Cause(ctx)
 	}
 	if s.Tmp, err = makeTemp(s.TempBase); err != nil {
 		return Result{}, err
 	}
-	defer func() { err = errors.Join(err, removeTemp(s.Tmp)) }()
+	defer func() { result.TempErr = removeTemp(s.Tmp) }()
 	out := &buffer{head: s.Head, tail: s.Tail}
 	h, err := startHelper(s, stdin, out)
 	if err != nil {
@@ -98,9 +100,9 @@ func run(ctx context.Context, s spec, stdin []byte) (_ Result, err error) {
 	rep, err := h.wait(ctx, s.Grace+backstop)
 	if err != nil {
 		killOrphans(s.Tmp)
-		return Result{}, err
+		return Result{Output: out.output()}, err
 	}
-	result := Result{Code: rep.Code, Signal: rep.Signal, Left: rep.Left, Output: out.output()}
+	result = Result{Code: rep.Code, Signal: rep.Signal, Left: rep.Left, Output: out.output()}
 	switch rep.Cause {
 	case causeProcesses:
 		result.Cause = ErrProcesses
@@ -183,7 +185,7 @@ func (h *started) wait(ctx context.Context, patience time.Duration) (report, err
 	decodeErr := json.NewDecoder(h.report).Decode(&rep)
 	_ = h.report.Close()
 	if decodeErr != nil {
-		return rep, fmt.Errorf("sandbox: the helper died: %w", errors.Join(err, decodeErr))
+		return rep, fmt.Errorf("sandbox: %w: %w", ErrLost, errors.Join(err, decodeErr))
 	}
 	if rep.Error != "" {
 		return rep, fmt.Errorf("sandbox: %s", rep.Error)

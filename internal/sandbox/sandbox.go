@@ -29,6 +29,10 @@ var (
 	ErrMemory    = errors.New("the program used too much memory")
 )
 
+// ErrLost is wrapped by an error of Run after which it is unknown whether the
+// program ran, or how far: its helper was killed.
+var ErrLost = errors.New("the helper died")
+
 var errNoProgram = errors.New("sandbox: no program was given")
 
 // Config says how a program runs. The zero value with a Dir is the strictest:
@@ -113,6 +117,8 @@ type Result struct {
 	// Left is the number of processes that did not die within five seconds
 	// of SIGKILL. It is 0 except for processes that hang in the kernel.
 	Left int
+	// TempErr says why TMPDIR could not be removed. It is nil as a rule.
+	TempErr error
 }
 
 // validate returns c with its defaults, or says what is wrong with it.

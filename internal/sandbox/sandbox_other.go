@@ -24,7 +24,7 @@ func Probe(context.Context) (Means, error) { return Means{}, errNoSandbox }
 // set. If ctx ends, the program's process group gets SIGTERM, and after c.Grace
 // SIGKILL; this is no error. The group is killed when the program ends. A
 // process that has left the group lives on.
-func Run(ctx context.Context, c Config, argv []string, stdin []byte) (_ Result, err error) {
+func Run(ctx context.Context, c Config, argv []string, stdin []byte) (result Result, err error) {
 	switch c, err = c.validate(); {
 	case err != nil:
 		return Result{}, err
@@ -39,7 +39,7 @@ func Run(ctx context.Context, c Config, argv []string, stdin []byte) (_ Result, 
 	if err != nil {
 		return Result{}, err
 	}
-	defer func() { err = errors.Join(err, removeTemp(tmp)) }()
+	defer func() { result.TempErr = removeTemp(tmp) }()
 	path, err := find(argv[0], c)
 	if err != nil {
 		return Result{}, err
@@ -53,7 +53,7 @@ func Run(ctx context.Context, c Config, argv []string, stdin []byte) (_ Result, 
 	if err := cmd.Start(); err != nil {
 		return Result{}, fmt.Errorf("sandbox: start the program: %w", err)
 	}
-	result := wait(ctx, c, cmd)
+	result = wait(ctx, c, cmd)
 	result.Output = out.output()
 	return result, nil
 }

@@ -31,8 +31,8 @@ const namespaceFlags = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWU
 // filter is a BPF program that decides on each system call of a sandbox.
 type filter []unix.SockFilter
 
-// newFilter returns the filter. It refuses with an error and kills no process, so
-// that programs can do without a call. A version of Landlock below 3 does
+// newFilter returns the filter. It refuses with an error and kills no process,
+// so that programs can do without a call. A version of Landlock below 3 does
 // not know of truncation, so the filter refuses it for files that are not open.
 func newFilter(network bool, abi int) filter {
 	var f filter

@@ -33,8 +33,8 @@ func (w *watch) reap() {
 }
 
 // until returns when the program and all of its processes have ended. It ends
-// them after a word of the worker, after the worker's death, beyond a limit, and
-// when the program itself has ended.
+// them after a word of the worker, after the worker's death, beyond a limit,
+// and when the program itself has ended.
 func (w *watch) until(commands <-chan byte) report {
 	look := time.NewTicker(watchEvery)
 	defer look.Stop()
