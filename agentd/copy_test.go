@@ -2,6 +2,9 @@ package agentd_test
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -10,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/client"
 	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/provider"
@@ -46,6 +50,44 @@ func TestCopyOfARunningRun(t *testing.T) {
 		h.startWorker("w2", workerOptions{Config: forgetful})
 		h.expectCompleted(q, "user: go|assistant: calling|tool: |user: And you?|assistant: calling|tool: ")
 		h.checkVerified()
+	})
+}
+
+// TestCopyOfATurnNotTaken: the last answer of a run with forks is on its log,
+// and counts as one turn. Neither the client nor a worker copies a turn after
+// it.
+func TestCopyOfATurnNotTaken(t *testing.T) {
+	t.Parallel()
+	withHarness(t, func(h *harness) {
+		h.forkingLead(map[string][]scriptedModel{
+			"r":     {calls(use("fork", "prompt", "help")), says("the end")},
+			"r-1-0": {delayed(time.Hour, says("late"))},
+		})
+		h.startWorker("w", workerOptions{})
+		h.awaitReady()
+		r := h.submit("lead", "go")
+		h.expectCompleted(r, "the end")
+		for _, turn := range []int{3, run.MaxTurns + 1} {
+			_, err := client.New(h.conn).Fork(h.ctx, client.ForkTask{
+				Tree: r.Tree, Path: r.Path, Turn: turn, Prompt: "And you?",
+			})
+			if want := fmt.Sprintf(" took 2 turns, not %d", turn); !errors.Is(err, client.ErrUnknownTurn) ||
+				!strings.HasSuffix(err.Error(), want) {
+				t.Errorf("turn %d: %v, want …%s", turn, err, want)
+			}
+		}
+		body, err := json.Marshal(run.Input{Task: "And you?", Copy: run.CopyOf(r, 3)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		q := h.root("lead")
+		head := subjects.Header{
+			Tree: q.Tree, Path: q.Path, Deadline: time.Now().Add(time.Hour), Reply: q.Space.Result(q.Agent, q.Tree),
+		}
+		h.write(bus.Message{Subject: q.Call(), Header: head.Pairs(), Body: body})
+		if o := h.awaitOutcome(q, time.Minute); !strings.Contains(o.Error, "has no turn 3") {
+			t.Errorf("%s: %s", o.Status, o.Error)
+		}
 	})
 }
 

@@ -173,6 +173,9 @@ func (w *Worker) conversationBefore(
 // continuedWith returns the conversation of a run after a turn, with the result
 // of its outcome, "" if that is not part of it.
 func (r *loadedRun) continuedWith(ctx context.Context, turn int, answer string) (*conversation, error) {
+	if r.state.Turns.LastFinal() {
+		answer = "" // it is in the turns already
+	}
 	turns := len(r.state.Turns)
 	if turn > turns+1 || turn == turns+1 && answer == "" {
 		return nil, fmt.Errorf("%w: %s has no turn %d", errNoConversation, r.run, turn)
@@ -182,9 +185,7 @@ func (r *loadedRun) continuedWith(ctx context.Context, turn int, answer string) 
 		return nil, err
 	}
 	c.messages = tool.Continued(c.messages, tool.Conversation(r.run.Path, r.userText(), r.state.Turns))
-	// The answer of a run with a final entry is in its turns already.
-	final := turns > 0 && r.state.Turns[turns-1].Entry.Kind == run.EntryFinal
-	if answer != "" && !final && (turn == 0 || turn > turns) {
+	if answer != "" && (turn == 0 || turn > turns) {
 		c.messages = append(c.messages, provider.Message{Role: provider.Assistant, Content: answer})
 	}
 	return c, nil

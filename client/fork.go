@@ -69,7 +69,7 @@ func (t ForkTask) validate() error {
 		return fmt.Errorf("%w: the prompt is empty", ErrInvalidMessage)
 	case !utf8.ValidString(t.Prompt):
 		return fmt.Errorf("%w: the prompt is not UTF-8 text", ErrInvalidMessage)
-	case t.Turn < 0 || t.Turn > run.MaxTurns:
+	case t.Turn < 0:
 		return fmt.Errorf("%w: %d", ErrUnknownTurn, t.Turn)
 	}
 	return nil
@@ -156,7 +156,7 @@ func (c *Client) readHeader(ctx context.Context, r subjects.Run) (in run.Input, 
 }
 
 // checkTurn returns ErrUnknownTurn for a turn that a run did not take. The
-// answer that ends a run is a turn too. Only a run with forks has a log entry
+// answer that ends a run is a turn too. A run without forks has no log entry
 // for it.
 func (c *Client) checkTurn(ctx context.Context, r subjects.Run, turn int) error {
 	if turn == 0 {
@@ -171,7 +171,7 @@ func (c *Client) checkTurn(ctx context.Context, r subjects.Run, turn int) error 
 	if err != nil {
 		return err
 	}
-	if o.Result != "" {
+	if o.Result != "" && !s.Turns.LastFinal() {
 		turns++
 	}
 	if turn > turns {

@@ -318,6 +318,9 @@ func (s State) notice(upTo uint64) []Mail {
 // LastTurnIdle reports whether the entry of the last turn is an EntryIdle.
 func (s State) LastTurnIdle() bool { return len(s.Turns) > 0 && s.Turns.last().Entry.Kind == EntryIdle }
 
+// LastFinal reports whether the entry of the last turn is an EntryFinal.
+func (ts Turns) LastFinal() bool { return len(ts) > 0 && ts.last().Entry.Kind == EntryFinal }
+
 // ReadTo returns the last sequence that a run had read when it became idle
 // after the turn. An interrupted run counts everything before the interrupt as
 // read: it will not answer that mail.
