@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/client"
 	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/subjects"
@@ -86,7 +88,7 @@ func TestCopyIsOfTheSamePartition(t *testing.T) {
 }
 
 // TestDeadLettersOfPartitions: dead letters of all partitions have different
-// numbers.
+// numbers. An error names a letter by its number too.
 func TestDeadLettersOfPartitions(t *testing.T) {
 	t.Parallel()
 	withPartitions(t, 4, func(h *harness) {
@@ -118,6 +120,22 @@ func TestDeadLettersOfPartitions(t *testing.T) {
 		}
 		if _, err := people.DeadLetter(h.ctx, 1<<40); !errors.Is(err, client.ErrUnknownDeadLetter) {
 			t.Error(err)
+		}
+
+		_, js := h.conn.NATS()
+		if err := js.DeleteStream(h.ctx, "OBJ_AXE_OBJECTS"); err != nil {
+			t.Fatal(err)
+		}
+		r := h.root("lead")
+		seq, err := h.conn.Write(h.ctx, bus.Message{
+			Subject: r.Dead(), Header: [][2]string{{"Axe-Object", "x"}, {"Axe-Size", "1"}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := fmt.Sprintf("dead letter %d: ", seq*4+uint64(r.Partition()))
+		if _, err := people.DeadLetters(h.ctx); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("error %v, want %s…", err, want)
 		}
 	})
 }

@@ -84,7 +84,7 @@ func (c *Client) decodeDeadLetter(ctx context.Context, m bus.Stored) (DeadLetter
 		body, err = m.Body, nil
 	}
 	if err != nil {
-		return DeadLetter{}, fmt.Errorf("dead letter %d: %w", m.Seq, err)
+		return DeadLetter{}, fmt.Errorf("dead letter %d: %w", l.ID, err)
 	}
 	l.Body = body
 	return l, nil
