@@ -13,8 +13,11 @@ import (
 )
 
 func (d *deadLetters) retry(ctx context.Context, stdout io.Writer, args []string) error {
-	if d.all == (len(args) > 0) || len(args) > 0 && d.tree != "" {
+	switch {
+	case d.all == (len(args) > 0):
 		return cli.Usage("name letters, or give --all")
+	case !d.all && d.tree != "":
+		return cli.Usage("--tree does not apply to a named letter: it selects letters with --all")
 	}
 	return d.flags.Use(ctx, func(ses *cli.Session) error {
 		letters, err := d.toRetry(ctx, ses, args)
