@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -72,9 +71,9 @@ func gcCommand() *cobra.Command {
 func (g *gc) run(ctx context.Context, args []string) error {
 	switch {
 	case g.all && len(args) > 0:
-		return errors.New("cannot specify both --all and an agent name")
+		return cli.Usage("cannot specify both --all and an agent name")
 	case !g.all && len(args) == 0:
-		return errors.New("agent name is required (or use --all)")
+		return cli.Usage("agent name is required (or use --all)")
 	case g.timeout <= 0:
 		return cli.Usage("--timeout must be positive, got %s", &g.timeout)
 	}
