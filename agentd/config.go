@@ -125,14 +125,14 @@ func (c Config) validate() (Config, error) {
 	if c.Open == nil {
 		return c, errors.New("agentd: Config.Open is required")
 	}
-	for name, value := range map[string]int64{
-		"Slots": int64(c.Slots), "ToolSlots": int64(c.ToolSlots), "Timeout": int64(c.Timeout), "Grace": int64(c.Grace),
-		"Poison": int64(c.Poison), "Cache": int64(c.Cache), "ActiveAgents": int64(c.ActiveAgents),
-		"DormantAfter": int64(c.DormantAfter),
-	} {
-		if value < 0 {
-			return c, fmt.Errorf("agentd: Config.%s must not be negative, got %d", name, value)
-		}
+	err := cmp.Or(
+		checkNotNegative("Slots", c.Slots), checkNotNegative("ToolSlots", c.ToolSlots),
+		checkNotNegative("ActiveAgents", c.ActiveAgents), checkNotNegative("DormantAfter", c.DormantAfter),
+		checkNotNegative("Timeout", c.Timeout), checkNotNegative("Grace", c.Grace),
+		checkNotNegative("Poison", c.Poison), checkNotNegative("Cache", c.Cache),
+	)
+	if err != nil {
+		return c, err
 	}
 	c.Slots = cmp.Or(c.Slots, DefaultSlots)
 	c.ToolSlots = cmp.Or(c.ToolSlots, DefaultToolSlots)
@@ -151,4 +151,11 @@ func (c Config) validate() (Config, error) {
 		c.Name = "w" + bus.NewID()
 	}
 	return c, nil
+}
+
+func checkNotNegative[T int | time.Duration](field string, value T) error {
+	if value < 0 {
+		return fmt.Errorf("agentd: Config.%s must not be negative, got %v", field, value)
+	}
+	return nil
 }
