@@ -46,7 +46,7 @@ func (c *compiler) fail(err error) { c.err = cmp.Or(c.err, err) }
 
 // failure returns the error of an entry without its message.
 func (c *compiler) failure(f *failTable) *provider.Error {
-	const known = "auth, rate_limit, timeout, overloaded, bad_request, server"
+	const known = "auth, rate_limit, timeout, overloaded, bad_request, context_window, server"
 	if !slices.Contains(strings.Split(known, ", "), f.Category) {
 		c.fail(fmt.Errorf("fail.category must be one of %s, got %q", known, f.Category))
 	}

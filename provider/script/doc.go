@@ -35,8 +35,7 @@
 //	[[turn]]
 //	turn = 2
 //	[turn.fail]                         # the answer is an error
-//	category = "rate_limit"             # a provider.Category, except
-//	                                    # "context_window"
+//	category = "rate_limit"             # a provider.Category
 //	message = "slow down"               # a template
 //	status = 429                        # optional
 //	retry_after = "1s"                  # optional

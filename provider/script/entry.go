@@ -39,7 +39,7 @@ func (e *entry) answer(data templateData) (*provider.Response, error) {
 	if e.fail != nil {
 		message, err := render(e.failMessage, data)
 		if err != nil {
-			return nil, err
+			return nil, e.wrap(err)
 		}
 		failed := *e.fail
 		failed.Message = message

@@ -45,8 +45,8 @@ func TestLoadRefuses(t *testing.T) {
 		},
 		{
 			"category", "[[turn]]\nfail = {category = 'bad'}",
-			"1: [[turn]] 1: fail.category must be one of auth, rate_limit, timeout, overloaded, bad_request, server, " +
-				`got "bad"`,
+			"1: [[turn]] 1: fail.category must be one of auth, rate_limit, timeout, overloaded, bad_request, " +
+				`context_window, server, got "bad"`,
 		},
 		{
 			"retry_after", "[[turn]]\nfail = {category = 'auth', retry_after = '-1s'}",

@@ -162,6 +162,15 @@ func TestSend(t *testing.T) {
 			"error: rate_limit (HTTP 429): slow down, turn 1",
 		},
 		{
+			"full window", "[turn.fail]\ncategory='context_window'\nmessage='too long'\nstatus=400", first,
+			"error: context_window (HTTP 400): too long",
+		},
+		{
+			"no such field in a failure", "[turn.fail]\ncategory='auth'\nmessage='{{.Nope}}'", first,
+			bad + "template: fail.message:1:2: executing \"fail.message\" at <.Nope>: " +
+				"can't evaluate field Nope in type script.templateData",
+		},
+		{
 			"no such field", "\ntext='{{.Nope}}'", first,
 			bad + "template: text:1:2: executing \"text\" at <.Nope>: " +
 				"can't evaluate field Nope in type script.templateData",
