@@ -78,7 +78,8 @@ type Clock struct {
 	// that of the reading if an earlier reading is the better one.
 	measured time.Time
 	// created is the time at which the stream was made. When it changes,
-	// the stream was removed and made again, and its old steps are dropped.
+	// the stream was removed and made again: its old steps are dropped, and
+	// the sequences of the last reading are not those of the new stream.
 	created time.Time
 	// steps has the newest steps, in the order of the stream.
 	steps []Step
@@ -481,6 +482,7 @@ func (c *Clock) read(sent time.Time, info *jetstream.StreamInfo) {
 	c.measured = now
 	if !c.created.IsZero() && !c.created.Equal(info.Created) {
 		c.steps = nil
+		old.last = 0
 	}
 	c.created = info.Created
 	expected := old.expected(now, r.suspended)

@@ -84,6 +84,49 @@ func TestClockFollowsTheServer(t *testing.T) {
 	})
 }
 
+// TestStepAfterTheStreamWasReplaced: a step that is found together with a new
+// stream has no sequences of the old stream. A message of the new stream that
+// was stored after the step keeps its times.
+func TestStepAfterTheStreamWasReplaced(t *testing.T) {
+	ats.Register()
+	defer ats.Unregister()
+	synctest.Test(t, func(t *testing.T) {
+		var by atomic.Int64
+		c := skewedT(t, serveT(t, ServerConfig{}), &by)
+		r := rootT(t, c)
+		submit := func() {
+			t.Helper()
+			if _, err := c.Write(t.Context(), Message{Subject: c.Space().Submit(r.Agent, r.Tree)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		submit()
+		submit()
+		if err := c.Clocks.Measure(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.js.DeleteStream(t.Context(), "AXE_SUBMIT"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		by.Store(int64(time.Hour))
+		if err := c.Health.Correct(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		submit()
+		if err := c.Clocks.Measure(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		clock := c.Clocks.Submissions()
+		if got := clock.Stepped(); got != time.Hour {
+			t.Errorf("the server's clock was set by %v, want 1h", got)
+		}
+		if got := clock.Shift(Stored{Seq: 1, Time: clock.Now()}); got != 0 {
+			t.Errorf("the first message of the new stream moves by %v, want 0", got)
+		}
+	})
+}
+
 // TestRearm: a timer that was set before the server's clock was set is set anew
 // by the step, once. A timer that was set afterwards is left alone.
 func TestRearm(t *testing.T) {
