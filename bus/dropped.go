@@ -10,7 +10,7 @@ import (
 )
 
 // Losses looks once at the streams of runs and of submissions. It returns the
-// limits by which they drop messages of running runs, and the messages that
+// limits by which they drop messages that workers need, and the messages that
 // they have lost before their age. Longest is the longest time that a tree may
 // take.
 func (h *Health) Losses(ctx context.Context, longest time.Duration) (all []Fault, err error) {

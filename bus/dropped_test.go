@@ -36,7 +36,7 @@ func TestLosses(t *testing.T) {
 		want   []string
 	}{
 		{func(c *jetstream.StreamConfig) { c.MaxMsgs = 500 }, []string{
-			"stream AXE_RUNS drops messages of running runs beyond max-msgs=500; " +
+			"stream AXE_RUNS drops messages that workers need beyond max-msgs=500; " +
 				"to correct it: nats stream edit AXE_RUNS --max-msgs=-1",
 		}},
 		{func(c *jetstream.StreamConfig) { c.MaxBytes, c.MaxMsgsPerSubject = 1<<20, 1 }, []string{
@@ -57,6 +57,10 @@ func TestLosses(t *testing.T) {
 	if _, err := c.js.UpdateStream(t.Context(), was); err != nil {
 		t.Fatal(err)
 	}
+	// The stream of submissions has no runs.
+	editT(t, c, "AXE_SUBMIT", func(s *jetstream.StreamConfig) { s.MaxMsgs = 500 })
+	expect("stream AXE_SUBMIT drops messages that workers need beyond max-msgs=500; ")
+	editT(t, c, "AXE_SUBMIT", func(s *jetstream.StreamConfig) { s.MaxMsgs = -1 })
 	if all := drops(jetstream.StreamConfig{MaxMsgs: 500, Discard: jetstream.DiscardNew}, 0); len(all) > 0 {
 		t.Errorf("a stream that refuses new messages drops old ones: %v", all)
 	}

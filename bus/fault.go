@@ -39,7 +39,7 @@ const (
 	// age. This fault and FaultReplaced are past events. They stay until
 	// the streams are provisioned again.
 	FaultRemoved FaultKind = "removed"
-	// FaultDrops is a stream that drops messages of running runs.
+	// FaultDrops is a stream that drops messages that workers need.
 	FaultDrops FaultKind = "drops"
 	// FaultSettings is a stream with other settings than the bus needs.
 	// Provision and Health.Correct correct them.
@@ -62,14 +62,14 @@ func missing(stream string) Fault {
 	return Fault{Kind: FaultMissing, Stream: stream, Problem: "does not exist any more: its messages are lost"}
 }
 
-// drops are the faults of a stream that drops messages of running runs: it has
-// a bound beside its age, or an age shorter than the longest time that a tree
-// may take. A stream that refuses new messages beyond a bound drops none.
+// drops are the faults of a stream that drops messages that workers need: it
+// has a bound beside its age, or an age shorter than the longest time that a
+// tree may take. A stream that refuses new messages beyond a bound drops none.
 // Longest is 0 for a stream without runs.
 func drops(have jetstream.StreamConfig, longest time.Duration) (all []Fault) {
 	add := func(problem, limit, flag, right string) {
 		all = append(all, Fault{
-			Kind: FaultDrops, Stream: have.Name, Limit: limit, Problem: "drops messages of running runs " + problem,
+			Kind: FaultDrops, Stream: have.Name, Limit: limit, Problem: "drops messages that workers need " + problem,
 			Advice: fmt.Sprintf("nats stream edit %s --%s=%s", have.Name, flag, right),
 		})
 	}

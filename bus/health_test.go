@@ -195,7 +195,7 @@ func TestProvisionRefusesShortAge(t *testing.T) {
 		t.Errorf("trees of a minute: %v", err)
 	}
 	err := c.Provision(t.Context(), Provision{Longest: time.Hour})
-	want := "stream AXE_RUNS drops messages of running runs after max-age=1m0s, and a tree may take 1h0m0s; " +
+	want := "stream AXE_RUNS drops messages that workers need after max-age=1m0s, and a tree may take 1h0m0s; " +
 		"to correct it: nats stream edit AXE_RUNS --max-age=168h0m0s"
 	if err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)

@@ -50,8 +50,8 @@ const maxConsumers = 100_000
 // where they are missing, and corrects the settings of existing streams. The
 // first stream of runs comes last, so that a process that finds it
 // (Provisioned) finds all of them. The error wraps ErrPartitions if there is
-// another number of streams of runs. A stream that drops messages of running
-// runs is an error.
+// another number of streams of runs. A stream that drops messages that workers
+// need is an error.
 func (c *Conn) Provision(ctx context.Context, p Provision) error {
 	p.Replicas = cmp.Or(p.Replicas, 1)
 	p.MaxAge = cmp.Or(p.MaxAge, DefaultMaxAge)
