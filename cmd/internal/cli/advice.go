@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"strings"
 
 	"github.com/axebus/axe/agentd"
 	"github.com/axebus/axe/agentd/run"
@@ -82,9 +83,15 @@ func hint(o run.Outcome) string {
 
 // hintAtError is hint for an outcome of the kind error.
 func hintAtError(o run.Outcome) string {
+	if strings.Contains(o.Error, "is Ollama running?") {
+		return "ollama serve starts it; base_url in [providers.ollama] of config.toml names another address"
+	}
 	switch o.Category {
 	case run.CategoryConfig:
 		return "correct the agent's file; axe agents check DIR names everything that is wrong there"
+	case string(provider.Auth):
+		return "check the API key of the model's provider, in the environment or config.toml; " +
+			"axe run --dry-run needs no key"
 	case string(provider.BadRequest):
 		return "check model and [params] in the agent's file"
 	case string(provider.ContextWindow):

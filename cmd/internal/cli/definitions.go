@@ -149,6 +149,8 @@ func NotFound(dir, agent string) error {
 		text += fmt.Sprintf("; did you mean %q?", near)
 	case len(names) == 0:
 		text += fmt.Sprintf("; axe agents init %s --agents %s makes one", agent, dir)
+	default:
+		text += fmt.Sprintf("; axe agents list --agents %s lists the agents there", dir)
 	}
 	return Fail(CodeConfig, errors.New(text))
 }
