@@ -221,6 +221,7 @@ func (c *Conn) Follow(ctx context.Context, filter string, fn func(Stored), caugh
 // messages that were stored when the consumer was made.
 func (c *Conn) consume(
 	ctx context.Context, stream string, cfg jetstream.OrderedConsumerConfig, fn func(Stored), caught func(),
+	opts ...jetstream.PullConsumeOpt,
 ) error {
 	oc, err := ask(ctx, c, func(ctx context.Context) (jetstream.Consumer, error) {
 		return c.js.OrderedConsumer(ctx, stream, cfg)
@@ -246,7 +247,7 @@ func (c *Conn) consume(
 		if md.NumPending == 0 {
 			once.Do(caught)
 		}
-	})
+	}, opts...)
 	if err != nil {
 		return fmt.Errorf("follow %s: %w", strings.Join(cfg.FilterSubjects, ", "), err)
 	}

@@ -2,6 +2,7 @@ package bus
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -65,7 +66,8 @@ func (r *RateLimit) Swap(ctx context.Context, was uint64, value []byte) (rev uin
 }
 
 // Watch calls fn, one value at a time, for the present value and each later
-// one, until ctx ends.
+// one, until ctx ends, or until the server does not serve the watch any more.
+// The bucket may have been removed then. Revisions of a new one begin anew.
 func (r *RateLimit) Watch(ctx context.Context, fn func(value []byte, rev uint64)) error {
 	if _, _, err := r.open(ctx); err != nil {
 		return fmt.Errorf("watch %s: %w", r, err)
@@ -73,5 +75,13 @@ func (r *RateLimit) Watch(ctx context.Context, fn func(value []byte, rev uint64)
 	cfg := jetstream.OrderedConsumerConfig{
 		FilterSubjects: []string{r.subject(r.key)}, DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy,
 	}
-	return r.conn.consume(ctx, r.streamName(), cfg, func(m Stored) { fn(m.Body, m.Seq) }, func() {})
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	// The library would go on after the last sequence of the old bucket.
+	broken := jetstream.ConsumeErrHandler(func(_ jetstream.ConsumeContext, err error) {
+		if errors.Is(err, jetstream.ErrConsumerDeleted) || errors.Is(err, jetstream.ErrNoHeartbeat) {
+			end(fmt.Errorf("watch %s: %w", r, err))
+		}
+	})
+	return r.conn.consume(ctx, r.streamName(), cfg, func(m Stored) { fn(m.Body, m.Seq) }, func() {}, broken)
 }

@@ -150,10 +150,11 @@ func (l *Limiter) read(ctx context.Context, minSeq uint64) error {
 	return nil
 }
 
-// watch learns the states that other workers store, until ctx ends.
+// watch learns the states that other workers store, until ctx ends. When the
+// watch breaks, the bucket may be another one: the state is read anew.
 func (l *Limiter) watch(ctx context.Context) {
 	l.retry(ctx, func() error {
-		return l.register.Watch(ctx, func(value []byte, revision uint64) {
+		err := l.register.Watch(ctx, func(value []byte, revision uint64) {
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			if revision > l.revision {
@@ -161,5 +162,14 @@ func (l *Limiter) watch(ctx context.Context) {
 				pause.Notify(l.work)
 			}
 		})
+		value, revision, failed := l.register.Read(ctx, 0)
+		if failed != nil {
+			return failed
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.state, l.revision = Decode(value), revision
+		pause.Notify(l.work)
+		return err
 	})
 }

@@ -1,0 +1,80 @@
+package ratelimit_test
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/internal/ratelimit"
+	"github.com/axebus/axe/provider"
+)
+
+// TestBucketIsMadeAgain: two workers hear of each other's permits also after
+// the bucket was removed. Revisions of the new bucket are lower than those of
+// the old one.
+func TestBucketIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	server, err := bus.Serve(bus.ServerConfig{StoreDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Close)
+	conn, err := bus.Open(t.Context(), bus.Config{Dial: bus.Dial{Server: server}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	if err := conn.Provision(t.Context(), bus.Provision{}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer stop()
+	limiter := func(worker string) *ratelimit.Limiter {
+		all := ratelimit.New(conn, worker, slog.New(slog.DiscardHandler))
+		running.Go(func() { _ = all.Run(ctx) })
+		return all.Of("sim", ratelimit.Settings{Concurrent: 1})
+	}
+	one, other := limiter("one"), limiter("other")
+	acquire := func(ctx context.Context, l *ratelimit.Limiter) func(*provider.Response, error) {
+		release, err := l.Acquire(ctx, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return release
+	}
+	handOver := func() {
+		t.Helper()
+		release := acquire(ctx, one)
+		soon, cancel := context.WithTimeout(ctx, ratelimit.Lease/2)
+		defer cancel()
+		waits := make(chan error, 1)
+		go func() {
+			release, err := other.Acquire(soon, nil)
+			if err == nil {
+				release(&provider.Response{}, nil)
+			}
+			waits <- err
+		}()
+		for reason, _ := other.Waiting(); reason == "" && soon.Err() == nil; reason, _ = other.Waiting() {
+			time.Sleep(time.Millisecond)
+		}
+		release(&provider.Response{}, nil)
+		if err := <-waits; err != nil {
+			t.Errorf("the other worker has not heard of the released permit: %v", err)
+		}
+	}
+	for range 5 {
+		handOver()
+	}
+	_, js := conn.NATS()
+	if err := js.DeleteKeyValue(ctx, "AXE_LIMITS"); err != nil {
+		t.Fatal(err)
+	}
+	handOver()
+	handOver()
+}
