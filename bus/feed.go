@@ -250,6 +250,12 @@ func (f *Feed) ended(m *nats.Msg, status string) error {
 	if status == "100" {
 		return nil
 	}
+	if status == "409" && strings.HasPrefix(why, "Exceeded ") {
+		// The server has refused the request, for example because too
+		// many stand. The request counts as one that stands, so that
+		// the feed does not send the next one at once.
+		return nil
+	}
 	which, _ := strconv.Atoi(strings.TrimPrefix(m.Subject, f.inbox+"."))
 	missing, err := strconv.Atoi(m.Header.Get(headerPendingMessages))
 	switch {

@@ -1,11 +1,14 @@
 package bus
 
 import (
+	"context"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server/ats"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/axebus/axe/subjects"
 )
@@ -77,6 +80,36 @@ func TestOlderRequestEndsFirst(t *testing.T) {
 			t.Fatalf("%d requests", f.asked)
 		}
 	})
+}
+
+// TestRefusedRequest: a feed does not ask again at once when as many requests
+// stand at the consumer as the server allows.
+func TestRefusedRequest(t *testing.T) {
+	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
+	const stream, name = "AXE_RUNS", "crowded"
+	cfg := jetstream.ConsumerConfig{Durable: name, AckPolicy: jetstream.AckExplicitPolicy, MaxWaiting: 1}
+	if _, err := c.js.CreateConsumer(t.Context(), stream, cfg); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	var feeds [2]*Feed
+	var pulling sync.WaitGroup
+	for i := range feeds {
+		f, err := (&Consumer{conn: c, stream: stream, name: name}).Open(one)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(f.Close)
+		feeds[i] = f
+		pulling.Go(func() { _, _ = f.Next(ctx) })
+	}
+	pulling.Wait()
+	for _, f := range feeds {
+		if f.asked > 6 {
+			t.Errorf("%d requests in 3 seconds, want one a second", f.asked)
+		}
+	}
 }
 
 // TestFeedDropsStaleDelivery: a process that was stopped for longer than a
