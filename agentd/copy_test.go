@@ -91,6 +91,25 @@ func TestCopyOfATurnNotTaken(t *testing.T) {
 	})
 }
 
+// TestCopyOfARunWithTwoOutcomes: a copy continues from the first of two stored
+// outcomes, however many messages the run has.
+func TestCopyOfARunWithTwoOutcomes(t *testing.T) {
+	t.Parallel()
+	withHarness(t, func(h *harness) {
+		h.agents = []configs.Agent{define("lead", nil)}
+		h.models["lead"] = says("first")
+		h.startWorker("w", workerOptions{})
+		h.awaitReady()
+		r := h.submit("lead", "go")
+		h.expectCompleted(r, "first")
+		h.write(bus.Message{
+			Subject: r.Space.Result(r.Agent, r.Tree), Body: []byte(`{"status":"completed","result":"second"}`),
+		})
+		h.setModel("lead", recites)
+		h.expectCompleted(h.fork(r, "And you?"), "user: go|assistant: first|user: And you?")
+	})
+}
+
 // TestCopyIsBounded: the budgets of a run and of the runs above it also bound a
 // copy of it, and a copy of the copy. The same holds for the policy and the
 // supervision of the run's call, whether the run has a log or not.

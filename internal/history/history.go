@@ -6,11 +6,11 @@
 package history
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/axebus/axe/agentd/run"
@@ -121,10 +121,9 @@ func (r Reader) Load(ctx context.Context, m bus.Stored) ([]byte, error) {
 	return body, err
 }
 
-// Whole reads all messages of a run and, if reply is not empty, one message at
-// the subject reply, in stream order. Of several messages there it is the last
-// one, or the first one if the run is too large for one read. On replicas the
-// answer may lag behind the leader.
+// Whole reads all messages of a run and, if reply is not empty, the first
+// message at the subject reply, in stream order. On replicas the answer may lag
+// behind the leader.
 func (r Reader) Whole(ctx context.Context, of subjects.Run, reply string) ([]bus.Stored, error) {
 	var others []string
 	if reply != "" {
@@ -134,7 +133,23 @@ func (r Reader) Whole(ctx context.Context, of subjects.Run, reply string) ([]bus
 	if errors.Is(err, bus.ErrTooMany) {
 		return r.wholeByScan(ctx, of, others)
 	}
-	return ms, err
+	if err != nil || reply == "" {
+		return ms, err
+	}
+	for i, m := range ms {
+		if m.Subject != reply {
+			continue
+		}
+		// This is the last one.
+		first, ok, err := r.conn.First(ctx, reply)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			ms[i] = first
+		}
+	}
+	return bus.InOrder(ms), nil
 }
 
 // wholeByScan reads a run that has more subjects than one read covers. It scans
@@ -162,20 +177,24 @@ func (r Reader) wholeByScan(ctx context.Context, of subjects.Run, others []strin
 // Latest reads like Whole, with everything that the stream's leader had stored
 // when it was called.
 func (r Reader) Latest(ctx context.Context, of subjects.Run, reply string) (ms []bus.Stored, err error) {
-	var minSeq uint64
+	var minSeq, outcome uint64
 	if r.conn.Replicas() > 1 {
-		for _, filter := range []string{of.All(), cmp.Or(reply, of.Log())} {
-			last, err := r.conn.LastSeq(ctx, filter)
-			if err != nil {
+		if minSeq, err = r.conn.LastSeq(ctx, of.All()); err != nil {
+			return nil, err
+		}
+		if reply != "" {
+			if outcome, err = r.conn.LastSeq(ctx, reply); err != nil {
 				return nil, err
 			}
-			minSeq = max(minSeq, last)
 		}
 	}
 	err = CatchUp(ctx, func(ctx context.Context) (bool, error) {
 		ms, err = r.Whole(ctx, of, reply)
-		return minSeq == 0 || len(ms) > 0 && ms[len(ms)-1].Seq >= minSeq, err
-	}, "%s up to %d", of, minSeq)
+		read := minSeq == 0 || len(ms) > 0 && ms[len(ms)-1].Seq >= minSeq
+		// An earlier outcome than the last one may be there.
+		ended := outcome == 0 || slices.ContainsFunc(ms, func(m bus.Stored) bool { return m.Subject == reply })
+		return read && ended, err
+	}, "%s up to %d", of, max(minSeq, outcome))
 	return ms, err
 }
 
