@@ -82,14 +82,14 @@ func (w activeAgents) letGoRound(ctx context.Context) error {
 	if len(unused) == 0 {
 		return nil
 	}
-	held, err := w.registry.Held(ctx)
+	always, err := w.registry.AlwaysActive(ctx)
 	if err != nil {
 		return err
 	}
 	var mu sync.Mutex
 	marked := map[source]activityRecord{}
 	err = each(ctx, unused, func(ctx context.Context, s source) error {
-		r, ok, err := w.markLeaving(ctx, s, held)
+		r, ok, err := w.markLeaving(ctx, s, always)
 		if ok {
 			mu.Lock()
 			marked[s] = r
@@ -105,12 +105,12 @@ func (w activeAgents) letGoRound(ctx context.Context) error {
 
 // markLeaving changes the record of a source to leaving if the source seems to
 // have no work. It returns the new record. It returns false for a source with
-// work, or if another worker changed the record. Held has the agents of workers
-// that pull for all their agents; their sources stay active.
+// work, or if another worker changed the record. Always has the agents of
+// workers that pull for all their agents; their sources stay active.
 func (w activeAgents) markLeaving(
-	ctx context.Context, s source, held map[string]bool,
+	ctx context.Context, s source, always map[string]bool,
 ) (r activityRecord, ok bool, _ error) {
-	if held[s.agent.String()] {
+	if always[s.agent.String()] {
 		w.activity.use(s)
 		return r, false, nil
 	}

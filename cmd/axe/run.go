@@ -176,7 +176,7 @@ func (o *options) work(
 		// Without a running bus there is no other worker to give work back to.
 		if !o.remote() {
 			o.worker.WaitIdle(ctx, drainTimeout)
-			screen.Mute()
+			screen.Silence()
 			stop()
 			return
 		}

@@ -405,22 +405,22 @@ func (r Registry) Lost(ctx context.Context, agent string, since time.Time) ([]Lo
 	return lost, nil
 }
 
-// Held returns the agents of the workers that pull for all their agents, also
-// for those without work. A worker without an end counts, though it may be
-// gone.
-func (r Registry) Held(ctx context.Context) (map[string]bool, error) {
+// AlwaysActive returns the agents of the workers that pull for all their
+// agents, also for those without work. A worker without an end counts, though
+// it may be gone.
+func (r Registry) AlwaysActive(ctx context.Context) (map[string]bool, error) {
 	all, err := r.Workers(ctx)
 	if err != nil {
 		return nil, err
 	}
-	held := map[string]bool{}
+	active := map[string]bool{}
 	for _, w := range all {
 		if !w.Ended.IsZero() || w.ActiveAgents > 0 {
 			continue
 		}
 		for _, agent := range w.Agents {
-			held[agent] = true
+			active[agent] = true
 		}
 	}
-	return held, nil
+	return active, nil
 }

@@ -23,8 +23,8 @@ type Screen struct {
 	size     func() (width, height int)
 	terminal bool
 
-	mu    sync.Mutex
-	muted bool
+	mu     sync.Mutex
+	silent bool
 	// tree is nil if no tree is drawn.
 	tree *Tree
 	// tick is the position of the spinner.
@@ -52,7 +52,7 @@ func (s *Screen) Terminal() bool { return s.terminal }
 func (s *Screen) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.muted {
+	if s.silent {
 		return len(p), nil
 	}
 	if s.drawn == 0 {
@@ -61,11 +61,12 @@ func (s *Screen) Write(p []byte) (int, error) {
 	return len(p), s.repaint(string(p))
 }
 
-// Mute makes Write drop all later text, such as the log messages of a shutdown.
-func (s *Screen) Mute() {
+// Silence makes Write drop all later text, such as the log messages of a
+// shutdown.
+func (s *Screen) Silence() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.muted = true
+	s.silent = true
 }
 
 // Apply adds an event to the tree. The next Draw shows it.

@@ -101,7 +101,7 @@ func TestScreen(t *testing.T) {
 		}
 		s.Finish()
 		write("after\n")
-		s.Mute()
+		s.Silence()
 		write("never\n")
 		var lines []string
 		for _, line := range append(term.scrollback, term.rows...) {
