@@ -159,8 +159,10 @@ func (t *tail) apply(ctx context.Context, m bus.Stored) error {
 	delete(t.stalls.asking, at.Run.Path) // the request is over, or out of date
 	for _, e := range t.fold.Apply(at, meta, message) {
 		if e.Kind == Called {
-			deadline, _ := subjects.ParseDeadline(m.Header.Get(subjects.HeaderDeadline))
-			e.Deadline = deadline.Add(meta.Shift)
+			deadline, err := subjects.ParseDeadline(m.Header.Get(subjects.HeaderDeadline))
+			if err == nil {
+				e.Deadline = deadline.Add(meta.Shift)
+			}
 		}
 		t.fn(e)
 	}

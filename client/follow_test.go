@@ -179,3 +179,29 @@ func TestFollowMalformed(t *testing.T) {
 		}
 	})
 }
+
+// TestCallWithoutADeadline: the deadline of an event is zero if the call has
+// none, also if the server has another clock than this machine.
+func TestCallWithoutADeadline(t *testing.T) {
+	withHarness(t, func(h *harness) {
+		t := h.t
+		h.stepAt, h.stepBy = time.Now(), 2*time.Hour
+		if err := h.conn.Clocks.Measure(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		tree := client.TreeID("T")
+		h.write(h.conn.Space().Run(h.agent("echo"), tree, subjects.Root).Call(), `{"task":"x"}`)
+		ctx, stop := context.WithCancel(t.Context())
+		called := false
+		_ = h.Follow(ctx, tree, func(e client.Event) {
+			called = called || e.Kind == client.Called
+			if !e.Deadline.IsZero() {
+				t.Errorf("deadline %v, want none", e.Deadline)
+			}
+			stop()
+		})
+		if !called {
+			t.Error("no event of the call")
+		}
+	})
+}
