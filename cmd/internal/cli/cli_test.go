@@ -48,11 +48,13 @@ func TestCode(t *testing.T) {
 		{Fail(130, fmt.Errorf("detached: %w", subjects.ErrToken)), 130},
 	} {
 		if got := Code(test.err); got != test.want {
-			t.Errorf("%v: %d, want %d", test.err, got, test.want)
+			t.Errorf("%v: got %d, want %d", test.err, got, test.want)
 		}
 	}
 }
 
+// TestFailed: each failed outcome is an error with its exit code and one line of
+// text.
 func TestFailed(t *testing.T) {
 	for _, test := range []struct {
 		outcome run.Outcome
@@ -63,7 +65,7 @@ func TestFailed(t *testing.T) {
 		{run.Failure(run.KindError, ""), 1, "failed without a reason"},
 		{run.Failure(run.KindTurns, "x"), 1, "x"},
 		{run.Failure(run.KindPoisoned, "x"), 1, "x"},
-		{run.Failure("of tomorrow", "x"), 1, "x"},
+		{run.Failure("kind of a newer version", "x"), 1, "x"},
 		{run.Failure(run.KindUnknownAgent, "x"), 2, "x"},
 		{run.Outcome{Kind: run.KindError, Category: "config", Error: "x"}, 2, "x"},
 		{run.Outcome{Kind: run.KindError, Category: "bad_request", Error: "x"}, 1, "x"},
@@ -76,7 +78,7 @@ func TestFailed(t *testing.T) {
 	} {
 		err := Failed(test.outcome)
 		if got := Code(err); got != test.want || err != nil && err.Error() != test.line {
-			t.Errorf("%+v: %d, %v", test.outcome, got, err)
+			t.Errorf("%+v: got %d, %v, want %d, %s", test.outcome, got, err, test.want, test.line)
 		}
 	}
 }
@@ -88,23 +90,23 @@ func TestSize(t *testing.T) {
 	for text, want := range sizes {
 		var s Size
 		if err := s.Set(text); err != nil || int64(s) != want {
-			t.Errorf("%s: %d, %v", text, s, err)
+			t.Errorf("%s: got %d, %v, want %d", text, s, err, want)
 		}
 		again := Size(0)
 		if err := again.Set(s.String()); err != nil || again != s {
-			t.Errorf("%s: %s is %d, %v", text, &s, again, err)
+			t.Errorf("%s: got %d, %v after Set of String, want %d", text, again, err, s)
 		}
 	}
 	for _, text := range []string{"", "0", "-1", "1MB", "1 MiB", "MiB", "9999999999GiB", "1e3"} {
 		var s Size
 		if err := s.Set(text); err == nil {
-			t.Errorf("%q: %d", text, s)
+			t.Errorf("%q: got %d, want an error", text, s)
 		}
 	}
 }
 
-// TestDefinitions: a file that turns bad takes no agent away, one that goes
-// does, and each trouble is logged once.
+// TestDefinitions: the agent of a file that becomes invalid is kept. The agent
+// of a removed file is not. Each error is logged once.
 func TestDefinitions(t *testing.T) {
 	var log bytes.Buffer
 	d := definitions{dir: "agents", log: slog.New(slog.NewTextHandler(&log, nil)), level: slog.LevelError}
@@ -122,18 +124,18 @@ func TestDefinitions(t *testing.T) {
 		lines  int
 	}{
 		{"two", []configs.Agent{agent("a", "1"), agent("b", "1")}, nil, "a1 b1", 0},
-		{"one turns bad", []configs.Agent{agent("b", "2")}, errors.Join(bad("agents/a.toml")), "a1 b2", 1},
-		{"it stays bad", []configs.Agent{agent("b", "3")}, errors.Join(bad("agents/a.toml")), "a1 b3", 0},
+		{"one becomes invalid", []configs.Agent{agent("b", "2")}, errors.Join(bad("agents/a.toml")), "a1 b2", 1},
+		{"it stays invalid", []configs.Agent{agent("b", "3")}, errors.Join(bad("agents/a.toml")), "a1 b3", 0},
 		{
 			"never valid",
 			[]configs.Agent{agent("b", "3")},
 			errors.Join(bad("agents/a.toml"), bad("agents/c.toml")),
 			"a1 b3 c!c.toml:3: model: is required", 1,
 		},
-		{"the directory is away", nil, &configs.Error{File: "agents", Message: "no such directory"}, "a1 b3", 1},
-		{"it is mended", []configs.Agent{agent("a", "4"), agent("b", "3")}, nil, "a4 b3", 0},
-		{"it goes", []configs.Agent{agent("b", "3")}, nil, "b3", 0},
-		{"all go", nil, nil, "", 1},
+		{"the directory cannot be read", nil, &configs.Error{File: "agents", Message: "no such directory"}, "a1 b3", 1},
+		{"the file is valid again", []configs.Agent{agent("a", "4"), agent("b", "3")}, nil, "a4 b3", 0},
+		{"the file is removed", []configs.Agent{agent("b", "3")}, nil, "b3", 0},
+		{"all files are removed", nil, nil, "", 1},
 	} {
 		log.Reset()
 		var got []string
@@ -146,26 +148,28 @@ func TestDefinitions(t *testing.T) {
 		}
 		slices.Sort(got)
 		if strings.Join(got, " ") != step.want {
-			t.Errorf("%s: %v, want %s", step.name, got, step.want)
+			t.Errorf("%s: got %v, want %s", step.name, got, step.want)
 		}
 		if n := strings.Count(log.String(), "\n"); n != step.lines {
-			t.Errorf("%s: logged\n%s", step.name, &log)
+			t.Errorf("%s: got %d log lines, want %d:\n%s", step.name, n, step.lines, &log)
 		}
 	}
 }
 
-func TestDefined(t *testing.T) {
+// TestFindAgentNotFound: a missing file and a missing directory are errors of
+// the configuration.
+func TestFindAgentNotFound(t *testing.T) {
 	_, err := FindAgent(t.TempDir(), "a")
 	if Code(err) != CodeConfig || !strings.HasPrefix(err.Error(), "agent config not found: a: ") {
-		t.Error(err)
+		t.Errorf("got %v, want that there is no file of the agent", err)
 	}
 	if _, err := FindAgent("nowhere", "a"); !errors.Is(err, fs.ErrNotExist) || Code(err) != CodeConfig {
-		t.Error(err)
+		t.Errorf("got %v, want that there is no directory", err)
 	}
 }
 
 // TestDialFlags: a flag on the command line hides the environment variables of
-// its group.
+// its group: address, credentials, TLS or prefix.
 func TestDialFlags(t *testing.T) {
 	for name, value := range map[string]string{
 		"NATS_URL": "nats://env", "NATS_CONTEXT": "", "NATS_CREDS": "env.creds", "NATS_NKEY": "", "NATS_USER": "",
@@ -210,10 +214,10 @@ func TestDialFlags(t *testing.T) {
 		test.want.Name = "test"
 		ignore := cmp.Options{cmpopts.IgnoreFields(bus.Dial{}, "Closed"), cmpopts.IgnoreUnexported(bus.Dial{})}
 		if diff := cmp.Diff(test.want, got.Dial, ignore); diff != "" {
-			t.Errorf("%v:\n%s", test.args, diff)
+			t.Errorf("%v (-want +got):\n%s", test.args, diff)
 		}
 		if p := got.Space.Prefix(); p != test.prefix {
-			t.Errorf("%v: prefix %s", test.args, p)
+			t.Errorf("%v: got prefix %s, want %s", test.args, p, test.prefix)
 		}
 	}
 }
@@ -229,49 +233,52 @@ func TestDialFlagsInside(t *testing.T) {
 	server := new(bus.Server)
 	got, err := d.Config(server, nil)
 	if err != nil || got.Space.Prefix() != "env" || got.Dial.URL+got.Dial.Creds != "" || got.Dial.Server != server {
-		t.Errorf("%+v, %v", got, err)
+		t.Errorf("got %+v, %v, want the server, and from the environment only the prefix", got, err)
 	}
 }
 
-func TestBecause(t *testing.T) {
+// TestWithCause: an error after the end of its context has the cause of that
+// end. No error stays no error.
+func TestWithCause(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	err := errors.New("x")
 	if got := withCause(ctx, err); !errors.Is(got, err) {
-		t.Error(got)
+		t.Errorf("before the signal: got %v, want %v", got, err)
 	}
 	cancel(SignalError{syscall.SIGINT})
 	if got := withCause(ctx, err); Code(got) != 130 {
-		t.Error(got)
+		t.Errorf("after the signal: got %v with code %d, want 130", got, Code(got))
 	}
 	if got := withCause(ctx, nil); got != nil {
-		t.Error(got)
+		t.Errorf("without an error: got %v, want nil", got)
 	}
 }
 
+// TestSeconds: the drawings show a duration in a few columns.
 func TestSeconds(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		0: "0.0s", 1540 * time.Millisecond: "1.5s", 61 * time.Second: "1m01s",
 		3 * time.Hour: "3h00m", 100 * time.Hour: "100h00m",
 	} {
 		if got := seconds(d); got != want {
-			t.Errorf("%v: %s", d, got)
+			t.Errorf("%v: got %s, want %s", d, got, want)
 		}
 	}
 }
 
-func TestSecondsForm(t *testing.T) {
+func TestSecondsString(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		0: "0", -time.Second: "-1s", 10 * time.Second: "10s", 2 * time.Minute: "2m", 90 * time.Second: "1m30s",
 		time.Hour: "1h", 70 * time.Minute: "1h10m", 100 * time.Millisecond: "100ms",
 	} {
 		s := Seconds(d)
 		if got := s.String(); got != want {
-			t.Errorf("%v: %s, want %s", d, got, want)
+			t.Errorf("%v: got %s, want %s", time.Duration(s), got, want)
 		}
 	}
 }
 
-// TestAdvice: an error that a person can do something about says what.
+// TestAdvice: an error that a person can act on has a next step.
 func TestAdvice(t *testing.T) {
 	for want, err := range map[string]error{
 		"axe verify --all": fmt.Errorf("x: %w", client.ErrUnknownTree),
@@ -285,37 +292,37 @@ func TestAdvice(t *testing.T) {
 		"the permission":   fmt.Errorf("stream: %w", nats.ErrPermissionViolation),
 	} {
 		if got := advice(err); !strings.Contains(got, want) {
-			t.Errorf("%v: %q, want %s", err, got, want)
+			t.Errorf("%v: got %q, want %s in it", err, got, want)
 		}
 	}
 	if got := advice(errors.New("x")); got != "" {
-		t.Error(got)
+		t.Errorf("got advice %q for an unknown error, want none", got)
 	}
 }
 
-func TestSecondsFlag(t *testing.T) {
+func TestSecondsSet(t *testing.T) {
 	for text, want := range map[string]time.Duration{
 		"120": 120 * time.Second, "0": 0, "-1": -time.Second, "2m30s": 150 * time.Second,
 		"1500ms": 1500 * time.Millisecond, "1h": time.Hour,
 	} {
 		var s, again Seconds
 		if err := s.Set(text); err != nil || time.Duration(s) != want {
-			t.Errorf("%q: %v, %v", text, time.Duration(s), err)
+			t.Errorf("%q: got %v, %v, want %v", text, time.Duration(s), err, want)
 		}
 		if err := again.Set(s.String()); err != nil || again != s {
-			t.Errorf("%s: %v", &s, err)
+			t.Errorf("%q: got %s, %v after Set of String, want %s", text, &again, err, &s)
 		}
 	}
 	for _, text := range []string{"", "soon", "1.5", "99999999999999999999", "5 s"} {
 		var s Seconds
 		if err := s.Set(text); err == nil {
-			t.Errorf("%q: %s", text, &s)
+			t.Errorf("%q: got %s, want an error", text, &s)
 		}
 	}
 }
 
-// TestPatienceCountsTheSubmission: the wait for an answer has what the
-// submission has left of the patience.
+// TestPatienceCountsTheSubmission: the submission and the wait for the answer
+// share one patience. Both end ten seconds after the submission began.
 func TestPatienceCountsTheSubmission(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := waitFlags{patience: Seconds(10 * time.Second)}

@@ -61,7 +61,7 @@ func (term *terminal) newline() {
 	}
 }
 
-// show folds the message of a line, and shows its events on a screen.
+// show folds the message of a line, and applies its events to a screen.
 func (s *scriptedTree) show(t *testing.T, screen *Screen, line string) {
 	t.Helper()
 	for _, e := range s.apply(t, line) {
@@ -69,8 +69,8 @@ func (s *scriptedTree) show(t *testing.T, screen *Screen, line string) {
 	}
 }
 
-// TestScreen draws a tree that grows and shrinks. Lines are written above it,
-// and they alone get into the scrollback.
+// TestScreen draws a tree that grows and shrinks. Lines are written above it.
+// No row of an earlier drawing stays on the terminal or in the scrollback.
 func TestScreen(t *testing.T) {
 	t.Setenv("NO_COLOR", "1")
 	synctest.Test(t, func(t *testing.T) {
@@ -84,7 +84,7 @@ func TestScreen(t *testing.T) {
 			}
 		}
 		write("before\n")
-		s.Draw() // nothing is known yet
+		s.Draw() // There is no event yet.
 		apply("0 r lead called text=all of it")
 		apply("0 r lead answered turn=1 calls=a,a,a,a,a,a")
 		for i := range 6 {
@@ -139,9 +139,9 @@ func TestScreenShrinks(t *testing.T) {
 	}
 	s.Draw()
 	if len(term.scrollback) > 0 {
-		t.Errorf("in the scrollback: %q", term.scrollback)
+		t.Errorf("got %q in the scrollback, want nothing", term.scrollback)
 	}
 	if !strings.HasPrefix(term.rows[0], "· lead ") || term.rows[1] != "└─ ✓ 8 done" || term.rows[2] != "" {
-		t.Errorf("on the terminal: %q", term.rows)
+		t.Errorf("got %q on the terminal, want the lead and one line of 8 finished runs", term.rows)
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/cockroachdb/datadriven"
 )
 
-// TestTranscript prints events as --verbose does. The scripts are those of
-// TestTree; a call's time is 5 s.
+// TestTranscript prints events as --verbose does. The messages are written as
+// in TestTree. The time for the calls of a turn is 5 s.
 func TestTranscript(t *testing.T) {
 	datadriven.RunTest(t, "testdata/transcript.txt", func(t *testing.T, d *datadriven.TestData) string {
 		t.Helper()

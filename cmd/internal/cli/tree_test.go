@@ -23,8 +23,9 @@ import (
 //		[next=D] [fork] [from=PATH[!]] [by=NAME] [tools=NAME,...]
 //		[tokens=N] [text=...]
 //
-// each line is a message, stored SECONDS after the start. The output holds each
-// event of the messages as --progress plain prints it.
+// each line is a message, SECONDS after the start. The output holds each event
+// of the messages as --progress plain prints it, without the time. The messages
+// asking, retrying, waiting and stalled are live events. All others are stored.
 //
 // KIND is called, asking, retrying, waiting, stalled, answered, idle, mail,
 // timed_out, approved, denied, interrupted, returned, cancelled, replied or
@@ -42,7 +43,8 @@ import (
 //	:send@PATH       writes to a run
 //	:kill@PATH       kills a run
 //
-// "review=AGENT!" is a review that is refused. "from=PATH!" is mail in which a
+// "fork" makes the call that of a fork. Without text the fork inherits its
+// parent's conversation. "review=AGENT!" is a review that is refused. "from=PATH!" is mail in which a
 // fork says that it is idle. "tools" are the tools that the run was started
 // with. The text of a supervisor's reply is its verdict.
 //
@@ -62,7 +64,7 @@ func TestTree(t *testing.T) {
 				for line := range strings.Lines(d.Input) {
 					for _, e := range s.apply(t, line) {
 						tree.Apply(e)
-						// without the local time
+						// The local time depends on the machine.
 						_, text, _ := strings.Cut(Line(e), " ")
 						out.WriteString(text + "\n")
 					}
@@ -114,7 +116,7 @@ type message struct {
 }
 
 // apply folds the message of a line, and returns the events that follow from
-// it. A live event is not folded.
+// it. A live event is returned and not folded.
 func (s *scriptedTree) apply(t *testing.T, line string) []client.Event {
 	t.Helper()
 	m := parseMessage(t, line)
@@ -144,7 +146,7 @@ func (s *scriptedTree) apply(t *testing.T, line string) []client.Event {
 	}
 	m.mail.Seen = s.seq
 	message := m.event(t, meta)
-	switch m.at.Kind { //nolint:exhaustive // the rest is for the fold alone
+	switch m.at.Kind { //nolint:exhaustive // only these change s
 	case subjects.Call:
 		s.agents[path] = m.at.Run.Agent
 	case subjects.Log:
@@ -335,8 +337,8 @@ func parsePath(t *testing.T, text string) subjects.Path {
 	return p
 }
 
-// parseCall parses a CALL. Refusal is the reason of a refused call, child the
-// path of a forked run.
+// parseCall parses a CALL. Refusal is the reason of a refused call. Child is
+// the path of a forked run.
 func parseCall(t *testing.T, text, refusal string, child subjects.Path) run.Call {
 	t.Helper()
 	op, isOp := strings.CutPrefix(text, ":")
@@ -362,8 +364,8 @@ func parseCall(t *testing.T, text, refusal string, child subjects.Path) run.Call
 	return c
 }
 
-// TestTreeDrawsAnything: a drawing fits into its frame after events in any
-// order, for runs in any order.
+// TestTreeDrawsAnything: a drawing fits into its frame after any events, also
+// after events in an order that no worker writes.
 func TestTreeDrawsAnything(t *testing.T) {
 	calls := "b!,b,:fork,:wait@r-1-0+r,:wait,:kill@r-1-0,:check_mail"
 	paths := []string{"r-3-1-2-0", "r-1-0", "r", "r-2-11", "r-2-9", "r-1-0-1-0"}
@@ -380,7 +382,7 @@ func TestTreeDrawsAnything(t *testing.T) {
 			if kind == "replied" && path == "r" || kind == "concluded" && path != "r" {
 				continue
 			}
-			words := strings.Join(strings.Split(calls, ",")[:1+i%6], ",")
+			words := strings.Join(strings.Split(calls, ",")[:1+i%7], ",")
 			line := fmt.Sprintf("%d %s a %s turn=%d calls=%s from=%s", i, path, kind, 1+i%3, words, paths[i%5])
 			if kind == "called" {
 				line += " text=世界 e\u0301\x1b[2J 界界 👩‍👧 ✅"

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-func TestBuild(t *testing.T) {
+// TestBuildString: a build in one line, for each kind of build record.
+func TestBuildString(t *testing.T) {
 	const commit = "b5e3e66b5a72ac1e4878a51fb485fe1949bd0c84"
 	vcs := func(dirty string) []debug.BuildSetting {
 		return []debug.BuildSetting{
@@ -36,7 +37,7 @@ func TestBuild(t *testing.T) {
 			debug.BuildInfo{GoVersion: "go1.26.8", Main: debug.Module{Version: "v0.1.0", Sum: "h1:…"}},
 			"v0.1.0, commit unknown, date unknown, go1.26.8",
 		},
-		{"without a record", debug.BuildInfo{}, "(devel), commit unknown, date unknown, " + runtime.Version()},
+		{"without a build record", debug.BuildInfo{}, "(devel), commit unknown, date unknown, " + runtime.Version()},
 	}
 	for _, tt := range tests {
 		want := tt.want + " " + runtime.GOOS + "/" + runtime.GOARCH
