@@ -8,9 +8,9 @@ import (
 	"github.com/axebus/axe/configs"
 )
 
-// TestAgentsShow_SubAgentsConfigWhenSubAgentsIsNonEmpty: requirement 5.7, with
-// the defaults as they will be in force. All other fields are in
-// testdata/script/agents.txt.
+// TestAgentsShow_SubAgentsConfigWhenSubAgentsIsNonEmpty: requirement 5.7.
+// Defaults are shown as they apply. The other fields are tested in
+// cmd/testdata/script/agents.txt.
 func TestAgentsShow_SubAgentsConfigWhenSubAgentsIsNonEmpty(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -40,7 +40,7 @@ func TestAgentsShow_SubAgentsConfigWhenSubAgentsIsNonEmpty(t *testing.T) {
 			tt.agent.Name, tt.agent.Model = "a", "openai/x"
 			want := "Name:           a\nModel:          openai/x\n" + tt.want + "Retry:          1 attempt\n"
 			if diff := cmp.Diff(want, describe(tt.agent)); diff != "" {
-				t.Error(diff)
+				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
 	}

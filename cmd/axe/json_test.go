@@ -64,6 +64,7 @@ func TestDetails(t *testing.T) {
 		want   []detail
 	}{
 		{
+			// The index of a review is the number of calls.
 			"withheld",
 			[]func(run.Meta) run.Event{called, turn(run.Entry{Review: &run.Call{Op: run.OpReview}},
 				run.Call{Agent: "a"}, run.Call{Op: run.OpFork, To: subjects.Root.Child(1, 1)}, run.Call{Op: run.OpMail},
@@ -76,7 +77,7 @@ func TestDetails(t *testing.T) {
 			},
 		},
 		{
-			"one after the other, until the time was over",
+			"sequential calls that time out",
 			[]func(run.Meta) run.Event{called, turn(run.Entry{Sequential: true, Timeout: time.Second},
 				run.Call{Agent: "a"}, run.Call{Agent: "b"}, run.Call{Agent: "c"}), replied(0, answer), timer},
 			[]detail{
@@ -99,7 +100,7 @@ func TestDetails(t *testing.T) {
 				got[i].DurationMS = 0
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Error(diff)
+				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
 	}

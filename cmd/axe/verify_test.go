@@ -17,14 +17,14 @@ func TestVerdictNamesTrees(t *testing.T) {
 	const want = "2,000 trees, 0 runs, 0 messages: nothing is wrong; " +
 		"1,500 trees under way: t00, t01, t02, t03, t04, t05, t06, t07, t08, t09 and 1,490 more"
 	if got := verdict(r); got != want {
-		t.Error(got)
+		t.Errorf("got %s, want %s", got, want)
 	}
 	const wasted = "0 trees, 0 runs, 0 messages: nothing is wrong; 1,200 model requests wasted (1h0m0.1s)"
 	if got := verdict(verify.Report{WastedRequests: 1200, WastedMS: 3_600_123}); got != wasted {
-		t.Error(got)
+		t.Errorf("got %s, want %s", got, wasted)
 	}
 	r.UnderWay, r.UnderWayTrees = 1, r.UnderWayTrees[:1]
 	if got := underWay(r); got != "t00" {
-		t.Error(got)
+		t.Errorf("got %s for one tree under way, want t00", got)
 	}
 }
