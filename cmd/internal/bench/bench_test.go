@@ -13,7 +13,7 @@ import (
 	"github.com/axebus/axe/cmd/internal/bench"
 )
 
-// processEnv makes this program a process of a benchmark.
+// processEnv makes the test binary a process of a benchmark.
 const processEnv = "AXE_BENCH_PROCESS"
 
 func TestMain(m *testing.M) {
@@ -26,8 +26,9 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// TestScale: the workload scale makes the configured number of runs and
-// measures every comparison. Each process writes its profiles.
+// TestScale: the workload scale makes as many whole trees as the configured
+// number of runs allows, and measures every comparison. Each process writes its
+// profiles.
 func TestScale(t *testing.T) {
 	t.Setenv(processEnv, "1")
 	profiles := t.TempDir()
@@ -43,17 +44,17 @@ func TestScale(t *testing.T) {
 		got[m.Name] = m.Value
 	}
 	for name, want := range map[string]float64{
-		// There are one waiting root with its forks, and complete
-		// trees.
+		// A waiting root has 100 idle forks and another that it waits
+		// for. The other trees have 1000, 100 and 10 children.
 		"runs":          102 + 1001 + 3*101 + 8*11,
 		"of which wait": 102,
 	} {
 		if got[name] != want {
-			t.Errorf("%s: %v, want %v", name, got[name], want)
+			t.Errorf("%s: got %v, want %v", name, got[name], want)
 		}
 	}
 	if n := got["stored messages"]; n < 2*got["runs"] {
-		t.Errorf("%v messages are stored of %v runs", n, got["runs"])
+		t.Errorf("got %v stored messages of %v runs, want two of each run or more", n, got["runs"])
 	}
 	for _, name := range []string{
 		"latency, of that on an empty stream", "rate, of that on an empty stream", "of a fresh leaf",
@@ -61,7 +62,7 @@ func TestScale(t *testing.T) {
 		"3 more agents: rate, of that with few",
 	} {
 		if got[name] <= 0 {
-			t.Errorf("%s: %v", name, got[name])
+			t.Errorf("%s: got %v, want a positive value", name, got[name])
 		}
 	}
 	for _, name := range []string{
@@ -69,15 +70,15 @@ func TestScale(t *testing.T) {
 	} {
 		for _, kind := range []string{"cpu", "heap"} {
 			if info, err := os.Stat(filepath.Join(profiles, name+"."+kind+".pprof")); err != nil || info.Size() == 0 {
-				t.Errorf("the %s profile of %s: %v", kind, name, err)
+				t.Errorf("the %s profile of %s is missing or empty: %v", kind, name, err)
 			}
 		}
 	}
 }
 
 // TestBusInUseIsKept: on a running bus a benchmark refuses a prefix that is in
-// use, and removes nothing: not a task that no worker has taken yet either, and
-// not if it is interrupted before it has looked.
+// use, and removes no stream. A task that no worker has taken is such a use. A
+// benchmark that is interrupted before it has looked removes no stream either.
 func TestBusInUseIsKept(t *testing.T) {
 	t.Setenv(processEnv, "1")
 	server, err := bus.Serve(bus.ServerConfig{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
@@ -105,7 +106,7 @@ func TestBusInUseIsKept(t *testing.T) {
 			Command: []string{os.Args[0]}, Stderr: os.Stderr,
 		})
 		if err == nil || name == "queued task" && !strings.Contains(err.Error(), "AXE_SUBMIT is in use") {
-			t.Errorf("%s: %v, want that the prefix is in use", name, err)
+			t.Errorf("%s: got %v, want an error, for the queued task that AXE_SUBMIT is in use", name, err)
 		}
 		if err := conn.Provisioned(t.Context()); err != nil {
 			t.Errorf("%s: the streams are gone: %v", name, err)
