@@ -15,8 +15,8 @@ const module = "github.com/axebus/axe"
 
 // allowedImports maps a package to everything that it may import besides the
 // standard library. An entry is one package; with /... it is that package and
-// all packages below it. An arrow that is not here does not exist. Tests may
-// import anything. Every package may import internal/text.
+// all packages below it. All other imports are forbidden. Tests may import
+// anything. Every package may import internal/text.
 var allowedImports = map[string][]string{
 	"internal/text":  {},
 	"internal/files": {},
@@ -107,7 +107,7 @@ var allowedImports = map[string][]string{
 	),
 }
 
-// withBelow returns the packages below cmd, and more.
+// withBelow returns the packages that the commands are built on, and more.
 func withBelow(more ...string) []string {
 	return append(more, "agentd/...", "client", "bus", "configs/...", "provider/...", "subjects", "internal/...")
 }
@@ -149,6 +149,7 @@ func packages(t *testing.T) map[string]pkg {
 	}
 }
 
+// matches reports whether an entry of allowedImports permits an import.
 func matches(entry, imp string) bool {
 	if root, ok := strings.CutSuffix(entry, "/..."); ok {
 		return imp == root || strings.HasPrefix(imp, root+"/")
@@ -167,11 +168,12 @@ func allowed(name, imp string) bool {
 		slices.ContainsFunc(allowedImports[name], func(entry string) bool { return matches(entry, imp) })
 }
 
+// TestArrows: every package imports only packages that allowedImports permits.
 func TestArrows(t *testing.T) {
 	all := packages(t)
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if _, ok := allowedImports[name]; !ok {
-			t.Errorf("%s has no row in the table of arrows", name)
+			t.Errorf("%s has no row in allowedImports", name)
 			continue
 		}
 		for _, imp := range all[name].Imports {
@@ -182,7 +184,8 @@ func TestArrows(t *testing.T) {
 	}
 }
 
-// An entry without /... is one package, and nothing of ours reaches up.
+// TestTableOfArrows: an entry without /... permits one package and none below
+// it. An import against the direction of the arrows is forbidden.
 func TestTableOfArrows(t *testing.T) {
 	for _, tt := range []struct {
 		name, imp string
@@ -204,7 +207,7 @@ func TestTableOfArrows(t *testing.T) {
 		{"cmd/internal/cli", module + "/cmd/axe", false},
 	} {
 		if got := allowed(tt.name, tt.imp); got != tt.want {
-			t.Errorf("%s imports %s: allowed %t, want %t", tt.name, tt.imp, got, tt.want)
+			t.Errorf("%s imports %s: got allowed %t, want %t", tt.name, tt.imp, got, tt.want)
 		}
 	}
 }

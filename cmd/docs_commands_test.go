@@ -18,15 +18,15 @@ import (
 type shown struct {
 	page string
 	line int
-	key  bool // it needs a key or a model
+	key  bool // needs a provider's key
 	args []string
 }
 
-// anything stands in a command for the output of another one.
+// anything stands for the output of a command in $( ).
 const anything = "ANYTHING"
 
-// inline returns our commands that stand in backquotes in the text of a page,
-// each once.
+// inline returns the commands in backquotes in the text of a page, each once.
+// Words in backquotes that have a space count as a command.
 func (p page) inline() []shown {
 	var all []shown
 	seen := map[string]bool{}
@@ -45,7 +45,7 @@ func (p page) inline() []shown {
 	return all
 }
 
-// commands returns the commands in the blocks of a page for a shell.
+// commands returns the commands in the shell blocks of a page.
 func (p page) commands() []shown {
 	var all []shown
 	fenced, _ := p.blocks()
@@ -68,8 +68,8 @@ var (
 	keywords     = []string{"until", "do", "done", "export"}
 )
 
-// simple splits a line of a shell into its simple commands, those of
-// substitutions included. It knows as much of a shell as the pages use.
+// simple splits a line of a shell into its simple commands, including those in
+// substitutions. It knows only the syntax that the pages use.
 func simple(line string) [][]string {
 	var all [][]string
 	line = substitution.ReplaceAllStringFunc(line, func(s string) string {
@@ -121,7 +121,8 @@ func simple(line string) [][]string {
 	return all
 }
 
-// program is which of ours a command runs, "" for another one.
+// program returns the program of this module that a command runs, "" for
+// another program.
 func (s shown) program() string {
 	name := strings.TrimPrefix(s.args[0], "bin/")
 	if name == "axe" || name == "agentd" || name == "axe-submit" {
@@ -130,8 +131,10 @@ func (s shown) program() string {
 	return ""
 }
 
-// TestPagesCommands: every command that a page shows is one of the programs':
-// the subcommand exists, and so does each flag, with a value that it takes.
+// TestPagesCommands: every command that a page shows exists. For a program of
+// this module the subcommand and each flag exist, and the flag takes the value.
+// The targets of make, the paths of go install and the subjects of nats pub
+// exist too.
 func TestPagesCommands(t *testing.T) {
 	t.Parallel()
 	bin := binaries(t)
@@ -155,11 +158,13 @@ func TestPagesCommands(t *testing.T) {
 		}
 	}
 	if seen < 50 {
-		t.Errorf("found %d commands, want more: are they in blocks with the info string sh?", seen)
+		t.Errorf("found %d commands, want at least 50: are they in blocks with the info string sh?", seen)
 	}
 	checkCLIPage(t, bin)
 }
 
+// checkCommand runs a command with --help, so that it parses its arguments and
+// does nothing else.
 func checkCommand(t *testing.T, program string, c shown) {
 	t.Helper()
 	args := slices.Clone(c.args[1:])
@@ -187,6 +192,7 @@ func checkCommand(t *testing.T, program string, c shown) {
 	}
 }
 
+// checkInstall checks that the directory of a go install has a program.
 func checkInstall(t *testing.T, c shown) {
 	t.Helper()
 	dir, _, _ := strings.Cut(strings.TrimPrefix(c.args[2], module+"/"), "@")
@@ -195,8 +201,9 @@ func checkInstall(t *testing.T, c shown) {
 	}
 }
 
-// TestPagesAreRun: the commands of the README and the tutorial are run, in
-// their order, by the script tour.txt. Those that need a key are not.
+// TestPagesAreRun: the script tour.txt runs the commands of the README and the
+// tutorial, in their order. Commands that need a key are left out. Workers may
+// start in another order.
 func TestPagesAreRun(t *testing.T) {
 	var tour [][]string
 	for line := range strings.Lines(readPage(t, "cmd/testdata/script/tour.txt").text) {
@@ -213,14 +220,14 @@ func TestPagesAreRun(t *testing.T) {
 			}
 			c.args[0] = c.program()
 			from := next
-			if c.args[0] == "agentd" { // the script starts workers where it needs them
+			if c.args[0] == "agentd" {
 				from = 0
 			}
 			found := slices.IndexFunc(tour[from:], func(args []string) bool { return same(c.args, args) })
 			switch {
 			case found < 0:
 				t.Errorf(
-					"%s:%d: %q is not run by tour.txt, or not behind the command before it",
+					"%s:%d: %q is not run by tour.txt, or not after the command before it",
 					c.page,
 					c.line,
 					c.args,
@@ -232,8 +239,8 @@ func TestPagesAreRun(t *testing.T) {
 	}
 }
 
-// same compares a command of a page with one of the script, which has a bus of
-// its own.
+// same compares a command of a page with one of the script. It ignores the
+// flags of the bus, since the script has its own.
 func same(shown, run []string) bool {
 	return slices.EqualFunc(withoutBus(shown), withoutBus(run), func(a, b string) bool {
 		return a == anything || strings.Replace(a, "configs/examples", "$EXAMPLES", 1) == b
@@ -261,8 +268,8 @@ var (
 
 // checkCLIPage holds docs/cli.md to the programs: it has every command with
 // every flag and its default, and no other flag. The flags that several
-// commands share have sections of their own. The rules of axe verify are held
-// to docs/operations.md.
+// commands share have sections of their own. checkCLIPage also compares the
+// rules in docs/operations.md with those of axe verify.
 func checkCLIPage(t *testing.T, bin string) {
 	t.Helper()
 	p := readPage(t, "docs/cli.md")
@@ -319,8 +326,8 @@ func checkCLIPage(t *testing.T, bin string) {
 	}
 }
 
-// sameCommand returns the command of axe that a command of axe-submit is too.
-// The page has it once.
+// sameCommand returns the command of axe that equals a command of axe-submit.
+// The page describes it once. Other commands are returned as they are.
 func sameCommand(command []string) []string {
 	switch {
 	case command[0] != "axe-submit":
@@ -331,9 +338,9 @@ func sameCommand(command []string) []string {
 	return append([]string{"axe"}, command[1:]...)
 }
 
-// flagSections returns the flags in the tables of the sections of the page,
-// with their defaults, by the commands that the headings name, and those of the
-// shared sections.
+// flagSections returns the flags of each section of the page, with their
+// defaults, by heading. shared holds the flags in Shared flags and all sections
+// after it.
 func flagSections(p page) (sections map[string]map[string]string, shared map[string]string) {
 	sections, shared = map[string]map[string]string{}, map[string]string{"help": "", "version": ""}
 	name, inShared := "", false
@@ -364,7 +371,7 @@ func visit(t *testing.T, bin string, command []string, fn func(command []string,
 	t.Helper()
 	help := output(t, bin, append(slices.Clone(command), "--help")...)
 	for line := range strings.Lines(help) {
-		// The pages of completion are cobra's. A default may be a long
+		// Cobra writes the pages of completion. A default may be a long
 		// path.
 		foreign := slices.Contains(command, "completion") || strings.Contains(line, `(default "/`)
 		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 && !foreign {
@@ -398,8 +405,9 @@ func output(t *testing.T, bin string, command ...string) string {
 	return string(out)
 }
 
-// TestDemoStyles: make demo names the styles to a person who mistypes one. It
-// keeps the answer, which is long, from scrolling the tree away.
+// TestDemoStyles: make demo refuses an unknown STYLE and names the known ones.
+// It writes the answer to a file, since a long answer would scroll the tree
+// away.
 func TestDemoStyles(t *testing.T) {
 	demo := func(style string) (string, error) {
 		cmd := exec.CommandContext(t.Context(), "make", "-C", "..", "-n", "demo", "STYLE="+style)
@@ -408,11 +416,11 @@ func TestDemoStyles(t *testing.T) {
 	}
 	const want = `no STYLE "nonsense": want call, spawn, mail, slash or supervised`
 	if out, err := demo("nonsense"); err == nil || !strings.Contains(out, want) {
-		t.Errorf("%v: %s", err, out)
+		t.Errorf("STYLE=nonsense: got %v, %s; want a failure with %s", err, out, want)
 	}
 	for _, style := range []string{"call", "spawn", "mail", "slash", "supervised"} {
 		if out, err := demo(style); err != nil || !strings.Contains(out, "\" >bin/answer.md\n") {
-			t.Errorf("%s: %v: %s", style, err, out)
+			t.Errorf("STYLE=%s: got %v, %s; want a command that writes bin/answer.md", style, err, out)
 		}
 	}
 }

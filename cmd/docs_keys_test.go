@@ -13,8 +13,8 @@ import (
 	"github.com/axebus/axe/configs"
 )
 
-// rows returns the cells of the tables of a page, each row once, without those
-// of the head.
+// rows returns the cells of each row of a page's tables with the given head,
+// without the head.
 func (p page) rows(head string) [][]string {
 	var all [][]string
 	inside := false
@@ -64,9 +64,9 @@ func unset(v reflect.Value, name string) []string {
 }
 
 // TestAgentsPage: docs/agents.md has every key of an agent, with its type and
-// its default. The examples of the page together are an agent with every field
-// set, so that no key is missing; each key of the tables is accepted, so that
-// none is too many.
+// its default. Its examples together set every field of an agent and use every
+// key of the tables, so that no key is missing. Each key of the tables is
+// accepted, so that none is obsolete.
 func TestAgentsPage(t *testing.T) {
 	p := readPage(t, "docs/agents.md")
 	whole := p.examples(`name = "lead"`) + p.examples("[")
@@ -107,7 +107,7 @@ func TestAgentsPage(t *testing.T) {
 		key, kind, byDefault := strings.Trim(row[0], "`"), row[1], strings.Trim(row[2], "`\"")
 		keys[key] = true
 		if v, known := defaults[key]; known && fmt.Sprint(v) != byDefault {
-			t.Errorf("the default of %s is %v, and the page says %s", key, v, byDefault)
+			t.Errorf("%s: the page has the default %s, want %v", key, byDefault, v)
 		}
 		checkKind(t, key, kind, func(text string) error {
 			_, err := loadAgent(t, "lead", text)
@@ -122,12 +122,13 @@ func TestAgentsPage(t *testing.T) {
 	}
 }
 
-// checkKind gives a key a date, which no key takes: the error names the type.
+// checkKind gives a key a date, which no key takes. The error must name the
+// type of the page.
 func checkKind(t *testing.T, key, kind string, load func(text string) error) {
 	t.Helper()
 	err := load(key + " = 1979-05-27\n")
 	if err == nil || strings.Contains(err.Error(), "unknown key") {
-		t.Errorf("%s is no key: %v", key, err)
+		t.Errorf("the page has the key %s, which is unknown: %v", key, err)
 		return
 	}
 	article, rest, _ := strings.Cut(kind, " ")
@@ -137,7 +138,8 @@ func checkKind(t *testing.T, key, kind string, load func(text string) error) {
 	}
 }
 
-// checkExample checks that the keys of an example are those of the tables.
+// checkExample checks that an example uses every key of the tables, and no
+// other.
 func checkExample(t *testing.T, text string, keys map[string]bool) {
 	t.Helper()
 	table, found := "", map[string]bool{}
@@ -167,7 +169,8 @@ func loadAgent(t *testing.T, name, text string) (configs.Agent, error) {
 	return configs.Load(file)
 }
 
-// TestConfigurationPage: docs/configuration.md has every key of config.toml.
+// TestConfigurationPage: docs/configuration.md has every key of config.toml,
+// with its type.
 func TestConfigurationPage(t *testing.T) {
 	p := readPage(t, "docs/configuration.md")
 	example := p.examples("[")
@@ -184,7 +187,7 @@ func TestConfigurationPage(t *testing.T) {
 	}
 	missing := unset(reflect.ValueOf(g.Providers["openai"]), "Provider")
 	if missing != nil || g.Memory != configs.MemoryOnBus {
-		t.Errorf("the example does not set %v, memory %s", missing, g.Memory)
+		t.Errorf("the example does not set %v; memory.store is %s, want %s", missing, g.Memory, configs.MemoryOnBus)
 	}
 	plain, err := load("")
 	if err != nil {
@@ -199,7 +202,7 @@ func TestConfigurationPage(t *testing.T) {
 		keys[strings.Replace(key, "<name>", "openai", 1)] = true
 		byDefault, _ := strconv.Unquote(strings.Trim(row[2], "`"))
 		if key == "memory.store" && byDefault != string(plain.Memory) {
-			t.Errorf("the default of %s is %s, and the page says %s", key, plain.Memory, byDefault)
+			t.Errorf("%s: the page has the default %s, want %s", key, byDefault, plain.Memory)
 		}
 		for _, vendor := range configs.ProviderNames() {
 			checkKind(t, strings.Replace(key, "<name>", vendor, 1), row[1], func(text string) error {
@@ -211,8 +214,8 @@ func TestConfigurationPage(t *testing.T) {
 	checkExample(t, example, keys)
 }
 
-// TestEnvironmentPage: every variable that a program reads has a row in
-// docs/configuration.md.
+// TestEnvironmentPage: docs/configuration.md names every AXE and NATS variable
+// of the connection flags and the worker flags.
 func TestEnvironmentPage(t *testing.T) {
 	p := readPage(t, "docs/configuration.md")
 	help := readPage(t, "cmd/internal/cli/dial.go").text + readPage(t, "cmd/internal/cli/worker.go").text

@@ -16,8 +16,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// bodies maps the info string of a JSON block of docs/protocol.md to a value of
-// the type that decodes it.
+// bodies maps the kind of a JSON block of docs/protocol.md to a value of the
+// type that decodes it. The info string of the block is "json" and the kind.
 var bodies = map[string]any{
 	"call":     run.Input{},
 	"entry":    run.Entry{},
@@ -43,13 +43,14 @@ var tables = map[string]string{
 	"Card": "card", "Worker": "worker", "Return": "return",
 }
 
-// TestProtocolPage: each body of docs/protocol.md is decoded without a field
-// that is unknown, each subject and header of a message is read by the parsers
-// of the workers, and each table has the fields of its body.
+// TestProtocolPage: each body of docs/protocol.md is decoded and has no unknown
+// field. The workers' parsers accept each message. The page names every header,
+// and each table has the fields of its body.
 func TestProtocolPage(t *testing.T) {
 	p := readPage(t, "docs/protocol.md")
 	fenced, prose := p.blocks()
 	seen := map[string]bool{}
+	messages := 0
 	for _, b := range fenced {
 		kind, ok := strings.CutPrefix(b.info, "json ")
 		switch {
@@ -57,11 +58,16 @@ func TestProtocolPage(t *testing.T) {
 			seen[kind] = true
 			checkBody(t, b, kind)
 		case b.info == "text message":
+			messages++
 			checkMessage(t, b)
 		}
 	}
+	if messages == 0 {
+		t.Error("found no message: are they in blocks with the info string text message?")
+	}
 	for kind := range bodies {
-		if !seen[kind] && kind != "start" && kind != "decision" { // parts of an entry
+		// Start and decision are parts of an entry.
+		if !seen[kind] && kind != "start" && kind != "decision" {
 			t.Errorf("the page has no example of a body of kind %s", kind)
 		}
 	}
@@ -88,7 +94,7 @@ func TestProtocolPage(t *testing.T) {
 		slices.Sort(want)
 		slices.Sort(fields[section])
 		if !slices.Equal(want, fields[section]) {
-			t.Errorf("%s: the table has the fields\n%v\nand the body has\n%v", section, fields[section], want)
+			t.Errorf("%s: the table has the fields\n%v, want\n%v", section, fields[section], want)
 		}
 	}
 }
@@ -112,7 +118,7 @@ func checkBody(t *testing.T, b block, kind string) {
 	t.Helper()
 	body, known := bodies[kind]
 	if !known {
-		t.Errorf("line %d: kind %s is not known", b.line, kind)
+		t.Errorf("line %d: the kind %s is not in bodies", b.line, kind)
 		return
 	}
 	d := json.NewDecoder(strings.NewReader(b.body))
@@ -136,7 +142,8 @@ func checkBody(t *testing.T, b block, kind string) {
 	}
 }
 
-// checkMessage reads the subject and the headers of a message.
+// checkMessage parses the subject of a message, and the headers of a call or a
+// submission.
 func checkMessage(t *testing.T, b block) {
 	t.Helper()
 	var space subjects.Space
@@ -165,7 +172,8 @@ func checkMessage(t *testing.T, b block) {
 	}
 }
 
-// TestJSONOfPages: every other JSON block of a page is JSON, one value or more.
+// TestJSONOfPages: each JSON block of a page is valid. A block may hold several
+// values.
 func TestJSONOfPages(t *testing.T) {
 	for _, p := range pages(t) {
 		fenced, _ := p.blocks()

@@ -49,13 +49,14 @@ func readPage(t *testing.T, name string) page {
 
 // block is a fenced block of a page.
 type block struct {
-	info string // behind the opening fence
+	info string // after the opening fence
 	line int    // of the opening fence, from 1
 	body string
 }
 
 // blocks returns the fenced blocks of a page, and its lines outside of them.
-// Lines inside are empty in the second result, so that numbers stay.
+// The lines of blocks are empty in the second result, so that the index of a
+// line is its line number less one.
 func (p page) blocks() (fenced []block, prose []string) {
 	prose = strings.Split(p.text, "\n")
 	open := -1
@@ -113,7 +114,7 @@ func TestPagesLinks(t *testing.T) {
 			for _, m := range link.FindAllStringSubmatch(line, -1) {
 				target, anchor, _ := strings.Cut(m[1], "#")
 				if strings.Contains(target, ":") {
-					continue // of another site
+					continue // on another site
 				}
 				to := p
 				if target != "" {
@@ -242,17 +243,17 @@ func sources(t *testing.T) (files map[string]bool, tests map[string][]string) {
 	return files, tests
 }
 
-// The figures of a page's sentences, and of its size.
+// Bounds on the sentences and the size of a page.
 const (
 	maxMedian  = 17 // words of the median sentence
-	maxNinetys = 30 // words of nine sentences in ten
+	maxP90     = 30 // words of nine sentences in ten
 	maxColumns = 80
 	maxReadme  = 120 // lines
 	maxArch    = 150 // lines
 )
 
-// TestPagesProse: sentences are short, lines are not wide, and the two pages of
-// the top level stay short.
+// TestPagesProse: the sentences and lines of a page are short. README and
+// ARCHITECTURE are short as a whole.
 func TestPagesProse(t *testing.T) {
 	for _, p := range pages(t) {
 		_, prose := p.blocks()
@@ -269,8 +270,8 @@ func TestPagesProse(t *testing.T) {
 		if m := words[len(words)/2]; m > maxMedian {
 			t.Errorf("%s: the median sentence has %d words, want at most %d", p.name, m, maxMedian)
 		}
-		if n := words[len(words)*9/10]; n > maxNinetys {
-			t.Errorf("%s: one sentence in ten has %d words or more, want at most %d", p.name, n, maxNinetys)
+		if n := words[len(words)*9/10]; n > maxP90 {
+			t.Errorf("%s: one sentence in ten has %d words or more, want at most %d", p.name, n, maxP90)
 		}
 	}
 	for name, most := range map[string]int{"README.md": maxReadme, "ARCHITECTURE.md": maxArch} {
@@ -282,8 +283,8 @@ func TestPagesProse(t *testing.T) {
 
 var sentenceEnd = regexp.MustCompile(`[.?!:]\)?\**\s+`)
 
-// sentences returns the number of words of each sentence. Tables and headings
-// have none.
+// sentences returns the number of words of each sentence. It leaves out tables,
+// headings and sentences of one word.
 func sentences(prose []string) (words []int) {
 	var paragraph []string
 	flush := func() {
