@@ -18,12 +18,12 @@ import (
 //
 //	The mistake, and the rule of the design that it breaks.
 //
-//	find ./package TestName flag…     a test that then fails; there may be several such lines
+//	find ./package TestName flag…     a test that then fails, one a line
 //	-- file.go --
 //	-text that occurs once in the file
 //	+text that replaces it
 //
-// A line with neither sign ends an edit, so that a file may have several.
+// A line with neither sign ends an edit, so a file may have several edits.
 type fault struct {
 	name  string
 	finds []find

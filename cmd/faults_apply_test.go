@@ -36,7 +36,8 @@ func TestFaultsApply(t *testing.T) {
 	}
 }
 
-// exports maps each package that the module needs to its export data.
+// exports maps the packages below, and all that they import, to the files with
+// their export data.
 func exports(t *testing.T) map[string]string {
 	t.Helper()
 	cmd := exec.CommandContext(

@@ -16,8 +16,9 @@ import (
 
 var findFaults = flag.Bool("faults", false, "plant every fault and run the tests that are to find it (make faults)")
 
-// testTimeout bounds a test. A test that hangs has found nothing. A bubble that
-// reports a deadlock after five minutes has found the fault.
+// testTimeout bounds a test. A test that hangs has found nothing. It is longer
+// than the five minutes after which a stuck bubble of agentd ends its process,
+// which does find the fault.
 const testTimeout = 7 * time.Minute
 
 // TestFaultsAreFound plants one fault after the other and runs the tests that
@@ -27,9 +28,9 @@ func TestFaultsAreFound(t *testing.T) {
 		t.Skip("it takes minutes: make faults")
 	}
 	all := faults(t)
-	// clean maps a package to its test binary without a fault.
+	// sound maps a package to its test binary without a fault.
 	sound := map[string]string{}
-	passed := map[string]bool{}
+	ran := map[string]bool{}
 	for _, f := range all {
 		t.Run(f.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -41,7 +42,7 @@ func TestFaultsAreFound(t *testing.T) {
 				}
 				took, out, failed := find.run(t, built[find.pkg])
 				if !failed {
-					t.Errorf("survived %s, which took %v", find, took)
+					t.Errorf("%s passes with the fault, after %v", find, took)
 					continue
 				}
 				t.Logf("found in %v by %s:\n%s", took, find, verdict(out))
@@ -51,16 +52,14 @@ func TestFaultsAreFound(t *testing.T) {
 	t.Run("none", func(t *testing.T) {
 		for _, f := range all {
 			for _, find := range f.finds {
-				if passed[find.String()] {
+				if ran[find.String()] {
 					continue
 				}
-				passed[find.String()] = true
+				ran[find.String()] = true
 				if sound[find.pkg] == "" {
 					sound[find.pkg] = find.build(t, t.TempDir())
 				}
 				took, out, failed := find.run(t, sound[find.pkg])
-				// A walk finds the fault by chance and may not
-				// find it in the second run.
 				if failed {
 					t.Errorf("%s fails without a fault, after %v:\n%s", find, took, out)
 					continue
@@ -86,8 +85,8 @@ func (f find) build(t *testing.T, dir string, flags ...string) string {
 	return file
 }
 
-// run runs the test.
-func (f find) run(t *testing.T, binary string) (took time.Duration, said string, failed bool) {
+// run runs the test, and returns its duration and its output.
+func (f find) run(t *testing.T, binary string) (took time.Duration, out string, failed bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	defer cancel()
@@ -98,14 +97,14 @@ func (f find) run(t *testing.T, binary string) (took time.Duration, said string,
 	cmd.Dir = filepath.Join("..", filepath.FromSlash(f.pkg))
 	begun := time.Now()
 	raw, err := cmd.CombinedOutput()
-	took, said = time.Since(begun).Round(100*time.Millisecond), string(raw)
+	took, out = time.Since(begun).Round(100*time.Millisecond), string(raw)
 	if ctx.Err() != nil {
-		t.Fatalf("no end of %s within %v, which says nothing", f, testTimeout)
+		t.Fatalf("%s has not ended within %v, and so has found nothing", f, testTimeout)
 	}
-	if err == nil && !strings.Contains(said, "--- PASS: "+f.test) {
+	if err == nil && !strings.Contains(out, "--- PASS: "+f.test) {
 		t.Fatalf("there is no test %s", f)
 	}
-	return took, said, err != nil
+	return took, out, err != nil
 }
 
 var telling = regexp.MustCompile(`(?m)^(panic: .*|\s*--- FAIL: .*|\s+\w+_test\.go:\d+: .*)$`)
