@@ -43,7 +43,8 @@ func (b *buffer) String() string {
 	return b.b.String()
 }
 
-// testBus is a server in the test's own process and a connection to it.
+// testBus is a connection to the script's server, which runs in the test's own
+// process.
 type testBus struct {
 	conn *bus.Conn
 }
@@ -61,11 +62,11 @@ func startBus(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) > 0 {
 		ts.Check(conn.Provision(ctx, bus.Provision{}))
 	}
-	onStage(ts).bus = &testBus{conn}
+	envOf(ts).bus = &testBus{conn}
 	ts.Setenv("NATS_URL", server.URL())
 }
 
-// publish publishes a message with a plain NATS client.
+// publish stores a message with the given headers.
 func publish(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 2, "publish SUBJECT QUOTED [NAME:VALUE]…")
 	text, err := strconv.Unquote(`"` + args[1] + `"`)
@@ -77,7 +78,7 @@ func publish(ts *testscript.TestScript, neg bool, args []string) {
 		name, value, _ := strings.Cut(h, ":")
 		m.Header = append(m.Header, [2]string{name, value})
 	}
-	_, err = onStage(ts).bus.conn.Write(ctx, m)
+	_, err = envOf(ts).bus.conn.Write(ctx, m)
 	ts.Check(err)
 }
 
@@ -138,6 +139,7 @@ func ended(ts *testscript.TestScript, neg bool, args []string) {
 	stored(ts, func(space subjects.Space) string { return space.EndsOf(tree, path)[1] }, "")
 }
 
+// held waits for the timer of a held turn. Its body says why the turn is held.
 func held(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 1, "held TREE")
 	stored(ts, func(space subjects.Space) string { return space.Prefix() + ".timer.*." + args[0] + ".r.*" }, `"why"`)
@@ -145,7 +147,7 @@ func held(ts *testscript.TestScript, neg bool, args []string) {
 
 // stored waits for a message with a text under a subject.
 func stored(ts *testscript.TestScript, subject func(subjects.Space) string, text string) {
-	conn := onStage(ts).bus.conn
+	conn := envOf(ts).bus.conn
 	ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
 	defer cancel()
 	for {
@@ -180,12 +182,13 @@ func unused(ts *testscript.TestScript) string {
 	return port
 }
 
-// testModel is an Ollama that fails.
+// testModel is a faulty Ollama.
 type testModel struct {
+	// asked receives a value for each request.
 	asked chan struct{}
 }
 
-// startModel starts a model server that fails:
+// startModel starts a faulty model server:
 //
 //	nonsense    status 200 with a body that is no JSON
 //	html        status 200 with a proxy's page
@@ -241,14 +244,14 @@ func startModel(ts *testscript.TestScript, neg bool, args []string) {
 		close(released)
 		server.Close()
 	})
-	onStage(ts).model = m
+	envOf(ts).model = m
 	ts.Setenv("AXE_OLLAMA_BASE_URL", server.URL)
 }
 
 func asked(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 0, "asked")
 	select {
-	case <-onStage(ts).model.asked:
+	case <-envOf(ts).model.asked:
 	case <-time.After(waitTimeout):
 		ts.Fatalf("the model was not asked within %s", waitTimeout)
 	}

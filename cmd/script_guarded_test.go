@@ -8,9 +8,9 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// startGuarded starts a NATS server with two users, op and bound, whose password
-// is secret. The user bound may send nothing to JetStream. With tls the server
-// has a certificate that no machine trusts.
+// startGuarded starts a NATS server with two users, op and bound. Both have the
+// password secret. The user bound may send nothing to JetStream. With tls the
+// server has a certificate that no machine trusts.
 func startGuarded(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 0, "guarded [tls]")
 	nothing := &server.Permissions{Publish: &server.SubjectPermission{Deny: []string{"$JS.API.>"}}}

@@ -20,11 +20,11 @@ import (
 // TestScripts runs the real binaries. Besides the usual commands a script has
 //
 //	exits CODE PROGRAM ARG…         run a program and expect this exit code
-//	settles CODE PROGRAM ARG…       run it again and again until it exits so
+//	settles CODE PROGRAM ARG…       run it again and again until it exits with this code
 //	start NAME PROGRAM ARG…         run a program in the background
-//	says NAME TEXT                  wait until its stderr contains a text
-//	signal NAME SIGNAL              send it TERM, INT or KILL
-//	end NAME SIGNAL CODE            send it a signal (- for none) and expect an exit code
+//	says NAME TEXT                  wait until the stderr of NAME contains a text
+//	signal NAME SIGNAL              send TERM, INT or KILL to NAME
+//	end NAME SIGNAL CODE            send NAME a signal (- for none) and expect an exit code
 //	bus [streams]                   a NATS server, with its URL in NATS_URL; with the streams or without
 //	guarded [tls]                   a NATS server that knows the users op and bound (see startGuarded), in NATS_URL
 //	publish SUBJECT QUOTED [N:V]…   publish as nats pub does; the text is quoted as in Go, headers may follow
@@ -34,13 +34,14 @@ import (
 //	ended TREE PATH                 wait until a run below the root has an outcome
 //	held TREE                       wait until a turn of the root waits for a person
 //	word NAME                       put the last program's stdout into a variable
+//	keep NAME PATTERN               put the pattern's group in that stdout into a variable
 //	freeport NAME                   put a free port into a variable
-//	model HOW                       an Ollama that fails, at AXE_OLLAMA_BASE_URL (see startModel)
+//	model HOW                       a faulty Ollama, at AXE_OLLAMA_BASE_URL (see startModel)
 //	asked                           wait until that model was asked
 //
-// and EXAMPLES, the directory of the example agents. The condition tmux holds
-// where tmux is installed. With AXE_NEED_TMUX in the environment it fails where
-// tmux is missing.
+// and the variable EXAMPLES with the directory of the example agents. The
+// condition tmux holds if tmux is installed. If it is not, and AXE_NEED_TMUX is
+// set, a script with the condition fails.
 func TestScripts(t *testing.T) {
 	bin := binaries(t)
 	examples, err := filepath.Abs("../configs/examples")
@@ -53,7 +54,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("PATH", bin+string(os.PathListSeparator)+env.Getenv("PATH"))
 			env.Setenv("EXAMPLES", examples)
 			env.Setenv("GORACE", "atexit_sleep_ms=0")
-			env.Values[stageKey{}] = &scriptEnv{processes: map[string]*process{}}
+			env.Values[scriptKey{}] = &scriptEnv{processes: map[string]*process{}}
 			return nil
 		},
 		Condition: hasTmux,
@@ -105,13 +106,15 @@ type scriptEnv struct {
 	processes map[string]*process
 }
 
-type stageKey struct{}
+// scriptKey is the key of a script's scriptEnv.
+type scriptKey struct{}
 
-func onStage(ts *testscript.TestScript) *scriptEnv {
-	s, _ := ts.Value(stageKey{}).(*scriptEnv)
+func envOf(ts *testscript.TestScript) *scriptEnv {
+	s, _ := ts.Value(scriptKey{}).(*scriptEnv)
 	return s
 }
 
+// want fails the script if its command is negated or has too few arguments.
 func want(ts *testscript.TestScript, neg bool, args []string, atLeast int, usage string) {
 	if neg || len(args) < atLeast {
 		ts.Fatalf("usage: %s", usage)
@@ -172,7 +175,8 @@ func check(ts *testscript.TestScript, code int, err error) {
 type process struct {
 	cmd            *exec.Cmd
 	stdout, stderr buffer
-	end            func() error // waits, once
+	// end waits for the end of the program. It may be called again.
+	end func() error
 }
 
 func start(ts *testscript.TestScript, neg bool, args []string) {
@@ -190,7 +194,7 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	ts.Check(p.cmd.Start())
 	p.end = sync.OnceValue(p.cmd.Wait)
-	onStage(ts).processes[args[0]] = p
+	envOf(ts).processes[args[0]] = p
 	ts.Defer(func() {
 		_ = p.cmd.Process.Kill()
 		_ = p.end()
@@ -200,7 +204,7 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 
 // running returns a started process by name.
 func running(ts *testscript.TestScript, name string) *process {
-	p := onStage(ts).processes[name]
+	p := envOf(ts).processes[name]
 	if p == nil {
 		ts.Fatalf("%s was not started", name)
 	}
@@ -212,7 +216,7 @@ func says(ts *testscript.TestScript, neg bool, args []string) {
 	p := running(ts, args[0])
 	for begin := time.Now(); !strings.Contains(p.stderr.String(), args[1]); time.Sleep(20 * time.Millisecond) {
 		if time.Since(begin) > waitTimeout {
-			ts.Fatalf("%s does not say %s", args[0], args[1])
+			ts.Fatalf("%s has not said %s within %s", args[0], args[1], waitTimeout)
 		}
 	}
 }
@@ -224,7 +228,7 @@ func signal(ts *testscript.TestScript, neg bool, args []string) {
 		"KILL": syscall.SIGKILL,
 	}[args[1]]
 	if !ok {
-		ts.Fatalf("what is %s?", args[1])
+		ts.Fatalf("unknown signal %s: want TERM, INT or KILL", args[1])
 	}
 	ts.Check(running(ts, args[0]).cmd.Process.Signal(sig))
 }
