@@ -18,9 +18,9 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// TestStockClient: a client that has nothing but a NATS library submits tasks,
-// waits for outcomes, finds them later, and is an agent itself, as
-// docs/protocol.md says. The server has the default largest payload, 1 MB.
+// TestStockClient: a client with a NATS library alone submits tasks, waits for
+// outcomes, finds them later, and serves an agent, as docs/protocol.md says.
+// The server has the default bound of a payload, 1 MB.
 func TestStockClient(t *testing.T) {
 	c := newStockClient(t)
 
@@ -32,7 +32,7 @@ func TestStockClient(t *testing.T) {
 		c.publish(t, "axe.submit.echo.order1", "hello", nil)
 		c.ask(t, "axe.submit.echo.order2", "a later task", nil)
 		if again := c.last(t, "axe.result.echo.order1"); again.Sequence != stored.Sequence {
-			t.Errorf("the same id again wrote outcome %d after %d", again.Sequence, stored.Sequence)
+			t.Errorf("the same id again stored outcome %d, want only outcome %d", again.Sequence, stored.Sequence)
 		}
 	})
 
@@ -62,13 +62,13 @@ func TestStockClient(t *testing.T) {
 		c.wantOutcome(t, next(t, result, "").Data, run.KindCancelled, "cancelled")
 	})
 
-	t.Run("an id that is none", func(t *testing.T) {
+	t.Run("a malformed id", func(t *testing.T) {
 		sub := c.subscribe(t, "axe.live.dead.submit.>")
 		c.publish(t, "axe.submit.echo.order-4711", "x", nil)
 		m := next(t, sub, ".r")
 		if m.Header.Get("Axe-Subject") != "axe.submit.echo.order-4711" ||
 			!strings.Contains(m.Header.Get("Axe-Reason"), `tree id "order-4711": malformed: want 1 to 64 `) {
-			t.Errorf("dead letter %v", m.Header)
+			t.Errorf("got a dead letter with the headers %v, want its subject and reason", m.Header)
 		}
 	})
 
@@ -92,7 +92,8 @@ func TestStockClient(t *testing.T) {
 	})
 }
 
-// serveShell is a program of another kind as the agent shell.
+// serveShell serves the agent shell without a worker: it takes calls and
+// publishes outcomes.
 func (c *stockClient) serveShell(t *testing.T) {
 	t.Helper()
 	cards, err := c.js.KeyValue(t.Context(), "AXE_AGENTS")
@@ -125,7 +126,8 @@ func (c *stockClient) serveShell(t *testing.T) {
 	}
 }
 
-// stockClient is a connection with a library, without any code of this module.
+// stockClient connects with the NATS library, without the packages bus and
+// client.
 type stockClient struct {
 	nc *nats.Conn
 	js jetstream.JetStream
@@ -190,7 +192,7 @@ func serveModels(t *testing.T, url string) {
 	})
 }
 
-// stockModel is a model with the name of its agent.
+// stockModel is the model of an agent, with the name of the agent.
 type stockModel string
 
 // Send implements provider.Provider.
@@ -275,6 +277,6 @@ func (c *stockClient) wantOutcome(t *testing.T, body []byte, kind run.Kind, text
 		t.Fatal(err)
 	}
 	if o.Kind != kind || !strings.HasPrefix(o.Result+o.Error, text) {
-		t.Errorf("kind %q, %.200q; want %q, %.200q", o.Kind, o.Result+o.Error, kind, text)
+		t.Errorf("got kind %q, %.200q; want %q, %.200q", o.Kind, o.Result+o.Error, kind, text)
 	}
 }
