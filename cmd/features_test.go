@@ -10,8 +10,9 @@ import (
 	"testing"
 )
 
-// sections lists the headings of the three documents that contain features. The
-// other sections give reasons or examples.
+// sections lists the headings that contain features, by document. The head of
+// testdata/features.txt has the titles of the three documents. Their other
+// sections give reasons or examples.
 var sections = map[string][]string{
 	"002": {"Constraints", "Spawning", "Isolation Model", "Communication", "Supervision", "Error Handling"},
 	"003": {
@@ -58,9 +59,9 @@ func TestFeatures(t *testing.T) {
 		}
 		numbered[doc]++
 		if want := fmt.Sprintf("%s.%d", doc, numbered[doc]); f.id != want {
-			t.Errorf("%s stands where %s belongs", f.id, want)
+			t.Errorf("got the id %s, want %s", f.id, want)
 		}
-		if err := f.shown(t, there); err != nil {
+		if err := f.check(t, there); err != nil {
 			t.Errorf("%s: %s: %v", f.id, f.dir, err)
 		}
 	}
@@ -72,6 +73,7 @@ func TestFeatures(t *testing.T) {
 // feature is one line of the table.
 type feature struct{ id, dir, test string }
 
+// featureOf parses a line of the table.
 func featureOf(line string) (feature, error) {
 	proof, text, two := strings.Cut(line, " | ")
 	fields := strings.Fields(proof)
@@ -81,9 +83,9 @@ func featureOf(line string) (feature, error) {
 	return feature{fields[0], fields[1], fields[2]}, nil
 }
 
-// shown returns an error if the test of a feature does not exist. Each
-// directory is read once.
-func (f feature) shown(t *testing.T, there map[string]proofs) error {
+// check returns an error if the test of a feature does not exist. It reads each
+// directory once, into there.
+func (f feature) check(t *testing.T, there map[string]proofs) error {
 	t.Helper()
 	if strings.HasSuffix(f.test, ".txt") {
 		_, err := os.Stat(filepath.Join("testdata", "script", f.test))

@@ -13,7 +13,7 @@ import (
 const scripts = "testdata/script"
 
 var (
-	// row is the first line of a mistake: its number and its name.
+	// row is the first line of a mistake, with its number and its name.
 	row = regexp.MustCompile(`^# (\d+b?)\. \S`)
 	// other names a line of another script that holds a mistake.
 	other = regexp.MustCompile(`^# see (\w+\.txt): (.+)$`)
@@ -22,9 +22,9 @@ var (
 	checksOutput = regexp.MustCompile(`(?m)^(stdout|stderr|says|cmp|cmpenv) `)
 )
 
-// TestFirstDay: the scripts first_day_*.txt have each of the 57 mistakes of a
-// first day once, and each of them has an exit code and a text. A mistake may
-// name the lines of another script that hold it.
+// TestFirstDay: the scripts first_day_*.txt have each of the 57 mistakes that a
+// person may make on the first day, and have it once. For each they check an
+// exit code and an output. A mistake may name lines of another script instead.
 func TestFirstDay(t *testing.T) {
 	rows := firstDay(t)
 	want := []string{"1b", "11b"}
@@ -37,12 +37,12 @@ func TestFirstDay(t *testing.T) {
 		}
 		text := strings.Join(lines, "\n")
 		if !checksExit.MatchString(text) || !checksOutput.MatchString(text) {
-			t.Errorf("mistake %s: must have an exit code and a text:\n%s", number, text)
+			t.Errorf("mistake %s: want a check of the exit code and one of the output:\n%s", number, text)
 		}
 	}
 	for _, number := range want {
 		if rows[number] == nil {
-			t.Errorf("mistake %s: is in no script first_day_*.txt", number)
+			t.Errorf("mistake %s is in no script first_day_*.txt", number)
 		}
 	}
 }

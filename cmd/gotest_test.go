@@ -13,8 +13,8 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
-// threePackages is a module whose first package ends when a byte comes through
-// the named pipe.
+// threePackages is a module whose first package waits for a text through the
+// named pipe.
 const threePackages = `
 -- go.mod --
 module three
@@ -51,8 +51,9 @@ func TestFails(t *testing.T) {
 }
 `
 
-// TestMakeTest: the program behind make test prints the packages behind a slow
-// one before the slow one ends, the tests that fail alone, and exits with 1.
+// TestMakeTest: the program of make test prints each package as soon as it has
+// ended, even if a package before it has not. Of the tests it prints only those
+// that fail, and exits with 1 then.
 func TestMakeTest(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -97,10 +98,10 @@ func TestMakeTest(t *testing.T) {
 	}
 	slices.Sort(ends[:min(2, len(ends))])
 	if want := []string{"FAIL three/c", "ok three/b", "ok three/a"}; !slices.Equal(ends, want) {
-		t.Errorf("packages ended as %q, want %q", ends, want)
+		t.Errorf("got packages in the order %q, want %q", ends, want)
 	}
 	if s := all.String(); !strings.Contains(s, "--- FAIL: TestFails/below") || !strings.Contains(s, "got 1, want 2") ||
 		strings.Contains(s, "noise") {
-		t.Errorf("want the failed tests alone:\n%s", s)
+		t.Errorf("want only the output of the failed test, got:\n%s", s)
 	}
 }

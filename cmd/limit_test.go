@@ -29,16 +29,15 @@ func TestRunKeepsToLimits(t *testing.T) {
 			p.agent("helper", "", func(*modelRequest) reply {
 				change(1)
 				defer change(-1)
-				// Leave time for further requests, which would
-				// be wrong.
+				// Leave time for a concurrent request.
 				time.Sleep(200 * time.Millisecond)
 				return reply{text: "done"}
 			})
 			if got := p.wantAnswer("parent", "go"); got != "done | done | done" {
-				t.Errorf("answered %q", got)
+				t.Errorf("got the answer %q, want three times done", got)
 			}
 			if (most > 1) != (limit == "") {
-				t.Errorf("%d at once", most)
+				t.Errorf("got %d requests at once with the limit %q", most, limit)
 			}
 		})
 	}

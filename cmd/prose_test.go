@@ -24,7 +24,7 @@ const (
 )
 
 // TestProse holds the comments of the module to plain words: few clauses with
-// what, who, whoever, whose and nobody, and lines of at most 80 columns, where a
+// what, who, whoever, whose and nobody, and few lines wider than 80 columns. A
 // tab counts 4. Lines with a URL, indented blocks, directives and the output of
 // examples may be wider. It names the files with the most findings.
 func TestProse(t *testing.T) {
@@ -66,6 +66,7 @@ func TestProse(t *testing.T) {
 	}
 }
 
+// textMatches finds the comment lines that match a pattern.
 func textMatches(pattern string) func(c commentLine) bool {
 	rx := regexp.MustCompile(pattern)
 	return func(c commentLine) bool { return rx.MatchString(c.text) }
@@ -84,9 +85,9 @@ func worst(found map[string]int) string {
 // commentLine is one line of a comment.
 type commentLine struct {
 	text string
-	// The whole line of the file.
+	// line is the whole line of the file.
 	line string
-	// The line is part of an example's expected output.
+	// output says that the line is part of an example's expected output.
 	output bool
 }
 

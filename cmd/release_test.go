@@ -45,8 +45,9 @@ package main
 func main() {}
 `
 
-// TestRelease: two clones make the same archive, which has the programs with
-// the tag's version, and the commit's date. A clone with changes makes none.
+// TestRelease: two clones make the same archive. The programs in it have the
+// tag's version, and all files have the commit's date. A clone with changes
+// that are not committed makes no archive.
 func TestRelease(t *testing.T) {
 	t.Parallel()
 	if out, err := exec.CommandContext(t.Context(), "tar", "--version").Output(); err != nil ||
@@ -59,7 +60,8 @@ func TestRelease(t *testing.T) {
 		out := filepath.Join(t.TempDir(), "dist")
 		cmd := exec.CommandContext(t.Context(), filepath.Join(in, ".ci/release"), out)
 		cmd.Env = append(os.Environ(), "PLATFORMS="+runtime.GOOS+"/"+runtime.GOARCH, "CYCLONEDX=")
-		cmd.Env = append(cmd.Env, "GOFLAGS=-buildvcs=false") // the release knows better
+		// The release sets GOFLAGS itself.
+		cmd.Env = append(cmd.Env, "GOFLAGS=-buildvcs=false")
 		said, err := cmd.CombinedOutput()
 		if err != nil {
 			err = fmt.Errorf("%w: %s", err, said)
@@ -86,7 +88,7 @@ func TestRelease(t *testing.T) {
 	}
 	name := "axe_v0.1.0_" + runtime.GOOS + "_" + runtime.GOARCH
 	if !strings.HasSuffix(sums[0], "  "+name+".tar.gz\n") {
-		t.Errorf("no sum of %s: %s", name, sums[0])
+		t.Errorf("SHA256SUMS has no sum of %s: %s", name, sums[0])
 	}
 	want := []string{
 		name + "/ 755", name + "/LICENSE 644", name + "/README.md 644", name + "/agentd 755", name + "/axe 755",
@@ -94,13 +96,13 @@ func TestRelease(t *testing.T) {
 	}
 	files := unpack(t, filepath.Join(dist, name+".tar.gz"), date)
 	if diff := cmp.Diff(want, files); diff != "" {
-		t.Error(diff)
+		t.Errorf("files of the archive (-want +got):\n%s", diff)
 	}
 	if err := os.WriteFile(filepath.Join(again, "new"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := release(again); err == nil || !strings.Contains(err.Error(), "changes that are not committed") {
-		t.Errorf("a clone with changes: %v", err)
+		t.Errorf("a clone with changes: got %v, want a refusal", err)
 	}
 }
 
@@ -164,7 +166,7 @@ func unpack(t *testing.T, archive string, date time.Time) (files []string) {
 		}
 		files = append(files, fmt.Sprintf("%s %o", h.Name, h.Mode))
 		if h.Uid != 0 || h.Gid != 0 || !h.ModTime.Equal(date) {
-			t.Errorf("%s: owner %d:%d, time %s", h.Name, h.Uid, h.Gid, h.ModTime)
+			t.Errorf("%s: got owner %d:%d, time %s; want 0:0, %s", h.Name, h.Uid, h.Gid, h.ModTime, date)
 		}
 		if h.Mode == 0o755 && h.Typeflag == tar.TypeReg {
 			b, err := io.ReadAll(r)
@@ -190,6 +192,7 @@ func checkProgram(t *testing.T, name string, program []byte, date time.Time) {
 	}
 	if info.Main.Version != "v0.1.0" || len(settings["vcs.revision"]) != 40 ||
 		settings["vcs.time"] != date.Format(time.RFC3339) {
-		t.Errorf("%s is of version %s, %v", name, info.Main.Version, settings)
+		t.Errorf("%s: got version %s, %v; want v0.1.0, a commit and the date %s",
+			name, info.Main.Version, settings, date)
 	}
 }

@@ -14,8 +14,8 @@ import (
 )
 
 // TestRunRetries: axe run retries as the agent's file says, and not earlier
-// than the provider's Retry-After. stderr shows each pause, and the outcome
-// counts the retries.
+// than the provider's Retry-After. stderr shows a failed attempt, and the
+// outcome counts the retries.
 func TestRunRetries(t *testing.T) {
 	p := newScenario(t)
 	var n atomic.Int64
@@ -31,7 +31,7 @@ func TestRunRetries(t *testing.T) {
 	})
 	end := p.run("parent", "go", "--json", "--verbose")
 	// The test looks at the second pause, since the first may begin before
-	// the view follows the tree. The remaining time of a pause depends on
+	// axe run follows the tree. The time that is left of a pause depends on
 	// the moment of the message.
 	told := regexp.MustCompile(`\n\[turn 1\] Provider failed, attempt 3 of 3 in [0-9.]+m?s \(rate_limit\)\n`)
 	if end.code != 0 || !told.MatchString(end.stderr) {
@@ -42,10 +42,11 @@ func TestRunRetries(t *testing.T) {
 		Attempts int `json:"retry_attempts"`
 	}
 	if err := json.Unmarshal([]byte(end.stdout), &got); err != nil || got.Content != "done" || got.Attempts != 2 {
-		t.Errorf("%+v %v", got, err)
+		t.Errorf("got %+v, %v; want the content done after 2 retries", got, err)
 	}
-	if p.wantRequests("parent", 3); waited < time.Second {
-		t.Errorf("asked again after %v", waited)
+	p.wantRequests("parent", 3)
+	if waited < time.Second {
+		t.Errorf("the last request came after %v, want the Retry-After of 1s or more", waited)
 	}
 }
 
@@ -78,13 +79,13 @@ func TestRunRetriesByDefault(t *testing.T) {
 		return reply{text: "read " + task}
 	})
 	if got := p.wantAnswer("parent", "go"); got != strings.Join(want, " | ") {
-		t.Errorf("got %q", got)
+		t.Errorf("got %q, want the answers of all %d readers in order", got, readers)
 	}
 	p.wantRequests("reader", 3*readers)
 }
 
-// TestRunRetriesAtMostTwice: the provider's third failure gives the exit code.
-// An agent that wants one attempt has one.
+// TestRunRetriesAtMostTwice: by default the provider's third failure ends the
+// run. With max_attempts = 1 the first one does.
 func TestRunRetriesAtMostTwice(t *testing.T) {
 	for name, test := range map[string]struct {
 		retry    string
@@ -97,7 +98,7 @@ func TestRunRetriesAtMostTwice(t *testing.T) {
 			p := newScenario(t)
 			p.agent("parent", test.retry, refuses(503, "overloaded"))
 			if end := p.run("parent", "go"); end.code != 3 {
-				t.Errorf("exit code %d, stderr %q", end.code, end.stderr)
+				t.Errorf("got exit code %d, want 3; stderr %q", end.code, end.stderr)
 			}
 			p.wantRequests("parent", test.requests)
 		})
@@ -115,7 +116,7 @@ func TestRunRetriesOnlyInTime(t *testing.T) {
 	const want = "axe: rate_limit (HTTP 429): slow down " +
 		"(the next attempt would be in 1h0m0s, after the run's deadline)"
 	if said, hinted := errorLine(end.stderr); end.code != 3 || said != want || !hinted {
-		t.Errorf("exit code %d, stderr %q", end.code, end.stderr)
+		t.Errorf("got exit code %d, stderr %q; want 3, %q", end.code, end.stderr, want)
 	}
 	p.wantRequests("parent", 1)
 }
