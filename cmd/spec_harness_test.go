@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-// scenario is the world of one test: agents, the model server that answers for
+// scenario is the set-up of one test: agents, the model server that answers for
 // their models, and the environment of axe.
 type scenario struct {
 	*modelServer
@@ -53,8 +53,8 @@ type scenario struct {
 }
 
 const (
-	openaiKey    = "sk-openai-of-the-play"
-	anthropicKey = "sk-anthropic-of-the-play"
+	openaiKey    = "sk-openai-of-the-test"
+	anthropicKey = "sk-anthropic-of-the-test"
 )
 
 // newScenario makes a scenario for a test that may run beside others.
@@ -64,6 +64,8 @@ func newScenario(t *testing.T) *scenario {
 	return newSerialScenario(t)
 }
 
+// newSerialScenario makes a scenario without a call of t.Parallel, which a test
+// may call only once.
 func newSerialScenario(t *testing.T) *scenario {
 	t.Helper()
 	p := &scenario{modelServer: newModelServer(t), t: t, dir: t.TempDir()}
@@ -73,9 +75,8 @@ func newSerialScenario(t *testing.T) *scenario {
 		}
 	}
 	p.env = map[string]string{
-		"HOME": p.path(
-			"home",
-		), "TMPDIR": p.path("tmp"), "XDG_CONFIG_HOME": p.path("config"), "PATH": os.Getenv("PATH"),
+		"HOME": p.path("home"), "TMPDIR": p.path("tmp"), "XDG_CONFIG_HOME": p.path("config"),
+		"PATH":           os.Getenv("PATH"),
 		"OPENAI_API_KEY": openaiKey, "ANTHROPIC_API_KEY": anthropicKey,
 		"AXE_OPENAI_BASE_URL": p.url, "AXE_ANTHROPIC_BASE_URL": p.url, "AXE_OLLAMA_BASE_URL": p.url,
 	}
@@ -96,11 +97,12 @@ func (p *scenario) write(name, text string) {
 	}
 }
 
-// agent writes an agent's file and sets its behavior. The file is the text. A
-// name, a model and a system prompt are added if the text has none: the agent's
-// name, openai/ and the name, and a sentence. A text without a [retry] table
-// gets one that turns retries off, since the specification knows none.
-func (p *scenario) agent(name, text string, play behavior) {
+// agent writes an agent's file and sets the behavior of its model. The file is
+// the text. A name, a model and a system prompt are added if the text has none:
+// the agent's name, openai/ and the name, and a sentence. A text without a
+// [retry] table gets one that turns retries off, since the specification has no
+// retries.
+func (p *scenario) agent(name, text string, model behavior) {
 	p.t.Helper()
 	for _, line := range [][2]string{
 		{"system_prompt", "You are " + name + "."},
@@ -115,7 +117,7 @@ func (p *scenario) agent(name, text string, play behavior) {
 		text += "\n[retry]\nmax_attempts = 1\n"
 	}
 	p.write("agents/"+name+".toml", text)
-	p.handle(name, play)
+	p.handle(name, model)
 }
 
 // subAgents returns the lines of a file that name sub-agents.
@@ -157,7 +159,7 @@ func (p *scenario) axe(args ...string) programEnd {
 	return programEnd{0, stdout.String(), stderr.String()}
 }
 
-// command makes an axe command. It ends with its test, or after twice
+// command makes an axe command. The command ends with its test, or after twice
 // waitTimeout.
 func (p *scenario) command(args ...string) *exec.Cmd {
 	p.t.Helper()
@@ -180,7 +182,7 @@ func (p *scenario) wantAnswer(agent string, args ...string) string {
 	p.t.Helper()
 	end := p.run(agent, args...)
 	if end.code != 0 {
-		p.t.Fatalf("exit code %d: %s", end.code, end.stderr)
+		p.t.Fatalf("got exit code %d, want 0: %s", end.code, end.stderr)
 	}
 	return strings.TrimSuffix(end.stdout, "\n")
 }
@@ -203,15 +205,15 @@ func (p *scenario) wantFailure(code int, line string, args ...string) {
 	}
 }
 
-// errorLine returns the first line of standard error. It returns false if
-// anything follows but one line with the next step.
+// errorLine returns the first line of stderr. hinted is true if nothing follows
+// it, or only one line with the next step.
 func errorLine(stderr string) (line string, hinted bool) {
 	line, rest, _ := strings.Cut(stderr, "\n")
 	return line, rest == "" || strings.HasPrefix(rest, "axe: hint: ") && strings.Count(rest, "\n") == 1
 }
 
-// call makes a call of the tool call_agent without an id. The model numbers its
-// calls itself.
+// call makes a call of the tool call_agent without an id. The model server
+// numbers the calls.
 func call(agent, task string) provider.ToolCall {
 	return toolCall("call_agent", map[string]string{"agent": agent, "task": task})
 }

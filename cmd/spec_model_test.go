@@ -24,9 +24,9 @@ type modelServer struct {
 	t   *testing.T
 	url string
 
-	mu    sync.Mutex
-	parts map[string]behavior
-	asked []*modelRequest
+	mu        sync.Mutex
+	behaviors map[string]behavior
+	asked     []*modelRequest
 	// events holds "ask NAME" and "answer NAME" in order.
 	events []string
 }
@@ -40,21 +40,22 @@ type modelRequest struct {
 	agent   string
 	format  string // openai, anthropic or ollama
 	turn    int    // 1 for the first
-	key     string // that came with it
+	key     string // the API key in its headers
 	request provider.Request
-	// hasTools is set if the request has the key "tools".
+	// offered is set if the request has the key "tools".
 	offered bool
 	// gone is closed when the client has left.
 	gone <-chan struct{}
-	// done is closed when the server has finished the request.
+	// over is closed when the server has finished the request.
 	over chan struct{}
+	// said is the answer. It is set when the behavior has returned.
 	said reply
 	// aborted is set if the client left before the answer.
 	aborted bool
 }
 
-// reply is an answer: a status other than 200 with a message and the seconds to
-// wait, or a text, calls, or both.
+// reply is an answer: an error status with a message and the seconds to wait,
+// or a text, calls, or both.
 type reply struct {
 	text    string
 	calls   []provider.ToolCall
@@ -79,17 +80,18 @@ func (r reply) tokens() (in, out int) {
 
 func newModelServer(t *testing.T) *modelServer {
 	t.Helper()
-	c := &modelServer{t: t, parts: map[string]behavior{}}
+	c := &modelServer{t: t, behaviors: map[string]behavior{}}
 	server := httptest.NewServer(c)
 	t.Cleanup(server.Close)
 	c.url = server.URL
 	return c
 }
 
+// handle sets the behavior of an agent's model.
 func (c *modelServer) handle(agent string, p behavior) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.parts[agent] = p
+	c.behaviors[agent] = p
 }
 
 // ServeHTTP answers with the agent's behavior.
@@ -98,7 +100,7 @@ func (c *modelServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if !ok || err != nil || r.Method != http.MethodPost || r.Header.Get("Content-Type") != "application/json" {
 		c.t.Errorf("%s %s of type %q: %v", r.Method, r.URL, r.Header.Get("Content-Type"), err)
-		http.Error(w, "what is this?", http.StatusTeapot)
+		http.Error(w, "unknown request", http.StatusTeapot)
 		return
 	}
 	a := &modelRequest{format: f.name, gone: r.Context().Done(), over: make(chan struct{})}
@@ -110,12 +112,12 @@ func (c *modelServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.turn = (len(a.request.Messages) + 1) / 2
 	p := c.record(a)
 	if p == nil {
-		c.t.Errorf("a request for the model %q, which has no part", a.agent)
-		http.Error(w, "no part", http.StatusNotFound)
+		c.t.Errorf("a request for the model %q, which has no behavior", a.agent)
+		http.Error(w, "no behavior", http.StatusNotFound)
 		return
 	}
 	said := p(a)
-	for i := range said.calls { // a provider names its calls
+	for i := range said.calls { // A provider sets the ids.
 		said.calls[i].ID = f.id(a, i)
 	}
 	c.logEvent("answer "+a.agent, func() {
@@ -143,9 +145,10 @@ func (c *modelServer) record(a *modelRequest) behavior {
 	c.check(a)
 	c.asked = append(c.asked, a)
 	c.events = append(c.events, "ask "+a.agent)
-	return c.parts[a.agent]
+	return c.behaviors[a.agent]
 }
 
+// logEvent records an event, and makes a change under the same lock.
 func (c *modelServer) logEvent(event string, change func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -168,7 +171,7 @@ func (c *modelServer) check(a *modelRequest) {
 		}
 	}
 	if a.offered != (len(a.request.Tools) > 0) {
-		c.t.Errorf("%s: a list of no tools", a.agent)
+		c.t.Errorf("%s: the key tools has an empty list", a.agent)
 	}
 	if a.turn == 1 {
 		return
@@ -179,7 +182,7 @@ func (c *modelServer) check(a *modelRequest) {
 			reflect.DeepEqual(b.said.calls, msgs[n-2].ToolCalls) && reflect.DeepEqual(b.request.Messages, msgs[:n-2])
 	})
 	if before < 0 {
-		c.t.Errorf("%s: turn %d does not go on from any before it:\n%+v", a.agent, a.turn, msgs)
+		c.t.Errorf("%s: turn %d does not continue an earlier turn:\n%+v", a.agent, a.turn, msgs)
 		return
 	}
 	var want, got []string
@@ -190,7 +193,7 @@ func (c *modelServer) check(a *modelRequest) {
 		got = append(got, r.CallID)
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		c.t.Errorf("%s: results of turn %d:\n%s", a.agent, a.turn, diff)
+		c.t.Errorf("%s: results in turn %d (-want +got):\n%s", a.agent, a.turn, diff)
 	}
 }
 
@@ -219,7 +222,7 @@ func (c *modelServer) nthRequest(agent string, n int) *modelRequest {
 	c.t.Helper()
 	asks := c.requests(agent)
 	if len(asks) < n {
-		c.t.Fatalf("%s was asked %d times, not %d", agent, len(asks), n)
+		c.t.Fatalf("%s was asked %d times, want %d times or more", agent, len(asks), n)
 	}
 	return asks[n-1]
 }
@@ -232,7 +235,8 @@ func (c *modelServer) wantRequests(agent string, n int) {
 	}
 }
 
-// wantAborted expects that the client left before the answer.
+// wantAborted waits for the end of a request, and expects that the client left
+// before the answer.
 func (c *modelServer) wantAborted(a *modelRequest) {
 	c.t.Helper()
 	select {
@@ -254,15 +258,15 @@ func (c *modelServer) eventLog() []string {
 	return slices.Clone(c.events)
 }
 
-// user returns the first message.
+// user returns the text of the first message.
 func (a *modelRequest) user() string { return a.request.Messages[0].Content }
 
-// results returns the results of the turn before.
+// results returns the results in the last message.
 func (a *modelRequest) results() []provider.ToolResult {
 	return a.request.Messages[len(a.request.Messages)-1].ToolResults
 }
 
-// toolCall makes a tool call without an id. The model numbers its calls itself.
+// toolCall makes a tool call without an id. The model server numbers the calls.
 func toolCall(name string, args map[string]string) provider.ToolCall {
 	raw, err := json.Marshal(args)
 	if err != nil {
@@ -271,26 +275,26 @@ func toolCall(name string, args map[string]string) provider.ToolCall {
 	return provider.NewToolCall("", name, raw)
 }
 
-// answers returns a text.
+// answers is a model that answers with a text.
 func answers(text string) behavior { return func(*modelRequest) reply { return reply{text: text} } }
 
-// calls returns tool calls.
+// calls is a model that calls tools in every turn.
 func calls(tcs ...provider.ToolCall) behavior {
 	return func(*modelRequest) reply { return reply{calls: slices.Clone(tcs)} }
 }
 
-// refuses returns an error status.
+// refuses is a model whose provider answers with an error status.
 func refuses(status int, message string) behavior {
 	return func(*modelRequest) reply { return reply{status: status, message: message} }
 }
 
-// stalls blocks until the client has left.
+// stalls is a model that does not answer until the client has left.
 func stalls(a *modelRequest) reply {
 	<-a.gone
 	return reply{}
 }
 
-// joinsResults returns the results of the turn before as a text.
+// joinsResults is a model that answers with the results of the turn before.
 func joinsResults(a *modelRequest) reply {
 	var texts []string
 	for _, r := range a.results() {
@@ -301,9 +305,9 @@ func joinsResults(a *modelRequest) reply {
 
 // inOrder uses one behavior for each turn. The last behavior is used for all
 // further turns.
-func inOrder(parts ...behavior) behavior {
-	return func(a *modelRequest) reply { return parts[min(a.turn, len(parts))-1](a) }
+func inOrder(turns ...behavior) behavior {
+	return func(a *modelRequest) reply { return turns[min(a.turn, len(turns))-1](a) }
 }
 
-// delegates makes calls, then answers with their results.
+// delegates is a model that makes calls, then answers with their results.
 func delegates(tcs ...provider.ToolCall) behavior { return inOrder(calls(tcs...), joinsResults) }

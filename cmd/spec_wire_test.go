@@ -16,7 +16,8 @@ import (
 type format struct {
 	name string
 	// id returns the id of the i-th call of an answer.
-	id    func(a *modelRequest, i int) string
+	id func(a *modelRequest, i int) string
+	// read decodes a request, and write encodes an answer.
 	read  func(*modelRequest, http.Header, []byte) error
 	write func(model string, r reply) any
 }
@@ -26,11 +27,12 @@ var formats = map[string]format{
 	"/v1/chat/completions": {"openai", numbered("call"), readOpenAI, writeOpenAI},
 	"/v1/messages":         {"anthropic", numbered("toolu"), readAnthropic, writeAnthropic},
 	"/api/chat": {
-		"ollama", func(_ *modelRequest, i int) string { return ollamaID(i) }, readOllama,
-		writeOllama,
+		"ollama", func(_ *modelRequest, i int) string { return ollamaID(i) }, readOllama, writeOllama,
 	},
 }
 
+// numbered makes ids of a prefix, the agent, its turn, and the number of the
+// call.
 func numbered(prefix string) func(*modelRequest, int) string {
 	return func(a *modelRequest, i int) string { return fmt.Sprintf("%s_%s_%d_%d", prefix, a.agent, a.turn, i) }
 }
@@ -106,7 +108,7 @@ func readChat(a *modelRequest, in chat, call func(i int, c functionCall) provide
 	if a.offered {
 		for _, t := range *in.Tools {
 			if t.Type != "function" || t.Function.Parameters == nil || t.Function.Parameters.Type != "object" {
-				return fmt.Errorf("tool %+v", t)
+				return fmt.Errorf("malformed tool %+v", t)
 			}
 			a.request.Tools = append(
 				a.request.Tools,
@@ -119,7 +121,7 @@ func readChat(a *modelRequest, in chat, call func(i int, c functionCall) provide
 		if m.Content != nil {
 			text = *m.Content
 		} else if len(m.ToolCalls) == 0 {
-			return errors.New("a message of nothing")
+			return errors.New("a message without content and calls")
 		}
 		msgs := &a.request.Messages
 		switch m.Role {
@@ -169,7 +171,7 @@ func readOllama(a *modelRequest, _ http.Header, body []byte) error {
 		return err
 	}
 	if in.Stream == nil || *in.Stream {
-		return errors.New("a stream is not wanted")
+		return errors.New("stream must be false")
 	}
 	in.Temperature, in.MaxTokens = in.Options.Temperature, in.Options.NumPredict
 	return readChat(a, in, func(i int, c functionCall) provider.ToolCall {
@@ -221,8 +223,8 @@ func readAnthropic(a *modelRequest, h http.Header, body []byte) error {
 	return nil
 }
 
-// readBlocks reads the content of an Anthropic message. Results are part of the
-// user's message.
+// readBlocks reads the content of an Anthropic message. Tool results come in a
+// message of the user.
 func readBlocks(out *provider.Message, content []byte) error {
 	var blocks []struct {
 		Type      string          `json:"type"`
@@ -250,7 +252,7 @@ func readBlocks(out *provider.Message, content []byte) error {
 				provider.ToolResult{CallID: b.ToolUseID, Content: b.Content, IsError: b.IsError},
 			)
 		default:
-			return fmt.Errorf("a block of type %q", b.Type)
+			return fmt.Errorf("unknown type of block %q", b.Type)
 		}
 	}
 	return nil
