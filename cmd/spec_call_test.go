@@ -10,13 +10,13 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// The specification's ExecuteCallAgent is no function here: a call goes over
-// the bus to a worker that has the agent. These are the tests that the
-// specification names in 7.7. In each, a parent's model makes the call, and the
-// test looks at the result that comes back. The parent uses Anthropic's format,
-// which says whether a result is an error.
-// TestExecuteCallAgent_DepthLimitReached is in internal/tool, since a model at
-// the limit is offered no tool (see TestRun_ToolCallsWithoutTools).
+// These are the tests that the specification names in 7.7. Its ExecuteCallAgent
+// is not a function here: a call goes over the bus to a worker that has the
+// agent. In each test a parent's model makes the call, and the test looks at
+// the result that comes back. The parent uses Anthropic's format, which says
+// whether a result is an error. TestExecuteCallAgent_DepthLimitReached is in
+// internal/tool, since a model at the limit is offered no tool (see
+// TestRun_ToolCallsWithoutTools).
 
 // caller adds a parent that makes calls and then answers with their results.
 func (p *scenario) caller(text string, tcs ...provider.ToolCall) {
@@ -33,7 +33,8 @@ func (p *scenario) results(args ...string) []provider.ToolResult {
 	return p.nthRequest("parent", 2).results()
 }
 
-// wantResult expects one result of a call.
+// wantResult runs the parent, and expects this as the only result of its first
+// turn.
 func (p *scenario) wantResult(want string, isError bool) {
 	p.t.Helper()
 	got := p.results()
@@ -73,10 +74,7 @@ func TestExecuteCallAgent_AlwaysAResult(t *testing.T) {
 	p := newScenario(t)
 	p.caller(
 		subAgents("helper", "ghost"),
-		call(
-			"",
-			"",
-		),
+		call("", ""),
 		call("ghost", "x"),
 		provider.NewToolCall("", "call_agent", []byte(`{}`)),
 		call("helper", "x"),
@@ -129,7 +127,7 @@ func TestExecuteCallAgent_EmptyTask(t *testing.T) {
 		toolCall("call_agent", map[string]string{"agent": "other", "task": "", "context": "x"}),
 	)
 	p.agent("helper", "", answers("no"))
-	// and not that it may not be called
+	// The missing task is reported, not that other may not be called.
 	p.wantResult(`call_agent error: "task" argument is required`, true)
 }
 
@@ -177,12 +175,13 @@ func TestExecuteCallAgent_APIError(t *testing.T) {
 			p.caller(subAgents("helper"), call("helper", "look"))
 			p.agent("helper", "", refuses(test.status, test.said))
 			p.wantResult(failed("helper", test.want), true)
-			p.wantRequests("helper", 1) // nothing is tried again
+			p.wantRequests("helper", 1) // no retry
 		})
 	}
 }
 
-// TestExecuteCallAgent_Timeout: the request is aborted, and the parent goes on.
+// TestExecuteCallAgent_Timeout: the request of the sub-agent is aborted, and
+// the parent goes on.
 func TestExecuteCallAgent_Timeout(t *testing.T) {
 	p := newScenario(t)
 	p.caller(subAgents("slow")+config("timeout = 1"), call("slow", "look"))
@@ -261,7 +260,8 @@ func TestExecuteCallAgent_Isolation(t *testing.T) {
 	})
 	t.Run("7.3 step 10 own provider", func(t *testing.T) {
 		if a := elsewhere.firstRequest("tiny"); a.format != "ollama" || p.firstRequest("parent").format != "openai" {
-			t.Errorf("%s for the sub-agent, %s for the parent", a.format, p.firstRequest("parent").format)
+			t.Errorf("got the format %s for the sub-agent and %s for the parent, want ollama and openai",
+				a.format, p.firstRequest("parent").format)
 		}
 	})
 	t.Run("7.3 step 11 only the task", func(t *testing.T) {
@@ -282,7 +282,7 @@ func TestExecuteCallAgent_Isolation(t *testing.T) {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 		if *parent.Temperature != 1.5 || parent.MaxTokens != 111 || len(parent.Tools) != 1 {
-			t.Errorf("the parent: %+v", parent)
+			t.Errorf("got the parent's request %+v, want its own parameters and one tool", parent)
 		}
 	})
 }
@@ -312,26 +312,23 @@ func TestExecuteCallAgent_Options(t *testing.T) {
 		}
 	})
 	t.Run("ParentModel is no other agent's", func(t *testing.T) {
-		if got := []string{
-			p.firstRequest("middle").request.Model,
-			elsewhere.firstRequest("leaf").request.Model,
-		}; got[0] != "middle" ||
-			got[1] != "leaf" {
-			t.Errorf("models %v", got)
+		middle, leaf := p.firstRequest("middle").request.Model, elsewhere.firstRequest("leaf").request.Model
+		if middle != "middle" || leaf != "leaf" {
+			t.Errorf("got the models %s and %s, want middle and leaf", middle, leaf)
 		}
 	})
 	t.Run("Depth and MaxDepth", func(t *testing.T) {
 		if !p.firstRequest("root").offered || !p.firstRequest("middle").offered ||
 			elsewhere.firstRequest("leaf").offered {
-			t.Error("tools are to be offered at the depths 0 and 1 and not at 2")
+			t.Error("want tools offered at the depths 0 and 1, and none at 2")
 		}
 	})
 	t.Run("GlobalConfig", func(t *testing.T) { // 7.3 step 9
 		if key := elsewhere.firstRequest("leaf").key; key != "sk-of-the-file" {
-			t.Errorf("key %q", key)
+			t.Errorf("got key %q, want that of config.toml", key)
 		}
 		if key := p.firstRequest("middle").key; key != openaiKey {
-			t.Errorf("key %q", key)
+			t.Errorf("got key %q, want that of the environment", key)
 		}
 	})
 	t.Run("Verbose and Stderr", func(t *testing.T) {

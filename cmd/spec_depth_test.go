@@ -10,8 +10,8 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// chain adds six agents. Each calls the next as long as it is offered the tool.
-// text returns further lines of an agent's file.
+// chain adds seven agents, a0 to a6. Each calls the next if it is offered the
+// tool. text returns further lines of an agent's file.
 func (p *scenario) chain(text func(depth int) string) {
 	p.t.Helper()
 	for i := range 7 {
@@ -24,8 +24,8 @@ func (p *scenario) chain(text func(depth int) string) {
 	}
 }
 
-// toolsByDepth returns the agents that were asked, by depth, and whether each
-// was offered the tool.
+// toolsByDepth lists the agents whose models were asked, and whether each was
+// offered the tool.
 func (p *scenario) toolsByDepth() []string {
 	var out []string
 	for _, a := range p.requests("") {
@@ -47,6 +47,7 @@ func toolsUpTo(limit int) []string {
 	return append(out, fmt.Sprintf("a%d does not", limit))
 }
 
+// checkDepth runs a chain, which must end at the depth limit.
 func (p *scenario) checkDepth(limit int, args ...string) {
 	p.t.Helper()
 	p.wantAnswer("a0", append(args, "go")...)
@@ -55,6 +56,8 @@ func (p *scenario) checkDepth(limit int, args ...string) {
 	}
 }
 
+// TestRun_Depth: requirements 9.3 and 10.4. The agents at the depth limit are
+// offered no tool.
 func TestRun_Depth(t *testing.T) {
 	t.Parallel()
 	every := func(lines ...string) func(int) string { return func(int) string { return config(lines...) } }
@@ -90,7 +93,8 @@ func TestRun_Depth(t *testing.T) {
 	}
 }
 
-// TestTable_5_4 is the same, row by row.
+// TestTable_5_4 is the table of depths and tools, in two chains with the limits
+// 3 and 5.
 func TestTable_5_4(t *testing.T) {
 	three, five := newScenario(t), newSerialScenario(t)
 	three.chain(func(int) string { return "" })
@@ -111,7 +115,7 @@ func TestTable_5_4(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if a := test.p.firstRequest(test.agent); a.offered != test.offered {
-				t.Errorf("%s was offered %+v", a.agent, a.request.Tools)
+				t.Errorf("%s was offered %+v, want tools: %t", a.agent, a.request.Tools, test.offered)
 			}
 		})
 	}
@@ -119,22 +123,23 @@ func TestTable_5_4(t *testing.T) {
 		three.wantRequests("a3", 1)
 		three.wantRequests("a4", 0)
 		if got := three.nthRequest("a2", 2).results()[0].Content; got != "a3 was the last" {
-			t.Errorf("a3 answered %q", got)
+			t.Errorf("got the answer %q of a3, want %q", got, "a3 was the last")
 		}
 	})
 }
 
-// TestRun_DepthIsNotExposed: requirement 9.4.
+// TestRun_DepthIsNotExposed: requirement 9.4. The depth is neither in the
+// output nor a flag.
 func TestRun_DepthIsNotExposed(t *testing.T) {
 	p := newScenario(t)
 	p.agent("parent", subAgents("helper")+config("max_depth = 1"), delegates(call("helper", "x")))
 	p.agent("helper", "", answers("done"))
 	if got := p.wantAnswer("parent", "--json", "go"); strings.Contains(got, "depth") ||
 		!strings.Contains(got, `"content":"done"`) {
-		t.Errorf("got %s", got)
+		t.Errorf("got %s, want the answer and no depth", got)
 	}
 	if got := p.axe("run", "--help").stdout; strings.Contains(got, "depth") {
-		t.Errorf("--help tells of a depth:\n%s", got)
+		t.Errorf("--help has the word depth:\n%s", got)
 	}
 	p.wantFailure(2, "unknown flag: --depth (see axe run --help)", "--depth", "1")
 }

@@ -25,10 +25,10 @@ func TestTable_5_2(t *testing.T) {
 			got,
 			"\nMax Depth: 3\nParallel:  yes\nTimeout:   0s",
 		) {
-			t.Errorf("got %s", got)
+			t.Errorf("got %s, want the default settings of sub-agents", got)
 		}
 		if got := p.wantAnswer("parent", "go"); got != "done" {
-			t.Errorf("answered %q", got)
+			t.Errorf("got the answer %q, want %q", got, "done")
 		}
 	})
 	t.Run("5.2 row 3 duplicate names", func(t *testing.T) {
@@ -36,7 +36,7 @@ func TestTable_5_2(t *testing.T) {
 		p.agent("parent", subAgents("helper", "helper"), delegates(call("helper", "x"), call("helper", "y")))
 		p.agent("helper", "", answers("done"))
 		if got := p.wantAnswer("parent", "go"); got != "done | done" {
-			t.Errorf("answered %q", got)
+			t.Errorf("got the answer %q, want %q", got, "done | done")
 		}
 		if got := p.firstRequest("parent").request.Tools[0].Description; !strings.HasSuffix(
 			got,
@@ -45,7 +45,7 @@ func TestTable_5_2(t *testing.T) {
 			t.Errorf("described as %q", got)
 		}
 	})
-	t.Run("5.2 row 4 an agent that there is not", func(t *testing.T) {
+	t.Run("5.2 row 4 an agent without a file", func(t *testing.T) {
 		p := newScenario(t)
 		p.agent("parent", subAgents("helper", "nobody"), delegates(call("nobody", "x"), call("helper", "x")))
 		p.agent("helper", "", answers("done"))
@@ -53,11 +53,11 @@ func TestTable_5_2(t *testing.T) {
 		// run.
 		if end := p.run("parent", "--dry-run", "go"); end.code != 0 ||
 			!strings.HasSuffix(end.stderr, "parent.toml: sub_agents: no agent \"nobody\"\n") {
-			t.Errorf("exit code %d, stderr %q", end.code, end.stderr)
+			t.Errorf("got exit code %d, want 0; got stderr %q", end.code, end.stderr)
 		}
 		want := `call_agent error: failed to load agent "nobody": agent config not found: nobody | done`
 		if got := p.wantAnswer("parent", "go"); got != want {
-			t.Errorf("answered %q, want %q", got, want)
+			t.Errorf("got the answer %q, want %q", got, want)
 		}
 	})
 	t.Run("5.2 row 4 a name that no agent can have", func(t *testing.T) {
@@ -67,7 +67,7 @@ func TestTable_5_2(t *testing.T) {
 		p.agent("parent", subAgents("Not An Agent"), nil)
 		if end := p.run("parent", "go"); end.code != 2 ||
 			!strings.Contains(end.stderr, `parent.toml:4: sub_agents: agent name "Not An Agent": malformed`) {
-			t.Errorf("exit code %d, stderr %q", end.code, end.stderr)
+			t.Errorf("got exit code %d, want 2; got stderr %q", end.code, end.stderr)
 		}
 		p.wantRequests("", 0)
 	})
@@ -83,15 +83,15 @@ func TestTable_5_2(t *testing.T) {
 			end := p.run("parent", "go")
 			if end.code != 2 || !strings.HasSuffix(end.stderr, ": "+test[1]+"\n") ||
 				!strings.Contains(end.stderr, "parent.toml:") {
-				t.Errorf("exit code %d, stderr %q", end.code, end.stderr)
+				t.Errorf("got exit code %d, want 2; got stderr %q", end.code, end.stderr)
 			}
 			p.wantRequests("", 0)
 		})
 	}
 }
 
-// TestTable_5_3 is the table of the agents and texts that a model may give, in
-// one turn.
+// TestTable_5_3 is the table of a call's arguments. A model makes all the calls
+// in one turn.
 func TestTable_5_3(t *testing.T) {
 	p := newScenario(t)
 	args := func(pairs ...string) provider.ToolCall {
@@ -137,9 +137,11 @@ func TestTable_5_3(t *testing.T) {
 // result for its parent's model (requirements 13.1 to 13.4).
 var troubles = []struct {
 	name, agent string
-	file        string // "": there is none
-	play        behavior
-	want        string
+	// file has lines of the agent's file; "": there is no file.
+	file string
+	// model is the agent's model; nil: it is not asked.
+	model behavior
+	want  string
 }{
 	{
 		"5.7 row 1, 13.2 not found", "ghost", "", nil,
@@ -201,12 +203,12 @@ var troubles = []struct {
 			"x")),
 		failed("waits", "timeout after 2s"),
 	},
-	{"and one that works", "works", " ", answers("fine"), "fine"},
+	{"a sub-agent that works", "works", " ", answers("fine"), "fine"},
 }
 
-// TestTable_5_7 has one parent call all of them in one turn. Row 7 takes longer
-// and has its own test. A text of 7.3 that begins with "call_agent error" is
-// used as it is; all others follow 13.3.
+// TestTable_5_7: one parent calls all of the troubles in one turn. Row 7 takes
+// longer and has its own test. A text of 7.3 that begins with "call_agent
+// error" is used as it is; all others follow 13.3.
 func TestTable_5_7(t *testing.T) {
 	p := newScenario(t)
 	delete(p.env, "ANTHROPIC_API_KEY")
@@ -215,14 +217,14 @@ func TestTable_5_7(t *testing.T) {
 	for _, x := range troubles {
 		names, tcs = append(names, x.agent), append(tcs, call(x.agent, "x"))
 		if x.file != "" {
-			p.agent(x.agent, x.file, x.play)
+			p.agent(x.agent, x.file, x.model)
 		}
 	}
 	p.write("agents/garbled.toml", "name = \"garbled\"\nmodel =\n")
 	p.agent("sleeps", "", stalls)
 	p.agent("parent", subAgents(names...)+config("timeout = 2"), inOrder(calls(tcs...), answers("I have seen it all")))
 	if got := p.wantAnswer("parent", "go"); got != "I have seen it all" {
-		t.Errorf("answered %q", got)
+		t.Errorf("got the answer %q, want %q", got, "I have seen it all")
 	}
 	got := p.nthRequest("parent", 2).results()
 	for i, x := range troubles {
@@ -260,12 +262,12 @@ func TestTable_5_7_Row7(t *testing.T) {
 func TestSpec_ExitCodes(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
-		name string
-		code int
-		file string // of the agent
-		play behavior
-		args []string
-		line string // how stderr's one line ends
+		name  string
+		code  int
+		file  string // lines of the agent's file
+		model behavior
+		args  []string
+		line  string // the end of stderr's first line
 	}{
 		{"0 an answer", 0, "", answers("done"), nil, ""},
 		{"0 --dry-run", 0, "", nil, []string{"--dry-run"}, ""},
@@ -303,7 +305,7 @@ func TestSpec_ExitCodes(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			p := newScenario(t)
 			delete(p.env, "ANTHROPIC_API_KEY")
-			p.agent("agent", test.file, test.play)
+			p.agent("agent", test.file, test.model)
 			p.agent("helper", "", nil)
 			end := p.run("agent", append(test.args, "go")...)
 			said, hinted := errorLine(end.stderr)
@@ -317,7 +319,7 @@ func TestSpec_ExitCodes(t *testing.T) {
 		p := newScenario(t)
 		if end := p.run("nobody", "go"); end.code != 2 ||
 			!strings.HasPrefix(end.stderr, "axe: agent config not found: nobody") {
-			t.Errorf("exit code %d, stderr %q", end.code, end.stderr)
+			t.Errorf("got exit code %d, want 2; got stderr %q", end.code, end.stderr)
 		}
 	})
 	t.Run("2 config.toml", func(t *testing.T) {
@@ -325,7 +327,7 @@ func TestSpec_ExitCodes(t *testing.T) {
 		p.agent("agent", "", answers("no"))
 		p.write("config/axe/config.toml", "[providers.openai]\napi_key =\n")
 		if end := p.run("agent", "go"); end.code != 2 || !strings.Contains(end.stderr, "config.toml:2: ") {
-			t.Errorf("exit code %d, stderr %q", end.code, end.stderr)
+			t.Errorf("got exit code %d, want 2; got stderr %q", end.code, end.stderr)
 		}
 	})
 	t.Run("0 commands", func(t *testing.T) {

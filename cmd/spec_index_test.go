@@ -99,11 +99,11 @@ func TestSpecIndex(t *testing.T) {
 		proof = strings.TrimSpace(proof)
 		want, ok := all[id]
 		if !ok {
-			t.Errorf("%s: the specification has no such thing", id)
+			t.Errorf("%s: the specification has no such id", id)
 		}
 		delete(missing, id)
 		if want != "" && proof != want {
-			t.Errorf("%s: %s, want %s", id, proof, want)
+			t.Errorf("%s: got the test %s, want %s", id, proof, want)
 		}
 		if _, ok := there[dir]; !ok {
 			there[dir] = proofsIn(t, filepath.Join("..", filepath.FromSlash(dir)))
@@ -121,10 +121,11 @@ func TestSpecIndex(t *testing.T) {
 type proofs struct {
 	dir   string
 	tests map[string]bool
-	// strings holds all string literals, among them the names of subtests.
+	// words holds all string literals, among them the names of subtests.
 	words map[string]bool
 }
 
+// proofsIn parses the tests of a directory.
 func proofsIn(t *testing.T, dir string) proofs {
 	t.Helper()
 	p := proofs{dir, map[string]bool{}, map[string]bool{}}
@@ -152,6 +153,8 @@ func proofsIn(t *testing.T, dir string) proofs {
 	return p
 }
 
+// have returns an error if a test, a subtest after a slash, or a script does
+// not exist.
 func (p proofs) have(proof string) error {
 	if filepath.Ext(proof) == ".txt" {
 		_, err := os.Stat(filepath.Join(p.dir, filepath.FromSlash(proof)))

@@ -60,6 +60,7 @@ type jsonOutput struct {
 	ToolCalls    *int   `json:"tool_calls"`
 }
 
+// runJSON runs an agent with --json, and checks and removes the duration.
 func (p *scenario) runJSON(agent string) jsonOutput {
 	p.t.Helper()
 	var got jsonOutput
@@ -67,7 +68,7 @@ func (p *scenario) runJSON(agent string) jsonOutput {
 		p.t.Fatal(err)
 	}
 	if got.DurationMS == nil || *got.DurationMS < 0 {
-		p.t.Error("no duration")
+		p.t.Error("duration_ms is missing or negative")
 	}
 	got.DurationMS = nil
 	return got
@@ -114,9 +115,9 @@ func TestRun_JSON_Subtree(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, timed := got.Subtree["model_ms"]; !timed {
-		t.Error("the subtree has no time")
+		t.Error("the subtree has no model_ms")
 	}
-	// The id is different each time.
+	// The time differs from run to run.
 	delete(got.Subtree, "model_ms")
 	want := map[string]int{
 		"input_tokens": 3*(callsIn+textIn) + 2*textIn, "output_tokens": 3*(callsOut+textOut) + 2*textOut,
@@ -148,9 +149,9 @@ func TestRun_JSON_NoToolCalls(t *testing.T) {
 
 var (
 	took = regexp.MustCompile(`completed in \d+ms`)
-	// which is the end of a line that says which sub-agent it is about. The
+	// suffix is the end of a line with the path of the sub-agent. The
 	// specification does not have it.
-	which = regexp.MustCompile(` \[r-.*\]`)
+	suffix = regexp.MustCompile(` \[r-.*\]`)
 )
 
 // progressLines returns the lines about turns and sub-agents on stderr, without
@@ -159,12 +160,13 @@ func progressLines(stderr string) string {
 	var lines []string
 	for line := range strings.Lines(took.ReplaceAllString(stderr, "completed in <N>ms")) {
 		if strings.HasPrefix(line, "[") {
-			lines = append(lines, which.ReplaceAllString(line, ""))
+			lines = append(lines, suffix.ReplaceAllString(line, ""))
 		}
 	}
 	return strings.Join(lines, "")
 }
 
+// wantProgress runs an agent and expects these lines on stderr.
 func (p *scenario) wantProgress(want, agent string, args ...string) programEnd {
 	p.t.Helper()
 	end := p.run(agent, append(args, "go")...)
@@ -214,7 +216,7 @@ func TestRun_Verbose_ConversationTurns(t *testing.T) {
 		}
 	}
 	if end := p.run("parent", "go"); end.stderr != "" {
-		t.Errorf("without --verbose it says %q", end.stderr)
+		t.Errorf("got %q on stderr without --verbose, want nothing", end.stderr)
 	}
 }
 
@@ -237,7 +239,8 @@ func TestRun_Verbose_Depth(t *testing.T) {
 `, "parent", "-v")
 }
 
-// TestRun_Verbose_SingleShot: one turn, with or without sub-agents.
+// TestRun_Verbose_SingleShot: an agent without sub-agents has the lines of one
+// turn.
 func TestRun_Verbose_SingleShot(t *testing.T) {
 	p := newScenario(t)
 	p.agent("single", "", answers("shot"))
@@ -263,8 +266,8 @@ func TestRun_Verbose_Timeout(t *testing.T) {
 `, "parent", "-v")
 }
 
-// TestSpec_AgentsShow is requirement 5.7 by the command. The texts are tested
-// in cmd/axe/describe_test.go.
+// TestSpec_AgentsShow is requirement 5.7 with the command axe agents show. More
+// texts are tested in cmd/axe/describe_test.go.
 func TestSpec_AgentsShow(t *testing.T) {
 	p := newScenario(t)
 	p.agent("parent", subAgents("helper")+config("max_depth = 4", "timeout = 9"), nil)
@@ -272,9 +275,9 @@ func TestSpec_AgentsShow(t *testing.T) {
 	show := func(agent string) string { return p.axe("agents", "show", agent, "--agents", p.path("agents")).stdout }
 	const want = "Sub-Agents:     helper\nMax Depth:      4\nParallel:       yes\nTimeout:        9s\n"
 	if got := show("parent"); !strings.Contains(got, want) {
-		t.Errorf("got %s", got)
+		t.Errorf("got %s, want in it\n%s", got, want)
 	}
 	if got := show("single"); !strings.Contains(got, "single") || strings.Contains(got, "Max Depth") {
-		t.Errorf("got %s", got)
+		t.Errorf("got %s, want no settings of sub-agents", got)
 	}
 }

@@ -73,7 +73,7 @@ func TestRun_ParallelToolCalls(t *testing.T) {
 			p.agent("b", "", m.waitThen(answers("b")))
 			m.waitFor(t, 3)
 			if got := p.wantAnswer("parent", "go"); got != "a Task: 1 | b | a Task: 3" {
-				t.Errorf("answered %q", got)
+				t.Errorf("got the answer %q, want %q", got, "a Task: 1 | b | a Task: 3")
 			}
 			p.wantRequests("parent", 2)
 		})
@@ -91,8 +91,7 @@ func TestRun_SequentialToolCalls(t *testing.T) {
 	)
 	slowly := func(then behavior) behavior {
 		return func(a *modelRequest) reply {
-			// Leave time for the next request, which would be
-			// wrong.
+			// Leave time for a wrong early request.
 			time.Sleep(100 * time.Millisecond)
 			return then(a)
 		}
@@ -105,7 +104,7 @@ func TestRun_SequentialToolCalls(t *testing.T) {
 			"server (HTTP 500): oh"), "three",
 	}, " | ")
 	if got := p.wantAnswer("parent", "go"); got != want {
-		t.Errorf("answered %q, want %q", got, want)
+		t.Errorf("got the answer %q, want %q", got, want)
 	}
 	order := []string{
 		"ask parent",
@@ -120,7 +119,7 @@ func TestRun_SequentialToolCalls(t *testing.T) {
 		"answer parent",
 	}
 	if diff := cmp.Diff(order, p.eventLog()); diff != "" {
-		t.Errorf("in order (-want +got):\n%s", diff)
+		t.Errorf("events (-want +got):\n%s", diff)
 	}
 }
 
@@ -147,11 +146,12 @@ func TestRun_ResultsInCallOrder(t *testing.T) {
 	}
 	p.agent("parent", subAgents(names...), delegates(tcs...))
 	if got := p.wantAnswer("parent", "go"); got != "I am a | I am b | I am c | I am d" {
-		t.Errorf("answered %q", got)
+		t.Errorf("got the answer %q, want %q", got, "I am a | I am b | I am c | I am d")
 	}
 }
 
-// TestTable_5_5 is parallel execution. Row 6 is TestRun_Interrupted.
+// TestTable_5_5 is parallel execution. Row 2 is TestRun_ParallelToolCalls, row
+// 3 is TestRun_SequentialToolCalls, and row 6 is TestRun_Interrupted.
 func TestTable_5_5(t *testing.T) {
 	t.Parallel()
 	t.Run("5.5 row 1 a single call", func(t *testing.T) {
@@ -159,7 +159,7 @@ func TestTable_5_5(t *testing.T) {
 		p.agent("parent", subAgents("a")+config("parallel = true"), delegates(call("a", "x")))
 		p.agent("a", "", answers("one"))
 		if got := p.wantAnswer("parent", "go"); got != "one" {
-			t.Errorf("answered %q", got)
+			t.Errorf("got the answer %q, want %q", got, "one")
 		}
 	})
 	// requirement 11.4
@@ -207,7 +207,7 @@ func TestTable_5_5(t *testing.T) {
 		)
 		p.agent("bad", "", refuses(http.StatusInternalServerError, "oh"))
 		if got := p.wantAnswer("parent", "go"); got != "none of 3" {
-			t.Errorf("answered %q", got)
+			t.Errorf("got the answer %q, want %q", got, "none of 3")
 		}
 		p.wantRequests("bad", 2)
 	})
@@ -235,7 +235,7 @@ func TestRun_Interrupted(t *testing.T) {
 		select {
 		case <-m.here:
 		case <-time.After(waitTimeout):
-			t.Fatal("not both sub-agents were asked")
+			t.Fatalf("want both sub-agents asked within %s", waitTimeout)
 		}
 	}
 	if err := cmd.Process.Signal(os.Interrupt); err != nil {
@@ -251,7 +251,8 @@ func TestRun_Interrupted(t *testing.T) {
 	}
 }
 
-// TestRun_Timeout is 3.12.
+// TestRun_Timeout is section 3.12: a call has its own timeout, within the time
+// of its caller.
 func TestRun_Timeout(t *testing.T) {
 	t.Parallel()
 	t.Run("11.2, 12.1 each call has a time of its own", func(t *testing.T) {
@@ -264,7 +265,7 @@ func TestRun_Timeout(t *testing.T) {
 		p.agent("fast", "", answers("in time"))
 		p.agent("slow", "", stalls)
 		if got := p.wantAnswer("parent", "go"); got != "in time | "+failed("slow", "timeout after 1s")+" | in time" {
-			t.Errorf("answered %q", got)
+			t.Errorf("got the answer %q, want %q", got, "in time | "+failed("slow", "timeout after 1s")+" | in time")
 		}
 		p.wantAborted(p.firstRequest("slow"))
 	})
@@ -287,7 +288,7 @@ func TestRun_Timeout(t *testing.T) {
 		p.agent("middle", subAgents("slow"), delegates(call("slow", "x")))
 		p.agent("slow", "", stalls)
 		if got := p.wantAnswer("parent", "go"); got != failed("middle", "timeout after 1s") {
-			t.Errorf("answered %q", got)
+			t.Errorf("got the answer %q, want %q", got, failed("middle", "timeout after 1s"))
 		}
 		p.wantAborted(p.firstRequest("slow"))
 		p.wantRequests("middle", 1)

@@ -10,8 +10,8 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// The tests that the specification names in 7.8, and its table 5.6. The tests
-// about output are in spec_output_test.go, those about parallel calls in
+// The tests that the specification names in 7.8, and its table 5.6. Those about
+// output are in spec_output_test.go, those about parallel calls in
 // spec_parallel_test.go.
 
 // TestRun_SubAgentToolInjection: requirements 6.3, 6.4 and 9.1.
@@ -19,7 +19,7 @@ func TestRun_SubAgentToolInjection(t *testing.T) {
 	p := newScenario(t)
 	p.agent("parent", subAgents("helper", "run-2"), answers("nothing to delegate"))
 	if got := p.wantAnswer("parent", "go"); got != "nothing to delegate" {
-		t.Errorf("answered %q", got)
+		t.Errorf("got the answer %q, want %q", got, "nothing to delegate")
 	}
 	want := []provider.Tool{{
 		Name: "call_agent",
@@ -54,10 +54,10 @@ func TestRun_NoSubAgents_NoTools(t *testing.T) {
 			p := newScenario(t)
 			p.agent("single", text, answers("shot"))
 			if got := p.wantAnswer("single", "go"); got != "shot" {
-				t.Errorf("answered %q", got)
+				t.Errorf("got the answer %q, want %q", got, "shot")
 			}
 			if p.firstRequest("single").offered {
-				t.Error("there is a key tools")
+				t.Error("the request has the key tools, want none")
 			}
 			p.wantRequests("single", 1)
 		})
@@ -92,7 +92,7 @@ func TestRun_ToolCallsWithoutTools(t *testing.T) {
 		p.agent("parent", subAgents("middle")+config("max_depth = 1"), delegates(call("middle", "x")))
 		p.agent("middle", subAgents("helper"), unasked)
 		if got := p.wantAnswer("parent", "go"); got != "what I know" {
-			t.Errorf("answered %q", got)
+			t.Errorf("got the answer %q, want %q", got, "what I know")
 		}
 		p.wantRequests("middle", 1)
 		p.wantRequests("helper", 0)
@@ -119,7 +119,7 @@ func TestRun_ConversationLoop_ToolCall(t *testing.T) {
 				func(a *modelRequest) reply { return reply{text: "It is here: " + a.results()[0].Content} },
 			))
 			if got := p.wantAnswer("parent", "where is it?"); got != "It is here: found it" {
-				t.Errorf("answered %q", got)
+				t.Errorf("got the answer %q, want %q", got, "It is here: found it")
 			}
 			p.wantRequests("parent", 2)
 			helpers.wantRequests("helper", 1)
@@ -141,10 +141,10 @@ func TestRun_ConversationLoop_ToolCall(t *testing.T) {
 			}
 			first.request.Messages, second.request.Messages = nil, nil
 			if diff := cmp.Diff(first.request, second.request); diff != "" {
-				t.Errorf("all else is as it was (-first +second):\n%s", diff)
+				t.Errorf("the rest of the request changed (-first +second):\n%s", diff)
 			}
 			if key := map[string]string{"openai": openaiKey, "anthropic": anthropicKey}[name]; first.key != key {
-				t.Errorf("key %q, want %q", first.key, key)
+				t.Errorf("got key %q, want %q", first.key, key)
 			}
 		})
 	}
@@ -167,15 +167,16 @@ func TestRun_SubAgent_Error_PropagatesAsToolResult(t *testing.T) {
 	p := newScenario(t)
 	p.agent("parent", subAgents("nonexistent"), inOrder(calls(call("nonexistent", "x")), answers("I did it myself")))
 	if got := p.wantAnswer("parent", "go"); got != "I did it myself" {
-		t.Errorf("answered %q", got)
+		t.Errorf("got the answer %q, want %q", got, "I did it myself")
 	}
 	const want = `call_agent error: failed to load agent "nonexistent": agent config not found: nonexistent`
 	if got := p.nthRequest("parent", 2).results()[0].Content; got != want {
-		t.Errorf("result %q, want %q", got, want)
+		t.Errorf("got the result %q, want %q", got, want)
 	}
 }
 
-// TestRun_UnknownTool: requirement 8.2, calls are distinguished by their names.
+// TestRun_UnknownTool: requirement 8.2. The name of a tool decides about a
+// call, not its arguments.
 func TestRun_UnknownTool(t *testing.T) {
 	p := newScenario(t)
 	p.agent(
@@ -185,7 +186,7 @@ func TestRun_UnknownTool(t *testing.T) {
 	)
 	p.agent("helper", "", answers("done"))
 	if got := p.wantAnswer("parent", "go"); got != `Unknown tool: "read_file" | done` {
-		t.Errorf("answered %q", got)
+		t.Errorf("got the answer %q, want %q", got, `Unknown tool: "read_file" | done`)
 	}
 	p.wantRequests("helper", 1)
 }
@@ -198,7 +199,7 @@ func TestTable_5_6(t *testing.T) {
 		p := newScenario(t)
 		p.agent("parent", subAgents("helper"), answers("alone"))
 		if got := p.wantAnswer("parent", "go"); got != "alone" {
-			t.Errorf("answered %q", got)
+			t.Errorf("got the answer %q, want %q", got, "alone")
 		}
 		p.wantRequests("parent", 1)
 	})
@@ -207,7 +208,7 @@ func TestTable_5_6(t *testing.T) {
 		p.agent("parent", subAgents("helper"), delegates(call("helper", "x")))
 		p.agent("helper", "", answers("done"))
 		if got := p.wantAnswer("parent", "go"); got != "done" {
-			t.Errorf("answered %q", got)
+			t.Errorf("got the answer %q, want %q", got, "done")
 		}
 		p.wantRequests("parent", 2)
 	})
@@ -221,7 +222,7 @@ func TestTable_5_6(t *testing.T) {
 		p.agent("a", "", func(a *modelRequest) reply { return reply{text: "a: " + a.user()} })
 		p.agent("b", "", func(a *modelRequest) reply { return reply{text: "b: " + a.user()} })
 		if got := p.wantAnswer("parent", "go"); got != "b: Task: y | a: Task: z" {
-			t.Errorf("answered %q", got)
+			t.Errorf("got the answer %q, want %q", got, "b: Task: y | a: Task: z")
 		}
 		if got := p.nthRequest("parent", 3).request.Messages[2].ToolResults[0].Content; got != "a: Task: x" {
 			t.Errorf("the result of the first turn became %q", got)
@@ -262,10 +263,10 @@ func TestTable_5_6(t *testing.T) {
 		p := newScenario(t)
 		p.agent("parent", subAgents("helper"), answers(""))
 		if got := p.wantAnswer("parent", "go"); got != "" {
-			t.Errorf("answered %q", got)
+			t.Errorf("got the answer %q, want %q", got, "")
 		}
 		if got := p.wantAnswer("parent", "--json", "go"); !strings.Contains(got, `"content":"",`) {
-			t.Errorf("got %s", got)
+			t.Errorf("got %s, want an empty content", got)
 		}
 		p.wantRequests("parent", 2)
 	})
