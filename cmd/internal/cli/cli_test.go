@@ -53,8 +53,8 @@ func TestCode(t *testing.T) {
 	}
 }
 
-// TestFailed: each failed outcome is an error with its exit code and one line of
-// text.
+// TestFailed: each failed outcome is an error with its exit code and one line
+// of text.
 func TestFailed(t *testing.T) {
 	for _, test := range []struct {
 		outcome run.Outcome

@@ -44,9 +44,10 @@ import (
 //	:kill@PATH       kills a run
 //
 // "fork" makes the call that of a fork. Without text the fork inherits its
-// parent's conversation. "review=AGENT!" is a review that is refused. "from=PATH!" is mail in which a
-// fork says that it is idle. "tools" are the tools that the run was started
-// with. The text of a supervisor's reply is its verdict.
+// parent's conversation. "review=AGENT!" is a review that is refused.
+// "from=PATH!" is mail in which a fork says that it is idle. "tools" are the
+// tools that the run was started with. The text of a supervisor's reply is its
+// verdict.
 //
 // "draw [now=SECONDS] [width=N] [height=N] [tick=N] [colour]" draws the tree.
 // Tick is the position of the spinner. go test -rewrite writes the output into
