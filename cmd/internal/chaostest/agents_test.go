@@ -26,7 +26,7 @@ type agentFleet struct {
 	began  time.Time
 }
 
-// startAgents starts a server and three workers with so many agents.
+// startAgents starts a server and three workers with this number of agents.
 func startAgents(t *testing.T, bin string, agents int) *agentFleet {
 	t.Helper()
 	dir := t.TempDir()
@@ -97,9 +97,9 @@ func (m figures) String() string {
 // agent.
 const working = 10
 
-// measure takes the figures of a fleet with so many trees in each measurement.
-// The agents that first sets to work come after those that are compared: the
-// workers pull for them for a while.
+// measure takes the figures of a fleet, each with this number of trees. It
+// takes the figure of first calls after latency and rate, since the workers
+// then pull for many more agents for a while.
 func (f *agentFleet) measure(t *testing.T, trees int) (m figures) {
 	t.Helper()
 	ctx := t.Context()
@@ -123,8 +123,8 @@ func (f *agentFleet) measure(t *testing.T, trees int) (m figures) {
 	return m
 }
 
-// median runs trees one after the other, each of the agent that is so many
-// further on, and returns the median of their times.
+// median runs trees one after the other and returns the median of their times.
+// Tree i is of the agent further*i.
 func (f *agentFleet) median(ctx context.Context, t *testing.T, label string, trees, further int) time.Duration {
 	t.Helper()
 	var took []time.Duration
@@ -135,7 +135,7 @@ func (f *agentFleet) median(ctx context.Context, t *testing.T, label string, tre
 	return took[len(took)/2]
 }
 
-// together runs trees, 64 at once, each of the agent that is so many further on.
+// together runs trees, 64 at once. Tree i is of the agent further*i.
 func (f *agentFleet) together(ctx context.Context, t *testing.T, label string, trees, further int) {
 	t.Helper()
 	room := make(chan struct{}, 64)

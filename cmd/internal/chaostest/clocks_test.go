@@ -24,8 +24,8 @@ type clockRow struct {
 	// worker, server and submitter are the errors of the clocks of the
 	// first worker, the server, and axe-submit.
 	worker, server, submitter time.Duration
-	// step is the time by which the clock of the worker or the server is
-	// set when half of the trees have ended.
+	// The clock of the first worker or the server is set by this time when
+	// half of the trees have ended.
 	workerStep, serverStep time.Duration
 	// hang says that the model does not answer the leaves of the mids.
 	// Their calls have a short timeout.
@@ -179,7 +179,7 @@ func (row clockRow) perform(t *testing.T, bin string, trees int) string {
 	if row.hang {
 		l.answer = timedOut
 		// On a machine under load a call is stored up to a second after
-		// its deadline was reckoned, and the text is rounded.
+		// its deadline was computed, and the text is rounded.
 		l.read = func(answer string) string {
 			return strings.ReplaceAll(answer, "timeout after "+(hangTimeout-time.Second).String(),
 				"timeout after "+hangTimeout.String())

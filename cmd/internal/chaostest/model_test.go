@@ -14,13 +14,14 @@ import (
 type modelRequest struct {
 	worker     string
 	begin, end time.Time
-	// left is the time at which the worker gave the request up.
+	// left is the time at which the worker closed the request without an
+	// answer.
 	left time.Time
 }
 
-// model is a model over HTTP, in the format of Ollama. It takes a while to
-// answer and records each request with its worker and time. Each worker has a
-// path of its own.
+// model is a model over HTTP, in the format of Ollama. It answers after its
+// latency and records each request with its worker and time. The path of the
+// URL begins with the worker's name.
 type model struct {
 	latency time.Duration
 	// hangs says which runs the model never answers; nil: none.
@@ -46,7 +47,7 @@ type parsedRequest struct {
 	post    forkMemory
 }
 
-func readQuestion(r *http.Request) (parsedRequest, error) {
+func parseRequest(r *http.Request) (parsedRequest, error) {
 	var req struct {
 		Messages []struct{ Role, Content string }
 		Tools    []struct{ Function struct{ Name string } }
@@ -85,11 +86,11 @@ func readQuestion(r *http.Request) (parsedRequest, error) {
 	return q, nil
 }
 
-// ServeHTTP delegates three times to the agents that the system prompt names,
-// and then answers with the run's label and the results in order. So each tree
-// has one right answer.
+// ServeHTTP makes three calls to the agents that the system prompt names, and
+// then answers with the run's label and the results in order. So each tree has
+// one right answer.
 func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	q, err := readQuestion(r)
+	q, err := parseRequest(r)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
@@ -117,6 +118,7 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
+// begun records the start of a request.
 func (m *model) begun(key turnKey, worker string) *modelRequest {
 	a := &modelRequest{worker: worker, begin: time.Now()}
 	m.mu.Lock()
@@ -134,7 +136,8 @@ func (m *model) latencyOf(key turnKey) time.Duration {
 	return m.latency/2 + m.latency*time.Duration(h.Sum32()%1000)/1000
 }
 
-// answer delegates by the tools that the run was offered, and ends by them too.
+// answer delegates with the tools that the run was offered. It ends with
+// submit_result if that was offered, otherwise with a text.
 func (q parsedRequest) answer() map[string]any {
 	text := q.label + "(" + strings.Join(q.results, " ") + ")"
 	var tasks []map[string]string

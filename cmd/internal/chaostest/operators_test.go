@@ -33,7 +33,7 @@ type slip struct {
 	// queued is the number of further trees that are submitted while the
 	// workers are frozen. The slip is made before they thaw.
 	queued int
-	// asksAgain says that workers ask the model again for turns of lost
+	// asksAgain says that workers may ask the model again for turns of lost
 	// requests or of lost trees.
 	asksAgain bool
 	// args are further arguments of the workers.
@@ -130,7 +130,7 @@ func operators(t *testing.T, bin string, trees int) {
 	t.Logf("\n%s", strings.Join(table, "\n"))
 }
 
-// start starts the server and three workers, which are replaced when they end.
+// start starts the server and a pool of four workers.
 func (s slip) start(t *testing.T, bin string) *harness {
 	t.Helper()
 	h, worker := newFleet(t, bin, t.TempDir(), 200*time.Millisecond)
@@ -187,7 +187,7 @@ func (s slip) perform(t *testing.T, bin string, trees int) string {
 		t.Errorf("the model was asked again for %d turns, though no worker has died", extra)
 	}
 	if l.told < s.queued {
-		t.Errorf("%d submitters were told that their task was never taken, want at least %d", l.told, s.queued)
+		t.Errorf("%d submitters were told that their tree is lost, want at least %d", l.told, s.queued)
 	}
 	if len(l.wrong) > 0 {
 		t.Errorf("%d trees are wrong:\n%s", len(l.wrong), strings.Join(l.wrong[:min(10, len(l.wrong))], "\n"))
@@ -205,7 +205,7 @@ func (s slip) perform(t *testing.T, bin string, trees int) string {
 }
 
 // make makes the slip when half of the trees have been submitted. It returns
-// the time until a worker has noticed. Queued waits for the trees that are
+// the time until a worker has logged it. Queued waits for the trees that are
 // submitted to frozen workers.
 func (s slip) make(
 	ctx context.Context, h *harness, l *load, trees int, queued *sync.WaitGroup,

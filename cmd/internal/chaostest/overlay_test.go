@@ -17,8 +17,8 @@ import (
 // clockEnv names the file with the error of a process's wall clock.
 const clockEnv = "AXE_CHAOS_CLOCK"
 
-// The function time.Now adds an error to the wall clock and leaves the
-// monotonic clock alone.
+// The edits of the package time. The edited time.Now adds an error to the wall
+// clock and leaves the monotonic clock alone.
 const (
 	nowBefore = "	sec, nsec, mono := runtimeNow()\n	if mono == 0 {\n"
 	nowAfter  = "	sec, nsec, mono := runtimeNow()\n	sec += chaosError()\n	if mono == 0 {\n"
@@ -115,7 +115,7 @@ func timeOverlay(t *testing.T, dir string) string {
 	text := string(source)
 	for _, edit := range [][2]string{{nowBefore, nowAfter}, {importsBefore, importsAfter}} {
 		if n := strings.Count(text, edit[0]); n != 1 {
-			t.Fatalf("%s has %d times the text below, want once: adapt the edit to this Go\n%s", original, n, edit[0])
+			t.Fatalf("%s: got the text below %d times, want once: adapt the edit to this Go\n%s", original, n, edit[0])
 		}
 		text = strings.Replace(text, edit[0], edit[1], 1)
 	}

@@ -28,8 +28,8 @@ import (
 const teamSize = 4
 
 // killingModel is a model that kills each worker that asks it for the agent
-// bad, and answers soon for the agent good. A lead calls the agents that its
-// task names.
+// bad, and answers for the agent good after 50 ms. A lead calls the agent that
+// its task names, teamSize times.
 type killingModel struct {
 	mu sync.Mutex
 	// places has the places of the workers that may be killed, by the
@@ -40,7 +40,7 @@ type killingModel struct {
 
 // ServeHTTP implements http.Handler.
 func (d *killingModel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	q, err := readQuestion(r)
+	q, err := parseRequest(r)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
@@ -73,7 +73,7 @@ func (d *killingModel) kill(worker string) {
 	defer d.mu.Unlock()
 	b := d.places[worker]
 	if b == nil {
-		return // dead already
+		return // killed before
 	}
 	delete(d.places, worker)
 	d.kills.Add(1)
@@ -92,7 +92,8 @@ type poisonTest struct {
 	model  *killingModel
 }
 
-func newWard(t *testing.T, bin string, ackWait time.Duration) *poisonTest {
+// newPoisonTest starts a server, two workers of lead and good, and two of bad.
+func newPoisonTest(t *testing.T, bin string, ackWait time.Duration) *poisonTest {
 	t.Helper()
 	store := t.TempDir() // removed after all processes
 	log := newJournal(t)
@@ -210,11 +211,11 @@ func (r *record) ended(agent, key string) (outcomes []storedTurn, took []time.Du
 
 // poison makes n calls that kill their workers, beside n calls that do not, and
 // more of the latter as long as the former last. Each killing call ends as a
-// dead letter, and its caller is told. The other calls are hardly slower than
-// alone.
+// dead letter, and its caller is told. The log has the time of the other calls,
+// beside the killing ones and alone.
 func poison(t *testing.T, bin string, n int, ackWait time.Duration) {
 	t.Helper()
-	w := newWard(t, bin, ackWait)
+	w := newPoisonTest(t, bin, ackWait)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
 	defer cancel()
 	if err := w.announced(ctx); err != nil {
@@ -287,7 +288,7 @@ func poison(t *testing.T, bin string, n int, ackWait time.Duration) {
 	compare("trees of their submitters", treesBeside, treesAlone)
 	if len(outcomes) != n || poisoned != n || len(letters) != n || len(alone) != n || len(beside) < n {
 		t.Errorf(
-			"of %d each: %d outcomes, %d poisoned, %d letters; of the healthy %d alone, %d beside",
+			"want %d of each: got %d outcomes, %d poisoned, %d dead letters; of the healthy %d alone, %d beside",
 			n,
 			len(outcomes),
 			poisoned,

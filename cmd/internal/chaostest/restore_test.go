@@ -22,8 +22,9 @@ const lostAfter = 3 * time.Second
 
 // restored loses a server with its disk while trees are under way. Another one
 // takes its place with the streams of a backup that was made while the first
-// one worked. The workers stay. Each tree has its right answer, and the model
-// is asked again for few turns: the workers still know what it answered.
+// one worked. The workers stay and know the answers. So each tree has its right
+// answer, and the model is asked again for at most half of the turns since the
+// backup.
 func restored(t *testing.T, bin string, trees int) {
 	t.Helper()
 	if trees == 0 {

@@ -22,14 +22,14 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// rollout is a fleet of three workers that is replaced without end: the oldest
-// worker is drained, with a grace that no model call lasts within, while
-// another one takes its place. Then the fleet is left alone.
+// rollout is a fleet of three workers. The oldest worker is drained again and
+// again, while another one takes its place. The grace of a drain is shorter
+// than any model call. At the end the fleet is left alone.
 type rollout struct {
 	*harness
 	trees int
-	// latency is the average time of a model call. Every call is longer
-	// than its worker's life.
+	// latency is the average time of a model call. The shortest call takes
+	// half of it, which in a long run is longer than a worker lives.
 	latency time.Duration
 	// every is the time between two drains.
 	every  time.Duration
@@ -42,8 +42,7 @@ type rollout struct {
 }
 
 // sizedRollout returns the size of the scenario. Without a number of trees it
-// is that of a short run, in which no call has more deliveries than a trigger
-// may have: a drain takes a second.
+// is that of a short run.
 func sizedRollout(trees int) rollout {
 	if trees == 0 {
 		return rollout{
@@ -150,7 +149,7 @@ func (r *rollout) perform(t *testing.T, bin string) {
 	asked, aborted := r.model.count(), r.model.aborted()
 	wasted := r.wasted(ctx, t)
 	t.Logf("%d trees | drain %d | took %.1fs", r.trees, r.hits.count(drainOne), time.Since(begin).Seconds())
-	t.Logf("model asked %d, minimum %d, extra %d, in flight at drains %d, wasted says verify %d",
+	t.Logf("model asked %d, minimum %d, extra %d, in flight at drains %d, wasted by axe verify %d",
 		asked, r.trees, asked-r.trees, aborted, wasted)
 	t.Logf("lost or wrong %d", len(wrong))
 	if len(wrong) > 0 {
