@@ -48,7 +48,7 @@ type fault struct {
 	duration float64
 }
 
-// faultSequence is a sequence of faults. Several drills may run at once.
+// faultSequence is a sequence of faults. Several sequences may run at once.
 type faultSequence struct {
 	// every is the average time between the end of a fault and the next
 	// fault.
@@ -84,7 +84,7 @@ type injectedFault struct {
 	from, to time.Time // to is zero while it lasts
 }
 
-// faultLog are all faults that have happened.
+// faultLog holds all faults that have happened.
 type faultLog struct {
 	log *journal
 	mu  sync.Mutex

@@ -19,7 +19,7 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// harness is all that one scenario runs.
+// harness holds the processes and records of one scenario.
 type harness struct {
 	scenario
 	bin     string
@@ -28,7 +28,7 @@ type harness struct {
 	servers *servers
 	pool    *workerPool
 	hits    *faultLog
-	// lasting counts the faults that last, until they are undone.
+	// lasting waits for the schedules, and for faults until they are undone.
 	lasting sync.WaitGroup
 }
 
@@ -46,7 +46,8 @@ func newFleet(t *testing.T, bin, store string, latency time.Duration) (*harness,
 	return h, agentd{filepath.Join(bin, "agentd"), "", web.URL, 1, 1, h.ackWait, nil}
 }
 
-// startFleet starts the server and three workers. The end of the test ends them.
+// startFleet starts the server and three workers. The end of the test ends
+// them.
 func (h *harness) startFleet(t *testing.T, worker agentd) {
 	t.Helper()
 	if err := h.servers.up(t.Context(), h.servers.nodes[0]); err != nil {
@@ -89,7 +90,7 @@ func newHarness(t *testing.T, sc scenario, bin string) *harness {
 	return h
 }
 
-// connect waits for the streams, which the workers make.
+// connect opens a connection when the workers have made the streams.
 func (h *harness) connect(t *testing.T) *bus.Conn {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -107,7 +108,8 @@ func (h *harness) connect(t *testing.T) *bus.Conn {
 	return conn
 }
 
-// provisioned asks once. A cluster without a leader does not answer.
+// provisioned reports an error if the streams are missing. It bounds the wait,
+// since a cluster without a leader does not answer.
 func provisioned(ctx context.Context, conn *bus.Conn) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -147,7 +149,7 @@ func (h *harness) run(t *testing.T, seed uint64, trees int) (*verdict, *load) {
 	return h.judge(l, r), l
 }
 
-// reportProgress reports the progress of a long run on stderr.
+// reportProgress reports the progress of a run with AXE_CHAOS_TREES on stderr.
 func (h *harness) reportProgress(ctx context.Context, l *load) {
 	for os.Getenv(treesEnv) != "" && pause.For(ctx, 5*time.Second) == nil {
 		fmt.Fprintf(

@@ -19,6 +19,7 @@ func (h *harness) injectFaults(ctx context.Context, s *schedule) error {
 	return nil
 }
 
+// inflict carries out one fault. A fault that lasts goes on after it returns.
 func (h *harness) inflict(ctx context.Context, f fault) error {
 	switch f.kind {
 	case killServer:
@@ -27,7 +28,7 @@ func (h *harness) inflict(ctx context.Context, f fault) error {
 		n, err := h.servers.leader(ctx)
 		if err != nil {
 			h.log.log("no leader to kill: %v", err)
-			return nil // the stream has none now
+			return nil
 		}
 		return h.strikeServer(ctx, n, f)
 	case haltServer, dragServer:
@@ -37,7 +38,7 @@ func (h *harness) inflict(ctx context.Context, f fault) error {
 	}
 	b := h.pool.take(f.target, f.kind == cutConn || f.kind == holdConn || f.kind == slowConn)
 	if b == nil {
-		// Another fault strikes each of them.
+		// Another fault strikes each worker that is possible.
 		return nil
 	}
 	over := h.hits.begin(f.kind, b.worker().name)
@@ -72,7 +73,8 @@ func (h *harness) inflict(ctx context.Context, f fault) error {
 	return nil
 }
 
-// strikeServer kills a node and starts it again, in some cases after a while.
+// strikeServer kills a node and starts it again, for one fault in four after a
+// pause of up to a second.
 func (h *harness) strikeServer(ctx context.Context, n *node, f fault) error {
 	defer h.hits.begin(f.kind, "")()
 	n.proc.kill()
@@ -82,8 +84,8 @@ func (h *harness) strikeServer(ctx context.Context, n *node, f fault) error {
 	return h.servers.up(context.WithoutCancel(ctx), n)
 }
 
-// freezeServer stops a server for longer than a lease, all the time or every
-// other moment.
+// freezeServer stops a server for longer than a lease: all the time, or for a
+// dragServer fault 100 ms out of every 200 ms.
 func (h *harness) freezeServer(ctx context.Context, p *process, f fault) {
 	over := h.hits.begin(f.kind, "")
 	long := h.beyondLease(f)

@@ -24,7 +24,8 @@ type journal struct {
 	lines []string
 	next  int
 	file  io.Writer
-	// keep marks lines that are kept in kept, however many others follow.
+	// keep is a text, "" for none. kept has every line with it, which tail
+	// does not bound.
 	keep string
 	kept []string
 }
@@ -78,8 +79,8 @@ func (j *journal) line(process, text string) {
 	}
 }
 
-// saidSo reports whether a process has said a text in a line that keep marks. An
-// empty name is any process.
+// saidSo reports whether a process has said a text in a line of kept. An empty
+// name is any process.
 func (j *journal) saidSo(process, text string) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -102,10 +103,11 @@ func (j *journal) String() string {
 // of returns the writer for the output of a process. first is called at its
 // first line.
 func (j *journal) of(process string, first func()) io.Writer {
-	return &scribe{journal: j, process: process, first: first}
+	return &lineWriter{journal: j, process: process, first: first}
 }
 
-type scribe struct {
+// lineWriter splits the output of a process into lines.
+type lineWriter struct {
 	journal *journal
 	process string
 	first   func()
@@ -114,7 +116,7 @@ type scribe struct {
 }
 
 // Write implements io.Writer.
-func (s *scribe) Write(p []byte) (int, error) {
+func (s *lineWriter) Write(p []byte) (int, error) {
 	s.rest = append(s.rest, p...)
 	for {
 		line, rest, whole := bytes.Cut(s.rest, []byte("\n"))

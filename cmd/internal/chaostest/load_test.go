@@ -31,10 +31,11 @@ type load struct {
 	// answer is the right answer of a tree; nil: that of a tree without
 	// failures.
 	answer func(label string) string
-	// read, if not nil, replaces what may differ in a right answer.
+	// read, if not nil, replaces the parts of an answer that may differ.
 	read func(answer string) string
 	// submitter is the environment of axe-submit, and args its further
-	// arguments. With them axe-submit submits every tree.
+	// arguments. With args axe-submit submits every tree, without them one
+	// tree in 16.
 	submitter, args []string
 
 	// mayTell says that a submitter may be told that its tree was removed.
@@ -45,7 +46,7 @@ type load struct {
 	// retries is the number of submissions and waits that failed and were
 	// tried again.
 	retries atomic.Int64
-	longest atomic.Int64 // duration of a tree
+	longest atomic.Int64 // longest time.Duration of a tree
 
 	mu    sync.Mutex
 	wrong []string // mistakes found in trees
@@ -99,9 +100,9 @@ func (l *load) tree(ctx context.Context, i int) {
 		})
 	}
 	l.ended.Add(1)
-	l.longest.Store(max(l.longest.Load(), int64(time.Since(begin))))
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.longest.Store(max(l.longest.Load(), int64(time.Since(begin))))
 	switch {
 	case told:
 		l.told++
@@ -114,7 +115,7 @@ func (l *load) tree(ctx context.Context, i int) {
 	}
 }
 
-// reading is an answer as it is compared.
+// reading returns an answer as it is compared.
 func (l *load) reading(answer string) string {
 	if l.read != nil {
 		return l.read(answer)
@@ -122,7 +123,7 @@ func (l *load) reading(answer string) string {
 	return answer
 }
 
-// rightAnswer is the answer that a tree must have.
+// rightAnswer returns the answer that a tree must have.
 func (l *load) rightAnswer(label string) string {
 	if l.answer != nil {
 		return l.answer(label)
@@ -130,8 +131,8 @@ func (l *load) rightAnswer(label string) string {
 	return rightAnswer(label, 2)
 }
 
-// retry repeats an action until it succeeds. Under one id a repetition changes
-// nothing.
+// retry repeats an action until it succeeds or ctx ends. A task that is
+// submitted again under one id changes nothing.
 func (l *load) retry(ctx context.Context, do func(context.Context) error) error {
 	for {
 		err := do(ctx)
@@ -146,6 +147,7 @@ func (l *load) retry(ctx context.Context, do func(context.Context) error) error 
 	}
 }
 
+// submit submits a tree with the client of this process.
 func (l *load) submit(ctx context.Context, label string) error {
 	_, err := l.client.Submit(ctx, client.Task{Agent: l.lead, ID: client.TreeID(label), Text: label})
 	return err

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// roleEnv makes a process of this test's own binary play another role than a
-// test.
+// roleEnv makes a process of this test's own binary a server or a keeper
+// instead of a test.
 const roleEnv = "AXE_CHAOS_ROLE"
 
 func TestMain(m *testing.M) {
@@ -24,14 +24,14 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 	default:
-		fmt.Fprintf(os.Stderr, "%s=%q: the role is not known\n", roleEnv, role)
+		fmt.Fprintf(os.Stderr, "%s=%q: unknown role\n", roleEnv, role)
 		os.Exit(2)
 	}
 }
 
-// keep ends every process of its group, itself included, as soon as the test is
-// gone. However the test ends, its end of the pipe is closed then. Stopped
-// processes are killed too.
+// keep kills every process of its group, itself included, as soon as the test
+// has ended. The test's end of the pipe is then closed, even after a crash.
+// Stopped processes are killed too.
 func keep() {
 	_, _ = io.Copy(io.Discard, os.Stdin)
 	_ = syscall.Kill(0, syscall.SIGKILL)

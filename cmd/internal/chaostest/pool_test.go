@@ -19,14 +19,14 @@ const slots = 16
 type workerPool struct {
 	group  *group
 	places []*place
-	// lastWords holds a string: the last output of the newest such worker.
-	lastWords atomic.Value
 	// unexpectedEnds is the number of workers that ended though the test
 	// did not end them.
 	unexpectedEnds atomic.Int64
+	// lastWords holds a string: the last output of the newest of them.
+	lastWords atomic.Value
 }
 
-// place is the place of one worker after the other.
+// place holds one worker after the other. proc is the present one.
 type place struct {
 	pool    *workerPool
 	number  int
@@ -50,6 +50,7 @@ type agentd struct {
 	args         []string
 }
 
+// named returns the command of a worker with this name.
 func (a agentd) named(name string, args ...string) *exec.Cmd {
 	args = append(append(args, a.args...),
 		"--agents", a.agents,

@@ -61,11 +61,12 @@ func (g *group) killAll() {
 	}
 }
 
-// process is a child process. A function that ends it announces that first: any
-// other end is a finding.
+// process is a child process.
 type process struct {
-	name   string
-	cmd    *exec.Cmd
+	name string
+	cmd  *exec.Cmd
+	// wanted is set before the test ends the process. Any other end is a
+	// failure.
 	wanted atomic.Bool
 	// spoke is closed after the process's first line of output. By then the
 	// process handles signals.
@@ -107,7 +108,8 @@ func (p *process) kill() {
 	<-p.ended
 }
 
-// drain sends SIGTERM and waits for an orderly end.
+// drain sends SIGTERM and waits for an orderly end. After the time atMost it
+// kills the process and returns an error.
 func (p *process) drain(atMost time.Duration) error {
 	p.wanted.Store(true)
 	select {

@@ -78,7 +78,7 @@ func (p *proxy) pipe(ctx context.Context, from, to net.Conn) {
 	}
 }
 
-// waitOpen waits until data may pass.
+// waitOpen waits until data may pass. It returns false if ctx ends first.
 func (p *proxy) waitOpen(ctx context.Context) bool {
 	p.mu.Lock()
 	open, delay := p.open, p.delay

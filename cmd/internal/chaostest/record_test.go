@@ -12,7 +12,7 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// storedTurn is the place of a turn's answer on the stream.
+// storedTurn says which worker stored a turn's answer or an outcome, and when.
 type storedTurn struct {
 	worker string
 	at     time.Time
@@ -84,14 +84,14 @@ func readRecord(ctx context.Context, conn *bus.Conn) (*record, error) {
 
 func (r *record) take(m bus.Stored) error {
 	at, err := r.space.Parse(m.Subject)
-	// The message is a dead letter or an armed timer.
 	if err != nil {
+		// The message is a dead letter or an armed timer.
 		if m.Header.Get("Axe-Reason") != "" {
 			r.dead = append(r.dead, m.Subject+": "+m.Header.Get("Axe-Reason"))
 		}
 		return nil
 	}
-	switch at.Kind { //nolint:exhaustive // the others say nothing of a turn
+	switch at.Kind { //nolint:exhaustive // other kinds store no turn
 	case subjects.Call:
 		var in run.Input
 		if err := json.Unmarshal(m.Body, &in); err != nil {

@@ -76,7 +76,7 @@ func writeAgents(t *testing.T) string {
 	return dir
 }
 
-// rightAnswer is the answer of a run with so many levels below it.
+// rightAnswer is the answer of a run with this number of levels below it.
 func rightAnswer(label string, below int) string {
 	var parts []string
 	for i := range width {

@@ -11,14 +11,19 @@ import (
 
 // verdict is the result of a scenario.
 type verdict struct {
+	// lost counts missing outcomes, doubled second outcomes and second mail,
+	// and misordered wrong answers.
 	lost, doubled, misordered int
-	asked, minimum            int
-	extra, allowed            int
-	wrong                     []string
+	// asked counts requests to the model, and minimum the turns of all trees.
+	asked, minimum int
+	// extra counts repeated requests, and allowed the requests that a fault
+	// struck.
+	extra, allowed int
+	wrong          []string
 }
 
-// clockSlack is the time after the storing of an answer in which a worker that
-// has read before may still ask.
+// clockSlack is the time after the storing of an answer in which a worker may
+// still ask, if it read the run before.
 const clockSlack = 500 * time.Millisecond
 
 func (v *verdict) blame(format string, args ...any) {
@@ -42,7 +47,7 @@ func (h *harness) judge(l *load, r *record) *verdict {
 	for key, asks := range h.model.asks {
 		if key.turn > turnsOf(key.label) {
 			v.blame(
-				"turn %s was asked, which no tree needs: %s\n%s",
+				"turn %s was asked, which is beyond the last turn of its run: %s\n%s",
 				key,
 				h.describeTurn(asks, r.turns[key]),
 				r.tell(key.label),
@@ -66,7 +71,8 @@ func (h *harness) judge(l *load, r *record) *verdict {
 	return v
 }
 
-// runs checks that each call has one outcome.
+// runs checks that each call has one outcome, that each tree has all its runs
+// and its mail, and that there are no dead letters.
 func (h *harness) runs(v *verdict, r *record, trees int) {
 	ofTree := map[subjects.Tree]int{}
 	for at, c := range r.calls {
@@ -150,7 +156,7 @@ func (h *harness) inFlight(asks []*modelRequest, k storedTurn) int {
 	return n
 }
 
-// clock is a moment in seconds of the journal.
+// clock formats a time as the journal does, in seconds since its start.
 func (h *harness) clock(t time.Time) string {
 	if t.IsZero() {
 		return "never"
@@ -158,7 +164,7 @@ func (h *harness) clock(t time.Time) string {
 	return fmt.Sprintf("%.3f", t.Sub(h.log.start).Seconds())
 }
 
-// describeTurn tells the events of a turn.
+// describeTurn lists the requests for a turn and its storing.
 func (h *harness) describeTurn(asks []*modelRequest, k storedTurn) string {
 	var s strings.Builder
 	for _, a := range asks {
