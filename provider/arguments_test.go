@@ -87,8 +87,9 @@ func TestUnmarshalMalformedToolCall(t *testing.T) {
 	}
 }
 
-// TestToolCallIsStoredLosslessly: a stored call has the bytes of its arguments,
-// even indented ones, though the JSON around them is indented otherwise.
+// TestToolCallIsStoredLosslessly: a stored call keeps the bytes of its
+// arguments. Their indentation stays, though the JSON around them has another
+// one.
 func TestToolCallIsStoredLosslessly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		raw, err := json.Marshal(rapid.MapOf(rapid.String(), value(3)).Draw(t, "arguments"))
@@ -175,7 +176,7 @@ func FuzzToolCall(f *testing.F) {
 			t.Fatalf("arguments (-want +got):\n%s", diff)
 		}
 		if !bytes.Equal(c.RawArguments(), back.RawArguments()) || back.ID != id || back.Name != name {
-			t.Fatalf("%+v came back as %+v", c, back)
+			t.Fatalf("stored %+v, got %+v", c, back)
 		}
 	})
 }

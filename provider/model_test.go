@@ -25,7 +25,7 @@ func TestSplitModel(t *testing.T) {
 			text = err.Error()
 		}
 		if vendor != tt.vendor || name != tt.name || text != tt.err {
-			t.Errorf("%q: got %q, %q, %v", tt.full, vendor, name, err)
+			t.Errorf("%q: got %q, %q, %q; want %q, %q, %q", tt.full, vendor, name, text, tt.vendor, tt.name, tt.err)
 		}
 	}
 }

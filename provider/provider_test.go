@@ -16,11 +16,11 @@ func TestRequired(t *testing.T) {
 	// Go ranges over a map in another order each time.
 	for range 20 {
 		if diff := cmp.Diff([]string{"agent", "task", "zone"}, tool.Required()); diff != "" {
-			t.Fatalf("(-want +got):\n%s", diff)
+			t.Fatalf("Required() (-want +got):\n%s", diff)
 		}
 	}
 	if got := (Tool{}).Required(); len(got) != 0 {
-		t.Errorf("no parameters: %q", got)
+		t.Errorf("a tool without parameters requires %q, want none", got)
 	}
 }
 
@@ -39,7 +39,7 @@ func TestError(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if !errors.Is(err, io.ErrUnexpectedEOF) {
-		t.Error("the cause is lost")
+		t.Errorf("%v does not wrap the cause", err)
 	}
 	if got, want := (&Error{Category: Auth, Message: "no key"}).Error(), "auth: no key"; got != want {
 		t.Errorf("got %q, want %q", got, want)

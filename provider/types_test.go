@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// These are the types of axe's M5 specification, 3.1. The declaration does not
+// These are the types of axe's M5 specification, 3.1. The declarations do not
 // compile if a field is missing or has another type.
 var (
 	// req 1.1
@@ -32,12 +32,12 @@ var (
 func TestTool_ZeroValue(t *testing.T) {
 	t.Run("req 1.1", func(t *testing.T) {
 		if tool := (Tool{}); tool.Name != "" || tool.Description != "" || tool.Parameters != nil {
-			t.Errorf("%+v", tool)
+			t.Errorf("got %+v, want zero fields", tool)
 		}
 	})
 	t.Run("req 1.2", func(t *testing.T) {
 		if p := (ToolParameter{}); p.Type != "" || p.Description != "" || p.Required {
-			t.Errorf("%+v", p)
+			t.Errorf("got %+v, want zero fields", p)
 		}
 	})
 }
@@ -45,7 +45,7 @@ func TestTool_ZeroValue(t *testing.T) {
 func TestToolCall_ZeroValue(t *testing.T) {
 	t.Run("req 1.3", func(t *testing.T) {
 		if c := (ToolCall{}); c.ID != "" || c.Name != "" || c.Arguments != nil || c.Raw != nil {
-			t.Errorf("%+v", c)
+			t.Errorf("got %+v, want zero fields", c)
 		}
 	})
 }
@@ -53,7 +53,7 @@ func TestToolCall_ZeroValue(t *testing.T) {
 func TestToolResult_ZeroValue(t *testing.T) {
 	t.Run("req 1.4", func(t *testing.T) {
 		if r := (ToolResult{}); r.CallID != "" || r.Content != "" || r.IsError {
-			t.Errorf("%+v", r)
+			t.Errorf("got %+v, want zero fields", r)
 		}
 	})
 }
@@ -75,7 +75,7 @@ func TestResponse_NilToolCalls_BackwardsCompatible(t *testing.T) {
 	resp := Response{Content: "Hello.", StopReason: "end_turn"}
 	t.Run("req 1.6", func(t *testing.T) {
 		if len(resp.ToolCalls) != 0 {
-			t.Errorf("%+v", resp)
+			t.Errorf("got %+v, want no tool calls", resp)
 		}
 	})
 	t.Run("req 1.8", func(t *testing.T) {
@@ -101,7 +101,7 @@ func TestMessage_ToolResultsField(t *testing.T) {
 		{CallID: "2", Content: "broken", IsError: true},
 	}})
 	if ToolRole != "tool" {
-		t.Errorf("req 1.7: role %q", ToolRole)
+		t.Errorf("req 1.7: role %q, want tool", ToolRole)
 	}
 }
 

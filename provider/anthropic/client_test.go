@@ -42,7 +42,7 @@ func TestBlankTextIsNotSent(t *testing.T) {
 	c := anthropic.New(anthropic.Config{Key: key, HTTP: &http.Client{Transport: recorder}})
 	_, err := c.Send(t.Context(), &provider.Request{Model: "m", Messages: []provider.Message{
 		{Role: provider.Assistant, Content: "\n\n", ToolCalls: []provider.ToolCall{{ID: "1", Name: "now"}}},
-		{Role: provider.ToolRole, Content: "ignored beside results"},
+		{Role: provider.ToolRole, Content: "never sent"},
 		{Role: provider.Assistant, Content: ""},
 		{Role: provider.User, Content: "Go on."},
 	}})

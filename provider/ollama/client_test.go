@@ -48,7 +48,7 @@ func TestNotRunning(t *testing.T) {
 		_, err := ollama.New(ollama.Config{BaseURL: base}).Send(t.Context(), &provider.Request{Model: "m"})
 		e, ok := errors.AsType[*provider.Error](err)
 		if !ok || e.Category != provider.Server || e.Message != want || !errors.Is(err, syscall.ECONNREFUSED) {
-			t.Errorf("%s: got %v, want %s", base, err, want)
+			t.Errorf("%s: got %v, want a server error, ECONNREFUSED: %s", base, err, want)
 		}
 	}
 }

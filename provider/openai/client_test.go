@@ -33,8 +33,8 @@ func TestConformance(t *testing.T) { providertest.Run(t, subject()) }
 func FuzzAnswer(f *testing.F) { providertest.Fuzz(f, subject()) }
 
 // OpenAI's own server gets max_completion_tokens, which its newer models
-// require. Calls without an id, which imitations send, get an id.
-func TestOriginalAndImitation(t *testing.T) {
+// require. Calls without an id, which some imitations send, get an id.
+func TestOriginalServerAndCallsWithoutIDs(t *testing.T) {
 	const answer = `{"choices":[{"message":{"tool_calls":[{"function":{"name":"a"}},{"function":{"name":"b"}}]}}]}`
 	const want = `{"model":"m","messages":[],"max_completion_tokens":7}` + "\n"
 	calls := []provider.ToolCall{
@@ -52,10 +52,10 @@ func TestOriginalAndImitation(t *testing.T) {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(want, recorder.Sent); diff != "" {
-			t.Errorf("sent to %q (-want +got):\n%s", base, diff)
+			t.Errorf("base URL %q: sent (-want +got):\n%s", base, diff)
 		}
 		if diff := cmp.Diff(calls, resp.ToolCalls); diff != "" {
-			t.Errorf("calls (-want +got):\n%s", diff)
+			t.Errorf("base URL %q: calls (-want +got):\n%s", base, diff)
 		}
 	}
 }
@@ -77,13 +77,14 @@ func TestArgumentsAsObject(t *testing.T) {
 		provider.NewToolCall("3", "c", nil),
 	}
 	if diff := cmp.Diff(want, resp.ToolCalls); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+		t.Errorf("calls (-want +got):\n%s", diff)
 	}
 }
 
-// An error names the base URL for a 404 in an unknown format. It has no colon
-// before an empty message. It does not hide a key of one letter.
-func TestShortFailures(t *testing.T) {
+// An error names the base URL for a 404 in an unknown format. The error of an
+// empty answer does not end with a colon. A key of one letter stays in the
+// text: it would match in any text.
+func TestErrorTexts(t *testing.T) {
 	for _, tt := range []struct {
 		status       int
 		answer, want string
@@ -104,7 +105,7 @@ func TestShortFailures(t *testing.T) {
 		c := openai.New(openai.Config{Key: "k", BaseURL: "http://localhost:1/v1", HTTP: hc})
 		_, err := c.Send(t.Context(), &provider.Request{Model: "m"})
 		if err == nil || err.Error() != tt.want {
-			t.Errorf("got  %v\nwant %s", err, tt.want)
+			t.Errorf("status %d, answer %q:\n got %v\nwant %s", tt.status, tt.answer, err, tt.want)
 		}
 	}
 }

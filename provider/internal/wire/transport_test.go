@@ -14,12 +14,14 @@ func TestTransportIsBounded(t *testing.T) {
 	for conns, want := range map[int]int{-1: 128, 0: 128, 7: 7} {
 		tr := Transport(conns)
 		if tr.MaxConnsPerHost != want || tr.MaxIdleConnsPerHost != want {
-			t.Errorf("%d: %d connections, %d idle", conns, tr.MaxConnsPerHost, tr.MaxIdleConnsPerHost)
+			t.Errorf("Transport(%d): %d connections, %d idle; want %d of both",
+				conns, tr.MaxConnsPerHost, tr.MaxIdleConnsPerHost, want)
 		}
 	}
 }
 
-// post reads the whole response, so that the connection can be used again.
+// post sends a request and returns the protocol of the response. It reads the
+// whole response, so that the connection can be used again.
 func post(t *testing.T, hc *http.Client, url string) string {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, http.NoBody)
@@ -39,6 +41,7 @@ func post(t *testing.T, hc *http.Client, url string) string {
 	return resp.Proto
 }
 
+// Fifty parallel requests use no more connections than the bound.
 func TestTransportReusesConnections(t *testing.T) {
 	const conns = 3
 	var dialed atomic.Int32
@@ -73,14 +76,16 @@ func TestTransportSpeaksHTTP2(t *testing.T) {
 	}
 	tr.TLSClientConfig = trusted.TLSClientConfig
 	if got := post(t, &http.Client{Transport: tr}, srv.URL); got != "HTTP/2.0" {
-		t.Errorf("spoke %q", got)
+		t.Errorf("protocol %q, want HTTP/2.0", got)
 	}
 }
 
+// The given client keeps its redirects. Its copy follows none, and has the same
+// timeout.
 func TestClientIsNotShared(t *testing.T) {
 	given := &http.Client{Timeout: time.Minute}
 	kept := withoutRedirects(given)
 	if given.CheckRedirect != nil || kept.CheckRedirect == nil || kept.Timeout != time.Minute {
-		t.Errorf("given %+v, kept %+v", given, kept)
+		t.Errorf("given client %+v, copy %+v; want CheckRedirect in the copy alone", given, kept)
 	}
 }

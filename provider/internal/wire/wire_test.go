@@ -18,15 +18,15 @@ import (
 func TestReadBounded(t *testing.T) {
 	for _, n := range []int{0, 9, 10} {
 		if b, err := readBounded(strings.NewReader(strings.Repeat("x", n)), 10); err != nil || len(b) != n {
-			t.Errorf("%d bytes: got %d, %v", n, len(b), err)
+			t.Errorf("%d bytes: got %d, %v; want all and no error", n, len(b), err)
 		}
 	}
 	if b, err := readBounded(strings.NewReader(strings.Repeat("x", 11)), 10); err == nil || len(b) != 10 {
-		t.Errorf("11 bytes: got %d, %v", len(b), err)
+		t.Errorf("11 bytes: got %d, %v; want 10 and an error", len(b), err)
 	}
 	cut := io.MultiReader(strings.NewReader("some"), iotest.ErrReader(io.ErrUnexpectedEOF))
 	if b, err := readBounded(cut, 10); string(b) != "some" || !errors.Is(err, io.ErrUnexpectedEOF) {
-		t.Errorf("got %q, %v", b, err)
+		t.Errorf("a broken read: got %q, %v; want its bytes and its error", b, err)
 	}
 }
 
@@ -56,17 +56,20 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
+// A pause is never negative and never longer than a day.
 func FuzzRetryAfter(f *testing.F) {
 	for _, header := range []string{"7", "1e308", "0x1p-2", "Sun, 01 Mar 2026 12:01:30 GMT", "_1"} {
 		f.Add(header, int64(0))
 	}
 	f.Fuzz(func(t *testing.T, header string, now int64) {
 		if got := retryAfter(header, time.Unix(now%math.MaxInt32, 0)); got < 0 || got > maxRetryAfter {
-			t.Errorf("%q: %v", header, got)
+			t.Errorf("%q: got %v, want 0 to %v", header, got, maxRetryAfter)
 		}
 	})
 }
 
+// A text for an error is one printable line within the limit, without the key.
+// The character beyond the limit is the ellipsis.
 func FuzzPrintable(f *testing.F) {
 	f.Add("no such key: sk-test-0123456789.\r\n\x1b[31m", 200)
 	f.Add(strings.Repeat("é ", 500)+"sk-test-0123456789", 1000)
@@ -76,7 +79,7 @@ func FuzzPrintable(f *testing.F) {
 		e := &Endpoint{key: key}
 		got := e.printable(s, limit)
 		if strings.Contains(got, key) || !utf8.ValidString(got) || utf8.RuneCountInString(got) > limit+1 {
-			t.Errorf("%q became %q", s, got)
+			t.Errorf("%q became %q, want valid UTF-8 of at most %d characters, without the key", s, got, limit+1)
 		}
 		if strings.ContainsFunc(got, func(r rune) bool { return r != ' ' && blank(r) }) {
 			t.Errorf("%q is not one printable line", got)
@@ -84,6 +87,9 @@ func FuzzPrintable(f *testing.F) {
 	})
 }
 
+// A base URL gives a URL that a request can have, or an error of the category
+// bad_request. The URL for errors does not show the password hunter2. A base
+// URL with several @ may have that text elsewhere.
 func FuzzResolveURL(f *testing.F) {
 	for _, base := range []string{
 		"http://user:hunter2@host/x@y", "hunter2@host", "http://user:hun%zzter2@host", "://hunter2@",
@@ -96,7 +102,7 @@ func FuzzResolveURL(f *testing.F) {
 			_, err = http.NewRequestWithContext(t.Context(), http.MethodPost, target, http.NoBody)
 		}
 		if e, ok := errors.AsType[*provider.Error](err); err != nil && (!ok || e.Category != provider.BadRequest) {
-			t.Errorf("%q: %v", base, err)
+			t.Errorf("%q: got %v, want a bad_request or no error", base, err)
 		}
 		if strings.Contains(shown, "hunter2@") && strings.Count(base, "@") == 1 {
 			t.Errorf("%q is shown as %q", base, shown)
@@ -114,7 +120,7 @@ func TestNetworkTimeoutIsATimeout(t *testing.T) {
 		_, err := New(cfg).Post(t.Context(), nil, nil)
 		e, ok := errors.AsType[*provider.Error](err)
 		if !ok || e.Category != want || !errors.Is(err, cause) {
-			t.Errorf("%v: got %v", cause, err)
+			t.Errorf("%v: got %v, want category %s and the cause", cause, err, want)
 		}
 		if want := "cannot reach http://host: " + cause.Error(); ok && e.Message != want {
 			t.Errorf("message = %q, want %q", e.Message, want)
@@ -132,11 +138,12 @@ func TestBodyIsClosed(t *testing.T) {
 		cfg := Config{Base: "http://host", KeyOptional: true, HTTP: &http.Client{Transport: answers}}
 		_, err := New(cfg).Post(t.Context(), nil, nil)
 		if err == nil || !body.closed {
-			t.Errorf("%d: %v, closed: %v", status, err, body.closed)
+			t.Errorf("status %d: got %v, closed %t; want an error and a closed body", status, err, body.closed)
 		}
 	}
 }
 
+// closer is a body that notes its Close.
 type closer struct {
 	io.Reader
 	closed bool
