@@ -35,6 +35,7 @@ func (e *fakeNetwork) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(minimal))}, nil
 }
 
+// open opens a model and checks the name that Open returns.
 func open(t *testing.T, c *Catalog, model, wantName string) provider.Provider {
 	t.Helper()
 	p, name, err := c.Open(model)
@@ -69,6 +70,8 @@ func TestOpenReadsTheEnvironment(t *testing.T) {
 	}
 }
 
+// A provider is opened once, and again after its key has changed. A printed
+// catalog does not show the key.
 func TestOpenReusesProviders(t *testing.T) {
 	env := map[string]string{"OPENAI_API_KEY": "old"}
 	c := New(Config{Getenv: func(k string) string { return env[k] }})
@@ -102,12 +105,13 @@ func TestOpenIsSafeForConcurrentUse(t *testing.T) {
 	wg.Wait()
 }
 
-// A client reports a missing key when a request needs the key.
+// MissingKey names the variable of a key that a model needs and does not have.
+// Open accepts such a model, and Send returns an error with that variable.
 func TestMissingKey(t *testing.T) {
 	c := New(Config{Getenv: func(string) string { return "" }})
 	for _, model := range []string{"ollama/a", "script/a", "nonsense", "acme/a"} {
 		if got := c.MissingKey(model); got != "" {
-			t.Errorf("%s wants %s", model, got)
+			t.Errorf("%s: MissingKey returned %q, want none", model, got)
 		}
 	}
 	for model, want := range map[string]string{
@@ -122,15 +126,17 @@ func TestMissingKey(t *testing.T) {
 		}
 		variable := c.MissingKey(model)
 		if variable == "" || !strings.Contains(want, "set "+variable) {
-			t.Errorf("%s: MissingKey returned %q", model, variable)
+			t.Errorf("%s: MissingKey returned %q, want the variable in %s", model, variable, want)
 		}
-		with := New(Config{Getenv: func(name string) string { return map[string]string{variable: "key"}[name] }})
-		if got := with.MissingKey(model); got != "" {
-			t.Errorf("%s: with a key MissingKey returned %q", model, got)
+		env := map[string]string{variable: "key"}
+		configured := New(Config{Getenv: func(name string) string { return env[name] }})
+		if got := configured.MissingKey(model); got != "" {
+			t.Errorf("%s: with a key MissingKey returned %q, want none", model, got)
 		}
 	}
 }
 
+// MaxConns bounds the connections to each provider.
 func TestMaxConns(t *testing.T) {
 	const limit = 3
 	for _, vendor := range []string{"anthropic", "openai", "ollama"} {
@@ -157,13 +163,13 @@ func TestOpenRefuses(t *testing.T) {
 	} {
 		p, name, err := c.Open(model)
 		if err == nil || err.Error() != want || p != nil || name != "" {
-			t.Errorf("%q: got %v, %q, %v", model, p, name, err)
+			t.Errorf("%q: got %v, %q, %v; want the error %s", model, p, name, err, want)
 		}
 	}
 	for _, model := range []string{"script/missing", "script/../etc/passwd"} {
 		p, _, err := c.Open(model)
 		if err == nil || p != nil || !strings.Contains(err.Error(), model) {
-			t.Errorf("%s: got %v, %v", model, p, err)
+			t.Errorf("%s: got %v, %v; want an error that names the model", model, p, err)
 		}
 	}
 }
@@ -172,13 +178,13 @@ func TestScriptIsReadOnce(t *testing.T) {
 	dir := t.TempDir()
 	c := New(Config{ScriptDir: dir})
 	if _, _, err := c.Open("script/hello"); err == nil {
-		t.Fatal("opened a missing script")
+		t.Fatal("no error for a missing script")
 	}
-	// Open tries again after a failure.
+	// Open reads again after a failure.
 	writeScript(t, dir)
 	first := open(t, c, "script/hello", "hello")
 	if open(t, c, "script/hello", "hello") != first {
-		t.Error("read again")
+		t.Error("a second Open returned another script")
 	}
 }
 
@@ -190,8 +196,8 @@ func writeScript(t *testing.T, dir string) {
 	}
 }
 
-// One key at one address is one account on every machine. The account's name
-// reveals neither of them.
+// One key at one address is one account, whatever model and whatever place the
+// key comes from. The name of an account is a short hash.
 func TestAccount(t *testing.T) {
 	account := func(env map[string]string, file Settings, model string) string {
 		return New(Config{
@@ -200,15 +206,16 @@ func TestAccount(t *testing.T) {
 	}
 	key := map[string]string{"OPENAI_API_KEY": "sk-1"}
 	one := account(key, Settings{}, "openai/gpt-5")
-	if one != "openai-3d8c878a480c" {
-		t.Errorf("account %q differs from older versions", one)
+	// Workers of all versions share the limits of an account under its name.
+	if want := "openai-3d8c878a480c"; one != want {
+		t.Errorf("account %q, want %q as in older versions", one, want)
 	}
 	for _, same := range []string{
 		account(key, Settings{APIKey: "another"}, "openai/other"),
 		account(nil, Settings{APIKey: "sk-1"}, "openai/gpt-5"),
 	} {
 		if same != one {
-			t.Errorf("%s and %s", one, same)
+			t.Errorf("account %q, want %q for the same key and address", same, one)
 		}
 	}
 	for _, other := range []string{
@@ -216,17 +223,17 @@ func TestAccount(t *testing.T) {
 		account(key, Settings{BaseURL: "http://gateway"}, "openai/gpt-5"),
 		account(map[string]string{"ANTHROPIC_API_KEY": "sk-1"}, Settings{}, "anthropic/x"),
 	} {
-		if other == one || len(other) < 12 {
-			t.Errorf("%s and %s", one, other)
+		if other == one || len(other) < len("openai-")+12 {
+			t.Errorf("account %q, want one with 12 digits other than %q", other, one)
 		}
 	}
 	slash := account(key, Settings{BaseURL: "http://gateway/"}, "openai/x")
 	if slash != account(key, Settings{BaseURL: "http://gateway"}, "openai/x") {
-		t.Error("a slash makes another account")
+		t.Error("a slash at the end of the base URL makes another account")
 	}
 	for _, none := range []string{"script/x", "nonsense"} {
 		if got := account(key, Settings{}, none); got != "" {
-			t.Errorf("%s: %q", none, got)
+			t.Errorf("%s: account %q, want none", none, got)
 		}
 	}
 }
@@ -254,7 +261,7 @@ func TestIdleTimeout(t *testing.T) {
 		cancel()
 		if e, ok := errors.AsType[*provider.Error](err); !ok || e.Category != provider.Timeout ||
 			!strings.Contains(e.Message, idle.String()) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got %v, want a timeout with %v", name, err, idle)
 		}
 	}
 }

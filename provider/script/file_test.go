@@ -28,13 +28,13 @@ func TestParseFiles(t *testing.T) {
 		{"in the prompt only", "### a\n```\nx\n```", nil},
 	} {
 		if diff := cmp.Diff(tt.want, parseFiles(tt.system)); diff != "" {
-			t.Errorf("%s: %s", tt.name, diff)
+			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
 		}
 	}
 }
 
-// block returns a file as a system text has it. The package comment is the
-// contract.
+// block returns a file as a system text has it. The package comment describes
+// that form.
 func block(name, content string) string {
 	fence := "```"
 	for strings.Contains(content, fence) {
@@ -46,6 +46,8 @@ func block(name, content string) string {
 	return "### " + name + "\n" + fence + "go\n" + content + fence
 }
 
+// FuzzParseFiles: parseFiles returns the two files of a system text, whatever
+// they contain.
 func FuzzParseFiles(f *testing.F) {
 	f.Add("x", "package x\n", "### a\n```\n", "")
 	f.Add("x", "```", "## Context Files\n\n### y\n````", "Be brief.")
@@ -53,19 +55,20 @@ func FuzzParseFiles(f *testing.F) {
 		if strings.Contains(name, "\n") || strings.Contains(prompt, "## Context Files") {
 			t.Skip()
 		}
-		// A system text may have any content.
+		// No system text makes it panic.
 		parseFiles(one)
 		got := parseFiles(prompt + "\n\n---\n\n## Context Files\n\n" + block(name, one) + "\n\n" + block("two", two))
 		if len(got) != 2 || got[0].Path != name || got[1].Path != "two" || got[0].Lang != "go" {
-			t.Fatalf("%q", got)
+			t.Fatalf("got %q, want the files %q and two in Go", got, name)
 		}
 		if strings.TrimSuffix(got[0].Content, "\n") != strings.TrimSuffix(one, "\n") ||
 			strings.TrimSuffix(got[1].Content, "\n") != strings.TrimSuffix(two, "\n") {
-			t.Fatalf("%q", got)
+			t.Fatalf("got %q, want the contents %q and %q", got, one, two)
 		}
 	})
 }
 
+// FuzzParse: parse returns entries, or an error that begins with a line number.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		"", "[[turn]]\ntext='{{.Task}}'", "turn=[]", "[[turn]]\n[turn.fail]\ncategory='auth'",
@@ -76,10 +79,10 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		entries, err := parse(text)
 		if (err == nil) == (len(entries) == 0) {
-			t.Fatalf("%d entries, %v", len(entries), err)
+			t.Fatalf("%d entries and error %v, want one of them", len(entries), err)
 		}
 		if err != nil && !strings.ContainsAny(err.Error()[:1], "123456789") {
-			t.Fatalf("no line: %v", err)
+			t.Fatalf("error %v, want a line number first", err)
 		}
 	})
 }

@@ -79,7 +79,7 @@ func TestLoadRefuses(t *testing.T) {
 			_, err := script.Load(dir, "x")
 			e, ok := errors.AsType[*provider.Error](err)
 			if !ok || e.Category != provider.BadRequest {
-				t.Fatalf("%T: %v", err, err)
+				t.Fatalf("got %T: %v, want a *provider.Error of category bad_request", err, err)
 			}
 			if got := strings.TrimPrefix(e.Message, "script x: "+file+":"); got != tt.want {
 				t.Errorf("got  %s\nwant %s", got, tt.want)
@@ -88,6 +88,8 @@ func TestLoadRefuses(t *testing.T) {
 	}
 }
 
+// TestLoadNames: Load refuses malformed names and other things than regular
+// files. It does not wait for a writer of the pipe.
 func TestLoadNames(t *testing.T) {
 	dir := t.TempDir()
 	if err := syscall.Mkfifo(filepath.Join(dir, "pipe.toml"), 0o600); err != nil {
@@ -101,10 +103,10 @@ func TestLoadNames(t *testing.T) {
 		{dir, "none", "no such file or directory"},
 	} {
 		if _, err := script.Load(tt.dir, tt.name); err == nil || !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("%q: %v", tt.name, err)
+			t.Errorf("%q: got %v, want %s", tt.name, err, tt.want)
 		}
 	}
 	if _, err := script.Load(dir, "none"); !errors.Is(err, fs.ErrNotExist) {
-		t.Error(err)
+		t.Errorf("a missing file: got %v, want fs.ErrNotExist", err)
 	}
 }

@@ -46,7 +46,7 @@ func firstTurn(user string) *provider.Request {
 	}
 }
 
-// secondTurn returns the same request one turn later.
+// secondTurn returns the request of firstTurn one turn later.
 func secondTurn(user string, calls []provider.ToolCall, results ...provider.ToolResult) *provider.Request {
 	req := firstTurn(user)
 	req.Messages = append(req.Messages,
@@ -55,7 +55,8 @@ func secondTurn(user string, calls []provider.ToolCall, results ...provider.Tool
 	return req
 }
 
-// format returns a response in the form of the tests.
+// format returns a response as text: the stop reason, the content, and a line
+// for each call.
 func format(resp *provider.Response, err error) string {
 	if err != nil {
 		return "error: " + err.Error()
@@ -68,6 +69,8 @@ func format(resp *provider.Response, err error) string {
 	return s.String()
 }
 
+// TestSend: each script gives the wanted answer, and the same one when it is
+// asked again.
 func TestSend(t *testing.T) {
 	first := firstTurn("Task: count\n\nContext:\none\n\ntwo\n")
 	call := provider.NewToolCall("1", "call_agent", []byte(`{"agent":"reader","task":"read"}`))
@@ -112,7 +115,7 @@ func TestSend(t *testing.T) {
 			"end_turn: 2 0readerread=donefalse 1=brokentrue",
 		},
 		{
-			"results before a user's word", `text="{{range .Results}}{{.Content}} {{end}}"`, &fourth,
+			"results before a user's message", `text="{{range .Results}}{{.Content}} {{end}}"`, &fourth,
 			"end_turn: done broken ",
 		},
 		{"old results", `text="{{.Turn}} {{len .Results}} {{len .AllResults}}"`, &third, "end_turn: 3 0 2"},
@@ -193,15 +196,16 @@ func TestSend(t *testing.T) {
 			s := load(t, "[[turn]]\n"+tt.script)
 			got := format(s.Send(t.Context(), tt.req))
 			if diff := cmp.Diff(tt.want, got); diff != "" {
-				t.Error(diff)
+				t.Errorf("answer (-want +got):\n%s", diff)
 			}
 			if again := format(s.Send(t.Context(), tt.req)); again != got {
-				t.Errorf("again: %s", again)
+				t.Errorf("asked again: got %s, want %s", again, got)
 			}
 		})
 	}
 }
 
+// TestSendCountsTokens: a token is a quarter of a text's bytes, rounded up.
 func TestSendCountsTokens(t *testing.T) {
 	s := load(t, "[[turn]]\ntext='12345'")
 	messages := []provider.Message{{Role: provider.User, Content: "1"}}
@@ -210,7 +214,7 @@ func TestSendCountsTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 	if want := (provider.Usage{InputTokens: 2, OutputTokens: 2}); resp.Usage != want || resp.Model != "m" {
-		t.Errorf("%+v", resp)
+		t.Errorf("got %+v, want usage %+v of model m", resp, want)
 	}
 }
 
@@ -218,24 +222,29 @@ func TestSendConcurrently(t *testing.T) {
 	s := load(t, "[[turn]]\ntext='{{range .Files}}{{count `.` .Content}} {{end}}'\n"+
 		"[[turn.call]]\neach='files'\ntask='{{.Item}}'")
 	want := format(s.Send(t.Context(), firstTurn("go")))
+	if !strings.HasPrefix(want, "tool_use: ") {
+		t.Fatalf("got %s, want calls", want)
+	}
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
 			if got := format(s.Send(t.Context(), firstTurn("go"))); got != want {
-				t.Errorf("%s", got)
+				t.Errorf("got %s, want %s", got, want)
 			}
 		})
 	}
 	wg.Wait()
 }
 
+// TestLatency: a script answers after its latency. The end of the context ends
+// the wait at once.
 func TestLatency(t *testing.T) {
 	s := load(t, "[[turn]]\nlatency='200ms'\ntext='late'")
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		if got := format(s.Send(t.Context(), firstTurn("go"))); got != "end_turn: late" ||
 			time.Since(began) != 200*time.Millisecond {
-			t.Errorf("%s after %v", got, time.Since(began))
+			t.Errorf("got %s after %v, want the answer after 200ms", got, time.Since(began))
 		}
 
 		stop := errors.New("stop")
@@ -245,10 +254,10 @@ func TestLatency(t *testing.T) {
 		_, err := s.Send(ctx, firstTurn("go"))
 		if _, ok := errors.AsType[*provider.Error](err); ok || !errors.Is(err, stop) ||
 			!errors.Is(err, context.Canceled) {
-			t.Errorf("cancelled: %v", err)
+			t.Errorf("cancelled: got %v, want context.Canceled and the cause", err)
 		}
 		if took := time.Since(began); took != 50*time.Millisecond {
-			t.Errorf("cancelled after %v", took)
+			t.Errorf("cancelled after %v, want 50ms", took)
 		}
 
 		late, cancelLate := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -256,7 +265,7 @@ func TestLatency(t *testing.T) {
 		_, err = s.Send(late, firstTurn("go"))
 		if e, ok := errors.AsType[*provider.Error](err); !ok || e.Category != provider.Timeout ||
 			!errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("late: %v", err)
+			t.Errorf("after the deadline: got %v, want a timeout", err)
 		}
 	})
 }
@@ -266,7 +275,7 @@ func TestSlowDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		if got := format(s.SlowDown(15).Send(t.Context(), firstTurn("go"))); got != "end_turn: late" {
-			t.Error(got)
+			t.Errorf("got %s, want the answer", got)
 		}
 		if took := time.Since(began); took != 3*time.Second {
 			t.Errorf("took %v, want 3s", took)
@@ -294,7 +303,7 @@ func TestContextEnds(t *testing.T) {
 		cancel()
 		_, err := load(t, "[[turn]]\nturn=2\ntext='two'").Send(ctx, firstTurn("go"))
 		if !errors.Is(err, context.Canceled) {
-			t.Error(err)
+			t.Errorf("got %v, want context.Canceled", err)
 		}
 	})
 }
@@ -307,12 +316,13 @@ func TestFailAfterLatency(t *testing.T) {
 		e, ok := errors.AsType[*provider.Error](err)
 		if !ok || e.Category != provider.Overloaded || e.RetryAfter != 3*time.Second ||
 			time.Since(began) != time.Second {
-			t.Errorf("%v after %v", err, time.Since(began))
+			t.Errorf("got %v after %v, want overloaded with a pause of 3s, after 1s", err, time.Since(began))
 		}
 	})
 }
 
-// A run that can send mail has its id and its parent's in its system text.
+// The system text of a run with mail tools has its id, and its parent's id if
+// it is not the root. A script finds them there.
 func TestIDs(t *testing.T) {
 	s := load(t, "[[turn]]\ntext='{{.ID}}|{{.Parent}}'")
 	for about, want := range map[string]string{
@@ -323,7 +333,7 @@ func TestIDs(t *testing.T) {
 		req := firstTurn("go")
 		req.System += "\n\n" + about
 		if got := format(s.Send(t.Context(), req)); got != "end_turn: "+want {
-			t.Errorf("%s, want %s", got, want)
+			t.Errorf("got %s, want %s", got, want)
 		}
 	}
 }
@@ -358,7 +368,7 @@ func TestFuncs(t *testing.T) {
 	}
 	for _, template := range []string{`{{grep "(" ""}}`, `{{first 1 3}}`, `{{join "" 3}}`, `{{seq 100000}}`} {
 		if got := s(template); !strings.HasPrefix(got, "error: bad_request: ") {
-			t.Errorf("%s: %s", template, got)
+			t.Errorf("%s: got %s, want a bad_request", template, got)
 		}
 	}
 }
