@@ -15,9 +15,10 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/subjects"
 )
 
-// whole sets every key of the format.
+// whole sets every key of the format. Of the tables of tools it has one.
 const whole = `
 name = "whole"
 description = "has everything"
@@ -28,6 +29,8 @@ Be brief.
 skill = "skills/one"
 files = ["*.go", "docs/**/*.md"]
 workdir = "../.."
+tools = ["read_file", "run_command"]
+allowed_hosts = ["example.com"]
 sub_agents = ["reader", "reader", "writer_2"]
 
 [sub_agents_config]
@@ -44,9 +47,15 @@ max_turns = 20
 agents = []
 tools = ["spawn_agent"]
 
+[limits]
+max_agents = 6
+max_turns = 7
+max_tokens = 8
+
 [params]
 temperature = 1
 max_tokens = 1000
+on_truncated = "fail"
 
 [memory]
 enabled = true
@@ -65,8 +74,20 @@ max_attempts = 4
 backoff = "linear"
 initial = "250ms"
 max = 2.5
+
+[sandbox]
+network = true
+write = ["out"]
+read = ["/opt/data"]
+env = ["GOFLAGS"]
+
+[tool.run_command]
+effect = "once"
+timeout = "5m"
+on_unknown = "fail"
 `
 
+// write makes a file and returns its path.
 func write(t *testing.T, dir, name, text string) string {
 	t.Helper()
 	file := filepath.Join(dir, name)
@@ -76,6 +97,7 @@ func write(t *testing.T, dir, name, text string) string {
 	return file
 }
 
+// TestLoad: Load reads every key of the format.
 func TestLoad(t *testing.T) {
 	dir := t.TempDir()
 	file := write(t, dir, "whole.toml", whole)
@@ -84,13 +106,21 @@ func TestLoad(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := configs.Agent{
-		Name:          "whole",
-		Description:   "has everything",
-		Model:         "ollama/library/llama3.1:8b",
-		SystemPrompt:  "Be brief.\n",
-		Skill:         filepath.Join(dir, "skills/one"),
-		Files:         []string{"*.go", "docs/**/*.md"},
-		Workdir:       filepath.Dir(filepath.Dir(dir)),
+		Name:         "whole",
+		Description:  "has everything",
+		Model:        "ollama/library/llama3.1:8b",
+		SystemPrompt: "Be brief.\n",
+		Skill:        filepath.Join(dir, "skills/one"),
+		Files:        []string{"*.go", "docs/**/*.md"},
+		Workdir:      filepath.Dir(filepath.Dir(dir)),
+		Tools:        []string{"read_file", "run_command"},
+		ToolConf: map[string]configs.ToolConfig{"run_command": {
+			Effect: configs.ToolOnce, Timeout: 5 * time.Minute, OnUnknown: configs.UnknownFail,
+		}},
+		AllowedHosts: []string{"example.com"},
+		Sandbox: configs.Sandbox{
+			Network: true, Write: []string{"out"}, Read: []string{"/opt/data"}, Env: []string{"GOFLAGS"},
+		},
 		SubAgents:     []string{"reader", "reader", "writer_2"},
 		SubAgentsConf: configs.SubAgentsConfig{MaxDepth: 5, Timeout: 90},
 		Delegation: configs.Delegation{
@@ -99,7 +129,8 @@ func TestLoad(t *testing.T) {
 			MaxTurns: 20,
 		},
 		Policy: configs.Policy{Agents: []string{}, Tools: []string{"spawn_agent"}},
-		Params: configs.Params{Temperature: new(1.0), MaxTokens: 1000},
+		Budget: subjects.Budget{Agents: 6, Turns: 7, Tokens: 8},
+		Params: configs.Params{Temperature: new(1.0), MaxTokens: 1000, OnTruncated: configs.FailTruncated},
 		Memory: configs.Memory{Enabled: true, Path: filepath.Join(dir, "memory"), LastN: 5, MaxEntries: 50},
 		Retry: configs.Retry{
 			MaxAttempts: 4,
@@ -116,15 +147,15 @@ func TestLoad(t *testing.T) {
 		File: file,
 	}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(configs.Agent{}, "Digest")); diff != "" {
-		t.Error(diff)
+		t.Errorf("agent (-want +got):\n%s", diff)
 	}
 	if len(got.Digest) != 64 {
-		t.Errorf("digest %q", got.Digest)
+		t.Errorf("digest %q, want 64 digits", got.Digest)
 	}
 }
 
-// TestDelegation reads one style as a string, several styles as a list, and no
-// style as call.
+// TestDelegation: Load reads styles as a string or a list. An agent without a
+// style has call, and one without max_batch has batches of 10.
 func TestDelegation(t *testing.T) {
 	dir := t.TempDir()
 	for text, want := range map[string]string{
@@ -149,6 +180,8 @@ func TestDelegation(t *testing.T) {
 	}
 }
 
+// TestLoadDefaults: parallel is true and max_depth is 3 unless a file sets them.
+// The paths of a skill and of a working directory may begin with ~.
 func TestLoadDefaults(t *testing.T) {
 	t.Setenv("HOME", "/home/someone")
 	dir := t.TempDir()
@@ -158,7 +191,7 @@ func TestLoadDefaults(t *testing.T) {
 	}
 	if a.Workdir != "" || a.Skill != "/home/someone/skills/a" || !a.SubAgentsConf.Parallel ||
 		a.SubAgentsConf.MaxDepth != 0 || a.MaxDepth() != 3 {
-		t.Errorf("%+v", a)
+		t.Errorf("got %+v, want depth 3, parallel, no workdir, and the skill below HOME", a)
 	}
 	text := "name='b'\nmodel='openai/x'\nworkdir='~'\nskill='/s/b'\nsub_agents_config={max_depth=1}\n"
 	b, err := configs.Load(write(t, dir, "b.toml", text))
@@ -166,10 +199,10 @@ func TestLoadDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	if b.Workdir != "/home/someone" || b.Skill != "/s/b" || !b.SubAgentsConf.Parallel || b.MaxDepth() != 1 {
-		t.Errorf("%+v", b)
+		t.Errorf("got %+v, want depth 1, parallel, HOME as workdir, and the skill /s/b", b)
 	}
 	if a.Digest == b.Digest {
-		t.Error("two files with one digest")
+		t.Error("two different files have the same digest")
 	}
 }
 
@@ -202,7 +235,7 @@ func TestLoadResolvesPaths(t *testing.T) {
 		write(t, dir, "a.toml", "name='a'\nmodel='openai/x'\n[memory]\nenabled=true\npath='~/x'\n"),
 	)
 	if err == nil || !strings.Contains(err.Error(), "a.toml:5: memory.path: ") {
-		t.Errorf("without a home directory: %v", err)
+		t.Errorf("without a home directory: got %v, want an error about memory.path", err)
 	}
 }
 
@@ -407,28 +440,30 @@ func TestLoadRefuses(t *testing.T) {
 			_, err := configs.Load(file)
 			e, ok := errors.AsType[*configs.Error](err)
 			if !ok {
-				t.Fatalf("%T: %v", err, err)
+				t.Fatalf("got %T: %v, want a *configs.Error", err, err)
 			}
 			if got := strings.TrimPrefix(e.Error(), dir+"/"); got != tt.want || e.File != file {
-				t.Errorf("got  %s\nwant %s", got, tt.want)
+				t.Errorf("got  %s\nwant %s\nof file %s, want %s", got, tt.want, e.File, file)
 			}
 		})
 	}
 }
 
+// TestLoadReadsOnlyFiles: Load refuses a directory and a pipe. It does not wait
+// for a writer of the pipe.
 func TestLoadReadsOnlyFiles(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := configs.Load(filepath.Join(dir, "a.toml")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("missing: %v", err)
+		t.Errorf("a missing file: got %v, want fs.ErrNotExist", err)
 	}
 	if _, err := configs.Load(dir); err == nil {
-		t.Error("a directory was read")
+		t.Error("no error for a directory")
 	}
 	fifo := filepath.Join(dir, "b.toml")
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := configs.Load(fifo); err == nil || !strings.Contains(err.Error(), "not a regular file") {
-		t.Errorf("fifo: %v", err)
+		t.Errorf("a pipe: got %v, want not a regular file", err)
 	}
 }
