@@ -7,7 +7,8 @@ import (
 	"github.com/axebus/axe/configs"
 )
 
-// Each kind of value counts, and neither a comment nor the order of keys does.
+// ChangedKeys compares strings, lists, numbers and styles. It ignores comments
+// and the order of keys.
 func TestChangedKeys(t *testing.T) {
 	dir := t.TempDir()
 	load := func(lines string) configs.Agent {

@@ -13,6 +13,7 @@ import (
 	"github.com/axebus/axe/configs"
 )
 
+// agent returns the smallest definition of an agent.
 func agent(name string) string { return "name = \"" + name + "\"\nmodel = \"openai/x\"\n" }
 
 func names(agents []configs.Agent) []string {
@@ -23,6 +24,8 @@ func names(agents []configs.Agent) []string {
 	return all
 }
 
+// TestLoadDir: LoadDir returns the valid agents by name, and an error for each
+// invalid file. It skips hidden files, other files and directories.
 func TestLoadDir(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"a.toml", "a-b.toml", "c.toml", ".hidden.toml", "notes.txt"} {
@@ -34,26 +37,29 @@ func TestLoadDir(t *testing.T) {
 		t.Fatal(err)
 	}
 	agents, err := configs.LoadDir(dir)
+	// The directory lists a-b.toml before a.toml.
 	if diff := cmp.Diff([]string{"a", "a-b", "c"}, names(agents)); diff != "" {
-		t.Error(diff)
+		t.Errorf("agents (-want +got):\n%s", diff)
 	}
 	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {
-		t.Fatalf("%T: %v", err, err)
+		t.Fatalf("got %T: %v, want joined errors", err, err)
 	}
 	var files []string
 	for _, err := range joined.Unwrap() {
 		e, ok := errors.AsType[*configs.Error](err)
 		if !ok {
-			t.Fatalf("%T: %v", err, err)
+			t.Fatalf("got %T: %v, want a *configs.Error", err, err)
 		}
 		files = append(files, filepath.Base(e.File))
 	}
 	if diff := cmp.Diff([]string{"bad.toml", "worse.toml"}, files); diff != "" {
-		t.Error(diff)
+		t.Errorf("files with an error (-want +got):\n%s", diff)
 	}
 }
 
+// TestLoadDirThroughConfigMap: Kubernetes mounts the files of a ConfigMap as
+// links into a hidden directory. LoadDir reads each of them once.
 func TestLoadDirThroughConfigMap(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, "..2025"), 0o700); err != nil {
@@ -67,15 +73,16 @@ func TestLoadDirThroughConfigMap(t *testing.T) {
 	}
 	agents, err := configs.LoadDir(dir)
 	if err != nil || len(agents) != 1 || agents[0].File != filepath.Join(dir, "a.toml") {
-		t.Errorf("%+v, %v", agents, err)
+		t.Errorf("got %+v, %v; want the agent of a.toml", agents, err)
 	}
 }
 
+// TestLoadDirMissing: a missing directory is an error, and an empty one is not.
 func TestLoadDirMissing(t *testing.T) {
 	if _, err := configs.LoadDir(filepath.Join(t.TempDir(), "none")); !errors.Is(err, fs.ErrNotExist) {
-		t.Error(err)
+		t.Errorf("a missing directory: got %v, want fs.ErrNotExist", err)
 	}
 	if agents, err := configs.LoadDir(t.TempDir()); agents != nil || err != nil {
-		t.Error(agents, err)
+		t.Errorf("an empty directory: got %v, %v; want no agents and no error", agents, err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
+// FuzzParse: parse returns a valid agent, or an *Error that names the file.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		"", "=", "name='a'\nmodel='p/m'\n", "name='a'\nmodel='p/m'\nworkdir='~/x'\nfiles=['**']",
@@ -20,16 +21,16 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			e, ok := errors.AsType[*Error](err)
 			if !ok || e.File != "dir/a.toml" || e.Message == "" {
-				t.Fatalf("%T: %v", err, err)
+				t.Fatalf("got %T: %v, want an *Error with the file and a message", err, err)
 			}
 			return
 		}
 		if a.Name != "a" || checkModel(a) != nil || a.MaxDepth() < 1 || a.MaxDepth() > maxDepth {
-			t.Fatalf("%+v", a)
+			t.Fatalf("got %+v, want the name a, a model, and a depth of 1 to %d", a, maxDepth)
 		}
 		for _, s := range a.SubAgents {
 			if _, err := subjects.ParseAgent(s); err != nil {
-				t.Fatal(err)
+				t.Fatalf("a sub-agent: %v", err)
 			}
 		}
 	})

@@ -10,7 +10,8 @@ import (
 	"github.com/axebus/axe/configs"
 )
 
-// Each provider has its own rate limits. They are off by default.
+// Each provider has its own rate limits and its own idle timeout. The limits
+// are off by default, and the timeout is a minute.
 func TestGlobalRateLimits(t *testing.T) {
 	g, err := configs.LoadGlobal(write(t, t.TempDir(), "config.toml", `
 [providers.openai]
@@ -31,7 +32,7 @@ idle_timeout = 0
 		"anthropic": {IdleTimeout: 60},
 	}
 	if diff := cmp.Diff(want, g.Providers); diff != "" {
-		t.Error(diff)
+		t.Errorf("providers (-want +got):\n%s", diff)
 	}
 }
 
@@ -50,7 +51,7 @@ func TestGlobalRefusesRateLimits(t *testing.T) {
 		dir := t.TempDir()
 		_, err := configs.LoadGlobal(write(t, dir, "config.toml", "[providers.openai]\n"+text+"\n"))
 		if err == nil || strings.TrimPrefix(err.Error(), dir+string(filepath.Separator)) != want {
-			t.Errorf("%s: got %v\nwant %s", text, err, want)
+			t.Errorf("%s:\n got %v\nwant %s", text, err, want)
 		}
 	}
 }

@@ -28,7 +28,7 @@ func TestScaffold(t *testing.T) {
 		SubAgentsConf: configs.SubAgentsConfig{Parallel: true},
 	}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(configs.Agent{}, "File", "Digest", "Retry")); diff != "" {
-		t.Error(diff)
+		t.Errorf("agent (-want +got):\n%s", diff)
 	}
 	if lines := strings.Count(text, "\n"); lines != 5 {
 		t.Errorf("%d lines, want a comment and four keys:\n%s", lines, text)
@@ -36,7 +36,8 @@ func TestScaffold(t *testing.T) {
 }
 
 // The specification wants every table as a comment in a new agent's file. A
-// person took those for defaults. The file names the page that has them.
+// person took such comments for the defaults. So the file names the page that
+// has the tables.
 func TestScaffold_IncludesSubAgentsConfig(t *testing.T) {
 	const page = "https://github.com/axebus/axe/blob/main/docs/agents.md"
 	if text := configs.Scaffold("reviewer"); !strings.Contains(text, page) {
@@ -66,38 +67,39 @@ func TestScaffoldGlobal(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, got, ignored); diff != "" {
-		t.Error(diff)
+		t.Errorf("as it is (-want +got):\n%s", diff)
 	}
 	whole := commented.ReplaceAllString(text, "$1")
 	got, err = configs.LoadGlobal(write(t, dir, "config.toml", whole))
 	if err != nil {
-		t.Fatalf("%v\n%s", err, whole)
+		t.Fatalf("%v in\n%s", err, whole)
 	}
 	want.Providers["ollama"] = configs.Provider{
 		BaseURL: "http://localhost:11434", IdleTimeout: 60, MaxConcurrent: 8,
 		RequestsPerMinute: 500, TokensPerMinute: 200000, RespectRetryAfter: true,
 	}
 	if diff := cmp.Diff(want, got, ignored); diff != "" {
-		t.Error(diff)
+		t.Errorf("uncommented (-want +got):\n%s", diff)
 	}
 	for _, line := range []string{
 		"# [providers.anthropic]\n# api_key = ", "# [providers.openai]\n# api_key = ",
 		"# [providers.ollama]\n# base_url = ", "# [memory]\n# store = ", "ANTHROPIC_API_KEY", "AXE_<NAME>_BASE_URL",
 	} {
 		if !strings.Contains(text, line) {
-			t.Errorf("no %q", line)
+			t.Errorf("the file lacks %q", line)
 		}
 	}
 }
 
+// The sample skill has a title and three sections.
 func TestSampleSkill(t *testing.T) {
 	text := configs.SampleSkill()
 	if !strings.HasPrefix(text, "# ") {
-		t.Error("no title")
+		t.Error("the skill does not begin with a title")
 	}
 	for _, heading := range []string{"\n## Purpose\n", "\n## Instructions\n", "\n## Output Format\n"} {
 		if !strings.Contains(text, heading) {
-			t.Errorf("no %q", heading)
+			t.Errorf("the skill lacks %q", heading)
 		}
 	}
 }

@@ -30,6 +30,8 @@ func tree(t *testing.T, paths ...string) string {
 	return root
 }
 
+// TestFindSkill: a skill is found in the directory agents or in the directory
+// above it. Load finds the same one for the file agents/x.toml.
 func TestFindSkill(t *testing.T) {
 	for _, tt := range []struct {
 		name, path, want string
@@ -63,12 +65,14 @@ func TestFindSkill(t *testing.T) {
 			file := write(t, filepath.Join(root, "agents"), "x.toml", agent("x")+"skill = \""+tt.path+"\"\n")
 			a, err := configs.Load(file)
 			if got := rel(a.Skill); err != nil || got != tt.want {
-				t.Errorf("Load: %q, %v, want %q", got, err, tt.want)
+				t.Errorf("Load: %q, %v; want %q", got, err, tt.want)
 			}
 		})
 	}
 }
 
+// TestFindSkillElsewhere: FindSkill expands ~ and keeps absolute paths. The
+// directories that it searches may be relative.
 func TestFindSkillElsewhere(t *testing.T) {
 	root := tree(t, "home/skills/a/SKILL.md", "here/skills/a/SKILL.md")
 	t.Setenv("HOME", filepath.Join(root, "home"))
@@ -85,30 +89,32 @@ func TestFindSkillElsewhere(t *testing.T) {
 		}
 	}
 	if got := configs.FindSkill("a"); got != "a" {
-		t.Errorf("in no directory: %q", got)
+		t.Errorf("in no directory: %q, want a", got)
 	}
 }
 
-// Load finds a skill in the directory above also for a path without a parent.
+// Load finds a skill in the directory above, also if the path of the file has
+// no directory.
 func TestLoadFindsSkillAbove(t *testing.T) {
 	root := tree(t, "skills/a/SKILL.md", "agents/")
 	write(t, root, "agents/x.toml", agent("x")+"skill = 'a'\n")
 	t.Chdir(filepath.Join(root, "agents"))
 	if a, err := configs.Load("x.toml"); err != nil || a.Skill != "../skills/a" {
-		t.Errorf("%q, %v", a.Skill, err)
+		t.Errorf("x.toml: skill %q, %v; want ../skills/a", a.Skill, err)
 	}
 	t.Chdir(root)
 	if a, err := configs.Load("agents/x.toml"); err != nil || a.Skill != "skills/a" {
-		t.Errorf("%q, %v", a.Skill, err)
+		t.Errorf("agents/x.toml: skill %q, %v; want skills/a", a.Skill, err)
 	}
 }
 
+// Without a home directory, a path that begins with ~ is an error of its key.
 func TestLoadWithoutHome(t *testing.T) {
 	t.Setenv("HOME", "")
 	for _, key := range []string{"skill", "workdir"} {
 		_, err := configs.Load(write(t, t.TempDir(), "x.toml", agent("x")+key+" = '~/a'\n"))
 		if err == nil || !strings.Contains(err.Error(), "x.toml:3: "+key+": ") {
-			t.Errorf("%s: %v", key, err)
+			t.Errorf("got %v, want an error about %s in line 3", err, key)
 		}
 	}
 }

@@ -14,14 +14,15 @@ import (
 // TestScaffold_IncludesSubAgentsConfig, stands with the other tests of the
 // scaffold.
 
-// This line does not compile if a field is missing or has another type.
+// This declaration does not compile if a field is missing or has another type.
 var _ = configs.Agent{ // reqs 5.2 and 5.3
 	SubAgents: []string(nil),
 	// req 5.1
 	SubAgentsConf: configs.SubAgentsConfig{MaxDepth: int(0), Parallel: bool(false), Timeout: int(0)},
 }
 
-// loaded returns an agent. Its file has the required lines and lines.
+// loaded loads an agent. Its file has the required keys, one sub-agent, and
+// then lines.
 func loaded(t *testing.T, lines string) (configs.Agent, error) {
 	t.Helper()
 	return configs.Load(
@@ -29,16 +30,17 @@ func loaded(t *testing.T, lines string) (configs.Agent, error) {
 	)
 }
 
-// invalid fails the test unless line is an error about key, with that message.
+// invalid fails the test unless line, in the table sub_agents_config, is an
+// error about key with that message.
 func invalid(t *testing.T, key, line, want string) {
 	t.Helper()
 	_, err := loaded(t, "[sub_agents_config]\n"+line+"\n")
 	e, ok := errors.AsType[*configs.Error](err)
 	if !ok {
-		t.Fatalf("%T: %v", err, err)
+		t.Fatalf("got %T: %v, want a *configs.Error", err, err)
 	}
 	if e.Message != want || e.Key != key || e.Line != 5 {
-		t.Errorf("got %+v, want %q", e, want)
+		t.Errorf("got %+v, want %q about %s in line 5", e, want, key)
 	}
 }
 
@@ -74,7 +76,7 @@ func TestValidate_SubAgentsConfigDefaults(t *testing.T) {
 			}
 			if diff := cmp.Diff(configs.SubAgentsConfig{Parallel: true}, a.SubAgentsConf); diff != "" ||
 				a.MaxDepth() != 3 {
-				t.Errorf("depth %d, (-want +got):\n%s", a.MaxDepth(), diff)
+				t.Errorf("depth %d, want 3; (-want +got):\n%s", a.MaxDepth(), diff)
 			}
 		})
 	}

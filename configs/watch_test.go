@@ -14,6 +14,8 @@ import (
 	"github.com/axebus/axe/configs"
 )
 
+// TestWatch: Watch reports the agents at once, and again after each change of
+// them or of the error.
 func TestWatch(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "agents")
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -37,12 +39,13 @@ func TestWatch(t *testing.T) {
 		}()
 		synctest.Wait()
 		if got := drain(reports); got != "a" {
-			t.Errorf("at once: %q", got)
+			t.Errorf("at once: %q, want a", got)
 		}
 		for _, step := range []struct {
 			name string
 			do   func() error
-			// want is the new report, or "" for none.
+			// want has the names in the new report, and ! for an error.
+			// It is "" for no report.
 			want string
 		}{
 			{"nothing", func() error { return nil }, ""},
@@ -59,7 +62,7 @@ func TestWatch(t *testing.T) {
 			if err := step.do(); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(1100 * time.Millisecond)
+			time.Sleep(1100 * time.Millisecond) // Watch polls each second
 			synctest.Wait()
 			if got := drain(reports); got != step.want {
 				t.Errorf("%s: %q, want %q", step.name, got, step.want)
@@ -68,7 +71,7 @@ func TestWatch(t *testing.T) {
 		stop := errors.New("enough")
 		cancel(stop)
 		if err := <-done; !errors.Is(err, stop) {
-			t.Error(err)
+			t.Errorf("got %v, want the cause of the context", err)
 		}
 	})
 }
@@ -82,10 +85,12 @@ func drain(reports <-chan string) string {
 	return strings.Join(all, ",")
 }
 
+// TestWatchMissing: Watch returns the error of a directory that is missing at
+// first.
 func TestWatchMissing(t *testing.T) {
 	none := filepath.Join(t.TempDir(), "none")
 	err := configs.Watch(t.Context(), none, 0, func([]configs.Agent, error) { t.Error("called") })
 	if !errors.Is(err, fs.ErrNotExist) {
-		t.Error(err)
+		t.Errorf("got %v, want fs.ErrNotExist", err)
 	}
 }
