@@ -13,7 +13,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// skewedT opens a connection to a server with a clock that the test sets.
+// skewedT opens a connection that sees the server's clock ahead by a duration.
+// The test may change the duration.
 func skewedT(t *testing.T, server *Server, by *atomic.Int64) *Conn {
 	t.Helper()
 	c, err := Open(t.Context(), Config{
@@ -30,7 +31,7 @@ func skewedT(t *testing.T, server *Server, by *atomic.Int64) *Conn {
 	return c
 }
 
-// rootT returns the root of a new tree.
+// rootT returns the root of a new tree of the agent echo.
 func rootT(t *testing.T, c *Conn) subjects.Run {
 	t.Helper()
 	tree, err := subjects.ParseTree(NewID())
@@ -40,9 +41,10 @@ func rootT(t *testing.T, c *Conn) subjects.Run {
 	return c.Space().Run(agentT(t, "echo"), tree, subjects.Root)
 }
 
-// TestClockFollowsTheServer: a clock tells the server's time, goes on between
-// two measurements, and finds out that the server's clock was set: by a message
-// from the future at once, and before it says that an instant has passed.
+// TestClockFollowsTheServer: a clock shows the server's time, and goes on
+// between two measurements. It measures again when a message comes from the
+// future, and before it says that an instant has passed. So it finds out that
+// the server's clock was set.
 func TestClockFollowsTheServer(t *testing.T) {
 	ats.Register()
 	defer ats.Unregister()
@@ -66,8 +68,8 @@ func TestClockFollowsTheServer(t *testing.T) {
 		expect(-5*time.Minute, 0)
 
 		by.Store(int64(time.Hour))
-		late := &Delivery{conn: c, Count: 1, Stored: Stored{Time: time.Now().Add(time.Hour)}}
-		if err := clock.Settle(t.Context(), late); err != nil {
+		future := &Delivery{conn: c, Count: 1, Stored: Stored{Time: time.Now().Add(time.Hour)}}
+		if err := clock.Settle(t.Context(), future); err != nil {
 			t.Fatal(err)
 		}
 		expect(time.Hour, 65*time.Minute)
@@ -75,11 +77,11 @@ func TestClockFollowsTheServer(t *testing.T) {
 		time.Sleep(time.Minute)
 		by.Store(0)
 		if passed, err := clock.Passed(t.Context(), time.Now().Add(30*time.Minute)); passed || err != nil {
-			t.Errorf("an instant in 30 min has passed: %t, %v", passed, err)
+			t.Errorf("an instant in 30 min: passed %t, %v; want false", passed, err)
 		}
 		expect(0, 5*time.Minute)
 		if passed, err := clock.Passed(t.Context(), time.Now().Add(-time.Second)); !passed || err != nil {
-			t.Errorf("an instant a second ago has passed: %t, %v", passed, err)
+			t.Errorf("an instant a second ago: passed %t, %v; want true", passed, err)
 		}
 	})
 }
@@ -127,8 +129,8 @@ func TestStepAfterTheStreamWasReplaced(t *testing.T) {
 	})
 }
 
-// TestRearm: a timer that was set before the server's clock was set is set anew
-// by the step, once. A timer that was set afterwards is left alone.
+// TestRearm: Rearm moves a timer from before a step of the server's clock by
+// the step, once. It leaves a timer from after the step alone.
 func TestRearm(t *testing.T) {
 	for _, step := range []time.Duration{5 * time.Minute, -5 * time.Minute} {
 		t.Run(step.String(), func(t *testing.T) {
@@ -160,7 +162,7 @@ func TestRearm(t *testing.T) {
 			for r, want := range map[subjects.Run]time.Time{before: at.Add(step), after: at} {
 				ms, err := c.ReadByScan(t.Context(), r.Timer(0), 0)
 				if err != nil || len(ms) != 1 {
-					t.Fatalf("%d timers: %v", len(ms), err)
+					t.Fatalf("%d timers, %v; want 1", len(ms), err)
 				}
 				if got := ms[0].Header.Get(headerSchedule); got != "@at "+want.Format(time.RFC3339Nano) {
 					t.Errorf("the timer is set to %s, want %s", got, want)
