@@ -31,6 +31,8 @@ func (r record) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
+// wait returns the next line with a message. It fails the test if a line before
+// it shows the secret.
 func (r record) wait(t *testing.T, msg string) string {
 	t.Helper()
 	late := time.After(20 * time.Second)
@@ -44,7 +46,7 @@ func (r record) wait(t *testing.T, msg string) string {
 				return line
 			}
 		case <-late:
-			t.Fatalf("%q is not logged", msg)
+			t.Fatalf("%q was not logged within 20 s", msg)
 		}
 	}
 }
@@ -70,7 +72,7 @@ func natsT(t *testing.T, opts *server.Options) string {
 	return s.Addr().String()
 }
 
-// freeAddr is an address without a listener.
+// freeAddr returns an address without a listener.
 func freeAddr(t *testing.T) string {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -90,7 +92,7 @@ func fileT(t *testing.T, name string, content []byte) string {
 	return path
 }
 
-// contextT writes a context of the nats CLI, where it is found by its name.
+// contextT writes a context of the nats CLI. A Dial finds it by its name.
 func contextT(t *testing.T, name string, values map[string]string) {
 	t.Helper()
 	home := t.TempDir()
@@ -108,7 +110,7 @@ func contextT(t *testing.T, name string, values map[string]string) {
 	}
 }
 
-// userKey makes an nkey and returns the file of its seed.
+// userKey makes an nkey. It returns the public key and the file of the seed.
 func userKey(t *testing.T) (public, file string) {
 	t.Helper()
 	kp, err := nkeys.CreateUser()
@@ -125,8 +127,8 @@ func userKey(t *testing.T) (public, file string) {
 	return public, fileT(t, "user.nk", seed)
 }
 
-// refused dials and returns the error. It fails the test if the dial waits for
-// the server.
+// refused dials and returns the error. It fails the test if the dial connects,
+// or waits for the server, or if the error shows the secret.
 func refused(t *testing.T, d Dial) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -144,6 +146,8 @@ func refused(t *testing.T, d Dial) error {
 	return err
 }
 
+// TestDialCredentials: a server takes each kind of credentials. Wrong ones are
+// an error at once, and no secret is in an error or in the log.
 func TestDialCredentials(t *testing.T) {
 	password := natsT(t, &server.Options{Username: "worker", Password: secret})
 	token := natsT(t, &server.Options{Authorization: secret})
@@ -178,12 +182,14 @@ func TestDialCredentials(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := refused(t, d); !errors.Is(err, nats.ErrAuthorization) {
-				t.Error(err)
+				t.Errorf("got %v, want %v", err, nats.ErrAuthorization)
 			}
 		})
 	}
 }
 
+// TestDialMistakes: a dial that cannot succeed fails at once, and its error
+// says why.
 func TestDialMistakes(t *testing.T) {
 	nowhere := "nats://" + freeAddr(t)
 	garbage := fileT(t, "garbage", []byte("garbage"))
@@ -194,11 +200,11 @@ func TestDialMistakes(t *testing.T) {
 		d          Dial
 	}{
 		{"creds that are absent", absent, Dial{URL: nowhere, Creds: absent}},
-		{"creds that are none", "credentials", Dial{URL: nowhere, Creds: garbage}},
+		{"creds that are garbage", "credentials", Dial{URL: nowhere, Creds: garbage}},
 		{"key that is absent", absent, Dial{URL: nowhere, NKey: absent}},
-		{"key that is none", garbage, Dial{URL: nowhere, NKey: garbage}},
+		{"key that is garbage", garbage, Dial{URL: nowhere, NKey: garbage}},
 		{"CA that is absent", absent, Dial{URL: nowhere, TLSCA: absent}},
-		{"CA that is none", garbage, Dial{URL: nowhere, TLSCA: garbage}},
+		{"CA that is garbage", garbage, Dial{URL: nowhere, TLSCA: garbage}},
 		{"certificate that is absent", absent, Dial{URL: nowhere, TLSCert: absent, TLSKey: absent}},
 		{"certificate without its key", "key", Dial{URL: nowhere, TLSCert: garbage}},
 		{"unknown context", `unknown context "absent"`, Dial{Context: "absent"}},
@@ -215,12 +221,14 @@ func TestDialMistakes(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if err := refused(t, tt.d); !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("%v\ndoes not say %s", err, tt.want)
+				t.Errorf("got %v, want an error with %s", err, tt.want)
 			}
 		})
 	}
 }
 
+// TestDialContext: a Dial uses the settings of a context of the nats CLI. Its
+// own URL and credentials win over those of the context.
 func TestDialContext(t *testing.T) {
 	addr := natsT(
 		t,
@@ -236,12 +244,12 @@ func TestDialContext(t *testing.T) {
 	}
 	defer nc.Close()
 	if api != "$JS.hub.API." || !strings.HasPrefix(nc.NewInbox(), "_MINE.") {
-		t.Errorf("prefix %s, inbox %s", api, nc.NewInbox())
+		t.Errorf("API prefix %s, inbox %s; want $JS.hub.API. and _MINE.", api, nc.NewInbox())
 	}
 
 	connectT(t, Dial{Context: "prod", User: "b", Password: "other"})
 	if err := refused(t, Dial{Context: "prod", Token: "x"}); !errors.Is(err, nats.ErrAuthorization) {
-		t.Errorf("a token goes with the context's user: %v", err)
+		t.Errorf("with a token in place of the context's user: got %v, want %v", err, nats.ErrAuthorization)
 	}
 	elsewhere := natsT(t, &server.Options{Authorization: secret})
 	connectT(t, Dial{Context: "prod", URL: "nats://" + secret + "@" + elsewhere})
@@ -257,19 +265,21 @@ func TestDialContext(t *testing.T) {
 	}
 	defer nc.Close()
 	if api != "from.hub." {
-		t.Errorf("prefix %s", api)
+		t.Errorf("API prefix %s, want from.hub.", api)
 	}
 
 	contextT(t, "bad", map[string]string{"url": "nats://u:" + secret + "@host:port"})
 	if err := refused(t, Dial{Context: "bad"}); !errors.Is(err, errMalformedURL) {
-		t.Error(err)
+		t.Errorf("a malformed URL: got %v, want %v", err, errMalformedURL)
 	}
 	contextT(t, "proxied", map[string]string{"url": addr, "socks_proxy": "socks5://u:" + secret + "@host:port"})
 	if err := refused(t, Dial{Context: "proxied"}); !errors.Is(err, errMalformedURL) {
-		t.Error(err)
+		t.Errorf("a malformed proxy: got %v, want %v", err, errMalformedURL)
 	}
 }
 
+// TestDialWaits: a dial waits for a missing server until its context ends. It
+// logs that once, and the error names the server without the password.
 func TestDialWaits(t *testing.T) {
 	addr := freeAddr(t)
 	log := newRecord()
@@ -280,16 +290,17 @@ func TestDialWaits(t *testing.T) {
 	_, _, err := d.connect(ctx)
 	if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, nats.ErrNoServers) ||
 		!strings.Contains(err.Error(), "nats://"+addr) || strings.Contains(err.Error(), secret) {
-		t.Error(err)
+		t.Errorf("got %v, want a passed deadline and no server at %s", err, addr)
 	}
 	if n := len(log.lines); n != 1 {
-		t.Errorf("%d lines about waiting", n)
+		t.Errorf("%d lines in the log, want 1", n)
 	}
 	if line := log.wait(t, "waiting for the server"); !strings.Contains(line, "url=nats://"+addr) {
-		t.Error(line)
+		t.Errorf("logged %s, want the URL of %s", line, addr)
 	}
 }
 
+// TestDialWaitsForTheServer: a dial that waits connects when the server starts.
 func TestDialWaitsForTheServer(t *testing.T) {
 	addr := freeAddr(t)
 	log := newRecord()
@@ -309,6 +320,9 @@ func TestDialWaitsForTheServer(t *testing.T) {
 	}
 }
 
+// TestDialReconnects: a connection is made again after its server was away.
+// Meanwhile a publish fails at once. Closed is called when the owner closes the
+// connection.
 func TestDialReconnects(t *testing.T) {
 	cfg := ServerConfig{Listen: freeAddr(t), StoreDir: t.TempDir()}
 	s := serveT(t, cfg)
@@ -318,11 +332,11 @@ func TestDialReconnects(t *testing.T) {
 	s.Close()
 	log.wait(t, "disconnected")
 	if _, err := js.Publish(t.Context(), "s.a", nil); !errors.Is(err, nats.ErrReconnectBufExceeded) {
-		t.Errorf("published without a server: %v", err)
+		t.Errorf("publish without a server: got %v, want %v", err, nats.ErrReconnectBufExceeded)
 	}
 	serveT(t, cfg)
 	if line := log.wait(t, "reconnected"); !strings.Contains(line, s.URL()) {
-		t.Error(line)
+		t.Errorf("logged %s, want the URL %s", line, s.URL())
 	}
 	if _, err := js.Publish(t.Context(), "s.a", nil); err != nil {
 		t.Error(err)
@@ -331,10 +345,12 @@ func TestDialReconnects(t *testing.T) {
 	select {
 	case <-closed:
 	case <-time.After(10 * time.Second):
-		t.Error("Closed was not called")
+		t.Error("Closed was not called within 10 s")
 	}
 }
 
+// TestDialClosesWithoutCredentials: a connection is closed for good when the
+// server that comes back refuses its password.
 func TestDialClosesWithoutCredentials(t *testing.T) {
 	addr := freeAddr(t)
 	opts := func(password string) *server.Options {

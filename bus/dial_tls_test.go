@@ -76,6 +76,8 @@ func (a authority) leaf(name string) (cert, key string) {
 		fileT(a.t, name+".key", pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: b}))
 }
 
+// TestDialTLS: client and server accept only certificates of the authority that
+// they trust.
 func TestDialTLS(t *testing.T) {
 	ca, stranger := newAuthority(t), newAuthority(t)
 	cert, key := ca.leaf("server")
@@ -97,13 +99,13 @@ func TestDialTLS(t *testing.T) {
 	connectT(t, Dial{URL: mutual, TLSCA: ca.file, TLSCert: cert, TLSKey: key})
 
 	if err := refused(t, Dial{URL: "tls://" + addr}); !untrusted(err) {
-		t.Errorf("no authority: %v", err)
+		t.Errorf("no authority: got %v, want an unknown authority", err)
 	}
 	if err := refused(t, Dial{URL: "tls://" + addr, TLSCA: stranger.file}); !untrusted(err) {
-		t.Errorf("another authority: %v", err)
+		t.Errorf("another authority: got %v, want an unknown authority", err)
 	}
 	if err := refused(t, Dial{URL: "tls://" + plain, TLSCA: ca.file}); !errors.Is(err, nats.ErrSecureConnWanted) {
-		t.Errorf("a server without TLS: %v", err)
+		t.Errorf("a server without TLS: got %v, want %v", err, nats.ErrSecureConnWanted)
 	}
 	t.Log("no certificate:", refused(t, Dial{URL: mutual, TLSCA: ca.file}))
 	cert, key = stranger.leaf("client")

@@ -13,14 +13,14 @@ import (
 	"github.com/nats-io/nats-server/v2/server/ats"
 )
 
-// TestDirectoryWatchOutlivesItsBucket: a watch goes on after the bucket was
-// gone for a while and the library gave the watch up. It reports the keys that
-// were removed meanwhile.
+// TestDirectoryWatchOutlivesItsBucket: a watch goes on after its bucket was
+// missing for a minute and the library gave the watch up. It reports the keys
+// that were removed meanwhile.
 func TestDirectoryWatchOutlivesItsBucket(t *testing.T) {
 	ats.Register()
 	defer ats.Unregister()
-	// The library keeps timers for later use. A timer of a bubble is fatal
-	// outside of it.
+	// The library keeps timers for later use. The use of a bubble's timer
+	// outside the bubble is fatal. Two collections empty the library's pool.
 	defer func() {
 		runtime.GC()
 		runtime.GC()
@@ -73,7 +73,7 @@ func TestDirectoryWatchOutlivesItsBucket(t *testing.T) {
 		watching.Wait()
 		want := []string{"stays", "goes", "goes is gone", "stays is gone", "stays", "comes"}
 		if diff := cmp.Diff(want, slices.Compact(seen)); diff != "" || caught != 1 {
-			t.Errorf("caught up %d times: %s", caught, diff)
+			t.Errorf("caught up %d times, want 1; keys (-want +got):\n%s", caught, diff)
 		}
 	})
 }

@@ -8,8 +8,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// TestLosses: a stream that loses messages of running trees is found, and the
-// command that corrects it.
+// TestLosses: Losses reports each limit by which a stream drops messages of
+// running runs, with the command that corrects it, and messages that the stream
+// has lost.
 func TestLosses(t *testing.T) {
 	t.Parallel()
 	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
@@ -22,11 +23,11 @@ func TestLosses(t *testing.T) {
 		t.Helper()
 		all, err := c.Health.Losses(t.Context(), time.Hour)
 		if err != nil || len(all) != len(want) {
-			t.Fatalf("%v, %v, want %q", all, err, want)
+			t.Fatalf("losses %v, %v; want %q", all, err, want)
 		}
 		for i, l := range all {
 			if !strings.Contains(l.String(), want[i]) {
-				t.Errorf("%q, want %q", l, want[i])
+				t.Errorf("loss %q, want one with %q", l, want[i])
 			}
 		}
 	}
@@ -75,7 +76,7 @@ func TestLosses(t *testing.T) {
 	}
 	expect("stream AXE_RUNS has lost messages before their age: number 3 and those before it are not there " +
 		"(so it looks too where max-age was raised)")
-	// So it is in an old stream, since the last message was a young one.
+	// The same holds in an old stream if its last message was young.
 	info, err := c.Health.info(t.Context(), "AXE_RUNS")
 	if err != nil {
 		t.Fatal(err)
@@ -120,7 +121,7 @@ func TestRemoved(t *testing.T) {
 			Created: now.Add(-test.created), TimeStamp: now,
 		}
 		if got := removed(info); got != test.want {
-			t.Errorf("%s: %d, want %d", test.name, got, test.want)
+			t.Errorf("%s: removed up to %d, want %d", test.name, got, test.want)
 		}
 	}
 }
