@@ -50,7 +50,7 @@ func TestProvablyFirst(t *testing.T) {
 		defer stop()
 		synctest.Wait()
 		if d := next(); d.ProvablyFirst() {
-			t.Error("provably first, and stored before the epoch")
+			t.Error("a message from before the epoch is provably first")
 		}
 		write()
 		d := next()
@@ -61,7 +61,7 @@ func TestProvablyFirst(t *testing.T) {
 			t.Fatal(err)
 		}
 		if d := next(); d.Count != 2 || d.ProvablyFirst() {
-			t.Errorf("delivery %d is provably first", d.Count)
+			t.Errorf("delivery %d, provably first %t; want delivery 2, not provably first", d.Count, d.ProvablyFirst())
 		}
 		write()
 		d = next()
@@ -80,7 +80,8 @@ func TestReconnectEndsEpoch(t *testing.T) {
 	c := openT(t, Dial{URL: server.URL()}, true)
 	c.startEpoch(t.Context())
 	feed := openFeedT(t, c, one)
-	first := func(n int) bool {
+	// provablyFirst writes a call and reports on its delivery.
+	provablyFirst := func(n int) bool {
 		if _, err := c.Write(t.Context(), Message{Subject: fmt.Sprintf("axe.run.echo.T%d.r.call", n)}); err != nil {
 			t.Fatal(err)
 		}
@@ -93,17 +94,17 @@ func TestReconnectEndsEpoch(t *testing.T) {
 		}
 		return d.ProvablyFirst()
 	}
-	if !first(1) {
+	if !provablyFirst(1) {
 		t.Error("a message of this epoch is not provably first")
 	}
 	listen := server.URL()[len("nats://"):]
 	server.Close()
 	serveT(t, ServerConfig{Listen: listen, StoreDir: dir})
-	if first(2) {
+	if provablyFirst(2) {
 		t.Error("provably first in the epoch before the restart")
 	}
 	c.startEpoch(t.Context())
-	if !first(3) {
+	if !provablyFirst(3) {
 		t.Error("a message of the next epoch is not provably first")
 	}
 }

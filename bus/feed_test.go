@@ -32,9 +32,9 @@ func feedT(t *testing.T, lease time.Duration, ahead func() int) (f *Feed, call f
 	}
 }
 
-// TestOlderRequestEndsFirst: two requests stand at once. The older one ends,
-// and the other one brings all its messages. Then no message is on its way, and
-// the feed sends the next request at once.
+// TestOlderRequestEndsFirst: two requests stand at the server at once. The
+// older one ends, and the other one brings all its messages. Then no requested
+// message is missing, and the feed sends the next request at once.
 func TestOlderRequestEndsFirst(t *testing.T) {
 	ats.Register()
 	defer ats.Unregister()
@@ -47,10 +47,10 @@ func TestOlderRequestEndsFirst(t *testing.T) {
 			began := time.Now()
 			d, err := f.Next(t.Context())
 			if err != nil || d == nil {
-				t.Fatalf("%v, %v", d, err)
+				t.Fatalf("got %v, %v; want a delivery", d, err)
 			}
 			if took := time.Since(began); took > PullExpiry/2 {
-				t.Fatalf("a call came after %v", took)
+				t.Fatalf("a call came after %v, want at most %v", took, PullExpiry/2)
 			}
 		}
 		time.Sleep(c.AlignedDelay(PullExpiry) + PullExpiry/2)
@@ -61,7 +61,7 @@ func TestOlderRequestEndsFirst(t *testing.T) {
 		// The second request outlasts the first.
 		time.Sleep(c.AlignedDelay(PullExpiry) - PullExpiry/200)
 		if err := f.ask(ahead); err != nil || f.open != 4 {
-			t.Fatalf("%d asked for, %v", f.open, err)
+			t.Fatalf("%d messages requested, %v; want 4", f.open, err)
 		}
 		time.Sleep(PullExpiry/200 + time.Millisecond)
 		synctest.Wait()
@@ -77,7 +77,7 @@ func TestOlderRequestEndsFirst(t *testing.T) {
 		call("T5")
 		take()
 		if f.asked < 3 {
-			t.Fatalf("%d requests", f.asked)
+			t.Fatalf("%d requests, want at least 3", f.asked)
 		}
 	})
 }
@@ -128,12 +128,12 @@ func TestFeedDropsStaleDelivery(t *testing.T) {
 		// This is the state of a process that was stopped.
 		f.expires = time.Now().Add(-3 * time.Second)
 		if d, err := f.receive(t.Context()); d != nil || err != nil {
-			t.Fatalf("took %v, %v", d, err)
+			t.Fatalf("got %v, %v; want the delivery dropped", d, err)
 		}
 		began := time.Now()
 		d, err := f.Next(t.Context())
 		if err != nil || d.Count != 2 || time.Since(began) > 5*time.Second {
-			t.Fatalf("%+v, %v after %v", d, err, time.Since(began))
+			t.Fatalf("got %+v, %v after %v; want delivery 2 within 5s", d, err, time.Since(began))
 		}
 	})
 }

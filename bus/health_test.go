@@ -50,8 +50,8 @@ func submissionT(t *testing.T, c *Conn, id string) Message {
 	return Message{Subject: c.Space().Submit(agentT(t, "a"), treeT(t, id)), Patience: time.Second}
 }
 
-// faultsT measures the streams and returns their faults, a line each, for trees
-// of an hour.
+// faultsT measures the streams after a clockInterval. It returns their faults
+// for trees of an hour, a line each.
 func faultsT(t *testing.T, c *Conn) (lines []string) {
 	t.Helper()
 	time.Sleep(clockInterval)
@@ -86,7 +86,7 @@ func TestStreamWithoutRoom(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := c.Write(t.Context(), submissionT(t, c, "second")); !errors.Is(err, ErrNoRoom) {
-			t.Fatal(err)
+			t.Fatalf("got %v, want %v", err, ErrNoRoom)
 		}
 		expectFault(t, faultsT(t, c), "AXE_SUBMIT stores nothing: the server says: maximum messages exceeded")
 		room(-1)
@@ -109,10 +109,10 @@ func TestStreamThatDoesNotAnswer(t *testing.T) {
 		began := time.Now()
 		_, err := c.Write(t.Context(), submissionT(t, c, "first"))
 		if took := time.Since(began); took > 2*time.Second {
-			t.Errorf("the write took %v", took)
+			t.Errorf("the write took %v, want at most 2s", took)
 		}
 		if !errors.Is(err, ErrNoRoom) || !strings.Contains(err.Error(), "make room on the disk") {
-			t.Errorf("%v, want advice about the disk", err)
+			t.Errorf("got %v, want %v with advice about the disk", err, ErrNoRoom)
 		}
 		if got := faultsT(t, c); len(got) > 0 {
 			t.Errorf("faults %q after two seconds, want none", got)
@@ -122,7 +122,7 @@ func TestStreamThatDoesNotAnswer(t *testing.T) {
 		m := submissionT(t, c, "second")
 		m.Patience = 0
 		if _, err := c.Write(ctx, m); errors.Is(err, ErrNoRoom) || ctx.Err() == nil {
-			t.Errorf("%v, want a write that goes on", err)
+			t.Errorf("got %v, want a write that goes on until its context ends", err)
 		}
 		expectFault(t, faultsT(t, c), "AXE_SUBMIT stores nothing: the server answers requests and no write")
 	})
@@ -202,8 +202,8 @@ func TestProvisionRefusesShortAge(t *testing.T) {
 	}
 }
 
-// TestWorkerTellsItsTrouble: a worker that is asked for a sign of life says that
-// a stream of runs stores nothing.
+// TestWorkerTellsItsTrouble: the answer of a worker to a request for a sign of
+// life says that a stream of runs stores nothing.
 func TestWorkerTellsItsTrouble(t *testing.T) {
 	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
 	worker := subjects.WorkerOf("one")
@@ -232,8 +232,9 @@ func TestWorkerTellsItsTrouble(t *testing.T) {
 	expect("")
 }
 
-// TestFailedWrites: a stream whose writes have got no answer is at fault until
-// it refuses the fence of one: the write before was stored.
+// TestFailedWrites: a stream that leaves writes without an answer is at fault,
+// until it refuses the fence of a write. A conflict shows that the stream
+// stores messages.
 func TestFailedWrites(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *Conn) {
 		t.Helper()

@@ -8,7 +8,8 @@ import (
 	"github.com/axebus/axe/internal/bustest"
 )
 
-// guardT makes a connection that of a process that remembers messages.
+// guardT makes the writes of a connection depend on the identity of the
+// streams, as a worker does.
 func guardT(t *testing.T, c *Conn) {
 	t.Helper()
 	if err := c.Clocks.Measure(t.Context()); err != nil {
@@ -29,13 +30,14 @@ func reconnectT(t *testing.T, c *Conn) {
 	}
 }
 
-// TestReplacedStreamTakesNoWrite: a process that has read a stream writes and
-// acknowledges nothing on another one that took its place while the connection
-// was down, until it has provisioned the streams again. A process that has not
-// read one, as axe-submit, writes.
+// TestReplacedStreamTakesNoWrite: a stream was replaced, and the connections
+// are made again. A guarded process then writes and acknowledges nothing until
+// it has provisioned the streams. A process without Guard, for example
+// axe-submit, writes.
 func TestReplacedStreamTakesNoWrite(t *testing.T) {
 	dial := Dial{Server: serveT(t, ServerConfig{})}
-	c, other, client := openT(t, dial, true), openT(t, dial, false), openT(t, dial, false)
+	c, other := openT(t, dial, true), openT(t, dial, false)
+	client := openT(t, dial, false)
 	if err := client.Provisioned(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +80,7 @@ func TestReplacedStreamTakesNoWrite(t *testing.T) {
 		t.Errorf("the new stream ends with message %d, error %v, want an empty one", last, err)
 	}
 	if _, err := client.Write(t.Context(), m); err != nil {
-		t.Errorf("write of a process that has read no stream: %v", err)
+		t.Errorf("write of a process without Guard: %v", err)
 	}
 	if err := c.Provision(t.Context(), Provision{}); err != nil {
 		t.Fatal(err)
@@ -92,8 +94,8 @@ func TestReplacedStreamTakesNoWrite(t *testing.T) {
 	}
 }
 
-// TestAcknowledgementAfterReconnect: an acknowledgement is held back until the
-// streams were asked, also if nothing is written.
+// TestAcknowledgementAfterReconnect: after a reconnect no acknowledgement is
+// sent until Confirm has asked the streams. No write has to come first.
 func TestAcknowledgementAfterReconnect(t *testing.T) {
 	dial := Dial{Server: serveT(t, ServerConfig{})}
 	c := openT(t, dial, true)
@@ -113,12 +115,13 @@ func TestAcknowledgementAfterReconnect(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := d.Ack(); err != nil {
-		t.Errorf("acknowledgement after the question: %v", err)
+		t.Errorf("acknowledgement after Confirm: %v", err)
 	}
 }
 
-// TestStreamReplacedBehindALiveConnection: a process that has met no stream asks
-// which one is there before it writes again.
+// TestStreamReplacedBehindALiveConnection: a guarded write that finds no stream
+// asks for the identity of the streams before it is repeated. So the stream in
+// the old one's place does not get it.
 func TestStreamReplacedBehindALiveConnection(t *testing.T) {
 	dial := Dial{Server: serveT(t, ServerConfig{})}
 	c, other := openT(t, dial, true), openT(t, dial, false)
@@ -130,7 +133,8 @@ func TestStreamReplacedBehindALiveConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	written := make(chan error, 1)
-	go func() { // ends when the stream is there again, or with the test
+	// The write ends when there is a stream again, or with the test.
+	go func() {
 		_, err := c.Write(t.Context(), Message{Subject: "axe.run.echo.T1.r.call", Body: []byte("{}")})
 		written <- err
 	}()
@@ -147,8 +151,8 @@ func TestStreamReplacedBehindALiveConnection(t *testing.T) {
 	}
 }
 
-// TestRestoredStream: a stream from a backup counts as restored for a while, and
-// its fault says so.
+// TestRestoredStream: a stream from a backup counts as restored for the given
+// time, and its fault says so.
 func TestRestoredStream(t *testing.T) {
 	dial := Dial{Server: serveT(t, ServerConfig{})}
 	c, other := openT(t, dial, true), openT(t, dial, false)
@@ -177,6 +181,7 @@ func TestRestoredStream(t *testing.T) {
 	}
 	expectFault(t, faultsT(t, c), "stream AXE_RUNS was restored from a backup")
 	if !c.Health.Restored(0, time.Hour) || c.Health.Restored(0, 0) {
-		t.Error("a stream from a backup has to count as restored within an hour, and not within no time")
+		t.Errorf("restored within an hour %t, within no time %t; want true and false",
+			c.Health.Restored(0, time.Hour), c.Health.Restored(0, 0))
 	}
 }

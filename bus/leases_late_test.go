@@ -15,30 +15,30 @@ import (
 )
 
 // TestStoppedProcessLosesItsLeases: a process that was stopped for longer than
-// a lease finds its leases over as soon as it goes on. It must not wait for the
-// next beat: before that it may handle a delivery, or give back one that
+// a lease finds its leases over as soon as it goes on. It does not wait for the
+// next renewal. Before that it could handle a delivery, or give back one that
 // another worker has by now.
 func TestStoppedProcessLosesItsLeases(t *testing.T) {
 	ats.Register()
 	defer ats.Unregister()
 	synctest.Test(t, func(t *testing.T) {
 		const lease = 4 * time.Second
-		zombie, call := feedT(t, lease, one)
-		successor := openFeedT(t, zombie.conn, one)
+		stopped, call := feedT(t, lease, one)
+		successor := openFeedT(t, stopped.conn, one)
 		call("T1")
 		next := func(f *Feed, count int) *Delivery {
 			t.Helper()
 			d, err := f.Next(t.Context())
 			if err != nil || d.Count != count {
-				t.Fatalf("%+v, %v", d, err)
+				t.Fatalf("got %+v, %v; want delivery %d", d, err, count)
 			}
 			return d
 		}
-		first := next(zombie, 1)
+		first := next(stopped, 1)
 		// No lease is renewed: the process is stopped.
 		next(successor, 2)
 		if !first.LeaseExpired() {
-			t.Error("another worker has the message, and its first holder does not count as late")
+			t.Error("the lease of the first delivery has not expired after a second delivery")
 		}
 		if err := first.Nak(0); err != nil {
 			t.Fatal(err)
@@ -46,7 +46,7 @@ func TestStoppedProcessLosesItsLeases(t *testing.T) {
 		began := time.Now()
 		next(successor, 3)
 		if d := time.Since(began); d < lease {
-			t.Errorf("the late nak has taken it from its second holder after %v", d)
+			t.Errorf("the first holder's nak brought delivery 3 after %v, want at least %v", d, lease)
 		}
 	})
 }
@@ -78,14 +78,14 @@ func TestLeaseWithoutEcho(t *testing.T) {
 	server := serveT(t, ServerConfig{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
 	c := openT(t, Dial{URL: server.URL()}, true)
 	var holding atomic.Bool
-	held := openT(t, Dial{URL: bustest.Proxy(t, server.URL(), func([]byte) error {
+	slow := openT(t, Dial{URL: bustest.Proxy(t, server.URL(), func([]byte) error {
 		for holding.Load() {
 			time.Sleep(10 * time.Millisecond)
 		}
 		return nil
 	})}, false)
-	held.cfg.AckWait = 400 * time.Millisecond
-	feed := openFeedT(t, held, one)
+	slow.cfg.AckWait = 400 * time.Millisecond
+	feed := openFeedT(t, slow, one)
 	if _, err := c.Write(t.Context(), Message{Subject: "axe.run.echo.T1.r.call", Body: []byte("x")}); err != nil {
 		t.Fatal(err)
 	}
@@ -94,18 +94,18 @@ func TestLeaseWithoutEcho(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
-	var beating sync.WaitGroup
-	beating.Go(func() { _ = held.KeepLeases(ctx) })
-	time.Sleep(2 * held.cfg.AckWait)
+	var renewing sync.WaitGroup
+	renewing.Go(func() { _ = slow.KeepLeases(ctx) })
+	time.Sleep(2 * slow.cfg.AckWait)
 	if d.LeaseExpired() {
-		t.Error("late, though its beats are heard")
+		t.Error("the lease has expired, though its renewals reach the server")
 	}
 	holding.Store(true)
-	time.Sleep(2 * held.cfg.AckWait)
+	time.Sleep(2 * slow.cfg.AckWait)
 	if !d.LeaseExpired() {
-		t.Error("not late, though the server has heard nothing for two leases")
+		t.Error("the lease has not expired, though no renewal has reached the server for two leases")
 	}
 	holding.Store(false)
 	stop()
-	beating.Wait()
+	renewing.Wait()
 }

@@ -10,8 +10,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// TestLost: the error of a server without a leader is no answer, in both halves
-// of the library. The error of a missing stream is an answer.
+// TestLost: a request to a stream without a leader counts as lost, with the
+// errors of both halves of the library. The error of a missing stream is an
+// answer.
 func TestLost(t *testing.T) {
 	for _, test := range []struct {
 		err  error

@@ -42,6 +42,7 @@ func agentT(t *testing.T, name string) subjects.Agent {
 	return a
 }
 
+// appendT appends values to the memory of an agent.
 func appendT(t *testing.T, b *Memory, agent subjects.Agent, values ...string) {
 	t.Helper()
 	for _, v := range values {
@@ -51,6 +52,7 @@ func appendT(t *testing.T, b *Memory, agent subjects.Agent, values ...string) {
 	}
 }
 
+// wantValues checks the whole memory of an agent.
 func wantValues(t *testing.T, b *Memory, agent subjects.Agent, want ...string) {
 	t.Helper()
 	values, err := b.Values(t.Context(), agent)
@@ -66,6 +68,8 @@ func wantValues(t *testing.T, b *Memory, agent subjects.Agent, want ...string) {
 	}
 }
 
+// TestMemory: each agent has its own list, in the order of the writes. One
+// request reads it.
 func TestMemory(t *testing.T) {
 	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
 	b := c.Memory()
@@ -79,7 +83,7 @@ func TestMemory(t *testing.T) {
 	reads := c.Stats().Reads
 	wantValues(t, b, one, "a", "b", "c", "", "d")
 	if n := c.Stats().Reads - reads; n != 1 {
-		t.Errorf("%d requests for one list", n)
+		t.Errorf("%d requests for one list, want 1", n)
 	}
 
 	s, err := c.js.Stream(t.Context(), "KV_AXE_MEMORY")
@@ -89,13 +93,14 @@ func TestMemory(t *testing.T) {
 	cfg := s.CachedInfo().Config
 	if cfg.MaxMsgsPerSubject != 1 || cfg.Storage != jetstream.FileStorage || cfg.Replicas != 1 ||
 		cfg.Description == "" {
-		t.Errorf("%+v", cfg)
+		t.Errorf("stream %+v, want one value a key, in a file, one replica, and a description", cfg)
 	}
-	if b.String() != "bucket AXE_MEMORY" {
-		t.Error(b)
+	if got := b.String(); got != "bucket AXE_MEMORY" {
+		t.Errorf("named %q, want bucket AXE_MEMORY", got)
 	}
 }
 
+// TestMemoryTrims: Trim removes the oldest values of one agent.
 func TestMemoryTrims(t *testing.T) {
 	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
 	b := c.Memory()
@@ -103,7 +108,7 @@ func TestMemoryTrims(t *testing.T) {
 	trim := func(keep, want int) {
 		t.Helper()
 		if removed, err := b.Trim(t.Context(), one, keep); err != nil || removed != want {
-			t.Errorf("keep %d: removed %d, error %v", keep, removed, err)
+			t.Errorf("keep %d: removed %d, error %v; want %d", keep, removed, err, want)
 		}
 	}
 	trim(3, 0)
@@ -145,23 +150,23 @@ func TestMemoryTrims(t *testing.T) {
 	wantValues(t, b, one)
 
 	removed, err := b.Trim(t.Context(), other, -1)
-	if err != nil || removed == 0 {
-		t.Errorf("removed %d, error %v", removed, err)
+	if err != nil || removed != 10 {
+		t.Errorf("keep -1: removed %d, error %v; want 10", removed, err)
 	}
 	appendT(t, b, other, "last")
 	s, err := c.js.Stream(t.Context(), "KV_AXE_MEMORY")
 	if err != nil {
 		t.Fatal(err)
 	}
-	// There is one value, and the marker of the key that was deleted after
-	// the last one.
+	// Two messages are left: the last value, and the marker of the deleted
+	// key. The marker is newer than the values of its agent.
 	if n := s.CachedInfo().State.Msgs; n > 2 {
-		t.Errorf("%d messages are left", n)
+		t.Errorf("%d messages are left, want at most 2", n)
 	}
 }
 
-// TestMemoryReadsSeveralPages: a list that is larger than one answer of the
-// server is read in several.
+// TestMemoryReadsSeveralPages: several requests read a list that is larger than
+// one answer of the server.
 func TestMemoryReadsSeveralPages(t *testing.T) {
 	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
 	b := c.Memory()
@@ -173,18 +178,18 @@ func TestMemoryReadsSeveralPages(t *testing.T) {
 	}
 	values, err := b.Values(t.Context(), one)
 	if err != nil || len(values) != 5 {
-		t.Fatalf("%d values, error %v", len(values), err)
+		t.Fatalf("%d values, error %v; want 5", len(values), err)
 	}
 	for i, v := range values {
 		if len(v) != 5<<20+1 || v[5<<20] != byte(i) {
-			t.Errorf("value %d has %d bytes", i, len(v))
+			t.Errorf("value %d has %d bytes, want %d with %d at the end", i, len(v), 5<<20+1, i)
 		}
 	}
 	if c.Stats().Reads < 2 {
-		t.Error("one answer was enough")
+		t.Errorf("%d requests, want several", c.Stats().Reads)
 	}
 	if err := b.Append(t.Context(), one, make([]byte, 9<<20)); err == nil {
-		t.Error("stored more than the server takes")
+		t.Error("no error for a value that is larger than the server takes")
 	}
 }
 
@@ -216,25 +221,28 @@ func TestMemoryIsCreatedOnce(t *testing.T) {
 	for _, v := range values {
 		writer, i := string(v[:3]), int(v[4]-'0')
 		if seen[writer] != i {
-			t.Errorf("%s has value %d where %d was next", writer, i, seen[writer])
+			t.Errorf("writer %s: got value %d, want %d", writer, i, seen[writer])
 		}
 		seen[writer]++
 	}
 	if len(values) != 160 || len(seen) != 16 {
-		t.Errorf("%d values of %d writers", len(values), len(seen))
+		t.Errorf("%d values of %d writers, want 160 of 16", len(values), len(seen))
 	}
 }
 
+// TestMemoryNeedsTheStreams: without streams no bucket is made.
 func TestMemoryNeedsTheStreams(t *testing.T) {
 	b := openT(t, Dial{Server: serveT(t, ServerConfig{})}, false).Memory()
 	if _, err := b.Values(t.Context(), agentT(t, "one")); !errors.Is(err, ErrNoStream) {
-		t.Errorf("read: %v", err)
+		t.Errorf("read: got %v, want %v", err, ErrNoStream)
 	}
 	if err := b.Append(t.Context(), agentT(t, "one"), nil); !errors.Is(err, ErrNoStream) {
-		t.Errorf("append: %v", err)
+		t.Errorf("append: got %v, want %v", err, ErrNoStream)
 	}
 }
 
+// TestMemoryIsCreatedAgain: a write and a read make the bucket again after an
+// operator has removed it.
 func TestMemoryIsCreatedAgain(t *testing.T) {
 	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
 	b := c.Memory()
@@ -272,10 +280,10 @@ func TestMemoryWaitsForTheServer(t *testing.T) {
 	short, cancel := context.WithTimeoutCause(t.Context(), 100*time.Millisecond, gone)
 	defer cancel()
 	if err := b.Append(short, one, []byte("never")); !errors.Is(err, gone) {
-		t.Errorf("append: %v", err)
+		t.Errorf("append: got %v, want the cause of the context", err)
 	}
 	if _, err := b.Values(short, one); !errors.Is(err, gone) {
-		t.Errorf("read: %v", err)
+		t.Errorf("read: got %v, want the cause of the context", err)
 	}
 	var wg sync.WaitGroup
 	for _, v := range []string{"b", "b"} {
@@ -290,8 +298,8 @@ func TestMemoryWaitsForTheServer(t *testing.T) {
 	wantValues(t, b, one, "a", "b", "b")
 }
 
-// TestMemoryIsIntercepted: Config.Intercept is called for each value, and its
-// error refuses the write.
+// TestMemoryIsIntercepted: Config.Intercept is called before and after a write.
+// Its error becomes that of Append. Before the write it prevents the write.
 func TestMemoryIsIntercepted(t *testing.T) {
 	no := errors.New("no")
 	var refuseAfter bool
@@ -311,12 +319,12 @@ func TestMemoryIsIntercepted(t *testing.T) {
 	b := c.Memory()
 	one := agentT(t, "one")
 	if err := b.Append(t.Context(), one, []byte("a")); !errors.Is(err, no) {
-		t.Error(err)
+		t.Errorf("got %v, want the error of Intercept", err)
 	}
 	wantValues(t, b, one)
 	refuseAfter = true
 	if err := b.Append(t.Context(), one, []byte("a")); !errors.Is(err, no) {
-		t.Error(err)
+		t.Errorf("got %v, want the error of Intercept", err)
 	}
 	wantValues(t, b, one, "a")
 }
