@@ -25,17 +25,17 @@ func TestWriteWithPatience(t *testing.T) {
 		began := time.Now()
 		_, err := c.Write(t.Context(), submissionT(t, c, "second"))
 		if took := time.Since(began); took < time.Second || took > 2*time.Second {
-			t.Errorf("the write took %v", took)
+			t.Errorf("the write took %v, want 1s to 2s", took)
 		}
 		if !errors.Is(err, ErrNoRoom) || !strings.Contains(err.Error(), "maximum messages exceeded") {
-			t.Errorf("%v, want the server's words", err)
+			t.Errorf("got %v, want %v with the server's words", err, ErrNoRoom)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 2500*time.Millisecond)
 		defer cancel()
 		m := submissionT(t, c, "third")
 		m.Patience = 0
 		if _, err := c.Write(ctx, m); errors.Is(err, ErrNoRoom) || ctx.Err() == nil {
-			t.Errorf("%v, want a write that goes on", err)
+			t.Errorf("got %v, want a write that goes on until its context ends", err)
 		}
 	})
 }

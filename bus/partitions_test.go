@@ -25,8 +25,8 @@ func TestTreesStayInTheirPartition(t *testing.T) {
 	}
 	space := other.Space()
 	if space.Partitions() != n || worker.Space() != space {
-		t.Fatalf("%d partitions, and %d for the worker that has set them up",
-			space.Partitions(), worker.Space().Partitions())
+		t.Fatalf("%d partitions, and %d for the worker that made them; want %d",
+			space.Partitions(), worker.Space().Partitions(), n)
 	}
 	watched := make(chan Stored, 100)
 	err := other.Watch(t.Context(), space.Live(space.Calls(agentT(t, "a"))), func(m Stored) { watched <- m })
@@ -51,24 +51,22 @@ func TestTreesStayInTheirPartition(t *testing.T) {
 		if err != nil || seq != uint64(per[r.Partition()]) {
 			t.Errorf("%s is message %d, error %v: want %d of its stream", r, seq, err, per[r.Partition()])
 		}
-		if _, err := other.Write(t.Context(), Message{Subject: r.Call(), Fence: After(r.Call(), 0)}); !errors.As(
-			err,
-			new(*ConflictError),
-		) {
-			t.Errorf("a second call of %s: %v", r, err)
+		_, err = other.Write(t.Context(), Message{Subject: r.Call(), Fence: After(r.Call(), 0)})
+		if _, conflict := errors.AsType[*ConflictError](err); !conflict {
+			t.Errorf("a second call of %s: got %v, want a conflict", r, err)
 		}
 		if m, ok, err := other.First(t.Context(), r.Call()); !ok || m.Seq != seq || err != nil {
-			t.Errorf("first of %s: %d, error %v", r, m.Seq, err)
+			t.Errorf("first of %s: %d, error %v; want %d", r, m.Seq, err, seq)
 		}
 		if last, err := other.LastSeq(t.Context(), r.All()); last != seq || err != nil {
-			t.Errorf("last of %s: %d, error %v", r, last, err)
+			t.Errorf("last of %s: %d, error %v; want %d", r, last, err, seq)
 		}
 		if m := <-watched; m.Subject != r.Call() || m.Seq != seq {
-			t.Errorf("watched %s, message %d", m.Subject, m.Seq)
+			t.Errorf("watched %s, message %d; want %s, message %d", m.Subject, m.Seq, r.Call(), seq)
 		}
 	}
 	if len(per) != n {
-		t.Fatalf("trees in %v", per)
+		t.Fatalf("trees by partition %v, want some in each of %d", per, n)
 	}
 	seen := map[int]uint64{}
 	for m, err := range other.Scan(t.Context(), space.All(), 0) {
@@ -77,13 +75,13 @@ func TestTreesStayInTheirPartition(t *testing.T) {
 		}
 		p, _ := space.PartitionIn(m.Subject)
 		if m.Seq != seen[p]+1 {
-			t.Errorf("message %d of partition %d after %d", m.Seq, p, seen[p])
+			t.Errorf("partition %d: message %d, want %d", p, m.Seq, seen[p]+1)
 		}
 		seen[p] = m.Seq
 	}
 	bounds, err := other.Bounds(t.Context())
 	if err != nil || len(bounds) != n {
-		t.Fatal(bounds, err)
+		t.Fatalf("bounds %v, error %v; want %d", bounds, err, n)
 	}
 	for p, b := range bounds {
 		if b != (Bounds{First: 1, Last: uint64(per[p])}) || seen[p] != b.Last {
@@ -94,7 +92,7 @@ func TestTreesStayInTheirPartition(t *testing.T) {
 	done, got := errors.New("caught up"), make(chan Stored, trees)
 	err = other.Follow(ctx, space.All(), func(m Stored) { got <- m }, func() { caught(done) })
 	if !errors.Is(err, done) || len(got) != trees {
-		t.Errorf("followed %d, error %v", len(got), err)
+		t.Errorf("followed %d messages, error %v; want %d", len(got), err, trees)
 	}
 }
 
@@ -108,18 +106,16 @@ func TestPartitionsCannotChange(t *testing.T) {
 		}
 		for want, refused := range map[int]bool{0: false, have: false, 2: true, 4: true} {
 			c := openT(t, Dial{Server: server}, false)
-			if err := c.Provision(t.Context(), Provision{Partitions: want}); errors.Is(
-				err,
-				ErrPartitions,
-			) != refused ||
-				!refused && err != nil {
-				t.Errorf("%d where there are %d: %v", want, have, err)
-			} else if err == nil && c.Space().Partitions() != have {
-				t.Errorf("%d where there are %d: %d", want, have, c.Space().Partitions())
+			err := c.Provision(t.Context(), Provision{Partitions: want})
+			switch {
+			case errors.Is(err, ErrPartitions) != refused, !refused && err != nil:
+				t.Errorf("%d partitions where there are %d: got %v, want refused %t", want, have, err, refused)
+			case err == nil && c.Space().Partitions() != have:
+				t.Errorf("%d partitions, want %d", c.Space().Partitions(), have)
 			}
 		}
 		if err := c.Provision(t.Context(), Provision{Partitions: MostPartitions + 1}); err == nil {
-			t.Error("too many are none too many")
+			t.Errorf("no error for %d partitions", MostPartitions+1)
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // TestForbidden: a request that the server refuses for want of a permission
-// fails at once, with the subject. Other requests go on.
+// fails at once, with the subject. The permitted requests before it succeed.
 func TestForbidden(t *testing.T) {
 	const submit = "axe.submit.lead.t1"
 	for _, test := range []struct{ forbidden, want string }{
@@ -19,14 +19,14 @@ func TestForbidden(t *testing.T) {
 		{"$JS.API.DIRECT.GET.AXE_RUNS", `nats: permissions violation: `},
 		{submit, "write " + submit + ": nats: permissions violation: "},
 	} {
-		all := &server.Permissions{
+		permissions := &server.Permissions{
 			Publish:   &server.SubjectPermission{Deny: []string{test.forbidden}},
 			Subscribe: &server.SubjectPermission{Allow: []string{">"}},
 		}
 		url := natsT(t, &server.Options{
 			JetStream: true, StoreDir: t.TempDir(),
 			Users: []*server.User{
-				{Username: "op", Password: "x"}, {Username: "bound", Password: "x", Permissions: all},
+				{Username: "op", Password: "x"}, {Username: "bound", Password: "x", Permissions: permissions},
 			},
 		})
 		openT(t, Dial{URL: url, User: "op", Password: "x"}, true)
@@ -40,39 +40,41 @@ func TestForbidden(t *testing.T) {
 			_, err = c.Write(t.Context(), Message{Subject: submit})
 		}
 		if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), test.forbidden) {
-			t.Errorf("%s: %v", test.forbidden, err)
+			t.Errorf("got %v, want an error with %s and %s", err, test.want, test.forbidden)
 		}
 		if !Forbidden(err) || time.Since(began) > answerTimeout {
-			t.Errorf("%s: after %s: %v", test.forbidden, time.Since(began), err)
+			t.Errorf("got %v after %v, want a violation within %v", err, time.Since(began), answerTimeout)
 		}
 	}
 }
 
-// violation is the error of the client library.
+// violation returns the client library's error for a refused publish.
 func violation(subject string) error {
 	return fmt.Errorf("%w: Permissions Violation for Publish to %q", nats.ErrPermissionViolation, subject)
 }
 
-// TestForbiddenNamesTheRequest: a violation ends the request with its subject,
-// and without such a request those of the library, whose subjects are unknown.
+// TestForbiddenNamesTheRequest: a violation ends the request with its subject.
+// If no request has its subject, it ends those of the library, whose subjects
+// are unknown.
 func TestForbiddenNamesTheRequest(t *testing.T) {
 	f := newInflight()
 	named, a := f.begin(t.Context(), "a.b")
 	library, l := f.begin(t.Context(), "")
 	defer a.done()
 	defer l.done()
-	if f.violated(violation("a")); named.Err() != nil {
-		t.Error("a.b ended with the violation of a")
+	f.violated(violation("a"))
+	if named.Err() != nil {
+		t.Error("the request to a.b ended with the violation of a")
 	}
 	if library.Err() == nil || !Forbidden(l.reason(errBroken)) {
-		t.Errorf("the library's request goes on: %v", l.reason(errBroken))
+		t.Errorf("the library's request: got %v, want the violation", l.reason(errBroken))
 	}
 	if !f.violated(violation("a.b")) || named.Err() == nil || !Forbidden(a.reason(errBroken)) {
-		t.Errorf("a.b goes on: %v", a.reason(errBroken))
+		t.Errorf("the request to a.b: got %v, want the violation", a.reason(errBroken))
 	}
 	a.done()
 	l.done()
 	if f.violated(violation("a.b")) {
-		t.Error("no request is left")
+		t.Error("a violation ended a request, and none is open")
 	}
 }

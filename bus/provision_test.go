@@ -10,8 +10,9 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// TestProvisionedMeansEverythingExists: a client that finds the bus provisioned
-// while a worker provisions it finds all streams and buckets.
+// TestProvisionedMeansEverythingExists: a client finds the bus provisioned while
+// a worker provisions it. Then the stream of submissions and the bucket of
+// agents are there too.
 func TestProvisionedMeansEverythingExists(t *testing.T) {
 	server := serveT(t, ServerConfig{SyncAlways: true})
 	worker, other := openT(t, Dial{Server: server}, false), openT(t, Dial{Server: server}, false)
@@ -62,13 +63,13 @@ func TestBoundedStreamIsRefused(t *testing.T) {
 		}
 		err = c.Provision(t.Context(), Provision{})
 		if want := "nats stream edit AXE_RUNS --max-"; err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %s", err, want)
+			t.Errorf("got %v, want an error with %s", err, want)
 		}
 		if _, err := c.js.UpdateStream(t.Context(), was); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if err := c.Provision(t.Context(), Provision{}); err != nil {
-		t.Error(err)
+		t.Errorf("without a bound: %v", err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 )
 
+// readT checks the value of a rate limit and returns its revision.
 func readT(t *testing.T, r *RateLimit, want string) (rev uint64) {
 	t.Helper()
 	value, rev, err := r.Read(t.Context(), 0)
@@ -18,6 +19,7 @@ func readT(t *testing.T, r *RateLimit, want string) (rev uint64) {
 	return rev
 }
 
+// swapT stores a value after the revision was and returns the new revision.
 func swapT(t *testing.T, r *RateLimit, was uint64, value string) (rev uint64) {
 	t.Helper()
 	rev, err := r.Swap(t.Context(), was, []byte(value))
@@ -27,24 +29,26 @@ func swapT(t *testing.T, r *RateLimit, was uint64, value string) (rev uint64) {
 	return rev
 }
 
+// TestRateLimit: Swap stores a value after the last revision alone. Each key has
+// its own value.
 func TestRateLimit(t *testing.T) {
 	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
 	one, other := c.RateLimit("openai-1"), c.RateLimit("openai-2")
 	if rev := readT(t, one, ""); rev != 0 {
-		t.Errorf("nothing is there, with revision %d", rev)
+		t.Errorf("without a value: revision %d, want 0", rev)
 	}
 	rev := swapT(t, one, 0, "a")
 	swapT(t, other, 0, "x")
 	_, err := one.Swap(t.Context(), 0, []byte("b"))
 	if refused, ok := errors.AsType[*ConflictError](err); !ok || refused.Last != rev {
-		t.Errorf("%v, want a conflict with %d", err, rev)
+		t.Errorf("got %v, want a conflict with revision %d", err, rev)
 	}
 	readT(t, one, "a")
 	swapT(t, one, rev, "c")
 	readT(t, one, "c")
 	readT(t, other, "x")
 	if got := one.String(); got != "bucket AXE_LIMITS, key openai-1" {
-		t.Errorf("named %q", got)
+		t.Errorf("named %q, want bucket AXE_LIMITS, key openai-1", got)
 	}
 }
 
@@ -66,6 +70,7 @@ func TestRateLimitLosesNoSwap(t *testing.T) {
 	readT(t, openT(t, Dial{Server: server}, false).RateLimit("sum"), strconv.Itoa(workers*times))
 }
 
+// addOne adds 1 to a number, against the other writers.
 func addOne(t *testing.T, r *RateLimit) {
 	t.Helper()
 	minSeq := uint64(0)
@@ -115,12 +120,13 @@ func TestRateLimitWatch(t *testing.T) {
 	next("c")
 	stop()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
-		t.Errorf("ended with %v", err)
+		t.Errorf("ended with %v, want context.Canceled", err)
 	}
 }
 
 // TestRateLimitIsCreatedAgain: the bucket is created again after an operator
-// has removed it. A read does not wait for ever for a removed revision.
+// has removed it. The refused write names revision 0, so the read after it does
+// not wait for a removed revision.
 func TestRateLimitIsCreatedAgain(t *testing.T) {
 	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
 	r := c.RateLimit("k")
@@ -130,10 +136,10 @@ func TestRateLimitIsCreatedAgain(t *testing.T) {
 	}
 	_, err := r.Swap(t.Context(), 2, []byte("c"))
 	if refused, ok := errors.AsType[*ConflictError](err); !ok || refused.Last != 0 {
-		t.Fatalf("%v, want a conflict with nothing", err)
+		t.Fatalf("got %v, want a conflict with revision 0", err)
 	}
 	if rev := readT(t, r, ""); rev != 0 {
-		t.Errorf("revision %d", rev)
+		t.Errorf("revision %d, want 0", rev)
 	}
 	swapT(t, r, 0, "d")
 	readT(t, r, "d")
