@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// TestExpiredLeaseIsNotRenewed: a handler learns that its lease has expired, and
-// gives the delivery up. A renewal that was on its way does not renew the lease
-// afterwards. Otherwise the server would never deliver the message again.
+// TestExpiredLeaseIsNotRenewed: a handler learns that its lease has expired,
+// and gives the delivery up. A renewal that was on its way does not renew the
+// lease afterwards. Otherwise the server would never deliver the message again.
 func TestExpiredLeaseIsNotRenewed(t *testing.T) {
 	l := leases{held: map[message]*lease{}}
 	d, begun := new(Delivery), time.Now()

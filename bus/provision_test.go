@@ -10,9 +10,9 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// TestProvisionedMeansEverythingExists: a client finds the bus provisioned while
-// a worker provisions it. Then the stream of submissions and the bucket of
-// agents are there too.
+// TestProvisionedMeansEverythingExists: a client finds the bus provisioned
+// while a worker provisions it. Then the stream of submissions and the bucket
+// of agents are there too.
 func TestProvisionedMeansEverythingExists(t *testing.T) {
 	server := serveT(t, ServerConfig{SyncAlways: true})
 	worker, other := openT(t, Dial{Server: server}, false), openT(t, Dial{Server: server}, false)

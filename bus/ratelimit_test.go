@@ -29,7 +29,7 @@ func swapT(t *testing.T, r *RateLimit, was uint64, value string) (rev uint64) {
 	return rev
 }
 
-// TestRateLimit: Swap stores a value after the last revision alone. Each key has
+// TestRateLimit: Swap stores a value only after the last revision. Each key has
 // its own value.
 func TestRateLimit(t *testing.T) {
 	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)

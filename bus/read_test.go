@@ -11,7 +11,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// farT opens a connection that reads everything by subject, and names a run.
+// farT opens a connection that reads by subject beyond one message. It also
+// returns a run.
 func farT(t *testing.T) (*Conn, subjects.Run) {
 	t.Helper()
 	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
@@ -23,8 +24,9 @@ func farT(t *testing.T) (*Conn, subjects.Run) {
 	return c, c.Space().Run(agentT(t, "a"), tree, subjects.Root)
 }
 
-// TestReadBySubjectEqualsScan: both ways to read a run return the same
-// messages, with any repeated subjects, and any messages of other runs between.
+// TestReadBySubjectEqualsScan: both ways to read a run return the same messages
+// after each sequence. Subjects repeat, and messages of another run lie between
+// them.
 func TestReadBySubjectEqualsScan(t *testing.T) {
 	c, root := farT(t)
 	agent := root.Agent
@@ -85,7 +87,7 @@ func TestReadBySubjectEqualsScan(t *testing.T) {
 				return all
 			}
 			if diff := cmp.Diff(place(want), place(got)); diff != "" {
-				t.Fatalf("after %d: %s", seq, diff)
+				t.Fatalf("after %d (-by scan +by subject):\n%s", seq, diff)
 			}
 		}
 	})
@@ -105,7 +107,7 @@ func TestManySubjectsAreScanned(t *testing.T) {
 		}
 	}
 	if got, err := c.ReadSince(t.Context(), r.All(), 1, 1100); err != nil || len(got) != 1099 {
-		t.Errorf("%d messages, %v", len(got), err)
+		t.Errorf("%d messages, %v; want 1099", len(got), err)
 	}
 }
 
@@ -121,15 +123,16 @@ func TestManyBytesAreScanned(t *testing.T) {
 		}
 	}
 	if _, err := c.ReadBySubject(t.Context(), r.All(), 0); !errors.Is(err, ErrTooMany) {
-		t.Errorf("by subject: %v", err)
+		t.Errorf("by subject: got %v, want %v", err, ErrTooMany)
 	}
 	if got, err := c.ReadSince(t.Context(), r.All(), 1, 18); err != nil || len(got) != 17 {
-		t.Errorf("%d messages, %v", len(got), err)
+		t.Errorf("%d messages, %v; want 17", len(got), err)
 	}
 }
 
 // TestOldCountsAreNotTrusted: the counts of a read may be older than a message
-// that it returns. The message may then hide another one nevertheless.
+// that it returns. They do not show that this message hides another one. So the
+// read asks for the counts again.
 func TestOldCountsAreNotTrusted(t *testing.T) {
 	c, r := farT(t)
 	outcome := Message{Subject: r.Reply(1, 0), Fence: After(r.Log(), 0)}

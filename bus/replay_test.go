@@ -11,19 +11,21 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// replay is a message that a holder has in hand, though the server has given it
-// back several times. Then its consumer was removed.
+// replay is the state before a replay: a holder has the fourth delivery of a
+// message in hand, and its consumer was removed.
 type replay struct {
 	t      *testing.T
-	ctx    context.Context //nolint:containedctx // the bubble's, as long as it lasts
+	ctx    context.Context //nolint:containedctx // lasts as long as the bubble
 	holder *Feed
-	other  *Conn
-	held   *Delivery
+	// other is the connection of another process.
+	other *Conn
+	// held is the delivery that the holder has in hand.
+	held *Delivery
 }
 
 const replayLease = 4 * time.Second
 
-// withReplay runs fn in a bubble.
+// withReplay runs fn with a replay in a bubble.
 func withReplay(t *testing.T, fn func(r *replay)) {
 	t.Helper()
 	ats.Register()
@@ -48,7 +50,7 @@ func withReplay(t *testing.T, fn func(r *replay)) {
 		}
 		r.held = r.next(r.holder)
 		if r.held.Replayed(r.ctx) {
-			t.Error("replayed, though its consumer is older")
+			t.Error("a message that is younger than its consumer is replayed")
 		}
 		time.Sleep(time.Second)
 		if err := c.js.DeleteConsumer(t.Context(), "AXE_RUNS", "test"); err != nil {
@@ -80,7 +82,7 @@ func (r *replay) kept(d *Delivery) bool {
 }
 
 // expectAgain gives back the message in hand. The server must deliver it again
-// at once: it has understood.
+// at once, as the second delivery of the new consumer.
 func (r *replay) expectAgain(f *Feed) {
 	r.t.Helper()
 	began := time.Now()
@@ -88,7 +90,8 @@ func (r *replay) expectAgain(f *Feed) {
 		r.t.Fatal(err)
 	}
 	if d := r.next(f); d.Count != 2 || d.Seq != r.held.Seq || time.Since(began) > 0 {
-		r.t.Errorf("delivery %d of message %d, after %v", d.Count, d.Seq, time.Since(began))
+		r.t.Errorf("delivery %d of message %d after %v, want delivery 2 of %d at once",
+			d.Count, d.Seq, time.Since(began), r.held.Seq)
 	}
 }
 
@@ -99,24 +102,25 @@ func TestReplayToItsHolder(t *testing.T) {
 		again := openFeedT(r.t, r.holder.conn, one)
 		r.write("axe.run.echo.T2.r.call")
 		if d := r.next(again); d.Subject != "axe.run.echo.T2.r.call" {
-			t.Errorf("%s was delivered twice", d.Subject)
+			t.Errorf("got a delivery of %s, want the call of T2", d.Subject)
 		}
 		time.Sleep(replayLease * 7 / 8)
 		if r.held.LeaseExpired() {
-			t.Error("late, though the server has just delivered it")
+			t.Error("the lease has expired, though the server has delivered the message anew")
 		}
 		r.expectAgain(again)
 	})
 }
 
-// TestReplayToAnotherProcess: a process that receives a message asks its
-// holder, which keeps it and gives it back in place of the other one.
+// TestReplayToAnotherProcess: a process that receives a replayed message asks
+// the holder. The holder keeps the message, and its nak counts for the newest
+// delivery.
 func TestReplayToAnotherProcess(t *testing.T) {
 	withReplay(t, func(r *replay) {
 		feed := openFeedT(r.t, r.other, one)
 		d := r.next(feed)
 		if !d.Replayed(r.ctx) {
-			t.Error("not replayed, though its consumer is younger")
+			t.Error("a message that is older than its consumer is not replayed")
 		}
 		if !r.kept(d) {
 			t.Fatal("the holder does not keep the message")
@@ -137,10 +141,10 @@ func TestHolderWithoutLease(t *testing.T) {
 			withReplay(t, func(r *replay) {
 				end(r)
 				if d := r.next(openFeedT(r.t, r.other, one)); r.kept(d) {
-					t.Error("it keeps the message")
+					t.Error("the holder keeps the message")
 				}
 				if late := r.held.LeaseExpired(); late != (name == "late") {
-					t.Errorf("late: %v", late)
+					t.Errorf("lease expired: %t, want %t", late, name == "late")
 				}
 			})
 		})
@@ -148,8 +152,8 @@ func TestHolderWithoutLease(t *testing.T) {
 }
 
 // TestFeedOfANewConsumer: a process that has no request at its consumer does
-// not notice that the consumer was removed and made again. It finds the
-// messages of the new one replayed all the same.
+// not notice that the consumer was removed and made again. Nevertheless its
+// next delivery, from the new consumer, is replayed.
 func TestFeedOfANewConsumer(t *testing.T) {
 	withReplay(t, func(r *replay) {
 		time.Sleep(time.Second)
@@ -160,10 +164,10 @@ func TestFeedOfANewConsumer(t *testing.T) {
 			t.Fatal(err)
 		}
 		if d := r.next(r.holder); d.Count != 1 || !d.Replayed(r.ctx) {
-			t.Errorf("delivery %d is not replayed", d.Count)
+			t.Errorf("delivery %d, replayed %t; want delivery 1, replayed", d.Count, d.Replayed(r.ctx))
 		}
 	})
 }
 
-// knowsNothing recalls no answer of a model.
+// knowsNothing is for a worker that recalls no answer of a model.
 func knowsNothing(string) []byte { return nil }

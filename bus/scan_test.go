@@ -38,18 +38,18 @@ func TestScan(t *testing.T) {
 	var seqs []uint64
 	for m, err := range c.Scan(t.Context(), c.Space().All(), 0) {
 		if err != nil || len(m.Body) != len(body) {
-			t.Fatal(m.Seq, len(m.Body), err)
+			t.Fatalf("message %d: %d bytes, %v; want %d", m.Seq, len(m.Body), err, len(body))
 		}
 		if _, fenced := m.Fence(); fenced != (m.Seq != 4) {
-			t.Errorf("message %d: fenced %t", m.Seq, fenced)
+			t.Errorf("message %d: fenced %t, want %t", m.Seq, fenced, m.Seq != 4)
 		}
 		seqs = append(seqs, m.Seq)
 	}
 	if len(seqs) != 5 || seqs[0] != 2 || seqs[4] != 7 || c.Stats().Reads-reads < 2 {
-		t.Errorf("read %v with %d reads", seqs, c.Stats().Reads-reads)
+		t.Errorf("read %v with %d requests, want 2 to 7 without 5, with at least 2", seqs, c.Stats().Reads-reads)
 	}
 	if b, err := c.Bounds(t.Context()); err != nil || len(b) != 1 || b[0] != (Bounds{First: 2, Last: 7}) {
-		t.Errorf("bounds %v, error %v", b, err)
+		t.Errorf("bounds %v, error %v; want 2 to 7", b, err)
 	}
 	for _, err := range c.Scan(t.Context(), c.Space().All(), 0) {
 		if err != nil {
@@ -58,6 +58,6 @@ func TestScan(t *testing.T) {
 		break
 	}
 	for m, err := range c.Scan(t.Context(), c.Space().All(), 7) {
-		t.Errorf("message %d, error %v", m.Seq, err)
+		t.Errorf("after the last message: message %d, error %v; want none", m.Seq, err)
 	}
 }

@@ -16,7 +16,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// serveT starts a server that ends with the test.
+// serveT starts a server that ends with the test. The default store is a new
+// directory.
 func serveT(t *testing.T, cfg ServerConfig) *Server {
 	t.Helper()
 	if cfg.StoreDir == "" {
@@ -45,6 +46,7 @@ func connectT(t *testing.T, d Dial) (*nats.Conn, jetstream.JetStream) {
 	return nc, js
 }
 
+// streamT makes a stream S of the subjects s.>.
 func streamT(t *testing.T, js jetstream.JetStream) jetstream.Stream {
 	t.Helper()
 	s, err := js.CreateStream(
@@ -57,24 +59,28 @@ func streamT(t *testing.T, js jetstream.JetStream) jetstream.Stream {
 	return s
 }
 
+// TestServerListens: clients reach the server at its URL, whatever the listen
+// address is. It takes messages of 8 MiB.
 func TestServerListens(t *testing.T) {
 	for _, listen := range []string{"127.0.0.1:0", "127.0.0.1:-1", "localhost:0", ":0", "0.0.0.0:0"} {
 		s := serveT(t, ServerConfig{Listen: listen})
 		nc, js := connectT(t, Dial{URL: s.URL()})
 		streamT(t, js)
 		if got := nc.MaxPayload(); got != 8<<20 {
-			t.Errorf("%s: max payload %d", listen, got)
+			t.Errorf("%s: largest payload %d, want %d", listen, got, 8<<20)
 		}
 		if strings.Contains(s.URL(), "0.0.0.0") || strings.Contains(s.URL(), "[::]") {
-			t.Errorf("%s: no client can dial %s", listen, s.URL())
+			t.Errorf("%s: URL %s, want one that clients can dial", listen, s.URL())
 		}
 	}
 }
 
+// TestServerWithoutSocket: a server without a listen address has no URL. A Dial
+// in the same process reaches it.
 func TestServerWithoutSocket(t *testing.T) {
 	s := serveT(t, ServerConfig{SyncAlways: true})
 	if s.URL() != "" {
-		t.Errorf("URL %q", s.URL())
+		t.Errorf("URL %q, want none", s.URL())
 	}
 	_, js := connectT(t, Dial{Server: s})
 	streamT(t, js)
@@ -83,11 +89,13 @@ func TestServerWithoutSocket(t *testing.T) {
 	}
 }
 
+// TestServerKeepsItsStore: a server makes its store directory and locks it. A
+// server that starts later has the messages of the first one.
 func TestServerKeepsItsStore(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "b")
 	s := serveT(t, ServerConfig{StoreDir: dir})
 	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
-		t.Errorf("store: %v, %v", info, err)
+		t.Errorf("store: %v, %v; want a directory of mode 0700", info, err)
 	}
 	_, js := connectT(t, Dial{Server: s})
 	streamT(t, js)
@@ -98,7 +106,7 @@ func TestServerKeepsItsStore(t *testing.T) {
 	_, err := Serve(ServerConfig{StoreDir: dir})
 	if err == nil || !strings.Contains(err.Error(), dir) ||
 		!strings.Contains(err.Error(), "in use by another server") {
-		t.Errorf("a second server on one store: %v", err)
+		t.Errorf("a second server on one store: got %v, want in use by another server", err)
 	}
 
 	s.Close()
@@ -110,10 +118,12 @@ func TestServerKeepsItsStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	if m, err := stream.GetLastMsgForSubject(t.Context(), "s.a"); err != nil || string(m.Data) != "kept" {
-		t.Errorf("after a restart: %v, %v", m, err)
+		t.Errorf("after a restart: got %v, %v; want the message", m, err)
 	}
 }
 
+// TestServerRefuses: Serve returns an error that names the wrong setting, and
+// leaves the store unlocked.
 func TestServerRefuses(t *testing.T) {
 	taken, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -134,7 +144,7 @@ func TestServerRefuses(t *testing.T) {
 		{"a store that is a file", ServerConfig{StoreDir: file}, file},
 		{"a store below a file", ServerConfig{StoreDir: filepath.Join(file, "x")}, file},
 		{"no port", ServerConfig{StoreDir: dir, Listen: "localhost"}, `must be HOST:PORT, got "localhost"`},
-		{"a port that is none", ServerConfig{StoreDir: dir, Listen: "localhost:nats"}, "port"},
+		{"a port that is no number", ServerConfig{StoreDir: dir, Listen: "localhost:nats"}, "port"},
 		{"a port too high", ServerConfig{StoreDir: dir, Listen: "localhost:65536"}, "port"},
 		{"a negative interval", ServerConfig{StoreDir: dir, SyncInterval: -time.Second}, "sync interval"},
 		{"a port in use", ServerConfig{StoreDir: dir, Listen: taken.Addr().String()}, taken.Addr().String()},
@@ -143,17 +153,18 @@ func TestServerRefuses(t *testing.T) {
 			s, err := Serve(tt.cfg)
 			if err == nil {
 				s.Close()
-				t.Fatal("started")
+				t.Fatal("the server has started")
 			}
 			if !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("%v\ndoes not say %s", err, tt.want)
+				t.Errorf("got %v, want an error with %s", err, tt.want)
 			}
 		})
 	}
-	// A server that failed to start has unlocked the store.
 	serveT(t, ServerConfig{StoreDir: dir})
 }
 
+// TestServerLogs: notices of the server are at level debug. Its start and its
+// end log no error.
 func TestServerLogs(t *testing.T) {
 	var out bytes.Buffer
 	log := slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}))
@@ -161,10 +172,12 @@ func TestServerLogs(t *testing.T) {
 	s.Close()
 	if got := out.String(); !strings.Contains(got, "level=DEBUG msg=\"nats server\" line=\"Server is ready\"") ||
 		strings.Contains(got, "level=INFO") || strings.Contains(got, "level=ERROR") {
-		t.Errorf("log:\n%s", got)
+		t.Errorf("got the log\n%s\nwant that the server is ready, at level debug, and no error", got)
 	}
 }
 
+// TestServerHasNoLimitOnConsumers: by default NATS allows 1,000 consumers of a
+// stream.
 func TestServerHasNoLimitOnConsumers(t *testing.T) {
 	s := serveT(t, ServerConfig{})
 	_, js := connectT(t, Dial{Server: s})
@@ -176,6 +189,7 @@ func TestServerHasNoLimitOnConsumers(t *testing.T) {
 	}
 }
 
+// TestServerInVirtualTime: a timer fires after 20 minutes of virtual time.
 func TestServerInVirtualTime(t *testing.T) {
 	ats.Register()
 	defer ats.Unregister()
@@ -209,7 +223,7 @@ func TestServerInVirtualTime(t *testing.T) {
 			t.Fatal(err)
 		}
 		if d := time.Since(start); d < 20*time.Minute || d > 21*time.Minute {
-			t.Errorf("fired after %v", d)
+			t.Errorf("fired after %v, want 20m to 21m", d)
 		}
 	})
 }

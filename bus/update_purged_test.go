@@ -8,9 +8,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// TestUpdateOfPurgedSubject: the message that was read is removed before the
-// write, by its age or by an operator. Then the change is made from nothing.
-// Update does not wait for a message that cannot come.
+// TestUpdateOfPurgedSubject: the message that Update has read is removed before
+// its write, by its age or by an operator. Then change gets nil, and its result
+// is stored. Update does not wait for a message that cannot come.
 func TestUpdateOfPurgedSubject(t *testing.T) {
 	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
 	subject := tallyT(t)
@@ -33,6 +33,9 @@ func TestUpdateOfPurgedSubject(t *testing.T) {
 		return increment(last)
 	})
 	if err != nil {
-		t.Errorf("%v, after %d calls", err, calls)
+		t.Fatalf("got %v after %d calls of change", err, calls)
+	}
+	if got := lastT(t, c, subject); got != "1" {
+		t.Errorf("stored %s, want 1", got)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
+// increment adds 1 to a number. No number counts as 0.
 func increment(last []byte) []byte {
 	n, _ := strconv.Atoi(string(last))
 	return strconv.AppendInt(nil, int64(n+1), 10)
@@ -28,6 +29,7 @@ func lastT(t *testing.T, c *Conn, subject string) string {
 	return string(ms[0].Body)
 }
 
+// tallyT returns the subject of a tally.
 func tallyT(t *testing.T) string {
 	t.Helper()
 	tree, err := subjects.ParseTree("T1")
@@ -37,7 +39,8 @@ func tallyT(t *testing.T) string {
 	return subjects.Space{}.Tally(tree, subjects.Root)
 }
 
-// TestUpdateLosesNothing: the update of each of many concurrent writers counts.
+// TestUpdateLosesNothing: each update of many concurrent writers counts. An
+// update without a change stores nothing.
 func TestUpdateLosesNothing(t *testing.T) {
 	server, err := Serve(ServerConfig{StoreDir: t.TempDir()})
 	if err != nil {
@@ -59,18 +62,18 @@ func TestUpdateLosesNothing(t *testing.T) {
 	}
 	wg.Wait()
 	if got := lastT(t, c, tallyT(t)); got != strconv.Itoa(writers*each) {
-		t.Errorf("%s changes of %d", got, writers*each)
+		t.Errorf("stored %s, want %d", got, writers*each)
 	}
 	if err := c.Update(t.Context(), tallyT(t), func([]byte) []byte { return nil }); err != nil {
 		t.Error(err)
 	}
 	if got := lastT(t, c, tallyT(t)); got != strconv.Itoa(writers*each) {
-		t.Errorf("no change made it %s", got)
+		t.Errorf("after an update without a change: %s, want %d", got, writers*each)
 	}
 }
 
-// TestUpdateWithoutAckCountsOnce: the first write is stored and not
-// acknowledged, and other writes follow before its retry. It counts once.
+// TestUpdateWithoutAckCountsOnce: the first write of an update is stored and
+// not acknowledged, and other writes follow before its retry. It counts once.
 func TestUpdateWithoutAckCountsOnce(t *testing.T) {
 	ats.Register()
 	defer ats.Unregister()
@@ -104,7 +107,7 @@ func TestUpdateWithoutAckCountsOnce(t *testing.T) {
 		go func() { done <- c.Update(t.Context(), tallyT(t), increment) }()
 		time.Sleep(time.Second)
 		if got := lastT(t, c, tallyT(t)); got != "1" {
-			t.Fatalf("stored %s", got)
+			t.Fatalf("stored %s, want 1", got)
 		}
 		configure(func(cfg *jetstream.StreamConfig) { cfg.NoAck = false })
 		for range 2 {
@@ -116,7 +119,7 @@ func TestUpdateWithoutAckCountsOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := lastT(t, c, tallyT(t)); got != "3" {
-			t.Errorf("three changes made it %s", got)
+			t.Errorf("stored %s after three updates, want 3", got)
 		}
 	})
 }
