@@ -29,8 +29,8 @@ func (h *harness) rootEvents(tree subjects.Tree) []string {
 	return lines
 }
 
-// TestDecisions: each decision on a reviewed turn is an event: of the
-// supervisor, of a person, and of a timeout.
+// TestDecisions: each decision on a reviewed turn is an event, whether the
+// supervisor, a person or a timeout decides.
 func TestDecisions(t *testing.T) {
 	for _, test := range []struct {
 		name, task string
@@ -63,34 +63,34 @@ func TestDecisions(t *testing.T) {
 				}
 				want := slices.Concat([]string{"called", "answered echo"}, test.want, []string{"concluded completed"})
 				if diff := cmp.Diff(want, h.rootEvents(tree)); diff != "" {
-					h.t.Error(diff)
+					h.t.Errorf("events (-want +got):\n%s", diff)
 				}
 			})
 		})
 	}
 }
 
-// TestInterruptEvents: an interrupt of a held turn is one event; the turn that
-// it withholds has no Denied. A run without inbox tools reads its mail inline,
-// and the mail counts as taken when the run ends with the answer to it.
+// TestInterruptEvents: an interrupt of a held turn is one event. The turn that
+// it withholds has no event Denied. A run without mail tools reads its mail
+// inline, and the mail counts as taken when the run ends with the answer to it.
 func TestInterruptEvents(t *testing.T) {
 	withHarness(t, func(h *harness) {
 		t := h.t
 		h.startWorker()
 		tree := h.submit("guarded", "x", "")
-		time.Sleep(10 * time.Second)
+		time.Sleep(10 * time.Second) // the turn is held
 		h.send(tree, "r", "too early to wake it")
 		if err := h.Interrupt(t.Context(), tree, subjects.Root); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(10 * time.Second)
 		if diff := cmp.Diff([]string{"user: too early to wake it"}, h.mailbox(tree, "r")); diff != "" {
-			t.Error(diff)
+			t.Errorf("mailbox of the idle run (-want +got):\n%s", diff)
 		}
 		h.send(tree, "r", "go on")
 		want := []string{"called", "answered echo", "held why?", "mail", "interrupted", "mail", "concluded completed"}
 		if diff := cmp.Diff(want, h.rootEvents(tree)); diff != "" {
-			t.Error(diff)
+			t.Errorf("events (-want +got):\n%s", diff)
 		}
 		r := h.conn.Space().Run(h.agent("guarded"), tree, subjects.Root)
 		late, err := subjects.ParseKey("late")
@@ -100,13 +100,13 @@ func TestInterruptEvents(t *testing.T) {
 		h.write(r.Mail(late), `{"from":"user","text":"late"}`)
 		want = []string{"user: too early to wake it, taken", "user: go on, taken", "user: late"}
 		if diff := cmp.Diff(want, h.mailbox(tree, "r")); diff != "" {
-			t.Error(diff)
+			t.Errorf("mailbox of the ended run (-want +got):\n%s", diff)
 		}
 	})
 }
 
-// TestInterruptTimesOut: the event of a timeout says so if an interrupt caused
-// it.
+// TestInterruptTimesOut: after an interrupt, the event of a timeout has the
+// reason "interrupted".
 func TestInterruptTimesOut(t *testing.T) {
 	withHarness(t, func(h *harness) {
 		t := h.t
@@ -123,8 +123,8 @@ func TestInterruptTimesOut(t *testing.T) {
 		time.Sleep(time.Minute)
 		h.send(tree, "r", "go on")
 		got := h.rootEvents(tree)
-		if !slices.Contains(got, "timed out 1 interrupted") {
-			t.Errorf("%q", got)
+		if want := "timed out 1 interrupted"; !slices.Contains(got, want) {
+			t.Errorf("events %q, want %q among them", got, want)
 		}
 	})
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
+// TestCancel: a cancelled tree has an outcome within seconds, with the reason.
+// A second cancellation is refused.
 func TestCancel(t *testing.T) {
 	withHarness(t, func(h *harness) {
 		t := h.t
@@ -23,13 +25,13 @@ func TestCancel(t *testing.T) {
 		}
 		o, err := h.Wait(t.Context(), tree)
 		if err != nil || o.Kind != run.KindCancelled || o.Error != "wrong branch" {
-			t.Errorf("%+v, %v", o, err)
+			t.Errorf("got %+v, %v; want cancelled, wrong branch", o, err)
 		}
 		if took := time.Since(begin); took > 5*time.Second {
-			t.Errorf("the end took %v", took)
+			t.Errorf("the outcome took %v, want at most 5s", took)
 		}
 		if err := h.Cancel(t.Context(), tree, subjects.Root, ""); !errors.Is(err, client.ErrEnded) {
-			t.Errorf("again: %v", err)
+			t.Errorf("a second cancellation: got %v, want %v", err, client.ErrEnded)
 		}
 	})
 }
@@ -43,7 +45,7 @@ func TestCancelQueued(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := h.Cancel(t.Context(), tree, subjects.Root, ""); !errors.Is(err, client.ErrCancelled) {
-			t.Errorf("again: %v", err)
+			t.Errorf("a second cancellation: got %v, want %v", err, client.ErrCancelled)
 		}
 		h.startWorker()
 		h.answers(tree, "cancelled")
@@ -73,15 +75,15 @@ func TestWaitEnded(t *testing.T) {
 				}
 			})
 			if err != nil || left != 0 {
-				t.Fatal(left, err)
+				t.Fatalf("%d runs abandoned, %v; want none", left, err)
 			}
 			if !slices.Contains(ends, "r-1-0 cancelled") ||
 				top == subjects.Root && !slices.Contains(ends, "r cancelled") {
-				t.Errorf("after the cancel of %s: %q", top, ends)
+				t.Errorf("%s was cancelled: ends %q, want those of %s and of all runs below", top, ends, top)
 			}
 		}
 		if err := h.Cancel(t.Context(), h.submit("slow", "x", ""), child, ""); !errors.Is(err, client.ErrUnknownRun) {
-			t.Errorf("an unknown run: %v", err)
+			t.Errorf("an unknown run: got %v, want %v", err, client.ErrUnknownRun)
 		}
 	})
 }

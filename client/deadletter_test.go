@@ -31,7 +31,7 @@ func TestHostileDeadLetter(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		if letters, err := h.DeadLetters(t.Context()); err != nil || len(letters) != 2 {
-			t.Errorf("%d letters, %v", len(letters), err)
+			t.Errorf("%d letters, %v; want 2", len(letters), err)
 		}
 	})
 }
@@ -54,21 +54,22 @@ func TestDeadLetters(t *testing.T) {
 		time.Sleep(time.Second)
 		letters, err := h.DeadLetters(t.Context())
 		if err != nil || len(letters) != 1 {
-			t.Fatalf("%d letters, %v", len(letters), err)
+			t.Fatalf("%d letters, %v; want 1", len(letters), err)
 		}
 		l := letters[0]
 		if l.Run != r || l.Subject != r.Call() || !bytes.Equal(l.Body, body) ||
 			!strings.HasPrefix(l.Reason, "malformed call: ") {
-			t.Errorf("letter of %s: %s, %d bytes, %s", l.Run, l.Subject, len(l.Body), l.Reason)
+			t.Errorf("letter of %s: %s, %d bytes, reason %q; want the malformed call of %s with %d bytes",
+				l.Run, l.Subject, len(l.Body), l.Reason, r, len(body))
 		}
 		if in, _, ok, err := h.OriginalCall(t.Context(), l); !ok || err != nil || in.Task != text {
-			t.Errorf("asked %d bytes, %t, %v", len(in.Task), ok, err)
+			t.Errorf("original task of %d bytes, found %t, %v; want %d bytes", len(in.Task), ok, err, len(text))
 		}
-		if tried, err := h.Retried(t.Context(), l); tried || err != nil {
-			t.Errorf("tried %t, %v", tried, err)
+		if retried, err := h.Retried(t.Context(), l); retried || err != nil {
+			t.Errorf("retried %t, %v; want false", retried, err)
 		}
 		if _, err := h.DeadLetter(t.Context(), l.ID+1); !errors.Is(err, client.ErrUnknownDeadLetter) {
-			t.Errorf("another letter: %v", err)
+			t.Errorf("another id: got %v, want %v", err, client.ErrUnknownDeadLetter)
 		}
 	})
 }

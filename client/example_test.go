@@ -16,8 +16,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// exampleAgents are the agents of the examples. The supervisor watcher reviews
-// each turn of guarded.
+// exampleAgents are the agents of the examples. The agent watcher supervises
+// guarded.
 var exampleAgents = []configs.Agent{
 	{Name: "echo", Model: "script/echo"},
 	{Name: "slow", Model: "script/slow"},

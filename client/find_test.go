@@ -50,30 +50,30 @@ func interceptedClient(t *testing.T, tree subjects.Tree, atQueue, atRoot func(n 
 		}
 	}
 	var queue, root atomic.Int32
-	return client.New(open(bustest.Proxy(t, server.URL(), func(words []byte) error {
+	return client.New(open(bustest.Proxy(t, server.URL(), func(piece []byte) error {
 		switch {
-		case bytes.Contains(words, []byte("MSG.GET.AXE_SUBMIT")):
+		case bytes.Contains(piece, []byte("MSG.GET.AXE_SUBMIT")):
 			atQueue(queue.Add(1), end)
-		case bytes.Contains(words, []byte("multi_last")):
+		case bytes.Contains(piece, []byte("multi_last")):
 			atRoot(root.Add(1), end)
 		}
 		return nil
 	})))
 }
 
-// TestFindDuringCall: a lookup finds a tree that leaves the queue between the
+// TestFindDuringCall: a lookup finds a tree that leaves the queue between two
 // reads of the lookup.
 func TestFindDuringCall(t *testing.T) {
 	t.Parallel()
 	l := client.DeadLetter{ID: 7, Time: time.Now()}
 	c := interceptedClient(t, l.RetryTree(), func(_ int32, end func()) { end() }, func(int32, func()) {})
 	if retried, err := c.Retried(t.Context(), l); !retried || err != nil {
-		t.Errorf("retried %t, %v", retried, err)
+		t.Errorf("retried %t, %v; want true", retried, err)
 	}
 }
 
-// TestFindAfterSlowLookup: a first lookup that lasts longer than the whole
-// search may last, because the server is slow, is followed by another one.
+// TestFindAfterSlowLookup: a slow server makes the first lookup last longer
+// than a search, which has 2 s. The search makes another lookup all the same.
 func TestFindAfterSlowLookup(t *testing.T) {
 	t.Parallel()
 	tree := client.TreeID("late")
@@ -87,10 +87,11 @@ func TestFindAfterSlowLookup(t *testing.T) {
 		}
 	})
 	if o, err := c.Wait(t.Context(), tree); err != nil || o.Result != "y" {
-		t.Errorf("%+v, %v", o, err)
+		t.Errorf("got %+v, %v; want the result y", o, err)
 	}
 }
 
+// TestUnknownTree: a tree that is not found is an error within seconds.
 func TestUnknownTree(t *testing.T) {
 	withHarness(t, func(h *harness) {
 		t := h.t
@@ -98,19 +99,17 @@ func TestUnknownTree(t *testing.T) {
 		begin := time.Now()
 		_, err := h.Wait(t.Context(), client.TreeID("nosuch"))
 		if !errors.Is(err, client.ErrUnknownTree) || !strings.Contains(err.Error(), "nosuch") {
-			t.Errorf("wait: %v", err)
+			t.Errorf("wait: got %v, want %v with the id", err, client.ErrUnknownTree)
 		}
 		if took := time.Since(begin); took > 5*time.Second {
-			t.Errorf("it took %v", took)
+			t.Errorf("the wait took %v, want at most 5s", took)
 		}
-		if err := h.Cancel(t.Context(), client.TreeID("nosuch"), subjects.Root, ""); !errors.Is(
-			err,
-			client.ErrUnknownTree,
-		) {
-			t.Errorf("cancel: %v", err)
+		err = h.Cancel(t.Context(), client.TreeID("nosuch"), subjects.Root, "")
+		if !errors.Is(err, client.ErrUnknownTree) {
+			t.Errorf("cancel: got %v, want %v", err, client.ErrUnknownTree)
 		}
 		if err := h.Follow(t.Context(), client.TreeID("nosuch"), nil); !errors.Is(err, client.ErrUnknownTree) {
-			t.Errorf("follow: %v", err)
+			t.Errorf("follow: got %v, want %v", err, client.ErrUnknownTree)
 		}
 	})
 }

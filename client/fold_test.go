@@ -64,15 +64,16 @@ func TestFollowFromTheMiddle(t *testing.T) {
 		wg.Wait()
 		for i := range got[1:] {
 			if diff := cmp.Diff(withStates(got[0]), withStates(got[i+1])); diff != "" {
-				t.Errorf("follower %d:\n%s", i+1, diff)
+				t.Errorf("events (-follower 0 +follower %d):\n%s", i+1, diff)
 			}
 		}
 		for _, e := range got[0] {
 			if e.Kind == client.ChildEnded && (e.State.Phase != run.Failed || e.Caller.Phase != run.Ready) {
-				t.Errorf("%s: the child is %s, its caller %s", describe(e), e.State.Phase, e.Caller.Phase)
+				t.Errorf("%s: the child is %s, its caller %s; want failed and ready",
+					describe(e), e.State.Phase, e.Caller.Phase)
 			}
 			if e.Kind == client.Asking && e.State.Phase == run.None {
-				t.Errorf("%s: without a state", describe(e))
+				t.Errorf("%s: the event has no state", describe(e))
 			}
 		}
 	})
@@ -91,7 +92,7 @@ func TestFollowCancelledBeforeItsCall(t *testing.T) {
 		h.answers(tree, "enough")
 		want := []string{"cancelled enough", "called", "concluded failed"}
 		if diff := cmp.Diff(want, h.rootEvents(tree)); diff != "" {
-			t.Error(diff)
+			t.Errorf("events (-want +got):\n%s", diff)
 		}
 	})
 }
@@ -110,8 +111,8 @@ func folded(f *client.Fold, messages ...func(m run.Meta) (subjects.Address, run.
 	return lines
 }
 
-// TestFold: a message that a run's state does not accept has an event and
-// leaves the state as it was; repeated messages have none.
+// TestFold: a message that a run's state does not accept has an event, and
+// leaves the state as it was. A repeated message has no event.
 func TestFold(t *testing.T) {
 	agent, err := subjects.ParseAgent("echo")
 	if err != nil {
@@ -150,9 +151,9 @@ func TestFold(t *testing.T) {
 		"r echo answered echo: completed",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
+		t.Errorf("events (-want +got):\n%s", diff)
 	}
 	if again := folded(&f, called, turn(1), replied, result); again != nil {
-		t.Errorf("repeated messages: %q", again)
+		t.Errorf("repeated messages: events %q, want none", again)
 	}
 }

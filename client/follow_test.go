@@ -47,7 +47,8 @@ func describe(e client.Event) string {
 	return strings.Join(words, " ")
 }
 
-// stored describes the stored events. The order of live events is random.
+// stored describes the stored events, and checks their order. The order of live
+// events is random.
 func stored(t *testing.T, events []client.Event) []string {
 	t.Helper()
 	var out []string
@@ -57,7 +58,7 @@ func stored(t *testing.T, events []client.Event) []string {
 			continue
 		}
 		if e.Seq <= last && e.Kind != client.TreeEnded {
-			t.Errorf("message %d after %d: %s", e.Seq, last, describe(e))
+			t.Errorf("%s: message %d came after message %d", describe(e), e.Seq, last)
 		}
 		last = e.Seq
 		out = append(out, describe(e))
@@ -65,6 +66,8 @@ func stored(t *testing.T, events []client.Event) []string {
 	return out
 }
 
+// TestFollow: a follower gets the stored and the live events of a tree while it
+// works. A later follower gets the same stored events.
 func TestFollow(t *testing.T) {
 	withHarness(t, func(h *harness) {
 		t := h.t
@@ -86,13 +89,13 @@ func TestFollow(t *testing.T) {
 				asked[describe(e)]++
 			}
 			if e.Kind != client.Called && e.Worker != "w1" {
-				t.Errorf("%s: worker %q", describe(e), e.Worker)
+				t.Errorf("%s: worker %q, want w1", describe(e), e.Worker)
 			}
 		}
 		if diff := cmp.Diff(map[string]int{
 			"r lead asking 1": 1, "r lead asking 2": 1, "r-1-0 echo asking 1": 1, "r-1-2 bad asking 1": 1,
 		}, asked); diff != "" {
-			t.Errorf("live events:\n%s", diff)
+			t.Errorf("live events (-want +got):\n%s", diff)
 		}
 
 		var later []client.Event
@@ -100,12 +103,12 @@ func TestFollow(t *testing.T) {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(stored(t, live), stored(t, later)); diff != "" {
-			t.Errorf("while the tree worked, and afterwards:\n%s", diff)
+			t.Errorf("events (-while the tree worked +afterwards):\n%s", diff)
 		}
 		order := stored(t, later)
 		if n := len(order); n != 7 || order[0] != "r lead called" || order[1] != "r lead answered echo nobody! bad" ||
 			order[n-1] != "r lead concluded completed" {
-			t.Errorf("events %q", order)
+			t.Errorf("events %q, want 7 from called to concluded completed", order)
 		}
 	})
 }
@@ -135,10 +138,10 @@ func TestFollowCancelled(t *testing.T) {
 			"r slowlead cancelled why not",
 		}
 		if diff := cmp.Diff(want, stored(t, got)[:4]); diff != "" {
-			t.Error(diff)
+			t.Errorf("the first events (-want +got):\n%s", diff)
 		}
 		if last := describe(got[len(got)-1]); last != "r slowlead concluded failed" {
-			t.Errorf("the last is %s", last)
+			t.Errorf("the last event is %s, want r slowlead concluded failed", last)
 		}
 	})
 }
@@ -166,16 +169,16 @@ func TestFollowMalformed(t *testing.T) {
 		defer cancel()
 		var got []client.Event
 		if err := h.Follow(ctx, tree, func(e client.Event) { got = append(got, e) }); err == nil {
-			t.Error("the tree has not ended")
+			t.Error("Follow returned before the tree had ended")
 		}
 		if diff := cmp.Diff([]string{"r slow called", "r-1-3 echo replied completed"}, stored(t, got)); diff != "" {
-			t.Error(diff)
+			t.Errorf("events (-want +got):\n%s", diff)
 		}
 		if err := h.Cancel(t.Context(), tree, subjects.Root, ""); err != nil {
 			t.Fatal(err)
 		}
 		if o, err := h.Wait(t.Context(), tree); err != nil || o.Kind != run.KindCancelled {
-			t.Errorf("%+v, %v", o, err)
+			t.Errorf("got %+v, %v; want cancelled", o, err)
 		}
 	})
 }

@@ -41,11 +41,11 @@ type harness struct {
 }
 
 // agentNames are the agents of the worker. Watcher supervises guarded. Pair has
-// the style mail, all others have the style call.
+// the style mail. All others have the style call.
 var agentNames = []string{"guarded", "watcher", "echo", "slow", "bad", "lead", "slowlead", "pair"}
 
-// scripts hold the answers of the agents' models. Lead and slowlead call other
-// agents.
+// scripts hold the answers of the agents' models. Lead, slowlead and guarded
+// call other agents.
 var scripts = map[string]string{
 	"echo": `
 [[turn]]
@@ -100,7 +100,8 @@ task = '{{.Task}}'
 [[turn]]
 text = '{{(index .Results 0).Content}}'
 `,
-	// The verdict is to go on if the task says that it is fine.
+	// The verdict is continue for a task with the word fine, and pause for
+	// any other.
 	"watcher": `
 [[turn]]
 when = '{{contains "fine" .Task}}'
@@ -109,8 +110,9 @@ text = '{"decision": "continue"}'
 latency = '1s'
 text = '{"decision": "pause", "reason": "why?"}'
 `,
-	// The root forks a run and waits for its mail until the fork is dead.
-	// The fork becomes idle, and fails after the first message to it.
+	// The root forks a run and waits for mail until the fork is dead. The
+	// fork answers and is idle. After a message to it, its next turn fails,
+	// and it is idle again.
 	"pair": `
 [[turn]]
 turn = 1
@@ -152,7 +154,8 @@ func withHarness(t *testing.T, fn func(h *harness)) {
 		}
 	}
 	store := t.TempDir()
-	// the server's own goroutine would stall the bubble's clock
+	// A server's goroutine for access times would stall the bubble's clock.
+	// So it starts outside of the bubble.
 	ats.Register()
 	defer ats.Unregister()
 	synctest.Test(t, func(t *testing.T) {
@@ -176,6 +179,7 @@ func withHarness(t *testing.T, fn func(h *harness)) {
 	})
 }
 
+// connect opens a connection that sees the step of the server's clock.
 func (h *harness) connect() *bus.Conn {
 	conn, err := bus.Open(h.t.Context(), bus.Config{
 		Dial: bus.Dial{Server: h.server},
@@ -279,7 +283,7 @@ func (h *harness) write(subject, body string) {
 	}
 }
 
-// answers checks the outcome of a tree.
+// answers waits for the outcome of a tree, and checks its result or error.
 func (h *harness) answers(tree subjects.Tree, want string) {
 	h.t.Helper()
 	o, err := h.Wait(h.t.Context(), tree)
@@ -287,6 +291,6 @@ func (h *harness) answers(tree subjects.Tree, want string) {
 		h.t.Fatal(err)
 	}
 	if got := o.Result + o.Error; got != want {
-		h.t.Errorf("%s: %s, want %s", o.Status, got, want)
+		h.t.Errorf("outcome %s: %s, want %s", o.Status, got, want)
 	}
 }

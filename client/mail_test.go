@@ -14,6 +14,7 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
+// path parses the path of a run.
 func (h *harness) path(text string) subjects.Path {
 	h.t.Helper()
 	p, err := subjects.ParsePath(text)
@@ -52,7 +53,7 @@ func (h *harness) mailbox(tree subjects.Tree, path string) []string {
 			line += ", taken"
 		}
 		if m.Seq <= last.Seq || m.Time.Before(last.Time) || m.Time.IsZero() {
-			h.t.Errorf("%d at %s after %d at %s", m.Seq, m.Time, last.Seq, last.Time)
+			h.t.Errorf("message %d at %s comes after message %d at %s", m.Seq, m.Time, last.Seq, last.Time)
 		}
 		last = m
 		lines = append(lines, line)
@@ -70,18 +71,18 @@ func TestMail(t *testing.T) {
 		// the fork is idle, and the root waits for it again
 		time.Sleep(time.Minute)
 		if got := h.mailbox(tree, "r-1-0"); got != nil {
-			t.Errorf("mail: %q", got)
+			t.Errorf("mailbox %q, want it empty", got)
 		}
 		h.send(tree, "r-1-0", "more")
 		time.Sleep(time.Minute)
 		if diff := cmp.Diff([]string{"user: more, taken"}, h.mailbox(tree, "r-1-0")); diff != "" {
-			t.Error(diff)
+			t.Errorf("mailbox of the fork (-want +got):\n%s", diff)
 		}
 		if err := h.Send(t.Context(), tree, h.path("r-1-0"), "ann", "and more"); err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff([]string{"user: more, taken", "ann: and more"}, h.mailbox(tree, "r-1-0")); diff != "" {
-			t.Error(diff)
+			t.Errorf("mailbox of the fork (-want +got):\n%s", diff)
 		}
 		time.Sleep(time.Minute)
 		if err := h.Cancel(t.Context(), tree, h.path("r-1-0"), "enough"); err != nil {
@@ -95,7 +96,7 @@ func TestMail(t *testing.T) {
 			"r-1-0 ended: enough, taken",
 		}
 		if diff := cmp.Diff(want, h.mailbox(tree, "r")); diff != "" {
-			t.Error(diff)
+			t.Errorf("mailbox of the root (-want +got):\n%s", diff)
 		}
 		r := h.conn.Space().Run(h.agent("pair"), tree, subjects.Root)
 		late, err := subjects.ParseKey("late")
@@ -105,11 +106,12 @@ func TestMail(t *testing.T) {
 		h.write(r.Mail(late), `{"from":"user","text":"late"}`)
 		h.write(r.Mail(subjects.Root.IdleKey(9)), `nonsense`)
 		if diff := cmp.Diff(append(want, "user: late"), h.mailbox(tree, "r")); diff != "" {
-			t.Error(diff)
+			t.Errorf("mailbox after the end (-want +got):\n%s", diff)
 		}
 		root, err := h.RootState(t.Context(), tree)
 		if err != nil || len(root.Turns) != 5 || len(root.Inbox) != 0 && root.Inbox[0].Text != "late" {
-			t.Errorf("%d turns, %+v, %v", len(root.Turns), root.Inbox, err)
+			t.Errorf("%d turns, inbox %+v, %v; want 5 turns, and at most the late message",
+				len(root.Turns), root.Inbox, err)
 		}
 	})
 }
@@ -129,7 +131,7 @@ func TestMailEvents(t *testing.T) {
 		var got []client.Event
 		left, err := h.WaitEnded(t.Context(), tree, subjects.Root, func(e client.Event) { got = append(got, e) })
 		if err != nil || left != 0 {
-			t.Fatal(left, err)
+			t.Fatalf("%d runs abandoned, %v; want none", left, err)
 		}
 		want := []string{
 			"r pair called",
@@ -157,7 +159,7 @@ func TestMailEvents(t *testing.T) {
 				line += fmt.Sprintf(" %s %t", e.Mail.From, e.Mail.Idle)
 			}
 			if e.Kind == client.BecameIdle && e.Worker != "w1" {
-				t.Errorf("%s: by %q", line, e.Worker)
+				t.Errorf("%s: worker %q, want w1", line, e.Worker)
 			}
 			if e.Seq > 0 && len(lines) < len(want) {
 				lines = append(lines, line)
@@ -166,13 +168,13 @@ func TestMailEvents(t *testing.T) {
 		// The messages of a fork and of its parent are stored in any
 		// order.
 		if diff := cmp.Diff(slices.Sorted(slices.Values(want)), slices.Sorted(slices.Values(lines))); diff != "" {
-			t.Error(diff)
+			t.Errorf("events, sorted (-want +got):\n%s", diff)
 		}
 	})
 }
 
-// TestSendErrors: a message that no run would read is refused, each reason with
-// its own error.
+// TestSendErrors: a message that its run would not read is refused. Each reason
+// has its own error.
 func TestSendErrors(t *testing.T) {
 	withHarness(t, func(h *harness) {
 		t := h.t
@@ -181,12 +183,12 @@ func TestSendErrors(t *testing.T) {
 			t.Helper()
 			err := h.Send(t.Context(), tree, h.path(path), from, text)
 			if !errors.Is(err, want) || !strings.Contains(fmt.Sprint(err), says) {
-				t.Errorf("%v, want %v with %q", err, want, says)
+				t.Errorf("got %v, want %v with %q", err, want, says)
 			}
 		}
 		refused(tree, "r", "", "x", client.ErrNotStarted, "tree "+tree.String()+": not started")
 		if got := h.mailbox(tree, "r"); got != nil {
-			t.Errorf("%q", got)
+			t.Errorf("mailbox %q, want it empty", got)
 		}
 		unserved := h.conn.Space().Run(h.agent("unserved"), client.TreeID("unserved"), subjects.Root)
 		h.write(unserved.Call(), "{}")
@@ -210,11 +212,11 @@ func TestSendErrors(t *testing.T) {
 		refused(tree, "r-1-0", "", "x", client.ErrEnded, "run r-1-0 of tree")
 		refused(tree, "r", "", "x", client.ErrEnded, "tree ")
 		if _, err := h.Mailbox(t.Context(), tree, h.path("r-7-0")); !errors.Is(err, client.ErrUnknownRun) {
-			t.Error(err)
+			t.Errorf("mailbox: got %v, want %v", err, client.ErrUnknownRun)
 		}
 		_, err := h.Mailbox(t.Context(), client.TreeID("nobody"), subjects.Root)
 		if !errors.Is(err, client.ErrUnknownTree) {
-			t.Error(err)
+			t.Errorf("mailbox: got %v, want %v", err, client.ErrUnknownTree)
 		}
 	})
 }

@@ -63,7 +63,8 @@ func TestRemovedTree(t *testing.T) {
 }
 
 // TestTakenAndRemoved: a worker takes a task between two looks of the client,
-// and a person removes the tree at once. The task was taken.
+// and a person removes the tree at once. The client knows that the task was
+// taken.
 func TestTakenAndRemoved(t *testing.T) {
 	withHarness(t, func(h *harness) {
 		h.expectLost(h.submit("slow", "x", ""), client.ErrRemoved, time.Minute, func() {
@@ -89,7 +90,7 @@ func TestNeverTaken(t *testing.T) {
 }
 
 // TestOverdue: a client does not wait for a tree whose deadline has passed and
-// that no worker ends, whether or not a worker has taken the task.
+// that no worker ends. A worker may have taken the task or not.
 func TestOverdue(t *testing.T) {
 	const timeout = 20 * time.Minute
 	for _, taken := range []bool{true, false} {
@@ -109,14 +110,16 @@ func TestOverdue(t *testing.T) {
 			})
 			left, err := h.WaitEnded(t.Context(), tree, subjects.Root, func(client.Event) {})
 			if taken && (left != 1 || err != nil) || !taken && !errors.Is(err, client.ErrOverdue) {
-				t.Errorf("%d abandoned, %v", left, err)
+				t.Errorf("taken %t: %d runs abandoned, %v; want 1 if taken, and %v if not", taken, left, err,
+					client.ErrOverdue)
 			}
 		})
 	}
 }
 
-// TestOverdueAfterAStep: the server's clock is set while a tree works. The
-// deadline moves with the clock, also for a client that has come later.
+// TestOverdueAfterAStep: the server's clock is set forward while a tree works.
+// The deadline moves with the clock, also for a client that begins to wait
+// after the step.
 func TestOverdueAfterAStep(t *testing.T) {
 	withHarness(t, func(h *harness) {
 		t := h.t
@@ -130,7 +133,7 @@ func TestOverdueAfterAStep(t *testing.T) {
 		for _, c := range []*client.Client{h.Client, client.New(h.connect())} {
 			waiting.Go(func() {
 				if o, err := c.Wait(t.Context(), tree); err != nil || o.Status != run.StatusCompleted {
-					t.Errorf("%+v, %v", o, err)
+					t.Errorf("got %+v, %v; want completed", o, err)
 				}
 			})
 			time.Sleep(2 * time.Minute)
@@ -139,8 +142,8 @@ func TestOverdueAfterAStep(t *testing.T) {
 	})
 }
 
-// TestWaitReadsLittle: to find out that a tree is missing costs a client that
-// waits for it hardly a read.
+// TestWaitReadsLittle: a waiting client reads the outcome every two seconds. It
+// seldom looks whether the tree is missing.
 func TestWaitReadsLittle(t *testing.T) {
 	withHarness(t, func(h *harness) {
 		h.startWorker()
@@ -151,7 +154,7 @@ func TestWaitReadsLittle(t *testing.T) {
 		}
 		// One read every two seconds for ten minutes, and 24 looks.
 		if n := conn.Stats().Reads; n < 300 || n > 330 {
-			h.t.Errorf("%d reads", n)
+			h.t.Errorf("%d reads, want 300 to 330", n)
 		}
 	})
 }

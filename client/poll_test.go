@@ -13,9 +13,9 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// TestWithoutLiveMessages: stored messages are found without their live copies,
-// which are delivered at most once. The test turns the copies off over a
-// socket, so it takes real time.
+// TestWithoutLiveMessages: a client finds stored messages without their live
+// copies, which are delivered at most once. The test turns the copies off over
+// a socket, so it takes real time.
 func TestWithoutLiveMessages(t *testing.T) {
 	t.Parallel()
 	server, err := bus.Serve(bus.ServerConfig{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
@@ -45,7 +45,7 @@ func TestWithoutLiveMessages(t *testing.T) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		if o, err := c.Wait(t.Context(), tree); err != nil || o.Result != "y" {
-			t.Errorf("%+v, %v", o, err)
+			t.Errorf("got %+v, %v; want the result y", o, err)
 		}
 	})
 	var kinds []client.EventKind
@@ -66,7 +66,7 @@ func TestWithoutLiveMessages(t *testing.T) {
 	}
 	wg.Wait()
 	if len(kinds) != 2 || kinds[0] != client.Called || kinds[1] != client.TreeEnded {
-		t.Errorf("events %v", kinds)
+		t.Errorf("events %v, want called and concluded", kinds)
 	}
 }
 

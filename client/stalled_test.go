@@ -9,14 +9,16 @@ import (
 	"github.com/axebus/axe/client"
 )
 
-// TestStalled: a follower learns within two seconds that a run has no worker,
-// and that it has one again.
+// TestStalled: a follower learns within 2.5 s that a run has no worker, and
+// within 5 s that it has one again. It is told again at each look meanwhile.
 func TestStalled(t *testing.T) {
 	withHarness(t, func(h *harness) {
 		drain := h.startWorker()
 		tree := h.submit("slow", "x", "")
 		var mu sync.Mutex
 		var stalled []client.Event
+		// last returns the last event Stalled, the zero event if there is
+		// none.
 		last := func() client.Event {
 			mu.Lock()
 			defer mu.Unlock()
@@ -42,39 +44,39 @@ func TestStalled(t *testing.T) {
 			h.t.Helper()
 			events, err := h.Stalls(h.t.Context(), tree)
 			if err != nil || len(events) != want {
-				h.t.Errorf("%d runs stall, %v; want %d", len(events), err, want)
+				h.t.Errorf("%d stalled runs, %v; want %d", len(events), err, want)
 			}
 			for _, e := range events {
 				if !strings.HasPrefix(e.Reason, "no worker serves slow since ") {
-					h.t.Errorf("reason %q", e.Reason)
+					h.t.Errorf("reason %q, want that no worker serves slow", e.Reason)
 				}
 			}
 		}
 		time.Sleep(time.Minute)
 		expectStalls(0)
 		if e := last(); e.Kind != "" {
-			h.t.Errorf("a run with a worker stalls: %q", e.Reason)
+			h.t.Errorf("a run with a worker is stalled: %q", e.Reason)
 		}
 		drain()
 		time.Sleep(2500 * time.Millisecond)
 		if want := "no worker serves slow since 1 s; workers that did: w1"; last().Reason != want {
-			h.t.Errorf("the worker is gone: %q, want %q", last().Reason, want)
+			h.t.Errorf("without a worker: reason %q, want %q", last().Reason, want)
 		}
 		if e := last(); e.Run.Path.String() != "r" || !e.Live() {
-			h.t.Errorf("event %+v", e)
+			h.t.Errorf("got %+v, want a live event of the root", e)
 		}
 		expectStalls(1)
 		if e := last(); e.Again {
-			h.t.Error("the first event tells that there was one before")
+			h.t.Error("the first event says Again")
 		}
 		time.Sleep(2 * time.Second)
 		if e := last(); !e.Again || !strings.Contains(e.Reason, "since 3 s") {
-			h.t.Errorf("two seconds later: %+v", e)
+			h.t.Errorf("two seconds later: got %+v, want Again, since 3 s", e)
 		}
 		h.startWorker()
 		time.Sleep(5 * time.Second)
 		if e := last(); e.Reason != "" {
-			h.t.Errorf("there is a worker again: %q", e.Reason)
+			h.t.Errorf("with a worker again: reason %q, want none", e.Reason)
 		}
 		expectStalls(0)
 		h.answers(tree, "slow: x")
@@ -82,8 +84,8 @@ func TestStalled(t *testing.T) {
 	})
 }
 
-// TestStalledSubmission: a submission that no worker takes stalls if all workers
-// are gone.
+// TestStalledSubmission: a submission that no worker takes is stalled if all
+// workers are gone.
 func TestStalledSubmission(t *testing.T) {
 	withHarness(t, func(h *harness) {
 		h.startWorker()()
@@ -91,7 +93,7 @@ func TestStalledSubmission(t *testing.T) {
 		events, err := h.Stalls(h.t.Context(), h.submit("echo", "x", ""))
 		const want = "no worker is there since 3 min; workers that were: w1"
 		if err != nil || len(events) != 1 || events[0].Reason != want {
-			h.t.Errorf("%+v, %v", events, err)
+			h.t.Errorf("got %+v, %v; want one event with %q", events, err, want)
 		}
 	})
 }

@@ -9,7 +9,9 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// TestRootReadsAsAWorker: a client folds a root to the same state as a worker.
+// TestRootReadsAsAWorker: a client folds a root as a worker does. It keeps the
+// reason of a cancel message, takes a cancel message before the call, and
+// handles messages whose object is gone.
 func TestRootReadsAsAWorker(t *testing.T) {
 	const turn = `{"index": 1, "kind": "turn", "trigger": 1, "start": {"model": "m"}, "calls": [{"agent": "echo"}],
 		"answer": {"tool_calls": [{"id": "c", "name": "call_agent", "arguments": "{\"agent\": \"echo\"}"}]}}`

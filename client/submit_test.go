@@ -13,6 +13,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
+// TestSubmitAndWait: Wait returns the outcome of a tree, at once if the tree
+// has ended.
 func TestSubmitAndWait(t *testing.T) {
 	withHarness(t, func(h *harness) {
 		t := h.t
@@ -22,7 +24,7 @@ func TestSubmitAndWait(t *testing.T) {
 		begin := time.Now()
 		h.answers(tree, "echo: hello")
 		if waited := time.Since(begin); waited > 100*time.Millisecond {
-			t.Errorf("a result that is there took %v", waited)
+			t.Errorf("a stored outcome took %v, want at most 100ms", waited)
 		}
 	})
 }
@@ -33,12 +35,12 @@ func TestOneTreePerID(t *testing.T) {
 		t := h.t
 		first := h.submit("lead", "a", "2026-11-21 nightly")
 		if again := h.submit("lead", "a", "2026-11-21 nightly"); again != first {
-			t.Errorf("trees %s and %s", first, again)
+			t.Errorf("the second submission made tree %s, want %s", again, first)
 		}
 		h.startWorker()
 		o, err := h.Wait(t.Context(), first)
 		if err != nil || o.Status != run.StatusCompleted {
-			t.Fatalf("%+v, %v", o, err)
+			t.Fatalf("got %+v, %v; want completed", o, err)
 		}
 		h.submit("lead", "a", "2026-11-21 nightly")
 		time.Sleep(time.Minute)
@@ -54,17 +56,18 @@ func TestOneTreePerID(t *testing.T) {
 			}
 		}
 		if calls != 3 {
-			t.Errorf("%d calls, want those of the root and of two children", calls)
+			t.Errorf("%d calls, want 3: those of the root and of two children", calls)
 		}
 		_, err = h.Submit(t.Context(), client.Task{Agent: h.agent("echo"), ID: first})
 		if !errors.Is(err, client.ErrIDTaken) {
-			t.Errorf("another agent's id: %v", err)
+			t.Errorf("the id of another agent's tree: got %v, want %v", err, client.ErrIDTaken)
 		}
 	})
 }
 
 // TestIDReused: a submission with the id of another task is refused, while the
-// first waits for a worker, while it runs, and when it has ended.
+// first waits for a worker, while it runs, and when it has ended. A task with
+// another timeout is the same task.
 func TestIDReused(t *testing.T) {
 	withHarness(t, func(h *harness) {
 		t := h.t
@@ -84,7 +87,7 @@ func TestIDReused(t *testing.T) {
 			for what, task := range map[string]client.Task{"another text": otherText, "other limits": otherLimits} {
 				err := submit(task)
 				if !errors.Is(err, client.ErrIDReused) || !strings.HasSuffix(err.Error(), fmt.Sprintf(advice, what)) {
-					t.Errorf("%s: %v", what, err)
+					t.Errorf("%s: got %v, want %v with advice", what, err, client.ErrIDReused)
 				}
 			}
 			for _, task := range []client.Task{first, otherTimeout} {
@@ -111,6 +114,8 @@ func TestIDReused(t *testing.T) {
 	})
 }
 
+// TestTreeID: a key that is a valid id is its own id. Any other key always has
+// the same id of 32 digits.
 func TestTreeID(t *testing.T) {
 	for key, want := range map[string]string{
 		"abc123":         "abc123",
@@ -130,20 +135,21 @@ func TestTreeID(t *testing.T) {
 			t.Errorf("%q: %s, want 32 digits", key, got)
 		}
 		if got != client.TreeID(key) {
-			t.Errorf("%q: not the same twice", key)
+			t.Errorf("%q: a second call returned another id", key)
 		}
 	}
 	if client.TreeID("a.b") == client.TreeID("a-b") {
-		t.Error("two keys are one tree")
+		t.Error("two keys have the same id")
 	}
 }
 
+// FuzzTreeID: every key has a valid id.
 func FuzzTreeID(f *testing.F) {
 	f.Add("nightly 2026-11-21")
 	f.Fuzz(func(t *testing.T, key string) {
 		tree := client.TreeID(key)
 		if parsed, err := subjects.ParseTree(tree.String()); err != nil || parsed != tree {
-			t.Errorf("%q: %q, %v", key, tree, err)
+			t.Errorf("%q: id %q parses to %q, %v", key, tree, parsed, err)
 		}
 	})
 }
@@ -156,11 +162,12 @@ func TestUnknownAgent(t *testing.T) {
 		tree := h.submit("nobody", "x", "")
 		o, err := h.Wait(t.Context(), tree)
 		if err != nil || o.Kind != run.KindUnknownAgent {
-			t.Errorf("%+v, %v", o, err)
+			t.Errorf("got %+v, %v; want unknown_agent", o, err)
 		}
 	})
 }
 
+// TestNoStreams: on a server without streams a client returns ErrNoStream.
 func TestNoStreams(t *testing.T) {
 	server, err := bus.Serve(bus.ServerConfig{StoreDir: t.TempDir()})
 	if err != nil {
@@ -175,12 +182,12 @@ func TestNoStreams(t *testing.T) {
 	c := client.New(conn)
 	agent, _ := subjects.ParseAgent("echo")
 	if _, err := c.Submit(t.Context(), client.Task{Agent: agent}); !errors.Is(err, bus.ErrNoStream) {
-		t.Errorf("submit: %v", err)
+		t.Errorf("submit: got %v, want %v", err, bus.ErrNoStream)
 	}
 	if _, err := c.Wait(t.Context(), client.TreeID("x")); !errors.Is(err, bus.ErrNoStream) {
-		t.Errorf("wait: %v", err)
+		t.Errorf("wait: got %v, want %v", err, bus.ErrNoStream)
 	}
 	if err := c.Cancel(t.Context(), client.TreeID("x"), subjects.Root, ""); !errors.Is(err, bus.ErrNoStream) {
-		t.Errorf("cancel: %v", err)
+		t.Errorf("cancel: got %v, want %v", err, bus.ErrNoStream)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/axebus/axe/client"
 )
 
+// TestTimeout: a tree ends at its timeout.
 func TestTimeout(t *testing.T) {
 	withHarness(t, func(h *harness) {
 		t := h.t
@@ -23,10 +24,10 @@ func TestTimeout(t *testing.T) {
 		begin := time.Now()
 		o, err := h.Wait(t.Context(), tree)
 		if err != nil || o.Kind != run.KindTimeout {
-			t.Errorf("%+v, %v", o, err)
+			t.Errorf("got %+v, %v; want a timeout", o, err)
 		}
 		if took := time.Since(begin); took < 29*time.Second || took > 35*time.Second {
-			t.Errorf("it took %v", took)
+			t.Errorf("the outcome took %v, want 29s to 35s", took)
 		}
 	})
 }
@@ -37,33 +38,31 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 		t := h.t
 		tree := h.submit("echo", "x", "")
 		if queued, err := h.Queued(t.Context(), tree); err != nil || !queued {
-			t.Errorf("queued: %t, %v", queued, err)
+			t.Errorf("before a worker starts: queued %t, %v; want true", queued, err)
 		}
 		why := errors.New("enough")
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, why)
 		defer cancel()
 		if _, err := h.Wait(ctx, tree); !errors.Is(err, why) {
-			t.Errorf("wait: %v", err)
+			t.Errorf("got %v, want %v", err, why)
 		}
 		h.startWorker()
 		h.answers(tree, "echo: x")
 		if queued, err := h.Queued(t.Context(), tree); err != nil || queued {
-			t.Errorf("queued: %t, %v", queued, err)
+			t.Errorf("after the outcome: queued %t, %v; want false", queued, err)
 		}
 	})
 }
 
-// TestFirstOutcomeCounts: of two stored outcomes every client sees the first.
+// TestFirstOutcomeCounts: a client returns the first of two stored outcomes.
 func TestFirstOutcomeCounts(t *testing.T) {
 	withHarness(t, func(h *harness) {
 		t := h.t
 		tree := h.submit("echo", "x", "")
 		for _, text := range []string{"first", "second"} {
 			m := bus.Message{
-				Subject: h.conn.Space().Result(
-					h.agent("echo"),
-					tree,
-				), Body: []byte(`{"status":"completed","result":"` + text + `"}`),
+				Subject: h.conn.Space().Result(h.agent("echo"), tree),
+				Body:    []byte(`{"status":"completed","result":"` + text + `"}`),
 			}
 			if _, err := h.conn.Write(t.Context(), m); err != nil {
 				t.Fatal(err)
@@ -83,7 +82,7 @@ func TestMalformedOutcome(t *testing.T) {
 			t.Fatal(err)
 		}
 		if o, err := h.Wait(t.Context(), tree); err == nil || !strings.Contains(err.Error(), "perhaps") {
-			t.Errorf("%+v, %v", o, err)
+			t.Errorf("got %+v, %v; want an error with the status perhaps", o, err)
 		}
 	})
 }

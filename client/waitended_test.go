@@ -24,13 +24,13 @@ func TestWaitEndedMalformedOutcome(t *testing.T) {
 		defer stop()
 		_, _ = h.WaitEnded(ctx, tree, subjects.Root, func(client.Event) {})
 		if ctx.Err() != nil {
-			t.Error("the outcome is stored, and WaitEnded still waits")
+			t.Error("WaitEnded waits for an outcome that is stored")
 		}
 	})
 }
 
-// TestWaitEndedWithoutAWorker: WaitEnded gives up a child without a worker some
-// time after the child's deadline.
+// TestWaitEndedWithoutAWorker: WaitEnded gives up a child without a worker
+// after the child's deadline.
 func TestWaitEndedWithoutAWorker(t *testing.T) {
 	withHarness(t, func(h *harness) {
 		t := h.t
@@ -54,7 +54,7 @@ func TestWaitEndedWithoutAWorker(t *testing.T) {
 		defer stop()
 		left, err := h.WaitEnded(ctx, root.Tree, subjects.Root, func(client.Event) {})
 		if left != 1 || err != nil {
-			t.Errorf("%d abandoned, %v; want 1, soon after the deadline", left, err)
+			t.Errorf("%d runs abandoned, %v; want 1", left, err)
 		}
 	})
 }
