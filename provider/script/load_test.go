@@ -25,7 +25,11 @@ func TestLoadRefuses(t *testing.T) {
 			"unknown in call", ok + "[[turn.call]]\nagent='a'\n[[turn.call]]\nagnt = 'x'",
 			"6: turn.call.agnt: unknown key",
 		},
-		{"unknown in line", ok + "fail = { categoryy = 'x' }", "1: [[turn]] 1: fail excludes text and call"},
+		{
+			"unknown in an inline table", "[[turn]]\ncall = [\n{agent = 'a'},\n{agnt = 'x'},\n]",
+			"4: turn.call.agnt: unknown key",
+		},
+		{"fail and text", ok + "fail = { category = 'auth' }", "1: [[turn]] 1: fail excludes text and call"},
 		{"unknown table", ok + "\n[turn.fial]\ncategory = 'auth'", "4: turn.fial: unknown key"},
 		{"unknown at top", "title = 'x'\n" + ok, "1: title: unknown key"},
 		{
