@@ -71,7 +71,7 @@ func TestOpenReadsTheEnvironment(t *testing.T) {
 }
 
 // A provider is opened once, and again after its key has changed. A printed
-// catalog does not show the key.
+// catalog does not show a key from the environment.
 func TestOpenReusesProviders(t *testing.T) {
 	env := map[string]string{"OPENAI_API_KEY": "old"}
 	c := New(Config{Getenv: func(k string) string { return env[k] }})
