@@ -180,8 +180,8 @@ func TestDelegation(t *testing.T) {
 	}
 }
 
-// TestLoadDefaults: parallel is true and max_depth is 3 unless a file sets them.
-// The paths of a skill and of a working directory may begin with ~.
+// TestLoadDefaults: parallel is true and max_depth is 3, unless a file sets
+// them. The paths of a skill and of a working directory may begin with ~.
 func TestLoadDefaults(t *testing.T) {
 	t.Setenv("HOME", "/home/someone")
 	dir := t.TempDir()
