@@ -19,6 +19,7 @@ DEMO_call  = bin/axe run lead --agents configs/examples "Review this repository'
 DEMO_spawn = bin/axe run explorer --agents configs/examples/spawn "What should a newcomer know?"
 DEMO_slash = bin/axe run scout --agents configs/examples/slash "What should a newcomer know?"
 DEMO_supervised = bin/axe run builder --agents configs/examples/supervised "Mend the cache"
+DEMO_tools = configs/examples/tools/demo bin bin/demo
 DEMO_mail  = bin/axe run editor --agents configs/examples/mail "What should a newcomer know?"
 CHAOS     ?= .
 
@@ -34,10 +35,10 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: ## a tree of three levels reviews this repository, offline: no key, no server; STYLE is call, spawn, mail, slash or supervised
-	$(if $(DEMO_$(STYLE)),,$(error no STYLE "$(STYLE)": want call, spawn, mail, slash or supervised))
+demo: ## a tree of three levels reviews this repository, offline: no key, no server; STYLE is call, spawn, mail, slash, supervised or tools
+	$(if $(DEMO_$(STYLE)),,$(error no STYLE "$(STYLE)": want call, spawn, mail, slash, supervised or tools))
 	@echo "building bin/axe, which takes half a minute at the first time" >&2
-	@$(GO) build -o bin/ ./cmd/axe
+	@$(GO) build -o bin/ ./cmd/axe ./cmd/agentd
 	$(DEMO_$(STYLE)) >bin/answer.md
 	@awk 'NR <= 3; END { print "the whole answer: bin/answer.md, " NR " lines" }' bin/answer.md
 

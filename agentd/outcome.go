@@ -59,6 +59,9 @@ func (x *execution) withTotals(o run.Outcome) run.Outcome {
 	o.Turns += len(x.state.Turns)
 	o.ToolCalls = own.ToolCalls
 	o.DurationMS = max(0, x.clock().Now().Sub(x.onPresentClock(x.state.CalledAt)).Milliseconds())
+	if t := x.state.Input.Tool; t != nil {
+		o.Tool = t.Name
+	}
 	if o.Status == run.StatusFailed {
 		cut := o.Partial
 		o.Partial = x.state.Partial()

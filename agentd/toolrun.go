@@ -184,7 +184,6 @@ func toolTimeout(after time.Duration, output string) run.Outcome {
 // publish publishes the outcome of a tool that was called. An outcome that
 // comes too late stays on the stream as a remark.
 func (r *toolRun) publish(ctx context.Context, o run.Outcome) (result, error) {
-	o.Tool = r.tool.Definition.Name
 	res, err := r.x.publishOutcome(ctx, o)
 	if err == nil && res.conflict {
 		r.remark(ctx, o)

@@ -12,13 +12,15 @@ import (
 // EventKind is the kind of an event.
 type EventKind string
 
-// The kinds of events. Asking, Retrying, RateLimited and Stalled are live
-// events: no stream stores them.
+// The kinds of events. Asking, Running, Retrying, RateLimited and Stalled are
+// live events: no stream stores them.
 const (
 	// Called: the run was asked to start.
 	Called EventKind = "called"
 	// Asking: a worker sends a request to the run's model.
 	Asking EventKind = run.ProgressAsking
+	// Running: a worker carries out the tool of a tool run.
+	Running EventKind = run.ProgressRunning
 	// Retrying: a request failed and will be sent again after a pause.
 	Retrying EventKind = run.ProgressRetrying
 	// RateLimited: a request waits for a limit of the model's provider, or
@@ -119,5 +121,5 @@ func decodeProgress(space subjects.Space, m bus.Stored) (e Event, ok bool) {
 	kind := EventKind(p.Event)
 	return Event{
 		Kind: kind, Run: at.Run, Time: time.Now(), Worker: p.Worker, Turn: p.Turn, Progress: p,
-	}, kind == Asking || kind == Retrying || kind == RateLimited
+	}, kind == Asking || kind == Running || kind == Retrying || kind == RateLimited
 }

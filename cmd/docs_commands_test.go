@@ -414,12 +414,12 @@ func TestDemoStyles(t *testing.T) {
 		out, err := cmd.CombinedOutput()
 		return string(out), err
 	}
-	const want = `no STYLE "nonsense": want call, spawn, mail, slash or supervised`
+	const want = `no STYLE "nonsense": want call, spawn, mail, slash, supervised or tools`
 	if out, err := demo("nonsense"); err == nil || !strings.Contains(out, want) {
 		t.Errorf("STYLE=nonsense: got %v, %s; want a failure with %s", err, out, want)
 	}
-	for _, style := range []string{"call", "spawn", "mail", "slash", "supervised"} {
-		if out, err := demo(style); err != nil || !strings.Contains(out, "\" >bin/answer.md\n") {
+	for _, style := range []string{"call", "spawn", "mail", "slash", "supervised", "tools"} {
+		if out, err := demo(style); err != nil || !strings.Contains(out, " >bin/answer.md\n") {
 			t.Errorf("STYLE=%s: got %v, %s; want a command that writes bin/answer.md", style, err, out)
 		}
 	}

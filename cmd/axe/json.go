@@ -144,18 +144,19 @@ func resultOf(n int, t run.Turn, i, index int) (result string, failed bool) {
 }
 
 // made reports whether a call has started a run. Calls of a withheld turn have
-// not, nor have the sequential calls after the one at which the run ended.
+// not, nor have the calls that had to wait for the one at which the run ended.
 func made(t run.Turn, index int) bool {
-	if !t.Entry.Calls[index].MakesRun() || !t.CarriedOut() {
+	call := t.Entry.Calls[index]
+	if !call.MakesRun() && !call.HasReply() || !t.CarriedOut() {
 		return false
 	}
 	waits := func(i int) bool {
 		c, o := t.Entry.Calls[i], t.Outcomes[i]
 		// An outcome without a path was not written by the child.
-		return c.Op == run.OpCall && c.MakesRun() && (o == nil || o.Path == "")
+		return c.HasReply() && (o == nil || o.Path == "")
 	}
 	for i := range index {
-		if t.Entry.Sequential && t.Entry.Calls[index].Op == run.OpCall && waits(i) {
+		if t.Entry.Ordered() && call.HasReply() && waits(i) {
 			return false
 		}
 	}

@@ -14,7 +14,7 @@ import (
 // Line formats an event as one line of text, for logs and for output that is
 // not a terminal.
 func Line(e client.Event) string {
-	line := fmt.Sprintf("%s %s %s %s", e.Time.Local().Format("15:04:05.000"), e.Run.Path, e.Run.Agent, eventText(e))
+	line := fmt.Sprintf("%s %s %s %s", e.Time.Local().Format("15:04:05.000"), e.Run.Path, runName(e), eventText(e))
 	if e.Worker != "" {
 		line += " (" + e.Worker + ")"
 	}
@@ -25,6 +25,8 @@ func eventText(e client.Event) string {
 	switch e.Kind {
 	case client.Asking:
 		return fmt.Sprintf("asking, turn %d", e.Turn)
+	case client.Running:
+		return "running"
 	case client.Retrying:
 		return fmt.Sprintf("turn %d: %s", e.Turn, retryText(e.Progress, e.Time))
 	case client.RateLimited:
@@ -132,7 +134,7 @@ func limitText(p run.Progress, now time.Time) string {
 // callTexts describes the calls of a turn: the agents that it calls, and its
 // messages to other runs.
 func callTexts(calls []run.Call) []string {
-	var agents, waits, refused []string
+	var agents, tools, waits, refused []string
 	targets := map[run.Op][]string{}
 	for _, c := range calls {
 		switch {
@@ -142,6 +144,8 @@ func callTexts(calls []run.Call) []string {
 			refused = append(refused, "is refused "+c.Error)
 		case c.Op == run.OpCall:
 			agents = append(agents, c.Agent)
+		case c.Op == run.OpTool:
+			tools = append(tools, c.Tool)
 		case c.Op == run.OpWait:
 			waits = append(waits, waitText(c))
 		default:
@@ -155,6 +159,7 @@ func callTexts(calls []run.Call) []string {
 		}
 	}
 	add("calls", agents)
+	add("uses", tools)
 	add("forks", targets[run.OpFork])
 	add("writes to", targets[run.OpSend])
 	add("kills", targets[run.OpKill])

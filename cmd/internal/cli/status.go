@@ -70,6 +70,8 @@ func (n *node) asking(now time.Time) (m mark, text string) {
 	p := n.progress
 	turn := "turn " + strconv.Itoa(p.Turn)
 	switch p.Event {
+	case run.ProgressRunning:
+		return markAsking, "running"
 	case run.ProgressRetrying:
 		return markPaused, turn + ": " + retryText(p, now)
 	case run.ProgressWaiting:

@@ -20,7 +20,11 @@ type transcript struct {
 	open map[subjects.Path]subAgent
 }
 
-type subAgent struct{ agent, task string }
+type subAgent struct {
+	// agent is the name of the agent, or of the tool of a tool run.
+	agent, task string
+	tool        bool
+}
 
 func newTranscript(w io.Writer) *transcript {
 	return &transcript{w: w, open: map[subjects.Path]subAgent{}}
@@ -98,7 +102,7 @@ func (t *transcript) print(e client.Event) {
 		t.printf("[stalled] %s %s: %s", e.Run.Path, e.Run.Agent, stallText(e))
 	case client.Interrupted:
 		t.printf("[supervision] %s is interrupted", e.Run.Path)
-	case client.Asking, client.Cancelled:
+	case client.Asking, client.Running, client.Cancelled:
 	}
 }
 
@@ -107,9 +111,11 @@ func (t *transcript) called(e client.Event) {
 	if path.IsRoot() {
 		return
 	}
-	agent := e.Run.Agent.String()
-	t.open[path] = subAgent{agent: agent} // the line has the task
+	agent := runName(e)
+	t.open[path] = subAgent{agent: agent, tool: e.Input.Tool != nil} // the line has the task
 	switch {
+	case e.Input.Tool != nil:
+		t.below(e, "Calling %q: %s", agent, title(e))
 	case e.Input.Forked == nil:
 		t.below(e, "Calling %q (depth %d) with task: %s...", agent, path.Depth(), opening(e.Input.Task))
 	case e.Input.Forked.Inherit:
@@ -117,7 +123,7 @@ func (t *transcript) called(e client.Event) {
 	default:
 		t.below(e, "Forked %q with task: %s...", agent, opening(e.Input.Task))
 	}
-	t.open[path] = subAgent{agent, title(e)}
+	t.open[path] = subAgent{agent, title(e), e.Input.Tool != nil}
 }
 
 // below prints a line about a run below the root, with its path, its worker and
@@ -130,7 +136,11 @@ func (t *transcript) below(e client.Event, format string, args ...any) {
 	if task := t.open[e.Run.Path].task; task != "" {
 		which += ": " + task
 	}
-	t.printf("[sub-agent] %s [%s]", fmt.Sprintf(format, args...), which)
+	kind := "sub-agent"
+	if t.open[e.Run.Path].tool {
+		kind = "tool"
+	}
+	t.printf("[%s] %s [%s]", kind, fmt.Sprintf(format, args...), which)
 }
 
 // opening returns the first 80 characters of a text.
@@ -159,7 +169,9 @@ func (t *transcript) carriedOut(e client.Event) {
 		case c.Failed():
 			t.printf("[sub-agent] %q failed: %s", c.Agent, c.Error)
 		case c.Op == run.OpCall:
-			t.open[e.Run.Path.Child(e.Turn, i)] = subAgent{c.Agent, firstWords(c.Task)}
+			t.open[e.Run.Path.Child(e.Turn, i)] = subAgent{agent: c.Agent, task: firstWords(c.Task)}
+		case c.Op == run.OpTool:
+			t.open[e.Run.Path.Child(e.Turn, i)] = subAgent{agent: c.Tool, tool: true}
 		case !e.Run.Path.IsRoot(): // the line of its turn says so
 		case c.Op == run.OpWait:
 			t.printf("[mail] %s %s", e.Run.Path, waitText(c))
@@ -206,7 +218,7 @@ func (t *transcript) timedOut(e client.Event) {
 	}
 	turn := e.State.Turns[e.Turn-1]
 	for i, c := range turn.Entry.Calls {
-		if o := turn.Outcomes[i]; c.Op == run.OpCall && o != nil {
+		if o := turn.Outcomes[i]; c.HasReply() && o != nil {
 			below := e.Run
 			below.Path = e.Run.Path.Child(e.Turn, i)
 			t.ended(client.Event{Run: below}, *o)

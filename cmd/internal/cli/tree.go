@@ -65,7 +65,7 @@ type ending struct {
 func (t *Tree) Apply(e client.Event) {
 	n := t.at(e.Run.Path)
 	if e.Kind != client.Cancelled || n.agent == "" {
-		n.agent = e.Run.Agent.String()
+		n.agent = runName(e)
 	}
 	if n.ended != nil {
 		return
@@ -211,7 +211,31 @@ func title(e client.Event) string {
 	if _, turn, _, _ := e.Run.Path.Parent(); e.Input.Review {
 		return fmt.Sprintf("reviews turn %d", turn)
 	}
+	if t := e.Input.Tool; t != nil {
+		return firstWords(subject(*t))
+	}
 	return firstWords(e.Input.Task)
+}
+
+// runName returns the name under which people know the run of an event: its
+// agent, or its tool.
+func runName(e client.Event) string {
+	if t := e.State.Input.Tool; t != nil && t.Name != "" {
+		return t.Name
+	}
+	return cmp.Or(e.Outcome.Tool, e.Run.Agent.String())
+}
+
+// subject returns the argument that says most about a call of a tool. Without a
+// usual one it is all arguments.
+func subject(t run.ToolInput) string {
+	arguments := provider.NewToolCall("", t.Name, t.Arguments).Arguments
+	for _, name := range []string{"command", "path", "pattern", "url", "query"} {
+		if text := arguments[name]; text != "" {
+			return text
+		}
+	}
+	return string(t.Arguments)
 }
 
 // firstWords returns the beginning of a text on one line.
