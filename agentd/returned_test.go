@@ -35,8 +35,9 @@ func (h *harness) returns(r subjects.Run) map[string]run.Return {
 	return all
 }
 
-// firstKey is the key of the return of a delivery of a run's call.
-func (h *harness) firstKey(r subjects.Run, delivery int) string {
+// returnKey is the key of the return of a delivery of a run's call. The first
+// delivery is 1.
+func (h *harness) returnKey(r subjects.Run, delivery int) string {
 	return subjects.ReturnKey(h.readAll(r.Call())[0].Seq, delivery).String()
 }
 
@@ -103,10 +104,10 @@ func TestLostLeasesPoisonNothing(t *testing.T) {
 			start(i + 1)
 			h.awaitRequests("lead", i+2)
 			frozen[i].Store(false)
-			key := h.firstKey(r, i+1)
+			key := h.returnKey(r, i+1)
 			h.eventually("the return of "+key, func() bool { return h.returns(r)[key].Cause != "" })
 			if got := h.returns(r)[key]; got.Cause != run.ReturnLeaseLost || got.AskedMS < 1000 || got.Turn != 1 {
-				t.Errorf("return %+v", got)
+				t.Errorf("return %+v, want cause %s, turn 1, and a second at least", got, run.ReturnLeaseLost)
 			}
 			h.workers[i].drain()
 		}
@@ -130,7 +131,7 @@ func TestReturnTellsTheSuccessor(t *testing.T) {
 		h.agents = []configs.Agent{define("lead", nil, withRetry(3))}
 		h.models["lead"] = failsTimes(1, busy, delayed(time.Minute, says("done")))
 		r := h.root("lead")
-		var stored, early atomic.Bool
+		var stored, backBefore atomic.Bool
 		w := h.startWorker("one", workerOptions{
 			Config: agentd.Config{Grace: 2 * time.Second},
 			atStep: func(s step) error {
@@ -138,7 +139,7 @@ func TestReturnTellsTheSuccessor(t *testing.T) {
 				case s.Op == "write" && s.After && strings.Contains(s.Subject, ".in.returned."):
 					stored.Store(true)
 				case s.Op == "nak" && s.Subject == r.Call() && !stored.Load():
-					early.Store(true)
+					backBefore.Store(true)
 				}
 				return nil
 			},
@@ -148,15 +149,17 @@ func TestReturnTellsTheSuccessor(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		log, lines := storyLog(slog.LevelInfo)
 		w.drain()
-		if !stored.Load() || early.Load() {
-			t.Errorf("the return is stored: %t, the call went back before: %t", stored.Load(), early.Load())
+		if !stored.Load() || backBefore.Load() {
+			t.Errorf("the return is stored: %t, the call went back before: %t, want true and false",
+				stored.Load(), backBefore.Load())
 		}
 		h.startWorker("two", workerOptions{Config: agentd.Config{Log: log}})
 		if o := h.expectCompleted(r, "done"); o.Retries != 1 || o.Worker != "two" {
-			t.Errorf("%+v", o)
+			t.Errorf("worker %s answered after %d retries, want two after 1", o.Worker, o.Retries)
 		}
 		got := h.returns(r)
-		key := h.firstKey(r, 1)
+		key := h.returnKey(r, 1)
+		// The wait of 3 s above, and the grace of 2 s.
 		want := map[string]run.Return{
 			key: {Cause: run.ReturnDrained, Turn: 1, AskedMS: 5000, Attempt: 2, Worker: "one"},
 		}
@@ -169,7 +172,8 @@ func TestReturnTellsTheSuccessor(t *testing.T) {
 		h.expectLines(lines(), `level=INFO msg="run handed on" tree=`+r.Tree.String()+
 			` agent=`+r.Agent.String()+` path=r turn=1 from=one cause=drained`)
 		if report := h.verifyAll(); report.WastedRequests != 1 || report.WastedMS != got[key].AskedMS {
-			t.Errorf("verify counts %d requests and %d ms", report.WastedRequests, report.WastedMS)
+			t.Errorf("verify counts %d requests and %d ms as wasted, want 1 and %d",
+				report.WastedRequests, report.WastedMS, got[key].AskedMS)
 		}
 	})
 }
@@ -194,7 +198,9 @@ func TestFailureIsReturned(t *testing.T) {
 				h.expectCompleted(r, "c0=leaf")
 				want := map[string]run.Return{}
 				if fail {
-					want[h.firstKey(r, 1)] = run.Return{
+					// A request that took no time counts as
+					// 1 ms.
+					want[h.returnKey(r, 1)] = run.Return{
 						Cause: run.ReturnFailed, Error: errBusBroken.Error(), Turn: 1, AskedMS: 1, Worker: "w",
 					}
 				}
@@ -239,7 +245,7 @@ func TestLateReturnsChangeNothing(t *testing.T) {
 			t.Error(err)
 		}
 		if report := h.verifyAll(); report.Violations() > 0 || report.WastedRequests > 0 {
-			t.Errorf("verify: %+v", report)
+			t.Errorf("verify: %+v, want no violation and no wasted request", report)
 		}
 	})
 }
