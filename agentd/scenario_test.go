@@ -53,8 +53,8 @@ type scenario struct {
 	// Submits says that spawned runs end with submit_result instead of a
 	// text.
 	Submits bool
-	// Forks names the runs that fork: "" none; "top" the roots of a0, which
-	// call children too; "bottom" the runs of the last agent.
+	// Forks names the runs that fork: "" none; "top" the roots of a0, whose
+	// forks call children; "bottom" the runs of the last agent.
 	Forks string
 	// Slash says that forking runs write slash commands instead of tool
 	// calls.
@@ -86,9 +86,9 @@ type scenario struct {
 	// usual one. The choice depends on the worker too, so that two workers
 	// answer differently.
 	RandomAnswers bool
-	// ModelFails says that one model call in four fails, and is retried.
+	// ModelFails says that one request to a model in four fails.
 	ModelFails bool
-	// Attempts is the number of attempts of each model call.
+	// Attempts is the largest number of requests for a turn.
 	Attempts int
 
 	Trees []treeSpec
@@ -215,7 +215,7 @@ func (s scenario) config() agentd.Config {
 	return c
 }
 
-// limitSize keeps a walk with many turns to each run short.
+// limitSize keeps a walk short whose runs take many turns each.
 func (s scenario) limitSize() scenario {
 	s.Depth = min(s.Depth, 2)
 	s.Fan = min(s.Fan, 2)
