@@ -37,6 +37,8 @@ func TestRepliesAreNotHoarded(t *testing.T) {
 		for _, r := range all {
 			h.expectCompleted(r, "c0=leaf")
 		}
+		// From then on each worker takes half of the second turns, give
+		// or take two.
 		h.tookAtMost(start, (20+12+25*(trees/2+2))*time.Second)
 	})
 }
