@@ -13,8 +13,8 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// slashLead makes a lead that writes slash commands and may call a leaf, and
-// starts a worker for both.
+// slashLead lets the lead that forkingLead has made write slash commands and
+// call a leaf, and starts a worker for both.
 func (h *harness) slashLead() {
 	slashing(&h.agents[0])
 	h.agents[0].SubAgents = []string{"leaf"}
@@ -47,7 +47,8 @@ func TestSlash(t *testing.T) {
 		h.expectCompleted(r, "done")
 		requests := h.requestsOf("r")
 		if len(requests[0].Tools) != 1 || !strings.Contains(requests[0].System, "- /slash send ID \"MESSAGE\"\n") {
-			t.Errorf("%d tools, and %s", len(requests[0].Tools), requests[0].System)
+			t.Errorf("%d tools, want call_agent alone, and the commands in the system text: %s",
+				len(requests[0].Tools), requests[0].System)
 		}
 		var got []string
 		for _, m := range requests[4].Messages {
@@ -111,7 +112,7 @@ func TestSlashForkAndKill(t *testing.T) {
 		}
 		copied := h.requestsOf("r-2-0")
 		if len(copied) != 1 || copied[0].err == nil {
-			t.Fatalf("the copy was asked %d times, and not stopped", len(copied))
+			t.Fatalf("the copy has the requests %+v, want one that was aborted", copied)
 		}
 		var said []string
 		for _, m := range copied[0].Messages {
@@ -127,28 +128,24 @@ func TestSlashForkAndKill(t *testing.T) {
 			t.Error(diff)
 		}
 		if o := h.outcomes(r.Reply(2, 0)); len(o) != 1 || o[0].Kind != run.KindCancelled {
-			t.Errorf("%+v", o)
+			t.Errorf("outcomes of the copy: %+v, want one of kind %s", o, run.KindCancelled)
 		}
 		h.checkVerified()
 	})
 }
 
 // TestSlashBesideTools: the commands and the tool calls of one answer are one
-// turn, and each result has the form of its call. Too many commands are not
-// carried out. A command that the policy does not allow is refused.
+// turn, and each result has the form of its call. Commands after the 50th are
+// not carried out. A command that the policy does not allow is refused.
 func TestSlashBesideTools(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
-		h.forkingLead(map[string][]scriptedModel{"r": {
-			func() scriptedModel {
-				p := calls(call("leaf", "x"))
-				return func(ctx context.Context, req *modelRequest) (*provider.Response, error) {
-					resp, err := p(ctx, req)
-					resp.Content = "/slash kill r-1-0\n" + strings.Repeat("/slash check-mail\n", 50)
-					return resp, err
-				}
-			}(), says("done"),
-		}})
+		both := func(ctx context.Context, req *modelRequest) (*provider.Response, error) {
+			resp, err := calls(call("leaf", "x"))(ctx, req)
+			resp.Content = "/slash kill r-1-0\n" + strings.Repeat("/slash check-mail\n", 50)
+			return resp, err
+		}
+		h.forkingLead(map[string][]scriptedModel{"r": {both, says("done")}})
 		slashing(&h.agents[0])
 		h.agents[0].SubAgents = []string{"leaf"}
 		h.agents[0].Policy.Tools = []string{"call_agent", "check_mail"}
@@ -159,17 +156,17 @@ func TestSlashBesideTools(t *testing.T) {
 		h.expectCompleted(r, "done")
 		msgs := h.requestsOf("r")[1].Messages
 		if len(msgs) != 4 || len(msgs[1].ToolCalls) != 1 || msgs[2].ToolResults[0].Content != "leaf" {
-			t.Fatalf("%+v", msgs)
+			t.Fatalf("the second request shows %+v, want the leaf's result, then the results of the commands", msgs)
 		}
 		text := msgs[3].Content
 		if !strings.Contains(text, "/slash kill\nkill error: not permitted by policy\n") ||
 			strings.Count(text, "no mail") != 49 ||
 			!strings.Contains(text, "/slash error: 51 commands, and at most 50 of one message are carried out: "+
 				"the others were not") {
-			t.Error(text)
+			t.Errorf("results %s\nwant a refused kill, 49 checks of the mail and an error", text)
 		}
 		if e := h.entries(r)[0]; len(e.Calls) != 52 || e.Calls[0].Op != run.OpCall || e.Calls[2].Op != run.OpMail {
-			t.Errorf("%d calls", len(e.Calls))
+			t.Errorf("%d calls, want 52: the leaf's, those of 50 commands, and the error", len(e.Calls))
 		}
 		h.checkVerified()
 	})
