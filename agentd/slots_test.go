@@ -50,10 +50,11 @@ func TestDeepTreesWithOneSlot(t *testing.T) {
 		for _, r := range all {
 			h.expectCompleted(r, want)
 		}
+		// A tree has 31 runs with two turns, and 32 leaves with one.
 		const turns = trees * (31*2 + 32)
 		requests := h.requests("")
 		if n := peakConcurrency(requests); n != 1 || len(requests) != turns {
-			t.Errorf("%d requests, want %d; %d at once", len(requests), turns, n)
+			t.Errorf("%d requests, %d at once, want %d, one at once", len(requests), n, turns)
 		}
 		h.tookAtMost(from, turns*time.Second*5/4) // the slot is rarely empty
 		if got := repeatedTurns(requests); len(got) > 0 {
@@ -62,8 +63,8 @@ func TestDeepTreesWithOneSlot(t *testing.T) {
 	})
 }
 
-// TestWaitingParentHoldsNoSlot: while the tree of the only slot waits for a
-// child elsewhere, another tree is served.
+// TestWaitingParentHoldsNoSlot: a worker with one slot serves another tree
+// while its runs wait for children on another worker.
 func TestWaitingParentHoldsNoSlot(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -142,7 +143,7 @@ func TestSaturatedWorkerLeavesCalls(t *testing.T) {
 		h.awaitRequests("lead", 2)
 		time.Sleep(30 * time.Second)
 		if n := len(h.requests("lead")); n != 2 {
-			t.Fatalf("%d requests with two slots", n)
+			t.Fatalf("%d requests at a worker with two slots, want 2", n)
 		}
 		joined := time.Now()
 		h.startWorker("idle", workerOptions{})
@@ -156,14 +157,14 @@ func TestSaturatedWorkerLeavesCalls(t *testing.T) {
 		}
 		for _, a := range h.requests("lead")[2:] {
 			if a.worker.name != "idle" {
-				t.Errorf("%s was asked by %s", a.text(), a.worker.name)
+				t.Errorf("%s was asked by %s, want idle", a.text(), a.worker.name)
 			}
 		}
 	})
 }
 
-// TestCallsWithoutASlotAreReleased: calls for which replies have taken the
-// slots go to an idle worker.
+// TestCallsWithoutASlotAreReleased: calls that find their worker's slots taken
+// by replies go to an idle worker.
 func TestCallsWithoutASlotAreReleased(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -292,7 +293,7 @@ func TestReplyTakenOverIsNotAskedAgain(t *testing.T) {
 // TestReplyAndCallShareOneSlot: a worker with one slot receives a reply and, at
 // the same moment, its run's call once more. The call holds the slot for which
 // the reply's turn waits, and stands behind the reply in the run queue. The
-// order of the two is random.
+// order of the two is random, so the test takes several rounds.
 func TestReplyAndCallShareOneSlot(t *testing.T) {
 	t.Parallel()
 	rounds := 10
@@ -329,6 +330,8 @@ func TestReplyAndCallShareOneSlot(t *testing.T) {
 // same moments, whether it has slots for all of them or not.
 func TestIdleWorkerPullsInStep(t *testing.T) {
 	t.Parallel()
+	// By the number of slots, the time from one moment to the next. Without a
+	// slot for each agent the worker polls.
 	for slots, every := range map[int]time.Duration{4: 100 * time.Millisecond, 64: bus.PullExpiry} {
 		t.Run(fmt.Sprint(slots, " slots"), func(t *testing.T) {
 			withHarness(t, func(h *harness) {
@@ -366,7 +369,8 @@ func TestIdleWorkerPullsInStep(t *testing.T) {
 					n += k
 				}
 				if most := int(watched/every) + 1; len(asked) > most || n < agents*most {
-					t.Errorf("%d requests at %d moments, want %d moments at most: %v", n, len(asked), most, asked)
+					t.Errorf("%d requests at %d moments, want at least %d, at %d moments at most: %v",
+						n, len(asked), agents*most, most, asked)
 				}
 			})
 		})
