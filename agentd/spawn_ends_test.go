@@ -20,7 +20,7 @@ import (
 )
 
 // TestSpawnEnds: of the runs of one call, one takes long and is waited for, one
-// is cancelled, and the model of one never returns, so that the caller's
+// is cancelled, and the model of one never answers, so that the caller's
 // timeout ends it. All three begin at once.
 func TestSpawnEnds(t *testing.T) {
 	t.Parallel()
@@ -64,14 +64,14 @@ func TestSpawnEnds(t *testing.T) {
 		}
 		requests := h.requests("leaf")
 		if n := peakConcurrency(requests); n != 3 || len(requests) != 3 {
-			t.Errorf("%d of %d were at work at once", n, len(requests))
+			t.Errorf("%d requests, %d at once, want 3, all at once", len(requests), n)
 		}
 		for _, a := range requests {
 			if apart := a.began.Sub(requests[0].began); apart > 50*time.Millisecond {
 				t.Errorf("%s began %v after the first one", a.text(), apart)
 			}
 		}
-		h.eventually("the one that hangs is told to stop", func() bool {
+		h.eventually("the request that hangs is aborted", func() bool {
 			return !slices.ContainsFunc(h.requests("leaf"), func(a modelRequest) bool { return a.ended.IsZero() })
 		})
 		h.checkVerified()
@@ -138,27 +138,27 @@ func TestSubmitBesideSpawn(t *testing.T) {
 		h.awaitOutcome(r, time.Hour)
 		requests := h.requests("mid")
 		if len(requests) != 2 || len(requests[1].results()) != 3 {
-			t.Fatalf("the model was asked %d times", len(requests))
+			t.Fatalf("the model was asked %d times, want twice, the second time with three results", len(requests))
 		}
 		for i, name := range []string{"submit_result", "spawn_agent", "spawn_agents"} {
 			want := name + " error: submit_result has to be the only call of its turn: nothing of this turn was " +
 				"carried out"
 			if got := requests[1].results()[i]; got.Content != want || !got.IsError {
-				t.Errorf("%+v", got)
+				t.Errorf("result %+v, want the error %q", got, want)
 			}
 		}
 		if got := h.spawnResultOf(0); !strings.Contains(got, `"result":"late"`) {
 			t.Error(got)
 		}
 		if n := h.countRuns(r); n != 2 {
-			t.Errorf("%d runs", n)
+			t.Errorf("%d runs, want 2: lead and mid", n)
 		}
 		h.checkVerified()
 	})
 }
 
 // TestAdHocReadsNoMemory: an ad hoc run is told its task, and nothing of the
-// memory of its parent's agent. The parent is.
+// memory of its parent's agent. Its parent is told that memory.
 func TestAdHocReadsNoMemory(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -177,7 +177,7 @@ func TestAdHocReadsNoMemory(t *testing.T) {
 		}
 		for _, a := range []modelRequest{requests[1], requests[4]} {
 			if a.text() != "look" || a.System != tool.AdHocSystem {
-				t.Errorf("asked %q, told %q", a.text(), a.System)
+				t.Errorf("asked %q with the system text %q, want look and the text of ad hoc runs", a.text(), a.System)
 			}
 		}
 	})
@@ -196,22 +196,22 @@ func TestNoSideChannel(t *testing.T) {
 		h.agents[0].Delegation.Styles = configs.Styles{configs.StyleCall, configs.StyleSpawn}
 		// A run without tools would end with its first answer.
 		h.agents[1].SubAgents = []string{"leaf"}
-		const aside = "a word on the way"
-		whispers := turns(func(ctx context.Context, req *modelRequest) (*provider.Response, error) {
-			resp, err := calls(use("send", "to", "r", "message", aside))(ctx, req)
-			resp.Content = aside
+		const before = "a text before the answer"
+		writesFirst := turns(func(ctx context.Context, req *modelRequest) (*provider.Response, error) {
+			resp, err := calls(use("send", "to", "r", "message", before))(ctx, req)
+			resp.Content = before
 			return resp, err
 		}, func(ctx context.Context, req *modelRequest) (*provider.Response, error) {
 			if r := req.results()[0]; !r.IsError || r.Content != `Unknown tool: "send"` {
-				t.Errorf("%+v", r)
+				t.Errorf("the result of send is %+v, want an unknown tool", r)
 			}
 			return says("done")(ctx, req)
 		})
 		plan := h.models["lead"]
-		h.models["leaf"] = whispers
+		h.models["leaf"] = writesFirst
 		h.models["lead"] = func(ctx context.Context, req *modelRequest) (*provider.Response, error) {
 			if req.text() == "z" {
-				return whispers(ctx, req)
+				return writesFirst(ctx, req)
 			}
 			return plan(ctx, req)
 		}
@@ -220,10 +220,10 @@ func TestNoSideChannel(t *testing.T) {
 		r := h.submit("lead", "go")
 		h.awaitOutcome(r, time.Hour)
 		if n := len(h.requests("leaf")); n != 4 {
-			t.Errorf("the leaves were asked %d times", n)
+			t.Errorf("the leaves were asked %d times, want two runs with two turns", n)
 		}
 		for _, a := range h.requests("lead") {
-			if a.text() != "z" && strings.Contains(conversationText(a.Messages)+a.System, aside) {
+			if a.text() != "z" && strings.Contains(conversationText(a.Messages)+a.System, before) {
 				t.Errorf("the lead was shown %s", conversationText(a.Messages))
 			}
 		}
@@ -236,8 +236,8 @@ func TestNoSideChannel(t *testing.T) {
 	})
 }
 
-// TestLastTurnOfEachWake: a fork has its budget of turns each time that it is
-// woken, and each time a last turn to answer in.
+// TestLastTurnOfEachWake: a fork has its number of turns at its start and each
+// time that it is woken, and each time one more turn to answer in.
 func TestLastTurnOfEachWake(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
