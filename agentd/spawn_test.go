@@ -55,8 +55,8 @@ func (h *harness) spawningLeadWithMemory(task string, p scriptedModel) {
 	}
 }
 
-// spawnResultOf is the result of one spawn call as the lead's model reads it,
-// without the durations.
+// spawnResultOf is the result of one spawn call of the lead's first turn, as
+// its model reads it, without the durations. It has a line for each run.
 func (h *harness) spawnResultOf(call int) string {
 	requests := h.requests("lead")
 	if len(requests) < 2 {
@@ -80,9 +80,10 @@ func (h *harness) spawnResultOf(call int) string {
 	return strings.Join(lines, "\n")
 }
 
-// TestSpawnAgents: the tasks of one call, for a named agent and for ad hoc
-// runs, end in every possible way. Their results come back in one answer, in
-// the order of the tasks.
+// TestSpawnAgents: of the tasks of one call, one ends with a submitted result,
+// one with a plain answer, one with a submitted error, and one because its
+// model fails. One of them is ad hoc. Their results come back in one tool
+// result, in the order of the tasks.
 func TestSpawnAgents(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -115,7 +116,7 @@ func TestSpawnAgents(t *testing.T) {
 		r := h.submit("lead", "go")
 		o := h.awaitOutcome(r, time.Hour)
 		if o.Status != run.StatusCompleted || o.Subtree.Runs != 5 || o.ToolCalls != 1 {
-			t.Errorf("%+v", o)
+			t.Errorf("outcome %+v, want a completed one with 5 runs and 1 tool call", o)
 		}
 		requests := h.requests("lead")
 		for _, a := range append(h.requests("leaf"), requests[1]) {
@@ -140,8 +141,8 @@ func TestSpawnAgents(t *testing.T) {
 }
 
 // TestSpawnedRun: a spawned run sees its task and nothing else of its parent,
-// and is offered the submit tools. An ad hoc run has its parent's model and
-// parameters, whatever the worker's file says.
+// and is offered the submit tools, at max_depth no others. An ad hoc run has
+// its parent's model and parameters.
 func TestSpawnedRun(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -160,19 +161,22 @@ func TestSpawnedRun(t *testing.T) {
 		}
 		if child.System != tool.AdHocSystem || child.Model != "lead" || *child.Temperature != 0.5 ||
 			child.MaxTokens != 99 {
-			t.Errorf("%q, %s, %v, %d", child.System, child.Model, child.Temperature, child.MaxTokens)
+			t.Errorf("the child's system text %q, model %s, temperature %v, max tokens %d; "+
+				"want the text of ad hoc runs, lead, 0.5, 99",
+				child.System, child.Model, *child.Temperature, child.MaxTokens)
 		}
 		if diff := cmp.Diff([]string{"submit_result", "submit_error"}, provider.ToolNames(child.Tools)); diff != "" {
-			t.Errorf("max_depth = 1: %s", diff)
+			t.Errorf("tools of the child, at max_depth:\n%s", diff)
 		}
 		offered := provider.ToolNames(h.requests("lead")[0].Tools)
 		if diff := cmp.Diff([]string{"spawn_agent", "spawn_agents"}, offered); diff != "" {
-			t.Error(diff)
+			t.Errorf("tools of the lead:\n%s", diff)
 		}
 	})
 }
 
-// TestSpawnTwice: two spawns in one turn keep both sets of runs.
+// TestSpawnTwice: each of two spawn calls in one turn has the results of its
+// own runs.
 func TestSpawnTwice(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -202,7 +206,8 @@ func TestSpawnTwice(t *testing.T) {
 }
 
 // TestSpawnRefused: when one task of a batch has a mistake, no run starts, and
-// the model is told the place of the mistake.
+// the model is told the place of the mistake. The same holds for a batch that
+// is too large.
 func TestSpawnRefused(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -224,13 +229,14 @@ func TestSpawnRefused(t *testing.T) {
 				`c2=Unknown tool: "call_agent"`,
 		)
 		if n := h.countRuns(r); n != 1 {
-			t.Errorf("%d runs", n)
+			t.Errorf("%d runs, want the lead's alone", n)
 		}
 	})
 }
 
-// TestSubmitAlone: a run that submits and calls in one turn has done neither,
-// and may try again.
+// TestSubmitAlone: a run that submits a result and an error in one turn has
+// submitted neither, and may try again. The same holds for a run that submits
+// no result.
 func TestSubmitAlone(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -268,7 +274,7 @@ func TestSubmitAlone(t *testing.T) {
 			t.Error(diff)
 		}
 		if got := h.spawnResultOf(0); !strings.Contains(got, `"result":"late"`) || !strings.Contains(got, `"turns":3`) {
-			t.Error(got)
+			t.Errorf("result %s, want late, after 3 turns", got)
 		}
 	})
 }
@@ -278,7 +284,7 @@ func TestSubmitAlone(t *testing.T) {
 // nevertheless, it fails, and its last text is its partial result.
 func TestLastTurn(t *testing.T) {
 	t.Parallel()
-	for name, heeds := range map[string]bool{"heeds": true, "does not": false} {
+	for name, answers := range map[string]bool{"answers": true, "calls": false} {
 		t.Run(name, func(t *testing.T) {
 			withHarness(t, func(h *harness) {
 				h.spawningLead([]string{"busy"}, useJSON("spawn_agent", `{"task":"x","agent":"busy"}`))
@@ -287,7 +293,7 @@ func TestLastTurn(t *testing.T) {
 				h.agents = append(h.agents, define("leaf", nil))
 				h.models["busy"] = func(ctx context.Context, req *modelRequest) (*provider.Response, error) {
 					last := req.Messages[len(req.Messages)-1]
-					if heeds && last.Role == provider.User && last.Content == tool.LastTurnNotice {
+					if answers && last.Role == provider.User && last.Content == tool.LastTurnNotice {
 						return submits("what I have")(ctx, req)
 					}
 					return calls(call("leaf", "y"))(ctx, req)
@@ -297,11 +303,11 @@ func TestLastTurn(t *testing.T) {
 				r := h.submit("lead", "go")
 				h.awaitOutcome(r, time.Hour)
 				if n := h.countRuns(r); n != 4 {
-					t.Errorf("%d runs: a child was called, and no turn is left to read its result", n)
+					t.Errorf("%d runs, want 4: in its last turn a run calls no child", n)
 				}
 				want := `{"agent_id":"r-1-0","outcome":{"success":{"result":"what I have"}},"task":"x",` +
 					`"tokens":352,"turns":3}`
-				if !heeds {
+				if !answers {
 					want = `{"agent_id":"r-1-0","outcome":{"failure":{"error":"agent exceeded maximum ` +
 						`conversation turns (3)","error_kind":"turns","partial":"calling"}},"task":"x",` +
 						`"tokens":352,"turns":3}`
@@ -370,35 +376,35 @@ func TestSpawnInADirectory(t *testing.T) {
 		requests := h.requests("leaf")
 		if len(requests) != 1 || !strings.Contains(requests[0].System, "further down") ||
 			strings.Contains(requests[0].System, "at the top") {
-			t.Errorf("%d requests, %s", len(requests), requests[0].System)
+			t.Errorf("%d requests of leaves, want one that shows the file below sub alone", len(requests))
 		}
 		if got := h.spawnResultOf(0); !strings.Contains(got, `cwd \"nosuch\": no such file or directory`) {
-			t.Error(got)
+			t.Errorf("results %s, want one about nosuch", got)
 		}
 	})
 }
 
 // TestAdHocIsNotRemembered: an ad hoc run is not remembered for its parent's
-// agent, though its worker died before the acknowledgement.
+// agent, though its call is delivered again: the acknowledgement was lost.
 func TestAdHocIsNotRemembered(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	withHarness(t, func(h *harness) {
 		store := memory.Files{Dir: dir}
 		h.spawningLeadWithMemory("a secret", says("told"))
-		lost := func(s step) error {
+		loseAck := func(s step) error {
 			if s.Op == "ack" && !s.After && strings.HasSuffix(s.Subject, ".r-1-0.call") {
 				return errBusBroken
 			}
 			return nil
 		}
-		h.startWorker("w", workerOptions{Config: agentd.Config{Memory: store}, atStep: lost})
+		h.startWorker("w", workerOptions{Config: agentd.Config{Memory: store}, atStep: loseAck})
 		h.awaitReady()
 		h.awaitOutcome(h.submit("lead", "go"), time.Hour)
-		h.startWorker("successor", workerOptions{Config: agentd.Config{Memory: store}})
+		h.startWorker("other", workerOptions{Config: agentd.Config{Memory: store}})
 		time.Sleep(10 * time.Minute)
 		if text := h.memoryOf(store, "lead"); memory.Count(text) != 1 || strings.Contains(text, "secret\n") {
-			t.Errorf("remembered:\n%s", text)
+			t.Errorf("the lead's memory, want its own run alone:\n%s", text)
 		}
 	})
 }
@@ -437,7 +443,7 @@ func TestAdHocIsItsParents(t *testing.T) {
 			t.Fatalf("%d requests: %+v", len(requests), requests[len(requests)-1].results())
 		}
 		if got := requests[1].Tools; !strings.Contains(string(got[1].Parameters["tasks"].Schema), `"maxItems":3`) {
-			t.Errorf("offered %+v", got)
+			t.Errorf("the child is offered %+v, want at most 3 tasks at once", got)
 		}
 	})
 }
@@ -453,7 +459,7 @@ func TestTooLargeErrorIsCut(t *testing.T) {
 		h.awaitReady()
 		h.awaitOutcome(h.submit("lead", "go"), time.Hour)
 		if n := len(h.requests("leaf")); n != 1 {
-			t.Errorf("%d requests", n)
+			t.Errorf("%d requests, want 1", n)
 		}
 		if got := h.spawnResultOf(0); !strings.Contains(got, strings.Repeat("é", 500)) ||
 			!strings.Contains(got, `…","error_kind":"sub_agent_error"`) {
@@ -463,7 +469,7 @@ func TestTooLargeErrorIsCut(t *testing.T) {
 }
 
 // TestCallSizeIncludesItsContext: the size of a call includes all that it
-// carries besides its task.
+// carries besides its task, here the long list of agents in a policy.
 func TestCallSizeIncludesItsContext(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -473,7 +479,8 @@ func TestCallSizeIncludesItsContext(t *testing.T) {
 		}
 		h.spawningLead([]string{"leaf"})
 		large := use("spawn_agent", "task", strings.Repeat("x", 7<<10), "agent", "leaf")
-		// A first entry is larger than its calls.
+		// A run's first entry also holds its start. So the large call
+		// comes in the second turn.
 		h.models["lead"] = turns(calls(call("leaf", "refused")), calls(large), joinsResults)
 		many = append(many, "leaf")
 		h.agents[0].Policy.Agents = many
@@ -483,7 +490,7 @@ func TestCallSizeIncludesItsContext(t *testing.T) {
 			o.Result,
 			"c0=spawn_agent error: task and context are ",
 		) {
-			t.Errorf("%s %q %q", o.Status, o.Error, o.Result)
+			t.Errorf("outcome %s %q %q, want an answer with the refusal of the task", o.Status, o.Error, o.Result)
 		}
 	})
 }
