@@ -88,13 +88,13 @@ func TestStaleReadIsRepeated(t *testing.T) {
 	time.Sleep(time.Second)
 	w.drain()
 	if n := other.tree.turnsAsked(); n > 0 {
-		t.Errorf("the model was asked for %d turns", n)
+		t.Errorf("the model was asked for %d turns, want none", n)
 	}
 }
 
 // TestReadOfAStoppedWorkerIsRepeated: a worker is stopped while it waits for a
-// read, until its lease is over and another worker has ended the run. It asks
-// no model on that read, although it has just ended.
+// read, until its lease is over and another worker has ended the run. It does
+// not ask the model on that read, although the read has just come back.
 func TestReadOfAStoppedWorkerIsRepeated(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
