@@ -84,7 +84,7 @@ func TestDirectGetsOff(t *testing.T) {
 		began := time.Now()
 		_, err := h.conn.ReadByScan(h.ctx, h.conn.Space().All(), 0)
 		if !errors.Is(err, bus.ErrNotRead) || !strings.Contains(err.Error(), "AXE_RUNS") {
-			t.Errorf("the read: %v", err)
+			t.Errorf("the read: %v, want ErrNotRead with the stream's name", err)
 		}
 		h.tookAtMost(began, 30*time.Second)
 		log, lines := storyLog(slog.LevelInfo)
@@ -101,7 +101,7 @@ func TestDirectGetsOff(t *testing.T) {
 }
 
 // TestLostStreamEndsTheWorker: a worker ends when a stream of runs is removed,
-// and when another worker has made it again already. It takes real time: the
+// also if the stream was made again at once. The test takes real time: the
 // client library holds a lock while it looks for the stream, and a bubble's
 // time does not pass meanwhile.
 func TestLostStreamEndsTheWorker(t *testing.T) {
@@ -138,11 +138,11 @@ func TestLostStreamEndsTheWorker(t *testing.T) {
 			select {
 			case <-w.ended:
 			case <-time.After(time.Minute):
-				t.Fatal("the worker lives on")
+				t.Fatal("the worker has not ended within a minute")
 			}
 			h.tookAtMost(began, 30*time.Second)
 			if !errors.Is(w.err, agentd.ErrStreamLost) || !strings.Contains(w.err.Error(), "AXE_RUNS") {
-				t.Errorf("the worker ended with %v", w.err)
+				t.Errorf("the worker ended with %v, want ErrStreamLost with the stream's name", w.err)
 			}
 			h.expectLines(withText(lines(), "level=ERROR"), "stream=AXE_RUNS")
 			w.conn.Close()
@@ -150,8 +150,8 @@ func TestLostStreamEndsTheWorker(t *testing.T) {
 	}
 }
 
-// TestBucketOfAgentsIsMadeAgain: the bucket is there again within a minute,
-// with the worker's agents.
+// TestBucketOfAgentsIsMadeAgain: a bucket of agents that was removed is there
+// again within a minute, with the worker's agents.
 func TestBucketOfAgentsIsMadeAgain(t *testing.T) {
 	t.Parallel()
 	withPartitions(t, 1, func(h *harness) {
@@ -190,8 +190,8 @@ func TestBucketOfAgentsIsMadeAgain(t *testing.T) {
 	})
 }
 
-// TestPurgedStream: a worker says that the messages of running trees are gone,
-// and takes new work. An id of a tree that is gone may be used again.
+// TestPurgedStream: a worker logs that a stream has lost messages before their
+// age, and takes new work. The id of a tree that is gone may be used again.
 func TestPurgedStream(t *testing.T) {
 	t.Parallel()
 	withPartitions(t, 1, func(h *harness) {
