@@ -72,7 +72,7 @@ func TestSupervised(t *testing.T) {
 		}
 		requests := h.requests("watcher")
 		if len(requests) != 1 {
-			t.Fatalf("the supervisor was asked %d times", len(requests))
+			t.Fatalf("the supervisor was asked %d times, want once", len(requests))
 		}
 		text := requests[0].text()
 		from, to := strings.Index(text, "{"), strings.Index(text, "}\n\nAnswer")
@@ -103,7 +103,8 @@ func TestSupervised(t *testing.T) {
 }
 
 // TestReoriented: no call of a turn that the supervisor corrects is made. The
-// run reads the correction as the results of its calls.
+// run reads the correction as the results of its calls. So it is with a pause,
+// where no person may answer, and with an answer that is no verdict.
 func TestReoriented(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -129,14 +130,14 @@ func TestReoriented(t *testing.T) {
 		if first[0].Content != "Nothing of this turn was carried out. Your supervisor says: ask nobody" ||
 			!first[0].IsError ||
 			first[1].Content != `call_agent error: agent "nobody" is not in this agent's sub_agents list` {
-			t.Errorf("%+v", first)
+			t.Errorf("results of the corrected turn: %+v, want the correction, and the refusal of nobody", first)
 		}
 		if got := h.requests("lead")[2].results()[0].Content; got != "Nothing of this turn was carried out: your "+
 			"supervisor wants a person to look at it first, and nobody is there. too much" {
 			t.Error(got)
 		}
 		if n := len(h.requests("leaf")); n != 0 {
-			t.Errorf("%d leaves were asked", n)
+			t.Errorf("%d leaves were asked, want none", n)
 		}
 		h.checkVerified()
 	})
@@ -162,7 +163,7 @@ func TestVerdictsStayBelow(t *testing.T) {
 		r := h.submit("top", "go")
 		h.expectCompleted(r, "c0=done")
 		if got := h.requests("lead")[1].results()[0].Content; !strings.Contains(got, marker) {
-			t.Errorf("the run itself reads %q", got)
+			t.Errorf("the run itself reads %q, want the correction", got)
 		}
 		for _, a := range h.requests("top") {
 			if said := conversationText(a.Messages) + a.System; strings.Contains(said, marker) {
@@ -183,15 +184,15 @@ func TestVerdictsStayBelow(t *testing.T) {
 			}
 		}
 		if len(requests) != 2 || h.countRuns(r) != 5 {
-			t.Errorf("the supervisor was asked %d times, and there were %d runs", len(requests), h.countRuns(r))
+			t.Errorf("%d requests to the supervisor and %d runs, want 2 and 5", len(requests), h.countRuns(r))
 		}
 		h.checkVerified()
 	})
 }
 
 // TestHeld: where the supervisor pauses, a person decides, at any later time
-// and on any worker. Until then a held turn costs nothing but messages. The
-// timeout of its calls begins when they may be made.
+// and on any worker. The first decision counts. Until then a held turn needs no
+// worker. The timeout of its calls begins when they may be made.
 func TestHeld(t *testing.T) {
 	t.Parallel()
 	type result struct{ First, Second string }
@@ -253,8 +254,8 @@ func TestHeld(t *testing.T) {
 }
 
 // TestSupervisionIsInherited: a run below a supervised run has the same
-// supervisor, whatever its own file says, unless that file asks for a stricter
-// mode.
+// supervisor, whatever its own file says. Of the two modes the stricter one
+// holds.
 func TestSupervisionIsInherited(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -273,7 +274,7 @@ func TestSupervisionIsInherited(t *testing.T) {
 		r := h.submit("lead", "go")
 		h.expectCompleted(r, "c0=c0=leaf|c1=c0=leaf")
 		if w, f := len(h.requests("watcher")), len(h.requests("friend")); w != 3 || f != 0 {
-			t.Errorf("the watcher was asked %d times and the friend %d", w, f)
+			t.Errorf("the watcher was asked %d times and the friend %d, want 3 and 0", w, f)
 		}
 		got := map[string]run.Mode{}
 		for i, agent := range []string{"middle", "lax"} {
@@ -376,7 +377,7 @@ func TestInterrupt(t *testing.T) {
 		h.tookAtMost(began, 10*time.Second)
 		time.Sleep(time.Minute)
 		if n := len(h.requests("lead")); n != 1 {
-			t.Fatalf("the lead was asked %d times", n)
+			t.Fatalf("the lead was asked %d times, want once until it gets mail", n)
 		}
 		h.publish(r.Mail(h.key("m1")), `{"from":"user","text":"Do without the slow one."}`)
 		h.publish(r.Mail(h.key("m2")), `{"from":"user","text":"And hurry."}`)
@@ -392,6 +393,7 @@ func TestInterrupt(t *testing.T) {
 			},
 			{Role: provider.User, Content: "Do without the slow one."},
 		}
+		// The second message may be there already, on a line of its own.
 		msgs[3].Content, _, _ = strings.Cut(msgs[3].Content, "\n")
 		if diff := cmp.Diff(want, msgs[2:]); diff != "" {
 			t.Error(diff)
@@ -403,9 +405,9 @@ func TestInterrupt(t *testing.T) {
 	})
 }
 
-// TestInterruptStopsForks: an interrupt of a run also stops its forks, running
-// or idle. Their ends do not wake the run. It learns of them when a person
-// writes to it.
+// TestInterruptStopsForks: an interrupt of a run ends its forks, running or
+// idle, and the forks of those. Their ends do not wake the run. It learns of
+// them when a person writes to it.
 func TestInterruptStopsForks(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -431,7 +433,7 @@ func TestInterruptStopsForks(t *testing.T) {
 		h.tookAtMost(began, 10*time.Second)
 		time.Sleep(time.Minute)
 		if n := len(h.requestsOf("r")); n != 3 {
-			t.Fatalf("it was asked %d times", n)
+			t.Fatalf("it was asked %d times, want 3 until a person writes to it", n)
 		}
 		h.publish(r.Mail(h.key("m")), `{"from":"user","text":"what is left?"}`)
 		o := h.awaitOutcome(r, time.Hour)
@@ -469,7 +471,7 @@ func TestInterruptAsking(t *testing.T) {
 		h.eventually("it is idle", func() bool { return len(h.entries(r)) == 1 })
 		h.tookAtMost(began, time.Second)
 		if e := h.entries(r)[0]; e.Kind != run.EntryIdle || e.End == nil || *e.End != run.EndInterrupted() {
-			t.Errorf("%+v", e)
+			t.Errorf("entry %+v, want an idle one that ended by the interrupt", e)
 		}
 		h.models["lead"] = recites
 		h.publish(r.Mail(h.key("m")), `{"from":"user","text":"what now?"}`)
@@ -522,7 +524,7 @@ func TestInterruptBounded(t *testing.T) {
 		h.publish(r.Mail(h.key("m")), `{"from":"user","text":"what now?"}`)
 		h.expectCompleted(r, "user: go|assistant: calling|tool: |user: what now?")
 		if o := h.awaitOutcome(q, 2*time.Hour); o.Kind != run.KindTimeout {
-			t.Errorf("%+v", o)
+			t.Errorf("outcome %+v, want kind %s", o, run.KindTimeout)
 		}
 	})
 }
@@ -583,7 +585,7 @@ func crashWithPeople(h *harness, supervised bool, at int, people func(*harness, 
 	h.startWorker("successor", workerOptions{})
 	people(h, r)
 	if o := h.awaitOutcome(r, 30*time.Minute); o.Status != run.StatusCompleted || o.Result != "done" {
-		h.tb.Errorf("%+v", o)
+		h.tb.Errorf("outcome %+v, want done", o)
 	}
 	time.Sleep(time.Minute) // unacknowledged messages come again
 	if n := len(h.requests("lead")); supervised && !struck.Load() && n != 2 {
@@ -645,7 +647,7 @@ func TestTruncatedCallIsNotApproved(t *testing.T) {
 			t.Errorf("%.300s", first)
 		}
 		if n := len(h.requests("leaf")); n != 1 {
-			t.Errorf("%d leaves were asked", n)
+			t.Errorf("%d leaves were asked, want only that of the second turn", n)
 		}
 		h.checkVerified()
 	})
@@ -653,7 +655,7 @@ func TestTruncatedCallIsNotApproved(t *testing.T) {
 
 // TestHeldRunEndsAtItsDeadline: a held run waits for a person until its own
 // deadline at most, whatever its caller waits and whatever a timeout would
-// decide. It ends by itself, and its error names the reason.
+// decide. It ends by itself. The error of a root names the reason.
 func TestHeldRunEndsAtItsDeadline(t *testing.T) {
 	t.Parallel()
 	for name, timeout := range map[string]time.Duration{"a root": 10 * time.Minute, "a child": time.Hour} {
@@ -678,7 +680,7 @@ func TestHeldRunEndsAtItsDeadline(t *testing.T) {
 				h.eventually("it is held", func() bool { return h.held(held) })
 				waits, err := client.New(h.workers[0].conn).HeldTurns(h.ctx, r.Tree)
 				if err != nil || len(waits) != 1 || waits[0].Until.Sub(began).Round(time.Second) != 10*time.Minute {
-					t.Errorf("%v, %+v since %v", err, waits, began)
+					t.Errorf("held turns %+v, error %v, want one until 10 minutes after %v", waits, err, began)
 				}
 				time.Sleep(9*time.Minute + 30*time.Second)
 				h.eventually("it has ended", func() bool { return len(h.outcomes(reply)) == 1 })
@@ -690,10 +692,10 @@ func TestHeldRunEndsAtItsDeadline(t *testing.T) {
 					want += ": nobody had approved of what it was about to do"
 				}
 				if o := h.outcomes(reply)[0]; o.Kind != run.KindTimeout || o.Error != want {
-					t.Errorf("%+v", o)
+					t.Errorf("outcome %+v, want kind %s and error %q", o, run.KindTimeout, want)
 				}
 				if n := len(h.requests("leaf")); n != 0 {
-					t.Errorf("%d leaves were asked", n)
+					t.Errorf("%d leaves were asked, want none", n)
 				}
 				h.checkVerified()
 			})
