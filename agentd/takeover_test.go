@@ -16,8 +16,8 @@ import (
 )
 
 // TestZombieStopsAsking: a worker that has lost its lease keeps its request
-// until it learns that another worker asks too, and then aborts it at once. It
-// does not ask again, and releases nothing that another worker owns.
+// until another worker asks too, and then aborts it within half a lease. It
+// does not ask again, and does not give back the call that the other one has.
 func TestZombieStopsAsking(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -40,16 +40,16 @@ func TestZombieStopsAsking(t *testing.T) {
 		h.expectCompleted(r, "done")
 		requests := h.requests("lead")
 		if d := requests[0].ended.Sub(taken); d > bus.DefaultAckWait/2 || requests[0].err == nil {
-			t.Errorf("the zombie went on for %v, error %v", d, requests[0].err)
+			t.Errorf("the zombie went on for %v, error %v, want an abort within half a lease", d, requests[0].err)
 		}
 		if len(requests) != 2 || requests[1].worker.name != "successor" {
-			t.Errorf("%d requests, the second by %s", len(requests), requests[1].worker.name)
+			t.Errorf("%d requests, the second by %s, want two, by successor", len(requests), requests[1].worker.name)
 		}
 	})
 }
 
 // TestZombieStopsAfterTheEnd: the worker that took a run over has ended it
-// before the zombie looks.
+// before the zombie looks. The zombie aborts its request within a lease.
 func TestZombieStopsAfterTheEnd(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -68,13 +68,13 @@ func TestZombieStopsAfterTheEnd(t *testing.T) {
 		frozen.Store(true)
 		h.startWorker("successor", workerOptions{})
 		if o := h.expectCompleted(r, "at once"); o.Worker != "successor" {
-			t.Errorf("%s has answered", o.Worker)
+			t.Errorf("worker %s answered, want successor", o.Worker)
 		}
 		from := time.Now()
 		h.eventually("the end of the first request", func() bool { return !h.requests("lead")[0].ended.IsZero() })
 		h.tookAtMost(from, bus.DefaultAckWait)
 		if got := h.outcomes(r.Space.Result(r.Agent, r.Tree)); len(got) != 1 || got[0].Status != run.StatusCompleted {
-			t.Errorf("outcomes %+v", got)
+			t.Errorf("outcomes %+v, want a completed one alone", got)
 		}
 	})
 }
@@ -113,7 +113,7 @@ func TestSubmissionOfADeadWorker(t *testing.T) {
 				h.tookAtMost(from, 2*time.Second)
 				time.Sleep(time.Minute)
 				if n := h.countRuns(r); n != 1 || len(h.requests("lead")) != 1 {
-					t.Errorf("%d calls, %d requests", n, len(h.requests("lead")))
+					t.Errorf("%d calls, %d requests, want 1 and 1", n, len(h.requests("lead")))
 				}
 			})
 		})
@@ -121,8 +121,9 @@ func TestSubmissionOfADeadWorker(t *testing.T) {
 }
 
 // TestHungModelCallReleasesItsRun: a worker that hangs in a model call keeps
-// its run's triggers until the run's deadline at most. Then any worker gets
-// them, also the same one. The hanging call blocks nothing.
+// its run's triggers until a lease after the run's deadline. Then any worker
+// gets them, also the same one. The hanging call does not keep the run from
+// ending.
 func TestHungModelCallReleasesItsRun(t *testing.T) {
 	t.Parallel()
 	for _, alone := range []bool{true, false} {
@@ -146,7 +147,7 @@ func TestHungModelCallReleasesItsRun(t *testing.T) {
 				h.tookAtMost(from, time.Minute+3*bus.DefaultAckWait)
 				time.Sleep(15 * time.Minute)
 				if n := len(h.requests("lead")); n != 1 {
-					t.Errorf("%d requests", n)
+					t.Errorf("%d requests, want 1", n)
 				}
 				h.checkVerified()
 			})
