@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/subjects"
 )
@@ -40,30 +41,30 @@ func (h *harness) expectNoTimer() {
 func TestNoTimerAfterABadEnd(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		latency time.Duration
-		header  [][2]string
-		meddle  func(h *harness, r subjects.Run)
+		timeout string // of the tree; the call has a minute
+		cancel  bool
+		want    run.Kind // of the outcome; "" for a completed run
 	}{
-		"a call times out": {latency: 5 * time.Minute},
-		"cancelled": {latency: 30 * time.Second, meddle: func(h *harness, r subjects.Run) {
-			h.publish(r.Cancel(), "")
-		}},
-		"past its deadline": {latency: 5 * time.Minute, header: [][2]string{{subjects.HeaderTimeout, "90s"}}},
+		"a call times out":  {timeout: "1h"},
+		"cancelled":         {timeout: "1h", cancel: true, want: run.KindCancelled},
+		"past its deadline": {timeout: "30s", want: run.KindTimeout},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			withHarness(t, func(h *harness) {
 				h.callingLead([]string{"leaf"}, call("leaf", "x"))
 				timeout(60)(&h.agents[0])
-				h.models["leaf"] = delayed(test.latency, repeats)
+				h.models["leaf"] = delayed(5*time.Minute, repeats)
 				h.startWorker("w", workerOptions{})
 				r := h.root("lead")
-				h.submitTo(r, "go", test.header...)
+				h.submitTo(r, "go", [2]string{subjects.HeaderTimeout, test.timeout})
 				h.awaitRequests("leaf", 1)
-				if test.meddle != nil {
-					test.meddle(h, r)
+				if test.cancel {
+					h.publish(r.Cancel(), "")
 				}
-				h.awaitOutcome(r, time.Hour)
+				if o := h.awaitOutcome(r, time.Hour); o.Kind != test.want {
+					t.Errorf("outcome %+v, want kind %q", o, test.want)
+				}
 				h.expectNoTimer()
 			})
 		})
