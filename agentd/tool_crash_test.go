@@ -29,19 +29,19 @@ var toolDeaths = []toolDeath{
 	{"after the outcome", "write", ".r.in.1.0", true},
 }
 
-// TestToolCrashTable kills the worker of a command at each moment, for each
-// effect. The command counts its effects in a file. An effect that may happen
-// once happens once at most, and its outcome is unknown exactly where it is.
-// Any other effect may happen twice, with the same key.
+// TestToolCrashTable kills the worker of a command: for an effect that may
+// happen once at each moment, for the others after the effect. The command
+// counts its effects in a file. An effect that may happen once happens once at
+// most. Its outcome is unknown if the worker died between the entry of its
+// begin and the outcome. Any other effect may happen twice, with the same key.
 func TestToolCrashTable(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
-		effect configs.ToolEffect
-		death  int // index in toolDeaths
-		// effects is the number of effects, and kind that of the
-		// outcome, "" for a completed one.
+		effect  configs.ToolEffect
+		death   int // index in toolDeaths
 		effects int
-		kind    run.Kind
+		// kind is that of the tool's outcome; "" for a completed one.
+		kind run.Kind
 	}{
 		{configs.ToolOnce, 0, 1, ""},
 		{configs.ToolOnce, 1, 0, run.KindUnknown},
@@ -74,7 +74,7 @@ func TestToolCrashTable(t *testing.T) {
 					t.Errorf("the outcomes of the tool are %+v, want one of the kind %q", outcomes, test.kind)
 				}
 				if o.Status != run.StatusCompleted {
-					t.Errorf("the run ended as %s %q", o.Kind, o.Error)
+					t.Errorf("the run ended as %s %q, want it completed", o.Kind, o.Error)
 				}
 				h.checkVerified()
 			})
@@ -135,8 +135,8 @@ func effects(t *testing.T, dir string) []string {
 	return strings.Fields(string(b))
 }
 
-// killToolAt submits a tree to a worker that dies at a moment, and starts
-// another worker then.
+// killToolAt submits a tree to a worker that dies at a moment of its tool, and
+// then starts another worker.
 func (h *harness) killToolAt(death toolDeath) subjects.Run {
 	config := agentd.Config{Sandbox: agentd.NewSandbox()}
 	victim := h.startWorker("victim", workerOptions{Config: config, atStep: func(s step) error {
