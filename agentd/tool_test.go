@@ -20,9 +20,10 @@ func withTools(dir string, tools ...string) func(*configs.Agent) {
 	}
 }
 
-// TestTools lets a model write, edit, read and list files in one turn each.
-// Every call is a run of its own, and costs two stored messages; a call whose
-// effect may happen once has an entry of its log too.
+// TestTools lets a model write a file in one turn, and edit, read and list
+// files in the next. It cannot leave the working directory, nor use a tool that
+// its agent does not have. The run of write_file costs two stored messages, its
+// call and its outcome. It counts as a tool call, and not as a run.
 func TestTools(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -70,6 +71,7 @@ func TestTools(t *testing.T) {
 // fits, the model is told that the call may have taken effect.
 func TestToolMayHaveTakenEffect(t *testing.T) {
 	t.Parallel()
+	// By what the file holds when the successor looks.
 	for _, test := range []struct{ name, found, want string }{
 		{"not made", "one\n", "replaced 1 occurrence(s) in a.txt"},
 		{"made", "two\n", "replaced 1 occurrence(s) in a.txt"},
@@ -111,7 +113,7 @@ func TestToolMayHaveTakenEffect(t *testing.T) {
 					t.Fatalf("%d outcomes of the edit, want 1", len(outcomes))
 				}
 				if unknown := outcomes[0].Kind == run.KindUnknown; unknown != (test.name == "unknown") {
-					t.Errorf("the edit ended as %+v", outcomes[0])
+					t.Errorf("outcome of the edit %+v, unknown is %t, want %t", outcomes[0], unknown, !unknown)
 				}
 				h.checkVerified()
 			})
