@@ -13,7 +13,8 @@ import (
 // depends on the conversation alone. A forking run, in this order,
 //
 //  1. forks fan children with tasks that extend its own, and a copy of itself;
-//  2. asks the first child to greet the second one, and checks its own mail;
+//  2. asks the first child to greet the second one, if there is one, and checks
+//     its own mail;
 //  3. waits until every fork has said all that is expected of it: the first
 //     child that it was asked to greet, the second one that it was greeted, the
 //     copy that it exists. It waits for the missing forks and for any mail, in
@@ -21,6 +22,8 @@ import (
 //  4. wakes the first child, which is idle now, and waits for its next answer;
 //  5. kills the last child, and waits to be told that it is dead;
 //  6. answers with the last word of each fork.
+//
+// It gives up when a wait fails or times out.
 //
 // A copy checks its mail, where its parent's mail must not be, writes to its
 // parent and answers.

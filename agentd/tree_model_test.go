@@ -197,7 +197,7 @@ func spawnTasks(agent, label string, n int) provider.ToolCall {
 }
 
 // spawnResults are the answers in the result of a tool call. Failures of
-// spawned runs get the words that call_agent uses.
+// spawned runs get the words that call_agent uses, with a1 for any agent.
 func spawnResults(content string) (answers []string) {
 	var all struct {
 		Results []struct {
