@@ -15,7 +15,7 @@ import (
 )
 
 // TestSequentialCalls: with parallel = false a call is published after the
-// previous call's outcome. Otherwise all calls are asked at once.
+// previous call's outcome. Otherwise all calls are published at once.
 func TestSequentialCalls(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -33,7 +33,7 @@ func TestSequentialCalls(t *testing.T) {
 		r := h.submit("one", "go")
 		h.expectCompleted(r, want)
 		if n := peakConcurrency(h.requests("leaf")); n != 1 {
-			t.Errorf("%d children of a sequential parent were asked at once", n)
+			t.Errorf("%d children of a sequential parent were asked at once, want 1", n)
 		}
 		var order []string
 		for _, m := range h.readAll(r.Space.TreeOf(r.Tree)) {
@@ -76,7 +76,7 @@ func TestSlowChildTimesOut(t *testing.T) {
 		h.awaitRequests("lead", 2)
 		second := h.requests("lead")[1]
 		if waited := second.began.Sub(h.requests("slow")[0].began); waited < 5*time.Second || waited > 6*time.Second {
-			t.Errorf("the parent went on after %v", waited)
+			t.Errorf("the parent went on after %v, want 5s to 6s", waited)
 		}
 		// The model is at its second turn.
 		time.Sleep(5 * time.Second)
@@ -86,7 +86,7 @@ func TestSlowChildTimesOut(t *testing.T) {
 		third := h.requests("lead")[2].Messages
 		for i, m := range [][]provider.ToolResult{second.results(), third[2].ToolResults} {
 			if m[0].Content != failedCall("slow", "timeout after 5s") || m[1].Content != "fast" {
-				t.Errorf("turn %d is shown %+v", i+2, m)
+				t.Errorf("turn %d is shown %+v, want the timeout of slow, and fast", i+2, m)
 			}
 		}
 		if n := len(h.entries(r)); n != 2 {
@@ -108,7 +108,7 @@ func TestChildWithoutWorkerTimesOut(t *testing.T) {
 		h.startWorker("late", workerOptions{agents: []configs.Agent{define("lonely", nil)}})
 		time.Sleep(time.Minute)
 		if n := len(h.requests("lonely")); n != 0 {
-			t.Errorf("a call past its deadline was asked of the model")
+			t.Errorf("%d requests for a call past its deadline, want none", n)
 		}
 	})
 }
@@ -140,7 +140,7 @@ func TestTimeoutOfEachSequentialCall(t *testing.T) {
 		h.startWorker("w", workerOptions{})
 		from := time.Now()
 		h.expectCompleted(h.submit("lead", "go"), "c0=1|c1="+failedCall("slow", "timeout after 5s")+"|c2=3")
-		h.tookAtMost(from, 14*time.Second)
+		h.tookAtMost(from, 14*time.Second) // 4 s, 5 s and 4 s
 	})
 }
 
@@ -183,11 +183,11 @@ func TestTurnsLimit(t *testing.T) {
 		const why = "agent exceeded maximum conversation turns (50)"
 		h.expectCompleted(r, "c0="+failedCall("loop", why))
 		if n := len(h.requests("loop")); n != 50 {
-			t.Errorf("the model was asked %d times", n)
+			t.Errorf("the model was asked %d times, want 50", n)
 		}
 		o := h.outcomes(r.Reply(1, 0))[0]
 		if o.Kind != run.KindTurns || o.Error != why || o.Turns != 50 || o.ToolCalls != 50 {
-			t.Errorf("outcome %+v", o)
+			t.Errorf("outcome %+v, want kind %s, 50 turns and 50 tool calls", o, run.KindTurns)
 		}
 	})
 }
@@ -216,7 +216,7 @@ func TestStartIsKept(t *testing.T) {
 		h.expectCompleted(r, `c0=2|c1=call_agent error: agent "other" is not in this agent's sub_agents list`)
 		requests := h.requests("lead")
 		if len(requests) != 3 || requests[1].worker.name != "w2" {
-			t.Fatalf("asked %d times, %v", len(requests), requests)
+			t.Fatalf("the lead was asked %d times, want 3, by w2 from the second on", len(requests))
 		}
 		one, three := *requests[0].Request, *requests[2].Request
 		one.Messages, three.Messages = nil, nil
@@ -224,7 +224,7 @@ func TestStartIsKept(t *testing.T) {
 			t.Errorf("the request of the second worker differs:\n%s", diff)
 		}
 		if d := h.entries(r)[1].Timeout; d != 10*time.Minute {
-			t.Errorf("timeout of the second turn: %v", d)
+			t.Errorf("timeout of the second turn: %v, want 10m", d)
 		}
 	})
 }
@@ -257,7 +257,7 @@ func TestTotals(t *testing.T) {
 		if want := (provider.Usage{InputTokens: 110, OutputTokens: 11, CachedTokens: 22}); o.Usage != want ||
 			o.Turns != 2 ||
 			o.ToolCalls != 4 {
-			t.Errorf("own: %+v, %d turns, %d calls", o.Usage, o.Turns, o.ToolCalls)
+			t.Errorf("own: %+v, %d turns, %d calls, want %+v, 2 and 4", o.Usage, o.Turns, o.ToolCalls, want)
 		}
 		want := run.Totals{
 			Usage: provider.Usage{InputTokens: 3*110 + 4*10, OutputTokens: 3*11 + 4, CachedTokens: 3*22 + 4*2},
@@ -267,11 +267,11 @@ func TestTotals(t *testing.T) {
 			t.Errorf("subtree:\n%s", diff)
 		}
 		if o.DurationMS < 3000 || o.DurationMS > 4000 || o.ModelMS != 2000 {
-			t.Errorf("it took %d ms, its model %d", o.DurationMS, o.ModelMS)
+			t.Errorf("it took %d ms, its model %d, want 3000 to 4000, and 2000", o.DurationMS, o.ModelMS)
 		}
 		if !strings.HasPrefix(o.Worker, "w") || o.Agent != "a" || o.Path != "r" || o.Tree != r.Tree.String() ||
 			o.Model != "sim/a" {
-			t.Errorf("outcome %+v", o)
+			t.Errorf("outcome %+v, want that of root r of agent a with model sim/a", o)
 		}
 	})
 }
