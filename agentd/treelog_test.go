@@ -14,8 +14,9 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// storyLog returns a logger at a level, and the lines that it writes, without
-// times and without the worker's name.
+// storyLog returns a logger at a level, and the lines that it writes. They lack
+// the attributes that differ from run to run: times, durations, files and the
+// worker's name.
 func storyLog(level slog.Level) (*slog.Logger, func() []string) {
 	lines := &logLines{}
 	handler := slog.NewTextHandler(lines, &slog.HandlerOptions{
@@ -44,10 +45,11 @@ func withText(lines []string, text string) (found []string) {
 	return found
 }
 
+// expectLines expects that each text is in exactly one line.
 func (h *harness) expectLines(got []string, want ...string) {
 	for _, w := range want {
 		if len(withText(got, w)) != 1 {
-			h.tb.Errorf("the log has %d lines with %q:\n%s", len(withText(got, w)), w, strings.Join(got, "\n"))
+			h.tb.Errorf("the log has %d lines with %q, want 1:\n%s", len(withText(got, w)), w, strings.Join(got, "\n"))
 		}
 	}
 }
@@ -125,8 +127,9 @@ func TestLogSumsManyTrees(t *testing.T) {
 		}
 		begun := len(withText(lines(), `"tree begun"`))
 		ended := len(withText(lines(), `"tree ended"`))
+		// 100 lines in each of two windows of 10 s.
 		if begun+ended > 200 || begun == 0 {
-			t.Errorf("%d trees took %d lines", n, begun+ended)
+			t.Errorf("%d trees took %d lines, want at most 200, and one begin at least", n, begun+ended)
 		}
 		time.Sleep(time.Minute)
 		for _, l := range withText(lines(), "trees, summed") {
