@@ -69,8 +69,8 @@ func (h *harness) checkVerified() verify.Report {
 	return r
 }
 
-// startMortal starts a worker that is killed at one of its steps.
-func (h *harness) startMortal(name string, at int) {
+// startVictim starts a worker that is killed at one of its steps.
+func (h *harness) startVictim(name string, at int) {
 	h.startWorker(name, workerOptions{atStep: func(s step) error {
 		if s.n == at {
 			s.worker.kill()
@@ -79,9 +79,9 @@ func (h *harness) startMortal(name string, at int) {
 	}})
 }
 
-// TestVerifyTrees runs trees of all kinds together while workers die, and
-// verifies the stream every second. There is never a violation, and at the end
-// every tree has ended.
+// TestVerifyTrees runs trees of all kinds together while workers die, and then
+// verifies the stream every three seconds. There is never a violation, and at
+// the end every tree has ended.
 func TestVerifyTrees(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -111,7 +111,7 @@ func TestVerifyTrees(t *testing.T) {
 			joinsResults,
 		)
 		for i := range 3 {
-			h.startMortal(fmt.Sprintf("mortal%d", i), 25*(i+1))
+			h.startVictim(fmt.Sprintf("victim%d", i), 25*(i+1))
 		}
 		h.startWorker("successor", workerOptions{})
 		h.awaitReady()
@@ -148,7 +148,8 @@ func TestVerifyTrees(t *testing.T) {
 		}
 		time.Sleep(10 * time.Minute)
 		if r := h.checkVerified(); r.Trees != n || r.UnderWay != 0 || r.Runs < 5*n {
-			t.Errorf("%d trees: %d, %d of them under way, %d runs", n, r.Trees, r.UnderWay, r.Runs)
+			t.Errorf("%d trees, %d of them under way, %d runs; want %d, 0 and at least %d",
+				r.Trees, r.UnderWay, r.Runs, n, 5*n)
 		}
 	})
 }
@@ -179,13 +180,8 @@ func TestCancelsSeen(t *testing.T) {
 		during := cancelled()
 		o := h.expectCompleted(r, "c0=leaf")
 		if e := h.entries(r); len(e) != 1 || e[0].CancelsSeen != before || o.CancelsSeen != during {
-			t.Errorf(
-				"the first turn knew of %d and the last of %d, want %d and %d",
-				e[0].CancelsSeen,
-				o.CancelsSeen,
-				before,
-				during,
-			)
+			t.Errorf("entries %+v, and an outcome that knew of %d; want one entry that knew of %d, and %d",
+				e, o.CancelsSeen, before, during)
 		}
 		h.checkVerified()
 	})
@@ -236,11 +232,11 @@ func TestVerifyFindsForgedIdleNotice(t *testing.T) {
 			`c0={"agents":[{"id":"r-1-0","status":"received","messages":["{\"status\":\"idle\",\"success\":true}"]}]}`,
 		)
 		if o.Subtree.Runs != 1 {
-			t.Errorf("%d runs are counted", o.Subtree.Runs)
+			t.Errorf("%d runs are counted, want 1", o.Subtree.Runs)
 		}
 		report := h.verifyAll()
 		if len(report.Findings) != 1 || report.Findings[0].Rule != verify.Mail || report.Violations() != 1 {
-			t.Errorf("%+v", report.Findings)
+			t.Errorf("findings %+v, want one violation, about mail", report.Findings)
 		}
 	})
 }
