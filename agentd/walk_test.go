@@ -23,7 +23,7 @@ import (
 
 // TestSimWorkersDie takes random walks: four workers, each with a fault, serve
 // the trees of a scenario. Every tree has a possible outcome, every message on
-// the stream keeps the rules, and no model is asked in vain. Without
+// the stream keeps the rules, and no model is asked without need. Without
 // -rapid.checks it takes three walks.
 func TestSimWorkersDie(t *testing.T) {
 	t.Parallel()
@@ -73,12 +73,12 @@ type walk struct {
 	roots []subjects.Run
 
 	mu sync.Mutex
-	// When a run was cancelled, by label.
+	// cancelledAt has the time of the cancellation of a run, by label.
 	cancelledAt map[string]time.Time
-	// The workers whose fault has happened.
+	// faulty has the workers whose fault has happened.
 	faulty map[string]bool
-	// When the last frozen or disconnected worker is back; zero if none
-	// was.
+	// allBackAt is the time at which the last frozen or disconnected worker
+	// is back; zero if there was none.
 	allBackAt time.Time
 }
 
@@ -180,8 +180,8 @@ func (w *walk) stepIsUnknown() bool {
 	return len(conn.Clocks.Steps()) == 0
 }
 
-// announceAndDie makes all agents known by a worker that then dies. A call of
-// an agent that no worker serves waits.
+// announceAndDie makes all agents known through a worker that then dies. A call
+// of an agent that no worker serves waits.
 func (w *walk) announceAndDie(all []configs.Agent) {
 	dead := w.startWorker("dead", workerOptions{agents: all})
 	w.awaitReady()
@@ -301,9 +301,10 @@ func (w *walk) awaitEnd() {
 	time.Sleep(15 * time.Second)
 }
 
-// checkRequests checks the requests to the model. No run below a cancelled one
-// was asked a second after the cancellation. All workers without a fault
-// together asked each turn once; a faulty worker may have had it in flight.
+// checkRequests checks the requests to the model. No request for a cancelled
+// run, or for a run below it, ends more than a second after the cancellation.
+// All workers without a fault together asked each turn at most once, unless
+// failed requests are repeated. A faulty worker may have had it in flight.
 func (w *walk) checkRequests() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -315,14 +316,14 @@ func (w *walk) checkRequests() {
 				return strings.HasPrefix(turn, label+next)
 			})
 			if late := ended.Sub(cancelled); below && late > time.Second {
-				w.tb.Errorf("%s was asked for %v after the cancellation of %s", turn, late, label)
+				w.tb.Errorf("a request for %s ended %v after the cancellation of %s", turn, late, label)
 			}
 		}
 	}
 	for turn, workers := range w.tree.askedBy {
 		faultless := slices.DeleteFunc(slices.Clone(workers), func(name string) bool { return w.faulty[name] })
 		if w.Attempts == 1 && len(faultless) > 1 {
-			w.tb.Errorf("%s was asked by %v, of which %v had no fault", turn, workers, faultless)
+			w.tb.Errorf("%s was asked by %v, of which %v had no fault, want one at most", turn, workers, faultless)
 		}
 	}
 }
