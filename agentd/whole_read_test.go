@@ -10,13 +10,13 @@ import (
 	"github.com/axebus/axe/configs"
 )
 
-// forgetful is a worker that caches no run: it reads each run whole at each
-// trigger.
+// forgetful configures a worker that caches no run: it reads each run whole at
+// each trigger.
 var forgetful = agentd.Config{Cache: 1}
 
 // TestReusedMailKey: a person who publishes by hand may use one key for several
-// messages. All of them are shown, and a worker that reads the run whole shows
-// the same as one that saw them arrive.
+// messages. The model is shown all of them, also by a worker that reads the run
+// whole.
 func TestReusedMailKey(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -39,9 +39,9 @@ func TestReusedMailKey(t *testing.T) {
 	})
 }
 
-// TestRepeatedTimersFoldTheSame: the timer of a supervised turn may fire for an
-// earlier purpose, and any timer may fire twice when a server comes back. A
-// worker that reads the run later sees the same firing as the one that counts.
+// TestRepeatedTimersFoldTheSame: the message that a supervised turn's time is
+// over may come from an earlier purpose of its timer, and it may come twice. A
+// worker that reads the run later lets the same one of them count.
 func TestRepeatedTimersFoldTheSame(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -59,11 +59,11 @@ func TestRepeatedTimersFoldTheSame(t *testing.T) {
 		r := h.submit("lead", "go")
 		h.eventually("it waits", func() bool { return len(h.readAll(h.child(r, "lost", 0).Call())) == 1 })
 		h.publish(r.Fired(1), "{}")
-		time.Sleep(90 * time.Second) // by then the timer has fired
+		time.Sleep(90 * time.Second) // by then the time is over
 		h.publish(r.Fired(1), "{}")
 		h.expectCompleted(r, "c0="+failedCall("lost", "timeout after 60s"))
 		if n := len(h.readAll(r.Fired(1))); n != 3 {
-			t.Errorf("the timer has fired %d times, want 3", n)
+			t.Errorf("%d messages that the time is over, want 3", n)
 		}
 		h.checkVerified()
 	})
@@ -82,6 +82,7 @@ func TestRunLargerThanOneRead(t *testing.T) {
 		r, q := h.submit("lead", "go"), h.root("lead")
 		h.awaitRequests("lead", 1)
 		h.publish(q.Cancel(), "")
+		// One read covers 1,024 subjects.
 		for i := range 1100 {
 			h.publish(r.Mail(h.key(fmt.Sprint("m", i))), `{"from":"user","text":"hello"}`)
 			h.publish(q.Mail(h.key(fmt.Sprint("m", i))), `{"from":"user","text":"hello"}`)
@@ -97,7 +98,7 @@ func TestRunLargerThanOneRead(t *testing.T) {
 		h.expectFailed(q, run.KindCancelled, "cancelled")
 		time.Sleep(5 * time.Minute)
 		if n := len(h.requests("lead")); n != 1 {
-			t.Errorf("the model was asked %d times, and its run had an outcome", n)
+			t.Errorf("the model was asked %d times, want once, before its run had an outcome", n)
 		}
 	})
 }
