@@ -48,15 +48,16 @@ func TestNoFaultNoRepeat(t *testing.T) {
 			}
 		}
 		if len(used) != 4 {
-			t.Errorf("only the workers %v asked, want all four", used)
+			t.Errorf("the workers %v asked, want all four", used)
 		}
 	})
 }
 
 // TestZombieAnswersOtherwise: a worker freezes before it writes a turn. Its
 // successor's model answers the turn differently: with tool calls where the
-// zombie has a final answer, and the other way round. The zombie's write is
-// refused.
+// zombie has a final answer, and the other way round. The successor's answer
+// counts. The zombie's outcome is refused. Its entry is stored after the
+// successor's outcome, and no child is called.
 func TestZombieAnswersOtherwise(t *testing.T) {
 	t.Parallel()
 	for _, frozenAt := range []string{"axe.result.", "axe.run.a0."} {
@@ -66,8 +67,8 @@ func TestZombieAnswersOtherwise(t *testing.T) {
 	}
 }
 
-// zombieAnswersOtherwise freezes the victim before it writes to a subject. The
-// victim's answer is final, or the successor's is.
+// zombieAnswersOtherwise freezes the victim before it writes to a subject.
+// Either the victim's answer is final, or the successor's is.
 func zombieAnswersOtherwise(h *harness, frozenAt string, victimIsFinal bool) {
 	h.agents = levels(2)
 	h.tree.override = func(worker, turn string) *provider.Response {
@@ -175,12 +176,12 @@ func TestVerifyZombie(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		h.startWorker("successor", workerOptions{})
 		if o := h.awaitOutcome(r, time.Hour); o.Status != run.StatusCompleted || o.Worker != "successor" {
-			t.Fatalf("%+v", o)
+			t.Fatalf("outcome %+v, want the successor's", o)
 		}
 		time.Sleep(2 * time.Minute)
 		report := h.checkVerified()
 		if len(report.Findings) != 1 || report.Findings[0].Rule != verify.AfterEnd || report.Runs != 1 {
-			t.Errorf("%+v", report)
+			t.Errorf("report %+v, want one run, and one finding by the rule %s", report, verify.AfterEnd)
 		}
 	})
 }
