@@ -11,7 +11,8 @@ import (
 	"github.com/axebus/axe/agentd/memory"
 )
 
-// noon returns 12:00 UTC, plus nanoseconds, in another time zone.
+// noon returns 12:00 UTC plus 999 ns, in another time zone. An entry has it as
+// head.
 func noon() time.Time {
 	return time.Date(2026, 3, 1, 13, 0, 0, 999, time.FixedZone("somewhere", 3600))
 }
@@ -22,6 +23,8 @@ func text(task, result string) string {
 	return memory.Entry{Time: noon(), Task: task, Result: result}.String()
 }
 
+// The task is one line, the result keeps its lines, and both are cut to 1000
+// characters. No part of a result begins another entry.
 func TestEntry(t *testing.T) {
 	const breaks = "a\r\nb\rc\u0085d\u2028e\u2029f\vg\fh"
 	long := strings.Repeat("x", 999)
@@ -66,10 +69,10 @@ func TestEntryCutsBeforeEscaping(t *testing.T) {
 	said := "\n" + strings.Repeat("#\n", 600)
 	got := text("t", said)
 	if n := strings.Count(got, "\n\\#"); n != 500 {
-		t.Errorf("%d lines are left", n)
+		t.Errorf("%d escaped lines are left, want 500", n)
 	}
 	if !strings.HasSuffix(got, "\n\\#...\n\n") {
-		t.Errorf("ends with %q", got[len(got)-10:])
+		t.Errorf("the entry ends with %q, want an escaped line that is cut", got[len(got)-10:])
 	}
 }
 
@@ -102,6 +105,8 @@ func TestEntryEscapesBlocks(t *testing.T) {
 	}
 }
 
+// Each line that starts with "## " begins an entry, also one that a person
+// wrote. An n of 0 or less stands for all entries.
 func TestLastAndCount(t *testing.T) {
 	a := text("a", "1")
 	b := text("b", "## 2\n## 2")
@@ -131,7 +136,7 @@ func TestLastAndCount(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 			if got := memory.Count(tt.text); got != tt.count {
-				t.Errorf("counts %d", got)
+				t.Errorf("counts %d entries, want %d", got, tt.count)
 			}
 		})
 	}
@@ -160,12 +165,12 @@ func FuzzEntry(f *testing.F) {
 			}
 		}
 		if !utf8.ValidString(one) || strings.ContainsAny(one, "\r\v\f\u0085\u2028\u2029") {
-			t.Fatalf("%q", one)
+			t.Fatalf("invalid UTF-8, or a line break that is no newline: %q", one)
 		}
 		lines := strings.Split(one, "\n")
 		if lines[0]+"\n" != head || !strings.HasPrefix(lines[1], "**Task:** ") ||
 			!strings.HasPrefix(lines[2], "**Result:** ") {
-			t.Fatalf("%q", one)
+			t.Fatalf("the first three lines are not those of an entry: %q", one)
 		}
 		for _, line := range lines[3:] {
 			for _, mark := range []string{"#", "---", "===", "***", "___", "**Task:**", "**Result:**", "```", "~~~"} {
@@ -174,8 +179,10 @@ func FuzzEntry(f *testing.F) {
 				}
 			}
 		}
+		// The task and the result have at most 1003 characters of up to
+		// 4 bytes, and a backslash for each line.
 		if n := utf8.RuneCountInString(one); n > 4200 || len(one) > 10<<10 {
-			t.Fatalf("%d characters, %d bytes", n, len(one))
+			t.Fatalf("%d characters and %d bytes, want at most 4200 and 10240", n, len(one))
 		}
 	})
 }

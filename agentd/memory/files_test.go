@@ -45,6 +45,8 @@ func mode(t *testing.T, path string) fs.FileMode {
 	return info.Mode()
 }
 
+// The first append makes the file and its directories: the agent's own path, or
+// <Dir>/<agent>.md. Read and Trim make none.
 func TestFilesPaths(t *testing.T) {
 	dir := t.TempDir()
 	store := memory.Files{Dir: filepath.Join(dir, "data", "memory")}
@@ -54,35 +56,37 @@ func TestFilesPaths(t *testing.T) {
 		t.Error(err)
 	}
 	if got := names(t, dir); got != "" {
-		t.Errorf("reading made %s", got)
+		t.Errorf("Read and Trim made %s, want no file", got)
 	}
 	add(t, log, entry("a", "1"))
 	file := filepath.Join(store.Dir, "one.md")
 	if log.String() != file {
-		t.Errorf("at %s", log)
+		t.Errorf("the log is at %s, want %s", log, file)
 	}
 	if got := names(t, store.Dir); got != "one.md one.md.lock" {
-		t.Errorf("there is %s", got)
+		t.Errorf("the directory has %s, want the log and its lock", got)
 	}
 	if b, err := os.ReadFile(file); err != nil || string(b) != text("a", "1") {
-		t.Errorf("%q, %v", b, err)
+		t.Errorf("the file has %q, %v, want the entry", b, err)
 	}
 
 	own := filepath.Join(dir, "own", "notes.txt")
 	log = store.Open(agent(t, "one"), own)
 	add(t, log, entry("b", "2"))
 	if got := names(t, filepath.Dir(own)); got != "notes.txt notes.txt.lock" || log.String() != own {
-		t.Errorf("there is %s", got)
+		t.Errorf("the log is at %s, and its directory has %s, want %s and its lock", log, got, own)
 	}
 }
 
+// A new file has the mode 644, a new directory 755. A mode that a person set
+// stays.
 func TestFilesKeepTheirMode(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "memory")
 	log := memory.Files{Dir: dir}.Open(agent(t, "one"), "")
 	add(t, log, entry("a", "1"))
 	file := filepath.Join(dir, "one.md")
 	if d, f := mode(t, dir).Perm(), mode(t, file).Perm(); d != 0o755 || f != 0o644 {
-		t.Errorf("modes %o and %o", d, f)
+		t.Errorf("the directory has mode %o and the file %o, want 755 and 644", d, f)
 	}
 	if err := os.Chmod(file, 0o600); err != nil {
 		t.Fatal(err)
@@ -92,7 +96,7 @@ func TestFilesKeepTheirMode(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := mode(t, file).Perm(); got != 0o600 {
-		t.Errorf("the mode that a person set became %o", got)
+		t.Errorf("the mode that a person set became %o, want 600", got)
 	}
 }
 
@@ -121,10 +125,12 @@ func TestFilesSurviveAKilledWriter(t *testing.T) {
 	add(t, log, entry("b", "2"))
 	wantText(t, log, text("a", "1")+text("b", "2"))
 	if got := names(t, dir); got != "one.md one.md.lock" {
-		t.Errorf("there is %s", got)
+		t.Errorf("the directory has %s, want the log and its lock", got)
 	}
 }
 
+// A writer replaces the target of a chain of symbolic links, and keeps the
+// links. A link to itself is an error.
 func TestFilesAreWrittenThroughLinks(t *testing.T) {
 	dir := t.TempDir()
 	for _, sub := range []string{"memory", "elsewhere", "deep/er"} {
@@ -160,10 +166,10 @@ func TestFilesAreWrittenThroughLinks(t *testing.T) {
 		}
 		wantText(t, log, tt.before+text("b", "2"))
 		if info, err := os.Lstat(filepath.Join(dir, tt.path)); err != nil || info.Mode().Type() != fs.ModeSymlink {
-			t.Errorf("%s: %v, %v", tt.path, info.Mode(), err)
+			t.Errorf("%s has mode %v, %v, want a symbolic link", tt.path, info.Mode(), err)
 		}
 		if b, err := os.ReadFile(filepath.Join(dir, tt.target)); err != nil || string(b) != tt.before+text("b", "2") {
-			t.Errorf("%s: %q, %v", tt.target, b, err)
+			t.Errorf("%s has %q, %v, want the last entry", tt.target, b, err)
 		}
 	}
 	log := store.Open(agent(t, "loop"), "")
@@ -175,7 +181,7 @@ func TestFilesAreWrittenThroughLinks(t *testing.T) {
 	}
 }
 
-// A writer waits for a lock that another process holds, until its context ends.
+// A writer waits for a lock that another writer holds, until its context ends.
 func TestFilesWaitForTheLock(t *testing.T) {
 	dir := t.TempDir()
 	log := memory.Files{Dir: dir}.Open(agent(t, "one"), "")
@@ -191,12 +197,12 @@ func TestFilesWaitForTheLock(t *testing.T) {
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, over)
 	defer cancel()
 	if err := log.Append(ctx, entry("c", "3")); !errors.Is(err, over) {
-		t.Errorf("append: %v", err)
+		t.Errorf("append: error %v, want that of the context", err)
 	}
 	ctx, cancel = context.WithTimeoutCause(t.Context(), 50*time.Millisecond, over)
 	defer cancel()
 	if _, err := log.Trim(ctx, 1); !errors.Is(err, over) {
-		t.Errorf("trim: %v", err)
+		t.Errorf("trim: error %v, want that of the context", err)
 	}
 	wantText(t, log, text("a", "1")+text("b", "2"))
 
@@ -211,6 +217,7 @@ func TestFilesWaitForTheLock(t *testing.T) {
 	wantText(t, log, text("a", "1")+text("b", "2")+text("c", "3"))
 }
 
+// A file of more than 64 MiB is refused.
 func TestFilesAreBounded(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "one.md")
@@ -220,6 +227,6 @@ func TestFilesAreBounded(t *testing.T) {
 	}
 	log := memory.Files{Dir: dir}.Open(agent(t, "one"), "")
 	if _, err := log.Read(t.Context()); err == nil || !strings.Contains(err.Error(), file+": is larger than 64 MiB") {
-		t.Errorf("error %v", err)
+		t.Errorf("error %v, want one about a file that is too large", err)
 	}
 }

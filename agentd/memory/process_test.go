@@ -19,12 +19,14 @@ import (
 	"github.com/axebus/axe/agentd/memory"
 )
 
+// The environment of TestWriter: the file of the log, and the writer's name.
 const (
 	envFile   = "AXE_TEST_MEMORY_FILE"
 	envWriter = "AXE_TEST_MEMORY_WRITER"
-
-	entriesEach = 15
 )
+
+// entriesEach is the number of entries that a writer appends.
+const entriesEach = 15
 
 // TestWriter runs in a process of its own. It appends entriesEach entries. A
 // writer named endless appends until it is killed.
@@ -42,6 +44,7 @@ func TestWriter(t *testing.T) {
 	}
 }
 
+// writer returns a process that runs TestWriter.
 func writer(t *testing.T, file, name string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestWriter$")
@@ -70,7 +73,8 @@ func TestFilesAreSharedByProcesses(t *testing.T) {
 	checkWriters(t, got, names, entriesEach)
 }
 
-// kill -9 leaves whole entries and no held lock.
+// kill -9 leaves whole entries, no held lock, and after the next append no
+// temporary file. The killed append has stored its entry, or not.
 func TestFilesSurviveKilledProcesses(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "one.md")
 	log := memory.Files{}.Open(agent(t, "one"), file)
@@ -98,7 +102,7 @@ func TestFilesSurviveKilledProcesses(t *testing.T) {
 			appended++
 		}
 		if err := cmd.Wait(); err == nil {
-			t.Fatal("was not killed")
+			t.Fatal("the writer ended by itself, and was not killed")
 		}
 		got, err := log.Read(t.Context())
 		if err != nil {
@@ -106,7 +110,7 @@ func TestFilesSurviveKilledProcesses(t *testing.T) {
 		}
 		n := memory.Count(got) - before
 		if n < appended || n > appended+1 {
-			t.Errorf("%d entries of a process that appended %d", n, appended)
+			t.Errorf("%d entries of a process that appended %d, want as many, or one more", n, appended)
 		}
 		for i := range n {
 			if rest := memory.Last(got, n-i); !strings.HasPrefix(rest, fill("endless", i).String()) {
@@ -117,7 +121,7 @@ func TestFilesSurviveKilledProcesses(t *testing.T) {
 	}
 	add(t, log, entry("last", ""))
 	if got := names(t, filepath.Dir(file)); got != "one.md one.md.lock" {
-		t.Errorf("there is %s", got)
+		t.Errorf("the directory has %s, want the log and its lock", got)
 	}
 }
 
@@ -139,16 +143,16 @@ func TestFilesAreRegular(t *testing.T) {
 		_, err2 := log.Trim(t.Context(), 1)
 		for _, err := range []error{err, err2, log.Append(t.Context(), entry("a", "1"))} {
 			if err == nil || !strings.Contains(err.Error(), path+": is not a regular file") {
-				t.Errorf("%s: %v", path, err)
+				t.Errorf("%s: error %v, want one about a file that is not regular", path, err)
 			}
 		}
 	}
 	if mode(t, pipe).Type() != fs.ModeNamedPipe || names(t, dir) != "link pipe" {
-		t.Errorf("there is %s", names(t, dir))
+		t.Errorf("the directory has %s, want the pipe and the link alone", names(t, dir))
 	}
 	below := memory.Files{}.Open(agent(t, "one"), filepath.Join(pipe, "x"))
 	if err := below.Append(t.Context(), entry("a", "1")); !errors.Is(err, syscall.ENOTDIR) {
-		t.Errorf("below a pipe: %v", err)
+		t.Errorf("below a pipe: error %v, want ENOTDIR", err)
 	}
 }
 
@@ -165,7 +169,7 @@ func TestFilesReadOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := log.Append(t.Context(), entry("b", "2")); !errors.Is(err, fs.ErrPermission) {
-		t.Errorf("error %v", err)
+		t.Errorf("error %v, want ErrPermission", err)
 	}
 	wantText(t, log, text("a", "1"))
 }

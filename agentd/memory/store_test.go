@@ -51,7 +51,7 @@ func wantText(t *testing.T, log memory.Log, want string) {
 	}
 }
 
-// onBus returns a bucket of a real server.
+// onBus returns a Bucket on a server of its own.
 func onBus(t *testing.T) memory.Bucket {
 	t.Helper()
 	server, err := bus.Serve(bus.ServerConfig{StoreDir: t.TempDir()})
@@ -70,6 +70,7 @@ func onBus(t *testing.T) memory.Bucket {
 	return memory.Bucket{Values: conn.Memory()}
 }
 
+// inFiles returns Files in a directory that does not exist yet.
 func inFiles(t *testing.T) memory.Store {
 	t.Helper()
 	return memory.Files{Dir: filepath.Join(t.TempDir(), "not", "there")}
@@ -100,7 +101,7 @@ func testAppends(t *testing.T, s memory.Store) {
 	wantText(t, log, text("a", "1")+text("", "")+text("b\nc", "2\n## 3\n"))
 	wantText(t, s.Open(agent(t, "one"), ""), text("a", "1")+text("", "")+text("b\nc", "2\n## 3\n"))
 	if !strings.Contains(log.String(), "one") {
-		t.Errorf("the log is at %s", log)
+		t.Errorf("the log is at %s, want a name with the agent", log)
 	}
 }
 
@@ -110,7 +111,7 @@ func testTrims(t *testing.T, s memory.Store) {
 	trim := func(keep, want int) {
 		t.Helper()
 		if removed, err := log.Trim(t.Context(), keep); err != nil || removed != want {
-			t.Errorf("keep %d: removed %d, error %v", keep, removed, err)
+			t.Errorf("keep %d: removed %d, error %v, want %d", keep, removed, err, want)
 		}
 	}
 	trim(0, 0)
@@ -129,7 +130,7 @@ func testTrims(t *testing.T, s memory.Store) {
 	wantText(t, log, text("5", "5"))
 	if removed, err := log.Trim(t.Context(), -1); err == nil || err.Error() != "keepN must be non-negative" ||
 		removed != 0 {
-		t.Errorf("removed %d, error %v", removed, err)
+		t.Errorf("keep -1: removed %d, error %v, want a refusal", removed, err)
 	}
 }
 
@@ -168,13 +169,13 @@ func checkWriters(t *testing.T, got string, writers []string, each int) {
 	}
 	for _, w := range writers {
 		if next[w] != each {
-			t.Errorf("%s has %d entries", w, next[w])
+			t.Errorf("%s has %d entries, want %d", w, next[w], each)
 		}
 	}
 }
 
-// fill returns the i-th entry of a writer. It is long, so that
-// a torn write would show.
+// fill returns the i-th entry of a writer. It is long, so that a torn write
+// would show.
 func fill(writer string, i int) memory.Entry {
 	return entry(fmt.Sprintf("%s %d", writer, i), strings.Repeat(writer+"\n## ", 100))
 }
@@ -259,7 +260,7 @@ func testEndsWithContext(t *testing.T, s memory.Store) {
 	_, err2 := log.Trim(ctx, 1)
 	for _, err := range []error{err, err2, log.Append(ctx, entry("c", "3"))} {
 		if !errors.Is(err, over) {
-			t.Errorf("error %v", err)
+			t.Errorf("error %v, want that of the context", err)
 		}
 	}
 	wantText(t, log, text("a", "1")+text("b", "2"))
@@ -278,11 +279,11 @@ func TestBucketReadsHandwrittenValues(t *testing.T) {
 	add(t, log, entry("a", "1"))
 	wantText(t, log, "## mine\n## also mine\nnotes\n"+text("a", "1"))
 	if got := log.String(); got != "bucket AXE_MEMORY, agent one" {
-		t.Error(got)
+		t.Errorf("the log is at %q, want the bucket and the agent", got)
 	}
 }
 
-// A bus without its streams is an error without a wait.
+// On a bus without its streams every request fails at once.
 func TestBucketFails(t *testing.T) {
 	server, err := bus.Serve(bus.ServerConfig{StoreDir: t.TempDir()})
 	if err != nil {
@@ -300,10 +301,10 @@ func TestBucketFails(t *testing.T) {
 	_, err2 := log.Trim(t.Context(), 1)
 	for _, err := range []error{err, err2, log.Append(t.Context(), entry("a", "1"))} {
 		if !errors.Is(err, bus.ErrNoStream) || !strings.HasPrefix(err.Error(), "memory: bucket AXE_MEMORY: ") {
-			t.Errorf("error %v", err)
+			t.Errorf("error %v, want ErrNoStream with the bucket's name", err)
 		}
 	}
 	if d := time.Since(begin); d > 10*time.Second {
-		t.Errorf("after %v", d)
+		t.Errorf("three requests failed after %v, want at most 10s", d)
 	}
 }
