@@ -243,10 +243,10 @@ func TestSlowModelsOnFewSlots(t *testing.T) {
 	})
 }
 
-// TestReplyTakenOverIsNotAskedAgain: a worker handles its replies late, and
-// another worker is given them. The first worker does not ask their models
-// again.
-func TestReplyTakenOverIsNotAskedAgain(t *testing.T) {
+// TestWaitingRepliesKeepTheirLeases: replies wait for the slot of their worker
+// for longer than a lease. A second worker, which takes other replies, does not
+// get them too: no turn is asked twice.
+func TestWaitingRepliesKeepTheirLeases(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{
