@@ -3,7 +3,9 @@ package agentd_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -163,46 +165,53 @@ func TestSaturatedWorkerLeavesCalls(t *testing.T) {
 	})
 }
 
-// TestCallsWithoutASlotAreReleased: calls that find their worker's slots taken
-// by replies go to an idle worker.
+// TestCallsWithoutASlotAreReleased: a worker has requested calls of several
+// agents, and replies take all slots but one before the calls come. The calls
+// without a slot go to an idle worker.
 func TestCallsWithoutASlotAreReleased(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
-		h.agents = []configs.Agent{define("lead", []string{"leaf"}), define("leaf", nil)}
+		const n = 5
+		h.agents = []configs.Agent{define("leaf", nil), define("lead", []string{"leaf"})}
 		h.models["lead"] = turns(calls(call("leaf", "x")), delayed(40*time.Second, joinsResults))
-		h.models["leaf"] = delayed(10*time.Second, says("leaf"))
-		h.startWorker("leaves", workerOptions{agents: h.agents[1:]})
-		h.startWorker("w", workerOptions{Config: agentd.Config{Slots: 4}, agents: h.agents[:1]})
+		// A worker renews its requests each second. The replies come
+		// halfway between.
+		const leafTime = 10*time.Second + bus.PullExpiry/2
+		h.models["leaf"] = delayed(leafTime, says("leaf"))
+		for i := range n {
+			name := fmt.Sprint("other", i)
+			h.agents = append(h.agents, define(name, nil))
+			h.models[name] = delayed(40*time.Second, says(name))
+		}
+		h.startWorker("leaves", workerOptions{agents: h.agents[:1]})
+		h.startWorker("w", workerOptions{Config: agentd.Config{Slots: n + 1}, agents: h.agents[1:]})
 		h.awaitReady()
-		var first []subjects.Run
-		for i := range 3 {
-			first = append(first, h.submit("lead", fmt.Sprint("first ", i)))
+		var roots []subjects.Run
+		for i := range n {
+			roots = append(roots, h.submit("lead", strconv.Itoa(i)))
 		}
-		h.awaitRequests("leaf", 3)
-		// The three replies and four calls come to four slots at the
-		// same moment.
-		time.Sleep(10*time.Second - time.Millisecond)
-		for i := range 4 {
-			h.submit("lead", fmt.Sprint("second ", i))
+		h.awaitRequests("leaf", n)
+		time.Sleep(time.Until(h.requests("leaf")[n-1].began.Add(leafTime + time.Millisecond)))
+		for i := range n {
+			h.submit(fmt.Sprint("other", i), "go")
 		}
-		time.Sleep(time.Second)
+		others := func() []modelRequest {
+			isOther := func(a modelRequest) bool { return strings.HasPrefix(a.agent, "other") }
+			return slices.DeleteFunc(h.requests(""), func(a modelRequest) bool { return !isOther(a) })
+		}
+		time.Sleep(bus.PullExpiry)
+		if got := len(others()); got != 1 {
+			t.Fatalf("%d calls have got a slot, want the only one that the replies left", got)
+		}
 		joined := time.Now()
-		h.startWorker("idle", workerOptions{agents: h.agents[:1]})
-		h.eventually("the first turn of all seven", func() bool {
-			n := 0
-			for _, a := range h.requests("lead") {
-				if a.turn == 1 {
-					n++
-				}
-			}
-			return n == 7
-		})
+		h.startWorker("idle", workerOptions{agents: h.agents[1:]})
+		h.eventually("all calls are carried out", func() bool { return len(others()) == n })
 		h.tookAtMost(joined, 1500*time.Millisecond)
-		for _, r := range first {
+		for _, r := range roots {
 			h.expectCompleted(r, "c0=leaf")
 		}
 		time.Sleep(2 * time.Minute)
-		if got := repeatedTurns(h.requests("lead")); len(got) > 0 {
+		if got := repeatedTurns(append(h.requests("lead"), others()...)); len(got) > 0 {
 			t.Errorf("asked twice: %v", got)
 		}
 	})
