@@ -123,10 +123,10 @@ func TestZombieBeyondTheWindow(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.agents = levels(1)
-		var frozen atomic.Bool
+		var frozen, again atomic.Bool
 		freezeAt := func(s step) error {
-			if s.Op == "write" && !s.After && strings.HasPrefix(s.Subject, "axe.result.") &&
-				frozen.CompareAndSwap(false, true) {
+			if s.Op == "write" && !s.After && strings.HasPrefix(s.Subject, "axe.result.") && !again.Swap(true) {
+				frozen.Store(true)
 				time.Sleep(5 * time.Minute)
 				frozen.Store(false)
 			}
