@@ -105,10 +105,10 @@ func TestSlashForkAndKill(t *testing.T) {
 		h.expectCompleted(r, "done")
 		const results = "Results of your commands, in their order:\n\n"
 		if got := h.lastShownTo("r", 4); got != results+"/slash kill\nkilled r-2-0" {
-			t.Error(got)
+			t.Errorf("after the kill the run is shown %q, want that the copy is killed", got)
 		}
 		if got := h.lastShownTo("r", 5); got != results+"/slash wait\n"+`{"agents":[{"id":"r-2-0","status":"dead"}]}` {
-			t.Error(got)
+			t.Errorf("after the wait the run is shown %q, want that the copy is dead", got)
 		}
 		copied := h.requestsOf("r-2-0")
 		if len(copied) != 1 || copied[0].err == nil {

@@ -49,7 +49,7 @@ func TestSpawnEnds(t *testing.T) {
 		began := time.Now()
 		h.publish(h.child(r, "leaf", 1).Cancel(), "")
 		if o := h.awaitOutcome(r, time.Hour); o.Status != run.StatusCompleted {
-			t.Errorf("%+v", o)
+			t.Errorf("outcome of the lead %+v, want it completed", o)
 		}
 		h.tookAtMost(began, 10*time.Minute+time.Second)
 		want := strings.Join([]string{
@@ -148,7 +148,7 @@ func TestSubmitBesideSpawn(t *testing.T) {
 			}
 		}
 		if got := h.spawnResultOf(0); !strings.Contains(got, `"result":"late"`) {
-			t.Error(got)
+			t.Errorf("result %s, want late", got)
 		}
 		if n := h.countRuns(r); n != 2 {
 			t.Errorf("%d runs, want 2: lead and mid", n)
@@ -267,7 +267,7 @@ func TestLastTurnOfEachWake(t *testing.T) {
 		r := h.submit("lead", "go")
 		if o := h.awaitOutcome(r, time.Hour); o.Status != run.StatusCompleted ||
 			!strings.Contains(o.Result, `{"success":{"result":"done"}}`) {
-			t.Errorf("%+v", o)
+			t.Errorf("outcome of the lead %+v, want it completed, with the child's result done", o)
 		}
 		requests := h.requestsOf(fork)
 		if len(requests) != 10 {

@@ -60,7 +60,7 @@ func (h *harness) spawningLeadWithMemory(task string, p scriptedModel) {
 func (h *harness) spawnResultOf(call int) string {
 	requests := h.requests("lead")
 	if len(requests) < 2 {
-		h.tb.Fatalf("the lead was asked %d times", len(requests))
+		h.tb.Fatalf("the lead was asked %d times, want at least 2", len(requests))
 	}
 	var all struct {
 		Results []map[string]any `json:"sub_agent_results"`
@@ -463,7 +463,7 @@ func TestTooLargeErrorIsCut(t *testing.T) {
 		}
 		if got := h.spawnResultOf(0); !strings.Contains(got, strings.Repeat("é", 500)) ||
 			!strings.Contains(got, `…","error_kind":"sub_agent_error"`) {
-			t.Error(got)
+			t.Errorf("result %s, want an error that is cut after 500 characters at least", got)
 		}
 	})
 }

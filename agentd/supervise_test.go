@@ -134,7 +134,7 @@ func TestReoriented(t *testing.T) {
 		}
 		if got := h.requests("lead")[2].results()[0].Content; got != "Nothing of this turn was carried out: your "+
 			"supervisor wants a person to look at it first, and nobody is there. too much" {
-			t.Error(got)
+			t.Errorf("result of the second turn %q, want the reason of the pause", got)
 		}
 		if n := len(h.requests("leaf")); n != 0 {
 			t.Errorf("%d leaves were asked, want none", n)
@@ -399,7 +399,7 @@ func TestInterrupt(t *testing.T) {
 			t.Error(diff)
 		}
 		if o := h.awaitOutcome(r, time.Hour); o.Status != run.StatusCompleted {
-			t.Errorf("%+v", o)
+			t.Errorf("outcome %+v, want it completed", o)
 		}
 		h.checkVerified()
 	})
@@ -619,7 +619,7 @@ func TestCopyOfAHeldTurn(t *testing.T) {
 		h.expectCompleted(copied, "user: go|assistant: calling|tool: |user: and now?")
 		if got := h.requests("lead")[1].Messages[2].ToolResults[0].Content; got != "Nothing of this turn was "+
 			"carried out: nobody has approved of it yet." {
-			t.Error(got)
+			t.Errorf("the copy is shown %q as the result of the held turn", got)
 		}
 	})
 }
@@ -640,7 +640,7 @@ func TestTruncatedCallIsNotApproved(t *testing.T) {
 			"and nobody is there. " +
 			"An argument is too long for the supervisor to see all of it."
 		if got := h.requests("lead")[1].results()[0].Content; got != want {
-			t.Error(got)
+			t.Errorf("result %q, want %q", got, want)
 		}
 		if first := h.requests("watcher")[0].text(); !strings.Contains(first, `"cut":{"task":70023}`) ||
 			strings.Contains(first, "delete") {
