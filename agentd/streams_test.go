@@ -191,18 +191,27 @@ func TestBucketOfAgentsIsMadeAgain(t *testing.T) {
 }
 
 // TestPurgedStream: a worker logs that a stream has lost messages before their
-// age, and takes new work. The id of a tree that is gone may be used again.
+// age, and takes new work. The id of a tree that is gone may be used again,
+// also if the tree was under way.
 func TestPurgedStream(t *testing.T) {
 	t.Parallel()
 	withPartitions(t, 1, func(h *harness) {
-		h.agents = []configs.Agent{define("lead", []string{"leaf"}), define("leaf", nil)}
+		h.agents = []configs.Agent{
+			define("lead", []string{"leaf"}),
+			define("leaf", nil),
+			define("waiting", []string{"lonely"}),
+		}
 		h.models["lead"] = turns(calls(call("leaf", "1")), joinsResults)
+		h.models["waiting"] = calls(call("lonely", "1"))
+		h.announce("lonely")
 		log, lines := storyLog(slog.LevelInfo)
 		h.startWorker("w", workerOptions{Config: agentd.Config{Log: log}})
 		h.awaitReady()
 		r := h.submit("lead", "x")
 		h.expectCompleted(r, "c0=leaf")
 		time.Sleep(time.Minute)
+		waiting := h.submit("waiting", "x")
+		h.eventually("the run waits for its child", func() bool { return len(h.entries(waiting)) == 1 })
 		_, js := h.conn.NATS()
 		s, err := js.Stream(h.ctx, "AXE_RUNS")
 		if err != nil {
@@ -211,8 +220,12 @@ func TestPurgedStream(t *testing.T) {
 		if err := s.Purge(h.ctx); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Minute)
+		// The worker still has the run in its cache.
+		time.Sleep(20 * time.Second)
 		h.expectLines(withText(lines(), "level=ERROR"), "stream=AXE_RUNS", "before their age")
+		h.setModel("waiting", says("done"))
+		h.submitTo(waiting, "x")
+		h.expectCompleted(waiting, "done")
 		h.submitTo(r, "x")
 		h.expectCompleted(r, "c0=leaf")
 	})
