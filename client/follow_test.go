@@ -42,7 +42,7 @@ func describe(e client.Event) string {
 		words = append(words, e.Reason)
 	case client.TimedOut:
 		words = append(words, strconv.Itoa(e.Turn), e.Reason)
-	case client.Called, client.Answered, client.BecameIdle, client.MailReceived, client.Interrupted:
+	case client.Called, client.Running, client.Answered, client.BecameIdle, client.MailReceived, client.Interrupted:
 	}
 	return strings.Join(words, " ")
 }

@@ -150,6 +150,8 @@ func effectLine(e run.Effect) string {
 	switch e := e.(type) {
 	case run.CallModel:
 		return fmt.Sprintf("model.%d", e.Turn)
+	case run.CallTool:
+		return "tool"
 	case run.CallChildren:
 		return fmt.Sprintf("call.%d timer=%s", e.Turn, timeLine(e.Timer)) + childrenLine("child", e.Children) +
 			childrenLine("fork", e.Forks) + childrenLine("post", e.Posts) + childrenLine("kill", e.Kills)

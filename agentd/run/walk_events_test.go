@@ -48,8 +48,9 @@ func (w *walker) draw(t *rapid.T) run.Event {
 		}
 		return run.Called{Meta: m, Input: in}
 	case "started":
-		e := run.Entry{Index: w.index(t), Kind: run.EntryStarted, Trigger: max(1, s.Owner), Attempt: &run.Attempt{ID: "a"}}
-		return run.ToolStarted{Meta: m, Entry: e}
+		return run.ToolStarted{Meta: m, Entry: run.Entry{
+			Index: w.index(t), Kind: run.EntryStarted, Trigger: max(1, s.Owner), Attempt: &run.Attempt{ID: "a"},
+		}}
 	case "answered":
 		return run.Answered{Meta: m, Entry: w.turn(t, m)}
 	case "ended":

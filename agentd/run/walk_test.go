@@ -264,7 +264,7 @@ func checkEnd(t *rapid.T, before, after run.State) {
 		if e.End != after.End {
 			t.Fatalf("the log is owed %+v at the end %+v", e.End, after.End)
 		}
-	case run.CallModel, run.CallChildren, run.CancelBelow, run.NotifyIdle,
+	case run.CallModel, run.CallTool, run.CallChildren, run.CancelBelow, run.NotifyIdle,
 		run.StopBelow, run.LogInterrupt, run.HoldTurn:
 		t.Fatalf("%v owes %+v", after.Phase, owed)
 	}
