@@ -13,18 +13,20 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// TestAnswersAreAsGiven: an answer is kept as the model gave it, whatever the
-// worker makes of it, and is given out once. It is dropped after a while.
+// TestAnswersAreAsGiven: an answer is kept as the model gave it, though the
+// worker changes it afterwards. Recall returns it once. An answer that no
+// worker asks for is dropped after two periods.
 func TestAnswersAreAsGiven(t *testing.T) {
 	given := func() *provider.Response {
 		return &provider.Response{
 			Content: "/slash check-mail", StopReason: "stop", Usage: provider.Usage{InputTokens: 3, OutputTokens: 4},
-			ToolCalls: slices.Grow([]provider.ToolCall{
+			ToolCalls: []provider.ToolCall{
 				{ID: "1", Name: "call_agent", Arguments: map[string]string{"task": "x"}, Raw: []byte(`{"task":"x"}`)},
-			}, 4),
+			},
 		}
 	}
 	synctest.Test(t, func(t *testing.T) {
+		// The text of a key has to keep the highest bits.
 		a, key := NewAnswers(), answerKey{turn: 1 << 63, length: 3, sum: 1 << 31}
 		resp := given()
 		a.remember(key, resp)
@@ -35,22 +37,22 @@ func TestAnswersAreAsGiven(t *testing.T) {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(given(), &got); diff != "" {
-			t.Errorf("the answer is another one than the model gave (-want +got):\n%s", diff)
+			t.Errorf("Recall does not return the answer that the model gave (-want +got):\n%s", diff)
 		}
 		if b := a.Recall(key.String()); b != nil {
-			t.Errorf("the answer was given out twice: %s", b)
+			t.Errorf("the second Recall returns %s, want nothing", b)
 		}
 		a.remember(key, given())
 		time.Sleep(2 * answersPeriod)
 		synctest.Wait()
 		if b := a.Recall(key.String()); b != nil {
-			t.Errorf("the answer is kept for ever: %s", b)
+			t.Errorf("Recall returns %s after two periods, want nothing", b)
 		}
 	})
 }
 
-// TestAnswerKey: two requests have one key only if they are for the same turn of
-// the same run, with the same messages.
+// TestAnswerKey: two requests have the same key only if they are for the same
+// turn of the same run, with the same system text and the same messages.
 func TestAnswerKey(t *testing.T) {
 	agent, err := subjects.ParseAgent("reader")
 	if err != nil {
@@ -71,6 +73,8 @@ func TestAnswerKey(t *testing.T) {
 	}
 	called := provider.Message{Role: provider.Assistant, ToolCalls: []provider.ToolCall{{ID: "1", Name: "n"}}}
 	result := provider.Message{Role: provider.ToolRole, ToolResults: []provider.ToolResult{{CallID: "1", Content: "r"}}}
+	// The requests differ in the turn, the run, and the system text, and in
+	// the number, roles, texts, calls and results of their messages.
 	keys := []answerKey{
 		newAnswerKey(root, 1, request(message(provider.User, "ab"))),
 		newAnswerKey(root, 2, request(message(provider.User, "ab"))),
@@ -84,15 +88,16 @@ func TestAnswerKey(t *testing.T) {
 	}
 	for i, key := range keys {
 		if slices.Index(keys, key) != i {
-			t.Errorf("the requests %d and %d have one key: %s", slices.Index(keys, key), i, key)
+			t.Errorf("requests %d and %d have the same key %s", slices.Index(keys, key), i, key)
 		}
 	}
 	if again := newAnswerKey(root, 1, request(message(provider.User, "ab"))); again != keys[0] {
-		t.Errorf("the same request has another key: %s and %s", keys[0], again)
+		t.Errorf("the same request has the keys %s and %s, want one key", keys[0], again)
 	}
 }
 
-// BenchmarkRememberAnswer is the cost of the memory of answers for a leaf.
+// BenchmarkRememberAnswer measures the cost of remembering the answer of a
+// leaf.
 func BenchmarkRememberAnswer(b *testing.B) {
 	a := NewAnswers()
 	r := subjects.Run{Path: subjects.Root}
