@@ -12,6 +12,7 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
+// due is the header of a submission with a deadline.
 func due(at time.Time) [2]string {
 	return [2]string{subjects.HeaderDeadline, subjects.FormatDeadline(at)}
 }
@@ -33,15 +34,16 @@ func TestDeadlineOfASubmissionOnlyNarrows(t *testing.T) {
 				h.expectCompleted(r, "lead")
 				got, err := subjects.ParseDeadline(h.readAll(r.Call())[0].Header.Get(subjects.HeaderDeadline))
 				if err != nil || got.Sub(now).Round(time.Second) != test.want {
-					t.Errorf("deadline after %v (%v), want %v", got.Sub(now), err, test.want)
+					t.Errorf("the deadline is in %v, want %v; error %v", got.Sub(now), test.want, err)
 				}
 			})
 		})
 	}
 }
 
-// TestHeadersFromOutsideAreIgnored: a submission's headers are ignored, except
-// for the deadline, which must be well-formed.
+// TestHeadersFromOutsideAreIgnored: a submission's headers do not set the
+// depth, parent, reply subject, tree or path of the root's call. A malformed
+// deadline is refused.
 func TestHeadersFromOutsideAreIgnored(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -64,7 +66,8 @@ func TestHeadersFromOutsideAreIgnored(t *testing.T) {
 		h.expectCompleted(r, "lead")
 		head, err := subjects.ParseCall(r, h.readAll(r.Call())[0].Header.Get)
 		if err != nil || head.Depth != 0 || head.MaxDepth != subjects.MaxDepth || !head.Parent.IsZero() {
-			t.Errorf("%+v %v", head, err)
+			t.Errorf("the call's header is %+v, error %v, want depth 0, max depth %d and no parent",
+				head, err, subjects.MaxDepth)
 		}
 		bad := h.root("lead")
 		h.submitTo(bad, "go", [2]string{subjects.HeaderDeadline, "tomorrow"})
@@ -90,7 +93,8 @@ func TestDeadlineDuringAModelCall(t *testing.T) {
 		h.expectFailed(r, run.KindTimeout, "timeout after 30s")
 		h.tookAtMost(end, time.Second)
 		if a := h.requests("lead")[0]; !a.ended.Equal(end) || a.err == nil {
-			t.Errorf("the request ended %v after the deadline: %v", a.ended.Sub(end), a.err)
+			t.Errorf("the request ended %v after the deadline with error %v, want an error at the deadline",
+				a.ended.Sub(end), a.err)
 		}
 	})
 }
@@ -126,8 +130,8 @@ func TestRootWithoutWorker(t *testing.T) {
 	})
 }
 
-// TestCancelledRootWithoutWorker: the worker of other agents ends the root when
-// it is cancelled.
+// TestCancelledRootWithoutWorker: no worker serves the agent of a cancelled
+// root. A worker of other agents ends the root.
 func TestCancelledRootWithoutWorker(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -143,18 +147,18 @@ func TestCancelledRootWithoutWorker(t *testing.T) {
 	})
 }
 
-// TestSlowModel: a model call that takes twenty leases is one delivery and one
-// request.
+// TestSlowModel: a worker keeps a call while its model takes twenty leases to
+// answer. The model is asked once, and the call is acknowledged once.
 func TestSlowModel(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.callingLead(nil)
 		h.models["lead"] = delayed(10*time.Minute, says("at last"))
-		var deliveries atomic.Int64
+		var acks atomic.Int64
 		for _, name := range []string{"w1", "w2"} {
 			h.startWorker(name, workerOptions{ackWait: 30 * time.Second, atStep: func(s step) error {
 				if s.Op == "ack" && !s.After && strings.HasSuffix(s.Subject, ".call") {
-					deliveries.Add(1)
+					acks.Add(1)
 				}
 				return nil
 			}})
@@ -162,14 +166,15 @@ func TestSlowModel(t *testing.T) {
 		h.awaitReady()
 		h.expectCompleted(h.submit("lead", "go"), "at last")
 		time.Sleep(time.Minute)
-		if n := len(h.requests("")); n != 1 || deliveries.Load() != 1 {
-			t.Errorf("%d requests in %d deliveries", n, deliveries.Load())
+		if n := len(h.requests("")); n != 1 || acks.Load() != 1 {
+			t.Errorf("%d requests and %d acknowledgements, want one of each", n, acks.Load())
 		}
 	})
 }
 
-// TestRootCancelledBeforeItsCallWithoutWorker: no worker receives the call at
-// which a cancelled root would end. Its deadline ends it.
+// TestRootCancelledBeforeItsCallWithoutWorker: a root is cancelled before it is
+// called. No worker serves its agent, so no worker receives the call. The root
+// ends at its deadline, as cancelled.
 func TestRootCancelledBeforeItsCallWithoutWorker(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -207,8 +212,9 @@ func TestRootWhoseTimerIsLate(t *testing.T) {
 		}})
 		h.awaitReady()
 		h.submitTo(r, "go", due(time.Now().Add(3*time.Second)))
-		h.eventually("its death", died.Load)
+		h.eventually("the worker has stored the call", died.Load)
 		w.kill()
+		time.Sleep(5 * time.Second) // past the deadline
 		h.startWorker("successor", workerOptions{})
 		h.expectFailed(r, run.KindTimeout, "timeout after 3s")
 		h.checkVerified()
