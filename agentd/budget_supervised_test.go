@@ -11,7 +11,8 @@ import (
 )
 
 // supervisedWithBudget makes a lead with a leaf and a supervisor that gives its
-// verdicts one after the other. The tree has room for the given number of runs.
+// verdicts one after the other, and starts a worker. The budget of the tree is
+// the given number of runs, the lead included.
 func (h *harness) supervisedWithBudget(agents int, verdicts ...string) {
 	h.supervisedLead(configs.Supervised, verdicts...)
 	h.agents[0].Budget = subjects.Budget{Agents: agents}
@@ -28,9 +29,9 @@ func (h *harness) countedRuns(r subjects.Run) int {
 	return budget.Decode(ms[len(ms)-1].Body).Agents
 }
 
-// TestSupervisorIsCountedFirst: a turn's supervisor is the first run for which
-// the budget must have room. It is not asked about a turn for which the budget
-// has no room.
+// TestSupervisorIsCountedFirst: a turn gets room in the budget for its
+// supervisor first, and then for its calls. If there is no room for any of the
+// calls, the supervisor is not asked, and the grant for its run is refunded.
 func TestSupervisorIsCountedFirst(t *testing.T) {
 	t.Parallel()
 	const full = "=call_agent error: budget exceeded: used "
@@ -38,10 +39,10 @@ func TestSupervisorIsCountedFirst(t *testing.T) {
 		agents, reviews int
 		want            string
 	}{
-		"room for all":           {4, 1, "c0=leaf|c1=leaf"},
-		"for one of two":         {3, 1, "c0=leaf|c1" + full + "3 of 3 agents"},
-		"for its supervisor":     {2, 0, "c0" + full + "2 of 2 agents|c1" + full + "2 of 2 agents"},
-		"for nobody but itself ": {1, 0, "c0" + full + "1 of 1 agents|c1" + full + "1 of 1 agents"},
+		"room for both calls":     {4, 1, "c0=leaf|c1=leaf"},
+		"room for one call":       {3, 1, "c0=leaf|c1" + full + "3 of 3 agents"},
+		"room for the supervisor": {2, 0, "c0" + full + "2 of 2 agents|c1" + full + "2 of 2 agents"},
+		"room for the lead alone": {1, 0, "c0" + full + "1 of 1 agents|c1" + full + "1 of 1 agents"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			withHarness(t, func(h *harness) {
@@ -52,7 +53,7 @@ func TestSupervisorIsCountedFirst(t *testing.T) {
 					t.Errorf("the supervisor was asked %d times, want %d", n, test.reviews)
 				}
 				if n := h.countedRuns(r); n != h.countRuns(r)-1 {
-					t.Errorf("%d runs are counted below the root, and there are %d", n, h.countRuns(r)-1)
+					t.Errorf("%d runs are counted below the root, want %d", n, h.countRuns(r)-1)
 				}
 				h.checkVerified()
 			})
@@ -60,8 +61,9 @@ func TestSupervisorIsCountedFirst(t *testing.T) {
 	}
 }
 
-// TestWithheldGrantIsRefunded: the grant of a turn that was withheld is
-// available to the next turn, once, even when the worker dies after the refund.
+// TestWithheldGrantIsRefunded: the runs that a withheld turn was granted are
+// refunded, so that the next turn may start as many. The supervisor's run stays
+// counted. The refund counts once, though the worker dies after it.
 func TestWithheldGrantIsRefunded(t *testing.T) {
 	t.Parallel()
 	const (
@@ -77,11 +79,11 @@ func TestWithheldGrantIsRefunded(t *testing.T) {
 		want     string
 		dies     bool // the worker, after the refund
 	}{
-		"by its supervisor": {configs.Supervised, 5, []string{reorient, goOn}, both, false},
-		"twice":             {configs.Supervised, 6, []string{"hm", "hm", goOn}, both, false},
-		"by a person":       {configs.SupervisedHuman, 5, []string{`{"decision":"pause"}`, goOn}, both, false},
-		"and no more":       {configs.Supervised, 4, []string{reorient, goOn}, one, false},
-		"once":              {configs.Supervised, 4, []string{reorient, goOn}, one, true},
+		"by a verdict":             {configs.Supervised, 5, []string{reorient, goOn}, both, false},
+		"without a verdict, twice": {configs.Supervised, 6, []string{"hm", "hm", goOn}, both, false},
+		"after a person's timeout": {configs.SupervisedHuman, 5, []string{`{"decision":"pause"}`, goOn}, both, false},
+		"room for one call":        {configs.Supervised, 4, []string{reorient, goOn}, one, false},
+		"refunded before a crash":  {configs.Supervised, 4, []string{reorient, goOn}, one, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			withHarness(t, func(h *harness) {
@@ -94,8 +96,7 @@ func TestWithheldGrantIsRefunded(t *testing.T) {
 				h.workers[0].drain()
 				var options workerOptions
 				if test.dies {
-					// The first write of the tally grants,
-					// the second refunds.
+					// The first write of the tally grants, the second refunds.
 					options.atStep = killAfterTallyWrites(2, "")
 				}
 				victim := h.startWorker("victim", options)
@@ -108,7 +109,7 @@ func TestWithheldGrantIsRefunded(t *testing.T) {
 				time.Sleep(2 * time.Minute)
 				h.expectCompleted(r, test.want)
 				if n := h.countedRuns(r); n != h.countRuns(r)-1 {
-					t.Errorf("%d runs are counted below the root, and there are %d", n, h.countRuns(r)-1)
+					t.Errorf("%d runs are counted below the root, want %d", n, h.countRuns(r)-1)
 				}
 				h.checkVerified()
 			})
