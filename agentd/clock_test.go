@@ -17,30 +17,37 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// clockErrors are the errors of clocks that must do no harm.
+// clockErrors are differences of the server's clock from the workers' clocks.
 var clockErrors = []time.Duration{-time.Hour, -5 * time.Minute, 5 * time.Minute, time.Hour}
 
-// TestClockOfTheServerIsWrong: the server's clock differs from the clock of all
-// workers, from the beginning or from the middle of a tree on. The tree is
-// answered like any other. A call that hangs ends at its own timeout, in true
-// time.
+// pastNewYear is a wait before the server's clock is set back. A bubble begins
+// with the year 2000, and a deadline before that year is malformed.
+const pastNewYear = 2 * time.Hour
+
+// TestClockOfTheServerIsWrong: the server's clock differs from the clocks of
+// all workers, from the start or since it was set while a tree ran. The tree
+// completes. A call that hangs ends when its timeout is over by the workers'
+// clocks.
 func TestClockOfTheServerIsWrong(t *testing.T) {
 	t.Parallel()
 	for _, by := range clockErrors {
-		for _, inTheMiddle := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%v/set in the middle %t", by, inTheMiddle), func(t *testing.T) {
+		for name, later := range map[string]bool{"from the start": false, "set later": true} {
+			t.Run(fmt.Sprintf("%v/%s", by, name), func(t *testing.T) {
 				t.Parallel()
-				withHarness(t, func(h *harness) { h.checkUnderWrongClock(by, inTheMiddle) })
+				withHarness(t, func(h *harness) { h.checkUnderWrongClock(by, later) })
 			})
 		}
 	}
 }
 
-func (h *harness) checkUnderWrongClock(by time.Duration, inTheMiddle bool) {
+// checkUnderWrongClock runs a tree of three levels, with a call that hangs. The
+// server's clock is ahead by the given time, from the start or, with later,
+// from 20 s after the submission on.
+func (h *harness) checkUnderWrongClock(by time.Duration, later bool) {
 	if by < 0 {
-		time.Sleep(2 * time.Hour) // no deadline is of an earlier year than 2000
+		time.Sleep(pastNewYear)
 	}
-	if !inTheMiddle {
+	if !later {
 		h.setServerClock(by)
 	}
 	h.agents = []configs.Agent{
@@ -58,24 +65,24 @@ func (h *harness) checkUnderWrongClock(by time.Duration, inTheMiddle bool) {
 	from := time.Now()
 	r := h.submit("lead", "go")
 	time.Sleep(20 * time.Second)
-	if inTheMiddle {
+	if later {
 		h.setServerClock(by)
 	}
 	o := h.expectCompleted(r, "c0=c0=leaf|c1=leaf|c1=c0=leaf|c1=leaf|c2=Error: sub-agent \"stuck\" failed - "+
 		"timeout after 120s. You may retry or proceed without this result.")
 	if took := time.Since(from); (took - 2*time.Minute).Abs() > time.Second {
-		h.tb.Errorf("the call with a timeout of 2 min ended after %v", took)
+		h.tb.Errorf("the tree whose last call has a timeout of 2 min took %v", took)
 	}
 	if said := time.Duration(o.DurationMS) * time.Millisecond; (said - 2*time.Minute).Abs() > time.Second {
-		h.tb.Errorf("the outcome says that the tree took %v", said)
+		h.tb.Errorf("the outcome says that the tree took %v, want 2 min", said)
 	}
 	time.Sleep(time.Minute)
 	h.checkVerified()
 }
 
-// TestClockOfTheServerIsSetWhileARunWaits: nobody works on the tree when its
-// deadline comes. Its timer was set before the server's clock was, and fires at
-// the time that was meant.
+// TestClockOfTheServerIsSetWhileARunWaits: the server's clock is set while a
+// root waits whose agent no worker serves. The root's timer was set before. It
+// may fire too early, and the root still ends when its timeout is over.
 func TestClockOfTheServerIsSetWhileARunWaits(t *testing.T) {
 	t.Parallel()
 	const allowed = 70 * time.Minute
@@ -84,7 +91,7 @@ func TestClockOfTheServerIsSetWhileARunWaits(t *testing.T) {
 			t.Parallel()
 			withHarness(t, func(h *harness) {
 				if by < 0 {
-					time.Sleep(2 * time.Hour) // no deadline is of an earlier year than 2000
+					time.Sleep(pastNewYear)
 				}
 				h.announce("lonely")
 				h.callingLead(nil)
@@ -95,13 +102,13 @@ func TestClockOfTheServerIsSetWhileARunWaits(t *testing.T) {
 				h.setServerClock(by)
 				o := h.awaitOutcome(r, 4*time.Hour)
 				if o.Kind != run.KindTimeout || o.Error != "timeout after 4200s" {
-					h.tb.Errorf("outcome %s %q", o.Kind, o.Error)
+					t.Errorf("outcome %s %q, want timeout after 4200s", o.Kind, o.Error)
 				}
-				// The harness looks for an outcome every few
+				// In a wait of 70 minutes the harness polls every few
 				// seconds.
 				said, took := time.Duration(o.DurationMS)*time.Millisecond, time.Since(from)
 				if (said-allowed).Abs() > time.Second || (took-allowed).Abs() > 10*time.Second {
-					h.tb.Errorf("the root with a timeout of %v ended after %v, and says %v", allowed, took, said)
+					t.Errorf("the root with a timeout of %v ended after %v, and says %v", allowed, took, said)
 				}
 			})
 		})
@@ -109,8 +116,9 @@ func TestClockOfTheServerIsSetWhileARunWaits(t *testing.T) {
 }
 
 // TestTimersThatFireEarly: the server's clock is set forward, and the server
-// fires the timer of a wait before its time. The wait ends at its time. Until
-// then the run waits for every reader, also for one that knows no step.
+// fires the timer of a wait before its time. The wait still ends at its time.
+// Until then every reader sees that the run waits, also a reader that does not
+// know that the clock was set.
 func TestTimersThatFireEarly(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -157,14 +165,15 @@ func TestTimersThatFireEarly(t *testing.T) {
 				if n := len(h.readAll(r.Due(1))); n != 1 {
 					t.Errorf("the timer has fired %d times, want once", n)
 				}
+				// A new connection does not know that the clock was set.
 				fresh := h.open(bus.Config{})
 				defer fresh.Close()
 				s, err := history.New(fresh).State(h.ctx, r)
 				if err != nil || s.Phase != test.phase {
-					t.Errorf("the run is %s, error %v, want %s", s.Phase, err, test.phase)
+					t.Errorf("the phase of the run is %s, error %v, want %s", s.Phase, err, test.phase)
 				}
 				if test.phase == run.Held && !h.held(r) {
-					t.Error("the timer does not say why the turn is held")
+					t.Error("the timer that was set again does not say why the turn is held")
 				}
 				time.Sleep(time.Until(from.Add(test.allowed - 2*time.Second)))
 				h.awaitRequests("lead", 2)
@@ -172,7 +181,7 @@ func TestTimersThatFireEarly(t *testing.T) {
 					t.Errorf("the wait of %v took %v", test.allowed, took)
 				}
 				if o := h.awaitOutcome(r, time.Minute); !strings.Contains(o.Result, test.want) {
-					t.Errorf("the outcome is %q, want %q", o.Result, test.want)
+					t.Errorf("the outcome is %q, want one with %q", o.Result, test.want)
 				}
 				h.checkVerified()
 			})
@@ -182,7 +191,8 @@ func TestTimersThatFireEarly(t *testing.T) {
 
 // TestEarlyTimerWhereAWorkerDies kills one of two workers at each of its steps,
 // while a timer fires before its time, is set again and ends a wait. The wait
-// ends once, at its time or after the lease of the dead worker.
+// ends at its time, or when the lease of the dead worker is over. Without
+// -rapid.checks it takes every second step.
 func TestEarlyTimerWhereAWorkerDies(t *testing.T) {
 	t.Parallel()
 	atEachStep(t, 2, func(h *harness, at int) (reached bool) {
@@ -204,8 +214,9 @@ func TestEarlyTimerWhereAWorkerDies(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		h.setServerClock(5 * time.Minute)
 		h.expectCompleted(r, "c0="+failedCall("lonely", "timeout after 120s"))
+		// A lease is 10 s.
 		if took := time.Since(from); took < 119*time.Second || took > 2*time.Minute+15*time.Second {
-			h.tb.Errorf("the wait of 2 min took %v", took)
+			h.tb.Errorf("the wait of 2 min took %v, want at most 15 s more", took)
 		}
 		time.Sleep(time.Minute)
 		h.checkVerified()
@@ -213,16 +224,17 @@ func TestEarlyTimerWhereAWorkerDies(t *testing.T) {
 	})
 }
 
-// TestStepIsNoticedBetween: a worker notices that the server's clock was set
-// after it has reckoned the times in a message, and before it stores the
-// message, or while it reads the run. Readers take the times for those of the
-// clock that they are of, and nothing ends early or late.
+// TestStepIsNoticedBetween: the server's clock is set, and a worker notices
+// that between two operations. It has computed the times in a message and not
+// stored the message yet, or it has stored the message and reads the run. All
+// readers know by which clock those times are, and nothing ends early or late.
 func TestStepIsNoticedBetween(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		// suffix is the end of the subject of the message.
 		suffix string
-		// stored says that the step is noticed in the read after it.
+		// stored says that the worker notices the clock step in the read
+		// after the write of the message, and not before the write.
 		stored bool
 	}{
 		{suffix: ".r.call"},
@@ -232,7 +244,7 @@ func TestStepIsNoticedBetween(t *testing.T) {
 		{suffix: ".r.1"},
 		{suffix: ".r.log", stored: true},
 	} {
-		t.Run(fmt.Sprint(test), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%s/stored %t", test.suffix, test.stored), func(t *testing.T) {
 			t.Parallel()
 			withHarness(t, func(h *harness) {
 				h.callingLead([]string{"leaf"}, call("leaf", "x"))
@@ -249,7 +261,7 @@ func TestStepIsNoticedBetween(t *testing.T) {
 					if s.Op == "write" && s.After == test.stored && strings.HasSuffix(s.Subject, test.suffix) {
 						once.Do(func() {
 							if test.stored {
-								h.asked.Store(&notice)
+								h.beforeServerTime.Store(&notice)
 							} else {
 								notice()
 							}
@@ -259,12 +271,15 @@ func TestStepIsNoticedBetween(t *testing.T) {
 				}})
 				r := h.submit("lead", "go")
 				h.expectCompleted(r, "c0=leaf")
+				if now := time.Now(); !h.serverTime(now).After(now) {
+					t.Error("the server's clock was not set")
+				}
 				m := h.readAll(h.child(r, "leaf", 0).Call())[0]
 				deadline, err := subjects.ParseDeadline(m.Header.Get(subjects.HeaderDeadline))
 				written, failed := strconv.ParseInt(m.Header.Get("Axe-Written"), 10, 64)
 				if allowed := deadline.Sub(time.UnixMilli(written)); err != nil || failed != nil ||
 					(allowed-2*time.Minute).Abs() > time.Second {
-					t.Errorf("the call has a deadline in %v, want 2 min: %v", allowed, m.Header)
+					t.Errorf("the call's deadline is %v after the time of writing, want 2 min: %v", allowed, m.Header)
 				}
 				h.checkVerified()
 			})
@@ -273,7 +288,7 @@ func TestStepIsNoticedBetween(t *testing.T) {
 }
 
 // TestClockStepsAreHandedOn: a worker that starts after the server's clock was
-// set learns of it from the workers before.
+// set learns of the step from the entry of a former worker.
 func TestClockStepsAreHandedOn(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -281,6 +296,8 @@ func TestClockStepsAreHandedOn(t *testing.T) {
 		h.models["lead"] = delayed(90*time.Second, says("lead"))
 		first := h.startWorker("first", workerOptions{})
 		r := h.root("lead")
+		// The step is as long as the timeout: for a worker that does not
+		// know of it, the root's deadline has passed.
 		h.submitTo(r, "go", [2]string{subjects.HeaderTimeout, "300"})
 		time.Sleep(20 * time.Second)
 		h.setServerClock(5 * time.Minute)
@@ -304,7 +321,7 @@ func TestClockIsSetDuringAModelCall(t *testing.T) {
 		t.Run(by.String(), func(t *testing.T) {
 			t.Parallel()
 			withHarness(t, func(h *harness) {
-				time.Sleep(time.Hour) // no deadline is of an earlier year than 2000
+				time.Sleep(pastNewYear)
 				h.callingLead(nil)
 				h.models["lead"] = delayed(90*time.Second, says("lead"))
 				h.startWorker("w", workerOptions{})
@@ -320,15 +337,16 @@ func TestClockIsSetDuringAModelCall(t *testing.T) {
 	}
 }
 
-// TestDeadlineThatHasPassed: a producer's clock is an hour behind, so its
-// deadline has passed when the submission is stored. The refusal says both
-// times. So does that of a deadline in a hundred years.
+// TestDeadlineThatHasPassed: a submission is refused if its deadline has passed
+// when it is stored, as from a submitter whose clock is an hour behind. So is
+// one with a deadline in a hundred years, and one with a malformed timeout. The
+// refusal of a deadline names the deadline and the time of the storage.
 func TestDeadlineThatHasPassed(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.callingLead(nil)
 		h.startWorker("w", workerOptions{})
-		time.Sleep(2 * time.Hour) // a deadline is of the year 2000 at least
+		time.Sleep(pastNewYear)
 		for at, why := range map[time.Time]string{
 			time.Now().Add(-time.Hour):          "has passed",
 			time.Now().AddDate(100, 0, 0).UTC(): "is too far away",
@@ -347,7 +365,7 @@ func TestDeadlineThatHasPassed(t *testing.T) {
 				"want seconds, for example 120, or a duration like 2m30s, at most 87600h0m0s", wrong))
 		}
 		if len(h.requests("")) != 0 {
-			t.Error("the model was asked")
+			t.Error("the model of a refused submission was asked")
 		}
 	})
 }

@@ -70,27 +70,27 @@ type harness struct {
 
 	mu      sync.Mutex
 	workers []*worker
-	asks    []*modelRequest
-	opened  uint64 // connections
-	// settings are the times at which the server's clock was set, the first
-	// one first.
+	// asks are the requests to models so far, in order.
+	asks   []*modelRequest
+	opened uint64 // connections
+	// settings are the changes of the server's clock so far, in order.
 	settings []clockSetting
-	// asked is called once when the server's time is asked for next. It may
-	// be nil.
-	asked atomic.Pointer[func()]
+	// beforeServerTime is called once, when a connection reads the server's
+	// time next. It may be nil.
+	beforeServerTime atomic.Pointer[func()]
 }
 
-// clockSetting is a change of the server's clock. From then on it is ahead of
-// the bubble's time.
+// clockSetting is a change of the server's clock. From at on, the clock differs
+// from the bubble's time by ahead.
 type clockSetting struct {
 	at    time.Time
 	ahead time.Duration
 }
 
-// setServerClock sets the server's clock, so that it is ahead of the bubble's
-// time. Messages keep the times that they were stored with. The server itself
-// goes on in the bubble's time: only the connections show another one. The
-// timers that are due by the new time fire at once.
+// setServerClock sets the server's clock ahead of the bubble's time or, if
+// ahead is negative, behind it. Messages keep the times that they were stored
+// with. The server itself goes on in the bubble's time: only the connections
+// show another one. The timers that are due by the new time fire at once.
 func (h *harness) setServerClock(ahead time.Duration) {
 	h.mu.Lock()
 	h.settings = append(h.settings, clockSetting{time.Now(), ahead})
@@ -125,8 +125,8 @@ func (h *harness) fireIfDue(m bus.Stored) {
 
 // serverTime is the time that the server's clock shows at a time of the bubble.
 func (h *harness) serverTime(t time.Time) time.Time {
-	if asked := h.asked.Swap(nil); asked != nil {
-		(*asked)()
+	if do := h.beforeServerTime.Swap(nil); do != nil {
+		(*do)()
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -280,8 +280,8 @@ type worker struct {
 	steps        int
 }
 
-// step is an operation of a worker on the bus that is about to begin, or with
-// After set an operation that has just ended. Heartbeats are no steps.
+// step is an operation of a worker on the bus that is about to begin or, with
+// After set, one that has just succeeded. The renewal of a lease is no step.
 type step struct {
 	bus.Point
 	worker *worker
@@ -308,10 +308,11 @@ type workerOptions struct {
 	// with the error that atStep returns. atStep may sleep, and may kill
 	// the worker.
 	atStep func(s step) error
-	// frozen stops the heartbeats of the worker while it is true, so that
-	// the leases expire.
+	// frozen keeps the worker from renewing its leases while it is true, so
+	// that they expire.
 	frozen *atomic.Bool
-	// beforeModel is called before each request to a model. It may sleep.
+	// beforeModel is called when a run is about to take a turn. It may
+	// sleep.
 	beforeModel func()
 }
 
@@ -405,7 +406,7 @@ func (w *worker) isKilled() bool {
 	return w.killed
 }
 
-// disconnect drops everything that the worker sends for a while.
+// disconnect drops everything that the worker sends for the duration d.
 func (w *worker) disconnect(d time.Duration) {
 	set := func(disconnected bool) {
 		w.mu.Lock()
@@ -416,8 +417,7 @@ func (w *worker) disconnect(d time.Duration) {
 	time.AfterFunc(d, func() { set(false) })
 }
 
-// drain stops the worker in peace and waits for its end, which must be without
-// an error.
+// drain drains the worker. The worker must end without an error.
 func (w *worker) drain() {
 	w.stop()
 	<-w.ended
@@ -501,8 +501,8 @@ func (h *harness) publish(subject, body string) {
 }
 
 // pollInterval is the time between two polls of a wait that began at since. It
-// grows with the wait, so that an hour of virtual time takes no more polls than
-// a second.
+// grows with the wait: with a least interval of 100 ms, an hour takes some
+// 4,600 polls instead of 36,000.
 func pollInterval(since time.Time, least time.Duration) time.Duration {
 	return max(least, time.Since(since)/1000)
 }
@@ -659,10 +659,10 @@ func TestHarness(t *testing.T) {
 		h.eventually("both leaves are asked", func() bool { return len(h.requests("leaf")) == 2 })
 		o := h.awaitOutcome(root, time.Hour)
 		if o.Result != "c0=one|c1=two" || o.Worker != "successor" {
-			t.Errorf("%s by %s, want the results of both leaves by the successor", o.Result, o.Worker)
+			t.Errorf("result %s by %s, want the results of both leaves by the successor", o.Result, o.Worker)
 		}
 		if n := len(h.requests("lead")); n != 2 {
-			t.Errorf("the lead's model was asked %d times, want once for each turn", n)
+			t.Errorf("the lead's model was asked %d times, want once for each of two turns", n)
 		}
 		h.checkVerified()
 	})
