@@ -2,6 +2,7 @@ package agentd_test
 
 import (
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -58,7 +59,7 @@ func TestAgentChanged(t *testing.T) {
 		h.expectCompleted(second, "c0=leaf")
 		for _, a := range h.requests("lead") {
 			if want := map[string]string{"first": "", "second": "new"}[a.text()]; a.System != want {
-				t.Errorf("turn %d of the %s run has the prompt %q", a.turn, a.text(), a.System)
+				t.Errorf("turn %d of the %s run has the prompt %q, want %q", a.turn, a.text(), a.System, want)
 			}
 		}
 	})
@@ -66,7 +67,8 @@ func TestAgentChanged(t *testing.T) {
 
 // TestRemovedAgentsRunsGoOn: a run that waits for a child goes on at the worker
 // that removed its agent, if no other worker has the agent. A call that no
-// worker has taken is refused, but not at once.
+// worker has taken is refused, but only after some seconds: an agent that is
+// back by then loses no call.
 func TestRemovedAgentsRunsGoOn(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -86,6 +88,7 @@ func TestRemovedAgentsRunsGoOn(t *testing.T) {
 		back := h.submit("lead", "third")
 		h.awaitRequests("leaf", 2)
 		queued = h.submit("lead", "fourth")
+		// The leaf gives its slot back while the lead's agent is removed.
 		time.Sleep(time.Minute - time.Second)
 		w.serve(h.agents[1])
 		time.Sleep(beforeRemovedGrace)
@@ -99,8 +102,9 @@ func TestRemovedAgentsRunsGoOn(t *testing.T) {
 // calls of a removed agent.
 const beforeRemovedGrace = 4 * time.Second
 
-// TestCallRefusedByLastWorkerOnly: a call of an agent that one worker has
-// removed waits for the other workers that announced it.
+// TestCallRefusedByLastWorkerOnly: a worker that has removed an agent does not
+// refuse the agent's calls while another worker's card is in the directory. The
+// calls wait for a worker that serves the agent.
 func TestCallRefusedByLastWorkerOnly(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -119,8 +123,8 @@ func TestCallRefusedByLastWorkerOnly(t *testing.T) {
 	})
 }
 
-// TestRemovedAgentsRunMovesOn: a run goes on at a worker that still has the
-// agent. The worker that removed the agent gives its calls in hand back.
+// TestRemovedAgentsRunMovesOn: a run whose agent its worker has removed goes on
+// at a worker that has the agent.
 func TestRemovedAgentsRunMovesOn(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -133,7 +137,7 @@ func TestRemovedAgentsRunMovesOn(t *testing.T) {
 		h.startWorker("w2", workerOptions{})
 		h.expectCompleted(r, "c0=leaf")
 		if a := h.requests("lead")[1]; a.worker.name != "w2" {
-			t.Errorf("%s went on", a.worker.name)
+			t.Errorf("%s went on with the run, want w2", a.worker.name)
 		}
 	})
 }
@@ -160,8 +164,8 @@ func TestKnownWhileAnyWorkerServes(t *testing.T) {
 	}
 }
 
-// TestKnownAfterItsWorkersDied: after the workers of an agent have died, its
-// call waits for a new worker.
+// TestKnownAfterItsWorkersDied: after the workers of an agent have died, the
+// agent stays known, and a call of it waits for a new worker.
 func TestKnownAfterItsWorkersDied(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -183,10 +187,21 @@ func TestRemovalPoisonsNothing(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.callingLead([]string{"leaf"}, call("leaf", "x"))
-		h.startWorker("porter", workerOptions{agents: h.agents[:1]})
-		w := h.startWorker("w", workerOptions{})
+		h.startWorker("other", workerOptions{agents: h.agents[:1]})
+		var givenBack atomic.Int64
+		w := h.startWorker("w", workerOptions{atStep: func(s step) error {
+			if s.Op == "nak" && s.After && strings.HasSuffix(s.Subject, ".r-1-0.call") {
+				givenBack.Add(1)
+			}
+			return nil
+		}})
 		h.announce("leaf")
-		time.Sleep(10*time.Second + 300*time.Millisecond)
+		time.Sleep(10 * time.Second)
+		// After a call the worker pulls for several more. A pull ends with
+		// a full second after the worker's start, and the next call arrives
+		// in the middle of one.
+		h.submit("leaf", "go")
+		time.Sleep(300 * time.Millisecond)
 		w.serve(h.agents[0])
 		time.Sleep(100 * time.Millisecond)
 		// Another worker, somewhere, still serves the agent.
@@ -195,6 +210,9 @@ func TestRemovalPoisonsNothing(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		h.startWorker("staying", workerOptions{})
 		h.expectCompleted(r, "c0=leaf")
+		if n := givenBack.Load(); n != 1 {
+			t.Errorf("the call was given back %d times, want once", n)
+		}
 	})
 }
 
@@ -243,8 +261,8 @@ func TestWrongFile(t *testing.T) {
 	})
 }
 
-// TestModelWithoutProvider: an agent's model may have no provider. The agent's
-// caller is told so, and so is its submitter.
+// TestModelWithoutProvider: a call of an agent whose model names no provider
+// fails, and the caller's model is told why.
 func TestModelWithoutProvider(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -259,9 +277,9 @@ func TestModelWithoutProvider(t *testing.T) {
 	})
 }
 
-// TestRemovedAfterARestart: the card that a former worker announced is
-// withdrawn by the worker that removes the agent. It also gives way to a card
-// with the file's mistake.
+// TestRemovedAfterARestart: a worker that removes an agent withdraws the card
+// that a former worker announced. A worker that finds the agent's file wrong
+// replaces that card by one with the mistake.
 func TestRemovedAfterARestart(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -315,9 +333,10 @@ func TestDifferingWorkersStopAnnouncing(t *testing.T) {
 		}
 		value, before, ok, err := dir.Get(h.ctx, "leaf")
 		if err != nil || !ok || strings.Contains(string(value), "problem") {
-			t.Fatalf("%s, %v", value, err)
+			t.Fatalf("the card is %s, error %v, want one without a problem", value, err)
 		}
-		for _, w := range h.workers { // any of their wake-ups
+		// Each call of Serve makes a worker look at its cards again.
+		for _, w := range h.workers {
 			w.serve(h.agents[0])
 			h.awaitReady()
 			if w != gone && w != bad {
@@ -326,14 +345,15 @@ func TestDifferingWorkersStopAnnouncing(t *testing.T) {
 		}
 		time.Sleep(10 * time.Minute)
 		if _, after, _, err := dir.Get(h.ctx, "leaf"); err != nil || after > before+40 {
-			t.Errorf("%d changes, %v", after-before, err)
+			t.Errorf("%d changes of the directory, want 40 at most; error %v", after-before, err)
 		}
 		h.expectCompleted(h.submit("leaf", "go"), "leaf")
 	})
 }
 
-// TestCallersReadDescriptions: the model of a caller reads what an agent of
-// another worker does. A changed description holds for the next tree.
+// TestCallersReadDescriptions: the model of a caller reads the description of
+// an agent that another worker serves. A changed description holds for the next
+// tree.
 func TestCallersReadDescriptions(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -344,11 +364,12 @@ func TestCallersReadDescriptions(t *testing.T) {
 		h.startWorker("w1", workerOptions{agents: h.agents[:1]})
 		other := h.startWorker("w2", workerOptions{agents: []configs.Agent{leaf}})
 		h.awaitReady()
+		// check reads the description in the lead's request with the index n.
 		check := func(n int, want string) {
 			t.Helper()
 			h.expectCompleted(h.submit("lead", "go"), "c0=leaf")
 			if got := h.requests("lead")[n].Tools[0].Description; !strings.HasSuffix(got, "\n- leaf: "+want) {
-				t.Errorf("the model read %q", got)
+				t.Errorf("the model read %q, want the description %q", got, want)
 			}
 		}
 		check(0, "Knows leaves.")
