@@ -11,9 +11,9 @@ import (
 )
 
 // TestAdmissionAsksForNoMoreThanFits: all sources together ask for no more
-// calls than there are slots, however many of them are busy. While there are
-// slots for all sources, each asks for at least one call, and busy sources
-// leave no source out.
+// calls than there are free slots, however many sources are busy. With a free
+// slot for each source, each asks for at least one call, and the busy ones ask
+// for the rest. With fewer, one slot is left for polling.
 func TestAdmissionAsksForNoMoreThanFits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sources, spare := rapid.IntRange(1, 100).Draw(t, "sources"), rapid.IntRange(0, 200).Draw(t, "spare")
@@ -32,27 +32,22 @@ func TestAdmissionAsksForNoMoreThanFits(t *testing.T) {
 		for i := range sources {
 			n := in.share(at(i), now, sources, spare)
 			if n < 0 {
-				t.Errorf("source %d of %d asks for %d calls with %d slots to spare", i, sources, n, spare)
+				t.Errorf("source %d of %d asks for %d calls with %d free slots", i, sources, n, spare)
 			}
 			if spare >= sources && n == 0 {
-				t.Errorf("source %d of %d asks for nothing with %d slots to spare", i, sources, spare)
+				t.Errorf("source %d of %d asks for no call with %d free slots", i, sources, spare)
 			}
 			sum += n
 		}
 		if sum > spare {
-			t.Errorf("%d calls are asked for with %d slots to spare", sum, spare)
+			t.Errorf("%d calls are asked for with %d free slots", sum, spare)
 		}
 		if spare < sources && spare > 0 && sum == spare {
-			t.Errorf("no slot is left of %d for those that are asked in turn", spare)
+			t.Errorf("none of %d free slots is left for polling", spare)
 		}
 		if busy > 0 && spare-busy >= sources && sum < sources+min(spare-sources-busy, busy*(maxPerRequest-1)) {
-			t.Errorf(
-				"%d calls are asked for by %d sources, of which %d are busy, with %d slots to spare",
-				sum,
-				sources,
-				busy,
-				spare,
-			)
+			t.Errorf("%d sources, of which %d are busy, ask for only %d calls with %d free slots",
+				sources, busy, sum, spare)
 		}
 	})
 }
@@ -63,22 +58,23 @@ func TestAdmissionOneBusySource(t *testing.T) {
 	in, now := newAdmission(), time.Now()
 	leaf, other := source{agent: must(subjects.ParseAgent("leaf"))}, source{agent: must(subjects.ParseAgent("other"))}
 	if n := in.share(leaf, now, 13, 64); n != 1 {
-		t.Errorf("%d before its first call", n)
+		t.Errorf("a source asks for %d calls before its first call, want 1", n)
 	}
 	in.received(leaf, now)
 	if n, m := in.share(leaf, now, 13, 40), in.share(other, now, 13, 40); n != 28 || m != 1 {
-		t.Errorf("%d for the busy one and %d for an idle one, of 40 slots and 13 sources", n, m)
+		t.Errorf("of 40 slots for 13 sources the busy one gets %d and an idle one %d, want 28 and 1", n, m)
 	}
 	if n, m := in.share(leaf, now, 500, 20), in.share(other, now, 500, 20); n != 19 || m != 0 {
-		t.Errorf("%d for the busy one and %d for an idle one, of 20 slots and 500 sources", n, m)
+		t.Errorf("of 20 slots for 500 sources the busy one gets %d and an idle one %d, want 19 and 0", n, m)
 	}
 	if n := in.share(leaf, now.Add(busyWindow+1), 13, 40); n != 1 {
-		t.Errorf("%d when it had no call for a while", n)
+		t.Errorf("a source asks for %d calls when it is idle again, want 1", n)
 	}
 }
 
 // TestAdmissionPollPause: the pause of a source is as long as the source has
-// had no call. A bound keeps all sources together at one request in a while.
+// had no call. An upper bound that grows with the number of sources keeps all
+// of them together at one request in pollInterval.
 func TestAdmissionPollPause(t *testing.T) {
 	in, now := newAdmission(), time.Now()
 	leaf := source{agent: must(subjects.ParseAgent("leaf"))}
@@ -96,11 +92,12 @@ func TestAdmissionPollPause(t *testing.T) {
 		{3 * time.Second, 1000, 1000 * pollInterval, true},
 	} {
 		if d, longest := in.pollPause(leaf, now.Add(c.after), c.sources); d != c.want || longest != c.longest {
-			t.Errorf("%v, %v after %v, of %d; want %v, %v", d, longest, c.after, c.sources, c.want, c.longest)
+			t.Errorf("%v after a call, with %d sources: pause %v, longest %t; want %v, %t",
+				c.after, c.sources, d, longest, c.want, c.longest)
 		}
 	}
 	if d, longest := in.pollPause(source{agent: must(subjects.ParseAgent("other"))}, now, 3); d != maxPollPause ||
 		!longest {
-		t.Errorf("%v, %v for one that had none", d, longest)
+		t.Errorf("a source without a call: pause %v, longest %t; want %v, true", d, longest, maxPollPause)
 	}
 }
