@@ -10,10 +10,10 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// TestRefundCountsOnceAfterACrash: an inner budget has room for three calls and
-// the outer budget for one. Two calls are refunded to the inner budget, and the
-// worker dies before it appends the turn. Its successor refunds no more than
-// was counted.
+// TestRefundCountsOnceAfterACrash: a turn wants three runs. Its inner budget
+// has room for them, and the outer budget for one. Two are refunded to the
+// inner budget, and the worker dies before it appends the turn. Its successor
+// does not refund them again.
 func TestRefundCountsOnceAfterACrash(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -30,18 +30,18 @@ func TestRefundCountsOnceAfterACrash(t *testing.T) {
 		<-victim.ended
 		h.startWorker("successor", workerOptions{})
 		if o := h.awaitOutcome(r, time.Hour); o.Status != run.StatusCompleted || h.countRuns(r) != 3 {
-			t.Errorf("%s %q, %d runs", o.Status, o.Error, h.countRuns(r))
+			t.Errorf("%s %q, %d runs, want completed and 3 runs", o.Status, o.Error, h.countRuns(r))
 		}
 		mid, err := subjects.ParsePath("r-1-0")
 		if err != nil {
 			t.Fatal(err)
 		}
-		var said []int
+		var counted []int
 		for _, m := range h.readAll(r.Space.Tally(r.Tree, mid)) {
-			said = append(said, budget.Decode(m.Body).Agents)
+			counted = append(counted, budget.Decode(m.Body).Agents)
 		}
-		if said[len(said)-1] != 1 {
-			t.Errorf("the tally of a run that called one other went through %d", said)
+		if counted[len(counted)-1] != 1 {
+			t.Errorf("the tally of a run that called one other counted %d, want 1 at the end", counted)
 		}
 	})
 }

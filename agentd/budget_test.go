@@ -46,9 +46,9 @@ func (h *harness) countRuns(r subjects.Run) (n int) {
 	return n
 }
 
-// TestMaxAgents: a model that always asks for eight more runs gets exactly as
-// many as the budget has room for, on any number of workers. The calls beyond
-// are refused, and the run goes on.
+// TestMaxAgents: a tree whose runs call eight more in each turn gets exactly as
+// many runs as the budget has room for, on three workers. The calls beyond are
+// refused, and the caller goes on.
 func TestMaxAgents(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -56,7 +56,7 @@ func TestMaxAgents(t *testing.T) {
 		r := h.submit("more", "L")
 		o := h.expectCompleted(r, "enough")
 		if n := h.countRuns(r); n != 100 || o.Subtree.Runs != 100 {
-			t.Errorf("%d runs, the outcome says %d; want 100", n, o.Subtree.Runs)
+			t.Errorf("%d runs, and the outcome says %d; want 100", n, o.Subtree.Runs)
 		}
 		refused := 0
 		for _, a := range h.requests("") {
@@ -184,8 +184,8 @@ func TestBudgetsOnlyNarrow(t *testing.T) {
 	}
 }
 
-// TestMalformedBudgetIsRefused: a budget that cannot be parsed refuses a
-// submission.
+// TestMalformedBudgetIsRefused: a submission is refused if its budget cannot be
+// parsed.
 func TestMalformedBudgetIsRefused(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -202,9 +202,9 @@ func TestMalformedBudgetIsRefused(t *testing.T) {
 	})
 }
 
-// TestBudgetAfterACrash: a worker is killed at every 16th of its steps, in a
-// tree with a budget. The turn's use counts once, and the budget is not
-// exceeded.
+// TestBudgetAfterACrash kills a worker at each of its steps, in a tree that
+// needs all seven runs of its budget. The successor counts no run twice, so the
+// tree completes. Without -rapid.checks it takes one step in 16.
 func TestBudgetAfterACrash(t *testing.T) {
 	t.Parallel()
 	killAtEachStep(t, levels(3, withBudget(subjects.Budget{Agents: 7, Turns: 30, Tokens: 1000})), 16)

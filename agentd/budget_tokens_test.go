@@ -32,7 +32,7 @@ func (h *harness) leadWithTokens(tokens, n int, called configs.Agent) {
 	h.models["lead"] = turns(splitsTask(called.Name, n), joinsResults)
 }
 
-// lastTally returns the tally of a tree.
+// lastTally returns the newest tally of a scope.
 func (h *harness) lastTally(r subjects.Run) budget.Tally {
 	ms := h.readAll(r.Space.Tally(r.Tree, r.Path))
 	return budget.Decode(ms[len(ms)-1].Body)
@@ -90,7 +90,7 @@ func TestRequestsWaitForRoom(t *testing.T) {
 		h.agents = append(h.agents, define("other", nil))
 		h.startWorkers(2, workerOptions{Config: agentd.Config{Slots: 2}})
 		r := h.root("lead")
-		parts := h.subscribe(r.Space.PartsOf(r.Tree))
+		progress := h.subscribe(r.Space.PartsOf(r.Tree))
 		h.submitTo(r, "L")
 		h.awaitRequests("leaf", 1)
 		time.Sleep(5 * time.Second)
@@ -99,12 +99,12 @@ func TestRequestsWaitForRoom(t *testing.T) {
 		h.tookAtMost(from, time.Second)
 		h.expectCompleted(r, "c0=L.0|c1=L.1|c2=L.2|c3=L.3|c4=L.4")
 		if n := peakConcurrency(h.requests("leaf")); n != 1 {
-			t.Errorf("%d requests at once", n)
+			t.Errorf("%d requests at once, want 1", n)
 		}
 		// No time is lost between two requests.
 		h.tookAtMost(h.requests("leaf")[0].began, 52*time.Second)
 		waiting := 0
-		for _, m := range parts() {
+		for _, m := range progress() {
 			if strings.Contains(string(m.Body), `"event":"waiting"`) && strings.Contains(string(m.Body), `"budget"`) {
 				waiting++
 			}
@@ -116,8 +116,8 @@ func TestRequestsWaitForRoom(t *testing.T) {
 	})
 }
 
-// TestReservationEnds: a run has reserved most of a budget. However its request
-// ends, the run that waits for room goes on soon.
+// TestReservationEnds: one of three runs has reserved most of a budget. However
+// its request ends, the two runs that wait for room go on soon.
 func TestReservationEnds(t *testing.T) {
 	t.Parallel()
 	slow := delayed(10*time.Minute, usesTokens(100, 50))
@@ -163,7 +163,8 @@ func TestReservationEnds(t *testing.T) {
 				if o := h.awaitOutcome(r, time.Hour); o.Status != run.StatusCompleted {
 					t.Errorf("%s %s", o.Status, o.Error)
 				}
-				// A worker's leases end after half a minute.
+				// A lease and a usual request take 10 s each, and a slow
+				// request ten minutes.
 				h.tookAtMost(from, 3*time.Minute)
 				h.expectNothingReserved(r)
 				h.checkVerified()
