@@ -70,10 +70,12 @@ func serveApart(b *testing.B) (url string) {
 	return ""
 }
 
-// forker forks forksOfOne children that answer, and one more that waits for
-// mail that never comes. So does the run itself.
+// forksOfOne is the number of forks that a parent makes and that answer.
 const forksOfOne = 100
 
+// forker is the model of a parent and its forks. The parent makes forksOfOne
+// forks that answer, and one more that waits for mail that never comes. The
+// parent then waits for that one.
 func forker(_ context.Context, req *provider.Request) (*provider.Response, error) {
 	switch first, last := req.Messages[0], req.Messages[len(req.Messages)-1]; {
 	case len(last.ToolResults) > 0:
@@ -90,9 +92,10 @@ func forker(_ context.Context, req *provider.Request) (*provider.Response, error
 	return &provider.Response{Content: "done"}, nil
 }
 
-// measured returns the goroutines and the heap of an idle worker's process.
+// measured returns the number of goroutines and the bytes of the heap of an
+// idle worker's process.
 func measured() (goroutines int, heap uint64) {
-	// A run queue's goroutine waits a second for another run.
+	// A goroutine that has emptied its run queue ends after a second.
 	time.Sleep(3 * time.Second)
 	runtime.GC()
 	runtime.GC()
@@ -103,9 +106,9 @@ func measured() (goroutines int, heap uint64) {
 
 // BenchmarkIdle makes 10,000 forks that have answered and are idle, with a
 // worker of the default configuration and a server in another process. It
-// reports the worker's cost of an idle fork, with the fork in its cache and
-// without it, and the time in which an idle fork answers a message, beside that
-// of a new leaf.
+// reports the worker's goroutines and heap before and after, with the forks in
+// its cache and without them. It also reports the time in which an idle fork
+// answers a message, and that of a new leaf.
 func BenchmarkIdle(b *testing.B) {
 	const parents = 100
 	leaf, _ := subjects.ParseAgent("leaf")
@@ -133,11 +136,11 @@ func BenchmarkIdle(b *testing.B) {
 	}
 	for end := time.Now().Add(5 * time.Minute); idle.Load() < parents*forksOfOne; time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {
-			b.Fatalf("%d forks are idle", idle.Load())
+			b.Fatalf("%d forks are idle after 5 minutes, want %d", idle.Load(), parents*forksOfOne)
 		}
 	}
 	_, cached := measured()
-	time.Sleep(time.Minute) // Config.Cache
+	time.Sleep(time.Minute) // the cache drops the runs
 	more, held := measured()
 	var woken, fresh []time.Duration
 	for b.Loop() {
@@ -169,7 +172,7 @@ func idler() configs.Agent {
 	return a
 }
 
-// wake writes to a fork for the n-th time and waits for its answer.
+// wake writes to an idle fork and waits for the answer, which is its n-th turn.
 func (w *world) wake(b *testing.B, fork subjects.Run, n int) {
 	b.Helper()
 	parent, _, _, _ := fork.Path.Parent()

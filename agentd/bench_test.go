@@ -28,13 +28,14 @@ func (m benchModel) Send(ctx context.Context, req *provider.Request) (*provider.
 	return m(ctx, req)
 }
 
-// world is an embedded server with one worker, for benchmarks.
+// world is a server with one worker, for benchmarks.
 type world struct {
-	conn *bus.Conn // the requester's
+	conn *bus.Conn // the submitter's
 	nc   *nats.Conn
 	wait sync.Map // subject to chan struct{}
 }
 
+// newWorld starts an embedded server and a worker with the given slots.
 func newWorld(b *testing.B, slots int, m benchModel, agents ...configs.Agent) *world {
 	b.Helper()
 	s, err := bus.Serve(bus.ServerConfig{StoreDir: b.TempDir(), Listen: "127.0.0.1:0"})
@@ -45,7 +46,7 @@ func newWorld(b *testing.B, slots int, m benchModel, agents ...configs.Agent) *w
 	return worldAt(b, s.URL(), agentd.Config{Slots: slots}, m, agents...)
 }
 
-// worldAt is newWorld with a server that runs already.
+// worldAt starts a worker at a server that runs already.
 func worldAt(b *testing.B, url string, cfg agentd.Config, m benchModel, agents ...configs.Agent) *world {
 	b.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -134,8 +135,9 @@ func benchAgent(name string, subs ...string) configs.Agent {
 	}
 }
 
-// fan answers a user's message with n calls of the agent that the system prompt
-// names, and answers results with their number.
+// fan answers a task with n calls of the agent that the system prompt names,
+// and answers results with their number. An agent without tools answers at
+// once.
 func fan(n int) benchModel {
 	return func(_ context.Context, req *provider.Request) (*provider.Response, error) {
 		last := req.Messages[len(req.Messages)-1]
@@ -185,7 +187,7 @@ func (w *world) result(b *testing.B, agent subjects.Agent) run.Outcome {
 
 // BenchmarkOneSlot runs fifty trees of depth 5 and fan-out 2 at once, 63 runs
 // each, on a worker with one slot. A parent that held the slot while it waits
-// would never finish.
+// for its children would wait for ever.
 func BenchmarkOneSlot(b *testing.B) {
 	const trees = 50
 	var agents []configs.Agent
@@ -203,7 +205,7 @@ func BenchmarkOneSlot(b *testing.B) {
 		for range trees {
 			all.Go(func() {
 				if o := w.result(b, root); o.Subtree.Runs != 63 {
-					b.Errorf("%d runs", o.Subtree.Runs)
+					b.Errorf("a tree of %d runs, want 63", o.Subtree.Runs)
 				}
 			})
 		}
