@@ -1,7 +1,6 @@
 package agentd_test
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -37,28 +36,31 @@ func (h *harness) awaitThreeLevels() {
 		workers[a.worker.name] = true
 	}
 	if len(workers) != 2 {
-		h.tb.Fatalf("only %v took part", workers)
+		h.tb.Fatalf("%v ask for leaves, want both workers", workers)
 	}
 }
 
-// expectStopped checks that the requests below a cancelled path were aborted at
-// once, and that none was made afterwards.
+// expectStopped checks that a cancel message or a deadline at the time cut has
+// stopped the requests: those in flight were aborted within 50 ms, and none was
+// made later.
 func (h *harness) expectStopped(requests []modelRequest, cut time.Time) {
 	for _, a := range requests {
 		switch {
 		case a.began.After(cut):
-			h.tb.Errorf("%s was asked %v after the cancel", a.agent, a.began.Sub(cut))
-		case a.ended.IsZero() || a.ended.Sub(cut) > 50*time.Millisecond:
-			h.tb.Errorf("%s was aborted %v after the cancel", a.agent, a.ended.Sub(cut))
+			h.tb.Errorf("%s was asked %v after the end of its tree", a.agent, a.began.Sub(cut))
+		case a.ended.IsZero():
+			h.tb.Errorf("the request for %s is still in flight", a.agent)
+		case a.ended.Sub(cut) > 50*time.Millisecond:
+			h.tb.Errorf("the request for %s ended %v after the end of its tree", a.agent, a.ended.Sub(cut))
 		case a.ended.After(cut) && a.err == nil:
-			h.tb.Errorf("%s answered after the cancel", a.agent)
+			h.tb.Errorf("%s answered after the end of its tree", a.agent)
 		}
 	}
 }
 
 // TestCancelWhileAwaiting: a cancel message aborts all requests below it at
-// once, on every worker. No model is asked afterwards, and each run gets its
-// outcome.
+// once, on every worker. No model is asked afterwards, and each run gets an
+// outcome or a cancel message.
 func TestCancelWhileAwaiting(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -73,14 +75,14 @@ func TestCancelWhileAwaiting(t *testing.T) {
 		time.Sleep(3 * time.Minute)
 		h.expectStopped(h.requests(""), cut)
 		if n := len(h.requests("")); n != 7 {
-			t.Errorf("%d requests", n)
+			t.Errorf("%d requests, want one for each of the 7 runs", n)
 		}
 		h.everyRunEnded(r)
 	})
 }
 
-// everyRunEnded checks that each of the seven runs of the tree has an outcome,
-// or a cancel message that says the same.
+// everyRunEnded checks that each of the seven runs of the tree has an outcome
+// or a cancel message.
 func (h *harness) everyRunEnded(r subjects.Run) {
 	calls := 0
 	for _, m := range h.readAll(r.Space.TreeOf(r.Tree)) {
@@ -90,7 +92,7 @@ func (h *harness) everyRunEnded(r subjects.Run) {
 		}
 		calls++
 		if len(h.readAll(m.Header.Get(subjects.HeaderReply))) == 0 && len(h.readAll(at.Run.Cancel())) == 0 {
-			h.tb.Errorf("%s has no end", at.Run)
+			h.tb.Errorf("%s has neither an outcome nor a cancel message", at.Run)
 		}
 	}
 	if calls != 7 {
@@ -161,19 +163,20 @@ func TestCancelReachesUnservedChildren(t *testing.T) {
 		h.expectFailed(r, run.KindCancelled, "cancelled")
 		for i := range 2 {
 			if n := len(h.readAll(h.child(r, "lonely", i).Cancel())); n != 1 {
-				t.Errorf("child %d has %d cancel messages", i, n)
+				t.Errorf("child %d has %d cancel messages, want 1", i, n)
 			}
 		}
 		h.startWorker("late", workerOptions{agents: h.agents[1:]})
 		h.eventually("the outcomes", func() bool { return len(h.readAll(r.Replies())) == 2 })
 		if o := h.outcomes(r.Reply(1, 1))[0]; o.Kind != run.KindCancelled || len(h.requests("lonely")) != 0 {
-			t.Errorf("outcome %+v after %d requests", o, len(h.requests("lonely")))
+			t.Errorf("outcome %+v after %d requests, want cancelled after none", o, len(h.requests("lonely")))
 		}
 	})
 }
 
-// TestCallBelowACancelledPath: a zombie calls a child after the tree was
-// cancelled. The child ends, and its model is not asked.
+// TestCallBelowACancelledPath: a call arrives below a cancelled path, as from a
+// worker that did not know of the cancel message. The run ends as cancelled,
+// and its model is not asked.
 func TestCallBelowACancelledPath(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -191,10 +194,10 @@ func TestCallBelowACancelledPath(t *testing.T) {
 		h.write(bus.Message{Subject: r.Call(), Header: head.Pairs(), Body: []byte(`{"task":"x"}`)})
 		time.Sleep(time.Second)
 		if got := h.outcomes(boss.Reply(1, 0)); len(got) != 1 || got[0].Kind != run.KindCancelled {
-			t.Errorf("outcomes %+v", got)
+			t.Errorf("outcomes %+v, want one of kind cancelled", got)
 		}
 		if len(h.requests("")) != 0 {
-			t.Error("the model was asked")
+			t.Error("the model of a cancelled run was asked")
 		}
 	})
 }
@@ -212,16 +215,16 @@ func TestCancelInTheMiddle(t *testing.T) {
 		h.expectCompleted(r, "c0="+failedCall("mid", "cancelled")+"|c1=c0=1|c1=2")
 		aborted := 0
 		for _, a := range h.requests("leaf") {
-			if errors.Is(a.err, nil) {
+			if a.err == nil {
 				continue
 			}
 			aborted++
 			if d := a.ended.Sub(cut); d > 50*time.Millisecond {
-				t.Errorf("aborted after %v", d)
+				t.Errorf("a leaf was aborted %v after the cancel message, want 50 ms at most", d)
 			}
 		}
 		if aborted != 2 {
-			t.Errorf("%d leaves were aborted, want the two below", aborted)
+			t.Errorf("%d leaves were aborted, want the two below the cancelled run", aborted)
 		}
 		h.everyRunEnded(r)
 	})
@@ -242,22 +245,22 @@ func TestCancelTwice(t *testing.T) {
 		h.publish(r.Cancel(), "")
 		time.Sleep(time.Minute)
 		if n := len(h.readAll(r.Space.Result(r.Agent, r.Tree))); n != 1 {
-			t.Errorf("%d results", n)
+			t.Errorf("%d results, want 1", n)
 		}
 		if n := len(h.entries(r)); n != 2 {
 			t.Errorf("%d entries, want a turn and the end:\n%s", n, h.dumpTree(r.Tree))
 		}
 		for i := range 2 {
 			if n := len(h.readAll(h.child(r, "mid", i).Cancel())); n != 1 {
-				t.Errorf("%d cancel messages of child %d", n, i)
+				t.Errorf("child %d has %d cancel messages, want 1", i, n)
 			}
 		}
 	})
 }
 
-// TestTwoCancelsForTwoWorkers: each of two workers receives one of two cancel
-// messages. One worker has the run in its cache, and the other reads it. Both
-// take the first cancel message as the one that counts.
+// TestTwoCancelsForTwoWorkers: eight runs get two cancel messages each, and two
+// workers share the deliveries. A worker with the run in its cache and a worker
+// that reads it agree that the first message counts: each run ends at once.
 func TestTwoCancelsForTwoWorkers(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -299,16 +302,17 @@ func TestCancelAfterTheEnd(t *testing.T) {
 		h.publish(r.Cancel(), "")
 		time.Sleep(time.Minute)
 		if n := len(h.readAll(r.Space.Result(r.Agent, r.Tree))); n != 1 {
-			t.Errorf("%d results", n)
+			t.Errorf("%d results, want 1", n)
 		}
 		if n := len(h.readAll(r.Log())); n != 0 {
-			t.Errorf("%d entries on the log of a run that was over", n)
+			t.Errorf("%d entries on the log of a run that was over, want none", n)
 		}
 	})
 }
 
 // TestCancelWithoutWorkers: a tree is cancelled while no worker runs. The next
-// worker stops it without asking a model, though replies of its leaves are due.
+// worker ends it and asks no model, though the calls of the leaves are
+// delivered again.
 func TestCancelWithoutWorkers(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -325,7 +329,7 @@ func TestCancelWithoutWorkers(t *testing.T) {
 		h.expectFailed(r, run.KindCancelled, "cancelled")
 		time.Sleep(3 * time.Minute)
 		if n := len(h.requests("")); n != asks {
-			t.Errorf("%d requests after the cancel", n-asks)
+			t.Errorf("%d requests after the cancel message, want none", n-asks)
 		}
 		h.everyRunEnded(r)
 	})
@@ -353,7 +357,7 @@ func TestCancelManyAtWork(t *testing.T) {
 		r := h.submit("lead", "L")
 		h.awaitRequests("leaf", mids*leaves)
 		if n := h.countRuns(r); n != 300 {
-			t.Fatalf("%d runs", n)
+			t.Fatalf("%d runs, want 300", n)
 		}
 		cut := time.Now()
 		h.publish(r.Cancel(), `{"text":"enough"}`)
@@ -375,13 +379,13 @@ func TestCancelManyAtWork(t *testing.T) {
 		for _, a := range h.requests("") {
 			last = max(last, a.began.Sub(cut))
 			if a.ended.Sub(cut) > time.Second {
-				t.Errorf("%s was aborted %v after the cancel", a.agent, a.ended.Sub(cut))
+				t.Errorf("%s was aborted %v after the cancel message", a.agent, a.ended.Sub(cut))
 			}
 		}
 		if last > time.Second {
-			t.Errorf("a request began %v after the cancel", last)
+			t.Errorf("a request began %v after the cancel message", last)
 		}
 		h.checkTree(r.Tree)
-		t.Logf("all 300 had ended %v after the cancel", took)
+		t.Logf("all 300 had ended %v after the cancel message", took)
 	})
 }
