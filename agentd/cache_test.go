@@ -58,6 +58,7 @@ func TestCacheCountsWhatItHolds(t *testing.T) {
 				t.Fatal(err)
 			}
 			runs := make([]subjects.Run, 10)
+			// Ten small runs would be lost in the rest of the heap.
 			if s.turns*s.calls < 2 && s.text < 1000 {
 				runs = make([]subjects.Run, 200)
 			}
@@ -74,40 +75,42 @@ func TestCacheCountsWhatItHolds(t *testing.T) {
 			}
 			held, counted := heap()-before, w.cache.young.size
 			if n := len(w.cache.young.values); n != len(runs) {
-				t.Fatalf("%d runs are kept of %d", n, len(runs))
+				t.Fatalf("the cache keeps %d runs, want %d", n, len(runs))
 			}
 			if r := float64(held) / float64(counted); r < 0.67 || r > 1.5 {
-				t.Errorf("a run takes %d bytes and counts for %d: %.2f", held/len(runs), counted/len(runs), r)
+				t.Errorf("a run takes %d bytes and counts for %d, a ratio of %.2f, want 0.67 to 1.5",
+					held/len(runs), counted/len(runs), r)
 			}
 		})
 	}
 }
 
-// TestCacheForgets: the cache drops a run that was not used for two periods,
-// and keeps a run that was.
+// TestCacheForgets: the cache keeps a run that is used at least once a period,
+// and drops a run that was not used for two periods.
 func TestCacheForgets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCache(1 << 20)
-		asked, other := waiting("lead", 100), waiting("other", 100)
-		c.put(other)
+		used, unused := waiting("lead", 100), waiting("other", 100)
+		c.put(unused)
 		for range 10 {
-			c.put(asked)
+			c.put(used)
 			time.Sleep(cachePeriod * 9 / 10)
-			if !has(c, asked) {
+			if !has(c, used) {
 				t.Fatal("the cache has dropped a run within the period")
 			}
 		}
-		c.put(asked)
+		c.put(used)
 		time.Sleep(2 * cachePeriod)
 		synctest.Wait()
-		if has(c, other) || has(c, asked) || c.young.size+c.old.size != 0 {
-			t.Errorf("the cache holds %d and %d bytes after two periods, want 0", c.young.size, c.old.size)
+		if has(c, unused) || has(c, used) || c.young.size+c.old.size != 0 {
+			t.Errorf("the cache holds a run, or counts %d and %d bytes, after two periods", c.young.size, c.old.size)
 		}
 	})
 }
 
-// TestCacheIsBounded: the cache keeps within its bytes in any sequence of puts
-// and takes. The run that was put last is there.
+// TestCacheIsBounded: the cache keeps within its bytes over a thousand takes
+// and puts. The run that was put last is there. A run that needs more than half
+// of the cache drives out no other.
 func TestCacheIsBounded(t *testing.T) {
 	const limit = 100_000
 	c := newCache(limit)
@@ -116,7 +119,8 @@ func TestCacheIsBounded(t *testing.T) {
 		c.take(h.run) // as in a run queue
 		c.put(h)
 		if held := held(c.young) + held(c.old); held != c.young.size+c.old.size || held > limit {
-			t.Fatalf("after %d: holds %d, counts %d and %d", i, held, c.young.size, c.old.size)
+			t.Fatalf("after put %d the cache holds %d bytes of %d, and counts %d and %d",
+				i, held, limit, c.young.size, c.old.size)
 		}
 		if !has(c, h) {
 			t.Fatalf("the cache has dropped run %d, which was put last", i)
@@ -125,7 +129,7 @@ func TestCacheIsBounded(t *testing.T) {
 	}
 	c.put(waiting("large", limit/2))
 	if has(c, waiting("large", 0)) || len(c.young.values)+len(c.old.values) < 10 {
-		t.Error("a run that is too large for the cache has driven out the others")
+		t.Error("the cache keeps a run that is too large, or has dropped the others for it")
 	}
 }
 
@@ -149,6 +153,7 @@ func waiting(agent string, size int) *loadedRun {
 	return &loadedRun{run: r, state: run.State{Phase: run.Awaiting, Seq: 1}, size: size}
 }
 
+// heap returns the bytes of the heap in use.
 func heap() int {
 	runtime.GC()
 	runtime.GC()
@@ -166,6 +171,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
+// messages makes the stored messages of a new run of the shape.
 func (s shape) messages(t *testing.T) []bus.Message {
 	t.Helper()
 	r := space.Run(must(subjects.ParseAgent("lead")), must(subjects.ParseTree(bus.NewID())), subjects.Root)
@@ -224,7 +230,7 @@ func (s shape) messages(t *testing.T) []bus.Message {
 					Agent:  "leaf",
 					Result: text,
 					Tree:   r.Tree.String(),
-					Path:   "r.1.0",
+					Path:   "r-1-0",
 					Worker: "w" + bus.NewID(),
 				}),
 			})
@@ -233,6 +239,7 @@ func (s shape) messages(t *testing.T) []bus.Message {
 	return ms
 }
 
+// write stores the messages of a new run of the shape, and returns the run.
 func (s shape) write(t *testing.T, conn *bus.Conn) subjects.Run {
 	t.Helper()
 	ms := s.messages(t)
