@@ -22,7 +22,7 @@ func TestSubmissionThatIsNoText(t *testing.T) {
 		h.expectFailed(h.submit("lead", "go\xff\xfe"), run.KindError, "submission refused: the task is not UTF-8 text")
 		h.tookAtMost(from, time.Second)
 		if len(h.requests("")) != 0 {
-			t.Error("the model was asked")
+			t.Error("the model of a refused submission was asked")
 		}
 	})
 }
@@ -49,11 +49,11 @@ func TestSubmissionWithoutAnAddress(t *testing.T) {
 				if len(dead) != 1 || string(dead[0].Body) != "garbage" ||
 					dead[0].Header.Get("Axe-Subject") != subject ||
 					!strings.Contains(dead[0].Header.Get("Axe-Reason"), "malformed") {
-					t.Errorf("dead letters: %v", dead)
+					t.Errorf("dead letters %v, want one with the whole submission and the reason \"malformed\"", dead)
 				}
 				_, queued, err := h.conn.QueuedSubmission(h.ctx, h.conn.Space().Submissions())
 				if queued || err != nil {
-					t.Errorf("it is still there: %v", err)
+					t.Errorf("the submission is still queued (%t), error %v", queued, err)
 				}
 				h.expectCompleted(h.submit("lead", "go"), "lead")
 			})
@@ -70,7 +70,7 @@ func TestForgedCall(t *testing.T) {
 		"reply to another tree":   {subjects.HeaderReply, "axe.run.boss.T2.r.in.1.0"},
 		"reply to anywhere":       {subjects.HeaderReply, "$JS.API.STREAM.DELETE.AXE_RUNS"},
 		"depth":                   {subjects.HeaderDepth, "0"},
-		"deeper than ever":        {subjects.HeaderMaxDepth, "6"},
+		"max depth":               {subjects.HeaderMaxDepth, "6"},
 		"schema":                  {subjects.HeaderSchema, "2"},
 		"tree":                    {subjects.HeaderTree, "T2"},
 		"path":                    {subjects.HeaderPath, "r"},
@@ -99,10 +99,10 @@ func TestForgedCall(t *testing.T) {
 				time.Sleep(20 * time.Second)
 				got := h.deadLetterReasons(r.Dead())
 				if len(got) != 1 || !strings.HasPrefix(got[0], "malformed call: ") {
-					t.Errorf("dead letters %q", got)
+					t.Errorf("dead letters %q, want one for a malformed call", got)
 				}
 				if len(h.requests("")) != 0 {
-					t.Error("the model was asked")
+					t.Error("the model of a malformed call was asked")
 				}
 				if ms := h.readAll(h.conn.Space().All()); len(ms) != 2 {
 					t.Errorf("%d messages, want the call and its dead letter", len(ms))
@@ -112,8 +112,8 @@ func TestForgedCall(t *testing.T) {
 	}
 }
 
-// TestDeadLetterOnce: a worker that takes over after the death of another one
-// stores no second dead letter, however late it is.
+// TestDeadLetterOnce: a worker dies after it has stored a dead letter. Its
+// successor stores no second one, though the server would not drop it any more.
 func TestDeadLetterOnce(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -128,10 +128,10 @@ func TestDeadLetterOnce(t *testing.T) {
 		h.awaitReady()
 		h.write(bus.Message{Subject: r.Call(), Body: []byte(`{"task":"x"}`)})
 		<-victim.ended
-		time.Sleep(time.Minute) // the server has forgotten the letter's ID
+		time.Sleep(time.Minute) // the server forgets a message's ID in 30 s
 		h.startWorker("successor", workerOptions{})
 		if o := h.awaitOutcome(r, time.Hour); o.Kind != run.KindError {
-			t.Errorf("outcome %s %q", o.Kind, o.Error)
+			t.Errorf("outcome %s %q, want one of kind error", o.Kind, o.Error)
 		}
 		if got := h.deadLetterReasons(r.Dead()); len(got) != 1 {
 			t.Errorf("dead letters %q, want one", got)
@@ -139,8 +139,9 @@ func TestDeadLetterOnce(t *testing.T) {
 	})
 }
 
-// TestForgedRootCall: a submitter that waits for a root's result gets one, on
-// the root's result subject and nowhere else.
+// TestForgedRootCall: a root's call with a malformed reply subject, or without
+// headers, becomes a dead letter. The failure is stored as the root's result,
+// and nowhere else.
 func TestForgedRootCall(t *testing.T) {
 	t.Parallel()
 	for reply, why := range map[string]string{
@@ -172,15 +173,20 @@ func TestForgedRootCall(t *testing.T) {
 				h.write(m)
 				h.expectFailed(r, run.KindError, "malformed call: "+why)
 				if len(h.requests("")) != 0 || len(h.deadLetterReasons(r.Dead())) != 1 {
-					t.Errorf("%d requests, dead letters %q", len(h.requests("")), h.deadLetterReasons(r.Dead()))
+					t.Errorf("%d requests, want none; dead letters %q, want one",
+						len(h.requests("")), h.deadLetterReasons(r.Dead()))
+				}
+				if ms := h.readAll(h.conn.Space().All()); len(ms) != 3 {
+					t.Errorf("%d messages, want the call, its dead letter and the result", len(ms))
 				}
 			})
 		})
 	}
 }
 
-// TestNoiseIsIgnored: a run ignores replies that no call expects, timers of
-// other turns, and mail of a later version.
+// TestNoiseIsIgnored: a run ignores outcomes that no call awaits, timers of
+// other turns, and mail without a sender. Messages to a run that was never
+// called start none.
 func TestNoiseIsIgnored(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
