@@ -37,14 +37,14 @@ func TestSubmissionTwice(t *testing.T) {
 			"leaves":  len(h.requests("leaf")),
 		} {
 			if n != 1 {
-				t.Errorf("%d %s", n, what)
+				t.Errorf("%d %s, want 1", n, what)
 			}
 		}
 		if n := len(h.requests("lead")); n != 2 {
-			t.Errorf("%d turns", n)
+			t.Errorf("the lead's model was asked %d times, want 2", n)
 		}
 		if _, queued, err := h.conn.QueuedSubmission(h.ctx, r.Space.Submissions()); queued || err != nil {
-			t.Errorf("a submission was not acknowledged: %v", err)
+			t.Errorf("a submission is still queued (%t), error %v", queued, err)
 		}
 	})
 }
@@ -67,9 +67,21 @@ func TestIDOfAnotherAgentsTree(t *testing.T) {
 			"agent's tree")
 		h.expectCompleted(r, "done")
 		if len(h.requests("other")) != 0 {
-			t.Error("the other agent was asked")
+			t.Error("the other agent's model was asked")
 		}
 	})
+}
+
+// callAgain returns a second call of a run, with the headers of the first call
+// and another task. It has no fence.
+func callAgain(first bus.Stored) bus.Message {
+	m := bus.Message{Subject: first.Subject, Body: []byte(`{"task":"evil"}`)}
+	for k := range first.Header {
+		if strings.HasPrefix(k, "Axe-") {
+			m.Header = append(m.Header, [2]string{k, first.Header.Get(k)})
+		}
+	}
+	return m
 }
 
 // TestSecondCallChangesNothing: a second call of a run is refused by its fence.
@@ -83,21 +95,13 @@ func TestSecondCallChangesNothing(t *testing.T) {
 		h.startWorker("w", workerOptions{})
 		r := h.submit("lead", "go")
 		h.awaitRequests("leaf", 1)
-		for _, run := range []bus.Message{{Subject: r.Call()}, {Subject: h.child(r, "leaf", 0).Call()}} {
-			first := h.readAll(run.Subject)[0]
-			again := bus.Message{
-				Subject: run.Subject,
-				Body:    []byte(`{"task":"evil"}`),
-				Fence:   bus.After(run.Subject, 0),
-			}
-			for k := range first.Header {
-				if k[:4] == "Axe-" {
-					again.Header = append(again.Header, [2]string{k, first.Header.Get(k)})
-				}
-			}
+		for _, subject := range []string{r.Call(), h.child(r, "leaf", 0).Call()} {
+			first := h.readAll(subject)[0]
+			again := callAgain(first)
+			again.Fence = bus.After(subject, 0)
 			_, err := h.conn.Write(h.ctx, again)
 			if refused, ok := errors.AsType[*bus.ConflictError](err); !ok || refused.Last != first.Seq {
-				t.Errorf("the second call of %s: %v", run.Subject, err)
+				t.Errorf("write of the second call of %s: %v, want a conflict with %d", subject, err, first.Seq)
 			}
 			again.Fence = bus.Fence{}
 			h.write(again)
@@ -110,9 +114,9 @@ func TestSecondCallChangesNothing(t *testing.T) {
 	})
 }
 
-// TestUnfencedCallsReachOtherWorkers: calls published by hand, without a fence,
-// reach other workers while the first worker runs. They are no calls of the
-// run.
+// TestUnfencedCallsReachOtherWorkers: other workers receive second calls of a
+// run, published without a fence, while the first worker asks the run's model.
+// They do not ask it.
 func TestUnfencedCallsReachOtherWorkers(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -126,28 +130,22 @@ func TestUnfencedCallsReachOtherWorkers(t *testing.T) {
 		h.awaitRequests("lead", 1)
 		first := h.readAll(r.Call())[0]
 		for range 4 {
-			again := bus.Message{Subject: r.Call(), Body: []byte(`{"task":"evil"}`)}
-			for k := range first.Header {
-				if k[:4] == "Axe-" {
-					again.Header = append(again.Header, [2]string{k, first.Header.Get(k)})
-				}
-			}
-			h.write(again)
+			h.write(callAgain(first))
 		}
 		h.expectCompleted(r, "good")
 		time.Sleep(time.Minute)
 		if n := len(h.requests("")); n != 1 {
-			t.Errorf("%d requests", n)
+			t.Errorf("%d requests, want 1", n)
 		}
 	})
 }
 
-// TestFirstOutcomeCounts: zombies store two outcomes on one reply subject. A
-// worker that has seen the first one arrive and a worker that reads both later
-// show the model the same result.
+// TestFirstOutcomeCounts: three outcomes are stored on one reply subject, two
+// of them as by zombies. A worker that receives them one after the other and a
+// worker that reads them together later show the model the first one.
 func TestFirstOutcomeCounts(t *testing.T) {
 	t.Parallel()
-	for name, cold := range map[string]bool{"warm": false, "cold": true} {
+	for name, another := range map[string]bool{"received one by one": false, "read by another worker": true} {
 		t.Run(name, func(t *testing.T) {
 			withHarness(t, func(h *harness) {
 				h.agents = []configs.Agent{
@@ -170,7 +168,7 @@ func TestFirstOutcomeCounts(t *testing.T) {
 					})
 					time.Sleep(time.Second)
 				}
-				if cold {
+				if another {
 					first.drain()
 					h.startWorker("w2", workerOptions{agents: h.agents[:1]})
 				}
@@ -183,8 +181,8 @@ func TestFirstOutcomeCounts(t *testing.T) {
 	}
 }
 
-// TestRefusedSubmissionEndsNoRun: a second submission with the id of a run that
-// is being carried out changes nothing, though it is one that a worker refuses.
+// TestRefusedSubmissionEndsNoRun: a worker refuses a second submission with the
+// id of a tree that runs. The tree goes on, and its result is the only one.
 func TestRefusedSubmissionEndsNoRun(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
