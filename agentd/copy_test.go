@@ -20,8 +20,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// fork makes a new tree that continues from the end of a run of another tree,
-// as `axe fork` does.
+// fork makes a new tree that goes on from the present end of a run's
+// conversation, as `axe fork` does.
 func (h *harness) fork(of subjects.Run, prompt string) subjects.Run {
 	id, err := client.New(h.conn).Fork(h.ctx, client.ForkTask{Tree: of.Tree, Path: of.Path, Prompt: prompt})
 	if err != nil {
@@ -145,11 +145,11 @@ func TestCopyIsBounded(t *testing.T) {
 			h.awaitOutcome(q, time.Hour)
 			start := h.entries(q)[0].Start
 			if diff := cmp.Diff("r agents=4", subjects.FormatScopes(start.Scopes)); diff != "" {
-				t.Error(diff)
+				t.Errorf("the budget of the copy (-want +got):\n%s", diff)
 			}
 			if start.MaxDepth != 1 || start.Supervision.Mode != run.Supervised || !start.Policy.MayCall("leaf") ||
 				start.Policy.MayCall("other") {
-				t.Errorf("%+v", start)
+				t.Errorf("the copy starts with %+v, want max depth 1, a supervisor, and calls of leaf alone", start)
 			}
 		}
 		once := h.fork(mid, "once")
@@ -157,9 +157,9 @@ func TestCopyIsBounded(t *testing.T) {
 		q := h.fork(once, "twice")
 		h.awaitOutcome(q, time.Hour)
 		if start := h.entries(q)[0].Start; start.MaxDepth != 1 || len(start.Scopes) != 1 ||
-			start.Scopes[0].Agents != 4 ||
-			start.Policy.MayCall("other") {
-			t.Errorf("%+v", start)
+			start.Scopes[0].Agents != 4 || start.Policy.MayCall("other") {
+			t.Errorf("the copy of a copy starts with %+v, want max depth 1, one scope of 4 agents, "+
+				"and no calls of other", start)
 		}
 	})
 }
@@ -181,20 +181,22 @@ func TestCopyOfAnAdHocRun(t *testing.T) {
 		last := requests[len(requests)-1].Request
 		for _, tool := range last.Tools {
 			if strings.HasPrefix(tool.Name, "submit_") {
-				t.Errorf("a root is offered %s", tool.Name)
+				t.Errorf("the copy, a root, is offered %s", tool.Name)
 			}
 		}
 		if last.System != "" {
-			t.Errorf("its system text is %q", last.System)
+			t.Errorf("the copy's system text is %q, want none", last.System)
 		}
 	})
 }
 
-// TestUnreadableOriginIsRetried: when the bus cannot deliver the original's
-// messages, the copy reads them later. No run ends for that.
+// TestUnreadableOriginIsRetried: a fork inherits its parent's conversation, and
+// for a minute the bus cannot deliver a part of it. The worker reads it later.
+// No run fails.
 func TestUnreadableOriginIsRetried(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
+		// A text of 9 MiB is stored as an object, which a reader loads.
 		long := strings.Repeat("a long thought. ", 9<<20/16)
 		h.forkingLead(map[string][]scriptedModel{
 			"r":     {saysAndCalls(long, use("fork")), calls(use("wait")), joinsResults},
@@ -213,7 +215,8 @@ func TestUnreadableOriginIsRetried(t *testing.T) {
 		r := h.submit("lead", "go")
 		o := h.awaitOutcome(r, time.Hour)
 		if !strings.Contains(o.Result, `"success":true`) || len(h.requestsOf("r-1-0")) != 1 {
-			t.Errorf("%s %s: %s", o.Status, o.Error, o.Result)
+			t.Errorf("%s %s after %d requests of the fork, want success after one: %.300s",
+				o.Status, o.Error, len(h.requestsOf("r-1-0")), o.Result)
 		}
 		h.checkVerified()
 	})

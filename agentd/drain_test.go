@@ -27,21 +27,21 @@ func TestDrainFinishesModelCalls(t *testing.T) {
 		later := h.submit("lead", "two")
 		w.drain()
 		if d := time.Since(from).Round(time.Second); d != 15*time.Second {
-			t.Errorf("the drain took %v", d)
+			t.Errorf("the drain took %v, want 15s", d)
 		}
 		if o := h.expectCompleted(r, "one"); o.Worker != "w" {
-			t.Errorf("the answer is of %s", o.Worker)
+			t.Errorf("the outcome is of worker %s, want w", o.Worker)
 		}
 		h.startWorker("next", workerOptions{})
 		h.expectCompleted(later, "two")
 		if n := len(h.requests("lead")); n != 2 {
-			t.Errorf("%d requests for two answers", n)
+			t.Errorf("%d requests for two answers, want 2", n)
 		}
 	})
 }
 
-// TestDrainFinishesATurn: a drained worker appends a turn with calls and calls
-// the children. Another worker continues the run.
+// TestDrainFinishesATurn: a draining worker appends the turn in flight to the
+// log and calls its children. Another worker continues the run.
 func TestDrainFinishesATurn(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -57,7 +57,7 @@ func TestDrainFinishesATurn(t *testing.T) {
 		h.startWorker("w2", workerOptions{})
 		h.expectCompleted(r, "c0=leaf")
 		if got := repeatedTurns(h.requests("")); len(got) > 0 {
-			t.Errorf("asked twice: %v", got)
+			t.Errorf("turns that were asked twice: %v", got)
 		}
 	})
 }
@@ -85,23 +85,25 @@ func TestDrainReleasesAfterGrace(t *testing.T) {
 				w.drain()
 				gone := time.Now()
 				if d := gone.Sub(from).Round(100 * time.Millisecond); d != 3*time.Second {
-					t.Errorf("the drain took %v", d)
+					t.Errorf("the drain took %v, want the grace of 3s", d)
 				}
 				h.awaitRequests(slow, asks+1)
 				h.tookAtMost(gone, time.Second)
 				if last := h.requests(slow)[asks-1]; last.err == nil || !last.ended.Equal(from.Add(3*time.Second)) {
-					t.Errorf("the request was aborted after %v: %v", last.ended.Sub(from), last.err)
+					t.Errorf("the request ended after %v with error %v, want an error after 3s",
+						last.ended.Sub(from), last.err)
 				}
 				h.expectCompleted(r, "c0=leaf")
 				if n := len(h.requests("")); n != 4 {
-					t.Errorf("%d requests, want one more than three", n)
+					t.Errorf("%d requests, want 4: three turns, and one that was asked again", n)
 				}
 			})
 		})
 	}
 }
 
-// TestDrainLeavesNothingBehind: every goroutine of a worker ends with it.
+// TestDrainLeavesNothingBehind: every goroutine of a worker ends with it. The
+// test is not parallel, because it looks at all goroutines of the process.
 func TestDrainLeavesNothingBehind(t *testing.T) {
 	withHarness(t, func(h *harness) {
 		h.startThreeLevels()
@@ -118,7 +120,7 @@ func TestDrainLeavesNothingBehind(t *testing.T) {
 		for g := range strings.SplitSeq(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
 			if strings.Contains(g, "axe/agentd.(*") || strings.Contains(g, "axe/bus.(*Conn)") ||
 				strings.Contains(g, "axe/bus.(*Directory)") {
-				t.Errorf("left behind:\n%s", g)
+				t.Errorf("a goroutine outlives its worker:\n%s", g)
 			}
 		}
 	})
