@@ -10,9 +10,9 @@ import (
 	"github.com/axebus/axe/configs"
 )
 
-// TestMailToABusyRunBlocksNoOther: during a model request of a run, the run
-// gets more messages than a worker pulls at once. The worker still serves other
-// runs, and loses no message.
+// TestMailToABusyRunBlocksNoOther: while a run's model is asked, the run gets
+// more messages than a worker pulls at once. The worker still serves other
+// runs, and the run gets every message.
 func TestMailToABusyRunBlocksNoOther(t *testing.T) {
 	t.Parallel()
 	const messages = 200

@@ -48,13 +48,13 @@ func killAtEachStep(t *testing.T, agents []configs.Agent, stride int) {
 		h.useTreeAgents(agents)
 		f := &faultAt{step: at, strike: func(s step) { s.worker.kill() }}
 		root, o := f.runTree(h)
-		time.Sleep(time.Minute) // unacknowledged messages come again
+		time.Sleep(time.Minute) // unacknowledged messages are delivered again
 		h.expectAnswer(o, 2)
 		h.expectRepeatsInFlight(h.checkTree(root.Tree), "victim")
 		return f.struck()
 	})
 	if steps < 60 {
-		t.Errorf("only %d steps: the worker does more than that", steps)
+		t.Errorf("the worker took %d steps, want 60 at least", steps)
 	}
 }
 
@@ -128,7 +128,8 @@ func (f *faultAt) runTask(h *harness, agent, task string) (root subjects.Run, o 
 	root = h.submit(agent, task)
 	finished := make(chan run.Outcome, 1)
 	go func() {
-		defer close(finished) // no outcome ends this goroutine alone
+		// Without an outcome, Fatal ends this goroutine alone.
+		defer close(finished)
 		finished <- h.awaitOutcome(root, time.Hour)
 	}()
 	select {
@@ -164,7 +165,7 @@ func TestZombieAnywhere(t *testing.T) {
 				h.checkTree(root.Tree)
 				for turn, workers := range h.tree.repeated() {
 					if len(workers) > 2 {
-						h.tb.Errorf("turn %s was asked by %v", turn, workers)
+						h.tb.Errorf("turn %s was asked by %v, want two at most", turn, workers)
 					}
 				}
 				for _, w := range h.workers {

@@ -45,7 +45,7 @@ func TestLargeBodies(t *testing.T) {
 			t.Errorf("%s %s: %d bytes, want %d", o.Status, o.Error, len(o.Result), len(task))
 		}
 		if n := len(h.requests("leaf")[0].text()); n < 20<<20-16 {
-			t.Errorf("the child was shown %d bytes", n)
+			t.Errorf("the child was shown %d bytes, want %d at least", n, 20<<20-16)
 		}
 	})
 }
