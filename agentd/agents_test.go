@@ -339,13 +339,17 @@ func TestDifferingWorkersStopAnnouncing(t *testing.T) {
 		for _, w := range h.workers {
 			w.serve(h.agents[0])
 			h.awaitReady()
-			if w != gone && w != bad {
+			switch w.name {
+			case "w1":
 				w.serve(h.agents[0], leaf)
+			case "w2":
+				w.serve(h.agents[0], other)
 			}
 		}
 		time.Sleep(10 * time.Minute)
-		if _, after, _, err := dir.Get(h.ctx, "leaf"); err != nil || after > before+40 {
-			t.Errorf("%d changes of the directory, want 40 at most; error %v", after-before, err)
+		// The calls of Serve change the directory some 12 times.
+		if _, after, _, err := dir.Get(h.ctx, "leaf"); err != nil || after > before+20 {
+			t.Errorf("%d changes of the directory, want 20 at most; error %v", after-before, err)
 		}
 		h.expectCompleted(h.submit("leaf", "go"), "leaf")
 	})
