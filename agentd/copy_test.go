@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -37,13 +38,20 @@ func TestCopyOfARunningRun(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{define("lead", []string{"leaf"}), define("leaf", nil)}
-		h.models["lead"] = turns(calls(call("leaf", "x")), delayed(10*time.Minute, says("the end")))
+		h.models["lead"] = turns(calls(call("leaf", "x")), delayed(10*time.Minute, calls(call("leaf", "later"))))
 		h.startWorker("w1", workerOptions{})
 		h.awaitReady()
 		r := h.submit("lead", "go")
 		h.awaitRequests("lead", 2)
-		h.setModel("lead", turns(nil, calls(call("leaf", "y")), delayed(20*time.Minute, recites)))
-		q := h.fork(r, "And you?")
+		const prompt = "And you?"
+		third := func(ctx context.Context, req *modelRequest) (*provider.Response, error) {
+			if slices.ContainsFunc(req.Messages, func(m provider.Message) bool { return m.Content == prompt }) {
+				return delayed(20*time.Minute, recites)(ctx, req)
+			}
+			return says("the end")(ctx, req)
+		}
+		h.setModel("lead", turns(nil, calls(call("leaf", "y")), third))
+		q := h.fork(r, prompt)
 		h.eventually("the copy is at work", func() bool { return len(h.requests("lead")) == 4 })
 		h.expectCompleted(r, "the end")
 		h.workers[0].kill()
