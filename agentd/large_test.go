@@ -26,7 +26,7 @@ func TestLargeAnswer(t *testing.T) {
 			calls(call("leaf", "x")),
 			func(ctx context.Context, req *modelRequest) (*provider.Response, error) {
 				if req.results()[0].Content != text {
-					t.Errorf("the parent was shown %d bytes", len(req.results()[0].Content))
+					t.Errorf("the parent was shown %d bytes, want the child's %d", len(req.results()[0].Content), len(text))
 				}
 				return says("ok")(ctx, req)
 			},
@@ -36,8 +36,8 @@ func TestLargeAnswer(t *testing.T) {
 	})
 }
 
-// TestBodyOverTheLimit: the sender of a body larger than the worker's limit
-// gets a clear failure.
+// TestBodyOverTheLimit: a body larger than the worker's limit fails its sender,
+// and the error says so. A body just below the limit passes.
 func TestBodyOverTheLimit(t *testing.T) {
 	t.Parallel()
 	const limit = 100 << 10
@@ -46,8 +46,8 @@ func TestBodyOverTheLimit(t *testing.T) {
 		task    int // bytes
 		lead    scriptedModel
 		leaf    scriptedModel
-		failed  string // the tree's error
-		partial string // a part of the answer
+		failed  string // a part of the tree's error; "": it completes
+		partial string // a part of the tree's answer
 	}{
 		"task": {task: 2 * limit, failed: "body too large"},
 		"task by reference": {
@@ -85,13 +85,13 @@ func TestBodyOverTheLimit(t *testing.T) {
 				o := h.awaitOutcome(r, 30*time.Minute)
 				h.tookAtMost(from, time.Second)
 				if test.failed != "" && (o.Kind != run.KindError || !strings.Contains(o.Error, test.failed)) {
-					t.Errorf("outcome %s %s %q", o.Status, o.Kind, o.Error)
+					t.Errorf("outcome %s %s %q, want an error with %q", o.Status, o.Kind, o.Error, test.failed)
 				}
 				if test.failed == "" && !strings.Contains(o.Result, test.partial) {
-					t.Errorf("answer %.200q", o.Result)
+					t.Errorf("answer %.200q, want %q in it", o.Result, test.partial)
 				}
 				if test.task > limit && len(h.requests("")) != 0 {
-					t.Error("the model was asked")
+					t.Error("a model was asked about a task over the limit")
 				}
 			})
 		})
@@ -110,13 +110,14 @@ func TestPartialIsLeftOut(t *testing.T) {
 		h.startWorker("w", workerOptions{maxBody: limit})
 		o := h.awaitOutcome(h.submit("lead", "go"), time.Minute)
 		if o.Kind != run.KindError || o.Error != errBusBroken.Error() || o.Partial != nil {
-			t.Errorf("outcome %s %q, partial: %t", o.Kind, o.Error, o.Partial != nil)
+			t.Errorf("outcome %s %q, with a partial result: %t, want an error without one",
+				o.Kind, o.Error, o.Partial != nil)
 		}
 	})
 }
 
 // TestLogOfAnAnswerOverTheLimit: a worker logs the outcome that it has stored.
-// That of an answer over the limit is a failure.
+// For an answer over the limit that outcome is a failure.
 func TestLogOfAnAnswerOverTheLimit(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
