@@ -12,27 +12,32 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// linkTimes has the times of a tree, without those of its models.
+// linkTimes has the times of a tree, without the time of its models.
 type linkTimes struct {
 	// tree is the time from the root's call to its outcome.
 	tree time.Duration
-	// calls is the longest time from the call of a parent to the calls of
-	// its children, and answer from their last outcome to its own.
-	calls, answer time.Duration
+	// calls is the longest time from a parent's own call to the calls of its
+	// children.
+	calls time.Duration
+	// answer is the longest time from the last outcome of a parent's
+	// children to the parent's own outcome.
+	answer time.Duration
 }
 
 // maxTurnTrips is the largest number of round trips of one turn of a parent.
 const maxTurnTrips = 5
 
 // maxTreeTrips is the largest number of round trips of a tree of three levels
-// after its submission: three for each of its four parents' turns in line, one
-// for a leaf, and one for each of the five runs that may meet no request for
-// messages at the server.
+// after its submission. Five turns follow each other: the first turns of the
+// root and of a middle run, a leaf's turn, and their second turns. Each turn of
+// a parent takes three round trips, and the leaf's takes one. One more is for
+// each turn whose trigger finds no worker's request for messages at the server.
 const maxTreeTrips = 4*3 + 1 + 5
 
 // TestSlowLink: the time that a tree takes grows with the round trip to the
 // server, and has no cliff. A turn of a parent takes at most five round trips.
-// The tree has 1 run, 3 and 9, and all workers are equally far away.
+// The tree has 1, 3 and 9 runs on its levels, and all workers are equally far
+// away.
 func TestSlowLink(t *testing.T) {
 	t.Parallel()
 	for _, ms := range []int{0, 100, 200, 240, 260, 300, 1000} {
@@ -60,14 +65,14 @@ func testSlowLink(t *testing.T, h *harness, roundTrip time.Duration) {
 			workerOptions{conn: far, Config: agentd.Config{Slots: 64}}))
 	}
 	time.Sleep(10 * time.Second)
-	var sum, worst linkTimes
+	var mean, worst linkTimes
 	const trees = 8
 	// The workers' requests for messages are made again each second. The
 	// trees begin at different times of it.
 	for i := range trees {
 		time.Sleep(time.Second + time.Duration(i)*time.Second/trees)
 		at := h.timeTree()
-		sum.tree += at.tree / trees
+		mean.tree += at.tree / trees
 		worst = linkTimes{
 			max(worst.tree, at.tree), max(worst.calls, at.calls), max(worst.answer, at.answer),
 		}
@@ -77,20 +82,22 @@ func testSlowLink(t *testing.T, h *harness, roundTrip time.Duration) {
 	const pauses = 30 * time.Millisecond
 	trips := func(d time.Duration) float64 { return float64(d) / float64(max(roundTrip, time.Nanosecond)) }
 	if roundTrip > 0 {
-		t.Logf("round trip %v: a tree takes %v and its models 1s: %.1f round trips, at most %.1f; "+
+		t.Logf("round trip %v: a tree takes %v, 1s of it for its models; without: %.1f round trips, at most %.1f; "+
 			"a parent's calls %.1f, its answer %.1f",
-			roundTrip, sum.tree+time.Second, trips(sum.tree), trips(worst.tree),
+			roundTrip, mean.tree+time.Second, trips(mean.tree), trips(worst.tree),
 			trips(worst.calls), trips(worst.answer))
 	}
 	if worst.calls > maxTurnTrips*roundTrip+pauses || worst.answer > maxTurnTrips*roundTrip+pauses {
-		t.Errorf("a turn of a parent took %v and %v besides its model, want at most %d round trips",
-			worst.calls, worst.answer, maxTurnTrips)
+		t.Errorf("a turn of a parent took %v and %v besides its model, want at most %d round trips of %v",
+			worst.calls, worst.answer, maxTurnTrips, roundTrip)
 	}
 	if worst.tree > maxTreeTrips*roundTrip+pauses {
-		t.Errorf("a tree took %v besides its models, want at most %d round trips", worst.tree, maxTreeTrips)
+		t.Errorf("a tree took %v besides its models, want at most %d round trips of %v",
+			worst.tree, maxTreeTrips, roundTrip)
 	}
-	if asked := len(h.requests("tree")); asked != trees*17 {
-		t.Errorf("the model was asked %d times, want once for each of %d turns", asked, trees*17)
+	const turns = 2*(1+3) + 9 // of one tree
+	if asked := len(h.requests("tree")); asked != trees*turns {
+		t.Errorf("the model was asked %d times, want once for each of %d turns", asked, trees*turns)
 	}
 	for _, w := range workers {
 		w.drain()
@@ -116,20 +123,22 @@ func (h *harness) timeTree() linkTimes {
 			outcome[subjects.Root] = m.Time
 		}
 	}
+	// Five turns in line wait for the model.
 	out := linkTimes{tree: outcome[subjects.Root].Sub(called[subjects.Root]) - 5*h.tree.latency}
 	for path, began := range called {
-		var last, first time.Time
+		// The children are called together.
+		var theirCall, lastOutcome time.Time
 		for i := range h.tree.fan {
 			if child := path.Child(1, i); !called[child].IsZero() {
-				first = called[child]
-				if outcome[child].After(last) {
-					last = outcome[child]
+				theirCall = called[child]
+				if outcome[child].After(lastOutcome) {
+					lastOutcome = outcome[child]
 				}
 			}
 		}
-		if !first.IsZero() {
-			out.calls = max(out.calls, first.Sub(began)-h.tree.latency)
-			out.answer = max(out.answer, outcome[path].Sub(last)-h.tree.latency)
+		if !theirCall.IsZero() {
+			out.calls = max(out.calls, theirCall.Sub(began)-h.tree.latency)
+			out.answer = max(out.answer, outcome[path].Sub(lastOutcome)-h.tree.latency)
 		}
 	}
 	return out
