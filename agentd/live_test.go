@@ -15,7 +15,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// subscribe collects the messages that are published to a subject.
+// subscribe collects the messages that are published to a subject. The returned
+// function waits a second for late messages, unsubscribes and returns them all.
 func (h *harness) subscribe(subject string) func() []bus.Stored {
 	var mu sync.Mutex
 	var got []bus.Stored
@@ -59,19 +60,19 @@ func TestTapOneTree(t *testing.T) {
 			got = append(got, m.Seq)
 			at, err := r.Space.Parse(m.Subject)
 			if err != nil || at.Run.Tree != r.Tree || m.Header.Get("Nats-Sequence") == "" {
-				t.Errorf("%s %v: %v", m.Subject, m.Header, err)
+				t.Errorf("message %s with headers %v (%v), want one of %s with a sequence", m.Subject, m.Header, err, r.Tree)
 			}
 			if at.Kind == subjects.Log {
 				if e, err := run.DecodeEntry(m.Body); err != nil || e.Worker == "" {
-					t.Errorf("entry %+v: %v", e, err)
+					t.Errorf("entry %+v (%v), want one with its worker", e, err)
 				}
 			}
 		}
 		if diff := cmp.Diff(want, got); diff != "" || len(want) != 16 {
-			t.Errorf("sequences:\n%s", diff)
+			t.Errorf("sequences of %d stored messages, want 16:\n%s", len(want), diff)
 		}
 		if n := len(results()); n != 2 {
-			t.Errorf("%d finished trees", n)
+			t.Errorf("%d results, want one of each of 2 trees", n)
 		}
 	})
 }
@@ -100,24 +101,24 @@ func TestProgressOfSlowCalls(t *testing.T) {
 		h.models["slow"] = delayed(time.Second, says("slow"))
 		h.startWorker("w", workerOptions{})
 		r := h.root("lead")
-		parts := h.subscribe(r.Space.PartsOf(r.Tree))
+		progress := h.subscribe(r.Space.PartsOf(r.Tree))
 		h.submitTo(r, "go")
 		h.expectCompleted(r, "c0=slow|c1=fast")
-		got := parts()
+		got := progress()
 		if len(got) != 1 {
-			t.Fatalf("%d parts", len(got))
+			t.Fatalf("%d progress messages, want one of the slow call", len(got))
 		}
 		var p run.Progress
 		if err := json.Unmarshal(got[0].Body, &p); err != nil ||
 			p != (run.Progress{Event: "asking", Turn: 1, Worker: "w"}) {
-			t.Errorf("%+v %v", p, err)
+			t.Errorf("progress %+v (%v), want that w is asking for turn 1", p, err)
 		}
 		if at, err := r.Space.Parse(got[0].Subject); err != nil || at.Kind != subjects.Progress ||
 			at.Run != h.child(r, "slow", 0) {
-			t.Errorf("%s: %v", got[0].Subject, err)
+			t.Errorf("subject %s (%v), want one for the progress of the slow run", got[0].Subject, err)
 		}
 		if got[0].Seq != 0 {
-			t.Error("a part was stored")
+			t.Error("a progress message was stored")
 		}
 	})
 }
