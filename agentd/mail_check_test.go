@@ -47,7 +47,7 @@ type mailRecord struct {
 // once and is in one result at most. A message that was there when a matching
 // call was appended is in a result. Results have the messages in stream order.
 func (h *harness) checkMail(tree subjects.Tree, labels map[subjects.Run]string) (messages int) {
-	logs := map[subjects.Run]*mailRecord{}
+	records := map[subjects.Run]*mailRecord{}
 	seen := map[string]bool{}
 	// All messages that runs have written, by key.
 	keys := map[string]sentMail{}
@@ -57,8 +57,8 @@ func (h *harness) checkMail(tree subjects.Tree, labels map[subjects.Run]string) 
 		if err != nil {
 			h.tb.Fatal(err)
 		}
-		if logs[at.Run] == nil {
-			logs[at.Run] = &mailRecord{state: runs[at.Run]}
+		if records[at.Run] == nil {
+			records[at.Run] = &mailRecord{state: runs[at.Run]}
 		}
 		if at.Kind == subjects.Mail {
 			if seen[m.Subject] {
@@ -69,11 +69,11 @@ func (h *harness) checkMail(tree subjects.Tree, labels map[subjects.Run]string) 
 			}
 		}
 		if !seen[m.Subject] || at.Kind == subjects.Log {
-			h.recordMail(logs[at.Run], at, m)
+			h.recordMail(records[at.Run], at, m)
 		}
 		seen[m.Subject] = true
 	}
-	for r, l := range logs {
+	for r, l := range records {
 		for _, wrong := range l.checkSent(r, keys) {
 			h.tb.Errorf("%s (%s): %s", r, labels[r], wrong)
 		}
@@ -81,10 +81,10 @@ func (h *harness) checkMail(tree subjects.Tree, labels map[subjects.Run]string) 
 	for key := range keys {
 		h.tb.Errorf("no log entry explains the message %s", key)
 	}
-	for r, l := range logs {
+	for r, l := range records {
 		messages += len(l.mail)
-		// Runs without mail may share their labels with runs of other
-		// trees.
+		// Runs that read no mail may share their labels with runs of
+		// other trees.
 		if !l.readsMail() {
 			continue
 		}
@@ -119,17 +119,16 @@ func (l *mailRecord) checkSent(r subjects.Run, keys map[string]sentMail) (wrong 
 			wrongf("entry %d: the message %s was never written", turn, key)
 		case err != nil || p.Seq < l.seqs[turn-1] || p.to != to ||
 			mail.From != r.Path.String() || !strings.Contains(mail.Text, text):
-			wrongf("entry %d, %d: the message %s, %d to %s, is %s, not %q (%v)",
-				turn, l.seqs[turn-1], key, p.Seq, p.to, p.Body, text, err)
+			wrongf("entry %d is message %d; its mail %s is message %d to %s: %s (%v), want a later one to %s with %q",
+				turn, l.seqs[turn-1], key, p.Seq, p.to, p.Body, err, to, text)
 		}
 	}
 	for i, e := range l.entries {
 		parent, _, _, below := r.Path.Parent()
-		_, word := keys[r.Path.IdleKey(i+1).String()]
-		// A caller waits for every run but a fork, and is told of its
-		// end alone. An idle notice after an interrupted turn is told
-		// too.
-		if fork := l.state.Input.Forked != nil; below && (fork && e.Kind == run.EntryIdle || word) {
+		_, noticed := keys[r.Path.IdleKey(i+1).String()]
+		// A fork tells its parent of each idle turn. Its notice after
+		// an interrupted turn is checked only if it is stored.
+		if fork := l.state.Input.Forked != nil; below && (fork && e.Kind == run.EntryIdle || noticed) {
 			check(i+1, r.Path.IdleKey(i+1).String(), parent.String(), quoted(e.Answer.Content))
 		}
 		for k, c := range e.Calls {
@@ -141,7 +140,7 @@ func (l *mailRecord) checkSent(r subjects.Run, keys map[string]sentMail) (wrong 
 	return wrong
 }
 
-// quoted is a text as it stands inside JSON.
+// quoted is a text as it is written inside a JSON string.
 func quoted(text string) string { return strings.Trim(canonical([]byte(strconv.Quote(text))), `"`) }
 
 // recordMail adds one message of the stream to the record of its run.
@@ -178,13 +177,14 @@ func (h *harness) recordMail(l *mailRecord, at subjects.Address, m bus.Stored) {
 	case subjects.Reply:
 		if at.Turn <= len(l.entries) && l.entries[at.Turn-1].Review != nil &&
 			at.Index == len(l.entries[at.Turn-1].Calls) {
-			return // a verdict
+			return // a supervisor's verdict
 		}
 		if at.Turn > len(l.entries) || at.Index >= len(l.entries[at.Turn-1].Calls) {
-			h.tb.Errorf("%s answers what was not asked", m.Subject)
+			h.tb.Errorf("%s has an outcome, and the log has no such call", m.Subject)
 			return
 		}
 		c := l.entries[at.Turn-1].Calls[at.Index]
+		// The outcome of a killed fork is no mail.
 		below := func(killed subjects.Path) bool { return killed.Covers(c.To) }
 		if c.Op == run.OpFork && !slices.ContainsFunc(l.killed, below) {
 			l.mail = append(l.mail, &storedMail{seq: m.Seq, from: c.To.String()})
@@ -221,7 +221,7 @@ func (l *mailRecord) checkShown(last lastRequest) (wrong []string) {
 				writer = got.From
 			}
 			if l.mail[i].seq < before[writer] {
-				wrongf("turn %d: message %d is behind message %d", t.turn, l.mail[i].seq, before[writer])
+				wrongf("turn %d: message %d is shown after message %d, want stream order", t.turn, l.mail[i].seq, before[writer])
 			}
 			l.mail[i].shown = true
 			before[writer] = l.mail[i].seq
