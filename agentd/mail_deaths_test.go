@@ -60,7 +60,8 @@ func (h *harness) runWithDeaths(killAt []int) (deaths int) {
 	r := h.submit("a0", "L")
 	finished := make(chan run.Outcome, 1)
 	go func() {
-		defer close(finished) // no outcome ends this goroutine alone
+		// Without an outcome awaitOutcome ends this goroutine alone.
+		defer close(finished)
 		finished <- h.awaitOutcome(r, time.Hour)
 	}()
 	for ended := false; !ended; {
