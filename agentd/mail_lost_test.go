@@ -38,6 +38,9 @@ func TestIdleNoticeSurvivesAFailedWrite(t *testing.T) {
 			`c0={"messages":[{"from":"r-1-0","message":{"status":"idle","success":true,"summary":"first"}},`+
 				`{"from":"r-1-0","message":{"status":"idle","success":true,"summary":"second"}}]}`,
 		)
+		if !broken.Load() {
+			t.Error("the write of the idle notice did not fail")
+		}
 		h.checkVerified()
 	})
 }
@@ -91,15 +94,15 @@ func TestLateSenderReadsAgain(t *testing.T) {
 		h.expectCompleted(r, "c0=r-1-0")
 		time.Sleep(2 * time.Minute)
 		if requests := h.requestsOf("r"); len(requests) != 2 || requests[1].worker.name != "w2" {
-			t.Errorf("the model was asked %d times", len(requests))
+			t.Errorf("the lead's model was asked %d times, want 2: the second time by w2", len(requests))
 		}
 		h.checkVerified()
 	})
 }
 
 // TestLateAskerReadsAgain: a worker was held up between reading a run and
-// asking its model. It reads the run again: the worker that had the run before
-// may have gone on, though its lease had expired.
+// asking its model. It reads the run again: the worker before it has lost its
+// lease, but may have gone on with the run.
 func TestLateAskerReadsAgain(t *testing.T) {
 	t.Parallel()
 	for name, plan := range map[string][]scriptedModel{
