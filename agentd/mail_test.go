@@ -21,7 +21,8 @@ import (
 func mailing(a *configs.Agent) { a.Delegation.Styles = configs.Styles{configs.StyleMail} }
 
 // forkingLead makes an agent lead with the style mail. plans has the scripts of
-// its runs by id: one for each turn, of which the last one is repeated.
+// its runs by id: one for each request, of which the last one is repeated. A run
+// without scripts answers "of" and its id.
 func (h *harness) forkingLead(plans map[string][]scriptedModel) {
 	h.agents = append(h.agents, define("lead", nil, mailing))
 	var mu sync.Mutex
@@ -94,14 +95,14 @@ func TestForkAndWait(t *testing.T) {
 			t.Errorf("the forks' ids: %q", got)
 		}
 		if waited := h.requestsOf("r")[1].began.Sub(h.requestsOf("r")[0].ended); waited > 50*time.Millisecond {
-			t.Errorf("the parent had the ids of its forks after %v", waited)
+			t.Errorf("the parent had the ids of its forks after %v, want 50ms at most", waited)
 		}
 		if got := h.lastShownTo("r-1-0", 1); got != "one" {
 			t.Errorf("the fork was asked %q", got)
 		}
 		for _, id := range []string{"r-1-0", "r-1-1"} {
 			if n := len(h.requestsOf(id)); n != 1 {
-				t.Errorf("%s was asked %d times", id, n)
+				t.Errorf("%s was asked %d times, want once", id, n)
 			}
 		}
 		h.eventually(
@@ -109,7 +110,7 @@ func TestForkAndWait(t *testing.T) {
 			func() bool { return len(h.outcomes(r.Reply(1, 0)))+len(h.outcomes(r.Reply(1, 1))) == 2 },
 		)
 		if o := h.outcomes(r.Reply(1, 0))[0]; o.Reason != run.ReasonParentAnswered {
-			t.Errorf("the fork ended as %+v", o)
+			t.Errorf("the fork ended as %+v, want the reason %s", o, run.ReasonParentAnswered)
 		}
 		h.checkVerified()
 	})
@@ -146,7 +147,7 @@ func TestForkInherits(t *testing.T) {
 			}
 			got = append(got, strings.Join(line, " "))
 		}
-		born := func(id, parent string) string {
+		forkNotice := func(id, parent string) string {
 			i, err := subjects.ParsePath(id)
 			p, err2 := subjects.ParsePath(parent)
 			if err != nil || err2 != nil {
@@ -158,16 +159,16 @@ func TestForkInherits(t *testing.T) {
 			"user: the task",
 			"assistant: calling [check_mail]", "tool:  <c0 false no mail>",
 			"assistant: calling [fork] [check_mail] [nonsense]",
-			"tool:  <c0 false " + born("r-2-0", "r") + "> <c1 false This result goes to your parent.>" +
+			"tool:  <c0 false " + forkNotice("r-2-0", "r") + "> <c1 false This result goes to your parent.>" +
 				" <c2 true Unknown tool: \"nonsense\">",
-			"assistant: calling [fork]", "tool:  <c0 false " + born("r-2-0-1-0", "r-2-0") + ">",
+			"assistant: calling [fork]", "tool:  <c0 false " + forkNotice("r-2-0-1-0", "r-2-0") + ">",
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)
 		}
 		wantSystem := "the words of lead\n\n## Sub-agents\n\nYour id is r-2-0-1-0. Your parent's id is r-2-0."
 		if system := h.requestsOf("r-2-0-1-0")[0].System; !strings.HasPrefix(system, wantSystem) {
-			t.Errorf("the system text: %s", system)
+			t.Errorf("the system text begins otherwise:\n got %s\nwant %s", system, wantSystem)
 		}
 		for _, call := range h.readAll(r.Space.CallOf(r.Tree, r.Path.Child(2, 0))) {
 			if strings.Contains(string(call.Body), "task") && len(call.Body) > 200 {
@@ -177,7 +178,7 @@ func TestForkInherits(t *testing.T) {
 		wantNotice := `{"from":"r-2-0","message":{"status":"idle","success":true,` +
 			`"summary":"c0={\"messages\":[{\"from\":\"r-2-0-1-0\"`
 		if got := h.lastShownTo("r", 4); !strings.Contains(got, wantNotice) {
-			t.Errorf("the parent was told %s", got)
+			t.Errorf("the parent was told %s, want %s in it", got, wantNotice)
 		}
 		h.checkVerified()
 	})
@@ -211,7 +212,8 @@ func TestForkOfAnAdHocRun(t *testing.T) {
 		fork := h.requestsOf("r-1-0-1-0")[0].Request
 		if strings.Contains(fork.System, "submit") || len(fork.Messages) != 3 ||
 			!strings.Contains(fork.Messages[0].Content, "the task") {
-			t.Errorf("%s\n%+v", fork.System, fork.Messages)
+			t.Errorf("the fork was asked with the system text %s\nand the messages %+v\n"+
+				"want no word of submit, and 3 messages from the task on", fork.System, fork.Messages)
 		}
 		h.checkVerified()
 	})
@@ -260,7 +262,7 @@ func TestSendWakes(t *testing.T) {
 }
 
 // TestSiblingsWrite: forks that know each other's ids write to each other. Mail
-// that arrives while a run is idle, running or waiting is taken once, in stream
+// that arrives while a run is running or waiting is taken once, in stream
 // order.
 func TestSiblingsWrite(t *testing.T) {
 	t.Parallel()
@@ -272,7 +274,7 @@ func TestSiblingsWrite(t *testing.T) {
 				joinsResults,
 			},
 			"r-1-0": {
-				// r-1-1 may be stored after r-1-0.
+				// The call of r-1-1 may be stored after that of r-1-0.
 				delayed(time.Second, calls(
 					use("send", "to", "r-1-1", "message", "hello"),
 					use("send", "to", "r-1-1", "message", "again"),
@@ -370,7 +372,7 @@ func TestMailErrors(t *testing.T) {
 				)),
 				joinsResults,
 			},
-			// r-1-1 may be stored after r-1-0.
+			// The call of r-1-1 may be stored after that of r-1-0.
 			"r-1-0": {delayed(time.Second, calls(use("kill", "id", "r"), use("kill", "id", "r-1-1"))), joinsResults},
 		})
 		h.startWorker("w", workerOptions{})
@@ -399,7 +401,7 @@ func TestMailErrors(t *testing.T) {
 		if got := h.lastShownTo("r-1-0", 2); got != "kill error: agent \"r\" is above you: only those above an "+
 			"agent may kill it\n"+
 			`kill error: agent "r-1-1" is not below you: only those above an agent may kill it` {
-			t.Error(got)
+			t.Errorf("r-1-0 was told %s, want an error for each kill", got)
 		}
 		h.checkVerified()
 	})
@@ -421,21 +423,21 @@ func TestWaitForAWokenFork(t *testing.T) {
 		h.startWorker("w", workerOptions{})
 		h.awaitReady()
 		r := h.submit("lead", "go")
-		h.eventually("the first word was taken", func() bool { return len(h.requestsOf("r")) == 3 })
+		h.eventually("the lead has the first idle notice", func() bool { return len(h.requestsOf("r")) == 3 })
 		h.publish(h.child(r, "lead", 0).Mail(h.key("m")), `{"from":"user","text":"more"}`)
 		h.expectCompleted(r, `c0={"agents":[{"id":"r-1-0","status":"idle"}]}`)
 		const second = `{"agents":[{"id":"r-1-0","status":"received","messages":[{"status":"idle","success":true,` +
 			`"summary":"second"}]}]}`
 		if got := h.lastShownTo("r", 4); got != second {
-			t.Errorf("it was told %s", got)
+			t.Errorf("the lead was told\n got %s\nwant %s", got, second)
 		}
 		h.checkVerified()
 	})
 }
 
 // TestMailAtTheEnd: a run is told of mail that arrived while it gave its
-// answer, or that it has not read, before the answer counts. A run without mail
-// tools gets a person's message inline.
+// answer, and the answer does not count. A run without mail tools gets a
+// person's message inline.
 func TestMailAtTheEnd(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -456,7 +458,7 @@ func TestMailAtTheEnd(t *testing.T) {
 			`c0={"messages":[{"from":"r-1-0","message":{"status":"idle","success":true,"summary":"found"}}]}`,
 		)
 		if told := h.lastShownTo("r", 3); told != "got mail from r-1-0" {
-			t.Errorf("it was told %q", told)
+			t.Errorf("the lead was told %q, want that there is mail from r-1-0", told)
 		}
 		h.checkVerified()
 	})
@@ -473,9 +475,9 @@ func TestMailAtTheEnd(t *testing.T) {
 	})
 }
 
-// TestEndBeatsMail: a run that was cancelled or interrupted while it gave its
-// answer does not answer again because mail arrived too.
-func TestEndBeatsMail(t *testing.T) {
+// TestInterruptBeatsMail: a run that was interrupted while it gave its answer is
+// idle. Mail that arrived before the interrupt does not make it answer again.
+func TestInterruptBeatsMail(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{define("lead", nil, mailing)}
@@ -493,10 +495,10 @@ func TestEndBeatsMail(t *testing.T) {
 		h.startWorker("w", workerOptions{})
 		h.awaitReady()
 		h.submitTo(r, "go")
-		h.eventually("it was stopped", func() bool { return len(h.entries(r)) == 1 })
+		h.eventually("the interrupt is on the log", func() bool { return len(h.entries(r)) == 1 })
 		time.Sleep(time.Minute)
 		if n := len(h.outcomes(r.Space.Result(r.Agent, r.Tree))); n != 0 {
-			t.Fatal("it has answered")
+			t.Fatal("the run has answered, want it idle")
 		}
 		h.publish(r.Mail(h.key("go")), `{"from":"user","text":"Go on."}`)
 		h.expectCompleted(r, "second")
@@ -538,7 +540,7 @@ func TestSendToARunWithoutMailTools(t *testing.T) {
 		)
 		for _, m := range h.readAll(r.Space.TreeOf(r.Tree)) {
 			if strings.Contains(m.Subject, ".in.mail.") {
-				t.Errorf("%s was sent", m.Subject)
+				t.Errorf("mail was sent to a run without mail tools: %s", m.Subject)
 			}
 		}
 		h.checkVerified()
@@ -546,7 +548,7 @@ func TestSendToARunWithoutMailTools(t *testing.T) {
 }
 
 // TestForkFails: after a failure of its model, a fork is idle and can be told
-// to go on. The end of a fork is mail too. When a run fails, its forks end.
+// to go on. The end of a fork is mail too.
 func TestForkFails(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -566,7 +568,7 @@ func TestForkFails(t *testing.T) {
 		h.startWorker("w", workerOptions{})
 		h.awaitReady()
 		r := h.submit("lead", "go")
-		h.eventually("it waits again", func() bool { return len(h.entries(r)) == 4 })
+		h.eventually("the lead waits for the third time", func() bool { return len(h.entries(r)) == 4 })
 		h.publish(h.child(r, "lead", 0).Cancel(), `{"text":"enough"}`)
 		h.expectFailed(r, run.KindError, "auth: no key")
 		want := []string{
@@ -599,7 +601,7 @@ func TestMailBeforeTheCall(t *testing.T) {
 		first := h.startWorker("w1", workerOptions{})
 		h.awaitReady()
 		h.submitTo(r, "go")
-		h.eventually("it waits", func() bool { return len(h.entries(r)) >= 2 })
+		h.eventually("the lead waits", func() bool { return len(h.entries(r)) >= 2 })
 		h.startWorker("w2", workerOptions{})
 		h.awaitReady()
 		first.drain()
@@ -630,7 +632,7 @@ func TestForksAreCounted(t *testing.T) {
 		}
 		h.eventually("the fork ends", func() bool { return len(h.outcomes(r.Reply(1, 0))) == 1 })
 		if o := h.outcomes(r.Reply(1, 0))[0]; o.Kind != run.KindCancelled || o.Reason != run.ReasonParentAnswered {
-			t.Errorf("%+v", o)
+			t.Errorf("the fork ended as %+v, want it cancelled with the reason %s", o, run.ReasonParentAnswered)
 		}
 	})
 }
@@ -649,7 +651,7 @@ func TestOutdatedIdleNotice(t *testing.T) {
 			},
 			"r-1-0": {says("first"), delayed(time.Minute, says("second"))},
 		})
-		late := func(s step) error { // the notice arrives after the message
+		late := func(s step) error { // the notice is stored after the message
 			if s.Op == "write" && !s.After && strings.HasSuffix(s.Subject, "r-1-0-idle1") {
 				time.Sleep(15 * time.Second)
 			}
@@ -678,7 +680,7 @@ func TestIdleNoticeOfAnInterruptedFork(t *testing.T) {
 				calls(useJSON("wait", `{"timeout":3000,"from":["r-1-0"]}`)),
 				calls(useJSON("wait", `{"timeout":3000,"from":["r-1-0"]}`)), joinsResults,
 			},
-			// r-1-1 may be stored after r-1-0.
+			// The call of r-1-1 may be stored after that of r-1-0.
 			"r-1-0": {
 				delayed(time.Second, calls(useJSON("wait", `{"timeout":3000,"from":["r-1-1"]}`))),
 				says("never"),
@@ -688,7 +690,7 @@ func TestIdleNoticeOfAnInterruptedFork(t *testing.T) {
 		h.startWorker("w", workerOptions{})
 		h.awaitReady()
 		r := h.submit("lead", "go")
-		h.eventually("it was written to", func() bool { return len(h.entries(r)) == 3 })
+		h.eventually("the fork was written to, and the lead waits for it", func() bool { return len(h.entries(r)) == 3 })
 		began := time.Now()
 		h.publish(h.child(r, "lead", 0).Interrupt(h.key("stop")), "")
 		h.expectCompleted(r, `c0={"agents":[{"id":"r-1-0","status":"idle"}]}`)
@@ -720,13 +722,12 @@ func TestMaxAgentsCountsForks(t *testing.T) {
 		h.awaitReady()
 		r := h.submit("lead", "go")
 		h.expectCompleted(r, "done")
-		const full = "fork error: "
-		if got := h.lastShownTo("r", 2); !strings.HasPrefix(got, "r-1-0\nr-1-1\n"+full) ||
+		if got := h.lastShownTo("r", 2); !strings.HasPrefix(got, "r-1-0\nr-1-1\nfork error: ") ||
 			!strings.HasSuffix(got, "\nno mail") {
-			t.Errorf("the forks came to %q", got)
+			t.Errorf("the results of the forks: %q, want two ids, an error and no mail", got)
 		}
 		if n := len(h.requests("lead")); n != 5 {
-			t.Errorf("%d model calls", n)
+			t.Errorf("%d model calls, want 3 of the lead and one of each fork", n)
 		}
 		h.checkVerified()
 	})
