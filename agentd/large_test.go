@@ -26,7 +26,8 @@ func TestLargeAnswer(t *testing.T) {
 			calls(call("leaf", "x")),
 			func(ctx context.Context, req *modelRequest) (*provider.Response, error) {
 				if req.results()[0].Content != text {
-					t.Errorf("the parent was shown %d bytes, want the child's %d", len(req.results()[0].Content), len(text))
+					t.Errorf("the parent was shown %d bytes, want the child's %d",
+						len(req.results()[0].Content), len(text))
 				}
 				return says("ok")(ctx, req)
 			},

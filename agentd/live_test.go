@@ -60,7 +60,8 @@ func TestTapOneTree(t *testing.T) {
 			got = append(got, m.Seq)
 			at, err := r.Space.Parse(m.Subject)
 			if err != nil || at.Run.Tree != r.Tree || m.Header.Get("Nats-Sequence") == "" {
-				t.Errorf("message %s with headers %v (%v), want one of %s with a sequence", m.Subject, m.Header, err, r.Tree)
+				t.Errorf("message %s with headers %v (%v), want one of %s with a sequence",
+					m.Subject, m.Header, err, r.Tree)
 			}
 			if at.Kind == subjects.Log {
 				if e, err := run.DecodeEntry(m.Body); err != nil || e.Worker == "" {

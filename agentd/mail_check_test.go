@@ -221,7 +221,8 @@ func (l *mailRecord) checkShown(last lastRequest) (wrong []string) {
 				writer = got.From
 			}
 			if l.mail[i].seq < before[writer] {
-				wrongf("turn %d: message %d is shown after message %d, want stream order", t.turn, l.mail[i].seq, before[writer])
+				wrongf("turn %d: message %d is shown after message %d, want stream order",
+					t.turn, l.mail[i].seq, before[writer])
 			}
 			l.mail[i].shown = true
 			before[writer] = l.mail[i].seq

@@ -690,7 +690,7 @@ func TestIdleNoticeOfAnInterruptedFork(t *testing.T) {
 		h.startWorker("w", workerOptions{})
 		h.awaitReady()
 		r := h.submit("lead", "go")
-		h.eventually("the fork was written to, and the lead waits for it", func() bool { return len(h.entries(r)) == 3 })
+		h.eventually("the lead waits for the fork", func() bool { return len(h.entries(r)) == 3 })
 		began := time.Now()
 		h.publish(h.child(r, "lead", 0).Interrupt(h.key("stop")), "")
 		h.expectCompleted(r, `c0={"agents":[{"id":"r-1-0","status":"idle"}]}`)
