@@ -16,6 +16,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
+// remembers gives an agent a memory, of which the model is shown the last n
+// entries; 0: all.
 func remembers(n int) func(*configs.Agent) {
 	return func(a *configs.Agent) { a.Memory = configs.Memory{Enabled: true, LastN: n} }
 }
@@ -64,15 +66,17 @@ func TestMemory(t *testing.T) {
 			if memory.Count(lead) != 3 || memory.Count(leaf) != 3 || h.memoryOf(store, "bad") != "" {
 				t.Errorf("%s: lead\n%s\nleaf\n%s", place, lead, leaf)
 			}
-			// The first turn of the third tree.
+			// The first turn of the third tree. Its heading Memory counts
+			// like an entry.
 			last := h.requests("lead")[4].System
 			if !strings.HasPrefix(last, "leaf\n\n---\n\n## Memory\n\n## ") &&
 				!strings.HasPrefix(last, "## Memory\n\n## ") ||
 				memory.Count(last) != 2 {
-				t.Errorf("%s: the last entry alone comes before the model:\n%s", place, last)
+				t.Errorf("%s: the model was shown %d headings, want Memory and the last entry:\n%s",
+					place, memory.Count(last), last)
 			}
 			if first := h.requests("leaf")[0].System; strings.Contains(first, "Memory") {
-				t.Errorf("%s: %s", place, first)
+				t.Errorf("%s: the first run was shown a memory: %s", place, first)
 			}
 		})
 	}
@@ -100,15 +104,21 @@ func TestMemoryIsNotForked(t *testing.T) {
 			h.awaitReady()
 		}
 		forks, roots := h.requestsOf("r-1-0"), h.requestsOf("r")
-		if !strings.Contains(roots[len(roots)-1].System, "## Memory") || len(forks) != 2 ||
-			strings.Contains(forks[1].System, "Memory") {
-			t.Errorf("root: %s\nfork: %s", roots[len(roots)-1].System, forks[1].System)
+		if len(forks) != 2 {
+			t.Fatalf("the forks were asked %d times, want once in each of 2 trees", len(forks))
+		}
+		if text := roots[len(roots)-1].System; !strings.Contains(text, "## Memory") {
+			t.Errorf("the second root was shown no memory: %s", text)
+		}
+		if text := forks[1].System; strings.Contains(text, "Memory") {
+			t.Errorf("the second fork was shown a memory: %s", text)
 		}
 	})
 }
 
-// TestMemoryAfterACrash: a worker that dies after the outcome, or after the
-// memory was written and before the acknowledgement, leaves exactly one entry.
+// TestMemoryAfterACrash: a worker dies after it has stored an outcome: before it
+// writes the memory, or between that and the acknowledgement. When another
+// worker has taken over, the memory has exactly one entry.
 func TestMemoryAfterACrash(t *testing.T) {
 	t.Parallel()
 	for _, written := range []bool{false, true} {
@@ -129,23 +139,24 @@ func TestMemoryAfterACrash(t *testing.T) {
 			h.awaitReady()
 			r := h.submit("leaf", "go")
 			h.expectCompleted(r, "leaf")
-			h.awaitReady() // later writes are the run's
+			h.awaitReady() // the memory is written after the outcome
 			if got := memory.Count(h.memoryOf(store, "leaf")) == 1; got != written {
-				t.Errorf("written %t: the victim wrote %t", written, got)
+				t.Errorf("written %t: the victim has left an entry: %t", written, got)
 			}
 			h.startWorker("w2", workerOptions{Config: agentd.Config{Memory: store}})
 			time.Sleep(10 * time.Minute)
 			if text := h.memoryOf(store, "leaf"); memory.Count(text) != 1 {
-				t.Errorf("written %t:\n%s", written, text)
+				t.Errorf("written %t: want one entry in\n%s", written, text)
 			}
 			if n := len(h.requests("leaf")); n != 1 {
-				t.Errorf("asked %d times", n)
+				t.Errorf("the model was asked %d times, want once", n)
 			}
 		})
 	}
 }
 
-// failingMemory is a store that kills its writer's worker.
+// failingMemory is a store that calls die in place of each write. The argument
+// of die makes the write.
 type failingMemory struct {
 	memory.Store
 	die func(write func() error) error
@@ -178,7 +189,7 @@ func TestBrokenMemoryFailsNoRun(t *testing.T) {
 		h.startWorker("w", workerOptions{Config: agentd.Config{Memory: store}})
 		h.expectCompleted(h.submit("leaf", "go"), "leaf")
 		if _, err := store.Open(h.root("leaf").Agent, "").Read(h.ctx); err == nil {
-			t.Error(errors.New("the memory works"))
+			t.Error("the memory can be read, want an error")
 		}
 	})
 }

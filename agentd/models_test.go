@@ -37,7 +37,7 @@ type modelRequest struct {
 // text is the first user message.
 func (r *modelRequest) text() string { return r.Messages[0].Content }
 
-// task is the first user message without the word before a task.
+// task is the first user message without the prefix "Task: ".
 func (r *modelRequest) task() string { return strings.TrimPrefix(r.text(), "Task: ") }
 
 // results are the tool results of the newest turn that had any.
@@ -254,7 +254,7 @@ func use(name string, arguments ...any) provider.ToolCall {
 	}
 	raw, err := json.Marshal(values)
 	if err != nil {
-		panic(err) // texts and numbers always marshal
+		panic(err) // plain values always marshal
 	}
 	return useJSON(name, string(raw))
 }
