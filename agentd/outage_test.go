@@ -19,8 +19,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// outage is a server that fails, with a worker. It takes real time, since an
-// in-process connection does not reconnect.
+// outage is a server that a test stops or fills, with a worker. Its tests take
+// real time, since an in-process connection does not reconnect.
 type outage struct {
 	*harness
 	opts   server.Options
@@ -175,7 +175,8 @@ func (o *outage) plainClient(t *testing.T) jetstream.JetStream {
 	return js
 }
 
-// fill stores messages in a stream of its own until the server has no room.
+// fill stores messages in a stream of its own until the server has no room, not
+// even for a message of one byte.
 func (o *outage) fill(t *testing.T) jetstream.Stream {
 	t.Helper()
 	js := o.plainClient(t)
@@ -191,7 +192,8 @@ func (o *outage) fill(t *testing.T) jetstream.Stream {
 	return s
 }
 
-// writeAtOnce submits a task and waits a second at most.
+// writeAtOnce submits a task to the agent of a run, and waits a second at most
+// for the acknowledgement.
 func (o *outage) writeAtOnce(like subjects.Run) (uint64, error) {
 	ctx, cancel := context.WithTimeout(o.ctx, time.Second)
 	defer cancel()
@@ -207,7 +209,7 @@ func (o *outage) writeAtOnce(like subjects.Run) (uint64, error) {
 
 // TestRemovedLog: the log of a waiting run has been removed. The worker's next
 // write is refused, and the run's messages do not explain the refusal. The
-// worker logs that and stops trying. The run's deadline ends it.
+// worker logs that.
 func TestRemovedLog(t *testing.T) {
 	t.Parallel()
 	log := &logLines{}
