@@ -15,8 +15,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// TestPartitions: the same workers serve trees of all partitions. The trees are
-// cancelled, forked and verified, and each is on one stream.
+// TestPartitions: the same workers serve trees of all partitions. One tree of
+// each partition is cancelled, and the others complete.
 func TestPartitions(t *testing.T) {
 	t.Parallel()
 	withPartitions(t, 4, func(h *harness) {
@@ -26,29 +26,29 @@ func TestPartitions(t *testing.T) {
 		h.startWorker("w1", workerOptions{})
 		h.startWorker("w2", workerOptions{})
 		h.awaitReady()
-		byPart := map[int][]subjects.Run{}
+		byPartition := map[int][]subjects.Run{}
 		n := 0
-		for ; n < 20 || len(byPart) < 4 && n < 1000; n++ {
+		for ; n < 20 || len(byPartition) < 4 && n < 1000; n++ {
 			r := h.submit("lead", strconv.Itoa(n))
-			byPart[r.Partition()] = append(byPart[r.Partition()], r)
+			byPartition[r.Partition()] = append(byPartition[r.Partition()], r)
 		}
-		if len(byPart) != 4 {
-			t.Fatalf("a thousand trees are in %d partitions", len(byPart))
+		if len(byPartition) != 4 {
+			t.Fatalf("a thousand trees are in %d partitions, want 4", len(byPartition))
 		}
 		h.awaitRequests("leaf", 3*n)
 		people := client.New(h.conn)
-		for _, trees := range byPart { // one of each
+		for _, trees := range byPartition {
 			if err := people.Cancel(h.ctx, trees[0].Tree, subjects.Root, "enough"); err != nil {
 				t.Error(err)
 			}
 		}
-		for _, trees := range byPart {
+		for _, trees := range byPartition {
 			if o := h.awaitOutcome(trees[0], time.Minute); o.Kind != run.KindCancelled {
-				t.Errorf("%s: %s %s", trees[0], o.Status, o.Error)
+				t.Errorf("%s: %s %s, want it cancelled", trees[0], o.Status, o.Error)
 			}
 			for _, r := range trees[1:] {
 				if o := h.awaitOutcome(r, time.Minute); o.Status != run.StatusCompleted {
-					t.Errorf("%s: %s", r, o.Error)
+					t.Errorf("%s: %s, want it completed", r, o.Error)
 				}
 			}
 		}
@@ -81,7 +81,7 @@ func TestCopyIsOfTheSamePartition(t *testing.T) {
 				t.Errorf("%s is of partition %d, its copy of %d", r, r.Partition(), copied.Partition())
 			}
 			if o := h.awaitOutcome(copied, time.Minute); o.Status != run.StatusCompleted {
-				t.Errorf("%s: %s", copied, o.Error)
+				t.Errorf("%s: %s, want it completed", copied, o.Error)
 			}
 		}
 	})
@@ -110,16 +110,18 @@ func TestDeadLettersOfPartitions(t *testing.T) {
 		seen := map[uint64]bool{}
 		for i, l := range all {
 			if seen[l.ID] || i > 0 && l.Time.Before(all[i-1].Time) {
-				t.Errorf("dead letter %d at %s", l.ID, l.Time)
+				t.Errorf("dead letter %d of %s has the number of another one, or is older than the one before it",
+					l.ID, l.Time)
 			}
 			seen[l.ID] = true
 			again, err := people.DeadLetter(h.ctx, l.ID)
 			if err != nil || again.Subject != l.Subject {
-				t.Errorf("dead letter %d is %s, and %s of all: %v", l.ID, again.Subject, l.Subject, err)
+				t.Errorf("dead letter %d is of %s by its number, and of %s in the list: %v",
+					l.ID, again.Subject, l.Subject, err)
 			}
 		}
 		if _, err := people.DeadLetter(h.ctx, 1<<40); !errors.Is(err, client.ErrUnknownDeadLetter) {
-			t.Error(err)
+			t.Errorf("an unknown number: error %v, want %v", err, client.ErrUnknownDeadLetter)
 		}
 
 		_, js := h.conn.NATS()
