@@ -12,6 +12,7 @@ import (
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/provider"
+	"github.com/axebus/axe/subjects"
 )
 
 // refuseWrites fails writes to subjects with a suffix while broken is set.
@@ -24,8 +25,8 @@ func refuseWrites(broken *atomic.Bool, suffix string) func(step) error {
 	}
 }
 
-// testPoisoned fails the root's writes to its log or of its outcome until the
-// run's cancel message is there.
+// testPoisoned fails the root's writes to its log, or of its outcome if it is a
+// leaf, until the run's cancel message is written.
 func testPoisoned(t *testing.T, leaf bool) {
 	t.Helper()
 	withHarness(t, func(h *harness) {
@@ -36,10 +37,10 @@ func testPoisoned(t *testing.T, leaf bool) {
 			h.models["lead"] = says("done")
 			refused = r.Space.Result(r.Agent, r.Tree)
 		}
-		var doomed atomic.Bool
+		var cancelled atomic.Bool
 		intercept := func(s step) error {
-			doomed.CompareAndSwap(false, s.Op == "write" && s.Subject == r.Cancel())
-			if s.Op == "write" && !s.After && s.Subject == refused && !doomed.Load() {
+			cancelled.CompareAndSwap(false, s.Op == "write" && s.Subject == r.Cancel())
+			if s.Op == "write" && !s.After && s.Subject == refused && !cancelled.Load() {
 				return errBusBroken
 			}
 			return nil
@@ -54,11 +55,11 @@ func testPoisoned(t *testing.T, leaf bool) {
 			t.Errorf("the model was asked %d times, want one for each of 20 deliveries", n)
 		}
 		if got := h.deadLetterReasons(r.Dead()); len(got) != 1 || got[0] != why {
-			t.Errorf("dead letters: %q", got)
+			t.Errorf("dead letters: %q, want one: %q", got, why)
 		}
 		m := h.readAll(r.Dead())[0]
 		if m.Header.Get("Axe-Subject") != r.Call() || string(m.Body) != `{"task":"go"}` {
-			t.Errorf("dead letter %v %s", m.Header, m.Body)
+			t.Errorf("dead letter %v %s, want the root's call", m.Header, m.Body)
 		}
 	})
 }
@@ -81,10 +82,10 @@ func TestPoisonedChild(t *testing.T) {
 		// With a tool offered, a turn is appended to the log.
 		h.agents[1].SubAgents = []string{"good"}
 		h.models["bad"] = calls(use("any"))
-		var doomed atomic.Bool
+		var cancelled atomic.Bool
 		h.startWorker("w", workerOptions{Config: agentd.Config{Poison: 3}, atStep: func(s step) error {
-			doomed.CompareAndSwap(false, s.Op == "write" && s.Subject == bad.Cancel())
-			if s.Op == "write" && s.Subject == bad.Log() && !doomed.Load() {
+			cancelled.CompareAndSwap(false, s.Op == "write" && s.Subject == bad.Cancel())
+			if s.Op == "write" && s.Subject == bad.Log() && !cancelled.Load() {
 				return errBusBroken
 			}
 			return nil
@@ -93,10 +94,10 @@ func TestPoisonedChild(t *testing.T) {
 		h.expectCompleted(r, "c0="+failedCall("bad", "given up after 3 deliveries of the message that "+
 			"moves it: 3 failed (the last: the bus is broken on purpose)")+"|c1=good")
 		if n := len(h.requests("bad")); n != 3 {
-			t.Errorf("asked %d times", n)
+			t.Errorf("the child's model was asked %d times, want 3", n)
 		}
 		if n := len(h.deadLetterReasons(bad.Dead())); n != 1 {
-			t.Errorf("%d dead letters", n)
+			t.Errorf("%d dead letters, want 1", n)
 		}
 	})
 }
@@ -151,12 +152,12 @@ func TestManyDrainsPoisonNothing(t *testing.T) {
 		h.models["lead"] = delayed(time.Minute, says("done"))
 		r := h.submit("lead", "go")
 		for range 2 * agentd.DefaultPoison {
-			w := h.startWorker("brief", workerOptions{Config: agentd.Config{Grace: 100 * time.Millisecond}})
+			w := h.startWorker("drained", workerOptions{Config: agentd.Config{Grace: 100 * time.Millisecond}})
 			before := len(h.requests(""))
 			h.awaitRequests("lead", before+1)
 			w.drain()
 		}
-		h.startWorker("patient", workerOptions{})
+		h.startWorker("last", workerOptions{})
 		h.expectCompleted(r, "done")
 	})
 }
@@ -168,19 +169,29 @@ func TestCallDuringADrainIsNotPoisoned(t *testing.T) {
 	withHarness(t, func(h *harness) {
 		h.callingLead(nil)
 		h.announce("lead")
-		h.startWorker("porter", workerOptions{agents: []configs.Agent{define("other", nil)}})
+		h.startWorker("other", workerOptions{agents: []configs.Agent{define("other", nil)}})
 		w := h.startWorker("leaving", workerOptions{})
+		// Each pull takes a second, so this is in the middle of one.
 		time.Sleep(10*time.Second + 300*time.Millisecond)
 		w.stop()
 		r := h.submit("lead", "go")
 		w.drain()
 		h.startWorker("staying", workerOptions{})
 		h.expectCompleted(r, "lead")
+		returns := 0
+		for _, m := range h.readTree(r.Tree) {
+			if at, err := r.Space.Parse(m.Subject); err == nil && at.Kind == subjects.Returned {
+				returns++
+			}
+		}
+		if returns != 1 {
+			t.Errorf("the call was given back %d times, want once", returns)
+		}
 	})
 }
 
-// TestCorruptLogIsNotResumed: an entry of a log is missing. The run ends when
-// it would be resumed, and its model is not asked.
+// TestCorruptLogIsNotResumed: an entry of a log is missing, or has an unknown
+// kind. The run ends when it would be resumed, and its model is not asked.
 func TestCorruptLogIsNotResumed(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -214,14 +225,14 @@ func TestCorruptLogIsNotResumed(t *testing.T) {
 				o := h.awaitOutcome(r, time.Hour)
 				if o.Kind != run.KindPoisoned || !strings.Contains(o.Error, "corrupt history") ||
 					!strings.Contains(o.Error, test.why) {
-					t.Errorf("outcome %s %s", o.Kind, o.Error)
+					t.Errorf("outcome %s %s, want a corrupt history with %q", o.Kind, o.Error, test.why)
 				}
 				time.Sleep(time.Minute)
 				if n := len(h.requests("lead")); n != 1 {
-					t.Errorf("the model was asked %d times", n)
+					t.Errorf("the model was asked %d times, want only for the first turn", n)
 				}
 				if got := h.deadLetterReasons(r.Dead()); len(got) == 0 || !strings.Contains(got[0], test.why) {
-					t.Errorf("dead letters %q", got)
+					t.Errorf("dead letters %q, want one with %q", got, test.why)
 				}
 			})
 		})
