@@ -65,10 +65,10 @@ func TestPolicyOfATree(t *testing.T) {
 				`c2=Unknown tool: "spawn_agent"`,
 		)
 		if got := provider.ToolNames(h.requests("mid")[0].Tools); !slices.Equal(got, []string{"spawn_agent"}) {
-			t.Errorf("offered %v", got)
+			t.Errorf("mid was offered %v, want spawn_agent alone", got)
 		}
 		if text := h.requests("lead")[0].Tools[0].Description; strings.Contains(text, "other") {
-			t.Errorf("offered %q", text)
+			t.Errorf("lead was offered an agent that its policy forbids: %q", text)
 		}
 		if n := h.countRuns(r); n != 3 {
 			t.Errorf("%d runs, want the lead's, the mid's and a leaf's", n)
@@ -91,7 +91,7 @@ func TestPolicyCarried(t *testing.T) {
 		r := h.submit("lead", "go")
 		h.expectCompleted(r, "c0=mid")
 		if tools := h.requests("mid")[0].Tools; len(tools) != 0 {
-			t.Errorf("offered %v", provider.ToolNames(tools))
+			t.Errorf("mid was offered %v, want no tool", provider.ToolNames(tools))
 		}
 		var in run.Input
 		for _, m := range h.readAll(h.child(r, "mid", 0).Call()) {
@@ -100,7 +100,7 @@ func TestPolicyCarried(t *testing.T) {
 			}
 		}
 		if diff := cmp.Diff(run.Policy{Tools: []string{"call_agent"}}, in.Policy); diff != "" {
-			t.Error(diff)
+			t.Errorf("the policy in the call of mid:\n%s", diff)
 		}
 
 		forged := h.root("mid")
@@ -115,7 +115,7 @@ func TestPolicyCarried(t *testing.T) {
 		})
 		if o := h.awaitOutcome(forged, time.Minute); o.Kind != run.KindPolicy ||
 			o.Error != `agent "mid" is not permitted by policy` {
-			t.Errorf("%s %q", o.Kind, o.Error)
+			t.Errorf("outcome %s %q, want a refusal by policy", o.Kind, o.Error)
 		}
 	})
 }

@@ -38,8 +38,8 @@ func (h *harness) serving(agent string) presence.Service {
 	return s
 }
 
-// TestServing: the bus knows which workers serve an agent, from the moment at
-// which a process is gone, and for a day after.
+// TestServing: the bus knows which workers serve an agent, and which did. It
+// knows of a drain or a death at once.
 func TestServing(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -96,9 +96,10 @@ func TestWorkerFoundGone(t *testing.T) {
 		early := h.startWorker("early", workerOptions{agents: leaf})
 		two := h.startWorker("two", workerOptions{agents: leaf})
 		h.awaitReady()
-		early.kill() // it has no part in what follows
-		// A look at the moment of the death waits for a second, and does
-		// not miss the process yet. Two looks later it is gone.
+		early.kill() // later it is only a former worker
+		// A check at the moment of the death waits a second for the
+		// answer, and does not miss the process yet. Two checks later
+		// the process is found gone.
 		time.Sleep(4 * time.Second)
 		r := h.submit("lead", "go")
 		h.awaitRequests("leaf", 1)
@@ -119,8 +120,7 @@ func TestWorkerFoundGone(t *testing.T) {
 	})
 }
 
-// TestNoFalseLoss: a worker that drains, and one that only loses its connection
-// to the server for a moment, are not reported as gone.
+// TestNoFalseLoss: a worker that drains is not reported as gone.
 func TestNoFalseLoss(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -133,7 +133,7 @@ func TestNoFalseLoss(t *testing.T) {
 		<-two.ended
 		time.Sleep(time.Minute)
 		if diff := cmp.Diff([]string(nil), withText(lines(), "gone")); diff != "" {
-			t.Error(diff)
+			t.Errorf("a drained worker is reported as gone:\n%s", diff)
 		}
 	})
 }
@@ -161,7 +161,7 @@ func TestStalledByDeath(t *testing.T) {
 		}()
 		time.Sleep(5 * time.Second)
 		if len(reasons) > 0 {
-			t.Errorf("a run with a worker stalls: %s", <-reasons)
+			t.Errorf("a run that has a worker is reported as stalled: %s", <-reasons)
 		}
 		died := time.Now()
 		one.kill()
@@ -170,7 +170,7 @@ func TestStalledByDeath(t *testing.T) {
 		}
 		h.tookAtMost(died, 2500*time.Millisecond)
 		h.expectCompleted(r, "done")
-		for range reasons {
+		for range reasons { // until the follower has returned
 		}
 	})
 }
