@@ -11,9 +11,10 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// TestRaceLost: a worker freezes before a write. Another worker makes the write
-// in its place and dies at once. Then the first worker wakes up, its write is
-// refused, and it carries out the effects that the other worker's write owes.
+// TestRaceLost: a worker freezes before it writes an entry or the outcome of a
+// run. Another worker appends an entry to the run's log and dies at once. Then
+// the first worker wakes up, its write is refused, and it carries out the
+// effects that the other worker's entry owes.
 func TestRaceLost(t *testing.T) {
 	t.Parallel()
 	for name, r := range map[string]race{
@@ -78,7 +79,8 @@ func (r race) run(h *harness) {
 	}})
 	o := h.awaitOutcome(tree, 30*time.Minute)
 	if o.Status != run.StatusCompleted || strings.Contains(o.Result, "whim") || !over.Load() {
-		h.tb.Errorf("outcome %s %q %s, the race was lost: %t", o.Status, o.Result, o.Error, over.Load())
+		h.tb.Errorf("outcome %s %q %s, the race was lost: %t, want the winner's answer of a lost race",
+			o.Status, o.Result, o.Error, over.Load())
 	}
 	time.Sleep(time.Minute)
 	h.checkTree(tree.Tree)
