@@ -22,7 +22,7 @@ func TestRateLimitCountsOnceWithoutAck(t *testing.T) {
 			Config: limited(ratelimit.Settings{Requests: 1000, Tokens: 100_000}),
 			atStep: func(s step) error {
 				if s.Op == "write" && s.After && strings.Contains(s.Subject, "AXE_LIMITS") && n.Add(1)%2 == 1 {
-					return errors.New("the answer was lost")
+					return errors.New("the acknowledgement was lost")
 				}
 				return nil
 			},
@@ -32,7 +32,7 @@ func TestRateLimitCountsOnceWithoutAck(t *testing.T) {
 		}
 		h.awaitReady()
 		if st := h.rateLimitState(); st.Requests != 3 || st.Tokens != 33 {
-			t.Errorf("%d requests and %d tokens are counted, of 3 and 33", st.Requests, st.Tokens)
+			t.Errorf("%d requests and %d tokens are counted, want 3 and 33", st.Requests, st.Tokens)
 		}
 	})
 }

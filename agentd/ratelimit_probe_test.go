@@ -38,7 +38,8 @@ func TestProbeDelaysOthersBriefly(t *testing.T) {
 		}
 		for i, a := range h.requests("lead")[1:] {
 			if d := a.began.Sub(open); d > time.Minute {
-				t.Errorf("request %d of 11 was made %v after the gate's time was over", i+1, d.Round(time.Second))
+				t.Errorf("request %d of 11 was made %v after the provider's pause, want a minute at most",
+					i+1, d.Round(time.Second))
 				return
 			}
 		}

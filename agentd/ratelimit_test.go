@@ -19,16 +19,17 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// limited is a worker's configuration with rate limits for all models.
+// limited is the configuration of a worker with four slots and with one rate
+// limit for all models.
 func limited(s ratelimit.Settings) agentd.Config {
 	account := func(string) (string, ratelimit.Settings) { return "sim-000000000000", s }
 	return agentd.Config{Slots: 4, RateLimit: account}
 }
 
 // startWorkers starts n workers and waits until they are ready.
-func (h *harness) startWorkers(n int, e workerOptions) {
+func (h *harness) startWorkers(n int, o workerOptions) {
 	for i := range n {
-		h.startWorker(fmt.Sprintf("w%d", i), e)
+		h.startWorker(fmt.Sprintf("w%d", i), o)
 	}
 	h.awaitReady()
 }
@@ -52,7 +53,8 @@ func (h *harness) rateLimitState() ratelimit.State {
 }
 
 // TestNoLimitCostsNothing: without a rate limit nothing is written, and no
-// bucket exists.
+// bucket is made. A limit that only heeds a provider's wish to wait makes the
+// bucket, and writes nothing before such a wish.
 func TestNoLimitCostsNothing(t *testing.T) {
 	t.Parallel()
 	for set, want := range map[ratelimit.Settings]bool{{}: false, {RetryAfter: true}: false, {Concurrent: 1}: true} {
@@ -62,10 +64,10 @@ func TestNoLimitCostsNothing(t *testing.T) {
 			h.startWorkers(1, workerOptions{Config: limited(set)})
 			h.expectCompleted(h.submit("lead", "go"), "lead")
 			if n := len(written()); n > 0 != want {
-				t.Errorf("%+v: %d writes", set, n)
+				t.Errorf("%+v: %d writes, want any: %t", set, n, want)
 			}
 			if n := len(made()); n > 0 != set.On() {
-				t.Errorf("%+v: the bucket was made %d times", set, n)
+				t.Errorf("%+v: the bucket was made %d times, want it made: %t", set, n, set.On())
 			}
 		})
 	}
@@ -129,14 +131,17 @@ func TestRetryAfterStopsAllWorkers(t *testing.T) {
 			}
 		}
 		if early > 1 {
-			t.Errorf("%d requests before the 5 s were over", early)
+			t.Errorf("%d requests before the 5 s were over, want one at most", early)
 		}
 		slices.SortFunc(later, time.Time.Compare)
-		if len(later) != 51 || later[1].Sub(later[0]) < time.Second {
-			t.Errorf("%d requests afterwards, the second %v after the first", len(later), later[1].Sub(later[0]))
+		if len(later) != 51 {
+			t.Fatalf("%d requests afterwards, want one of each of 51 trees", len(later))
+		}
+		if d := later[1].Sub(later[0]); d < time.Second {
+			t.Errorf("the second request was made %v after the probe, want it after the probe's answer", d)
 		}
 		if st := h.rateLimitState(); !st.ClosedUntil.IsZero() || st.Probe != nil {
-			t.Errorf("it is not open again: %+v", st)
+			t.Errorf("the rate limit still stops requests: %+v", st)
 		}
 	})
 }
@@ -179,7 +184,7 @@ func TestFailedProbeIsFollowedByAnother(t *testing.T) {
 			at = append(at, a.began.Sub(from).Round(time.Second).Seconds())
 		}
 		if diff := cmp.Diff([]float64{0, 10, 10, 30, 30, 30}, at); diff != "" {
-			t.Error(diff)
+			t.Errorf("seconds at which the model was asked:\n%s", diff)
 		}
 	})
 }
@@ -196,18 +201,18 @@ func TestConcurrentRequestsAreBounded(t *testing.T) {
 		for i, r := range h.submitAll(20) {
 			o := h.expectCompleted(r, fmt.Sprintf("t%d", i))
 			if o.ModelMS != 3000 {
-				t.Errorf("the time at the gate counts as the model's: %d ms", o.ModelMS)
+				t.Errorf("model time %d ms, want 3000 without the wait for a permit", o.ModelMS)
 			}
 		}
 		if n := peakConcurrency(h.requests("lead")); n != 5 {
-			t.Errorf("%d at once", n)
+			t.Errorf("%d requests at once, want 5", n)
 		}
 		h.tookAtMost(from, 13*time.Second)
 		for _, w := range h.workers {
 			w.drain()
 		}
 		if st := h.rateLimitState(); len(st.Holders) > 0 {
-			t.Errorf("held by workers that have left: %+v", st)
+			t.Errorf("drained workers hold permits: %+v", st)
 		}
 	})
 }
@@ -230,14 +235,15 @@ func TestLimitsPerMinute(t *testing.T) {
 					windows[a.began.UTC().Truncate(time.Minute)]++
 				}
 				for at, n := range windows {
-					// As many requests as were in flight
-					// when the last tokens were used.
+					// Tokens count when the answer is there.
+					// So the 12 slots may have as many
+					// requests in flight beyond the limit.
 					if name == "requests" && n > 7 || n > 7+12 {
 						t.Errorf("%d requests in the minute from %v", n, at)
 					}
 				}
 				if name == "requests" && len(windows) < 4 || len(windows) < 2 {
-					t.Errorf("%d minutes for 30 requests", len(windows))
+					t.Errorf("30 requests were made in %d minutes, want more", len(windows))
 				}
 			})
 		})
@@ -262,7 +268,7 @@ func TestPermitsExpireWithTheLease(t *testing.T) {
 		h.awaitRequests("lead", 2)
 		time.Sleep(time.Minute)
 		if st := h.rateLimitState(); len(st.Holders) != 1 {
-			t.Errorf("the lease of what is in flight was not renewed: %+v", st)
+			t.Errorf("the lease of the permits in use was not renewed: %+v", st)
 		}
 		w.kill()
 		died := time.Now()
@@ -271,7 +277,7 @@ func TestPermitsExpireWithTheLease(t *testing.T) {
 		h.expectCompleted(two, "t1")
 		h.tookAtMost(died, 35*time.Second)
 		if next := h.requests("lead")[2].began.Sub(died); next < 20*time.Second {
-			t.Errorf("asked %v after the death, with the permits of the dead", next)
+			t.Errorf("the model was asked %v after the death, want it after the lease of the permits", next)
 		}
 	})
 }
@@ -318,7 +324,7 @@ func TestWaitForAPermit(t *testing.T) {
 		cut := h.root("lead")
 		late := h.root("lead")
 		kept := h.root("lead")
-		parts := h.subscribe(cut.Space.PartsOf(cut.Tree))
+		progress := h.subscribe(cut.Space.PartsOf(cut.Tree))
 		from := time.Now()
 		h.submitTo(cut, "cut")
 		h.submitTo(late, "late", due(from.Add(time.Minute)))
@@ -331,10 +337,10 @@ func TestWaitForAPermit(t *testing.T) {
 		h.expectFailed(late, run.KindTimeout, "timeout after 60s")
 		h.tookAtMost(from, 61*time.Second)
 		var p run.Progress
-		told := parts()
-		if len(told) != 1 || json.Unmarshal(told[0].Body, &p) != nil ||
+		published := progress()
+		if len(published) != 1 || json.Unmarshal(published[0].Body, &p) != nil ||
 			p != (run.Progress{Event: "waiting", Turn: 1, Worker: "w", Reason: "max_concurrent"}) {
-			t.Errorf("%d parts, %+v", len(told), p)
+			t.Errorf("%d progress messages, the first %+v, want one that w waits", len(published), p)
 		}
 		time.Sleep(time.Minute)
 		h.startWorker("successor", workerOptions{Config: limited(ratelimit.Settings{})})
@@ -344,7 +350,7 @@ func TestWaitForAPermit(t *testing.T) {
 		h.expectCompleted(kept, "lead")
 		h.tookAtMost(at, 3*time.Second)
 		if requests := h.requests("lead"); len(requests) != 1 || requests[0].worker.name != "successor" {
-			t.Errorf("asked: %+v", requests)
+			t.Errorf("requests %+v, want one by the successor", requests)
 		}
 	})
 }
