@@ -85,7 +85,7 @@ func TestSequentialCallsDoNotWait(t *testing.T) {
 		h.expectCompleted(r, "c0=1|c1=2|c2=3")
 		replies, logs := h.readAll(r.Replies()), h.readAll(r.Log())
 		if took := replies[2].Time.Sub(logs[0].Time); took != 0 {
-			t.Errorf("three calls that take no time took %v one after another", took)
+			t.Errorf("three calls that take no time took %v one after another, want none", took)
 		}
 	})
 }

@@ -27,9 +27,10 @@ func (h *harness) purge(subject string) {
 	}
 }
 
-// testRemovedCall removes the call of a run that waits for a leaf. Another
-// worker takes the leaf's outcome, which comes after five minutes. It returns
-// the tree's root and the log of that worker.
+// testRemovedCall removes the call of a run that waits, while a leaf below it is
+// at work. Then the only worker drains. Another worker gets the leaf's outcome
+// after five minutes. testRemovedCall returns the tree's root and the log of
+// that worker.
 func (h *harness) testRemovedCall(of func(root subjects.Run) subjects.Run) (root subjects.Run, lines func() []string) {
 	h.agents = []configs.Agent{
 		define("lead", []string{"mid"}), define("mid", []string{"leaf"}), define("leaf", nil),
@@ -55,11 +56,11 @@ func TestRemovedRoot(t *testing.T) {
 		r, lines := h.testRemovedCall(func(r subjects.Run) subjects.Run { return r })
 		o := h.awaitOutcome(r, 10*time.Minute)
 		if o.Kind != run.KindError || !strings.HasPrefix(o.Error, "lost by removal: ") {
-			t.Errorf("outcome %s %q", o.Kind, o.Error)
+			t.Errorf("outcome %s %q, want an error: lost by removal", o.Kind, o.Error)
 		}
 		h.expectLines(lines(), "run lost by removal")
 		if reasons := h.deadLetterReasons(r.Dead()); len(reasons) > 0 {
-			t.Errorf("dead letters: %q", reasons)
+			t.Errorf("dead letters %q, want none", reasons)
 		}
 		if left := h.readAll(r.Timer(0)); len(left) > 0 {
 			t.Errorf("the root's timer is left: %v", left)
@@ -70,7 +71,7 @@ func TestRemovedRoot(t *testing.T) {
 		h.publish(r.Reply(1, 0), `{"status":"completed"}`)
 		time.Sleep(time.Minute)
 		if n := len(h.readAll(r.Space.Result(r.Agent, r.Tree))); n != 1 {
-			t.Errorf("%d outcomes", n)
+			t.Errorf("%d outcomes, want 1", n)
 		}
 		h.purge("")
 		h.setModel("leaf", repeats)
@@ -86,7 +87,7 @@ func TestRemovedChild(t *testing.T) {
 	withPartitions(t, 1, func(h *harness) {
 		r, _ := h.testRemovedCall(func(r subjects.Run) subjects.Run { return h.child(r, "mid", 0) })
 		if o := h.awaitOutcome(r, 10*time.Minute); !strings.Contains(o.Result, "lost by removal: ") {
-			t.Errorf("outcome %+v", o)
+			t.Errorf("outcome %+v, want the child's failure in it: lost by removal", o)
 		}
 	})
 }
