@@ -40,7 +40,7 @@ func (h *harness) removeConsumers() error {
 	return nil
 }
 
-// countQuestions counts the questions for messages that workers are asked.
+// countQuestions counts the questions whether a worker has a message in hand.
 func (h *harness) countQuestions() *atomic.Int64 {
 	var n atomic.Int64
 	err := h.conn.Watch(h.ctx, "axe.worker.*", func(m bus.Stored) {
@@ -57,14 +57,16 @@ func (h *harness) countQuestions() *atomic.Int64 {
 // heldRuns is the number of runs that holdRuns submits.
 const heldRuns = 12
 
-// otherRequests is the number of requests that holdRuns needs for all else.
+// otherRequests is the number of other requests that holdRuns makes: of its
+// quick roots, of the first turns of two leads, and of their two children.
 const otherRequests = heldRuns + 2 + 2
 
 // holdRuns starts workers, and submits runs that they ask their models for: ten
 // leaves, under their calls, and two leads, under the outcomes of their
 // children. When it returns, all of them are being asked. The models answer one
-// after the other, the first one after 20 seconds. Other runs were there
-// before, and some of these waited for a slot.
+// after the other, the first one after 20 seconds. Before the leaves come quick
+// runs. Some of these wait for a slot if the workers have no more than heldRuns
+// slots together.
 func (h *harness) holdRuns(workers, slots int) (held []subjects.Run) {
 	h.agents = []configs.Agent{define("lead", []string{"quick"}), define("leaf", nil), define("quick", nil)}
 	h.models["quick"] = delayed(2*time.Second, says("quick"))
@@ -156,8 +158,8 @@ func TestReplaysOfOneRun(t *testing.T) {
 	})
 }
 
-// TestReplayOutlivesItsHolder: a worker dies, or drains, that kept messages
-// when they came again from a new consumer. Another worker goes on with each of
+// TestReplayOutlivesItsHolder: a worker that kept messages when they came again
+// from a new consumer dies, or drains. Another worker goes on with each of
 // them: after the lease, or at once.
 func TestReplayOutlivesItsHolder(t *testing.T) {
 	t.Parallel()
@@ -217,6 +219,8 @@ func TestOrdinaryDeliveriesAskNoWorker(t *testing.T) {
 				}
 				h.awaitReady()
 				questions := h.countQuestions()
+				// The first round is for all agents, and the
+				// second one for one of them.
 				for round := range 2 {
 					var all []subjects.Run
 					for i := range 10 {
@@ -228,7 +232,7 @@ func TestOrdinaryDeliveriesAskNoWorker(t *testing.T) {
 					time.Sleep(untilDormant)
 				}
 				if n := questions.Load(); n != 0 {
-					t.Errorf("%d questions", n)
+					t.Errorf("workers were asked %d times for a message in hand, want never", n)
 				}
 			})
 		})

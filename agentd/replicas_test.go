@@ -149,11 +149,11 @@ func TestReferencesOnReplicas(t *testing.T) {
 				}
 				ms, err := at.ScanUntil(t.Context(), subject, seq-1, seq)
 				if err != nil || len(ms) != 1 {
-					t.Fatalf("%d messages, %v", len(ms), err)
+					t.Fatalf("%d messages (%v), want the one that was written", len(ms), err)
 				}
 				for n, c := range conns {
 					if got, err := c.Load(t.Context(), ms[0]); err != nil || !bytes.Equal(got, body) {
-						t.Fatalf("server %d: %d bytes, %v", n, len(got), err)
+						t.Fatalf("server %d: %d bytes (%v), want the body of %d", n, len(got), err, len(body))
 					}
 				}
 			}
@@ -179,11 +179,12 @@ func TestReplicas(t *testing.T) {
 		var outcomes []func() run.Outcome
 		for range 5 {
 			r := h.submit("a0", "L")
-			told := h.countProgress(r)
+			followed := h.countEvents(r)
 			outcomes = append(outcomes, func() run.Outcome {
 				o := h.awaitOutcome(r, time.Minute)
-				if n := <-told; n != 2*o.Subtree.Runs {
-					t.Errorf("%d calls and ends of %d runs were told", n, o.Subtree.Runs)
+				if n := <-followed; n != 2*o.Subtree.Runs {
+					t.Errorf("the follower got %d calls and ends of %d runs, want one of each for a run",
+						n, o.Subtree.Runs)
 				}
 				return o
 			})
@@ -195,13 +196,13 @@ func TestReplicas(t *testing.T) {
 			h.expectAnswer(o(), 2)
 		}
 	}
-	h.onReplicas(ctx)
+	h.checkBudgetsAndCancels(ctx)
 }
 
-// countProgress counts the calls and ends of runs that a follower of a tree is
-// told. Some come from a replica that lags behind the one with the result.
-func (h *harness) countProgress(r subjects.Run) <-chan int {
-	told := make(chan int, 1)
+// countEvents counts the calls and ends of runs that a follower of a tree gets.
+// Some come from a replica that lags behind the one with the result.
+func (h *harness) countEvents(r subjects.Run) <-chan int {
+	followed := make(chan int, 1)
 	go func() {
 		n := 0
 		err := client.New(h.conn).Follow(h.ctx, r.Tree, func(e client.Event) {
@@ -212,14 +213,14 @@ func (h *harness) countProgress(r subjects.Run) <-chan int {
 		if err != nil {
 			h.tb.Errorf("follow: %v", err)
 		}
-		told <- n
+		followed <- n
 	}()
-	return told
+	return followed
 }
 
-// onReplicas checks that budgets and cancel messages hold on three replicas, of
-// which one is down, and that the stored messages keep the rules.
-func (h *harness) onReplicas(ctx context.Context) {
+// checkBudgetsAndCancels checks that budgets and cancel messages hold on three
+// replicas, of which one is down, and that the stored messages keep the rules.
+func (h *harness) checkBudgetsAndCancels(ctx context.Context) {
 	a, err := subjects.ParseAgent("a0")
 	if err != nil {
 		h.tb.Fatal(err)
@@ -247,17 +248,18 @@ func (h *harness) onReplicas(ctx context.Context) {
 	for _, r := range bounded {
 		o := h.awaitOutcome(r, time.Minute)
 		if o.Subtree.Runs > 5 || o.Subtree.ModelCalls > 7 {
-			h.tb.Errorf("%d runs and %d model calls: %s", o.Subtree.Runs, o.Subtree.ModelCalls, o.Result+o.Error)
+			h.tb.Errorf("%d runs and %d model calls, want 5 and 7 at most: %s",
+				o.Subtree.Runs, o.Subtree.ModelCalls, o.Result+o.Error)
 		}
 		if o.Status == run.StatusCompleted && o.Subtree.Runs < 5 {
-			h.tb.Errorf("only %d runs: %s", o.Subtree.Runs, o.Result)
+			h.tb.Errorf("a tree completed with %d runs, want 5: %s", o.Subtree.Runs, o.Result)
 		}
 	}
 	for _, r := range cut {
 		h.awaitOutcome(r, time.Minute)
 		left, err := client.New(h.conn).WaitEnded(ctx, r.Tree, subjects.Root, func(client.Event) {})
 		if err != nil || left > 0 {
-			h.tb.Fatal(left, err)
+			h.tb.Fatalf("%d runs of a cancelled tree are left (%v), want none", left, err)
 		}
 	}
 	for _, r := range append(bounded, cut...) {
