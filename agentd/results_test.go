@@ -48,8 +48,8 @@ func TestRepliesInCallOrder(t *testing.T) {
 	})
 }
 
-// TestFailedChildIsItsOwnResult: a failed child does not affect its siblings,
-// earlier or later, in order or in time.
+// TestFailedChildIsItsOwnResult: a failed child does not affect its siblings:
+// not those that were called and answer before it, and not those after it.
 func TestFailedChildIsItsOwnResult(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -69,7 +69,7 @@ func TestFailedChildIsItsOwnResult(t *testing.T) {
 		}
 		o := h.outcomes(r.Reply(1, 1))[0]
 		if o.Kind != run.KindError || o.Category != "overloaded" || o.Turns != 1 {
-			t.Errorf("outcome of the child: %+v", o)
+			t.Errorf("outcome of the child: %+v, want the provider's failure", o)
 		}
 	})
 }
@@ -145,8 +145,8 @@ func TestUnknownAgentFailsASubmission(t *testing.T) {
 	})
 }
 
-// callChain makes three agents of which each calls the next. Their models call
-// whether they may or not.
+// callChain makes an agent for each depth limit: a, b, c … Each calls the next
+// one, whether it may or not. The last one answers.
 func (h *harness) callChain(limits ...int) {
 	h.agents = nil
 	for i, limit := range limits {
@@ -178,9 +178,12 @@ func TestDepthLimit(t *testing.T) {
 				h.startWorker("w", workerOptions{})
 				h.expectCompleted(h.submit("a", "go"), test.want)
 				for _, a := range h.requests("") {
-					if got, want := len(a.Tools), 1; a.agent == test.deep && got != 0 ||
-						a.agent != test.deep && got != want {
-						t.Errorf("%s was offered %d tools", a.agent, got)
+					want := 1
+					if a.agent == test.deep {
+						want = 0
+					}
+					if got := len(a.Tools); got != want {
+						t.Errorf("%s was offered %d tools, want %d", a.agent, got, want)
 					}
 					if a.agent > test.deep {
 						t.Errorf("%s was called, deeper than allowed", a.agent)
@@ -202,7 +205,7 @@ func TestContextIsPassedOn(t *testing.T) {
 		a := h.requests("good")[0]
 		if a.text() != "Task: look\n\nContext:\nline 7" || len(a.Messages) != 1 ||
 			strings.Contains(a.System, "secret") {
-			t.Errorf("the child was asked %+v", a.Request)
+			t.Errorf("the child was asked %+v, want its task and its context alone", a.Request)
 		}
 		if got := h.requests("lead")[0].text(); got != "secret" {
 			t.Errorf("the root was asked %q", got)
