@@ -46,6 +46,9 @@ func (h *harness) gapsBetween(agent string) []float64 {
 	return gaps
 }
 
+// TestRetry: a worker repeats a request that failed, as often as the agent's
+// configuration says. It waits for the configured pause or, if that is longer,
+// as long as the provider asks. It makes no attempt after the run's deadline.
 func TestRetry(t *testing.T) {
 	t.Parallel()
 	after := func(d time.Duration) error {
@@ -61,11 +64,11 @@ func TestRetry(t *testing.T) {
 		err                error
 		deadline           time.Duration // 0: the worker's hour
 		gaps               []float64
-		want               string // of the error; "": it answers
+		want               string // the error; "": it answers
 		retries            int
 	}{
-		"off without a file":               {0, 1, busy, 0, none, busy.Error(), 0},
-		"one attempt is none more":         {1, 1, busy, 0, none, busy.Error(), 0},
+		"off by default":                   {0, 1, busy, 0, none, busy.Error(), 0},
+		"one attempt is no retry":          {1, 1, busy, 0, none, busy.Error(), 0},
 		"to success":                       {3, 2, busy, 0, []float64{4, 4}, "", 2},
 		"until there are no attempts left": {3, 5, busy, 0, []float64{4, 4}, busy.Error(), 2},
 		"a refused key is final":           {3, 1, denied, 0, none, denied.Error(), 0},
@@ -93,10 +96,10 @@ func TestRetry(t *testing.T) {
 					o = h.awaitOutcome(r, time.Hour)
 				}
 				if o.Error != test.want || o.Retries != test.retries || o.Turns != 1 {
-					t.Errorf("%+v", o)
+					t.Errorf("outcome %+v, want error %q after %d retries in one turn", o, test.want, test.retries)
 				}
 				if diff := cmp.Diff(test.gaps, h.gapsBetween("lead")); diff != "" {
-					t.Error(diff)
+					t.Errorf("seconds between the attempts:\n%s", diff)
 				}
 			})
 		})
@@ -104,7 +107,7 @@ func TestRetry(t *testing.T) {
 }
 
 // TestRetryCounts: the time of all attempts is model time, and the pauses
-// between them are not. Turns on the log count with the last attempt.
+// between them are not. An entry counts its own turn, the outcome all turns.
 func TestRetryCounts(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -133,11 +136,11 @@ func TestRetryIsTold(t *testing.T) {
 		h.startWorker("w", workerOptions{})
 		h.awaitReady()
 		r := h.root("lead")
-		parts := h.subscribe(r.Space.PartsOf(r.Tree))
+		progress := h.subscribe(r.Space.PartsOf(r.Tree))
 		h.submitTo(r, "go")
 		h.expectCompleted(r, "go")
 		var got []run.Progress
-		for _, m := range parts() {
+		for _, m := range progress() {
 			var p run.Progress
 			if err := json.Unmarshal(m.Body, &p); err != nil {
 				t.Fatal(err)
@@ -180,13 +183,13 @@ func TestCancelEndsARetryPause(t *testing.T) {
 		h.tookAtMost(from, 500*time.Millisecond)
 		time.Sleep(time.Minute)
 		if n := len(h.requests("lead")); n != 1 {
-			t.Errorf("asked %d times", n)
+			t.Errorf("the model was asked %d times, want once", n)
 		}
 	})
 }
 
 // TestDrainEndsARetryPause: a drain ends a pause between attempts at once.
-// Another worker goes on with the attempt that was due.
+// Another worker makes the next attempt then.
 func TestDrainEndsARetryPause(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -207,7 +210,7 @@ func TestDrainEndsARetryPause(t *testing.T) {
 		from := time.Now()
 		w.drain()
 		if o := h.expectCompleted(r, "go"); o.Worker != "successor" || o.Retries != 1 {
-			t.Errorf("%+v", o)
+			t.Errorf("outcome %+v, want one by the successor after 1 retry", o)
 		}
 		h.tookAtMost(from, 3*time.Second)
 	})
@@ -229,7 +232,7 @@ func TestRetryIsRecorded(t *testing.T) {
 		w.drain()
 		h.startWorker("next", workerOptions{agents: []configs.Agent{define("lead", []string{"leaf"})}})
 		if o := h.expectCompleted(r, "c0=leaf"); o.Worker != "next" || o.Retries != 2 {
-			t.Errorf("%+v", o)
+			t.Errorf("outcome %+v, want one by next after 2 retries", o)
 		}
 		want := &run.Retry{Attempts: 3, Backoff: run.Fixed, Initial: 4 * time.Second, Max: 30 * time.Second}
 		if diff := cmp.Diff(want, h.entries(r)[0].Start.Retry); diff != "" {
