@@ -28,7 +28,7 @@ func TestDecodeEntryRefuses(t *testing.T) {
 		{"no index", `{"kind":"ended","end":{}}`, "index must be at least 1, got 0"},
 		{"negative index", `{"index":-1,"kind":"ended","end":{}}`, "index must be at least 1, got -1"},
 		{"no kind", `{"index":2}`, `kind "" is not known`},
-		{"a later kind", `{"index":2,"kind":"held"}`, `kind "held" is not known`},
+		{"an unknown kind", `{"index":2,"kind":"held"}`, `kind "held" is not known`},
 		{"a turn without an answer", `{"index":2,"kind":"turn","calls":[{}]}`, "one decision for each of its calls"},
 		{
 			"a call to a malformed path",
@@ -41,12 +41,12 @@ func TestDecodeEntryRefuses(t *testing.T) {
 			"one decision for each of its calls",
 		},
 		{
-			"more calls than decisions",
+			"more tool calls than decisions",
 			`{"index":2,"kind":"turn","answer":{"tool_calls":[{},{}]},"calls":[{}]}`,
 			"one decision for each of its calls",
 		},
 		{
-			"more decisions than calls",
+			"more decisions than tool calls",
 			`{"index":2,"kind":"turn","answer":{"tool_calls":[{}]},"calls":[{},{}]}`,
 			"one decision for each of its calls",
 		},
@@ -61,7 +61,7 @@ func TestDecodeEntryRefuses(t *testing.T) {
 			"one decision for each of its calls",
 		},
 		{
-			"a spread with nothing in it",
+			"a spread with a tool call without a decision",
 			`{"index":2,"kind":"turn","answer":{"tool_calls":[{},{}]},"calls":[{},{}],"spread":[2,0]}`,
 			"one decision for each of its calls",
 		},
@@ -72,7 +72,7 @@ func TestDecodeEntryRefuses(t *testing.T) {
 			`{"index":1,"kind":"turn","answer":{"tool_calls":[{}]},"calls":[{}]}`,
 			"the start is missing",
 		},
-		{"a trigger that is none", `{"index":2,"kind":"ended","end":{},"trigger":-1}`, "cannot unmarshal"},
+		{"a negative trigger", `{"index":2,"kind":"ended","end":{},"trigger":-1}`, "cannot unmarshal"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -82,14 +82,15 @@ func TestDecodeEntryRefuses(t *testing.T) {
 				t.Errorf("error %v, want one with %q", err, test.want)
 			}
 			if diff := cmp.Diff(run.Entry{}, e, comparePaths); diff != "" {
-				t.Errorf("an entry besides the error:\n%s", diff)
+				t.Errorf("got an entry with the error (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// TestDecodeEntryRestoresTheTask: task and context are on the log once, in the
-// model's own words.
+// TestDecodeEntryRestoresTheTask: the log has the task and the context of a call
+// once, in the arguments as the model wrote them. DecodeEntry copies them to the
+// call.
 func TestDecodeEntryRestoresTheTask(t *testing.T) {
 	e := run.Entry{
 		Index: 2, Kind: run.EntryTurn,
@@ -103,8 +104,10 @@ func TestDecodeEntryRestoresTheTask(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := strings.Count(string(body), "do it"); n != 1 {
-		t.Errorf("the task is there %d times: %s", n, body)
+	for _, text := range []string{"do it", "soon"} {
+		if n := strings.Count(string(body), text); n != 1 {
+			t.Errorf("%q is in the entry %d times, want once: %s", text, n, body)
+		}
 	}
 	back, err := run.DecodeEntry(body)
 	if err != nil {
@@ -116,8 +119,8 @@ func TestDecodeEntryRestoresTheTask(t *testing.T) {
 	}
 }
 
-// TestDecodeEntryRestoresTasks: the tasks of a call that spawns several runs
-// are on the log once, in the model's own words.
+// TestDecodeEntryRestoresTasks: DecodeEntry copies the tasks of a tool call that
+// spawns several runs to their calls, in order.
 func TestDecodeEntryRestoresTasks(t *testing.T) {
 	e := run.Entry{
 		Index: 2, Kind: run.EntryTurn,
@@ -153,7 +156,8 @@ func TestDecodeEntryRestoresTasks(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if back.ToolCalls() != 3 || len(back.CallsOf(1)) != 2 || back.CallsOf(2)[0].Task != "z" {
-		t.Errorf("%d tool calls, %v, %v", back.ToolCalls(), back.CallsOf(1), back.CallsOf(2))
+		t.Errorf("got %d tool calls, the second with %v, the third with %v; want 3, with 2 calls, with the task z",
+			back.ToolCalls(), back.CallsOf(1), back.CallsOf(2))
 	}
 }
 
@@ -169,13 +173,13 @@ func TestDecodeOutcomeRefuses(t *testing.T) {
 	for _, test := range tests {
 		o, err := run.DecodeOutcome([]byte(test.body))
 		if err == nil || !strings.Contains(err.Error(), test.want) || o != (run.Outcome{}) {
-			t.Errorf("%s: %+v, error %v, want one with %q", test.body, o, err, test.want)
+			t.Errorf("%s: got %+v, error %v, want no outcome and an error with %q", test.body, o, err, test.want)
 		}
 	}
 }
 
-// TestDecode: each kind of message is one event, and a malformed body is the
-// same event for every reader.
+// TestDecode: each kind of message decodes to its event. A malformed body is no
+// event, an event that says why it is malformed, or an error.
 func TestDecode(t *testing.T) {
 	m := run.Meta{Seq: 7, Time: time.Unix(1, 0).UTC()}
 	key := subjects.Root.MailKey(2, 1)
@@ -190,6 +194,22 @@ func TestDecode(t *testing.T) {
 			subjects.Address{Kind: subjects.Call},
 			`{"task":"x"}`,
 			run.Called{Meta: m, Input: run.Input{Task: "x"}},
+		},
+		{
+			"call of a tool",
+			subjects.Address{Kind: subjects.Tool},
+			`{"tool":{"name":"x","arguments":{}}}`,
+			run.Called{Meta: m, Input: run.Input{
+				Tool: &run.ToolInput{Name: "x", Arguments: json.RawMessage(`{}`)},
+			}},
+		},
+		{
+			"log entry",
+			subjects.Address{Kind: subjects.Log},
+			`{"index":2,"kind":"ended","end":{"kind":"timeout","text":"x"}}`,
+			run.Ended{Meta: m, Entry: run.Entry{
+				Index: 2, Kind: run.EntryEnded, End: &run.End{Kind: run.KindTimeout, Text: "x"},
+			}},
 		},
 		{
 			"outcome of a child",
@@ -268,7 +288,7 @@ func TestDecode(t *testing.T) {
 			run.Cancelled{Meta: m, End: run.End{Kind: run.KindCancelled, Text: "cancelled"}},
 		},
 		{
-			"cancel message with a kind of another end",
+			"cancel message with a kind that no cancel message has",
 			subjects.Address{Kind: subjects.Cancel},
 			`{"kind":"turns","text":"x"}`,
 			run.Cancelled{Meta: m, End: run.End{Kind: run.KindCancelled, Text: "x"}},
@@ -301,12 +321,13 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// bodies adds the messages of testdata/logs as seeds.
-func bodies(f *testing.F, subject string) {
+// seedBodies adds bodies of testdata/logs as seeds: those of the messages whose
+// subjects begin with subject.
+func seedBodies(f *testing.F, subject string) {
 	f.Helper()
 	files, err := filepath.Glob("testdata/logs/*.json")
 	if err != nil || len(files) == 0 {
-		f.Fatalf("no logs: %v", err)
+		f.Fatalf("found %d files in testdata/logs, error %v", len(files), err)
 	}
 	for _, file := range files {
 		text, err := os.ReadFile(file)
@@ -328,14 +349,23 @@ func bodies(f *testing.F, subject string) {
 // FuzzDecodeEntry: no body makes DecodeEntry panic, and an accepted entry is
 // the same after it was stored and read again.
 func FuzzDecodeEntry(f *testing.F) {
-	bodies(f, "log")
+	seedBodies(f, "log")
 	f.Add(
 		[]byte(
 			`{"index":1,"kind":"turn","start":{},"answer":{"tool_calls":[{"arguments":"[1"}]},` +
 				`"calls":[{"deadline":"9999-12-31T23:59:59.999999999-12:00"}]}`,
 		),
 	)
-	f.Add([]byte(`{"index":9,"kind":"ended","end":{},"calls":[{}],"timer":"0001-01-01T00:00:00Z"}`))
+	f.Add([]byte(`{"index":9,"kind":"ended","end":{},"timer":"0001-01-01T00:00:00Z"}`))
+	f.Add([]byte(`{"index":1,"kind":"idle","start":{},"answer":{"content":"x"}}`))
+	f.Add([]byte(`{"index":2,"kind":"final","answer":{"content":"x"},"end":{"kind":"error","text":"x"}}`))
+	f.Add([]byte(`{"index":1,"kind":"started","attempt":{"id":"x"}}`))
+	f.Add(
+		[]byte(
+			`{"index":2,"kind":"turn","answer":{"tool_calls":[{}]},"calls":[{}],` +
+				`"review":{"op":"review","error":"x","kind":"unknown_agent"}}`,
+		),
+	)
 	f.Fuzz(func(t *testing.T, body []byte) {
 		e, err := run.DecodeEntry(body)
 		if err != nil {
@@ -349,7 +379,7 @@ func FuzzDecodeEntry(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%s cannot be read again: %v", first, err)
 		}
-		// {} for a field that was absent
+		// Marshal writes {} for a Raw that was absent.
 		raw := cmpopts.IgnoreFields(provider.ToolCall{}, "Raw")
 		if diff := cmp.Diff(e, back, cmpopts.EquateEmpty(), raw, comparePaths); diff != "" {
 			t.Fatalf("%s (-first +again):\n%s", body, diff)
@@ -361,30 +391,35 @@ func FuzzDecodeEntry(f *testing.F) {
 	})
 }
 
-// foldAny checks that an entry which decodes can be folded at its index.
+// foldAny checks that an entry which decodes can be folded at its index, by a
+// run that may have such an entry.
 func foldAny(t *testing.T, e run.Entry) {
 	t.Helper()
 	s := run.State{Phase: run.Ready, Seq: 1, LogIndex: e.Index - 1}
-	var event run.Event = run.Answered{Meta: run.Meta{Seq: 2}, Entry: e}
-	if e.Kind == run.EntryEnded {
-		event = run.Ended{Meta: run.Meta{Seq: 2}, Entry: e}
+	switch {
+	case e.Kind == run.EntryStarted:
+		s.Input.Tool = &run.ToolInput{}
+	case e.Index > 1:
+		first := run.Entry{Index: 1, Kind: run.EntryIdle, Start: &run.Start{}, Answer: &provider.Response{}}
+		s.Turns = run.Turns{{Entry: first}}
 	}
-	s, err := s.Apply(event)
+	s, err := s.Apply(e.Event(run.Meta{Seq: 2}))
 	if err != nil {
 		t.Fatalf("%+v: %v", e, err)
 	}
 	if len(s.Outstanding().All()) == 0 {
-		t.Fatalf("%+v leaves nothing owed in %v", e, s.Phase)
+		t.Fatalf("after %+v the run is %v and owes nothing", e, s.Phase)
 	}
-	s.Subtree()
+	s.Subtree() // must not panic
 }
 
 // FuzzDecodeOutcome: no body makes DecodeOutcome panic, and an accepted outcome
 // is the same after it was stored and read again.
 func FuzzDecodeOutcome(f *testing.F) {
-	bodies(f, "in.1")
+	seedBodies(f, "in.1")
 	f.Add([]byte(`{"status":"completed","result":"\ud800"}`))
 	f.Add([]byte(`{"STATUS":"failed","kind":"new"}`))
+	f.Add([]byte(`{"status":"failed","partial":{"results":[],"text":"x"}}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		o, err := run.DecodeOutcome(body)
 		if err != nil {
@@ -395,8 +430,8 @@ func FuzzDecodeOutcome(f *testing.F) {
 			t.Fatalf("%s cannot be stored: %v", body, err)
 		}
 		back, err := run.DecodeOutcome(text)
-		if err != nil || back != o {
-			t.Fatalf("%s came back as %+v, was %+v (error %v)", body, back, o, err)
+		if diff := cmp.Diff(o, back, cmpopts.EquateEmpty()); err != nil || diff != "" {
+			t.Fatalf("%s, stored as %s: error %v (-first +again):\n%s", body, text, err, diff)
 		}
 	})
 }
