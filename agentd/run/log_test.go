@@ -23,20 +23,24 @@ type oldLog struct {
 	About    string `json:"about"`
 	Schema   string `json:"schema"`
 	Messages []struct {
-		Subject string          `json:"subject"` // without the run's prefix
+		// Subject is without the run's prefix.
+		Subject string          `json:"subject"`
 		Seq     uint64          `json:"seq"`
 		Time    time.Time       `json:"time"`
 		Body    json.RawMessage `json:"body"`
 	} `json:"messages"`
-	State []string `json:"state"` // as describe prints it
-	// the conversation that the model is shown
+	// State has the lines that describe and describeTurns print.
+	State []string `json:"state"`
+	// Conversation is shown to the model.
 	Conversation []provider.Message `json:"conversation"`
 }
 
+// TestOldLogs: a run of an older version folds to the same state as ever, and
+// its model is shown the same conversation.
 func TestOldLogs(t *testing.T) {
 	files, err := filepath.Glob("testdata/logs/*.json")
 	if err != nil || len(files) == 0 {
-		t.Fatalf("no logs: %v", err)
+		t.Fatalf("found %d files in testdata/logs, error %v", len(files), err)
 	}
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
@@ -88,8 +92,8 @@ func oldEvent(t *testing.T, meta run.Meta, subject string, body []byte) run.Even
 	return e
 }
 
-// stored returns a conversation as JSON, with tool calls as the model wrote
-// them.
+// stored returns each message of a conversation as JSON, with tool calls as the
+// model wrote them.
 func stored(t *testing.T, ms []provider.Message) []string {
 	t.Helper()
 	var out []string

@@ -13,7 +13,7 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// TestMailFrom: the writer of a message is a name that fits in a line.
+// TestMailFrom: the writer of a message is a name of 1 to 512 bytes in one line.
 func TestMailFrom(t *testing.T) {
 	for from, ok := range map[string]bool{
 		"user": true, "r-1-0": true, "Zoë from the 3rd floor": true, "👩‍🔧": true, strings.Repeat("x", 512): true,
@@ -27,19 +27,19 @@ func TestMailFrom(t *testing.T) {
 		}
 		m, err := run.DecodeMail(body)
 		if (err == nil) != ok || ok && m.From != from {
-			t.Errorf("%q: %+v, %v", from, m, err)
+			t.Errorf("mail from %q: got %+v, error %v, want it accepted: %t", from, m, err, ok)
 		}
 	}
 }
 
 // TestFullInbox: unread mail is kept up to a bound, and the run is told once
-// that it lost some. Messages of forks and awaited mail still arrive. Taking
+// that it lost some. Idle notices of forks and awaited mail still arrive. Taking
 // mail makes room again.
 func TestFullInbox(t *testing.T) {
 	for _, test := range []struct {
-		name   string
-		text   string
-		before int // messages that fit
+		name string
+		text string
+		fit  int // messages
 	}{
 		{"many", "x", run.MaxInbox},
 		{"long", strings.Repeat("x", 1<<20), run.MaxInboxBytes >> 20},
@@ -56,36 +56,36 @@ func TestFullInbox(t *testing.T) {
 					{Op: run.OpWait, From: []subjects.Path{subjects.Root.Child(1, 9), subjects.Root.Child(1, 8)}},
 				},
 			}})
-			for range test.before + 500 {
-				f.apply(run.Mailed{Mail: run.Mail{From: "loud", Text: test.text}})
+			for range test.fit + 500 {
+				f.apply(run.Mailed{Mail: run.Mail{From: "somebody", Text: test.text}})
 			}
 			f.apply(run.Mailed{Mail: run.Mail{From: "r-1-0", Text: "done", Idle: true, Key: "r-1-0-idle1"}})
 			f.apply(run.Mailed{Mail: run.Mail{From: "r-1-9", Text: "it is me"}})
 			f.apply(run.Mailed{Mail: run.Mail{From: "r-1-9", Text: "once more"}})
 			f.apply(run.Mailed{Mail: run.Mail{From: "r-1-8", Text: "and me"}})
 			if f.state.Phase != run.Ready {
-				t.Fatalf("%v: what it waited for is there", f.state.Phase)
+				t.Fatalf("the run is %v with the mail that it waited for, want %v", f.state.Phase, run.Ready)
 			}
 			var from []string
-			for _, m := range f.state.Inbox[test.before:] {
+			for _, m := range f.state.Inbox[test.fit:] {
 				from = append(from, m.From)
 			}
 			if diff := cmp.Diff([]string{run.Overflow, "r-1-0"}, from); diff != "" {
-				t.Error(diff)
+				t.Errorf("writers of the mail after the first %d messages (-want +got):\n%s", test.fit, diff)
 			}
 			f.apply(run.Answered{Entry: run.Entry{
 				Index: 2, Kind: run.EntryTurn, Trigger: f.state.Owner, Seen: f.state.Seq,
 				Answer: &provider.Response{}, Calls: []run.Call{{Op: run.OpMail}},
 			}})
-			f.apply(run.Mailed{Mail: run.Mail{From: "loud", Text: "again"}})
+			f.apply(run.Mailed{Mail: run.Mail{From: "somebody", Text: "again"}})
 			if got := f.state.Inbox; len(got) != 1 || got[0].Text != "again" {
-				t.Errorf("%d messages after it took all", len(got))
+				t.Errorf("got %d messages in the inbox, want only the one after the run took all", len(got))
 			}
 		})
 	}
 }
 
-// folding applies events, one a second.
+// folding is a state to which apply adds events, one a second.
 type folding struct {
 	t     *testing.T
 	seq   uint64
@@ -110,7 +110,7 @@ func (f *folding) apply(e run.Event) {
 		e = event
 	case run.Ended, run.ToolStarted, run.Replied, run.TimedOut, run.AnsweredWithoutCalls, run.Approved, run.Interrupted,
 		run.Returned, run.Cancelled, run.OutcomeStored:
-		f.t.Fatalf("%T", e)
+		f.t.Fatalf("folding cannot set the place of an event %T", e)
 	}
 	var err error
 	if f.state, err = f.state.Apply(e); err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/axebus/axe/agentd/run"
 )
 
+// drawPolicy draws a policy with bounds among the names a to d.
 func drawPolicy(t *rapid.T, name string) run.Policy {
 	list := func(what string) []string {
 		if rapid.Bool().Draw(t, name+" bounds "+what) {
@@ -20,8 +21,8 @@ func drawPolicy(t *rapid.T, name string) run.Policy {
 	return run.Policy{Agents: list("agents"), Tools: list("tools")}
 }
 
-// TestPolicyOnlyNarrows: in any chain of policies, a run may do no more than
-// each run above it, and the order does not matter.
+// TestPolicyOnlyNarrows: two policies together permit exactly what each of them
+// permits, in either order. JSON keeps an empty list apart from none.
 func TestPolicyOnlyNarrows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, q := drawPolicy(t, "one"), drawPolicy(t, "another")
@@ -31,11 +32,11 @@ func TestPolicyOnlyNarrows(t *testing.T) {
 				t.Fatalf("%s: %+v within %+v is %+v", x, p, q, both)
 			}
 			if both.MayCall(x) != reverse.MayCall(x) || both.MayUse(x) != reverse.MayUse(x) {
-				t.Fatalf("%s: %+v and %+v", x, both, reverse)
+				t.Fatalf("%s: one order of the policies gives %+v, the other one %+v", x, both, reverse)
 			}
 		}
 		if both.IsZero() != (p.IsZero() && q.IsZero()) {
-			t.Fatalf("%+v within %+v is %+v", p, q, both)
+			t.Fatalf("%+v within %+v is %+v, which restricts nothing: %t", p, q, both, both.IsZero())
 		}
 		body, err := json.Marshal(both)
 		if err != nil {
@@ -46,7 +47,7 @@ func TestPolicyOnlyNarrows(t *testing.T) {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(both, back); diff != "" {
-			t.Fatalf("an empty list is not none at all: %s\n%s", body, diff)
+			t.Fatalf("read back from %s (-want +got):\n%s", body, diff)
 		}
 	})
 }
