@@ -11,12 +11,12 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// answer is the model's answer: calls, some of which fail at once, or the end
-// if there are none.
+// answer is the model's answer: calls, some of which are refused, or the final
+// answer if there are none.
 type answer struct {
 	calls      int
 	sequential bool
-	refused    int // a bit for each call
+	refused    int // the refused calls, a bit for each
 	// an error instead of an answer
 	broken bool
 }
@@ -31,7 +31,7 @@ func (a answer) String() string {
 	return fmt.Sprintf("%d calls refused=%b sequential=%t", a.calls, a.refused, a.sequential)
 }
 
-// fill makes the entry of the answer.
+// fill puts the answer into an entry.
 func (a answer) fill(e *run.Entry) {
 	e.Answer, e.Start = &provider.Response{}, &run.Start{}
 	e.Sequential = a.sequential
@@ -47,7 +47,7 @@ func (a answer) fill(e *run.Entry) {
 	}
 }
 
-// conversation is the turns so far as the model is shown them.
+// conversation is the results of the turns so far, as the model is shown them.
 func conversation(turns []run.Turn) string {
 	var b strings.Builder
 	for i, t := range turns {

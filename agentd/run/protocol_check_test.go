@@ -11,9 +11,9 @@ import (
 //
 //	A  a run that was called never ends
 //	B  an outcome contradicts the log, or is not the first of its call
-//	C  a turn is asked although it was stored before the delivery
-//	D  a turn is asked under two triggers, twice without a fault, or twice by
-//	   one delivery
+//	C  the model is asked for a turn that was stored before the delivery
+//	D  the model is asked for a turn under two triggers, twice without a
+//	   fault, or twice by one delivery
 //	E  the fold differs from the conversation that the model saw, or is corrupt
 //	F  a child is called after its parent's end, and no cancel message or
 //	   deadline covers it
@@ -21,15 +21,17 @@ import (
 //	   state that does not owe it
 //	H  a trigger is poisoned by deliveries that have returns
 
+// violate keeps the first violation. Its text begins with the letter.
 func (w *world) violate(format string, args ...any) {
 	if w.bad == "" {
 		w.bad = fmt.Sprintf(format, args...)
 	}
 }
 
+// checkAsk checks the world before the model is asked.
 func (w *world) checkAsk(h *handler) {
 	p, turn := h.path(w), len(h.state.Turns)+1
-	if w.covered(h, p) {
+	if w.isCancelled(h, p) {
 		w.violate("G the model is asked for %s after its worker saw the cancel message", p)
 	}
 	if h.state.Phase != run.Ready {
@@ -74,8 +76,8 @@ func (w *world) turnStored(p subjects.Path, turn, n int) bool {
 // from outside.
 func answered(o run.Outcome) bool { return o.Status == run.StatusCompleted || o.Kind == run.KindError }
 
-// checkPoisoned checks the world before a run ends as poisoned. A zombie may
-// store a return after its successor has read the run.
+// checkPoisoned checks the world before a run ends as poisoned. Only the returns
+// count that the worker has read: a zombie may store one later.
 func (w *world) checkPoisoned(h *handler) {
 	silent := w.cons[h.trig].total - 1
 	for _, m := range w.stream[:h.state.Seq] {
@@ -124,7 +126,7 @@ func (w *world) checkOutcome(h *handler) {
 }
 
 // checkRest checks a world in which nothing more happens by itself: every run
-// has ended.
+// has ended, and each call has its outcome.
 func (w *world) checkRest() {
 	for i := range w.workers {
 		if w.workers[i].busy {
@@ -147,6 +149,7 @@ func (w *world) checkRest() {
 	}
 }
 
+// checkEnd checks that a run has an outcome.
 func (w *world) checkEnd(p subjects.Path) {
 	if _, ok := w.outcome(p, len(w.stream)); !ok {
 		s := w.now(p)

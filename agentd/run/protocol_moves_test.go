@@ -2,6 +2,7 @@ package run_test
 
 import "github.com/axebus/axe/subjects"
 
+// deliver gives the message k of the stream to an idle worker.
 func (w *world) deliver(h *handler, k int) {
 	c := &w.cons[k]
 	c.due = false
@@ -29,7 +30,7 @@ func (w *world) deliver(h *handler, k int) {
 	}
 }
 
-// learn aborts a request in flight.
+// learn tells a worker of a cancel message, which aborts a request in flight.
 func (w *world) learn(h *handler, cancel int) {
 	h.known |= 1 << cancel
 	if h.busy && h.at == atAnswer && !w.noCancels && w.cancels[cancel].Covers(h.path(w)) {
@@ -37,6 +38,7 @@ func (w *world) learn(h *handler, cancel int) {
 	}
 }
 
+// move takes a worker's next step in one of the ways that ways counts.
 func (w *world) move(h *handler, way int) {
 	switch h.at {
 	case atRead:
@@ -73,7 +75,7 @@ func (w *world) move(h *handler, way int) {
 		w.moveOutcome(h, way)
 	case atSelf:
 		w.cancelSelf(h)
-		// the acknowledgement is lost and the retry refused
+		// The acknowledgement was lost, and the retry is refused.
 		if way == 1 && h.at == atAck {
 			w.lose--
 			w.faulty = true
@@ -85,9 +87,9 @@ func (w *world) move(h *handler, way int) {
 	}
 }
 
-// moveOutcome publishes the outcome. If the acknowledgement is lost, the
-// trigger goes back, or the retry is stored as well: the server has forgotten
-// the message id.
+// moveOutcome publishes the outcome. In way 0 that is all. In the other two the
+// server's acknowledgement is lost. Then the retry is stored as well (way 1,
+// the server has forgotten the message id), or the trigger goes back (way 2).
 func (w *world) moveOutcome(h *handler, way int) {
 	stored := w.publishOutcome(h)
 	if way == 0 || !stored {

@@ -2,7 +2,7 @@ package run_test
 
 import "github.com/axebus/axe/subjects"
 
-// script lists the answers that the model may give.
+// script lists the answers that the model of a run may give in a turn.
 type script func(p subjects.Path, turn int, redelivered bool) []answer
 
 // scenario is a tree and the faults that may happen to it.
@@ -11,30 +11,31 @@ type scenario struct {
 	// the tree begins with a submission, and not with the root's call
 	submitted bool
 	script    script
-	cancelAt  subjects.Path
-	lag       bool // reads come from followers
-	// deliveries after which a trigger is poisoned; 0: never
+	cancelAt  subjects.Path // the path that a person cancels
+	lag       bool          // reads come from followers
+	// deliveries that count against a trigger before it is poisoned; 0:
+	// never poisoned
 	poison  int
-	workers int // in an exhaustive search
+	workers int // in an exhaustive search, at least 2
 	may     budget
 }
 
-// rules are switches that each take away a rule of DESIGN, by its number.
+// rules are switches. Each takes away one rule of the protocol.
 type rules struct {
-	anyOwner bool // 2: act without being the owner
-	noReread bool // 3: acknowledge after a lost race
-	noFence  bool // 1: write without a fence
-	// 3: do not look at the reply subject
-	noReply bool
-	// 2: on a redelivery read as much as usual
+	anyOwner bool // act without being the owner
+	noReread bool // acknowledge after a refused write
+	noFence  bool // write without a fence
+	noReply  bool // do not read the reply subject
+	// the first read of a call or of a redelivery may miss messages of the
+	// run
 	noLeader  bool
-	noCancels bool // 9: ignore cancel messages
-	ackFirst  bool // 3: acknowledge first
+	noCancels bool // ignore cancel messages
+	ackFirst  bool // acknowledge before the work
 }
 
 var final = answer{}
 
-// root makes a script for the root; its children answer at once.
+// root makes a script of the root's answers. Its children answer at once.
 func root(f func(turn int, redelivered bool) []answer) script {
 	return func(p subjects.Path, turn int, redelivered bool) []answer {
 		if p.IsRoot() {
@@ -54,7 +55,8 @@ func turns(answers ...answer) script {
 	})
 }
 
-// zombie gives another answer when it is asked again.
+// zombie makes a script of a root whose model gives another answer under a
+// redelivered trigger.
 func zombie(first, again answer) script {
 	return root(func(turn int, redelivered bool) []answer {
 		switch {

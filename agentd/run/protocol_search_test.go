@@ -15,8 +15,8 @@ type node struct {
 }
 
 // search visits the worlds of a scenario breadth first, at most limit of them,
-// and returns the shortest way to a violation. It returns whole if it has
-// visited all.
+// and returns the shortest way to a violation. It says whole if it has visited
+// all.
 func search(s scenario, r rules, limit int) (bad string, way []step, states int, whole bool) {
 	type place struct {
 		w  *world
@@ -99,7 +99,7 @@ func handlerKey(h handler, b []byte) []byte {
 			h.state.OutcomeStored,
 			h.slot,
 			h.turned,
-			h.asked,
+			h.replyRead,
 			h.desist,
 			h.logEnds,
 			h.answer.broken,
@@ -130,6 +130,7 @@ func (a asked) key(b []byte) []byte {
 
 func (t timer) key(b []byte) []byte { return numbers(append(b, t.path.String()...), 0, t.turn) }
 
+// numbers appends numbers as varints.
 func numbers(b []byte, ns ...int) []byte {
 	for _, n := range ns {
 		b = binary.AppendVarint(b, int64(n))
@@ -150,6 +151,7 @@ func unordered[T any](b []byte, things []T, key func(T, []byte) []byte) []byte {
 	return b
 }
 
+// bits packs flags into a number.
 func bits(bs ...bool) (n int) {
 	for _, b := range bs {
 		n <<= 1

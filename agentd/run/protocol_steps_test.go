@@ -115,6 +115,8 @@ func (w *world) ways(h *handler) int {
 	return 1
 }
 
+// environment lists the steps of the server, of the timers and of the person
+// that cancels.
 func (w *world) environment() []step {
 	var out []step
 	for k, c := range w.cons {
@@ -139,6 +141,7 @@ func (w *world) environment() []step {
 	return out
 }
 
+// arm sets a timer. A second timer of the same turn changes nothing.
 func (w *world) arm(t timer) {
 	if !slices.Contains(w.armed, t) {
 		w.armed = append(w.armed, t)
@@ -151,44 +154,45 @@ func (w *world) do(s step) {
 	switch s.op {
 	case deliver:
 		w.deliver(h, s.arg)
-		w.tell("worker %d gets #%d %v, delivery %d", s.worker, s.arg+1, w.stream[s.arg], h.count)
+		w.trace("worker %d gets #%d %v, delivery %d", s.worker, s.arg+1, w.stream[s.arg], h.count)
 	case move:
 		was, trig := h.at, h.seq()
 		w.move(h, s.arg)
-		w.tell("worker %d (#%d) %s, way %d: next %s", s.worker, trig, ats[was], s.arg, ats[h.at])
+		w.trace("worker %d (#%d) %s, way %d: next %s", s.worker, trig, ats[was], s.arg, ats[h.at])
 	case learn:
 		w.learn(h, s.arg)
-		w.tell("worker %d hears of the cancel message of %s", s.worker, w.cancels[s.arg])
+		w.trace("worker %d hears of the cancel message of %s", s.worker, w.cancels[s.arg])
 	case crash:
-		w.tell("worker %d (#%d) dies before %s", s.worker, h.seq(), ats[h.at])
+		w.trace("worker %d (#%d) dies before %s", s.worker, h.seq(), ats[h.at])
 		w.crash--
 		w.faulty = true
 		w.giveBack(h)
 	case drain:
-		w.tell("worker %d (#%d) drains before %s", s.worker, h.seq(), ats[h.at])
+		w.trace("worker %d (#%d) drains before %s", s.worker, h.seq(), ats[h.at])
 		w.drain--
 		w.faulty = true
 		w.drained(h)
 	case ackWait:
-		w.tell("AckWait of #%d runs out", s.arg+1)
+		w.trace("AckWait of #%d runs out", s.arg+1)
 		w.redel--
 		w.faulty, w.cons[s.arg].due = true, true
 	case forget:
-		w.tell("the server restarts and forgets #%d", s.arg+1)
+		w.trace("the server restarts and forgets #%d", s.arg+1)
 		w.forget--
 		w.faulty, w.cons[s.arg] = true, consumer{due: true, total: w.cons[s.arg].total}
 	case cancelled:
 		w.cancel--
 		w.publish(msg{kind: cancelMessage, path: w.cancelAt, end: run.End{Kind: run.KindCancelled, Text: "cancelled"}})
-		w.tell("#%d a person cancels %s", len(w.stream), w.cancelAt)
+		w.trace("#%d a person cancels %s", len(w.stream), w.cancelAt)
 	case fire:
 		w.fire--
 		w.publish(msg{kind: fired, path: w.armed[s.arg].path, turn: w.armed[s.arg].turn})
-		w.tell("#%d a timer fires: %v", len(w.stream), w.stream[len(w.stream)-1])
+		w.trace("#%d a timer fires: %v", len(w.stream), w.stream[len(w.stream)-1])
 	}
 }
 
-func (w *world) tell(format string, args ...any) {
+// trace keeps a description of the step that was taken, for explain.
+func (w *world) trace(format string, args ...any) {
 	if w.tracing {
 		w.happened = fmt.Sprintf(format, args...)
 	}

@@ -8,8 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// effort is the value of -rapid.checks. make sim sets more than the 100 of go
-// test.
+// effort is the value of -rapid.checks: 100, unless make sim sets more.
 func effort(t *testing.T) int {
 	t.Helper()
 	n, err := strconv.Atoi(flag.Lookup("rapid.checks").Value.String())
@@ -19,8 +18,9 @@ func effort(t *testing.T) int {
 	return n
 }
 
-// TestSimProtocol walks through every scenario with four workers and more
-// faults than the search has: lagging reads, or a server that forgets.
+// TestSimProtocol walks at random through every scenario. A walk has four
+// workers and more faults than the search. Its reads may lag, or its server may
+// forget acknowledgements.
 func TestSimProtocol(t *testing.T) {
 	t.Parallel()
 	for _, s := range scenarios() {
@@ -31,6 +31,8 @@ func TestSimProtocol(t *testing.T) {
 	}
 }
 
+// walk takes random steps until nothing more can happen. The faults of a
+// scenario are bounded, so a walk ends by itself long before 3000 steps.
 func walk(t *rapid.T, s scenario) {
 	s.lag = rapid.Bool().Draw(t, "lagging reads")
 	s.may.crash += 2
@@ -56,7 +58,7 @@ func walk(t *rapid.T, s scenario) {
 		}
 	}
 	if len(w.steps()) > 0 {
-		t.Fatalf("no end after %d steps\n%s", len(way), explain(s, rules{}, 4, way))
+		t.Fatalf("the walk has not ended after %d steps\n%s", len(way), explain(s, rules{}, 4, way))
 	}
 }
 

@@ -11,9 +11,10 @@ import (
 type at byte
 
 const (
-	// read the run's messages and see whether it owes anything
+	// read the run's messages, and see whether the run owes the holder of
+	// the trigger anything
 	atRead at = iota
-	// read the reply subject and derive the effects that are owed
+	// read the reply subject, and derive the effects that are owed
 	atReply
 	atAsk    // send the request to the model
 	atAnswer // the model answers
@@ -46,8 +47,8 @@ type handler struct {
 	// its first read is done
 	turned bool
 	// the last read covered the reply subject too
-	asked  bool
-	answer answer
+	replyRead bool
+	answer    answer
 	// messages to store at atWrite; one of the kind fired is a timer to set
 	writes []msg
 	end    run.End
@@ -64,9 +65,10 @@ func (h *handler) seq() uint64 { return uint64(h.trig + 1) }
 
 func (h *handler) goTo(a at) { h.at = a }
 
-// read again, at least up to must.
+// readAgain makes the next step a read at least up to must.
 func (h *handler) readAgain(must uint64) { h.at, h.must, h.turned = atRead, max(must, h.must), true }
 
+// expired reports whether the trigger is the firing of the run's own timer.
 func (h *handler) expired(w *world) bool {
 	m := w.stream[h.trig]
 	return m.kind == fired && m.turn == 0
@@ -85,7 +87,8 @@ func (w *world) views(h *handler) []uint64 {
 	return own
 }
 
-// owes is execution.owes of agentd.
+// owes is execution.owes of agentd. A turn's timer never fires too early here,
+// so its firing owns the effects that it makes owed.
 func (w *world) owes(h *handler) bool {
 	if h.state.OutcomeStored || h.state.Phase == run.None {
 		return false
@@ -96,9 +99,9 @@ func (w *world) owes(h *handler) bool {
 // read brings the state up to date and looks at its owner. The first read of a
 // run covers the reply subject too, unless there are replicas, which may lag.
 func (w *world) read(h *handler, upTo uint64) {
-	h.asked = h.state.Seq == 0 && !w.lag
+	h.replyRead = h.state.Seq == 0 && !w.lag
 	h.state = w.fold(h.state, h.path(w), upTo)
-	if h.asked {
+	if h.replyRead {
 		w.conclude(h)
 	}
 	h.goTo(atAck)
@@ -107,9 +110,9 @@ func (w *world) read(h *handler, upTo uint64) {
 	}
 }
 
-// covered reports whether the worker knows a cancel message of the run or of a
+// isCancelled reports whether the worker knows a cancel message of the run or of a
 // run above it.
-func (w *world) covered(h *handler, p subjects.Path) bool {
+func (w *world) isCancelled(h *handler, p subjects.Path) bool {
 	for i, q := range w.cancels {
 		if h.known&(1<<i) != 0 && q.Covers(p) {
 			return true
@@ -118,10 +121,10 @@ func (w *world) covered(h *handler, p subjects.Path) bool {
 	return false
 }
 
-// doom is execution.mustFail of agentd.
-func (w *world) doom(h *handler) (run.End, bool) {
+// mustFail is execution.mustFail of agentd.
+func (w *world) mustFail(h *handler) (run.End, bool) {
 	switch {
-	case w.covered(h, h.path(w)) && !w.noCancels:
+	case w.isCancelled(h, h.path(w)) && !w.noCancels:
 		return run.End{Kind: run.KindCancelled, Text: "cancelled"}, true
 	case h.expired(w) || w.late(h.path(w)):
 		return run.End{Kind: run.KindTimeout, Text: "timeout"}, true
@@ -131,7 +134,7 @@ func (w *world) doom(h *handler) (run.End, bool) {
 	return run.End{}, false
 }
 
-// poisoned is execution.isPoisoned of agentd.
+// poisoned is loadedRun.isPoisoned of agentd.
 func (w *world) poisoned(h *handler) bool {
 	if w.poison == 0 || h.state.Returns.Of(h.seq()).Counted(h.count) <= w.poison {
 		return false
@@ -151,7 +154,7 @@ func (w *world) conclude(h *handler) {
 // and step of agentd do.
 func (w *world) derive(h *handler) {
 	p := h.path(w)
-	if !h.asked {
+	if !h.replyRead {
 		w.conclude(h)
 	}
 	if h.state.OutcomeStored {
@@ -165,7 +168,7 @@ func (w *world) derive(h *handler) {
 		return
 	}
 	if !h.state.Ended() {
-		if end, doomed := w.doom(h); doomed {
+		if end, failed := w.mustFail(h); failed {
 			h.end = end
 			h.goTo(atSelf)
 			return
@@ -196,8 +199,8 @@ func (w *world) derive(h *handler) {
 				h.goTo(atCommit)
 			}
 		case run.CallTool, run.NotifyIdle, run.PublishAnswer, run.StopBelow, run.LogInterrupt, run.HoldTurn:
-			// no run of these scenarios forks, is supervised or
-			// interrupted
+			// No run of these scenarios calls a tool, forks, is
+			// supervised or interrupted.
 		case run.PublishFailure:
 			h.out = run.Failure(e.End.Kind, "%s", e.End.Text)
 			h.goTo(atOutcome)
@@ -208,7 +211,7 @@ func (w *world) derive(h *handler) {
 // ask sends the request. If the worker knows a cancel message by now, the run
 // ends instead.
 func (w *world) ask(h *handler) {
-	if w.covered(h, h.path(w)) && !w.noCancels {
+	if w.isCancelled(h, h.path(w)) && !w.noCancels {
 		h.readAgain(h.state.Seq)
 		return
 	}

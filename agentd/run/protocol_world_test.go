@@ -9,11 +9,12 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// These files model the protocol of rules 1 to 5 around the real State. There
-// is a stream in memory that delivers at least once, and workers take the steps
-// of package agentd. The function steps lists everything that may happen next,
-// and do takes one step deterministically. So random walks and an exhaustive
-// search share one world. The violations are listed in protocol_check_test.go.
+// The files protocol_*_test.go model the protocol of calls, outcomes, timers and
+// cancel messages around the real State. A stream in memory delivers at least
+// once, and workers take the steps of package agentd. The function steps lists
+// everything that may happen next, and do takes one step deterministically. So
+// random walks and an exhaustive search share one world. The violations are
+// listed in protocol_check_test.go.
 
 // kind is the kind of a message of the world.
 type kind byte
@@ -46,7 +47,9 @@ type msg struct {
 	answer answer
 	// for the checks: the conversation that the model was shown
 	saw string
-	by  int // its writer, for the checks
+	// its writer: a trigger and the number of its delivery. It only tells
+	// worlds apart.
+	by int
 }
 
 func (m msg) String() string {
@@ -127,7 +130,7 @@ type asked struct {
 // budget bounds the faults that may still happen.
 type budget struct {
 	crash int // workers that die
-	// leases that end while a worker is at work
+	// leases that end without an acknowledgement
 	redel  int
 	forget int // acknowledgements that a restarted server forgets
 	lose   int // acknowledgements of publishes that are lost
@@ -136,7 +139,7 @@ type budget struct {
 	drain  int // workers that give their trigger back
 }
 
-// world is one state of everything.
+// world is one state of the stream, the server and the workers.
 type world struct {
 	scenario
 	rules
@@ -147,7 +150,8 @@ type world struct {
 	workers []handler
 	armed   []timer
 	asks    []asked
-	// for the checks: a crash, redelivery, restart or loss has happened
+	// for the checks: a crash, drain, redelivery, restart or loss has
+	// happened
 	faulty bool
 	// for the checks: the first violation, which begins with its letter
 	bad      string

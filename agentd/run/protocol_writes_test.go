@@ -28,11 +28,11 @@ func (w *world) commit(h *handler) {
 		m.answer = answer{calls: -1}
 	}
 	h.readAgain(w.publish(m))
-	w.now(p)
+	w.now(p) // checks the log
 }
 
-// refused follows a write that was refused: the handler reads the message that
-// won.
+// refused follows a write that was refused. The handler reads the message that
+// won, or gives the trigger back.
 func (w *world) refused(h *handler, last uint64) {
 	switch {
 	case h.desist:
@@ -44,7 +44,8 @@ func (w *world) refused(h *handler, last uint64) {
 	}
 }
 
-// write stores the next message with a key that follows from the log.
+// write carries out the next of the handler's writes: it sets a timer, or stores
+// a message unless its subject has one already.
 func (w *world) write(h *handler) {
 	m := h.writes[0]
 	h.writes = h.writes[1:]
