@@ -13,6 +13,7 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
+// TestRetryPauses: the pauses grow as the backoff says, up to Max.
 func TestRetryPauses(t *testing.T) {
 	t.Parallel()
 	const s = time.Second
@@ -34,7 +35,8 @@ func TestRetryPauses(t *testing.T) {
 		for i, want := range tt.want {
 			pause, again := r.Next(i+1, &provider.Error{Category: provider.Server}, time.Hour, tt.chance)
 			if pause != want || !again {
-				t.Errorf("%s with chance %v after %d: %v %t, want %v", tt.backoff, tt.chance, i+1, pause, again, want)
+				t.Errorf("%s with chance %v after %d failures: pause %v, again %t, want %v, true",
+					tt.backoff, tt.chance, i+1, pause, again, want)
 			}
 		}
 	}
@@ -45,7 +47,9 @@ func TestRetryDecides(t *testing.T) {
 	t.Parallel()
 	two := &run.Retry{Attempts: 2, Backoff: run.Fixed, Initial: time.Second, Max: 2 * time.Second}
 	limited := &provider.Error{Category: provider.RateLimit, Status: 429}
-	asks := func(d time.Duration) error { return &provider.Error{Category: provider.Overloaded, RetryAfter: d} }
+	retryAfter := func(d time.Duration) error {
+		return &provider.Error{Category: provider.Overloaded, RetryAfter: d}
+	}
 	for _, tt := range []struct {
 		name   string
 		policy *run.Retry
@@ -55,10 +59,10 @@ func TestRetryDecides(t *testing.T) {
 		want   time.Duration // -1: not again
 	}{
 		{"off", nil, 1, limited, time.Hour, -1},
-		{"none of its attempts are left", two, 2, limited, time.Hour, -1},
+		{"no attempt left", two, 2, limited, time.Hour, -1},
 		{"one attempt", &run.Retry{Attempts: 1}, 1, limited, time.Hour, -1},
 		{"rate limit", two, 1, limited, time.Hour, time.Second},
-		{"overloaded", two, 1, asks(0), time.Hour, time.Second},
+		{"overloaded", two, 1, retryAfter(0), time.Hour, time.Second},
 		{"unreachable", two, 1, &provider.Error{Category: provider.Server}, time.Hour, time.Second},
 		{"malformed answer", two, 1, &provider.Error{Category: provider.Server, Status: 200}, time.Hour, time.Second},
 		{"the network's timeout", two, 1, &provider.Error{Category: provider.Timeout}, time.Hour, time.Second},
@@ -66,21 +70,21 @@ func TestRetryDecides(t *testing.T) {
 		{"auth", two, 1, &provider.Error{Category: provider.Auth, Status: 401}, time.Hour, -1},
 		{"bad request", two, 1, &provider.Error{Category: provider.BadRequest, Status: 400}, time.Hour, -1},
 		{"too long", two, 1, &provider.Error{Category: provider.ContextWindow, Status: 400}, time.Hour, -1},
-		{"not the provider's", two, 1, errors.New("cancelled"), time.Hour, -1},
-		{"a shorter wish", two, 1, asks(time.Millisecond), time.Hour, time.Second},
-		{"a longer wish, beyond the longest pause", two, 1, asks(time.Minute), time.Hour, time.Minute},
-		{"a wish that ends with the run", two, 1, asks(time.Minute), time.Minute, -1},
+		{"not an error of the provider", two, 1, errors.New("cancelled"), time.Hour, -1},
+		{"retry after less than the pause", two, 1, retryAfter(time.Millisecond), time.Hour, time.Second},
+		{"retry after more than the longest pause", two, 1, retryAfter(time.Minute), time.Hour, time.Minute},
+		{"retry after the run's deadline", two, 1, retryAfter(time.Minute), time.Minute, -1},
 		{"no time left", two, 1, limited, time.Second, -1},
 	} {
 		pause, again := tt.policy.Next(tt.failed, tt.err, tt.left, 0)
 		if again != (tt.want >= 0) || again && pause != tt.want {
-			t.Errorf("%s: %v %t, want %v", tt.name, pause, again, tt.want)
+			t.Errorf("%s: pause %v, again %t, want %v (-1ns: not again)", tt.name, pause, again, tt.want)
 		}
 	}
 }
 
-// TestSimRetry: pauses grow up to Max and never beyond, whatever the log says.
-// Chance adds less than Initial.
+// TestSimRetry: pauses do not shrink and do not exceed Max, whatever the log
+// says. Chance adds at most Initial.
 func TestSimRetry(t *testing.T) {
 	t.Parallel()
 	failure := &provider.Error{Category: provider.Server}
@@ -97,11 +101,12 @@ func TestSimRetry(t *testing.T) {
 			least, _ := r.Next(failed+1, failure, math.MaxInt64, 0)
 			switch {
 			case pause < last || pause > r.Max:
-				t.Fatalf("pause %d is %v after %v", failed, pause, last)
+				t.Fatalf("after %d failures the pause is %v, want %v to %v", failed+1, pause, last, r.Max)
 			case pause < least || pause-least > r.Initial:
-				t.Fatalf("chance made %v of %v", pause, least)
+				t.Fatalf("with chance the pause is %v, without it %v, want at most %v more", pause, least, r.Initial)
 			case failed > 64 && r.Initial > 0 && r.Backoff == run.Exponential && pause != r.Max:
-				t.Fatalf("pause %d is %v", failed, pause)
+				// It was doubled more often than a Duration has bits.
+				t.Fatalf("after %d failures the pause is %v, want %v", failed+1, pause, r.Max)
 			}
 			last = pause
 		}

@@ -12,7 +12,7 @@ func TestReturnsAreBounded(t *testing.T) {
 	t.Parallel()
 	var s run.State
 	seq := uint64(0)
-	let := func(trigger uint64, delivery int, cause run.ReturnCause) {
+	returned := func(trigger uint64, delivery int, cause run.ReturnCause) {
 		t.Helper()
 		seq++
 		e := run.Returned{Meta: run.Meta{Seq: seq}, Trigger: trigger, Delivery: delivery}
@@ -26,26 +26,27 @@ func TestReturnsAreBounded(t *testing.T) {
 		}
 	}
 	for delivery := 1; delivery <= 10_000; delivery++ {
-		let(1, delivery, run.ReturnDrained)
+		returned(1, delivery, run.ReturnDrained)
 	}
-	let(1, 10_002, run.ReturnFailed)
-	let(1, 10_003, run.ReturnUnused)    // it had not begun
-	let(1, 10_001, run.ReturnLeaseLost) // late
-	let(1, 10_001, run.ReturnLeaseLost) // a second time
-	let(1, 9_000, run.ReturnLeaseLost)  // too late to tell
+	returned(1, 10_002, run.ReturnFailed)
+	returned(1, 10_003, run.ReturnUnused)    // without a turn
+	returned(1, 10_001, run.ReturnLeaseLost) // after its successors
+	returned(1, 10_001, run.ReturnLeaseLost) // a second time
+	returned(1, 9_000, run.ReturnLeaseLost)  // too late to tell
 	got := s.Returns.Of(1)
 	if got.Excused != 10_002 || got.Failed != 1 || got.Error != "no" || got.Delivery != 10_003 ||
 		got.Last.Cause != run.ReturnFailed {
-		t.Errorf("%+v", got)
+		t.Errorf("got %+v, want 10002 excused, 1 failed, the newest delivery 10003 and the last turn's return failed", got)
 	}
 	if n := s.Returns.Of(1).Counted(10_004); n != 2 {
-		t.Errorf("%d deliveries count, want the failed one and the current one", n)
+		t.Errorf("%d deliveries count, want 2: the failed one and the current one", n)
 	}
 	for trigger := uint64(2); trigger <= 9; trigger++ {
-		let(trigger, 1, run.ReturnDrained)
+		returned(trigger, 1, run.ReturnDrained)
 	}
 	first, second, last := s.Returns.Of(1), s.Returns.Of(2), s.Returns.Of(9)
 	if first.Counted(5) != 5 || second.Counted(5) != 4 || last.Counted(5) != 4 {
-		t.Errorf("of nine triggers with returns the state has %+v, %+v … %+v", first, second, last)
+		t.Errorf("of nine triggers the state has %+v, %+v … %+v, want no return of the first and one of each other",
+			first, second, last)
 	}
 }

@@ -31,9 +31,10 @@ import (
 //
 // The output is the state and the effects that it owes. The argument seq is the
 // sequence of the message and, in seconds after epoch, its time. The timer is a
-// time in seconds too. The lists calls and ops have the agent and the operation
-// of each call. The list refused has the indices of the refused calls. A wait is
-// for the peers in the list of.
+// time in seconds too, 100 by default. The lists calls and ops have the agent
+// and the operation of each call. The list refused has the indices of the
+// refused calls. A wait is for the peers in the list of. By default an entry has
+// the next index of the log.
 func TestScripts(t *testing.T) {
 	datadriven.Walk(t, "testdata/scripts", func(t *testing.T, path string) {
 		t.Helper()
@@ -180,6 +181,7 @@ func describe(s run.State) string {
 	return b.String()
 }
 
+// describeEffect prints what an effect has beside its name.
 func describeEffect(e run.Effect) string {
 	var b strings.Builder
 	children := func(cs []run.Child) {
@@ -212,6 +214,7 @@ func describeEffect(e run.Effect) string {
 	return b.String()
 }
 
+// describeTurns prints the mail and the outcomes of each turn.
 func describeTurns(s run.State) string {
 	var b strings.Builder
 	for i, t := range s.Turns {

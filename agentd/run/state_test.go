@@ -13,6 +13,7 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
+// apply folds events into a state. None of them may be refused.
 func apply(t *testing.T, s run.State, events ...run.Event) run.State {
 	t.Helper()
 	for _, e := range events {
@@ -55,8 +56,8 @@ func repliedWith(seq uint64, turn, index int, o run.Outcome) run.Replied {
 	return run.Replied{Meta: run.Meta{Seq: seq, Time: clock(int(seq))}, Turn: turn, Index: index, Outcome: o}
 }
 
-// TestMaxTurns: a run does not owe a turn after the fiftieth, whatever its
-// owner.
+// TestMaxTurns: a run fails after its fiftieth turn, however that turn ends. The
+// message that ends the turn owns the failure.
 func TestMaxTurns(t *testing.T) {
 	s := apply(t, run.State{}, called())
 	seq := uint64(1)
@@ -65,10 +66,10 @@ func TestMaxTurns(t *testing.T) {
 		s = apply(t, s, turnOf(seq, 1, i, "!a"))
 	}
 	if s.Phase != run.Ready {
-		t.Fatalf("%v after %d turns", s.Phase, len(s.Turns))
+		t.Fatalf("the run is %v after %d turns, want %v", s.Phase, len(s.Turns), run.Ready)
 	}
 	refused := apply(t, s, turnOf(seq+1, 1, run.MaxTurns, "!a"))
-	waited := apply(
+	replied := apply(
 		t,
 		s,
 		turnOf(seq+1, 1, run.MaxTurns, "a"),
@@ -80,22 +81,24 @@ func TestMaxTurns(t *testing.T) {
 		turnOf(seq+1, 1, run.MaxTurns, "a"),
 		run.TimedOut{Meta: run.Meta{Seq: seq + 2}, Turn: run.MaxTurns},
 	)
-	for name, s := range map[string]run.State{"refused": refused, "replied": waited, "timed out": timed} {
-		end := run.End{Kind: run.KindTurns, Text: "agent exceeded maximum conversation turns (50)"}
-		if diff := cmp.Diff([]run.Effect{run.PublishFailure{End: end}}, s.Outstanding().All(),
-			comparePaths); s.Phase != run.Failed ||
-			diff != "" {
-			t.Errorf("%s: %v owes (-want +got):\n%s", name, s.Phase, diff)
+	end := run.End{Kind: run.KindTurns, Text: "agent exceeded maximum conversation turns (50)"}
+	want := []run.Effect{run.PublishFailure{End: end}}
+	for name, s := range map[string]run.State{"refused": refused, "replied": replied, "timed out": timed} {
+		if s.Phase != run.Failed {
+			t.Errorf("%s: the run is %v, want %v", name, s.Phase, run.Failed)
+		}
+		if diff := cmp.Diff(want, s.Outstanding().All(), comparePaths); diff != "" {
+			t.Errorf("%s: owed effects (-want +got):\n%s", name, diff)
 		}
 	}
-	if refused.Owner != 1 || waited.Owner != seq+2 || timed.Owner != seq+2 {
-		t.Errorf("owners %d, %d, %d", refused.Owner, waited.Owner, timed.Owner)
+	if refused.Owner != 1 || replied.Owner != seq+2 || timed.Owner != seq+2 {
+		t.Errorf("owners %d, %d, %d, want 1 and twice %d", refused.Owner, replied.Owner, timed.Owner, seq+2)
 	}
 }
 
-// TestTwoCallsInOneTurnKeepBoth: a later set of calls never replaces the
-// results of an earlier one.
-func TestTwoCallsInOneTurnKeepBoth(t *testing.T) {
+// TestOutcomesInCallOrder: a turn keeps its outcomes in the order of its calls,
+// whichever comes first. A later turn does not replace them.
+func TestOutcomesInCallOrder(t *testing.T) {
 	ok := func(result string) run.Outcome { return run.Outcome{Status: run.StatusCompleted, Result: result} }
 	s := apply(
 		t,
@@ -119,6 +122,8 @@ func TestTwoCallsInOneTurnKeepBoth(t *testing.T) {
 	}
 }
 
+// TestTotals: the totals of the turns count the run's own work. Those of the
+// subtree add the subtree of each outcome.
 func TestTotals(t *testing.T) {
 	s := apply(t, run.State{}, called(), turnOf(2, 1, 1, "a", "!b", "c"),
 		repliedWith(3, 1, 0, run.Outcome{Status: run.StatusCompleted, Path: "r-1-0", Subtree: run.Totals{
@@ -162,15 +167,16 @@ func TestModelCalls(t *testing.T) {
 			run.AnsweredWithoutCalls{Meta: run.Meta{Seq: 3}, Entry: e},
 		)
 		if got := s.Subtree().ModelCalls; got != want {
-			t.Errorf("after an end %q there were %d model calls, want %d", kind, got, want)
+			t.Errorf("with an entry that ended as %q: %d model calls, want %d", kind, got, want)
 		}
 	}
 }
 
-// TestSpeaksForAnother: an outcome or notice that is not stored where its run
-// writes does not count as that run's, and its totals do not count at all.
-func TestSpeaksForAnother(t *testing.T) {
-	took := run.Totals{Runs: 7}
+// TestTotalsOfAnotherWriter: a message that says idle is an idle notice only
+// under the fork's own key. An outcome that names another run than its call's
+// still ends the call. The totals of neither count.
+func TestTotalsOfAnotherWriter(t *testing.T) {
+	totals := run.Totals{Runs: 7} // 8 with the run itself
 	forking := turnOf(2, 1, 1, "a")
 	forking.Entry.Calls[0].Op, forking.Entry.Calls[0].To = run.OpFork, subjects.Root.Child(1, 0)
 	for key, own := range map[string]bool{
@@ -179,10 +185,11 @@ func TestSpeaksForAnother(t *testing.T) {
 		"r-1-0-idle01": false,
 		"r-1-0-idle+1": false, "r-1-1-idle1": false, "r-1-0-1-0-idle1": false, "r-idle1": false,
 	} {
-		word := run.Mail{Key: key, From: "r-1-0", Idle: true, Seen: 9, Subtree: &took}
-		s := apply(t, run.State{}, called(), forking, run.Mailed{Meta: run.Meta{Seq: 4, Time: clock(4)}, Mail: word})
+		notice := run.Mail{Key: key, From: "r-1-0", Idle: true, Seen: 9, Subtree: &totals}
+		s := apply(t, run.State{}, called(), forking, run.Mailed{Meta: run.Meta{Seq: 4, Time: clock(4)}, Mail: notice})
 		if got := s.Subtree().Runs == 8; got != own || s.Inbox[0].Idle != own {
-			t.Errorf("a word under %q: it is one, %v, and counts, %v; want %v", key, s.Inbox[0].Idle, got, own)
+			t.Errorf("mail under %q is a notice: %t, its totals count: %t, want %t for both",
+				key, s.Inbox[0].Idle, got, own)
 		}
 	}
 	for path, own := range map[string]bool{
@@ -194,42 +201,45 @@ func TestSpeaksForAnother(t *testing.T) {
 			run.State{},
 			called(),
 			turnOf(2, 1, 1, "a"),
-			repliedWith(3, 1, 0, run.Outcome{Status: run.StatusCompleted, Path: path, Subtree: took}),
+			repliedWith(3, 1, 0, run.Outcome{Status: run.StatusCompleted, Path: path, Subtree: totals}),
 		)
 		if got := s.Subtree().Runs == 8; got != own || s.Phase != run.Ready {
-			t.Errorf("an outcome of %q counts: %v, want %v, and it is %v", path, got, own, s.Phase)
+			t.Errorf("the totals of an outcome of %q count: %t, want %t; the run is %v, want %v",
+				path, got, own, s.Phase, run.Ready)
 		}
 	}
 }
 
+// TestStart: the first turn on the log has the settings of the run.
 func TestStart(t *testing.T) {
 	s := apply(t, run.State{}, called())
 	if s.Start() != nil {
-		t.Errorf("started with %+v before the first turn", s.Start())
+		t.Errorf("got the start %+v before the first turn, want none", s.Start())
 	}
 	first, second := turnOf(2, 1, 1, "!a"), turnOf(3, 1, 2, "!a")
 	first.Entry.Start = &run.Start{Model: "first"}
 	second.Entry.Start = &run.Start{Model: "second"}
 	if got := apply(t, s, first, second).Start(); got.Model != "first" {
-		t.Errorf("started with %q", got.Model)
+		t.Errorf("got the start with the model %q, want the one of the first turn", got.Model)
 	}
 }
 
-// TestCorruptIsOneError: every fault of a history is ErrCorrupt.
-func TestCorruptIsOneError(t *testing.T) {
+// TestHoleIsCorrupt: Apply refuses a log entry that leaves a hole, with
+// ErrCorrupt and the state as it was.
+func TestHoleIsCorrupt(t *testing.T) {
 	s := apply(t, run.State{}, called())
 	after, err := s.Apply(turnOf(2, 1, 2, "a"))
 	if !errors.Is(err, run.ErrCorrupt) {
-		t.Errorf("error %v", err)
+		t.Errorf("error %v, want %v", err, run.ErrCorrupt)
 	}
 	if diff := cmp.Diff(s, after, unexported); diff != "" {
-		t.Errorf("the state has changed:\n%s", diff)
+		t.Errorf("the state has changed (-before +after):\n%s", diff)
 	}
 }
 
 func TestPhaseString(t *testing.T) {
-	got := fmt.Sprint(run.None, run.Ready, run.Awaiting, run.Completed, run.Failed)
-	if want := "none ready awaiting completed failed"; got != want {
+	got := fmt.Sprint(run.None, run.Ready, run.Awaiting, run.Idle, run.Held, run.Completed, run.Failed)
+	if want := "none ready awaiting idle held completed failed"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -251,15 +261,15 @@ func TestBranches(t *testing.T) {
 	}
 }
 
-// TestPartial: a failed run keeps its completed results and its last text, and
-// has no Partial without any.
+// TestPartial: Partial has the last text of a run, its completed results and its
+// calls without an outcome. It is nil for a run without any.
 func TestPartial(t *testing.T) {
 	ok := func(result string) run.Outcome {
 		return run.Outcome{Status: run.StatusCompleted, Agent: "a", Result: result}
 	}
 	s := apply(t, run.State{}, called())
 	if s.Partial() != nil {
-		t.Errorf("a run without a turn has %+v", s.Partial())
+		t.Errorf("a run without a turn has the partial %+v, want none", s.Partial())
 	}
 	first, second := turnOf(2, 1, 1, "a", "!b"), turnOf(4, 3, 2, "a", "a", "a")
 	first.Entry.Answer.Content, second.Entry.Answer.Content = "I shall ask", ""
@@ -274,8 +284,8 @@ func TestPartial(t *testing.T) {
 	}
 }
 
-// TestScheduleChangesNoSharedCalls: an entry that shares its calls with a state
-// leaves them as they are.
+// TestScheduleChangesNoSharedCalls: Schedule and Defer set the deadlines of
+// copies. The entry may share its calls with a state.
 func TestScheduleChangesNoSharedCalls(t *testing.T) {
 	e := run.Entry{Calls: []run.Call{{Agent: "a"}, {Op: run.OpFork, Agent: "a"}}, Timeout: time.Second}
 	limit := clock(60)

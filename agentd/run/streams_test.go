@@ -32,16 +32,16 @@ type storedLine struct {
 
 	Run   string `json:"run"`
 	Reply string `json:"reply"` // subject of the run's outcome
-	Bad   bool   `json:"bad"`   // the call is malformed
+
 	Error string `json:"error"` // the run cannot be folded
 }
 
-// TestStoredStreams: messages of an older version fold to the states that the
-// older version folded.
+// TestStoredStreams: messages that an older version stored fold to the states
+// that it folded.
 func TestStoredStreams(t *testing.T) {
 	files, err := filepath.Glob("testdata/streams/*.jsonl")
 	if err != nil || len(files) == 0 {
-		t.Fatalf("no streams: %v", err)
+		t.Fatalf("found %d files in testdata/streams, error %v", len(files), err)
 	}
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".jsonl"), func(t *testing.T) {
@@ -65,6 +65,8 @@ func newStoredStream() *storedStream {
 	return &storedStream{map[string]storedLine{}, map[string]run.State{}, map[string]error{}}
 }
 
+// replay folds the messages of a file, and compares the states after each of
+// them and at the end.
 func (s *storedStream) replay(t *testing.T, text string) {
 	t.Helper()
 	for line := range strings.Lines(text) {
@@ -83,7 +85,7 @@ func (s *storedStream) replay(t *testing.T, text string) {
 	}
 }
 
-// fold applies a message to its run.
+// fold applies a message to its run, and compares the state after it.
 func (s *storedStream) fold(t *testing.T, l storedLine) {
 	t.Helper()
 	at, err := subjects.Space{}.Parse(l.Subject)
@@ -114,8 +116,8 @@ func (s *storedStream) fold(t *testing.T, l storedLine) {
 	}
 }
 
-// compare compares a run's state at the end of a stream, with the run's own
-// outcome.
+// compare folds a run's own outcome, which its stream may hold, and compares
+// the run's final state.
 func (s *storedStream) compare(t *testing.T, l storedLine) {
 	t.Helper()
 	state := s.runs[l.Run]
@@ -146,6 +148,7 @@ func (l storedLine) body() []byte {
 	return l.Body
 }
 
+// effectLine shows an effect in a line. Commit 0d57a3b had no tools.
 func effectLine(e run.Effect) string {
 	switch e := e.(type) {
 	case run.CallModel:
@@ -227,7 +230,8 @@ func timeLine(t time.Time) string {
 	return t.UTC().Format("15:04:05.999")
 }
 
-// stateText shows everything that a state exports, as lines.
+// stateText shows a state as lines. It leaves out the fields that commit 0d57a3b
+// did not have: the attempt of a tool run, and the returns.
 func stateText(s run.State) []string {
 	lines := []string{stateLine(s)}
 	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }

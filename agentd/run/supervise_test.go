@@ -9,6 +9,7 @@ import (
 	"github.com/axebus/axe/agentd/run"
 )
 
+// drawSupervision draws a supervision. Its supervisor has the given name.
 func drawSupervision(t *rapid.T, name string) run.Supervision {
 	s := run.Supervision{
 		Mode: rapid.SampledFrom([]run.Mode{run.Unsupervised, run.Supervised, run.Human}).Draw(t, name+" mode"),
@@ -24,8 +25,9 @@ func drawSupervision(t *rapid.T, name string) run.Supervision {
 }
 
 // TestSupervisionOnlyGetsCloser: a run is supervised at least as closely as its
-// caller, by the same supervisor, whatever its own file says. A person has no
-// more time than both grant. Silence approves only if both say so.
+// caller, and by the caller's supervisor, if the caller has one. A person has no
+// more time than each of the two grants. Silence approves only if it does for
+// each of them that asks a person.
 func TestSupervisionOnlyGetsCloser(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		own, above := drawSupervision(t, "own"), drawSupervision(t, "above")
