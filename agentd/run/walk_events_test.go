@@ -64,21 +64,17 @@ func (w *walker) draw(t *rapid.T) run.Event {
 			f := rapid.SampledFrom(forks).Draw(t, "fork")
 			turn, i = f.Turn, f.Index
 		}
-		// each is unique
+		// No two outcomes are the same.
 		o := run.Outcome{Status: run.StatusCompleted, Result: place(turn, i), Worker: fmt.Sprint("w", m.Seq)}
 		if n := len(s.Turns); n > 0 && s.Turns[n-1].Entry.Review != nil && rapid.Bool().Draw(t, "a verdict") {
 			turn, i = n, len(s.Turns[n-1].Entry.Calls)
-			o.Result = rapid.SampledFrom(
-				[]string{
-					`{"decision":"continue"}`,
-					`{"decision":"reorient","correction":"no"}`,
-					`{"decision":"pause"}`,
-					"hm",
-				},
-			).Draw(
-				t,
-				"verdict",
-			)
+			verdicts := []string{
+				`{"decision":"continue"}`,
+				`{"decision":"reorient","correction":"no"}`,
+				`{"decision":"pause"}`,
+				"no verdict",
+			}
+			o.Result = rapid.SampledFrom(verdicts).Draw(t, "verdict")
 		}
 		if rapid.Bool().Draw(t, "failed") {
 			o.Status, o.Kind = run.StatusFailed, run.KindError
@@ -91,25 +87,18 @@ func (w *walker) draw(t *rapid.T) run.Event {
 		}
 		message.Idle = message.From != "somebody" && rapid.Bool().Draw(t, "idle")
 		message.Seen = uint64(rapid.IntRange(0, int(m.Seq)).Draw(t, "had read"))
-		message.Key = rapid.SampledFrom(
-			[]string{message.From, message.From, message.From, "r-7-7"},
-		).Draw(
-			t,
-			"key",
-		) + "-idle1"
+		writers := []string{message.From, message.From, message.From, "r-7-7"}
+		message.Key = rapid.SampledFrom(writers).Draw(t, "key") + "-idle1"
 		return run.Mailed{Meta: m, Mail: message}
-	case "rested":
+	case "answered without calls":
+		entryKinds := []run.EntryKind{run.EntryIdle, run.EntryIdle, run.EntryIdle, run.EntryFinal}
 		e := run.Entry{
-			Index: w.index(
-				t,
-			), Kind: rapid.SampledFrom([]run.EntryKind{
-				run.EntryIdle, run.EntryIdle, run.EntryIdle,
-				run.EntryFinal,
-			}).Draw(t, "rest"),
-			Trigger: max(
-				1,
-				w.state.Owner,
-			), Seen: w.seen(t), Answer: &provider.Response{Content: "so far"}, Start: w.start,
+			Index:   w.index(t),
+			Kind:    rapid.SampledFrom(entryKinds).Draw(t, "entry kind"),
+			Trigger: max(1, w.state.Owner),
+			Seen:    w.seen(t),
+			Answer:  &provider.Response{Content: "so far"},
+			Start:   w.start,
 		}
 		if rapid.IntRange(0, 3).Draw(t, "its model failed") == 3 {
 			e.End = &run.End{Kind: run.KindError, Text: "no"}
@@ -117,7 +106,7 @@ func (w *walker) draw(t *rapid.T) run.Event {
 		return run.AnsweredWithoutCalls{Meta: m, Entry: e}
 	case "timed out":
 		return run.TimedOut{Meta: m, Turn: turn}
-	case "concluded":
+	case "outcome stored":
 		return run.OutcomeStored{Meta: m, Outcome: rapid.SampledFrom([]run.Outcome{
 			{Status: run.StatusCompleted}, run.Failure(run.KindError, "no"), run.Failure(run.KindCancelled, "stop"),
 		}).Draw(t, "outcome")}
@@ -135,18 +124,18 @@ func likely(s run.State) []string {
 		"replied",
 		"timed out",
 		"mailed",
-		"rested",
+		"answered without calls",
 		"approved",
 		"returned",
 		"started",
 		"cancelled",
-		"concluded",
+		"outcome stored",
 	}
 	switch s.Phase {
 	case run.None:
 		return append(kinds, "called", "called", "called", "called")
 	case run.Ready:
-		return append(kinds, slices.Repeat([]string{"answered", "answered", "answered", "rested"}, 5)...)
+		return append(kinds, slices.Repeat([]string{"answered", "answered", "answered", "answered without calls"}, 5)...)
 	case run.Awaiting:
 		return append(kinds, slices.Repeat([]string{"replied", "replied", "replied", "mailed"}, 5)...)
 	case run.Idle:
@@ -158,7 +147,8 @@ func likely(s run.State) []string {
 	return kinds
 }
 
-// index returns the index of the next entry, or one that leaves a hole.
+// index returns the index of the next entry. Sometimes it leaves a hole, or is
+// the index of the last entry.
 func (w *walker) index(t *rapid.T) int {
 	return max(1, w.state.LogIndex+1+rapid.SampledFrom([]int{0, 0, 0, 0, 1, -1}).Draw(t, "hole"))
 }
@@ -169,28 +159,19 @@ func (w *walker) seen(t *rapid.T) uint64 {
 	return uint64(rapid.IntRange(int(min(w.state.Owner, w.state.Seq)), int(w.state.Seq)).Draw(t, "seen"))
 }
 
+// turn draws the entry of an answer with calls.
 func (w *walker) turn(t *rapid.T, m run.Meta) run.Entry {
 	n := rapid.IntRange(1, 4).Draw(t, "calls")
 	e := run.Entry{
-		Index: w.index(
-			t,
-		), Kind: run.EntryTurn, Trigger: max(1, w.state.Owner), Seen: w.seen(t), Answer: &provider.Response{},
-		Sequential: rapid.Bool().Draw(t, "sequential"), Timer: m.Time.Add(time.Hour), Start: w.start,
+		Index: w.index(t), Kind: run.EntryTurn, Trigger: max(1, w.state.Owner), Seen: w.seen(t),
+		Answer: &provider.Response{}, Sequential: rapid.Bool().Draw(t, "sequential"),
+		Timer: m.Time.Add(time.Hour), Start: w.start,
 	}
-	if w.watched.Mode != run.Unsupervised && rapid.IntRange(0, 3).Draw(t, "reviewed") > 0 {
+	if w.supervision.Mode != run.Unsupervised && rapid.IntRange(0, 3).Draw(t, "reviewed") > 0 {
 		e.Timer = m.Time.Add(2 * time.Second)
-		e.Review, e.Cut = &run.Call{
-			Op:       run.OpReview,
-			Agent:    "watcher",
-			Deadline: e.Timer,
-		}, rapid.IntRange(
-			0,
-			3,
-		).Draw(
-			t,
-			"cut",
-		) == 3
-		// after the time that the person has, or before
+		e.Review = &run.Call{Op: run.OpReview, Agent: "supervisor", Deadline: e.Timer}
+		e.Cut = rapid.IntRange(0, 3).Draw(t, "cut") == 3
+		// The run's time ends before or after that of the person.
 		if rapid.Bool().Draw(t, "ends soon") {
 			e.Until = m.Time.Add(time.Duration(rapid.IntRange(2, 90).Draw(t, "until")) * time.Second)
 		}
@@ -223,7 +204,7 @@ func (w *walker) turn(t *rapid.T, m run.Meta) run.Entry {
 	return e
 }
 
-// address fills in the peers of a call, as package tool does.
+// address fills in the peers of a call, as package tool may do.
 func (w *walker) address(t *rapid.T, c *run.Call, index int) {
 	known := forkPaths(w.state)
 	switch c.Op {
@@ -240,15 +221,8 @@ func (w *walker) address(t *rapid.T, c *run.Call, index int) {
 		if !rapid.Bool().Draw(t, "particular") {
 			return
 		}
-		c.From = rapid.SliceOfNDistinct(
-			rapid.SampledFrom(append(known, forkPath(9, 9), forkPath(8, 8))),
-			1,
-			2,
-			rapid.ID[subjects.Path],
-		).Draw(
-			t,
-			"of whom",
-		)
+		peer := rapid.SampledFrom(append(known, forkPath(9, 9), forkPath(8, 8)))
+		c.From = rapid.SliceOfNDistinct(peer, 1, 2, rapid.ID[subjects.Path]).Draw(t, "from")
 		for _, from := range c.From {
 			if w.dead(w.state, from) || from == forkPath(9, 9) && rapid.Bool().Draw(t, "a dead one") {
 				c.Dead = append(c.Dead, from)
@@ -258,6 +232,7 @@ func (w *walker) address(t *rapid.T, c *run.Call, index int) {
 	}
 }
 
+// forkPath returns the path of the run that a call of the walk's run makes.
 func forkPath(turn, index int) subjects.Path { return subjects.Root.Child(turn, index) }
 
 // forkPaths returns the paths of all forks of a run, ended or not.
@@ -272,6 +247,7 @@ func forkPaths(s run.State) (paths []subjects.Path) {
 	return paths
 }
 
+// names returns paths as text.
 func names(paths []subjects.Path) (all []string) {
 	for _, p := range paths {
 		all = append(all, p.String())
@@ -284,10 +260,10 @@ func drawEnd(t *rapid.T) *run.End {
 	return &run.End{Kind: k, Text: string(k)}
 }
 
-// place names a call, so that each outcome is unique.
+// place names a call. It is the result of the call's child.
 func place(turn, index int) string { return fmt.Sprint(turn, ".", index) }
 
-func isConcluded(e run.Event) bool {
+func isOutcomeStored(e run.Event) bool {
 	_, ok := e.(run.OutcomeStored)
 	return ok
 }

@@ -1,6 +1,7 @@
 package run_test
 
 import (
+	"maps"
 	"slices"
 
 	"pgregory.net/rapid"
@@ -9,8 +10,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// hear notes the mail in a folded event, and the state of the forks.
-func (w *walker) hear(e run.Event) {
+// noteMail notes the mail in a folded event, and the state of the forks.
+func (w *walker) noteMail(e run.Event) {
 	switch e := e.(type) {
 	case run.Mailed:
 		// mail before the call does not count
@@ -20,7 +21,7 @@ func (w *walker) hear(e run.Event) {
 		if e.Idle && e.Key == e.From+"-idle1" && e.Seen >= w.sent[e.From] &&
 			slices.ContainsFunc(w.state.Turns.Forks(),
 				func(f run.Fork) bool { return forkPath(f.Turn, f.Index).String() == e.From }) {
-			w.resting[e.From] = true
+			w.idle[e.From] = true
 		}
 	case run.Replied:
 		path := forkPath(e.Turn, e.Index)
@@ -35,15 +36,15 @@ func (w *walker) hear(e run.Event) {
 	}
 }
 
-// carry notes the messages to forks of a turn that the event has carried out.
-func (w *walker) carry(after run.State, e run.Event) {
+// noteSends notes the messages to forks of a turn that the event has carried out.
+func (w *walker) noteSends(after run.State, e run.Event) {
 	n := len(after.Turns)
 	if n == 0 || !after.Turns[n-1].CarriedOut() || len(w.state.Turns) == n && w.state.Turns[n-1].CarriedOut() {
 		return
 	}
 	for _, c := range after.Turns[n-1].Entry.Calls {
 		if c.Op == run.OpSend && !c.Failed() {
-			delete(w.resting, c.To.String())
+			delete(w.idle, c.To.String())
 			w.sent[c.To.String()] = seqOf(e)
 		}
 	}
@@ -63,15 +64,15 @@ func checkHeld(t *rapid.T, before, after run.State, e run.Event) {
 			t.Fatalf("held until %v of %v: %+v", turn.Timer, turn.Until, s.Start().Supervision)
 		}
 	}
-	if _, judged := e.(run.Replied); judged && before.Phase == run.Awaiting && len(after.Turns) == len(before.Turns) {
+	if _, replied := e.(run.Replied); replied && before.Phase == run.Awaiting && len(after.Turns) == len(before.Turns) {
 		was, is := before.Turns[len(before.Turns)-1], after.Turns[len(after.Turns)-1]
 		if is.Entry.Cut && !was.CarriedOut() && is.CarriedOut() {
-			t.Fatalf("a turn that its supervisor has not seen all of is carried out on its word")
+			t.Fatalf("a supervisor that was not shown the whole turn let it continue")
 		}
 	}
 	if _, fired := e.(run.TimedOut); fired && before.Phase == run.Held && after.Phase != run.Held {
 		if turn := before.Turns[len(before.Turns)-1].Entry; turn.Timer.Equal(turn.Until) {
-			t.Fatalf("%v after the end of the run's time, when a person had not decided", after.Phase)
+			t.Fatalf("the timer of a held turn made the run %v, though the run's own time was over", after.Phase)
 		}
 	}
 }
@@ -89,27 +90,27 @@ func (w *walker) checkMade(t *rapid.T, s run.State) {
 		}
 	}
 	for i, turn := range s.Turns {
-		made, granted := 0, 0
+		made, wanted := 0, 0
 		for k, c := range turn.Entry.Calls {
 			if w.made[forkPath(i+1, k)] {
 				made++
 			}
 			if c.MakesRun() {
-				granted++
+				wanted++
 			}
 		}
 		if w.made[forkPath(i+1, len(turn.Entry.Calls))] {
 			made++
 		}
 		if turn.Entry.Review != nil && turn.Entry.Review.MakesRun() {
-			granted++
+			wanted++
 		}
-		if turn.RunCount() < made || turn.CarriedOut() && !turn.HasUnusedGrant() && turn.RunCount() != granted {
+		if turn.RunCount() < made || turn.CarriedOut() && !turn.HasUnusedGrant() && turn.RunCount() != wanted {
 			t.Fatalf(
-				"turn %d has made %d of the %d runs that it was granted, and says %d (spares %t)",
+				"turn %d has started %d runs and wants %d, RunCount is %d, HasUnusedGrant %t",
 				i+1,
 				made,
-				granted,
+				wanted,
 				turn.RunCount(),
 				turn.HasUnusedGrant(),
 			)
@@ -150,16 +151,17 @@ func (w *walker) checkWaits(t *rapid.T, after run.State) {
 			switch {
 			case c.Op != run.OpWait || c.Failed() || !turn.CarriedOut():
 			case turn.Outcomes[i] == nil:
-				if after.Phase == run.Awaiting && w.there(after, c) {
-					t.Fatalf("call %d.%d waits for %v, and there is %+v", k+1, i, c.From, after.Inbox)
+				if after.Phase == run.Awaiting && w.hasMailFor(after, c) {
+					t.Fatalf("call %d.%d still waits for %v, with the inbox %+v", k+1, i, c.From, after.Inbox)
 				}
 			case len(turn.Found[i]) != len(c.From):
-				t.Fatalf("call %d.%d waited for %v and has %v", k+1, i, c.From, turn.Found[i])
+				t.Fatalf("call %d.%d waited for %v and has the statuses %v", k+1, i, c.From, turn.Found[i])
 			default:
 				for j, from := range c.From {
 					got := slices.ContainsFunc(turn.Took[i], func(m run.Mail) bool { return m.From == from.String() })
 					if got != (turn.Found[i][j] == run.PeerWrote) {
-						t.Fatalf("call %d.%d has %v of %v with %+v", k+1, i, turn.Found[i], c.From, turn.Took[i])
+						t.Fatalf("call %d.%d waited for %v, has the statuses %v and took %+v",
+							k+1, i, c.From, turn.Found[i], turn.Took[i])
 					}
 				}
 			}
@@ -167,23 +169,23 @@ func (w *walker) checkWaits(t *rapid.T, after run.State) {
 	}
 }
 
-// there reports whether the wait of a call is over.
-func (w *walker) there(s run.State, c run.Call) bool {
+// hasMailFor reports whether the wait of a call is over.
+func (w *walker) hasMailFor(s run.State, c run.Call) bool {
 	if len(c.From) == 0 {
 		return len(s.Inbox) > 0
 	}
 	for _, from := range c.From {
 		wrote := slices.ContainsFunc(s.Inbox, func(m run.Mail) bool { return m.From == from.String() })
-		if !wrote && !slices.Contains(c.Dead, from) && !w.dead(s, from) && !w.resting[from.String()] {
+		if !wrote && !slices.Contains(c.Dead, from) && !w.dead(s, from) && !w.idle[from.String()] {
 			return false
 		}
 	}
 	return true
 }
 
-// checkHeard: the outcome of a published call counts, with any other calls in
-// its turn.
-func checkHeard(t *rapid.T, before, after run.State, e run.Event) {
+// checkReplied: the first outcome of a published call counts, whatever the other
+// calls of its turn are.
+func checkReplied(t *rapid.T, before, after run.State, e run.Event) {
 	r, ok := e.(run.Replied)
 	if !ok || r.Seq <= before.Seq {
 		return
@@ -196,7 +198,7 @@ func checkHeard(t *rapid.T, before, after run.State, e run.Event) {
 		}
 		if turn := after.Turns[r.Turn-1]; r.Index == len(turn.Outcomes) && turn.Verdict == nil ||
 			r.Index < len(turn.Outcomes) && turn.Outcomes[r.Index] == nil {
-			t.Fatalf("the outcome of call %d.%d, which was out, is dropped", r.Turn, r.Index)
+			t.Fatalf("the outcome of call %d.%d, which was published, is dropped", r.Turn, r.Index)
 		}
 	}
 }
@@ -232,33 +234,28 @@ func checkBelow(t *rapid.T, s run.State) {
 		}
 	} else if _, last := owed[0].(run.PublishFailure); last && s.End.Kind != run.KindTurns &&
 		s.End.Kind != run.KindError {
-		// their cancel messages came before the log entry
+		// An end that is on the log: the cancel messages came before it.
 		return
 	}
-	if len(want) != len(got) {
-		t.Fatalf("%v, and %v are told to end; %v work for it", owed, got, want)
-	}
-	for path := range want {
-		if !got[path] {
-			t.Fatalf("%v, and %v are told to end; %v work for it", owed, got, want)
-		}
+	if !maps.Equal(want, got) {
+		t.Fatalf("%v cancels %v, want %v", owed, got, want)
 	}
 }
 
-// checkWord: the parent of a fork gets a notice of each answer before the
-// fork's next turn.
-func checkWord(t *rapid.T, s run.State) {
+// checkNotified: a run whose last entry is an EntryIdle owes NotifyIdle, before
+// it asks for its next turn.
+func checkNotified(t *rapid.T, s run.State) {
 	if s.Ended() || !s.LastTurnIdle() {
 		return
 	}
 	owed := s.Outstanding().All()
-	tells := slices.IndexFunc(
+	notifies := slices.IndexFunc(
 		owed,
 		func(e run.Effect) bool { r, ok := e.(run.NotifyIdle); return ok && r.Turn == len(s.Turns) },
 	)
 	asks := slices.IndexFunc(owed, func(e run.Effect) bool { _, ok := e.(run.CallModel); return ok })
-	if tells < 0 || asks >= 0 && asks < tells {
-		t.Fatalf("%v after an answer, and owes %v", s.Phase, owed)
+	if notifies < 0 || asks >= 0 && asks < notifies {
+		t.Fatalf("%v after an EntryIdle owes %v, want a NotifyIdle first", s.Phase, owed)
 	}
 }
 
@@ -270,7 +267,7 @@ func checkStop(t *rapid.T, after run.State, e run.StopBelow) {
 	}
 	for _, f := range e.Below {
 		if turn := after.Turns[f.Turn-1]; f.Index < len(turn.Outcomes) && turn.Outcomes[f.Index] != nil {
-			t.Fatalf("%d.%d is to be ended, and has", f.Turn, f.Index)
+			t.Fatalf("%+v ends call %d.%d, which has an outcome", e, f.Turn, f.Index)
 		}
 	}
 }
@@ -282,10 +279,9 @@ func (w *walker) checkStopped(t *rapid.T, before, after run.State, e run.Event, 
 		return
 	}
 	message, written := e.(run.Mailed)
-	if told := !written || message.Idle && message.Key == message.From+"-idle1"; w.stopped && told &&
-		before.Phase == run.Idle &&
-		after.Phase == run.Ready {
-		t.Fatalf("it was stopped, and %+v has woken it", e)
+	mayNotWake := !written || message.Idle && message.Key == message.From+"-idle1"
+	if w.stopped && mayNotWake && before.Phase == run.Idle && after.Phase == run.Ready {
+		t.Fatalf("%+v has woken an interrupted run", e)
 	}
 	if after.Phase == run.Ready {
 		w.stopped = false
@@ -304,7 +300,7 @@ func (w *walker) checkStopped(t *rapid.T, before, after run.State, e run.Event, 
 	}
 	for _, f := range after.Turns.Forks() {
 		if !slices.Contains(ends, f.Call.To) {
-			t.Fatalf("it was stopped, and %s goes on", f.Call.To)
+			t.Fatalf("an interrupt of the run does not end its fork %s", f.Call.To)
 		}
 	}
 }

@@ -9,7 +9,8 @@ import (
 )
 
 // drawReturned draws a return: of the owner, of another message or of none, in
-// time, late or for a second time.
+// time, late or for a second time. A state keeps the returns of 8 triggers, and
+// of the last 64 deliveries of each. No walk exceeds that.
 func drawReturned(t *rapid.T, m run.Meta) run.Event {
 	return run.Returned{
 		Meta:     m,
@@ -30,16 +31,16 @@ func (w *walker) checkReturns(t *rapid.T, before, after run.State, e run.Event) 
 		if diff := cmp.Diff(before, after, unexported, ignored); diff != "" {
 			t.Fatalf("%+v changed the run:\n%s", m, diff)
 		}
-		if _, again := w.let[m.Trigger][m.Delivery]; !again && !before.OutcomeStored {
-			if w.let[m.Trigger] == nil {
-				w.let[m.Trigger] = map[int]bool{}
+		if _, again := w.returns[m.Trigger][m.Delivery]; !again && !before.OutcomeStored {
+			if w.returns[m.Trigger] == nil {
+				w.returns[m.Trigger] = map[int]bool{}
 			}
-			w.let[m.Trigger][m.Delivery] = m.Cause != run.ReturnFailed
+			w.returns[m.Trigger][m.Delivery] = m.Cause != run.ReturnFailed
 		}
 	}
 	for trigger := uint64(1); trigger <= 8; trigger++ {
 		excused, failed := 0, 0
-		for _, excuses := range w.let[trigger] {
+		for _, excuses := range w.returns[trigger] {
 			if excuses {
 				excused++
 			} else {

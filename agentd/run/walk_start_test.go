@@ -12,15 +12,15 @@ import (
 )
 
 // drawStart draws the settings of a run. In some walks they bound its turns, or
-// give it the tools that read mail, as calls or as lines of text.
-func drawStart(t *rapid.T, watched run.Supervision) *run.Start {
-	s := &run.Start{Supervision: watched, Turns: max(0, rapid.IntRange(-3, 3).Draw(t, "budget of turns"))}
-	looks := rapid.SampledFrom([]run.Op{run.OpMail, run.OpWait}).Draw(t, "looks by")
-	switch rapid.SampledFrom([]string{"", "", "", "tools", "slash"}).Draw(t, "looks for mail") {
+// give it a tool that reads mail, as a call or as a line of text.
+func drawStart(t *rapid.T, supervision run.Supervision) *run.Start {
+	s := &run.Start{Supervision: supervision, Turns: max(0, rapid.IntRange(-3, 3).Draw(t, "bound of turns"))}
+	reads := rapid.SampledFrom([]run.Op{run.OpMail, run.OpWait}).Draw(t, "reads by")
+	switch rapid.SampledFrom([]string{"", "", "", "tools", "slash"}).Draw(t, "reads mail") {
 	case "tools":
-		s.Tools = []provider.Tool{{Name: "call_agent"}, {Name: string(looks)}}
+		s.Tools = []provider.Tool{{Name: "call_agent"}, {Name: string(reads)}}
 	case "slash":
-		s.Slash = []string{"fork", string(looks)}
+		s.Slash = []string{"fork", string(reads)}
 	}
 	return s
 }
@@ -63,18 +63,18 @@ func (w *walker) checkKept(t *rapid.T, after run.State) {
 	}
 	for call := range w.kept {
 		if !there[call] {
-			t.Fatalf("the outcome of call %s is gone", call)
+			t.Fatalf("the outcome of call %s was removed", call)
 		}
 	}
 }
 
-// checkTurns: since it was idle last, a run may take the turns that it was
-// given and a last one, which LastTurn reports. It does not fail with KindTurns
+// checkTurns: between two idle phases a run may take the turns that its start
+// allows and a last one, which LastTurn reports. It does not fail with KindTurns
 // before.
 func checkTurns(t *rapid.T, s run.State) {
-	budget := run.MaxTurns
+	most := run.MaxTurns
 	if start := s.Start(); start != nil && start.Turns > 0 {
-		budget = start.Turns + 1
+		most = start.Turns + 1
 	}
 	taken := 0
 	for _, turn := range s.Turns {
@@ -84,14 +84,14 @@ func checkTurns(t *rapid.T, s run.State) {
 		}
 	}
 	switch {
-	case taken > budget:
-		t.Fatalf("%d turns of %d", taken, budget)
-	case s.End.Kind == run.KindTurns && taken != budget:
-		t.Fatalf("it ended for its turns after %d of %d", taken, budget)
-	case s.Phase == run.Ready && taken == budget:
-		t.Fatalf("another turn is owed after %d of %d", taken, budget)
-	case s.Phase == run.Ready && s.LastTurn() != (budget < run.MaxTurns && taken == budget-1):
-		t.Fatalf("after %d turns of %d the next one is a last one: %t", taken, budget, s.LastTurn())
+	case taken > most:
+		t.Fatalf("%d turns were taken, want at most %d", taken, most)
+	case s.End.Kind == run.KindTurns && taken != most:
+		t.Fatalf("the run failed with KindTurns after %d turns of %d", taken, most)
+	case s.Phase == run.Ready && taken == most:
+		t.Fatalf("the run owes another turn after %d of %d", taken, most)
+	case s.Phase == run.Ready && s.LastTurn() != (most < run.MaxTurns && taken == most-1):
+		t.Fatalf("after %d turns of %d LastTurn is %t", taken, most, s.LastTurn())
 	}
 }
 
@@ -100,12 +100,12 @@ func checkTurns(t *rapid.T, s run.State) {
 func checkSpread(t *rapid.T, s run.State) {
 	made := 0
 	for i, turn := range s.Turns {
-		var dealt []run.Call
+		var shared []run.Call
 		for k := range turn.Entry.Answer.ToolCalls {
-			dealt = append(dealt, turn.Entry.CallsOf(k)...)
+			shared = append(shared, turn.Entry.CallsOf(k)...)
 		}
-		if diff := cmp.Diff(turn.Entry.Calls, dealt, comparePaths); len(turn.Entry.Calls) > 0 && diff != "" {
-			t.Fatalf("the calls of turn %d are dealt otherwise (-calls +dealt):\n%s", i+1, diff)
+		if diff := cmp.Diff(turn.Entry.Calls, shared, comparePaths); len(turn.Entry.Calls) > 0 && diff != "" {
+			t.Fatalf("the tool calls of turn %d do not share its decisions (-decisions +shared):\n%s", i+1, diff)
 		}
 		made += len(turn.Entry.Answer.ToolCalls)
 	}
@@ -117,20 +117,15 @@ func checkSpread(t *rapid.T, s run.State) {
 // checkNotice: a person's text is inline exactly if the run cannot read its
 // mail. The text of other runs never is.
 func (w *walker) checkNotice(t *rapid.T, s run.State) {
-	blind := len(w.start.Tools) == 0 && len(w.start.Slash) == 0
+	hasTool := len(w.start.Tools) > 0 || len(w.start.Slash) > 0
 	notices := [][]run.Mail{s.Notice()}
 	for _, turn := range s.Turns {
 		notices = append(notices, turn.Notice)
 	}
 	for _, m := range slices.Concat(notices...) {
-		if want := blind && m.From == "somebody"; s.Start() != nil && m.Inline != want {
-			t.Fatalf(
-				"the message %d of %s to a run that cannot look for mail (%t) is given whole: %t",
-				m.Seq,
-				m.From,
-				blind,
-				m.Inline,
-			)
+		if want := !hasTool && m.From == "somebody"; s.Start() != nil && m.Inline != want {
+			t.Fatalf("message %d of %s to a run that can read its mail (%t) is inline: %t, want %t",
+				m.Seq, m.From, hasTool, m.Inline, want)
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // TestSimApply feeds a State events of every kind, in and out of order. After
-// each it checks the promises of doc.go and DESIGN.md.
+// each event it checks what the package promises: see the check functions.
 func TestSimApply(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -22,33 +22,30 @@ func TestSimApply(t *testing.T) {
 			mails:   rapid.Bool().Draw(t, "mails"),
 			tool:    rapid.IntRange(0, 5).Draw(t, "a tool run") == 5,
 			people:  rapid.Bool().Draw(t, "people"),
-			resting: map[string]bool{},
+			idle:    map[string]bool{},
 			sent:    map[string]uint64{},
 			made:    map[subjects.Path]bool{},
 			kept:    map[string]run.Outcome{},
-			let:     map[uint64]map[int]bool{},
+			returns: map[uint64]map[int]bool{},
 		}
-		if rapid.IntRange(0, 2).Draw(t, "watched") == 2 {
-			w.watched = run.Supervision{
-				Mode: rapid.SampledFrom(
-					[]run.Mode{run.Supervised, run.Human},
-				).Draw(
-					t,
-					"mode",
-				), Agent: "watcher", Timeout: time.Minute,
+		if rapid.IntRange(0, 2).Draw(t, "supervised") == 2 {
+			w.supervision = run.Supervision{
+				Mode:      rapid.SampledFrom([]run.Mode{run.Supervised, run.Human}).Draw(t, "mode"),
+				Agent:     "supervisor",
+				Timeout:   time.Minute,
 				OnTimeout: rapid.Bool().Draw(t, "on timeout"),
 			}
 		}
-		w.start = drawStart(t, w.watched)
+		w.start = drawStart(t, w.supervision)
 		for range rapid.IntRange(0, 60).Draw(t, "events") {
 			e := w.draw(t)
 			before := w.state
 			after, err := before.Apply(e)
-			// a second reader of the same state does not disturb
-			// this one
+			// A second event on the same state must not change the
+			// first result.
 			_, _ = before.Apply(w.draw(t))
 			w.check(t, before, after, e, err)
-			if err == nil && seqOf(e) > before.Seq || isConcluded(e) {
+			if err == nil && seqOf(e) > before.Seq || isOutcomeStored(e) {
 				w.history = append(w.history, e)
 			}
 			w.state = after
@@ -65,10 +62,10 @@ type walker struct {
 	// the run is a tool run
 	tool bool
 	// sequences of the mail that came before the end
-	mail    []uint64
-	people  bool // people interrupt the run
-	watched run.Supervision
-	// a person has interrupted it, and no mail came since
+	mail        []uint64
+	people      bool // people interrupt the run
+	supervision run.Supervision
+	// a person has interrupted the run, and it was not ready since
 	stopped bool
 	start   *run.Start             // settings of the run
 	kept    map[string]run.Outcome // the first outcome of each call
@@ -76,19 +73,19 @@ type walker struct {
 	sent map[string]uint64
 	made map[subjects.Path]bool // runs that were to be called
 	// forks that have reported idle, and were not written to since
-	resting map[string]bool
-	// the deliveries with a return, by trigger, and whether it excuses them
-	let map[uint64]map[int]bool
+	idle map[string]bool
+	// deliveries with a return, by trigger; true if the return excuses them
+	returns map[uint64]map[int]bool
 }
 
 // check checks every promise after one event.
 func (w *walker) check(t *rapid.T, before, after run.State, e run.Event, err error) {
-	// A replayed history gives the same state. So the event has changed
-	// nothing that the states share.
+	// The state before the event is still the fold of its history. So the
+	// event has changed nothing that the two states share.
 	if diff := cmp.Diff(replay(t, w.history), before, unexported); diff != "" {
 		t.Fatalf("%T changed the state that it was applied to (-replayed +was):\n%s", e, diff)
 	}
-	stale := seqOf(e) <= before.Seq && !isConcluded(e)
+	stale := seqOf(e) <= before.Seq && !isOutcomeStored(e)
 	switch {
 	case err != nil && !errors.Is(err, run.ErrCorrupt):
 		t.Fatalf("%T: error %v does not wrap ErrCorrupt", e, err)
@@ -96,7 +93,7 @@ func (w *walker) check(t *rapid.T, before, after run.State, e run.Event, err err
 		if diff := cmp.Diff(before, after, unexported); diff != "" {
 			t.Fatalf("%+v (error %v) at %d changed the state:\n%s", e, err, before.Seq, diff)
 		}
-	case !isConcluded(e) && after.Seq != seqOf(e):
+	case !isOutcomeStored(e) && after.Seq != seqOf(e):
 		t.Fatalf("sequence %d after event %d", after.Seq, seqOf(e))
 	}
 	if want := mustRefuse(before, e); !stale && want != (err != nil) {
@@ -108,12 +105,12 @@ func (w *walker) check(t *rapid.T, before, after run.State, e run.Event, err err
 	checkOwed(t, before, after)
 	checkResults(t, after)
 	w.checkMail(t, after, e, err)
-	checkHeard(t, before, after, e)
+	checkReplied(t, before, after, e)
 	w.checkReturns(t, before, after, e)
 	checkHeld(t, before, after, e)
 	w.checkMade(t, after)
 	checkBelow(t, after)
-	checkWord(t, after)
+	checkNotified(t, after)
 	w.checkStopped(t, before, after, e, err)
 	w.checkKept(t, after)
 	checkTurns(t, after)
@@ -121,12 +118,13 @@ func (w *walker) check(t *rapid.T, before, after run.State, e run.Event, err err
 	w.checkNotice(t, after)
 }
 
-// checkMail: every message is in the inbox or was taken once, in stream order,
-// by a call that may take it. No call waits for mail that is there.
+// checkMail: every message is in the inbox, was taken once by a call that may
+// take it, or was given inline, in stream order. No call waits for mail that is
+// there.
 func (w *walker) checkMail(t *rapid.T, after run.State, e run.Event, err error) {
 	if err == nil && seqOf(e) > w.state.Seq && !w.state.Ended() {
-		w.hear(e)
-		w.carry(after, e)
+		w.noteMail(e)
+		w.noteSends(after, e)
 	}
 	var seen []uint64
 	for _, turn := range after.Turns {
@@ -164,14 +162,14 @@ func (w *walker) checkMail(t *rapid.T, after run.State, e run.Event, err error) 
 	if !slices.Equal(seen, w.mail) {
 		t.Fatalf("the inbox and the calls hold the messages %v, want %v", seen, w.mail)
 	}
-	// an interrupted run knows of no more mail than before
+	// Only an interrupt leaves a run idle with mail that it was not told of.
 	if after.Phase == run.Idle && len(after.Notice()) > 0 && !w.people {
-		t.Fatalf("idle, with mail of %v", after.Notice())
+		t.Fatalf("idle with mail that it was not told of: %v", after.Notice())
 	}
 	w.checkWaits(t, after)
 }
 
-// mustRefuse reports whether no history can hold an event.
+// mustRefuse reports whether an event cannot follow a state in any history.
 func mustRefuse(s run.State, e run.Event) bool {
 	var index int
 	turn, started := false, false
@@ -194,7 +192,8 @@ func mustRefuse(s run.State, e run.Event) bool {
 		!s.Ended() && (turn && isTool || started && (!isTool || s.Phase != run.Ready))
 }
 
-// checkCounts: pending + outcomes = N, and within a turn pending only shrinks.
+// checkCounts: each call of the last turn has an outcome, is pending or is a
+// fork. Within a turn pending only shrinks.
 func checkCounts(t *rapid.T, before, after run.State) {
 	for i, turn := range after.Turns {
 		missing := 0
@@ -242,7 +241,7 @@ func checkEnd(t *rapid.T, before, after run.State) {
 		t.Fatal("a stored outcome was forgotten")
 	}
 	if after.OutcomeStored && !after.Ended() {
-		t.Fatalf("concluded: %t while %v", after.OutcomeStored, after.Phase)
+		t.Fatalf("the outcome is stored, and the run is %v", after.Phase)
 	}
 	if after.Phase == run.Failed && after.End.Kind == "" {
 		t.Fatal("failed without a reason")
@@ -254,7 +253,7 @@ func checkEnd(t *rapid.T, before, after run.State) {
 	switch e := owed[len(owed)-1].(type) {
 	case run.PublishFailure:
 		if e.End != after.End {
-			t.Fatalf("owed %+v at the end %+v", owed, after.End)
+			t.Fatalf("a run with the end %+v owes %+v", after.End, owed)
 		}
 	case run.PublishAnswer:
 		if after.Phase != run.Completed || e.Turn != len(after.Turns) {
@@ -262,7 +261,7 @@ func checkEnd(t *rapid.T, before, after run.State) {
 		}
 	case run.LogEnd:
 		if e.End != after.End {
-			t.Fatalf("the log is owed %+v at the end %+v", e.End, after.End)
+			t.Fatalf("a run with the end %+v owes its log %+v", after.End, e.End)
 		}
 	case run.CallModel, run.CallTool, run.CallChildren, run.CancelBelow, run.NotifyIdle,
 		run.StopBelow, run.LogInterrupt, run.HoldTurn:
@@ -279,9 +278,9 @@ func (w *walker) checkLogged(t *rapid.T, after run.State, e run.Event) {
 		return ok || final && last.Entry.Kind == run.EntryFinal
 	}
 	for _, owed := range after.Outstanding().All() {
-		c, answers := owed.(run.PublishFailure)
-		if answers && c.End.Kind != run.KindTurns && !slices.ContainsFunc(w.history, ended) && !ended(e) {
-			t.Fatalf("%+v is answered and is not on the log", c.End)
+		c, publishes := owed.(run.PublishFailure)
+		if publishes && c.End.Kind != run.KindTurns && !slices.ContainsFunc(w.history, ended) && !ended(e) {
+			t.Fatalf("the end %+v is published, and is not on the log", c.End)
 		}
 	}
 }
@@ -332,12 +331,12 @@ func checkOwed(t *rapid.T, before, after run.State) {
 	if live && len(keys) == 0 || live && (after.Owner == 0 || after.Owner > after.Seq) {
 		t.Fatalf("%v at %d owes %v to %d", after.Phase, after.Seq, keys, after.Owner)
 	}
-	// a request in flight is not to go on
+	// A ready run changes its owner only if an interrupt stops its request.
 	stopping := keys[effectKey(run.LogInterrupt{Turn: len(after.Turns) + 1})]
 	if before.Phase == run.Ready && after.Phase == run.Ready && len(after.Turns) == len(before.Turns) &&
 		after.Owner != before.Owner &&
 		!stopping {
-		t.Fatalf("ready already, the owner went from %d to %d", before.Owner, after.Owner)
+		t.Fatalf("the owner of a run that stayed ready went from %d to %d", before.Owner, after.Owner)
 	}
 }
 
@@ -351,7 +350,7 @@ func checkNewlyDue(t *rapid.T, before, after run.State, e run.CallChildren) {
 	for _, c := range e.Children {
 		known := slices.ContainsFunc(owed.Children, func(o run.Child) bool { return o.Index == c.Index })
 		if !known && after.Owner != after.Seq {
-			t.Fatalf("call %d is due by message %d, and %d owns it", c.Index, after.Seq, after.Owner)
+			t.Fatalf("message %d made call %d due, and message %d owns it", after.Seq, c.Index, after.Owner)
 		}
 	}
 }
@@ -378,15 +377,15 @@ func checkChildren(t *rapid.T, s run.State, e run.CallChildren) {
 		if len(e.Children) != 1 || e.Children[0].Call.Op != run.OpReview ||
 			e.Children[0].Index != len(turn.Entry.Calls) ||
 			len(e.Forks)+len(e.Posts)+len(e.Kills) > 0 {
-			t.Fatalf("before its supervisor has answered it owes %+v", e)
+			t.Fatalf("a turn under review owes %+v", e)
 		}
 		return
 	}
 	want := due(turn)
-	for _, beside := range [][]run.Child{e.Forks, e.Posts, e.Kills} {
-		for _, c := range beside {
+	for _, unawaited := range [][]run.Child{e.Forks, e.Posts, e.Kills} {
+		for _, c := range unawaited {
 			if c.Call.Failed() || c.Call.Awaited() {
-				t.Fatalf("%+v is sent out", c)
+				t.Fatalf("a call that was refused or is awaited is among the unawaited ones: %+v", c)
 			}
 		}
 	}
@@ -397,7 +396,7 @@ func checkChildren(t *rapid.T, s run.State, e run.CallChildren) {
 		return
 	}
 	if s.Phase != run.Awaiting || len(e.Children) != want || e.Turn != len(s.Turns) {
-		t.Fatalf("%v with %d pending owes %+v", s.Phase, s.Pending(), e)
+		t.Fatalf("%v after turn %d with %d calls due owes %+v", s.Phase, len(s.Turns), want, e)
 	}
 	for i, c := range e.Children {
 		if turn.Outcomes[c.Index] != nil || i > 0 && e.Children[i-1].Index >= c.Index || c.Call.Failed() {
@@ -410,7 +409,7 @@ func checkChildren(t *rapid.T, s run.State, e run.CallChildren) {
 }
 
 // checkResults: the outcome of a call is its refusal, its own child's outcome,
-// or that of the timer.
+// or that of the timer, of a withheld turn or of an interrupt.
 func checkResults(t *rapid.T, s run.State) {
 	for k, turn := range s.Turns {
 		for i, o := range turn.Outcomes {
@@ -422,7 +421,7 @@ func checkResults(t *rapid.T, s run.State) {
 					t.Fatalf("call %d.%d was refused with %q and has %q", k+1, i, c.Error, o.Error)
 				}
 			case o.Kind == run.KindTimeout,
-				o.Kind == run.KindCancelled && (o.Error == turn.Withheld() || o.Error == "stopped by the user"):
+				o.Kind == run.KindCancelled && (o.Error == turn.Withheld() || o.Error == run.TextInterrupted):
 			case !c.HasReply() && c.Op != run.OpFork:
 				if o.Status != run.StatusCompleted {
 					t.Fatalf("call %d.%d (%s) has %+v", k+1, i, c.Op, o)
@@ -434,6 +433,7 @@ func checkResults(t *rapid.T, s run.State) {
 	}
 }
 
+// unexported lets cmp compare states.
 var unexported = cmp.AllowUnexported(run.State{}, run.Turn{}, run.Returns{}, subjects.Path{})
 
 // replay folds a history from the beginning.
