@@ -88,9 +88,9 @@ func TestDecodeEntryRefuses(t *testing.T) {
 	}
 }
 
-// TestDecodeEntryRestoresTheTask: the log has the task and the context of a call
-// once, in the arguments as the model wrote them. DecodeEntry copies them to the
-// call.
+// TestDecodeEntryRestoresTheTask: the log has the task and the context of a
+// call once, in the arguments as the model wrote them. DecodeEntry copies them
+// to the call.
 func TestDecodeEntryRestoresTheTask(t *testing.T) {
 	e := run.Entry{
 		Index: 2, Kind: run.EntryTurn,
@@ -119,8 +119,8 @@ func TestDecodeEntryRestoresTheTask(t *testing.T) {
 	}
 }
 
-// TestDecodeEntryRestoresTasks: DecodeEntry copies the tasks of a tool call that
-// spawns several runs to their calls, in order.
+// TestDecodeEntryRestoresTasks: DecodeEntry copies the tasks of a tool call
+// that spawns several runs to their calls, in order.
 func TestDecodeEntryRestoresTasks(t *testing.T) {
 	e := run.Entry{
 		Index: 2, Kind: run.EntryTurn,

@@ -13,7 +13,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// TestMailFrom: the writer of a message is a name of 1 to 512 bytes in one line.
+// TestMailFrom: the writer of a message is a name of 1 to 512 bytes in one
+// line.
 func TestMailFrom(t *testing.T) {
 	for from, ok := range map[string]bool{
 		"user": true, "r-1-0": true, "Zoë from the 3rd floor": true, "👩‍🔧": true, strings.Repeat("x", 512): true,
@@ -33,8 +34,8 @@ func TestMailFrom(t *testing.T) {
 }
 
 // TestFullInbox: unread mail is kept up to a bound, and the run is told once
-// that it lost some. Idle notices of forks and awaited mail still arrive. Taking
-// mail makes room again.
+// that it lost some. Idle notices of forks and awaited mail still arrive.
+// Taking mail makes room again.
 func TestFullInbox(t *testing.T) {
 	for _, test := range []struct {
 		name string

@@ -76,8 +76,8 @@ func (w *world) turnStored(p subjects.Path, turn, n int) bool {
 // from outside.
 func answered(o run.Outcome) bool { return o.Status == run.StatusCompleted || o.Kind == run.KindError }
 
-// checkPoisoned checks the world before a run ends as poisoned. Only the returns
-// count that the worker has read: a zombie may store one later.
+// checkPoisoned checks the world before a run ends as poisoned. Only the
+// returns count that the worker has read: a zombie may store one later.
 func (w *world) checkPoisoned(h *handler) {
 	silent := w.cons[h.trig].total - 1
 	for _, m := range w.stream[:h.state.Seq] {

@@ -110,8 +110,8 @@ func (w *world) read(h *handler, upTo uint64) {
 	}
 }
 
-// isCancelled reports whether the worker knows a cancel message of the run or of a
-// run above it.
+// isCancelled reports whether the worker knows a cancel message of the run or
+// of a run above it.
 func (w *world) isCancelled(h *handler, p subjects.Path) bool {
 	for i, q := range w.cancels {
 		if h.known&(1<<i) != 0 && q.Covers(p) {

@@ -9,12 +9,12 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// The files protocol_*_test.go model the protocol of calls, outcomes, timers and
-// cancel messages around the real State. A stream in memory delivers at least
-// once, and workers take the steps of package agentd. The function steps lists
-// everything that may happen next, and do takes one step deterministically. So
-// random walks and an exhaustive search share one world. The violations are
-// listed in protocol_check_test.go.
+// The files protocol_*_test.go model the protocol of calls, outcomes, timers
+// and cancel messages around the real State. A stream in memory delivers at
+// least once, and workers take the steps of package agentd. The function steps
+// lists everything that may happen next, and do takes one step
+// deterministically. So random walks and an exhaustive search share one world.
+// The violations are listed in protocol_check_test.go.
 
 // kind is the kind of a message of the world.
 type kind byte

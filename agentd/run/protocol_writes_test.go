@@ -44,8 +44,8 @@ func (w *world) refused(h *handler, last uint64) {
 	}
 }
 
-// write carries out the next of the handler's writes: it sets a timer, or stores
-// a message unless its subject has one already.
+// write carries out the next of the handler's writes: it sets a timer, or
+// stores a message unless its subject has one already.
 func (w *world) write(h *handler) {
 	m := h.writes[0]
 	h.writes = h.writes[1:]

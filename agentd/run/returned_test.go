@@ -36,7 +36,8 @@ func TestReturnsAreBounded(t *testing.T) {
 	got := s.Returns.Of(1)
 	if got.Excused != 10_002 || got.Failed != 1 || got.Error != "no" || got.Delivery != 10_003 ||
 		got.Last.Cause != run.ReturnFailed {
-		t.Errorf("got %+v, want 10002 excused, 1 failed, the newest delivery 10003 and the last turn's return failed", got)
+		t.Errorf("got %+v, want 10002 excused, 1 failed, 10003 as the newest delivery and a failed return as the last",
+			got)
 	}
 	if n := s.Returns.Of(1).Counted(10_004); n != 2 {
 		t.Errorf("%d deliveries count, want 2: the failed one and the current one", n)

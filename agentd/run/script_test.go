@@ -33,8 +33,8 @@ import (
 // sequence of the message and, in seconds after epoch, its time. The timer is a
 // time in seconds too, 100 by default. The lists calls and ops have the agent
 // and the operation of each call. The list refused has the indices of the
-// refused calls. A wait is for the peers in the list of. By default an entry has
-// the next index of the log.
+// refused calls. A wait is for the peers in the list of. By default an entry
+// has the next index of the log.
 func TestScripts(t *testing.T) {
 	datadriven.Walk(t, "testdata/scripts", func(t *testing.T, path string) {
 		t.Helper()

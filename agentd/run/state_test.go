@@ -56,8 +56,8 @@ func repliedWith(seq uint64, turn, index int, o run.Outcome) run.Replied {
 	return run.Replied{Meta: run.Meta{Seq: seq, Time: clock(int(seq))}, Turn: turn, Index: index, Outcome: o}
 }
 
-// TestMaxTurns: a run fails after its fiftieth turn, however that turn ends. The
-// message that ends the turn owns the failure.
+// TestMaxTurns: a run fails after its fiftieth turn, however that turn ends.
+// The message that ends the turn owns the failure.
 func TestMaxTurns(t *testing.T) {
 	s := apply(t, run.State{}, called())
 	seq := uint64(1)
@@ -261,8 +261,8 @@ func TestBranches(t *testing.T) {
 	}
 }
 
-// TestPartial: Partial has the last text of a run, its completed results and its
-// calls without an outcome. It is nil for a run without any.
+// TestPartial: Partial has the last text of a run, its completed results and
+// its calls without an outcome. It is nil for a run without any.
 func TestPartial(t *testing.T) {
 	ok := func(result string) run.Outcome {
 		return run.Outcome{Status: run.StatusCompleted, Agent: "a", Result: result}

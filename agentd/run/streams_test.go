@@ -230,8 +230,8 @@ func timeLine(t time.Time) string {
 	return t.UTC().Format("15:04:05.999")
 }
 
-// stateText shows a state as lines. It leaves out the fields that commit 0d57a3b
-// did not have: the attempt of a tool run, and the returns.
+// stateText shows a state as lines. It leaves out the fields that commit
+// 0d57a3b did not have: the attempt of a tool run, and the returns.
 func stateText(s run.State) []string {
 	lines := []string{stateLine(s)}
 	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }

@@ -25,9 +25,9 @@ func drawSupervision(t *rapid.T, name string) run.Supervision {
 }
 
 // TestSupervisionOnlyGetsCloser: a run is supervised at least as closely as its
-// caller, and by the caller's supervisor, if the caller has one. A person has no
-// more time than each of the two grants. Silence approves only if it does for
-// each of them that asks a person.
+// caller, and by the caller's supervisor, if the caller has one. A person has
+// no more time than each of the two grants. Silence approves only if it does
+// for each of them that asks a person.
 func TestSupervisionOnlyGetsCloser(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		own, above := drawSupervision(t, "own"), drawSupervision(t, "above")

@@ -48,9 +48,10 @@ func (w *walker) draw(t *rapid.T) run.Event {
 		}
 		return run.Called{Meta: m, Input: in}
 	case "started":
-		return run.ToolStarted{Meta: m, Entry: run.Entry{
+		e := run.Entry{
 			Index: w.index(t), Kind: run.EntryStarted, Trigger: max(1, s.Owner), Attempt: &run.Attempt{ID: "a"},
-		}}
+		}
+		return run.ToolStarted{Meta: m, Entry: e}
 	case "answered":
 		return run.Answered{Meta: m, Entry: w.turn(t, m)}
 	case "ended":
@@ -135,7 +136,8 @@ func likely(s run.State) []string {
 	case run.None:
 		return append(kinds, "called", "called", "called", "called")
 	case run.Ready:
-		return append(kinds, slices.Repeat([]string{"answered", "answered", "answered", "answered without calls"}, 5)...)
+		more := []string{"answered", "answered", "answered", "answered without calls"}
+		return append(kinds, slices.Repeat(more, 5)...)
 	case run.Awaiting:
 		return append(kinds, slices.Repeat([]string{"replied", "replied", "replied", "mailed"}, 5)...)
 	case run.Idle:

@@ -36,7 +36,8 @@ func (w *walker) noteMail(e run.Event) {
 	}
 }
 
-// noteSends notes the messages to forks of a turn that the event has carried out.
+// noteSends notes the messages to forks of a turn that the event has carried
+// out.
 func (w *walker) noteSends(after run.State, e run.Event) {
 	n := len(after.Turns)
 	if n == 0 || !after.Turns[n-1].CarriedOut() || len(w.state.Turns) == n && w.state.Turns[n-1].CarriedOut() {
@@ -183,8 +184,8 @@ func (w *walker) hasMailFor(s run.State, c run.Call) bool {
 	return true
 }
 
-// checkReplied: the first outcome of a published call counts, whatever the other
-// calls of its turn are.
+// checkReplied: the first outcome of a published call counts, whatever the
+// other calls of its turn are.
 func checkReplied(t *rapid.T, before, after run.State, e run.Event) {
 	r, ok := e.(run.Replied)
 	if !ok || r.Seq <= before.Seq {

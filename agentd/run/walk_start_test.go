@@ -69,8 +69,8 @@ func (w *walker) checkKept(t *rapid.T, after run.State) {
 }
 
 // checkTurns: between two idle phases a run may take the turns that its start
-// allows and a last one, which LastTurn reports. It does not fail with KindTurns
-// before.
+// allows and a last one, which LastTurn reports. It does not fail with
+// KindTurns before.
 func checkTurns(t *rapid.T, s run.State) {
 	most := run.MaxTurns
 	if start := s.Start(); start != nil && start.Turns > 0 {
