@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestScopesRoundTrip: the worker of a callee reads the scopes that the worker
-// of its caller wrote.
+// TestScopesRoundTrip: the worker of a child reads the scopes that the worker
+// of its parent wrote.
 func TestScopesRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		bound := rapid.IntRange(0, MaxLimit)
@@ -28,7 +28,7 @@ func TestScopesRoundTrip(t *testing.T) {
 		}
 		got, err := ParseScopes(FormatScopes(want), p)
 		if diff := cmp.Diff(want, got, opaque); err != nil || diff != "" {
-			t.Fatalf("%v (-written +read):\n%s", err, diff)
+			t.Fatalf("error %v (-written +read):\n%s", err, diff)
 		}
 	})
 }
@@ -39,19 +39,22 @@ func TestScopeJSON(t *testing.T) {
 	want := Scope{Root.Child(1, 0), Budget{1, 2, 3}}
 	var got Scope
 	if err := json.Unmarshal([]byte(text), &got); err != nil || got != want {
-		t.Errorf("%+v, %v", got, err)
+		t.Errorf("%s decodes to %+v, error %v, want %+v", text, got, err, want)
 	}
 	if b, err := json.Marshal(want); err != nil || string(b) != text {
-		t.Errorf("%s, %v", b, err)
+		t.Errorf("%+v encodes to %s, error %v, want %s", want, b, err, text)
 	}
 	if b, err := json.Marshal(Scope{}); err != nil || string(b) != `{"path":""}` || json.Unmarshal(b, &got) != nil {
-		t.Errorf("zero: %s, %v", b, err)
+		t.Errorf(`the zero scope encodes to %s, error %v, want {"path":""} and that it decodes`, b, err)
 	}
 	if err := json.Unmarshal([]byte(`{"path":"r-0-0"}`), &got); !errors.Is(err, ErrToken) {
-		t.Errorf("malformed path: %v", err)
+		t.Errorf("a malformed path gives error %v, want one that wraps ErrToken", err)
 	}
 }
 
+// TestParseScopesRefuses parses malformed scopes of the run r-1-0: a bound that
+// is missing, unknown, repeated or out of range, and a path that is not above
+// the run or not in order.
 func TestParseScopesRefuses(t *testing.T) {
 	for _, text := range []string{
 		"r", "agents=1", "r agents=0", "r agents=-1", "r agents=1000000000", "r agents=x",
@@ -60,15 +63,16 @@ func TestParseScopesRefuses(t *testing.T) {
 		"r agents=1; r turns=1", ";", "r agents=1;", "x agents=1",
 	} {
 		if got, err := ParseScopes(text, Root.Child(1, 0)); !errors.Is(err, ErrToken) {
-			t.Errorf("%q: %v, %v", text, got, err)
+			t.Errorf("%q parses to %v, error %v, want one that wraps ErrToken", text, got, err)
 		}
 	}
 	if got, err := ParseScopes("", Root); got != nil || err != nil {
-		t.Errorf("no scopes: %v, %v", got, err)
+		t.Errorf("empty text parses to %v, error %v, want no scopes", got, err)
 	}
 }
 
-func TestLimitsWithin(t *testing.T) {
+// TestBudgetWithin: each bound is the smaller one. 0 is no bound.
+func TestBudgetWithin(t *testing.T) {
 	for _, tt := range []struct{ a, b, want Budget }{
 		{Budget{}, Budget{}, Budget{}},
 		{Budget{1, 0, 3}, Budget{}, Budget{1, 0, 3}},

@@ -6,6 +6,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
+// A run's address gives its subjects, and a subject parses to the address. A
+// name with a wildcard is no agent.
 func Example() {
 	var space subjects.Space // axe.>
 	agent, err := subjects.ParseAgent("reviewer")

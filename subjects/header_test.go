@@ -11,8 +11,10 @@ import (
 	"pgregory.net/rapid"
 )
 
+// opaque lets cmp compare tokens and spaces.
 var opaque = cmp.AllowUnexported(Agent{}, Tree{}, Path{}, Space{})
 
+// pairs returns the headers by name.
 func pairs(h Header) map[string]string {
 	m := map[string]string{}
 	for _, p := range h.Pairs() {
@@ -25,25 +27,21 @@ func getter(m map[string]string) func(string) string {
 	return func(name string) string { return m[name] }
 }
 
-// TestHeaderRoundTrip: the worker of a child reads the header that the worker
-// of its parent wrote.
+// TestHeaderRoundTrip: the worker of a run reads the header that the worker of
+// its parent, or of its submission, wrote.
 func TestHeaderRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, _ := drawPath(t)
 		r := Space{}.Run(drawAgent(t), drawTree(t), p)
+		traces := []string{"", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}
 		h := Header{
 			Tree: r.Tree, Path: p, Depth: p.Depth(), MaxDepth: rapid.IntRange(p.Depth(), MaxDepth).Draw(t, "max depth"),
 			Deadline: time.Unix(
 				rapid.Int64Range(1e9, 2e11).Draw(t, "seconds"),
 				rapid.Int64Range(0, 1e9-1).Draw(t, "nanoseconds"),
 			).UTC(),
-			Reply: r.Space.Result(r.Agent, r.Tree),
-			Traceparent: rapid.SampledFrom(
-				[]string{"", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"},
-			).Draw(
-				t,
-				"traceparent",
-			),
+			Reply:       r.Space.Result(r.Agent, r.Tree),
+			Traceparent: rapid.SampledFrom(traces).Draw(t, "traceparent"),
 		}
 		if up, turn, index, below := p.Parent(); below {
 			h.Parent = drawAgent(t)
@@ -59,7 +57,8 @@ func TestHeaderRoundTrip(t *testing.T) {
 	})
 }
 
-// TestParseCallRefuses changes one header of a good call after the other.
+// TestParseCallRefuses changes one header of a good call at a time. The error
+// names the header.
 func TestParseCallRefuses(t *testing.T) {
 	var s Space
 	lead, child, id := must(t, ParseAgent, "lead"), must(t, ParseAgent, "child"), must(t, ParseTree, "T1")
@@ -113,24 +112,28 @@ func TestParseCallRefuses(t *testing.T) {
 			changed[test.name] = value
 			if _, err := ParseCall(test.run, getter(changed)); !errors.Is(err, ErrToken) ||
 				!strings.Contains(strings.ToLower(err.Error()), reason(test.name)) {
-				t.Errorf("%s %q of %s: error %v", test.name, value, test.run, err)
+				t.Errorf("%s %q of %s: error %v, want one that wraps ErrToken and has %q",
+					test.name, value, test.run, err, reason(test.name))
 			}
 		}
 	}
 }
 
-// reason returns the reason in an error about a header.
+// reason returns a part of the error about a wrong header, in lower case.
 func reason(name string) string {
 	switch name {
 	case HeaderReply:
 		return "reply"
 	case HeaderParent, HeaderMaxDepth:
-		// the slot that another parent has, the depth that is too much
+		// The error may be about another header: the reply is not that
+		// parent's slot, or the depth is above that maximum.
 		return "axe-"
 	}
 	return strings.ToLower(name)
 }
 
+// TestParseCallOfARoot: a root may answer at an inbox. The header of a parent
+// is ignored: any client may call a root.
 func TestParseCallOfARoot(t *testing.T) {
 	r := Space{}.Run(must(t, ParseAgent, "lead"), must(t, ParseTree, "T1"), Root)
 	h := Header{
@@ -141,7 +144,7 @@ func TestParseCallOfARoot(t *testing.T) {
 		Reply:    "_INBOX.abc.1",
 	}
 	m := pairs(h)
-	m[HeaderParent] = "somebody" // lineage from outside is ignored
+	m[HeaderParent] = "somebody"
 	got, err := ParseCall(r, getter(m))
 	if err != nil {
 		t.Fatal(err)
@@ -159,7 +162,8 @@ func TestFormatDeadline(t *testing.T) {
 }
 
 // FuzzParseCall: whatever is in the headers, a call that is accepted is within
-// its limits, answers its own slot, and is written and read as the same again.
+// its depth, and has a reply subject that a worker may write to. Its headers
+// are the same after they were written and read again.
 func FuzzParseCall(f *testing.F) {
 	f.Add("T1", "r", "0", "3", "2026-01-02T03:04:05.6Z", "axe.result.child.T1", "", "", "1")
 	f.Add(
@@ -191,7 +195,7 @@ func FuzzParseCall(f *testing.F) {
 		}))
 		if err != nil {
 			if !errors.Is(err, ErrToken) {
-				t.Fatalf("error %v", err)
+				t.Fatalf("error %v, want one that wraps ErrToken", err)
 			}
 			return
 		}
@@ -202,7 +206,7 @@ func FuzzParseCall(f *testing.F) {
 		}
 		again, err := ParseCall(r, getter(pairs(h)))
 		if err != nil {
-			t.Fatalf("%v: %v", h.Pairs(), err)
+			t.Fatalf("an accepted header is refused as %v: %v", h.Pairs(), err)
 		}
 		if diff := cmp.Diff(h, again, opaque); diff != "" {
 			t.Fatalf("(-first +again):\n%s", diff)

@@ -83,7 +83,7 @@ func TestParseInvertsBuild(t *testing.T) {
 			t.Fatalf("%s parses to %+v, error %v, want %+v", subject, got, err, want)
 		}
 		if want.Kind == Progress {
-			return // it is live itself
+			return // is live itself
 		}
 		if got, err := s.Parse(s.Live(subject)); err != nil || got != want {
 			t.Fatalf("%s parses to %+v, error %v, want %+v", s.Live(subject), got, err, want)
@@ -91,6 +91,8 @@ func TestParseInvertsBuild(t *testing.T) {
 	})
 }
 
+// TestParseRefuses: Parse knows only well-formed subjects of runs, submissions
+// and results in its space, and their live copies.
 func TestParseRefuses(t *testing.T) {
 	for _, subject := range []string{
 		"", "axe", "axe.", "axe.run", "run.a.T.r.call", "other.run.a.T.r.call",
@@ -111,7 +113,7 @@ func TestParseRefuses(t *testing.T) {
 		"axe.live.part.a.T", "axe.live.part.a.T.r.x",
 	} {
 		if a, err := (Space{}).Parse(subject); !errors.Is(err, ErrToken) || a != (Address{}) {
-			t.Errorf("%q parses to %+v, error %v", subject, a, err)
+			t.Errorf("%q parses to %+v, error %v, want one that wraps ErrToken", subject, a, err)
 		}
 	}
 }
@@ -136,7 +138,7 @@ func drawKey(t *rapid.T, from Path) Key {
 func TestParseKeyRefuses(t *testing.T) {
 	for _, s := range []string{"", "a.b", "a b", "*", ">", "é", "a\x00", strings.Repeat("x", 601)} {
 		if k, err := ParseKey(s); !errors.Is(err, ErrToken) || k != (Key{}) {
-			t.Errorf("%q: %v, error %v", s, k, err)
+			t.Errorf("%q parses to %v, error %v, want one that wraps ErrToken", s, k, err)
 		}
 	}
 }
@@ -150,11 +152,12 @@ func TestParseOther(t *testing.T) {
 		"axe.run.a.T.r.in.letter.V1StGXR8", "axe.run.a.T.r.in.word.1", "axe.live.run.a.T.r.in.letter.x",
 	} {
 		if got, err := s.Parse(subject); err != nil || got != (Address{Kind: Other, Run: r}) {
-			t.Errorf("%s parses to %+v, error %v", subject, got, err)
+			t.Errorf("%s parses to %+v, error %v, want an Other of %v", subject, got, err, r)
 		}
 	}
 }
 
+// seeds adds subjects of all kinds, and inboxes.
 func seeds(f *testing.F) {
 	f.Helper()
 	for _, s := range []string{
@@ -178,7 +181,7 @@ func FuzzParse(f *testing.F) {
 		a, err := s.Parse(subject)
 		if err != nil {
 			if !errors.Is(err, ErrToken) || a != (Address{}) {
-				t.Fatalf("%q: %+v, error %v", subject, a, err)
+				t.Fatalf("%q parses to %+v, error %v, want none and an error that wraps ErrToken", subject, a, err)
 			}
 			return
 		}
@@ -188,7 +191,7 @@ func FuzzParse(f *testing.F) {
 		if a.Kind == Other {
 			stored := strings.Replace(subject, "axe.live.", "axe.", 1)
 			if !strings.HasPrefix(stored, strings.TrimSuffix(a.Run.All(), ">")+"in.") {
-				t.Fatalf("%q is said to be of %s", subject, a.Run)
+				t.Fatalf("%q parses to a message of %s", subject, a.Run)
 			}
 			return
 		}
@@ -198,15 +201,15 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// FuzzCheckReply: only a reply subject, a result or an inbox is accepted,
-// without wildcards, white space and empty tokens.
+// FuzzCheckReply: CheckReply accepts only a reply subject, a result or an
+// inbox, without wildcards, white space and empty tokens.
 func FuzzCheckReply(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, subject string) {
 		var s Space
 		if err := s.CheckReply(subject); err != nil {
 			if !errors.Is(err, ErrToken) {
-				t.Fatalf("%q: error %v", subject, err)
+				t.Fatalf("%q: error %v, want one that wraps ErrToken", subject, err)
 			}
 			return
 		}
@@ -223,9 +226,9 @@ func FuzzCheckReply(f *testing.F) {
 	})
 }
 
-// printable reports whether a message can be published to a subject. Its tokens
-// must not be empty, and have only printable characters, without white space
-// and wildcards.
+// printable reports whether a message can be published to a subject. Each of
+// its tokens must have a character, and only printable ones that are no white
+// space and no wildcards.
 func printable(subject string) bool {
 	for tok := range strings.SplitSeq(subject, ".") {
 		bad := func(r rune) bool {
@@ -266,30 +269,30 @@ func TestCheckReply(t *testing.T) {
 	}
 }
 
-// TestParseTimersAndDeadLetters: the subjects of schedules and dead letters
-// parse.
+// TestParseTimersAndDeadLetters: ParseTimer and ParseDead invert Run.Timer and
+// Run.Dead, and refuse every other subject.
 func TestParseTimersAndDeadLetters(t *testing.T) {
 	s := must(t, NewSpace, "team.axe")
 	r := s.Run(must(t, ParseAgent, "lead"), must(t, ParseTree, "T1"), Root.Child(2, 1))
 	if got, turn, err := s.ParseTimer(r.Timer(3)); got != r || turn != 3 || err != nil {
-		t.Errorf("%s is %v, turn %d, error %v", r.Timer(3), got, turn, err)
+		t.Errorf("%s parses to %v, turn %d, error %v, want %v, turn 3", r.Timer(3), got, turn, err, r)
 	}
 	if got, err := s.ParseDead(r.Dead()); got != r || err != nil {
-		t.Errorf("%s is %v, error %v", r.Dead(), got, err)
+		t.Errorf("%s parses to %v, error %v, want %v", r.Dead(), got, err, r)
 	}
 	for _, subject := range []string{
 		"", r.Call(), r.Fired(1), "axe.timer.a.T.r.1", "team.axe.timer.a.T.r",
 		"team.axe.timer.a.T.r.x", "team.axe.timer.A.T.r.1", "team.axe.timer.a.T.r.1.1",
 	} {
 		if got, _, err := s.ParseTimer(subject); !errors.Is(err, ErrToken) {
-			t.Errorf("%q is a schedule of %v, error %v", subject, got, err)
+			t.Errorf("%q parses to a timer of %v, error %v, want one that wraps ErrToken", subject, got, err)
 		}
 	}
 	for _, subject := range []string{
 		"", r.Call(), "axe.dead.a.T.r", "team.axe.dead.a.T", "team.axe.dead.a.T.x", "team.axe.dead.a.T.r.1",
 	} {
 		if got, err := s.ParseDead(subject); !errors.Is(err, ErrToken) {
-			t.Errorf("%q is a dead letter of %v, error %v", subject, got, err)
+			t.Errorf("%q parses to a dead letter of %v, error %v, want one that wraps ErrToken", subject, got, err)
 		}
 	}
 }

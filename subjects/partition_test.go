@@ -26,12 +26,12 @@ func TestPartitionIsThatOfNATS(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := s.PartitionOf(tree); strconv.Itoa(got) != want {
-				t.Fatalf("%s is in partition %d of %d, by the server's reckoning in %s", tree, got, n, want)
+				t.Fatalf("tree %s is in partition %d of %d, the server computes %s", tree, got, n, want)
 			}
 			used[s.PartitionOf(tree)] = true
 		}
 		if len(used) != n {
-			t.Errorf("a thousand trees are in %d of %d partitions", len(used), n)
+			t.Errorf("a thousand trees are in %d of %d partitions, want all", len(used), n)
 		}
 	}
 }
@@ -41,7 +41,7 @@ func TestPartitionIsThatOfNATS(t *testing.T) {
 func TestStoredSubjectNamesItsPartition(t *testing.T) {
 	one := must(t, NewSpace, "team.axe")
 	if one.Spread(1) != one || one.Spread(0) != one || one.Spread(4).Spread(1) != one {
-		t.Error("a space of one partition is another one")
+		t.Error("a space of one partition differs from one that is not spread")
 	}
 	s := one.Spread(4)
 	agent := must(t, ParseAgent, "lead")
@@ -50,7 +50,7 @@ func TestStoredSubjectNamesItsPartition(t *testing.T) {
 		p := s.PartitionOf(tree)
 		r := s.Run(agent, tree, Root.Child(2, 1))
 		if r.Partition() != p {
-			t.Errorf("%s is in partition %d, its tree in %d", r, r.Partition(), p)
+			t.Errorf("run %s is in partition %d, want %d, that of its tree", r, r.Partition(), p)
 		}
 		stored := fmt.Sprintf("team.axe.%d.", p)
 		for _, subject := range []string{
@@ -60,34 +60,34 @@ func TestStoredSubjectNamesItsPartition(t *testing.T) {
 		} {
 			rest, ok := strings.CutPrefix(subject, stored)
 			if !ok {
-				t.Errorf("%s is not in partition %d", subject, p)
+				t.Errorf("%s does not begin with %s", subject, stored)
 			}
 			if got, ok := s.PartitionIn(subject); got != p || !ok {
-				t.Errorf("%s: partition %d, %t", subject, got, ok)
+				t.Errorf("%s names partition %d, %t, want %d, true", subject, got, ok, p)
 			}
 			if live := s.Live(subject); live != "team.axe.live."+rest {
-				t.Errorf("%s is watched at %s", subject, live)
+				t.Errorf("the live copy of %s is %s, want team.axe.live.%s", subject, live, rest)
 			}
 			for name, wrong := range map[string]string{
-				"that of another tree": fmt.Sprintf("team.axe.%d.%s", (p+1)%4, rest),
-				"none":                 "team.axe." + rest, "one that there is not": "team.axe.4." + rest,
+				"another partition": fmt.Sprintf("team.axe.%d.%s", (p+1)%4, rest),
+				"no partition":      "team.axe." + rest, "a partition that does not exist": "team.axe.4." + rest,
 			} {
-				if err := s.parses(wrong); !errors.Is(err, ErrToken) {
-					t.Errorf("%s, in partition %s: %v", wrong, name, err)
+				if err := s.parseStored(wrong); !errors.Is(err, ErrToken) {
+					t.Errorf("%s, with %s: error %v, want one that wraps ErrToken", wrong, name, err)
 				}
 			}
-			if err := s.parses(subject); err != nil {
+			if err := s.parseStored(subject); err != nil {
 				t.Error(err)
 			}
-			if err := one.parses(subject); err == nil {
-				t.Errorf("%s is of a space that is not spread", subject)
+			if err := one.parseStored(subject); err == nil {
+				t.Errorf("a space that is not spread parses %s", subject)
 			}
 		}
 		for _, subject := range []string{
 			s.Submit(agent, tree), s.Live(r.Call()), s.Live(s.Result(agent, tree)), r.Progress(),
 		} {
 			if a, err := s.Parse(subject); err != nil || a.Run.Tree != tree || a.Run.Space != s {
-				t.Errorf("%s: %+v, error %v", subject, a, err)
+				t.Errorf("%s parses to %+v, error %v, want tree %s", subject, a, err, tree)
 			}
 		}
 	}
@@ -96,21 +96,21 @@ func TestStoredSubjectNamesItsPartition(t *testing.T) {
 		s.Submissions(): "team.axe.submit.>", s.Live(s.Results()): "team.axe.live.result.>",
 	} {
 		if filter != want {
-			t.Errorf("%s, want %s", filter, want)
+			t.Errorf("got the filter %s, want %s", filter, want)
 		}
 	}
 	if _, ok := s.PartitionIn(s.Timers()); ok {
-		t.Error("a filter for all partitions names one")
+		t.Error("PartitionIn found a partition in a filter for all of them")
 	}
 	st := s.Stream(2)
 	if st.Name != "TEAM_AXE_RUNS_2" || st.All != "team.axe.2.>" || st.Subjects[0] != "team.axe.2.run.>" ||
 		s.Stream(0).Name != one.Stream(0).Name {
-		t.Errorf("%+v", st)
+		t.Errorf("the stream of partition 2 is %+v, that of partition 0 %+v", st, s.Stream(0))
 	}
 }
 
-// parses returns the error of a stored subject of any kind.
-func (s Space) parses(subject string) error {
+// parseStored returns the error of parsing a stored subject of any kind.
+func (s Space) parseStored(subject string) error {
 	rest, _, _ := s.unprefixed(subject)
 	var err error
 	switch kind, _, _ := strings.Cut(rest, "."); kind {

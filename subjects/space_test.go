@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+// must parses a token that is well-formed.
 func must[T any](t *testing.T, parse func(string) (T, error), s string) T {
 	t.Helper()
 	v, err := parse(s)
@@ -20,22 +21,22 @@ func must[T any](t *testing.T, parse func(string) (T, error), s string) T {
 func TestNewSpace(t *testing.T) {
 	for _, prefix := range []string{"axe", "a.b", "Team-1.axe_2", strings.Repeat("a", 64)} {
 		if s, err := NewSpace(prefix); err != nil || s.Prefix() != prefix {
-			t.Errorf("%q: %q, error %v", prefix, s.Prefix(), err)
+			t.Errorf("the space of %q has the prefix %q, error %v", prefix, s.Prefix(), err)
 		}
 	}
 	if s, err := NewSpace(""); err != nil || s != (Space{}) || s.Prefix() != DefaultPrefix {
-		t.Errorf("the default is %q, error %v", s.Prefix(), err)
+		t.Errorf("the default prefix is %q, error %v, want %q", s.Prefix(), err, DefaultPrefix)
 	}
 	for _, prefix := range []string{
 		".", "a.", ".a", "a..b", "a b", "*", "a.>", "$JS", "é", "a\n", strings.Repeat("a", 65),
 	} {
 		if s, err := NewSpace(prefix); !errors.Is(err, ErrToken) || s != (Space{}) {
-			t.Errorf("%q: %v, error %v", prefix, s, err)
+			t.Errorf("%q makes the space %v, error %v, want none and an error that wraps ErrToken", prefix, s, err)
 		}
 	}
 }
 
-// TestSubjects holds every subject to its documented form.
+// TestSubjects holds subjects and filters to their documented forms.
 func TestSubjects(t *testing.T) {
 	var s Space
 	other := must(t, NewSpace, "team.axe")

@@ -9,6 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
+// TestParseTokens: each kind of token has its own alphabet and length. An error
+// quotes the token in one line of at most 250 bytes.
 func TestParseTokens(t *testing.T) {
 	agent := func(s string) (string, error) { a, err := ParseAgent(s); return a.String(), err }
 	tree := func(s string) (string, error) { x, err := ParseTree(s); return x.String(), err }
@@ -63,29 +65,32 @@ func TestParseTokens(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			for _, s := range test.good {
 				if got, err := test.parse(s); err != nil || got != s {
-					t.Errorf("%q: %q, error %v", s, got, err)
+					t.Errorf("%q parses to %q, error %v, want the same", s, got, err)
 				}
 			}
 			for _, s := range test.refused {
 				got, err := test.parse(s)
 				if !errors.Is(err, ErrToken) || got != "" {
-					t.Errorf("%q: %q, error %v, want one that wraps ErrToken", s, got, err)
+					t.Errorf("%q parses to %q, error %v, want one that wraps ErrToken", s, got, err)
 				}
 				if err != nil && (len(err.Error()) > 250 || strings.ContainsAny(err.Error(), "\r\n\x00")) {
-					t.Errorf("%q: error %v does not fit a line", s, err)
+					t.Errorf("the error about %q does not fit a line: %v", s, err)
 				}
 			}
 		})
 	}
 }
 
-// TestIsZero: only a token that was never parsed is zero.
+// TestIsZero: only a token that was never parsed is zero, and it is no root.
 func TestIsZero(t *testing.T) {
-	if !(Agent{}).IsZero() || !(Tree{}).IsZero() || (Agent{"a"}).IsZero() || (Tree{"T"}).IsZero() {
-		t.Error("IsZero")
+	if !(Agent{}).IsZero() || !(Tree{}).IsZero() || !(Path{}).IsZero() {
+		t.Error("the zero agent, tree or path is not zero")
+	}
+	if (Agent{"a"}).IsZero() || (Tree{"T"}).IsZero() || Root.IsZero() {
+		t.Error("the agent a, the tree T or the path r is zero")
 	}
 	if !Root.IsRoot() || Root.Child(1, 0).IsRoot() || (Path{}).IsRoot() {
-		t.Error("IsRoot")
+		t.Error("r is no root, or r-1-0 or the zero path is one")
 	}
 }
 
@@ -125,14 +130,14 @@ func TestParseIdleKeyInvertsIdleKey(t *testing.T) {
 		p, _ := drawPath(t)
 		turn := rapid.IntRange(1, 1000).Draw(t, "turn")
 		if got, n, ok := ParseIdleKey(p.IdleKey(turn).String()); got != p || n != turn || !ok {
-			t.Fatalf("%s parses to %s, %d, %t", p.IdleKey(turn), got, n, ok)
+			t.Fatalf("%s parses to %s, %d, %t, want %s, %d, true", p.IdleKey(turn), got, n, ok, p, turn)
 		}
 	})
 	for _, key := range []string{
 		"", "r", "r-1-0", "r-idle", "r-idle0", "r-idle01", "r-idle1x", "r-idle-1", "x-idle1", "r-1-idle1", "idle1",
 	} {
 		if p, n, ok := ParseIdleKey(key); ok || n != 0 || !p.IsZero() {
-			t.Errorf("%q parses to %s, %d, %t", key, p, n, ok)
+			t.Errorf("%q parses to %s, %d, %t, want no path, 0, false", key, p, n, ok)
 		}
 	}
 }
@@ -143,7 +148,7 @@ func TestIsRunName(t *testing.T) {
 		"r": true, "r-1-0": true, "r-x": true, "": false, "robert": false, "R": false, "me-r-1": false,
 	} {
 		if got := IsRunName(name); got != want {
-			t.Errorf("%q: %t, want %t", name, got, want)
+			t.Errorf("%q is a run's name: %t, want %t", name, got, want)
 		}
 	}
 }
@@ -196,7 +201,7 @@ func TestPathIsItsSteps(t *testing.T) {
 			p = up
 		}
 		if _, _, _, ok := p.Parent(); ok || p != Root {
-			t.Fatalf("%s at the top", p)
+			t.Fatalf("after all steps the path is %s and has a parent: %t, want r without one", p, ok)
 		}
 	})
 }
@@ -221,7 +226,8 @@ func TestCoversIsAncestry(t *testing.T) {
 			return false
 		}
 		if p.Covers(q) != above(p, q) || q.Covers(p) != above(q, p) || !p.Covers(p) || !Root.Covers(p) {
-			t.Fatalf("%s covers %s: %t, and the other way round: %t", p, q, p.Covers(q), q.Covers(p))
+			t.Fatalf("%s covers %s: %t, want %t; the other way round: %t, want %t; itself: %t, the root covers it: %t",
+				p, q, p.Covers(q), above(p, q), q.Covers(p), above(q, p), p.Covers(p), Root.Covers(p))
 		}
 	})
 }
@@ -233,7 +239,7 @@ func TestCoversIsNoPrefix(t *testing.T) {
 	}
 }
 
-// TestWorkerOf: any text gives a token for a subject.
+// TestWorkerOf: any text gives a worker's name that is a token of a subject.
 func TestWorkerOf(t *testing.T) {
 	for text, want := range map[string]string{
 		"one": "one", "host-7_A": "host-7_A", "my worker": "my-worker", "a.b.*.>": "a-b----", "é": "-", "": "-",
@@ -252,17 +258,17 @@ func TestParseReturnKeyInvertsReturnKey(t *testing.T) {
 		seq, delivery := rapid.Uint64Min(1).Draw(t, "seq"), rapid.IntRange(1, 999_999_999).Draw(t, "delivery")
 		key := ReturnKey(seq, delivery).String()
 		if got, n, ok := ParseReturnKey(key); got != seq || n != delivery || !ok {
-			t.Fatalf("%s parses to %d, %d, %t", key, got, n, ok)
+			t.Fatalf("%s parses to %d, %d, %t, want %d, %d, true", key, got, n, ok, seq, delivery)
 		}
 		if !plain(key) {
-			t.Fatalf("%s is no token of a kind that is not known", key)
+			t.Fatalf("%s is no plain token: a worker that does not know returns refuses it", key)
 		}
 	})
 	for _, key := range []string{
 		"", "5", "5-", "-1", "0-1", "5-0", "05-1", "5-01", "5-1-1", "+5-1", "x-1", "5-x", "18446744073709551616-1",
 	} {
 		if seq, delivery, ok := ParseReturnKey(key); ok {
-			t.Errorf("%q parses to %d, %d", key, seq, delivery)
+			t.Errorf("%q parses to %d, %d, want it refused", key, seq, delivery)
 		}
 	}
 }
