@@ -10,11 +10,13 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-var noon = time.Date(2026, 3, 1, 12, 0, 10, 0, time.UTC)
+// now is ten seconds into a window.
+var now = time.Date(2026, 3, 1, 12, 0, 10, 0, time.UTC)
 
+// TestApply: the decision about an update of worker a, for each rule of Apply.
 func TestApply(t *testing.T) {
 	t.Parallel()
-	at := func(seconds int) time.Time { return noon.Add(time.Duration(seconds) * time.Second) }
+	at := func(seconds int) time.Time { return now.Add(time.Duration(seconds) * time.Second) }
 	minute := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	other := func(n, until int) map[string]ratelimit.Holder {
 		return map[string]ratelimit.Holder{"b": {N: n, Until: at(until)}}
@@ -157,33 +159,36 @@ func TestApply(t *testing.T) {
 		},
 	} {
 		tt.update.Worker = "a"
-		if _, got := tt.state.Apply(tt.cfg, tt.update, noon); !cmp.Equal(tt.want, got) {
-			t.Errorf("%s:\n%s", tt.name, cmp.Diff(tt.want, got))
+		_, got := tt.state.Apply(tt.cfg, tt.update, now)
+		if diff := cmp.Diff(tt.want, got); diff != "" {
+			t.Errorf("%s: decision (-want +got):\n%s", tt.name, diff)
 		}
 	}
 }
 
 // TestNoNewsChangesNothing: an update without news leaves the state as it is,
-// so that nothing is written.
+// so that nothing is written. It renews a lease when 20 of its 30 seconds are
+// left.
 func TestNoNewsChangesNothing(t *testing.T) {
 	t.Parallel()
 	two := ratelimit.Settings{Concurrent: 2}
-	s, _ := ratelimit.State{}.Apply(two, ratelimit.Update{Worker: "a", Want: 1}, noon)
+	s, _ := ratelimit.State{}.Apply(two, ratelimit.Update{Worker: "a", Want: 1}, now)
 	held := ratelimit.Update{Worker: "a", Held: 1}
-	later, _ := s.Apply(two, held, noon.Add(9*time.Second))
+	later, _ := s.Apply(two, held, now.Add(9*time.Second))
 	if diff := cmp.Diff(s, later); diff != "" {
-		t.Error(diff)
+		t.Errorf("state 9 seconds later (-before +after):\n%s", diff)
 	}
-	if renewed, _ := s.Apply(two, held, noon.Add(10*time.Second)); cmp.Equal(s, renewed) {
-		t.Error("the lease was not renewed")
+	if renewed, _ := s.Apply(two, held, now.Add(10*time.Second)); cmp.Equal(s, renewed) {
+		t.Error("the lease was not renewed after 10 seconds")
 	}
 	busy := ratelimit.Update{Worker: "a", Held: 3, Want: 5}
-	open, _ := ratelimit.State{}.Apply(ratelimit.Settings{RetryAfter: true}, busy, noon)
+	open, _ := ratelimit.State{}.Apply(ratelimit.Settings{RetryAfter: true}, busy, now)
 	if !cmp.Equal(ratelimit.State{}, open) {
-		t.Errorf("%+v", open)
+		t.Errorf("got the state %+v of an open account without a limit, want none", open)
 	}
 }
 
+// TestResultOf: an answer and each category of error give a result.
 func TestResultOf(t *testing.T) {
 	t.Parallel()
 	failure := func(c provider.Category, after time.Duration) error {
@@ -196,33 +201,34 @@ func TestResultOf(t *testing.T) {
 		want  ratelimit.Result
 	}{
 		{"an answer", nil, false, ratelimit.Result{Passed: true, Tokens: 12}},
-		{"too many", failure(provider.RateLimit, time.Minute), false, ratelimit.Result{Until: noon.Add(time.Minute)}},
-		{"too busy", failure(provider.Overloaded, time.Minute), false, ratelimit.Result{Until: noon.Add(time.Minute)}},
-		{"too many, without a Retry-After", failure(provider.RateLimit, 0), false, ratelimit.Result{}},
+		{"rate limit", failure(provider.RateLimit, time.Minute), false, ratelimit.Result{Until: now.Add(time.Minute)}},
+		{"overloaded", failure(provider.Overloaded, time.Minute), false, ratelimit.Result{Until: now.Add(time.Minute)}},
+		{"rate limit without a Retry-After", failure(provider.RateLimit, 0), false, ratelimit.Result{}},
 		{
-			"the same of a probe", failure(provider.RateLimit, 0), true,
-			ratelimit.Result{Probe: true, Until: noon.Add(time.Second)},
+			"rate limit of a probe without a Retry-After", failure(provider.RateLimit, 0), true,
+			ratelimit.Result{Probe: true, Until: now.Add(time.Second)},
 		},
 		{"a wrong key", failure(provider.Auth, 0), true, ratelimit.Result{Probe: true, Passed: true}},
 		{"a wrong request", failure(provider.BadRequest, 0), true, ratelimit.Result{Probe: true, Passed: true}},
-		{"broken", failure(provider.Server, time.Minute), true, ratelimit.Result{Probe: true}},
-		{"no answer", failure(provider.Timeout, 0), true, ratelimit.Result{Probe: true}},
+		{"server error", failure(provider.Server, time.Minute), true, ratelimit.Result{Probe: true}},
+		{"timeout", failure(provider.Timeout, 0), true, ratelimit.Result{Probe: true}},
 	} {
 		var resp *provider.Response
 		if tt.err == nil {
 			resp = &provider.Response{Usage: provider.Usage{InputTokens: 10, OutputTokens: 2, CachedTokens: 9}}
 		}
-		if diff := cmp.Diff(tt.want, ratelimit.ResultOf(resp, tt.err, tt.probe, noon)); diff != "" {
-			t.Errorf("%s:\n%s", tt.name, diff)
+		if diff := cmp.Diff(tt.want, ratelimit.ResultOf(resp, tt.err, tt.probe, now)); diff != "" {
+			t.Errorf("%s: result (-want +got):\n%s", tt.name, diff)
 		}
 	}
 }
 
+// TestDecodeTakesAnything: an unreadable body is the zero state.
 func TestDecodeTakesAnything(t *testing.T) {
 	t.Parallel()
 	for _, b := range []string{"", "{", "7", `{"holders":7}`} {
 		if diff := cmp.Diff(ratelimit.State{}, ratelimit.Decode([]byte(b))); diff != "" {
-			t.Errorf("%q:\n%s", b, diff)
+			t.Errorf("state of the body %q (-want +got):\n%s", b, diff)
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // world is one provider account and its workers, without a bus. Each update is
-// applied to the stored state, now and then twice, as after a lost
+// applied to the stored state. Some are applied twice, as after a lost
 // acknowledgement.
 type world struct {
 	cfg     ratelimit.Settings
@@ -59,6 +59,7 @@ func TestSimLimit(t *testing.T) {
 	})
 }
 
+// move lets time pass, lets a worker die, ends a request, or asks for more.
 func (w *world) move(t *rapid.T) {
 	one := rapid.SampledFrom(w.workers).Draw(t, "worker")
 	switch action := rapid.IntRange(0, 9).Draw(t, "action"); {
@@ -109,16 +110,16 @@ func (w *world) result(t *rapid.T, one *worker) ratelimit.Result {
 
 // apply makes one update, and checks its decision.
 func (w *world) apply(t *rapid.T, one *worker, want int, ended ...ratelimit.Result) {
-	st := ratelimit.Update{Worker: one.name, Held: one.held, Probing: one.probing, Want: want, Ended: ended}
+	u := ratelimit.Update{Worker: one.name, Held: one.held, Probing: one.probing, Want: want, Ended: ended}
 	before := ratelimit.Decode(w.stored)
-	next, d := before.Apply(w.cfg, st, w.now)
+	next, d := before.Apply(w.cfg, u, w.now)
 	if diff := cmp.Diff(ratelimit.Decode(w.stored), before); diff != "" {
 		t.Fatalf("the state that an update was applied to has changed:\n%s", diff)
 	}
 	if !w.reliable && rapid.IntRange(0, 9).Draw(t, "lost") == 9 {
-		again, twice := next.Apply(w.cfg, st, w.now)
+		again, twice := next.Apply(w.cfg, u, w.now)
 		if diff := cmp.Diff(next.Holders, again.Holders); diff != "" && d.Granted == twice.Granted {
-			t.Fatalf("an update made twice:\n%s", diff)
+			t.Fatalf("the same update again has changed the holders (-once +twice):\n%s", diff)
 		}
 		next, d = again, twice
 	}
@@ -133,7 +134,7 @@ func (w *world) apply(t *rapid.T, one *worker, want int, ended ...ratelimit.Resu
 	w.check(t, next, d)
 }
 
-// check holds a decision to the invariant of the package.
+// check holds a decision to the limits, and to the rule of the probe.
 func (w *world) check(t *rapid.T, s ratelimit.State, d ratelimit.Decision) {
 	held, probes := 0, 0
 	for _, one := range w.workers {
@@ -147,15 +148,18 @@ func (w *world) check(t *rapid.T, s ratelimit.State, d ratelimit.Decision) {
 	}
 	switch {
 	case w.cfg.Concurrent > 0 && d.Granted > 0 && held > w.cfg.Concurrent:
-		t.Fatalf("%d requests in flight", held)
+		t.Fatalf("%d requests are in flight, want at most %d", held, w.cfg.Concurrent)
 	case w.cfg.Requests > 0 && w.windows[s.Window] > w.cfg.Requests:
-		t.Fatalf("%d requests in a window", w.windows[s.Window])
+		t.Fatalf("%d requests began in a window, want at most %d", w.windows[s.Window], w.cfg.Requests)
+	case w.cfg.Tokens > 0 && d.Granted > 0 && s.Tokens >= w.cfg.Tokens:
+		t.Fatalf("%d requests may begin after %d tokens in a window, want none after %d",
+			d.Granted, s.Tokens, w.cfg.Tokens)
 	case probes > 1:
-		t.Fatalf("%d probes", probes)
+		t.Fatalf("%d probes are in flight, want at most 1", probes)
 	case d.Granted > 0 && w.now.Before(s.ClosedUntil):
-		t.Fatalf("%d go while the gate is closed", d.Granted)
+		t.Fatalf("%d requests may begin while the account is closed", d.Granted)
 	case d.Granted > 0 && !s.ClosedUntil.IsZero() && (d.Granted > 1 || !d.Probe):
-		t.Fatalf("%d go before the probe is back", d.Granted)
+		t.Fatalf("%d requests may begin before the probe has ended", d.Granted)
 	}
 }
 
@@ -179,7 +183,7 @@ func (w *world) recovers(t *rapid.T) {
 	}
 	for end := w.now.Add(2 * time.Minute); last.held == 0; w.now = w.now.Add(time.Second) {
 		if w.now.After(end) {
-			t.Fatalf("nothing goes any more: %s", w.stored)
+			t.Fatalf("no request can begin in two minutes: %s", w.stored)
 		}
 		w.apply(t, last, 1)
 	}
