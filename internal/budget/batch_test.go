@@ -86,24 +86,25 @@ func TestBatchCountsEachChangeOnce(t *testing.T) {
 	subject := r.Space.Tally(r.Tree, r.Path)
 	cancelled, cancel := context.WithCancel(t.Context())
 	var before int64
-	var other sync.WaitGroup
-	other.Go(func() { before = fanOut(cancelled, b, subject, 50) })
-	other.Go(cancel)
+	var others sync.WaitGroup
+	others.Go(func() { before = fanOut(cancelled, b, subject, 50) })
+	others.Go(cancel)
 	if n := fanOut(t.Context(), b, subject, 100); n != 200 {
-		t.Errorf("%d of 200 changes were stored", n)
+		t.Errorf("%d changes that were not cancelled were stored, want 200", n)
 	}
-	other.Wait()
+	others.Wait()
 	counted, messages := turns(t, c, subject)
 	if counted < 200+int(before) || counted > 300 || messages >= counted {
-		t.Errorf("%d turns in %d messages, want 200 and at least %d of the cancelled", counted, messages, before)
+		t.Errorf("%d turns in %d messages, want %d to 300 turns, in fewer messages",
+			counted, messages, 200+before)
 	}
 	if len(b.queues) != 0 {
-		t.Errorf("%d queues are left", len(b.queues))
+		t.Errorf("%d queues are left, want none", len(b.queues))
 	}
 }
 
-// BenchmarkFanOut counts 200 turns of 100 runs in one tally, in batches and
-// with a batcher for each change, in turn.
+// BenchmarkFanOut counts 200 turns of 100 runs in one tally: in batches, and
+// then with a batcher for each run, which merges nothing.
 func BenchmarkFanOut(b *testing.B) {
 	c := open(b)
 	for range 3 {

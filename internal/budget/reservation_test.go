@@ -30,15 +30,15 @@ func path(tb rapid.TB, n int) subjects.Path {
 }
 
 // TestReservations begins and ends requests at random. Each uses at most its
-// estimate. So a tally passes its bound by the answer of one request that was
-// alone, and by no more. A request waits only for others, and the reservations
-// are those of the requests in flight.
+// estimate. So a tally exceeds its bound at most by the answer of one request,
+// which was alone. A request waits only for others. The reservations are those
+// of the requests in flight.
 func TestReservations(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		bound := subjects.Budget{Tokens: rapid.IntRange(1, 300).Draw(t, "tokens")}
 		const largest = 100
 		var tally budget.Tally
-		flying := map[int]request{}
+		inFlight := map[int]request{}
 		for n := range rapid.IntRange(0, 80).Draw(t, "steps") {
 			size := rapid.IntRange(0, largest)
 			r := request{path(t, n), budget.Estimate{Input: size.Draw(t, "input"), Output: size.Draw(t, "output")}}
@@ -47,32 +47,32 @@ func TestReservations(t *testing.T) {
 			switch {
 			case err == nil:
 				tally = next
-				flying[n] = r
-			case errors.Is(err, budget.ErrFull) && len(flying) == 0:
-				t.Fatalf("%+v waits for nothing", tally)
+				inFlight[n] = r
+			case errors.Is(err, budget.ErrFull) && len(inFlight) == 0:
+				t.Fatalf("a request waits, and none is in flight: %+v", tally)
 			}
-			for _, k := range slices.Sorted(maps.Keys(flying)) {
-				r := flying[k]
+			for _, k := range slices.Sorted(maps.Keys(inFlight)) {
+				r := inFlight[k]
 				if !rapid.Bool().Draw(t, "ends") {
 					continue
 				}
 				used := rapid.IntRange(0, r.estimate.Input+r.estimate.Output).Draw(t, "used")
 				tally, _ = tally.Next().Record(bound, budget.Grant{By: r.by, Turn: 1}, used, 0)
-				delete(flying, k)
+				delete(inFlight, k)
 			}
-			if len(tally.Reserved) != len(flying) {
-				t.Fatalf("%d reservations of %d requests", len(tally.Reserved), len(flying))
+			if len(tally.Reserved) != len(inFlight) {
+				t.Fatalf("%d reservations, want %d, one for each request in flight", len(tally.Reserved), len(inFlight))
 			}
 		}
 		if tally.Tokens > bound.Tokens+largest {
-			t.Fatalf("%+v is over %+v", tally, bound)
+			t.Fatalf("%+v exceeds the bound %+v by more than %d", tally, bound, largest)
 		}
 	})
 }
 
-// TestReservationOfATurnIsOne: the reservation of a turn that is asked for again
-// takes the place of the one before. It ends with the release, which may come
-// twice, or with the deadline of its run.
+// TestReservationOfATurnIsOne: the reservation of a turn that is asked for
+// again takes the place of the one before. It ends with the release, which may
+// come twice, or with the deadline of its run.
 func TestReservationOfATurnIsOne(t *testing.T) {
 	t.Parallel()
 	bound := subjects.Budget{Tokens: 100}
@@ -83,7 +83,7 @@ func TestReservationOfATurnIsOne(t *testing.T) {
 		t.Helper()
 		next, err := tally.Reserve(bound, r, e, now)
 		if !errors.Is(err, want) {
-			t.Fatalf("got %v, want %v", err, want)
+			t.Fatalf("got error %v, want %v", err, want)
 		}
 		return next
 	}
@@ -91,17 +91,17 @@ func TestReservationOfATurnIsOne(t *testing.T) {
 	tally := reserve(budget.Tally{}, mine, began, nil)
 	tally = reserve(tally, mine, began, nil)
 	if len(tally.Reserved) != 1 || tally.Turns != 2 {
-		t.Errorf("%+v", tally)
+		t.Errorf("got %+v, want one reservation and two turns", tally)
 	}
 	reserve(tally, others, began, budget.ErrFull)
 	reserve(tally, others, deadline, nil)
 	released, stores := tally.Release(mine.By, mine.Turn, began)
 	if !stores {
-		t.Error("nothing was released")
+		t.Error("the first release stores nothing")
 	}
 	reserve(released, others, began, nil)
 	if _, stores := released.Release(mine.By, mine.Turn, began); stores {
-		t.Error("released twice")
+		t.Error("the second release stores something")
 	}
 }
 
@@ -112,11 +112,11 @@ func TestRequestAlone(t *testing.T) {
 	r := budget.Reservation{By: subjects.Root, Turn: 1, Until: deadline}
 	tally := budget.Tally{Tokens: 60}
 	if _, err := tally.Reserve(bound, r, budget.Estimate{Input: 40, Output: 8192}, time.Time{}); err != nil {
-		t.Error(err)
+		t.Errorf("got error %v for a request whose input has room, want none", err)
 	}
 	_, err := tally.Reserve(bound, r, budget.Estimate{Input: 41}, time.Time{})
 	const want = "budget exceeded: used 60 of 100 tokens, and the next request needs about 41"
 	if err == nil || err.Error() != want {
-		t.Errorf("got %v, want %s", err, want)
+		t.Errorf("got error %v, want %s", err, want)
 	}
 }
