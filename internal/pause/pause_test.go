@@ -54,22 +54,23 @@ func TestForWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		if err := pause.For(t.Context(), time.Second); err != nil || time.Since(began) != time.Second {
-			t.Errorf("took %s, error %v", time.Since(began), err)
+			t.Errorf("took %s, error %v; want 1s, no error", time.Since(began), err)
 		}
 	})
 }
 
-// TestNotifyCoalesces: a second notice neither waits nor adds to the first.
+// TestNotifyCoalesces: Notify of a channel that is ready neither waits nor adds
+// a second token.
 func TestNotifyCoalesces(t *testing.T) {
 	c := make(chan struct{}, 1)
 	pause.Notify(c)
 	pause.Notify(c)
 	if len(c) != 1 {
-		t.Fatalf("got %d notices", len(c))
+		t.Fatalf("got %d tokens, want 1", len(c))
 	}
 	<-c
 	pause.Notify(c)
 	if len(c) != 1 {
-		t.Fatal("no notice after the first was taken")
+		t.Fatal("the channel is not ready after its token was taken and Notify was called again")
 	}
 }

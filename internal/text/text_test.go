@@ -17,6 +17,7 @@ func Example() {
 	// a whole
 }
 
+// TestTruncate: a cut keeps whole characters, and its mark is not counted.
 func TestTruncate(t *testing.T) {
 	for _, tt := range []struct {
 		s     string
@@ -37,6 +38,8 @@ func TestTruncate(t *testing.T) {
 	}
 }
 
+// FuzzHead: Head returns a valid prefix within the limit. A character that it
+// leaves out has at most four bytes.
 func FuzzHead(f *testing.F) {
 	f.Add("日本語", 4)
 	f.Fuzz(func(t *testing.T, s string, limit int) {
@@ -45,10 +48,10 @@ func FuzzHead(f *testing.F) {
 		}
 		head := text.Head(s, limit)
 		if !strings.HasPrefix(s, head) || !utf8.ValidString(head) || len(head) > limit {
-			t.Fatalf("Head(%q, %d) = %q", s, limit, head)
+			t.Fatalf("Head(%q, %d) = %q, want a valid prefix of at most %d bytes", s, limit, head, limit)
 		}
 		if missing := min(limit, len(s)) - len(head); missing >= utf8.UTFMax {
-			t.Errorf("Head(%q, %d) = %q lacks %d bytes", s, limit, head, missing)
+			t.Errorf("Head(%q, %d) = %q lacks %d bytes, want at most 3", s, limit, head, missing)
 		}
 	})
 }
