@@ -20,6 +20,7 @@ func agent(name string, subAgents ...string) configs.Agent {
 	}
 }
 
+// with returns a changed copy of a definition.
 func with(a configs.Agent, change func(*configs.Agent)) configs.Agent {
 	change(&a)
 	return a
@@ -37,35 +38,42 @@ func wantFindings(t *testing.T, got []check.Finding, want ...string) {
 	}
 }
 
+// TestReferences: a sub-agent or a supervisor that does not exist is an error.
+// A name in a policy is a warning. If other workers may serve agents, all of
+// them are warnings.
 func TestReferences(t *testing.T) {
-	watched := with(agent("watched"), func(a *configs.Agent) {
-		a.Supervision = configs.Supervision{Mode: configs.Supervised, Agent: "watcher"}
+	supervised := with(agent("supervised"), func(a *configs.Agent) {
+		a.Supervision = configs.Supervision{Mode: configs.Supervised, Agent: "supervisor"}
 		a.Policy.Agents = []string{"reader", "reserchr"}
 	})
-	agents := []configs.Agent{watched, agent("lead", "reserchr", "reader", "reserchr"), agent("researcher")}
+	agents := []configs.Agent{supervised, agent("lead", "reserchr", "reader", "reserchr"), agent("researcher")}
 	wantFindings(t, check.Agents(agents, check.Config{Known: []string{"reader"}}),
 		`error: lead.toml: sub_agents: no agent "reserchr"; did you mean "researcher"?`,
-		`error: watched.toml: supervision.agent: no agent "watcher": the turns of watched are withheld`,
-		`warning: watched.toml: policy.agents: no agent "reserchr"; did you mean "researcher"?`,
+		`error: supervised.toml: supervision.agent: no agent "supervisor": the turns of supervised are withheld`,
+		`warning: supervised.toml: policy.agents: no agent "reserchr"; did you mean "researcher"?`,
 	)
-	elsewhere := func(agent string) bool { return agent == "watcher" }
+	elsewhere := func(agent string) bool { return agent == "supervisor" }
 	wantFindings(t, check.Agents(agents, check.Config{Known: []string{"reader"}, Elsewhere: elsewhere}),
 		`warning: lead.toml: sub_agents: no agent "reserchr" here, and no worker announces it; `+
 			`did you mean "researcher"?`,
-		`warning: watched.toml: policy.agents: no agent "reserchr" here, and no worker announces it; `+
+		`warning: supervised.toml: policy.agents: no agent "reserchr" here, and no worker announces it; `+
 			`did you mean "researcher"?`,
 	)
 }
 
+// TestDescriptions: an agent without a description is a warning if another
+// agent may call it.
 func TestDescriptions(t *testing.T) {
-	silent := func(name string, subAgents ...string) configs.Agent {
+	undescribed := func(name string, subAgents ...string) configs.Agent {
 		return with(agent(name, subAgents...), func(a *configs.Agent) { a.Description = " " })
 	}
-	agents := []configs.Agent{silent("root", "a", "b"), agent("a", "b"), silent("b")}
+	agents := []configs.Agent{undescribed("root", "a", "b"), agent("a", "b"), undescribed("b")}
 	wantFindings(t, check.Agents(agents, check.Config{}),
 		"warning: b.toml: description: is empty: the models of its callers (a, root) read it to choose an agent")
 }
 
+// TestCycles: agents that may call each other without a budget of runs are a
+// warning. Each agent is in one warning at most.
 func TestCycles(t *testing.T) {
 	deep := func(a configs.Agent, levels int) configs.Agent {
 		return with(a, func(a *configs.Agent) { a.SubAgentsConf.MaxDepth = levels })
@@ -91,16 +99,16 @@ func TestCycles(t *testing.T) {
 			[]configs.Agent{agent("a", "b", "c"), agent("b", "c"), agent("c", "a")},
 			[]string{warning("a", "a → c → a", "3", "1110")},
 		},
-		"two circles": {
+		"two cycles": {
 			[]configs.Agent{agent("a", "a", "b"), agent("b", "c"), agent("c", "b")},
 			[]string{warning("a", "a → a", "3", "1110"), warning("b", "b → c → b", "3", "1110")},
 		},
-		"an agent above a circle": {
+		"an agent above a cycle": {
 			[]configs.Agent{agent("a", "b"), agent("b", "b")},
 			[]string{warning("b", "b → b", "3", "1110")},
 		},
-		"max_depth ends it before it closes": {[]configs.Agent{deep(agent("a", "b"), 1), agent("b", "a")}, nil},
-		"a budget of runs":                   {[]configs.Agent{agent("a", "b"), bounded(agent("b", "a"))}, nil},
+		"max_depth ends the calls first": {[]configs.Agent{deep(agent("a", "b"), 1), agent("b", "a")}, nil},
+		"a budget of runs":               {[]configs.Agent{agent("a", "b"), bounded(agent("b", "a"))}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			wantFindings(t, check.Agents(test.agents, check.Config{}), test.want...)
@@ -108,6 +116,8 @@ func TestCycles(t *testing.T) {
 	}
 }
 
+// TestModels: a model without a key is a warning, and a malformed one an error.
+// A model that replaces those of all agents is checked in their place.
 func TestModels(t *testing.T) {
 	key := ""
 	models := catalog.New(catalog.Config{Getenv: func(name string) string {
@@ -125,6 +135,8 @@ func TestModels(t *testing.T) {
 	wantFindings(t, check.Agents(agents, check.Config{Models: models}), noFormat)
 }
 
+// TestFiles: files that do not exist or are too large are an error, and a
+// pattern that matches none is a warning.
 func TestFiles(t *testing.T) {
 	dir := t.TempDir()
 	for name, size := range map[string]int{"a.md": 1, "b.md": 0, "large.txt": 9 << 20} {
@@ -155,6 +167,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
+// TestSkill: a skill that does not exist is an error.
 func TestSkill(t *testing.T) {
 	dir := t.TempDir()
 	a := with(agent("a"), func(a *configs.Agent) { a.Skill = dir })
@@ -166,14 +179,16 @@ func TestSkill(t *testing.T) {
 	wantFindings(t, check.Agents([]configs.Agent{a}, check.Config{}))
 }
 
+// TestBelow: Below returns a root and each agent that may work in its tree,
+// once.
 func TestBelow(t *testing.T) {
-	root := with(agent("root", "a", "nobody"), func(a *configs.Agent) { a.Supervision.Agent = "watcher" })
-	all := []configs.Agent{root, agent("a", "b", "root"), agent("b"), agent("watcher"), agent("other", "root")}
+	root := with(agent("root", "a", "missing"), func(a *configs.Agent) { a.Supervision.Agent = "supervisor" })
+	all := []configs.Agent{root, agent("a", "b", "root"), agent("b"), agent("supervisor"), agent("other", "root")}
 	var names []string
 	for _, a := range check.Below(root, all) {
 		names = append(names, a.Name)
 	}
-	if got := strings.Join(names, " "); got != "root a watcher b" {
-		t.Errorf("got %s", got)
+	if got := strings.Join(names, " "); got != "root a supervisor b" {
+		t.Errorf("got %s, want root a supervisor b", got)
 	}
 }

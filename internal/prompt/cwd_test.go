@@ -6,6 +6,8 @@ import (
 	"testing"
 )
 
+// TestBelow: the directory of a run is a directory below its workdir, also by a
+// symbolic link that stays there.
 func TestBelow(t *testing.T) {
 	dir, outside := t.TempDir(), t.TempDir()
 	for _, err := range []error{
@@ -20,16 +22,16 @@ func TestBelow(t *testing.T) {
 		"": dir, ".": dir, "a/b": filepath.Join(dir, "a/b"), "in/b": filepath.Join(dir, "in/b"),
 	} {
 		if got, err := Below(dir, cwd); got != want || err != nil {
-			t.Errorf("%q: %q, %v", cwd, got, err)
+			t.Errorf("%q gives %q, error %v, want %q", cwd, got, err, want)
 		}
 	}
 	for _, cwd := range []string{"nosuch", "file", "out", "../x", "/", "a/../.."} {
 		if got, err := Below(dir, cwd); err == nil {
-			t.Errorf("%q: %q", cwd, got)
+			t.Errorf("%q gives %q, want an error", cwd, got)
 		}
 	}
 	t.Chdir(dir)
 	if got, err := Below("", "a"); got != "a" || err != nil {
-		t.Errorf("%q, %v", got, err)
+		t.Errorf("in the current directory a gives %q, error %v, want a", got, err)
 	}
 }

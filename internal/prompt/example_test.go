@@ -9,6 +9,8 @@ import (
 	"github.com/axebus/axe/internal/prompt"
 )
 
+// The system text has the agent's prompt, and the files that its patterns
+// match.
 func ExampleResolve() {
 	dir, err := os.MkdirTemp("", "work")
 	if err != nil {

@@ -45,6 +45,9 @@ func makeTree(tb testing.TB) string {
 	return dir
 }
 
+// TestReadFiles: the files that patterns match, in order, or the error.
+// Patterns stand in one text with blanks between them. No file outside of the
+// workdir is read.
 func TestReadFiles(t *testing.T) {
 	dir := makeTree(t)
 	for _, tt := range []struct{ patterns, want string }{
@@ -96,15 +99,17 @@ func TestReadFiles(t *testing.T) {
 				text = "error: " + text
 			}
 			if diff := cmp.Diff(tt.want, text); diff != "" {
-				t.Error(diff)
+				t.Errorf("files or error (-want +got):\n%s", diff)
 			}
 		})
 	}
 	if _, _, err := ReadFiles(dir, []string{""}); err == nil || !strings.Contains(err.Error(), "must not be empty") {
-		t.Error(err)
+		t.Errorf("an empty pattern: error %v, want that it must not be empty", err)
 	}
 }
 
+// TestReadFilesIsBounded: a file and all files together have a largest size. A
+// binary file is left out, whatever its size.
 func TestReadFilesIsBounded(t *testing.T) {
 	dir := t.TempDir()
 	size := func(name string, n int, fill byte) {
@@ -117,24 +122,26 @@ func TestReadFilesIsBounded(t *testing.T) {
 	size("large.bin", maxContent+1, 0)
 	if _, _, err := ReadFiles(dir, []string{"large.txt"}); err == nil ||
 		err.Error() != "large.txt: is larger than 8 MiB" {
-		t.Error(err)
+		t.Errorf("a file above the limit: error %v, want that it is larger than 8 MiB", err)
 	}
 	if files, _, err := ReadFiles(dir, []string{"*.bin"}); len(files) != 0 || err != nil {
-		t.Error(len(files), err)
+		t.Errorf("a binary file above the limit: got %d files, error %v, want none", len(files), err)
 	}
 	for _, name := range []string{"1", "2", "3", "4"} {
 		size(name+".md", maxContent, 'x')
 	}
 	if files, _, err := ReadFiles(dir, []string{"*.md"}); len(files) != 4 || err != nil {
-		t.Error(len(files), err)
+		t.Errorf("files at the limit: got %d, error %v, want 4", len(files), err)
 	}
 	size("5.md", 1, 'x')
 	if _, _, err := ReadFiles(dir, []string{"*.md"}); err == nil ||
 		err.Error() != "5.md: files are larger than 32 MiB together: match fewer files" {
-		t.Error(err)
+		t.Errorf("one byte above the limit of all files: error %v, want that they are too large", err)
 	}
 }
 
+// TestFindIsBounded: the search for one pattern reads at most maxEntries
+// directory entries.
 func TestFindIsBounded(t *testing.T) {
 	root, err := os.OpenRoot(makeTree(t))
 	if err != nil {
@@ -143,10 +150,11 @@ func TestFindIsBounded(t *testing.T) {
 	defer root.Close()
 	g := &glob{root: root, found: map[string]bool{}, visited: map[place]bool{}, entries: maxEntries - 10}
 	if err := g.expand(".", []string{anyDepth, "*.go"}); err == nil || err.Error() != errTooMany.Error() {
-		t.Error(err)
+		t.Errorf("got error %v, want %v", err, errTooMany)
 	}
 }
 
+// FuzzFind: whatever the pattern, find finds regular files below its root only.
 func FuzzFind(f *testing.F) {
 	for _, seed := range []string{
 		"*.go", "**/*", "../*", "a/**/**/b", "[a-", "/**", "up/**", "\\*", "**/..", "loop.go/**",
@@ -165,10 +173,10 @@ func FuzzFind(f *testing.F) {
 		}
 		for name := range found {
 			if !filepath.IsLocal(name) || filepath.Base(name) == "outside.go" {
-				t.Errorf("%q found %q", pattern, name)
+				t.Errorf("%q found %q, which is outside of the root", pattern, name)
 			}
 			if info, err := root.Stat(name); err != nil || !info.Mode().IsRegular() {
-				t.Errorf("%q found %q: %v", pattern, name, err)
+				t.Errorf("%q found %q, error %v, want a regular file", pattern, name, err)
 			}
 		}
 	})

@@ -28,11 +28,14 @@ func write(t *testing.T, files map[string]string) string {
 	return dir
 }
 
+// system returns an agent's system text.
 func system(a configs.Agent) (string, error) {
 	c, err := prompt.Resolve(a)
 	return c.Text(), err
 }
 
+// TestSystem: the parts of the system text, their order, and how files of each
+// kind are shown.
 func TestSystem(t *testing.T) {
 	dir := write(t, map[string]string{
 		"skills/s/SKILL.md": "# Skill\n\nDo it well.\n",
@@ -85,20 +88,23 @@ func TestSystem(t *testing.T) {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
-				t.Error(diff)
+				t.Errorf("system text (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
+// TestSystemUsesCurrentDirectory: without a workdir, files are those of the
+// current directory.
 func TestSystemUsesCurrentDirectory(t *testing.T) {
 	t.Chdir(write(t, map[string]string{"a.go": "package a\n"}))
 	got, err := system(configs.Agent{Files: []string{"a.go"}})
 	if err != nil || !strings.Contains(got, "### a.go\n") {
-		t.Errorf("%q, %v", got, err)
+		t.Errorf("got the system text %q, error %v, want a.go in it", got, err)
 	}
 }
 
+// TestSystemErrors: an error names the agent and the part that is missing.
 func TestSystemErrors(t *testing.T) {
 	dir := write(t, map[string]string{"skills/s/README.md": "x"})
 	for _, tt := range []struct {
@@ -137,7 +143,7 @@ func TestSystemErrors(t *testing.T) {
 	}
 }
 
-// TestMemory holds the memory to the end of the system text.
+// TestMemory: the memory is the last part of the system text.
 func TestMemory(t *testing.T) {
 	const entry = "## 2026-02-28T15:04:05Z\n**Task:** t\n**Result:** r\n\n"
 	c := prompt.Context{
@@ -148,23 +154,25 @@ func TestMemory(t *testing.T) {
 	want := "Be brief.\n\n---\n\n## Context Files\n\n### a.go\n```go\npackage a\n```\n\n---\n\n## Memory\n\n" +
 		strings.TrimSpace(entry)
 	if diff := cmp.Diff(want, c.Text()); diff != "" {
-		t.Error(diff)
+		t.Errorf("system text (-want +got):\n%s", diff)
 	}
 }
 
+// TestUser: the first user message of a run below has a heading for each part.
+// That of a root is its task as it is, or a default.
 func TestUser(t *testing.T) {
 	for _, tt := range [][3]string{
 		{"Look.", "", "Task: Look."},
 		{"Look.", "At this.\n", "Task: Look.\n\nContext:\nAt this.\n"},
 	} {
 		if got := prompt.User(tt[0], tt[1]); got != tt[2] {
-			t.Errorf("%q", got)
+			t.Errorf("User(%q, %q) = %q, want %q", tt[0], tt[1], got, tt[2])
 		}
 	}
 	if got := prompt.RootUser(" as it is\n"); got != " as it is\n" {
-		t.Errorf("%q", got)
+		t.Errorf("got %q for a root's task, want it as it is", got)
 	}
 	if got := prompt.RootUser(" \n"); got != "Execute the task described in your instructions." {
-		t.Errorf("%q", got)
+		t.Errorf("got %q for a blank task of a root, want the default", got)
 	}
 }
