@@ -18,7 +18,7 @@ func TestOfferDescribes(t *testing.T) {
 	}
 	call, spawn := offer(tool.Callee{Name: "tech"}, tool.Callee{Name: "market"})
 	if want := tool.CallAgentTool([]string{"tech", "market"}).Description; call != want {
-		t.Errorf("without descriptions: %q", call)
+		t.Errorf("without descriptions call_agent is described by %q, want %q", call, want)
 	}
 	described, describedSpawn := offer(
 		tool.Callee{Name: "tech"},
@@ -26,12 +26,12 @@ func TestOfferDescribes(t *testing.T) {
 	)
 	const line = "\n- market: Knows the market."
 	if described != call+line || describedSpawn != spawn+line {
-		t.Errorf("%q, %q", described, describedSpawn)
+		t.Errorf("got %q and %q, want both as without descriptions, and the line %q", described, describedSpawn, line)
 	}
 }
 
-// TestOfferIsBounded: long descriptions are cut, and of very many agents the
-// last ones have their names only.
+// TestOfferIsBounded: a long description is cut. If there are too many agents,
+// the last ones have their names only.
 func TestOfferIsBounded(t *testing.T) {
 	var callees []tool.Callee
 	for i := range 100 {
@@ -39,11 +39,12 @@ func TestOfferIsBounded(t *testing.T) {
 	}
 	text := tool.Offer([]string{tool.CallAgentToolName}, callees, 5)[0].Description
 	if lines := strings.Count(text, "\n- "); lines < 20 || lines > 30 || len(text) > 9<<10 {
-		t.Errorf("%d lines, %d bytes", lines, len(text))
+		t.Errorf("100 agents are described in %d lines and %d bytes, want 20 to 30 lines and at most 9 KiB",
+			lines, len(text))
 	}
 	for _, line := range strings.Split(text, "\n")[1:] {
 		if len(line) > 320 || !strings.HasSuffix(line, "…") {
-			t.Errorf("%d bytes: %s", len(line), line)
+			t.Errorf("a line has %d bytes, want at most 320 with a mark at the end: %s", len(line), line)
 		}
 	}
 	if !strings.Contains(text, ", a99") {

@@ -9,6 +9,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
+// A model calls three agents in one turn. The second one is not among the run's
+// sub-agents. Of the others one answers, and one is too slow.
 func Example() {
 	caller := tool.Caller{
 		Start:   &run.Start{SubAgents: []string{"reviewer", "tester"}, MaxDepth: 3},

@@ -34,10 +34,10 @@ func TestGuidance(t *testing.T) {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(string(want), got+"\n"); diff != "" {
-			t.Errorf("%s: %s", file, diff)
+			t.Errorf("guidance and %s (-file +got):\n%s", file, diff)
 		}
 	}
 	if got := tool.Guidance(fork, []string{tool.CallAgentToolName, tool.SpawnAgentToolName}, nil); got != "" {
-		t.Errorf("a run without the tools is told %q", got)
+		t.Errorf("a run without the tools gets the guidance %q, want none", got)
 	}
 }

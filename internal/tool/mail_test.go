@@ -24,7 +24,7 @@ func TestCompleted(t *testing.T) {
 
 		other:                                  whole(other),
 		`{"success":"yes"}`:                    whole(`{"success":"yes"}`),
-		`{"summary":"no word on success"}`:     whole(`{"summary":"no word on success"}`),
+		`{"summary":"without success"}`:        whole(`{"summary":"without success"}`),
 		`{"success":false} and more`:           whole(`{"success":false} and more`),
 		"```json\n{\"success\":false}":         whole("```json\n{\"success\":false}"),
 		"```{\"success\":false}```":            whole("```{\"success\":false}```"),
@@ -35,7 +35,7 @@ func TestCompleted(t *testing.T) {
 			Turns: []run.Turn{{Entry: run.Entry{Kind: run.EntryIdle, Answer: &provider.Response{Content: answer}}}},
 		}
 		if diff := cmp.Diff(want, tool.Completed(s)); diff != "" {
-			t.Errorf("%s:\n%s", answer, diff)
+			t.Errorf("report of the answer %s (-want +got):\n%s", answer, diff)
 		}
 	}
 }

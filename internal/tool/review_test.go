@@ -13,18 +13,18 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// reviewed is a run with a first turn that waits for its supervisor, after more
-// events.
-func reviewed(t *testing.T, e run.Entry, then ...run.Event) run.State {
+// underReview returns a run with a first turn that waits for its supervisor. It
+// folds more events after that.
+func underReview(t *testing.T, e run.Entry, then ...run.Event) run.State {
 	t.Helper()
 	at := func(seq uint64) run.Meta { return run.Meta{Seq: seq, Time: noon.Add(time.Duration(seq) * time.Second)} }
 	e.Index = 1
 	e.Kind = run.EntryTurn
 	e.Trigger = 1
 	e.Seen = 1
-	e.Start = &run.Start{Supervision: run.Supervision{Mode: run.Human, Agent: "watcher", Timeout: time.Hour}}
+	e.Start = &run.Start{Supervision: run.Supervision{Mode: run.Human, Agent: "supervisor", Timeout: time.Hour}}
 	e.Timer = noon.Add(time.Minute)
-	e.Review = &run.Call{Op: run.OpReview, Agent: "watcher", Deadline: e.Timer}
+	e.Review = &run.Call{Op: run.OpReview, Agent: "supervisor", Deadline: e.Timer}
 	var s run.State
 	events := []run.Event{
 		run.Called{Meta: at(1), Input: run.Input{Task: "x"}},
@@ -84,19 +84,20 @@ func TestResultsOfUndecidedTurn(t *testing.T) {
 			[]run.Event{run.Cancelled{Meta: run.Meta{Seq: 3}, End: run.End{Kind: run.KindCancelled, Text: "stop"}}},
 		},
 	} {
-		s := reviewed(t, e, test.then...)
+		s := underReview(t, e, test.then...)
 		if s.Phase != test.phase {
-			t.Fatalf("%v, want %v", s.Phase, test.phase)
+			t.Fatalf("the run is %v, want %v", s.Phase, test.phase)
 		}
 		msgs := tool.Conversation(subjects.Root, "x", s.Turns)
 		if diff := cmp.Diff(want, msgs[len(msgs)-1].ToolResults); diff != "" {
-			t.Errorf("%v:\n%s", test.phase, diff)
+			t.Errorf("results in a run that is %v (-want +got):\n%s", test.phase, diff)
 		}
 	}
 }
 
 // TestWithheldCommands: the results of commands that are lines of text are text
-// too, each below its command.
+// too, each below its command. That holds for a withheld turn, and for one
+// under review.
 func TestWithheldCommands(t *testing.T) {
 	e := run.Entry{
 		Answer: &provider.Response{
@@ -118,14 +119,14 @@ func TestWithheldCommands(t *testing.T) {
 			"Nothing of this turn was carried out. Your supervisor says: kill nobody",
 		},
 	} {
-		msgs := tool.Conversation(subjects.Root, "x", reviewed(t, e, test.then...).Turns)
+		msgs := tool.Conversation(subjects.Root, "x", underReview(t, e, test.then...).Turns)
 		want := provider.Message{Role: provider.User, Content: strings.Join([]string{
 			"Results of your commands, in their order:\n",
 			"/slash check-mail", test.want + "\n",
 			"/slash kill", test.want,
 		}, "\n")}
 		if diff := cmp.Diff(want, msgs[len(msgs)-1]); diff != "" {
-			t.Error(diff)
+			t.Errorf("message with the results (-want +got):\n%s", diff)
 		}
 	}
 }
@@ -158,11 +159,12 @@ func TestReviewCut(t *testing.T) {
 		if !test.refused {
 			acts = `{"tool":"call_agent","arguments":{"agent":"a","task":"` + test.shown + `"}` + test.cut + `},` + acts
 		}
-		text := tool.Review(subjects.Run{}, reviewed(t, e))
+		text := tool.Review(subjects.Run{}, underReview(t, e))
 		if !strings.Contains(text, `"about_to":[`+acts+`]`) ||
 			strings.Contains(text, "Of the arguments under cut") != (test.cut != "") ||
 			e.Cut != (test.cut != "") {
-			t.Errorf("%s: %t, %.400s…", test.name, e.Cut, text)
+			t.Errorf("%s: cut is %t, want %t, and %s among the calls of %.400s…",
+				test.name, e.Cut, test.cut != "", acts[:min(200, len(acts))], text)
 		}
 	}
 }

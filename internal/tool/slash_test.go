@@ -16,8 +16,7 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// slashCall is a call as the table says it: a name, then pairs of keys and
-// values.
+// slashCall makes a call of a name, and of pairs of argument names and values.
 func slashCall(name string, pairs ...string) provider.ToolCall {
 	c := provider.ToolCall{Name: name, Arguments: map[string]string{}}
 	for i := 0; i < len(pairs); i += 2 {
@@ -35,7 +34,7 @@ func send(to, message string) provider.ToolCall {
 // wrong is a malformed command. TestSlashTeaches has its errors.
 func wrong(line string) provider.ToolCall { return slashCall("slash", "line", line) }
 
-// numbered gives calls their ids.
+// numbered gives calls the ids that ParseSlash gives them.
 func numbered(calls []provider.ToolCall) []provider.ToolCall {
 	for i := range calls {
 		calls[i].ID = fmt.Sprintf("slash-%d", i+1)
@@ -43,8 +42,8 @@ func numbered(calls []provider.ToolCall) []provider.ToolCall {
 	return calls
 }
 
-// parsed are the calls in a text, as the table says them. That each comes back
-// from the run's log as it was is looked at on the way.
+// parsed returns the calls in a text, without their raw arguments. It checks
+// that each of them comes back from a run's log as it was.
 func parsed(t interface {
 	Helper()
 	Fatal(args ...any)
@@ -61,7 +60,7 @@ func parsed(t interface {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(calls, back); diff != "" {
-		t.Fatal("the log (-sent +back):\n" + diff)
+		t.Fatal("calls read back from the log (-parsed +back):\n" + diff)
 	}
 	for i := range calls {
 		calls[i].Raw = nil
@@ -69,6 +68,8 @@ func parsed(t interface {
 	return calls
 }
 
+// TestSlash: the lines that are commands, and the call that each of them makes.
+// A malformed command makes a call of slash, with the line and an error.
 func TestSlash(t *testing.T) {
 	var (
 		inherit = slashCall("fork")
@@ -125,26 +126,26 @@ func TestSlash(t *testing.T) {
 		{"send to anything", "/slash send <ID> x", []provider.ToolCall{send("<ID>", "x")}},
 		{"send without a message", "/slash send r-1-0\nhello", []provider.ToolCall{wrong("/slash send r-1-0")}},
 		{"send an empty message", `/slash send r-1-0 ""`, []provider.ToolCall{wrong(`/slash send r-1-0 ""`)}},
-		{"send to nobody", "/slash send\nr-1-0 x", []provider.ToolCall{wrong("/slash send")}},
+		{"send without an ID", "/slash send\nr-1-0 x", []provider.ToolCall{wrong("/slash send")}},
 		{"check_mail", "/slash check_mail", []provider.ToolCall{mail}},
-		{"check-mail of somebody", "/slash check-mail r-1-0", []provider.ToolCall{wrong("/slash check-mail r-1-0")}},
+		{"check-mail with an ID", "/slash check-mail r-1-0", []provider.ToolCall{wrong("/slash check-mail r-1-0")}},
 		{"kill", "/slash kill r-1-0", []provider.ToolCall{slashCall("kill", "id", "r-1-0")}},
-		{"kill nobody", "/slash kill\nr-1-0", []provider.ToolCall{wrong("/slash kill")}},
+		{"kill without an ID", "/slash kill\nr-1-0", []provider.ToolCall{wrong("/slash kill")}},
 		{"kill two", "/slash kill r-1-0 r-1-1", []provider.ToolCall{wrong("/slash kill r-1-0 r-1-1")}},
 		{"wait", "/slash wait\nr-1-0", []provider.ToolCall{slashCall("wait")}},
 		{
 			"wait for some", "/slash wait r-1-0 \tr-1-1",
 			[]provider.ToolCall{slashCall("wait", "from", `["r-1-0","r-1-1"]`)},
 		},
-		{"wait for a while", "/slash wait --timeout 60", []provider.ToolCall{slashCall("wait", "timeout", "60")}},
+		{"wait for a time", "/slash wait --timeout 60", []provider.ToolCall{slashCall("wait", "timeout", "60")}},
 		{
-			"wait for some for a while", "/slash wait --timeout 60 r-1-0",
+			"wait for some for a time", "/slash wait --timeout 60 r-1-0",
 			[]provider.ToolCall{slashCall("wait", "timeout", "60", "from", `["r-1-0"]`)},
 		},
 		{"a strange ID", `/slash wait a"b\`, []provider.ToolCall{slashCall("wait", "from", `["a\"b\\"]`)}},
 		{"seconds are missing", "/slash wait --timeout\n60", []provider.ToolCall{wrong("/slash wait --timeout")}},
 		{"an ID for seconds", "/slash wait --timeout r-1-0", []provider.ToolCall{wrong("/slash wait --timeout r-1-0")}},
-		{"no seconds", "/slash wait --timeout 0", []provider.ToolCall{wrong("/slash wait --timeout 0")}},
+		{"zero seconds", "/slash wait --timeout 0", []provider.ToolCall{wrong("/slash wait --timeout 0")}},
 		{
 			"too many seconds", "/slash wait --timeout 2147483648",
 			[]provider.ToolCall{wrong("/slash wait --timeout 2147483648")},
@@ -153,7 +154,7 @@ func TestSlash(t *testing.T) {
 			"timeout behind", "/slash wait r-1-0 --timeout 60",
 			[]provider.ToolCall{wrong("/slash wait r-1-0 --timeout 60")},
 		},
-		{"timeout in one word", "/slash wait --timeout=60", []provider.ToolCall{wrong("/slash wait --timeout=60")}},
+		{"timeout with =", "/slash wait --timeout=60", []provider.ToolCall{wrong("/slash wait --timeout=60")}},
 		{"no command", "/slash\n/slash \nfork", []provider.ToolCall{wrong("/slash"), wrong("/slash ")}},
 		{
 			"unknown", "  /slash foo bar\n/slash fork\"x\"",
@@ -245,7 +246,7 @@ func TestSlash(t *testing.T) {
 			got := parsed(t, test.text)
 			for _, c := range got {
 				if c.Name == "slash" && c.Arguments["error"] == "" {
-					t.Errorf("%q teaches nothing", c.Arguments["line"])
+					t.Errorf("the malformed command %q has no error", c.Arguments["line"])
 				}
 				delete(c.Arguments, "error")
 			}
@@ -307,15 +308,15 @@ func TestSlashTeaches(t *testing.T) {
 	}
 }
 
-// TestSlashTaughtIsUnderstood: the example in an answer is a command that
-// works.
-func TestSlashTaughtIsUnderstood(t *testing.T) {
+// TestSlashExamples: the example in the error of a malformed command is a
+// command that parses.
+func TestSlashExamples(t *testing.T) {
 	for _, line := range []string{
 		`/slash fork ""`, "/slash send", "/slash check-mail x", "/slash wait --timeout", "/slash kill",
 	} {
 		_, example, _ := strings.Cut(parsed(t, line)[0].Arguments["error"], "For example: ")
 		if got := parsed(t, example); len(got) != 1 || got[0].Name == "slash" {
-			t.Errorf("the example for %s is %q, which makes %v", line, example, got)
+			t.Errorf("the example for %s is %q, which makes %v, want one command", line, example, got)
 		}
 	}
 }
@@ -329,11 +330,11 @@ func TestSlashOfAnyLength(t *testing.T) {
 		calls := tool.ParseSlash(strings.Repeat("/slash fork "+open+"x\n", n) + filler + "\n” junk")
 		if len(calls) != n ||
 			slices.ContainsFunc(calls, func(c provider.ToolCall) bool { return c.Name != "slash" }) {
-			t.Errorf("%s: %d calls", open, len(calls))
+			t.Errorf("%d commands with an open %s make %d calls, want as many malformed ones", n, open, len(calls))
 		}
 	}
 	if got := tool.ParseSlash("/slash fork " + filler); len(got) != 1 || got[0].Arguments["prompt"] != filler {
-		t.Errorf("%d calls from a long line", len(got))
+		t.Errorf("a long line makes %d calls, want one with the whole line as its prompt", len(got))
 	}
 }
 
@@ -353,31 +354,13 @@ var quoting = []func(s string) (argument string, ok bool){
 	},
 }
 
-// TestSlashComesBack: a text that is quoted properly arrives as it is, whatever
+// TestSlashRoundTrip: a text that is quoted properly arrives as it is, whatever
 // stands around its command.
-func TestSlashComesBack(t *testing.T) {
-	words := rapid.SampledFrom(
-		[]string{
-			"a",
-			"n",
-			"t",
-			" ",
-			"\t",
-			"\n",
-			"\r\n",
-			`\`,
-			`"`,
-			"'",
-			"“",
-			"”",
-			"<",
-			"é",
-			"\u2028",
-			"```",
-			"\n/slash kill r-1-0",
-			"/slash",
-		},
-	)
+func TestSlashRoundTrip(t *testing.T) {
+	words := rapid.SampledFrom([]string{
+		"a", "n", "t", " ", "\t", "\n", "\r\n", `\`, `"`, "'", "“", "”", "<", "é", "\u2028", "```",
+		"\n/slash kill r-1-0", "/slash",
+	})
 	texts := rapid.OneOf(
 		rapid.String(),
 		rapid.Map(rapid.SliceOf(words), func(s []string) string { return strings.Join(s, "") }),
@@ -410,6 +393,8 @@ func TestSlashComesBack(t *testing.T) {
 	})
 }
 
+// FuzzParseSlash: every text makes calls with ids in order. Each call has a
+// known name, and the arguments that it needs, which are not blank.
 func FuzzParseSlash(f *testing.F) {
 	for _, seed := range []string{
 		"/slash fork\n/slash fork \"a\\\"\n\\n\"\n",
@@ -433,24 +418,24 @@ func FuzzParseSlash(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		for i, c := range parsed(t, text) {
 			if c.ID != fmt.Sprintf("slash-%d", i+1) {
-				t.Errorf("call %d has the id %q", i, c.ID)
+				t.Errorf("call %d has the id %q, want slash-%d", i, c.ID, i+1)
 			}
 			need, known := needs[c.Name]
 			if !known {
-				t.Fatalf("a call of %q", c.Name)
+				t.Fatalf("a command makes a call of %q, which is no command", c.Name)
 			}
 			have := slices.Sorted(maps.Keys(c.Arguments))
 			have = slices.DeleteFunc(have, func(k string) bool { return slices.Contains(may[c.Name], k) })
 			if !slices.Equal(have, need) {
-				t.Errorf("%s has %v", c.Name, c.Arguments)
+				t.Errorf("a call of %s has the arguments %v, want %v", c.Name, c.Arguments, need)
 			}
 			for k, v := range c.Arguments {
 				if strings.TrimSpace(v) == "" || !utf8.ValidString(v) {
-					t.Errorf("%s: %s is %q", c.Name, k, v)
+					t.Errorf("the argument %s of %s is %q, want valid text that is not blank", k, c.Name, v)
 				}
 			}
 			if len(c.Arguments["line"]) > 200 && c.Name == "slash" {
-				t.Errorf("a line of %d bytes", len(c.Arguments["line"]))
+				t.Errorf("a malformed line is kept with %d bytes, want at most 200", len(c.Arguments["line"]))
 			}
 		}
 	})

@@ -15,13 +15,13 @@ import (
 )
 
 // TestSpawnDefinitions: names, descriptions and required arguments are those of
-// the design document.
+// testdata/spawn.json, byte for byte.
 func TestSpawnDefinitions(t *testing.T) {
 	want, err := os.ReadFile("testdata/spawn.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 20 {
+	for range 20 { // maps are walked in another order each time
 		got, err := json.MarshalIndent(
 			append(tool.SpawnTools([]string{"helper"}, "", 10), tool.SubmitTools()...),
 			"",
@@ -35,7 +35,7 @@ func TestSpawnDefinitions(t *testing.T) {
 		}
 	}
 	if _, named := tool.SpawnTools(nil, "", 10)[0].Parameters["agent"]; named {
-		t.Error("an agent may be named where there is none")
+		t.Error("a run without sub-agents may name an agent in spawn_agent")
 	}
 }
 
@@ -84,12 +84,12 @@ func TestSpawnDecided(t *testing.T) {
 			`spawn_agents error: task 2 of 2: "task" argument is required; none was started`,
 		},
 		{
-			"a stranger", "spawn_agents",
+			"not a sub-agent", "spawn_agents",
 			`{"tasks":[{"task":"x","agent":"other"}]}`,
 			`spawn_agents error: agent "other" is not in this agent's sub_agents list`,
 		},
 		{
-			"not known", "spawn_agent",
+			"not served", "spawn_agent",
 			`{"task":"x","agent":"ghost"}`,
 			`spawn_agent error: failed to load agent "ghost": agent config not found: ghost`,
 		},
@@ -118,11 +118,11 @@ func TestSpawnDecided(t *testing.T) {
 				t.Errorf("got %q, want %q", calls[0].Error, test.want)
 			}
 			if test.want != "" && (len(calls) != 1 || spread != nil || calls[0].Spawn) {
-				t.Errorf("%+v, spread %v", calls, spread)
+				t.Errorf("got the calls %+v and the spread %v, want one refused call", calls, spread)
 			}
 			for _, c := range calls {
 				if test.want == "" && (!c.Spawn || c.AdHoc != (c.Agent == "me")) {
-					t.Errorf("%+v", c)
+					t.Errorf("got the call %+v, want a spawned run, ad hoc if it names no agent", c)
 				}
 			}
 		})
@@ -134,7 +134,7 @@ func TestSpawnDecided(t *testing.T) {
 	calls, _ := tool.Turn(resp, caller, lookup)
 	if want := "spawn_agent error: maximum sub-agent depth (3) reached"; calls[0].Error != want ||
 		calls[0].Kind != run.KindDepth {
-		t.Errorf("%+v", calls[0])
+		t.Errorf("at the largest depth: got %+v, want the error %q of the kind %s", calls[0], want, run.KindDepth)
 	}
 }
 
@@ -179,13 +179,13 @@ func TestSubmitted(t *testing.T) {
 	} {
 		got := tool.Submitted(&provider.Response{ToolCalls: test.calls}, test.tools)
 		if diff := cmp.Diff(test.want, got); diff != "" {
-			t.Errorf("%s: %s", test.name, diff)
+			t.Errorf("%s: outcome (-want +got):\n%s", test.name, diff)
 		}
 	}
 }
 
-// TestErrorKinds: every way to fail has a kind of the closed set that a model
-// reads.
+// TestErrorKinds: each kind of failure has an error kind, of the closed set
+// that a model reads.
 func TestErrorKinds(t *testing.T) {
 	for kind, want := range map[run.Kind]string{
 		run.KindSubAgentError: "sub_agent_error",
@@ -197,6 +197,7 @@ func TestErrorKinds(t *testing.T) {
 		run.KindPoisoned:      "poisoned",
 		run.KindUnknownAgent:  "unknown_agent",
 		run.KindPolicy:        "policy",
+		run.KindUnknown:       "unknown",
 		run.KindError:         "error",
 		"of a later version":  "error",
 	} {
@@ -209,7 +210,7 @@ func TestErrorKinds(t *testing.T) {
 		}
 		got := tool.Results(subjects.Root, 1, turn)[0].Content
 		if !strings.Contains(got, `"failure":{"error":"no","error_kind":"`+want+`"}`) {
-			t.Errorf("%s is %s, want %s", kind, got, want)
+			t.Errorf("the kind %s gives the result %s, want the error kind %s", kind, got, want)
 		}
 	}
 }

@@ -11,9 +11,10 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// The tests of the tool that axe's M5 specification names in 7.7: of its
-// definition (6.1 to 6.4), and the one of its execution that no model gets as
-// far as. The others run the real program: cmd/spec_call_test.go.
+// Tests that 7.7 of axe's M5 specification names: those of the tool's
+// definition (6.1 to 6.4), and that of a refusal by depth, which the real
+// program does not reach. The others of 7.7 run the real program:
+// cmd/spec_call_test.go.
 
 // This does not compile if the function is of another type.
 var _ func([]string) provider.Tool = tool.CallAgentTool // reqs 6.1 and 6.3
@@ -23,7 +24,7 @@ func TestCallAgentTool_Definition(t *testing.T) {
 	t.Run("req 6.2", func(t *testing.T) {
 		const name = tool.CallAgentToolName
 		if name != "call_agent" || got.Name != name {
-			t.Errorf("the constant is %q, the name %q", name, got.Name)
+			t.Errorf("the constant is %q and the tool's name %q, want call_agent", name, got.Name)
 		}
 	})
 	t.Run("req 6.3", func(t *testing.T) {
@@ -53,7 +54,7 @@ func TestCallAgentTool_Definition(t *testing.T) {
 		other := tool.CallAgentTool([]string{"x"})
 		for _, text := range []string{other.Description, other.Parameters["agent"].Description} {
 			if strings.Contains(text, "helper") || !strings.Contains(text, ": x") {
-				t.Errorf("got %q", text)
+				t.Errorf("got the text %q for the agent x, want x as the only agent in it", text)
 			}
 		}
 	})
@@ -76,7 +77,7 @@ func TestExecuteCallAgent_DepthLimitReached(t *testing.T) {
 	for _, depth := range []int{3, 4} {
 		l := tool.Caller{Depth: depth, Start: &run.Start{SubAgents: []string{"helper"}, MaxDepth: 3}}
 		c := decide(call(`{"agent":"helper","task":"x"}`), l, func(string) (tool.Listing, bool) {
-			t.Error("the agent is looked for")
+			t.Error("the agent is looked up, want a refusal before")
 			return tool.Listing{}, true
 		})
 		text, isError := tool.Text(c, nil)
