@@ -7,8 +7,8 @@ import (
 	"github.com/axebus/axe/internal/verify"
 )
 
-// A result without a call. Only a refused submission has one, and that result
-// is failed.
+// The stream has the outcome of a root, and no call of it. A refused submission
+// has an outcome without a call too, but that is a failure.
 func ExampleChecker() {
 	c := verify.New(verify.Config{Slack: 5 * time.Second})
 	c.Add(verify.Message{

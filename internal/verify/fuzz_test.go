@@ -12,7 +12,7 @@ import (
 // FuzzAdd feeds any message between the messages of a tree. No message crashes
 // the checker.
 func FuzzAdd(f *testing.F) {
-	base := newStory(f).told()
+	base := newHistory(f).messages()
 	for i, m := range base {
 		f.Add(m.Subject, m.Body, uint64(i), "1", false)
 	}
@@ -46,13 +46,14 @@ func FuzzAdd(f *testing.F) {
 			}
 			c.Add(m)
 		}
-		r := c.Report(never)
+		r := c.Report(afterAll)
 		if r.Messages < len(base) || r.Violations() > len(r.Findings) {
-			t.Errorf("%+v", r)
+			t.Errorf("%d messages and %d violations, want at least %d messages, and each violation as a finding: %+v",
+				r.Messages, r.Violations(), len(base), r)
 		}
 		for _, f := range r.Findings {
 			if f.Text == "" || f.Rule == "" || f.String() == "" {
-				t.Errorf("%+v", f)
+				t.Errorf("a finding without a text or a rule: %+v", f)
 			}
 		}
 		_ = c.Report(time.Time{})

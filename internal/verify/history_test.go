@@ -16,15 +16,16 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// story is a history made by hand. Its messages have names, and places with
-// room between them: message 30 is stored three seconds after the beginning.
-type story struct {
+// history is a tree's messages, made by hand. Each has a name, and a sequence
+// with room around it: message 30 is stored three seconds after the beginning.
+type history struct {
 	tb     testing.TB
-	ms     map[string]*message
+	ms     map[string]*message // by name
 	next   uint64
 	agents map[string]string // of each path
 }
 
+// message is a stored message. Its body is a string, or is stored as JSON.
 type message struct {
 	verify.Message
 	header map[string]string
@@ -37,8 +38,10 @@ var (
 	deadline = began.Add(time.Hour)
 )
 
+// at is the time of the message with a sequence.
 func at(seq uint64) time.Time { return began.Add(time.Duration(seq) * 100 * time.Millisecond) }
 
+// parsed returns a token that is well-formed.
 func parsed[T any](tb testing.TB, parse func(string) (T, error), s string) T {
 	tb.Helper()
 	v, err := parse(s)
@@ -49,7 +52,7 @@ func parsed[T any](tb testing.TB, parse func(string) (T, error), s string) T {
 }
 
 // run is the address of a run, by its path.
-func (s *story) run(path string) subjects.Run {
+func (s *history) run(path string) subjects.Run {
 	return space.Run(
 		parsed(s.tb, subjects.ParseAgent, s.agents[path]),
 		parsed(s.tb, subjects.ParseTree, "T"),
@@ -57,8 +60,8 @@ func (s *story) run(path string) subjects.Run {
 	)
 }
 
-// put stores a message at a place; 0 is the next one.
-func (s *story) put(name string, seq uint64, subject string, body any) *message {
+// put stores a message under a sequence. 0 is the next multiple of ten.
+func (s *history) put(name string, seq uint64, subject string, body any) *message {
 	if seq == 0 {
 		s.next += 10
 		seq = s.next
@@ -71,7 +74,8 @@ func (s *story) put(name string, seq uint64, subject string, body any) *message 
 // permits is the policy that every run passes on.
 var permits = run.Policy{Tools: []string{"call_agent"}}
 
-func (s *story) call(path string, seq uint64, limit time.Time) *message {
+// call stores the call of a run with a deadline.
+func (s *history) call(path string, seq uint64, limit time.Time) *message {
 	r := s.run(path)
 	in := run.Input{Task: "task of " + path}
 	if !r.Path.IsRoot() {
@@ -96,8 +100,8 @@ func (s *story) call(path string, seq uint64, limit time.Time) *message {
 	return m
 }
 
-// turn is a log entry that calls the children of a turn.
-func (s *story) turn(path string, index int, seq, trigger uint64, limit time.Time, children ...string) *run.Entry {
+// turn stores a log entry that calls the children of a turn.
+func (s *history) turn(path string, index int, seq, trigger uint64, limit time.Time, children ...string) *run.Entry {
 	e := &run.Entry{
 		Index: index, Kind: run.EntryTurn, Trigger: trigger, Seen: trigger, Worker: "w1", Timer: limit,
 		Answer: &provider.Response{},
@@ -114,8 +118,8 @@ func (s *story) turn(path string, index int, seq, trigger uint64, limit time.Tim
 	return e
 }
 
-// idle is an answer after which a run waits for mail.
-func (s *story) idle(path string, index int, seq, trigger uint64) *run.Entry {
+// idle stores an answer after which a run waits for mail.
+func (s *history) idle(path string, index int, seq, trigger uint64) *run.Entry {
 	e := &run.Entry{
 		Index:   index,
 		Kind:    run.EntryIdle,
@@ -131,32 +135,33 @@ func (s *story) idle(path string, index int, seq, trigger uint64) *run.Entry {
 	return e
 }
 
-// write stores a message of mail.
-func (s *story) write(path, key string, seq uint64, m run.Mail) {
+// mail stores a message to a run.
+func (s *history) mail(path, key string, seq uint64, m run.Mail) {
 	s.put("mail "+key, seq, s.run(path).Mail(parsed(s.tb, subjects.ParseKey, key)), m)
 }
 
-// watched begins a story in which a supervisor, and then a person, sees the
-// first turn of the lead before its call is made.
-func (s *story) watched() {
+// supervisedTurn begins a history in which a supervisor, and then a person,
+// decides about the first turn of the root before its call is made.
+func (s *history) supervisedTurn() {
 	clear(s.ms)
-	s.agents["r-1-1"] = "watcher"
+	s.agents["r-1-1"] = "supervisor"
 	s.call("r", 10, deadline)
 	e := s.turn("r", 1, 20, 10, at(100), "r-1-0")
 	e.Calls[0].Deadline = deadline
-	e.Review = &run.Call{Op: run.OpReview, Agent: "watcher", Deadline: at(100)}
-	e.Start.Supervision = run.Supervision{Mode: run.Human, Agent: "watcher", Timeout: time.Minute}
+	e.Review = &run.Call{Op: run.OpReview, Agent: "supervisor", Deadline: at(100)}
+	e.Start.Supervision = run.Supervision{Mode: run.Human, Agent: "supervisor", Timeout: time.Minute}
 }
 
-// review is the supervisor's verdict, message 90.
-func (s *story) review(verdict string) {
+// verdict stores the review of the turn, with the supervisor's answer as
+// message 90.
+func (s *history) verdict(answer string) {
 	s.call("r-1-1", 30, at(100)).body = run.Input{Review: true}
-	s.outcome("r-1-1", 90, run.Outcome{Result: verdict})
+	s.outcome("r-1-1", 90, run.Outcome{Result: answer})
 }
 
-// asks is the input of the run that a call on the log makes.
-func (s *story) asks(path string, turn, index int) run.Input {
-	e := s.entry(fmt.Sprintf("log %s %d", path, turn))
+// inputOf returns the input of the run that a call on the log makes.
+func (s *history) inputOf(path string, turn, index int) run.Input {
+	e := s.entryNamed(fmt.Sprintf("log %s %d", path, turn))
 	body, err := json.Marshal(e)
 	if err != nil {
 		s.tb.Fatal(err)
@@ -168,7 +173,26 @@ func (s *story) asks(path string, turn, index int) run.Input {
 	return decoded.Start.InputFor(decoded.Calls[index])
 }
 
-func (s *story) ended(path string, index int, seq, trigger uint64) *run.Entry {
+// toolRun begins a history in which the root calls a tool whose effect may
+// happen once. The tool is begun twice.
+func (s *history) toolRun(first run.Attempt, onUnknown run.OnUnknown) {
+	clear(s.ms)
+	s.call("r", 10, deadline)
+	e := s.turn("r", 1, 20, 10, deadline, "r-1-0")
+	e.Answer.ToolCalls[0] = provider.NewToolCall("0", "pay", []byte(`{}`))
+	e.Calls[0] = run.Call{Op: run.OpTool, Agent: "a", Effect: run.ToolOnce, OnUnknown: onUnknown, Deadline: deadline}
+	s.call("r-1-0", 30, deadline).body = s.inputOf("r", 1, 0)
+	s.ms["call r-1-0"].Subject = s.run("r-1-0").ToolCall()
+	for i, attempt := range []run.Attempt{first, {ID: "second"}} {
+		e := &run.Entry{Index: i + 1, Kind: run.EntryStarted, Trigger: 30, Seen: 30, Worker: "w1", Attempt: &attempt}
+		s.put("start "+attempt.ID, uint64(40+10*i), s.run("r-1-0").Log(), e)
+	}
+	s.outcome("r-1-0", 60, run.Outcome{})
+	s.outcome("r", 70, run.Outcome{})
+}
+
+// ended stores the end of a run on its log.
+func (s *history) ended(path string, index int, seq, trigger uint64) *run.Entry {
 	e := &run.Entry{
 		Index:   index,
 		Kind:    run.EntryEnded,
@@ -181,7 +205,8 @@ func (s *story) ended(path string, index int, seq, trigger uint64) *run.Entry {
 	return e
 }
 
-func (s *story) outcome(path string, seq uint64, o run.Outcome) {
+// outcome stores the outcome of a run, completed unless it has a status.
+func (s *history) outcome(path string, seq uint64, o run.Outcome) {
 	r := s.run(path)
 	o.Status = cmp.Or(o.Status, run.StatusCompleted)
 	o.Agent, o.Tree, o.Path, o.Worker = r.Agent.String(), "T", path, "w1"
@@ -192,43 +217,47 @@ func (s *story) outcome(path string, seq uint64, o run.Outcome) {
 	s.put("outcome "+path, seq, subject, &o)
 }
 
-func (s *story) cancel(path string, seq uint64) {
+// cancel stores a run's cancel message.
+func (s *history) cancel(path string, seq uint64) {
 	s.put("cancel "+path, seq, s.run(path).Cancel(), run.End{Kind: run.KindCancelled})
 }
 
-func (s *story) seq(name string) uint64 {
+// seq returns the sequence of a message.
+func (s *history) seq(name string) uint64 {
 	if s.ms[name] == nil {
 		s.tb.Fatalf("no message %s", name)
 	}
 	return s.ms[name].Seq
 }
 
-func (s *story) entry(name string) *run.Entry {
+// entryNamed returns the log entry in a message.
+func (s *history) entryNamed(name string) *run.Entry {
 	e, ok := s.ms[name].body.(*run.Entry)
 	if !ok {
-		s.tb.Fatalf("%s is no entry", name)
+		s.tb.Fatalf("message %s is no log entry", name)
 	}
 	return e
 }
 
-func (s *story) end(name string) *run.Outcome {
+// outcomeNamed returns the outcome in a message.
+func (s *history) outcomeNamed(name string) *run.Outcome {
 	o, ok := s.ms[name].body.(*run.Outcome)
 	if !ok {
-		s.tb.Fatalf("%s is no outcome", name)
+		s.tb.Fatalf("message %s is no outcome", name)
 	}
 	return o
 }
 
 // drop deletes messages.
-func (s *story) drop(names ...string) {
+func (s *history) drop(names ...string) {
 	for _, name := range names {
 		s.seq(name)
 		delete(s.ms, name)
 	}
 }
 
-// told is the story in the order of the stream.
-func (s *story) told() []verify.Message {
+// messages lists the messages in the order of the stream.
+func (s *history) messages() []verify.Message {
 	var out []verify.Message
 	bySeq := func(a, b *message) int { return cmp.Compare(a.Seq, b.Seq) }
 	for _, m := range slices.SortedFunc(maps.Values(s.ms), bySeq) {
@@ -245,16 +274,16 @@ func (s *story) told() []verify.Message {
 	return out
 }
 
-// newStory is a tree with all kinds of ends. The lead calls two runs, and one
+// newHistory is a tree with all kinds of ends. The lead calls two runs, and one
 // of them calls a third that does not answer in time. In its second turn the
 // lead calls a run that is cancelled with the run below it. All runs end.
 //
 //	r lead ── r-1-0 a
-//	       ├─ r-1-1 b ── r-1-1-1-0 c      (the timer of b's turn fires first)
-//	       └─ r-2-0 d ── r-2-0-1-0 c      (d is cancelled while c works)
-func newStory(tb testing.TB) *story {
+//	       ├─ r-1-1 b ── r-1-1-1-0 c (the timer of b's turn fires first)
+//	       └─ r-2-0 d ── r-2-0-1-0 c (d is cancelled while c works)
+func newHistory(tb testing.TB) *history {
 	tb.Helper()
-	s := &story{tb: tb, ms: map[string]*message{}, agents: map[string]string{
+	s := &history{tb: tb, ms: map[string]*message{}, agents: map[string]string{
 		"r": "lead", "r-1-0": "a", "r-1-1": "b", "r-1-1-1-0": "c", "r-2-0": "d", "r-2-0-1-0": "c",
 	}}
 	soon := at(160)
@@ -295,10 +324,10 @@ func newStory(tb testing.TB) *story {
 
 const slack = 5 * time.Second
 
-// report checks the story as of a moment.
-func (s *story) report(now time.Time) verify.Report {
+// report checks the history as of a moment.
+func (s *history) report(now time.Time) verify.Report {
 	c := verify.New(verify.Config{Slack: slack})
-	for _, m := range s.told() {
+	for _, m := range s.messages() {
 		c.Add(m)
 	}
 	return c.Report(now)

@@ -1,6 +1,7 @@
 package verify_test
 
 import (
+	"encoding/json"
 	"testing"
 	"time"
 
@@ -9,49 +10,49 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// TestRaces: messages that a worker may leave behind that died, froze or came
-// too late are no violation. Some are a note.
+// TestRaces: messages that a worker may leave behind when it dies, freezes or
+// comes too late are no violation. Some are a note.
 func TestRaces(t *testing.T) {
 	failed := run.Outcome{Status: run.StatusFailed, Kind: run.KindCancelled}
 	for _, tt := range []struct {
 		name string
-		// rule is that of the one note, "" for none.
+		// rule is the rule of the one note, "" for no note.
 		rule  verify.Rule
-		write func(s *story)
+		write func(s *history)
 	}{
-		{"a second outcome of a root", verify.Outcome, func(s *story) {
+		{"a second outcome of a root", verify.Outcome, func(s *history) {
 			s.put("again", 330, s.ms["outcome r"].Subject, s.ms["outcome r"].body)
 		}},
-		{"a second outcome of a call", verify.Outcome, func(s *story) {
+		{"a second outcome of a call", verify.Outcome, func(s *history) {
 			s.put("again", 85, s.ms["outcome r-1-0"].Subject, s.ms["outcome r-1-0"].body)
 		}},
-		{"an entry of a zombie after the outcome", verify.AfterEnd, func(s *story) {
+		{"an entry of a zombie after the outcome", verify.AfterEnd, func(s *history) {
 			s.ended("r", 3, 330, 290).Worker = "w2"
 			s.ms["end r"].Fenced, s.ms["end r"].Fence = true, 220
 		}},
-		{"an answer in time that was stored late", verify.Deadline, func(s *story) {
+		{"an answer in time that was stored late", verify.Deadline, func(s *history) {
 			s.ms["outcome r"].Time = deadline.Add(slack + 1)
 		}},
-		{"an answer that was on the log in time", verify.Deadline, func(s *story) {
+		{"an answer that was on the log in time", verify.Deadline, func(s *history) {
 			final := s.idle("r", 3, 315, 290)
 			final.Kind = run.EntryFinal
 			final.Seen = 310
 			s.ms["outcome r"].Time = deadline.Add(slack + 1)
-			s.end("outcome r").DurationMS = (2 * time.Hour).Milliseconds()
+			s.outcomeNamed("outcome r").DurationMS = (2 * time.Hour).Milliseconds()
 		}},
-		{"a turn that was stored late", verify.Deadline, func(s *story) {
+		{"a turn that was stored late", verify.Deadline, func(s *history) {
 			s.ms["log r-2-0 1"].Time = deadline.Add(slack + 1)
 		}},
-		{"a refused submission", "", func(s *story) {
+		{"a refused submission", "", func(s *history) {
 			clear(s.ms)
 			s.outcome("r", 10, failed)
 		}},
-		{"a call that its agent's workers refused", verify.Header, func(s *story) {
+		{"a call that its agent's workers refused", verify.Header, func(s *history) {
 			clear(s.ms)
 			s.call("r", 10, deadline).header[subjects.HeaderMaxDepth] = "99"
 			s.outcome("r", 20, failed)
 		}},
-		{"a cancellation before the calls", "", func(s *story) {
+		{"a cancellation before the calls", "", func(s *history) {
 			s.until(30)
 			s.cancel("r", 40)
 			s.cancel("r-1-0", 50)
@@ -59,14 +60,14 @@ func TestRaces(t *testing.T) {
 			s.ended("r", 2, 70, 40)
 			s.outcome("r", 80, failed)
 		}},
-		{"a cancellation before the call", "", func(s *story) {
+		{"a cancellation before the call", "", func(s *history) {
 			clear(s.ms)
 			s.cancel("r", 5)
 			s.call("r", 10, deadline)
 			s.ended("r", 1, 20, 10)
 			s.outcome("r", 30, failed)
 		}},
-		{"calls of a zombie below a cancelled run", verify.AfterEnd, func(s *story) {
+		{"calls of a zombie below a cancelled run", verify.AfterEnd, func(s *history) {
 			s.until(40)
 			s.cancel("r", 50)
 			s.cancel("r-1-1", 60)
@@ -77,7 +78,7 @@ func TestRaces(t *testing.T) {
 			s.ended("r-1-1", 1, 100, 90)
 			s.outcome("r-1-1", 110, failed)
 		}},
-		{"a turn whose worker had not read the cancellation", "", func(s *story) {
+		{"a turn whose worker had not read the cancellation", "", func(s *history) {
 			clear(s.ms)
 			s.call("r", 10, deadline)
 			s.cancel("r", 20)
@@ -85,7 +86,7 @@ func TestRaces(t *testing.T) {
 			s.ended("r", 2, 40, 20)
 			s.outcome("r", 50, failed)
 		}},
-		{"a turn of a worker that the cancellation before the call had not reached", "", func(s *story) {
+		{"a turn of a worker that the cancellation before the call had not reached", "", func(s *history) {
 			clear(s.ms)
 			s.cancel("r", 5)
 			s.call("r", 10, deadline)
@@ -93,22 +94,22 @@ func TestRaces(t *testing.T) {
 			s.ended("r", 2, 30, 10)
 			s.outcome("r", 40, failed)
 		}},
-		{"an answer that was asked for before the cancel message", "", func(s *story) {
+		{"an answer that was asked for before the cancel message", "", func(s *history) {
 			s.until(70)
 			s.cancel("r-1-1", 80)
 			s.outcome("r-1-1-1-0", 90, run.Outcome{CancelsSeen: 79})
 		}},
-		{"given up without a fold", "", func(s *story) {
+		{"a poisoned run with children at work", "", func(s *history) {
 			s.until(50)
 			s.outcome("r", 60, run.Outcome{Status: run.StatusFailed, Kind: run.KindPoisoned})
 			s.outcome("r-1-0", 70, run.Outcome{})
 			s.outcome("r-1-1", 80, run.Outcome{})
 		}},
-		{"a dead letter", verify.Foreign, func(s *story) { s.put("dead", 330, s.run("r-1-0").Dead(), "x") }},
-		{"a call that no worker took", verify.Outcome, func(s *story) {
+		{"a dead letter", verify.Foreign, func(s *history) { s.put("dead", 330, s.run("r-1-0").Dead(), "x") }},
+		{"a call that no worker took", verify.Outcome, func(s *history) {
 			s.drop("cancel c", "end r-1-1-1-0", "outcome r-1-1-1-0")
 		}},
-		{"a sequential call that was due when time was over", verify.FanOut, func(s *story) {
+		{"a sequential call that was due when time was over", verify.FanOut, func(s *history) {
 			clear(s.ms)
 			soon := at(100)
 			s.call("r", 10, deadline)
@@ -118,18 +119,18 @@ func TestRaces(t *testing.T) {
 			s.put("fired", 105, s.run("r").Fired(1), "{}")
 			s.outcome("r", 120, run.Outcome{})
 		}},
-		{"a timer that fires when its turn waits for something else", "", func(s *story) {
-			s.watched()
-			s.review(`{"decision":"continue"}`)
-			// it was set for the review
+		{"a timer that fires when its turn waits for something else", "", func(s *history) {
+			s.supervisedTurn()
+			s.verdict(`{"decision":"continue"}`)
+			// The timer was set for the review.
 			s.put("due", 100, s.run("r").Due(1), "{}")
 			s.put("fired", 101, s.run("r").Fired(1), "{}")
-			s.call("r-1-0", 110, deadline).body = s.asks("r", 1, 0)
+			s.call("r-1-0", 110, deadline).body = s.inputOf("r", 1, 0)
 			s.outcome("r-1-0", 120, run.Outcome{})
 			s.outcome("r", 130, run.Outcome{})
 		}},
-		{"a verdict on a run that has ended", "", func(s *story) {
-			s.watched()
+		{"a verdict on a run that has ended", "", func(s *history) {
+			s.supervisedTurn()
 			s.call("r-1-1", 30, at(100)).body = run.Input{Review: true}
 			s.cancel("r", 40)
 			s.cancel("r-1-1", 50)
@@ -138,99 +139,109 @@ func TestRaces(t *testing.T) {
 			s.ended("r-1-1", 1, 80, 50)
 			s.outcome("r-1-1", 90, failed)
 		}},
-		{"an approval after which no worker came until the calls had no time left", verify.FanOut, func(s *story) {
-			s.watched()
-			s.entry("log r 1").Calls[0].Deadline = at(150)
-			s.review(`{"decision":"pause","reason":"who pays?"}`)
-			s.put("word", 100, "axe.run.lead.T.r.in.approve.k", run.Approval{Approve: true})
-			// it was set for the person
+		{"an approval after which no worker came until the calls had no time left", verify.FanOut, func(s *history) {
+			s.supervisedTurn()
+			s.entryNamed("log r 1").Calls[0].Deadline = at(150)
+			s.verdict(`{"decision":"pause","reason":"who pays?"}`)
+			s.put("approval", 100, "axe.run.lead.T.r.in.approve.k", run.Approval{Approve: true})
+			// The timer was set for the person.
 			s.put("fired", 690, s.run("r").Fired(1), "{}")
 			s.outcome("r", 700, run.Outcome{})
 		}},
-		{"a run of one turn that was stopped before it answered", "", func(s *story) {
+		{"a run of one turn that was interrupted before it answered", "", func(s *history) {
 			clear(s.ms)
 			s.call("r", 10, deadline).header[subjects.HeaderLimits] = "r turns=1"
 			s.put("stop", 20, "axe.run.lead.T.r.in.interrupt.k", "")
 			s.idle("r", 1, 30, 20).End = &run.End{Kind: run.KindCancelled}
-			s.write("r", "m", 40, run.Mail{From: "user", Text: "go on"})
+			s.mail("r", "m", 40, run.Mail{From: "user", Text: "go on"})
 			s.outcome("r", 50, run.Outcome{})
 		}},
-		{"a tree whose worker died before it published", verify.FanOut, func(s *story) { s.until(60) }},
-		{"mail of a later version", verify.Foreign, func(s *story) {
+		{"a tree whose worker died before it published", verify.FanOut, func(s *history) { s.until(60) }},
+		{"a tool that is begun again since its settings ask for it", verify.Effect, func(s *history) {
+			s.toolRun(run.Attempt{ID: "first"}, run.UnknownAgain)
+		}},
+		{"a tool that is begun again and can show what its first attempt did", verify.Effect, func(s *history) {
+			s.toolRun(run.Attempt{ID: "first", Detail: json.RawMessage(`{}`)}, run.UnknownTell)
+		}},
+		{"a request to the model that its worker gave up", verify.Waste, func(s *history) {
+			returned := run.Return{Cause: run.ReturnDrained, Turn: 1, AskedMS: 1, Worker: "w1"}
+			s.put("returned", 45, s.run("r-1-0").Returned(subjects.ReturnKey(40, 1)), returned)
+		}},
+		{"mail of a later version", verify.Foreign, func(s *history) {
 			s.put("mail", 35, "axe.run.lead.T.r.in.mail.x", "hi")
 		}},
-		{"a large body that is gone", verify.Outcome, func(s *story) { s.ms["outcome r-1-0"].Gone = true }},
+		{"a large body that is gone", verify.Outcome, func(s *history) { s.ms["outcome r-1-0"].Gone = true }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := newStory(t)
+			s := newHistory(t)
 			tt.write(s)
-			r := s.report(s.over())
+			r := s.report(s.noteTime())
 			if tt.rule == "" && len(r.Findings) > 0 || tt.rule != "" && len(r.Findings) != 1 {
-				t.Errorf("%d findings", len(r.Findings))
+				t.Errorf("got %d findings, want one of the rule %q, or none for \"\"", len(r.Findings), tt.rule)
 			}
 			for _, f := range r.Findings {
 				if f.Severity != verify.Note || f.Rule != tt.rule {
-					t.Errorf("%v", f)
+					t.Errorf("got the finding %v, want a note of the rule %q", f, tt.rule)
 				}
 			}
 		})
 	}
 }
 
-// over is the moment of a story's report: long after its end, or soon after a
-// story that breaks off.
-func (s *story) over() time.Time {
+// noteTime is the time of a report in TestRaces: after all deadlines, or soon
+// after a history that breaks off.
+func (s *history) noteTime() time.Time {
 	if s.ms["outcome r"] == nil {
 		return at(140)
 	}
-	return never
+	return afterAll
 }
 
-// TestForgotten: a tree is not checked if the stream has forgotten its
-// beginning. A tree that began later is.
+// TestForgotten: a tree is not checked if its beginning is older than the
+// stream's first message. A tree that began later is.
 func TestForgotten(t *testing.T) {
-	s := newStory(t)
+	s := newHistory(t)
 	s.drop("call r", "timer", "log r 1", "call r-1-0")
 	c := verify.New(verify.Config{First: []uint64{50}, Slack: slack})
-	for _, m := range s.told() {
+	for _, m := range s.messages() {
 		c.Add(m)
 	}
-	if r := c.Report(never); r.Trees != 0 || len(r.Findings) != 1 || r.Findings[0].Severity != verify.Note ||
+	if r := c.Report(afterAll); r.Trees != 0 || len(r.Findings) != 1 || r.Findings[0].Severity != verify.Note ||
 		r.Findings[0].Tree != "T" {
-		t.Errorf("%+v", r)
+		t.Errorf("a tree without its beginning: got %+v, want no tree and one note", r)
 	}
 	c = verify.New(verify.Config{First: []uint64{5}, Slack: slack})
-	for _, m := range newStory(t).told() {
+	for _, m := range newHistory(t).messages() {
 		c.Add(m)
 	}
-	if r := c.Report(never); r.Trees != 1 || len(r.Findings) != 0 {
-		t.Errorf("%+v", r)
+	if r := c.Report(afterAll); r.Trees != 1 || len(r.Findings) != 0 {
+		t.Errorf("a whole tree: got %+v, want one tree without a finding", r)
 	}
 }
 
-// TestRemovedBeginning: a tree whose beginning is gone though it is too young
-// for that was removed. It is not judged by anything else.
+// TestRemovedBeginning: a tree lost its beginning to a removal if it is too
+// young to have lost it by age. That is the only violation of such a tree.
 func TestRemovedBeginning(t *testing.T) {
 	for aged, want := range map[time.Time]verify.Severity{
 		{}:                            verify.Violation, // no message is that old
 		at(50).Add(-61 * time.Minute): verify.Violation,
 		at(50).Add(-59 * time.Minute): verify.Note,
 	} {
-		s := newStory(t)
+		s := newHistory(t)
 		s.drop("call r", "timer", "log r 1", "call r-1-0")
 		c := verify.New(verify.Config{First: []uint64{50}, Aged: []time.Time{aged}, Slack: slack})
-		for _, m := range s.told() {
+		for _, m := range s.messages() {
 			c.Add(m)
 		}
-		if r := c.Report(never); len(r.Findings) != 1 || r.Findings[0].Severity != want ||
+		if r := c.Report(afterAll); len(r.Findings) != 1 || r.Findings[0].Severity != want ||
 			(r.Findings[0].Rule == verify.Stream) != (want == verify.Violation) {
 			t.Errorf("messages before %v may be gone: %+v", aged, r.Findings)
 		}
 	}
 }
 
-// TestForeign: messages that no worker understands are notes. A second report
-// is the same as the first.
+// TestForeign: messages that do not belong into a stream of runs, or that
+// cannot be read, are notes. A second report has the same ones.
 func TestForeign(t *testing.T) {
 	c := verify.New(verify.Config{})
 	for i, subject := range []string{
@@ -242,7 +253,7 @@ func TestForeign(t *testing.T) {
 	for range 2 {
 		r := c.Report(began.Add(time.Hour))
 		if r.Trees != 0 || r.Violations() != 0 || len(r.Findings) != 9 || r.Messages != 9 {
-			t.Errorf("%+v", r)
+			t.Errorf("got %+v, want 9 messages, each with a note, and no tree", r)
 		}
 	}
 }
