@@ -38,6 +38,8 @@ func TestAllowed(t *testing.T) {
 	}
 }
 
+// TestAllowedPrograms shows that git, perl, gcc and go work in the sandbox, if
+// they are installed.
 func TestAllowedPrograms(t *testing.T) {
 	t.Parallel()
 	for program, script := range map[string]string{
@@ -68,7 +70,7 @@ func TestAllowedPrograms(t *testing.T) {
 	}
 }
 
-// TestNetwork shows that the network is there if it is granted.
+// TestNetwork shows that a program may use TCP and UDP if Network is set.
 func TestNetwork(t *testing.T) {
 	t.Parallel()
 	bothSandboxes(t, func(t *testing.T, c Config) {
@@ -82,7 +84,7 @@ func TestNetwork(t *testing.T) {
 			{"send", variable(c, "UDP")},
 			{"dns", variable(c, "UDP")},
 			{"listen"},
-			{"socket", "16", "3", "0"}, // addresses, by netlink
+			{"socket", "16", "3", "0"}, // netlink, which lists addresses
 		} {
 			r, err := Run(t.Context(), c, append([]string{os.Args[0], attemptArg}, try...), nil)
 			if err != nil || r.Code != 0 {
@@ -92,7 +94,9 @@ func TestNetwork(t *testing.T) {
 	})
 }
 
-// An earlier program may have put a link in the place of a directory.
+// TestLinkInPlaceOfWritable: an earlier program may have put a link in the
+// place of a directory. Run refuses one that leads out of the working
+// directory.
 func TestLinkInPlaceOfWritable(t *testing.T) {
 	t.Parallel()
 	bothSandboxes(t, func(t *testing.T, c Config) {
@@ -105,22 +109,22 @@ func TestLinkInPlaceOfWritable(t *testing.T) {
 			changed := c
 			changed.Write = []string{name}
 			if r, err := Run(t.Context(), changed, []string{"true"}, nil); err == nil {
-				t.Errorf("%s was granted: %+v", name, r)
+				t.Errorf("%s may be written: %+v, want an error", name, r)
 			}
 			changed.Write, changed.Read = nil, []string{name}
 			if r, err := Run(t.Context(), changed, []string{"true"}, nil); err == nil {
-				t.Errorf("%s was granted: %+v", name, r)
+				t.Errorf("%s may be read: %+v, want an error", name, r)
 			}
 		}
 		c.Write = []string{"kept"}
 		if r := shell(t, c, `echo x >inner/f && ! echo x >f`); r.Code != 0 {
-			t.Errorf("a link below the working directory: %+v", r)
+			t.Errorf("with a link below the working directory: %+v, want that only its target may be written", r)
 		}
 	})
 }
 
-// Without a sandbox, each thing that must be refused is not, so that the probe
-// would tell.
+// TestProbeFindsWhatIsNotRefused makes the tries of Probe without a sandbox.
+// The probe reports each one that must be refused, and no other.
 func TestProbeFindsWhatIsNotRefused(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
@@ -146,12 +150,13 @@ func TestProbeFindsWhatIsNotRefused(t *testing.T) {
 	}
 	for _, try := range k.tries(s) {
 		if told := strings.Contains(r.Output.String(), try.name); told == try.allowed {
-			t.Errorf("%q: told %t: %s", try.name, told, r.Output)
+			t.Errorf("%q is reported: %t, want %t: %s", try.name, told, !try.allowed, r.Output)
 		}
 	}
 }
 
-// A kernel with an older Landlock needs the filter against truncation.
+// TestOldLandlock: Landlock 2 cannot refuse truncation, so the filter does.
+// With Landlock 3 the filter lets it pass.
 func TestOldLandlock(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// attempt tries one thing. It returns 0 if that worked, and 1 with a reason if
-// not.
+// attempt makes one attempt. The process ends with 0 if it worked, and with 1
+// and a reason if not.
 func attempt(name string, args []string) int {
 	try, ok := attempts()[name]
 	if !ok {
@@ -26,6 +26,7 @@ func attempt(name string, args []string) int {
 	return 0
 }
 
+// attempts has the attempts of the test binary by name.
 func attempts() map[string]attemptFunc {
 	all := map[string]attemptFunc{"worker": work, "filtered": filtered}
 	for _, some := range []map[string]attemptFunc{
@@ -38,15 +39,15 @@ func attempts() map[string]attemptFunc {
 
 // work is a worker that runs two processes in one sandbox, until it is killed.
 func work(args []string) error {
-	dir, base, seconds := args[0], args[1], args[2]
-	c := Config{Dir: dir, TempBase: base, Off: args[3] == "true", Env: []string{"PATH=" + os.Getenv("PATH")}}
+	c := Config{Dir: args[0], TempBase: args[1], Off: args[3] == "true", Env: []string{"PATH=" + os.Getenv("PATH")}}
+	seconds := args[2]
 	script := "(setsid sleep " + seconds + " &); sleep " + seconds
 	_, err := Run(context.Background(), c, []string{"sh", "-c", script}, nil)
 	return err
 }
 
-// filtered tries something behind the seccomp filter for a version of Landlock,
-// without Landlock.
+// filtered makes an attempt behind the seccomp filter for a version of
+// Landlock, without Landlock.
 func filtered(args []string) error {
 	runtime.LockOSThread()
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {

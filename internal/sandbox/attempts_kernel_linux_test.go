@@ -20,7 +20,8 @@ func kernelAttempts() map[string]attemptFunc {
 			return cmd.Run()
 		},
 		"clone3": func(args []string) error {
-			// Not a valid call: to be asked for the reason is enough.
+			// The call is not valid. EINVAL shows that it has
+			// passed the filter.
 			attr := [11]uint64{uint64(number(args[0]))}
 			err := call(unix.SYS_CLONE3, uintptr(unsafe.Pointer(&attr)), 1)
 			if errors.Is(err, unix.EINVAL) {
@@ -80,8 +81,10 @@ func kernelAttempts() map[string]attemptFunc {
 	}
 }
 
+// second returns the error of a call.
 func second(_ int, err error) error { return err }
 
+// mount mounts a file system in the working directory, and unmounts it.
 func mount([]string) error {
 	if err := os.Mkdir("m", 0o700); err != nil {
 		return err
@@ -102,7 +105,8 @@ func remount(args []string) error {
 	return errors.Join(err, unix.Unmount(args[0], unix.MNT_DETACH))
 }
 
-// unmount asks to unmount a directory that is no mount.
+// unmount asks to unmount a directory that is no mount. EINVAL shows that the
+// call has passed the filter.
 func unmount([]string) error {
 	err := unix.Unmount("/usr/bin/.", 0)
 	if errors.Is(err, unix.EINVAL) {
@@ -111,6 +115,7 @@ func unmount([]string) error {
 	return err
 }
 
+// bpfMap makes a BPF map.
 func bpfMap() error {
 	attr := struct{ kind, key, value, entries, pad [1]uint32 }{
 		kind: [1]uint32{unix.BPF_MAP_TYPE_ARRAY}, key: [1]uint32{4}, value: [1]uint32{4}, entries: [1]uint32{1},
@@ -118,13 +123,14 @@ func bpfMap() error {
 	return call(unix.SYS_BPF, unix.BPF_MAP_CREATE, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr))
 }
 
+// perf opens a performance counter.
 func perf() error {
 	attr := unix.PerfEventAttr{Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_DUMMY}
 	attr.Size = uint32(unsafe.Sizeof(attr))
 	return second(unix.PerfEventOpen(&attr, 0, -1, -1, 0))
 }
 
-// makeIPC makes a thing of SysV, and removes it.
+// makeIPC makes a shared memory or a set of semaphores of SysV, and removes it.
 func makeIPC(nr, size uintptr, remove func(id uintptr) error) error {
 	id, _, errno := unix.Syscall(nr, 0, size, 0o600|unix.IPC_CREAT)
 	if errno != 0 {
@@ -145,8 +151,8 @@ func queue([]string) error {
 	return call(unix.SYS_MQ_UNLINK, uintptr(unsafe.Pointer(name)))
 }
 
-// typeInto types into its standard input, which is no terminal: any error but
-// that of the filter shows that the call reached the kernel.
+// typeInto types into its standard input, which is no terminal. The error for
+// that shows that the call has passed the filter.
 func typeInto([]string) error {
 	err := call(unix.SYS_IOCTL, 0, unix.TIOCSTI, uintptr(unsafe.Pointer(new(byte))))
 	if errors.Is(err, unix.ENOTTY) || errors.Is(err, unix.EINVAL) {

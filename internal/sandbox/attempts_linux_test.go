@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// attemptFunc makes an attempt, and returns nil if it worked.
 type attemptFunc = func(args []string) error
 
 func fileAttempts() map[string]attemptFunc {
@@ -38,11 +39,13 @@ func fileAttempts() map[string]attemptFunc {
 	}
 }
 
+// open opens a file with flags.
 func open(path string, flags int) error {
 	_, err := unix.Open(path, flags, 0)
 	return err
 }
 
+// number reads an argument of an attempt.
 func number(s string) int {
 	n, err := strconv.ParseInt(s, 0, 64)
 	if err != nil {
@@ -51,6 +54,7 @@ func number(s string) int {
 	return int(n)
 }
 
+// readDisk opens the first disk that there is.
 func readDisk([]string) error {
 	err := errors.New("there is no disk")
 	for _, disk := range []string{"/dev/vda", "/dev/sda", "/dev/nvme0n1", "/dev/loop0"} {
@@ -61,6 +65,7 @@ func readDisk([]string) error {
 	return err
 }
 
+// openByHandle opens a file by its handle, which needs no path.
 func openByHandle(args []string) error {
 	handle, _, err := unix.NameToHandleAt(unix.AT_FDCWD, args[0], 0)
 	if err != nil {
@@ -112,9 +117,8 @@ func processAttempts() map[string]attemptFunc {
 	}
 }
 
-// readMemory reads the memory of a process at the address of its program, which
-// is not the same as that of this one: an error of the address shows that the
-// kernel allowed the read.
+// readMemory reads a byte of the memory of a process, at an address where it
+// has none. The error for the address shows that the kernel allowed the read.
 func readMemory(args []string) error {
 	buf := make([]byte, 1)
 	local := []unix.Iovec{{Base: &buf[0], Len: 1}}
@@ -125,6 +129,7 @@ func readMemory(args []string) error {
 	return err
 }
 
+// call makes a system call.
 func call(nr uintptr, args ...uintptr) error {
 	var a [6]uintptr
 	copy(a[:], args)

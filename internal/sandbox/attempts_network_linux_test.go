@@ -44,6 +44,7 @@ func networkAttempts() map[string]attemptFunc {
 	}
 }
 
+// dial connects to a socket. Of Unix datagrams it only makes the socket.
 func dial(network, address string) error {
 	if network != "unixgram" {
 		_, err := (&net.Dialer{Timeout: 5 * time.Second}).DialContext(context.Background(), network, address)
@@ -53,7 +54,8 @@ func dial(network, address string) error {
 	return err
 }
 
-// ask asks a server of names that does not answer. To have asked is enough.
+// ask sends a query to a DNS server that does not answer. It returns nil if it
+// could connect to the server.
 func ask(args []string) error {
 	asked := make(chan error, 10)
 	resolver := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {

@@ -15,11 +15,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// escape is something that a program in a sandbox must not be able to do. Each
-// is a script of sh, which ends with 0 if it worked, or an attempt of the test
-// binary.
+// escape is something that a program in a sandbox must not be able to do. It is
+// a script of sh, which ends with 0 if it worked, or an attempt of the test
+// binary. Both may use these variables.
 //
-// Variables: OUT is a directory outside with a file "secret", a file "plain"
+// OUT is a directory outside with a file "secret", a file "plain"
 // and a program "prog". READ is a file that may be read and not written. VICTIM
 // is a process outside, whose environment has the word "secret". TCP, TCP6 and
 // UDP are addresses of sockets outside, SOCK is the path of a Unix socket, and
@@ -27,15 +27,15 @@ import (
 type escape struct {
 	name   string
 	script string   // of sh
-	try    []string // or an attempt, with variables
+	try    []string // or an attempt and its arguments
 	root   bool     // works for root only, even without a sandbox
 	change func(c *Config)
 	abi    int  // the least version of Landlock that refuses it
 	mounts bool // refused only with namespaces
 }
 
-// TestEscapes shows that each attempt works without a sandbox, and that it does
-// not work inside.
+// TestEscapes shows that each attempt fails in a sandbox. It skips an attempt
+// that does not work on this machine without a sandbox either.
 func TestEscapes(t *testing.T) {
 	t.Parallel()
 	for _, e := range escapes() {
@@ -70,7 +70,7 @@ func (e escape) refused(t *testing.T, c Config) {
 	t.Logf("refused: %s", strings.TrimSpace(r.Output.String()))
 }
 
-// run runs an attempt with a place of its own.
+// run makes an attempt in directories of its own.
 func (e escape) run(t *testing.T, c Config) Result {
 	t.Helper()
 	c.Env = append(c.Env, outside(t, c)...)
@@ -92,6 +92,7 @@ func (e escape) run(t *testing.T, c Config) Result {
 	return r
 }
 
+// variable returns a variable of the program's environment.
 func variable(c Config, name string) string {
 	for _, e := range c.Env {
 		if value, ok := strings.CutPrefix(e, name+"="); ok {
@@ -120,7 +121,7 @@ func outside(t *testing.T, c Config) []string {
 	return append(env, listeners(t, out)...)
 }
 
-// victim starts a process outside.
+// victim starts a process outside, and returns its id.
 func victim(t *testing.T) int {
 	t.Helper()
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), "sleep", "600")
@@ -150,11 +151,11 @@ func inheritable(t *testing.T, path string) int {
 	return high
 }
 
-// listeners opens sockets outside.
+// listeners opens sockets outside, and returns their variables.
 func listeners(t *testing.T, out string) []string {
 	t.Helper()
 	var config net.ListenConfig
-	abstract := fmt.Sprintf("@axe-%x", sha256.Sum256([]byte(out))) // out is there once
+	abstract := fmt.Sprintf("@axe-%x", sha256.Sum256([]byte(out))) // out is unique
 	var env []string
 	for _, l := range []struct{ name, network, address string }{
 		{"TCP", "tcp4", "127.0.0.1:0"},

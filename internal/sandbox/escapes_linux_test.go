@@ -6,6 +6,7 @@ import (
 	"strconv"
 )
 
+// escapes lists everything that TestEscapes tries.
 func escapes() []escape {
 	return slices.Concat(fileEscapes(), processEscapes(), networkEscapes(), kernelEscapes())
 }
@@ -131,6 +132,8 @@ func kernelEscapes() []escape {
 	}
 }
 
+// withNetwork grants the network.
 func withNetwork(c *Config) { c.Network = true }
 
+// addWorker adds the variable WORKER, the process id of the worker.
 func addWorker(c *Config) { c.Env = append(c.Env, "WORKER="+strconv.Itoa(os.Getpid())) }

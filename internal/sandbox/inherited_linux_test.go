@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// A file that the worker has inherited reaches the programs that it starts
-// itself, but not those that Run starts.
+// TestInheritedFile: a file that the worker has inherited reaches the programs
+// that it starts itself, but not those that Run starts.
 func TestInheritedFile(t *testing.T) {
 	t.Parallel()
 	bothModes(t, func(t *testing.T, c Config) {
@@ -20,12 +20,12 @@ func TestInheritedFile(t *testing.T) {
 		}
 		argv := []string{os.Args[0], attemptArg, "inherited", strconv.Itoa(inheritable(t, secret))}
 		if out, err := exec.CommandContext(t.Context(), argv[0], argv[1:]...).CombinedOutput(); err != nil {
-			t.Fatalf("it does not reach a program of the worker: %v, %s", err, out)
+			t.Fatalf("the file does not reach a program of the worker: %v, %s", err, out)
 		}
 		c.Read = []string{os.Args[0]}
 		r, err := Run(t.Context(), c, argv, nil)
 		if err != nil || r.Code != 1 {
-			t.Errorf("ended with %+v, %v, want that the file is closed", r, err)
+			t.Errorf("ended with %+v, error %v, want code 1: the file is closed", r, err)
 		}
 	})
 }

@@ -39,18 +39,20 @@ func mark(t *testing.T) string {
 	return fmt.Sprintf("%d.%d", 3600+os.Getpid(), time.Now().UnixNano()%1e9)
 }
 
+// eventually waits until a condition holds, and returns how long that took.
 func eventually(t *testing.T, within time.Duration, cond func() bool) time.Duration {
 	t.Helper()
 	begin := time.Now()
 	for !cond() {
 		if time.Since(begin) > within {
-			t.Fatalf("still not so after %v", within)
+			t.Fatalf("the condition does not hold after %v", within)
 		}
 		time.Sleep(2 * time.Millisecond)
 	}
 	return time.Since(begin)
 }
 
+// TestBackgroundProcessesDie: no process of a program outlives it.
 func TestBackgroundProcessesDie(t *testing.T) {
 	t.Parallel()
 	for name, script := range map[string]string{
@@ -66,13 +68,15 @@ func TestBackgroundProcessesDie(t *testing.T) {
 				m := mark(t)
 				r := shell(t, c, strings.ReplaceAll(script, "MARK", m)+"; exit 4")
 				if n := marked(t, m); n > 0 || r.Code != 4 || r.Left != 0 {
-					t.Errorf("%d processes outlived the program, which ended with %+v", n, r)
+					t.Errorf("%d processes outlived the program, which ended with %+v, want none and code 4", n, r)
 				}
 			})
 		})
 	}
 }
 
+// TestCancelEndsManyTrees: when their context ends, fifty programs and all
+// their processes are dead within a second.
 func TestCancelEndsManyTrees(t *testing.T) {
 	t.Parallel()
 	bothModes(t, func(t *testing.T, c Config) {
@@ -85,7 +89,7 @@ func TestCancelEndsManyTrees(t *testing.T) {
 			wg.Go(func() {
 				r, err := Run(ctx, c, []string{"sh", "-c", "(setsid sleep " + m + " &); sleep " + m + " & wait"}, nil)
 				if err != nil || !errors.Is(r.Cause, context.Canceled) {
-					t.Errorf("ended with %+v, %v", r, err)
+					t.Errorf("ended with %+v, error %v, want the cause %v", r, err, context.Canceled)
 				}
 			})
 		}
@@ -97,15 +101,16 @@ func TestCancelEndsManyTrees(t *testing.T) {
 		cancel()
 		wg.Wait()
 		if took := time.Since(begin); took > time.Second {
-			t.Errorf("%d trees took %v to end, want 1s", trees, took)
+			t.Errorf("%d programs took %v to end, want at most 1s", trees, took)
 		}
 		if n := marked(t, m); n > 0 {
-			t.Errorf("%d processes are alive", n)
+			t.Errorf("%d processes are alive, want none", n)
 		}
 	})
 }
 
-// A worker that is killed takes its programs along, and their TMPDIRs.
+// TestWorkerKilled: when a worker is killed, its programs die, and their
+// TMPDIRs are removed.
 func TestWorkerKilled(t *testing.T) {
 	t.Parallel()
 	bothModes(t, func(t *testing.T, c Config) {
@@ -126,8 +131,8 @@ func TestWorkerKilled(t *testing.T) {
 	})
 }
 
-// A helper that is killed takes its program along. The worker, or the
-// namespace, does so with everything else.
+// TestHelperKilled: when a helper is killed, its program dies. The worker, or
+// the namespace, kills the program's other processes.
 func TestHelperKilled(t *testing.T) {
 	t.Parallel()
 	bothModes(t, func(t *testing.T, c Config) {
@@ -150,21 +155,24 @@ func TestHelperKilled(t *testing.T) {
 	})
 }
 
-// parentOf returns the parent of the one process with a mark.
-func parentOf(t *testing.T, mark string) int {
+// parentOf returns the parent of the process whose command line begins with a
+// text.
+func parentOf(t *testing.T, text string) int {
 	t.Helper()
 	for parent, children := range allParents() {
 		for _, child := range children {
 			line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", child))
-			if strings.HasPrefix(string(line), mark) {
+			if strings.HasPrefix(string(line), text) {
 				return parent
 			}
 		}
 	}
-	t.Fatalf("no process %q", mark)
+	t.Fatalf("no process %q", text)
 	return 0
 }
 
+// TestScanOfAllProcesses: allParents shows the children of this process. The
+// package uses it where the kernel does not list the children of a process.
 func TestScanOfAllProcesses(t *testing.T) {
 	t.Parallel()
 	cmd := exec.CommandContext(t.Context(), "sleep", "60")

@@ -8,6 +8,7 @@ import (
 	"time"
 )
 
+// TestMain makes the test binary the helper and the program of a sandbox too.
 func TestMain(m *testing.M) {
 	MaybeExec()
 	if len(os.Args) > 2 && os.Args[1] == attemptArg {
@@ -16,7 +17,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// attemptArg makes the test binary try one thing, in a sandbox or without.
+// attemptArg lets the test binary make one attempt, in a sandbox or without.
 const attemptArg = "sandbox-attempt"
 
 // setUp returns a Config for programs that may write their working directory.
@@ -40,6 +41,7 @@ func shell(t *testing.T, c Config, script string) Result {
 	return shellUntil(ctx, t, c, script)
 }
 
+// shellUntil runs a script of sh until ctx ends.
 func shellUntil(ctx context.Context, t *testing.T, c Config, script string) Result {
 	t.Helper()
 	result, err := Run(ctx, c, []string{"/bin/sh", "-c", script}, nil)

@@ -6,6 +6,8 @@ import (
 	"testing"
 )
 
+// TestBuffer: a buffer of 5 and 7 bytes keeps the beginning and the end of an
+// output, whatever its length and the sizes of its writes.
 func TestBuffer(t *testing.T) {
 	t.Parallel()
 	var text []byte
@@ -20,15 +22,16 @@ func TestBuffer(t *testing.T) {
 				_, _ = b.Write(rest[:n])
 				rest = rest[n:]
 			}
-			if err := whole(text[:length], b.output()); err != nil {
+			if err := checkOutput(text[:length], b.output()); err != nil {
 				t.Fatalf("%d bytes, %d at a time: %v", length, step, err)
 			}
 		}
 	}
 }
 
-// whole checks that an output is its text, without the middle.
-func whole(text []byte, o Output) error {
+// checkOutput checks that an output has the first 5 and the last 7 bytes of a
+// text, and counts the bytes between them.
+func checkOutput(text []byte, o Output) error {
 	head, tail := text[:min(5, len(text))], text[max(min(5, len(text)), len(text)-7):]
 	if !bytes.Equal(o.Head, head) || !bytes.Equal(o.Tail, tail) {
 		return fmt.Errorf("kept %q and %q, want %q and %q", o.Head, o.Tail, head, tail)

@@ -2,8 +2,8 @@ package sandbox
 
 import "testing"
 
-// Other tests are skipped where the probe fails. This one is not, if the kernel
-// has all that the sandbox needs.
+// TestProbe: Probe succeeds on every kernel that has what the sandbox needs.
+// The other tests are skipped where it fails.
 func TestProbe(t *testing.T) {
 	t.Parallel()
 	if _, err := landlockVersion(); err != nil || auditArch == 0 {

@@ -11,18 +11,21 @@ import (
 	"time"
 )
 
-// A line that does not end is held by tail.
+// TestMemoryOfAProcess: a process that uses more than MaxMemory fails in the
+// sandbox. Here tail keeps a line that does not end.
 func TestMemoryOfAProcess(t *testing.T) {
 	t.Parallel()
 	bothModes(t, func(t *testing.T, c Config) {
 		t.Helper()
 		c.MaxMemory = 100 << 20
 		if r := shell(t, c, "head -c 200000000 /dev/zero | tail >/dev/null"); (r.Code == 0) != c.Off {
-			t.Errorf("ended with %+v: in the sandbox it has no 200 MB", r)
+			t.Errorf("ended with %+v: want that 200 MB are too much in the sandbox, and only there", r)
 		}
 	})
 }
 
+// TestMemoryOfManyProcesses: a program is killed if its processes use more than
+// MaxMemory together, though each of them uses less.
 func TestMemoryOfManyProcesses(t *testing.T) {
 	t.Parallel()
 	bothSandboxes(t, func(t *testing.T, c Config) {
@@ -37,6 +40,8 @@ func TestMemoryOfManyProcesses(t *testing.T) {
 	})
 }
 
+// TestForkBomb: a program with more than MaxProcs processes is killed, with all
+// of them.
 func TestForkBomb(t *testing.T) {
 	t.Parallel()
 	bothSandboxes(t, func(t *testing.T, c Config) {
@@ -55,28 +60,33 @@ func TestForkBomb(t *testing.T) {
 	})
 }
 
+// TestMuchOutput: the beginning and the end of a long output are kept, and its
+// length is counted. The program is not held up.
 func TestMuchOutput(t *testing.T) {
 	t.Parallel()
 	bothModes(t, func(t *testing.T, c Config) {
 		t.Helper()
 		size := int64(1e9)
 		if c.Off || c.Namespaces {
-			size = 1e7
+			size = 1e7 // one mode with a long output is enough
 		}
 		r := shell(t, c, fmt.Sprintf("echo begin; yes | head -c %d; echo end", size))
+		want := size + int64(len("begin\nend\n"))
 		total := int64(len(r.Output.Head)) + r.Output.Dropped + int64(len(r.Output.Tail))
-		if r.Code != 0 || total != size+10 {
-			t.Errorf("code %d, %d bytes, want %d", r.Code, total, size+10)
+		if r.Code != 0 || total != want {
+			t.Errorf("code %d, %d bytes, want code 0, %d bytes", r.Code, total, want)
 		}
 		text := r.Output.String()
 		if !strings.HasPrefix(text, "begin\ny\n") || !strings.HasSuffix(text, "\ny\nend\n") ||
 			len(text) > 2*DefaultKeep+100 {
-			t.Errorf("%d bytes kept, from %q to %q", len(text), text[:10], text[len(text)-10:])
+			t.Errorf("%d bytes are kept, from %q to %q, want at most %d, from begin to end",
+				len(text), text[:10], text[len(text)-10:], 2*DefaultKeep+100)
 		}
-		left(t, c.TempBase)
+		isEmpty(t, c.TempBase)
 	})
 }
 
+// TestHugeFile: a file does not grow beyond MaxFile in the sandbox.
 func TestHugeFile(t *testing.T) {
 	t.Parallel()
 	bothModes(t, func(t *testing.T, c Config) {
@@ -93,6 +103,9 @@ func TestHugeFile(t *testing.T) {
 	})
 }
 
+// TestLimits: a program has the limit MaxOpen, and makes no core dumps. The
+// user may have 16 threads for each of MaxProcs, beside those that it has
+// already.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	bothSandboxes(t, func(t *testing.T, c Config) {
@@ -103,11 +116,11 @@ func TestLimits(t *testing.T) {
 			var most int
 			r := shell(t, c, "bash -c 'ulimit -Hu'")
 			if _, err := fmt.Sscan(r.Output.String(), &most); err != nil || most < 1600 || most > 1e5 {
-				t.Errorf("limit of processes %q, want 1600 more than now", r.Output)
+				t.Errorf("got the limit of processes %q, want 1600 more than the user has", r.Output)
 			}
 		}
 		if r := shell(t, c, "ulimit -n; ulimit -Hn; ulimit -c"); r.Output.String() != "64\n64\n0\n" {
-			t.Errorf("limits %q, want 64, 64 and 0", r.Output)
+			t.Errorf("got the limits %q, want 64, 64 and 0", r.Output)
 		}
 	})
 }

@@ -45,9 +45,10 @@ func bothSandboxes(t *testing.T, test func(t *testing.T, c Config)) {
 	}
 }
 
+// probed probes the machine once.
 var probed = sync.OnceValues(func() (Means, error) { return Probe(context.Background()) })
 
-// needSandbox skips a test where there is none.
+// needSandbox skips a test on a machine without a sandbox.
 func needSandbox(t *testing.T) Means {
 	t.Helper()
 	means, err := probed()
@@ -57,6 +58,8 @@ func needSandbox(t *testing.T) Means {
 	return means
 }
 
+// TestRun: a program gets its input, environment and directory. Run returns its
+// output and its code.
 func TestRun(t *testing.T) {
 	t.Parallel()
 	bothModes(t, func(t *testing.T, c Config) {
@@ -76,7 +79,7 @@ func TestRun(t *testing.T) {
 	})
 }
 
-// Arguments, variables and input may be any bytes.
+// TestBytes: arguments, variables and input may be any bytes.
 func TestBytes(t *testing.T) {
 	t.Parallel()
 	bothModes(t, func(t *testing.T, c Config) {
@@ -85,14 +88,15 @@ func TestBytes(t *testing.T) {
 		input := bytes.Repeat([]byte("0123456789abcdef"), 1<<14) // more than a pipe holds
 		r, err := Run(t.Context(), c, []string{"sh", "-c", `printf '%s' "$1$V"; wc -c`, "sh", "\xfe\n"}, input)
 		if got := string(r.Output.Head); err != nil || got != "\xfe\n\xff262144\n" {
-			t.Errorf("output %q, %v", got, err)
+			t.Errorf("output %q, error %v, want the argument, the variable and 262144 bytes", got, err)
 		}
 		if r := shell(t, c, "exec true"); r.Code != 0 {
-			t.Errorf("a program that reads no input: %+v", r)
+			t.Errorf("a program that reads no input: %+v, want code 0", r)
 		}
 	})
 }
 
+// TestEndedBySignal: a signal that ended the program is in Code and in Signal.
 func TestEndedBySignal(t *testing.T) {
 	t.Parallel()
 	bothModes(t, func(t *testing.T, c Config) {
@@ -103,6 +107,8 @@ func TestEndedBySignal(t *testing.T) {
 	})
 }
 
+// TestNotRun: a program that cannot be run gives an error that says why, and
+// leaves no TMPDIR behind.
 func TestNotRun(t *testing.T) {
 	t.Parallel()
 	bothModes(t, func(t *testing.T, c Config) {
@@ -119,22 +125,24 @@ func TestNotRun(t *testing.T) {
 			changed, argv := c, []string{"sh"}
 			change(&changed, &argv)
 			if _, err := Run(t.Context(), changed, argv, nil); err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("got error %v, want %q", err, want)
+				t.Errorf("got error %v, want one with %q", err, want)
 			}
 		}
-		left(t, c.TempBase)
+		isEmpty(t, c.TempBase)
 	})
 }
 
-// left fails if a directory has an entry.
-func left(t *testing.T, dir string) {
+// isEmpty fails the test if a directory has an entry.
+func isEmpty(t *testing.T, dir string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) > 0 {
-		t.Errorf("%s has %v (%v), want nothing", dir, entries, err)
+		t.Errorf("%s has the entries %v, error %v, want none", dir, entries, err)
 	}
 }
 
+// TestTempIsRemoved: TMPDIR is for the program alone, and is removed whatever
+// the program has left in it.
 func TestTempIsRemoved(t *testing.T) {
 	t.Parallel()
 	bothModes(t, func(t *testing.T, c Config) {
@@ -144,18 +152,22 @@ func TestTempIsRemoved(t *testing.T) {
 		if got := r.Output.String(); got != "700\n" {
 			t.Errorf("TMPDIR has mode %q, want 700 (%+v)", got, r)
 		}
-		left(t, c.TempBase)
+		isEmpty(t, c.TempBase)
 	})
 }
 
+// TestEnvironmentIsComplete: a program has the environment in Env, a TMPDIR of
+// its own and the variables of the shell. It inherits nothing.
 func TestEnvironmentIsComplete(t *testing.T) {
 	t.Setenv("AXE_TEST_SECRET", "secret")
 	c := setUp(t)
 	c.Off = runtime.GOOS != "linux"
 	c.Env = []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=/elsewhere"}
 	r := shell(t, c, "env")
+	seen := map[string]bool{}
 	for line := range strings.Lines(r.Output.String()) {
 		name, value, _ := strings.Cut(line, "=")
+		seen[name] = true
 		switch name {
 		case "PATH", "PWD", "SHLVL", "_", "OLDPWD":
 		case "TMPDIR":
@@ -163,11 +175,16 @@ func TestEnvironmentIsComplete(t *testing.T) {
 				t.Errorf("TMPDIR is %s, want a directory below %s", value, c.TempBase)
 			}
 		default:
-			t.Errorf("the environment has %s", line)
+			t.Errorf("the environment has %s, want it without", line)
 		}
+	}
+	if !seen["PATH"] || !seen["TMPDIR"] {
+		t.Errorf("the environment is %q, want PATH and TMPDIR in it", r.Output)
 	}
 }
 
+// TestGrace: when its context ends, a program gets SIGTERM. It is killed if it
+// still runs after Grace.
 func TestGrace(t *testing.T) {
 	t.Parallel()
 	bothModes(t, func(t *testing.T, c Config) {
