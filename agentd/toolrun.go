@@ -12,6 +12,7 @@ import (
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/internal/builtin"
 	"github.com/axebus/axe/internal/prompt"
+	"github.com/axebus/axe/internal/sandbox"
 	"github.com/axebus/axe/internal/text"
 	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/subjects"
@@ -155,6 +156,7 @@ func (r *toolRun) use(ctx context.Context) (o run.Outcome, stopped error) {
 	slow := time.AfterFunc(progressDelay, func() {
 		w.publishProgress(ctx, addr, run.Progress{Event: run.ProgressRunning, Turn: 1, Worker: w.cfg.Name})
 	})
+	began := time.Now()
 	output, err := r.tool.Run(timed, r.call)
 	ended := context.Cause(timed)
 	slow.Stop()
@@ -165,6 +167,8 @@ func (r *toolRun) use(ctx context.Context) (o run.Outcome, stopped error) {
 		return toolTimeout(left, output), nil
 	case ended != nil:
 		return run.Outcome{Status: run.StatusFailed, Kind: run.KindCancelled, Error: output}, ended
+	case errors.Is(err, sandbox.ErrLost) && r.tool.Effect == run.ToolOnce:
+		return run.EndUnknown(w.cfg.Name, time.Since(began), r.call.Key).Outcome(), nil
 	case err != nil:
 		return run.Failure(run.KindError, "%v", err), nil
 	}

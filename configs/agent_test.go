@@ -337,6 +337,30 @@ func TestLoadRefuses(t *testing.T) {
 				`web_search, got "call"`,
 		},
 		{
+			"unknown tool", ok + "tools = [\"run_comand\"]\n",
+			`a.toml:3: tools: unknown tool "run_comand" in tools config; did you mean "run_command"?`,
+		},
+		{
+			"unknown effect", ok + "[tool.run_command]\neffect = \"twice\"\n",
+			"a.toml:4: tool.run_command.effect must be one of: read, idempotent, once",
+		},
+		{
+			"unknown decision", ok + "[tool.edit_file]\non_unknown = \"ask\"\n",
+			"a.toml:4: tool.edit_file.on_unknown must be one of: tell, again, fail",
+		},
+		{
+			"secret for commands", ok + "[sandbox]\nenv = [\"GOFLAGS\", \"PGPASSWORD\"]\n",
+			"a.toml:4: sandbox.env: PGPASSWORD may hold a secret: no command gets it",
+		},
+		{
+			"malformed variable", ok + "[sandbox]\nenv = [\"A=b\"]\n",
+			`a.toml:4: sandbox.env: must be names of variables, got "A=b"`,
+		},
+		{
+			"writable directory outside", ok + "[sandbox]\nwrite = [\"../x\"]\n",
+			`a.toml:4: sandbox.write: "../x" is not below the workdir`,
+		},
+		{
 			"unknown style", ok + "[delegation]\nstyle = \"spwan\"\n",
 			`a.toml:4: delegation.style must be one or more of call, spawn, mail, slash, got "spwan"`,
 		},

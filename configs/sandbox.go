@@ -46,9 +46,11 @@ func (s Sandbox) expanded() (Sandbox, error) {
 	return s, nil
 }
 
-// secretVariable matches the variables that no command gets: keys of providers,
-// credentials, and everything that leads to the bus.
-var secretVariable = regexp.MustCompile(`(?i)^(AXE_|NATS_)|(_|^)(KEY|TOKEN|SECRET|PASSWORD|CREDS|CREDENTIALS)$`)
+// secretVariable matches the variables that no command gets: those that lead to
+// the bus, and those with a name that ends like the name of a secret.
+var secretVariable = regexp.MustCompile(
+	`(?i)^(AXE|NATS)_|(KEY|TOKEN|SECRET|PASSWORD|PASSWD|PWD|CREDS|CREDENTIALS)$|(^|_)PAT$`,
+)
 
 func checkSandbox(a Agent) *Error {
 	for _, name := range a.Sandbox.Env {
