@@ -45,7 +45,7 @@ func heldTimer(r subjects.Run, e run.HoldTurn) bus.Message {
 	return m
 }
 
-// firing is an execution whose trigger is a timer that fired.
+// firing is an execution under a timer that fired.
 type firing struct {
 	*execution
 	// schedule sets the timer again, for the present end of the wait.

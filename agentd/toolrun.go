@@ -34,7 +34,7 @@ type toolRun struct {
 }
 
 // runTool carries out the tool of a tool run, and publishes its outcome. A tool
-// whose effect may happen once is carried out under an attempt on the log.
+// with the effect ToolOnce is carried out under an attempt on the log.
 func runTool(ctx context.Context, x *execution) (result, error) {
 	res, ok, err := enter(ctx, x, x.w.toolSlots)
 	if !ok {

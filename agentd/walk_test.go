@@ -75,7 +75,7 @@ type walk struct {
 	mu sync.Mutex
 	// cancelledAt has the time of the cancellation of a run, by label.
 	cancelledAt map[string]time.Time
-	// faulty has the workers whose fault has happened.
+	// faulty has the workers that had their fault.
 	faulty map[string]bool
 	// allBackAt is the time at which the last frozen or disconnected worker
 	// is back; zero if there was none.

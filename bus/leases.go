@@ -48,8 +48,8 @@ type lease struct {
 	d *Delivery
 	// limit is the time after which the lease is not renewed; zero: none.
 	limit time.Time
-	// renewed is the time at which this process received the delivery or, if
-	// that is later, began the last renewal that reached the server.
+	// renewed is the time at which this process received the delivery or,
+	// if that is later, began the last renewal that reached the server.
 	renewed time.Time
 	// expired is called once when the lease may be over, under the lock of
 	// leases. It may be nil.
@@ -143,8 +143,8 @@ func (l *leases) onExpired(d *Delivery, fn func()) {
 	}
 }
 
-// dropOverdue lets go of the deliveries whose leases may be over, and returns
-// their number.
+// dropOverdue lets go of the deliveries with leases that may be over, and
+// returns their number.
 func (l *leases) dropOverdue(now time.Time, length time.Duration) (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -158,7 +158,7 @@ func (l *leases) dropOverdue(now time.Time, length time.Duration) (n int) {
 	return n
 }
 
-// renewable lists the deliveries whose leases are not past their limit.
+// renewable lists the deliveries with leases that are not past their limit.
 func (l *leases) renewable(now time.Time) []*Delivery {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -198,8 +198,8 @@ func (l *leases) expired(d *Delivery, now time.Time, length time.Duration) bool 
 	return d.late
 }
 
-// lose lets go of a delivery whose lease may be over. The caller holds the
-// lock.
+// lose lets go of a delivery with a lease that may be over. The caller holds
+// the lock.
 func (l *leases) lose(h *lease) {
 	h.d.late = true
 	delete(l.held, h.d.id)
@@ -232,8 +232,8 @@ func (c *Conn) KeepLeases(ctx context.Context) error {
 	}
 }
 
-// beat lets go of the deliveries whose leases may be over, and renews the other
-// leases once.
+// beat lets go of the deliveries with leases that may be over, and renews the
+// other leases once.
 func (c *Conn) beat(ctx context.Context, now time.Time) {
 	if n := c.leases.dropOverdue(now, c.cfg.AckWait); n > 0 {
 		c.log.WarnContext(ctx, "leases may be over", slog.Int("deliveries", n))

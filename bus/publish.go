@@ -223,7 +223,7 @@ func wrapWrite(subject string, err error) error {
 // resources.
 const codeAccountFull jetstream.ErrorCode = 10002
 
-// Codes of a server whose disk, memory or stream is full.
+// Codes of a server with a full disk, memory or stream.
 const (
 	codeNoResources  jetstream.ErrorCode = 10023
 	codeMemoryFull   jetstream.ErrorCode = 10028

@@ -109,7 +109,7 @@ func (w *Workers) Recall(ctx context.Context, worker subjects.Worker, key string
 	return answer
 }
 
-// ErrNoWorker is the error of a request to a worker whose process is gone.
+// ErrNoWorker is the error of a request to a worker without a process.
 var ErrNoWorker = errors.New("no process answers for the worker")
 
 // Ask asks a worker for a sign of life, once, and waits for 1 s at most. The

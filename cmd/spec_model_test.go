@@ -283,7 +283,7 @@ func calls(tcs ...provider.ToolCall) behavior {
 	return func(*modelRequest) reply { return reply{calls: slices.Clone(tcs)} }
 }
 
-// refuses is a model whose provider answers with an error status.
+// refuses is a model of a provider that answers with an error status.
 func refuses(status int, message string) behavior {
 	return func(*modelRequest) reply { return reply{status: status, message: message} }
 }

@@ -37,9 +37,9 @@ const (
 	Fixed Backoff = "fixed"
 )
 
-// DefaultMaxAttempts is the number of attempts of an agent whose file sets no
-// other. Agents that begin side by side meet the rate limit of their provider
-// at once.
+// DefaultMaxAttempts is the number of attempts of an agent with a file that
+// sets no other. Agents that begin side by side meet the rate limit of their
+// provider at once.
 const DefaultMaxAttempts = 3
 
 const (

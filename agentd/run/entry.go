@@ -29,8 +29,8 @@ const (
 	EntryFinal EntryKind = "final"
 	// EntryEnded is the end of a run by its own cancel message.
 	EntryEnded EntryKind = "ended"
-	// EntryStarted says that a worker begins to carry out a tool whose
-	// effect may happen once (ToolOnce).
+	// EntryStarted says that a worker begins to carry out a tool with the
+	// effect ToolOnce.
 	EntryStarted EntryKind = "started"
 )
 
@@ -60,7 +60,8 @@ type Entry struct {
 
 	// Start has the settings of the run, in its first entry alone.
 	Start *Start `json:"start,omitempty"`
-	// Answer is the model's answer, nil in an EntryEnded and an EntryStarted.
+	// Answer is the model's answer, nil in an EntryEnded and an
+	// EntryStarted.
 	Answer *provider.Response `json:"answer,omitempty"`
 	// Calls are the decisions about the answer's tool calls, in their
 	// order.
@@ -179,8 +180,8 @@ type Call struct {
 	Context string `json:"-"`
 	// Cwd is the working directory of a spawned run.
 	Cwd string `json:"-"`
-	// Tool is the tool's name at the agent or toolset that serves it, for an
-	// OpTool. It is not stored if it is the name in the tool call.
+	// Tool is the tool's name at the agent or toolset that serves it, for
+	// an OpTool. It is not stored if it is the name in the tool call.
 	Tool string `json:"tool,omitzero"`
 	// Effect is the effect of the tool, for an OpTool.
 	Effect    ToolEffect `json:"effect,omitzero"`

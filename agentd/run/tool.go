@@ -74,7 +74,7 @@ type ToolInput struct {
 	Cwd string `json:"cwd,omitzero"`
 }
 
-// Attempt is one attempt to carry out a tool whose effect may happen once. It
+// Attempt is one attempt to carry out a tool with the effect ToolOnce. It
 // is on the log of the tool run before the tool begins.
 type Attempt struct {
 	// ID tells the attempt from every other one. A worker that finds its

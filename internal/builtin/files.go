@@ -120,7 +120,7 @@ func (r replacement) write(root *os.Root, name string) error {
 		return fmt.Errorf("path %w", files.ErrNotRegular)
 	}
 	temp := path.Join(path.Dir(name), fmt.Sprintf(".axe-%.16s", digest([]byte(r.key+name))))
-	// An attempt whose worker died may have left it.
+	// An attempt of a worker that died may have left it.
 	_ = root.Remove(temp)
 	f, err := root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, r.mode)
 	if err != nil {

@@ -9,7 +9,8 @@ import (
 // Bounds of a supervisor's view. Arguments are shown whole as a rule, since a
 // supervisor cannot let a call continue that it has not seen whole.
 const (
-	// reviewTurns is the number of last turns whose texts are shown.
+	// reviewTurns is the number of last turns that are shown with their
+	// texts.
 	reviewTurns = 10
 	// maxReviewText is the number of bytes of the task and of each text.
 	maxReviewText = 8 << 10

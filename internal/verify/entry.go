@@ -31,9 +31,9 @@ func (c *Checker) entry(n *node, e run.Entry, m Message) {
 	c.foldEntry(n, e, m)
 }
 
-// attempt checks the start of a tool whose effect may happen once. A second
-// attempt has to be one that the tool's settings ask for, or follow one that the
-// tool can show to have had no effect.
+// attempt checks the start of a tool with the effect ToolOnce. A second attempt
+// has to be one that the tool's settings ask for, or follow one that the tool
+// can show to have had no effect.
 func (c *Checker) attempt(n *node, m Message) {
 	before, in := n.state.Attempt, n.state.Input.Tool
 	switch {

@@ -13,7 +13,7 @@ import (
 // agentWorkers is the number of workers of the workload agents.
 const agentWorkers = 3
 
-// fleet is a testbed whose workers serve some number of agents.
+// fleet is a testbed with workers that serve some number of agents.
 type fleet struct {
 	*testbed
 	// start is the time from the start of the workers to the first outcome
