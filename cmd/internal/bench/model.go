@@ -36,6 +36,10 @@ func agents(model string, extra int) []configs.Agent {
 	for _, n := range chains {
 		all = append(all, define(fmt.Sprint("chain", n), fmt.Sprint("chain leaf ", n), "leaf"))
 	}
+	user := define(fmt.Sprint("use", uses), fmt.Sprint("use list_directory ", uses))
+	user.Tools = []string{"list_directory"}
+	user.Workdir = "/"
+	all = append(all, user)
 	for i := range extra {
 		other := define(fmt.Sprint("other", i), "echo")
 		other.Digest = other.Name // as an agent of a file has
@@ -53,6 +57,10 @@ var (
 )
 
 const (
+	// uses is the number of calls of a tool in a conversation, one a turn. It
+	// is one of chains.
+	uses = 24
+
 	treeDepth = 3
 	treeFan   = 5
 	treeRuns  = 1 + treeFan + treeFan*treeFan + treeFan*treeFan*treeFan
@@ -77,6 +85,8 @@ func decide(req *provider.Request) *provider.Response {
 		return callsOf("call_agent", n, map[string]any{"agent": words[1], "task": "hello"})
 	case words[0] == "chain" && answered < n:
 		return callsOf("call_agent", 1, map[string]any{"agent": words[1], "task": "hello"})
+	case words[0] == "use" && answered < n:
+		return callsOf(words[1], 1, map[string]any{"path": "."})
 	case words[0] == "fork":
 		return forking(req, n)
 	}

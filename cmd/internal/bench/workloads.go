@@ -35,6 +35,7 @@ var workloads = []workload{
 		tree, false,
 	},
 	{"chain", "conversations of 12, 24 and 49 turns, each with one call", chain, false},
+	{"tool", "a conversation of 24 turns with a call of a tool each, in turn with one that calls leaves", tools, false},
 	{"wake", "mail to an idle child, in turn with new leaves", wake, false},
 	{"workers", "leaf runs with one worker process and with two, in turn", workers, false},
 	{
@@ -172,6 +173,25 @@ func tree(ctx context.Context, s *testbed) (ms []Metric, err error) {
 		duration(fmt.Sprintf("%d runs, p50", treeRuns), whole.quantile(.5)), duration("p99", whole.quantile(.99)),
 		duration("raw requests and HTTP calls, p50", parts.quantile(.5)),
 		quotient("of raw requests and HTTP calls", whole, parts).atMost(2),
+	}, nil
+}
+
+// tools compares conversations that call a tool in each turn with those that
+// call a leaf. Both tools and leaves answer at once.
+func tools(ctx context.Context, s *testbed) (ms []Metric, err error) {
+	if err := s.startWorkers(ctx, 1, false); err != nil {
+		return nil, err
+	}
+	use, leaf := &runner{do: s.calls(fmt.Sprint("use", uses))}, &runner{do: s.calls(fmt.Sprint("chain", uses))}
+	if err := s.compare(ctx, 1, use, leaf); err != nil {
+		return nil, err
+	}
+	name := fmt.Sprintf("%d calls", uses)
+	return []Metric{
+		duration(name+" of a tool, p50", use.quantile(.5)), duration(name+" of a leaf, p50", leaf.quantile(.5)),
+		quotient("calls of a tool, of those of a leaf", use, leaf).atMost(1.2),
+		count("stored messages of the tool's, less those of the leaf's",
+			use.perRun(float64(use.used.Last))-leaf.perRun(float64(leaf.used.Last))).exactly(0),
 	}, nil
 }
 
