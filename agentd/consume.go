@@ -213,10 +213,10 @@ func (w *Worker) serveCalls(ctx, work context.Context, from source) {
 	all := activeAgents{w}
 	open := all.opensSource(from, all.callsOf(from))
 	w.withFeed(ctx, open, func() int { return w.share(from) }, func(feed *bus.Feed) error {
-		if err := w.slots.waitFree(ctx); err != nil {
+		if err := w.awaitSlot(ctx, feed); err != nil {
 			return err
 		}
-		if w.share(from) > 0 {
+		if feed.HasCome() || w.share(from) > 0 {
 			d, err := feed.Next(ctx)
 			if d != nil {
 				activeAgents{w}.received(from)
@@ -241,6 +241,24 @@ func (w *Worker) serveCalls(ctx, work context.Context, from source) {
 		}
 		return pause.AtMost(ctx, delay, w.activity.polls(from))
 	})
+}
+
+// awaitSlot waits until a slot is free, or a call has come that was requested
+// while one was free. Such a call finds no slot and goes back: it must not wait
+// here until its lease is over.
+func (w *Worker) awaitSlot(ctx context.Context, feed *bus.Feed) error {
+	for feed.Expects() && !feed.HasCome() {
+		wait, cancel := context.WithTimeout(ctx, slotWait)
+		err := w.slots.waitFree(wait)
+		cancel()
+		if err == nil || ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+	}
+	if feed.HasCome() {
+		return nil
+	}
+	return w.slots.waitFree(ctx)
 }
 
 // received notes a call.

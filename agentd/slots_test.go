@@ -165,6 +165,49 @@ func TestSaturatedWorkerLeavesCalls(t *testing.T) {
 	})
 }
 
+// TestCallsOfOneRequestAreReleased: a worker has requested several calls of one
+// agent, and replies take all slots but one before the calls come. The first
+// call takes that slot. The others go to an idle worker, and do not wait in the
+// first one until their leases are over.
+func TestCallsOfOneRequestAreReleased(t *testing.T) {
+	t.Parallel()
+	withHarness(t, func(h *harness) {
+		const n = 3
+		h.agents = []configs.Agent{define("leaf", nil), define("lead", []string{"leaf"}), define("other", nil)}
+		h.models["lead"] = turns(calls(call("leaf", "x")), delayed(40*time.Second, joinsResults))
+		const leafTime = 10*time.Second + bus.PullExpiry/2
+		h.models["leaf"] = delayed(leafTime, says("leaf"))
+		slow := delayed(40*time.Second, repeats)
+		h.models["other"] = func(ctx context.Context, req *modelRequest) (*provider.Response, error) {
+			if req.task() == "quick" {
+				return repeats(ctx, req)
+			}
+			return slow(ctx, req)
+		}
+		h.startWorker("leaves", workerOptions{agents: h.agents[:1]})
+		h.startWorker("w", workerOptions{Config: agentd.Config{Slots: n + 1}, agents: h.agents[1:]})
+		h.awaitReady()
+		for i := range n {
+			h.submit("lead", strconv.Itoa(i))
+		}
+		h.awaitRequests("leaf", n)
+		replies := h.requests("leaf")[n-1].began.Add(leafTime)
+		// A source that had a call lately requests as many as there are
+		// slots.
+		time.Sleep(time.Until(replies.Add(-2 * time.Second)))
+		h.expectCompleted(h.submit("other", "quick"), "quick")
+		time.Sleep(time.Until(replies.Add(time.Millisecond)))
+		for range n {
+			h.submit("other", "slow")
+		}
+		time.Sleep(bus.PullExpiry)
+		joined := time.Now()
+		h.startWorker("idle", workerOptions{agents: h.agents[1:]})
+		h.awaitRequests("other", 1+n)
+		h.tookAtMost(joined, 3*time.Second)
+	})
+}
+
 // TestCallsWithoutASlotAreReleased: a worker has requested calls of several
 // agents, and replies take all slots but one before the calls come. The calls
 // without a slot go to an idle worker.

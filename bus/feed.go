@@ -121,6 +121,12 @@ func (f *Feed) Poll(ctx context.Context) (*Delivery, error) {
 	return f.receive(ctx)
 }
 
+// Expects reports whether a requested message may still come.
+func (f *Feed) Expects() bool { return f.open > 0 && time.Now().Before(f.expires) }
+
+// HasCome reports whether a message is here that Next has not returned.
+func (f *Feed) HasCome() bool { return len(f.msgs) > 0 }
+
 // Drain returns a message that is still on its way after the last Next. It
 // returns nil when no message can come any more.
 func (f *Feed) Drain(ctx context.Context) *Delivery {
