@@ -103,6 +103,10 @@ func TestCycles(t *testing.T) {
 			[]configs.Agent{agent("a", "a", "b"), agent("b", "c"), agent("c", "b")},
 			[]string{warning("a", "a → a", "3", "1110"), warning("b", "b → c → b", "3", "1110")},
 		},
+		"a bounded cycle and another one": {
+			[]configs.Agent{agent("a", "b", "c"), bounded(agent("b", "a")), agent("c", "a")},
+			[]string{warning("c", "c → a → c", "3", "1110")},
+		},
 		"an agent above a cycle": {
 			[]configs.Agent{agent("a", "b"), agent("b", "b")},
 			[]string{warning("b", "b → b", "3", "1110")},

@@ -20,12 +20,12 @@ func (c *checker) cycles(agents []configs.Agent) {
 		if len(cycle) == 0 || slices.ContainsFunc(cycle, func(name string) bool { return seen[name] }) {
 			continue
 		}
-		for _, name := range cycle {
-			seen[name] = true
-		}
 		levels, bounded := c.bounds(cycle)
 		if bounded || levels < len(cycle) {
 			continue
+		}
+		for _, name := range cycle {
+			seen[name] = true
 		}
 		runs := 0
 		for range levels {
