@@ -81,18 +81,22 @@ func (x *execution) delegate(ctx context.Context, resp *provider.Response) (resu
 		return result{}, err
 	}
 	e.Cut = e.Review != nil && tool.Truncated(e)
+	e.Approve = tool.NeedsApproval(x.start.Approve, e.Calls)
 	if err := x.reserveRuns(ctx, &e); err != nil {
 		return result{}, err
 	}
-	if e.Review == nil {
+	if !e.Deferred() {
 		e.Calls, e.Timer = e.Schedule(x.clock().Now(), func(int) time.Time { return x.deadline() })
-	} else {
-		// The turn waits for its review. The wait for the calls begins
-		// when they may be made.
-		e.Timer = e.Review.Deadline
-		e.Until = x.deadline()
-		e.Calls = e.Defer(x.deadline())
+		return x.appendTurn(ctx, e)
 	}
+	// The turn waits for its review, or for a person. The wait for the calls
+	// begins when they may be made.
+	e.Until = x.deadline()
+	e.Timer = e.Until
+	if e.Review != nil {
+		e.Timer = e.Review.Deadline
+	}
+	e.Calls = e.Defer(x.deadline())
 	return x.appendTurn(ctx, e)
 }
 

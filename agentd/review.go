@@ -22,6 +22,13 @@ var errUnattended = errors.New(
 		`start workers on a bus that people can reach, and submit the task there`,
 )
 
+// errUnapproved is the error of an agent with tools that a person approves,
+// where no person can answer.
+var errUnapproved = errors.New(
+	`approve.tools names tools that a person approves, and nobody can answer here: ` +
+		`start workers on a bus that people can reach, and submit the task there`,
+)
+
 // supervision returns the supervision in an agent's definition.
 func supervision(c configs.Supervision) run.Supervision {
 	c = c.WithDefaults()

@@ -139,8 +139,12 @@ func (x *execution) newStart(ctx context.Context) (*run.Start, error) {
 		}
 	case called, spawned:
 	}
-	if s.Supervision.Mode == run.Human && x.w.cfg.Unattended {
+	switch {
+	case !x.w.cfg.Unattended:
+	case s.Supervision.Mode == run.Human:
 		return nil, errUnattended
+	case len(s.Approve) > 0:
+		return nil, errUnapproved
 	}
 	x.offerTools(s)
 	return s, nil
@@ -214,7 +218,8 @@ func (x *execution) offerTools(s *run.Start) {
 func adHocStart(a run.AdHoc) *run.Start {
 	return &run.Start{
 		Model: a.Model, System: tool.AdHocSystem, Temperature: a.Temperature, MaxTokens: a.MaxTokens,
-		SubAgents: a.SubAgents, Served: a.Served, Delegates: a.Tools, Slash: a.Slash, MaxDepth: subjects.MaxDepth,
+		SubAgents: a.SubAgents, Served: a.Served, Approve: a.Approve, Delegates: a.Tools,
+		Slash: a.Slash, MaxDepth: subjects.MaxDepth,
 		Sequential: a.Sequential, Timeout: a.Timeout, Retry: a.Retry, MaxBatch: a.MaxBatch, ChildTurns: a.ChildTurns,
 	}
 }
@@ -243,8 +248,8 @@ func (x *execution) definedStart(ctx context.Context) (*run.Start, subjects.Budg
 	s := &run.Start{
 		Model: def.Model, System: text.Text(), Temperature: def.Params.Temperature, MaxTokens: def.Params.MaxTokens,
 		FailTruncated: def.Params.OnTruncated == configs.FailTruncated,
-		Served:        served(def),
-		SubAgents:     def.SubAgents, Delegates: def.Delegation.Tools(), Slash: def.Delegation.Commands(),
+		Served:        served(def), Approve: def.Approve,
+		SubAgents: def.SubAgents, Delegates: def.Delegation.Tools(), Slash: def.Delegation.Commands(),
 		MaxDepth: def.MaxDepth(), Sequential: !def.SubAgentsConf.Parallel,
 		Timeout:     time.Duration(def.SubAgentsConf.Timeout) * time.Second,
 		Policy:      run.Policy{Agents: def.Policy.Agents, Tools: def.Policy.Tools},

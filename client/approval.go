@@ -16,8 +16,11 @@ type HeldTurn struct {
 	Run subjects.Run `json:"-"`
 	// Turn counts from 1.
 	Turn int `json:"turn"`
-	// Reason is the supervisor's reason for the pause.
+	// Reason says why the turn is held.
 	Reason string `json:"why"`
+	// Supervisor is the agent that gave the reason, empty if the agent's own
+	// file did.
+	Supervisor string `json:"supervisor,omitzero"`
 	// Text is the model's text beside the tool calls.
 	Text string `json:"said,omitzero"`
 	// Calls are the tool calls that were not refused.
@@ -84,6 +87,9 @@ func (c *Client) heldTurn(ctx context.Context, r subjects.Run, turn int) (h Held
 	}
 	t := s.Turns[turn-1]
 	h = HeldTurn{Run: r, Turn: turn, Reason: t.Why, Text: t.Entry.Answer.Content, Since: t.Time, Until: t.Entry.Timer}
+	if t.Entry.Approve == "" {
+		h.Supervisor = t.Entry.Review.Agent
+	}
 	for i, tc := range t.Entry.Answer.ToolCalls {
 		if !t.Entry.CallsOf(i)[0].Failed() {
 			h.Calls = append(h.Calls, ToolCall{tc.Name, tc.Arguments})

@@ -185,7 +185,7 @@ func decide(e *Event, before run.State, message run.Event) bool {
 // reviewResult returns Held, Approved or Denied for a run with a reviewed last
 // turn, and "" for any other run.
 func reviewResult(s run.State) EventKind {
-	if len(s.Turns) == 0 || s.Turns[len(s.Turns)-1].Entry.Review == nil {
+	if len(s.Turns) == 0 || !s.Turns[len(s.Turns)-1].Entry.Deferred() {
 		return ""
 	}
 	switch t := s.Turns[len(s.Turns)-1]; {

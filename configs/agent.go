@@ -35,6 +35,8 @@ type Agent struct {
 	// ToolConf has the settings of tools, by name. A tool without any is not
 	// in it.
 	ToolConf map[string]ToolConfig
+	// Approve are the tools that a person approves before they are used.
+	Approve []string
 	// AllowedHosts are the hosts that url_fetch may ask. An empty list
 	// allows every public host.
 	AllowedHosts []string
@@ -221,6 +223,8 @@ func fields(a *Agent, tools map[string]*ToolConfig) map[string]any {
 		"retry.backoff":      (*string)(&a.Retry.Backoff),
 		"retry.initial":      (*duration)(&a.Retry.Initial),
 		"retry.max":          (*duration)(&a.Retry.Max),
+
+		"approve.tools": &a.Approve,
 
 		"sandbox.network": &a.Sandbox.Network,
 		"sandbox.write":   &a.Sandbox.Write,

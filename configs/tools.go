@@ -90,6 +90,11 @@ func checkTools(a Agent) *Error {
 			return invalid("tools", text)
 		}
 	}
+	for _, name := range a.Approve {
+		if !slices.Contains(a.Tools, name) {
+			return invalid("approve.tools", fmt.Sprintf("%q is not in tools", name))
+		}
+	}
 	for _, name := range builtinTools {
 		c, key := a.ToolConf[name], "tool."+name
 		switch {

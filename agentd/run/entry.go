@@ -74,7 +74,11 @@ type Entry struct {
 	// takes effect. It is nil for a turn that is not reviewed: the run is
 	// unsupervised, or all calls of the turn were refused.
 	Review *Call `json:"review,omitempty"`
-	// Until is the run's deadline, for a turn with a review. No wait for a
+	// Approve says why a person has to approve the turn before it takes
+	// effect: it uses a tool that the agent's file names for that. It is
+	// empty for any other turn.
+	Approve string `json:"approve,omitzero"`
+	// Until is the run's deadline, for a turn that is deferred. No wait for a
 	// person lasts longer.
 	Until time.Time `json:"until,omitzero"`
 	// Cut says that an argument was too long for the supervisor, which was
@@ -120,6 +124,8 @@ type Start struct {
 	Served []ServedTool `json:"served,omitempty"`
 	// Cwd is the working directory of a spawned run, below the agent's own.
 	Cwd string `json:"cwd,omitzero"`
+	// Approve names the tools that a person approves before they are used.
+	Approve []string `json:"approve,omitempty"`
 	// Slash names the tools that the model uses by writing lines of text.
 	Slash       []string `json:"slash,omitempty"`
 	Temperature *float64 `json:"temperature,omitzero"`
@@ -335,8 +341,12 @@ func (e Entry) Ordered() bool {
 	return e.Sequential || slices.ContainsFunc(e.Calls, Call.writes)
 }
 
+// Deferred reports whether a supervisor or a person decides on the turn before
+// it takes effect.
+func (e Entry) Deferred() bool { return e.Review != nil || e.Approve != "" }
+
 // Defer returns the calls with all the time until limit, for a turn that is
-// reviewed first. Schedule shortens it when the turn is carried out. The entry
+// deferred. Schedule shortens it when the turn is carried out. The entry
 // itself does not change.
 func (e Entry) Defer(limit time.Time) []Call {
 	calls := slices.Clone(e.Calls)

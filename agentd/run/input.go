@@ -95,6 +95,7 @@ type AdHoc struct {
 	// Tools names the tools that the run may use.
 	Tools      []string      `json:"tools,omitempty"`
 	Served     []ServedTool  `json:"served,omitempty"`
+	Approve    []string      `json:"approve,omitempty"`
 	Slash      []string      `json:"slash,omitempty"`
 	Sequential bool          `json:"sequential,omitzero"`
 	Timeout    time.Duration `json:"timeout_ns,omitzero"`
@@ -128,7 +129,7 @@ func (s *Start) InputFor(c Call) Input {
 		in.Spawned = &Spawned{Cwd: c.Cwd, Turns: s.ChildTurns}
 		in.Spawned.AdHoc = &AdHoc{
 			Model: s.Model, Temperature: s.Temperature, MaxTokens: s.MaxTokens, SubAgents: s.SubAgents,
-			Tools: provider.ToolNames(s.Tools), Served: s.Served, Slash: s.Slash, Sequential: s.Sequential,
+			Tools: provider.ToolNames(s.Tools), Served: s.Served, Approve: s.Approve, Slash: s.Slash, Sequential: s.Sequential,
 			Timeout: s.Timeout, MaxBatch: s.MaxBatch, ChildTurns: s.ChildTurns, Retry: s.Retry,
 		}
 	}

@@ -344,12 +344,20 @@ func (s State) answered(e Answered) (State, error) {
 	case s.interruptedAt > 0:
 		return s.withhold(e.Entry.Trigger, EndInterrupted()), nil
 	case review == nil:
-		return s.carryOut(Meta{Seq: e.Entry.Trigger, Time: e.Time}), nil
+		return permit(s, Meta{Seq: e.Entry.Trigger, Time: e.Time}), nil
 	case review.Failed():
 		return s.decide(Meta{Seq: e.Entry.Trigger, Time: e.Time}, Verdict{Decision: Pause, Reason: review.Error}), nil
 	default:
 		return s.edit(func(t *Turn) { t.stage = underReview }), nil
 	}
+}
+
+// permit carries the last turn out, unless a person has to approve it first.
+func permit(s State, m Meta) State {
+	if why := s.Turns.last().Entry.Approve; why != "" {
+		return hold(s, m.Seq, s.Turns.last().Entry.Until, why)
+	}
+	return s.carryOut(m)
 }
 
 // carryOut makes the calls of the last turn take effect. The message of m owns
@@ -380,7 +388,7 @@ func (s State) carryOut(m Meta) State {
 func carryOut(t *Turn, m Meta) {
 	t.stage, t.dueSince = carriedOut, m.Time
 	t.ordered = t.Entry.Ordered()
-	if t.Entry.Review != nil {
+	if t.Entry.Deferred() {
 		t.at = m.Seq
 		decided := t.Entry.Calls
 		t.Entry.Calls, t.Entry.Timer = t.Entry.Schedule(m.Time, func(i int) time.Time { return decided[i].Deadline })
@@ -517,7 +525,7 @@ func (s State) timedOut(e TimedOut) State {
 	if s.Phase != Awaiting && s.Phase != Held || e.Turn != len(s.Turns) {
 		return s
 	}
-	if s.Turns.last().Entry.Review != nil && e.Time.Before(s.Turns.last().Entry.Timer.Add(-timerTolerance)) {
+	if s.Turns.last().Entry.Deferred() && e.Time.Before(s.Turns.last().Entry.Timer.Add(-timerTolerance)) {
 		// The timer was set for the review, or for the time in which
 		// the turn was held.
 		return s

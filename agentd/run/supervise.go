@@ -160,7 +160,7 @@ func (s State) decide(m Meta, v Verdict) State {
 	}
 	switch v.Decision {
 	case Continue:
-		return s.carryOut(m)
+		return permit(s, m)
 	case Reorient:
 		return s.withhold(m.Seq, refusal(textReoriented(v.Correction)))
 	case Pause:
@@ -172,11 +172,16 @@ func (s State) decide(m Meta, v Verdict) State {
 	if until := s.Turns.last().Entry.Until; !until.IsZero() && until.Before(timer) {
 		timer = until
 	}
+	return hold(s, m.Seq, timer, v.Reason)
+}
+
+// hold makes the last turn wait for a person until a time.
+func hold(s State, owner uint64, until time.Time, why string) State {
 	s = s.edit(func(t *Turn) {
-		t.stage, t.Why = held, v.Reason
-		t.Entry.Timer = timer
+		t.stage, t.Why = held, why
+		t.Entry.Timer = until
 	})
-	s.Phase, s.Owner = Held, m.Seq
+	s.Phase, s.Owner = Held, owner
 	return s
 }
 

@@ -181,6 +181,15 @@ func (w *walker) turn(t *rapid.T, m run.Meta) run.Entry {
 			e.Review.Error, e.Review.Kind = "unknown", run.KindUnknownAgent
 		}
 	}
+	if rapid.IntRange(0, 4).Draw(t, "approved by a person") == 4 {
+		e.Approve = "a person approves it"
+		if e.Until.IsZero() {
+			e.Until = m.Time.Add(90 * time.Second)
+		}
+		if e.Review == nil {
+			e.Timer = e.Until
+		}
+	}
 	if rapid.Bool().Draw(t, "timeout") {
 		e.Timeout = time.Minute
 	}

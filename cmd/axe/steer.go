@@ -213,7 +213,11 @@ func printPending(ctx context.Context, ses *cli.Session, t cli.Target, stdout io
 		}
 		fmt.Fprintf(stdout, "%s %s: turn %d of %s, until %s\n",
 			p.Run.Tree, p.Run.Path, p.Turn, p.Run.Agent, p.Until.Local().Format(time.DateTime))
-		fmt.Fprintf(stdout, "  its supervisor: %s\n", cli.Printable(p.Reason))
+		source := "its supervisor"
+		if p.Supervisor == "" {
+			source = "it waits"
+		}
+		fmt.Fprintf(stdout, "  %s: %s\n", source, cli.Printable(p.Reason))
 		if p.Text != "" {
 			fmt.Fprintf(stdout, "  it says: %s\n", cli.Printable(p.Text))
 		}

@@ -35,7 +35,7 @@ func (c *Checker) timedOut(n *node, turn int, m Message) {
 	first := slices.IndexFunc(e.Calls, func(call run.Call) bool { return !call.Failed() })
 	for _, child := range n.unpublished() {
 		report := c.violate
-		if e.Ordered() && child.Index > first || e.Review != nil {
+		if e.Ordered() && child.Index > first || e.Deferred() {
 			report = c.note
 		}
 		const text = "call %d of turn %d, of %s, timed out without having been published"

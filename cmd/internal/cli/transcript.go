@@ -78,7 +78,7 @@ func (t *transcript) print(e client.Event) {
 		} else {
 			t.below(e, "%q %s", e.Run.Agent, eventText(e))
 		}
-		if e.Entry.Review == nil {
+		if !e.Entry.Deferred() {
 			t.carriedOut(e)
 		}
 	case client.BecameIdle:
