@@ -316,7 +316,7 @@ func (w *Worker) logChanges(
 		old, ok := before[name]
 		if !ok {
 			if added++; added <= maxAgentLines {
-				log.InfoContext(ctx, "serving agent")
+				log.InfoContext(ctx, "serving agent", toolAttrs(def)...)
 			}
 		} else if keys := configs.ChangedKeys(old, def); len(keys) > 0 {
 			log.InfoContext(ctx, "agent changed", slog.String(keyKeys, strings.Join(keys, ", ")))

@@ -43,8 +43,10 @@ const (
 	keyStream      = "stream"
 	keySubject     = "subject"
 	keyTokens      = "tokens"
+	keyTools       = "tools"
 	keyTree        = "tree"
 	keyTurn        = "turn"
 	keyTurns       = "turns"
+	keyWorkdir     = "workdir"
 	keyWorker      = "worker"
 )

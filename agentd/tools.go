@@ -2,6 +2,8 @@ package agentd
 
 import (
 	"cmp"
+	"log/slog"
+	"strings"
 
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/configs"
@@ -35,4 +37,13 @@ func servedTools(s *run.Start) []provider.Tool {
 		}
 	}
 	return all
+}
+
+// toolAttrs are the attributes of a log message about an agent with tools. Every
+// host that serves the agent carries them out in its own workdir.
+func toolAttrs(def configs.Agent) []any {
+	if len(def.Tools) == 0 {
+		return nil
+	}
+	return []any{slog.String(keyTools, strings.Join(def.Tools, ", ")), slog.String(keyWorkdir, def.Workdir)}
 }

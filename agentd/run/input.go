@@ -129,7 +129,8 @@ func (s *Start) InputFor(c Call) Input {
 		in.Spawned = &Spawned{Cwd: c.Cwd, Turns: s.ChildTurns}
 		in.Spawned.AdHoc = &AdHoc{
 			Model: s.Model, Temperature: s.Temperature, MaxTokens: s.MaxTokens, SubAgents: s.SubAgents,
-			Tools: provider.ToolNames(s.Tools), Served: s.Served, Approve: s.Approve, Slash: s.Slash, Sequential: s.Sequential,
+			Tools: provider.ToolNames(s.Tools), Served: s.Served, Approve: s.Approve,
+			Slash: s.Slash, Sequential: s.Sequential,
 			Timeout: s.Timeout, MaxBatch: s.MaxBatch, ChildTurns: s.ChildTurns, Retry: s.Retry,
 		}
 	}

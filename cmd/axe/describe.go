@@ -22,6 +22,14 @@ func describe(a configs.Agent) string {
 	t.add("Skill", a.Skill)
 	t.add("Files", strings.Join(a.Files, ", "))
 	t.add("Workdir", a.Workdir)
+	t.add("Tools", strings.Join(a.Tools, ", "))
+	t.add("Approve Tools", strings.Join(a.Approve, ", "))
+	if slices.Contains(a.Tools, "run_command") {
+		t.add("Sandbox Network", yesNo(a.Sandbox.Network))
+		t.add("Sandbox Write", strings.Join(a.Sandbox.Writable(), ", "))
+		t.add("Sandbox Read", strings.Join(a.Sandbox.Read, ", "))
+		t.add("Sandbox Env", strings.Join(a.Sandbox.Env, ", "))
+	}
 	t.add("Sub-Agents", strings.Join(a.SubAgents, ", "))
 	t.add("Style", a.Delegation.Styles.String())
 	if a.Delegation.Has(configs.StyleSpawn) {

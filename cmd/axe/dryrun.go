@@ -17,8 +17,10 @@ import (
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/cmd/internal/cli"
 	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/internal/builtin"
 	"github.com/axebus/axe/internal/prompt"
 	"github.com/axebus/axe/internal/tool"
+	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -146,8 +148,15 @@ func (b *brief) tools() (string, error) {
 			callees = append(callees, tool.Callee{Name: agent, Description: def.Description})
 		}
 	}
+	var offered []provider.Tool
+	for _, name := range b.permitted(slices.Clone(b.def.Tools)) {
+		if t, ok := builtin.Find(name); ok {
+			offered = append(offered, t.Definition)
+		}
+	}
+	offered = append(offered, tool.Offer(b.permitted(d.Tools()), callees, d.Batch())...)
 	var lines []string
-	for _, t := range tool.Offer(b.permitted(d.Tools()), callees, d.Batch()) {
+	for _, t := range offered {
 		line, err := json.Marshal(t)
 		if err != nil {
 			return "", err
