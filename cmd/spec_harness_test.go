@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/axebus/axe/internal/sandbox"
 	"github.com/axebus/axe/provider"
 )
 
@@ -26,6 +27,7 @@ import (
 var axe func() (string, error)
 
 func TestMain(m *testing.M) {
+	sandbox.MaybeExec()
 	dir, err := os.MkdirTemp("", "axe-spec-")
 	if err != nil {
 		panic(err)

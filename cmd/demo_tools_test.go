@@ -1,0 +1,40 @@
+package cmd_test
+
+import (
+	"bytes"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/axebus/axe/internal/sandbox"
+)
+
+// TestDemoTools runs make demo STYLE=tools with real processes: a worker is
+// killed while it runs the tests of a module. The command is not made again by
+// itself. The model is told, runs the tests again, and mends the module.
+func TestDemoTools(t *testing.T) {
+	t.Parallel()
+	if _, err := sandbox.Probe(t.Context()); err != nil {
+		t.Skipf("no worker serves agents with commands here: %v", err)
+	}
+	dir := t.TempDir()
+	cmd := exec.CommandContext(t.Context(), "../configs/examples/tools/demo", binaries(t), dir)
+	var answer, story bytes.Buffer
+	cmd.Stdout = &answer
+	cmd.Stderr = &story
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%v:\n%s", err, &story)
+	}
+	if !strings.HasPrefix(answer.String(), "The tests pass:") {
+		t.Errorf("the answer is %s", &answer)
+	}
+	for _, want := range []string{
+		"r-1-0 run_command failed: it may have taken effect: worker one began it",
+		"the tests were begun 1 time under the call that was cut off",
+		": nothing is wrong",
+	} {
+		if !strings.Contains(story.String(), want) {
+			t.Errorf("stderr has no %q:\n%s", want, &story)
+		}
+	}
+}
