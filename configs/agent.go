@@ -47,12 +47,18 @@ type Agent struct {
 	SubAgentsConf SubAgentsConfig
 	Delegation    Delegation
 	Policy        Policy
+	// Timeout bounds a tree with the agent as its root, in seconds, unless
+	// the submission names a time. With 0 a tree has the time that its
+	// worker allows. A worker allows no longer time than its own bound.
+	Timeout int
 	// Budget bounds each run of the agent and all runs below it.
 	Budget      subjects.Budget
 	Params      Params
 	Memory      Memory
 	Retry       Retry
 	Supervision Supervision
+	// Inert are the keys of the file that have no effect in this version.
+	Inert []string
 
 	// File is the path that the agent was read from.
 	File string
@@ -141,9 +147,12 @@ func parse(file string, b []byte) (Agent, error) {
 	if err != nil {
 		return Agent{}, err
 	}
-	tools := toolConf(nil)
-	if err := doc.decode(fields(&a, tools)); err != nil {
+	tools, axe18 := toolConf(nil), compat{}
+	if err := doc.decode(fields(&a, tools), axe18.fields()); err != nil {
 		return Agent{}, err
+	}
+	if err := axe18.apply(&a, doc.has); err != nil {
+		return Agent{}, doc.locate(err)
 	}
 	a.ToolConf = settings(tools)
 	if err := validate(a); err != nil {
@@ -194,6 +203,7 @@ func fields(a *Agent, tools map[string]*ToolConfig) map[string]any {
 		"tools":         &a.Tools,
 		"allowed_hosts": &a.AllowedHosts,
 		"sub_agents":    &a.SubAgents,
+		"timeout":       &a.Timeout,
 
 		"sub_agents_config.max_depth": &a.SubAgentsConf.MaxDepth,
 		"sub_agents_config.parallel":  &a.SubAgentsConf.Parallel,

@@ -2,7 +2,9 @@ package configs
 
 import (
 	"errors"
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/BurntSushi/toml"
 )
@@ -26,22 +28,40 @@ func newDocument(file, text string) (d *document, err error) {
 }
 
 // decode fills the fields with the document's values. It refuses every key that
-// is not a field.
-func (d *document) decode(fields map[string]any) *Error {
+// is not a field, and suggests one of the first fields before one of more.
+func (d *document) decode(first map[string]any, more ...map[string]any) *Error {
+	fields, known := maps.Clone(first), names(first)
+	for _, m := range more {
+		maps.Copy(fields, m)
+		known = append(known, names(m)...)
+	}
 	for _, key := range d.meta.Keys() {
+		if belowOpen(fields, key) {
+			continue
+		}
 		name := key.String()
 		value, _ := d.find(key)
 		into, ok := fields[name]
 		switch {
 		case ok && d.meta.PrimitiveDecode(value, into) != nil:
 			return d.locate(invalid(name, "must be "+typeName(into)))
-		case !ok && !slices.Contains(names(fields), name):
-			return d.locate(invalid(name, unknownKey(fields, key)))
+		case !ok && !slices.Contains(known, name):
+			return d.locate(invalid(name, unknownKey(known, name)))
 		case !ok && d.table(value) == nil:
 			return d.locate(invalid(name, "must be a table"))
 		}
 	}
 	return nil
+}
+
+// belowOpen reports whether a key is below an open field.
+func belowOpen(fields map[string]any, key toml.Key) bool {
+	for i := 1; i < len(key); i++ {
+		if _, ok := fields[key[:i].String()].(open); ok {
+			return true
+		}
+	}
+	return false
 }
 
 // table returns the entries of a table, and nil for any other value. The
@@ -63,6 +83,9 @@ func (d *document) find(key toml.Key) (toml.Primitive, bool) {
 	value, ok := table[key[len(key)-1]]
 	return value, ok
 }
+
+// has reports whether the document has a key.
+func (d *document) has(key string) bool { return d.meta.IsDefined(strings.Split(key, ".")...) }
 
 // locate adds the file, and the line of the key, to an error.
 func (d *document) locate(e *Error) *Error {
@@ -98,6 +121,10 @@ func typeName(into any) string {
 		return "a list of strings"
 	case *Styles:
 		return "a string or a list of strings"
+	case *responseFormat:
+		return "a string or a table"
+	case *mcpServers:
+		return "a list of tables"
 	case *int:
 		return "an integer"
 	case *bool:

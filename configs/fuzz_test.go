@@ -13,6 +13,7 @@ func FuzzParse(f *testing.F) {
 		"", "=", "name='a'\nmodel='p/m'\n", "name='a'\nmodel='p/m'\nworkdir='~/x'\nfiles=['**']",
 		"name='a'\nmodel='p/m'\n[sub_agents_config]\nmax_depth=6", "[[params]]\n[params.x]\n",
 		"sub_agents_config.max_depth.x=1", "params={temperature=nan}", "a.\"\".b=1", "name={}\n[memory.path]\nx=1",
+		"name='a'\nmodel='p/m'\n[[mcp_servers]]\nx.y=1\n[retry]\nmax_retries=1", "params.response_format.a.b=1",
 	} {
 		f.Add([]byte(seed))
 	}

@@ -4,14 +4,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/BurntSushi/toml"
 )
 
-// unknownKey returns the message for a key that is not a field. It suggests the
-// most similar field or table.
-func unknownKey(fields map[string]any, key toml.Key) string {
-	if near := Nearest(names(fields), key.String()); near != "" {
+// unknownKey returns the message for a key that is not known. It suggests the
+// most similar known one.
+func unknownKey(known []string, key string) string {
+	if near := Nearest(known, key); near != "" {
 		return fmt.Sprintf("unknown key; did you mean %q?", near)
 	}
 	return "unknown key"

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/axebus/axe/subjects"
 )
@@ -69,6 +70,7 @@ func checkNumbers(a Agent) *Error {
 		key          string
 		value, limit int
 	}{
+		{"timeout", a.Timeout, int(subjects.MaxTimeout / time.Second)},
 		{"sub_agents_config.max_depth", a.SubAgentsConf.MaxDepth, maxDepth},
 		{"sub_agents_config.timeout", a.SubAgentsConf.Timeout, math.MaxInt},
 		{"delegation.max_batch", a.Delegation.MaxBatch, maxBatch},

@@ -98,6 +98,7 @@ func Agents(agents []configs.Agent, cfg Config) []Finding {
 		c.model(a)
 		c.skill(a)
 		c.files(a)
+		c.inert(a)
 		c.references(a)
 		c.description(a)
 	}
@@ -111,6 +112,16 @@ func (c *checker) add(a configs.Agent, key string, s Severity, format string, ar
 	c.findings = append(c.findings, Finding{
 		Agent: a.Name, File: a.File, Key: key, Severity: s, Text: fmt.Sprintf(format, args...),
 	})
+}
+
+// inert warns of keys that have no effect.
+func (c *checker) inert(a configs.Agent) {
+	for _, key := range a.Inert {
+		c.add(a, key, Warning, "has no effect in this version: %s", cmp.Or(map[string]string{
+			"stream":                 "the answer is printed when it is complete",
+			"params.response_format": "describe the format in system_prompt",
+		}[key], "remove it"))
+	}
 }
 
 // Below returns an agent and the agents that may work in a tree with this agent

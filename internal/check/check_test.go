@@ -183,6 +183,15 @@ func TestSkill(t *testing.T) {
 	wantFindings(t, check.Agents([]configs.Agent{a}, check.Config{}))
 }
 
+// TestInert: a key without effect is a warning.
+func TestInert(t *testing.T) {
+	a := with(agent("a"), func(a *configs.Agent) { a.Inert = []string{"stream", "params.response_format"} })
+	wantFindings(t, check.Agents([]configs.Agent{a}, check.Config{}),
+		"warning: a.toml: stream: has no effect in this version: the answer is printed when it is complete",
+		"warning: a.toml: params.response_format: has no effect in this version: describe the format in system_prompt",
+	)
+}
+
 // TestBelow: Below returns a root and each agent that may work in its tree,
 // once.
 func TestBelow(t *testing.T) {
