@@ -180,7 +180,8 @@ func (s *agentSet) cards(cfg Config) map[subjects.Agent]Card {
 	for name, a := range s.served {
 		cards[name] = Card{
 			Name: a.Name, Description: a.Description, Model: cmp.Or(cfg.Model, a.Model),
-			SubAgents: a.SubAgents, Style: a.Delegation.Names(), Digest: a.Digest, Worker: cfg.Name,
+			SubAgents: a.SubAgents, Style: a.Delegation.Names(), Timeout: a.Timeout, Digest: a.Digest,
+			Worker: cfg.Name,
 		}
 	}
 	for name, problem := range s.broken {

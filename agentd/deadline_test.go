@@ -99,6 +99,56 @@ func TestDeadlineDuringAModelCall(t *testing.T) {
 	})
 }
 
+// TestTimeoutOfTheFile: the timeout in an agent's file bounds a tree with that
+// agent as its root. A time of the submission goes before it, and the worker's
+// own bound holds in any case.
+func TestTimeoutOfTheFile(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name         string
+		file, worker int // seconds
+		submission   string
+		want         string
+	}{
+		{name: "file", file: 60, worker: 120, want: "timeout after 60s"},
+		{name: "no time", worker: 120, want: "timeout after 120s"},
+		{name: "shorter submission", file: 60, worker: 120, submission: "30", want: "timeout after 30s"},
+		{name: "longer submission", file: 60, worker: 120, submission: "90", want: "timeout after 90s"},
+		{name: "longer than the worker allows", file: 300, worker: 120, want: "timeout after 120s"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			withHarness(t, func(h *harness) {
+				h.callingLead(nil)
+				h.agents[0].Timeout = test.file
+				h.models["lead"] = delayed(time.Hour, says("too late"))
+				allowed := time.Duration(test.worker) * time.Second
+				h.startWorker("w", workerOptions{Config: agentd.Config{Timeout: allowed}})
+				var headers [][2]string
+				if test.submission != "" {
+					headers = append(headers, [2]string{subjects.HeaderTimeout, test.submission})
+				}
+				r := h.root("lead")
+				h.submitTo(r, "go", headers...)
+				h.expectFailed(r, run.KindTimeout, test.want)
+			})
+		})
+	}
+}
+
+// TestTimeoutOfASubAgent: the timeout in a sub-agent's file does not bound its
+// runs below another root.
+func TestTimeoutOfASubAgent(t *testing.T) {
+	t.Parallel()
+	withHarness(t, func(h *harness) {
+		h.callingLead([]string{"reader"}, call("reader", "read"))
+		h.agents[1].Timeout = 30
+		h.models["reader"] = delayed(time.Minute, says("read"))
+		h.startWorker("w", workerOptions{})
+		h.expectCompleted(h.submit("lead", "go"), "c0=read")
+	})
+}
+
 // TestDeadlineStopsTheWholeTree: no run of a tree outlives the root's deadline.
 func TestDeadlineStopsTheWholeTree(t *testing.T) {
 	t.Parallel()

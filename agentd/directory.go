@@ -21,6 +21,10 @@ type Card struct {
 	SubAgents []string `json:"sub_agents,omitempty"`
 	// Style has the agent's styles of delegation. Older workers leave it out.
 	Style []string `json:"style,omitempty"`
+	// Timeout is the time in seconds of a tree with the agent as its root,
+	// if the submission names none. 0 leaves it to the worker. Older workers
+	// leave it out.
+	Timeout int `json:"timeout,omitzero"`
 	// Digest is the hash of the agent's file.
 	Digest string `json:"digest"`
 	// Problem says why the worker does not serve the agent: its file is
@@ -28,6 +32,15 @@ type Card struct {
 	Problem string `json:"problem,omitzero"`
 	// Worker is the name of the worker that announced the card.
 	Worker string `json:"worker"`
+}
+
+// timeout returns the time of a tree with the agent as its root. It is 0 if the
+// card has none, or one that no submission may ask for.
+func (c Card) timeout() time.Duration {
+	if c.Timeout < 0 || c.Timeout > int(subjects.MaxTimeout/time.Second) {
+		return 0
+	}
+	return time.Duration(c.Timeout) * time.Second
 }
 
 // directory is a worker's copy of the bucket of known agents.
@@ -125,15 +138,16 @@ func (d *directory) announced(agent subjects.Agent) bool {
 }
 
 // lacks reports whether the directory needs a card of this worker: it has none
-// of the agent, or one with another digest, style or problem. A card with
-// neither digest nor problem is always needed. A card with a problem does not
-// replace a card without one, since another worker serves the agent. With
+// of the agent, or one with another digest, style, timeout or problem. A card
+// with neither digest nor problem is always needed. A card with a problem does
+// not replace a card without one, since another worker serves the agent. With
 // first, the card is the worker's first report of the problem and replaces
 // every card: the other worker may be gone. A worker that is not gone announces
 // its agent again.
 func (d *directory) lacks(c Card, first bool) bool {
 	stored, ok, _ := d.heard(c.Name)
-	same := stored.Digest == c.Digest && stored.Problem == c.Problem && slices.Equal(stored.Style, c.Style)
+	same := stored.Digest == c.Digest && stored.Problem == c.Problem && slices.Equal(stored.Style, c.Style) &&
+		stored.Timeout == c.Timeout
 	if ok && same && c.Digest+c.Problem != "" {
 		return false
 	}

@@ -1,6 +1,7 @@
 package agentd
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -51,7 +52,7 @@ func (w *Worker) forward(ctx context.Context, d *bus.Delivery) error {
 		return err
 	}
 	dated := w.conn.Clocks.Of(r).Now()
-	header, invalid := w.rootHeader(r, d)
+	header, asked, invalid := w.rootHeader(r, d)
 	switch {
 	case invalid != nil:
 	case err != nil:
@@ -62,13 +63,14 @@ func (w *Worker) forward(ctx context.Context, d *bus.Delivery) error {
 	if invalid != nil {
 		return w.refuseSubmission(ctx, r, run.Failure(run.KindError, "submission refused: %v", invalid))
 	}
-	refusal, err := w.checkRoot(ctx, r)
+	c, refusal, err := w.checkRoot(ctx, r)
 	if err != nil {
 		return err
 	}
 	if refusal != nil {
 		return w.refuseSubmission(ctx, r, *refusal)
 	}
+	header.Deadline = w.rootDeadline(r, d, cmp.Or(asked, c.timeout()))
 	body, err := json.Marshal(run.Input{Task: string(task)})
 	if err != nil {
 		return err
@@ -95,18 +97,28 @@ func (w *Worker) callRoot(ctx context.Context, r subjects.Run, deadline time.Tim
 	return w.writeAll(ctx, []bus.Message{timer(r, 0, deadline)})
 }
 
-// rootHeader returns the header of a root's call. The headers of a submission
-// are from outside. They can only narrow: its time counts if it is shorter than
-// the worker's own, and its budget lies within the agent's.
-func (w *Worker) rootHeader(r subjects.Run, d *bus.Delivery) (subjects.Header, error) {
+// rootHeader returns the header of a root's call, without the deadline, and the
+// time that the submission asks for, 0 if it asks for none. The headers of a
+// submission are from outside. They can only narrow: its budget lies within the
+// agent's.
+func (w *Worker) rootHeader(r subjects.Run, d *bus.Delivery) (_ subjects.Header, asked time.Duration, _ error) {
 	scopes, err := subjects.ParseScopes(d.Header.Get(subjects.HeaderLimits), subjects.Root)
 	if err != nil {
-		return subjects.Header{}, err
+		return subjects.Header{}, 0, err
 	}
-	timeout, err := submittedTimeout(d)
-	if err != nil {
-		return subjects.Header{}, err
+	if asked, err = submittedTimeout(d); err != nil {
+		return subjects.Header{}, 0, err
 	}
+	return subjects.Header{
+		Tree: r.Tree, Path: subjects.Root, MaxDepth: subjects.MaxDepth, Scopes: scopes,
+		Reply: r.Space.Result(r.Agent, r.Tree), Traceparent: d.Header.Get(subjects.HeaderTraceparent),
+	}, asked, nil
+}
+
+// rootDeadline returns the deadline of a root. The timeout counts from the
+// moment at which the submission was stored. It is the worker's own if that is
+// shorter, or if the timeout is 0.
+func (w *Worker) rootDeadline(r subjects.Run, d *bus.Delivery, timeout time.Duration) time.Time {
 	if timeout == 0 || timeout > w.cfg.Timeout {
 		timeout = w.cfg.Timeout
 	}
@@ -114,11 +126,7 @@ func (w *Worker) rootHeader(r subjects.Run, d *bus.Delivery) (subjects.Header, e
 	// time of its own stream, and the deadline in that of the run's stream.
 	submissions := w.conn.Clocks.Submissions()
 	waited := submissions.Now().Sub(d.Time.Add(submissions.Shift(d.Stored)))
-	deadline := w.conn.Clocks.Of(r).Now().Add(timeout - max(0, waited))
-	return subjects.Header{
-		Tree: r.Tree, Path: subjects.Root, MaxDepth: subjects.MaxDepth, Deadline: deadline, Scopes: scopes,
-		Reply: r.Space.Result(r.Agent, r.Tree), Traceparent: d.Header.Get(subjects.HeaderTraceparent),
-	}, nil
+	return w.conn.Clocks.Of(r).Now().Add(timeout - max(0, waited))
 }
 
 // submittedTimeout returns the time that a submission asks for, counted from
@@ -151,27 +159,28 @@ func submittedTimeout(d *bus.Delivery) (time.Duration, error) {
 		subjects.HeaderTimeout)
 }
 
-// checkRoot returns the outcome of a root that cannot be called, nil if it can:
-// a worker serves its agent, and no other agent's tree has its id.
-func (w *Worker) checkRoot(ctx context.Context, r subjects.Run) (*run.Outcome, error) {
+// checkRoot returns the card of a root's agent. It returns the outcome of a root
+// that cannot be called, nil if it can: a worker serves its agent, and no other
+// agent's tree has its id.
+func (w *Worker) checkRoot(ctx context.Context, r subjects.Run) (Card, *run.Outcome, error) {
 	c, ok, err := w.directory.find(ctx, r.Agent.String())
 	if err != nil {
-		return nil, err
+		return c, nil, err
 	}
 	if !ok || c.Problem != "" {
-		return new(notServed(r.Agent.String(), c)), nil
+		return c, new(notServed(r.Agent.String(), c)), nil
 	}
 	roots, err := w.conn.LastPerSubject(ctx, r.Space.CallOf(r.Tree, subjects.Root))
 	if err != nil {
-		return nil, err
+		return c, nil, err
 	}
 	for _, m := range roots {
 		if m.Subject != r.Call() {
 			taken := fmt.Sprintf("submission refused: id %s is that of another agent's tree", r.Tree)
-			return new(run.Failure(run.KindError, "%s", taken)), nil
+			return c, new(run.Failure(run.KindError, "%s", taken)), nil
 		}
 	}
-	return nil, nil
+	return c, nil, nil
 }
 
 // setRootTimer sets the timer of a root that was called before. The worker that

@@ -31,6 +31,7 @@ func describe(a configs.Agent) string {
 		t.add("Sandbox Env", strings.Join(a.Sandbox.Env, ", "))
 	}
 	t.add("Sub-Agents", strings.Join(a.SubAgents, ", "))
+	t.add("Tree Timeout", treeTimeout(a.Timeout))
 	t.add("Style", a.Delegation.Styles.String())
 	if a.Delegation.Has(configs.StyleSpawn) {
 		t.add("Max Batch", strconv.Itoa(a.Delegation.Batch()))
@@ -93,6 +94,15 @@ func permitted(names []string) string {
 		return "none"
 	}
 	return strings.Join(names, ", ")
+}
+
+// treeTimeout returns the time of a tree with the agent as its root, "" if the
+// file sets none.
+func treeTimeout(seconds int) string {
+	if seconds == 0 {
+		return ""
+	}
+	return strconv.Itoa(seconds) + "s"
 }
 
 func callTimeout(c configs.SubAgentsConfig) string {

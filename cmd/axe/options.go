@@ -51,6 +51,14 @@ func (o *options) works() bool { return !o.remote() || o.cmd.Flags().Changed("ag
 // limit returns the time limit of the tree.
 func (o *options) limit() time.Duration { return time.Duration(o.timeout) }
 
+// limitBy sets the time limit to an agent's own timeout in seconds. The flag
+// goes before it. 0 leaves the flag's default.
+func (o *options) limitBy(timeout int) {
+	if timeout > 0 && !o.cmd.Flags().Changed("timeout") {
+		o.timeout = cli.Seconds(time.Duration(timeout) * time.Second)
+	}
+}
+
 // check rejects flags that contradict each other, before anything is read or
 // started.
 func (o *options) check() error {
@@ -96,6 +104,7 @@ func (o *options) task(ctx context.Context, args []string) (job, error) {
 		}
 		def.Model = cmp.Or(o.worker.Model, def.Model)
 		def = o.change.apply(def)
+		o.limitBy(def.Timeout)
 	}
 	limits, err := o.limits.Budget()
 	if err != nil {

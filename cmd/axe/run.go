@@ -63,6 +63,10 @@ func (o *options) run(ctx context.Context, args []string) error {
 		if err := cli.Ready(ctx, conn); err != nil {
 			return err
 		}
+		// Without a card the default of --timeout holds.
+		card, _, _ := cli.FindCard(ctx, conn, j.task.Agent.String())
+		o.limitBy(card.Timeout)
+		j.task.Timeout = o.limit()
 		return submit(ctx)
 	})
 }
@@ -84,12 +88,13 @@ func (j job) local() bool { return j.def.Name != "" }
 func (o *options) job(ctx context.Context, args []string, log *slog.Logger) (job, error) {
 	if o.works() || o.dry {
 		o.worker.Root = o.change.apply
-		o.worker.Timeout, o.worker.Grace, o.worker.Ephemeral = o.limit(), drainTimeout, !o.remote()
+		o.worker.Grace, o.worker.Ephemeral = drainTimeout, !o.remote()
 		if err := o.worker.Load(log); err != nil {
 			return job{}, err
 		}
 	}
 	j, err := o.task(ctx, args)
+	o.worker.Timeout = o.limit()
 	if err != nil || !j.local() {
 		return j, err
 	}

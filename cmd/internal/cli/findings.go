@@ -84,19 +84,25 @@ func (f *WorkerFlags) checkConfig(known []string, elsewhere func(string) bool) c
 // Announced reports whether the directory of the bus has a card of an agent
 // without a problem: a worker can serve it.
 func Announced(ctx context.Context, conn *bus.Conn, agent string) (bool, error) {
+	card, ok, err := FindCard(ctx, conn, agent)
+	return ok && card.Problem == "", err
+}
+
+// FindCard returns the card of an agent in the directory of the bus. It returns
+// false if the directory has none.
+func FindCard(ctx context.Context, conn *bus.Conn, agent string) (card agentd.Card, ok bool, _ error) {
 	dir, err := conn.Directory(ctx)
 	if err != nil {
-		return false, err
+		return card, false, err
 	}
 	value, _, ok, err := dir.Get(ctx, agent)
 	if err != nil || !ok {
-		return false, err
+		return card, false, err
 	}
-	var card agentd.Card
 	if err := json.Unmarshal(value, &card); err != nil {
-		return false, fmt.Errorf("card of agent %s: %w", agent, err)
+		return card, false, fmt.Errorf("card of agent %s: %w", agent, err)
 	}
-	return card.Problem == "", nil
+	return card, true, nil
 }
 
 // logFindings logs the findings that are not in before. It returns all findings
