@@ -23,7 +23,7 @@ func agentsCommand() *cobra.Command {
 		Use: "agents", Short: "Manage agent configurations", Args: cli.Subcommands,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cli.RegisterAgents(cmd, &a.dir, defaultAgents())
+	registerAgents(cmd, &a.dir)
 	cmd.AddCommand(
 		agentsListCommand(a),
 		&cobra.Command{

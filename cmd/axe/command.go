@@ -1,10 +1,12 @@
 package main
 
 import (
+	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/axebus/axe/cmd/internal/cli"
 	"github.com/axebus/axe/configs"
@@ -23,6 +25,10 @@ directory; and a submission. The code is the same as in agentd and axe submit.
 With --server or --context the command uses a running bus and its workers
 instead. With --agents as well, this process is one more worker on that bus.
 The variables NATS_URL and AXE_AGENTS alone do neither.
+
+The agents are in the directory of --agents, or else of AXE_AGENTS, or else in
+axe/agents below the current directory, or else in agents/ of the config
+directory. Only the first of these is read.
 
 The task is the second argument, the value of -p, a file (-f), or the standard
 input. Without a task the agent executes the task described in its instructions.
@@ -74,8 +80,9 @@ func runCommand() *cobra.Command {
 	}
 	o.cmd = cmd
 	flags := cmd.Flags()
-	cli.RegisterAgents(cmd, &o.worker.Agents, defaultAgents())
-	flags.Var(&o.timeout, "timeout", "time limit of the whole tree: seconds, or a duration like 10m")
+	registerAgents(cmd, &o.worker.Agents)
+	flags.Var(&o.timeout, "timeout",
+		"time limit of the whole tree: seconds, or a duration like 10m; the agent's timeout replaces the default")
 	flags.StringVarP(&o.prompt, "prompt", "p", "", "the task, instead of the argument")
 	flags.StringVarP(&o.file, "file", "f", "", "file with the task, or more of it; - for stdin")
 	flags.StringVar(&o.change.model, "model", "", "provider/model, instead of the agent's own")
@@ -113,9 +120,30 @@ func treeCommand(command func(*cli.SessionFlags) *cobra.Command) *cobra.Command 
 // submitCommand is the command of axe-submit.
 func submitCommand(f *cli.SessionFlags) *cobra.Command { return cli.SubmitCommand(f, "submit") }
 
-// defaultAgents returns the directory of the person's agents, "" if there is no
-// home directory.
+// registerAgents adds the flag for the directory of the agents to a command and
+// all below it. The flag has the name of axe 1.8 too, --agents-dir.
+func registerAgents(cmd *cobra.Command, dir *string) {
+	cli.RegisterAgents(cmd, dir, defaultAgents())
+	cmd.PersistentFlags().Lookup("agents").Usage =
+		"directory of the agents, one TOML file each (also --agents-dir; env AXE_AGENTS)"
+	cmd.SetGlobalNormalizationFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		if name == "agents-dir" {
+			name = "agents"
+		}
+		return pflag.NormalizedName(name)
+	})
+}
+
+// localAgents is the directory of the agents of a repository, below the current
+// directory.
+var localAgents = filepath.Join("axe", "agents")
+
+// defaultAgents returns localAgents if it is a directory. Otherwise it returns
+// the directory of the person's agents, "" if there is no home directory.
 func defaultAgents() string {
+	if info, err := os.Stat(localAgents); err == nil && info.IsDir() {
+		return localAgents
+	}
 	dir, err := configs.ConfigDir()
 	if err != nil {
 		return ""

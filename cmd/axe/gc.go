@@ -57,7 +57,7 @@ func gcCommand() *cobra.Command {
 			return g.run(cmd.Context(), args)
 		},
 	}
-	cli.RegisterAgents(cmd, &g.agents, defaultAgents())
+	registerAgents(cmd, &g.agents)
 	flags := cmd.Flags()
 	flags.StringVar(&g.model, "model", "", "provider/model, instead of the agent's own (env AXE_MODEL)")
 	flags.BoolVar(&g.all, "all", false, "all agents with memory enabled, one after the other")
