@@ -2,6 +2,7 @@ package cmd_test
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -74,8 +75,9 @@ func TestAgentsPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if missing := unset(reflect.ValueOf(a), "Agent"); missing != nil {
-		t.Errorf("the examples do not set %v", missing)
+	// Only keys of axe 1.8 are without effect.
+	if missing := unset(reflect.ValueOf(a), "Agent"); !slices.Equal(missing, []string{"Agent.Inert"}) {
+		t.Errorf("the examples do not set %v, want them not to set Agent.Inert only", missing)
 	}
 	plain, err := loadAgent(t, "lead", "name = \"lead\"\nmodel = \"m/n\"\n")
 	if err != nil {
@@ -120,6 +122,41 @@ func TestAgentsPage(t *testing.T) {
 			t.Errorf("the page has no row for %s", key)
 		}
 	}
+}
+
+// TestAxe18Keys: docs/agents.md has every key that only axe 1.8 has. The example
+// loads, and has each of them that does not have to be refused.
+func TestAxe18Keys(t *testing.T) {
+	p := readPage(t, "docs/agents.md")
+	example := p.examples("# As axe 1.8 has it.")
+	a, err := loadAgent(t, "pr-reviewer", example)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := map[string]bool{"name": true, "model": true}
+	var inert []string
+	for _, row := range p.rows("| key of axe 1.8 |") {
+		key := strings.Trim(row[0], "`")
+		keys[key] = key != "mcp_servers"
+		if err := tryDate(t, key); err == nil || strings.Contains(err.Error(), "unknown key") {
+			t.Errorf("the page has the key %s, which is unknown: %v", key, err)
+		}
+		if strings.HasPrefix(row[1], "No effect yet") {
+			inert = append(inert, key)
+		}
+	}
+	maps.DeleteFunc(keys, func(_ string, shown bool) bool { return !shown })
+	checkExample(t, example, keys)
+	if !slices.Equal(inert, a.Inert) {
+		t.Errorf("the page has %v without effect, want %v", inert, a.Inert)
+	}
+}
+
+// tryDate loads an agent that has a date as the value of a key.
+func tryDate(t *testing.T, key string) error {
+	t.Helper()
+	_, err := loadAgent(t, "lead", key+" = 1979-05-27\n")
+	return err
 }
 
 // checkKind gives a key a date, which no key takes. The error must name the

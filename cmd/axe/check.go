@@ -49,7 +49,7 @@ func checkCommand(a *agentFiles) *cobra.Command {
 			c.stdout = cmd.OutOrStdout()
 			dir := a.dir
 			if len(args) > 0 {
-				if cmd.Flags().Changed("agents") {
+				if agentsGiven(cmd) {
 					return cli.Usage("give the directory as an argument or with --agents, not both")
 				}
 				dir = args[0]

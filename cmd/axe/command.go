@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/axebus/axe/cmd/internal/cli"
 	"github.com/axebus/axe/configs"
@@ -124,14 +123,13 @@ func submitCommand(f *cli.SessionFlags) *cobra.Command { return cli.SubmitComman
 // all below it. The flag has the name of axe 1.8 too, --agents-dir.
 func registerAgents(cmd *cobra.Command, dir *string) {
 	cli.RegisterAgents(cmd, dir, defaultAgents())
-	cmd.PersistentFlags().Lookup("agents").Usage =
-		"directory of the agents, one TOML file each (also --agents-dir; env AXE_AGENTS)"
-	cmd.SetGlobalNormalizationFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
-		if name == "agents-dir" {
-			name = "agents"
-		}
-		return pflag.NormalizedName(name)
-	})
+	cmd.PersistentFlags().StringVar(dir, "agents-dir", *dir, "the same as --agents")
+	cmd.PersistentFlags().Lookup("agents-dir").DefValue = ""
+}
+
+// agentsGiven reports whether the command line has the directory of the agents.
+func agentsGiven(cmd *cobra.Command) bool {
+	return cmd.Flags().Changed("agents") || cmd.Flags().Changed("agents-dir")
 }
 
 // localAgents is the directory of the agents of a repository, below the current

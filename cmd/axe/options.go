@@ -46,7 +46,7 @@ func (c override) apply(a configs.Agent) configs.Agent {
 func (o *options) remote() bool { return o.dial.Explicit() }
 
 // works reports whether this process is a worker.
-func (o *options) works() bool { return !o.remote() || o.cmd.Flags().Changed("agents") }
+func (o *options) works() bool { return !o.remote() || agentsGiven(o.cmd) }
 
 // limit returns the time limit of the tree.
 func (o *options) limit() time.Duration { return time.Duration(o.timeout) }
