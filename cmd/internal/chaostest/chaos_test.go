@@ -134,6 +134,7 @@ func TestChaos(t *testing.T) {
 		r := sizedRollout(trees)
 		r.perform(t, bin)
 	})
+	t.Run("tools", func(t *testing.T) { tools(t, bin, seed, trees) })
 	t.Run("operators", func(t *testing.T) { operators(t, bin, trees) })
 	t.Run("full", func(t *testing.T) { full(t, bin, trees) })
 	t.Run("restore", func(t *testing.T) { restored(t, bin, trees) })

@@ -163,6 +163,10 @@ func (q parsedRequest) answer() map[string]any {
 			text = strings.Join(lines, "\n")
 		}
 		return map[string]any{"role": "assistant", "content": text}
+	case q.tools["run_command"]:
+		if text = q.useTools(invoke); len(calls) == 0 {
+			return map[string]any{"role": "assistant", "content": text}
+		}
 	case q.tools["fork"]:
 		if text = q.mail(invoke); len(calls) == 0 {
 			return map[string]any{"role": "assistant", "content": text}

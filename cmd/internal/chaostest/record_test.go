@@ -49,6 +49,7 @@ type mailCount struct{ all, doubled int }
 type call struct {
 	label, reply string
 	at           time.Time
+	tool         *run.ToolInput // nil: it is no call of a tool
 }
 
 // readRecord reads the whole stream.
@@ -92,12 +93,16 @@ func (r *record) take(m bus.Stored) error {
 		return nil
 	}
 	switch at.Kind { //nolint:exhaustive // other kinds store no turn
-	case subjects.Call:
+	case subjects.Call, subjects.Tool:
 		var in run.Input
 		if err := json.Unmarshal(m.Body, &in); err != nil {
 			return err
 		}
-		r.calls[at.Run] = call{in.Task, m.Header.Get(subjects.HeaderReply), m.Time}
+		label := in.Task
+		if in.Tool != nil {
+			label = at.Run.Tree.String() + "." + at.Run.Path.String()
+		}
+		r.calls[at.Run] = call{label, m.Header.Get(subjects.HeaderReply), m.Time, in.Tool}
 	case subjects.Log:
 		e, err := run.DecodeEntry(m.Body)
 		if err != nil {

@@ -1,0 +1,199 @@
+package chaostest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/client"
+	"github.com/axebus/axe/subjects"
+)
+
+// effectsFile is the file, below the working directory of the agents, to which
+// each command appends a line: its key, its effect and a nonce.
+const effectsFile = "effects/all"
+
+// noteEffect is the command of a call. It is at work for a while before its
+// effect and after it, so that kills strike it at every moment.
+const noteEffect = `sleep 0.1; echo "$AXE_IDEMPOTENCY_KEY %s $(od -An -N8 -tx8 /dev/urandom | tr -d " ")" >>` +
+	effectsFile + `; sleep 0.1; printf done`
+
+// toolSlots is the number of tools that a worker has at work at once.
+const toolSlots = 8
+
+// toolsOfTree is the number of tool calls of a tree. A lead makes five calls in
+// one turn: four of tools, and one of the agent again. The latter calls one
+// tool.
+const toolsOfTree = 5
+
+// useTools returns the calls of a run with tools, and its answer if it has
+// their results.
+func (q parsedRequest) useTools(invoke func(tool string, arguments any)) (answer string) {
+	tree, _, below := strings.Cut(q.label, ".")
+	command := func(effect run.ToolEffect) {
+		invoke("run_command", map[string]string{"command": fmt.Sprintf(noteEffect, effect)})
+	}
+	file := tree + "/a.txt"
+	switch {
+	case len(q.results) > 0:
+		return q.label + "(" + strings.Join(q.results, "|") + ")"
+	case below:
+		command(run.ToolIdempotent)
+	default:
+		command(run.ToolOnce)
+		invoke("call_agent", map[string]string{"agent": "again", "task": tree + ".again"})
+		invoke("write_file", map[string]string{"path": file, "content": "one\n"})
+		invoke("edit_file", map[string]string{"path": file, "old_string": "one", "new_string": "two"})
+		invoke("read_file", map[string]string{"path": file})
+	}
+	return ""
+}
+
+// answerWithTools is the answer of a tree whose calls have all completed.
+func answerWithTools(tree string) string {
+	const all = "%[1]s(done|%[1]s.again(done)|wrote 4 bytes to %[1]s/a.txt|" +
+		"replaced 1 occurrence(s) in %[1]s/a.txt|1: two)"
+	return fmt.Sprintf(all, tree)
+}
+
+// mayHaveHappened is the result of a call that may have taken effect.
+var mayHaveHappened = regexp.MustCompile(`it may have taken effect: worker \S+ began it \S+ ago ` +
+	`and did not report \(key (T\d+)\.r-1-0\)\. Find out before you do it again\.`)
+
+// known replaces the result of a lead's command that may have taken effect by
+// the one that it has otherwise. The verdict compares it with its outcome.
+func known(answer string) string {
+	tree, _, _ := strings.Cut(answer, "(")
+	return mayHaveHappened.ReplaceAllStringFunc(answer, func(result string) string {
+		if mayHaveHappened.FindStringSubmatch(result)[1] != tree {
+			return result
+		}
+		return "done"
+	})
+}
+
+// writeToolAgents makes the agents lead and again in a directory. Both work in
+// the directory work.
+func writeToolAgents(dir, work string) error {
+	for name, more := range map[string]string{
+		"lead": `description = "uses every tool"
+tools = ["run_command", "write_file", "edit_file", "read_file"]
+sub_agents = ["again"]
+[tool.run_command]
+effect = "once"
+`,
+		"again": `description = "runs a command that may run again"
+tools = ["run_command"]
+[tool.run_command]
+effect = "idempotent"
+`,
+	} {
+		toml := fmt.Sprintf("name = %q\nmodel = \"ollama/tools\"\nworkdir = %q\n%s", name, work, more)
+		toml += "[sandbox]\nwrite = [\"effects\"]\n"
+		if err := os.WriteFile(filepath.Join(dir, name+".toml"), []byte(toml), 0o600); err != nil {
+			return err
+		}
+	}
+	return os.Mkdir(filepath.Join(work, filepath.Dir(effectsFile)), 0o700)
+}
+
+// toolFleet is a server, and three workers of which one after the other is
+// killed while the tools of their agents are at work.
+type toolFleet struct {
+	*harness
+	work string
+	load *load
+}
+
+// startTools starts the server and the workers.
+func startTools(t *testing.T, bin string, latency time.Duration) *toolFleet {
+	t.Helper()
+	store, agents, work := t.TempDir(), t.TempDir(), t.TempDir()
+	if err := writeToolAgents(agents, work); err != nil {
+		t.Fatal(err)
+	}
+	h, worker := newFleet(t, bin, store, latency)
+	h.name, h.ackWait, worker.ackWait, worker.agents = "tools", 2*time.Second, 2*time.Second, agents
+	worker.args = []string{"--tool-slots", strconv.Itoa(toolSlots)}
+	h.drills = []faultSequence{{200 * time.Millisecond, []kind{killWorker}}}
+	if err := h.servers.up(t.Context(), h.servers.nodes[0]); err != nil {
+		t.Fatal(err)
+	}
+	h.pool = worker.newPool(t, h.servers.group, h.servers, 0)
+	h.pool.places = h.pool.places[:fleetSize]
+	for _, b := range h.pool.places {
+		if err := b.fill(nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return &toolFleet{harness: h, work: work}
+}
+
+// tools kills workers whose agents use tools. No effect that may happen once
+// happens twice, and no outcome says more or less than has happened.
+func tools(t *testing.T, bin string, seed uint64, trees int) {
+	t.Helper()
+	latency := 200 * time.Millisecond
+	if trees == 0 {
+		t.Parallel()
+		trees, latency = 12, latency/2
+	}
+	f := startTools(t, bin, latency)
+	conn := f.connect(t)
+	lead, err := subjects.ParseAgent("lead")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.load = &load{h: f.harness, client: client.New(conn), lead: lead, answer: answerWithTools, read: known}
+	begin := time.Now()
+	f.underKills(t, seed, trees)
+	took := time.Since(begin)
+	if err := f.awaitQuiet(t.Context()); err != nil {
+		t.Error(err)
+	}
+	r, err := readRecord(t.Context(), conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := f.judgeTools(r)
+	t.Logf("seed %d | %d trees | %s | took %.1fs, a tree %.1fs at most", seed, trees, f.faults(),
+		took.Seconds(), time.Duration(f.load.longest.Load()).Seconds())
+	t.Logf("%d calls of tools: %d may have taken effect, and %d of these have; %d happened again with the same key",
+		v.calls, v.unknown, v.happened, v.again)
+	t.Logf("lost %d, doubled %d, wrong %d, tried again %d, gave up %d",
+		v.lost, v.doubled, f.load.mixed, f.load.retries.Load(), f.pool.unexpectedEnds.Load())
+	if n := f.pool.unexpectedEnds.Load(); n > 0 {
+		v.blame("%d workers gave up; the output of the last one:\n%v", n, f.pool.lastWords.Load())
+	}
+	if len(v.wrong) > 0 {
+		first := strings.Join(v.wrong[:min(20, len(v.wrong))], "\n")
+		t.Errorf("%s=%d: %d faults of the product:\n%s", seedEnv, seed, len(v.wrong), first)
+	}
+	f.verify(t)
+}
+
+// underKills runs the load while workers are killed.
+func (f *toolFleet) underKills(t *testing.T, seed uint64, trees int) {
+	t.Helper()
+	ctx, calm := context.WithCancel(t.Context())
+	defer calm()
+	for i, d := range f.drills {
+		s := d.schedule(seed, i)
+		f.lasting.Go(func() {
+			if err := f.injectFaults(ctx, s); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	f.lasting.Go(func() { f.reportProgress(ctx, f.load) })
+	f.load.run(t.Context(), trees, func() bool { return true })
+	calm()
+	f.lasting.Wait()
+}
