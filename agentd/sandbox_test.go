@@ -19,13 +19,14 @@ func TestCommandsNeedASandbox(t *testing.T) {
 	}
 	failed := func() (sandbox.Means, error) { return sandbox.Means{}, errors.New("no Landlock") }
 	held := func() (sandbox.Means, error) { return sandbox.Means{Landlock: 7}, nil }
+	const unheld = "run_command: commands cannot be held in a sandbox here: no Landlock"
 	for _, test := range []struct {
 		name    string
 		sandbox *Sandbox
 		problem string // "" if ops is served
 	}{
 		{"none", nil, "run_command: this worker runs no commands"},
-		{"the probe failed", &Sandbox{probe: failed}, "run_command: commands cannot be held in a sandbox here: no Landlock"},
+		{"the probe failed", &Sandbox{probe: failed}, unheld},
 		{"the probe succeeded", &Sandbox{probe: held}, ""},
 		{"off", NoSandbox(), ""},
 	} {

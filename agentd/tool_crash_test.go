@@ -147,7 +147,11 @@ func (h *harness) killToolAt(death toolDeath) subjects.Run {
 	}})
 	h.awaitReady()
 	root := h.submit("ops", "do it")
-	<-victim.ended
+	select {
+	case <-victim.ended:
+	case <-time.After(time.Hour):
+		h.tb.Fatalf("the worker has not come to its death %s", death.name)
+	}
 	h.startWorker("successor", workerOptions{Config: config})
 	return root
 }

@@ -74,9 +74,8 @@ func (f *toolFleet) judgeTools(r *record) *toolVerdict {
 		v.calls++
 		ofTree[at.Tree]++
 		v.call(at, c.tool, outcomes[0], all)
-		begun := r.turns[turnKey{c.label, 1}]
-		if outcomes[0].kind == run.KindUnknown && !f.hits.struck(begun.worker, begun.at, outcomes[0].at, 0, killWorker) {
-			v.blame("%s is unknown, though its worker %s was not killed:\n%s", at, begun.worker, r.tell(at.Tree.String()))
+		if outcomes[0].kind == run.KindUnknown {
+			f.excused(v, r, at, outcomes[0])
 		}
 	}
 	for of, nonces := range all {
@@ -102,6 +101,16 @@ func (f *toolFleet) judgeTools(r *record) *toolVerdict {
 		v.blame("%d kills of workers with %d slots left %d outcomes unknown", kills, toolSlots, v.unknown)
 	}
 	return v
+}
+
+// excused checks that the worker of a call that may have taken effect was
+// killed after it had begun the call. The server may store its last write after
+// its death.
+func (f *toolFleet) excused(v *toolVerdict, r *record, at subjects.Run, o storedTurn) {
+	begun := r.turns[turnKey{r.calls[at].label, 1}]
+	if !f.hits.struck(begun.worker, begun.at, o.at, clockSlack, killWorker) {
+		v.blame("%s is unknown, though its worker %s was not killed:\n%s", at, begun.worker, r.tell(at.Tree.String()))
+	}
 }
 
 // call compares the outcome of a call with its effects, and takes them out of
