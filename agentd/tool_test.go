@@ -156,9 +156,37 @@ func TestToolsWait(t *testing.T) {
 	})
 }
 
+// TestToolNeedsNoSlot: a worker whose model slots are all taken still calls
+// tools. The first worker dies with the tool in hand. So another model has the
+// only slot of its successor before the tool is delivered again.
+func TestToolNeedsNoSlot(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	withHarness(t, func(h *harness) {
+		h.agents = []configs.Agent{define("mender", nil, withTools(dir, "write_file")), define("slow", nil)}
+		h.models["slow"] = delayed(time.Hour, repeats)
+		h.models["mender"] = turns(calls(use("write_file", "path", "a.txt", "content", "one")), joinsResults)
+		victim := h.startWorker("victim", workerOptions{atStep: func(s step) error {
+			if s.Op == "write" && !s.After && strings.HasSuffix(s.Subject, ".r.in.1.0") {
+				s.worker.kill()
+			}
+			return nil
+		}})
+		h.awaitReady()
+		root := h.submit("mender", "mend it")
+		<-victim.ended
+		h.startWorker("successor", workerOptions{Config: agentd.Config{Slots: 1}})
+		h.submit("slow", "take the slot")
+		h.awaitRequests("slow", 1)
+		time.Sleep(30 * time.Minute)
+		if n := len(h.outcomes(root.Reply(1, 0))); n != 1 {
+			t.Errorf("the tool has %d outcomes while the model of slow is at work, want 1", n)
+		}
+	})
+}
+
 // TestToolTimeout: a command that takes longer than its tool may is stopped, and
-// its model reads the output until then. All model slots of the worker are taken
-// meanwhile: a tool needs none.
+// its caller is told in time of the output until then.
 func TestToolTimeout(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -167,25 +195,24 @@ func TestToolTimeout(t *testing.T) {
 			define("ops", nil, withTools(dir, "run_command"), func(a *configs.Agent) {
 				a.ToolConf = map[string]configs.ToolConfig{"run_command": {Timeout: 2 * time.Second}}
 			}),
-			define("slow", nil),
 		}
-		h.models["slow"] = delayed(time.Hour, repeats)
 		h.models["ops"] = turns(
 			calls(use("run_command", "command", "echo begun; sleep 1000; echo ended")),
 			joinsResults,
 		)
-		h.startWorker("w", workerOptions{Config: agentd.Config{Slots: 1, Sandbox: agentd.NewSandbox()}})
+		h.startWorker("w", workerOptions{Config: agentd.Config{Sandbox: agentd.NewSandbox()}})
 		h.awaitReady()
 		root := h.submit("ops", "do it")
 		h.awaitRequests("ops", 1)
-		h.submit("slow", "take the slot")
-		h.awaitRequests("slow", 1)
 		call := h.child(root, "ops", 0)
 		h.eventually("the tool is called", func() bool { return len(h.readAll(call.ToolCall())) == 1 })
 		h.eventually("the tool has ended", func() bool { return len(h.outcomes(root.Reply(1, 0))) == 1 })
 		o := h.outcomes(root.Reply(1, 0))[0]
 		if want := "timeout after 2s\nbegun\n"; o.Kind != run.KindTimeout || o.Error != want {
 			t.Errorf("got %s %q, want %q", o.Kind, o.Error, want)
+		}
+		if o.DurationMS >= 2000 {
+			t.Errorf("the tool has ended after %d ms, want that its caller reads it within 2 s", o.DurationMS)
 		}
 	})
 }
