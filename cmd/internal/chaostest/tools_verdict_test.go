@@ -131,18 +131,19 @@ func (v *toolVerdict) call(at subjects.Run, in *run.ToolInput, o storedTurn, all
 	if at.Agent.String() == "again" {
 		of.effect = run.ToolIdempotent
 	}
-	n := len(all[of])
+	nonces := all[of]
+	n := len(nonces)
 	delete(all, of)
 	switch {
 	case of.effect == run.ToolIdempotent:
 		if unknown || n == 0 {
-			v.blame("the idempotent command %s ended as %q after %d effects", of.key, o.kind, n)
+			v.blame("the idempotent command %s ended as %q after the effects %v", of.key, o.kind, nonces)
 		}
 		v.again += max(0, n-1)
 	case unknown && n <= 1:
 		v.unknown++
 		v.happened += n
 	case n != 1:
-		v.blame("the command %s may run once, ended as %q and had %d effects", of.key, o.kind, n)
+		v.blame("the command %s may run once, ended as %q and had the effects %v", of.key, o.kind, nonces)
 	}
 }
