@@ -50,7 +50,9 @@ var allowedImports = map[string][]string{
 	"agentd/run":         {"provider", "subjects"},
 	"internal/history":   {"agentd/run", "bus", "internal/pause", "subjects"},
 	"internal/tool":      {"provider", "agentd/run", "subjects"},
-	"internal/builtin":   {"provider", "agentd/run", "internal/files", "internal/sandbox"},
+	"internal/builtin": {
+		"provider", "agentd/run", "internal/files", "internal/sandbox", "github.com/bmatcuk/doublestar/v4",
+	},
 	"internal/prompt":    {"configs"},
 	"internal/check":     {"configs", "internal/prompt", "provider/catalog"},
 	"agentd/memory":      {"subjects", "internal/files", "github.com/gofrs/flock"},

@@ -63,7 +63,7 @@ type Call struct {
 
 // All returns the tools, in the order in which a model is offered them.
 func All() []Tool {
-	return []Tool{listDirectory(), readFile(), writeFile(), editFile(), runCommand()}
+	return []Tool{listDirectory(), readFile(), searchFiles(), writeFile(), editFile(), runCommand()}
 }
 
 // Names returns the names of all tools.

@@ -33,13 +33,20 @@ func inRoot(c Call, use func(root *os.Root, name string) (string, error)) (strin
 		return "", errors.New("artifact directory not configured for this agent")
 	case name == "":
 		return "", errors.New("path is required")
-	case filepath.IsAbs(name):
+	}
+	return below(c.Dir, name, use)
+}
+
+// below opens a directory, and calls use with it and the checked path of a name
+// below it.
+func below(dir, name string, use func(root *os.Root, name string) (string, error)) (string, error) {
+	if filepath.IsAbs(name) {
 		return "", errAbsolute
 	}
 	if name = path.Clean(filepath.ToSlash(name)); name == ".." || strings.HasPrefix(name, "../") {
 		return "", errEscapes
 	}
-	root, err := os.OpenRoot(c.Dir)
+	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return "", fmt.Errorf("workdir: %w", bare(err))
 	}

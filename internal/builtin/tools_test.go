@@ -1,0 +1,61 @@
+package builtin
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// args are the arguments of a call.
+type args map[string]string
+
+// toolCall is a call of a tool in a table: its arguments, and the result or a
+// part of the error.
+type toolCall struct {
+	name      string
+	arguments args
+	want      string
+	wantErr   string
+}
+
+// check carries out the call and compares its result.
+func (tt toolCall) check(t *testing.T, tool Tool, c Call) {
+	t.Helper()
+	c.Arguments = tt.arguments
+	got, err := use(t.Context(), tool, c)
+	if tt.wantErr != "" {
+		if err == nil || !strings.Contains(err.Error(), tt.wantErr) {
+			t.Fatalf("got %q and error %v, want error %q", got, err, tt.wantErr)
+		}
+		return
+	}
+	if err != nil || got != tt.want {
+		t.Fatalf("got %q and error %v, want %q", got, err, tt.want)
+	}
+}
+
+// use checks a call and carries it out, as a worker does.
+func use(ctx context.Context, tool Tool, c Call) (string, error) {
+	if err := tool.Check(c); err != nil {
+		return "", err
+	}
+	return tool.Run(ctx, c)
+}
+
+// writeTree writes files by their names below a new directory.
+func writeTree(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
