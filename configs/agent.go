@@ -28,7 +28,8 @@ type Agent struct {
 	// Files are globs below Workdir.
 	Files []string
 	// Workdir is the directory of the context files. Empty stands for the
-	// current directory of the process.
+	// current directory of the process. In the file it may have variables
+	// of the environment, as $HOME or ${HOME}.
 	Workdir string
 	// Tools are the built-in tools that the agent may use.
 	Tools []string
@@ -174,6 +175,9 @@ func resolve(a *Agent, dir string) *Error {
 	a.Skill = FindSkill(a.Skill, dir, filepath.Join(dir, ".."))
 	if a.Sandbox, err = a.Sandbox.expanded(); err != nil {
 		return invalid("sandbox.read", err.Error())
+	}
+	if a.Workdir, err = expandVariables(a.Workdir); err != nil {
+		return invalid("workdir", err.Error())
 	}
 	for _, p := range []struct {
 		key  string

@@ -111,12 +111,32 @@ func TestAxe18Keys(t *testing.T) {
 	}
 }
 
+// TestWorkdirVariables: a workdir may have variables of the environment.
+func TestWorkdirVariables(t *testing.T) {
+	t.Setenv("AXE_TEST_PROJECT", "/srv/project")
+	load := func(workdir string) (configs.Agent, error) {
+		text := "name = 'a'\nmodel = 'openai/x'\nworkdir = '" + workdir + "'\n"
+		return configs.Load(write(t, t.TempDir(), "a.toml", text))
+	}
+	for _, workdir := range []string{"$AXE_TEST_PROJECT/src", "${AXE_TEST_PROJECT}/src"} {
+		if a, err := load(workdir); err != nil || a.Workdir != "/srv/project/src" {
+			t.Errorf("%s: got %s, %v, want /srv/project/src", workdir, a.Workdir, err)
+		}
+	}
+	_, err := load("$AXE_TEST_NOWHERE/src")
+	const want = "a.toml:3: workdir: the environment has no variable AXE_TEST_NOWHERE: " +
+		"set it, or write the path without it"
+	if err == nil || !strings.HasSuffix(err.Error(), want) {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
 // TestAxe18Refuses: a key of axe 1.8 that this version cannot honour is an
 // error that says what to do. So are values that axe refuses, and typos.
 func TestAxe18Refuses(t *testing.T) {
 	for text, want := range map[string]string{
-		"[[mcp_servers]]\nname = 'a'\nurl = 'https://example.com'\nheaders = {A = 'b'}": "3: mcp_servers: this version " +
-			"has no MCP client yet: remove [[mcp_servers]] to run the agent without the tools of these servers",
+		"[[mcp_servers]]\nname = 'a'\nurl = 'https://example.com'\nheaders = {A = 'b'}": "3: mcp_servers: " +
+			"this version has no MCP client yet: remove [[mcp_servers]] to run the agent without the tools of these servers",
 		"mcp_servers = [{name = 'a', command = 'b', args = ['c']}]": "3: mcp_servers: this version " +
 			"has no MCP client yet: remove [[mcp_servers]] to run the agent without the tools of these servers",
 		"mcp_servers = 'a'": "3: mcp_servers: must be a list of tables",

@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -43,6 +44,23 @@ func isSkill(path string) bool {
 		_, err = os.Stat(filepath.Join(path, skillFile))
 	}
 	return err == nil
+}
+
+// expandVariables replaces the variables of the environment in a path. A
+// variable that is not set is an error.
+func expandVariables(path string) (string, error) {
+	var missing []string
+	expanded := os.Expand(path, func(name string) string {
+		value, ok := os.LookupEnv(name)
+		if !ok {
+			missing = append(missing, name)
+		}
+		return value
+	})
+	if missing != nil {
+		return path, fmt.Errorf("the environment has no variable %s: set it, or write the path without it", missing[0])
+	}
+	return expanded, nil
 }
 
 // expandHome replaces a leading ~ with the home directory.
