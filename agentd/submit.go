@@ -159,9 +159,9 @@ func submittedTimeout(d *bus.Delivery) (time.Duration, error) {
 		subjects.HeaderTimeout)
 }
 
-// checkRoot returns the card of a root's agent. It returns the outcome of a root
-// that cannot be called, nil if it can: a worker serves its agent, and no other
-// agent's tree has its id.
+// checkRoot returns the card of a root's agent, and the outcome of a root that
+// cannot be called. The outcome is nil if the root can be called: a worker
+// serves its agent, and no other agent's tree has its id.
 func (w *Worker) checkRoot(ctx context.Context, r subjects.Run) (Card, *run.Outcome, error) {
 	c, ok, err := w.directory.find(ctx, r.Agent.String())
 	if err != nil {

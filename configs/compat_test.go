@@ -14,7 +14,7 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// TestLoadAxe18: a file with every key of axe 1.8 that is not refused loads, and
+// TestLoadAxe18: a file with every key of axe 1.8 that is not refused loads. It
 // means the same.
 func TestLoadAxe18(t *testing.T) {
 	file := filepath.Join("testdata", "pr-reviewer.toml")
