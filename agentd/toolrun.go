@@ -81,7 +81,8 @@ func (r *toolRun) resolve() error {
 	}
 	r.call = builtin.Call{
 		Arguments: provider.NewToolCall("", in.Name, in.Arguments).Arguments,
-		Dir:       cmp.Or(dir, "."), Key: toolKey(x.run), Sandbox: x.w.cfg.Sandbox.of(def),
+		Dir:       cmp.Or(dir, "."), Key: toolKey(x.run),
+		Hosts: def.AllowedHosts, Sandbox: x.w.cfg.Sandbox.of(def),
 	}
 	return r.tool.Check(r.call)
 }

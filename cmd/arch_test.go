@@ -52,6 +52,7 @@ var allowedImports = map[string][]string{
 	"internal/tool":      {"provider", "agentd/run", "subjects"},
 	"internal/builtin": {
 		"provider", "agentd/run", "internal/files", "internal/sandbox", "github.com/bmatcuk/doublestar/v4",
+		"github.com/JohannesKaufmann/html-to-markdown/v2/...", "golang.org/x/net/html",
 	},
 	"internal/prompt":    {"configs"},
 	"internal/check":     {"configs", "internal/prompt", "provider/catalog"},

@@ -57,13 +57,18 @@ type Call struct {
 	Dir string
 	// Key is the same for every attempt at the call, and for no other call.
 	Key string
+	// Hosts are the hosts that url_fetch may ask. An empty list allows every
+	// public host.
+	Hosts []string
 	// Sandbox says how commands are held.
 	Sandbox Sandbox
 }
 
 // All returns the tools, in the order in which a model is offered them.
 func All() []Tool {
-	return []Tool{listDirectory(), readFile(), searchFiles(), writeFile(), editFile(), runCommand()}
+	return []Tool{
+		listDirectory(), readFile(), searchFiles(), writeFile(), editFile(), runCommand(), urlFetch(),
+	}
 }
 
 // Names returns the names of all tools.
