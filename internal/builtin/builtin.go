@@ -68,6 +68,7 @@ type Call struct {
 func All() []Tool {
 	return []Tool{
 		listDirectory(), readFile(), searchFiles(), writeFile(), editFile(), runCommand(), urlFetch(),
+		webSearch(),
 	}
 }
 
