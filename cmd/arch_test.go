@@ -47,9 +47,9 @@ var allowedImports = map[string][]string{
 	"bus/busbench":     {"bus", "github.com/nats-io/..."},
 	"internal/bustest": {"github.com/nats-io/nats.go"}, // for tests
 
-	"agentd/run":         {"provider", "subjects"},
-	"internal/history":   {"agentd/run", "bus", "internal/pause", "subjects"},
-	"internal/tool":      {"provider", "agentd/run", "subjects"},
+	"agentd/run":       {"provider", "subjects"},
+	"internal/history": {"agentd/run", "bus", "internal/pause", "subjects"},
+	"internal/tool":    {"provider", "agentd/run", "subjects"},
 	"internal/builtin": {
 		"provider", "agentd/run", "internal/files", "internal/sandbox", "github.com/bmatcuk/doublestar/v4",
 		"github.com/JohannesKaufmann/html-to-markdown/v2/...", "golang.org/x/net/html",

@@ -136,7 +136,8 @@ func TestWorkdirVariables(t *testing.T) {
 func TestAxe18Refuses(t *testing.T) {
 	for text, want := range map[string]string{
 		"[[mcp_servers]]\nname = 'a'\nurl = 'https://example.com'\nheaders = {A = 'b'}": "3: mcp_servers: " +
-			"this version has no MCP client yet: remove [[mcp_servers]] to run the agent without the tools of these servers",
+			"this version has no MCP client yet: " +
+			"remove [[mcp_servers]] to run the agent without the tools of these servers",
 		"mcp_servers = [{name = 'a', command = 'b', args = ['c']}]": "3: mcp_servers: this version " +
 			"has no MCP client yet: remove [[mcp_servers]] to run the agent without the tools of these servers",
 		"mcp_servers = 'a'": "3: mcp_servers: must be a list of tables",

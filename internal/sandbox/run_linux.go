@@ -85,6 +85,10 @@ func Run(ctx context.Context, c Config, argv []string, stdin []byte) (Result, er
 }
 
 func run(ctx context.Context, s spec, stdin []byte) (result Result, err error) {
+	if os.Args[0] == helperName || os.Args[0] == programName {
+		// Without this, each helper would start another one.
+		return Result{}, errors.New("sandbox: this program does not call MaybeExec")
+	}
 	if ctx.Err() != nil {
 		return Result{}, context.Cause(ctx)
 	}
