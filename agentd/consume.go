@@ -213,7 +213,7 @@ func (w *Worker) serveCalls(ctx, work context.Context, from source) {
 	all := activeAgents{w}
 	open := all.opensSource(from, all.callsOf(from))
 	w.withFeed(ctx, open, func() int { return w.share(from) }, func(feed *bus.Feed) error {
-		if err := w.awaitSlot(ctx, feed); err != nil {
+		if err := awaitSlot(ctx, w, feed); err != nil {
 			return err
 		}
 		if feed.HasCome() || w.share(from) > 0 {
@@ -246,7 +246,7 @@ func (w *Worker) serveCalls(ctx, work context.Context, from source) {
 // awaitSlot waits until a slot is free, or a call has come that was requested
 // while one was free. Such a call finds no slot and goes back: it must not wait
 // here until its lease is over.
-func (w *Worker) awaitSlot(ctx context.Context, feed *bus.Feed) error {
+func awaitSlot(ctx context.Context, w *Worker, feed *bus.Feed) error {
 	for feed.Expects() && !feed.HasCome() {
 		wait, cancel := context.WithTimeout(ctx, slotWait)
 		err := w.slots.waitFree(wait)
