@@ -70,7 +70,7 @@ func (w *Worker) forward(ctx context.Context, d *bus.Delivery) error {
 	if refusal != nil {
 		return w.refuseSubmission(ctx, r, *refusal)
 	}
-	header.Deadline = w.rootDeadline(r, d, cmp.Or(asked, c.timeout()))
+	header.Deadline = rootDeadline(w, r, d, cmp.Or(asked, c.timeout()))
 	body, err := json.Marshal(run.Input{Task: string(task)})
 	if err != nil {
 		return err
@@ -118,7 +118,7 @@ func (w *Worker) rootHeader(r subjects.Run, d *bus.Delivery) (_ subjects.Header,
 // rootDeadline returns the deadline of a root. The timeout counts from the
 // moment at which the submission was stored. It is the worker's own if that is
 // shorter, or if the timeout is 0.
-func (w *Worker) rootDeadline(r subjects.Run, d *bus.Delivery, timeout time.Duration) time.Time {
+func rootDeadline(w *Worker, r subjects.Run, d *bus.Delivery, timeout time.Duration) time.Time {
 	if timeout == 0 || timeout > w.cfg.Timeout {
 		timeout = w.cfg.Timeout
 	}
