@@ -255,7 +255,7 @@ func awaitSlot(ctx context.Context, w *Worker, feed *bus.Feed) error {
 			return context.Cause(ctx)
 		}
 	}
-	if feed.HasCome() {
+	if feed.HasCome() && ctx.Err() == nil && !w.draining.Load() {
 		return nil
 	}
 	return w.slots.waitFree(ctx)
