@@ -168,19 +168,26 @@ func TestCallDuringADrainIsNotPoisoned(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.callingLead(nil)
-		h.announce("lead")
-		h.startWorker("other", workerOptions{agents: []configs.Agent{define("other", nil)}})
+		caller := define("caller", []string{"lead"})
+		h.models["caller"] = turns(delayed(10*time.Second, calls(call("lead", "go"))), joinsResults)
+		h.startWorker("calling", workerOptions{agents: []configs.Agent{caller}})
 		w := h.startWorker("leaving", workerOptions{})
-		// Each pull takes a second, so this is in the middle of one.
-		time.Sleep(10*time.Second + 300*time.Millisecond)
-		w.stop()
-		r := h.submit("lead", "go")
+		h.awaitReady()
+		// Each pull takes a second, so the call comes in the middle of
+		// one.
+		time.Sleep(400 * time.Millisecond)
+		r := h.submit("caller", "go")
+		h.awaitRequests("caller", 1)
+		asked := h.requests("caller")[0].began
+		time.Sleep(time.Until(asked.Add(10*time.Second - 100*time.Millisecond)))
 		w.drain()
 		h.startWorker("staying", workerOptions{})
-		h.expectCompleted(r, "lead")
+		h.expectCompleted(r, "c0=lead")
+		called := h.child(r, "lead", 0)
 		returns := 0
 		for _, m := range h.readTree(r.Tree) {
-			if at, err := r.Space.Parse(m.Subject); err == nil && at.Kind == subjects.Returned {
+			at, err := r.Space.Parse(m.Subject)
+			if err == nil && at.Run == called && at.Kind == subjects.Returned {
 				returns++
 			}
 		}
