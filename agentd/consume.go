@@ -255,7 +255,7 @@ func awaitSlot(ctx context.Context, w *Worker, feed *bus.Feed) error {
 			return context.Cause(ctx)
 		}
 	}
-	if feed.HasCome() && ctx.Err() == nil && !w.draining.Load() {
+	if feed.HasCome() {
 		return nil
 	}
 	return w.slots.waitFree(ctx)
