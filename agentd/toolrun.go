@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/axebus/axe/agentd/run"
@@ -70,11 +69,9 @@ func (r *toolRun) resolve() error {
 	if !ok {
 		return errNotServed
 	}
-	r.tool, ok = builtin.Find(in.Name)
-	if !ok || !slices.Contains(def.Tools, in.Name) {
+	if r.tool, ok = toolOf(def, in.Name); !ok {
 		return fmt.Errorf("agent %q has no tool %q", def.Name, in.Name)
 	}
-	r.tool.Effect = cmp.Or(run.ToolEffect(def.ToolConf[in.Name].Effect), r.tool.Effect)
 	dir, err := prompt.Below(def.Workdir, in.Cwd)
 	if err != nil {
 		return err

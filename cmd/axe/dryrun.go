@@ -20,7 +20,6 @@ import (
 	"github.com/axebus/axe/internal/builtin"
 	"github.com/axebus/axe/internal/prompt"
 	"github.com/axebus/axe/internal/tool"
-	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -148,12 +147,7 @@ func (b *brief) tools() (string, error) {
 			callees = append(callees, tool.Callee{Name: agent, Description: def.Description})
 		}
 	}
-	var offered []provider.Tool
-	for _, name := range b.permitted(slices.Clone(b.def.Tools)) {
-		if t, ok := builtin.Find(name); ok {
-			offered = append(offered, t.Definition)
-		}
-	}
+	offered := builtin.Definitions(b.permitted(slices.Clone(b.def.Tools)))
 	offered = append(offered, tool.Offer(b.permitted(d.Tools()), callees, d.Batch())...)
 	var lines []string
 	for _, t := range offered {

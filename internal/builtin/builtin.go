@@ -64,31 +64,37 @@ type Call struct {
 	Sandbox Sandbox
 }
 
-// All returns the tools, in the order in which a model is offered them.
-func All() []Tool {
-	return []Tool{
-		listDirectory(), readFile(), searchFiles(), writeFile(), editFile(), runCommand(), urlFetch(),
-		webSearch(),
-	}
-}
-
-// Names returns the names of all tools.
-func Names() []string {
-	var names []string
-	for _, t := range All() {
-		names = append(names, t.Definition.Name)
-	}
-	return names
+// tools makes each tool, by name.
+var tools = map[string]func() Tool{
+	"list_directory": listDirectory,
+	"read_file":      readFile,
+	"search_files":   searchFiles,
+	"write_file":     writeFile,
+	"edit_file":      editFile,
+	"run_command":    runCommand,
+	"url_fetch":      urlFetch,
+	"web_search":     webSearch,
 }
 
 // Find returns the tool with a name.
 func Find(name string) (Tool, bool) {
-	all := All()
-	i := slices.IndexFunc(all, func(t Tool) bool { return t.Definition.Name == name })
-	if i < 0 {
+	tool, ok := tools[name]
+	if !ok {
 		return Tool{}, false
 	}
-	return all[i], true
+	return tool(), true
+}
+
+// Definitions returns the definitions of the tools with the given names, in
+// their order. A name of no tool has none.
+func Definitions(names []string) []provider.Tool {
+	var all []provider.Tool
+	for _, name := range names {
+		if t, ok := Find(name); ok {
+			all = append(all, t.Definition)
+		}
+	}
+	return all
 }
 
 // Check returns what is wrong with the arguments of a call, nil if they fit the
