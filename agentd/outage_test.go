@@ -70,7 +70,7 @@ func (o *outage) startServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.server.Start()
-	if !o.server.ReadyForConnections(10 * time.Second) {
+	if !o.server.ReadyForConnections(time.Minute) {
 		t.Fatal("the server is not ready")
 	}
 }

@@ -55,7 +55,7 @@ func startCluster(t *testing.T) []*server.Server {
 		all = append(all, s)
 	}
 	for _, s := range all {
-		if !s.ReadyForConnections(10 * time.Second) {
+		if !s.ReadyForConnections(time.Minute) {
 			t.Fatal("server is not ready")
 		}
 	}
