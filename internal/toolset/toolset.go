@@ -1,0 +1,69 @@
+// Package toolset has what a worker needs to serve a toolset: tools that a
+// program, an HTTP service or a server of another protocol carries out. A
+// toolset is defined by a file of its own (configs.Toolset).
+package toolset
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/axebus/axe/agentd/run"
+)
+
+// Set carries out the tools of one toolset. Its methods may be called at the
+// same time.
+type Set interface {
+	// Tools returns the tools that the toolset has at present, in the order
+	// of its server. It may connect to the server, and fails if that is
+	// down. It takes as long as ctx allows.
+	Tools(ctx context.Context) ([]Tool, error)
+	// Changed has a token after Tools may have begun to return others.
+	Changed() <-chan struct{}
+	// Call carries out a tool. The error is for the model: the call failed,
+	// or the tool could not be asked. It wraps ErrLost if the tool was asked
+	// and gave no answer, so that it may have taken effect. If ctx ends, the
+	// call is cancelled, and the result is what there was until then.
+	Call(ctx context.Context, c Call) (Result, error)
+	// Close ends what the set has started. It is called once, after the
+	// last call.
+	Close()
+}
+
+// Tool is a tool as its server describes it.
+type Tool struct {
+	// Name is the tool's name at its server.
+	Name        string `json:"name"`
+	Description string `json:"description,omitzero"`
+	// Schema is the JSON Schema of the arguments, an object.
+	Schema json.RawMessage `json:"schema"`
+	// Effect is the effect that the server names. It is empty if the server
+	// names none, or is not trusted.
+	Effect run.ToolEffect `json:"effect,omitzero"`
+}
+
+// Call is one call of a tool.
+type Call struct {
+	// Tool is the tool's name at its server.
+	Tool string
+	// Arguments is a JSON object.
+	Arguments json.RawMessage
+	// Key is the same for every attempt at the call, and for no other call.
+	Key string
+}
+
+// Result is the result of a call that was carried out.
+type Result struct {
+	// Text is the text for the model.
+	Text string
+	// Files are the parts of the result that are no text, such as images.
+	Files []File
+}
+
+// File is a part of a result that is no text.
+type File struct {
+	// Name is a file name without a directory. It is unique in its result.
+	Name string
+	// MediaType is for example "image/png". It may be empty.
+	MediaType string
+	Bytes     []byte
+}
